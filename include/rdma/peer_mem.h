@@ -1,0 +1,8 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Drivers in the field include this name. */
+#ifndef PEER_MEM_H
+#define PEER_MEM_H
+
+#include <rdma/ib_peer_mem.h>
+
+#endif /* PEER_MEM_H */
