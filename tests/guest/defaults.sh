@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+#
+# What a suite has unless it says otherwise, and the test at the end of each.
+
+setup() {
+	load_stack
+	load_modules
+	find_bars
+}
+
+# Nothing is left: no MR, nothing counted twice or not at all, modules that go.
+test_clean() {
+	if [ -d "$PEERS/io_peer_mem" ]; then eventually balanced; fi
+	eventually nothing_registered
+	unload_modules
+	[ ! -e "$PEERS" ]
+	[ ! -e /dev/io_peer_mem ]
+}
