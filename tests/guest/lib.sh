@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
+# shellcheck disable=SC2034 # for the suites
 #
 # What the suites share. Sourced by init; every function here may be used in a
 # test, where it runs under set -e and what it prints goes to the test's log.
@@ -8,9 +9,6 @@ MODS=/mnt/mods
 PEERS=/sys/kernel/mm/memory_peers
 RDMA=/mnt/programs/peer_rdma
 IP=192.0.2.1
-# Seconds for one test; emulated, and on the debug kernel with every check on.
-TEST_LIMIT=60
-[ "${KIND:-stock}" = stock ] || TEST_LIMIT=180
 
 # --- the kernel log ---
 
@@ -137,8 +135,9 @@ nothing_registered() {
 IDS=1af4:1110
 loaded() { grep -q "^$1 " /proc/modules; }
 load_core() { loaded ib_peer_mem || insmod "$MODS/ib_peer_mem.ko"; }
+# shellcheck disable=SC2120 # only badinput gives it other ids
 load_io() { loaded io_peer_mem || insmod "$MODS/io_peer_mem.ko" "ids=${1:-$IDS}"; }
-load_modules() { load_core; load_io; }
+load_modules() { load_core; load_io "$IDS"; }
 unload_modules() {
 	! loaded io_peer_mem || rmmod io_peer_mem
 	! loaded ib_peer_mem || rmmod ib_peer_mem

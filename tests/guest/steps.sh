@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
+# shellcheck disable=SC2034 # pid is the caller's
 #
 # Work that more than one suite needs done. Sourced by those suites.
 

@@ -30,11 +30,11 @@ test_not_mapped() { reg EFAULT -M -@ 0x7e0000000000 -l 4096 "$BAR_A"; }
 
 # A process that has the address, and another one that only knows it.
 test_range_of_another_process() {
-	local pid
+	local pid address
 	start hold hold -n 1 -m 1048576 "$BAR_A"
 	wait_line /tmp/hold '^holding 1'
-	set -- $(grep -m1 io_peer_mem "/proc/$pid/maps" | cut -d- -f1)
-	expect "registration: EFAULT" "$RDMA" reg -M -@ "0x$1" -l 4096 "$BAR_A"
+	address=0x$(grep -m1 io_peer_mem "/proc/$pid/maps" | cut -d- -f1)
+	expect "registration: EFAULT" "$RDMA" reg -M -@ "$address" -l 4096 "$BAR_A"
 	kill "$pid"
 	wait "$pid" || true
 	eventually balanced

@@ -11,6 +11,7 @@
 
 setup() { load_stack; }
 
+# shellcheck disable=SC2034 # init's
 TESTS="test_stack_is_stock test_mlx5_ib_is_loaded test_core test_io test_zero_before
 	test_perftest_write test_perftest_read
 	test_write_and_read_back test_host_sees_the_bytes test_atomics test_bar_to_bar

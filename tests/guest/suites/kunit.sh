@@ -10,6 +10,7 @@ setup() { load_stack; }
 test_suites_ran() {
 	local glob=/sys/module/kunit/parameters/filter_glob filter='*.*' word
 	[ -e $glob ] || skip "this kernel has no KUnit"
+	# shellcheck disable=SC2013 # words are meant
 	for word in $(cat /proc/cmdline); do
 		case $word in peer.kunit=*) filter=${word#*=} ;; esac
 	done

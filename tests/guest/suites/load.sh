@@ -61,13 +61,13 @@ test_unload() {
 }
 
 test_io_needs_core() {
-	must_fail insmod "$MODS/io_peer_mem.ko" ids=$IDS
+	must_fail insmod "$MODS/io_peer_mem.ko" "ids=$IDS"
 }
 
 test_bad_ids() {
 	local ids
 	load_core
-	for ids in zzz 1af4 1af4:zzzz 1af4:1110, 1af4:111000; do
+	for ids in zzz 1af4 1af4:zzzz "1af4:1110,," 1af4:111000; do
 		must_fail insmod "$MODS/io_peer_mem.ko" "ids=$ids"
 	done
 	must_fail loaded io_peer_mem
@@ -110,8 +110,7 @@ test_host_memory_after_unload() {
 }
 
 test_load_ten_times() {
-	local i
-	for i in 1 2 3 4 5 6 7 8 9 10; do
+	for _ in 1 2 3 4 5 6 7 8 9 10; do
 		load_modules
 		unload_modules
 	done

@@ -79,8 +79,8 @@ test_unbind_leaves_the_other() {
 }
 
 test_unbind_ten_times() {
-	local i pid
-	for i in 1 2 3 4 5 6 7 8 9 10; do
+	local pid
+	for _ in 1 2 3 4 5 6 7 8 9 10; do
 		start forever forever "$BAR_A"
 		wait_line /tmp/forever '^running'
 		timeout 20 bash -c ". ./lib.sh; unbind $BDF_A"
