@@ -2,8 +2,8 @@
 # shellcheck shell=bash
 #
 # The KUnit suites in the modules, which run as the module is loaded. What they
-# say is KTAP of its own: it goes to /mnt/out/kunit.ktap, and is counted from
-# there. Filter, on the kernel command line: peer.kunit=GLOB.
+# say is KTAP of its own: it goes to /mnt/out/kunit-N.ktap, one for each module, and
+# is counted from there. Filter, on the kernel command line: peer.kunit=GLOB.
 
 setup() { load_stack; }
 
@@ -17,8 +17,10 @@ test_suites_ran() {
 	# No line end: it would be part of the pattern.
 	printf %s "$filter" >$glob
 	load_core
+	load_io "$IDS"
 	printf none >$glob
-	log_since_mark | sed 's/^\[[^]]*\] //' >/tmp/log
-	sed -n '/^ *KTAP version 1/,$p' /tmp/log >"$OUT/kunit.ktap"
-	if [ "$filter" = '*.*' ]; then grep -q '^ *ok' "$OUT/kunit.ktap"; fi
+	log_since_mark | sed 's/^\[[^]]*\] //' |
+		awk -v out="$OUT/kunit-" '/^KTAP version 1$/ { n++ } n { print >(out n ".ktap") }'
+	cat "$OUT"/kunit-*.ktap
+	grep -q '^ *ok' "$OUT"/kunit-*.ktap
 }
