@@ -45,11 +45,11 @@ impl FastMr {
     pub fn alloc(pd: &Pd, pages: u32) -> Result<Self> {
         // SAFETY: The device is registered; its operations may be called while a PD of it is
         // in use.
-        let op =
-            unsafe { (*pd.device().as_raw()).ops.alloc_mr }.ok_or_else(crate::errno::eopnotsupp)?;
+        let alloc = unsafe { (*pd.device().as_raw()).ops.alloc_mr };
+        let alloc = alloc.ok_or_else(crate::errno::eopnotsupp)?;
         // SAFETY: As the driver's contract says.
-        let mr =
-            from_err_ptr(unsafe { op(pd.as_raw(), rdma::ib_mr_type_IB_MR_TYPE_MEM_REG, pages) })?;
+        let mr = unsafe { alloc(pd.as_raw(), rdma::ib_mr_type_IB_MR_TYPE_MEM_REG, pages) };
+        let mr = from_err_ptr(mr)?;
         let mr = NonNull::new(mr).ok_or(ENOMEM)?;
         // SAFETY: The MR was just made and nobody else knows it.
         let raw = unsafe { &mut *mr.as_ptr() };
