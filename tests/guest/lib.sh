@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+# shellcheck disable=SC2034 # for the suites
+#
+# What the suites share. Sourced by init; every function here may be used in a
+# test, where it runs under set -e and what it prints goes to the test's log.
+
+MODS=/mnt/mods
+PEERS=/sys/kernel/mm/memory_peers
+RDMA=/mnt/programs/peer_rdma
+IP=192.0.2.1
+
+# --- the kernel log ---
+
+log_mark() { echo "peer-test: $1" >/dev/kmsg; }
+
+# The log since the last mark; dmesg keeps it all (log_buf_len).
+log_since_mark() {
+	dmesg | awk '/peer-test: / { n = 0; next } { line[n++] = $0 }
+		END { for (i = 0; i < n; i++) print line[i] }'
+}
+
+# --- how a test says what it found ---
+
+# For the reader of the results: a figure, a fact.
+note() { printf '%s\n' "$*" >&3; }
+skip() { printf '%s\n' "$*"; exit 4; }
+fail() { printf '%s\n' "$*"; false; }
+
+# eventually COMMAND...: within ten seconds.
+eventually() {
+	local i
+	for ((i = 0; i < 50; i++)); do
+		! "$@" >/dev/null 2>&1 || return 0
+		sleep 0.2
+	done
+	echo "still not true after 10 s: $*"
+	"$@"
+}
+
+# wait_line FILE PATTERN: until the file has a line like that.
+wait_line() { eventually grep -qE "$2" "$1" || { cat "$1"; false; }; }
+
+# expect WANT COMMAND...: the command prints exactly this.
+expect() {
+	local want=$1 got
+	shift
+	got=$("$@" 2>&1) || true
+	[ "$got" = "$want" ] || fail "$* printed: $got, instead of: $want"
+}
+
+# must_fail COMMAND...
+must_fail() {
+	if "$@"; then fail "succeeded: $*"; fi
+}
+
+# one_line PATTERN: our modules said one thing in this test, and it is like this.
+one_line() {
+	local lines
+	lines=$(log_since_mark | grep -E '\b(ib|io)_peer_mem\b' || true)
+	printf '%s\n' "$lines"
+	[ "$(printf '%s\n' "$lines" | grep -c .)" = 1 ] || fail "one log line was expected"
+	printf '%s\n' "$lines" | grep -qiE "$1" || fail "the line was expected to match: $1"
+}
+
+# --- the host ---
+
+# ask_host REQUEST...: see scripts/qemu.
+ask_host() {
+	rm -f "$OUT/reply"
+	echo "$*" >"$OUT/request.new"
+	mv "$OUT/request.new" "$OUT/request"
+	eventually test -e "$OUT/reply"
+	cat "$OUT/reply"
+	[ "$(tail -n 1 "$OUT/reply")" = ok ]
+}
+
+# host_has BAR OUTPUT WORD: does the host find the pattern that a line of OUTPUT,
+# beginning with WORD, tells of, in the file behind the BAR?
+host_has() {
+	local offset length seed guard line
+	line=$(grep "^$3 " "$2")
+	for word in $line; do
+		case $word in
+		offset=*) offset=${word#*=} ;;
+		length=*) length=${word#*=} ;;
+		seed=*) seed=${word#*=} ;;
+		guard=*) guard=${word#*=} ;;
+		esac
+	done
+	ask_host pattern "$1" "$offset" "$length" "$seed" "$guard"
+}
+
+# --- the stock RDMA stack ---
+
+rxe_ready() {
+	[ -e /sys/class/infiniband/rxe0/ports/1/gids/0 ] &&
+		! grep -q '^0000:0000:0000:0000:0000:0000:0000:0000$' /sys/class/infiniband/rxe0/ports/1/gids/0 &&
+		[ "$(cat /sys/class/infiniband/rxe0/ports/1/state)" = "4: ACTIVE" ] &&
+		grep -q "c000:0201" /sys/class/infiniband/rxe0/ports/1/gids/1
+}
+
+add_rxe() {
+	rdma link show rxe0/1 >/dev/null 2>&1 || rdma link add rxe0 type rxe netdev d0
+	eventually rxe_ready
+}
+
+# As a user has it: stock modules, a network device, a soft RoCE device on it.
+load_stack() {
+	modprobe -a ib_core ib_uverbs rdma_ucm rdma_rxe dummy
+	# The debug kernel is built without it.
+	if modinfo mlx5_ib >/dev/null 2>&1; then modprobe mlx5_ib; fi
+	ip link set lo up
+	if ! ip link show d0 >/dev/null 2>&1; then
+		ip link add d0 type dummy
+		ip link set d0 address 02:00:00:00:00:01 mtu 4200
+		ip addr add "$IP/24" dev d0
+		ip link set d0 up
+	fi
+	add_rxe
+}
+
+# Objects that user space has made on the device; the kernel's own are not ours.
+user_objects() { rdma resource show "$1" dev rxe0 | grep -v 'comm \[' || true; }
+nothing_registered() {
+	local what
+	[ -e /sys/class/infiniband/rxe0 ] || return 0
+	for what in mr qp pd ctx; do
+		[ -z "$(user_objects $what)" ] || { user_objects $what; return 1; }
+	done
+}
+
+# --- our modules ---
+
+IDS=1af4:1110
+loaded() { grep -q "^$1 " /proc/modules; }
+load_core() { loaded ib_peer_mem || insmod "$MODS/ib_peer_mem.ko"; }
+# shellcheck disable=SC2120 # only badinput gives it other ids
+load_io() { loaded io_peer_mem || insmod "$MODS/io_peer_mem.ko" "ids=${1:-$IDS}"; }
+load_modules() { load_core; load_io "$IDS"; }
+unload_modules() {
+	! loaded io_peer_mem || rmmod io_peer_mem
+	! loaded ib_peer_mem || rmmod ib_peer_mem
+	must_fail loaded io_peer_mem
+	must_fail loaded ib_peer_mem
+}
+
+# pci_of VENDOR:DEVICE SIZE: the PCI function whose BAR 2 (any, for 0) is so large.
+pci_of() {
+	local dev start end _
+	for dev in /sys/bus/pci/devices/*; do
+		[ "$(cat "$dev/vendor")$(cat "$dev/device")" = "0x${1%:*}0x${1#*:}" ] || continue
+		read -r start end _ < <(sed -n 3p "$dev/resource")
+		if [ "$2" = 0 ] || [ $((end - start + 1)) = "$2" ]; then
+			echo "${dev##*/}"
+			return
+		fi
+	done
+	fail "no PCI function $1 with a BAR of $2 bytes"
+}
+
+bar() { echo "/dev/io_peer_mem/$1/bar2"; }
+find_bars() {
+	eventually test -c "$(bar "$BDF_A")"
+	eventually test -c "$(bar "$BDF_B")"
+}
+
+# The functions stay where they are for as long as the guest runs.
+BDF_A=$(pci_of 1af4:1110 $((64 << 20)))
+BDF_B=$(pci_of 1af4:1110 $((32 << 20)))
+BDF_SMALL=$(pci_of 1af4:1110 $((1 << 20)))
+BDF_NIC=$(pci_of 8086:10d3 0)
+BAR_A=$(bar "$BDF_A")
+BAR_B=$(bar "$BDF_B")
+bind() { echo "$1" >/sys/bus/pci/drivers/io_peer_mem/bind; }
+unbind() { echo "$1" >/sys/bus/pci/devices/"$1"/driver/unbind; }
+
+counter() { cat "$PEERS/io_peer_mem/$1"; }
+# What is registered now: MRs, pages and bytes.
+in_use() {
+	echo "$(($(counter num_alloc_mrs) - $(counter num_dealloc_mrs)))" \
+		"$(($(counter num_reg_pages) - $(counter num_dereg_pages)))" \
+		"$(($(counter num_reg_bytes) - $(counter num_dereg_bytes)))"
+}
+balanced() { [ "$(in_use)" = "0 0 0" ]; }

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+#
+# What must not work: the right errno, one clear line at most, nothing left behind.
+
+. ./steps.sh
+
+# reg WANT ARGUMENTS...: the registration ends like that, and nothing is kept.
+reg() {
+	local want=$1
+	shift
+	expect "registration: $want" "$RDMA" reg "$@"
+	balanced
+}
+
+test_what_does_work() { reg ok -o 1 -l 4096 "$BAR_A"; }
+
+test_empty() { reg EINVAL -l 0 "$BAR_A"; }
+
+test_wraps() { reg EINVAL -o 4096 -l 0xfffffffffffff000 "$BAR_A"; }
+
+test_ends_past_the_mapping() {
+	reg EFAULT -m 65536 -o 0 -l 65537 "$BAR_A"
+	reg EFAULT -m 65536 -o 4096 -l 1048576 "$BAR_A"
+}
+
+test_begins_past_the_mapping() { reg EFAULT -m 65536 -o 65536 -l 4096 "$BAR_A"; }
+
+test_not_mapped() { reg EFAULT -M -@ 0x7e0000000000 -l 4096 "$BAR_A"; }
+
+# A process that has the address, and another one that only knows it.
+test_range_of_another_process() {
+	local pid address
+	start hold hold -n 1 -m 1048576 "$BAR_A"
+	wait_line /tmp/hold '^holding 1'
+	address=0x$(grep -m1 io_peer_mem "/proc/$pid/maps" | cut -d- -f1)
+	expect "registration: EFAULT" "$RDMA" reg -M -@ "$address" -l 4096 "$BAR_A"
+	kill "$pid"
+	wait "$pid" || true
+	eventually balanced
+}
+
+test_read_only_mapping() {
+	reg EFAULT -R -a lw "$BAR_A"
+	reg EFAULT -R -a l "$BAR_A"
+}
+
+test_mapping_longer_than_the_bar() {
+	must_fail "$RDMA" reg -m $((65 << 20)) "$BAR_A" | tee /tmp/reg
+	"$RDMA" reg -m $((65 << 20)) "$BAR_A" 2>&1 | grep -E 'mmap|memory'
+	balanced
+}
+
+test_bar_is_full() {
+	local pid
+	start hold hold -n 1 -m $((64 << 20)) -l 4096 "$BAR_A"
+	wait_line /tmp/hold '^holding 1'
+	"$RDMA" reg -m 4096 "$BAR_A" 2>&1 | grep 'Cannot allocate memory'
+	kill "$pid"
+	wait "$pid" || true
+	eventually balanced
+}
+
+# 1 MiB cannot become memory of the kernel, whose sections are larger.
+test_bar_too_small() {
+	[ ! -e "$(bar "$BDF_SMALL")" ]
+	[ ! -e /sys/bus/pci/devices/"$BDF_SMALL"/driver ]
+	must_fail bind "$BDF_SMALL"
+	one_line "${BDF_SMALL}.*(small|size|align)"
+}
+
+# A function with an I/O BAR: that BAR is no memory, and is left alone.
+test_io_bar() {
+	rmmod io_peer_mem
+	load_io 8086:10d3
+	[ ! -e "/dev/io_peer_mem/$BDF_NIC/bar2" ]
+	log_since_mark | grep -E "io_peer_mem.*$BDF_NIC"
+	rmmod io_peer_mem
+	load_io
+	find_bars
+}
+
+test_function_of_another_driver() {
+	local rc=0
+	modprobe e1000e
+	eventually test -e "/sys/bus/pci/devices/$BDF_NIC/driver"
+	rmmod io_peer_mem
+	load_io 1af4:1110,8086:10d3
+	# Bound to e1000e it stays e1000e's.
+	(bind "$BDF_NIC") 2>&1 | grep -E 'No such device|busy' || rc=1
+	readlink "/sys/bus/pci/devices/$BDF_NIC/driver" | grep e1000e || rc=1
+	rmmod e1000e io_peer_mem
+	load_io
+	find_bars
+	return $rc
+}

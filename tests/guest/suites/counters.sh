@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+#
+# The counters in sysfs: exact while MRs live, balanced when they are gone.
+
+. ./steps.sh
+
+test_zero_before() {
+	balanced
+	expect 0 counter num_alloc_mrs
+	note "before: $(in_use) MRs, pages and bytes in use"
+}
+
+test_during() {
+	local pid
+	# Three MRs of 5 pages: they begin and end inside pages.
+	start hold hold -n 3 -o 100 -l 20000 "$BAR_A"
+	wait_line /tmp/hold '^holding 3'
+	expect "3 15 61440" in_use
+	note "while three MRs live: $(in_use)"
+	kill "$pid"
+	wait "$pid" || true
+	eventually balanced
+	note "after: $(in_use); all in all $(counter num_alloc_mrs) MRs, $(counter num_reg_pages) pages"
+	expect 3 counter num_alloc_mrs
+	expect 15 counter num_dereg_pages
+}
+
+test_host_memory_does_not_count() {
+	local before
+	before=$(counter num_alloc_mrs)
+	"$RDMA" write host
+	expect "$before" counter num_alloc_mrs
+}
+
+test_no_invalidation_so_far() { expect 0 counter num_free_callbacks; }

@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+#
+# Runs last on the debug kernel: what all the suites before it have leaked.
+
+setup() { [ -e /sys/kernel/debug/kmemleak ]; }
+
+# An object counts once it is older than 5 s and unreferenced in two scans.
+test_kmemleak() {
+	echo scan >/sys/kernel/debug/kmemleak
+	sleep 6
+	echo scan >/sys/kernel/debug/kmemleak
+	cat /sys/kernel/debug/kmemleak
+	[ -z "$(cat /sys/kernel/debug/kmemleak)" ]
+}

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+#
+# Bytes through the adapter into a BAR and out of it.
+
+. ./steps.sh
+
+test_host_memory() {
+	"$RDMA" write -o 77 -l 300001 host
+	"$RDMA" atomic -o 77 -l 4096 host
+}
+
+# The MR starts and ends inside pages; the host looks at the file behind the BAR.
+test_write_and_read_back() {
+	"$RDMA" write -o 12345 -l 654321 -s 42 "$BAR_A" | tee /tmp/write
+	note "$(cat /tmp/write)"
+}
+
+test_host_sees_the_bytes() {
+	"$RDMA" write -o 4097 -l 700003 -s 43 "$BAR_A" | tee /tmp/write
+	host_has a /tmp/write wrote | tee /tmp/host
+	note "host: $(head -n 1 /tmp/host)"
+}
+
+# That the check on the host can fail.
+test_host_sees_wrong_bytes() {
+	"$RDMA" write -l 8192 -s 44 "$BAR_A" | sed 's/seed=44/seed=45/' | tee /tmp/write
+	must_fail host_has a /tmp/write wrote
+}
+
+test_atomics() {
+	"$RDMA" atomic -o 5003 -l 4096 "$BAR_A" | tee /tmp/atomic
+	note "$(grep -c . /tmp/atomic) values of fetch-and-add and compare-and-swap are right"
+}
+
+test_bar_to_bar() {
+	"$RDMA" copy -o 321 -l 500000 -s 46 "$BAR_A" "$BAR_B" | tee /tmp/copy
+	host_has a /tmp/copy from
+	host_has b /tmp/copy to | tee /tmp/host
+	note "host, second BAR: $(head -n 1 /tmp/host)"
+}
+
+test_within_one_bar() {
+	"$RDMA" copy -o 321 -l 500000 -s 47 "$BAR_A" "$BAR_A" | tee /tmp/copy
+	host_has a /tmp/copy from
+	host_has a /tmp/copy to
+}
+
+test_one_byte() {
+	local offset
+	for offset in 0 1 4095 4096; do
+		"$RDMA" write -o $offset -l 1 -s 48 "$BAR_A" | tee /tmp/write
+		host_has a /tmp/write wrote
+	done
+}
+
+# Many pages in one MR: all of the BAR, and the range is free again afterwards.
+test_whole_bar() {
+	"$RDMA" write -m $((32 << 20)) -o 3 -l $(((32 << 20) - 7)) -s 49 "$BAR_B" | tee /tmp/write
+	"$RDMA" reg -m $((32 << 20)) "$BAR_B" | grep -x 'registration: ok'
+}
+
+test_perftest_write() { side_by_side write; }
+test_perftest_read() { side_by_side read; }
+
+# A range each for two processes, one at either end.
+test_perftest_both_ends_in_the_bar() {
+	perftest write "$BAR_A" 65536 100 both
+	perftest read "$BAR_A" 65536 100 both
+}
