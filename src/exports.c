@@ -1,2 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
+/*
+ * The symbols that clients link against. GPL: symbol_get() refuses others, and
+ * some clients find us that way.
+ */
+#include <linux/export.h>
+#include <linux/module.h>
 #include <rdma/ib_peer_mem.h>
+
+EXPORT_SYMBOL_GPL(ib_register_peer_memory_client);
+EXPORT_SYMBOL_GPL(ib_unregister_peer_memory_client);

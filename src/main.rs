@@ -1,11 +1,58 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Peer memory core.
+//! Peer memory for RDMA on an unmodified kernel.
+//!
+//! ```text
+//!   clients ──▶ abi ──▶ registry ──▶ region ──▶ attach ──▶ rdma (drivers)
+//!                          ▲           │
+//!   verbs ──▶ rdma ──▶ adapter         └──▶ callbacks ──▶ clients
+//! ```
+//!
+//! - [`abi`], [`callbacks`]: the C ABI, inbound and outbound;
+//! - [`adapter`]: one RDMA device, with our functions in its operations;
+//! - [`registry`], [`client`]: who is there, and who is asked in which order;
+//! - [`region`], [`lifecycle`]: one acquired range and who may do what with it when;
+//! - [`attach`]: how a stock driver takes the addresses.
+//!
+//! Locks. None is held across a client's callback or a driver's operation, except that the two
+//! mutexes below may be held across operations on queue pairs of our own. None of the spin locks
+//! is nested in another.
+//!
+//! 1. `Registry::entries` (mutex): the list of clients changes;
+//! 2. `FastReg::links` (mutex): queue pairs come and go; then `LoopbackQp::busy` (mutex): one
+//!    work request at a time;
+//! 3. `Lifecycle::state`, `Region::acquired`, `Region::mr`, `Client::gate`, `Client::tickets`,
+//!    `Adapter::regions`, `LoopbackQp::status` (spin locks, leaves).
+//!
+//! Documentation/locking.rst has the argument.
 
 use kernel::prelude::*;
 
 #[path = "../rust/bindings.rs"]
 pub mod bindings;
+#[path = "../rust/errno.rs"]
+pub mod errno;
+#[path = "../rust/log.rs"]
+pub mod log;
+#[path = "../rust/rdma/mod.rs"]
+pub mod rdma;
+#[path = "../rust/sg.rs"]
+pub mod sg;
+#[path = "../rust/snapshot.rs"]
+pub mod snapshot;
+#[path = "../rust/sysfs.rs"]
+pub mod sysfs;
+
+mod abi;
+mod adapter;
+mod attach;
+mod callbacks;
+mod client;
+mod lifecycle;
+mod range;
+mod region;
+mod registry;
+mod stats;
 
 module! {
     type: PeerMem,
@@ -15,11 +62,19 @@ module! {
     license: "GPL",
 }
 
-/// The module.
-struct PeerMem;
+/// The module. Dropped in this order: leave the devices, then close the registry.
+#[pin_data]
+struct PeerMem {
+    #[pin]
+    interposer: rdma::Registration<adapter::Adapter>,
+    _registry: registry::Open,
+}
 
-impl kernel::Module for PeerMem {
-    fn init(_module: &'static ThisModule) -> Result<Self> {
-        Ok(Self)
+impl kernel::InPlaceModule for PeerMem {
+    fn init(_module: &'static ThisModule) -> impl PinInit<Self, Error> {
+        try_pin_init!(Self {
+            _registry: registry::Registry::open()?,
+            interposer <- rdma::Registration::new(c"ib_peer_mem"),
+        })
     }
 }

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! RDMA devices as a kernel module that stands beside the drivers sees them.
+//!
+//! C headers: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h),
+//! [`include/rdma/ib_cache.h`](srctree/include/rdma/ib_cache.h).
+
+mod device;
+mod fast_mr;
+mod interpose;
+mod qp;
+
+pub use self::{
+    device::{
+        Access,
+        Device,
+        Mr,
+        Pd,
+        UserMr, //
+    },
+    fast_mr::{
+        drain_software_copies,
+        FastMr,
+        FastRegKey, //
+    },
+    interpose::{
+        Change,
+        Hooks,
+        Original,
+        Registration,
+        Request, //
+    },
+    qp::LoopbackQp, //
+};

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! One RDMA device: what the interposer asks of us there, and the regions that its MRs are on.
+
+use crate::{
+    attach::Backend,
+    rdma::{
+        Change,
+        Device,
+        Hooks,
+        Mr,
+        Original,
+        Request,
+        UserMr, //
+    },
+    region::Region,
+    registry, //
+};
+use kernel::{
+    new_spinlock,
+    prelude::*,
+    rbtree::{
+        RBTree,
+        RBTreeNode, //
+    },
+    sync::{
+        aref::ARef,
+        Arc,
+        SpinLock, //
+    },
+};
+
+/// A device that can serve peer memory.
+#[pin_data]
+pub(crate) struct Adapter {
+    dev: ARef<Device>,
+    backend: Backend,
+    /// The regions by the local key of their MR. Held for a look-up, never across a call.
+    #[pin]
+    regions: SpinLock<RBTree<u32, Arc<Region>>>,
+}
+
+impl Adapter {
+    /// The RDMA device.
+    pub(crate) fn device(&self) -> &Device {
+        &self.dev
+    }
+
+    /// How it is served.
+    pub(crate) fn backend(&self) -> &Backend {
+        &self.backend
+    }
+
+    /// Enters a region under its MR's key. An MR that had the key before is gone from the device,
+    /// or the driver would not have given it out again.
+    pub(crate) fn insert(&self, entry: RBTreeNode<u32, Arc<Region>>) {
+        let old = self.regions.lock().insert(entry);
+        drop(old);
+    }
+
+    /// Takes a region out, unless another MR has come under its key.
+    pub(crate) fn forget(&self, region: &Arc<Region>, lkey: u32) {
+        let mut regions = self.regions.lock();
+        let entry = match regions.get(&lkey) {
+            Some(found) if Arc::ptr_eq(found, region) => regions.remove_node(&lkey),
+            _ => None,
+        };
+        drop(regions);
+        drop(entry);
+    }
+
+    /// The region that an MR is on.
+    fn region(&self, mr: &Mr) -> Option<Arc<Region>> {
+        let region = self.regions.lock().get(&mr.lkey()).cloned();
+        region.filter(|r| r.is_of(mr))
+    }
+}
+
+impl Hooks for Adapter {
+    fn attach(dev: &Device) -> Result<Arc<Self>> {
+        let backend = Backend::choose(dev)?;
+        pr_info!("{}: serves peer memory by {}\n", dev.name(), backend.name());
+        Arc::pin_init(
+            pin_init!(Self {
+                dev: dev.get(),
+                backend,
+                regions <- new_spinlock!(RBTree::new(), "Adapter::regions"),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    fn detach(&self) {
+        loop {
+            let region = self.regions.lock().values().next().cloned();
+            match region {
+                Some(region) => region.revoke(),
+                None => break,
+            }
+        }
+    }
+
+    fn reg_user_mr(self: &Arc<Self>, req: &Request<'_>) -> Result<Option<UserMr>> {
+        // Pages that come and go with the page table are the driver's business.
+        if req.access.is_on_demand() {
+            return Ok(None);
+        }
+        registry::register_memory(self, req)
+    }
+
+    fn rereg_user_mr(
+        self: &Arc<Self>,
+        mr: &Mr,
+        change: Change,
+        req: &Request<'_>,
+    ) -> Result<Option<UserMr>> {
+        let old = self.region(mr);
+        if old.is_none() && !change.range() {
+            return Ok(None);
+        }
+        // An MR of ours cannot be changed by the driver; a new one takes its place.
+        let mut req = req.clone();
+        if let Some(old) = old {
+            if !change.access() {
+                req.access = old.access();
+            }
+            if !change.range() {
+                req.start = old.range().addr() as u64;
+                req.length = old.range().len() as u64;
+                req.iova = old.iova();
+            }
+            if let Some(new) = self.reg_user_mr(&req)? {
+                return Ok(Some(new));
+            }
+            // From peer memory to host memory: the driver has no MR of its own to change.
+            return Err(crate::errno::eopnotsupp());
+        }
+        self.reg_user_mr(&req)
+    }
+
+    fn dereg_mr(&self, mr: &Mr, original: Original<'_>) -> Result {
+        match self.region(mr) {
+            Some(region) => region.deregister(&original),
+            None => original.call(),
+        }
+    }
+}

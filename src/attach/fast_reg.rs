@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Fast registration: an MR is allocated empty and bound to pages by a REG_MR work request on a
+//! kernel-owned queue pair in the user's PD; LOCAL_INV on the same takes it away.
+//!
+//! One queue pair serves all MRs of a PD. It counts as a user of the PD, so it must go with the
+//! last of them, before the user can deallocate the PD.
+
+use super::Refusal;
+use crate::{
+    callbacks::Pages,
+    errno::eopnotsupp,
+    range::Range,
+    rdma::{
+        drain_software_copies,
+        Device,
+        FastMr,
+        FastRegKey,
+        LoopbackQp,
+        Pd,
+        Request,
+        UserMr, //
+    },
+    sg::{
+        Segment,
+        Table, //
+    },
+    warn_limited, //
+};
+use kernel::{
+    new_mutex,
+    page::PAGE_SIZE,
+    prelude::*,
+    sync::{
+        aref::ARef,
+        Arc,
+        Mutex, //
+    },
+};
+
+/// The queue pair of one PD and how many MRs use it.
+struct Link {
+    pd: usize,
+    users: usize,
+    qp: Arc<Pin<KBox<LoopbackQp>>>,
+}
+
+/// The backend of one device.
+#[pin_data]
+pub(crate) struct FastReg {
+    dev: ARef<Device>,
+    /// Held while a queue pair is made or destroyed; never across a client's callback.
+    #[pin]
+    links: Mutex<KVec<Link>>,
+}
+
+impl FastReg {
+    /// For a device that has what it takes.
+    pub(crate) fn new(dev: &Device) -> Result<Arc<Self>> {
+        Arc::pin_init(
+            pin_init!(Self {
+                dev: dev.get(),
+                links <- new_mutex!(KVec::new(), "FastReg::links"),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// The queue pair of `pd`, with one more user.
+    fn link(self: &Arc<Self>, pd: &Pd) -> Result<LinkRef> {
+        let mut links = self.links.lock();
+        let qp = match links.iter_mut().find(|l| l.pd == pd.id()) {
+            Some(link) => {
+                link.users += 1;
+                link.qp.clone()
+            }
+            None => {
+                links.reserve(1, GFP_KERNEL)?;
+                let qp = Arc::new(LoopbackQp::new(pd)?, GFP_KERNEL)?;
+                links.push(
+                    Link {
+                        pd: pd.id(),
+                        users: 1,
+                        qp: qp.clone(),
+                    },
+                    GFP_KERNEL,
+                )?;
+                qp
+            }
+        };
+        Ok(LinkRef {
+            backend: self.clone(),
+            pd: pd.id(),
+            qp: Some(qp),
+        })
+    }
+
+    /// Makes an MR on `pages`. May sleep.
+    pub(crate) fn register(
+        self: &Arc<Self>,
+        req: &Request<'_>,
+        range: Range,
+        pages: &mut Pages,
+    ) -> Result<(UserMr, Attachment), Refusal> {
+        let access = req.access.for_fast_reg();
+        let (Some(access), false) = (access, req.has_dmah) else {
+            warn_limited!(
+                "{}: access {:#x} is not for peer memory\n",
+                self.dev.name(),
+                req.access.0
+            );
+            return Err(eopnotsupp().into());
+        };
+        let max = self.dev.max_segment();
+        let table = if self.dev.is_virt_dma() {
+            pages.physical(max)?.ok_or(Refusal::Skip(
+                "it gives no struct pages, and software RDMA has no DMA device",
+            ))?
+        } else {
+            let dma = self.dev.dma_device().ok_or(ENODEV)?;
+            Table::of_dma(&pages.map(dma, max)?)?
+        };
+        let shape = Shape::choose(&table, range, req.iova, &self.dev)?;
+
+        let link = self.link(req.pd)?;
+        let mut mr = FastMr::alloc(req.pd, shape.pages)?;
+        mr.map(
+            &table,
+            range.page_offset() as u32,
+            req.length,
+            req.iova,
+            shape.page_size,
+        )?;
+        let key = mr.key();
+        link.qp()?.register(&key, access)?;
+        Ok((mr.into_user(), Attachment { key, link }))
+    }
+}
+
+/// A use of a PD's queue pair.
+struct LinkRef {
+    backend: Arc<FastReg>,
+    pd: usize,
+    qp: Option<Arc<Pin<KBox<LoopbackQp>>>>,
+}
+
+impl LinkRef {
+    /// The queue pair.
+    fn qp(&self) -> Result<&LoopbackQp> {
+        self.qp.as_ref().map(|qp| &***qp).ok_or(ENODEV)
+    }
+}
+
+impl Drop for LinkRef {
+    fn drop(&mut self) {
+        let mut links = self.backend.links.lock();
+        // The list's reference must be the last one: the queue pair goes with it.
+        self.qp = None;
+        if let Some(i) = links.iter().position(|l| l.pd == self.pd) {
+            links[i].users -= 1;
+            if links[i].users == 0 {
+                drop(links.remove(i));
+            }
+        }
+    }
+}
+
+/// A fast-registration MR that a user has. Its key is not used once the MR is deregistered.
+pub(crate) struct Attachment {
+    key: FastRegKey,
+    link: LinkRef,
+}
+
+impl Attachment {
+    /// See [`super::Attachment::fence`].
+    pub(crate) fn fence(&mut self) -> Result {
+        let qp = self.link.qp()?;
+        self.key.as_fast_reg(|| qp.invalidate(&self.key))?;
+        drain_software_copies(&self.link.backend.dev);
+        Ok(())
+    }
+}
+
+/// In pages of which size an MR is described, and how many.
+#[derive(PartialEq, Eq, Debug)]
+struct Shape {
+    page_size: u32,
+    pages: u32,
+}
+
+impl Shape {
+    /// The smallest page size with which the device can take the table.
+    fn choose(table: &Table<'_>, range: Range, iova: u64, dev: &Device) -> Result<Self> {
+        let limit = dev.max_fast_reg_pages();
+        // Where the first whole page of the range is in the device's address space.
+        let iova = iova.wrapping_sub(range.page_offset() as u64);
+        let mut size = PAGE_SIZE as u64;
+        while size <= 1 << 30 {
+            if dev.page_sizes() & size != 0 {
+                if let Some(shape) = Self::fits(table.segments(), iova, size, limit) {
+                    return Ok(shape);
+                }
+            }
+            size <<= 1;
+        }
+        warn_limited!(
+            "{}: {} bytes at {:#x} do not fit into {} pages of an MR\n",
+            dev.name(),
+            range.len(),
+            range.addr(),
+            limit
+        );
+        Err(eopnotsupp())
+    }
+
+    /// Can the segments be described by at most `limit` pages of `size` bytes, the first of which
+    /// is at `iova` rounded down? Inner boundaries must lie between pages, and the memory must be
+    /// congruent to the iova.
+    fn fits(
+        segments: impl Iterator<Item = Segment>,
+        iova: u64,
+        size: u64,
+        limit: u32,
+    ) -> Option<Self> {
+        let mut at = iova;
+        let mut pages = 0u64;
+        let mut open = true;
+        for (i, s) in segments.enumerate() {
+            if !open || s.addr.wrapping_sub(at) % size != 0 || (i > 0 && s.addr % size != 0) {
+                return None;
+            }
+            let first = s.addr % size;
+            pages += (first + s.len).div_ceil(size);
+            at = at.wrapping_add(s.len);
+            // Only the last segment may end inside a page.
+            open = (first + s.len) % size == 0;
+        }
+        Some(Self {
+            page_size: u32::try_from(size).ok()?,
+            pages: u32::try_from(pages).ok().filter(|&n| n <= limit)?,
+        })
+    }
+}
+
+#[kunit_tests(peer_mem_fast_reg)]
+mod tests {
+    use super::*;
+
+    const K: u64 = 1 << 10;
+    const M: u64 = 1 << 20;
+
+    /// The number of pages, or 0 where the segments do not fit.
+    fn pages(segments: &[(u64, u64)], iova: u64, size: u64, limit: u32) -> u32 {
+        let segments = segments.iter().map(|&(addr, len)| Segment { addr, len });
+        Shape::fits(segments, iova, size, limit).map_or(0, |s| s.pages)
+    }
+
+    #[test]
+    fn one_run() {
+        assert_eq!(pages(&[(M, 64 * K)], 0x7000, 4 * K, 512), 16);
+        assert_eq!(pages(&[(M, 64 * K)], 0x7000, 4 * K, 15), 0);
+        assert_eq!(pages(&[(M, 64 * K)], 16 * M, 64 * K, 1), 1);
+        assert_eq!(pages(&[(M, 65 * K)], 16 * M, 64 * K, 2), 2);
+    }
+
+    #[test]
+    fn the_iova_must_be_congruent() {
+        assert_eq!(pages(&[(M, 64 * K)], 16 * M + 4 * K, 64 * K, 9), 0);
+        assert_eq!(pages(&[(M + 4 * K, 60 * K)], 16 * M + 4 * K, 64 * K, 9), 1);
+        assert_eq!(pages(&[(M + 4 * K, 64 * K)], 16 * M + 4 * K, 64 * K, 9), 2);
+    }
+
+    #[test]
+    fn inner_boundaries_lie_between_pages() {
+        let two = [(2 * M, 64 * K), (8 * M, 64 * K)];
+        assert_eq!(pages(&two, 16 * M, 64 * K, 9), 2);
+        assert_eq!(pages(&two, 16 * M, 128 * K, 9), 0);
+        let second_inside = [(2 * M, 64 * K), (8 * M + 4 * K, 64 * K)];
+        assert_eq!(pages(&second_inside, 16 * M, 64 * K, 9), 0);
+        assert_eq!(pages(&second_inside, 16 * M, 4 * K, 99), 32);
+        let first_short = [(2 * M, 60 * K), (8 * M, 64 * K)];
+        assert_eq!(pages(&first_short, 16 * M, 64 * K, 9), 0);
+    }
+}

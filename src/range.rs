@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A range of addresses that somebody wants registered.
+
+use kernel::{
+    page::PAGE_SIZE,
+    prelude::*, //
+};
+
+/// `[addr, addr + len)` in the calling process.
+///
+/// # Invariants
+///
+/// `len` is not 0 and `addr + len`, rounded up to a page, does not wrap.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Range {
+    addr: usize,
+    len: usize,
+}
+
+impl Range {
+    /// `None` for a range that is empty or wraps.
+    pub(crate) fn new(addr: u64, len: u64) -> Option<Self> {
+        let addr = usize::try_from(addr).ok()?;
+        let len = usize::try_from(len).ok()?;
+        addr.checked_add(len)?.checked_add(PAGE_SIZE - 1)?;
+        // INVARIANT: Just checked.
+        (len > 0).then_some(Self { addr, len })
+    }
+
+    /// The first address.
+    pub(crate) fn addr(self) -> usize {
+        self.addr
+    }
+
+    /// The length in bytes.
+    pub(crate) fn len(self) -> usize {
+        self.len
+    }
+
+    /// Bytes from the start of the first page.
+    pub(crate) fn page_offset(self) -> usize {
+        self.addr % PAGE_SIZE
+    }
+
+    /// The pages of `PAGE_SIZE` that the range touches.
+    pub(crate) fn pages(self) -> usize {
+        (self.page_offset() + self.len).div_ceil(PAGE_SIZE)
+    }
+
+    /// Bytes from the start of the client's page of `page_size` bytes, in which the range
+    /// begins, to the range's first page of `PAGE_SIZE`. `page_size` is a power of two.
+    pub(crate) fn skip(self, page_size: usize) -> usize {
+        (self.addr & !(PAGE_SIZE - 1)) & (page_size - 1)
+    }
+}
+
+#[kunit_tests(peer_mem_range)]
+mod tests {
+    use super::*;
+
+    const P: u64 = PAGE_SIZE as u64;
+
+    #[test]
+    fn empty_and_wrapping_ranges_are_none() {
+        assert_eq!(Range::new(P, 0), None);
+        assert_eq!(Range::new(u64::MAX - 10, 20), None);
+        assert_eq!(Range::new(u64::MAX - 10, 5), None);
+        assert_eq!(Range::new(P, u64::MAX), None);
+    }
+
+    #[test]
+    fn pages_touched() -> Result {
+        for (addr, len, pages, offset) in [
+            (16 * P, 1, 1, 0),
+            (16 * P, P, 1, 0),
+            (16 * P, P + 1, 2, 0),
+            (16 * P + P - 1, 1, 1, P - 1),
+            (16 * P + P - 1, 2, 2, P - 1),
+            (16 * P + 8, 3 * P, 4, 8),
+        ] {
+            let r = Range::new(addr, len).ok_or(EINVAL)?;
+            assert_eq!(r.pages(), pages as usize);
+            assert_eq!(r.page_offset(), offset as usize);
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn distance_from_the_clients_page() -> Result {
+        let r = Range::new(0x20_0000 + 3 * P + 5, 10).ok_or(EINVAL)?;
+        assert_eq!(r.skip(PAGE_SIZE), 0);
+        assert_eq!(r.skip(64 << 10), 3 * PAGE_SIZE);
+        assert_eq!(r.skip(2 << 20), 3 * PAGE_SIZE);
+        Ok(())
+    }
+}

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The registered clients, in the order in which they are asked.
+
+use crate::{
+    adapter::Adapter,
+    attach::Refusal,
+    callbacks::Acquired,
+    client::Client,
+    range::Range,
+    rdma::{
+        Request,
+        UserMr, //
+    },
+    region::Region,
+    snapshot::Snapshot,
+    stats::Shown,
+    sysfs::Folder,
+    warn_limited, //
+};
+use kernel::{
+    new_mutex,
+    prelude::*,
+    str::CString,
+    sync::{
+        Arc,
+        Mutex, //
+    },
+};
+
+/// The clients as everybody reads them. Nobody locks anything to register host memory, and where
+/// there is no client there is nothing to look at.
+static CLIENTS: Snapshot<KVec<Arc<Client>>> = Snapshot::new();
+
+/// The registry of the loaded module.
+static REGISTRY: Snapshot<Registry> = Snapshot::new();
+
+/// A client and its folder.
+struct Entry {
+    client: Arc<Client>,
+    _folder: Folder<Shown>,
+}
+
+/// What registering and unregistering works on.
+#[pin_data]
+pub(crate) struct Registry {
+    /// Serialises changes of the list. Held across sysfs calls, not across callbacks or the end
+    /// of a client's regions.
+    #[pin]
+    entries: Mutex<KVec<Entry>>,
+    folder: Folder<()>,
+}
+
+/// The open registry: closes when dropped, at which time there must be no client (they hold a
+/// reference to this module).
+pub(crate) struct Open(());
+
+impl Registry {
+    /// Makes `/sys/kernel/mm/memory_peers` and begins to accept clients.
+    pub(crate) fn open() -> Result<Open> {
+        let folder = Folder::in_kernel_mm(c"memory_peers", ())?;
+        let registry = Arc::pin_init(
+            pin_init!(Self {
+                entries <- new_mutex!(KVec::new(), "Registry::entries"),
+                folder,
+            }),
+            GFP_KERNEL,
+        )?;
+        REGISTRY.replace(Some(registry));
+        Ok(Open(()))
+    }
+
+    /// The registry, while the module is loaded.
+    pub(crate) fn get() -> Result<Arc<Self>> {
+        REGISTRY.load().ok_or(ENODEV)
+    }
+
+    /// Adds a client at the end. May sleep. `EEXIST` where its name is taken.
+    pub(crate) fn add(&self, client: Arc<Client>, version: CString) -> Result {
+        let mut entries = self.entries.lock();
+        if entries.iter().any(|e| e.client.c_name() == client.c_name()) {
+            return Err(EEXIST);
+        }
+        entries.reserve(1, GFP_KERNEL)?;
+        let mut list = KVec::with_capacity(entries.len() + 1, GFP_KERNEL)?;
+        for e in entries.iter() {
+            list.push(e.client.clone(), GFP_KERNEL)?;
+        }
+        list.push(client.clone(), GFP_KERNEL)?;
+        let list = Arc::new(list, GFP_KERNEL)?;
+        let shown = Shown {
+            version,
+            stats: client.stats().clone(),
+        };
+        let folder = Folder::inside(&self.folder, client.c_name(), shown)?;
+        entries.push(
+            Entry {
+                client,
+                _folder: folder,
+            },
+            GFP_KERNEL,
+        )?;
+        drop(CLIENTS.replace(Some(list)));
+        Ok(())
+    }
+
+    /// Ends a client: takes its regions away and waits until the last `release` has returned.
+    /// May sleep. `false` where that is done already, or being done.
+    pub(crate) fn end(&self, client: &Arc<Client>) -> bool {
+        if !client.close() {
+            return false;
+        }
+        while let Some(region) = client.any_region() {
+            region.revoke();
+        }
+        client.wait_unused();
+
+        let mut entries = self.entries.lock();
+        let mut gone = None;
+        if let Some(i) = entries.iter().position(|e| Arc::ptr_eq(&e.client, client)) {
+            gone = entries.remove(i).ok();
+        }
+        // With no memory for a shorter list the old one stays: the client lets nobody in.
+        if entries.is_empty() {
+            drop(CLIENTS.replace(None));
+        } else if let Ok(list) = Self::list(&entries) {
+            drop(CLIENTS.replace(Some(list)));
+        }
+        drop(entries);
+        drop(gone);
+        true
+    }
+
+    /// The list of the clients in `entries`.
+    fn list(entries: &[Entry]) -> Result<Arc<KVec<Arc<Client>>>> {
+        let mut list = KVec::with_capacity(entries.len(), GFP_KERNEL)?;
+        for e in entries {
+            list.push(e.client.clone(), GFP_KERNEL)?;
+        }
+        Ok(Arc::new(list, GFP_KERNEL)?)
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        drop(CLIENTS.replace(None));
+        drop(REGISTRY.replace(None));
+    }
+}
+
+/// The client that is at this address, if there is one: a handle is only ever compared.
+pub(crate) fn find(handle: usize) -> Option<Arc<Client>> {
+    let clients = CLIENTS.load()?;
+    clients
+        .iter()
+        .find(|c| Arc::as_ptr(c).addr() == handle)
+        .cloned()
+}
+
+/// Registers memory with the client whose it is; `None` where it is nobody's. Asks in the order
+/// of registration. May sleep.
+pub(crate) fn register_memory(adapter: &Arc<Adapter>, req: &Request<'_>) -> Result<Option<UserMr>> {
+    let Some(clients) = CLIENTS.load() else {
+        return Ok(None);
+    };
+    // What is empty or wraps is not worth asking about; the driver has the errno.
+    let Some(range) = Range::new(req.start, req.length) else {
+        return Ok(None);
+    };
+    for client in clients.iter() {
+        if client.requires_invalidation() && !adapter.backend().can_fence() {
+            continue;
+        }
+        let Some(using) = client.enter() else {
+            continue;
+        };
+        let Some(acquired) = Acquired::ask(using, range) else {
+            continue;
+        };
+        match Region::register(acquired, adapter, req, range) {
+            Ok(mr) => return Ok(Some(mr)),
+            Err(Refusal::Error(e)) => return Err(e),
+            Err(Refusal::Skip(why)) => warn_limited!(
+                "client {} cannot serve {}: {}\n",
+                client.name(),
+                adapter.device().name(),
+                why
+            ),
+        }
+    }
+    Ok(None)
+}
