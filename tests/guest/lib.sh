@@ -4,6 +4,9 @@
 #
 # What the suites share. Sourced by init; every function here may be used in a
 # test, where it runs under set -e and what it prints goes to the test's log.
+#
+# A new process costs up to 0.3 s on the emulated debug kernel: what is done often
+# is done by bash itself.
 
 MODS=/mnt/mods
 PEERS=/sys/kernel/mm/memory_peers
@@ -20,6 +23,10 @@ log_since_mark() {
 		END { for (i = 0; i < n; i++) print line[i] }'
 }
 
+# nap SECONDS: sleep, without a process: nothing ever comes through this pipe.
+exec {NAP_FD}<> <(:)
+nap() { read -rt "$1" -u "$NAP_FD" || true; }
+
 # --- how a test says what it found ---
 
 # For the reader of the results: a figure, a fact.
@@ -32,7 +39,7 @@ eventually() {
 	local i
 	for ((i = 0; i < 50; i++)); do
 		! "$@" >/dev/null 2>&1 || return 0
-		sleep 0.2
+		nap 0.2
 	done
 	echo "still not true after 10 s: $*"
 	"$@"
@@ -94,24 +101,24 @@ host_has() {
 # --- the stock RDMA stack ---
 
 rxe_ready() {
-	[ -e /sys/class/infiniband/rxe0/ports/1/gids/0 ] &&
-		! grep -q '^0000:0000:0000:0000:0000:0000:0000:0000$' /sys/class/infiniband/rxe0/ports/1/gids/0 &&
-		[ "$(cat /sys/class/infiniband/rxe0/ports/1/state)" = "4: ACTIVE" ] &&
-		grep -q "c000:0201" /sys/class/infiniband/rxe0/ports/1/gids/1
+	local port=/sys/class/infiniband/rxe0/ports/1 gid0 gid1 state
+	{ read -r gid0 <$port/gids/0 && read -r gid1 <$port/gids/1 && read -r state <$port/state; } 2>/dev/null || return 1
+	[ "$gid0" != 0000:0000:0000:0000:0000:0000:0000:0000 ] && [[ $gid1 = *:c000:0201 ]] && [ "$state" = "4: ACTIVE" ]
 }
 
 add_rxe() {
-	rdma link show rxe0/1 >/dev/null 2>&1 || rdma link add rxe0 type rxe netdev d0
+	[ -e /sys/class/infiniband/rxe0 ] || rdma link add rxe0 type rxe netdev d0
 	eventually rxe_ready
 }
 
 # As a user has it: stock modules, a network device, a soft RoCE device on it.
 load_stack() {
-	modprobe -a ib_core ib_uverbs rdma_ucm rdma_rxe dummy
+	local modules=(ib_uverbs rdma_ucm rdma_rxe dummy)
 	# The debug kernel is built without it.
-	if modinfo mlx5_ib >/dev/null 2>&1; then modprobe mlx5_ib; fi
-	ip link set lo up
-	if ! ip link show d0 >/dev/null 2>&1; then
+	[ "$KIND" = debug ] || modules+=(mlx5_ib)
+	loaded rdma_rxe || modprobe -a "${modules[@]}"
+	if [ ! -e /sys/class/net/d0 ]; then
+		ip link set lo up
 		ip link add d0 type dummy
 		ip link set d0 address 02:00:00:00:00:01 mtu 4200
 		ip addr add "$IP/24" dev d0
@@ -133,7 +140,7 @@ nothing_registered() {
 # --- our modules ---
 
 IDS=1af4:1110
-loaded() { grep -q "^$1 " /proc/modules; }
+loaded() { [ -e "/sys/module/$1/initstate" ]; }
 load_core() { loaded ib_peer_mem || insmod "$MODS/ib_peer_mem.ko"; }
 # shellcheck disable=SC2120 # only badinput gives it other ids
 load_io() { loaded io_peer_mem || insmod "$MODS/io_peer_mem.ko" "ids=${1:-$IDS}"; }
@@ -145,18 +152,23 @@ unload_modules() {
 	must_fail loaded ib_peer_mem
 }
 
-# pci_of VENDOR:DEVICE SIZE: the PCI function whose BAR 2 (any, for 0) is so large.
-pci_of() {
-	local dev start end _
+# find_functions: the PCI functions of scripts/qemu, told apart by their BAR 2. They
+# stay where they are for as long as the guest runs.
+find_functions() {
+	local dev vendor device start end _
 	for dev in /sys/bus/pci/devices/*; do
-		[ "$(cat "$dev/vendor")$(cat "$dev/device")" = "0x${1%:*}0x${1#*:}" ] || continue
-		read -r start end _ < <(sed -n 3p "$dev/resource")
-		if [ "$2" = 0 ] || [ $((end - start + 1)) = "$2" ]; then
-			echo "${dev##*/}"
-			return
-		fi
+		read -r vendor <"$dev/vendor"
+		read -r device <"$dev/device"
+		{ read -r _; read -r _; read -r start end _; } <"$dev/resource"
+		case $vendor:$device:$((end - start + 1)) in
+		0x1af4:0x1110:$((64 << 20))) BDF_A=${dev##*/} ;;
+		0x1af4:0x1110:$((32 << 20))) BDF_B=${dev##*/} ;;
+		0x1af4:0x1110:$((1 << 20))) BDF_SMALL=${dev##*/} ;;
+		0x8086:0x10d3:*) BDF_NIC=${dev##*/} ;;
+		esac
 	done
-	fail "no PCI function $1 with a BAR of $2 bytes"
+	BAR_A=$(bar "$BDF_A")
+	BAR_B=$(bar "$BDF_B")
 }
 
 bar() { echo "/dev/io_peer_mem/$1/bar2"; }
@@ -165,21 +177,22 @@ find_bars() {
 	eventually test -c "$(bar "$BDF_B")"
 }
 
-# The functions stay where they are for as long as the guest runs.
-BDF_A=$(pci_of 1af4:1110 $((64 << 20)))
-BDF_B=$(pci_of 1af4:1110 $((32 << 20)))
-BDF_SMALL=$(pci_of 1af4:1110 $((1 << 20)))
-BDF_NIC=$(pci_of 8086:10d3 0)
-BAR_A=$(bar "$BDF_A")
-BAR_B=$(bar "$BDF_B")
 bind() { echo "$1" >/sys/bus/pci/drivers/io_peer_mem/bind; }
 unbind() { echo "$1" >/sys/bus/pci/devices/"$1"/driver/unbind; }
 
-counter() { cat "$PEERS/io_peer_mem/$1"; }
+counter() {
+	local value
+	read -r value <"$PEERS/io_peer_mem/$1"
+	echo "$value"
+}
 # What is registered now: MRs, pages and bytes.
 in_use() {
-	echo "$(($(counter num_alloc_mrs) - $(counter num_dealloc_mrs)))" \
-		"$(($(counter num_reg_pages) - $(counter num_dereg_pages)))" \
-		"$(($(counter num_reg_bytes) - $(counter num_dereg_bytes)))"
+	local a d rp dp rb db
+	cd "$PEERS/io_peer_mem"
+	read -r a <num_alloc_mrs && read -r d <num_dealloc_mrs
+	read -r rp <num_reg_pages && read -r dp <num_dereg_pages
+	read -r rb <num_reg_bytes && read -r db <num_dereg_bytes
+	cd - >/dev/null
+	echo "$((a - d)) $((rp - dp)) $((rb - db))"
 }
 balanced() { [ "$(in_use)" = "0 0 0" ]; }
