@@ -88,7 +88,8 @@ impl Acquired {
                 &mut context,
             )
         };
-        (ret == 1).then_some(Self {
+        // Not then_some(): an object that is made and dropped would be released.
+        (ret == 1).then(|| Self {
             context: Context(context),
             client,
         })

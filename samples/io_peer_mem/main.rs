@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! PCI BARs as memory for RDMA, and for everybody else.
+//!
+//! A PCI driver that binds any function it is told to, makes its BARs P2PDMA memory, and gives each
+//! a character device to map it: `/dev/io_peer_mem/BDF/barN`. As a peer memory client it lets RDMA
+//! devices reach what a process has mapped, and takes it back when the device goes.
+
+use kernel::prelude::*;
+
+// What the kernel crate lacks. Nothing in there knows of this module.
+#[path = "../../rust/bindings_mm.rs"]
+pub mod bindings_mm;
+#[path = "../../rust/bindings_peer.rs"]
+pub mod bindings_peer;
+#[path = "../../rust/chardev.rs"]
+pub mod chardev;
+#[path = "../../rust/dma_table.rs"]
+pub mod dma_table;
+#[path = "../../rust/p2pdma.rs"]
+pub mod p2pdma;
+#[path = "../../rust/params.rs"]
+pub mod params;
+#[path = "../../rust/pci.rs"]
+pub mod pci;
+#[path = "../../rust/peer_client.rs"]
+pub mod peer_client;
+#[path = "../../rust/pinned.rs"]
+pub mod pinned;
+#[path = "../../rust/ratelimit.rs"]
+pub mod ratelimit;
+#[path = "../../rust/vma.rs"]
+pub mod vma;
+
+mod bar;
+mod client;
+mod driver;
+mod file;
+mod options;
+
+module! {
+    type: IoPeerMem,
+    name: "io_peer_mem",
+    authors: ["The ib_peer_mem authors"],
+    description: "PCI BARs as memory for RDMA devices",
+    license: "GPL",
+}
+
+/// The module.
+#[pin_data]
+struct IoPeerMem {
+    // Dropped in this order: each device that is unbound takes its memory back by way of the
+    // client.
+    /// The PCI driver.
+    #[pin]
+    driver: pci::Registration<driver::BarDriver>,
+    /// The peer memory client.
+    _client: peer_client::Registration<client::BarClient>,
+}
+
+impl kernel::InPlaceModule for IoPeerMem {
+    fn init(module: &'static ThisModule) -> impl PinInit<Self, Error> {
+        try_pin_init!(Self {
+            _: { options::read()? },
+            _client: peer_client::Registration::new()
+                .inspect_err(|e| pr_err!("not registered as a peer memory client: {:?}\n", e))?,
+            driver <- pci::Registration::new(<Self as kernel::ModuleMetadata>::NAME, module),
+            _: { options::for_each_id(|vendor, device| driver.add_id(vendor, device))? },
+        })
+    }
+}
