@@ -24,11 +24,16 @@ perftest() {
 }
 listening() { grep -q ":$(printf '%04X' "$1") .* 0A " /proc/net/tcp /proc/net/tcp6; }
 
-# side_by_side read|write: the BAR and host memory, and their ratio.
+# side_by_side read|write: the BAR and host memory, and their ratio; of each the
+# better of two runs, in turn, since the machine below has other work as well.
 side_by_side() {
-	local device host
-	host=$(perftest "$1" host 65536 200) || fail "host memory: $host"
-	device=$(perftest "$1" "$BAR_A" 65536 200) || fail "BAR: $device"
+	local device=0 host=0 speed
+	for _ in 1 2; do
+		speed=$(perftest "$1" host 65536 200) || fail "host memory: $speed"
+		host=$(printf '%s\n' "$host" "$speed" | sort -g | tail -n 1)
+		speed=$(perftest "$1" "$BAR_A" 65536 200) || fail "BAR: $speed"
+		device=$(printf '%s\n' "$device" "$speed" | sort -g | tail -n 1)
+	done
 	note "ib_$1_bw: BAR $device MiB/s, host memory $host MiB/s, ratio $(awk "BEGIN { printf \"%.2f\", $device / $host }")"
 	awk "BEGIN { exit !($device > 0) }"
 }
