@@ -186,13 +186,11 @@ counter() {
 	echo "$value"
 }
 # What is registered now: MRs, pages and bytes.
-in_use() {
-	local a d rp dp rb db
+in_use() (
 	cd "$PEERS/io_peer_mem"
 	read -r a <num_alloc_mrs && read -r d <num_dealloc_mrs
 	read -r rp <num_reg_pages && read -r dp <num_dereg_pages
 	read -r rb <num_reg_bytes && read -r db <num_dereg_bytes
-	cd - >/dev/null
 	echo "$((a - d)) $((rp - dp)) $((rb - db))"
-}
+)
 balanced() { [ "$(in_use)" = "0 0 0" ]; }
