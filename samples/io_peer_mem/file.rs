@@ -55,7 +55,7 @@ impl chardev::Device for Bar {
         let range = Bar::allocate(&this.into(), size / PAGE_SIZE).inspect_err(|e| {
             dev_err_ratelimited!(
                 this.dev,
-                "BAR {}: no room for {} bytes: {:?}\n",
+                "BAR {}: cannot allocate {} bytes: {:?}\n",
                 this.index,
                 size,
                 e

@@ -105,10 +105,12 @@ fn parse_hex(text: &[u8]) -> Option<u16> {
     })
 }
 
+/// What is read, and what is refused.
 #[kunit_tests(io_peer_mem_options)]
 mod tests {
     use super::*;
 
+    /// One item of `ids`.
     #[test]
     fn ids() {
         assert_eq!(parse_id(b"1af4:1110"), Some((0x1af4, 0x1110)));
@@ -129,6 +131,7 @@ mod tests {
         }
     }
 
+    /// The whole of `bars`.
     #[test]
     fn bars() {
         assert_eq!(parse_bars(b"0"), Some(1));
