@@ -129,7 +129,7 @@ impl Region {
             }
             (built, pages) => {
                 match pages {
-                    Some(pages) => drop(region.life.abandon(Held {
+                    Some(pages) => region.undo(region.life.abandon(Held {
                         attachment: None,
                         pages,
                         _counted: None,
@@ -199,7 +199,7 @@ impl Region {
                     return Err(e);
                 }
                 self.adapter.forget(self, self.lkey());
-                drop(self.life.closed(held));
+                self.undo(self.life.closed(held));
             }
             Close::Revoked => {
                 original.call()?;
@@ -224,6 +224,14 @@ impl Region {
         self.take_away(Until::Undone, false);
         self.adapter.forget(self, self.lkey());
         self.finish();
+    }
+
+    /// Undoes what a waiting invalidation has not been handed.
+    fn undo(&self, held: Option<Held>) {
+        if held.is_some() {
+            drop(held);
+            self.life.ended();
+        }
     }
 
     /// Fences and undoes, where nobody else has.
