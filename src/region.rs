@@ -53,6 +53,14 @@ struct Held {
     _counted: Option<Counted>,
 }
 
+impl Held {
+    /// Undoes all but `dma_unmap` and `put_pages`: the client does both itself.
+    fn leave_to_client(self) {
+        drop(self.attachment);
+        self.pages.leave_to_client();
+    }
+}
+
 /// The MR that was made on a region.
 #[derive(Clone, Copy)]
 struct MrName {
@@ -260,7 +268,7 @@ impl Region {
             }
             self.life.fenced();
             if leave_to_client {
-                held.pages.leave_to_client();
+                held.leave_to_client();
             } else {
                 drop(held);
             }
