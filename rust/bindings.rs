@@ -47,27 +47,3 @@ pub mod rdma {
         "/rust/bindings/rdma_generated.rs"
     ));
 }
-
-/// `rdma/ib_peer_mem.h`: the C ABI of peer memory clients.
-#[allow(
-    clippy::all,
-    clippy::missing_docs_in_private_items,
-    clippy::undocumented_unsafe_blocks,
-    dead_code,
-    improper_ctypes,
-    missing_docs,
-    non_camel_case_types,
-    unreachable_pub
-)]
-pub mod peer {
-    use kernel::{
-        bindings::*,
-        ffi, //
-    };
-    use pin_init::MaybeZeroable;
-
-    include!(concat!(
-        env!("PEER_MEM_OBJ"),
-        "/rust/bindings/peer_generated.rs"
-    ));
-}

@@ -5,6 +5,7 @@
 //! C headers: [`include/linux/scatterlist.h`](srctree/include/linux/scatterlist.h),
 //! [`include/linux/dma-mapping.h`](srctree/include/linux/dma-mapping.h).
 
+use crate::bindings_mm;
 use kernel::{
     bindings,
     device,
@@ -32,18 +33,25 @@ pub struct Table {
 unsafe impl Send for Table {}
 
 impl Table {
-    /// Makes a table of whole pages. Contiguous ones of the same page map become one entry.
+    /// Makes a table of whole pages. Contiguous ones of the same page map become one entry, of at
+    /// most `max_segment` bytes, itself at least a page.
     ///
     /// Context: may sleep.
     ///
     /// # Safety
     ///
     /// The pages must be held until the table is dropped.
-    pub(crate) unsafe fn from_pages(pages: &mut [*mut bindings::page]) -> Result<Self> {
+    pub(crate) unsafe fn from_pages(
+        pages: &mut [*mut bindings::page],
+        max_segment: u32,
+    ) -> Result<Self> {
+        if (max_segment as usize) < PAGE_SIZE {
+            return Err(EINVAL);
+        }
         let mut sgt = bindings::sg_table::default();
         let size = pages.len().checked_mul(PAGE_SIZE).ok_or(EOVERFLOW)?;
-        // SAFETY: `sgt` is ours to fill, `pages` an array of valid pages. An entry's length is an
-        // unsigned int; the function rounds the limit down to whole pages.
+        // SAFETY: `sgt` is ours to fill, `pages` an array of valid pages, and the limit no less than
+        // a page.
         to_result(unsafe {
             bindings::sg_alloc_table_from_pages_segment(
                 &mut sgt,
@@ -51,7 +59,7 @@ impl Table {
                 pages.len().try_into()?,
                 0,
                 size,
-                u32::MAX,
+                max_segment,
                 bindings::GFP_KERNEL,
             )
         })?;
@@ -64,15 +72,16 @@ impl Table {
         &self.sgt
     }
 
-    /// How many DMA addresses there are; only of use while it is mapped.
-    pub(crate) fn nents(&self) -> u32 {
-        self.sgt.nents
+    /// How many DMA addresses there are; `None` where it is not mapped.
+    pub(crate) fn nents(&self) -> Option<u32> {
+        self.mapped.as_ref().map(|_| self.sgt.nents)
     }
 
     /// Maps the table for `dev`, in both directions. `EBUSY` where it is mapped already, else what
     /// the DMA API says: `EREMOTEIO` where `dev` cannot reach peer-to-peer memory.
     ///
-    /// `dev` must be bound to a driver until the table is unmapped.
+    /// `dev` must be bound to a driver until the table is unmapped, and no entry longer than
+    /// [`max_segment`] of it.
     ///
     /// Context: may sleep.
     pub fn map(&mut self, dev: &device::Device) -> Result {
@@ -109,6 +118,12 @@ impl Drop for Table {
         // SAFETY: By the type invariants there is a table to free, and nobody uses it any more.
         unsafe { bindings::sg_free_table(&mut self.sgt) };
     }
+}
+
+/// The longest entry in a table that `dev` takes, in bytes.
+pub fn max_segment(dev: &device::Device) -> u32 {
+    // SAFETY: The device is valid.
+    unsafe { bindings_mm::ext_dma_max_seg_size(raw(dev)) }
 }
 
 /// The `struct device` behind `dev`.

@@ -8,8 +8,8 @@
 //! ```text
 //!  acquire   -> Region                 lives until release, which drops it
 //!  get_pages -> Memory                 lives until put_pages, which drops it
-//!  dma_map                             Table::map of the memory's table
-//!  dma_unmap                           Table::unmap
+//!  dma_map                             Memory::map
+//!  dma_unmap                           Memory::unmap
 //! ```
 //!
 //! So a table cannot be freed twice, nor be freed while it is mapped. A [`Ticket`] is what a client
@@ -93,8 +93,14 @@ pub trait Client: Sized + 'static {
 
 /// Pages that an adapter may reach through a table.
 pub trait Memory: Send + Unpin {
-    /// The table, the same each time.
-    fn table(&mut self) -> &mut Table;
+    /// The table. It may become another one when it is mapped.
+    fn table(&self) -> &Table;
+
+    /// Maps the table for `dev`, a device that stays bound until it is unmapped; see [`Table::map`].
+    fn map(&mut self, dev: &device::Device) -> Result;
+
+    /// Unmaps the table; see [`Table::unmap`].
+    fn unmap(&mut self);
 }
 
 /// A range of the address space of a process.
@@ -383,8 +389,7 @@ impl<T: Client> VTable<T> {
                 return Err(EINVAL);
             }
             let ticket = Ticket { link, core_context };
-            let mut memory =
-                T::get_pages(&holder.region, Range { addr, size }, force != 0, ticket)?;
+            let memory = T::get_pages(&holder.region, Range { addr, size }, force != 0, ticket)?;
             // SAFETY: By the requirements. The copy is for the core to read; ours is what owns.
             unsafe { *sg = *memory.table().as_raw() };
             let old = holder.memory.lock().replace(memory);
@@ -414,15 +419,15 @@ impl<T: Client> VTable<T> {
         let Some(mut memory) = holder.memory.lock().take() else {
             return EINVAL.to_errno();
         };
-        let table = memory.table();
         let ret = from_result(|| {
-            table.map(dev)?;
+            memory.map(dev)?;
+            let nents = memory.table().nents().ok_or(EINVAL)?;
             // SAFETY: By the requirements.
-            unsafe { *nmap = table.nents().try_into()? };
+            unsafe { *nmap = nents.try_into()? };
             Ok(0)
         });
         // SAFETY: As in `get_pages`.
-        unsafe { *sg = *table.as_raw() };
+        unsafe { *sg = *memory.table().as_raw() };
         *holder.memory.lock() = Some(memory);
         ret
     }
@@ -440,7 +445,7 @@ impl<T: Client> VTable<T> {
         let Some(mut memory) = holder.memory.lock().take() else {
             return EINVAL.to_errno();
         };
-        memory.table().unmap();
+        memory.unmap();
         // SAFETY: As in `get_pages`.
         unsafe { *sg = *memory.table().as_raw() };
         *holder.memory.lock() = Some(memory);

@@ -6,11 +6,15 @@
 
 use crate::{
     bindings_mm,
-    dma_table::Table, //
+    dma_table::{
+        max_segment,
+        Table, //
+    }, //
 };
 use core::ops::Range;
 use kernel::{
     bindings,
+    device,
     page::PAGE_SIZE,
     prelude::*, //
 };
@@ -94,12 +98,15 @@ impl Pages {
     /// Makes a table of the pages, which keeps them pinned.
     ///
     /// Context: may sleep.
-    pub fn into_table(mut self) -> Result<PinnedTable> {
+    pub fn into_table(self) -> Result<PinnedTable> {
+        let mut pages = self;
+        let limit = u32::MAX;
         // SAFETY: `PinnedTable` keeps the pages pinned until the table has been dropped.
-        let table = unsafe { Table::from_pages(&mut self.pages) }?;
+        let table = unsafe { Table::from_pages(&mut pages.pages, limit) }?;
         Ok(PinnedTable {
             table,
-            _pages: self,
+            limit,
+            pages,
         })
     }
 }
@@ -116,13 +123,36 @@ pub struct PinnedTable {
     // Dropped in this order: a table does not outlive the pins of its pages.
     /// The table.
     table: Table,
+    /// How long its entries may be, in bytes.
+    limit: u32,
     /// What it is made of.
-    _pages: Pages,
+    pages: Pages,
 }
 
 impl PinnedTable {
     /// The table.
-    pub fn table(&mut self) -> &mut Table {
-        &mut self.table
+    pub fn table(&self) -> &Table {
+        &self.table
+    }
+
+    /// Maps the table for `dev`, as [`Table::map`] does. Where `dev` does not take entries as long
+    /// as there are, the table is made anew.
+    ///
+    /// Context: may sleep.
+    pub fn map(&mut self, dev: &device::Device) -> Result {
+        let limit = max_segment(dev);
+        if limit < self.limit && self.table.nents().is_none() {
+            // SAFETY: As in `into_table`.
+            self.table = unsafe { Table::from_pages(&mut self.pages.pages, limit) }?;
+            self.limit = limit;
+        }
+        self.table.map(dev)
+    }
+
+    /// Undoes [`PinnedTable::map`]; nothing where the table is not mapped.
+    ///
+    /// Context: may sleep.
+    pub fn unmap(&mut self) {
+        self.table.unmap();
     }
 }

@@ -164,6 +164,12 @@ pub fn pgoff(vma: &VmaRef) -> usize {
     unsafe { (*vma.as_ptr()).vm_pgoff }
 }
 
+/// Whether `vma` is of `MAP_SHARED`, be the file open for writing or not.
+pub fn is_shared(vma: &VmaRef) -> bool {
+    // Not `flags::MAYSHARE`: in Linux 7.2 that has the value of `VM_MAYEXEC`.
+    vma.flags() & (1 << bindings::VMA_MAYSHARE_BIT) != 0
+}
+
 /// Makes the CPU's accesses through `vma` uncached, as device memory wants it.
 pub fn set_noncached(vma: &VmaNew) {
     // SAFETY: A VMA that `VmaNew` stands for may be set up.

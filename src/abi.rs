@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The two functions that clients call and the callback that they get: the inbound half of the
+//! The functions that clients call and the callback that they get: the inbound half of the
 //! C ABI edge. See `include/rdma/ib_peer_mem.h`.
 
 use crate::{
-    bindings::peer,
+    adapter::Adapter,
+    bindings_peer as peer,
     callbacks::Callbacks,
     client::Client,
+    hint::Hint,
+    rdma::UcontextId,
     registry::{
         self,
         Registry, //
@@ -20,6 +23,7 @@ use core::{
     ptr, //
 };
 use kernel::{
+    error::from_result,
     ffi,
     prelude::*,
     str::CString,
@@ -65,7 +69,7 @@ unsafe fn register(raw: *const peer::peer_memory_client, invalidates: bool) -> R
     let result = (|| {
         let version = CString::try_from_fmt(fmt!("{}", version))?;
         let client = Client::new(
-            CString::try_from_fmt(fmt!("{}", label))?,
+            CString::try_from(name)?,
             callbacks,
             invalidates,
             flags & peer::PEER_MEM_INVALIDATE_UNMAPS != 0,
@@ -156,6 +160,66 @@ unsafe extern "C" fn invalidate_region(handle: *mut ffi::c_void, ticket: u64) ->
     0
 }
 
+/// The adapter of a user context's device.
+///
+/// # Safety
+///
+/// `context` must be a valid user context for the duration of the call.
+unsafe fn adapter_of(context: *mut peer::ib_ucontext) -> Result<(UcontextId, Arc<Adapter>)> {
+    // SAFETY: The caller's promise.
+    let (id, dev) = unsafe { UcontextId::from_raw(context.cast()) };
+    Ok((id, Registry::get()?.adapter(dev)?))
+}
+
+/// Sets the hint of a user context.
+///
+/// # Safety
+///
+/// As `include/rdma/ib_peer_mem.h` says: `context` must be a valid user context for the duration
+/// of the call, `name` NULL or a C string.
+#[no_mangle]
+pub(crate) unsafe extern "C" fn ib_peer_mem_set_hint(
+    context: *mut peer::ib_ucontext,
+    name: *const ffi::c_char,
+    private_data: *mut ffi::c_void,
+) -> ffi::c_int {
+    from_result(|| {
+        let name = if name.is_null() {
+            None
+        } else {
+            // SAFETY: The caller's promise.
+            let name = unsafe { CStr::from_char_ptr(name) };
+            if name.to_bytes_with_nul().len() > peer::IB_PEER_MEMORY_NAME_MAX as usize {
+                return Err(EINVAL);
+            }
+            Some(CString::try_from(name)?)
+        };
+        // SAFETY: The caller's promise.
+        let (id, adapter) = unsafe { adapter_of(context) }?;
+        adapter.hints().set(
+            id,
+            Hint {
+                name,
+                private_data: private_data.addr(),
+            },
+        )?;
+        Ok(0)
+    })
+}
+
+/// Clears the hint of a user context.
+///
+/// # Safety
+///
+/// As [`ib_peer_mem_set_hint`].
+#[no_mangle]
+pub(crate) unsafe extern "C" fn ib_peer_mem_clear_hint(context: *mut peer::ib_ucontext) {
+    // SAFETY: The caller's promise.
+    if let Ok((id, adapter)) = unsafe { adapter_of(context) } {
+        adapter.hints().clear(id);
+    }
+}
+
 // The functions and the header's prototypes must agree: a difference does not compile.
 const _: () = {
     if true {
@@ -167,5 +231,15 @@ const _: () = {
         peer::ib_unregister_peer_memory_client
     } else {
         ib_unregister_peer_memory_client
+    };
+    if true {
+        peer::ib_peer_mem_set_hint
+    } else {
+        ib_peer_mem_set_hint
+    };
+    if true {
+        peer::ib_peer_mem_clear_hint
+    } else {
+        ib_peer_mem_clear_hint
     };
 };

@@ -4,6 +4,7 @@
 
 use crate::{
     attach::Backend,
+    hint::Hints,
     rdma::{
         Change,
         Device,
@@ -11,10 +12,14 @@ use crate::{
         Mr,
         Original,
         Request,
+        UcontextId,
         UserMr, //
     },
     region::Region,
-    registry, //
+    registry::{
+        self,
+        Registry, //
+    },
 };
 use kernel::{
     new_spinlock,
@@ -38,6 +43,9 @@ pub(crate) struct Adapter {
     /// The regions by the local key of their MR. Held for a look-up, never across a call.
     #[pin]
     regions: SpinLock<RBTree<u32, Arc<Region>>>,
+    /// What is known of the memory of its user contexts.
+    #[pin]
+    hints: Hints,
 }
 
 impl Adapter {
@@ -49,6 +57,11 @@ impl Adapter {
     /// How it is served.
     pub(crate) fn backend(&self) -> &Backend {
         &self.backend
+    }
+
+    /// What is known of the memory of its user contexts.
+    pub(crate) fn hints(&self) -> &Hints {
+        &self.hints
     }
 
     /// Enters a region under its MR's key. An MR that had the key before is gone from the device,
@@ -80,17 +93,23 @@ impl Hooks for Adapter {
     fn attach(dev: &Device) -> Result<Arc<Self>> {
         let backend = Backend::choose(dev)?;
         pr_info!("{}: serves peer memory by {}\n", dev.name(), backend.name());
-        Arc::pin_init(
+        let adapter = Arc::pin_init(
             pin_init!(Self {
                 dev: dev.get(),
                 backend,
                 regions <- new_spinlock!(RBTree::new(), "Adapter::regions"),
+                hints <- Hints::new(),
             }),
             GFP_KERNEL,
-        )
+        )?;
+        Registry::get()?.add_adapter(&adapter)?;
+        Ok(adapter)
     }
 
     fn detach(&self) {
+        if let Ok(registry) = Registry::get() {
+            registry.remove_adapter(self);
+        }
         loop {
             let region = self.regions.lock().values().next().cloned();
             match region {
@@ -143,5 +162,9 @@ impl Hooks for Adapter {
             Some(region) => region.deregister(&original),
             None => original.call(),
         }
+    }
+
+    fn ucontext_gone(&self, ucontext: UcontextId) {
+        self.hints.clear(ucontext);
     }
 }

@@ -8,8 +8,9 @@
 //! across any of these.
 
 use crate::{
-    bindings::peer,
+    bindings_peer as peer,
     client::Use,
+    hint::Hint,
     range::Range,
     sg::{
         self,
@@ -74,17 +75,18 @@ pub(crate) struct Acquired {
 
 impl Acquired {
     /// Asks a client whether `range` of the calling process is its memory. May sleep.
-    pub(crate) fn ask(client: Use, range: Range) -> Option<Self> {
+    pub(crate) fn ask(client: Use, range: Range, hint: Option<&Hint>) -> Option<Self> {
         let acquire = client.callbacks().raw.acquire?;
         let mut context = ptr::null_mut();
+        let name = hint.and_then(|h| h.name.as_deref());
         // SAFETY: `client` shows that the client has not been unregistered, so that it still
-        // keeps its promise. There are no hints: the two pointers may be NULL.
+        // keeps its promise. The two halves of a hint may be NULL; the name is only read.
         let ret = unsafe {
             acquire(
                 range.addr(),
                 range.len(),
-                ptr::null_mut(),
-                ptr::null_mut(),
+                ptr::without_provenance_mut(hint.map_or(0, |h| h.private_data)),
+                name.map_or(ptr::null(), |n| n.as_char_ptr()).cast_mut(),
                 &mut context,
             )
         };

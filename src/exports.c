@@ -9,3 +9,5 @@
 
 EXPORT_SYMBOL_GPL(ib_register_peer_memory_client);
 EXPORT_SYMBOL_GPL(ib_unregister_peer_memory_client);
+EXPORT_SYMBOL_GPL(ib_peer_mem_set_hint);
+EXPORT_SYMBOL_GPL(ib_peer_mem_clear_hint);

@@ -18,11 +18,12 @@
 //! mutexes below may be held across operations on queue pairs of our own. None of the spin locks
 //! is nested in another.
 //!
-//! 1. `Registry::entries` (mutex): the list of clients changes;
+//! 1. `Registry::entries`, `Registry::adapters` (mutexes): the lists of clients and of devices
+//!    change; not nested in each other;
 //! 2. `FastReg::links` (mutex): queue pairs come and go; then `LoopbackQp::busy` (mutex): one
 //!    work request at a time;
 //! 3. `Lifecycle::state`, `Region::acquired`, `Region::mr`, `Client::gate`, `Client::tickets`,
-//!    `Adapter::regions`, `LoopbackQp::status` (spin locks, leaves).
+//!    `Adapter::regions`, `Hints::tree`, `LoopbackQp::status` (spin locks, leaves).
 //!
 //! Documentation/locking.rst has the argument.
 
@@ -30,6 +31,8 @@ use kernel::prelude::*;
 
 #[path = "../rust/bindings.rs"]
 pub mod bindings;
+#[path = "../rust/bindings_peer.rs"]
+pub mod bindings_peer;
 #[path = "../rust/errno.rs"]
 pub mod errno;
 #[path = "../rust/log.rs"]
@@ -48,6 +51,7 @@ mod adapter;
 mod attach;
 mod callbacks;
 mod client;
+mod hint;
 mod lifecycle;
 mod range;
 mod region;

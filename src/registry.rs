@@ -9,6 +9,7 @@ use crate::{
     client::Client,
     range::Range,
     rdma::{
+        Device,
         Request,
         UserMr, //
     },
@@ -18,6 +19,7 @@ use crate::{
     sysfs::Folder,
     warn_limited, //
 };
+use core::ptr;
 use kernel::{
     new_mutex,
     prelude::*,
@@ -48,6 +50,9 @@ pub(crate) struct Registry {
     /// of a client's regions.
     #[pin]
     entries: Mutex<KVec<Entry>>,
+    /// The devices that serve peer memory.
+    #[pin]
+    adapters: Mutex<KVec<Arc<Adapter>>>,
     folder: Folder<()>,
 }
 
@@ -62,6 +67,7 @@ impl Registry {
         let registry = Arc::pin_init(
             pin_init!(Self {
                 entries <- new_mutex!(KVec::new(), "Registry::entries"),
+                adapters <- new_mutex!(KVec::new(), "Registry::adapters"),
                 folder,
             }),
             GFP_KERNEL,
@@ -82,12 +88,10 @@ impl Registry {
             return Err(EEXIST);
         }
         entries.reserve(1, GFP_KERNEL)?;
-        let mut list = KVec::with_capacity(entries.len() + 1, GFP_KERNEL)?;
-        for e in entries.iter() {
-            list.push(e.client.clone(), GFP_KERNEL)?;
-        }
-        list.push(client.clone(), GFP_KERNEL)?;
-        let list = Arc::new(list, GFP_KERNEL)?;
+        let list = Self::list(Iterator::chain(
+            entries.iter().map(|e| &e.client),
+            [&client],
+        ))?;
         let shown = Shown {
             version,
             stats: client.stats().clone(),
@@ -123,7 +127,7 @@ impl Registry {
         // With no memory for a shorter list the old one stays: the client lets nobody in.
         if entries.is_empty() {
             drop(CLIENTS.replace(None));
-        } else if let Ok(list) = Self::list(&entries) {
+        } else if let Ok(list) = Self::list(entries.iter().map(|e| &e.client)) {
             drop(CLIENTS.replace(Some(list)));
         }
         drop(entries);
@@ -131,11 +135,35 @@ impl Registry {
         true
     }
 
-    /// The list of the clients in `entries`.
-    fn list(entries: &[Entry]) -> Result<Arc<KVec<Arc<Client>>>> {
-        let mut list = KVec::with_capacity(entries.len(), GFP_KERNEL)?;
-        for e in entries {
-            list.push(e.client.clone(), GFP_KERNEL)?;
+    /// A device has come. May sleep.
+    pub(crate) fn add_adapter(&self, adapter: &Arc<Adapter>) -> Result {
+        self.adapters.lock().push(adapter.clone(), GFP_KERNEL)?;
+        Ok(())
+    }
+
+    /// A device goes. May sleep.
+    pub(crate) fn remove_adapter(&self, adapter: &Adapter) {
+        let mut gone = None;
+        let mut adapters = self.adapters.lock();
+        if let Some(i) = adapters.iter().position(|a| ptr::eq(&**a, adapter)) {
+            gone = adapters.remove(i).ok();
+        }
+        drop(adapters);
+        drop(gone);
+    }
+
+    /// The adapter of a device. May sleep. `ENODEV` where it is not one that we serve.
+    pub(crate) fn adapter(&self, dev: &Device) -> Result<Arc<Adapter>> {
+        let adapters = self.adapters.lock();
+        let found = adapters.iter().find(|a| a.device().is(dev));
+        found.cloned().ok_or(ENODEV)
+    }
+
+    /// A list of clients for everybody to read.
+    fn list<'a>(clients: impl Iterator<Item = &'a Arc<Client>>) -> Result<Arc<KVec<Arc<Client>>>> {
+        let mut list = KVec::new();
+        for client in clients {
+            list.push(client.clone(), GFP_KERNEL)?;
         }
         Ok(Arc::new(list, GFP_KERNEL)?)
     }
@@ -167,6 +195,7 @@ pub(crate) fn register_memory(adapter: &Arc<Adapter>, req: &Request<'_>) -> Resu
     let Some(range) = Range::new(req.start, req.length) else {
         return Ok(None);
     };
+    let hint = adapter.hints().get(req.ucontext());
     for client in clients.iter() {
         if client.requires_invalidation() && !adapter.backend().can_fence() {
             continue;
@@ -174,7 +203,7 @@ pub(crate) fn register_memory(adapter: &Arc<Adapter>, req: &Request<'_>) -> Resu
         let Some(using) = client.enter() else {
             continue;
         };
-        let Some(acquired) = Acquired::ask(using, range) else {
+        let Some(acquired) = Acquired::ask(using, range, hint.as_deref()) else {
             continue;
         };
         match Region::register(acquired, adapter, req, range) {

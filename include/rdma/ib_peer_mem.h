@@ -126,4 +126,33 @@ void *ib_register_peer_memory_client(const struct peer_memory_client *peer_clien
  */
 void ib_unregister_peer_memory_client(void *reg_handle);
 
+/**
+ * ib_peer_mem_set_hint - tell clients about the memory of a user context
+ * @context: a user context of an RDMA device
+ * @name: what acquire() gets as peer_mem_name for memory that is registered in
+ *	this context, at most IB_PEER_MEMORY_NAME_MAX - 1 bytes; may be NULL
+ * @private_data: what it gets as peer_mem_private_data; may be NULL
+ *
+ * For a kernel driver that opens a user context, or has one handed to it, and
+ * lets its client recognise the memory by this. Replaces an earlier hint. The
+ * hint goes with the context, or by ib_peer_mem_clear_hint(); @name is copied,
+ * @private_data must be valid until then.
+ *
+ * Context: may sleep. The context must not be destroyed during the call.
+ * Return: 0, -EINVAL for a name that is too long, -ENODEV where the device is
+ * not one that serves peer memory, -ENOMEM.
+ */
+int ib_peer_mem_set_hint(struct ib_ucontext *context, const char *name,
+			 void *private_data);
+
+/**
+ * ib_peer_mem_clear_hint - take a hint back
+ * @context: the user context; one without a hint is no error
+ *
+ * An acquire() that has begun may still see the hint.
+ *
+ * Context: may sleep. The context must not be destroyed during the call.
+ */
+void ib_peer_mem_clear_hint(struct ib_ucontext *context);
+
 #endif /* IB_PEER_MEM_H */

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* What is inline or a macro, for the memory abstractions in rust/. */
+#include <linux/dma-mapping.h>
 #include <linux/memremap.h>
 #include <linux/mm.h>
 #include <linux/pci.h>
@@ -66,6 +67,11 @@ unsigned long ext_pci_resource_flags(struct pci_dev *pdev, int bar)
 void ext_vma_set_noncached(struct vm_area_struct *vma)
 {
 	vma->vm_page_prot = pgprot_noncached(vma->vm_page_prot);
+}
+
+unsigned int ext_dma_max_seg_size(struct device *dev)
+{
+	return dma_get_max_seg_size(dev);
 }
 
 /* One allowance for the whole module: 10 lines in 5 seconds. */

@@ -8,6 +8,7 @@
 
 #include <linux/types.h>
 
+struct device;
 struct page;
 struct pci_dev;
 struct vm_area_struct;
@@ -19,6 +20,7 @@ phys_addr_t ext_page_to_phys(struct page *page);
 bool ext_is_pci_p2pdma_page(struct page *page);
 unsigned long ext_pci_resource_flags(struct pci_dev *pdev, int bar);
 void ext_vma_set_noncached(struct vm_area_struct *vma);
+unsigned int ext_dma_max_seg_size(struct device *dev);
 bool ext_ratelimit(void);
 
 /* Defined by each module that has string parameters. */

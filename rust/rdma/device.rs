@@ -72,6 +72,11 @@ impl Device {
         unsafe { CStr::from_char_ptr(name) }.to_str().unwrap_or("")
     }
 
+    /// Is it the same device?
+    pub fn is(&self, other: &Self) -> bool {
+        self.as_raw() == other.as_raw()
+    }
+
     /// Does the device take virtual addresses for DMA addresses (software RDMA)? Such a device
     /// has no DMA device.
     pub fn is_virt_dma(&self) -> bool {
@@ -169,6 +174,17 @@ impl Pd {
     /// A number that no other PD has while this one exists.
     pub fn id(&self) -> usize {
         self.as_raw().addr()
+    }
+}
+
+impl Pd {
+    /// The user context that the PD was made in; a kernel PD has none.
+    pub(super) fn ucontext(&self) -> Option<*mut rdma::ib_ucontext> {
+        // SAFETY: Set when the PD is made; the object outlives it.
+        let uobject = unsafe { (*self.as_raw()).uobject };
+        // SAFETY: As above.
+        let context = unsafe { uobject.as_ref() }?.context;
+        (!context.is_null()).then_some(context)
     }
 }
 

@@ -3,15 +3,16 @@
 //! Standing between the RDMA core and the drivers: registration of user memory.
 //!
 //! A [`Registration`] is an `ib_client`. For each device that comes it asks [`Hooks::attach`], and
-//! puts functions of its own in the device's `reg_user_mr`, `rereg_user_mr` and `dereg_mr`; they
-//! call the hooks, which call the driver's function where the memory is not theirs.
+//! puts functions of its own in the device's `reg_user_mr`, `rereg_user_mr`, `dereg_mr` and
+//! `dealloc_ucontext`; they call the hooks, which call the driver's function where the memory is
+//! not theirs.
 //!
 //! Leaving a device:
 //!
 //! 1. the driver's `reg_user_mr` and `rereg_user_mr` go back, and calls still inside ours are
 //!    waited for: from here no new MR is made by the hooks;
 //! 2. [`Hooks::detach`]: the hooks let go of the MRs they have made;
-//! 3. the driver's `dereg_mr` goes back, and calls still inside ours are waited for.
+//! 3. the driver's other functions go back, and calls still inside ours are waited for.
 //!
 //! A caller that has read our function pointer but has not entered the function yet, or that
 //! still has its last instructions to execute, is in no count: a Tasks RCU grace period, in
@@ -78,7 +79,14 @@ pub trait Hooks: Send + Sync + Sized + 'static {
 
     /// Deregisters: must call `original`, at most once with success. Any process; may sleep.
     fn dereg_mr(&self, mr: &Mr, original: Original<'_>) -> Result;
+
+    /// A user context goes; it is not destroyed before this has returned.
+    fn ucontext_gone(&self, ucontext: UcontextId);
 }
+
+/// A user context, as a number that no other has while it exists.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct UcontextId(usize);
 
 /// Arguments of a registration (IBTA, Register Memory Region).
 #[derive(Clone)]
@@ -95,6 +103,13 @@ pub struct Request<'a> {
     pub access: Access,
     /// Is there a DMA handle (TPH hints) with it?
     pub has_dmah: bool,
+}
+
+impl Request<'_> {
+    /// The user context that registers; a kernel caller has none.
+    pub fn ucontext(&self) -> Option<UcontextId> {
+        self.pd.ucontext().map(|p| UcontextId(p.addr()))
+    }
 }
 
 /// What a re-registration changes.
@@ -175,6 +190,7 @@ type ReregUserMr = unsafe extern "C" fn(
     *mut rdma::ib_pd,
     *mut rdma::ib_udata,
 ) -> *mut rdma::ib_mr;
+type DeallocUcontext = unsafe extern "C" fn(*mut rdma::ib_ucontext);
 type DeregMr = unsafe extern "C" fn(*mut rdma::ib_mr, *mut rdma::ib_udata) -> i32;
 
 /// One device with our functions in it: the client data of the device.
@@ -183,8 +199,11 @@ struct Attached<H> {
     reg_user_mr: RegUserMr,
     rereg_user_mr: Option<ReregUserMr>,
     dereg_mr: DeregMr,
+    dealloc_ucontext: Option<DeallocUcontext>,
+    /// Inside the first two.
     registering: Calls,
-    deregistering: Calls,
+    /// Inside the others.
+    ending: Calls,
 }
 
 /// The one registered interposer of this module; the functions that are put in devices find
@@ -292,7 +311,7 @@ impl<H: Hooks> Interposer<H> {
     unsafe extern "C" fn dereg_mr(mr: *mut rdma::ib_mr, udata: *mut rdma::ib_udata) -> i32 {
         // SAFETY: The caller gives a valid MR, and calls through the operations of its device.
         let this = unsafe { Self::attached((*mr).device) };
-        this.deregistering.within(|| {
+        this.ending.within(|| {
             // SAFETY: The arguments are the caller's, untouched.
             let call = || unsafe { (this.dereg_mr)(mr, udata) };
             // SAFETY: The MR is valid until `original` has been called with success.
@@ -302,6 +321,22 @@ impl<H: Hooks> Interposer<H> {
                 Err(e) => e.to_errno(),
             }
         })
+    }
+
+    /// # Safety
+    ///
+    /// As `ib_device_ops.dealloc_ucontext`.
+    unsafe extern "C" fn dealloc_ucontext(ucontext: *mut rdma::ib_ucontext) {
+        // SAFETY: The caller gives a valid context, and calls through the operations of its
+        // device.
+        let this = unsafe { Self::attached((*ucontext).device) };
+        this.ending.within(|| {
+            this.hooks.ucontext_gone(UcontextId(ucontext.addr()));
+            if let Some(original) = this.dealloc_ucontext {
+                // SAFETY: The argument is the caller's, untouched.
+                unsafe { original(ucontext) };
+            }
+        });
     }
 
     /// # Safety
@@ -333,8 +368,9 @@ impl<H: Hooks> Interposer<H> {
                 reg_user_mr: reg,
                 rereg_user_mr: ops.rereg_user_mr,
                 dereg_mr: dereg,
+                dealloc_ucontext: ops.dealloc_ucontext,
                 registering: Calls::new(),
-                deregistering: Calls::new(),
+                ending: Calls::new(),
             },
             GFP_KERNEL,
         )?;
@@ -342,6 +378,10 @@ impl<H: Hooks> Interposer<H> {
         unsafe { rdma::ib_set_client_data(raw, CLIENT.load(Relaxed), KBox::into_raw(data).cast()) };
         // An MR that we make must find our dereg_mr: that one first.
         Self::put(&mut ops.dereg_mr, Some(Self::dereg_mr as DeregMr));
+        if ops.dealloc_ucontext.is_some() {
+            let ours = Self::dealloc_ucontext as DeallocUcontext;
+            Self::put(&mut ops.dealloc_ucontext, Some(ours));
+        }
         if ops.rereg_user_mr.is_some() {
             Self::put(
                 &mut ops.rereg_user_mr,
@@ -379,7 +419,8 @@ impl<H: Hooks> Interposer<H> {
         data.registering.drain();
         data.hooks.detach();
         Self::put(&mut ops.dereg_mr, Some(data.dereg_mr));
-        data.deregistering.drain();
+        Self::put(&mut ops.dealloc_ucontext, data.dealloc_ucontext);
+        data.ending.drain();
         // SAFETY: The client is registered, and we are in its `remove`.
         unsafe { rdma::ib_set_client_data(raw, CLIENT.load(Relaxed), ptr::null_mut()) };
     }
@@ -401,6 +442,19 @@ pub struct Registration<H: Hooks> {
 unsafe impl<H: Hooks> Send for Registration<H> {}
 // SAFETY: There is nothing to do with a shared reference.
 unsafe impl<H: Hooks> Sync for Registration<H> {}
+
+impl UcontextId {
+    /// Names a context and its device.
+    ///
+    /// # Safety
+    ///
+    /// `ucontext` must be a valid user context, also while the device is used.
+    pub unsafe fn from_raw<'a>(ucontext: *mut rdma::ib_ucontext) -> (Self, &'a Device) {
+        // SAFETY: The caller's promise; a context's device outlives it.
+        let dev = unsafe { Device::from_raw((*ucontext).device) };
+        (Self(ucontext.addr()), dev)
+    }
+}
 
 impl<H: Hooks> Registration<H> {
     /// Attaches to every device there is and will be. May sleep.

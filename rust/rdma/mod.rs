@@ -28,7 +28,8 @@ pub use self::{
         Hooks,
         Original,
         Registration,
-        Request, //
+        Request,
+        UcontextId, //
     },
     qp::LoopbackQp, //
 };

@@ -20,6 +20,7 @@ use crate::{
     pinned, //
 };
 use kernel::{
+    device,
     page::PAGE_SIZE,
     prelude::*,
     sync::Arc, //
@@ -47,8 +48,16 @@ pub(crate) struct BarMemory {
 }
 
 impl Memory for BarMemory {
-    fn table(&mut self) -> &mut Table {
+    fn table(&self) -> &Table {
         self.table.table()
+    }
+
+    fn map(&mut self, dev: &device::Device) -> Result {
+        self.table.map(dev)
+    }
+
+    fn unmap(&mut self) {
+        self.table.unmap();
     }
 }
 
@@ -75,28 +84,32 @@ impl Client for BarClient {
         let bar = &region.bar;
         // Before the pages are taken: so that whoever revokes either keeps us from taking them, or
         // waits until this registration is done, and takes them back.
-        let listing = Bar::list(bar, ticket)?;
-        let table = pin(bar, range, write).inspect_err(|e| {
-            let why = match (*e == EFAULT, write) {
-                (false, _) => "",
-                (true, false) => " (not all of it is mapped from this BAR)",
-                (true, true) => " (not all of it is mapped from this BAR and writable)",
-            };
-            dev_err_ratelimited!(
-                bar.dev,
-                "BAR {}: cannot register {:#x}, {} bytes: {:?}{}\n",
-                bar.index,
-                range.addr,
-                range.size,
-                e,
-                why
-            )
-        })?;
+        let listing = Bar::list(bar, ticket).inspect_err(|e| refused(bar, range, write, *e))?;
+        let table = pin(bar, range, write).inspect_err(|e| refused(bar, range, write, *e))?;
         Ok(BarMemory {
             table,
             _listing: listing,
         })
     }
+}
+
+/// Says why `range` was not given.
+fn refused(bar: &Bar, range: Range, write: bool, e: Error) {
+    let why = match (e, write) {
+        (EFAULT, false) => " (not all of it is mapped from this BAR)",
+        (EFAULT, true) => " (not all of it is mapped from this BAR and writable)",
+        (ENODEV, _) => " (the device is gone)",
+        _ => "",
+    };
+    dev_err_ratelimited!(
+        bar.dev,
+        "BAR {}: cannot register {:#x}, {} bytes: {:?}{}\n",
+        bar.index,
+        range.addr,
+        range.size,
+        e,
+        why
+    );
 }
 
 /// Pins the pages of `range`, which have to be pages of `bar`; for writing where `write`, so that a

@@ -64,11 +64,12 @@ kernel::pci_device_table!(
     <BarDriver as pci::Driver>::IdInfo,
     [(pci::DeviceId::from_id(pci::Vendor::REDHAT, 0x10000), ())]
 );
+// Without data, or `new_id` would want its address.
 #[cfg(kernel_7_3)]
 kernel::pci_device_table!(
     PCI_TABLE,
-    <BarDriver as pci::Driver>::IdInfo,
-    [(pci::DeviceId::from_id(pci::Vendor::REDHAT, 0x10000), ())]
+    @none,
+    [pci::DeviceId::from_id(pci::Vendor::REDHAT, 0x10000)]
 );
 
 /// What `probe` is told about the id that matched.

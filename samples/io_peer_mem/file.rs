@@ -13,10 +13,7 @@ use crate::{
 };
 use kernel::{
     ioctl::_IOWR,
-    mm::virt::{
-        flags,
-        VmaNew, //
-    },
+    mm::virt::VmaNew,
     page::PAGE_SIZE,
     prelude::*,
     sync::{
@@ -46,7 +43,7 @@ impl chardev::Device for Bar {
     }
 
     fn mmap(this: ArcBorrow<'_, Self>, vma: &VmaNew) -> Result<Arc<Range>> {
-        if vma.flags() & flags::MAYSHARE == 0 || vma::pgoff(vma) != 0 {
+        if !vma::is_shared(vma) || vma::pgoff(vma) != 0 {
             dev_err_ratelimited!(
                 this.dev,
                 "BAR {}: mmap needs MAP_SHARED and offset 0\n",
@@ -58,7 +55,7 @@ impl chardev::Device for Bar {
         let range = Bar::allocate(&this.into(), size / PAGE_SIZE).inspect_err(|e| {
             dev_err_ratelimited!(
                 this.dev,
-                "BAR {}: no {} bytes to map: {:?}\n",
+                "BAR {}: cannot allocate {} bytes: {:?}\n",
                 this.index,
                 size,
                 e

@@ -7,6 +7,7 @@ use crate::{
     pci::BARS, //
 };
 use kernel::{
+    macros::kunit_tests,
     prelude::*,
     sync::SetOnce, //
 };
@@ -26,8 +27,17 @@ pub(crate) fn get() -> Options {
     OPTIONS.copy().unwrap_or_default()
 }
 
-/// Reads the parameters, but for the ids; `EINVAL`, and a line in the log, where one is wrong.
+/// Reads the parameters; `EINVAL`, and a line in the log, where one is wrong.
 pub(crate) fn read() -> Result {
+    if let Some(text) = params::string(c"ids") {
+        if !items(text.to_bytes()).all(|id| parse_id(id).is_some()) {
+            pr_err!(
+                "ids={}: not a list of vendor:device, in hexadecimal\n",
+                show(text)
+            );
+            return Err(EINVAL);
+        }
+    }
     let bars = match params::string(c"bars") {
         Some(text) => Some(parse_bars(text.to_bytes()).ok_or_else(|| {
             pr_err!(
@@ -42,19 +52,12 @@ pub(crate) fn read() -> Result {
     Ok(())
 }
 
-/// Calls `f` for each vendor and device of the parameter `ids`, after all have been understood;
-/// `EINVAL`, and a line in the log, where one is wrong.
+/// Calls `f` for each vendor and device of the parameter `ids`, until it fails; then there is a
+/// line in the log.
 pub(crate) fn for_each_id(mut f: impl FnMut(u16, u16) -> Result) -> Result {
     let Some(text) = params::string(c"ids") else {
         return Ok(());
     };
-    if !items(text.to_bytes()).all(|id| parse_id(id).is_some()) {
-        pr_err!(
-            "ids={}: not a list of vendor:device, in hexadecimal\n",
-            show(text)
-        );
-        return Err(EINVAL);
-    }
     for (vendor, device) in items(text.to_bytes()).filter_map(parse_id) {
         f(vendor, device).inspect_err(|e| {
             pr_err!("ids: cannot bind {:04x}:{:04x}: {:?}\n", vendor, device, e)
@@ -100,4 +103,42 @@ fn parse_hex(text: &[u8]) -> Option<u16> {
         let digit = char::from(c).to_digit(16)?;
         Some(value << 4 | digit as u16)
     })
+}
+
+/// What is read, and what is refused.
+#[kunit_tests(io_peer_mem_options)]
+mod tests {
+    use super::*;
+
+    /// One item of `ids`.
+    #[test]
+    fn ids() {
+        assert_eq!(parse_id(b"1af4:1110"), Some((0x1af4, 0x1110)));
+        assert_eq!(parse_id(b"0x1AF4:0x0"), Some((0x1af4, 0)));
+        for wrong in [
+            &b""[..],
+            b":",
+            b"1af4",
+            b"1af4:",
+            b":1110",
+            b"1af4:11110",
+            b"1af4:-1",
+            b"1af4:0x",
+            b"1af4:1110:0",
+            b" 1af4:1110",
+        ] {
+            assert_eq!(parse_id(wrong), None);
+        }
+    }
+
+    /// The whole of `bars`.
+    #[test]
+    fn bars() {
+        assert_eq!(parse_bars(b"0"), Some(1));
+        assert_eq!(parse_bars(b"2,5,2"), Some(1 << 2 | 1 << 5));
+        assert_eq!(parse_bars(b"4\n"), Some(1 << 4));
+        for wrong in [&b""[..], b"6", b"01", b"1,", b",1", b"1 2", b"-1", b"x"] {
+            assert_eq!(parse_bars(wrong), None);
+        }
+    }
 }

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What a kernel driver has said about the memory of a user context, for `acquire`.
+
+use crate::rdma::UcontextId;
+use kernel::{
+    new_spinlock,
+    prelude::*,
+    rbtree::{
+        RBTree,
+        RBTreeNode, //
+    },
+    str::CString,
+    sync::{
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
+        Arc,
+        SpinLock, //
+    },
+};
+
+/// A hint: both halves may be missing.
+pub(crate) struct Hint {
+    /// `peer_mem_name`.
+    pub(crate) name: Option<CString>,
+    /// `peer_mem_private_data`, a pointer that only its owner and his client understand.
+    pub(crate) private_data: usize,
+}
+
+/// The hints of one device.
+#[pin_data]
+pub(crate) struct Hints {
+    /// How many there are; nobody looks further where there are none.
+    count: Atomic<usize>,
+    /// A leaf lock, held for a look-up.
+    #[pin]
+    tree: SpinLock<RBTree<UcontextId, Arc<Hint>>>,
+}
+
+impl Hints {
+    /// None.
+    pub(crate) fn new() -> impl PinInit<Self> {
+        pin_init!(Self {
+            count: Atomic::new(0),
+            tree <- new_spinlock!(RBTree::new(), "Hints::tree"),
+        })
+    }
+
+    /// Sets or replaces a context's hint. May sleep.
+    pub(crate) fn set(&self, ucontext: UcontextId, hint: Hint) -> Result {
+        let node = RBTreeNode::new(ucontext, Arc::new(hint, GFP_KERNEL)?, GFP_KERNEL)?;
+        let old = self.tree.lock().insert(node);
+        if old.is_none() {
+            self.count.add(1, Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Removes a context's hint, where it has one.
+    pub(crate) fn clear(&self, ucontext: UcontextId) {
+        let old = self.tree.lock().remove_node(&ucontext);
+        if old.is_some() {
+            self.count.fetch_sub(1, Relaxed);
+        }
+    }
+
+    /// A context's hint.
+    pub(crate) fn get(&self, ucontext: Option<UcontextId>) -> Option<Arc<Hint>> {
+        if self.count.load(Relaxed) == 0 {
+            return None;
+        }
+        self.tree.lock().get(&ucontext?).cloned()
+    }
+}
