@@ -16,10 +16,13 @@ IP=192.0.2.1
 # --- the kernel log ---
 
 log_mark() { echo "peer-test: $1" >/dev/kmsg; }
+# Within a test, for one_line.
+log_step() { echo "peer-step: $1" >/dev/kmsg; }
 
-# The log since the last mark; dmesg keeps it all (log_buf_len).
-log_since_mark() {
-	dmesg | awk '/peer-test: / { n = 0; next } { line[n++] = $0 }
+# log_since test|step: the log since the last mark of that kind; dmesg keeps it all
+# (log_buf_len).
+log_since() {
+	dmesg | awk -v mark="peer-$1: |peer-test: " '$0 ~ mark { n = 0; next } { line[n++] = $0 }
 		END { for (i = 0; i < n; i++) print line[i] }'
 }
 
@@ -61,10 +64,11 @@ must_fail() {
 	if "$@"; then fail "succeeded: $*"; fi
 }
 
-# one_line PATTERN: our modules said one thing in this test, and it is like this.
+# one_line PATTERN: since the last step our modules, or the adapter's driver, said
+# one thing, and it is like this.
 one_line() {
 	local lines
-	lines=$(log_since_mark | grep -E '\b(ib|io)_peer_mem\b' || true)
+	lines=$(log_since step | grep -E '\b(ib|io)_peer_mem\b|rxe0: .*returned err' || true)
 	printf '%s\n' "$lines"
 	[ "$(printf '%s\n' "$lines" | grep -c .)" = 1 ] || fail "one log line was expected"
 	printf '%s\n' "$lines" | grep -qiE "$1" || fail "the line was expected to match: $1"

@@ -5,28 +5,34 @@
 
 . ./steps.sh
 
-# reg WANT ARGUMENTS...: the registration ends like that, and nothing is kept.
-reg() {
-	local want=$1
-	shift
-	expect "registration: $want" "$RDMA" reg "$@"
+# refused ERRNO WHO ARGUMENTS...: the registration fails with that, nothing is kept,
+# and one log line of WHO, us or the adapter's own driver, says so.
+refused() {
+	local errno=$1 who=$2
+	shift 2
+	log_step "$*"
+	expect "registration: $errno" "$RDMA" reg "$@"
 	balanced
+	case $who in
+	us) one_line "io_peer_mem .*$BDF_A: .*cannot register .*$errno" ;;
+	rxe) one_line "rxe_reg_user_mr: returned err" ;;
+	esac
 }
 
-test_what_does_work() { reg ok -o 1 -l 4096 "$BAR_A"; }
+test_what_does_work() { expect "registration: ok" "$RDMA" reg -o 1 -l 4096 "$BAR_A"; }
 
-test_empty() { reg EINVAL -l 0 "$BAR_A"; }
+test_empty() { refused EINVAL rxe -l 0 "$BAR_A"; }
 
-test_wraps() { reg EINVAL -o 4096 -l 0xfffffffffffff000 "$BAR_A"; }
+test_wraps() { refused EINVAL rxe -o 4096 -l 0xfffffffffffff000 "$BAR_A"; }
 
 test_ends_past_the_mapping() {
-	reg EFAULT -m 65536 -o 0 -l 65537 "$BAR_A"
-	reg EFAULT -m 65536 -o 4096 -l 1048576 "$BAR_A"
+	refused EFAULT us -m 65536 -o 0 -l 65537 "$BAR_A"
+	refused EFAULT us -m 65536 -o 4096 -l 1048576 "$BAR_A"
 }
 
-test_begins_past_the_mapping() { reg EFAULT -m 65536 -o 65536 -l 4096 "$BAR_A"; }
+test_begins_past_the_mapping() { refused EFAULT rxe -m 65536 -o 65536 -l 4096 "$BAR_A"; }
 
-test_not_mapped() { reg EFAULT -M -@ 0x7e0000000000 -l 4096 "$BAR_A"; }
+test_not_mapped() { refused EFAULT rxe -M -@ 0x7e0000000000 -l 4096 "$BAR_A"; }
 
 # A process that has the address, and another one that only knows it.
 test_range_of_another_process() {
@@ -34,15 +40,17 @@ test_range_of_another_process() {
 	start hold hold -n 1 -m 1048576 "$BAR_A"
 	wait_line /tmp/hold '^holding 1'
 	address=0x$(grep -m1 io_peer_mem "/proc/$pid/maps" | cut -d- -f1)
+	log_step "another process"
 	expect "registration: EFAULT" "$RDMA" reg -M -@ "$address" -l 4096 "$BAR_A"
+	one_line "returned err"
 	kill "$pid"
 	wait "$pid" || true
 	eventually balanced
 }
 
 test_read_only_mapping() {
-	reg EFAULT -R -a lw "$BAR_A"
-	reg EFAULT -R -a l "$BAR_A"
+	refused EFAULT us -R -a lw "$BAR_A"
+	refused EFAULT us -R -a l "$BAR_A"
 }
 
 test_mapping_longer_than_the_bar() {
@@ -74,7 +82,7 @@ test_io_bar() {
 	rmmod io_peer_mem
 	load_io 8086:10d3
 	[ ! -e "/dev/io_peer_mem/$BDF_NIC/bar2" ]
-	log_since_mark | grep -E "io_peer_mem.*$BDF_NIC"
+	log_since test | grep -E "io_peer_mem.*$BDF_NIC"
 	rmmod io_peer_mem
 	load_io
 	find_bars

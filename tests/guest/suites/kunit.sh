@@ -19,7 +19,7 @@ test_suites_ran() {
 	load_core
 	load_io "$IDS"
 	printf none >$glob
-	log_since_mark | sed 's/^\[[^]]*\] //' |
+	log_since test | sed 's/^\[[^]]*\] //' |
 		awk -v out="$OUT/kunit-" '/^KTAP version 1$/ { n++ } n { print >(out n ".ktap") }'
 	cat "$OUT"/kunit-*.ktap
 	grep -q '^ *ok' "$OUT"/kunit-*.ktap
