@@ -55,7 +55,7 @@ test_read_only_mapping() {
 
 test_mapping_longer_than_the_bar() {
 	must_fail "$RDMA" reg -m $((65 << 20)) "$BAR_A" 2>&1 | grep 'Cannot allocate memory'
-	one_line "${BDF_A}.*no $((65 << 20)) bytes"
+	one_line "${BDF_A}.*$((65 << 20)) bytes: ENOMEM"
 	balanced
 }
 
