@@ -7,6 +7,10 @@ CACHE := $(or $(IB_PEER_MEM_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/ib-pee
 modules:
 	+$(MAKE) -C $(KDIR) M=$(CURDIR) modules
 
+# For Debian's kernel KVER, its Rust metadata made again; prints the folder.
+stock:
+	@scripts/build stock
+
 # What other modules are built against.
 DESTDIR ?=
 SYMVERS ?= Module.symvers
@@ -19,11 +23,13 @@ install-headers:
 help:
 	@echo 'make            the modules for this machine'"'"'s kernel; KDIR=TREE: for any prepared'
 	@echo '                kernel tree with CONFIG_RUST'
+	@echo 'make stock      the modules for Debian'"'"'s kernel KVER, in the toolchain rootfs'
 	@echo 'make install-headers DESTDIR=DIR'
 	@echo '                the header and Module.symvers that client modules are built with'
 	@echo 'make demo       from nothing: RDMA into PCI BAR memory on the stock kernel in QEMU'
 	@echo 'make check      from nothing: all tests'
 	@echo 'make kunit      the KUnit suites alone; FILTER=GLOB, as kunit.filter_glob'
+	@echo 'make coverage   which lines of src/ the tests run'
 	@echo 'make model      the model of the region protocol, checked completely'
 	@echo 'make fmt        rustfmt; FIX=1 writes'
 	@echo 'make clippy     clippy, warnings are errors'
@@ -44,6 +50,9 @@ kunit:
 model:
 	@scripts/model
 
+coverage:
+	@scripts/coverage
+
 fmt clippy doc:
 	@FIX='$(FIX)' scripts/static $@
 
@@ -54,4 +63,4 @@ clean:
 distclean:
 	scripts/clean all
 
-.PHONY: modules install-headers help demo check kunit model fmt clippy doc clean distclean
+.PHONY: modules stock install-headers help demo check kunit coverage model fmt clippy doc clean distclean

@@ -16,7 +16,8 @@
 //!
 //! A caller that has read our function pointer but has not entered the function yet, or that
 //! still has its last instructions to execute, is in no count: a Tasks RCU grace period, in
-//! which every task passes a voluntary context switch, closes both windows.
+//! which every task passes a voluntary context switch, closes both windows. The second one
+//! matters only for our code and the client data, so it is closed once, at the end.
 
 use super::device::{
     Access,
@@ -140,6 +141,12 @@ impl Original<'_> {
     }
 }
 
+/// Waits until every task that was running has slept or been in user space. May sleep.
+fn every_task_has_switched() {
+    // SAFETY: Just a grace period.
+    unsafe { rdma::ext_synchronize_rcu_tasks() };
+}
+
 /// How many calls are inside a hook.
 struct Calls(Atomic<i32>);
 
@@ -158,16 +165,13 @@ impl Calls {
         result
     }
 
-    /// Waits until everybody who could have read the hook's address before this call is out of
-    /// it. May sleep.
+    /// Waits until everybody who could have read the hook's address before this call has done
+    /// what the hook does. May sleep.
     fn drain(&self) {
-        // SAFETY: Just a grace period.
-        unsafe { rdma::ext_synchronize_rcu_tasks() };
+        every_task_has_switched();
         while self.0.load(Acquire) != 0 {
             fsleep(Delta::from_millis(1));
         }
-        // SAFETY: As above.
-        unsafe { rdma::ext_synchronize_rcu_tasks() };
     }
 }
 
@@ -421,6 +425,7 @@ impl<H: Hooks> Interposer<H> {
         Self::put(&mut ops.dereg_mr, Some(data.dereg_mr));
         Self::put(&mut ops.dealloc_ucontext, data.dealloc_ucontext);
         data.ending.drain();
+        every_task_has_switched();
         // SAFETY: The client is registered, and we are in its `remove`.
         unsafe { rdma::ib_set_client_data(raw, CLIENT.load(Relaxed), ptr::null_mut()) };
     }

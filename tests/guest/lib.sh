@@ -145,7 +145,12 @@ nothing_registered() {
 
 IDS=1af4:1110
 loaded() { [ -e "/sys/module/$1/initstate" ]; }
-load_core() { loaded ib_peer_mem || insmod "$MODS/ib_peer_mem.ko"; }
+# Where the modules are built to count what runs, the counters are collected.
+load_coverage() {
+	[ ! -e "$MODS/peer_mem_coverage.ko" ] || loaded peer_mem_coverage ||
+		insmod "$MODS/peer_mem_coverage.ko"
+}
+load_core() { load_coverage; loaded ib_peer_mem || insmod "$MODS/ib_peer_mem.ko"; }
 # shellcheck disable=SC2120 # only badinput gives it other ids
 load_io() { loaded io_peer_mem || insmod "$MODS/io_peer_mem.ko" "ids=${1:-$IDS}"; }
 load_modules() { load_core; load_io "$IDS"; }

@@ -1,0 +1,88 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""profile.py MODULE.ko COUNTERS: an LLVM text profile of a module's counters.
+
+The counters are the bytes of its section __llvm_prf_cnts; which function each
+belongs to is in __llvm_prf_data, whose pointers are relocations in a module.
+"""
+
+import hashlib
+import struct
+import sys
+import zlib
+
+RECORD = 64  # bytes in an entry of __llvm_prf_data
+COUNTERS_AT, COUNT_AT = 16, 48  # where in it are the pointer and the number
+R_X86_64_PC64 = 24
+
+
+class Elf:
+    """The sections of a relocatable ELF64 file."""
+
+    def __init__(self, path):
+        with open(path, "rb") as file:
+            self.data = file.read()
+        (table,) = struct.unpack_from("<Q", self.data, 0x28)
+        size, number, names = struct.unpack_from("<HHH", self.data, 0x3A)
+        headers = [
+            struct.unpack_from("<IIQQQQIIQQ", self.data, table + i * size)
+            for i in range(number)
+        ]
+        strings = headers[names][4]
+        self.sections = {}
+        for h in headers:
+            start = strings + h[0]
+            name = self.data[start : self.data.index(b"\0", start)].decode()
+            self.sections[name] = self.data[h[4] : h[4] + h[5]]
+
+
+def uleb128(data, at):
+    value = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        if not byte & 0x80:
+            return value, at
+
+
+def function_names(data):
+    """Names by the first eight bytes of their MD5, as the records have them."""
+    names, at = {}, 0
+    while at < len(data):
+        if data[at] == 0:  # padding between objects
+            at += 1
+            continue
+        plain, at = uleb128(data, at)
+        packed, at = uleb128(data, at)
+        raw = zlib.decompress(data[at : at + packed]) if packed else data[at : at + plain]
+        at += packed or plain
+        for name in raw.split(b"\x01"):
+            (key,) = struct.unpack("<Q", hashlib.md5(name).digest()[:8])
+            names[key] = name.decode()
+    return names
+
+
+def main(module, counters):
+    elf = Elf(module)
+    with open(counters, "rb") as file:
+        values = file.read()
+    names = function_names(elf.sections["__llvm_prf_names"])
+    targets = {}
+    for offset, info, addend in struct.iter_unpack("<QQq", elf.sections[".rela__llvm_prf_data"]):
+        targets[offset] = (info & 0xFFFFFFFF, addend)
+    records = elf.sections["__llvm_prf_data"]
+    for at in range(0, len(records), RECORD):
+        key, shape = struct.unpack_from("<QQ", records, at)
+        (count,) = struct.unpack_from("<I", records, at + COUNT_AT)
+        kind, addend = targets[at + COUNTERS_AT]
+        if kind != R_X86_64_PC64:
+            sys.exit(f"{module}: relocation of type {kind} in __llvm_prf_data")
+        # Relative to the field, which is that far into the section's entry.
+        numbers = struct.unpack_from(f"<{count}Q", values, addend - COUNTERS_AT)
+        print(names[key], shape, count, *numbers, "", sep="\n")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
