@@ -11,6 +11,7 @@ use crate::{
     bindings_peer as peer,
     client::Use,
     hint::Hint,
+    pr_warn_limited, //
     range::Range,
     sg::{
         self,
@@ -18,7 +19,6 @@ use crate::{
         Segment,
         Table, //
     },
-    warn_limited, //
 };
 use core::ptr;
 use kernel::{
@@ -213,7 +213,7 @@ impl Pages {
     /// Says whose fault a bad table is.
     fn blame(&self, e: Error) {
         if e == EINVAL {
-            warn_limited!(
+            pr_warn_limited!(
                 "client {}: its table for {} bytes at {:#x} is short, empty or not in pages\n",
                 self.client.name(),
                 self.range.len(),

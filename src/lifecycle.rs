@@ -7,8 +7,10 @@
 //!   Registering ───────────────────▶ Live ◀────────────────────▶ Closing
 //!     │     │                         │ take        reopen        │    │
 //!     │     │ abandon                 ▼                           │    │ closed
-//!     │     └────────▶ Closed      Revoking ──revoked──▶ Revoked  │    └──▶ Closed
-//!     │                               ▲                           │
+//!     │     └────────▶ Ending      Revoking ──revoked──▶ Revoked  │    └──▶ Ending
+//!     │                  │            ▲                           │           │
+//!     │                  ▼ ended      │                           │           ▼ ended
+//!     │                Closed         │                           │         Closed
 //!     └──────────────▶ Handed ────────┘◀──────────────────────────┘
 //!        somebody waits        take          somebody waits
 //! ```
@@ -22,7 +24,8 @@
 //! there is to undo over to the invalidating task. A client may invalidate under a lock that its
 //! own `put_pages` takes when another task calls it; calling it from another task, with the
 //! invalidation waiting for that, would be a deadlock. Once a deregistration has begun to undo,
-//! an invalidation returns at once: the adapter is past touching the memory.
+//! an invalidation returns at once: the adapter is past touching the memory. Only who is to
+//! call `release` next waits for the undoing as well, see [`Until`].
 
 use core::mem;
 use kernel::{
@@ -48,7 +51,9 @@ enum State<H> {
     Revoking { fenced: bool },
     /// Revoked; the MR is still the user's.
     Revoked,
-    /// The end: what was to undo is undone or in the hands of the task that deregisters.
+    /// The task that deregisters, or whose registration has failed, undoes.
+    Ending,
+    /// The end: nothing is left to undo.
     Closed,
 }
 
@@ -62,13 +67,13 @@ pub(crate) enum Close<H> {
     Closed,
 }
 
-/// How long a second revoker waits for the first.
+/// How long a revoker waits for another task that undoes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Until {
     /// Until the adapter can no longer touch the memory. It must not wait for the undoing: that
-    /// may need a lock that the second revoker's caller holds.
+    /// may need a lock that the revoker's caller holds.
     Fenced,
-    /// Until everything is undone.
+    /// Until everything is undone: what comes next is `release`.
     Undone,
 }
 
@@ -116,8 +121,9 @@ impl<H: Send + Unpin> Lifecycle<H> {
         self.changed.notify_all();
     }
 
-    /// Registering has failed; `held` is to be undone. Returns it for the caller to undo, or
-    /// hands it to a waiting invalidation and returns once that has undone it. May sleep.
+    /// Registering has failed; `held` is to be undone. Returns it for the caller to undo, who
+    /// then calls [`Self::ended`], or hands it to a waiting invalidation and returns once that
+    /// has undone it. May sleep.
     pub(crate) fn abandon(&self, held: H) -> Option<H> {
         self.end(held)
     }
@@ -139,7 +145,7 @@ impl<H: Send + Unpin> Lifecycle<H> {
                     }
                 }
                 State::Revoked => return Close::Revoked,
-                State::Closed => return Close::Closed,
+                State::Ending | State::Closed => return Close::Closed,
                 _ => self.changed.wait(&mut state),
             }
         }
@@ -181,24 +187,30 @@ impl<H: Send + Unpin> Lifecycle<H> {
                 None
             }
             _ => {
-                *state = State::Closed;
+                *state = State::Ending;
                 Some(held)
             }
         }
+    }
+
+    /// What [`Self::abandon`] or [`Self::closed`] returned is undone.
+    pub(crate) fn ended(&self) {
+        self.set(State::Closed);
     }
 
     /// Wants to revoke. Returns what there is to undo, and whether the adapter is already past
     /// touching the memory; the caller fences if not, then calls [`Self::fenced`], undoes, and
     /// calls [`Self::revoked`]. Returns `None` where there is nothing to do, or where another
     /// task has done it. May sleep: waits for a registration or deregistration to end, and for
-    /// another revoking task as `until` says.
+    /// another task that undoes as `until` says.
     pub(crate) fn take(&self, until: Until) -> Option<(H, bool)> {
         let mut state = self.state.lock();
         loop {
             match &mut *state {
                 State::Registering { wanted } | State::Closing { wanted } => *wanted = true,
                 State::Revoking { fenced: true } if until == Until::Fenced => return None,
-                State::Revoking { .. } => {}
+                State::Ending if until == Until::Fenced => return None,
+                State::Revoking { .. } | State::Ending => {}
                 State::Revoked | State::Closed => return None,
                 State::Live(_) => {
                     let old = mem::replace(&mut *state, State::Revoking { fenced: false });
@@ -250,6 +262,7 @@ mod tests {
         l.registered(7);
         assert!(matches!(l.close(), Close::Live(7)));
         assert_eq!(l.closed(7), Some(7));
+        l.ended();
         assert!(matches!(l.close(), Close::Closed));
         Ok(())
     }
@@ -292,6 +305,9 @@ mod tests {
     fn a_failed_registration_is_over() -> Result {
         let l = life()?;
         assert_eq!(l.abandon(7), Some(7));
+        // An invalidation does not wait for the undoing, which may wait for its caller's lock.
+        assert_eq!(l.take(Until::Fenced), None);
+        l.ended();
         assert_eq!(l.take(Until::Undone), None);
         let l = life()?;
         l.abandon_empty();

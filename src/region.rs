@@ -53,6 +53,14 @@ struct Held {
     _counted: Option<Counted>,
 }
 
+impl Held {
+    /// Undoes all but `dma_unmap` and `put_pages`: the client does both itself.
+    fn leave_to_client(self) {
+        drop(self.attachment);
+        self.pages.leave_to_client();
+    }
+}
+
 /// The MR that was made on a region.
 #[derive(Clone, Copy)]
 struct MrName {
@@ -129,7 +137,7 @@ impl Region {
             }
             (built, pages) => {
                 match pages {
-                    Some(pages) => drop(region.life.abandon(Held {
+                    Some(pages) => region.undo(region.life.abandon(Held {
                         attachment: None,
                         pages,
                         _counted: None,
@@ -199,7 +207,7 @@ impl Region {
                     return Err(e);
                 }
                 self.adapter.forget(self, self.lkey());
-                drop(self.life.closed(held));
+                self.undo(self.life.closed(held));
             }
             Close::Revoked => {
                 original.call()?;
@@ -224,6 +232,14 @@ impl Region {
         self.take_away(Until::Undone, false);
         self.adapter.forget(self, self.lkey());
         self.finish();
+    }
+
+    /// Undoes what a waiting invalidation has not been handed.
+    fn undo(&self, held: Option<Held>) {
+        if held.is_some() {
+            drop(held);
+            self.life.ended();
+        }
     }
 
     /// Fences and undoes, where nobody else has.
@@ -252,7 +268,7 @@ impl Region {
             }
             self.life.fenced();
             if leave_to_client {
-                held.pages.leave_to_client();
+                held.leave_to_client();
             } else {
                 drop(held);
             }

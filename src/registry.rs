@@ -7,6 +7,7 @@ use crate::{
     attach::Refusal,
     callbacks::Acquired,
     client::Client,
+    pr_warn_limited, //
     range::Range,
     rdma::{
         Device,
@@ -17,7 +18,6 @@ use crate::{
     snapshot::Snapshot,
     stats::Shown,
     sysfs::Folder,
-    warn_limited, //
 };
 use core::ptr;
 use kernel::{
@@ -209,7 +209,7 @@ pub(crate) fn register_memory(adapter: &Arc<Adapter>, req: &Request<'_>) -> Resu
         match Region::register(acquired, adapter, req, range) {
             Ok(mr) => return Ok(Some(mr)),
             Err(Refusal::Error(e)) => return Err(e),
-            Err(Refusal::Skip(why)) => warn_limited!(
+            Err(Refusal::Skip(why)) => pr_warn_limited!(
                 "client {} cannot serve {}: {}\n",
                 client.name(),
                 adapter.device().name(),

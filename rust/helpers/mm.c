@@ -5,7 +5,6 @@
 #include <linux/mm.h>
 #include <linux/pci.h>
 #include <linux/percpu-refcount.h>
-#include <linux/ratelimit.h>
 #include <linux/sched.h>
 
 #include "mm.h"
@@ -72,13 +71,4 @@ void ext_vma_set_noncached(struct vm_area_struct *vma)
 unsigned int ext_dma_max_seg_size(struct device *dev)
 {
 	return dma_get_max_seg_size(dev);
-}
-
-/* One allowance for the whole module: 10 lines in 5 seconds. */
-bool ext_ratelimit(void)
-{
-	static DEFINE_RATELIMIT_STATE(rs, DEFAULT_RATELIMIT_INTERVAL,
-				      DEFAULT_RATELIMIT_BURST);
-
-	return __ratelimit(&rs);
 }

@@ -21,7 +21,6 @@ bool ext_is_pci_p2pdma_page(struct page *page);
 unsigned long ext_pci_resource_flags(struct pci_dev *pdev, int bar);
 void ext_vma_set_noncached(struct vm_area_struct *vma);
 unsigned int ext_dma_max_seg_size(struct device *dev);
-bool ext_ratelimit(void);
 
 /* Defined by each module that has string parameters. */
 const char *ext_module_param_str(const char *name);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
 /* What is inline or a macro in some configuration, for rust/rdma. */
-#include <linux/ratelimit.h>
 #include <linux/rcupdate.h>
 #include <linux/scatterlist.h>
 #include <rdma/ib_verbs.h>
@@ -37,11 +36,4 @@ void ext_sg_set_dma(struct scatterlist *sg, dma_addr_t addr, unsigned int len)
 void ext_ib_device_get(struct ib_device *device)
 {
 	refcount_inc(&device->refcount);
-}
-
-bool ext_log_allowed(void)
-{
-	static DEFINE_RATELIMIT_STATE(rs, DEFAULT_RATELIMIT_INTERVAL, DEFAULT_RATELIMIT_BURST);
-
-	return __ratelimit(&rs);
 }

@@ -13,6 +13,5 @@ phys_addr_t ext_sg_phys(struct scatterlist *sg);
 void ext_sg_set_phys(struct scatterlist *sg, phys_addr_t phys, unsigned int len);
 void ext_sg_set_dma(struct scatterlist *sg, dma_addr_t addr, unsigned int len);
 void ext_ib_device_get(struct ib_device *device);
-bool ext_log_allowed(void);
 
 #endif

@@ -7,7 +7,7 @@ use crate::{
         Bar,
         Listing, //
     },
-    dev_err_ratelimited,
+    dev_err_limited,
     dma_table::Table,
     file,
     peer_client::{
@@ -101,7 +101,7 @@ fn refused(bar: &Bar, range: Range, write: bool, e: Error) {
         (ENODEV, _) => " (the device is gone)",
         _ => "",
     };
-    dev_err_ratelimited!(
+    dev_err_limited!(
         bar.dev,
         "BAR {}: cannot register {:#x}, {} bytes: {:?}{}\n",
         bar.index,

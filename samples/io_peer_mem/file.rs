@@ -8,7 +8,7 @@ use crate::{
         Range, //
     },
     chardev,
-    dev_err_ratelimited,
+    dev_err_limited,
     vma, //
 };
 use kernel::{
@@ -44,7 +44,7 @@ impl chardev::Device for Bar {
 
     fn mmap(this: ArcBorrow<'_, Self>, vma: &VmaNew) -> Result<Arc<Range>> {
         if !vma::is_shared(vma) || vma::pgoff(vma) != 0 {
-            dev_err_ratelimited!(
+            dev_err_limited!(
                 this.dev,
                 "BAR {}: mmap needs MAP_SHARED and offset 0\n",
                 this.index
@@ -53,7 +53,7 @@ impl chardev::Device for Bar {
         }
         let size = vma.end() - vma.start();
         let range = Bar::allocate(&this.into(), size / PAGE_SIZE).inspect_err(|e| {
-            dev_err_ratelimited!(
+            dev_err_limited!(
                 this.dev,
                 "BAR {}: cannot allocate {} bytes: {:?}\n",
                 this.index,

@@ -17,6 +17,8 @@ pub mod bindings_peer;
 pub mod chardev;
 #[path = "../../rust/dma_table.rs"]
 pub mod dma_table;
+#[path = "../../rust/log.rs"]
+pub mod log;
 #[path = "../../rust/p2pdma.rs"]
 pub mod p2pdma;
 #[path = "../../rust/params.rs"]
@@ -27,8 +29,6 @@ pub mod pci;
 pub mod peer_client;
 #[path = "../../rust/pinned.rs"]
 pub mod pinned;
-#[path = "../../rust/ratelimit.rs"]
-pub mod ratelimit;
 #[path = "../../rust/vma.rs"]
 pub mod vma;
 

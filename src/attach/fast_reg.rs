@@ -10,6 +10,7 @@ use super::Refusal;
 use crate::{
     callbacks::Pages,
     errno::eopnotsupp,
+    pr_warn_limited, //
     range::Range,
     rdma::{
         drain_software_copies,
@@ -25,7 +26,6 @@ use crate::{
         Segment,
         Table, //
     },
-    warn_limited, //
 };
 use kernel::{
     new_mutex,
@@ -104,7 +104,7 @@ impl FastReg {
     ) -> Result<(UserMr, Attachment), Refusal> {
         let access = req.access.for_fast_reg();
         let (Some(access), false) = (access, req.has_dmah) else {
-            warn_limited!(
+            pr_warn_limited!(
                 "{}: access {:#x} is not for peer memory\n",
                 self.dev.name(),
                 req.access.0
@@ -203,7 +203,7 @@ impl Shape {
             }
             size <<= 1;
         }
-        warn_limited!(
+        pr_warn_limited!(
             "{}: {} bytes at {:#x} do not fit into {} pages of an MR\n",
             dev.name(),
             range.len(),
