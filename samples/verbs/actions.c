@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
 #include <err.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -164,7 +165,15 @@ int do_copy(struct options *o)
 	return 0;
 }
 
-/* Still no access, with new queue pairs, for the given time? */
+static volatile sig_atomic_t stop;
+
+static void on_sigterm(int signal)
+{
+	(void)signal;
+	stop = 1;
+}
+
+/* Still no access, with new queue pairs, for the given time or until SIGTERM? */
 static int stays_revoked(struct options *o, struct ibv_mr *local, struct ibv_mr *mr)
 {
 	time_t end = time(NULL) + o->seconds;
@@ -182,7 +191,7 @@ static int stays_revoked(struct options *o, struct ibv_mr *local, struct ibv_mr 
 		}
 		tries++;
 		usleep(20000);
-	} while (time(NULL) < end);
+	} while (!stop && time(NULL) < end);
 	printf("still revoked after %d more writes\n", tries);
 	fflush(stdout);
 	return 0;
@@ -222,6 +231,7 @@ int do_forever(struct options *o)
 	fflush(stdout);
 	pair_free(&p);
 
+	signal(SIGTERM, on_sigterm);
 	rc = status == IBV_WC_REM_ACCESS_ERR && counter > 1 ? 0 : 1;
 	if (!rc && o->seconds)
 		rc = stays_revoked(o, from_mr, mr);

@@ -22,7 +22,7 @@ static const struct {
 	{ "write", do_write, "RDMA WRITE of a pattern into MEMORY, READ back, compare" },
 	{ "atomic", do_atomic, "fetch-and-add and compare-and-swap on MEMORY" },
 	{ "copy", do_copy, "RDMA WRITE from MEMORY into a second MEMORY" },
-	{ "forever", do_forever, "write until the memory is revoked, then -t seconds more" },
+	{ "forever", do_forever, "write until the memory is revoked, then try -t seconds more" },
 	{ "hold", do_hold, "make -n MRs and sleep for -t seconds" },
 	{ "reg", do_reg, "one registration; prints the name of its errno, or ok" },
 };

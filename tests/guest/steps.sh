@@ -55,4 +55,9 @@ ended() {
 	eventually gone "$1"
 	wait "$1"
 }
+# unbind_in_time BDF: within ten seconds, or the test goes on and fails.
+unbind_in_time() {
+	unbind "$1" &
+	ended $!
+}
 gone() { ! kill -0 "$1" 2>/dev/null || grep -q '^State:.Z' "/proc/$1/status" 2>/dev/null; }

@@ -10,7 +10,7 @@ sum() { ask_host sum a | head -n 1; }
 
 test_unbind_under_a_writer() {
 	local pid before after began took
-	start forever forever -m $((8 << 20)) -t 3 "$BAR_A"
+	start forever forever -m $((8 << 20)) -t 60 "$BAR_A"
 	wait_line /tmp/forever '^running'
 	# Else the sums below would prove nothing.
 	before=$(sum)
@@ -19,7 +19,7 @@ test_unbind_under_a_writer() {
 	[ "$before" != "$after" ] || fail "the writer does not write"
 
 	began=$(date +%s%N)
-	timeout 20 bash -c ". ./lib.sh; unbind $BDF_A"
+	unbind_in_time "$BDF_A"
 	took=$((($(date +%s%N) - began) / 1000000))
 	before=$(sum)
 	note "unbind under a running writer returned after $took ms"
@@ -32,6 +32,7 @@ test_unbind_under_a_writer() {
 	kill -0 "$pid"
 	after=$(sum)
 	[ "$before" = "$after" ] || fail "bytes behind the BAR change after the unbind"
+	kill "$pid"
 	ended "$pid"
 	grep -x 'deregistered' /tmp/forever
 	[ "$(sum)" = "$before" ] || fail "bytes behind the BAR change after the unbind"
@@ -52,7 +53,7 @@ test_unbind_with_mrs_that_sleep() {
 	local pid
 	start hold hold -n 5 "$BAR_A"
 	wait_line /tmp/hold '^holding 5'
-	timeout 20 bash -c ". ./lib.sh; unbind $BDF_A"
+	unbind_in_time "$BDF_A"
 	kill -0 "$pid"
 	eventually balanced
 	kill "$pid"
@@ -83,7 +84,7 @@ test_unbind_ten_times() {
 	for _ in 1 2 3 4 5 6 7 8 9 10; do
 		start forever forever "$BAR_A"
 		wait_line /tmp/forever '^running'
-		timeout 20 bash -c ". ./lib.sh; unbind $BDF_A"
+		unbind_in_time "$BDF_A"
 		ended "$pid"
 		bind "$BDF_A"
 		find_bars
@@ -116,7 +117,7 @@ test_client_removed_with_mrs() {
 	wait_line /tmp/hold '^holding 5'
 	# The open device file holds the module; the function need not stay bound.
 	must_fail rmmod io_peer_mem
-	timeout 20 bash -c ". ./lib.sh; unbind $BDF_A"
+	unbind_in_time "$BDF_A"
 	kill "$pid"
 	wait "$pid" || true
 	timeout 20 rmmod io_peer_mem
