@@ -15,14 +15,13 @@ mod tests {
         World, //
     };
 
-    /// A device of the test's own, a client, and an MR on four pages of it.
-    fn live(kind: Kind) -> Result<(Arc<Registered>, Bench, Arc<Client>, Arc<user::Mr>)> {
-        let dev = World::get()?.guest(kind)?;
-        let bench = Bench::on(dev.clone())?;
+    /// On a device of the test's own: a client, and an MR on four pages of it.
+    fn live(kind: Kind) -> Result<(Bench, Arc<Client>, Arc<user::Mr>)> {
+        let bench = Bench::on(World::get()?.guest(kind)?)?;
         let client = Client::new(0, "kunit_one", Setup::SEED)?;
         let mr = bench.pd.reg(client.at(0), 4 * PAGE, USUAL)?;
         let mr = Arc::new(mr, GFP_KERNEL)?;
-        Ok((dev, bench, client, mr))
+        Ok((bench, client, mr))
     }
 
     /// Takes it away in another task.
@@ -33,8 +32,8 @@ mod tests {
 
     /// Revokes what is live; the MR is then the driver's alone.
     fn revokes(kind: Kind) -> Result {
-        let (dev, bench, client, mr) = live(kind)?;
-        dev.unregister();
+        let (bench, client, mr) = live(kind)?;
+        bench.pd.dev().unregister();
         let valid = mr.is_valid();
         let (_, qps, cqs) = bench.dev().objects();
         let released = client.script()?.calls(Point::Release);
@@ -57,9 +56,9 @@ mod tests {
 
     #[test]
     fn leaves_what_is_revoked() -> Result {
-        let (dev, bench, client, mr) = live(Kind::Dma)?;
+        let (bench, client, mr) = live(Kind::Dma)?;
         client.invalidate_it()?;
-        dev.unregister();
+        bench.pd.dev().unregister();
         mr.dereg()?;
         ensure_eq!(client.script()?.calls(Point::PutPages), 1);
         bench.finish(&[&client])
@@ -67,12 +66,12 @@ mod tests {
 
     #[test]
     fn waits_for_a_registration() -> Result {
-        let (dev, bench, client, mr) = live(Kind::Dma)?;
+        let (bench, client, mr) = live(Kind::Dma)?;
         let gate = client.script()?.hold(Point::GetPages)?;
         let (pd, at) = (bench.pd.clone(), client.at(16 * PAGE));
         let registering = Task::spawn(move || pd.reg(at, PAGE, USUAL))?;
         gate.reached()?;
-        let leaving = removal(&dev)?;
+        let leaving = removal(bench.pd.dev())?;
         let waited = leaving.is_waiting();
         gate.open();
         let other = registering.join()?;
@@ -87,12 +86,12 @@ mod tests {
 
     #[test]
     fn races_invalidation() -> Result {
-        let (dev, bench, client, mr) = live(Kind::Dma)?;
+        let (bench, client, mr) = live(Kind::Dma)?;
         bench.dev().hold_completions();
         let other = client.clone();
         let invalidating = Task::spawn(move || other.invalidate_it())?;
         let waited = invalidating.is_waiting();
-        let leaving = removal(&dev)?;
+        let leaving = removal(bench.pd.dev())?;
         let waited = leaving.is_waiting() && waited;
         bench.dev().release_completions();
         invalidating.join()??;
@@ -105,12 +104,12 @@ mod tests {
 
     #[test]
     fn races_deregistration() -> Result {
-        let (dev, bench, client, mr) = live(Kind::Dma)?;
+        let (bench, client, mr) = live(Kind::Dma)?;
         let gate = client.script()?.hold(Point::PutPages)?;
         let other = mr.clone();
         let deregistering = Task::spawn(move || other.dereg())?;
         gate.reached()?;
-        let leaving = removal(&dev)?;
+        let leaving = removal(bench.pd.dev())?;
         let waited = leaving.is_waiting();
         gate.open();
         deregistering.join()??;
@@ -122,12 +121,12 @@ mod tests {
 
     #[test]
     fn races_unregistration_of_the_client() -> Result {
-        let (dev, bench, client, mr) = live(Kind::Dma)?;
+        let (bench, client, mr) = live(Kind::Dma)?;
         bench.dev().hold_completions();
         let other = client.clone();
         let unregistering = Task::spawn(move || other.finish())?;
         let waited = unregistering.is_waiting();
-        let leaving = removal(&dev)?;
+        let leaving = removal(bench.pd.dev())?;
         let waited = leaving.is_waiting() && waited;
         bench.dev().release_completions();
         let result = unregistering.join()?;
@@ -141,9 +140,9 @@ mod tests {
 
     #[test]
     fn an_adapter_that_does_not_stop_at_once_is_asked_again() -> Result {
-        let (dev, bench, client, mr) = live(Kind::Dma)?;
+        let (bench, client, mr) = live(Kind::Dma)?;
         bench.dev().fail_work_request();
-        dev.unregister();
+        bench.pd.dev().unregister();
         let valid = mr.is_valid();
         mr.dereg()?;
         ensure!(!valid);
@@ -153,8 +152,7 @@ mod tests {
     #[test]
     fn a_device_that_comes_after_the_client_is_served() -> Result {
         let client = Client::new(0, "kunit_one", Setup::SEED)?;
-        let dev = World::get()?.guest(Kind::Dma)?;
-        let bench = Bench::on(dev.clone())?;
+        let bench = Bench::on(World::get()?.guest(Kind::Dma)?)?;
         let mr = bench.pd.reg(client.at(0), PAGE, USUAL)?;
         let state = mr.state()?;
         drop(mr);
