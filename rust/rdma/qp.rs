@@ -161,11 +161,13 @@ impl LoopbackQp {
         // SAFETY: The queue pair is ours; drivers copy the work request before they return.
         to_result(unsafe { rdma::ib_post_send(self.qp, wr, &mut bad) })?;
 
-        let mut status = self.pending.status.lock();
-        let status = loop {
-            match *status {
-                Some(status) => break status,
-                None => self.pending.done.wait(&mut status),
+        let status = {
+            let mut status = self.pending.status.lock();
+            loop {
+                match *status {
+                    Some(status) => break status,
+                    None => self.pending.done.wait(&mut status),
+                }
             }
         };
         if status == rdma::ib_wc_status_IB_WC_SUCCESS {

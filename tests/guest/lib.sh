@@ -155,6 +155,7 @@ load_core() { load_coverage; loaded ib_peer_mem || insmod "$MODS/ib_peer_mem.ko"
 load_io() { loaded io_peer_mem || insmod "$MODS/io_peer_mem.ko" "ids=${1:-$IDS}"; }
 load_modules() { load_core; load_io "$IDS"; }
 unload_modules() {
+	! loaded peer_mem_kunit || rmmod peer_mem_kunit
 	! loaded io_peer_mem || rmmod io_peer_mem
 	! loaded ib_peer_mem || rmmod ib_peer_mem
 	must_fail loaded io_peer_mem

@@ -6,6 +6,18 @@
 # is counted from there. Filter, on the kernel command line: peer.kunit=GLOB.
 
 setup() { load_stack; }
+# Some minutes where the host is busy: all suites of all modules are one test here.
+# shellcheck disable=SC2034 # init's
+TEST_LIMIT=900
+
+# The suites that need fakes make the allocations of their own task fail, each in
+# turn: those that may sleep as well, and without a stack trace for each.
+load_tests() {
+	local failslab=/sys/kernel/debug/failslab
+	echo N >$failslab/ignore-gfp-wait
+	echo 0 >$failslab/verbose
+	insmod "$MODS/peer_mem_kunit.ko"
+}
 
 test_suites_ran() {
 	local glob=/sys/module/kunit/parameters/filter_glob filter='*.*' word
@@ -18,6 +30,7 @@ test_suites_ran() {
 	printf %s "$filter" >$glob
 	load_core
 	load_io "$IDS"
+	load_tests
 	printf none >$glob
 	log_since test | sed 's/^\[[^]]*\] //' |
 		awk -v out="$OUT/kunit-" '/^KTAP version 1$/ { n++ } n { print >(out n ".ktap") }'

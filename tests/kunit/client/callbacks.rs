@@ -1,0 +1,511 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The callbacks of the fake clients.
+//!
+//! All `# Safety` sections: as the callback of that name in `struct peer_memory_client`.
+
+use super::{
+    book::{
+        Entry,
+        Own,
+        Stage,
+        REGIONS, //
+    },
+    memory,
+    Fault,
+    Setup,
+    Shape,
+    Slot,
+    EX_SIZE, //
+};
+use crate::{
+    helpers,
+    peer,
+    script::Point,
+    World, //
+};
+use core::ptr;
+use kernel::{
+    bindings, current,
+    error::from_result,
+    ffi::{
+        c_char,
+        c_int,
+        c_ulong,
+        c_void, //
+    },
+    prelude::*,
+    sync::{
+        atomic::Relaxed,
+        Arc, //
+    },
+};
+
+/// Who is running.
+pub(super) fn task() -> usize {
+    current!().as_ptr().addr()
+}
+
+/// The structure of the client in slot `number`.
+pub(super) fn structure(number: usize, setup: &Setup) -> peer::peer_memory_client_ex {
+    let mut ex = match number {
+        0 => Thunks::<0>::structure(),
+        1 => Thunks::<1>::structure(),
+        _ => Thunks::<2>::structure(),
+    };
+    ex.client.version[0] = b'1';
+    if setup.bare {
+        ex.client.release = None;
+        ex.client.get_page_size = None;
+    }
+    if setup.unmaps {
+        ex.client.version[15] = 1;
+        ex.ex_size = EX_SIZE;
+        ex.flags = peer::PEER_MEM_INVALIDATE_UNMAPS;
+    }
+    ex
+}
+
+impl Slot {
+    /// Takes the mutex of the shape that has one, except in the task that holds it.
+    fn enter(&self, setup: &Setup) -> Option<kernel::sync::MutexGuard<'_, ()>> {
+        (setup.locked && self.invalidator.load(Relaxed) != task()).then(|| self.own_lock.lock())
+    }
+
+    fn acquire(&self, addr: u64, size: u64) -> (i32, usize) {
+        let setup = *self.setup.lock();
+        let base = memory::base(setup.place.unwrap_or(self.number));
+        let errno = self.script.pass(Point::Acquire);
+        let _lock = self.enter(&setup);
+        if addr < base || addr + size > base + setup.len {
+            return (0, 0);
+        }
+        if errno != 0 {
+            return (errno, 0);
+        }
+        if setup.answer != 1 {
+            return (setup.answer, 0);
+        }
+        let mut book = self.book.lock();
+        book.bare = setup.bare;
+        match book.acquire(addr, size) {
+            Some(i) => (1, i + 1),
+            None => (ENOMEM.to_errno(), 0),
+        }
+    }
+
+    fn get_pages(
+        &self,
+        i: usize,
+        flags: (i32, i32),
+        table: *mut bindings::sg_table,
+        ticket: u64,
+        world: &World,
+    ) -> Result {
+        let setup = *self.setup.lock();
+        let errno = self.script.pass(Point::GetPages);
+        let _lock = self.enter(&setup);
+        // SAFETY: The core gives a table, never NULL.
+        let fresh = memory::words(unsafe { &*table }) == [0; 3];
+        let mut book = self.book.lock();
+        book.expect(fresh, "a table that is not empty");
+        book.expect(
+            ticket != 0 && ticket <= u64::from(u32::MAX),
+            "a ticket of more than 32 bits, or none",
+        );
+        let reused = book
+            .entries
+            .iter()
+            .any(|e| e.stage != Stage::None && e.ticket == ticket);
+        book.expect(!reused, "the ticket of another region");
+        book.flags = (flags.0, flags.1, book.flags.2);
+        if !book.step(i, Stage::Acquired, Stage::Pinned, "get_pages") {
+            return Err(EINVAL);
+        }
+        let mut entry = book.entries[i];
+        drop(book);
+
+        let result = match errno {
+            0 => match setup.shape {
+                Shape::Seed => memory::fill(world, self.number, &setup, &entry, table),
+                Shape::Gpu => Ok(()),
+                Shape::OwnTable => {
+                    let mut own = pin_init::zeroed();
+                    memory::fill(world, self.number, &setup, &entry, &mut own)
+                        .map(|()| entry.own = Some(Own(own)))
+                }
+            },
+            errno => Err(Error::from_errno(errno)),
+        };
+        let mut book = self.book.lock();
+        if result.is_err() {
+            entry.stage = Stage::Acquired;
+        } else {
+            entry.ticket = ticket;
+            entry.table = table.addr();
+            if setup.unmaps {
+                // SAFETY: As above. The core's structure may be gone when it frees its table.
+                entry.own = Some(Own(unsafe { *table }));
+            }
+            book.last_ticket = ticket;
+            book.last = i;
+            // SAFETY: As above; we have just filled it.
+            unsafe { Self::remember(&mut entry, &*table) };
+        }
+        book.entries[i] = entry;
+        result
+    }
+
+    /// Notes what a table is like when we leave it.
+    fn remember(entry: &mut Entry, table: &bindings::sg_table) {
+        entry.words = memory::words(table);
+        entry.digest = memory::digest(table);
+    }
+
+    /// Is the table as we left it, byte for byte?
+    fn compare(&self, i: usize, table: *mut bindings::sg_table) {
+        // SAFETY: The core gives a table, never NULL.
+        let now = unsafe { (memory::words(&*table), memory::digest(&*table)) };
+        let mut book = self.book.lock();
+        let entry = book.entries[i];
+        book.expect(entry.table == table.addr(), "another table than before");
+        book.expect(
+            entry.words == now.0 && entry.digest == now.1,
+            "a table that has been changed",
+        );
+    }
+
+    fn dma_map(
+        &self,
+        i: usize,
+        table: *mut bindings::sg_table,
+        dev: *mut bindings::device,
+        sync: i32,
+        nmap: &mut c_int,
+        world: &World,
+    ) -> Result {
+        let setup = *self.setup.lock();
+        let errno = self.script.pass(Point::DmaMap);
+        self.compare(i, table);
+        let mut book = self.book.lock();
+        book.flags.2 = sync;
+        book.dma_device = dev.addr();
+        book.expect(!dev.is_null(), "dma_map without a device");
+        if !book.step(i, Stage::Pinned, Stage::Mapped, "dma_map") {
+            return Err(EINVAL);
+        }
+        let mut entry = book.entries[i];
+        drop(book);
+
+        let result = match (errno, setup.shape) {
+            (0, Shape::Seed) => {
+                // SAFETY: The table has pages of ours; the device is a DMA device.
+                kernel::error::to_result(unsafe { helpers::kt_dma_map(dev, table) })
+            }
+            (0, Shape::Gpu) => {
+                memory::fill(world, self.number, &setup, &entry, table).map(|()| {
+                    // SAFETY: We have just made it; this is the copy by which `release` frees it.
+                    entry.own = Some(Own(unsafe { *table }));
+                })
+            }
+            (0, Shape::OwnTable) => {
+                if let Some(Own(own)) = entry.own {
+                    // SAFETY: The core gives a table to be changed.
+                    unsafe { *table = own };
+                }
+                Ok(())
+            }
+            (errno, _) => Err(Error::from_errno(errno)),
+        };
+        let mut book = self.book.lock();
+        if result.is_err() {
+            entry.stage = Stage::Pinned;
+        } else {
+            // SAFETY: As above.
+            let n = unsafe { (*table).nents }.saturating_sub(setup.spare);
+            *nmap = match setup.fault {
+                Fault::MapsLess => n as c_int - 1,
+                Fault::MapsNone => 0,
+                _ => n as c_int,
+            };
+            entry.dev = dev.expose_provenance();
+            // SAFETY: As above.
+            unsafe { Self::remember(&mut entry, &*table) };
+        }
+        book.entries[i] = entry;
+        result
+    }
+
+    /// No adapter may be able to touch the region any more.
+    fn expect_untouchable(&self, i: usize, setup: &Setup, world: &World, what: &str) {
+        let entry = self.book.lock().entries[i];
+        let (lo, hi) = memory::bounds(world, self.number, setup, &entry);
+        if !setup.shared && world.can_touch(lo, hi) {
+            self.book.lock().blame(what);
+        }
+    }
+
+    fn dma_unmap(
+        &self,
+        i: usize,
+        table: *mut bindings::sg_table,
+        dev: *mut bindings::device,
+        world: &World,
+    ) -> i32 {
+        let setup = *self.setup.lock();
+        let errno = self.script.pass(Point::DmaUnmap);
+        self.compare(i, table);
+        self.expect_untouchable(i, &setup, world, "dma_unmap while an adapter can touch it");
+        let mut book = self.book.lock();
+        let mut entry = book.entries[i];
+        book.expect(entry.dev == dev.addr(), "dma_unmap for another device");
+        let ours = entry.given_up && self.invalidator.load(Relaxed) == task();
+        book.expect(!ours, "dma_unmap where the client does that itself");
+        if !book.step(i, Stage::Mapped, Stage::Pinned, "dma_unmap") {
+            return 0;
+        }
+        drop(book);
+        if setup.shape == Shape::Seed {
+            // SAFETY: It was mapped for this device.
+            unsafe { helpers::kt_dma_unmap(dev, table) };
+        }
+        let mut book = self.book.lock();
+        // SAFETY: The core gives a table, never NULL.
+        unsafe { Self::remember(&mut entry, &*table) };
+        book.entries[i].words = entry.words;
+        book.entries[i].digest = entry.digest;
+        errno
+    }
+
+    fn put_pages(&self, i: usize, table: *mut bindings::sg_table, world: &World) {
+        let setup = *self.setup.lock();
+        self.script.pass(Point::PutPages);
+        let _lock = self.enter(&setup);
+        self.compare(i, table);
+        self.expect_untouchable(i, &setup, world, "put_pages while an adapter can touch it");
+        let mut book = self.book.lock();
+        let given_up = book.entries.get(i).is_some_and(|e| e.given_up);
+        let ours = given_up && self.invalidator.load(Relaxed) == task();
+        book.expect(!ours, "put_pages where the client does that itself");
+        if !book.step(i, Stage::Pinned, Stage::Acquired, "put_pages") {
+            return;
+        }
+        let own = match setup.shape {
+            Shape::Gpu => None,
+            _ => book.entries[i].own.take(),
+        };
+        drop(book);
+        match setup.shape {
+            // Where the client keeps a copy of the table, that is `own`, now taken.
+            // SAFETY: It was filled in `get_pages`, or is all zero.
+            Shape::Seed => unsafe { bindings::sg_free_table(table) },
+            Shape::Gpu => (),
+            Shape::OwnTable => {
+                if let Some(Own(mut own)) = own {
+                    // SAFETY: It was made in `get_pages`.
+                    unsafe { bindings::sg_free_table(&mut own) };
+                }
+            }
+        }
+    }
+
+    fn release(&self, i: usize) {
+        self.script.pass(Point::Release);
+        self.undo_given_up(i);
+        let mut book = self.book.lock();
+        if !book.step(i, Stage::Acquired, Stage::None, "release") {
+            return;
+        }
+        let own = book.entries[i].own.take();
+        drop(book);
+        if let Some(Own(mut own)) = own {
+            // SAFETY: It is what `dma_map` made.
+            unsafe { bindings::sg_free_table(&mut own) };
+        }
+    }
+
+    /// The invalidate callback has returned: what it promises must hold.
+    pub(super) fn after_invalidate(&self, ticket: u64) {
+        let Ok(world) = World::get() else { return };
+        let setup = *self.setup.lock();
+        for i in 0..REGIONS {
+            let entry = self.book.lock().entries[i];
+            if entry.stage != Stage::None && entry.ticket == ticket {
+                self.expect_untouchable(i, &setup, &world, "an adapter can touch what is invalid");
+            }
+        }
+    }
+
+    /// The client with PEER_MEM_INVALIDATE_UNMAPS is about to invalidate: it will undo itself.
+    pub(super) fn give_up(&self, ticket: u64) {
+        let mut book = self.book.lock();
+        let same = |e: &&mut Entry| e.stage != Stage::None && e.ticket == ticket;
+        if let Some(entry) = book.entries.iter_mut().find(same) {
+            entry.given_up = true;
+        }
+    }
+
+    /// And undoes.
+    pub(super) fn unmap_itself(&self, ticket: u64) {
+        let book = self.book.lock();
+        let same = |e: &Entry| e.stage != Stage::None && e.ticket == ticket;
+        let found = book.entries.iter().position(same);
+        drop(book);
+        if let Some(i) = found {
+            self.undo_given_up(i);
+        }
+    }
+
+    /// What comes first, the end of the invalidation or `release`, undoes.
+    fn undo_given_up(&self, i: usize) {
+        let mut book = self.book.lock();
+        let Some(entry) = book.entries.get_mut(i).filter(|e| e.given_up) else {
+            return;
+        };
+        if entry.stage != Stage::Pinned && entry.stage != Stage::Mapped {
+            return;
+        }
+        let mapped = entry.stage == Stage::Mapped;
+        let dev = entry.dev;
+        entry.stage = Stage::Acquired;
+        let own = entry.own.take();
+        drop(book);
+        if let Some(Own(mut own)) = own {
+            if mapped {
+                // SAFETY: It was mapped for this device.
+                unsafe { helpers::kt_dma_unmap(ptr::with_exposed_provenance_mut(dev), &mut own) };
+            }
+            // SAFETY: It is a copy of the table that `get_pages` filled.
+            unsafe { bindings::sg_free_table(&mut own) };
+        }
+    }
+}
+
+/// The C functions of one slot.
+struct Thunks<const N: usize>;
+
+/// The region that a context stands for.
+fn index(context: *mut c_void) -> usize {
+    (context.addr() & 0xff).wrapping_sub(1)
+}
+
+impl<const N: usize> Thunks<N> {
+    fn structure() -> peer::peer_memory_client_ex {
+        let mut ex: peer::peer_memory_client_ex = pin_init::zeroed();
+        ex.client.acquire = Some(Self::acquire);
+        ex.client.get_pages = Some(Self::get_pages);
+        ex.client.dma_map = Some(Self::dma_map);
+        ex.client.dma_unmap = Some(Self::dma_unmap);
+        ex.client.put_pages = Some(Self::put_pages);
+        ex.client.get_page_size = Some(Self::get_page_size);
+        ex.client.release = Some(Self::release);
+        ex
+    }
+
+    /// Calls `f` with the slot; the world is there for as long as a client can be registered.
+    fn with<R>(f: impl FnOnce(&Slot, &Arc<World>) -> R) -> Result<R> {
+        let world = World::get()?;
+        Ok(f(world.slot(N)?, &world))
+    }
+
+    /// # Safety
+    ///
+    /// See the module.
+    unsafe extern "C" fn acquire(
+        addr: c_ulong,
+        size: usize,
+        data: *mut c_void,
+        name: *mut c_char,
+        context: *mut *mut c_void,
+    ) -> c_int {
+        from_result(|| {
+            Self::with(|slot, _| {
+                let hints = data.is_null() && name.is_null();
+                slot.book.lock().expect(hints, "hints that nobody has set");
+                let (ret, i) = slot.acquire(addr as u64, size as u64);
+                if ret == 1 {
+                    // SAFETY: The core gives a place for the context.
+                    unsafe { context.write(ptr::without_provenance_mut(N << 8 | i)) };
+                }
+                ret
+            })
+        })
+    }
+
+    /// # Safety
+    ///
+    /// See the module.
+    unsafe extern "C" fn get_pages(
+        _addr: c_ulong,
+        _size: usize,
+        write: c_int,
+        force: c_int,
+        table: *mut bindings::sg_table,
+        context: *mut c_void,
+        ticket: u64,
+    ) -> c_int {
+        from_result(|| {
+            Self::with(|slot, world| {
+                slot.get_pages(index(context), (write, force), table, ticket, world)
+            })??;
+            Ok(0)
+        })
+    }
+
+    /// # Safety
+    ///
+    /// See the module.
+    unsafe extern "C" fn dma_map(
+        table: *mut bindings::sg_table,
+        context: *mut c_void,
+        dev: *mut bindings::device,
+        sync: c_int,
+        nmap: *mut c_int,
+    ) -> c_int {
+        from_result(|| {
+            Self::with(|slot, world| {
+                // SAFETY: The core gives a place for the number.
+                let nmap = unsafe { &mut *nmap };
+                slot.dma_map(index(context), table, dev, sync, nmap, world)
+            })??;
+            Ok(0)
+        })
+    }
+
+    /// # Safety
+    ///
+    /// See the module.
+    unsafe extern "C" fn dma_unmap(
+        table: *mut bindings::sg_table,
+        context: *mut c_void,
+        dev: *mut bindings::device,
+    ) -> c_int {
+        Self::with(|slot, world| slot.dma_unmap(index(context), table, dev, world)).unwrap_or(0)
+    }
+
+    /// # Safety
+    ///
+    /// See the module.
+    unsafe extern "C" fn put_pages(table: *mut bindings::sg_table, context: *mut c_void) {
+        let _ = Self::with(|slot, world| slot.put_pages(index(context), table, world));
+    }
+
+    /// # Safety
+    ///
+    /// See the module.
+    unsafe extern "C" fn get_page_size(_context: *mut c_void) -> c_ulong {
+        Self::with(|slot, _| {
+            slot.script.pass(Point::PageSize);
+            let setup = *slot.setup.lock();
+            setup.says.unwrap_or(setup.page) as c_ulong
+        })
+        .unwrap_or(0)
+    }
+
+    /// # Safety
+    ///
+    /// See the module.
+    unsafe extern "C" fn release(context: *mut c_void) {
+        let _ = Self::with(|slot, _| slot.release(index(context)));
+    }
+}

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The operations of a fake device on MRs.
+//!
+//! All `# Safety` sections: as the operation of that name in `struct ib_device_ops`, on a device
+//! that was made by [`super::Registered`].
+
+use super::{
+    ops::fake,
+    Args,
+    Kind,
+    Record, //
+};
+use crate::{
+    bindings::rdma,
+    helpers,
+    script::Point, //
+};
+use core::ptr;
+use kernel::{
+    bindings,
+    error::from_result,
+    ffi::c_int,
+    prelude::*, //
+};
+
+/// An MR; the device's record of it has its key.
+#[repr(C)]
+struct Mr {
+    ib: rdma::ib_mr,
+    max_pages: u32,
+    pages: u32,
+    lo: u64,
+    hi: u64,
+}
+
+/// Makes an MR and enters it.
+fn make(dev: *mut rdma::ib_device, original: bool, max_pages: u32) -> Result<*mut rdma::ib_mr> {
+    // SAFETY: The callers give the device of an operation that is being called.
+    let fake = unsafe { fake(dev) };
+    let mr = KBox::new(
+        Mr {
+            ib: pin_init::zeroed(),
+            max_pages,
+            pages: 0,
+            lo: 0,
+            hi: 0,
+        },
+        GFP_KERNEL,
+    )?;
+    let mut inner = fake.inner.lock();
+    inner.last_key += 0x100;
+    let key = inner.last_key;
+    let slot = inner.records.iter_mut().find(|r| r.key == 0);
+    let slot = slot.ok_or(ENOMEM)?;
+    let mr = KBox::into_raw(mr).cast::<rdma::ib_mr>();
+    *slot = Record {
+        key,
+        mr: mr.expose_provenance(),
+        original,
+        valid: original,
+        ..Default::default()
+    };
+    drop(inner);
+    // SAFETY: Just made.
+    unsafe {
+        (*mr).lkey = key;
+        (*mr).rkey = key;
+    }
+    Ok(mr)
+}
+
+/// A result as drivers return it.
+fn to_ptr(result: Result<*mut rdma::ib_mr>) -> *mut rdma::ib_mr {
+    result.unwrap_or_else(|e| e.to_ptr())
+}
+
+/// # Safety
+///
+/// See the module.
+pub(super) unsafe extern "C" fn get_dma_mr(
+    _pd: *mut rdma::ib_pd,
+    _access: c_int,
+) -> *mut rdma::ib_mr {
+    EINVAL.to_ptr()
+}
+
+/// # Safety
+///
+/// See the module.
+pub(super) unsafe extern "C" fn alloc_mr(
+    pd: *mut rdma::ib_pd,
+    _type: rdma::ib_mr_type,
+    pages: u32,
+) -> *mut rdma::ib_mr {
+    // SAFETY: The PD is valid.
+    let dev = unsafe { (*pd).device };
+    // SAFETY: As above.
+    match unsafe { fake(dev) }.script.pass(Point::AllocMr) {
+        0 => to_ptr(make(dev, false, pages)),
+        errno => Error::from_errno(errno).to_ptr(),
+    }
+}
+
+/// Takes one page of an MR.
+///
+/// # Safety
+///
+/// `mr` must be one of ours whose device is set.
+unsafe extern "C" fn set_page(mr: *mut rdma::ib_mr, addr: u64) -> c_int {
+    // SAFETY: The caller's promise.
+    let (mr, kind) = unsafe { (&mut *mr.cast::<Mr>(), fake((*mr).device).kind) };
+    if mr.pages == mr.max_pages {
+        return ENOMEM.to_errno();
+    }
+    let at = match kind {
+        // SAFETY: ib_core's DMA addresses are then those of the kernel's own mapping.
+        Kind::Virtual => unsafe { helpers::kt_phys_of(addr) },
+        Kind::Dma => addr,
+    };
+    mr.lo = if mr.pages == 0 { at } else { mr.lo.min(at) };
+    mr.hi = mr.hi.max(at + u64::from(mr.ib.page_size));
+    mr.pages += 1;
+    0
+}
+
+/// # Safety
+///
+/// See the module.
+pub(super) unsafe extern "C" fn map_mr_sg(
+    mr: *mut rdma::ib_mr,
+    sg: *mut bindings::scatterlist,
+    n: c_int,
+    offset: *mut u32,
+) -> c_int {
+    // SAFETY: The MR is valid and ours.
+    let fake = unsafe { fake((*mr).device) };
+    let errno = fake.script.pass(Point::MapMrSg);
+    if errno != 0 {
+        return errno;
+    }
+    // SAFETY: The list has `n` entries with DMA addresses.
+    let done = unsafe { rdma::ib_sg_to_pages(mr, sg, n, offset, Some(set_page)) };
+    // SAFETY: As above.
+    let raw = unsafe { &*mr.cast::<Mr>() };
+    let mut inner = fake.inner.lock();
+    if let Some(r) = inner.records.iter_mut().find(|r| r.key == raw.ib.lkey) {
+        (r.lo, r.hi) = (raw.lo, raw.hi);
+        (r.pages, r.page_size) = (raw.pages, raw.ib.page_size);
+    }
+    done
+}
+
+/// # Safety
+///
+/// See the module.
+pub(super) unsafe extern "C" fn reg_user_mr(
+    pd: *mut rdma::ib_pd,
+    start: u64,
+    length: u64,
+    iova: u64,
+    access: c_int,
+    _dmah: *mut rdma::ib_dmah,
+    _udata: *mut rdma::ib_udata,
+) -> *mut rdma::ib_mr {
+    // SAFETY: The PD is valid.
+    let dev = unsafe { (*pd).device };
+    // SAFETY: As above.
+    let fake = unsafe { fake(dev) };
+    fake.inner.lock().last_original = Args {
+        start,
+        length,
+        iova,
+        access,
+    };
+    match fake.script.pass(Point::RegUserMr) {
+        0 => to_ptr(make(dev, true, 0)),
+        errno => Error::from_errno(errno).to_ptr(),
+    }
+}
+
+/// # Safety
+///
+/// See the module.
+pub(super) unsafe extern "C" fn rereg_user_mr(
+    mr: *mut rdma::ib_mr,
+    _flags: c_int,
+    start: u64,
+    length: u64,
+    iova: u64,
+    access: c_int,
+    _pd: *mut rdma::ib_pd,
+    _udata: *mut rdma::ib_udata,
+) -> *mut rdma::ib_mr {
+    // SAFETY: The MR is valid.
+    let fake = unsafe { fake((*mr).device) };
+    fake.inner.lock().last_original = Args {
+        start,
+        length,
+        iova,
+        access,
+    };
+    match fake.script.pass(Point::ReregUserMr) {
+        // NULL: changed in place.
+        0 => ptr::null_mut(),
+        errno => Error::from_errno(errno).to_ptr(),
+    }
+}
+
+/// # Safety
+///
+/// See the module.
+pub(super) unsafe extern "C" fn dereg_mr(
+    mr: *mut rdma::ib_mr,
+    _udata: *mut rdma::ib_udata,
+) -> c_int {
+    // SAFETY: The MR is valid.
+    let (dev, key) = unsafe { ((*mr).device, (*mr).lkey) };
+    // SAFETY: As above.
+    let fake = unsafe { fake(dev) };
+    from_result(|| {
+        let errno = fake.script.pass(Point::DeregMr);
+        if errno != 0 {
+            return Err(Error::from_errno(errno));
+        }
+        let mut inner = fake.inner.lock();
+        let record = inner.records.iter_mut().find(|r| r.key == key);
+        *record.ok_or(ENOENT)? = Record::default();
+        drop(inner);
+        // SAFETY: It was made by `make` and is in no table any more.
+        drop(unsafe { KBox::from_raw(mr.cast::<Mr>()) });
+        Ok(0)
+    })
+}

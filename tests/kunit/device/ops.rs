@@ -1,0 +1,416 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The operations of a fake device: thunks that translate, and the little that they do.
+//!
+//! All `# Safety` sections: as the operation of that name in `struct ib_device_ops`, on a device
+//! that was made by [`super::Registered`].
+
+use super::{
+    memory,
+    register::Raw,
+    Completion,
+    FakeDevice,
+    COMPLETIONS, //
+};
+use crate::{
+    bindings::rdma,
+    script::Point, //
+};
+use core::{
+    mem::size_of,
+    ptr, //
+};
+use kernel::{
+    ffi::c_int,
+    prelude::*, //
+};
+
+/// A queue pair.
+#[repr(C)]
+struct Qp {
+    ib: rdma::ib_qp,
+    /// A work request has failed: all others do, until it is reset.
+    broken: bool,
+}
+
+pub(super) const OPS: rdma::ib_device_ops = rdma::ib_device_ops {
+    query_device: Some(query_device),
+    query_port: Some(query_port),
+    get_port_immutable: Some(get_port_immutable),
+    query_gid: Some(query_gid),
+    query_pkey: Some(query_pkey),
+    alloc_pd: Some(alloc_pd),
+    dealloc_pd: Some(dealloc_pd),
+    create_cq: Some(create_cq),
+    destroy_cq: Some(destroy_cq),
+    poll_cq: Some(poll_cq),
+    req_notify_cq: Some(req_notify_cq),
+    create_qp: Some(create_qp),
+    modify_qp: Some(modify_qp),
+    destroy_qp: Some(destroy_qp),
+    post_send: Some(post_send),
+    post_recv: Some(post_recv),
+    get_dma_mr: Some(memory::get_dma_mr),
+    alloc_mr: Some(memory::alloc_mr),
+    map_mr_sg: Some(memory::map_mr_sg),
+    reg_user_mr: Some(memory::reg_user_mr),
+    rereg_user_mr: Some(memory::rereg_user_mr),
+    dereg_mr: Some(memory::dereg_mr),
+    size_ib_pd: size_of::<rdma::ib_pd>(),
+    size_ib_cq: size_of::<rdma::ib_cq>(),
+    size_ib_qp: size_of::<Qp>(),
+    ..pin_init::zeroed()
+};
+
+/// Our side of a device.
+///
+/// # Safety
+///
+/// `dev` must have been made by [`super::Registered`]; the result is not used after the call
+/// that gave it.
+pub(super) unsafe fn fake<'a>(dev: *mut rdma::ib_device) -> &'a FakeDevice {
+    // SAFETY: The caller's promise; `Registered` keeps the object as long as the device.
+    unsafe { &*(*dev.cast::<Raw>()).fake }
+}
+
+/// # Safety
+///
+/// See the module.
+unsafe extern "C" fn query_device(
+    _dev: *mut rdma::ib_device,
+    attr: *mut rdma::ib_device_attr,
+    _udata: *mut rdma::ib_udata,
+) -> c_int {
+    // SAFETY: ib_core gives attributes to fill in.
+    let attr = unsafe { &mut *attr };
+    attr.max_mr_size = u64::MAX;
+    attr.page_size_cap = (4 << 10) | (64 << 10) | (2 << 20);
+    attr.device_cap_flags = rdma::ib_device_cap_flags_IB_DEVICE_MEM_MGT_EXTENSIONS as u64;
+    attr.kernel_cap_flags = (rdma::ib_kernel_cap_flags_IBK_ON_DEMAND_PAGING
+        | rdma::ib_kernel_cap_flags_IBK_LOCAL_DMA_LKEY)
+        .into();
+    attr.max_fast_reg_page_list_len = 512;
+    attr.max_qp = 16;
+    attr.max_qp_wr = 16;
+    attr.max_send_sge = 1;
+    attr.max_recv_sge = 1;
+    attr.max_cq = 16;
+    attr.max_cqe = 16;
+    attr.max_mr = 64;
+    attr.max_pd = 16;
+    attr.max_pkeys = 1;
+    0
+}
+
+/// # Safety
+///
+/// See the module.
+unsafe extern "C" fn query_port(
+    _dev: *mut rdma::ib_device,
+    _port: u32,
+    attr: *mut rdma::ib_port_attr,
+) -> c_int {
+    // SAFETY: ib_core gives attributes to fill in.
+    let attr = unsafe { &mut *attr };
+    attr.state = rdma::ib_port_state_IB_PORT_ACTIVE;
+    attr.max_mtu = rdma::ib_mtu_IB_MTU_256;
+    attr.active_mtu = rdma::ib_mtu_IB_MTU_256;
+    attr.gid_tbl_len = 1;
+    attr.pkey_tbl_len = 1;
+    attr.lid = 1;
+    attr.sm_lid = 1;
+    attr.active_width = 1;
+    attr.active_speed = 1;
+    0
+}
+
+/// # Safety
+///
+/// See the module.
+unsafe extern "C" fn get_port_immutable(
+    _dev: *mut rdma::ib_device,
+    _port: u32,
+    immutable: *mut rdma::ib_port_immutable,
+) -> c_int {
+    // SAFETY: ib_core gives a structure to fill in.
+    let immutable = unsafe { &mut *immutable };
+    immutable.pkey_tbl_len = 1;
+    immutable.gid_tbl_len = 1;
+    // InfiniBand, without the management that would bring agents of ib_core's own.
+    immutable.core_cap_flags = rdma::RDMA_CORE_CAP_PROT_IB;
+    0
+}
+
+/// # Safety
+///
+/// See the module.
+unsafe extern "C" fn query_gid(
+    _dev: *mut rdma::ib_device,
+    _port: u32,
+    _index: c_int,
+    gid: *mut rdma::ib_gid,
+) -> c_int {
+    // SAFETY: ib_core gives a GID to fill in.
+    unsafe { (*gid).raw = [0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1] };
+    0
+}
+
+/// # Safety
+///
+/// See the module.
+unsafe extern "C" fn query_pkey(
+    _dev: *mut rdma::ib_device,
+    _port: u32,
+    _index: u16,
+    pkey: *mut u16,
+) -> c_int {
+    // SAFETY: ib_core gives a key to fill in.
+    unsafe { pkey.write(0xffff) };
+    0
+}
+
+/// # Safety
+///
+/// See the module.
+unsafe extern "C" fn alloc_pd(_pd: *mut rdma::ib_pd, _udata: *mut rdma::ib_udata) -> c_int {
+    0
+}
+
+/// # Safety
+///
+/// See the module.
+unsafe extern "C" fn dealloc_pd(_pd: *mut rdma::ib_pd, _udata: *mut rdma::ib_udata) -> c_int {
+    0
+}
+
+/// # Safety
+///
+/// See the module.
+unsafe extern "C" fn create_cq(
+    cq: *mut rdma::ib_cq,
+    _attr: *const rdma::ib_cq_init_attr,
+    _attrs: *mut rdma::uverbs_attr_bundle,
+) -> c_int {
+    // SAFETY: ib_core has set the device.
+    let fake = unsafe { fake((*cq).device) };
+    match fake.script.pass(Point::CreateCq) {
+        0 => {
+            fake.inner.lock().cqs += 1;
+            0
+        }
+        errno => errno,
+    }
+}
+
+/// # Safety
+///
+/// See the module.
+unsafe extern "C" fn destroy_cq(cq: *mut rdma::ib_cq, _udata: *mut rdma::ib_udata) -> c_int {
+    // SAFETY: ib_core has set the device.
+    let fake = unsafe { fake((*cq).device) };
+    fake.inner.lock().cqs -= 1;
+    0
+}
+
+/// # Safety
+///
+/// See the module.
+unsafe extern "C" fn poll_cq(cq: *mut rdma::ib_cq, n: c_int, wc: *mut rdma::ib_wc) -> c_int {
+    // SAFETY: ib_core has set the device.
+    let fake = unsafe { fake((*cq).device) };
+    let mut inner = fake.inner.lock();
+    let mut out = 0;
+    if inner.held {
+        return 0;
+    }
+    let mut i = 0;
+    while i < inner.pending && out < n as usize {
+        let c = inner.completions[i];
+        if c.cq != cq.expose_provenance() {
+            i += 1;
+            continue;
+        }
+        inner.pending -= 1;
+        let pending = inner.pending;
+        inner.completions.copy_within(i + 1..pending + 1, i);
+        if let Some(r) = inner.records.iter_mut().find(|r| r.key == c.invalidates) {
+            if c.invalidates != 0 {
+                r.valid = false;
+            }
+        }
+        let mut entry: rdma::ib_wc = pin_init::zeroed();
+        entry.__bindgen_anon_1.wr_cqe = ptr::with_exposed_provenance_mut(c.wr_cqe);
+        entry.status = c.status;
+        entry.qp = ptr::with_exposed_provenance_mut(c.qp);
+        // SAFETY: ib_core gives room for `n` entries.
+        unsafe { wc.add(out).write(entry) };
+        out += 1;
+    }
+    out as c_int
+}
+
+/// # Safety
+///
+/// See the module.
+unsafe extern "C" fn req_notify_cq(
+    cq: *mut rdma::ib_cq,
+    _flags: rdma::ib_cq_notify_flags,
+) -> c_int {
+    // SAFETY: ib_core has set the device.
+    let fake = unsafe { fake((*cq).device) };
+    let inner = fake.inner.lock();
+    let missed = !inner.held
+        && inner.completions[..inner.pending]
+            .iter()
+            .any(|c| c.cq == cq.addr());
+    missed.into()
+}
+
+/// # Safety
+///
+/// See the module.
+unsafe extern "C" fn create_qp(
+    qp: *mut rdma::ib_qp,
+    _attr: *mut rdma::ib_qp_init_attr,
+    _udata: *mut rdma::ib_udata,
+) -> c_int {
+    // SAFETY: ib_core has set the device.
+    let fake = unsafe { fake((*qp).device) };
+    match fake.script.pass(Point::CreateQp) {
+        0 => {
+            // SAFETY: The queue pair is being made: it is ours.
+            unsafe { (*qp).qp_num = 17 };
+            fake.inner.lock().qps += 1;
+            0
+        }
+        errno => errno,
+    }
+}
+
+/// # Safety
+///
+/// See the module.
+unsafe extern "C" fn modify_qp(
+    qp: *mut rdma::ib_qp,
+    attr: *mut rdma::ib_qp_attr,
+    _mask: c_int,
+    _udata: *mut rdma::ib_udata,
+) -> c_int {
+    // SAFETY: ib_core has set the device.
+    let fake = unsafe { fake((*qp).device) };
+    // SAFETY: The attributes are valid for the call.
+    if unsafe { (*attr).qp_state } == rdma::ib_qp_state_IB_QPS_RESET {
+        // SAFETY: We made the queue pair; nothing is posted while it is modified.
+        unsafe { (*qp.cast::<Qp>()).broken = false };
+    }
+    fake.script.pass(Point::ModifyQp)
+}
+
+/// # Safety
+///
+/// See the module.
+unsafe extern "C" fn destroy_qp(qp: *mut rdma::ib_qp, _udata: *mut rdma::ib_udata) -> c_int {
+    // SAFETY: ib_core has set the device.
+    let fake = unsafe { fake((*qp).device) };
+    fake.inner.lock().qps -= 1;
+    0
+}
+
+/// # Safety
+///
+/// See the module. Unlike a real one it may sleep, where the test says so.
+unsafe extern "C" fn post_send(
+    qp: *mut rdma::ib_qp,
+    wr: *const rdma::ib_send_wr,
+    _bad: *mut *const rdma::ib_send_wr,
+) -> c_int {
+    // SAFETY: ib_core has set the device.
+    let fake = unsafe { fake((*qp).device) };
+    // SAFETY: The work request is valid for the call.
+    let (opcode, cqe, rkey) = unsafe {
+        (
+            (*wr).opcode,
+            (*wr).__bindgen_anon_1.wr_cqe,
+            (*wr).ex.invalidate_rkey,
+        )
+    };
+    let registers = opcode == rdma::ib_wr_opcode_IB_WR_REG_MR;
+    let point = if registers {
+        Point::PostReg
+    } else {
+        Point::PostInv
+    };
+    let errno = fake.script.pass(point);
+    if errno != 0 {
+        return errno;
+    }
+    // SAFETY: We made the queue pair.
+    let (qp_raw, cq) = unsafe { (&mut *qp.cast::<Qp>(), (*qp).send_cq) };
+    let mut done = Completion {
+        cq: cq.expose_provenance(),
+        qp: qp.expose_provenance(),
+        wr_cqe: cqe.expose_provenance(),
+        ..Default::default()
+    };
+    let mut inner = fake.inner.lock();
+    done.status = core::mem::replace(&mut inner.next_status, rdma::ib_wc_status_IB_WC_SUCCESS);
+    if qp_raw.broken {
+        done.status = rdma::ib_wc_status_IB_WC_WR_FLUSH_ERR;
+    }
+    if done.status == rdma::ib_wc_status_IB_WC_SUCCESS {
+        let key = if registers {
+            // SAFETY: A REG_MR work request is an ib_reg_wr.
+            unsafe { (*wr.cast::<rdma::ib_reg_wr>()).key }
+        } else {
+            rkey
+        };
+        let record = inner.records.iter_mut().find(|r| r.key == key && key != 0);
+        done.status = match record {
+            Some(r) if registers => {
+                // SAFETY: As above.
+                r.access = unsafe { (*wr.cast::<rdma::ib_reg_wr>()).access };
+                r.valid = true;
+                rdma::ib_wc_status_IB_WC_SUCCESS
+            }
+            // As rxe: only what was registered by work request is invalidated by one.
+            Some(r) => {
+                let mr: *mut rdma::ib_mr = ptr::with_exposed_provenance_mut(r.mr);
+                done.invalidates = key;
+                // SAFETY: The MR is in the table, so it exists.
+                if unsafe { (*mr).type_ } == rdma::ib_mr_type_IB_MR_TYPE_MEM_REG {
+                    rdma::ib_wc_status_IB_WC_SUCCESS
+                } else {
+                    rdma::ib_wc_status_IB_WC_MW_BIND_ERR
+                }
+            }
+            None => rdma::ib_wc_status_IB_WC_LOC_PROT_ERR,
+        };
+    }
+    if done.status != rdma::ib_wc_status_IB_WC_SUCCESS {
+        done.invalidates = 0;
+        qp_raw.broken = true;
+    }
+    let at = inner.pending;
+    if at == COMPLETIONS {
+        return ENOMEM.to_errno();
+    }
+    inner.completions[at] = done;
+    inner.pending += 1;
+    let held = inner.held;
+    drop(inner);
+    if !held {
+        FakeDevice::notify(cq);
+    }
+    0
+}
+
+/// # Safety
+///
+/// See the module.
+unsafe extern "C" fn post_recv(
+    _qp: *mut rdma::ib_qp,
+    _wr: *const rdma::ib_recv_wr,
+    _bad: *mut *const rdma::ib_recv_wr,
+) -> c_int {
+    EINVAL.to_errno()
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+#ifndef PEER_MEM_KUNIT_HELPERS_H
+#define PEER_MEM_KUNIT_HELPERS_H
+
+#include <linux/types.h>
+
+struct device;
+struct scatterlist;
+struct sg_table;
+
+u64 kt_alloc(unsigned int order);
+void kt_free(u64 phys, unsigned int order);
+u64 kt_phys_of(u64 virt);
+void kt_sg_set(struct scatterlist *sg, u64 phys, unsigned int len);
+void kt_sg_set_dma(struct scatterlist *sg, u64 addr, unsigned int len);
+void kt_set_max_seg_size(struct device *dev, unsigned int size);
+int kt_dma_map(struct device *dev, struct sg_table *table);
+void kt_dma_unmap(struct device *dev, struct sg_table *table);
+void kt_count_up(atomic_t *count);
+void kt_fail_nth(unsigned int n);
+unsigned int kt_fail_left(void);
+
+#endif

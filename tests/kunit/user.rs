@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Who registers memory: a kernel user of the verbs, as the in-kernel protocols are.
+
+use crate::{
+    bindings::rdma,
+    device::{
+        MrState,
+        Registered, //
+    },
+};
+use core::ptr;
+use kernel::{
+    error::{
+        from_err_ptr,
+        to_result, //
+    },
+    prelude::*,
+    sync::{
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
+        Arc, //
+    },
+};
+
+/// Access flags.
+pub(crate) const LOCAL_WRITE: u32 = rdma::ib_access_flags_IB_ACCESS_LOCAL_WRITE;
+pub(crate) const REMOTE_READ: u32 = rdma::ib_access_flags_IB_ACCESS_REMOTE_READ;
+pub(crate) const REMOTE_WRITE: u32 = rdma::ib_access_flags_IB_ACCESS_REMOTE_WRITE;
+pub(crate) const REMOTE_ATOMIC: u32 = rdma::ib_access_flags_IB_ACCESS_REMOTE_ATOMIC;
+pub(crate) const MW_BIND: u32 = rdma::ib_access_flags_IB_ACCESS_MW_BIND;
+pub(crate) const ON_DEMAND: u32 = rdma::ib_access_flags_IB_ACCESS_ON_DEMAND;
+pub(crate) const RELAXED: u32 = rdma::ib_access_flags_IB_ACCESS_RELAXED_ORDERING;
+/// What most users ask for.
+pub(crate) const USUAL: u32 = LOCAL_WRITE | REMOTE_READ | REMOTE_WRITE;
+
+/// What a re-registration changes.
+pub(crate) const TRANS: u32 = rdma::ib_mr_rereg_flags_IB_MR_REREG_TRANS;
+pub(crate) const ACCESS: u32 = rdma::ib_mr_rereg_flags_IB_MR_REREG_ACCESS;
+pub(crate) const PD: u32 = rdma::ib_mr_rereg_flags_IB_MR_REREG_PD;
+
+/// A protection domain of a fake device.
+///
+/// # Invariants
+///
+/// `raw` is valid and owned by this object.
+pub(crate) struct Pd {
+    raw: *mut rdma::ib_pd,
+    dev: Arc<Registered>,
+}
+
+// SAFETY: ib_core and the drivers lock for themselves.
+unsafe impl Send for Pd {}
+// SAFETY: As above.
+unsafe impl Sync for Pd {}
+
+impl Pd {
+    /// Allocates one.
+    pub(crate) fn new(dev: &Arc<Registered>) -> Result<Arc<Self>> {
+        // SAFETY: The device is registered, and `dev` keeps it allocated.
+        let raw = from_err_ptr(unsafe {
+            rdma::__ib_alloc_pd(dev.as_raw(), 0, c"peer_mem_kunit".as_char_ptr())
+        })?;
+        // INVARIANT: Just made.
+        let pd = Self {
+            raw,
+            dev: dev.clone(),
+        };
+        Ok(Arc::new(pd, GFP_KERNEL)?)
+    }
+
+    /// Its device.
+    pub(crate) fn dev(&self) -> &Arc<Registered> {
+        &self.dev
+    }
+
+    /// How many objects use it.
+    pub(crate) fn users(&self) -> i32 {
+        // SAFETY: By the type invariants; the counter is only ever written whole.
+        unsafe { (&raw const (*self.raw).usecnt.counter).read_volatile() }
+    }
+
+    /// Registers `length` bytes at `start`.
+    pub(crate) fn reg(self: &Arc<Self>, start: u64, length: u64, access: u32) -> Result<Mr> {
+        self.reg_at(start, length, start, access)
+    }
+
+    /// As [`Self::reg`], for the device to know as `iova`.
+    pub(crate) fn reg_at(
+        self: &Arc<Self>,
+        start: u64,
+        length: u64,
+        iova: u64,
+        access: u32,
+    ) -> Result<Mr> {
+        // SAFETY: By the type invariants.
+        let raw = from_err_ptr(unsafe {
+            rdma::ib_reg_user_mr(self.raw, start, length, iova, access as i32)
+        })?;
+        Ok(Mr {
+            raw: Atomic::new(raw.expose_provenance()),
+            pd: self.clone(),
+        })
+    }
+}
+
+impl Drop for Pd {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariants.
+        let ret = unsafe { rdma::ib_dealloc_pd_user(self.raw, ptr::null_mut()) };
+        if ret != 0 {
+            pr_err!("a PD does not go: {}\n", ret);
+        }
+    }
+}
+
+/// A memory region. Dropping it deregisters it.
+///
+/// # Invariants
+///
+/// `raw` is the address of a valid MR that is owned by this object, or 0.
+pub(crate) struct Mr {
+    raw: Atomic<usize>,
+    pd: Arc<Pd>,
+}
+
+impl Mr {
+    fn as_raw(&self) -> *mut rdma::ib_mr {
+        ptr::with_exposed_provenance_mut(self.raw.load(Relaxed))
+    }
+
+    /// Its key.
+    pub(crate) fn key(&self) -> u32 {
+        // SAFETY: By the type invariants; those who deregister it do not ask.
+        unsafe { (*self.as_raw()).lkey }
+    }
+
+    /// What the device has of it.
+    pub(crate) fn state(&self) -> Result<MrState> {
+        self.pd.dev.fake().mr(self.key()).ok_or(ENOENT)
+    }
+
+    /// Would the adapter let somebody touch its memory?
+    pub(crate) fn is_valid(&self) -> bool {
+        self.state().is_ok_and(|s| s.valid)
+    }
+
+    /// Has it not been deregistered?
+    pub(crate) fn is_alive(&self) -> bool {
+        !self.as_raw().is_null()
+    }
+
+    /// Where the device knows it: iova and length.
+    pub(crate) fn place(&self) -> (u64, u64) {
+        // SAFETY: By the type invariants.
+        unsafe { ((*self.as_raw()).iova, (*self.as_raw()).length) }
+    }
+
+    /// Deregisters it. Where that fails it is still there.
+    pub(crate) fn dereg(&self) -> Result {
+        let raw = self.as_raw();
+        if raw.is_null() {
+            return Ok(());
+        }
+        // SAFETY: By the type invariants.
+        to_result(unsafe { rdma::ib_dereg_mr_user(raw, ptr::null_mut()) })?;
+        // INVARIANT: There is none any more.
+        self.raw.store(0, Relaxed);
+        Ok(())
+    }
+
+    /// Re-registers, as uverbs does: where the driver makes a new MR, that takes the place of
+    /// the old one.
+    pub(crate) fn rereg(
+        &self,
+        flags: u32,
+        pd: &Arc<Pd>,
+        args: (u64, u64),
+        access: u32,
+    ) -> Result<Option<Mr>> {
+        let old = self.as_raw();
+        // SAFETY: By the type invariants.
+        let op = unsafe { (*(*old).device).ops.rereg_user_mr }.ok_or(EINVAL)?;
+        // SAFETY: As uverbs calls it; without udata.
+        let new = unsafe {
+            op(
+                old,
+                flags as i32,
+                args.0,
+                args.1,
+                args.0,
+                access as i32,
+                pd.raw,
+                ptr::null_mut(),
+            )
+        };
+        let new = from_err_ptr(new)?;
+        if new.is_null() {
+            return Ok(None);
+        }
+        // SAFETY: The new MR is ours.
+        let raw = unsafe { &mut *new };
+        raw.device = pd.dev.as_raw();
+        raw.pd = pd.raw;
+        raw.type_ = rdma::ib_mr_type_IB_MR_TYPE_USER;
+        // SAFETY: The PD is valid. ib_dereg_mr_user() gives the count back.
+        unsafe { crate::helpers::kt_count_up(&raw mut (*pd.raw).usecnt) };
+        let new = Mr {
+            raw: Atomic::new(new.expose_provenance()),
+            pd: pd.clone(),
+        };
+        self.dereg()?;
+        Ok(Some(new))
+    }
+}
+
+impl Drop for Mr {
+    fn drop(&mut self) {
+        for _ in 0..3 {
+            if self.dereg().is_ok() {
+                return;
+            }
+        }
+        pr_err!("an MR does not go\n");
+    }
+}
