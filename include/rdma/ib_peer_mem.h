@@ -94,9 +94,13 @@ struct peer_memory_client_ex {
  * client is PEER_MEM_INVALIDATE_UNMAPS, dma_unmap and put_pages have been
  * called, in the calling task. A region that is gone or unknown is no error.
  *
+ * Where another task has begun to undo, that one calls them, perhaps only just
+ * after this has returned.
+ *
  * Context: may sleep. The caller may hold locks that its callbacks take, as long
- * as dma_unmap and put_pages know the calling task; not from inside get_pages
- * or dma_map of the same region.
+ * as dma_unmap and put_pages know the calling task, but none that get_page_size
+ * or dma_map takes: this waits for a registration that is under way. Not from
+ * inside a callback, and not from reclaim (a shrinker, an MMU notifier).
  * Return: 0.
  */
 typedef int (*invalidate_peer_memory)(void *reg_handle, u64 core_context);

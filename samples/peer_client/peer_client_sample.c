@@ -73,8 +73,8 @@ static int sample_mmap(struct file *file, struct vm_area_struct *vma)
 
 	if (first > SAMPLE_PAGES || count > SAMPLE_PAGES - first)
 		return -ENXIO;
-	/* A private mapping would be of copies. */
-	if (!(vma->vm_flags & VM_SHARED))
+	/* What is written to a private mapping is a copy. */
+	if ((vma->vm_flags & (VM_SHARED | VM_MAYWRITE)) == VM_MAYWRITE)
 		return -EINVAL;
 	for (i = 0; i < count; i++) {
 		ret = remap_pfn_range(vma, vma->vm_start + i * PAGE_SIZE,

@@ -23,7 +23,8 @@
  * own. Sleeping is explicit: who waits on a condition variable sleeps until it is
  * notified, so that a missing notification is a deadlock here as it is there.
  *
- * Each BREAK_* makes one mistake; scripts/model demands that it is found.
+ * The numbers at the assertions are those of Documentation/locking.rst. Each
+ * BREAK_* makes one mistake; scripts/model demands that it is found.
  */
 
 /* Tasks. The number is also who holds what there is to undo. */
