@@ -15,6 +15,7 @@ pub(crate) use book::Stage;
 use crate::{
     peer,
     script::Script,
+    sync,
     World, //
 };
 use book::Book;
@@ -217,6 +218,10 @@ impl Client {
         setup: Setup,
         change: impl FnOnce(&mut peer::peer_memory_client_ex),
     ) -> Result<Arc<Self>> {
+        if sync::is_stuck() {
+            pr_err!("a task is stuck: no more tests\n");
+            return Err(EBUSY);
+        }
         let world = World::get()?;
         let slot = world.slot(number)?;
         slot.script.reset();
@@ -349,7 +354,7 @@ impl Client {
     /// Unregisters it, once. May sleep.
     pub(crate) fn unregister(&self) {
         let handle = self.handle.xchg(0, Full);
-        if handle == 0 {
+        if handle == 0 || sync::is_stuck() {
             return;
         }
         // SAFETY: The handle is from registering.

@@ -8,6 +8,7 @@ use crate::{
         MrState,
         Registered, //
     },
+    sync, //
 };
 use core::ptr;
 use kernel::{
@@ -108,6 +109,9 @@ impl Pd {
 
 impl Drop for Pd {
     fn drop(&mut self) {
+        if sync::is_stuck() {
+            return;
+        }
         // SAFETY: By the type invariants.
         let ret = unsafe { rdma::ib_dealloc_pd_user(self.raw, ptr::null_mut()) };
         if ret != 0 {
@@ -218,6 +222,9 @@ impl Mr {
 
 impl Drop for Mr {
     fn drop(&mut self) {
+        if sync::is_stuck() {
+            return;
+        }
         for _ in 0..3 {
             if self.dereg().is_ok() {
                 return;

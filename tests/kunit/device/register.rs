@@ -9,7 +9,8 @@ use super::{
 };
 use crate::{
     bindings::rdma,
-    helpers, //
+    helpers,
+    sync, //
 };
 use core::{
     mem::size_of,
@@ -160,6 +161,9 @@ impl Registered {
 
 impl Drop for Registered {
     fn drop(&mut self) {
+        if sync::is_stuck() {
+            return;
+        }
         self.unregister();
         // SAFETY: By the type invariants; it is not registered.
         unsafe { rdma::ib_dealloc_device(self.as_raw()) };

@@ -332,6 +332,29 @@ mod tests {
     }
 
     #[test]
+    fn during_registration_that_fails_waits_for_put_pages() -> Result {
+        let bench = Bench::hardware()?;
+        let client = Client::new(0, "kunit_one", Setup::SEED)?;
+        let failing = bench.dev().script.hold(Point::AllocMr)?;
+        bench.dev().script.fail(Point::AllocMr, ENOSPC);
+        let putting = client.script()?.hold(Point::PutPages)?;
+        let (pd, at) = (bench.pd.clone(), client.at(0));
+        let registering = Task::spawn(move || pd.reg(at, PAGE, USUAL).err())?;
+        failing.reached()?;
+        let invalidating = invalidation(&client)?;
+        let waited = invalidating.is_waiting();
+        failing.open();
+        let reached = putting.reached();
+        let waited = invalidating.is_waiting() && waited;
+        putting.open();
+        ensure_eq!(registering.join()?, Some(ENOSPC));
+        invalidating.join()??;
+        reached?;
+        ensure!(waited);
+        bench.finish(&[&client])
+    }
+
+    #[test]
     fn during_registration_that_fails_under_the_mutex_of_its_own_callbacks() -> Result {
         during_a_failing_one(Setup::LOCKED, Point::AllocMr)
     }
