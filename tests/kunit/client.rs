@@ -299,9 +299,13 @@ impl Client {
         if setup.unmaps {
             slot.give_up(ticket);
         }
+        // A ticket that is only given out during the call is none that the call is about.
+        let known = slot.knows(ticket);
         // SAFETY: Any handle and any ticket may be given.
         let ret = unsafe { invalidate(handle, ticket) };
-        slot.after_invalidate(ticket);
+        if known {
+            slot.after_invalidate(ticket);
+        }
         if setup.locked || setup.unmaps {
             slot.invalidator.store(0, Relaxed);
         }

@@ -324,6 +324,13 @@ impl Slot {
         }
     }
 
+    /// Is there a region with that ticket?
+    pub(super) fn knows(&self, ticket: u64) -> bool {
+        let book = self.book.lock();
+        let mut entries = book.entries.iter();
+        entries.any(|e| e.stage != Stage::None && e.ticket == ticket)
+    }
+
     /// The invalidate callback has returned: what it promises must hold.
     pub(super) fn after_invalidate(&self, ticket: u64) {
         let Ok(world) = World::get() else { return };
