@@ -10,7 +10,10 @@ mod book;
 mod callbacks;
 mod memory;
 
-pub(crate) use book::Stage;
+pub(crate) use book::{
+    Hint,
+    Stage, //
+};
 
 use crate::{
     peer,
@@ -341,6 +344,17 @@ impl Client {
     /// The arguments of the last `get_pages`: write, force; and dmasync of the last `dma_map`.
     pub(crate) fn flags(&self) -> Result<(i32, i32, i32)> {
         Ok(self.slot()?.book.lock().flags)
+    }
+
+    /// From now on there may be hints.
+    pub(crate) fn expect_hints(&self) -> Result {
+        self.slot()?.book.lock().hinted = true;
+        Ok(())
+    }
+
+    /// The hint that the last `acquire` got.
+    pub(crate) fn hint(&self) -> Result<Hint> {
+        Ok(self.slot()?.book.lock().hint)
     }
 
     /// The device that the last `dma_map` got.

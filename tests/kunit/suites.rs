@@ -6,6 +6,7 @@ mod counting;
 mod dispatch;
 mod failslab;
 mod failure;
+mod hints;
 mod invalidate;
 mod races;
 mod registration;

@@ -8,6 +8,7 @@ use crate::{
         MrState,
         Registered, //
     },
+    peer,
     sync, //
 };
 use core::ptr;
@@ -104,6 +105,73 @@ impl Pd {
             raw: Atomic::new(raw.expose_provenance()),
             pd: self.clone(),
         })
+    }
+}
+
+/// A user context, in which a PD is made to lie. No user, and no ib_uverbs, is behind it.
+///
+/// # Invariants
+///
+/// `pd` lies in it for as long as it exists.
+pub(crate) struct Context {
+    ucontext: KBox<rdma::ib_ucontext>,
+    _uobject: KBox<rdma::ib_uobject>,
+    pd: Arc<Pd>,
+}
+
+impl Context {
+    /// Lays `pd` in a context.
+    pub(crate) fn around(pd: &Arc<Pd>) -> Result<Self> {
+        let mut ucontext: KBox<rdma::ib_ucontext> = KBox::new(pin_init::zeroed(), GFP_KERNEL)?;
+        ucontext.device = pd.dev.as_raw();
+        let mut uobject: KBox<rdma::ib_uobject> = KBox::new(pin_init::zeroed(), GFP_KERNEL)?;
+        uobject.context = &mut *ucontext;
+        // SAFETY: The PD is valid, and no MR is being registered on it.
+        unsafe { (*pd.raw).uobject = &mut *uobject };
+        // INVARIANT: Just done; undone when this is dropped.
+        Ok(Self {
+            ucontext,
+            _uobject: uobject,
+            pd: pd.clone(),
+        })
+    }
+
+    /// The context, for the C ABI.
+    fn as_raw(&self) -> *mut peer::ib_ucontext {
+        ptr::from_ref(&*self.ucontext).cast_mut().cast()
+    }
+
+    /// Sets a hint.
+    pub(crate) fn hint(&self, name: Option<&CStr>, data: usize) -> Result {
+        let name = name.map_or(ptr::null(), |n| n.as_char_ptr());
+        // SAFETY: The context is valid, the name is a C string or NULL.
+        to_result(unsafe {
+            peer::ib_peer_mem_set_hint(self.as_raw(), name, ptr::without_provenance_mut(data))
+        })
+    }
+
+    /// Clears the hint.
+    pub(crate) fn clear(&self) {
+        // SAFETY: The context is valid.
+        unsafe { peer::ib_peer_mem_clear_hint(self.as_raw()) };
+    }
+
+    /// Ends the context as ib_core does, and makes another at the same place.
+    pub(crate) fn again(&self) {
+        let raw: *mut rdma::ib_ucontext = self.as_raw().cast();
+        // SAFETY: The context's device is registered.
+        if let Some(dealloc) = unsafe { (*(*raw).device).ops.dealloc_ucontext } {
+            // SAFETY: As ib_core calls it.
+            unsafe { dealloc(raw) };
+        }
+    }
+}
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        self.again();
+        // SAFETY: The PD is valid; by the type invariants it lies in this context.
+        unsafe { (*self.pd.raw).uobject = ptr::null_mut() };
     }
 }
 

@@ -33,6 +33,13 @@ pub(super) struct Own(pub(super) bindings::sg_table);
 // SAFETY: The list behind it is the client's alone.
 unsafe impl Send for Own {}
 
+/// `peer_mem_private_data`, and the first bytes of `peer_mem_name` where there was one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Hint {
+    pub(crate) data: usize,
+    pub(crate) name: Option<[u8; 4]>,
+}
+
 /// One region.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Entry {
@@ -62,6 +69,9 @@ pub(super) struct Book {
     pub(super) last: usize,
     pub(super) last_ticket: u64,
     pub(super) flags: (i32, i32, i32),
+    /// Hints are expected, and those that the last `acquire` got.
+    pub(super) hinted: bool,
+    pub(super) hint: Hint,
     pub(super) dma_device: usize,
     pub(super) unregistered: bool,
     /// It has no `release`: what it has acquired is gone with the client.
@@ -77,6 +87,8 @@ impl Book {
             last: 0,
             last_ticket: 0,
             flags: (-1, -1, -1),
+            hinted: false,
+            hint: Hint::default(),
             dma_device: 0,
             unregistered: false,
             bare: false,

@@ -7,6 +7,7 @@
 use super::{
     book::{
         Entry,
+        Hint,
         Own,
         Stage,
         REGIONS, //
@@ -427,8 +428,20 @@ impl<const N: usize> Thunks<N> {
     ) -> c_int {
         from_result(|| {
             Self::with(|slot, _| {
-                let hints = data.is_null() && name.is_null();
-                slot.book.lock().expect(hints, "hints that nobody has set");
+                // SAFETY: The core gives a C string or NULL.
+                let name = (!name.is_null()).then(|| unsafe { CStr::from_char_ptr(name) });
+                let hint = Hint {
+                    data: data.addr(),
+                    name: name.map(|n| {
+                        let bytes = n.to_bytes();
+                        core::array::from_fn(|i| bytes.get(i).copied().unwrap_or(0))
+                    }),
+                };
+                let mut book = slot.book.lock();
+                let fine = book.hinted || hint == Hint::default();
+                book.hint = hint;
+                book.expect(fine, "hints that nobody has set");
+                drop(book);
                 let (ret, i) = slot.acquire(addr as u64, size as u64);
                 if ret == 1 {
                     // SAFETY: The core gives a place for the context.

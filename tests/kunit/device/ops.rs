@@ -41,6 +41,7 @@ pub(super) const OPS: rdma::ib_device_ops = rdma::ib_device_ops {
     query_pkey: Some(query_pkey),
     alloc_pd: Some(alloc_pd),
     dealloc_pd: Some(dealloc_pd),
+    dealloc_ucontext: Some(dealloc_ucontext),
     create_cq: Some(create_cq),
     destroy_cq: Some(destroy_cq),
     poll_cq: Some(poll_cq),
@@ -182,6 +183,11 @@ unsafe extern "C" fn alloc_pd(_pd: *mut rdma::ib_pd, _udata: *mut rdma::ib_udata
 unsafe extern "C" fn dealloc_pd(_pd: *mut rdma::ib_pd, _udata: *mut rdma::ib_udata) -> c_int {
     0
 }
+
+/// # Safety
+///
+/// See the module.
+unsafe extern "C" fn dealloc_ucontext(_ucontext: *mut rdma::ib_ucontext) {}
 
 /// # Safety
 ///
