@@ -44,7 +44,7 @@ test_kallsyms() {
 
 test_symbol_get() {
 	insmod "$EXTERNAL/tests/symbols/symbol_get_test.ko"
-	log_since_mark | grep 'symbol_get_test: found both'
+	log_since test | grep 'symbol_get_test: found both'
 	# Who has found a symbol holds the module that it is in.
 	must_fail rmmod ib_peer_mem
 	rmmod symbol_get_test
