@@ -35,6 +35,9 @@ pub mod rdma {
     // SAFETY: A bitfield unit is its storage alone.
     unsafe impl<S: Zeroable> Zeroable for __BindgenBitfieldUnit<S> {}
 
+    // SAFETY: It has no bytes.
+    unsafe impl<T> Zeroable for __IncompleteArrayField<T> {}
+
     impl<T: Copy> Clone for __IncompleteArrayField<T> {
         fn clone(&self) -> Self {
             *self

@@ -26,6 +26,7 @@ use kernel::{
     bindings::*,
     ffi, //
 };
+use pin_init::MaybeZeroable;
 
 include!(concat!(
     env!("PEER_MEM_OBJ"),

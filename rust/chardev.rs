@@ -8,6 +8,11 @@
 //!
 //! C header: [`include/linux/miscdevice.h`](srctree/include/linux/miscdevice.h).
 
+#[path = "chardev/handle.rs"]
+mod handle;
+
+pub use self::handle::Opened;
+
 use crate::{
     bindings_mm,
     vma, //
@@ -49,10 +54,10 @@ pub trait Device: Send + Sync + Sized + 'static {
     /// Context: may sleep; the `mmap_lock` is held for writing.
     fn mmap(this: ArcBorrow<'_, Self>, vma: &VmaNew) -> Result<Arc<Self::Mapping>>;
 
-    /// `ioctl(2)`, of 64-bit and 32-bit processes alike.
+    /// `ioctl(2)` on `file`, of 64-bit and 32-bit processes alike.
     ///
     /// Context: process context; may sleep.
-    fn ioctl(this: ArcBorrow<'_, Self>, cmd: u32, arg: usize) -> Result<isize>;
+    fn ioctl(this: ArcBorrow<'_, Self>, file: Opened<'_>, cmd: u32, arg: usize) -> Result<isize>;
 }
 
 /// An address space that all files of a device share, so that all mappings can be found.
@@ -165,6 +170,11 @@ impl<T: Device> Registration<T> {
             }),
         })
     }
+
+    /// The object behind the device.
+    pub fn device(&self) -> &Arc<T> {
+        &self.node.device
+    }
 }
 
 #[pinned_drop]
@@ -205,31 +215,31 @@ impl<T: Device> VTable<T> {
 
     /// # Safety
     ///
-    /// `file` must be a file that `open` has succeeded for, and that is not released during `'a`.
-    unsafe fn device<'a>(file: *mut bindings::file) -> ArcBorrow<'a, T> {
-        // SAFETY: `open` has put it there, and by the requirements the file holds it during `'a`.
-        let node = unsafe { &*(*file).private_data.cast_const().cast::<Node<T>>() };
-        node.device.as_arc_borrow()
+    /// `file` must be a file that `open` has succeeded for, or that [`Opened::handle`] has made, and
+    /// that is not released during `'a`.
+    unsafe fn node<'a>(file: *mut bindings::file) -> &'a Node<T> {
+        // SAFETY: They have put it there, and by the requirements the file holds it during `'a`.
+        unsafe { &*(*file).private_data.cast_const().cast::<Node<T>>() }
     }
 
     /// # Safety
     ///
-    /// `file` must be a file that `open` has succeeded for, being released.
+    /// `file` must be a file as for [`Self::node`], being released.
     unsafe extern "C" fn release(_: *mut bindings::inode, file: *mut bindings::file) -> c_int {
-        // SAFETY: `open` has put it there, and nobody uses the file after this.
+        // SAFETY: By the requirements it is there, and nobody uses the file after this.
         drop(unsafe { Arc::from_raw((*file).private_data.cast_const().cast::<Node<T>>()) });
         0
     }
 
     /// # Safety
     ///
-    /// `file` must be a file that `open` has succeeded for, `vma` a VMA of it in the making.
+    /// `file` must be a file as for [`Self::node`], `vma` a VMA of it in the making.
     unsafe extern "C" fn mmap(
         file: *mut bindings::file,
         vma: *mut bindings::vm_area_struct,
     ) -> c_int {
         // SAFETY: By the requirements; the file is not released during its operation.
-        let device = unsafe { Self::device(file) };
+        let device = unsafe { Self::node(file) }.device.as_arc_borrow();
         // SAFETY: By the requirements.
         let vma = unsafe { VmaNew::from_raw(vma) };
         match T::mmap(device, vma) {
@@ -243,10 +253,13 @@ impl<T: Device> VTable<T> {
 
     /// # Safety
     ///
-    /// `file` must be a file that `open` has succeeded for.
+    /// `file` must be a file as for [`Self::node`].
     unsafe extern "C" fn ioctl(file: *mut bindings::file, cmd: c_uint, arg: c_ulong) -> c_long {
         // SAFETY: By the requirements; the file is not released during its operation.
-        match T::ioctl(unsafe { Self::device(file) }, cmd, arg) {
+        let node = unsafe { Self::node(file) };
+        // SAFETY: As above.
+        let opened = unsafe { Opened::new(node, file) };
+        match T::ioctl(node.device.as_arc_borrow(), opened, cmd, arg) {
             Ok(value) => value,
             Err(e) => e.to_errno() as c_long,
         }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Scatter-gather tables over pages that somebody holds, and their DMA mapping.
+//! Scatter-gather tables over memory that somebody holds, and their DMA mapping.
 //!
 //! C headers: [`include/linux/scatterlist.h`](srctree/include/linux/scatterlist.h),
 //! [`include/linux/dma-mapping.h`](srctree/include/linux/dma-mapping.h).
 
 use crate::bindings_mm;
+use core::ops::Range;
 use kernel::{
     bindings,
     device,
@@ -16,17 +17,38 @@ use kernel::{
     sync::aref::ARef, //
 };
 
+/// How a device gets at device memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reach {
+    /// By bus addresses: physical ones and this difference.
+    Bus(i64),
+    /// By addresses that the DMA API gives.
+    Dma,
+}
+
+/// What there is to undo.
+#[derive(Clone, Copy)]
+enum Mapping {
+    /// A table of pages, mapped as a whole.
+    Pages,
+    /// Each entry was mapped as device memory.
+    Mmio,
+    /// Nothing: the entries are bus addresses.
+    Bus,
+}
+
 /// A scatter-gather table, mapped for one device or none.
 ///
 /// # Invariants
 ///
-/// - `sgt` is a table that `sg_alloc_table_from_pages_segment()` made.
-/// - If `mapped` names a device, `sgt` is mapped for it, in both directions.
+/// - `sgt` is zero or a table that `sg_alloc_table()` or a relative of it made.
+/// - If `mapped` names a device, the first `sgt.nents` entries are mapped for it, in both
+///   directions, in the way that it says.
 pub struct Table {
     /// The C structure.
     sgt: bindings::sg_table,
-    /// The device it is mapped for.
-    mapped: Option<ARef<device::Device>>,
+    /// The device it is mapped for, and how.
+    mapped: Option<(ARef<device::Device>, Mapping)>,
 }
 
 // SAFETY: A table belongs to no task.
@@ -67,6 +89,54 @@ impl Table {
         Ok(Self { sgt, mapped: None })
     }
 
+    /// A table without an entry.
+    pub fn empty() -> Self {
+        // INVARIANT: It is zero, and not mapped.
+        Self {
+            sgt: bindings::sg_table::default(),
+            mapped: None,
+        }
+    }
+
+    /// Makes a table of device memory, without struct pages, that is mapped for `dev`: an entry for
+    /// each of `pieces`, physical addresses, at most [`max_segment`] of `dev` long. `EIO` where
+    /// the DMA API refuses, `EINVAL` where there are no pieces.
+    ///
+    /// `dev` must be bound to a driver until the table is unmapped.
+    ///
+    /// Context: may sleep.
+    pub fn of_mmio(pieces: &[Range<u64>], dev: &device::Device, reach: Reach) -> Result<Self> {
+        let mut this = Self::empty();
+        let n = pieces.len().try_into()?;
+        // SAFETY: `sgt` is ours to fill. For no entries the call itself returns -EINVAL.
+        to_result(unsafe { bindings::sg_alloc_table(&mut this.sgt, n, bindings::GFP_KERNEL) })?;
+        // INVARIANT: It is a table now, of which nothing is mapped yet.
+        this.sgt.nents = 0;
+        this.mapped = Some(match reach {
+            Reach::Bus(_) => (dev.into(), Mapping::Bus),
+            Reach::Dma => (dev.into(), Mapping::Mmio),
+        });
+        let mut sg = this.sgt.sgl;
+        for piece in pieces {
+            let len = u32::try_from(piece.end - piece.start)?;
+            let mut addr = 0;
+            match reach {
+                Reach::Bus(offset) => addr = piece.start.wrapping_add_signed(offset),
+                // SAFETY: The device is valid and bound; `addr` is ours to write.
+                Reach::Dma => to_result(unsafe {
+                    bindings_mm::ext_dma_map_mmio(raw(dev), piece.start, len, &mut addr)
+                })?,
+            }
+            // SAFETY: The table has an entry for each piece.
+            unsafe { bindings_mm::ext_sg_set_mmio(sg, addr, len) };
+            // INVARIANT: Now this one is mapped.
+            this.sgt.nents += 1;
+            // SAFETY: `sg` is an entry of the table.
+            sg = unsafe { bindings::sg_next(sg) };
+        }
+        Ok(this)
+    }
+
     /// The C structure, for C code to read while this object is neither changed nor dropped.
     pub(crate) fn as_raw(&self) -> &bindings::sg_table {
         &self.sgt
@@ -92,7 +162,7 @@ impl Table {
         // SAFETY: The device is valid, and so, by the type invariants, is the table.
         to_result(unsafe { bindings::dma_map_sgtable(raw(dev), &mut self.sgt, dir, 0) })?;
         // INVARIANT: It is mapped now.
-        self.mapped = Some(dev.into());
+        self.mapped = Some((dev.into(), Mapping::Pages));
         Ok(())
     }
 
@@ -101,21 +171,36 @@ impl Table {
     /// Context: may sleep.
     pub fn unmap(&mut self) {
         // INVARIANT: From here on it is not mapped.
-        let Some(dev) = self.mapped.take() else {
+        let Some((dev, how)) = self.mapped.take() else {
             return;
         };
-        let (sgl, nents) = (self.sgt.sgl, self.sgt.orig_nents);
-        let dir = DataDirection::Bidirectional.into();
-        // SAFETY: By the type invariants the table was mapped for this device, in this direction;
-        // unmapping takes the number of entries that were given to be mapped.
-        unsafe { bindings::dma_unmap_sg_attrs(raw(&dev), sgl, nents as c_int, dir, 0) };
+        match how {
+            Mapping::Pages => {
+                let (sgl, nents) = (self.sgt.sgl, self.sgt.orig_nents);
+                let dir = DataDirection::Bidirectional.into();
+                // SAFETY: By the type invariants the table was mapped for this device, in this
+                // direction; unmapping takes the number of entries that were given to be mapped.
+                unsafe { bindings::dma_unmap_sg_attrs(raw(&dev), sgl, nents as c_int, dir, 0) };
+            }
+            Mapping::Mmio => {
+                let mut sg = self.sgt.sgl;
+                for _ in 0..self.sgt.nents {
+                    // SAFETY: By the type invariants this entry was mapped for this device.
+                    unsafe { bindings_mm::ext_dma_unmap_mmio(raw(&dev), sg) };
+                    // SAFETY: `sg` is an entry of the table.
+                    sg = unsafe { bindings::sg_next(sg) };
+                }
+            }
+            Mapping::Bus => {}
+        }
     }
 }
 
 impl Drop for Table {
     fn drop(&mut self) {
         self.unmap();
-        // SAFETY: By the type invariants there is a table to free, and nobody uses it any more.
+        // SAFETY: By the type invariants there is a table to free, or all is zero, which is fine as
+        // well; and nobody uses it any more.
         unsafe { bindings::sg_free_table(&mut self.sgt) };
     }
 }

@@ -16,3 +16,8 @@ pub fn eopnotsupp() -> Error {
 pub fn enetunreach() -> Error {
     Error::from_errno(-(bindings::ENETUNREACH as i32))
 }
+
+/// The other end cannot be reached from here.
+pub fn eremoteio() -> Error {
+    Error::from_errno(-(bindings::EREMOTEIO as i32))
+}

@@ -1,12 +1,30 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! PCI peer-to-peer DMA memory, the provider's side: a BAR that becomes memory with struct pages,
-//! and pages allocated from it.
+//! PCI peer-to-peer DMA memory: the provider's side here, a BAR that becomes memory with struct pages,
+//! and pages allocated from it; the orchestrator's side, who can reach it, in a file of its own.
 //!
 //! All BARs that a function has given share one pool, out of which the kernel allocates wherever
 //! there is room; see [`Provider::alloc`].
 //!
 //! C header: [`include/linux/pci-p2pdma.h`](srctree/include/linux/pci-p2pdma.h).
+
+#[path = "p2pdma/aligned.rs"]
+mod aligned;
+#[path = "p2pdma/orchestrator.rs"]
+mod orchestrator;
+#[path = "p2pdma/room.rs"]
+mod room;
+
+pub use self::{
+    orchestrator::{
+        distance,
+        find,
+        route,
+        Obstacle,
+        Route, //
+    },
+    room::Room, //
+};
 
 use crate::{
     bindings_mm,
@@ -54,36 +72,46 @@ pub fn publish(dev: &pci::Device<Bound>) {
 pub struct Provider {
     /// What to allocate from, while the driver is bound.
     pool: Devres<Pool>,
-    /// Where the BAR is.
+    /// Where the memory is.
     phys: Range<u64>,
+    /// Where the BAR starts.
+    base: u64,
 }
 
 impl Provider {
-    /// Makes BAR `bar` of `dev` peer-to-peer memory until the driver is unbound. The unbinding
-    /// then waits until every page is free: who hands out pages has to get them back before.
+    /// Makes `part` of BAR `bar` of `dev`, offsets in bytes, peer-to-peer memory until the driver is
+    /// unbound. The unbinding then waits until every page is free: who hands out pages has to get
+    /// them back before.
     ///
-    /// `EINVAL` where the BAR is not memory space or does not fit [`granularity`].
+    /// `EINVAL` where the BAR is not memory space, or the part is not in it or does not fit
+    /// [`granularity`].
     ///
     /// Context: may sleep.
-    pub fn new(dev: &pci::Device<Bound>, bar: &Bar) -> Result<Self> {
+    pub fn new(dev: &pci::Device<Bound>, bar: &Bar, part: Range<u64>) -> Result<Self> {
         let align = granularity();
-        if !bar.is_mem() || bar.len == 0 || (bar.start | bar.len) % align != 0 {
+        if !bar.is_mem() || part.start >= part.end || part.end > bar.len {
             return Err(EINVAL);
         }
-        let end = bar.start.checked_add(bar.len).ok_or(EINVAL)?;
+        let end = bar.start.checked_add(part.end).ok_or(EINVAL)?;
+        let start = bar.start + part.start;
+        if (start | end) % align != 0 {
+            return Err(EINVAL);
+        }
+        let size = (end - start).try_into()?;
         // SAFETY: `dev` is bound, so its devres may be added to; the BAR exists and is memory.
         to_result(unsafe {
-            bindings::pci_p2pdma_add_resource(as_raw(dev), bar.index as i32, 0, 0)
+            bindings::pci_p2pdma_add_resource(as_raw(dev), bar.index as i32, size, part.start)
         })?;
         Ok(Self {
             // INVARIANT: The function has a pool now. Devres revokes the object before it undoes
             // what `pci_p2pdma_add_resource()` did, because that was added first.
             pool: Devres::new(dev.as_ref(), Pool { dev: dev.into() })?,
-            phys: bar.start..end,
+            phys: start..end,
+            base: bar.start,
         })
     }
 
-    /// The physical addresses of the BAR.
+    /// The physical addresses of the memory.
     pub fn phys(&self) -> Range<u64> {
         self.phys.clone()
     }
@@ -114,7 +142,7 @@ impl Provider {
         Ok(Pages {
             start,
             n,
-            offset: phys(start) - self.phys.start,
+            offset: phys(start) - self.base,
         })
     }
 }

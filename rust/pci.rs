@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What [`kernel::pci`] lacks: BAR flags, claiming a BAR, undoing an enable, dynamic ids.
+//! What [`kernel::pci`] lacks: BAR flags, claiming a BAR, undoing an enable, dynamic ids, finding a
+//! function.
 //!
 //! C header: [`include/linux/pci.h`](srctree/include/linux/pci.h).
 
+use crate::bindings_mm;
+use core::{
+    ops::Range,
+    ptr::NonNull, //
+};
 use kernel::{
     bindings,
     container_of,
@@ -51,8 +57,7 @@ impl Bar {
             return Err(EINVAL);
         }
         // SAFETY: `dev` is a valid device, `index` the number of a standard BAR.
-        let flags =
-            unsafe { crate::bindings_mm::ext_pci_resource_flags(as_raw(dev), index as i32) };
+        let flags = unsafe { bindings_mm::ext_pci_resource_flags(as_raw(dev), index as i32) };
         let placed = flags & bindings::IORESOURCE_UNSET as usize == 0;
         Ok(Self {
             index,
@@ -75,6 +80,83 @@ impl Bar {
     /// Whether it is prefetchable: reads have no side effects.
     pub fn is_prefetchable(&self) -> bool {
         self.flags & bindings::IORESOURCE_PREFETCH as usize != 0
+    }
+}
+
+/// The function at an address on the bus; `None` where there is none. `slot` is the device number
+/// times 8, and the function's.
+///
+/// Context: may sleep.
+pub fn at(domain: u32, bus: u8, slot: u8) -> Option<ARef<pci::Device>> {
+    // SAFETY: The function has no requirements.
+    let dev =
+        unsafe { bindings::pci_get_domain_bus_and_slot(domain as i32, bus.into(), slot.into()) };
+    // SAFETY: The reference that the function took becomes ours; `pci::Device` is a transparent
+    // wrapper.
+    NonNull::new(dev).map(|dev| unsafe { ARef::from_raw(dev.cast()) })
+}
+
+/// Where `dev` is: what [`at`] takes.
+pub fn address(dev: &pci::Device) -> (u32, u8, u8) {
+    // SAFETY: The device is valid.
+    let (domain, id) = unsafe {
+        (
+            bindings_mm::ext_pci_domain(as_raw(dev)),
+            bindings_mm::ext_pci_id(as_raw(dev)),
+        )
+    };
+    (domain as u32, (id >> 8) as u8, id as u8)
+}
+
+/// A memory BAR of a function that may be any.
+#[derive(Clone)]
+pub struct Window {
+    /// The function it belongs to, which may have a driver or not.
+    pub dev: ARef<pci::Device>,
+    /// Its number.
+    pub index: u32,
+    /// Its physical addresses.
+    pub phys: Range<u64>,
+}
+
+impl Window {
+    /// What to add to physical addresses in it to get those on the bus.
+    pub fn bus_offset(&self) -> i64 {
+        // SAFETY: The device is valid, `index` the number of a standard BAR.
+        unsafe { bindings_mm::ext_pci_bus_offset(as_raw(&self.dev), self.index as i32) }
+    }
+
+    /// The memory BAR that the physical address `phys` lies in; `None` for host memory, and
+    /// whatever else is not in a BAR.
+    ///
+    /// Looks at every function.
+    ///
+    /// Context: may sleep.
+    pub fn of(phys: u64) -> Option<Self> {
+        let any = bindings::PCI_ANY_ID as u32;
+        let mut raw = core::ptr::null_mut();
+        loop {
+            // SAFETY: `raw` is null or the device that the last call returned, whose reference
+            // this call puts.
+            raw = unsafe { bindings::pci_get_device(any, any, raw) };
+            let start = NonNull::new(raw)?;
+            for index in 0..BARS {
+                let (mut start_at, mut end) = (0, 0);
+                // SAFETY: The device is valid, `index` the number of a standard BAR.
+                let found = unsafe {
+                    bindings_mm::ext_pci_mem_bar(raw, index as i32, &mut start_at, &mut end)
+                };
+                if found && (start_at..end).contains(&phys) {
+                    return Some(Self {
+                        // SAFETY: The reference that the last call took becomes ours; `pci::Device`
+                        // is a transparent wrapper.
+                        dev: unsafe { ARef::from_raw(start.cast()) },
+                        index,
+                        phys: start_at..end,
+                    });
+                }
+            }
+        }
     }
 }
 

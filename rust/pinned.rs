@@ -13,6 +13,7 @@ use crate::{
 };
 use core::ops::Range;
 use kernel::{
+    alloc::flags::__GFP_NOWARN,
     bindings,
     device,
     page::PAGE_SIZE,
@@ -55,10 +56,13 @@ impl Pages {
         }
         // INVARIANT: There are no pages yet.
         let mut this = Self {
-            pages: KVVec::with_capacity(n, GFP_KERNEL)?,
+            pages: KVVec::new(),
         };
         while this.pages.len() < n {
             let done = this.pages.len();
+            // No more than for what has been found to be there: a process may ask for any `n`.
+            this.pages
+                .reserve((n - done).min(Self::BATCH), GFP_KERNEL | __GFP_NOWARN)?;
             let room = this.pages.spare_capacity_mut();
             let batch = (n - done).min(Self::BATCH).min(room.len());
             let start = addr.checked_add(done * PAGE_SIZE).ok_or(EFAULT)?;
@@ -82,6 +86,15 @@ impl Pages {
             unsafe { this.pages.inc_len(got as usize) };
         }
         Ok(this)
+    }
+
+    /// The physical address of the first page, if that is peer-to-peer memory.
+    pub fn first(&self) -> Option<u64> {
+        let page = *self.pages.first()?;
+        // SAFETY: By the type invariant the page is pinned, and so valid.
+        let p2p = unsafe { bindings_mm::ext_is_pci_p2pdma_page(page) };
+        // SAFETY: As above.
+        p2p.then(|| unsafe { bindings_mm::ext_page_to_phys(page) })
     }
 
     /// Whether all pages are peer-to-peer memory with physical addresses in `phys`, the BAR of a

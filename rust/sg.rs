@@ -46,7 +46,7 @@ impl ForeignTable {
     pub fn new() -> Result<Self> {
         // INVARIANT: All zero.
         Ok(Self {
-            raw: KBox::new(Opaque::zeroed(), GFP_KERNEL)?,
+            raw: KBox::new(Opaque::zeroed(), GFP_KERNEL_ACCOUNT)?,
         })
     }
 
@@ -138,7 +138,7 @@ impl<'a> Table<'a> {
         let n = u32::try_from(segments.len()).map_err(|_| EINVAL)?;
         let raw = Opaque::zeroed();
         // SAFETY: `raw` is a table to initialise; for 0 entries the call itself returns -EINVAL.
-        to_result(unsafe { bindings::sg_alloc_table(raw.get(), n, bindings::GFP_KERNEL) })?;
+        to_result(unsafe { bindings::sg_alloc_table(raw.get(), n, bindings::GFP_KERNEL_ACCOUNT) })?;
         // INVARIANT: Allocated; what `fill` does is for the callers to argue.
         let table = Self {
             raw,
@@ -193,6 +193,23 @@ impl<'a> Table<'a> {
     pub fn as_raw(&self) -> (*mut bindings::scatterlist, u32) {
         // SAFETY: By the type invariants the table may be read.
         unsafe { ((*self.raw.get()).sgl, (*self.raw.get()).orig_nents) }
+    }
+
+    /// Lends the table to C code, which may read and change the entries, until
+    /// [`Self::from_raw`] takes it back.
+    pub fn into_raw(table: KBox<Self>) -> *mut bindings::sg_table {
+        let table = KBox::into_raw(table);
+        // SAFETY: The object is valid; only the address is taken.
+        Opaque::cast_into(unsafe { &raw const (*table).raw })
+    }
+
+    /// # Safety
+    ///
+    /// `raw` must be from [`Self::into_raw`], and not be used any more.
+    pub unsafe fn from_raw(raw: *mut bindings::sg_table) -> KBox<Self> {
+        let raw: *mut Opaque<bindings::sg_table> = raw.cast();
+        // SAFETY: By the caller's promise it is the field of an object that a box was made of.
+        unsafe { KBox::from_raw(kernel::container_of!(raw, Self, raw)) }
     }
 
     /// The segments, as pages or as DMA addresses.
@@ -279,7 +296,7 @@ pub fn cut(
                         addr: s.addr,
                         len: take,
                     },
-                    GFP_KERNEL,
+                    GFP_KERNEL_ACCOUNT,
                 )?,
             }
             s.addr += take;

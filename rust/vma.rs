@@ -92,14 +92,19 @@ impl<T: Mapping> Ops<T> {
 
     /// Finds the VMA at `addr`, if there is a `T` behind it.
     pub fn find(&'static self, mm: &MmapReadGuard<'_>, addr: usize) -> Option<Found<T>> {
-        let vma = mm.vma_lookup(addr)?;
-        // SAFETY: The VMA is valid, and stable while the `mmap_lock` is held.
+        self.behind(mm.vma_lookup(addr)?)
+    }
+
+    /// What is behind `vma`, if that is a `T`.
+    pub fn behind(&'static self, vma: &VmaRef) -> Option<Found<T>> {
+        // SAFETY: The VMA is valid, and stable while it may be looked at.
         let ops = unsafe { (*vma.as_ptr()).vm_ops };
         if !core::ptr::eq(ops, &raw const self.inner) {
             return None;
         }
         Some(Found {
-            // SAFETY: By the type invariant, and the `mmap_lock` keeps the VMA from closing.
+            // SAFETY: By the type invariant; the lock that lets us look at the VMA keeps it from
+            // closing.
             data: unsafe { Self::data(vma.as_ptr()) }.into(),
             start: vma.start(),
             end: vma.end(),
@@ -168,6 +173,12 @@ pub fn pgoff(vma: &VmaRef) -> usize {
 pub fn is_shared(vma: &VmaRef) -> bool {
     // Not `flags::MAYSHARE`: in Linux 7.2 that has the value of `VM_MAYEXEC`.
     vma.flags() & (1 << bindings::VMA_MAYSHARE_BIT) != 0
+}
+
+/// Whether pages with a struct page and addresses without one may both be mapped in `vma`, as
+/// drivers do. Host memory of processes never is.
+pub fn is_mixed(vma: &VmaRef) -> bool {
+    vma.flags() & (1 << bindings::VMA_MIXEDMAP_BIT) != 0
 }
 
 /// Makes the CPU's accesses through `vma` uncached, as device memory wants it.

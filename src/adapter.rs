@@ -12,6 +12,7 @@ use crate::{
         Mr,
         Original,
         Request,
+        Rereg,
         UcontextId,
         UserMr, //
     },
@@ -113,7 +114,7 @@ impl Hooks for Adapter {
         loop {
             let region = self.regions.lock().values().next().cloned();
             match region {
-                Some(region) => region.revoke(),
+                Some(region) => region.part(),
                 None => break,
             }
         }
@@ -127,34 +128,29 @@ impl Hooks for Adapter {
         registry::register_memory(self, req)
     }
 
-    fn rereg_user_mr(
+    fn rereg_user_mr<'a>(
         self: &Arc<Self>,
         mr: &Mr,
         change: Change,
-        req: &Request<'_>,
-    ) -> Result<Option<UserMr>> {
-        let old = self.region(mr);
-        if old.is_none() && !change.range() {
-            return Ok(None);
-        }
+        req: &Request<'a>,
+    ) -> Result<Rereg<'a>> {
+        let Some(old) = self.region(mr) else {
+            // From host memory: to peer memory, or none of our business. Which access the old MR
+            // has only its driver knows, so one that keeps it is the driver's to make.
+            let new = if change.range() && change.access() {
+                self.reg_user_mr(req)?
+            } else {
+                None
+            };
+            return Ok(new.map_or(Rereg::Original, Rereg::Replace));
+        };
         // An MR of ours cannot be changed by the driver; a new one takes its place.
         let mut req = req.clone();
-        if let Some(old) = old {
-            if !change.access() {
-                req.access = old.access();
-            }
-            if !change.range() {
-                req.start = old.range().addr() as u64;
-                req.length = old.range().len() as u64;
-                req.iova = old.iova();
-            }
-            if let Some(new) = self.reg_user_mr(&req)? {
-                return Ok(Some(new));
-            }
-            // From peer memory to host memory: the driver has no MR of its own to change.
-            return Err(crate::errno::eopnotsupp());
-        }
-        self.reg_user_mr(&req)
+        old.complete(&mut req, change);
+        Ok(match self.reg_user_mr(&req)? {
+            Some(new) => Rereg::Replace(new),
+            None => Rereg::Register(req),
+        })
     }
 
     fn dereg_mr(&self, mr: &Mr, original: Original<'_>) -> Result {

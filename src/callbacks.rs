@@ -204,6 +204,12 @@ impl Pages {
         sg::cut(self.table.dma(entries), skip, len, max).inspect_err(|e| self.blame(*e))
     }
 
+    /// Did the client give a struct page for every piece of it?
+    pub(crate) fn have_struct_pages(&self) -> bool {
+        let n = self.table.entries();
+        n > 0 && self.table.pages(n).all(|s| s.is_some())
+    }
+
     /// Where in the client's table the range's whole pages are: bytes to skip, bytes to take.
     fn window(&self) -> Result<(u64, u64)> {
         let skip = self.range.skip(self.page_size?);

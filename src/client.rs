@@ -163,7 +163,7 @@ impl Client {
     ) -> Result<Arc<Region>> {
         let ticket = self.tickets.lock().next();
         let region = make(ticket)?;
-        let node = RBTreeNode::new(ticket, region.clone(), GFP_KERNEL)?;
+        let node = RBTreeNode::new(ticket, region.clone(), GFP_KERNEL_ACCOUNT)?;
         // Tickets are given out one after the other, so nobody else got this one meanwhile.
         let old = self.tickets.lock().regions.insert(node);
         drop(old);

@@ -151,6 +151,24 @@ impl<H: Send + Unpin> Lifecycle<H> {
         }
     }
 
+    /// Begins to end a region whose MR nobody deregisters through us. `None` where somebody does,
+    /// or has. Waits for a task that looks at it or tries to revoke it. May sleep.
+    pub(crate) fn close_left(&self) -> Option<H> {
+        let mut state = self.state.lock();
+        loop {
+            match *state {
+                State::Live(_) => {
+                    let old = mem::replace(&mut *state, State::Closing { wanted: false });
+                    if let State::Live(held) = old {
+                        return Some(held);
+                    }
+                }
+                State::Revoking { .. } | State::Handed { .. } => self.changed.wait(&mut state),
+                _ => return None,
+            }
+        }
+    }
+
     /// Deregistering: the driver refused, the region lives on.
     pub(crate) fn reopen(&self, held: H) {
         let mut state = self.state.lock();

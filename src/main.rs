@@ -6,13 +6,16 @@
 //!   clients ──▶ abi ──▶ registry ──▶ region ──▶ attach ──▶ rdma (drivers)
 //!                          ▲           │
 //!   verbs ──▶ rdma ──▶ adapter         └──▶ callbacks ──▶ clients
+//!   ioctl ──▶ export
 //! ```
 //!
 //! - [`abi`], [`callbacks`]: the C ABI, inbound and outbound;
 //! - [`adapter`]: one RDMA device, with our functions in its operations;
 //! - [`registry`], [`client`]: who is there, and who is asked in which order;
 //! - [`region`], [`lifecycle`]: one acquired range and who may do what with it when;
-//! - [`attach`]: how a stock driver takes the addresses.
+//! - [`attach`]: how a stock driver takes the addresses;
+//! - [`mod@export`]: memory for other importers than the verbs, as a dma-buf;
+//! - [`devices`]: what is chosen for each device, for people to read.
 //!
 //! Locks. None is held across a client's callback or a driver's operation, except that the two
 //! mutexes below may be held across operations on queue pairs of our own. None of the spin locks
@@ -33,10 +36,16 @@ use kernel::prelude::*;
 pub mod bindings;
 #[path = "../rust/bindings_peer.rs"]
 pub mod bindings_peer;
+#[path = "../rust/control.rs"]
+pub mod control;
+#[path = "../rust/dma_buf.rs"]
+pub mod dma_buf;
 #[path = "../rust/errno.rs"]
 pub mod errno;
 #[path = "../rust/log.rs"]
 pub mod log;
+#[path = "../rust/params.rs"]
+pub mod params;
 #[path = "../rust/rdma/mod.rs"]
 pub mod rdma;
 #[path = "../rust/sg.rs"]
@@ -51,6 +60,8 @@ mod adapter;
 mod attach;
 mod callbacks;
 mod client;
+mod devices;
+mod export;
 mod hint;
 mod lifecycle;
 mod range;
@@ -64,11 +75,16 @@ module! {
     authors: ["The ib_peer_mem authors"],
     description: "Peer memory for RDMA on an unmodified kernel",
     license: "GPL",
+    imports_ns: ["DMA_BUF"],
 }
 
 /// The module. Dropped in this order: leave the devices, then close the registry.
 #[pin_data]
 struct PeerMem {
+    #[pin]
+    control: control::Registration<export::Ioctls>,
+    #[pin]
+    devices: devices::Devices,
     #[pin]
     interposer: rdma::Registration<adapter::Adapter>,
     _registry: registry::Open,
@@ -77,8 +93,11 @@ struct PeerMem {
 impl kernel::InPlaceModule for PeerMem {
     fn init(_module: &'static ThisModule) -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
+            _: { attach::Backend::check_choice()? },
             _registry: registry::Registry::open()?,
             interposer <- rdma::Registration::new(c"ib_peer_mem"),
+            devices <- devices::Devices::new(),
+            control <- control::Registration::new(),
         })
     }
 }

@@ -5,6 +5,8 @@
 //! [`Lifecycle`] says who may do what when; this file does it. What there is to undo is undone
 //! by dropping it, in the order of the fields.
 
+mod offer;
+
 use crate::{
     adapter::Adapter,
     attach::{
@@ -16,6 +18,7 @@ use crate::{
         Pages, //
     },
     client::Client,
+    dma_buf::OnDetach,
     lifecycle::{
         Close,
         Lifecycle,
@@ -24,6 +27,7 @@ use crate::{
     range::Range,
     rdma::{
         Access,
+        Change,
         Mr,
         Original,
         Request,
@@ -61,11 +65,13 @@ impl Held {
     }
 }
 
-/// The MR that was made on a region.
-#[derive(Clone, Copy)]
-struct MrName {
+/// The MR that was made on a region, by which its adapter finds it.
+struct Made {
+    adapter: Arc<Adapter>,
     lkey: u32,
     id: usize,
+    access: Access,
+    iova: u64,
 }
 
 /// A region.
@@ -73,19 +79,17 @@ struct MrName {
 /// # Invariants
 ///
 /// - `acquired` is taken out, and so released, once, after everything in `life` is undone.
-/// - `mr` is set before the region is live.
+/// - `mr` is set before the region is live, and does not change after that.
 #[pin_data]
 pub(crate) struct Region {
     client: Arc<Client>,
-    adapter: Arc<Adapter>,
     ticket: u32,
     range: Range,
-    access: Access,
-    iova: u64,
     #[pin]
     acquired: SpinLock<Option<Acquired>>,
+    /// `None` for ever where the region is a dma-buf for others to import.
     #[pin]
-    mr: SpinLock<Option<MrName>>,
+    mr: SpinLock<Option<Made>>,
     #[pin]
     life: Lifecycle<Held>,
 }
@@ -98,32 +102,44 @@ impl Region {
         req: &Request<'_>,
         range: Range,
     ) -> Result<UserMr, Refusal> {
+        let writable = req.access.is_writable();
+        Self::begin(acquired, range, writable, |region, pages| {
+            region.make_mr(adapter, req, pages)
+        })
+    }
+
+    /// Pins memory that its client has acquired and has `make` give it to somebody; the region
+    /// is live then. May sleep.
+    fn begin<T>(
+        acquired: Acquired,
+        range: Range,
+        writable: bool,
+        make: impl FnOnce(&Arc<Self>, &mut Pages) -> Result<(T, Attachment), Refusal>,
+    ) -> Result<T, Refusal> {
         let client = Arc::clone(acquired.client());
-        let (owner, adapter) = (client.clone(), adapter.clone());
-        let (access, iova) = (req.access, req.iova);
+        let owner = client.clone();
         let region = client.issue(|ticket| {
             Arc::pin_init(
                 pin_init!(Self {
                     client: owner,
-                    adapter,
                     ticket,
                     range,
-                    access,
-                    iova,
                     acquired <- new_spinlock!(None, "Region::acquired"),
                     mr <- new_spinlock!(None, "Region::mr"),
                     life <- Lifecycle::new(),
                 }),
-                GFP_KERNEL,
+                GFP_KERNEL_ACCOUNT,
             )
         })?;
 
         let mut pages = None;
-        let built = region.build(&acquired, req, &mut pages);
+        let made = region
+            .pin(&acquired, writable, &mut pages)
+            .and_then(|pages| make(&region, pages));
         // Whoever ends the region's life releases it: from here on that can be another task.
         *region.acquired.lock() = Some(acquired);
-        match (built, pages) {
-            (Ok((mr, attachment)), Some(pages)) => {
+        match (made, pages) {
+            (Ok((made, attachment)), Some(pages)) => {
                 region.life.registered(Held {
                     attachment: Some(attachment),
                     pages,
@@ -133,9 +149,9 @@ impl Region {
                         range.len() as u64,
                     )),
                 });
-                Ok(mr)
+                Ok(made)
             }
-            (built, pages) => {
+            (made, pages) => {
                 match pages {
                     Some(pages) => region.undo(region.life.abandon(Held {
                         attachment: None,
@@ -145,57 +161,71 @@ impl Region {
                     None => region.life.abandon_empty(),
                 }
                 region.finish();
-                Err(built.err().unwrap_or(Refusal::Error(EINVAL)))
+                Err(made.err().unwrap_or(Refusal::Error(EINVAL)))
             }
         }
     }
 
-    /// Pins the memory and has the adapter's backend make an MR on it. What is pinned is in
-    /// `pages` also where this fails.
-    fn build(
-        self: &Arc<Self>,
+    /// Pins the memory. What is pinned is left in `pages`.
+    fn pin<'a>(
+        &self,
         acquired: &Acquired,
-        req: &Request<'_>,
-        pages: &mut Option<Pages>,
-    ) -> Result<(UserMr, Attachment), Refusal> {
+        writable: bool,
+        pages: &'a mut Option<Pages>,
+    ) -> Result<&'a mut Pages, Refusal> {
         // Unregistering revokes the regions that it finds after it has closed the client, and
         // this one could be found since before this check.
         if self.client.is_leaving() {
             return Err(Refusal::Error(ENODEV));
         }
-        let pages =
-            pages.insert(acquired.get_pages(self.range, req.access.is_writable(), self.ticket)?);
+        Ok(pages.insert(acquired.get_pages(self.range, writable, self.ticket)?))
+    }
+
+    /// Has the adapter's backend make an MR.
+    fn make_mr(
+        self: &Arc<Self>,
+        adapter: &Arc<Adapter>,
+        req: &Request<'_>,
+        pages: &mut Pages,
+    ) -> Result<(UserMr, Attachment), Refusal> {
         // Nothing can fail between making the MR and having it in the adapter's table.
-        let entry = RBTreeNodeReservation::new(GFP_KERNEL)?;
-        let (mr, attachment) = self.adapter.backend().register(req, self.range, pages)?;
-        let name = MrName {
-            lkey: mr.as_mr().lkey(),
+        let entry = RBTreeNodeReservation::new(GFP_KERNEL_ACCOUNT)?;
+        let must_fence = self.client.requires_invalidation();
+        let (mr, attachment) = adapter
+            .backend()
+            .register(req, self.range, pages, must_fence)?;
+        let lkey = mr.as_mr().lkey();
+        *self.mr.lock() = Some(Made {
+            adapter: adapter.clone(),
+            lkey,
             id: mr.as_mr().id(),
-        };
-        *self.mr.lock() = Some(name);
-        self.adapter
-            .insert(entry.into_node(name.lkey, self.clone()));
+            access: req.access,
+            iova: req.iova,
+        });
+        adapter.insert(entry.into_node(lkey, self.clone()));
         Ok((mr, attachment))
     }
 
     /// Is this the region of that MR?
     pub(crate) fn is_of(&self, mr: &Mr) -> bool {
-        self.mr.lock().is_some_and(|name| name.id == mr.id())
+        self.mr
+            .lock()
+            .as_ref()
+            .is_some_and(|made| made.id == mr.id())
     }
 
-    /// The range that was registered.
-    pub(crate) fn range(&self) -> Range {
-        self.range
-    }
-
-    /// The access flags that were asked for.
-    pub(crate) fn access(&self) -> Access {
-        self.access
-    }
-
-    /// The address by which the device knows the range's start.
-    pub(crate) fn iova(&self) -> u64 {
-        self.iova
+    /// Completes a request to change the MR: what is not to be changed is as it was.
+    pub(crate) fn complete(&self, req: &mut Request<'_>, change: Change) {
+        if let Some(made) = &*self.mr.lock() {
+            if !change.access() {
+                req.access = made.access;
+            }
+            if !change.range() {
+                req.start = self.range.addr() as u64;
+                req.length = self.range.len() as u64;
+                req.iova = made.iova;
+            }
+        }
     }
 
     /// The user deregisters the MR. May sleep.
@@ -206,12 +236,12 @@ impl Region {
                     self.life.reopen(held);
                     return Err(e);
                 }
-                self.adapter.forget(self, self.lkey());
+                self.forget();
                 self.undo(self.life.closed(held));
             }
             Close::Revoked => {
                 original.call()?;
-                self.adapter.forget(self, self.lkey());
+                self.forget();
             }
             Close::Closed => original.call()?,
         }
@@ -222,16 +252,27 @@ impl Region {
     /// The client invalidates the region. On return the adapter can no longer touch the memory,
     /// and the pages are put unless the client does that itself. May sleep.
     pub(crate) fn invalidate(&self) {
-        self.take_away(Until::Fenced, self.client.unmaps_itself());
+        self.take_away(Until::Fenced, self.client.unmaps_itself(), None);
     }
 
     /// The core takes the region away for good. On return the client has it back, except that
     /// `release` may still run in another task: a [`Use`](crate::client::Use) of the client
     /// stands for that. May sleep.
     pub(crate) fn revoke(self: &Arc<Self>) {
-        self.take_away(Until::Undone, false);
-        self.adapter.forget(self, self.lkey());
+        self.take_away(Until::Undone, false, None);
+        self.forget();
         self.finish();
+    }
+
+    /// The adapter goes. As [`Self::revoke`], but what cannot be fenced is left to the driver,
+    /// which deregisters the MR when it is told of the device's end, if not before: waiting for
+    /// that here would keep it from being told. May sleep.
+    pub(crate) fn part(self: &Arc<Self>) {
+        let ended = self.take_away(Until::Undone, false, Some(self));
+        self.forget();
+        if ended {
+            self.finish();
+        }
     }
 
     /// Undoes what a waiting invalidation has not been handed.
@@ -242,19 +283,35 @@ impl Region {
         }
     }
 
-    /// Fences and undoes, where nobody else has.
-    fn take_away(&self, until: Until, leave_to_client: bool) {
+    /// Fences and undoes, where nobody else has. With `leave_to_driver` what cannot be fenced
+    /// stays, and ends when the driver lets go of it; `false` then.
+    fn take_away(
+        &self,
+        until: Until,
+        leave_to_client: bool,
+        leave_to_driver: Option<&Arc<Self>>,
+    ) -> bool {
         let mut told = false;
         while let Some((mut held, fenced)) = self.life.take(until) {
             if !fenced {
+                if let (Some(this), Some(attachment)) = (leave_to_driver, &held.attachment) {
+                    if !attachment.can_fence() {
+                        attachment.leave_to_driver(this.clone());
+                        self.life.unfenced(held);
+                        return false;
+                    }
+                }
                 if let Err(e) = held.attachment.as_mut().map_or(Ok(()), |a| a.fence()) {
                     // To let go of the memory now would let the adapter write into what others
                     // get next. Try again until it works or the MR is deregistered.
                     if !told {
                         pr_err!(
-                            "client {}: {} does not let go of {} bytes at {:#x} ({:?}); waiting\n",
+                            "client {}: {} does not let go of {} bytes at {:#x} ({:?}); waiting \
+                             for that, or for the MR to be deregistered\n",
                             self.client.name(),
-                            self.adapter.device().name(),
+                            self.user()
+                                .as_deref()
+                                .map_or("an importer", |a| a.device().name()),
                             self.range.len(),
                             self.range.addr(),
                             e
@@ -273,13 +330,26 @@ impl Region {
                 drop(held);
             }
             self.life.revoked();
-            return;
+            break;
         }
+        true
     }
 
-    /// The local key of the MR; 0 where there is none.
-    fn lkey(&self) -> u32 {
-        self.mr.lock().map_or(0, |name| name.lkey)
+    /// The adapter that has an MR on it, if it is for one.
+    fn user(&self) -> Option<Arc<Adapter>> {
+        self.mr.lock().as_ref().map(|made| made.adapter.clone())
+    }
+
+    /// The adapter does not find it any more.
+    fn forget(self: &Arc<Self>) {
+        let made = self
+            .mr
+            .lock()
+            .as_ref()
+            .map(|made| (made.adapter.clone(), made.lkey));
+        if let Some((adapter, lkey)) = made {
+            adapter.forget(self, lkey);
+        }
     }
 
     /// Everything is undone: the client is told by `release`, once.
@@ -287,5 +357,15 @@ impl Region {
         self.client.retire(self.ticket);
         let acquired = self.acquired.lock().take();
         drop(acquired);
+    }
+}
+
+impl OnDetach for Region {
+    /// The driver has let go of a region that was left to it.
+    fn detached(&self) {
+        if let Some(held) = self.life.close_left() {
+            self.undo(self.life.closed(held));
+            self.finish();
+        }
     }
 }

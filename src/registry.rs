@@ -7,6 +7,7 @@ use crate::{
     attach::Refusal,
     callbacks::Acquired,
     client::Client,
+    dma_buf::Offer,
     pr_warn_limited, //
     range::Range,
     rdma::{
@@ -152,6 +153,14 @@ impl Registry {
         drop(gone);
     }
 
+    /// Calls `f` for each device that is served, until it fails. May sleep.
+    pub(crate) fn each_adapter<E>(
+        &self,
+        f: impl FnMut(&Arc<Adapter>) -> core::result::Result<(), E>,
+    ) -> core::result::Result<(), E> {
+        self.adapters.lock().iter().try_for_each(f)
+    }
+
     /// The adapter of a device. May sleep. `ENODEV` where it is not one that we serve.
     pub(crate) fn adapter(&self, dev: &Device) -> Result<Arc<Adapter>> {
         let adapters = self.adapters.lock();
@@ -215,6 +224,26 @@ pub(crate) fn register_memory(adapter: &Arc<Adapter>, req: &Request<'_>) -> Resu
                 adapter.device().name(),
                 why
             ),
+        }
+    }
+    Ok(None)
+}
+
+/// Makes a dma-buf of memory of the calling process, with the client whose it is; `None` where it
+/// is nobody's. As [`register_memory`], but which devices it can serve shows when they import it.
+/// May sleep.
+pub(crate) fn offer_memory(range: Range) -> Result<Option<Offer>> {
+    let Some(clients) = CLIENTS.load() else {
+        return Ok(None);
+    };
+    for client in clients.iter() {
+        let acquired = client
+            .enter()
+            .and_then(|using| Acquired::ask(using, range, None));
+        match acquired.map(|acquired| Region::offer(acquired, range)) {
+            Some(Ok(offer)) => return Ok(Some(offer)),
+            Some(Err(Refusal::Error(e))) => return Err(e),
+            Some(Err(Refusal::Skip(_))) | None => {}
         }
     }
     Ok(None)

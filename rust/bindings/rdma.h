@@ -5,4 +5,5 @@
 #include <rdma/ib_cache.h>
 #include <rdma/uverbs_ioctl.h>
 
+#include "../helpers/dma_buf.h"
 #include "../helpers/rdma.h"

@@ -3,10 +3,14 @@
 //! Devices, protection domains and memory regions.
 
 use crate::bindings::rdma;
-use core::ptr::NonNull;
+use core::ptr::{
+    self,
+    NonNull, //
+};
 use kernel::{
     bindings,
     device,
+    error::to_result,
     prelude::*,
     sync::aref::{
         ARef,
@@ -95,7 +99,23 @@ impl Device {
         Some(unsafe { device::Device::from_raw(dev) })
     }
 
-    /// Can MRs be registered by work request?
+    /// The name of the module that drives the device.
+    pub fn driver(&self) -> &str {
+        // SAFETY: Set before registration; a device whose driver is built in has none.
+        let Some(owner) = (unsafe { (*self.as_raw()).ops.owner.as_ref() }) else {
+            return "built-in";
+        };
+        let name = CStr::from_bytes_until_nul(&owner.name);
+        name.ok().and_then(|n| n.to_str().ok()).unwrap_or("?")
+    }
+
+    /// Can MRs be made on dma-bufs?
+    pub fn has_dma_buf(&self) -> bool {
+        // SAFETY: Set before registration.
+        unsafe { (*self.as_raw()).ops.reg_user_mr_dmabuf }.is_some()
+    }
+
+    /// Can MRs be registered by work request of the kernel's?
     pub fn has_fast_reg(&self) -> bool {
         let flag = rdma::ib_device_cap_flags_IB_DEVICE_MEM_MGT_EXTENSIONS as u64;
         // SAFETY: Set before registration.
@@ -105,7 +125,9 @@ impl Device {
                 &(*self.as_raw()).ops,
             )
         };
-        flags & flag != 0 && ops.alloc_mr.is_some() && ops.map_mr_sg.is_some()
+        // SAFETY: As above.
+        let kernel_verbs = unsafe { (*self.as_raw()).kverbs_provider() } != 0;
+        kernel_verbs && flags & flag != 0 && ops.alloc_mr.is_some() && ops.map_mr_sg.is_some()
     }
 
     /// How many pages an MR registered by work request can have: what the device says, except
@@ -227,6 +249,19 @@ impl UserMr {
         // SAFETY: The MR is valid until its new owner deregisters it.
         unsafe { Mr::from_raw(self.0.as_ptr()) }
     }
+
+    /// Deregisters the MR, which was made on `pd`, instead of giving it away. May sleep.
+    pub fn discard(self, pd: &Pd) -> Result {
+        // SAFETY: Nobody else knows the MR.
+        let raw = unsafe { &mut *self.0.as_ptr() };
+        raw.device = pd.device().as_raw();
+        raw.pd = pd.as_raw();
+        // SAFETY: The device is registered; its operations may be called while a PD of it is
+        // in use.
+        let op = unsafe { (*raw.device).ops.dereg_mr }.ok_or_else(crate::errno::eopnotsupp)?;
+        // SAFETY: The MR is ours to give up; kernel callers pass no udata.
+        to_result(unsafe { op(raw, ptr::null_mut()) })
+    }
 }
 
 /// Access flags of an MR (`IB_ACCESS_*`; IBTA, Register Memory Region).
@@ -257,6 +292,15 @@ impl Access {
     /// Is it an MR whose pages come and go with the process's page table?
     pub fn is_on_demand(self) -> bool {
         self.0 & rdma::ib_access_flags_IB_ACCESS_ON_DEMAND != 0
+    }
+
+    /// The flags for an MR on a dma-buf; `None` where it cannot carry them. What may be asked for
+    /// is what `ibv_reg_dmabuf_mr` lets through, whatever the driver would take.
+    pub fn for_dma_buf(self) -> Option<Self> {
+        let wanted = self.0
+            & !(rdma::ib_access_flags_IB_ACCESS_HUGETLB | rdma::ib_access_flags_IB_ZERO_BASED);
+        let carried = Self::FAST_REG | rdma::ib_access_flags_IB_ACCESS_RELAXED_ORDERING;
+        (wanted & !carried == 0).then_some(Self(wanted))
     }
 
     /// The flags for a registration by work request; `None` where it cannot carry them: memory

@@ -19,12 +19,17 @@
 //! which every task passes a voluntary context switch, closes both windows. The second one
 //! matters only for our code and the client data, so it is closed once, at the end.
 
-use super::device::{
-    Access,
-    Device,
-    Mr,
-    Pd,
-    UserMr, //
+use super::{
+    device::{
+        Device,
+        Mr,
+        UserMr, //
+    },
+    request::{
+        Change,
+        Request,
+        UcontextId, //
+    },
 };
 use crate::bindings::rdma;
 use core::{
@@ -69,14 +74,14 @@ pub trait Hooks: Send + Sync + Sized + 'static {
     /// that registers; may sleep.
     fn reg_user_mr(self: &Arc<Self>, req: &Request<'_>) -> Result<Option<UserMr>>;
 
-    /// Replaces `mr`, or returns `None`: call the driver. The new MR, where there is one, takes
-    /// the place of the old one, which is then deregistered. May sleep.
-    fn rereg_user_mr(
+    /// Changes `mr`; `req` has what is asked for. A new MR takes the place of the old one, which
+    /// is then deregistered. May sleep.
+    fn rereg_user_mr<'a>(
         self: &Arc<Self>,
         mr: &Mr,
         change: Change,
-        req: &Request<'_>,
-    ) -> Result<Option<UserMr>>;
+        req: &Request<'a>,
+    ) -> Result<Rereg<'a>>;
 
     /// Deregisters: must call `original`, at most once with success. Any process; may sleep.
     fn dereg_mr(&self, mr: &Mr, original: Original<'_>) -> Result;
@@ -85,48 +90,14 @@ pub trait Hooks: Send + Sync + Sized + 'static {
     fn ucontext_gone(&self, ucontext: UcontextId);
 }
 
-/// A user context, as a number that no other has while it exists.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct UcontextId(usize);
-
-/// Arguments of a registration (IBTA, Register Memory Region).
-#[derive(Clone)]
-pub struct Request<'a> {
-    /// The protection domain.
-    pub pd: &'a Pd,
-    /// Start address in the calling process.
-    pub start: u64,
-    /// Length in bytes.
-    pub length: u64,
-    /// The address by which the device is to know `start`.
-    pub iova: u64,
-    /// Access flags.
-    pub access: Access,
-    /// Is there a DMA handle (TPH hints) with it?
-    pub has_dmah: bool,
-}
-
-impl Request<'_> {
-    /// The user context that registers; a kernel caller has none.
-    pub fn ucontext(&self) -> Option<UcontextId> {
-        self.pd.ucontext().map(|p| UcontextId(p.addr()))
-    }
-}
-
-/// What a re-registration changes.
-#[derive(Clone, Copy)]
-pub struct Change(i32);
-
-impl Change {
-    /// The address range.
-    pub fn range(self) -> bool {
-        self.0 & rdma::ib_mr_rereg_flags_IB_MR_REREG_TRANS as i32 != 0
-    }
-
-    /// The access flags.
-    pub fn access(self) -> bool {
-        self.0 & rdma::ib_mr_rereg_flags_IB_MR_REREG_ACCESS as i32 != 0
-    }
+/// How an MR is re-registered.
+pub enum Rereg<'a> {
+    /// This one takes its place.
+    Replace(UserMr),
+    /// The driver changes it.
+    Original,
+    /// The driver registers this anew, and that takes its place: the old one is none of its own.
+    Register(Request<'a>),
 }
 
 /// The driver's own deregistration of one MR.
@@ -247,15 +218,8 @@ impl<H: Hooks> Interposer<H> {
         // SAFETY: The caller gives a valid PD, and calls through the operations of its device.
         let this = unsafe { Self::attached((*pd).device) };
         this.registering.within(|| {
-            let req = Request {
-                // SAFETY: The PD is valid for this call.
-                pd: unsafe { Pd::from_raw(pd) },
-                start,
-                length,
-                iova,
-                access: Access(access as u32),
-                has_dmah: !dmah.is_null(),
-            };
+            // SAFETY: The arguments are valid for this call.
+            let req = unsafe { Request::new(pd, (start, length, iova), access, dmah, udata) };
             match this.hooks.reg_user_mr(&req) {
                 Ok(Some(mr)) => mr.0.as_ptr(),
                 // SAFETY: The arguments are the caller's, untouched.
@@ -283,27 +247,33 @@ impl<H: Hooks> Interposer<H> {
         // SAFETY: The caller gives a valid MR, and calls through the operations of its device.
         let this = unsafe { Self::attached((*mr).device) };
         this.registering.within(|| {
-            let req = Request {
-                // SAFETY: The PD is valid for this call.
-                pd: unsafe { Pd::from_raw(pd) },
-                start,
-                length,
-                iova,
-                access: Access(access as u32),
-                has_dmah: false,
-            };
+            // SAFETY: The arguments are valid for this call; there is no DMA handle with them.
+            let req =
+                unsafe { Request::new(pd, (start, length, iova), access, ptr::null_mut(), udata) };
             // SAFETY: The MR is valid for this call.
             let old = unsafe { Mr::from_raw(mr) };
             match (
                 this.hooks.rereg_user_mr(old, Change(flags), &req),
                 this.rereg_user_mr,
             ) {
-                (Ok(Some(new)), _) => new.0.as_ptr(),
+                (Ok(Rereg::Replace(new)), _) => new.0.as_ptr(),
                 // SAFETY: The arguments are the caller's, untouched.
-                (Ok(None), Some(original)) => unsafe {
+                (Ok(Rereg::Original), Some(original)) => unsafe {
                     original(mr, flags, start, length, iova, access, pd, udata)
                 },
-                (Ok(None), None) => crate::errno::eopnotsupp().to_ptr(),
+                (Ok(Rereg::Original), None) => crate::errno::eopnotsupp().to_ptr(),
+                // SAFETY: The arguments are of one user's request; there is no DMA handle.
+                (Ok(Rereg::Register(req)), _) => unsafe {
+                    (this.reg_user_mr)(
+                        req.pd.as_raw(),
+                        req.start,
+                        req.length,
+                        req.iova,
+                        req.access.0 as i32,
+                        ptr::null_mut(),
+                        udata,
+                    )
+                },
                 (Err(e), _) => e.to_ptr(),
             }
         })
@@ -448,19 +418,6 @@ unsafe impl<H: Hooks> Send for Registration<H> {}
 // SAFETY: There is nothing to do with a shared reference.
 unsafe impl<H: Hooks> Sync for Registration<H> {}
 
-impl UcontextId {
-    /// Names a context and its device.
-    ///
-    /// # Safety
-    ///
-    /// `ucontext` must be a valid user context, also while the device is used.
-    pub unsafe fn from_raw<'a>(ucontext: *mut rdma::ib_ucontext) -> (Self, &'a Device) {
-        // SAFETY: The caller's promise; a context's device outlives it.
-        let dev = unsafe { Device::from_raw((*ucontext).device) };
-        (Self(ucontext.addr()), dev)
-    }
-}
-
 impl<H: Hooks> Registration<H> {
     /// Attaches to every device there is and will be. May sleep.
     ///
@@ -471,12 +428,14 @@ impl<H: Hooks> Registration<H> {
                 if CLIENT.cmpxchg(ptr::null_mut(), slot, Full).is_err() {
                     return Err(EBUSY);
                 }
-                let client = rdma::ib_client {
+                let mut client = rdma::ib_client {
                     name: name.as_char_ptr(),
                     add: Some(Interposer::<H>::add),
                     remove: Some(Interposer::<H>::remove),
                     ..pin_init::zeroed()
                 };
+                // Memory can also be registered on devices that have no verbs for the kernel.
+                client.set_no_kverbs_req(1);
                 // SAFETY: `slot` is ours to write.
                 unsafe { slot.write(client) };
                 // SAFETY: The client is pinned; it is unregistered before it goes.

@@ -9,6 +9,7 @@ mod device;
 mod fast_mr;
 mod interpose;
 mod qp;
+mod request;
 
 pub use self::{
     device::{
@@ -24,12 +25,15 @@ pub use self::{
         FastRegKey, //
     },
     interpose::{
-        Change,
         Hooks,
         Original,
         Registration,
+        Rereg, //
+    },
+    qp::LoopbackQp,
+    request::{
+        Change,
         Request,
         UcontextId, //
     },
-    qp::LoopbackQp, //
 };

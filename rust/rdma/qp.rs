@@ -117,7 +117,7 @@ impl LoopbackQp {
             busy <- new_mutex!((), "LoopbackQp::busy"),
             dev: dev.get(),
         });
-        let this = KBox::pin_init(this, GFP_KERNEL).inspect_err(|_| {
+        let this = KBox::pin_init(this, GFP_KERNEL_ACCOUNT).inspect_err(|_| {
             // SAFETY: The object was not made, so both are still ours alone.
             unsafe { rdma::ib_destroy_qp(qp) };
             // SAFETY: As above; its only user is gone.

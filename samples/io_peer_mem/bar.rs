@@ -12,6 +12,7 @@ use crate::{
         Pages,
         Provider, //
     },
+    pci::Window,
     peer_client::Ticket,
     vma, //
 };
@@ -89,12 +90,33 @@ impl Bar {
         )
     }
 
+    /// The BAR, without what is ours in it.
+    pub(crate) fn window(&self) -> Window {
+        Window {
+            dev: self.dev.clone(),
+            index: self.index,
+            phys: self.memory.phys(),
+        }
+    }
+
     /// Allocates `n` pages; `ENOMEM` where there is no room, `ENODEV` where the BAR is dead.
     ///
     /// Context: may sleep.
     pub(crate) fn allocate(this: &Arc<Self>, n: usize) -> Result<Range> {
+        Self::keep(this, || this.memory.alloc(n))
+    }
+
+    /// The same, at an address that is a multiple of `align`; `EINVAL` where there is none.
+    ///
+    /// Context: may sleep.
+    pub(crate) fn allocate_aligned(this: &Arc<Self>, n: usize, align: u64) -> Result<Range> {
+        Self::keep(this, || this.memory.alloc_aligned(n, align))
+    }
+
+    /// Keeps the pages that `alloc` takes, until the range is dropped or the device goes.
+    fn keep(this: &Arc<Self>, alloc: impl FnOnce() -> Result<Pages>) -> Result<Range> {
         let node = RBTreeNodeReservation::new(GFP_KERNEL)?;
-        let pages = this.memory.alloc(n)?;
+        let pages = alloc()?;
         let mut state = this.state.lock();
         let key = state.key()?;
         state.ranges.insert(node.into_node(key, pages));
@@ -149,7 +171,7 @@ impl Bar {
     }
 }
 
-/// Pages of a BAR that were allocated by one `mmap(2)`. When it is dropped, those that no memory
+/// Pages of a BAR that were allocated at once. When it is dropped, those that no memory
 /// region holds are free.
 pub(crate) struct Range {
     /// The BAR it is in.
@@ -170,6 +192,23 @@ impl Range {
     pub(crate) fn offset(&self) -> Result<u64> {
         let state = self.bar.state.lock();
         Ok(state.ranges.get(&self.key).ok_or(ENODEV)?.offset())
+    }
+
+    /// Gives the pages back now; `EBUSY` where somebody has one, `ENODEV` where the BAR is dead or
+    /// they have been given back before. Mappings that are left find nothing.
+    ///
+    /// Context: may sleep.
+    pub(crate) fn free(&self) -> Result {
+        let mut state = self.bar.state.lock();
+        // Page tables get pages with the lock held, and all else gets them from page tables: what
+        // is not in use stays so.
+        if state.ranges.get(&self.key).ok_or(ENODEV)?.in_use() {
+            return Err(EBUSY);
+        }
+        let pages = state.ranges.remove_node(&self.key);
+        drop(state);
+        drop(pages);
+        Ok(())
     }
 }
 

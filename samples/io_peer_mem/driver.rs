@@ -11,13 +11,14 @@ use crate::{
         self,
         AddressSpace, //
     },
-    options,
+    options::Options,
     p2pdma::{
         self,
         Provider, //
     },
     pci as ext_pci, //
 };
+use core::ops::Range;
 use kernel::{
     device::{
         Bound,
@@ -96,16 +97,17 @@ impl pci::Driver for BarDriver {
 fn probe(dev: &pci::Device<Core<'_>>) -> Result<Function> {
     ext_pci::enable_mem(dev)?;
 
-    let forced = options::get().bars;
+    let options = Options::get()?;
     let mut bars = KVec::new();
     for index in 0..ext_pci::BARS {
         let bar = ext_pci::Bar::new(dev, index)?;
-        let wanted = match forced {
+        let wanted = match options.bars {
             Some(mask) => mask & (1 << index) != 0,
             None => bar.is_mem() && bar.is_prefetchable() && bar.len >= MIN_SIZE,
         };
         if wanted {
-            bars.push(offer(dev, &bar)?, GFP_KERNEL)?;
+            let (offset, size) = options.parts[index as usize].unwrap_or((0, bar.len));
+            bars.push(offer(dev, &bar, offset..offset + size)?, GFP_KERNEL)?;
         }
     }
     if bars.is_empty() {
@@ -119,14 +121,16 @@ fn probe(dev: &pci::Device<Core<'_>>) -> Result<Function> {
     Ok(Function { _bars: bars })
 }
 
-/// Makes `bar` memory and gives it a device node.
-fn offer(dev: &pci::Device<Bound>, bar: &ext_pci::Bar) -> Result<Offered> {
+/// Makes `part` of `bar` memory and gives it a device node.
+fn offer(dev: &pci::Device<Bound>, bar: &ext_pci::Bar, part: Range<u64>) -> Result<Offered> {
     let index = bar.index;
     let why = if bar.is_io() {
         "it is I/O space"
     } else if !bar.is_mem() || bar.len == 0 {
         "the function has no such BAR, or it got no address"
-    } else if (bar.start | bar.len) % p2pdma::granularity() != 0 {
+    } else if part.end > bar.len {
+        "it ends before the range that was asked for"
+    } else if ((bar.start + part.start) | (part.end - part.start)) % p2pdma::granularity() != 0 {
         "it is too small or not aligned: struct pages come for 2 MiB at a time"
     } else {
         ""
@@ -137,7 +141,8 @@ fn offer(dev: &pci::Device<Bound>, bar: &ext_pci::Bar) -> Result<Offered> {
     }
     ext_pci::request_bar(dev, index, c"io_peer_mem")
         .inspect_err(|e| dev_err!(dev, "BAR {} is claimed by another driver: {:?}\n", index, e))?;
-    let memory = Provider::new(dev, bar)
+    let size = part.end - part.start;
+    let memory = Provider::new(dev, bar, part)
         .inspect_err(|e| dev_err!(dev, "BAR {} cannot be made P2PDMA memory: {:?}\n", index, e))?;
 
     let space = AddressSpace::new()?;
@@ -153,7 +158,7 @@ fn offer(dev: &pci::Device<Bound>, bar: &ext_pci::Bar) -> Result<Offered> {
         GFP_KERNEL,
     )
     .inspect_err(|e| dev_err!(dev, "BAR {}: no character device: {:?}\n", index, e))?;
-    dev_info!(dev, "BAR {}: {} MiB to map\n", index, bar.len >> 20);
+    dev_info!(dev, "BAR {}: {} MiB to map\n", index, size >> 20);
     Ok(Offered {
         _node: node,
         _revoke: revoke,

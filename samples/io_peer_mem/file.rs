@@ -9,6 +9,8 @@ use crate::{
     },
     chardev,
     dev_err_limited,
+    dm,
+    nearest,
     vma, //
 };
 use kernel::{
@@ -62,20 +64,33 @@ impl chardev::Device for Bar {
             )
         })?;
         let range = Arc::new(range, GFP_KERNEL)?;
-        // Not PFNMAP: the pages can be pinned, for memory regions and O_DIRECT.
-        vma.set_mixedmap();
-        vma.set_dontexpand();
-        vma.set_dontdump();
-        vma::set_noncached(vma);
+        set_up(vma);
         Ok(range)
     }
 
-    fn ioctl(this: ArcBorrow<'_, Self>, cmd: u32, arg: usize) -> Result<isize> {
+    fn ioctl(
+        this: ArcBorrow<'_, Self>,
+        file: chardev::Opened<'_>,
+        cmd: u32,
+        arg: usize,
+    ) -> Result<isize> {
         match cmd {
+            dm::IOC_ALLOC => dm::alloc(this, &file, arg),
+            dm::IOC_CAPACITY => dm::capacity(this, arg),
             IOC_RANGE => range(this, arg),
+            nearest::IOC_NEAREST => nearest::nearest(this, arg),
             _ => Err(ENOTTY),
         }
     }
+}
+
+/// Makes `vma` one of device memory.
+pub(crate) fn set_up(vma: &VmaNew) {
+    // Not PFNMAP: the pages can be pinned, for memory regions and O_DIRECT.
+    vma.set_mixedmap();
+    vma.set_dontexpand();
+    vma.set_dontdump();
+    vma::set_noncached(vma);
 }
 
 /// `IO_PEER_MEM_IOC_RANGE`: `EINVAL` where the reserved field is not 0, `EFAULT` where the address

@@ -17,16 +17,24 @@ pub mod bindings_peer;
 pub mod chardev;
 #[path = "../../rust/dma_table.rs"]
 pub mod dma_table;
+#[path = "../../rust/errno.rs"]
+pub mod errno;
 #[path = "../../rust/log.rs"]
 pub mod log;
+#[path = "../../rust/mmio_table.rs"]
+pub mod mmio_table;
 #[path = "../../rust/p2pdma.rs"]
 pub mod p2pdma;
 #[path = "../../rust/params.rs"]
 pub mod params;
 #[path = "../../rust/pci.rs"]
 pub mod pci;
+#[path = "../../rust/pci_watch.rs"]
+pub mod pci_watch;
 #[path = "../../rust/peer_client.rs"]
 pub mod peer_client;
+#[path = "../../rust/pfnmap.rs"]
+pub mod pfnmap;
 #[path = "../../rust/pinned.rs"]
 pub mod pinned;
 #[path = "../../rust/vma.rs"]
@@ -34,8 +42,13 @@ pub mod vma;
 
 mod bar;
 mod client;
+mod dm;
+mod dm_abi;
 mod driver;
 mod file;
+mod foreign;
+mod functions;
+mod nearest;
 mod options;
 
 module! {
@@ -56,13 +69,16 @@ struct IoPeerMem {
     driver: pci::Registration<driver::BarDriver>,
     /// The peer memory client.
     _client: peer_client::Registration<client::BarClient>,
+    /// What tells us that another driver's function goes.
+    #[pin]
+    watch: pci_watch::Registration<functions::Functions>,
 }
 
 impl kernel::InPlaceModule for IoPeerMem {
     fn init(module: &'static ThisModule) -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
-            _: { options::read()? },
-            _client: peer_client::Registration::new()
+            watch <- pci_watch::Registration::new(functions::Functions::new()?),
+            _client: peer_client::Registration::new(watch.watcher().clone())
                 .inspect_err(|e| pr_err!("not registered as a peer memory client: {:?}\n", e))?,
             driver <- pci::Registration::new(<Self as kernel::ModuleMetadata>::NAME, module),
             _: { options::for_each_id(|vendor, device| driver.add_id(vendor, device))? },

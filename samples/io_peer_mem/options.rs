@@ -8,48 +8,43 @@ use crate::{
 };
 use kernel::{
     macros::kunit_tests,
-    prelude::*,
-    sync::SetOnce, //
+    prelude::*, //
 };
 
-/// What the user asked for when the module was loaded.
-#[derive(Clone, Copy, Default)]
+/// What the user asks for of the functions that get bound.
 pub(crate) struct Options {
     /// The BARs to use, one bit each; `None` to choose.
     pub(crate) bars: Option<u32>,
+    /// Which part of each BAR to use: offset and size; `None` for all of it.
+    pub(crate) parts: Parts,
 }
 
-/// Set once, by [`read`].
-static OPTIONS: SetOnce<Options> = SetOnce::new();
+/// A part of each BAR: offset and size.
+pub(crate) type Parts = [Option<(u64, u64)>; BARS as usize];
 
-/// The options; the defaults before [`read`].
-pub(crate) fn get() -> Options {
-    OPTIONS.copy().unwrap_or_default()
-}
-
-/// Reads the parameters; `EINVAL`, and a line in the log, where one is wrong.
-pub(crate) fn read() -> Result {
-    if let Some(text) = params::string(c"ids") {
-        if !items(text.to_bytes()).all(|id| parse_id(id).is_some()) {
-            pr_err!(
-                "ids={}: not a list of vendor:device, in hexadecimal\n",
-                show(text)
-            );
-            return Err(EINVAL);
+impl Options {
+    /// The options of this moment: users may write to the parameters.
+    ///
+    /// Context: may sleep.
+    pub(crate) fn get() -> Result<Self> {
+        let mut bars = parsed(c"bars", parse_bars)?;
+        let ranges = parsed(c"ranges", parse_ranges)?;
+        if let Some(parts) = &ranges {
+            let named = (0..BARS).filter(|&i| parts[i as usize].is_some());
+            bars = Some(named.fold(bars.unwrap_or(0), |mask, i| mask | 1 << i));
         }
+        Ok(Self {
+            bars,
+            parts: ranges.unwrap_or_default(),
+        })
     }
-    let bars = match params::string(c"bars") {
-        Some(text) => Some(parse_bars(text.to_bytes()).ok_or_else(|| {
-            pr_err!(
-                "bars={}: not a list of BAR numbers from 0 to 5\n",
-                show(text)
-            );
-            EINVAL
-        })?),
-        None => None,
-    };
-    OPTIONS.populate(Options { bars });
-    Ok(())
+}
+
+/// Whether mappings without struct pages may be registered, at this moment.
+///
+/// Context: may sleep.
+pub(crate) fn mmio() -> bool {
+    matches!(parsed(c"mmio", parse_bool), Ok(Some(true)))
 }
 
 /// Calls `f` for each vendor and device of the parameter `ids`, until it fails; then there is a
@@ -66,16 +61,53 @@ pub(crate) fn for_each_id(mut f: impl FnMut(u16, u16) -> Result) -> Result {
     Ok(())
 }
 
-/// A parameter as text.
-fn show(text: &'static CStr) -> &'static str {
+/// The value of the parameter `name`; `None` where it has none. It was checked when it was set.
+fn parsed<T>(name: &CStr, parse: fn(&[u8]) -> Option<T>) -> Result<Option<T>> {
+    params::with_string(name, |text| {
+        text.map(|text| parse(text.to_bytes()).ok_or(EINVAL))
+            .transpose()
+    })
+}
+
+/// `EINVAL`, and a line in the log, where `text` is no value of the parameter `name`. An empty one
+/// is the default.
+fn check(name: &CStr, text: &CStr) -> Result {
+    let bytes = text.to_bytes();
+    let (right, rule) = match name.to_bytes() {
+        _ if bytes.is_empty() => return Ok(()),
+        b"ids" => (
+            items(bytes).all(|id| parse_id(id).is_some()),
+            "a list of vendor:device, in hexadecimal",
+        ),
+        b"bars" => (
+            parse_bars(bytes).is_some(),
+            "a list of BAR numbers from 0 to 5",
+        ),
+        b"ranges" => (
+            parse_ranges(bytes).is_some(),
+            "a list of BAR:offset:size, one for a BAR",
+        ),
+        b"mmio" => (parse_bool(bytes).is_some(), "0 or 1"),
+        _ => return Err(EINVAL),
+    };
+    if !right {
+        pr_err!("{}={}: not {}\n", show(name), show(text), rule);
+        return Err(EINVAL);
+    }
+    Ok(())
+}
+
+// When the module is loaded, before anything else of it runs, and on a write in sysfs.
+crate::check_params!(check);
+
+/// A name or a value as text.
+fn show(text: &CStr) -> &str {
     text.to_str().unwrap_or("(not text)")
 }
 
-/// The items of a list. A newline at the end, as `echo` writes, belongs to none.
+/// The items of a list.
 fn items(list: &[u8]) -> impl Iterator<Item = &[u8]> {
-    list.strip_suffix(b"\n")
-        .unwrap_or(list)
-        .split(|&c| c == b',')
+    list.split(|&c| c == b',')
 }
 
 /// One or more BAR numbers, as a mask.
@@ -84,6 +116,47 @@ fn parse_bars(list: &[u8]) -> Option<u32> {
         [c @ b'0'..=b'9'] if u32::from(c - b'0') < BARS => Some(mask | 1 << (c - b'0')),
         _ => None,
     })
+}
+
+/// One or more ranges, at most one of each BAR.
+fn parse_ranges(list: &[u8]) -> Option<Parts> {
+    let mut parts = Parts::default();
+    for item in items(list) {
+        let mut fields = item.split(|&c| c == b':');
+        let [bar @ b'0'..=b'9'] = *fields.next()? else {
+            return None;
+        };
+        let part = parts.get_mut(usize::from(bar - b'0'))?;
+        let (offset, size) = (parse_bytes(fields.next()?)?, parse_bytes(fields.next()?)?);
+        let fits = size > 0 && offset.checked_add(size).is_some();
+        if !fits || fields.next().is_some() || part.replace((offset, size)).is_some() {
+            return None;
+        }
+    }
+    Some(parts)
+}
+
+/// A number of bytes: decimal, or hexadecimal after `0x`.
+fn parse_bytes(text: &[u8]) -> Option<u64> {
+    let text = core::str::from_utf8(text).ok()?;
+    let (digits, radix) = match text.strip_prefix("0x") {
+        Some(digits) => (digits, 16),
+        None => (text, 10),
+    };
+    // A sign would be fine for the library.
+    if !digits.bytes().all(|c| c.is_ascii_alphanumeric()) {
+        return None;
+    }
+    u64::from_str_radix(digits, radix).ok()
+}
+
+/// As the kernel writes and reads them.
+fn parse_bool(text: &[u8]) -> Option<bool> {
+    match text {
+        b"0" | b"n" | b"N" => Some(false),
+        b"1" | b"y" | b"Y" => Some(true),
+        _ => None,
+    }
 }
 
 /// `vendor:device`.
@@ -136,9 +209,61 @@ mod tests {
     fn bars() {
         assert_eq!(parse_bars(b"0"), Some(1));
         assert_eq!(parse_bars(b"2,5,2"), Some(1 << 2 | 1 << 5));
-        assert_eq!(parse_bars(b"4\n"), Some(1 << 4));
+        assert_eq!(parse_bars(b"4"), Some(1 << 4));
         for wrong in [&b""[..], b"6", b"01", b"1,", b",1", b"1 2", b"-1", b"x"] {
             assert_eq!(parse_bars(wrong), None);
         }
+    }
+
+    /// The whole of `ranges`.
+    #[test]
+    fn ranges() {
+        let two = parse_ranges(b"2:0x200000:4194304,0:0:0x200000");
+        let mut want = Parts::default();
+        want[2] = Some((0x20_0000, 0x40_0000));
+        want[0] = Some((0, 0x20_0000));
+        assert_eq!(two, Some(want));
+        for wrong in [
+            &b""[..],
+            b"2",
+            b"2:0",
+            b"2:0:",
+            b"2:0:0",
+            b"2:0:1:1",
+            b"6:0:1",
+            b"22:0:1",
+            b"2:0:+1",
+            b"2:-1:1",
+            b"2:0:0x",
+            b"2:0:1,2:1:1",
+            b"2:0xffffffffffffffff:1",
+            b"2:0:1,",
+        ] {
+            assert!(parse_ranges(wrong).is_none());
+        }
+    }
+
+    /// The whole of `mmio`.
+    #[test]
+    fn mmio() {
+        assert_eq!(parse_bool(b"1"), Some(true));
+        assert_eq!(parse_bool(b"N"), Some(false));
+        for wrong in [&b""[..], b"2", b"yes", b" 1"] {
+            assert_eq!(parse_bool(wrong), None);
+        }
+    }
+
+    /// What may be written to a parameter: nothing at all for the default.
+    #[test]
+    fn values() {
+        assert!(check(c"bars", c"2").is_ok());
+        assert!(check(c"ranges", c"2:0:0x200000").is_ok());
+        assert!(check(c"mmio", c"1").is_ok());
+        assert!(check(c"ids", c"1af4:1110,10ee:9038").is_ok());
+        for name in [c"ids", c"bars", c"ranges", c"mmio"] {
+            assert!(check(name, c"").is_ok());
+            assert_eq!(check(name, c"nonsense"), Err(EINVAL));
+        }
+        assert_eq!(check(c"other", c"1"), Err(EINVAL));
     }
 }

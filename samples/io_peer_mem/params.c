@@ -1,17 +1,45 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The module parameters that are strings. */
+/* The module parameters, all of them text: options.rs says what is right. */
 #include <linux/module.h>
+#include <linux/slab.h>
 #include <linux/string.h>
 
-#include "../../rust/helpers/mm.h"
+#include "../../rust/helpers/params.h"
 
-static char *ids;
-module_param(ids, charp, 0444);
-MODULE_PARM_DESC(ids, "PCI functions to bind to: vendor:device[,vendor:device...], in hexadecimal");
+/* With the lock of the parameters held. What is wrong changes nothing. */
+static int set_checked(const char *val, const struct kernel_param *kp)
+{
+	char *text = kstrdup(val, GFP_KERNEL), *value;
+	int err;
 
-static char *bars;
-module_param(bars, charp, 0444);
-MODULE_PARM_DESC(bars, "BARs to use: n[,n...] (default: each prefetchable memory BAR of at least 2 MiB)");
+	if (!text)
+		return -ENOMEM;
+	/* echo ends its line. */
+	value = strim(text);
+	err = ext_module_param_check(kp->name, value);
+	if (!err)
+		err = param_set_charp(value, kp);
+	kfree(text);
+	return err;
+}
+
+static const struct kernel_param_ops checked = {
+	.set = set_checked,
+	.get = param_get_charp,
+	.free = param_free_charp,
+};
+
+#define CHECKED_PARAM(name, mode, description)			\
+	static char *name = "";					\
+	module_param_cb(name, &checked, &name, mode);		\
+	__MODULE_PARM_TYPE(name, "charp");			\
+	MODULE_PARM_DESC(name, description)
+
+/* Later ids are new_id's. */
+CHECKED_PARAM(ids, 0444, "PCI functions to bind to: vendor:device[,vendor:device...], in hexadecimal");
+CHECKED_PARAM(bars, 0644, "BARs to use: n[,n...] (default: each prefetchable memory BAR of at least 2 MiB)");
+CHECKED_PARAM(ranges, 0644, "Parts of BARs to use: BAR:offset:size[,BAR:offset:size...], in bytes (default: all of each)");
+CHECKED_PARAM(mmio, 0644, "1: BARs that a process has mapped from resourceN in sysfs can be registered as well (default: 0)");
 
 const char *ext_module_param_str(const char *name)
 {
@@ -19,5 +47,19 @@ const char *ext_module_param_str(const char *name)
 		return ids;
 	if (!strcmp(name, "bars"))
 		return bars;
+	if (!strcmp(name, "ranges"))
+		return ranges;
+	if (!strcmp(name, "mmio"))
+		return mmio;
 	return NULL;
+}
+
+void ext_module_params_lock(void)
+{
+	kernel_param_lock(THIS_MODULE);
+}
+
+void ext_module_params_unlock(void)
+{
+	kernel_param_unlock(THIS_MODULE);
 }

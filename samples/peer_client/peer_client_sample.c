@@ -32,6 +32,14 @@
 
 #define SAMPLE_PAGES	(SZ_1M >> PAGE_SHIFT)
 
+/*
+ * Some adapters cannot be made to stop before the user deregisters: their drivers
+ * pin what they import. They serve a client that promises not to need it.
+ */
+static bool persistent;
+module_param(persistent, bool, 0444);
+MODULE_PARM_DESC(persistent, "never take memory away: unloading waits for the users (default: N)");
+
 static struct page *sample_pages[SAMPLE_PAGES];
 
 /*
@@ -334,7 +342,7 @@ static int __init sample_init(void)
 	 * made to stop. The log says why, where this fails.
 	 */
 	sample_handle = ib_register_peer_memory_client(&sample_client,
-						       &sample_invalidate);
+						       persistent ? NULL : &sample_invalidate);
 	if (!sample_handle) {
 		ret = -EINVAL;
 		goto err_pages;
@@ -346,8 +354,9 @@ static int __init sample_init(void)
 		goto err_client;
 
 	sample_debugfs = debugfs_create_dir(KBUILD_MODNAME, NULL);
-	debugfs_create_file("take_away", 0200, sample_debugfs, NULL,
-			    &sample_take_away_fops);
+	if (!persistent)
+		debugfs_create_file("take_away", 0200, sample_debugfs, NULL,
+				    &sample_take_away_fops);
 	return 0;
 
 err_client:
@@ -364,7 +373,8 @@ static void __exit sample_exit(void)
 	misc_deregister(&sample_misc);
 	/*
 	 * Mappings hold this module, memory regions need not: those that are left
-	 * are taken away here. No callback runs once this has returned.
+	 * are taken away here; if we are persistent, on an adapter that cannot be
+	 * stopped, they are waited for. No callback runs once this has returned.
 	 */
 	ib_unregister_peer_memory_client(sample_handle);
 	sample_free_pages();

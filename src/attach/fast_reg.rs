@@ -76,7 +76,7 @@ impl FastReg {
             }
             None => {
                 links.reserve(1, GFP_KERNEL)?;
-                let qp = Arc::new(LoopbackQp::new(pd)?, GFP_KERNEL)?;
+                let qp = Arc::new(LoopbackQp::new(pd)?, GFP_KERNEL_ACCOUNT)?;
                 links.push(
                     Link {
                         pd: pd.id(),
@@ -103,13 +103,8 @@ impl FastReg {
         pages: &mut Pages,
     ) -> Result<(UserMr, Attachment), Refusal> {
         let access = req.access.for_fast_reg();
-        let (Some(access), false) = (access, req.has_dmah) else {
-            pr_warn_limited!(
-                "{}: access {:#x} is not for peer memory\n",
-                self.dev.name(),
-                req.access.0
-            );
-            return Err(eopnotsupp().into());
+        let (Some(access), false) = (access, req.has_dmah()) else {
+            return Err(Refusal::access(&self.dev, req));
         };
         let max = self.dev.max_segment();
         let table = if self.dev.is_virt_dma() {

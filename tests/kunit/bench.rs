@@ -7,6 +7,7 @@ use crate::{
     counters,
     device::{
         FakeDevice,
+        Kind,
         Registered, //
     },
     user::Pd,
@@ -36,6 +37,12 @@ impl Bench {
     pub(crate) fn hardware() -> Result<Self> {
         let world = World::get()?;
         Self::on(world.hardware()?)
+    }
+
+    /// On the device that imports dma-bufs in that way.
+    pub(crate) fn importer(kind: Kind) -> Result<Self> {
+        let world = World::get()?;
+        Self::on(world.importer(kind)?)
     }
 
     /// On a device.

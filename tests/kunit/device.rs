@@ -5,11 +5,19 @@
 //! It has one InfiniBand port and moves no data. It executes REG_MR and LOCAL_INV work requests,
 //! and knows at any time what an adapter could touch: the pages of its valid MRs. That is what
 //! the tests compare with what the clients have been told.
+//!
+//! Some kinds import dma-bufs, each as drivers in the kernel do: see [`import`].
 
+mod import;
 mod memory;
 mod ops;
 mod register;
 
+pub(crate) use import::{
+    is_dma_buf,
+    Import,
+    Late, //
+};
 pub(crate) use register::Registered;
 
 use crate::{
@@ -33,6 +41,25 @@ pub(crate) enum Kind {
     Virtual,
     /// A platform device.
     Dma,
+    /// As above; imports dma-bufs, and maps again what was taken away (mlx5).
+    Dynamic,
+    /// Imports dma-bufs, and lets go of them for good (irdma).
+    Revocable,
+    /// Imports dma-bufs, and does not let go of them (efa).
+    Pinned,
+    /// As [`Self::Dynamic`], but takes no memory without struct pages.
+    Local,
+}
+
+impl Kind {
+    /// Those that import dma-bufs.
+    pub(crate) const IMPORTERS: [Self; 4] =
+        [Self::Dynamic, Self::Revocable, Self::Pinned, Self::Local];
+
+    /// Does it import dma-bufs?
+    pub(crate) fn imports(self) -> bool {
+        Self::IMPORTERS.contains(&self)
+    }
 }
 
 /// The arguments of a registration that the driver's own function got.
@@ -60,6 +87,9 @@ struct Record {
     hi: u64,
     pages: u32,
     page_size: u32,
+    /// Of the table that a dma-buf gave: how many, and the bytes of the longest.
+    entries: u32,
+    longest: u64,
     access: i32,
 }
 
@@ -101,6 +131,7 @@ struct Inner {
     qps: i32,
     cqs: i32,
     last_original: Args,
+    importing: import::State,
 }
 
 /// The device's own side.
@@ -122,6 +153,8 @@ pub(crate) struct MrState {
     pub(crate) hi: u64,
     pub(crate) pages: u32,
     pub(crate) page_size: u32,
+    pub(crate) entries: u32,
+    pub(crate) longest: u64,
     pub(crate) access: i32,
 }
 
@@ -142,6 +175,7 @@ impl FakeDevice {
                         qps: 0,
                         cqs: 0,
                         last_original: Args::default(),
+                        importing: import::State::default(),
                     },
                     "kunit::FakeDevice"
                 ),
@@ -170,6 +204,8 @@ impl FakeDevice {
             hi: r.hi,
             pages: r.pages,
             page_size: r.page_size,
+            entries: r.entries,
+            longest: r.longest,
             access: r.access,
         })
     }
@@ -230,5 +266,8 @@ impl FakeDevice {
         let mut inner = self.inner.lock();
         inner.held = false;
         inner.next_status = rdma::ib_wc_status_IB_WC_SUCCESS;
+        let old = core::mem::take(&mut inner.importing);
+        drop(inner);
+        drop(old);
     }
 }

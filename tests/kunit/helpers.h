@@ -5,6 +5,9 @@
 #include <linux/types.h>
 
 struct device;
+struct dma_fence;
+struct dma_resv;
+struct file;
 struct scatterlist;
 struct sg_table;
 
@@ -13,11 +16,18 @@ void kt_free(u64 phys, unsigned int order);
 u64 kt_phys_of(u64 virt);
 void kt_sg_set(struct scatterlist *sg, u64 phys, unsigned int len);
 void kt_sg_set_dma(struct scatterlist *sg, u64 addr, unsigned int len);
-void kt_set_max_seg_size(struct device *dev, unsigned int size);
+unsigned int kt_set_max_seg_size(struct device *dev, unsigned int size);
 int kt_dma_map(struct device *dev, struct sg_table *table);
 void kt_dma_unmap(struct device *dev, struct sg_table *table);
 void kt_count_up(atomic_t *count);
 void kt_fail_nth(unsigned int n);
 unsigned int kt_fail_left(void);
+struct dma_fence *kt_fence_add(struct dma_resv *resv);
+void kt_fence_signal(struct dma_fence *fence);
+struct file *kt_control_open(void);
+void kt_control_close(struct file *control);
+unsigned long kt_user_page(void);
+int kt_export(struct file *control, unsigned long at, u64 addr, u64 length);
+void kt_close(int fd);
 
 #endif

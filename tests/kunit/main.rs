@@ -53,6 +53,7 @@ module! {
     authors: ["The ib_peer_mem authors"],
     description: "KUnit suites for peer memory",
     license: "GPL",
+    imports_ns: ["DMA_BUF"],
 }
 
 /// Pages of the fake clients' memory: 2^10.
@@ -69,6 +70,10 @@ pub(crate) struct World {
     memory: u64,
     software: Arc<Registered>,
     hardware: Arc<Registered>,
+    /// In the order of [`Kind::IMPORTERS`].
+    importers: [Arc<Registered>; 4],
+    /// The core's device for user space.
+    control: user::Control,
     /// Devices that a test has made for itself.
     #[pin]
     guests: SpinLock<[Option<Arc<FakeDevice>>; 2]>,
@@ -78,7 +83,15 @@ impl World {
     fn new() -> Result<Arc<Self>> {
         let software = Registered::new(c"kunit_sw", Kind::Virtual)?;
         let hardware = Registered::new(c"kunit_hw", Kind::Dma)?;
+        let [one, two, three, four] = Kind::IMPORTERS;
+        let importers = [
+            Registered::new(c"kunit_dynamic", one)?,
+            Registered::new(c"kunit_revocable", two)?,
+            Registered::new(c"kunit_pinned", three)?,
+            Registered::new(c"kunit_local", four)?,
+        ];
         let slots = [Slot::new(0)?, Slot::new(1)?, Slot::new(2)?];
+        let control = user::Control::open()?;
         // SAFETY: Just an allocation.
         let memory = unsafe { helpers::kt_alloc(ORDER) };
         if memory == 0 {
@@ -90,6 +103,8 @@ impl World {
                 memory,
                 software,
                 hardware,
+                importers,
+                control,
                 guests <- new_spinlock!([None, None], "kunit::World::guests"),
             }),
             GFP_KERNEL,
@@ -109,6 +124,11 @@ impl World {
         self.memory
     }
 
+    /// `/dev/ib_peer_mem`.
+    pub(crate) fn control(&self) -> &user::Control {
+        &self.control
+    }
+
     /// A device as software RDMA is.
     pub(crate) fn software(&self) -> Result<Arc<Registered>> {
         Ok(self.software.clone())
@@ -117,6 +137,12 @@ impl World {
     /// A device that does DMA.
     pub(crate) fn hardware(&self) -> Result<Arc<Registered>> {
         Ok(self.hardware.clone())
+    }
+
+    /// A device that imports dma-bufs.
+    pub(crate) fn importer(&self, kind: Kind) -> Result<Arc<Registered>> {
+        let i = Kind::IMPORTERS.iter().position(|k| *k == kind);
+        Ok(self.importers[i.ok_or(ENODEV)?].clone())
     }
 
     /// A device for one test, which may take it away.
@@ -134,6 +160,7 @@ impl World {
         let guest = self.guests.lock()[0].clone();
         self.software.fake().can_touch(lo, hi)
             || self.hardware.fake().can_touch(lo, hi)
+            || self.importers.iter().any(|i| i.fake().can_touch(lo, hi))
             || guest.is_some_and(|g| g.can_touch(lo, hi))
     }
 }

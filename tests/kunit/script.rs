@@ -38,6 +38,12 @@ pub(crate) enum Point {
     RegUserMr,
     ReregUserMr,
     DeregMr,
+    /// Before a dma-buf is imported.
+    Import,
+    /// After: what fails here is undone by the driver.
+    Imported,
+    /// The exporter takes the mapping away.
+    Invalidate,
     Count,
 }
 

@@ -4,6 +4,7 @@
 
 mod counting;
 mod dispatch;
+mod dma_buf;
 mod failslab;
 mod failure;
 mod hints;

@@ -19,7 +19,11 @@ use kernel::{
         CondVarTimeoutResult,
         Mutex, //
     },
-    time::msecs_to_jiffies,
+    time::{
+        delay::fsleep,
+        msecs_to_jiffies,
+        Delta, //
+    },
     workqueue, //
 };
 
@@ -39,7 +43,7 @@ pub(crate) fn is_stuck() -> bool {
 fn set_stuck() {
     if !STUCK.xchg(true, Full) {
         // SAFETY: A test is running, so the module is there; it must stay for the stuck task.
-        unsafe { bindings::__module_get(crate::THIS_MODULE.as_ptr()) };
+        unsafe { bindings::__module_get(&raw mut bindings::__this_module) };
     }
 }
 
@@ -99,6 +103,20 @@ impl Event {
     pub(crate) fn happened(&self) -> bool {
         *self.happened.lock()
     }
+}
+
+/// Waits until `what` is so; `ETIMEDOUT` where something is broken.
+pub(crate) fn until(what: impl Fn() -> bool) -> Result {
+    const STEP_MS: u32 = 10;
+    for _ in 0..BOUND_MS / STEP_MS {
+        if what() {
+            return Ok(());
+        }
+        fsleep(Delta::from_millis(STEP_MS.into()));
+    }
+    pr_err!("what a test waits for does not happen\n");
+    set_stuck();
+    Err(ETIMEDOUT)
 }
 
 /// A place in a callback or a device operation at which a task is held up.

@@ -8,11 +8,14 @@ use crate::{
         MrState,
         Registered, //
     },
+    helpers,
     peer,
-    sync, //
+    sync,
+    World, //
 };
 use core::ptr;
 use kernel::{
+    bindings,
     error::{
         from_err_ptr,
         to_result, //
@@ -34,6 +37,7 @@ pub(crate) const REMOTE_WRITE: u32 = rdma::ib_access_flags_IB_ACCESS_REMOTE_WRIT
 pub(crate) const REMOTE_ATOMIC: u32 = rdma::ib_access_flags_IB_ACCESS_REMOTE_ATOMIC;
 pub(crate) const MW_BIND: u32 = rdma::ib_access_flags_IB_ACCESS_MW_BIND;
 pub(crate) const ON_DEMAND: u32 = rdma::ib_access_flags_IB_ACCESS_ON_DEMAND;
+pub(crate) const HUGETLB: u32 = rdma::ib_access_flags_IB_ACCESS_HUGETLB;
 pub(crate) const RELAXED: u32 = rdma::ib_access_flags_IB_ACCESS_RELAXED_ORDERING;
 /// What most users ask for.
 pub(crate) const USUAL: u32 = LOCAL_WRITE | REMOTE_READ | REMOTE_WRITE;
@@ -106,6 +110,158 @@ impl Pd {
             pd: self.clone(),
         })
     }
+
+    /// As [`Self::reg`], as uverbs does it for a user.
+    pub(crate) fn reg_by_verb(
+        self: &Arc<Self>,
+        start: u64,
+        length: u64,
+        access: u32,
+        verb: &Verb,
+    ) -> Result<Mr> {
+        let mut bundle: rdma::uverbs_attr_bundle = pin_init::zeroed();
+        // SAFETY: All bytes of both views of the union are initialised.
+        let hdr = unsafe { &mut bundle.__bindgen_anon_1.hdr };
+        hdr.ufile = ptr::without_provenance_mut(verb.ufile);
+        hdr.context = ptr::without_provenance_mut(verb.context);
+        // Attributes of another verb, which the driver's function must not take for its own.
+        hdr.attr_present[0] = !0;
+        // SAFETY: By the type invariants.
+        let op = unsafe { (*(*self.raw).device).ops.reg_user_mr }.ok_or(EINVAL)?;
+        // A user's data is the first thing in its bundle.
+        let udata: *mut rdma::ib_udata = (&raw mut bundle).cast();
+        // SAFETY: As uverbs calls it; nobody looks behind the addresses.
+        let new = from_err_ptr(unsafe {
+            op(
+                self.raw,
+                start,
+                length,
+                start,
+                access as i32,
+                ptr::without_provenance_mut(verb.dmah),
+                udata,
+            )
+        })?;
+        Ok(self.adopt(new))
+    }
+
+    /// Registers `length` bytes from `offset` on of a dma-buf, as uverbs does it for a user.
+    pub(crate) fn import(
+        self: &Arc<Self>,
+        dma_buf: &DmaBuf,
+        offset: u64,
+        length: u64,
+    ) -> Result<Mr> {
+        let mut bundle: rdma::uverbs_attr_bundle = pin_init::zeroed();
+        // SAFETY: By the type invariants.
+        let op = unsafe { (*(*self.raw).device).ops.reg_user_mr_dmabuf }.ok_or(EINVAL)?;
+        // SAFETY: As uverbs calls it.
+        let new = from_err_ptr(unsafe {
+            op(
+                self.raw,
+                offset,
+                length,
+                offset,
+                dma_buf.0,
+                USUAL as i32,
+                ptr::null_mut(),
+                &mut bundle,
+            )
+        })?;
+        Ok(self.adopt(new))
+    }
+
+    /// Does with a new MR what uverbs does.
+    fn adopt(self: &Arc<Self>, new: *mut rdma::ib_mr) -> Mr {
+        // SAFETY: The callers have just got the MR from the driver.
+        let raw = unsafe { &mut *new };
+        raw.device = self.dev.as_raw();
+        raw.pd = self.raw;
+        raw.type_ = rdma::ib_mr_type_IB_MR_TYPE_USER;
+        // SAFETY: The PD is valid. ib_dereg_mr_user() gives the count back.
+        unsafe { helpers::kt_count_up(&raw mut (*self.raw).usecnt) };
+        Mr {
+            raw: Atomic::new(new.expose_provenance()),
+            pd: self.clone(),
+        }
+    }
+}
+
+/// `/dev/ib_peer_mem`, open.
+///
+/// # Invariants
+///
+/// The file is open, and owned by this object.
+pub(crate) struct Control(*mut bindings::file);
+
+// SAFETY: A file may be used from any thread.
+unsafe impl Send for Control {}
+// SAFETY: As above.
+unsafe impl Sync for Control {}
+
+impl Control {
+    /// Opens it, which needs a process.
+    pub(crate) fn open() -> Result<Self> {
+        // SAFETY: A call that any process can make.
+        // INVARIANT: Just opened.
+        from_err_ptr(unsafe { helpers::kt_control_open() }).map(Self)
+    }
+}
+
+impl Drop for Control {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariants.
+        unsafe { helpers::kt_control_close(self.0) };
+    }
+}
+
+/// A page of the memory of the task that a test runs in; it goes with the test.
+pub(crate) struct Page(usize);
+
+impl Page {
+    /// Maps one; not while allocations are made to fail.
+    pub(crate) fn new() -> Result<Self> {
+        // SAFETY: What it makes is the test's own.
+        match unsafe { helpers::kt_user_page() } {
+            0 => Err(ENOMEM),
+            at => Ok(Self(at)),
+        }
+    }
+}
+
+/// A file descriptor of a dma-buf of peer memory. Dropping it closes it.
+pub(crate) struct DmaBuf(i32);
+
+impl DmaBuf {
+    /// Has `length` bytes at `addr` exported; only from the task that a test runs in.
+    pub(crate) fn export(addr: u64, length: u64) -> Result<Self> {
+        Self::export_by(&Page::new()?, addr, length)
+    }
+
+    /// As above, with the arguments in `page`.
+    pub(crate) fn export_by(page: &Page, addr: u64, length: u64) -> Result<Self> {
+        let world = World::get()?;
+        // SAFETY: The file is open.
+        let fd = unsafe { helpers::kt_export(world.control().0, page.0, addr, length) };
+        to_result(fd)?;
+        Ok(Self(fd))
+    }
+}
+
+impl Drop for DmaBuf {
+    fn drop(&mut self) {
+        // SAFETY: The descriptor is ours.
+        unsafe { helpers::kt_close(self.0) };
+    }
+}
+
+/// What a user's call has beside its arguments. The addresses are only passed on.
+pub(crate) struct Verb {
+    /// Whose call it is.
+    pub(crate) ufile: usize,
+    pub(crate) context: usize,
+    /// A DMA handle.
+    pub(crate) dmah: usize,
 }
 
 /// A user context, in which a PD is made to lie. No user, and no ib_uverbs, is behind it.
@@ -272,17 +428,7 @@ impl Mr {
         if new.is_null() {
             return Ok(None);
         }
-        // SAFETY: The new MR is ours.
-        let raw = unsafe { &mut *new };
-        raw.device = pd.dev.as_raw();
-        raw.pd = pd.raw;
-        raw.type_ = rdma::ib_mr_type_IB_MR_TYPE_USER;
-        // SAFETY: The PD is valid. ib_dereg_mr_user() gives the count back.
-        unsafe { crate::helpers::kt_count_up(&raw mut (*pd.raw).usecnt) };
-        let new = Mr {
-            raw: Atomic::new(new.expose_provenance()),
-            pd: pd.clone(),
-        };
+        let new = pd.adopt(new);
         self.dereg()?;
         Ok(Some(new))
     }

@@ -6,8 +6,10 @@
 //! that was made by [`super::Registered`].
 
 use super::{
+    import::Umem,
     ops::fake,
     Args,
+    FakeDevice,
     Kind,
     Record, //
 };
@@ -26,8 +28,10 @@ use kernel::{
 
 /// An MR; the device's record of it has its key.
 #[repr(C)]
-struct Mr {
-    ib: rdma::ib_mr,
+pub(super) struct Mr {
+    pub(super) ib: rdma::ib_mr,
+    /// The dma-buf that it is on.
+    pub(super) umem: Option<Umem>,
     max_pages: u32,
     pages: u32,
     lo: u64,
@@ -35,12 +39,17 @@ struct Mr {
 }
 
 /// Makes an MR and enters it.
-fn make(dev: *mut rdma::ib_device, original: bool, max_pages: u32) -> Result<*mut rdma::ib_mr> {
+pub(super) fn make(
+    dev: *mut rdma::ib_device,
+    original: bool,
+    max_pages: u32,
+) -> Result<*mut rdma::ib_mr> {
     // SAFETY: The callers give the device of an operation that is being called.
     let fake = unsafe { fake(dev) };
     let mr = KBox::new(
         Mr {
             ib: pin_init::zeroed(),
+            umem: None,
             max_pages,
             pages: 0,
             lo: 0,
@@ -70,8 +79,25 @@ fn make(dev: *mut rdma::ib_device, original: bool, max_pages: u32) -> Result<*mu
     Ok(mr)
 }
 
+/// Forgets an MR and frees it.
+///
+/// # Safety
+///
+/// `mr` must be from [`make`], on that device, and not be used any more.
+pub(super) unsafe fn unmake(fake: &FakeDevice, mr: *mut rdma::ib_mr) -> Result {
+    // SAFETY: The caller's promise.
+    let key = unsafe { (*mr).lkey };
+    let mut inner = fake.inner.lock();
+    let record = inner.records.iter_mut().find(|r| r.key == key);
+    *record.ok_or(ENOENT)? = Record::default();
+    drop(inner);
+    // SAFETY: It was made by `make` and is in no table any more.
+    drop(unsafe { KBox::from_raw(mr.cast::<Mr>()) });
+    Ok(())
+}
+
 /// A result as drivers return it.
-fn to_ptr(result: Result<*mut rdma::ib_mr>) -> *mut rdma::ib_mr {
+pub(super) fn to_ptr(result: Result<*mut rdma::ib_mr>) -> *mut rdma::ib_mr {
     result.unwrap_or_else(|e| e.to_ptr())
 }
 
@@ -116,7 +142,7 @@ unsafe extern "C" fn set_page(mr: *mut rdma::ib_mr, addr: u64) -> c_int {
     let at = match kind {
         // SAFETY: ib_core's DMA addresses are then those of the kernel's own mapping.
         Kind::Virtual => unsafe { helpers::kt_phys_of(addr) },
-        Kind::Dma => addr,
+        _ => addr,
     };
     mr.lo = if mr.pages == 0 { at } else { mr.lo.min(at) };
     mr.hi = mr.hi.max(at + u64::from(mr.ib.page_size));
@@ -223,12 +249,11 @@ pub(super) unsafe extern "C" fn dereg_mr(
         if errno != 0 {
             return Err(Error::from_errno(errno));
         }
-        let mut inner = fake.inner.lock();
-        let record = inner.records.iter_mut().find(|r| r.key == key);
-        *record.ok_or(ENOENT)? = Record::default();
-        drop(inner);
-        // SAFETY: It was made by `make` and is in no table any more.
-        drop(unsafe { KBox::from_raw(mr.cast::<Mr>()) });
-        Ok(0)
+        // SAFETY: The MR is valid and ours, and is not used while it is being deregistered.
+        if let Some(umem) = unsafe { (*mr.cast::<Mr>()).umem.take() } {
+            umem.let_go(fake, key);
+        }
+        // SAFETY: As above.
+        unsafe { unmake(fake, mr) }.map(|()| 0)
     })
 }

@@ -3,6 +3,8 @@
 //! Bringing a fake device into being, and taking it away.
 
 use super::{
+    import,
+    memory,
     ops,
     FakeDevice,
     Kind, //
@@ -66,7 +68,7 @@ impl Registered {
         let fake = FakeDevice::new(kind)?;
         let platform = match kind {
             Kind::Virtual => ptr::null_mut(),
-            Kind::Dma => Self::platform(name)?,
+            _ => Self::platform(name)?,
         };
         // SAFETY: The size is that of a structure that begins with an ib_device.
         let raw = unsafe { rdma::_ib_alloc_device(size_of::<Raw>(), &raw mut bindings::init_net) };
@@ -82,12 +84,12 @@ impl Registered {
             there: Atomic::new(false),
             fake,
         };
-        this.announce(name)?;
+        this.announce(name, kind)?;
         Ok(Arc::new(this, GFP_KERNEL)?)
     }
 
     /// Fills the device in and registers it.
-    fn announce(&self, name: &CStr) -> Result {
+    fn announce(&self, name: &CStr, kind: Kind) -> Result {
         // SAFETY: The device is ours alone.
         let raw = unsafe { &mut *self.raw };
         raw.fake = Arc::as_ptr(&self.fake);
@@ -104,6 +106,10 @@ impl Registered {
         };
         // SAFETY: The device is allocated and not registered; the operations are `'static`.
         unsafe { rdma::ib_set_device_ops(&mut raw.ib, &ops::OPS) };
+        if kind.imports() {
+            // SAFETY: As above.
+            unsafe { rdma::ib_set_device_ops(&mut raw.ib, &import::OPS) };
+        }
         // SAFETY: As above; the DMA device outlives it.
         to_result(unsafe { rdma::ib_register_device(&mut raw.ib, name.as_char_ptr(), dma) })?;
         // INVARIANT: Just registered.
@@ -148,6 +154,21 @@ impl Registered {
         // calls this is not doing.
         let slot = unsafe { &mut (*self.as_raw()).attrs.max_fast_reg_page_list_len };
         core::mem::replace(slot, pages)
+    }
+
+    /// Changes the longest piece of memory that it takes, and returns what it was.
+    pub(crate) fn set_max_segment(&self, bytes: u32) -> u32 {
+        // SAFETY: As `set_max_pages`; the device has a DMA device.
+        unsafe { helpers::kt_set_max_seg_size((*self.as_raw()).dma_device, bytes) }
+    }
+
+    /// Are its operations the driver's own?
+    pub(crate) fn is_bare(&self) -> bool {
+        let own = memory::dereg_mr as *const ();
+        // SAFETY: The device is allocated; the field is only ever written whole.
+        let there = unsafe { (&raw const (*self.as_raw()).ops.dereg_mr).cast::<*const ()>() };
+        // SAFETY: As above; an optional function is a pointer that may be NULL.
+        ptr::eq(unsafe { there.read_volatile() }, own)
     }
 
     /// Takes the device away from everybody, as a driver's removal does. May sleep.

@@ -11,6 +11,7 @@ use kernel::prelude::*;
 #[kunit_tests(peer_mem_failslab)]
 mod tests {
     use crate::{
+        device::Kind,
         helpers,
         suites::prelude::*, //
     };
@@ -132,11 +133,37 @@ mod tests {
         registering(Bench::hardware, Setup::UNMAPS)
     }
 
+    #[test]
+    fn registering_memory_by_a_dynamic_dma_buf() -> Result {
+        registering(|| Bench::importer(Kind::Dynamic), Setup::SEED)?;
+        registering(|| Bench::importer(Kind::Dynamic), Setup::GPU)
+    }
+
+    #[test]
+    fn registering_memory_by_a_revocable_dma_buf() -> Result {
+        registering(|| Bench::importer(Kind::Revocable), Setup::SEED)?;
+        registering(|| Bench::importer(Kind::Revocable), Setup::UNMAPS)
+    }
+
+    #[test]
+    fn registering_memory_by_a_pinned_dma_buf() -> Result {
+        registering(|| Bench::importer(Kind::Pinned), Setup::PERSISTENT)
+    }
+
     /// An end of a region cannot fail for want of memory.
     fn ending(end: impl Fn(&Client, &user::Mr) -> Result) -> Result {
+        ending_on(Bench::hardware, Setup::SEED, end)
+    }
+
+    /// As above, on a device of that kind.
+    fn ending_on(
+        make: fn() -> Result<Bench>,
+        setup: Setup,
+        end: impl Fn(&Client, &user::Mr) -> Result,
+    ) -> Result {
         for n in 1..LIMIT {
-            let bench = Bench::hardware()?;
-            let client = Client::new(0, "kunit_one", Setup::SEED)?;
+            let bench = make()?;
+            let client = Client::new(0, "kunit_one", setup)?;
             let mr = bench.pd.reg(client.at(0), 4 * PAGE, USUAL)?;
             let (result, failed) = nth(n, || end(&client, &mr));
             let valid = mr.is_alive() && mr.is_valid();
@@ -175,6 +202,30 @@ mod tests {
     }
 
     #[test]
+    fn invalidating_dma_bufs() -> Result {
+        let dynamic: fn() -> Result<Bench> = || Bench::importer(Kind::Dynamic);
+        for make in [dynamic, || Bench::importer(Kind::Revocable)] {
+            ending_on(make, Setup::SEED, |client, _| client.invalidate_it())?;
+            ending_on(make, Setup::SEED, |client, _| client.finish())?;
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn deregistering_dma_bufs() -> Result {
+        let dynamic: fn() -> Result<Bench> = || Bench::importer(Kind::Dynamic);
+        for make in [dynamic, || Bench::importer(Kind::Revocable)] {
+            ending_on(make, Setup::SEED, |_, mr| mr.dereg())?;
+            ending_on(make, Setup::SEED, |client, mr| {
+                client.invalidate_it()?;
+                mr.dereg()
+            })?;
+        }
+        let pinned = || Bench::importer(Kind::Pinned);
+        ending_on(pinned, Setup::PERSISTENT, |_, mr| mr.dereg())
+    }
+
+    #[test]
     fn reregistering() -> Result {
         let client = Client::new(0, "kunit_one", Setup::SEED)?;
         step(|n| {
@@ -190,5 +241,40 @@ mod tests {
             Ok(failed)
         })?;
         client.finish()
+    }
+
+    #[test]
+    fn offering_a_dma_buf() -> Result {
+        let bench = Bench::importer(Kind::Dynamic)?;
+        let client = Client::new(0, "kunit_one", Setup::SEED)?;
+        let page = user::Page::new()?;
+        step(|n| {
+            let (buf, failed) = nth(n, || user::DmaBuf::export_by(&page, client.at(0), 4 * PAGE));
+            only_nomem(&buf)?;
+            drop(buf);
+            client.is_in_order()?;
+            ensure_eq!(counters::in_use(client.name())?, (0, 0, 0));
+            Ok(failed)
+        })?;
+        bench.finish(&[&client])
+    }
+
+    #[test]
+    fn importing_an_offered_dma_buf() -> Result {
+        for kind in [Kind::Dynamic, Kind::Revocable] {
+            let bench = Bench::importer(kind)?;
+            let client = Client::new(0, "kunit_one", Setup::SEED)?;
+            step(|n| {
+                let buf = user::DmaBuf::export(client.at(0), 4 * PAGE)?;
+                let (mr, failed) = nth(n, || bench.pd.import(&buf, 0, 4 * PAGE));
+                only_nomem(&mr)?;
+                drop((mr, buf));
+                client.is_in_order()?;
+                ensure_eq!(counters::in_use(client.name())?, (0, 0, 0));
+                Ok(failed)
+            })?;
+            bench.finish(&[&client])?;
+        }
+        Ok(())
     }
 }

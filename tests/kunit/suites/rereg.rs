@@ -113,14 +113,40 @@ mod tests {
     }
 
     #[test]
-    fn from_peer_to_host_memory_is_refused() -> Result {
+    fn from_peer_to_host_memory_is_registered_by_the_driver() -> Result {
         let (bench, client, mr) = live()?;
+        let new = mr
+            .rereg(TRANS, &bench.pd, (0x5000, PAGE), 0)?
+            .ok_or(ENOENT)?;
+        let args = bench.dev().last_original();
+        ensure_eq!((args.start, args.length), (0x5000, PAGE));
+        ensure_eq!(args.access, USUAL as i32);
+        ensure!(new.state()?.original);
+        ensure!(!mr.is_alive());
+        drop(new);
+        bench.finish(&[&client])
+    }
+
+    #[test]
+    fn from_peer_to_host_memory_that_the_driver_refuses() -> Result {
+        let (bench, client, mr) = live()?;
+        bench.dev().script.fail(Point::RegUserMr, EFAULT);
         let new = mr.rereg(TRANS, &bench.pd, (0x5000, PAGE), 0);
-        ensure_eq!(
-            new.err().map(|e| e.to_errno()),
-            Some(-(kernel::bindings::EOPNOTSUPP as i32))
-        );
+        ensure_eq!(new.err(), Some(EFAULT));
         ensure!(mr.is_valid());
+        drop(mr);
+        bench.finish(&[&client])
+    }
+
+    #[test]
+    fn from_host_to_peer_memory_with_the_access_it_had_is_the_drivers() -> Result {
+        let bench = Bench::hardware()?;
+        let client = Client::new(0, "kunit_one", Setup::SEED)?;
+        let mr = bench.pd.reg(0x5000, PAGE, USUAL)?;
+        let asked = client.script()?.calls(Point::Acquire);
+        let range = (client.at(0), PAGE);
+        ensure!(mr.rereg(TRANS, &bench.pd, range, 0)?.is_none());
+        ensure_eq!(client.script()?.calls(Point::Acquire), asked);
         drop(mr);
         bench.finish(&[&client])
     }

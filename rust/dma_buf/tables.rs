@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The tables that importers have of a dma-buf's memory.
+
+use crate::{
+    bindings::rdma,
+    sg::{
+        Segment,
+        Table, //
+    },
+};
+use kernel::{
+    bindings,
+    new_condvar,
+    new_spinlock,
+    prelude::*,
+    sync::{
+        CondVar,
+        SpinLock, //
+    }, //
+};
+
+struct State {
+    revoked: bool,
+    /// How many tables are out.
+    out: u32,
+}
+
+/// Counts the tables.
+#[pin_data]
+pub(super) struct Tables {
+    #[pin]
+    state: SpinLock<State>,
+    #[pin]
+    changed: CondVar,
+}
+
+impl Tables {
+    /// None are out.
+    pub(super) fn new() -> impl PinInit<Self> {
+        pin_init!(Self {
+            state <- new_spinlock!(State { revoked: false, out: 0 }, "dma_buf::Tables::state"),
+            changed <- new_condvar!("dma_buf::Tables::changed"),
+        })
+    }
+
+    /// An importer wants one; `ENODEV` once the memory is revoked. The reservation lock is held.
+    pub(super) fn lend(&self, segments: &[Segment]) -> Result<*mut bindings::sg_table> {
+        let table = KBox::new(Table::of_dma(segments)?, GFP_KERNEL_ACCOUNT)?;
+        let mut state = self.state.lock();
+        // It is set under the reservation lock: who gets past this is told to let go.
+        if state.revoked {
+            drop(state);
+            return Err(ENODEV);
+        }
+        state.out += 1;
+        Ok(Table::into_raw(table))
+    }
+
+    /// An importer has given one back.
+    ///
+    /// # Safety
+    ///
+    /// `table` must be from [`Self::lend`], and not be used any more.
+    pub(super) unsafe fn take_back(&self, table: *mut bindings::sg_table) {
+        // SAFETY: The caller's promise.
+        drop(unsafe { Table::from_raw(table) });
+        self.state.lock().out -= 1;
+        self.changed.notify_all();
+    }
+
+    /// Waits until none are out. May sleep.
+    pub(super) fn wait(&self) {
+        let mut state = self.state.lock();
+        while state.out > 0 {
+            self.changed.wait(&mut state);
+        }
+    }
+
+    /// Takes the memory away from the importers of `buf`, all of which let go when they are told
+    /// to: on return none of them has access, nor gets it again. May sleep; takes the reservation
+    /// lock and calls the importers under it.
+    ///
+    /// # Safety
+    ///
+    /// `buf` must be the dma-buf that these tables are of, valid during the call.
+    pub(super) unsafe fn revoke(&self, buf: *mut bindings::dma_buf) {
+        // SAFETY: By the caller's promise; the reservation object lives as long as the dma-buf.
+        let resv = unsafe { (*buf).resv };
+        // SAFETY: As above; whoever calls this does not hold the lock.
+        unsafe { rdma::ext_dma_resv_lock(resv) };
+        self.state.lock().revoked = true;
+        // SAFETY: As above; the lock is held.
+        unsafe { bindings::dma_buf_invalidate_mappings(buf) };
+        // SAFETY: Locked above.
+        unsafe { rdma::ext_dma_resv_unlock(resv) };
+        // What `dma_buf_invalidate_mappings()` asks of its caller: an importer may write until
+        // its fences are signalled, and read until it has unmapped.
+        // SAFETY: As above.
+        unsafe { rdma::ext_dma_resv_wait(resv) };
+        self.wait();
+    }
+}

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The commands of the file `dma`, one a write.
+//!
+//! ========================================  =====================================================
+//! `read LKEY ADDR LEN`                      from the MR into the device's buffer
+//! `write LKEY ADDR LEN`                     from the device's buffer to the MR
+//! `copy LKEY ADDR LKEY2 ADDR2 LEN`          from the first MR to the second
+//! `raw-read DMAADDR LEN`                    from that DMA address, whatever it is
+//! `raw-write DMAADDR LEN`                   to that DMA address, whatever it is
+//! ========================================  =====================================================
+//!
+//! Numbers are decimal, or hexadecimal after `0x`; `ADDR` is in the MR's own terms, its iova being
+//! the first byte. The buffer keeps its bytes from one command to the next.
+
+use crate::{
+    device::Adapter,
+    engine::{
+        Direction,
+        BUFFER_SIZE, //
+    },
+};
+use core::str;
+use kernel::{
+    current,
+    macros::kunit_tests,
+    prelude::*, //
+};
+
+/// No command is longer.
+pub(crate) const MAX_LEN: usize = 256;
+
+/// Where an access begins.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Place {
+    pub(crate) key: u32,
+    pub(crate) addr: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Command {
+    Read(Place, usize),
+    Write(Place, usize),
+    Copy(Place, Place, u64),
+    RawRead(u64, usize),
+    RawWrite(u64, usize),
+}
+
+/// A number; `None` where it is none.
+fn number(word: &str) -> Option<u64> {
+    match word.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16).ok(),
+        None => word.parse().ok(),
+    }
+}
+
+fn parse(text: &str) -> Option<Command> {
+    let mut words = text.split_ascii_whitespace();
+    let name = words.next()?;
+    let mut args = [0; 5];
+    let mut n = 0;
+    for word in words {
+        *args.get_mut(n)? = number(word)?;
+        n += 1;
+    }
+    let place = |i: usize| {
+        Some(Place {
+            key: u32::try_from(args[i]).ok()?,
+            addr: args[i + 1],
+        })
+    };
+    let len = |i: usize| usize::try_from(args[i]).ok();
+    match (name, n) {
+        ("read", 3) => Some(Command::Read(place(0)?, len(2)?)),
+        ("write", 3) => Some(Command::Write(place(0)?, len(2)?)),
+        ("copy", 5) => Some(Command::Copy(place(0)?, place(2)?, args[4])),
+        ("raw-read", 2) => Some(Command::RawRead(args[0], len(1)?)),
+        ("raw-write", 2) => Some(Command::RawWrite(args[0], len(1)?)),
+        _ => None,
+    }
+}
+
+/// Does what `text` says. May sleep.
+///
+/// `EINVAL`: not a command, an unknown key, outside of the MR. `EMSGSIZE`: more than the buffer
+/// takes. `EACCES`: the memory is not, or no longer, the adapter's to use that way. `EIO`,
+/// `ETIMEDOUT`: the device fails. `EINTR`: a signal came between two pieces of a copy.
+pub(crate) fn run(adapter: &Adapter, text: &[u8]) -> Result {
+    let text = str::from_utf8(text).map_err(|_| EINVAL)?;
+    match parse(text).ok_or(EINVAL)? {
+        Command::Read(from, len) => adapter.access(Direction::FromMemory, from, len),
+        Command::Write(to, len) => adapter.access(Direction::ToMemory, to, len),
+        Command::Copy(from, to, len) => copy(adapter, from, to, len),
+        Command::RawRead(addr, len) => adapter.raw(Direction::FromMemory, addr, len),
+        Command::RawWrite(addr, len) => adapter.raw(Direction::ToMemory, addr, len),
+    }
+}
+
+/// Copies through the buffer, in pieces. Between two of them the device is anybody's, as a real
+/// adapter's is between two packets.
+fn copy(adapter: &Adapter, mut from: Place, mut to: Place, mut left: u64) -> Result {
+    if left == 0 {
+        return Err(EINVAL);
+    }
+    while left > 0 {
+        let piece = left.min(BUFFER_SIZE as u64);
+        adapter.copy_piece(from, to, piece as usize)?;
+        left -= piece;
+        from.addr = from.addr.wrapping_add(piece);
+        to.addr = to.addr.wrapping_add(piece);
+        if left > 0 && current!().signal_pending() {
+            return Err(EINTR);
+        }
+    }
+    Ok(())
+}
+
+/// What is a command, and what is none.
+#[kunit_tests(peer_mem_test_adapter_command)]
+mod tests {
+    use super::*;
+
+    /// Each command.
+    #[test]
+    fn commands() {
+        let a = Place {
+            key: 0x100,
+            addr: 0x7000,
+        };
+        let b = Place { key: 2, addr: 3 };
+        assert_eq!(
+            parse("read 0x100 0x7000 4095\n"),
+            Some(Command::Read(a, 4095))
+        );
+        assert_eq!(parse("write 2 3 0x4"), Some(Command::Write(b, 4)));
+        assert_eq!(parse("copy 256 28672 2 3 5"), Some(Command::Copy(a, b, 5)));
+        assert_eq!(
+            parse("raw-read 0xffffffffffffffff 1"),
+            Some(Command::RawRead(u64::MAX, 1))
+        );
+        assert_eq!(parse(" raw-write  1\t2 "), Some(Command::RawWrite(1, 2)));
+    }
+
+    /// What looks like one.
+    #[test]
+    fn others() {
+        for wrong in [
+            "",
+            "\n",
+            "read",
+            "read 1 2",
+            "read 1 2 3 4",
+            "read 1 2 0x",
+            "read 1 2 -3",
+            "read 1 2 3x",
+            "read 0x100000000 2 3",
+            "raw-read 0x10000000000000000 1",
+            "copy 1 2 3 4 5 6",
+            "Read 1 2 3",
+        ] {
+            assert_eq!(parse(wrong), None);
+        }
+    }
+}

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The PCI driver of the `edu` function.
+
+use crate::{
+    engine::Engine,
+    files::Files,
+    mode::Mode,
+    pci as ext_pci,
+    register::Registered,
+    Number, //
+};
+use kernel::{
+    device::Core,
+    dma::{
+        Device as _,
+        DmaMask, //
+    },
+    pci,
+    prelude::*, //
+};
+
+/// QEMU's vendor id, and the device's.
+pub(crate) const VENDOR: u16 = 0x1234;
+pub(crate) const DEVICE: u16 = 0x11e8;
+
+/// The longest run of addresses that the device takes, of the size of its largest page.
+const MAX_SEGMENT: u32 = 2 << 20;
+
+/// The driver.
+pub(crate) struct EduDriver;
+
+/// What a bound function has.
+pub(crate) struct Function {
+    // Dropped in this order: no access while the device goes, and its MRs go before the BAR does.
+    /// The files in debugfs.
+    _files: Files,
+    /// The RDMA device.
+    _device: Registered,
+}
+
+// The kernel crate has no name for this vendor. The id here is one that no function can have, its
+// register being 16 bits wide; the real one is added to it when the module is loaded.
+#[cfg(not(kernel_7_3))]
+kernel::pci_device_table!(
+    PCI_TABLE,
+    MODULE_PCI_TABLE,
+    <EduDriver as pci::Driver>::IdInfo,
+    [(pci::DeviceId::from_id(pci::Vendor::REDHAT, 0x10000), ())]
+);
+// Without data, or the dynamic id would want its address.
+#[cfg(kernel_7_3)]
+kernel::pci_device_table!(
+    PCI_TABLE,
+    @none,
+    [pci::DeviceId::from_id(pci::Vendor::REDHAT, 0x10000)]
+);
+
+/// What `probe` is told about the id that matched.
+#[cfg(not(kernel_7_3))]
+type Info<'a> = &'a ();
+/// What `probe` is told about the id that matched.
+#[cfg(kernel_7_3)]
+type Info<'a> = Option<&'a ()>;
+
+impl pci::Driver for EduDriver {
+    type IdInfo = ();
+    type Data<'bound> = Function;
+    const ID_TABLE: pci::IdTable<Self::IdInfo> = &PCI_TABLE;
+
+    fn probe<'bound>(
+        dev: &'bound pci::Device<Core<'_>>,
+        _info: Info<'bound>,
+    ) -> impl PinInit<Function, Error> + 'bound {
+        probe(dev)
+    }
+}
+
+/// Makes an RDMA device of `dev`.
+fn probe(dev: &pci::Device<Core<'_>>) -> Result<Function> {
+    ext_pci::enable_mem(dev)?;
+    dev.set_master();
+    // SAFETY: The device is being bound: nobody maps anything for it yet.
+    unsafe {
+        dev.dma_set_mask_and_coherent(DmaMask::new::<64>())?;
+        dev.dma_set_max_seg_size(MAX_SEGMENT);
+    }
+    let engine = Engine::new(dev).inspect_err(|e| dev_err!(dev, "no edu device: {:?}\n", e))?;
+    let number = Number::take()?;
+    let n = number.get();
+    let mode = Mode::of_device(n);
+    let dir = number.dir()?;
+    let device = Registered::new(dev, number, mode, engine)
+        .inspect_err(|e| dev_err!(dev, "cannot register the RDMA device: {:?}\n", e))?;
+    let files = Files::new(&dir, device.adapter())?;
+    dev_info!(dev, "edu{}: imports dma-bufs as {}\n", n, mode.name());
+    Ok(Function {
+        _files: files,
+        _device: device,
+    })
+}

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: GPL-2.0
+//
+// Pages are put in whatever task.
+//
+// expect: error[E0277]: `*mut u8` cannot be sent between threads safely
+
+/// Pages that an adapter may use.
+pub struct Local(Lent, *mut u8);
+
+impl Memory for Local {
+    fn table(&self) -> &Table {
+        self.0.table()
+    }
+
+    fn map(&mut self, dev: &device::Device) -> Result {
+        self.0.map(dev)
+    }
+
+    fn unmap(&mut self) {
+        self.1 = core::ptr::null_mut();
+        self.0.unmap();
+    }
+}
