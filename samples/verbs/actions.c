@@ -15,7 +15,7 @@
 
 #define HOST_PROT (PROT_READ | PROT_WRITE)
 
-static struct buffer host_memory(size_t length)
+struct buffer host_memory(size_t length)
 {
 	return buffer_map("host", length, HOST_PROT, NULL);
 }
@@ -24,7 +24,7 @@ static struct buffer host_memory(size_t length)
  * Map @path and zero the mapping, so that a byte written beside the MR shows.
  * Device memory is volatile: no compiler may think it knows what is in there.
  */
-static struct buffer map_zeroed(const char *path, struct options *o)
+struct buffer map_zeroed(const char *path, struct options *o)
 {
 	struct buffer b = buffer_map(path, o->map_length, HOST_PROT, o->at);
 
@@ -33,8 +33,7 @@ static struct buffer map_zeroed(const char *path, struct options *o)
 	return b;
 }
 
-/* What scripts/check-bar-file needs to find the pattern in the BAR again. */
-static void report(const char *what, const struct buffer *b, struct options *o)
+void report(const char *what, const struct buffer *b, struct options *o)
 {
 	size_t after = o->map_length - o->offset - o->length;
 
@@ -44,7 +43,7 @@ static void report(const char *what, const struct buffer *b, struct options *o)
 	fflush(stdout);
 }
 
-static void must_equal(const void *got, const void *want, size_t length, const char *what)
+void must_equal(const void *got, const void *want, size_t length, const char *what)
 {
 	if (memcmp(got, want, length))
 		errx(1, "%s: the bytes are not those that were written", what);
@@ -197,6 +196,29 @@ static int stays_revoked(struct options *o, struct ibv_mr *local, struct ibv_mr 
 	return 0;
 }
 
+enum ibv_wc_status write_until_it_fails(struct pair *p, struct ibv_mr *from, uint32_t rkey,
+					uint64_t addr, size_t length, uint64_t *count)
+{
+	enum ibv_wc_status status;
+
+	*count = 0;
+	do {
+		/* Every word is the counter: any write after the last one shows. */
+		++*count;
+		for (size_t i = 0; i < CHUNK; i += 8)
+			memcpy((char *)from->addr + i, count, 8);
+		status = pair_rw_key(p, IBV_WR_RDMA_WRITE, from, from->addr, rkey,
+				     addr + *count % (length / CHUNK) * CHUNK, CHUNK);
+		if (*count == 1 && status == IBV_WC_SUCCESS) {
+			printf("running\n");
+			fflush(stdout);
+		}
+	} while (status == IBV_WC_SUCCESS);
+	printf("write %llu: %s\n", (unsigned long long)*count, ibv_wc_status_str(status));
+	fflush(stdout);
+	return status;
+}
+
 /*
  * Write an ever growing counter until a write fails. The memory may be taken away
  * at any moment, with the device it is in; then the application gets a remote
@@ -204,35 +226,26 @@ static int stays_revoked(struct options *o, struct ibv_mr *local, struct ibv_mr 
  */
 int do_forever(struct options *o)
 {
-	struct buffer from = host_memory(4096);
+	struct buffer from = host_memory(CHUNK);
 	struct buffer peer = map_zeroed(o->memory, o);
-	struct ibv_mr *from_mr = rdma_register(&o->rdma, from.addr, 4096);
+	struct ibv_mr *from_mr = rdma_register(&o->rdma, from.addr, CHUNK);
 	struct ibv_mr *mr = rdma_register(&o->rdma, peer.addr + o->offset, o->length);
 	struct pair p = pair_make(&o->rdma);
 	enum ibv_wc_status status;
-	uint64_t counter = 0;
+	uint64_t count;
 	int rc;
 
-	if (o->length < from_mr->length)
-		errx(1, "the MR must have at least %zu bytes", from_mr->length);
-	do {
-		/* Every word is the counter: any write after the last one shows. */
-		counter++;
-		for (size_t i = 0; i < from.length; i += 8)
-			memcpy(from.addr + i, &counter, 8);
-		status = pair_rw(&p, IBV_WR_RDMA_WRITE, from_mr, from.addr, mr,
-				 (char *)mr->addr + counter % (o->length / 4096) * 4096, 4096);
-		if (counter == 1 && status == IBV_WC_SUCCESS) {
-			printf("running\n");
-			fflush(stdout);
-		}
-	} while (status == IBV_WC_SUCCESS);
-	printf("write %llu: %s\n", (unsigned long long)counter, ibv_wc_status_str(status));
-	fflush(stdout);
+	if (o->length < CHUNK)
+		errx(1, "the MR must have at least %d bytes", CHUNK);
+	/* The MR holds the memory, as long as nobody takes it away. */
+	if (o->unmap)
+		buffer_unmap(&peer);
+	status = write_until_it_fails(&p, from_mr, mr->rkey, (uintptr_t)mr->addr, o->length,
+				      &count);
 	pair_free(&p);
 
 	signal(SIGTERM, on_sigterm);
-	rc = status == IBV_WC_REM_ACCESS_ERR && counter > 1 ? 0 : 1;
+	rc = status == IBV_WC_REM_ACCESS_ERR && count > 1 ? 0 : 1;
 	if (!rc && o->seconds)
 		rc = stays_revoked(o, from_mr, mr);
 	rdma_deregister(mr);

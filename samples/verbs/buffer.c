@@ -3,6 +3,7 @@
 #include <err.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -11,6 +12,7 @@
 #include <io_peer_mem.h>
 
 #include "buffer.h"
+#include "hint.h"
 
 struct buffer buffer_map(const char *path, size_t length, int prot, void *at)
 {
@@ -27,8 +29,13 @@ struct buffer buffer_map(const char *path, size_t length, int prot, void *at)
 		 */
 		flags |= MAP_SHARED;
 		b.fd = open(path, (prot & PROT_WRITE ? O_RDWR : O_RDONLY) | O_CLOEXEC);
-		if (b.fd < 0)
-			err(1, "open %s", path);
+		if (b.fd < 0) {
+			int error = errno;
+
+			warn("open %s", path);
+			hint_open(error);
+			exit(1);
+		}
 	}
 	b.addr = mmap(at, length, prot, flags, b.fd, 0);
 	if (b.addr == MAP_FAILED)

@@ -3,8 +3,9 @@
  * peer_rdma - how an application does RDMA into device memory
  *
  * With peer memory there is nothing to learn: map the device memory, call
- * ibv_reg_mr() on the address, use the keys. Read do_write() in actions.c first;
- * buffer.c has the one place where device memory differs from malloc().
+ * ibv_reg_mr() on the address, use the keys. Read do_write() in actions.c first, then
+ * remote.c for two hosts; buffer.c has the one place where device memory differs from
+ * malloc().
  */
 #include <err.h>
 #include <getopt.h>
@@ -25,6 +26,9 @@ static const struct {
 	{ "forever", do_forever, "write until the memory is revoked, then try -t seconds more" },
 	{ "hold", do_hold, "make -n MRs and sleep for -t seconds" },
 	{ "reg", do_reg, "one registration; prints the name of its errno, or ok" },
+	{ "serve", do_serve, "let other hosts read and write MEMORY, -n of them" },
+	{ "remote", do_remote, "RDMA WRITE from MEMORY to the server's, READ back to the second" },
+	{ "stream", do_stream, "write to the server until that fails, then try -n times more" },
 };
 
 #define N_ACTIONS (sizeof(actions) / sizeof(actions[0]))
@@ -33,7 +37,8 @@ static void __attribute__((noreturn)) usage(int rc)
 {
 	fprintf(rc ? stderr : stdout,
 		"usage: peer_rdma ACTION [option...] MEMORY [MEMORY]\n"
-		"MEMORY is the character device of a BAR, or \"host\" for host memory.\n\n");
+		"MEMORY is the character device of a BAR (\"iopm list\" shows them), any other file\n"
+		"of device memory to map, or \"host\" for host memory.\n\n");
 	for (size_t i = 0; i < N_ACTIONS; i++)
 		fprintf(rc ? stderr : stdout, "  %-8s %s\n", actions[i].name, actions[i].help);
 	fprintf(rc ? stderr : stdout,
@@ -42,9 +47,15 @@ static void __attribute__((noreturn)) usage(int rc)
 		"  -o BYTES    offset of the MR in the mapping (0)\n"
 		"  -l BYTES    length of the MR (to the end of the mapping)\n"
 		"  -s SEED     of the pattern (1)\n"
-		"  -n COUNT    MRs to hold (1)\n"
+		"  -n COUNT    see hold, serve, stream (1)\n"
 		"  -t SECONDS  see forever, hold\n"
 		"  -@ ADDRESS  where to map\n"
+		"  -u          for forever: unmap the memory once it is registered\n"
+		"  -x INDEX    of the GID (0)\n"
+		"  between two hosts:\n"
+		"  -c HOST     where the server is\n"
+		"  -p PORT     where it listens (18700)\n"
+		"  -h, --help  this\n"
 		"  for reg:\n"
 		"  -a FLAGS    access: l(ocal write) w(rite) r(ead) a(tomic) (lwra)\n"
 		"  -R          map read-only\n"
@@ -85,13 +96,17 @@ int main(int argc, char **argv)
 		.map_length = 1 << 20,
 		.access = ACCESS_ALL,
 		.count = 1,
+		.host = "localhost",
+		.port = "18700",
 	};
+	static const struct option help[] = { { "help", no_argument, NULL, 'h' }, { 0 } };
 	const char *device = "rxe0";
+	int gid_index = 0;
 	bool length_given = false;
 	size_t action;
 	int c;
 
-	while ((c = getopt(argc, argv, "d:m:o:l:s:n:t:@:a:RMh")) != -1) {
+	while ((c = getopt_long(argc, argv, "d:m:o:l:s:n:t:@:a:x:c:p:uRMh", help, NULL)) != -1) {
 		switch (c) {
 		case 'd': device = optarg; break;
 		case 'm': o.map_length = number(optarg); break;
@@ -102,6 +117,10 @@ int main(int argc, char **argv)
 		case 't': o.seconds = number(optarg); break;
 		case '@': o.at = (void *)(uintptr_t)number(optarg); break;
 		case 'a': o.access = access_flags(optarg); break;
+		case 'x': gid_index = number(optarg); break;
+		case 'c': o.host = optarg; break;
+		case 'p': o.port = optarg; break;
+		case 'u': o.unmap = true; break;
 		case 'R': o.read_only = true; break;
 		case 'M': o.no_map = true; break;
 		case 'h': usage(0);
@@ -123,6 +142,7 @@ int main(int argc, char **argv)
 		errx(2, "the MR must lie in the mapping");
 
 	o.rdma = rdma_open(device);
+	o.rdma.gid_index = gid_index;
 	c = actions[action].action(&o);
 	/* MRs that an action keeps go with the process. */
 	if (actions[action].action != do_hold)

@@ -1,28 +1,47 @@
 // SPDX-License-Identifier: GPL-2.0
 
 #include <err.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "hint.h"
 #include "verbs.h"
 
 #define PORT 1
-#define GID_INDEX 0
+
+/* There is none of that name: which there are instead. */
+static void __attribute__((noreturn)) no_device(const char *device, struct ibv_device **list)
+{
+	warnx("no RDMA device %s", device);
+	if (list[0])
+		fprintf(stderr, "  there is:");
+	else
+		fprintf(stderr, "  there is none at all; \"rdma link add rxe0 type rxe netdev eth0\" "
+			"makes one in software");
+	for (int i = 0; list[i]; i++)
+		fprintf(stderr, " %s", ibv_get_device_name(list[i]));
+	fprintf(stderr, "\n");
+	exit(1);
+}
 
 struct rdma rdma_open(const char *device)
 {
 	struct ibv_device **list = ibv_get_device_list(NULL);
 	struct rdma r = { 0 };
+	int i = 0;
 
 	if (!list)
-		err(1, "ibv_get_device_list");
-	for (int i = 0; list[i] && !r.context; i++)
-		if (strcmp(ibv_get_device_name(list[i]), device) == 0)
-			r.context = ibv_open_device(list[i]);
-	ibv_free_device_list(list);
+		err(1, "ibv_get_device_list (is ib_uverbs loaded?)");
+	while (list[i] && strcmp(ibv_get_device_name(list[i]), device))
+		i++;
+	if (!list[i])
+		no_device(device, list);
+	r.context = ibv_open_device(list[i]);
 	if (!r.context)
-		errx(1, "no RDMA device %s", device);
+		err(1, "RDMA device %s", device);
+	ibv_free_device_list(list);
 	r.pd = ibv_alloc_pd(r.context);
 	if (!r.pd)
 		err(1, "ibv_alloc_pd");
@@ -41,8 +60,13 @@ struct ibv_mr *rdma_register(struct rdma *r, void *addr, size_t length)
 {
 	struct ibv_mr *mr = ibv_reg_mr(r->pd, addr, length, ACCESS_ALL);
 
-	if (!mr)
-		err(1, "ibv_reg_mr of %zu bytes", length);
+	if (!mr) {
+		int error = errno;
+
+		warn("ibv_reg_mr of %zu bytes", length);
+		hint_register(error);
+		exit(1);
+	}
 	return mr;
 }
 
@@ -68,8 +92,17 @@ static struct ibv_qp *qp_make(struct rdma *r, struct ibv_cq *cq)
 	return qp;
 }
 
-/* The three steps from a fresh queue pair to one that talks to @peer. */
-static void qp_connect(struct rdma *r, struct ibv_qp *qp, struct ibv_qp *peer)
+static struct address qp_address(struct rdma *r, struct ibv_qp *qp)
+{
+	struct address a = { .qp_num = qp->qp_num };
+
+	if (ibv_query_gid(r->context, PORT, r->gid_index, &a.gid))
+		err(1, "ibv_query_gid");
+	return a;
+}
+
+/* The three steps from a fresh queue pair to one that talks to the one at @peer. */
+static void qp_connect(struct rdma *r, struct ibv_qp *qp, const struct address *peer)
 {
 	struct ibv_qp_attr init = {
 		.qp_state = IBV_QPS_INIT,
@@ -86,19 +119,19 @@ static void qp_connect(struct rdma *r, struct ibv_qp *qp, struct ibv_qp *peer)
 		.ah_attr = {
 			.is_global = 1,
 			.port_num = PORT,
-			.grh = { .sgid_index = GID_INDEX, .hop_limit = 1 },
+			.grh = { .dgid = peer->gid, .sgid_index = r->gid_index,
+				 .hop_limit = 64 },
 		},
 	};
 	struct ibv_qp_attr ready_to_send = {
 		.qp_state = IBV_QPS_RTS,
-		.timeout = 17,
-		.retry_cnt = 7,
+		/* A second, seven times. Of a count of 7 soft RoCE makes no end. */
+		.timeout = 18,
+		.retry_cnt = 6,
 		.rnr_retry = 7,
 		.max_rd_atomic = 1,
 	};
 
-	if (ibv_query_gid(r->context, PORT, GID_INDEX, &ready_to_receive.ah_attr.grh.dgid))
-		err(1, "ibv_query_gid");
 	if ((errno = ibv_modify_qp(qp, &init, IBV_QP_STATE | IBV_QP_PKEY_INDEX |
 				   IBV_QP_PORT | IBV_QP_ACCESS_FLAGS)))
 		err(1, "ibv_modify_qp to INIT");
@@ -112,22 +145,42 @@ static void qp_connect(struct rdma *r, struct ibv_qp *qp, struct ibv_qp *peer)
 		err(1, "ibv_modify_qp to RTS");
 }
 
-struct pair pair_make(struct rdma *r)
+struct pair pair_make_near(struct rdma *r)
 {
 	struct pair p = { .cq = ibv_create_cq(r->context, 64, NULL, NULL, 0) };
 
 	if (!p.cq)
 		err(1, "ibv_create_cq");
 	p.near = qp_make(r, p.cq);
+	return p;
+}
+
+struct address pair_address(struct rdma *r, struct pair *p)
+{
+	return qp_address(r, p->near);
+}
+
+void pair_connect(struct rdma *r, struct pair *p, const struct address *far)
+{
+	qp_connect(r, p->near, far);
+}
+
+struct pair pair_make(struct rdma *r)
+{
+	struct pair p = pair_make_near(r);
+	struct address near, far;
+
 	p.far = qp_make(r, p.cq);
-	qp_connect(r, p.near, p.far);
-	qp_connect(r, p.far, p.near);
+	near = qp_address(r, p.near);
+	far = qp_address(r, p.far);
+	qp_connect(r, p.near, &far);
+	qp_connect(r, p.far, &near);
 	return p;
 }
 
 void pair_free(struct pair *p)
 {
-	if ((errno = ibv_destroy_qp(p->near)) || (errno = ibv_destroy_qp(p->far)))
+	if ((errno = ibv_destroy_qp(p->near)) || (p->far && (errno = ibv_destroy_qp(p->far))))
 		err(1, "ibv_destroy_qp");
 	if ((errno = ibv_destroy_cq(p->cq)))
 		err(1, "ibv_destroy_cq");
@@ -153,9 +206,9 @@ enum ibv_wc_status pair_run(struct pair *p, struct ibv_send_wr *wr)
 	return wc.status;
 }
 
-enum ibv_wc_status pair_rw(struct pair *p, enum ibv_wr_opcode opcode,
-			   struct ibv_mr *local, void *local_addr,
-			   struct ibv_mr *remote, void *remote_addr, uint32_t length)
+enum ibv_wc_status pair_rw_key(struct pair *p, enum ibv_wr_opcode opcode,
+			       struct ibv_mr *local, void *local_addr,
+			       uint32_t rkey, uint64_t remote_addr, uint32_t length)
 {
 	struct ibv_sge sge = {
 		.addr = (uintptr_t)local_addr,
@@ -166,10 +219,18 @@ enum ibv_wc_status pair_rw(struct pair *p, enum ibv_wr_opcode opcode,
 		.sg_list = &sge,
 		.num_sge = 1,
 		.opcode = opcode,
-		.wr.rdma = { .remote_addr = (uintptr_t)remote_addr, .rkey = remote->rkey },
+		.wr.rdma = { .remote_addr = remote_addr, .rkey = rkey },
 	};
 
 	return pair_run(p, &wr);
+}
+
+enum ibv_wc_status pair_rw(struct pair *p, enum ibv_wr_opcode opcode,
+			   struct ibv_mr *local, void *local_addr,
+			   struct ibv_mr *remote, void *remote_addr, uint32_t length)
+{
+	return pair_rw_key(p, opcode, local, local_addr, remote->rkey, (uintptr_t)remote_addr,
+			   length);
 }
 
 void pair_must_rw(struct pair *p, enum ibv_wr_opcode opcode,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * The verbs of the example: a device, and two queue pairs of one process that are
- * connected to each other, so that one program shows both ends.
+ * connected to each other, so that one program shows both ends; or one of them, and
+ * the other on another host.
  */
 #ifndef VERBS_H
 #define VERBS_H
@@ -12,9 +13,16 @@
 struct rdma {
 	struct ibv_context *context;
 	struct ibv_pd *pd;
+	int gid_index;		/* which of the port's addresses is ours; 0 unless changed */
 };
 
-/* Requests are posted on @near; @far answers them. */
+/* What a queue pair must know of the one at the other end. */
+struct address {
+	union ibv_gid gid;
+	uint32_t qp_num;
+};
+
+/* Requests are posted on @near; @far, NULL if it is another host's, answers them. */
 struct pair {
 	struct ibv_cq *cq;
 	struct ibv_qp *near, *far;
@@ -31,6 +39,10 @@ struct ibv_mr *rdma_register(struct rdma *r, void *addr, size_t length);
 void rdma_deregister(struct ibv_mr *mr);
 
 struct pair pair_make(struct rdma *r);
+/* The near one alone: pair_address() is for the other host, whose answer connects it. */
+struct pair pair_make_near(struct rdma *r);
+struct address pair_address(struct rdma *r, struct pair *p);
+void pair_connect(struct rdma *r, struct pair *p, const struct address *far);
 void pair_free(struct pair *p);
 
 /* Post one request and wait for its completion. */
@@ -41,7 +53,12 @@ enum ibv_wc_status pair_rw(struct pair *p, enum ibv_wr_opcode opcode,
 			   struct ibv_mr *local, void *local_addr,
 			   struct ibv_mr *remote, void *remote_addr, uint32_t length);
 
-/* The same, where anything but success ends the program. */
+/* The same with an MR of another host, of which this one has the key. */
+enum ibv_wc_status pair_rw_key(struct pair *p, enum ibv_wr_opcode opcode,
+			       struct ibv_mr *local, void *local_addr,
+			       uint32_t rkey, uint64_t remote_addr, uint32_t length);
+
+/* pair_rw(), where anything but success ends the program. */
 void pair_must_rw(struct pair *p, enum ibv_wr_opcode opcode,
 		  struct ibv_mr *local, void *local_addr,
 		  struct ibv_mr *remote, void *remote_addr, uint32_t length);

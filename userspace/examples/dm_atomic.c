@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * dm_atomic BAR [RDMA-DEVICE] - a counter in device memory
+ *
+ * Allocates device memory aligned for atomics, registers it as a zero-based memory
+ * region, and lets the adapter count in it: what an application does with
+ * ibv_alloc_dm(), with iopm_ for ibv_ and a BAR for the adapter's own memory.
+ */
+#include <err.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <iopm.h>
+
+#include "hint.h"
+#include "verbs.h"
+
+#define COUNTER 64	/* where in the allocation: a multiple of 8 */
+
+static uint64_t fetch_and_add(struct pair *p, struct ibv_mr *result, struct ibv_mr *counter,
+			      uint64_t add)
+{
+	struct ibv_sge sge = {
+		.addr = (uintptr_t)result->addr,
+		.length = 8,
+		.lkey = result->lkey,
+	};
+	struct ibv_send_wr wr = {
+		.sg_list = &sge,
+		.num_sge = 1,
+		.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD,
+		.wr.atomic = {
+			/* The region begins at 0, wherever the memory is. */
+			.remote_addr = COUNTER,
+			.rkey = counter->rkey,
+			.compare_add = add,
+		},
+	};
+	enum ibv_wc_status status = pair_run(p, &wr);
+
+	if (status != IBV_WC_SUCCESS)
+		errx(1, "fetch-and-add: %s", ibv_wc_status_str(status));
+	return *(volatile uint64_t *)result->addr;
+}
+
+static void usage(FILE *to)
+{
+	fprintf(to, "usage: dm_atomic BAR [RDMA-DEVICE]\n"
+		"Counts by RDMA in memory of the BAR, /dev/io_peer_mem/BDF/barN (\"iopm list\").\n"
+		"RDMA-DEVICE is rxe0 if not given.\n");
+}
+
+int main(int argc, char **argv)
+{
+	struct iopm_alloc_dm_attr attr = { .length = 4096, .log_align_req = 3 };
+	struct iopm_context *bar;
+	struct iopm_dm *dm;
+	struct rdma rdma;
+	struct ibv_mr *mr, *result;
+	struct pair pair;
+	uint64_t start = 1000, end;
+
+	if (argc == 2 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))) {
+		usage(stdout);
+		return 0;
+	}
+	if (argc < 2 || argc > 3) {
+		usage(stderr);
+		return 2;
+	}
+	bar = iopm_open_device(argv[1]);
+	if (!bar) {
+		int error = errno;
+
+		warn("%s", argv[1]);
+		hint_open(error);
+		return 1;
+	}
+	rdma = rdma_open(argc > 2 ? argv[2] : "rxe0");
+
+	dm = iopm_alloc_dm(bar, &attr);
+	if (!dm)
+		err(1, "iopm_alloc_dm");
+	/* What is in there is what the last user has left. */
+	if ((errno = iopm_memcpy_to_dm(dm, COUNTER, &start, sizeof(start))))
+		err(1, "iopm_memcpy_to_dm");
+	mr = iopm_reg_dm_mr(rdma.pd, dm, 0, attr.length, ACCESS_ALL | IBV_ACCESS_ZERO_BASED);
+	if (!mr)
+		err(1, "iopm_reg_dm_mr");
+	result = rdma_register(&rdma, aligned_alloc(4096, 4096), 4096);
+	pair = pair_make(&rdma);
+
+	for (uint64_t i = 0; i < 10; i++)
+		if (fetch_and_add(&pair, result, mr, 7) != start + 7 * i)
+			errx(1, "fetch-and-add %llu fetched something else",
+			     (unsigned long long)i);
+	if ((errno = iopm_memcpy_from_dm(&end, dm, COUNTER, sizeof(end))))
+		err(1, "iopm_memcpy_from_dm");
+	printf("counter: %llu, after 10 times 7 from %llu on\n", (unsigned long long)end,
+	       (unsigned long long)start);
+
+	pair_free(&pair);
+	rdma_deregister(result);
+	/* Not before: memory that a region stands on is not freed. */
+	if (iopm_free_dm(dm) != EBUSY)
+		errx(1, "device memory was freed below a memory region");
+	rdma_deregister(mr);
+	if ((errno = iopm_free_dm(dm)))
+		err(1, "iopm_free_dm");
+	rdma_close(&rdma);
+	iopm_close_device(bar);
+	return end == start + 70 ? 0 : 1;
+}

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Allocations: made, mapped, imported, freed. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <io_peer_mem.h>
+
+#include "dm.h"
+
+/*
+ * The object for @fd, which is its own from here on, also where this fails. The
+ * pages are mapped when they are first touched, so a mapping as such costs nothing.
+ */
+static struct iopm_dm *dm_new(struct iopm_context *context, int fd)
+{
+	struct io_peer_mem_dm_info info = { .version = IO_PEER_MEM_DM_VERSION };
+	struct dm *dm = calloc(1, sizeof(*dm));
+	int error = ENOMEM;
+
+	if (!dm)
+		goto out_close;
+	if (ioctl(fd, IO_PEER_MEM_IOC_DM_INFO, &info)) {
+		/* Some other file. */
+		error = errno == ENOTTY ? EINVAL : errno;
+		goto out_free;
+	}
+	dm->base.context = context;
+	dm->base.comp_mask = IOPM_DM_MASK_HANDLE;
+	dm->base.handle = fd;
+	dm->length = info.length;
+	dm->size = info.size;
+	dm->addr = mmap(NULL, dm->size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (dm->addr == MAP_FAILED) {
+		error = errno;
+		goto out_free;
+	}
+	/* A child that wants it imports it; else each fork() would keep it in use. */
+	madvise(dm->addr, dm->size, MADV_DONTFORK);
+	copy_init();
+	return &dm->base;
+
+out_free:
+	free(dm);
+out_close:
+	close(fd);
+	errno = error;
+	return NULL;
+}
+
+struct iopm_dm *iopm_alloc_dm(struct iopm_context *context, struct iopm_alloc_dm_attr *attr)
+{
+	struct io_peer_mem_dm_alloc alloc = {
+		.version = IO_PEER_MEM_DM_VERSION,
+		.length = attr->length,
+		.log_align = attr->log_align_req,
+	};
+
+	if (attr->comp_mask) {
+		errno = EINVAL;
+		return NULL;
+	}
+	if (ioctl(context->cmd_fd, IO_PEER_MEM_IOC_DM_ALLOC, &alloc))
+		return NULL;
+	return dm_new(context, alloc.fd);
+}
+
+struct iopm_dm *iopm_import_dm(struct iopm_context *context, uint32_t dm_handle)
+{
+	int fd = fcntl((int)dm_handle, F_DUPFD_CLOEXEC, 0);
+
+	return fd < 0 ? NULL : dm_new(context, fd);
+}
+
+void iopm_unimport_dm(struct iopm_dm *base)
+{
+	struct dm *dm = to_dm(base);
+
+	if (dm->addr)
+		munmap(dm->addr, dm->size);
+	close((int)dm->base.handle);
+	free(dm);
+}
+
+int iopm_free_dm(struct iopm_dm *base)
+{
+	struct io_peer_mem_dm_free arg = { .version = IO_PEER_MEM_DM_VERSION };
+	struct dm *dm = to_dm(base);
+	int fd = (int)base->handle;
+	int error = 0;
+
+	/*
+	 * Our own mapping is no reason to be busy. Its place is kept: if there is
+	 * another reason, all has to be as before.
+	 */
+	if (dm->addr && mmap(dm->addr, dm->size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS |
+			     MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED)
+		return errno;
+	if (ioctl(fd, IO_PEER_MEM_IOC_DM_FREE, &arg))
+		error = errno;
+	/* Where the device is gone, or somebody else has freed it, all is free. */
+	if (!error || error == ENODEV) {
+		iopm_unimport_dm(base);
+		return 0;
+	}
+	if (dm->addr) {
+		if (mmap(dm->addr, dm->size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+			 fd, 0) == MAP_FAILED) {
+			munmap(dm->addr, dm->size);
+			dm->addr = NULL;
+		} else {
+			madvise(dm->addr, dm->size, MADV_DONTFORK);
+		}
+	}
+	return error;
+}

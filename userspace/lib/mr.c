@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Memory regions on device memory. */
+#include <errno.h>
+#include <unistd.h>
+
+#include <infiniband/verbs.h>
+
+#include "dm.h"
+
+struct ibv_mr *iopm_reg_dm_mr(struct ibv_pd *pd, struct iopm_dm *base, uint64_t dm_offset,
+			      size_t length, unsigned int access)
+{
+	struct dm *dm = to_dm(base);
+	struct ibv_mr *mr;
+
+	/*
+	 * The kernel maps whole pages, and wants an address and what it stands for
+	 * to agree in where they are in a page: 0 stands for the start of one.
+	 */
+	if (!(access & IBV_ACCESS_ZERO_BASED) || !length || !dm_has(dm, dm_offset, length) ||
+	    dm_offset % (uint64_t)sysconf(_SC_PAGESIZE)) {
+		errno = EINVAL;
+		return NULL;
+	}
+	if (!dm->addr) {
+		errno = ENOMEM;
+		return NULL;
+	}
+	mr = ibv_reg_mr_iova2(pd, dm->addr + dm_offset, length, 0,
+			      access & ~(unsigned int)IBV_ACCESS_ZERO_BASED);
+	/* As ibv_reg_dm_mr() has it: addresses in it are offsets. */
+	if (mr)
+		mr->addr = NULL;
+	return mr;
+}
