@@ -14,6 +14,13 @@ export TOP CACHE JOBS
 say()  { printf '\033[1m[%s]\033[0m %s\n' "${0##*/}" "$*" >&2; }
 die()  { printf '%s: %s\n' "${0##*/}" "$*" >&2; exit 1; }
 
+# --help: the comment that the script begins with, whichever it is.
+case ${1:-} in
+-h | --help)
+	sed -n '4,/^[^#]\|^$/s/^# \{0,1\}//p' "$0"
+	exit ;;
+esac
+
 need_root() {
 	[ "$(id -u)" = 0 ] || die "needs root (it mounts and chroots): run it with sudo"
 }
@@ -36,7 +43,8 @@ made() {
 lock() {
 	mkdir -p "$CACHE"
 	exec {LOCK_FD}>"$CACHE/$1.lock"
-	flock -n "$LOCK_FD" && return
+	# Not worth a word where it is all but made.
+	flock -w 15 "$LOCK_FD" && return
 	say "another run is making $1: waiting for it"
 	flock "$LOCK_FD"
 }
@@ -93,13 +101,14 @@ in_root() {
 		shift 3
 		[ ! -e /etc/resolv.conf ] || cp -L /etc/resolv.conf "$dir/etc/resolv.conf"
 		[ ! -e /etc/hosts ] || cp -L /etc/hosts "$dir/etc/hosts"
+		mount -t proc proc "$dir/proc"
+		mount --rbind /dev "$dir/dev"
+		mount -t tmpfs tmpfs "$dir/tmp"
+		# After /tmp, which they may be in.
 		for d in "$top" "$cache"; do
 			mkdir -p "$dir$d"
 			mount --bind "$d" "$dir$d"
 		done
-		mount -t proc proc "$dir/proc"
-		mount --rbind /dev "$dir/dev"
-		mount -t tmpfs tmpfs "$dir/tmp"
 		exec chroot "$dir" /usr/bin/env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
 			HOME=/root LC_ALL=C.UTF-8 TERM="${TERM:-dumb}" "$@"
 	' in_root "$dir" "$TOP" "$CACHE" "$@"

@@ -3,9 +3,10 @@
 #
 # What a suite has unless it says otherwise, and the test at the end of each.
 
-# Seconds for one test; emulated, and on the debug kernel with every check on.
+# Seconds for one test; emulated, on a machine that may be busy, and on the debug kernel
+# with every check on.
 # shellcheck disable=SC2034 # init's
-if [ "$KIND" = debug ]; then TEST_LIMIT=180; else TEST_LIMIT=60; fi
+if [ "$KIND" = debug ]; then TEST_LIMIT=300; else TEST_LIMIT=180; fi
 
 setup() {
 	load_stack

@@ -20,9 +20,9 @@ log_mark() { echo "peer-test: $1" >/dev/kmsg; }
 log_step() { echo "peer-step: $1" >/dev/kmsg; }
 
 # log_since test|step: the log since the last mark of that kind; dmesg keeps it all
-# (log_buf_len).
+# (log_buf_len), and gets it by one system call (-S), not one for each line.
 log_since() {
-	dmesg | awk -v mark="peer-$1: |peer-test: " '$0 ~ mark { n = 0; next } { line[n++] = $0 }
+	dmesg -S | awk -v mark="peer-$1: |peer-test: " '$0 ~ mark { n = 0; next } { line[n++] = $0 }
 		END { for (i = 0; i < n; i++) print line[i] }'
 }
 
@@ -37,19 +37,22 @@ note() { printf '%s\n' "$*" >&3; }
 skip() { printf '%s\n' "$*"; exit 4; }
 fail() { printf '%s\n' "$*"; false; }
 
-# eventually COMMAND...: within ten seconds.
+# eventually COMMAND...: within a minute, which is long on a machine that is busy as well.
 eventually() {
 	local i
-	for ((i = 0; i < 50; i++)); do
+	for ((i = 0; i < 300; i++)); do
 		! "$@" >/dev/null 2>&1 || return 0
 		nap 0.2
 	done
-	echo "still not true after 10 s: $*"
+	echo "still not true after a minute: $*"
 	"$@"
 }
 
 # wait_line FILE PATTERN: until the file has a line like that.
 wait_line() { eventually grep -qE "$2" "$1" || { cat "$1"; false; }; }
+
+# gone PID: it has ended, whether or not somebody has waited for it.
+gone() { ! kill -0 "$1" 2>/dev/null || grep -q '^State:.Z' "/proc/$1/status" 2>/dev/null; }
 
 # expect WANT COMMAND...: the command prints exactly this.
 expect() {
@@ -76,14 +79,25 @@ one_line() {
 
 # --- the host ---
 
-# ask_host REQUEST...: see scripts/qemu.
+# ask_host REQUEST...: see scripts/qemu, which takes an old reply away with the request.
 ask_host() {
-	rm -f "$OUT/reply"
+	local text
 	echo "$*" >"$OUT/request.new"
 	mv "$OUT/request.new" "$OUT/request"
-	eventually test -e "$OUT/reply"
-	cat "$OUT/reply"
-	[ "$(tail -n 1 "$OUT/reply")" = ok ]
+	eventually answered
+	IFS= read -rd '' text <"$OUT/reply" || true
+	text=${text%$'\n'}
+	printf '%s\n' "$text"
+	[ "${text##*$'\n'}" = ok ]
+}
+answered() { [ ! -e "$OUT/request" ] && [ -e "$OUT/reply" ]; }
+
+# host_sum BAR: of all bytes in the file behind it. Not through a pipe to something that
+# stops reading: bash writes a line at a time, and would be told off for the second.
+host_sum() {
+	local text
+	text=$(ask_host sum "$1")
+	printf '%s\n' "${text%%$'\n'*}"
 }
 
 # host_has BAR OUTPUT WORD: does the host find the pattern that a line of OUTPUT,
@@ -105,9 +119,12 @@ host_has() {
 # --- the stock RDMA stack ---
 
 rxe_ready() {
-	local port=/sys/class/infiniband/rxe0/ports/1 gid0 gid1 state
+	local port=/sys/class/infiniband/rxe0/ports/1 gid0 gid1 state ip
+	# As the end of a GID.
+	# shellcheck disable=SC2046,SC2183 # its four numbers are
+	ip=$(printf '%02x%02x:%02x%02x' ${IP//./ })
 	{ read -r gid0 <$port/gids/0 && read -r gid1 <$port/gids/1 && read -r state <$port/state; } 2>/dev/null || return 1
-	[ "$gid0" != 0000:0000:0000:0000:0000:0000:0000:0000 ] && [[ $gid1 = *:c000:0201 ]] && [ "$state" = "4: ACTIVE" ]
+	[ "$gid0" != 0000:0000:0000:0000:0000:0000:0000:0000 ] && [[ $gid1 = *:$ip ]] && [ "$state" = "4: ACTIVE" ]
 }
 
 add_rxe() {
@@ -131,20 +148,21 @@ load_stack() {
 	add_rxe
 }
 
-# Objects that user space has made on the device; the kernel's own are not ours.
-user_objects() { rdma resource show "$1" dev rxe0 | grep -v 'comm \[' || true; }
+# No MR, and no process that has the device open, with which all its objects would go.
 nothing_registered() {
-	local what
+	local objects
 	[ -e /sys/class/infiniband/rxe0 ] || return 0
-	for what in mr qp pd ctx; do
-		[ -z "$(user_objects $what)" ] || { user_objects $what; return 1; }
-	done
+	objects="$(rdma resource show rxe0) "
+	[[ $objects = *" mr 0 "* && $objects = *" ctx 0 "* ]] || fail "$objects"
 }
 
 # --- our modules ---
 
 IDS=1af4:1110
 loaded() { [ -e "/sys/module/$1/initstate" ]; }
+# unload_io, load_io_with PARAMETER...: the client alone, with more than the ids.
+unload_io() { ! loaded io_peer_mem || rmmod io_peer_mem; }
+load_io_with() { unload_io && insmod "$MODS/io_peer_mem.ko" "ids=$IDS" "$@"; }
 # Where the modules are built to count what runs, the counters are collected.
 load_coverage() {
 	[ ! -e "$MODS/peer_mem_coverage.ko" ] || loaded peer_mem_coverage ||
@@ -162,19 +180,22 @@ unload_modules() {
 	must_fail loaded ib_peer_mem
 }
 
-# find_functions: the PCI functions of scripts/qemu, told apart by their BAR 2. They
-# stay where they are for as long as the guest runs.
+# find_functions: the PCI functions of scripts/topology, the peers told apart by the
+# size of their BAR 2. They stay where they are for as long as the guest runs.
 find_functions() {
 	local dev vendor device start end _
+	BDF_EDU=()
 	for dev in /sys/bus/pci/devices/*; do
 		read -r vendor <"$dev/vendor"
 		read -r device <"$dev/device"
 		{ read -r _; read -r _; read -r start end _; } <"$dev/resource"
 		case $vendor:$device:$((end - start + 1)) in
-		0x1af4:0x1110:$((64 << 20))) BDF_A=${dev##*/} ;;
+		0x1af4:0x1110:$((64 << 20)) | 0x1af4:0x1110:$((256 << 20))) BDF_A=${dev##*/} ;;
 		0x1af4:0x1110:$((32 << 20))) BDF_B=${dev##*/} ;;
 		0x1af4:0x1110:$((1 << 20))) BDF_SMALL=${dev##*/} ;;
 		0x8086:0x10d3:*) BDF_NIC=${dev##*/} ;;
+		0x1b36:0x0010:*) BDF_SSD=${dev##*/} ;;
+		0x1234:0x11e8:*) BDF_EDU+=("${dev##*/}") ;;
 		esac
 	done
 	BAR_A=$(bar "$BDF_A")

@@ -17,6 +17,8 @@
  *	FAILS     the registration may fail, at every step
  *	REFUSES   the driver may refuse to deregister, once
  *	STUBBORN  the adapter may refuse to be fenced, once
+ *	KEEPS     the driver keeps the memory until the MR is deregistered: there is
+ *		  no fence (nor an invalidation: a client that needs one is refused)
  *
  * Names are those of the Rust functions. A section under a spin lock is one
  * atomic step; everything that may sleep, and every callback, is a step of its
@@ -58,6 +60,7 @@ bool drain_asleep;		/* Client::drained */
 bool listed = 1;		/* in CLIENTS */
 bool ticket;			/* in Client::tickets */
 bool in_table;			/* in Adapter::regions */
+bool hook;			/* Attachment::leave_to_driver */
 
 /* interpose.rs: whose functions are in the device, who is inside ours */
 bool our_reg = 1, our_dereg = 1;
@@ -311,6 +314,29 @@ inline close(me)
 	od
 }
 
+inline close_left(me)
+{
+	do
+	:: atomic {
+		if
+		:: life == Live ->
+			life = Closing; wanted = 0;
+			assert(held == STATE); held = me;
+			got = 1; break
+		:: life == Revoking || life == Handed -> asleep[me] = 1
+#ifdef BREAK_HOOK_WAITS
+		:: life == Closing -> asleep[me] = 1
+		:: life == Revoked || life == Closed || life == Ending -> got = 0; break
+#else
+		:: life == Closing || life == Revoked || life == Closed || life == Ending ->
+			got = 0; break
+#endif
+		fi
+	   };
+	   !asleep[me]
+	od
+}
+
 /* --- region.rs --- */
 
 /* Dropping Held: the attachment, dma_unmap, put_pages, the use of the client. */
@@ -345,6 +371,10 @@ inline finish(me)
 /* The LOCAL_INV, with its wait. The MR must be there. */
 inline fence()
 {
+#ifdef KEEPS
+	assert(link);
+	failed = 1
+#else
 	assert(mr && link);
 	if
 #ifdef STUBBORN
@@ -353,9 +383,11 @@ inline fence()
 	:: can_touch = 0; failed = 0
 	fi;
 	assert(mr && link)
+#endif
 }
 
-inline take_away(me, until_undone, leave_to_client)
+/* `left` says afterwards whether the region was left to the driver. */
+inline take_away(me, until_undone, leave_to_client, leave_to_driver)
 {
 	do
 	:: take(me, until_undone);
@@ -364,6 +396,17 @@ inline take_away(me, until_undone, leave_to_client)
 	   :: else
 	   fi;
 	   failed = 0;
+#ifdef KEEPS
+	   if
+	   :: leave_to_driver && !was_fenced ->
+		hook = 1;
+		/* unfenced */
+		atomic { life = Live; held = STATE; left = 1; pending++ };
+		notify_all();
+		break
+	   :: else
+	   fi;
+#endif
 #ifndef BREAK_NO_FENCE
 	   if
 	   :: !was_fenced -> fence()
@@ -404,9 +447,21 @@ inline take_away(me, until_undone, leave_to_client)
 
 inline revoke(me)
 {
-	take_away(me, 1, 0);
+	take_away(me, 1, 0, 0);
 	in_table = 0;
 	finish(me)
+}
+
+/* The adapter goes. */
+inline part(me)
+{
+	left = 0;
+	take_away(me, 1, 0, 1);
+	in_table = 0;
+	if
+	:: left
+	:: else -> finish(me)
+	fi
 }
 
 /* --- the user's side: interpose.rs, adapter.rs, registry.rs, region.rs --- */
@@ -511,8 +566,8 @@ not_ours:
 	returned = 1
 }
 
-/* The driver's own dereg_mr. */
-inline original()
+/* The driver's own dereg_mr; it lets go of the memory, which a hook is told. */
+inline original(me)
 {
 	atomic {
 		assert(mr);
@@ -522,7 +577,20 @@ inline original()
 #endif
 		:: mr = 0; can_touch = 0; ok = 1
 		fi
-	}
+	};
+#ifdef KEEPS
+	if
+	:: ok && hook ->
+		hook = 0;
+		/* OnDetach::detached */
+		close_left(me);
+		if
+		:: got -> end(me); finish(me)
+		:: else
+		fi
+	:: else
+	fi
+#endif
 }
 
 /* Region::deregister */
@@ -530,7 +598,7 @@ inline deregister(me)
 {
 	close(me);
 	/* Nobody works with the MR from here on. */
-	original();
+	original(me);
 	if
 	:: found == Live && !ok -> lives(me, Closing)
 	:: found == Live && ok -> in_table = 0; end(me); finish(me)
@@ -562,13 +630,13 @@ inline dereg_mr(me)
 			};
 			if
 			:: has_region -> deregister(me)
-			:: else -> original()
+			:: else -> original(me)
 			fi;
 			assert(!gone);
 			atomic { deregistering--; dereg_edge++ };
 			assert(!gone);
 			dereg_edge--
-		:: else -> original()
+		:: else -> original(me)
 		fi;
 		if
 		:: ok ->
@@ -585,7 +653,7 @@ inline dereg_mr(me)
 #ifdef DEREG
 proctype dereg()
 {
-	bool locked, last, mine, handed, ok, ours, has_region;
+	bool locked, last, mine, handed, ok, ours, has_region, got;
 	mtype found;
 
 	dereg_mr(T_DEREG)
@@ -595,7 +663,7 @@ proctype dereg()
 #ifdef EXIT
 proctype exit()
 {
-	bool locked, last, mine, handed, ok, ours, has_region;
+	bool locked, last, mine, handed, ok, ours, has_region, got;
 	mtype found;
 
 	dereg_mr(T_EXIT);
@@ -627,7 +695,7 @@ inline invalidate(me)
 #ifdef BREAK_LOCK_HELD
 		core_lock == NOBODY;
 #endif
-		take_away(me, 0, LEAVES)
+		take_away(me, 0, LEAVES, 0)
 	:: else
 	fi;
 	atomic {
@@ -646,7 +714,7 @@ inline invalidate(me)
 #ifdef INV1
 proctype inv1()
 {
-	bool locked, last, has_region, got, was_fenced, failed;
+	bool locked, last, has_region, got, was_fenced, failed, left;
 
 	/* Only once get_pages has returned; it takes the mutex too. */
 	if
@@ -661,7 +729,7 @@ proctype inv1()
 #ifdef INV2
 proctype inv2()
 {
-	bool locked, last, has_region, got, was_fenced, failed;
+	bool locked, last, has_region, got, was_fenced, failed, left;
 
 	if
 	:: known -> invalidate(T_INV2)
@@ -674,7 +742,7 @@ proctype inv2()
 /* Registry::end */
 proctype unregister()
 {
-	bool locked, last, mine, has_region, got, was_fenced, failed;
+	bool locked, last, mine, has_region, got, was_fenced, failed, left;
 
 	leaving = 1;
 	do
@@ -701,7 +769,7 @@ proctype unregister()
 /* Interposer::remove. A Tasks RCU grace period waits for who is on an edge. */
 proctype detach()
 {
-	bool locked, last, mine, has_region, got, was_fenced, failed;
+	bool locked, last, mine, has_region, got, was_fenced, failed, left;
 
 	our_reg = 0;
 #ifndef BREAK_NO_GRACE
@@ -712,7 +780,7 @@ proctype detach()
 	do
 	:: atomic { has_region = in_table };
 	   if
-	   :: has_region -> revoke(T_DETACH)
+	   :: has_region -> part(T_DETACH)
 	   :: else -> break
 	   fi
 	od;
@@ -722,8 +790,10 @@ proctype detach()
 	dereg_edge == 0;
 	atomic {
 		gone = 1;
+#ifndef KEEPS
 		assert(!can_touch && !link);
 		assert(undone_by_client || (!pinned && !mapped))
+#endif
 	}
 }
 #endif
@@ -755,7 +825,7 @@ init {
 	assert(mutex == NOBODY && registering == 0 && deregistering == 0);
 	if
 	:: life == Live ->
-		assert(can_touch && mr && pinned && in_table && ticket);
+		assert(can_touch && mr && pinned && (in_table || hook) && ticket);
 		assert(n_put == 0 && n_unmap == 0 && n_release == 0)
 	:: else ->
 		assert(!can_touch && !link && held == NOBODY);

@@ -38,6 +38,12 @@ test_ends_past_the_mapping() {
 	refused EFAULT us -m 65536 -o 4096 -l 1048576 "$BAR_A"
 }
 
+# Far more than there is memory to write down what there is.
+test_ends_far_past_the_mapping() {
+	refused EFAULT us -m 65536 -l $((1 << 38)) "$BAR_A"
+	refused EFAULT us -m 65536 -l $((1 << 45)) "$BAR_A"
+}
+
 test_begins_past_the_mapping() { refused EFAULT rxe -m 65536 -o 65536 -l 4096 "$BAR_A"; }
 
 test_not_mapped() { refused EFAULT rxe -M -@ 0x7e0000000000 -l 4096 "$BAR_A"; }

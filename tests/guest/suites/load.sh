@@ -5,6 +5,12 @@
 
 setup() { load_stack; }
 
+# What a kernel with more checks may find fault with; it has no mlx5_ib.
+# shellcheck disable=SC2034 # init's
+[ "$KIND" != debug ] ||
+	TESTS="test_core test_io test_sysfs_files test_unload test_io_needs_core
+		test_device_after_core test_rxe_module_goes_and_comes test_load_many_times"
+
 test_stack_is_stock() {
 	local m
 	for m in ib_core ib_uverbs rdma_rxe; do
@@ -16,7 +22,6 @@ test_stack_is_stock() {
 }
 
 test_mlx5_ib_is_loaded() {
-	[ "$KIND" != debug ] || skip "this kernel has no mlx5_ib"
 	loaded mlx5_ib
 	note "mlx5_ib is loaded beside us"
 }
@@ -94,7 +99,6 @@ test_rxe_module_goes_and_comes() {
 }
 
 test_mlx5_ib_goes_and_comes() {
-	[ "$KIND" != debug ] || skip "this kernel has no mlx5_ib"
 	rmmod mlx5_ib
 	modprobe mlx5_ib
 	unload_modules
@@ -109,8 +113,10 @@ test_host_memory_after_unload() {
 	"$RDMA" write host
 }
 
-test_load_ten_times() {
-	for _ in 1 2 3 4 5 6 7 8 9 10; do
+test_load_many_times() {
+	local rounds=10
+	[ "$KIND" != debug ] || rounds=3
+	while ((rounds-- > 0)); do
 		load_modules
 		unload_modules
 	done

@@ -5,6 +5,11 @@
 
 . ./steps.sh
 
+# Which bytes arrive does not depend on the kernel's checks, and it takes its time.
+# shellcheck disable=SC2034 # init's
+[ "$KIND" != debug ] ||
+	TESTS="test_write_and_read_back test_atomics test_bar_to_bar test_whole_bar"
+
 test_host_memory() {
 	"$RDMA" write -o 77 -l 300001 host
 	"$RDMA" atomic -o 77 -l 4096 host

@@ -6,7 +6,7 @@
 . ./steps.sh
 
 # sum: of all bytes behind the first BAR, as the host has them.
-sum() { ask_host sum a | head -n 1; }
+sum() { host_sum a; }
 
 test_unbind_under_a_writer() {
 	local pid before after began took
@@ -23,7 +23,8 @@ test_unbind_under_a_writer() {
 	took=$((($(date +%s%N) - began) / 1000000))
 	before=$(sum)
 	note "unbind under a running writer returned after $took ms"
-	[ $took -lt 10000 ]
+	# Only a kernel that is as fast as users have it has a figure to show.
+	[ "$KIND" = debug ] || [ $took -lt 10000 ]
 	wait_line /tmp/forever 'remote access error'
 	note "the writer: $(grep 'remote access' /tmp/forever)"
 
@@ -79,9 +80,10 @@ test_unbind_leaves_the_other() {
 	find_bars
 }
 
-test_unbind_ten_times() {
-	local pid
-	for _ in 1 2 3 4 5 6 7 8 9 10; do
+test_unbind_many_times() {
+	local pid rounds=10
+	[ "$KIND" != debug ] || rounds=3
+	while ((rounds-- > 0)); do
 		start forever forever "$BAR_A"
 		wait_line /tmp/forever '^running'
 		unbind_in_time "$BDF_A"
@@ -120,7 +122,7 @@ test_client_removed_with_mrs() {
 	unbind_in_time "$BDF_A"
 	kill "$pid"
 	wait "$pid" || true
-	timeout 20 rmmod io_peer_mem
+	timeout 60 rmmod io_peer_mem
 	load_io
 	find_bars
 }

@@ -20,7 +20,7 @@ sample_balanced() {
 	[ "$(sample_in_use)" = "0 0" ]
 	[ "$(sample num_reg_bytes)" = "$(sample num_dereg_bytes)" ]
 }
-take_away() { timeout 20 bash -c "echo 1 >$TAKE_AWAY"; }
+take_away() { timeout 60 bash -c "echo 1 >$TAKE_AWAY"; }
 
 setup() {
 	load_stack

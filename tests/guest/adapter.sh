@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+# shellcheck disable=SC2034 # for the suites
+#
+# The test RDMA adapters edu0, edu1, ... (tests/adapter), one for each edu device
+# that QEMU has, and processes with an MR each. Sourced by the suites that use them.
+
+ADAPTER=/sys/kernel/debug/peer_mem_test_adapter
+SAMPLE=$MODS/external/samples/peer_client/peer_client_sample.ko
+ADAPTER_MR=/mnt/programs/adapter_mr
+# What adapter_start and adapter_set tell.
+pid='' lkey='' rkey='' addr=''
+declare -A ADAPTER_IN ADAPTER_OUT ADAPTER_PID
+
+# load_adapter [MODES]: how edu0, edu1, ... import dma-bufs: dynamic, revocable or
+# pinned, separated by commas; the last one is for all others.
+load_adapter() {
+	loaded ib_uverbs || modprobe ib_uverbs
+	if loaded peer_mem_test_adapter; then rmmod peer_mem_test_adapter; fi
+	insmod "$MODS/peer_mem_test_adapter.ko" "modes=${1:-dynamic}"
+	eventually adapter_there edu0
+}
+unload_adapter() {
+	! loaded peer_mem_test_adapter || rmmod peer_mem_test_adapter
+	must_fail loaded peer_mem_test_adapter
+}
+# adapter_there DEVICE: can processes open it?
+adapter_there() {
+	local uverbs
+	for uverbs in /sys/class/infiniband/"$1"/device/infiniband_verbs/uverbs*; do
+		[ ! -c "/dev/infiniband/${uverbs##*/}" ] || return 0
+	done
+	return 1
+}
+# adapter_bdf DEVICE: its PCI function.
+adapter_bdf() { basename "$(readlink -f "/sys/class/infiniband/$1/device")"; }
+adapter_bind() { echo "$1" >/sys/bus/pci/drivers/peer_mem_test_adapter/bind; }
+
+# adapter_start NAME DEVICE MEMORY OFFSET LENGTH [ACCESS]: a process with an MR, see
+# adapter_mr's usage. Sets pid, lkey, rkey, addr. Where the registration fails it
+# prints "error ERRNO" and fails. NAME is for the rest of the test.
+adapter_start() {
+	local name=$1 base=/tmp/adapter.$1 in out line word
+	shift
+	rm -f "$base.in" "$base.out"
+	mkfifo "$base.in" "$base.out"
+	# Open at both ends, so that nobody waits for an opener.
+	exec {in}<>"$base.in" {out}<>"$base.out"
+	# Only what it is told through the fifo: its end of it must not outlive it.
+	"$ADAPTER_MR" "$@" <"$base.in" >"$base.out" 2>"$base.err" {in}>&- {out}>&- &
+	pid=$!
+	ADAPTER_IN[$name]=$in ADAPTER_OUT[$name]=$out ADAPTER_PID[$name]=$pid
+	line=$(adapter_answer "$name") || true
+	case $line in
+	"mr "*) ;;
+	*)	printf '%s\n' "$line"
+		cat "$base.err"
+		adapter_forget "$name"
+		return 1 ;;
+	esac
+	adapter_set "$line"
+}
+
+# adapter_set LINE: lkey, rkey and addr as an answer tells them.
+adapter_set() {
+	local word
+	for word in $1; do
+		case $word in
+		lkey=*) lkey=${word#*=} ;;
+		rkey=*) rkey=${word#*=} ;;
+		addr=*) addr=${word#*=} ;;
+		esac
+	done
+}
+
+# adapter_answer NAME: the next line of that process, within a minute.
+adapter_answer() {
+	local line='' part i ended=
+	for ((i = 0; i < 600; i++)); do
+		# A read that is over before the line is has what there is of it.
+		part=
+		if IFS= read -rt 0.1 -u "${ADAPTER_OUT[$1]}" part; then
+			printf '%s\n' "$line$part"
+			return 0
+		fi
+		line+=$part
+		# What it said with its last breath is still read.
+		[ -z "$ended" ] || break
+		! gone "${ADAPTER_PID[$1]}" || ended=1
+	done
+	echo "no answer of $1: $line"
+	return 1
+}
+
+# adapter_say NAME COMMAND...: prints the answer; fails unless it begins with "ok".
+adapter_say() {
+	local name=$1 line
+	shift
+	printf '%s\n' "$*" >&"${ADAPTER_IN[$name]}"
+	line=$(adapter_answer "$name") || true
+	printf '%s\n' "$line"
+	[[ $line = ok* ]]
+}
+
+# adapter_stop NAME: deregisters, and waits for the end of the process.
+adapter_stop() {
+	local name=$1 rc=0
+	adapter_say "$name" quit || rc=1
+	wait "${ADAPTER_PID[$name]}" || rc=1
+	[ $rc = 0 ] || cat "/tmp/adapter.$name.err"
+	adapter_forget "$name"
+	return $rc
+}
+# adapter_kill NAME: as a process that crashes.
+adapter_kill() {
+	kill -9 "${ADAPTER_PID[$1]}"
+	wait "${ADAPTER_PID[$1]}" || true
+	adapter_forget "$1"
+}
+adapter_forget() {
+	local in=${ADAPTER_IN[$1]} out=${ADAPTER_OUT[$1]}
+	exec {in}>&- {out}>&-
+	unset "ADAPTER_IN[$1]" "ADAPTER_OUT[$1]" "ADAPTER_PID[$1]"
+}
+
+# adapter_dma DEVICE COMMAND...: one command of tests/adapter/command.rs. Prints ok,
+# or the name of the errno, and fails.
+adapter_dma() {
+	local device=$1 said
+	shift
+	if said=$({ printf '%s\n' "$*" >"$ADAPTER/$device/dma"; } 2>&1); then
+		echo ok
+		return 0
+	fi
+	case $said in
+	*"Invalid argument") echo EINVAL ;;
+	*"Permission denied") echo EACCES ;;
+	*"Message too long") echo EMSGSIZE ;;
+	*"Input/output error") echo EIO ;;
+	*"Connection timed out") echo ETIMEDOUT ;;
+	*"No such file or directory") echo ENOENT ;;
+	*"No such device") echo ENODEV ;;
+	*"Interrupted system call") echo EINTR ;;
+	*) printf '%s\n' "$said" ;;
+	esac
+	return 1
+}
+
+# adapter_mrs DEVICE [LKEY]: a line for each MR, or that one.
+adapter_mrs() {
+	local line
+	while read -r line; do
+		[[ -n ${2:-} && $line != "lkey=$2 "* ]] || printf '%s\n' "$line"
+	done <"$ADAPTER/$1/mrs"
+}
+# adapter_mr DEVICE LKEY FIELD: one field of it: mode, state, iova, length, access,
+# page_size, dma.
+adapter_mr() {
+	local word
+	for word in $(adapter_mrs "$1" "$2"); do
+		[ "${word%%=*}" != "$3" ] || echo "${word#*=}"
+	done
+}
+# adapter_entries DEVICE LKEY: how many runs of addresses the device sees.
+adapter_entries() { adapter_mr "$1" "$2" dma | tr , '\n' | grep -c .; }
+
+# copies DEVICE [export:]: bytes go from one BAR to the other by the adapter's DMA;
+# with the word, through dma-bufs that the process has made of them.
+copies() {
+	local from_key from_addr
+	adapter_start from "$1" "${2:-}$BAR_A" 12345 100000
+	adapter_say from fill 61
+	from_key=$lkey from_addr=$addr
+	adapter_start to "$1" "${2:-}$BAR_B" 777 100000
+	adapter_say to fill 62
+	adapter_dma "$1" copy "$from_key" "$from_addr" "$lkey" "$addr" 100000
+	adapter_say to check 61
+	adapter_stop to
+	adapter_stop from
+	eventually balanced
+	note "$1: 100000 bytes from one BAR to the other by the adapter's DMA${2:+, as dma-bufs}"
+}
+# copies_of_sample DEVICE [export:]: bytes of a client in C that does not invalidate, as
+# copies; it is loaded for that alone.
+copies_of_sample() {
+	insmod "$SAMPLE" persistent=1
+	eventually test -c /dev/peer_client_sample
+	adapter_start from "$1" "${2:-}/dev/peer_client_sample" 100 5000
+	adapter_say from fill 71
+	expect 1 in_use_of peer_client_sample
+	set -- "$1" "${2:-}" "$lkey" "$addr"
+	adapter_start to "$1" host 0 5000
+	adapter_dma "$1" copy "$3" "$4" "$lkey" "$addr" 5000
+	adapter_say to check 71
+	adapter_stop to
+	adapter_stop from
+	expect 0 in_use_of peer_client_sample
+	note "$1: 5000 bytes of a persistent client by the adapter's DMA${2:+, as a dma-buf}"
+	rmmod peer_client_sample
+}
+# in_use_of CLIENT: MRs that are registered now.
+in_use_of() { echo "$(($(cat "$PEERS/$1/num_alloc_mrs") - $(cat "$PEERS/$1/num_dealloc_mrs")))"; }
+# revoked DEVICE [export:]: the PCI device goes; the MR stays, and answers with errors.
+revoked() {
+	local peer_key peer_addr
+	adapter_start host "$1" host 0 8192
+	adapter_say host fill 81
+	set -- "$1" "$lkey" "$addr" "${2:-}"
+	adapter_start peer "$1" "$4$BAR_A" 4096 8192
+	peer_key=$lkey peer_addr=$addr
+	adapter_dma "$1" copy "$2" "$3" "$peer_key" "$peer_addr" 8192
+	unbind_in_time "$BDF_A"
+	expect EACCES adapter_dma "$1" copy "$2" "$3" "$peer_key" "$peer_addr" 8192
+	expect EACCES adapter_dma "$1" read "$peer_key" "$peer_addr" 1
+	note "$1: 8192 bytes before the revocation, then $(state "$1"): EACCES"
+	adapter_stop peer
+	adapter_stop host
+	eventually balanced
+	bind "$BDF_A"
+	find_bars
+}
+# state DEVICE: of the MR of the process that was started last.
+state() { adapter_mr "$1" "$lkey" state; }

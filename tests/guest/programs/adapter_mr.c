@@ -1,0 +1,377 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * adapter_mr - one MR, and a script that says what becomes of it
+ *
+ * Registers memory, tells the keys, and then does what it reads, a command a line,
+ * answering each with one line. See usage().
+ */
+#include <err.h>
+#include <errno.h>
+#include <getopt.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <infiniband/verbs.h>
+#include <rdma/ib_user_ioctl_verbs.h>
+
+#include "memory.h"
+#include "uverbs.h"
+
+static const struct {
+	const char *name;
+	int flags;
+} accesses[] = {
+	{ "none", 0 },
+	{ "local-write", IBV_ACCESS_LOCAL_WRITE },
+	{ "remote-write", IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE },
+	{ "remote-read", IBV_ACCESS_REMOTE_READ },
+	{ "remote-atomic", IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_ATOMIC },
+	{ "mw-bind", IBV_ACCESS_MW_BIND },
+	{ "on-demand", IBV_ACCESS_ON_DEMAND },
+	{ "relaxed", IBV_ACCESS_RELAXED_ORDERING },
+	{ "all", IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+		 IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC },
+};
+
+#define N_ACCESSES (sizeof(accesses) / sizeof(accesses[0]))
+
+static void __attribute__((noreturn)) usage(void)
+{
+	fputs("usage: adapter_mr [-fi] [-m BYTES] [-r] DEVICE MEMORY OFFSET LENGTH [ACCESS[,ACCESS..]]\n"
+	      "MEMORY is \"host\", a file to map, \"export:\" and such a file: a dma-buf of peer\n"
+	      "memory by its address, or \"udmabuf\": a dma-buf of host memory.\n"
+	      "ACCESS is of: none local-write remote-write remote-read remote-atomic mw-bind\n"
+	      "on-demand relaxed all (the default), or a number.\n"
+	      "  -f        leave no file descriptor free\n"
+	      "  -i        register by the newer of the two system calls\n"
+	      "  -m BYTES  map as much (to the end of the MR, in whole pages)\n"
+	      "  -r        map read-only\n\n"
+	      "Prints \"mr lkey=.. rkey=.. addr=.. length=..\", or \"error ERRNO\" and exits with 1.\n"
+	      "Then reads commands, and answers \"ok ..\" or \"error ERRNO\":\n"
+	      "  fill SEED            a pattern into the range of the MR, by the CPU\n"
+	      "  check SEED           is it there? \"error MISMATCH at=..\" where it is not\n"
+	      "  rereg [start OFFSET LENGTH] [host OFFSET LENGTH] [access ACCESS] [pd]\n"
+	      "                       change the range, the memory, the access, the PD\n"
+	      "  dereg, reg           the same range again\n"
+	      "  quit                 as the end of the input\n"
+	      "Numbers may be hexadecimal. Memory that has gone is \"error SIGBUS\".\n", stderr);
+	exit(2);
+}
+
+/* The one MR. */
+static struct {
+	struct ibv_context *context;
+	struct ibv_pd *pd[2];
+	int pd_in_use;
+	struct memory memory;
+	size_t offset, length;
+	int access;
+	struct ibv_mr *mr;	/* NULL: none, or one that libibverbs does not know */
+	struct keys keys;
+	bool registered;
+	bool newer;
+} it;
+
+static bool number(const char *text, uint64_t *n)
+{
+	char *end;
+
+	if (!text)
+		return false;
+	errno = 0;
+	*n = strtoull(text, &end, 0);
+	return end != text && !*end && !errno;
+}
+
+static uint64_t must_number(const char *text)
+{
+	uint64_t n;
+
+	if (!number(text, &n))
+		errx(2, "not a number: %s", text);
+	return n;
+}
+
+/* Is not kept: it cuts the text. */
+static bool access_flags(char *text, int *flags)
+{
+	char *save, *word;
+	uint64_t n;
+
+	*flags = 0;
+	if (!text)
+		return false;
+	for (word = strtok_r(text, ",", &save); word; word = strtok_r(NULL, ",", &save)) {
+		size_t i = 0;
+
+		if (number(word, &n)) {
+			*flags |= n;
+			continue;
+		}
+		while (i < N_ACCESSES && strcmp(accesses[i].name, word))
+			i++;
+		if (i == N_ACCESSES)
+			return false;
+		*flags |= accesses[i].flags;
+	}
+	return true;
+}
+
+static void answer(const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vprintf(format, args);
+	va_end(args);
+	putchar('\n');
+	fflush(stdout);
+}
+
+static void answer_errno(void)
+{
+	const char *name = strerrorname_np(errno);
+
+	answer("error %s", name ? name : "UNKNOWN");
+}
+
+static void answer_keys(const char *word)
+{
+	answer("%s lkey=%#x rkey=%#x addr=%#llx length=%zu", word, it.keys.lkey, it.keys.rkey,
+	       (unsigned long long)(uintptr_t)(it.memory.addr + it.offset), it.length);
+}
+
+static int reg(void)
+{
+	char *addr = it.memory.addr + it.offset;
+	struct ibv_pd *pd = it.pd[it.pd_in_use];
+
+	if (it.memory.dmabuf >= 0) {
+		if (uverbs_reg_dmabuf_mr(it.context, RDMA_DRIVER_RXE, pd->handle,
+					 it.memory.dmabuf, it.offset, it.length,
+					 (uintptr_t)addr, it.access, &it.keys))
+			return -1;
+	} else if (it.newer) {
+		if (uverbs_reg_mr(it.context, RDMA_DRIVER_RXE, pd->handle, (uintptr_t)addr,
+				  it.length, it.access, &it.keys))
+			return -1;
+	} else {
+		it.mr = ibv_reg_mr(pd, addr, it.length, it.access);
+		if (!it.mr)
+			return -1;
+		it.keys = (struct keys) {
+			.handle = it.mr->handle,
+			.lkey = it.mr->lkey,
+			.rkey = it.mr->rkey,
+		};
+	}
+	it.registered = true;
+	return 0;
+}
+
+static int dereg(void)
+{
+	int rc;
+
+	if (!it.registered) {
+		errno = ENOENT;
+		return -1;
+	}
+	if (it.mr) {
+		rc = ibv_dereg_mr(it.mr);
+		if (rc) {
+			errno = rc;
+			return -1;
+		}
+		it.mr = NULL;
+	} else if (uverbs_dereg_mr(it.context, &it.keys)) {
+		return -1;
+	}
+	it.registered = false;
+	return 0;
+}
+
+/* The words after "rereg"; false where they are none. */
+static bool rereg(char **save)
+{
+	struct memory memory = it.memory;
+	size_t offset = it.offset, length = it.length;
+	int flags = 0, access = it.access, pd = it.pd_in_use;
+	uint64_t n[2];
+	char *word;
+
+	while ((word = strtok_r(NULL, " \n", save))) {
+		if (strcmp(word, "start") == 0 || strcmp(word, "host") == 0) {
+			if (!number(strtok_r(NULL, " \n", save), &n[0]) ||
+			    !number(strtok_r(NULL, " \n", save), &n[1]))
+				return false;
+			flags |= IBV_REREG_MR_CHANGE_TRANSLATION;
+			offset = n[0];
+			length = n[1];
+			/* The old memory stays where it is. */
+			if (*word == 'h' && memory_map(&memory, "host", offset + length, false)) {
+				answer_errno();
+				return true;
+			}
+		} else if (strcmp(word, "access") == 0) {
+			if (!access_flags(strtok_r(NULL, " \n", save), &access))
+				return false;
+			flags |= IBV_REREG_MR_CHANGE_ACCESS;
+		} else if (strcmp(word, "pd") == 0) {
+			flags |= IBV_REREG_MR_CHANGE_PD;
+			pd = !pd;
+		} else {
+			return false;
+		}
+	}
+	if (uverbs_rereg_mr(it.context, &it.keys, flags, (uintptr_t)memory.addr + offset,
+			    length, it.pd[pd]->handle, access)) {
+		answer_errno();
+		return true;
+	}
+	if (it.mr) {
+		it.mr->lkey = it.keys.lkey;
+		it.mr->rkey = it.keys.rkey;
+	}
+	it.memory = memory;
+	it.offset = offset;
+	it.length = length;
+	it.access = access;
+	it.pd_in_use = pd;
+	answer_keys("ok");
+	return true;
+}
+
+static void check(uint64_t seed)
+{
+	size_t wrong;
+
+	if (memory_check(it.memory.addr + it.offset, it.length, seed, &wrong))
+		answer("error SIGBUS");
+	else if (wrong < it.length)
+		answer("error MISMATCH at=%zu", wrong);
+	else
+		answer("ok length=%zu", it.length);
+}
+
+/* False where that is no command. */
+static bool execute(const char *command, char **save)
+{
+	uint64_t seed;
+
+	if (strcmp(command, "rereg") == 0)
+		return rereg(save);
+	if (strcmp(command, "dereg") == 0) {
+		if (dereg())
+			answer_errno();
+		else
+			answer("ok");
+		return true;
+	}
+	if (strcmp(command, "reg") == 0) {
+		if (it.registered)
+			return false;
+		if (reg())
+			answer_errno();
+		else
+			answer_keys("ok");
+		return true;
+	}
+	if (!number(strtok_r(NULL, " \n", save), &seed))
+		return false;
+	if (strcmp(command, "fill") == 0) {
+		if (memory_fill(it.memory.addr + it.offset, it.length, seed))
+			answer("error SIGBUS");
+		else
+			answer("ok length=%zu", it.length);
+	} else if (strcmp(command, "check") == 0) {
+		check(seed);
+	} else {
+		return false;
+	}
+	return true;
+}
+
+static struct ibv_context *open_device(const char *name)
+{
+	struct ibv_device **list = ibv_get_device_list(NULL);
+	struct ibv_context *context = NULL;
+
+	if (!list)
+		err(1, "ibv_get_device_list");
+	for (int i = 0; list[i] && !context; i++)
+		if (strcmp(ibv_get_device_name(list[i]), name) == 0)
+			context = ibv_open_device(list[i]);
+	ibv_free_device_list(list);
+	if (!context)
+		errx(1, "no RDMA device %s", name);
+	return context;
+}
+
+int main(int argc, char **argv)
+{
+	size_t page = sysconf(_SC_PAGESIZE), map_length = 0, size = 0;
+	bool read_only = false, full = false;
+	char *line = NULL;
+	int c;
+
+	while ((c = getopt(argc, argv, "fim:r")) != -1) {
+		switch (c) {
+		case 'f': full = true; break;
+		case 'i': it.newer = true; break;
+		case 'm': map_length = must_number(optarg); break;
+		case 'r': read_only = true; break;
+		default: usage();
+		}
+	}
+	argv += optind;
+	argc -= optind;
+	if (argc < 4 || argc > 5)
+		usage();
+	it.offset = must_number(argv[2]);
+	it.length = must_number(argv[3]);
+	it.access = accesses[N_ACCESSES - 1].flags;
+	if (argc > 4 && !access_flags(argv[4], &it.access))
+		usage();
+	if (!map_length)
+		map_length = (it.offset + it.length + page - 1) & -page;
+
+	it.context = open_device(argv[0]);
+	for (int i = 0; i < 2; i++)
+		if (!(it.pd[i] = ibv_alloc_pd(it.context)))
+			err(1, "ibv_alloc_pd");
+	if (memory_map(&it.memory, argv[1], map_length, read_only)) {
+		answer_errno();
+		return 1;
+	}
+	while (full && dup(STDIN_FILENO) >= 0)
+		;
+	if (reg()) {
+		answer_errno();
+		return 1;
+	}
+	answer_keys("mr");
+
+	while (getline(&line, &size, stdin) > 0) {
+		char *save, *command = strtok_r(line, " \n", &save);
+
+		if (!command)
+			continue;
+		if (strcmp(command, "quit") == 0)
+			break;
+		if (!execute(command, &save))
+			answer("error SYNTAX");
+	}
+	if (it.registered && dereg())
+		err(1, "deregistration");
+	for (int i = 0; i < 2; i++)
+		if ((errno = ibv_dealloc_pd(it.pd[i])))
+			err(1, "ibv_dealloc_pd");
+	if (ibv_close_device(it.context))
+		err(1, "ibv_close_device");
+	answer("ok");
+	return 0;
+}

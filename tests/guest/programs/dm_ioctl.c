@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Below the library: what the kernel makes of arguments that nobody should pass. */
+#include <dirent.h>
+#include <err.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "dm.h"
+
+static int try(int fd, unsigned long cmd, void *arg)
+{
+	return ioctl(fd, cmd, arg) ? errno : 0;
+}
+
+static int raw_open(const char *bar, int flags)
+{
+	int fd = open(bar, flags | O_CLOEXEC);
+
+	if (fd < 0)
+		err(1, "open %s", bar);
+	return fd;
+}
+
+static int raw_alloc(int bar, uint64_t length)
+{
+	struct io_peer_mem_dm_alloc a = { .version = IO_PEER_MEM_DM_VERSION, .length = length };
+
+	if (ioctl(bar, IO_PEER_MEM_IOC_DM_ALLOC, &a))
+		err(1, "IO_PEER_MEM_IOC_DM_ALLOC");
+	return a.fd;
+}
+
+static uint64_t raw_room(int bar)
+{
+	struct io_peer_mem_dm_capacity c = { .version = IO_PEER_MEM_DM_VERSION };
+
+	if (ioctl(bar, IO_PEER_MEM_IOC_DM_CAPACITY, &c))
+		err(1, "IO_PEER_MEM_IOC_DM_CAPACITY");
+	return c.free;
+}
+
+static int raw_free(int dm)
+{
+	struct io_peer_mem_dm_free f = { .version = IO_PEER_MEM_DM_VERSION };
+
+	return try(dm, IO_PEER_MEM_IOC_DM_FREE, &f);
+}
+
+static int raw_info(int dm)
+{
+	struct io_peer_mem_dm_info i = { .version = IO_PEER_MEM_DM_VERSION };
+
+	return try(dm, IO_PEER_MEM_IOC_DM_INFO, &i);
+}
+
+static int files(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	int n = 0;
+
+	while (readdir(dir))
+		n++;
+	closedir(dir);
+	return n;
+}
+
+/* Every bit of what must be 0, and every wrong version, one at a time. */
+static void must_refuse(const char *what, int fd, unsigned long cmd, const void *good,
+			size_t size, const size_t *zero, size_t n_zero)
+{
+	unsigned char arg[64];
+
+	for (size_t i = 0; i < n_zero; i++) {
+		for (int bit = 0; bit < 8; bit++) {
+			memcpy(arg, good, size);
+			arg[zero[i]] ^= 1 << bit;
+			if (try(fd, cmd, arg) != EINVAL)
+				errx(1, "%s: byte %zu, bit %d: %s", what, zero[i], bit,
+				     strerrorname_np(errno));
+		}
+	}
+	expect_errno(what, try(fd, cmd, NULL), EFAULT);
+}
+
+static size_t range(size_t *list, size_t n, size_t from, size_t to)
+{
+	for (size_t i = from; i < to; i++)
+		list[n++] = i;
+	return n;
+}
+
+void test_abi(const char *path)
+{
+	int bar = raw_open(path, O_RDWR), dm, before, version = IO_PEER_MEM_DM_VERSION;
+	struct io_peer_mem_dm_alloc a = { .version = version, .length = 1 };
+	struct io_peer_mem_dm_capacity c = { .version = version };
+	struct io_peer_mem_dm_info info = { .version = version };
+	struct io_peer_mem_dm_free f = { .version = version };
+	uint64_t room = raw_room(bar);
+	size_t zero[64], n;
+
+	expect_u64("size of alloc", sizeof(a), 64);
+	expect_u64("size of capacity", sizeof(c), 64);
+	expect_u64("size of info", sizeof(info), 64);
+	expect_u64("size of free", sizeof(f), 32);
+	before = files();
+	n = range(zero, range(zero, 0, 0, 8), 32, 64);
+	must_refuse("alloc", bar, IO_PEER_MEM_IOC_DM_ALLOC, &a, sizeof(a), zero, n);
+	n = range(zero, range(zero, 0, 0, 8), 40, 64);
+	must_refuse("capacity", bar, IO_PEER_MEM_IOC_DM_CAPACITY, &c, sizeof(c), zero, n);
+	expect_u64("files", files(), before);
+	dm = raw_alloc(bar, 5000);
+	expect_true("close on exec", fcntl(dm, F_GETFD) == FD_CLOEXEC);
+	n = range(zero, range(zero, 0, 0, 8), 48, 64);
+	must_refuse("info", dm, IO_PEER_MEM_IOC_DM_INFO, &info, sizeof(info), zero, n);
+	n = range(zero, 0, 0, 32);
+	must_refuse("free", dm, IO_PEER_MEM_IOC_DM_FREE, &f, sizeof(f), zero, n);
+
+	/* What is only written may hold anything. */
+	memset(&info, 0xff, sizeof(info));
+	info.version = version;
+	info.flags = 0;
+	memset(info.reserved, 0, sizeof(info.reserved));
+	expect_errno("info", try(dm, IO_PEER_MEM_IOC_DM_INFO, &info), 0);
+	expect_u64("length", info.length, 5000);
+	expect_u64("size", info.size, 8192);
+	expect_u64("bar", info.bar, 2);
+	expect_u64("pad", info.pad, 0);
+	printf("%04x:%02x:%02x.%x\n", info.domain, info.address >> 8, info.address >> 3 & 31,
+	       info.address & 7);
+
+	expect_errno("of the BAR, on an allocation", try(dm, IO_PEER_MEM_IOC_DM_ALLOC, &a), ENOTTY);
+	expect_errno("of the BAR, on an allocation", try(dm, IO_PEER_MEM_IOC_DM_CAPACITY, &c),
+		     ENOTTY);
+	expect_errno("of an allocation, on the BAR", try(bar, IO_PEER_MEM_IOC_DM_INFO, &info),
+		     ENOTTY);
+	expect_errno("of an allocation, on the BAR", try(bar, IO_PEER_MEM_IOC_DM_FREE, &f), ENOTTY);
+	/* A structure of another size has another number. */
+	expect_errno("another size", try(bar, _IOWR(0xB7, 0x10, char[72]), &a), ENOTTY);
+	expect_errno("no such", try(bar, _IO(0xB7, 0x14), &a), ENOTTY);
+	expect_true("read", read(dm, &a, 8) < 0 && errno == EINVAL);
+	expect_true("write", write(dm, &a, 8) < 0 && errno == EINVAL);
+
+	expect_errno("free", raw_free(dm), 0);
+	expect_u64("free", raw_room(bar), room);
+	expect_errno("free again", raw_free(dm), ENODEV);
+	expect_errno("info of what was freed", raw_info(dm), ENODEV);
+	expect_true("mmap of what was freed", mmap(NULL, PAGE, PROT_READ, MAP_SHARED, dm, 0) ==
+		    MAP_FAILED && errno == ENODEV);
+	close(dm);
+}
+
+/* The system call as a process of 32 bits makes it. */
+static int ioctl32(int fd, unsigned int cmd, void *arg)
+{
+#ifdef __x86_64__
+	long ret;
+
+	__asm__ volatile("int $0x80" : "=a"(ret)
+			 : "a"(54), "b"(fd), "c"(cmd), "d"((unsigned int)(uintptr_t)arg)
+			 : "memory", "r8", "r9", "r10", "r11");
+	return (int)ret;
+#else
+	return ioctl(fd, cmd, arg) ? -errno : 0;
+#endif
+}
+
+void test_compat(const char *path)
+{
+	int bar = raw_open(path, O_RDWR);
+	struct io_peer_mem_dm_alloc *a = mmap(NULL, PAGE, PROT_READ | PROT_WRITE,
+					      MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT, -1, 0);
+	struct io_peer_mem_dm_info *info = (void *)(a + 1);
+	struct io_peer_mem_dm_capacity *c = (void *)(a + 2);
+	struct io_peer_mem_dm_free *f = (void *)(a + 3);
+
+	expect_true("memory below 4 GiB", a != MAP_FAILED);
+	a->version = info->version = c->version = f->version = IO_PEER_MEM_DM_VERSION;
+	a->length = 12345;
+	a->log_align = 14;
+	expect_errno("alloc", -ioctl32(bar, IO_PEER_MEM_IOC_DM_ALLOC, a), 0);
+	expect_errno("info", -ioctl32(a->fd, IO_PEER_MEM_IOC_DM_INFO, info), 0);
+	expect_u64("length", info->length, 12345);
+	expect_u64("where", info->bar_offset, a->bar_offset);
+	expect_u64("misalignment", info->bar_offset % (1 << 14), 0);
+	expect_errno("capacity", -ioctl32(bar, IO_PEER_MEM_IOC_DM_CAPACITY, c), 0);
+	expect_u64("used", c->total - c->free, 16384);
+	expect_errno("free", -ioctl32(a->fd, IO_PEER_MEM_IOC_DM_FREE, f), 0);
+}
+
+static int map_errno(int fd, size_t length, int prot, int flags, off_t offset)
+{
+	void *at = mmap(NULL, length, prot, flags, fd, offset);
+
+	if (at == MAP_FAILED)
+		return errno;
+	munmap(at, length);
+	return 0;
+}
+
+void test_map(const char *path)
+{
+	int bar = raw_open(path, O_RDWR), dm = raw_alloc(bar, 3 * PAGE - 5);
+	int rw = PROT_READ | PROT_WRITE;
+	volatile uint64_t *whole, *part;
+	struct io_peer_mem_range where = { 0 };
+
+	expect_errno("all", map_errno(dm, 3 * PAGE, rw, MAP_SHARED, 0), 0);
+	expect_errno("the last page", map_errno(dm, PAGE, rw, MAP_SHARED, 2 * PAGE), 0);
+	expect_errno("private", map_errno(dm, PAGE, rw, MAP_PRIVATE, 0), EINVAL);
+	expect_errno("private, to read", map_errno(dm, PAGE, PROT_READ, MAP_PRIVATE, 0), EINVAL);
+	expect_errno("past the end", map_errno(dm, 4 * PAGE, rw, MAP_SHARED, 0), EINVAL);
+	expect_errno("from past the end", map_errno(dm, PAGE, rw, MAP_SHARED, 3 * PAGE), EINVAL);
+	expect_errno("from far past the end", map_errno(dm, PAGE, rw, MAP_SHARED, 1LL << 50),
+		     EINVAL);
+	expect_errno("at an offset, the BAR's own", map_errno(bar, PAGE, rw, MAP_SHARED, PAGE),
+		     EINVAL);
+
+	whole = mmap(NULL, 3 * PAGE, rw, MAP_SHARED, dm, 0);
+	part = mmap(NULL, PAGE, rw, MAP_SHARED, dm, 2 * PAGE);
+	expect_true("mapped", whole != MAP_FAILED && part != MAP_FAILED);
+	whole[2 * PAGE / 8 + 3] = 0x123456789abcdef0;
+	expect_u64("the same word", part[3], 0x123456789abcdef0);
+	where.addr = (uintptr_t)(part + 3);
+	expect_errno("range", try(bar, IO_PEER_MEM_IOC_RANGE, &where), 0);
+	expect_u64("its rest", where.length, PAGE - 24);
+
+	munmap((void *)whole, 3 * PAGE);
+	expect_errno("free while a part is mapped", raw_free(dm), EBUSY);
+	munmap((void *)part, PAGE);
+	expect_errno("free", raw_free(dm), 0);
+	expect_u64("in use", raw_room(bar), 64 << 20);
+}
+
+/* A BAR that may only be read gives no memory that can be written to. */
+void test_read_only(const char *path)
+{
+	int bar = raw_open(path, O_RDONLY), dm = raw_alloc(bar, PAGE);
+
+	expect_true("mode", (fcntl(dm, F_GETFL) & O_ACCMODE) == O_RDONLY);
+	expect_errno("to read", map_errno(dm, PAGE, PROT_READ, MAP_SHARED, 0), 0);
+	expect_errno("to write", map_errno(dm, PAGE, PROT_WRITE, MAP_SHARED, 0), EACCES);
+	expect_errno("to read and write",
+		     map_errno(dm, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, 0), EACCES);
+	errno = 0;
+	expect_true("import", !iopm_import_dm(NULL, dm) && errno == EACCES);
+	expect_errno("free", raw_free(dm), 0);
+}
+
+/* Failures in the middle leave neither files nor memory behind. */
+void test_no_leak(const char *path)
+{
+	int bar = raw_open(path, O_RDWR), before = files();
+	struct io_peer_mem_dm_alloc *a = mmap(NULL, PAGE, PROT_READ | PROT_WRITE,
+					      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct rlimit limit, none;
+	uint64_t room = raw_room(bar);
+
+	expect_true("mapped", a != MAP_FAILED);
+	a->version = IO_PEER_MEM_DM_VERSION;
+	a->length = 1 << 20;
+	/* The answer cannot be written. */
+	mprotect(a, PAGE, PROT_READ);
+	for (int i = 0; i < 100; i++)
+		expect_true("EFAULT", try(bar, IO_PEER_MEM_IOC_DM_ALLOC, a) == EFAULT);
+	mprotect(a, PAGE, PROT_READ | PROT_WRITE);
+	expect_u64("files", files(), before);
+	expect_u64("free", raw_room(bar), room);
+	/* There is no file descriptor left. */
+	getrlimit(RLIMIT_NOFILE, &limit);
+	none = limit;
+	none.rlim_cur = 0;
+	setrlimit(RLIMIT_NOFILE, &none);
+	for (int i = 0; i < 100; i++)
+		expect_true("EMFILE", try(bar, IO_PEER_MEM_IOC_DM_ALLOC, a) == EMFILE);
+	setrlimit(RLIMIT_NOFILE, &limit);
+	expect_u64("free", raw_room(bar), room);
+	/* Closed without a word, mapped or not. */
+	for (int i = 0; i < 200; i++) {
+		int dm = raw_alloc(bar, 1 << 20);
+		volatile char *at = mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_SHARED, dm, 0);
+
+		expect_true("mapped", at != MAP_FAILED);
+		close(dm);
+		at[i] = 1;
+		munmap((void *)at, 1 << 20);
+	}
+	expect_u64("free", raw_room(bar), room);
+	expect_u64("files", files(), before);
+}

@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Allocations, copies, and other processes. */
+#include <err.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "dm.h"
+
+#define BAR_SIZE (64ULL << 20)
+
+void test_alloc(const char *path)
+{
+	struct iopm_context *bar = dm_open(path);
+	struct iopm_device_attr_ex attr;
+	struct iopm_query_device_ex_input input = { .comp_mask = 1 };
+	struct iopm_dm *dm;
+
+	expect_errno("query", iopm_query_device_ex(bar, NULL, &attr), 0);
+	expect_errno("query with an unknown input", iopm_query_device_ex(bar, &input, &attr),
+		     EINVAL);
+	expect_u64("max_dm_size", attr.max_dm_size, BAR_SIZE);
+	expect_u64("free_dm_size", attr.free_dm_size, BAR_SIZE);
+	expect_u64("largest_dm_size", attr.largest_dm_size, BAR_SIZE);
+	expect_u64("dm_page_size", attr.dm_page_size, PAGE);
+
+	expect_errno("length 0", dm_alloc_errno(bar, 0, 0, 0), EINVAL);
+	expect_errno("comp_mask 1", dm_alloc_errno(bar, 1, 0, 1), EINVAL);
+	expect_errno("comp_mask 1 << 31", dm_alloc_errno(bar, 1, 0, 1U << 31), EINVAL);
+	expect_errno("alignment 2 * BAR", dm_alloc_errno(bar, 1, 27, 0), EINVAL);
+	expect_errno("alignment 1 << 63", dm_alloc_errno(bar, 1, 63, 0), EINVAL);
+	expect_errno("alignment 1 << 64", dm_alloc_errno(bar, 1, 64, 0), EINVAL);
+	expect_errno("alignment 1 << UINT32_MAX", dm_alloc_errno(bar, 1, UINT32_MAX, 0), EINVAL);
+	expect_errno("BAR + 1 byte", dm_alloc_errno(bar, BAR_SIZE + 1, 0, 0), ENOMEM);
+	expect_errno("SIZE_MAX", dm_alloc_errno(bar, SIZE_MAX, 0, 0), ENOMEM);
+	expect_errno("SIZE_MAX / 2 + 1", dm_alloc_errno(bar, SIZE_MAX / 2 + 1, 0, 0), ENOMEM);
+	expect_u64("still free", dm_room(bar), BAR_SIZE);
+
+	dm = dm_alloc(bar, 1, 0);
+	expect_true("the handle is valid", dm->comp_mask & IOPM_DM_MASK_HANDLE);
+	expect_true("the context is the BAR", dm->context == bar);
+	expect_u64("free below one byte", dm_room(bar), BAR_SIZE - PAGE);
+	dm_free(dm);
+	dm = dm_alloc(bar, 3 * PAGE + 1, 0);
+	expect_u64("free below three pages and a byte", dm_room(bar), BAR_SIZE - 4 * PAGE);
+	dm_free(dm);
+	expect_u64("free again", dm_room(bar), BAR_SIZE);
+	iopm_close_device(bar);
+
+	errno = 0;
+	expect_true("/dev/null is no BAR", !iopm_open_device("/dev/null") && errno == ENOTTY);
+}
+
+static uint64_t bar_offset(struct iopm_dm *dm)
+{
+	struct io_peer_mem_dm_info info = { .version = IO_PEER_MEM_DM_VERSION };
+
+	if (ioctl((int)dm->handle, IO_PEER_MEM_IOC_DM_INFO, &info))
+		err(1, "IO_PEER_MEM_IOC_DM_INFO");
+	return info.bar_offset;
+}
+
+void test_align(const char *path)
+{
+	struct iopm_context *bar = dm_open(path);
+	struct iopm_dm *hole[8], *aligned[8], *dm, *pages[16];
+
+	/* Holes of a page, and then all alignments between them. */
+	for (int i = 0; i < 16; i++)
+		pages[i] = dm_alloc(bar, 1, 0);
+	for (int i = 0; i < 16; i += 2)
+		dm_free(pages[i]);
+	for (uint32_t log_align = 0; log_align <= 25; log_align++) {
+		dm = dm_alloc(bar, 5000, log_align);
+		expect_u64("misalignment", bar_offset(dm) & ((1ULL << log_align) - 1), 0);
+		dm_free(dm);
+	}
+	/* Nothing at 0 any more; and nothing that is aligned so is anywhere else. */
+	dm = dm_alloc(bar, 1, 26);
+	expect_errno("a second one that is aligned to the BAR", dm_alloc_errno(bar, 1, 26, 0),
+		     ENOMEM);
+	dm_free(dm);
+	for (int i = 1; i < 16; i += 2)
+		dm_free(pages[i]);
+	expect_u64("free", dm_room(bar), BAR_SIZE);
+
+	/*
+	 * Eight times: a page, 4 MiB but two pages, a page, 4 MiB. The long pieces
+	 * before the pages are freed, and one of the aligned ones.
+	 */
+	for (int i = 0; i < 8; i++) {
+		pages[i] = dm_alloc(bar, PAGE, 0);
+		hole[i] = dm_alloc(bar, (4 << 20) - 2 * PAGE, 0);
+		pages[8 + i] = dm_alloc(bar, PAGE, 0);
+		aligned[i] = dm_alloc(bar, 4 << 20, 0);
+		expect_u64("as it was meant", bar_offset(aligned[i]), (i * 8 + 4) << 20);
+	}
+	for (int i = 0; i < 8; i++)
+		dm_free(hole[i]);
+	dm_free(aligned[6]);
+	dm = dm_alloc(bar, 3 << 20, 22);
+	expect_u64("the only aligned place, of many", bar_offset(dm), 52 << 20);
+	dm_free(dm);
+	dm = dm_alloc(bar, 4 << 20, 22);
+	expect_u64("the only place", bar_offset(dm), 52 << 20);
+	expect_errno("no other", dm_alloc_errno(bar, 3 << 20, 22, 0), ENOMEM);
+	dm_free(dm);
+	for (int i = 0; i < 8; i++) {
+		dm_free(pages[i]);
+		dm_free(pages[8 + i]);
+		if (i != 6)
+			dm_free(aligned[i]);
+	}
+	expect_u64("free", dm_room(bar), BAR_SIZE);
+	iopm_close_device(bar);
+}
+
+void test_copy(const char *path)
+{
+	struct iopm_context *bar = dm_open(path);
+	struct iopm_dm *dm = dm_alloc(bar, 10000, 0);
+	unsigned char want[128], got[136], host[128];
+
+	/* Every alignment on both sides, and not a byte beside. */
+	for (size_t i = 0; i < sizeof(host); i++)
+		host[i] = 0x80 | i;
+	for (size_t to = 0; to < 17; to++) {
+		for (size_t length = 0; length < 40; length++) {
+			size_t from = length % 9;
+
+			memset(want, 0x11, sizeof(want));
+			expect_true("clear", !iopm_memcpy_to_dm(dm, 4000, want, sizeof(want)));
+			memcpy(want + 32 + to, host + from, length);
+			expect_true("write", !iopm_memcpy_to_dm(dm, 4032 + to, host + from, length));
+			expect_true("read", !iopm_memcpy_from_dm(got + to % 8, dm, 4000, sizeof(want)));
+			expect_true("the bytes", !memcmp(got + to % 8, want, sizeof(want)));
+			memset(got, 0x22, sizeof(got));
+			expect_true("read", !iopm_memcpy_from_dm(got + 32 + from, dm, 4032 + to, length));
+			expect_true("the bytes", !memcmp(got + 32 + from, host + from, length) &&
+				    got[31 + from] == 0x22 && got[32 + from + length] == 0x22);
+		}
+	}
+
+	expect_errno("to the end", iopm_memcpy_to_dm(dm, 9990, host, 10), 0);
+	expect_errno("nothing, at the end", iopm_memcpy_to_dm(dm, 10000, host, 0), 0);
+	/* Though the page goes on. */
+	expect_errno("past the end", iopm_memcpy_to_dm(dm, 9990, host, 11), EINVAL);
+	expect_errno("from past the end", iopm_memcpy_to_dm(dm, 10001, host, 0), EINVAL);
+	expect_errno("wraps", iopm_memcpy_to_dm(dm, UINT64_MAX, host, 2), EINVAL);
+	expect_errno("all there is", iopm_memcpy_to_dm(dm, 1, host, SIZE_MAX), EINVAL);
+	expect_errno("back, past the end", iopm_memcpy_from_dm(got, dm, 9990, 11), EINVAL);
+	expect_errno("back, from past the end", iopm_memcpy_from_dm(got, dm, 10001, 0), EINVAL);
+	expect_errno("back, wraps", iopm_memcpy_from_dm(got, dm, UINT64_MAX - 1, 2), EINVAL);
+	dm_free(dm);
+	iopm_close_device(bar);
+}
+
+void test_full(const char *path)
+{
+	struct iopm_context *bar = dm_open(path);
+	struct iopm_dm *all = dm_alloc(bar, BAR_SIZE, 26), *some[200];
+	int n = 0;
+
+	expect_errno("one byte more", dm_alloc_errno(bar, 1, 0, 0), ENOMEM);
+	expect_u64("free below all", dm_room(bar), 0);
+	dm_free(all);
+
+	for (;;) {
+		struct iopm_alloc_dm_attr attr = { .length = 1 << 20, .log_align_req = n % 21 };
+
+		some[n] = iopm_alloc_dm(bar, &attr);
+		if (!some[n])
+			break;
+		n++;
+	}
+	expect_errno("the last", errno, ENOMEM);
+	expect_u64("MiB", n, 64);
+	while (n--)
+		dm_free(some[n]);
+	all = dm_alloc(bar, BAR_SIZE, 0);
+	dm_free(all);
+	expect_u64("free", dm_room(bar), BAR_SIZE);
+	iopm_close_device(bar);
+}
+
+/* The other process: it has never opened the BAR. */
+static void importer(int socket)
+{
+	int fd = fd_receive(socket), other = open("/dev/null", 0);
+	struct iopm_dm *dm = iopm_import_dm(NULL, fd);
+	char byte = 0, text[16];
+
+	if (!dm)
+		err(1, "iopm_import_dm");
+	close(fd);
+	expect_true("read", !iopm_memcpy_from_dm(text, dm, 4090, sizeof(text)));
+	expect_true("the text of the other", !strcmp(text, "from the parent"));
+	expect_true("write", !iopm_memcpy_to_dm(dm, 4090, "from the child ", sizeof(text)));
+	expect_errno("bounds of the import", iopm_memcpy_to_dm(dm, 5000, text, 1), EINVAL);
+	expect_true("no file", !iopm_import_dm(NULL, 12345) && errno == EBADF);
+	expect_true("another file", !iopm_import_dm(NULL, other) && errno == EINVAL);
+	if (write(socket, &byte, 1) != 1 || read(socket, &byte, 1) != 1)
+		err(1, "socket");
+	iopm_unimport_dm(dm);
+	if (write(socket, &byte, 1) != 1)
+		err(1, "socket");
+}
+
+void test_import(const char *path)
+{
+	struct iopm_context *bar;
+	struct iopm_dm *dm;
+	int sockets[2], status;
+	char byte, text[16];
+	pid_t child;
+
+	if (socketpair(AF_UNIX, SOCK_STREAM, 0, sockets))
+		err(1, "socketpair");
+	child = fork();
+	if (!child) {
+		close(sockets[0]);
+		importer(sockets[1]);
+		exit(0);
+	}
+	close(sockets[1]);
+	bar = dm_open(path);
+	dm = dm_alloc(bar, 5000, 0);
+	expect_true("write", !iopm_memcpy_to_dm(dm, 4090, "from the parent", 16));
+	fd_send(sockets[0], (int)dm->handle);
+	if (read(sockets[0], &byte, 1) != 1)
+		errx(1, "the child failed");
+	expect_true("read", !iopm_memcpy_from_dm(text, dm, 4090, sizeof(text)));
+	expect_true("the text of the child", !strcmp(text, "from the child "));
+	expect_errno("free while the child has it mapped", iopm_free_dm(dm), EBUSY);
+	/* All is as it was. */
+	expect_true("read", !iopm_memcpy_from_dm(text, dm, 4090, sizeof(text)));
+	expect_true("still there", !strcmp(text, "from the child "));
+	if (write(sockets[0], &byte, 1) != 1 || read(sockets[0], &byte, 1) != 1)
+		err(1, "socket");
+	expect_errno("free", iopm_free_dm(dm), 0);
+	if (waitpid(child, &status, 0) != child || status)
+		errx(1, "the child ended with %#x", status);
+	expect_u64("free", dm_room(bar), BAR_SIZE);
+	iopm_close_device(bar);
+}
+
+/* Allocations of many processes at once, some of which just end. */
+void test_stress(const char *path)
+{
+	struct iopm_context *bar = dm_open(path);
+	int status, done = 0;
+
+	for (int i = 0; i < 4; i++) {
+		if (fork())
+			continue;
+		srand(i);
+		for (int n = 0; n < 150; n++) {
+			struct iopm_alloc_dm_attr attr = {
+				.length = 1 + rand() % (2 << 20),
+				.log_align_req = rand() % 22,
+			};
+			struct iopm_dm *dm = iopm_alloc_dm(bar, &attr);
+			uint64_t word = (uint64_t)i << 32 | n, back = 0;
+
+			if (!dm && errno == ENOMEM)
+				continue;
+			if (!dm)
+				err(1, "iopm_alloc_dm");
+			if (attr.length >= 8) {
+				iopm_memcpy_to_dm(dm, attr.length - 8, &word, 8);
+				usleep(rand() % 300);
+				iopm_memcpy_from_dm(&back, dm, attr.length - 8, 8);
+				if (back != word)
+					errx(1, "somebody else has this memory");
+			}
+			if (n % 10)
+				dm_free(dm);
+		}
+		exit(0);
+	}
+	while (wait(&status) > 0) {
+		if (status)
+			errx(1, "a process ended with %#x", status);
+		done++;
+	}
+	expect_u64("processes", done, 4);
+	expect_u64("free", dm_room(bar), BAR_SIZE);
+	iopm_close_device(bar);
+}

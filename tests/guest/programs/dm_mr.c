@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Memory regions on device memory; and what becomes of all when the device goes. */
+#include <err.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "dm.h"
+
+static int reg_errno(struct rdma *r, struct iopm_dm *dm, uint64_t offset, size_t length,
+		     unsigned int access)
+{
+	struct ibv_mr *mr = iopm_reg_dm_mr(r->pd, dm, offset, length, access);
+
+	if (!mr)
+		return errno;
+	rdma_deregister(mr);
+	return 0;
+}
+
+static struct ibv_mr *must_reg(struct rdma *r, struct iopm_dm *dm, uint64_t offset,
+			       size_t length)
+{
+	struct ibv_mr *mr = iopm_reg_dm_mr(r->pd, dm, offset, length, ACCESS_DM);
+
+	if (!mr)
+		err(1, "iopm_reg_dm_mr");
+	return mr;
+}
+
+void test_reg(const char *path)
+{
+	struct iopm_context *bar = dm_open(path);
+	struct rdma r = rdma_open("rxe0");
+	struct iopm_dm *dm = dm_alloc(bar, 10000, 0);
+	struct ibv_mr *mr;
+
+	expect_errno("all of it", reg_errno(&r, dm, 0, 10000, ACCESS_DM), 0);
+	expect_errno("one byte", reg_errno(&r, dm, 0, 1, ACCESS_DM), 0);
+	expect_errno("from a page on", reg_errno(&r, dm, 4096, 5904, ACCESS_DM), 0);
+	expect_errno("read only", reg_errno(&r, dm, 0, 100, IBV_ACCESS_ZERO_BASED), 0);
+	expect_errno("not zero-based", reg_errno(&r, dm, 0, 100, ACCESS_ALL), EINVAL);
+	expect_errno("nothing", reg_errno(&r, dm, 0, 0, ACCESS_DM), EINVAL);
+	expect_errno("from within a page on", reg_errno(&r, dm, 8, 100, ACCESS_DM), EINVAL);
+	expect_errno("past the end", reg_errno(&r, dm, 0, 10001, ACCESS_DM), EINVAL);
+	expect_errno("from past the end", reg_errno(&r, dm, 12288, 1, ACCESS_DM), EINVAL);
+	expect_errno("wraps", reg_errno(&r, dm, 4096, SIZE_MAX, ACCESS_DM), EINVAL);
+	expect_errno("wrapping offset", reg_errno(&r, dm, -4096ULL, 8192, ACCESS_DM), EINVAL);
+
+	mr = must_reg(&r, dm, 0, 10000);
+	expect_true("addresses are offsets", !mr->addr && mr->length == 10000);
+	expect_errno("free below a region", iopm_free_dm(dm), EBUSY);
+	rdma_deregister(mr);
+	expect_errno("free", iopm_free_dm(dm), 0);
+	rdma_close(&r);
+	iopm_close_device(bar);
+}
+
+static uint64_t atomic(struct pair *p, enum ibv_wr_opcode opcode, struct ibv_mr *host,
+		       struct ibv_mr *mr, uint64_t at, uint64_t compare_add, uint64_t swap)
+{
+	struct ibv_sge sge = { .addr = (uintptr_t)host->addr, .length = 8, .lkey = host->lkey };
+	struct ibv_send_wr wr = {
+		.sg_list = &sge,
+		.num_sge = 1,
+		.opcode = opcode,
+		.wr.atomic = { .remote_addr = at, .rkey = mr->rkey,
+			       .compare_add = compare_add, .swap = swap },
+	};
+
+	expect_true("atomic", pair_run(p, &wr) == IBV_WC_SUCCESS);
+	return *(volatile uint64_t *)host->addr;
+}
+
+static uint64_t word(struct iopm_dm *dm, uint64_t at)
+{
+	uint64_t v = 0;
+
+	expect_true("read", !iopm_memcpy_from_dm(&v, dm, at, 8));
+	return v;
+}
+
+static void *host_page(void)
+{
+	void *page = aligned_alloc(PAGE, 2 * PAGE);
+
+	if (!page)
+		err(1, "aligned_alloc");
+	return memset(page, 0x5a, 2 * PAGE);
+}
+
+void test_rdma(const char *path)
+{
+	struct iopm_context *bar = dm_open(path);
+	struct rdma r = rdma_open("rxe0");
+	struct iopm_dm *dm = dm_alloc(bar, 10000, 3);
+	struct ibv_mr *mr = must_reg(&r, dm, 0, 10000), *late = must_reg(&r, dm, 4096, 5000);
+	struct ibv_mr *host = rdma_register(&r, host_page(), 2 * PAGE);
+	unsigned char *bytes = host->addr, back[5000];
+	struct pair p = pair_make(&r);
+	uint64_t v = 1000;
+
+	/* The rkey: an offset is the address, also over the end of a page. */
+	for (int i = 0; i < 5000; i++)
+		bytes[i] = i * 7;
+	pair_must_rw(&p, IBV_WR_RDMA_WRITE, host, bytes, mr, (void *)3001, 5000);
+	expect_true("read", !iopm_memcpy_from_dm(back, dm, 3001, 5000));
+	expect_true("what was written", !memcmp(back, bytes, 5000));
+	memset(bytes, 0, 5000);
+	pair_must_rw(&p, IBV_WR_RDMA_READ, host, bytes, mr, (void *)3001, 5000);
+	expect_true("what was read", !memcmp(back, bytes, 5000));
+	/* The second region begins at 0 as well. */
+	pair_must_rw(&p, IBV_WR_RDMA_READ, host, bytes, late, (void *)5, 100);
+	expect_true("read", !iopm_memcpy_from_dm(back, dm, 4101, 100));
+	expect_true("what was read of the second", !memcmp(back, bytes, 100));
+	/* The lkey: from one region to the other. */
+	pair_must_rw(&p, IBV_WR_RDMA_WRITE, late, (void *)8, mr, (void *)16, 64);
+	expect_u64("from region to region", word(dm, 16), word(dm, 4104));
+
+	expect_true("write", !iopm_memcpy_to_dm(dm, 4096 + 8, &v, 8));
+	expect_u64("fetch-and-add fetches", atomic(&p, IBV_WR_ATOMIC_FETCH_AND_ADD, host, mr,
+						   4096 + 8, 5, 0), 1000);
+	expect_u64("fetch-and-add at the second region", atomic(&p, IBV_WR_ATOMIC_FETCH_AND_ADD,
+								host, late, 8, 6, 0), 1005);
+	expect_u64("both have added", word(dm, 4104), 1011);
+	expect_u64("compare-and-swap of another value",
+		   atomic(&p, IBV_WR_ATOMIC_CMP_AND_SWP, host, late, 8, 1, 2), 1011);
+	expect_u64("leaves it", word(dm, 4104), 1011);
+	expect_u64("compare-and-swap", atomic(&p, IBV_WR_ATOMIC_CMP_AND_SWP, host, late, 8,
+					      1011, 2), 1011);
+	expect_u64("swaps it", word(dm, 4104), 2);
+
+	/* The end of the region is the end, though the page goes on. */
+	expect_true("past the end", pair_rw(&p, IBV_WR_RDMA_WRITE, host, bytes, mr,
+					    (void *)9990, 11) == IBV_WC_REM_ACCESS_ERR);
+	pair_free(&p);
+	rdma_deregister(host);
+	rdma_deregister(late);
+	rdma_deregister(mr);
+	dm_free(dm);
+	rdma_close(&r);
+	iopm_close_device(bar);
+}
+
+/* Let go of without freeing: the region keeps the pages, and nothing else does. */
+void test_mr_keeps(const char *path)
+{
+	struct iopm_context *bar = dm_open(path);
+	uint64_t room = dm_room(bar);
+	struct rdma r = rdma_open("rxe0");
+	struct iopm_dm *dm = dm_alloc(bar, 8 * PAGE, 0);
+	struct ibv_mr *mr = must_reg(&r, dm, 0, 2 * PAGE);
+	struct ibv_mr *host = rdma_register(&r, host_page(), 2 * PAGE);
+	struct pair p = pair_make(&r);
+
+	iopm_unimport_dm(dm);
+	expect_u64("the region's pages are in use", dm_room(bar), room - 2 * PAGE);
+	pair_must_rw(&p, IBV_WR_RDMA_WRITE, host, host->addr, mr, (void *)100, 5000);
+	pair_free(&p);
+	rdma_deregister(mr);
+	expect_u64("and free", dm_room(bar), room);
+	rdma_deregister(host);
+	rdma_close(&r);
+	iopm_close_device(bar);
+}
+
+/* Allocations, one of them mapped, one below a region; then the device goes. */
+void test_gone(const char *path)
+{
+	struct iopm_context *bar = dm_open(path);
+	struct rdma r = rdma_open("rxe0");
+	struct iopm_dm *dm = dm_alloc(bar, 1 << 20, 0), *idle = dm_alloc(bar, PAGE, 0);
+	struct iopm_dm *below = dm_alloc(bar, 10000, 0);
+	struct ibv_mr *mr = must_reg(&r, below, 0, 10000);
+	struct ibv_mr *host = rdma_register(&r, host_page(), 2 * PAGE);
+	struct pair p = pair_make(&r);
+	struct iopm_device_attr_ex attr;
+	static char bytes[1 << 20];
+	int error, copies = 0;
+
+	pair_must_rw(&p, IBV_WR_RDMA_WRITE, host, host->addr, mr, NULL, 5000);
+	printf("running\n");
+	/* It is taken away in the middle of one of these. */
+	do {
+		error = iopm_memcpy_to_dm(dm, 0, bytes, sizeof(bytes));
+		copies++;
+	} while (!error);
+	printf("%d copies\n", copies);
+	expect_errno("copy to what is gone", error, ENODEV);
+	expect_errno("again", iopm_memcpy_to_dm(dm, 5, bytes, 100), ENODEV);
+	expect_errno("copy from what is gone", iopm_memcpy_from_dm(bytes, dm, 0, 8), ENODEV);
+	expect_errno("copy, never touched before", iopm_memcpy_from_dm(bytes, idle, 0, 8), ENODEV);
+	expect_errno("bounds", iopm_memcpy_from_dm(bytes, dm, 1 << 20, 8), EINVAL);
+	expect_true("remote access error", pair_rw(&p, IBV_WR_RDMA_WRITE, host, host->addr, mr,
+						   NULL, 5000) == IBV_WC_REM_ACCESS_ERR);
+	/* The node goes first, the memory a moment later. */
+	while (!(error = dm_alloc_errno(bar, 1, 0, 0)))
+		usleep(10000);
+	expect_errno("allocate", error, ENODEV);
+	while (!(error = iopm_query_device_ex(bar, NULL, &attr)))
+		usleep(10000);
+	expect_errno("query", error, ENODEV);
+	expect_true("import", !iopm_import_dm(bar, dm->handle) && errno == ENODEV);
+	expect_true("map", mmap(NULL, PAGE, PROT_READ, MAP_SHARED, (int)dm->handle, 0) ==
+		    MAP_FAILED && errno == ENODEV);
+	expect_true("register", reg_errno(&r, dm, 0, 100, ACCESS_DM));
+	expect_errno("free", iopm_free_dm(dm), 0);
+	expect_errno("free what was never touched", iopm_free_dm(idle), 0);
+	expect_errno("free below a dead region", iopm_free_dm(below), 0);
+	pair_free(&p);
+	rdma_deregister(mr);
+	rdma_deregister(host);
+	rdma_close(&r);
+	iopm_close_device(bar);
+}

@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The files: each thread has some of its own, of which it knows what they are, and
+ * some that all use and put other files below while the others are in them.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/file.h>
+#include <sys/ioctl.h>
+#include <sys/sendfile.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <io_peer_mem.h>
+
+#include "fuzz.h"
+
+void file_close(struct file *f)
+{
+	/* The pages of what is still mapped are only free later. */
+	if (f->kind == DM && !f->freed)
+		unclaim(f->bar, f->node, f->offset, f->length);
+	if (f->kind != NONE)
+		close(f->fd);
+	f->kind = NONE;
+}
+
+/* Access mode 3 is that of a file for ioctls alone. */
+static int open_bar(struct thread *t, int bar, int access)
+{
+	int fd = open(bars[bar].path, access | O_CLOEXEC);
+
+	called(t, OP_OPEN, fd < 0 ? errno : 0, ONE_OF(ENOENT, ENODEV, ENXIO));
+	return fd;
+}
+
+void file_reopen(struct thread *t, struct file *f)
+{
+	struct stat s;
+
+	file_close(f);
+	f->bar = below(t, BARS);
+	f->access = one_in(t, 4) ? below(t, 4) : O_RDWR;
+	f->fd = open_bar(t, f->bar, f->access);
+	if (f->fd < 0)
+		return;
+	if (fstat(f->fd, &s))
+		bug(t, "fstat: %s", strerrorname_np(errno));
+	f->node = s.st_ino;
+	f->kind = BAR;
+}
+
+struct file *pick_bar(struct thread *t)
+{
+	struct file *f = &t->files[below(t, PRIVATE_BARS)];
+
+	if (f->kind == NONE || one_in(t, 200))
+		file_reopen(t, f);
+	return f;
+}
+
+struct file *pick_dm(struct thread *t)
+{
+	size_t n = PRIVATE_FILES - PRIVATE_BARS, first = below(t, n);
+
+	for (size_t i = 0; i < n; i++) {
+		struct file *f = &t->files[PRIVATE_BARS + (first + i) % n];
+
+		if (f->kind == DM)
+			return f;
+	}
+	return NULL;
+}
+
+int pick_shared(struct thread *t)
+{
+	return shared[below(t, SHARED_FILES)];
+}
+
+struct file *slot_for_dm(struct thread *t)
+{
+	struct file *f;
+
+	for (f = t->files + PRIVATE_BARS; f < t->files + PRIVATE_FILES; f++)
+		if (f->kind == NONE)
+			return f;
+	f = t->files + PRIVATE_BARS + below(t, PRIVATE_FILES - PRIVATE_BARS);
+	file_close(f);
+	return f;
+}
+
+/*
+ * A descriptor that is shared is never closed, or its number would become that of
+ * some thread's own file: another file takes it over, which closes the one before.
+ */
+static void swap(struct thread *t)
+{
+	struct io_peer_mem_dm_alloc a = {
+		.version = IO_PEER_MEM_DM_VERSION,
+		.length = 1 + below(t, 4 * PAGE),
+	};
+	int to = pick_shared(t), bar = open_bar(t, below(t, BARS), O_RDWR), fd = bar;
+
+	if (bar >= 0 && one_in(t, 2)) {
+		int error = ioctl(bar, IO_PEER_MEM_IOC_DM_ALLOC, &a) ? errno : 0;
+
+		called(t, OP_ALLOC, error, ONE_OF(ENOMEM, ENODEV));
+		fd = error ? bar : a.fd;
+	}
+	if (fd < 0)
+		fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+	called(t, OP_SWAP, dup3(fd, to, O_CLOEXEC) < 0 ? errno : 0, ONE_OF(EBUSY));
+	close(fd);
+	if (bar >= 0 && fd != bar)
+		close(bar);
+}
+
+/* A descriptor in a message to oneself, which is fetched or left to the kernel. */
+static void pass(struct thread *t)
+{
+	union {
+		struct cmsghdr header;
+		char space[CMSG_SPACE(sizeof(int))];
+	} control = { .header = {
+		.cmsg_len = CMSG_LEN(sizeof(int)),
+		.cmsg_level = SOL_SOCKET,
+		.cmsg_type = SCM_RIGHTS,
+	} };
+	char byte = 0;
+	struct iovec one = { .iov_base = &byte, .iov_len = 1 };
+	struct msghdr message = {
+		.msg_iov = &one,
+		.msg_iovlen = 1,
+		.msg_control = &control,
+		.msg_controllen = sizeof(control),
+	};
+	int pair[2], fd = pick_shared(t), to = pick_shared(t);
+
+	if (socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, pair))
+		bug(t, "socketpair: %s", strerrorname_np(errno));
+	memcpy(CMSG_DATA(&control.header), &fd, sizeof(fd));
+	called(t, OP_PASS, sendmsg(pair[0], &message, 0) == 1 ? 0 : errno, ONE_OF(ENODEV));
+	if (one_in(t, 2) && recvmsg(pair[1], &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT) == 1 &&
+	    CMSG_FIRSTHDR(&message)) {
+		memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof(fd));
+		dup3(fd, to, O_CLOEXEC);
+		close(fd);
+	}
+	close(pair[0]);
+	close(pair[1]);
+}
+
+/* The file by its name in /proc: a BAR opens again, an allocation has no name. */
+static int by_name(struct thread *t, int fd)
+{
+	static const int modes[] = { O_RDWR, O_RDONLY, O_WRONLY, O_PATH };
+	char name[32];
+	int again;
+
+	snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
+	again = open(name, modes[below(t, 4)] | O_CLOEXEC);
+	if (again < 0)
+		return errno;
+	close(again);
+	return 0;
+}
+
+static int fdinfo(int fd)
+{
+	char name[32], text[512];
+	int info;
+
+	snprintf(name, sizeof(name), "/proc/self/fdinfo/%d", fd);
+	info = open(name, O_RDONLY | O_CLOEXEC);
+	if (info < 0)
+		return errno;
+	if (read(info, text, sizeof(text)) <= 0)
+		text[0] = 0;
+	close(info);
+	return text[0] ? 0 : EIO;
+}
+
+static int epoll(int fd)
+{
+	struct epoll_event event = { .events = EPOLLIN };
+	int set = epoll_create1(EPOLL_CLOEXEC), error;
+
+	error = epoll_ctl(set, EPOLL_CTL_ADD, fd, &event) ? errno : 0;
+	close(set);
+	return error;
+}
+
+static int through_pipe(int fd, bool into)
+{
+	int ends[2], error;
+
+	if (pipe2(ends, O_CLOEXEC | O_NONBLOCK))
+		return errno;
+	if (write(ends[1], "12345678", 8) != 8)
+		return EIO;
+	error = (into ? splice(ends[0], NULL, fd, NULL, 8, SPLICE_F_NONBLOCK)
+		      : splice(fd, NULL, ends[1], NULL, 8, SPLICE_F_NONBLOCK)) < 0 ? errno : 0;
+	close(ends[0]);
+	close(ends[1]);
+	return error;
+}
+
+/*
+ * What neither a BAR nor an allocation does, and must not, since there is no data
+ * behind their files but by mmap(2). @bytes: this call would move some.
+ */
+static int call_file(struct thread *t, int fd, bool *bytes)
+{
+	char buffer[64] = { 0 };
+	size_t n = 1 + below(t, sizeof(buffer));
+	off_t offset = one_in(t, 2) ? 0 : (off_t)edge(t);
+	struct iovec one = { .iov_base = buffer, .iov_len = n };
+	struct pollfd p = { .fd = fd, .events = POLLIN | POLLOUT };
+	struct stat s;
+	long ret;
+
+	*bytes = true;
+	switch (below(t, 20)) {
+	case 0: ret = read(fd, buffer, n); break;
+	case 1: ret = write(fd, buffer, n); break;
+	case 2: ret = pread(fd, buffer, n, offset); break;
+	case 3: ret = pwrite(fd, buffer, n, offset); break;
+	case 4: ret = readv(fd, &one, 1); break;
+	case 5: ret = pwritev2(fd, &one, 1, -1, RWF_NOWAIT); break;
+	case 6: return through_pipe(fd, true);
+	case 7: return through_pipe(fd, false);
+	case 8: ret = ftruncate(fd, offset); break;
+	case 9: ret = fallocate(fd, below(t, 4), 0, PAGE); break;
+	case 10: ret = sendfile(fd, fd, NULL, n); break;
+	default:
+		*bytes = false;
+		switch (below(t, 10)) {
+		case 0: ret = lseek(fd, offset, below(t, 5)); break;
+		case 1: ret = poll(&p, 1, 0); break;
+		case 2: ret = fsync(fd); break;
+		case 3: ret = fcntl(fd, F_SETFL, below(t, 1 << 16)); break;
+		case 4: ret = flock(fd, LOCK_SH | LOCK_NB); break;
+		case 5: ret = fstat(fd, &s); break;
+		case 6: return epoll(fd);
+		case 7: return by_name(t, fd);
+		case 8: return fdinfo(fd);
+		default:
+			ret = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+			if (ret >= 0)
+				close(ret);
+		}
+	}
+	return ret < 0 ? errno : 0;
+}
+
+static void work_on_file(struct thread *t)
+{
+	struct file *f = one_in(t, 2) ? pick_dm(t) : pick_bar(t);
+	bool own = f && f->kind != NONE && !one_in(t, 3), bytes;
+	int fd = own ? f->fd : pick_shared(t);
+	int error = call_file(t, fd, &bytes);
+
+	/* Below a shared one there may be /dev/null, which takes all. */
+	if (own && bytes && !error)
+		bug(t, "a file without data has taken or given some");
+	called(t, OP_FILE, error, ONE_OF(EINVAL, EBADF, ESPIPE, ENODEV, ENXIO, EPERM, EOPNOTSUPP,
+					 EAGAIN, ENOENT, EACCES, EFBIG, ETXTBSY));
+}
+
+void fuzz_file(struct thread *t, enum op op)
+{
+	switch (op) {
+	case OP_OPEN: file_reopen(t, &t->files[below(t, PRIVATE_BARS)]); break;
+	case OP_SWAP: swap(t); break;
+	case OP_PASS: pass(t); break;
+	default: work_on_file(t);
+	}
+}

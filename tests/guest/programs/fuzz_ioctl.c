@@ -1,0 +1,488 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The ioctls. A structure is made as it should be, then perhaps broken; what the
+ * kernel has to make of it is decided here a second time, after ioctl.rst alone.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <ib_peer_mem.h>
+#include <io_peer_mem.h>
+
+#include "fuzz.h"
+
+union arg {
+	struct io_peer_mem_range range;
+	struct io_peer_mem_nearest nearest;
+	struct io_peer_mem_dm_alloc alloc;
+	struct io_peer_mem_dm_capacity capacity;
+	struct io_peer_mem_dm_info info;
+	struct io_peer_mem_dm_free free;
+	struct ib_peer_mem_export export;
+	unsigned char bytes[64];
+	uint32_t words[16];
+	uint64_t longs[8];
+};
+
+/* --- where the structure is --- */
+
+/*
+ * Pages for arguments, below 4 GiB: one to read and write, nothing, one to read and
+ * write, one to read, nothing. The same memory is at @alias, writable throughout.
+ */
+enum { RW, HOLE, RW2, RO, HOLE2, ARG_PAGES };
+
+void args_map(struct thread *t)
+{
+	int fd = memfd_create("fuzz", MFD_CLOEXEC);
+
+	t->args = mmap(NULL, ARG_PAGES * PAGE, PROT_NONE,
+		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT, -1, 0);
+	if (fd < 0 || t->args == MAP_FAILED || ftruncate(fd, ARG_PAGES * PAGE))
+		bug(t, "no memory for arguments");
+	for (int i = 0; i < ARG_PAGES; i++) {
+		int prot = i == RO ? PROT_READ : PROT_READ | PROT_WRITE;
+
+		if (i != HOLE && i != HOLE2 &&
+		    mmap(t->args + i * PAGE, PAGE, prot, MAP_SHARED | MAP_FIXED, fd,
+			 i * PAGE) == MAP_FAILED)
+			bug(t, "no memory for arguments");
+	}
+	t->alias = mmap(NULL, ARG_PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (t->alias == MAP_FAILED)
+		bug(t, "no memory for arguments");
+	close(fd);
+}
+
+/* What the kernel can do with the structure where it is. */
+enum place { WHOLE, READABLE, UNREADABLE, UNKNOWN };
+
+static const uint64_t nowhere[] = {
+	0, 1, PAGE, ~0ULL, ~0ULL - 31, 1ULL << 47, (1ULL << 47) - 32, 1ULL << 63,
+	0xffff800000000000, 0xffff888000000000, 0xffffffff81000000, 0xfffffffffffff000,
+};
+
+/* Puts @arg somewhere, or leaves it out. */
+static enum place put(struct thread *t, const union arg *arg, size_t size, bool device, char **at)
+{
+	size_t part = 1 + below(t, size - 1), offset;
+	enum place place = WHOLE;
+
+	switch (below(t, 20)) {
+	case 0: offset = HOLE * PAGE - part; place = UNREADABLE; break;
+	case 1: offset = HOLE2 * PAGE - part; place = UNREADABLE; break;
+	case 2: offset = RO * PAGE - part; place = READABLE; break;
+	case 3: offset = RO * PAGE + below(t, PAGE - size); place = READABLE; break;
+	case 4:
+		*at = (char *)nowhere[below(t, sizeof(nowhere) / sizeof(nowhere[0]))];
+		return UNREADABLE;
+	case 5:
+		if (device) {
+			*at = arena_any(t);
+			touch(*at, true);	/* the version */
+			return UNKNOWN;
+		}
+		/* fallthrough */
+	default: offset = below(t, PAGE - size);
+	}
+	*at = t->args + offset;
+	/* Behind the holes as well there is memory at the other address. */
+	memcpy(t->alias + offset, arg->bytes, size);
+	return place;
+}
+
+/* --- calling --- */
+
+/* As a process of 32 bits does it. */
+static int ioctl32(int fd, unsigned long cmd, void *arg)
+{
+#ifdef __x86_64__
+	long ret;
+
+	__asm__ volatile("int $0x80" : "=a"(ret)
+			 : "a"(54), "b"(fd), "c"((unsigned int)cmd),
+			   "d"((unsigned int)(uintptr_t)arg)
+			 : "memory", "r8", "r9", "r10", "r11");
+	return (int)ret < 0 ? -(int)ret : 0;
+#else
+	return ioctl(fd, cmd, arg) ? errno : 0;
+#endif
+}
+
+static int call(struct thread *t, int fd, unsigned long cmd, void *arg)
+{
+	if (compat && (uintptr_t)arg >> 32 == 0 && one_in(t, 3))
+		return ioctl32(fd, cmd, arg);
+	return ioctl(fd, cmd, arg) ? errno : 0;
+}
+
+int ask_range(int fd, const void *addr, uint64_t *offset, uint64_t *length)
+{
+	struct io_peer_mem_range r = { .addr = (uintptr_t)addr };
+
+	if (ioctl(fd, IO_PEER_MEM_IOC_RANGE, &r))
+		return errno;
+	*offset = r.bar_offset;
+	*length = r.length;
+	return 0;
+}
+
+int ask_capacity(int fd, uint64_t *total, uint64_t *free)
+{
+	struct io_peer_mem_dm_capacity c = { .version = IO_PEER_MEM_DM_VERSION };
+
+	if (ioctl(fd, IO_PEER_MEM_IOC_DM_CAPACITY, &c))
+		return errno;
+	*total = c.total;
+	*free = c.free;
+	return 0;
+}
+
+/* --- what is put into the structure --- */
+
+static const struct {
+	unsigned long cmd;
+	size_t size;
+	enum kind on;
+	bool answers;		/* something is written */
+	const int *errnos;	/* of a call that is right as such */
+} what[] = {
+	[OP_RANGE] = { IO_PEER_MEM_IOC_RANGE, sizeof(struct io_peer_mem_range), BAR, true,
+		       ONE_OF(EFAULT, ENODEV) },
+	[OP_NEAREST] = { IO_PEER_MEM_IOC_NEAREST, sizeof(struct io_peer_mem_nearest), BAR, true,
+			 ONE_OF(ENXIO, ENODEV) },
+	[OP_ALLOC] = { IO_PEER_MEM_IOC_DM_ALLOC, sizeof(struct io_peer_mem_dm_alloc), BAR, true,
+		       ONE_OF(ENOMEM, ENODEV) },
+	[OP_CAPACITY] = { IO_PEER_MEM_IOC_DM_CAPACITY, sizeof(struct io_peer_mem_dm_capacity),
+			  BAR, true, ONE_OF(ENODEV) },
+	[OP_INFO] = { IO_PEER_MEM_IOC_DM_INFO, sizeof(struct io_peer_mem_dm_info), DM, true,
+		      ONE_OF(ENODEV) },
+	[OP_FREE] = { IO_PEER_MEM_IOC_DM_FREE, sizeof(struct io_peer_mem_dm_free), DM, false,
+		      ONE_OF(EBUSY, ENODEV) },
+	[OP_EXPORT] = { IB_PEER_MEM_IOC_EXPORT, sizeof(struct ib_peer_mem_export), NONE, true,
+			ONE_OF(EFAULT, ENODEV, ENOMEM) },
+};
+
+static uint64_t some_length(struct thread *t, uint64_t most)
+{
+	switch (below(t, 48)) {
+	case 0 ... 3: return edge(t);
+	case 4: return most - 1 + below(t, 3);
+	case 5: return most / 2 - 1 + below(t, 3);
+	default: return 1 + below(t, 16 * PAGE);
+	}
+}
+
+/* @f: what it is for, or NULL. */
+static void make(struct thread *t, enum op op, const struct file *f, union arg *a)
+{
+	const struct held *h = one_in(t, 4) ? NULL : pick_held(t);
+	const struct bar *bar = &bars[below(t, BARS)];
+
+	memset(a, 0, sizeof(*a));
+	a->words[0] = 1;	/* the version, of all but one */
+	switch (op) {
+	case OP_RANGE:
+		for (int i = 0; i < 4 && h && f && (h->bar != f->bar || h->node != f->node); i++)
+			h = pick_held(t);
+		a->range.addr = h ? (uintptr_t)h->addr + below(t, h->length) :
+				one_in(t, 3) ? edge(t) : (uintptr_t)arena_any(t);
+		break;
+	case OP_NEAREST:
+		a->nearest.domain = bar->domain;
+		a->nearest.address = one_in(t, 2) ? below(t, 0x100) : bar->address;
+		break;
+	case OP_ALLOC:
+		a->alloc.length = some_length(t, bar->size);
+		a->alloc.log_align = one_in(t, 6) ? below(t, 70) : below(t, 16);
+		a->alloc.fd = below(t, 20);
+		break;
+	case OP_EXPORT:
+		a->export.addr = h ? (uintptr_t)h->addr + below(t, h->length) / PAGE * PAGE :
+				 (uintptr_t)arena_any(t);
+		a->export.length = one_in(t, 6) ? edge(t) : PAGE * (1 + below(t, 2));
+		a->export.fd = below(t, 20);
+		break;
+	default:
+		break;
+	}
+}
+
+static void spoil(struct thread *t, union arg *a, size_t size)
+{
+	for (uint64_t n = 1 + below(t, 2); n; n--) {
+		switch (below(t, 8)) {
+		case 0: a->bytes[below(t, size)] = any(t); break;
+		case 1: a->bytes[below(t, size)] ^= 1 << below(t, 8); break;
+		case 2 ... 3: a->words[below(t, size / 4)] = edge(t); break;
+		case 4: a->words[below(t, 2)] = below(t, 4); break;
+		case 5 ... 6: a->longs[below(t, size / 8)] = edge(t); break;
+		default:
+			for (size_t i = 0; i < size; i++)
+				a->bytes[i] = any(t);
+		}
+	}
+}
+
+static bool zero(const void *from, size_t size)
+{
+	for (const unsigned char *at = from; size; size--)
+		if (*at++)
+			return false;
+	return true;
+}
+
+/* Has the structure what the documentation demands? */
+static bool right(enum op op, const union arg *a, const struct bar *bar)
+{
+	if (op != OP_RANGE && (a->words[0] != 1 || a->words[1]))
+		return false;
+	switch (op) {
+	case OP_RANGE: return !a->range.reserved;
+	case OP_NEAREST:
+		return a->nearest.domain <= INT32_MAX && a->nearest.address <= 0xffff &&
+		       zero(a->nearest.reserved, sizeof(a->nearest.reserved));
+	case OP_ALLOC:
+		return a->alloc.length && a->alloc.log_align < 64 &&
+		       (!bar || 1ULL << a->alloc.log_align <= bar->size) &&
+		       zero(a->alloc.reserved, sizeof(a->alloc.reserved));
+	case OP_CAPACITY: return zero(a->capacity.reserved, sizeof(a->capacity.reserved));
+	case OP_INFO: return zero(a->info.reserved, sizeof(a->info.reserved));
+	case OP_FREE: return zero(a->free.reserved, sizeof(a->free.reserved));
+	default:
+		return !a->export.pad && a->export.length && a->export.addr % PAGE == 0 &&
+		       a->export.length % PAGE == 0 &&
+		       a->export.addr + a->export.length >= a->export.length &&
+		       zero(a->export.reserved, sizeof(a->export.reserved));
+	}
+}
+
+/* --- what comes back --- */
+
+static void allocated(struct thread *t, const struct file *on, const union arg *q,
+		      const struct io_peer_mem_dm_alloc *a)
+{
+	uint64_t end = a->bar_offset + a->length;
+	struct file *f;
+
+	if (a->length != q->alloc.length || a->log_align != q->alloc.log_align || a->fd < 0 ||
+	    a->bar_offset % PAGE || a->bar_offset & ((1ULL << a->log_align) - 1) ||
+	    end < a->length || end > bars[on ? on->bar : 0].size)
+		bug(t, "allocation: fd %d, offset %#llx, length %#llx", a->fd, a->bar_offset,
+		    a->length);
+	/* Of a shared BAR nobody knows which it was. */
+	if (!on) {
+		dup3(a->fd, pick_shared(t), O_CLOEXEC);
+		close(a->fd);
+		return;
+	}
+	if (!claim(on->bar, on->node, a->bar_offset, a->length))
+		bug(t, "allocation: %#llx bytes at %#llx are somebody else's", a->length,
+		    a->bar_offset);
+	f = slot_for_dm(t);
+	*f = *on;
+	f->kind = DM;
+	f->fd = a->fd;
+	f->freed = false;
+	f->offset = a->bar_offset;
+	f->length = a->length;
+}
+
+static void answered(struct thread *t, enum op op, struct file *f, const union arg *q,
+		     const union arg *a)
+{
+	uint64_t most = bars[f ? f->bar : 0].size;
+
+	switch (op) {
+	case OP_RANGE:
+		if (a->range.addr != q->range.addr || !a->range.length || a->range.reserved ||
+		    a->range.bar_offset >= most || a->range.length > most - a->range.bar_offset)
+			bug(t, "range: %#llx bytes at %#llx", a->range.length, a->range.bar_offset);
+		break;
+	case OP_NEAREST:
+		if (a->nearest.version != 1 || a->nearest.flags & ~3 ||
+		    a->nearest.domain != q->nearest.domain ||
+		    a->nearest.address != q->nearest.address ||
+		    !zero(a->nearest.reserved, sizeof(a->nearest.reserved)))
+			bug(t, "nearest: a wrong answer");
+		break;
+	case OP_ALLOC:
+		allocated(t, f, q, &a->alloc);
+		break;
+	case OP_CAPACITY:
+		if (a->capacity.total != most || a->capacity.free > most ||
+		    a->capacity.largest > a->capacity.free || a->capacity.page_size != PAGE ||
+		    !zero(a->capacity.reserved, sizeof(a->capacity.reserved)))
+			bug(t, "capacity: %#llx total, %#llx free, %#llx largest",
+			    a->capacity.total, a->capacity.free, a->capacity.largest);
+		break;
+	case OP_INFO:
+		if (a->info.size % PAGE || a->info.length > a->info.size ||
+		    a->info.size - a->info.length >= PAGE || a->info.size > most ||
+		    a->info.bar_offset > most - a->info.size || a->info.pad || a->words[1] ||
+		    !zero(a->info.reserved, sizeof(a->info.reserved)) ||
+		    (f && (a->info.bar_offset != f->offset || a->info.length != f->length ||
+			   a->info.address != bars[f->bar].address)))
+			bug(t, "info: %#llx bytes at %#llx", a->info.length, a->info.bar_offset);
+		break;
+	case OP_EXPORT:
+		if (a->export.fd < 0 || a->export.length != q->export.length)
+			bug(t, "export: fd %d", a->export.fd);
+		dup3(a->export.fd, pick_shared(t), O_CLOEXEC);
+		close(a->export.fd);
+		break;
+	default:
+		break;
+	}
+}
+
+/* --- one call --- */
+
+/* A number that there is none of: no call, or one of another size or direction. */
+static unsigned long no_such(struct thread *t)
+{
+	static const unsigned long others[] = {
+		0x5401,		/* TCGETS */
+		0xc0181b01,	/* RDMA_VERBS_IOCTL */
+		0xae01,		/* KVM_CREATE_VM */
+	};
+	static const unsigned char numbers[] = { 1, 2, 0x10, 0x11, 0x12, 0x13 };
+	unsigned int dir = below(t, 4), size, nr = numbers[below(t, sizeof(numbers))];
+
+	switch (below(t, 6)) {
+	case 0: return others[below(t, 3)];
+	case 1: return _IOC(dir, 0xB7 + below(t, 2), 0x20 + below(t, 0xe0), 64);
+	/* Not the size of any; also the largest. */
+	case 2: size = one_in(t, 3) ? 0x3fff : 8 * (9 + below(t, 100)); break;
+	case 3: size = below(t, 32); break;
+	default:
+		size = nr == 1 || nr == 0x13 ? 32 : 64;
+		dir = nr == 0x13 ? _IOC_READ | below(t, 2) : below(t, 2) ? _IOC_READ : _IOC_WRITE;
+	}
+	return _IOC(dir, 0xB7, nr, size);
+}
+
+static void call_nothing(struct thread *t)
+{
+	struct file *f = one_in(t, 2) ? pick_dm(t) : pick_bar(t);
+	bool own = f && f->kind != NONE;
+	int fd = own && !one_in(t, 3) ? f->fd : pick_shared(t);
+	union arg a;
+	char *at;
+
+	make(t, OP_ALLOC, NULL, &a);
+	put(t, &a, sizeof(a), true, &at);
+	/* No file of ours, and no /dev/null either, knows any of these. */
+	called(t, OP_NO_IOCTL, call(t, fd, no_such(t), at), ONE_OF(ENOTTY));
+}
+
+/*
+ * The file: the thread's own mostly, of the right kind mostly. @f is NULL for one
+ * that is shared, of which nothing is known.
+ */
+static int pick(struct thread *t, enum op op, struct file **f)
+{
+	bool wrong = one_in(t, 24);
+
+	*f = NULL;
+	if (op == OP_EXPORT)
+		return export_device;
+	if (!one_in(t, 4))
+		*f = (what[op].on == DM) != wrong ? pick_dm(t) : pick_bar(t);
+	if (*f && (*f)->kind == NONE)
+		*f = NULL;
+	return *f ? (*f)->fd : pick_shared(t);
+}
+
+/* After what ends with success, or not at all: is the allocation still there? */
+static void freed(struct thread *t, struct file *f, int error)
+{
+	if (!error || error == ENODEV)
+		f->freed = true;
+	else if (!claim(f->bar, f->node, f->offset, f->length))
+		bug(t, "free: its pages were somebody else's while it was there");
+}
+
+static const int any_file[] = { ENOTTY, EINVAL, EFAULT, ENXIO, ENOMEM, EBUSY, ENODEV, 0 };
+static const int any_content[] = { EINVAL, EFAULT, ENXIO, ENOMEM, EBUSY, ENODEV, 0 };
+static const int enotty[] = { ENOTTY, 0 }, efault[] = { EFAULT, 0 }, einval[] = { EINVAL, 0 };
+
+static const int *expected(enum op op, const struct file *f, bool is_right, enum place place)
+{
+	if (op != OP_EXPORT) {
+		if (!f)
+			return any_file;
+		if (f->kind != what[op].on)
+			return enotty;
+	}
+	if (place == UNKNOWN)
+		return any_content;
+	if (place == UNREADABLE)
+		return efault;
+	return is_right ? what[op].errnos : mistaken ? enotty : einval;
+}
+
+static void call_ioctl(struct thread *t, enum op op)
+{
+	size_t size = what[op].size;
+	union arg q, a;
+	struct file *f;
+	enum place place;
+	bool is_right, frees;
+	const int *errnos;
+	int fd = pick(t, op, &f), error;
+	char *at;
+
+	make(t, op, f, &q);
+	if (one_in(t, 3))
+		spoil(t, &q, size);
+	is_right = right(op, &q, f && op == OP_ALLOC ? &bars[f->bar] : NULL);
+	/* What is in device memory another thread may change; a file must not get lost. */
+	place = put(t, &q, size, op != OP_ALLOC && op != OP_EXPORT, &at);
+	frees = op == OP_FREE && f && f->kind == DM && !f->freed;
+	if (frees)
+		unclaim(f->bar, f->node, f->offset, f->length);
+	error = call(t, fd, what[op].cmd, at);
+	errnos = expected(op, f, is_right, place);
+	/* The answer that cannot be written. */
+	if (error == EFAULT && place == READABLE && what[op].answers && is_right)
+		errnos = efault;
+	called(t, op, error, errnos);
+
+	if (place == WHOLE || (place == READABLE && !what[op].answers))
+		memcpy(a.bytes, at, size);
+	else
+		a = q;
+	if (error && (place == WHOLE) && memcmp(a.bytes, q.bytes, size))
+		bug(t, "a call that failed has changed its argument");
+	if (frees)
+		freed(t, f, error);
+	if (error) {
+		/* A BAR that has gone does not come back. */
+		if (error == ENODEV && f && f->kind == BAR)
+			file_reopen(t, f);
+		return;
+	}
+	if (place == UNKNOWN)
+		return;
+	if (!is_right)
+		bug(t, "success with a wrong structure");
+	if (place == UNREADABLE || (place == READABLE && what[op].answers))
+		bug(t, "success with a structure that the kernel cannot %s",
+		    place == READABLE ? "write" : "read");
+	if (f && f->kind == DM && f->freed && !frees)
+		bug(t, "success with an allocation that was freed");
+	answered(t, op, f, &q, &a);
+}
+
+void fuzz_ioctl(struct thread *t, enum op op)
+{
+	if (op == OP_NO_IOCTL)
+		call_nothing(t);
+	else
+		call_ioctl(t, op);
+}

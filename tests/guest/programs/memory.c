@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: GPL-2.0
+
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <linux/udmabuf.h>
+
+#include "ib_peer_mem.h"
+#include "memory.h"
+#include "pattern.h"
+
+static int make_udmabuf(int memfd, size_t length)
+{
+	struct udmabuf_create create = { .memfd = memfd, .size = length };
+	int device, fd;
+
+	if (ftruncate(memfd, length) || fcntl(memfd, F_ADD_SEALS, F_SEAL_SHRINK))
+		return -1;
+	device = open("/dev/udmabuf", O_RDWR | O_CLOEXEC);
+	if (device < 0)
+		return -1;
+	fd = ioctl(device, UDMABUF_CREATE, &create);
+	close(device);
+	return fd;
+}
+
+/* A mapping of peer memory, as a dma-buf. */
+static int export_mapping(void *addr, size_t length)
+{
+	struct ib_peer_mem_export arg = {
+		.version = IB_PEER_MEM_EXPORT_VERSION,
+		.addr = (uintptr_t)addr,
+		.length = length,
+	};
+	int device, rc, saved;
+
+	device = open("/dev/ib_peer_mem", O_RDWR | O_CLOEXEC);
+	if (device < 0)
+		return -1;
+	rc = ioctl(device, IB_PEER_MEM_IOC_EXPORT, &arg);
+	saved = errno;
+	close(device);
+	errno = saved;
+	return rc ? -1 : arg.fd;
+}
+
+int memory_map(struct memory *m, const char *what, size_t length, bool read_only)
+{
+	int prot = PROT_READ | (read_only ? 0 : PROT_WRITE), flags = MAP_SHARED, fd = -1;
+	bool export = strncmp(what, "export:", 7) == 0;
+
+	*m = (struct memory) { .length = length, .dmabuf = -1 };
+	if (strcmp(what, "host") == 0)
+		flags = MAP_PRIVATE | MAP_ANONYMOUS;
+	else if (strcmp(what, "udmabuf") == 0)
+		fd = memfd_create("adapter_mr", MFD_ALLOW_SEALING | MFD_CLOEXEC);
+	else
+		fd = open(export ? what + 7 : what, (read_only ? O_RDONLY : O_RDWR) | O_CLOEXEC);
+	if (fd < 0 && !(flags & MAP_ANONYMOUS))
+		return -1;
+	if (strcmp(what, "udmabuf") == 0) {
+		m->dmabuf = make_udmabuf(fd, length);
+		if (m->dmabuf < 0)
+			return -1;
+	}
+	m->addr = mmap(NULL, length, prot, flags, fd, 0);
+	if (m->addr == MAP_FAILED)
+		return -1;
+	if (export) {
+		m->dmabuf = export_mapping(m->addr, length);
+		if (m->dmabuf < 0)
+			return -1;
+	}
+	/* The file stays open, as most applications have it. */
+	return 0;
+}
+
+static sigjmp_buf gone;
+
+static void on_sigbus(int sig)
+{
+	siglongjmp(gone, sig);
+}
+
+static void catch_sigbus(void)
+{
+	struct sigaction action = { .sa_handler = on_sigbus };
+
+	sigaction(SIGBUS, &action, NULL);
+}
+
+/* Writes the pattern, or returns where it is not; @length: it is everywhere. */
+static __attribute__((noinline)) size_t walk(volatile char *at, size_t length, uint64_t seed,
+					     bool write)
+{
+	for (size_t done = 0; done < length; ) {
+		uint64_t word = splitmix64(&seed);
+
+		for (size_t i = 0; i < 8 && done < length; i++, done++) {
+			char byte = word >> (8 * i);
+
+			if (write)
+				at[done] = byte;
+			else if (at[done] != byte)
+				return done;
+		}
+	}
+	return length;
+}
+
+int memory_fill(char *to, size_t length, uint64_t seed)
+{
+	catch_sigbus();
+	if (sigsetjmp(gone, 1))
+		return -1;
+	walk(to, length, seed, true);
+	return 0;
+}
+
+int memory_check(const char *from, size_t length, uint64_t seed, size_t *wrong)
+{
+	catch_sigbus();
+	if (sigsetjmp(gone, 1))
+		return -1;
+	*wrong = walk((char *)from, length, seed, false);
+	return 0;
+}

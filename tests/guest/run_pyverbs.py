@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Run modules of rdma-core's own tests, and say of each test how it ended.
+
+usage: run_pyverbs.py FOLDER --dev DEVICE MODULE...
+
+FOLDER is where tests/ is in. One line for each test on standard output: its id,
+"passed", "skipped" or "failed", and of a failure the kind; what the tests themselves
+print, and tracebacks, go to standard error. One that fails is run again, up to TRIES
+times in all, and the last outcome counts: they give completions some seconds, which can
+pass where two emulated machines share a processor.
+
+Each module runs in a process of its own: what it leaves open, and what kills it, is
+no matter of the next. All that is random is the same in each run.
+"""
+
+import importlib
+import os
+import random
+import signal
+import sys
+import time
+import types
+import unittest
+
+# Seconds for one test; the longest wait for completions in the tests is 10.
+LIMIT = 60
+TRIES = 3
+# Tests whose outcome is a race within the test, and why.
+RACES = {
+    'test_cq.CQTest.test_resize_cq':
+        'shrinks the queue and counts on all completions to be in it by then; where they '
+        'are not, a software adapter has done with the resize and loses the last of them',
+}
+
+
+class Result(unittest.TestResult):
+    """Prints the outcome of each test: of its last run, the worst of what it was told."""
+
+    def __init__(self, out):
+        super().__init__()
+        self.out = out
+        self.outcome = None
+        self.tries = 0
+
+    def startTest(self, test):
+        super().startTest(test)
+        random.seed(test.id())
+        self.outcome = 'passed'
+        self.started = time.monotonic()
+        # One that hangs kills its process, which run() says.
+        signal.alarm(LIMIT)
+
+    def stopTest(self, test):
+        signal.alarm(0)
+        super().stopTest(test)
+        print(f'{time.monotonic() - self.started:6.2f} s  {test.id()}', file=sys.stderr)
+        outcome, self.outcome = self.outcome, None
+        self.tries += 1
+        if outcome.startswith('failed') and self.tries < TRIES:
+            # Here, where what the class has set up still stands.
+            type(test)(test._testMethodName).run(self)
+            return
+        self.tries = 0
+        self.say(test, outcome)
+
+    def say(self, test, outcome):
+        print(test.id(), outcome, file=self.out, flush=True)
+
+    def ended(self, test, outcome):
+        if self.outcome is None:
+            # Not in a test: the setup of a class or a module.
+            self.say(test, outcome)
+        elif outcome != 'skipped' or self.outcome == 'passed':
+            self.outcome = outcome
+
+    def failed(self, test, err):
+        self.ended(test, f'failed: {err[0].__name__}')
+        print(f'{test.id()}:\n{self._exc_info_to_string(err, test)}', file=sys.stderr)
+
+    def addError(self, test, err):
+        self.failed(test, err)
+
+    def addFailure(self, test, err):
+        self.failed(test, err)
+
+    def addSubTest(self, test, subtest, err):
+        if err is not None:
+            self.failed(test, err)
+
+    def addSkip(self, test, reason):
+        self.ended(test, 'skipped')
+        print(f'{test.id()}: skipped: {reason}', file=sys.stderr)
+
+
+def run(module, out):
+    """Run a module in a child; where that dies, this is a result as well."""
+    suite = unittest.defaultTestLoader.loadTestsFromModule(module)
+    sys.stderr.flush()
+    pid = os.fork()
+    if pid == 0:
+        suite.run(Result(out))
+        out.flush()
+        sys.stderr.flush()
+        os._exit(0)
+    _, status = os.waitpid(pid, 0)
+    if status != 0:
+        print(module.__name__, f'failed: status {status}', file=out, flush=True)
+
+
+def leave_out_races(modules):
+    for module in modules:
+        for name, reason in RACES.items():
+            where, case, test = name.split('.')
+            if module.__name__ == f'tests.{where}':
+                cls = getattr(module, case)
+                setattr(cls, test, unittest.skip(reason)(getattr(cls, test)))
+
+
+def main():
+    folder = sys.argv.pop(1)
+    sys.dont_write_bytecode = True
+    sys.path[:0] = [folder, f'{folder}/tests']
+    # The package's own __init__ loads the tests of all vendors: not these.
+    package = sys.modules['tests'] = types.ModuleType('tests')
+    package.__path__ = [f'{folder}/tests']
+    from args_parser import parser
+    parser.parse_args()
+
+    # What tests print must not get among the results.
+    out = os.fdopen(os.dup(1), 'w')
+    os.dup2(2, 1)
+    modules = [importlib.import_module(f'tests.{name}') for name in sys.argv[1:]]
+    leave_out_races(modules)
+    for module in modules:
+        run(module, out)
+
+
+main()

@@ -1,0 +1,290 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+#
+# Parts of BARs, and what the character devices tell about them.
+
+. ./steps.sh
+
+# --- ranges= ---
+
+test_range_of_a_bar() {
+	load_io_with ranges=2:0x400000:0x200000
+	find_bars
+	expect 2097152 cat "/sys/bus/pci/devices/$BDF_A/p2pmem/size"
+	"$RDMA" write -o 4097 -l 700003 -s 71 "$BAR_A" | tee /tmp/write
+	grep -o 'offset=[^ ]*' /tmp/write | { IFS='=' read -r _ at && [ $((at)) -gt $((4 << 20)) ]; }
+	host_has a /tmp/write wrote
+	must_fail "$RDMA" reg -m $((4 << 20)) "$BAR_A" 2>&1 | grep 'Cannot allocate memory'
+	note "ranges=: $(cat /tmp/write)"
+}
+
+test_ranges_with_bars() {
+	# BAR 0 is no memory for us, and a function of which one BAR fails is not bound.
+	load_io_with ranges=2:0:0x200000 bars=0
+	[ ! -e "/sys/bus/pci/devices/$BDF_A/driver" ]
+	log_since test | grep "$BDF_A: BAR 0 cannot be used"
+}
+
+test_range_past_the_end() {
+	load_io_with ranges=2:0x3000000:0x2000000
+	[ ! -e "/sys/bus/pci/devices/$BDF_A/driver" ]
+	log_since test | grep "$BDF_A: BAR 2 cannot be used: it ends before"
+}
+
+test_range_that_is_not_aligned() {
+	load_io_with ranges=2:0x1000:0x200000
+	[ ! -e "/sys/bus/pci/devices/$BDF_A/driver" ]
+	log_since test | grep "$BDF_A: BAR 2 cannot be used: it is too small or not aligned"
+}
+
+test_wrong_ranges() {
+	local ranges
+	unload_io
+	for ranges in 2 2:0 2:0:0 9:0:0x200000 2:0:0x200000,2:0:0x200000 2:-1:0x200000; do
+		log_step "$ranges"
+		must_fail load_io_with "ranges=$ranges"
+		# The kernel itself says that it is wrong; we say why.
+		log_since step | grep -F "io_peer_mem: ranges=$ranges: not a list"
+	done
+	must_fail loaded io_peer_mem
+	load_io
+	find_bars
+}
+
+# --- the same in /sys/module ---
+
+PARAMETERS=/sys/module/io_peer_mem/parameters
+
+# bind_again BDF SIZE: bound anew, it has SIZE bytes.
+bind_again() {
+	[ ! -e "/sys/bus/pci/devices/$1/driver" ] || unbind "$1"
+	bind "$1"
+	eventually test -c "$(bar "$1")"
+	expect "$2" cat "/sys/bus/pci/devices/$1/p2pmem/size"
+}
+
+test_ranges_at_run_time() {
+	echo 2:0x400000:0x200000 >$PARAMETERS/ranges
+	expect 2:0x400000:0x200000 cat $PARAMETERS/ranges
+	# Who is bound keeps what it has.
+	expect $((64 << 20)) cat "/sys/bus/pci/devices/$BDF_A/p2pmem/size"
+	bind_again "$BDF_B" $((2 << 20))
+	"$RDMA" write -o 4099 -l 700001 -s 72 "$BAR_B" | tee /tmp/write
+	host_has b /tmp/write wrote
+	echo >$PARAMETERS/ranges
+	expect "" cat $PARAMETERS/ranges
+	bind_again "$BDF_B" $((32 << 20))
+	balanced
+	note "ranges written to /sys/module: 2 MiB, and all of it again"
+}
+
+test_bars_at_run_time() {
+	echo 2,0 >$PARAMETERS/bars
+	expect 2,0 cat $PARAMETERS/bars
+	unbind "$BDF_B"
+	log_step "bar 0"
+	must_fail bind "$BDF_B"
+	log_since step | grep "$BDF_B: BAR 0 cannot be used"
+	[ ! -e "$BAR_B" ]
+	# Without the newline of echo.
+	printf 2 >$PARAMETERS/bars
+	bind_again "$BDF_B" $((32 << 20))
+	echo >$PARAMETERS/bars
+}
+
+# wrong PARAMETER TEXT: EINVAL, a line that says why, and the value stays.
+wrong() {
+	local was
+	was=$(cat "$PARAMETERS/$1")
+	log_step "$1=$2"
+	must_fail eval "echo '$2' >$PARAMETERS/$1" 2>&1 | grep 'Invalid argument'
+	one_line "io_peer_mem: $1=$2: not "
+	expect "$was" cat "$PARAMETERS/$1"
+}
+
+test_wrong_values_at_run_time() {
+	local text
+	echo 2:0:0x200000 >$PARAMETERS/ranges
+	for text in 2 2:0:0 6:0:0x200000 2:0:1,2:1:1 2:0xffffffffffffffff:1; do wrong ranges "$text"; done
+	echo >$PARAMETERS/ranges
+	for text in 6 '2,' x '2 5'; do wrong bars "$text"; done
+	for text in 2 maybe; do wrong mmio "$text"; done
+	# New ids have a file of the PCI core.
+	must_fail eval "echo 1af4:1110 >$PARAMETERS/ids" 2>&1
+	bind_again "$BDF_A" $((64 << 20))
+}
+
+# Somebody writes while functions are bound: one value or the other.
+test_written_while_bound() {
+	local pid size
+	while :; do
+		echo 2:0:0x400000 >$PARAMETERS/ranges
+		echo >$PARAMETERS/ranges
+	done &
+	pid=$!
+	for _ in 1 2 3 4 5; do
+		unbind "$BDF_B"
+		bind "$BDF_B"
+		eventually test -c "$BAR_B"
+		size=$(cat "/sys/bus/pci/devices/$BDF_B/p2pmem/size")
+		[ "$size" = $((4 << 20)) ] || [ "$size" = $((32 << 20)) ] || fail "$size bytes"
+	done
+	kill "$pid"
+	wait "$pid" || true
+	echo >$PARAMETERS/ranges
+	bind_again "$BDF_B" $((32 << 20))
+}
+
+# --- p2pmem/allocate, which the kernel gives every provider: ours as any other's ---
+
+test_p2pmem_allocate() {
+	"$RDMA" write -o 77 -l 100000 "/sys/bus/pci/devices/$BDF_A/p2pmem/allocate"
+	balanced
+}
+
+test_unbind_with_mrs_of_p2pmem_allocate() {
+	local pid
+	start hold hold -n 5 "/sys/bus/pci/devices/$BDF_B/p2pmem/allocate"
+	wait_line /tmp/hold '^holding 5'
+	unbind_in_time "$BDF_B"
+	balanced
+	kill "$pid"
+	wait "$pid" || true
+	bind "$BDF_B"
+	find_bars
+}
+
+test_unbind_under_a_writer_to_p2pmem_allocate() {
+	local pid
+	start forever forever -t 2 "/sys/bus/pci/devices/$BDF_B/p2pmem/allocate"
+	wait_line /tmp/forever '^running'
+	unbind_in_time "$BDF_B"
+	wait_line /tmp/forever 'remote access error'
+	ended "$pid"
+	grep 'still revoked' /tmp/forever
+	bind "$BDF_B"
+	find_bars
+}
+
+# --- IO_PEER_MEM_IOC_NEAREST ---
+
+# nearest BDF [WORD=VALUE...]: asks the first BAR; prints the answer's flags and
+# what goes with them, or the errno.
+nearest() {
+	python3 - "$BAR_A" "$@" <<'PYTHON'
+import errno, fcntl, re, struct, sys
+
+domain, bus, dev, fn = (int(x, 16) for x in re.split("[:.]", sys.argv[2]))
+words = [1, 0, domain, bus << 8 | dev << 3 | fn] + [0] * 12
+for change in sys.argv[3:]:
+    word, value = change.split("=")
+    words[int(word)] = int(value, 0)
+arg = bytearray(struct.pack("16I", *words))
+with open(sys.argv[1], "rb") as f:
+    try:
+        fcntl.ioctl(f, 0xC040B702, arg)
+    except OSError as e:
+        print(errno.errorcode[e.errno])
+        sys.exit()
+answer = struct.unpack("16I", arg)
+assert answer[0] == 1 and answer[2:4] == tuple(words[2:4]) and not any(answer[8:])
+if answer[1] & 1:
+    a = answer[5]
+    print("nearest %04x:%02x:%02x.%x %d" % (answer[4], a >> 8, a >> 3 & 31, a & 7, answer[6]))
+if answer[1] & 2:
+    print("here", answer[7])
+if not answer[1]:
+    print("none")
+PYTHON
+}
+
+test_nearest_to_itself() {
+	expect "nearest $BDF_A 0
+here 0" nearest "$BDF_A"
+}
+
+test_nearest_is_not_here() { nearest "$BDF_B" | tee /dev/fd/2 | grep -x "nearest $BDF_B 0"; }
+
+# One that offers nothing: it depends on where it is.
+test_nearest_to_another() {
+	[ -n "${BDF_NIC:-}" ] || skip "no other function in this guest"
+	nearest "$BDF_NIC" | tee /tmp/nearest
+	grep -E '^(none|nearest .* [0-9]+|here [0-9]+)$' /tmp/nearest
+	note "nearest to the network adapter: $(paste -sd, /tmp/nearest)"
+}
+
+test_nearest_errors() {
+	expect ENXIO nearest 0000:fe:1f.7
+	expect EINVAL nearest "$BDF_A" 0=0
+	expect EINVAL nearest "$BDF_A" 0=2
+	expect EINVAL nearest "$BDF_A" 1=1
+	expect EINVAL nearest "$BDF_A" 2=0xffffffff
+	expect EINVAL nearest "$BDF_A" 3=0x10000
+	expect EINVAL nearest "$BDF_A" 8=1
+	expect EINVAL nearest "$BDF_A" 15=1
+}
+
+# --- the program iopm ---
+
+IOPM=/mnt/programs/iopm
+
+test_help() {
+	local program
+	for program in iopm peer_rdma dm_atomic dm_rust; do
+		"/mnt/programs/$program" --help >/tmp/help
+		grep "^usage: $program" /tmp/help
+	done
+	must_fail "$IOPM"
+	must_fail "$IOPM" list all
+	must_fail "$IOPM" lst
+}
+
+test_list() {
+	"$IOPM" list | tee /tmp/list
+	grep -E "^$BAR_A +64 MiB +64 MiB +64 MiB +1af4:1110$" /tmp/list
+	grep -E "^$BAR_B +32 MiB +32 MiB +32 MiB +1af4:1110$" /tmp/list
+	[ "$(grep -c ^/dev /tmp/list)" = 2 ]
+	note "$(grep "^$BAR_A" /tmp/list)"
+}
+
+test_info() {
+	local pid
+	start hold hold -n 1 "$BAR_A"
+	wait_line /tmp/hold '^holding 1'
+	"$IOPM" info "$BDF_A" | tee /tmp/info
+	"$IOPM" info "$BAR_A" | cmp - /tmp/info
+	grep -x "free:      $(((64 << 20) - (1 << 20)))" /tmp/info
+	kill "$pid"
+	wait "$pid" || true
+}
+
+test_nearest_of_the_list() {
+	"$IOPM" nearest "$BDF_B" | tee /tmp/nearest
+	sed -n 2p /tmp/nearest | grep -E "^0 +$BAR_B$"
+	sed -n 3p /tmp/nearest | grep -E "^[0-9]+ +$BAR_A$"
+	"$IOPM" nearest "${BDF_B#0000:}" | cmp - /tmp/nearest
+}
+
+# says WORD COMMAND...: it fails, and says what to do.
+says() {
+	local word=$1
+	shift
+	must_fail "$@" 2>/tmp/said
+	cat /tmp/said
+	grep -q "$word" /tmp/said
+}
+
+test_what_to_do() {
+	says 'rxe0 is neither.*' "$IOPM" nearest rxe0
+	says 'no PCI function 0000:fe:1f.7' "$IOPM" nearest fe:1f.7
+	says 'no BAR of 0000:00:00.0' "$IOPM" info 0000:00:00.0
+	says 'no BAR of io_peer_mem' "$IOPM" info /dev/null
+	says 'there is: rxe0' "$RDMA" reg -d mlx5_9 "$BAR_A"
+	unload_io
+	says 'io_peer_mem loaded' "$IOPM" list
+	says 'io_peer_mem loaded' "$RDMA" reg "$BAR_A"
+	says 'io_peer_mem loaded' /mnt/programs/dm_atomic "$BAR_A"
+	says 'io_peer_mem loaded' /mnt/programs/dm_rust "$BAR_A"
+	load_io
+	find_bars
+}

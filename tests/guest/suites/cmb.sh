@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+#
+# Peer-to-peer memory of another driver: the controller memory buffer of an SSD,
+# under the stock nvme driver, as anybody maps it: p2pmem/allocate in sysfs.
+
+. ./steps.sh
+
+SSD=/sys/bus/pci/devices/$BDF_SSD
+CMB=$SSD/p2pmem/allocate
+
+setup() {
+	load_stack
+	load_modules
+	find_bars
+	[ "${TESTS:-}" = no_nvme ] || { modprobe nvme && find_ssd; }
+}
+
+# The debug kernel is built without it, and not every guest has an SSD.
+# shellcheck disable=SC2034 # init's
+[ -n "${BDF_SSD:-}" ] && modprobe -qn nvme || TESTS=no_nvme
+no_nvme() { skip "no SSD, or no nvme"; }
+
+# The driver itself takes some of the buffer, for its queues.
+find_ssd() {
+	eventually test -e "$CMB"
+	eventually test -b /dev/nvme0n1
+	cat "$SSD/p2pmem/available" >/tmp/available
+}
+# What there was to be had when nobody had taken any can be had again.
+all_free() { cmp "$SSD/p2pmem/available" /tmp/available; }
+bind_ssd() {
+	echo "$BDF_SSD" >/sys/bus/pci/drivers/nvme/bind
+	find_ssd
+}
+
+test_driver_is_stock() {
+	readlink "$SSD/driver" | grep '/nvme$'
+	modinfo -F filename nvme | grep "^/lib/modules/$(uname -r)/kernel/drivers/nvme/"
+	note "nvme of the distribution, controller memory buffer of $(($(cat "$SSD/p2pmem/size") >> 20)) MiB"
+}
+
+test_write_and_read_back() {
+	local before
+	before=$(counter num_alloc_mrs)
+	"$RDMA" write -o 12345 -l 654321 -s 52 "$CMB" | tee /tmp/write
+	expect $((before + 1)) counter num_alloc_mrs
+	balanced
+	all_free
+	note "RDMA into the SSD's buffer: $(cat /tmp/write)"
+}
+
+test_atomics() { "$RDMA" atomic -o 5003 -l 4096 "$CMB"; }
+
+test_from_the_bar_and_back() {
+	"$RDMA" copy -o 321 -l 500000 -s 53 "$BAR_A" "$CMB" | tee /tmp/copy
+	host_has a /tmp/copy from
+	"$RDMA" copy -o 321 -l 500000 -s 54 "$CMB" "$BAR_A" | tee /tmp/copy
+	host_has a /tmp/copy to
+}
+
+test_perftest() { note "ib_write_bw: SSD $(perftest write "$CMB" 65536 200) MiB/s"; }
+
+test_the_ssd_still_works() { dd if=/dev/nvme0n1 of=/dev/null bs=1M count=16 iflag=direct; }
+
+# refused ARGUMENTS...: with EFAULT and one line of ours, and nothing is kept.
+refused() {
+	log_step "$*"
+	expect "registration: EFAULT" "$RDMA" reg "$@"
+	one_line "io_peer_mem: $BDF_SSD: BAR 2: cannot register"
+	balanced
+	all_free
+}
+
+test_read_only_mapping() { refused -R -a lw "$CMB"; }
+
+test_ends_past_the_mapping() { refused -m 65536 -o 4096 -l 1048576 "$CMB"; }
+
+test_mapping_of_another_process() {
+	local pid address
+	start hold hold -n 1 "$CMB"
+	wait_line /tmp/hold '^holding 1'
+	address=0x$(grep -m1 p2pmem/allocate "/proc/$pid/maps" | cut -d- -f1)
+	log_step "another process"
+	expect "registration: EFAULT" "$RDMA" reg -M -@ "$address" -l 4096 "$CMB"
+	one_line "rxe_reg_user_mr: returned err"
+	kill "$pid"
+	wait "$pid" || true
+	eventually balanced
+}
+
+test_sigkill_with_mrs() {
+	local pid
+	start hold hold -n 8 -m 4194304 -o 5 -l 4000000 "$CMB"
+	wait_line /tmp/hold '^holding 8'
+	expect 8 eval 'in_use | cut -d" " -f1'
+	kill -9 "$pid"
+	wait "$pid" || true
+	eventually balanced
+	eventually nothing_registered
+	eventually all_free
+}
+
+test_unbind_under_a_writer() {
+	local pid began took before
+	before=$(counter num_free_callbacks)
+	start forever forever -m $((8 << 20)) -t 60 "$CMB"
+	wait_line /tmp/forever '^running'
+	began=$(date +%s%N)
+	unbind_in_time "$BDF_SSD"
+	took=$((($(date +%s%N) - began) / 1000000))
+	note "unbind of nvme under a running writer returned after $took ms"
+	[ ! -e "$SSD/driver" ]
+	[ ! -e "$SSD/p2pmem" ]
+	wait_line /tmp/forever 'remote access error'
+	# The writer goes on trying, with the keys of its dead MR.
+	sleep 1
+	kill "$pid"
+	ended "$pid"
+	note "the writer: $(grep 'remote access' /tmp/forever), $(grep 'still revoked' /tmp/forever)"
+	balanced
+	[ "$(counter num_free_callbacks)" -gt "$before" ]
+	bind_ssd
+}
+
+test_unbind_with_mrs_that_sleep() {
+	local pid
+	start hold hold -n 5 "$CMB"
+	wait_line /tmp/hold '^holding 5'
+	unbind_in_time "$BDF_SSD"
+	kill -0 "$pid"
+	balanced
+	kill "$pid"
+	wait "$pid" || true
+	eventually nothing_registered
+	bind_ssd
+}
+
+# As if it had been pulled.
+test_removal_with_mrs() {
+	local pid
+	start hold hold -n 5 "$CMB"
+	wait_line /tmp/hold '^holding 5'
+	echo 1 >"$SSD/remove" &
+	ended $!
+	[ ! -e "$SSD" ]
+	balanced
+	kill "$pid"
+	wait "$pid" || true
+	echo 1 >/sys/bus/pci/rescan
+	find_ssd
+	"$RDMA" write "$CMB"
+}
+
+test_unbind_five_times() {
+	local pid
+	for _ in 1 2 3 4 5; do
+		start forever forever "$CMB"
+		wait_line /tmp/forever '^running'
+		unbind_in_time "$BDF_SSD"
+		ended "$pid"
+		bind_ssd
+	done
+	balanced
+}
+
+# Registrations at the very moment.
+test_unbind_under_registrations() {
+	local pid i
+	for i in 1 2 3 4 5; do
+		while [ -e "$CMB" ] && "$RDMA" reg "$CMB"; do :; done >/dev/null 2>&1 &
+		pid=$!
+		sleep "0.$((i * 3 % 10))"
+		unbind_in_time "$BDF_SSD"
+		wait "$pid" || true
+		balanced
+		bind_ssd
+	done
+}
+
+# Nothing of ours is open here that would hold the module.
+test_client_removed_with_mrs() {
+	local pid
+	start forever forever "$CMB"
+	wait_line /tmp/forever '^running'
+	timeout 60 rmmod io_peer_mem
+	ended "$pid"
+	load_io
+	find_bars
+	"$RDMA" write "$CMB"
+}
+
+test_unload_nvme() {
+	rmmod nvme
+	"$RDMA" write "$BAR_A"
+	modprobe nvme
+	find_ssd
+	rmmod nvme
+}

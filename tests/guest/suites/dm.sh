@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+#
+# Device memory with the semantics of ibv_alloc_dm(3), through libiopm: what the
+# programs dm_test, dm_atomic (C) and dm_rust do and find.
+
+. ./steps.sh
+
+DM=/mnt/programs/dm_test
+
+# in_bar TEST: a test of dm_test, after which all of the BAR is free and no MR left.
+in_bar() {
+	"$DM" "$1" "$BAR_A"
+	balanced
+	all_free
+}
+available() {
+	local bytes
+	read -r bytes <"/sys/bus/pci/devices/$BDF_A/p2pmem/available"
+	echo "$bytes"
+}
+all_free() { expect $((64 << 20)) available; }
+
+# Lengths, alignments, comp_mask: EINVAL; more than there is: ENOMEM; capacity.
+test_alloc_errors_and_capacity() { in_bar alloc; }
+
+test_alignment() { in_bar align; }
+
+# Any alignment and length on both sides; bounds: EINVAL.
+test_copy() { in_bar copy; }
+
+# All at once, in pieces until ENOMEM, all again.
+test_full_bar_and_exhaustion() { in_bar full; }
+
+# SCM_RIGHTS; EBUSY while the other process has it mapped.
+test_import_by_another_process() { in_bar import; }
+
+# ZERO_BASED or EINVAL, bounds; EBUSY below an MR.
+test_register_and_free_errors() { in_bar reg; }
+
+# WRITE, READ, fetch-and-add, compare-and-swap by offset, to rkey and lkey.
+test_zero_based_region() { in_bar rdma; }
+
+test_region_keeps_its_pages() { in_bar mr_keeps; }
+
+# Versions, flags, reserved fields, sizes, pointers, double free.
+test_abi() { in_bar abi | tee /tmp/abi; grep -qx "$BDF_A" /tmp/abi; }
+
+# A kernel that does not run programs of 32 bits has nothing to show.
+test_32_bit() {
+	grep -q int80_emulation /proc/kallsyms || skip "no system calls of 32 bits in this kernel"
+	in_bar compat
+}
+
+test_mmap_of_an_allocation() { in_bar map; }
+
+test_read_only() { in_bar read_only; }
+
+test_failures_leak_nothing() { in_bar no_leak; }
+
+test_many_processes() { in_bar stress; }
+
+test_killed_with_allocations() {
+	local pid
+	"$DM" gone "$BAR_A" >/tmp/gone 2>&1 &
+	pid=$!
+	wait_line /tmp/gone '^running'
+	must_fail all_free
+	kill -9 "$pid"
+	wait "$pid" || true
+	eventually balanced
+	eventually all_free
+}
+
+# A copy, an allocation that was never touched, and one below an MR.
+test_unbind_with_allocations() {
+	local pid took began
+	for _ in 1 2 3; do
+		"$DM" gone "$BAR_A" >/tmp/gone 2>&1 &
+		pid=$!
+		wait_line /tmp/gone '^running'
+		sleep 0.5
+		began=${EPOCHREALTIME/[.,]/}
+		unbind_in_time "$BDF_A"
+		took=$(((${EPOCHREALTIME/[.,]/} - began) / 1000))
+		ended "$pid" || { cat /tmp/gone; false; }
+		cat /tmp/gone
+		grep -x 'copy to what is gone: ENODEV' /tmp/gone
+		grep -x 'gone: done' /tmp/gone
+		eventually balanced
+		bind "$BDF_A"
+		find_bars
+		all_free
+	done
+	note "unbind under copies, allocations and an MR returned after $took ms"
+}
+
+test_works_again() { in_bar rdma; }
+
+# A file of an allocation holds the module, as any other file of it.
+test_allocation_holds_the_module() {
+	local pid
+	"$DM" gone "$BAR_A" >/tmp/gone 2>&1 &
+	pid=$!
+	wait_line /tmp/gone '^running'
+	must_fail rmmod io_peer_mem
+	unbind_in_time "$BDF_A"
+	ended "$pid"
+	timeout 60 rmmod io_peer_mem
+	load_io
+	find_bars
+}
+
+test_example_in_c() {
+	/mnt/programs/dm_atomic "$BAR_A" | tee /tmp/example
+	note "$(cat /tmp/example)"
+	all_free
+}
+
+test_example_in_rust() {
+	/mnt/programs/dm_rust "$BAR_A" | tee /tmp/example
+	grep -x 'read back: hello, device' /tmp/example
+	grep -x 'all of it is free again' /tmp/example
+	all_free
+}

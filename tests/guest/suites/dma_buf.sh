@@ -1,0 +1,250 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+# shellcheck disable=SC2034,SC2154 # lkey and addr are of tests/guest/adapter.sh, TESTS is init's
+#
+# Peer memory for drivers that import dma-bufs, with the test adapter: edu0 imports
+# as mlx5 does, edu1 as irdma, edu2 as efa and bnxt_re.
+
+. ./steps.sh
+. ./adapter.sh
+
+DEVICES=/sys/kernel/debug/ib_peer_mem/devices
+
+# The debug kernel has the same from KUnit; here what real DMA adds to that.
+[ "$KIND" != debug ] || TESTS="test_dma_between_bars_dynamic test_revoke_dynamic
+	test_revoke_revocable test_killed_process test_adapter_goes"
+
+setup() {
+	load_stack
+	load_modules
+	load_adapter dynamic,revocable,pinned
+	find_bars
+}
+
+served() { awk -v dev="$1" '$1 == dev { $1 = $2 = ""; print }' "$DEVICES" | xargs; }
+
+test_devices_table() {
+	expect "fast registration yes" served rxe0
+	expect "dma-buf not seen yet" served edu0
+	expect "dma-buf not seen yet" served edu1
+	expect "dma-buf not seen yet" served edu2
+}
+
+test_dma_between_bars_dynamic() { copies edu0; }
+test_dma_between_bars_revocable() { copies edu1; }
+
+# io_peer_mem takes its memory back: it is not for a driver that keeps what it has.
+test_a_client_that_invalidates_is_not_for_a_pinning_driver() {
+	log_step "pinned"
+	must_fail adapter_start none edu2 "$BAR_A" 0 4096
+	one_line "client io_peer_mem cannot serve edu2: .*does not let go"
+	expect "dma-buf no" served edu2
+	# From now on it is not even asked.
+	log_step "pinned again"
+	must_fail adapter_start none edu2 "$BAR_A" 0 4096
+	must_fail one_line .
+	balanced
+}
+
+# One that does not invalidate is served, and waits for its users.
+test_a_persistent_client_and_a_pinning_driver() {
+	copies_of_sample edu2
+}
+
+test_devices_table_after_use() {
+	expect "dma-buf yes" served edu0
+	expect "dma-buf yes" served edu1
+	expect "dma-buf no" served edu2
+	while IFS= read -r line; do note "$line"; done <"$DEVICES"
+}
+
+test_revoke_dynamic() { revoked edu0; }
+test_revoke_revocable() { revoked edu1; }
+
+test_killed_process() {
+	adapter_start one edu0 "$BAR_A" 0 65536
+	adapter_start two edu1 "$BAR_A" 0 65536
+	adapter_kill one
+	adapter_kill two
+	eventually balanced
+}
+
+# The adapter's driver goes while its MRs live: they are revoked, and end.
+test_adapter_goes() {
+	local bdf dev
+	for dev in edu0 edu1; do
+		bdf=$(adapter_bdf $dev)
+		adapter_start user $dev "$BAR_A" 0 65536
+		unbind_in_time "$bdf"
+		balanced
+		adapter_kill user
+		adapter_bind "$bdf"
+		eventually adapter_there $dev
+	done
+	copies edu0
+}
+
+# A driver that pins, with an MR of a client that cannot take it back: the region is
+# the driver's until it deregisters, as it does when ib_uverbs hears of the end.
+test_pinning_adapter_goes() {
+	local bdf
+	insmod "$SAMPLE" persistent=1
+	eventually test -c /dev/peer_client_sample
+	bdf=$(adapter_bdf edu2)
+	adapter_start user edu2 /dev/peer_client_sample 0 4096
+	unbind_in_time "$bdf"
+	expect 0 in_use_of peer_client_sample
+	adapter_kill user
+	rmmod peer_client_sample
+	adapter_bind "$bdf"
+	eventually adapter_there edu2
+}
+
+# unloading waits for the user, and for nobody else.
+test_persistent_client_goes() {
+	insmod "$SAMPLE" persistent=1
+	eventually test -c /dev/peer_client_sample
+	adapter_start user edu2 /dev/peer_client_sample 0 4096
+	# A mapping holds the module.
+	must_fail rmmod peer_client_sample
+	adapter_stop user
+	rmmod peer_client_sample
+}
+
+# A dma-buf of somebody else's is none of ours, nor is host memory.
+test_dma_bufs_of_others_pass_by() {
+	local before
+	[ -e /dev/udmabuf ] || modprobe udmabuf 2>/dev/null || skip "this kernel has no udmabuf"
+	before=$(counter num_alloc_mrs)
+	adapter_start other edu0 udmabuf 0 20001
+	adapter_say other fill 93
+	set -- "$lkey" "$addr"
+	adapter_start host edu0 host 0 20001
+	adapter_dma edu0 copy "$1" "$2" "$lkey" "$addr" 20001
+	adapter_say host check 93
+	adapter_stop host
+	adapter_stop other
+	expect "$before" counter num_alloc_mrs
+}
+
+# ibv_reg_mr() uses the older system call, which the others here are by.
+test_both_system_calls() {
+	adapter_start old edu0 "$BAR_A" 100 5000
+	adapter_say old fill 95
+	set -- "$lkey" "$addr"
+	adapter_start new -i edu0 "$BAR_B" 4000 5000
+	adapter_dma edu0 copy "$1" "$2" "$lkey" "$addr" 5000
+	adapter_say new check 95
+	adapter_stop new
+	adapter_stop old
+	expect "error EOPNOTSUPP" adapter_start none -i edu0 "$BAR_A" 0 4096 mw-bind
+	eventually balanced
+}
+
+test_rereg_range() {
+	adapter_start user -m 65536 edu0 "$BAR_A" 0 4096
+	adapter_say user rereg start 8192 20000
+	adapter_say user fill 91
+	# Host memory is the driver's own business.
+	adapter_say user rereg host 100 5000
+	eventually balanced
+	adapter_stop user
+	eventually balanced
+}
+
+test_rereg_access_and_pd() {
+	adapter_start user edu1 "$BAR_A" 0 4096
+	adapter_say user rereg access none
+	adapter_say user rereg pd
+	adapter_stop user
+	eventually balanced
+}
+
+# What a dma-buf MR cannot carry.
+test_access() {
+	expect "error EOPNOTSUPP" adapter_start none edu0 "$BAR_A" 0 4096 mw-bind
+	adapter_start user edu0 "$BAR_A" 0 4096 local-write,relaxed
+	adapter_stop user
+	balanced
+}
+
+# From one byte to all of the BAR; neighbouring pages become one entry each time.
+test_lengths() {
+	local length size=$((32 << 20))
+	for length in 1 4095 4096 4097 65536 $size; do
+		adapter_start user edu0 "$BAR_B" 0 "$length"
+		note "$length bytes: $(adapter_entries edu0 "$lkey") entries"
+		[ "$(adapter_entries edu0 "$lkey")" -le $(((length >> 21) + 1)) ]
+		adapter_stop user
+	done
+	for length in 1 4095 4097; do
+		adapter_start user edu1 "$BAR_B" $((size - length)) "$length"
+		adapter_stop user
+	done
+	eventually balanced
+}
+
+# No descriptor is left for the time of the call.
+test_fd_table_full() {
+	log_step "no descriptor"
+	expect "error EMFILE" adapter_start none -f edu0 "$BAR_A" 0 4096
+	balanced
+	adapter_start user edu0 "$BAR_A" 0 4096
+	adapter_stop user
+}
+
+# Peer memory is no pinned host memory.
+test_memlock_does_not_count() (
+	ulimit -l 0
+	adapter_start user edu0 "$BAR_A" 0 1048576
+	adapter_stop user
+	expect "registration: ok" "$RDMA" reg -l 1048576 "$BAR_A"
+)
+
+# What a region costs the kernel is charged to the control group of who registers.
+test_memory_is_charged() {
+	local group=/tmp/cgroup/peer charged
+	mkdir -p /tmp/cgroup
+	mount -t cgroup2 none /tmp/cgroup
+	echo +memory >/tmp/cgroup/cgroup.subtree_control
+	mkdir $group
+	(
+		echo $BASHPID >$group/cgroup.procs
+		exec "$RDMA" hold -n 500 -m 4096 -l 4096 "$BAR_A"
+	) >/tmp/many 2>&1 &
+	set -- $!
+	wait_line /tmp/many '^holding 500'
+	charged=$(awk '$1 == "kernel" { print $2 }' $group/memory.stat)
+	kill "$1"
+	wait "$1" || true
+	eventually balanced
+	rmdir $group
+	umount /tmp/cgroup
+	note "a process with 500 MRs: $charged bytes of the kernel's memory charged to it"
+	[ "$charged" -gt 500000 ]
+}
+
+# What an administrator says counts.
+test_backend_parameter() {
+	unload_modules
+	must_fail insmod "$MODS/ib_peer_mem.ko" backend=zzz
+	must_fail insmod "$MODS/ib_peer_mem.ko" backend=rxe0:
+	insmod "$MODS/ib_peer_mem.ko" backend=edu1:none,rxe0:dma_buf
+	expect "dma-buf not seen yet" served edu0
+	expect "" served edu1
+	expect "" served rxe0
+	load_io
+	find_bars
+	must_fail adapter_start none edu1 "$BAR_A" 0 4096
+	copies edu0
+	unload_modules
+	load_modules
+	find_bars
+}
+
+test_adapter_unloads() {
+	unload_adapter
+	load_adapter revocable
+	copies edu2
+	unload_adapter
+}

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+# shellcheck disable=SC2154 # lkey and addr are of tests/guest/adapter.sh
+#
+# Peer memory for whoever imports dma-bufs: /dev/ib_peer_mem makes one of a range of
+# addresses, and the test adapter registers that as it registers any other. edu0
+# imports as mlx5 does, edu1 as irdma, edu2 as efa and bnxt_re.
+
+. ./steps.sh
+. ./adapter.sh
+
+setup() {
+	load_stack
+	load_modules
+	load_adapter dynamic,revocable,pinned
+	find_bars
+}
+
+test_node() {
+	expect "666" stat -c %a /dev/ib_peer_mem
+	must_fail cat /dev/ib_peer_mem
+}
+
+test_dma_between_bars_dynamic() { copies edu0 export:; }
+test_dma_between_bars_revocable() { copies edu1 export:; }
+
+# It counts as an MR does, from the export on.
+test_counters() {
+	local before
+	before=$(counter num_alloc_mrs)
+	adapter_start one edu0 "export:$BAR_A" 100 5000
+	expect "1 2 8192" in_use
+	adapter_stop one
+	eventually balanced
+	expect $((before + 1)) counter num_alloc_mrs
+}
+
+# None of the verbs' interposed operations has a part in it.
+test_not_by_ib_reg_user_mr() {
+	expect "" served_by_us
+	adapter_start one edu0 "export:$BAR_A" 0 4096
+	expect "" served_by_us
+	adapter_stop one
+}
+served_by_us() { awk '$1 == "edu0" && /yes/' /sys/kernel/debug/ib_peer_mem/devices; }
+
+# io_peer_mem takes its memory back: it is not for a driver that keeps what it has.
+test_pinning_driver() {
+	expect "error EOPNOTSUPP" adapter_start none edu2 "export:$BAR_A" 0 4096
+	eventually balanced
+}
+
+# A client in C that knows the old functions alone, for a driver that pins.
+test_persistent_client_and_a_pinning_driver() {
+	copies_of_sample edu2 export:
+}
+
+test_revoke_dynamic() { revoked edu0 export:; }
+test_revoke_revocable() { revoked edu1 export:; }
+
+test_killed_process() {
+	adapter_start one edu0 "export:$BAR_A" 0 65536
+	adapter_start two edu1 "export:$BAR_A" 0 65536
+	adapter_kill one
+	adapter_kill two
+	eventually balanced
+}
+
+test_adapter_goes() {
+	local bdf
+	bdf=$(adapter_bdf edu0)
+	adapter_start user edu0 "export:$BAR_A" 0 65536
+	unbind_in_time "$bdf"
+	eventually balanced
+	adapter_kill user
+	adapter_bind "$bdf"
+	eventually adapter_there edu0
+}
+
+# All of a BAR, and the last of its pages.
+test_lengths() {
+	local size=$((32 << 20))
+	adapter_start user edu0 "export:$BAR_B" 0 $size
+	note "$size bytes as a dma-buf: $(adapter_entries edu0 "$lkey") entries"
+	[ "$(adapter_entries edu0 "$lkey")" -le $(((size >> 21) + 1)) ]
+	adapter_stop user
+	adapter_start user edu0 "export:$BAR_B" $((size - 1)) 1
+	adapter_stop user
+	eventually balanced
+}
+
+test_host_memory() {
+	log_step "host memory"
+	expect "error EFAULT" adapter_start none edu0 export:/dev/zero 0 4096
+	one_line "export: 4096 bytes at .* are no client's memory"
+}
+
+test_module_is_held() {
+	adapter_start user edu0 "export:$BAR_A" 0 4096
+	must_fail rmmod ib_peer_mem
+	adapter_stop user
+	eventually balanced
+}

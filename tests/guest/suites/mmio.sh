@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+#
+# BARs that are mapped from resourceN in sysfs, without struct pages, and only with
+# mmio=1. Software RDMA needs pages; the adapter, where there is one, does not.
+
+# shellcheck disable=SC2154 # lkey and addr are set by adapter_start
+
+. ./steps.sh
+. ./adapter.sh
+
+# Too small to become memory of the kernel, so nobody has it.
+PEER=$BDF_SMALL
+FUNCTION=/sys/bus/pci/devices/$PEER
+MMIO=$FUNCTION/resource2
+SIZE=$((1 << 20))
+PARAMETER=/sys/module/io_peer_mem/parameters/mmio
+
+setup() {
+	load_stack
+	load_modules
+	find_bars
+	echo 1 >"$FUNCTION/enable"
+	[ ! -e "$FUNCTION/driver" ]
+}
+
+# refused PATTERN ARGUMENTS...: EFAULT and these lines; nothing is kept.
+refused() {
+	local pattern=$1
+	shift
+	log_step "$*"
+	expect "registration: EFAULT" "$RDMA" reg "$@"
+	log_since step | grep -E "$pattern"
+	balanced
+}
+
+test_off_by_default() {
+	log_step off
+	expect "registration: EFAULT" "$RDMA" reg -m $SIZE "$MMIO"
+	# It was not even claimed.
+	one_line "rxe_reg_user_mr: returned err"
+}
+
+test_wrong_parameter() {
+	unload_io
+	log_step wrong
+	must_fail load_io_with mmio=maybe
+	log_since step | grep -F "io_peer_mem: mmio=maybe: not 0 or 1"
+	load_io_with mmio=0
+	refused "rxe_reg_user_mr: returned err" -m $SIZE "$MMIO"
+}
+
+test_parameter() {
+	load_io_with mmio=1
+	find_bars
+	expect 1 cat $PARAMETER
+}
+
+# For registrations from then on.
+test_parameter_at_run_time() {
+	echo 0 >$PARAMETER
+	log_step off
+	expect "registration: EFAULT" "$RDMA" reg -m $SIZE "$MMIO"
+	one_line "rxe_reg_user_mr: returned err"
+	echo 1 >$PARAMETER
+	refused "no struct pages" -m $SIZE "$MMIO"
+}
+
+# What has pages is served as before.
+test_pages_are_served() { "$RDMA" write -o 77 -l 100000 "$BAR_A"; }
+
+test_refused_for_software_rdma() {
+	refused "no struct pages" -m $SIZE "$MMIO"
+	note "soft RoCE: $(log_since step | grep -o 'client io_peer_mem.*' | head -n 1)"
+	refused "no struct pages" -m 65536 -o 4097 -l 5000 "$MMIO"
+	[ ! -e "${MMIO}_wc" ] || refused "no struct pages" -m $SIZE "${MMIO}_wc"
+}
+
+test_read_only_mapping() {
+	refused "io_peer_mem: $PEER: BAR 2: cannot register .*and writable" -R -a lw -m $SIZE "$MMIO"
+}
+
+test_ends_past_the_mapping() {
+	refused "io_peer_mem: $PEER: BAR 2: cannot register .*not all of it" -m 65536 -l 65537 "$MMIO"
+}
+
+test_mapping_of_another_process() {
+	local pid address
+	python3 - "$MMIO" $SIZE <<'PYTHON' >/tmp/mapped &
+import mmap, sys, time
+with open(sys.argv[1], "r+b") as f:
+    m = mmap.mmap(f.fileno(), int(sys.argv[2]))
+print("mapped", flush=True)
+time.sleep(600)
+PYTHON
+	pid=$!
+	wait_line /tmp/mapped '^mapped'
+	address=0x$(grep -m1 "$PEER/resource2" "/proc/$pid/maps" | cut -d- -f1)
+	log_step "another process"
+	expect "registration: EFAULT" "$RDMA" reg -M -@ "$address" -l 4096 "$MMIO"
+	one_line "rxe_reg_user_mr: returned err"
+	kill "$pid"
+	wait "$pid" || true
+}
+
+# Not of sysfs, though physical addresses as well: /dev/mem, where the kernel has it.
+test_other_files_are_not_claimed() {
+	local start
+	[ -c /dev/mem ] || mknod /dev/mem c 1 1
+	start=$(sed -n '3s/ .*//p' "$FUNCTION/resource")
+	python3 - "$start" <<'PYTHON' || skip "no mapping of /dev/mem"
+import mmap, sys
+with open("/dev/mem", "r+b") as f:
+    mmap.mmap(f.fileno(), 4096, offset=int(sys.argv[1], 16))
+PYTHON
+}
+
+# --- with an adapter that has a DMA engine ---
+
+adapter() {
+	[ ${#BDF_EDU[@]} -gt 0 ] || skip "no edu device in this guest"
+	loaded peer_mem_test_adapter || load_adapter
+}
+
+# mmio_mr NAME OFFSET LENGTH: as adapter_start, of the first adapter, $edu, that can
+# reach it. Each that cannot must be told why; skips where none can.
+mmio_mr() {
+	local i
+	for i in "${!BDF_EDU[@]}"; do
+		edu=edu$i
+		log_step "$edu: $*"
+		! adapter_start "$1" "$edu" "$MMIO" "$2" "$3" >/tmp/mmio_mr || return 0
+		grep -x "error EREMOTEIO" /tmp/mmio_mr || { cat /tmp/mmio_mr; return 1; }
+		balanced
+		log_since step | grep -E "io_peer_mem: $PEER: BAR 2: cannot be mapped for $(adapter_bdf "$edu"): .* \(.*route"
+	done
+	skip "no adapter has a way to $PEER here, and each is told why"
+}
+
+# The host looks at the file behind the BAR, and the process through its mapping.
+test_adapter_writes_and_reads() {
+	local bar
+	adapter
+	mmio_mr bar 4196 20001
+	bar="$lkey $addr"
+	note "adapter: $(adapter_mrs "$edu" "$lkey")"
+	adapter_start host "$edu" host 100 20001
+	adapter_say host fill 61
+	adapter_dma "$edu" "copy $lkey $addr $bar 20001"
+	adapter_say bar check 61
+	echo "wrote offset=4196 length=20001 seed=61" >/tmp/write
+	host_has small /tmp/write wrote | tee /tmp/host
+	note "DMA into plain MMIO: $(head -n 1 /tmp/host)"
+	adapter_say host fill 62
+	adapter_dma "$edu" "copy $bar $lkey $addr 20001"
+	adapter_say host check 61
+	expect "1 5 20001" in_use
+	adapter_stop bar
+	adapter_stop host
+	balanced
+}
+
+test_adapter_sigkill() {
+	adapter
+	mmio_mr bar 0 $SIZE
+	adapter_kill bar
+	eventually balanced
+}
+
+# revoked: the MR lives, and is good for nothing.
+revoked() {
+	balanced
+	must_fail adapter_dma "$edu" "write $lkey $addr 16" | tee /tmp/dma
+	grep -x EACCES /tmp/dma
+	adapter_say bar dereg
+	adapter_stop bar
+}
+
+# A driver that comes: the mapping was of a function that had none.
+test_adapter_and_a_driver() {
+	adapter
+	mmio_mr bar 0 $SIZE
+	must_fail bind "$PEER"
+	revoked
+	# It did not stay, so all is as before.
+	mmio_mr bar 0 $SIZE
+	adapter_stop bar
+}
+
+test_adapter_and_removal() {
+	adapter
+	mmio_mr bar 0 $SIZE
+	echo 1 >"$FUNCTION/remove" &
+	ended $!
+	[ ! -e "$FUNCTION" ]
+	revoked
+	echo 1 >/sys/bus/pci/rescan
+	eventually test -e "$MMIO"
+	echo 1 >"$FUNCTION/enable"
+}
+
+test_adapter_and_our_unloading() {
+	adapter
+	mmio_mr bar 0 $SIZE
+	timeout 60 rmmod io_peer_mem
+	must_fail adapter_dma "$edu" "write $lkey $addr 16"
+	adapter_stop bar
+	load_io_with mmio=1
+	find_bars
+}
+
+# A BAR that lies elsewhere: below the same switch, where there is one.
+test_adapter_elsewhere() {
+	local bar
+	adapter
+	unbind "$BDF_B"
+	PEER=$BDF_B
+	MMIO=/sys/bus/pci/devices/$PEER/resource2
+	echo 1 >"/sys/bus/pci/devices/$PEER/enable"
+	mmio_mr bar 4196 20001
+	bar="$lkey $addr"
+	note "adapter: $(adapter_mrs "$edu" "$lkey"); BAR: $(sed -n 3p "/sys/bus/pci/devices/$PEER/resource")"
+	adapter_start host "$edu" host 100 20001
+	adapter_say host fill 63
+	adapter_dma "$edu" "copy $lkey $addr $bar 20001"
+	echo "wrote offset=4196 length=20001 seed=63" >/tmp/write
+	host_has b /tmp/write wrote
+	adapter_stop host
+	adapter_stop bar
+}
+
+test_unload_adapter() { unload_adapter; }

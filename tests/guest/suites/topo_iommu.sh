@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+# shellcheck disable=SC2034,SC2154 # init's, topology.sh's; lkey and addr are adapter.sh's
+#
+# As topo_bridge, behind an IOMMU: what an adapter is given is good for that adapter
+# and no longer than the MR lives.
+
+. ./topology.sh
+
+NEAR=${BDF_EDU[0]} NEAR_TOO=${BDF_EDU[1]}
+
+TESTS="test_layout test_translated test_p2pdma test_iovas test_whole_bar test_one_byte
+	test_bar_to_bar test_bar_to_host_and_back test_no_faults test_old_iova
+	test_old_iova_of_a_revoked_mr test_revoked
+	test_no_other_faults"
+
+test_translated() {
+	local bdf
+	for bdf in "$NEAR" "$NEAR_TOO"; do
+		expect DMA cat "/sys/bus/pci/devices/$bdf/iommu_group/type"
+	done
+}
+
+test_p2pdma() { p2pdma_says "through the host bridge"; }
+
+# iova: of the MR a, where it begins.
+iova() {
+	local dma
+	dma=$(adapter_mr "$device" "$lkey" dma)
+	echo $((${dma%%+*}))
+}
+
+test_iovas() {
+	local device start iova
+	device=$(adapter_at "$NEAR") start=$(bus_address "$BDF_A")
+	in_a a "$device" $((3 * 4096)) 65536
+	note "$(adapter_mrs "$device" "$lkey")"
+	iova=$(iova)
+	[ $((iova)) -lt "$start" ] || [ $((iova)) -ge $((start + SIZE_A)) ]
+	adapter_stop a
+}
+
+faults() { dmesg | grep -c 'DMAR: .*fault addr' || true; }
+# faulted IOVA: the kernel has reported a write by the adapter that went there.
+faulted() {
+	log_since step |
+		grep -E "DMAR: \[DMA Write.* device \[(0000:)?${NEAR#0000:}\] fault addr $(printf '%#x' "$1")"
+}
+
+# Nothing of what went before has gone astray.
+test_no_faults() { expect 0 faults; }
+
+# An adapter that does not let go of the address. While the MR lives it is a good one:
+# else the rest would prove nothing.
+stale() {
+	local device iova before after end=$1
+	device=$(adapter_at "$NEAR")
+	in_a a "$device" 4096 4096
+	iova=$(iova)
+	adapter_start h "$device" host 0 4000
+	adapter_say h fill "$2"
+	adapter_dma "$device" "read $lkey $addr 4000"
+	adapter_dma "$device" "raw-write $iova 4000"
+	ask_host pattern a 4096 4000 "$2"
+	adapter_say h fill "$(($2 + 1))"
+	adapter_dma "$device" "read $lkey $addr 4000"
+	"$end"
+	before=$(sum)
+	log_step stale
+	adapter_dma "$device" "raw-write $iova 4000"
+	eventually faulted "$iova"
+	note "$(faulted "$iova" | tail -n 1 | sed 's/.*DMAR/DMAR/')"
+	after=$(sum)
+	[ "$before" = "$after" ] || fail "bytes behind the BAR change"
+	ask_host pattern a 4096 4000 "$2"
+	adapter_stop h
+	adapter_stop a
+}
+dereg() { adapter_say a dereg; }
+take_away() { unbind_in_time "$BDF_A"; }
+
+test_old_iova() { stale dereg 51; }
+
+test_old_iova_of_a_revoked_mr() {
+	stale take_away 61
+	bind "$BDF_A"
+	find_bars
+}
+
+# Each of the two has made one.
+test_no_other_faults() { expect 2 faults; }

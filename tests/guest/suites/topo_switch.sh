@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+# shellcheck disable=SC2034,SC2154 # init's, topology.sh's; lkey and addr are adapter.sh's
+#
+# Peers and adapters below one PCIe switch; the first adapter is outside.
+
+. ./topology.sh
+
+OUTSIDE=${BDF_EDU[0]} NEAR=${BDF_EDU[1]} NEAR_TOO=${BDF_EDU[2]}
+
+TESTS="test_layout test_below_one_switch test_p2pdma test_bus_addresses test_whole_bar
+	test_one_byte test_bar_to_bar test_bar_to_host_and_back test_outside test_revoked"
+
+test_below_one_switch() {
+	local bdf
+	for bdf in "$BDF_B" "$NEAR" "$NEAR_TOO"; do common_port "$BDF_A" "$bdf"; done
+	must_fail common_port "$BDF_A" "$OUTSIDE"
+}
+
+test_p2pdma() { p2pdma_says "bus address"; }
+
+# The way leads through the host bridge, of which the kernel knows nothing good.
+test_outside() {
+	expect "not supported" answer_of_p2pdma register_and_stop "$(adapter_at "$OUTSIDE")"
+	refused "$(adapter_at "$OUTSIDE")"
+}

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+# shellcheck disable=SC2034,SC2154 # init's, topology.sh's; lkey and addr are adapter.sh's
+#
+# Each device below a root port of its own, and a host bridge that may not route.
+
+. ./topology.sh
+
+NEAR=${BDF_EDU[0]} NEAR_TOO=${BDF_EDU[1]}
+
+TESTS="test_layout test_p2pdma test_refused test_adapter_is_well test_peer_is_well"
+
+test_p2pdma() { p2pdma_says "not supported"; }
+
+test_refused() {
+	refused "$(adapter_at "$NEAR")"
+	# The kernel's own line comes but once; ours each time.
+	refused "$(adapter_at "$NEAR")"
+	refused "$(adapter_at "$NEAR_TOO")"
+}
+
+# What it cannot reach is the peer, and nothing else.
+test_adapter_is_well() {
+	local device from
+	device=$(adapter_at "$NEAR")
+	adapter_start h "$device" host 0 5000
+	adapter_say h fill 41
+	from="$lkey $addr"
+	adapter_start g "$device" host 77 5000
+	adapter_dma "$device" "copy $from $lkey $addr 5000"
+	adapter_say g check 41
+	adapter_stop g
+	adapter_stop h
+}
+
+# No page is lost: the whole BAR can be had, by a device that has no PCI behind it.
+test_peer_is_well() {
+	load_stack
+	"$RDMA" reg -m "$SIZE_A" "$BAR_A" | grep -x 'registration: ok'
+	"$RDMA" write -o "$OFFSET" -l "$LENGTH" -s 42 "$BAR_A"
+	ask_host pattern a "$OFFSET" "$LENGTH" 42
+	eventually balanced
+}

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+#
+# The first of two hosts, the one that reads and writes. See two.sh.
+
+. ./two.sh
+
+setup() { setup_host "$IP_A" "$IP_B"; }
+
+# remote ACTION ARGUMENTS...: peer_rdma with the other host's server.
+remote() {
+	local action=$1
+	shift
+	timeout 80 "$RDMA" "$action" -x "$GID" -c "$IP_B" "$@"
+}
+
+# From a BAR here to a BAR there, and back into the second BAR here.
+test_write_and_read_back() {
+	remote remote -o 12345 -l 654321 -s 71 "$BAR_A" "$BAR_B" | tee /tmp/remote
+	host_has a /tmp/remote from
+	host_has b /tmp/remote back | tee /tmp/host
+	note "host A, second BAR, what was read back: $(head -n 1 /tmp/host)"
+}
+
+# figures read|write: BARs on both hosts, and host memory on both; of each the better
+# of two runs, in turn, as in steps.sh.
+figures() {
+	local device=0 host=0 speed
+	for _ in 1 2; do
+		speed=$(client_bandwidth "$1" "$BAR_A" "$IP_B") || fail "BARs: $speed"
+		device=$(printf '%s\n' "$device" "$speed" | sort -g | tail -n 1)
+		speed=$(client_bandwidth "$1" host "$IP_B") || fail "host memory: $speed"
+		host=$(printf '%s\n' "$host" "$speed" | sort -g | tail -n 1)
+	done
+	note "ib_$1_bw between two hosts: BARs $device MiB/s, host memory $host MiB/s, ratio $(awk "BEGIN { printf \"%.2f\", $device / $host }")"
+	awk "BEGIN { exit !($device > 0) }"
+}
+test_perftest_write() { figures write; }
+test_perftest_read() { figures read; }
+
+# An adapter that answers no more is found out by this one, after some retries.
+test_kill_under_a_writer() {
+	must_fail remote stream "$BAR_A" | tee /tmp/stream
+	grep -E '^write [0-9]+: (transport retry counter exceeded|remote access error)$' /tmp/stream
+	note "host A, the writer: $(grep '^write' /tmp/stream)"
+	eventually balanced
+}
+
+test_pull_under_a_writer() {
+	remote stream -n 20 "$BAR_A" | tee /tmp/stream
+	grep 'remote access error' /tmp/stream
+	note "host A, the writer: $(grep 'remote access' /tmp/stream), $(grep 'still revoked' /tmp/stream)"
+	eventually balanced
+}
+
+test_plugged_again() {
+	remote remote -o 99 -l 100000 -s 72 "$BAR_A"
+	note "host A: $(counter num_alloc_mrs) MRs all in all, in use now: $(in_use)"
+}

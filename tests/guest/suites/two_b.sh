@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+#
+# The second of two hosts, the one whose memory is read and written. See two.sh.
+
+. ./two.sh
+
+setup() { setup_host "$IP_B" "$IP_A"; }
+
+serve() { "$RDMA" serve -x "$GID" "$@"; }
+# sum: of all bytes behind the first BAR, as the host has them.
+sum() { host_sum a; }
+
+test_write_and_read_back() {
+	serve -o 4099 -l 654321 -s 71 "$BAR_A" | tee /tmp/serve
+	host_has a /tmp/serve serving | tee /tmp/host
+	note "host B, what was written: $(head -n 1 /tmp/host)"
+}
+
+# In the order in which the other host calls.
+figures() {
+	for _ in 1 2; do
+		bandwidth "$1" "$BAR_A"
+		bandwidth "$1" host
+	done
+}
+test_perftest_write() { figures write; }
+test_perftest_read() { figures read; }
+
+# being_written: the other host's writer has come, and goes on.
+being_written() {
+	local before after i
+	wait_line /tmp/serve '^serving'
+	before=$(sum)
+	for ((i = 0; i < 40; i++)); do
+		after=$(sum)
+		[ "$before" = "$after" ] || break
+		nap 1
+	done
+	before=$after
+	nap 0.5
+	after=$(sum)
+	[ "$before" != "$after" ] || fail "the writer does not write"
+}
+
+test_kill_under_a_writer() {
+	local pid before
+	start serve serve -x "$GID" -m $((8 << 20)) "$BAR_A"
+	being_written
+	kill -9 "$pid"
+	wait "$pid" || true
+	eventually balanced
+	eventually nothing_registered
+	before=$(sum)
+	nap 1
+	[ "$(sum)" = "$before" ] || fail "bytes behind the BAR change after the server's end"
+	note "host B: server killed, in use now: $(in_use); no byte of the BAR changed after that"
+}
+
+test_pull_under_a_writer() {
+	local pid began took before
+	# One client that writes, and the twenty times that it tries again.
+	start serve serve -x "$GID" -n 21 -m $((8 << 20)) "$BAR_A"
+	being_written
+	began=$(date +%s%N)
+	pull "$BDF_A"
+	took=$((($(date +%s%N) - began) / 1000000))
+	before=$(sum)
+	note "host B: the pull of the device returned after $took ms"
+	[ ! -e "$BAR_A" ]
+	eventually balanced
+	[ "$(counter num_free_callbacks)" -gt 0 ]
+
+	# Ends when the other host has tried often enough.
+	wait "$pid"
+	grep -x 'deregistered' /tmp/serve
+	[ "$(sum)" = "$before" ] || fail "bytes behind the BAR change after the pull"
+	note "host B: no byte of the BAR changed after that"
+}
+
+test_plugged_again() {
+	plug
+	serve -o 77 -l 100000 -s 72 "$BAR_A" | tee /tmp/serve
+	host_has a /tmp/serve serving
+	note "host B: $(counter num_alloc_mrs) MRs all in all, in use now: $(in_use)"
+}

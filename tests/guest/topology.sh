@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+# shellcheck disable=SC2154 # lkey and addr are set by adapter.sh
+#
+# What the suites of the topologies share (scripts/topology, Documentation/testing.rst).
+# Sourced by those suites, which say in TESTS which of the tests are theirs, and in
+# NEAR and NEAR_TOO at which PCI functions the adapters are that shall reach the peers.
+
+. ./steps.sh
+. ./adapter.sh
+
+TRACE=/sys/kernel/tracing
+SIZE_A=$((256 << 20))
+SIZE_B=$((32 << 20))
+# Both ends of it inside a page; no whole number of the device's buffers.
+OFFSET=12345
+LENGTH=20001
+
+# edu0, edu1, ... are numbered as they are found; who imports how follows from that.
+setup() {
+	modprobe ib_uverbs
+	load_core
+	load_io
+	find_bars
+	load_adapter dynamic,revocable,dynamic
+}
+
+# adapter_at BDF: the RDMA device of that PCI function.
+adapter_at() {
+	local device
+	for device in /sys/bus/pci/devices/"$1"/infiniband/*; do echo "${device##*/}"; done
+}
+
+# in_a NAME ADAPTER OFFSET LENGTH, in_b: an MR in a mapping of the whole BAR, so that
+# offsets are those in the BAR.
+in_a() { adapter_start "$1" -m $SIZE_A "$2" "$BAR_A" "$3" "$4"; }
+in_b() { adapter_start "$1" -m $SIZE_B "$2" "$BAR_B" "$3" "$4"; }
+
+# common_port BDF BDF: the bridge that is next above both; fails where there is none.
+common_port() {
+	local above other
+	above=$(realpath "/sys/bus/pci/devices/$1")
+	other=$(realpath "/sys/bus/pci/devices/$2")
+	while above=${above%/*} && [[ ${above##*/} = *:*:*.* ]]; do
+		case $other in "$above"/*) echo "${above##*/}"; return 0 ;; esac
+	done
+	return 1
+}
+
+# bus_address BDF: of BAR 2, as the function itself has it.
+bus_address() {
+	local low high
+	read -r low high < <(od -An -tu4 -j24 -N8 "/sys/bus/pci/devices/$1/config")
+	echo $(((high << 32 | low) & ~15))
+}
+
+# answer_of_p2pdma COMMAND...: what the kernel says, when the command maps memory of a
+# peer for an adapter, of the way between them.
+answer_of_p2pdma() {
+	local type
+	echo 'r:peer_map_type pci_p2pdma_map_type type=$retval:u32' >$TRACE/kprobe_events
+	echo 1 >$TRACE/events/kprobes/peer_map_type/enable
+	"$@" >/tmp/mapped 2>&1 || true
+	echo 0 >$TRACE/events/kprobes/peer_map_type/enable
+	type=$(sed -n 's/.*peer_map_type: .* type=\([0-9]*\)$/\1/p' $TRACE/trace | tail -n 1)
+	echo >$TRACE/kprobe_events
+	# enum pci_p2pdma_map_type
+	case $type in
+	2) echo "not supported" ;;
+	3) echo "bus address" ;;
+	4) echo "through the host bridge" ;;
+	*) echo "type ${type:-none}"; cat /tmp/mapped ;;
+	esac
+}
+register_and_stop() {
+	adapter_start a "$1" "$BAR_A" 0 65536
+	adapter_stop a
+}
+
+# Where everything lies, for the reader.
+test_layout() {
+	local bdf port
+	for bdf in "${BDF_EDU[@]}"; do
+		port=$(common_port "$BDF_A" "$bdf") || port="no port"
+		note "peer $BDF_A, adapter $(adapter_at "$bdf") at $bdf: $port above both"
+	done
+	note "peer $BDF_A: BAR 2 of $SIZE_A bytes at bus address $(printf '%#x' "$(bus_address "$BDF_A")")"
+}
+
+# p2pdma_says ANSWER: for both adapters and peers.
+p2pdma_says() {
+	local bdf
+	for bdf in "$NEAR" "$NEAR_TOO"; do
+		expect "$1" answer_of_p2pdma register_and_stop "$(adapter_at "$bdf")"
+		note "p2pdma, $BDF_A for $bdf: $1"
+	done
+}
+
+# The adapter was given what the BAR is called on the bus.
+test_bus_addresses() {
+	local want
+	want=$(printf '%#x+%#x' $(($(bus_address "$BDF_A") + 3 * 4096)) $((5 * 65536)))
+	in_a a "$(adapter_at "$NEAR")" $((3 * 4096)) $((5 * 65536))
+	note "$(adapter_mrs "$(adapter_at "$NEAR")" "$lkey")"
+	expect "$want" merged "$(adapter_mr "$(adapter_at "$NEAR")" "$lkey" dma)"
+	adapter_stop a
+}
+# merged ADDR+LEN,...: as one run, where they follow one another.
+merged() {
+	local run start=- end=0 length
+	for run in ${1//,/ }; do
+		if [ "$start" = - ]; then
+			start=${run%+*}
+		elif [ $((end)) != $((${run%+*})) ]; then
+			echo "two runs: $1"
+			return 1
+		fi
+		length=${run#*+}
+		end=$((${run%+*} + length))
+	done
+	printf '%#x+%#x\n' $((start)) $((end - start))
+}
+
+test_whole_bar() {
+	local device end began
+	device=$(adapter_at "$NEAR")
+	began=$(date +%s%N)
+	in_a a "$device" 0 $SIZE_A
+	note "an MR of the whole BAR, $SIZE_A bytes, in $((($(date +%s%N) - began) / 1000000)) ms, $(adapter_entries "$device" "$lkey") runs"
+	expect "1 $((SIZE_A / 4096)) $SIZE_A" in_use
+	end="$lkey $((addr + SIZE_A - 999))"
+	adapter_start h "$device" host 0 999
+	adapter_say h fill 31
+	adapter_dma "$device" "copy $lkey $addr $end 999"
+	ask_host pattern a $((SIZE_A - 999)) 999 31
+	adapter_stop h
+	adapter_stop a
+	eventually balanced
+}
+
+test_one_byte() {
+	local device from
+	device=$(adapter_at "$NEAR")
+	adapter_start h "$device" host 7 1
+	adapter_say h fill 32
+	from="$lkey $addr"
+	in_a a "$device" $((1 << 20 | 4095)) 1
+	adapter_dma "$device" "copy $from $lkey $addr 1"
+	ask_host pattern a $((1 << 20 | 4095)) 1 32 64
+	adapter_stop a
+	adapter_stop h
+}
+
+# No CPU touches the second BAR: what is in it has come by the adapter.
+test_bar_to_bar() {
+	local device from
+	device=$(adapter_at "$NEAR")
+	in_a a "$device" $OFFSET $LENGTH
+	from="$lkey $addr"
+	adapter_say a fill 33
+	in_b b "$device" $((OFFSET + 2)) $LENGTH
+	adapter_dma "$device" "copy $from $lkey $addr $LENGTH"
+	ask_host pattern b $((OFFSET + 2)) $LENGTH 33 64
+	note "$LENGTH bytes from $BDF_A to $BDF_B by the DMA of $NEAR, found by the host"
+	adapter_stop b
+	adapter_stop a
+}
+
+test_bar_to_host_and_back() {
+	local device from
+	device=$(adapter_at "$NEAR_TOO")
+	in_a a "$device" $OFFSET $LENGTH
+	from="$lkey $addr"
+	adapter_say a fill 34
+	adapter_start h "$device" host 99 $LENGTH
+	adapter_dma "$device" "copy $from $lkey $addr $LENGTH"
+	adapter_say h check 34
+	adapter_say h fill 35
+	adapter_dma "$device" "copy $lkey $addr $from $LENGTH"
+	ask_host pattern a $OFFSET $LENGTH 35
+	note "$LENGTH bytes from $BDF_A to host memory and as many back by the DMA of $NEAR_TOO"
+	adapter_stop h
+	adapter_stop a
+}
+
+# sum: of all bytes behind the first BAR, as the host has them.
+sum() { host_sum a; }
+
+# The peer is unbound: the adapters have no way to it any more, whatever they try.
+test_revoked() {
+	local near too before host bar other_host other_bar
+	near=$(adapter_at "$NEAR") too=$(adapter_at "$NEAR_TOO")
+	adapter_start h "$near" host 0 $LENGTH
+	host="$lkey $addr"
+	adapter_say h fill 36
+	adapter_start a "$near" "$BAR_A" $OFFSET $LENGTH
+	bar="$lkey $addr"
+	adapter_start g "$too" host 0 $LENGTH
+	other_host="$lkey $addr"
+	adapter_start c "$too" "$BAR_A" $OFFSET $LENGTH
+	other_bar="$lkey $addr"
+	before=$(sum)
+	adapter_dma "$near" "copy $host $bar $LENGTH"
+	[ "$(sum)" != "$before" ] || fail "the adapter does not write"
+	before=$(sum)
+	unbind_in_time "$BDF_A"
+	expect EACCES adapter_dma "$near" "copy $host $bar $LENGTH"
+	expect EACCES adapter_dma "$near" "copy $bar $host $LENGTH"
+	expect EACCES adapter_dma "$too" "copy $other_host $other_bar $LENGTH"
+	[ "$(sum)" = "$before" ] || fail "bytes behind the BAR change after the unbind"
+	expect revoked adapter_mr "$near" "${bar% *}" state
+	note "after the unbind of $BDF_A: EACCES for both adapters, no byte behind the BAR changed"
+	adapter_stop a
+	adapter_stop c
+	adapter_stop h
+	adapter_stop g
+	eventually balanced
+	bind "$BDF_A"
+	find_bars
+}
+
+# refused ADAPTER: there is no way to the peer. The process learns that, and the log has
+# both functions and the reason.
+refused() {
+	local bdf
+	bdf=$(adapter_bdf "$1")
+	log_step "$bdf"
+	expect "error EREMOTEIO" adapter_start a "$1" "$BAR_A" 0 65536
+	one_line "io_peer_mem $BDF_A: BAR 2: cannot be mapped for $bdf: EREMOTEIO \(no bridge is above both, .*\)"
+	expect "" adapter_mrs "$1"
+	balanced
+	note "$(log_since step | sed -n 's/.*\(io_peer_mem [0-9].*cannot be mapped\)/\1/p')"
+}

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+# shellcheck disable=SC2034 # for the suites
+#
+# Two hosts on one wire (scripts/two-guests). Their suites, two_a and two_b, run at the
+# same time and have the same tests: a test on one host is what the other host's test of
+# that name needs. A server waits for its client, and a client for its server, so they
+# stay together; how long is limited, so a failure of one ends the other's test as well.
+
+. ./steps.sh
+
+IP_A=192.0.2.1 IP_B=192.0.2.2
+# The programs wait 45 s for each other.
+TEST_LIMIT=90
+# RoCE version 2 over IPv4: packets that the other host can be reached with.
+GID=1
+
+# wire IP: the network device on the wire, as d0.
+wire() {
+	local nic
+	IP=$1
+	modprobe virtio_net
+	nic=$(ls /sys/bus/virtio/drivers/virtio_net/virtio*/net)
+	ip link set lo up
+	ip link set "$nic" name d0 mtu 4200
+	ip addr add "$IP/24" dev d0
+	ip link set d0 up
+}
+
+# sees IP: until the other host answers. It may boot later.
+sees() {
+	local i
+	for ((i = 0; i < 45; i++)); do
+		! busybox ping -c 1 -W 1 "$1" || return 0
+	done
+	fail "$1 does not answer"
+}
+
+# setup_host IP OTHER-IP
+setup_host() {
+	wire "$1"
+	load_stack
+	load_modules
+	find_bars
+	sees "$2"
+}
+
+# The device is pulled out, and put back.
+pull() {
+	echo 1 >"/sys/bus/pci/devices/$1/remove" &
+	ended $!
+	[ ! -e "/sys/bus/pci/devices/$1" ]
+}
+plug() {
+	echo 1 >/sys/bus/pci/rescan
+	find_bars
+}
+
+# bandwidth read|write MEMORY [HOST]: perftest, unmodified, with its buffer in MEMORY;
+# the server's side without HOST.
+bandwidth() {
+	local tool=ib_$1_bw args=(-d rxe0 -x "$GID" -p 18600 -s 65536 -n 100 -F)
+	[ "$2" = host ] || args+=(--mmap "$2")
+	timeout 60 "$tool" "${args[@]}" ${3:+"$3"}
+}
+
+# client_bandwidth read|write MEMORY HOST: prints MiB/s.
+client_bandwidth() {
+	local i log=/tmp/perftest
+	for ((i = 0; i < 45; i++)); do
+		! bandwidth "$@" >$log 2>&1 || break
+		# The server is on its way; anything else is an error.
+		grep -q "Couldn't connect" $log || break
+		nap 1
+	done
+	awk '$1 == 65536 && NF >= 5 { print $4; found = 1 } END { exit !found }' $log || { cat $log; return 1; }
+}
