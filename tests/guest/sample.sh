@@ -28,7 +28,7 @@ sample_balanced() {
 take_away() { timeout 60 bash -c "echo 1 >$TAKE_AWAY"; }
 references() {
 	local value
-	read -r value </sys/module/$CLIENT/refcnt
+	read -r value <"/sys/module/$CLIENT/refcnt"
 	echo "$value"
 }
 
@@ -40,7 +40,7 @@ setup() {
 test_load() {
 	insmod "$MODULE"
 	eventually test -c "$SAMPLE"
-	expect $CLIENT ls "$PEERS"
+	expect "$CLIENT" ls "$PEERS"
 	expect 1.0 sample version
 	must_fail rmmod ib_peer_mem
 	sample_balanced
@@ -112,11 +112,11 @@ test_taken_away_while_registering() {
 	for i in 1 2 3; do
 		while [ -e /tmp/more ]; do "$RDMA" reg "$SAMPLE"; done >"/tmp/reg$i" 2>&1 &
 	done
-	while [ -e /tmp/more ]; do echo 1 >$TAKE_AWAY; nap 0.07; done &
+	while [ -e /tmp/more ]; do echo 1 >"$TAKE_AWAY"; nap 0.07; done &
 	# For a time, not a number of times: an emulated debug kernel is slow.
 	end=$((SECONDS + 8))
 	while [ $SECONDS -lt $end ]; do
-		echo 1 >$TAKE_AWAY
+		echo 1 >"$TAKE_AWAY"
 		times=$((times + 1))
 		nap 0.05
 	done
@@ -138,7 +138,7 @@ test_mapping_holds_the_module() {
 	expect 0 references
 	start hold hold "$SAMPLE"
 	wait_line /tmp/hold '^holding 1'
-	must_fail rmmod $CLIENT
+	must_fail rmmod "$CLIENT"
 	kill "$pid"
 	wait "$pid" || true
 	eventually sample_balanced
