@@ -237,12 +237,18 @@ impl Slot {
         result
     }
 
-    /// No adapter may be able to touch the region any more.
-    fn expect_untouchable(&self, i: usize, setup: &Setup, world: &World, what: &str) {
-        let entry = self.book.lock().entries[i];
-        let (lo, hi) = memory::bounds(world, self.number, setup, &entry);
-        if !setup.shared && world.can_touch(lo, hi) {
-            self.book.lock().blame(what);
+    /// No adapter may be able to touch region `i`, which was `entry`, any more.
+    fn expect_untouchable(&self, i: usize, entry: &Entry, world: &World, what: &str) {
+        let setup = *self.setup.lock();
+        let (lo, hi) = memory::bounds(world, self.number, &setup, entry);
+        if setup.shared || !world.can_touch(lo, hi) {
+            return;
+        }
+        let mut book = self.book.lock();
+        let now = book.entries[i];
+        // If it has been released, that was a later MR on the same memory.
+        if now.stage != Stage::None && now.ticket == entry.ticket {
+            book.blame(what);
         }
     }
 
@@ -256,9 +262,9 @@ impl Slot {
         let setup = *self.setup.lock();
         let errno = self.script.pass(Point::DmaUnmap);
         self.compare(i, table);
-        self.expect_untouchable(i, &setup, world, "dma_unmap while an adapter can touch it");
+        let mut entry = self.book.lock().entries[i];
+        self.expect_untouchable(i, &entry, world, "dma_unmap while an adapter can touch it");
         let mut book = self.book.lock();
-        let mut entry = book.entries[i];
         book.expect(entry.dev == dev.addr(), "dma_unmap for another device");
         let ours = entry.given_up && self.invalidator.load(Relaxed) == task();
         book.expect(!ours, "dma_unmap where the client does that itself");
@@ -283,10 +289,10 @@ impl Slot {
         self.script.pass(Point::PutPages);
         let _lock = self.enter(&setup);
         self.compare(i, table);
-        self.expect_untouchable(i, &setup, world, "put_pages while an adapter can touch it");
+        let entry = self.book.lock().entries[i];
+        self.expect_untouchable(i, &entry, world, "put_pages while an adapter can touch it");
         let mut book = self.book.lock();
-        let given_up = book.entries.get(i).is_some_and(|e| e.given_up);
-        let ours = given_up && self.invalidator.load(Relaxed) == task();
+        let ours = entry.given_up && self.invalidator.load(Relaxed) == task();
         book.expect(!ours, "put_pages where the client does that itself");
         if !book.step(i, Stage::Pinned, Stage::Acquired, "put_pages") {
             return;
@@ -335,11 +341,10 @@ impl Slot {
     /// The invalidate callback has returned: what it promises must hold.
     pub(super) fn after_invalidate(&self, ticket: u64) {
         let Ok(world) = World::get() else { return };
-        let setup = *self.setup.lock();
         for i in 0..REGIONS {
             let entry = self.book.lock().entries[i];
             if entry.stage != Stage::None && entry.ticket == ticket {
-                self.expect_untouchable(i, &setup, &world, "an adapter can touch what is invalid");
+                self.expect_untouchable(i, &entry, &world, "an adapter can touch what is invalid");
             }
         }
     }
