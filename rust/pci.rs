@@ -35,6 +35,39 @@ pub(crate) fn as_raw<Ctx: device::DeviceContext>(dev: &pci::Device<Ctx>) -> *mut
     core::ptr::from_ref(dev).cast_mut().cast()
 }
 
+/// What `probe` is told about the id that matched, where no id has data.
+#[cfg(not(kernel_7_3))]
+pub type NoInfo<'a> = &'a ();
+/// What `probe` is told about the id that matched, where no id has data.
+#[cfg(kernel_7_3)]
+pub type NoInfo<'a> = Option<&'a ()>;
+
+/// `PCI_TABLE`, for a driver whose ids are all added while it is loaded.
+///
+/// The id in it is one that no function can have: the register is 16 bits wide.
+macro_rules! added_ids {
+    ($driver:ty) => {
+        #[cfg(not(kernel_7_3))]
+        kernel::pci_device_table!(
+            PCI_TABLE,
+            MODULE_PCI_TABLE,
+            <$driver as kernel::pci::Driver>::IdInfo,
+            [(
+                kernel::pci::DeviceId::from_id(kernel::pci::Vendor::REDHAT, 0x10000),
+                ()
+            )]
+        );
+        // Without data, or an added id would want its address.
+        #[cfg(kernel_7_3)]
+        kernel::pci_device_table!(
+            PCI_TABLE,
+            @none,
+            [kernel::pci::DeviceId::from_id(kernel::pci::Vendor::REDHAT, 0x10000)]
+        );
+    };
+}
+pub(crate) use added_ids;
+
 /// What the bus knows about a BAR.
 #[derive(Clone, Copy)]
 pub struct Bar {

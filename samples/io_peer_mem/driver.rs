@@ -56,29 +56,8 @@ pub(crate) struct Function {
     _bars: KVec<Offered>,
 }
 
-// The device id is one that no function can have, its register being 16 bits wide: the table is
-// there because ids are added to it, by the module parameter or through `new_id`.
-#[cfg(not(kernel_7_3))]
-kernel::pci_device_table!(
-    PCI_TABLE,
-    MODULE_PCI_TABLE,
-    <BarDriver as pci::Driver>::IdInfo,
-    [(pci::DeviceId::from_id(pci::Vendor::REDHAT, 0x10000), ())]
-);
-// Without data, or `new_id` would want its address.
-#[cfg(kernel_7_3)]
-kernel::pci_device_table!(
-    PCI_TABLE,
-    @none,
-    [pci::DeviceId::from_id(pci::Vendor::REDHAT, 0x10000)]
-);
-
-/// What `probe` is told about the id that matched.
-#[cfg(not(kernel_7_3))]
-type Info<'a> = &'a ();
-/// What `probe` is told about the id that matched.
-#[cfg(kernel_7_3)]
-type Info<'a> = Option<&'a ()>;
+// By the module parameter or through `new_id`.
+ext_pci::added_ids!(BarDriver);
 
 impl pci::Driver for BarDriver {
     type IdInfo = ();
@@ -87,7 +66,7 @@ impl pci::Driver for BarDriver {
 
     fn probe<'bound>(
         dev: &'bound pci::Device<Core<'_>>,
-        _info: Info<'bound>,
+        _info: ext_pci::NoInfo<'bound>,
     ) -> impl PinInit<Function, Error> + 'bound {
         probe(dev)
     }

@@ -39,29 +39,8 @@ pub(crate) struct Function {
     _device: Registered,
 }
 
-// The kernel crate has no name for this vendor. The id here is one that no function can have, its
-// register being 16 bits wide; the real one is added to it when the module is loaded.
-#[cfg(not(kernel_7_3))]
-kernel::pci_device_table!(
-    PCI_TABLE,
-    MODULE_PCI_TABLE,
-    <EduDriver as pci::Driver>::IdInfo,
-    [(pci::DeviceId::from_id(pci::Vendor::REDHAT, 0x10000), ())]
-);
-// Without data, or the dynamic id would want its address.
-#[cfg(kernel_7_3)]
-kernel::pci_device_table!(
-    PCI_TABLE,
-    @none,
-    [pci::DeviceId::from_id(pci::Vendor::REDHAT, 0x10000)]
-);
-
-/// What `probe` is told about the id that matched.
-#[cfg(not(kernel_7_3))]
-type Info<'a> = &'a ();
-/// What `probe` is told about the id that matched.
-#[cfg(kernel_7_3)]
-type Info<'a> = Option<&'a ()>;
+// The kernel crate has no name for this vendor: the id is added when the module is loaded.
+ext_pci::added_ids!(EduDriver);
 
 impl pci::Driver for EduDriver {
     type IdInfo = ();
@@ -70,7 +49,7 @@ impl pci::Driver for EduDriver {
 
     fn probe<'bound>(
         dev: &'bound pci::Device<Core<'_>>,
-        _info: Info<'bound>,
+        _info: ext_pci::NoInfo<'bound>,
     ) -> impl PinInit<Function, Error> + 'bound {
         probe(dev)
     }

@@ -43,6 +43,8 @@ mod engine;
 mod files;
 mod memory;
 mod mode;
+#[path = "../one_port.rs"]
+mod one_port;
 mod ops;
 mod register;
 mod umem;

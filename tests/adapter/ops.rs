@@ -10,6 +10,7 @@ use crate::{
     driver,
     errno::eopnotsupp,
     memory,
+    one_port,
     umem::PAGE_SIZES, //
 };
 use core::mem::size_of;
@@ -29,15 +30,10 @@ pub(crate) const OPS: rdma::ib_device_ops = rdma::ib_device_ops {
     driver_id: rdma::rdma_driver_id_RDMA_DRIVER_RXE,
     uverbs_abi_ver: UVERBS_ABI,
     query_device: Some(query_device),
-    query_port: Some(query_port),
-    get_port_immutable: Some(get_port_immutable),
-    query_gid: Some(query_gid),
-    query_pkey: Some(query_pkey),
     alloc_ucontext: Some(alloc_ucontext),
-    dealloc_ucontext: Some(no_ucontext),
-    disassociate_ucontext: Some(no_ucontext),
-    alloc_pd: Some(alloc_pd),
-    dealloc_pd: Some(alloc_pd),
+    // That a context can be taken from its process at all is what lets the device go while
+    // somebody has it open.
+    disassociate_ucontext: Some(one_port::no_ucontext),
     // No get_dma_mr, and so no verbs for the kernel: as efa.
     reg_user_mr: Some(memory::reg_user_mr),
     reg_user_mr_dmabuf: Some(memory::reg_user_mr_dmabuf),
@@ -53,10 +49,9 @@ pub(crate) const OPS: rdma::ib_device_ops = rdma::ib_device_ops {
     post_send: Some(post_send),
     post_recv: Some(post_recv),
     size_ib_ucontext: size_of::<rdma::ib_ucontext>(),
-    size_ib_pd: size_of::<rdma::ib_pd>(),
     size_ib_cq: size_of::<rdma::ib_cq>(),
     size_ib_qp: size_of::<rdma::ib_qp>(),
-    ..pin_init::zeroed()
+    ..one_port::OPS
 };
 
 /// # Safety
@@ -82,94 +77,10 @@ unsafe extern "C" fn query_device(
 /// # Safety
 ///
 /// See the module.
-unsafe extern "C" fn query_port(
-    _dev: *mut rdma::ib_device,
-    _port: u32,
-    attr: *mut rdma::ib_port_attr,
-) -> c_int {
-    // SAFETY: ib_core gives attributes to fill in.
-    let attr = unsafe { &mut *attr };
-    attr.state = rdma::ib_port_state_IB_PORT_ACTIVE;
-    attr.max_mtu = rdma::ib_mtu_IB_MTU_4096;
-    attr.active_mtu = rdma::ib_mtu_IB_MTU_4096;
-    attr.gid_tbl_len = 1;
-    attr.pkey_tbl_len = 1;
-    attr.lid = 1;
-    attr.sm_lid = 1;
-    attr.active_width = 1;
-    attr.active_speed = 1;
-    0
-}
-
-/// # Safety
-///
-/// See the module.
-unsafe extern "C" fn get_port_immutable(
-    _dev: *mut rdma::ib_device,
-    _port: u32,
-    immutable: *mut rdma::ib_port_immutable,
-) -> c_int {
-    // SAFETY: ib_core gives a structure to fill in.
-    let immutable = unsafe { &mut *immutable };
-    immutable.pkey_tbl_len = 1;
-    immutable.gid_tbl_len = 1;
-    // InfiniBand, without the management that would bring agents of ib_core's own.
-    immutable.core_cap_flags = rdma::RDMA_CORE_CAP_PROT_IB;
-    0
-}
-
-/// # Safety
-///
-/// See the module.
-unsafe extern "C" fn query_gid(
-    _dev: *mut rdma::ib_device,
-    _port: u32,
-    _index: c_int,
-    gid: *mut rdma::ib_gid,
-) -> c_int {
-    // SAFETY: ib_core gives a GID to fill in.
-    unsafe { (*gid).raw = [0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1] };
-    0
-}
-
-/// # Safety
-///
-/// See the module.
-unsafe extern "C" fn query_pkey(
-    _dev: *mut rdma::ib_device,
-    _port: u32,
-    _index: u16,
-    pkey: *mut u16,
-) -> c_int {
-    // SAFETY: ib_core gives a key to fill in.
-    unsafe { pkey.write(0xffff) };
-    0
-}
-
-/// # Safety
-///
-/// See the module.
 unsafe extern "C" fn alloc_ucontext(
     _context: *mut rdma::ib_ucontext,
     _udata: *mut rdma::ib_udata,
 ) -> c_int {
-    0
-}
-
-/// Nothing of a context is the device's. That it can be taken from its process at all is what lets
-/// the device go while somebody has it open.
-///
-/// # Safety
-///
-/// See the module.
-unsafe extern "C" fn no_ucontext(_context: *mut rdma::ib_ucontext) {}
-
-/// A PD has nothing of the device's either.
-///
-/// # Safety
-///
-/// See the module.
-unsafe extern "C" fn alloc_pd(_pd: *mut rdma::ib_pd, _udata: *mut rdma::ib_udata) -> c_int {
     0
 }
 

@@ -31,6 +31,8 @@ mod check;
 mod client;
 mod counters;
 mod device;
+#[path = "../one_port.rs"]
+mod one_port;
 mod script;
 mod suites;
 mod sync;

@@ -14,6 +14,7 @@ use super::{
 };
 use crate::{
     bindings::rdma,
+    one_port,
     script::Point, //
 };
 use core::{
@@ -35,13 +36,6 @@ struct Qp {
 
 pub(super) const OPS: rdma::ib_device_ops = rdma::ib_device_ops {
     query_device: Some(query_device),
-    query_port: Some(query_port),
-    get_port_immutable: Some(get_port_immutable),
-    query_gid: Some(query_gid),
-    query_pkey: Some(query_pkey),
-    alloc_pd: Some(alloc_pd),
-    dealloc_pd: Some(dealloc_pd),
-    dealloc_ucontext: Some(dealloc_ucontext),
     create_cq: Some(create_cq),
     destroy_cq: Some(destroy_cq),
     poll_cq: Some(poll_cq),
@@ -57,10 +51,9 @@ pub(super) const OPS: rdma::ib_device_ops = rdma::ib_device_ops {
     reg_user_mr: Some(memory::reg_user_mr),
     rereg_user_mr: Some(memory::rereg_user_mr),
     dereg_mr: Some(memory::dereg_mr),
-    size_ib_pd: size_of::<rdma::ib_pd>(),
     size_ib_cq: size_of::<rdma::ib_cq>(),
     size_ib_qp: size_of::<Qp>(),
-    ..pin_init::zeroed()
+    ..one_port::OPS
 };
 
 /// Our side of a device.
@@ -102,92 +95,6 @@ unsafe extern "C" fn query_device(
     attr.max_pkeys = 1;
     0
 }
-
-/// # Safety
-///
-/// See the module.
-unsafe extern "C" fn query_port(
-    _dev: *mut rdma::ib_device,
-    _port: u32,
-    attr: *mut rdma::ib_port_attr,
-) -> c_int {
-    // SAFETY: ib_core gives attributes to fill in.
-    let attr = unsafe { &mut *attr };
-    attr.state = rdma::ib_port_state_IB_PORT_ACTIVE;
-    attr.max_mtu = rdma::ib_mtu_IB_MTU_256;
-    attr.active_mtu = rdma::ib_mtu_IB_MTU_256;
-    attr.gid_tbl_len = 1;
-    attr.pkey_tbl_len = 1;
-    attr.lid = 1;
-    attr.sm_lid = 1;
-    attr.active_width = 1;
-    attr.active_speed = 1;
-    0
-}
-
-/// # Safety
-///
-/// See the module.
-unsafe extern "C" fn get_port_immutable(
-    _dev: *mut rdma::ib_device,
-    _port: u32,
-    immutable: *mut rdma::ib_port_immutable,
-) -> c_int {
-    // SAFETY: ib_core gives a structure to fill in.
-    let immutable = unsafe { &mut *immutable };
-    immutable.pkey_tbl_len = 1;
-    immutable.gid_tbl_len = 1;
-    // InfiniBand, without the management that would bring agents of ib_core's own.
-    immutable.core_cap_flags = rdma::RDMA_CORE_CAP_PROT_IB;
-    0
-}
-
-/// # Safety
-///
-/// See the module.
-unsafe extern "C" fn query_gid(
-    _dev: *mut rdma::ib_device,
-    _port: u32,
-    _index: c_int,
-    gid: *mut rdma::ib_gid,
-) -> c_int {
-    // SAFETY: ib_core gives a GID to fill in.
-    unsafe { (*gid).raw = [0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1] };
-    0
-}
-
-/// # Safety
-///
-/// See the module.
-unsafe extern "C" fn query_pkey(
-    _dev: *mut rdma::ib_device,
-    _port: u32,
-    _index: u16,
-    pkey: *mut u16,
-) -> c_int {
-    // SAFETY: ib_core gives a key to fill in.
-    unsafe { pkey.write(0xffff) };
-    0
-}
-
-/// # Safety
-///
-/// See the module.
-unsafe extern "C" fn alloc_pd(_pd: *mut rdma::ib_pd, _udata: *mut rdma::ib_udata) -> c_int {
-    0
-}
-
-/// # Safety
-///
-/// See the module.
-unsafe extern "C" fn dealloc_pd(_pd: *mut rdma::ib_pd, _udata: *mut rdma::ib_udata) -> c_int {
-    0
-}
-
-/// # Safety
-///
-/// See the module.
-unsafe extern "C" fn dealloc_ucontext(_ucontext: *mut rdma::ib_ucontext) {}
 
 /// # Safety
 ///
