@@ -60,6 +60,16 @@ publish() {
 	mv -f "$CACHE/$2.key.new" "$CACHE/$2.key"
 }
 
+# once NAME ANSWER: prints the answer, and keeps it for the rest of this run of scripts/check,
+# in which the checkout does not change. is_once NAME: prints it where it is kept.
+once() {
+	printf '%s\n' "$2"
+	[ -n "${RUN:-}" ] || return 0
+	printf '%s\n' "$2" >"$RUN/$1.$$"
+	mv -f "$RUN/$1.$$" "$RUN/$1"
+}
+is_once() { [ -n "${RUN:-}" ] && cat "$RUN/$1" 2>/dev/null; }
+
 # scratch NAME: an empty folder of this name in the cache, for publish.
 scratch() {
 	rm -rf --one-file-system "${CACHE:?}/$1.new"
