@@ -169,7 +169,10 @@ impl<E: Exporter> VTable<E> {
     ) -> *mut bindings::sg_table {
         // SAFETY: One of ours.
         let exporter = unsafe { Self::exporter((*attachment).dmabuf) };
-        match exporter.with_segments(|segments| exporter.tables().lend(segments)) {
+        match exporter.with_segments(|segments| {
+            // SAFETY: As above; whoever maps holds the reservation lock.
+            unsafe { exporter.tables().lend(attachment, segments) }
+        }) {
             Ok(table) => table,
             Err(e) => e.to_ptr(),
         }
@@ -185,8 +188,9 @@ impl<E: Exporter> VTable<E> {
     ) {
         // SAFETY: One of ours.
         let exporter = unsafe { Self::exporter((*attachment).dmabuf) };
-        // SAFETY: It is from `map_dma_buf`, and the importer does not use it any more.
-        unsafe { exporter.tables().take_back(table) };
+        // SAFETY: It is from `map_dma_buf`, and the importer, which holds the reservation lock,
+        // does not use it any more.
+        unsafe { exporter.tables().take_back(attachment, table) };
     }
 
     /// # Safety

@@ -9,6 +9,7 @@ use crate::{
         Table, //
     },
 };
+use core::ptr;
 use kernel::{
     bindings,
     new_condvar,
@@ -19,6 +20,17 @@ use kernel::{
         SpinLock, //
     }, //
 };
+
+/// Counts the tables of one importer, in what the exporter has of an attachment.
+///
+/// # Safety
+///
+/// `attachment` must be one of a dma-buf of ours, whose reservation lock is held.
+unsafe fn count(attachment: *mut bindings::dma_buf_attachment, by: isize) {
+    // SAFETY: The caller's promise; nobody else uses this field, which is NULL at first.
+    let tables = unsafe { &mut (*attachment).priv_ };
+    *tables = ptr::without_provenance_mut(tables.addr().wrapping_add_signed(by));
+}
 
 struct State {
     revoked: bool,
@@ -44,8 +56,17 @@ impl Tables {
         })
     }
 
-    /// An importer wants one; `ENODEV` once the memory is revoked. The reservation lock is held.
-    pub(super) fn lend(&self, segments: &[Segment]) -> Result<*mut bindings::sg_table> {
+    /// An importer wants one; `ENODEV` once the memory is revoked.
+    ///
+    /// # Safety
+    ///
+    /// `attachment` must be one of the dma-buf that these tables are of, whose reservation lock is
+    /// held.
+    pub(super) unsafe fn lend(
+        &self,
+        attachment: *mut bindings::dma_buf_attachment,
+        segments: &[Segment],
+    ) -> Result<*mut bindings::sg_table> {
         let table = KBox::new(Table::of_dma(segments)?, GFP_KERNEL_ACCOUNT)?;
         let mut state = self.state.lock();
         // It is set under the reservation lock: who gets past this is told to let go.
@@ -54,6 +75,8 @@ impl Tables {
             return Err(ENODEV);
         }
         state.out += 1;
+        // SAFETY: The caller's promise.
+        unsafe { count(attachment, 1) };
         Ok(Table::into_raw(table))
     }
 
@@ -61,8 +84,15 @@ impl Tables {
     ///
     /// # Safety
     ///
-    /// `table` must be from [`Self::lend`], and not be used any more.
-    pub(super) unsafe fn take_back(&self, table: *mut bindings::sg_table) {
+    /// `table` must be from [`Self::lend`] for `attachment`, and not be used any more; the
+    /// reservation lock must be held.
+    pub(super) unsafe fn take_back(
+        &self,
+        attachment: *mut bindings::dma_buf_attachment,
+        table: *mut bindings::sg_table,
+    ) {
+        // SAFETY: The caller's promise.
+        unsafe { count(attachment, -1) };
         // SAFETY: The caller's promise.
         drop(unsafe { Table::from_raw(table) });
         self.state.lock().out -= 1;
@@ -91,7 +121,7 @@ impl Tables {
         unsafe { rdma::ext_dma_resv_lock(resv) };
         self.state.lock().revoked = true;
         // SAFETY: As above; the lock is held.
-        unsafe { bindings::dma_buf_invalidate_mappings(buf) };
+        unsafe { rdma::ext_dma_buf_invalidate_mapped(buf) };
         // SAFETY: Locked above.
         unsafe { rdma::ext_dma_resv_unlock(resv) };
         // What `dma_buf_invalidate_mappings()` asks of its caller: an importer may write until

@@ -16,7 +16,8 @@ mod register;
 pub(crate) use import::{
     is_dma_buf,
     Import,
-    Late, //
+    Late,
+    Leaked, //
 };
 pub(crate) use register::Registered;
 

@@ -246,6 +246,11 @@ impl DmaBuf {
         to_result(fd)?;
         Ok(Self(fd))
     }
+
+    /// Its number.
+    pub(crate) fn fd(&self) -> i32 {
+        self.0
+    }
 }
 
 impl Drop for DmaBuf {

@@ -11,7 +11,10 @@
 mod leak;
 mod umem;
 
-pub(crate) use leak::is_dma_buf;
+pub(crate) use leak::{
+    is_dma_buf,
+    Leaked, //
+};
 pub(super) use umem::Umem;
 
 use super::{
@@ -47,7 +50,6 @@ use kernel::{
     },
     prelude::*, //
 };
-use leak::Leaked;
 use umem::Locked;
 
 /// What a device that imports has beside the others.

@@ -2,25 +2,38 @@
 
 //! Somebody who has got hold of a file descriptor.
 
-use crate::device::Registered;
+use crate::{
+    device::Registered,
+    user::DmaBuf, //
+};
 use core::ptr;
 use kernel::{
     bindings,
     error::from_err_ptr,
     ffi::c_int,
-    prelude::*, //
+    prelude::*,
+    sync::atomic::{
+        Atomic,
+        Relaxed, //
+    }, //
 };
 
 /// Those of somebody whose memory it is not.
 static STRANGER: bindings::dma_buf_attach_ops = bindings::dma_buf_attach_ops {
     allow_peer2peer: true,
-    invalidate_mappings: Some(nothing_to_invalidate),
+    invalidate_mappings: Some(invalidate_mappings),
 };
 
+/// Counts how often it is called.
+///
 /// # Safety
 ///
 /// As `dma_buf_attach_ops.invalidate_mappings`.
-unsafe extern "C" fn nothing_to_invalidate(_attachment: *mut bindings::dma_buf_attachment) {}
+unsafe extern "C" fn invalidate_mappings(attachment: *mut bindings::dma_buf_attachment) {
+    // SAFETY: What `Leaked::attached` has given.
+    let told = unsafe { &*(*attachment).importer_priv.cast::<Atomic<u32>>() };
+    told.add(1, Relaxed);
+}
 
 /// A dma-buf that somebody has kept.
 pub(crate) struct Leaked(*mut bindings::dma_buf);
@@ -35,15 +48,35 @@ impl Leaked {
         from_err_ptr(unsafe { bindings::dma_buf_get(fd) }).map(Self)
     }
 
-    /// Imports it for a device, and lets go of it.
-    pub(super) fn attach_raw(&self, dev: *mut bindings::device) -> Result {
-        // SAFETY: The dma-buf is counted; the device is one of ours and stays.
+    /// What a user's descriptor is of.
+    pub(crate) fn of(buf: &DmaBuf) -> Result<Self> {
+        Self::get(buf.fd())
+    }
+
+    /// Attaches to it for a device, does `f`, and lets go of it. Returns how often it was told to
+    /// invalidate what it has mapped, which is nothing.
+    fn attached_raw(&self, dev: *mut bindings::device, f: impl FnOnce() -> Result) -> Result<u32> {
+        let told = Atomic::new(0u32);
+        // SAFETY: The dma-buf is counted; the device is one of ours and stays; `told` is there
+        // until it is detached.
         let attachment = from_err_ptr(unsafe {
-            bindings::dma_buf_dynamic_attach(self.0, dev, &STRANGER, ptr::null_mut())
+            let told = ptr::from_ref(&told).cast_mut().cast();
+            bindings::dma_buf_dynamic_attach(self.0, dev, &STRANGER, told)
         })?;
+        let result = f();
         // SAFETY: Just attached.
         unsafe { bindings::dma_buf_detach(self.0, attachment) };
-        Ok(())
+        result.map(|()| told.load(Relaxed))
+    }
+
+    /// Imports it for a device, and lets go of it.
+    pub(super) fn attach_raw(&self, dev: *mut bindings::device) -> Result {
+        self.attached_raw(dev, || Ok(())).map(|_| ())
+    }
+
+    /// As `attached_raw`, from outside.
+    pub(crate) fn attached(&self, dev: &Registered, f: impl FnOnce() -> Result) -> Result<u32> {
+        self.attached_raw(ptr::with_exposed_provenance_mut(dev.dma_device()), f)
     }
 
     /// As above, from outside.

@@ -7,7 +7,10 @@ use kernel::prelude::*;
 #[kunit_tests(peer_mem_dma_buf_offer)]
 mod tests {
     use super::super::*;
-    use crate::user::DmaBuf;
+    use crate::{
+        device::Leaked,
+        user::DmaBuf, //
+    };
 
     const FOUR: u64 = 4 * PAGE;
 
@@ -343,6 +346,26 @@ mod tests {
         }
         ensure_eq!(calls(&client)?, [1, 1, 1]);
         bench.finish(&[&client])
+    }
+
+    /// It may be about to attach, and not know its own attachment yet: ib_umem_dmabuf uses that
+    /// when it is told.
+    #[test]
+    fn who_has_mapped_nothing_is_told_nothing() -> Result {
+        for kind in FENCED {
+            let (bench, client, buf) = offered(kind, Setup::SEED)?;
+            let mr = bench.pd.import(&buf, 0, FOUR)?;
+            let attached = Leaked::of(&buf)?;
+            let told = attached.attached(bench.pd.dev(), || client.invalidate_it());
+            drop(attached);
+            let valid = mr.is_valid();
+            mr.dereg()?;
+            ensure_eq!(told?, 0);
+            ensure!(!valid);
+            ensure_eq!(calls(&client)?, [1, 1, 1]);
+            bench.finish(&[&client])?;
+        }
+        Ok(())
     }
 
     #[test]
