@@ -64,11 +64,11 @@ publish() {
 # in which the checkout does not change. is_once NAME: prints it where it is kept.
 once() {
 	printf '%s\n' "$2"
-	[ -n "${RUN:-}" ] || return 0
-	printf '%s\n' "$2" >"$RUN/$1.$$"
-	mv -f "$RUN/$1.$$" "$RUN/$1"
+	[ -n "${PEER_MEM_RUN:-}" ] || return 0
+	printf '%s\n' "$2" >"$PEER_MEM_RUN/$1.$$"
+	mv -f "$PEER_MEM_RUN/$1.$$" "$PEER_MEM_RUN/$1"
 }
-is_once() { [ -n "${RUN:-}" ] && cat "$RUN/$1" 2>/dev/null; }
+is_once() { [ -n "${PEER_MEM_RUN:-}" ] && cat "$PEER_MEM_RUN/$1" 2>/dev/null; }
 
 # scratch NAME: an empty folder of this name in the cache, for publish.
 scratch() {
