@@ -70,9 +70,10 @@ test_not_for_others() {
 	grep 'group rdma' /tmp/error
 }
 
+# Not by "udevadm control --exit": Debian 13's goes on waiting, now and then, for a worker
+# that has ended. The suites that follow must find no udev that renames their devices.
 test_udev_ends() {
-	# The guest's root is a chroot, in which it would rather not.
-	SYSTEMD_IGNORE_CHROOT=1 udevadm control --exit
-	eventually must_fail pgrep -x systemd-udevd
+	pkill -KILL -x 'systemd-udevd|\(udev-worker\)'
+	eventually must_fail pgrep -x 'systemd-udevd|\(udev-worker\)'
 	rm -rf /run/udev
 }
