@@ -103,10 +103,13 @@ quietly() {
 # in_root DIR COMMAND...: run COMMAND in the tree DIR, with the checkout and the
 # cache at the paths they have outside. All mounts live in a mount namespace of
 # this call's own, so an interruption leaves none behind.
-in_root() {
+in_root() { (enter_root "$@"); }
+
+# enter_root DIR COMMAND...: the same in place of this shell, whose process COMMAND becomes.
+enter_root() {
 	local dir=$1
 	shift
-	unshare --mount --propagation private -- bash -ec '
+	exec unshare --mount --propagation private -- bash -ec '
 		dir=$1 top=$2 cache=$3
 		shift 3
 		[ ! -e /etc/resolv.conf ] || cp -L /etc/resolv.conf "$dir/etc/resolv.conf"
@@ -121,5 +124,5 @@ in_root() {
 		done
 		exec chroot "$dir" /usr/bin/env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
 			HOME=/root LC_ALL=C.UTF-8 TERM="${TERM:-dumb}" "$@"
-	' in_root "$dir" "$TOP" "$CACHE" "$@"
+	' enter_root "$dir" "$TOP" "$CACHE" "$@"
 }
