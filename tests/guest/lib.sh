@@ -38,16 +38,18 @@ skip() { printf '%s\n' "$*"; exit 4; }
 fail() { printf '%s\n' "$*"; false; }
 
 # eventually COMMAND...: within a minute, which is long on a machine that is busy as well;
-# by the clock, or a slow COMMAND makes it longer than a test may take.
+# by the clock, or a slow COMMAND makes it longer than a test may take. soon COMMAND...:
+# looks more often, for commands that cost nothing.
 eventually() {
 	local end=$((SECONDS + 60))
 	while [ $SECONDS -lt $end ]; do
 		! "$@" >/dev/null 2>&1 || return 0
-		nap 0.2
+		nap "${LOOK_EVERY:-0.2}"
 	done
 	echo "still not true after a minute: $*"
 	"$@"
 }
+soon() { LOOK_EVERY=0.02 eventually "$@"; }
 
 # wait_line FILE PATTERN: until the file has a line like that.
 wait_line() { eventually grep -qE "$2" "$1" || { cat "$1"; false; }; }

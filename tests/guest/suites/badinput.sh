@@ -104,13 +104,12 @@ test_io_bar() {
 
 # One of those that this guest's files come through, so it is in use as well.
 test_function_of_another_driver() {
-	local dev vendor device
-	dev=$(echo /sys/bus/pci/drivers/virtio-pci/*:*)
-	dev=${dev%% *}
+	local vendor device devs=(/sys/bus/pci/drivers/virtio-pci/*:*)
+	local dev=${devs[0]}
 	read -r vendor <"$dev/vendor"
 	read -r device <"$dev/device"
 	rmmod io_peer_mem
-	load_io "1af4:1110,${vendor#0x}:${device#0x}"
+	load_io "$IDS,${vendor#0x}:${device#0x}"
 	find_bars
 	# Bound to virtio-pci it stays virtio-pci's.
 	must_fail bind "${dev##*/}" 2>&1 | grep 'Device or resource busy'

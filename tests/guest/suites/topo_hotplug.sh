@@ -40,15 +40,6 @@ find_slot() {
 bytes() { printf "$(printf '\\x%02x' "$@")"; }
 byte_of() { echo $(($(od -An -tu1 -j"$2" -N1 "$1/config"))); }
 
-# soon COMMAND...: as eventually, for commands that cost nothing.
-soon() {
-	local i
-	for ((i = 0; i < 3000; i++)); do
-		! "$@" || return 0
-		nap 0.02
-	done
-	fail "still not true after a minute: $*"
-}
 says() {
 	local text
 	read -rd '' text <"$1" || true
