@@ -22,9 +22,7 @@
 //!
 //! C header: `include/rdma/ib_peer_mem.h`.
 
-#[path = "peer_client/ticket.rs"]
 mod ticket;
-#[path = "peer_client/vtable.rs"]
 mod vtable;
 
 pub use self::ticket::Ticket;
@@ -36,12 +34,12 @@ use self::{
     },
     vtable::VTable, //
 };
-use crate::{
-    bindings_peer::{
-        self as peer,
-        peer_memory_client, //
+use super::{
+    bindings::peer::{
+        self as peer, //
+        peer_memory_client,
     },
-    dma_table::Table, //
+    ext::dma_table::Table, //
 };
 use core::{
     marker::PhantomData,
@@ -129,12 +127,11 @@ pub struct Range {
 /// callback never sees null.
 pub struct Slot<T: Client> {
     /// What the callbacks need.
-    kept: Atomic<*mut Kept<T>>,
+    kept: Atomic<*mut SlotData<T>>,
 }
 
 impl<T: Client> Slot<T> {
     /// An empty slot.
-    #[expect(clippy::new_without_default)]
     pub const fn new() -> Self {
         // INVARIANT: Null, and no client is known.
         Self {
@@ -169,7 +166,7 @@ macro_rules! peer_client_slot {
 }
 
 /// What the callbacks of a client need.
-struct Kept<T: Client> {
+struct SlotData<T: Client> {
     /// For new tickets.
     link: Arc<Link>,
     /// The client's own.
@@ -207,7 +204,7 @@ impl<T: Slotted> Registration<T> {
     pub fn new(data: T::Data) -> Result<Self> {
         let raw = KBox::new(VTable::<T>::build(), GFP_KERNEL)?;
         let link = Link::new()?;
-        let kept = Kept {
+        let kept = SlotData {
             link: link.clone(),
             data,
         };

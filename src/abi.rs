@@ -5,15 +5,15 @@
 
 use crate::{
     adapter::Adapter,
-    bindings_peer as peer,
+    bindings::peer,
     callbacks::Callbacks,
     client::Client,
+    ext::rdma::UcontextId,
     hint::Hint,
-    rdma::UcontextId,
     registry::{
         self,
         Registry, //
-    },
+    }, //
 };
 use core::{
     mem::{

@@ -4,8 +4,7 @@
 
 use crate::{
     attach::Backend,
-    hint::Hints,
-    rdma::{
+    ext::rdma::{
         Change,
         Device,
         Hooks,
@@ -16,11 +15,12 @@ use crate::{
         UcontextId,
         UserMr, //
     },
+    hint::Hints,
     region::Region,
     registry::{
         self,
         Registry, //
-    },
+    }, //
 };
 use kernel::{
     new_spinlock,
@@ -91,7 +91,7 @@ impl Adapter {
 }
 
 impl Hooks for Adapter {
-    fn attach(dev: &Device) -> Result<Arc<Self>> {
+    fn add(dev: &Device) -> Result<Arc<Self>> {
         let backend = Backend::choose(dev)?;
         pr_info!("{}: serves peer memory by {}\n", dev.name(), backend.name());
         let adapter = Arc::pin_init(
@@ -107,7 +107,7 @@ impl Hooks for Adapter {
         Ok(adapter)
     }
 
-    fn detach(&self) {
+    fn remove(&self) {
         if let Ok(registry) = Registry::get() {
             registry.remove_adapter(self);
         }
@@ -160,7 +160,7 @@ impl Hooks for Adapter {
         }
     }
 
-    fn ucontext_gone(&self, ucontext: UcontextId) {
+    fn dealloc_ucontext(&self, ucontext: UcontextId) {
         self.hints.clear(ucontext);
     }
 }

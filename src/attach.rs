@@ -13,19 +13,21 @@ use self::{
 };
 use crate::{
     callbacks::Pages,
-    dma_buf::{
-        Offered,
-        OnDetach, //
+    ext::{
+        compat::eopnotsupp,
+        dma_buf::{
+            OnDetach, //
+            Revoker,
+        },
+        params,
+        rdma::{
+            Device,
+            Request,
+            UserMr, //
+        }, //
     },
-    errno::eopnotsupp,
-    params,
-    pr_warn_limited, //
-    range::Range,
-    rdma::{
-        Device,
-        Request,
-        UserMr, //
-    },
+    pr_warn_limited,
+    range::Range, //
 };
 use kernel::{
     alloc::AllocError,
@@ -154,7 +156,7 @@ pub(crate) enum Attachment {
     /// See [`Backend::FastReg`].
     FastReg(fast_reg::Attachment),
     /// A dma-buf that the user has, for whatever device imports it.
-    Offered(Offered),
+    Exported(Revoker),
 }
 
 impl Attachment {
@@ -163,7 +165,7 @@ impl Attachment {
         match self {
             Self::DmaBuf(attachment) => attachment.can_fence(),
             Self::FastReg(_) => true,
-            Self::Offered(offered) => offered.can_revoke(),
+            Self::Exported(offered) => offered.can_revoke(),
         }
     }
 
@@ -173,7 +175,7 @@ impl Attachment {
         match self {
             Self::DmaBuf(attachment) => attachment.fence(),
             Self::FastReg(attachment) => attachment.fence(),
-            Self::Offered(offered) => offered.revoke(),
+            Self::Exported(offered) => offered.revoke(),
         }
     }
 
@@ -183,7 +185,7 @@ impl Attachment {
         match self {
             Self::DmaBuf(attachment) => attachment.leave_to_driver(hook),
             // Can be fenced; and no adapter's to leave.
-            Self::FastReg(_) | Self::Offered(_) => {}
+            Self::FastReg(_) | Self::Exported(_) => {}
         }
     }
 }

@@ -8,17 +8,17 @@
 //! across any of these.
 
 use crate::{
-    bindings_peer as peer,
+    bindings::peer,
     client::Use,
-    hint::Hint,
-    pr_warn_limited, //
-    range::Range,
-    sg::{
+    ext::sg::{
         self,
         ForeignTable,
         Segment,
         Table, //
     },
+    hint::Hint,
+    pr_warn_limited,
+    range::Range, //
 };
 use core::ptr;
 use kernel::{

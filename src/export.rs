@@ -3,10 +3,10 @@
 //! `/dev/ib_peer_mem`: `include/uapi/ib_peer_mem.h`.
 
 use crate::{
-    control::Control,
-    pr_warn_limited, //
+    ext::miscdev::Control,
+    pr_warn_limited,
     range::Range,
-    registry,
+    registry, //
 };
 use core::mem::size_of;
 use kernel::{
@@ -78,7 +78,7 @@ fn export(arg: usize) -> Result<isize> {
     let mut words = reader.read::<Arg>()?;
     let range = parse(&words)?;
     let fd = FileDescriptorReservation::get_unused_fd_flags(bindings::O_CLOEXEC)?;
-    let offer = registry::offer_memory(range)?.ok_or_else(|| {
+    let offer = registry::export_memory(range)?.ok_or_else(|| {
         pr_warn_limited!(
             "export: {} bytes at {:#x} are no client's memory\n",
             range.len(),

@@ -2,7 +2,7 @@
 
 //! What a kernel driver has said about the memory of a user context, for `acquire`.
 
-use crate::rdma::UcontextId;
+use crate::ext::rdma::UcontextId;
 use kernel::{
     new_spinlock,
     prelude::*,

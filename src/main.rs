@@ -32,28 +32,14 @@
 
 use kernel::prelude::*;
 
-#[path = "../rust/bindings.rs"]
-pub mod bindings;
-#[path = "../rust/bindings_peer.rs"]
-pub mod bindings_peer;
-#[path = "../rust/control.rs"]
-pub mod control;
-#[path = "../rust/dma_buf.rs"]
-pub mod dma_buf;
-#[path = "../rust/errno.rs"]
-pub mod errno;
-#[path = "../rust/log.rs"]
-pub mod log;
-#[path = "../rust/params.rs"]
-pub mod params;
-#[path = "../rust/rdma/mod.rs"]
-pub mod rdma;
-#[path = "../rust/sg.rs"]
-pub mod sg;
-#[path = "../rust/snapshot.rs"]
-pub mod snapshot;
-#[path = "../rust/sysfs.rs"]
-pub mod sysfs;
+#[path = "../rust/mod.rs"]
+#[allow(dead_code, unreachable_pub, unused_imports, unused_macros)]
+mod shared;
+
+pub(crate) use shared::{
+    bindings,
+    ext, //
+};
 
 mod abi;
 mod adapter;
@@ -69,6 +55,11 @@ mod region;
 mod registry;
 mod stats;
 
+use ext::{
+    miscdev,
+    rdma, //
+};
+
 module! {
     type: PeerMem,
     name: "ib_peer_mem",
@@ -82,7 +73,7 @@ module! {
 #[pin_data]
 struct PeerMem {
     #[pin]
-    control: control::Registration<export::Ioctls>,
+    control: miscdev::Registration<export::Ioctls>,
     #[pin]
     devices: devices::Devices,
     #[pin]
@@ -97,7 +88,7 @@ impl kernel::InPlaceModule for PeerMem {
             _registry: registry::Registry::open()?,
             interposer <- rdma::Registration::new(c"ib_peer_mem"),
             devices <- devices::Devices::new(),
-            control <- control::Registration::new(),
+            control <- miscdev::Registration::new(),
         })
     }
 }

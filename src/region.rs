@@ -5,7 +5,7 @@
 //! [`Lifecycle`] says who may do what when; this file does it. What there is to undo is undone
 //! by dropping it, in the order of the fields.
 
-mod offer;
+mod export;
 
 use crate::{
     adapter::Adapter,
@@ -18,21 +18,23 @@ use crate::{
         Pages, //
     },
     client::Client,
-    dma_buf::OnDetach,
+    ext::{
+        dma_buf::OnDetach,
+        rdma::{
+            Access,
+            Change,
+            Mr,
+            Original,
+            Request,
+            UserMr, //
+        }, //
+    },
     lifecycle::{
         Close,
         Lifecycle,
         Until, //
     },
     range::Range,
-    rdma::{
-        Access,
-        Change,
-        Mr,
-        Original,
-        Request,
-        UserMr, //
-    },
     stats::Counted, //
 };
 use kernel::{

@@ -7,18 +7,20 @@ use crate::{
     attach::Refusal,
     callbacks::Acquired,
     client::Client,
-    dma_buf::Offer,
-    pr_warn_limited, //
-    range::Range,
-    rdma::{
-        Device,
-        Request,
-        UserMr, //
+    ext::{
+        dma_buf::Export,
+        rdma::{
+            Device,
+            Request,
+            UserMr, //
+        },
+        snapshot::Snapshot,
+        sysfs::Folder, //
     },
+    pr_warn_limited,
+    range::Range,
     region::Region,
-    snapshot::Snapshot,
-    stats::Shown,
-    sysfs::Folder,
+    stats::Shown, //
 };
 use core::ptr;
 use kernel::{
@@ -232,7 +234,7 @@ pub(crate) fn register_memory(adapter: &Arc<Adapter>, req: &Request<'_>) -> Resu
 /// Makes a dma-buf of memory of the calling process, with the client whose it is; `None` where it
 /// is nobody's. As [`register_memory`], but which devices it can serve shows when they import it.
 /// May sleep.
-pub(crate) fn offer_memory(range: Range) -> Result<Option<Offer>> {
+pub(crate) fn export_memory(range: Range) -> Result<Option<Export>> {
     let Some(clients) = CLIENTS.load() else {
         return Ok(None);
     };
@@ -240,7 +242,7 @@ pub(crate) fn offer_memory(range: Range) -> Result<Option<Offer>> {
         let acquired = client
             .enter()
             .and_then(|using| Acquired::ask(using, range, None));
-        match acquired.map(|acquired| Region::offer(acquired, range)) {
+        match acquired.map(|acquired| Region::export(acquired, range)) {
             Some(Ok(offer)) => return Ok(Some(offer)),
             Some(Err(Refusal::Error(e))) => return Err(e),
             Some(Err(Refusal::Skip(_))) | None => {}

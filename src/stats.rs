@@ -2,7 +2,7 @@
 
 //! The counters of one client, `/sys/kernel/mm/memory_peers/<name>/`.
 
-use crate::sysfs::{
+use crate::ext::sysfs::{
     File,
     Files, //
 };

@@ -1,3 +1,3 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What bindgen reads for the C ABI of include/rdma/ib_peer_mem.h. */
+/* Input of bindgen: the C ABI of peer memory. */
 #include <rdma/ib_peer_mem.h>

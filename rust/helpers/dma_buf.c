@@ -1,27 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What is inline or a macro in some configuration, for rust/dma_buf.rs. */
+/* Helpers for linux/dma-buf.h. */
 #include <linux/dma-buf.h>
-#include <linux/dma-mapping.h>
 #include <linux/dma-resv.h>
-#include <linux/sched.h>
 
-#include "dma_buf.h"
-
-void ext_dma_resv_lock(struct dma_resv *resv)
-{
-	/* Without a context to back off with it does not fail. */
-	dma_resv_lock(resv, NULL);
-}
-
-void ext_dma_resv_unlock(struct dma_resv *resv)
-{
-	dma_resv_unlock(resv);
-}
-
-void ext_dma_resv_wait(struct dma_resv *resv)
-{
-	dma_resv_wait_timeout(resv, DMA_RESV_USAGE_BOOKKEEP, false, MAX_SCHEDULE_TIMEOUT);
-}
+#include "helpers.h"
 
 /*
  * As dma_buf_invalidate_mappings(), for a dma-buf that counts in attach->priv how many
@@ -38,9 +20,4 @@ void ext_dma_buf_invalidate_mapped(struct dma_buf *buf)
 	list_for_each_entry(attach, &buf->attachments, node)
 		if (attach->priv && attach->importer_ops && attach->importer_ops->invalidate_mappings)
 			attach->importer_ops->invalidate_mappings(attach);
-}
-
-unsigned int ext_dma_max_seg_size(struct device *dev)
-{
-	return dma_get_max_seg_size(dev);
 }

@@ -2,7 +2,7 @@
 
 //! Tickets: how a client takes memory back.
 
-use crate::bindings_peer as peer;
+use super::super::bindings::peer;
 use core::ptr::NonNull;
 use kernel::{
     new_condvar,

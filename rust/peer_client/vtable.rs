@@ -2,15 +2,15 @@
 
 //! The callbacks of a client, as C calls them.
 
+use super::super::bindings::peer::peer_memory_client;
 use super::{
     Client,
-    Kept,
     Memory,
     Range,
+    SlotData,
     Slotted,
     Ticket, //
 };
-use crate::bindings_peer::peer_memory_client;
 use core::marker::PhantomData;
 use kernel::{
     bindings,
@@ -27,7 +27,7 @@ use kernel::{
 
 /// What the core knows a region by, between `acquire` and `release`.
 #[pin_data]
-struct Holder<T: Client> {
+struct RegionCtx<T: Client> {
     /// What the client made of it.
     region: T::Region,
     /// What `get_pages` returned, until `put_pages`. Never held across a call.
@@ -42,7 +42,7 @@ impl<T: Slotted> VTable<T> {
     /// # Safety
     ///
     /// To be used in a callback, for as long as it runs.
-    unsafe fn kept<'a>() -> &'a Kept<T> {
+    unsafe fn kept<'a>() -> &'a SlotData<T> {
         // SAFETY: By the type invariant of the slot, which is the one that was filled, as there is
         // but one, and is not emptied while a callback runs.
         unsafe { &*T::slot().kept.load(Acquire).cast_const() }
@@ -51,9 +51,9 @@ impl<T: Slotted> VTable<T> {
     /// # Safety
     ///
     /// `context` must be a `client_context` that `acquire` has stored, not released during `'a`.
-    unsafe fn holder<'a>(context: *mut c_void) -> &'a Holder<T> {
+    unsafe fn holder<'a>(context: *mut c_void) -> &'a RegionCtx<T> {
         // SAFETY: By the requirements, `acquire` got it from `into_foreign`.
-        unsafe { <Pin<KBox<Holder<T>>> as ForeignOwnable>::borrow(context) }.get_ref()
+        unsafe { <Pin<KBox<RegionCtx<T>>> as ForeignOwnable>::borrow(context) }.get_ref()
     }
 
     /// # Safety
@@ -77,7 +77,7 @@ impl<T: Slotted> VTable<T> {
                 return Ok(0);
             };
             let holder = KBox::pin_init(
-                pin_init!(Holder::<T> {
+                pin_init!(RegionCtx::<T> {
                     region,
                     memory <- new_mutex!(None),
                 }),
@@ -192,7 +192,7 @@ impl<T: Slotted> VTable<T> {
     /// `context` must be from `acquire`, and is not used any more.
     unsafe extern "C" fn release(context: *mut c_void) {
         // SAFETY: By the requirements, `acquire` got it from `into_foreign`.
-        drop(unsafe { <Pin<KBox<Holder<T>>> as ForeignOwnable>::from_foreign(context) });
+        drop(unsafe { <Pin<KBox<RegionCtx<T>>> as ForeignOwnable>::from_foreign(context) });
     }
 
     /// The C structure.

@@ -7,14 +7,16 @@
 //! dropped and tickets used after it has been released.
 
 use crate::{
-    chardev::AddressSpace,
-    p2pdma::{
-        Pages,
-        Provider, //
+    ext::{
+        chardev::AddressSpace,
+        p2pdma::{
+            Pages,
+            Provider, //
+        },
+        pci::Window,
+        vma, //
     },
-    pci::Window,
-    peer_client::Ticket,
-    vma, //
+    peer_client::Ticket, //
 };
 use kernel::{
     new_mutex,

@@ -9,26 +9,28 @@ use crate::{
         Bar, //
     },
     dev_err_limited,
-    dma_table::Table,
+    ext::{
+        dma_table::Table,
+        mmio_table::MmioTable,
+        p2pdma,
+        pci::Window,
+        pfnmap,
+        pinned::{
+            self,
+            PinnedTable, //
+        }, //
+    },
     file,
     foreign::Kind,
     functions::{
         self,
         Functions, //
     },
-    mmio_table::MmioTable,
-    p2pdma,
-    pci::Window,
     peer_client::{
         Client,
         Memory,
         Range,
         Ticket, //
-    },
-    pfnmap,
-    pinned::{
-        self,
-        PinnedTable, //
     },
     pr_warn_limited, //
 };

@@ -12,19 +12,21 @@ use crate::{
         Bar,
         Range, //
     },
-    chardev::{
-        self,
-        Opened, //
-    },
     dm_abi::{
         self as abi,
         Arg,
         FreeArg,
         Info, //
     },
-    file,
-    pci,
-    vma, //
+    ext::{
+        chardev::{
+            self,
+            Opened, //
+        },
+        pci,
+        vma, //
+    },
+    file, //
 };
 use kernel::{
     bindings,

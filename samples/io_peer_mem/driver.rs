@@ -7,16 +7,19 @@ use crate::{
         Bar,
         Revoke, //
     },
-    chardev::{
-        self,
-        AddressSpace, //
+    ext::{
+        chardev::{
+            self,
+            AddressSpace, //
+        },
+        compat,
+        p2pdma::{
+            self,
+            Provider, //
+        },
+        pci as ext_pci, //
     },
-    options::Options,
-    p2pdma::{
-        self,
-        Provider, //
-    },
-    pci as ext_pci, //
+    options::Options, //
 };
 use core::ops::Range;
 use kernel::{
@@ -57,7 +60,7 @@ pub(crate) struct Function {
 }
 
 // By the module parameter or through `new_id`.
-ext_pci::added_ids!(BarDriver);
+compat::added_ids!(BarDriver);
 
 impl pci::Driver for BarDriver {
     type IdInfo = ();
@@ -66,7 +69,7 @@ impl pci::Driver for BarDriver {
 
     fn probe<'bound>(
         dev: &'bound pci::Device<Core<'_>>,
-        _info: ext_pci::NoInfo<'bound>,
+        _info: compat::NoInfo<'bound>,
     ) -> impl PinInit<Function, Error> + 'bound {
         probe(dev)
     }

@@ -7,11 +7,13 @@ use crate::{
         Bar,
         Range, //
     },
-    chardev,
     dev_err_limited,
     dm,
-    nearest,
-    vma, //
+    ext::{
+        chardev,
+        vma, //
+    },
+    nearest, //
 };
 use kernel::{
     ioctl::_IOWR,

@@ -4,11 +4,13 @@
 //! process.
 
 use crate::{
-    options,
-    pci::Window,
-    pfnmap,
-    pinned,
-    vma, //
+    ext::{
+        pci::Window,
+        pfnmap,
+        pinned,
+        vma, //
+    },
+    options, //
 };
 use kernel::{
     mm::virt::VmaRef,

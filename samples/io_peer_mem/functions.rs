@@ -7,7 +7,7 @@
 //! drops memory, which takes it.
 
 use crate::{
-    pci_watch::{
+    ext::pci_watch::{
         Event,
         Watcher, //
     },

@@ -8,37 +8,14 @@
 
 use kernel::prelude::*;
 
-// What the kernel crate lacks. Nothing in there knows of this module.
-#[path = "../../rust/bindings_mm.rs"]
-pub mod bindings_mm;
-#[path = "../../rust/bindings_peer.rs"]
-pub mod bindings_peer;
-#[path = "../../rust/chardev.rs"]
-pub mod chardev;
-#[path = "../../rust/dma_table.rs"]
-pub mod dma_table;
-#[path = "../../rust/errno.rs"]
-pub mod errno;
-#[path = "../../rust/log.rs"]
-pub mod log;
-#[path = "../../rust/mmio_table.rs"]
-pub mod mmio_table;
-#[path = "../../rust/p2pdma.rs"]
-pub mod p2pdma;
-#[path = "../../rust/params.rs"]
-pub mod params;
-#[path = "../../rust/pci.rs"]
-pub mod pci;
-#[path = "../../rust/pci_watch.rs"]
-pub mod pci_watch;
-#[path = "../../rust/peer_client.rs"]
-pub mod peer_client;
-#[path = "../../rust/pfnmap.rs"]
-pub mod pfnmap;
-#[path = "../../rust/pinned.rs"]
-pub mod pinned;
-#[path = "../../rust/vma.rs"]
-pub mod vma;
+#[path = "../../rust/mod.rs"]
+#[allow(dead_code, unreachable_pub, unused_imports, unused_macros)]
+mod shared;
+
+pub(crate) use shared::{
+    ext,
+    peer_client, //
+};
 
 mod bar;
 mod client;
@@ -50,6 +27,11 @@ mod foreign;
 mod functions;
 mod nearest;
 mod options;
+
+use ext::{
+    pci,
+    pci_watch, //
+};
 
 module! {
     type: IoPeerMem,

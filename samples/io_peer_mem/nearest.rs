@@ -4,8 +4,10 @@
 
 use crate::{
     bar::Bar,
-    p2pdma,
-    pci, //
+    ext::{
+        p2pdma,
+        pci, //
+    }, //
 };
 use kernel::{
     ioctl::_IOWR,

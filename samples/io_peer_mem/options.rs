@@ -2,7 +2,7 @@
 
 //! The module parameters.
 
-use crate::{
+use crate::ext::{
     params,
     pci::BARS, //
 };

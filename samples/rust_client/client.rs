@@ -14,7 +14,10 @@
 //! the removal of the adapter, the module's unloading), it is dropped once, and in order.
 
 use crate::{
-    dma_table::Table,
+    ext::{
+        dma_table::Table,
+        ram::PagesTable, //
+    },
     file,
     memory::{
         Listing,
@@ -25,8 +28,7 @@ use crate::{
         Client,
         Range,
         Ticket, //
-    },
-    ram::PagesTable, //
+    }, //
 };
 use kernel::{
     device,

@@ -3,12 +3,14 @@
 //! The character device: how a process maps the memory.
 
 use crate::{
-    chardev::{
-        self,
-        Opened, //
+    ext::{
+        chardev::{
+            self,
+            Opened, //
+        },
+        vma, //
     },
-    memory::Memory,
-    vma, //
+    memory::Memory, //
 };
 use kernel::{
     mm::virt::VmaNew,

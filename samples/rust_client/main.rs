@@ -21,28 +21,25 @@
 
 use kernel::{
     debugfs,
-    device,
     faux,
     prelude::*,
     str::CString,
     sync::Arc, //
 };
 
-// What the kernel crate lacks. A module takes what it needs; nothing in there knows of it.
-#[path = "../../rust/bindings_mm.rs"]
-pub mod bindings_mm;
-#[path = "../../rust/bindings_peer.rs"]
-pub mod bindings_peer;
-#[path = "../../rust/chardev.rs"]
-pub mod chardev;
-#[path = "../../rust/dma_table.rs"]
-pub mod dma_table;
-#[path = "../../rust/peer_client.rs"]
-pub mod peer_client;
-#[path = "../../rust/ram.rs"]
-pub mod ram;
-#[path = "../../rust/vma.rs"]
-pub mod vma;
+#[path = "../../rust/mod.rs"]
+#[allow(dead_code, unreachable_pub, unused_imports, unused_macros)]
+mod shared;
+
+pub(crate) use shared::{
+    ext,
+    peer_client, //
+};
+
+use ext::{
+    chardev,
+    compat::faux_device, //
+};
 
 mod client;
 mod file;
@@ -94,18 +91,6 @@ struct Sample {
     _device: faux::Registration,
 }
 
-/// The device that was registered; the kernel crate changes between releases.
-#[cfg(not(kernel_7_3))]
-fn device_of(registration: &faux::Registration) -> &device::Device {
-    registration.as_ref()
-}
-#[cfg(kernel_7_3)]
-fn device_of(registration: &faux::Registration) -> &device::Device {
-    let dev: &faux::Device<device::Bound> = registration.as_ref();
-    let dev: &device::Device<device::Bound> = dev.as_ref();
-    dev
-}
-
 impl kernel::InPlaceModule for Sample {
     fn init(_module: &'static ThisModule) -> impl PinInit<Self, Error> {
         // Initialised in the order in which they are written here. Where one fails, those before
@@ -116,7 +101,7 @@ impl kernel::InPlaceModule for Sample {
             _client: peer_client::Registration::new(())?,
             // Nothing can be mapped, and so nothing claimed, before this.
             node <- chardev::Registration::new(
-                device_of(_device),
+                faux_device(_device),
                 CString::try_from_fmt(fmt!("peer_client_rust"))?,
                 MODE,
                 chardev::AddressSpace::new()?,

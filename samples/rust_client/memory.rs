@@ -3,11 +3,11 @@
 //! The memory: its pages, whom they are lent to, and how they are taken away.
 
 use crate::{
-    peer_client::Ticket,
-    ram::{
+    ext::ram::{
         Pages,
         PagesTable, //
-    }, //
+    },
+    peer_client::Ticket, //
 };
 use core::ops::Range;
 use kernel::{

@@ -9,19 +9,21 @@
 use super::Refusal;
 use crate::{
     callbacks::Pages,
-    dma_buf::{
-        Export,
-        Importer,
-        OnDetach,
-        Rules,
-        Unfit, //
+    ext::{
+        dma_buf::{
+            Importer,
+            Mismatch, //
+            OnDetach,
+            Requirements,
+            SingleUse,
+        },
+        rdma::{
+            Device,
+            Request,
+            UserMr, //
+        }, //
     },
-    range::Range,
-    rdma::{
-        Device,
-        Request,
-        UserMr, //
-    },
+    range::Range, //
 };
 use kernel::{
     prelude::*,
@@ -95,11 +97,11 @@ impl DmaBuf {
         };
         let dma = self.dev.dma_device().ok_or(ENODEV)?;
         let segments = pages.map(dma, self.dev.max_segment())?;
-        let rules = Rules {
+        let rules = Requirements {
             revocable: must_fence,
             peer2peer: !pages.have_struct_pages(),
         };
-        let export = Export::new(segments, dma, rules)?;
+        let export = SingleUse::new(segments, dma, rules)?;
         let made = export.lend(|fd| req.import(fd, range.page_offset() as u64, access))?;
         let importer = export.importer();
         match (made, importer) {
@@ -114,11 +116,11 @@ impl DmaBuf {
                 }
                 Err(EBADF.into())
             }
-            (Err(_), Importer::Refused(Unfit::NotRevocable)) => {
+            (Err(_), Importer::Refused(Mismatch::NotRevocable)) => {
                 self.seen(false);
                 Err(Refusal::Skip(CANNOT_FENCE))
             }
-            (Err(_), Importer::Refused(Unfit::NotPeer2Peer)) => Err(Refusal::Skip(
+            (Err(_), Importer::Refused(Mismatch::NotPeer2Peer)) => Err(Refusal::Skip(
                 "it gives no struct pages, and the driver takes no other memory",
             )),
             (Err(e), _) => Err(e.into()),
@@ -128,7 +130,7 @@ impl DmaBuf {
 
 /// A dma-buf that the driver has imported.
 pub(crate) struct Attachment {
-    export: Export,
+    export: SingleUse,
     revocable: bool,
 }
 

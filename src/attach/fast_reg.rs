@@ -9,23 +9,25 @@
 use super::Refusal;
 use crate::{
     callbacks::Pages,
-    errno::eopnotsupp,
-    pr_warn_limited, //
-    range::Range,
-    rdma::{
-        drain_software_copies,
-        Device,
-        FastMr,
-        FastRegKey,
-        LoopbackQp,
-        Pd,
-        Request,
-        UserMr, //
+    ext::{
+        compat::eopnotsupp,
+        rdma::{
+            drain_software_copies,
+            Device,
+            FastMr,
+            FastRegKey,
+            LoopbackQp,
+            Pd,
+            Request,
+            UserMr, //
+        },
+        sg::{
+            Segment,
+            Table, //
+        }, //
     },
-    sg::{
-        Segment,
-        Table, //
-    },
+    pr_warn_limited,
+    range::Range, //
 };
 use kernel::{
     new_mutex,

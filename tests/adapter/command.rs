@@ -16,9 +16,9 @@
 use crate::{
     device::Adapter,
     engine::{
-        Direction,
-        BUFFER_SIZE, //
-    },
+        Direction, //
+        BUFFER_SIZE,
+    }, //
 };
 use core::str;
 use kernel::{

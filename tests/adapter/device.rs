@@ -11,8 +11,8 @@ use crate::{
     command::Place,
     engine::{
         Direction,
-        Engine,
-        BUFFER_SIZE, //
+        Engine, //
+        BUFFER_SIZE,
     },
     mode::Mode,
     umem::Umem, //

@@ -4,9 +4,12 @@
 
 use crate::{
     engine::Engine,
+    ext::{
+        compat,
+        pci as ext_pci, //
+    },
     files::Files,
     mode::Mode,
-    pci as ext_pci,
     register::Registered,
     Number, //
 };
@@ -40,7 +43,7 @@ pub(crate) struct Function {
 }
 
 // The kernel crate has no name for this vendor: the id is added when the module is loaded.
-ext_pci::added_ids!(EduDriver);
+compat::added_ids!(EduDriver);
 
 impl pci::Driver for EduDriver {
     type IdInfo = ();
@@ -49,7 +52,7 @@ impl pci::Driver for EduDriver {
 
     fn probe<'bound>(
         dev: &'bound pci::Device<Core<'_>>,
-        _info: ext_pci::NoInfo<'bound>,
+        _info: compat::NoInfo<'bound>,
     ) -> impl PinInit<Function, Error> + 'bound {
         probe(dev)
     }

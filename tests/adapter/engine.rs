@@ -3,7 +3,10 @@
 //! The DMA engine of the `edu` function: between memory and a buffer of the device's own, which
 //! nobody else can look into.
 
-use crate::pci as ext_pci;
+use crate::ext::{
+    compat::DevresBar,
+    pci as ext_pci, //
+};
 use kernel::{
     bindings,
     device::Bound,
@@ -45,11 +48,7 @@ const TIME_LIMIT: Delta = Delta::from_secs(20);
 type Bar<'a> = pci::Bar<'a, 0x100>;
 
 /// The BAR, while the function is bound.
-#[cfg(not(kernel_7_3))]
-type Registers = kernel::devres::Devres<Bar<'static>>;
-/// The BAR, while the function is bound.
-#[cfg(kernel_7_3)]
-type Registers = pci::DevresBar<0x100>;
+type Registers = DevresBar<0x100>;
 
 /// Which way bytes go.
 #[derive(Clone, Copy, PartialEq, Eq)]

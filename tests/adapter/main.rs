@@ -20,21 +20,14 @@ use kernel::{
     }, //
 };
 
-// What the kernel crate lacks. Nothing in there knows of this module.
-#[path = "../../rust/bindings.rs"]
-pub mod bindings;
-#[path = "../../rust/bindings_mm.rs"]
-pub mod bindings_mm;
-#[path = "../../rust/errno.rs"]
-pub mod errno;
-#[path = "../../rust/log.rs"]
-pub mod log;
-#[path = "../../rust/params.rs"]
-pub mod params;
-#[path = "../../rust/pci.rs"]
-pub mod pci;
-#[path = "../../rust/snapshot.rs"]
-pub mod snapshot;
+#[path = "../../rust/mod.rs"]
+#[allow(dead_code, unreachable_pub, unused_imports, unused_macros)]
+mod shared;
+
+pub(crate) use shared::{
+    bindings,
+    ext, //
+};
 
 mod command;
 mod device;
@@ -49,7 +42,10 @@ mod ops;
 mod register;
 mod umem;
 
-use snapshot::Snapshot;
+use ext::{
+    pci,
+    snapshot::Snapshot, //
+};
 
 module! {
     type: TestAdapter,

@@ -7,7 +7,7 @@
 
 use crate::{
     bindings::rdma,
-    errno::eopnotsupp,
+    ext::compat::eopnotsupp,
     register::adapter,
     umem::Umem, //
 };

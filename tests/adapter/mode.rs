@@ -2,7 +2,7 @@
 
 //! How a device imports dma-bufs: the module parameter `modes`.
 
-use crate::params;
+use crate::ext::params;
 use kernel::{
     macros::kunit_tests,
     prelude::*,

@@ -8,7 +8,7 @@
 use crate::{
     bindings::rdma,
     driver,
-    errno::eopnotsupp,
+    ext::compat::eopnotsupp,
     memory,
     one_port,
     umem::PAGE_SIZES, //

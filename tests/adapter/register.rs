@@ -6,9 +6,9 @@ use crate::{
     bindings::rdma,
     device::Adapter,
     engine::Engine,
+    ext::pci as ext_pci,
     mode::Mode,
     ops,
-    pci as ext_pci,
     Number, //
 };
 use core::mem::size_of;

@@ -3,26 +3,26 @@
 //! What surrounds each of `cases/*.rs`: the modules that a client needs, and parts of one that
 //! most cases do not care about.
 
-#[path = "../../rust/bindings_mm.rs"]
-pub mod bindings_mm;
-#[path = "../../rust/bindings_peer.rs"]
-pub mod bindings_peer;
-#[path = "../../rust/dma_table.rs"]
-pub mod dma_table;
-#[path = "../../rust/peer_client.rs"]
-pub mod peer_client;
-#[path = "../../rust/ram.rs"]
-pub mod ram;
+#[path = "../../rust/mod.rs"]
+#[allow(dead_code, unreachable_pub, unused_imports, unused_macros)]
+mod shared;
+
+pub(crate) use shared::{
+    ext,
+    peer_client, //
+};
 
 /// The usual memory: some pages of RAM.
 pub mod usual {
     use crate::{
-        dma_table::Table,
-        peer_client::Memory,
-        ram::{
-            Pages,
-            PagesTable, //
-        }, //
+        ext::{
+            dma_table::Table,
+            ram::{
+                Pages,
+                PagesTable, //
+            }, //
+        },
+        peer_client::Memory, //
     };
     use kernel::{
         device,
@@ -58,7 +58,7 @@ pub mod usual {
 pub mod case {
     #[allow(unused_imports)]
     use crate::{
-        dma_table::Table,
+        ext::dma_table::Table,
         peer_client::{
             Client,
             Memory,

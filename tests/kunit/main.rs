@@ -17,14 +17,20 @@ use kernel::{
     },
 };
 
-#[path = "../../rust/bindings.rs"]
-pub mod bindings;
+#[path = "../../rust/mod.rs"]
+#[allow(dead_code, unreachable_pub, unused_imports, unused_macros)]
+mod shared;
+
+pub(crate) use shared::{
+    bindings::{
+        self,
+        peer, //
+    },
+    ext, //
+};
+
 #[path = "bindings.rs"]
 pub mod helpers;
-#[path = "../../rust/bindings_peer.rs"]
-pub mod peer;
-#[path = "../../rust/snapshot.rs"]
-pub mod snapshot;
 
 mod bench;
 mod check;
@@ -47,7 +53,7 @@ use device::{
     Kind,
     Registered, //
 };
-use snapshot::Snapshot;
+use ext::snapshot::Snapshot;
 
 module! {
     type: Tests,

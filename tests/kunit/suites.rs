@@ -39,7 +39,7 @@ mod prelude {
         user::{
             self,
             USUAL, //
-        },
+        }, //
     };
     pub(super) use kernel::{
         prelude::*,

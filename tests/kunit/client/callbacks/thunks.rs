@@ -8,8 +8,8 @@ use crate::{
     client::{
         book::Hint,
         Setup,
-        Slot,
-        EX_SIZE, //
+        Slot, //
+        EX_SIZE,
     },
     peer,
     script::Point,

@@ -7,7 +7,7 @@ use crate::{
     device::{
         FakeDevice,
         Kind, //
-    },
+    }, //
 };
 use core::ptr;
 use kernel::{

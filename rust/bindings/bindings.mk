@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: GPL-2.0
+#
+# Rust declarations for headers that kernel::bindings does not cover, generated as the
+# kernel generates its own (the C flags are cut from the kernel's rust/Makefile), with two
+# differences: only items of the named headers are emitted, so that every other type
+# resolves to that of the kernel crate; and layout tests stay on, so that a type with
+# another layout is a compile error. In this non-recursive mode bindgen assumes that
+# foreign types are not Copy, hence the custom derives and the ManuallyDrop rewrite.
+
+ext_bindgen_flags_mk := $(obj)/.bindgen-c-flags.mk
+$(shell mkdir -p $(obj) && sed -n '/^ifdef CONFIG_CC_IS_CLANG$$/,/^bindgen_c_flags_final/p' \
+	$(srctree)/rust/Makefile > $(ext_bindgen_flags_mk))
+include $(ext_bindgen_flags_mk)
+ext_bindgen_params := $(shell grep -Ev '^#|^$$' $(srctree)/rust/bindgen_parameters)
+
+quiet_cmd_ext_bindgen = BINDGEN $@
+      cmd_ext_bindgen = \
+	$(BINDGEN) $< $(ext_bindgen_params) $(bindgen_target_flags) --rust-target 1.85 \
+		--use-core --with-derive-default --ctypes-prefix ffi \
+		--no-debug '.*' --enable-function-attribute-detection \
+		--no-recursive-allowlist --no-copy '.*' \
+		--default-non-copy-union-style manually_drop \
+		--with-derive-custom-struct '.*=Copy,Clone' \
+		--with-derive-custom-union '.*=Copy,Clone' \
+		-o $@ -- $(bindgen_c_flags_final) -I$(ext_src)/include -DMODULE \
+	; sed -Ei 's/::core::mem::ManuallyDrop<(.*)>,$$/\1,/' $@
+
+generated := $(addprefix rust/bindings/, $(addsuffix _generated.rs, rdma helpers peer uapi))
+targets += $(generated) tests/kunit/helpers_generated.rs
+clean-files += rust/bindings/rdma_inline.c .bindgen-c-flags.mk
+
+# All of rdma/*.h. The static inlines become C wrappers in rdma_inline.c.
+$(obj)/rust/bindings/rdma_generated.rs: private bindgen_target_flags = \
+	--allowlist-file '.*/include/(uapi/rdma/ib_user_ioctl_verbs|rdma/[a-z_]*)\.h' \
+	--allowlist-type 'ifla_vf_(guid|stats|info)|rdma_cgroup|rdmacg_device|irq_poll|irq_poll_fn|dim|dim_.*|tph_mem_type|possible_net_t|netdevice_tracker|iphdr.*|rdma_driver_id|rdma_nl_(notify_event_type|counter_mode|counter_mask|dev_type|name_assign_type)|ib_uverbs_query_port_resp' \
+	--blocklist-type 'ib_user_mad_reg_req.*' \
+	--experimental --wrap-static-fns \
+	--wrap-static-fns-path $(obj)/rust/bindings/rdma_inline.c
+$(obj)/rust/bindings/rdma_inline.c: $(obj)/rust/bindings/rdma_generated.rs ;
+CFLAGS_rust/bindings/rdma_inline.o := -I$(ext_src)/rust/bindings -Wno-missing-prototypes -Wno-missing-declarations
+
+$(obj)/rust/bindings/helpers_generated.rs: private bindgen_target_flags = \
+	--allowlist-file '(.*/)?rust/(bindings/\.\./)?helpers/helpers\.h' \
+	--allowlist-function 'anon_inode_create_getfile'
+
+$(obj)/rust/bindings/peer_generated.rs: private bindgen_target_flags = \
+	--allowlist-file '(.*/)?ib_peer_mem\.h' --allowlist-var '(IB_)?PEER_MEM.*' \
+	--blocklist-type 'device|sg_table'
+
+$(obj)/rust/bindings/uapi_generated.rs: private bindgen_target_flags = \
+	--allowlist-file '(.*/)?uapi/i[bo]_peer_mem\.h'
+
+$(obj)/rust/bindings/%_generated.rs: $(src)/rust/bindings/%.h $(src)/rust/bindings/bindings.mk FORCE
+	$(call if_changed_dep,ext_bindgen)
+
+$(obj)/tests/kunit/helpers_generated.rs: private bindgen_target_flags = \
+	--allowlist-function 'kt_.*'
+$(obj)/tests/kunit/helpers_generated.rs: $(src)/tests/kunit/helpers.h \
+		$(src)/rust/bindings/bindings.mk FORCE
+	$(call if_changed_dep,ext_bindgen)
+$(obj)/tests/kunit/main.o: $(obj)/tests/kunit/helpers_generated.rs

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Safe abstractions over parts of the kernel that the `kernel` crate lacks.
+//!
+//! Nothing in this tree knows about peer memory. Parts that need another module or a symbol
+//! namespace depend on a cfg, which Kbuild sets for the crates that use them.
+
+use super::bindings;
+
+pub mod chardev;
+pub mod compat;
+#[cfg(ext_rdma)]
+pub mod dma_buf;
+pub mod dma_table;
+pub mod log;
+pub mod miscdev;
+#[cfg(ext_p2pdma)]
+pub mod mmio_table;
+#[cfg(ext_p2pdma)]
+pub mod p2pdma;
+pub mod params;
+pub mod pci;
+pub mod pci_watch;
+pub mod pfnmap;
+pub mod pinned;
+pub mod ram;
+#[cfg(ext_rdma)]
+pub mod rdma;
+pub mod sg;
+pub mod snapshot;
+pub mod sysfs;
+pub mod vma;

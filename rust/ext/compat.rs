@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Differences between the kernel releases that this tree builds for, which `scripts/kernels`
+//! lists. With the last release that needs an item, the item goes.
+//!
+//! | item | needed by |
+//! | --- | --- |
+//! | [`eopnotsupp`], [`enetunreach`], [`eremoteio`] | 7.2, whose [`kernel::error::code`] lacks them |
+//! | [`NoInfo`], [`added_ids!`] | 7.2 and 7.3: `pci::Driver::probe` and PCI tables without data |
+//! | [`DevresBar`] | 7.2 and 7.3: the type of a BAR that devres holds |
+//! | [`faux_device`] | 7.2 and 7.3: the context of a faux device |
+
+use kernel::{
+    bindings,
+    device,
+    error::Error,
+    faux,
+    pci, //
+};
+
+/// The operation is not supported by this device or for this memory.
+pub fn eopnotsupp() -> Error {
+    Error::from_errno(-(bindings::EOPNOTSUPP as i32))
+}
+
+/// No address to reach the other end by.
+pub fn enetunreach() -> Error {
+    Error::from_errno(-(bindings::ENETUNREACH as i32))
+}
+
+/// The other end cannot be reached from here.
+pub fn eremoteio() -> Error {
+    Error::from_errno(-(bindings::EREMOTEIO as i32))
+}
+
+/// The `id_info` argument of `probe()` in a driver whose ids have no data.
+#[cfg(not(kernel_7_3))]
+pub type NoInfo<'a> = &'a ();
+/// The `id_info` argument of `probe()` in a driver whose ids have no data.
+#[cfg(kernel_7_3)]
+pub type NoInfo<'a> = Option<&'a ()>;
+
+/// `PCI_TABLE`, for a driver whose ids are all added while it is loaded.
+///
+/// The id in it is one that no function can have: the register is 16 bits wide.
+macro_rules! added_ids {
+    ($driver:ty) => {
+        #[cfg(not(kernel_7_3))]
+        kernel::pci_device_table!(
+            PCI_TABLE,
+            MODULE_PCI_TABLE,
+            <$driver as kernel::pci::Driver>::IdInfo,
+            [(
+                kernel::pci::DeviceId::from_id(kernel::pci::Vendor::REDHAT, 0x10000),
+                ()
+            )]
+        );
+        // Without data, or an added id would want its address.
+        #[cfg(kernel_7_3)]
+        kernel::pci_device_table!(
+            PCI_TABLE,
+            @none,
+            [kernel::pci::DeviceId::from_id(kernel::pci::Vendor::REDHAT, 0x10000)]
+        );
+    };
+}
+pub(crate) use added_ids;
+
+/// A BAR of which `SIZE` bytes are mapped, while its function is bound.
+#[cfg(not(kernel_7_3))]
+pub type DevresBar<const SIZE: usize> = kernel::devres::Devres<pci::Bar<'static, SIZE>>;
+/// A BAR of which `SIZE` bytes are mapped, while its function is bound.
+#[cfg(kernel_7_3)]
+pub type DevresBar<const SIZE: usize> = pci::DevresBar<SIZE>;
+
+/// Returns the device of a faux registration.
+#[cfg(not(kernel_7_3))]
+pub fn faux_device(registration: &faux::Registration) -> &device::Device {
+    registration.as_ref()
+}
+/// Returns the device of a faux registration.
+#[cfg(kernel_7_3)]
+pub fn faux_device(registration: &faux::Registration) -> &device::Device {
+    let dev: &faux::Device<device::Bound> = registration.as_ref();
+    let dev: &device::Device<device::Bound> = dev.as_ref();
+    dev
+}

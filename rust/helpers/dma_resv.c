@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Helpers for linux/dma-resv.h. */
+#include <linux/dma-resv.h>
+#include <linux/sched.h>
+
+#include "helpers.h"
+
+void ext_dma_resv_lock(struct dma_resv *resv)
+{
+	/* Without a context to back off with it does not fail. */
+	dma_resv_lock(resv, NULL);
+}
+
+void ext_dma_resv_unlock(struct dma_resv *resv)
+{
+	dma_resv_unlock(resv);
+}
+
+void ext_dma_resv_wait(struct dma_resv *resv)
+{
+	dma_resv_wait_timeout(resv, DMA_RESV_USAGE_BOOKKEEP, false, MAX_SCHEDULE_TIMEOUT);
+}

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Static inlines and macros that Rust cannot call, one C file per kernel header.
+ * Read by bindgen and by those files.
+ */
+#ifndef EXT_HELPERS_H
+#define EXT_HELPERS_H
+
+#include <linux/types.h>
+
+struct device;
+struct dma_buf;
+struct dma_resv;
+struct ib_device;
+struct page;
+struct pci_dev;
+struct scatterlist;
+struct vm_area_struct;
+
+/* linux/dma-buf.h */
+void ext_dma_buf_invalidate_mapped(struct dma_buf *buf);
+
+/* linux/dma-mapping.h */
+unsigned int ext_dma_max_seg_size(struct device *dev);
+int ext_dma_map_mmio(struct device *dev, u64 phys, u32 len, u64 *addr);
+void ext_dma_unmap_mmio(struct device *dev, struct scatterlist *sg);
+
+/* linux/dma-resv.h */
+void ext_dma_resv_lock(struct dma_resv *resv);
+void ext_dma_resv_unlock(struct dma_resv *resv);
+void ext_dma_resv_wait(struct dma_resv *resv);
+
+/* linux/mm.h */
+struct page *ext_virt_to_page(void *kaddr);
+phys_addr_t ext_page_to_phys(struct page *page);
+bool ext_vma_is_sysfs(struct vm_area_struct *vma);
+void ext_vma_set_noncached(struct vm_area_struct *vma);
+unsigned long ext_pfnmap_run(struct vm_area_struct *vma, unsigned long addr,
+			     unsigned long end, u64 *phys);
+
+/* linux/pci.h */
+unsigned long ext_pci_resource_flags(struct pci_dev *pdev, int bar);
+int ext_pci_domain(struct pci_dev *pdev);
+unsigned int ext_pci_id(struct pci_dev *pdev);
+bool ext_pci_mem_bar(struct pci_dev *pdev, int bar, u64 *start, u64 *end);
+s64 ext_pci_bus_offset(struct pci_dev *pdev, int bar);
+
+/* What lies between a function and a device, or a device below which that one is. */
+enum ext_pci_path_kind {
+	EXT_PATH_NONE,		/* the device is not on PCI */
+	EXT_PATH_BRIDGES,	/* common upstream bridges without ACS redirection */
+	EXT_PATH_REDIRECTED,	/* common upstream bridges, ACS redirects to the host bridge */
+	EXT_PATH_HOST,		/* no common upstream bridge */
+};
+
+int ext_pci_path(struct pci_dev *provider, struct device *client);
+
+/* linux/pci-p2pdma.h */
+void ext_p2p_pages_init(void *kaddr, unsigned long n);
+void ext_p2p_pages_put(void *kaddr, unsigned long n);
+bool ext_p2p_pages_in_use(void *kaddr, unsigned long n);
+bool ext_is_pci_p2pdma_page(struct page *page);
+
+/* Free pages: all, the longest run, and the run at the end of the last range. */
+struct ext_p2p_free {
+	unsigned long free;
+	unsigned long largest;
+	unsigned long run;
+};
+
+void ext_p2p_free_add(struct ext_p2p_free *pages, u64 phys, u64 end);
+
+/* linux/ratelimit.h */
+bool ext_log_allowed(void);
+
+/* linux/rcupdate.h */
+void ext_synchronize_rcu_tasks(void);
+
+/* linux/scatterlist.h */
+bool ext_sg_has_page(struct scatterlist *sg);
+phys_addr_t ext_sg_phys(struct scatterlist *sg);
+void ext_sg_set_phys(struct scatterlist *sg, phys_addr_t phys, unsigned int len);
+void ext_sg_set_dma(struct scatterlist *sg, dma_addr_t addr, unsigned int len);
+void ext_sg_set_mmio(struct scatterlist *sg, u64 addr, u32 len);
+
+/* rdma/ib_verbs.h */
+void ext_ib_device_get(struct ib_device *device);
+
+#endif

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Helpers for linux/scatterlist.h. */
+#include <linux/dma-mapping.h>
+#include <linux/scatterlist.h>
+
+#include "helpers.h"
+
+bool ext_sg_has_page(struct scatterlist *sg)
+{
+	return sg_page(sg) != NULL;
+}
+
+phys_addr_t ext_sg_phys(struct scatterlist *sg)
+{
+	return sg_phys(sg);
+}
+
+void ext_sg_set_phys(struct scatterlist *sg, phys_addr_t phys, unsigned int len)
+{
+	sg_set_page(sg, pfn_to_page(PHYS_PFN(phys)), len, offset_in_page(phys));
+}
+
+void ext_sg_set_dma(struct scatterlist *sg, dma_addr_t addr, unsigned int len)
+{
+	sg_dma_address(sg) = addr;
+	sg_dma_len(sg) = len;
+	sg->length = len;
+}
+
+void ext_sg_set_mmio(struct scatterlist *sg, u64 addr, u32 len)
+{
+	sg_set_page(sg, NULL, len, 0);
+	sg_dma_address(sg) = addr;
+	sg_dma_len(sg) = len;
+}
