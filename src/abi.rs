@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The functions that clients call and the callback that they get: the inbound half of the
-//! C ABI edge. See `include/rdma/ib_peer_mem.h`.
+//! The functions that clients call and the callback that they receive: the inbound half of the C ABI
+//! edge. See `include/rdma/ib_peer_mem.h`.
 
 use crate::{
     adapter::Adapter,
+    adapters,
     bindings::peer,
-    callbacks::Callbacks,
-    client::Client,
+    client::{
+        Callbacks,
+        Client,
+        Traits, //
+    },
     ext::rdma::UcontextId,
     hint::Hint,
-    registry::{
-        self,
-        Registry, //
-    }, //
+    registry, //
 };
 use core::{
     mem::{
@@ -30,37 +31,49 @@ use kernel::{
     sync::Arc, //
 };
 
-/// Checks a client's structure and adds it. The error has been logged.
+/// Validates a client's structure and registers the client. Logs the cause of an error.
 ///
 /// # Safety
 ///
-/// As [`ib_register_peer_memory_client`].
+/// `raw` must be NULL or satisfy the contract of [`ib_register_peer_memory_client`].
 unsafe fn register(raw: *const peer::peer_memory_client, invalidates: bool) -> Result<Arc<Client>> {
-    // SAFETY: The caller's promise.
+    // SAFETY: By this function's safety contract `raw` is NULL or points to a structure that stays
+    // valid until the client is unregistered.
     let Some(client) = (unsafe { raw.as_ref() }) else {
-        pr_err!("a client registers no structure\n");
+        pr_err!("a client passes NULL instead of a struct peer_memory_client; fix the client\n");
         return Err(EINVAL);
     };
     let Ok(name) = CStr::from_bytes_until_nul(&client.name) else {
-        pr_err!("a client's name is not terminated\n");
+        pr_err!("a client's name is not terminated; fix the client\n");
         return Err(EINVAL);
     };
+    let label = name.to_str().unwrap_or("?");
     if name.is_empty() || name.to_bytes().contains(&b'/') || name == c"." || name == c".." {
-        pr_err!("a client's name is empty or no name for a folder\n");
+        pr_err!(
+            "client '{}': the name is empty or not valid for a folder in sysfs; fix the client\n",
+            label
+        );
         return Err(EINVAL);
     }
-    let label = name.to_str().unwrap_or("?");
     let callbacks = Callbacks::new(client).map_err(|missing| {
-        pr_err!("client {}: no {} callback\n", label, missing);
+        pr_err!(
+            "client {}: the mandatory callback {} is NULL; fix the client\n",
+            label,
+            missing
+        );
         EINVAL
     })?;
     let last = client.version.len() - 1;
     let flags = if client.version[last] != 0 {
-        // SAFETY: By the C ABI a client with a non-zero last byte in `version` is the first
-        // field of a `peer_memory_client_ex`, which holds at least `ex_size`.
+        // SAFETY: By the C ABI a client with a non-zero last byte in `version` is the first field
+        // of a `peer_memory_client_ex`, of which at least `ex_size` bytes are valid.
         unsafe { flags(raw.cast()) }
     } else {
         0
+    };
+    let traits = Traits {
+        requires_invalidation: invalidates,
+        invalidate_unmaps: flags & peer::PEER_MEM_INVALIDATE_UNMAPS != 0,
     };
     let version = &client.version[..last];
     let end = version.iter().position(|&b| b == 0).unwrap_or(last);
@@ -68,35 +81,33 @@ unsafe fn register(raw: *const peer::peer_memory_client, invalidates: bool) -> R
 
     let result = (|| {
         let version = CString::try_from_fmt(fmt!("{}", version))?;
-        let client = Client::new(
-            CString::try_from(name)?,
-            callbacks,
-            invalidates,
-            flags & peer::PEER_MEM_INVALIDATE_UNMAPS != 0,
-        )?;
-        Registry::get()?.add(client.clone(), version)?;
+        let client = Client::new(CString::try_from(name)?, callbacks, traits)?;
+        registry::add(client.clone(), version)?;
         Ok(client)
     })();
     match &result {
         Ok(_) => pr_info!("client {} {} registered\n", label, version),
-        Err(e) if *e == EEXIST => pr_err!("client {}: the name is taken\n", label),
+        Err(e) if *e == EEXIST => pr_err!(
+            "client {}: not registered: the name is taken; unregister the other client first\n",
+            label
+        ),
         Err(e) => pr_err!("client {}: not registered: {:?}\n", label, *e),
     }
     result
 }
 
-/// The flags of an extended client, 0 where it is too short to have them.
+/// Returns the flags of an extended client, 0 if the structure is too short to have them.
 ///
 /// # Safety
 ///
-/// `raw` must be valid up to and including `ex_size`, and for as many bytes as that says.
+/// `raw` must be valid up to and including `ex_size`, and for as many bytes as that field says.
 unsafe fn flags(raw: *const peer::peer_memory_client_ex) -> u32 {
-    // SAFETY: The caller's promise.
+    // SAFETY: By this function's safety contract `ex_size` is valid.
     let size = unsafe { (*raw).ex_size };
     if size < offset_of!(peer::peer_memory_client_ex, flags) + size_of::<u32>() {
         return 0;
     }
-    // SAFETY: The caller's promise; `ex_size` covers the field.
+    // SAFETY: By this function's safety contract `ex_size` bytes are valid, which include `flags`.
     unsafe { (*raw).flags }
 }
 
@@ -104,22 +115,22 @@ unsafe fn flags(raw: *const peer::peer_memory_client_ex) -> u32 {
 ///
 /// # Safety
 ///
-/// `client` must be NULL or point to a structure as `include/rdma/ib_peer_mem.h` says, whose
-/// callbacks are as that says and stay callable until the client has been unregistered.
-/// `invalidate` must be NULL or valid for a write.
+/// - `client` must be NULL or point to a structure as `include/rdma/ib_peer_mem.h` describes it,
+///   whose callbacks follow that header and stay callable until the client is unregistered.
+/// - `invalidate` must be NULL or valid for a write.
 #[no_mangle]
 pub(crate) unsafe extern "C" fn ib_register_peer_memory_client(
     client: *const peer::peer_memory_client,
     invalidate: *mut peer::invalidate_peer_memory,
 ) -> *mut ffi::c_void {
-    // The client may be asked as soon as it is in the list, and then invalidate.
+    // A client that is in the list can be asked, and can then invalidate: set the callback before.
     if !invalidate.is_null() {
-        // SAFETY: The caller's promise.
+        // SAFETY: By this function's safety contract `invalidate` is valid for a write.
         unsafe { invalidate.write(Some(invalidate_region)) };
     }
-    // SAFETY: The caller's promise.
+    // SAFETY: `client` satisfies the contract of this very function.
     match unsafe { register(client, !invalidate.is_null()) } {
-        // The registry owns the client; the handle is its address and is only ever compared.
+        // The registry owns the client. The handle is its address, which is only compared.
         Ok(client) => Arc::as_ptr(&client).cast_mut().cast(),
         Err(_) => ptr::null_mut(),
     }
@@ -129,17 +140,20 @@ pub(crate) unsafe extern "C" fn ib_register_peer_memory_client(
 ///
 /// # Safety
 ///
-/// None in fact: a handle that is not that of a registered client is logged and left alone.
+/// None: the handle is compared, not dereferenced. One that is not registered is logged.
 #[no_mangle]
 pub(crate) unsafe extern "C" fn ib_unregister_peer_memory_client(handle: *mut ffi::c_void) {
-    let (Some(client), Ok(registry)) = (registry::find(handle.addr()), Registry::get()) else {
-        pr_err!("unregistering a client that is not registered\n");
+    let Some(client) = registry::find(handle.addr()) else {
+        pr_err!("unregister: the handle is not that of a registered client; fix the client\n");
         return;
     };
-    if registry.end(&client) {
+    if registry::end(&client) {
         pr_info!("client {} unregistered\n", client.name());
     } else {
-        pr_err!("client {} is unregistered twice\n", client.name());
+        pr_err!(
+            "client {}: unregistered twice; fix the client\n",
+            client.name()
+        );
     }
 }
 
@@ -147,12 +161,12 @@ pub(crate) unsafe extern "C" fn ib_unregister_peer_memory_client(handle: *mut ff
 ///
 /// # Safety
 ///
-/// None in fact: a handle or ticket that is not a live one is left alone.
+/// None: the handle is compared, not dereferenced, and an unknown ticket is ignored.
 unsafe extern "C" fn invalidate_region(handle: *mut ffi::c_void, ticket: u64) -> ffi::c_int {
     if let Some(client) = registry::find(handle.addr()) {
-        client.stats().invalidated();
-        // Only the low half is ever given out, and all that a client with the older type of the
-        // argument sets.
+        client.stats().count_invalidation();
+        // CAST: Tickets have 32 bits, and a client built with the older type of the argument sets
+        // no others.
         if let Some(region) = client.region(ticket as u32) {
             region.invalidate();
         }
@@ -160,23 +174,24 @@ unsafe extern "C" fn invalidate_region(handle: *mut ffi::c_void, ticket: u64) ->
     0
 }
 
-/// The adapter of a user context's device.
+/// Returns the adapter of a user context's device.
 ///
 /// # Safety
 ///
 /// `context` must be a valid user context for the duration of the call.
 unsafe fn adapter_of(context: *mut peer::ib_ucontext) -> Result<(UcontextId, Arc<Adapter>)> {
-    // SAFETY: The caller's promise.
+    // SAFETY: By this function's safety contract the context is valid while `dev` is used, which is
+    // not past this call.
     let (id, dev) = unsafe { UcontextId::from_raw(context.cast()) };
-    Ok((id, Registry::get()?.adapter(dev)?))
+    Ok((id, adapters::by_device(dev)?))
 }
 
 /// Sets the hint of a user context.
 ///
 /// # Safety
 ///
-/// As `include/rdma/ib_peer_mem.h` says: `context` must be a valid user context for the duration
-/// of the call, `name` NULL or a C string.
+/// - `context` must be a valid user context for the duration of the call.
+/// - `name` must be NULL or a C string.
 #[no_mangle]
 pub(crate) unsafe extern "C" fn ib_peer_mem_set_hint(
     context: *mut peer::ib_ucontext,
@@ -187,14 +202,14 @@ pub(crate) unsafe extern "C" fn ib_peer_mem_set_hint(
         let name = if name.is_null() {
             None
         } else {
-            // SAFETY: The caller's promise.
+            // SAFETY: By this function's safety contract `name` is a C string.
             let name = unsafe { CStr::from_char_ptr(name) };
             if name.to_bytes_with_nul().len() > peer::IB_PEER_MEMORY_NAME_MAX as usize {
                 return Err(EINVAL);
             }
             Some(CString::try_from(name)?)
         };
-        // SAFETY: The caller's promise.
+        // SAFETY: By this function's safety contract the context is valid during the call.
         let (id, adapter) = unsafe { adapter_of(context) }?;
         adapter.hints().set(
             id,
@@ -211,16 +226,16 @@ pub(crate) unsafe extern "C" fn ib_peer_mem_set_hint(
 ///
 /// # Safety
 ///
-/// As [`ib_peer_mem_set_hint`].
+/// `context` must be a valid user context for the duration of the call.
 #[no_mangle]
 pub(crate) unsafe extern "C" fn ib_peer_mem_clear_hint(context: *mut peer::ib_ucontext) {
-    // SAFETY: The caller's promise.
+    // SAFETY: By this function's safety contract the context is valid during the call.
     if let Ok((id, adapter)) = unsafe { adapter_of(context) } {
         adapter.hints().clear(id);
     }
 }
 
-// The functions and the header's prototypes must agree: a difference does not compile.
+// A function that differs from its prototype in the header does not compile.
 const _: () = {
     if true {
         peer::ib_register_peer_memory_client

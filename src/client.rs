@@ -1,136 +1,156 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A registered client: who it is, who uses it, and its regions by ticket.
+//! A registered client: its callbacks, the tasks inside it, and its regions by ticket.
 
 use crate::{
-    callbacks::Callbacks,
-    region::Region,
+    bindings::peer,
+    index::{
+        Index,
+        Slot, //
+    },
     stats::Stats, //
 };
-use core::ops::Deref;
+use core::{
+    mem,
+    ops::Deref, //
+};
 use kernel::{
     new_condvar, new_spinlock,
     prelude::*,
-    rbtree::{
-        RBTree,
-        RBTreeNode, //
-    },
     str::CString,
     sync::{
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
         Arc,
         CondVar,
         SpinLock, //
     },
 };
 
-/// Who is inside the client.
-struct Gate {
-    /// The client is being unregistered: nobody comes in.
-    leaving: bool,
-    /// How many [`Use`]s there are.
-    uses: usize,
-}
+/// The callbacks of a client. By the C ABI they stay callable until the client is unregistered.
+///
+/// # Invariants
+///
+/// `acquire`, `get_pages`, `dma_map`, `dma_unmap` and `put_pages` are not NULL.
+pub(crate) struct Callbacks(peer::peer_memory_client);
 
-/// The regions that the client can name.
-struct Tickets {
-    /// The last ticket given out. A ticket comes again after 2³² others.
-    last: u32,
-    regions: RBTree<u32, Arc<Region>>,
-}
-
-impl Tickets {
-    /// The next ticket that no region has. 0 is none, as a client may keep one in a pointer.
-    fn next(&mut self) -> u32 {
-        loop {
-            self.last = self.last.wrapping_add(1);
-            if self.last != 0 && self.regions.get(&self.last).is_none() {
-                return self.last;
-            }
+impl Callbacks {
+    /// Validates the client's table. Fails with the name of the first missing mandatory callback.
+    pub(crate) fn new(raw: &peer::peer_memory_client) -> core::result::Result<Self, &'static str> {
+        let missing = [
+            (raw.acquire.is_none(), "acquire"),
+            (raw.get_pages.is_none(), "get_pages"),
+            (raw.dma_map.is_none(), "dma_map"),
+            (raw.dma_unmap.is_none(), "dma_unmap"),
+            (raw.put_pages.is_none(), "put_pages"),
+        ];
+        match missing.iter().find(|m| m.0) {
+            Some(&(_, name)) => Err(name),
+            // INVARIANT: None of the five is missing.
+            None => Ok(Self(*raw)),
         }
     }
 }
 
-/// A client.
-///
-/// Neither lock is held across a callback or nested in the other.
+impl Deref for Callbacks {
+    type Target = peer::peer_memory_client;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+/// A live region, as its client and the registry end it.
+pub(crate) trait Revocable: Send + Sync {
+    /// Fences the region because its client invalidates it. On return the adapter cannot access the
+    /// memory, and the pages are put unless the client does that itself. Context: may sleep.
+    fn invalidate(&self);
+
+    /// Ends the region because its client is unregistered: fences it, tears it down and releases
+    /// it. Context: may sleep.
+    fn revoke(&self);
+}
+
+/// How a client wants its memory handled.
+#[derive(Clone, Copy)]
+pub(crate) struct Traits {
+    /// Its memory must be revocable: it is asked only for devices that can be fenced.
+    pub(crate) requires_invalidation: bool,
+    /// During its own invalidations it unmaps and puts its pages itself.
+    pub(crate) invalidate_unmaps: bool,
+}
+
+/// The tasks inside a client.
+struct Gate {
+    /// The client is being unregistered and cannot be entered.
+    closed: bool,
+    /// Number of [`Use`]s.
+    uses: usize,
+}
+
+/// A client. No lock of it is held across a callback or nested in another.
 #[pin_data]
 pub(crate) struct Client {
     name: CString,
     callbacks: Callbacks,
-    /// It is only asked about memory for devices that can be fenced.
-    invalidates: bool,
-    /// During its own invalidations it unmaps and puts its pages itself.
-    unmaps_itself: bool,
+    traits: Traits,
     stats: Arc<Stats>,
     #[pin]
     gate: SpinLock<Gate>,
     #[pin]
     drained: CondVar,
+    /// The last ticket issued. A ticket is reused only after 2³² others.
+    last_ticket: Atomic<u32>,
+    /// The regions by ticket.
     #[pin]
-    tickets: SpinLock<Tickets>,
+    regions: Index<dyn Revocable>,
 }
 
 impl Client {
-    /// Makes a client that nobody knows yet.
-    pub(crate) fn new(
-        name: CString,
-        callbacks: Callbacks,
-        invalidates: bool,
-        unmaps_itself: bool,
-    ) -> Result<Arc<Self>> {
+    /// Creates a client that is not registered yet.
+    pub(crate) fn new(name: CString, callbacks: Callbacks, traits: Traits) -> Result<Arc<Self>> {
         let stats = Arc::new(Stats::new(), GFP_KERNEL)?;
         Arc::pin_init(
             pin_init!(Self {
                 name,
                 callbacks,
-                invalidates,
-                unmaps_itself,
+                traits,
                 stats,
-                gate <- new_spinlock!(Gate { leaving: false, uses: 0 }, "Client::gate"),
+                gate <- new_spinlock!(Gate { closed: false, uses: 0 }, "Client::gate"),
                 drained <- new_condvar!("Client::drained"),
-                tickets <- new_spinlock!(
-                    Tickets { last: 0, regions: RBTree::new() },
-                    "Client::tickets"
-                ),
+                last_ticket: Atomic::new(0),
+                regions <- Index::new(),
             }),
             GFP_KERNEL,
         )
     }
 
-    /// Its name.
+    /// Returns the name.
     pub(crate) fn name(&self) -> &str {
         self.name.to_str().unwrap_or("?")
     }
 
-    /// Its name as a C string.
+    /// Returns the name as a C string.
     pub(crate) fn c_name(&self) -> &CStr {
         &self.name
     }
 
-    /// Its callbacks; call them only through a [`Use`].
-    pub(crate) fn callbacks(&self) -> &Callbacks {
-        &self.callbacks
-    }
-
-    /// Its counters.
+    /// Returns the counters.
     pub(crate) fn stats(&self) -> &Arc<Stats> {
         &self.stats
     }
 
-    /// Must memory of this client be taken away from a device when the client says so?
-    pub(crate) fn requires_invalidation(&self) -> bool {
-        self.invalidates
+    /// Returns how the client wants its memory handled.
+    pub(crate) fn traits(&self) -> Traits {
+        self.traits
     }
 
-    /// Does it unmap and put its pages itself when it invalidates?
-    pub(crate) fn unmaps_itself(&self) -> bool {
-        self.unmaps_itself
-    }
-
-    /// Begins to use the client; `None` where it is being unregistered.
+    /// Enters the client. Returns `None` if it is being unregistered.
     pub(crate) fn enter(self: &Arc<Self>) -> Option<Use> {
         let mut gate = self.gate.lock();
-        if gate.leaving {
+        if gate.closed {
             return None;
         }
         gate.uses += 1;
@@ -138,17 +158,17 @@ impl Client {
         Some(Use(self.clone()))
     }
 
-    /// Is the client being unregistered?
-    pub(crate) fn is_leaving(&self) -> bool {
-        self.gate.lock().leaving
+    /// Returns whether the client is being unregistered.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.gate.lock().closed
     }
 
-    /// Lets nobody in any more. `false` where that has been done before.
+    /// Closes the client: it cannot be entered any more. Returns whether this call closed it.
     pub(crate) fn close(&self) -> bool {
-        !core::mem::replace(&mut self.gate.lock().leaving, true)
+        !mem::replace(&mut self.gate.lock().closed, true)
     }
 
-    /// Waits until nobody uses the client. May sleep.
+    /// Waits until no task is inside the client. Context: may sleep.
     pub(crate) fn wait_unused(&self) {
         let mut gate = self.gate.lock();
         while gate.uses > 0 {
@@ -156,39 +176,53 @@ impl Client {
         }
     }
 
-    /// Takes a ticket for a region that is made with it. May sleep.
-    pub(crate) fn issue(
+    /// Issues a ticket that no region of the client has. 0 is not a ticket: a client may keep its
+    /// ticket in a pointer.
+    pub(crate) fn issue_ticket(&self) -> u32 {
+        loop {
+            let ticket = self.last_ticket.fetch_add(1, Relaxed).wrapping_add(1);
+            if ticket != 0 && !self.regions.contains(ticket) {
+                return ticket;
+            }
+        }
+    }
+
+    /// Enters a region under its ticket.
+    pub(crate) fn insert(
         &self,
-        make: impl FnOnce(u32) -> Result<Arc<Region>>,
-    ) -> Result<Arc<Region>> {
-        let ticket = self.tickets.lock().next();
-        let region = make(ticket)?;
-        let node = RBTreeNode::new(ticket, region.clone(), GFP_KERNEL_ACCOUNT)?;
-        // Tickets are given out one after the other, so nobody else got this one meanwhile.
-        let old = self.tickets.lock().regions.insert(node);
-        drop(old);
-        Ok(region)
+        slot: Slot<dyn Revocable>,
+        ticket: u32,
+        region: Arc<dyn Revocable>,
+    ) {
+        self.regions.insert(slot, ticket, region);
     }
 
-    /// The region with that ticket.
-    pub(crate) fn region(&self, ticket: u32) -> Option<Arc<Region>> {
-        self.tickets.lock().regions.get(&ticket).cloned()
+    /// Returns the region that has `ticket`.
+    pub(crate) fn region(&self, ticket: u32) -> Option<Arc<dyn Revocable>> {
+        self.regions.get(ticket)
     }
 
-    /// Any region.
-    pub(crate) fn any_region(&self) -> Option<Arc<Region>> {
-        self.tickets.lock().regions.values().next().cloned()
+    /// Returns one of the regions.
+    pub(crate) fn any_region(&self) -> Option<Arc<dyn Revocable>> {
+        self.regions.first()
     }
 
-    /// Takes a ticket back.
+    /// Retires a ticket: an invalidation of it does nothing.
     pub(crate) fn retire(&self, ticket: u32) {
-        let node = self.tickets.lock().regions.remove_node(&ticket);
-        drop(node);
+        self.regions.remove(ticket);
     }
 }
 
-/// A use of a client: it has not been unregistered while this exists.
+/// A use of a client: while it exists, unregistering the client has not returned and its callbacks
+/// may be called.
 pub(crate) struct Use(Arc<Client>);
+
+impl Use {
+    /// Returns the callbacks.
+    pub(crate) fn callbacks(&self) -> &Callbacks {
+        &self.0.callbacks
+    }
+}
 
 impl Clone for Use {
     fn clone(&self) -> Self {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a kernel driver has said about the memory of a user context, for `acquire`.
+//! Hints: what a kernel driver says about the memory of a user context, for `acquire`.
 
 use crate::ext::rdma::UcontextId;
 use kernel::{
@@ -21,26 +21,26 @@ use kernel::{
     },
 };
 
-/// A hint: both halves may be missing.
+/// A hint. Each half is optional.
 pub(crate) struct Hint {
     /// `peer_mem_name`.
     pub(crate) name: Option<CString>,
-    /// `peer_mem_private_data`, a pointer that only its owner and his client understand.
+    /// `peer_mem_private_data`: a pointer that only the driver and its client interpret, 0 for NULL.
     pub(crate) private_data: usize,
 }
 
 /// The hints of one device.
 #[pin_data]
 pub(crate) struct Hints {
-    /// How many there are; nobody looks further where there are none.
+    /// Number of hints; lets the fast path skip the lock.
     count: Atomic<usize>,
-    /// A leaf lock, held for a look-up.
+    /// A leaf lock, held for one look-up or change.
     #[pin]
     tree: SpinLock<RBTree<UcontextId, Arc<Hint>>>,
 }
 
 impl Hints {
-    /// None.
+    /// Creates an empty set.
     pub(crate) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
             count: Atomic::new(0),
@@ -48,7 +48,7 @@ impl Hints {
         })
     }
 
-    /// Sets or replaces a context's hint. May sleep.
+    /// Sets or replaces the hint of a context. Context: may sleep.
     pub(crate) fn set(&self, ucontext: UcontextId, hint: Hint) -> Result {
         let node = RBTreeNode::new(ucontext, Arc::new(hint, GFP_KERNEL)?, GFP_KERNEL)?;
         let old = self.tree.lock().insert(node);
@@ -58,7 +58,7 @@ impl Hints {
         Ok(())
     }
 
-    /// Removes a context's hint, where it has one.
+    /// Removes the hint of a context, if it has one.
     pub(crate) fn clear(&self, ucontext: UcontextId) {
         let old = self.tree.lock().remove_node(&ucontext);
         if old.is_some() {
@@ -66,7 +66,7 @@ impl Hints {
         }
     }
 
-    /// A context's hint.
+    /// Returns the hint of a context.
     pub(crate) fn get(&self, ucontext: Option<UcontextId>) -> Option<Arc<Hint>> {
         if self.count.load(Relaxed) == 0 {
             return None;

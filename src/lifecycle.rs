@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The life of a region between the tasks that want something of it.
+//! State machine of a region, shared by the tasks that register, deregister, invalidate and remove
+//! it.
 //!
 //! ```text
 //!                    registered                       close
@@ -12,20 +13,20 @@
 //!     │                  ▼ ended      │                           │           ▼ ended
 //!     │                Closed         │                           │         Closed
 //!     └──────────────▶ Handed ────────┘◀──────────────────────────┘
-//!        somebody waits        take          somebody waits
+//!        a revoker waits       take          a revoker waits
 //! ```
 //!
-//! What there is to undo, `H`, moves with the state: whoever takes it out of [`Lifecycle`] owns
-//! the transition and is the only one who can undo it, and does so with no lock held. So each
-//! undo happens once, whatever races with what, and no lock is held across a client's callback
-//! or a driver's operation.
+//! The resources of the region, `R`, move with the state. The task that takes them out of
+//! [`Lifecycle`] owns the transition: it alone can tear them down, and does so with no lock held.
+//! So each resource is torn down once in every interleaving, and no lock is held across a client's
+//! callback or a driver's operation.
 //!
-//! A task that registers or deregisters does not undo while an invalidation waits: it hands what
-//! there is to undo over to the invalidating task. A client may invalidate under a lock that its
-//! own `put_pages` takes when another task calls it; calling it from another task, with the
-//! invalidation waiting for that, would be a deadlock. Once a deregistration has begun to undo,
-//! an invalidation returns at once: the adapter is past touching the memory. Only who is to
-//! call `release` next waits for the undoing as well, see [`Until`].
+//! A task that registers or deregisters does not tear down while an invalidation waits: it hands
+//! the resources over to the invalidating task. A client may invalidate under a lock that its own
+//! `put_pages` takes in another task; if the invalidation waited for that task, both would
+//! deadlock. Once a deregistration has begun to tear down, an invalidation returns at once: the
+//! adapter cannot access the memory any more. Only a task that calls `release` next waits for the
+//! teardown as well, see [`Until`].
 
 use core::mem;
 use kernel::{
@@ -37,62 +38,78 @@ use kernel::{
     },
 };
 
-/// Where a region is.
-enum State<H> {
-    /// The registering task is at work; `wanted`: somebody waits to revoke.
+/// The states of a region with resources `R`.
+enum State<R> {
+    /// The registering task is at work. `wanted`: a revoker waits.
     Registering { wanted: bool },
-    /// The adapter may touch the memory.
-    Live(H),
-    /// The deregistering task has called the driver; `wanted` as above.
+    /// The adapter may access the memory.
+    Live(R),
+    /// The deregistering task has called the driver. `wanted`: a revoker waits.
     Closing { wanted: bool },
-    /// Left for the task that waits to revoke. `fenced`: the adapter is past touching it.
-    Handed { held: H, fenced: bool },
-    /// A revoking task is at work.
+    /// Handed to the revoker that waits.
+    Handed(Taken<R>),
+    /// A revoker is at work. `fenced`: the adapter cannot access the memory.
     Revoking { fenced: bool },
-    /// Revoked; the MR is still the user's.
+    /// Revoked. The user still has the MR.
     Revoked,
-    /// The task that deregisters, or whose registration has failed, undoes.
+    /// The task that deregisters, or whose registration failed, tears down.
     Ending,
-    /// The end: nothing is left to undo.
+    /// Torn down.
     Closed,
 }
 
-/// What [`Lifecycle::close`] found.
-pub(crate) enum Close<H> {
-    /// A live region: call the driver, then [`Lifecycle::closed`] or [`Lifecycle::reopen`].
-    Live(H),
-    /// A revoked one: call the driver.
+/// The resources that a revoker has taken.
+#[derive(PartialEq, Eq, Debug)]
+pub(crate) enum Taken<R> {
+    /// The adapter may access the memory: fence it first.
+    Live(R),
+    /// The adapter cannot access the memory.
+    Fenced(R),
+}
+
+impl<R> Taken<R> {
+    /// Returns whether the adapter cannot access the memory.
+    fn is_fenced(&self) -> bool {
+        matches!(self, Self::Fenced(_))
+    }
+}
+
+/// The result of [`Lifecycle::close`].
+pub(crate) enum Close<R> {
+    /// The region was live: call the driver, then [`Lifecycle::closed`] or [`Lifecycle::reopen`].
+    Live(R),
+    /// The region is revoked: call the driver.
     Revoked,
-    /// One that has been let go of altogether.
+    /// The region is torn down.
     Closed,
 }
 
-/// How long a revoker waits for another task that undoes.
+/// How long a revoker waits for another task that tears down.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Until {
-    /// Until the adapter can no longer touch the memory. It must not wait for the undoing: that
-    /// may need a lock that the revoker's caller holds.
+    /// Until the adapter cannot access the memory. Waiting for the teardown could deadlock: it may
+    /// need a lock that the caller of the revoker holds.
     Fenced,
-    /// Until everything is undone: what comes next is `release`.
-    Undone,
+    /// Until the teardown is complete: the caller calls `release` next.
+    TornDown,
 }
 
-/// The state of one region, and who waits for it to change.
+/// The state of one region and the tasks that wait for it to change.
 ///
 /// # Invariants
 ///
-/// - `H` is in the state or in the hands of exactly one task.
-/// - `Handed` is entered only while a task waits in [`Lifecycle::take`], which takes it.
+/// - The resources are in the state or owned by exactly one task.
+/// - `Handed` is entered only while a task waits in [`Lifecycle::take`], which takes the resources.
 #[pin_data]
-pub(crate) struct Lifecycle<H> {
+pub(crate) struct Lifecycle<R> {
     #[pin]
-    state: SpinLock<State<H>>,
+    state: SpinLock<State<R>>,
     #[pin]
     changed: CondVar,
 }
 
-impl<H: Send + Unpin> Lifecycle<H> {
-    /// A region whose registration begins in the calling task.
+impl<R: Send + Unpin> Lifecycle<R> {
+    /// Creates the state of a region whose registration begins in the calling task.
     pub(crate) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
             state <- new_spinlock!(State::Registering { wanted: false }, "Lifecycle::state"),
@@ -100,48 +117,57 @@ impl<H: Send + Unpin> Lifecycle<H> {
         })
     }
 
-    /// Puts a new state in.
-    fn set(&self, new: State<H>) {
+    /// Sets the state and wakes the tasks that wait.
+    fn set(&self, new: State<R>) {
         *self.state.lock() = new;
         self.changed.notify_all();
     }
 
-    /// Registering: the adapter may touch the memory from now on.
-    pub(crate) fn registered(&self, held: H) {
+    /// Ends a registration with success: the adapter may access the memory.
+    pub(crate) fn registered(&self, resources: R) {
+        self.make_live(resources);
+    }
+
+    /// Ends a deregistration that the driver refused: the region stays live.
+    pub(crate) fn reopen(&self, resources: R) {
+        self.make_live(resources);
+    }
+
+    /// Makes the region live, or hands the resources to a revoker that waits.
+    fn make_live(&self, resources: R) {
         let mut state = self.state.lock();
         *state = match *state {
-            // INVARIANT: `wanted` is set by a task that waits in `take`.
-            State::Registering { wanted: true } => State::Handed {
-                held,
-                fenced: false,
-            },
-            _ => State::Live(held),
+            // INVARIANT: A task that waits in `take` has set `wanted`.
+            State::Registering { wanted: true } | State::Closing { wanted: true } => {
+                State::Handed(Taken::Live(resources))
+            }
+            _ => State::Live(resources),
         };
         drop(state);
         self.changed.notify_all();
     }
 
-    /// Registering has failed; `held` is to be undone. Returns it for the caller to undo, who
-    /// then calls [`Self::ended`], or hands it to a waiting invalidation and returns once that
-    /// has undone it. May sleep.
-    pub(crate) fn abandon(&self, held: H) -> Option<H> {
-        self.end(held)
+    /// Ends a failed registration. Returns the resources for the caller to tear down, followed by
+    /// [`Self::torn_down`], or returns `None` after a revoker that waited has torn them down.
+    /// Context: may sleep.
+    pub(crate) fn abandon(&self, resources: R) -> Option<R> {
+        self.end(resources)
     }
 
-    /// Registering has failed with nothing to undo.
+    /// Ends a registration that failed before there were any resources.
     pub(crate) fn abandon_empty(&self) {
         self.set(State::Closed);
     }
 
-    /// Begins a deregistration. Waits for a revoking task. May sleep.
-    pub(crate) fn close(&self) -> Close<H> {
+    /// Begins a deregistration. Waits for a revoker that is at work. Context: may sleep.
+    pub(crate) fn close(&self) -> Close<R> {
         let mut state = self.state.lock();
         loop {
             match *state {
                 State::Live(_) => {
                     let old = mem::replace(&mut *state, State::Closing { wanted: false });
-                    if let State::Live(held) = old {
-                        return Close::Live(held);
+                    if let State::Live(resources) = old {
+                        return Close::Live(resources);
                     }
                 }
                 State::Revoked => return Close::Revoked,
@@ -151,52 +177,49 @@ impl<H: Send + Unpin> Lifecycle<H> {
         }
     }
 
-    /// Begins to end a region whose MR nobody deregisters through us. `None` where somebody does,
-    /// or has. Waits for a task that looks at it or tries to revoke it. May sleep.
-    pub(crate) fn close_left(&self) -> Option<H> {
+    /// Starts closing a region whose driver deregistered the MR directly. Returns `None` if a
+    /// deregistration is in progress or done. Waits for a revoker that is at work. Context: may
+    /// sleep.
+    pub(crate) fn close_deferred(&self) -> Option<R> {
         let mut state = self.state.lock();
         loop {
             match *state {
                 State::Live(_) => {
                     let old = mem::replace(&mut *state, State::Closing { wanted: false });
-                    if let State::Live(held) = old {
-                        return Some(held);
+                    if let State::Live(resources) = old {
+                        return Some(resources);
                     }
                 }
-                State::Revoking { .. } | State::Handed { .. } => self.changed.wait(&mut state),
+                State::Revoking { .. } | State::Handed(_) => self.changed.wait(&mut state),
                 _ => return None,
             }
         }
     }
 
-    /// Deregistering: the driver refused, the region lives on.
-    pub(crate) fn reopen(&self, held: H) {
-        let mut state = self.state.lock();
-        *state = match *state {
-            // INVARIANT: `wanted` is set by a task that waits in `take`.
-            State::Closing { wanted: true } => State::Handed {
-                held,
-                fenced: false,
-            },
-            _ => State::Live(held),
+    /// Runs `f` on the resources of a live region, which no other task can take meanwhile. Returns
+    /// `None` if the region is not live any more. Context: may sleep.
+    pub(crate) fn with_live<T>(&self, f: impl FnOnce(&mut R) -> T) -> Option<T> {
+        let Close::Live(mut resources) = self.close() else {
+            return None;
         };
-        drop(state);
-        self.changed.notify_all();
+        let result = f(&mut resources);
+        self.reopen(resources);
+        Some(result)
     }
 
-    /// Deregistering: the driver is done, the adapter is past touching the memory. As
-    /// [`Self::abandon`].
-    pub(crate) fn closed(&self, held: H) -> Option<H> {
-        self.end(held)
+    /// Ends a deregistration with success: the adapter cannot access the memory. Returns as
+    /// [`Self::abandon`]. Context: may sleep.
+    pub(crate) fn closed(&self, resources: R) -> Option<R> {
+        self.end(resources)
     }
 
-    /// Ends a life of which only the undoing is left.
-    fn end(&self, held: H) -> Option<H> {
+    /// Hands the resources to a revoker that waits, or returns them.
+    fn end(&self, resources: R) -> Option<R> {
         let mut state = self.state.lock();
         match *state {
             State::Registering { wanted: true } | State::Closing { wanted: true } => {
-                // INVARIANT: `wanted` is set by a task that waits in `take`.
-                *state = State::Handed { held, fenced: true };
+                // INVARIANT: A task that waits in `take` has set `wanted`.
+                *state = State::Handed(Taken::Fenced(resources));
                 self.changed.notify_all();
                 while !matches!(*state, State::Revoked) {
                     self.changed.wait(&mut state);
@@ -206,22 +229,21 @@ impl<H: Send + Unpin> Lifecycle<H> {
             }
             _ => {
                 *state = State::Ending;
-                Some(held)
+                Some(resources)
             }
         }
     }
 
-    /// What [`Self::abandon`] or [`Self::closed`] returned is undone.
-    pub(crate) fn ended(&self) {
+    /// Ends the teardown of what [`Self::abandon`] or [`Self::closed`] returned.
+    pub(crate) fn torn_down(&self) {
         self.set(State::Closed);
     }
 
-    /// Wants to revoke. Returns what there is to undo, and whether the adapter is already past
-    /// touching the memory; the caller fences if not, then calls [`Self::fenced`], undoes, and
-    /// calls [`Self::revoked`]. Returns `None` where there is nothing to do, or where another
-    /// task has done it. May sleep: waits for a registration or deregistration to end, and for
-    /// another task that undoes as `until` says.
-    pub(crate) fn take(&self, until: Until) -> Option<(H, bool)> {
+    /// Begins a revocation. The caller fences unless that is done, then calls [`Self::fenced`],
+    /// tears down, and calls [`Self::revoked`]. Returns `None` if the region is torn down already,
+    /// by whichever task. Waits for a registration or deregistration to end, and for a teardown
+    /// according to `until`. Context: may sleep.
+    pub(crate) fn take(&self, until: Until) -> Option<Taken<R>> {
         let mut state = self.state.lock();
         loop {
             match &mut *state {
@@ -232,15 +254,15 @@ impl<H: Send + Unpin> Lifecycle<H> {
                 State::Revoked | State::Closed => return None,
                 State::Live(_) => {
                     let old = mem::replace(&mut *state, State::Revoking { fenced: false });
-                    if let State::Live(held) = old {
-                        return Some((held, false));
+                    if let State::Live(resources) = old {
+                        return Some(Taken::Live(resources));
                     }
                 }
-                State::Handed { fenced, .. } => {
-                    let fenced = *fenced;
+                State::Handed(taken) => {
+                    let fenced = taken.is_fenced();
                     let old = mem::replace(&mut *state, State::Revoking { fenced });
-                    if let State::Handed { held, .. } = old {
-                        return Some((held, fenced));
+                    if let State::Handed(taken) = old {
+                        return Some(taken);
                     }
                 }
             }
@@ -248,17 +270,17 @@ impl<H: Send + Unpin> Lifecycle<H> {
         }
     }
 
-    /// Revoking: the adapter can no longer touch the memory.
+    /// Continues a revocation: the adapter cannot access the memory any more.
     pub(crate) fn fenced(&self) {
         self.set(State::Revoking { fenced: true });
     }
 
-    /// Revoking: the adapter could not be made to stop; the region lives on.
-    pub(crate) fn unfenced(&self, held: H) {
-        self.set(State::Live(held));
+    /// Ends a revocation without success: the fence failed, and the region stays live.
+    pub(crate) fn unfenced(&self, resources: R) {
+        self.set(State::Live(resources));
     }
 
-    /// Revoking: everything is undone.
+    /// Ends a revocation: the teardown is complete.
     pub(crate) fn revoked(&self) {
         self.set(State::Revoked);
     }
@@ -269,18 +291,18 @@ mod tests {
     use super::*;
     use kernel::sync::Arc;
 
-    /// A life to play with.
+    /// Creates a state machine whose resources are a number.
     fn life() -> Result<Arc<Lifecycle<u32>>> {
         Arc::pin_init(Lifecycle::new(), GFP_KERNEL)
     }
 
     #[test]
-    fn an_undisturbed_life() -> Result {
+    fn register_then_deregister() -> Result {
         let l = life()?;
         l.registered(7);
         assert!(matches!(l.close(), Close::Live(7)));
         assert_eq!(l.closed(7), Some(7));
-        l.ended();
+        l.torn_down();
         assert!(matches!(l.close(), Close::Closed));
         Ok(())
     }
@@ -299,37 +321,48 @@ mod tests {
     fn revoked_then_deregistered() -> Result {
         let l = life()?;
         l.registered(7);
-        assert_eq!(l.take(Until::Fenced), Some((7, false)));
+        assert_eq!(l.take(Until::Fenced), Some(Taken::Live(7)));
         l.fenced();
-        // A second invalidation does not wait for the undoing.
+        // A second invalidation does not wait for the teardown.
         assert_eq!(l.take(Until::Fenced), None);
         l.revoked();
-        assert_eq!(l.take(Until::Undone), None);
+        assert_eq!(l.take(Until::TornDown), None);
         assert!(matches!(l.close(), Close::Revoked));
         Ok(())
     }
 
     #[test]
-    fn what_could_not_be_fenced_lives_on() -> Result {
+    fn a_region_that_cannot_be_fenced_stays_live() -> Result {
         let l = life()?;
         l.registered(7);
-        assert_eq!(l.take(Until::Fenced), Some((7, false)));
+        assert_eq!(l.take(Until::Fenced), Some(Taken::Live(7)));
         l.unfenced(7);
         assert!(matches!(l.close(), Close::Live(7)));
         Ok(())
     }
 
     #[test]
-    fn a_failed_registration_is_over() -> Result {
+    fn a_failed_registration_ends() -> Result {
         let l = life()?;
         assert_eq!(l.abandon(7), Some(7));
-        // An invalidation does not wait for the undoing, which may wait for its caller's lock.
+        // An invalidation does not wait for the teardown, which may wait for a lock of its caller.
         assert_eq!(l.take(Until::Fenced), None);
-        l.ended();
-        assert_eq!(l.take(Until::Undone), None);
+        l.torn_down();
+        assert_eq!(l.take(Until::TornDown), None);
         let l = life()?;
         l.abandon_empty();
         assert_eq!(l.take(Until::Fenced), None);
+        Ok(())
+    }
+
+    #[test]
+    fn only_a_live_region_can_be_borrowed() -> Result {
+        let l = life()?;
+        l.registered(7);
+        assert_eq!(l.with_live(|r| mem::replace(r, 8)), Some(7));
+        assert!(matches!(l.close(), Close::Live(8)));
+        assert_eq!(l.closed(8), Some(8));
+        assert_eq!(l.with_live(|r| *r), None);
         Ok(())
     }
 

@@ -2,31 +2,41 @@
 
 //! Peer memory for RDMA on an unmodified kernel.
 //!
+//! A module uses only modules of the layers below its own; `LAYERS` lists them.
+//!
 //! ```text
-//!   clients ──▶ abi ──▶ registry ──▶ region ──▶ attach ──▶ rdma (drivers)
-//!                          ▲           │
-//!   verbs ──▶ rdma ──▶ adapter         └──▶ callbacks ──▶ clients
-//!   ioctl ──▶ export
+//!   verbs ──▶ hooks   clients ──▶ abi   ioctls ──▶ ioctl   debugfs
+//!               │                  │                 │        │
+//!               └──▶ dispatch ◀────│─────────────────┘        │
+//!                    │      │      ▼                          ▼
+//!                    │      └──▶ registry                  adapters
+//!                    ▼              │                         │
+//!                 region ◀──────────│──────────────────── adapter
+//!                  │   │            │
+//!                  │   └──▶ backend ──▶ rdma (drivers)
+//!                  ▼          │     │
+//!             lifecycle       ▼     ▼
+//!                       callbacks ──▶ client
 //! ```
 //!
 //! - [`abi`], [`callbacks`]: the C ABI, inbound and outbound;
-//! - [`adapter`]: one RDMA device, with our functions in its operations;
-//! - [`registry`], [`client`]: who is there, and who is asked in which order;
-//! - [`region`], [`lifecycle`]: one acquired range and who may do what with it when;
-//! - [`attach`]: how a stock driver takes the addresses;
-//! - [`mod@export`]: memory for other importers than the verbs, as a dma-buf;
-//! - [`devices`]: what is chosen for each device, for people to read.
+//! - [`hooks`]: the interposed verbs; [`ioctl`]: `/dev/ib_peer_mem`; [`mod@debugfs`]: the list of
+//!   devices;
+//! - [`dispatch`]: finds the client that claims a range;
+//! - [`registry`], [`client`]: the registered clients; [`adapters`], [`adapter`]: the RDMA devices;
+//! - [`region`], [`lifecycle`]: one acquired range and the tasks that work on it;
+//! - [`backend`]: how a stock driver gets the addresses.
 //!
-//! Locks. None is held across a client's callback or a driver's operation, except that the two
-//! mutexes below may be held across operations on queue pairs of our own. None of the spin locks
-//! is nested in another.
+//! Locks. None is held across a client's callback or a driver's operation, except that
+//! `FastReg::links` and `LoopbackQp::busy` may be held across operations on kernel-owned queue
+//! pairs. No spin lock is nested in another. References leave a lock before they are dropped.
 //!
-//! 1. `Registry::entries`, `Registry::adapters` (mutexes): the lists of clients and of devices
-//!    change; not nested in each other;
-//! 2. `FastReg::links` (mutex): queue pairs come and go; then `LoopbackQp::busy` (mutex): one
-//!    work request at a time;
-//! 3. `Lifecycle::state`, `Region::acquired`, `Region::mr`, `Client::gate`, `Client::tickets`,
-//!    `Adapter::regions`, `Hints::tree`, `LoopbackQp::status` (spin locks, leaves).
+//! 1. `Registry::entries`, `Adapters::list` (mutexes): the lists of clients and of devices; not
+//!    nested in each other;
+//! 2. `FastReg::links` (mutex): the queue pairs; then `LoopbackQp::busy` (mutex): one work request
+//!    at a time;
+//! 3. `Lifecycle::state`, `Region::acquired`, `Region::mr`, `Client::gate`, `Index::entries`,
+//!    `Hints::tree`, `LoopbackQp::status` (spin locks, leaves).
 //!
 //! Documentation/locking.rst has the argument.
 
@@ -38,17 +48,22 @@ mod shared;
 
 pub(crate) use shared::{
     bindings,
-    ext, //
+    ext,
+    uapi, //
 };
 
 mod abi;
 mod adapter;
-mod attach;
+mod adapters;
+mod backend;
 mod callbacks;
 mod client;
-mod devices;
-mod export;
+mod debugfs;
+mod dispatch;
 mod hint;
+mod hooks;
+mod index;
+mod ioctl;
 mod lifecycle;
 mod range;
 mod region;
@@ -69,25 +84,27 @@ module! {
     imports_ns: ["DMA_BUF"],
 }
 
-/// The module. Dropped in this order: leave the devices, then close the registry.
+/// The module. Dropped in this order: remove the interposer from the devices, then close the lists.
 #[pin_data]
 struct PeerMem {
     #[pin]
-    control: miscdev::Registration<export::Ioctls>,
+    control: miscdev::Registration<ioctl::Ioctls>,
     #[pin]
-    devices: devices::Devices,
+    debugfs: debugfs::Folder,
     #[pin]
     interposer: rdma::Registration<adapter::Adapter>,
+    _adapters: adapters::Open,
     _registry: registry::Open,
 }
 
 impl kernel::InPlaceModule for PeerMem {
     fn init(_module: &'static ThisModule) -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
-            _: { attach::Backend::check_choice()? },
-            _registry: registry::Registry::open()?,
+            _: { backend::Backend::check_parameter()? },
+            _registry: registry::open()?,
+            _adapters: adapters::open()?,
             interposer <- rdma::Registration::new(c"ib_peer_mem"),
-            devices <- devices::Devices::new(),
+            debugfs <- debugfs::Folder::new(),
             control <- miscdev::Registration::new(),
         })
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A range of addresses that somebody wants registered.
+//! A range of user virtual addresses.
 
 use kernel::{
     page::PAGE_SIZE,
@@ -13,43 +13,43 @@ use kernel::{
 ///
 /// `len` is not 0 and `addr + len`, rounded up to a page, does not wrap.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Range {
+pub(crate) struct VaRange {
     addr: usize,
     len: usize,
 }
 
-impl Range {
-    /// `None` for a range that is empty or wraps.
+impl VaRange {
+    /// Creates a range. Returns `None` if it is empty or wraps.
     pub(crate) fn new(addr: u64, len: u64) -> Option<Self> {
         let addr = usize::try_from(addr).ok()?;
         let len = usize::try_from(len).ok()?;
         addr.checked_add(len)?.checked_add(PAGE_SIZE - 1)?;
-        // INVARIANT: Just checked.
+        // INVARIANT: `len` is checked here, the sum in the line above.
         (len > 0).then_some(Self { addr, len })
     }
 
-    /// The first address.
+    /// Returns the first address.
     pub(crate) fn addr(self) -> usize {
         self.addr
     }
 
-    /// The length in bytes.
+    /// Returns the length in bytes.
     pub(crate) fn len(self) -> usize {
         self.len
     }
 
-    /// Bytes from the start of the first page.
+    /// Returns the offset of the first byte in its page.
     pub(crate) fn page_offset(self) -> usize {
         self.addr % PAGE_SIZE
     }
 
-    /// The pages of `PAGE_SIZE` that the range touches.
+    /// Returns the number of pages of `PAGE_SIZE` that the range touches.
     pub(crate) fn pages(self) -> usize {
         (self.page_offset() + self.len).div_ceil(PAGE_SIZE)
     }
 
-    /// Bytes from the start of the client's page of `page_size` bytes, in which the range
-    /// begins, to the range's first page of `PAGE_SIZE`. `page_size` is a power of two.
+    /// Returns the distance from the start of the client page of `page_size` bytes that contains
+    /// the first byte to the first page of `PAGE_SIZE`. `page_size` must be a power of two.
     pub(crate) fn skip(self, page_size: usize) -> usize {
         (self.addr & !(PAGE_SIZE - 1)) & (page_size - 1)
     }
@@ -63,10 +63,10 @@ mod tests {
 
     #[test]
     fn empty_and_wrapping_ranges_are_none() {
-        assert_eq!(Range::new(P, 0), None);
-        assert_eq!(Range::new(u64::MAX - 10, 20), None);
-        assert_eq!(Range::new(u64::MAX - 10, 5), None);
-        assert_eq!(Range::new(P, u64::MAX), None);
+        assert_eq!(VaRange::new(P, 0), None);
+        assert_eq!(VaRange::new(u64::MAX - 10, 20), None);
+        assert_eq!(VaRange::new(u64::MAX - 10, 5), None);
+        assert_eq!(VaRange::new(P, u64::MAX), None);
     }
 
     #[test]
@@ -79,7 +79,7 @@ mod tests {
             (16 * P + P - 1, 2, 2, P - 1),
             (16 * P + 8, 3 * P, 4, 8),
         ] {
-            let r = Range::new(addr, len).ok_or(EINVAL)?;
+            let r = VaRange::new(addr, len).ok_or(EINVAL)?;
             assert_eq!(r.pages(), pages as usize);
             assert_eq!(r.page_offset(), offset as usize);
         }
@@ -87,8 +87,8 @@ mod tests {
     }
 
     #[test]
-    fn distance_from_the_clients_page() -> Result {
-        let r = Range::new(0x20_0000 + 3 * P + 5, 10).ok_or(EINVAL)?;
+    fn distance_from_the_client_page() -> Result {
+        let r = VaRange::new(0x20_0000 + 3 * P + 5, 10).ok_or(EINVAL)?;
         assert_eq!(r.skip(PAGE_SIZE), 0);
         assert_eq!(r.skip(64 << 10), 3 * PAGE_SIZE);
         assert_eq!(r.skip(2 << 20), 3 * PAGE_SIZE);

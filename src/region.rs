@@ -2,46 +2,58 @@
 
 //! A region: one acquired range, from `acquire` to `release`.
 //!
-//! [`Lifecycle`] says who may do what when; this file does it. What there is to undo is undone
-//! by dropping it, in the order of the fields.
+//! [`Lifecycle`] decides which task may do what when, this file does it. Teardown happens on drop,
+//! in field order.
 
 mod export;
 
 use crate::{
-    adapter::Adapter,
-    attach::{
+    backend::{
         Attachment,
+        Backend,
+        Fence,
         Refusal, //
     },
     callbacks::{
         Acquired,
-        Pages, //
+        ClientPages,
+        Intent, //
     },
-    client::Client,
+    client::{
+        Client,
+        Revocable, //
+    },
     ext::{
         dma_buf::OnDetach,
         rdma::{
             Access,
             Change,
+            Device,
             Mr,
             Original,
             Request,
             UserMr, //
         }, //
     },
+    index::{
+        Index,
+        Slot, //
+    },
     lifecycle::{
         Close,
         Lifecycle,
+        Taken,
         Until, //
     },
-    range::Range,
-    stats::Counted, //
+    range::VaRange,
+    stats::CountedMr, //
 };
+use core::ptr;
 use kernel::{
     new_spinlock,
     prelude::*,
-    rbtree::RBTreeNodeReservation,
     sync::{
+        aref::ARef,
         Arc,
         SpinLock, //
     },
@@ -51,25 +63,41 @@ use kernel::{
     },
 };
 
-/// What there is to undo of a region. Dropped in this order.
-struct Held {
-    /// How the adapter gets at the memory; `None` where registering did not get so far.
+/// What a region holds until its teardown. Dropped in field order.
+struct Resources {
+    /// The adapter's access; `None` if the registration failed before there was one.
     attachment: Option<Attachment>,
-    pages: Pages,
-    _counted: Option<Counted>,
+    pages: ClientPages,
+    _counted: Option<CountedMr>,
 }
 
-impl Held {
-    /// Undoes all but `dma_unmap` and `put_pages`: the client does both itself.
-    fn leave_to_client(self) {
+impl Resources {
+    /// Returns the resources of a registration that failed with `pages` pinned.
+    fn pinned(pages: ClientPages) -> Self {
+        Self {
+            attachment: None,
+            pages,
+            _counted: None,
+        }
+    }
+
+    /// Fences the adapter. Context: may sleep.
+    fn fence(&mut self) -> Result {
+        self.attachment.as_mut().map_or(Ok(()), Attachment::fence)
+    }
+
+    /// Tears down all but the client's mapping and pages, which the client itself unmaps and puts.
+    fn drop_without_callbacks(self) {
         drop(self.attachment);
-        self.pages.leave_to_client();
+        self.pages.drop_without_callbacks();
     }
 }
 
-/// The MR that was made on a region, by which its adapter finds it.
-struct Made {
-    adapter: Arc<Adapter>,
+/// The MR on a region.
+struct MrInfo {
+    dev: ARef<Device>,
+    /// The regions of the device, by the local key of their MR.
+    mrs: Arc<Index<Region>>,
     lkey: u32,
     id: usize,
     access: Access,
@@ -80,294 +108,350 @@ struct Made {
 ///
 /// # Invariants
 ///
-/// - `acquired` is taken out, and so released, once, after everything in `life` is undone.
-/// - `mr` is set before the region is live, and does not change after that.
+/// - `acquired` is taken, and so released, once, after the resources in `life` are torn down.
+/// - `mr` is set before the region is live and does not change after that.
 #[pin_data]
 pub(crate) struct Region {
     client: Arc<Client>,
     ticket: u32,
-    range: Range,
+    range: VaRange,
     #[pin]
     acquired: SpinLock<Option<Acquired>>,
-    /// `None` for ever where the region is a dma-buf for others to import.
+    /// `None` for a region that is exported as a dma-buf.
     #[pin]
-    mr: SpinLock<Option<Made>>,
+    mr: SpinLock<Option<MrInfo>>,
     #[pin]
-    life: Lifecycle<Held>,
+    life: Lifecycle<Resources>,
+}
+
+/// Why a region is revoked.
+#[derive(Clone, Copy)]
+enum Cause<'a> {
+    /// Its client invalidates it.
+    Invalidation,
+    /// Its client is unregistered.
+    Unregistration,
+    /// The device is removed. A region that cannot be fenced is deferred to the driver.
+    Removal(&'a Arc<Region>),
+}
+
+/// The result of a revocation.
+#[derive(PartialEq, Eq)]
+enum Revoked {
+    /// The region is torn down.
+    TornDown,
+    /// The region ends when the driver deregisters the MR.
+    Deferred,
 }
 
 impl Region {
-    /// Registers memory that its client has acquired. May sleep.
+    /// Registers memory that its client has acquired; `mrs` are the regions of the device. Context:
+    /// may sleep.
     pub(crate) fn register(
         acquired: Acquired,
-        adapter: &Arc<Adapter>,
+        backend: &Backend,
+        mrs: &Arc<Index<Region>>,
         req: &Request<'_>,
-        range: Range,
+        range: VaRange,
     ) -> Result<UserMr, Refusal> {
-        let writable = req.access.is_writable();
-        Self::begin(acquired, range, writable, |region, pages| {
-            region.make_mr(adapter, req, pages)
+        Self::build(acquired, range, Intent::of(req.access), |region, pages| {
+            region.make_mr(backend, mrs, req, pages)
         })
     }
 
-    /// Pins memory that its client has acquired and has `make` give it to somebody; the region
-    /// is live then. May sleep.
-    fn begin<T>(
+    /// Pins memory that its client has acquired and has `make` attach it to an adapter. On success
+    /// the region is live. Context: may sleep.
+    fn build<T>(
         acquired: Acquired,
-        range: Range,
-        writable: bool,
-        make: impl FnOnce(&Arc<Self>, &mut Pages) -> Result<(T, Attachment), Refusal>,
+        range: VaRange,
+        intent: Intent,
+        make: impl FnOnce(&Arc<Self>, &mut ClientPages) -> Result<(T, Attachment), Refusal>,
     ) -> Result<T, Refusal> {
-        let client = Arc::clone(acquired.client());
-        let owner = client.clone();
-        let region = client.issue(|ticket| {
-            Arc::pin_init(
-                pin_init!(Self {
-                    client: owner,
-                    ticket,
-                    range,
-                    acquired <- new_spinlock!(None, "Region::acquired"),
-                    mr <- new_spinlock!(None, "Region::mr"),
-                    life <- Lifecycle::new(),
-                }),
-                GFP_KERNEL_ACCOUNT,
-            )
-        })?;
-
-        let mut pages = None;
-        let made = region
-            .pin(&acquired, writable, &mut pages)
-            .and_then(|pages| make(&region, pages));
-        // Whoever ends the region's life releases it: from here on that can be another task.
+        let region = Self::new(acquired.client(), range)?;
+        let pinned = region.pin(&acquired, intent);
+        let made = match pinned {
+            Ok(mut pages) => match make(&region, &mut pages) {
+                Ok((made, attachment)) => Ok((made, region.resources(attachment, pages))),
+                Err(refusal) => Err((refusal, Some(pages))),
+            },
+            Err(e) => Err((e.into(), None)),
+        };
+        // The task that ends the region releases it. From here on that can be another task.
         *region.acquired.lock() = Some(acquired);
-        match (made, pages) {
-            (Ok((made, attachment)), Some(pages)) => {
-                region.life.registered(Held {
-                    attachment: Some(attachment),
-                    pages,
-                    _counted: Some(Counted::new(
-                        client.stats().clone(),
-                        range.pages() as u64,
-                        range.len() as u64,
-                    )),
-                });
+        match made {
+            Ok((made, resources)) => {
+                region.life.registered(resources);
                 Ok(made)
             }
-            (made, pages) => {
-                match pages {
-                    Some(pages) => region.undo(region.life.abandon(Held {
-                        attachment: None,
-                        pages,
-                        _counted: None,
-                    })),
-                    None => region.life.abandon_empty(),
-                }
-                region.finish();
-                Err(made.err().unwrap_or(Refusal::Error(EINVAL)))
+            Err((refusal, pages)) => {
+                region.abandon(pages);
+                Err(refusal)
             }
         }
     }
 
-    /// Pins the memory. What is pinned is left in `pages`.
-    fn pin<'a>(
-        &self,
-        acquired: &Acquired,
-        writable: bool,
-        pages: &'a mut Option<Pages>,
-    ) -> Result<&'a mut Pages, Refusal> {
-        // Unregistering revokes the regions that it finds after it has closed the client, and
-        // this one could be found since before this check.
-        if self.client.is_leaving() {
-            return Err(Refusal::Error(ENODEV));
-        }
-        Ok(pages.insert(acquired.get_pages(self.range, writable, self.ticket)?))
+    /// Creates a region and enters it under a ticket of its client. Context: may sleep.
+    fn new(client: &Arc<Client>, range: VaRange) -> Result<Arc<Self>> {
+        let slot = Slot::new()?;
+        let ticket = client.issue_ticket();
+        let region = Arc::pin_init(
+            pin_init!(Self {
+                client: client.clone(),
+                ticket,
+                range,
+                acquired <- new_spinlock!(None, "Region::acquired"),
+                mr <- new_spinlock!(None, "Region::mr"),
+                life <- Lifecycle::new(),
+            }),
+            GFP_KERNEL_ACCOUNT,
+        )?;
+        client.insert(slot, ticket, region.clone());
+        Ok(region)
     }
 
-    /// Has the adapter's backend make an MR.
+    /// Pins the memory. Context: may sleep.
+    fn pin(&self, acquired: &Acquired, intent: Intent) -> Result<ClientPages> {
+        // Unregistering closes the client, then revokes the regions that it finds. It finds this
+        // one, or this task sees that the client is closed.
+        if self.client.is_closed() {
+            return Err(ENODEV);
+        }
+        acquired.get_pages(self.range, intent, self.ticket)
+    }
+
+    /// Has the backend make an MR and enters the region in `mrs`. Context: may sleep.
     fn make_mr(
         self: &Arc<Self>,
-        adapter: &Arc<Adapter>,
+        backend: &Backend,
+        mrs: &Arc<Index<Region>>,
         req: &Request<'_>,
-        pages: &mut Pages,
+        pages: &mut ClientPages,
     ) -> Result<(UserMr, Attachment), Refusal> {
-        // Nothing can fail between making the MR and having it in the adapter's table.
-        let entry = RBTreeNodeReservation::new(GFP_KERNEL_ACCOUNT)?;
-        let must_fence = self.client.requires_invalidation();
-        let (mr, attachment) = adapter
-            .backend()
-            .register(req, self.range, pages, must_fence)?;
+        // Nothing can fail between making the MR and entering the region in the index.
+        let slot = Slot::new()?;
+        let fence = if self.client.traits().requires_invalidation {
+            Fence::Required
+        } else {
+            Fence::Optional
+        };
+        let (mr, attachment) = backend.register(req, self.range, pages, fence)?;
         let lkey = mr.as_mr().lkey();
-        *self.mr.lock() = Some(Made {
-            adapter: adapter.clone(),
+        *self.mr.lock() = Some(MrInfo {
+            dev: req.pd.device().get(),
+            mrs: mrs.clone(),
             lkey,
             id: mr.as_mr().id(),
             access: req.access,
             iova: req.iova,
         });
-        adapter.insert(entry.into_node(lkey, self.clone()));
+        // An MR that had the key before is gone from the device, or the driver would not have
+        // issued the key again.
+        mrs.insert(slot, lkey, self.clone());
         Ok((mr, attachment))
     }
 
-    /// Is this the region of that MR?
+    /// Returns the resources of a live region.
+    fn resources(&self, attachment: Attachment, pages: ClientPages) -> Resources {
+        Resources {
+            attachment: Some(attachment),
+            pages,
+            _counted: Some(CountedMr::new(
+                self.client.stats().clone(),
+                self.range.pages() as u64,
+                self.range.len() as u64,
+            )),
+        }
+    }
+
+    /// Ends a failed registration. Context: may sleep.
+    fn abandon(&self, pages: Option<ClientPages>) {
+        match pages {
+            Some(pages) => self.tear_down(self.life.abandon(Resources::pinned(pages))),
+            None => self.life.abandon_empty(),
+        }
+        self.release();
+    }
+
+    /// Returns whether `mr` is the MR on this region.
     pub(crate) fn is_of(&self, mr: &Mr) -> bool {
         self.mr
             .lock()
             .as_ref()
-            .is_some_and(|made| made.id == mr.id())
+            .is_some_and(|info| info.id == mr.id())
     }
 
-    /// Completes a request to change the MR: what is not to be changed is as it was.
-    pub(crate) fn complete(&self, req: &mut Request<'_>, change: Change) {
-        if let Some(made) = &*self.mr.lock() {
+    /// Fills in the arguments that a re-registration does not change.
+    pub(crate) fn fill_unchanged(&self, req: &mut Request<'_>, change: Change) {
+        if let Some(info) = &*self.mr.lock() {
             if !change.access() {
-                req.access = made.access;
+                req.access = info.access;
             }
             if !change.range() {
                 req.start = self.range.addr() as u64;
                 req.length = self.range.len() as u64;
-                req.iova = made.iova;
+                req.iova = info.iova;
             }
         }
     }
 
-    /// The user deregisters the MR. May sleep.
-    pub(crate) fn deregister(self: &Arc<Self>, original: &Original<'_>) -> Result {
+    /// Deregisters the MR for its user. Context: may sleep.
+    pub(crate) fn deregister(&self, original: &Original<'_>) -> Result {
         match self.life.close() {
-            Close::Live(held) => {
+            Close::Live(resources) => {
                 if let Err(e) = original.call() {
-                    self.life.reopen(held);
+                    self.life.reopen(resources);
                     return Err(e);
                 }
-                self.forget();
-                self.undo(self.life.closed(held));
+                self.remove_mr();
+                self.tear_down(self.life.closed(resources));
             }
             Close::Revoked => {
                 original.call()?;
-                self.forget();
+                self.remove_mr();
             }
             Close::Closed => original.call()?,
         }
-        self.finish();
+        self.release();
         Ok(())
     }
 
-    /// The client invalidates the region. On return the adapter can no longer touch the memory,
-    /// and the pages are put unless the client does that itself. May sleep.
-    pub(crate) fn invalidate(&self) {
-        self.take_away(Until::Fenced, self.client.unmaps_itself(), None);
-    }
-
-    /// The core takes the region away for good. On return the client has it back, except that
-    /// `release` may still run in another task: a [`Use`](crate::client::Use) of the client
-    /// stands for that. May sleep.
-    pub(crate) fn revoke(self: &Arc<Self>) {
-        self.take_away(Until::Undone, false, None);
-        self.forget();
-        self.finish();
-    }
-
-    /// The adapter goes. As [`Self::revoke`], but what cannot be fenced is left to the driver,
-    /// which deregisters the MR when it is told of the device's end, if not before: waiting for
-    /// that here would keep it from being told. May sleep.
-    pub(crate) fn part(self: &Arc<Self>) {
-        let ended = self.take_away(Until::Undone, false, Some(self));
-        self.forget();
-        if ended {
-            self.finish();
+    /// Ends the region because its device is removed. A region that cannot be fenced ends when the
+    /// driver deregisters the MR: waiting for that here would keep ib_core from notifying the
+    /// driver. Context: may sleep.
+    pub(crate) fn disassociate(self: &Arc<Self>) {
+        let revoked = self.revoke_for(Cause::Removal(self));
+        self.remove_mr();
+        if revoked == Revoked::TornDown {
+            self.release();
         }
     }
 
-    /// Undoes what a waiting invalidation has not been handed.
-    fn undo(&self, held: Option<Held>) {
-        if held.is_some() {
-            drop(held);
-            self.life.ended();
+    /// Tears down resources that were not handed to a revoker.
+    fn tear_down(&self, resources: Option<Resources>) {
+        if resources.is_some() {
+            drop(resources);
+            self.life.torn_down();
         }
     }
 
-    /// Fences and undoes, where nobody else has. With `leave_to_driver` what cannot be fenced
-    /// stays, and ends when the driver lets go of it; `false` then.
-    fn take_away(
-        &self,
-        until: Until,
-        leave_to_client: bool,
-        leave_to_driver: Option<&Arc<Self>>,
-    ) -> bool {
-        let mut told = false;
-        while let Some((mut held, fenced)) = self.life.take(until) {
-            if !fenced {
-                if let (Some(this), Some(attachment)) = (leave_to_driver, &held.attachment) {
-                    if !attachment.can_fence() {
-                        attachment.leave_to_driver(this.clone());
-                        self.life.unfenced(held);
-                        return false;
+    /// Fences the region and tears it down, unless another task has. Context: may sleep.
+    fn revoke_for(&self, cause: Cause<'_>) -> Revoked {
+        let until = match cause {
+            Cause::Invalidation => Until::Fenced,
+            Cause::Unregistration | Cause::Removal(_) => Until::TornDown,
+        };
+        let mut failures = 0u32;
+        while let Some(taken) = self.life.take(until) {
+            let resources = match taken {
+                Taken::Fenced(resources) => resources,
+                Taken::Live(resources) => match self.fence(resources, cause) {
+                    Fenced::Yes(resources) => resources,
+                    Fenced::Deferred => return Revoked::Deferred,
+                    Fenced::Failed(e) => {
+                        // Putting the pages now would let the adapter write into memory that is
+                        // then used for something else.
+                        if failures == 0 {
+                            self.log_unfenced(e);
+                        }
+                        failures = failures.saturating_add(1);
+                        fsleep(Delta::from_secs(1));
+                        continue;
                     }
-                }
-                if let Err(e) = held.attachment.as_mut().map_or(Ok(()), |a| a.fence()) {
-                    // To let go of the memory now would let the adapter write into what others
-                    // get next. Try again until it works or the MR is deregistered.
-                    if !told {
-                        pr_err!(
-                            "client {}: {} does not let go of {} bytes at {:#x} ({:?}); waiting \
-                             for that, or for the MR to be deregistered\n",
-                            self.client.name(),
-                            self.user()
-                                .as_deref()
-                                .map_or("an importer", |a| a.device().name()),
-                            self.range.len(),
-                            self.range.addr(),
-                            e
-                        );
-                        told = true;
-                    }
-                    self.life.unfenced(held);
-                    fsleep(Delta::from_secs(1));
-                    continue;
-                }
-            }
+                },
+            };
             self.life.fenced();
-            if leave_to_client {
-                held.leave_to_client();
-            } else {
-                drop(held);
+            match cause {
+                Cause::Invalidation if self.client.traits().invalidate_unmaps => {
+                    resources.drop_without_callbacks()
+                }
+                _ => drop(resources),
             }
             self.life.revoked();
             break;
         }
-        true
+        Revoked::TornDown
     }
 
-    /// The adapter that has an MR on it, if it is for one.
-    fn user(&self) -> Option<Arc<Adapter>> {
-        self.mr.lock().as_ref().map(|made| made.adapter.clone())
-    }
-
-    /// The adapter does not find it any more.
-    fn forget(self: &Arc<Self>) {
-        let made = self
-            .mr
-            .lock()
-            .as_ref()
-            .map(|made| (made.adapter.clone(), made.lkey));
-        if let Some((adapter, lkey)) = made {
-            adapter.forget(self, lkey);
+    /// Fences live resources, or defers them to the driver. If neither is possible the region is
+    /// live again. Context: may sleep.
+    fn fence(&self, mut resources: Resources, cause: Cause<'_>) -> Fenced {
+        if let (Cause::Removal(this), Some(attachment)) = (cause, &resources.attachment) {
+            if !attachment.can_fence() {
+                attachment.defer_to_dereg(this.clone());
+                self.life.unfenced(resources);
+                return Fenced::Deferred;
+            }
+        }
+        match resources.fence() {
+            Ok(()) => Fenced::Yes(resources),
+            Err(e) => {
+                self.life.unfenced(resources);
+                Fenced::Failed(e)
+            }
         }
     }
 
-    /// Everything is undone: the client is told by `release`, once.
-    fn finish(&self) {
+    /// Logs that the adapter cannot be fenced.
+    fn log_unfenced(&self, e: Error) {
+        let dev = self.mr.lock().as_ref().map(|info| info.dev.clone());
+        pr_err!(
+            "client {}: {} does not revoke {} bytes ({:?}); retrying until it does or the MR is \
+             deregistered\n",
+            self.client.name(),
+            dev.as_deref().map_or("an importer", |dev| dev.name()),
+            self.range.len(),
+            e
+        );
+    }
+
+    /// Removes the region from the index of its device.
+    fn remove_mr(&self) {
+        let entry = self
+            .mr
+            .lock()
+            .as_ref()
+            .map(|info| (info.mrs.clone(), info.lkey));
+        if let Some((mrs, lkey)) = entry {
+            mrs.remove_if(lkey, |found| ptr::eq(found, self));
+        }
+    }
+
+    /// Retires the ticket and calls `release`, once.
+    fn release(&self) {
         self.client.retire(self.ticket);
         let acquired = self.acquired.lock().take();
         drop(acquired);
     }
 }
 
+/// The result of [`Region::fence`].
+enum Fenced {
+    /// The adapter cannot access the memory.
+    Yes(Resources),
+    /// The driver ends the region when it deregisters the MR.
+    Deferred,
+    /// The adapter may still access the memory.
+    Failed(Error),
+}
+
+impl Revocable for Region {
+    fn invalidate(&self) {
+        self.revoke_for(Cause::Invalidation);
+    }
+
+    fn revoke(&self) {
+        self.revoke_for(Cause::Unregistration);
+        self.remove_mr();
+        self.release();
+    }
+}
+
 impl OnDetach for Region {
-    /// The driver has let go of a region that was left to it.
+    /// Ends a region that was deferred to the driver.
     fn detached(&self) {
-        if let Some(held) = self.life.close_left() {
-            self.undo(self.life.closed(held));
-            self.finish();
+        if let Some(resources) = self.life.close_deferred() {
+            self.tear_down(self.life.closed(resources));
+            self.release();
         }
     }
 }

@@ -18,50 +18,80 @@ use kernel::{
     },
 };
 
-/// What is counted. Each only ever grows; the pairs are equal once all MRs are gone.
-pub(crate) struct Stats {
-    alloc_mrs: Atomic<u64>,
-    dealloc_mrs: Atomic<u64>,
-    reg_pages: Atomic<u64>,
-    dereg_pages: Atomic<u64>,
-    reg_bytes: Atomic<u64>,
-    dereg_bytes: Atomic<u64>,
-    free_callbacks: Atomic<u64>,
+/// Defines the counters, each by one line: its name and its file in sysfs.
+macro_rules! counters {
+    ($($(#[$doc:meta])* $name:ident => $file:literal,)*) => {
+        /// The counters of a client. Each only grows.
+        #[derive(Clone, Copy)]
+        enum Counter {
+            $($(#[$doc])* $name,)*
+        }
+
+        /// The number of counters.
+        const COUNTERS: usize = [$($file),*].len();
+
+        impl Files for ClientFolder {
+            const FILES: &'static [File<Self>] = &[
+                File::new(c"version", |folder, out| {
+                    writeln!(out, "{}", folder.version.to_str().unwrap_or("?"))
+                }),
+                $(File::new($file, |folder, out| {
+                    writeln!(out, "{}", folder.stats.get(Counter::$name))
+                }),)*
+            ];
+        }
+    };
 }
 
+// The pairs are equal once all MRs are gone.
+counters! {
+    AllocMrs => c"num_alloc_mrs",
+    DeallocMrs => c"num_dealloc_mrs",
+    RegPages => c"num_reg_pages",
+    DeregPages => c"num_dereg_pages",
+    RegBytes => c"num_reg_bytes",
+    DeregBytes => c"num_dereg_bytes",
+    FreeCallbacks => c"num_free_callbacks",
+}
+
+/// The counters of a client.
+pub(crate) struct Stats([Atomic<u64>; COUNTERS]);
+
 impl Stats {
-    /// All zero.
+    /// Creates counters that are all zero.
     pub(crate) const fn new() -> Self {
-        Self {
-            alloc_mrs: Atomic::new(0),
-            dealloc_mrs: Atomic::new(0),
-            reg_pages: Atomic::new(0),
-            dereg_pages: Atomic::new(0),
-            reg_bytes: Atomic::new(0),
-            dereg_bytes: Atomic::new(0),
-            free_callbacks: Atomic::new(0),
-        }
+        Self([const { Atomic::new(0) }; COUNTERS])
+    }
+
+    /// Adds `n` to a counter.
+    fn add(&self, counter: Counter, n: u64) {
+        self.0[counter as usize].add(n, Relaxed);
+    }
+
+    /// Returns the value of a counter.
+    fn get(&self, counter: Counter) -> u64 {
+        self.0[counter as usize].load(Relaxed)
     }
 
     /// Counts a call of the invalidate callback.
-    pub(crate) fn invalidated(&self) {
-        self.free_callbacks.add(1, Relaxed);
+    pub(crate) fn count_invalidation(&self) {
+        self.add(Counter::FreeCallbacks, 1);
     }
 }
 
-/// An MR that has been counted; counts it out when dropped.
-pub(crate) struct Counted {
+/// An MR that has been counted. Dropping it counts the deregistration.
+pub(crate) struct CountedMr {
     stats: Arc<Stats>,
     pages: u64,
     bytes: u64,
 }
 
-impl Counted {
-    /// Counts an MR over `pages` pages of `PAGE_SIZE`, `bytes` of which it can reach.
+impl CountedMr {
+    /// Counts an MR of `bytes` bytes that touches `pages` pages of `PAGE_SIZE`.
     pub(crate) fn new(stats: Arc<Stats>, pages: u64, bytes: u64) -> Self {
-        stats.alloc_mrs.add(1, Relaxed);
-        stats.reg_pages.add(pages, Relaxed);
-        stats.reg_bytes.add(bytes, Relaxed);
+        stats.add(Counter::AllocMrs, 1);
+        stats.add(Counter::RegPages, pages);
+        stats.add(Counter::RegBytes, bytes);
         Self {
             stats,
             pages,
@@ -70,42 +100,18 @@ impl Counted {
     }
 }
 
-impl Drop for Counted {
+impl Drop for CountedMr {
     fn drop(&mut self) {
-        self.stats.dereg_bytes.add(self.bytes, Relaxed);
-        self.stats.dereg_pages.add(self.pages, Relaxed);
-        self.stats.dealloc_mrs.add(1, Relaxed);
+        self.stats.add(Counter::DeregBytes, self.bytes);
+        self.stats.add(Counter::DeregPages, self.pages);
+        self.stats.add(Counter::DeallocMrs, 1);
     }
 }
 
-/// What the folder of a client shows.
-pub(crate) struct Shown {
+/// The contents of a client's folder.
+pub(crate) struct ClientFolder {
     /// The client's own version text.
     pub(crate) version: CString,
     /// Its counters.
     pub(crate) stats: Arc<Stats>,
-}
-
-/// A file with one of the counters.
-macro_rules! counter {
-    ($name:literal, $field:ident) => {
-        File::new($name, |shown: &Shown, out| {
-            writeln!(out, "{}", shown.stats.$field.load(Relaxed))
-        })
-    };
-}
-
-impl Files for Shown {
-    const FILES: &'static [File<Self>] = &[
-        File::new(c"version", |shown, out| {
-            writeln!(out, "{}", shown.version.to_str().unwrap_or("?"))
-        }),
-        counter!(c"num_alloc_mrs", alloc_mrs),
-        counter!(c"num_dealloc_mrs", dealloc_mrs),
-        counter!(c"num_reg_pages", reg_pages),
-        counter!(c"num_dereg_pages", dereg_pages),
-        counter!(c"num_reg_bytes", reg_bytes),
-        counter!(c"num_dereg_bytes", dereg_bytes),
-        counter!(c"num_free_callbacks", free_callbacks),
-    ];
 }

@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A region that is a dma-buf, for whoever the user gives it to.
+//! A region that is exported as a dma-buf, for an importer that the user chooses.
 //!
-//! The memory is pinned when the dma-buf is made, as that has to be done in the process whose it
-//! is, and mapped for the first device that imports it: a client maps a range once, for one
-//! device.
+//! The memory is pinned at export, in the process that owns it, and mapped for the first device
+//! that imports it: a client maps a range once, for one device.
 
 use super::Region;
 use crate::{
-    attach::{
+    backend::{
         Attachment,
         Refusal, //
     },
-    callbacks::Acquired,
+    callbacks::{
+        Acquired,
+        Intent, //
+    },
     ext::{
         dma_buf::{
             Export,
@@ -23,7 +25,7 @@ use crate::{
     },
     lifecycle::Close,
     pr_warn_limited,
-    range::Range, //
+    range::VaRange, //
 };
 use kernel::{
     device::Device,
@@ -32,45 +34,41 @@ use kernel::{
 };
 
 impl Region {
-    /// Makes a dma-buf of whole pages that their client has acquired. May sleep.
-    pub(crate) fn export(acquired: Acquired, range: Range) -> Result<Export, Refusal> {
-        // An importer may write, there is no way to tell it not to.
-        Self::begin(acquired, range, true, |region, pages| {
-            let rules = Requirements {
-                revocable: region.client.requires_invalidation(),
+    /// Exports whole pages that their client has acquired. Context: may sleep.
+    pub(crate) fn export(acquired: Acquired, range: VaRange) -> Result<Export, Refusal> {
+        // A dma-buf cannot forbid its importers to write.
+        Self::build(acquired, range, Intent::Write, |region, pages| {
+            let requirements = Requirements {
+                revocable: region.client.traits().requires_invalidation,
                 peer2peer: !pages.have_struct_pages(),
             };
-            let (offer, offered) = Export::new(region.clone(), range.pages() * PAGE_SIZE, rules)?;
-            Ok((offer, Attachment::Exported(offered)))
+            let (export, revoker) =
+                Export::new(region.clone(), range.pages() * PAGE_SIZE, requirements)?;
+            Ok((export, Attachment::Exported(revoker)))
         })
     }
 }
 
 impl Memory for Region {
     fn map(&self, dev: &Device, max: u64) -> Result<KVec<Segment>> {
-        match self.life.close() {
-            Close::Live(mut held) => {
-                let segments = held.pages.map(dev, max);
-                self.life.reopen(held);
-                segments.inspect_err(|e| {
-                    pr_warn_limited!(
-                        "client {}: {} bytes at {:#x} cannot be mapped for {}: {:?}\n",
-                        self.client.name(),
-                        self.range.len(),
-                        self.range.addr(),
-                        dev.name().to_str().unwrap_or("an importer"),
-                        e
-                    )
-                })
-            }
-            Close::Revoked | Close::Closed => Err(ENODEV),
-        }
+        let mapped = self
+            .life
+            .with_live(|resources| resources.pages.map(dev, max));
+        mapped.ok_or(ENODEV)?.inspect_err(|e| {
+            pr_warn_limited!(
+                "client {}: dma_map of {} bytes for {} failed: {:?}; the import fails\n",
+                self.client.name(),
+                self.range.len(),
+                dev.name().to_str().unwrap_or("an importer"),
+                e
+            )
+        })
     }
 
     fn ended(&self) {
-        if let Close::Live(held) = self.life.close() {
-            self.undo(self.life.closed(held));
+        if let Close::Live(resources) = self.life.close() {
+            self.tear_down(self.life.closed(resources));
         }
-        self.finish();
+        self.release();
     }
 }

@@ -53,7 +53,7 @@ bool acquired;			/* Region::acquired is Some */
 bool is_mapped;			/* Pages::mapped is Some */
 bool link;			/* the Attachment is there: a use of the PD's queue pair */
 
-/* client.rs, registry.rs, adapter.rs */
+/* client.rs, registry.rs, index.rs */
 bool leaving;
 byte uses;
 bool drain_asleep;		/* Client::drained */
@@ -464,7 +464,7 @@ inline part(me)
 	fi
 }
 
-/* --- the user's side: interpose.rs, adapter.rs, registry.rs, region.rs --- */
+/* --- the user's side: interpose.rs, hooks.rs, dispatch.rs, region.rs --- */
 
 #ifdef FAILS
 #define MAY_FAIL(where) :: goto where

@@ -37,7 +37,7 @@ test_dma_between_bars_revocable() { copies edu1; }
 test_a_client_that_invalidates_is_not_for_a_pinning_driver() {
 	log_step "pinned"
 	must_fail adapter_start none edu2 "$BAR_A" 0 4096
-	one_line "client io_peer_mem cannot serve edu2: .*does not let go"
+	one_line "client io_peer_mem: cannot serve edu2: .*pins dma-bufs"
 	expect "dma-buf no" served edu2
 	# From now on it is not even asked.
 	log_step "pinned again"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `/sys/kernel/debug/ib_peer_mem/devices`: which device is served by what.
+//! `/sys/kernel/debug/ib_peer_mem/devices`: the backend of each device.
 
-use crate::registry::Registry;
+use crate::adapters;
 use kernel::{
     debugfs::{
         Dir,
@@ -14,34 +14,31 @@ use kernel::{
 
 /// The folder.
 #[pin_data]
-pub(crate) struct Devices {
+pub(crate) struct Folder {
     // Removed in this order.
     #[pin]
-    table: File<()>,
+    devices: File<()>,
     dir: Dir,
 }
 
-impl Devices {
-    /// Makes it. A kernel without debugfs has none.
+impl Folder {
+    /// Creates the folder. Without debugfs this does nothing.
     pub(crate) fn new() -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
             dir: Dir::new(c"ib_peer_mem"),
-            table <- dir.read_callback_file(c"devices", (), &|(), f| table(f)),
+            devices <- dir.read_callback_file(c"devices", (), &|(), f| devices(f)),
         })
     }
 }
 
-/// Prints the table.
-fn table(f: &mut fmt::Formatter<'_>) -> fmt::Result {
+/// Prints the file `devices`.
+fn devices(f: &mut fmt::Formatter<'_>) -> fmt::Result {
     writeln!(
         f,
         "{:<16} {:<24} {:<18} can fence",
         "device", "driver", "backend"
     )?;
-    let Ok(registry) = Registry::get() else {
-        return Ok(());
-    };
-    registry.each_adapter(|adapter| {
+    adapters::try_for_each(|adapter| {
         let (dev, backend) = (adapter.device(), adapter.backend());
         writeln!(
             f,

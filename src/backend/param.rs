@@ -1,24 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Which backend serves which device: what the module parameter `backend` says.
+//! The module parameter `backend`: `[DEVICE:]BACKEND[,...]`.
 //!
-//! `[DEVICE:]BACKEND[,...]`: for the device of that name, as `rdma link` shows it, or for all. What
-//! comes first wins; without any word on a device it is [`Choice::Auto`].
+//! An entry is for the device of that name, as `rdma link` shows it, or for all devices. The first
+//! entry that matches a device counts; without one the choice is [`Choice::Auto`].
 
 use kernel::prelude::*;
 
-/// What an administrator wants for a device.
+/// The administrator's choice for a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Choice {
-    /// dma-buf where the driver imports them, else fast registration.
+    /// dma-buf if the driver imports them, else fast registration.
     Auto,
     DmaBuf,
     FastReg,
-    /// Leave the device alone.
+    /// The device is not served.
     None,
 }
 
 impl Choice {
+    /// Parses the name of a backend.
     fn parse(word: &str) -> Result<Self> {
         match word {
             "auto" => Ok(Self::Auto),
@@ -30,28 +31,29 @@ impl Choice {
     }
 }
 
-/// The choice for `device` in the parameter's text. `EINVAL` where any of it is no choice.
+/// Returns the choice for `device` in the parameter's text. Fails with `EINVAL` if any entry is
+/// malformed.
 pub(crate) fn choose(text: &str, device: &str) -> Result<Choice> {
     let mut found = None;
     for entry in text.split(',').filter(|_| !text.is_empty()) {
-        let (wanted, word) = match entry.split_once(':') {
+        let (matches, word) = match entry.split_once(':') {
             Some((name, word)) => (name == device && !name.is_empty(), word),
             None => (true, entry),
         };
         let choice = Choice::parse(word)?;
-        if wanted && found.is_none() {
+        if matches && found.is_none() {
             found = Some(choice);
         }
     }
     Ok(found.unwrap_or(Choice::Auto))
 }
 
-#[kunit_tests(peer_mem_choice)]
+#[kunit_tests(peer_mem_param)]
 mod tests {
     use super::*;
 
     #[test]
-    fn nothing_said_is_auto() {
+    fn without_an_entry_it_is_auto() {
         assert_eq!(choose("", "mlx5_0"), Ok(Choice::Auto));
         assert_eq!(choose("mlx5_1:none", "mlx5_0"), Ok(Choice::Auto));
     }
@@ -66,12 +68,12 @@ mod tests {
     }
 
     #[test]
-    fn the_first_word_counts() {
+    fn the_first_entry_counts() {
         assert_eq!(choose("none,rxe0:fast_reg", "rxe0"), Ok(Choice::None));
     }
 
     #[test]
-    fn bad_text_is_refused() {
+    fn malformed_text_is_refused() {
         for text in ["dmabuf", "rxe0:", ",", "auto,", "a:b:c", "rxe0:auto,x"] {
             assert_eq!(choose(text, "rxe0"), Err(EINVAL));
         }

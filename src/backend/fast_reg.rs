@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Fast registration: an MR is allocated empty and bound to pages by a REG_MR work request on a
-//! kernel-owned queue pair in the user's PD; LOCAL_INV on the same takes it away.
+//! The fast registration backend: a REG_MR work request on a kernel-owned queue pair in the user's
+//! PD binds an empty MR to pages, and LOCAL_INV on the same queue pair invalidates it.
 //!
-//! One queue pair serves all MRs of a PD. It counts as a user of the PD, so it must go with the
-//! last of them, before the user can deallocate the PD.
+//! One queue pair serves all MRs of a PD. It counts as a user of the PD, so the last of the MRs
+//! must destroy it before the user can deallocate the PD.
 
 use super::Refusal;
 use crate::{
-    callbacks::Pages,
+    callbacks::ClientPages,
     ext::{
         compat::eopnotsupp,
         rdma::{
@@ -27,7 +27,7 @@ use crate::{
         }, //
     },
     pr_warn_limited,
-    range::Range, //
+    range::VaRange, //
 };
 use kernel::{
     new_mutex,
@@ -40,7 +40,10 @@ use kernel::{
     },
 };
 
-/// The queue pair of one PD and how many MRs use it.
+/// Why a client is skipped on software RDMA.
+const NO_STRUCT_PAGES: &str = "the memory has no struct pages, and software RDMA has no DMA device";
+
+/// The queue pair of one PD and the number of its users.
 struct Link {
     pd: usize,
     users: usize,
@@ -51,13 +54,13 @@ struct Link {
 #[pin_data]
 pub(crate) struct FastReg {
     dev: ARef<Device>,
-    /// Held while a queue pair is made or destroyed; never across a client's callback.
+    /// Held while a queue pair is created or destroyed, never across a client's callback.
     #[pin]
     links: Mutex<KVec<Link>>,
 }
 
 impl FastReg {
-    /// For a device that has what it takes.
+    /// Creates the backend of a device that supports fast registration.
     pub(crate) fn new(dev: &Device) -> Result<Arc<Self>> {
         Arc::pin_init(
             pin_init!(Self {
@@ -68,7 +71,7 @@ impl FastReg {
         )
     }
 
-    /// The queue pair of `pd`, with one more user.
+    /// Returns the queue pair of `pd` and counts a user. Context: may sleep.
     fn link(self: &Arc<Self>, pd: &Pd) -> Result<LinkRef> {
         let mut links = self.links.lock();
         let qp = match links.iter_mut().find(|l| l.pd == pd.id()) {
@@ -97,22 +100,20 @@ impl FastReg {
         })
     }
 
-    /// Makes an MR on `pages`. May sleep.
+    /// Makes an MR on `pages`. Context: may sleep.
     pub(crate) fn register(
         self: &Arc<Self>,
         req: &Request<'_>,
-        range: Range,
-        pages: &mut Pages,
-    ) -> Result<(UserMr, Attachment), Refusal> {
+        range: VaRange,
+        pages: &mut ClientPages,
+    ) -> Result<(UserMr, FastRegMr), Refusal> {
         let access = req.access.for_fast_reg();
         let (Some(access), false) = (access, req.has_dmah()) else {
             return Err(Refusal::access(&self.dev, req));
         };
         let max = self.dev.max_segment();
         let table = if self.dev.is_virt_dma() {
-            pages.physical(max)?.ok_or(Refusal::Skip(
-                "it gives no struct pages, and software RDMA has no DMA device",
-            ))?
+            pages.physical(max)?.ok_or(Refusal::Skip(NO_STRUCT_PAGES))?
         } else {
             let dma = self.dev.dma_device().ok_or(ENODEV)?;
             Table::of_dma(&pages.map(dma, max)?)?
@@ -130,11 +131,11 @@ impl FastReg {
         )?;
         let key = mr.key();
         link.qp()?.register(&key, access)?;
-        Ok((mr.into_user(), Attachment { key, link }))
+        Ok((mr.into_user(), FastRegMr { key, link }))
     }
 }
 
-/// A use of a PD's queue pair.
+/// A use of the queue pair of a PD. Dropping the last one destroys the queue pair.
 struct LinkRef {
     backend: Arc<FastReg>,
     pd: usize,
@@ -142,7 +143,7 @@ struct LinkRef {
 }
 
 impl LinkRef {
-    /// The queue pair.
+    /// Returns the queue pair.
     fn qp(&self) -> Result<&LoopbackQp> {
         self.qp.as_ref().map(|qp| &***qp).ok_or(ENODEV)
     }
@@ -151,7 +152,7 @@ impl LinkRef {
 impl Drop for LinkRef {
     fn drop(&mut self) {
         let mut links = self.backend.links.lock();
-        // The list's reference must be the last one: the queue pair goes with it.
+        // The reference in the list must be the last one: removing it destroys the queue pair.
         self.qp = None;
         if let Some(i) = links.iter().position(|l| l.pd == self.pd) {
             links[i].users -= 1;
@@ -162,13 +163,13 @@ impl Drop for LinkRef {
     }
 }
 
-/// A fast-registration MR that a user has. Its key is not used once the MR is deregistered.
-pub(crate) struct Attachment {
+/// A fast-registration MR that the user has. Its key is not used after deregistration.
+pub(crate) struct FastRegMr {
     key: FastRegKey,
     link: LinkRef,
 }
 
-impl Attachment {
+impl FastRegMr {
     /// See [`super::Attachment::fence`].
     pub(crate) fn fence(&mut self) -> Result {
         let qp = self.link.qp()?;
@@ -178,7 +179,7 @@ impl Attachment {
     }
 }
 
-/// In pages of which size an MR is described, and how many.
+/// The page size and the number of pages that describe an MR.
 #[derive(PartialEq, Eq, Debug)]
 struct Shape {
     page_size: u32,
@@ -186,10 +187,10 @@ struct Shape {
 }
 
 impl Shape {
-    /// The smallest page size with which the device can take the table.
-    fn choose(table: &Table<'_>, range: Range, iova: u64, dev: &Device) -> Result<Self> {
+    /// Chooses the smallest page size with which the table fits into an MR of the device.
+    fn choose(table: &Table<'_>, range: VaRange, iova: u64, dev: &Device) -> Result<Self> {
         let limit = dev.max_fast_reg_pages();
-        // Where the first whole page of the range is in the device's address space.
+        // The address of the first whole page of the range in the device's address space.
         let iova = iova.wrapping_sub(range.page_offset() as u64);
         let mut size = PAGE_SIZE as u64;
         while size <= 1 << 30 {
@@ -201,18 +202,18 @@ impl Shape {
             size <<= 1;
         }
         pr_warn_limited!(
-            "{}: {} bytes at {:#x} do not fit into {} pages of an MR\n",
+            "{}: {} bytes do not fit into an MR of {} pages; register less, or memory that is \
+             contiguous and aligned to larger pages\n",
             dev.name(),
             range.len(),
-            range.addr(),
             limit
         );
         Err(eopnotsupp())
     }
 
-    /// Can the segments be described by at most `limit` pages of `size` bytes, the first of which
-    /// is at `iova` rounded down? Inner boundaries must lie between pages, and the memory must be
-    /// congruent to the iova.
+    /// Describes the segments by at most `limit` pages of `size` bytes, the first of which is at
+    /// `iova` rounded down. Returns `None` if that is not possible: inner boundaries must lie
+    /// between pages, and the memory must be congruent to the iova.
     fn fits(
         segments: impl Iterator<Item = Segment>,
         iova: u64,
@@ -246,7 +247,7 @@ mod tests {
     const K: u64 = 1 << 10;
     const M: u64 = 1 << 20;
 
-    /// The number of pages, or 0 where the segments do not fit.
+    /// Returns the number of pages, or 0 if the segments do not fit.
     fn pages(segments: &[(u64, u64)], iova: u64, size: u64, limit: u32) -> u32 {
         let segments = segments.iter().map(|&(addr, len)| Segment { addr, len });
         Shape::fits(segments, iova, size, limit).map_or(0, |s| s.pages)

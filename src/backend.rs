@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Backends: how a stock driver gets the addresses of a region.
+
+mod dma_buf;
+mod fast_reg;
+mod param;
+
+use self::{
+    dma_buf::{
+        DmaBuf,
+        DmaBufMr, //
+    },
+    fast_reg::{
+        FastReg,
+        FastRegMr, //
+    },
+    param::Choice, //
+};
+use crate::{
+    callbacks::ClientPages,
+    ext::{
+        compat::eopnotsupp,
+        dma_buf::{
+            OnDetach,
+            Revoker, //
+        },
+        params,
+        rdma::{
+            Device,
+            Request,
+            UserMr, //
+        }, //
+    },
+    pr_warn_limited,
+    range::VaRange, //
+};
+use kernel::{
+    alloc::AllocError,
+    prelude::*,
+    sync::Arc, //
+};
+
+/// Why a backend made no MR.
+pub(crate) enum Refusal {
+    /// The registration fails with this error.
+    Error(Error),
+    /// The client cannot serve this device; the next client may. Holds the cause.
+    Skip(&'static str),
+}
+
+impl Refusal {
+    /// `req.access` has flags that peer memory does not support on `dev`.
+    fn access(dev: &Device, req: &Request<'_>) -> Self {
+        pr_warn_limited!(
+            "{}: access flags {:#x} are not supported for peer memory; register without them\n",
+            dev.name(),
+            req.access.0
+        );
+        Self::Error(eopnotsupp())
+    }
+}
+
+impl From<Error> for Refusal {
+    fn from(e: Error) -> Self {
+        Self::Error(e)
+    }
+}
+
+impl From<AllocError> for Refusal {
+    fn from(_: AllocError) -> Self {
+        Self::Error(ENOMEM)
+    }
+}
+
+/// Whether an MR must be one that can be fenced.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fence {
+    /// The client invalidates.
+    Required,
+    /// The memory stays until the MR is deregistered.
+    Optional,
+}
+
+/// The backend of one device.
+pub(crate) enum Backend {
+    /// The driver imports a dma-buf.
+    DmaBuf(DmaBuf),
+    /// A work request registers the pages.
+    FastReg(Arc<FastReg>),
+}
+
+/// Returns the text of the module parameter.
+fn parameter() -> &'static str {
+    params::string(c"backend").map_or("", |text| text.to_str().unwrap_or("?"))
+}
+
+impl Backend {
+    /// Checks the module parameter.
+    pub(crate) fn check_parameter() -> Result {
+        param::choose(parameter(), "").map(drop).inspect_err(|_| {
+            pr_err!(
+                "backend={}: not [DEVICE:]auto|dma_buf|fast_reg|none[,...]\n",
+                parameter()
+            )
+        })
+    }
+
+    /// Chooses the backend of a device. Fails with `EOPNOTSUPP` if none fits or the administrator
+    /// wants none.
+    pub(crate) fn choose(dev: &Device) -> Result<Self> {
+        let choice = param::choose(parameter(), dev.name())?;
+        // Software RDMA copies pages by CPU and has no DMA device to map a dma-buf for.
+        let imports = dev.has_dma_buf() && !dev.is_virt_dma();
+        let registers = dev.has_fast_reg() && dev.ib_port().is_some();
+        match choice {
+            Choice::Auto | Choice::DmaBuf if imports => Ok(Self::DmaBuf(DmaBuf::new(dev))),
+            Choice::Auto | Choice::FastReg if registers => Ok(Self::FastReg(FastReg::new(dev)?)),
+            _ => Err(eopnotsupp()),
+        }
+    }
+
+    /// Returns the name for logs and debugfs.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::DmaBuf(_) => "dma-buf",
+            Self::FastReg(_) => "fast registration",
+        }
+    }
+
+    /// Returns whether live MRs of the device can be fenced, as far as is known.
+    pub(crate) fn can_fence(&self) -> bool {
+        match self {
+            Self::DmaBuf(backend) => backend.can_fence(),
+            Self::FastReg(_) => true,
+        }
+    }
+
+    /// Returns the text for debugfs that says whether live MRs can be fenced.
+    pub(crate) fn fence_word(&self) -> &'static str {
+        match self {
+            Self::DmaBuf(backend) => backend.fence_word(),
+            Self::FastReg(_) => "yes",
+        }
+    }
+
+    /// Makes an MR on `pages`. Context: may sleep.
+    pub(crate) fn register(
+        &self,
+        req: &Request<'_>,
+        range: VaRange,
+        pages: &mut ClientPages,
+        fence: Fence,
+    ) -> Result<(UserMr, Attachment), Refusal> {
+        match self {
+            Self::DmaBuf(backend) => {
+                let (mr, attachment) = backend.register(req, range, pages, fence)?;
+                Ok((mr, Attachment::DmaBuf(attachment)))
+            }
+            Self::FastReg(backend) => {
+                let (mr, attachment) = backend.register(req, range, pages)?;
+                Ok((mr, Attachment::FastReg(attachment)))
+            }
+        }
+    }
+}
+
+/// The access of a device to one region. Drop it only once the device cannot access the memory.
+pub(crate) enum Attachment {
+    /// An MR made by [`Backend::DmaBuf`].
+    DmaBuf(DmaBufMr),
+    /// An MR made by [`Backend::FastReg`].
+    FastReg(FastRegMr),
+    /// A dma-buf that the user has, for any device that imports it.
+    Exported(Revoker),
+}
+
+impl Attachment {
+    /// Returns whether the device can be fenced without deregistering the MR.
+    pub(crate) fn can_fence(&self) -> bool {
+        match self {
+            Self::DmaBuf(mr) => mr.can_fence(),
+            Self::FastReg(_) => true,
+            Self::Exported(revoker) => revoker.can_revoke(),
+        }
+    }
+
+    /// Fences the device: on return it cannot access the region. The user keeps the MR, whose use
+    /// ends with errors. Context: may sleep.
+    pub(crate) fn fence(&mut self) -> Result {
+        match self {
+            Self::DmaBuf(mr) => mr.fence(),
+            Self::FastReg(mr) => mr.fence(),
+            Self::Exported(revoker) => revoker.revoke(),
+        }
+    }
+
+    /// Defers the end of the region to the driver, which deregisters the MR while its device is
+    /// removed, or later: `hook` is notified when the driver detaches. Nothing may deregister the
+    /// MR during this call.
+    pub(crate) fn defer_to_dereg(&self, hook: Arc<dyn OnDetach>) {
+        match self {
+            Self::DmaBuf(mr) => mr.on_detach(hook),
+            // A fast-registration MR can be fenced, and an export belongs to no adapter.
+            Self::FastReg(_) | Self::Exported(_) => {}
+        }
+    }
+}

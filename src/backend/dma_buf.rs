@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The dma-buf backend: the core exports the region as a dma-buf, and the driver imports it as it
+//! imports any other.
+//!
+//! The client maps its memory for the adapter before the dma-buf exists, so no callback of a client
+//! runs under a reservation lock. The importer gets copies of that mapping.
+
+use super::{
+    Fence,
+    Refusal, //
+};
+use crate::{
+    callbacks::ClientPages,
+    ext::{
+        dma_buf::{
+            Importer,
+            Mismatch,
+            OnDetach,
+            Requirements,
+            SingleUse, //
+        },
+        rdma::{
+            Device,
+            Request,
+            UserMr, //
+        }, //
+    },
+    range::VaRange, //
+};
+use kernel::{
+    prelude::*,
+    sync::{
+        aref::ARef,
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
+        Arc, //
+    },
+};
+
+/// Why a client is skipped on a driver that pins.
+const PINS: &str = "the client requires invalidation, and the driver pins dma-bufs (no revoke); \
+                    use a client that does not invalidate";
+
+/// Why a client is skipped on a driver that takes no peer-to-peer memory.
+const NOT_PEER2PEER: &str =
+    "the memory has no struct pages, and the driver does not import peer-to-peer memory";
+
+/// Whether the driver revokes a dma-buf on request. A driver shows it only when it imports one.
+mod revokes {
+    pub(super) const UNKNOWN: u32 = 0;
+    pub(super) const YES: u32 = 1;
+    pub(super) const NO: u32 = 2;
+}
+
+/// The backend of one device.
+pub(crate) struct DmaBuf {
+    dev: ARef<Device>,
+    /// One of [`revokes`].
+    revokes: Atomic<u32>,
+}
+
+impl DmaBuf {
+    /// Creates the backend of a device that imports dma-bufs.
+    pub(crate) fn new(dev: &Device) -> Self {
+        Self {
+            dev: dev.get(),
+            revokes: Atomic::new(revokes::UNKNOWN),
+        }
+    }
+
+    /// Returns whether the driver may be able to revoke.
+    pub(crate) fn can_fence(&self) -> bool {
+        self.revokes.load(Relaxed) != revokes::NO
+    }
+
+    /// See [`super::Backend::fence_word`].
+    pub(crate) fn fence_word(&self) -> &'static str {
+        match self.revokes.load(Relaxed) {
+            revokes::YES => "yes",
+            revokes::NO => "no",
+            _ => "not seen yet",
+        }
+    }
+
+    /// Records what the driver showed when it imported a dma-buf.
+    fn record(&self, revocable: bool) {
+        let word = if revocable { revokes::YES } else { revokes::NO };
+        self.revokes.store(word, Relaxed);
+    }
+
+    /// Makes an MR on `pages`. Context: may sleep.
+    pub(crate) fn register(
+        &self,
+        req: &Request<'_>,
+        range: VaRange,
+        pages: &mut ClientPages,
+        fence: Fence,
+    ) -> Result<(UserMr, DmaBufMr), Refusal> {
+        let Some(access) = req.access.for_dma_buf() else {
+            return Err(Refusal::access(&self.dev, req));
+        };
+        let dma = self.dev.dma_device().ok_or(ENODEV)?;
+        let segments = pages.map(dma, self.dev.max_segment())?;
+        let requirements = Requirements {
+            revocable: fence == Fence::Required,
+            peer2peer: !pages.have_struct_pages(),
+        };
+        let export = SingleUse::new(segments, dma, requirements)?;
+        let made = export.lend(|fd| req.import(fd, range.page_offset() as u64, access))?;
+        let importer = export.importer();
+        match (made, importer) {
+            (Ok(mr), Importer::Attached { revocable }) => {
+                self.record(revocable);
+                Ok((mr, DmaBufMr { export, revocable }))
+            }
+            (Ok(mr), _) => {
+                // Another thread has replaced the file descriptor of the dma-buf.
+                if let Err(e) = mr.discard(req.pd) {
+                    pr_warn!(
+                        "{}: an MR on a foreign dma-buf could not be deregistered: {:?}\n",
+                        self.dev.name(),
+                        e
+                    );
+                }
+                Err(EBADF.into())
+            }
+            (Err(_), Importer::Refused(Mismatch::NotRevocable)) => {
+                self.record(false);
+                Err(Refusal::Skip(PINS))
+            }
+            (Err(_), Importer::Refused(Mismatch::NotPeer2Peer)) => {
+                Err(Refusal::Skip(NOT_PEER2PEER))
+            }
+            (Err(e), _) => Err(e.into()),
+        }
+    }
+}
+
+/// The dma-buf of an MR.
+pub(crate) struct DmaBufMr {
+    export: SingleUse,
+    revocable: bool,
+}
+
+impl DmaBufMr {
+    /// See [`super::Attachment::can_fence`].
+    pub(crate) fn can_fence(&self) -> bool {
+        self.revocable
+    }
+
+    /// See [`super::Attachment::fence`].
+    pub(crate) fn fence(&self) -> Result {
+        self.export.revoke()
+    }
+
+    /// See [`super::Attachment::defer_to_dereg`].
+    pub(crate) fn on_detach(&self, hook: Arc<dyn OnDetach>) {
+        self.export.on_detach(hook);
+    }
+}

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `dma_map`, `dma_unmap` and `put_pages`.
+
+use super::Context;
+use crate::{
+    client::Use,
+    ext::sg::{
+        self,
+        ForeignTable,
+        Segment,
+        Table, //
+    },
+    pr_warn_limited,
+    range::VaRange, //
+};
+use core::{
+    mem::ManuallyDrop,
+    ptr, //
+};
+use kernel::{
+    device::Device,
+    error::to_result,
+    ffi,
+    page::PAGE_SIZE,
+    prelude::*,
+    sync::aref::ARef, //
+};
+
+/// A range that a client has pinned. Dropping it calls `dma_unmap` if the range is mapped, then
+/// `put_pages`.
+///
+/// # Invariants
+///
+/// - `context` has not been released: the owner drops this object before the `Acquired` that it
+///   came from.
+/// - If `mapped` is a device, the client has mapped the range for it.
+pub(crate) struct ClientPages {
+    context: Context,
+    client: Use,
+    page_size: Result<usize>,
+    range: VaRange,
+    table: ForeignTable,
+    mapped: Option<ARef<Device>>,
+}
+
+impl ClientPages {
+    /// Takes over what `get_pages` of `client` has pinned and described in `table`. The owner must
+    /// drop the object before `context` is released.
+    pub(super) fn new(
+        context: Context,
+        client: Use,
+        page_size: Result<usize>,
+        range: VaRange,
+        table: ForeignTable,
+    ) -> Self {
+        // INVARIANT: The owner keeps the context; the range is not mapped.
+        Self {
+            context,
+            client,
+            page_size,
+            range,
+            table,
+            mapped: None,
+        }
+    }
+
+    /// Returns the pages of the range in pieces of at most `max` bytes, or `None` if the memory has
+    /// no struct pages. Context: may sleep.
+    pub(crate) fn physical(&self, max: u64) -> Result<Option<Table<'_>>> {
+        let (skip, len) = self.window()?;
+        Table::of_pages(&self.table, skip, len, max).inspect_err(|e| self.log_bad_table(*e))
+    }
+
+    /// Has the client map the range for `dev`, which must be an adapter's DMA device. Returns the
+    /// DMA addresses in pieces of at most `max` bytes. Context: may sleep.
+    pub(crate) fn map(&mut self, dev: &Device, max: u64) -> Result<KVec<Segment>> {
+        if self.mapped.is_some() {
+            return Err(EBUSY);
+        }
+        let dma_map = self.client.callbacks().dma_map.ok_or(EINVAL)?;
+        let mut nmap: ffi::c_int = 0;
+        // SAFETY:
+        // - `client` keeps the client registered, so its callbacks may be called;
+        // - by the type invariants the context is valid, and `table` is the table of its
+        //   `get_pages`, which by the C ABI the client may change here;
+        // - `Device` is transparent over `struct device`, and `nmap` is valid for a write.
+        to_result(unsafe {
+            dma_map(
+                self.table.as_raw(),
+                self.context.0,
+                ptr::from_ref(dev).cast_mut().cast(),
+                0,
+                &mut nmap,
+            )
+        })?;
+        // INVARIANT: `dma_map` has succeeded for `dev`.
+        self.mapped = Some(dev.into());
+        let entries = usize::try_from(nmap).unwrap_or(0);
+        let (skip, len) = self.window()?;
+        sg::cut(self.table.dma(entries), skip, len, max).inspect_err(|e| self.log_bad_table(*e))
+    }
+
+    /// Returns whether the client gave a struct page for every piece of the range.
+    pub(crate) fn have_struct_pages(&self) -> bool {
+        let n = self.table.entries();
+        n > 0 && self.table.pages(n).all(|s| s.is_some())
+    }
+
+    /// Returns the position of the range's whole pages in the client's table: the number of bytes
+    /// before them, and their own.
+    fn window(&self) -> Result<(u64, u64)> {
+        let skip = self.range.skip(self.page_size?);
+        Ok((skip as u64, (self.range.pages() * PAGE_SIZE) as u64))
+    }
+
+    /// Logs a table that does not describe the range.
+    fn log_bad_table(&self, e: Error) {
+        if e == EINVAL {
+            pr_warn_limited!(
+                "client {}: its sg_table for {} bytes is short, empty or not page aligned; \
+                 fix the client\n",
+                self.client.name(),
+                self.range.len(),
+            );
+        }
+    }
+
+    /// Drops the object without `dma_unmap` and `put_pages`: the client does both itself.
+    pub(crate) fn drop_without_callbacks(self) {
+        let mut this = ManuallyDrop::new(self);
+        // Dropping the fields one by one skips only the callbacks in `ClientPages::drop`.
+        //
+        // SAFETY: `this` is not used again and not dropped, so each field is dropped once.
+        unsafe {
+            ptr::drop_in_place(&mut this.client);
+            ptr::drop_in_place(&mut this.table);
+            ptr::drop_in_place(&mut this.mapped);
+        }
+    }
+}
+
+impl Drop for ClientPages {
+    fn drop(&mut self) {
+        let callbacks = self.client.callbacks();
+        if let (Some(dev), Some(dma_unmap)) = (&self.mapped, callbacks.dma_unmap) {
+            let dev: *const Device = &**dev;
+            // SAFETY:
+            // - `client` keeps the client registered, so its callbacks may be called;
+            // - by the type invariants the context is valid and the client has mapped `table` for
+            //   `dev`.
+            let ret =
+                unsafe { dma_unmap(self.table.as_raw(), self.context.0, dev.cast_mut().cast()) };
+            if ret != 0 {
+                pr_warn_limited!(
+                    "client {}: dma_unmap returned {}; fix the client\n",
+                    self.client.name(),
+                    ret
+                );
+            }
+        }
+        if let Some(put_pages) = callbacks.put_pages {
+            // SAFETY:
+            // - `client` keeps the client registered, so its callbacks may be called;
+            // - by the type invariants the context is valid, and `table` is the table of its
+            //   `get_pages`, for which this is the only `put_pages`.
+            unsafe { put_pages(self.table.as_raw(), self.context.0) };
+        }
+    }
+}

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! An index of shared objects by a 32-bit key.
+
+use kernel::{
+    new_spinlock,
+    prelude::*,
+    rbtree::{
+        RBTree,
+        RBTreeNodeReservation, //
+    },
+    sync::{
+        Arc,
+        SpinLock, //
+    },
+};
+
+/// A map from a key to a reference. The lock is a leaf lock: it is held for one look-up or change,
+/// and references leave it before they are dropped.
+#[pin_data]
+pub(crate) struct Index<T: ?Sized> {
+    #[pin]
+    entries: SpinLock<RBTree<u32, Arc<T>>>,
+}
+
+/// The memory for one entry of an [`Index`]: with it, [`Index::insert`] cannot fail.
+pub(crate) struct Slot<T: ?Sized>(RBTreeNodeReservation<u32, Arc<T>>);
+
+impl<T: ?Sized> Slot<T> {
+    /// Allocates a slot. Context: may sleep.
+    pub(crate) fn new() -> Result<Self> {
+        Ok(Self(RBTreeNodeReservation::new(GFP_KERNEL_ACCOUNT)?))
+    }
+}
+
+impl<T: ?Sized> Index<T> {
+    /// Creates an empty index.
+    pub(crate) fn new() -> impl PinInit<Self> {
+        pin_init!(Self {
+            entries <- new_spinlock!(RBTree::new(), "Index::entries"),
+        })
+    }
+
+    /// Inserts `value` under `key` and replaces an older entry.
+    pub(crate) fn insert(&self, slot: Slot<T>, key: u32, value: Arc<T>) {
+        let old = self.entries.lock().insert(slot.0.into_node(key, value));
+        drop(old);
+    }
+
+    /// Returns the entry under `key`.
+    pub(crate) fn get(&self, key: u32) -> Option<Arc<T>> {
+        self.entries.lock().get(&key).cloned()
+    }
+
+    /// Returns whether there is an entry under `key`.
+    pub(crate) fn contains(&self, key: u32) -> bool {
+        self.entries.lock().get(&key).is_some()
+    }
+
+    /// Returns the entry with the smallest key.
+    pub(crate) fn first(&self) -> Option<Arc<T>> {
+        self.entries.lock().values().next().cloned()
+    }
+
+    /// Removes the entry under `key`.
+    pub(crate) fn remove(&self, key: u32) {
+        self.remove_if(key, |_| true);
+    }
+
+    /// Removes the entry under `key` if `matches` accepts it.
+    pub(crate) fn remove_if(&self, key: u32, matches: impl FnOnce(&T) -> bool) {
+        let mut entries = self.entries.lock();
+        let entry = match entries.get(&key) {
+            Some(found) if matches(found) => entries.remove_node(&key),
+            _ => None,
+        };
+        drop(entries);
+        drop(entry);
+    }
+}
+
+#[kunit_tests(peer_mem_index)]
+mod tests {
+    use super::*;
+
+    /// Creates an index with `entries`.
+    fn index(entries: &[(u32, u64)]) -> Result<Arc<Index<u64>>> {
+        let index = Arc::pin_init(Index::new(), GFP_KERNEL)?;
+        for &(key, value) in entries {
+            index.insert(Slot::new()?, key, Arc::new(value, GFP_KERNEL)?);
+        }
+        Ok(index)
+    }
+
+    #[test]
+    fn a_later_entry_replaces_an_older_one() -> Result {
+        let index = index(&[(7, 70), (3, 30), (7, 71)])?;
+        assert_eq!(index.get(7).map(|v| *v), Some(71));
+        assert_eq!(index.first().map(|v| *v), Some(30));
+        assert!(!index.contains(0));
+        Ok(())
+    }
+
+    #[test]
+    fn only_the_entry_that_matches_is_removed() -> Result {
+        let index = index(&[(7, 70)])?;
+        index.remove_if(7, |v| *v == 71);
+        assert!(index.contains(7));
+        index.remove_if(7, |v| *v == 70);
+        assert!(index.first().is_none());
+        index.remove(7);
+        Ok(())
+    }
+}

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `/dev/ib_peer_mem`: the ioctls of `include/uapi/ib_peer_mem.h`.
+
+use crate::{
+    dispatch,
+    ext::miscdev::Control,
+    pr_warn_limited,
+    range::VaRange,
+    uapi::{
+        self,
+        ib_peer_mem_export, //
+    }, //
+};
+use core::mem::size_of;
+use kernel::{
+    bindings,
+    fs::file::FileDescriptorReservation,
+    ioctl::_IOWR,
+    page::PAGE_SIZE,
+    prelude::*,
+    uaccess::{
+        UserPtr,
+        UserSlice, //
+    },
+};
+
+/// `IB_PEER_MEM_IOC_EXPORT`.
+const IOC_EXPORT: u32 = _IOWR::<ib_peer_mem_export>(uapi::IB_PEER_MEM_IOC_MAGIC, 1);
+
+/// The device. Any process may open it: a process can export only what it could register.
+pub(crate) struct Ioctls;
+
+impl Control for Ioctls {
+    const NAME: &'static CStr = c"ib_peer_mem";
+    const MODE: u16 = 0o666;
+
+    fn ioctl(cmd: u32, arg: usize) -> Result<isize> {
+        match cmd {
+            IOC_EXPORT => export(arg),
+            _ => Err(ENOTTY),
+        }
+    }
+}
+
+/// Returns the range to export. Fails with `EINVAL` if the version is unknown, a reserved field is
+/// not 0, or the range is empty, wraps, or is not in whole pages.
+fn parse(arg: &ib_peer_mem_export) -> Result<VaRange> {
+    if arg.version != uapi::IB_PEER_MEM_EXPORT_VERSION
+        || arg.flags != 0
+        || arg.pad != 0
+        || arg.reserved != [0; 3]
+        || (arg.addr | arg.length) % PAGE_SIZE as u64 != 0
+    {
+        return Err(EINVAL);
+    }
+    VaRange::new(arg.addr, arg.length).ok_or(EINVAL)
+}
+
+/// `IB_PEER_MEM_IOC_EXPORT`. Fails as [`parse`] does, with `EFAULT` if no client claims the range,
+/// with `EMFILE`, and with errors of the client's callbacks.
+fn export(arg: usize) -> Result<isize> {
+    let (mut reader, mut writer) =
+        UserSlice::new(UserPtr::from_addr(arg), size_of::<ib_peer_mem_export>()).reader_writer();
+    let mut arg = reader.read::<ib_peer_mem_export>()?;
+    let range = parse(&arg)?;
+    let fd = FileDescriptorReservation::get_unused_fd_flags(bindings::O_CLOEXEC)?;
+    let export = dispatch::export_memory(range)?.ok_or_else(|| {
+        pr_warn_limited!(
+            "export: no client claims {} bytes; export memory of a registered client\n",
+            range.len(),
+        );
+        EFAULT
+    })?;
+    // CAST: A file descriptor fits an int.
+    arg.fd = fd.reserved_fd() as i32;
+    // If this fails, dropping `export` ends the dma-buf, which no process has seen.
+    writer.write(&arg)?;
+    fd.fd_install(export.file());
+    Ok(0)
+}
+
+#[kunit_tests(peer_mem_ioctl)]
+mod tests {
+    use super::*;
+
+    /// Returns valid arguments for a range.
+    fn arg(addr: u64, length: u64) -> ib_peer_mem_export {
+        ib_peer_mem_export {
+            version: uapi::IB_PEER_MEM_EXPORT_VERSION,
+            addr,
+            length,
+            ..pin_init::zeroed()
+        }
+    }
+
+    #[test]
+    fn size_and_number() {
+        assert_eq!(size_of::<ib_peer_mem_export>(), 56);
+        assert_eq!(IOC_EXPORT, 0xc038_b801);
+    }
+
+    #[test]
+    fn the_range_is_parsed() -> Result {
+        let range = parse(&arg(0x7f12_3456_7000, 0x3000))?;
+        assert_eq!((range.addr(), range.len()), (0x7f12_3456_7000, 0x3000));
+        // An output field may hold anything.
+        let mut any = arg(0x1000, 0x1000);
+        any.fd = -1;
+        assert!(parse(&any).is_ok());
+        Ok(())
+    }
+
+    #[test]
+    fn bad_ranges_are_refused() {
+        for (addr, length) in [
+            (0x1000, 0),
+            (0x1001, 0x1000),
+            (0x1000, 0x1001),
+            (u64::MAX - 0xfff, 0x1000),
+            (0x1000, u64::MAX - 0xfff),
+        ] {
+            assert_eq!(parse(&arg(addr, length)).err(), Some(EINVAL));
+        }
+    }
+
+    #[test]
+    fn unknown_versions_and_reserved_fields_are_refused() {
+        let changes: [fn(&mut ib_peer_mem_export); 6] = [
+            |arg| arg.version += 1,
+            |arg| arg.flags = 1,
+            |arg| arg.pad = 1,
+            |arg| arg.reserved[0] = 1,
+            |arg| arg.reserved[0] = 1 << 32,
+            |arg| arg.reserved[2] = 1 << 32,
+        ];
+        for change in changes {
+            let mut arg = arg(0x1000, 0x1000);
+            change(&mut arg);
+            assert_eq!(parse(&arg).err(), Some(EINVAL));
+        }
+    }
+}
