@@ -1,20 +1,26 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 #
-# What every script here needs: where the cache is, how a thing gets into it
-# whole or not at all, how to say what goes on. Sourced, never run.
+# Shared by all scripts: the cache, atomic publication, progress and log output,
+# running commands in the toolchain rootfs. Sourced, never run.
 
 set -euo pipefail
 
 TOP=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 CACHE=${IB_PEER_MEM_CACHE:-${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/ib-peer-mem}
 JOBS=${JOBS:-$(nproc)}
-export TOP CACHE JOBS
+# Set by scripts/check and scripts/soak: the folder of the current run's results.
+PEER_MEM_RUN=${PEER_MEM_RUN:-}
+LOGS=${PEER_MEM_RUN:+$PEER_MEM_RUN/log}
+LOGS=${LOGS:-$CACHE/log}
+export TOP CACHE JOBS PEER_MEM_RUN
+# No job server and no flags of the make that may run this script.
+unset MAKEFLAGS MFLAGS MAKELEVEL
 
 say()  { printf '\033[1m[%s]\033[0m %s\n' "${0##*/}" "$*" >&2; }
 die()  { printf '%s: %s\n' "${0##*/}" "$*" >&2; exit 1; }
 
-# --help: the comment that the script begins with, whichever it is.
+# --help: prints the comment at the top of the script.
 case ${1:-} in
 -h | --help)
 	sed -n '4,/^[^#]\|^$/s/^# \{0,1\}//p' "$0"
@@ -33,25 +39,25 @@ key() {
 	done | sha256sum | cut -c1-16
 }
 
-# made NAME KEY: true where $CACHE/NAME was completed with this KEY.
+# made NAME KEY: true if $CACHE/NAME was completed with this KEY.
 made() {
 	[ -e "$CACHE/$1" ] && [ "$(cat "$CACHE/$1.key" 2>/dev/null)" = "$2" ]
 }
 
-# lock NAME: only one run at a time makes NAME; the others wait for it. The lock
-# is the open file, so it goes with the process however that ends.
+# lock NAME: only one process at a time makes NAME; the others wait for it. The lock
+# belongs to the open file, so it ends with the process.
 lock() {
 	mkdir -p "$CACHE"
 	exec {LOCK_FD}>"$CACHE/$1.lock"
-	# Not worth a word where it is all but made.
+	# A short wait needs no message.
 	flock -w 15 "$LOCK_FD" && return
 	say "another run is making $1: waiting for it"
 	flock "$LOCK_FD"
 }
 
-# publish NEW NAME KEY: put the finished NEW (on the cache's file system) at
-# $CACHE/NAME. The key is removed first and written last, so an interruption
-# leaves nothing that made() would take for whole.
+# publish NEW NAME KEY: moves the finished NEW (on the cache's file system) to
+# $CACHE/NAME. The key is removed first and written last: after an interruption
+# made() is false.
 publish() {
 	rm -f "$CACHE/$2.key"
 	rm -rf --one-file-system "${CACHE:?}/$2"
@@ -60,15 +66,42 @@ publish() {
 	mv -f "$CACHE/$2.key.new" "$CACHE/$2.key"
 }
 
-# once NAME ANSWER: prints the answer, and keeps it for the rest of this run of scripts/check,
-# in which the checkout does not change. is_once NAME: prints it where it is kept.
+# once NAME ANSWER: prints the answer and keeps it for the rest of the run, during
+# which the checkout does not change. is_once NAME: prints a kept answer, if there is one.
 once() {
+	local kept=$PEER_MEM_RUN/once/$1
 	printf '%s\n' "$2"
-	[ -n "${PEER_MEM_RUN:-}" ] || return 0
-	printf '%s\n' "$2" >"$PEER_MEM_RUN/$1.$$"
-	mv -f "$PEER_MEM_RUN/$1.$$" "$PEER_MEM_RUN/$1"
+	[ -n "$PEER_MEM_RUN" ] || return 0
+	mkdir -p "${kept%/*}"
+	printf '%s\n' "$2" >"$kept.$$"
+	mv -f "$kept.$$" "$kept"
 }
-is_once() { [ -n "${PEER_MEM_RUN:-}" ] && cat "$PEER_MEM_RUN/$1" 2>/dev/null; }
+is_once() { [ -n "$PEER_MEM_RUN" ] && cat "$PEER_MEM_RUN/once/$1" 2>/dev/null; }
+
+# new_run KIND: creates a folder for the results of one run, $CACHE/results/KIND-TIME-PID,
+# links results/last-KIND to it (results/last for "check") and prints it. Of older runs of
+# this kind the last KEEP_RUNS stay, and those that still go on. The caller then calls
+# hold_run.
+new_run() {
+	local kind=$1 results=$CACHE/results run link old
+	run=$results/$kind-$(date +%Y%m%d-%H%M%S)-$$
+	mkdir -p "$run/log"
+	link=last-$kind
+	[ "$kind" != check ] || link=last
+	ln -s "${run##*/}" "$results/.$link.$$"
+	mv -fT "$results/.$link.$$" "$results/$link"
+	while read -r old; do
+		# A run that goes on holds its lock.
+		flock -n "$old/lock" rm -rf --one-file-system "$old" 2>/dev/null || true
+	done < <(find "$results" -maxdepth 1 -type d -name "$kind-[0-9]*" ! -path "$run" |
+		sort -r | tail -n +"${KEEP_RUNS:-5}")
+	printf '%s\n' "$run"
+}
+# hold_run RUN: keeps RUN from being removed for as long as this process lives.
+hold_run() {
+	exec {HELD_FD}>"$1/lock"
+	flock "$HELD_FD"
+}
 
 # scratch NAME: an empty folder of this name in the cache, for publish.
 scratch() {
@@ -77,16 +110,17 @@ scratch() {
 	printf '%s\n' "$CACHE/$1.new"
 }
 
-# quietly LOG COMMAND...: run it with its output in $CACHE/log/LOG, show that it
-# is alive, and show the end of the log where it fails.
+# quietly LOG COMMAND...: runs it with its output in $LOGS/LOG, shows a line of it
+# every 15 s, and the end of it if it fails.
 quietly() {
-	local log="$CACHE/log/$1" start=$SECONDS pid rc=0 shown=0
+	local log="$LOGS/$1" start=$SECONDS pid rc=0 shown=0
 	shift
 	mkdir -p "${log%/*}"
-	"$@" >"$log" 2>&1 </dev/null &
+	# Ctrl-C shall end it: bash lets background commands ignore SIGINT.
+	(trap - INT QUIT; "$@") >"$log" 2>&1 </dev/null &
 	pid=$!
 	while kill -0 "$pid" 2>/dev/null; do
-		sleep 0.5
+		sleep 0.2
 		if [ $((SECONDS - start - shown)) -ge 15 ]; then
 			shown=$((SECONDS - start))
 			printf '    %4ds  %s\n' "$shown" \
@@ -96,16 +130,16 @@ quietly() {
 	wait "$pid" || rc=$?
 	if [ "$rc" != 0 ]; then
 		tail -n 40 "$log" >&2
-		die "failed with status $rc after $((SECONDS - start)) s; whole log: $log"
+		die "failed with status $rc after $((SECONDS - start)) s; log: $log"
 	fi
 }
 
-# in_root DIR COMMAND...: run COMMAND in the tree DIR, with the checkout and the
-# cache at the paths they have outside. All mounts live in a mount namespace of
-# this call's own, so an interruption leaves none behind.
+# in_root DIR COMMAND...: runs COMMAND in the tree DIR, with the checkout and the
+# cache at the same paths as outside. The mounts are in a private mount namespace,
+# so they end with the command.
 in_root() { (enter_root "$@"); }
 
-# enter_root DIR COMMAND...: the same in place of this shell, whose process COMMAND becomes.
+# enter_root DIR COMMAND...: the same, by exec: COMMAND replaces this shell.
 enter_root() {
 	local dir=$1
 	shift

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 #
-# What a suite has unless it says otherwise, and the test at the end of each.
+# Defaults of a suite, and the test at the end of each.
 
-# Seconds for one test; emulated, on a machine that may be busy, and on the debug kernel
-# with every check on.
+# Seconds for one test, emulated, on a machine that may be busy; the debug kernel is slower.
 # shellcheck disable=SC2034 # init's
 if [ "$KIND" = debug ]; then TEST_LIMIT=300; else TEST_LIMIT=180; fi
 
@@ -14,7 +13,7 @@ setup() {
 	find_bars
 }
 
-# Nothing is left: no MR, nothing counted twice or not at all, modules that go.
+# Nothing is left: no MR, counters balanced, modules removable.
 test_clean() {
 	if [ -d "$PEERS/io_peer_mem" ]; then eventually balanced; fi
 	eventually nothing_registered

@@ -2,11 +2,11 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2034 # for the suites
 #
-# What the suites share. Sourced by init; every function here may be used in a
-# test, where it runs under set -e and what it prints goes to the test's log.
+# Shared by all suites. Sourced by init; every function here may be used in a test, where
+# it runs under set -e and its output goes to the test's log.
 #
-# A new process costs up to 0.3 s on the emulated debug kernel: what is done often
-# is done by bash itself.
+# A new process costs up to 0.3 s on the emulated debug kernel: frequent steps are done by
+# bash itself.
 
 MODS=/mnt/mods
 PEERS=/sys/kernel/mm/memory_peers
@@ -19,8 +19,8 @@ log_mark() { echo "peer-test: $1" >/dev/kmsg; }
 # Within a test, for one_line.
 log_step() { echo "peer-step: $1" >/dev/kmsg; }
 
-# log_since test|step: the log since the last mark of that kind; dmesg keeps it all
-# (log_buf_len), and gets it by one system call (-S), not one for each line.
+# log_since test|step: the log since the last mark of that kind. The kernel keeps all of
+# it (log_buf_len); dmesg -S reads it by one system call, not one for each line.
 log_since() {
 	dmesg -S | awk -v mark="peer-$1: |peer-test: " '$0 ~ mark { n = 0; next } { line[n++] = $0 }
 		END { for (i = 0; i < n; i++) print line[i] }'
@@ -30,16 +30,16 @@ log_since() {
 exec {NAP_FD}<> <(:)
 nap() { read -rt "$1" -u "$NAP_FD" || true; }
 
-# --- how a test says what it found ---
+# --- results of a test ---
 
-# For the reader of the results: a figure, a fact.
+# A figure or a fact for the reader of the results.
 note() { printf '%s\n' "$*" >&3; }
 skip() { printf '%s\n' "$*"; exit 4; }
 fail() { printf '%s\n' "$*"; false; }
 
-# eventually COMMAND...: within a minute, which is long on a machine that is busy as well;
-# by the clock, or a slow COMMAND makes it longer than a test may take. soon COMMAND...:
-# looks more often, for commands that cost nothing.
+# eventually COMMAND...: waits until it succeeds, a minute at most, by the clock: a slow
+# COMMAND must not make it longer than a test may take. soon COMMAND...: the same, but looks
+# more often, for cheap commands.
 eventually() {
 	local end=$((SECONDS + 60))
 	while [ $SECONDS -lt $end ]; do
@@ -51,13 +51,13 @@ eventually() {
 }
 soon() { LOOK_EVERY=0.02 eventually "$@"; }
 
-# wait_line FILE PATTERN: until the file has a line like that.
+# wait_line FILE PATTERN: waits until the file has a line that matches.
 wait_line() { eventually grep -qE "$2" "$1" || { cat "$1"; false; }; }
 
-# gone PID: it has ended, whether or not somebody has waited for it.
+# gone PID: it has ended; it may be a zombie.
 gone() { ! kill -0 "$1" 2>/dev/null || grep -q '^State:.Z' "/proc/$1/status" 2>/dev/null; }
 
-# expect WANT COMMAND...: the command prints exactly this.
+# expect WANT COMMAND...: the command prints exactly WANT.
 expect() {
 	local want=$1 got
 	shift
@@ -70,8 +70,8 @@ must_fail() {
 	if "$@"; then fail "succeeded: $*"; fi
 }
 
-# one_line PATTERN: since the last step our modules, or the adapter's driver, said
-# one thing, and it is like this.
+# one_line PATTERN: since the last step our modules and the adapter's driver logged exactly
+# one line, and it matches.
 one_line() {
 	local lines
 	lines=$(log_since step | grep -E '\b(ib|io)_peer_mem\b|rxe0: .*returned err' || true)
@@ -82,7 +82,7 @@ one_line() {
 
 # --- the host ---
 
-# ask_host REQUEST...: see scripts/qemu, which takes an old reply away with the request.
+# ask_host REQUEST...: see scripts/qemu, which removes an old reply with the request.
 ask_host() {
 	local text
 	echo "$*" >"$OUT/request.new"
@@ -95,16 +95,16 @@ ask_host() {
 }
 answered() { [ ! -e "$OUT/request" ] && [ -e "$OUT/reply" ]; }
 
-# host_sum BAR: of all bytes in the file behind it. Not through a pipe to something that
-# stops reading: bash writes a line at a time, and would be told off for the second.
+# host_sum BAR: the checksum of all bytes in the file behind it. Not through a pipe to a
+# command that stops reading: bash writes line by line, and the second line would be SIGPIPE.
 host_sum() {
 	local text
 	text=$(ask_host sum "$1")
 	printf '%s\n' "${text%%$'\n'*}"
 }
 
-# host_has BAR OUTPUT WORD: does the host find the pattern that a line of OUTPUT,
-# beginning with WORD, tells of, in the file behind the BAR?
+# host_has BAR OUTPUT WORD: a line of OUTPUT that begins with WORD describes a pattern;
+# succeeds if the host finds that pattern in the file behind the BAR.
 host_has() {
 	local offset length seed guard line
 	line=$(grep "^$3 " "$2")
@@ -123,7 +123,7 @@ host_has() {
 
 rxe_ready() {
 	local port=/sys/class/infiniband/rxe0/ports/1 gid0 gid1 state ip
-	# As the end of a GID.
+	# The address as the end of a GID.
 	# shellcheck disable=SC2046,SC2183 # its four numbers are
 	ip=$(printf '%02x%02x:%02x%02x' ${IP//./ })
 	{ read -r gid0 <$port/gids/0 && read -r gid1 <$port/gids/1 && read -r state <$port/state; } 2>/dev/null || return 1
@@ -135,7 +135,7 @@ add_rxe() {
 	eventually rxe_ready
 }
 
-# As a user has it: stock modules, a network device, a soft RoCE device on it.
+# A user's setup: stock modules, a network device, a soft RoCE device on it.
 load_stack() {
 	local modules=(ib_uverbs rdma_ucm rdma_rxe dummy)
 	# The debug kernel is built without it.
@@ -151,7 +151,7 @@ load_stack() {
 	add_rxe
 }
 
-# No MR, and no process that has the device open, with which all its objects would go.
+# No MR, and no process that has the device open.
 nothing_registered() {
 	local objects
 	[ -e /sys/class/infiniband/rxe0 ] || return 0
@@ -163,10 +163,10 @@ nothing_registered() {
 
 IDS=1af4:1110
 loaded() { [ -e "/sys/module/$1/initstate" ]; }
-# unload_io, load_io_with PARAMETER...: the client alone, with more than the ids.
+# unload_io, load_io_with PARAMETER...: the client alone, with parameters besides the ids.
 unload_io() { ! loaded io_peer_mem || rmmod io_peer_mem; }
 load_io_with() { unload_io && insmod "$MODS/io_peer_mem.ko" "ids=$IDS" "$@"; }
-# Where the modules are built to count what runs, the counters are collected.
+# If the modules are built with COVERAGE=1: collects their counters.
 load_coverage() {
 	[ ! -e "$MODS/peer_mem_coverage.ko" ] || loaded peer_mem_coverage ||
 		insmod "$MODS/peer_mem_coverage.ko"
@@ -183,8 +183,8 @@ unload_modules() {
 	must_fail loaded ib_peer_mem
 }
 
-# find_functions: the PCI functions of scripts/topology, the peers told apart by the
-# size of their BAR 2. They stay where they are for as long as the guest runs.
+# find_functions: the PCI functions of scripts/topology; the peers differ in the size of
+# their BAR 2. Their addresses stay the same as long as the guest runs.
 find_functions() {
 	local dev vendor device start end _
 	BDF_EDU=()
@@ -219,7 +219,7 @@ counter() {
 	read -r value <"$PEERS/io_peer_mem/$1"
 	echo "$value"
 }
-# What is registered now: MRs, pages and bytes.
+# The MRs, pages and bytes that are registered now.
 in_use() (
 	cd "$PEERS/io_peer_mem"
 	read -r a <num_alloc_mrs && read -r d <num_dealloc_mrs

@@ -2,22 +2,22 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2034 # pid is the caller's
 #
-# Work that more than one suite needs done. Sourced by those suites.
+# Steps that more than one suite needs. Sourced by those suites.
 
-# perftest read|write MEMORY SIZE ITERATIONS [both]: Debian's, unmodified, to
-# itself: the responder's buffer is in MEMORY (the requester's too, with both).
-# Prints MiB/s.
+# perftest read|write MEMORY SIZE ITERATIONS [both]: Debian's perftest, unmodified, over
+# loop-back. The responder's buffer is in MEMORY; with "both" the requester's too. Prints
+# MiB/s.
 perftest() {
 	local tool=ib_$1_bw memory=$2 log=/tmp/perftest port=$((18600 + RANDOM % 1000)) server
 	local iterations=$4 common far=() near=()
-	# A tenth of the speed: what counts there is that it works.
+	# A tenth of the speed; there it only has to work.
 	[ "$KIND" != debug ] || iterations=$((iterations / 8 + 5))
 	common=(-d rxe0 -x 1 -p "$port" -s "$3" -n "$iterations" -F)
 	[ "$memory" = host ] || far=(--mmap "$memory")
 	[ "${5:-}" != both ] || near=("${far[@]}")
 	"$tool" "${common[@]}" "${far[@]}" >$log.server 2>&1 &
 	server=$!
-	# It says nothing when it listens.
+	# It prints nothing when it listens.
 	eventually listening "$port" || { cat $log.server; return 1; }
 	"$tool" "${common[@]}" "${near[@]}" "$IP" >$log.client 2>&1 ||
 		{ cat $log.client $log.server; return 1; }
@@ -27,8 +27,8 @@ perftest() {
 }
 listening() { grep -q ":$(printf '%04X' "$1") .* 0A " /proc/net/tcp /proc/net/tcp6; }
 
-# side_by_side read|write: the BAR and host memory, and their ratio; of each the best of
-# PERFTEST_RUNS, in turn, since the machine below has other work as well.
+# side_by_side read|write: the BAR and host memory, and their ratio; the best of
+# PERFTEST_RUNS runs each, alternating, since the host may be busy.
 side_by_side() {
 	local device=0 host=0 speed run
 	for ((run = 0; run < ${PERFTEST_RUNS:-1}; run++)); do
@@ -41,23 +41,23 @@ side_by_side() {
 	awk "BEGIN { exit !($device > 0) }"
 }
 
-# start NAME ARGUMENTS...: peer_rdma in the background; its pid in $pid, what it
-# prints in /tmp/NAME.
+# start NAME ARGUMENTS...: runs peer_rdma in the background; its pid is in $pid, its output
+# in /tmp/NAME.
 start() {
 	local name=$1
 	shift
-	# Not what an earlier one has said, should somebody look before this one is there.
+	# No output of an earlier process of this name may be read for that of the new one.
 	: >"/tmp/$name"
 	"$RDMA" "$@" >"/tmp/$name" 2>&1 &
 	pid=$!
 }
 
-# ended PID: waits for it, a minute; its exit status is the result.
+# ended PID: waits for it, a minute at most; returns its exit status.
 ended() {
 	eventually gone "$1"
 	wait "$1"
 }
-# unbind_in_time BDF: or the test goes on, and fails.
+# unbind_in_time BDF: unbinds it; fails if that takes more than a minute.
 unbind_in_time() {
 	unbind "$1" &
 	ended $!

@@ -2,9 +2,9 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2154 # lkey and addr are set by adapter.sh
 #
-# What the suites of the topologies share (scripts/topology, Documentation/testing.rst).
-# Sourced by those suites, which say in TESTS which of the tests are theirs, and in
-# NEAR and NEAR_TOO at which PCI functions the adapters are that shall reach the peers.
+# Shared by the suites of the topologies (scripts/topology, Documentation/testing.rst).
+# Those suites list their tests in TESTS, and in NEAR and NEAR_TOO the PCI functions of the
+# adapters that reach the peers.
 
 . ./steps.sh
 . ./adapter.sh
@@ -12,11 +12,11 @@
 TRACE=/sys/kernel/tracing
 SIZE_A=$((256 << 20))
 SIZE_B=$((32 << 20))
-# Both ends of it inside a page; no whole number of the device's buffers.
+# Both ends are inside a page; the length is no multiple of the device's buffer.
 OFFSET=12345
 LENGTH=20001
 
-# edu0, edu1, ... are numbered as they are found; who imports how follows from that.
+# edu0, edu1, ... are numbered in the order of discovery, as are the import modes.
 setup() {
 	modprobe ib_uverbs
 	load_core
@@ -36,7 +36,7 @@ adapter_at() {
 in_a() { adapter_start "$1" -m $SIZE_A "$2" "$BAR_A" "$3" "$4"; }
 in_b() { adapter_start "$1" -m $SIZE_B "$2" "$BAR_B" "$3" "$4"; }
 
-# common_port BDF BDF: the bridge that is next above both; fails where there is none.
+# common_port BDF BDF: the lowest bridge above both; fails if there is no such bridge.
 common_port() {
 	local above other
 	above=$(realpath "/sys/bus/pci/devices/$1")
@@ -47,15 +47,15 @@ common_port() {
 	return 1
 }
 
-# bus_address BDF: of BAR 2, as the function itself has it.
+# bus_address BDF: the address in its BAR 2 register.
 bus_address() {
 	local low high
 	read -r low high < <(od -An -tu4 -j24 -N8 "/sys/bus/pci/devices/$1/config")
 	echo $(((high << 32 | low) & ~15))
 }
 
-# answer_of_p2pdma COMMAND...: what the kernel says, when the command maps memory of a
-# peer for an adapter, of the way between them.
+# answer_of_p2pdma COMMAND...: the map type that p2pdma finds for the peer and the adapter
+# when the command maps memory of the one for the other.
 answer_of_p2pdma() {
 	local type
 	echo 'r:peer_map_type pci_p2pdma_map_type type=$retval:u32' >$TRACE/kprobe_events
@@ -77,7 +77,7 @@ register_and_stop() {
 	adapter_stop a
 }
 
-# Where everything lies, for the reader.
+# The layout, for the reader of the results.
 test_layout() {
 	local bdf port
 	for bdf in "${BDF_EDU[@]}"; do
@@ -96,7 +96,7 @@ p2pdma_says() {
 	done
 }
 
-# The adapter was given what the BAR is called on the bus.
+# The adapter gets bus addresses.
 test_bus_addresses() {
 	local want
 	want=$(printf '%#x+%#x' $(($(bus_address "$BDF_A") + 3 * 4096)) $((5 * 65536)))
@@ -105,7 +105,7 @@ test_bus_addresses() {
 	expect "$want" merged "$(adapter_mr "$(adapter_at "$NEAR")" "$lkey" dma)"
 	adapter_stop a
 }
-# merged ADDR+LEN,...: as one run, where they follow one another.
+# merged ADDR+LEN,...: adjacent runs as one; fails if they are not adjacent.
 merged() {
 	local run start=- end=0 length
 	for run in ${1//,/ }; do
@@ -151,7 +151,7 @@ test_one_byte() {
 	adapter_stop h
 }
 
-# No CPU touches the second BAR: what is in it has come by the adapter.
+# No CPU touches the second BAR: the adapter wrote what is in it.
 test_bar_to_bar() {
 	local device from
 	device=$(adapter_at "$NEAR")
@@ -183,10 +183,10 @@ test_bar_to_host_and_back() {
 	adapter_stop a
 }
 
-# sum: of all bytes behind the first BAR, as the host has them.
+# sum: the host's checksum of all bytes behind the first BAR.
 sum() { host_sum a; }
 
-# The peer is unbound: the adapters have no way to it any more, whatever they try.
+# The peer is unbound: no access of an adapter reaches it any more.
 test_revoked() {
 	local near too before host bar other_host other_bar
 	near=$(adapter_at "$NEAR") too=$(adapter_at "$NEAR_TOO")
@@ -219,7 +219,7 @@ test_revoked() {
 	find_bars
 }
 
-# refused ADAPTER: there is no way to the peer. The process learns that, and the log has
+# refused ADAPTER: it cannot reach the peer. The process gets an error, and the log names
 # both functions and the reason.
 refused() {
 	local bdf

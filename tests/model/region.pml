@@ -16,7 +16,7 @@
  *	UNMAPS    the client is PEER_MEM_INVALIDATE_UNMAPS
  *	FAILS     the registration may fail, at every step
  *	REFUSES   the driver may refuse to deregister, once
- *	STUBBORN  the adapter may refuse to be fenced, once
+ *	NON_REVOCABLE  the adapter may refuse to be fenced, once
  *	KEEPS     the driver keeps the memory until the MR is deregistered: there is
  *		  no fence (nor an invalidation: a client that needs one is refused)
  *
@@ -85,7 +85,7 @@ bool invalidated;		/* an invalidation of the region has returned */
 bool unregistered;		/* unregister has returned */
 byte undoer;			/* who undoes, or has undone */
 
-bool refused, resisted;		/* REFUSES, STUBBORN: once is enough */
+bool refused, resisted;		/* REFUSES, NON_REVOCABLE: once is enough */
 
 #ifdef BREAK_LOCK_HELD
 byte core_lock = NOBODY;	/* a lock of the core that is held across callbacks */
@@ -377,7 +377,7 @@ inline fence()
 #else
 	assert(mr && link);
 	if
-#ifdef STUBBORN
+#ifdef NON_REVOCABLE
 	:: !resisted -> resisted = 1; failed = 1
 #endif
 	:: can_touch = 0; failed = 0
