@@ -1,55 +1,59 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Peer memory: RDMA to and from memory that a driver owns and a CPU page walk
- * cannot pin (GPU, FPGA, SSD).
+ * Peer memory: RDMA to and from memory that a driver owns and the kernel cannot pin
+ * by a page walk (GPU, FPGA, SSD).
  *
- * This is the C ABI of ib_peer_mem.ko. Drivers in the field were built against
- * it; nothing here may change its layout or meaning. The API's own description
- * is Documentation/client-api.rst.
+ * This is the C ABI of ib_peer_mem.ko. Existing drivers were built against it: layout
+ * and meaning must not change. See Documentation/client-api.rst.
  */
 #ifndef IB_PEER_MEM_H
 #define IB_PEER_MEM_H
 
+/* The same headers as the vendor's: some clients rely on them. */
+#include <linux/errno.h>
+#include <linux/module.h>
+#include <linux/mutex.h>
+#include <linux/scatterlist.h>
+#include <linux/slab.h>
 #include <linux/types.h>
 
 struct device;
 struct ib_ucontext;
-struct sg_table;
 
 #define IB_PEER_MEMORY_NAME_MAX 64
 #define IB_PEER_MEMORY_VER_MAX 16
 
 /*
- * core_context is a u64. Older clients declared it void *; only its low 32 bits
- * are ever used, so both are called alike.
+ * core_context is a u64. Older clients declared it void *. Only its low 32 bits are
+ * used, so both have the same calling convention.
  */
 #define PEER_MEM_U64_CORE_CONTEXT
 
 /**
- * struct peer_memory_client - what a driver that owns memory registers
- * @name: unique name; also the folder below /sys/kernel/mm/memory_peers
+ * struct peer_memory_client - callbacks of a driver that owns memory
+ * @name: unique name; also the folder in /sys/kernel/mm/memory_peers
  * @version: free text, shown in that folder
- * @acquire: does [@addr, @addr + @size) of the calling process belong to this
- *	client? 1: yes, and *@client_context stands for the range from now on;
- *	0 or -errno: no
- * @get_pages: pin the range; a client whose memory has struct pages allocates
- *	and fills @sg_head here. @write is always 1, @force is 1 where the region
- *	is to be writable. @core_context names the region in the invalidate
- *	callback. 0 or -errno
- * @dma_map: make the range reachable by @dma_device: DMA address and length of
- *	each entry of @sg_head, the number of mapped entries in *@nmap. @dmasync
- *	is 0. 0 or -errno
- * @dma_unmap: undo @dma_map
- * @put_pages: undo @get_pages
- * @get_page_size: bytes in a page of the range, a power of two; the table of
- *	@get_pages starts at the range's start rounded down to it. May be NULL:
- *	PAGE_SIZE
- * @release: undo @acquire. May be NULL
+ * @acquire: returns whether [@addr, @addr + @size) of the calling process belongs
+ *	to this client. > 0: the client claims the range, and *@client_context
+ *	identifies it in the other callbacks; 0 or -errno: it does not
+ * @get_pages: pins the range; a client whose memory has struct pages allocates
+ *	and fills @sg_head here. @write is always 1; @force is 1 if the region is
+ *	to be writable. @core_context identifies the region in the invalidate
+ *	function. Returns 0 or -errno
+ * @dma_map: maps the range for @dma_device: sets DMA address and length of each
+ *	entry of @sg_head, and *@nmap to the number of mapped entries. @dmasync
+ *	is 0. Returns 0 or -errno
+ * @dma_unmap: undoes @dma_map
+ * @put_pages: undoes @get_pages
+ * @get_page_size: returns the page size of the range in bytes, a power of two;
+ *	the table of @get_pages starts at the start of the range rounded down to
+ *	it. May be NULL: PAGE_SIZE
+ * @release: undoes @acquire. May be NULL
  *
- * Every callback may sleep; none is called with a lock of the core held.
- * @acquire, @get_pages and @dma_map run in the process that registers the
- * memory; the others may run in any task. The structure stays the client's and
- * must live until ib_unregister_peer_memory_client() has returned.
+ * Every callback may sleep; the core holds no lock during a call. @acquire,
+ * @get_pages and @dma_map run in the process that registers the memory; the
+ * others may run in any task. The client owns the structure, which must stay
+ * valid until ib_unregister_peer_memory_client() has returned.
  */
 struct peer_memory_client {
 	char name[IB_PEER_MEMORY_NAME_MAX];
@@ -69,13 +73,21 @@ struct peer_memory_client {
 	void (*release)(void *client_context);
 };
 
-/* During an invalidation the client unmaps and puts its pages itself. */
+/*
+ * Flags of an extended client:
+ * PEER_MEM_INVALIDATE_UNMAPS: during an invalidation the client unmaps and puts its
+ *	pages itself; the core calls neither dma_unmap nor put_pages.
+ * PEER_MEM_MEMORY_PINNABLE: the CPU can pin this client's memory (RAM): ask this client
+ *	before the memory is pinned. The core may ask other clients only about memory
+ *	that it could not pin.
+ */
 #define PEER_MEM_INVALIDATE_UNMAPS (1 << 0)
+#define PEER_MEM_MEMORY_PINNABLE (1 << 1)
 
 /**
  * struct peer_memory_client_ex - a client with flags
- * @client: its version[IB_PEER_MEMORY_VER_MAX - 1] is not 0: this tells the core
- *	that the rest is there
+ * @client: a version[IB_PEER_MEMORY_VER_MAX - 1] other than 0 marks the extended
+ *	structure
  * @ex_size: sizeof(struct peer_memory_client_ex)
  * @flags: PEER_MEM_*
  */
@@ -86,74 +98,74 @@ struct peer_memory_client_ex {
 };
 
 /**
- * typedef invalidate_peer_memory - take a region away from the adapter
- * @reg_handle: what ib_register_peer_memory_client() returned
- * @core_context: the region, as get_pages got it
+ * typedef invalidate_peer_memory - invalidate a region
+ * @reg_handle: the result of ib_register_peer_memory_client()
+ * @core_context: the region, as passed to get_pages
  *
- * When it returns, the adapter can no longer touch the memory and, unless the
- * client is PEER_MEM_INVALIDATE_UNMAPS, dma_unmap and put_pages have been
- * called, in the calling task. A region that is gone or unknown is no error.
+ * On return the adapter no longer accesses the memory. Unless the client is
+ * PEER_MEM_INVALIDATE_UNMAPS, dma_unmap and put_pages have been called in the
+ * calling task. An unknown region is not an error.
  *
- * Where another task has begun to undo, that one calls them, perhaps only just
- * after this has returned.
+ * If another task is already tearing the region down, that task calls dma_unmap and
+ * put_pages, possibly shortly after this returns.
  *
- * Context: may sleep. The caller may hold locks that its callbacks take, as long
- * as dma_unmap and put_pages know the calling task, but none that get_page_size
- * or dma_map takes: this waits for a registration that is under way. Not from
- * inside a callback, and not from reclaim (a shrinker, an MMU notifier).
+ * Context: may sleep. The caller may hold locks that dma_unmap and put_pages take,
+ * if these recognise the calling task, but no lock that get_page_size or dma_map
+ * takes: this waits for a running registration. Must not be called from a callback
+ * or from reclaim (a shrinker, an MMU notifier).
  * Return: 0.
  */
 typedef int (*invalidate_peer_memory)(void *reg_handle, u64 core_context);
 
 /**
- * ib_register_peer_memory_client - offer a client's memory to RDMA devices
+ * ib_register_peer_memory_client - register a peer memory client
  * @peer_client: see struct peer_memory_client
- * @invalidate_callback: where not NULL, *@invalidate_callback is set to the
- *	invalidate function, and the client *requires* invalidation: it is only
- *	asked about memory for devices that can be made to stop
+ * @invalidate_callback: if not NULL, *@invalidate_callback is set to the invalidate
+ *	function, and the client *requires* invalidation: it only serves devices
+ *	whose MRs can be revoked
  *
  * Context: may sleep.
- * Return: a handle, or NULL (one line in the log says why).
+ * Return: a handle, or NULL; the kernel log then has one line with the cause.
  */
 void *ib_register_peer_memory_client(const struct peer_memory_client *peer_client,
 				     invalidate_peer_memory *invalidate_callback);
 
 /**
- * ib_unregister_peer_memory_client - take a client back
- * @reg_handle: what ib_register_peer_memory_client() returned
+ * ib_unregister_peer_memory_client - unregister a client
+ * @reg_handle: the result of ib_register_peer_memory_client()
  *
- * Live regions are revoked: their owners keep memory regions that answer with a
- * remote access error. When it returns, no callback runs and none will.
+ * Revokes live regions: an access to their MRs then fails with a remote access
+ * error. No callback runs after this returns.
  *
- * Context: may sleep; not from a callback, and with no lock held that a callback
- * takes.
+ * Context: may sleep. Must not be called from a callback, nor with a lock held that
+ * a callback takes.
  */
 void ib_unregister_peer_memory_client(void *reg_handle);
 
 /**
- * ib_peer_mem_set_hint - tell clients about the memory of a user context
+ * ib_peer_mem_set_hint - set the arguments of acquire() for a user context
  * @context: a user context of an RDMA device
- * @name: what acquire() gets as peer_mem_name for memory that is registered in
- *	this context, at most IB_PEER_MEMORY_NAME_MAX - 1 bytes; may be NULL
- * @private_data: what it gets as peer_mem_private_data; may be NULL
+ * @name: passed to acquire() as peer_mem_name for memory that is registered in this
+ *	context, at most IB_PEER_MEMORY_NAME_MAX - 1 bytes; may be NULL
+ * @private_data: passed to it as peer_mem_private_data; may be NULL
  *
- * For a kernel driver that opens a user context, or has one handed to it, and
- * lets its client recognise the memory by this. Replaces an earlier hint. The
- * hint goes with the context, or by ib_peer_mem_clear_hint(); @name is copied,
- * @private_data must be valid until then.
+ * For a kernel driver that has a user context and whose client identifies memory by
+ * these arguments. Replaces an earlier hint. The hint is removed by
+ * ib_peer_mem_clear_hint() or with the context. @name is copied; @private_data must
+ * stay valid until the hint is removed.
  *
  * Context: may sleep. The context must not be destroyed during the call.
- * Return: 0, -EINVAL for a name that is too long, -ENODEV where the device is
- * not one that serves peer memory, -ENOMEM.
+ * Return: 0, -EINVAL if the name is too long, -ENODEV if the device does not serve
+ * peer memory, -ENOMEM.
  */
 int ib_peer_mem_set_hint(struct ib_ucontext *context, const char *name,
 			 void *private_data);
 
 /**
- * ib_peer_mem_clear_hint - take a hint back
- * @context: the user context; one without a hint is no error
+ * ib_peer_mem_clear_hint - remove a hint
+ * @context: the user context; it is not an error if it has no hint
  *
- * An acquire() that has begun may still see the hint.
+ * A running acquire() may still see the hint.
  *
  * Context: may sleep. The context must not be destroyed during the call.
  */

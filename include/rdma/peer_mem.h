@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Drivers in the field include this name. */
+/* Existing drivers include this name. */
 #ifndef PEER_MEM_H
 #define PEER_MEM_H
 

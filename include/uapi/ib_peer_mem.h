@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 WITH Linux-syscall-note */
 /*
- * /dev/ib_peer_mem: peer memory for whoever imports dma-bufs.
+ * /dev/ib_peer_mem: exports peer memory as dma-bufs.
  */
 #ifndef IB_PEER_MEM_UAPI_H
 #define IB_PEER_MEM_UAPI_H
@@ -13,22 +13,20 @@
 #define IB_PEER_MEM_EXPORT_VERSION 1
 
 /**
- * struct ib_peer_mem_export - make a dma-buf of peer memory
+ * struct ib_peer_mem_export - export peer memory as a dma-buf
  * @version: in: IB_PEER_MEM_EXPORT_VERSION
  * @flags: in: must be 0
- * @addr: in: where it is in the calling process; whole pages
- * @length: in: its bytes; whole pages
+ * @addr: in: address in the calling process; whole pages
+ * @length: in: length in bytes; whole pages
  * @fd: out: the dma-buf, close-on-exec
  * @pad: in: must be 0
  * @reserved: in: must be 0
  *
- * The registered peer memory clients are asked in the order of their
- * registration, as for a memory region, and the first that says that the range
- * is its memory has it pinned. The dma-buf is for one device: the first that
- * imports it, which may do so many times. When the last importer has let go, or
- * all its file descriptors are closed, the memory is given back. A client that
- * takes memory back takes it from the importers, so they have to be such that
- * can be told.
+ * The peer memory clients are asked in the order of their registration, as for a memory
+ * region; the first that claims the range pins it. The dma-buf serves one device, the
+ * first that imports it, which may import it many times. The memory is unpinned when the
+ * last importer detaches, or when all file descriptors are closed without an import;
+ * later imports fail. If the client requires invalidation, the importer must support it.
  */
 struct ib_peer_mem_export {
 	__u32 version;

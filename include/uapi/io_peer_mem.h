@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 WITH Linux-syscall-note */
 /*
- * The character devices of io_peer_mem, /dev/io_peer_mem/BDF/barN: what user
- * space may ask of them. mmap(2) with MAP_SHARED and offset 0 allocates a range
- * of the BAR; see Documentation/io_peer_mem.rst.
+ * The ioctls of the character devices of io_peer_mem, /dev/io_peer_mem/BDF/barN.
+ * mmap(2) with MAP_SHARED and offset 0 allocates a range of the BAR; see
+ * Documentation/io_peer_mem.rst.
  */
 #ifndef IO_PEER_MEM_UAPI_H
 #define IO_PEER_MEM_UAPI_H
@@ -13,7 +13,7 @@
 #define IO_PEER_MEM_IOC_MAGIC 0xB7
 
 /**
- * struct io_peer_mem_range - where in the BAR a mapping of the caller lies
+ * struct io_peer_mem_range - find the place of a mapping in the BAR
  * @addr: in: an address in a mapping of this device by the calling process
  * @bar_offset: out: offset in bytes of that address from the start of the BAR
  * @length: out: bytes from @addr to the end of its mapped range
@@ -30,24 +30,24 @@ struct io_peer_mem_range {
 
 #define IO_PEER_MEM_NEAREST_VERSION 1
 
-/* In @flags of struct io_peer_mem_nearest: what the answer holds. */
+/* In @flags of struct io_peer_mem_nearest: the valid results. */
 #define IO_PEER_MEM_NEAREST_FOUND (1 << 0)
 #define IO_PEER_MEM_NEAREST_HERE (1 << 1)
 
 /**
- * struct io_peer_mem_nearest - whose memory is nearest to a device
+ * struct io_peer_mem_nearest - find the memory nearest to a device
  * @version: in: IO_PEER_MEM_NEAREST_VERSION
  * @flags: in: 0; out: IO_PEER_MEM_NEAREST_*
- * @domain: in: of the PCI function that shall reach the memory
+ * @domain: in: of the PCI function that accesses the memory
  * @address: in: its bus << 8 | device << 3 | function
- * @provider_domain: out, with FOUND: the nearest function that offers memory
+ * @provider_domain: out, with FOUND: of the nearest function with peer-to-peer memory
  * @provider_address: out, with FOUND: its address, as above
- * @provider_distance: out, with FOUND: how far it is
- * @distance: out, with HERE: how far the function of this device is
+ * @provider_distance: out, with FOUND: its distance
+ * @distance: out, with HERE: the distance of the function of this device
  * @reserved: must be 0
  *
- * A distance is that of the kernel's p2pdma: 0 for a function itself, 2 within a
- * device, 4 below one switch. Without a flag there is no way that the kernel knows.
+ * Distances are those of the kernel's p2pdma: 0 for a function itself, 2 within a device,
+ * 4 below one switch. A missing flag means that the kernel supports no peer-to-peer DMA.
  */
 struct io_peer_mem_nearest {
 	__u32 version;
@@ -64,8 +64,8 @@ struct io_peer_mem_nearest {
 #define IO_PEER_MEM_IOC_NEAREST _IOWR(IO_PEER_MEM_IOC_MAGIC, 2, struct io_peer_mem_nearest)
 
 /*
- * Device memory, with the semantics of ibv_alloc_dm(3). In all of these @version is
- * IO_PEER_MEM_DM_VERSION, and @flags is 0: there are none yet.
+ * Device memory, with the semantics of ibv_alloc_dm(3). In all structures @version is
+ * IO_PEER_MEM_DM_VERSION and @flags is 0: no flags are defined.
  */
 #define IO_PEER_MEM_DM_VERSION 1
 
@@ -74,13 +74,13 @@ struct io_peer_mem_nearest {
  * @version: in: IO_PEER_MEM_DM_VERSION
  * @flags: in: 0
  * @length: in: bytes
- * @log_align: in: the address shall be a multiple of 1 << log_align
+ * @log_align: in: alignment: the offset in the BAR is a multiple of 1 << log_align
  * @fd: out: the allocation, with O_CLOEXEC, and the access mode of the device file
  * @bar_offset: out: offset in bytes from the start of the BAR
  * @reserved: must be 0
  *
- * The allocation is free when its last file descriptor, mapping and memory region
- * are gone. mmap(2) with MAP_SHARED maps it, from any page of it on.
+ * The allocation is freed with its last file descriptor, mapping and memory region.
+ * mmap(2) with MAP_SHARED maps it; the offset may be any of its pages.
  */
 struct io_peer_mem_dm_alloc {
 	__u32 version;
@@ -93,13 +93,13 @@ struct io_peer_mem_dm_alloc {
 };
 
 /**
- * struct io_peer_mem_dm_capacity - how much memory a BAR has; on the BAR's device
+ * struct io_peer_mem_dm_capacity - query the memory of a BAR; on the BAR's device
  * @version: in: IO_PEER_MEM_DM_VERSION
  * @flags: in: 0
- * @total: out: bytes, whoever has them
- * @free: out: bytes that nobody has now
- * @largest: out: the most of these that are in one piece
- * @page_size: out: what allocations are rounded up to
+ * @total: out: bytes in all
+ * @free: out: free bytes
+ * @largest: out: bytes of the largest free range
+ * @page_size: out: allocations are rounded up to this
  * @reserved: must be 0
  */
 struct io_peer_mem_dm_capacity {
@@ -113,10 +113,10 @@ struct io_peer_mem_dm_capacity {
 };
 
 /**
- * struct io_peer_mem_dm_info - what an allocation is; on the allocation
+ * struct io_peer_mem_dm_info - query an allocation; on the allocation
  * @version: in: IO_PEER_MEM_DM_VERSION
  * @flags: in: 0
- * @length: out: bytes, as they were asked for
+ * @length: out: bytes, as requested
  * @size: out: bytes that can be mapped: whole pages
  * @bar_offset: out: offset in bytes from the start of the BAR
  * @domain: out: of the PCI function

@@ -2,17 +2,15 @@
 /*
  * peer_client_sample - a peer memory client, to copy from
  *
- * A driver that owns memory which a CPU page walk cannot pin makes it usable for
- * RDMA by giving seven callbacks to ib_peer_mem. The memory here is a few pages
- * of RAM, so that this runs anywhere; a process maps them from
- * /dev/peer_client_sample and registers them with ibv_reg_mr() like its own.
+ * A driver registers seven callbacks with ib_peer_mem to make its memory usable for
+ * RDMA. The memory of this client is RAM, so that it runs on any machine. A process
+ * maps it from /dev/peer_client_sample and registers it with ibv_reg_mr().
  *
- * Writing to /sys/kernel/debug/peer_client_sample/take_away takes the pages away
- * from whoever has registered them, as a driver does whose device goes, or which
- * wants to move the memory.
+ * A write to /sys/kernel/debug/peer_client_sample/invalidate revokes all memory
+ * regions on the pages, as a driver does when its device is removed or its memory
+ * moves.
  *
- * What is particular to this memory is in get_pages; the rest is what every
- * client has to do.
+ * get_pages is specific to this memory. The rest is common to all clients.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -33,45 +31,44 @@
 #define SAMPLE_PAGES	(SZ_1M >> PAGE_SHIFT)
 
 /*
- * Some adapters cannot be made to stop before the user deregisters: their drivers
- * pin what they import. They serve a client that promises not to need it.
+ * Some drivers pin an imported dma-buf until the user deregisters it: their MRs cannot
+ * be revoked. They serve only clients that never invalidate.
  */
 static bool persistent;
 module_param(persistent, bool, 0444);
-MODULE_PARM_DESC(persistent, "never take memory away: unloading waits for the users (default: N)");
+MODULE_PARM_DESC(persistent, "never invalidate: unloading waits for the users (default: N)");
 
 static struct page *sample_pages[SAMPLE_PAGES];
 
 /*
- * One range that is being registered, or is: from acquire to release. The core
- * hands it back to every callback as client_context.
+ * One range, from acquire to release. The core passes it to every callback as
+ * client_context.
  */
 struct sample_region {
-	unsigned long first, count;	/* of sample_pages */
-	bool writable;			/* the mapping is */
-	u64 core_context;		/* names the region to the core */
+	unsigned long first, count;	/* in sample_pages */
+	bool writable;			/* the mapping is writable */
+	u64 core_context;		/* the core's name of the region */
 	struct list_head node;		/* in sample_pinned, or empty */
 };
 
 /*
- * The regions between get_pages and put_pages that have not been taken away. The
- * mutex is taken by get_pages and put_pages, and is never held across a call of
- * the invalidate function: that waits for callbacks of ours, and calls put_pages
- * itself, in this very task.
+ * The regions between get_pages and put_pages that are not invalidated. get_pages and
+ * put_pages take the mutex. It must not be held across the invalidate function, which
+ * waits for callbacks and calls put_pages in the same task.
  */
 static DEFINE_MUTEX(sample_lock);
 static LIST_HEAD(sample_pinned);
-static bool sample_going;		/* the memory is being taken away */
+static bool sample_invalidating;		/* get_pages fails */
 static unsigned int sample_in_use;	/* regions between get_pages and put_pages */
 static DECLARE_WAIT_QUEUE_HEAD(sample_idle);
 
-/* What ib_register_peer_memory_client() gives us. */
+/* The results of ib_register_peer_memory_client(). */
 static void *sample_handle;
 static invalidate_peer_memory sample_invalidate;
 
-/* --- the memory: how a process maps it --- */
+/* --- mapping of the memory by processes --- */
 
-/* Only there to be recognised in acquire. */
+/* Identifies a mapping in acquire. */
 static const struct vm_operations_struct sample_vm_ops = { };
 
 static int sample_mmap(struct file *file, struct vm_area_struct *vma)
@@ -81,7 +78,7 @@ static int sample_mmap(struct file *file, struct vm_area_struct *vma)
 
 	if (first > SAMPLE_PAGES || count > SAMPLE_PAGES - first)
 		return -ENXIO;
-	/* What is written to a private mapping is a copy. */
+	/* A write to a private mapping would copy the page. */
 	if ((vma->vm_flags & (VM_SHARED | VM_MAYWRITE)) == VM_MAYWRITE)
 		return -EINVAL;
 	for (i = 0; i < count; i++) {
@@ -106,12 +103,14 @@ static struct miscdevice sample_misc = {
 	.fops = &sample_fops,
 };
 
-/* --- the callbacks, in the order in which they are called --- */
+/* --- the callbacks, in call order --- */
 
 /*
- * Is [addr, addr + size) of the calling process our memory, all of it? This is
- * asked for every registration of any memory, so it must be quick to say no, and
- * never say yes to what belongs to somebody else. 1: yes; 0 or -errno: no.
+ * Returns 1 if all of [addr, addr + size) in the calling process is memory of this
+ * client, else 0 or -errno. A result > 0 is a claim: get_pages or release follows.
+ *
+ * The core calls this for registrations of any memory: reject other memory quickly, and
+ * never claim it.
  */
 static int sample_acquire(unsigned long addr, size_t size, void *private_data,
 			  char *name, void **client_context)
@@ -119,9 +118,9 @@ static int sample_acquire(unsigned long addr, size_t size, void *private_data,
 	struct mm_struct *mm = current->mm;
 	struct sample_region found, *region;
 	struct vm_area_struct *vma;
-	bool ours = false;
+	bool claimed = false;
 
-	/* A kernel thread has none. */
+	/* A kernel thread has no address space. */
 	if (!mm)
 		return 0;
 
@@ -131,10 +130,10 @@ static int sample_acquire(unsigned long addr, size_t size, void *private_data,
 		found.first = vma->vm_pgoff + ((addr - vma->vm_start) >> PAGE_SHIFT);
 		found.count = DIV_ROUND_UP(offset_in_page(addr) + size, PAGE_SIZE);
 		found.writable = vma->vm_flags & VM_WRITE;
-		ours = true;
+		claimed = true;
 	}
 	mmap_read_unlock(mm);
-	if (!ours)
+	if (!claimed)
 		return 0;
 
 	region = kmemdup(&found, sizeof(found), GFP_KERNEL);
@@ -146,13 +145,12 @@ static int sample_acquire(unsigned long addr, size_t size, void *private_data,
 }
 
 /*
- * Keep the range where it is until put_pages, and describe it. A client whose
- * memory has struct pages does it here, from the start of the page that addr is
- * in; one whose memory has none leaves sg_head alone, and allocates and fills it
- * in dma_map.
+ * Pins the range until put_pages. A client whose memory has struct pages fills sg_head
+ * here, from the start of the page of addr on. A client without struct pages leaves
+ * sg_head empty, and allocates and fills it in dma_map.
  *
- * core_context may be used as soon as anybody can see it: whatever an
- * invalidation needs must be in place by then.
+ * Publish core_context last: another task may invalidate the region as soon as it sees
+ * core_context.
  */
 static int sample_get_pages(unsigned long addr, size_t size, int write, int force,
 			    struct sg_table *sg_head, void *client_context,
@@ -162,7 +160,7 @@ static int sample_get_pages(unsigned long addr, size_t size, int write, int forc
 	unsigned long i;
 	int ret;
 
-	/* force: somebody is going to write. */
+	/* force: the region is to be writable. */
 	if (force && !region->writable)
 		return -EFAULT;
 
@@ -173,7 +171,7 @@ static int sample_get_pages(unsigned long addr, size_t size, int write, int forc
 		return ret;
 
 	mutex_lock(&sample_lock);
-	if (sample_going) {
+	if (sample_invalidating) {
 		mutex_unlock(&sample_lock);
 		sg_free_table(sg_head);
 		return -ENODEV;
@@ -187,19 +185,19 @@ static int sample_get_pages(unsigned long addr, size_t size, int write, int forc
 	return 0;
 }
 
-/* The size of the pages that get_pages and dma_map describe. */
+/* Returns the page size of the table of get_pages and dma_map. */
 static unsigned long sample_get_page_size(void *client_context)
 {
 	return PAGE_SIZE;
 }
 
 /*
- * Make the range reachable by dma_device, which is the adapter's: a DMA address
- * and a length for each entry, and how many entries have one. Software adapters
- * have no such device; they use the struct pages, and this is not called.
+ * Maps the range for dma_device, the adapter's device: sets the DMA address and length
+ * of each entry, and the number of mapped entries. Not called for software adapters,
+ * which have no DMA device and use the struct pages.
  *
- * Take no lock here that you hold when you invalidate: an invalidation during a
- * registration waits for this.
+ * Do not take a lock here that is held while invalidating: an invalidation during a
+ * registration waits for this callback.
  */
 static int sample_dma_map(struct sg_table *sg_head, void *client_context,
 			  struct device *dma_device, int dmasync, int *nmap)
@@ -212,7 +210,7 @@ static int sample_dma_map(struct sg_table *sg_head, void *client_context,
 	return 0;
 }
 
-/* Undo dma_map. The adapter has stopped: nobody uses the addresses. */
+/* Undoes dma_map. The adapter no longer uses the addresses. */
 static int sample_dma_unmap(struct sg_table *sg_head, void *client_context,
 			    struct device *dma_device)
 {
@@ -221,9 +219,9 @@ static int sample_dma_unmap(struct sg_table *sg_head, void *client_context,
 }
 
 /*
- * Undo get_pages. May run in any task: that of a process which deregisters or
- * dies, one that unregisters us, one that removes the RDMA device, or the one
- * that invalidates, from inside its call of the invalidate function.
+ * Undoes get_pages. May run in any task: one that deregisters the MR or exits,
+ * unregisters this client, removes the RDMA device, or invalidates the region. In the
+ * last case it runs inside the call of the invalidate function.
  */
 static void sample_put_pages(struct sg_table *sg_head, void *client_context)
 {
@@ -242,44 +240,54 @@ static void sample_put_pages(struct sg_table *sg_head, void *client_context)
 	mutex_unlock(&sample_lock);
 }
 
-/* Undo acquire: the last call for the region. */
+/* Undoes acquire: the last callback for the region. */
 static void sample_release(void *client_context)
 {
 	kfree(client_context);
 }
 
-static const struct peer_memory_client sample_client = {
-	.name = "peer_client_sample",
-	.version = "1.0",
-	.acquire = sample_acquire,
-	.get_pages = sample_get_pages,
-	.get_page_size = sample_get_page_size,
-	.dma_map = sample_dma_map,
-	.dma_unmap = sample_dma_unmap,
-	.put_pages = sample_put_pages,
-	.release = sample_release,
+/*
+ * A version with a last byte other than 0 marks the extended structure. The memory is
+ * RAM, which the core can also pin without a client: PEER_MEM_MEMORY_PINNABLE asks the
+ * core to call acquire first. A client without flags registers a plain struct
+ * peer_memory_client.
+ */
+static const struct peer_memory_client_ex sample_client = {
+	.client = {
+		.name = "peer_client_sample",
+		.version = { '1', '.', '0', [IB_PEER_MEMORY_VER_MAX - 1] = 1 },
+		.acquire = sample_acquire,
+		.get_pages = sample_get_pages,
+		.get_page_size = sample_get_page_size,
+		.dma_map = sample_dma_map,
+		.dma_unmap = sample_dma_unmap,
+		.put_pages = sample_put_pages,
+		.release = sample_release,
+	},
+	.ex_size = sizeof(sample_client),
+	.flags = PEER_MEM_MEMORY_PINNABLE,
 };
 
-/* --- taking the memory away --- */
+/* --- invalidation --- */
 
-/* On return no adapter reaches the memory, and nothing of it is pinned. */
-static void sample_take_away(void)
+/* On return no adapter accesses the memory, and no page of it is pinned. */
+static void sample_invalidate_all(void)
 {
 	struct sample_region *region;
 	u64 core_context;
 
 	mutex_lock(&sample_lock);
-	/* No new ones, or this might never end. */
-	sample_going = true;
+	/* Fail new registrations, or this loop might not end. */
+	sample_invalidating = true;
 	while ((region = list_first_entry_or_null(&sample_pinned, struct sample_region,
 						  node))) {
 		list_del_init(&region->node);
 		core_context = region->core_context;
 		mutex_unlock(&sample_lock);
 		/*
-		 * The region may have been released by now, in another task: then
-		 * the core does not know core_context any more, and this does
-		 * nothing. Else it stops the adapter and calls put_pages.
+		 * Revokes the MR and calls put_pages. Does nothing if another task
+		 * has released the region: the core then no longer knows
+		 * core_context.
 		 */
 		sample_invalidate(sample_handle, core_context);
 		mutex_lock(&sample_lock);
@@ -287,35 +295,35 @@ static void sample_take_away(void)
 	mutex_unlock(&sample_lock);
 
 	/*
-	 * A deregistration that had begun before calls put_pages in its own task:
-	 * the adapter is past using the memory, but we want it back.
+	 * A deregistration that began earlier calls put_pages in its own task. The
+	 * adapter no longer uses the memory, but the pages are still pinned.
 	 */
 	wait_event(sample_idle, !READ_ONCE(sample_in_use));
 
 	mutex_lock(&sample_lock);
-	sample_going = false;
+	sample_invalidating = false;
 	mutex_unlock(&sample_lock);
 }
 
-static ssize_t sample_take_away_write(struct file *file, const char __user *buf,
+static ssize_t sample_invalidate_write(struct file *file, const char __user *buf,
 				      size_t count, loff_t *ppos)
 {
 	static DEFINE_MUTEX(one_at_a_time);
 
 	mutex_lock(&one_at_a_time);
-	sample_take_away();
+	sample_invalidate_all();
 	mutex_unlock(&one_at_a_time);
 	return count;
 }
 
-static const struct file_operations sample_take_away_fops = {
+static const struct file_operations sample_invalidate_fops = {
 	.owner = THIS_MODULE,
-	.write = sample_take_away_write,
+	.write = sample_invalidate_write,
 };
 
 static struct dentry *sample_debugfs;
 
-/* --- coming and going --- */
+/* --- module load and unload --- */
 
 static void sample_free_pages(void)
 {
@@ -337,26 +345,26 @@ static int __init sample_init(void)
 	}
 
 	/*
-	 * The callbacks may be called from here on. The second argument says that
-	 * we want to invalidate: we are then only asked about adapters that can be
-	 * made to stop. The log says why, where this fails.
+	 * The core may call the callbacks from here on. With the second argument the
+	 * client requires invalidation: it serves only devices whose MRs can be
+	 * revoked. On failure the kernel log has the cause.
 	 */
-	sample_handle = ib_register_peer_memory_client(&sample_client,
+	sample_handle = ib_register_peer_memory_client(&sample_client.client,
 						       persistent ? NULL : &sample_invalidate);
 	if (!sample_handle) {
 		ret = -EINVAL;
 		goto err_pages;
 	}
 
-	/* Nothing can be mapped, and so nothing acquired, before this. */
+	/* Processes can map and register the memory from here on. */
 	ret = misc_register(&sample_misc);
 	if (ret)
 		goto err_client;
 
 	sample_debugfs = debugfs_create_dir(KBUILD_MODNAME, NULL);
 	if (!persistent)
-		debugfs_create_file("take_away", 0200, sample_debugfs, NULL,
-				    &sample_take_away_fops);
+		debugfs_create_file("invalidate", 0200, sample_debugfs, NULL,
+				    &sample_invalidate_fops);
 	return 0;
 
 err_client:
@@ -368,13 +376,13 @@ err_pages:
 
 static void __exit sample_exit(void)
 {
-	/* Waits for a write that is under way. */
+	/* Waits for a running write. */
 	debugfs_remove(sample_debugfs);
 	misc_deregister(&sample_misc);
 	/*
-	 * Mappings hold this module, memory regions need not: those that are left
-	 * are taken away here; if we are persistent, on an adapter that cannot be
-	 * stopped, they are waited for. No callback runs once this has returned.
+	 * Mappings pin this module, memory regions do not. Revokes the regions that
+	 * are left. With persistent=1 it waits for those that cannot be revoked. No
+	 * callback runs after it returns.
 	 */
 	ib_unregister_peer_memory_client(sample_handle);
 	sample_free_pages();

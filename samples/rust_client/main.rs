@@ -7,7 +7,7 @@
 //! anywhere; a process maps them from `/dev/peer_client_rust` and registers them with
 //! `ibv_reg_mr()` like its own.
 //!
-//! Writing to `/sys/kernel/debug/peer_client_rust/take_away` takes the pages away from whoever has
+//! Writing to `/sys/kernel/debug/peer_client_rust/invalidate` takes the pages away from whoever has
 //! registered them, as a driver does whose device goes, or which wants to move the memory.
 //!
 //! Read on in this order:
@@ -109,7 +109,7 @@ impl kernel::InPlaceModule for Sample {
             ),
             _dir: debugfs::Dir::new(c"peer_client_rust"),
             take_away <- _dir.write_callback_file(
-                c"take_away",
+                c"invalidate",
                 node.device().clone(),
                 &|memory: &Arc<Memory>, _: &mut _| {
                     memory.take_away();

@@ -1,50 +1,45 @@
 /* SPDX-License-Identifier: GPL-2.0 */
+/* What the sample does, and the functions that the actions share. */
 #ifndef ACTIONS_H
 #define ACTIONS_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include "buffer.h"
-#include "verbs.h"
+#include "options.h"
 
-struct options {
-	struct rdma rdma;
-	const char *memory, *memory2;	/* BAR devices, or "host" */
-	uint64_t seed;
-	size_t map_length;		/* of the mapping */
-	size_t offset, length;		/* of the MR, from the start of the mapping */
-	bool read_only;			/* map without PROT_WRITE */
-	bool no_map;			/* register where nothing is mapped */
-	bool unmap;			/* for forever: once it is registered */
-	void *at;			/* where to map */
-	int access;			/* for reg: the IBV_ACCESS_ flags */
-	int count, seconds;
-	const char *host, *port;	/* of the server, for two hosts */
-};
-
-/* Each is one subcommand of peer_rdma; its result is the exit status. */
+/* write.c */
 int do_write(struct options *o);
-int do_atomic(struct options *o);
 int do_copy(struct options *o);
-int do_forever(struct options *o);
-int do_hold(struct options *o);
-int do_reg(struct options *o);
-/* On two hosts, see remote.c. */
+/* atomic.c */
+int do_atomic(struct options *o);
+/* remote.c, on two hosts */
 int do_serve(struct options *o);
 int do_remote(struct options *o);
-int do_stream(struct options *o);
 
-/* What they share. */
+#define SAMPLE_ACTIONS \
+	{ "write", do_write, "RDMA WRITE of a pattern into MEMORY, READ back, compare", false }, \
+	{ "atomic", do_atomic, "fetch-and-add and compare-and-swap on MEMORY", false }, \
+	{ "copy", do_copy, "RDMA WRITE from MEMORY into a second MEMORY", false }, \
+	{ "serve", do_serve, "let -n other hosts read and write MEMORY, one by one", false }, \
+	{ "remote", do_remote, "RDMA WRITE from MEMORY to the server's, READ back to the second", \
+	  false }
+
 struct buffer host_memory(size_t length);
-struct buffer map_zeroed(const char *path, struct options *o);
-/* What scripts/check-bar-file needs to find the pattern in the BAR again. */
-void report(const char *what, const struct buffer *b, struct options *o);
+/* Maps @path and fills the mapping with zeros, so that a byte beside the MR shows. */
+struct buffer map_zeroed(const char *path, const struct options *o);
+/* Prints the place and the seed of the pattern, for scripts/check-bar-file. */
+void report(const char *what, const struct buffer *b, const struct options *o);
 void must_equal(const void *got, const void *want, size_t length, const char *what);
-/* RDMA WRITE of CHUNK bytes at @from, over and over; how the last, number @count, ended. */
-#define CHUNK 4096
-enum ibv_wc_status write_until_it_fails(struct pair *p, struct ibv_mr *from, uint32_t rkey,
-					uint64_t addr, size_t length, uint64_t *count);
+
+/* A client's connection to a server, and the server's memory. */
+struct remote {
+	int tcp;
+	struct pair pair;
+	uint64_t addr, length;
+	uint32_t rkey;
+};
+
+/* Any failure ends the program. */
+struct remote remote_open(struct options *o);
+void remote_close(struct remote *r);
 
 #endif /* ACTIONS_H */

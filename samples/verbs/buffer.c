@@ -14,20 +14,18 @@
 #include "buffer.h"
 #include "hint.h"
 
-struct buffer buffer_map(const char *path, size_t length, int prot, void *at)
+struct buffer buffer_map(const char *path, size_t length, int prot)
 {
 	struct buffer b = { .length = length, .fd = -1 };
-	int flags = at ? MAP_FIXED_NOREPLACE : 0;
+	int flags = MAP_SHARED;
 
 	if (strcmp(path, "host") == 0) {
-		flags |= MAP_PRIVATE | MAP_ANONYMOUS;
+		flags = MAP_PRIVATE | MAP_ANONYMOUS;
 	} else {
 		/*
-		 * Each mapping of the device is a range of the BAR of its own: it
-		 * is allocated here, and given back when the last user of it is
-		 * gone, be that this mapping or an MR made from it.
+		 * Each mapping of a BAR's device allocates a range of the BAR. The
+		 * range is free again when this mapping and all MRs on it are gone.
 		 */
-		flags |= MAP_SHARED;
 		b.fd = open(path, (prot & PROT_WRITE ? O_RDWR : O_RDONLY) | O_CLOEXEC);
 		if (b.fd < 0) {
 			int error = errno;
@@ -37,7 +35,7 @@ struct buffer buffer_map(const char *path, size_t length, int prot, void *at)
 			exit(1);
 		}
 	}
-	b.addr = mmap(at, length, prot, flags, b.fd, 0);
+	b.addr = mmap(NULL, length, prot, flags, b.fd, 0);
 	if (b.addr == MAP_FAILED)
 		err(1, "mmap %zu bytes of %s", length, path);
 	return b;
@@ -58,7 +56,7 @@ uint64_t buffer_bar_offset(const struct buffer *b)
 	if (b->fd < 0)
 		return 0;
 	if (ioctl(b->fd, IO_PEER_MEM_IOC_RANGE, &range)) {
-		/* The memory of another client: it begins where the mapping does. */
+		/* Another client's memory: it begins at the start of the mapping. */
 		if (errno == ENOTTY)
 			return 0;
 		err(1, "IO_PEER_MEM_IOC_RANGE");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Where the memory comes from. This is the only part of the example that knows
- * about device memory; for the verbs it is an address like any other.
+ * The memory: a mapping of device memory, or host memory. The verbs use its address
+ * alike in both cases.
  */
 #ifndef BUFFER_H
 #define BUFFER_H
@@ -16,13 +16,13 @@ struct buffer {
 };
 
 /*
- * A range of the BAR behind the character device @path, or of host memory for
- * the path "host". @prot as for mmap(2); @at is where to map it, NULL: anywhere.
+ * Allocates and maps a range of the BAR behind the character device @path, or host
+ * memory for the path "host". @prot as for mmap(2). A failure ends the program.
  */
-struct buffer buffer_map(const char *path, size_t length, int prot, void *at);
+struct buffer buffer_map(const char *path, size_t length, int prot);
 void buffer_unmap(struct buffer *b);
 
-/* Where in the BAR the buffer begins; 0 for host memory. */
+/* Returns the offset of the buffer in the BAR; 0 for host memory. */
 uint64_t buffer_bar_offset(const struct buffer *b);
 
 #endif /* BUFFER_H */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Bytes that anyone can make again from a seed: splitmix64, little endian.
- * scripts/check-bar-file makes the same on the host.
+ * A pattern of bytes from a seed: splitmix64, little endian. scripts/check-bar-file
+ * generates the same on the host.
  */
 #ifndef PATTERN_H
 #define PATTERN_H

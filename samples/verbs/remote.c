@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Between two hosts: the server has the memory, the client reads and writes it.
+ * Two hosts: the client reads and writes the server's memory.
  *
- * The verbs are those of one host. What is added is how the two get to know of each
- * other: each tells the other its queue pair over TCP, and the server where its memory
- * is and the key to it. From then on the server's CPU has no part in it; when the
- * client hangs up, it is done.
+ * The verbs are the same as on one host. In addition the hosts exchange the addresses
+ * of their queue pairs over TCP, and the server sends the address, length and rkey of
+ * its memory. The server's CPU takes no part in the transfers. It deregisters the
+ * memory when the client closes the connection.
  */
 #include <endian.h>
 #include <err.h>
@@ -19,25 +19,17 @@
 #include "actions.h"
 #include "pattern.h"
 
-/* How long one side waits for the other: both are being started. */
+/* Seconds to wait for the other host, which may still start. */
 #define PATIENCE 45
 
-/* As it goes over TCP, big endian; what a client has no use for is 0. */
+/* The message over TCP, big endian. A client sends 0 for the memory. */
 struct hello {
 	union ibv_gid gid;
 	uint64_t addr, length;
 	uint32_t rkey, qp_num;
 };
 
-/* A client's connection to a server, and the server's memory. */
-struct remote {
-	int tcp;
-	struct pair pair;
-	uint64_t addr, length;
-	uint32_t rkey;
-};
-
-static void tell(int tcp, struct rdma *r, struct pair *p, const struct ibv_mr *mr)
+static void send_hello(int tcp, struct rdma *r, struct pair *p, const struct ibv_mr *mr)
 {
 	struct address near = pair_address(r, p);
 	struct hello h = { .gid = near.gid, .qp_num = htobe32(near.qp_num) };
@@ -51,14 +43,14 @@ static void tell(int tcp, struct rdma *r, struct pair *p, const struct ibv_mr *m
 		err(1, "send");
 }
 
-/* The queue pair is ready for the other side's requests when this returns. */
-static struct hello learn(int tcp, struct rdma *r, struct pair *p)
+/* On return the queue pair accepts requests of the other host. */
+static struct hello receive_hello(int tcp, struct rdma *r, struct pair *p)
 {
 	struct address far;
 	struct hello h;
 
 	if (recv(tcp, &h, sizeof(h), MSG_WAITALL) != sizeof(h))
-		errx(1, "the other side says nothing");
+		errx(1, "the other host sent no queue pair");
 	far.gid = h.gid;
 	far.qp_num = be32toh(h.qp_num);
 	pair_connect(r, p, &far);
@@ -85,7 +77,7 @@ static int tcp_socket(const struct addrinfo *a)
 	struct timeval patience = { .tv_sec = PATIENCE };
 	int tcp = socket(a->ai_family, a->ai_socktype | SOCK_CLOEXEC, a->ai_protocol);
 
-	/* Of a server's socket those that it accepts have it as well. */
+	/* The sockets that a server accepts inherit the timeout. */
 	if (tcp < 0 || setsockopt(tcp, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)))
 		err(1, "socket");
 	return tcp;
@@ -103,7 +95,7 @@ static int tcp_listen(const char *port)
 	return tcp;
 }
 
-/* The server may still be on its way. */
+/* Tries again while the server starts. */
 static int tcp_connect(const char *host, const char *port)
 {
 	struct addrinfo *a = resolve(host, port);
@@ -120,7 +112,7 @@ static int tcp_connect(const char *host, const char *port)
 	return tcp;
 }
 
-/* One client, until it hangs up. */
+/* Serves one client until it closes the connection. */
 static void serve_one(struct options *o, int listener, const struct ibv_mr *mr)
 {
 	struct pair p = pair_make_near(&o->rdma);
@@ -129,11 +121,11 @@ static void serve_one(struct options *o, int listener, const struct ibv_mr *mr)
 
 	if (tcp < 0)
 		err(1, "accept");
-	/* In this order: once the client knows of us it writes. */
-	learn(tcp, &o->rdma, &p);
-	tell(tcp, &o->rdma, &p, mr);
+	/* The client writes as soon as it has the reply: connect the queue pair first. */
+	receive_hello(tcp, &o->rdma, &p);
+	send_hello(tcp, &o->rdma, &p, mr);
 	if (recv(tcp, &none, 1, 0) != 0)
-		errx(1, "the client does not end");
+		errx(1, "the client did not close the connection");
 	close(tcp);
 	pair_free(&p);
 }
@@ -154,7 +146,7 @@ int do_serve(struct options *o)
 	return 0;
 }
 
-static struct remote remote_open(struct options *o)
+struct remote remote_open(struct options *o)
 {
 	struct remote r = {
 		.tcp = tcp_connect(o->host, o->port),
@@ -162,21 +154,21 @@ static struct remote remote_open(struct options *o)
 	};
 	struct hello h;
 
-	tell(r.tcp, &o->rdma, &r.pair, NULL);
-	h = learn(r.tcp, &o->rdma, &r.pair);
+	send_hello(r.tcp, &o->rdma, &r.pair, NULL);
+	h = receive_hello(r.tcp, &o->rdma, &r.pair);
 	r.addr = be64toh(h.addr);
 	r.length = be64toh(h.length);
 	r.rkey = be32toh(h.rkey);
 	return r;
 }
 
-static void remote_close(struct remote *r)
+void remote_close(struct remote *r)
 {
 	pair_free(&r->pair);
 	close(r->tcp);
 }
 
-/* RDMA WRITE or READ of all of the server's memory. */
+/* RDMA WRITE or READ of the server's whole MR. */
 static void must_rw(struct remote *r, enum ibv_wr_opcode opcode, struct ibv_mr *mr)
 {
 	enum ibv_wc_status status = pair_rw_key(&r->pair, opcode, mr, mr->addr, r->rkey, r->addr,
@@ -209,41 +201,6 @@ int do_remote(struct options *o)
 	rdma_deregister(back_mr);
 	rdma_deregister(from_mr);
 	buffer_unmap(&back);
-	buffer_unmap(&from);
-	return 0;
-}
-
-/*
- * The server's memory may be taken away as that of this host may: a remote access
- * error, and so it stays, for new queue pairs as well.
- */
-int do_stream(struct options *o)
-{
-	struct buffer from = map_zeroed(o->memory, o);
-	struct ibv_mr *from_mr = rdma_register(&o->rdma, from.addr + o->offset, o->length);
-	struct remote r = remote_open(o);
-	enum ibv_wc_status status;
-	uint64_t count;
-
-	if (o->length < CHUNK || r.length < CHUNK)
-		errx(1, "the MRs must have at least %d bytes", CHUNK);
-	status = write_until_it_fails(&r.pair, from_mr, r.rkey, r.addr, r.length, &count);
-	remote_close(&r);
-	if (status != IBV_WC_REM_ACCESS_ERR || count == 1)
-		return 1;
-
-	for (int i = 0; i < o->count; i++) {
-		r = remote_open(o);
-		status = pair_rw_key(&r.pair, IBV_WR_RDMA_WRITE, from_mr, from_mr->addr, r.rkey,
-				     r.addr, CHUNK);
-		remote_close(&r);
-		if (status != IBV_WC_REM_ACCESS_ERR) {
-			printf("a later write: %s\n", ibv_wc_status_str(status));
-			return 1;
-		}
-	}
-	printf("still revoked after %d more writes\n", o->count);
-	rdma_deregister(from_mr);
 	buffer_unmap(&from);
 	return 0;
 }

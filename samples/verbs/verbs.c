@@ -6,20 +6,19 @@
 #include <string.h>
 #include <time.h>
 
-#include "hint.h"
 #include "verbs.h"
 
 #define PORT 1
 
-/* There is none of that name: which there are instead. */
+/* Lists the devices that the host has instead. */
 static void __attribute__((noreturn)) no_device(const char *device, struct ibv_device **list)
 {
 	warnx("no RDMA device %s", device);
 	if (list[0])
-		fprintf(stderr, "  there is:");
+		fprintf(stderr, "  RDMA devices of this host:");
 	else
-		fprintf(stderr, "  there is none at all; \"rdma link add rxe0 type rxe netdev eth0\" "
-			"makes one in software");
+		fprintf(stderr, "  this host has no RDMA device; \"rdma link add rxe0 type rxe netdev "
+			"eth0\" creates a software device");
 	for (int i = 0; list[i]; i++)
 		fprintf(stderr, " %s", ibv_get_device_name(list[i]));
 	fprintf(stderr, "\n");
@@ -54,6 +53,29 @@ void rdma_close(struct rdma *r)
 		err(1, "ibv_dealloc_pd");
 	if (ibv_close_device(r->context))
 		err(1, "ibv_close_device");
+}
+
+/* Prints what to do about the @error of a registration. */
+static void hint_register(int error)
+{
+	const char *hint = NULL;
+
+	switch (error) {
+	case EFAULT:
+		hint = "is ib_peer_mem loaded, and the whole range mapped writable in this process? "
+		       "The kernel log may say more";
+		break;
+	case ENOMEM:
+		hint = "\"ulimit -l\" limits how much host memory can be registered";
+		break;
+	case EREMOTEIO:
+	case EOPNOTSUPP:
+		hint = "this adapter cannot reach the memory: the kernel log has the cause; \"iopm "
+		       "nearest\" lists the memory that it can reach";
+		break;
+	}
+	if (hint)
+		fprintf(stderr, "  %s\n", hint);
 }
 
 struct ibv_mr *rdma_register(struct rdma *r, void *addr, size_t length)
@@ -101,7 +123,7 @@ static struct address qp_address(struct rdma *r, struct ibv_qp *qp)
 	return a;
 }
 
-/* The three steps from a fresh queue pair to one that talks to the one at @peer. */
+/* Moves a new queue pair through INIT and RTR to RTS, connected to @peer. */
 static void qp_connect(struct rdma *r, struct ibv_qp *qp, const struct address *peer)
 {
 	struct ibv_qp_attr init = {
@@ -125,7 +147,7 @@ static void qp_connect(struct rdma *r, struct ibv_qp *qp, const struct address *
 	};
 	struct ibv_qp_attr ready_to_send = {
 		.qp_state = IBV_QPS_RTS,
-		/* A second, seven times. Of a count of 7 soft RoCE makes no end. */
+		/* 1 s, and 6 retries: soft RoCE retries for ever with a count of 7. */
 		.timeout = 18,
 		.retry_cnt = 6,
 		.rnr_retry = 7,
@@ -190,14 +212,14 @@ enum ibv_wc_status pair_run(struct pair *p, struct ibv_send_wr *wr)
 {
 	struct ibv_send_wr *bad;
 	struct ibv_wc wc;
-	/* Two seconds for a MiB: emulated machines are slow. */
+	/* 2 s per MiB: emulated machines are slow. */
 	time_t end = time(NULL) + 20 + (wr->sg_list->length >> 19);
 	int n;
 
 	wr->send_flags |= IBV_SEND_SIGNALED;
 	if ((errno = ibv_post_send(p->near, wr, &bad)))
 		err(1, "ibv_post_send");
-	/* A completion comes for every request, if only to say that it failed. */
+	/* Every request completes, a failed one with an error status. */
 	while (!(n = ibv_poll_cq(p->cq, 1, &wc)))
 		if (time(NULL) > end)
 			errx(1, "no completion in time");
@@ -244,4 +266,31 @@ void pair_must_rw(struct pair *p, enum ibv_wr_opcode opcode,
 		errx(1, "RDMA %s of %u bytes: %s",
 		     opcode == IBV_WR_RDMA_READ ? "READ" : "WRITE", length,
 		     ibv_wc_status_str(status));
+}
+
+uint64_t pair_must_atomic(struct pair *p, enum ibv_wr_opcode opcode, struct ibv_mr *result,
+			  struct ibv_mr *remote, uint64_t remote_addr, uint64_t compare_add,
+			  uint64_t swap)
+{
+	struct ibv_sge sge = {
+		.addr = (uintptr_t)result->addr,
+		.length = 8,
+		.lkey = result->lkey,
+	};
+	struct ibv_send_wr wr = {
+		.sg_list = &sge,
+		.num_sge = 1,
+		.opcode = opcode,
+		.wr.atomic = {
+			.remote_addr = remote_addr,
+			.rkey = remote->rkey,
+			.compare_add = compare_add,
+			.swap = swap,
+		},
+	};
+	enum ibv_wc_status status = pair_run(p, &wr);
+
+	if (status != IBV_WC_SUCCESS)
+		errx(1, "atomic: %s", ibv_wc_status_str(status));
+	return *(volatile uint64_t *)result->addr;
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The verbs of the example: a device, and two queue pairs of one process that are
- * connected to each other, so that one program shows both ends; or one of them, and
- * the other on another host.
+ * The verbs of the sample: a device, and two queue pairs that are connected to each
+ * other. Both belong to this process, or one to a process on another host.
  */
 #ifndef VERBS_H
 #define VERBS_H
@@ -13,16 +12,16 @@
 struct rdma {
 	struct ibv_context *context;
 	struct ibv_pd *pd;
-	int gid_index;		/* which of the port's addresses is ours; 0 unless changed */
+	int gid_index;		/* of the local GID; 0 unless changed */
 };
 
-/* What a queue pair must know of the one at the other end. */
+/* The address of a queue pair, for the one that connects to it. */
 struct address {
 	union ibv_gid gid;
 	uint32_t qp_num;
 };
 
-/* Requests are posted on @near; @far, NULL if it is another host's, answers them. */
+/* Requests are posted on @near. @far answers them; NULL if it is on another host. */
 struct pair {
 	struct ibv_cq *cq;
 	struct ibv_qp *near, *far;
@@ -34,18 +33,18 @@ struct pair {
 struct rdma rdma_open(const char *device);
 void rdma_close(struct rdma *r);
 
-/* ibv_reg_mr() with every access; ends the program where it fails. */
+/* ibv_reg_mr() with ACCESS_ALL. A failure ends the program. */
 struct ibv_mr *rdma_register(struct rdma *r, void *addr, size_t length);
 void rdma_deregister(struct ibv_mr *mr);
 
 struct pair pair_make(struct rdma *r);
-/* The near one alone: pair_address() is for the other host, whose answer connects it. */
+/* Creates @near alone. pair_connect() connects it to the other host's queue pair. */
 struct pair pair_make_near(struct rdma *r);
 struct address pair_address(struct rdma *r, struct pair *p);
 void pair_connect(struct rdma *r, struct pair *p, const struct address *far);
 void pair_free(struct pair *p);
 
-/* Post one request and wait for its completion. */
+/* Posts one request and waits for its completion. */
 enum ibv_wc_status pair_run(struct pair *p, struct ibv_send_wr *wr);
 
 /* RDMA WRITE or READ of @length bytes between @local and @remote. */
@@ -53,14 +52,22 @@ enum ibv_wc_status pair_rw(struct pair *p, enum ibv_wr_opcode opcode,
 			   struct ibv_mr *local, void *local_addr,
 			   struct ibv_mr *remote, void *remote_addr, uint32_t length);
 
-/* The same with an MR of another host, of which this one has the key. */
+/* The same, with the rkey and the address of another host's MR. */
 enum ibv_wc_status pair_rw_key(struct pair *p, enum ibv_wr_opcode opcode,
 			       struct ibv_mr *local, void *local_addr,
 			       uint32_t rkey, uint64_t remote_addr, uint32_t length);
 
-/* pair_rw(), where anything but success ends the program. */
+/* pair_rw(). A failure ends the program. */
 void pair_must_rw(struct pair *p, enum ibv_wr_opcode opcode,
 		  struct ibv_mr *local, void *local_addr,
 		  struct ibv_mr *remote, void *remote_addr, uint32_t length);
+
+/*
+ * An atomic on the 8 bytes at @remote_addr. Returns their old value, which the adapter
+ * writes to the start of @result. A failure ends the program.
+ */
+uint64_t pair_must_atomic(struct pair *p, enum ibv_wr_opcode opcode, struct ibv_mr *result,
+			  struct ibv_mr *remote, uint64_t remote_addr, uint64_t compare_add,
+			  uint64_t swap);
 
 #endif /* VERBS_H */

@@ -2,18 +2,18 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2034 # for the suites
 #
-# The test RDMA adapters edu0, edu1, ... (tests/adapter), one for each edu device
-# that QEMU has, and processes with an MR each. Sourced by the suites that use them.
+# The test RDMA adapters edu0, edu1, ... (tests/adapter), one for each edu device of the
+# guest, and processes with an MR each. Sourced by the suites that use them.
 
 ADAPTER=/sys/kernel/debug/peer_mem_test_adapter
 SAMPLE=$MODS/external/samples/peer_client/peer_client_sample.ko
 ADAPTER_MR=/mnt/programs/adapter_mr
-# What adapter_start and adapter_set tell.
+# Results of adapter_start and adapter_set.
 pid='' lkey='' rkey='' addr=''
 declare -A ADAPTER_IN ADAPTER_OUT ADAPTER_PID
 
 # load_adapter [MODES]: how edu0, edu1, ... import dma-bufs: dynamic, revocable or
-# pinned, separated by commas; the last one is for all others.
+# pinned, separated by commas; the last mode applies to all further devices.
 load_adapter() {
 	loaded ib_uverbs || modprobe ib_uverbs
 	if loaded peer_mem_test_adapter; then rmmod peer_mem_test_adapter; fi
@@ -24,7 +24,7 @@ unload_adapter() {
 	! loaded peer_mem_test_adapter || rmmod peer_mem_test_adapter
 	must_fail loaded peer_mem_test_adapter
 }
-# adapter_there DEVICE: can processes open it?
+# adapter_there DEVICE: succeeds if processes can open it.
 adapter_there() {
 	local uverbs
 	for uverbs in /sys/class/infiniband/"$1"/device/infiniband_verbs/uverbs*; do
@@ -36,17 +36,17 @@ adapter_there() {
 adapter_bdf() { basename "$(readlink -f "/sys/class/infiniband/$1/device")"; }
 adapter_bind() { echo "$1" >/sys/bus/pci/drivers/peer_mem_test_adapter/bind; }
 
-# adapter_start NAME DEVICE MEMORY OFFSET LENGTH [ACCESS]: a process with an MR, see
-# adapter_mr's usage. Sets pid, lkey, rkey, addr. Where the registration fails it
-# prints "error ERRNO" and fails. NAME is for the rest of the test.
+# adapter_start NAME DEVICE MEMORY OFFSET LENGTH [ACCESS]: starts a process with an MR,
+# see adapter_mr's usage. Sets pid, lkey, rkey, addr. If the registration fails it prints
+# "error ERRNO" and fails. NAME identifies the process in the functions below.
 adapter_start() {
 	local name=$1 base=/tmp/adapter.$1 in out line word
 	shift
 	rm -f "$base.in" "$base.out"
 	mkfifo "$base.in" "$base.out"
-	# Open at both ends, so that nobody waits for an opener.
+	# Opened for both directions, so that open() does not block.
 	exec {in}<>"$base.in" {out}<>"$base.out"
-	# Only what it is told through the fifo: its end of it must not outlive it.
+	# The process must not inherit the other ends of the fifos.
 	"$ADAPTER_MR" "$@" <"$base.in" >"$base.out" 2>"$base.err" {in}>&- {out}>&- &
 	pid=$!
 	ADAPTER_IN[$name]=$in ADAPTER_OUT[$name]=$out ADAPTER_PID[$name]=$pid
@@ -55,13 +55,13 @@ adapter_start() {
 	"mr "*) ;;
 	*)	printf '%s\n' "$line"
 		cat "$base.err"
-		adapter_forget "$name"
+		adapter_close "$name"
 		return 1 ;;
 	esac
 	adapter_set "$line"
 }
 
-# adapter_set LINE: lkey, rkey and addr as an answer tells them.
+# adapter_set LINE: sets lkey, rkey and addr from an answer.
 adapter_set() {
 	local word
 	for word in $1; do
@@ -73,18 +73,18 @@ adapter_set() {
 	done
 }
 
-# adapter_answer NAME: the next line of that process, within a minute.
+# adapter_answer NAME: prints the next line of that process, within a minute.
 adapter_answer() {
 	local line='' part i ended=
 	for ((i = 0; i < 600; i++)); do
-		# A read that is over before the line is has what there is of it.
+		# A read that times out has read a part of the line.
 		part=
 		if IFS= read -rt 0.1 -u "${ADAPTER_OUT[$1]}" part; then
 			printf '%s\n' "$line$part"
 			return 0
 		fi
 		line+=$part
-		# What it said with its last breath is still read.
+		# After the end of the process its last output is still read.
 		[ -z "$ended" ] || break
 		! gone "${ADAPTER_PID[$1]}" || ended=1
 	done
@@ -102,29 +102,29 @@ adapter_say() {
 	[[ $line = ok* ]]
 }
 
-# adapter_stop NAME: deregisters, and waits for the end of the process.
+# adapter_stop NAME: deregisters, and waits for the process to end.
 adapter_stop() {
 	local name=$1 rc=0
 	adapter_say "$name" quit || rc=1
 	wait "${ADAPTER_PID[$name]}" || rc=1
 	[ $rc = 0 ] || cat "/tmp/adapter.$name.err"
-	adapter_forget "$name"
+	adapter_close "$name"
 	return $rc
 }
-# adapter_kill NAME: as a process that crashes.
+# adapter_kill NAME: ends the process by SIGKILL.
 adapter_kill() {
 	kill -9 "${ADAPTER_PID[$1]}"
 	wait "${ADAPTER_PID[$1]}" || true
-	adapter_forget "$1"
+	adapter_close "$1"
 }
-adapter_forget() {
+adapter_close() {
 	local in=${ADAPTER_IN[$1]} out=${ADAPTER_OUT[$1]}
 	exec {in}>&- {out}>&-
 	unset "ADAPTER_IN[$1]" "ADAPTER_OUT[$1]" "ADAPTER_PID[$1]"
 }
 
-# adapter_dma DEVICE COMMAND...: one command of tests/adapter/command.rs. Prints ok,
-# or the name of the errno, and fails.
+# adapter_dma DEVICE COMMAND...: one command of tests/adapter/command.rs. Prints ok, or
+# prints the name of the errno and fails.
 adapter_dma() {
 	local device=$1 said
 	shift
@@ -146,26 +146,26 @@ adapter_dma() {
 	return 1
 }
 
-# adapter_mrs DEVICE [LKEY]: a line for each MR, or that one.
+# adapter_mrs DEVICE [LKEY]: prints a line for each MR, or for that one.
 adapter_mrs() {
 	local line
 	while read -r line; do
 		[[ -n ${2:-} && $line != "lkey=$2 "* ]] || printf '%s\n' "$line"
 	done <"$ADAPTER/$1/mrs"
 }
-# adapter_mr DEVICE LKEY FIELD: one field of it: mode, state, iova, length, access,
-# page_size, dma.
+# adapter_mr DEVICE LKEY FIELD: prints one field of an MR: mode, state, iova, length,
+# access, page_size, dma.
 adapter_mr() {
 	local word
 	for word in $(adapter_mrs "$1" "$2"); do
 		[ "${word%%=*}" != "$3" ] || echo "${word#*=}"
 	done
 }
-# adapter_entries DEVICE LKEY: how many runs of addresses the device sees.
+# adapter_entries DEVICE LKEY: prints the number of DMA ranges of the MR.
 adapter_entries() { adapter_mr "$1" "$2" dma | tr , '\n' | grep -c .; }
 
-# copies DEVICE [export:]: bytes go from one BAR to the other by the adapter's DMA;
-# with the word, through dma-bufs that the process has made of them.
+# copies DEVICE [export:]: the adapter copies from one BAR to the other by DMA; with
+# export: the MRs are on dma-bufs of /dev/ib_peer_mem.
 copies() {
 	local from_key from_addr
 	adapter_start from "$1" "${2:-}$BAR_A" 12345 100000
@@ -180,8 +180,8 @@ copies() {
 	eventually balanced
 	note "$1: 100000 bytes from one BAR to the other by the adapter's DMA${2:+, as dma-bufs}"
 }
-# copies_of_sample DEVICE [export:]: bytes of a client in C that does not invalidate, as
-# copies; it is loaded for that alone.
+# copies_of_sample DEVICE [export:]: as copies, with the memory of the client in C, which
+# is loaded as a persistent client for this test.
 copies_of_sample() {
 	insmod "$SAMPLE" persistent=1
 	eventually test -c /dev/peer_client_sample
@@ -198,9 +198,9 @@ copies_of_sample() {
 	note "$1: 5000 bytes of a persistent client by the adapter's DMA${2:+, as a dma-buf}"
 	rmmod peer_client_sample
 }
-# in_use_of CLIENT: MRs that are registered now.
+# in_use_of CLIENT: prints the number of its live MRs.
 in_use_of() { echo "$(($(cat "$PEERS/$1/num_alloc_mrs") - $(cat "$PEERS/$1/num_dealloc_mrs")))"; }
-# revoked DEVICE [export:]: the PCI device goes; the MR stays, and answers with errors.
+# revoked DEVICE [export:]: unbinds the PCI device; accesses to the MR then fail.
 revoked() {
 	local peer_key peer_addr
 	adapter_start host "$1" host 0 8192
@@ -219,5 +219,5 @@ revoked() {
 	bind "$BDF_A"
 	find_bars
 }
-# state DEVICE: of the MR of the process that was started last.
+# state DEVICE: prints the state of the MR that was registered last.
 state() { adapter_mr "$1" "$lkey" state; }

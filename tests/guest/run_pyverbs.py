@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Run modules of rdma-core's own tests, and say of each test how it ended.
+"""Run modules of rdma-core's own tests and print the outcome of each test.
 
 usage: run_pyverbs.py FOLDER --dev DEVICE MODULE...
 
-FOLDER is where tests/ is in. One line for each test on standard output: its id,
-"passed", "skipped" or "failed", and of a failure the kind; what the tests themselves
-print, and tracebacks, go to standard error. One that fails is run again, up to TRIES
-times in all, and the last outcome counts: they give completions some seconds, which can
-pass where two emulated machines share a processor.
+FOLDER contains tests/. Standard output has one line per test: its id, "passed",
+"skipped" or "failed", and the kind of a failure. Output of the tests and tracebacks go
+to standard error. A failed test runs again, up to TRIES times in all, and the last
+outcome counts: the tests wait a few seconds for completions, which is too short if two
+emulated machines share a processor.
 
-Each module runs in a process of its own: what it leaves open, and what kills it, is
-no matter of the next. All that is random is the same in each run.
+Each module runs in a separate process, so that neither a crash nor open resources
+affect the next module. The random seeds are the same in each run.
 """
 
 import importlib
@@ -25,16 +25,16 @@ import unittest
 # Seconds for one test; the longest wait for completions in the tests is 10.
 LIMIT = 60
 TRIES = 3
-# Tests whose outcome is a race within the test, and why.
+# Tests whose outcome depends on a race within the test, with the reason.
 RACES = {
     'test_cq.CQTest.test_resize_cq':
-        'shrinks the queue and counts on all completions to be in it by then; where they '
-        'are not, a software adapter has done with the resize and loses the last of them',
+        'shrinks the queue and assumes that all completions are in it by then; otherwise '
+        'a software adapter resizes first and loses the last completions',
 }
 
 
 class Result(unittest.TestResult):
-    """Prints the outcome of each test: of its last run, the worst of what it was told."""
+    """Prints the outcome of each test: the worst result of its last run."""
 
     def __init__(self, out):
         super().__init__()
@@ -47,7 +47,7 @@ class Result(unittest.TestResult):
         random.seed(test.id())
         self.outcome = 'passed'
         self.started = time.monotonic()
-        # One that hangs kills its process, which run() says.
+        # A test that hangs kills its process, which run() reports.
         signal.alarm(LIMIT)
 
     def stopTest(self, test):
@@ -57,7 +57,7 @@ class Result(unittest.TestResult):
         outcome, self.outcome = self.outcome, None
         self.tries += 1
         if outcome.startswith('failed') and self.tries < TRIES:
-            # Here, where what the class has set up still stands.
+            # Here, before the class is torn down.
             type(test)(test._testMethodName).run(self)
             return
         self.tries = 0
@@ -68,7 +68,7 @@ class Result(unittest.TestResult):
 
     def ended(self, test, outcome):
         if self.outcome is None:
-            # Not in a test: the setup of a class or a module.
+            # The setup of a class or a module failed.
             self.say(test, outcome)
         elif outcome != 'skipped' or self.outcome == 'passed':
             self.outcome = outcome
@@ -93,7 +93,7 @@ class Result(unittest.TestResult):
 
 
 def run(module, out):
-    """Run a module in a child; where that dies, this is a result as well."""
+    """Run a module in a child; a crash of the child counts as a failure."""
     suite = unittest.defaultTestLoader.loadTestsFromModule(module)
     sys.stderr.flush()
     pid = os.fork()
@@ -120,13 +120,13 @@ def main():
     folder = sys.argv.pop(1)
     sys.dont_write_bytecode = True
     sys.path[:0] = [folder, f'{folder}/tests']
-    # The package's own __init__ loads the tests of all vendors: not these.
+    # Without the __init__ of the package, which loads the tests of all vendors.
     package = sys.modules['tests'] = types.ModuleType('tests')
     package.__path__ = [f'{folder}/tests']
     from args_parser import parser
     parser.parse_args()
 
-    # What tests print must not get among the results.
+    # Output of the tests must not mix with the results.
     out = os.fdopen(os.dup(1), 'w')
     os.dup2(2, 1)
     modules = [importlib.import_module(f'tests.{name}') for name in sys.argv[1:]]

@@ -2,21 +2,21 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2034 # for the suites
 #
-# What the suites of the clients that others copy from share: both give out a megabyte,
-# and take it away when told to. Sourced by those suites, which have set CLIENT, the name
-# of the client, and MODULE, its file, and say in TESTS which of the tests are theirs.
+# Shared by the suites of the two sample clients, whose devices map a megabyte and which
+# invalidate it on a write to debugfs. The suites set CLIENT, the name of the client,
+# and MODULE, its file, before they source this, and list their tests in TESTS.
 
 . ./steps.sh
 
 SAMPLE=/dev/$CLIENT
-TAKE_AWAY=/sys/kernel/debug/$CLIENT/take_away
+INVALIDATE=/sys/kernel/debug/$CLIENT/invalidate
 
 sample() {
 	local value
 	read -r value <"$PEERS/$CLIENT/$1"
 	echo "$value"
 }
-# What is registered now: MRs and pages.
+# Prints the numbers of live MRs and pages.
 sample_in_use() {
 	echo "$(($(sample num_alloc_mrs) - $(sample num_dealloc_mrs)))" \
 		"$(($(sample num_reg_pages) - $(sample num_dereg_pages)))"
@@ -25,7 +25,7 @@ sample_balanced() {
 	[ "$(sample_in_use)" = "0 0" ]
 	[ "$(sample num_reg_bytes)" = "$(sample num_dereg_bytes)" ]
 }
-take_away() { timeout 60 bash -c "echo 1 >$TAKE_AWAY"; }
+invalidate() { timeout 60 bash -c "echo 1 >$INVALIDATE"; }
 references() {
 	local value
 	read -r value <"/sys/module/$CLIENT/refcnt"
@@ -57,7 +57,7 @@ test_write_and_read_back() {
 
 test_atomics() { "$RDMA" atomic -o 8 -l 4096 "$SAMPLE"; }
 
-test_what_is_not_its_memory() {
+test_memory_that_it_rejects() {
 	local before
 	before=$(sample num_alloc_mrs)
 	"$RDMA" write host
@@ -69,21 +69,21 @@ test_what_is_not_its_memory() {
 	sample_balanced
 }
 
-test_nothing_to_take_away() {
-	take_away
+test_invalidate_without_regions() {
+	invalidate
 	expect 0 sample num_free_callbacks
 }
 
-test_taken_away_while_held() {
+test_invalidated_while_held() {
 	local pid
 	start hold hold -n 3 -o 100 -l 20000 "$SAMPLE"
 	wait_line /tmp/hold '^holding 3'
 	expect "3 15" sample_in_use
-	take_away
-	# All of it happens before the write returns.
+	invalidate
+	# The invalidation is complete when the write returns.
 	sample_balanced
 	expect 3 sample num_free_callbacks
-	# The keys of a dead MR are still the process's.
+	# The process keeps the revoked MRs.
 	kill -0 "$pid"
 	kill "$pid"
 	wait "$pid" || true
@@ -91,11 +91,11 @@ test_taken_away_while_held() {
 	sample_balanced
 }
 
-test_taken_away_under_a_writer() {
+test_invalidated_under_a_writer() {
 	local pid
 	start forever forever -t 1 "$SAMPLE"
 	wait_line /tmp/forever '^running'
-	take_away
+	invalidate
 	wait_line /tmp/forever 'remote access error'
 	ended "$pid"
 	grep -x deregistered /tmp/forever
@@ -104,19 +104,19 @@ test_taken_away_under_a_writer() {
 	sample_balanced
 }
 
-# Registrations, deregistrations and invalidations by two at once.
-test_taken_away_while_registering() {
+# Registrations and deregistrations, and invalidations by two tasks, at the same time.
+test_invalidated_while_registering() {
 	local i before times=0 end
 	before=$(sample num_free_callbacks)
 	touch /tmp/more
 	for i in 1 2 3; do
 		while [ -e /tmp/more ]; do "$RDMA" reg "$SAMPLE"; done >"/tmp/reg$i" 2>&1 &
 	done
-	while [ -e /tmp/more ]; do echo 1 >"$TAKE_AWAY"; nap 0.07; done &
-	# For a time, not a number of times: an emulated debug kernel is slow.
+	while [ -e /tmp/more ]; do echo 1 >"$INVALIDATE"; nap 0.07; done &
+	# A fixed time, not a number of rounds: an emulated debug kernel is slow.
 	end=$((SECONDS + 8))
 	while [ $SECONDS -lt $end ]; do
-		echo 1 >"$TAKE_AWAY"
+		echo 1 >"$INVALIDATE"
 		times=$((times + 1))
 		nap 0.05
 	done
@@ -125,14 +125,14 @@ test_taken_away_while_registering() {
 	eventually nothing_registered
 	sample_balanced
 	grep -h . /tmp/reg[123] | sort | uniq -c
-	# What came while the memory went is refused, all else went well.
+	# Registrations during an invalidation fail with ENODEV, all others succeed.
 	must_fail grep -hvE '^registration: (ok|ENODEV)$' /tmp/reg1 /tmp/reg2 /tmp/reg3
-	note "$(cat /tmp/reg[123] | grep -c ok) MRs made while the memory was taken away $times times and more, $(($(sample num_free_callbacks) - before)) of them hit"
+	note "$(cat /tmp/reg[123] | grep -c ok) MRs made during more than $times invalidations, $(($(sample num_free_callbacks) - before)) of them revoked"
 }
 
 test_again() { "$RDMA" write "$SAMPLE"; }
 
-# Its file, its mappings; and nothing any more once they are gone.
+# An open file and a mapping pin the module; their release unpins it.
 test_mapping_holds_the_module() {
 	local pid
 	expect 0 references

@@ -3,19 +3,19 @@
 # shellcheck disable=SC2034 # for the suites
 #
 # Two hosts on one wire (scripts/two-guests). Their suites, two_a and two_b, run at the
-# same time and have the same tests: a test on one host is what the other host's test of
-# that name needs. A server waits for its client, and a client for its server, so they
-# stay together; how long is limited, so a failure of one ends the other's test as well.
+# same time and have the same tests: each test is the counterpart of the test with that
+# name on the other host. Server and client wait for each other for a limited time, so
+# they stay in step, and a failure of one ends the test of the other.
 
 . ./steps.sh
 
 IP_A=192.0.2.1 IP_B=192.0.2.2
 # The programs wait 45 s for each other.
 TEST_LIMIT=90
-# RoCE version 2 over IPv4: packets that the other host can be reached with.
+# RoCE v2 over IPv4, which reaches the other host.
 GID=1
 
-# wire IP: the network device on the wire, as d0.
+# wire IP: sets up the network device on the wire as d0.
 wire() {
 	local nic
 	IP=$1
@@ -27,7 +27,7 @@ wire() {
 	ip link set d0 up
 }
 
-# sees IP: until the other host answers. It may boot later.
+# sees IP: waits until the other host answers. It may boot later.
 sees() {
 	local i
 	for ((i = 0; i < 45; i++)); do
@@ -45,7 +45,7 @@ setup_host() {
 	sees "$2"
 }
 
-# The device is pulled out, and put back.
+# Removes the device, and brings it back.
 pull() {
 	echo 1 >"/sys/bus/pci/devices/$1/remove" &
 	ended $!
@@ -56,8 +56,8 @@ plug() {
 	find_bars
 }
 
-# bandwidth read|write MEMORY [HOST]: perftest, unmodified, with its buffer in MEMORY;
-# the server's side without HOST.
+# bandwidth read|write MEMORY [HOST]: the distribution's perftest with its buffer in
+# MEMORY; without HOST the server.
 bandwidth() {
 	local tool=ib_$1_bw args=(-d rxe0 -x "$GID" -p 18600 -s 65536 -n 100 -F)
 	[ "$2" = host ] || args+=(--mmap "$2")
@@ -69,7 +69,7 @@ client_bandwidth() {
 	local i log=/tmp/perftest
 	for ((i = 0; i < 45; i++)); do
 		! bandwidth "$@" >$log 2>&1 || break
-		# The server is on its way; anything else is an error.
+		# The server is starting; anything else is an error.
 		grep -q "Couldn't connect" $log || break
 		nap 1
 	done

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A module that finds the two functions by name, as drivers do which work with
- * and without peer memory: nothing in it needs ib_peer_mem to be loaded.
+ * A module that finds the two functions by symbol_get(), as drivers do that work with
+ * and without peer memory: it can be loaded without ib_peer_mem.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
 #include <linux/module.h>
 
-/* By the name under which drivers in the field include it. */
+/* The name by which existing drivers include the header. */
 #include <rdma/peer_mem.h>
 
 static typeof(ib_register_peer_memory_client) *test_register;
@@ -23,7 +23,7 @@ static int __init test_init(void)
 		symbol_put(ib_register_peer_memory_client);
 		return -ENOENT;
 	}
-	/* That it is the function: no client is an error, and a line in the log. */
+	/* Calls it: a NULL client fails with a line in the log. */
 	if (test_register(NULL, NULL)) {
 		symbol_put(ib_unregister_peer_memory_client);
 		symbol_put(ib_register_peer_memory_client);

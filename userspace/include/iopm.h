@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * libiopm - device memory on PCI BARs, in the manner of ibv_alloc_dm(3)
+ * libiopm - device memory on PCI BARs, with the semantics of ibv_alloc_dm(3)
  *
  * The names and the order of arguments are those of <infiniband/verbs.h>, with
  * iopm_ for ibv_; the context is a BAR of io_peer_mem. See iopm_alloc_dm(3).
@@ -18,7 +18,7 @@ extern "C" {
 struct ibv_mr;
 struct ibv_pd;
 
-/* A BAR that is open: iopm_open_device(). */
+/* An open BAR: see iopm_open_device(). */
 struct iopm_context {
 	int cmd_fd;
 };
@@ -28,11 +28,11 @@ struct iopm_query_device_ex_input {
 };
 
 struct iopm_device_attr_ex {
-	uint32_t comp_mask;		/* 0: there is no more than this */
-	uint64_t max_dm_size;		/* bytes that can be allocated at most */
-	uint64_t free_dm_size;		/* bytes that nobody has now */
-	uint64_t largest_dm_size;	/* the most of these that are in one piece */
-	uint64_t dm_page_size;		/* what allocations are rounded up to */
+	uint32_t comp_mask;		/* 0: no further members are valid */
+	uint64_t max_dm_size;		/* size of the BAR's memory, in bytes */
+	uint64_t free_dm_size;		/* free bytes */
+	uint64_t largest_dm_size;	/* largest free range, in bytes */
+	uint64_t dm_page_size;		/* allocations are rounded up to this */
 };
 
 struct iopm_alloc_dm_attr {
@@ -48,7 +48,7 @@ enum iopm_dm_mask {
 struct iopm_dm {
 	struct iopm_context *context;
 	uint32_t comp_mask;
-	uint32_t handle;		/* a file descriptor: may be passed on, and mapped */
+	uint32_t handle;		/* a file descriptor, for import and mmap(2) */
 };
 
 #pragma GCC visibility push(default)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Allocations: made, mapped, imported, freed. */
+/* Allocation, import and free. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -12,8 +12,8 @@
 #include "dm.h"
 
 /*
- * The object for @fd, which is its own from here on, also where this fails. The
- * pages are mapped when they are first touched, so a mapping as such costs nothing.
+ * Creates the object for @fd and takes ownership of @fd, even on failure. The kernel
+ * maps each page at the first access, so the mapping itself is cheap.
  */
 static struct iopm_dm *dm_new(struct iopm_context *context, int fd)
 {
@@ -24,7 +24,7 @@ static struct iopm_dm *dm_new(struct iopm_context *context, int fd)
 	if (!dm)
 		goto out_close;
 	if (ioctl(fd, IO_PEER_MEM_IOC_DM_INFO, &info)) {
-		/* Some other file. */
+		/* Not an allocation. */
 		error = errno == ENOTTY ? EINVAL : errno;
 		goto out_free;
 	}
@@ -38,7 +38,7 @@ static struct iopm_dm *dm_new(struct iopm_context *context, int fd)
 		error = errno;
 		goto out_free;
 	}
-	/* A child that wants it imports it; else each fork() would keep it in use. */
+	/* A child imports the handle instead: an inherited mapping would block the free. */
 	madvise(dm->addr, dm->size, MADV_DONTFORK);
 	copy_init();
 	return &dm->base;
@@ -93,15 +93,15 @@ int iopm_free_dm(struct iopm_dm *base)
 	int error = 0;
 
 	/*
-	 * Our own mapping is no reason to be busy. Its place is kept: if there is
-	 * another reason, all has to be as before.
+	 * The mapping of @base itself must not cause EBUSY. PROT_NONE keeps its address
+	 * range reserved: a failed free restores the mapping.
 	 */
 	if (dm->addr && mmap(dm->addr, dm->size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS |
 			     MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED)
 		return errno;
 	if (ioctl(fd, IO_PEER_MEM_IOC_DM_FREE, &arg))
 		error = errno;
-	/* Where the device is gone, or somebody else has freed it, all is free. */
+	/* ENODEV: the device was removed or another process has freed the memory. */
 	if (!error || error == ENODEV) {
 		iopm_unimport_dm(base);
 		return 0;

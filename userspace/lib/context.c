@@ -28,7 +28,7 @@ struct iopm_context *iopm_open_device(const char *path)
 		error = errno;
 		goto out_free;
 	}
-	/* Is it a BAR at all, and its driver one that knows these ioctls? */
+	/* Fails if the file is not a BAR, or its driver lacks these ioctls. */
 	error = capacity(context->cmd_fd, &c);
 	if (!error)
 		return context;

@@ -2,13 +2,13 @@
 /*
  * Copies between host and device memory.
  *
- * Device memory is uncached, and may be a register file as well: it is read and
- * written in whole, aligned words and each byte once, never with what a memcpy()
- * thinks up (vectors, overlapping or repeated accesses, cache line tricks).
+ * Device memory is uncached and may be a register file: it is accessed in aligned
+ * words, and each byte once. memcpy() may use vectors, overlapping or repeated
+ * accesses, so it is not used on device memory.
  *
- * The device can be pulled out in the middle: then an access raises SIGBUS, and
- * the copy ends with ENODEV. Only a SIGBUS of a copy is taken; any other goes to
- * the handler that there was before the first allocation.
+ * If the device is removed during a copy, an access raises SIGBUS and the copy returns
+ * ENODEV. The handler passes every other SIGBUS to the handler that was installed
+ * before the first allocation.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -20,7 +20,7 @@
 
 typedef unsigned long word;
 
-/* The copy that this thread is in. Not allocated late: the handler looks at it. */
+/* The copy that this thread executes. initial-exec: safe to read in a signal handler. */
 static __thread struct {
 	volatile sig_atomic_t running;
 	const char *start, *end;
@@ -40,7 +40,7 @@ static void on_sigbus(int signal, siginfo_t *info, void *context)
 	} else if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN) {
 		before.sa_handler(signal);
 	} else if (before.sa_handler == SIG_DFL || info->si_code > 0) {
-		/* An access cannot be ignored: the kernel would not, either. */
+		/* A fault cannot be ignored: the kernel kills the process as well. */
 		struct sigaction dfl = { .sa_handler = SIG_DFL };
 
 		sigaction(signal, &dfl, NULL);
@@ -50,7 +50,7 @@ static void on_sigbus(int signal, siginfo_t *info, void *context)
 
 static void install(void)
 {
-	/* SA_NODEFER: the handler is left by a jump, with the signal not blocked. */
+	/* SA_NODEFER: siglongjmp() leaves the handler without unblocking the signal. */
 	struct sigaction action = {
 		.sa_sigaction = on_sigbus,
 		.sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK,
@@ -73,7 +73,7 @@ static size_t misalignment(const volatile void *p)
 	return (uintptr_t)p % sizeof(word);
 }
 
-/* Not inlined: what they change shall be lost in a jump without harm. */
+/* Not inlined: the jump loses their local variables, and those alone. */
 static __attribute__((noinline)) void copy_to(volatile char *to, const char *from, size_t n)
 {
 	for (; n && misalignment(to); n--)
@@ -105,7 +105,7 @@ static __attribute__((noinline)) void copy_from(char *to, const volatile char *f
 		*to++ = *from++;
 }
 
-/* What keeps a copy of @length bytes at @offset from beginning; 0: nothing. */
+/* Returns the errno of an invalid copy, or 0. */
 static int check(const struct dm *dm, uint64_t offset, size_t length)
 {
 	if (!dm_has(dm, offset, length))
@@ -120,11 +120,10 @@ static void begin(const struct dm *dm)
 	copying.running = 1;
 }
 
-int iopm_memcpy_to_dm(struct iopm_dm *base, uint64_t dm_offset, const void *host_addr,
-		      size_t length)
+/* Copies from @from to the device, or from the device to @to; the other one is NULL. */
+static int copy(const struct dm *dm, uint64_t offset, size_t length, char *to, const char *from)
 {
-	struct dm *dm = to_dm(base);
-	int error = check(dm, dm_offset, length);
+	int error = check(dm, offset, length);
 
 	if (error)
 		return error;
@@ -133,25 +132,22 @@ int iopm_memcpy_to_dm(struct iopm_dm *base, uint64_t dm_offset, const void *host
 		return ENODEV;
 	}
 	begin(dm);
-	copy_to(dm->addr + dm_offset, host_addr, length);
+	if (from)
+		copy_to(dm->addr + offset, from, length);
+	else
+		copy_from(to, dm->addr + offset, length);
 	copying.running = 0;
 	return 0;
+}
+
+int iopm_memcpy_to_dm(struct iopm_dm *base, uint64_t dm_offset, const void *host_addr,
+		      size_t length)
+{
+	return copy(to_dm(base), dm_offset, length, NULL, host_addr);
 }
 
 int iopm_memcpy_from_dm(void *host_addr, struct iopm_dm *base, uint64_t dm_offset,
 			size_t length)
 {
-	struct dm *dm = to_dm(base);
-	int error = check(dm, dm_offset, length);
-
-	if (error)
-		return error;
-	if (sigsetjmp(copying.back, 0)) {
-		copying.running = 0;
-		return ENODEV;
-	}
-	begin(dm);
-	copy_from(host_addr, dm->addr + dm_offset, length);
-	copying.running = 0;
-	return 0;
+	return copy(to_dm(base), dm_offset, length, host_addr, NULL);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What the files of the library share. */
+/* Shared by the files of the library. */
 #ifndef DM_H
 #define DM_H
 
@@ -9,9 +9,9 @@
 
 struct dm {
 	struct iopm_dm base;
-	uint64_t length;	/* as it was asked for */
+	uint64_t length;	/* as requested */
 	size_t size;		/* of the mapping */
-	char *addr;		/* NULL where it could not be mapped again */
+	char *addr;		/* NULL if it could not be mapped again */
 };
 
 static inline struct dm *to_dm(struct iopm_dm *base)
@@ -19,13 +19,13 @@ static inline struct dm *to_dm(struct iopm_dm *base)
 	return (struct dm *)base;
 }
 
-/* Are [@offset, @offset + @length) bytes of @dm? */
+/* Returns whether [@offset, @offset + @length) lies in @dm. */
 static inline bool dm_has(const struct dm *dm, uint64_t offset, uint64_t length)
 {
 	return offset <= dm->length && length <= dm->length - offset;
 }
 
-/* Before the first copy: see copy.c. */
+/* Must be called before the first copy. */
 void copy_init(void);
 
 #endif /* DM_H */

@@ -14,8 +14,8 @@ struct ibv_mr *iopm_reg_dm_mr(struct ibv_pd *pd, struct iopm_dm *base, uint64_t 
 	struct ibv_mr *mr;
 
 	/*
-	 * The kernel maps whole pages, and wants an address and what it stands for
-	 * to agree in where they are in a page: 0 stands for the start of one.
+	 * The kernel maps whole pages and requires that the address and the IOVA, which
+	 * is 0, have the same offset in a page.
 	 */
 	if (!(access & IBV_ACCESS_ZERO_BASED) || !length || !dm_has(dm, dm_offset, length) ||
 	    dm_offset % (uint64_t)sysconf(_SC_PAGESIZE)) {
@@ -28,7 +28,7 @@ struct ibv_mr *iopm_reg_dm_mr(struct ibv_pd *pd, struct iopm_dm *base, uint64_t 
 	}
 	mr = ibv_reg_mr_iova2(pd, dm->addr + dm_offset, length, 0,
 			      access & ~(unsigned int)IBV_ACCESS_ZERO_BASED);
-	/* As ibv_reg_dm_mr() has it: addresses in it are offsets. */
+	/* As in ibv_reg_dm_mr(): the region is zero-based. */
 	if (mr)
 		mr->addr = NULL;
 	return mr;

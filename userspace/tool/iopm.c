@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* iopm(1): which BARs there are, how much of them is free, and which is nearest. */
+/* iopm(1): lists BARs, their free memory, and their distance from a device. */
 #include <dirent.h>
 #include <err.h>
 #include <errno.h>
@@ -30,14 +30,14 @@ static struct bar bars[MAX_BARS];
 static int n_bars;
 static int rc;
 
-/* --- what there is --- */
+/* --- the BARs --- */
 
 static int visible(const struct dirent *entry)
 {
 	return entry->d_name[0] != '.';
 }
 
-/* Those of one function, or of all; in the order of their names. */
+/* Finds the BARs of one function, or all; sorted by name. */
 static void find_bars(const char *function)
 {
 	struct dirent **functions, **files;
@@ -92,7 +92,7 @@ static bool query(struct bar *bar, struct iopm_device_attr_ex *attr)
 	return false;
 }
 
-/* The first line of a file that the function has in sysfs; "?" where it has none. */
+/* Returns the first line of a sysfs file of the function, or "?". */
 static const char *attribute(const struct bar *bar, const char *name, char line[32])
 {
 	char path[128];
@@ -183,7 +183,7 @@ static bool is_address(const char *text, struct address *a)
 	       !text[end];
 }
 
-/* The PCI function that a device of this class belongs to. */
+/* Finds the PCI function of a device of this class. */
 static bool is_device(const char *class, const char *name, struct address *a)
 {
 	char link[PATH_MAX], path[PATH_MAX], *last;
@@ -208,7 +208,7 @@ static int by_distance(const void *left, const void *right)
 	return a->distance < b->distance ? -1 : a->distance > b->distance;
 }
 
-static void ask(struct bar *bar, const struct address *a, struct io_peer_mem_nearest *arg)
+static void query_nearest(struct bar *bar, const struct address *a, struct io_peer_mem_nearest *arg)
 {
 	*arg = (struct io_peer_mem_nearest){
 		.version = IO_PEER_MEM_NEAREST_VERSION,
@@ -217,7 +217,7 @@ static void ask(struct bar *bar, const struct address *a, struct io_peer_mem_nea
 	};
 	if (ioctl(bar->context->cmd_fd, IO_PEER_MEM_IOC_NEAREST, arg)) {
 		if (errno == ENXIO)
-			errx(1, "there is no PCI function %04x:%02x:%02x.%x", a->domain, a->bus,
+			errx(1, "no PCI function %04x:%02x:%02x.%x", a->domain, a->bus,
 			     a->slot, a->function);
 		err(1, "%s", bar->path);
 	}
@@ -234,11 +234,11 @@ static void nearest(const char *device)
 	if (!is_address(device, &a) && !is_device("infiniband", device, &a) &&
 	    !is_device("net", device, &a))
 		errx(1, "%s is neither a PCI address nor an RDMA or network device with one\n"
-		     "  (one in software reaches all memory alike)", device);
+		     "  (a software device has no distance: the CPU copies)", device);
 	find_bars(NULL);
 	for (struct bar *bar = bars; bar < bars + n_bars; bar++)
 		if (open_bar(bar))
-			ask(bar, &a, &arg);
+			query_nearest(bar, &a, &arg);
 	qsort(bars, n_bars, sizeof(bars[0]), by_distance);
 	printf("%-10s %s\n", "DISTANCE", "BAR");
 	for (struct bar *bar = bars; bar < bars + n_bars; bar++) {
@@ -251,25 +251,26 @@ static void nearest(const char *device)
 	}
 	if (!(arg.flags & IO_PEER_MEM_NEAREST_FOUND))
 		return;
-	/* Other drivers have such memory too: an SSD's, say. */
+	/* Other drivers publish peer-to-peer memory too, such as nvme. */
 	snprintf(best, sizeof(best), "%04x:%02x:%02x.%x", arg.provider_domain,
 		 arg.provider_address >> 8, arg.provider_address >> 3 & 31, arg.provider_address & 7);
 	for (struct bar *bar = bars; bar < bars + n_bars; bar++)
 		if (!strcmp(bar->function, best))
 			return;
-	printf("nearer, or as near, of another driver: %s at %u\n", best, arg.provider_distance);
+	printf("nearest memory of another driver: %s at %u\n", best, arg.provider_distance);
 }
 
 /* --- the command line --- */
 
 static void usage(FILE *to)
 {
-	fprintf(to, "usage: iopm list             the BARs that io_peer_mem serves, and what is free\n"
-		"       iopm info BAR         one of them, /dev/io_peer_mem/BDF/barN; or, by BDF\n"
-		"                             (0000:03:00.0), all of a function\n"
-		"       iopm nearest DEVICE   how far each is from an RDMA or network device, or\n"
-		"                             from the function at a PCI address\n"
-		"       iopm --help           this; more is in iopm(1)\n");
+	fprintf(to, "usage: iopm list             list the BARs that io_peer_mem serves, and their free\n"
+		"                             memory\n"
+		"       iopm info BAR         show one BAR, /dev/io_peer_mem/BDF/barN, or all BARs\n"
+		"                             of a function by its BDF (0000:03:00.0)\n"
+		"       iopm nearest DEVICE   show the distance of each BAR from an RDMA or network\n"
+		"                             device, or from the function at a PCI address\n"
+		"       iopm --help           show this text; see also iopm(1)\n");
 }
 
 int main(int argc, char **argv)

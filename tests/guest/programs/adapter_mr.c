@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * adapter_mr - one MR, and a script that says what becomes of it
+ * adapter_mr - one MR, under the control of a script
  *
- * Registers memory, tells the keys, and then does what it reads, a command a line,
- * answering each with one line. See usage().
+ * Registers memory, prints the keys, then reads commands, one per line, and answers
+ * each with one line. See usage().
  */
 #include <err.h>
 #include <errno.h>
@@ -14,11 +14,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <infiniband/verbs.h>
 #include <rdma/ib_user_ioctl_verbs.h>
 
 #include "memory.h"
+#include "number.h"
 #include "uverbs.h"
+#include "verbs.h"
 
 static const struct {
 	const char *name;
@@ -32,8 +33,7 @@ static const struct {
 	{ "mw-bind", IBV_ACCESS_MW_BIND },
 	{ "on-demand", IBV_ACCESS_ON_DEMAND },
 	{ "relaxed", IBV_ACCESS_RELAXED_ORDERING },
-	{ "all", IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
-		 IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC },
+	{ "all", ACCESS_ALL },
 };
 
 #define N_ACCESSES (sizeof(accesses) / sizeof(accesses[0]))
@@ -41,61 +41,41 @@ static const struct {
 static void __attribute__((noreturn)) usage(void)
 {
 	fputs("usage: adapter_mr [-fi] [-m BYTES] [-r] DEVICE MEMORY OFFSET LENGTH [ACCESS[,ACCESS..]]\n"
-	      "MEMORY is \"host\", a file to map, \"export:\" and such a file: a dma-buf of peer\n"
-	      "memory by its address, or \"udmabuf\": a dma-buf of host memory.\n"
-	      "ACCESS is of: none local-write remote-write remote-read remote-atomic mw-bind\n"
+	      "MEMORY is \"host\", a file to map, \"export:\" and a file: the mapping as a dma-buf of\n"
+	      "ib_peer_mem, or \"udmabuf\": a dma-buf of host memory.\n"
+	      "ACCESS is one or more of: none local-write remote-write remote-read remote-atomic mw-bind\n"
 	      "on-demand relaxed all (the default), or a number.\n"
-	      "  -f        leave no file descriptor free\n"
-	      "  -i        register by the newer of the two system calls\n"
-	      "  -m BYTES  map as much (to the end of the MR, in whole pages)\n"
+	      "  -f        use up all file descriptors first\n"
+	      "  -i        register by ioctl(2) instead of write(2)\n"
+	      "  -m BYTES  length of the mapping (to the end of the MR, in whole pages)\n"
 	      "  -r        map read-only\n\n"
 	      "Prints \"mr lkey=.. rkey=.. addr=.. length=..\", or \"error ERRNO\" and exits with 1.\n"
-	      "Then reads commands, and answers \"ok ..\" or \"error ERRNO\":\n"
-	      "  fill SEED            a pattern into the range of the MR, by the CPU\n"
-	      "  check SEED           is it there? \"error MISMATCH at=..\" where it is not\n"
+	      "Then reads commands and answers \"ok ..\" or \"error ERRNO\":\n"
+	      "  fill SEED            write a pattern to the range of the MR, by the CPU\n"
+	      "  check SEED           compare; \"error MISMATCH at=..\" at the first difference\n"
 	      "  rereg [start OFFSET LENGTH] [host OFFSET LENGTH] [access ACCESS] [pd]\n"
 	      "                       change the range, the memory, the access, the PD\n"
-	      "  dereg, reg           the same range again\n"
-	      "  quit                 as the end of the input\n"
-	      "Numbers may be hexadecimal. Memory that has gone is \"error SIGBUS\".\n", stderr);
+	      "  dereg, reg           deregister; register the same range again\n"
+	      "  quit                 end, as at the end of the input\n"
+	      "Numbers may be hexadecimal. An access to removed memory is \"error SIGBUS\".\n", stderr);
 	exit(2);
 }
 
-/* The one MR. */
+/* The MR. */
 static struct {
-	struct ibv_context *context;
+	struct rdma rdma;
 	struct ibv_pd *pd[2];
 	int pd_in_use;
 	struct memory memory;
 	size_t offset, length;
 	int access;
-	struct ibv_mr *mr;	/* NULL: none, or one that libibverbs does not know */
+	struct ibv_mr *mr;	/* NULL: not made by libibverbs */
 	struct keys keys;
 	bool registered;
-	bool newer;
+	bool by_ioctl;
 } it;
 
-static bool number(const char *text, uint64_t *n)
-{
-	char *end;
-
-	if (!text)
-		return false;
-	errno = 0;
-	*n = strtoull(text, &end, 0);
-	return end != text && !*end && !errno;
-}
-
-static uint64_t must_number(const char *text)
-{
-	uint64_t n;
-
-	if (!number(text, &n))
-		errx(2, "not a number: %s", text);
-	return n;
-}
-
-/* Is not kept: it cuts the text. */
+/* Modifies @text. Returns false for an unknown flag. */
 static bool access_flags(char *text, int *flags)
 {
 	char *save, *word;
@@ -107,7 +87,7 @@ static bool access_flags(char *text, int *flags)
 	for (word = strtok_r(text, ",", &save); word; word = strtok_r(NULL, ",", &save)) {
 		size_t i = 0;
 
-		if (number(word, &n)) {
+		if (parse_number(word, &n)) {
 			*flags |= n;
 			continue;
 		}
@@ -150,12 +130,12 @@ static int reg(void)
 	struct ibv_pd *pd = it.pd[it.pd_in_use];
 
 	if (it.memory.dmabuf >= 0) {
-		if (uverbs_reg_dmabuf_mr(it.context, RDMA_DRIVER_RXE, pd->handle,
+		if (uverbs_reg_dmabuf_mr(it.rdma.context, RDMA_DRIVER_RXE, pd->handle,
 					 it.memory.dmabuf, it.offset, it.length,
 					 (uintptr_t)addr, it.access, &it.keys))
 			return -1;
-	} else if (it.newer) {
-		if (uverbs_reg_mr(it.context, RDMA_DRIVER_RXE, pd->handle, (uintptr_t)addr,
+	} else if (it.by_ioctl) {
+		if (uverbs_reg_mr(it.rdma.context, RDMA_DRIVER_RXE, pd->handle, (uintptr_t)addr,
 				  it.length, it.access, &it.keys))
 			return -1;
 	} else {
@@ -187,14 +167,14 @@ static int dereg(void)
 			return -1;
 		}
 		it.mr = NULL;
-	} else if (uverbs_dereg_mr(it.context, &it.keys)) {
+	} else if (uverbs_dereg_mr(it.rdma.context, &it.keys)) {
 		return -1;
 	}
 	it.registered = false;
 	return 0;
 }
 
-/* The words after "rereg"; false where they are none. */
+/* Parses the words after "rereg"; false: a syntax error. */
 static bool rereg(char **save)
 {
 	struct memory memory = it.memory;
@@ -205,13 +185,13 @@ static bool rereg(char **save)
 
 	while ((word = strtok_r(NULL, " \n", save))) {
 		if (strcmp(word, "start") == 0 || strcmp(word, "host") == 0) {
-			if (!number(strtok_r(NULL, " \n", save), &n[0]) ||
-			    !number(strtok_r(NULL, " \n", save), &n[1]))
+			if (!parse_number(strtok_r(NULL, " \n", save), &n[0]) ||
+			    !parse_number(strtok_r(NULL, " \n", save), &n[1]))
 				return false;
 			flags |= IBV_REREG_MR_CHANGE_TRANSLATION;
 			offset = n[0];
 			length = n[1];
-			/* The old memory stays where it is. */
+			/* The old memory stays mapped. */
 			if (*word == 'h' && memory_map(&memory, "host", offset + length, false)) {
 				answer_errno();
 				return true;
@@ -227,7 +207,7 @@ static bool rereg(char **save)
 			return false;
 		}
 	}
-	if (uverbs_rereg_mr(it.context, &it.keys, flags, (uintptr_t)memory.addr + offset,
+	if (uverbs_rereg_mr(it.rdma.context, &it.keys, flags, (uintptr_t)memory.addr + offset,
 			    length, it.pd[pd]->handle, access)) {
 		answer_errno();
 		return true;
@@ -257,7 +237,7 @@ static void check(uint64_t seed)
 		answer("ok length=%zu", it.length);
 }
 
-/* False where that is no command. */
+/* Returns false for an unknown command. */
 static bool execute(const char *command, char **save)
 {
 	uint64_t seed;
@@ -280,7 +260,7 @@ static bool execute(const char *command, char **save)
 			answer_keys("ok");
 		return true;
 	}
-	if (!number(strtok_r(NULL, " \n", save), &seed))
+	if (!parse_number(strtok_r(NULL, " \n", save), &seed))
 		return false;
 	if (strcmp(command, "fill") == 0) {
 		if (memory_fill(it.memory.addr + it.offset, it.length, seed))
@@ -295,22 +275,6 @@ static bool execute(const char *command, char **save)
 	return true;
 }
 
-static struct ibv_context *open_device(const char *name)
-{
-	struct ibv_device **list = ibv_get_device_list(NULL);
-	struct ibv_context *context = NULL;
-
-	if (!list)
-		err(1, "ibv_get_device_list");
-	for (int i = 0; list[i] && !context; i++)
-		if (strcmp(ibv_get_device_name(list[i]), name) == 0)
-			context = ibv_open_device(list[i]);
-	ibv_free_device_list(list);
-	if (!context)
-		errx(1, "no RDMA device %s", name);
-	return context;
-}
-
 int main(int argc, char **argv)
 {
 	size_t page = sysconf(_SC_PAGESIZE), map_length = 0, size = 0;
@@ -321,7 +285,7 @@ int main(int argc, char **argv)
 	while ((c = getopt(argc, argv, "fim:r")) != -1) {
 		switch (c) {
 		case 'f': full = true; break;
-		case 'i': it.newer = true; break;
+		case 'i': it.by_ioctl = true; break;
 		case 'm': map_length = must_number(optarg); break;
 		case 'r': read_only = true; break;
 		default: usage();
@@ -339,10 +303,11 @@ int main(int argc, char **argv)
 	if (!map_length)
 		map_length = (it.offset + it.length + page - 1) & -page;
 
-	it.context = open_device(argv[0]);
-	for (int i = 0; i < 2; i++)
-		if (!(it.pd[i] = ibv_alloc_pd(it.context)))
-			err(1, "ibv_alloc_pd");
+	it.rdma = rdma_open(argv[0]);
+	it.pd[0] = it.rdma.pd;
+	it.pd[1] = ibv_alloc_pd(it.rdma.context);
+	if (!it.pd[1])
+		err(1, "ibv_alloc_pd");
 	if (memory_map(&it.memory, argv[1], map_length, read_only)) {
 		answer_errno();
 		return 1;
@@ -367,11 +332,9 @@ int main(int argc, char **argv)
 	}
 	if (it.registered && dereg())
 		err(1, "deregistration");
-	for (int i = 0; i < 2; i++)
-		if ((errno = ibv_dealloc_pd(it.pd[i])))
-			err(1, "ibv_dealloc_pd");
-	if (ibv_close_device(it.context))
-		err(1, "ibv_close_device");
+	if ((errno = ibv_dealloc_pd(it.pd[1])))
+		err(1, "ibv_dealloc_pd");
+	rdma_close(&it.rdma);
 	answer("ok");
 	return 0;
 }

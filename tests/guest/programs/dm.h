@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What the device memory tests share. */
+/* Shared by the files of dm_test. */
 #ifndef DM_TEST_H
 #define DM_TEST_H
 
@@ -16,26 +16,22 @@
 #define PAGE 4096
 #define ACCESS_DM (ACCESS_ALL | IBV_ACCESS_ZERO_BASED)
 
-/* A test ends with the first expectation that is not met. */
+/* A failed expectation ends the test. */
 void expect_errno(const char *what, int got, int want);
 void expect_u64(const char *what, uint64_t got, uint64_t want);
 void expect_true(const char *what, bool ok);
 
-/* Each ends the test where it fails. */
+/* A failure ends the test. */
 struct iopm_context *dm_open(const char *bar);
 struct iopm_dm *dm_alloc(struct iopm_context *bar, size_t length, uint32_t log_align);
 void dm_free(struct iopm_dm *dm);
 uint64_t dm_room(struct iopm_context *bar);
 
-/* The errno of an allocation that must fail; 0 if it does not. */
+/* Returns the errno of an allocation that must fail; 0 if it succeeds. */
 int dm_alloc_errno(struct iopm_context *bar, size_t length, uint32_t log_align,
 		   uint32_t comp_mask);
 
-/* A file through a socket, as another process gets it. */
-void fd_send(int socket, int fd);
-int fd_receive(int socket);
-
-/* The tests: each gets the path of a BAR of 64 MiB; dm_test.c lists them. */
+/* The tests, listed in dm_test.c. @bar: the path of a BAR of 64 MiB. */
 void test_alloc(const char *bar);
 void test_align(const char *bar);
 void test_copy(const char *bar);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Below the library: what the kernel makes of arguments that nobody should pass. */
-#include <dirent.h>
+/* The ioctls without the library, with valid and invalid arguments. */
 #include <err.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -8,9 +7,9 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
+#include "common.h"
 #include "dm.h"
 
 static int try(int fd, unsigned long cmd, void *arg)
@@ -59,18 +58,7 @@ static int raw_info(int dm)
 	return try(dm, IO_PEER_MEM_IOC_DM_INFO, &i);
 }
 
-static int files(void)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	int n = 0;
-
-	while (readdir(dir))
-		n++;
-	closedir(dir);
-	return n;
-}
-
-/* Every bit of what must be 0, and every wrong version, one at a time. */
+/* Flips every bit that must be 0 and every bit of the version, one at a time. */
 static void must_refuse(const char *what, int fd, unsigned long cmd, const void *good,
 			size_t size, const size_t *zero, size_t n_zero)
 {
@@ -109,12 +97,12 @@ void test_abi(const char *path)
 	expect_u64("size of capacity", sizeof(c), 64);
 	expect_u64("size of info", sizeof(info), 64);
 	expect_u64("size of free", sizeof(f), 32);
-	before = files();
+	before = open_files();
 	n = range(zero, range(zero, 0, 0, 8), 32, 64);
 	must_refuse("alloc", bar, IO_PEER_MEM_IOC_DM_ALLOC, &a, sizeof(a), zero, n);
 	n = range(zero, range(zero, 0, 0, 8), 40, 64);
 	must_refuse("capacity", bar, IO_PEER_MEM_IOC_DM_CAPACITY, &c, sizeof(c), zero, n);
-	expect_u64("files", files(), before);
+	expect_u64("files", open_files(), before);
 	dm = raw_alloc(bar, 5000);
 	expect_true("close on exec", fcntl(dm, F_GETFD) == FD_CLOEXEC);
 	n = range(zero, range(zero, 0, 0, 8), 48, 64);
@@ -122,7 +110,7 @@ void test_abi(const char *path)
 	n = range(zero, 0, 0, 32);
 	must_refuse("free", dm, IO_PEER_MEM_IOC_DM_FREE, &f, sizeof(f), zero, n);
 
-	/* What is only written may hold anything. */
+	/* Output fields may hold anything on entry. */
 	memset(&info, 0xff, sizeof(info));
 	info.version = version;
 	info.flags = 0;
@@ -135,40 +123,27 @@ void test_abi(const char *path)
 	printf("%04x:%02x:%02x.%x\n", info.domain, info.address >> 8, info.address >> 3 & 31,
 	       info.address & 7);
 
-	expect_errno("of the BAR, on an allocation", try(dm, IO_PEER_MEM_IOC_DM_ALLOC, &a), ENOTTY);
-	expect_errno("of the BAR, on an allocation", try(dm, IO_PEER_MEM_IOC_DM_CAPACITY, &c),
-		     ENOTTY);
-	expect_errno("of an allocation, on the BAR", try(bar, IO_PEER_MEM_IOC_DM_INFO, &info),
-		     ENOTTY);
-	expect_errno("of an allocation, on the BAR", try(bar, IO_PEER_MEM_IOC_DM_FREE, &f), ENOTTY);
+	expect_errno("an ioctl of the BAR on an allocation",
+		     try(dm, IO_PEER_MEM_IOC_DM_ALLOC, &a), ENOTTY);
+	expect_errno("an ioctl of the BAR on an allocation",
+		     try(dm, IO_PEER_MEM_IOC_DM_CAPACITY, &c), ENOTTY);
+	expect_errno("an ioctl of an allocation on the BAR",
+		     try(bar, IO_PEER_MEM_IOC_DM_INFO, &info), ENOTTY);
+	expect_errno("an ioctl of an allocation on the BAR",
+		     try(bar, IO_PEER_MEM_IOC_DM_FREE, &f), ENOTTY);
 	/* A structure of another size has another number. */
 	expect_errno("another size", try(bar, _IOWR(0xB7, 0x10, char[72]), &a), ENOTTY);
-	expect_errno("no such", try(bar, _IO(0xB7, 0x14), &a), ENOTTY);
+	expect_errno("an unknown number", try(bar, _IO(0xB7, 0x14), &a), ENOTTY);
 	expect_true("read", read(dm, &a, 8) < 0 && errno == EINVAL);
 	expect_true("write", write(dm, &a, 8) < 0 && errno == EINVAL);
 
 	expect_errno("free", raw_free(dm), 0);
 	expect_u64("free", raw_room(bar), room);
 	expect_errno("free again", raw_free(dm), ENODEV);
-	expect_errno("info of what was freed", raw_info(dm), ENODEV);
-	expect_true("mmap of what was freed", mmap(NULL, PAGE, PROT_READ, MAP_SHARED, dm, 0) ==
+	expect_errno("info after free", raw_info(dm), ENODEV);
+	expect_true("mmap after free", mmap(NULL, PAGE, PROT_READ, MAP_SHARED, dm, 0) ==
 		    MAP_FAILED && errno == ENODEV);
 	close(dm);
-}
-
-/* The system call as a process of 32 bits makes it. */
-static int ioctl32(int fd, unsigned int cmd, void *arg)
-{
-#ifdef __x86_64__
-	long ret;
-
-	__asm__ volatile("int $0x80" : "=a"(ret)
-			 : "a"(54), "b"(fd), "c"(cmd), "d"((unsigned int)(uintptr_t)arg)
-			 : "memory", "r8", "r9", "r10", "r11");
-	return (int)ret;
-#else
-	return ioctl(fd, cmd, arg) ? -errno : 0;
-#endif
 }
 
 void test_compat(const char *path)
@@ -184,14 +159,14 @@ void test_compat(const char *path)
 	a->version = info->version = c->version = f->version = IO_PEER_MEM_DM_VERSION;
 	a->length = 12345;
 	a->log_align = 14;
-	expect_errno("alloc", -ioctl32(bar, IO_PEER_MEM_IOC_DM_ALLOC, a), 0);
-	expect_errno("info", -ioctl32(a->fd, IO_PEER_MEM_IOC_DM_INFO, info), 0);
+	expect_errno("alloc", ioctl32(bar, IO_PEER_MEM_IOC_DM_ALLOC, a), 0);
+	expect_errno("info", ioctl32(a->fd, IO_PEER_MEM_IOC_DM_INFO, info), 0);
 	expect_u64("length", info->length, 12345);
 	expect_u64("where", info->bar_offset, a->bar_offset);
 	expect_u64("misalignment", info->bar_offset % (1 << 14), 0);
-	expect_errno("capacity", -ioctl32(bar, IO_PEER_MEM_IOC_DM_CAPACITY, c), 0);
+	expect_errno("capacity", ioctl32(bar, IO_PEER_MEM_IOC_DM_CAPACITY, c), 0);
 	expect_u64("used", c->total - c->free, 16384);
-	expect_errno("free", -ioctl32(a->fd, IO_PEER_MEM_IOC_DM_FREE, f), 0);
+	expect_errno("free", ioctl32(a->fd, IO_PEER_MEM_IOC_DM_FREE, f), 0);
 }
 
 static int map_errno(int fd, size_t length, int prot, int flags, off_t offset)
@@ -219,7 +194,7 @@ void test_map(const char *path)
 	expect_errno("from past the end", map_errno(dm, PAGE, rw, MAP_SHARED, 3 * PAGE), EINVAL);
 	expect_errno("from far past the end", map_errno(dm, PAGE, rw, MAP_SHARED, 1LL << 50),
 		     EINVAL);
-	expect_errno("at an offset, the BAR's own", map_errno(bar, PAGE, rw, MAP_SHARED, PAGE),
+	expect_errno("the BAR at an offset", map_errno(bar, PAGE, rw, MAP_SHARED, PAGE),
 		     EINVAL);
 
 	whole = mmap(NULL, 3 * PAGE, rw, MAP_SHARED, dm, 0);
@@ -229,16 +204,16 @@ void test_map(const char *path)
 	expect_u64("the same word", part[3], 0x123456789abcdef0);
 	where.addr = (uintptr_t)(part + 3);
 	expect_errno("range", try(bar, IO_PEER_MEM_IOC_RANGE, &where), 0);
-	expect_u64("its rest", where.length, PAGE - 24);
+	expect_u64("length to the end", where.length, PAGE - 24);
 
 	munmap((void *)whole, 3 * PAGE);
 	expect_errno("free while a part is mapped", raw_free(dm), EBUSY);
 	munmap((void *)part, PAGE);
 	expect_errno("free", raw_free(dm), 0);
-	expect_u64("in use", raw_room(bar), 64 << 20);
+	expect_u64("free", raw_room(bar), 64 << 20);
 }
 
-/* A BAR that may only be read gives no memory that can be written to. */
+/* An allocation of a BAR opened read-only cannot be mapped writable. */
 void test_read_only(const char *path)
 {
 	int bar = raw_open(path, O_RDONLY), dm = raw_alloc(bar, PAGE);
@@ -253,10 +228,10 @@ void test_read_only(const char *path)
 	expect_errno("free", raw_free(dm), 0);
 }
 
-/* Failures in the middle leave neither files nor memory behind. */
+/* A failed allocation leaks neither files nor memory. */
 void test_no_leak(const char *path)
 {
-	int bar = raw_open(path, O_RDWR), before = files();
+	int bar = raw_open(path, O_RDWR), before = open_files();
 	struct io_peer_mem_dm_alloc *a = mmap(NULL, PAGE, PROT_READ | PROT_WRITE,
 					      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	struct rlimit limit, none;
@@ -265,14 +240,14 @@ void test_no_leak(const char *path)
 	expect_true("mapped", a != MAP_FAILED);
 	a->version = IO_PEER_MEM_DM_VERSION;
 	a->length = 1 << 20;
-	/* The answer cannot be written. */
+	/* The result cannot be written back. */
 	mprotect(a, PAGE, PROT_READ);
 	for (int i = 0; i < 100; i++)
 		expect_true("EFAULT", try(bar, IO_PEER_MEM_IOC_DM_ALLOC, a) == EFAULT);
 	mprotect(a, PAGE, PROT_READ | PROT_WRITE);
-	expect_u64("files", files(), before);
+	expect_u64("files", open_files(), before);
 	expect_u64("free", raw_room(bar), room);
-	/* There is no file descriptor left. */
+	/* No file descriptor is free. */
 	getrlimit(RLIMIT_NOFILE, &limit);
 	none = limit;
 	none.rlim_cur = 0;
@@ -281,7 +256,7 @@ void test_no_leak(const char *path)
 		expect_true("EMFILE", try(bar, IO_PEER_MEM_IOC_DM_ALLOC, a) == EMFILE);
 	setrlimit(RLIMIT_NOFILE, &limit);
 	expect_u64("free", raw_room(bar), room);
-	/* Closed without a word, mapped or not. */
+	/* Closed without DM_FREE, while it is mapped. */
 	for (int i = 0; i < 200; i++) {
 		int dm = raw_alloc(bar, 1 << 20);
 		volatile char *at = mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_SHARED, dm, 0);
@@ -292,5 +267,5 @@ void test_no_leak(const char *path)
 		munmap((void *)at, 1 << 20);
 	}
 	expect_u64("free", raw_room(bar), room);
-	expect_u64("files", files(), before);
+	expect_u64("files", open_files(), before);
 }

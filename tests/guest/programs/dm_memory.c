@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Allocations, copies, and other processes. */
+/* Allocations, copies, and imports by other processes. */
 #include <err.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common.h"
 #include "dm.h"
 
 #define BAR_SIZE (64ULL << 20)
@@ -44,16 +45,16 @@ void test_alloc(const char *path)
 	dm = dm_alloc(bar, 1, 0);
 	expect_true("the handle is valid", dm->comp_mask & IOPM_DM_MASK_HANDLE);
 	expect_true("the context is the BAR", dm->context == bar);
-	expect_u64("free below one byte", dm_room(bar), BAR_SIZE - PAGE);
+	expect_u64("free with one byte allocated", dm_room(bar), BAR_SIZE - PAGE);
 	dm_free(dm);
 	dm = dm_alloc(bar, 3 * PAGE + 1, 0);
-	expect_u64("free below three pages and a byte", dm_room(bar), BAR_SIZE - 4 * PAGE);
+	expect_u64("free with three pages and a byte allocated", dm_room(bar), BAR_SIZE - 4 * PAGE);
 	dm_free(dm);
 	expect_u64("free again", dm_room(bar), BAR_SIZE);
 	iopm_close_device(bar);
 
 	errno = 0;
-	expect_true("/dev/null is no BAR", !iopm_open_device("/dev/null") && errno == ENOTTY);
+	expect_true("/dev/null is not a BAR", !iopm_open_device("/dev/null") && errno == ENOTTY);
 }
 
 static uint64_t bar_offset(struct iopm_dm *dm)
@@ -70,7 +71,7 @@ void test_align(const char *path)
 	struct iopm_context *bar = dm_open(path);
 	struct iopm_dm *hole[8], *aligned[8], *dm, *pages[16];
 
-	/* Holes of a page, and then all alignments between them. */
+	/* Free every other page, then try all alignments. */
 	for (int i = 0; i < 16; i++)
 		pages[i] = dm_alloc(bar, 1, 0);
 	for (int i = 0; i < 16; i += 2)
@@ -80,9 +81,9 @@ void test_align(const char *path)
 		expect_u64("misalignment", bar_offset(dm) & ((1ULL << log_align) - 1), 0);
 		dm_free(dm);
 	}
-	/* Nothing at 0 any more; and nothing that is aligned so is anywhere else. */
+	/* Only offset 0 has this alignment, and it is in use. */
 	dm = dm_alloc(bar, 1, 26);
-	expect_errno("a second one that is aligned to the BAR", dm_alloc_errno(bar, 1, 26, 0),
+	expect_errno("a second one with the alignment of the BAR", dm_alloc_errno(bar, 1, 26, 0),
 		     ENOMEM);
 	dm_free(dm);
 	for (int i = 1; i < 16; i += 2)
@@ -90,25 +91,25 @@ void test_align(const char *path)
 	expect_u64("free", dm_room(bar), BAR_SIZE);
 
 	/*
-	 * Eight times: a page, 4 MiB but two pages, a page, 4 MiB. The long pieces
-	 * before the pages are freed, and one of the aligned ones.
+	 * Eight times: a page, 4 MiB less two pages, a page, 4 MiB. Then free all
+	 * pieces of the second kind, and one aligned piece of 4 MiB.
 	 */
 	for (int i = 0; i < 8; i++) {
 		pages[i] = dm_alloc(bar, PAGE, 0);
 		hole[i] = dm_alloc(bar, (4 << 20) - 2 * PAGE, 0);
 		pages[8 + i] = dm_alloc(bar, PAGE, 0);
 		aligned[i] = dm_alloc(bar, 4 << 20, 0);
-		expect_u64("as it was meant", bar_offset(aligned[i]), (i * 8 + 4) << 20);
+		expect_u64("the expected layout", bar_offset(aligned[i]), (i * 8 + 4) << 20);
 	}
 	for (int i = 0; i < 8; i++)
 		dm_free(hole[i]);
 	dm_free(aligned[6]);
 	dm = dm_alloc(bar, 3 << 20, 22);
-	expect_u64("the only aligned place, of many", bar_offset(dm), 52 << 20);
+	expect_u64("the only aligned hole of many", bar_offset(dm), 52 << 20);
 	dm_free(dm);
 	dm = dm_alloc(bar, 4 << 20, 22);
-	expect_u64("the only place", bar_offset(dm), 52 << 20);
-	expect_errno("no other", dm_alloc_errno(bar, 3 << 20, 22, 0), ENOMEM);
+	expect_u64("the only hole", bar_offset(dm), 52 << 20);
+	expect_errno("no other hole", dm_alloc_errno(bar, 3 << 20, 22, 0), ENOMEM);
 	dm_free(dm);
 	for (int i = 0; i < 8; i++) {
 		dm_free(pages[i]);
@@ -126,7 +127,7 @@ void test_copy(const char *path)
 	struct iopm_dm *dm = dm_alloc(bar, 10000, 0);
 	unsigned char want[128], got[136], host[128];
 
-	/* Every alignment on both sides, and not a byte beside. */
+	/* Every alignment on both sides; the bytes around stay unchanged. */
 	for (size_t i = 0; i < sizeof(host); i++)
 		host[i] = 0x80 | i;
 	for (size_t to = 0; to < 17; to++) {
@@ -148,11 +149,11 @@ void test_copy(const char *path)
 
 	expect_errno("to the end", iopm_memcpy_to_dm(dm, 9990, host, 10), 0);
 	expect_errno("nothing, at the end", iopm_memcpy_to_dm(dm, 10000, host, 0), 0);
-	/* Though the page goes on. */
+	/* The last page extends beyond the allocation. */
 	expect_errno("past the end", iopm_memcpy_to_dm(dm, 9990, host, 11), EINVAL);
 	expect_errno("from past the end", iopm_memcpy_to_dm(dm, 10001, host, 0), EINVAL);
 	expect_errno("wraps", iopm_memcpy_to_dm(dm, UINT64_MAX, host, 2), EINVAL);
-	expect_errno("all there is", iopm_memcpy_to_dm(dm, 1, host, SIZE_MAX), EINVAL);
+	expect_errno("SIZE_MAX bytes", iopm_memcpy_to_dm(dm, 1, host, SIZE_MAX), EINVAL);
 	expect_errno("back, past the end", iopm_memcpy_from_dm(got, dm, 9990, 11), EINVAL);
 	expect_errno("back, from past the end", iopm_memcpy_from_dm(got, dm, 10001, 0), EINVAL);
 	expect_errno("back, wraps", iopm_memcpy_from_dm(got, dm, UINT64_MAX - 1, 2), EINVAL);
@@ -167,7 +168,7 @@ void test_full(const char *path)
 	int n = 0;
 
 	expect_errno("one byte more", dm_alloc_errno(bar, 1, 0, 0), ENOMEM);
-	expect_u64("free below all", dm_room(bar), 0);
+	expect_u64("free with all allocated", dm_room(bar), 0);
 	dm_free(all);
 
 	for (;;) {
@@ -188,18 +189,20 @@ void test_full(const char *path)
 	iopm_close_device(bar);
 }
 
-/* The other process: it has never opened the BAR. */
+/* The other process, which has never opened the BAR. */
 static void importer(int socket)
 {
-	int fd = fd_receive(socket), other = open("/dev/null", 0);
+	int fd = fd_receive(socket, 0), other = open("/dev/null", 0);
 	struct iopm_dm *dm = iopm_import_dm(NULL, fd);
 	char byte = 0, text[16];
 
+	if (fd < 0)
+		errx(1, "no file came through the socket");
 	if (!dm)
 		err(1, "iopm_import_dm");
 	close(fd);
 	expect_true("read", !iopm_memcpy_from_dm(text, dm, 4090, sizeof(text)));
-	expect_true("the text of the other", !strcmp(text, "from the parent"));
+	expect_true("the text of the parent", !strcmp(text, "from the parent"));
 	expect_true("write", !iopm_memcpy_to_dm(dm, 4090, "from the child ", sizeof(text)));
 	expect_errno("bounds of the import", iopm_memcpy_to_dm(dm, 5000, text, 1), EINVAL);
 	expect_true("no file", !iopm_import_dm(NULL, 12345) && errno == EBADF);
@@ -231,13 +234,13 @@ void test_import(const char *path)
 	bar = dm_open(path);
 	dm = dm_alloc(bar, 5000, 0);
 	expect_true("write", !iopm_memcpy_to_dm(dm, 4090, "from the parent", 16));
-	fd_send(sockets[0], (int)dm->handle);
+	expect_errno("send the handle", fd_send(sockets[0], (int)dm->handle), 0);
 	if (read(sockets[0], &byte, 1) != 1)
 		errx(1, "the child failed");
 	expect_true("read", !iopm_memcpy_from_dm(text, dm, 4090, sizeof(text)));
 	expect_true("the text of the child", !strcmp(text, "from the child "));
 	expect_errno("free while the child has it mapped", iopm_free_dm(dm), EBUSY);
-	/* All is as it was. */
+	/* The failed free has changed nothing. */
 	expect_true("read", !iopm_memcpy_from_dm(text, dm, 4090, sizeof(text)));
 	expect_true("still there", !strcmp(text, "from the child "));
 	if (write(sockets[0], &byte, 1) != 1 || read(sockets[0], &byte, 1) != 1)
@@ -249,7 +252,7 @@ void test_import(const char *path)
 	iopm_close_device(bar);
 }
 
-/* Allocations of many processes at once, some of which just end. */
+/* Allocations by several processes at once, some never freed explicitly. */
 void test_stress(const char *path)
 {
 	struct iopm_context *bar = dm_open(path);
@@ -276,7 +279,7 @@ void test_stress(const char *path)
 				usleep(rand() % 300);
 				iopm_memcpy_from_dm(&back, dm, attr.length - 8, 8);
 				if (back != word)
-					errx(1, "somebody else has this memory");
+					errx(1, "another process wrote to this allocation");
 			}
 			if (n % 10)
 				dm_free(dm);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Memory regions on device memory; and what becomes of all when the device goes. */
+/* Memory regions on device memory, and the removal of the device. */
 #include <err.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,27 +51,11 @@ void test_reg(const char *path)
 
 	mr = must_reg(&r, dm, 0, 10000);
 	expect_true("addresses are offsets", !mr->addr && mr->length == 10000);
-	expect_errno("free below a region", iopm_free_dm(dm), EBUSY);
+	expect_errno("free under a region", iopm_free_dm(dm), EBUSY);
 	rdma_deregister(mr);
 	expect_errno("free", iopm_free_dm(dm), 0);
 	rdma_close(&r);
 	iopm_close_device(bar);
-}
-
-static uint64_t atomic(struct pair *p, enum ibv_wr_opcode opcode, struct ibv_mr *host,
-		       struct ibv_mr *mr, uint64_t at, uint64_t compare_add, uint64_t swap)
-{
-	struct ibv_sge sge = { .addr = (uintptr_t)host->addr, .length = 8, .lkey = host->lkey };
-	struct ibv_send_wr wr = {
-		.sg_list = &sge,
-		.num_sge = 1,
-		.opcode = opcode,
-		.wr.atomic = { .remote_addr = at, .rkey = mr->rkey,
-			       .compare_add = compare_add, .swap = swap },
-	};
-
-	expect_true("atomic", pair_run(p, &wr) == IBV_WC_SUCCESS);
-	return *(volatile uint64_t *)host->addr;
 }
 
 static uint64_t word(struct iopm_dm *dm, uint64_t at)
@@ -102,7 +86,7 @@ void test_rdma(const char *path)
 	struct pair p = pair_make(&r);
 	uint64_t v = 1000;
 
-	/* The rkey: an offset is the address, also over the end of a page. */
+	/* By rkey: the address is the offset, also across pages. */
 	for (int i = 0; i < 5000; i++)
 		bytes[i] = i * 7;
 	pair_must_rw(&p, IBV_WR_RDMA_WRITE, host, bytes, mr, (void *)3001, 5000);
@@ -111,28 +95,28 @@ void test_rdma(const char *path)
 	memset(bytes, 0, 5000);
 	pair_must_rw(&p, IBV_WR_RDMA_READ, host, bytes, mr, (void *)3001, 5000);
 	expect_true("what was read", !memcmp(back, bytes, 5000));
-	/* The second region begins at 0 as well. */
+	/* The second region is zero-based too. */
 	pair_must_rw(&p, IBV_WR_RDMA_READ, host, bytes, late, (void *)5, 100);
 	expect_true("read", !iopm_memcpy_from_dm(back, dm, 4101, 100));
 	expect_true("what was read of the second", !memcmp(back, bytes, 100));
-	/* The lkey: from one region to the other. */
+	/* By lkey: from one region to the other. */
 	pair_must_rw(&p, IBV_WR_RDMA_WRITE, late, (void *)8, mr, (void *)16, 64);
 	expect_u64("from region to region", word(dm, 16), word(dm, 4104));
 
 	expect_true("write", !iopm_memcpy_to_dm(dm, 4096 + 8, &v, 8));
-	expect_u64("fetch-and-add fetches", atomic(&p, IBV_WR_ATOMIC_FETCH_AND_ADD, host, mr,
-						   4096 + 8, 5, 0), 1000);
-	expect_u64("fetch-and-add at the second region", atomic(&p, IBV_WR_ATOMIC_FETCH_AND_ADD,
-								host, late, 8, 6, 0), 1005);
+	v = pair_must_atomic(&p, IBV_WR_ATOMIC_FETCH_AND_ADD, host, mr, 4096 + 8, 5, 0);
+	expect_u64("fetch-and-add fetches", v, 1000);
+	v = pair_must_atomic(&p, IBV_WR_ATOMIC_FETCH_AND_ADD, host, late, 8, 6, 0);
+	expect_u64("fetch-and-add at the second region", v, 1005);
 	expect_u64("both have added", word(dm, 4104), 1011);
-	expect_u64("compare-and-swap of another value",
-		   atomic(&p, IBV_WR_ATOMIC_CMP_AND_SWP, host, late, 8, 1, 2), 1011);
+	v = pair_must_atomic(&p, IBV_WR_ATOMIC_CMP_AND_SWP, host, late, 8, 1, 2);
+	expect_u64("compare-and-swap of another value", v, 1011);
 	expect_u64("leaves it", word(dm, 4104), 1011);
-	expect_u64("compare-and-swap", atomic(&p, IBV_WR_ATOMIC_CMP_AND_SWP, host, late, 8,
-					      1011, 2), 1011);
+	v = pair_must_atomic(&p, IBV_WR_ATOMIC_CMP_AND_SWP, host, late, 8, 1011, 2);
+	expect_u64("compare-and-swap", v, 1011);
 	expect_u64("swaps it", word(dm, 4104), 2);
 
-	/* The end of the region is the end, though the page goes on. */
+	/* The region ends inside its last page. */
 	expect_true("past the end", pair_rw(&p, IBV_WR_RDMA_WRITE, host, bytes, mr,
 					    (void *)9990, 11) == IBV_WC_REM_ACCESS_ERR);
 	pair_free(&p);
@@ -144,7 +128,7 @@ void test_rdma(const char *path)
 	iopm_close_device(bar);
 }
 
-/* Let go of without freeing: the region keeps the pages, and nothing else does. */
+/* Unimported, not freed: only the pages of the region stay allocated. */
 void test_mr_keeps(const char *path)
 {
 	struct iopm_context *bar = dm_open(path);
@@ -166,7 +150,7 @@ void test_mr_keeps(const char *path)
 	iopm_close_device(bar);
 }
 
-/* Allocations, one of them mapped, one below a region; then the device goes. */
+/* Removal of the device: one allocation in use, one idle, one under a region. */
 void test_gone(const char *path)
 {
 	struct iopm_context *bar = dm_open(path);
@@ -182,20 +166,20 @@ void test_gone(const char *path)
 
 	pair_must_rw(&p, IBV_WR_RDMA_WRITE, host, host->addr, mr, NULL, 5000);
 	printf("running\n");
-	/* It is taken away in the middle of one of these. */
+	/* The device is removed during one of these copies. */
 	do {
 		error = iopm_memcpy_to_dm(dm, 0, bytes, sizeof(bytes));
 		copies++;
 	} while (!error);
 	printf("%d copies\n", copies);
-	expect_errno("copy to what is gone", error, ENODEV);
+	expect_errno("copy to removed memory", error, ENODEV);
 	expect_errno("again", iopm_memcpy_to_dm(dm, 5, bytes, 100), ENODEV);
-	expect_errno("copy from what is gone", iopm_memcpy_from_dm(bytes, dm, 0, 8), ENODEV);
-	expect_errno("copy, never touched before", iopm_memcpy_from_dm(bytes, idle, 0, 8), ENODEV);
+	expect_errno("copy from removed memory", iopm_memcpy_from_dm(bytes, dm, 0, 8), ENODEV);
+	expect_errno("copy, first access", iopm_memcpy_from_dm(bytes, idle, 0, 8), ENODEV);
 	expect_errno("bounds", iopm_memcpy_from_dm(bytes, dm, 1 << 20, 8), EINVAL);
 	expect_true("remote access error", pair_rw(&p, IBV_WR_RDMA_WRITE, host, host->addr, mr,
 						   NULL, 5000) == IBV_WC_REM_ACCESS_ERR);
-	/* The node goes first, the memory a moment later. */
+	/* The device node is removed first, the memory shortly after. */
 	while (!(error = dm_alloc_errno(bar, 1, 0, 0)))
 		usleep(10000);
 	expect_errno("allocate", error, ENODEV);
@@ -207,8 +191,8 @@ void test_gone(const char *path)
 		    MAP_FAILED && errno == ENODEV);
 	expect_true("register", reg_errno(&r, dm, 0, 100, ACCESS_DM));
 	expect_errno("free", iopm_free_dm(dm), 0);
-	expect_errno("free what was never touched", iopm_free_dm(idle), 0);
-	expect_errno("free below a dead region", iopm_free_dm(below), 0);
+	expect_errno("free without an access before", iopm_free_dm(idle), 0);
+	expect_errno("free under a revoked region", iopm_free_dm(below), 0);
 	pair_free(&p);
 	rdma_deregister(mr);
 	rdma_deregister(host);

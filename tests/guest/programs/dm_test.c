@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * dm_test TEST BAR: one test of device memory, through libiopm or below it. BAR is
- * one of 64 MiB that nobody else uses.
+ * dm_test TEST BAR: one test of device memory, through libiopm or by its ioctls. BAR
+ * has 64 MiB and no other user.
  */
 #include <err.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 
 #include "dm.h"
 
@@ -49,7 +48,7 @@ void expect_u64(const char *what, uint64_t got, uint64_t want)
 void expect_true(const char *what, bool ok)
 {
 	if (!ok)
-		errx(1, "not so: %s", what);
+		errx(1, "false: %s", what);
 }
 
 struct iopm_context *dm_open(const char *bar)
@@ -98,51 +97,6 @@ uint64_t dm_room(struct iopm_context *bar)
 	expect_true("largest <= free <= max", attr.largest_dm_size <= attr.free_dm_size &&
 		    attr.free_dm_size <= attr.max_dm_size);
 	return attr.free_dm_size;
-}
-
-void fd_send(int socket, int fd)
-{
-	union {
-		struct cmsghdr header;
-		char space[CMSG_SPACE(sizeof(fd))];
-	} control = { .header = {
-		.cmsg_len = CMSG_LEN(sizeof(fd)),
-		.cmsg_level = SOL_SOCKET,
-		.cmsg_type = SCM_RIGHTS,
-	} };
-	struct iovec one = { .iov_base = "", .iov_len = 1 };
-	struct msghdr message = {
-		.msg_iov = &one,
-		.msg_iovlen = 1,
-		.msg_control = &control,
-		.msg_controllen = sizeof(control),
-	};
-
-	memcpy(CMSG_DATA(&control.header), &fd, sizeof(fd));
-	if (sendmsg(socket, &message, 0) != 1)
-		err(1, "sendmsg");
-}
-
-int fd_receive(int socket)
-{
-	union {
-		struct cmsghdr header;
-		char space[CMSG_SPACE(sizeof(int))];
-	} control;
-	char byte;
-	struct iovec one = { .iov_base = &byte, .iov_len = 1 };
-	struct msghdr message = {
-		.msg_iov = &one,
-		.msg_iovlen = 1,
-		.msg_control = &control,
-		.msg_controllen = sizeof(control),
-	};
-	int fd;
-
-	if (recvmsg(socket, &message, MSG_CMSG_CLOEXEC) != 1 || !CMSG_FIRSTHDR(&message))
-		errx(1, "no file came through the socket");
-	memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof(fd));
-	return fd;
 }
 
 int main(int argc, char **argv)

@@ -2,11 +2,11 @@
 /*
  * fuzz [-s SEED] [-n CALLS] [-t THREADS] [-d RDMA-DEVICE] [-c] [-x] BAR BAR
  *
- * Threads that call what user space can call on the BARs' devices, with arguments
- * that are right, nearly right, and wrong; the BARs may be unbound and bound beside
- * it. Not only may the kernel not complain: each errno has to be one of those that
- * are documented for the call, no two threads may get the same memory, and in the end
- * all of it is free. What each thread does follows from the seed alone.
+ * Threads that make every call of user space on the BARs' devices, with valid,
+ * nearly valid and invalid arguments, while the devices may be unbound and bound.
+ * Checks: each errno is one that the documentation lists for the call, no two threads
+ * get the same memory, and all memory is free at the end. The seed alone determines
+ * the calls of each thread.
  */
 #include <err.h>
 #include <errno.h>
@@ -17,11 +17,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <dirent.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "common.h"
 #include "fuzz.h"
+#include "number.h"
 #include "pattern.h"
 #include "verbs.h"
 
@@ -39,8 +40,8 @@ static int n_threads = 3;
 static struct thread *threads;
 
 /*
- * How often each is called, of the sum of all; and the share of the calls, in
- * percent, that has to succeed: one that is only ever refused tests little.
+ * The weight of each call, and the percentage of its calls that must succeed: a call
+ * that always fails tests little.
  */
 static const struct {
 	const char *name;
@@ -102,7 +103,7 @@ uint64_t edge(struct thread *t)
 	return edges[i] - (one_in(t, 4) ? 1 : 0) + (one_in(t, 4) ? 1 : 0);
 }
 
-/* --- what the calls have to do with each other --- */
+/* --- results --- */
 
 static const char *name_of(int error)
 {
@@ -133,7 +134,7 @@ void called(struct thread *t, enum op op, int error, const int *allowed)
 	}
 	while (*allowed && *allowed != error)
 		allowed++;
-	/* A small kernel lacks system calls; it has those that are ours. */
+	/* A small kernel lacks system calls, but not our ioctls. */
 	if (!*allowed && (error != ENOSYS || op < OP_FILE))
 		bug(t, "%s is no errno of %s", name_of(error), ops[op].name);
 	t->count[op].errnos[error]++;
@@ -184,7 +185,7 @@ static enum op choose(struct thread *t, int sum)
 	return op;
 }
 
-/* No fewer in all than were asked for. */
+/* Rounded up: at least @calls in all. */
 static uint64_t calls_each(void)
 {
 	return (calls + n_threads - 1) / n_threads;
@@ -219,7 +220,7 @@ static int open_in_time(const char *path)
 {
 	int fd;
 
-	/* It may be unbound at this moment. */
+	/* The device may be unbound just now. */
 	for (int i = 0; (fd = open(path, O_RDWR | O_CLOEXEC)) < 0 && i < 300; i++)
 		usleep(100000);
 	if (fd < 0)
@@ -227,7 +228,7 @@ static int open_in_time(const char *path)
 	return fd;
 }
 
-static void look_at(struct bar *bar, const char *path)
+static void examine(struct bar *bar, const char *path)
 {
 	unsigned int domain, bus, device, function;
 	int fd = open_in_time(path), error;
@@ -242,11 +243,11 @@ static void look_at(struct bar *bar, const char *path)
 	if (error)
 		errx(1, "%s: %s", path, name_of(error));
 	if (free != bar->size)
-		errx(1, "%s: somebody uses it", path);
+		errx(1, "%s: has other users", path);
 	close(fd);
 }
 
-/* What is put away on the way out of a system call may take a moment. */
+/* Waits: work that is deferred to the end of a system call may still free memory. */
 static void all_is_free(const struct bar *bar)
 {
 	int fd = open_in_time(bar->path), error;
@@ -269,19 +270,8 @@ static void all_is_free(const struct bar *bar)
 	     (unsigned long long)free, (unsigned long long)size);
 }
 
-static int open_files(void)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	int n = 0;
-
-	while (readdir(dir))
-		n++;
-	closedir(dir);
-	return n;
-}
-
-/* The table; false where a call that shall succeed mostly did not. */
-static bool tell(void)
+/* Prints a line per call. Returns false if one succeeded too rarely. */
+static bool print_results(void)
 {
 	bool enough = true;
 
@@ -305,7 +295,7 @@ static bool tell(void)
 				printf(", %s %llu", name_of(error), (unsigned long long)n);
 		}
 		printf("\n");
-		/* In a short run it may be chance. */
+		/* A few calls prove nothing. */
 		if (sum >= 500 && 100 * good < ops[op].good * sum) {
 			printf("less than %d%% of these succeeded\n", ops[op].good);
 			enough = false;
@@ -314,21 +304,11 @@ static bool tell(void)
 	return enough;
 }
 
-static uint64_t number(const char *text)
-{
-	char *end;
-	uint64_t n = strtoull(text, &end, 0);
-
-	if (*end || end == text)
-		errx(2, "not a number: %s", text);
-	return n;
-}
-
 static void __attribute__((noreturn)) usage(void)
 {
 	errx(2, "usage: fuzz [-s SEED] [-n CALLS] [-t THREADS] [-d RDMA-DEVICE] [-c] [-x] BAR BAR\n"
-	     "  -c  system calls of 32 bits as well\n"
-	     "  -x  expect what is not so: it has to fail");
+	     "  -c  use 32-bit system calls as well\n"
+	     "  -x  expect a wrong errno: the run must fail");
 }
 
 int main(int argc, char **argv)
@@ -341,9 +321,9 @@ int main(int argc, char **argv)
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	while ((c = getopt(argc, argv, "s:n:t:d:cx")) != -1) {
 		switch (c) {
-		case 's': seed = number(optarg); break;
-		case 'n': calls = number(optarg); break;
-		case 't': n_threads = number(optarg); break;
+		case 's': seed = must_number(optarg); break;
+		case 'n': calls = must_number(optarg); break;
+		case 't': n_threads = must_number(optarg); break;
 		case 'd': device = optarg; break;
 		case 'c': compat = true; break;
 		case 'x': mistaken = true; break;
@@ -353,7 +333,7 @@ int main(int argc, char **argv)
 	if (optind + BARS != argc || n_threads < 1 || n_threads > THREADS)
 		usage();
 	for (int i = 0; i < BARS; i++)
-		look_at(&bars[i], argv[optind + i]);
+		examine(&bars[i], argv[optind + i]);
 	if (bars[0].size != bars[1].size)
 		errx(2, "the BARs have to be of one size");
 	if (device) {
@@ -394,7 +374,7 @@ int main(int argc, char **argv)
 		rdma_close(&rdma);
 	for (int i = 0; i < BARS; i++)
 		all_is_free(&bars[i]);
-	if (!tell())
+	if (!print_results())
 		return 1;
 	printf("fuzz: %llu calls, seed %llu, %d threads, %ld s\n",
 	       (unsigned long long)(calls_each() * n_threads), (unsigned long long)seed,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What the parts of the fuzzer share. */
+/* Shared by the files of the fuzzer. */
 #ifndef FUZZ_H
 #define FUZZ_H
 
@@ -13,7 +13,7 @@
 #define PAGE 4096
 #define BARS 2
 
-/* What is called; each has its line in the table at the end. */
+/* The calls; each has a line in the final table. */
 enum op {
 	OP_RANGE,
 	OP_NEAREST,
@@ -22,18 +22,18 @@ enum op {
 	OP_INFO,
 	OP_FREE,
 	OP_EXPORT,
-	OP_NO_IOCTL,	/* numbers that there are not */
+	OP_NO_IOCTL,	/* unknown numbers */
 	OP_OPEN,
-	OP_FILE,	/* what a file can do, and this one should not */
-	OP_SWAP,	/* another file below a descriptor that others use */
-	OP_PASS,	/* through a socket, or left in one */
+	OP_FILE,	/* file operations, which must fail or do nothing */
+	OP_SWAP,	/* replaces the file of a shared descriptor */
+	OP_PASS,	/* SCM_RIGHTS; the message may stay unread */
 	OP_MMAP,
 	OP_MUNMAP,
 	OP_MPROTECT,
 	OP_MADVISE,
 	OP_MREMAP,
 	OP_TOUCH,
-	OP_COPY,	/* the kernel reads or writes device memory for us */
+	OP_COPY,	/* system calls with a buffer in device memory */
 	OP_FORK,
 	OP_REG_MR,
 	OPS,
@@ -47,29 +47,29 @@ struct bar {
 
 enum kind { NONE, BAR, DM };
 
-/* An open file. Of the shared ones only @fd is known. */
+/* An open file. */
 struct file {
 	int fd;
 	enum kind kind;
 	int bar;
-	int access;		/* O_ACCMODE of how it was opened */
-	ino_t node;		/* tells a BAR from the same after another bind */
+	int access;		/* its O_ACCMODE */
+	ino_t node;		/* differs for each bind of the BAR */
 	bool freed;
-	uint64_t offset, length;	/* of DM: where in the BAR, and bytes */
+	uint64_t offset, length;	/* of DM: in the BAR */
 };
 
-/* A mapping that this thread has made. */
+/* A mapping of this thread. */
 struct held {
 	char *addr;
-	size_t length;		/* 0: there is none */
-	bool claimed;		/* these pages of a BAR: */
+	size_t length;		/* 0: unused */
+	bool claimed;		/* its pages of the BAR are claimed */
 	int bar;
 	ino_t node;
 	uint64_t offset;
 };
 
 #define PRIVATE_BARS 2
-#define PRIVATE_FILES 8		/* those of the BARs first */
+#define PRIVATE_FILES 8		/* PRIVATE_BARS of BARs, then allocations */
 #define SHARED_FILES 8
 #define HELD 16
 #define MRS 4
@@ -84,7 +84,7 @@ struct thread {
 	struct file files[PRIVATE_FILES];
 	struct held held[HELD];
 	struct ibv_mr *mrs[MRS];
-	char *arena;		/* addresses for mappings, and only for these */
+	char *arena;		/* addresses that only mappings of this thread use */
 	char *args, *alias;	/* see fuzz_ioctl.c */
 	struct {
 		uint64_t calls, good;
@@ -95,32 +95,32 @@ struct thread {
 extern struct bar bars[BARS];
 extern int shared[SHARED_FILES];
 extern struct ibv_pd *pd;
-extern int export_device;	/* -1: there is none */
+extern int export_device;	/* -1: no such device */
 extern int own_memory;		/* /proc/self/mem */
-extern bool compat;		/* this kernel has system calls of 32 bits */
-extern bool mistaken;		/* about the errno of a wrong structure */
+extern bool compat;		/* the kernel has 32-bit system calls */
+extern bool mistaken;		/* expect a wrong errno for an invalid structure */
 
 /* --- fuzz.c --- */
 
 uint64_t any(struct thread *t);
-/* Less than @n, which is not 0. */
+/* Less than @n; @n is not 0. */
 uint64_t below(struct thread *t, uint64_t n);
 bool one_in(struct thread *t, unsigned int n);
-/* A value at which code goes wrong, for a size or an address; or any. */
+/* A boundary value for a size or an address, or any value. */
 uint64_t edge(struct thread *t);
 
-/* Ends it all: something is not as it has to be. */
+/* Reports a bug and ends the program. */
 void bug(struct thread *t, const char *format, ...)
 	__attribute__((noreturn, format(printf, 2, 3)));
 
-/* Counts a call; its errno has to be one of @allowed, which ends with 0. */
+/* Counts a call. Its errno must be in @allowed, a list that ends with 0. */
 void called(struct thread *t, enum op op, int error, const int *allowed);
 #define ONE_OF(...) ((const int[]){ __VA_ARGS__, 0 })
 
-/* Reads or writes memory that may not be there: was it? */
+/* Reads or writes a byte. Returns false after SIGBUS or SIGSEGV. */
 bool touch(volatile char *at, bool write);
 
-/* --- fuzz_claim.c: who has which page of a BAR --- */
+/* --- fuzz_claim.c: the owners of a BAR's pages --- */
 
 bool claim(int bar, ino_t node, uint64_t offset, uint64_t bytes);
 void unclaim(int bar, ino_t node, uint64_t offset, uint64_t bytes);
@@ -129,20 +129,20 @@ void unclaim(int bar, ino_t node, uint64_t offset, uint64_t bytes);
 
 void args_map(struct thread *t);
 void fuzz_ioctl(struct thread *t, enum op op);
-/* Not fuzzed. Return an errno. */
+/* With valid arguments. Return an errno. */
 int ask_range(int fd, const void *addr, uint64_t *offset, uint64_t *length);
 int ask_capacity(int fd, uint64_t *total, uint64_t *free);
 
 /* --- fuzz_file.c --- */
 
 struct file *pick_bar(struct thread *t);
-/* NULL: there is none. */
+/* NULL: none is open. */
 struct file *pick_dm(struct thread *t);
 int pick_shared(struct thread *t);
-/* For a new allocation; what is in there is closed. */
+/* A slot for a new allocation; closes its old file. */
 struct file *slot_for_dm(struct thread *t);
 void file_close(struct file *f);
-/* Another file of the same BAR. */
+/* Replaces the file by a new one of a BAR. */
 void file_reopen(struct thread *t, struct file *f);
 void fuzz_file(struct thread *t, enum op op);
 
@@ -150,9 +150,9 @@ void fuzz_file(struct thread *t, enum op op);
 
 void arena_map(struct thread *t);
 void arena_unmap(struct thread *t);
-/* An address in the arena, at a page or not. */
+/* An address in the arena, page-aligned or not. */
 char *arena_any(struct thread *t);
-/* NULL: there is none. */
+/* NULL: nothing is mapped. */
 const struct held *pick_held(struct thread *t);
 void fuzz_map(struct thread *t, enum op op);
 void mrs_free(struct thread *t);

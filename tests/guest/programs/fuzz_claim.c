@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Which pages of a BAR are allocated, as far as the threads know: what the kernel
- * gives to one must not be another's. A claim ends before its pages are given back.
+ * The pages of a BAR that are allocated, as the threads know it: the kernel must not
+ * allocate a page twice. A claim ends before its pages are freed.
  */
 #include <err.h>
 #include <pthread.h>
@@ -12,8 +12,8 @@
 #define GENERATIONS 512
 
 /*
- * Each bind of the device makes a BAR with all its pages free; files and mappings
- * of the one before may still be there.
+ * Each bind of the device makes a new BAR with all pages free. Files and mappings of
+ * the previous bind may still exist.
  */
 static struct generation {
 	int bar;
@@ -31,7 +31,7 @@ static struct generation *generation(int bar, ino_t node)
 		if (g->bar == bar && g->node == node)
 			return g;
 	if (n_generations == GENERATIONS)
-		errx(1, "the devices were bound too often for this program");
+		errx(1, "more binds of the devices than this program can count");
 	n_generations++;
 	g->bar = bar;
 	g->node = node;

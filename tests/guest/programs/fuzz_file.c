@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The files: each thread has some of its own, of which it knows what they are, and
- * some that all use and put other files below while the others are in them.
+ * The files. Each thread has private ones, whose state it knows. All threads share
+ * descriptors whose files they replace while other threads use them.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,11 +19,12 @@
 
 #include <io_peer_mem.h>
 
+#include "common.h"
 #include "fuzz.h"
 
 void file_close(struct file *f)
 {
-	/* The pages of what is still mapped are only free later. */
+	/* Pages that are still mapped become free later. */
 	if (f->kind == DM && !f->freed)
 		unclaim(f->bar, f->node, f->offset, f->length);
 	if (f->kind != NONE)
@@ -31,7 +32,7 @@ void file_close(struct file *f)
 	f->kind = NONE;
 }
 
-/* Access mode 3 is that of a file for ioctls alone. */
+/* Access mode 3 is for ioctls alone. */
 static int open_bar(struct thread *t, int bar, int access)
 {
 	int fd = open(bars[bar].path, access | O_CLOEXEC);
@@ -96,8 +97,8 @@ struct file *slot_for_dm(struct thread *t)
 }
 
 /*
- * A descriptor that is shared is never closed, or its number would become that of
- * some thread's own file: another file takes it over, which closes the one before.
+ * A shared descriptor is never closed, or a private file could get its number. dup3()
+ * replaces the file, which closes the old one.
  */
 static void swap(struct thread *t)
 {
@@ -121,34 +122,16 @@ static void swap(struct thread *t)
 		close(bar);
 }
 
-/* A descriptor in a message to oneself, which is fetched or left to the kernel. */
+/* Sends a descriptor to this process; receives it, or leaves it in the socket. */
 static void pass(struct thread *t)
 {
-	union {
-		struct cmsghdr header;
-		char space[CMSG_SPACE(sizeof(int))];
-	} control = { .header = {
-		.cmsg_len = CMSG_LEN(sizeof(int)),
-		.cmsg_level = SOL_SOCKET,
-		.cmsg_type = SCM_RIGHTS,
-	} };
-	char byte = 0;
-	struct iovec one = { .iov_base = &byte, .iov_len = 1 };
-	struct msghdr message = {
-		.msg_iov = &one,
-		.msg_iovlen = 1,
-		.msg_control = &control,
-		.msg_controllen = sizeof(control),
-	};
-	int pair[2], fd = pick_shared(t), to = pick_shared(t);
+	int pair[2], to = pick_shared(t), fd;
 
 	if (socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, pair))
 		bug(t, "socketpair: %s", strerrorname_np(errno));
-	memcpy(CMSG_DATA(&control.header), &fd, sizeof(fd));
-	called(t, OP_PASS, sendmsg(pair[0], &message, 0) == 1 ? 0 : errno, ONE_OF(ENODEV));
-	if (one_in(t, 2) && recvmsg(pair[1], &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT) == 1 &&
-	    CMSG_FIRSTHDR(&message)) {
-		memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof(fd));
+	called(t, OP_PASS, fd_send(pair[0], pick_shared(t)), ONE_OF(ENODEV));
+	fd = one_in(t, 2) ? fd_receive(pair[1], MSG_DONTWAIT) : -1;
+	if (fd >= 0) {
 		dup3(fd, to, O_CLOEXEC);
 		close(fd);
 	}
@@ -156,7 +139,7 @@ static void pass(struct thread *t)
 	close(pair[1]);
 }
 
-/* The file by its name in /proc: a BAR opens again, an allocation has no name. */
+/* Opens the file by its name in /proc: works for a BAR, fails for an allocation. */
 static int by_name(struct thread *t, int fd)
 {
 	static const int modes[] = { O_RDWR, O_RDONLY, O_WRONLY, O_PATH };
@@ -212,8 +195,8 @@ static int through_pipe(int fd, bool into)
 }
 
 /*
- * What neither a BAR nor an allocation does, and must not, since there is no data
- * behind their files but by mmap(2). @bytes: this call would move some.
+ * File operations. The files of BARs and allocations have no data but by mmap(2), so
+ * those that move data must fail. @bytes: this call would move data.
  */
 static int call_file(struct thread *t, int fd, bool *bytes)
 {
@@ -266,9 +249,9 @@ static void work_on_file(struct thread *t)
 	int fd = own ? f->fd : pick_shared(t);
 	int error = call_file(t, fd, &bytes);
 
-	/* Below a shared one there may be /dev/null, which takes all. */
+	/* A shared descriptor may be /dev/null, which accepts data. */
 	if (own && bytes && !error)
-		bug(t, "a file without data has taken or given some");
+		bug(t, "a read or write of a file without data succeeded");
 	called(t, OP_FILE, error, ONE_OF(EINVAL, EBADF, ESPIPE, ENODEV, ENXIO, EPERM, EOPNOTSUPP,
 					 EAGAIN, ENOENT, EACCES, EFBIG, ETXTBSY));
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The ioctls. A structure is made as it should be, then perhaps broken; what the
- * kernel has to make of it is decided here a second time, after ioctl.rst alone.
+ * The ioctls. Fills in a valid structure, then perhaps breaks it. The expected result
+ * is computed here independently of the kernel, from ioctl.rst.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -13,6 +13,7 @@
 #include <ib_peer_mem.h>
 #include <io_peer_mem.h>
 
+#include "common.h"
 #include "fuzz.h"
 
 union arg {
@@ -28,11 +29,11 @@ union arg {
 	uint64_t longs[8];
 };
 
-/* --- where the structure is --- */
+/* --- the place of the structure --- */
 
 /*
- * Pages for arguments, below 4 GiB: one to read and write, nothing, one to read and
- * write, one to read, nothing. The same memory is at @alias, writable throughout.
+ * Pages for arguments below 4 GiB: writable, unmapped, writable, read-only, unmapped.
+ * The same memory is mapped at @alias, writable throughout.
  */
 enum { RW, HOLE, RW2, RO, HOLE2, ARG_PAGES };
 
@@ -58,7 +59,7 @@ void args_map(struct thread *t)
 	close(fd);
 }
 
-/* What the kernel can do with the structure where it is. */
+/* The kernel's access to the structure. */
 enum place { WHOLE, READABLE, UNREADABLE, UNKNOWN };
 
 static const uint64_t nowhere[] = {
@@ -66,7 +67,7 @@ static const uint64_t nowhere[] = {
 	0xffff800000000000, 0xffff888000000000, 0xffffffff81000000, 0xfffffffffffff000,
 };
 
-/* Puts @arg somewhere, or leaves it out. */
+/* Copies @arg to a random place, or chooses an address without memory. */
 static enum place put(struct thread *t, const union arg *arg, size_t size, bool device, char **at)
 {
 	size_t part = 1 + below(t, size - 1), offset;
@@ -90,28 +91,12 @@ static enum place put(struct thread *t, const union arg *arg, size_t size, bool 
 	default: offset = below(t, PAGE - size);
 	}
 	*at = t->args + offset;
-	/* Behind the holes as well there is memory at the other address. */
+	/* The alias has memory for the holes as well. */
 	memcpy(t->alias + offset, arg->bytes, size);
 	return place;
 }
 
 /* --- calling --- */
-
-/* As a process of 32 bits does it. */
-static int ioctl32(int fd, unsigned long cmd, void *arg)
-{
-#ifdef __x86_64__
-	long ret;
-
-	__asm__ volatile("int $0x80" : "=a"(ret)
-			 : "a"(54), "b"(fd), "c"((unsigned int)cmd),
-			   "d"((unsigned int)(uintptr_t)arg)
-			 : "memory", "r8", "r9", "r10", "r11");
-	return (int)ret < 0 ? -(int)ret : 0;
-#else
-	return ioctl(fd, cmd, arg) ? errno : 0;
-#endif
-}
 
 static int call(struct thread *t, int fd, unsigned long cmd, void *arg)
 {
@@ -142,14 +127,14 @@ int ask_capacity(int fd, uint64_t *total, uint64_t *free)
 	return 0;
 }
 
-/* --- what is put into the structure --- */
+/* --- the contents of the structure --- */
 
 static const struct {
 	unsigned long cmd;
 	size_t size;
 	enum kind on;
-	bool answers;		/* something is written */
-	const int *errnos;	/* of a call that is right as such */
+	bool answers;		/* the kernel writes the structure */
+	const int *errnos;	/* of a valid call */
 } what[] = {
 	[OP_RANGE] = { IO_PEER_MEM_IOC_RANGE, sizeof(struct io_peer_mem_range), BAR, true,
 		       ONE_OF(EFAULT, ENODEV) },
@@ -177,14 +162,14 @@ static uint64_t some_length(struct thread *t, uint64_t most)
 	}
 }
 
-/* @f: what it is for, or NULL. */
+/* A valid structure. @f: the file of the call, or NULL. */
 static void make(struct thread *t, enum op op, const struct file *f, union arg *a)
 {
 	const struct held *h = one_in(t, 4) ? NULL : pick_held(t);
 	const struct bar *bar = &bars[below(t, BARS)];
 
 	memset(a, 0, sizeof(*a));
-	a->words[0] = 1;	/* the version, of all but one */
+	a->words[0] = 1;	/* the version; RANGE has none */
 	switch (op) {
 	case OP_RANGE:
 		for (int i = 0; i < 4 && h && f && (h->bar != f->bar || h->node != f->node); i++)
@@ -236,7 +221,7 @@ static bool zero(const void *from, size_t size)
 	return true;
 }
 
-/* Has the structure what the documentation demands? */
+/* Returns whether the structure is valid by the documentation. */
 static bool right(enum op op, const union arg *a, const struct bar *bar)
 {
 	if (op != OP_RANGE && (a->words[0] != 1 || a->words[1]))
@@ -261,7 +246,7 @@ static bool right(enum op op, const union arg *a, const struct bar *bar)
 	}
 }
 
-/* --- what comes back --- */
+/* --- the results --- */
 
 static void allocated(struct thread *t, const struct file *on, const union arg *q,
 		      const struct io_peer_mem_dm_alloc *a)
@@ -274,14 +259,14 @@ static void allocated(struct thread *t, const struct file *on, const union arg *
 	    end < a->length || end > bars[on ? on->bar : 0].size)
 		bug(t, "allocation: fd %d, offset %#llx, length %#llx", a->fd, a->bar_offset,
 		    a->length);
-	/* Of a shared BAR nobody knows which it was. */
+	/* It is unknown which BAR a shared descriptor was. */
 	if (!on) {
 		dup3(a->fd, pick_shared(t), O_CLOEXEC);
 		close(a->fd);
 		return;
 	}
 	if (!claim(on->bar, on->node, a->bar_offset, a->length))
-		bug(t, "allocation: %#llx bytes at %#llx are somebody else's", a->length,
+		bug(t, "allocation: %#llx bytes at %#llx are allocated already", a->length,
 		    a->bar_offset);
 	f = slot_for_dm(t);
 	*f = *on;
@@ -308,7 +293,7 @@ static void answered(struct thread *t, enum op op, struct file *f, const union a
 		    a->nearest.domain != q->nearest.domain ||
 		    a->nearest.address != q->nearest.address ||
 		    !zero(a->nearest.reserved, sizeof(a->nearest.reserved)))
-			bug(t, "nearest: a wrong answer");
+			bug(t, "nearest: a wrong result");
 		break;
 	case OP_ALLOC:
 		allocated(t, f, q, &a->alloc);
@@ -342,7 +327,7 @@ static void answered(struct thread *t, enum op op, struct file *f, const union a
 
 /* --- one call --- */
 
-/* A number that there is none of: no call, or one of another size or direction. */
+/* An unknown number: no ioctl, or one with another size or direction. */
 static unsigned long no_such(struct thread *t)
 {
 	static const unsigned long others[] = {
@@ -356,7 +341,7 @@ static unsigned long no_such(struct thread *t)
 	switch (below(t, 6)) {
 	case 0: return others[below(t, 3)];
 	case 1: return _IOC(dir, 0xB7 + below(t, 2), 0x20 + below(t, 0xe0), 64);
-	/* Not the size of any; also the largest. */
+	/* A size of no ioctl; also the largest. */
 	case 2: size = one_in(t, 3) ? 0x3fff : 8 * (9 + below(t, 100)); break;
 	case 3: size = below(t, 32); break;
 	default:
@@ -376,13 +361,13 @@ static void call_nothing(struct thread *t)
 
 	make(t, OP_ALLOC, NULL, &a);
 	put(t, &a, sizeof(a), true, &at);
-	/* No file of ours, and no /dev/null either, knows any of these. */
+	/* Neither our files nor /dev/null have these. */
 	called(t, OP_NO_IOCTL, call(t, fd, no_such(t), at), ONE_OF(ENOTTY));
 }
 
 /*
- * The file: the thread's own mostly, of the right kind mostly. @f is NULL for one
- * that is shared, of which nothing is known.
+ * Picks a file, mostly a private one of the right kind. @f is NULL for a shared
+ * descriptor, whose file is unknown.
  */
 static int pick(struct thread *t, enum op op, struct file **f)
 {
@@ -398,13 +383,13 @@ static int pick(struct thread *t, enum op op, struct file **f)
 	return *f ? (*f)->fd : pick_shared(t);
 }
 
-/* After what ends with success, or not at all: is the allocation still there? */
+/* After DM_FREE: updates the state of the allocation. */
 static void freed(struct thread *t, struct file *f, int error)
 {
 	if (!error || error == ENODEV)
 		f->freed = true;
 	else if (!claim(f->bar, f->node, f->offset, f->length))
-		bug(t, "free: its pages were somebody else's while it was there");
+		bug(t, "free: its pages were allocated again before it was freed");
 }
 
 static const int any_file[] = { ENOTTY, EINVAL, EFAULT, ENXIO, ENOMEM, EBUSY, ENODEV, 0 };
@@ -441,14 +426,17 @@ static void call_ioctl(struct thread *t, enum op op)
 	if (one_in(t, 3))
 		spoil(t, &q, size);
 	is_right = right(op, &q, f && op == OP_ALLOC ? &bars[f->bar] : NULL);
-	/* What is in device memory another thread may change; a file must not get lost. */
+	/*
+	 * Another thread may change a structure in device memory: not for calls that return
+	 * a descriptor, which would be lost.
+	 */
 	place = put(t, &q, size, op != OP_ALLOC && op != OP_EXPORT, &at);
 	frees = op == OP_FREE && f && f->kind == DM && !f->freed;
 	if (frees)
 		unclaim(f->bar, f->node, f->offset, f->length);
 	error = call(t, fd, what[op].cmd, at);
 	errnos = expected(op, f, is_right, place);
-	/* The answer that cannot be written. */
+	/* The result cannot be written back. */
 	if (error == EFAULT && place == READABLE && what[op].answers && is_right)
 		errnos = efault;
 	called(t, op, error, errnos);
@@ -458,11 +446,11 @@ static void call_ioctl(struct thread *t, enum op op)
 	else
 		a = q;
 	if (error && (place == WHOLE) && memcmp(a.bytes, q.bytes, size))
-		bug(t, "a call that failed has changed its argument");
+		bug(t, "a failed call has changed its argument");
 	if (frees)
 		freed(t, f, error);
 	if (error) {
-		/* A BAR that has gone does not come back. */
+		/* A file of a removed BAR stays dead. */
 		if (error == ENODEV && f && f->kind == BAR)
 			file_reopen(t, f);
 		return;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Mappings, and memory regions on them. All lies in a range of addresses that is the
- * thread's own, so far down that the kernel gives it to nobody else when it is free.
+ * Mappings, and memory regions on them. All lie in an address range of the thread, at
+ * low addresses that the kernel does not choose by itself.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -34,7 +34,7 @@ static bool in_arena(struct thread *t, const char *at, uint64_t length)
 	       length <= (uint64_t)(t->arena + ARENA_BYTES - at);
 }
 
-/* Before something happens to these addresses: what was there may be free then. */
+/* Ends the claims of mappings that the next call may remove. */
 static void drop(struct thread *t, const char *at, uint64_t length)
 {
 	for (struct held *h = t->held; h < t->held + HELD; h++) {
@@ -62,7 +62,7 @@ const struct held *pick_held(struct thread *t)
 	return NULL;
 }
 
-/* Where something is mapped, mostly: what is done there does no harm to it. */
+/* Mostly a mapped page, for calls that do not remove mappings. */
 static char *mapped_page(struct thread *t)
 {
 	const struct held *h = one_in(t, 4) ? NULL : pick_held(t);
@@ -72,7 +72,7 @@ static char *mapped_page(struct thread *t)
 	return t->arena + below(t, ARENA_PAGES) * PAGE;
 }
 
-/* Anywhere: what is mapped there may be gone afterwards. */
+/* Any page, for calls that may remove a mapping. */
 static char *some_page(struct thread *t)
 {
 	return one_in(t, 8) ? mapped_page(t) : t->arena + below(t, ARENA_PAGES) * PAGE;
@@ -83,7 +83,7 @@ char *arena_any(struct thread *t)
 	return mapped_page(t) + (one_in(t, 2) ? 0 : below(t, PAGE));
 }
 
-/* Pages from @at on that are in the arena; sometimes no whole number of them. */
+/* A length from @at within the arena, mostly of whole pages. */
 static size_t some_length(struct thread *t, const char *at)
 {
 	uint64_t room = (t->arena + ARENA_BYTES - at) / PAGE;
@@ -93,7 +93,7 @@ static size_t some_length(struct thread *t, const char *at)
 	return one_in(t, 8) ? length - below(t, PAGE) : length;
 }
 
-/* Part of a mapping, mostly; else some pages from anywhere on. */
+/* Mostly a part of a mapping, else any pages. */
 static void piece(struct thread *t, char **at, uint64_t *length)
 {
 	const struct held *h = one_in(t, 4) ? NULL : pick_held(t);
@@ -149,7 +149,7 @@ static struct request make(struct thread *t, const struct file *f)
 		r.offset = one_in(t, 2) ? edge(t) : edge(t) * PAGE;
 	if (one_in(t, 12))
 		r.length = edge(t);
-	/* A mapping that may not replace what is there may be anywhere. */
+	/* Without MAP_FIXED the mapping may be placed anywhere. */
 	if (!in_arena(t, r.at, r.length) || one_in(t, 16))
 		r.flags = (r.flags & ~MAP_FIXED) | (one_in(t, 2) ? MAP_FIXED_NOREPLACE : 0);
 	r.right = ((r.flags & MAP_TYPE) == MAP_SHARED || (r.flags & MAP_TYPE) == MAP_SHARED_VALIDATE) &&
@@ -157,20 +157,20 @@ static struct request make(struct thread *t, const struct file *f)
 	return r;
 }
 
-/* A mapping that has just been made, of memory that is ours from now on. */
+/* Records a new mapping, and claims its memory. */
 static void hold(struct thread *t, const struct file *f, char *at, const struct request *r)
 {
 	uint64_t length = (r->length + PAGE - 1) / PAGE * PAGE, offset = 0, rest;
 	int error = f->kind == BAR ? ask_range(f->fd, at, &offset, &rest) : 0;
 	struct held *h = t->held;
 
-	/* The device may have gone. */
+	/* The device may have been removed. */
 	if (error && error != ENODEV)
-		bug(t, "a mapping that was just made is not found: %s", strerrorname_np(error));
+		bug(t, "RANGE does not find a new mapping: %s", strerrorname_np(error));
 	if (error)
 		return;
 	if (f->kind == BAR && rest != length)
-		bug(t, "a mapping of %#llx bytes has %#llx", (unsigned long long)length,
+		bug(t, "RANGE of a mapping of %#llx bytes returns %#llx", (unsigned long long)length,
 		    (unsigned long long)rest);
 	if (offset + length > bars[f->bar].size)
 		bug(t, "a mapping ends past the BAR");
@@ -178,22 +178,22 @@ static void hold(struct thread *t, const struct file *f, char *at, const struct 
 		h++;
 	if (h == t->held + HELD)
 		return;
-	/* Those of an allocation are claimed with it. */
+	/* The pages of an allocation are claimed already. */
 	if (f->kind == BAR && !claim(f->bar, f->node, offset, length))
-		bug(t, "mmap: %#llx bytes at %#llx are somebody else's",
+		bug(t, "mmap: %#llx bytes at %#llx are allocated already",
 		    (unsigned long long)length, (unsigned long long)offset);
 	*h = (struct held){ .addr = at, .length = length, .claimed = f->kind == BAR, .bar = f->bar,
 			    .node = f->node, .offset = offset };
 }
 
-/* A mapping of an allocation is where that is. */
+/* Checks that a mapping of an allocation maps its memory. */
 static void check_dm(struct thread *t, const struct file *f, const char *at,
 		     const struct request *r)
 {
 	uint64_t size = (f->length + PAGE - 1) / PAGE * PAGE, offset, length;
 
 	if (f->freed || r->offset > size || r->length > size - r->offset)
-		bug(t, "mmap of what is not in the allocation");
+		bug(t, "mmap of bytes outside of the allocation");
 	for (struct file *bar = t->files; bar < t->files + PRIVATE_BARS; bar++)
 		if (bar->kind == BAR && bar->bar == f->bar && bar->node == f->node &&
 		    !ask_range(bar->fd, at, &offset, &length) && offset != f->offset + r->offset)
@@ -235,7 +235,7 @@ static void map(struct thread *t)
 	}
 }
 
-/* --- what happens to mappings --- */
+/* --- changes of mappings --- */
 
 static void unmap(struct thread *t)
 {
@@ -258,7 +258,7 @@ static void protect(struct thread *t)
 
 static void advise(struct thread *t)
 {
-	/* Not those that take pages from the machine for ever. */
+	/* Without those that take pages out of use permanently. */
 	static const int advice[] = {
 		MADV_NORMAL, MADV_RANDOM, MADV_SEQUENTIAL, MADV_WILLNEED, MADV_DONTNEED, MADV_FREE,
 		MADV_REMOVE, MADV_DONTFORK, MADV_DOFORK, MADV_MERGEABLE, MADV_UNMERGEABLE,
@@ -297,7 +297,7 @@ static void remap(struct thread *t)
 	if (one_in(t, 8))
 		length = 0;
 
-	/* Without an address it goes where there is room. */
+	/* Without MREMAP_FIXED the kernel chooses the address. */
 	drop(t, from, length > new ? length : new);
 	if (flags & MREMAP_FIXED)
 		drop(t, to, new);
@@ -308,7 +308,7 @@ static void remap(struct thread *t)
 		munmap(at, new);
 }
 
-/* Host memory, beside and between. */
+/* Host memory among the mappings. */
 static void plain(struct thread *t)
 {
 	char *at = some_page(t);
@@ -319,13 +319,13 @@ static void plain(struct thread *t)
 				MAP_FIXED, -1, 0) == MAP_FAILED ? errno : 0, ONE_OF(ENOMEM));
 }
 
-/* --- who uses them --- */
+/* --- accesses --- */
 
 static void access_it(struct thread *t)
 {
 	bool there = touch(arena_any(t), one_in(t, 2));
 
-	/* The signal it would have been. */
+	/* A signal counts as EFAULT. */
 	called(t, OP_TOUCH, there ? 0 : EFAULT, ONE_OF(EFAULT));
 }
 
@@ -377,7 +377,7 @@ static void child(struct thread *t)
 	_exit(0);
 }
 
-/* A child has the mappings and the files too, and takes some of them away. */
+/* A child inherits the mappings and files, and unmaps some. */
 static void have_child(struct thread *t)
 {
 	int status, error = 0;
@@ -430,7 +430,7 @@ static void reg_mr(struct thread *t)
 	}
 	if (one_in(t, 6))
 		length = edge(t);
-	/* Not so much host memory that it takes long. */
+	/* Limit the length in host memory: pinning is slow. */
 	if (length > 64 * PAGE && in_arena(t, at, length))
 		length = PAGE;
 	*mr = ibv_reg_mr(pd, at, length, access);

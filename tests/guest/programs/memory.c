@@ -30,7 +30,7 @@ static int make_udmabuf(int memfd, size_t length)
 	return fd;
 }
 
-/* A mapping of peer memory, as a dma-buf. */
+/* Returns a dma-buf of a mapping of peer memory. */
 static int export_mapping(void *addr, size_t length)
 {
 	struct ib_peer_mem_export arg = {
@@ -77,7 +77,7 @@ int memory_map(struct memory *m, const char *what, size_t length, bool read_only
 		if (m->dmabuf < 0)
 			return -1;
 	}
-	/* The file stays open, as most applications have it. */
+	/* The file stays open, as in most applications. */
 	return 0;
 }
 
@@ -95,7 +95,7 @@ static void catch_sigbus(void)
 	sigaction(SIGBUS, &action, NULL);
 }
 
-/* Writes the pattern, or returns where it is not; @length: it is everywhere. */
+/* Writes the pattern, or returns the offset of the first difference; @length: none. */
 static __attribute__((noinline)) size_t walk(volatile char *at, size_t length, uint64_t seed,
 					     bool write)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Memory to register, and what is in it. */
+/* Memory to register, and its contents. */
 #ifndef MEMORY_H
 #define MEMORY_H
 
@@ -10,22 +10,22 @@
 struct memory {
 	char *addr;
 	size_t length;
-	int dmabuf;		/* the file descriptor; -1: it is none */
+	int dmabuf;		/* the file descriptor; -1: not a dma-buf */
 };
 
 /*
  * @what: "host"; "udmabuf", a dma-buf of host memory; a file to map; or "export:"
- * and a file, a dma-buf of the mapping by /dev/ib_peer_mem. Returns 0, or -1 with
+ * and a file, a dma-buf of the mapping made by /dev/ib_peer_mem. Returns 0, or -1 with
  * errno set.
  */
 int memory_map(struct memory *m, const char *what, size_t length, bool read_only);
 
 /*
- * By the CPU; no compiler and no library may think that it knows device memory.
- * Return 0, or -1 where the memory has gone (SIGBUS).
+ * Accesses by the CPU, volatile as device memory needs it. Return 0, or -1 if the
+ * memory is removed (SIGBUS).
  */
 int memory_fill(char *to, size_t length, uint64_t seed);
-/* @wrong: the first byte that is not that of the pattern; @length: none. */
+/* @wrong: the first byte that differs from the pattern; @length: all are equal. */
 int memory_check(const char *from, size_t length, uint64_t seed, size_t *wrong);
 
 #endif /* MEMORY_H */

@@ -11,7 +11,7 @@
 
 #include "uverbs.h"
 
-/* A command of the write interface: its length is counted in words. */
+/* A command of the write interface, which counts lengths in words of 4 bytes. */
 static int command(struct ibv_context *context, void *cmd, size_t size, uint32_t number,
 		   size_t response)
 {
@@ -85,7 +85,7 @@ int uverbs_reg_dmabuf_mr(struct ibv_context *context, uint32_t driver, uint32_t 
 			.num_attrs = 9,
 			.driver_id = driver,
 		},
-		/* Eight bytes and less are given in place. */
+		/* Up to 8 bytes of data are inline. */
 		.attrs = {
 			attr(UVERBS_ATTR_REG_DMABUF_MR_HANDLE, 0, 0),
 			attr(UVERBS_ATTR_REG_DMABUF_MR_PD_HANDLE, 0, pd),
@@ -105,7 +105,7 @@ int uverbs_reg_dmabuf_mr(struct ibv_context *context, uint32_t driver, uint32_t 
 	return 0;
 }
 
-/* Newer than the rdma-core that this is built with. */
+/* Not in the headers of the rdma-core that this is built with. */
 enum {
 	METHOD_REG_MR = 5,
 	REG_MR_HANDLE = 0,

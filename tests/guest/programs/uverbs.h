@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Commands of ib_uverbs that libibverbs does not give for every device: its own
- * functions need the device's user-space driver to know of them. All return 0, or
- * -1 with errno set.
+ * Commands of ib_uverbs that libibverbs does not offer for every device: its functions
+ * need support by the device's user-space driver. All return 0, or -1 with errno set.
  */
 #ifndef UVERBS_H
 #define UVERBS_H
@@ -10,22 +9,22 @@
 #include <infiniband/verbs.h>
 #include <stdint.h>
 
-/* What a registration gives. */
+/* The result of a registration. */
 struct keys {
 	uint32_t handle, lkey, rkey;
 };
 
-/* @flags: IBV_REREG_MR_CHANGE_*; what they do not name is not looked at. */
+/* @flags: IBV_REREG_MR_CHANGE_*; the kernel ignores the arguments of other changes. */
 int uverbs_rereg_mr(struct ibv_context *context, struct keys *keys, int flags,
 		    uint64_t start, uint64_t length, uint32_t pd, int access);
 
-/* The driver id is that of the kernel's device. */
+/* @driver: the RDMA_DRIVER_* of the kernel's device. */
 int uverbs_reg_dmabuf_mr(struct ibv_context *context, uint32_t driver, uint32_t pd,
 			 int fd, uint64_t offset, uint64_t length, uint64_t iova,
 			 int access, struct keys *keys);
 int uverbs_dereg_mr(struct ibv_context *context, const struct keys *keys);
 
-/* UVERBS_METHOD_REG_MR, where ibv_reg_mr() uses the older command. */
+/* UVERBS_METHOD_REG_MR; ibv_reg_mr() uses the older write command. */
 int uverbs_reg_mr(struct ibv_context *context, uint32_t driver, uint32_t pd, uint64_t addr,
 		  uint64_t length, int access, struct keys *keys);
 

@@ -2,9 +2,9 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2154 # adapter.sh sets lkey and addr
 #
-# The test RDMA adapter by itself: host memory and dma-bufs of the kernel's own, no
-# peer memory. What it shows about peer memory is worth no more than this. Wants
-# three edu devices: QEMU_ARGS='-device edu,dma_mask=0xffffffffffffffff' three times.
+# The test RDMA adapter without peer memory: host memory and dma-bufs of the kernel's
+# udmabuf. The tests of peer memory rely on it. Needs three edu devices:
+# QEMU_ARGS='-device edu,dma_mask=0xffffffffffffffff' three times.
 
 . ./adapter.sh
 
@@ -37,7 +37,7 @@ test_host_mr() {
 	expect "" adapter_mrs edu0
 }
 
-# Begins and ends inside pages, and is longer than the device's buffer.
+# The MR begins and ends inside pages and exceeds the device's buffer.
 test_copy() {
 	local from
 	adapter_start a edu0 host 100 20001
@@ -50,7 +50,7 @@ test_copy() {
 	adapter_say b check 7
 	adapter_say a check 7
 	note "20001 bytes from one MR to another by the DMA of $(adapter_bdf edu0)"
-	# Not a byte beside them.
+	# The bytes beside the copied range are unchanged.
 	adapter_say b fill 9
 	adapter_dma edu0 "copy $from $lkey $((addr + 1)) 19999"
 	expect "error MISMATCH at=1" adapter_say b check 9
@@ -60,7 +60,7 @@ test_copy() {
 	adapter_stop b
 }
 
-# Each device has a buffer and keys of its own.
+# Each device has a separate buffer and separate keys.
 test_read_and_write() {
 	local a
 	adapter_start a edu1 host 0 4095
@@ -120,7 +120,7 @@ test_access_rights() {
 	adapter_stop a
 	expect "error EOPNOTSUPP" adapter_start a edu0 host 0 4096 local-write,mw-bind
 	expect "error EOPNOTSUPP" adapter_start a edu0 host 0 4096 local-write,on-demand
-	# Optional: the device need not do anything about it.
+	# Relaxed ordering is optional: the device may ignore it.
 	adapter_start a edu0 host 0 4096 all,relaxed
 	adapter_stop a
 }
@@ -164,13 +164,13 @@ test_rereg() {
 	expect "error EINVAL" adapter_say a rereg start 0 0
 	expect 5000 adapter_mr edu0 "$lkey" length
 	adapter_stop a
-	# What was pinned for reading is not written to.
+	# Memory that was pinned for reading cannot become writable.
 	adapter_start a edu0 host 0 4096 remote-read
 	expect "error EACCES" adapter_say a rereg access all
 	adapter_stop a
 }
 
-# dma_buf DEVICE MODE: the kernel's own exporter of host memory.
+# dma_buf DEVICE MODE: with udmabuf, the kernel's exporter of host memory.
 dma_buf() {
 	local from
 	[ -e /dev/udmabuf ] || modprobe udmabuf 2>/dev/null || skip "this kernel has no udmabuf"
@@ -212,7 +212,7 @@ test_killed() {
 }
 no_mrs() { [ -z "$(adapter_mrs "$1")" ]; }
 
-# A deregistration waits for the DMA, and the rest of the copy finds no MR.
+# A deregistration waits for the running DMA; the rest of the copy finds no MR.
 test_dereg_during_copy() {
 	local from copy
 	adapter_start a edu0 host 0 100000
@@ -228,7 +228,7 @@ test_dereg_during_copy() {
 	adapter_stop b
 }
 
-# The device goes while it is open, as mlx5 and irdma can; it comes back as it was.
+# The device is unbound while it is open, as mlx5 and irdma support it.
 test_unbind_and_bind() {
 	local bdf
 	bdf=$(adapter_bdf edu1)
@@ -255,8 +255,8 @@ test_bad_modes() {
 	dmesg | grep "edu2: imports dma-bufs as" | tail -n 1 | grep pinned
 }
 
-# As that of mlx5 and irdma: nobody has to close anything before.
-test_module_goes_under_its_users() {
+# As for mlx5 and irdma, the module can be removed while the device is open.
+test_module_is_removed_while_open() {
 	adapter_start a edu0 host 0 4096
 	unload_adapter
 	[ ! -e "$ADAPTER" ]

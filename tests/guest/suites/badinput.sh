@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 #
-# What must not work: the right errno, one clear line at most, nothing left behind.
+# Invalid registrations fail with the right errno, at most one log line, and no leak.
 
 . ./steps.sh
 
-# How a kernel without CONFIG_SYMBOLIC_ERRNAME, as the debug kernel, names an errno.
+# Prints a pattern of an errno in the log: its name, or its number on a kernel without
+# CONFIG_SYMBOLIC_ERRNAME, as the debug kernel.
 logged() {
 	case $1 in
 	EFAULT) echo '(EFAULT|Error\(14\))' ;;
@@ -13,42 +14,42 @@ logged() {
 	esac
 }
 
-# refused ERRNO WHO ARGUMENTS...: the registration fails with that, nothing is kept,
-# and one log line of WHO, us or the adapter's own driver, says so.
+# refused ERRNO LOGGER ARGUMENTS...: the registration fails with this errno and leaks
+# nothing, and LOGGER (client: io_peer_mem, rxe: the adapter's driver) logs one line.
 refused() {
-	local errno=$1 who=$2
+	local errno=$1 logger=$2
 	shift 2
 	log_step "$*"
 	expect "registration: $errno" "$RDMA" reg "$@"
 	balanced
-	case $who in
-	us) one_line "io_peer_mem .*$BDF_A: .*cannot register .*$(logged "$errno")" ;;
+	case $logger in
+	client) one_line "io_peer_mem .*$BDF_A: .*cannot register .*$(logged "$errno")" ;;
 	rxe) one_line "rxe_reg_user_mr: returned err" ;;
 	esac
 }
 
-test_what_does_work() { expect "registration: ok" "$RDMA" reg -o 1 -l 4096 "$BAR_A"; }
+test_valid_registration() { expect "registration: ok" "$RDMA" reg -o 1 -l 4096 "$BAR_A"; }
 
 test_empty() { refused EINVAL rxe -l 0 "$BAR_A"; }
 
 test_wraps() { refused EINVAL rxe -o 4096 -l 0xfffffffffffff000 "$BAR_A"; }
 
 test_ends_past_the_mapping() {
-	refused EFAULT us -m 65536 -o 0 -l 65537 "$BAR_A"
-	refused EFAULT us -m 65536 -o 4096 -l 1048576 "$BAR_A"
+	refused EFAULT client -m 65536 -o 0 -l 65537 "$BAR_A"
+	refused EFAULT client -m 65536 -o 4096 -l 1048576 "$BAR_A"
 }
 
-# Far more than there is memory to write down what there is.
+# The table of its pages would exceed the memory of the machine.
 test_ends_far_past_the_mapping() {
-	refused EFAULT us -m 65536 -l $((1 << 38)) "$BAR_A"
-	refused EFAULT us -m 65536 -l $((1 << 45)) "$BAR_A"
+	refused EFAULT client -m 65536 -l $((1 << 38)) "$BAR_A"
+	refused EFAULT client -m 65536 -l $((1 << 45)) "$BAR_A"
 }
 
 test_begins_past_the_mapping() { refused EFAULT rxe -m 65536 -o 65536 -l 4096 "$BAR_A"; }
 
 test_not_mapped() { refused EFAULT rxe -M -@ 0x7e0000000000 -l 4096 "$BAR_A"; }
 
-# A process that has the address, and another one that only knows it.
+# One process maps the memory, another one registers the same address.
 test_range_of_another_process() {
 	local pid address
 	start hold hold -n 1 -m 1048576 "$BAR_A"
@@ -63,8 +64,8 @@ test_range_of_another_process() {
 }
 
 test_read_only_mapping() {
-	refused EFAULT us -R -a lw "$BAR_A"
-	refused EFAULT us -R -a l "$BAR_A"
+	refused EFAULT client -R -a lw "$BAR_A"
+	refused EFAULT client -R -a l "$BAR_A"
 }
 
 test_mapping_longer_than_the_bar() {
@@ -83,7 +84,7 @@ test_bar_is_full() {
 	eventually balanced
 }
 
-# 1 MiB cannot become memory of the kernel, whose sections are larger.
+# A BAR of 1 MiB is smaller than a section of the kernel's memory map.
 test_bar_too_small() {
 	[ ! -e "$(bar "$BDF_SMALL")" ]
 	[ ! -e /sys/bus/pci/devices/"$BDF_SMALL"/driver ]
@@ -91,7 +92,7 @@ test_bar_too_small() {
 	one_line "${BDF_SMALL}.*at least 2 MiB"
 }
 
-# A function with an I/O BAR: that BAR is no memory, and is left alone.
+# A function with an I/O BAR: this BAR is not served.
 test_io_bar() {
 	rmmod io_peer_mem
 	load_io 8086:10d3
@@ -102,7 +103,7 @@ test_io_bar() {
 	find_bars
 }
 
-# One of those that this guest's files come through, so it is in use as well.
+# A virtio device, through which the guest reads its files.
 test_function_of_another_driver() {
 	local vendor device devs=(/sys/bus/pci/drivers/virtio-pci/*:*)
 	local dev=${devs[0]}
@@ -111,7 +112,7 @@ test_function_of_another_driver() {
 	rmmod io_peer_mem
 	load_io "$IDS,${vendor#0x}:${device#0x}"
 	find_bars
-	# Bound to virtio-pci it stays virtio-pci's.
+	# It stays bound to virtio-pci.
 	must_fail bind "${dev##*/}" 2>&1 | grep 'Device or resource busy'
 	readlink "$dev/driver" | grep virtio-pci
 	rmmod io_peer_mem

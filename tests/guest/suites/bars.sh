@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 #
-# Parts of BARs, and what the character devices tell about them.
+# Ranges of BARs, module parameters at run time, queries, and the program iopm.
 
 . ./steps.sh
 
@@ -19,7 +19,7 @@ test_range_of_a_bar() {
 }
 
 test_ranges_with_bars() {
-	# BAR 0 is no memory for us, and a function of which one BAR fails is not bound.
+	# BAR 0 cannot be used, and a function with an unusable BAR is not bound.
 	load_io_with ranges=2:0:0x200000 bars=0
 	[ ! -e "/sys/bus/pci/devices/$BDF_A/driver" ]
 	log_since test | grep "$BDF_A: BAR 0 cannot be used"
@@ -43,7 +43,7 @@ test_wrong_ranges() {
 	for ranges in 2 2:0 2:0:0 9:0:0x200000 2:0:0x200000,2:0:0x200000 2:-1:0x200000; do
 		log_step "$ranges"
 		must_fail load_io_with "ranges=$ranges"
-		# The kernel itself says that it is wrong; we say why.
+		# The log line of io_peer_mem has the cause.
 		log_since step | grep -F "io_peer_mem: ranges=$ranges: not a list"
 	done
 	must_fail loaded io_peer_mem
@@ -51,11 +51,11 @@ test_wrong_ranges() {
 	find_bars
 }
 
-# --- the same in /sys/module ---
+# --- parameters in /sys/module ---
 
 PARAMETERS=/sys/module/io_peer_mem/parameters
 
-# bind_again BDF SIZE: bound anew, it has SIZE bytes.
+# bind_again BDF SIZE: binds the function again; it then has SIZE bytes.
 bind_again() {
 	[ ! -e "/sys/bus/pci/devices/$1/driver" ] || unbind "$1"
 	bind "$1"
@@ -66,7 +66,7 @@ bind_again() {
 test_ranges_at_run_time() {
 	echo 2:0x400000:0x200000 >$PARAMETERS/ranges
 	expect 2:0x400000:0x200000 cat $PARAMETERS/ranges
-	# Who is bound keeps what it has.
+	# A bound function keeps its ranges.
 	expect $((64 << 20)) cat "/sys/bus/pci/devices/$BDF_A/p2pmem/size"
 	bind_again "$BDF_B" $((2 << 20))
 	"$RDMA" write -o 4099 -l 700001 -s 72 "$BAR_B" | tee /tmp/write
@@ -92,7 +92,7 @@ test_bars_at_run_time() {
 	echo >$PARAMETERS/bars
 }
 
-# wrong PARAMETER TEXT: EINVAL, a line that says why, and the value stays.
+# wrong PARAMETER TEXT: fails with EINVAL and a log line, and the value stays.
 wrong() {
 	local was
 	was=$(cat "$PARAMETERS/$1")
@@ -114,7 +114,7 @@ test_wrong_values_at_run_time() {
 	bind_again "$BDF_A" $((64 << 20))
 }
 
-# Somebody writes while functions are bound: one value or the other.
+# A parameter changes while functions are bound: they use the old or the new value.
 test_written_while_bound() {
 	local pid size
 	while :; do
@@ -135,7 +135,7 @@ test_written_while_bound() {
 	bind_again "$BDF_B" $((32 << 20))
 }
 
-# --- p2pmem/allocate, which the kernel gives every provider: ours as any other's ---
+# --- p2pmem/allocate, which the kernel creates for every provider ---
 
 test_p2pmem_allocate() {
 	"$RDMA" write -o 77 -l 100000 "/sys/bus/pci/devices/$BDF_A/p2pmem/allocate"
@@ -168,8 +168,8 @@ test_unbind_under_a_writer_to_p2pmem_allocate() {
 
 # --- IO_PEER_MEM_IOC_NEAREST ---
 
-# nearest BDF [WORD=VALUE...]: asks the first BAR; prints the answer's flags and
-# what goes with them, or the errno.
+# nearest BDF [WORD=VALUE...]: queries the first BAR; prints the flags and values of the
+# answer, or the errno.
 nearest() {
 	python3 - "$BAR_A" "$@" <<'PYTHON'
 import errno, fcntl, re, struct, sys
@@ -205,7 +205,7 @@ here 0" nearest "$BDF_A"
 
 test_nearest_is_not_here() { nearest "$BDF_B" | tee /dev/fd/2 | grep -x "nearest $BDF_B 0"; }
 
-# One that offers nothing: it depends on where it is.
+# A function without peer-to-peer memory: the answer depends on the topology.
 test_nearest_to_another() {
 	[ -n "${BDF_NIC:-}" ] || skip "no other function in this guest"
 	nearest "$BDF_NIC" | tee /tmp/nearest
@@ -230,7 +230,7 @@ IOPM=/mnt/programs/iopm
 
 test_help() {
 	local program
-	for program in iopm peer_rdma dm_atomic dm_rust; do
+	for program in iopm peer_rdma peer_verbs dm_atomic dm_rust; do
 		"/mnt/programs/$program" --help >/tmp/help
 		grep "^usage: $program" /tmp/help
 	done
@@ -265,7 +265,7 @@ test_nearest_of_the_list() {
 	"$IOPM" nearest "${BDF_B#0000:}" | cmp - /tmp/nearest
 }
 
-# says WORD COMMAND...: it fails, and says what to do.
+# says WORD COMMAND...: the command fails, and its message matches WORD.
 says() {
 	local word=$1
 	shift
@@ -274,12 +274,12 @@ says() {
 	grep -q "$word" /tmp/said
 }
 
-test_what_to_do() {
+test_error_messages() {
 	says 'rxe0 is neither.*' "$IOPM" nearest rxe0
 	says 'no PCI function 0000:fe:1f.7' "$IOPM" nearest fe:1f.7
 	says 'no BAR of 0000:00:00.0' "$IOPM" info 0000:00:00.0
 	says 'no BAR of io_peer_mem' "$IOPM" info /dev/null
-	says 'there is: rxe0' "$RDMA" reg -d mlx5_9 "$BAR_A"
+	says 'RDMA devices of this host: rxe0' "$RDMA" reg -d mlx5_9 "$BAR_A"
 	unload_io
 	says 'io_peer_mem loaded' "$IOPM" list
 	says 'io_peer_mem loaded' "$RDMA" reg "$BAR_A"

@@ -2,7 +2,7 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2034
 #
-# Every way for a test to fail, so that scripts/harness-test can see each reported.
+# Tests that fail in every possible way; scripts/harness-test checks the reports.
 
 setup() { true; }
 TEST_LIMIT=5

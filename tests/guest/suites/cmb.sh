@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 #
-# Peer-to-peer memory of another driver: the controller memory buffer of an SSD,
-# under the stock nvme driver, as anybody maps it: p2pmem/allocate in sysfs.
+# Peer-to-peer memory of another driver: the controller memory buffer of an SSD, under
+# the stock nvme driver. Processes map it from p2pmem/allocate in sysfs.
 
 . ./steps.sh
 
@@ -16,18 +16,18 @@ setup() {
 	[ "${TESTS:-}" = no_nvme ] || { modprobe nvme && find_ssd; }
 }
 
-# The debug kernel is built without it, and not every guest has an SSD.
+# The debug kernel is built without nvme, and not every guest has an SSD.
 # shellcheck disable=SC2034 # init's
 [ -n "${BDF_SSD:-}" ] && modprobe -qn nvme || TESTS=no_nvme
 no_nvme() { skip "no SSD, or no nvme"; }
 
-# The driver itself takes some of the buffer, for its queues.
+# The driver uses some of the buffer for its queues.
 find_ssd() {
 	eventually test -e "$CMB"
 	eventually test -b /dev/nvme0n1
 	cat "$SSD/p2pmem/available" >/tmp/available
 }
-# What there was to be had when nobody had taken any can be had again.
+# The free memory is the same as before the tests.
 all_free() { cmp "$SSD/p2pmem/available" /tmp/available; }
 bind_ssd() {
 	echo "$BDF_SSD" >/sys/bus/pci/drivers/nvme/bind
@@ -63,7 +63,7 @@ test_perftest() { note "ib_write_bw: SSD $(perftest write "$CMB" 65536 200) MiB/
 
 test_the_ssd_still_works() { dd if=/dev/nvme0n1 of=/dev/null bs=1M count=16 iflag=direct; }
 
-# refused ARGUMENTS...: with EFAULT and one line of ours, and nothing is kept.
+# refused ARGUMENTS...: EFAULT and one log line of io_peer_mem, and no leak.
 refused() {
 	log_step "$*"
 	expect "registration: EFAULT" "$RDMA" reg "$@"
@@ -113,7 +113,7 @@ test_unbind_under_a_writer() {
 	[ ! -e "$SSD/driver" ]
 	[ ! -e "$SSD/p2pmem" ]
 	wait_line /tmp/forever 'remote access error'
-	# The writer goes on trying, with the keys of its dead MR.
+	# The writer continues with the keys of its revoked MR.
 	sleep 1
 	kill "$pid"
 	ended "$pid"
@@ -123,7 +123,7 @@ test_unbind_under_a_writer() {
 	bind_ssd
 }
 
-test_unbind_with_mrs_that_sleep() {
+test_unbind_with_idle_mrs() {
 	local pid
 	start hold hold -n 5 "$CMB"
 	wait_line /tmp/hold '^holding 5'
@@ -136,7 +136,7 @@ test_unbind_with_mrs_that_sleep() {
 	bind_ssd
 }
 
-# As if it had been pulled.
+# As a surprise removal.
 test_removal_with_mrs() {
 	local pid
 	start hold hold -n 5 "$CMB"
@@ -164,7 +164,7 @@ test_unbind_five_times() {
 	balanced
 }
 
-# Registrations at the very moment.
+# Registrations during the unbind.
 test_unbind_under_registrations() {
 	local pid i
 	for i in 1 2 3 4 5; do
@@ -178,7 +178,7 @@ test_unbind_under_registrations() {
 	done
 }
 
-# Nothing of ours is open here that would hold the module.
+# No file of io_peer_mem is open, so the module is not pinned.
 test_client_removed_with_mrs() {
 	local pid
 	start forever forever "$CMB"

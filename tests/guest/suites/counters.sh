@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 #
-# The counters in sysfs: exact while MRs live, balanced when they are gone.
+# The counters in sysfs: exact while MRs exist, balanced after their release.
 
 . ./steps.sh
 
@@ -15,15 +15,15 @@ test_during() {
 	local pid mrs pages
 	mrs=$(counter num_alloc_mrs)
 	pages=$(counter num_dereg_pages)
-	# Three MRs that begin and end inside pages: 20000 bytes touch 5 of these.
+	# Three MRs that begin and end inside pages: 20000 bytes span 5 pages.
 	start hold hold -n 3 -o 100 -l 20000 "$BAR_A"
 	wait_line /tmp/hold '^holding 3'
 	expect "3 15 60000" in_use
-	note "while three MRs live: $(in_use)"
+	note "with three MRs: $(in_use)"
 	kill "$pid"
 	wait "$pid" || true
 	eventually balanced
-	note "after: $(in_use); all in all $(counter num_alloc_mrs) MRs, $(counter num_reg_pages) pages"
+	note "after: $(in_use); in total $(counter num_alloc_mrs) MRs, $(counter num_reg_pages) pages"
 	expect $((mrs + 3)) counter num_alloc_mrs
 	expect $((pages + 15)) counter num_dereg_pages
 }
@@ -35,4 +35,4 @@ test_host_memory_does_not_count() {
 	expect "$before" counter num_alloc_mrs
 }
 
-test_no_invalidation_so_far() { expect 0 counter num_free_callbacks; }
+test_no_invalidation() { expect 0 counter num_free_callbacks; }

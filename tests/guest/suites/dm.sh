@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 #
-# Device memory with the semantics of ibv_alloc_dm(3), through libiopm: what the
-# programs dm_test, dm_atomic (C) and dm_rust do and find.
+# Device memory with the semantics of ibv_alloc_dm(3), through libiopm: the programs
+# dm_test, dm_atomic (C) and dm_rust.
 
 . ./steps.sh
 
 DM=/mnt/programs/dm_test
 
-# in_bar TEST: a test of dm_test, after which all of the BAR is free and no MR left.
+# in_bar TEST: a test of dm_test; afterwards the whole BAR is free and no MR is left.
 in_bar() {
 	"$DM" "$1" "$BAR_A"
 	balanced
@@ -21,7 +21,7 @@ available() {
 }
 all_free() { expect $((64 << 20)) available; }
 
-# Lengths, alignments, comp_mask: EINVAL; more than there is: ENOMEM; capacity.
+# Invalid lengths, alignments, comp_mask: EINVAL; more than the BAR: ENOMEM; capacity.
 test_alloc_errors_and_capacity() { in_bar alloc; }
 
 test_alignment() { in_bar align; }
@@ -29,13 +29,13 @@ test_alignment() { in_bar align; }
 # Any alignment and length on both sides; bounds: EINVAL.
 test_copy() { in_bar copy; }
 
-# All at once, in pieces until ENOMEM, all again.
+# The whole BAR at once, in pieces until ENOMEM, at once again.
 test_full_bar_and_exhaustion() { in_bar full; }
 
 # SCM_RIGHTS; EBUSY while the other process has it mapped.
 test_import_by_another_process() { in_bar import; }
 
-# ZERO_BASED or EINVAL, bounds; EBUSY below an MR.
+# EINVAL without ZERO_BASED or out of bounds; EBUSY under an MR.
 test_register_and_free_errors() { in_bar reg; }
 
 # WRITE, READ, fetch-and-add, compare-and-swap by offset, to rkey and lkey.
@@ -46,9 +46,9 @@ test_region_keeps_its_pages() { in_bar mr_keeps; }
 # Versions, flags, reserved fields, sizes, pointers, double free.
 test_abi() { in_bar abi | tee /tmp/abi; grep -qx "$BDF_A" /tmp/abi; }
 
-# A kernel that does not run programs of 32 bits has nothing to show.
+# Skips on a kernel without 32-bit system calls.
 test_32_bit() {
-	grep -q int80_emulation /proc/kallsyms || skip "no system calls of 32 bits in this kernel"
+	grep -q int80_emulation /proc/kallsyms || skip "this kernel has no 32-bit system calls"
 	in_bar compat
 }
 
@@ -72,7 +72,7 @@ test_killed_with_allocations() {
 	eventually all_free
 }
 
-# A copy, an allocation that was never touched, and one below an MR.
+# With an allocation in use, one never accessed, and one under an MR.
 test_unbind_with_allocations() {
 	local pid took began
 	for _ in 1 2 3; do
@@ -85,7 +85,7 @@ test_unbind_with_allocations() {
 		took=$(((${EPOCHREALTIME/[.,]/} - began) / 1000))
 		ended "$pid" || { cat /tmp/gone; false; }
 		cat /tmp/gone
-		grep -x 'copy to what is gone: ENODEV' /tmp/gone
+		grep -x 'copy to removed memory: ENODEV' /tmp/gone
 		grep -x 'gone: done' /tmp/gone
 		eventually balanced
 		bind "$BDF_A"
@@ -97,8 +97,8 @@ test_unbind_with_allocations() {
 
 test_works_again() { in_bar rdma; }
 
-# A file of an allocation holds the module, as any other file of it.
-test_allocation_holds_the_module() {
+# The file of an allocation pins the module.
+test_allocation_pins_the_module() {
 	local pid
 	"$DM" gone "$BAR_A" >/tmp/gone 2>&1 &
 	pid=$!

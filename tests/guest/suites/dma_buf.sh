@@ -1,18 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
-# shellcheck disable=SC2034,SC2154 # lkey and addr are of tests/guest/adapter.sh, TESTS is init's
+# shellcheck disable=SC2154 # lkey and addr are of tests/guest/adapter.sh
 #
 # Peer memory for drivers that import dma-bufs, with the test adapter: edu0 imports
-# as mlx5 does, edu1 as irdma, edu2 as efa and bnxt_re.
+# as mlx5 does, edu1 as irdma, edu2 as efa and bnxt_re. The debug kernel runs KUnit
+# tests of the same paths; from this suite it runs those that add real DMA.
 
 . ./steps.sh
 . ./adapter.sh
 
 DEVICES=/sys/kernel/debug/ib_peer_mem/devices
-
-# The debug kernel has the same from KUnit; here what real DMA adds to that.
-[ "$KIND" != debug ] || TESTS="test_dma_between_bars_dynamic test_revoke_dynamic
-	test_revoke_revocable test_killed_process test_adapter_goes"
 
 setup() {
 	load_stack
@@ -23,6 +20,7 @@ setup() {
 
 served() { awk -v dev="$1" '$1 == dev { $1 = $2 = ""; print }' "$DEVICES" | xargs; }
 
+# not on debug
 test_devices_table() {
 	expect "fast registration yes" served rxe0
 	expect "dma-buf not seen yet" served edu0
@@ -31,26 +29,30 @@ test_devices_table() {
 }
 
 test_dma_between_bars_dynamic() { copies edu0; }
+# not on debug
 test_dma_between_bars_revocable() { copies edu1; }
 
-# io_peer_mem takes its memory back: it is not for a driver that keeps what it has.
-test_a_client_that_invalidates_is_not_for_a_pinning_driver() {
+# io_peer_mem requires invalidation, which a pinning driver does not support.
+# not on debug
+test_pinning_driver_refuses_a_client_that_invalidates() {
 	log_step "pinned"
 	must_fail adapter_start none edu2 "$BAR_A" 0 4096
 	one_line "client io_peer_mem: cannot serve edu2: .*pins dma-bufs"
 	expect "dma-buf no" served edu2
-	# From now on it is not even asked.
+	# From now on its clients are not asked.
 	log_step "pinned again"
 	must_fail adapter_start none edu2 "$BAR_A" 0 4096
 	must_fail one_line .
 	balanced
 }
 
-# One that does not invalidate is served, and waits for its users.
+# A persistent client works with a pinning driver.
+# not on debug
 test_a_persistent_client_and_a_pinning_driver() {
 	copies_of_sample edu2
 }
 
+# not on debug
 test_devices_table_after_use() {
 	expect "dma-buf yes" served edu0
 	expect "dma-buf yes" served edu1
@@ -69,7 +71,7 @@ test_killed_process() {
 	eventually balanced
 }
 
-# The adapter's driver goes while its MRs live: they are revoked, and end.
+# The adapter's driver is unbound while MRs exist: they are revoked and released.
 test_adapter_goes() {
 	local bdf dev
 	for dev in edu0 edu1; do
@@ -84,8 +86,9 @@ test_adapter_goes() {
 	copies edu0
 }
 
-# A driver that pins, with an MR of a client that cannot take it back: the region is
-# the driver's until it deregisters, as it does when ib_uverbs hears of the end.
+# A pinning driver with an MR of a persistent client: the region lives until ib_uverbs
+# disassociates the device and deregisters the MR.
+# not on debug
 test_pinning_adapter_goes() {
 	local bdf
 	insmod "$SAMPLE" persistent=1
@@ -100,19 +103,21 @@ test_pinning_adapter_goes() {
 	eventually adapter_there edu2
 }
 
-# unloading waits for the user, and for nobody else.
+# The client cannot be unloaded before its user ends.
+# not on debug
 test_persistent_client_goes() {
 	insmod "$SAMPLE" persistent=1
 	eventually test -c /dev/peer_client_sample
 	adapter_start user edu2 /dev/peer_client_sample 0 4096
-	# A mapping holds the module.
+	# A mapping pins the module.
 	must_fail rmmod peer_client_sample
 	adapter_stop user
 	rmmod peer_client_sample
 }
 
-# A dma-buf of somebody else's is none of ours, nor is host memory.
-test_dma_bufs_of_others_pass_by() {
+# Dma-bufs of other exporters and host memory are not claimed.
+# not on debug
+test_other_dma_bufs_are_not_claimed() {
 	local before
 	[ -e /dev/udmabuf ] || modprobe udmabuf 2>/dev/null || skip "this kernel has no udmabuf"
 	before=$(counter num_alloc_mrs)
@@ -127,7 +132,8 @@ test_dma_bufs_of_others_pass_by() {
 	expect "$before" counter num_alloc_mrs
 }
 
-# ibv_reg_mr() uses the older system call, which the others here are by.
+# ibv_reg_mr() and the other tests use write(2); -i uses ioctl(2).
+# not on debug
 test_both_system_calls() {
 	adapter_start old edu0 "$BAR_A" 100 5000
 	adapter_say old fill 95
@@ -141,17 +147,19 @@ test_both_system_calls() {
 	eventually balanced
 }
 
+# not on debug
 test_rereg_range() {
 	adapter_start user -m 65536 edu0 "$BAR_A" 0 4096
 	adapter_say user rereg start 8192 20000
 	adapter_say user fill 91
-	# Host memory is the driver's own business.
+	# Re-registration of host memory is handled by the driver.
 	adapter_say user rereg host 100 5000
 	eventually balanced
 	adapter_stop user
 	eventually balanced
 }
 
+# not on debug
 test_rereg_access_and_pd() {
 	adapter_start user edu1 "$BAR_A" 0 4096
 	adapter_say user rereg access none
@@ -160,7 +168,8 @@ test_rereg_access_and_pd() {
 	eventually balanced
 }
 
-# What a dma-buf MR cannot carry.
+# Access flags that a dma-buf MR does not support.
+# not on debug
 test_access() {
 	expect "error EOPNOTSUPP" adapter_start none edu0 "$BAR_A" 0 4096 mw-bind
 	adapter_start user edu0 "$BAR_A" 0 4096 local-write,relaxed
@@ -168,7 +177,8 @@ test_access() {
 	balanced
 }
 
-# From one byte to all of the BAR; neighbouring pages become one entry each time.
+# From one byte to the whole BAR; contiguous pages become one entry.
+# not on debug
 test_lengths() {
 	local length size=$((32 << 20))
 	for length in 1 4095 4096 4097 65536 $size; do
@@ -184,7 +194,8 @@ test_lengths() {
 	eventually balanced
 }
 
-# No descriptor is left for the time of the call.
+# The registration needs a free file descriptor.
+# not on debug
 test_fd_table_full() {
 	log_step "no descriptor"
 	expect "error EMFILE" adapter_start none -f edu0 "$BAR_A" 0 4096
@@ -193,7 +204,8 @@ test_fd_table_full() {
 	adapter_stop user
 }
 
-# Peer memory is no pinned host memory.
+# Peer memory does not count against RLIMIT_MEMLOCK.
+# not on debug
 test_memlock_does_not_count() (
 	ulimit -l 0
 	adapter_start user edu0 "$BAR_A" 0 1048576
@@ -201,7 +213,8 @@ test_memlock_does_not_count() (
 	expect "registration: ok" "$RDMA" reg -l 1048576 "$BAR_A"
 )
 
-# What a region costs the kernel is charged to the control group of who registers.
+# The kernel memory of a region is charged to the control group of the process.
+# not on debug
 test_memory_is_charged() {
 	local group=/tmp/cgroup/peer charged
 	mkdir -p /tmp/cgroup
@@ -224,7 +237,8 @@ test_memory_is_charged() {
 	[ "$charged" -gt 500000 ]
 }
 
-# What an administrator says counts.
+# The parameter of the administrator selects the backend.
+# not on debug
 test_backend_parameter() {
 	unload_modules
 	must_fail insmod "$MODS/ib_peer_mem.ko" backend=zzz
@@ -242,6 +256,7 @@ test_backend_parameter() {
 	find_bars
 }
 
+# not on debug
 test_adapter_unloads() {
 	unload_adapter
 	load_adapter revocable

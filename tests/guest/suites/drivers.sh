@@ -1,35 +1,34 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 #
-# The distribution's drivers of RDMA adapters beside us: loaded and unloaded, before
-# us and after us, in any order, and RDMA on rxe works throughout. They find no
-# adapter here: what they do to ours and we to theirs is all there is to see.
+# The distribution's drivers of RDMA adapters are loaded and unloaded before and after
+# our modules, in any order, and RDMA on rxe works throughout. The guest has none of
+# their adapters: this tests the interaction of the modules alone.
 
 # shellcheck disable=SC2034 # init's
-TEST_LIMIT=180
+TEST_LIMIT=$((180 + 6 * ROUNDS))
 
-# Drivers in the source of Linux; a distribution builds some of them. Those that
-# people have most. Not hfi1: loading it alone makes Linux 7.3 warn.
+# NAMED: the drivers of common adapters. KNOWN: all drivers of Linux that a distribution
+# may build, except hfi1: loading it makes Linux 7.3 warn.
 NAMED="mlx5_ib irdma bnxt_re efa mana_ib ionic_rdma"
 KNOWN="$NAMED mlx4_ib erdma bng_re hns-roce-hw-v2 iw_cxgb4 ib_mthca ocrdma qedr
 	usnic_verbs vmw_pvrdma siw"
 
-# Those that this kernel has: loaded once, with all that they need, by test_alone,
-# and those that then load and unload.
+# The drivers of this kernel that load and unload without our modules (test_alone).
 drivers() { cat /tmp/drivers; }
 named() { grep -xE "${NAMED// /|}" /tmp/drivers; }
 
 setup() {
 	load_stack
 	unload_modules
-	# The stack has it loaded.
+	# load_stack has loaded it.
 	! loaded mlx5_ib || rmmod mlx5_ib
 	: >/tmp/drivers
 }
 
-# What a driver needs stays loaded: only the driver itself comes and goes.
+# Unloads the driver itself; its dependencies stay loaded.
 unload() { rmmod "$1"; must_fail loaded "$1"; }
-# Names of files may have hyphens, those of modules have none.
+# File names may have hyphens, module names have none.
 load() { modprobe "$1"; loaded "$1"; }
 
 rdma_works() {
@@ -53,7 +52,8 @@ test_which_are_there() {
 	[ -s /tmp/there ]
 }
 
-# What does not load without us is no matter of ours.
+# A driver that does not load without our modules is left out.
+# not on debug
 test_alone() {
 	local d
 	must_fail loaded ib_peer_mem
@@ -61,13 +61,13 @@ test_alone() {
 		if load "$d" && unload "$d"; then
 			echo "$d" >>/tmp/drivers
 		else
-			note "without us, and without its adapter, $d does not load and unload"
+			note "left out: without our modules and its adapter $d does not load and unload"
 		fi
 	done </tmp/there
 	[ -s /tmp/drivers ]
 }
 
-# in_order STEP...: with each of the named drivers the same steps.
+# in_order STEP...: the steps with each of the named drivers.
 in_order() {
 	local d step
 	for d in $(named); do
@@ -83,18 +83,23 @@ in_order() {
 	done
 }
 
-test_driver_comes_first_and_goes_first() { in_order +driver +us rdma -driver rdma -us; }
-test_driver_comes_first_and_goes_last() { in_order +driver +us rdma -us rdma -driver; }
-test_driver_comes_last_and_goes_first() { in_order +us +driver rdma -driver rdma -us; }
-test_driver_comes_last_and_goes_last() { in_order +us +driver rdma -us rdma -driver; }
+# not on debug
+test_driver_loaded_first_unloaded_first() { in_order +driver +us rdma -driver rdma -us; }
+# not on debug
+test_driver_loaded_first_unloaded_last() { in_order +driver +us rdma -us rdma -driver; }
+# not on debug
+test_driver_loaded_last_unloaded_first() { in_order +us +driver rdma -driver rdma -us; }
+# not on debug
+test_driver_loaded_last_unloaded_last() { in_order +us +driver rdma -us rdma -driver; }
 
+# not on debug
 test_all_together() {
 	local d
 	for d in $(drivers); do load "$d"; done
 	load_modules
 	rdma_works
-	note "loaded beside us at once: $(drivers | paste -sd ' ')"
-	# We go and come while they stay, and they while we stay.
+	note "loaded together with our modules: $(drivers | paste -sd ' ')"
+	# Reload our modules with the drivers loaded, then the drivers with our modules.
 	unload_modules
 	rdma_works
 	load_modules
@@ -108,12 +113,14 @@ test_all_together() {
 	rdma_works
 }
 
-# Thirty times one of them, or in every fourth step we, come or go; the same in each run.
+# In each step one driver, or in every fourth our modules, is loaded or unloaded. The
+# sequence is the same in each run.
+# not on debug
 test_any_order() {
 	local all i what
 	mapfile -t all < <(drivers)
 	RANDOM=1
-	for ((i = 0; i < 30; i++)); do
+	for ((i = 0; i < ${ROUNDS:-30}; i++)); do
 		if ((i % 4 == 0)); then
 			if loaded ib_peer_mem; then unload_modules; else load_modules; fi
 		else
@@ -124,16 +131,15 @@ test_any_order() {
 	done
 }
 
-# As the suites before and after have it.
+# Restores the modules that the other suites expect.
+# not on debug
 test_stack_as_before() {
 	local d
 	for d in $(drivers); do load "$d"; done
-	# With what they needed and nobody else does.
+	# With their unused dependencies.
 	# shellcheck disable=SC2046 # words are meant
 	modprobe -ra $(drivers)
 	for d in $(drivers); do must_fail loaded "$d"; done
 	load mlx5_ib
 	rdma_works
 }
-
-[ "$KIND" != debug ] || TESTS=test_which_are_there

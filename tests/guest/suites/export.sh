@@ -2,9 +2,9 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2154 # lkey and addr are of tests/guest/adapter.sh
 #
-# Peer memory for whoever imports dma-bufs: /dev/ib_peer_mem makes one of a range of
-# addresses, and the test adapter registers that as it registers any other. edu0
-# imports as mlx5 does, edu1 as irdma, edu2 as efa and bnxt_re.
+# Peer memory as dma-bufs: /dev/ib_peer_mem exports a range of addresses, and the test
+# adapter registers the dma-buf as any other. edu0 imports as mlx5 does, edu1 as irdma,
+# edu2 as efa and bnxt_re.
 
 . ./steps.sh
 . ./adapter.sh
@@ -24,7 +24,7 @@ test_node() {
 test_dma_between_bars_dynamic() { copies edu0 export:; }
 test_dma_between_bars_revocable() { copies edu1 export:; }
 
-# It counts as an MR does, from the export on.
+# An export counts as an MR.
 test_counters() {
 	local before
 	before=$(counter num_alloc_mrs)
@@ -35,8 +35,8 @@ test_counters() {
 	expect $((before + 1)) counter num_alloc_mrs
 }
 
-# None of the verbs' interposed operations has a part in it.
-test_not_by_ib_reg_user_mr() {
+# The interposed verbs are not involved.
+test_without_interposed_verbs() {
 	expect "" served_by_us
 	adapter_start one edu0 "export:$BAR_A" 0 4096
 	expect "" served_by_us
@@ -44,13 +44,13 @@ test_not_by_ib_reg_user_mr() {
 }
 served_by_us() { awk '$1 == "edu0" && /yes/' /sys/kernel/debug/ib_peer_mem/devices; }
 
-# io_peer_mem takes its memory back: it is not for a driver that keeps what it has.
+# io_peer_mem requires invalidation, which a pinning driver does not support.
 test_pinning_driver() {
 	expect "error EOPNOTSUPP" adapter_start none edu2 "export:$BAR_A" 0 4096
 	eventually balanced
 }
 
-# A client in C that knows the old functions alone, for a driver that pins.
+# A persistent client in C, which uses the old functions alone, and a pinning driver.
 test_persistent_client_and_a_pinning_driver() {
 	copies_of_sample edu2 export:
 }
@@ -77,7 +77,7 @@ test_adapter_goes() {
 	eventually adapter_there edu0
 }
 
-# All of a BAR, and the last of its pages.
+# The whole BAR, and its last page.
 test_lengths() {
 	local size=$((32 << 20))
 	adapter_start user edu0 "export:$BAR_B" 0 $size
@@ -95,7 +95,7 @@ test_host_memory() {
 	one_line "export: no client claims 4096 bytes"
 }
 
-test_module_is_held() {
+test_module_is_pinned() {
 	adapter_start user edu0 "export:$BAR_A" 0 4096
 	must_fail rmmod ib_peer_mem
 	adapter_stop user

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 #
-# The stock stack without our modules: that the harness itself works.
+# The stock stack without our modules: checks the harness itself.
 
 . ./steps.sh
 

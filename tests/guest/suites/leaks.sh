@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 #
-# Runs last on the debug kernel: what all the suites before it have leaked.
+# Runs last on the debug kernel: finds the leaks of all suites.
 
 setup() { [ -e /sys/kernel/debug/kmemleak ]; }
 

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 #
-# BARs that are mapped from resourceN in sysfs, without struct pages, and only with
-# mmio=1. Software RDMA needs pages; the adapter, where there is one, does not.
+# BARs that are mapped from resourceN in sysfs, without struct pages, with mmio=1.
+# Software RDMA needs struct pages; the test adapter, if the guest has one, does not.
 
 # shellcheck disable=SC2154 # lkey and addr are set by adapter_start
 
 . ./steps.sh
 . ./adapter.sh
 
-# Too small to become memory of the kernel, so nobody has it.
+# Too small for struct pages, so no driver is bound to it.
 PEER=$BDF_SMALL
 FUNCTION=/sys/bus/pci/devices/$PEER
 MMIO=$FUNCTION/resource2
@@ -24,7 +24,7 @@ setup() {
 	[ ! -e "$FUNCTION/driver" ]
 }
 
-# refused PATTERN ARGUMENTS...: EFAULT and these lines; nothing is kept.
+# refused PATTERN ARGUMENTS...: EFAULT and matching log lines, and no leak.
 refused() {
 	local pattern=$1
 	shift
@@ -37,7 +37,7 @@ refused() {
 test_off_by_default() {
 	log_step off
 	expect "registration: EFAULT" "$RDMA" reg -m $SIZE "$MMIO"
-	# It was not even claimed.
+	# io_peer_mem does not claim it.
 	one_line "rxe_reg_user_mr: returned err"
 }
 
@@ -56,7 +56,7 @@ test_parameter() {
 	expect 1 cat $PARAMETER
 }
 
-# For registrations from then on.
+# Affects later registrations.
 test_parameter_at_run_time() {
 	echo 0 >$PARAMETER
 	log_step off
@@ -66,7 +66,7 @@ test_parameter_at_run_time() {
 	refused "no struct pages" -m $SIZE "$MMIO"
 }
 
-# What has pages is served as before.
+# Memory with struct pages is served as before.
 test_pages_are_served() { "$RDMA" write -o 77 -l 100000 "$BAR_A"; }
 
 test_refused_for_software_rdma() {
@@ -103,7 +103,7 @@ PYTHON
 	wait "$pid" || true
 }
 
-# Not of sysfs, though physical addresses as well: /dev/mem, where the kernel has it.
+# /dev/mem maps physical addresses too, but is not a file of sysfs.
 test_other_files_are_not_claimed() {
 	local start
 	[ -c /dev/mem ] || mknod /dev/mem c 1 1
@@ -122,8 +122,9 @@ adapter() {
 	loaded peer_mem_test_adapter || load_adapter
 }
 
-# mmio_mr NAME OFFSET LENGTH: as adapter_start, of the first adapter, $edu, that can
-# reach it. Each that cannot must be told why; skips where none can.
+# mmio_mr NAME OFFSET LENGTH: as adapter_start, with the first adapter that can reach the
+# BAR; sets $edu. The log must have the cause for each adapter that cannot. Skips if no
+# adapter can.
 mmio_mr() {
 	local i
 	for i in "${!BDF_EDU[@]}"; do
@@ -134,10 +135,10 @@ mmio_mr() {
 		balanced
 		log_since step | grep -E "io_peer_mem: $PEER: BAR 2: cannot be mapped for $(adapter_bdf "$edu"): .* \(.*route"
 	done
-	skip "no adapter has a way to $PEER here, and each is told why"
+	skip "no adapter of this guest reaches $PEER; the log has the cause for each"
 }
 
-# The host looks at the file behind the BAR, and the process through its mapping.
+# Checked by the host in the file behind the BAR, and by the process in its mapping.
 test_adapter_writes_and_reads() {
 	local bar
 	adapter
@@ -167,7 +168,7 @@ test_adapter_sigkill() {
 	eventually balanced
 }
 
-# revoked: the MR lives, and is good for nothing.
+# revoked: the MR exists, and accesses to it fail.
 revoked() {
 	balanced
 	must_fail adapter_dma "$edu" "write $lkey $addr 16" | tee /tmp/dma
@@ -176,13 +177,13 @@ revoked() {
 	adapter_stop bar
 }
 
-# A driver that comes: the mapping was of a function that had none.
+# A driver binds to the function: the MR is revoked.
 test_adapter_and_a_driver() {
 	adapter
 	mmio_mr bar 0 $SIZE
 	must_fail bind "$PEER"
 	revoked
-	# It did not stay, so all is as before.
+	# The driver did not bind, so the BAR can be registered again.
 	mmio_mr bar 0 $SIZE
 	adapter_stop bar
 }
@@ -209,7 +210,7 @@ test_adapter_and_our_unloading() {
 	find_bars
 }
 
-# A BAR that lies elsewhere: below the same switch, where there is one.
+# A BAR at another place: below the same switch, if the guest has one.
 test_adapter_elsewhere() {
 	local bar
 	adapter

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 #
-# rdma-core's own tests of the verbs, with Debian's pyverbs on rxe0: each ends the
-# same way, passed, skipped or failed, whether our modules are there or not. What one
-# of them finds amiss in the stock stack it finds both times.
+# rdma-core's own tests of the verbs, with Debian's pyverbs on rxe0: each has the same
+# outcome, passed, skipped or failed, with and without our modules. A test that fails on
+# the stock stack fails both times.
 
-# Each of the two runs takes about a minute, some where the host is busy.
+# Each of the two runs takes about a minute, or several if the host is busy.
 # shellcheck disable=SC2034 # init's
 TEST_LIMIT=600
 FOLDER=/mnt/rdma-core-tests
 
-# All but those of other vendors, which skip every test on rxe.
+# All except the vendor-specific ones, which skip every test on rxe.
 MODULES=(test_mr test_odp test_qp test_qpex test_atomic test_pd test_srq test_cq
 	test_cqex test_cq_events test_addr test_device test_parent_domain test_shared_pd
 	test_relaxed_ordering test_flow test_rss_traffic test_tag_matching test_rdmacm test_fork)
@@ -18,15 +18,15 @@ MODULES=(test_mr test_odp test_qp test_qpex test_atomic test_pd test_srq test_cq
 setup() {
 	load_stack
 	unload_modules
-	# scripts/qemu has it there for this suite alone.
+	# scripts/qemu shares it for this suite alone.
 	mkdir -p $FOLDER
 	mountpoint -q $FOLDER || mount -t 9p \
 		-o trans=virtio,version=9p2000.L,msize=512000,ro,cache=loose rdma-tests $FOLDER
 }
 
-# run_all NAME: the results are in /tmp/pyverbs-NAME, and kept.
+# run_all NAME: the results are in /tmp/pyverbs-NAME, and copied to the host.
 run_all() {
-	# Without these some tests would skip before they register any.
+	# Some tests skip without huge pages.
 	echo 16 >/proc/sys/vm/nr_hugepages
 	python3 run_pyverbs.py $FOLDER --dev rxe0 --gid 1 "${MODULES[@]}" >"/tmp/pyverbs-$1"
 	echo 0 >/proc/sys/vm/nr_hugepages
@@ -41,7 +41,7 @@ counts() {
 test_without_the_modules() {
 	must_fail loaded ib_peer_mem
 	run_all without
-	# It is a test of something.
+	# These tests do not skip.
 	grep -q '^tests.test_mr.* passed$' /tmp/pyverbs-without
 	grep -q '^tests.test_odp.* passed$' /tmp/pyverbs-without
 }
@@ -57,8 +57,8 @@ test_same_results() {
 	note "pyverbs: $(counts without) without the modules, the same with them"
 }
 
-# None of these MRs was taken for peer memory, not even for a time.
-test_no_mr_was_ours() {
+# No MR was claimed as peer memory, not even temporarily.
+test_no_mr_was_claimed() {
 	expect 0 counter num_alloc_mrs
 	expect 0 counter num_reg_pages
 }

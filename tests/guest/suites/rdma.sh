@@ -1,15 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 #
-# Bytes through the adapter into a BAR and out of it.
+# RDMA to and from a BAR. The debug kernel runs a few of the tests: it is slow, and its
+# checks do not change the bytes.
 
 . ./steps.sh
 
-# Which bytes arrive does not depend on the kernel's checks, and it takes its time.
-# shellcheck disable=SC2034 # init's
-[ "$KIND" != debug ] ||
-	TESTS="test_write_and_read_back test_atomics test_bar_to_bar test_whole_bar"
-
+# not on debug
 test_host_memory() {
 	"$RDMA" write -o 77 -l 300001 host
 	"$RDMA" atomic -o 77 -l 4096 host
@@ -21,13 +18,15 @@ test_write_and_read_back() {
 	note "$(cat /tmp/write)"
 }
 
+# not on debug
 test_host_sees_the_bytes() {
 	"$RDMA" write -o 4097 -l 700003 -s 43 "$BAR_A" | tee /tmp/write
 	host_has a /tmp/write wrote | tee /tmp/host
 	note "host: $(head -n 1 /tmp/host)"
 }
 
-# That the check on the host can fail.
+# The check on the host fails for wrong bytes.
+# not on debug
 test_host_sees_wrong_bytes() {
 	"$RDMA" write -l 8192 -s 44 "$BAR_A" | sed 's/seed=44/seed=45/' | tee /tmp/write
 	must_fail host_has a /tmp/write wrote
@@ -45,12 +44,14 @@ test_bar_to_bar() {
 	note "host, second BAR: $(head -n 1 /tmp/host)"
 }
 
+# not on debug
 test_within_one_bar() {
 	"$RDMA" copy -o 321 -l 500000 -s 47 "$BAR_A" "$BAR_A" | tee /tmp/copy
 	host_has a /tmp/copy from
 	host_has a /tmp/copy to
 }
 
+# not on debug
 test_one_byte() {
 	local offset
 	for offset in 0 1 4095 4096; do
@@ -59,7 +60,7 @@ test_one_byte() {
 	done
 }
 
-# Many pages in one MR: all of the BAR, and the range is free again afterwards.
+# One MR for the whole BAR; the range is free afterwards.
 test_whole_bar() {
 	"$RDMA" reg -m $((32 << 20)) "$BAR_B" | grep -x 'registration: ok'
 	# The debug kernel moves a megabyte in a second.
@@ -68,14 +69,25 @@ test_whole_bar() {
 	"$RDMA" reg -m $((32 << 20)) "$BAR_B" | grep -x 'registration: ok'
 }
 
-# Figures are of the stock kernel; what perftest does is done there as well.
-figures() { [ "$KIND" != debug ] || skip "no figures of a debug kernel"; }
-test_perftest_write() { figures; side_by_side write; }
-test_perftest_read() { figures; side_by_side read; }
+# not on debug
+test_perftest_write() { side_by_side write; }
+# not on debug
+test_perftest_read() { side_by_side read; }
 
-# A range each for two processes, one at either end.
+# Two processes, each with a range of the BAR.
+# not on debug
 test_perftest_both_ends_in_the_bar() {
-	figures
 	perftest write "$BAR_A" 65536 100 both
 	perftest read "$BAR_A" 65536 100 both
+}
+
+# The sample that applications copy from; peer_rdma builds on the same files.
+# not on debug
+test_sample() {
+	/mnt/programs/peer_verbs write -o 4098 -l 70001 -s 50 "$BAR_A" | tee /tmp/write
+	host_has a /tmp/write wrote
+	/mnt/programs/peer_verbs atomic "$BAR_A"
+	must_fail /mnt/programs/peer_verbs reg "$BAR_A"
+	must_fail /mnt/programs/peer_verbs write -R "$BAR_A"
+	must_fail /mnt/programs/peer_verbs write -m 4096 -l 4097 "$BAR_A"
 }

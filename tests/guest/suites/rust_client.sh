@@ -2,15 +2,15 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2034 # init's
 #
-# The client in Rust that others copy from.
+# The sample client in Rust.
 
 CLIENT=peer_client_rust
 MODULE=$MODS/$CLIENT.ko
 . ./sample.sh
 
-TESTS="test_load test_write_and_read_back test_atomics test_what_is_not_its_memory
-	test_nothing_to_take_away test_taken_away_while_held test_taken_away_under_a_writer
-	test_taken_away_while_registering test_again test_killed test_mapping_holds_the_module
+TESTS="test_load test_write_and_read_back test_atomics test_memory_that_it_rejects
+	test_invalidate_without_regions test_invalidated_while_held test_invalidated_under_a_writer
+	test_invalidated_while_registering test_again test_killed test_mapping_holds_the_module
 	test_unload_with_live_mrs test_load_again"
 
 test_killed() {
@@ -29,8 +29,8 @@ test_killed() {
 	eventually nothing_registered
 }
 
-# MRs that live in a process which has the memory no longer mapped: the module goes,
-# and they answer with an error.
+# The process has unmapped the memory of its MRs: the module can be removed, and accesses
+# to the MRs fail.
 test_unload_with_live_mrs() {
 	local pid
 	start forever forever -u -t 2 "$SAMPLE"
@@ -45,14 +45,14 @@ test_unload_with_live_mrs() {
 	grep -x deregistered /tmp/forever
 	note "the writer after rmmod: $(grep 'remote access' /tmp/forever)"
 	eventually nothing_registered
-	# Its memory is gone, its adapter goes on.
+	# The adapter still works.
 	"$RDMA" write host
 }
 
 test_load_again() {
 	insmod "$MODULE"
 	eventually test -c "$SAMPLE"
-	# The counters are this registration's.
+	# The counters start at 0 with each registration.
 	expect 0 sample num_alloc_mrs
 	"$RDMA" write "$SAMPLE"
 	sample_balanced

@@ -2,8 +2,8 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2034 # init's
 #
-# The client in C that others copy from, built out of the tree against what is
-# installed; and the two symbols by which clients find us.
+# The sample client in C, built out of the tree against the installed files, and the two
+# exported symbols that clients use.
 
 CLIENT=peer_client_sample
 EXTERNAL=$MODS/external
@@ -11,9 +11,9 @@ MODULE=$EXTERNAL/samples/peer_client/$CLIENT.ko
 . ./sample.sh
 
 TESTS="test_symvers test_kallsyms test_symbol_get test_load test_write_and_read_back
-	test_atomics test_what_is_not_its_memory test_nothing_to_take_away
-	test_taken_away_while_held test_taken_away_under_a_writer
-	test_taken_away_while_registering test_again test_mapping_holds_the_module test_unload"
+	test_atomics test_memory_that_it_rejects test_invalidate_without_regions
+	test_invalidated_while_held test_invalidated_under_a_writer
+	test_invalidated_while_registering test_again test_mapping_holds_the_module test_unload"
 
 test_symvers() {
 	local f
@@ -33,7 +33,7 @@ test_kallsyms() {
 test_symbol_get() {
 	insmod "$EXTERNAL/tests/symbols/symbol_get_test.ko"
 	log_since test | grep 'symbol_get_test: found both'
-	# Who has found a symbol holds the module that it is in.
+	# symbol_get() pins the module.
 	must_fail rmmod ib_peer_mem
 	rmmod symbol_get_test
 	rmmod ib_peer_mem
@@ -45,6 +45,6 @@ test_unload() {
 	rmmod $CLIENT
 	[ ! -e "$PEERS/$CLIENT" ]
 	[ ! -e "$SAMPLE" ]
-	# Its memory is gone, its adapter goes on.
+	# The adapter still works.
 	"$RDMA" write host
 }

@@ -2,7 +2,8 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2034,SC2154 # init's, topology.sh's; lkey and addr are adapter.sh's
 #
-# Each device below a root port of its own; the CPU says that the host bridge routes.
+# Each device below a separate root port; the CPU is one whose host bridge routes
+# peer-to-peer DMA.
 
 . ./topology.sh
 

@@ -2,8 +2,8 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2034,SC2154 # init's, topology.sh's; lkey and addr are adapter.sh's
 #
-# As topo_bridge, behind an IOMMU: what an adapter is given is good for that adapter
-# and no longer than the MR lives.
+# As topo_bridge, behind an IOMMU: the DMA addresses of an MR are valid for its adapter
+# alone, and only while the MR exists.
 
 . ./topology.sh
 
@@ -23,7 +23,7 @@ test_translated() {
 
 test_p2pdma() { p2pdma_says "through the host bridge"; }
 
-# iova: of the MR a, where it begins.
+# iova: prints the start of the MR a in the IOMMU.
 iova() {
 	local dma
 	dma=$(adapter_mr "$device" "$lkey" dma)
@@ -41,17 +41,17 @@ test_iovas() {
 }
 
 faults() { dmesg | grep -c 'DMAR: .*fault addr' || true; }
-# faulted IOVA: the kernel has reported a write by the adapter that went there.
+# faulted IOVA: the kernel has reported a fault of a write by the adapter.
 faulted() {
 	log_since step |
 		grep -E "DMAR: \[DMA Write.* device \[(0000:)?${NEAR#0000:}\] fault addr $(printf '%#x' "$1")"
 }
 
-# Nothing of what went before has gone astray.
+# The tests above caused no fault.
 test_no_faults() { expect 0 faults; }
 
-# An adapter that does not let go of the address. While the MR lives it is a good one:
-# else the rest would prove nothing.
+# stale END SEED: the adapter uses an address after END. Before that the address is valid,
+# which the test checks first.
 stale() {
 	local device iova before after end=$1
 	device=$(adapter_at "$NEAR")
@@ -77,15 +77,15 @@ stale() {
 	adapter_stop a
 }
 dereg() { adapter_say a dereg; }
-take_away() { unbind_in_time "$BDF_A"; }
+unbind_a() { unbind_in_time "$BDF_A"; }
 
 test_old_iova() { stale dereg 51; }
 
 test_old_iova_of_a_revoked_mr() {
-	stale take_away 61
+	stale unbind_a 61
 	bind "$BDF_A"
 	find_bars
 }
 
-# Each of the two has made one.
+# Each of the two tests above caused one.
 test_no_other_faults() { expect 2 faults; }

@@ -2,7 +2,7 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2034,SC2154 # init's, topology.sh's; lkey and addr are adapter.sh's
 #
-# Peers and adapters below one PCIe switch; the first adapter is outside.
+# Peers and adapters below one PCIe switch, and one adapter elsewhere.
 
 . ./topology.sh
 
@@ -19,7 +19,7 @@ test_below_one_switch() {
 
 test_p2pdma() { p2pdma_says "bus address"; }
 
-# The way leads through the host bridge, of which the kernel knows nothing good.
+# The route crosses a host bridge that the kernel does not trust to route.
 test_outside() {
 	expect "not supported" answer_of_p2pdma register_and_stop "$(adapter_at "$OUTSIDE")"
 	refused "$(adapter_at "$OUTSIDE")"

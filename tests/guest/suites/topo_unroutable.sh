@@ -2,25 +2,25 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2034,SC2154 # init's, topology.sh's; lkey and addr are adapter.sh's
 #
-# Each device below a root port of its own, and a host bridge that may not route.
+# Each device below a separate root port, and a host bridge that may not route.
 
 . ./topology.sh
 
 NEAR=${BDF_EDU[0]} NEAR_TOO=${BDF_EDU[1]}
 
-TESTS="test_layout test_p2pdma test_refused test_adapter_is_well test_peer_is_well"
+TESTS="test_layout test_p2pdma test_refused test_adapter_still_works test_peer_still_works"
 
 test_p2pdma() { p2pdma_says "not supported"; }
 
 test_refused() {
 	refused "$(adapter_at "$NEAR")"
-	# The kernel's own line comes but once; ours each time.
+	# The kernel logs its line once; ours is logged each time.
 	refused "$(adapter_at "$NEAR")"
 	refused "$(adapter_at "$NEAR_TOO")"
 }
 
-# What it cannot reach is the peer, and nothing else.
-test_adapter_is_well() {
+# The adapter still reaches host memory.
+test_adapter_still_works() {
 	local device from
 	device=$(adapter_at "$NEAR")
 	adapter_start h "$device" host 0 5000
@@ -33,8 +33,8 @@ test_adapter_is_well() {
 	adapter_stop h
 }
 
-# No page is lost: the whole BAR can be had, by a device that has no PCI behind it.
-test_peer_is_well() {
+# No page is lost: a software device can use the whole BAR.
+test_peer_still_works() {
 	load_stack
 	"$RDMA" reg -m "$SIZE_A" "$BAR_A" | grep -x 'registration: ok'
 	"$RDMA" write -o "$OFFSET" -l "$LENGTH" -s 42 "$BAR_A"

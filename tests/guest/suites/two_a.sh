@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 #
-# The first of two hosts, the one that reads and writes. See two.sh.
+# The first of two hosts, which reads and writes. See two.sh.
 
 . ./two.sh
 
 setup() { setup_host "$IP_A" "$IP_B"; }
 
-# remote ACTION ARGUMENTS...: peer_rdma with the other host's server.
+# remote ACTION ARGUMENTS...: runs peer_rdma with the other host's server.
 remote() {
 	local action=$1
 	shift
@@ -22,8 +22,8 @@ test_write_and_read_back() {
 	note "host A, second BAR, what was read back: $(head -n 1 /tmp/host)"
 }
 
-# figures read|write: BARs on both hosts, and host memory on both; of each the better
-# of two runs, in turn, as in steps.sh.
+# figures read|write: BARs on both hosts, and host memory on both; the better of two
+# alternating runs of each.
 figures() {
 	local device=0 host=0 speed
 	for _ in 1 2; do
@@ -38,7 +38,7 @@ figures() {
 test_perftest_write() { figures write; }
 test_perftest_read() { figures read; }
 
-# An adapter that answers no more is found out by this one, after some retries.
+# The adapter detects by its retries that the other one no longer answers.
 test_kill_under_a_writer() {
 	must_fail remote stream "$BAR_A" | tee /tmp/stream
 	grep -E '^write [0-9]+: (transport retry counter exceeded|remote access error)$' /tmp/stream
@@ -55,5 +55,5 @@ test_pull_under_a_writer() {
 
 test_plugged_again() {
 	remote remote -o 99 -l 100000 -s 72 "$BAR_A"
-	note "host A: $(counter num_alloc_mrs) MRs all in all, in use now: $(in_use)"
+	note "host A: $(counter num_alloc_mrs) MRs in total, in use now: $(in_use)"
 }

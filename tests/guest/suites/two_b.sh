@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 #
-# The second of two hosts, the one whose memory is read and written. See two.sh.
+# The second of two hosts, whose memory is read and written. See two.sh.
 
 . ./two.sh
 
 setup() { setup_host "$IP_B" "$IP_A"; }
 
 serve() { "$RDMA" serve -x "$GID" "$@"; }
-# sum: of all bytes behind the first BAR, as the host has them.
+# sum: prints a checksum of the bytes behind the first BAR, computed by the host.
 sum() { host_sum a; }
 
 test_write_and_read_back() {
@@ -17,7 +17,7 @@ test_write_and_read_back() {
 	note "host B, what was written: $(head -n 1 /tmp/host)"
 }
 
-# In the order in which the other host calls.
+# In the same order as on the other host.
 figures() {
 	for _ in 1 2; do
 		bandwidth "$1" "$BAR_A"
@@ -27,7 +27,7 @@ figures() {
 test_perftest_write() { figures write; }
 test_perftest_read() { figures read; }
 
-# being_written: the other host's writer has come, and goes on.
+# being_written: waits until the other host's writer writes.
 being_written() {
 	local before after i
 	wait_line /tmp/serve '^serving'
@@ -59,7 +59,7 @@ test_kill_under_a_writer() {
 
 test_pull_under_a_writer() {
 	local pid began took before
-	# One client that writes, and the twenty times that it tries again.
+	# One client that writes, and its twenty later tries.
 	start serve serve -x "$GID" -n 21 -m $((8 << 20)) "$BAR_A"
 	being_written
 	began=$(date +%s%N)
@@ -71,7 +71,7 @@ test_pull_under_a_writer() {
 	eventually balanced
 	[ "$(counter num_free_callbacks)" -gt 0 ]
 
-	# Ends when the other host has tried often enough.
+	# The server ends after the last try.
 	wait "$pid"
 	grep -x 'deregistered' /tmp/serve
 	[ "$(sum)" = "$before" ] || fail "bytes behind the BAR change after the pull"
@@ -82,5 +82,5 @@ test_plugged_again() {
 	plug
 	serve -o 77 -l 100000 -s 72 "$BAR_A" | tee /tmp/serve
 	host_has a /tmp/serve serving
-	note "host B: $(counter num_alloc_mrs) MRs all in all, in use now: $(in_use)"
+	note "host B: $(counter num_alloc_mrs) MRs in total, in use now: $(in_use)"
 }

@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 #
-# Who may open the devices: the rules as they are installed, with the udev and the
-# systemd-sysusers of the distribution.
+# The permissions of the devices: the installed rules, with udev and systemd-sysusers of
+# the distribution.
 
 . ./steps.sh
 
 RULES=/usr/lib/udev/rules.d/60-io-peer-mem.rules
 
-# The stack first: a udev that runs then renames its devices.
+# Before udev starts, which would rename the devices of the stack.
 setup() {
 	load_stack
 	load_core
 }
 
 test_install() {
-	# Group and rule of the distribution, if any, are no help.
+	# Without the group of the distribution, if it has one.
 	sed -i /^rdma:/d /etc/group /etc/gshadow
 	make -C /mnt/tree install-udev
 	systemd-sysusers /usr/lib/sysusers.d/io-peer-mem.conf
@@ -23,35 +23,35 @@ test_install() {
 	udevadm verify "$RULES"
 }
 
-# It is not there any more where a test ends: init kills what the test has started.
+# As a daemon, which init does not kill at the end of the test.
 test_udev_runs() {
 	/usr/lib/systemd/systemd-udevd --daemon
 	eventually test -e /run/udev/control
 }
 
-who() { stat -c '%U:%G %a' "$1"; }
+owner() { stat -c '%U:%G %a' "$1"; }
 
 test_bars_are_for_the_group() {
 	load_io
 	find_bars
-	eventually expect "root:rdma 660" who "$BAR_A"
-	eventually expect "root:rdma 660" who "$BAR_B"
-	note "$BAR_A: $(who "$BAR_A")"
+	eventually expect "root:rdma 660" owner "$BAR_A"
+	eventually expect "root:rdma 660" owner "$BAR_B"
+	note "$BAR_A: $(owner "$BAR_A")"
 }
 
 test_again_after_bind() {
 	unbind "$BDF_A"
 	bind "$BDF_A"
 	find_bars
-	eventually expect "root:rdma 660" who "$BAR_A"
+	eventually expect "root:rdma 660" owner "$BAR_A"
 }
 
-test_export_is_for_everybody() {
+test_export_is_world_accessible() {
 	[ -e /dev/ib_peer_mem ] || skip "this module has no such device"
-	eventually expect "root:root 666" who /dev/ib_peer_mem
+	eventually expect "root:root 666" owner /dev/ib_peer_mem
 }
 
-# as GROUP COMMAND...: a user that is in no other group.
+# as GROUP COMMAND...: runs it as a user of this group alone.
 as() {
 	local group=$1
 	shift
@@ -63,15 +63,15 @@ test_rdma_without_root() {
 	note "as a user of the group rdma: $(cat /tmp/write)"
 }
 
-test_not_for_others() {
+test_denied_for_others() {
 	must_fail as nogroup "$RDMA" reg "$BAR_A" 2>/tmp/error
 	cat /tmp/error
 	grep "$BAR_A: Permission denied" /tmp/error
 	grep 'group rdma' /tmp/error
 }
 
-# Not by "udevadm control --exit": Debian 13's goes on waiting, now and then, for a worker
-# that has ended. The suites that follow must find no udev that renames their devices.
+# Not by "udevadm control --exit": that of Debian 13 sometimes waits for a worker that has
+# ended. A udev that still runs would rename the devices of the next suites.
 test_udev_ends() {
 	pkill -KILL -x 'systemd-udevd|\(udev-worker\)'
 	eventually must_fail pgrep -x 'systemd-udevd|\(udev-worker\)'

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `dm_rust BAR [RDMA-DEVICE]`: device memory in Rust, from allocation to memory region.
+//! `dm_rust BAR [RDMA-DEVICE]`: allocates, copies, imports and registers device memory in Rust.
 
 use iopm::{access, AllocDmAttr, Context, Dm, IbvPd};
 use std::{
@@ -15,7 +15,7 @@ use std::{
 /// `EBUSY`.
 const EBUSY: i32 = 16;
 
-// What an application has bindings for: enough of the verbs for a protection domain.
+// The verbs that a protection domain needs; applications have bindings for them.
 #[link(name = "ibverbs")]
 extern "C" {
     fn ibv_get_device_list(count: *mut c_int) -> *mut *mut c_void;
@@ -31,27 +31,28 @@ extern "C" {
 fn open(name: &str) -> io::Result<NonNull<c_void>> {
     let mut context = None;
     let mut count = 0;
-    // SAFETY: The count may be written to.
+    // SAFETY: `count` is valid for writes.
     let list = unsafe { ibv_get_device_list(&mut count) };
     if list.is_null() {
         return Err(io::Error::last_os_error());
     }
     for i in 0..count as usize {
-        // SAFETY: The list has so many devices.
+        // SAFETY: `i` is less than the number of entries of the list.
         let device = unsafe { *list.add(i) };
-        // SAFETY: The name of a device on the list is a C string.
+        // SAFETY: `device` is on the list, so its name is a C string that is valid until the list
+        // is freed.
         let found = unsafe { CStr::from_ptr(ibv_get_device_name(device)) };
         if found.to_bytes() == name.as_bytes() {
-            // SAFETY: The device is on the list.
+            // SAFETY: `device` is on the list, which is not freed yet.
             context = NonNull::new(unsafe { ibv_open_device(device) });
         }
     }
-    // SAFETY: The list is ours, and not used after this.
+    // SAFETY: `ibv_get_device_list()` returned the list, and nothing uses it afterwards.
     unsafe { ibv_free_device_list(list) };
     context.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "no such RDMA device"))
 }
 
-/// Memory: there, back, and by another way.
+/// Copies to device memory, and back through an import.
 fn memory(bar: &Context) -> Result<(), Box<dyn Error>> {
     let dm = bar.alloc_dm(&AllocDmAttr {
         length: 5000,
@@ -59,7 +60,7 @@ fn memory(bar: &Context) -> Result<(), Box<dyn Error>> {
         comp_mask: 0,
     })?;
     dm.memcpy_to_dm(4093, b"hello, device")?;
-    // As a process does that was given the file.
+    // Another process would receive the file through a socket.
     let given = dm.as_fd().try_clone_to_owned()?;
     let import = Dm::import_dm(given.as_fd())?;
     let mut back = [0; 13];
@@ -69,7 +70,7 @@ fn memory(bar: &Context) -> Result<(), Box<dyn Error>> {
     assert!(dm.memcpy_to_dm(4990, &back).is_err());
 
     let Err(busy) = dm.free_dm() else {
-        return Err("freed while it was mapped elsewhere".into());
+        return Err("freed while an import had it mapped".into());
     };
     assert_eq!(busy.error.raw_os_error(), Some(EBUSY));
     drop(import);
@@ -77,21 +78,22 @@ fn memory(bar: &Context) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// A memory region.
+/// Registers a memory region.
 fn region(bar: &Context, pd: NonNull<IbvPd>) -> Result<(), Box<dyn Error>> {
     let dm = bar.alloc_dm(&AllocDmAttr {
         length: 8192,
         ..AllocDmAttr::default()
     })?;
     let flags = access::LOCAL_WRITE | access::REMOTE_WRITE | access::REMOTE_ATOMIC;
-    // SAFETY: `main` keeps the protection domain until we have returned.
+    // SAFETY: `main` frees the protection domain after this function returns; no region is left
+    // then.
     assert!(unsafe { dm.reg_dm_mr(pd, 0, 8192, flags) }.is_err());
-    // SAFETY: As above.
+    // SAFETY: `main` frees the protection domain after this function returns, which drops `mr`.
     let mr = unsafe { dm.reg_dm_mr(pd, 4096, 100, flags | access::ZERO_BASED) }?;
-    println!("a region of {} bytes, from address 0 on", mr.length());
+    println!("a zero-based region of {} bytes", mr.length());
 
     let Err(busy) = dm.free_dm() else {
-        return Err("freed below a memory region".into());
+        return Err("freed under a memory region".into());
     };
     assert_eq!(busy.error.raw_os_error(), Some(EBUSY));
     drop(mr);
@@ -99,18 +101,19 @@ fn region(bar: &Context, pd: NonNull<IbvPd>) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// How to call this.
+/// The usage text.
 const USAGE: &str = "usage: dm_rust BAR [RDMA-DEVICE]
-Uses memory of the BAR, /dev/io_peer_mem/BDF/barN (\"iopm list\"), in all ways there are.
+Allocates, copies, imports and registers memory of the BAR, /dev/io_peer_mem/BDF/barN
+(\"iopm list\" shows them).
 RDMA-DEVICE is rxe0 if not given.";
 
-/// Opens the BAR, or says what may be the matter.
+/// Opens the BAR; the error text says what to do.
 fn open_bar(path: &str) -> Result<Context, String> {
     Context::open_device(path).map_err(|e| match e.kind() {
         io::ErrorKind::NotFound => {
             format!("{path}: {e}: is io_peer_mem loaded with the ids= of this function?")
         }
-        io::ErrorKind::PermissionDenied => format!("{path}: {e}: are you in the group rdma?"),
+        io::ErrorKind::PermissionDenied => format!("{path}: {e}: add the user to the group rdma"),
         _ => format!("{path}: {e}"),
     })
 }
@@ -131,12 +134,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     memory(&bar)?;
 
     let context = open(&args.next().unwrap_or_else(|| "rxe0".into()))?;
-    // SAFETY: The device is open.
+    // SAFETY: `open` returned the context of an open device.
     let pd = unsafe { ibv_alloc_pd(context.as_ptr()) };
     let result = region(&bar, NonNull::new(pd).ok_or("no protection domain")?);
-    // SAFETY: Nothing uses the protection domain any more.
+    // SAFETY: `region` has dropped every user of the protection domain.
     unsafe { ibv_dealloc_pd(pd) };
-    // SAFETY: Nothing uses the device any more.
+    // SAFETY: The protection domain was the only user of the device.
     unsafe { ibv_close_device(context.as_ptr()) };
     result?;
     assert_eq!(bar.query_device_ex()?, before);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `iopm.h`, and the few of `<infiniband/verbs.h>` that go with it.
+//! The declarations of `iopm.h`, and the types of `<infiniband/verbs.h>` that it uses.
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
@@ -15,15 +15,15 @@ pub struct Context {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct DeviceAttr {
-    /// 0: there is no more than this.
+    /// 0: no further members are valid.
     pub comp_mask: u32,
-    /// Bytes that can be allocated at most.
+    /// Size of the BAR's memory, in bytes.
     pub max_dm_size: u64,
-    /// Bytes that nobody has now.
+    /// Free bytes.
     pub free_dm_size: u64,
-    /// The most of these that are in one piece.
+    /// Largest free range, in bytes.
     pub largest_dm_size: u64,
-    /// What allocations are rounded up to.
+    /// Allocations are rounded up to this.
     pub dm_page_size: u64,
 }
 
@@ -31,9 +31,9 @@ pub struct DeviceAttr {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct AllocDmAttr {
-    /// Bytes.
+    /// Length in bytes.
     pub length: usize,
-    /// The binary logarithm of what the address shall be a multiple of.
+    /// Log base 2 of the address alignment.
     pub log_align_req: u32,
     /// Must be 0.
     pub comp_mask: u32,
@@ -42,15 +42,15 @@ pub struct AllocDmAttr {
 /// `struct iopm_dm`.
 #[repr(C)]
 pub struct Dm {
-    /// What it was allocated from; null where it was imported without.
+    /// The context of the allocation; may be null for an import.
     pub context: *mut Context,
-    /// What is valid of the rest.
+    /// Mask of the valid members below.
     pub comp_mask: u32,
     /// The open file.
     pub handle: u32,
 }
 
-/// `struct ibv_pd`, of which nothing is needed.
+/// `struct ibv_pd`, opaque.
 #[repr(C)]
 pub struct IbvPd {
     _opaque: [u8; 0],
@@ -62,12 +62,12 @@ pub struct IbvMr {
     _context: *mut c_void,
     _pd: *mut IbvPd,
     _addr: *mut c_void,
-    /// Bytes.
+    /// Length in bytes.
     pub length: usize,
     _handle: u32,
     /// For local use.
     pub lkey: u32,
-    /// For use by the other end.
+    /// For remote use.
     pub rkey: u32,
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Device memory on PCI BARs, in the manner of `ibv_alloc_dm(3)`.
+//! Device memory on PCI BARs, with the semantics of `ibv_alloc_dm(3)`.
 //!
 //! The names and the order of arguments are those of the verbs; see `iopm_alloc_dm(3)`.
 //!
@@ -25,7 +25,7 @@ pub use mr::{access, Mr};
 
 use std::{ffi::CString, io, os::unix::ffi::OsStrExt, path::Path, ptr::NonNull};
 
-/// What a function that returns an errno has returned.
+/// Converts the result of a function that returns an errno.
 fn check(errno: i32) -> io::Result<()> {
     match errno {
         0 => Ok(()),
@@ -33,52 +33,55 @@ fn check(errno: i32) -> io::Result<()> {
     }
 }
 
-/// A BAR that is open.
+/// An open BAR.
 ///
 /// # Invariants
 ///
-/// The pointer is what `iopm_open_device()` returned, and is closed by nobody else.
+/// The pointer was returned by `iopm_open_device()`, and only this object closes it.
 pub struct Context(NonNull<ffi::Context>);
 
-// SAFETY: A context is an open file, which belongs to no thread.
+// SAFETY: A context is an open file, which is not bound to a thread.
 unsafe impl Send for Context {}
-// SAFETY: The library never writes to a context after it has been made.
+// SAFETY: The library does not write to a context after it is open.
 unsafe impl Sync for Context {}
 
 impl Context {
     /// Opens the character device of a BAR.
     pub fn open_device(path: impl AsRef<Path>) -> io::Result<Self> {
         let path = CString::new(path.as_ref().as_os_str().as_bytes())?;
-        // SAFETY: The path is a C string.
+        // SAFETY: `path` is a C string.
         NonNull::new(unsafe { ffi::iopm_open_device(path.as_ptr()) })
-            // INVARIANT: It was just returned.
+            // INVARIANT: `iopm_open_device()` has just returned the pointer.
             .map(Self)
             .ok_or_else(io::Error::last_os_error)
     }
 
-    /// How much memory there is.
+    /// Returns the size and the free memory of the BAR.
     pub fn query_device_ex(&self) -> io::Result<DeviceAttr> {
         let mut attr = DeviceAttr::default();
         let input = std::ptr::null();
-        // SAFETY: By the type invariant the context is open, and `attr` may be written to.
+        // SAFETY: By the type invariant the context is open; `attr` is valid for writes.
         check(unsafe { ffi::iopm_query_device_ex(self.0.as_ptr(), input, &mut attr) })?;
         Ok(attr)
     }
 
-    /// Allocates memory. Its contents are what its last user has left.
+    /// Allocates memory. It is not cleared: it has the contents of its last user.
     pub fn alloc_dm(&self, attr: &AllocDmAttr) -> io::Result<Dm<'_>> {
         let mut attr = *attr;
-        // SAFETY: By the type invariant the context is open.
+        // SAFETY: By the type invariant the context is open; `attr` is valid.
         let dm = NonNull::new(unsafe { ffi::iopm_alloc_dm(self.0.as_ptr(), &mut attr) })
             .ok_or_else(io::Error::last_os_error)?;
-        // SAFETY: It was just returned; the context is open while `self` is borrowed.
+        // SAFETY:
+        // - `iopm_alloc_dm()` has just returned `dm`.
+        // - The context is open while `self` is borrowed.
         Ok(unsafe { Dm::from_raw(dm) })
     }
 }
 
 impl Drop for Context {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant it is ours to close; what was allocated borrows it.
+        // SAFETY: By the type invariant the context is open and has no other owner. Allocations
+        // borrow `self`, so all are gone.
         unsafe { ffi::iopm_close_device(self.0.as_ptr()) };
     }
 }

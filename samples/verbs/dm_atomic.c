@@ -3,8 +3,9 @@
  * dm_atomic BAR [RDMA-DEVICE] - a counter in device memory
  *
  * Allocates device memory aligned for atomics, registers it as a zero-based memory
- * region, and lets the adapter count in it: what an application does with
- * ibv_alloc_dm(), with iopm_ for ibv_ and a BAR for the adapter's own memory.
+ * region, and counts in it with RDMA fetch-and-add. The calls are those of
+ * ibv_alloc_dm(3) with iopm_ instead of ibv_; the memory is a BAR instead of the
+ * adapter's own memory.
  */
 #include <err.h>
 #include <errno.h>
@@ -17,38 +18,12 @@
 #include "hint.h"
 #include "verbs.h"
 
-#define COUNTER 64	/* where in the allocation: a multiple of 8 */
-
-static uint64_t fetch_and_add(struct pair *p, struct ibv_mr *result, struct ibv_mr *counter,
-			      uint64_t add)
-{
-	struct ibv_sge sge = {
-		.addr = (uintptr_t)result->addr,
-		.length = 8,
-		.lkey = result->lkey,
-	};
-	struct ibv_send_wr wr = {
-		.sg_list = &sge,
-		.num_sge = 1,
-		.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD,
-		.wr.atomic = {
-			/* The region begins at 0, wherever the memory is. */
-			.remote_addr = COUNTER,
-			.rkey = counter->rkey,
-			.compare_add = add,
-		},
-	};
-	enum ibv_wc_status status = pair_run(p, &wr);
-
-	if (status != IBV_WC_SUCCESS)
-		errx(1, "fetch-and-add: %s", ibv_wc_status_str(status));
-	return *(volatile uint64_t *)result->addr;
-}
+#define COUNTER 64	/* offset in the allocation, a multiple of 8 */
 
 static void usage(FILE *to)
 {
 	fprintf(to, "usage: dm_atomic BAR [RDMA-DEVICE]\n"
-		"Counts by RDMA in memory of the BAR, /dev/io_peer_mem/BDF/barN (\"iopm list\").\n"
+		"Counts with RDMA atomics in memory of the BAR, /dev/io_peer_mem/BDF/barN (\"iopm list\").\n"
 		"RDMA-DEVICE is rxe0 if not given.\n");
 }
 
@@ -83,7 +58,7 @@ int main(int argc, char **argv)
 	dm = iopm_alloc_dm(bar, &attr);
 	if (!dm)
 		err(1, "iopm_alloc_dm");
-	/* What is in there is what the last user has left. */
+	/* The allocation is not cleared: it has the contents of its last user. */
 	if ((errno = iopm_memcpy_to_dm(dm, COUNTER, &start, sizeof(start))))
 		err(1, "iopm_memcpy_to_dm");
 	mr = iopm_reg_dm_mr(rdma.pd, dm, 0, attr.length, ACCESS_ALL | IBV_ACCESS_ZERO_BASED);
@@ -93,8 +68,10 @@ int main(int argc, char **argv)
 	pair = pair_make(&rdma);
 
 	for (uint64_t i = 0; i < 10; i++)
-		if (fetch_and_add(&pair, result, mr, 7) != start + 7 * i)
-			errx(1, "fetch-and-add %llu fetched something else",
+		/* The region is zero-based: the address is the offset. */
+		if (pair_must_atomic(&pair, IBV_WR_ATOMIC_FETCH_AND_ADD, result, mr, COUNTER, 7,
+				     0) != start + 7 * i)
+			errx(1, "fetch-and-add %llu fetched another value",
 			     (unsigned long long)i);
 	if ((errno = iopm_memcpy_from_dm(&end, dm, COUNTER, sizeof(end))))
 		err(1, "iopm_memcpy_from_dm");
@@ -103,9 +80,9 @@ int main(int argc, char **argv)
 
 	pair_free(&pair);
 	rdma_deregister(result);
-	/* Not before: memory that a region stands on is not freed. */
+	/* The memory cannot be freed while the memory region exists. */
 	if (iopm_free_dm(dm) != EBUSY)
-		errx(1, "device memory was freed below a memory region");
+		errx(1, "device memory was freed under a memory region");
 	rdma_deregister(mr);
 	if ((errno = iopm_free_dm(dm)))
 		err(1, "iopm_free_dm");

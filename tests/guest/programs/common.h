@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* System calls that several of the programs make in the same way. */
+#ifndef COMMON_H
+#define COMMON_H
+
+#include <sys/types.h>
+
+/* Returns how many file descriptors of this process are open. */
+int open_files(void);
+
+/* Sends a file through a socket with SCM_RIGHTS. Returns 0 or an errno. */
+int fd_send(int socket, int fd);
+/* Receives one; @flags as for recvmsg(2). Returns the descriptor, or -1: there is none. */
+int fd_receive(int socket, int flags);
+
+/*
+ * ioctl(2) by the system call of a 32-bit process; @arg lies below 4 GiB. Returns 0 or
+ * an errno.
+ */
+int ioctl32(int fd, unsigned long cmd, void *arg);
+
+#endif /* COMMON_H */

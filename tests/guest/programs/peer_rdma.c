@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * peer_rdma - RDMA to device memory, for the guest suites
+ *
+ * The actions of samples/verbs, and those that only a test needs: registrations that
+ * fail, MRs that a process holds, writers whose memory is revoked.
+ */
+#include <err.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "actions.h"
+#include "number.h"
+
+#define CHUNK 4096
+
+static struct {
+	bool read_only;		/* map without PROT_WRITE */
+	bool no_map;		/* register an address without a mapping */
+	bool unmap;		/* forever: unmap the memory after the registration */
+	void *at;		/* the address, with no_map */
+	int access;		/* reg: IBV_ACCESS_* */
+	int seconds;
+} test = { .access = ACCESS_ALL };
+
+/* One registration. Prints ok, or the name of the errno. */
+static int do_reg(struct options *o)
+{
+	char *addr = test.at;
+	struct ibv_mr *mr;
+
+	if (!test.no_map)
+		addr = buffer_map(o->memory, o->map_length,
+				  PROT_READ | (test.read_only ? 0 : PROT_WRITE)).addr;
+	mr = ibv_reg_mr(o->rdma.pd, addr + o->offset, o->length, test.access);
+	printf("registration: %s\n", mr ? "ok" : strerrorname_np(errno));
+	if (mr)
+		rdma_deregister(mr);
+	return 0;
+}
+
+/* Registers -n MRs, one mapping each, and sleeps. */
+static int do_hold(struct options *o)
+{
+	for (int i = 0; i < o->count; i++) {
+		struct buffer b = buffer_map(o->memory, o->map_length, PROT_READ | PROT_WRITE);
+
+		rdma_register(&o->rdma, b.addr + o->offset, o->length);
+	}
+	printf("holding %d\n", o->count);
+	fflush(stdout);
+	sleep(test.seconds ? test.seconds : 3600);
+	/* The MRs are released with the process. */
+	exit(0);
+}
+
+static volatile sig_atomic_t stop;
+
+static void on_sigterm(int signal)
+{
+	(void)signal;
+	stop = 1;
+}
+
+/* Is access still denied, with new queue pairs, for -t seconds or until SIGTERM? */
+static int stays_revoked(struct options *o, struct ibv_mr *local, struct ibv_mr *mr)
+{
+	time_t end = time(NULL) + test.seconds;
+	int tries = 0;
+
+	do {
+		struct pair p = pair_make(&o->rdma);
+		enum ibv_wc_status status = pair_rw(&p, IBV_WR_RDMA_WRITE, local, local->addr,
+						    mr, mr->addr, local->length);
+
+		pair_free(&p);
+		if (status != IBV_WC_REM_ACCESS_ERR) {
+			printf("a later write: %s\n", ibv_wc_status_str(status));
+			return 1;
+		}
+		tries++;
+		usleep(20000);
+	} while (!stop && time(NULL) < end);
+	printf("still revoked after %d more writes\n", tries);
+	fflush(stdout);
+	return 0;
+}
+
+/* RDMA WRITE of CHUNK bytes until one fails: returns the status of write @count. */
+static enum ibv_wc_status write_until_it_fails(struct pair *p, struct ibv_mr *from, uint32_t rkey,
+					       uint64_t addr, size_t length, uint64_t *count)
+{
+	enum ibv_wc_status status;
+
+	*count = 0;
+	do {
+		/* Every word is the counter: any write after the last one shows. */
+		++*count;
+		for (size_t i = 0; i < CHUNK; i += 8)
+			memcpy((char *)from->addr + i, count, 8);
+		status = pair_rw_key(p, IBV_WR_RDMA_WRITE, from, from->addr, rkey,
+				     addr + *count % (length / CHUNK) * CHUNK, CHUNK);
+		if (*count == 1 && status == IBV_WC_SUCCESS) {
+			printf("running\n");
+			fflush(stdout);
+		}
+	} while (status == IBV_WC_SUCCESS);
+	printf("write %llu: %s\n", (unsigned long long)*count, ibv_wc_status_str(status));
+	fflush(stdout);
+	return status;
+}
+
+/*
+ * Writes a growing counter until a write fails. The memory may be revoked at any time.
+ * The application then sees a remote access error, never a hang, and can only
+ * deregister the MR.
+ */
+static int do_forever(struct options *o)
+{
+	struct buffer from = host_memory(CHUNK);
+	struct buffer peer = map_zeroed(o->memory, o);
+	struct ibv_mr *from_mr = rdma_register(&o->rdma, from.addr, CHUNK);
+	struct ibv_mr *mr = rdma_register(&o->rdma, peer.addr + o->offset, o->length);
+	struct pair p = pair_make(&o->rdma);
+	enum ibv_wc_status status;
+	uint64_t count;
+	int rc;
+
+	if (o->length < CHUNK)
+		errx(1, "the MR must have at least %d bytes", CHUNK);
+	/* The MR keeps the memory allocated until it is revoked. */
+	if (test.unmap)
+		buffer_unmap(&peer);
+	status = write_until_it_fails(&p, from_mr, mr->rkey, (uintptr_t)mr->addr, o->length,
+				      &count);
+	pair_free(&p);
+
+	signal(SIGTERM, on_sigterm);
+	rc = status == IBV_WC_REM_ACCESS_ERR && count > 1 ? 0 : 1;
+	if (!rc && test.seconds)
+		rc = stays_revoked(o, from_mr, mr);
+	rdma_deregister(mr);
+	rdma_deregister(from_mr);
+	printf("deregistered\n");
+	return rc;
+}
+
+/*
+ * As do_forever(), with the server's memory: after the revocation new queue pairs get
+ * a remote access error as well.
+ */
+static int do_stream(struct options *o)
+{
+	struct buffer from = map_zeroed(o->memory, o);
+	struct ibv_mr *from_mr = rdma_register(&o->rdma, from.addr + o->offset, o->length);
+	struct remote r = remote_open(o);
+	enum ibv_wc_status status;
+	uint64_t count;
+
+	if (o->length < CHUNK || r.length < CHUNK)
+		errx(1, "the MRs must have at least %d bytes", CHUNK);
+	status = write_until_it_fails(&r.pair, from_mr, r.rkey, r.addr, r.length, &count);
+	remote_close(&r);
+	if (status != IBV_WC_REM_ACCESS_ERR || count == 1)
+		return 1;
+
+	for (int i = 0; i < o->count; i++) {
+		r = remote_open(o);
+		status = pair_rw_key(&r.pair, IBV_WR_RDMA_WRITE, from_mr, from_mr->addr, r.rkey,
+				     r.addr, CHUNK);
+		remote_close(&r);
+		if (status != IBV_WC_REM_ACCESS_ERR) {
+			printf("a later write: %s\n", ibv_wc_status_str(status));
+			return 1;
+		}
+	}
+	printf("still revoked after %d more writes\n", o->count);
+	rdma_deregister(from_mr);
+	buffer_unmap(&from);
+	return 0;
+}
+
+static int access_flags(const char *text)
+{
+	int flags = 0;
+
+	for (; *text; text++) {
+		switch (*text) {
+		case 'l': flags |= IBV_ACCESS_LOCAL_WRITE; break;
+		case 'w': flags |= IBV_ACCESS_REMOTE_WRITE; break;
+		case 'r': flags |= IBV_ACCESS_REMOTE_READ; break;
+		case 'a': flags |= IBV_ACCESS_REMOTE_ATOMIC; break;
+		default: errx(2, "no such access: %c", *text);
+		}
+	}
+	return flags;
+}
+
+static void option(int letter, const char *argument)
+{
+	switch (letter) {
+	case 't': test.seconds = must_number(argument); break;
+	case '@': test.at = (void *)(uintptr_t)must_number(argument); break;
+	case 'a': test.access = access_flags(argument); break;
+	case 'u': test.unmap = true; break;
+	case 'R': test.read_only = true; break;
+	default: test.no_map = true;
+	}
+}
+
+static const struct action actions[] = {
+	SAMPLE_ACTIONS,
+	{ "reg", do_reg, "one registration; prints ok, or the name of its errno", true },
+	{ "hold", do_hold, "make -n MRs and sleep for -t seconds", false },
+	{ "forever", do_forever, "write until the memory is revoked, then try for -t seconds",
+	  false },
+	{ "stream", do_stream, "write to the server until that fails, then try -n times", false },
+};
+
+int main(int argc, char **argv)
+{
+	static const struct program program = {
+		.name = "peer_rdma",
+		.actions = actions,
+		.n_actions = sizeof(actions) / sizeof(actions[0]),
+		.letters = "t:@:a:uRM",
+		.option = option,
+		.help = "  -t SECONDS  hold, forever\n"
+			"  -u          forever: unmap the memory after the registration\n"
+			"  -a FLAGS    reg: access: l(ocal write) w(rite) r(ead) a(tomic) (lwra)\n"
+			"  -R          reg: map read-only\n"
+			"  -M          reg: do not map\n"
+			"  -@ ADDRESS  reg, with -M: the address\n",
+	};
+
+	return program_run(&program, argc, argv);
+}
