@@ -1,31 +1,139 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Peer memory clients: drivers that offer memory they own to RDMA devices.
+//! Peer memory clients: drivers that own memory which RDMA devices can access.
 //!
-//! A client implements [`Client`] and keeps a [`Registration`]. The order of the callbacks, and who
-//! owns what in between, are in the types:
+//! A driver implements [`Client`] and [`Memory`], declares a slot with
+//! [`peer_client_slot!`](crate::peer_client_slot), and keeps a [`Registration`]. The types encode the
+//! order of the callbacks and the ownership between them:
 //!
 //! ```text
-//!  acquire   -> Region                 lives until release, which drops it
-//!  get_pages -> Memory                 lives until put_pages, which drops it
-//!  dma_map                             Memory::map
-//!  dma_unmap                           Memory::unmap
+//!  acquire   -> Client::Region         dropped by release
+//!  get_pages -> Client::Memory         dropped by put_pages
+//!  dma_map      Memory::map
+//!  dma_unmap    Memory::unmap
 //! ```
 //!
-//! So a table cannot be freed twice, nor be freed while it is mapped. A [`Ticket`] is what a client
-//! keeps to take memory back from the adapter.
+//! So a scatter-gather table is freed once, and never while it is mapped. A client that revokes its
+//! memory keeps the [`Ticket`] of each region, usually in [`Tickets`].
 //!
-//! Memory without struct pages has an empty table until it is mapped.
+//! The table of memory without struct pages is empty until it is mapped.
 //!
-//! Not supported: page sizes other than `PAGE_SIZE`, and clients that put their pages themselves
-//! during an invalidation.
+//! Not supported: page sizes other than `PAGE_SIZE`, and clients that put their own pages during an
+//! invalidation.
 //!
 //! C header: `include/rdma/ib_peer_mem.h`.
+//!
+//! # Examples
+//!
+//! ```
+//! use crate::{
+//!     ext::{
+//!         dma_table::Table,
+//!         ram::{
+//!             Pages,
+//!             PagesTable, //
+//!         }, //
+//!     },
+//!     peer_client::{
+//!         Client,
+//!         Memory,
+//!         Registration,
+//!         Ticket,
+//!         TicketGuard,
+//!         Tickets,
+//!         VaRange, //
+//!     }, //
+//! };
+//! use kernel::{
+//!     device,
+//!     prelude::*,
+//!     sync::Arc, //
+//! };
+//!
+//! /// A driver that owns one page.
+//! struct MyClient;
+//!
+//! crate::peer_client_slot!(MyClient);
+//!
+//! /// The state that the callbacks share.
+//! struct MyData {
+//!     page: Arc<Pages>,
+//!     tickets: Arc<Tickets>,
+//! }
+//!
+//! /// The page, while a memory region uses it.
+//! struct MyMemory {
+//!     // Dropped first: a missing ticket means that the page is unused.
+//!     table: PagesTable,
+//!     _ticket: TicketGuard,
+//! }
+//!
+//! impl Memory for MyMemory {
+//!     fn table(&self) -> &Table {
+//!         self.table.table()
+//!     }
+//!
+//!     fn map(&mut self, dev: &device::Device) -> Result {
+//!         self.table.map(dev)
+//!     }
+//!
+//!     fn unmap(&mut self) {
+//!         self.table.unmap();
+//!     }
+//! }
+//!
+//! impl Client for MyClient {
+//!     const NAME: &'static CStr = c"my_client";
+//!     const VERSION: &'static CStr = c"1.0";
+//!
+//!     type Data = MyData;
+//!     type Region = ();
+//!     type Memory = MyMemory;
+//!
+//!     fn acquire(_: &MyData, range: VaRange) -> Result<Option<()>> {
+//!         // A driver looks `range.addr()` up in the address space of the calling process.
+//!         Ok((range.size() == 1).then_some(()))
+//!     }
+//!
+//!     fn get_pages(
+//!         data: &MyData,
+//!         (): &(),
+//!         _: VaRange,
+//!         _write: bool,
+//!         ticket: Ticket,
+//!     ) -> Result<MyMemory> {
+//!         Ok(MyMemory {
+//!             _ticket: Tickets::add(&data.tickets, ticket)?,
+//!             table: Pages::table(&data.page, 0..1)?,
+//!         })
+//!     }
+//! }
+//!
+//! /// Registers the client and revokes its memory once.
+//! fn run() -> Result {
+//!     let tickets = Tickets::new()?;
+//!     let registration = Registration::<MyClient>::new(MyData {
+//!         page: Arc::new(Pages::new(1)?, GFP_KERNEL)?,
+//!         tickets: tickets.clone(),
+//!     })?;
+//!     tickets.close_and_invalidate();
+//!     tickets.wait_empty();
+//!     drop(registration);
+//!     Ok(())
+//! }
+//! ```
 
 mod ticket;
+mod tickets;
 mod vtable;
 
-pub use self::ticket::Ticket;
+pub use self::{
+    ticket::Ticket,
+    tickets::{
+        TicketGuard,
+        Tickets, //
+    }, //
+};
 
 use self::{
     ticket::{
@@ -57,105 +165,145 @@ use kernel::{
     }, //
 };
 
-/// A driver that owns memory. It has to have a slot as well: [`peer_client_slot!`](crate::peer_client_slot).
+/// A driver that owns memory. Needs a slot: [`peer_client_slot!`](crate::peer_client_slot).
 ///
-/// No callback runs with a lock of the peer memory core held; all may sleep.
+/// The peer memory core holds no lock when it calls these, and all of them may sleep. See the
+/// [module](self) for an example.
 pub trait Client: Sized + 'static {
-    /// Unique name, shorter than 64 bytes, without a `/`.
+    /// Unique name, shorter than 64 bytes, without `/`. Names the statistics in
+    /// `/sys/kernel/mm/memory_peers/`.
     const NAME: &'static CStr;
 
-    /// Free text, shorter than 15 bytes.
+    /// Version as free text, shorter than 15 bytes.
     const VERSION: &'static CStr;
 
-    /// What all callbacks share.
+    /// State that all callbacks share.
     type Data: Send + Sync + 'static;
 
-    /// A range that was claimed.
+    /// A claimed range.
     type Region: Send + Sync;
 
-    /// Pages of a region that are held for an adapter. Dropped when the adapter has let go of them,
-    /// in whatever task.
+    /// Pinned pages of a region. Dropped in any task, when no device accesses them any more.
     type Memory: Memory;
 
-    /// Claims the range, or leaves it to others with `None`. An error is as good as `None`.
+    /// Claims `range`. Returns `None` if the range is not memory of this client. An error has the
+    /// same effect as `None`.
     ///
-    /// Context: the process that registers the range.
-    fn acquire(data: &Self::Data, range: Range) -> Result<Option<Self::Region>>;
+    /// Context: the process that registers the range; may sleep.
+    fn acquire(data: &Self::Data, range: VaRange) -> Result<Option<Self::Region>>;
 
-    /// Holds the pages of `range`, for writing by the adapter where `write`. They begin with the
-    /// page that `range.addr` lies in.
+    /// Pins the pages of `range`, starting with the page that contains `range.addr()`; for writing
+    /// by the device if `write`.
     ///
-    /// The ticket may be used by another task from now on.
+    /// From now on `ticket` may be used in other tasks. It must not be used in this call; see
+    /// [`Ticket::invalidate`].
     ///
-    /// Context: as for `acquire`.
+    /// Context: the process that registers the range; may sleep.
     fn get_pages(
         data: &Self::Data,
         region: &Self::Region,
-        range: Range,
+        range: VaRange,
         write: bool,
         ticket: Ticket,
     ) -> Result<Self::Memory>;
 }
 
-/// Pages that an adapter may reach through a table.
+/// Pinned pages that a device accesses through a scatter-gather table.
 pub trait Memory: Send + Unpin {
-    /// The table. It may become another one when it is mapped.
+    /// Returns the table. [`Memory::map`] and [`Memory::unmap`] may replace it.
     fn table(&self) -> &Table;
 
-    /// Maps the table for `dev`, a device that stays bound until it is unmapped; see [`Table::map`].
+    /// Maps the table for `dev`; see [`Table::map`]. `dev` stays bound until [`Memory::unmap`].
+    ///
+    /// Context: may sleep.
     fn map(&mut self, dev: &device::Device) -> Result;
 
     /// Unmaps the table; see [`Table::unmap`].
+    ///
+    /// Context: may sleep.
     fn unmap(&mut self);
 }
 
-/// A range of the address space of a process.
-#[derive(Clone, Copy)]
-pub struct Range {
-    /// Address of its first byte.
-    pub addr: usize,
-    /// How many bytes it has; at least 1. It does not wrap.
-    pub size: usize,
-}
-
-/// Where the registration of a client is kept while it lasts, as the C callbacks do not say whose
-/// they are.
+/// A range of virtual addresses of a process.
 ///
 /// # Invariants
 ///
-/// Null, or from [`KBox::into_raw`]. The latter while the client is known to the core, so that a
-/// callback never sees null.
+/// `size` is at least 1, and `addr + size` does not overflow.
+///
+/// # Examples
+///
+/// ```
+/// use crate::peer_client::VaRange;
+///
+/// /// Returns whether `range` lies in the mapping `[start, end)`.
+/// fn within(range: VaRange, start: usize, end: usize) -> bool {
+///     start <= range.addr() && range.addr() < end && range.size() <= end - range.addr()
+/// }
+/// ```
+#[derive(Clone, Copy)]
+pub struct VaRange {
+    /// Address of the first byte.
+    addr: usize,
+    /// Size in bytes.
+    size: usize,
+}
+
+impl VaRange {
+    /// Returns the range of `size` bytes at `addr`, or `None` if it is empty or overflows.
+    fn new(addr: usize, size: usize) -> Option<Self> {
+        addr.checked_add(size)?;
+        // INVARIANT: Both facts have just been checked.
+        (size > 0).then_some(Self { addr, size })
+    }
+
+    /// Returns the address of the first byte.
+    pub fn addr(self) -> usize {
+        self.addr
+    }
+
+    /// Returns the size in bytes, at least 1. `addr() + size()` does not overflow.
+    pub fn size(self) -> usize {
+        self.size
+    }
+}
+
+/// Storage for the data of a registered client. The C callbacks have no argument that leads to it.
+///
+/// # Invariants
+///
+/// `data` is null or a pointer from [`KBox::into_raw`]. It is not null while the core knows the
+/// client, so callbacks never see null.
 pub struct Slot<T: Client> {
-    /// What the callbacks need.
-    kept: Atomic<*mut SlotData<T>>,
+    /// The data that the callbacks use.
+    data: Atomic<*mut SlotData<T>>,
 }
 
 impl<T: Client> Slot<T> {
-    /// An empty slot.
+    /// Creates an empty slot.
     pub const fn new() -> Self {
-        // INVARIANT: Null, and no client is known.
+        // INVARIANT: The pointer is null, and no client is registered with a new slot.
         Self {
-            kept: Atomic::new(core::ptr::null_mut()),
+            data: Atomic::new(core::ptr::null_mut()),
         }
     }
 }
 
-/// A client with a slot; see [`peer_client_slot!`](crate::peer_client_slot).
+/// A client that has a slot; see [`peer_client_slot!`](crate::peer_client_slot).
 ///
 /// # Safety
 ///
-/// `slot` must return the same slot whenever it is called.
-#[diagnostic::on_unimplemented(note = "give the client a slot: `peer_client_slot!({Self});`")]
+/// `slot` must return the same slot on every call.
+#[diagnostic::on_unimplemented(note = "declare a slot: `peer_client_slot!({Self});`")]
 pub unsafe trait Slotted: Client {
-    /// Where the registration of this client is kept.
+    /// Returns the slot of this client.
     fn slot() -> &'static Slot<Self>;
 }
 
-/// Gives a [`Client`] the one slot that it has: `peer_client_slot!(MyClient);`.
+/// Declares the slot of a [`Client`], once per client: `peer_client_slot!(MyClient);`.
 #[macro_export]
 macro_rules! peer_client_slot {
     ($client:ty) => {
-        // SAFETY: It is always the same static.
+        // SAFETY: `slot` always returns the same static.
         unsafe impl $crate::peer_client::Slotted for $client {
             fn slot() -> &'static $crate::peer_client::Slot<Self> {
                 static SLOT: $crate::peer_client::Slot<$client> = $crate::peer_client::Slot::new();
@@ -165,71 +313,79 @@ macro_rules! peer_client_slot {
     };
 }
 
-/// What the callbacks of a client need.
+/// The data that the callbacks of a client use.
 struct SlotData<T: Client> {
-    /// For new tickets.
+    /// Shared with the tickets of all regions.
     link: Arc<Link>,
-    /// The client's own.
+    /// The client's own state.
     data: T::Data,
 }
 
-/// The registration of a client. When it is dropped the adapters have let go of all regions, and no
-/// callback runs any more.
+/// Registration of a client.
 ///
-/// To be dropped with no lock held that a callback takes.
+/// Drop unregisters the client: it revokes all regions and waits until no callback runs. Must be
+/// dropped without a lock that a callback takes.
 ///
 /// # Invariants
 ///
-/// The client `raw` is registered under `handle`; what is in the slot of `T` is this object's.
-#[must_use = "a registration that is not kept ends at once"]
+/// The client is registered under `handle` with the structure `_raw`, and this object owns the data
+/// in the slot of `T`.
+///
+/// # Examples
+///
+/// See the [module](self).
+#[must_use = "the client is unregistered when the registration is dropped"]
 pub struct Registration<T: Slotted> {
-    /// What the core knows the client by.
+    /// The core's name of the client.
     handle: Handle,
-    /// What the tickets share.
+    /// Shared with the tickets of all regions.
     link: Arc<Link>,
-    /// What the core reads until the client has been unregistered.
+    /// Read by the core until the client is unregistered.
     _raw: KBox<peer_memory_client>,
     /// The client.
     _t: PhantomData<fn(T)>,
 }
 
 impl<T: Slotted> Registration<T> {
-    /// Registers `T`, as a client that requires invalidation: it is asked about memory only for
-    /// devices that can be made to stop. Its callbacks are given `data`.
+    /// Registers `T` as a client that requires invalidation: the core asks it only on behalf of
+    /// devices whose access can be revoked. Callbacks receive `data`.
     ///
-    /// `EBUSY` where `T` is registered already; `EINVAL` where the core does not want it, and it
-    /// has said why in the log.
+    /// Returns `EBUSY` if `T` is registered already, and `EINVAL` if the core rejects the client. The
+    /// core logs the reason.
     ///
     /// Context: may sleep.
     pub fn new(data: T::Data) -> Result<Self> {
         let raw = KBox::new(VTable::<T>::build(), GFP_KERNEL)?;
         let link = Link::new()?;
-        let kept = SlotData {
+        let data = SlotData {
             link: link.clone(),
             data,
         };
-        let kept = KBox::into_raw(KBox::new(kept, GFP_KERNEL)?);
-        let slot = &T::slot().kept;
-        // INVARIANT: What `KBox::into_raw` returned.
-        if slot.cmpxchg(core::ptr::null_mut(), kept, Full).is_err() {
-            // SAFETY: It was not stored, so it is still ours.
-            drop(unsafe { KBox::from_raw(kept) });
+        let data = KBox::into_raw(KBox::new(data, GFP_KERNEL)?);
+        let slot = &T::slot().data;
+        // INVARIANT: `data` is a pointer from `KBox::into_raw`.
+        if slot.cmpxchg(core::ptr::null_mut(), data, Full).is_err() {
+            // SAFETY: `data` is from `KBox::into_raw` above and was not stored, so no one else has
+            // the pointer.
+            drop(unsafe { KBox::from_raw(data) });
             return Err(EBUSY);
         }
 
         let mut invalidate: peer::invalidate_peer_memory = None;
-        // SAFETY: `raw` lives until the client has been unregistered, by the type invariants of the
-        // object below; its callbacks are safe to call for as long as it is registered.
+        // SAFETY:
+        // - `raw` is a complete client structure. On success it moves into the object below, which
+        //   unregisters the client before it drops `raw`;
+        // - the callbacks need a filled slot, which is emptied only after the client is unregistered.
         let handle = unsafe { peer::ib_register_peer_memory_client(&*raw, &mut invalidate) };
         let handle = NonNull::new(handle).map(Handle);
         link.registered(handle, invalidate);
 
         let Some(handle) = handle else {
-            // SAFETY: The core does not know the client, so no callback runs.
+            // SAFETY: This call filled the slot. The core rejected the client, so no callback runs.
             unsafe { Self::clear_slot() };
             return Err(EINVAL);
         };
-        // INVARIANT: It is registered, and the slot was filled above.
+        // INVARIANT: The client is registered, and this call filled the slot.
         Ok(Self {
             handle,
             link,
@@ -238,26 +394,32 @@ impl<T: Slotted> Registration<T> {
         })
     }
 
-    /// Empties the slot.
+    /// Empties the slot and drops its data.
     ///
     /// # Safety
     ///
-    /// The caller must have filled the slot, and no callback of `T` may run.
+    /// - The slot must be filled, and the caller must own its data.
+    /// - No callback of `T` may run during or after the call.
     unsafe fn clear_slot() {
-        let kept = T::slot().kept.xchg(core::ptr::null_mut(), Full);
-        // SAFETY: By the type invariant of the slot, and as the caller has filled it.
-        drop(unsafe { KBox::from_raw(kept) });
+        let data = T::slot().data.xchg(core::ptr::null_mut(), Full);
+        // SAFETY:
+        // - By the type invariant of the slot, `data` is from `KBox::into_raw`: it is not null, as
+        //   the slot is filled by this function's safety contract;
+        // - no callback uses the data any more, by the same contract.
+        drop(unsafe { KBox::from_raw(data) });
     }
 }
 
 impl<T: Slotted> Drop for Registration<T> {
     fn drop(&mut self) {
         self.link.leave();
-        // SAFETY: By the type invariants the client is registered. No ticket uses the handle any
-        // more, as the link has been left.
+        // SAFETY:
+        // - By the type invariant the client is registered under this handle;
+        // - no ticket uses the handle any more, as `leave` has returned.
         unsafe { peer::ib_unregister_peer_memory_client(self.handle.0.as_ptr()) };
-        // SAFETY: By the type invariants the slot is ours; the core has promised that no callback
-        // runs any more.
+        // SAFETY:
+        // - By the type invariant this object owns the data in the slot;
+        // - the core runs no callback of an unregistered client.
         unsafe { Self::clear_slot() };
     }
 }

@@ -23,7 +23,7 @@ quiet_cmd_ext_bindgen = BINDGEN $@
 		--with-derive-custom-struct '.*=Copy,Clone' \
 		--with-derive-custom-union '.*=Copy,Clone' \
 		-o $@ -- $(bindgen_c_flags_final) -I$(ext_src)/include -DMODULE \
-	; sed -Ei 's/::core::mem::ManuallyDrop<(.*)>,$$/\1,/' $@
+	; sed -Ei -e 's/::core::mem::ManuallyDrop<(.*)>,$$/\1,/' -e 's/pub const EXT_CONST_/pub const /' $@
 
 generated := $(addprefix rust/bindings/, $(addsuffix _generated.rs, rdma helpers peer uapi))
 targets += $(generated) tests/kunit/helpers_generated.rs
@@ -48,7 +48,7 @@ $(obj)/rust/bindings/peer_generated.rs: private bindgen_target_flags = \
 	--blocklist-type 'device|sg_table'
 
 $(obj)/rust/bindings/uapi_generated.rs: private bindgen_target_flags = \
-	--allowlist-file '(.*/)?uapi/i[bo]_peer_mem\.h'
+	--allowlist-file '(.*/)?uapi/i[bo]_peer_mem\.h' --allowlist-var 'EXT_CONST_.*'
 
 $(obj)/rust/bindings/%_generated.rs: $(src)/rust/bindings/%.h $(src)/rust/bindings/bindings.mk FORCE
 	$(call if_changed_dep,ext_bindgen)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Tickets: how a client takes memory back.
+//! Tickets: the right of a client to revoke a region.
 
 use super::super::bindings::peer;
 use core::ptr::NonNull;
@@ -15,30 +15,30 @@ use kernel::{
     }, //
 };
 
-/// What tickets and the registration share.
+/// State that tickets share with the registration.
 #[pin_data]
 pub(super) struct Link {
-    /// How far the registration has got. Never held across a call.
+    /// Progress of the registration. Not held across calls.
     #[pin]
     state: Mutex<State>,
-    /// Woken when `state` has changed.
+    /// Signals changes of `state`.
     #[pin]
     changed: CondVar,
 }
 
 impl Link {
-    /// That of a registration that is under way.
+    /// Creates the link of a registration that is in progress.
     pub(super) fn new() -> Result<Arc<Self>> {
         Arc::pin_init(
             pin_init!(Self {
-                state <- new_mutex!(State::Registering),
-                changed <- new_condvar!(),
+                state <- new_mutex!(State::Registering, "peer_client::Link::state"),
+                changed <- new_condvar!("peer_client::Link::changed"),
             }),
             GFP_KERNEL,
         )
     }
 
-    /// The core has returned `handle`, or nothing.
+    /// Completes the registration. `handle` is `None` if the core rejected the client.
     pub(super) fn registered(
         &self,
         handle: Option<Handle>,
@@ -51,7 +51,9 @@ impl Link {
         self.changed.notify_all();
     }
 
-    /// Makes tickets do nothing any more, and waits for those that are being used.
+    /// Disables all tickets, and waits for those in use.
+    ///
+    /// Context: may sleep.
     pub(super) fn leave(&self) {
         let mut state = self.state.lock();
         while matches!(*state, State::Live(_, _, users) if users > 0) {
@@ -61,49 +63,69 @@ impl Link {
     }
 }
 
-/// How far a registration has got.
+/// Progress of a registration.
 enum State {
-    /// The core already calls, and has not returned the handle yet.
+    /// The core may call the client already, and has not returned the handle yet.
     Registering,
-    /// Registered: the handle, the invalidate function, how many tasks are inside it.
+    /// Registered: the handle, the invalidate function, the number of tasks in that function.
     Live(Handle, peer::invalidate_peer_memory, usize),
-    /// To be unregistered, or never registered.
+    /// Never registered, or about to be unregistered.
     Gone,
 }
 
-/// What the core knows a client by.
+/// The core's name of a client.
 #[derive(Clone, Copy)]
 pub(super) struct Handle(pub(super) NonNull<c_void>);
 
-// SAFETY: The core takes a handle from any task.
+// SAFETY: The core accepts a handle in any task.
 unsafe impl Send for Handle {}
-// SAFETY: As above; a shared reference is good for no more than a copy.
+// SAFETY: A shared reference only allows to copy the handle, which is `Send`.
 unsafe impl Sync for Handle {}
 
-/// The right to take one region back from the adapter.
+/// The right to revoke one region.
+///
+/// Clients usually keep tickets in [`Tickets`](super::Tickets).
+///
+/// # Examples
+///
+/// ```
+/// use crate::peer_client::Ticket;
+/// use kernel::{
+///     prelude::*,
+///     sync::Mutex, //
+/// };
+///
+/// /// Revokes the region of the last ticket, without holding the lock.
+/// fn revoke_last(tickets: &Mutex<KVec<Ticket>>) {
+///     let ticket = tickets.lock().pop();
+///     if let Some(ticket) = ticket {
+///         ticket.invalidate();
+///     }
+/// }
+/// ```
 #[derive(Clone)]
 pub struct Ticket {
-    /// The registration of the region's client.
+    /// The registration of the client.
     link: Arc<Link>,
-    /// What the core calls the region.
+    /// The core's name of the region.
     core_context: u64,
 }
 
 impl Ticket {
-    /// That of the region that the core calls `core_context`.
+    /// Creates the ticket of the region `core_context`.
     pub(super) fn new(link: Arc<Link>, core_context: u64) -> Self {
         Self { link, core_context }
     }
 
-    /// Makes the adapter let go of the region, and drops the region's [`Memory`](super::Memory), in
-    /// this task; where a deregistration has begun already, it is dropped by that one, perhaps only
-    /// just after this has returned. Does nothing for a region that is gone, and where the client has
-    /// been unregistered.
+    /// Revokes the region: fences the device, then drops the region's [`Memory`](super::Memory) in
+    /// this task. If a deregistration is already in progress, that task drops the memory, possibly
+    /// after this has returned. Does nothing if the region is gone or the client is unregistered.
     ///
-    /// A registration of the region that is under way is waited for.
+    /// Waits for a registration of the region that is in progress.
     ///
-    /// Context: may sleep; with no lock held that dropping the [`Memory`](super::Memory) takes, and
-    /// not from a callback: in `get_pages` and `map` of the same region it waits for itself.
+    /// Context: may sleep. Must be called without a lock that dropping the
+    /// [`Memory`](super::Memory) takes, and not from a callback: in `get_pages` and `map` of the same
+    /// region it would wait for itself.
     pub fn invalidate(&self) {
         let mut state = self.link.state.lock();
         let (handle, invalidate) = loop {
@@ -119,7 +141,8 @@ impl Ticket {
         drop(state);
 
         if let Some(invalidate) = invalidate {
-            // SAFETY: The client is registered, and stays so while `users` counts this task.
+            // SAFETY: The client is registered under `handle`, and `Link::leave` delays its
+            // unregistration while `users` counts this task.
             unsafe { invalidate(handle.0.as_ptr(), self.core_context) };
         }
 

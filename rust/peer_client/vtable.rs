@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The callbacks of a client, as C calls them.
+//! The C callbacks of a client.
 
 use super::super::bindings::peer::peer_memory_client;
 use super::{
     Client,
     Memory,
-    Range,
     SlotData,
     Slotted,
-    Ticket, //
+    Ticket,
+    VaRange, //
 };
 use core::marker::PhantomData;
 use kernel::{
@@ -25,41 +25,53 @@ use kernel::{
     types::ForeignOwnable, //
 };
 
-/// What the core knows a region by, between `acquire` and `release`.
+/// The `client_context` of a region, from `acquire` to `release`.
 #[pin_data]
 struct RegionCtx<T: Client> {
-    /// What the client made of it.
+    /// The claimed range.
     region: T::Region,
-    /// What `get_pages` returned, until `put_pages`. Never held across a call.
+    /// The pinned pages, from `get_pages` to `put_pages`. Not held across calls.
     #[pin]
     memory: Mutex<Option<T::Memory>>,
 }
 
-/// The callbacks of a client.
+/// The C callbacks of the client `T`.
+///
+/// The core calls them as `include/rdma/ib_peer_mem.h` describes: only while the client is
+/// registered, and for one region in order. `# Safety` of each callback repeats only the part that
+/// it relies on.
 pub(super) struct VTable<T: Slotted>(PhantomData<T>);
 
 impl<T: Slotted> VTable<T> {
+    /// Returns the data of the registered client.
+    ///
     /// # Safety
     ///
-    /// To be used in a callback, for as long as it runs.
-    unsafe fn kept<'a>() -> &'a SlotData<T> {
-        // SAFETY: By the type invariant of the slot, which is the one that was filled, as there is
-        // but one, and is not emptied while a callback runs.
-        unsafe { &*T::slot().kept.load(Acquire).cast_const() }
+    /// Must be called in a callback, and the result must not be used after the callback returns.
+    unsafe fn slot_data<'a>() -> &'a SlotData<T> {
+        // SAFETY: The core calls back only while the client is registered, and by the type invariant
+        // of the slot its pointer is valid for that time. There is only one slot of `T`.
+        unsafe { &*T::slot().data.load(Acquire).cast_const() }
     }
 
+    /// Returns the region of a `client_context`.
+    ///
     /// # Safety
     ///
-    /// `context` must be a `client_context` that `acquire` has stored, not released during `'a`.
-    unsafe fn holder<'a>(context: *mut c_void) -> &'a RegionCtx<T> {
-        // SAFETY: By the requirements, `acquire` got it from `into_foreign`.
+    /// `context` must be a `client_context` that `acquire` stored, and must not be released during
+    /// `'a`.
+    unsafe fn region<'a>(context: *mut c_void) -> &'a RegionCtx<T> {
+        // SAFETY: By this function's safety contract `acquire` stored `context`, which it got from
+        // `into_foreign`, and `release`, which calls `from_foreign`, does not run during `'a`.
         unsafe { <Pin<KBox<RegionCtx<T>>> as ForeignOwnable>::borrow(context) }.get_ref()
     }
 
+    /// `peer_memory_client::acquire`.
+    ///
     /// # Safety
     ///
-    /// To be called by the core while the client is registered; `context` must be valid for a
-    /// write.
+    /// - The client must be registered.
+    /// - `context` must be valid for a write.
     unsafe extern "C" fn acquire(
         addr: c_ulong,
         size: usize,
@@ -67,32 +79,35 @@ impl<T: Slotted> VTable<T> {
         _name: *mut c_char,
         context: *mut *mut c_void,
     ) -> c_int {
-        if size == 0 || addr.checked_add(size).is_none() {
+        let Some(range) = VaRange::new(addr, size) else {
             return 0;
-        }
-        // SAFETY: This is a callback.
-        let kept = unsafe { Self::kept() };
+        };
+        // SAFETY: This is a callback, and the reference does not leave it.
+        let data = unsafe { Self::slot_data() };
         from_result(|| {
-            let Some(region) = T::acquire(&kept.data, Range { addr, size })? else {
+            let Some(region) = T::acquire(&data.data, range)? else {
                 return Ok(0);
             };
-            let holder = KBox::pin_init(
+            let region = KBox::pin_init(
                 pin_init!(RegionCtx::<T> {
                     region,
-                    memory <- new_mutex!(None),
+                    memory <- new_mutex!(None, "peer_client::RegionCtx::memory"),
                 }),
                 GFP_KERNEL,
             )?;
-            // SAFETY: By the requirements.
-            unsafe { *context = holder.into_foreign() };
+            // SAFETY: By this function's safety contract `context` is valid for a write.
+            unsafe { *context = region.into_foreign() };
             Ok(1)
         })
     }
 
+    /// `peer_memory_client::get_pages`.
+    ///
     /// # Safety
     ///
-    /// To be called by the core while the client is registered; `context` must be from `acquire`,
-    /// `sg` valid for a write.
+    /// - The client must be registered.
+    /// - `context` must be the `client_context` of a region that is not released during the call.
+    /// - `sg` must be valid for a write.
     unsafe extern "C" fn get_pages(
         addr: c_ulong,
         size: usize,
@@ -102,29 +117,32 @@ impl<T: Slotted> VTable<T> {
         context: *mut c_void,
         core_context: u64,
     ) -> c_int {
-        // SAFETY: By the requirements.
-        let holder = unsafe { Self::holder(context) };
-        // SAFETY: This is a callback.
-        let kept = unsafe { Self::kept() };
+        // SAFETY: By this function's safety contract `acquire` stored `context`, and it is not
+        // released during the call.
+        let region = unsafe { Self::region(context) };
+        // SAFETY: This is a callback, and the reference does not leave it.
+        let data = unsafe { Self::slot_data() };
         from_result(|| {
-            if size == 0 || addr.checked_add(size).is_none() {
-                return Err(EINVAL);
-            }
-            let ticket = Ticket::new(kept.link.clone(), core_context);
-            let range = Range { addr, size };
-            let memory = T::get_pages(&kept.data, &holder.region, range, force != 0, ticket)?;
-            // SAFETY: By the requirements. The copy is for the core to read; ours is what owns.
+            let range = VaRange::new(addr, size).ok_or(EINVAL)?;
+            let ticket = Ticket::new(data.link.clone(), core_context);
+            let memory = T::get_pages(&data.data, &region.region, range, force != 0, ticket)?;
+            // SAFETY: By this function's safety contract `sg` is valid for a write. The core only
+            // reads the copy; `memory` owns the table.
             unsafe { *sg = *memory.table().as_raw() };
-            let old = holder.memory.lock().replace(memory);
+            let old = region.memory.lock().replace(memory);
             drop(old);
             Ok(0)
         })
     }
 
+    /// `peer_memory_client::dma_map`.
+    ///
     /// # Safety
     ///
-    /// As for `get_pages`, which must have succeeded; `dev` must be a device that stays bound until
-    /// `dma_unmap`, `nmap` valid for a write.
+    /// - `context` must be the `client_context` of a region that is not released during the call,
+    ///   and no other callback of this region may run.
+    /// - `dev` must be null or a device that stays bound until `dma_unmap`.
+    /// - `sg` and `nmap` must be valid for a write.
     unsafe extern "C" fn dma_map(
         sg: *mut bindings::sg_table,
         context: *mut c_void,
@@ -132,74 +150,93 @@ impl<T: Slotted> VTable<T> {
         _dmasync: c_int,
         nmap: *mut c_int,
     ) -> c_int {
-        // SAFETY: By the requirements.
-        let holder = unsafe { Self::holder(context) };
+        // SAFETY: By this function's safety contract `acquire` stored `context`, and it is not
+        // released during the call.
+        let region = unsafe { Self::region(context) };
         if dev.is_null() {
             return EINVAL.to_errno();
         }
-        // SAFETY: By the requirements.
+        // SAFETY: By this function's safety contract `dev` is a device, which is not null and is
+        // valid during the call.
         let dev = unsafe { device::Device::from_raw(dev) };
-        let Some(mut memory) = holder.memory.lock().take() else {
+        let Some(mut memory) = region.memory.lock().take() else {
             return EINVAL.to_errno();
         };
         let ret = from_result(|| {
             memory.map(dev)?;
             let nents = memory.table().nents().ok_or(EINVAL)?;
-            // SAFETY: By the requirements.
+            // SAFETY: By this function's safety contract `nmap` is valid for a write.
             unsafe { *nmap = nents.try_into()? };
             Ok(0)
         });
-        // SAFETY: As in `get_pages`.
+        // SAFETY: By this function's safety contract `sg` is valid for a write. The core only reads
+        // the copy; `memory` owns the table.
         unsafe { *sg = *memory.table().as_raw() };
-        *holder.memory.lock() = Some(memory);
+        *region.memory.lock() = Some(memory);
         ret
     }
 
+    /// `peer_memory_client::dma_unmap`.
+    ///
     /// # Safety
     ///
-    /// As for `get_pages`, which must have succeeded.
+    /// - `context` must be the `client_context` of a region that is not released during the call,
+    ///   and no other callback of this region may run.
+    /// - `sg` must be valid for a write.
     unsafe extern "C" fn dma_unmap(
         sg: *mut bindings::sg_table,
         context: *mut c_void,
         _dev: *mut bindings::device,
     ) -> c_int {
-        // SAFETY: By the requirements.
-        let holder = unsafe { Self::holder(context) };
-        let Some(mut memory) = holder.memory.lock().take() else {
+        // SAFETY: By this function's safety contract `acquire` stored `context`, and it is not
+        // released during the call.
+        let region = unsafe { Self::region(context) };
+        let Some(mut memory) = region.memory.lock().take() else {
             return EINVAL.to_errno();
         };
         memory.unmap();
-        // SAFETY: As in `get_pages`.
+        // SAFETY: By this function's safety contract `sg` is valid for a write. The core only reads
+        // the copy; `memory` owns the table.
         unsafe { *sg = *memory.table().as_raw() };
-        *holder.memory.lock() = Some(memory);
+        *region.memory.lock() = Some(memory);
         0
     }
 
+    /// `peer_memory_client::put_pages`.
+    ///
     /// # Safety
     ///
-    /// As for `get_pages`, which must have succeeded.
+    /// - `context` must be the `client_context` of a region that is not released during the call,
+    ///   and no other callback of this region may run.
+    /// - `sg` must be valid for a write.
     unsafe extern "C" fn put_pages(sg: *mut bindings::sg_table, context: *mut c_void) {
-        // SAFETY: By the requirements.
-        let holder = unsafe { Self::holder(context) };
-        let memory = holder.memory.lock().take();
+        // SAFETY: By this function's safety contract `acquire` stored `context`, and it is not
+        // released during the call.
+        let region = unsafe { Self::region(context) };
+        let memory = region.memory.lock().take();
         drop(memory);
-        // SAFETY: By the requirements. Nothing is left of what the copy pointed to.
+        // SAFETY: By this function's safety contract `sg` is valid for a write. The table that the
+        // copy referred to is freed, so the copy is cleared.
         unsafe { *sg = bindings::sg_table::default() };
     }
 
+    /// `peer_memory_client::release`.
+    ///
     /// # Safety
     ///
-    /// `context` must be from `acquire`, and is not used any more.
+    /// `context` must be the `client_context` of a region that is not released yet, and must not be
+    /// used afterwards.
     unsafe extern "C" fn release(context: *mut c_void) {
-        // SAFETY: By the requirements, `acquire` got it from `into_foreign`.
+        // SAFETY: By this function's safety contract `acquire` stored `context`, which it got from
+        // `into_foreign`, and this is the only release, after the last use.
         drop(unsafe { <Pin<KBox<RegionCtx<T>>> as ForeignOwnable>::from_foreign(context) });
     }
 
-    /// The C structure.
+    /// Returns the C structure of the client.
     pub(super) fn build() -> peer_memory_client {
         peer_memory_client {
             name: const { text(T::NAME) },
-            // The last byte is 0: there is no extension behind the structure.
+            // The last byte is 0, which means that no extended structure follows.
             version: const { text(T::VERSION) },
             acquire: Some(Self::acquire),
             get_pages: Some(Self::get_pages),
@@ -212,7 +249,7 @@ impl<T: Slotted> VTable<T> {
     }
 }
 
-/// A string in an array that it has to fit into, with a 0 behind it.
+/// Copies a string into an array, zero padded. Fails to compile if no terminating 0 fits.
 const fn text<const N: usize>(s: &CStr) -> [c_char; N] {
     let bytes = s.to_bytes();
     assert!(bytes.len() < N);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A BAR: the ranges that are mapped, and the registrations that adapters use.
+//! A BAR: its allocations and the tickets of its memory regions.
 //!
-//! Locking: [`Bar::state`] is a leaf. It nests inside the `mmap_lock` (faults, `mmap`, `munmap`), so
-//! nothing that takes that is called with it held, nor is anything that calls back: pages are
-//! dropped and tickets used after it has been released.
+//! Locking: [`Bar::state`] is a leaf. It nests inside the `mmap_lock` (page faults, `mmap`,
+//! `munmap`), so the `mmap_lock` is never taken with it held. Pages are dropped and tickets
+//! invalidated after it is released.
 
 use crate::{
     ext::{
@@ -16,7 +16,7 @@ use crate::{
         pci::Window,
         vma, //
     },
-    peer_client::Ticket, //
+    peer_client::Tickets, //
 };
 use kernel::{
     new_mutex,
@@ -33,66 +33,78 @@ use kernel::{
     }, //
 };
 
-/// A BAR that people can map.
+/// A BAR that processes can map.
 ///
-/// Open files, mappings and memory regions keep the object after the device is gone. It is dead
-/// then, and holds no page.
+/// Open files, mappings and memory regions hold a reference, so it may outlive the device. It is
+/// dead then and holds no pages.
 #[pin_data]
 pub(crate) struct Bar {
-    /// The function it belongs to; for messages.
-    pub(crate) dev: ARef<pci::Device>,
-    /// Its number.
-    pub(crate) index: u32,
-    /// The memory.
-    pub(crate) memory: Provider,
-    /// What changes.
+    /// The PCI function, for log lines.
+    dev: ARef<pci::Device>,
+    /// The number of the BAR.
+    index: u32,
+    /// The P2PDMA memory.
+    memory: Provider,
+    /// The tickets of the memory regions on this BAR.
+    tickets: Arc<Tickets>,
+    /// The allocations.
     #[pin]
     state: Mutex<State>,
 }
 
-/// What [`Bar::state`] protects.
+/// The data that [`Bar::state`] protects.
 struct State {
-    /// The device is going or gone: nothing is added to the two trees any more.
+    /// The device is being removed or gone: `allocate` fails.
     dead: bool,
-    /// The last key that was given out, for both trees.
+    /// The last key used.
     last: u64,
-    /// The pages of each [`Range`] that is mapped.
-    ranges: RBTree<u64, Pages>,
-    /// The ticket of each [`Listing`].
-    tickets: RBTree<u64, Ticket>,
-}
-
-impl State {
-    /// A key that is not in use; `ENODEV` where the BAR is dead.
-    fn key(&mut self) -> Result<u64> {
-        if self.dead {
-            return Err(ENODEV);
-        }
-        self.last += 1;
-        Ok(self.last)
-    }
+    /// The pages of each [`Allocation`], by its key.
+    allocations: RBTree<u64, Pages>,
 }
 
 impl Bar {
-    /// The BAR `index` of `dev`, with nothing mapped.
+    /// Creates the BAR `index` of `dev`, without allocations.
+    ///
+    /// Context: may sleep.
     pub(crate) fn new(dev: ARef<pci::Device>, index: u32, memory: Provider) -> Result<Arc<Self>> {
+        let tickets = Tickets::new()?;
         Arc::pin_init(
             pin_init!(Self {
                 dev,
                 index,
                 memory,
+                tickets,
                 state <- new_mutex!(State {
                     dead: false,
                     last: 0,
-                    ranges: RBTree::new(),
-                    tickets: RBTree::new(),
+                    allocations: RBTree::new(),
                 }, "io_peer_mem::Bar::state"),
             }),
             GFP_KERNEL,
         )
     }
 
-    /// The BAR, without what is ours in it.
+    /// Returns the PCI function.
+    pub(crate) fn dev(&self) -> &ARef<pci::Device> {
+        &self.dev
+    }
+
+    /// Returns the number of the BAR.
+    pub(crate) fn index(&self) -> u32 {
+        self.index
+    }
+
+    /// Returns the P2PDMA memory.
+    pub(crate) fn memory(&self) -> &Provider {
+        &self.memory
+    }
+
+    /// Returns the tickets of the memory regions on this BAR.
+    pub(crate) fn tickets(&self) -> &Arc<Tickets> {
+        &self.tickets
+    }
+
+    /// Returns the physical addresses of the memory, with the BAR that they belong to.
     pub(crate) fn window(&self) -> Window {
         Window {
             dev: self.dev.clone(),
@@ -101,155 +113,127 @@ impl Bar {
         }
     }
 
-    /// Allocates `n` pages; `ENOMEM` where there is no room, `ENODEV` where the BAR is dead.
+    /// Allocates `n` contiguous pages. Returns `ENOMEM` if the BAR is full, `ENODEV` if it is dead.
     ///
     /// Context: may sleep.
-    pub(crate) fn allocate(this: &Arc<Self>, n: usize) -> Result<Range> {
+    pub(crate) fn allocate(this: &Arc<Self>, n: usize) -> Result<Allocation> {
         Self::keep(this, || this.memory.alloc(n))
     }
 
-    /// The same, at an address that is a multiple of `align`; `EINVAL` where there is none.
+    /// Allocates `n` contiguous pages at a multiple of `align`. Returns `EINVAL` if the BAR has no
+    /// such address, otherwise errors as [`Bar::allocate`].
     ///
     /// Context: may sleep.
-    pub(crate) fn allocate_aligned(this: &Arc<Self>, n: usize, align: u64) -> Result<Range> {
+    pub(crate) fn allocate_aligned(this: &Arc<Self>, n: usize, align: u64) -> Result<Allocation> {
         Self::keep(this, || this.memory.alloc_aligned(n, align))
     }
 
-    /// Keeps the pages that `alloc` takes, until the range is dropped or the device goes.
-    fn keep(this: &Arc<Self>, alloc: impl FnOnce() -> Result<Pages>) -> Result<Range> {
+    /// Keeps the pages that `alloc` returns until the allocation is dropped or the BAR is revoked.
+    fn keep(this: &Arc<Self>, alloc: impl FnOnce() -> Result<Pages>) -> Result<Allocation> {
         let node = RBTreeNodeReservation::new(GFP_KERNEL)?;
         let pages = alloc()?;
         let mut state = this.state.lock();
-        let key = state.key()?;
-        state.ranges.insert(node.into_node(key, pages));
-        drop(state);
-        Ok(Range {
-            bar: this.clone(),
-            key,
-        })
-    }
-
-    /// Keeps `ticket` to be used when the device goes, for as long as the result lives; `ENODEV`
-    /// where the BAR is dead.
-    ///
-    /// Context: may sleep.
-    pub(crate) fn list(this: &Arc<Self>, ticket: Ticket) -> Result<Listing> {
-        let node = RBTreeNodeReservation::new(GFP_KERNEL)?;
-        let mut state = this.state.lock();
-        let key = state.key()?;
-        state.tickets.insert(node.into_node(key, ticket));
-        drop(state);
-        Ok(Listing {
-            bar: this.clone(),
-            key,
-        })
-    }
-
-    /// Takes all memory back, from adapters and from processes. Nothing is handed out any more.
-    ///
-    /// `space` is where the mappings are. No new mapping may be made during the call.
-    ///
-    /// Context: may sleep; waits for registrations of memory regions that are under way.
-    fn revoke(&self, space: &AddressSpace) {
-        // From here on no ticket is added: a registration that has got past this is in the list.
-        self.state.lock().dead = true;
-
-        loop {
-            let mut state = self.state.lock();
-            let Some(first) = state.tickets.cursor_front_mut() else {
-                break;
-            };
-            let (_, node) = first.remove_current();
-            drop(state);
-            let (_, ticket) = node.to_key_value();
-            ticket.invalidate();
+        if state.dead {
+            return Err(ENODEV);
         }
+        state.last += 1;
+        let key = state.last;
+        state.allocations.insert(node.into_node(key, pages));
+        drop(state);
+        Ok(Allocation {
+            bar: this.clone(),
+            key,
+        })
+    }
 
-        // A fault looks here, and inserts with the lock held: so either its page is unmapped below,
-        // or it finds nothing.
-        let ranges = core::mem::take(&mut self.state.lock().ranges);
+    /// Revokes all memory from RDMA devices and processes. The BAR is dead from then on.
+    ///
+    /// `space` holds all mappings. Files that are still open can map the device during the call; a
+    /// fault in such a mapping finds no pages.
+    ///
+    /// Context: may sleep; waits for registrations of memory regions that are in progress.
+    fn revoke(&self, space: &AddressSpace) {
+        self.state.lock().dead = true;
+        self.tickets.close_and_invalidate();
+
+        // A fault looks an allocation up and inserts its page with the lock held. So the page is
+        // unmapped below, or the fault finds no allocation.
+        let allocations = core::mem::take(&mut self.state.lock().allocations);
         space.unmap_all();
-        drop(ranges);
+        drop(allocations);
     }
 }
 
-/// Pages of a BAR that were allocated at once. When it is dropped, those that no memory
-/// region holds are free.
-pub(crate) struct Range {
-    /// The BAR it is in.
+/// Contiguous pages of a BAR. Drop frees those that no memory region, mapping or I/O holds, and the
+/// others follow with their last user.
+pub(crate) struct Allocation {
+    /// The BAR.
     bar: Arc<Bar>,
-    /// What its pages are kept under.
+    /// The key of the pages in [`State::allocations`].
     key: u64,
 }
 
-impl Range {
-    /// The BAR it is in.
+impl Allocation {
+    /// Returns the BAR.
     pub(crate) fn bar(&self) -> &Arc<Bar> {
         &self.bar
     }
 
-    /// Where in the BAR it starts, in bytes; `ENODEV` where the BAR is dead.
+    /// Returns the offset of the first page in the BAR, in bytes. Returns `ENODEV` if the BAR is
+    /// dead or the pages were freed.
     ///
     /// Context: may sleep.
     pub(crate) fn offset(&self) -> Result<u64> {
         let state = self.bar.state.lock();
-        Ok(state.ranges.get(&self.key).ok_or(ENODEV)?.offset())
+        Ok(state.allocations.get(&self.key).ok_or(ENODEV)?.offset())
     }
 
-    /// Gives the pages back now; `EBUSY` where somebody has one, `ENODEV` where the BAR is dead or
-    /// they have been given back before. Mappings that are left find nothing.
+    /// Frees the pages now. Returns `EBUSY` if a mapping, memory region or I/O uses one, `ENODEV` if
+    /// the BAR is dead or the pages were freed before. Accesses to remaining mappings fault.
     ///
     /// Context: may sleep.
     pub(crate) fn free(&self) -> Result {
         let mut state = self.bar.state.lock();
-        // Page tables get pages with the lock held, and all else gets them from page tables: what
-        // is not in use stays so.
-        if state.ranges.get(&self.key).ok_or(ENODEV)?.in_use() {
+        // Only a fault, which holds the lock, adds the first user of a page: pages that are not in
+        // use stay unused until the lock is released.
+        if state.allocations.get(&self.key).ok_or(ENODEV)?.in_use() {
             return Err(EBUSY);
         }
-        let pages = state.ranges.remove_node(&self.key);
+        let pages = state.allocations.remove_node(&self.key);
         drop(state);
         drop(pages);
         Ok(())
     }
 }
 
-impl vma::Mapping for Range {
+impl vma::Mapping for Allocation {
     fn fault(&self, fault: &vma::Fault<'_>) -> Result {
         let state = self.bar.state.lock();
-        let pages = state.ranges.get(&self.key).ok_or(ENODEV)?;
+        let pages = state.allocations.get(&self.key).ok_or(ENODEV)?;
         fault.map(|i| pages.get(i))
     }
 }
 
-impl Drop for Range {
+impl Drop for Allocation {
     fn drop(&mut self) {
-        let pages = self.bar.state.lock().ranges.remove_node(&self.key);
+        let pages = self.bar.state.lock().allocations.remove_node(&self.key);
         drop(pages);
     }
 }
 
-/// A ticket that is kept by a [`Bar`].
-pub(crate) struct Listing {
-    /// The BAR that keeps it.
-    bar: Arc<Bar>,
-    /// What it is kept under.
-    key: u64,
-}
-
-impl Drop for Listing {
-    fn drop(&mut self) {
-        let ticket = self.bar.state.lock().tickets.remove_node(&self.key);
-        drop(ticket);
-    }
-}
-
-/// Revokes a BAR when it is dropped.
+/// Revokes a BAR on drop.
 pub(crate) struct Revoke {
     /// The BAR.
-    pub(crate) bar: Arc<Bar>,
-    /// Where its mappings are.
-    pub(crate) space: AddressSpace,
+    bar: Arc<Bar>,
+    /// The address space of all its mappings.
+    space: AddressSpace,
+}
+
+impl Revoke {
+    /// Creates an object that revokes `bar`, whose mappings are in `space`, when it is dropped.
+    pub(crate) fn new(bar: Arc<Bar>, space: AddressSpace) -> Self {
+        Self { bar, space }
+    }
 }
 
 impl Drop for Revoke {

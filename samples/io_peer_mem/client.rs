@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The peer memory client: claims what the calling process has mapped from our BARs, and memory of
-//! other functions that it has mapped; see [`Kind`].
+//! The peer memory client: claims mappings of the calling process that are BARs of this driver, or
+//! memory of other functions; see [`Kind`].
 
 use crate::{
-    bar::{
-        self,
-        Bar, //
-    },
+    bar::Bar,
     dev_err_limited,
     ext::{
         dma_table::Table,
@@ -20,17 +17,16 @@ use crate::{
             PinnedTable, //
         }, //
     },
-    file,
     foreign::Kind,
-    functions::{
-        self,
-        Functions, //
-    },
+    functions::Functions,
+    mapping,
     peer_client::{
         Client,
         Memory,
-        Range,
-        Ticket, //
+        Ticket,
+        TicketGuard,
+        Tickets,
+        VaRange, //
     },
     pr_warn_limited, //
 };
@@ -47,69 +43,70 @@ pub(crate) struct BarClient;
 
 crate::peer_client_slot!(BarClient);
 
-/// A range that starts in memory of a BAR.
+/// A range that starts in a BAR.
 pub(crate) struct Region {
-    /// The BAR, of whatever function.
+    /// The BAR.
     window: Window,
-    /// Whose it is.
+    /// The owner of the BAR.
     owner: Owner,
 }
 
-/// Whose memory it is.
-pub(crate) enum Owner {
-    /// Ours.
-    Us(Arc<Bar>),
-    /// Of another driver, or of none.
-    Other(Kind),
+/// The owner of a BAR.
+enum Owner {
+    /// This driver.
+    Own(Arc<Bar>),
+    /// Another driver, or none.
+    Foreign(Kind),
 }
 
-/// Keeps a ticket where it is found when the memory has to be taken back.
-pub(crate) enum Listing {
-    /// On our BAR.
-    Bar { _listing: bar::Listing },
-    /// With the functions of others.
-    Function { _listing: functions::Listing },
+impl Owner {
+    /// Returns whether this driver owns the BAR.
+    fn is_own(&self) -> bool {
+        matches!(self, Self::Own(_))
+    }
 }
 
-/// What an adapter is given.
-enum Given {
-    /// Pages that are pinned.
+/// The table of a memory region, with what keeps its memory in place.
+enum Backing {
+    /// Pinned struct pages.
     Pages(PinnedTable),
-    /// Addresses.
+    /// Physical addresses without struct pages. Only the ticket keeps them valid.
     Mmio(MmioTable),
 }
 
-/// Memory of a BAR that an adapter uses.
+/// Memory of a BAR that an RDMA device uses.
 pub(crate) struct BarMemory {
-    // Dropped in this order: once a ticket is off the list, nothing is pinned any more.
+    // Drop order: when the ticket is removed, the memory is released.
     /// The memory.
-    given: Given,
-    /// Keeps the ticket.
-    listing: Listing,
-    /// Where it is.
+    backing: Backing,
+    /// Keeps the ticket with the owner of the BAR.
+    _ticket: TicketGuard,
+    /// The BAR.
     window: Window,
+    /// Whether this driver owns the BAR.
+    own: bool,
 }
 
 impl Memory for BarMemory {
     fn table(&self) -> &Table {
-        match &self.given {
-            Given::Pages(table) => table.table(),
-            Given::Mmio(table) => table.table(),
+        match &self.backing {
+            Backing::Pages(table) => table.table(),
+            Backing::Mmio(table) => table.table(),
         }
     }
 
     fn map(&mut self, dev: &device::Device) -> Result {
-        match &mut self.given {
-            Given::Pages(table) => table.map(dev),
-            Given::Mmio(table) => table.map(&self.window, dev),
+        match &mut self.backing {
+            Backing::Pages(table) => table.map(dev),
+            Backing::Mmio(table) => table.map(&self.window, dev),
         }
-        .inspect_err(|e| unreachable(self, dev, *e))
+        .inspect_err(|e| log_unreachable(self, dev, *e))
     }
 
     fn unmap(&mut self) {
-        match &mut self.given {
-            Given::Pages(table) => table.unmap(),
-            Given::Mmio(table) => table.unmap(),
+        match &mut self.backing {
+            Backing::Pages(table) => table.unmap(),
+            Backing::Mmio(table) => table.unmap(),
         }
     }
 }
@@ -122,143 +119,140 @@ impl Client for BarClient {
     type Region = Region;
     type Memory = BarMemory;
 
-    fn acquire(_: &Arc<Functions>, range: Range) -> Result<Option<Region>> {
-        // Only the caller's own address space is looked at, so a mapping that another process has
-        // at the same address is never claimed.
+    fn acquire(_: &Arc<Functions>, range: VaRange) -> Result<Option<Region>> {
+        // Only the address space of the caller counts: a mapping of another process at the same
+        // address is not claimed.
         let kind = {
             let task = current!();
             let Some(mm) = task.mm() else {
                 return Ok(None);
             };
             let mm = mm.mmap_read_lock();
-            let Some(vma) = mm.vma_lookup(range.addr) else {
+            let Some(vma) = mm.vma_lookup(range.addr()) else {
                 return Ok(None);
             };
-            if let Some(found) = file::VM_OPS.behind(vma) {
+            if let Some(found) = mapping::behind(vma) {
                 let bar = found.data.bar().clone();
                 return Ok(Some(Region {
                     window: bar.window(),
-                    owner: Owner::Us(bar),
+                    owner: Owner::Own(bar),
                 }));
             }
             match Kind::of(vma) {
                 Some(kind) => kind,
-                // All host memory ends here.
+                // Host memory ends here.
                 None => return Ok(None),
             }
         };
-        Ok(kind.window(range.addr).map(|window| Region {
+        Ok(kind.window(range.addr()).map(|window| Region {
             window,
-            owner: Owner::Other(kind),
+            owner: Owner::Foreign(kind),
         }))
     }
 
     fn get_pages(
         functions: &Arc<Functions>,
         region: &Region,
-        range: Range,
+        range: VaRange,
         write: bool,
         ticket: Ticket,
     ) -> Result<BarMemory> {
-        let give = || {
-            // Before anything is taken: so that whoever revokes either keeps us from taking it, or
-            // waits until this registration is done, and takes it back.
-            let listing = match &region.owner {
-                Owner::Us(bar) => Listing::Bar {
-                    _listing: Bar::list(bar, ticket)?,
-                },
-                Owner::Other(_) => Listing::Function {
-                    _listing: Functions::list(functions, &region.window.dev, ticket)?,
-                },
+        let pin_all = || {
+            // Before the pages are pinned; see `Tickets`.
+            let guard = match &region.owner {
+                Owner::Own(bar) => Tickets::add(bar.tickets(), ticket)?,
+                Owner::Foreign(_) => functions.add(&region.window.dev, ticket)?,
             };
-            let given = match region.owner {
-                Owner::Other(Kind::Mmio) => Given::Mmio(look_up(&region.window, range, write)?),
-                _ => Given::Pages(pin(&region.window, range, write)?),
+            let backing = match region.owner {
+                Owner::Foreign(Kind::Mmio) => Backing::Mmio(look_up(&region.window, range, write)?),
+                _ => Backing::Pages(pin(&region.window, range, write)?),
             };
             Ok(BarMemory {
-                given,
-                listing,
+                backing,
+                _ticket: guard,
                 window: region.window.clone(),
+                own: region.owner.is_own(),
             })
         };
-        give().inspect_err(|e| refused(region, range, write, *e))
+        pin_all().inspect_err(|e| log_refused(region, range, write, *e))
     }
 }
 
-/// Says something about `window`, under our name also where the function has another driver.
-fn complain(window: &Window, ours: bool, what: fmt::Arguments<'_>) {
+/// Logs a message about the BAR `window`. The line names this module also if another driver owns the
+/// BAR.
+fn log(window: &Window, own: bool, message: fmt::Arguments<'_>) {
     let (dev, index) = (&window.dev, window.index);
-    if ours {
-        dev_err_limited!(dev, "BAR {}: {}\n", index, what);
+    if own {
+        dev_err_limited!(dev, "BAR {}: {}\n", index, message);
     } else {
-        let name = dev.as_ref().name().to_str().unwrap_or("a function");
-        pr_warn_limited!("{}: BAR {}: {}\n", name, index, what);
+        let name = dev.as_ref().name().to_str().unwrap_or("unnamed function");
+        pr_warn_limited!("{}: BAR {}: {}\n", name, index, message);
     }
 }
 
-/// Says why `range` was not given.
-fn refused(region: &Region, range: Range, write: bool, e: Error) {
-    let ours = matches!(region.owner, Owner::Us(_));
+/// Logs why `get_pages` failed for `range`.
+fn log_refused(region: &Region, range: VaRange, write: bool, e: Error) {
+    let own = region.owner.is_own();
     let why = match (e, write) {
         (EFAULT, false) => " (not all of it is mapped from this BAR)",
         (EFAULT, true) => " (not all of it is mapped from this BAR and writable)",
-        (ENODEV, _) if ours => " (the device is gone)",
-        (ENODEV, _) => " (the device is going, or changes drivers)",
+        (ENODEV, _) if own => " (the device was removed)",
+        (ENODEV, _) => " (the device is being removed or changes drivers; try again)",
         _ => "",
     };
-    complain(
+    log(
         &region.window,
-        ours,
+        own,
         fmt!(
             "cannot register {:#x}, {} bytes: {:?}{}",
-            range.addr,
-            range.size,
+            range.addr(),
+            range.size(),
             e,
             why
         ),
     );
 }
 
-/// Says why `dev` was not given addresses.
-fn unreachable(memory: &BarMemory, dev: &device::Device, e: Error) {
+/// Logs why `memory` could not be mapped for `dev`.
+fn log_unreachable(memory: &BarMemory, dev: &device::Device, e: Error) {
     let why = match p2pdma::distance(&memory.window.dev, dev) {
-        Ok(_) => "the DMA API refuses",
+        Ok(_) => "the DMA API fails",
         Err(obstacle) => obstacle.as_str(),
     };
-    complain(
+    log(
         &memory.window,
-        matches!(memory.listing, Listing::Bar { .. }),
+        memory.own,
         fmt!(
             "cannot be mapped for {}: {:?} ({})",
-            dev.name().to_str().unwrap_or("an adapter"),
+            dev.name().to_str().unwrap_or("unnamed device"),
             e,
             why
         ),
     );
 }
 
-/// The whole pages that `range` touches: where they start, and how many bytes they are.
-fn pages_of(range: Range) -> (usize, usize) {
-    let start = range.addr - range.addr % PAGE_SIZE;
-    let bytes = range.addr - start + range.size;
+/// Returns the whole pages of `range`: start address and size in bytes.
+fn pages_of(range: VaRange) -> (usize, usize) {
+    let start = range.addr() - range.addr() % PAGE_SIZE;
+    let bytes = range.addr() - start + range.size();
     (start, bytes.div_ceil(PAGE_SIZE) * PAGE_SIZE)
 }
 
-/// Pins the pages of `range`, which have to be pages of `window`; for writing where `write`, so that
-/// a mapping that may only be read never becomes writable.
-fn pin(window: &Window, range: Range, write: bool) -> Result<PinnedTable> {
+/// Pins the pages of `range`. Returns `EFAULT` unless all are pages of `window`, and writable if
+/// `write`.
+fn pin(window: &Window, range: VaRange, write: bool) -> Result<PinnedTable> {
     let (start, bytes) = pages_of(range);
     let pages = pinned::Pages::pin(start, bytes / PAGE_SIZE, write)?;
-    // It may run on into memory that this function's going away does not take back.
+    // The range may continue in memory that is not revoked with this function.
     if !pages.all_within(&window.phys) {
         return Err(EFAULT);
     }
     pages.into_table()
 }
 
-/// Looks up the addresses behind `range`, which have to be in `window`; only such as may be written
-/// where `write`.
-fn look_up(window: &Window, range: Range, write: bool) -> Result<MmioTable> {
+/// Looks up the physical addresses of `range`. Returns `EFAULT` unless all are in `window`, and
+/// mapped writable if `write`.
+fn look_up(window: &Window, range: VaRange, write: bool) -> Result<MmioTable> {
     let (start, bytes) = pages_of(range);
     let task = current!();
     let mm = task.mm().ok_or(EFAULT)?.mmap_read_lock();

@@ -1,23 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Device memory as the verbs have it: allocations that have a length and an alignment, each of
-//! them a file that can be mapped, and handed to other processes.
+//! Device memory with the semantics of `ibv_alloc_dm(3)`: allocations with a length and an
+//! alignment. Each is a file that can be mapped and passed to other processes.
 //!
-//! An allocation is a [`Range`], as what `mmap(2)` of the device allocates is, so memory regions and
-//! revocation know nothing of it. Its pages are free when its files are closed and their last user
-//! is gone, or at once by `IO_PEER_MEM_IOC_DM_FREE`, which refuses while there is one.
+//! The memory is an [`Allocation`], the same as behind `mmap(2)` of the device, so memory regions
+//! and revocation need no special case. Its pages are freed when its files are closed and the last
+//! user is gone. `IO_PEER_MEM_IOC_DM_FREE` frees them at once, or fails if they are in use.
 
 use crate::{
     bar::{
-        Bar,
-        Range, //
+        Allocation,
+        Bar, //
     },
-    dm_abi::{
-        self as abi,
-        Arg,
-        FreeArg,
-        Info, //
-    },
+    dm_abi as abi,
     ext::{
         chardev::{
             self,
@@ -26,7 +21,14 @@ use crate::{
         pci,
         vma, //
     },
-    file, //
+    mapping,
+    uapi::{
+        self,
+        io_peer_mem_dm_alloc,
+        io_peer_mem_dm_capacity,
+        io_peer_mem_dm_info, //
+    },
+    user, //
 };
 use kernel::{
     bindings,
@@ -37,119 +39,133 @@ use kernel::{
     sync::{
         Arc,
         ArcBorrow, //
-    },
-    uaccess::{
-        UserPtr,
-        UserSlice, //
     }, //
 };
 
-pub(crate) use crate::dm_abi::{
-    IOC_ALLOC,
-    IOC_CAPACITY, //
-};
-
-/// An allocation.
+/// An allocation with its own file.
 pub(crate) struct Dm {
-    /// Its pages.
-    range: Arc<Range>,
-    /// Its bytes, as they were asked for.
+    /// The memory.
+    allocation: Arc<Allocation>,
+    /// The requested length in bytes.
     length: u64,
-    /// How many pages there are.
+    /// The size in pages.
     pages: usize,
 }
 
-/// What a question or an answer of type `T` is read from and written to.
-fn user<T>(arg: usize) -> UserSlice {
-    UserSlice::new(UserPtr::from_addr(arg), core::mem::size_of::<T>())
-}
-
-/// `IO_PEER_MEM_IOC_DM_ALLOC`.
+/// Implements `IO_PEER_MEM_IOC_DM_ALLOC`.
 ///
-/// `EINVAL` for a wrong structure, no bytes, and an alignment that there is none of; `ENOMEM` where
-/// there is no room; `ENODEV` where the device is gone.
+/// Returns `EINVAL` for an invalid argument or an alignment that the BAR does not have, `ENOMEM` if
+/// the BAR is full, `ENODEV` if the device is gone.
+///
+/// Context: process context; may sleep.
 pub(crate) fn alloc(this: ArcBorrow<'_, Bar>, opened: &Opened<'_>, arg: usize) -> Result<isize> {
-    let (mut reader, mut writer) = user::<Arg>(arg).reader_writer();
-    let question = reader.read::<Arg>()?;
-    let (length, align) = abi::parse_alloc(&question)?;
-    let pages = length.div_ceil(PAGE_SIZE as u64).try_into()?;
-    let range = Bar::allocate_aligned(&this.into(), pages, align.max(PAGE_SIZE as u64))?;
-    let offset = range.offset()?;
+    let request: io_peer_mem_dm_alloc = user::read(arg)?;
+    let align = abi::check_alloc(&request)?.max(PAGE_SIZE as u64);
+    let pages = request.length.div_ceil(PAGE_SIZE as u64).try_into()?;
+    let allocation = Bar::allocate_aligned(&this.into(), pages, align)?;
+    let bar_offset = allocation.offset()?;
     let dm = Dm {
-        range: Arc::new(range, GFP_KERNEL)?,
-        length,
+        allocation: Arc::new(allocation, GFP_KERNEL)?,
+        length: request.length,
         pages,
     };
-    // Whatever fails from here on, all is dropped: nobody sees the file before it is installed.
+    // On an error from here on, the file is dropped before any process sees it.
     let file = opened.handle(c"[io_peer_mem]", Arc::new(dm, GFP_KERNEL)?)?;
     let fd = FileDescriptorReservation::get_unused_fd_flags(bindings::O_CLOEXEC)?;
-    writer.write(&abi::answer_alloc(&question, fd.reserved_fd(), offset))?;
+    user::write(
+        arg,
+        &io_peer_mem_dm_alloc {
+            fd: fd.reserved_fd().try_into()?,
+            bar_offset,
+            ..request
+        },
+    )?;
     fd.fd_install(file);
     Ok(0)
 }
 
-/// `IO_PEER_MEM_IOC_DM_CAPACITY`: `EINVAL` for a wrong structure, `ENODEV` where the device is gone.
+/// Implements `IO_PEER_MEM_IOC_DM_CAPACITY`.
+///
+/// Returns `EINVAL` for an invalid argument, `ENODEV` if the device is gone.
+///
+/// Context: process context; may sleep.
 pub(crate) fn capacity(this: ArcBorrow<'_, Bar>, arg: usize) -> Result<isize> {
-    let (mut reader, mut writer) = user::<Arg>(arg).reader_writer();
-    abi::check_capacity(&reader.read::<Arg>()?)?;
-    let phys = this.memory.phys();
-    let room = this.memory.room()?;
-    let total = phys.end - phys.start;
-    let page = PAGE_SIZE as u64;
-    writer.write(&abi::answer_capacity(total, room.free, room.largest, page))?;
+    abi::check_capacity(&user::read(arg)?)?;
+    let phys = this.memory().phys();
+    let space = this.memory().room()?;
+    user::write(
+        arg,
+        &io_peer_mem_dm_capacity {
+            version: uapi::IO_PEER_MEM_DM_VERSION,
+            total: phys.end - phys.start,
+            free: space.free,
+            largest: space.largest,
+            page_size: PAGE_SIZE as u64,
+            ..Default::default()
+        },
+    )?;
     Ok(0)
 }
 
 impl chardev::Device for Dm {
-    type Mapping = Range;
+    type Mapping = Allocation;
 
-    fn vm_ops() -> &'static vma::Ops<Range> {
-        &file::VM_OPS
+    fn vm_ops() -> &'static vma::Ops<Allocation> {
+        mapping::vm_ops()
     }
 
-    fn mmap(this: ArcBorrow<'_, Self>, vma: &VmaNew) -> Result<Arc<Range>> {
+    fn mmap(this: ArcBorrow<'_, Self>, vma: &VmaNew) -> Result<Arc<Allocation>> {
         let n = (vma.end() - vma.start()) / PAGE_SIZE;
         let end = vma::pgoff(vma).checked_add(n).ok_or(EINVAL)?;
         if !vma::is_shared(vma) || end > this.pages {
             return Err(EINVAL);
         }
-        // Also where it has been freed.
-        this.range.offset()?;
-        file::set_up(vma);
-        Ok(this.range.clone())
+        // Fails if the memory was freed.
+        this.allocation.offset()?;
+        mapping::set_up(vma);
+        Ok(this.allocation.clone())
     }
 
     fn ioctl(this: ArcBorrow<'_, Self>, _: Opened<'_>, cmd: u32, arg: usize) -> Result<isize> {
         match cmd {
-            abi::IOC_INFO => this.info(arg),
-            abi::IOC_FREE => this.free(arg),
+            uapi::IO_PEER_MEM_IOC_DM_INFO => this.info(arg),
+            uapi::IO_PEER_MEM_IOC_DM_FREE => this.free(arg),
             _ => Err(ENOTTY),
         }
     }
 }
 
 impl Dm {
-    /// `IO_PEER_MEM_IOC_DM_INFO`: `EINVAL` for a wrong structure, `ENODEV` where the device is gone or
-    /// the allocation was freed.
+    /// Implements `IO_PEER_MEM_IOC_DM_INFO`.
+    ///
+    /// Returns `EINVAL` for an invalid argument, `ENODEV` if the device is gone or the memory was
+    /// freed.
     fn info(&self, arg: usize) -> Result<isize> {
-        let (mut reader, mut writer) = user::<Arg>(arg).reader_writer();
-        abi::check_info(&reader.read::<Arg>()?)?;
-        let bar = self.range.bar();
-        writer.write(&abi::answer_info(&Info {
-            length: self.length,
-            size: (self.pages * PAGE_SIZE) as u64,
-            bar_offset: self.range.offset()?,
-            function: pci::address(&bar.dev),
-            bar: bar.index,
-        }))?;
+        abi::check_info(&user::read(arg)?)?;
+        let bar = self.allocation.bar();
+        let (domain, bus, slot) = pci::address(bar.dev());
+        user::write(
+            arg,
+            &io_peer_mem_dm_info {
+                version: uapi::IO_PEER_MEM_DM_VERSION,
+                length: self.length,
+                size: (self.pages * PAGE_SIZE) as u64,
+                bar_offset: self.allocation.offset()?,
+                domain,
+                address: u32::from(bus) << 8 | u32::from(slot),
+                bar: bar.index(),
+                ..Default::default()
+            },
+        )?;
         Ok(0)
     }
 
-    /// `IO_PEER_MEM_IOC_DM_FREE`: as [`Dm::info`], and `EBUSY` while the memory is in use.
+    /// Implements `IO_PEER_MEM_IOC_DM_FREE`.
+    ///
+    /// Returns errors as [`Dm::info`], and `EBUSY` while the memory is in use.
     fn free(&self, arg: usize) -> Result<isize> {
-        let [head, reserved @ ..] = user::<FreeArg>(arg).reader().read::<FreeArg>()?;
-        abi::check(head, &reserved)?;
-        self.range.free()?;
+        abi::check_free(&user::read(arg)?)?;
+        self.allocation.free()?;
         Ok(0)
     }
 }

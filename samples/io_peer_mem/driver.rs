@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The PCI driver: binds whatever it is told to, and makes its BARs memory that people can map.
+//! The PCI driver: binds the functions it is configured for, and creates the device nodes of their
+//! BARs.
 
 use crate::{
     bar::{
@@ -32,34 +33,32 @@ use kernel::{
     str::CString, //
 };
 
-/// A BAR smaller than this is not taken unless it is asked for by number.
+/// Smallest BAR that is used without `bars=`.
 const MIN_SIZE: u64 = 2 << 20;
 
-/// Owner and group may map a BAR. Nobody else: what is in it is never cleared.
+/// Mode of a device node: no access for others, as BARs are not cleared between users.
 const MODE: u16 = 0o660;
 
 /// The driver.
 pub(crate) struct BarDriver;
 
-/// A BAR that people can open.
-///
-/// When it is dropped nobody uses it any more.
-struct Offered {
-    // Dropped in this order: nothing new may be mapped while the BAR is revoked.
+/// The device node of a BAR. After drop no process or RDMA device uses the BAR.
+struct BarNode {
+    // Drop order: the node is removed before the BAR is revoked.
     /// The device node.
     _node: Pin<KBox<chardev::Registration<Bar>>>,
-    /// What takes the memory back.
+    /// Revokes the memory.
     _revoke: Revoke,
 }
 
-/// What a bound function has. It is dropped before the device's resources, so that all pages are
-/// back when the kernel takes the BARs down.
+/// Driver data of a bound function. Dropped before the devres of the device, so that all pages are
+/// free when the kernel removes the P2PDMA memory.
 pub(crate) struct Function {
-    /// Its BARs.
-    _bars: KVec<Offered>,
+    /// The nodes of its BARs.
+    _bars: KVec<BarNode>,
 }
 
-// By the module parameter or through `new_id`.
+// All ids come from the module parameter or `new_id`.
 compat::added_ids!(BarDriver);
 
 impl pci::Driver for BarDriver {
@@ -75,7 +74,7 @@ impl pci::Driver for BarDriver {
     }
 }
 
-/// Offers the BARs of `dev` that it shall.
+/// Creates a device node for each selected BAR of `dev`.
 fn probe(dev: &pci::Device<Core<'_>>) -> Result<Function> {
     ext_pci::enable_mem(dev)?;
 
@@ -83,19 +82,19 @@ fn probe(dev: &pci::Device<Core<'_>>) -> Result<Function> {
     let mut bars = KVec::new();
     for index in 0..ext_pci::BARS {
         let bar = ext_pci::Bar::new(dev, index)?;
-        let wanted = match options.bars {
+        let selected = match options.bars {
             Some(mask) => mask & (1 << index) != 0,
             None => bar.is_mem() && bar.is_prefetchable() && bar.len >= MIN_SIZE,
         };
-        if wanted {
+        if selected {
             let (offset, size) = options.parts[index as usize].unwrap_or((0, bar.len));
-            bars.push(offer(dev, &bar, offset..offset + size)?, GFP_KERNEL)?;
+            bars.push(create_node(dev, &bar, offset..offset + size)?, GFP_KERNEL)?;
         }
     }
     if bars.is_empty() {
         dev_err!(
             dev,
-            "no prefetchable memory BAR of at least 2 MiB; the parameter bars= takes others\n"
+            "no prefetchable memory BAR of at least 2 MiB; bars= selects other BARs\n"
         );
         return Err(ENODEV);
     }
@@ -103,21 +102,25 @@ fn probe(dev: &pci::Device<Core<'_>>) -> Result<Function> {
     Ok(Function { _bars: bars })
 }
 
-/// Makes `part` of `bar` memory and gives it a device node.
-fn offer(dev: &pci::Device<Bound>, bar: &ext_pci::Bar, part: Range<u64>) -> Result<Offered> {
-    let index = bar.index;
-    let why = if bar.is_io() {
-        "it is I/O space"
+/// Returns why `part` of `bar` cannot be P2PDMA memory, or `None` if it can.
+fn unusable(bar: &ext_pci::Bar, part: &Range<u64>) -> Option<&'static str> {
+    if bar.is_io() {
+        Some("it is I/O space")
     } else if !bar.is_mem() || bar.len == 0 {
-        "the function has no such BAR, or it got no address"
+        Some("the function has no such BAR, or no address is assigned to it")
     } else if part.end > bar.len {
-        "it ends before the range that was asked for"
+        Some("it ends before the range of ranges=")
     } else if ((bar.start + part.start) | (part.end - part.start)) % p2pdma::granularity() != 0 {
-        "it is too small or not aligned: struct pages come for 2 MiB at a time"
+        Some("it is too small or not aligned: P2PDMA memory needs multiples of 2 MiB")
     } else {
-        ""
-    };
-    if !why.is_empty() {
+        None
+    }
+}
+
+/// Makes `part` of `bar` P2PDMA memory and creates its device node.
+fn create_node(dev: &pci::Device<Bound>, bar: &ext_pci::Bar, part: Range<u64>) -> Result<BarNode> {
+    let index = bar.index;
+    if let Some(why) = unusable(bar, &part) {
         dev_err!(dev, "BAR {} cannot be used: {}\n", index, why);
         return Err(EINVAL);
     }
@@ -128,20 +131,24 @@ fn offer(dev: &pci::Device<Bound>, bar: &ext_pci::Bar, part: Range<u64>) -> Resu
         .inspect_err(|e| dev_err!(dev, "BAR {} cannot be made P2PDMA memory: {:?}\n", index, e))?;
 
     let space = AddressSpace::new()?;
-    let bar_object = Bar::new(dev.into(), index, memory)?;
-    let revoke = Revoke {
-        bar: bar_object.clone(),
-        space: space.clone(),
-    };
+    let bar = Bar::new(dev.into(), index, memory)?;
+    let revoke = Revoke::new(bar.clone(), space.clone());
     let name = dev.as_ref().name().to_str().map_err(|_| EINVAL)?;
     let name = CString::try_from_fmt(fmt!("io_peer_mem!{}!bar{}", name, index))?;
     let node = KBox::pin_init(
-        chardev::Registration::new(dev.as_ref(), name, MODE, space, bar_object),
+        chardev::Registration::new(dev.as_ref(), name, MODE, space, bar),
         GFP_KERNEL,
     )
-    .inspect_err(|e| dev_err!(dev, "BAR {}: no character device: {:?}\n", index, e))?;
+    .inspect_err(|e| {
+        dev_err!(
+            dev,
+            "BAR {}: cannot create the character device: {:?}\n",
+            index,
+            e
+        )
+    })?;
     dev_info!(dev, "BAR {}: {} MiB to map\n", index, size >> 20);
-    Ok(Offered {
+    Ok(BarNode {
         _node: node,
         _revoke: revoke,
     })

@@ -4,8 +4,8 @@
 
 use crate::{
     bar::{
-        Bar,
-        Range, //
+        Allocation,
+        Bar, //
     },
     dev_err_limited,
     dm,
@@ -13,61 +13,54 @@ use crate::{
         chardev,
         vma, //
     },
-    nearest, //
+    mapping,
+    nearest,
+    uapi::{
+        self,
+        io_peer_mem_range, //
+    },
+    user, //
 };
 use kernel::{
-    ioctl::_IOWR,
+    macros::kunit_tests,
     mm::virt::VmaNew,
     page::PAGE_SIZE,
     prelude::*,
     sync::{
         Arc,
         ArcBorrow, //
-    },
-    uaccess::{
-        UserPtr,
-        UserSlice, //
     }, //
 };
 
-/// The operations of our mappings, and what tells them from all others.
-pub(crate) static VM_OPS: vma::Ops<Range> = vma::Ops::new();
-
-/// `struct io_peer_mem_range`: `addr`, `bar_offset`, `length`, `reserved`.
-type RangeArg = [u64; 4];
-
-/// `IO_PEER_MEM_IOC_RANGE`.
-const IOC_RANGE: u32 = _IOWR::<RangeArg>(0xB7, 1);
-
 impl chardev::Device for Bar {
-    type Mapping = Range;
+    type Mapping = Allocation;
 
-    fn vm_ops() -> &'static vma::Ops<Range> {
-        &VM_OPS
+    fn vm_ops() -> &'static vma::Ops<Allocation> {
+        mapping::vm_ops()
     }
 
-    fn mmap(this: ArcBorrow<'_, Self>, vma: &VmaNew) -> Result<Arc<Range>> {
+    fn mmap(this: ArcBorrow<'_, Self>, vma: &VmaNew) -> Result<Arc<Allocation>> {
         if !vma::is_shared(vma) || vma::pgoff(vma) != 0 {
             dev_err_limited!(
-                this.dev,
-                "BAR {}: mmap needs MAP_SHARED and offset 0\n",
-                this.index
+                this.dev(),
+                "BAR {}: cannot map: use MAP_SHARED and offset 0\n",
+                this.index()
             );
             return Err(EINVAL);
         }
         let size = vma.end() - vma.start();
-        let range = Bar::allocate(&this.into(), size / PAGE_SIZE).inspect_err(|e| {
+        let allocation = Bar::allocate(&this.into(), size / PAGE_SIZE).inspect_err(|e| {
             dev_err_limited!(
-                this.dev,
+                this.dev(),
                 "BAR {}: cannot allocate {} bytes: {:?}\n",
-                this.index,
+                this.index(),
                 size,
                 e
             )
         })?;
-        let range = Arc::new(range, GFP_KERNEL)?;
-        set_up(vma);
-        Ok(range)
+        let allocation = Arc::new(allocation, GFP_KERNEL)?;
+        mapping::set_up(vma);
+        Ok(allocation)
     }
 
     fn ioctl(
@@ -77,49 +70,48 @@ impl chardev::Device for Bar {
         arg: usize,
     ) -> Result<isize> {
         match cmd {
-            dm::IOC_ALLOC => dm::alloc(this, &file, arg),
-            dm::IOC_CAPACITY => dm::capacity(this, arg),
-            IOC_RANGE => range(this, arg),
-            nearest::IOC_NEAREST => nearest::nearest(this, arg),
+            uapi::IO_PEER_MEM_IOC_DM_ALLOC => dm::alloc(this, &file, arg),
+            uapi::IO_PEER_MEM_IOC_DM_CAPACITY => dm::capacity(this, arg),
+            uapi::IO_PEER_MEM_IOC_RANGE => range(this, arg),
+            uapi::IO_PEER_MEM_IOC_NEAREST => nearest::nearest(this, arg),
             _ => Err(ENOTTY),
         }
     }
 }
 
-/// Makes `vma` one of device memory.
-pub(crate) fn set_up(vma: &VmaNew) {
-    // Not PFNMAP: the pages can be pinned, for memory regions and O_DIRECT.
-    vma.set_mixedmap();
-    vma.set_dontexpand();
-    vma.set_dontdump();
-    vma::set_noncached(vma);
-}
-
-/// `IO_PEER_MEM_IOC_RANGE`: `EINVAL` where the reserved field is not 0, `EFAULT` where the address
-/// is in no mapping of this device, `ENODEV` where the device is gone.
+/// Implements `IO_PEER_MEM_IOC_RANGE`.
+///
+/// Returns `EINVAL` if the reserved field is not 0, `EFAULT` if the address is not in a mapping of
+/// this device by the calling process, `ENODEV` if the device is gone.
 fn range(this: ArcBorrow<'_, Bar>, arg: usize) -> Result<isize> {
-    let size = core::mem::size_of::<RangeArg>();
-    let (mut reader, mut writer) = UserSlice::new(UserPtr::from_addr(arg), size).reader_writer();
-    let [addr, _, _, reserved] = reader.read::<RangeArg>()?;
-    if reserved != 0 {
+    let request: io_peer_mem_range = user::read(arg)?;
+    if request.reserved != 0 {
         return Err(EINVAL);
     }
-    let at: usize = addr.try_into().map_err(|_| EFAULT)?;
-    let found = find(at).ok_or(EFAULT)?;
+    let addr: usize = request.addr.try_into().map_err(|_| EFAULT)?;
+    let found = mapping::find(addr).ok_or(EFAULT)?;
     if !core::ptr::eq(&**found.data.bar(), &*this) {
         return Err(EFAULT);
     }
-    let bar_offset = found.data.offset()? + found.offset(at) as u64;
-    let length = (found.end - at) as u64;
-    writer.write(&[addr, bar_offset, length, 0])?;
+    user::write(
+        arg,
+        &io_peer_mem_range {
+            bar_offset: found.data.offset()? + found.offset(addr) as u64,
+            length: (found.end - addr) as u64,
+            ..request
+        },
+    )?;
     Ok(0)
 }
 
-/// Finds the mapping of the calling process at `addr`, of whichever BAR.
-///
-/// Context: process context; may sleep; takes the `mmap_lock`.
-pub(crate) fn find(addr: usize) -> Option<vma::Found<Range>> {
-    let task = current!();
-    let mm = task.mm()?.mmap_read_lock();
-    VM_OPS.find(&mm, addr)
+#[kunit_tests(io_peer_mem_file)]
+mod tests {
+    use super::*;
+
+    /// Size and number are part of the ABI.
+    #[test]
+    fn abi() {
+        assert_eq!(core::mem::size_of::<io_peer_mem_range>(), 32);
+        assert_eq!(uapi::IO_PEER_MEM_IOC_RANGE, 0xc020_b701);
+    }
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory of functions that other drivers have, or none: how it is found in the address space of a
-//! process.
+//! Mappings of BARs that belong to other drivers, or to no driver.
 
 use crate::{
     ext::{
@@ -18,18 +17,18 @@ use kernel::{
     prelude::*, //
 };
 
-/// What memory there may be in a mapping.
+/// Kinds of BAR memory that a mapping may contain.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Peer-to-peer memory, which has struct pages: `p2pmem/allocate`, or in whatever way else its
-    /// driver lets processes map it.
+    /// Peer-to-peer memory, which has struct pages: `p2pmem/allocate` in sysfs, or mappings of a
+    /// driver.
     Pages,
-    /// A BAR's file in sysfs, which has none; only if that was asked for.
+    /// `resourceN` in sysfs, which has no struct pages. Only with the parameter `mmio`.
     Mmio,
 }
 
 impl Kind {
-    /// What there may be in `vma`. Of host memory no more is looked at than the flags.
+    /// Returns the kind of memory that `vma` may contain. Reads only the flags of host memory.
     pub(crate) fn of(vma: &VmaRef) -> Option<Self> {
         if vma::is_mixed(vma) {
             Some(Self::Pages)
@@ -40,9 +39,10 @@ impl Kind {
         }
     }
 
-    /// The BAR behind the byte at `addr` of the calling process, if it is memory of this kind.
+    /// Returns the BAR that `addr` of the calling process is mapped to, or `None` if there is no
+    /// memory of this kind at `addr`.
     ///
-    /// Context: process context; may sleep; takes the `mmap_lock`.
+    /// Context: process context; may sleep. Takes the `mmap_lock`.
     pub(crate) fn window(self, addr: usize) -> Option<Window> {
         let page = addr - addr % PAGE_SIZE;
         Window::of(match self {

@@ -1,23 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The functions whose memory adapters use though their drivers know nothing of it, and what is
-//! taken back when such a function changes hands.
+//! PCI functions of other drivers whose memory RDMA devices use. Their memory regions are revoked
+//! when the function changes drivers or is removed.
 //!
-//! Locking: [`Functions::state`] is a leaf. Tickets are used after it has been released, as that
-//! drops memory, which takes it.
+//! Locking: [`Functions::state`] is a leaf. It is not held while a ticket is added or invalidated.
 
 use crate::{
     ext::pci_watch::{
         Event,
         Watcher, //
     },
-    peer_client::Ticket, //
+    peer_client::{
+        Ticket,
+        TicketGuard,
+        Tickets, //
+    }, //
 };
 use kernel::{
     new_mutex,
     pci,
     prelude::*,
     rbtree::{
+        Entry,
         RBTree,
         RBTreeNodeReservation, //
     },
@@ -30,41 +34,37 @@ use kernel::{
 /// The functions.
 #[pin_data]
 pub(crate) struct Functions {
-    /// What changes.
+    /// The tickets of all functions.
     #[pin]
     state: Mutex<State>,
 }
 
-/// What a function is known by, here: its address in the kernel. It is nobody else's before
-/// [`Event::Deleted`].
+/// Key of a PCI function: the address of its `pci_dev`, unique until [`Event::Deleted`].
 type Key = usize;
 
-/// The key of `dev`.
+/// Returns the key of `dev`.
 fn key_of(dev: &pci::Device) -> Key {
     core::ptr::from_ref(dev).addr()
 }
 
-/// What [`Functions::state`] protects.
+/// The data that [`Functions::state`] protects.
 struct State {
-    /// Functions that change hands: nothing is given out.
-    closed: KVec<Key>,
-    /// There was no memory to note such a function: nothing is given out at all any more.
+    /// An event could not be recorded for lack of memory: no function is added any more.
     lost: bool,
-    /// The last number that was given to a ticket.
-    last: u64,
-    /// The tickets of each function.
-    tickets: RBTree<(Key, u64), Ticket>,
+    /// The tickets of each function that had a memory region or an event. A function stays until it
+    /// is deleted. Its tickets are closed while it changes drivers.
+    tickets: RBTree<Key, Arc<Tickets>>,
 }
 
 impl Functions {
-    /// Functions that nobody uses.
+    /// Creates an empty set.
+    ///
+    /// Context: may sleep.
     pub(crate) fn new() -> Result<Arc<Self>> {
         Arc::pin_init(
             pin_init!(Self {
                 state <- new_mutex!(State {
-                    closed: KVec::new(),
                     lost: false,
-                    last: 0,
                     tickets: RBTree::new(),
                 }, "io_peer_mem::Functions::state"),
             }),
@@ -72,62 +72,75 @@ impl Functions {
         )
     }
 
-    /// Keeps `ticket` to be used when `dev` changes hands, for as long as the result lives;
-    /// `ENODEV` where it is doing that now.
+    /// Adds `ticket` to those of `dev` until the returned guard is dropped. Returns `ENODEV` while
+    /// `dev` changes drivers.
     ///
     /// Context: may sleep.
-    pub(crate) fn list(this: &Arc<Self>, dev: &pci::Device, ticket: Ticket) -> Result<Listing> {
+    pub(crate) fn add(&self, dev: &pci::Device, ticket: Ticket) -> Result<TicketGuard> {
+        Tickets::add(&self.tickets_of(key_of(dev))?, ticket)
+    }
+
+    /// Returns the tickets of `function`. Returns `ENODEV` if all registrations are refused.
+    ///
+    /// Context: may sleep.
+    fn tickets_of(&self, function: Key) -> Result<Arc<Tickets>> {
+        if let Some(tickets) = self.state.lock().tickets.get(&function) {
+            return Ok(tickets.clone());
+        }
         let node = RBTreeNodeReservation::new(GFP_KERNEL)?;
-        let function = key_of(dev);
-        let mut state = this.state.lock();
-        if state.lost || state.closed.contains(&function) {
+        let new = Tickets::new()?;
+        let mut state = self.state.lock();
+        if state.lost {
             return Err(ENODEV);
         }
-        state.last += 1;
-        let key = (function, state.last);
-        state.tickets.insert(node.into_node(key, ticket));
-        drop(state);
-        Ok(Listing {
-            functions: this.clone(),
-            key,
+        Ok(match state.tickets.entry(function) {
+            Entry::Occupied(entry) => entry.get().clone(),
+            Entry::Vacant(entry) => entry.insert(new, node).clone(),
         })
     }
 
-    /// Nothing of the function is given out any more.
-    fn close(&self, function: Key) {
-        let mut state = self.state.lock();
-        if !state.closed.contains(&function) && state.closed.push(function, GFP_KERNEL).is_err() {
-            state.lost = true;
-            drop(state);
-            pr_err!("out of memory: no memory of other drivers is registered any more\n");
-        }
-    }
-
-    /// Memory of the function may be given out again.
-    fn open(&self, function: Key) {
-        self.state
-            .lock()
-            .closed
-            .retain(|&mut other| other != function);
-    }
-
-    /// Takes all memory of the function back from adapters. To be closed before.
+    /// Revokes all memory of `function`, and refuses registrations until [`Functions::reopen`].
     ///
-    /// Context: may sleep; waits for registrations of memory regions that are under way.
+    /// Context: may sleep; waits for registrations of memory regions that are in progress.
     fn revoke(&self, function: Key) {
-        loop {
-            let mut state = self.state.lock();
-            let Some(next) = state.tickets.cursor_lower_bound_mut(&(function, 0)) else {
-                return;
-            };
-            if next.current().0 .0 != function {
-                return;
-            }
-            let (_, node) = next.remove_current();
-            drop(state);
-            let (_, ticket) = node.to_key_value();
-            ticket.invalidate();
+        let tickets = match self.tickets_of(function) {
+            Ok(tickets) => Some(tickets),
+            Err(_) => self.refuse_new(function),
+        };
+        if let Some(tickets) = tickets {
+            tickets.close_and_invalidate();
         }
+    }
+
+    /// Refuses the registration of memory of functions that are not in the set, as an event of
+    /// `function` cannot be recorded. Returns the tickets of `function` if it is in the set by now.
+    fn refuse_new(&self, function: Key) -> Option<Arc<Tickets>> {
+        let mut state = self.state.lock();
+        let first = !core::mem::replace(&mut state.lost, true);
+        let tickets = state.tickets.get(&function).cloned();
+        drop(state);
+        if first {
+            pr_err!("out of memory: memory of further PCI functions cannot be registered; reload the module\n");
+        }
+        tickets
+    }
+
+    /// Allows registrations of memory of `function` again.
+    ///
+    /// Context: may sleep.
+    fn reopen(&self, function: Key) {
+        let tickets = self.state.lock().tickets.get(&function).cloned();
+        if let Some(tickets) = tickets {
+            tickets.reopen();
+        }
+    }
+
+    /// Removes `function`, which is deleted. A task that still has its tickets finds them closed.
+    ///
+    /// Context: may sleep.
+    fn remove(&self, function: Key) {
+        let node = self.state.lock().tickets.remove_node(&function);
+        drop(node);
     }
 }
 
@@ -135,27 +148,11 @@ impl Watcher for Functions {
     fn event(&self, dev: &pci::Device, event: Event) {
         let function = key_of(dev);
         match event {
-            // The driver is still there, or not yet: after this nobody uses what is its.
-            Event::Unbinding | Event::Binding | Event::Deleting => {
-                self.close(function);
-                self.revoke(function);
-            }
-            Event::Unbound | Event::Settled | Event::Deleted => self.open(function),
+            // The old driver is still bound, or the new one not yet. After this no device accesses
+            // the memory.
+            Event::Unbinding | Event::Binding | Event::Deleting => self.revoke(function),
+            Event::Unbound | Event::Settled => self.reopen(function),
+            Event::Deleted => self.remove(function),
         }
-    }
-}
-
-/// A ticket that is kept by [`Functions`].
-pub(crate) struct Listing {
-    /// Who keeps it.
-    functions: Arc<Functions>,
-    /// What it is kept under.
-    key: (Key, u64),
-}
-
-impl Drop for Listing {
-    fn drop(&mut self) {
-        let ticket = self.functions.state.lock().tickets.remove_node(&self.key);
-        drop(ticket);
     }
 }

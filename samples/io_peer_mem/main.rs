@@ -1,10 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! PCI BARs as memory for RDMA, and for everybody else.
+//! PCI BARs as memory for processes and RDMA devices.
 //!
-//! A PCI driver that binds any function it is told to, makes its BARs P2PDMA memory, and gives each
-//! a character device to map it: `/dev/io_peer_mem/BDF/barN`. As a peer memory client it lets RDMA
-//! devices reach what a process has mapped, and takes it back when the device goes.
+//! A PCI driver that binds the functions it is configured for, makes their BARs P2PDMA memory, and
+//! creates a character device for each: `/dev/io_peer_mem/BDF/barN`. As a peer memory client it
+//! claims mappings of these devices for RDMA, and revokes them when the PCI function is removed.
+//!
+//! Layers, top to bottom:
+//!
+//! - [`driver`]: binds functions and creates the device nodes;
+//! - [`mod@file`], [`dm`], [`nearest`]: the file operations;
+//! - [`client`]: the peer memory client;
+//! - [`mapping`], [`foreign`], [`functions`]: the memory behind a mapping of a process;
+//! - [`bar`]: the allocations and tickets of a BAR;
+//! - [`dm_abi`], [`options`], [`user`]: arguments of ioctls, module parameters, copies from and to
+//!   user space.
 
 use kernel::prelude::*;
 
@@ -14,7 +24,8 @@ mod shared;
 
 pub(crate) use shared::{
     ext,
-    peer_client, //
+    peer_client,
+    uapi, //
 };
 
 mod bar;
@@ -25,8 +36,10 @@ mod driver;
 mod file;
 mod foreign;
 mod functions;
+mod mapping;
 mod nearest;
 mod options;
+mod user;
 
 use ext::{
     pci,
@@ -44,14 +57,13 @@ module! {
 /// The module.
 #[pin_data]
 struct IoPeerMem {
-    // Dropped in this order: each device that is unbound takes its memory back by way of the
-    // client.
+    // Drop order: the unbound devices revoke their memory through the client.
     /// The PCI driver.
     #[pin]
     driver: pci::Registration<driver::BarDriver>,
     /// The peer memory client.
     _client: peer_client::Registration<client::BarClient>,
-    /// What tells us that another driver's function goes.
+    /// Watches the functions of other drivers.
     #[pin]
     watch: pci_watch::Registration<functions::Functions>,
 }
@@ -60,8 +72,9 @@ impl kernel::InPlaceModule for IoPeerMem {
     fn init(module: &'static ThisModule) -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
             watch <- pci_watch::Registration::new(functions::Functions::new()?),
-            _client: peer_client::Registration::new(watch.watcher().clone())
-                .inspect_err(|e| pr_err!("not registered as a peer memory client: {:?}\n", e))?,
+            _client: peer_client::Registration::new(watch.watcher().clone()).inspect_err(|e| {
+                pr_err!("cannot register the peer memory client: {:?}\n", e)
+            })?,
             driver <- pci::Registration::new(<Self as kernel::ModuleMetadata>::NAME, module),
             _: { options::for_each_id(|vendor, device| driver.add_id(vendor, device))? },
         })

@@ -1,146 +1,163 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Which memory is nearest to a device: `IO_PEER_MEM_IOC_NEAREST`.
+//! `IO_PEER_MEM_IOC_NEAREST`: finds the memory nearest to a device.
 
 use crate::{
     bar::Bar,
     ext::{
         p2pdma,
         pci, //
-    }, //
+    },
+    uapi::{
+        self,
+        io_peer_mem_nearest, //
+    },
+    user, //
 };
 use kernel::{
-    ioctl::_IOWR,
     macros::kunit_tests,
     prelude::*,
-    sync::ArcBorrow,
-    uaccess::{
-        UserPtr,
-        UserSlice, //
-    }, //
+    sync::ArcBorrow, //
 };
 
-/// `struct io_peer_mem_nearest`, as 16 words of 32 bits; the last eight are reserved.
-type Arg = [u32; 16];
-
-/// `IO_PEER_MEM_IOC_NEAREST`.
-pub(crate) const IOC_NEAREST: u32 = _IOWR::<Arg>(0xB7, 2);
-
-/// `IO_PEER_MEM_NEAREST_VERSION`.
-const VERSION: u32 = 1;
-
-/// `IO_PEER_MEM_NEAREST_FOUND`.
-const FOUND: u32 = 1 << 0;
-
-/// `IO_PEER_MEM_NEAREST_HERE`.
-const HERE: u32 = 1 << 1;
-
-/// Where a function is.
+/// A PCI address: domain, bus, and device and function.
 type Address = (u32, u8, u8);
 
-/// What is asked for: the device that shall reach memory. `EINVAL` where the version is another
-/// one, what must be 0 is not, or there can be no such address.
-fn parse(arg: &Arg) -> Result<Address> {
-    let [version, flags, domain, address, ..] = *arg;
-    let valid = version == VERSION && flags == 0 && arg[8..].iter().all(|&word| word == 0);
-    if !valid || domain > i32::MAX as u32 || address > 0xffff {
+/// Returns bus, device and function of `address` in one number.
+fn bus_slot((_, bus, slot): Address) -> u32 {
+    u32::from(bus) << 8 | u32::from(slot)
+}
+
+/// Checks a request. Returns the address of the device, or `EINVAL` for another version, flags,
+/// reserved fields that are not 0, and impossible addresses.
+fn check(arg: &io_peer_mem_nearest) -> Result<Address> {
+    let valid = arg.version == uapi::IO_PEER_MEM_NEAREST_VERSION
+        && arg.flags == 0
+        && arg.reserved == [0; 4]
+        && i32::try_from(arg.domain).is_ok();
+    let [0, 0, bus, slot] = arg.address.to_be_bytes() else {
+        return Err(EINVAL);
+    };
+    if !valid {
         return Err(EINVAL);
     }
-    Ok((domain, (address >> 8) as u8, address as u8))
+    Ok((arg.domain, bus, slot))
 }
 
-/// The answer: the nearest provider and how far it is, and how far we are.
-fn answer(device: Address, provider: Option<(Address, u32)>, here: Option<u32>) -> Arg {
-    let join = |(_, bus, slot): Address| u32::from(bus) << 8 | u32::from(slot);
-    let mut arg = [0; 16];
-    arg[0] = VERSION;
-    arg[2] = device.0;
-    arg[3] = join(device);
+/// Returns the answer for `device`: the nearest provider with its distance, and the distance of the
+/// function that was asked.
+fn answer(
+    device: Address,
+    provider: Option<(Address, u32)>,
+    here: Option<u32>,
+) -> io_peer_mem_nearest {
+    let mut answer = io_peer_mem_nearest {
+        version: uapi::IO_PEER_MEM_NEAREST_VERSION,
+        domain: device.0,
+        address: bus_slot(device),
+        ..Default::default()
+    };
     if let Some((provider, distance)) = provider {
-        arg[1] |= FOUND;
-        arg[4] = provider.0;
-        arg[5] = join(provider);
-        arg[6] = distance;
+        answer.flags |= uapi::IO_PEER_MEM_NEAREST_FOUND;
+        answer.provider_domain = provider.0;
+        answer.provider_address = bus_slot(provider);
+        answer.provider_distance = distance;
     }
     if let Some(distance) = here {
-        arg[1] |= HERE;
-        arg[7] = distance;
+        answer.flags |= uapi::IO_PEER_MEM_NEAREST_HERE;
+        answer.distance = distance;
     }
-    arg
+    answer
 }
 
-/// `ENXIO` where there is no function at that address.
+/// Implements `IO_PEER_MEM_IOC_NEAREST`.
+///
+/// Returns `EINVAL` for an invalid argument, `ENXIO` if no function has the address.
 ///
 /// Context: process context; may sleep.
 pub(crate) fn nearest(this: ArcBorrow<'_, Bar>, arg: usize) -> Result<isize> {
-    let size = core::mem::size_of::<Arg>();
-    let (mut reader, mut writer) = UserSlice::new(UserPtr::from_addr(arg), size).reader_writer();
-    let address = parse(&reader.read::<Arg>()?)?;
+    let address = check(&user::read(arg)?)?;
     let device = pci::at(address.0, address.1, address.2).ok_or(ENXIO)?;
     let client = (*device).as_ref();
-    // It may be gone again when its distance is asked for; then there is none.
+    // The provider may be removed before its distance is known. Then the answer has no provider.
     let provider = p2pdma::find(&[client])?.and_then(|provider| {
         let distance = p2pdma::distance(&provider, client).ok()?;
         Some((pci::address(&provider), distance))
     });
-    let here = p2pdma::distance(&this.dev, client).ok();
-    writer.write(&answer(address, provider, here))?;
+    let here = p2pdma::distance(this.dev(), client).ok();
+    user::write(arg, &answer(address, provider, here))?;
     Ok(0)
 }
 
-/// The words of the structure.
 #[kunit_tests(io_peer_mem_nearest)]
 mod tests {
     use super::*;
 
-    /// A question.
-    fn ask(domain: u32, address: u32) -> Arg {
-        let mut arg = [0; 16];
-        arg[0] = VERSION;
-        arg[2] = domain;
-        arg[3] = address;
-        arg
+    /// Returns a request for a device.
+    fn request(domain: u32, address: u32) -> io_peer_mem_nearest {
+        io_peer_mem_nearest {
+            version: uapi::IO_PEER_MEM_NEAREST_VERSION,
+            domain,
+            address,
+            ..Default::default()
+        }
     }
 
-    /// The size that user space was promised, and the number.
+    /// Size and number are part of the ABI.
     #[test]
     fn abi() {
-        assert_eq!(core::mem::size_of::<Arg>(), 64);
-        assert_eq!(IOC_NEAREST, 0xc040_b702);
+        assert_eq!(core::mem::size_of::<io_peer_mem_nearest>(), 64);
+        assert_eq!(uapi::IO_PEER_MEM_IOC_NEAREST, 0xc040_b702);
+        assert_eq!(uapi::IO_PEER_MEM_NEAREST_FOUND, 1);
+        assert_eq!(uapi::IO_PEER_MEM_NEAREST_HERE, 2);
     }
 
-    /// What is refused.
+    /// Addresses, and fields that must have one value.
     #[test]
-    fn questions() {
-        assert!(parse(&ask(0, 0x0118)) == Ok((0, 1, 0x18)));
-        assert!(parse(&ask(0x10000, 0xffff)) == Ok((0x10000, 0xff, 0xff)));
-        assert!(parse(&ask(0, 0x10000)).is_err());
-        assert!(parse(&ask(u32::MAX, 0)).is_err());
-        for word in [0, 1, 8, 15] {
-            let mut arg = ask(0, 0x0118);
-            arg[word] += 1;
-            assert!(parse(&arg) == Err(EINVAL));
+    fn requests() {
+        assert!(check(&request(0, 0x0118)) == Ok((0, 1, 0x18)));
+        assert!(check(&request(0x10000, 0xffff)) == Ok((0x10000, 0xff, 0xff)));
+        assert!(check(&request(i32::MAX as u32, 0)).is_ok());
+        assert!(check(&request(0, 0x10000)) == Err(EINVAL));
+        assert!(check(&request(0, 0x0100_0000)) == Err(EINVAL));
+        assert!(check(&request(1 << 31, 0)) == Err(EINVAL));
+        assert!(check(&request(u32::MAX, 0)) == Err(EINVAL));
+        for version in [0, 2] {
+            let mut arg = request(0, 0x0118);
+            arg.version = version;
+            assert!(check(&arg) == Err(EINVAL));
         }
-        // What is only written may hold anything.
-        for word in 4..8 {
-            let mut arg = ask(0, 0x0118);
-            arg[word] = u32::MAX;
-            assert!(parse(&arg).is_ok());
+        let mut arg = request(0, 0x0118);
+        arg.flags = 1;
+        assert!(check(&arg) == Err(EINVAL));
+        for i in 0..4 {
+            let mut arg = request(0, 0x0118);
+            arg.reserved[i] = 1;
+            assert!(check(&arg) == Err(EINVAL));
         }
+        // Output fields may have any value.
+        let mut arg = request(0, 0x0118);
+        arg.provider_domain = u32::MAX;
+        arg.provider_address = u32::MAX;
+        arg.provider_distance = u32::MAX;
+        arg.distance = u32::MAX;
+        assert!(check(&arg).is_ok());
     }
 
-    /// Each part comes with its flag, and alone.
+    /// Each part of the answer has its flag, also without the other part.
     #[test]
     fn answers() {
         let device = (3, 0x12, 0x18);
         let none = answer(device, None, None);
-        assert_eq!(none[..8], [VERSION, 0, 3, 0x1218, 0, 0, 0, 0]);
+        assert_eq!(none.version, uapi::IO_PEER_MEM_NEAREST_VERSION);
+        assert_eq!((none.flags, none.domain, none.address), (0, 3, 0x1218));
         let both = answer(device, Some(((1, 2, 3), 4)), Some(6));
-        assert_eq!(
-            both[..8],
-            [VERSION, FOUND | HERE, 3, 0x1218, 1, 0x0203, 4, 6]
-        );
-        assert_eq!(answer(device, None, Some(6))[1], HERE);
-        assert!(both[8..].iter().all(|&word| word == 0));
+        assert_eq!(both.flags, 3);
+        assert_eq!((both.domain, both.address), (3, 0x1218));
+        assert_eq!((both.provider_domain, both.provider_address), (1, 0x0203));
+        assert_eq!((both.provider_distance, both.distance), (4, 6));
+        assert_eq!(both.reserved, [0; 4]);
+        assert_eq!(answer(device, None, Some(6)).flags, 2);
+        assert_eq!(answer(device, Some(((1, 2, 3), 4)), None).flags, 1);
     }
 }

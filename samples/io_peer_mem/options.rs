@@ -11,11 +11,11 @@ use kernel::{
     prelude::*, //
 };
 
-/// What the user asks for of the functions that get bound.
+/// The options for functions that are bound.
 pub(crate) struct Options {
-    /// The BARs to use, one bit each; `None` to choose.
+    /// Mask of the BARs to use; `None` for the default choice.
     pub(crate) bars: Option<u32>,
-    /// Which part of each BAR to use: offset and size; `None` for all of it.
+    /// The part of each BAR to use: offset and size; `None` for the whole BAR.
     pub(crate) parts: Parts,
 }
 
@@ -23,7 +23,7 @@ pub(crate) struct Options {
 pub(crate) type Parts = [Option<(u64, u64)>; BARS as usize];
 
 impl Options {
-    /// The options of this moment: users may write to the parameters.
+    /// Reads the parameters, which users may write at run time.
     ///
     /// Context: may sleep.
     pub(crate) fn get() -> Result<Self> {
@@ -40,15 +40,14 @@ impl Options {
     }
 }
 
-/// Whether mappings without struct pages may be registered, at this moment.
+/// Returns whether mappings without struct pages may be registered.
 ///
 /// Context: may sleep.
 pub(crate) fn mmio() -> bool {
     matches!(parsed(c"mmio", parse_bool), Ok(Some(true)))
 }
 
-/// Calls `f` for each vendor and device of the parameter `ids`, until it fails; then there is a
-/// line in the log.
+/// Calls `f` for each vendor and device of the parameter `ids`. Stops and logs at the first error.
 pub(crate) fn for_each_id(mut f: impl FnMut(u16, u16) -> Result) -> Result {
     let Some(text) = params::string(c"ids") else {
         return Ok(());
@@ -61,7 +60,7 @@ pub(crate) fn for_each_id(mut f: impl FnMut(u16, u16) -> Result) -> Result {
     Ok(())
 }
 
-/// The value of the parameter `name`; `None` where it has none. It was checked when it was set.
+/// Returns the value of the parameter `name`, or `None` if it is empty. [`check`] has accepted it.
 fn parsed<T>(name: &CStr, parse: fn(&[u8]) -> Option<T>) -> Result<Option<T>> {
     params::with_string(name, |text| {
         text.map(|text| parse(text.to_bytes()).ok_or(EINVAL))
@@ -69,11 +68,11 @@ fn parsed<T>(name: &CStr, parse: fn(&[u8]) -> Option<T>) -> Result<Option<T>> {
     })
 }
 
-/// `EINVAL`, and a line in the log, where `text` is no value of the parameter `name`. An empty one
-/// is the default.
+/// Checks a new value of the parameter `name`. Returns `EINVAL` and logs the rule if it is invalid. An
+/// empty text restores the default.
 fn check(name: &CStr, text: &CStr) -> Result {
     let bytes = text.to_bytes();
-    let (right, rule) = match name.to_bytes() {
+    let (valid, rule) = match name.to_bytes() {
         _ if bytes.is_empty() => return Ok(()),
         b"ids" => (
             items(bytes).all(|id| parse_id(id).is_some()),
@@ -85,32 +84,32 @@ fn check(name: &CStr, text: &CStr) -> Result {
         ),
         b"ranges" => (
             parse_ranges(bytes).is_some(),
-            "a list of BAR:offset:size, one for a BAR",
+            "a list of BAR:offset:size, at most one per BAR",
         ),
         b"mmio" => (parse_bool(bytes).is_some(), "0 or 1"),
         _ => return Err(EINVAL),
     };
-    if !right {
+    if !valid {
         pr_err!("{}={}: not {}\n", show(name), show(text), rule);
         return Err(EINVAL);
     }
     Ok(())
 }
 
-// When the module is loaded, before anything else of it runs, and on a write in sysfs.
+// Called before the module's init, and on a write in sysfs.
 crate::check_params!(check);
 
-/// A name or a value as text.
+/// Returns `text` for a log line.
 fn show(text: &CStr) -> &str {
     text.to_str().unwrap_or("(not text)")
 }
 
-/// The items of a list.
+/// Returns the items of a comma-separated list.
 fn items(list: &[u8]) -> impl Iterator<Item = &[u8]> {
     list.split(|&c| c == b',')
 }
 
-/// One or more BAR numbers, as a mask.
+/// Parses a list of BAR numbers to a mask.
 fn parse_bars(list: &[u8]) -> Option<u32> {
     items(list).try_fold(0, |mask, item| match item {
         [c @ b'0'..=b'9'] if u32::from(c - b'0') < BARS => Some(mask | 1 << (c - b'0')),
@@ -118,7 +117,7 @@ fn parse_bars(list: &[u8]) -> Option<u32> {
     })
 }
 
-/// One or more ranges, at most one of each BAR.
+/// Parses a list of ranges, at most one per BAR.
 fn parse_ranges(list: &[u8]) -> Option<Parts> {
     let mut parts = Parts::default();
     for item in items(list) {
@@ -136,21 +135,21 @@ fn parse_ranges(list: &[u8]) -> Option<Parts> {
     Some(parts)
 }
 
-/// A number of bytes: decimal, or hexadecimal after `0x`.
+/// Parses a number of bytes: decimal, or hexadecimal after `0x`.
 fn parse_bytes(text: &[u8]) -> Option<u64> {
     let text = core::str::from_utf8(text).ok()?;
     let (digits, radix) = match text.strip_prefix("0x") {
         Some(digits) => (digits, 16),
         None => (text, 10),
     };
-    // A sign would be fine for the library.
+    // `from_str_radix` accepts a sign.
     if !digits.bytes().all(|c| c.is_ascii_alphanumeric()) {
         return None;
     }
     u64::from_str_radix(digits, radix).ok()
 }
 
-/// As the kernel writes and reads them.
+/// Parses a boolean as the kernel writes it.
 fn parse_bool(text: &[u8]) -> Option<bool> {
     match text {
         b"0" | b"n" | b"N" => Some(false),
@@ -159,14 +158,14 @@ fn parse_bool(text: &[u8]) -> Option<bool> {
     }
 }
 
-/// `vendor:device`.
+/// Parses `vendor:device`.
 fn parse_id(item: &[u8]) -> Option<(u16, u16)> {
     let colon = item.iter().position(|&c| c == b':')?;
     let (vendor, device) = item.split_at(colon);
     Some((parse_hex(vendor)?, parse_hex(device.get(1..)?)?))
 }
 
-/// One to four hexadecimal digits, perhaps with `0x` before them.
+/// Parses one to four hexadecimal digits, with an optional `0x`.
 fn parse_hex(text: &[u8]) -> Option<u16> {
     let digits = text.strip_prefix(b"0x").unwrap_or(text);
     if digits.is_empty() || digits.len() > 4 {
@@ -178,7 +177,6 @@ fn parse_hex(text: &[u8]) -> Option<u16> {
     })
 }
 
-/// What is read, and what is refused.
 #[kunit_tests(io_peer_mem_options)]
 mod tests {
     use super::*;
@@ -204,7 +202,7 @@ mod tests {
         }
     }
 
-    /// The whole of `bars`.
+    /// Values of `bars`.
     #[test]
     fn bars() {
         assert_eq!(parse_bars(b"0"), Some(1));
@@ -215,7 +213,7 @@ mod tests {
         }
     }
 
-    /// The whole of `ranges`.
+    /// Values of `ranges`.
     #[test]
     fn ranges() {
         let two = parse_ranges(b"2:0x200000:4194304,0:0:0x200000");
@@ -243,7 +241,7 @@ mod tests {
         }
     }
 
-    /// The whole of `mmio`.
+    /// Values of `mmio`.
     #[test]
     fn mmio() {
         assert_eq!(parse_bool(b"1"), Some(true));
@@ -253,7 +251,7 @@ mod tests {
         }
     }
 
-    /// What may be written to a parameter: nothing at all for the default.
+    /// Values of the parameters; an empty text is the default.
     #[test]
     fn values() {
         assert!(check(c"bars", c"2").is_ok());

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The module parameters, all of them text: options.rs says what is right. */
+/* The module parameters. All are strings that options.rs checks and parses. */
 #include <linux/module.h>
 #include <linux/slab.h>
 #include <linux/string.h>
 
 #include "../../rust/helpers/params.h"
 
-/* With the lock of the parameters held. What is wrong changes nothing. */
+/* Sets a parameter, or keeps its value if the new one is invalid. Holds the parameter lock. */
 static int set_checked(const char *val, const struct kernel_param *kp)
 {
 	char *text = kstrdup(val, GFP_KERNEL), *value;
@@ -14,7 +14,7 @@ static int set_checked(const char *val, const struct kernel_param *kp)
 
 	if (!text)
 		return -ENOMEM;
-	/* echo ends its line. */
+	/* echo appends a newline. */
 	value = strim(text);
 	err = ext_module_param_check(kp->name, value);
 	if (!err)
@@ -35,11 +35,11 @@ static const struct kernel_param_ops checked = {
 	__MODULE_PARM_TYPE(name, "charp");			\
 	MODULE_PARM_DESC(name, description)
 
-/* Later ids are new_id's. */
+/* Read-only: new_id adds ids at run time. */
 CHECKED_PARAM(ids, 0444, "PCI functions to bind to: vendor:device[,vendor:device...], in hexadecimal");
 CHECKED_PARAM(bars, 0644, "BARs to use: n[,n...] (default: each prefetchable memory BAR of at least 2 MiB)");
 CHECKED_PARAM(ranges, 0644, "Parts of BARs to use: BAR:offset:size[,BAR:offset:size...], in bytes (default: all of each)");
-CHECKED_PARAM(mmio, 0644, "1: BARs that a process has mapped from resourceN in sysfs can be registered as well (default: 0)");
+CHECKED_PARAM(mmio, 0644, "1: mappings of resourceN in sysfs can be registered, of any PCI function (default: 0)");
 
 const char *ext_module_param_str(const char *name)
 {

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The client: what the peer memory core asks of a driver.
+//! The client: the callbacks that the peer memory core calls.
 //!
 //! ```text
-//!  acquire    is this range yours?            -> Region, dropped when the MR is gone
-//!  get_pages  keep it where it is, describe it -> Lent, dropped when the adapter is done
-//!  map        an adapter's DMA addresses       only for adapters that have a DMA device
-//!  unmap      no longer
+//!  acquire    claim a range             -> Region, dropped when the MR is gone
+//!  get_pages  pin and describe it       -> PinnedPages, dropped when no device uses the pages
+//!  map        DMA addresses for a device   only for adapters that have a DMA device
+//!  unmap
 //! ```
 //!
-//! There is no callback to undo `acquire` or `get_pages`: what these return is dropped. Whatever
-//! fails wherever, and whoever ends the region (the user, the death of a process, an invalidation,
-//! the removal of the adapter, the module's unloading), it is dropped once, and in order.
+//! No callback undoes `acquire` or `get_pages`: their results are dropped, exactly once and in order,
+//! whatever ends the region: an error, the user, the death of the process, an invalidation, the
+//! removal of the adapter, or the unloading of the module.
 
 use crate::{
     ext::{
@@ -19,15 +19,14 @@ use crate::{
         ram::PagesTable, //
     },
     file,
-    memory::{
-        Listing,
-        Memory, //
-    },
+    memory::Memory,
     peer_client::{
         self,
         Client,
-        Range,
-        Ticket, //
+        Ticket,
+        TicketGuard,
+        Tickets,
+        VaRange, //
     }, //
 };
 use kernel::{
@@ -38,102 +37,103 @@ use kernel::{
     sync::Arc, //
 };
 
-/// The client. It is never made: it is a name for the callbacks.
+/// The client. No value of this type exists: it names the callbacks.
 pub(crate) struct RamClient;
 
-// Where the core's callbacks find the registration; once for each client.
+// The slot holds the data of the registration for the core's callbacks. Once per client.
 crate::peer_client_slot!(RamClient);
 
-/// One range that is being registered, or is.
+/// A claimed range.
 pub(crate) struct Region {
-    /// The memory it is in. The reference keeps it, whatever the process does with its mapping.
+    /// The memory. The reference keeps it after the process unmaps it.
     memory: Arc<Memory>,
-    /// Its pages: the first, and the first that is not.
+    /// The pages of the range.
     pages: core::ops::Range<usize>,
-    /// Whether the process may write to it.
+    /// Whether the process may write to the range.
     writable: bool,
 }
 
-/// Pages that an adapter may use.
-pub(crate) struct Lent {
-    // Dropped in this order: whoever waits for the memory to come back finds the listing gone, and
-    // then no table may be left.
-    /// The pages. With a driver's own memory this would hold it in place as well: a reference, a
-    /// pin, a buffer object that may not move meanwhile.
+/// Pages that a device may access.
+pub(crate) struct PinnedPages {
+    // Drop order: when `Tickets::wait_empty` returns, no table is left.
+    /// The pages. A driver whose memory can move also keeps a pin or a reference here.
     table: PagesTable,
-    /// Keeps the ticket where [`Memory::take_away`] finds it.
-    _listing: Listing,
+    /// Keeps the ticket in the list of [`Memory::tickets`].
+    _ticket: TicketGuard,
 }
 
 impl Client for RamClient {
-    // The name of the statistics, in /sys/kernel/mm/memory_peers/.
+    // Names the statistics, /sys/kernel/mm/memory_peers/peer_client_rust.
     const NAME: &'static CStr = c"peer_client_rust";
     const VERSION: &'static CStr = c"1.0";
 
-    // What all callbacks share: nothing, as the mapping already leads to the memory.
+    // The callbacks share no state: the mapping leads to the memory.
     type Data = ();
     type Region = Region;
-    type Memory = Lent;
+    type Memory = PinnedPages;
 
-    // Is [addr, addr + size) of the calling process our memory, all of it? This is asked for every
-    // registration of any memory, so it must be quick to say no, and never say yes to what belongs
-    // to somebody else: `None` for that, not an error.
-    fn acquire((): &(), range: Range) -> Result<Option<Region>> {
+    // Claims the range if the calling process has mapped all of it from this driver. Called for
+    // registrations of any memory, so it must reject other memory quickly, by `None`, not an error.
+    fn acquire((): &(), range: VaRange) -> Result<Option<Region>> {
         let task = current!();
         // A kernel thread has no address space.
         let Some(mm) = task.mm() else {
             return Ok(None);
         };
-        // The lock is held to the end of the function. What is found is a reference, good for
-        // longer.
-        let Some(found) = file::VM_OPS.find(&mm.mmap_read_lock(), range.addr) else {
+        // Holds the lock until the end of the statement. The result holds a reference on the memory.
+        let Some(found) = file::VM_OPS.find(&mm.mmap_read_lock(), range.addr()) else {
             return Ok(None);
         };
-        if range.size > found.end - range.addr {
+        if range.size() > found.end - range.addr() {
             return Ok(None);
         }
-        let start = found.offset(range.addr);
+        let start = found.offset(range.addr());
         Ok(Some(Region {
-            pages: start / PAGE_SIZE..(start + range.size).div_ceil(PAGE_SIZE),
+            pages: start / PAGE_SIZE..(start + range.size()).div_ceil(PAGE_SIZE),
             writable: found.flags & flags::WRITE != 0,
             memory: found.data,
         }))
     }
 
-    // Keep the range where it is until `Lent` is dropped. What fails here is what the user's
-    // ibv_reg_mr() fails with.
+    // Pins the range until `PinnedPages` is dropped. ibv_reg_mr() fails with the error.
     //
-    // The ticket may be used as soon as anybody can see it. It must not be used in here: that would
-    // wait for the registration, and so for this very function. It is put away for later.
-    fn get_pages((): &(), region: &Region, _: Range, write: bool, ticket: Ticket) -> Result<Lent> {
-        // Else RDMA could write where the process may not.
+    // Once the ticket is in the list, another task may use it. It must not be used in this call,
+    // which it would wait for.
+    fn get_pages(
+        (): &(),
+        region: &Region,
+        _: VaRange,
+        write: bool,
+        ticket: Ticket,
+    ) -> Result<PinnedPages> {
+        // RDMA must not write memory that the process cannot write.
         if write && !region.writable {
             return Err(EFAULT);
         }
-        // First the ticket, then the pages: so that whoever takes the memory away either keeps us
-        // from lending it, or waits until this registration is done, and takes it back.
-        let listing = Memory::list(&region.memory, ticket)?;
-        Ok(Lent {
+        // The ticket comes before the pages: a concurrent invalidation makes `add` fail, or waits
+        // for this registration and revokes it.
+        let ticket = Tickets::add(region.memory.tickets(), ticket)?;
+        Ok(PinnedPages {
             table: region.memory.table(region.pages.clone())?,
-            _listing: listing,
+            _ticket: ticket,
         })
     }
 }
 
-impl peer_client::Memory for Lent {
+impl peer_client::Memory for PinnedPages {
     fn table(&self) -> &Table {
         self.table.table()
     }
 
-    // Make the pages reachable by `dev`, the adapter's DMA device. Software adapters have none:
-    // they use the struct pages, and this is not called.
+    // Maps the pages for `dev`, the DMA device of the adapter. Not called for software adapters,
+    // which use the struct pages.
     //
-    // Take no lock here that is held when a ticket is used: that waits for this.
+    // Must not take a lock that is held while a ticket is invalidated: that waits for this call.
     fn map(&mut self, dev: &device::Device) -> Result {
         self.table.map(dev)
     }
 
-    // The adapter has stopped: nobody uses the addresses.
+    // Unmaps the pages. The adapter is fenced: it does not use the DMA addresses any more.
     fn unmap(&mut self) {
         self.table.unmap();
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The character device: how a process maps the memory.
+//! The character device: maps the memory for processes.
 
 use crate::{
     ext::{
@@ -22,8 +22,8 @@ use kernel::{
     }, //
 };
 
-/// The operations of our mappings. Their address tells them from all others: that is how `acquire`
-/// knows the memory, and finds the object behind it.
+/// The operations of the mappings. Their address identifies the mappings: `acquire` finds the memory
+/// behind an address with them.
 pub(crate) static VM_OPS: vma::Ops<Memory> = vma::Ops::new();
 
 impl chardev::Device for Memory {
@@ -39,7 +39,7 @@ impl chardev::Device for Memory {
         if first > this.count() || count > this.count() - first {
             return Err(ENXIO);
         }
-        // What is written to a private mapping is a copy, which is not our memory.
+        // Writes to a private mapping go to a copy, which is not memory of this driver.
         if !vma::is_shared(vma) {
             return Err(EINVAL);
         }

@@ -2,22 +2,21 @@
 
 //! A peer memory client in Rust, to copy from.
 //!
-//! A driver that owns memory which a CPU page walk cannot pin makes it usable for RDMA by
-//! implementing [`peer_client::Client`]. The memory here is a few pages of RAM, so that this runs
-//! anywhere; a process maps them from `/dev/peer_client_rust` and registers them with
-//! `ibv_reg_mr()` like its own.
+//! A driver implements [`peer_client::Client`] to make its memory usable for RDMA. The memory of this
+//! client is RAM, so that it runs on any machine. A process maps it from `/dev/peer_client_rust` and
+//! registers it with `ibv_reg_mr()`.
 //!
-//! Writing to `/sys/kernel/debug/peer_client_rust/invalidate` takes the pages away from whoever has
-//! registered them, as a driver does whose device goes, or which wants to move the memory.
+//! A write to `/sys/kernel/debug/peer_client_rust/invalidate` revokes all memory regions on the
+//! pages, as a driver does when its device is removed or its memory moves.
 //!
-//! Read on in this order:
+//! Reading order:
 //!
-//! - [`client`]: the callbacks. This is what makes a driver a client;
-//! - [`memory`]: the memory, who uses it, and how it is taken away;
-//! - [`mod@file`]: how a process maps it. Most drivers have that already.
+//! - [`client`]: the callbacks, which make a driver a client;
+//! - [`memory`]: the memory, and how its memory regions are revoked;
+//! - [`mod@file`]: how a process maps the memory. Most drivers have that already.
 //!
-//! All of it is safe Rust: what could go wrong in memory is in `rust/`, and what could go
-//! wrong in the order of things does not compile; see `tests/compile_fail/`.
+//! All of it is safe Rust. `rust/` holds the unsafe code, and wrong orders of calls do not compile;
+//! see `tests/compile_fail/`.
 
 use kernel::{
     debugfs,
@@ -58,48 +57,47 @@ module! {
     license: "GPL",
 }
 
-/// How many pages there are: 1 MiB.
+/// Size of the memory in pages: 1 MiB.
 const PAGES: usize = 256;
 
-/// The owner of the device node may map the memory.
+/// Mode of the device node: only the owner may map the memory.
 const MODE: u16 = 0o600;
 
 /// The module.
 ///
-/// A loaded module is this object; unloading drops its fields, from the first to the last. So they
-/// are in the opposite order of how they came to be, and there is no `exit` to get wrong:
+/// Unloading drops the fields from first to last, the reverse of their creation, so no `exit`
+/// function is needed:
 ///
-/// - nobody asks for the memory to be taken away any more (the drop waits for who is doing it);
-/// - nobody maps it any more. An open file or a mapping holds the module, so none is left;
-/// - the client is unregistered. Memory regions need no mapping and do not hold the module: those
-///   that are left are revoked here, by way of [`RamClient`]'s callbacks. Once this drop returns no
-///   callback runs, and none will;
-/// - the device goes, and with the last reference to it the memory.
+/// - debugfs: the drop waits for a running invalidation;
+/// - the device node: the memory cannot be mapped any more. Open files and mappings hold the module,
+///   so none is left;
+/// - the client: memory regions do not hold the module. The remaining ones are revoked through the
+///   callbacks of [`RamClient`]. After this drop no callback runs;
+/// - the device, and the memory with its last reference.
 #[pin_data]
 struct Sample {
-    /// `take_away`.
+    /// The file `invalidate`.
     #[pin]
-    take_away: debugfs::File<Arc<Memory>>,
-    /// The directory it is in.
+    invalidate: debugfs::File<Arc<Memory>>,
+    /// The directory of the file.
     _dir: debugfs::Dir,
     /// The device node.
     #[pin]
     node: chardev::Registration<Memory>,
-    /// The client. To forget this field would be a warning: what is not kept is dropped at once.
+    /// The client. Without this field the compiler warns: the client would be unregistered at once.
     _client: peer_client::Registration<RamClient>,
-    /// What a driver has from its bus; it gives messages a name.
+    /// The device of this driver, for log lines. Other drivers get theirs from a bus.
     _device: faux::Registration,
 }
 
 impl kernel::InPlaceModule for Sample {
     fn init(_module: &'static ThisModule) -> impl PinInit<Self, Error> {
-        // Initialised in the order in which they are written here. Where one fails, those before
-        // it are dropped again.
+        // Fields are initialized in this order. If one fails, those before it are dropped.
         try_pin_init!(Self {
             _device: faux::Registration::new(c"peer_client_rust", None)?,
-            // The callbacks may be called from here on. The log says why, where this fails.
+            // From here on callbacks may run. If this fails, the core logs the reason.
             _client: peer_client::Registration::new(())?,
-            // Nothing can be mapped, and so nothing claimed, before this.
+            // From here on processes can map the memory, so the client can claim it.
             node <- chardev::Registration::new(
                 faux_device(_device),
                 CString::try_from_fmt(fmt!("peer_client_rust"))?,
@@ -108,11 +106,11 @@ impl kernel::InPlaceModule for Sample {
                 Memory::new(PAGES)?,
             ),
             _dir: debugfs::Dir::new(c"peer_client_rust"),
-            take_away <- _dir.write_callback_file(
+            invalidate <- _dir.write_callback_file(
                 c"invalidate",
                 node.device().clone(),
                 &|memory: &Arc<Memory>, _: &mut _| {
-                    memory.take_away();
+                    memory.invalidate();
                     Ok(())
                 },
             ),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What surrounds each of `cases/*.rs`: the modules that a client needs, and parts of one that
-//! most cases do not care about.
+//! The crate around each of `cases/*.rs`: the modules that a client needs, and a client that each
+//! case changes in one place.
 
 #[path = "../../rust/mod.rs"]
 #[allow(dead_code, unreachable_pub, unused_imports, unused_macros)]
@@ -12,7 +12,7 @@ pub(crate) use shared::{
     peer_client, //
 };
 
-/// The usual memory: some pages of RAM.
+/// The memory of most cases: a page of RAM.
 pub mod usual {
     use crate::{
         ext::{
@@ -30,10 +30,10 @@ pub mod usual {
         sync::Arc, //
     };
 
-    /// Pages that an adapter may use.
-    pub struct Lent(pub PagesTable);
+    /// Pages that a device may access.
+    pub struct PinnedPages(pub PagesTable);
 
-    impl Memory for Lent {
+    impl Memory for PinnedPages {
         fn table(&self) -> &Table {
             self.0.table()
         }
@@ -47,11 +47,79 @@ pub mod usual {
         }
     }
 
-    /// A new page.
-    pub fn lend() -> Result<Lent> {
+    /// Returns a new page.
+    pub fn pin() -> Result<PinnedPages> {
         let pages = Arc::new(Pages::new(1)?, GFP_KERNEL)?;
-        Ok(Lent(Pages::table(&pages, 0..1)?))
+        Ok(PinnedPages(Pages::table(&pages, 0..1)?))
     }
+}
+
+/// Expands to the first of its arguments that is given.
+#[allow(unused_macros)]
+macro_rules! first {
+    (, $default:expr) => {
+        $default
+    };
+    ($given:expr, $default:expr) => {
+        $given
+    };
+    (type, $default:ty) => {
+        $default
+    };
+    (type $given:ty, $default:ty) => {
+        $given
+    };
+}
+
+/// Declares the client `$name`, without a slot, and `register()`, which registers it.
+///
+/// A case replaces single items of the trait: the types, the name, the value that `acquire` claims
+/// the range with, and the body of `get_pages`, as a closure of the region.
+#[allow(unused_macros)]
+macro_rules! client {
+    (
+        $name:ident
+        $(, NAME = $text:expr)?
+        $(, Data = $data:ty)?
+        $(, Region = $region:ty)?
+        $(, Memory = $memory:ty)?
+        $(, acquire = $claimed:expr)?
+        $(, get_pages = |$arg:ident| $pages:block)?
+    ) => {
+        /// The client.
+        pub struct $name;
+
+        impl Client for $name {
+            const NAME: &'static CStr = first!($($text)?, c"mine");
+            const VERSION: &'static CStr = c"1.0";
+
+            type Data = first!(type $($data)?, ());
+            type Region = first!(type $($region)?, ());
+            type Memory = first!(type $($memory)?, PinnedPages);
+
+            fn acquire(_: &Self::Data, _: VaRange) -> Result<Option<Self::Region>> {
+                Ok(Some(first!($($claimed)?, Default::default())))
+            }
+
+            fn get_pages(
+                _: &Self::Data,
+                _region: &Self::Region,
+                _: VaRange,
+                _: bool,
+                _: Ticket,
+            ) -> Result<Self::Memory> {
+                first!($({
+                    let $arg = _region;
+                    $pages
+                })?, pin())
+            }
+        }
+
+        /// Registers the client.
+        pub fn register() -> Result<Registration<$name>> {
+            Registration::new(Default::default())
+        }
+    };
 }
 
 /// The case: one file of `cases/`.
@@ -62,16 +130,22 @@ pub mod case {
         peer_client::{
             Client,
             Memory,
-            Range,
             Registration,
-            Ticket, //
+            Slot,
+            Slotted,
+            Ticket,
+            TicketGuard,
+            Tickets,
+            VaRange, //
         },
         peer_client_slot,
         usual::{
-            lend,
-            Lent, //
+            pin,
+            PinnedPages, //
         }, //
     };
+    #[allow(unused_imports)]
+    use core::cell::Cell;
     #[allow(unused_imports)]
     use kernel::{
         device,

@@ -1,38 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 //
-// A client that does nothing wrong.
+// A correct client.
 //
 // expect: compiles
 
-/// The client.
-pub struct Mine;
-
+client!(Mine);
 peer_client_slot!(Mine);
-
-impl Client for Mine {
-    const NAME: &'static CStr = c"mine";
-    const VERSION: &'static CStr = c"1.0";
-
-    type Data = ();
-    type Region = ();
-    type Memory = Lent;
-
-    fn acquire(_: &Self::Data, _: Range) -> Result<Option<Self::Region>> {
-        Ok(Some(()))
-    }
-
-    fn get_pages(
-        _: &Self::Data,
-        _: &Self::Region,
-        _: Range,
-        _: bool,
-        _: Ticket,
-    ) -> Result<Self::Memory> {
-        lend()
-    }
-}
-
-/// Registers it.
-pub fn register() -> Result<Registration<Mine>> {
-    Registration::new(())
-}

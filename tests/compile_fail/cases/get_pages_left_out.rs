@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 //
-// All callbacks are there.
+// All callbacks are mandatory.
 //
 // expect: error[E0046]: not all trait items implemented, missing: `get_pages`
 
@@ -15,9 +15,9 @@ impl Client for Mine {
 
     type Data = ();
     type Region = ();
-    type Memory = Lent;
+    type Memory = PinnedPages;
 
-    fn acquire(_: &(), _: Range) -> Result<Option<()>> {
+    fn acquire(_: &(), _: VaRange) -> Result<Option<()>> {
         Ok(Some(()))
     }
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 //
-// Nor can what `get_pages` returns.
+// The result of `get_pages` must not borrow from the region.
 //
 // expect: error: lifetime may not live long enough
 
-/// Pages, and the region they are of.
-pub struct Borrowed(Lent, &'static u64);
+/// Pages, and the region they belong to.
+pub struct Borrowed(PinnedPages, &'static u64);
 
 impl Memory for Borrowed {
     fn table(&self) -> &Table {
@@ -21,36 +21,10 @@ impl Memory for Borrowed {
     }
 }
 
-/// The client.
-pub struct Mine;
-
+client!(
+    Mine,
+    Region = u64,
+    Memory = Borrowed,
+    get_pages = |region| { Ok(Borrowed(pin()?, region)) }
+);
 peer_client_slot!(Mine);
-
-impl Client for Mine {
-    const NAME: &'static CStr = c"mine";
-    const VERSION: &'static CStr = c"1.0";
-
-    type Data = ();
-    type Region = u64;
-    type Memory = Borrowed;
-
-    fn acquire(_: &Self::Data, _: Range) -> Result<Option<Self::Region>> {
-        Ok(Some(1))
-    }
-
-    fn get_pages(
-        _: &Self::Data,
-        region: &Self::Region,
-        _: Range,
-        _: bool,
-        _: Ticket,
-    ) -> Result<Self::Memory> {
-        let lent = lend()?;
-        Ok(Borrowed(lent, region))
-    }
-}
-
-/// Registers it.
-pub fn register() -> Result<Registration<Mine>> {
-    Registration::new(())
-}

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 //
-// Pages are put in whatever task.
+// Pages are unpinned in any task.
 //
 // expect: error[E0277]: `*mut u8` cannot be sent between threads safely
 
-/// Pages that an adapter may use.
-pub struct Local(Lent, *mut u8);
+/// Pages, and a pointer that belongs to a task.
+pub struct Local(PinnedPages, *mut u8);
 
 impl Memory for Local {
     fn table(&self) -> &Table {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 //
-// What `get_pages` returned is not the client's to drop: the core does, after `unmap`.
+// The core drops the result of `get_pages`, after `unmap`.
 //
 // expect: error[E0507]: cannot move out of `*self` which is behind a mutable reference
 
-/// Pages that an adapter may use.
-pub struct Early(Lent);
+/// Pages that are dropped too early.
+pub struct Early(PinnedPages);
 
 impl Memory for Early {
     fn table(&self) -> &Table {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 //
-// Nor is it anybody's to drop twice.
+// Pages are unpinned once.
 //
 // expect: error[E0040]: explicit use of destructor method
 
-/// Pages that an adapter may use.
-pub struct Held(Lent);
+/// Pages that are unmapped on drop.
+pub struct Held(PinnedPages);
 
 impl Drop for Held {
     fn drop(&mut self) {
@@ -13,7 +13,7 @@ impl Drop for Held {
     }
 }
 
-/// Lets go twice.
+/// Drops the pages twice.
 pub fn put(mut held: Held) {
     held.drop();
 }

@@ -1,47 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0
 //
-// The region lives until `release`, so the memory must not borrow from it.
+// A reference to the region must not outlive `get_pages`: `release` drops the region.
 //
 // expect: error: lifetime may not live long enough
 
-/// What is to outlive the region.
+/// Refers to a region for longer than it lives.
 pub struct Later(&'static u64);
 
-/// Keeps it.
+/// Uses the region.
 pub fn keep(later: Later) -> u64 {
     *later.0
 }
 
-/// The client.
-pub struct Mine;
-
-peer_client_slot!(Mine);
-
-impl Client for Mine {
-    const NAME: &'static CStr = c"mine";
-    const VERSION: &'static CStr = c"1.0";
-
-    type Data = ();
-    type Region = u64;
-    type Memory = Lent;
-
-    fn acquire(_: &Self::Data, _: Range) -> Result<Option<Self::Region>> {
-        Ok(Some(1))
-    }
-
-    fn get_pages(
-        _: &Self::Data,
-        region: &Self::Region,
-        _: Range,
-        _: bool,
-        _: Ticket,
-    ) -> Result<Self::Memory> {
+client!(
+    Mine,
+    Region = u64,
+    get_pages = |region| {
         keep(Later(region));
-        lend()
+        pin()
     }
-}
-
-/// Registers it.
-pub fn register() -> Result<Registration<Mine>> {
-    Registration::new(())
-}
+);
+peer_client_slot!(Mine);

@@ -1,39 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 //
-// A registration lasts as long as it is kept, which is not at all here.
+// A client is registered as long as its registration is kept.
 //
 // expect: error: unused `peer_client::Registration` that must be used
 
-/// The client.
-pub struct Mine;
-
+client!(Mine);
 peer_client_slot!(Mine);
 
-impl Client for Mine {
-    const NAME: &'static CStr = c"mine";
-    const VERSION: &'static CStr = c"1.0";
-
-    type Data = ();
-    type Region = ();
-    type Memory = Lent;
-
-    fn acquire(_: &Self::Data, _: Range) -> Result<Option<Self::Region>> {
-        Ok(Some(()))
-    }
-
-    fn get_pages(
-        _: &Self::Data,
-        _: &Self::Region,
-        _: Range,
-        _: bool,
-        _: Ticket,
-    ) -> Result<Self::Memory> {
-        lend()
-    }
-}
-
-/// Registers it for a moment.
-pub fn register() -> Result {
-    Registration::<Mine>::new(())?;
+/// Registers the client and unregisters it at once.
+pub fn register_nothing() -> Result {
+    register()?;
     Ok(())
 }

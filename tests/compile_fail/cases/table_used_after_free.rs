@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 //
-// A table that somebody looks at is not freed.
+// A table that is in use is not freed.
 //
-// expect: error[E0505]: cannot move out of `lent` because it is borrowed
+// expect: error[E0505]: cannot move out of `pages` because it is borrowed
 
-/// Frees a table and looks at it.
+/// Frees a table and uses it.
 pub fn look() -> Result<usize> {
-    let lent = lend()?;
-    let table: &Table = lent.table();
-    drop(lent);
+    let pages = pin()?;
+    let table: &Table = pages.table();
+    drop(pages);
     Ok(core::ptr::from_ref(table).addr())
 }

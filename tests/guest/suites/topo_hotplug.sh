@@ -47,7 +47,13 @@ says() {
 	read -rd '' text <"$1" || true
 	[[ $text = *"$2"* ]]
 }
-dead() { ! kill -0 "$1" 2>/dev/null; }
+# dead PID: it has ended. kill -0 still finds a zombie, and bash can leave a child one
+# until it forks again.
+dead() {
+	local stat
+	{ IFS= read -r stat <"/proc/$1/stat"; } 2>/dev/null || return 0
+	[[ ${stat##*) } = Z* ]]
+}
 
 # function_of WAY: sets bdf and name of the function that is removed this way.
 function_of() {

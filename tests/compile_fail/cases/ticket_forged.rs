@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 //
-// A ticket comes from `get_pages` and from nowhere else.
+// Tickets are created for `get_pages` only.
 //
 // expect: error: cannot construct `Ticket` with struct literal syntax due to private fields
 
-/// Takes back what somebody else may have been given.
+/// Revokes the region of another client.
 pub fn guess(number: u64) {
     Ticket {
         core_context: number,

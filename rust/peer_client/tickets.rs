@@ -1,0 +1,401 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! List of the tickets of all regions on one piece of memory, to revoke them together.
+//!
+//! Locking: `Tickets::state` is a leaf. It is not held while a ticket is invalidated or dropped.
+
+use super::Ticket;
+use kernel::{
+    new_condvar,
+    new_mutex,
+    prelude::*,
+    rbtree::{
+        RBTree,
+        RBTreeNodeReservation, //
+    },
+    sync::{
+        Arc,
+        CondVar,
+        Mutex, //
+    }, //
+};
+
+/// The tickets of all regions on one piece of memory: a buffer, a BAR, a device.
+///
+/// A client calls [`Tickets::add`] in [`Client::get_pages`](super::Client::get_pages) *before* it
+/// pins pages, and keeps the [`TicketGuard`] in its [`Memory`](super::Memory). A concurrent
+/// [`Tickets::close_and_invalidate`] then either makes `add` fail, or finds the ticket and waits for
+/// the registration.
+///
+/// # Examples
+///
+/// ```
+/// use crate::peer_client::{
+///     Ticket,
+///     TicketGuard,
+///     Tickets, //
+/// };
+/// use kernel::{
+///     prelude::*,
+///     sync::Arc, //
+/// };
+///
+/// /// Adds the ticket of a region. Part of `get_pages`.
+/// fn pin(tickets: &Arc<Tickets>, ticket: Ticket) -> Result<TicketGuard> {
+///     let guard = Tickets::add(tickets, ticket)?;
+///     // Pin the pages here.
+///     Ok(guard)
+/// }
+///
+/// /// Moves the memory while no device accesses it.
+/// fn relocate(tickets: &Tickets, relocate: impl FnOnce()) {
+///     tickets.close_and_invalidate();
+///     tickets.wait_empty();
+///     relocate();
+///     tickets.reopen();
+/// }
+/// ```
+#[pin_data]
+pub struct Tickets {
+    /// The list.
+    #[pin]
+    state: Mutex<State>,
+    /// Signals that `State::guards` has become 0.
+    #[pin]
+    empty: CondVar,
+}
+
+/// The data that `Tickets::state` protects.
+struct State {
+    /// `add` fails.
+    closed: bool,
+    /// Number of [`TicketGuard`]s.
+    guards: usize,
+    /// The last key used.
+    last: u64,
+    /// The tickets that are not invalidated yet, by the key of their guard.
+    tickets: RBTree<u64, Ticket>,
+}
+
+impl Tickets {
+    /// Creates an empty, open list.
+    ///
+    /// Context: may sleep.
+    pub fn new() -> Result<Arc<Self>> {
+        Arc::pin_init(
+            pin_init!(Self {
+                state <- new_mutex!(State {
+                    closed: false,
+                    guards: 0,
+                    last: 0,
+                    tickets: RBTree::new(),
+                }, "peer_client::Tickets::state"),
+                empty <- new_condvar!("peer_client::Tickets::empty"),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// Adds `ticket` until the returned guard is dropped. Returns `ENODEV` if the list is closed.
+    ///
+    /// Context: may sleep.
+    pub fn add(this: &Arc<Self>, ticket: Ticket) -> Result<TicketGuard> {
+        let node = RBTreeNodeReservation::new(GFP_KERNEL)?;
+        let mut state = this.state.lock();
+        if state.closed {
+            return Err(ENODEV);
+        }
+        state.guards += 1;
+        state.last += 1;
+        let key = state.last;
+        state.tickets.insert(node.into_node(key, ticket));
+        drop(state);
+        Ok(TicketGuard {
+            tickets: this.clone(),
+            key,
+        })
+    }
+
+    /// Makes [`Tickets::add`] fail from now on, without invalidating the tickets.
+    ///
+    /// Context: may sleep.
+    fn close(&self) {
+        self.state.lock().closed = true;
+    }
+
+    /// Makes [`Tickets::add`] fail from now on, and invalidates all tickets. On return no device
+    /// accesses the memory. The guard of a region whose deregistration is in progress may still
+    /// exist; see [`Tickets::wait_empty`].
+    ///
+    /// Context: as for [`Ticket::invalidate`].
+    pub fn close_and_invalidate(&self) {
+        // Without this the loop could run forever.
+        self.close();
+        loop {
+            let mut state = self.state.lock();
+            let Some(first) = state.tickets.cursor_front_mut() else {
+                return;
+            };
+            let (_, node) = first.remove_current();
+            drop(state);
+            let (_, ticket) = node.to_key_value();
+            ticket.invalidate();
+        }
+    }
+
+    /// Makes [`Tickets::add`] succeed again.
+    ///
+    /// Context: may sleep.
+    pub fn reopen(&self) {
+        self.state.lock().closed = false;
+    }
+
+    /// Waits until no [`TicketGuard`] exists. Only a closed list is certain to become empty.
+    ///
+    /// Context: may sleep. Must be called without a lock that dropping a
+    /// [`Memory`](super::Memory) takes.
+    pub fn wait_empty(&self) {
+        let mut state = self.state.lock();
+        while state.guards > 0 {
+            self.empty.wait(&mut state);
+        }
+    }
+}
+
+/// Keeps a ticket in its [`Tickets`]. Drop removes the ticket.
+///
+/// Usually a field of the client's [`Memory`](super::Memory), declared after the pages: when
+/// [`Tickets::wait_empty`] returns, the pages are released as well. May be dropped in any task, also
+/// within [`Ticket::invalidate`] of the same ticket.
+///
+/// # Examples
+///
+/// See [`Tickets`].
+#[must_use = "the ticket is removed when the guard is dropped"]
+pub struct TicketGuard {
+    /// The list.
+    tickets: Arc<Tickets>,
+    /// The key of the ticket.
+    key: u64,
+}
+
+impl Drop for TicketGuard {
+    fn drop(&mut self) {
+        let mut state = self.tickets.state.lock();
+        let ticket = state.tickets.remove_node(&self.key);
+        state.guards -= 1;
+        let empty = state.guards == 0;
+        drop(state);
+        drop(ticket);
+        if empty {
+            self.tickets.empty.notify_all();
+        }
+    }
+}
+
+#[cfg(ext_tests)]
+#[kernel::macros::kunit_tests(peer_client_tickets)]
+mod tests {
+    use super::super::ticket::{
+        Handle,
+        Link, //
+    };
+    use super::*;
+    use core::ptr::NonNull;
+    use kernel::{
+        sync::atomic::{
+            Atomic,
+            Full, //
+        },
+        time::{
+            delay::fsleep,
+            Delta, //
+        },
+        workqueue, //
+    };
+
+    /// Stands for the peer memory core: invalidation runs `on_invalidate`.
+    #[pin_data]
+    struct FakeCore {
+        /// The invalidated regions, in order.
+        #[pin]
+        log: Mutex<KVec<u64>>,
+        /// The guards of live regions, as the core holds them in the client's `Memory`.
+        #[pin]
+        live: Mutex<KVec<(u64, TicketGuard)>>,
+        /// Runs in each invalidation.
+        on_invalidate: fn(&FakeCore, u64),
+        /// The list under test.
+        tickets: Arc<Tickets>,
+    }
+
+    impl FakeCore {
+        fn new(on_invalidate: fn(&FakeCore, u64)) -> Result<Arc<Self>> {
+            let tickets = Tickets::new()?;
+            Arc::pin_init(
+                pin_init!(Self {
+                    log <- new_mutex!(KVec::new()),
+                    live <- new_mutex!(KVec::new()),
+                    on_invalidate,
+                    tickets,
+                }),
+                GFP_KERNEL,
+            )
+        }
+
+        /// Returns the ticket of region `core_context`. The core must outlive it.
+        fn ticket(&self, core_context: u64) -> Result<Ticket> {
+            let link = Link::new()?;
+            let handle = Handle(NonNull::from(self).cast());
+            link.registered(Some(handle), Some(Self::invalidate));
+            Ok(Ticket::new(link, core_context))
+        }
+
+        /// Adds the ticket of region `core_context` to the list under test.
+        fn add(&self, core_context: u64) -> Result<TicketGuard> {
+            Tickets::add(&self.tickets, self.ticket(core_context)?)
+        }
+
+        /// Registers region `core_context`.
+        fn register(&self, core_context: u64) -> Result {
+            let guard = self.add(core_context)?;
+            Ok(self.live.lock().push((core_context, guard), GFP_KERNEL)?)
+        }
+
+        /// Drops the memory of region `core_context`.
+        fn put(&self, core_context: u64) {
+            let mut live = self.live.lock();
+            let i = live.iter().position(|(region, _)| *region == core_context);
+            let guard = i.and_then(|i| live.remove(i).ok());
+            drop(live);
+            drop(guard);
+        }
+
+        /// Returns whether exactly `regions` were invalidated, in this order.
+        fn invalidated(&self, regions: &[u64]) -> bool {
+            self.log.lock()[..] == *regions
+        }
+
+        /// The invalidate function of the fake core.
+        ///
+        /// # Safety
+        ///
+        /// `handle` must be a [`FakeCore`] that is valid during the call.
+        unsafe extern "C" fn invalidate(handle: *mut c_void, core_context: u64) -> c_int {
+            // SAFETY: By this function's safety contract `handle` is a valid `FakeCore`.
+            let this = unsafe { &*handle.cast_const().cast::<Self>() };
+            let logged = this.log.lock().push(core_context, GFP_KERNEL);
+            (this.on_invalidate)(this, core_context);
+            logged.map_or(ENOMEM.to_errno(), |()| 0)
+        }
+    }
+
+    /// A dropped guard leaves nothing to invalidate.
+    #[test]
+    fn dropped_guard_removes_the_ticket() -> Result {
+        let core = FakeCore::new(FakeCore::put)?;
+        drop(core.add(1)?);
+        core.tickets.close_and_invalidate();
+        core.tickets.wait_empty();
+        assert!(core.invalidated(&[]));
+        Ok(())
+    }
+
+    /// Each ticket is invalidated once. The guard is dropped within its own invalidation.
+    #[test]
+    fn invalidates_each_ticket_once() -> Result {
+        let core = FakeCore::new(FakeCore::put)?;
+        for region in 1..=3 {
+            core.register(region)?;
+        }
+        core.put(2);
+        core.tickets.close_and_invalidate();
+        core.tickets.wait_empty();
+        core.tickets.close_and_invalidate();
+        assert!(core.invalidated(&[1, 3]));
+        assert!(core.live.lock().is_empty());
+        Ok(())
+    }
+
+    /// A closed list accepts no ticket, also during the invalidation, which holds no lock.
+    #[test]
+    fn closed_list_refuses_tickets() -> Result {
+        let core = FakeCore::new(|core, region| {
+            if core.add(100).err() == Some(ENODEV) {
+                core.put(region);
+            }
+        })?;
+        core.register(1)?;
+        core.tickets.close_and_invalidate();
+        assert!(core.live.lock().is_empty());
+        assert!(core.add(2).err() == Some(ENODEV));
+        core.tickets.reopen();
+        core.register(3)?;
+        core.tickets.close();
+        assert!(core.add(4).err() == Some(ENODEV));
+        assert!(core.invalidated(&[1]));
+        core.tickets.close_and_invalidate();
+        core.put(3);
+        assert!(core.invalidated(&[1, 3]));
+        Ok(())
+    }
+
+    /// `wait_empty` waits for a deregistration that another task has in progress.
+    #[test]
+    fn waits_for_the_last_guard() -> Result {
+        // The region is being deregistered: invalidation does not drop its memory.
+        let core = FakeCore::new(|_, _| ())?;
+        let (first, second) = (core.add(1)?, core.add(2)?);
+        let dropped = Arc::new(Atomic::new(0), GFP_KERNEL)?;
+        let other = dropped.clone();
+        workqueue::system().try_spawn(GFP_KERNEL, move || {
+            for guard in [first, second] {
+                fsleep(Delta::from_millis(20));
+                other.fetch_add(1, Full);
+                drop(guard);
+            }
+        })?;
+        core.tickets.close_and_invalidate();
+        assert!(core.invalidated(&[1, 2]));
+        core.tickets.wait_empty();
+        assert_eq!(dropped.load(kernel::sync::atomic::Acquire), 2);
+        Ok(())
+    }
+
+    /// Tickets that are added while the list is closed are refused or invalidated: no other case.
+    #[test]
+    fn add_races_close() -> Result {
+        /// More than are added before the list is closed.
+        const REGIONS: u64 = 10_000;
+
+        let core = FakeCore::new(FakeCore::put)?;
+        let added = Arc::new(Atomic::new(0), GFP_KERNEL)?;
+        let (other, count) = (core.clone(), added.clone());
+        workqueue::system().try_spawn(GFP_KERNEL, move || {
+            for region in 1..=REGIONS {
+                // The memory of each region lives until its ticket is invalidated.
+                match other.register(region) {
+                    Ok(()) => count.store(region, kernel::sync::atomic::Release),
+                    Err(_) => break,
+                }
+            }
+            count.fetch_add(REGIONS, Full);
+        })?;
+        let added = || added.load(kernel::sync::atomic::Acquire);
+        while added() < 10 {
+            fsleep(Delta::from_micros(100));
+        }
+        core.tickets.close_and_invalidate();
+        while added() <= REGIONS {
+            fsleep(Delta::from_micros(100));
+        }
+        // A task between `add` and its bookkeeping in `live` misses `put`: finish it here.
+        for (region, guard) in core::mem::take(&mut *core.live.lock()) {
+            assert!(core.log.lock().contains(&region));
+            drop(guard);
+        }
+        core.tickets.wait_empty();
+        assert_eq!(core.log.lock().len() as u64, added() - REGIONS);
+        Ok(())
+    }
+}

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: GPL-2.0
+//
+// A range is not empty and does not overflow.
+//
+// expect: error[E0451]: field `addr` of struct `VaRange` is private
+// expect: error[E0451]: field `size` of struct `VaRange` is private
+
+/// Creates an empty range.
+pub fn empty() -> VaRange {
+    VaRange { addr: 0, size: 0 }
+}
