@@ -41,7 +41,7 @@ struct io_peer_mem_range {
  * @domain: in: of the PCI function that accesses the memory
  * @address: in: its bus << 8 | device << 3 | function
  * @provider_domain: out, with FOUND: of the nearest function with peer-to-peer memory
- * @provider_address: out, with FOUND: its address, as above
+ * @provider_address: out, with FOUND: its bus << 8 | device << 3 | function
  * @provider_distance: out, with FOUND: its distance
  * @distance: out, with HERE: the distance of the function of this device
  * @reserved: must be 0

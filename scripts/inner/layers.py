@@ -20,7 +20,10 @@ root = (src / "main.rs").read_text()
 macros = {name for path in src.parent.rglob("*.rs") for name in re.findall(r"macro_rules! (\w+)", path.read_text())}
 modules = {path.stem for path in src.glob("*.rs")} | {path.name for path in src.iterdir() if path.is_dir()}
 # Modules of the root that are no part of SRC have no layer: rust/ knows nothing of SRC.
-foreign = set(re.findall(r'#\[path = "[^"]*"\]\s*(?:pub(?:\([a-z]+\))? )?mod (\w+);', root))
+foreign = set(re.findall(r'#\[path = "[^"]*"\]\s*(?:#\[.*\]\s*)?(?:pub(?:\([a-z]+\))? )?mod (\w+);', root))
+for name in sorted(foreign):
+    for names in re.findall(rf"use {name}::(?:\{{([^}}]*)\}}|(\w+))", root):
+        foreign |= set(re.findall(r"\w+", re.sub(r"//.*", "", "".join(names))))
 errors = []
 
 

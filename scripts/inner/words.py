@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""words.py WORDS ALLOWED FILE...: none of the patterns in WORDS is in the files. WORDS has a
+"""words.py WORDS ALLOWED FILE...: checks that no pattern in WORDS is in the files. WORDS has a
 regular expression, a tab, and what to write instead, a line. A pattern without capital
 letters matches either case. ALLOWED has exceptions: a file, a tab, the exact line without
 the space around it, a tab, the reason. An exception that is not needed is an error too."""

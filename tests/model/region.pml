@@ -29,8 +29,8 @@
  * BREAK_* makes one mistake; scripts/model demands that it is found.
  */
 
-/* Tasks. The number is also who holds what there is to undo. */
-#define NOBODY	0
+/* Tasks. The number also names the task that holds the resources to undo. */
+#define NO_TASK	0
 #define T_REG	1
 #define T_INV1	2
 #define T_INV2	3
@@ -46,7 +46,7 @@ mtype life = Registering;
 bool wanted, fenced;
 bool asleep[8];			/* Lifecycle::changed */
 byte pending;			/* ghost: a task that has changed it is about to notify */
-byte held = NOBODY;		/* ghost: where the one H is */
+byte held = NO_TASK;		/* ghost: the task that holds the resources */
 
 /* region.rs, callbacks.rs: what is in the region and in its H. */
 bool acquired;			/* Region::acquired is Some */
@@ -62,13 +62,13 @@ bool ticket;			/* in Client::tickets */
 bool in_table;			/* in Adapter::regions */
 bool hook;			/* Attachment::leave_to_driver */
 
-/* interpose.rs: whose functions are in the device, who is inside ours */
+/* interpose.rs: whether the device has our functions, how many tasks are in them */
 bool our_reg = 1, our_dereg = 1;
 byte reg_edge, registering, dereg_edge, deregistering;
 bool gone;			/* Attached is freed, remove has returned */
 
 /* The client: its mutex, and what it has been called for. */
-byte mutex = NOBODY;
+byte mutex = NO_TASK;
 byte n_acquire, n_get, n_map, n_unmap, n_put, n_release;
 bool pinned, mapped, known;	/* known: it has the ticket from get_pages */
 bool undone_by_client;		/* UNMAPS */
@@ -88,7 +88,7 @@ byte undoer;			/* who undoes, or has undone */
 bool refused, resisted;		/* REFUSES, NON_REVOCABLE: once is enough */
 
 #ifdef BREAK_LOCK_HELD
-byte core_lock = NOBODY;	/* a lock of the core that is held across callbacks */
+byte core_lock = NO_TASK;	/* a lock of the core that is held across callbacks */
 #endif
 
 /* --- the kernel's primitives --- */
@@ -114,7 +114,7 @@ inline enter_client(me)
 	atomic {
 		if
 		:: mutex == me -> locked = 0
-		:: mutex == NOBODY -> mutex = me; locked = 1
+		:: mutex == NO_TASK -> mutex = me; locked = 1
 		fi
 	}
 	assert(!unregistered)			/* 6 */
@@ -123,7 +123,7 @@ inline enter_client(me)
 inline leave_client()
 {
 	if
-	:: locked -> mutex = NOBODY
+	:: locked -> mutex = NO_TASK
 	:: else
 	fi
 }
@@ -143,8 +143,8 @@ inline dma_unmap(me)
 inline put_pages(me)
 {
 	/*
-	 * 5: this may wait for the mutex, so no invalidation may sleep that nobody
-	 * is about to wake.
+	 * 5: this may wait for the mutex, so no invalidation may sleep unless a task
+	 * is about to wake it.
 	 */
 	assert(pending || (!asleep[T_INV1] && !asleep[T_INV2]));
 	enter_client(me);
@@ -289,7 +289,7 @@ inline end(me)
 		undo(me)
 #endif
 	:: else ->
-		/* Nobody sleeps in take. */
+		/* No task sleeps in take. */
 		undo(me);
 		/* ended */
 		atomic { life = Closed; pending++ };
@@ -343,7 +343,7 @@ inline close_left(me)
 inline undo(me)
 {
 #ifdef BREAK_LOCK_HELD
-	atomic { core_lock == NOBODY -> core_lock = me };
+	atomic { core_lock == NO_TASK -> core_lock = me };
 #endif
 	link = 0;
 	if
@@ -351,10 +351,10 @@ inline undo(me)
 	:: else
 	fi;
 	put_pages(me);
-	held = NOBODY;
+	held = NO_TASK;
 	drop_use();
 #ifdef BREAK_LOCK_HELD
-	core_lock = NOBODY
+	core_lock = NO_TASK
 #endif
 }
 
@@ -386,8 +386,8 @@ inline fence()
 #endif
 }
 
-/* `left` says afterwards whether the region was left to the driver. */
-inline take_away(me, until_undone, leave_to_client, leave_to_driver)
+/* Afterwards `left`: the teardown was left to the driver. */
+inline fence_and_undo(me, until_undone, leave_to_client, leave_to_driver)
 {
 	do
 	:: take(me, until_undone);
@@ -430,7 +430,7 @@ inline take_away(me, until_undone, leave_to_client, leave_to_driver)
 #ifndef BREAK_LINK_LAST
 			link = 0;
 #endif
-			atomic { undone_by_client = 1; held = NOBODY };
+			atomic { undone_by_client = 1; held = NO_TASK };
 			drop_use()
 		:: else -> undo(me)
 		fi;
@@ -447,7 +447,7 @@ inline take_away(me, until_undone, leave_to_client, leave_to_driver)
 
 inline revoke(me)
 {
-	take_away(me, 1, 0, 0);
+	fence_and_undo(me, 1, 0, 0);
 	in_table = 0;
 	finish(me)
 }
@@ -456,7 +456,7 @@ inline revoke(me)
 inline part(me)
 {
 	left = 0;
-	take_away(me, 1, 0, 1);
+	fence_and_undo(me, 1, 0, 1);
 	in_table = 0;
 	if
 	:: left
@@ -552,7 +552,7 @@ abandon_empty:
 	goto out;
 
 no_ticket:
-	/* Nobody has seen the region. */
+	/* No other task has seen the region. */
 	life = Closed;
 	release(T_REG);
 	drop_use();
@@ -566,7 +566,7 @@ not_ours:
 	returned = 1
 }
 
-/* The driver's own dereg_mr; it lets go of the memory, which a hook is told. */
+/* The driver's own dereg_mr. It unmaps the memory; then the hook runs. */
 inline original(me)
 {
 	atomic {
@@ -597,7 +597,7 @@ inline original(me)
 inline deregister(me)
 {
 	close(me);
-	/* Nobody works with the MR from here on. */
+	/* No other task uses the MR from here on. */
 	original(me);
 	if
 	:: found == Live && !ok -> lives(me, Closing)
@@ -693,9 +693,9 @@ inline invalidate(me)
 	if
 	:: has_region ->
 #ifdef BREAK_LOCK_HELD
-		core_lock == NOBODY;
+		core_lock == NO_TASK;
 #endif
-		take_away(me, 0, LEAVES, 0)
+		fence_and_undo(me, 0, LEAVES, 0)
 	:: else
 	fi;
 	atomic {
@@ -706,7 +706,7 @@ inline invalidate(me)
 		 * The pages are put, unless another task has begun to undo: it may
 		 * be waiting for the mutex that we hold.
 		 */
-		assert(!pinned || (undoer != NOBODY && undoer != me))	/* 4 */
+		assert(!pinned || (undoer != NO_TASK && undoer != me))	/* 4 */
 #endif
 	}
 }
@@ -718,9 +718,9 @@ proctype inv1()
 
 	/* Only once get_pages has returned; it takes the mutex too. */
 	if
-	:: atomic { known && mutex == NOBODY -> mutex = T_INV1 };
+	:: atomic { known && mutex == NO_TASK -> mutex = T_INV1 };
 	   invalidate(T_INV1);
-	   mutex = NOBODY
+	   mutex = NO_TASK
 	:: atomic { returned && !known }
 	fi
 }
@@ -766,7 +766,7 @@ proctype unregister()
 #endif
 
 #ifdef DETACH
-/* Interposer::remove. A Tasks RCU grace period waits for who is on an edge. */
+/* Interposer::remove. A Tasks RCU grace period waits for the tasks on an edge. */
 proctype detach()
 {
 	bool locked, last, mine, has_region, got, was_fenced, failed, left;
@@ -822,13 +822,13 @@ init {
 	}
 	/* Everybody comes to an end; then all is balanced, or the region lives. */
 	_nr_pr == 1;
-	assert(mutex == NOBODY && registering == 0 && deregistering == 0);
+	assert(mutex == NO_TASK && registering == 0 && deregistering == 0);
 	if
 	:: life == Live ->
 		assert(can_touch && mr && pinned && (in_table || hook) && ticket);
 		assert(n_put == 0 && n_unmap == 0 && n_release == 0)
 	:: else ->
-		assert(!can_touch && !link && held == NOBODY);
+		assert(!can_touch && !link && held == NO_TASK);
 		assert(n_put == n_get && n_unmap == n_map || undone_by_client);
 		assert(n_release == n_acquire || (life == Revoked && user_has_mr && ticket));
 		assert((n_acquire == n_release) == (uses == 0))

@@ -2,8 +2,8 @@
 # shellcheck shell=bash
 #
 # The distribution's drivers of RDMA adapters are loaded and unloaded before and after
-# our modules, in any order, and RDMA on rxe works throughout. The guest has none of
-# their adapters: this tests the interaction of the modules alone.
+# our modules, in any order, and RDMA on rxe works throughout. The guest lacks their
+# adapters: this tests the interaction of the modules alone.
 
 # shellcheck disable=SC2034 # init's
 TEST_LIMIT=$((180 + 6 * ROUNDS))

@@ -55,7 +55,7 @@ test_export_is_world_accessible() {
 as() {
 	local group=$1
 	shift
-	setpriv --reuid nobody --regid nogroup --groups "$group" -- "$@"
+	setpriv --reuid 65534 --regid nogroup --groups "$group" -- "$@"
 }
 
 test_rdma_without_root() {

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The pure logic of the modules, tested on the host: `make host-test`.
+//!
+//! The `#[kunit_tests]` of these files run as `#[test]`, with `kernel.rs` here in place of the
+//! kernel crate. KUnit runs the same tests in the kernel. This is the list of the files: to add
+//! one, name it at its place in the module tree. Of a file that also has other code, the items are
+//! extracted that a line `extract: FILE ITEM...` names, with the comments and attributes above
+//! them.
+
+#![allow(dead_code)]
+
+/// The tree that the modules share.
+pub mod ext {
+    /// The segments of a table.
+    pub mod sg {
+        use kernel::{page::PAGE_SIZE, prelude::*};
+        // extract: rust/ext/sg.rs Segment cut tests
+        include!(concat!(env!("EXTRACTED"), "/rust_ext_sg.rs"));
+    }
+
+    /// PCI, as much as the options need.
+    pub mod pci {
+        /// The number of BARs of a function.
+        pub const BARS: u32 = 6;
+    }
+
+    /// Module parameters: none is set.
+    pub mod params {
+        use kernel::prelude::*;
+
+        /// Calls `f` with the value of the parameter.
+        pub fn with_string<T>(_name: &CStr, f: impl FnOnce(Option<&CStr>) -> T) -> T {
+            f(None)
+        }
+
+        /// Returns the value of the parameter.
+        pub fn string(_name: &CStr) -> Option<std::ffi::CString> {
+            None
+        }
+    }
+}
+
+/// The ioctl structures, generated for the host.
+pub mod uapi {
+    #![allow(missing_docs, non_camel_case_types, non_snake_case, non_upper_case_globals)]
+    include!(concat!(env!("EXTRACTED"), "/uapi_generated.rs"));
+}
+
+#[path = "../../src/index.rs"]
+pub mod index;
+#[path = "../../src/lifecycle.rs"]
+pub mod lifecycle;
+#[path = "../../src/range.rs"]
+pub mod range;
+
+/// The backends.
+pub mod backend {
+    /// The page lists of devices.
+    pub mod fast_reg {
+        use crate::{ext::sg::Segment, range::VaRange};
+        use kernel::{page::PAGE_SIZE, prelude::*, pr_warn_limited};
+
+        /// A table with segments.
+        struct Table<'a>(&'a [Segment]);
+        impl Table<'_> {
+            fn segments(&self) -> impl Iterator<Item = Segment> + '_ {
+                self.0.iter().copied()
+            }
+        }
+
+        /// A device that is never asked: `Shape::choose` is not tested here.
+        struct Device;
+        impl Device {
+            fn max_fast_reg_pages(&self) -> u32 {
+                0
+            }
+            fn page_sizes(&self) -> u64 {
+                0
+            }
+            fn name(&self) -> &str {
+                "host"
+            }
+        }
+        fn eopnotsupp() -> Error {
+            EINVAL
+        }
+        // extract: src/backend/fast_reg.rs Shape tests
+        include!(concat!(env!("EXTRACTED"), "/src_backend_fast_reg.rs"));
+    }
+}
+#[path = "../../src/backend/param.rs"]
+pub mod backend_param;
+
+#[path = "../../samples/io_peer_mem/dm_abi.rs"]
+pub mod dm_abi;
+#[path = "../../samples/io_peer_mem/options.rs"]
+pub mod options;
+
+/// Registers a check of the module parameters; here they are never set.
+#[macro_export]
+macro_rules! check_params {
+    ($check:ident) => {
+        const _: fn(&kernel::prelude::CStr, &kernel::prelude::CStr) -> kernel::error::Result =
+            $check;
+    };
+}
