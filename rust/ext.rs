@@ -2,13 +2,17 @@
 
 //! Safe abstractions over parts of the kernel that the `kernel` crate lacks.
 //!
-//! Nothing in this tree knows about peer memory. Parts that need another module or a symbol
+//! Nothing in this tree depends on peer memory. Parts that need another module or a symbol
 //! namespace depend on a cfg, which Kbuild sets for the crates that use them.
+//!
+//! Documentation of functions has a line `Context:`, as kernel-doc has: `any` context, or a context
+//! that `may sleep`, with the locks that the function takes or that its caller holds.
 
 use super::bindings;
 
 pub mod chardev;
 pub mod compat;
+pub mod device;
 #[cfg(ext_rdma)]
 pub mod dma_buf;
 pub mod dma_table;
@@ -30,3 +34,5 @@ pub mod sg;
 pub mod snapshot;
 pub mod sysfs;
 pub mod vma;
+#[cfg(ext_rdma)]
+pub mod worker;

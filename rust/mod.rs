@@ -9,7 +9,7 @@
 //!
 //! Each module includes this tree at its crate root under the name `shared` and re-exports what it
 //! uses. A crate uses a part of the tree, so the root allows dead code; `scripts/static pub` finds
-//! items that no crate uses.
+//! items that no crate uses. `scripts/doc-examples` compiles the examples of the documentation.
 
 pub mod bindings;
 pub mod ext;

@@ -1,6 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! The ioctl structures of `include/uapi/`, for copying from and to user space.
+//!
+//! # Examples
+//!
+//! ```
+//! use crate::uapi;
+//! use kernel::uaccess::{UserPtr, UserSlice};
+//!
+//! /// Handles `IO_PEER_MEM_IOC_RANGE` on a device without mappings.
+//! fn range(arg: usize) -> Result {
+//!     let size = core::mem::size_of::<uapi::io_peer_mem_range>();
+//!     let mut reader = UserSlice::new(UserPtr::from_addr(arg), size).reader();
+//!     let range: uapi::io_peer_mem_range = reader.read()?;
+//!     if range.reserved != 0 {
+//!         return Err(EINVAL);
+//!     }
+//!     Err(EFAULT)
+//! }
+//! ```
 
 use super::bindings::uapi;
 use kernel::transmute::{
@@ -14,14 +32,14 @@ pub use super::bindings::uapi::*;
 macro_rules! user_structs {
     ($($name:ident),* $(,)?) => {
         $(
-            // SAFETY: The structure consists of integers without padding between or after them (the
-            // assertion below), so any bytes are a value of it.
+            // SAFETY: The structure consists of integers without padding between or after them, which
+            // the assertion below checks. So all bit patterns are valid.
             unsafe impl FromBytes for uapi::$name {}
 
             // SAFETY:
-            // - The structure has no padding (the assertion below), so each of its bytes is
-            //   initialized;
-            // - it has no interior mutability.
+            // - The structure has no padding, which the assertion below checks, so each of its bytes
+            //   is initialized.
+            // - It has no interior mutability.
             unsafe impl AsBytes for uapi::$name {}
 
             // Fields are naturally aligned and reserved fields fill all gaps: the size is a multiple

@@ -109,7 +109,7 @@ impl Backend {
     /// Chooses the backend of a device. Fails with `EOPNOTSUPP` if none fits or the administrator
     /// wants none.
     pub(crate) fn choose(dev: &Device) -> Result<Self> {
-        let choice = param::choose(parameter(), dev.name())?;
+        let choice = param::choose(parameter(), &dev.name())?;
         // Software RDMA copies pages by CPU and has no DMA device to map a dma-buf for.
         let imports = dev.has_dma_buf() && !dev.is_virt_dma();
         let registers = dev.has_fast_reg() && dev.ib_port().is_some();

@@ -393,12 +393,12 @@ impl Region {
 
     /// Logs that the adapter cannot be fenced.
     fn log_unfenced(&self, e: Error) {
-        let dev = self.mr.lock().as_ref().map(|info| info.dev.clone());
+        let dev = self.mr.lock().as_ref().map(|info| info.dev.name());
         pr_err!(
             "client {}: {} does not revoke {} bytes ({:?}); retrying until it does or the MR is \
              deregistered\n",
             self.client.name(),
-            dev.as_deref().map_or("an importer", |dev| dev.name()),
+            dev.as_ref().map_or("an importer", |name| name),
             self.range.len(),
             e
         );

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a device with one port says of it to ib_core, and what it does where it has no part in
-//! it: the same for all devices that tests make.
-//!
-//! All `# Safety` sections: as the operation of that name in `struct ib_device_ops`.
+//! The operations of a device with one InfiniBand port that all test devices share.
+
+#![expect(
+    clippy::missing_safety_doc,
+    reason = "the contract of each operation is that of its field in `struct ib_device_ops`"
+)]
 
 use crate::bindings::rdma;
 use core::mem::size_of;
 use kernel::ffi::c_int;
 
-/// For the `..` at the end of a device's own operations.
+/// The defaults for a device's own operations.
 pub(crate) const OPS: rdma::ib_device_ops = rdma::ib_device_ops {
     query_port: Some(query_port),
     get_port_immutable: Some(get_port_immutable),
@@ -22,15 +24,12 @@ pub(crate) const OPS: rdma::ib_device_ops = rdma::ib_device_ops {
     ..pin_init::zeroed()
 };
 
-/// # Safety
-///
-/// See the module.
 unsafe extern "C" fn query_port(
     _dev: *mut rdma::ib_device,
     _port: u32,
     attr: *mut rdma::ib_port_attr,
 ) -> c_int {
-    // SAFETY: ib_core gives attributes to fill in.
+    // SAFETY: ib_core passes attributes to fill in.
     let attr = unsafe { &mut *attr };
     attr.state = rdma::ib_port_state_IB_PORT_ACTIVE;
     attr.max_mtu = rdma::ib_mtu_IB_MTU_4096;
@@ -44,63 +43,46 @@ unsafe extern "C" fn query_port(
     0
 }
 
-/// # Safety
-///
-/// See the module.
 unsafe extern "C" fn get_port_immutable(
     _dev: *mut rdma::ib_device,
     _port: u32,
     immutable: *mut rdma::ib_port_immutable,
 ) -> c_int {
-    // SAFETY: ib_core gives a structure to fill in.
+    // SAFETY: ib_core passes a structure to fill in.
     let immutable = unsafe { &mut *immutable };
     immutable.pkey_tbl_len = 1;
     immutable.gid_tbl_len = 1;
-    // InfiniBand, without the management that would bring agents of ib_core's own.
+    // Without IB management, so that ib_core makes no agents.
     immutable.core_cap_flags = rdma::RDMA_CORE_CAP_PROT_IB;
     0
 }
 
-/// # Safety
-///
-/// See the module.
 unsafe extern "C" fn query_gid(
     _dev: *mut rdma::ib_device,
     _port: u32,
     _index: c_int,
     gid: *mut rdma::ib_gid,
 ) -> c_int {
-    // SAFETY: ib_core gives a GID to fill in.
+    // SAFETY: ib_core passes a GID to fill in.
     unsafe { (*gid).raw = [0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1] };
     0
 }
 
-/// # Safety
-///
-/// See the module.
 unsafe extern "C" fn query_pkey(
     _dev: *mut rdma::ib_device,
     _port: u32,
     _index: u16,
     pkey: *mut u16,
 ) -> c_int {
-    // SAFETY: ib_core gives a key to fill in.
+    // SAFETY: ib_core passes a key to fill in.
     unsafe { pkey.write(0xffff) };
     0
 }
 
-/// Nothing of a context is the device's.
-///
-/// # Safety
-///
-/// See the module.
+/// The device keeps nothing in a context.
 pub(crate) unsafe extern "C" fn no_ucontext(_context: *mut rdma::ib_ucontext) {}
 
-/// Nothing of a PD is the device's.
-///
-/// # Safety
-///
-/// See the module.
+/// The device keeps nothing in a PD.
 unsafe extern "C" fn no_pd(_pd: *mut rdma::ib_pd, _udata: *mut rdma::ib_udata) -> c_int {
     0
 }

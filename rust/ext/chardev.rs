@@ -1,12 +1,68 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Character devices that come and go, with memory to map.
+//! Character devices that are created at run time and whose memory can be mapped.
 //!
-//! As [`kernel::miscdevice`], and in addition: the name is made at run time, open files and mappings
-//! keep the module loaded, and all mappings of a device can be taken away at once. Files may stay
-//! open after the device is gone; their operations then still reach the object behind it.
+//! Adds to [`kernel::miscdevice`]: the name is set at run time, open files and mappings keep the
+//! module loaded, and [`AddressSpace::unmap_all`] unmaps all mappings of a device. Files may stay
+//! open after the device is unregistered; their operations still reach the object behind it.
 //!
 //! C header: [`include/linux/miscdevice.h`](srctree/include/linux/miscdevice.h).
+//!
+//! # Examples
+//!
+//! ```
+//! use crate::ext::{
+//!     chardev::{AddressSpace, Device, Opened, Registration},
+//!     ram::Pages,
+//!     vma,
+//! };
+//! use kernel::{
+//!     device,
+//!     mm::virt::VmaNew,
+//!     str::CString,
+//!     sync::{Arc, ArcBorrow},
+//! };
+//!
+//! struct Memory(Pages);
+//!
+//! static VM_OPS: vma::Ops<Memory> = vma::Ops::new();
+//!
+//! impl vma::Mapping for Memory {
+//!     fn fault(&self, fault: &vma::Fault<'_>) -> Result {
+//!         fault.map(|i| self.0.get(i))
+//!     }
+//! }
+//!
+//! impl Device for Memory {
+//!     type Mapping = Self;
+//!
+//!     fn vm_ops() -> &'static vma::Ops<Self> {
+//!         &VM_OPS
+//!     }
+//!
+//!     fn mmap(this: ArcBorrow<'_, Self>, vma: &VmaNew) -> Result<Arc<Self>> {
+//!         vma.set_mixedmap();
+//!         Ok(this.into())
+//!     }
+//!
+//!     fn ioctl(_: ArcBorrow<'_, Self>, _: Opened<'_>, _: u32, _: usize) -> Result<isize> {
+//!         Err(ENOTTY)
+//!     }
+//! }
+//!
+//! /// Creates /dev/example, and removes it with all its mappings.
+//! fn example(parent: &device::Device, memory: Arc<Memory>) -> Result {
+//!     let space = AddressSpace::new(c"[example]")?;
+//!     let name = CString::try_from_fmt(fmt!("example"))?;
+//!     let node = KBox::pin_init(
+//!         Registration::new(parent, name, 0o600, space.clone(), memory),
+//!         GFP_KERNEL,
+//!     )?;
+//!     drop(node);
+//!     space.unmap_all();
+//!     Ok(())
+//! }
+//! ```
 
 mod handle;
 
@@ -14,6 +70,7 @@ pub use self::handle::Opened;
 
 use super::{
     bindings::helpers,
+    device::as_raw,
     vma, //
 };
 use core::marker::PhantomData;
@@ -37,104 +94,109 @@ use kernel::{
     types::Opaque, //
 };
 
-/// What is behind a character device.
+/// The object behind a character device.
 pub trait Device: Send + Sync + Sized + 'static {
-    /// What is behind a mapping of it.
+    /// The object behind a mapping of the device.
     type Mapping: vma::Mapping;
 
-    /// The operations of its mappings: a reference to a static.
+    /// Returns the operations of its mappings, which must be a static.
     fn vm_ops() -> &'static vma::Ops<Self::Mapping>;
 
-    /// `mmap(2)`: checks and sets up the VMA, and returns what is to be behind it.
+    /// Handles `mmap(2)`: checks and sets up the VMA, and returns the object behind it.
     ///
-    /// No page may be mapped here, only by [`vma::Mapping::fault`]: what is mapped before the VMA
-    /// is in the address space escapes [`AddressSpace::unmap_all`].
+    /// It must not map pages; only [`vma::Mapping::fault`] may. The VMA is not in the address space
+    /// yet, so [`AddressSpace::unmap_all`] would miss them.
     ///
-    /// Context: may sleep; the `mmap_lock` is held for writing.
+    /// Context: process context; may sleep. The caller holds the `mmap_lock` for writing.
     fn mmap(this: ArcBorrow<'_, Self>, vma: &VmaNew) -> Result<Arc<Self::Mapping>>;
 
-    /// `ioctl(2)` on `file`, of 64-bit and 32-bit processes alike.
+    /// Handles `ioctl(2)` on `file`, of 64-bit and of 32-bit processes.
     ///
     /// Context: process context; may sleep.
     fn ioctl(this: ArcBorrow<'_, Self>, file: Opened<'_>, cmd: u32, arg: usize) -> Result<isize>;
 }
 
-/// An address space that all files of a device share, so that all mappings can be found.
+/// An address space that all files of a device share, so that all mappings can be unmapped at once.
 #[derive(Clone)]
 pub struct AddressSpace(ARef<File>);
 
 impl AddressSpace {
-    /// Makes one.
+    /// Creates an address space. `name` is that of its anonymous inode, such as `[driver]`.
     ///
     /// Context: may sleep.
-    pub fn new() -> Result<Self> {
-        // The last reference of a file may be put away long after it was dropped, so its operations
-        // must not be this module's. Nobody opens this file, any operations will do.
+    pub fn new(name: &CStr) -> Result<Self> {
+        // The kernel may release a file long after the last reference is dropped, so the operations
+        // must not be in this module. The file is never installed, so any operations work.
         //
-        // SAFETY: The name is a C string, and the operations are the kernel's own.
+        // SAFETY: The name is a C string, which the function copies. The operations are part of the
+        // kernel image.
         let file = from_err_ptr(unsafe {
             helpers::anon_inode_create_getfile(
-                c"chardev".as_char_ptr(),
+                name.as_char_ptr(),
                 &raw const bindings::generic_ro_fops,
                 core::ptr::null_mut(),
+                // CAST: `O_RDWR` is 2.
                 bindings::O_RDWR as c_int,
                 core::ptr::null(),
             )
         })?;
         let file = core::ptr::NonNull::new(file).ok_or(ENOMEM)?;
-        // SAFETY: The file and its one reference are ours; nobody calls `fdget_pos` on it. `File`
-        // is a transparent wrapper.
+        // SAFETY:
+        // - The call above returned the file with a reference, which the `ARef` takes over.
+        // - No file descriptor refers to it, so there is no active `fdget_pos` call.
+        // - `File` is a transparent wrapper of `struct file`.
         Ok(Self(unsafe { ARef::from_raw(file.cast()) }))
     }
 
-    /// The C object; valid as long as `self` or a clone of it.
+    /// Returns the C object, valid as long as `self` or a clone of it.
     fn as_raw(&self) -> *mut bindings::address_space {
-        // SAFETY: A file's `f_mapping` is set when it is made, and never changes for this one.
+        // SAFETY: `self` holds the file. Its `f_mapping` is set at its creation and does not change.
         unsafe { (*self.0.as_ptr()).f_mapping }
     }
 
-    /// Removes all pages from all mappings. Accesses fault from then on.
+    /// Unmaps all pages of all mappings. Later accesses fault.
     ///
     /// Context: may sleep.
     pub fn unmap_all(&self) {
-        // SAFETY: The address space is valid. Length 0 is to the end.
+        // SAFETY: The address space is valid as long as `self`. Length 0 means up to the end.
         unsafe { bindings::unmap_mapping_range(self.as_raw(), 0, 0, 1) };
     }
 }
 
-/// What open files hold.
+/// Private data of an open file.
 struct Node<T> {
-    /// The address space of all mappings.
+    /// Address space of all mappings.
     space: AddressSpace,
     /// The object behind the device.
     device: Arc<T>,
 }
 
-/// The registration of a character device. When it is dropped the device node is gone, and no file
-/// is opened any more.
+/// Registration of a character device. Dropping it removes the node and waits for `open(2)`.
 ///
 /// # Invariants
 ///
-/// `misc` is registered with `misc_register()`, and is the `misc` of this object.
+/// `misc` is registered with `misc_register()`, and is a field of this object.
 #[pin_data(PinnedDrop)]
 pub struct Registration<T: Device> {
-    /// The C structure.
+    /// C structure.
     #[pin]
     misc: Opaque<bindings::miscdevice>,
-    /// What files get that are opened.
+    /// Private data of the files that are opened.
     node: Arc<Node<T>>,
-    /// What `misc` points at for its name.
+    /// Name, to which `misc` points.
     _name: CString,
 }
 
-// SAFETY: A misc device may be deregistered from any thread, and the rest may be sent.
+// SAFETY: Any task may deregister a misc device. The other fields are `Send`.
 unsafe impl<T: Device> Send for Registration<T> {}
-// SAFETY: There is nothing to do with a shared reference.
+// SAFETY: A shared reference gives access only to the device, and a `Device` is `Sync`.
 unsafe impl<T: Device> Sync for Registration<T> {}
 
 impl<T: Device> Registration<T> {
-    /// Registers a device below `parent`. In `name`, `!` stands for the `/` of its path in `/dev`;
-    /// `mode` is the node's mode, unless udev knows better. Files that are opened share `space`.
+    /// Registers a device below `parent`.
+    ///
+    /// In `name`, `!` stands for the `/` of the path in `/dev`. `mode` is the mode of the node, which
+    /// udev may change. All files of the device share `space`.
     ///
     /// Context: may sleep.
     pub fn new<'a>(
@@ -145,15 +207,17 @@ impl<T: Device> Registration<T> {
         device: Arc<T>,
     ) -> impl PinInit<Self, Error> + use<'a, T> {
         let raw_name = name.as_char_ptr();
-        let raw_parent = core::ptr::from_ref(parent).cast_mut().cast();
+        let raw_parent = as_raw(parent);
         try_pin_init!(Self {
             node: Arc::new(Node { space, device }, GFP_KERNEL)?,
             _name: name,
-            // INVARIANT: On success it is registered; the object is pinned, so it stays in it.
+            // INVARIANT: On success `misc` is registered. The object is pinned, so `misc` stays a field
+            // of it.
             misc <- Opaque::try_ffi_init(move |slot: *mut bindings::miscdevice| {
-                // SAFETY: The slot may be written to.
+                // SAFETY: `slot` is valid for writes during the initialisation.
                 unsafe {
                     slot.write(bindings::miscdevice {
+                        // CAST: The constant is 255.
                         minor: bindings::MISC_DYNAMIC_MINOR as c_int,
                         name: raw_name,
                         fops: VTable::<T>::build(),
@@ -162,15 +226,17 @@ impl<T: Device> Registration<T> {
                         ..pin_init::zeroed()
                     })
                 };
-                // SAFETY: The slot has just been filled in; the name lives in the same object, the
-                // operations as long as the module. `node`, which `open` uses, has been initialised
-                // before. `parent` is valid during the call, which takes a reference.
+                // SAFETY:
+                // - The write above initialised the slot.
+                // - The name lives in the same object, the operations as long as the module.
+                // - `node`, which `open` uses, is initialised before `misc`.
+                // - `parent` is valid during the call, which takes a reference.
                 to_result(unsafe { bindings::misc_register(slot) })
             }),
         })
     }
 
-    /// The object behind the device.
+    /// Returns the object behind the device.
     pub fn device(&self) -> &Arc<T> {
         &self.node.device
     }
@@ -179,67 +245,77 @@ impl<T: Device> Registration<T> {
 #[pinned_drop]
 impl<T: Device> PinnedDrop for Registration<T> {
     fn drop(self: Pin<&mut Self>) {
-        // SAFETY: By the type invariant it is registered.
+        // SAFETY: By the type invariants `misc` is registered.
         unsafe { bindings::misc_deregister(self.misc.get()) };
     }
 }
 
-/// The file operations of a [`Registration`].
+/// File operations of a [`Registration`].
 struct VTable<T: Device>(PhantomData<T>);
 
 impl<T: Device> VTable<T> {
     /// # Safety
     ///
-    /// `file` must be a file of a `Registration<T>` that is being opened, `inode` its inode.
+    /// - `file` must be a file of a `Registration<T>` that is being opened, through `misc_open()`.
+    /// - `inode` must be its inode.
     unsafe extern "C" fn open(inode: *mut bindings::inode, file: *mut bindings::file) -> c_int {
-        // SAFETY: By the requirements.
+        // SAFETY: By this function's safety contract both are those of a file that is being opened.
         let ret = unsafe { bindings::generic_file_open(inode, file) };
         if ret != 0 {
             return ret;
         }
-        // SAFETY: `misc_open()` leaves the `struct miscdevice` in `private_data`.
+        // SAFETY: By this function's safety contract `file` is valid, and `misc_open()` has stored the
+        // `struct miscdevice` in `private_data`.
         let misc: *mut bindings::miscdevice = unsafe { (*file).private_data }.cast();
         let misc = misc.cast::<Opaque<bindings::miscdevice>>();
-        // SAFETY: By the requirements that is the `misc` of a `Registration<T>`, which cannot be
-        // dropped now: `misc_open()` holds the lock that `misc_deregister()` takes. `node` is
-        // initialised before `misc` is registered.
+        // SAFETY:
+        // - By this function's safety contract it is the `misc` of a `Registration<T>`.
+        // - The registration is valid: `misc_open()` holds the lock that `misc_deregister()` takes.
+        // - `node` is initialised before `misc` is registered.
         let node = unsafe { &(*container_of!(misc, Registration<T>, misc)).node }.clone();
-        // SAFETY: A file that is being opened may be set up. The address space lives as long as
-        // the node, which the file holds until it is released, when all mappings are gone.
+        // SAFETY: A file that is being opened has no other user, so it may be set up. The address
+        // space lives as long as the node, which the file holds until it is released; there are no
+        // mappings left then.
         unsafe { (*file).f_mapping = node.space.as_raw() };
-        // SAFETY: As above. The other operations know what is in there now.
+        // SAFETY: A file that is being opened has no other user, so it may be set up.
         unsafe { (*file).private_data = Arc::into_raw(node).cast_mut().cast() };
         0
     }
 
+    /// Returns the private data of `file`.
+    ///
     /// # Safety
     ///
-    /// `file` must be a file that `open` has succeeded for, or that [`Opened::handle`] has made, and
-    /// that is not released during `'a`.
+    /// - `Self::open` must have succeeded for `file`, or [`Opened::handle`] must have created it for
+    ///   a `T`.
+    /// - `file` must not be released during `'a`.
     unsafe fn node<'a>(file: *mut bindings::file) -> &'a Node<T> {
-        // SAFETY: They have put it there, and by the requirements the file holds it during `'a`.
+        // SAFETY: Both functions store a reference to a `Node<T>`, and by this function's safety contract
+        // the file holds it during `'a`.
         unsafe { &*(*file).private_data.cast_const().cast::<Node<T>>() }
     }
 
     /// # Safety
     ///
-    /// `file` must be a file as for [`Self::node`], being released.
+    /// `file` must be as [`Self::node`] requires, and must be in its release.
     unsafe extern "C" fn release(_: *mut bindings::inode, file: *mut bindings::file) -> c_int {
-        // SAFETY: By the requirements it is there, and nobody uses the file after this.
+        // SAFETY: By this function's safety contract `private_data` is a reference from `Arc::into_raw`.
+        // The file is being released, so this call may take over the reference.
         drop(unsafe { Arc::from_raw((*file).private_data.cast_const().cast::<Node<T>>()) });
         0
     }
 
     /// # Safety
     ///
-    /// `file` must be a file as for [`Self::node`], `vma` a VMA of it in the making.
+    /// - `file` must be as [`Self::node`] requires, for the duration of the call.
+    /// - `vma` must be a VMA of it that is being set up.
     unsafe extern "C" fn mmap(
         file: *mut bindings::file,
         vma: *mut bindings::vm_area_struct,
     ) -> c_int {
-        // SAFETY: By the requirements; the file is not released during its operation.
+        // SAFETY: By this function's safety contract `file` is valid for `node` during the call.
         let device = unsafe { Self::node(file) }.device.as_arc_borrow();
-        // SAFETY: By the requirements.
+        // SAFETY: By this function's safety contract `vma` is being set up, under the `mmap_lock`.
         let vma = unsafe { VmaNew::from_raw(vma) };
         match T::mmap(device, vma) {
             Ok(mapping) => {
@@ -252,21 +328,22 @@ impl<T: Device> VTable<T> {
 
     /// # Safety
     ///
-    /// `file` must be a file as for [`Self::node`].
+    /// `file` must be as [`Self::node`] requires, for the duration of the call.
     unsafe extern "C" fn ioctl(file: *mut bindings::file, cmd: c_uint, arg: c_ulong) -> c_long {
-        // SAFETY: By the requirements; the file is not released during its operation.
+        // SAFETY: By this function's safety contract `file` is valid for `node` during the call.
         let node = unsafe { Self::node(file) };
-        // SAFETY: As above.
+        // SAFETY: By this function's safety contract `file` is an open file of the device.
         let opened = unsafe { Opened::new(node, file) };
         match T::ioctl(node.device.as_arc_borrow(), opened, cmd, arg) {
             Ok(value) => value,
+            // CAST: `c_long` has more bits than `int`.
             Err(e) => e.to_errno() as c_long,
         }
     }
 
-    /// The C structure.
+    /// C structure.
     const VTABLE: bindings::file_operations = bindings::file_operations {
-        // What keeps the module loaded while a file is open.
+        // Keeps the module loaded while a file is open.
         owner: &raw mut bindings::__this_module,
         open: Some(Self::open),
         release: Some(Self::release),
@@ -276,7 +353,7 @@ impl<T: Device> VTable<T> {
         ..pin_init::zeroed()
     };
 
-    /// The table.
+    /// Returns the C structure.
     const fn build() -> &'static bindings::file_operations {
         &Self::VTABLE
     }

@@ -9,6 +9,22 @@
 //! | [`NoInfo`], [`added_ids!`] | 7.2 and 7.3: `pci::Driver::probe` and PCI tables without data |
 //! | [`DevresBar`] | 7.2 and 7.3: the type of a BAR that devres holds |
 //! | [`faux_device`] | 7.2 and 7.3: the context of a faux device |
+//!
+//! # Examples
+//!
+//! ```
+//! use crate::ext::compat::{enetunreach, eopnotsupp, eremoteio, faux_device};
+//! use kernel::{device, faux};
+//!
+//! assert!(eopnotsupp() != enetunreach());
+//! assert!(eopnotsupp() != eremoteio());
+//!
+//! /// Logs in the name of a faux device.
+//! fn hello(registration: &faux::Registration) {
+//!     let dev: &device::Device = faux_device(registration);
+//!     dev_info!(dev, "hello\n");
+//! }
+//! ```
 
 use kernel::{
     bindings,
@@ -18,31 +34,34 @@ use kernel::{
     pci, //
 };
 
-/// The operation is not supported by this device or for this memory.
+/// Returns `EOPNOTSUPP`: the operation is not supported by this device or for this memory.
 pub fn eopnotsupp() -> Error {
+    // CAST: Error numbers are less than 4096.
     Error::from_errno(-(bindings::EOPNOTSUPP as i32))
 }
 
-/// No address to reach the other end by.
+/// Returns `ENETUNREACH`: there is no address for the other end.
 pub fn enetunreach() -> Error {
+    // CAST: Error numbers are less than 4096.
     Error::from_errno(-(bindings::ENETUNREACH as i32))
 }
 
-/// The other end cannot be reached from here.
+/// Returns `EREMOTEIO`: the device cannot reach the memory.
 pub fn eremoteio() -> Error {
+    // CAST: Error numbers are less than 4096.
     Error::from_errno(-(bindings::EREMOTEIO as i32))
 }
 
-/// The `id_info` argument of `probe()` in a driver whose ids have no data.
+/// Type of the `id_info` argument of `probe()` in a driver whose ids have no data.
 #[cfg(not(kernel_7_3))]
 pub type NoInfo<'a> = &'a ();
-/// The `id_info` argument of `probe()` in a driver whose ids have no data.
+/// Type of the `id_info` argument of `probe()` in a driver whose ids have no data.
 #[cfg(kernel_7_3)]
 pub type NoInfo<'a> = Option<&'a ()>;
 
-/// `PCI_TABLE`, for a driver whose ids are all added while it is loaded.
+/// Defines `PCI_TABLE` for a driver whose ids are all added at run time.
 ///
-/// The id in it is one that no function can have: the register is 16 bits wide.
+/// The table has one id that no function can have: the register is 16 bits wide.
 macro_rules! added_ids {
     ($driver:ty) => {
         #[cfg(not(kernel_7_3))]
@@ -55,7 +74,7 @@ macro_rules! added_ids {
                 ()
             )]
         );
-        // Without data, or an added id would want its address.
+        // The table has no data: an id that is added at run time could not refer to it.
         #[cfg(kernel_7_3)]
         kernel::pci_device_table!(
             PCI_TABLE,
@@ -66,10 +85,10 @@ macro_rules! added_ids {
 }
 pub(crate) use added_ids;
 
-/// A BAR of which `SIZE` bytes are mapped, while its function is bound.
+/// BAR of which `SIZE` bytes are mapped while its function is bound.
 #[cfg(not(kernel_7_3))]
 pub type DevresBar<const SIZE: usize> = kernel::devres::Devres<pci::Bar<'static, SIZE>>;
-/// A BAR of which `SIZE` bytes are mapped, while its function is bound.
+/// BAR of which `SIZE` bytes are mapped while its function is bound.
 #[cfg(kernel_7_3)]
 pub type DevresBar<const SIZE: usize> = pci::DevresBar<SIZE>;
 

@@ -1,14 +1,33 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Exporting dma-bufs: memory that drivers import and have to let go of when they are told to.
+//! Exporters of dma-bufs whose memory can be revoked.
 //!
-//! - [`SingleUse`]: for one importer, once, while a function runs;
-//! - [`Export`]: for whoever has the file descriptor.
+//! - [`SingleUse`]: for one importer, that imports once, during a function call;
+//! - [`Export`]: for every process with the file descriptor.
 //!
 //! C header: [`include/linux/dma-buf.h`](srctree/include/linux/dma-buf.h). The locking follows
-//! "DOC: locking convention" of `drivers/dma-buf/dma-buf.c`: `attach`, `detach` and `release` are
-//! called without the reservation lock, `map_dma_buf` and `unmap_dma_buf` with it; whoever uses
-//! an [`SingleUse`] or an [`Revoker`] does so without it.
+//! "DOC: locking convention" of `drivers/dma-buf/dma-buf.c`: the core calls `attach`, `detach` and
+//! `release` without the reservation lock, and `map_dma_buf` and `unmap_dma_buf` with it. Callers of
+//! [`SingleUse`] and [`Revoker`] must not hold it.
+//!
+//! # Examples
+//!
+//! ```
+//! use crate::ext::dma_buf::{Mismatch, Requirements};
+//!
+//! /// Memory without struct pages that the exporter may revoke at any time.
+//! const MMIO: Requirements = Requirements {
+//!     revocable: true,
+//!     peer2peer: true,
+//! };
+//!
+//! fn cause(mismatch: Mismatch) -> &'static str {
+//!     match mismatch {
+//!         Mismatch::NotRevocable => "the driver pins dma-bufs",
+//!         Mismatch::NotPeer2Peer => "the driver requires struct pages",
+//!     }
+//! }
+//! ```
 
 mod buf;
 mod export;
@@ -30,16 +49,16 @@ pub use self::{
 
 use kernel::bindings;
 
-/// What an importer must be able to do.
+/// Capabilities that an importer must have.
 #[derive(Clone, Copy)]
 pub struct Requirements {
-    /// Let go of its mapping when it is told to (`dma_buf_attach_revocable()`).
+    /// Unmap in `invalidate_mappings` (`dma_buf_attach_revocable()`).
     pub revocable: bool,
-    /// Take memory without struct pages (`allow_peer2peer`).
+    /// Import memory without struct pages (`allow_peer2peer`).
     pub peer2peer: bool,
 }
 
-/// Which rule an importer did not follow.
+/// The requirement that an importer does not meet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mismatch {
     /// [`Requirements::revocable`].
@@ -48,7 +67,7 @@ pub enum Mismatch {
     NotPeer2Peer,
 }
 
-/// What an importer can do.
+/// Capabilities of an importer.
 #[derive(Clone, Copy)]
 struct ImporterCaps {
     revocable: bool,
@@ -56,11 +75,13 @@ struct ImporterCaps {
 }
 
 impl ImporterCaps {
+    /// Returns the capabilities of the importer of `attachment`.
+    ///
     /// # Safety
     ///
-    /// `attachment` must be one of a dma-buf of ours, being made or made.
+    /// `attachment` must be valid, and its device and operations must be initialised.
     unsafe fn of(attachment: *mut bindings::dma_buf_attachment) -> Self {
-        // SAFETY: The caller's promise; its device and operations are filled in.
+        // SAFETY: By this function's safety contract `attachment` is valid and initialised.
         unsafe {
             Self {
                 revocable: bindings::dma_buf_attach_revocable(attachment),
@@ -71,7 +92,7 @@ impl ImporterCaps {
 }
 
 impl Requirements {
-    /// The first rule that is not followed.
+    /// Returns the first requirement that `importer` does not meet.
     fn unmet_by(self, importer: ImporterCaps) -> Option<Mismatch> {
         if self.revocable && !importer.revocable {
             Some(Mismatch::NotRevocable)

@@ -1,11 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Scatter-gather tables over memory that somebody holds, and their DMA mapping.
+//! Scatter-gather tables of memory that their owner keeps, and their DMA mapping.
 //!
 //! C headers: [`include/linux/scatterlist.h`](srctree/include/linux/scatterlist.h),
 //! [`include/linux/dma-mapping.h`](srctree/include/linux/dma-mapping.h).
+//!
+//! # Examples
+//!
+//! ```
+//! use crate::ext::dma_table::{Reach, Table};
+//! use kernel::device;
+//!
+//! /// Maps 64 KiB of device memory at `phys` for `dev`, which is bound to a driver.
+//! fn map(phys: u64, dev: &device::Device) -> Result<Table> {
+//!     Table::of_mmio(&[phys..phys + (64 << 10)], dev, Reach::Dma)
+//! }
+//!
+//! let mut table = Table::empty();
+//! table.unmap();
+//! ```
 
-use super::bindings::helpers;
+use super::{
+    bindings::helpers,
+    device::as_raw, //
+};
 use core::ops::Range;
 use kernel::{
     bindings,
@@ -17,52 +35,54 @@ use kernel::{
     sync::aref::ARef, //
 };
 
-/// How a device gets at device memory.
+/// How a device addresses the memory of another device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reach {
-    /// By bus addresses: physical ones and this difference.
+    /// By bus addresses: physical addresses plus this offset.
     Bus(i64),
-    /// By addresses that the DMA API gives.
+    /// By addresses that the DMA API returns.
     Dma,
 }
 
-/// What there is to undo.
+/// How a table was mapped, so how to unmap it.
 #[derive(Clone, Copy)]
 enum Mapping {
-    /// A table of pages, mapped as a whole.
+    /// `dma_map_sgtable()` mapped the table.
     Pages,
-    /// Each entry was mapped as device memory.
+    /// Each entry was mapped separately, as device memory.
     Mmio,
-    /// Nothing: the entries are bus addresses.
+    /// The entries are bus addresses, which need no unmapping.
     Bus,
 }
 
-/// A scatter-gather table, mapped for one device or none.
+/// A scatter-gather table, mapped for at most one device. Dropping it unmaps it.
 ///
 /// # Invariants
 ///
-/// - `sgt` is zero or a table that `sg_alloc_table()` or a relative of it made.
-/// - If `mapped` names a device, the first `sgt.nents` entries are mapped for it, in both
-///   directions, in the way that it says.
+/// - `sgt` is zero, or a function of the `sg_alloc_table()` family allocated it.
+/// - If `mapped` is `Some`, the first `sgt.nents` entries are mapped for its device, in both
+///   directions, as its [`Mapping`] says.
 pub struct Table {
-    /// The C structure.
+    /// C structure.
     sgt: bindings::sg_table,
-    /// The device it is mapped for, and how.
+    /// Device that the table is mapped for, and how.
     mapped: Option<(ARef<device::Device>, Mapping)>,
 }
 
-// SAFETY: A table belongs to no task.
+// SAFETY: A table is not bound to a task.
 unsafe impl Send for Table {}
 
 impl Table {
-    /// Makes a table of whole pages. Contiguous ones of the same page map become one entry, of at
-    /// most `max_segment` bytes, itself at least a page.
+    /// Creates a table of whole pages.
+    ///
+    /// Contiguous pages of the same page map form one entry of at most `max_segment` bytes. Returns
+    /// `EINVAL` if that is less than a page.
     ///
     /// Context: may sleep.
     ///
     /// # Safety
     ///
-    /// The pages must be held until the table is dropped.
+    /// The pages must be valid until the table is dropped.
     pub(crate) unsafe fn from_pages(
         pages: &mut [*mut bindings::page],
         max_segment: u32,
@@ -72,8 +92,10 @@ impl Table {
         }
         let mut sgt = bindings::sg_table::default();
         let size = pages.len().checked_mul(PAGE_SIZE).ok_or(EOVERFLOW)?;
-        // SAFETY: `sgt` is ours to fill, `pages` an array of valid pages, and the limit no less than
-        // a page.
+        // SAFETY:
+        // - `sgt` is zeroed and may be initialised.
+        // - By this function's safety contract `pages` is an array of valid pages.
+        // - `max_segment` is at least a page.
         to_result(unsafe {
             bindings::sg_alloc_table_from_pages_segment(
                 &mut sgt,
@@ -85,32 +107,36 @@ impl Table {
                 bindings::GFP_KERNEL,
             )
         })?;
-        // INVARIANT: It has just been made, and is not mapped.
+        // INVARIANT: The call above allocated the table, and it is not mapped.
         Ok(Self { sgt, mapped: None })
     }
 
-    /// A table without an entry.
+    /// Creates a table without entries.
+    ///
+    /// Context: any.
     pub fn empty() -> Self {
-        // INVARIANT: It is zero, and not mapped.
+        // INVARIANT: `sgt` is zero, and not mapped.
         Self {
             sgt: bindings::sg_table::default(),
             mapped: None,
         }
     }
 
-    /// Makes a table of device memory, without struct pages, that is mapped for `dev`: an entry for
-    /// each of `pieces`, physical addresses, at most [`max_segment`] of `dev` long. `EIO` where
-    /// the DMA API refuses, `EINVAL` where there are no pieces.
+    /// Creates a table of device memory, without struct pages, that is mapped for `dev`.
     ///
-    /// `dev` must be bound to a driver until the table is unmapped.
+    /// It has one entry for each of `pieces`, which are physical addresses. None may be longer than
+    /// [`max_segment`](super::device::max_segment) of `dev`. `dev` must stay bound to a driver until
+    /// the table is unmapped.
+    ///
+    /// Returns `EIO` if the DMA API fails, and `EINVAL` if `pieces` is empty.
     ///
     /// Context: may sleep.
     pub fn of_mmio(pieces: &[Range<u64>], dev: &device::Device, reach: Reach) -> Result<Self> {
         let mut this = Self::empty();
         let n = pieces.len().try_into()?;
-        // SAFETY: `sgt` is ours to fill. For no entries the call itself returns -EINVAL.
+        // SAFETY: `sgt` is zeroed and may be initialised; for 0 entries the call returns -EINVAL.
         to_result(unsafe { bindings::sg_alloc_table(&mut this.sgt, n, bindings::GFP_KERNEL) })?;
-        // INVARIANT: It is a table now, of which nothing is mapped yet.
+        // INVARIANT: The call above allocated the table, of which no entry is mapped yet.
         this.sgt.nents = 0;
         this.mapped = Some(match reach {
             Reach::Bus(_) => (dev.into(), Mapping::Bus),
@@ -122,36 +148,38 @@ impl Table {
             let mut addr = 0;
             match reach {
                 Reach::Bus(offset) => addr = piece.start.wrapping_add_signed(offset),
-                // SAFETY: The device is valid and bound; `addr` is ours to write.
+                // SAFETY: `dev` is valid while it is borrowed, and `addr` may be written.
                 Reach::Dma => to_result(unsafe {
-                    helpers::ext_dma_map_mmio(raw(dev), piece.start, len, &mut addr)
+                    helpers::ext_dma_map_mmio(as_raw(dev), piece.start, len, &mut addr)
                 })?,
             }
-            // SAFETY: The table has an entry for each piece.
+            // SAFETY: `sg` is an entry of the table, which has one for each piece.
             unsafe { helpers::ext_sg_set_mmio(sg, addr, len) };
-            // INVARIANT: Now this one is mapped.
+            // INVARIANT: This entry is mapped now.
             this.sgt.nents += 1;
-            // SAFETY: `sg` is an entry of the table.
+            // SAFETY: `sg` is an entry of the table, which is valid.
             sg = unsafe { bindings::sg_next(sg) };
         }
         Ok(this)
     }
 
-    /// The C structure, for C code to read while this object is neither changed nor dropped.
+    /// Returns the C structure, which C code may read while this object is neither changed nor dropped.
     pub(crate) fn as_raw(&self) -> &bindings::sg_table {
         &self.sgt
     }
 
-    /// How many DMA addresses there are; `None` where it is not mapped.
+    /// Returns the number of DMA addresses, or `None` if the table is not mapped.
     pub(crate) fn nents(&self) -> Option<u32> {
         self.mapped.as_ref().map(|_| self.sgt.nents)
     }
 
-    /// Maps the table for `dev`, in both directions. `EBUSY` where it is mapped already, else what
-    /// the DMA API says: `EREMOTEIO` where `dev` cannot reach peer-to-peer memory.
+    /// Maps the table for `dev`, in both directions.
     ///
-    /// `dev` must be bound to a driver until the table is unmapped, and no entry longer than
-    /// [`max_segment`] of it.
+    /// No entry may be longer than [`max_segment`](super::device::max_segment) of `dev`. `dev` must
+    /// stay bound to a driver until the table is unmapped.
+    ///
+    /// Returns `EBUSY` if the table is mapped already, else the error of the DMA API: `EREMOTEIO` if
+    /// `dev` cannot reach peer-to-peer memory.
     ///
     /// Context: may sleep.
     pub fn map(&mut self, dev: &device::Device) -> Result {
@@ -159,18 +187,18 @@ impl Table {
             return Err(EBUSY);
         }
         let dir = DataDirection::Bidirectional.into();
-        // SAFETY: The device is valid, and so, by the type invariants, is the table.
-        to_result(unsafe { bindings::dma_map_sgtable(raw(dev), &mut self.sgt, dir, 0) })?;
-        // INVARIANT: It is mapped now.
+        // SAFETY: `dev` is valid while it is borrowed; by the type invariants the table is valid.
+        to_result(unsafe { bindings::dma_map_sgtable(as_raw(dev), &mut self.sgt, dir, 0) })?;
+        // INVARIANT: The call above mapped the table.
         self.mapped = Some((dev.into(), Mapping::Pages));
         Ok(())
     }
 
-    /// Undoes [`Table::map`]; nothing where the table is not mapped.
+    /// Unmaps the table. Does nothing if it is not mapped.
     ///
     /// Context: may sleep.
     pub fn unmap(&mut self) {
-        // INVARIANT: From here on it is not mapped.
+        // INVARIANT: The table counts as not mapped from here on.
         let Some((dev, how)) = self.mapped.take() else {
             return;
         };
@@ -178,16 +206,17 @@ impl Table {
             Mapping::Pages => {
                 let (sgl, nents) = (self.sgt.sgl, self.sgt.orig_nents);
                 let dir = DataDirection::Bidirectional.into();
-                // SAFETY: By the type invariants the table was mapped for this device, in this
-                // direction; unmapping takes the number of entries that were given to be mapped.
-                unsafe { bindings::dma_unmap_sg_attrs(raw(&dev), sgl, nents as c_int, dir, 0) };
+                // SAFETY: By the type invariants the table is mapped for this device in this
+                // direction. Unmapping takes the number of entries that were passed to the mapping.
+                // CAST: `dma_map_sgtable()` has accepted the number as `c_int`.
+                unsafe { bindings::dma_unmap_sg_attrs(as_raw(&dev), sgl, nents as c_int, dir, 0) };
             }
             Mapping::Mmio => {
                 let mut sg = self.sgt.sgl;
                 for _ in 0..self.sgt.nents {
-                    // SAFETY: By the type invariants this entry was mapped for this device.
-                    unsafe { helpers::ext_dma_unmap_mmio(raw(&dev), sg) };
-                    // SAFETY: `sg` is an entry of the table.
+                    // SAFETY: By the type invariants this entry is mapped for this device.
+                    unsafe { helpers::ext_dma_unmap_mmio(as_raw(&dev), sg) };
+                    // SAFETY: `sg` is an entry of the table, which is valid.
                     sg = unsafe { bindings::sg_next(sg) };
                 }
             }
@@ -199,20 +228,8 @@ impl Table {
 impl Drop for Table {
     fn drop(&mut self) {
         self.unmap();
-        // SAFETY: By the type invariants there is a table to free, or all is zero, which is fine as
-        // well; and nobody uses it any more.
+        // SAFETY: By the type invariants the table is allocated, or zero, which the function accepts.
+        // It is not mapped any more, so it has no other user.
         unsafe { bindings::sg_free_table(&mut self.sgt) };
     }
-}
-
-/// The longest entry in a table that `dev` takes, in bytes.
-pub fn max_segment(dev: &device::Device) -> u32 {
-    // SAFETY: The device is valid.
-    unsafe { helpers::ext_dma_max_seg_size(raw(dev)) }
-}
-
-/// The `struct device` behind `dev`.
-fn raw(dev: &device::Device) -> *mut bindings::device {
-    // `device::Device` is a transparent wrapper around an `Opaque<bindings::device>`.
-    core::ptr::from_ref(dev).cast_mut().cast()
 }

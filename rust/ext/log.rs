@@ -1,21 +1,31 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Log lines that a user can cause, limited in rate.
+//! Rate-limited log lines, for events that a user can cause.
 //!
 //! C header: [`include/linux/ratelimit.h`](srctree/include/linux/ratelimit.h).
+//!
+//! # Examples
+//!
+//! ```
+//! use kernel::device;
+//!
+//! fn refuse(dev: &device::Device, size: usize) {
+//!     crate::pr_warn_limited!("{} bytes are too many\n", size);
+//!     crate::dev_err_limited!(dev, "{} bytes are too many\n", size);
+//! }
+//! ```
 
-/// May another line be logged now? All callers of a module share one allowance; the kernel says
-/// how many lines were left out. Any context.
+/// Returns whether another rate-limited line may be logged now.
+///
+/// All callers in a module share one limit; the kernel logs how many lines it suppressed.
+///
+/// Context: any.
 pub fn allowed() -> bool {
-    extern "C" {
-        /// See `rust/helpers/log.c`.
-        fn ext_log_allowed() -> bool;
-    }
-    // SAFETY: The helper has no requirements; its state is a static of its own.
-    unsafe { ext_log_allowed() }
+    // SAFETY: The helper has no preconditions: it only changes a static variable, under a lock.
+    unsafe { super::bindings::helpers::ext_log_allowed() }
 }
 
-/// Like [`kernel::pr_warn!`], but dropped when there have been too many.
+/// Logs like [`kernel::pr_warn!`], at a limited rate.
 #[macro_export]
 macro_rules! pr_warn_limited {
     ($($arg:tt)*) => {
@@ -25,7 +35,7 @@ macro_rules! pr_warn_limited {
     };
 }
 
-/// Like [`kernel::dev_err!`], but dropped when there have been too many.
+/// Logs like [`kernel::dev_err!`], at a limited rate.
 #[macro_export]
 macro_rules! dev_err_limited {
     ($($arg:tt)*) => {

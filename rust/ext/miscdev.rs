@@ -1,11 +1,33 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A character device that is asked by ioctls alone.
+//! A character device with ioctls only.
 //!
-//! As [`kernel::miscdevice`], and in addition: open files keep the module loaded, which that one
-//! does not see to in all kernels, and the node has a mode.
+//! Adds to [`kernel::miscdevice`]: open files keep the module loaded on all supported kernels, and
+//! the node has a mode.
 //!
 //! C header: [`include/linux/miscdevice.h`](srctree/include/linux/miscdevice.h).
+//!
+//! # Examples
+//!
+//! ```
+//! use crate::ext::miscdev::{Control, Registration};
+//!
+//! struct Example;
+//!
+//! impl Control for Example {
+//!     const NAME: &'static CStr = c"example";
+//!     const MODE: u16 = 0o600;
+//!
+//!     fn ioctl(_cmd: u32, _arg: usize) -> Result<isize> {
+//!         Err(ENOTTY)
+//!     }
+//! }
+//!
+//! let registration = KBox::pin_init(Registration::<Example>::new(), GFP_KERNEL)?;
+//! // Removes /dev/example.
+//! drop(registration);
+//! # Ok::<(), Error>(())
+//! ```
 
 use core::marker::PhantomData;
 use kernel::{
@@ -21,21 +43,21 @@ use kernel::{
     types::Opaque, //
 };
 
-/// What the device does.
+/// Operations of the device.
 pub trait Control: 'static {
-    /// Its name in `/dev`.
+    /// Name in `/dev`.
     const NAME: &'static CStr;
 
-    /// The node's mode, unless udev knows better.
+    /// Mode of the node, which udev may change.
     const MODE: u16;
 
-    /// `ioctl(2)`, of 64-bit and 32-bit processes alike.
+    /// Handles `ioctl(2)` of 64-bit and of 32-bit processes.
     ///
     /// Context: process context; may sleep.
     fn ioctl(cmd: u32, arg: usize) -> Result<isize>;
 }
 
-/// The registration of a device. When it is dropped the node is gone.
+/// Registration of a device. Dropping it removes the node.
 ///
 /// # Invariants
 ///
@@ -47,20 +69,23 @@ pub struct Registration<T: Control> {
     _control: PhantomData<fn() -> T>,
 }
 
-// SAFETY: A misc device may be deregistered from any thread.
+// SAFETY: Any task may deregister a misc device.
 unsafe impl<T: Control> Send for Registration<T> {}
-// SAFETY: There is nothing to do with a shared reference.
+// SAFETY: A shared reference gives access to nothing.
 unsafe impl<T: Control> Sync for Registration<T> {}
 
 impl<T: Control> Registration<T> {
-    /// Registers the device. May sleep.
+    /// Registers the device.
+    ///
+    /// Context: may sleep.
     pub fn new() -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
-            // INVARIANT: On success it is registered; the object is pinned, so it stays in it.
+            // INVARIANT: On success `misc` is registered. The object is pinned, so `misc` does not move.
             misc <- Opaque::try_ffi_init(|slot: *mut bindings::miscdevice| {
-                // SAFETY: The slot may be written to.
+                // SAFETY: `slot` is valid for writes during the initialisation.
                 unsafe {
                     slot.write(bindings::miscdevice {
+                        // CAST: The constant is 255.
                         minor: bindings::MISC_DYNAMIC_MINOR as c_int,
                         name: T::NAME.as_char_ptr(),
                         fops: &VTable::<T>::VTABLE,
@@ -68,7 +93,8 @@ impl<T: Control> Registration<T> {
                         ..pin_init::zeroed()
                     })
                 };
-                // SAFETY: The slot has just been filled in, with what lives as long as the module.
+                // SAFETY: The write above initialised the slot. The name and the operations live as long
+                // as the module.
                 to_result(unsafe { bindings::misc_register(slot) })
             }),
             _control: PhantomData,
@@ -79,27 +105,28 @@ impl<T: Control> Registration<T> {
 #[pinned_drop]
 impl<T: Control> PinnedDrop for Registration<T> {
     fn drop(self: Pin<&mut Self>) {
-        // SAFETY: By the type invariants it is registered.
+        // SAFETY: By the type invariants `misc` is registered.
         unsafe { bindings::misc_deregister(self.misc.get()) };
     }
 }
 
-/// The file operations of a [`Registration`].
+/// File operations of a [`Registration`].
 struct VTable<T: Control>(PhantomData<T>);
 
 impl<T: Control> VTable<T> {
-    /// # Safety
+    /// `file_operations.unlocked_ioctl`.
     ///
-    /// As `file_operations.unlocked_ioctl`.
-    unsafe extern "C" fn ioctl(_: *mut bindings::file, cmd: c_uint, arg: c_ulong) -> c_long {
+    /// It uses no pointer, so any arguments are safe.
+    extern "C" fn ioctl(_: *mut bindings::file, cmd: c_uint, arg: c_ulong) -> c_long {
         match T::ioctl(cmd, arg) {
             Ok(value) => value,
+            // CAST: `c_long` has more bits than `int`.
             Err(e) => e.to_errno() as c_long,
         }
     }
 
     const VTABLE: bindings::file_operations = bindings::file_operations {
-        // What keeps the module loaded while a file is open.
+        // Keeps the module loaded while a file is open.
         owner: &raw mut bindings::__this_module,
         unlocked_ioctl: Some(Self::ioctl),
         compat_ioctl: bindings::compat_ptr_ioctl,

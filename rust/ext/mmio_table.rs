@@ -1,10 +1,28 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Scatter-gather tables over device memory that has no struct pages.
+//! Scatter-gather tables of device memory that has no struct pages.
+//!
+//! # Examples
+//!
+//! ```
+//! use crate::ext::{mmio_table::MmioTable, pci::Window};
+//! use kernel::{device, page::PAGE_SIZE};
+//!
+//! /// Maps the first page of `window` for `dev`.
+//! fn first_page(window: &Window, dev: &device::Device) -> Result<MmioTable> {
+//!     let start = window.phys.start;
+//!     let mut runs = KVec::new();
+//!     runs.push(start..start + PAGE_SIZE as u64, GFP_KERNEL)?;
+//!     let mut table = MmioTable::new(runs, window)?;
+//!     table.map(window, dev)?;
+//!     Ok(table)
+//! }
+//! ```
 
 use super::{
+    compat::eremoteio,
+    device::max_segment,
     dma_table::{
-        max_segment,
         Reach,
         Table, //
     },
@@ -22,19 +40,23 @@ use kernel::{
     prelude::*, //
 };
 
-/// Parts of a BAR that a device may be given.
+/// A table of parts of a BAR.
 ///
-/// Nothing is held by this: whoever has it takes it away before the BAR becomes somebody else's.
+/// It holds no reference to the BAR: its owner must unmap it before the BAR is assigned to another
+/// driver or released.
 pub struct MmioTable {
-    /// Empty until it is mapped: there are no pages that could be in it.
+    /// The table, without entries until it is mapped: there are no struct pages.
     table: Table,
-    /// Physical addresses, all of them in one BAR, in whole pages.
+    /// Physical addresses in one BAR, in whole pages.
     runs: KVec<Range<u64>>,
 }
 
 impl MmioTable {
-    /// A table of `runs`, physical addresses that start and end with pages; `EFAULT` where they do
-    /// not or some are not in `window`.
+    /// Creates a table of `runs`, which are ranges of physical addresses.
+    ///
+    /// Returns `EFAULT` unless each range consists of whole pages in `window`.
+    ///
+    /// Context: any.
     pub fn new(runs: KVec<Range<u64>>, window: &Window) -> Result<Self> {
         if runs.is_empty() || !runs.iter().all(|run| is_within(run, &window.phys)) {
             return Err(EFAULT);
@@ -45,16 +67,18 @@ impl MmioTable {
         })
     }
 
-    /// The table.
+    /// Returns the table.
     pub fn table(&self) -> &Table {
         &self.table
     }
 
-    /// Maps the table for `dev`: by bus addresses where only bridges lie between it and the
-    /// function of `window`, else by the DMA API. `EBUSY` where it is mapped already, `EREMOTEIO`
-    /// where `dev` cannot reach it, `EIO` where the DMA API refuses.
+    /// Maps the table for `dev`.
     ///
-    /// `dev` must be bound to a driver until the table is unmapped.
+    /// Uses bus addresses if only bridges lie between `dev` and the function of `window`, otherwise
+    /// the DMA API. `dev` must stay bound to a driver until the table is unmapped.
+    ///
+    /// Returns `EBUSY` if the table is mapped already, `EREMOTEIO` if `dev` cannot reach the memory,
+    /// and `EIO` if the DMA API fails.
     ///
     /// Context: may sleep.
     pub fn map(&mut self, window: &Window, dev: &device::Device) -> Result {
@@ -64,14 +88,15 @@ impl MmioTable {
         let reach = match p2pdma::route(&window.dev, dev) {
             Ok((Route::Bridges, _)) => Reach::Bus(window.bus_offset()),
             Ok((Route::HostBridge, _)) => Reach::Dma,
-            Err(_) => return Err(super::compat::eremoteio()),
+            Err(_) => return Err(eremoteio()),
         };
+        // CAST: `PAGE_SIZE` is less than 2^32.
         let max = u64::from(max_segment(dev)) & !(PAGE_SIZE as u64 - 1);
         self.table = Table::of_mmio(&cut(&self.runs, max)?, dev, reach)?;
         Ok(())
     }
 
-    /// Undoes [`MmioTable::map`]; nothing where the table is not mapped.
+    /// Undoes [`MmioTable::map`]. Does nothing if the table is not mapped.
     ///
     /// Context: may sleep.
     pub fn unmap(&mut self) {
@@ -79,8 +104,9 @@ impl MmioTable {
     }
 }
 
-/// Whether `run` is made of whole pages and lies in `window`.
+/// Returns whether `run` consists of whole pages and lies in `window`.
 fn is_within(run: &Range<u64>, window: &Range<u64>) -> bool {
+    // CAST: `PAGE_SIZE` is less than 2^32.
     let page = PAGE_SIZE as u64;
     run.start < run.end
         && (run.start | run.end) % page == 0
@@ -88,7 +114,7 @@ fn is_within(run: &Range<u64>, window: &Range<u64>) -> bool {
         && run.end <= window.end
 }
 
-/// Splits what is longer than `max` bytes. `EINVAL` where that is nothing.
+/// Splits ranges that are longer than `max` bytes. Returns `EINVAL` if `max` is 0.
 fn cut(runs: &[Range<u64>], max: u64) -> Result<KVec<Range<u64>>> {
     if max == 0 {
         return Err(EINVAL);
@@ -110,7 +136,7 @@ fn cut(runs: &[Range<u64>], max: u64) -> Result<KVec<Range<u64>>> {
 mod tests {
     use super::*;
 
-    /// Only whole pages of the BAR.
+    /// Only whole pages of the BAR are accepted.
     #[test]
     fn within() {
         let window = 0x1000_0000..0x1010_0000;
@@ -128,7 +154,7 @@ mod tests {
         }
     }
 
-    /// No entry is longer than the device takes, and none is lost.
+    /// No entry exceeds the limit of the device, and the entries cover all ranges.
     #[test]
     fn pieces() -> Result {
         let runs = [0x1000..0x6000, 0x8000..0x9000];

@@ -1,12 +1,33 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! PCI peer-to-peer DMA memory: the provider's side here, a BAR that becomes memory with struct pages,
-//! and pages allocated from it; the orchestrator's side, who can reach it, in a file of its own.
+//! PCI peer-to-peer DMA memory.
 //!
-//! All BARs that a function has given share one pool, out of which the kernel allocates wherever
-//! there is room; see [`Provider::alloc`].
+//! This file has the provider: a BAR that becomes memory with struct pages, and pages allocated from
+//! it. `orchestrator.rs` determines which devices can reach the memory.
+//!
+//! All BARs that a function provides share one pool, from which the kernel allocates at the first
+//! fit; see [`Provider::alloc`].
 //!
 //! C header: [`include/linux/pci-p2pdma.h`](srctree/include/linux/pci-p2pdma.h).
+//!
+//! # Examples
+//!
+//! ```
+//! use crate::ext::{
+//!     p2pdma::{self, Pages, Provider},
+//!     pci::Bar,
+//! };
+//! use kernel::{device::Bound, pci};
+//!
+//! /// Makes all of BAR 4 peer-to-peer memory and allocates 16 pages of it.
+//! fn provide(dev: &pci::Device<Bound>) -> Result<(Provider, Pages)> {
+//!     let bar = Bar::new(dev, 4)?;
+//!     let provider = Provider::new(dev, &bar, 0..bar.len)?;
+//!     p2pdma::publish(dev);
+//!     let pages = provider.alloc(16)?;
+//!     Ok((provider, pages))
+//! }
+//! ```
 
 mod aligned;
 mod free_space;
@@ -48,39 +69,44 @@ use kernel::{
     sync::aref::ARef, //
 };
 
-/// The alignment that struct pages demand of a BAR's start and size, in bytes.
+/// Returns the alignment in bytes that struct pages require of the start and the size of the memory.
+///
+/// Context: any.
 pub fn granularity() -> u64 {
-    // SAFETY: The function has no requirements.
+    // SAFETY: The function has no preconditions.
+    // CAST: `usize` has 64 bits on architectures with P2PDMA.
     (unsafe { bindings::memremap_compat_align() }) as u64
 }
 
-/// Tells the kernel that other drivers may look for this function's peer-to-peer memory.
+/// Publishes the peer-to-peer memory of `dev`, so that other drivers find it.
 ///
-/// Context: may sleep. The function must have given a BAR with [`Provider::new`] before, or this
-/// does nothing.
+/// Does nothing unless [`Provider::new`] was called for `dev` before.
+///
+/// Context: may sleep.
 pub fn publish(dev: &pci::Device<Bound>) {
-    // SAFETY: `dev` is a valid device.
+    // SAFETY: `dev` is valid while it is borrowed.
     unsafe { bindings::pci_p2pmem_publish(as_raw(dev), true) };
 }
 
-/// A BAR that is peer-to-peer memory, for as long as its driver is bound.
+/// A part of a BAR that is peer-to-peer memory while the driver is bound.
 ///
-/// It may outlive the binding; from then on nothing can be allocated.
+/// The object may outlive the binding; allocations then fail.
 pub struct Provider {
-    /// What to allocate from, while the driver is bound.
+    /// Pool of the function, while the driver is bound.
     pool: Devres<Pool>,
-    /// Where the memory is.
+    /// Physical addresses of the memory.
     phys: Range<u64>,
-    /// Where the BAR starts.
+    /// Physical address of the first byte of the BAR.
     base: u64,
 }
 
 impl Provider {
-    /// Makes `part` of BAR `bar` of `dev`, offsets in bytes, peer-to-peer memory until the driver is
-    /// unbound. The unbinding then waits until every page is free: who hands out pages has to get
-    /// them back before.
+    /// Makes `part` of `bar` of `dev` peer-to-peer memory until the driver is unbound.
     ///
-    /// `EINVAL` where the BAR is not memory space, or the part is not in it or does not fit
+    /// `part` is a range of byte offsets. Unbinding waits until every page is free, so the driver must
+    /// revoke the pages it has handed out before.
+    ///
+    /// Returns `EINVAL` if the BAR is not memory space, or if the part exceeds it or is not aligned to
     /// [`granularity`].
     ///
     /// Context: may sleep.
@@ -95,32 +121,33 @@ impl Provider {
             return Err(EINVAL);
         }
         let size = (end - start).try_into()?;
-        // SAFETY: `dev` is bound, so its devres may be added to; the BAR exists and is memory.
+        // SAFETY: `dev` is bound, so devres entries may be added; the BAR exists and is memory space.
+        // CAST: `bar.index` is less than 6.
         to_result(unsafe {
             bindings::pci_p2pdma_add_resource(as_raw(dev), bar.index as i32, size, part.start)
         })?;
         Ok(Self {
-            // INVARIANT: The function has a pool now. Devres revokes the object before it undoes
-            // what `pci_p2pdma_add_resource()` did, because that was added first.
+            // INVARIANT: The function has a pool now. Devres releases in reverse order, so it revokes
+            // this object before it removes the pool.
             pool: Devres::new(dev.as_ref(), Pool { dev: dev.into() })?,
             phys: start..end,
             base: bar.start,
         })
     }
 
-    /// The physical addresses of the memory.
+    /// Returns the physical addresses of the memory.
     pub fn phys(&self) -> Range<u64> {
         self.phys.clone()
     }
 
-    /// Takes `n` contiguous pages of this BAR. Their contents are what the device holds.
+    /// Allocates `n` contiguous pages of this memory. Their contents are those of the device.
     ///
-    /// `ENOMEM` where there is no room, `ENODEV` where the driver has been unbound, `EINVAL` for no
-    /// pages.
+    /// The kernel allocates from any BAR that the function provides. If that is another BAR, this
+    /// allocates the free memory there too and frees it before it returns; a concurrent allocation by
+    /// another task may fail meanwhile. A function that provides one BAR is not affected.
     ///
-    /// The kernel allocates from any BAR the function has given. While there is room in the others,
-    /// it is taken first, and given back before this returns; an allocation that somebody else
-    /// makes at that moment may fail. A function that has given one BAR never sees this.
+    /// Returns `ENOMEM` if there is no space, `ENODEV` if the driver has been unbound, and `EINVAL` if
+    /// `n` is 0.
     ///
     /// Context: may sleep.
     pub fn alloc(&self, n: usize) -> Result<Pages> {
@@ -132,46 +159,55 @@ impl Provider {
             let pool = self.pool.try_access().ok_or(ENODEV)?;
             pool.alloc_within(len, &self.phys)?
         };
-        // SAFETY: The block is `n` pages that `pci_alloc_p2pmem()` has just returned, whose one
-        // reference on the page map keeps the pages there.
+        // SAFETY: `pci_alloc_p2pmem()` has returned the block of `n` pages, with a reference on the page
+        // map, which keeps the struct pages.
         unsafe { helpers::ext_p2p_pages_init(start.as_ptr(), n) };
-        // INVARIANT: Each page has a count of one now, which is ours.
+        // INVARIANT: Each page has a count of one now, which this object owns.
         Ok(Pages {
             start,
             n,
-            offset: phys(start) - self.base,
+            // SAFETY: `start` came from `pci_alloc_p2pmem()`.
+            offset: unsafe { phys(start) } - self.base,
         })
     }
 }
 
-/// The physical address of a byte of peer-to-peer memory.
-fn phys(kaddr: NonNull<c_void>) -> u64 {
-    // SAFETY: The callers pass addresses from `pci_alloc_p2pmem()`, which have struct pages.
+/// Returns the physical address of a byte of peer-to-peer memory.
+///
+/// # Safety
+///
+/// `kaddr` must be in a block from `pci_alloc_p2pmem()` that has not been freed.
+unsafe fn phys(kaddr: NonNull<c_void>) -> u64 {
+    // SAFETY: By this function's safety contract the address has a struct page.
     unsafe { helpers::ext_page_to_phys(helpers::ext_virt_to_page(kaddr.as_ptr())) }
 }
 
-/// The memory of all BARs a function has given.
+/// Pool of all BARs that a function provides.
 ///
 /// # Invariants
 ///
-/// While this can be reached through [`Devres`], the function has a pool.
+/// The function has a pool while [`Devres`] gives access to this object.
 struct Pool {
-    /// The function.
+    /// Function with the pool.
     dev: ARef<pci::Device>,
 }
 
 impl Pool {
-    /// Takes `len` bytes from anywhere.
+    /// Allocates `len` bytes from any BAR.
+    ///
+    /// Context: any.
     fn alloc(&self, len: usize) -> Option<NonNull<c_void>> {
-        // SAFETY: By the type invariant the function has a pool.
+        // SAFETY: By the type invariants the function has a pool.
         NonNull::new(unsafe { bindings::pci_alloc_p2pmem(as_raw(&self.dev), len) })
     }
 
-    /// Takes `len` bytes whose physical addresses lie within `wanted`. Does not sleep.
+    /// Allocates `len` bytes whose physical addresses lie in `wanted`.
+    ///
+    /// Context: any.
     fn alloc_within(&self, len: usize, wanted: &Range<u64>) -> Result<NonNull<c_void>> {
-        // The blocks of other BARs that are in the way. They are dropped, and so freed, at the end.
+        // Blocks of other BARs, kept allocated so that the pool skips them. They are freed on return.
         let mut aside: KVec<Block<'_>> = KVec::new();
-        // Large blocks first, so that an empty BAR is out of the way in few steps.
+        // Start with large blocks, so that few steps fill an empty BAR.
         let mut step = 1usize << 40;
 
         loop {
@@ -180,8 +216,9 @@ impl Pool {
                 start: self.alloc(len).ok_or(ENOMEM)?,
                 len,
             };
-            if wanted.contains(&phys(block.start)) {
-                return Ok(block.take());
+            // SAFETY: `block` has not been freed.
+            if wanted.contains(&unsafe { phys(block.start) }) {
+                return Ok(block.into_raw());
             }
             aside.push(block, GFP_NOWAIT)?;
             while step / 2 >= len {
@@ -192,7 +229,8 @@ impl Pool {
                             start,
                             len: step,
                         };
-                        if wanted.contains(&phys(start)) {
+                        // SAFETY: `block` has not been freed.
+                        if wanted.contains(&unsafe { phys(start) }) {
                             step /= 2;
                         } else {
                             aside.push(block, GFP_NOWAIT)?;
@@ -205,23 +243,23 @@ impl Pool {
     }
 }
 
-/// A block of the pool that nobody uses yet.
+/// An allocated block of a pool. Dropping it frees it.
 ///
 /// # Invariants
 ///
-/// `start` is what `pci_alloc_p2pmem()` returned for `len` bytes of `pool`.
+/// This object owns a block of `len` bytes at `start` that `pci_alloc_p2pmem()` returned for `pool`.
 struct Block<'a> {
-    /// Where it is from.
+    /// Pool of the block.
     pool: &'a Pool,
-    /// Its kernel address.
+    /// Kernel address.
     start: NonNull<c_void>,
-    /// Its size in bytes.
+    /// Size in bytes.
     len: usize,
 }
 
 impl Block<'_> {
-    /// Makes the block the caller's.
-    fn take(self) -> NonNull<c_void> {
+    /// Returns the address of the block, which the caller owns from then on.
+    fn into_raw(self) -> NonNull<c_void> {
         core::mem::ManuallyDrop::new(self).start
     }
 }
@@ -229,56 +267,56 @@ impl Block<'_> {
 impl Drop for Block<'_> {
     fn drop(&mut self) {
         let dev = as_raw(&self.pool.dev);
-        // SAFETY: By the type invariant the block is from this pool and ours to free.
+        // SAFETY: By the type invariants this object owns the block, which is from this pool.
         unsafe { bindings::pci_free_p2pmem(dev, self.start.as_ptr(), self.len) };
     }
 }
 
 /// Contiguous pages of peer-to-peer memory.
 ///
-/// When this is dropped, each page that nobody else holds returns to the pool at once, and the
-/// others when their last reference goes: a mapping, a pin.
+/// Dropping this puts one reference of each page. A page returns to the pool when its last reference,
+/// such as a mapping or a pin, is put.
 ///
 /// # Invariants
 ///
-/// `start` is the kernel address of the first of `n > 0` contiguous pages, and one reference of
-/// each is this object's. So each also holds its page map, and with it the pool.
+/// `start` is the kernel address of the first of `n > 0` contiguous pages, and this object owns one
+/// reference of each. A page with a reference holds its page map, and so the pool.
 pub struct Pages {
-    /// The kernel address of the first page.
+    /// Kernel address of the first page.
     start: NonNull<c_void>,
-    /// How many pages there are.
+    /// Number of pages.
     n: usize,
-    /// Where in the BAR the first one lies, in bytes.
+    /// Offset of the first page in the BAR, in bytes.
     offset: u64,
 }
 
-// SAFETY: References to pages belong to no task.
+// SAFETY: A reference to a page is not bound to a task.
 unsafe impl Send for Pages {}
-// SAFETY: `&self` methods only read what never changes.
+// SAFETY: `&self` methods only read fields, which do not change, and page counts, which are atomic.
 unsafe impl Sync for Pages {}
 
 impl Pages {
-    /// Where in the BAR the first page lies, in bytes.
+    /// Returns the offset of the first page in the BAR, in bytes.
     pub fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// Page `i`.
+    /// Returns page `i`, or `None` if there is no such page.
     pub fn get(&self, i: usize) -> Option<BorrowedPage<'_>> {
         if i >= self.n {
             return None;
         }
-        // SAFETY: By the type invariant this is the address of one of our pages.
+        // SAFETY: By the type invariants `start` is the address of `n` pages, and `i` is less than `n`.
         let page =
             unsafe { helpers::ext_virt_to_page(self.start.as_ptr().byte_add(i * PAGE_SIZE)) };
-        // SAFETY: By the type invariant we hold the page at least as long as `self` is borrowed.
+        // SAFETY: By the type invariants this object holds the page while `self` is borrowed.
         NonNull::new(page).map(|page| unsafe { BorrowedPage::from_raw(page) })
     }
 }
 
 impl Drop for Pages {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant one reference of each page is ours.
+        // SAFETY: By the type invariants this object owns one reference of each page.
         unsafe { helpers::ext_p2p_pages_put(self.start.as_ptr(), self.n) };
     }
 }

@@ -2,9 +2,37 @@
 
 //! String module parameters, which `module!` lacks.
 //!
-//! A module declares them in C, of the type `charp`, and defines `ext_module_param_str()`, which
-//! finds one by name; where users may write to one, `ext_module_params_lock()` and
-//! `ext_module_params_unlock()` as well, with which the kernel is kept from replacing it.
+//! A module declares them in C with the type `charp` and defines `ext_module_param_str()`, which
+//! looks one up by name. If a parameter is writable, the module also defines
+//! `ext_module_params_lock()` and `ext_module_params_unlock()`, which take and release the lock that
+//! keeps the kernel from replacing a value. See `rust/helpers/params.h`.
+//!
+//! # Examples
+//!
+//! ```
+//! use crate::ext::params;
+//!
+//! /// Returns whether `name` is one of the names in the writable parameter `clients`.
+//! fn is_listed(name: &[u8]) -> bool {
+//!     params::with_string(c"clients", |list| {
+//!         list.is_some_and(|list| list.to_bytes().split(|&c| c == b',').any(|item| item == name))
+//!     })
+//! }
+//!
+//! /// Returns the read-only parameter `mode`.
+//! fn mode() -> &'static CStr {
+//!     params::string(c"mode").unwrap_or(c"auto")
+//! }
+//!
+//! /// Accepts a value only if it is a known mode.
+//! fn check(_name: &CStr, value: &CStr) -> Result {
+//!     match value.to_bytes() {
+//!         b"" | b"auto" | b"none" => Ok(()),
+//!         _ => Err(EINVAL),
+//!     }
+//! }
+//! crate::check_params!(check);
+//! ```
 
 use kernel::{
     error::from_result,
@@ -16,84 +44,90 @@ use kernel::{
 };
 
 extern "C" {
-    // See `rust/helpers/params.h`.
+    // The module defines these; see `rust/helpers/params.h`.
     fn ext_module_param_str(name: *const c_char) -> *const c_char;
     fn ext_module_params_lock();
     fn ext_module_params_unlock();
 }
 
-/// The value of the string parameter `name`, which users cannot write to (mode 0444); `None` where
-/// it was not given, or is empty.
+/// Returns the value of the string parameter `name`, which must not be writable (mode 0444).
+///
+/// Returns `None` if it is unset or empty.
 ///
 /// Context: any.
 pub fn string(name: &CStr) -> Option<&'static CStr> {
-    // SAFETY: The value is not replaced, by the promise above.
+    // SAFETY: The kernel sets a parameter of mode 0444 before the module starts and never again.
     unsafe { value(name) }
 }
 
-/// Calls `f` with the value of the string parameter `name`, which users may write to; with `None`
-/// where it was not given, or is empty.
+/// Calls `f` with the value of the writable string parameter `name`, or with `None` if it is unset
+/// or empty.
 ///
-/// Context: may sleep; a leaf, so `f` takes no lock.
+/// Context: may sleep. Holds the parameter lock during `f`, which must not take a lock.
 pub fn with_string<R>(name: &CStr, f: impl FnOnce(Option<&CStr>) -> R) -> R {
-    // SAFETY: The module's own functions, which may sleep, as may the caller.
+    // SAFETY: The function has no precondition but a context that may sleep, which is ours.
     unsafe { ext_module_params_lock() };
-    // SAFETY: The lock is held until `f` has returned, and its argument does not outlive that.
+    // SAFETY: The lock keeps the value until `f` has returned, and the argument of `f` cannot
+    // outlive the call.
     let result = f(unsafe { value(name) });
-    // SAFETY: Locked above.
+    // SAFETY: This task took the lock above.
     unsafe { ext_module_params_unlock() };
     result
 }
 
-/// Has the module's C part, whose parameters call it before they are set, ask a function of the
-/// type `fn(name: &CStr, value: &CStr) -> Result` whether a value is right: by
-/// `ext_module_param_check()`, see `rust/helpers/params.h`. Once in a module.
+/// Defines the function that validates a parameter before the kernel sets it.
+///
+/// The argument is a function of type `fn(name: &CStr, value: &CStr) -> Result`. The C part of the
+/// module calls it through `ext_module_param_check()`; see `rust/helpers/params.h`. Use it once in
+/// a module.
 #[macro_export]
 macro_rules! check_params {
     ($check:path) => {
         const _: () = {
             /// # Safety
             ///
-            /// `name` and `value` must be C strings.
+            /// `name` and `value` must be valid C strings for the duration of the call.
             #[no_mangle]
             unsafe extern "C" fn ext_module_param_check(
                 name: *const ::kernel::ffi::c_char,
                 value: *const ::kernel::ffi::c_char,
             ) -> ::kernel::ffi::c_int {
-                // SAFETY: The caller's promise.
+                // SAFETY: By this function's safety contract both are valid C strings.
                 unsafe { $crate::ext::params::check_with(name, value, $check) }
             }
         };
     };
 }
 
-/// For [`check_params!`](crate::check_params).
+/// Calls `check` for [`check_params!`](crate::check_params).
 ///
 /// # Safety
 ///
-/// `name` and `value` must be C strings.
+/// `name` and `value` must be valid C strings for the duration of the call.
 pub unsafe fn check_with(
     name: *const c_char,
     value: *const c_char,
     check: fn(&CStr, &CStr) -> Result,
 ) -> c_int {
-    // SAFETY: The caller's promise.
+    // SAFETY: By this function's safety contract both are valid C strings.
     let (name, value) = unsafe { (CStr::from_char_ptr(name), CStr::from_char_ptr(value)) };
     from_result(|| check(name, value).map(|()| 0))
 }
 
-/// The value of the string parameter `name`.
+/// Returns the value of the string parameter `name`, or `None` if it is unset or empty.
 ///
 /// # Safety
 ///
-/// It is not replaced for as long as it is used.
+/// The kernel must not replace the value during `'a`.
 unsafe fn value<'a>(name: &CStr) -> Option<&'a CStr> {
-    // SAFETY: `name` is a C string. The function returns NULL or a string.
+    // SAFETY: `name` is a C string, which the function only reads.
     let value = unsafe { ext_module_param_str(name.as_char_ptr()) };
     if value.is_null() {
         return None;
     }
-    // SAFETY: As above; it stays, by the caller's promise.
+    // SAFETY:
+    // - A value that is not NULL is a C string.
+    // - By this function's safety contract the kernel keeps it during `'a`.
     let value = unsafe { CStr::from_char_ptr(value) };
     (!value.is_empty()).then_some(value)
 }

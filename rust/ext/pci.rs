@@ -1,9 +1,38 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What [`kernel::pci`] lacks: BAR flags, claiming a BAR, undoing an enable, dynamic ids, finding a
-//! function.
+//! Functions that [`kernel::pci`] lacks: BAR flags, claiming a BAR, disabling a device, dynamic ids,
+//! lookup of a function.
 //!
 //! C header: [`include/linux/pci.h`](srctree/include/linux/pci.h).
+//!
+//! # Examples
+//!
+//! ```
+//! use crate::ext::pci::{self, Bar, Window};
+//! use kernel::device::Core;
+//!
+//! /// Claims the first memory BAR of `dev`, in `probe()`.
+//! fn claim(dev: &kernel::pci::Device<Core<'_>>) -> Result<Bar> {
+//!     pci::enable_mem(dev)?;
+//!     for index in 0..pci::BARS {
+//!         let bar = Bar::new(dev, index)?;
+//!         if bar.is_mem() && bar.len > 0 {
+//!             pci::request_bar(dev, index, c"example")?;
+//!             return Ok(bar);
+//!         }
+//!     }
+//!     Err(ENODEV)
+//! }
+//!
+//! /// Returns the function to which the physical address `phys` belongs.
+//! fn owner(phys: u64) -> Option<(u32, u8, u8)> {
+//!     Window::of(phys).map(|window| pci::address(&window.dev))
+//! }
+//!
+//! if let Some(dev) = pci::at(0, 0, 0) {
+//!     assert_eq!(pci::address(&dev), (0, 0, 0));
+//! }
+//! ```
 
 use super::bindings::helpers;
 use core::{
@@ -26,38 +55,42 @@ use kernel::{
     sync::aref::ARef, //
 };
 
-/// How many BARs a function has (without the expansion ROM and bridge windows).
+/// Number of BARs of a function, without the expansion ROM and bridge windows.
 pub const BARS: u32 = 6;
 
-/// The `struct pci_dev` behind `dev`.
+/// Returns the `struct pci_dev` behind `dev`, valid as long as `dev` is borrowed.
+///
+/// Context: any.
 pub(crate) fn as_raw<Ctx: device::DeviceContext>(dev: &pci::Device<Ctx>) -> *mut bindings::pci_dev {
-    // `pci::Device` is a transparent wrapper around an `Opaque<bindings::pci_dev>`.
+    // `pci::Device` is a transparent wrapper of an `Opaque<bindings::pci_dev>`.
     core::ptr::from_ref(dev).cast_mut().cast()
 }
 
-/// What the bus knows about a BAR.
+/// Properties of a BAR.
 #[derive(Clone, Copy)]
 pub struct Bar {
-    /// Its number, 0 to 5.
+    /// Number, 0 to 5.
     pub index: u32,
     /// Physical address of its first byte.
     pub start: u64,
-    /// Its size in bytes; 0 where the function has no such BAR, or it got no address.
+    /// Size in bytes; 0 if the function has no such BAR, or it has no address assigned.
     pub len: u64,
-    /// `IORESOURCE_*`.
+    /// Flags (`IORESOURCE_*`).
     flags: usize,
 }
 
 impl Bar {
-    /// Looks at BAR `index` of `dev`; `EINVAL` where there can be none of that number.
+    /// Returns the properties of BAR `index` of `dev`, or `EINVAL` if `index` is not less than [`BARS`].
     ///
     /// Context: any.
     pub fn new(dev: &pci::Device<Bound>, index: u32) -> Result<Self> {
         if index >= BARS {
             return Err(EINVAL);
         }
-        // SAFETY: `dev` is a valid device, `index` the number of a standard BAR.
+        // SAFETY: `dev` is valid while it is borrowed, and `index` is the number of a standard BAR.
+        // CAST: `index` is less than `BARS`.
         let flags = unsafe { helpers::ext_pci_resource_flags(as_raw(dev), index as i32) };
+        // CAST: `IORESOURCE_*` are bits of a 64-bit word.
         let placed = flags & bindings::IORESOURCE_UNSET as usize == 0;
         Ok(Self {
             index,
@@ -67,88 +100,105 @@ impl Bar {
         })
     }
 
-    /// Whether it is memory space.
+    /// Returns whether the BAR is memory space.
     pub fn is_mem(&self) -> bool {
+        // CAST: `IORESOURCE_*` are bits of a 64-bit word.
         self.flags & bindings::IORESOURCE_MEM as usize != 0
     }
 
-    /// Whether it is I/O space.
+    /// Returns whether the BAR is I/O space.
     pub fn is_io(&self) -> bool {
+        // CAST: `IORESOURCE_*` are bits of a 64-bit word.
         self.flags & bindings::IORESOURCE_IO as usize != 0
     }
 
-    /// Whether it is prefetchable: reads have no side effects.
+    /// Returns whether the BAR is prefetchable, so reads have no side effects.
     pub fn is_prefetchable(&self) -> bool {
+        // CAST: `IORESOURCE_*` are bits of a 64-bit word.
         self.flags & bindings::IORESOURCE_PREFETCH as usize != 0
     }
 }
 
-/// The function at an address on the bus; `None` where there is none. `slot` is the device number
-/// times 8, and the function's.
+/// Returns the function at an address on the bus, or `None` if there is none.
+///
+/// `slot` is the device number times 8 plus the function number.
 ///
 /// Context: may sleep.
 pub fn at(domain: u32, bus: u8, slot: u8) -> Option<ARef<pci::Device>> {
-    // SAFETY: The function has no requirements.
+    // SAFETY: The function has no preconditions but a context that may sleep, which is ours.
+    // CAST: Domain numbers are `int` in the kernel; any value is safe.
     let dev =
         unsafe { bindings::pci_get_domain_bus_and_slot(domain as i32, bus.into(), slot.into()) };
-    // SAFETY: The reference that the function took becomes ours; `pci::Device` is a transparent
-    // wrapper.
+    // SAFETY:
+    // - The call above returned the device with a reference, which the `ARef` takes over.
+    // - `pci::Device` is a transparent wrapper of `struct pci_dev`.
     NonNull::new(dev).map(|dev| unsafe { ARef::from_raw(dev.cast()) })
 }
 
-/// Where `dev` is: what [`at`] takes.
+/// Returns the address of `dev` on the bus: domain, bus and slot, as [`at`] takes them.
+///
+/// Context: any.
 pub fn address(dev: &pci::Device) -> (u32, u8, u8) {
-    // SAFETY: The device is valid.
+    // SAFETY: `dev` is valid while it is borrowed.
     let (domain, id) = unsafe {
         (
             helpers::ext_pci_domain(as_raw(dev)),
             helpers::ext_pci_id(as_raw(dev)),
         )
     };
+    // CAST: Domain numbers are not negative. `id` has the bus in bits 8 to 15 and the slot below.
     (domain as u32, (id >> 8) as u8, id as u8)
 }
 
-/// A memory BAR of a function that may be any.
+/// A memory BAR of any function, found by [`Window::of`].
 #[derive(Clone)]
 pub struct Window {
-    /// The function it belongs to, which may have a driver or not.
+    /// Function of the BAR, which may have a driver or not.
     pub dev: ARef<pci::Device>,
-    /// Its number.
+    /// Number of the BAR, less than [`BARS`].
     pub index: u32,
-    /// Its physical addresses.
+    /// Physical addresses of the BAR.
     pub phys: Range<u64>,
 }
 
 impl Window {
-    /// What to add to physical addresses in it to get those on the bus.
+    /// Returns the offset from physical addresses in the BAR to bus addresses.
+    ///
+    /// Context: any.
     pub fn bus_offset(&self) -> i64 {
-        // SAFETY: The device is valid, `index` the number of a standard BAR.
+        // SAFETY: `self.dev` holds a reference, and `index` is the number of a standard BAR.
+        // CAST: `index` is less than `BARS`.
         unsafe { helpers::ext_pci_bus_offset(as_raw(&self.dev), self.index as i32) }
     }
 
-    /// The memory BAR that the physical address `phys` lies in; `None` for host memory, and
-    /// whatever else is not in a BAR.
+    /// Returns the memory BAR that contains the physical address `phys`, or `None` if no BAR does, as
+    /// for host memory.
     ///
-    /// Looks at every function.
+    /// Visits every function of the system.
     ///
     /// Context: may sleep.
     pub fn of(phys: u64) -> Option<Self> {
+        // CAST: The C macro is `~0`.
         let any = bindings::PCI_ANY_ID as u32;
         let mut raw = core::ptr::null_mut();
         loop {
-            // SAFETY: `raw` is null or the device that the last call returned, whose reference
-            // this call puts.
+            // SAFETY: `raw` is null or the device that the last call returned, whose reference this
+            // call puts.
             raw = unsafe { bindings::pci_get_device(any, any, raw) };
             let start = NonNull::new(raw)?;
             for index in 0..BARS {
                 let (mut start_at, mut end) = (0, 0);
-                // SAFETY: The device is valid, `index` the number of a standard BAR.
+                // SAFETY: `raw` is valid, as the loop holds a reference, and `index` is the number of a
+                // standard BAR.
+                // CAST: `index` is less than `BARS`.
                 let found =
                     unsafe { helpers::ext_pci_mem_bar(raw, index as i32, &mut start_at, &mut end) };
                 if found && (start_at..end).contains(&phys) {
                     return Some(Self {
-                        // SAFETY: The reference that the last call took becomes ours; `pci::Device`
-                        // is a transparent wrapper.
+                        // SAFETY:
+                        // - The last call returned the device with a reference, which the `ARef`
+                        //   takes over.
+                        // - `pci::Device` is a transparent wrapper of `struct pci_dev`.
                         dev: unsafe { ARef::from_raw(start.cast()) },
                         index,
                         phys: start_at..end,
@@ -159,87 +209,94 @@ impl Window {
     }
 }
 
-/// A function whose memory space this driver has enabled.
+/// A function whose memory space is enabled. Dropping this disables it.
 ///
 /// # Invariants
 ///
-/// One `pci_enable_device_mem()` is this object's to undo.
+/// This object owns one `pci_enable_device_mem()` of the function.
 struct Enabled(ARef<pci::Device>);
 
 impl Drop for Enabled {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant there is an enable to undo, and the device is valid.
+        // SAFETY: By the type invariants this object owns one enable. It holds a reference to the device.
         unsafe { bindings::pci_disable_device(as_raw(&self.0)) };
     }
 }
 
-/// Enables the memory space of `dev` until its driver is unbound. What is put into the device's
-/// resources later is released before.
+/// Enables the memory space of `dev` until its driver is unbound.
+///
+/// Devres disables it after it has released all resources that are added later.
 ///
 /// Context: may sleep.
 pub fn enable_mem(dev: &pci::Device<Core<'_>>) -> Result {
     dev.enable_device_mem()?;
-    // INVARIANT: It has just been enabled. Where `register` fails, it drops the object.
+    // INVARIANT: The call above enabled it. If `register` fails it drops the object.
     devres::register(dev.as_ref(), Enabled(dev.into()), GFP_KERNEL)
 }
 
-/// Claims BAR `index` of `dev` until its driver is unbound; `EBUSY` where somebody else has it.
+/// Claims BAR `index` of `dev` until its driver is unbound.
+///
+/// Returns `EBUSY` if another driver has claimed it, and `EINVAL` if `index` is not less than [`BARS`].
 ///
 /// Context: may sleep.
 pub fn request_bar(dev: &pci::Device<Bound>, index: u32, name: &'static CStr) -> Result {
     if index >= BARS {
         return Err(EINVAL);
     }
-    // SAFETY: `dev` is bound to a driver, whose devres undoes this; `name` lives as long as the
-    // module does, and with it the driver.
+    // SAFETY:
+    // - `dev` is bound to a driver, whose devres releases the BAR.
+    // - `name` is a C string that lives as long as the module, so longer than the driver.
+    // CAST: `index` is less than `BARS`.
     to_result(unsafe {
         bindings::pcim_request_region(as_raw(dev), index as i32, name.as_char_ptr())
     })
 }
 
-/// The registration of a PCI driver that can be given more ids to match.
+/// Registration of a PCI driver that accepts more ids at run time. Dropping it unregisters the driver.
 ///
 /// # Invariants
 ///
-/// A driver is registered under `name`, and stays so until this object is dropped.
+/// The driver `T` is registered under `name` until this object is dropped.
 #[pin_data]
 pub struct Registration<T: pci::Driver + 'static> {
-    /// The registration.
+    /// Registration with the driver core.
     #[pin]
     inner: driver::Registration<pci::Adapter<T>>,
-    /// The driver's name.
+    /// Name of the driver.
     name: &'static CStr,
 }
 
 impl<T: pci::Driver + 'static> Registration<T> {
     /// Registers the driver `T` under `name`.
     ///
-    /// Context: may sleep; probes.
+    /// Context: may sleep. Calls `probe()` of the driver.
     pub fn new(name: &'static CStr, module: &'static ThisModule) -> impl PinInit<Self, Error> {
-        // INVARIANT: Where `inner` could be made, it is registered under that name.
+        // INVARIANT: If `inner` is initialised, the driver is registered under `name`.
         try_pin_init!(Self {
             inner <- driver::Registration::new(name, module),
             name,
         })
     }
 
-    /// Makes the driver match `vendor`:`device` as well, and binds it to such functions as have no
-    /// driver. Like a write to `new_id`.
+    /// Adds the id `vendor`:`device` to the driver, as a write to `new_id` does.
     ///
-    /// Context: may sleep; probes.
+    /// Binds the driver to matching functions that have no driver.
+    ///
+    /// Context: may sleep. Calls `probe()` of the driver.
     pub fn add_id(&self, vendor: u16, device: u16) -> Result {
         let bus = &raw const bindings::pci_bus_type;
-        // SAFETY: The name is a C string, and the PCI bus is never unregistered.
+        // SAFETY: `name` is a C string, and the PCI bus is never unregistered.
         let drv = unsafe { bindings::driver_find(self.name.as_char_ptr(), bus) };
         if drv.is_null() {
             return Err(ENOENT);
         }
-        // SAFETY: Names are unique on a bus, so by the type invariant `drv` is our driver, which
-        // stays registered while `self` is borrowed; and every driver on the PCI bus is the
-        // `driver` of a `struct pci_driver`.
+        // SAFETY:
+        // - Names are unique on a bus, so by the type invariants `drv` is the driver of `self`, which
+        //   stays registered while `self` is borrowed.
+        // - Every driver on the PCI bus is embedded in a `struct pci_driver`.
         let drv = unsafe { container_of!(drv, bindings::pci_driver, driver) };
         let any = u32::MAX;
-        // SAFETY: As above: `drv` is a registered driver.
+        // SAFETY: `drv` stays registered while `self` is borrowed.
         to_result(unsafe {
             bindings::pci_add_dynid(drv, vendor.into(), device.into(), any, any, 0, 0, 0)
         })

@@ -1,8 +1,31 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What happens to the functions on the PCI bus: notifications of the driver core.
+//! Notifications of the driver core about functions on the PCI bus.
 //!
 //! C header: [`include/linux/device/bus.h`](srctree/include/linux/device/bus.h).
+//!
+//! # Examples
+//!
+//! ```
+//! use crate::ext::pci_watch::{Event, Registration, Watcher};
+//! use kernel::{pci, sync::Arc};
+//!
+//! struct Log;
+//!
+//! impl Watcher for Log {
+//!     fn event(&self, dev: &pci::Device, event: Event) {
+//!         if event == Event::Unbinding {
+//!             dev_info!(dev, "its driver is about to be unbound\n");
+//!         }
+//!     }
+//! }
+//!
+//! let log = Arc::new(Log, GFP_KERNEL)?;
+//! let registration = KBox::pin_init(Registration::new(log), GFP_KERNEL)?;
+//! // No event is delivered after this.
+//! drop(registration);
+//! # Ok::<(), Error>(())
+//! ```
 
 use kernel::{
     bindings,
@@ -14,25 +37,25 @@ use kernel::{
     types::Opaque, //
 };
 
-/// What happens to a function.
+/// A change of the state of a function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Event {
     /// A driver is about to be bound.
     Binding,
-    /// A driver is bound now, or could not be.
+    /// Binding a driver has succeeded or failed.
     Settled,
-    /// The driver is about to be unbound: it still runs.
+    /// The driver is about to be unbound; it still runs.
     Unbinding,
-    /// The driver is gone, and so is all that it had.
+    /// The driver is unbound, and devres has released its resources.
     Unbound,
-    /// The function is about to go.
+    /// The function is about to be removed.
     Deleting,
-    /// The function is gone.
+    /// The function has been removed.
     Deleted,
 }
 
 impl Event {
-    /// The event that C calls `action`; `None` where nobody here wants to know.
+    /// Returns the event for the C constant `action`, or `None` if watchers do not receive it.
     fn new(action: c_ulong) -> Option<Self> {
         Some(match u32::try_from(action).ok()? {
             bindings::bus_notifier_event_BUS_NOTIFY_BIND_DRIVER => Self::Binding,
@@ -47,53 +70,56 @@ impl Event {
     }
 }
 
-/// Somebody who is told.
+/// Receiver of events.
 pub trait Watcher: Send + Sync + 'static {
-    /// Something happens to `dev`. Until this returns it goes no further.
+    /// Handles `event` of `dev`. The driver core continues when this returns.
     ///
-    /// Context: may sleep. The lock of `dev` is held, except for [`Event::Deleting`] and
-    /// [`Event::Deleted`]; and that of the bus's notifiers, so no [`Registration`] may be made or
-    /// dropped here.
+    /// Context: may sleep. The caller holds the rwsem of the bus's notifiers, so no [`Registration`]
+    /// may be created or dropped here; and the lock of `dev`, except for [`Event::Deleting`] and
+    /// [`Event::Deleted`].
     fn event(&self, dev: &pci::Device, event: Event);
 }
 
-/// Makes a [`Watcher`] be told. When it is dropped, it is not told any more.
+/// Registration of a [`Watcher`]. Dropping it waits for calls of the watcher, and ends them.
 ///
 /// # Invariants
 ///
-/// `block` is registered with the PCI bus, and is the `block` of this object.
+/// `block` is registered with the PCI bus, and is a field of this object.
 #[pin_data(PinnedDrop)]
 pub struct Registration<T: Watcher> {
-    /// The C structure.
+    /// C structure.
     #[pin]
     block: Opaque<bindings::notifier_block>,
-    /// Who is told.
+    /// Receiver of the events.
     watcher: Arc<T>,
 }
 
-// SAFETY: A notifier may be unregistered from any task, and a `Watcher` may be sent.
+// SAFETY: Any task may unregister a notifier, and a `Watcher` is `Send` and `Sync`.
 unsafe impl<T: Watcher> Send for Registration<T> {}
-// SAFETY: There is nothing to do with a shared reference.
+// SAFETY: A shared reference gives access only to `watcher`, and a `Watcher` is `Sync`.
 unsafe impl<T: Watcher> Sync for Registration<T> {}
 
 impl<T: Watcher> Registration<T> {
-    /// Has `watcher` told from now on.
+    /// Registers `watcher`, which receives events from now on.
     ///
     /// Context: may sleep.
     pub fn new(watcher: Arc<T>) -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
             watcher,
-            // INVARIANT: On success it is registered; the object is pinned, so it stays in it.
+            // INVARIANT: On success `block` is registered. The object is pinned, so `block` stays a field
+            // of it.
             block <- Opaque::try_ffi_init(|slot: *mut bindings::notifier_block| {
-                // SAFETY: The slot may be written to.
+                // SAFETY: `slot` is valid for writes during the initialisation.
                 unsafe {
                     slot.write(bindings::notifier_block {
                         notifier_call: Some(Self::call),
                         ..pin_init::zeroed()
                     })
                 };
-                // SAFETY: The slot has just been filled in, and `watcher`, which the callback uses,
-                // has been initialised before. The PCI bus is never unregistered.
+                // SAFETY:
+                // - The write above initialised the slot.
+                // - `watcher`, which the callback uses, is initialised before `block`.
+                // - The PCI bus is never unregistered.
                 to_result(unsafe {
                     bindings::bus_register_notifier(&raw const bindings::pci_bus_type, slot)
                 })
@@ -101,14 +127,15 @@ impl<T: Watcher> Registration<T> {
         })
     }
 
-    /// Who is told.
+    /// Returns the receiver of the events.
     pub fn watcher(&self) -> &Arc<T> {
         &self.watcher
     }
 
     /// # Safety
     ///
-    /// `block` must be the `block` of a registration, and `dev` a device on the PCI bus.
+    /// - `block` must be the field of a `Registration<T>`.
+    /// - `dev` must be a device on the PCI bus, valid for the duration of the call.
     unsafe extern "C" fn call(
         block: *mut bindings::notifier_block,
         action: c_ulong,
@@ -116,14 +143,18 @@ impl<T: Watcher> Registration<T> {
     ) -> c_int {
         if let Some(event) = Event::new(action) {
             let block = block.cast::<Opaque<bindings::notifier_block>>();
-            // SAFETY: By the requirements; it cannot be dropped now, as that waits for callbacks.
+            // SAFETY: By this function's safety contract `block` is the field of a registration. The
+            // registration is valid, as dropping it waits for this call.
             let watcher = unsafe { &(*container_of!(block, Self, block)).watcher };
             let dev: *mut bindings::device = dev.cast();
-            // SAFETY: Every device on the PCI bus is the `dev` of a `struct pci_dev`.
+            // SAFETY: By this function's safety contract `dev` is on the PCI bus, and every such device
+            // is embedded in a `struct pci_dev`.
             let dev = unsafe { container_of!(dev, bindings::pci_dev, dev) };
-            // SAFETY: The device is valid during the call; `pci::Device` is a transparent wrapper.
+            // SAFETY: By this function's safety contract the device is valid during the call.
+            // `pci::Device` is a transparent wrapper of `struct pci_dev`.
             watcher.event(unsafe { &*dev.cast_const().cast::<pci::Device>() }, event);
         }
+        // CAST: The constant is 0.
         bindings::NOTIFY_DONE as c_int
     }
 }
@@ -132,7 +163,7 @@ impl<T: Watcher> Registration<T> {
 impl<T: Watcher> PinnedDrop for Registration<T> {
     fn drop(self: Pin<&mut Self>) {
         let bus = &raw const bindings::pci_bus_type;
-        // SAFETY: By the type invariant it is registered. Waits for callbacks.
+        // SAFETY: By the type invariants `block` is registered. The call waits for running callbacks.
         unsafe { bindings::bus_unregister_notifier(bus, self.block.get()) };
     }
 }

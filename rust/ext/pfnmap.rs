@@ -3,6 +3,19 @@
 //! Device memory that a process has mapped without struct pages, through a BAR's file in sysfs.
 //!
 //! C header: [`include/linux/mm.h`](srctree/include/linux/mm.h).
+//!
+//! # Examples
+//!
+//! ```
+//! use crate::ext::{pci::Window, pfnmap};
+//! use kernel::mm::MmWithUser;
+//!
+//! /// Returns the BAR that the process has mapped at `addr`.
+//! fn bar_at(mm: &MmWithUser, addr: usize) -> Result<Option<Window>> {
+//!     let runs = pfnmap::physical(&mm.mmap_read_lock(), addr, 1, false)?;
+//!     Ok(runs.first().and_then(|run| Window::of(run.start)))
+//! }
+//! ```
 
 use super::{
     bindings::helpers,
@@ -18,29 +31,31 @@ use kernel::{
     prelude::*, //
 };
 
-/// Whether `vma` is a shared mapping of a file in sysfs, of addresses that have no struct page:
-/// `resourceN` and `resourceN_wc` of a PCI function are such files.
+/// Returns whether `vma` is a shared mapping of a file in sysfs, of addresses without struct pages.
 ///
-/// Mappings of other files do not count. Drivers that offer them (VFIO, RDMA, graphics) take them
-/// away and move them as they like, and nobody outside is told.
+/// The files `resourceN` and `resourceN_wc` of a PCI function are such files. Mappings of other
+/// files do not count: their drivers (VFIO, RDMA, graphics) unmap and move them without a
+/// notification to other modules.
+///
+/// Context: any.
 pub fn is_mmio(vma: &VmaRef) -> bool {
     const FLAGS: usize = 1 << bindings::VMA_PFNMAP_BIT | 1 << bindings::VMA_IO_BIT;
 
     vma.flags() & FLAGS == FLAGS && vma::is_shared(vma) && {
-        // SAFETY: The VMA may be looked at.
+        // SAFETY: A `VmaRef` is valid and locked at least for reading, so its fields may be read.
         unsafe { helpers::ext_vma_is_sysfs(vma.as_ptr()) }
     }
 }
 
-/// The physical addresses behind `[addr, addr + len)`, all of which has to be mapped in such VMAs
-/// as [`is_mmio`] describes, with `write` such that may be written; neighbours are one range.
+/// Returns the physical addresses behind `[addr, addr + len)`. Adjacent addresses form one range.
 ///
-/// `EFAULT` where some of it is not.
+/// Returns `EFAULT` unless all of it is mapped in VMAs for which [`is_mmio`] holds and, if `write` is
+/// true, that are writable.
 ///
-/// The addresses are those of the moment. A mapping holds nothing: the caller has to know what
-/// they belong to, and when they no longer do.
+/// The addresses are a snapshot. A mapping holds no reference: the caller must know which device
+/// owns the addresses, and until when.
 ///
-/// Context: may sleep.
+/// Context: may sleep. The caller holds the `mmap_lock` for reading.
 pub fn physical(
     mm: &MmapReadGuard<'_>,
     addr: usize,
@@ -58,11 +73,14 @@ pub fn physical(
         }
         let mut phys = 0;
         let upto = end.min(vma.end());
-        // SAFETY: The VMA is valid, `at` lies in it, and the `mmap_lock` is held for reading.
+        // SAFETY:
+        // - The VMA is valid, and `at` lies in it.
+        // - `mm` shows that the `mmap_lock` is held for reading.
         let got = unsafe { helpers::ext_pfnmap_run(vma.as_ptr(), at, upto, &mut phys) };
         if got == 0 {
             return Err(EFAULT);
         }
+        // CAST: `usize` has 64 bits on all architectures with RDMA and Rust support.
         let run = phys..phys + got as u64;
         match runs.last_mut() {
             Some(last) if last.end == run.start => last.end = run.end,

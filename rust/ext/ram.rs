@@ -4,6 +4,21 @@
 //!
 //! C headers: [`include/linux/gfp.h`](srctree/include/linux/gfp.h),
 //! [`include/linux/scatterlist.h`](srctree/include/linux/scatterlist.h).
+//!
+//! # Examples
+//!
+//! ```
+//! use crate::ext::ram::{Pages, PagesTable};
+//! use kernel::{device, sync::Arc};
+//!
+//! /// Maps the second half of new memory for `dev`.
+//! fn second_half(dev: &device::Device) -> Result<PagesTable> {
+//!     let pages = Arc::new(Pages::new(8)?, GFP_KERNEL)?;
+//!     let mut table = Pages::table(&pages, 4..pages.count())?;
+//!     table.map(dev)?;
+//!     Ok(table)
+//! }
+//! ```
 
 use super::dma_table::Table;
 use core::{
@@ -22,7 +37,7 @@ use kernel::{
     sync::Arc, //
 };
 
-/// Pages of RAM, zeroed when they were allocated.
+/// Pages of RAM, zeroed when they are allocated.
 pub struct Pages {
     /// The pages.
     pages: KVVec<Page>,
@@ -40,20 +55,21 @@ impl Pages {
         Ok(Self { pages })
     }
 
-    /// How many pages there are.
+    /// Returns the number of pages.
     pub fn count(&self) -> usize {
         self.pages.len()
     }
 
-    /// One page, to be mapped.
+    /// Returns page `i`, or `None` if there is no such page.
     pub fn get(&self, i: usize) -> Option<BorrowedPage<'_>> {
         let page = NonNull::new(self.pages.get(i)?.as_ptr())?;
-        // SAFETY: The page is valid for as long as `self` is borrowed.
+        // SAFETY: `self` owns the page, which is valid while `self` is borrowed.
         Some(unsafe { BorrowedPage::from_raw(page) })
     }
 
-    /// Makes a table of the pages of `range`, which keeps all of `this`. `EINVAL` where there are
-    /// no such pages.
+    /// Creates a table of the pages in `range`, which holds a reference to `this`.
+    ///
+    /// Returns `EINVAL` if `range` exceeds the pages.
     ///
     /// Context: may sleep.
     pub fn table(this: &Arc<Self>, range: Range<usize>) -> Result<PagesTable> {
@@ -62,9 +78,9 @@ impl Pages {
         for page in range {
             pages.push(page.as_ptr(), GFP_KERNEL)?;
         }
-        // An entry for each page: there is no device that takes less.
+        // One entry for each page: every device takes entries of this length.
         let limit = PAGE_SIZE.try_into()?;
-        // SAFETY: `PagesTable` keeps the pages until the table has been dropped.
+        // SAFETY: `PagesTable` holds the pages until it has dropped the table.
         let table = unsafe { Table::from_pages(&mut pages, limit) }?;
         Ok(PagesTable {
             table,
@@ -75,25 +91,29 @@ impl Pages {
 
 /// A table of [`Pages`].
 pub struct PagesTable {
-    // Dropped in this order: a table does not outlive its pages.
+    // Fields drop in this order: a table must not outlive its pages.
     /// The table.
     table: Table,
-    /// What it is made of.
+    /// The pages of `table`.
     _pages: Arc<Pages>,
 }
 
 impl PagesTable {
-    /// The table.
+    /// Returns the table.
     pub fn table(&self) -> &Table {
         &self.table
     }
 
     /// Maps the table for `dev`; see [`Table::map`].
+    ///
+    /// Context: may sleep.
     pub fn map(&mut self, dev: &device::Device) -> Result {
         self.table.map(dev)
     }
 
-    /// Undoes [`PagesTable::map`]; nothing where the table is not mapped.
+    /// Undoes [`PagesTable::map`]. Does nothing if the table is not mapped.
+    ///
+    /// Context: may sleep.
     pub fn unmap(&mut self) {
         self.table.unmap();
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! RDMA devices as a kernel module that stands beside the drivers sees them.
+//! RDMA devices, for a module that is neither their driver nor part of ib_core.
 //!
 //! C headers: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h),
 //! [`include/rdma/ib_cache.h`](srctree/include/rdma/ib_cache.h).
@@ -10,12 +10,14 @@ mod fast_mr;
 mod interpose;
 mod qp;
 mod request;
+mod umem_hook;
 
 pub use self::{
     device::{
         Access,
         Device,
         Mr,
+        Name,
         Pd,
         UserMr, //
     },
@@ -35,5 +37,11 @@ pub use self::{
         Change,
         Request,
         UcontextId, //
+    },
+    umem_hook::{
+        bypass,
+        Provided,
+        UmemHook,
+        UmemProvider, //
     },
 };

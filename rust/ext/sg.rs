@@ -1,8 +1,31 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Scatter-gather tables: ones that foreign code fills, and ones that we build.
+//! Scatter-gather tables: those that other code fills and frees, and those built from segments.
 //!
 //! C header: [`include/linux/scatterlist.h`](srctree/include/linux/scatterlist.h).
+//!
+//! # Examples
+//!
+//! ```
+//! use crate::ext::sg::{cut, ForeignTable, Segment, Table};
+//!
+//! // DMA addresses of 3 pages, for a device that takes entries of at most 2 pages.
+//! let segments = [
+//!     Segment { addr: 0x1_0000, len: 0x1000 },
+//!     Segment { addr: 0x1_1000, len: 0x2000 },
+//! ];
+//! let segments = cut(segments.into_iter(), 0, 0x3000, 0x2000)?;
+//! assert_eq!(segments.len(), 2);
+//! let table = Table::of_dma(&segments)?;
+//! assert!(table.is_mapped());
+//! assert!(table.segments().eq(segments.iter().copied()));
+//!
+//! // A table that a C callback fills through `foreign.as_raw()`.
+//! let foreign = ForeignTable::new()?;
+//! assert_eq!(foreign.entries(), 0);
+//! assert!(Table::of_pages(&foreign, 0, 0x1000, 0x1000)?.is_none());
+//! # Ok::<(), Error>(())
+//! ```
 
 use super::bindings::helpers;
 use core::marker::PhantomData;
@@ -14,66 +37,71 @@ use kernel::{
     types::Opaque, //
 };
 
-/// A piece of an address space: physical, or what a device sees.
+/// A range of physical addresses or of DMA addresses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Segment {
-    /// Where it starts.
+    /// First address.
     pub addr: u64,
-    /// How many bytes it has.
+    /// Length in bytes.
     pub len: u64,
 }
 
-/// A `struct sg_table` that starts empty and that foreign code fills, changes and frees.
+/// A `struct sg_table` that starts empty and that other code fills, changes and frees.
 ///
-/// This object owns only the structure; the list behind it is the foreign code's, and is never
-/// written here.
+/// This object owns only the structure. The other code owns the list behind it, which this object
+/// never writes.
 ///
 /// # Invariants
 ///
-/// Between two calls of that foreign code the table is either all zero or one whose `sgl` heads a
-/// list of at least `orig_nents` entries.
+/// Outside of calls of the other code, the table is either all zero or its `sgl` heads a list of at
+/// least `orig_nents` entries.
 pub struct ForeignTable {
     raw: KBox<Opaque<bindings::sg_table>>,
 }
 
-// SAFETY: The table may be used from any thread.
+// SAFETY: The table is not bound to a task.
 unsafe impl Send for ForeignTable {}
-// SAFETY: `&self` methods only read.
+// SAFETY: `&self` methods only read the table.
 unsafe impl Sync for ForeignTable {}
 
 impl ForeignTable {
-    /// Makes an empty table.
+    /// Creates an empty table.
+    ///
+    /// Context: may sleep.
     pub fn new() -> Result<Self> {
-        // INVARIANT: All zero.
+        // INVARIANT: The table is all zero.
         Ok(Self {
             raw: KBox::new(Opaque::zeroed(), GFP_KERNEL_ACCOUNT)?,
         })
     }
 
-    /// The table, for foreign code to fill. Whoever lets code write through this pointer answers
-    /// for the type invariant, and for calling nothing else here meanwhile.
+    /// Returns the table, for other code to fill, change or free.
+    ///
+    /// A caller that lets code write through this pointer must restore the type invariants before
+    /// it calls another method, and must not call one while that code runs.
     pub fn as_raw(&self) -> *mut bindings::sg_table {
         self.raw.get()
     }
 
-    /// How many entries the list has.
+    /// Returns the number of entries of the list.
     pub fn entries(&self) -> usize {
-        // SAFETY: By the type invariants the table may be read.
+        // SAFETY: By the type invariants no other code runs that writes the table.
         let (sgl, n) = unsafe { ((*self.as_raw()).sgl, (*self.as_raw()).orig_nents) };
         if sgl.is_null() {
             0
         } else {
+            // CAST: `usize` has at least 32 bits.
             n as usize
         }
     }
 
-    /// The memory that the first `n` entries stand for, as physical addresses; `None` for an
-    /// entry without a struct page.
+    /// Iterates over the physical addresses of the first `n` entries, with `None` for an entry without
+    /// a struct page.
     pub fn pages(&self, n: usize) -> impl Iterator<Item = Option<Segment>> + '_ {
         self.walk(n, |sg| {
-            // SAFETY: `sg` is an entry of the list.
+            // SAFETY: `walk` passes entries of the list, which are valid.
             if unsafe { helpers::ext_sg_has_page(sg) } {
-                // SAFETY: As above, and it has a page.
+                // SAFETY: `sg` is an entry of the list, and it has a page.
                 let addr = unsafe { helpers::ext_sg_phys(sg) };
                 // SAFETY: `sg` is an entry of the list.
                 let len = u64::from(unsafe { (*sg).length });
@@ -84,23 +112,23 @@ impl ForeignTable {
         })
     }
 
-    /// What a device sees of the first `n` entries.
+    /// Iterates over the DMA addresses of the first `n` entries.
     pub fn dma(&self, n: usize) -> impl Iterator<Item = Segment> + '_ {
         self.walk(n, |sg| Segment {
-            // SAFETY: `sg` is an entry of the list.
+            // SAFETY: `walk` passes entries of the list, which are valid.
             addr: unsafe { bindings::sg_dma_address(sg) },
-            // SAFETY: As above.
+            // SAFETY: `walk` passes entries of the list, which are valid.
             len: u64::from(unsafe { bindings::sg_dma_len(sg) }),
         })
     }
 
-    /// Walks the first `n` entries.
+    /// Iterates over the first `n` entries and applies `read` to each.
     fn walk<'a, R: 'a>(
         &'a self,
         n: usize,
         read: impl Fn(*mut bindings::scatterlist) -> R + 'a,
     ) -> impl Iterator<Item = R> + 'a {
-        // SAFETY: By the type invariants the table may be read.
+        // SAFETY: By the type invariants no other code runs that writes the table.
         let mut sg = unsafe { (*self.as_raw()).sgl };
         let mut left = n.min(self.entries());
         core::iter::from_fn(move || {
@@ -109,19 +137,20 @@ impl ForeignTable {
             }
             left -= 1;
             let item = read(sg);
-            // SAFETY: `sg` is an entry of the list.
+            // SAFETY: `sg` is an entry of the list, which is valid.
             sg = unsafe { bindings::sg_next(sg) };
             Some(item)
         })
     }
 }
 
-/// A table of our own, for a device to be told of.
+/// A table built from segments, for a device.
 ///
 /// # Invariants
 ///
-/// The table was allocated by `sg_alloc_table()`. Where `mapped` is false every entry refers to
-/// struct pages that are valid for `'a`; where it is true every entry has a DMA address.
+/// - `sg_alloc_table()` allocated the table.
+/// - If `mapped` is false, every entry refers to struct pages that are valid for `'a`.
+/// - If `mapped` is true, every entry has a DMA address.
 pub struct Table<'a> {
     raw: Opaque<bindings::sg_table>,
     mapped: bool,
@@ -129,7 +158,9 @@ pub struct Table<'a> {
 }
 
 impl<'a> Table<'a> {
-    /// Allocates a table with an entry for each of `segments`, and fills each by `fill`.
+    /// Allocates a table with one entry for each of `segments`, which `fill` fills.
+    ///
+    /// `fill` must make the type invariants true for the entry.
     fn build(
         segments: &[Segment],
         mapped: bool,
@@ -137,9 +168,9 @@ impl<'a> Table<'a> {
     ) -> Result<Self> {
         let n = u32::try_from(segments.len()).map_err(|_| EINVAL)?;
         let raw = Opaque::zeroed();
-        // SAFETY: `raw` is a table to initialise; for 0 entries the call itself returns -EINVAL.
+        // SAFETY: `raw` is zeroed and may be initialised; for 0 entries the call returns -EINVAL.
         to_result(unsafe { bindings::sg_alloc_table(raw.get(), n, bindings::GFP_KERNEL_ACCOUNT) })?;
-        // INVARIANT: Allocated; what `fill` does is for the callers to argue.
+        // INVARIANT: The call above allocated the table. `fill` fills each entry below.
         let table = Self {
             raw,
             mapped,
@@ -148,14 +179,17 @@ impl<'a> Table<'a> {
         let (mut sg, _) = table.as_raw();
         for s in segments {
             fill(sg, *s, u32::try_from(s.len).map_err(|_| EINVAL)?);
-            // SAFETY: There are as many entries as segments.
+            // SAFETY: The table has one entry for each segment.
             sg = unsafe { bindings::sg_next(sg) };
         }
         Ok(table)
     }
 
-    /// A table of the struct pages of `foreign`, cut as by [`cut`]. `None` where an entry of
-    /// `foreign` has none. May sleep.
+    /// Creates a table of the struct pages of `foreign`, cut as by [`cut`].
+    ///
+    /// Returns `None` if `foreign` is empty or an entry has no struct page.
+    ///
+    /// Context: may sleep.
     pub fn of_pages(
         foreign: &'a ForeignTable,
         skip: u64,
@@ -167,15 +201,17 @@ impl<'a> Table<'a> {
             return Ok(None);
         }
         let segments = cut(foreign.pages(n).flatten(), skip, len, max)?;
-        // INVARIANT: Each segment is a piece of what entries with struct pages stand for.
-        // SAFETY: `sg` is an entry of the new table.
+        // INVARIANT: Each segment is a part of an entry with struct pages, which are valid for `'a`.
+        // SAFETY: `sg` is an entry of the new table, and `s` consists of struct pages.
         Self::build(&segments, false, |sg, s, len| unsafe {
             helpers::ext_sg_set_phys(sg, s.addr, len)
         })
         .map(Some)
     }
 
-    /// A table of DMA addresses, without pages. May sleep.
+    /// Creates a table of DMA addresses, without pages.
+    ///
+    /// Context: may sleep.
     pub fn of_dma(segments: &[Segment]) -> Result<Self> {
         // INVARIANT: Each entry gets its DMA address.
         // SAFETY: `sg` is an entry of the new table.
@@ -184,35 +220,39 @@ impl<'a> Table<'a> {
         })
     }
 
-    /// Have the entries DMA addresses? If not, they have pages.
+    /// Returns whether the entries have DMA addresses. Otherwise they have pages.
     pub fn is_mapped(&self) -> bool {
         self.mapped
     }
 
-    /// The list and the number of its entries.
+    /// Returns the list and the number of its entries.
     pub fn as_raw(&self) -> (*mut bindings::scatterlist, u32) {
-        // SAFETY: By the type invariants the table may be read.
+        // SAFETY: By the type invariants the table is initialised.
         unsafe { ((*self.raw.get()).sgl, (*self.raw.get()).orig_nents) }
     }
 
-    /// Lends the table to C code, which may read and change the entries, until
-    /// [`Self::from_raw`] takes it back.
+    /// Gives the table to C code, which may read and change the entries until the table is passed
+    /// to [`Self::from_raw`].
     pub fn into_raw(table: KBox<Self>) -> *mut bindings::sg_table {
         let table = KBox::into_raw(table);
-        // SAFETY: The object is valid; only the address is taken.
+        // SAFETY: The box has left a valid object; only the address of a field is taken.
         Opaque::cast_into(unsafe { &raw const (*table).raw })
     }
 
+    /// Takes over a table from C code.
+    ///
     /// # Safety
     ///
-    /// `raw` must be from [`Self::into_raw`], and not be used any more.
+    /// - `raw` must come from [`Self::into_raw`], and this must be its first use here.
+    /// - The C code must not use the table any more.
     pub unsafe fn from_raw(raw: *mut bindings::sg_table) -> KBox<Self> {
         let raw: *mut Opaque<bindings::sg_table> = raw.cast();
-        // SAFETY: By the caller's promise it is the field of an object that a box was made of.
+        // SAFETY: By this function's safety contract `raw` is the field of an object that
+        // `KBox::into_raw` returned and that has no other user.
         unsafe { KBox::from_raw(kernel::container_of!(raw, Self, raw)) }
     }
 
-    /// The segments, as pages or as DMA addresses.
+    /// Iterates over the segments: DMA addresses if [`Self::is_mapped`], else physical addresses.
     pub fn segments(&self) -> impl Iterator<Item = Segment> + '_ {
         let (mut sg, mut left) = self.as_raw();
         core::iter::from_fn(move || {
@@ -220,7 +260,8 @@ impl<'a> Table<'a> {
                 return None;
             }
             left -= 1;
-            // SAFETY: `sg` is an entry of the list, with what the type invariants say.
+            // SAFETY: `sg` is an entry of the list, which is valid. By the type invariants it has a DMA
+            // address if `mapped` is true, and pages if it is false.
             let item = unsafe {
                 if self.mapped {
                     Segment {
@@ -234,7 +275,7 @@ impl<'a> Table<'a> {
                     }
                 }
             };
-            // SAFETY: `sg` is an entry of the list.
+            // SAFETY: `sg` is an entry of the list, which is valid.
             sg = unsafe { bindings::sg_next(sg) };
             Some(item)
         })
@@ -243,21 +284,26 @@ impl<'a> Table<'a> {
 
 impl Drop for Table<'_> {
     fn drop(&mut self) {
-        // SAFETY: By the type invariants.
+        // SAFETY: By the type invariants `sg_alloc_table()` allocated the table.
         unsafe { bindings::sg_free_table(self.raw.get()) };
     }
 }
 
-/// Cuts the piece `[skip, skip + len)` out of `segments` laid end to end, joins neighbours, and
-/// splits what is longer than `max`.
+/// Returns the part `[skip, skip + len)` of the concatenation of `segments`.
 ///
-/// `EINVAL` where the segments do not reach, are not whole pages, or are empty; `ENOMEM`.
+/// Joins adjacent segments and splits those longer than `max` bytes.
+///
+/// Returns `EINVAL` if the segments are too short for the part, empty, or not whole pages, and
+/// `ENOMEM`.
+///
+/// Context: may sleep.
 pub fn cut(
     segments: impl Iterator<Item = Segment>,
     mut skip: u64,
     len: u64,
     max: u64,
 ) -> Result<KVec<Segment>> {
+    // CAST: `PAGE_SIZE` is less than 2^32.
     let page = PAGE_SIZE as u64;
     let max = max & !(page - 1);
     let mut out: KVec<Segment> = KVec::new();
@@ -283,7 +329,7 @@ pub fn cut(
         left -= s.len;
 
         while s.len > 0 {
-            // A run of one address after the other is one segment, up to `max`.
+            // Extend the last segment up to `max` if this one follows it.
             let room = match out.last_mut() {
                 Some(last) if last.addr + last.len == s.addr => max - last.len,
                 _ => 0,
@@ -314,7 +360,7 @@ pub fn cut(
 mod tests {
     use super::*;
 
-    /// Cuts and compares.
+    /// Returns whether `cut` returns `want`, or fails if `want` is empty.
     fn check(input: &[(u64, u64)], (skip, len, max): (u64, u64, u64), want: &[(u64, u64)]) -> bool {
         let segments = input.iter().map(|&(addr, len)| Segment { addr, len });
         match cut(segments, skip, len, max) {

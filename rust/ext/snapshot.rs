@@ -1,6 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A pointer to shared data that is read without a lock and replaced as a whole.
+//! A pointer to shared data that readers load without a lock and a writer replaces as a whole.
+//!
+//! # Examples
+//!
+//! ```
+//! use crate::ext::snapshot::Snapshot;
+//! use kernel::sync::Arc;
+//!
+//! static LIMIT: Snapshot<usize> = Snapshot::new();
+//!
+//! assert!(LIMIT.load().is_none());
+//! LIMIT.replace(Some(Arc::new(4, GFP_KERNEL)?));
+//! assert_eq!(LIMIT.load().as_deref(), Some(&4));
+//! LIMIT.replace(None);
+//! # Ok::<(), Error>(())
+//! ```
 
 use core::{
     marker::PhantomData,
@@ -22,20 +37,19 @@ use kernel::{
 
 /// An RCU-protected `Option<Arc<T>>`.
 ///
-/// Readers get a reference of their own at the price of one RCU read-side section and one
-/// reference count: no lock, no allocation. A writer replaces the whole.
+/// A reader takes its own reference in an RCU read-side section, without a lock or an allocation.
 ///
 /// # Invariants
 ///
-/// `ptr` is null or came from [`Arc::into_raw`], and this object owns that reference. The
-/// reference is given up only a grace period after `ptr` has been replaced.
+/// `ptr` is null or came from [`Arc::into_raw`], and this object owns that reference. It releases the
+/// reference only after an RCU grace period that begins after `ptr` has been replaced.
 pub struct Snapshot<T: Send + Sync + 'static> {
     ptr: Atomic<*mut T>,
     _owns: PhantomData<Arc<T>>,
 }
 
 impl<T: Send + Sync + 'static> Snapshot<T> {
-    /// Makes an empty snapshot.
+    /// Creates an empty snapshot.
     pub const fn new() -> Self {
         // INVARIANT: `ptr` is null.
         Self {
@@ -44,30 +58,38 @@ impl<T: Send + Sync + 'static> Snapshot<T> {
         }
     }
 
-    /// Returns what is there now. May be called in any context.
+    /// Returns a reference to the current value.
+    ///
+    /// Context: any.
     pub fn load(&self) -> Option<Arc<T>> {
         let _rcu = rcu::read_lock();
         let ptr = self.ptr.load(Acquire);
         if ptr.is_null() {
             return None;
         }
-        // SAFETY: By the type invariants `ptr` came from `Arc::into_raw`, and the reference owned
-        // by `self` cannot go away before the RCU read-side section that we are in has ended.
+        // SAFETY:
+        // - By the type invariants `ptr` came from `Arc::into_raw`.
+        // - By the type invariants the reference is released only after a grace period, so not
+        //   before this RCU read-side section ends.
         Some(unsafe { ArcBorrow::from_raw(ptr) }.into())
     }
 
-    /// Puts `new` in and returns what was there. Waits for an RCU grace period: may sleep.
+    /// Replaces the value with `new` and returns the old one, after an RCU grace period.
+    ///
+    /// Context: may sleep.
     pub fn replace(&self, new: Option<Arc<T>>) -> Option<Arc<T>> {
         let new = new.map_or(ptr::null_mut(), |arc| Arc::into_raw(arc).cast_mut());
-        // INVARIANT: `new` is null or from `Arc::into_raw`.
+        // INVARIANT: `new` is null or came from `Arc::into_raw`, and its reference moves here.
         let old = self.ptr.xchg(new, Full);
         if old.is_null() {
             return None;
         }
-        // SAFETY: Just a grace period; the caller may sleep.
+        // SAFETY: The function only sleeps, which the context of this function allows.
         unsafe { bindings::synchronize_rcu() };
-        // SAFETY: `old` came from `Arc::into_raw`. It is no longer reachable through `self` and
-        // no reader that saw it is still about to take a reference, so its reference is ours.
+        // SAFETY:
+        // - By the type invariants `old` came from `Arc::into_raw`.
+        // - `self` does not point to it any more, and every reader that loaded it has taken its own
+        //   reference since, so this call may take over the reference of `self`.
         Some(unsafe { Arc::from_raw(old) })
     }
 }

@@ -1,11 +1,34 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Folders with read-only text files in sysfs.
+//! Directories with read-only text files in sysfs.
 //!
 //! C headers: [`include/linux/kobject.h`](srctree/include/linux/kobject.h),
 //! [`include/linux/sysfs.h`](srctree/include/linux/sysfs.h).
 //!
-//! Only what a statistics folder needs: no writing, no binary files, no uevents.
+//! Covers a directory of statistics: no writable files, no binary files, no uevents.
+//!
+//! # Examples
+//!
+//! ```
+//! use crate::ext::sysfs::{File, Files, Folder};
+//! use kernel::fmt::Write;
+//!
+//! struct Counters {
+//!     calls: u64,
+//! }
+//!
+//! impl Files for Counters {
+//!     const FILES: &'static [File<Self>] = &[File::new(c"calls", |counters, text| {
+//!         writeln!(text, "{}", counters.calls)
+//!     })];
+//! }
+//!
+//! // /sys/kernel/mm/example/first/calls
+//! let parent = Folder::in_kernel_mm(c"example", ())?;
+//! let first = Folder::inside(&parent, c"first", Counters { calls: 0 })?;
+//! drop((first, parent));
+//! # Ok::<(), Error>(())
+//! ```
 
 use core::{
     marker::PhantomData,
@@ -27,7 +50,7 @@ use kernel::{
     types::Opaque, //
 };
 
-/// One file of a folder: its name and how its text is written.
+/// One file of a directory: its name and the function that writes its text.
 #[repr(C)]
 pub struct File<T> {
     attr: bindings::attribute,
@@ -35,9 +58,9 @@ pub struct File<T> {
 }
 
 impl<T> File<T> {
-    // With lockdep the attribute has more fields than are named.
+    // With lockdep the attribute has fields that are not named here.
     #[allow(clippy::needless_update)]
-    /// A file that everybody may read.
+    /// Creates the description of a file of mode 0444 whose text `show` writes.
     pub const fn new(name: &'static CStr, show: fn(&T, &mut Formatter<'_>) -> fmt::Result) -> Self {
         Self {
             attr: bindings::attribute {
@@ -50,9 +73,9 @@ impl<T> File<T> {
     }
 }
 
-/// What a folder shows.
+/// Data that a directory shows.
 pub trait Files: Send + Sync + Sized + 'static {
-    /// The files, in any order.
+    /// Files of the directory, in any order.
     const FILES: &'static [File<Self>];
 }
 
@@ -60,7 +83,7 @@ impl Files for () {
     const FILES: &'static [File<Self>] = &[];
 }
 
-/// The C side of a folder.
+/// C side of a directory.
 #[pin_data]
 struct Node<T> {
     #[pin]
@@ -70,12 +93,14 @@ struct Node<T> {
     data: T,
 }
 
-// SAFETY: The kobject is only used through functions that lock for themselves.
+// SAFETY: The kobject is used only through functions that do their own locking.
 unsafe impl<T: Send> Send for Node<T> {}
-// SAFETY: As above; `data` is only shared.
+// SAFETY:
+// - The kobject is used only through functions that do their own locking.
+// - `data` is only shared, and `T` is `Sync`.
 unsafe impl<T: Sync> Sync for Node<T> {}
 
-/// The kobject type of a folder of `T`.
+/// kobject type of a directory of `T`.
 struct Ktype<T>(PhantomData<T>);
 
 impl<T: Files> Ktype<T> {
@@ -91,51 +116,63 @@ impl<T: Files> Ktype<T> {
 
     /// # Safety
     ///
-    /// `kobj` must be that of a live `Node<T>`, `attr` that of an entry of `T::FILES`, `buf` a
-    /// buffer of one page.
+    /// - `kobj` must be embedded in a live `Node<T>`.
+    /// - `attr` must be the attribute of an entry of `T::FILES`.
+    /// - `buf` must be a buffer of one page for the duration of the call.
     unsafe extern "C" fn show(
         kobj: *mut bindings::kobject,
         attr: *mut bindings::attribute,
         buf: *mut ffi::c_char,
     ) -> isize {
-        // SAFETY: `kobj` is embedded in a `Node<T>`, which lives at least until kobject_del() has
-        // waited for this call.
+        // SAFETY: By this function's safety contract `kobj` is embedded in a `Node<T>`, which lives
+        // until kobject_del() has waited for this call.
         let node = unsafe { &*kobj.byte_sub(offset_of!(Node<T>, kobj)).cast::<Node<T>>() };
-        // SAFETY: `attr` is the first field of an entry of `T::FILES`, which is `'static`.
+        // SAFETY: By this function's safety contract `attr` is the first field of an entry of
+        // `T::FILES`, which is `'static`.
         let file = unsafe { &*attr.cast::<File<T>>() };
-        // SAFETY: sysfs gives a buffer of one page.
+        // SAFETY: By this function's safety contract `buf` is a buffer of one page.
         let buf = unsafe { core::slice::from_raw_parts_mut(buf.cast::<u8>(), PAGE_SIZE) };
 
         from_result(|| {
             let mut out = Formatter::new(buf);
             (file.show)(&node.data, &mut out).map_err(|_| EFBIG)?;
+            // CAST: At most `PAGE_SIZE`.
             Ok(out.bytes_written() as isize)
         })
     }
 
     /// # Safety
     ///
-    /// `kobj` must be that of a `Node<T>`.
+    /// `kobj` must be embedded in a live `Node<T>`.
     unsafe extern "C" fn release(kobj: *mut bindings::kobject) {
-        // SAFETY: `kobj` is embedded in a `Node<T>`; its owner frees it only after this.
+        // SAFETY: By this function's safety contract `kobj` is embedded in a `Node<T>`, whose owner
+        // frees it only after `released` is complete.
         let node = unsafe { &*kobj.byte_sub(offset_of!(Node<T>, kobj)).cast::<Node<T>>() };
         node.released.complete_all();
     }
 }
 
-/// A folder in sysfs. Dropping it removes it with its files and waits for readers: may sleep.
+/// A directory in sysfs. Dropping it removes the directory and its files and waits for readers, which
+/// may sleep.
 ///
 /// # Invariants
 ///
-/// `node.kobj` is initialised, and one reference to it is owned by this object.
+/// `node.kobj` is initialised, and this object owns one reference to it.
 pub struct Folder<T: Files> {
     node: Pin<KBox<Node<T>>>,
 }
 
 impl<T: Files> Folder<T> {
-    /// Makes the folder `name` in `parent`, which must be a live kobject for the duration of
-    /// the call.
-    fn in_kobject(parent: *mut bindings::kobject, name: &CStr, data: T) -> Result<Self> {
+    /// Creates the directory `name` in `parent`.
+    ///
+    /// Returns `EEXIST` if the name is taken.
+    ///
+    /// Context: may sleep.
+    ///
+    /// # Safety
+    ///
+    /// `parent` must be a kobject that stays in sysfs for the duration of the call.
+    unsafe fn in_kobject(parent: *mut bindings::kobject, name: &CStr, data: T) -> Result<Self> {
         let node = KBox::pin_init(
             pin_init!(Node {
                 kobj: Opaque::zeroed(),
@@ -144,11 +181,13 @@ impl<T: Files> Folder<T> {
             }),
             GFP_KERNEL,
         )?;
-        // INVARIANT: kobject_init_and_add() initialises the kobject even where it fails, and the
-        // reference is then still to be put, which dropping `folder` does.
+        // INVARIANT: kobject_init_and_add() initialises the kobject even if it fails. The caller must
+        // then put the reference, which dropping `folder` does.
         let folder = Self { node };
-        // SAFETY: The kobject is zeroed and pinned, the type is `'static`, the parent is valid,
-        // and "%s" takes one string.
+        // SAFETY:
+        // - The kobject is zeroed and pinned, and its type is `'static`.
+        // - By this function's safety contract the parent is valid.
+        // - "%s" takes one C string, which is `name`.
         to_result(unsafe {
             bindings::kobject_init_and_add(
                 folder.node.kobj.get(),
@@ -159,7 +198,7 @@ impl<T: Files> Folder<T> {
             )
         })?;
         for file in T::FILES {
-            // SAFETY: The kobject is in sysfs; the attribute is `'static`.
+            // SAFETY: The kobject is in sysfs, and the attribute is `'static`.
             to_result(unsafe {
                 bindings::sysfs_create_file_ns(folder.node.kobj.get(), &file.attr, ptr::null())
             })?;
@@ -167,34 +206,47 @@ impl<T: Files> Folder<T> {
         Ok(folder)
     }
 
-    /// Makes the folder `name` inside `parent`. May sleep. `EEXIST` where the name is taken.
+    /// Creates the directory `name` in `parent`.
+    ///
+    /// Returns `EEXIST` if the name is taken.
+    ///
+    /// Context: may sleep.
     pub fn inside<P: Files>(parent: &Folder<P>, name: &CStr, data: T) -> Result<Self> {
-        Self::in_kobject(parent.node.kobj.get(), name, data)
+        // SAFETY: `parent` is in sysfs while it is borrowed.
+        unsafe { Self::in_kobject(parent.node.kobj.get(), name, data) }
     }
 
-    /// Makes the folder `/sys/kernel/mm/<name>`. May sleep.
+    /// Creates the directory `/sys/kernel/mm/<name>`.
+    ///
+    /// Returns `EEXIST` if the name is taken, `ENOENT` if there is no `/sys/kernel/mm`.
+    ///
+    /// Context: may sleep.
     pub fn in_kernel_mm(name: &CStr, data: T) -> Result<Self> {
-        // SAFETY: `kernel_kobj` is set at boot and never freed.
+        // SAFETY: The kernel sets `kernel_kobj` at boot and does not change it afterwards.
         let root = unsafe { bindings::kernel_kobj };
-        // SAFETY: As above; its sysfs node exists.
+        // SAFETY: `kernel_kobj` is never freed, so its sysfs node is valid. The name is a C string.
         let kn = unsafe {
             bindings::kernfs_find_and_get_ns((*root).sd, c"mm".as_char_ptr(), ptr::null())
         };
         if kn.is_null() {
             return Err(ENOENT);
         }
-        // mm_kobj itself is not exported. The node of a folder in sysfs points to its kobject;
-        // check that this one does before believing it.
+        // The kernel does not export `mm_kobj`. The kernfs node of a directory in sysfs points to its
+        // kobject; the match below checks that this one does.
         //
-        // SAFETY: `kn` is a valid node that we hold a reference to.
+        // SAFETY: This function holds a reference to `kn`, so it is valid.
         let mm = unsafe { (*kn).priv_ }.cast::<bindings::kobject>();
-        // SAFETY: As above; a folder's `priv` is null or its kobject, and that of /sys/kernel/mm
-        // is made at boot and never removed.
+        // SAFETY: `priv` of a directory in sysfs is NULL or its kobject. The kernel creates that of
+        // /sys/kernel/mm at boot and never removes it.
         let folder = match unsafe { mm.as_ref() } {
-            Some(k) if k.sd == kn && k.parent == root => Self::in_kobject(mm, name, data),
+            // SAFETY: The checks show that `mm` is the kobject of /sys/kernel/mm, which is never
+            // removed.
+            Some(k) if k.sd == kn && k.parent == root => unsafe {
+                Self::in_kobject(mm, name, data)
+            },
             _ => Err(ENOENT),
         };
-        // SAFETY: The reference is from kernfs_find_and_get_ns().
+        // SAFETY: This function owns the reference that kernfs_find_and_get_ns() returned.
         unsafe { bindings::kernfs_put(kn) };
         folder
     }
@@ -202,12 +254,11 @@ impl<T: Files> Folder<T> {
 
 impl<T: Files> Drop for Folder<T> {
     fn drop(&mut self) {
-        // SAFETY: By the type invariants the kobject is initialised. kobject_del() removes the
-        // files and waits for readers.
+        // SAFETY: By the type invariants the kobject is initialised.
         unsafe { bindings::kobject_del(self.node.kobj.get()) };
-        // SAFETY: By the type invariants the reference is ours.
+        // SAFETY: By the type invariants this object owns one reference.
         unsafe { bindings::kobject_put(self.node.kobj.get()) };
-        // Somebody else may hold the last reference; the memory and this code must outlive it.
+        // Another task may hold the last reference, which the memory and this code must outlive.
         self.node.released.wait_for_completion();
     }
 }

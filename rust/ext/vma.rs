@@ -1,9 +1,42 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Operations of a VMA, which [`kernel::mm::virt`] lacks: an object behind a mapping, its page
-//! faults, and how to find it again by address.
+//! VMA operations, which [`kernel::mm::virt`] lacks: an object behind a mapping, page faults, and
+//! lookup of the object by address.
 //!
 //! C header: [`include/linux/mm.h`](srctree/include/linux/mm.h).
+//!
+//! # Examples
+//!
+//! ```
+//! use crate::ext::{ram::Pages, vma};
+//! use kernel::{
+//!     mm::{virt::VmaRef, MmWithUser},
+//!     sync::Arc,
+//! };
+//!
+//! /// Memory behind a mapping.
+//! struct Memory(Pages);
+//!
+//! impl vma::Mapping for Memory {
+//!     fn fault(&self, fault: &vma::Fault<'_>) -> Result {
+//!         fault.map(|i| self.0.get(i))
+//!     }
+//! }
+//!
+//! static VM_OPS: vma::Ops<Memory> = vma::Ops::new();
+//!
+//! /// Returns the memory that the process has mapped at `addr`, and the offset of `addr` in it.
+//! fn find(mm: &MmWithUser, addr: usize) -> Option<(Arc<Memory>, usize)> {
+//!     let found = VM_OPS.find(&mm.mmap_read_lock(), addr)?;
+//!     let offset = found.offset(addr);
+//!     Some((found.data, offset))
+//! }
+//!
+//! /// Returns whether `vma` is a shared mapping from offset 0, in which only pages are mapped.
+//! fn is_suitable(vma: &VmaRef) -> bool {
+//!     vma::is_shared(vma) && vma::pgoff(vma) == 0 && !vma::is_mixed(vma)
+//! }
+//! ```
 
 use super::bindings::helpers;
 use core::marker::PhantomData;
@@ -28,43 +61,43 @@ use kernel::{
     },
 };
 
-/// What lies behind a VMA.
+/// The object behind a VMA.
 ///
-/// The object is shared by all VMAs that a mapping becomes through splitting and `fork()`; the
-/// last of them to go drops it.
+/// All VMAs that result from a mapping by splitting and by `fork()` share the object. Closing the
+/// last of them drops it.
 pub trait Mapping: Send + Sync + 'static {
-    /// A page that is not mapped was touched: map it, with [`Fault::map`].
+    /// Handles an access to a page that is not mapped: maps it with [`Fault::map`].
     ///
-    /// `Ok` or `EBUSY` let the access be tried again, `ENOMEM` invokes the OOM handling, any other
+    /// After `Ok` or `EBUSY` the CPU retries the access; `ENOMEM` invokes the OOM handling; any other
     /// error sends SIGBUS.
     ///
-    /// Context: may sleep; the `mmap_lock` of the process is held for reading.
+    /// Context: may sleep. The caller holds the `mmap_lock` of the process for reading.
     fn fault(&self, fault: &Fault<'_>) -> Result;
 }
 
-/// The operations of VMAs behind which there is a `T`.
+/// Operations of VMAs with a `T` behind them.
 ///
-/// To be a static: its address is what tells its VMAs from all others.
+/// Define it as a static: its address identifies its VMAs.
 ///
 /// # Invariants
 ///
-/// Every VMA whose `vm_ops` point at this object has in `vm_private_data` a reference count of an
-/// `Arc<T>`, as [`Arc::into_raw`] returns it.
+/// Every VMA whose `vm_ops` point to this object owns a reference to an `Arc<T>`, in
+/// `vm_private_data`, as [`Arc::into_raw`] returns it.
 #[repr(transparent)]
 pub struct Ops<T: Mapping> {
-    /// The C structure.
+    /// C structure.
     inner: bindings::vm_operations_struct,
-    /// What the operations are called on.
+    /// The operations call methods of `T`.
     _t: PhantomData<fn(T)>,
 }
 
-// SAFETY: The table is never written, and what it points to may be called from any task.
+// SAFETY: The table is never written, and any task may call the functions in it.
 unsafe impl<T: Mapping> Sync for Ops<T> {}
 
 impl<T: Mapping> Ops<T> {
-    /// The operations.
+    /// Creates the operations.
     pub const fn new() -> Self {
-        // INVARIANT: No VMA can point at a new object.
+        // INVARIANT: No VMA points to a new object.
         Self {
             inner: bindings::vm_operations_struct {
                 open: Some(Self::open),
@@ -76,34 +109,39 @@ impl<T: Mapping> Ops<T> {
         }
     }
 
-    /// Puts `data` behind `vma`, a VMA in the making.
+    /// Installs `data` behind `vma`, which is being set up.
     ///
-    /// To be the last thing an `mmap` operation does: a VMA that fails afterwards never drops
-    /// `data`.
+    /// Call this last in an `mmap` operation: if the operation failed afterwards, `data` would leak.
+    ///
+    /// Context: may sleep. The caller holds the `mmap_lock` for writing.
     pub(crate) fn attach(&'static self, vma: &VmaNew, data: Arc<T>) {
         let vma = vma.as_ptr();
-        // INVARIANT: Both are set together, and nobody else sees the VMA before.
-        // SAFETY: A VMA that `VmaNew` stands for may be set up.
+        // INVARIANT: Both fields are set before any other task can see the VMA.
+        // SAFETY: A `VmaNew` is valid and exclusive, so its fields may be written.
         unsafe { (*vma).vm_private_data = Arc::into_raw(data).cast_mut().cast() };
-        // SAFETY: As above.
+        // SAFETY: A `VmaNew` is valid and exclusive, so its fields may be written.
         unsafe { (*vma).vm_ops = &raw const self.inner };
     }
 
-    /// Finds the VMA at `addr`, if there is a `T` behind it.
+    /// Finds the VMA at `addr` and returns the `T` behind it, or `None` if it has none.
+    ///
+    /// Context: may sleep.
     pub fn find(&'static self, mm: &MmapReadGuard<'_>, addr: usize) -> Option<Found<T>> {
         self.behind(mm.vma_lookup(addr)?)
     }
 
-    /// What is behind `vma`, if that is a `T`.
+    /// Returns the `T` behind `vma`, or `None` if it has none.
+    ///
+    /// Context: any.
     pub fn behind(&'static self, vma: &VmaRef) -> Option<Found<T>> {
-        // SAFETY: The VMA is valid, and stable while it may be looked at.
+        // SAFETY: A `VmaRef` is valid and locked at least for reading, so its fields may be read.
         let ops = unsafe { (*vma.as_ptr()).vm_ops };
         if !core::ptr::eq(ops, &raw const self.inner) {
             return None;
         }
         Some(Found {
-            // SAFETY: By the type invariant; the lock that lets us look at the VMA keeps it from
-            // closing.
+            // SAFETY: By the comparison above it is a VMA of this `Ops<T>`. The lock behind a `VmaRef`
+            // keeps it from being closed.
             data: unsafe { Self::data(vma.as_ptr()) }.into(),
             start: vma.start(),
             end: vma.end(),
@@ -112,48 +150,55 @@ impl<T: Mapping> Ops<T> {
         })
     }
 
+    /// Returns the object behind `vma`.
+    ///
     /// # Safety
     ///
-    /// `vma` must be a VMA of some `Ops<T>` that is not closed during `'a`.
+    /// `vma` must be a VMA of an `Ops<T>` that is not closed during `'a`.
     unsafe fn data<'a>(vma: *mut bindings::vm_area_struct) -> ArcBorrow<'a, T> {
-        // SAFETY: By the type invariant it is what `Arc::into_raw` returned, and by the
-        // requirements its count is held during `'a`.
+        // SAFETY:
+        // - By the type invariants `vm_private_data` came from `Arc::into_raw`.
+        // - By this function's safety contract the VMA holds its reference during `'a`.
         unsafe { ArcBorrow::from_raw((*vma).vm_private_data.cast_const().cast()) }
     }
 
     /// # Safety
     ///
-    /// `vma` must be a copy, made by the kernel, of a VMA of some `Ops<T>`.
+    /// `vma` must be a copy of a VMA of an `Ops<T>`, as `vm_operations_struct.open` receives it.
     unsafe extern "C" fn open(vma: *mut bindings::vm_area_struct) {
-        // SAFETY: The VMA it was copied from is still there, so the count that is behind both keeps
-        // the object.
+        // SAFETY: By this function's safety contract `vma` is a copy of an open VMA, whose reference
+        // keeps the object during the call.
         let data: Arc<T> = unsafe { Self::data(vma) }.into();
-        // INVARIANT: Now the copy has a count of its own.
+        // INVARIANT: Now the copy owns a reference too.
         let _ = Arc::into_raw(data);
     }
 
     /// # Safety
     ///
-    /// `vma` must be a VMA of some `Ops<T>` that is going away.
+    /// `vma` must be a VMA of an `Ops<T>` that is being closed.
     unsafe extern "C" fn close(vma: *mut bindings::vm_area_struct) {
-        // SAFETY: By the type invariant the VMA has a count, which nobody uses after this.
+        // SAFETY:
+        // - By the type invariants `vm_private_data` came from `Arc::into_raw`.
+        // - By this function's safety contract the VMA is being closed, so this call may take over
+        //   its reference.
         drop(unsafe { Arc::from_raw((*vma).vm_private_data.cast_const().cast::<T>()) });
     }
 
     /// # Safety
     ///
-    /// `vmf` must be a fault in a VMA of some `Ops<T>`, with the `mmap_lock` held.
+    /// `vmf` must be a fault in a VMA of an `Ops<T>`, whose `mmap_lock` the caller holds.
     unsafe extern "C" fn fault(vmf: *mut bindings::vm_fault) -> bindings::vm_fault_t {
-        // SAFETY: By the requirements the fault may be read.
+        // SAFETY: By this function's safety contract `vmf` is a fault, valid during the call.
         let at = unsafe { (*vmf).__bindgen_anon_1 };
         let fault = Fault {
-            // SAFETY: The VMA of a fault is valid during it. The kernel takes the `mmap_lock` for
-            // operations that, like ours, have no `map_pages`.
+            // SAFETY: The VMA of a fault is valid during the call, and by this function's safety
+            // contract the `mmap_lock` is held.
             vma: unsafe { VmaRef::from_raw(at.vma) },
             addr: at.address,
             pgoff: at.pgoff,
         };
-        // SAFETY: By the requirements, and the VMA is not closed during a fault.
+        // SAFETY: By this function's safety contract it is a VMA of an `Ops<T>`; it is not closed
+        // during a fault.
         match unsafe { Self::data(at.vma) }.fault(&fault) {
             Ok(()) | Err(EBUSY) => bindings::vm_fault_reason_VM_FAULT_NOPAGE,
             Err(ENOMEM) => bindings::vm_fault_reason_VM_FAULT_OOM,
@@ -162,46 +207,54 @@ impl<T: Mapping> Ops<T> {
     }
 }
 
-/// The offset of `vma` in its file, in pages.
+/// Returns the offset of `vma` in its file, in pages.
+///
+/// Context: any.
 pub fn pgoff(vma: &VmaRef) -> usize {
-    // SAFETY: A `VmaRef` may be read.
+    // SAFETY: A `VmaRef` is valid and locked at least for reading, so its fields may be read.
     unsafe { (*vma.as_ptr()).vm_pgoff }
 }
 
-/// Whether `vma` is of `MAP_SHARED`, be the file open for writing or not.
+/// Returns whether `vma` was mapped with `MAP_SHARED`, even if the file is open read-only.
+///
+/// Context: any.
 pub fn is_shared(vma: &VmaRef) -> bool {
-    // Not `flags::MAYSHARE`: in Linux 7.2 that has the value of `VM_MAYEXEC`.
+    // Not `flags::MAYSHARE`: in Linux 7.2 it has the value of `VM_MAYEXEC`.
     vma.flags() & (1 << bindings::VMA_MAYSHARE_BIT) != 0
 }
 
-/// Whether pages with a struct page and addresses without one may both be mapped in `vma`, as
-/// drivers do. Host memory of processes never is.
+/// Returns whether `vma` is `VM_MIXEDMAP`: a driver may map both struct pages and other addresses in
+/// it. Host memory is not.
+///
+/// Context: any.
 pub fn is_mixed(vma: &VmaRef) -> bool {
     vma.flags() & (1 << bindings::VMA_MIXEDMAP_BIT) != 0
 }
 
-/// Makes the CPU's accesses through `vma` uncached, as device memory wants it.
+/// Makes accesses of the CPU through `vma` uncached, for device memory.
+///
+/// Context: any.
 pub fn set_noncached(vma: &VmaNew) {
-    // SAFETY: A VMA that `VmaNew` stands for may be set up.
+    // SAFETY: A `VmaNew` is valid and exclusive, so its fields may be written.
     unsafe { helpers::ext_vma_set_noncached(vma.as_ptr()) };
 }
 
-/// A VMA that was found by address, as it was then.
+/// A copy of the properties of a VMA, as they were when it was looked up.
 pub struct Found<T> {
     /// The object behind it.
     pub data: Arc<T>,
-    /// Its first address.
+    /// First address.
     pub start: usize,
-    /// The first address past it.
+    /// First address after the VMA.
     pub end: usize,
-    /// Its offset in its file, in pages.
+    /// Offset in the file, in pages.
     pub pgoff: usize,
-    /// `VM_*`.
+    /// Flags (`VM_*`).
     pub flags: vm_flags_t,
 }
 
 impl<T> Found<T> {
-    /// Where in the file `addr`, an address within the VMA, lies: in bytes.
+    /// Returns the offset in the file, in bytes, of the address `addr` in the VMA.
     pub fn offset(&self, addr: usize) -> usize {
         self.pgoff * PAGE_SIZE + (addr - self.start)
     }
@@ -209,30 +262,31 @@ impl<T> Found<T> {
 
 /// A page fault.
 pub struct Fault<'a> {
-    /// Where it happened.
+    /// VMA of the fault.
     vma: &'a VmaRef,
-    /// The address of the page that was touched.
+    /// Address of the page.
     addr: usize,
-    /// Its offset in the file, in pages.
+    /// Offset of the page in the file, in pages.
     pgoff: usize,
 }
 
 impl Fault<'_> {
-    /// How far a fault maps: to the next multiple of this many bytes.
+    /// A fault maps pages up to the next multiple of this number of bytes.
     const AROUND: usize = 512 * PAGE_SIZE;
 
-    /// Maps the page that was touched, and those after it that `page` gives and that are not
-    /// mapped yet; `page` is asked with offsets in the file, in pages.
+    /// Maps the page of the fault, and pages after it that are not mapped yet.
     ///
-    /// `EFAULT` where `page` gives none for the fault itself, `EINVAL` where the VMA is not
-    /// `VM_MIXEDMAP`, `EBUSY` where somebody else was faster, `ENOMEM`.
+    /// `page` returns the page at an offset in the file, in pages.
     ///
-    /// Context: may sleep.
+    /// Returns `EFAULT` if `page` returns `None` for the fault itself, `EINVAL` if the VMA is not
+    /// `VM_MIXEDMAP`, `EBUSY` if another task has mapped the page, and `ENOMEM`.
+    ///
+    /// Context: may sleep. The caller of the fault handler holds the `mmap_lock` for reading.
     pub fn map<'p>(&self, page: impl Fn(usize) -> Option<BorrowedPage<'p>>) -> Result {
         let vma = self.vma.as_mixedmap_vma().ok_or(EINVAL)?;
         vma.vm_insert_page(self.addr, &*page(self.pgoff).ok_or(EFAULT)?)?;
 
-        // A bonus: if it fails, these pages fault on their own.
+        // Fault-around is an optimization: pages that cannot be mapped now fault later.
         let end = (self.addr | (Self::AROUND - 1)).min(self.vma.end() - 1);
         for i in 1..=(end - self.addr) / PAGE_SIZE {
             let Some(page) = page(self.pgoff + i) else {

@@ -6,10 +6,10 @@
 #include "helpers.h"
 
 /*
- * As dma_buf_invalidate_mappings(), for a dma-buf that counts in attach->priv how many
- * tables an importer has. One that has none has nothing to let go of, and may be about to
- * attach: it is in the list before dma_buf_dynamic_attach() returns, and importers like
- * ib_umem_dmabuf use in their callback what that has yet to return to them.
+ * Like dma_buf_invalidate_mappings(), for a dma-buf whose exporter counts the mapped tables
+ * of each attachment in attach->priv. Attachments without a mapped table are skipped: an
+ * attachment is on the list before dma_buf_dynamic_attach() returns it, and importers such
+ * as ib_umem_dmabuf dereference the return value in their callback.
  */
 void ext_dma_buf_invalidate_mapped(struct dma_buf *buf)
 {

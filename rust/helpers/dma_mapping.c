@@ -9,7 +9,7 @@ unsigned int ext_dma_max_seg_size(struct device *dev)
 	return dma_get_max_seg_size(dev);
 }
 
-/* In both directions, as the rest of the tables. */
+/* Maps device memory in both directions, as the tables are mapped. */
 int ext_dma_map_mmio(struct device *dev, u64 phys, u32 len, u64 *addr)
 {
 	*addr = dma_map_resource(dev, phys, len, DMA_BIDIRECTIONAL, 0);

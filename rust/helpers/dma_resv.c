@@ -7,7 +7,7 @@
 
 void ext_dma_resv_lock(struct dma_resv *resv)
 {
-	/* Without a context to back off with it does not fail. */
+	/* Without a ww_acquire_ctx this cannot fail. */
 	dma_resv_lock(resv, NULL);
 }
 

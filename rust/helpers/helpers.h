@@ -11,7 +11,9 @@
 struct device;
 struct dma_buf;
 struct dma_resv;
+struct ext_redirection;
 struct ib_device;
+struct lock_class_key;
 struct page;
 struct pci_dev;
 struct scatterlist;
@@ -30,6 +32,17 @@ void ext_dma_resv_lock(struct dma_resv *resv);
 void ext_dma_resv_unlock(struct dma_resv *resv);
 void ext_dma_resv_wait(struct dma_resv *resv);
 
+/* linux/ftrace.h */
+
+/* Calls of the function at the address from, except by this module, go to that at the address to. */
+struct ext_redirect {
+	unsigned long from;
+	unsigned long to;
+};
+
+struct ext_redirection *ext_ftrace_redirect(const struct ext_redirect *list, unsigned int count);
+void ext_ftrace_restore(struct ext_redirection *redirection);
+
 /* linux/mm.h */
 struct page *ext_virt_to_page(void *kaddr);
 phys_addr_t ext_page_to_phys(struct page *page);
@@ -45,7 +58,7 @@ unsigned int ext_pci_id(struct pci_dev *pdev);
 bool ext_pci_mem_bar(struct pci_dev *pdev, int bar, u64 *start, u64 *end);
 s64 ext_pci_bus_offset(struct pci_dev *pdev, int bar);
 
-/* What lies between a function and a device, or a device below which that one is. */
+/* Path between a function and a device, or its first ancestor on PCI. */
 enum ext_pci_path_kind {
 	EXT_PATH_NONE,		/* the device is not on PCI */
 	EXT_PATH_BRIDGES,	/* common upstream bridges without ACS redirection */
@@ -61,7 +74,7 @@ void ext_p2p_pages_put(void *kaddr, unsigned long n);
 bool ext_p2p_pages_in_use(void *kaddr, unsigned long n);
 bool ext_is_pci_p2pdma_page(struct page *page);
 
-/* Free pages: all, the longest run, and the run at the end of the last range. */
+/* Number of free pages: all, in the longest run, in the run at the end of the last range. */
 struct ext_p2p_free {
 	unsigned long free;
 	unsigned long largest;
@@ -82,6 +95,12 @@ phys_addr_t ext_sg_phys(struct scatterlist *sg);
 void ext_sg_set_phys(struct scatterlist *sg, phys_addr_t phys, unsigned int len);
 void ext_sg_set_dma(struct scatterlist *sg, dma_addr_t addr, unsigned int len);
 void ext_sg_set_mmio(struct scatterlist *sg, u64 addr, u32 len);
+
+/* linux/sched.h */
+bool ext_current_is_kthread(void);
+
+/* linux/workqueue.h */
+void ext_call_in_worker(void (*function)(void *arg), void *arg, struct lock_class_key *key);
 
 /* rdma/ib_verbs.h */
 void ext_ib_device_get(struct ib_device *device);

@@ -29,8 +29,9 @@ void ext_vma_set_noncached(struct vm_area_struct *vma)
 }
 
 /*
- * Bytes from @addr on, at most up to @end, behind which the physical addresses are
- * consecutive and begin with *@phys; 0 where nothing is mapped at @addr.
+ * Returns the number of bytes from @addr on, at most up to @end, that are mapped to
+ * consecutive physical addresses, and sets *@phys to the first one. Returns 0 if nothing
+ * is mapped at @addr.
  */
 unsigned long ext_pfnmap_run(struct vm_area_struct *vma, unsigned long addr,
 			     unsigned long end, u64 *phys)
@@ -45,7 +46,7 @@ unsigned long ext_pfnmap_run(struct vm_area_struct *vma, unsigned long addr,
 		if (follow_pfnmap_start(&args))
 			break;
 		here = PFN_PHYS((u64)args.pfn);
-		/* A large page reaches further than one page. */
+		/* The entry may be a huge page. */
 		next = (at & args.addr_mask) - args.addr_mask;
 		follow_pfnmap_end(&args);
 

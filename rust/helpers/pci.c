@@ -19,7 +19,7 @@ unsigned int ext_pci_id(struct pci_dev *pdev)
 	return pci_dev_id(pdev);
 }
 
-/* Where a memory BAR lies: [*start, *end). False where there is none. */
+/* Sets [*start, *end) to the addresses of a memory BAR. Returns false if there is none. */
 bool ext_pci_mem_bar(struct pci_dev *pdev, int bar, u64 *start, u64 *end)
 {
 	unsigned long flags = pci_resource_flags(pdev, bar);
@@ -47,8 +47,8 @@ static bool redirects(struct pci_dev *bridge)
 }
 
 /*
- * The rules of drivers/pci/p2pdma.c, which tells only the distance. A device
- * holds its parents, and so the bridges above it.
+ * Returns the path by the rules of drivers/pci/p2pdma.c, which reports only the distance.
+ * A device holds a reference to its parent, so the bridges above it stay valid.
  */
 int ext_pci_path(struct pci_dev *provider, struct device *client)
 {

@@ -8,10 +8,9 @@
 #include "helpers.h"
 
 /*
- * pci_alloc_p2pmem() takes one reference on the page map for the whole block and
- * leaves the pages free. p2pdma_folio_free() gives back one page and one
- * reference: so each page gets a count of 1, and each but the first a reference
- * of its own.
+ * pci_alloc_p2pmem() takes one reference on the page map for the whole block and leaves
+ * the page counts at 0. p2pdma_folio_free() frees one page and puts one reference. So this
+ * sets each count to 1, and takes one more reference for each page but the first.
  */
 void ext_p2p_pages_init(void *kaddr, unsigned long n)
 {
@@ -41,7 +40,7 @@ void ext_p2p_pages_put(void *kaddr, unsigned long n)
 	}
 }
 
-/* Does one of our pages have another reference than ours? */
+/* Returns whether a page has a reference besides that of its owner. */
 bool ext_p2p_pages_in_use(void *kaddr, unsigned long n)
 {
 	unsigned long i;
@@ -60,7 +59,7 @@ bool ext_is_pci_p2pdma_page(struct page *page)
 	return is_pci_p2pdma_page(page);
 }
 
-/* Goes on where @pages ended, with the pages of [@phys, @end). */
+/* Adds the pages of [@phys, @end), which follow those that @pages covers. */
 void ext_p2p_free_add(struct ext_p2p_free *pages, u64 phys, u64 end)
 {
 	for (; phys < end; phys += PAGE_SIZE) {

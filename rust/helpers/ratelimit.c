@@ -4,7 +4,7 @@
 
 #include "helpers.h"
 
-/* Ten lines in five seconds for each module. */
+/* Ten lines in five seconds: the file is linked into each module separately. */
 bool ext_log_allowed(void)
 {
 	static DEFINE_RATELIMIT_STATE(rs, DEFAULT_RATELIMIT_INTERVAL,

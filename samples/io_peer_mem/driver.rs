@@ -130,7 +130,7 @@ fn create_node(dev: &pci::Device<Bound>, bar: &ext_pci::Bar, part: Range<u64>) -
     let memory = Provider::new(dev, bar, part)
         .inspect_err(|e| dev_err!(dev, "BAR {} cannot be made P2PDMA memory: {:?}\n", index, e))?;
 
-    let space = AddressSpace::new()?;
+    let space = AddressSpace::new(c"[io_peer_mem]")?;
     let bar = Bar::new(dev.into(), index, memory)?;
     let revoke = Revoke::new(bar.clone(), space.clone());
     let name = dev.as_ref().name().to_str().map_err(|_| EINVAL)?;

@@ -102,7 +102,7 @@ impl kernel::InPlaceModule for Sample {
                 faux_device(_device),
                 CString::try_from_fmt(fmt!("peer_client_rust"))?,
                 MODE,
-                chardev::AddressSpace::new()?,
+                chardev::AddressSpace::new(c"[peer_client_rust]")?,
                 Memory::new(PAGES)?,
             ),
             _dir: debugfs::Dir::new(c"peer_client_rust"),

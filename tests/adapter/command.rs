@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The commands of the file `dma`, one a write.
+//! The commands of the file `dma`. A write is one command.
 //!
 //! ========================================  =====================================================
-//! `read LKEY ADDR LEN`                      from the MR into the device's buffer
-//! `write LKEY ADDR LEN`                     from the device's buffer to the MR
-//! `copy LKEY ADDR LKEY2 ADDR2 LEN`          from the first MR to the second
-//! `raw-read DMAADDR LEN`                    from that DMA address, whatever it is
-//! `raw-write DMAADDR LEN`                   to that DMA address, whatever it is
+//! `read KEY ADDR LEN`                       from the memory into the device's buffer
+//! `write KEY ADDR LEN`                      from the device's buffer to the memory
+//! `copy KEY ADDR KEY2 ADDR2 LEN`            from the first memory to the second
+//! `raw-read DMAADDR LEN`                    from that DMA address, unchecked
+//! `raw-write DMAADDR LEN`                   to that DMA address, unchecked
 //! ========================================  =====================================================
 //!
-//! Numbers are decimal, or hexadecimal after `0x`; `ADDR` is in the MR's own terms, its iova being
-//! the first byte. The buffer keeps its bytes from one command to the next.
+//! `KEY` is the lkey of an MR, or the key of a queue's memory. Numbers are decimal, or hexadecimal
+//! after `0x`. `ADDR` counts from the iova, which is the address of the first byte. The buffer
+//! keeps its bytes from one command to the next.
 
 use crate::{
     device::Adapter,
@@ -27,7 +28,7 @@ use kernel::{
     prelude::*, //
 };
 
-/// No command is longer.
+/// The length of the longest command.
 pub(crate) const MAX_LEN: usize = 256;
 
 /// Where an access begins.
@@ -46,7 +47,7 @@ enum Command {
     RawWrite(u64, usize),
 }
 
-/// A number; `None` where it is none.
+/// Parses a number.
 fn number(word: &str) -> Option<u64> {
     match word.strip_prefix("0x") {
         Some(digits) => u64::from_str_radix(digits, 16).ok(),
@@ -80,11 +81,11 @@ fn parse(text: &str) -> Option<Command> {
     }
 }
 
-/// Does what `text` says. May sleep.
+/// Executes the command `text`. May sleep.
 ///
-/// `EINVAL`: not a command, an unknown key, outside of the MR. `EMSGSIZE`: more than the buffer
-/// takes. `EACCES`: the memory is not, or no longer, the adapter's to use that way. `EIO`,
-/// `ETIMEDOUT`: the device fails. `EINTR`: a signal came between two pieces of a copy.
+/// `EINVAL`: not a command, an unknown key, outside of the memory. `EMSGSIZE`: more than the size of
+/// the buffer. `EACCES`: the access flags do not allow it, or the memory was invalidated. `EIO`,
+/// `ETIMEDOUT`: the device fails. `EINTR`: a signal arrived between two pieces of a copy.
 pub(crate) fn run(adapter: &Adapter, text: &[u8]) -> Result {
     let text = str::from_utf8(text).map_err(|_| EINVAL)?;
     match parse(text).ok_or(EINVAL)? {
@@ -96,8 +97,8 @@ pub(crate) fn run(adapter: &Adapter, text: &[u8]) -> Result {
     }
 }
 
-/// Copies through the buffer, in pieces. Between two of them the device is anybody's, as a real
-/// adapter's is between two packets.
+/// Copies through the buffer, in pieces. Other commands can run between two pieces, as an adapter
+/// serves other queues between two packets.
 fn copy(adapter: &Adapter, mut from: Place, mut to: Place, mut left: u64) -> Result {
     if left == 0 {
         return Err(EINVAL);
@@ -115,12 +116,12 @@ fn copy(adapter: &Adapter, mut from: Place, mut to: Place, mut left: u64) -> Res
     Ok(())
 }
 
-/// What is a command, and what is none.
+/// Valid and invalid commands.
 #[kunit_tests(peer_mem_test_adapter_command)]
 mod tests {
     use super::*;
 
-    /// Each command.
+    /// Each command is parsed.
     #[test]
     fn commands() {
         let a = Place {
@@ -141,9 +142,9 @@ mod tests {
         assert_eq!(parse(" raw-write  1\t2 "), Some(Command::RawWrite(1, 2)));
     }
 
-    /// What looks like one.
+    /// Text that is not a command is refused.
     #[test]
-    fn others() {
+    fn invalid() {
         for wrong in [
             "",
             "\n",

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The device's own side: its MRs, and access to them.
+//! The device's own side: the memory of its MRs and queues, and access to it.
 //!
 //! # Locking
 //!
-//! [`Adapter::inner`] is taken before what a umem takes, and never within a callback of a dma-buf.
+//! [`Adapter::inner`] is taken before the locks of a umem, and never within a callback of a dma-buf.
 
 use crate::{
     bindings::rdma,
@@ -14,8 +14,14 @@ use crate::{
         Engine, //
         BUFFER_SIZE,
     },
-    mode::Mode,
-    umem::Umem, //
+    mode::{
+        self,
+        Mode, //
+    },
+    umem::{
+        Range,
+        Umem, //
+    }, //
 };
 use kernel::{
     fmt, new_mutex,
@@ -26,49 +32,54 @@ use kernel::{
     },
 };
 
-/// An MR as the device knows it.
+/// Memory that the device accesses by a key: an MR, or the buffer or doorbell page of a queue.
 pub(crate) struct Record {
-    /// No other MR has it until this one is deregistered, revoked or not.
+    /// Unique until the memory is removed, also if it was invalidated.
     key: u32,
-    iova: u64,
-    length: u64,
+    /// The device's addresses of the memory.
+    range: Range,
     access: u32,
     umem: Umem,
 }
 
 impl Record {
-    /// How far from the first byte `addr` is; `EINVAL` where not all of the range is in the MR.
+    /// Returns the offset of `addr`; `EINVAL` unless all of `len` bytes are in the memory.
     fn offset(&self, addr: u64, len: u64) -> Result<u64> {
-        let offset = addr.checked_sub(self.iova).ok_or(EINVAL)?;
+        let offset = addr.checked_sub(self.range.iova).ok_or(EINVAL)?;
         let end = offset.checked_add(len).ok_or(EINVAL)?;
-        if len == 0 || end > self.length {
+        if len == 0 || end > self.range.len {
             return Err(EINVAL);
         }
         Ok(offset)
     }
 
-    /// May bytes go that way?
+    /// Returns whether the access flags allow a transfer in that direction.
     fn allows(&self, direction: Direction) -> bool {
         direction == Direction::FromMemory
             || self.access & rdma::ib_access_flags_IB_ACCESS_LOCAL_WRITE != 0
     }
 
+    /// Returns the names of the memory's kind and state, for the file `mrs`.
+    fn kind(&self, is_mapped: bool) -> (&'static str, &'static str) {
+        match self.umem.mode() {
+            None if self.umem.is_provided() => ("va", "provided"),
+            None => ("host", "host"),
+            Some(mode) if is_mapped => (mode::name(mode), "mapped"),
+            Some(mode) => (mode::name(mode), "revoked"),
+        }
+    }
+
     fn show(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mode = self.umem.mode();
         self.umem.peek(|mapped| {
-            let state = match (mode, mapped) {
-                (None, _) => "host",
-                (_, Some(_)) => "mapped",
-                (_, None) => "revoked",
-            };
+            let (mode, state) = self.kind(mapped.is_some());
             write!(
                 f,
                 "lkey={:#x} mode={} state={} iova={:#x} length={} access={:#x} page_size={:#x} dma=",
                 self.key,
-                mode.map_or("host", Mode::name),
+                mode,
                 state,
-                self.iova,
-                self.length,
+                self.range.iova,
+                self.range.len,
                 self.access,
                 mapped.map_or(0, |m| m.page_size()),
             )?;
@@ -81,7 +92,7 @@ impl Record {
     }
 }
 
-/// What is the device's.
+/// The state of the device.
 struct Inner {
     engine: Engine,
     last_key: u32,
@@ -93,7 +104,7 @@ impl Inner {
         self.mrs.iter().position(|r| r.key == key)
     }
 
-    /// A key that no MR has.
+    /// Returns a key that is not in use.
     fn new_key(&mut self) -> u32 {
         loop {
             self.last_key = self.last_key.wrapping_add(0x100);
@@ -103,7 +114,7 @@ impl Inner {
         }
     }
 
-    /// Moves bytes between an MR and the device's buffer.
+    /// Moves bytes between memory and the device's buffer.
     fn access(&mut self, direction: Direction, place: Place, len: usize) -> Result {
         if len > BUFFER_SIZE {
             return Err(EMSGSIZE);
@@ -118,7 +129,7 @@ impl Inner {
             let mut at = 0;
             for segment in mapped.range(offset, len as u64) {
                 let segment = segment?;
-                // No longer than `len`.
+                // CAST: At most `len`.
                 let n = segment.len as usize;
                 engine.transfer(direction, segment.addr, at, n)?;
                 at += n;
@@ -132,7 +143,7 @@ impl Inner {
 #[pin_data]
 pub(crate) struct Adapter {
     mode: Mode,
-    /// Held while the device is at work: an MR that is not in the list any more is not in use.
+    /// Held while the device does DMA: memory that is not in the list is not in use.
     #[pin]
     inner: Mutex<Inner>,
 }
@@ -155,20 +166,19 @@ impl Adapter {
         )
     }
 
-    /// How the device imports dma-bufs.
+    /// Returns how the device gets peer memory.
     pub(crate) fn mode(&self) -> Mode {
         self.mode
     }
 
-    /// Enters an MR and returns its key. May sleep.
-    pub(crate) fn insert(&self, umem: Umem, iova: u64, length: u64, access: u32) -> Result<u32> {
+    /// Adds memory and returns its key. May sleep.
+    pub(crate) fn insert(&self, umem: Umem, range: Range, access: u32) -> Result<u32> {
         let mut inner = self.inner.lock();
         inner.mrs.reserve(1, GFP_KERNEL)?;
         let key = inner.new_key();
         let record = Record {
             key,
-            iova,
-            length,
+            range,
             access,
             umem,
         };
@@ -176,18 +186,18 @@ impl Adapter {
         Ok(key)
     }
 
-    /// Takes an MR out. Nobody uses it any more. May sleep.
+    /// Removes memory. The device does not use it any more. May sleep.
     pub(crate) fn remove(&self, key: u32) -> Option<Record> {
         let mut inner = self.inner.lock();
         let i = inner.position(key)?;
         inner.mrs.remove(i).ok()
     }
 
-    /// Changes an MR: other memory, where there is some in `new`, and another access. May sleep.
+    /// Changes an MR: its memory if there is `new` memory, and its access. May sleep.
     pub(crate) fn change(
         &self,
         key: u32,
-        new: Option<(Umem, u64, u64)>,
+        new: Option<(Umem, Range)>,
         access: Option<u32>,
     ) -> Result {
         let mut inner = self.inner.lock();
@@ -195,20 +205,20 @@ impl Adapter {
         let record = &mut inner.mrs[i];
         let mut old = None;
         match new {
-            Some((umem, iova, length)) => {
-                (record.iova, record.length) = (iova, length);
+            Some((umem, range)) => {
+                record.range = range;
                 old = Some(core::mem::replace(&mut record.umem, umem));
             }
             None => access.map_or(Ok(()), |a| record.umem.check_access(a))?,
         }
         record.access = access.unwrap_or(record.access);
-        // It is released without the lock, as in `remove`.
+        // The old memory is released without the lock, as in `remove`.
         drop(inner);
         drop(old);
         Ok(())
     }
 
-    /// The access that an MR gives.
+    /// Returns the access flags of an MR.
     pub(crate) fn access_of(&self, key: u32) -> Result<u32> {
         let inner = self.inner.lock();
         let i = inner.position(key).ok_or(EINVAL)?;
@@ -220,7 +230,7 @@ impl Adapter {
         self.inner.lock().access(direction, place, len)
     }
 
-    /// Copies what fits in the device's buffer. May sleep.
+    /// Copies `len` bytes through the device's buffer. May sleep.
     pub(crate) fn copy_piece(&self, from: Place, to: Place, len: usize) -> Result {
         let mut inner = self.inner.lock();
         inner.access(Direction::FromMemory, from, len)?;
@@ -232,7 +242,7 @@ impl Adapter {
         self.inner.lock().engine.transfer(direction, addr, 0, len)
     }
 
-    /// Shows the MRs. May sleep.
+    /// Prints a line for each piece of memory. May sleep.
     pub(crate) fn list(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let inner = self.inner.lock();
         inner.mrs.iter().try_for_each(|record| record.show(f))

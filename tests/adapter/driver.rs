@@ -27,22 +27,23 @@ use kernel::{
 pub(crate) const VENDOR: u16 = 0x1234;
 pub(crate) const DEVICE: u16 = 0x11e8;
 
-/// The longest run of addresses that the device takes, of the size of its largest page.
+/// The longest DMA segment: the size of the largest page.
 const MAX_SEGMENT: u32 = 2 << 20;
 
 /// The driver.
 pub(crate) struct EduDriver;
 
-/// What a bound function has.
+/// The state of a bound function.
 pub(crate) struct Function {
-    // Dropped in this order: no access while the device goes, and its MRs go before the BAR does.
+    // Dropped in this order: no command runs while the device is unregistered, which ends the MRs
+    // before the BAR is unmapped.
     /// The files in debugfs.
     _files: Files,
     /// The RDMA device.
     _device: Registered,
 }
 
-// The kernel crate has no name for this vendor: the id is added when the module is loaded.
+// The kernel crate has no name for this vendor: the module adds the id when it is loaded.
 compat::added_ids!(EduDriver);
 
 impl pci::Driver for EduDriver {
@@ -58,11 +59,11 @@ impl pci::Driver for EduDriver {
     }
 }
 
-/// Makes an RDMA device of `dev`.
+/// Creates the RDMA device of `dev`.
 fn probe(dev: &pci::Device<Core<'_>>) -> Result<Function> {
     ext_pci::enable_mem(dev)?;
     dev.set_master();
-    // SAFETY: The device is being bound: nobody maps anything for it yet.
+    // SAFETY: The device is being bound: no DMA mapping of it exists yet.
     unsafe {
         dev.dma_set_mask_and_coherent(DmaMask::new::<64>())?;
         dev.dma_set_max_seg_size(MAX_SEGMENT);
@@ -75,7 +76,10 @@ fn probe(dev: &pci::Device<Core<'_>>) -> Result<Function> {
     let device = Registered::new(dev, number, mode, engine)
         .inspect_err(|e| dev_err!(dev, "cannot register the RDMA device: {:?}\n", e))?;
     let files = Files::new(&dir, device.adapter())?;
-    dev_info!(dev, "edu{}: imports dma-bufs as {}\n", n, mode.name());
+    match mode.importer() {
+        Some(_) => dev_info!(dev, "edu{}: imports dma-bufs as {}\n", n, mode.name()),
+        None => dev_info!(dev, "edu{}: imports no dma-bufs\n", n),
+    }
     Ok(Function {
         _files: files,
         _device: device,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The DMA engine of the `edu` function: between memory and a buffer of the device's own, which
-//! nobody else can look into.
+//! The DMA engine of the `edu` function: transfers between memory and a buffer of the device, which
+//! the CPU cannot access.
 
 use crate::ext::{
     compat::DevresBar,
@@ -20,14 +20,14 @@ use kernel::{
     time::Delta, //
 };
 
-/// How much goes into the device's buffer. It has one byte more, but QEMU before 8.1 takes a
-/// transfer that ends with the buffer for one that ends beyond it, and aborts.
+/// The usable size of the device's buffer. It has one byte more, but QEMU before 8.1 aborts if a
+/// transfer includes that byte.
 pub(crate) const BUFFER_SIZE: usize = 4095;
 
 /// The buffer's address, as the device sees it.
 const BUFFER: u64 = 0x40000;
 
-/// What the lowest byte of the identification is.
+/// The lowest byte of the identification.
 const ID: u32 = 0xed;
 /// Registers. Those of 64 bits are checked as they are accessed: kernel 7.3 takes a BAR to be
 /// aligned to no more than 4 bytes.
@@ -36,21 +36,21 @@ const REG_SRC: usize = 0x80;
 const REG_DST: usize = 0x88;
 const REG_COUNT: usize = 0x90;
 const REG_CMD: usize = 0x98;
-/// Starts; clear again when the transfer is done.
+/// Starts a transfer; reads as 0 when the transfer is done.
 const CMD_RUN: u64 = 1;
 /// From the buffer to memory.
 const CMD_TO_MEMORY: u64 = 2;
 
-/// The device takes 0.1 s of the guest's time; an emulated machine may be starved for long.
+/// A transfer takes 0.1 s of the guest's time; an emulated machine may get no CPU time for long.
 const TIME_LIMIT: Delta = Delta::from_secs(20);
 
-/// As much of the BAR as has registers.
+/// The part of the BAR that has registers.
 type Bar<'a> = pci::Bar<'a, 0x100>;
 
 /// The BAR, while the function is bound.
 type Registers = DevresBar<0x100>;
 
-/// Which way bytes go.
+/// The direction of a transfer.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Direction {
     /// From memory into the device's buffer.
@@ -71,13 +71,13 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
-    /// Takes the registers of `dev`, whose memory space is enabled. May sleep.
+    /// Maps the registers of `dev`, whose memory space is enabled. May sleep.
     pub(crate) fn new(dev: &pci::Device<Bound>) -> Result<Self> {
         let bar = dev.iomap_region_sized::<0x100>(0, c"peer_mem_test_adapter")?;
         if bar.read32(REG_ID) & 0xff != ID || bar.try_read64(REG_CMD)? & CMD_RUN != 0 {
             return Err(ENODEV);
         }
-        // INVARIANT: Just looked.
+        // INVARIANT: The command register says that no transfer is running.
         Ok(Self {
             bar: bar.into_devres()?,
             dev: dev.into(),
@@ -85,16 +85,16 @@ impl Engine {
         })
     }
 
-    /// Does something with the registers; `ENODEV` once the function is unbound.
+    /// Calls `f` with the registers; `ENODEV` if the function is unbound.
     fn with_bar<R>(&self, f: impl FnOnce(&Bar<'_>) -> Result<R>) -> Result<R> {
         self.bar.try_access_with(f).ok_or(ENODEV)?
     }
 
-    /// Moves `len` bytes between the device's buffer, from `at` on, and memory, and waits for it.
-    /// May sleep.
+    /// Moves `len` bytes between the device's buffer, from `at` on, and memory, and waits for the
+    /// end of the transfer. May sleep.
     ///
-    /// `EINVAL` for nothing, `EMSGSIZE` where the buffer has no such place, `ETIMEDOUT` where the device does not come to
-    /// an end, `EIO` ever after.
+    /// `EINVAL` if `len` is 0, `EMSGSIZE` if the range is not in the buffer, `ETIMEDOUT` if the
+    /// transfer does not end, `EIO` after that.
     pub(crate) fn transfer(
         &mut self,
         direction: Direction,
@@ -129,9 +129,9 @@ impl Engine {
             TIME_LIMIT,
         );
         if let Err(e) = done {
-            // INVARIANT: Whatever it still does, it does not reach memory.
+            // INVARIANT: Without bus mastering the device does not reach memory.
             self.broken = true;
-            // SAFETY: The device is valid.
+            // SAFETY: `dev` holds a reference to the device.
             unsafe { bindings::pci_clear_master(ext_pci::as_raw(&self.dev)) };
             return Err(e);
         }

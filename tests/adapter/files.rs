@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The files of a device in debugfs: `dma` takes commands, `mrs` lists the MRs.
+//! The files of a device in debugfs: `dma` takes commands, `mrs` lists the MRs and the memory of
+//! queues.
 //!
-//! Only root opens them, and must not keep them open while the module is unloaded: the kernel
-//! crate gives such files no owner.
+//! Only root can open them, and must close them before the module is unloaded: such files have no
+//! owner module.
 
 use crate::{
     command,
@@ -20,14 +21,14 @@ use kernel::{
     uaccess::UserSliceReader, //
 };
 
-/// The files, which are there until this is dropped; then no command is running any more.
+/// The files. Dropping this removes them and waits for running commands.
 pub(crate) struct Files {
     _dma: Pin<KBox<File<Arc<Adapter>>>>,
     _mrs: Pin<KBox<File<Arc<Adapter>>>>,
 }
 
 impl Files {
-    /// Makes them. May sleep.
+    /// Creates the files. May sleep.
     pub(crate) fn new(dir: &Dir, adapter: &Arc<Adapter>) -> Result<Self> {
         let dma = dir.write_callback_file(c"dma", adapter.clone(), &write);
         let mrs = dir.read_callback_file(c"mrs", adapter.clone(), &read);
@@ -38,7 +39,7 @@ impl Files {
     }
 }
 
-/// One command; the errno of `write(2)` is its result.
+/// Executes one command; the result of `write(2)` is that of the command.
 fn write(adapter: &Arc<Adapter>, reader: &mut UserSliceReader) -> Result {
     let mut buffer = [0; command::MAX_LEN];
     let text = buffer.get_mut(..reader.len()).ok_or(EINVAL)?;
@@ -46,7 +47,7 @@ fn write(adapter: &Arc<Adapter>, reader: &mut UserSliceReader) -> Result {
     command::run(adapter, text)
 }
 
-/// A line for each MR.
+/// Prints the list of MRs.
 fn read(adapter: &Arc<Adapter>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     adapter.list(f)
 }

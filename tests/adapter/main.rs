@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! An RDMA adapter for tests: a stock RDMA driver in all that matters to peer memory, for a device
-//! that an emulator has.
+//! An RDMA adapter for tests: it gets its memory as stock RDMA drivers do, for a device that QEMU
+//! emulates.
 //!
-//! It makes an RDMA device `edu0`, `edu1`, ... of each of QEMU's `edu` functions, which are DMA
-//! engines. There are no queue pairs: the device only registers memory, host memory and dma-bufs,
-//! through `ib_uverbs` and by the very functions of ib_core that adapters' drivers use ([`umem`]).
-//! Instead of the network a line written to `/sys/kernel/debug/peer_mem_test_adapter/eduN/dma`
-//! has it access an MR ([`command`]), which is then done by the device's own DMA ([`engine`]).
+//! The module creates an RDMA device `edu0`, `edu1`, ... for each `edu` function of QEMU, which is a
+//! DMA engine. Processes register host memory and dma-bufs through `ib_uverbs`, and create queues in
+//! their memory ([`queue`]), with the functions of ib_core that drivers use ([`umem`]). There is no
+//! network: a line written to `/sys/kernel/debug/peer_mem_test_adapter/eduN/dma` accesses the memory
+//! ([`command`]) by the device's own DMA ([`engine`]).
 
 use kernel::{
     debugfs,
@@ -34,11 +34,15 @@ mod device;
 mod driver;
 mod engine;
 mod files;
+#[path = "../importer.rs"]
+#[allow(dead_code)]
+mod importer;
 mod memory;
 mod mode;
 #[path = "../one_port.rs"]
 mod one_port;
 mod ops;
+mod queue;
 mod register;
 mod umem;
 
@@ -55,15 +59,15 @@ module! {
     license: "GPL",
 }
 
-/// What all devices share; `probe` has no other way to it.
+/// The state that all devices share: `probe` gets no argument for it.
 static SHARED: Snapshot<Shared> = Snapshot::new();
 
-/// What all devices share.
+/// The state that all devices share.
 #[pin_data]
 pub(crate) struct Shared {
-    /// The folder in debugfs.
+    /// The directory in debugfs.
     dir: debugfs::Dir,
-    /// The numbers that are taken, a bit each.
+    /// The numbers in use, a bit each.
     #[pin]
     numbers: Mutex<u64>,
 }
@@ -80,18 +84,18 @@ impl Shared {
     }
 }
 
-/// The number of a device, until it is dropped.
+/// The number of a device. Dropping this frees the number.
 ///
 /// # Invariants
 ///
-/// The bit of `number` is set, on behalf of this object.
+/// The bit of `number` is set on behalf of this object.
 pub(crate) struct Number {
     shared: Arc<Shared>,
     number: u32,
 }
 
 impl Number {
-    /// The lowest one that is free, so that a function that is bound again is the same device.
+    /// Takes the lowest free number, so a function that is bound again is the same device.
     fn take() -> Result<Self> {
         let shared = SHARED.load().ok_or(ENODEV)?;
         let mut numbers = shared.numbers.lock();
@@ -99,21 +103,21 @@ impl Number {
         let bit = 1u64.checked_shl(number).ok_or(ENOSPC)?;
         *numbers |= bit;
         drop(numbers);
-        // INVARIANT: Just set, by us.
+        // INVARIANT: The bit was set above.
         Ok(Self { shared, number })
     }
 
-    /// The number.
+    /// Returns the number.
     fn get(&self) -> u32 {
         self.number
     }
 
-    /// The name of the device that has it.
+    /// Returns the name of the device.
     fn name(&self) -> Result<CString> {
         CString::try_from_fmt(fmt!("edu{}", self.number))
     }
 
-    /// A folder of that name in debugfs.
+    /// Creates a directory of that name in debugfs.
     fn dir(&self) -> Result<debugfs::Dir> {
         Ok(self.shared.dir.subdir(&self.name()?))
     }
@@ -121,12 +125,12 @@ impl Number {
 
 impl Drop for Number {
     fn drop(&mut self) {
-        // INVARIANT: From here on it is free.
+        // INVARIANT: The object ends here.
         *self.shared.numbers.lock() &= !(1 << self.number);
     }
 }
 
-/// Takes [`SHARED`] down with the module.
+/// Clears [`SHARED`] when the module is unloaded.
 struct ClearShared;
 
 impl Drop for ClearShared {
@@ -138,11 +142,11 @@ impl Drop for ClearShared {
 /// The module.
 #[pin_data]
 struct TestAdapter {
-    // Dropped in this order: a device that goes uses what is shared.
+    // Dropped in this order: the removal of a device uses the shared state.
     /// The PCI driver.
     #[pin]
     driver: pci::Registration<driver::EduDriver>,
-    /// What all devices share.
+    /// The shared state.
     _shared: ClearShared,
 }
 

@@ -9,7 +9,10 @@ use crate::{
     bindings::rdma,
     ext::compat::eopnotsupp,
     register::adapter,
-    umem::Umem, //
+    umem::{
+        Range,
+        Umem, //
+    }, //
 };
 use core::ptr;
 use kernel::{
@@ -20,14 +23,14 @@ use kernel::{
 /// The longest MR.
 pub(crate) const MAX_MR_SIZE: u64 = 1 << 40;
 
-/// The access that an MR can give.
+/// The access flags that an MR can have.
 const ACCESS: u32 = rdma::ib_access_flags_IB_ACCESS_LOCAL_WRITE
     | rdma::ib_access_flags_IB_ACCESS_REMOTE_WRITE
     | rdma::ib_access_flags_IB_ACCESS_REMOTE_READ
     | rdma::ib_access_flags_IB_ACCESS_REMOTE_ATOMIC;
 
-/// What the user wants, without what a device may leave undone; `EOPNOTSUPP` where there is more to
-/// it than the device knows.
+/// Returns the access flags without the optional ones. `EOPNOTSUPP` if there are flags that the
+/// device does not know.
 fn known_access(access: c_int) -> Result<u32> {
     let access = access as u32 & !rdma::ib_access_flags_IB_ACCESS_OPTIONAL;
     if access & !ACCESS != 0 {
@@ -36,7 +39,7 @@ fn known_access(access: c_int) -> Result<u32> {
     Ok(access)
 }
 
-/// Is that a length for an MR?
+/// Checks the length of an MR.
 fn check_length(length: u64) -> Result {
     if length == 0 || length > MAX_MR_SIZE {
         return Err(EINVAL);
@@ -44,19 +47,22 @@ fn check_length(length: u64) -> Result {
     Ok(())
 }
 
-/// Makes the C object of an MR and enters the MR.
-fn register(
+/// Creates the C object of an MR and adds the memory.
+///
+/// # Safety
+///
+/// `dev` must be the device of an operation that is being called.
+unsafe fn register(
     dev: *mut rdma::ib_device,
     umem: Umem,
-    iova: u64,
-    length: u64,
+    range: Range,
     access: u32,
 ) -> Result<*mut rdma::ib_mr> {
     let mut mr = KBox::new(pin_init::zeroed::<rdma::ib_mr>(), GFP_KERNEL)?;
-    // SAFETY: The callers give the device of an operation that is being called.
-    let key = unsafe { adapter(dev) }.insert(umem, iova, length, access)?;
+    // SAFETY: By this function's safety contract.
+    let key = unsafe { adapter(dev) }.insert(umem, range, access)?;
     (mr.lkey, mr.rkey) = (key, key);
-    (mr.iova, mr.length) = (iova, length);
+    (mr.iova, mr.length) = (range.iova, range.len);
     Ok(KBox::into_raw(mr))
 }
 
@@ -80,9 +86,15 @@ pub(crate) unsafe extern "C" fn reg_user_mr(
         }
         let access = known_access(access)?;
         check_length(length)?;
+        let range = Range {
+            start,
+            len: length,
+            iova,
+        };
         // SAFETY: The device is registered while it has MRs.
-        let umem = unsafe { Umem::host(dev, (start, length), iova, access) }?;
-        register(dev, umem, iova, length, access)
+        let umem = unsafe { Umem::of_user(dev, range, access) }?;
+        // SAFETY: The device is that of this operation.
+        unsafe { register(dev, umem, range, access) }
     };
     make().unwrap_or_else(|e| e.to_ptr())
 }
@@ -108,17 +120,24 @@ pub(crate) unsafe extern "C" fn reg_user_mr_dmabuf(
         }
         let access = known_access(access)?;
         check_length(length)?;
-        // SAFETY: The device is that of the operation.
+        // SAFETY: The device is that of this operation.
         let mode = unsafe { adapter(dev) }.mode();
+        let mode = mode.importer().ok_or_else(eopnotsupp)?;
+        let range = Range {
+            start: offset,
+            len: length,
+            iova,
+        };
         // SAFETY: The device is registered while it has MRs.
-        let umem = unsafe { Umem::dma_buf(dev, mode, fd, (offset, length), iova, access) }?;
-        register(dev, umem, iova, length, access)
+        let umem = unsafe { Umem::of_dma_buf(dev, mode, fd, range, access) }?;
+        // SAFETY: The device is that of this operation.
+        unsafe { register(dev, umem, range, access) }
     };
     make().unwrap_or_else(|e| e.to_ptr())
 }
 
-/// Changes the MR in place; other memory is always host memory. Only one of these runs on an MR,
-/// and no deregistration meanwhile.
+/// Changes the MR in place; new memory is that at an address of the process. ib_core serializes the
+/// calls on an MR, and its deregistration.
 ///
 /// # Safety
 ///
@@ -141,7 +160,7 @@ pub(crate) unsafe extern "C" fn rereg_user_mr(
         if has(!rdma::ib_mr_rereg_flags_IB_MR_REREG_SUPPORTED) {
             return Err(eopnotsupp());
         }
-        // SAFETY: The device is that of the operation.
+        // SAFETY: The device is that of this operation.
         let adapter = unsafe { adapter(dev) };
         let access = if has(rdma::ib_mr_rereg_flags_IB_MR_REREG_ACCESS) {
             Some(known_access(access)?)
@@ -152,14 +171,18 @@ pub(crate) unsafe extern "C" fn rereg_user_mr(
         if has(rdma::ib_mr_rereg_flags_IB_MR_REREG_TRANS) {
             check_length(length)?;
             let access = access.map_or_else(|| adapter.access_of(key), Ok)?;
+            let range = Range {
+                start,
+                len: length,
+                iova,
+            };
             // SAFETY: The device is registered while it has MRs.
-            let umem = unsafe { Umem::host(dev, (start, length), iova, access) }?;
-            new = Some((umem, iova, length));
+            new = Some((unsafe { Umem::of_user(dev, range, access) }?, range));
         }
-        // The PD is ib_core's alone.
+        // ib_core keeps the PD.
         adapter.change(key, new, access)
     };
-    // NULL: it is still the same object.
+    // NULL: the MR is the same object.
     change().map_or_else(|e: Error| e.to_ptr(), |()| ptr::null_mut())
 }
 
@@ -173,9 +196,9 @@ pub(crate) unsafe extern "C" fn dereg_mr(
     // SAFETY: The MR is valid.
     let (dev, key) = unsafe { ((*mr).device, (*mr).lkey) };
     from_result(|| {
-        // SAFETY: The device is that of the operation.
+        // SAFETY: The device is that of this operation.
         drop(unsafe { adapter(dev) }.remove(key).ok_or(EINVAL)?);
-        // SAFETY: It was made by `register`, and nobody has it any more.
+        // SAFETY: `register` made the box, and ib_core does not use the MR any more.
         drop(unsafe { KBox::from_raw(mr) });
         Ok(0)
     })

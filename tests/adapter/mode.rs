@@ -1,42 +1,58 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! How a device imports dma-bufs: the module parameter `modes`.
+//! How a device gets peer memory: the module parameter `modes`.
 
-use crate::ext::params;
+use crate::{
+    ext::params,
+    importer, //
+};
 use kernel::{
     macros::kunit_tests,
     prelude::*,
     sync::SetOnce, //
 };
 
-/// A way to import a dma-buf; each is that of stock drivers.
+/// A way to get peer memory; each is that of stock drivers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Mode {
-    /// As mlx5: not pinned; after an invalidation the next access maps it again.
+    /// As mlx5: a dma-buf that is not pinned; after an invalidation the next access maps it again.
     Dynamic,
-    /// As irdma: pinned; an invalidation is for good.
+    /// As irdma: a pinned dma-buf; an invalidation is final.
     Revocable,
-    /// As efa and bnxt_re: pinned, with no way to take it back.
+    /// As efa and bnxt_re: a pinned dma-buf that the exporter cannot invalidate.
     Pinned,
+    /// As mlx4, hns and qedr: no import of dma-bufs. All memory is pinned by its address.
+    Va,
 }
 
 impl Mode {
-    /// Its name in the parameter.
+    /// Returns the name in the parameter.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Dynamic => "dynamic",
             Self::Revocable => "revocable",
             Self::Pinned => "pinned",
+            Self::Va => "va",
         }
     }
 
     fn parse(name: &[u8]) -> Option<Self> {
-        [Self::Dynamic, Self::Revocable, Self::Pinned]
+        [Self::Dynamic, Self::Revocable, Self::Pinned, Self::Va]
             .into_iter()
             .find(|mode| mode.name().as_bytes() == name)
     }
 
-    /// That of the device with that number.
+    /// Returns how the device imports dma-bufs, if it does.
+    pub(crate) fn importer(self) -> Option<importer::Mode> {
+        match self {
+            Self::Dynamic => Some(importer::Mode::Dynamic),
+            Self::Revocable => Some(importer::Mode::Revocable),
+            Self::Pinned => Some(importer::Mode::Pinned),
+            Self::Va => None,
+        }
+    }
+
+    /// Returns the mode of the device with that number.
     pub(crate) fn of_device(number: u32) -> Self {
         MODES
             .copy()
@@ -44,20 +60,30 @@ impl Mode {
     }
 }
 
-/// Longer lists are refused.
-const MOST: usize = 16;
+/// Returns the name of a way to import dma-bufs.
+pub(crate) fn name(mode: importer::Mode) -> &'static str {
+    match mode {
+        importer::Mode::Dynamic => Mode::Dynamic.name(),
+        importer::Mode::NoPeer2Peer => "no-peer2peer",
+        importer::Mode::Revocable => Mode::Revocable.name(),
+        importer::Mode::Pinned => Mode::Pinned.name(),
+    }
+}
 
-/// The modes of the first devices; the last one is that of all others.
+/// The longest list that is accepted.
+const MAX_MODES: usize = 16;
+
+/// The modes of the first devices; the last mode is that of all other devices.
 #[derive(Clone, Copy)]
 struct Modes {
-    list: [Mode; MOST],
+    list: [Mode; MAX_MODES],
     len: usize,
 }
 
 impl Modes {
     fn parse(text: &[u8]) -> Option<Self> {
         let mut modes = Self {
-            list: [Mode::Dynamic; MOST],
+            list: [Mode::Dynamic; MAX_MODES],
             len: 0,
         };
         for name in text
@@ -80,30 +106,31 @@ impl Modes {
 /// Set once, by [`read`].
 static MODES: SetOnce<Modes> = SetOnce::new();
 
-/// Reads the parameter; `EINVAL`, and a line in the log, where it is wrong.
+/// Reads the parameter. `EINVAL`, and a line in the log, if it is wrong.
 pub(crate) fn read() -> Result {
     let Some(text) = params::string(c"modes") else {
         return Ok(());
     };
     let modes = Modes::parse(text.to_bytes()).ok_or_else(|| {
-        pr_err!("modes: not a list of dynamic, revocable and pinned\n");
+        pr_err!("modes: must be a list of dynamic, revocable, pinned or va, separated by commas\n");
         EINVAL
     })?;
     MODES.populate(modes);
     Ok(())
 }
 
-/// What is read, and what is refused.
+/// Valid and invalid parameters.
 #[kunit_tests(peer_mem_test_adapter_mode)]
 mod tests {
     use super::*;
 
-    /// The last one is that of all others.
+    /// The last mode is that of all other devices.
     #[test]
     fn modes() -> Result {
-        let modes = Modes::parse(b"pinned,revocable\n").ok_or(EINVAL)?;
+        let modes = Modes::parse(b"pinned,va,revocable\n").ok_or(EINVAL)?;
         assert_eq!(modes.get(0), Mode::Pinned);
-        assert_eq!(modes.get(1), Mode::Revocable);
+        assert_eq!(modes.get(1), Mode::Va);
+        assert_eq!(modes.get(2), Mode::Revocable);
         assert_eq!(modes.get(7), Mode::Revocable);
         for wrong in [&b""[..], b",", b"pinned,", b"Pinned", b"pinned revocable"] {
             assert!(Modes::parse(wrong).is_none());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The operations of a device, but for those on MRs.
+//! The operations of a device, except those on MRs and queues.
 //!
 //! All `# Safety` sections: as the operation of that name in `struct ib_device_ops`, on a device
 //! that was made by [`crate::register::Registered`].
@@ -11,6 +11,7 @@ use crate::{
     ext::compat::eopnotsupp,
     memory,
     one_port,
+    queue,
     umem::PAGE_SIZES, //
 };
 use core::mem::size_of;
@@ -19,39 +20,45 @@ use kernel::{
     prelude::*, //
 };
 
-/// `RXE_UVERBS_ABI_VERSION`: the user-space driver of rxe opens the device. Contexts, PDs and MRs
-/// are without anything of rxe's own there.
+/// `RXE_UVERBS_ABI_VERSION`: the user-space driver of rxe opens the device. It adds nothing of its
+/// own to the requests for contexts, PDs and MRs.
 const UVERBS_ABI: u32 = 2;
 
-/// Queue pairs and completion queues are there in name only: many of ib_core's clients see no
-/// device without.
+/// The operations of a device. Queues have memory but do no work: clients of ib_core do not see a
+/// device that lacks their operations.
 pub(crate) const OPS: rdma::ib_device_ops = rdma::ib_device_ops {
     owner: &raw mut bindings::__this_module,
     driver_id: rdma::rdma_driver_id_RDMA_DRIVER_RXE,
     uverbs_abi_ver: UVERBS_ABI,
     query_device: Some(query_device),
     alloc_ucontext: Some(alloc_ucontext),
-    // That a context can be taken from its process at all is what lets the device go while
-    // somebody has it open.
+    // With this operation the device can be removed while a process has it open.
     disassociate_ucontext: Some(one_port::no_ucontext),
-    // No get_dma_mr, and so no verbs for the kernel: as efa.
+    // No get_dma_mr, so the kernel has no verbs here: as with efa.
     reg_user_mr: Some(memory::reg_user_mr),
     reg_user_mr_dmabuf: Some(memory::reg_user_mr_dmabuf),
     rereg_user_mr: Some(memory::rereg_user_mr),
     dereg_mr: Some(memory::dereg_mr),
     create_cq: Some(create_cq),
-    destroy_cq: Some(destroy_cq),
+    create_user_cq: Some(queue::create_user_cq),
+    destroy_cq: Some(queue::destroy_cq),
     poll_cq: Some(poll_cq),
     req_notify_cq: Some(req_notify_cq),
-    create_qp: Some(create_qp),
+    create_qp: Some(queue::create_qp),
     modify_qp: Some(modify_qp),
-    destroy_qp: Some(destroy_qp),
+    destroy_qp: Some(queue::destroy_qp),
     post_send: Some(post_send),
     post_recv: Some(post_recv),
     size_ib_ucontext: size_of::<rdma::ib_ucontext>(),
-    size_ib_cq: size_of::<rdma::ib_cq>(),
-    size_ib_qp: size_of::<rdma::ib_qp>(),
+    size_ib_cq: queue::CQ_SIZE,
+    size_ib_qp: queue::QP_SIZE,
     ..one_port::OPS
+};
+
+/// The same for a device that imports no dma-bufs.
+pub(crate) const NO_DMA_BUF_OPS: rdma::ib_device_ops = rdma::ib_device_ops {
+    reg_user_mr_dmabuf: None,
+    ..OPS
 };
 
 /// # Safety
@@ -84,6 +91,8 @@ unsafe extern "C" fn alloc_ucontext(
     0
 }
 
+/// Creates no CQs for the kernel.
+///
 /// # Safety
 ///
 /// See the module.
@@ -93,13 +102,6 @@ unsafe extern "C" fn create_cq(
     _attrs: *mut rdma::uverbs_attr_bundle,
 ) -> c_int {
     eopnotsupp().to_errno()
-}
-
-/// # Safety
-///
-/// See the module.
-unsafe extern "C" fn destroy_cq(_cq: *mut rdma::ib_cq, _udata: *mut rdma::ib_udata) -> c_int {
-    0
 }
 
 /// # Safety
@@ -122,17 +124,6 @@ unsafe extern "C" fn req_notify_cq(
 /// # Safety
 ///
 /// See the module.
-unsafe extern "C" fn create_qp(
-    _qp: *mut rdma::ib_qp,
-    _attr: *mut rdma::ib_qp_init_attr,
-    _udata: *mut rdma::ib_udata,
-) -> c_int {
-    eopnotsupp().to_errno()
-}
-
-/// # Safety
-///
-/// See the module.
 unsafe extern "C" fn modify_qp(
     _qp: *mut rdma::ib_qp,
     _attr: *mut rdma::ib_qp_attr,
@@ -140,13 +131,6 @@ unsafe extern "C" fn modify_qp(
     _udata: *mut rdma::ib_udata,
 ) -> c_int {
     eopnotsupp().to_errno()
-}
-
-/// # Safety
-///
-/// See the module.
-unsafe extern "C" fn destroy_qp(_qp: *mut rdma::ib_qp, _udata: *mut rdma::ib_udata) -> c_int {
-    0
 }
 
 /// # Safety

@@ -7,7 +7,7 @@
 
 static char *modes;
 module_param(modes, charp, 0444);
-MODULE_PARM_DESC(modes, "how edu0, edu1, ... import dma-bufs: dynamic, revocable or pinned, separated by commas; the last one is for all others (default: dynamic)");
+MODULE_PARM_DESC(modes, "how edu0, edu1, ... get peer memory: dma-bufs that are dynamic, revocable or pinned, or va (no dma-bufs), separated by commas; the last one is for all other devices (default: dynamic)");
 
 const char *ext_module_param_str(const char *name)
 {

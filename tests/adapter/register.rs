@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Bringing an RDMA device into being, and taking it away.
+//! Registration of the RDMA device.
 
 use crate::{
     bindings::rdma,
@@ -24,41 +24,42 @@ use kernel::{
 /// `enum rdma_node_type`, a UAPI value.
 const RDMA_NODE_IB_CA: u8 = 1;
 
-/// The C object, with the way to ours.
+/// The C object, with a pointer to ours.
 #[repr(C)]
 struct Raw {
     ib: rdma::ib_device,
     adapter: *const Adapter,
 }
 
-/// Our side of a device.
+/// Returns our object of a device.
 ///
 /// # Safety
 ///
-/// `dev` must have been made by [`Registered`]; the result is not used after the call of the
-/// operation that gave it.
+/// - `dev` must have been made by [`Registered`].
+/// - The result must not be used after the call of the device's operation that uses it.
 pub(crate) unsafe fn adapter<'a>(dev: *mut rdma::ib_device) -> &'a Adapter {
-    // SAFETY: The caller's promise; `Registered` keeps the object as long as the device.
+    // SAFETY: By the first requirement. `Registered` keeps the object as long as the device.
     unsafe { &*(*dev.cast::<Raw>()).adapter }
 }
 
-/// A device that is registered with ib_core. Dropping it takes it away, with all of its MRs.
+/// A device that is registered with ib_core. Dropping it unregisters it, which ends its MRs and
+/// queues.
 ///
 /// # Invariants
 ///
-/// `raw` was allocated by ib_core; it is registered if `there` is true.
+/// `raw` was allocated by ib_core; it is registered if `registered` is true.
 pub(crate) struct Registered {
     raw: *mut Raw,
-    there: bool,
+    registered: bool,
     adapter: Arc<Adapter>,
     number: Number,
 }
 
-// SAFETY: ib_core locks for itself.
+// SAFETY: The functions of ib_core that take the device may be called by any thread.
 unsafe impl Send for Registered {}
 
 impl Registered {
-    /// Makes and registers the RDMA device of `dev`, which is being bound. May sleep.
+    /// Creates and registers the RDMA device of `dev`, which is being bound. May sleep.
     pub(crate) fn new(
         dev: &pci::Device<Bound>,
         number: Number,
@@ -74,21 +75,21 @@ impl Registered {
         // INVARIANT: Allocated; not registered yet.
         let mut this = Self {
             raw: raw.cast(),
-            there: false,
+            registered: false,
             adapter,
             number,
         };
-        this.announce(dev)?;
+        this.register(dev)?;
         Ok(this)
     }
 
     /// Fills the device in and registers it.
-    fn announce(&mut self, dev: &pci::Device<Bound>) -> Result {
+    fn register(&mut self, dev: &pci::Device<Bound>) -> Result {
         let name = self.number.name()?;
-        // SAFETY: The function is valid, and outlives the RDMA device, which goes when it is
-        // unbound.
+        // SAFETY: The PCI function is valid. It outlives the RDMA device, which is unregistered
+        // when the function is unbound.
         let parent = unsafe { &raw mut (*ext_pci::as_raw(dev)).dev };
-        // SAFETY: The device is ours alone.
+        // SAFETY: Only this object has the device before its registration.
         let raw = unsafe { &mut *self.raw };
         raw.adapter = Arc::as_ptr(&self.adapter);
         raw.ib.node_type = RDMA_NODE_IB_CA;
@@ -96,16 +97,21 @@ impl Registered {
         raw.ib.num_comp_vectors = 1;
         raw.ib.node_guid = u64::from(self.number.get() + 1).to_be();
         raw.ib.__bindgen_anon_1.dev.parent = parent;
+        let ops = match self.adapter.mode().importer() {
+            Some(_) => &ops::OPS,
+            None => &ops::NO_DMA_BUF_OPS,
+        };
         // SAFETY: The device is allocated and not registered. The operations are copied.
-        unsafe { rdma::ib_set_device_ops(&mut raw.ib, &ops::OPS) };
-        // SAFETY: As above; the parent is a PCI device, and set up for DMA.
+        unsafe { rdma::ib_set_device_ops(&mut raw.ib, ops) };
+        // SAFETY: The device is allocated and not registered; the parent is a PCI device, and set
+        // up for DMA.
         to_result(unsafe { rdma::ib_register_device(&mut raw.ib, name.as_char_ptr(), parent) })?;
         // INVARIANT: Just registered.
-        self.there = true;
+        self.registered = true;
         Ok(())
     }
 
-    /// What the device does and knows.
+    /// Returns the device's own side.
     pub(crate) fn adapter(&self) -> &Arc<Adapter> {
         &self.adapter
     }
@@ -113,11 +119,11 @@ impl Registered {
 
 impl Drop for Registered {
     fn drop(&mut self) {
-        if self.there {
-            // SAFETY: By the type invariants it is registered.
+        if self.registered {
+            // SAFETY: By the type invariants the device is registered.
             unsafe { rdma::ib_unregister_device(self.raw.cast()) };
         }
-        // SAFETY: By the type invariants; it is not registered any more.
+        // SAFETY: By the type invariants the device is allocated; it is not registered any more.
         unsafe { rdma::ib_dealloc_device(self.raw.cast()) };
     }
 }

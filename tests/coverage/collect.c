@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Adds up the coverage counters of ib_peer_mem each time that module has gone,
- * its exit function included: /sys/kernel/debug/peer_mem_coverage.
+ * Accumulates the coverage counters of ib_peer_mem at each unload, after its exit
+ * function, in /sys/kernel/debug/peer_mem_coverage.
  */
 #include <linux/debugfs.h>
 #include <linux/module.h>
@@ -12,9 +12,9 @@ static u64 *start, *end;
 static struct debugfs_blob_wrapper sum;
 static struct dentry *file;
 
-static void remember(void)
+static void find_counters(void)
 {
-	/* The symbols stay where they are until the module is gone. */
+	/* The addresses are valid until the module is freed. */
 	start = __symbol_get("ib_peer_mem_counters_start");
 	if (start)
 		__symbol_put("ib_peer_mem_counters_start");
@@ -23,7 +23,7 @@ static void remember(void)
 		__symbol_put("ib_peer_mem_counters_end");
 }
 
-static void add_up(void)
+static void accumulate(void)
 {
 	size_t i, n;
 
@@ -49,9 +49,9 @@ static int on_module(struct notifier_block *nb, unsigned long state, void *data)
 	if (strcmp(mod->name, "ib_peer_mem"))
 		return NOTIFY_DONE;
 	if (state == MODULE_STATE_LIVE)
-		remember();
+		find_counters();
 	else if (state == MODULE_STATE_GOING)
-		add_up();
+		accumulate();
 	return NOTIFY_OK;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Linked last into ib_peer_mem: where its coverage counters end. */
+/* Linked last into ib_peer_mem: the end of its coverage counters. */
 #include <linux/export.h>
 #include <linux/types.h>
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""profile.py MODULE.ko COUNTERS: an LLVM text profile of a module's counters.
+"""profile.py MODULE.ko COUNTERS: print the LLVM text profile of a module.
 
-The counters are the bytes of its section __llvm_prf_cnts; which function each
-belongs to is in __llvm_prf_data, whose pointers are relocations in a module.
+COUNTERS has the bytes of the section __llvm_prf_cnts. The section __llvm_prf_data
+maps functions to counters; in a module its pointers are relocations.
 """
 
 import hashlib
@@ -11,8 +11,8 @@ import struct
 import sys
 import zlib
 
-RECORD = 64  # bytes in an entry of __llvm_prf_data
-COUNTERS_AT, COUNT_AT = 16, 48  # where in it are the pointer and the number
+RECORD = 64  # size of an entry of __llvm_prf_data
+COUNTERS_AT, COUNT_AT = 16, 48  # offsets of the pointer and of the number of counters
 R_X86_64_PC64 = 24
 
 
@@ -48,7 +48,7 @@ def uleb128(data, at):
 
 
 def function_names(data):
-    """Names by the first eight bytes of their MD5, as the records have them."""
+    """Return names by the first eight bytes of their MD5, which the records contain."""
     names, at = {}, 0
     while at < len(data):
         if data[at] == 0:  # padding between objects
@@ -79,7 +79,7 @@ def main(module, counters):
         kind, addend = targets[at + COUNTERS_AT]
         if kind != R_X86_64_PC64:
             sys.exit(f"{module}: relocation of type {kind} in __llvm_prf_data")
-        # Relative to the field, which is that far into the section's entry.
+        # The value is relative to the field, at this offset of the entry.
         numbers = struct.unpack_from(f"<{count}Q", values, addend - COUNTERS_AT)
         print(names[key], shape, count, *numbers, "", sep="\n")
 

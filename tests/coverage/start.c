@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Linked first into ib_peer_mem: where its coverage counters begin. */
+/* Linked first into ib_peer_mem: the start of its coverage counters. */
 #include <linux/export.h>
 #include <linux/types.h>
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Reading a client's counters as user space does: the text of the files in sysfs.
+//! Reads a client's counters as user space does: the text of the files in sysfs.
 //!
-//! From the node of a file in kernfs one gets to the folder's kobject and its type's `show`,
-//! which needs no mounted sysfs.
+//! The kernfs node of a file leads to the folder's kobject and to `show` of its type, without a
+//! mounted sysfs.
 
 use core::ptr;
 use kernel::{
@@ -12,13 +12,24 @@ use kernel::{
     prelude::*, //
 };
 
-/// A node of kernfs, counted.
+/// All counters of a client.
+pub(crate) const ALL: [&CStr; 7] = [
+    c"num_alloc_mrs",
+    c"num_dealloc_mrs",
+    c"num_reg_pages",
+    c"num_dereg_pages",
+    c"num_reg_bytes",
+    c"num_dereg_bytes",
+    c"num_free_callbacks",
+];
+
+/// A counted reference to a kernfs node.
 struct Node(*mut bindings::kernfs_node);
 
 impl Node {
-    /// The child `name`.
+    /// Returns the child `name`.
     fn child(&self, name: &CStr) -> Result<Self> {
-        // SAFETY: We hold a reference to the node; a folder without that child gives NULL.
+        // SAFETY: This object holds a reference to the node. Without that child the result is NULL.
         let kn =
             unsafe { bindings::kernfs_find_and_get_ns(self.0, name.as_char_ptr(), ptr::null()) };
         if kn.is_null() {
@@ -28,9 +39,9 @@ impl Node {
         }
     }
 
-    /// `/sys/kernel/mm/memory_peers`.
+    /// Returns `/sys/kernel/mm/memory_peers`.
     fn peers() -> Result<Self> {
-        // SAFETY: `kernel_kobj` and its node are made at boot and never go.
+        // SAFETY: `kernel_kobj` and its node exist from boot on.
         let kn = unsafe {
             bindings::kernfs_find_and_get_ns(
                 (*bindings::kernel_kobj).sd,
@@ -47,12 +58,12 @@ impl Node {
 
 impl Drop for Node {
     fn drop(&mut self) {
-        // SAFETY: The reference is ours.
+        // SAFETY: This object owns the reference.
         unsafe { bindings::kernfs_put(self.0) };
     }
 }
 
-/// Has the client a folder?
+/// Returns whether the client has a folder.
 pub(crate) fn exists(client: &CStr) -> bool {
     Node::peers().and_then(|n| n.child(client)).is_ok()
 }
@@ -61,32 +72,32 @@ pub(crate) fn exists(client: &CStr) -> bool {
 fn with_text<R>(client: &CStr, file: &CStr, f: impl FnOnce(&str) -> Result<R>) -> Result<R> {
     let folder = Node::peers()?.child(client)?;
     let node = folder.child(file)?;
-    // SAFETY: The client is registered, so its folder and the kobject stay.
+    // SAFETY: The client is registered, so its folder and the kobject exist.
     let kobj = unsafe { (*folder.0).priv_ }.cast::<bindings::kobject>();
     // SAFETY: The `priv` of a sysfs file is its attribute.
     let attr = unsafe { (*node.0).priv_ }.cast::<bindings::attribute>();
     // SAFETY: A folder of sysfs has a type with operations.
     let show = unsafe { (*(*(*kobj).ktype).sysfs_ops).show }.ok_or(EIO)?;
     let mut page = KBox::new([0u8; PAGE_SIZE], GFP_KERNEL)?;
-    // SAFETY: As sysfs calls it, with a page.
+    // SAFETY: Called as sysfs does, with a buffer of one page.
     let n = unsafe { show(kobj, attr, page.as_mut_ptr().cast()) };
     let n = usize::try_from(n).map_err(|_| EIO)?;
     f(core::str::from_utf8(&page[..n]).map_err(|_| EIO)?)
 }
 
-/// One counter.
+/// Returns the value of a counter.
 pub(crate) fn get(client: &CStr, file: &CStr) -> Result<u64> {
     with_text(client, file, |text| {
         text.trim_end().parse().map_err(|_| EIO)
     })
 }
 
-/// Is a file's text this?
+/// Returns whether the text of a file is `want`.
 pub(crate) fn reads(client: &CStr, file: &CStr, want: &str) -> Result<bool> {
     with_text(client, file, |text| Ok(text == want))
 }
 
-/// MRs, pages and bytes that are registered now, by the counters.
+/// Returns the MRs, pages and bytes that the counters count as registered now.
 pub(crate) fn in_use(client: &CStr) -> Result<(u64, u64, u64)> {
     let less = |more: &CStr, less: &CStr| -> Result<u64> {
         Ok(get(client, more)?.wrapping_sub(get(client, less)?))

@@ -3,10 +3,10 @@
 //! A fake RDMA device, registered with the real ib_core.
 //!
 //! It has one InfiniBand port and moves no data. It executes REG_MR and LOCAL_INV work requests,
-//! and knows at any time what an adapter could touch: the pages of its valid MRs. That is what
-//! the tests compare with what the clients have been told.
+//! and records at any time what the device can access: the pages of its valid MRs. The fake
+//! clients compare that with the calls that they get.
 //!
-//! Some kinds import dma-bufs, each as drivers in the kernel do: see [`import`].
+//! Some kinds import dma-bufs, in the modes that drivers in the kernel use: see [`import`].
 
 mod import;
 mod memory;
@@ -16,13 +16,14 @@ mod register;
 pub(crate) use import::{
     is_dma_buf,
     Import,
-    Late,
-    Leaked, //
+    Leaked,
+    Quiesce, //
 };
 pub(crate) use register::Registered;
 
 use crate::{
     bindings::rdma,
+    importer::Mode,
     script::Script, //
 };
 use core::ptr;
@@ -35,35 +36,24 @@ use kernel::{
     },
 };
 
-/// What a device does its DMA with.
+/// What a device does its DMA with, and how it registers memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
-    /// Nothing: virtual addresses, as software RDMA.
+    /// Virtual addresses, as software RDMA. No dma-bufs.
     Virtual,
-    /// A platform device.
+    /// A platform device. No dma-bufs.
     Dma,
-    /// As above; imports dma-bufs, and maps again what was taken away (mlx5).
-    Dynamic,
-    /// Imports dma-bufs, and lets go of them for good (irdma).
-    Revocable,
-    /// Imports dma-bufs, and does not let go of them (efa).
-    Pinned,
-    /// As [`Self::Dynamic`], but takes no memory without struct pages.
-    Local,
+    /// A platform device. Imports dma-bufs.
+    Importer(Mode),
 }
 
-impl Kind {
-    /// Those that import dma-bufs.
-    pub(crate) const IMPORTERS: [Self; 4] =
-        [Self::Dynamic, Self::Revocable, Self::Pinned, Self::Local];
-
-    /// Does it import dma-bufs?
-    pub(crate) fn imports(self) -> bool {
-        Self::IMPORTERS.contains(&self)
+impl From<Mode> for Kind {
+    fn from(mode: Mode) -> Self {
+        Self::Importer(mode)
     }
 }
 
-/// The arguments of a registration that the driver's own function got.
+/// The arguments of the driver's own `reg_user_mr`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Args {
     pub(crate) start: u64,
@@ -72,36 +62,36 @@ pub(crate) struct Args {
     pub(crate) access: i32,
 }
 
-/// An MR as the device knows it.
+/// The device's record of an MR.
 #[derive(Clone, Copy, Default)]
 struct Record {
-    /// 0: unused.
+    /// 0: an unused record.
     key: u32,
     /// The C object.
     mr: usize,
     /// Made by the driver's own `reg_user_mr`.
     original: bool,
-    /// The adapter would let somebody touch the pages.
+    /// The device can access the pages.
     valid: bool,
     /// Bounds of the pages, by physical or DMA address.
     lo: u64,
     hi: u64,
     pages: u32,
     page_size: u32,
-    /// Of the table that a dma-buf gave: how many, and the bytes of the longest.
+    /// The entries of the dma-buf's table, and the bytes of the longest one.
     entries: u32,
     longest: u64,
     access: i32,
 }
 
-/// A work request that has been executed, or is about to be.
+/// The completion of a work request.
 #[derive(Clone, Copy)]
 struct Completion {
     cq: usize,
     qp: usize,
     wr_cqe: usize,
     status: rdma::ib_wc_status,
-    /// The MR that is invalid from now on; 0: none.
+    /// The MR that the completion makes invalid; 0: none.
     invalidates: u32,
 }
 
@@ -125,9 +115,9 @@ struct Inner {
     records: [Record; MRS],
     completions: [Completion; COMPLETIONS],
     pending: usize,
-    /// Completions stay in the device.
+    /// Completions are held back.
     held: bool,
-    /// The next work request completes with this.
+    /// The status of the next work request.
     next_status: rdma::ib_wc_status,
     qps: i32,
     cqs: i32,
@@ -135,7 +125,7 @@ struct Inner {
     importing: import::State,
 }
 
-/// The device's own side.
+/// The device's own side: its state and its script.
 #[pin_data]
 pub(crate) struct FakeDevice {
     kind: Kind,
@@ -145,7 +135,7 @@ pub(crate) struct FakeDevice {
     inner: SpinLock<Inner>,
 }
 
-/// What there is of an MR.
+/// The state of an MR.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct MrState {
     pub(crate) original: bool,
@@ -185,7 +175,7 @@ impl FakeDevice {
         )
     }
 
-    /// Could the adapter touch any of `[lo, hi)`?
+    /// Returns whether the device can access any of `[lo, hi)`.
     pub(crate) fn can_touch(&self, lo: u64, hi: u64) -> bool {
         let inner = self.inner.lock();
         inner
@@ -194,7 +184,7 @@ impl FakeDevice {
             .any(|r| r.key != 0 && r.valid && !r.original && r.lo < hi && lo < r.hi)
     }
 
-    /// The MR with that key.
+    /// Returns the state of the MR with that key.
     pub(crate) fn mr(&self, key: u32) -> Option<MrState> {
         let inner = self.inner.lock();
         let r = inner.records.iter().find(|r| r.key == key)?;
@@ -211,30 +201,29 @@ impl FakeDevice {
         })
     }
 
-    /// How many MRs, queue pairs and completion queues there are.
+    /// Returns the numbers of MRs, queue pairs and completion queues.
     pub(crate) fn objects(&self) -> (usize, i32, i32) {
         let inner = self.inner.lock();
         let mrs = inner.records.iter().filter(|r| r.key != 0).count();
         (mrs, inner.qps, inner.cqs)
     }
 
-    /// What the driver's own function was last called with.
+    /// Returns the arguments of the last call of the driver's own function.
     pub(crate) fn last_original(&self) -> Args {
         self.inner.lock().last_original
     }
 
-    /// The next work request completes with an error.
+    /// Makes the next work request complete with an error.
     pub(crate) fn fail_work_request(&self) {
         self.inner.lock().next_status = rdma::ib_wc_status_IB_WC_MW_BIND_ERR;
     }
 
-    /// From now on work requests are executed, and their completions come, only when
-    /// [`Self::release_completions`] says so.
+    /// Holds back work requests and their completions until [`Self::release_completions`].
     pub(crate) fn hold_completions(&self) {
         self.inner.lock().held = true;
     }
 
-    /// Executes and completes what has been held up.
+    /// Executes and completes the work requests that were held back.
     pub(crate) fn release_completions(&self) {
         let mut cqs = [0; COMPLETIONS];
         let mut inner = self.inner.lock();
@@ -245,23 +234,22 @@ impl FakeDevice {
         }
         drop(inner);
         for cq in &cqs[..n] {
-            // The CQ cannot go while a work request on it is on its way.
+            // A CQ is not destroyed while a work request on it is pending.
             Self::notify(ptr::with_exposed_provenance_mut(*cq));
         }
     }
 
-    /// Tells the CQ's owner that there is something.
+    /// Calls the completion handler of a CQ.
     fn notify(cq: *mut rdma::ib_cq) {
-        // SAFETY: The callers give a CQ that exists; ib_core has set both fields when it was
-        // made.
+        // SAFETY: The callers pass a CQ that exists; ib_core has set both fields at its creation.
         let (handler, context) = unsafe { ((*cq).comp_handler, (*cq).cq_context) };
         if let Some(handler) = handler {
-            // SAFETY: As the contract of completion handlers says; any context is fine.
+            // SAFETY: The handler gets its CQ and its context, in process context.
             unsafe { handler(cq, context) };
         }
     }
 
-    /// Forgets all plans.
+    /// Clears the script and all deviations.
     pub(crate) fn reset(&self) {
         self.script.reset();
         let mut inner = self.inner.lock();

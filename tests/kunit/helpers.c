@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What is inline or a macro in some configuration, for the tests. */
+/* For the tests: functions that are inline or a macro in some configuration. */
 #include <kunit/test.h>
 #include <kunit/test-bug.h>
 #include <linux/dma-fence.h>
@@ -10,10 +10,13 @@
 #include <linux/fs.h>
 #include <linux/gfp.h>
 #include <linux/io.h>
+#include <linux/kallsyms.h>
 #include <linux/mman.h>
 #include <linux/scatterlist.h>
 #include <linux/sched.h>
 #include <linux/slab.h>
+#include <linux/stacktrace.h>
+#include <linux/string.h>
 #include <linux/uaccess.h>
 
 #include "../../include/uapi/ib_peer_mem.h"
@@ -36,7 +39,7 @@ u64 kt_phys_of(u64 virt)
 	return virt_to_phys((void *)(unsigned long)virt);
 }
 
-/* phys 0: an entry without a page, as drivers of page-less memory make them. */
+/* @phys 0: an entry without a page, as drivers of memory without struct pages make it. */
 void kt_sg_set(struct scatterlist *sg, u64 phys, unsigned int len)
 {
 	sg_set_page(sg, phys ? pfn_to_page(PHYS_PFN(phys)) : NULL, len,
@@ -49,7 +52,7 @@ void kt_sg_set_dma(struct scatterlist *sg, u64 addr, unsigned int len)
 	sg_dma_len(sg) = len;
 }
 
-/* Returns what it was. */
+/* Returns the previous size. */
 unsigned int kt_set_max_seg_size(struct device *dev, unsigned int size)
 {
 	unsigned int old = dma_get_max_seg_size(dev);
@@ -68,7 +71,7 @@ void kt_dma_unmap(struct device *dev, struct sg_table *table)
 	dma_unmap_sgtable(dev, table, DMA_BIDIRECTIONAL, 0);
 }
 
-/* The calling task's n-th allocation from now on fails; 0: none. */
+/* Makes the calling task's @n-th allocation from now on fail; 0: none. */
 void kt_fail_nth(unsigned int n)
 {
 	WRITE_ONCE(current->fail_nth, n);
@@ -94,7 +97,7 @@ static const struct dma_fence_ops kt_fence_ops = {
 	.get_timeline_name = kt_fence_name,
 };
 
-/* Somebody still uses what the locked object is for. NULL: no memory. */
+/* Adds a fence to the locked object. Returns NULL without memory. */
 struct dma_fence *kt_fence_add(struct dma_resv *resv)
 {
 	struct dma_fence *fence;
@@ -115,7 +118,7 @@ void kt_fence_signal(struct dma_fence *fence)
 	dma_fence_put(fence);
 }
 
-/* In the process that loads the module: kernel threads need have no root folder. */
+/* Call it from the process that loads the module: kernel threads may have no root folder. */
 struct file *kt_control_open(void)
 {
 	return filp_open("/dev/ib_peer_mem", O_RDWR, 0);
@@ -127,9 +130,8 @@ void kt_control_close(struct file *control)
 }
 
 /*
- * A page that the task which a test runs in can have its arguments in, there for as
- * long as the test; 0: no memory. Not where allocations are made to fail: KUnit then
- * leaks its own note of it.
+ * Maps a page for the arguments of the calling test until the test ends. Returns 0 without
+ * memory. Not for use while allocations are made to fail: KUnit then leaks its record of it.
  */
 unsigned long kt_user_page(void)
 {
@@ -146,8 +148,8 @@ unsigned long kt_user_page(void)
 }
 
 /*
- * As a process would do it, with its arguments at @at. Returns the file descriptor of
- * the dma-buf, or -errno.
+ * Calls the ioctl as a process does, with its arguments at @at. Returns the file descriptor
+ * of the dma-buf, or -errno.
  */
 int kt_export(struct file *control, unsigned long at, u64 addr, u64 length)
 {
@@ -166,9 +168,66 @@ int kt_export(struct file *control, unsigned long at, u64 addr, u64 length)
 	return copy_from_user(&arg, (void __user *)at, sizeof(arg)) ? -EFAULT : arg.fd;
 }
 
-/* On return the file is released, unless somebody else has it. */
+/* Also releases the file before it returns, unless there are other references. */
 void kt_close(int fd)
 {
 	close_fd(fd);
 	flush_delayed_fput();
+}
+
+/* @args: a struct fmt::Arguments of Rust. */
+void kt_diagnostic(const void *args)
+{
+	struct kunit *test = kunit_get_current_test();
+
+	if (test)
+		kunit_err(test, "%pA\n", args);
+	else
+		pr_err("peer_mem_kunit: %pA\n", args);
+}
+
+static bool kt_is_grace_period(const char *symbol)
+{
+	return strstarts(symbol, "synchronize_") || strstarts(symbol, "rcu_barrier") ||
+	       strstarts(symbol, "__wait_rcu_gp");
+}
+
+/* The return addresses on the stack of a task that sleeps; 0: it runs. */
+static unsigned int kt_sleep_stack(struct task_struct *task, unsigned long *stack,
+				   unsigned int size)
+{
+	unsigned int state = READ_ONCE(task->__state);
+
+	if (!(state & (TASK_INTERRUPTIBLE | TASK_UNINTERRUPTIBLE)) || READ_ONCE(task->on_cpu))
+		return 0;
+	return stack_trace_save_tsk(task, stack, size, 0);
+}
+
+/*
+ * Returns the innermost return address on the stack of a sleeping task that is in a module.
+ * Returns 0 if the task runs, if that module is this one, or if the task waits for an RCU
+ * grace period.
+ */
+unsigned long kt_wait_site(struct task_struct *task)
+{
+	unsigned long stack[32], site = 0;
+	char *symbol = kmalloc(KSYM_SYMBOL_LEN, GFP_KERNEL);
+	unsigned int i, n;
+
+	if (!symbol)
+		return 0;
+	n = kt_sleep_stack(task, stack, ARRAY_SIZE(stack));
+	for (i = 0; i < n; i++) {
+		/* "name [module]"; the call is before its return address. */
+		sprint_symbol_no_offset(symbol, stack[i] - 1);
+		if (kt_is_grace_period(symbol))
+			break;
+		if (strchr(symbol, '[')) {
+			if (!strstr(symbol, "[" KBUILD_MODNAME "]"))
+				site = stack[i];
+			break;
+		}
+	}
+	kfree(symbol);
+	return site;
 }

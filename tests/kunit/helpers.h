@@ -10,6 +10,7 @@ struct dma_resv;
 struct file;
 struct scatterlist;
 struct sg_table;
+struct task_struct;
 
 u64 kt_alloc(unsigned int order);
 void kt_free(u64 phys, unsigned int order);
@@ -29,5 +30,7 @@ void kt_control_close(struct file *control);
 unsigned long kt_user_page(void);
 int kt_export(struct file *control, unsigned long at, u64 addr, u64 length);
 void kt_close(int fd);
+void kt_diagnostic(const void *args);
+unsigned long kt_wait_site(struct task_struct *task);
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a fake does differently when it is next called.
+//! How the calls of a fake deviate: they fail, take time or wait at a gate.
 
 use crate::sync::Gate;
 use kernel::{
@@ -16,7 +16,7 @@ use kernel::{
     },
 };
 
-/// Where a fake can be told to fail, to be slow or to wait.
+/// A point at which a fake can fail, take time or wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Point {
     // A client's callbacks.
@@ -38,29 +38,36 @@ pub(crate) enum Point {
     RegUserMr,
     ReregUserMr,
     DeregMr,
-    /// Before a dma-buf is imported.
+    /// Before the import of a dma-buf.
     Import,
-    /// After: what fails here is undone by the driver.
+    /// After the import; the driver undoes it if this fails.
     Imported,
-    /// The exporter takes the mapping away.
+    /// The exporter invalidates the mapping.
     Invalidate,
     Count,
 }
 
+impl Point {
+    /// Returns whether it is a point of a client, and not of a device.
+    pub(crate) fn is_clients(self) -> bool {
+        (self as usize) < Self::AllocMr as usize
+    }
+}
+
 const POINTS: usize = Point::Count as usize;
 
-/// The plan for one point.
+/// The script of one point.
 #[derive(Default)]
 struct Step {
     calls: u32,
-    /// The call that fails, counted from 1; 0 is none.
+    /// The number of the call that fails, from 1; 0: none.
     fail_at: u32,
     errno: i32,
     slow_ms: i64,
     gate: Option<Arc<Gate>>,
 }
 
-/// The plans of one fake.
+/// The script of one fake.
 #[pin_data]
 pub(crate) struct Script {
     #[pin]
@@ -68,7 +75,7 @@ pub(crate) struct Script {
 }
 
 impl Script {
-    /// Nothing special.
+    /// Creates a script without deviations.
     pub(crate) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
             steps <- new_spinlock!(
@@ -78,7 +85,7 @@ impl Script {
         })
     }
 
-    /// Forgets all plans and counts.
+    /// Clears all deviations and counts.
     pub(crate) fn reset(&self) {
         for i in 0..POINTS {
             let old = core::mem::take(&mut self.steps.lock()[i]);
@@ -86,8 +93,9 @@ impl Script {
         }
     }
 
-    /// A fake has come to `point`: waits where it is to wait. The errno is 0 where it is not to
-    /// fail. May sleep.
+    /// Passes `point`, and waits if the script says so. Returns the errno of the call, or 0.
+    ///
+    /// Context: process context; may sleep.
     pub(crate) fn pass(&self, point: Point) -> i32 {
         let mut steps = self.steps.lock();
         let step = &mut steps[point as usize];
@@ -108,31 +116,31 @@ impl Script {
         errno
     }
 
-    /// The `n`th call from now on fails.
+    /// Makes the `n`th call from now on fail.
     pub(crate) fn fail_at(&self, point: Point, n: u32, errno: Error) {
         let step = &mut self.steps.lock()[point as usize];
         step.fail_at = step.calls + n;
         step.errno = errno.to_errno();
     }
 
-    /// The next call fails.
+    /// Makes the next call fail.
     pub(crate) fn fail(&self, point: Point, errno: Error) {
         self.fail_at(point, 1, errno);
     }
 
-    /// Every call takes so long.
+    /// Makes each call take `ms`.
     pub(crate) fn slow(&self, point: Point, ms: i64) {
         self.steps.lock()[point as usize].slow_ms = ms;
     }
 
-    /// The next call waits at the gate that is returned.
+    /// Makes the next call wait at the gate that is returned.
     pub(crate) fn hold(&self, point: Point) -> Result<Arc<Gate>> {
         let gate = Gate::new()?;
         self.steps.lock()[point as usize].gate = Some(gate.clone());
         Ok(gate)
     }
 
-    /// How often the fake has been at `point`.
+    /// Returns the number of calls at `point`.
     pub(crate) fn calls(&self, point: Point) -> u32 {
         self.steps.lock()[point as usize].calls
     }

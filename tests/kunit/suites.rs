@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The suites, by topic.
+//! The suites. Each has the name of its file.
 
-mod counting;
+mod counters;
 mod dispatch;
 mod dma_buf;
 mod failslab;
@@ -16,17 +16,9 @@ mod rereg;
 mod tables;
 mod unregister;
 
-/// What the suites share.
+/// The vocabulary of all suites.
 mod prelude {
     pub(super) use crate::{
-        bench::{
-            Bench,
-            PAGE, //
-        },
-        check::{
-            ensure,
-            ensure_eq, //
-        },
         client::{
             Client,
             Fault,
@@ -34,6 +26,27 @@ mod prelude {
             Stage, //
         },
         counters,
+        device::Kind,
+        expect::{
+            diagnostic,
+            ensure,
+            ensure_eq, //
+        },
+        fixture::{
+            deregistration,
+            each,
+            fitting,
+            invalidation,
+            is_unsupported,
+            live,
+            live_on,
+            removal,
+            undone_once,
+            unregistration,
+            Fixture,
+            PAGE, //
+        },
+        importer::Mode,
         script::Point,
         sync::Task,
         user::{

@@ -1,14 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Forcing two tasks to meet, with a bound on every wait: a broken core fails a test, it does not
-//! hang it.
+//! Tasks of a test that meet at chosen points. Each wait has a bound: a broken core fails a test, it
+//! does not hang it.
 
+use crate::{
+    expect::diagnostic,
+    helpers, //
+};
 use kernel::{
     bindings,
+    current,
     new_condvar,
     new_mutex,
+    new_spinlock,
     prelude::*,
     sync::{
+        aref::ARef,
         atomic::{
             Atomic,
             Full,
@@ -17,7 +24,8 @@ use kernel::{
         Arc,
         CondVar,
         CondVarTimeoutResult,
-        Mutex, //
+        Mutex,
+        SpinLock, //
     },
     time::{
         delay::fsleep,
@@ -27,27 +35,37 @@ use kernel::{
     workqueue, //
 };
 
-/// No step of a test takes this long, even emulated with all checks on.
+/// Longer than any step of a test takes, in an emulated guest with all checks on.
 const BOUND_MS: u32 = 40_000;
 
-/// A wait has run into its bound: a task is stuck in the core. From then on nobody tries to
-/// clean up, which would only get the test's own task stuck as well.
+/// A wait has exceeded its bound: a task is stuck in the core. Nothing is cleaned up from then on,
+/// as that would block the test's own task as well.
 static STUCK: Atomic<bool> = Atomic::new(false);
 
-/// Is anybody stuck?
+/// Returns whether a task is stuck.
 pub(crate) fn is_stuck() -> bool {
     STUCK.load(Relaxed)
 }
 
-/// Somebody is.
-fn set_stuck() {
+/// Records that a task is stuck, and that `what` did not happen.
+fn set_stuck(what: &str) -> Error {
+    diagnostic!("{} within {} ms: a task is stuck", what, BOUND_MS);
     if !STUCK.xchg(true, Full) {
-        // SAFETY: A test is running, so the module is there; it must stay for the stuck task.
+        // SAFETY: A test of this module is running, so the module is loaded. It must stay for the
+        // stuck task.
         unsafe { bindings::__module_get(&raw mut bindings::__this_module) };
     }
+    ETIMEDOUT
 }
 
-/// Something that happens once.
+/// The time between two looks at a state.
+const PAUSE_MS: u32 = 2;
+
+fn pause() {
+    fsleep(Delta::from_millis(PAUSE_MS.into()));
+}
+
+/// A one-time event.
 #[pin_data]
 pub(crate) struct Event {
     #[pin]
@@ -57,7 +75,7 @@ pub(crate) struct Event {
 }
 
 impl Event {
-    /// It has not happened.
+    /// Creates an event that has not happened.
     pub(crate) fn new() -> Result<Arc<Self>> {
         Arc::pin_init(
             pin_init!(Self {
@@ -68,14 +86,14 @@ impl Event {
         )
     }
 
-    /// It happens.
+    /// Makes it happen.
     pub(crate) fn fire(&self) {
         *self.happened.lock() = true;
         self.changed.notify_all();
     }
 
-    /// Waits until it has; `false` where it has not within `ms`.
-    pub(crate) fn wait_ms(&self, ms: u32) -> bool {
+    /// Waits until it has happened. Returns `false` if it has not within `ms`.
+    fn wait_ms(&self, ms: u32) -> bool {
         let mut left = msecs_to_jiffies(ms);
         let mut happened = self.happened.lock();
         while !*happened {
@@ -88,102 +106,144 @@ impl Event {
         true
     }
 
-    /// Waits until it has; `ETIMEDOUT` where something is broken.
+    /// Waits until it has happened. Fails with `ETIMEDOUT` if a task is stuck.
     pub(crate) fn wait(&self) -> Result {
         if self.wait_ms(BOUND_MS) {
             Ok(())
         } else {
-            pr_err!("what a test waits for does not happen\n");
-            set_stuck();
-            Err(ETIMEDOUT)
+            Err(set_stuck("an event did not happen"))
         }
     }
 
-    /// Has it happened?
+    /// Returns whether it has happened.
     pub(crate) fn happened(&self) -> bool {
         *self.happened.lock()
     }
 }
 
-/// Waits until `what` is so; `ETIMEDOUT` where something is broken.
-pub(crate) fn until(what: impl Fn() -> bool) -> Result {
-    const STEP_MS: u32 = 10;
-    for _ in 0..BOUND_MS / STEP_MS {
-        if what() {
+/// Waits until the condition holds. Fails with `ETIMEDOUT` if a task is stuck.
+pub(crate) fn until(condition: impl Fn() -> bool) -> Result {
+    for _ in 0..BOUND_MS / PAUSE_MS {
+        if condition() {
             return Ok(());
         }
-        fsleep(Delta::from_millis(STEP_MS.into()));
+        pause();
     }
-    pr_err!("what a test waits for does not happen\n");
-    set_stuck();
-    Err(ETIMEDOUT)
+    Err(set_stuck("a condition did not become true"))
 }
 
-/// A place in a callback or a device operation at which a task is held up.
+/// Holds a task at a point of a callback or a device operation.
 pub(crate) struct Gate {
     reached: Arc<Event>,
-    go: Arc<Event>,
+    opened: Arc<Event>,
 }
 
 impl Gate {
-    /// A closed gate.
+    /// Creates a closed gate.
     pub(crate) fn new() -> Result<Arc<Self>> {
         let gate = Self {
             reached: Event::new()?,
-            go: Event::new()?,
+            opened: Event::new()?,
         };
         Ok(Arc::new(gate, GFP_KERNEL)?)
     }
 
-    /// The task that is held up: arrives and waits.
+    /// Waits at the gate until it is open. Called by the task that is held.
     pub(crate) fn pass(&self) {
         self.reached.fire();
-        // Bounded: where the test is broken the task goes on all the same.
-        let _ = self.go.wait();
+        // If the test never opens the gate, the task continues after the bound.
+        let _ = self.opened.wait();
     }
 
-    /// The test: waits until somebody is held up here.
+    /// Waits until a task is held at the gate. Called by the test.
     pub(crate) fn reached(&self) -> Result {
         self.reached.wait()
     }
 
-    /// The test: lets everybody through.
+    /// Lets all tasks pass. Called by the test.
     pub(crate) fn open(&self) {
-        self.go.fire();
+        self.opened.fire();
     }
 }
 
-/// Something that another task does.
+/// The worker of a [`Task`], while it runs.
+type Worker = SpinLock<Option<ARef<kernel::task::Task>>>;
+
+/// A function that runs in another task.
 pub(crate) struct Task<T: Send + 'static> {
     done: Arc<Event>,
+    worker: Arc<Worker>,
     result: Arc<Mutex<Option<T>>>,
 }
 
 impl<T: Send + Unpin + 'static> Task<T> {
-    /// Has a kernel worker do `f`.
+    /// Runs `f` in a kernel worker.
     pub(crate) fn spawn(f: impl FnOnce() -> T + Send + 'static) -> Result<Self> {
         let done = Event::new()?;
-        let result = Arc::pin_init(new_mutex!(None, "kunit::Task"), GFP_KERNEL)?;
-        let (fire, slot) = (done.clone(), result.clone());
+        let worker = Arc::pin_init(new_spinlock!(None, "kunit::Task::worker"), GFP_KERNEL)?;
+        let result = Arc::pin_init(new_mutex!(None, "kunit::Task::result"), GFP_KERNEL)?;
+        let (fire, running, slot) = (done.clone(), worker.clone(), result.clone());
         workqueue::system_unbound().try_spawn(GFP_KERNEL, move || {
+            let this: &kernel::task::Task = current!();
+            *running.lock() = Some(this.into());
             let value = f();
+            let this = running.lock().take();
+            drop(this);
             *slot.lock() = Some(value);
             fire.fire();
         })?;
-        Ok(Self { done, result })
+        Ok(Self {
+            done,
+            worker,
+            result,
+        })
     }
 
-    /// Is it done?
+    /// Returns whether the function has returned.
     pub(crate) fn is_done(&self) -> bool {
         self.done.happened()
     }
 
-    /// Is it still at it after a while? What a wait looks like from outside.
+    /// Waits until the function has returned or is blocked in the code under test. Returns whether it
+    /// is blocked: it sleeps at one place of the code for three samples.
+    ///
+    /// A task that sleeps in a fake, or for an RCU grace period, is not blocked.
     pub(crate) fn is_waiting(&self) -> bool {
-        !self.done.wait_ms(150)
+        const SAMPLES: u32 = 3;
+        // Shorter than the time that a gate holds a task.
+        const LIMIT_MS: u32 = BOUND_MS / 2;
+        let (mut last, mut samples) = (0, 0);
+        for _ in 0..LIMIT_MS / PAUSE_MS {
+            if self.is_done() {
+                return false;
+            }
+            let site = self.wait_site();
+            samples = match site {
+                0 => 0,
+                _ if site == last => samples + 1,
+                _ => 1,
+            };
+            if samples == SAMPLES {
+                return true;
+            }
+            last = site;
+            pause();
+        }
+        diagnostic!("a task neither returns nor waits within {} ms", LIMIT_MS);
+        false
     }
 
-    /// Waits until it is done.
+    /// Returns the address of the call in the code under test in which the worker sleeps; 0 if it
+    /// does not.
+    fn wait_site(&self) -> usize {
+        let Some(worker) = self.worker.lock().clone() else {
+            return 0;
+        };
+        // SAFETY: `worker` holds a reference to the task.
+        unsafe { helpers::kt_wait_site(worker.as_ptr()) }
+    }
+
+    /// Waits until the function has returned, and returns its result.
     pub(crate) fn join(self) -> Result<T> {
         self.done.wait()?;
         self.result.lock().take().ok_or(EINVAL)
@@ -192,7 +252,7 @@ impl<T: Send + Unpin + 'static> Task<T> {
 
 impl<T: Send + 'static> Drop for Task<T> {
     fn drop(&mut self) {
-        // What it uses is counted; only the order of the log gains from this.
+        // The function owns references to all that it uses. Waiting keeps the log in order.
         if !is_stuck() {
             let _ = self.done.wait();
         }

@@ -1,6 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Files without a name that belong to a character device.
+//! Anonymous files that belong to a character device.
+//!
+//! # Examples
+//!
+//! ```
+//! use crate::ext::chardev::{Device, Opened};
+//! use kernel::{bindings, fs::file::FileDescriptorReservation, sync::Arc};
+//!
+//! /// Handles an ioctl on `file` that returns a file descriptor of `part`.
+//! fn open_part<T: Device>(file: Opened<'_>, part: Arc<T>) -> Result<isize> {
+//!     let handle = file.handle(c"[example]", part)?;
+//!     let fd = FileDescriptorReservation::get_unused_fd_flags(bindings::O_CLOEXEC)?;
+//!     let number = fd.reserved_fd();
+//!     fd.fd_install(handle);
+//!     Ok(number as isize)
+//! }
+//! ```
 
 use super::super::bindings::helpers;
 use super::{
@@ -23,24 +39,27 @@ use kernel::{
 
 /// An open file of a device.
 pub struct Opened<'a> {
-    /// The address space of the device's mappings.
+    /// Address space of the mappings of the device.
     pub(super) space: &'a AddressSpace,
-    /// `O_RDONLY`, `O_WRONLY` or `O_RDWR`: how it was opened.
+    /// Access mode of the file: `O_RDONLY`, `O_WRONLY` or `O_RDWR`.
     pub(super) access: c_int,
 }
 
 impl Opened<'_> {
-    /// Makes a file with the operations of `device`. It may be mapped and written to as far as this
-    /// file may, and its mappings are found and taken away with those of this file's device. It
-    /// keeps the module loaded.
+    /// Creates an anonymous file with the operations of `device`.
+    ///
+    /// The file has the access mode of this file. It shares the address space of this file's device,
+    /// so [`AddressSpace::unmap_all`] unmaps its mappings too. It keeps the module loaded.
     ///
     /// Context: may sleep.
     pub fn handle<T: Device>(&self, name: &CStr, device: Arc<T>) -> Result<ARef<File>> {
         let space = self.space.clone();
         let mapping = space.as_raw();
         let node = Arc::into_raw(Arc::new(Node { space, device }, GFP_KERNEL)?);
-        // SAFETY: The name is a C string, which is copied. The operations live as long as the
-        // module, which the file holds, and find in `private_data` the reference they expect.
+        // SAFETY:
+        // - The name is a C string, which the function copies.
+        // - The operations live as long as the module, which the file keeps loaded.
+        // - The private data is a reference from `Arc::into_raw`, as the operations expect.
         let file = from_err_ptr(unsafe {
             helpers::anon_inode_create_getfile(
                 name.as_char_ptr(),
@@ -50,26 +69,33 @@ impl Opened<'_> {
                 core::ptr::null(),
             )
         })
-        // SAFETY: The reference is still ours: there is no file that would release it.
+        // SAFETY: `node` came from `Arc::into_raw`. Without a file nothing else releases the reference.
         .inspect_err(|_| drop(unsafe { Arc::from_raw(node) }))?;
         let file = NonNull::new(file).ok_or(ENOMEM)?;
-        // SAFETY: Nobody else has the file yet, so it may be set up. The address space lives as long
-        // as the node, which the file holds until it is released, when all mappings are gone.
+        // SAFETY: This function has the only reference to the file, so it may be set up. The address
+        // space lives as long as the node, which the file holds until it is released; there are no
+        // mappings left then.
         unsafe { (*file.as_ptr()).f_mapping = mapping };
-        // SAFETY: The file and its one reference are ours; nobody calls `fdget_pos` on it. `File`
-        // is a transparent wrapper.
+        // SAFETY:
+        // - The call above returned the file with a reference, which the `ARef` takes over.
+        // - No file descriptor refers to it, so there is no active `fdget_pos` call.
+        // - `File` is a transparent wrapper of `struct file`.
         Ok(unsafe { ARef::from_raw(file.cast()) })
     }
 }
 
 impl<'a> Opened<'a> {
+    /// Wraps an open file.
+    ///
     /// # Safety
     ///
-    /// `file` must be a file of `node`'s device that is open during `'a`.
+    /// `file` must be a file of the device of `node` that is open for the duration of the call.
     pub(super) unsafe fn new<T>(node: &'a Node<T>, file: *mut bindings::file) -> Self {
         Self {
             space: &node.space,
-            // SAFETY: By the requirements. The access mode does not change after `open(2)`.
+            // SAFETY: By this function's safety contract `file` is open, so it is valid. The read is
+            // volatile as fcntl(2) may write other bits; the access mode does not change.
+            // CAST: `O_ACCMODE` is 3.
             access: (unsafe { (&raw const (*file).f_flags).read_volatile() } & bindings::O_ACCMODE)
                 as c_int,
         }

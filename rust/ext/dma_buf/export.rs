@@ -1,14 +1,56 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A dma-buf for whoever has its file descriptor.
+//! A dma-buf for every process with its file descriptor.
 //!
-//! It is for one device, the first that imports it, as often as it likes; when the last importer
-//! has let go the memory is given back, and a file descriptor that is still open is good for
-//! nothing.
+//! The first device that imports it is the only one that can, any number of times. When its last
+//! importer has detached the memory is released, and later imports fail.
+//!
+//! # Examples
+//!
+//! ```
+//! use crate::ext::{
+//!     dma_buf::{Export, Memory, Requirements, Revoker},
+//!     sg::Segment,
+//! };
+//! use kernel::{
+//!     bindings,
+//!     device::Device,
+//!     fs::file::FileDescriptorReservation,
+//!     sync::Arc,
+//! };
+//!
+//! /// A page at a fixed bus address.
+//! struct Page;
+//!
+//! impl Memory for Page {
+//!     fn map(&self, _dev: &Device, _max: u64) -> Result<KVec<Segment>> {
+//!         let mut segments = KVec::new();
+//!         segments.push(Segment { addr: 0x1000_0000, len: 0x1000 }, GFP_KERNEL)?;
+//!         Ok(segments)
+//!     }
+//!
+//!     fn ended(&self) {}
+//! }
+//!
+//! /// Installs a file descriptor of the page.
+//! fn export() -> Result<(u32, Revoker)> {
+//!     let requirements = Requirements { revocable: true, peer2peer: true };
+//!     let (export, revoker) = Export::new(Arc::new(Page, GFP_KERNEL)?, 0x1000, requirements)?;
+//!     let fd = FileDescriptorReservation::get_unused_fd_flags(bindings::O_CLOEXEC)?;
+//!     let number = fd.reserved_fd();
+//!     fd.fd_install(export.file());
+//!     Ok((number, revoker))
+//! }
+//!
+//! /// Revokes the page before its device is removed.
+//! fn remove(revoker: &Revoker) -> Result {
+//!     revoker.revoke()
+//! }
+//! ```
 
 use super::super::{
-    bindings::helpers,
     compat::eopnotsupp,
+    device::max_segment,
     sg::Segment, //
 };
 use super::{
@@ -39,50 +81,55 @@ use kernel::{
     }, //
 };
 
-/// What is behind an offer. Nothing here is called with a lock of the dma-buf held; all may sleep.
+/// The memory behind an [`Export`].
+///
+/// Context: may sleep, for all methods. The caller holds no lock of the dma-buf.
 pub trait Memory: Send + Sync {
-    /// Makes the memory reachable for `dev`, in pieces of at most `max` bytes. Called again only
-    /// where it has failed.
+    /// Maps the memory for `dev`, in segments of at most `max` bytes.
+    ///
+    /// It is called again only if it has failed.
     fn map(&self, dev: &Device, max: u64) -> Result<KVec<Segment>>;
 
-    /// No device has access to the memory any more, nor gets it. Called once.
+    /// Handles the end of the export: no device has access to the memory or can get it. Called once.
     fn ended(&self);
 }
 
-/// Where an offer is.
+/// State of an [`Export`].
 enum Phase {
-    /// Nobody has imported it.
+    /// No importer has attached yet.
     Fresh,
     /// The memory is being mapped for the first importer.
     Mapping,
-    /// There are importers, all for this device.
+    /// One device has importers attached.
     Mapped {
         dev: ARef<Device>,
         segments: Arc<KVec<Segment>>,
         importers: u32,
     },
-    /// The last importer has let go, or the file is closed.
+    /// The last importer has detached, or the file is released.
     Ended,
 }
 
+/// State that changes, of a [`Shared`].
 struct State {
     phase: Phase,
-    /// Importers that do not let go when they are told to.
+    /// Number of importers that do not unmap in `invalidate_mappings`.
     non_revocable: u32,
-    /// The dma-buf, until its file is released; and how many tasks use this pointer.
+    /// The dma-buf, or NULL once its file is released.
     buf: *mut bindings::dma_buf,
+    /// Number of tasks that use `buf` without the lock.
     uses: u32,
 }
 
-/// What the dma-buf and an [`Revoker`] share: the private data of the dma-buf.
+/// Private data of the dma-buf, shared with its [`Revoker`].
 ///
 /// # Invariants
 ///
-/// Where `State::buf` is not NULL it is valid, and remains so while `State::uses` is not 0.
+/// If `State::buf` is not NULL it is valid, and stays valid while `State::uses` is not 0.
 #[pin_data]
 struct Shared {
     memory: Arc<dyn Memory>,
-    rules: Requirements,
+    requirements: Requirements,
     #[pin]
     state: SpinLock<State>,
     #[pin]
@@ -91,16 +138,16 @@ struct Shared {
     tables: Tables,
 }
 
-// SAFETY: The pointer may be used from any thread.
+// SAFETY: A dma-buf is not bound to a task, and neither are the other fields.
 unsafe impl Send for Shared {}
-// SAFETY: As above; what changes is under a lock.
+// SAFETY: A lock protects all fields that change.
 unsafe impl Sync for Shared {}
 
 impl Exporter for Shared {
-    /// `EOPNOTSUPP` where it does not follow the rules, `EBUSY` where the memory is mapped for
-    /// another device, `ENODEV` where it is over.
+    /// Returns `EOPNOTSUPP` if the importer does not meet the requirements, `EBUSY` if the memory is
+    /// mapped for another device, and `ENODEV` if the export has ended.
     fn attach(&self, dev: &Device, importer: ImporterCaps) -> Result {
-        if self.rules.unmet_by(importer).is_some() {
+        if self.requirements.unmet_by(importer).is_some() {
             return Err(eopnotsupp());
         }
         let mut state = self.state.lock();
@@ -124,11 +171,9 @@ impl Exporter for Shared {
         state.phase = Phase::Mapping;
         drop(state);
 
-        // SAFETY: The device is one that an importer works with.
-        let max = unsafe { helpers::ext_dma_max_seg_size(ptr::from_ref(dev).cast_mut().cast()) };
         let mapped = self
             .memory
-            .map(dev, max.into())
+            .map(dev, max_segment(dev).into())
             .and_then(|segments| Ok(Arc::new(segments, GFP_KERNEL_ACCOUNT)?));
         let mut state = self.state.lock();
         let result = match mapped {
@@ -183,7 +228,7 @@ impl Exporter for Shared {
     fn release(&self) {
         let mut state = self.state.lock();
         state.buf = ptr::null_mut();
-        // Whoever uses it waits for importers alone, of which there are none any more.
+        // A task in `revoke` waits only for importers, of which there are none left.
         while state.uses > 0 {
             self.changed.wait(&mut state);
         }
@@ -208,7 +253,7 @@ impl Shared {
         }
         state.uses += 1;
         drop(state);
-        // SAFETY: By the type invariants, as `uses` is not 0.
+        // SAFETY: By the type invariants `buf` is valid, as it is not NULL and `uses` is not 0.
         unsafe { self.tables.revoke(buf) };
         self.state.lock().uses -= 1;
         self.changed.notify_all();
@@ -216,22 +261,27 @@ impl Shared {
     }
 }
 
-/// A dma-buf that can be given to people.
+/// A dma-buf for every process with its file descriptor.
 pub struct Export(Buf);
 
 impl Export {
-    /// Makes one of `size` bytes of `memory`. Dropping it, or closing the last file descriptor,
-    /// ends it. `ENODEV` where this module is being unloaded; where it fails `memory` is not told
-    /// anything. May sleep.
+    /// Creates a dma-buf of `size` bytes of `memory`.
+    ///
+    /// Dropping it, or releasing its file, ends the export. If this function fails,
+    /// [`Memory::ended`] is not called.
+    ///
+    /// Returns `ENODEV` if this module is being unloaded.
+    ///
+    /// Context: may sleep.
     pub fn new(
         memory: Arc<dyn Memory>,
         size: usize,
-        rules: Requirements,
+        requirements: Requirements,
     ) -> Result<(Self, Revoker)> {
         let shared = Arc::pin_init(
             pin_init!(Shared {
                 memory,
-                rules,
+                requirements,
                 state <- new_spinlock!(
                     State {
                         phase: Phase::Fresh,
@@ -247,29 +297,35 @@ impl Export {
             GFP_KERNEL_ACCOUNT,
         )?;
         let buf = Buf::export(size, shared.clone())?;
-        // INVARIANT: Just made; `release` sets it back.
+        // INVARIANT: The dma-buf is valid until `release`, which sets the field to NULL.
         shared.state.lock().buf = buf.as_raw();
         Ok((Self(buf), Revoker(shared)))
     }
 
-    /// Its file, to be given a file descriptor.
+    /// Returns its file, for a file descriptor.
+    ///
+    /// Context: any.
     pub fn file(&self) -> ARef<File> {
         self.0.file()
     }
 }
 
-/// What is kept of an [`Export`], to take the memory back.
+/// Handle to revoke the memory of an [`Export`].
 pub struct Revoker(Arc<Shared>);
 
 impl Revoker {
-    /// Could all importers that there are be told to let go?
+    /// Returns whether all current importers are revocable.
+    ///
+    /// Context: any.
     pub fn can_revoke(&self) -> bool {
         self.0.state.lock().non_revocable == 0
     }
 
-    /// Takes the memory away from all importers: on return they have no access any more and get
-    /// none. `EOPNOTSUPP` where one of them cannot be told. May sleep; takes the reservation lock
-    /// and calls the importers under it.
+    /// Revokes the memory: on return all importers have unmapped it and cannot map it again.
+    ///
+    /// Returns `EOPNOTSUPP` if an importer is not revocable.
+    ///
+    /// Context: may sleep. Takes the reservation lock, and calls the importers under it.
     pub fn revoke(&self) -> Result {
         self.0.revoke()
     }

@@ -1,6 +1,32 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A dma-buf for one importer: memory that a driver which imports dma-bufs is to be given, once.
+//! A dma-buf that one device imports once, during a function call.
+//!
+//! # Examples
+//!
+//! ```
+//! use crate::ext::{
+//!     dma_buf::{Importer, Mismatch, Requirements, SingleUse},
+//!     sg::Segment,
+//! };
+//! use kernel::device;
+//!
+//! /// Lets the function `import` of the driver of `dev` import `segments`.
+//! fn give(
+//!     segments: KVec<Segment>,
+//!     dev: &device::Device,
+//!     import: impl FnOnce(i32) -> Result,
+//! ) -> Result<SingleUse> {
+//!     let requirements = Requirements { revocable: true, peer2peer: false };
+//!     let buf = SingleUse::new(segments, dev, requirements)?;
+//!     let imported = buf.lend(import)?;
+//!     if buf.importer() == Importer::Refused(Mismatch::NotRevocable) {
+//!         dev_warn!(dev, "the driver pins dma-bufs\n");
+//!     }
+//!     imported?;
+//!     Ok(buf)
+//! }
+//! ```
 
 use super::super::{
     compat::eopnotsupp,
@@ -30,43 +56,46 @@ use kernel::{
     },
 };
 
-/// Who has come for the memory.
+/// The importer of a [`SingleUse`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Importer {
-    /// Nobody yet.
+    /// None has attached yet.
     None,
-    /// Somebody who was not let in.
+    /// The attachment of one was rejected.
     Refused(Mismatch),
-    /// The one that there can be.
+    /// It is attached.
     Attached {
-        /// Does it let go when it is told to?
+        /// Whether it unmaps in `invalidate_mappings`.
         revocable: bool,
     },
-    /// Nobody, and nobody will.
+    /// None is attached, and none can attach any more.
     Gone,
 }
 
-/// Wants to know when the importer has let go for good.
+/// Receiver of the notification that the importer has detached.
 pub trait OnDetach: Send + Sync {
-    /// The importer has detached. No lock of the dma-buf is held; may sleep.
+    /// Handles the end of the attachment.
+    ///
+    /// Context: may sleep. The caller holds no lock of the dma-buf.
     fn detached(&self);
 }
 
+/// State that changes, of a [`Shared`].
 struct State {
     importer: Importer,
     on_detach: Option<Arc<dyn OnDetach>>,
 }
 
-/// What the dma-buf and its [`SingleUse`] share: the private data of the dma-buf.
+/// Private data of the dma-buf, shared with its [`SingleUse`].
 #[pin_data]
 struct Shared {
-    /// What an importer is given: DMA addresses of `dev`.
+    /// DMA addresses of `dev`.
     segments: KVec<Segment>,
-    /// The only device that they are good for.
+    /// The only device that can import.
     dev: ARef<Device>,
-    rules: Requirements,
-    /// The task that makes the export. Only what it calls may import: who else gets hold of the
-    /// file descriptor has nothing.
+    requirements: Requirements,
+    /// Task that created the dma-buf. Only this task can import, so another thread cannot use the
+    /// file descriptor.
     task: usize,
     #[pin]
     state: SpinLock<State>,
@@ -77,12 +106,12 @@ struct Shared {
 impl Exporter for Shared {
     fn attach(&self, dev: &Device, importer: ImporterCaps) -> Result {
         let mut state = self.state.lock();
-        let ours = ptr::eq(&raw const *self.dev, dev);
-        if state.importer != Importer::None || !ours || current_task() != self.task {
+        let same_dev = ptr::eq(&raw const *self.dev, dev);
+        if state.importer != Importer::None || !same_dev || current_task() != self.task {
             return Err(EPERM);
         }
-        if let Some(unfit) = self.rules.unmet_by(importer) {
-            state.importer = Importer::Refused(unfit);
+        if let Some(mismatch) = self.requirements.unmet_by(importer) {
+            state.importer = Importer::Refused(mismatch);
             return Err(eopnotsupp());
         }
         let revocable = importer.revocable;
@@ -109,29 +138,33 @@ impl Exporter for Shared {
     }
 }
 
-/// The calling task, as a number.
+/// Returns the address of the calling task, which identifies it.
 fn current_task() -> usize {
     let task: &kernel::task::Task = current!();
     ptr::from_ref(task).addr()
 }
 
-/// A dma-buf of ours.
+/// A dma-buf for one importer. Dropping it waits until the importer has unmapped.
 pub struct SingleUse {
     buf: Buf,
     shared: Arc<Shared>,
 }
 
 impl SingleUse {
-    /// Makes one of `segments`, whole pages as `dev` sees them, which must be good until the
-    /// object is dropped; `dev` is the only device that can import it. `ENODEV` where this module
-    /// is being unloaded. May sleep.
-    pub fn new(segments: KVec<Segment>, dev: &Device, rules: Requirements) -> Result<Self> {
+    /// Creates a dma-buf of `segments`, whole pages at DMA addresses of `dev`.
+    ///
+    /// Only `dev` can import it. The addresses must be valid until the object is dropped.
+    ///
+    /// Returns `ENODEV` if this module is being unloaded.
+    ///
+    /// Context: may sleep.
+    pub fn new(segments: KVec<Segment>, dev: &Device, requirements: Requirements) -> Result<Self> {
         let size = segments.iter().map(|s| s.len).sum::<u64>().try_into()?;
         let shared = Arc::pin_init(
             pin_init!(Shared {
                 segments,
                 dev: dev.into(),
-                rules,
+                requirements,
                 task: current_task(),
                 state <- new_spinlock!(
                     State {
@@ -148,18 +181,22 @@ impl SingleUse {
         Ok(Self { buf, shared })
     }
 
-    /// Runs `f` with a file descriptor for the dma-buf, which is closed then. Nobody can begin to
-    /// import it afterwards. `EMFILE` where the process can have no more. May sleep.
+    /// Calls `f` with a file descriptor of the dma-buf, and closes it afterwards. No driver can attach
+    /// after that.
     ///
-    /// Other threads of the process can close the descriptor meanwhile, and open something else
-    /// that gets its number: whether it was this dma-buf that `f` has used, [`Self::importer`]
-    /// tells.
+    /// Another thread of the process can close the descriptor meanwhile and open another file under
+    /// its number. [`Self::importer`] shows whether `f` imported this dma-buf.
+    ///
+    /// Returns `EMFILE` if the process has no free file descriptor.
+    ///
+    /// Context: process context; may sleep.
     pub fn lend<R>(&self, f: impl FnOnce(i32) -> R) -> Result<R> {
         let fd = FileDescriptorReservation::get_unused_fd_flags(bindings::O_CLOEXEC)?;
         let number = fd.reserved_fd();
         fd.fd_install(self.buf.file());
+        // CAST: File descriptors are less than 2^31.
         let result = f(number as i32);
-        // SAFETY: Closes what the process has under that number, as close(2) does.
+        // SAFETY: The function accepts any number, as close(2) does.
         unsafe { bindings::close_fd(number) };
         let mut state = self.shared.state.lock();
         if state.importer == Importer::None {
@@ -169,25 +206,32 @@ impl SingleUse {
         Ok(result)
     }
 
-    /// Who has come.
+    /// Returns the state of the importer.
+    ///
+    /// Context: any.
     pub fn importer(&self) -> Importer {
         self.shared.state.lock().importer
     }
 
-    /// Takes the memory away from the importer: on return it has no access any more and gets
-    /// none. `EOPNOTSUPP` where it is one that cannot be told. May sleep; takes the reservation
-    /// lock and calls the importer under it.
+    /// Revokes the memory: on return the importer has unmapped it and cannot map it again.
+    ///
+    /// Returns `EOPNOTSUPP` if the importer is not revocable.
+    ///
+    /// Context: may sleep. Takes the reservation lock, and calls the importer under it.
     pub fn revoke(&self) -> Result {
         if self.importer() == (Importer::Attached { revocable: false }) {
             return Err(eopnotsupp());
         }
-        // SAFETY: It is that dma-buf, which lives as long as `self`.
+        // SAFETY: `self.buf` is the dma-buf of these tables, and `self` holds a reference.
         unsafe { self.shared.tables.revoke(self.buf.as_raw()) };
         Ok(())
     }
 
-    /// Has `hook` told when the importer detaches. The importer must be attached, and must not
-    /// be able to detach during this call.
+    /// Sets `hook` as the receiver of the notification that the importer has detached.
+    ///
+    /// The importer must be attached, and must not be able to detach during this call.
+    ///
+    /// Context: any.
     pub fn on_detach(&self, hook: Arc<dyn OnDetach>) {
         let old = self.shared.state.lock().on_detach.replace(hook);
         drop(old);
@@ -196,7 +240,7 @@ impl SingleUse {
 
 impl Drop for SingleUse {
     fn drop(&mut self) {
-        // Whoever drops this is about to take the memory away.
+        // The owner frees the memory after this.
         self.shared.tables.wait();
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The tables that importers have of a dma-buf's memory.
+//! Mapped tables of a dma-buf's importers.
 
 use super::super::{
     bindings::helpers,
@@ -21,24 +21,30 @@ use kernel::{
     }, //
 };
 
-/// Counts the tables of one importer, in what the exporter has of an attachment.
+/// Adds `by` to the number of tables that the importer of `attachment` has mapped.
+///
+/// The number is in `priv`, the exporter's field of an attachment.
 ///
 /// # Safety
 ///
-/// `attachment` must be one of a dma-buf of ours, whose reservation lock is held.
+/// - `attachment` must be a valid attachment of a dma-buf of this exporter.
+/// - The caller must hold its reservation lock.
 unsafe fn count(attachment: *mut bindings::dma_buf_attachment, by: isize) {
-    // SAFETY: The caller's promise; nobody else uses this field, which is NULL at first.
+    // SAFETY: By this function's safety contract `attachment` is valid. The field belongs to the
+    // exporter, and the reservation lock protects it.
     let tables = unsafe { &mut (*attachment).priv_ };
     *tables = ptr::without_provenance_mut(tables.addr().wrapping_add_signed(by));
 }
 
+/// State of a [`Tables`].
 struct State {
+    /// The memory is revoked: no table may be mapped any more.
     revoked: bool,
-    /// How many tables are out.
-    out: u32,
+    /// Number of mapped tables.
+    mapped: u32,
 }
 
-/// Counts the tables.
+/// Counts the mapped tables of a dma-buf.
 #[pin_data]
 pub(super) struct Tables {
     #[pin]
@@ -48,85 +54,93 @@ pub(super) struct Tables {
 }
 
 impl Tables {
-    /// None are out.
+    /// Creates the count, with no table mapped.
     pub(super) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
-            state <- new_spinlock!(State { revoked: false, out: 0 }, "dma_buf::Tables::state"),
+            state <- new_spinlock!(State { revoked: false, mapped: 0 }, "dma_buf::Tables::state"),
             changed <- new_condvar!("dma_buf::Tables::changed"),
         })
     }
 
-    /// An importer wants one; `ENODEV` once the memory is revoked.
+    /// Creates a table for an importer. Returns `ENODEV` if the memory is revoked.
+    ///
+    /// Context: may sleep. The caller holds the reservation lock.
     ///
     /// # Safety
     ///
-    /// `attachment` must be one of the dma-buf that these tables are of, whose reservation lock is
-    /// held.
-    pub(super) unsafe fn lend(
+    /// - `attachment` must be a valid attachment of the dma-buf of this object.
+    /// - The caller must hold its reservation lock.
+    pub(super) unsafe fn map(
         &self,
         attachment: *mut bindings::dma_buf_attachment,
         segments: &[Segment],
     ) -> Result<*mut bindings::sg_table> {
         let table = KBox::new(Table::of_dma(segments)?, GFP_KERNEL_ACCOUNT)?;
         let mut state = self.state.lock();
-        // It is set under the reservation lock: who gets past this is told to let go.
+        // `revoke` sets this under the reservation lock, and then invalidates every mapped table.
         if state.revoked {
             drop(state);
             return Err(ENODEV);
         }
-        state.out += 1;
-        // SAFETY: The caller's promise.
+        state.mapped += 1;
+        // SAFETY: By this function's safety contract `attachment` is valid and its lock is held.
         unsafe { count(attachment, 1) };
         Ok(Table::into_raw(table))
     }
 
-    /// An importer has given one back.
+    /// Frees a table that an importer has unmapped.
+    ///
+    /// Context: any. The caller holds the reservation lock.
     ///
     /// # Safety
     ///
-    /// `table` must be from [`Self::lend`] for `attachment`, and not be used any more; the
-    /// reservation lock must be held.
-    pub(super) unsafe fn take_back(
+    /// - `table` must be from [`Self::map`] for `attachment`, and must have no other user.
+    /// - The caller must hold the reservation lock.
+    pub(super) unsafe fn unmap(
         &self,
         attachment: *mut bindings::dma_buf_attachment,
         table: *mut bindings::sg_table,
     ) {
-        // SAFETY: The caller's promise.
+        // SAFETY: By this function's safety contract `attachment` is valid and its lock is held.
         unsafe { count(attachment, -1) };
-        // SAFETY: The caller's promise.
+        // SAFETY: By this function's safety contract `table` is from `Table::into_raw` and unused.
         drop(unsafe { Table::from_raw(table) });
-        self.state.lock().out -= 1;
+        self.state.lock().mapped -= 1;
         self.changed.notify_all();
     }
 
-    /// Waits until none are out. May sleep.
+    /// Waits until no table is mapped.
+    ///
+    /// Context: may sleep. The caller must not hold the reservation lock.
     pub(super) fn wait(&self) {
         let mut state = self.state.lock();
-        while state.out > 0 {
+        while state.mapped > 0 {
             self.changed.wait(&mut state);
         }
     }
 
-    /// Takes the memory away from the importers of `buf`, all of which let go when they are told
-    /// to: on return none of them has access, nor gets it again. May sleep; takes the reservation
-    /// lock and calls the importers under it.
+    /// Revokes the memory: invalidates the mappings of all importers of `buf`, which must all be
+    /// revocable, and waits until they have unmapped. No importer can map again.
+    ///
+    /// Context: may sleep. Takes the reservation lock, and calls the importers under it.
     ///
     /// # Safety
     ///
-    /// `buf` must be the dma-buf that these tables are of, valid during the call.
+    /// `buf` must be the dma-buf of this object, valid for the duration of the call.
     pub(super) unsafe fn revoke(&self, buf: *mut bindings::dma_buf) {
-        // SAFETY: By the caller's promise; the reservation object lives as long as the dma-buf.
+        // SAFETY: By this function's safety contract `buf` is valid.
         let resv = unsafe { (*buf).resv };
-        // SAFETY: As above; whoever calls this does not hold the lock.
+        // SAFETY: The reservation object lives as long as the dma-buf. The context of this function
+        // allows to sleep.
         unsafe { helpers::ext_dma_resv_lock(resv) };
         self.state.lock().revoked = true;
-        // SAFETY: As above; the lock is held.
+        // SAFETY: `buf` is valid, and this task holds its reservation lock.
         unsafe { helpers::ext_dma_buf_invalidate_mapped(buf) };
-        // SAFETY: Locked above.
+        // SAFETY: This task took the lock above.
         unsafe { helpers::ext_dma_resv_unlock(resv) };
-        // What `dma_buf_invalidate_mappings()` asks of its caller: an importer may write until
-        // its fences are signalled, and read until it has unmapped.
-        // SAFETY: As above.
+        // `dma_buf_invalidate_mappings()` requires this of its caller: an importer may write until its
+        // fences are signalled, and read until it has unmapped.
+        // SAFETY: The reservation object lives as long as the dma-buf.
         unsafe { helpers::ext_dma_resv_wait(resv) };
         self.wait();
     }

@@ -1,8 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Pages that begin at a multiple of more than their own size.
+//! Pages with an alignment.
 //!
-//! The kernel's pool knows no alignment, and takes the lowest room there is.
+//! The kernel's pool has no alignment parameter and allocates the lowest free block that fits.
+//!
+//! # Examples
+//!
+//! ```
+//! use crate::ext::p2pdma::{Pages, Provider};
+//! use kernel::page::PAGE_SIZE;
+//!
+//! /// Allocates 2 MiB that a device can map with one huge page.
+//! fn huge(provider: &Provider) -> Result<Pages> {
+//!     provider.alloc_aligned((2 << 20) / PAGE_SIZE, 2 << 20)
+//! }
+//! ```
 
 use super::{
     phys,
@@ -15,22 +27,24 @@ use kernel::{
     prelude::*, //
 };
 
-/// How many allocations one request may take: it must end, however fragmented the memory is.
+/// Maximum number of allocations for one request, which bounds it if the memory is fragmented.
 const TRIES: usize = 256;
 
 impl Provider {
-    /// Takes `n` contiguous pages whose physical address is a multiple of `align`; otherwise as
+    /// Allocates `n` contiguous pages whose physical address is a multiple of `align`; see
     /// [`Provider::alloc`].
     ///
-    /// `EINVAL` where that is no power of two, or nothing of that alignment can be in this memory.
-    /// `ENOMEM` also where there is room, but too much in small pieces to find it. More than is
-    /// asked for is taken for a moment; an allocation that somebody else makes then may fail.
+    /// Allocates more than `n` pages meanwhile; a concurrent allocation by another task may fail.
+    ///
+    /// Returns `EINVAL` if `align` is not a power of two, or if no address in this memory is a multiple
+    /// of it; and `ENOMEM` also if the free memory is too fragmented.
     ///
     /// Context: may sleep.
     pub fn alloc_aligned(&self, n: usize, align: u64) -> Result<Pages> {
         let total = self.phys.end - self.phys.start;
         if !align.is_power_of_two()
             || align > total
+            // CAST: `usize` has 64 bits on architectures with P2PDMA; this holds for all casts here.
             || self.phys.start + gap(self.phys.start, align) >= self.phys.end
         {
             return Err(EINVAL);
@@ -43,7 +57,7 @@ impl Provider {
         if pages_to(&pages, align) == 0 {
             return Ok(pages);
         }
-        // So much that there is an aligned piece in it, wherever it begins.
+        // A block of this size contains an aligned part of `n` pages, whatever its address.
         drop(pages);
         let wide = n + (align as usize / PAGE_SIZE).saturating_sub(1);
         if let Ok(pages) = self.alloc(wide) {
@@ -51,8 +65,9 @@ impl Provider {
             return pages.part(front, n).ok_or(ENOMEM);
         }
 
-        // What fits is not aligned, and what lies before the next multiple is put out of the way:
-        // the lowest room is then further up. That never covers an aligned piece that would fit.
+        // The lowest block that fits is not aligned. Allocate the pages up to the next multiple of
+        // `align`, so that the next attempt finds a higher block. This never covers an aligned block
+        // that would fit.
         let mut aside: KVec<Pages> = KVec::new();
         for _ in 0..TRIES {
             let pages = self.alloc(n)?;
@@ -72,33 +87,36 @@ impl Provider {
     }
 }
 
-/// How many bytes there are from `at` to the next multiple of `align`, a power of two.
+/// Returns the number of bytes from `at` to the next multiple of `align`, a power of two.
 fn gap(at: u64, align: u64) -> u64 {
     at.wrapping_neg() & (align - 1)
 }
 
-/// How many pages there are from the first of `pages` to the next multiple of `align`.
+/// Returns the number of pages from the first of `pages` to the next multiple of `align`.
 fn pages_to(pages: &Pages, align: u64) -> usize {
-    (gap(phys(pages.start), align) as usize) / PAGE_SIZE
+    // SAFETY: `pages` holds its pages.
+    let start = unsafe { phys(pages.start) };
+    (gap(start, align) as usize) / PAGE_SIZE
 }
 
 impl Pages {
-    /// The `n` pages from page `first` on; the others are given back. `None`, and all are, where
-    /// there are no such pages.
+    /// Returns the `n` pages from page `first` on and frees the others.
+    ///
+    /// Frees all and returns `None` if there are no such pages.
     fn part(self, first: usize, n: usize) -> Option<Self> {
         let (_, rest) = self.split(first);
         let (part, _) = rest?.split(n);
         part.filter(|part| part.n == n)
     }
 
-    /// The first `at` pages, and those after them.
+    /// Splits into the first `at` pages and the pages after them.
     fn split(self, at: usize) -> (Option<Self>, Option<Self>) {
         let whole = ManuallyDrop::new(self);
         let at = at.min(whole.n);
         let piece = |from: usize, n: usize| {
             (n > 0).then(|| Self {
-                // INVARIANT: Each page, and our reference of it, is in one of the two pieces.
-                // SAFETY: `from` is less than the number of pages, since `n` more are left.
+                // INVARIANT: Each page and its reference are in exactly one of the two pieces.
+                // SAFETY: `from` is less than the number of pages, as `n` > 0 pages follow.
                 start: unsafe { whole.start.byte_add(from * PAGE_SIZE) },
                 n,
                 offset: whole.offset + (from * PAGE_SIZE) as u64,

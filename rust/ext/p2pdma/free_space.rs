@@ -1,9 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! How much of a provider's memory is in use.
+//! Free space of a provider.
 //!
-//! The kernel tells only what its pool has left, and that for all BARs of a function. So the pages
-//! are asked: one that is free has no reference.
+//! The kernel reports only the free space of a pool, which is the sum of all BARs of a function. So
+//! this reads the reference counts of the pages: a free page has none.
+//!
+//! # Examples
+//!
+//! ```
+//! use crate::ext::p2pdma::{FreeSpace, Pages, Provider};
+//!
+//! fn report(provider: &Provider, pages: &Pages) -> Result {
+//!     let FreeSpace { free, largest } = provider.room()?;
+//!     pr_info!("{} bytes free, {} contiguous\n", free, largest);
+//!     if pages.in_use() {
+//!         pr_info!("the pages at {:#x} are mapped or pinned\n", pages.offset());
+//!     }
+//!     Ok(())
+//! }
+//! ```
 
 use super::super::bindings::helpers;
 use super::{
@@ -15,35 +30,41 @@ use kernel::{
     prelude::*, //
 };
 
-/// How many bytes of a provider's memory nobody has.
+/// Free space of a provider, in bytes.
 #[derive(Clone, Copy)]
 pub struct FreeSpace {
-    /// All of them.
+    /// All free bytes.
     pub free: u64,
-    /// The most that are in one piece.
+    /// Size of the largest contiguous free block.
     pub largest: u64,
 }
 
-/// How many pages are looked at before others may run.
+/// Number of pages that are read before the scheduler and devres may run.
 const BATCH: u64 = 1 << 14;
 
 impl Provider {
-    /// How much is free now. Memory that another driver has taken without making pages of it, as
-    /// the NVMe target does, counts as free. `ENODEV` where the driver has been unbound.
+    /// Returns the free space at this moment.
+    ///
+    /// Memory that another driver has allocated without references to its pages, as the NVMe target
+    /// does, counts as free.
+    ///
+    /// Returns `ENODEV` if the driver has been unbound.
     ///
     /// Context: may sleep.
     pub fn room(&self) -> Result<FreeSpace> {
         let mut room = helpers::ext_p2p_free::default();
         let mut at = self.phys.start;
         while at < self.phys.end {
+            // CAST: `usize` has 64 bits on architectures with P2PDMA.
             let end = self.phys.end.min(at + BATCH * PAGE_SIZE as u64);
             {
                 let _pool = self.pool.try_access().ok_or(ENODEV)?;
-                // SAFETY: The memory has struct pages while the pool can be accessed.
+                // SAFETY: The memory has struct pages while `_pool` gives access to the pool.
                 unsafe { helpers::ext_p2p_free_add(&mut room, at, end) };
             }
             at = end;
         }
+        // CAST: `usize` has 64 bits on architectures with P2PDMA.
         let bytes = |pages: usize| (pages * PAGE_SIZE) as u64;
         Ok(FreeSpace {
             free: bytes(room.free),
@@ -53,14 +74,13 @@ impl Provider {
 }
 
 impl Pages {
-    /// Does anybody else have one of the pages: a page table, a pin, I/O in flight?
+    /// Returns whether a page has another reference: a page table, a pin, I/O in flight.
     ///
-    /// What has a page can pass it on; where nobody has any, nobody can come by one but through
-    /// this object.
+    /// If none has, only a user of this object can take a new one.
     ///
     /// Context: may sleep.
     pub fn in_use(&self) -> bool {
-        // SAFETY: By the type invariant these are our pages.
+        // SAFETY: By the type invariants this object holds `n` pages from `start` on.
         unsafe { helpers::ext_p2p_pages_in_use(self.start.as_ptr(), self.n) }
     }
 }

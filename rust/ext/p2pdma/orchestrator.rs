@@ -1,11 +1,34 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The orchestrator's side of peer-to-peer DMA: who can reach whose memory, and how far it is.
+//! The orchestrator of peer-to-peer DMA: routes and distances between devices.
 //!
 //! C header: [`include/linux/pci-p2pdma.h`](srctree/include/linux/pci-p2pdma.h).
+//!
+//! # Examples
+//!
+//! ```
+//! use crate::ext::p2pdma::{self, Route};
+//! use kernel::{device, pci};
+//!
+//! /// Logs how `client` reaches the memory of `provider`.
+//! fn report(provider: &pci::Device, client: &device::Device) {
+//!     match p2pdma::route(provider, client) {
+//!         Ok((Route::Bridges, distance)) => dev_info!(client, "distance {}\n", distance),
+//!         Ok((Route::HostBridge, _)) => dev_info!(client, "through the host bridge\n"),
+//!         Err(obstacle) => dev_info!(client, "no route: {}\n", obstacle.as_str()),
+//!     }
+//! }
+//!
+//! /// Returns the distance of `client` from the nearest published memory.
+//! fn nearest(client: &device::Device) -> Result<Option<u32>> {
+//!     let provider = p2pdma::find(&[client])?;
+//!     Ok(provider.and_then(|provider| p2pdma::distance(&provider, client).ok()))
+//! }
+//! ```
 
 use super::super::{
     bindings::helpers,
+    device::as_raw as device_raw,
     pci::as_raw, //
 };
 use core::{
@@ -21,28 +44,28 @@ use kernel::{
     sync::aref::ARef, //
 };
 
-/// How a function gets at the memory of another one.
+/// How a device reaches the memory of a function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Route {
-    /// Through bridges that both are below, by bus addresses. No IOMMU sees it.
+    /// Through common upstream bridges, by bus addresses, bypassing the IOMMU.
     Bridges,
-    /// Through the host bridge, by what the DMA API says.
+    /// Through the host bridge, by addresses of the DMA API.
     HostBridge,
 }
 
-/// Why a device cannot get at the memory of a function.
+/// Why a device cannot reach the memory of a function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Obstacle {
-    /// The device is not a PCI function, and not below one.
+    /// The device is not a PCI function, and not a descendant of one.
     NotPci,
-    /// The only way is through a host bridge, and the kernel does not know that it takes it.
+    /// The only route is through a host bridge that is not on the kernel's allowlist.
     HostBridge,
-    /// As above, though bridges lie between the two: they are set to send everything up (ACS).
+    /// Common upstream bridges redirect to the host bridge (ACS), which is not on the allowlist.
     Redirected,
 }
 
 impl Obstacle {
-    /// What to tell people.
+    /// Returns a description for log lines.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::NotPci => "it is not a PCI device",
@@ -58,52 +81,50 @@ impl fmt::Display for Obstacle {
     }
 }
 
-/// How far `client` is from `provider`, and by which route: 0 for a function itself, 2 for another
-/// one of the same slot, 4 below one switch. `provider` need not have given memory.
+/// Returns the route from `client` to `provider` and the distance.
+///
+/// The distance is 0 for the function itself, 2 for another function of the same slot, 4 below one
+/// switch. `provider` need not have registered memory.
 ///
 /// Context: may sleep.
 pub fn route(provider: &pci::Device, client: &device::Device) -> Result<(Route, u32), Obstacle> {
-    let mut clients = [raw(client)];
-    // SAFETY: Both are valid devices, the array has one entry.
+    let mut clients = [device_raw(client)];
+    // SAFETY: Both devices are valid while they are borrowed, and the array has one entry.
     let distance = unsafe {
         bindings::pci_p2pdma_distance_many(as_raw(provider), clients.as_mut_ptr(), 1, false)
     };
-    // SAFETY: Both are valid devices.
-    let path = unsafe { helpers::ext_pci_path(as_raw(provider), raw(client)) };
+    // SAFETY: Both devices are valid while they are borrowed.
+    let path = unsafe { helpers::ext_pci_path(as_raw(provider), device_raw(client)) };
     judge(distance, path)
 }
 
-/// As [`route`], where the route does not matter.
+/// Returns the distance of `client` from `provider`; see [`route`].
 ///
 /// Context: may sleep.
 pub fn distance(provider: &pci::Device, client: &device::Device) -> Result<u32, Obstacle> {
     route(provider, client).map(|(_, distance)| distance)
 }
 
-/// The function nearest to all of `clients` together, of those that have published memory; any of
-/// several that are equally near. `None` where there is none that all can reach.
+/// Returns the function with published memory that is nearest to all of `clients` together.
+///
+/// Returns any of several at equal distance, and `None` if there is none that all can reach.
 ///
 /// Context: may sleep.
 pub fn find(clients: &[&device::Device]) -> Result<Option<ARef<pci::Device>>> {
     let mut raws = KVec::with_capacity(clients.len(), GFP_KERNEL)?;
     for client in clients {
-        raws.push(raw(client), GFP_KERNEL)?;
+        raws.push(device_raw(client), GFP_KERNEL)?;
     }
     let n = raws.len().try_into()?;
-    // SAFETY: The array has `n` valid devices.
+    // SAFETY: The array has `n` devices, which are valid while they are borrowed.
     let found = unsafe { bindings::pci_p2pmem_find_many(raws.as_mut_ptr(), n) };
-    // SAFETY: The function returns a device with a reference, which becomes ours; `pci::Device` is
-    // a transparent wrapper.
+    // SAFETY:
+    // - The call above returned the device with a reference, which the `ARef` takes over.
+    // - `pci::Device` is a transparent wrapper of `struct pci_dev`.
     Ok(NonNull::new(found).map(|dev| unsafe { ARef::from_raw(dev.cast()) }))
 }
 
-/// The `struct device` behind `dev`.
-fn raw(dev: &device::Device) -> *mut bindings::device {
-    // `device::Device` is a transparent wrapper around an `Opaque<bindings::device>`.
-    core::ptr::from_ref(dev).cast_mut().cast()
-}
-
-/// Puts together what the kernel says of the distance and what there is on the way.
+/// Combines the kernel's distance with the path.
 fn judge(distance: c_int, path: c_int) -> Result<(Route, u32), Obstacle> {
     let path = u32::try_from(path).unwrap_or(helpers::ext_pci_path_kind_EXT_PATH_NONE);
     match (u32::try_from(distance), path) {
@@ -116,7 +137,7 @@ fn judge(distance: c_int, path: c_int) -> Result<(Route, u32), Obstacle> {
 }
 
 #[cfg(ext_tests)]
-#[kunit_tests(ext_p2pdma_route)]
+#[kunit_tests(ext_orchestrator)]
 mod tests {
     use super::*;
     use helpers::{
@@ -126,7 +147,7 @@ mod tests {
         ext_pci_path_kind_EXT_PATH_REDIRECTED as REDIRECTED, //
     };
 
-    /// The kernel's word decides whether there is a way, and what lies between which one it is.
+    /// The distance decides whether there is a route, and the path which one it is.
     #[test]
     fn verdicts() {
         let table = [
@@ -139,6 +160,7 @@ mod tests {
             (-1, NONE, Err(Obstacle::NotPci)),
         ];
         for (distance, path, want) in table {
+            // CAST: The constants are less than 4.
             assert!(judge(distance, path as c_int) == want);
         }
     }

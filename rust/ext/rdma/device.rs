@@ -1,6 +1,39 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Devices, protection domains and memory regions.
+//!
+//! # Examples
+//!
+//! ```
+//! use crate::ext::rdma::{Access, Device, Mr, Pd, UserMr};
+//!
+//! /// Returns whether `dev` can register memory by one of the two methods.
+//! fn is_suitable(dev: &Device) -> bool {
+//!     let pages = dev.page_sizes() & 4096 != 0 && dev.max_fast_reg_pages() > 0;
+//!     let by_request = dev.has_fast_reg() && dev.ib_port().is_some() && pages;
+//!     let by_dma_buf = dev.has_dma_buf() && !dev.is_virt_dma();
+//!     pr_info!("{} (driver {})\n", dev.name(), dev.driver());
+//!     &*dev.name() != "rxe0" && (by_request || by_dma_buf)
+//! }
+//!
+//! /// Deregisters an MR that is not on `dev` or does not have the expected key.
+//! fn check(dev: &Device, pd: &Pd, mr: UserMr, lkey: u32) -> Result<UserMr> {
+//!     if pd.device().is(dev) && mr.as_mr().lkey() == lkey {
+//!         return Ok(mr);
+//!     }
+//!     mr.discard(pd)?;
+//!     Err(EINVAL)
+//! }
+//!
+//! /// Returns whether two MRs are the same.
+//! fn same(a: &Mr, b: &Mr) -> bool {
+//!     a.id() == b.id()
+//! }
+//!
+//! assert!(!Access(0).is_writable());
+//! assert!(Access(0).for_dma_buf().is_some());
+//! assert!(Access(0).for_fast_reg() == Some(Access(0)));
+//! ```
 
 use super::super::{
     bindings::{
@@ -9,14 +42,18 @@ use super::super::{
     },
     compat, //
 };
-use core::ptr::{
-    self,
-    NonNull, //
+use core::{
+    ops::Deref,
+    ptr::{
+        self,
+        NonNull, //
+    },
 };
 use kernel::{
     bindings,
     device,
     error::to_result,
+    fmt,
     prelude::*,
     sync::aref::{
         ARef,
@@ -25,7 +62,7 @@ use kernel::{
     types::Opaque, //
 };
 
-/// `struct ib_device`. A reference holds up the device's unregistration.
+/// `struct ib_device`. Unregistering a device waits until all references are dropped.
 ///
 /// # Invariants
 ///
@@ -33,81 +70,102 @@ use kernel::{
 #[repr(transparent)]
 pub struct Device(Opaque<rdma::ib_device>);
 
-// SAFETY: Devices are shared between all threads.
+// SAFETY: A device is not bound to a task.
 unsafe impl Send for Device {}
-// SAFETY: What `&self` methods read does not change while the device is registered.
+// SAFETY: The fields that `&self` methods read do not change while the device is registered, except
+// for the name, which is read byte by byte.
 unsafe impl Sync for Device {}
 
-// SAFETY: The count is the device's own; unregistering waits until it is zero.
+// SAFETY: `ib_device.refcount` counts the references; unregistering waits until it is zero.
 unsafe impl AlwaysRefCounted for Device {
     fn inc_ref(&self) {
-        // SAFETY: The existence of a reference shows that the count is not zero.
+        // SAFETY: `self` is a reference, so the device is registered and the count is not zero.
         unsafe { helpers::ext_ib_device_get(self.as_raw().cast()) };
     }
 
     unsafe fn dec_ref(obj: NonNull<Self>) {
-        // SAFETY: The caller gives up a reference.
+        // SAFETY: By the safety contract of `dec_ref` the caller owns the reference that this puts.
         unsafe { rdma::ib_device_put(obj.cast().as_ptr()) };
     }
 }
 
 impl Device {
+    /// Wraps a device.
+    ///
     /// # Safety
     ///
-    /// `ptr` must be a registered device for the lifetime `'a`.
+    /// `ptr` must be a device that stays registered during `'a`.
     pub(super) unsafe fn from_raw<'a>(ptr: *mut rdma::ib_device) -> &'a Self {
-        // SAFETY: `Self` is transparent; the rest is the caller's promise.
+        // SAFETY:
+        // - `Self` is a transparent wrapper of `struct ib_device`.
+        // - By this function's safety contract the device is valid during `'a`.
         unsafe { &*ptr.cast() }
     }
 
-    /// The C device.
+    /// Returns the C object.
     pub(super) fn as_raw(&self) -> *mut rdma::ib_device {
         self.0.get()
     }
 
-    /// Takes a reference.
+    /// Returns a new reference.
+    ///
+    /// Context: any.
     pub fn get(&self) -> ARef<Self> {
         self.into()
     }
 
-    /// The device's name, as `rdma link` shows it. Empty while it is being renamed.
-    pub fn name(&self) -> &str {
-        // SAFETY: The device is registered, so its struct device has a name.
-        let name = unsafe { (*self.as_raw()).__bindgen_anon_1.dev.kobj.name };
-        if name.is_null() {
-            return "";
+    /// Returns a copy of the device's name, as `rdma link` shows it.
+    ///
+    /// A concurrent rename may give a mix of both names.
+    ///
+    /// Context: any.
+    pub fn name(&self) -> Name {
+        // Not the name of the kobject, which a rename frees.
+        // SAFETY: By the type invariants the device is valid; only the address is taken.
+        let name = unsafe { &raw const (*self.as_raw()).name };
+        let mut bytes = [0; NAME_MAX];
+        for (i, byte) in bytes[..NAME_MAX - 1].iter_mut().enumerate() {
+            // SAFETY: `i` is less than the length of the array, which lives as long as the device. The
+            // read is volatile, as ib_core may write the array meanwhile.
+            // CAST: `c_char` is `u8` in the kernel.
+            *byte = unsafe { name.cast::<u8>().add(i).read_volatile() };
+            if *byte == 0 {
+                break;
+            }
         }
-        // SAFETY: The name is a C string; renaming frees the old one only after an RCU grace
-        // period, and users of this only print it.
-        unsafe { CStr::from_char_ptr(name) }.to_str().unwrap_or("")
+        // INVARIANT: The loop leaves the last byte at 0.
+        Name(bytes)
     }
 
-    /// Is it the same device?
+    /// Returns whether both are the same device.
     pub fn is(&self, other: &Self) -> bool {
         self.as_raw() == other.as_raw()
     }
 
-    /// Does the device take virtual addresses for DMA addresses (software RDMA)? Such a device
-    /// has no DMA device.
+    /// Returns whether the device uses virtual addresses as DMA addresses (software RDMA).
+    ///
+    /// Such a device has no DMA device.
     pub fn is_virt_dma(&self) -> bool {
-        // SAFETY: Reads `dma_device`, which is set before registration.
+        // SAFETY: By the type invariants the device is registered; it reads `dma_device`, which is set
+        // before registration.
         unsafe { rdma::ib_uses_virt_dma(self.as_raw()) }
     }
 
-    /// The device that does the DMA.
+    /// Returns the device that performs the DMA, or `None` for software RDMA.
     pub fn dma_device(&self) -> Option<&device::Device> {
-        // SAFETY: Set before registration, and it outlives the device.
+        // SAFETY: By the type invariants the device is registered, and the field is set before that.
         let dev: *mut bindings::device = unsafe { (*self.as_raw()).dma_device };
         if dev.is_null() {
             return None;
         }
-        // SAFETY: As above.
+        // SAFETY: The driver keeps its DMA device valid while the RDMA device is registered.
         Some(unsafe { device::Device::from_raw(dev) })
     }
 
-    /// The name of the module that drives the device.
+    /// Returns the name of the driver's module, or "built-in".
     pub fn driver(&self) -> &str {
-        // SAFETY: Set before registration; a device whose driver is built in has none.
+        // SAFETY: By the type invariants the device is registered. The owner is NULL or the driver's
+        // module, which outlives the device.
         let Some(owner) = (unsafe { (*self.as_raw()).ops.owner.as_ref() }) else {
             return "built-in";
         };
@@ -115,31 +173,33 @@ impl Device {
         name.ok().and_then(|n| n.to_str().ok()).unwrap_or("?")
     }
 
-    /// Can MRs be made on dma-bufs?
+    /// Returns whether the driver can create MRs on dma-bufs.
     pub fn has_dma_buf(&self) -> bool {
-        // SAFETY: Set before registration.
+        // SAFETY: By the type invariants the device is registered, and the field is set before that.
         unsafe { (*self.as_raw()).ops.reg_user_mr_dmabuf }.is_some()
     }
 
-    /// Can MRs be registered by work request of the kernel's?
+    /// Returns whether the kernel can register MRs by work request.
     pub fn has_fast_reg(&self) -> bool {
+        // CAST: The flag is a bit of a 64-bit word.
         let flag = rdma::ib_device_cap_flags_IB_DEVICE_MEM_MGT_EXTENSIONS as u64;
-        // SAFETY: Set before registration.
+        // SAFETY: By the type invariants the device is registered, and the fields are set before that.
         let (flags, ops) = unsafe {
             (
                 (*self.as_raw()).attrs.device_cap_flags,
                 &(*self.as_raw()).ops,
             )
         };
-        // SAFETY: As above.
+        // SAFETY: By the type invariants the device is registered, and the field is set before that.
         let kernel_verbs = unsafe { (*self.as_raw()).kverbs_provider() } != 0;
         kernel_verbs && flags & flag != 0 && ops.alloc_mr.is_some() && ops.map_mr_sg.is_some()
     }
 
-    /// How many pages an MR registered by work request can have: what the device says, except
-    /// for drivers known to take more.
+    /// Returns the maximum number of pages of an MR that is registered by work request.
+    ///
+    /// This is the number that the driver reports, except for drivers known to accept more.
     pub fn max_fast_reg_pages(&self) -> u32 {
-        // SAFETY: Set before registration.
+        // SAFETY: By the type invariants the device is registered, and the fields are set before that.
         let (id, reported) = unsafe {
             (
                 (*self.as_raw()).ops.driver_id,
@@ -147,161 +207,208 @@ impl Device {
             )
         };
         if id == rdma::rdma_driver_id_RDMA_DRIVER_RXE {
-            // rxe reports 512 but only allocates an array, 16 bytes a page, with kmalloc().
+            // rxe reports 512, but its only limit is an array of 16 bytes for each page.
             1 << 18
         } else {
             reported
         }
     }
 
-    /// The page sizes that the device's MRs can have, a bit each.
+    /// Returns the page sizes that MRs of the device can have, one bit for each.
     pub fn page_sizes(&self) -> u64 {
-        // SAFETY: Set before registration.
+        // SAFETY: By the type invariants the device is registered, and the field is set before that.
         unsafe { (*self.as_raw()).attrs.page_size_cap }
     }
 
-    /// The longest piece of contiguous memory that the device takes.
+    /// Returns the length in bytes of the longest scatterlist entry that the device takes.
     pub fn max_segment(&self) -> u64 {
-        // SAFETY: The device is registered.
+        // SAFETY: By the type invariants the device is registered.
         unsafe { rdma::ib_dma_max_seg_size(self.as_raw()) }.into()
     }
 
-    /// The first port, where it speaks InfiniBand or RoCE.
+    /// Returns the first port if it is InfiniBand or RoCE.
     pub fn ib_port(&self) -> Option<u32> {
-        // SAFETY: The device is registered.
+        // SAFETY: By the type invariants the device is registered.
         let port = unsafe { rdma::rdma_start_port(self.as_raw()) };
-        // SAFETY: As above, and the port is one of its own.
+        // SAFETY: By the type invariants the device is registered, and the port is its first one.
         unsafe { rdma::rdma_ib_or_roce(self.as_raw(), port) }.then_some(port)
     }
 }
 
-/// `struct ib_pd`, for the time of a call.
+/// Size of `ib_device.name`, with the NUL: `IB_DEVICE_NAME_MAX`.
+const NAME_MAX: usize = 64;
+
+// The compiler checks the size.
+const _: fn(&rdma::ib_device) -> &[c_char; NAME_MAX] = |dev| &dev.name;
+
+/// A copy of a device's name.
+///
+/// # Invariants
+///
+/// The last byte is 0.
+#[derive(Clone, Copy)]
+pub struct Name([u8; NAME_MAX]);
+
+impl Deref for Name {
+    type Target = str;
+
+    /// Returns the name, or "?" if it is not UTF-8.
+    fn deref(&self) -> &str {
+        let name = CStr::from_bytes_until_nul(&self.0);
+        name.ok().and_then(|n| n.to_str().ok()).unwrap_or("?")
+    }
+}
+
+/// For the macros of `core`, such as `write!`.
+impl core::fmt::Display for Name {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.pad(self)
+    }
+}
+
+/// For the macros of the kernel, such as `pr_info!`.
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self)
+    }
+}
+
+/// `struct ib_pd`, borrowed for the duration of a call.
 #[repr(transparent)]
 pub struct Pd(Opaque<rdma::ib_pd>);
 
 impl Pd {
+    /// Wraps a PD.
+    ///
     /// # Safety
     ///
-    /// `ptr` must be a valid PD for the lifetime `'a`.
+    /// `ptr` must be a PD, valid during `'a`, of a device that stays registered during `'a`.
     pub(super) unsafe fn from_raw<'a>(ptr: *mut rdma::ib_pd) -> &'a Self {
-        // SAFETY: `Self` is transparent; the rest is the caller's promise.
+        // SAFETY:
+        // - `Self` is a transparent wrapper of `struct ib_pd`.
+        // - By this function's safety contract the PD is valid during `'a`.
         unsafe { &*ptr.cast() }
     }
 
-    /// The C object.
+    /// Returns the C object.
     pub(super) fn as_raw(&self) -> *mut rdma::ib_pd {
         self.0.get()
     }
 
-    /// The PD's device.
+    /// Returns the device of the PD.
     pub fn device(&self) -> &Device {
-        // SAFETY: A PD's device is set when it is made and outlives it.
+        // SAFETY: The device of a PD is set at its creation. By the safety contract of `from_raw` it
+        // stays registered while `self` is borrowed.
         unsafe { Device::from_raw((*self.as_raw()).device) }
     }
 
-    /// A number that no other PD has while this one exists.
+    /// Returns a number that identifies the PD while it exists.
     pub fn id(&self) -> usize {
         self.as_raw().addr()
     }
-}
 
-impl Pd {
-    /// The user context that the PD was made in; a kernel PD has none.
+    /// Returns the user context of the PD, or `None` for a PD of the kernel.
     pub(super) fn ucontext(&self) -> Option<*mut rdma::ib_ucontext> {
-        // SAFETY: Set when the PD is made; the object outlives it.
+        // SAFETY: The PD is valid while `self` is borrowed; the field is set at its creation.
         let uobject = unsafe { (*self.as_raw()).uobject };
-        // SAFETY: As above.
+        // SAFETY: The uobject is NULL or lives as long as the PD.
         let context = unsafe { uobject.as_ref() }?.context;
         (!context.is_null()).then_some(context)
     }
 }
 
-/// `struct ib_mr`, for the time of a call.
+/// `struct ib_mr`, borrowed for the duration of a call.
 #[repr(transparent)]
 pub struct Mr(Opaque<rdma::ib_mr>);
 
 impl Mr {
+    /// Wraps an MR.
+    ///
     /// # Safety
     ///
-    /// `ptr` must be a valid MR for the lifetime `'a`.
+    /// `ptr` must be an MR that is not deregistered during `'a`.
     pub(super) unsafe fn from_raw<'a>(ptr: *mut rdma::ib_mr) -> &'a Self {
-        // SAFETY: `Self` is transparent; the rest is the caller's promise.
+        // SAFETY:
+        // - `Self` is a transparent wrapper of `struct ib_mr`.
+        // - By this function's safety contract the MR is valid during `'a`.
         unsafe { &*ptr.cast() }
     }
 
-    /// The C object.
+    /// Returns the C object.
     pub(super) fn as_raw(&self) -> *mut rdma::ib_mr {
         self.0.get()
     }
 
-    /// The local key, which no other MR of the device has while this one exists.
+    /// Returns the local key, which identifies the MR on its device while it exists.
     pub fn lkey(&self) -> u32 {
-        // SAFETY: Set when the MR is made.
+        // SAFETY: The MR is valid while `self` is borrowed; the field is set at its creation.
         unsafe { (*self.as_raw()).lkey }
     }
 
-    /// A number that no other MR has while this one exists.
+    /// Returns a number that identifies the MR while it exists.
     pub fn id(&self) -> usize {
         self.as_raw().addr()
     }
 }
 
-/// An MR on its way to the caller of `reg_user_mr`, who owns it from then on.
+/// A new MR, to be returned to the caller of `reg_user_mr`, which owns it from then on.
 pub struct UserMr(pub(super) NonNull<rdma::ib_mr>);
 
 impl UserMr {
-    /// The MR, while it is still here.
+    /// Returns the MR.
     pub fn as_mr(&self) -> &Mr {
-        // SAFETY: The MR is valid until its new owner deregisters it.
+        // SAFETY: `self` owns the MR, which only its owner deregisters.
         unsafe { Mr::from_raw(self.0.as_ptr()) }
     }
 
-    /// Deregisters the MR, which was made on `pd`, instead of giving it away. May sleep.
+    /// Deregisters the MR, which must have been created on `pd`.
+    ///
+    /// Context: may sleep.
     pub fn discard(self, pd: &Pd) -> Result {
-        // SAFETY: Nobody else knows the MR.
+        // SAFETY: `self` owns the MR, so there is no other reference.
         let raw = unsafe { &mut *self.0.as_ptr() };
         raw.device = pd.device().as_raw();
         raw.pd = pd.as_raw();
-        // SAFETY: The device is registered; its operations may be called while a PD of it is
-        // in use.
+        // SAFETY: The device of a PD that is in use is registered.
         let op = unsafe { (*raw.device).ops.dereg_mr }.ok_or_else(compat::eopnotsupp)?;
-        // SAFETY: The MR is ours to give up; kernel callers pass no udata.
+        // SAFETY: `self` owns the MR. A kernel caller passes NULL for `udata`.
         to_result(unsafe { op(raw, ptr::null_mut()) })
     }
 }
 
-/// Access flags of an MR (`IB_ACCESS_*`; IBTA, Register Memory Region).
+/// Access flags of an MR (`IB_ACCESS_*`; IBTA, Register Memory Region). Any value is valid here.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Access(pub u32);
 
 impl Access {
-    /// The bits that let somebody write: local, remote, atomic, window binding.
+    /// Flags that allow writes: local, remote, atomic, and binding of a memory window.
     const WRITABLE: u32 = rdma::ib_access_flags_IB_ACCESS_LOCAL_WRITE
         | rdma::ib_access_flags_IB_ACCESS_REMOTE_WRITE
         | rdma::ib_access_flags_IB_ACCESS_REMOTE_ATOMIC
         | rdma::ib_access_flags_IB_ACCESS_MW_BIND;
-    /// The bits that a work-request registration carries.
+    /// Flags of a registration by work request.
     const FAST_REG: u32 = rdma::ib_access_flags_IB_ACCESS_LOCAL_WRITE
         | rdma::ib_access_flags_IB_ACCESS_REMOTE_WRITE
         | rdma::ib_access_flags_IB_ACCESS_REMOTE_READ
         | rdma::ib_access_flags_IB_ACCESS_REMOTE_ATOMIC;
-    /// Bits that only ask for something, or say what the iova already tells.
+    /// Flags that are hints, or that describe the iova.
     const HINTS: u32 = rdma::ib_access_flags_IB_ACCESS_RELAXED_ORDERING
         | rdma::ib_access_flags_IB_ACCESS_HUGETLB
         | rdma::ib_access_flags_IB_ZERO_BASED;
 
-    /// May anybody write through an MR with these flags?
+    /// Returns whether an MR with these flags is writable.
     pub fn is_writable(self) -> bool {
         self.0 & Self::WRITABLE != 0
     }
 
-    /// Is it an MR whose pages come and go with the process's page table?
+    /// Returns whether the MR is on-demand paged.
     pub fn is_on_demand(self) -> bool {
         self.0 & rdma::ib_access_flags_IB_ACCESS_ON_DEMAND != 0
     }
 
-    /// The flags for an MR on a dma-buf; `None` where it cannot carry them. What may be asked for
-    /// is what `ibv_reg_dmabuf_mr` lets through, whatever the driver would take.
+    /// Returns the flags for an MR on a dma-buf, or `None` if it does not support one of them.
+    ///
+    /// The supported flags are those that `ibv_reg_dmabuf_mr` accepts.
     pub fn for_dma_buf(self) -> Option<Self> {
         let wanted = self.0
             & !(rdma::ib_access_flags_IB_ACCESS_HUGETLB | rdma::ib_access_flags_IB_ZERO_BASED);
@@ -309,8 +416,8 @@ impl Access {
         (wanted & !carried == 0).then_some(Self(wanted))
     }
 
-    /// The flags for a registration by work request; `None` where it cannot carry them: memory
-    /// windows would outlive the fence, flushes mean host memory.
+    /// Returns the flags for a registration by work request, or `None` if it does not support one of
+    /// them: a memory window would outlive the fence, and a flush addresses host memory.
     pub fn for_fast_reg(self) -> Option<Self> {
         let wanted = self.0 & !Self::HINTS;
         (wanted & !Self::FAST_REG == 0).then_some(Self(wanted))

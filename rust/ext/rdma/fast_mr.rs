@@ -1,13 +1,44 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory regions that are bound to pages by work request.
+//! Memory regions that a work request binds to pages.
+//!
+//! # Examples
+//!
+//! ```
+//! use crate::ext::{
+//!     rdma::{drain_software_copies, Access, FastMr, FastRegKey, LoopbackQp, Pd, UserMr},
+//!     sg::Table,
+//! };
+//!
+//! /// Registers one page of `table` at `iova`.
+//! fn register(
+//!     pd: &Pd,
+//!     qp: &LoopbackQp,
+//!     table: &Table<'_>,
+//!     iova: u64,
+//!     access: Access,
+//! ) -> Result<(UserMr, FastRegKey)> {
+//!     let mut mr = FastMr::alloc(pd, 1)?;
+//!     mr.map(table, 0, 4096, iova, 4096)?;
+//!     let key = mr.key();
+//!     qp.register(&key, access)?;
+//!     Ok((mr.into_user(), key))
+//! }
+//!
+//! /// Ends all access through the MR.
+//! fn fence(pd: &Pd, qp: &LoopbackQp, key: &FastRegKey) -> Result {
+//!     key.as_fast_reg(|| qp.invalidate(key))?;
+//!     drain_software_copies(pd.device());
+//!     Ok(())
+//! }
+//! ```
 
-use super::super::compat;
 use super::super::{
     bindings::{
         helpers,
         rdma, //
     },
+    compat,
     sg::Table, //
 };
 use super::device::{
@@ -32,30 +63,31 @@ use kernel::{
     },
 };
 
-/// A fast-registration MR that nobody else has yet. Dropping it deregisters it.
+/// A fast-registration MR with no other owner. Dropping it deregisters it.
 ///
 /// # Invariants
 ///
-/// `mr` is valid, was made by the driver's `alloc_mr`, and is owned by this object.
+/// `mr` is valid, the driver's `alloc_mr` created it, and this object owns it.
 pub struct FastMr {
     mr: NonNull<rdma::ib_mr>,
 }
 
 impl FastMr {
-    /// Allocates an MR for `pages` pages. May sleep.
+    /// Allocates an MR for `pages` pages.
     ///
-    /// Unlike `ib_alloc_mr()` it does not count the MR as a user of the PD, nor track it: whoever
-    /// gets it as a [`UserMr`] does that, as for any MR that a driver's `reg_user_mr` makes.
+    /// Unlike `ib_alloc_mr()` this does not count the MR as a user of the PD or track it: uverbs does
+    /// both for every MR that `reg_user_mr` returns.
+    ///
+    /// Context: may sleep.
     pub fn alloc(pd: &Pd, pages: u32) -> Result<Self> {
-        // SAFETY: The device is registered; its operations may be called while a PD of it is
-        // in use.
+        // SAFETY: The device of a PD that is in use is registered.
         let alloc = unsafe { (*pd.device().as_raw()).ops.alloc_mr };
         let alloc = alloc.ok_or_else(compat::eopnotsupp)?;
-        // SAFETY: As the driver's contract says.
+        // SAFETY: The PD is valid, and the driver accepts any number of pages or fails.
         let mr = unsafe { alloc(pd.as_raw(), rdma::ib_mr_type_IB_MR_TYPE_MEM_REG, pages) };
         let mr = from_err_ptr(mr)?;
         let mr = NonNull::new(mr).ok_or(ENOMEM)?;
-        // SAFETY: The MR was just made and nobody else knows it.
+        // SAFETY: The call above created the MR, so there is no other reference.
         let raw = unsafe { &mut *mr.as_ptr() };
         raw.device = pd.device().as_raw();
         raw.pd = pd.as_raw();
@@ -63,14 +95,18 @@ impl FastMr {
         raw.sig_attrs = ptr::null_mut();
         raw.__bindgen_anon_1.uobject = ptr::null_mut();
         raw.type_ = rdma::ib_mr_type_IB_MR_TYPE_MEM_REG;
-        // INVARIANT: Just made, and nobody else's.
+        // INVARIANT: `alloc_mr` created the MR, and only this function has it.
         Ok(Self { mr })
     }
 
-    /// Binds the MR to `table`, from `offset` bytes into its first entry, as `length` bytes at
-    /// `iova`. `iova` and the memory must be congruent modulo `page_size`. May sleep.
+    /// Sets the page list of the MR to `table`, for `length` bytes at `iova`.
     ///
-    /// `EINVAL` for a table of pages on a device that needs DMA addresses.
+    /// The memory begins `offset` bytes into the first entry. `iova` and the memory must be congruent
+    /// modulo `page_size`.
+    ///
+    /// Returns `EINVAL` for a table of pages on a device that needs DMA addresses.
+    ///
+    /// Context: may sleep.
     pub fn map(
         &mut self,
         table: &Table<'_>,
@@ -81,14 +117,14 @@ impl FastMr {
     ) -> Result {
         let (sgl, n) = table.as_raw();
         let n = i32::try_from(n).map_err(|_| EINVAL)?;
-        // SAFETY: The MR is ours, so its device is registered.
+        // SAFETY: By the type invariants the MR is valid, so its device is registered.
         let dev = unsafe { Device::from_raw((*self.mr.as_ptr()).device) };
         if !table.is_mapped() {
             if !dev.is_virt_dma() {
                 return Err(EINVAL);
             }
-            // There is no unmapping for a device that takes virtual addresses.
-            // SAFETY: The list has `n` entries.
+            // A mapping for a device with virtual DMA addresses needs no unmapping.
+            // SAFETY: The list has `n` entries, which have pages.
             let mapped = unsafe {
                 rdma::ib_dma_map_sg(dev.as_raw(), sgl, n, DataDirection::Bidirectional.into())
             };
@@ -97,7 +133,7 @@ impl FastMr {
             }
         }
         let mut offset = offset;
-        // SAFETY: The MR is ours and the entries have DMA addresses.
+        // SAFETY: By the type invariants this object owns the MR. The entries have DMA addresses.
         let set = unsafe { rdma::ib_map_mr_sg(self.mr.as_ptr(), sgl, n, &mut offset, page_size) };
         if set < 0 {
             return Err(Error::from_errno(set));
@@ -105,19 +141,19 @@ impl FastMr {
         if set != n {
             return Err(EINVAL);
         }
-        // SAFETY: The MR is ours.
+        // SAFETY: By the type invariants this object owns the MR, so there is no other reference.
         let raw = unsafe { &mut *self.mr.as_ptr() };
         raw.iova = iova;
         raw.length = length;
         Ok(())
     }
 
-    /// The MR's keys, for work requests.
+    /// Returns the keys of the MR, for work requests.
     pub fn key(&self) -> FastRegKey {
         FastRegKey { mr: self.mr }
     }
 
-    /// Gives the MR away.
+    /// Transfers the ownership of the MR.
     pub fn into_user(self) -> UserMr {
         UserMr(ManuallyDrop::new(self).mr)
     }
@@ -125,78 +161,88 @@ impl FastMr {
 
 impl Drop for FastMr {
     fn drop(&mut self) {
-        // SAFETY: The MR is ours, so its device is registered.
-        let op = unsafe { (*(*self.mr.as_ptr()).device).ops.dereg_mr };
+        // SAFETY: By the type invariants the MR is valid, so its device is registered.
+        let dev = unsafe { Device::from_raw((*self.mr.as_ptr()).device) };
+        // SAFETY: The device is registered.
+        let op = unsafe { (*dev.as_raw()).ops.dereg_mr };
         if let Some(op) = op {
-            // SAFETY: By the type invariants the MR is ours to give up; kernel callers pass no
-            // udata.
+            // SAFETY: By the type invariants this object owns the MR. A kernel caller passes NULL for
+            // `udata`.
             let ret = unsafe { op(self.mr.as_ptr(), ptr::null_mut()) };
             if ret != 0 {
-                pr_warn!("an unused MR could not be deregistered: error {}\n", ret);
+                pr_warn!(
+                    "{}: the driver failed to deregister an unused MR (error {}); the MR leaks\n",
+                    dev.name(),
+                    ret
+                );
             }
         }
     }
 }
 
-/// Names a fast-registration MR in work requests.
+/// Keys of a fast-registration MR, for work requests.
 ///
 /// # Invariants
 ///
-/// The MR exists while the key is used: whoever keeps a key does not use it after the MR has
-/// been deregistered.
+/// The MR is valid while the key is used: the owner of a key must not use it after the MR has been
+/// deregistered.
 pub struct FastRegKey {
     mr: NonNull<rdma::ib_mr>,
 }
 
-// SAFETY: An MR may be named from any thread.
+// SAFETY: The keys of an MR are not bound to a task.
 unsafe impl Send for FastRegKey {}
-// SAFETY: As above.
+// SAFETY: `&self` methods access fields of the MR by single loads and stores only.
 unsafe impl Sync for FastRegKey {}
 
 impl FastRegKey {
-    /// The C object.
+    /// Returns the C object.
     pub(super) fn as_raw(&self) -> *mut rdma::ib_mr {
         self.mr.as_ptr()
     }
 
-    /// The remote key.
+    /// Returns the remote key.
     pub(super) fn rkey(&self) -> u32 {
-        // SAFETY: By the type invariants.
+        // SAFETY: By the type invariants the MR is valid.
         unsafe { (*self.mr.as_ptr()).rkey }
     }
 
-    /// Runs `f` while the MR says that it is a fast-registration MR.
+    /// Runs `f` while the type of the MR is `IB_MR_TYPE_MEM_REG`.
     ///
-    /// Once an MR has been given away, its new owner calls it a user MR; drivers look at that
-    /// when they execute an invalidation. The new owner does so soon after `reg_user_mr` has
-    /// returned, without sleeping: this waits for it, so that it cannot come between.
+    /// uverbs sets the type to `IB_MR_TYPE_USER` after `reg_user_mr` has returned the MR, and drivers
+    /// check the type when they execute an invalidation. Kernels 7.2 and 7.3 set it without sleeping
+    /// in between, which is an observation, not a contract; so this waits until the type is set, up to
+    /// one second.
+    ///
+    /// Context: may sleep.
     pub fn as_fast_reg<R>(&self, f: impl FnOnce() -> R) -> R {
-        // SAFETY: By the type invariants the MR is valid; the field is only ever read and written
-        // whole.
+        // SAFETY: By the type invariants the MR is valid; only the address is taken.
         let field = unsafe { &raw mut (*self.mr.as_ptr()).type_ };
         for _ in 0..1000 {
-            // SAFETY: As above.
+            // SAFETY: The MR is valid. Concurrent accesses are single loads and stores.
             if unsafe { field.read_volatile() } == rdma::ib_mr_type_IB_MR_TYPE_USER {
                 break;
             }
             fsleep(Delta::from_millis(1));
         }
-        // SAFETY: As above.
+        // SAFETY: The MR is valid. Concurrent accesses are single loads and stores.
         unsafe { field.write_volatile(rdma::ib_mr_type_IB_MR_TYPE_MEM_REG) };
         let result = f();
-        // SAFETY: As above.
+        // SAFETY: The MR is valid. Concurrent accesses are single loads and stores.
         unsafe { field.write_volatile(rdma::ib_mr_type_IB_MR_TYPE_USER) };
         result
     }
 }
 
-/// Waits until software RDMA drivers, whose work items copy with the CPU, have left every copy
-/// that was under way: a work item does not sleep between looking a key up and having copied.
+/// Waits until software RDMA drivers have finished every copy that began before this call.
 ///
-/// May sleep, for some tenths of a second.
+/// rxe checks a key and copies (`rxe_mr_copy()`) in one work item without sleeping in between, so an
+/// RCU-tasks grace period waits for the copy. Returns at once for a device with a DMA device.
+///
+/// Context: may sleep, for some tenths of a second.
 pub fn drain_software_copies(dev: &Device) {
     if dev.is_virt_dma() {
-        // SAFETY: Just a grace period: every task passes a voluntary context switch.
+        // SAFETY: The function only sleeps, which the context of this function allows.
         unsafe { helpers::ext_synchronize_rcu_tasks() };
     }
 }

@@ -1,6 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A kernel-owned queue pair connected to itself, for work requests on memory keys.
+//! A kernel-owned queue pair that is connected to itself, for work requests on memory keys.
+//!
+//! # Examples
+//!
+//! ```
+//! use crate::ext::rdma::{Access, FastRegKey, LoopbackQp, Pd};
+//!
+//! /// Registers an MR and invalidates it again.
+//! fn cycle(pd: &Pd, key: &FastRegKey, access: Access) -> Result {
+//!     let qp = LoopbackQp::new(pd)?;
+//!     qp.register(key, access)?;
+//!     qp.invalidate(key)
+//! }
+//! ```
 
 use super::super::{
     bindings::rdma,
@@ -35,12 +48,12 @@ use kernel::{
     types::Opaque, //
 };
 
-/// The one work request that is on its way.
+/// The outstanding work request.
 #[pin_data]
 struct Pending {
     #[pin]
     cqe: Opaque<rdma::ib_cqe>,
-    /// The completion's status, once it is there.
+    /// Status of the completion, or `None` before it arrives.
     #[pin]
     status: SpinLock<Option<rdma::ib_wc_status>>,
     #[pin]
@@ -49,13 +62,14 @@ struct Pending {
 
 /// A reliable-connected queue pair whose peer is itself.
 ///
-/// It counts as a user of its PD. Work requests are executed one at a time; each call waits for
-/// its completion.
+/// It is a user of its PD. It executes one work request at a time, and each call waits for the
+/// completion.
 ///
 /// # Invariants
 ///
-/// `qp` and `cq` are valid and owned by this object, `qp` uses `cq`. At most one work request is
-/// on its way, and while it is `busy` is held; its `wr_cqe` is `pending.cqe`.
+/// - This object owns `qp` and `cq`, which are valid, and `qp` uses `cq`.
+/// - At most one work request is outstanding. Its `wr_cqe` is `pending.cqe`, and the task that posted
+///   it holds `busy`.
 #[pin_data(PinnedDrop)]
 pub struct LoopbackQp {
     qp: *mut rdma::ib_qp,
@@ -63,25 +77,28 @@ pub struct LoopbackQp {
     port: u32,
     #[pin]
     pending: Pending,
-    /// Serialises work requests: held across the wait for one, it sleeps.
+    /// Serialises work requests. It is held while waiting for a completion.
     #[pin]
     busy: Mutex<()>,
     dev: ARef<Device>,
 }
 
-// SAFETY: QPs and CQs may be used from any thread.
+// SAFETY: QPs and CQs are not bound to a task.
 unsafe impl Send for LoopbackQp {}
-// SAFETY: `busy` serialises what must be.
+// SAFETY: `busy` serialises the use of the QP, and a lock protects the status.
 unsafe impl Sync for LoopbackQp {}
 
 impl LoopbackQp {
-    /// Makes and connects a queue pair on `pd`. May sleep.
+    /// Creates a queue pair on `pd` and connects it.
     ///
-    /// `EOPNOTSUPP` where the device has no InfiniBand or RoCE port.
+    /// Returns `EOPNOTSUPP` if the first port of the device is neither InfiniBand nor RoCE, and
+    /// `ENETUNREACH` if the port has no address.
+    ///
+    /// Context: may sleep.
     pub fn new(pd: &Pd) -> Result<Pin<KBox<Self>>> {
         let dev = pd.device();
         let port = dev.ib_port().ok_or_else(compat::eopnotsupp)?;
-        // SAFETY: The device is registered. The CQ is polled by ib_core's workqueue.
+        // SAFETY: The device of a PD that is in use is registered. A workqueue of ib_core polls the CQ.
         let cq = from_err_ptr(unsafe {
             rdma::ib_alloc_cq(
                 dev.as_raw(),
@@ -102,12 +119,12 @@ impl LoopbackQp {
         init.cap.max_recv_wr = 1;
         init.cap.max_send_sge = 1;
         init.cap.max_recv_sge = 1;
-        // SAFETY: PD and attributes are valid for the call.
+        // SAFETY: The PD and the attributes are valid during the call.
         let qp = from_err_ptr(unsafe { rdma::ib_create_qp(pd.as_raw(), &mut init) })
-            // SAFETY: The CQ is ours and nothing uses it.
+            // SAFETY: This function owns the CQ, and no QP uses it.
             .inspect_err(|_| unsafe { rdma::ib_free_cq(cq) })?;
 
-        // INVARIANT: Both were just made and have no other owner; nothing has been posted.
+        // INVARIANT: The calls above created both for this function, and nothing has been posted.
         let this = pin_init!(Self {
             qp,
             cq,
@@ -121,20 +138,24 @@ impl LoopbackQp {
             dev: dev.get(),
         });
         let this = KBox::pin_init(this, GFP_KERNEL_ACCOUNT).inspect_err(|_| {
-            // SAFETY: The object was not made, so both are still ours alone.
+            // SAFETY: The object was not created, so this function still owns the QP.
             unsafe { rdma::ib_destroy_qp(qp) };
-            // SAFETY: As above; its only user is gone.
+            // SAFETY: This function still owns the CQ, and its only QP is destroyed.
             unsafe { rdma::ib_free_cq(cq) };
         })?;
         this.connect()?;
         Ok(this)
     }
 
-    /// Binds a fast-registration MR to the pages that were mapped into it. May sleep.
+    /// Registers a fast-registration MR with the page list that was set with
+    /// [`FastMr::map`](super::FastMr::map).
+    ///
+    /// Context: may sleep.
     pub fn register(&self, key: &FastRegKey, access: super::Access) -> Result {
         let mut wr = rdma::ib_reg_wr {
             mr: key.as_raw(),
             key: key.rkey(),
+            // CAST: The C field is an `int` that holds flags.
             access: access.0 as i32,
             ..pin_init::zeroed()
         };
@@ -142,8 +163,9 @@ impl LoopbackQp {
         self.execute(&mut wr.wr)
     }
 
-    /// Invalidates the keys of a fast-registration MR: once this has returned the device begins
-    /// no new access to it. May sleep.
+    /// Invalidates the keys of a fast-registration MR. On return the device begins no new access.
+    ///
+    /// Context: may sleep.
     pub fn invalidate(&self, key: &FastRegKey) -> Result {
         let mut wr: rdma::ib_send_wr = pin_init::zeroed();
         wr.opcode = rdma::ib_wr_opcode_IB_WR_LOCAL_INV;
@@ -151,8 +173,9 @@ impl LoopbackQp {
         self.execute(&mut wr)
     }
 
-    /// Posts one work request and waits for it. `EIO` where it failed; the queue pair is then
-    /// made ready for the next one.
+    /// Posts one work request and waits for its completion.
+    ///
+    /// Returns `EIO` if it fails; the queue pair is then connected again, for the next one.
     fn execute(&self, wr: &mut rdma::ib_send_wr) -> Result {
         let _busy = self.busy.lock();
 
@@ -160,8 +183,9 @@ impl LoopbackQp {
         wr.__bindgen_anon_1.wr_cqe = self.pending.cqe.get();
         *self.pending.status.lock() = None;
         let mut bad = ptr::null();
-        // INVARIANT: `busy` is held until the completion is there.
-        // SAFETY: The queue pair is ours; drivers copy the work request before they return.
+        // INVARIANT: This task holds `busy` until the completion has arrived.
+        // SAFETY: By the type invariants the QP is valid. The driver copies the work request before it
+        // returns.
         to_result(unsafe { rdma::ib_post_send(self.qp, wr, &mut bad) })?;
 
         let status = {
@@ -177,7 +201,8 @@ impl LoopbackQp {
             return Ok(());
         }
         pr_warn!(
-            "{}: memory key work request: status {}\n",
+            "{}: a registration or invalidation of a memory key failed (work completion status {}); \
+             resetting the queue pair\n",
             self.dev.name(),
             status
         );
@@ -186,22 +211,24 @@ impl LoopbackQp {
         Err(EIO)
     }
 
-    /// Completion handler; runs in ib_core's workqueue.
+    /// Completion handler, which a workqueue of ib_core calls.
     ///
     /// # Safety
     ///
-    /// `wc` must be a completion of a work request of a `LoopbackQp`.
+    /// `wc` must be a completion of a work request that `execute` posted.
     unsafe extern "C" fn done(_cq: *mut rdma::ib_cq, wc: *mut rdma::ib_wc) {
-        // SAFETY: The completion is valid for this call and has the `wr_cqe` that was posted.
+        // SAFETY: By this function's safety contract the completion is valid, with the posted `wr_cqe`.
         let (cqe, status) = unsafe { ((*wc).__bindgen_anon_1.wr_cqe, (*wc).status) };
-        // SAFETY: By the type invariants `wr_cqe` is `cqe` of a `Pending`, whose owner waits for
-        // this call: it frees the CQ, which drains this workqueue, before it goes.
+        // SAFETY: By the type invariants `wr_cqe` is the `cqe` of a `Pending`. Its owner frees the CQ,
+        // which waits for this call, before it frees the `Pending`.
         let pending = unsafe { &*cqe.byte_sub(offset_of!(Pending, cqe)).cast::<Pending>() };
         *pending.status.lock() = Some(status);
         pending.done.notify_all();
     }
 
-    /// Takes the queue pair from any state to ready-to-send, connected to itself.
+    /// Moves the queue pair from any state to ready-to-send, connected to itself.
+    ///
+    /// On RoCE the destination MAC address stays 0: no packet is sent, so drivers do not need it.
     fn connect(&self) -> Result {
         let mut attr: KBox<rdma::ib_qp_attr> = KBox::new(pin_init::zeroed(), GFP_KERNEL)?;
 
@@ -220,7 +247,7 @@ impl LoopbackQp {
 
         attr.qp_state = rdma::ib_qp_state_IB_QPS_RTR;
         attr.path_mtu = rdma::ib_mtu_IB_MTU_256;
-        // SAFETY: The queue pair is ours; the number does not change.
+        // SAFETY: By the type invariants the QP is valid; its number does not change.
         attr.dest_qp_num = unsafe { (*self.qp).qp_num };
         attr.max_dest_rd_atomic = 1;
         attr.min_rnr_timer = 12;
@@ -252,41 +279,43 @@ impl LoopbackQp {
         )
     }
 
-    /// Changes the attributes that `mask` names.
+    /// Changes the attributes in `mask`.
     fn modify(&self, attr: &mut rdma::ib_qp_attr, mask: rdma::ib_qp_attr_mask) -> Result {
-        // SAFETY: The queue pair is ours and the attributes are valid.
+        // SAFETY: By the type invariants the QP is valid, and so are the attributes.
+        // CAST: The C argument is an `int` that holds flags.
         to_result(unsafe { rdma::ib_modify_qp(self.qp, attr, mask as i32) })
     }
 
-    /// Fills in the port's own address: its LID, and the first GID there is.
+    /// Sets the address to that of the port itself: its LID, and the first GID that is not zero.
     fn address(&self, ah: &mut rdma::rdma_ah_attr) -> Result {
         let dev = self.dev.as_raw();
         let mut port: KBox<rdma::ib_port_attr> = KBox::new(pin_init::zeroed(), GFP_KERNEL)?;
-        // SAFETY: The device is registered and the port is one of its own.
+        // SAFETY: `self.dev` holds the device, and the port is one of it.
         to_result(unsafe { rdma::ib_query_port(dev, self.port, &mut *port) })?;
 
-        // SAFETY: As above.
+        // SAFETY: `self.dev` holds the device, and the port is one of it.
         ah.type_ = unsafe { rdma::rdma_ah_find_type(dev, self.port) };
-        // SAFETY: `ah` is valid.
+        // SAFETY: `ah` is a valid exclusive reference.
         unsafe { rdma::rdma_ah_set_port_num(ah, self.port) };
-        // SAFETY: `ah` is valid.
+        // SAFETY: `ah` is a valid exclusive reference.
         unsafe { rdma::rdma_ah_set_dlid(ah, port.lid) };
         for index in 0..port.gid_tbl_len {
             let mut gid: rdma::ib_gid = pin_init::zeroed();
-            // SAFETY: The device is registered; an empty or bad index is an error.
+            // SAFETY: `self.dev` holds the device. The function fails for an empty or invalid index.
             if unsafe { rdma::rdma_query_gid(dev, self.port, index, &mut gid) } != 0 {
                 continue;
             }
-            // SAFETY: A GID is 16 bytes, however it is looked at.
+            // SAFETY: All views of the union are 16 bytes for which any value is valid.
             if unsafe { gid.raw } == [0; 16] {
                 continue;
             }
-            // SAFETY: `ah` and `gid` are valid.
+            // SAFETY: `ah` and `gid` are valid exclusive references.
+            // CAST: An address handle has 8 bits for the index.
             unsafe { rdma::rdma_ah_set_grh(ah, &mut gid, 0, index as u8, 1, 0) };
             return Ok(());
         }
-        // An InfiniBand port has its LID; a RoCE port without a GID cannot address itself.
-        // SAFETY: The device is registered and the port is one of its own.
+        // An InfiniBand port has a LID. A RoCE port without a GID has no address.
+        // SAFETY: `self.dev` holds the device, and the port is one of it.
         if unsafe { rdma::rdma_is_grh_required(dev, self.port) }
             || ah.type_ == rdma::rdma_ah_attr_type_RDMA_AH_ATTR_TYPE_ROCE
         {
@@ -299,9 +328,10 @@ impl LoopbackQp {
 #[pinned_drop]
 impl PinnedDrop for LoopbackQp {
     fn drop(self: Pin<&mut Self>) {
-        // SAFETY: By the type invariants the queue pair is ours, and nothing is on its way.
+        // SAFETY: By the type invariants this object owns the QP. No work request is outstanding, as no
+        // task is in `execute`.
         unsafe { rdma::ib_destroy_qp(self.qp) };
-        // SAFETY: By the type invariants the CQ is ours; its only user is gone.
+        // SAFETY: By the type invariants this object owns the CQ, whose only QP is destroyed.
         unsafe { rdma::ib_free_cq(self.cq) };
     }
 }

@@ -1,9 +1,33 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a user asks of the device when it registers memory.
+//! Arguments of registration and re-registration.
+//!
+//! # Examples
+//!
+//! ```
+//! use crate::ext::rdma::{Change, Request, UserMr};
+//!
+//! /// Registers the memory of the dma-buf `fd` instead of the addresses in `req`.
+//! fn register(req: &Request<'_>, fd: i32) -> Result<Option<UserMr>> {
+//!     let Some(access) = req.access.for_dma_buf() else {
+//!         return Ok(None);
+//!     };
+//!     if req.has_dmah() || req.ucontext().is_none() {
+//!         return Ok(None);
+//!     }
+//!     req.import(fd, 0, access).map(Some)
+//! }
+//!
+//! /// Returns the length of an MR of `old` bytes after a re-registration.
+//! fn new_length(req: &Request<'_>, change: Change, old: u64) -> u64 {
+//!     if change.range() { req.length } else { old }
+//! }
+//! ```
 
-use super::super::bindings::rdma;
-use super::super::compat;
+use super::super::{
+    bindings::rdma,
+    compat, //
+};
 use super::device::{
     Access,
     Device,
@@ -19,37 +43,51 @@ use kernel::{
     prelude::*, //
 };
 
-/// A user context, as a number that no other has while it exists.
+/// A number that identifies a user context while it exists.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct UcontextId(pub(super) usize);
 
 impl UcontextId {
-    /// Names a context and its device.
+    /// Returns the number of a user context, and its device.
     ///
     /// # Safety
     ///
-    /// `ucontext` must be a valid user context, also while the device is used.
+    /// `ucontext` must be a user context that is valid during `'a`.
     pub unsafe fn from_raw<'a>(ucontext: *mut rdma::ib_ucontext) -> (Self, &'a Device) {
-        // SAFETY: The caller's promise; a context's device outlives it.
+        // SAFETY: By this function's safety contract `ucontext` is valid during `'a`. Its device stays
+        // registered as long.
         let dev = unsafe { Device::from_raw((*ucontext).device) };
         (Self(ucontext.addr()), dev)
     }
 }
 
-/// Arguments of a registration (IBTA, Register Memory Region), for the time of the call.
+/// Address arguments of a registration.
+pub(super) struct Addresses {
+    /// See [`Request::start`].
+    pub(super) start: u64,
+    /// See [`Request::length`].
+    pub(super) length: u64,
+    /// See [`Request::iova`].
+    pub(super) iova: u64,
+}
+
+/// Arguments of a registration (IBTA, Register Memory Region), for the duration of the call.
+///
+/// The public fields have no invariants: a caller may change them in a clone.
 ///
 /// # Invariants
 ///
-/// `dmah` and `udata` are NULL or what the caller of the device's operation has given.
+/// `dmah` and `udata` are NULL, or the arguments of a call of an operation of the device of `pd` that
+/// does not return during `'a`.
 #[derive(Clone)]
 pub struct Request<'a> {
-    /// The protection domain.
+    /// Protection domain.
     pub pd: &'a Pd,
     /// Start address in the calling process.
     pub start: u64,
     /// Length in bytes.
     pub length: u64,
-    /// The address by which the device is to know `start`.
+    /// Address of `start` in the address space of the MR.
     pub iova: u64,
     /// Access flags.
     pub access: Access,
@@ -58,64 +96,74 @@ pub struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
-    /// The arguments of `ib_device_ops.reg_user_mr`.
+    /// Wraps the arguments of `ib_device_ops.reg_user_mr` or `rereg_user_mr`.
     ///
     /// # Safety
     ///
-    /// They must be valid for the lifetime `'a`, as that operation says.
+    /// - `pd` must be a PD, valid during `'a`, of a device that stays registered during `'a`.
+    /// - `dmah` must be NULL or a DMA handle that is valid during `'a`.
+    /// - `udata` must be NULL or valid during `'a`, and part of an attribute bundle.
     pub(super) unsafe fn new(
         pd: *mut rdma::ib_pd,
-        (start, length, iova): (u64, u64, u64),
+        Addresses {
+            start,
+            length,
+            iova,
+        }: Addresses,
         access: i32,
         dmah: *mut rdma::ib_dmah,
         udata: *mut rdma::ib_udata,
     ) -> Self {
-        // INVARIANT: The caller's promise.
+        // INVARIANT: By this function's safety contract both pointers are NULL or valid during `'a`.
         Self {
-            // SAFETY: The caller's promise.
+            // SAFETY: By this function's safety contract `pd` is valid during `'a`.
             pd: unsafe { Pd::from_raw(pd) },
             start,
             length,
             iova,
+            // CAST: The C argument is an `int` that holds flags.
             access: Access(access as u32),
             dmah,
             udata,
         }
     }
 
-    /// Is there a DMA handle (TPH hints) with it?
+    /// Returns whether the request has a DMA handle (TPH hints).
     pub fn has_dmah(&self) -> bool {
         !self.dmah.is_null()
     }
 
-    /// The user context that registers; a kernel caller has none.
+    /// Returns the user context of the request, or `None` for a request of the kernel.
     pub fn ucontext(&self) -> Option<UcontextId> {
         self.pd.ucontext().map(|p| UcontextId(p.addr()))
     }
 
-    /// Has the driver make the MR on a dma-buf instead, from `offset` bytes into it: as
-    /// `ibv_reg_dmabuf_mr` does. May sleep.
+    /// Calls the driver's `reg_user_mr_dmabuf` for the dma-buf `fd`, from `offset` bytes into it.
     ///
-    /// The driver gets no attribute of the request: what there is belongs to another verb.
+    /// The bundle carries no attributes: those of REG_MR do not apply to REG_DMABUF_MR.
+    ///
+    /// Context: process context; may sleep.
     pub fn import(&self, fd: i32, offset: u64, access: Access) -> Result<UserMr> {
-        // SAFETY: The device is registered; its operations may be called while a PD of it is
-        // in use.
+        // SAFETY: The device of a PD that is in use is registered.
         let import = unsafe { (*self.pd.device().as_raw()).ops.reg_user_mr_dmabuf };
         let import = import.ok_or_else(compat::eopnotsupp)?;
         let mut attrs: rdma::uverbs_attr_bundle = pin_init::zeroed();
         if !self.udata.is_null() {
-            // SAFETY: By the type invariants, and because the core keeps a user's data in a
-            // bundle; only fields before the attributes are read.
+            // SAFETY: By the type invariants `udata` is valid, and ib_core embeds the udata of a call in
+            // a bundle. The reference covers only the fields before the attributes.
             let from = unsafe {
                 &(*rdma::rdma_udata_to_uverbs_attr_bundle(self.udata))
                     .__bindgen_anon_1
                     .hdr
             };
-            // SAFETY: All bytes of both views of the union are initialised.
+            // SAFETY: `attrs` is zeroed, and zero is valid for the header.
             let to = unsafe { &mut attrs.__bindgen_anon_1.hdr };
             (to.ufile, to.context) = (from.ufile, from.context);
         }
-        // SAFETY: As the driver's contract says; the bundle has no attributes.
+        // SAFETY:
+        // - The PD is valid, and by the type invariants so is `dmah` if it is not NULL.
+        // - The bundle has no attributes, and is valid during the call.
+        // CAST: The C argument is an `int` that holds flags.
         let mr = unsafe {
             import(
                 self.pd.as_raw(),
@@ -132,18 +180,20 @@ impl<'a> Request<'a> {
     }
 }
 
-/// What a re-registration changes.
+/// Properties that a re-registration changes (`IB_MR_REREG_*`). Any value is valid here.
 #[derive(Clone, Copy)]
 pub struct Change(pub(super) i32);
 
 impl Change {
-    /// The address range.
+    /// Returns whether it changes the address range.
     pub fn range(self) -> bool {
+        // CAST: The flag is less than 8.
         self.0 & rdma::ib_mr_rereg_flags_IB_MR_REREG_TRANS as i32 != 0
     }
 
-    /// The access flags.
+    /// Returns whether it changes the access flags.
     pub fn access(self) -> bool {
+        // CAST: The flag is less than 8.
         self.0 & rdma::ib_mr_rereg_flags_IB_MR_REREG_ACCESS as i32 != 0
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * adapter_mr - one MR, under the control of a script
+ * adapter_mr - one MR or one queue, under the control of a script
  *
  * Registers memory, prints the keys, then reads commands, one per line, and answers
  * each with one line. See usage().
@@ -18,6 +18,7 @@
 
 #include "memory.h"
 #include "number.h"
+#include "umem_queue.h"
 #include "uverbs.h"
 #include "verbs.h"
 
@@ -40,7 +41,7 @@ static const struct {
 
 static void __attribute__((noreturn)) usage(void)
 {
-	fputs("usage: adapter_mr [-fi] [-m BYTES] [-r] DEVICE MEMORY OFFSET LENGTH [ACCESS[,ACCESS..]]\n"
+	fputs("usage: adapter_mr [-fi] [-m BYTES] [-q QUEUE] [-r] DEVICE MEMORY OFFSET LENGTH [ACCESS[,ACCESS..]]\n"
 	      "MEMORY is \"host\", a file to map, \"export:\" and a file: the mapping as a dma-buf of\n"
 	      "ib_peer_mem, or \"udmabuf\": a dma-buf of host memory.\n"
 	      "ACCESS is one or more of: none local-write remote-write remote-read remote-atomic mw-bind\n"
@@ -48,6 +49,9 @@ static void __attribute__((noreturn)) usage(void)
 	      "  -f        use up all file descriptors first\n"
 	      "  -i        register by ioctl(2) instead of write(2)\n"
 	      "  -m BYTES  length of the mapping (to the end of the MR, in whole pages)\n"
+	      "  -q QUEUE  create a queue instead of an MR; the memory is the buffer of a CQ (cq,\n"
+	      "            by attributes cq-va, cq-umem), of a QP (qp), or a QP's doorbell page\n"
+	      "            (doorbell); all keys are those of this memory\n"
 	      "  -r        map read-only\n\n"
 	      "Prints \"mr lkey=.. rkey=.. addr=.. length=..\", or \"error ERRNO\" and exits with 1.\n"
 	      "Then reads commands and answers \"ok ..\" or \"error ERRNO\":\n"
@@ -70,6 +74,8 @@ static struct {
 	size_t offset, length;
 	int access;
 	struct ibv_mr *mr;	/* NULL: not made by libibverbs */
+	enum queue_kind kind;
+	struct queue queue;
 	struct keys keys;
 	bool registered;
 	bool by_ioctl;
@@ -129,7 +135,11 @@ static int reg(void)
 	char *addr = it.memory.addr + it.offset;
 	struct ibv_pd *pd = it.pd[it.pd_in_use];
 
-	if (it.memory.dmabuf >= 0) {
+	if (it.kind) {
+		if (queue_create(it.rdma.context, pd->handle, it.kind, addr, it.length, &it.queue))
+			return -1;
+		it.keys = (struct keys) { .lkey = it.queue.key, .rkey = it.queue.key };
+	} else if (it.memory.dmabuf >= 0) {
 		if (uverbs_reg_dmabuf_mr(it.rdma.context, RDMA_DRIVER_RXE, pd->handle,
 					 it.memory.dmabuf, it.offset, it.length,
 					 (uintptr_t)addr, it.access, &it.keys))
@@ -160,7 +170,10 @@ static int dereg(void)
 		errno = ENOENT;
 		return -1;
 	}
-	if (it.mr) {
+	if (it.kind) {
+		if (queue_destroy(it.rdma.context, &it.queue))
+			return -1;
+	} else if (it.mr) {
 		rc = ibv_dereg_mr(it.mr);
 		if (rc) {
 			errno = rc;
@@ -243,7 +256,7 @@ static bool execute(const char *command, char **save)
 	uint64_t seed;
 
 	if (strcmp(command, "rereg") == 0)
-		return rereg(save);
+		return !it.kind && rereg(save);
 	if (strcmp(command, "dereg") == 0) {
 		if (dereg())
 			answer_errno();
@@ -282,11 +295,16 @@ int main(int argc, char **argv)
 	char *line = NULL;
 	int c;
 
-	while ((c = getopt(argc, argv, "fim:r")) != -1) {
+	while ((c = getopt(argc, argv, "fim:q:r")) != -1) {
 		switch (c) {
 		case 'f': full = true; break;
 		case 'i': it.by_ioctl = true; break;
 		case 'm': map_length = must_number(optarg); break;
+		case 'q':
+			it.kind = queue_kind(optarg);
+			if (!it.kind)
+				usage();
+			break;
 		case 'r': read_only = true; break;
 		default: usage();
 		}

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the fake clients do when they are called, and what they look at then.
+//! The callbacks of the fake clients, and their checks.
 
 mod thunks;
 
 pub(super) use thunks::structure;
 
 use super::{
-    book::{
+    ledger::{
         Entry,
         Own,
         Stage,
@@ -22,7 +22,7 @@ use super::{
 use crate::{
     helpers,
     script::Point,
-    World, //
+    testbed::Testbed, //
 };
 use core::ptr;
 use kernel::{
@@ -33,13 +33,13 @@ use kernel::{
     sync::atomic::Relaxed, //
 };
 
-/// Who is running.
+/// Returns the address of the calling task.
 pub(super) fn task() -> usize {
     current!().as_ptr().addr()
 }
 
 impl Slot {
-    /// Takes the mutex of the shape that has one, except in the task that holds it.
+    /// Takes the mutex of [`Setup::LOCKED`], except in the task that holds it.
     fn enter(&self, setup: &Setup) -> Option<kernel::sync::MutexGuard<'_, ()>> {
         (setup.locked && self.invalidator.load(Relaxed) != task()).then(|| self.own_lock.lock())
     }
@@ -58,9 +58,9 @@ impl Slot {
         if setup.answer != 1 {
             return (setup.answer, 0);
         }
-        let mut book = self.book.lock();
-        book.bare = setup.bare;
-        match book.acquire(addr, size) {
+        let mut ledger = self.ledger.lock();
+        ledger.bare = setup.bare;
+        match ledger.acquire(addr, size) {
             Some(i) => (1, i + 1),
             None => (ENOMEM.to_errno(), 0),
         }
@@ -72,78 +72,82 @@ impl Slot {
         flags: (i32, i32),
         table: *mut bindings::sg_table,
         ticket: u64,
-        world: &World,
+        testbed: &Testbed,
     ) -> Result {
         let setup = *self.setup.lock();
         let errno = self.script.pass(Point::GetPages);
         let _lock = self.enter(&setup);
-        // SAFETY: The core gives a table, never NULL.
+        // SAFETY: The core passes a valid table, never NULL.
         let fresh = memory::words(unsafe { &*table }) == [0; 3];
-        let mut book = self.book.lock();
-        book.expect(fresh, "a table that is not empty");
-        book.expect(
+        let mut ledger = self.ledger.lock();
+        ledger.expect(fresh, "get_pages with a table that is not empty");
+        ledger.expect(
             ticket != 0 && ticket <= u64::from(u32::MAX),
-            "a ticket of more than 32 bits, or none",
+            "get_pages with ticket 0 or more than 32 bits",
         );
-        let reused = book
+        let reused = ledger
             .entries
             .iter()
             .any(|e| e.stage != Stage::None && e.ticket == ticket);
-        book.expect(!reused, "the ticket of another region");
-        book.flags = (flags.0, flags.1, book.flags.2);
-        if !book.step(i, Stage::Acquired, Stage::Pinned, "get_pages") {
+        ledger.expect(!reused, "get_pages with the ticket of another region");
+        ledger.flags = (flags.0, flags.1, ledger.flags.2);
+        if !ledger.step(i, Stage::Acquired, Stage::Pinned, "get_pages") {
             return Err(EINVAL);
         }
-        let mut entry = book.entries[i];
-        drop(book);
+        let mut entry = ledger.entries[i];
+        drop(ledger);
 
         let result = match errno {
             0 => match setup.shape {
-                Shape::Seed => memory::fill(world, self.number, &setup, &entry, table),
+                Shape::Seed => memory::fill(testbed, self.number, &setup, &entry, table),
                 Shape::Gpu => Ok(()),
                 Shape::OwnTable => {
                     let mut own = pin_init::zeroed();
-                    memory::fill(world, self.number, &setup, &entry, &mut own)
+                    memory::fill(testbed, self.number, &setup, &entry, &mut own)
                         .map(|()| entry.own = Some(Own(own)))
                 }
             },
             errno => Err(Error::from_errno(errno)),
         };
-        let mut book = self.book.lock();
+        let mut ledger = self.ledger.lock();
         if result.is_err() {
             entry.stage = Stage::Acquired;
         } else {
             entry.ticket = ticket;
             entry.table = table.addr();
             if setup.unmaps {
-                // SAFETY: As above. The core's structure may be gone when it frees its table.
+                // The core may free its structure before the client frees the list.
+                // SAFETY: The core passes a valid table; `fill` has initialised it.
                 entry.own = Some(Own(unsafe { *table }));
             }
-            book.last_ticket = ticket;
-            book.last = i;
-            // SAFETY: As above; we have just filled it.
+            ledger.last_ticket = ticket;
+            ledger.last = i;
+            // SAFETY: The core passes a valid table.
             unsafe { Self::remember(&mut entry, &*table) };
         }
-        book.entries[i] = entry;
+        ledger.entries[i] = entry;
         result
     }
 
-    /// Notes what a table is like when we leave it.
+    /// Records the table when a callback returns.
     fn remember(entry: &mut Entry, table: &bindings::sg_table) {
         entry.words = memory::words(table);
         entry.digest = memory::digest(table);
     }
 
-    /// Is the table as we left it, byte for byte?
+    /// Checks that the table is unchanged since the last callback, byte for byte.
     fn compare(&self, i: usize, table: *mut bindings::sg_table) {
-        // SAFETY: The core gives a table, never NULL.
+        // SAFETY: The core passes a valid table, never NULL.
         let now = unsafe { (memory::words(&*table), memory::digest(&*table)) };
-        let mut book = self.book.lock();
-        let entry = book.entries[i];
-        book.expect(entry.table == table.addr(), "another table than before");
-        book.expect(
+        let mut ledger = self.ledger.lock();
+        let entry = ledger.entries[i];
+        ledger.expect(
+            entry.table == table.addr(),
+            "another table than in get_pages",
+        );
+        ledger.expect(
             entry.words == now.0 && entry.digest == now.1,
-            "a table that has been changed",
+            "a table that the core has changed",
         );
     }
 
@@ -154,46 +158,47 @@ impl Slot {
         dev: *mut bindings::device,
         sync: i32,
         nmap: &mut c_int,
-        world: &World,
+        testbed: &Testbed,
     ) -> Result {
         let setup = *self.setup.lock();
         let errno = self.script.pass(Point::DmaMap);
         self.compare(i, table);
-        let mut book = self.book.lock();
-        book.flags.2 = sync;
-        book.dma_device = dev.addr();
-        book.expect(!dev.is_null(), "dma_map without a device");
-        if !book.step(i, Stage::Pinned, Stage::Mapped, "dma_map") {
+        let mut ledger = self.ledger.lock();
+        ledger.flags.2 = sync;
+        ledger.dma_device = dev.addr();
+        ledger.expect(!dev.is_null(), "dma_map without a device");
+        if !ledger.step(i, Stage::Pinned, Stage::Mapped, "dma_map") {
             return Err(EINVAL);
         }
-        let mut entry = book.entries[i];
-        drop(book);
+        let mut entry = ledger.entries[i];
+        drop(ledger);
 
         let result = match (errno, setup.shape) {
             (0, Shape::Seed) => {
-                // SAFETY: The table has pages of ours; the device is a DMA device.
+                // SAFETY: `get_pages` has filled the table with pages; the device does DMA.
                 kernel::error::to_result(unsafe { helpers::kt_dma_map(dev, table) })
             }
             (0, Shape::Gpu) => {
-                memory::fill(world, self.number, &setup, &entry, table).map(|()| {
-                    // SAFETY: We have just made it; this is the copy by which `release` frees it.
+                memory::fill(testbed, self.number, &setup, &entry, table).map(|()| {
+                    // `release` frees the list through this copy.
+                    // SAFETY: `fill` has initialised the table.
                     entry.own = Some(Own(unsafe { *table }));
                 })
             }
             (0, Shape::OwnTable) => {
                 if let Some(Own(own)) = entry.own {
-                    // SAFETY: The core gives a table to be changed.
+                    // SAFETY: The core passes a valid table for the callback to fill.
                     unsafe { *table = own };
                 }
                 Ok(())
             }
             (errno, _) => Err(Error::from_errno(errno)),
         };
-        let mut book = self.book.lock();
+        let mut ledger = self.ledger.lock();
         if result.is_err() {
             entry.stage = Stage::Pinned;
         } else {
-            // SAFETY: As above.
+            // SAFETY: The core passes a valid table.
             let n = unsafe { (*table).nents }.saturating_sub(setup.spare);
             *nmap = match setup.fault {
                 Fault::MapsLess => n as c_int - 1,
@@ -201,25 +206,25 @@ impl Slot {
                 _ => n as c_int,
             };
             entry.dev = dev.expose_provenance();
-            // SAFETY: As above.
+            // SAFETY: The core passes a valid table.
             unsafe { Self::remember(&mut entry, &*table) };
         }
-        book.entries[i] = entry;
+        ledger.entries[i] = entry;
         result
     }
 
-    /// No adapter may be able to touch region `i`, which was `entry`, any more.
-    fn expect_untouchable(&self, i: usize, entry: &Entry, world: &World, what: &str) {
+    /// Checks that no device can access region `i`, which was `entry`.
+    fn expect_untouchable(&self, i: usize, entry: &Entry, testbed: &Testbed, what: &'static str) {
         let setup = *self.setup.lock();
-        let (lo, hi) = memory::bounds(world, self.number, &setup, entry);
-        if setup.shared || !world.can_touch(lo, hi) {
+        let (lo, hi) = memory::bounds(testbed, self.number, &setup, entry);
+        if setup.shared || !testbed.can_touch(lo, hi) {
             return;
         }
-        let mut book = self.book.lock();
-        let now = book.entries[i];
-        // If it has been released, that was a later MR on the same memory.
+        let mut ledger = self.ledger.lock();
+        let now = ledger.entries[i];
+        // If it was released meanwhile, that is a later MR on the same memory.
         if now.stage != Stage::None && now.ticket == entry.ticket {
-            book.blame(what);
+            ledger.violation(what);
         }
     }
 
@@ -228,59 +233,69 @@ impl Slot {
         i: usize,
         table: *mut bindings::sg_table,
         dev: *mut bindings::device,
-        world: &World,
+        testbed: &Testbed,
     ) -> i32 {
         let setup = *self.setup.lock();
         let errno = self.script.pass(Point::DmaUnmap);
         self.compare(i, table);
-        let mut entry = self.book.lock().entries[i];
-        self.expect_untouchable(i, &entry, world, "dma_unmap while an adapter can touch it");
-        let mut book = self.book.lock();
-        book.expect(entry.dev == dev.addr(), "dma_unmap for another device");
-        let ours = entry.given_up && self.invalidator.load(Relaxed) == task();
-        book.expect(!ours, "dma_unmap where the client does that itself");
-        if !book.step(i, Stage::Mapped, Stage::Pinned, "dma_unmap") {
+        let mut entry = self.ledger.lock().entries[i];
+        self.expect_untouchable(
+            i,
+            &entry,
+            testbed,
+            "dma_unmap while a device can access the memory",
+        );
+        let mut ledger = self.ledger.lock();
+        ledger.expect(entry.dev == dev.addr(), "dma_unmap for another device");
+        let own = entry.unmaps_itself && self.invalidator.load(Relaxed) == task();
+        ledger.expect(!own, "dma_unmap although the client unmaps itself");
+        if !ledger.step(i, Stage::Mapped, Stage::Pinned, "dma_unmap") {
             return 0;
         }
-        drop(book);
+        drop(ledger);
         if setup.shape == Shape::Seed {
-            // SAFETY: It was mapped for this device.
+            // SAFETY: `dma_map` has mapped it for this device.
             unsafe { helpers::kt_dma_unmap(dev, table) };
         }
-        let mut book = self.book.lock();
-        // SAFETY: The core gives a table, never NULL.
+        let mut ledger = self.ledger.lock();
+        // SAFETY: The core passes a valid table, never NULL.
         unsafe { Self::remember(&mut entry, &*table) };
-        book.entries[i].words = entry.words;
-        book.entries[i].digest = entry.digest;
+        ledger.entries[i].words = entry.words;
+        ledger.entries[i].digest = entry.digest;
         errno
     }
 
-    fn put_pages(&self, i: usize, table: *mut bindings::sg_table, world: &World) {
+    fn put_pages(&self, i: usize, table: *mut bindings::sg_table, testbed: &Testbed) {
         let setup = *self.setup.lock();
         self.script.pass(Point::PutPages);
         let _lock = self.enter(&setup);
         self.compare(i, table);
-        let entry = self.book.lock().entries[i];
-        self.expect_untouchable(i, &entry, world, "put_pages while an adapter can touch it");
-        let mut book = self.book.lock();
-        let ours = entry.given_up && self.invalidator.load(Relaxed) == task();
-        book.expect(!ours, "put_pages where the client does that itself");
-        if !book.step(i, Stage::Pinned, Stage::Acquired, "put_pages") {
+        let entry = self.ledger.lock().entries[i];
+        self.expect_untouchable(
+            i,
+            &entry,
+            testbed,
+            "put_pages while a device can access the memory",
+        );
+        let mut ledger = self.ledger.lock();
+        let own = entry.unmaps_itself && self.invalidator.load(Relaxed) == task();
+        ledger.expect(!own, "put_pages although the client puts its pages itself");
+        if !ledger.step(i, Stage::Pinned, Stage::Acquired, "put_pages") {
             return;
         }
         let own = match setup.shape {
             Shape::Gpu => None,
-            _ => book.entries[i].own.take(),
+            _ => ledger.entries[i].own.take(),
         };
-        drop(book);
+        drop(ledger);
         match setup.shape {
-            // Where the client keeps a copy of the table, that is `own`, now taken.
-            // SAFETY: It was filled in `get_pages`, or is all zero.
+            // A client that unmaps itself has a copy of the table in `own`, which was just taken.
+            // SAFETY: `get_pages` has filled the table, or it is all zero.
             Shape::Seed => unsafe { bindings::sg_free_table(table) },
             Shape::Gpu => (),
             Shape::OwnTable => {
                 if let Some(Own(mut own)) = own {
-                    // SAFETY: It was made in `get_pages`.
+                    // SAFETY: `get_pages` has made it, and it is freed once.
                     unsafe { bindings::sg_free_table(&mut own) };
                 }
             }
@@ -289,61 +304,66 @@ impl Slot {
 
     fn release(&self, i: usize) {
         self.script.pass(Point::Release);
-        self.undo_given_up(i);
-        let mut book = self.book.lock();
-        if !book.step(i, Stage::Acquired, Stage::None, "release") {
+        self.undo_own(i);
+        let mut ledger = self.ledger.lock();
+        if !ledger.step(i, Stage::Acquired, Stage::None, "release") {
             return;
         }
-        let own = book.entries[i].own.take();
-        drop(book);
+        let own = ledger.entries[i].own.take();
+        drop(ledger);
         if let Some(Own(mut own)) = own {
-            // SAFETY: It is what `dma_map` made.
+            // SAFETY: `dma_map` has made it, and it is freed once.
             unsafe { bindings::sg_free_table(&mut own) };
         }
     }
 
-    /// Is there a region with that ticket?
+    /// Returns whether there is a region with that ticket.
     pub(super) fn knows(&self, ticket: u64) -> bool {
-        let book = self.book.lock();
-        let mut entries = book.entries.iter();
+        let ledger = self.ledger.lock();
+        let mut entries = ledger.entries.iter();
         entries.any(|e| e.stage != Stage::None && e.ticket == ticket)
     }
 
-    /// The invalidate callback has returned: what it promises must hold.
+    /// Checks the promise of the invalidate callback, which has returned.
     pub(super) fn after_invalidate(&self, ticket: u64) {
-        let Ok(world) = World::get() else { return };
+        let Ok(testbed) = Testbed::get() else { return };
         for i in 0..REGIONS {
-            let entry = self.book.lock().entries[i];
+            let entry = self.ledger.lock().entries[i];
             if entry.stage != Stage::None && entry.ticket == ticket {
-                self.expect_untouchable(i, &entry, &world, "an adapter can touch what is invalid");
+                self.expect_untouchable(
+                    i,
+                    &entry,
+                    &testbed,
+                    "a device can access the memory after an invalidation",
+                );
             }
         }
     }
 
-    /// The client with PEER_MEM_INVALIDATE_UNMAPS is about to invalidate: it will undo itself.
-    pub(super) fn give_up(&self, ticket: u64) {
-        let mut book = self.book.lock();
+    /// Records that the client unmaps the region itself after its invalidation.
+    pub(super) fn expect_own_unmap(&self, ticket: u64) {
+        let mut ledger = self.ledger.lock();
         let same = |e: &&mut Entry| e.stage != Stage::None && e.ticket == ticket;
-        if let Some(entry) = book.entries.iter_mut().find(same) {
-            entry.given_up = true;
+        if let Some(entry) = ledger.entries.iter_mut().find(same) {
+            entry.unmaps_itself = true;
         }
     }
 
-    /// And undoes.
+    /// Unmaps and puts the pages of a region that the client has invalidated.
     pub(super) fn unmap_itself(&self, ticket: u64) {
-        let book = self.book.lock();
+        let ledger = self.ledger.lock();
         let same = |e: &Entry| e.stage != Stage::None && e.ticket == ticket;
-        let found = book.entries.iter().position(same);
-        drop(book);
+        let found = ledger.entries.iter().position(same);
+        drop(ledger);
         if let Some(i) = found {
-            self.undo_given_up(i);
+            self.undo_own(i);
         }
     }
 
-    /// What comes first, the end of the invalidation or `release`, undoes.
-    fn undo_given_up(&self, i: usize) {
-        let mut book = self.book.lock();
-        let Some(entry) = book.entries.get_mut(i).filter(|e| e.given_up) else {
+    /// Called at the end of the invalidation and in `release`; the first of them unmaps.
+    fn undo_own(&self, i: usize) {
+        let mut ledger = self.ledger.lock();
+        let Some(entry) = ledger.entries.get_mut(i).filter(|e| e.unmaps_itself) else {
             return;
         };
         if entry.stage != Stage::Pinned && entry.stage != Stage::Mapped {
@@ -353,13 +373,13 @@ impl Slot {
         let dev = entry.dev;
         entry.stage = Stage::Acquired;
         let own = entry.own.take();
-        drop(book);
+        drop(ledger);
         if let Some(Own(mut own)) = own {
             if mapped {
-                // SAFETY: It was mapped for this device.
+                // SAFETY: `dma_map` has mapped it for this device.
                 unsafe { helpers::kt_dma_unmap(ptr::with_exposed_provenance_mut(dev), &mut own) };
             }
-            // SAFETY: It is a copy of the table that `get_pages` filled.
+            // SAFETY: It is a copy of the table that `get_pages` has filled, and it is freed once.
             unsafe { bindings::sg_free_table(&mut own) };
         }
     }

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The memory of the fake clients, and the tables that they describe it with.
+//! The memory of the fake clients, and its tables.
 
 use super::{
-    book::Entry,
+    ledger::Entry,
     Fault,
     Setup,
     Shape, //
 };
 use crate::{
     helpers,
-    World, //
+    testbed::Testbed, //
 };
 use core::mem::size_of;
 use kernel::{
@@ -19,40 +19,40 @@ use kernel::{
     prelude::*, //
 };
 
-/// Where slot `number` has its memory in the process.
+/// Returns the virtual address of the memory of slot `number`.
 pub(super) fn base(number: usize) -> u64 {
     0x7000_0000_0000 + ((number as u64) << 32)
 }
 
-/// How far into the client's memory an address is.
+/// Returns the offset of an address in the client's memory.
 fn offset(number: usize, setup: &Setup, addr: u64) -> u64 {
     addr - base(setup.place.unwrap_or(number))
 }
 
-/// Where byte `offset` of a client's memory is: real pages, or addresses made up as those of a
-/// device's memory.
-pub(super) fn device_address(world: &World, number: usize, setup: &Setup, offset: u64) -> u64 {
+/// Returns the DMA address of byte `offset` of a client's memory: real pages, or made-up addresses of
+/// device memory.
+pub(super) fn device_address(testbed: &Testbed, number: usize, setup: &Setup, offset: u64) -> u64 {
     if setup.shape != Shape::Seed {
         return 0x40_0000_0000 + ((number as u64) << 32) + offset;
     }
     let offset = if setup.scattered {
-        // Each two neighbours change places.
+        // Swaps each two neighbours.
         offset ^ setup.page
     } else {
         offset
     };
-    world.memory() + ((number as u64) << 20) + offset
+    testbed.memory() + ((number as u64) << 20) + offset
 }
 
-/// The range that a table describes: the client's pages that `entry` touches. Offsets.
+/// Returns the offsets of the range that a table describes: all client pages of `entry`.
 fn span(number: usize, setup: &Setup, entry: &Entry) -> (u64, u64) {
     let from = offset(number, setup, entry.addr) & !(setup.page - 1);
     let to = offset(number, setup, entry.addr + entry.size).next_multiple_of(setup.page);
     (from, to)
 }
 
-/// The bounds of a region in the device's address space; whole pages of the CPU's.
-pub(super) fn bounds(world: &World, number: usize, setup: &Setup, entry: &Entry) -> (u64, u64) {
+/// Returns the bounds of a region in DMA addresses, in whole CPU pages.
+pub(super) fn bounds(testbed: &Testbed, number: usize, setup: &Setup, entry: &Entry) -> (u64, u64) {
     let (mut from, mut to) = (
         offset(number, setup, entry.addr) & !0xfff,
         offset(number, setup, entry.addr + entry.size).next_multiple_of(4096),
@@ -61,19 +61,19 @@ pub(super) fn bounds(world: &World, number: usize, setup: &Setup, entry: &Entry)
         from &= !(2 * setup.page - 1);
         to = to.next_multiple_of(2 * setup.page);
         return (
-            world.memory() + ((number as u64) << 20) + from,
-            world.memory() + ((number as u64) << 20) + to,
+            testbed.memory() + ((number as u64) << 20) + from,
+            testbed.memory() + ((number as u64) << 20) + to,
         );
     }
     (
-        device_address(world, number, setup, from),
-        device_address(world, number, setup, to),
+        device_address(testbed, number, setup, from),
+        device_address(testbed, number, setup, to),
     )
 }
 
-/// Makes the table of a region: with pages, or with DMA addresses alone.
+/// Fills the table of a region, with pages or only with DMA addresses.
 pub(super) fn fill(
-    world: &World,
+    testbed: &Testbed,
     number: usize,
     setup: &Setup,
     entry: &Entry,
@@ -89,12 +89,12 @@ pub(super) fn fill(
     if n == 0 {
         return Ok(());
     }
-    // SAFETY: The caller gives a table that is not in use.
+    // SAFETY: The callers pass a table that is not in use.
     to_result(unsafe { bindings::sg_alloc_table(table, n + setup.spare, bindings::GFP_KERNEL) })?;
-    // SAFETY: Just allocated.
+    // SAFETY: The list was just allocated.
     let mut sg = unsafe { (*table).sgl };
     for i in 0..n {
-        let mut at = device_address(world, number, setup, from + u64::from(i) * setup.page);
+        let mut at = device_address(testbed, number, setup, from + u64::from(i) * setup.page);
         let mut len = setup.page as u32;
         match setup.fault {
             Fault::Misaligned if i == 0 => at += 0x800,
@@ -102,19 +102,19 @@ pub(super) fn fill(
             _ => (),
         }
         let pages = if setup.shape == Shape::Seed { at } else { 0 };
-        // SAFETY: An entry of the table; the address is that of pages of ours, or 0.
+        // SAFETY: `sg` is an entry of the list; the address is 0 or that of the testbed's pages.
         unsafe { helpers::kt_sg_set(sg, pages, len) };
         if setup.shape != Shape::Seed {
-            // SAFETY: As above.
+            // SAFETY: `sg` is an entry of the list.
             unsafe { helpers::kt_sg_set_dma(sg, at, len) };
         }
-        // SAFETY: As above.
+        // SAFETY: `sg` is an entry of the list.
         sg = unsafe { bindings::sg_next(sg) };
     }
     Ok(())
 }
 
-/// The three words of a table.
+/// Returns the three words of a table.
 pub(super) fn words(table: &bindings::sg_table) -> [u64; 3] {
     [
         table.sgl.addr() as u64,
@@ -123,7 +123,7 @@ pub(super) fn words(table: &bindings::sg_table) -> [u64; 3] {
     ]
 }
 
-/// A digest of a table's entries, byte by byte.
+/// Returns a digest of all bytes of a table's entries.
 pub(super) fn digest(table: &bindings::sg_table) -> u64 {
     let mut sum = 0xcbf2_9ce4_8422_2325u64;
     let mut sg = table.sgl;
@@ -131,14 +131,14 @@ pub(super) fn digest(table: &bindings::sg_table) -> u64 {
         if sg.is_null() {
             break;
         }
-        // SAFETY: An entry of a table that the client has allocated, which zeroes it.
+        // SAFETY: `sg` is an entry of a list from sg_alloc_table(), which initialises all bytes.
         let bytes = unsafe {
             core::slice::from_raw_parts(sg.cast::<u8>(), size_of::<bindings::scatterlist>())
         };
         for b in bytes {
             sum = (sum ^ u64::from(*b)).wrapping_mul(0x100_0000_01b3);
         }
-        // SAFETY: As above.
+        // SAFETY: `sg` is an entry of the list.
         sg = unsafe { bindings::sg_next(sg) };
     }
     sum

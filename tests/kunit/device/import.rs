@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Importing dma-bufs, in the ways that drivers in the kernel do it.
+//! The dma-buf imports of a fake device, on the importer layer that test devices share.
 //!
-//! What a device could touch is what the umem's table says, from the mapping on until the mapping
-//! is given back or, where the device is late ([`Late`]), until it says that it has stopped.
-//!
-//! All `# Safety` sections: as the operation of that name in `struct ib_device_ops`, on a device
-//! that was made by [`super::Registered`].
+//! The device can access what the umem's table has, from the mapping until the invalidation or,
+//! with a [`Quiesce`] that is deferred, until [`FakeDevice::quiesce`].
+
+#![expect(
+    clippy::missing_safety_doc,
+    reason = "the contract of each operation is that of its field in `struct ib_device_ops`, on a \
+              device made by `super::Registered`"
+)]
 
 mod leak;
-mod umem;
 
 pub(crate) use leak::{
     is_dma_buf,
     Leaked, //
 };
-pub(super) use umem::Umem;
 
 use super::{
     memory::{
@@ -25,6 +26,7 @@ use super::{
         Mr, //
     },
     ops::fake,
+    register::shared,
     FakeDevice,
     Kind,
     Registered, //
@@ -32,6 +34,14 @@ use super::{
 use crate::{
     bindings::rdma,
     helpers,
+    importer::{
+        Importer,
+        Mapped,
+        Part,
+        Pending,
+        Resv,
+        Unmap, //
+    },
     script::Point, //
 };
 use core::{
@@ -39,35 +49,19 @@ use core::{
     ptr, //
 };
 use kernel::{
-    bindings,
-    error::{
-        from_err_ptr,
-        to_result, //
-    },
-    ffi::{
-        c_int,
-        c_void, //
-    },
-    prelude::*, //
+    error::to_result,
+    ffi::c_int,
+    prelude::*,
+    sync::Arc, //
 };
-use umem::Locked;
 
-/// What a device that imports has beside the others.
+/// The umem of a fake MR.
+pub(super) type Umem = crate::importer::Umem<Access>;
+
+/// The operations of a device that imports, beside those of all devices.
 pub(super) const OPS: rdma::ib_device_ops = rdma::ib_device_ops {
     reg_user_mr_dmabuf: Some(reg_user_mr_dmabuf),
     ..pin_init::zeroed()
-};
-
-/// As mlx5's.
-static DYNAMIC: bindings::dma_buf_attach_ops = bindings::dma_buf_attach_ops {
-    allow_peer2peer: true,
-    invalidate_mappings: Some(invalidate_mappings),
-};
-
-/// As those of a driver that has not been told of peers.
-static LOCAL: bindings::dma_buf_attach_ops = bindings::dma_buf_attach_ops {
-    allow_peer2peer: false,
-    invalidate_mappings: Some(invalidate_mappings),
 };
 
 /// The arguments that the driver's function was called with.
@@ -79,39 +73,88 @@ pub(crate) struct Import {
     pub(crate) access: i32,
     pub(crate) fd: i32,
     pub(crate) dmah: usize,
-    /// Of the bundle: whose call it is, and whether it has any attribute.
+    /// From the bundle: the caller, and whether there is any attribute.
     pub(crate) ufile: usize,
     pub(crate) context: usize,
     pub(crate) attributes: bool,
 }
 
-/// When an adapter has stopped after it was told to let go of a mapping.
+/// When the device stops its accesses after an invalidation of a dynamic umem.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) enum Late {
-    /// At once.
+pub(crate) enum Quiesce {
+    /// Before the callback returns.
     #[default]
-    No,
-    /// It gives the mapping back later.
-    Unmap,
-    /// It gives it back at once, but writes until a fence is signalled.
-    Fence,
+    Now,
+    /// In [`FakeDevice::quiesce`], which also unmaps.
+    UnmapLater,
+    /// In [`FakeDevice::quiesce`], which signals a fence. The callback unmaps.
+    FenceLater,
 }
 
-/// What is to be done differently, and what there is to be done later.
+/// How the device deviates from a plain import, and what it has recorded.
 #[derive(Default)]
 pub(super) struct State {
     last: Import,
-    /// Another thread has put something else under the number of the descriptor.
+    /// Import something else than the descriptor: another thread has replaced it.
     swapped: bool,
-    /// Keep the dma-buf.
+    /// Keep a reference to the dma-buf.
     leaks: bool,
     leaked: Option<Leaked>,
-    /// A device that tries to import as well, in the same task, and what it got.
-    intruder: usize,
-    intruded: Option<Result>,
-    late: Late,
-    /// The MR, its umem and a fence (0: none) that an adapter is late with.
-    owed: Option<(u32, usize, usize)>,
+    /// The DMA device that the importing task also attaches, and the result. 0: none.
+    other: usize,
+    other_result: Option<Result>,
+    quiesce: Quiesce,
+    /// The MR and the fence (0: unmap instead) of a deferred [`Quiesce`].
+    deferred: Option<(u32, usize)>,
+}
+
+/// The device's access through one umem.
+pub(super) struct Access {
+    fake: Arc<FakeDevice>,
+    /// The MR's.
+    key: u32,
+}
+
+impl Importer for Access {
+    fn mapped(&self, mapped: Mapped<'_>) -> Result {
+        let (mut lo, mut hi, mut longest, mut bytes, mut entries) = (u64::MAX, 0, 0, 0, 0);
+        for segment in mapped.segments() {
+            lo = lo.min(segment.addr);
+            hi = hi.max(segment.addr + segment.len);
+            longest = longest.max(segment.len);
+            bytes += segment.len;
+            entries += 1;
+        }
+        let mut inner = self.fake.inner.lock();
+        if let Some(r) = inner.records.iter_mut().find(|r| r.key == self.key) {
+            (r.lo, r.hi) = (lo, hi);
+            (r.pages, r.page_size) = ((bytes >> 12) as u32, 1 << 12);
+            (r.entries, r.longest) = (entries, longest);
+            r.valid = true;
+        }
+        Ok(())
+    }
+
+    fn invalidate(&self, resv: Resv<'_>) -> Unmap {
+        self.fake.script.pass(Point::Invalidate);
+        let quiesce = self.fake.inner.lock().importing.quiesce;
+        let (fence, unmap) = match (quiesce, resv.as_raw()) {
+            (Quiesce::UnmapLater, Some(_)) => (ptr::null_mut(), Unmap::Later),
+            (Quiesce::FenceLater, Some(resv)) => {
+                // SAFETY: The layer gives the reservation object with its lock held.
+                let fence = unsafe { helpers::kt_fence_add(resv.as_ptr()) };
+                (fence, Unmap::Now)
+            }
+            // A revocable umem cannot be deferred.
+            _ => {
+                self.fake.invalid(self.key);
+                return Unmap::Now;
+            }
+        };
+        let deferred = (self.key, fence.expose_provenance());
+        self.fake.inner.lock().importing.deferred = Some(deferred);
+        unmap
+    }
 }
 
 /// Imports the dma-buf `args.fd` and makes an MR on it.
@@ -120,34 +163,18 @@ pub(super) struct State {
 ///
 /// `dev` must be the device of an operation that is being called.
 unsafe fn import(dev: *mut rdma::ib_device, args: &Import) -> Result<*mut rdma::ib_mr> {
-    // SAFETY: The caller's promise.
-    let fake = unsafe { fake(dev) };
-    let (offset, len) = (args.offset as usize, args.length as usize);
-    // SAFETY: The device is registered; the operations are `'static`.
-    let umem = from_err_ptr(unsafe {
-        match fake.kind {
-            Kind::Revocable => rdma::ib_umem_dmabuf_get_pinned_revocable_and_lock(
-                dev,
-                offset,
-                len,
-                args.fd,
-                args.access,
-            ),
-            Kind::Pinned => rdma::ib_umem_dmabuf_get_pinned(dev, offset, len, args.fd, args.access),
-            kind => {
-                let ops = if kind == Kind::Local {
-                    &LOCAL
-                } else {
-                    &DYNAMIC
-                };
-                rdma::ib_umem_dmabuf_get(dev, offset, len, args.fd, args.access, ops)
-            }
-        }
-    })?;
-    // INVARIANT: Just made.
-    let umem = Umem(umem);
-    // Where there is a lock it goes before the umem, also when this fails.
-    let locked = (fake.kind == Kind::Revocable).then(|| Locked(umem.0));
+    // SAFETY: By this function's safety contract the device is one of `Registered`.
+    let fake = unsafe { shared(dev) };
+    let Kind::Importer(mode) = fake.kind else {
+        return Err(EINVAL);
+    };
+    let part = Part {
+        offset: args.offset,
+        length: args.length,
+    };
+    // SAFETY: The device is registered while one of its operations runs, and ib_core unregisters
+    // it only without MRs.
+    let pending = unsafe { Pending::<Access>::import(dev, mode, args.fd, part, args.access) }?;
     let mr = make(dev, false, 0)?;
     // SAFETY: Just made.
     let key = unsafe {
@@ -159,37 +186,27 @@ unsafe fn import(dev: *mut rdma::ib_device, args: &Import) -> Result<*mut rdma::
         r.access = args.access;
     }
     drop(inner);
-    let result = fake.reach(Point::Imported).and_then(|()| {
-        match fake.kind {
-            Kind::Pinned => umem.enter(fake, key),
-            Kind::Revocable => {
-                umem.enter(fake, key);
-                // SAFETY: The lock is held; the MR goes after the umem.
-                unsafe { rdma::ib_umem_dmabuf_set_revoke_locked(umem.0, Some(revoke), mr.cast()) };
-            }
-            _ => {
-                // SAFETY: The umem is ours; nobody can have been told to let go of it yet.
-                unsafe { (*umem.0).private = mr.cast() };
-                umem.fault(fake, key)?;
-            }
-        }
-        Ok(())
+    let umem = fake.reach(Point::Imported).and_then(|()| {
+        let access = Access {
+            fake: fake.clone(),
+            key,
+        };
+        pending.activate(Arc::new(access, GFP_KERNEL)?)
     });
-    drop(locked);
-    if let Err(e) = result {
-        umem.let_go(fake, key);
-        // SAFETY: Nobody knows the MR.
-        unsafe { unmake(fake, mr) }?;
-        return Err(e);
+    match umem {
+        Ok(umem) => {
+            // SAFETY: The MR is this function's until it is returned.
+            unsafe { (*mr.cast::<Mr>()).umem = Some(umem) };
+            Ok(mr)
+        }
+        Err(e) => {
+            // SAFETY: Just made, and never returned.
+            unsafe { unmake(&fake, mr) }?;
+            Err(e)
+        }
     }
-    // SAFETY: The MR is ours until it is given to the caller.
-    unsafe { (*mr.cast::<Mr>()).umem = Some(umem) };
-    Ok(mr)
 }
 
-/// # Safety
-///
-/// See the module.
 unsafe extern "C" fn reg_user_mr_dmabuf(
     pd: *mut rdma::ib_pd,
     offset: u64,
@@ -202,7 +219,7 @@ unsafe extern "C" fn reg_user_mr_dmabuf(
 ) -> *mut rdma::ib_mr {
     // SAFETY: The PD is valid; there is a bundle, all of whose bytes are initialised.
     let (dev, hdr) = unsafe { ((*pd).device, &(*attrs).__bindgen_anon_1.hdr) };
-    // SAFETY: The device of the PD.
+    // SAFETY: The device of the PD is one of `Registered`.
     let fake = unsafe { fake(dev) };
     let args = Import {
         offset,
@@ -220,154 +237,115 @@ unsafe extern "C" fn reg_user_mr_dmabuf(
     let State {
         swapped,
         leaks,
-        intruder,
+        other,
         ..
     } = inner.importing;
     drop(inner);
     to_ptr((|| {
         if leaks {
             let leaked = Leaked::get(fd)?;
-            let intruded = (intruder != 0)
-                .then(|| leaked.attach_raw(ptr::with_exposed_provenance_mut(intruder)));
+            let other =
+                (other != 0).then(|| leaked.attach_raw(ptr::with_exposed_provenance_mut(other)));
             let mut inner = fake.inner.lock();
-            inner.importing.intruded = intruded;
+            inner.importing.other_result = other;
             let old = inner.importing.leaked.replace(leaked);
             drop(inner);
             drop(old);
         }
         fake.reach(Point::Import)?;
         if swapped {
-            // It was another dma-buf, but it could be imported.
+            // The import of the other dma-buf succeeds.
             return make(dev, false, 0);
         }
-        // SAFETY: The device of the PD.
+        // SAFETY: The device of the PD, whose operation this is.
         unsafe { import(dev, &args) }
     })())
 }
 
-/// # Safety
-///
-/// As `dma_buf_attach_ops.invalidate_mappings`, for an attachment of [`DYNAMIC`] or [`LOCAL`].
-unsafe extern "C" fn invalidate_mappings(attachment: *mut bindings::dma_buf_attachment) {
-    // SAFETY: ib_core has put the umem there; the reservation lock is held.
-    let (umem, mr) = unsafe {
-        let umem: *mut rdma::ib_umem_dmabuf = (*attachment).importer_priv.cast();
-        (umem, (*umem).private.cast::<rdma::ib_mr>())
-    };
-    // SAFETY: As above.
-    if mr.is_null() || unsafe { (*umem).sgt }.is_null() {
-        return;
-    }
-    // SAFETY: `private` is an MR of ours for as long as it is set.
-    let (fake, key) = unsafe { (fake((*mr).device), (*mr).lkey) };
-    fake.script.pass(Point::Invalidate);
-    let late = fake.inner.lock().importing.late;
-    let mut fence = ptr::null_mut();
-    match late {
-        Late::No => fake.invalid(key),
-        Late::Unmap => {}
-        // SAFETY: The lock of the dma-buf's reservation object is held.
-        Late::Fence => fence = unsafe { helpers::kt_fence_add((*(*attachment).dmabuf).resv) },
-    }
-    if late != Late::No {
-        let owed = (key, umem.expose_provenance(), fence.expose_provenance());
-        fake.inner.lock().importing.owed = Some(owed);
-    }
-    if late != Late::Unmap {
-        // SAFETY: The lock is held.
-        unsafe { rdma::ib_umem_dmabuf_unmap_pages(umem) };
-    }
-}
-
-/// # Safety
-///
-/// As the function of `ib_umem_dmabuf_set_revoke_locked()`; `mr` is the MR.
-unsafe extern "C" fn revoke(mr: *mut c_void) {
-    let mr: *mut rdma::ib_mr = mr.cast();
-    // SAFETY: The MR goes after the umem.
-    let (fake, key) = unsafe { (fake((*mr).device), (*mr).lkey) };
-    fake.script.pass(Point::Invalidate);
-    fake.invalid(key);
-}
-
 impl FakeDevice {
-    /// Comes to `point`, where it may be told to fail.
+    /// Passes `point`, and fails if the script says so.
     fn reach(&self, point: Point) -> Result {
         to_result(self.script.pass(point))
     }
 
-    /// The adapter has stopped touching what the MR is on.
-    fn invalid(&self, key: u32) {
+    /// Ends the device's access through the MR.
+    pub(super) fn invalid(&self, key: u32) {
         let mut inner = self.inner.lock();
         if let Some(r) = inner.records.iter_mut().find(|r| r.key == key) {
             r.valid = false;
         }
     }
 
-    /// Somebody touches an MR whose mapping was taken away: the adapter maps it again, if it can.
-    /// The MR must not be deregistered meanwhile.
-    pub(crate) fn page_fault(&self, key: u32) -> Result {
+    /// Calls `f` with the umem of an MR, which must not be deregistered meanwhile.
+    fn with_umem<R>(&self, key: u32, f: impl FnOnce(&Umem) -> Result<R>) -> Result<R> {
         let inner = self.inner.lock();
         let record = inner.records.iter().find(|r| r.key == key);
         let mr: *mut Mr = ptr::with_exposed_provenance_mut(record.ok_or(ENOENT)?.mr);
         drop(inner);
-        // SAFETY: The MR is in the table, so it exists; it stays for this call.
-        let umem = unsafe { (*mr).umem.as_ref() };
-        umem.ok_or(EINVAL)?.fault(self, key)
+        // SAFETY: The MR was in the table, so it exists; the caller does not deregister it.
+        f(unsafe { (*mr).umem.as_ref() }.ok_or(EINVAL)?)
     }
 
-    /// What was last to be imported, and how.
+    /// Accesses an MR after an invalidation: the device maps it again, if the exporter lets it.
+    /// The MR must not be deregistered meanwhile.
+    pub(crate) fn page_fault(&self, key: u32) -> Result {
+        self.with_umem(key, |umem| umem.lock().map())
+    }
+
+    /// Returns the arguments of the last import.
     pub(crate) fn last_import(&self) -> Import {
         self.inner.lock().importing.last
     }
 
-    /// From now on what it imports is not what it was told to.
+    /// Makes imports succeed on something else than the descriptor.
     pub(crate) fn swap_descriptors(&self) {
         self.inner.lock().importing.swapped = true;
     }
 
-    /// From now on it keeps what it imports; the task that imports it also tries that for
-    /// `intruder`.
-    pub(crate) fn leak(&self, intruder: Option<&Registered>) {
+    /// Makes imports keep a reference to the dma-buf. The importing task also attaches `other`.
+    pub(crate) fn leak(&self, other: Option<&Registered>) {
         let mut inner = self.inner.lock();
         inner.importing.leaks = true;
-        inner.importing.intruder = intruder.map_or(0, Registered::dma_device);
+        inner.importing.other = other.map_or(0, Registered::dma_device);
     }
 
-    /// What it has kept.
+    /// Returns the reference that an import has kept.
     pub(crate) fn leaked(&self) -> Result<Leaked> {
         self.inner.lock().importing.leaked.take().ok_or(ENOENT)
     }
 
-    /// What the intruder got.
-    pub(crate) fn intruded(&self) -> Option<Result> {
-        self.inner.lock().importing.intruded
+    /// Returns the result of the other device's attachment.
+    pub(crate) fn other_attached(&self) -> Option<Result> {
+        self.inner.lock().importing.other_result
     }
 
-    /// From now on it is late with letting go.
-    pub(crate) fn be_late(&self, late: Late) {
-        self.inner.lock().importing.late = late;
+    /// Sets when the device stops after an invalidation.
+    pub(crate) fn set_quiesce(&self, quiesce: Quiesce) {
+        self.inner.lock().importing.quiesce = quiesce;
     }
 
-    /// It lets go of what it is late with. The MR must not be deregistered meanwhile.
-    pub(crate) fn catch_up(&self) {
+    /// Stops the accesses that [`Self::set_quiesce`] has deferred. The MR must not be deregistered
+    /// meanwhile.
+    pub(crate) fn quiesce(&self) {
         let mut inner = self.inner.lock();
-        inner.importing.late = Late::No;
-        let owed = mem::take(&mut inner.importing.owed);
+        inner.importing.quiesce = Quiesce::Now;
+        let deferred = mem::take(&mut inner.importing.deferred);
         drop(inner);
-        let Some((key, umem, fence)) = owed else {
+        let Some((key, fence)) = deferred else {
             return;
         };
         self.invalid(key);
         if fence != 0 {
-            // SAFETY: The fence is from kt_fence_add(), and is given back once.
+            // SAFETY: The fence is from kt_fence_add(), and taken from `deferred` once.
             unsafe { helpers::kt_fence_signal(ptr::with_exposed_provenance_mut(fence)) };
             return;
         }
-        let umem: *mut rdma::ib_umem_dmabuf = ptr::with_exposed_provenance_mut(umem);
-        // SAFETY: The umem exists for as long as its MR.
-        let _locked = unsafe { Locked::new(umem) };
-        // SAFETY: As above; the lock is held.
-        unsafe { rdma::ib_umem_dmabuf_unmap_pages(umem) };
+        let unmapped = self.with_umem(key, |umem| {
+            umem.lock().unmap();
+            Ok(())
+        });
+        if let Err(e) = unmapped {
+            pr_err!("kunit: MR {:#x} has no umem to unmap: {:?}\n", key, e);
+        }
     }
 }

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! The operations of a fake device on MRs.
-//!
-//! All `# Safety` sections: as the operation of that name in `struct ib_device_ops`, on a device
-//! that was made by [`super::Registered`].
+
+#![expect(
+    clippy::missing_safety_doc,
+    reason = "the contract of each operation is that of its field in `struct ib_device_ops`, on a \
+              device made by `super::Registered`"
+)]
 
 use super::{
     import::Umem,
@@ -26,11 +29,11 @@ use kernel::{
     prelude::*, //
 };
 
-/// An MR; the device's record of it has its key.
+/// An MR. The device's record has the same key.
 #[repr(C)]
 pub(super) struct Mr {
     pub(super) ib: rdma::ib_mr,
-    /// The dma-buf that it is on.
+    /// The dma-buf import that it uses.
     pub(super) umem: Option<Umem>,
     max_pages: u32,
     pages: u32,
@@ -38,13 +41,13 @@ pub(super) struct Mr {
     hi: u64,
 }
 
-/// Makes an MR and enters it.
+/// Makes an MR and its record.
 pub(super) fn make(
     dev: *mut rdma::ib_device,
     original: bool,
     max_pages: u32,
 ) -> Result<*mut rdma::ib_mr> {
-    // SAFETY: The callers give the device of an operation that is being called.
+    // SAFETY: The callers pass the device of an operation that is being called.
     let fake = unsafe { fake(dev) };
     let mr = KBox::new(
         Mr {
@@ -79,31 +82,28 @@ pub(super) fn make(
     Ok(mr)
 }
 
-/// Forgets an MR and frees it.
+/// Frees an MR and its record.
 ///
 /// # Safety
 ///
-/// `mr` must be from [`make`], on that device, and not be used any more.
+/// `mr` must be from [`make`] on that device, and not be used afterwards.
 pub(super) unsafe fn unmake(fake: &FakeDevice, mr: *mut rdma::ib_mr) -> Result {
-    // SAFETY: The caller's promise.
+    // SAFETY: By this function's safety contract the MR is valid.
     let key = unsafe { (*mr).lkey };
     let mut inner = fake.inner.lock();
     let record = inner.records.iter_mut().find(|r| r.key == key);
     *record.ok_or(ENOENT)? = Record::default();
     drop(inner);
-    // SAFETY: It was made by `make` and is in no table any more.
+    // SAFETY: `make` has made it as a `KBox<Mr>`, and its record was just removed.
     drop(unsafe { KBox::from_raw(mr.cast::<Mr>()) });
     Ok(())
 }
 
-/// A result as drivers return it.
+/// Returns a result as drivers do.
 pub(super) fn to_ptr(result: Result<*mut rdma::ib_mr>) -> *mut rdma::ib_mr {
     result.unwrap_or_else(|e| e.to_ptr())
 }
 
-/// # Safety
-///
-/// See the module.
 pub(super) unsafe extern "C" fn get_dma_mr(
     _pd: *mut rdma::ib_pd,
     _access: c_int,
@@ -111,9 +111,6 @@ pub(super) unsafe extern "C" fn get_dma_mr(
     EINVAL.to_ptr()
 }
 
-/// # Safety
-///
-/// See the module.
 pub(super) unsafe extern "C" fn alloc_mr(
     pd: *mut rdma::ib_pd,
     _type: rdma::ib_mr_type,
@@ -121,26 +118,26 @@ pub(super) unsafe extern "C" fn alloc_mr(
 ) -> *mut rdma::ib_mr {
     // SAFETY: The PD is valid.
     let dev = unsafe { (*pd).device };
-    // SAFETY: As above.
+    // SAFETY: The device of the PD is one of `Registered`.
     match unsafe { fake(dev) }.script.pass(Point::AllocMr) {
         0 => to_ptr(make(dev, false, pages)),
         errno => Error::from_errno(errno).to_ptr(),
     }
 }
 
-/// Takes one page of an MR.
+/// Adds one page to an MR.
 ///
 /// # Safety
 ///
-/// `mr` must be one of ours whose device is set.
+/// `mr` must be from [`make`], with its device set.
 unsafe extern "C" fn set_page(mr: *mut rdma::ib_mr, addr: u64) -> c_int {
-    // SAFETY: The caller's promise.
+    // SAFETY: By this function's safety contract the MR is a `Mr`, and its device one of `Registered`.
     let (mr, kind) = unsafe { (&mut *mr.cast::<Mr>(), fake((*mr).device).kind) };
     if mr.pages == mr.max_pages {
         return ENOMEM.to_errno();
     }
     let at = match kind {
-        // SAFETY: ib_core's DMA addresses are then those of the kernel's own mapping.
+        // SAFETY: Without a DMA device the DMA addresses of ib_core are kernel addresses.
         Kind::Virtual => unsafe { helpers::kt_phys_of(addr) },
         _ => addr,
     };
@@ -150,24 +147,21 @@ unsafe extern "C" fn set_page(mr: *mut rdma::ib_mr, addr: u64) -> c_int {
     0
 }
 
-/// # Safety
-///
-/// See the module.
 pub(super) unsafe extern "C" fn map_mr_sg(
     mr: *mut rdma::ib_mr,
     sg: *mut bindings::scatterlist,
     n: c_int,
     offset: *mut u32,
 ) -> c_int {
-    // SAFETY: The MR is valid and ours.
+    // SAFETY: The MR is from `make`, and ib_core has set its device.
     let fake = unsafe { fake((*mr).device) };
     let errno = fake.script.pass(Point::MapMrSg);
     if errno != 0 {
         return errno;
     }
-    // SAFETY: The list has `n` entries with DMA addresses.
+    // SAFETY: ib_core passes a list of `n` entries with DMA addresses.
     let done = unsafe { rdma::ib_sg_to_pages(mr, sg, n, offset, Some(set_page)) };
-    // SAFETY: As above.
+    // SAFETY: The MR is from `make`.
     let raw = unsafe { &*mr.cast::<Mr>() };
     let mut inner = fake.inner.lock();
     if let Some(r) = inner.records.iter_mut().find(|r| r.key == raw.ib.lkey) {
@@ -177,9 +171,6 @@ pub(super) unsafe extern "C" fn map_mr_sg(
     done
 }
 
-/// # Safety
-///
-/// See the module.
 pub(super) unsafe extern "C" fn reg_user_mr(
     pd: *mut rdma::ib_pd,
     start: u64,
@@ -191,7 +182,7 @@ pub(super) unsafe extern "C" fn reg_user_mr(
 ) -> *mut rdma::ib_mr {
     // SAFETY: The PD is valid.
     let dev = unsafe { (*pd).device };
-    // SAFETY: As above.
+    // SAFETY: The device of the PD is one of `Registered`.
     let fake = unsafe { fake(dev) };
     fake.inner.lock().last_original = Args {
         start,
@@ -205,9 +196,6 @@ pub(super) unsafe extern "C" fn reg_user_mr(
     }
 }
 
-/// # Safety
-///
-/// See the module.
 pub(super) unsafe extern "C" fn rereg_user_mr(
     mr: *mut rdma::ib_mr,
     _flags: c_int,
@@ -218,7 +206,7 @@ pub(super) unsafe extern "C" fn rereg_user_mr(
     _pd: *mut rdma::ib_pd,
     _udata: *mut rdma::ib_udata,
 ) -> *mut rdma::ib_mr {
-    // SAFETY: The MR is valid.
+    // SAFETY: The MR is valid, and its device one of `Registered`.
     let fake = unsafe { fake((*mr).device) };
     fake.inner.lock().last_original = Args {
         start,
@@ -233,27 +221,25 @@ pub(super) unsafe extern "C" fn rereg_user_mr(
     }
 }
 
-/// # Safety
-///
-/// See the module.
 pub(super) unsafe extern "C" fn dereg_mr(
     mr: *mut rdma::ib_mr,
     _udata: *mut rdma::ib_udata,
 ) -> c_int {
     // SAFETY: The MR is valid.
     let (dev, key) = unsafe { ((*mr).device, (*mr).lkey) };
-    // SAFETY: As above.
+    // SAFETY: The device of the MR is one of `Registered`.
     let fake = unsafe { fake(dev) };
     from_result(|| {
         let errno = fake.script.pass(Point::DeregMr);
         if errno != 0 {
             return Err(Error::from_errno(errno));
         }
-        // SAFETY: The MR is valid and ours, and is not used while it is being deregistered.
+        // SAFETY: The MR is from `make`, and not in use during its deregistration.
         if let Some(umem) = unsafe { (*mr.cast::<Mr>()).umem.take() } {
-            umem.let_go(fake, key);
+            fake.invalid(key);
+            drop(umem);
         }
-        // SAFETY: As above.
+        // SAFETY: The MR is from `make`, and not used afterwards.
         unsafe { unmake(fake, mr) }.map(|()| 0)
     })
 }

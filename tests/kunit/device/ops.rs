@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The operations of a fake device: thunks that translate, and the little that they do.
-//!
-//! All `# Safety` sections: as the operation of that name in `struct ib_device_ops`, on a device
-//! that was made by [`super::Registered`].
+//! The operations of a fake device on queues and work requests.
+
+#![expect(
+    clippy::missing_safety_doc,
+    reason = "the contract of each operation is that of its field in `struct ib_device_ops`, on a \
+              device made by `super::Registered`"
+)]
 
 use super::{
     memory,
@@ -30,10 +33,11 @@ use kernel::{
 #[repr(C)]
 struct Qp {
     ib: rdma::ib_qp,
-    /// A work request has failed: all others do, until it is reset.
+    /// A work request has failed; all others fail until a reset.
     broken: bool,
 }
 
+/// The operations of all fake devices.
 pub(super) const OPS: rdma::ib_device_ops = rdma::ib_device_ops {
     query_device: Some(query_device),
     create_cq: Some(create_cq),
@@ -56,26 +60,23 @@ pub(super) const OPS: rdma::ib_device_ops = rdma::ib_device_ops {
     ..one_port::OPS
 };
 
-/// Our side of a device.
+/// Returns the device's own side.
 ///
 /// # Safety
 ///
-/// `dev` must have been made by [`super::Registered`]; the result is not used after the call
-/// that gave it.
+/// `dev` must be the device of a [`super::Registered`] that outlives `'a`.
 pub(super) unsafe fn fake<'a>(dev: *mut rdma::ib_device) -> &'a FakeDevice {
-    // SAFETY: The caller's promise; `Registered` keeps the object as long as the device.
+    // SAFETY: By this function's safety contract; `Registered` keeps the object while the device
+    // exists.
     unsafe { &*(*dev.cast::<Raw>()).fake }
 }
 
-/// # Safety
-///
-/// See the module.
 unsafe extern "C" fn query_device(
     _dev: *mut rdma::ib_device,
     attr: *mut rdma::ib_device_attr,
     _udata: *mut rdma::ib_udata,
 ) -> c_int {
-    // SAFETY: ib_core gives attributes to fill in.
+    // SAFETY: ib_core passes attributes to fill in.
     let attr = unsafe { &mut *attr };
     attr.max_mr_size = u64::MAX;
     attr.page_size_cap = (4 << 10) | (64 << 10) | (2 << 20);
@@ -96,15 +97,12 @@ unsafe extern "C" fn query_device(
     0
 }
 
-/// # Safety
-///
-/// See the module.
 unsafe extern "C" fn create_cq(
     cq: *mut rdma::ib_cq,
     _attr: *const rdma::ib_cq_init_attr,
     _attrs: *mut rdma::uverbs_attr_bundle,
 ) -> c_int {
-    // SAFETY: ib_core has set the device.
+    // SAFETY: ib_core has set the device to one of `Registered`.
     let fake = unsafe { fake((*cq).device) };
     match fake.script.pass(Point::CreateCq) {
         0 => {
@@ -115,21 +113,15 @@ unsafe extern "C" fn create_cq(
     }
 }
 
-/// # Safety
-///
-/// See the module.
 unsafe extern "C" fn destroy_cq(cq: *mut rdma::ib_cq, _udata: *mut rdma::ib_udata) -> c_int {
-    // SAFETY: ib_core has set the device.
+    // SAFETY: ib_core has set the device to one of `Registered`.
     let fake = unsafe { fake((*cq).device) };
     fake.inner.lock().cqs -= 1;
     0
 }
 
-/// # Safety
-///
-/// See the module.
 unsafe extern "C" fn poll_cq(cq: *mut rdma::ib_cq, n: c_int, wc: *mut rdma::ib_wc) -> c_int {
-    // SAFETY: ib_core has set the device.
+    // SAFETY: ib_core has set the device to one of `Registered`.
     let fake = unsafe { fake((*cq).device) };
     let mut inner = fake.inner.lock();
     let mut out = 0;
@@ -155,21 +147,18 @@ unsafe extern "C" fn poll_cq(cq: *mut rdma::ib_cq, n: c_int, wc: *mut rdma::ib_w
         entry.__bindgen_anon_1.wr_cqe = ptr::with_exposed_provenance_mut(c.wr_cqe);
         entry.status = c.status;
         entry.qp = ptr::with_exposed_provenance_mut(c.qp);
-        // SAFETY: ib_core gives room for `n` entries.
+        // SAFETY: ib_core passes an array of `n` entries, and `out` is below `n`.
         unsafe { wc.add(out).write(entry) };
         out += 1;
     }
     out as c_int
 }
 
-/// # Safety
-///
-/// See the module.
 unsafe extern "C" fn req_notify_cq(
     cq: *mut rdma::ib_cq,
     _flags: rdma::ib_cq_notify_flags,
 ) -> c_int {
-    // SAFETY: ib_core has set the device.
+    // SAFETY: ib_core has set the device to one of `Registered`.
     let fake = unsafe { fake((*cq).device) };
     let inner = fake.inner.lock();
     let missed = !inner.held
@@ -179,19 +168,16 @@ unsafe extern "C" fn req_notify_cq(
     missed.into()
 }
 
-/// # Safety
-///
-/// See the module.
 unsafe extern "C" fn create_qp(
     qp: *mut rdma::ib_qp,
     _attr: *mut rdma::ib_qp_init_attr,
     _udata: *mut rdma::ib_udata,
 ) -> c_int {
-    // SAFETY: ib_core has set the device.
+    // SAFETY: ib_core has set the device to one of `Registered`.
     let fake = unsafe { fake((*qp).device) };
     match fake.script.pass(Point::CreateQp) {
         0 => {
-            // SAFETY: The queue pair is being made: it is ours.
+            // SAFETY: ib_core passes a queue pair that nothing else uses yet.
             unsafe { (*qp).qp_num = 17 };
             fake.inner.lock().qps += 1;
             0
@@ -200,44 +186,36 @@ unsafe extern "C" fn create_qp(
     }
 }
 
-/// # Safety
-///
-/// See the module.
 unsafe extern "C" fn modify_qp(
     qp: *mut rdma::ib_qp,
     attr: *mut rdma::ib_qp_attr,
     _mask: c_int,
     _udata: *mut rdma::ib_udata,
 ) -> c_int {
-    // SAFETY: ib_core has set the device.
+    // SAFETY: ib_core has set the device to one of `Registered`.
     let fake = unsafe { fake((*qp).device) };
     // SAFETY: The attributes are valid for the call.
     if unsafe { (*attr).qp_state } == rdma::ib_qp_state_IB_QPS_RESET {
-        // SAFETY: We made the queue pair; nothing is posted while it is modified.
+        // SAFETY: ib_core has allocated a `Qp`, by `size_ib_qp`. Nothing is posted during a modify.
         unsafe { (*qp.cast::<Qp>()).broken = false };
     }
     fake.script.pass(Point::ModifyQp)
 }
 
-/// # Safety
-///
-/// See the module.
 unsafe extern "C" fn destroy_qp(qp: *mut rdma::ib_qp, _udata: *mut rdma::ib_udata) -> c_int {
-    // SAFETY: ib_core has set the device.
+    // SAFETY: ib_core has set the device to one of `Registered`.
     let fake = unsafe { fake((*qp).device) };
     fake.inner.lock().qps -= 1;
     0
 }
 
-/// # Safety
-///
-/// See the module. Unlike a real one it may sleep, where the test says so.
+/// May sleep if the script says so, unlike a real device.
 unsafe extern "C" fn post_send(
     qp: *mut rdma::ib_qp,
     wr: *const rdma::ib_send_wr,
     _bad: *mut *const rdma::ib_send_wr,
 ) -> c_int {
-    // SAFETY: ib_core has set the device.
+    // SAFETY: ib_core has set the device to one of `Registered`.
     let fake = unsafe { fake((*qp).device) };
     // SAFETY: The work request is valid for the call.
     let (opcode, cqe, rkey) = unsafe {
@@ -257,7 +235,7 @@ unsafe extern "C" fn post_send(
     if errno != 0 {
         return errno;
     }
-    // SAFETY: We made the queue pair.
+    // SAFETY: ib_core has allocated a `Qp`, by `size_ib_qp`.
     let (qp_raw, cq) = unsafe { (&mut *qp.cast::<Qp>(), (*qp).send_cq) };
     let mut done = Completion {
         cq: cq.expose_provenance(),
@@ -280,12 +258,12 @@ unsafe extern "C" fn post_send(
         let record = inner.records.iter_mut().find(|r| r.key == key && key != 0);
         done.status = match record {
             Some(r) if registers => {
-                // SAFETY: As above.
+                // SAFETY: A REG_MR work request is an ib_reg_wr.
                 r.access = unsafe { (*wr.cast::<rdma::ib_reg_wr>()).access };
                 r.valid = true;
                 rdma::ib_wc_status_IB_WC_SUCCESS
             }
-            // As rxe: only what was registered by work request is invalidated by one.
+            // As rxe: LOCAL_INV works only on MRs for fast registration.
             Some(r) => {
                 let mr: *mut rdma::ib_mr = ptr::with_exposed_provenance_mut(r.mr);
                 done.invalidates = key;
@@ -317,9 +295,6 @@ unsafe extern "C" fn post_send(
     0
 }
 
-/// # Safety
-///
-/// See the module.
 unsafe extern "C" fn post_recv(
     _qp: *mut rdma::ib_qp,
     _wr: *const rdma::ib_recv_wr,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Bringing a fake device into being, and taking it away.
+//! Registers and unregisters fake devices.
 
 use super::{
     import,
@@ -30,67 +30,81 @@ use kernel::{
             Atomic,
             Full, //
         },
-        Arc, //
+        Arc,
+        ArcBorrow, //
     },
 };
 
 /// `enum rdma_node_type`, a UAPI value.
 const RDMA_NODE_IB_CA: u8 = 1;
 
-/// The C object, with the way to ours.
+/// The C object, and the pointer to the device's own side.
 #[repr(C)]
 pub(super) struct Raw {
     pub(super) ib: rdma::ib_device,
     pub(super) fake: *const FakeDevice,
 }
 
-/// A device that is registered with ib_core. Dropping it takes it away.
+/// Returns the device's own side.
+///
+/// # Safety
+///
+/// `dev` must be the device of a [`Registered`] that exists.
+pub(super) unsafe fn shared(dev: *mut rdma::ib_device) -> Arc<FakeDevice> {
+    // SAFETY: By this function's safety contract; `Registered` keeps the `Arc` that the pointer is
+    // from.
+    unsafe { ArcBorrow::from_raw((*dev.cast::<Raw>()).fake) }.into()
+}
+
+/// A device that is registered with ib_core. Dropping it unregisters it.
 ///
 /// # Invariants
 ///
-/// `raw` was allocated by ib_core; it is registered while `there` is true. `platform` is NULL or
-/// registered.
+/// - `raw` was allocated by ib_core, and is registered while `registered` is true.
+/// - `platform` is NULL or registered.
 pub(crate) struct Registered {
     raw: *mut Raw,
     platform: *mut bindings::platform_device,
-    there: Atomic<bool>,
+    registered: Atomic<bool>,
     fake: Arc<FakeDevice>,
 }
 
-// SAFETY: ib_core locks for itself.
+// SAFETY: ib_core takes its own locks.
 unsafe impl Send for Registered {}
-// SAFETY: As above; `there` lets only one task unregister.
+// SAFETY: ib_core takes its own locks; `registered` lets only one task unregister.
 unsafe impl Sync for Registered {}
 
 impl Registered {
-    /// Registers a device. May sleep.
+    /// Registers a device.
+    ///
+    /// Context: process context; may sleep.
     pub(crate) fn new(name: &'static CStr, kind: Kind) -> Result<Arc<Self>> {
         let fake = FakeDevice::new(kind)?;
         let platform = match kind {
             Kind::Virtual => ptr::null_mut(),
             _ => Self::platform(name)?,
         };
-        // SAFETY: The size is that of a structure that begins with an ib_device.
+        // SAFETY: The size is that of a structure whose first field is an ib_device.
         let raw = unsafe { rdma::_ib_alloc_device(size_of::<Raw>(), &raw mut bindings::init_net) };
         if raw.is_null() {
-            // SAFETY: It is registered and nobody uses it.
+            // SAFETY: It is NULL, or registered and not in use.
             unsafe { bindings::platform_device_unregister(platform) };
             return Err(ENOMEM);
         }
-        // INVARIANT: Allocated; not registered yet.
+        // INVARIANT: Just allocated, and not registered.
         let this = Self {
             raw: raw.cast(),
             platform,
-            there: Atomic::new(false),
+            registered: Atomic::new(false),
             fake,
         };
         this.announce(name, kind)?;
         Ok(Arc::new(this, GFP_KERNEL)?)
     }
 
-    /// Fills the device in and registers it.
+    /// Initialises the device and registers it.
     fn announce(&self, name: &CStr, kind: Kind) -> Result {
-        // SAFETY: The device is ours alone.
+        // SAFETY: The device is allocated and not registered, so nothing else uses it.
         let raw = unsafe { &mut *self.raw };
         raw.fake = Arc::as_ptr(&self.fake);
         raw.ib.node_type = RDMA_NODE_IB_CA;
@@ -106,18 +120,18 @@ impl Registered {
         };
         // SAFETY: The device is allocated and not registered; the operations are `'static`.
         unsafe { rdma::ib_set_device_ops(&mut raw.ib, &ops::OPS) };
-        if kind.imports() {
-            // SAFETY: As above.
+        if let Kind::Importer(_) = kind {
+            // SAFETY: The device is allocated and not registered; the operations are `'static`.
             unsafe { rdma::ib_set_device_ops(&mut raw.ib, &import::OPS) };
         }
-        // SAFETY: As above; the DMA device outlives it.
+        // SAFETY: The device is allocated and initialised; the DMA device outlives it.
         to_result(unsafe { rdma::ib_register_device(&mut raw.ib, name.as_char_ptr(), dma) })?;
         // INVARIANT: Just registered.
-        self.there.store(true, kernel::sync::atomic::Relaxed);
+        self.registered.store(true, kernel::sync::atomic::Relaxed);
         Ok(())
     }
 
-    /// A device that can do DMA.
+    /// Registers a platform device that does DMA.
     fn platform(name: &CStr) -> Result<*mut bindings::platform_device> {
         let info = bindings::platform_device_info {
             name: name.as_char_ptr(),
@@ -127,54 +141,57 @@ impl Registered {
         };
         // SAFETY: The description is valid for the call.
         let pdev = from_err_ptr(unsafe { bindings::platform_device_register_full(&info) })?;
-        // SAFETY: Just registered, and no driver uses it.
+        // SAFETY: It was just registered, and has no driver.
         unsafe { helpers::kt_set_max_seg_size(&raw mut (*pdev).dev, 2 << 20) };
         Ok(pdev)
     }
 
-    /// What the device does and knows.
+    /// Returns the device's own side.
     pub(crate) fn fake(&self) -> &Arc<FakeDevice> {
         &self.fake
     }
 
-    /// The C object.
+    /// Returns the C object.
     pub(crate) fn as_raw(&self) -> *mut rdma::ib_device {
         self.raw.cast()
     }
 
-    /// The address of its DMA device; 0: none.
+    /// Returns the address of its DMA device; 0: none.
     pub(crate) fn dma_device(&self) -> usize {
-        // SAFETY: Set at registration, does not change.
+        // SAFETY: The field is set at registration and does not change.
         unsafe { (*self.as_raw()).dma_device }.addr()
     }
 
-    /// Changes the most pages that an MR can have, and returns what it was.
+    /// Sets the most pages that an MR can have, and returns the previous number.
     pub(crate) fn set_max_pages(&self, pages: u32) -> u32 {
-        // SAFETY: The field is only read while memory is being registered, which the test that
-        // calls this is not doing.
+        // SAFETY: The field is read only during registrations, and the calling test makes none at
+        // the same time.
         let slot = unsafe { &mut (*self.as_raw()).attrs.max_fast_reg_page_list_len };
         core::mem::replace(slot, pages)
     }
 
-    /// Changes the longest piece of memory that it takes, and returns what it was.
+    /// Sets the longest DMA segment, and returns the previous length.
     pub(crate) fn set_max_segment(&self, bytes: u32) -> u32 {
-        // SAFETY: As `set_max_pages`; the device has a DMA device.
+        // SAFETY: The device has a DMA device, and the calling test makes no registration at the
+        // same time.
         unsafe { helpers::kt_set_max_seg_size((*self.as_raw()).dma_device, bytes) }
     }
 
-    /// Are its operations the driver's own?
+    /// Returns whether its operations are the driver's own, and not interposed.
     pub(crate) fn is_bare(&self) -> bool {
         let own = memory::dereg_mr as *const ();
-        // SAFETY: The device is allocated; the field is only ever written whole.
-        let there = unsafe { (&raw const (*self.as_raw()).ops.dereg_mr).cast::<*const ()>() };
-        // SAFETY: As above; an optional function is a pointer that may be NULL.
-        ptr::eq(unsafe { there.read_volatile() }, own)
+        // SAFETY: The device is allocated; the field is written as a whole.
+        let current = unsafe { (&raw const (*self.as_raw()).ops.dereg_mr).cast::<*const ()>() };
+        // SAFETY: The field is an optional function: a pointer that may be NULL.
+        ptr::eq(unsafe { current.read_volatile() }, own)
     }
 
-    /// Takes the device away from everybody, as a driver's removal does. May sleep.
+    /// Unregisters the device, as the removal of its driver does.
+    ///
+    /// Context: process context; may sleep.
     pub(crate) fn unregister(&self) {
-        if self.there.xchg(false, Full) {
-            // SAFETY: By the type invariants it is registered; nobody else unregisters it.
+        if self.registered.xchg(false, Full) {
+            // SAFETY: By the type invariants it was registered; the exchange lets one task unregister it.
             unsafe { rdma::ib_unregister_device(self.as_raw()) };
         }
     }
@@ -186,9 +203,9 @@ impl Drop for Registered {
             return;
         }
         self.unregister();
-        // SAFETY: By the type invariants; it is not registered.
+        // SAFETY: By the type invariants it is allocated; it is not registered any more.
         unsafe { rdma::ib_dealloc_device(self.as_raw()) };
-        // SAFETY: By the type invariants; NULL is no device.
+        // SAFETY: By the type invariants it is NULL or registered.
         unsafe { bindings::platform_device_unregister(self.platform) };
     }
 }

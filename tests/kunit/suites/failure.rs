@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A callback or a device operation that fails: what was done is undone once, and the errno
+//! Failures of callbacks and device operations: the registration is undone once, and the errno
 //! reaches the caller.
 
 use kernel::prelude::*;
@@ -9,36 +9,30 @@ use kernel::prelude::*;
 mod tests {
     use crate::suites::prelude::*;
 
-    /// On one device: the `n`th call at `point` fails.
-    fn on(bench: Bench, setup: Setup, point: Point, n: u32) -> Result {
-        let client = Client::new(0, "kunit_one", setup)?;
-        let script = match point {
-            Point::GetPages | Point::DmaMap => client.script()?,
-            _ => &bench.dev().script,
-        };
-        script.fail_at(point, n, ENOSPC);
-        ensure_eq!(
-            bench.pd.reg(client.at(0), 4 * PAGE, USUAL).err(),
-            Some(ENOSPC)
-        );
-        let script = client.script()?;
+    /// Checks a registration whose `n`th call at `point` fails.
+    fn on(kind: Kind, setup: Setup, point: Point, n: u32) -> Result {
+        let t = Fixture::new(kind)?;
+        let client = t.client(setup)?;
+        t.script(point)?.fail_at(point, n, ENOSPC);
+        ensure_eq!(t.reg(&client, 4 * PAGE).err(), Some(ENOSPC));
+        let script = client.script();
         let got = script.calls(Point::GetPages) - u32::from(point == Point::GetPages);
         let mapped = script.calls(Point::DmaMap) - u32::from(point == Point::DmaMap);
         ensure_eq!(script.calls(Point::PutPages), got);
         ensure_eq!(script.calls(Point::DmaUnmap), mapped);
         ensure_eq!(script.calls(Point::Release), 1);
-        ensure_eq!(bench.dev().objects(), (0, 0, 0));
-        // It is not in the way of the next one.
-        let mr = bench.pd.reg(client.at(0), 4 * PAGE, USUAL)?;
+        ensure_eq!(t.dev().objects(), (0, 0, 0));
+        // The next registration is not affected.
+        let mr = t.reg(&client, 4 * PAGE)?;
         ensure!(mr.is_valid());
         drop(mr);
-        bench.finish(&[&client])
+        t.finish()
     }
 
-    /// On both kinds of device.
+    /// Checks a registration on both kinds of device.
     fn fails(point: Point, n: u32) -> Result {
-        on(Bench::hardware()?, Setup::SEED, point, n)?;
-        on(Bench::software()?, Setup::SEED, point, n)
+        on(Kind::Dma, Setup::SEED, point, n)?;
+        on(Kind::Virtual, Setup::SEED, point, n)
     }
 
     #[test]
@@ -48,13 +42,13 @@ mod tests {
 
     #[test]
     fn dma_map() -> Result {
-        on(Bench::hardware()?, Setup::SEED, Point::DmaMap, 1)?;
-        on(Bench::hardware()?, Setup::OWN_TABLE, Point::DmaMap, 1)
+        on(Kind::Dma, Setup::SEED, Point::DmaMap, 1)?;
+        on(Kind::Dma, Setup::OWN_TABLE, Point::DmaMap, 1)
     }
 
     #[test]
-    fn dma_map_of_the_page_less() -> Result {
-        on(Bench::hardware()?, Setup::GPU, Point::DmaMap, 1)
+    fn dma_map_without_struct_pages() -> Result {
+        on(Kind::Dma, Setup::GPU, Point::DmaMap, 1)
     }
 
     #[test]
@@ -104,75 +98,75 @@ mod tests {
 
     #[test]
     fn alloc_mr_under_the_mutex_of_the_callbacks() -> Result {
-        on(Bench::hardware()?, Setup::LOCKED, Point::AllocMr, 1)
+        on(Kind::Dma, Setup::LOCKED, Point::AllocMr, 1)
     }
 
     #[test]
-    fn alloc_mr_for_one_that_unmaps_itself() -> Result {
-        on(Bench::hardware()?, Setup::UNMAPS, Point::AllocMr, 1)
+    fn alloc_mr_for_a_client_that_unmaps_itself() -> Result {
+        on(Kind::Dma, Setup::UNMAPS, Point::AllocMr, 1)
     }
 
     #[test]
-    fn alloc_mr_for_one_without_release() -> Result {
-        let bench = Bench::hardware()?;
-        let client = Client::new(0, "kunit_one", Setup::BARE)?;
-        bench.dev().script.fail(Point::AllocMr, ENOSPC);
-        ensure_eq!(bench.pd.reg(client.at(0), PAGE, USUAL).err(), Some(ENOSPC));
-        ensure_eq!(client.script()?.calls(Point::PutPages), 1);
-        bench.finish(&[&client])
+    fn alloc_mr_for_a_client_without_release() -> Result {
+        let t = Fixture::new(Kind::Dma)?;
+        let client = t.client(Setup::BARE)?;
+        t.fail(Point::AllocMr, ENOSPC)?;
+        ensure_eq!(t.reg(&client, PAGE).err(), Some(ENOSPC));
+        ensure_eq!(t.calls(Point::PutPages)?, 1);
+        t.finish()
     }
 
     #[test]
-    fn the_work_request_fails_in_the_adapter() -> Result {
-        let bench = Bench::hardware()?;
-        let client = Client::new(0, "kunit_one", Setup::SEED)?;
-        bench.dev().fail_work_request();
-        ensure_eq!(bench.pd.reg(client.at(0), PAGE, USUAL).err(), Some(EIO));
-        ensure_eq!(client.script()?.calls(Point::PutPages), 1);
-        bench.finish(&[&client])
+    fn the_work_request_fails_in_the_device() -> Result {
+        let t = Fixture::new(Kind::Dma)?;
+        let client = t.client(Setup::SEED)?;
+        t.dev().fail_work_request();
+        ensure_eq!(t.reg(&client, PAGE).err(), Some(EIO));
+        ensure_eq!(t.calls(Point::PutPages)?, 1);
+        t.finish()
     }
 
     #[test]
     fn the_queue_pair_works_again_after_a_failed_work_request() -> Result {
-        let bench = Bench::hardware()?;
-        let client = Client::new(0, "kunit_one", Setup::SEED)?;
-        // This one keeps the queue pair.
-        let mr = bench.pd.reg(client.at(0), PAGE, USUAL)?;
-        bench.dev().fail_work_request();
-        ensure!(bench.pd.reg(client.at(8 * PAGE), PAGE, USUAL).is_err());
-        let next = bench.pd.reg(client.at(8 * PAGE), PAGE, USUAL)?;
+        let t = Fixture::new(Kind::Dma)?;
+        let client = t.client(Setup::SEED)?;
+        // This MR keeps the queue pair.
+        let mr = t.reg(&client, PAGE)?;
+        t.dev().fail_work_request();
+        ensure!(t.reg_at(&client, 8 * PAGE, PAGE).is_err());
+        let next = t.reg_at(&client, 8 * PAGE, PAGE)?;
         ensure!(mr.is_valid() && next.is_valid());
-        ensure_eq!(bench.dev().script.calls(Point::CreateQp), 1);
-        client.invalidate_it()?;
+        ensure_eq!(t.calls(Point::CreateQp)?, 1);
+        client.invalidate_last()?;
         ensure!(!next.is_valid() && mr.is_valid());
         drop((mr, next));
-        bench.finish(&[&client])
+        t.finish()
     }
 
     #[test]
     fn mrs_of_one_pd_share_a_queue_pair() -> Result {
-        let bench = Bench::hardware()?;
-        let client = Client::new(0, "kunit_one", Setup::SEED)?;
-        let one = bench.pd.reg(client.at(0), PAGE, USUAL)?;
-        let two = bench.pd.reg(client.at(8 * PAGE), PAGE, USUAL)?;
-        let pd = user::Pd::new(bench.pd.dev())?;
+        let t = Fixture::new(Kind::Dma)?;
+        let client = t.client(Setup::SEED)?;
+        let one = t.reg(&client, PAGE)?;
+        let two = t.reg_at(&client, 8 * PAGE, PAGE)?;
+        let pd = user::Pd::new(t.registered())?;
         let three = pd.reg(client.at(16 * PAGE), PAGE, USUAL)?;
-        ensure_eq!(bench.dev().objects(), (3, 2, 2));
+        ensure_eq!(t.dev().objects(), (3, 2, 2));
         drop(three);
-        ensure_eq!(bench.dev().objects(), (2, 1, 1));
+        ensure_eq!(t.dev().objects(), (2, 1, 1));
         drop(pd);
         drop((one, two));
-        bench.finish(&[&client])
+        t.finish()
     }
 
     #[test]
     fn dma_unmap_may_fail() -> Result {
-        let bench = Bench::hardware()?;
-        let client = Client::new(0, "kunit_one", Setup::SEED)?;
-        client.script()?.fail(Point::DmaUnmap, EIO);
-        let mr = bench.pd.reg(client.at(0), PAGE, USUAL)?;
+        let t = Fixture::new(Kind::Dma)?;
+        let client = t.client(Setup::SEED)?;
+        t.fail(Point::DmaUnmap, EIO)?;
+        let mr = t.reg(&client, PAGE)?;
         mr.dereg()?;
-        ensure_eq!(client.script()?.calls(Point::PutPages), 1);
-        bench.finish(&[&client])
+        ensure_eq!(t.calls(Point::PutPages)?, 1);
+        t.finish()
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a kernel driver says of a user context, and what `acquire` hears of it.
+//! Hints that a kernel driver sets on a user context, and how they reach `acquire`.
 
 use kernel::prelude::*;
 
@@ -12,18 +12,18 @@ mod tests {
         user::Context, //
     };
 
-    /// Registers once in a context that `prepare` has been at; what `acquire` heard.
-    fn heard(prepare: impl FnOnce(&Context) -> Result) -> Result<Hint> {
-        let bench = Bench::hardware()?;
-        let client = Client::new(0, "kunit_one", Setup::SEED)?;
-        client.expect_hints()?;
-        let context = Context::around(&bench.pd)?;
+    /// Registers in a context after `prepare`, and returns the hint that `acquire` got.
+    fn acquired_hint(prepare: impl FnOnce(&Context) -> Result) -> Result<Hint> {
+        let t = Fixture::new(Kind::Dma)?;
+        let client = t.client(Setup::SEED)?;
+        client.expect_hints();
+        let context = Context::around(&t.pd)?;
         let result = prepare(&context).and_then(|()| {
-            bench.pd.reg(client.at(0), PAGE, USUAL)?.dereg()?;
-            client.hint()
+            t.reg(&client, PAGE)?.dereg()?;
+            Ok(client.hint())
         });
         drop(context);
-        bench.finish(&[&client])?;
+        t.finish()?;
         result
     }
 
@@ -34,7 +34,7 @@ mod tests {
 
     #[test]
     fn both_halves_reach_acquire() -> Result {
-        let hint = heard(|c| c.hint(Some(c"ring"), 0x1234))?;
+        let hint = acquired_hint(|c| c.hint(Some(c"ring"), 0x1234))?;
         ensure_eq!(hint.data, 0x1234);
         ensure_eq!(hint.name, Some(*b"ring"));
         Ok(())
@@ -42,22 +42,22 @@ mod tests {
 
     #[test]
     fn either_half_may_be_missing() -> Result {
-        let hint = heard(|c| c.hint(None, 0x1234))?;
+        let hint = acquired_hint(|c| c.hint(None, 0x1234))?;
         ensure_eq!((hint.data, hint.name), (0x1234, None));
-        let hint = heard(|c| c.hint(Some(c"ring"), 0))?;
+        let hint = acquired_hint(|c| c.hint(Some(c"ring"), 0))?;
         ensure_eq!((hint.data, hint.name), (0, Some(*b"ring")));
         Ok(())
     }
 
     #[test]
     fn without_one_both_are_null() -> Result {
-        ensure_eq!(heard(|_| Ok(()))?, NONE);
+        ensure_eq!(acquired_hint(|_| Ok(()))?, NONE);
         Ok(())
     }
 
     #[test]
     fn a_later_one_replaces_it() -> Result {
-        let hint = heard(|c| {
+        let hint = acquired_hint(|c| {
             c.hint(Some(c"ring"), 1)?;
             c.hint(Some(c"heap"), 2)
         })?;
@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn a_cleared_one_is_gone() -> Result {
-        let hint = heard(|c| {
+        let hint = acquired_hint(|c| {
             c.hint(Some(c"ring"), 1)?;
             c.clear();
             c.clear();
@@ -78,8 +78,8 @@ mod tests {
     }
 
     #[test]
-    fn it_goes_with_the_context() -> Result {
-        let hint = heard(|c| {
+    fn it_ends_with_the_context() -> Result {
+        let hint = acquired_hint(|c| {
             c.hint(Some(c"ring"), 1)?;
             c.again();
             Ok(())
@@ -89,18 +89,18 @@ mod tests {
     }
 
     #[test]
-    fn other_contexts_hear_nothing_of_it() -> Result {
-        let bench = Bench::hardware()?;
-        let client = Client::new(0, "kunit_one", Setup::SEED)?;
-        let other = user::Pd::new(bench.pd.dev())?;
+    fn other_contexts_do_not_have_it() -> Result {
+        let t = Fixture::new(Kind::Dma)?;
+        let client = t.client(Setup::SEED)?;
+        let other = user::Pd::new(t.registered())?;
         let context = Context::around(&other)?;
         let result = context.hint(Some(c"ring"), 1).and_then(|()| {
-            // This PD is a kernel's, in no context: the client would not be content with a hint.
-            bench.pd.reg(client.at(0), PAGE, USUAL)?.dereg()
+            // This PD belongs to no context: a hint would be a violation.
+            t.reg(&client, PAGE)?.dereg()
         });
         drop(context);
         drop(other);
-        bench.finish(&[&client])?;
+        t.finish()?;
         result
     }
 
@@ -109,8 +109,11 @@ mod tests {
         const LONG: &CStr = c"a_name_of_sixty_three_characters_which_is_as_long_as_any_may_be";
         const TOO_LONG: &CStr =
             c"a_name_of_sixty_four_characters_which_is_longer_than_any_may_be!!";
-        ensure!(heard(|c| c.hint(Some(LONG), 0)).is_ok());
-        ensure_eq!(heard(|c| c.hint(Some(TOO_LONG), 0)).err(), Some(EINVAL));
+        ensure!(acquired_hint(|c| c.hint(Some(LONG), 0)).is_ok());
+        ensure_eq!(
+            acquired_hint(|c| c.hint(Some(TOO_LONG), 0)).err(),
+            Some(EINVAL)
+        );
         Ok(())
     }
 }

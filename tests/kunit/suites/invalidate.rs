@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The invalidate callback: when it has returned no adapter can touch the memory.
+//! Invalidation: once the callback has returned, no device can access the memory.
 
 use kernel::prelude::*;
 
@@ -8,208 +8,153 @@ use kernel::prelude::*;
 mod tests {
     use crate::suites::prelude::*;
 
-    /// A client and an MR on four pages of it.
-    fn live(setup: Setup) -> Result<(Bench, Arc<Client>, Arc<user::Mr>)> {
-        let bench = Bench::hardware()?;
-        let client = Client::new(0, "kunit_one", setup)?;
-        let mr = bench.pd.reg(client.at(0), 4 * PAGE, USUAL)?;
-        let mr = Arc::new(mr, GFP_KERNEL)?;
-        Ok((bench, client, mr))
-    }
-
-    /// An invalidation in another task.
-    fn invalidation(client: &Arc<Client>) -> Result<Task<Result>> {
-        let client = client.clone();
-        Task::spawn(move || client.invalidate_it())
-    }
-
-    /// Revokes a region of a client of that shape, then deregisters it.
-    fn revokes(bench: Bench, setup: Setup) -> Result {
-        let client = Client::new(0, "kunit_one", setup)?;
-        let mr = bench.pd.reg(client.at(0), 4 * PAGE, USUAL)?;
-        client.invalidate_it()?;
+    /// Invalidates a region of such a client, then deregisters it.
+    fn revokes(kind: Kind, setup: Setup) -> Result {
+        let (t, client, mr) = live(kind, setup)?;
+        client.invalidate_last()?;
         ensure!(!mr.is_valid());
-        ensure_eq!(client.stage()?, Stage::Acquired);
-        ensure_eq!(client.script()?.calls(Point::Release), 0);
+        ensure_eq!(client.stage(), Stage::Acquired);
+        let puts = u32::from(!setup.unmaps);
+        let unmaps = if kind == Kind::Virtual { 0 } else { puts };
+        ensure_eq!(t.calls(Point::DmaUnmap)?, unmaps);
+        ensure_eq!(t.calls(Point::PutPages)?, puts);
+        ensure_eq!(t.calls(Point::Release)?, 0);
         mr.dereg()?;
-        ensure_eq!(
-            client.script()?.calls(Point::Release),
-            if setup.bare { 0 } else { 1 }
-        );
-        bench.finish(&[&client])
+        ensure_eq!(t.calls(Point::DmaUnmap)?, unmaps);
+        ensure_eq!(t.calls(Point::PutPages)?, puts);
+        ensure_eq!(t.calls(Point::Release)?, u32::from(!setup.bare));
+        t.finish()
     }
 
     #[test]
-    fn seed_style() -> Result {
-        revokes(Bench::hardware()?, Setup::SEED)
+    fn of_each_shape() -> Result {
+        each(&Setup::ALL_REVOCABLE, |setup| revokes(Kind::Dma, setup))
     }
 
     #[test]
-    fn seed_style_on_software_rdma() -> Result {
-        revokes(Bench::software()?, Setup::SEED)
-    }
-
-    #[test]
-    fn page_less() -> Result {
-        revokes(Bench::hardware()?, Setup::GPU)
-    }
-
-    #[test]
-    fn a_table_of_the_clients_own() -> Result {
-        revokes(Bench::hardware()?, Setup::OWN_TABLE)
-    }
-
-    #[test]
-    fn self_aligning_in_2_mib() -> Result {
-        revokes(Bench::hardware()?, Setup::HUGE)
-    }
-
-    #[test]
-    fn without_release_and_get_page_size() -> Result {
-        revokes(Bench::hardware()?, Setup::BARE)
-    }
-
-    #[test]
-    fn under_the_mutex_of_its_own_callbacks() -> Result {
-        revokes(Bench::hardware()?, Setup::LOCKED)
-    }
-
-    #[test]
-    fn the_client_that_unmaps_itself() -> Result {
-        let (bench, client, mr) = live(Setup::UNMAPS)?;
-        client.invalidate_it()?;
-        ensure!(!mr.is_valid());
-        ensure_eq!(client.script()?.calls(Point::DmaUnmap), 0);
-        ensure_eq!(client.script()?.calls(Point::PutPages), 0);
-        mr.dereg()?;
-        ensure_eq!(client.script()?.calls(Point::PutPages), 0);
-        ensure_eq!(client.script()?.calls(Point::Release), 1);
-        bench.finish(&[&client])
+    fn on_software_rdma() -> Result {
+        revokes(Kind::Virtual, Setup::SEED)
     }
 
     #[test]
     fn the_flag_of_a_short_extended_client_is_not_read() -> Result {
-        let bench = Bench::hardware()?;
-        let setup = Setup {
-            unmaps: true,
-            ..Setup::SEED
-        };
-        let client = Client::altered(0, "kunit_one", setup, |ex| {
+        let t = Fixture::new(Kind::Dma)?;
+        let client = t.altered(Setup::UNMAPS, |ex| {
             ex.ex_size = size_of::<crate::peer::peer_memory_client>();
         })?;
-        let mr = bench.pd.reg(client.at(0), PAGE, USUAL)?;
-        // As a plain client: the core undoes.
-        client.plain();
-        client.invalidate_it()?;
-        ensure_eq!(client.script()?.calls(Point::PutPages), 1);
+        let mr = t.reg(&client, PAGE)?;
+        // For the core it is a client without the flag.
+        client.clear_unmaps();
+        client.invalidate_last()?;
+        ensure_eq!(t.calls(Point::PutPages)?, 1);
         mr.dereg()?;
-        bench.finish(&[&client])
+        t.finish()
     }
 
     #[test]
     fn twice() -> Result {
-        let (bench, client, mr) = live(Setup::SEED)?;
-        client.invalidate_it()?;
-        client.invalidate_it()?;
-        ensure_eq!(client.script()?.calls(Point::PutPages), 1);
+        let (t, client, mr) = live(Kind::Dma, Setup::SEED)?;
+        client.invalidate_last()?;
+        client.invalidate_last()?;
+        ensure_eq!(t.calls(Point::PutPages)?, 1);
         mr.dereg()?;
-        bench.finish(&[&client])
+        t.finish()
     }
 
     #[test]
     fn with_a_stale_ticket() -> Result {
-        let (bench, client, mr) = live(Setup::SEED)?;
+        let (t, client, mr) = live(Kind::Dma, Setup::SEED)?;
         let stale = client.ticket()?;
         mr.dereg()?;
         ensure_eq!(client.invalidate(stale)?, 0);
-        // Nor does it mean what came after.
-        let next = bench.pd.reg(client.at(0), PAGE, USUAL)?;
+        // Nor is it the ticket of a later region.
+        let next = t.reg(&client, PAGE)?;
         ensure!(client.ticket()? != stale);
         ensure_eq!(client.invalidate(stale)?, 0);
         ensure!(next.is_valid());
         next.dereg()?;
-        bench.finish(&[&client])
+        t.finish()
     }
 
     #[test]
     fn with_a_made_up_ticket() -> Result {
-        let (bench, client, mr) = live(Setup::SEED)?;
+        let (t, client, mr) = live(Kind::Dma, Setup::SEED)?;
         for ticket in [0, 0x7777_7777, u64::from(u32::MAX), client.ticket()? + 1] {
             ensure_eq!(client.invalidate(ticket)?, 0);
         }
         ensure!(mr.is_valid());
         mr.dereg()?;
-        bench.finish(&[&client])
+        t.finish()
     }
 
     #[test]
     fn only_the_low_half_of_a_ticket_counts() -> Result {
-        let (bench, client, mr) = live(Setup::SEED)?;
+        let (t, client, mr) = live(Kind::Dma, Setup::SEED)?;
         ensure_eq!(
             client.invalidate(client.ticket()? | 0xdead_0000_0000_0000)?,
             0
         );
         ensure!(!mr.is_valid());
         mr.dereg()?;
-        bench.finish(&[&client])
+        t.finish()
     }
 
     #[test]
     fn with_the_handle_of_another_client() -> Result {
-        let (bench, client, mr) = live(Setup::SEED)?;
-        let other = Client::new(1, "kunit_two", Setup::SEED)?;
+        let (t, client, mr) = live(Kind::Dma, Setup::SEED)?;
+        let other = t.client(Setup::SEED)?;
         ensure_eq!(other.invalidate(client.ticket()?)?, 0);
         ensure!(mr.is_valid());
         mr.dereg()?;
-        bench.finish(&[&client, &other])
+        t.finish()
     }
 
     #[test]
     fn of_one_region_leaves_the_others() -> Result {
-        let (bench, client, mr) = live(Setup::SEED)?;
-        let other = bench.pd.reg(client.at(8 * PAGE), PAGE, USUAL)?;
-        client.invalidate_it()?;
+        let (t, client, mr) = live(Kind::Dma, Setup::SEED)?;
+        let other = t.reg_at(&client, 8 * PAGE, PAGE)?;
+        client.invalidate_last()?;
         ensure!(mr.is_valid() && !other.is_valid());
         mr.dereg()?;
         other.dereg()?;
-        bench.finish(&[&client])
+        t.finish()
     }
 
     #[test]
-    fn waits_until_the_adapter_has_stopped() -> Result {
-        let (bench, client, mr) = live(Setup::SEED)?;
-        bench.dev().hold_completions();
+    fn waits_until_the_device_has_stopped() -> Result {
+        let (t, client, mr) = live(Kind::Dma, Setup::SEED)?;
+        t.dev().hold_completions();
         let task = invalidation(&client)?;
         let waited = task.is_waiting();
-        let stage = client.stage()?;
-        bench.dev().release_completions();
+        let stage = client.stage();
+        t.dev().release_completions();
         task.join()??;
         ensure!(waited);
         ensure_eq!(stage, Stage::Mapped);
         mr.dereg()?;
-        bench.finish(&[&client])
+        t.finish()
     }
 
     #[test]
     fn from_two_threads() -> Result {
-        let (bench, client, mr) = live(Setup::SEED)?;
-        bench.dev().hold_completions();
+        let (t, client, mr) = live(Kind::Dma, Setup::SEED)?;
+        t.dev().hold_completions();
         let (one, two) = (invalidation(&client)?, invalidation(&client)?);
         let waited = one.is_waiting() && two.is_waiting();
-        bench.dev().release_completions();
+        t.dev().release_completions();
         one.join()??;
         two.join()??;
         ensure!(waited);
-        ensure_eq!(client.script()?.calls(Point::PutPages), 1);
-        ensure_eq!(bench.dev().script.calls(Point::PostInv), 1);
+        ensure_eq!(t.calls(Point::PutPages)?, 1);
+        ensure_eq!(t.calls(Point::PostInv)?, 1);
         mr.dereg()?;
-        bench.finish(&[&client])
+        t.finish()
     }
 
     #[test]
     fn a_second_one_does_not_wait_for_put_pages_of_the_first() -> Result {
-        let (bench, client, mr) = live(Setup::SEED)?;
-        let gate = client.script()?.hold(Point::PutPages)?;
+        let (t, client, mr) = live(Kind::Dma, Setup::SEED)?;
+        let gate = t.hold(Point::PutPages)?;
         let first = invalidation(&client)?;
         let reached = gate.reached();
         let second = invalidation(&client)?;
@@ -219,40 +164,36 @@ mod tests {
         reached?;
         result??;
         mr.dereg()?;
-        bench.finish(&[&client])
+        t.finish()
     }
 
     #[test]
-    fn an_adapter_that_does_not_stop_at_once_is_asked_again() -> Result {
-        let (bench, client, mr) = live(Setup::SEED)?;
-        bench.dev().fail_work_request();
-        client.invalidate_it()?;
-        ensure_eq!(bench.dev().script.calls(Point::PostInv), 2);
+    fn a_device_that_does_not_stop_gets_another_work_request() -> Result {
+        let (t, client, mr) = live(Kind::Dma, Setup::SEED)?;
+        t.dev().fail_work_request();
+        client.invalidate_last()?;
+        ensure_eq!(t.calls(Point::PostInv)?, 2);
         ensure!(!mr.is_valid());
         mr.dereg()?;
-        bench.finish(&[&client])
+        t.finish()
     }
 
     #[test]
-    fn a_work_request_that_is_not_taken_is_posted_again() -> Result {
-        let (bench, client, mr) = live(Setup::SEED)?;
-        bench.dev().script.fail(Point::PostInv, ENOMEM);
-        client.invalidate_it()?;
-        ensure_eq!(bench.dev().script.calls(Point::PostInv), 2);
+    fn a_work_request_that_post_send_refuses_is_posted_again() -> Result {
+        let (t, client, mr) = live(Kind::Dma, Setup::SEED)?;
+        t.fail(Point::PostInv, ENOMEM)?;
+        client.invalidate_last()?;
+        ensure_eq!(t.calls(Point::PostInv)?, 2);
         mr.dereg()?;
-        bench.finish(&[&client])
+        t.finish()
     }
 
-    /// During a registration that is held up at `point`: waits for its end, then revokes.
+    /// Invalidates during a registration that is held at `point`.
     fn during(setup: Setup, point: Point) -> Result {
-        let bench = Bench::hardware()?;
-        let client = Client::new(0, "kunit_one", setup)?;
-        let gate = match point {
-            Point::PageSize | Point::DmaMap => client.script()?.hold(point)?,
-            _ => bench.dev().script.hold(point)?,
-        };
-        let (pd, at) = (bench.pd.clone(), client.at(0));
-        let registering = Task::spawn(move || pd.reg(at, 4 * PAGE, USUAL))?;
+        let t = Fixture::new(Kind::Dma)?;
+        let client = t.client(setup)?;
+        let gate = t.hold(point)?;
+        let registering = t.registration(&client, 0, 4 * PAGE)?;
         gate.reached()?;
         let invalidating = invalidation(&client)?;
         let waited = invalidating.is_waiting();
@@ -261,9 +202,9 @@ mod tests {
         invalidating.join()??;
         ensure!(waited);
         ensure!(!mr.is_valid());
-        ensure_eq!(client.stage()?, Stage::Acquired);
+        ensure_eq!(client.stage(), Stage::Acquired);
         mr.dereg()?;
-        bench.finish(&[&client])
+        t.finish()
     }
 
     #[test]
@@ -297,28 +238,27 @@ mod tests {
     }
 
     #[test]
-    fn during_registration_by_a_client_that_unmaps_itself() -> Result {
+    fn during_registration_of_a_client_that_unmaps_itself() -> Result {
         during(Setup::UNMAPS, Point::PostReg)
     }
 
-    /// During a registration that then fails at `point`.
+    /// Invalidates during a registration that is held at `point` and then fails there.
     fn during_a_failing_one(setup: Setup, point: Point) -> Result {
-        let bench = Bench::hardware()?;
-        let client = Client::new(0, "kunit_one", setup)?;
-        let gate = bench.dev().script.hold(point)?;
-        bench.dev().script.fail(point, ENOSPC);
-        let (pd, at) = (bench.pd.clone(), client.at(0));
-        let registering = Task::spawn(move || pd.reg(at, 4 * PAGE, USUAL).err())?;
+        let t = Fixture::new(Kind::Dma)?;
+        let client = t.client(setup)?;
+        let gate = t.hold(point)?;
+        t.fail(point, ENOSPC)?;
+        let registering = t.registration(&client, 0, 4 * PAGE)?;
         gate.reached()?;
         let invalidating = invalidation(&client)?;
         let waited = invalidating.is_waiting();
         gate.open();
-        let error = registering.join()?;
+        let error = registering.join()?.err();
         invalidating.join()??;
         ensure!(waited);
         ensure_eq!(error, Some(ENOSPC));
-        ensure_eq!(client.script()?.calls(Point::Release), 1);
-        bench.finish(&[&client])
+        ensure_eq!(t.calls(Point::Release)?, 1);
+        t.finish()
     }
 
     #[test]
@@ -333,13 +273,12 @@ mod tests {
 
     #[test]
     fn during_registration_that_fails_waits_for_put_pages() -> Result {
-        let bench = Bench::hardware()?;
-        let client = Client::new(0, "kunit_one", Setup::SEED)?;
-        let failing = bench.dev().script.hold(Point::AllocMr)?;
-        bench.dev().script.fail(Point::AllocMr, ENOSPC);
-        let putting = client.script()?.hold(Point::PutPages)?;
-        let (pd, at) = (bench.pd.clone(), client.at(0));
-        let registering = Task::spawn(move || pd.reg(at, PAGE, USUAL).err())?;
+        let t = Fixture::new(Kind::Dma)?;
+        let client = t.client(Setup::SEED)?;
+        let failing = t.hold(Point::AllocMr)?;
+        t.fail(Point::AllocMr, ENOSPC)?;
+        let putting = t.hold(Point::PutPages)?;
+        let registering = t.registration(&client, 0, PAGE)?;
         failing.reached()?;
         let invalidating = invalidation(&client)?;
         let waited = invalidating.is_waiting();
@@ -347,11 +286,11 @@ mod tests {
         let reached = putting.reached();
         let waited = invalidating.is_waiting() && waited;
         putting.open();
-        ensure_eq!(registering.join()?, Some(ENOSPC));
+        ensure_eq!(registering.join()?.err(), Some(ENOSPC));
         invalidating.join()??;
         reached?;
         ensure!(waited);
-        bench.finish(&[&client])
+        t.finish()
     }
 
     #[test]
@@ -360,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn during_registration_that_fails_by_a_client_that_unmaps_itself() -> Result {
+    fn during_registration_that_fails_of_a_client_that_unmaps_itself() -> Result {
         during_a_failing_one(Setup::UNMAPS, Point::AllocMr)
     }
 }

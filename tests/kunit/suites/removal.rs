@@ -1,77 +1,59 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! An RDMA device that goes while its MRs are on peer memory.
+//! Removal of an RDMA device that has MRs on peer memory.
 
 use kernel::prelude::*;
 
 #[kunit_tests(peer_mem_removal)]
 mod tests {
-    use crate::{
-        device::{
-            Kind,
-            Registered, //
-        },
-        suites::prelude::*,
-        World, //
-    };
+    use crate::suites::prelude::*;
 
-    /// On a device of the test's own: a client, and an MR on four pages of it.
-    fn live(kind: Kind) -> Result<(Bench, Arc<Client>, Arc<user::Mr>)> {
-        let bench = Bench::on(World::get()?.guest(kind)?)?;
-        let client = Client::new(0, "kunit_one", Setup::SEED)?;
-        let mr = bench.pd.reg(client.at(0), 4 * PAGE, USUAL)?;
-        let mr = Arc::new(mr, GFP_KERNEL)?;
-        Ok((bench, client, mr))
+    /// Returns a client with a live region on a device of this test.
+    fn live_temporary(kind: Kind) -> Result<(Fixture, Arc<Client>, Arc<user::Mr>)> {
+        live_on(Fixture::temporary(kind)?, Setup::SEED)
     }
 
-    /// Takes it away in another task.
-    fn removal(dev: &Arc<Registered>) -> Result<Task<()>> {
-        let dev = dev.clone();
-        Task::spawn(move || dev.unregister())
-    }
-
-    /// Revokes what is live; the MR is then the driver's alone.
+    /// Removes a device with a live region. The region is revoked, and the MR stays.
     fn revokes(kind: Kind) -> Result {
-        let (bench, client, mr) = live(kind)?;
-        bench.pd.dev().unregister();
+        let (t, _, mr) = live_temporary(kind)?;
+        t.registered().unregister();
         let valid = mr.is_valid();
-        let (_, qps, cqs) = bench.dev().objects();
-        let released = client.script()?.calls(Point::Release);
+        let (_, qps, cqs) = t.dev().objects();
+        let released = t.calls(Point::Release)?;
         mr.dereg()?;
         ensure!(!valid);
         ensure_eq!((qps, cqs), (0, 0));
         ensure_eq!(released, 1);
-        bench.finish(&[&client])
+        t.finish()
     }
 
     #[test]
-    fn revokes_what_is_live() -> Result {
+    fn revokes_a_live_region() -> Result {
         revokes(Kind::Dma)
     }
 
     #[test]
-    fn revokes_what_is_live_on_software_rdma() -> Result {
+    fn revokes_a_live_region_on_software_rdma() -> Result {
         revokes(Kind::Virtual)
     }
 
     #[test]
-    fn leaves_what_is_revoked() -> Result {
-        let (bench, client, mr) = live(Kind::Dma)?;
-        client.invalidate_it()?;
-        bench.pd.dev().unregister();
+    fn leaves_a_revoked_region() -> Result {
+        let (t, client, mr) = live_temporary(Kind::Dma)?;
+        client.invalidate_last()?;
+        t.registered().unregister();
         mr.dereg()?;
-        ensure_eq!(client.script()?.calls(Point::PutPages), 1);
-        bench.finish(&[&client])
+        ensure_eq!(t.calls(Point::PutPages)?, 1);
+        t.finish()
     }
 
     #[test]
     fn waits_for_a_registration() -> Result {
-        let (bench, client, mr) = live(Kind::Dma)?;
-        let gate = client.script()?.hold(Point::GetPages)?;
-        let (pd, at) = (bench.pd.clone(), client.at(16 * PAGE));
-        let registering = Task::spawn(move || pd.reg(at, PAGE, USUAL))?;
+        let (t, client, mr) = live_temporary(Kind::Dma)?;
+        let gate = t.hold(Point::GetPages)?;
+        let registering = t.registration(&client, 16 * PAGE, PAGE)?;
         gate.reached()?;
-        let leaving = removal(bench.pd.dev())?;
+        let leaving = removal(&t)?;
         let waited = leaving.is_waiting();
         gate.open();
         let other = registering.join()?;
@@ -81,82 +63,82 @@ mod tests {
         mr.dereg()?;
         ensure!(waited);
         ensure!(!valid);
-        bench.finish(&[&client])
+        t.finish()
     }
 
     #[test]
     fn races_invalidation() -> Result {
-        let (bench, client, mr) = live(Kind::Dma)?;
-        bench.dev().hold_completions();
-        let other = client.clone();
-        let invalidating = Task::spawn(move || other.invalidate_it())?;
+        let (t, client, mr) = live_temporary(Kind::Dma)?;
+        t.dev().hold_completions();
+        let invalidating = invalidation(&client)?;
         let waited = invalidating.is_waiting();
-        let leaving = removal(bench.pd.dev())?;
+        let leaving = removal(&t)?;
         let waited = leaving.is_waiting() && waited;
-        bench.dev().release_completions();
+        t.dev().release_completions();
         invalidating.join()??;
         leaving.join()?;
         mr.dereg()?;
         ensure!(waited);
-        ensure_eq!(client.script()?.calls(Point::PutPages), 1);
-        bench.finish(&[&client])
+        ensure_eq!(t.calls(Point::PutPages)?, 1);
+        t.finish()
     }
 
     #[test]
     fn races_deregistration() -> Result {
-        let (bench, client, mr) = live(Kind::Dma)?;
-        let gate = client.script()?.hold(Point::PutPages)?;
-        let other = mr.clone();
-        let deregistering = Task::spawn(move || other.dereg())?;
+        let (t, _, mr) = live_temporary(Kind::Dma)?;
+        let gate = t.hold(Point::PutPages)?;
+        let deregistering = deregistration(&mr)?;
         gate.reached()?;
-        let leaving = removal(bench.pd.dev())?;
+        let leaving = removal(&t)?;
         let waited = leaving.is_waiting();
         gate.open();
         deregistering.join()??;
         leaving.join()?;
         ensure!(waited);
-        ensure_eq!(client.script()?.calls(Point::Release), 1);
-        bench.finish(&[&client])
+        ensure_eq!(t.calls(Point::Release)?, 1);
+        t.finish()
     }
 
     #[test]
     fn races_unregistration_of_the_client() -> Result {
-        let (bench, client, mr) = live(Kind::Dma)?;
-        bench.dev().hold_completions();
-        let other = client.clone();
-        let unregistering = Task::spawn(move || other.finish())?;
+        let (t, client, mr) = live_temporary(Kind::Dma)?;
+        t.dev().hold_completions();
+        let unregistering = unregistration(&client)?;
         let waited = unregistering.is_waiting();
-        let leaving = removal(bench.pd.dev())?;
+        let leaving = removal(&t)?;
         let waited = leaving.is_waiting() && waited;
-        bench.dev().release_completions();
+        t.dev().release_completions();
         let result = unregistering.join()?;
         leaving.join()?;
         mr.dereg()?;
         ensure!(waited);
         result?;
-        ensure_eq!(client.script()?.calls(Point::PutPages), 1);
-        bench.finish(&[])
+        ensure_eq!(t.calls(Point::PutPages)?, 1);
+        t.finish()
     }
 
     #[test]
-    fn an_adapter_that_does_not_stop_at_once_is_asked_again() -> Result {
-        let (bench, client, mr) = live(Kind::Dma)?;
-        bench.dev().fail_work_request();
-        bench.pd.dev().unregister();
+    fn a_device_that_does_not_stop_gets_another_work_request() -> Result {
+        let (t, _, mr) = live_temporary(Kind::Dma)?;
+        t.dev().fail_work_request();
+        t.registered().unregister();
         let valid = mr.is_valid();
         mr.dereg()?;
         ensure!(!valid);
-        bench.finish(&[&client])
+        t.finish()
     }
 
     #[test]
-    fn a_device_that_comes_after_the_client_is_served() -> Result {
-        let client = Client::new(0, "kunit_one", Setup::SEED)?;
-        let bench = Bench::on(World::get()?.guest(Kind::Dma)?)?;
-        let mr = bench.pd.reg(client.at(0), PAGE, USUAL)?;
+    fn a_device_that_is_registered_after_the_client_is_served() -> Result {
+        // The client of one fixture, the device of the other.
+        let earlier = Fixture::new(Kind::Dma)?;
+        let client = earlier.client(Setup::SEED)?;
+        let t = Fixture::temporary(Kind::Dma)?;
+        let mr = t.reg(&client, PAGE)?;
         let state = mr.state()?;
         drop(mr);
         ensure!(state.valid && !state.original);
-        bench.finish(&[&client])
+        t.finish()?;
+        earlier.finish()
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Re-registration: an MR on peer memory gets a new one in its place.
+//! Re-registration of MRs on peer memory: a new MR replaces the old one.
 
 use kernel::prelude::*;
 
@@ -14,153 +14,148 @@ mod tests {
         TRANS, //
     };
 
-    /// A client and an MR on four pages of it.
-    fn live() -> Result<(Bench, Arc<Client>, user::Mr)> {
-        let bench = Bench::hardware()?;
+    /// Returns a client that allows two regions on the same memory, with a live region.
+    fn live_shared() -> Result<(Fixture, Arc<Client>, Arc<user::Mr>)> {
         let setup = Setup {
             shared: true,
             ..Setup::SEED
         };
-        let client = Client::new(0, "kunit_one", setup)?;
-        let mr = bench.pd.reg(client.at(0), 4 * PAGE, USUAL)?;
-        Ok((bench, client, mr))
+        live(Kind::Dma, setup)
     }
 
     #[test]
     fn with_a_new_range() -> Result {
-        let (bench, client, mr) = live()?;
+        let (t, client, mr) = live_shared()?;
         let range = (client.at(32 * PAGE), 2 * PAGE);
-        let new = mr.rereg(TRANS, &bench.pd, range, 0)?.ok_or(ENOENT)?;
+        let new = mr.rereg(TRANS, &t.pd, range, 0)?.ok_or(ENOENT)?;
         let state = new.state()?;
         ensure!(state.valid);
         ensure_eq!((state.pages, state.access), (2, USUAL as i32));
         ensure_eq!(counters::in_use(client.name())?, (1, 2, 2 * PAGE));
         drop(new);
-        bench.finish(&[&client])
+        t.finish()
     }
 
     #[test]
     fn with_new_access() -> Result {
-        let (bench, client, mr) = live()?;
+        let (t, client, mr) = live_shared()?;
         let read = user::REMOTE_READ;
-        let new = mr.rereg(ACCESS, &bench.pd, (0, 0), read)?.ok_or(ENOENT)?;
+        let new = mr.rereg(ACCESS, &t.pd, (0, 0), read)?.ok_or(ENOENT)?;
         let state = new.state()?;
         ensure_eq!((state.pages, state.access), (4, read as i32));
-        ensure_eq!(client.flags()?.1, 0);
+        ensure_eq!(client.flags().1, 0);
         drop(new);
-        bench.finish(&[&client])
+        t.finish()
     }
 
     #[test]
     fn with_a_new_pd() -> Result {
-        let (bench, client, mr) = live()?;
-        let pd = Pd::new(bench.pd.dev())?;
+        let (t, _, mr) = live_shared()?;
+        let pd = Pd::new(t.registered())?;
         let new = mr.rereg(PD, &pd, (0, 0), 0)?.ok_or(ENOENT)?;
         ensure!(new.is_valid());
-        // The new one's, and its queue pair's.
-        ensure_eq!((bench.pd.users(), pd.users()), (0, 2));
+        // The new MR and its queue pair.
+        ensure_eq!((t.pd.users(), pd.users()), (0, 2));
         drop(new);
         drop(pd);
-        bench.finish(&[&client])
+        t.finish()
     }
 
     #[test]
-    fn the_new_one_can_be_invalidated() -> Result {
-        let (bench, client, mr) = live()?;
+    fn the_new_mr_can_be_invalidated() -> Result {
+        let (t, client, mr) = live_shared()?;
         let range = (client.at(32 * PAGE), 2 * PAGE);
-        let new = mr.rereg(TRANS, &bench.pd, range, 0)?.ok_or(ENOENT)?;
-        client.invalidate_it()?;
+        let new = mr.rereg(TRANS, &t.pd, range, 0)?.ok_or(ENOENT)?;
+        client.invalidate_last()?;
         ensure!(!new.is_valid());
         drop(new);
-        bench.finish(&[&client])
+        t.finish()
     }
 
     #[test]
-    fn one_that_fails_leaves_the_old() -> Result {
-        let (bench, client, mr) = live()?;
-        bench.dev().script.fail(Point::AllocMr, ENOSPC);
+    fn a_failure_leaves_the_old_mr() -> Result {
+        let (t, client, mr) = live_shared()?;
+        t.fail(Point::AllocMr, ENOSPC)?;
         let range = (client.at(32 * PAGE), 2 * PAGE);
-        ensure_eq!(mr.rereg(TRANS, &bench.pd, range, 0).err(), Some(ENOSPC));
+        ensure_eq!(mr.rereg(TRANS, &t.pd, range, 0).err(), Some(ENOSPC));
         ensure!(mr.is_valid());
         drop(mr);
-        bench.finish(&[&client])
+        t.finish()
     }
 
     #[test]
-    fn of_a_revoked_one_to_new_memory() -> Result {
-        let (bench, client, mr) = live()?;
-        client.invalidate_it()?;
+    fn of_a_revoked_mr_to_new_memory() -> Result {
+        let (t, client, mr) = live_shared()?;
+        client.invalidate_last()?;
         let range = (client.at(32 * PAGE), 2 * PAGE);
-        let new = mr.rereg(TRANS, &bench.pd, range, 0)?.ok_or(ENOENT)?;
+        let new = mr.rereg(TRANS, &t.pd, range, 0)?.ok_or(ENOENT)?;
         ensure!(new.is_valid());
         drop(new);
-        bench.finish(&[&client])
+        t.finish()
     }
 
     #[test]
     fn from_host_to_peer_memory() -> Result {
-        let bench = Bench::hardware()?;
-        let client = Client::new(0, "kunit_one", Setup::SEED)?;
-        let mr = bench.pd.reg(0x5000, PAGE, USUAL)?;
+        let t = Fixture::new(Kind::Dma)?;
+        let client = t.client(Setup::SEED)?;
+        let mr = t.pd.reg(0x5000, PAGE, USUAL)?;
         let range = (client.at(0), 2 * PAGE);
         let new = mr
-            .rereg(TRANS | ACCESS, &bench.pd, range, USUAL)?
+            .rereg(TRANS | ACCESS, &t.pd, range, USUAL)?
             .ok_or(ENOENT)?;
         let state = new.state()?;
         ensure!(state.valid && !state.original);
         drop(new);
-        bench.finish(&[&client])
+        t.finish()
     }
 
     #[test]
     fn from_peer_to_host_memory_is_registered_by_the_driver() -> Result {
-        let (bench, client, mr) = live()?;
-        let new = mr
-            .rereg(TRANS, &bench.pd, (0x5000, PAGE), 0)?
-            .ok_or(ENOENT)?;
-        let args = bench.dev().last_original();
+        let (t, _, mr) = live_shared()?;
+        let new = mr.rereg(TRANS, &t.pd, (0x5000, PAGE), 0)?.ok_or(ENOENT)?;
+        let args = t.dev().last_original();
         ensure_eq!((args.start, args.length), (0x5000, PAGE));
         ensure_eq!(args.access, USUAL as i32);
         ensure!(new.state()?.original);
         ensure!(!mr.is_alive());
         drop(new);
-        bench.finish(&[&client])
+        t.finish()
     }
 
     #[test]
     fn from_peer_to_host_memory_that_the_driver_refuses() -> Result {
-        let (bench, client, mr) = live()?;
-        bench.dev().script.fail(Point::RegUserMr, EFAULT);
-        let new = mr.rereg(TRANS, &bench.pd, (0x5000, PAGE), 0);
+        let (t, _, mr) = live_shared()?;
+        t.fail(Point::RegUserMr, EFAULT)?;
+        let new = mr.rereg(TRANS, &t.pd, (0x5000, PAGE), 0);
         ensure_eq!(new.err(), Some(EFAULT));
         ensure!(mr.is_valid());
         drop(mr);
-        bench.finish(&[&client])
+        t.finish()
     }
 
     #[test]
-    fn from_host_to_peer_memory_with_the_access_it_had_is_the_drivers() -> Result {
-        let bench = Bench::hardware()?;
-        let client = Client::new(0, "kunit_one", Setup::SEED)?;
-        let mr = bench.pd.reg(0x5000, PAGE, USUAL)?;
-        let asked = client.script()?.calls(Point::Acquire);
+    fn from_host_to_peer_memory_with_the_same_access_falls_through_to_the_driver() -> Result {
+        let t = Fixture::new(Kind::Dma)?;
+        let client = t.client(Setup::SEED)?;
+        let mr = t.pd.reg(0x5000, PAGE, USUAL)?;
+        let before = client.script().calls(Point::Acquire);
         let range = (client.at(0), PAGE);
-        ensure!(mr.rereg(TRANS, &bench.pd, range, 0)?.is_none());
-        ensure_eq!(client.script()?.calls(Point::Acquire), asked);
+        ensure!(mr.rereg(TRANS, &t.pd, range, 0)?.is_none());
+        ensure_eq!(client.script().calls(Point::Acquire), before);
         drop(mr);
-        bench.finish(&[&client])
+        t.finish()
     }
 
     #[test]
-    fn of_host_memory_goes_to_the_driver() -> Result {
-        let bench = Bench::hardware()?;
-        let client = Client::new(0, "kunit_one", Setup::SEED)?;
-        let mr = bench.pd.reg(0x5000, PAGE, USUAL)?;
-        ensure!(mr.rereg(ACCESS, &bench.pd, (0, 0), USUAL)?.is_none());
-        ensure!(mr.rereg(TRANS, &bench.pd, (0x9000, 77), 0)?.is_none());
-        let args = bench.dev().last_original();
+    fn of_host_memory_falls_through_to_the_driver() -> Result {
+        let t = Fixture::new(Kind::Dma)?;
+        t.client(Setup::SEED)?;
+        let mr = t.pd.reg(0x5000, PAGE, USUAL)?;
+        ensure!(mr.rereg(ACCESS, &t.pd, (0, 0), USUAL)?.is_none());
+        ensure!(mr.rereg(TRANS, &t.pd, (0x9000, 77), 0)?.is_none());
+        let args = t.dev().last_original();
         ensure_eq!((args.start, args.length), (0x9000, 77));
         drop(mr);
-        bench.finish(&[&client])
+        t.finish()
     }
 }

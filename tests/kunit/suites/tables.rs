@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Clients' tables: what the adapter gets of them, and which are refused.
+//! The tables of clients: what the device gets from them, and which are refused.
 
 use kernel::prelude::*;
 
-#[kunit_tests(peer_mem_table)]
+#[kunit_tests(peer_mem_tables)]
 mod tests {
     use crate::{
         device::MrState,
@@ -14,16 +14,16 @@ mod tests {
     const K: u64 = 1 << 10;
     const M: u64 = 1 << 20;
 
-    /// Registers `[offset, offset + len)`; what the adapter has then.
-    fn registered(bench: Bench, setup: Setup, offset: u64, len: u64) -> Result<MrState> {
-        let client = Client::new(0, "kunit_one", setup)?;
-        let mr = bench.pd.reg(client.at(offset), len, USUAL)?;
+    /// Registers `[offset, offset + len)` and returns the state of the MR.
+    fn registered(t: Fixture, setup: Setup, offset: u64, len: u64) -> Result<MrState> {
+        let client = t.client(setup)?;
+        let mr = t.reg_at(&client, offset, len)?;
         let state = mr.state()?;
-        let order = client.is_in_order();
+        let checked = client.check();
         drop(mr);
-        order?;
-        let lo = client.device_address(offset & !(PAGE - 1))?;
-        bench.finish(&[&client])?;
+        checked?;
+        let lo = client.device_address(offset & !(PAGE - 1));
+        t.finish()?;
         ensure!(state.valid && !state.original);
         if !setup.scattered {
             ensure_eq!(state.lo, lo);
@@ -31,19 +31,19 @@ mod tests {
         Ok(state)
     }
 
-    /// On both kinds of device, in pages of `PAGE`.
+    /// Registers on both kinds of device, and checks the number of pages of `PAGE` bytes.
     fn on_both(setup: Setup, offset: u64, len: u64, pages: u32) -> Result {
-        for bench in [Bench::hardware()?, Bench::software()?] {
-            let state = registered(bench, setup, offset, len)?;
+        for kind in [Kind::Dma, Kind::Virtual] {
+            let state = registered(Fixture::new(kind)?, setup, offset, len)?;
             ensure_eq!((state.pages, state.page_size), (pages, PAGE as u32));
             ensure_eq!(state.hi - state.lo, u64::from(pages) * PAGE);
         }
         Ok(())
     }
 
-    /// On the device that does DMA.
+    /// Registers on the device that does DMA, and checks the number of pages.
     fn on_hardware(setup: Setup, offset: u64, len: u64, pages: u32) -> Result {
-        let state = registered(Bench::hardware()?, setup, offset, len)?;
+        let state = registered(Fixture::new(Kind::Dma)?, setup, offset, len)?;
         ensure_eq!((state.pages, state.page_size), (pages, PAGE as u32));
         Ok(())
     }
@@ -69,23 +69,9 @@ mod tests {
     }
 
     #[test]
-    fn without_release_and_get_page_size() -> Result {
-        on_both(Setup::BARE, 0, 4 * PAGE, 4)
-    }
-
-    #[test]
-    fn under_its_own_mutex() -> Result {
-        on_both(Setup::LOCKED, 0, 4 * PAGE, 4)
-    }
-
-    #[test]
-    fn persistent() -> Result {
-        on_both(Setup::PERSISTENT, 0, 4 * PAGE, 4)
-    }
-
-    #[test]
-    fn extended() -> Result {
-        on_both(Setup::UNMAPS, 0, 4 * PAGE, 4)
+    fn of_each_other_shape() -> Result {
+        let shapes = [Setup::BARE, Setup::LOCKED, Setup::PERSISTENT, Setup::UNMAPS];
+        each(&shapes, |setup| on_both(setup, 0, 4 * PAGE, 4))
     }
 
     #[test]
@@ -114,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_that_ends_behind_the_range() -> Result {
+    fn a_table_that_ends_after_the_range() -> Result {
         on_hardware(Setup::GPU, 0, 1, 1)
     }
 
@@ -134,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn nmap_less_than_the_table_has_is_honoured() -> Result {
+    fn nmap_below_the_size_of_the_table_is_honoured() -> Result {
         let setup = Setup {
             spare: 3,
             ..Setup::GPU
@@ -143,11 +129,11 @@ mod tests {
     }
 
     #[test]
-    fn larger_pages_where_the_device_takes_few() -> Result {
-        let bench = Bench::hardware()?;
-        let dev = bench.pd.dev().clone();
+    fn larger_pages_for_a_device_that_takes_few() -> Result {
+        let t = Fixture::new(Kind::Dma)?;
+        let dev = t.registered().clone();
         let old = dev.set_max_pages(2);
-        let state = registered(bench, Setup::GPU, 0, 128 * K);
+        let state = registered(t, Setup::GPU, 0, 128 * K);
         dev.set_max_pages(old);
         let state = state?;
         ensure_eq!((state.pages, state.page_size), (2, 64 << 10));
@@ -156,102 +142,88 @@ mod tests {
 
     #[test]
     fn more_pages_than_the_device_takes_are_refused() -> Result {
-        let bench = Bench::hardware()?;
-        let dev = bench.pd.dev().clone();
-        // In no order that larger pages could describe.
+        let t = Fixture::new(Kind::Dma)?;
+        let dev = t.registered().clone();
+        // No larger page covers two of these.
         let setup = Setup {
             scattered: true,
             ..Setup::SEED
         };
-        let client = Client::new(0, "kunit_one", setup)?;
+        let client = t.client(setup)?;
         let old = dev.set_max_pages(3);
-        let mr = bench.pd.reg(client.at(0), 4 * PAGE, USUAL);
+        let mr = t.reg(&client, 4 * PAGE);
         dev.set_max_pages(old);
-        ensure_eq!(
-            mr.err().map(|e| e.to_errno()),
-            Some(-(kernel::bindings::EOPNOTSUPP as i32))
-        );
-        bench.finish(&[&client])
+        ensure!(is_unsupported(&mr));
+        t.finish()
     }
 
-    /// The client's fault: `EINVAL`, and what was done is undone.
-    fn refused(bench: Bench, setup: Setup, len: u64) -> Result {
-        let client = Client::new(0, "kunit_one", setup)?;
-        ensure_eq!(bench.pd.reg(client.at(0), len, USUAL).err(), Some(EINVAL));
-        let script = client.script()?;
+    /// Checks that the registration fails with `EINVAL` and is undone.
+    fn refused(kind: Kind, setup: Setup, len: u64) -> Result {
+        let t = Fixture::new(kind)?;
+        let client = t.client(setup)?;
+        ensure_eq!(t.reg(&client, len).err(), Some(EINVAL));
+        let script = client.script();
         ensure_eq!(script.calls(Point::GetPages), 1);
         ensure_eq!(script.calls(Point::PutPages), 1);
         ensure_eq!(script.calls(Point::DmaMap), script.calls(Point::DmaUnmap));
         ensure_eq!(script.calls(Point::Release), 1);
-        bench.finish(&[&client])
+        t.finish()
     }
 
-    /// On both kinds of device.
-    fn fault(setup: Setup, fault: Fault, len: u64) -> Result {
-        let setup = Setup { fault, ..setup };
-        refused(Bench::hardware()?, setup, len)?;
-        refused(Bench::software()?, setup, len)
+    /// Checks on both kinds of device that a table with that fault is refused.
+    fn fault(fault: Fault, len: u64) -> Result {
+        let setup = Setup::SEED.with_fault(fault);
+        refused(Kind::Dma, setup, len)?;
+        refused(Kind::Virtual, setup, len)
     }
 
     #[test]
     fn a_short_table_is_refused() -> Result {
-        fault(Setup::SEED, Fault::Short, 4 * PAGE)
+        fault(Fault::Short, 4 * PAGE)
     }
 
     #[test]
     fn a_short_table_of_large_pages_is_refused() -> Result {
-        let setup = Setup {
-            fault: Fault::Short,
-            ..Setup::GPU
-        };
-        refused(Bench::hardware()?, setup, 64 * K + 1)
+        let setup = Setup::GPU.with_fault(Fault::Short);
+        refused(Kind::Dma, setup, 64 * K + 1)
     }
 
     #[test]
     fn an_empty_table_is_refused() -> Result {
-        let setup = Setup {
-            fault: Fault::Empty,
-            ..Setup::GPU
-        };
-        refused(Bench::hardware()?, setup, 4 * PAGE)
+        let setup = Setup::GPU.with_fault(Fault::Empty);
+        refused(Kind::Dma, setup, 4 * PAGE)
     }
 
     #[test]
     fn a_table_that_begins_inside_a_page_is_refused() -> Result {
-        fault(Setup::SEED, Fault::Misaligned, 4 * PAGE)
+        fault(Fault::Misaligned, 4 * PAGE)
     }
 
     #[test]
     fn a_table_that_ends_inside_a_page_is_refused() -> Result {
-        fault(Setup::SEED, Fault::Odd, 4 * PAGE)
+        fault(Fault::Odd, 4 * PAGE)
     }
 
     #[test]
     fn nmap_too_small_is_refused() -> Result {
-        let setup = Setup {
-            fault: Fault::MapsLess,
-            ..Setup::GPU
-        };
-        refused(Bench::hardware()?, setup, 128 * K)
+        let setup = Setup::GPU.with_fault(Fault::MapsLess);
+        refused(Kind::Dma, setup, 128 * K)
     }
 
     #[test]
     fn nmap_0_is_refused() -> Result {
-        let setup = Setup {
-            fault: Fault::MapsNone,
-            ..Setup::SEED
-        };
-        refused(Bench::hardware()?, setup, 4 * PAGE)
+        let setup = Setup::SEED.with_fault(Fault::MapsNone);
+        refused(Kind::Dma, setup, 4 * PAGE)
     }
 
-    /// `get_page_size` says something that is no page size.
+    /// Checks that a client whose `get_page_size` returns `size` is refused.
     fn says(size: u64) -> Result {
         let setup = Setup {
             says: Some(size),
             ..Setup::SEED
         };
-        refused(Bench::hardware()?, setup, PAGE)?;
-        refused(Bench::software()?, setup, PAGE)
+        refused(Kind::Dma, setup, PAGE)?;
+        refused(Kind::Virtual, setup, PAGE)
     }
 
     #[test]
@@ -260,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn page_size_that_is_no_power_of_two_is_refused() -> Result {
+    fn page_size_that_is_not_a_power_of_two_is_refused() -> Result {
         says(3 * PAGE)
     }
 

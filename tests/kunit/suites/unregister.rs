@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Unregistering a client that has regions: when it has returned no callback runs and none will.
+//! Unregistration of a client that has regions: once it has returned, no callback runs any more.
 
 use kernel::prelude::*;
 
@@ -8,55 +8,25 @@ use kernel::prelude::*;
 mod tests {
     use crate::suites::prelude::*;
 
-    /// A client and an MR on four pages of it.
-    fn live(setup: Setup) -> Result<(Bench, Arc<Client>, Arc<user::Mr>)> {
-        let bench = Bench::hardware()?;
-        let client = Client::new(0, "kunit_one", setup)?;
-        let mr = bench.pd.reg(client.at(0), 4 * PAGE, USUAL)?;
-        let mr = Arc::new(mr, GFP_KERNEL)?;
-        Ok((bench, client, mr))
+    /// Returns a client with a live region on a device that does DMA.
+    fn live_dma(setup: Setup) -> Result<(Fixture, Arc<Client>, Arc<user::Mr>)> {
+        live(Kind::Dma, setup)
     }
 
-    /// Unregisters in another task.
-    fn unregistration(client: &Arc<Client>) -> Result<Task<Result>> {
-        let client = client.clone();
-        Task::spawn(move || client.finish())
-    }
-
-    /// With a live region: it is revoked, its owner keeps a dead MR.
+    /// Unregisters a client with a live region. Its region is revoked, and the MR stays.
     fn with_a_live_region(setup: Setup) -> Result {
-        let (bench, client, mr) = live(setup)?;
+        let (t, client, mr) = live_dma(setup)?;
         let result = client.finish();
         let valid = mr.is_valid();
         mr.dereg()?;
         result?;
         ensure!(!valid);
-        bench.finish(&[&client])
+        t.finish()
     }
 
     #[test]
-    fn with_a_live_region_of_the_seed_style() -> Result {
-        with_a_live_region(Setup::SEED)
-    }
-
-    #[test]
-    fn with_a_live_page_less_region() -> Result {
-        with_a_live_region(Setup::GPU)
-    }
-
-    #[test]
-    fn with_a_live_region_of_one_with_its_own_table() -> Result {
-        with_a_live_region(Setup::OWN_TABLE)
-    }
-
-    #[test]
-    fn with_a_live_region_without_release() -> Result {
-        with_a_live_region(Setup::BARE)
-    }
-
-    #[test]
-    fn with_a_live_region_of_one_that_unmaps_itself() -> Result {
-        with_a_live_region(Setup::UNMAPS)
+    fn with_a_live_region_of_each_shape() -> Result {
+        each(&Setup::ALL_REVOCABLE, with_a_live_region)
     }
 
     #[test]
@@ -66,28 +36,25 @@ mod tests {
 
     #[test]
     fn with_live_regions_on_both_devices() -> Result {
-        let (bench, client, mr) = live(Setup::SEED)?;
-        let other = Bench::software()?;
-        let other_mr = other.pd.reg(client.at(8 * PAGE), PAGE, USUAL)?;
+        let (t, client, mr) = live_dma(Setup::SEED)?;
+        let other = Fixture::new(Kind::Virtual)?;
+        let other_mr = other.reg_at(&client, 8 * PAGE, PAGE)?;
         let result = client.finish();
         let valid = mr.is_valid() || other_mr.is_valid();
         mr.dereg()?;
         other_mr.dereg()?;
         result?;
         ensure!(!valid);
-        other.finish(&[])?;
-        bench.finish(&[&client])
+        other.finish()?;
+        t.finish()
     }
 
     #[test]
     fn with_many_live_regions() -> Result {
-        let (bench, client, mr) = live(Setup::SEED)?;
+        let (t, client, mr) = live_dma(Setup::SEED)?;
         let mut mrs = KVec::new();
         for i in 1..10 {
-            mrs.push(
-                bench.pd.reg(client.at(i * 4 * PAGE), PAGE, USUAL)?,
-                GFP_KERNEL,
-            )?;
+            mrs.push(t.reg_at(&client, i * 4 * PAGE, PAGE)?, GFP_KERNEL)?;
         }
         let result = client.finish();
         let valid = mr.is_valid() || mrs.iter().any(|m| m.is_valid());
@@ -95,59 +62,56 @@ mod tests {
         mr.dereg()?;
         result?;
         ensure!(!valid);
-        bench.finish(&[&client])
+        t.finish()
     }
 
     #[test]
     fn with_a_revoked_region() -> Result {
-        let (bench, client, mr) = live(Setup::SEED)?;
-        client.invalidate_it()?;
+        let (t, client, mr) = live_dma(Setup::SEED)?;
+        client.invalidate_last()?;
         let result = client.finish();
         mr.dereg()?;
         result?;
-        ensure_eq!(client.script()?.calls(Point::PutPages), 1);
-        bench.finish(&[&client])
+        ensure_eq!(t.calls(Point::PutPages)?, 1);
+        t.finish()
     }
 
     #[test]
-    fn the_dead_mr_is_the_drivers_to_deregister() -> Result {
-        let (bench, client, mr) = live(Setup::SEED)?;
+    fn a_revoked_mr_is_deregistered_by_the_driver_alone() -> Result {
+        let (t, client, mr) = live_dma(Setup::SEED)?;
         client.finish()?;
-        bench.dev().script.fail(Point::DeregMr, EBUSY);
+        t.fail(Point::DeregMr, EBUSY)?;
         ensure_eq!(mr.dereg().err(), Some(EBUSY));
         mr.dereg()?;
-        bench.finish(&[])
+        t.finish()
     }
 
     #[test]
-    fn afterwards_its_range_goes_to_the_driver() -> Result {
-        let (bench, client, mr) = live(Setup::SEED)?;
+    fn afterwards_its_range_falls_through_to_the_driver() -> Result {
+        let (t, client, mr) = live_dma(Setup::SEED)?;
         client.finish()?;
         mr.dereg()?;
-        let mr = bench.pd.reg(client.at(0), PAGE, USUAL)?;
+        let mr = t.reg(&client, PAGE)?;
         ensure!(mr.state()?.original);
         drop(mr);
-        bench.finish(&[])
+        t.finish()
     }
 
-    /// While a registration is held up at `point`; the registration's result.
+    /// Unregisters during a registration that is held at `point`, and fails then if `fails`. Returns
+    /// the registration's error.
     fn half_made(setup: Setup, point: Point, fails: bool) -> Result<Option<Error>> {
-        let bench = Bench::hardware()?;
-        let client = Client::new(0, "kunit_one", setup)?;
-        let at_client = matches!(point, Point::Acquire | Point::GetPages | Point::DmaMap);
-        let script = if at_client || point == Point::PutPages {
-            client.script()?
-        } else {
-            &bench.dev().script
-        };
-        let gate = script.hold(point)?;
-        match (fails, point) {
-            (true, Point::PutPages) => bench.dev().script.fail(Point::AllocMr, ENOSPC),
-            (true, _) => script.fail(point, ENOSPC),
-            (false, _) => (),
+        let t = Fixture::new(Kind::Dma)?;
+        let client = t.client(setup)?;
+        let gate = t.hold(point)?;
+        if fails {
+            // Pages are put only after a failure elsewhere.
+            let failing = match point {
+                Point::PutPages => Point::AllocMr,
+                point => point,
+            };
+            t.fail(failing, ENOSPC)?;
         }
-        let (pd, at) = (bench.pd.clone(), client.at(0));
-        let registering = Task::spawn(move || pd.reg(at, 4 * PAGE, USUAL))?;
+        let registering = t.registration(&client, 0, 4 * PAGE)?;
         gate.reached()?;
         let leaving = unregistration(&client)?;
         let waited = leaving.is_waiting();
@@ -161,7 +125,7 @@ mod tests {
         ensure!(waited);
         result?;
         ensure!(!valid);
-        bench.finish(&[&client])?;
+        t.finish()?;
         Ok(error)
     }
 
@@ -212,26 +176,22 @@ mod tests {
         Ok(())
     }
 
-    /// While a deregistration is held up at `point`.
+    /// Unregisters during a deregistration that is held at `point`.
     fn while_dereg(setup: Setup, point: Point) -> Result {
-        let (bench, client, mr) = live(setup)?;
-        let gate = match point {
-            Point::DeregMr => bench.dev().script.hold(point)?,
-            _ => client.script()?.hold(point)?,
-        };
-        let (mr2, client2) = (mr.clone(), client.clone());
-        let deregistering = Task::spawn(move || mr2.dereg())?;
+        let (t, client, mr) = live_dma(setup)?;
+        let gate = t.hold(point)?;
+        let deregistering = deregistration(&mr)?;
         gate.reached()?;
-        let leaving = Task::spawn(move || client2.finish())?;
+        let leaving = unregistration(&client)?;
         let waited = leaving.is_waiting();
         gate.open();
         deregistering.join()??;
         let result = leaving.join()?;
         ensure!(waited);
         result?;
-        ensure_eq!(client.script()?.calls(Point::PutPages), 1);
-        ensure_eq!(client.script()?.calls(Point::Release), 1);
-        bench.finish(&[&client])
+        ensure_eq!(t.calls(Point::PutPages)?, 1);
+        ensure_eq!(t.calls(Point::Release)?, 1);
+        t.finish()
     }
 
     #[test]
@@ -254,17 +214,16 @@ mod tests {
         while_dereg(Setup::SEED, Point::Release)
     }
 
-    /// While an invalidation is at work on the adapter, or puts the pages.
+    /// Unregisters during an invalidation that waits for the device, or that puts the pages.
     fn while_invalidating(setup: Setup, in_put_pages: bool) -> Result {
-        let (bench, client, mr) = live(setup)?;
+        let (t, client, mr) = live_dma(setup)?;
         let gate = if in_put_pages {
-            Some(client.script()?.hold(Point::PutPages)?)
+            Some(t.hold(Point::PutPages)?)
         } else {
-            bench.dev().hold_completions();
+            t.dev().hold_completions();
             None
         };
-        let other = client.clone();
-        let invalidating = Task::spawn(move || other.invalidate_it())?;
+        let invalidating = invalidation(&client)?;
         let waited = match &gate {
             Some(gate) => gate.reached().is_ok(),
             None => invalidating.is_waiting(),
@@ -273,19 +232,19 @@ mod tests {
         let waited = leaving.is_waiting() && waited;
         match gate {
             Some(gate) => gate.open(),
-            None => bench.dev().release_completions(),
+            None => t.dev().release_completions(),
         }
         invalidating.join()??;
         let result = leaving.join()?;
         mr.dereg()?;
         ensure!(waited);
         result?;
-        ensure_eq!(client.script()?.calls(Point::PutPages), 1);
-        bench.finish(&[&client])
+        ensure_eq!(t.calls(Point::PutPages)?, 1);
+        t.finish()
     }
 
     #[test]
-    fn while_the_adapter_is_being_stopped() -> Result {
+    fn while_an_invalidation_waits_for_the_device() -> Result {
         while_invalidating(Setup::SEED, false)
     }
 
@@ -295,40 +254,40 @@ mod tests {
     }
 
     #[test]
-    fn while_it_invalidates_under_its_own_mutex() -> Result {
+    fn while_an_invalidation_under_its_own_mutex_waits_for_the_device() -> Result {
         while_invalidating(Setup::LOCKED, false)
     }
 
     #[test]
-    fn an_adapter_that_does_not_stop_at_once_is_asked_again() -> Result {
-        let (bench, client, mr) = live(Setup::SEED)?;
-        bench.dev().fail_work_request();
+    fn a_device_that_does_not_stop_gets_another_work_request() -> Result {
+        let (t, client, mr) = live_dma(Setup::SEED)?;
+        t.dev().fail_work_request();
         let result = client.finish();
         mr.dereg()?;
         result?;
-        ensure_eq!(bench.dev().script.calls(Point::PostInv), 2);
-        bench.finish(&[])
+        ensure_eq!(t.calls(Point::PostInv)?, 2);
+        t.finish()
     }
 
     #[test]
     fn an_invalidation_afterwards_does_nothing() -> Result {
-        let (bench, client, mr) = live(Setup::SEED)?;
+        let (t, client, mr) = live_dma(Setup::SEED)?;
         let ticket = client.ticket()?;
         client.finish()?;
         ensure_eq!(client.invalidate(ticket)?, 0);
         mr.dereg()?;
-        bench.finish(&[])
+        t.finish()
     }
 
     #[test]
     fn of_one_client_leaves_the_others() -> Result {
-        let (bench, client, mr) = live(Setup::SEED)?;
-        let other = Client::new(1, "kunit_two", Setup::SEED)?;
-        let other_mr = bench.pd.reg(other.at(0), PAGE, USUAL)?;
+        let (t, client, mr) = live_dma(Setup::SEED)?;
+        let other = t.client(Setup::SEED)?;
+        let other_mr = t.reg(&other, PAGE)?;
         client.finish()?;
         ensure!(other_mr.is_valid() && !mr.is_valid());
         mr.dereg()?;
         other_mr.dereg()?;
-        bench.finish(&[&other])
+        t.finish()
     }
 }

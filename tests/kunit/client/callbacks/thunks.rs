@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The callbacks of the fake clients, as C calls them.
-//!
-//! All `# Safety` sections: as the callback of that name in `struct peer_memory_client`.
+//! The C functions of the fake clients. They only translate.
+
+#![expect(
+    clippy::missing_safety_doc,
+    reason = "the contract of each function is that of its field in `struct peer_memory_client`"
+)]
 
 use crate::{
     client::{
-        book::Hint,
+        ledger::Hint,
         Setup,
         Slot, //
         EX_SIZE,
     },
     peer,
     script::Point,
-    World, //
+    testbed::Testbed, //
 };
 use core::ptr;
 use kernel::{
@@ -29,7 +32,7 @@ use kernel::{
     sync::Arc, //
 };
 
-/// The structure of the client in slot `number`.
+/// Returns the structure of the client in slot `number`.
 pub(crate) fn structure(number: usize, setup: &Setup) -> peer::peer_memory_client_ex {
     let mut ex = match number {
         0 => Thunks::<0>::structure(),
@@ -52,7 +55,7 @@ pub(crate) fn structure(number: usize, setup: &Setup) -> peer::peer_memory_clien
 /// The C functions of one slot.
 struct Thunks<const N: usize>;
 
-/// The region that a context stands for.
+/// Returns the index of the region with that context.
 fn index(context: *mut c_void) -> usize {
     (context.addr() & 0xff).wrapping_sub(1)
 }
@@ -70,15 +73,12 @@ impl<const N: usize> Thunks<N> {
         ex
     }
 
-    /// Calls `f` with the slot; the world is there for as long as a client can be registered.
-    fn with<R>(f: impl FnOnce(&Slot, &Arc<World>) -> R) -> Result<R> {
-        let world = World::get()?;
-        Ok(f(world.slot(N)?, &world))
+    /// Calls `f` with the slot. The testbed exists while clients can be registered.
+    fn with<R>(f: impl FnOnce(&Slot, &Arc<Testbed>) -> R) -> Result<R> {
+        let testbed = Testbed::get()?;
+        Ok(f(testbed.slot(N)?, &testbed))
     }
 
-    /// # Safety
-    ///
-    /// See the module.
     unsafe extern "C" fn acquire(
         addr: c_ulong,
         size: usize,
@@ -88,7 +88,7 @@ impl<const N: usize> Thunks<N> {
     ) -> c_int {
         from_result(|| {
             Self::with(|slot, _| {
-                // SAFETY: The core gives a C string or NULL.
+                // SAFETY: The core passes a C string or NULL.
                 let name = (!name.is_null()).then(|| unsafe { CStr::from_char_ptr(name) });
                 let hint = Hint {
                     data: data.addr(),
@@ -97,14 +97,14 @@ impl<const N: usize> Thunks<N> {
                         core::array::from_fn(|i| bytes.get(i).copied().unwrap_or(0))
                     }),
                 };
-                let mut book = slot.book.lock();
-                let fine = book.hinted || hint == Hint::default();
-                book.hint = hint;
-                book.expect(fine, "hints that nobody has set");
-                drop(book);
+                let mut ledger = slot.ledger.lock();
+                let allowed = ledger.hinted || hint == Hint::default();
+                ledger.hint = hint;
+                ledger.expect(allowed, "acquire with a hint that was not set");
+                drop(ledger);
                 let (ret, i) = slot.acquire(addr as u64, size as u64);
                 if ret == 1 {
-                    // SAFETY: The core gives a place for the context.
+                    // SAFETY: The core passes a valid pointer for the context.
                     unsafe { context.write(ptr::without_provenance_mut(N << 8 | i)) };
                 }
                 ret
@@ -112,9 +112,6 @@ impl<const N: usize> Thunks<N> {
         })
     }
 
-    /// # Safety
-    ///
-    /// See the module.
     unsafe extern "C" fn get_pages(
         _addr: c_ulong,
         _size: usize,
@@ -125,16 +122,13 @@ impl<const N: usize> Thunks<N> {
         ticket: u64,
     ) -> c_int {
         from_result(|| {
-            Self::with(|slot, world| {
-                slot.get_pages(index(context), (write, force), table, ticket, world)
+            Self::with(|slot, testbed| {
+                slot.get_pages(index(context), (write, force), table, ticket, testbed)
             })??;
             Ok(0)
         })
     }
 
-    /// # Safety
-    ///
-    /// See the module.
     unsafe extern "C" fn dma_map(
         table: *mut bindings::sg_table,
         context: *mut c_void,
@@ -143,36 +137,27 @@ impl<const N: usize> Thunks<N> {
         nmap: *mut c_int,
     ) -> c_int {
         from_result(|| {
-            Self::with(|slot, world| {
-                // SAFETY: The core gives a place for the number.
+            Self::with(|slot, testbed| {
+                // SAFETY: The core passes a valid pointer for the number.
                 let nmap = unsafe { &mut *nmap };
-                slot.dma_map(index(context), table, dev, sync, nmap, world)
+                slot.dma_map(index(context), table, dev, sync, nmap, testbed)
             })??;
             Ok(0)
         })
     }
 
-    /// # Safety
-    ///
-    /// See the module.
     unsafe extern "C" fn dma_unmap(
         table: *mut bindings::sg_table,
         context: *mut c_void,
         dev: *mut bindings::device,
     ) -> c_int {
-        Self::with(|slot, world| slot.dma_unmap(index(context), table, dev, world)).unwrap_or(0)
+        Self::with(|slot, testbed| slot.dma_unmap(index(context), table, dev, testbed)).unwrap_or(0)
     }
 
-    /// # Safety
-    ///
-    /// See the module.
     unsafe extern "C" fn put_pages(table: *mut bindings::sg_table, context: *mut c_void) {
-        let _ = Self::with(|slot, world| slot.put_pages(index(context), table, world));
+        let _ = Self::with(|slot, testbed| slot.put_pages(index(context), table, testbed));
     }
 
-    /// # Safety
-    ///
-    /// See the module.
     unsafe extern "C" fn get_page_size(_context: *mut c_void) -> c_ulong {
         Self::with(|slot, _| {
             slot.script.pass(Point::PageSize);
@@ -182,9 +167,6 @@ impl<const N: usize> Thunks<N> {
         .unwrap_or(0)
     }
 
-    /// # Safety
-    ///
-    /// See the module.
     unsafe extern "C" fn release(context: *mut c_void) {
         let _ = Self::with(|slot, _| slot.release(index(context)));
     }

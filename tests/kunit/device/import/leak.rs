@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Somebody who has got hold of a file descriptor.
+//! A reference to a dma-buf that is kept beyond the import, and attachments through it.
 
 use crate::{
     device::Registered,
@@ -18,68 +18,75 @@ use kernel::{
     }, //
 };
 
-/// Those of somebody whose memory it is not.
-static STRANGER: bindings::dma_buf_attach_ops = bindings::dma_buf_attach_ops {
+/// The attachment operations of an importer that the dma-buf is not for.
+static FOREIGN: bindings::dma_buf_attach_ops = bindings::dma_buf_attach_ops {
     allow_peer2peer: true,
     invalidate_mappings: Some(invalidate_mappings),
 };
 
-/// Counts how often it is called.
+/// Counts its calls.
 ///
 /// # Safety
 ///
-/// As `dma_buf_attach_ops.invalidate_mappings`.
+/// `attachment` must be one of [`Leaked::attached_raw`].
 unsafe extern "C" fn invalidate_mappings(attachment: *mut bindings::dma_buf_attachment) {
-    // SAFETY: What `Leaked::attached_raw` has given.
-    let told = unsafe { &*(*attachment).importer_priv.cast::<Atomic<u32>>() };
-    told.add(1, Relaxed);
+    // SAFETY: `Leaked::attached_raw` sets the importer to its counter, which outlives the attachment.
+    let calls = unsafe { &*(*attachment).importer_priv.cast::<Atomic<u32>>() };
+    calls.add(1, Relaxed);
 }
 
-/// A dma-buf that somebody has kept.
+/// A counted reference to a dma-buf.
+///
+/// # Invariants
+///
+/// The pointer is to a dma-buf on which this object has a reference.
 pub(crate) struct Leaked(*mut bindings::dma_buf);
 
 // SAFETY: A dma-buf may be used from any thread.
 unsafe impl Send for Leaked {}
 
 impl Leaked {
-    /// What is under a descriptor.
+    /// Takes a reference to the dma-buf of a descriptor of the calling task.
     pub(super) fn get(fd: c_int) -> Result<Self> {
-        // SAFETY: Any number may be given.
+        // INVARIANT: dma_buf_get() takes a reference.
+        // SAFETY: The function accepts any number.
         from_err_ptr(unsafe { bindings::dma_buf_get(fd) }).map(Self)
     }
 
-    /// What a user's descriptor is of.
+    /// Takes a reference to the dma-buf of a user's descriptor.
     pub(crate) fn of(buf: &DmaBuf) -> Result<Self> {
         Self::get(buf.fd())
     }
 
-    /// Attaches to it for a device, does `f`, and lets go of it. Returns how often it was told to
-    /// invalidate what it has mapped, which is nothing.
+    /// Attaches it to a device while `f` runs. Returns the number of invalidations that the
+    /// attachment got; it maps nothing.
     fn attached_raw(&self, dev: *mut bindings::device, f: impl FnOnce() -> Result) -> Result<u32> {
-        let told = Atomic::new(0u32);
-        // SAFETY: The dma-buf is counted; the device is one of ours and stays; `told` is there
-        // until it is detached.
+        let calls = Atomic::new(0u32);
+        // SAFETY:
+        // - By the type invariants the dma-buf is valid.
+        // - The device is that of a registered fake, which outlives the call.
+        // - `calls` outlives the attachment.
         let attachment = from_err_ptr(unsafe {
-            let told = ptr::from_ref(&told).cast_mut().cast();
-            bindings::dma_buf_dynamic_attach(self.0, dev, &STRANGER, told)
+            let calls = ptr::from_ref(&calls).cast_mut().cast();
+            bindings::dma_buf_dynamic_attach(self.0, dev, &FOREIGN, calls)
         })?;
         let result = f();
-        // SAFETY: Just attached.
+        // SAFETY: The attachment was just made, and is used once.
         unsafe { bindings::dma_buf_detach(self.0, attachment) };
-        result.map(|()| told.load(Relaxed))
+        result.map(|()| calls.load(Relaxed))
     }
 
-    /// Imports it for a device, and lets go of it.
+    /// Attaches it to a device and detaches it.
     pub(super) fn attach_raw(&self, dev: *mut bindings::device) -> Result {
         self.attached_raw(dev, || Ok(())).map(|_| ())
     }
 
-    /// As `attached_raw`, from outside.
+    /// Attaches it to a device while `f` runs. Returns the number of invalidations.
     pub(crate) fn attached(&self, dev: &Registered, f: impl FnOnce() -> Result) -> Result<u32> {
         self.attached_raw(ptr::with_exposed_provenance_mut(dev.dma_device()), f)
     }
 
-    /// As `attach_raw`, from outside.
+    /// Attaches it to a device and detaches it.
     pub(crate) fn attach(&self, dev: &Registered) -> Result {
         self.attached(dev, || Ok(())).map(|_| ())
     }
@@ -87,12 +94,12 @@ impl Leaked {
 
 impl Drop for Leaked {
     fn drop(&mut self) {
-        // SAFETY: The reference is ours.
+        // SAFETY: By the type invariants this object has a reference.
         unsafe { bindings::dma_buf_put(self.0) };
     }
 }
 
-/// Is there a dma-buf under that descriptor of the calling task?
+/// Returns whether that descriptor of the calling task is a dma-buf.
 pub(crate) fn is_dma_buf(fd: i32) -> bool {
     Leaked::get(fd).is_ok()
 }

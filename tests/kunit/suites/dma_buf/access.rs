@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the driver gets of what the user has asked for beside the range.
+//! How access flags, the user's file and the DMA handle reach the driver.
 
 use kernel::prelude::*;
 
@@ -9,15 +9,15 @@ mod tests {
     use super::super::*;
     use user::Verb;
 
-    /// The access flags that the driver gets for these.
+    /// Returns the access flags that the driver gets.
     fn access(wanted: u32) -> Result<u32> {
-        let bench = Bench::importer(Kind::Dynamic)?;
-        let client = Client::new(0, "kunit_one", Setup::SEED)?;
-        let mr = bench.pd.reg(client.at(0), PAGE, wanted)?;
-        let (original, given) = (mr.state()?.original, bench.dev().last_import().access);
+        let t = Fixture::new(Mode::Dynamic)?;
+        let client = t.client(Setup::SEED)?;
+        let mr = t.pd.reg(client.at(0), PAGE, wanted)?;
+        let (original, given) = (mr.state()?.original, t.dev().last_import().access);
         drop(mr);
         ensure!(!original);
-        bench.finish(&[&client])?;
+        t.finish()?;
         Ok(given as u32)
     }
 
@@ -35,61 +35,61 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_of_host_pages_does_not() -> Result {
+    fn flags_for_host_pages_do_not_reach_the_driver() -> Result {
         ensure_eq!(access(USUAL | user::HUGETLB)?, USUAL);
         Ok(())
     }
 
     #[test]
     fn memory_windows_are_refused() -> Result {
-        let bench = Bench::importer(Kind::Dynamic)?;
-        let client = Client::new(0, "kunit_one", Setup::SEED)?;
-        let mr = bench.pd.reg(client.at(0), PAGE, USUAL | user::MW_BIND);
+        let t = Fixture::new(Mode::Dynamic)?;
+        let client = t.client(Setup::SEED)?;
+        let mr = t.pd.reg(client.at(0), PAGE, USUAL | user::MW_BIND);
         ensure!(is_unsupported(&mr));
-        ensure_eq!(bench.dev().script.calls(Point::Import), 0);
-        ensure_eq!(client.script()?.calls(Point::Release), 1);
-        bench.finish(&[&client])
+        ensure_eq!(t.calls(Point::Import)?, 0);
+        ensure_eq!(t.calls(Point::Release)?, 1);
+        t.finish()
     }
 
     #[test]
-    fn on_demand_goes_to_the_driver() -> Result {
-        let bench = Bench::importer(Kind::Dynamic)?;
-        let client = Client::new(0, "kunit_one", Setup::SEED)?;
-        let mr = bench.pd.reg(client.at(0), PAGE, USUAL | user::ON_DEMAND)?;
+    fn on_demand_falls_through_to_the_driver() -> Result {
+        let t = Fixture::new(Mode::Dynamic)?;
+        let client = t.client(Setup::SEED)?;
+        let mr = t.pd.reg(client.at(0), PAGE, USUAL | user::ON_DEMAND)?;
         let original = mr.state()?.original;
         drop(mr);
         ensure!(original);
-        ensure_eq!(client.script()?.calls(Point::Acquire), 0);
-        bench.finish(&[&client])
+        ensure_eq!(t.calls(Point::Acquire)?, 0);
+        t.finish()
     }
 
     #[test]
     fn a_kernel_caller_has_an_empty_bundle() -> Result {
-        let (bench, client, mr) = live(Kind::Dynamic, Setup::SEED)?;
-        let import = bench.dev().last_import();
+        let (t, _, mr) = live(Mode::Dynamic, Setup::SEED)?;
+        let import = t.dev().last_import();
         drop(mr);
         ensure_eq!((import.ufile, import.context, import.dmah), (0, 0, 0));
         ensure!(!import.attributes);
-        bench.finish(&[&client])
+        t.finish()
     }
 
     #[test]
     fn a_users_file_and_dma_handle_but_no_attribute_reach_the_driver() -> Result {
-        let bench = Bench::importer(Kind::Dynamic)?;
-        let client = Client::new(0, "kunit_one", Setup::SEED)?;
+        let t = Fixture::new(Mode::Dynamic)?;
+        let client = t.client(Setup::SEED)?;
         let verb = Verb {
             ufile: 0x1110,
             context: 0x2220,
             dmah: 0x3330,
         };
-        let mr = bench.pd.reg_by_verb(client.at(0), PAGE, USUAL, &verb)?;
-        let import = bench.dev().last_import();
+        let mr = t.pd.reg_by_verb(client.at(0), PAGE, USUAL, &verb)?;
+        let import = t.dev().last_import();
         let valid = mr.is_valid();
         drop(mr);
         ensure!(valid);
         ensure_eq!((import.ufile, import.context), (0x1110, 0x2220));
         ensure_eq!(import.dmah, 0x3330);
         ensure!(!import.attributes);
-        bench.finish(&[&client])
+        t.finish()
     }
 }

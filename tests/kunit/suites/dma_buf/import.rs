@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the driver is given to import.
+//! The dma-buf that the driver imports.
 
 use kernel::prelude::*;
 
-#[kunit_tests(peer_mem_dma_buf)]
+#[kunit_tests(peer_mem_dma_buf_import)]
 mod tests {
     use super::super::*;
     use crate::device::{
@@ -16,18 +16,18 @@ mod tests {
     const K: u64 = 1 << 10;
     const M: u64 = 1 << 20;
 
-    /// Registers `[offset, offset + len)`; what the driver was asked for and what it got.
-    fn registered(bench: Bench, setup: Setup, offset: u64, len: u64) -> Result<(Import, MrState)> {
-        let client = Client::new(0, "kunit_one", setup)?;
-        let mr = bench.pd.reg(client.at(offset), len, USUAL)?;
-        let (import, state) = (bench.dev().last_import(), mr.state()?);
-        let order = client.is_in_order();
+    /// Registers `[offset, offset + len)`. Returns the arguments of the driver and the MR's state.
+    fn registered(t: Fixture, setup: Setup, offset: u64, len: u64) -> Result<(Import, MrState)> {
+        let client = t.client(setup)?;
+        let mr = t.reg_at(&client, offset, len)?;
+        let (import, state) = (t.dev().last_import(), mr.state()?);
+        let checked = client.check();
         drop(mr);
-        order?;
-        ensure_eq!(bench.dev().script.calls(Point::RegUserMr), 0);
-        let lo = client.device_address(offset & !(PAGE - 1))?;
+        checked?;
+        ensure_eq!(t.calls(Point::RegUserMr)?, 0);
+        let lo = client.device_address(offset & !(PAGE - 1));
         let at = client.at(offset);
-        bench.finish(&[&client])?;
+        t.finish()?;
         ensure!(state.valid && !state.original);
         ensure_eq!(import.offset, offset % PAGE);
         ensure_eq!((import.length, import.iova), (len, at));
@@ -38,16 +38,16 @@ mod tests {
         Ok((import, state))
     }
 
-    /// On each device; `pages` in `entries`, the longest of which has `longest` bytes.
+    /// Checks on each device that the MR has `pages` in `entries`, the longest with `longest` bytes.
     fn gives(
-        kinds: &[Kind],
+        modes: &[Mode],
         setup: Setup,
         (offset, len): (u64, u64),
         (pages, entries, longest): (u32, u32, u64),
     ) -> Result {
-        for kind in kinds {
-            let bench = Bench::importer(*kind)?;
-            let (_, state) = registered(bench, fitting(*kind, setup), offset, len)?;
+        for mode in modes {
+            let t = Fixture::new(*mode)?;
+            let (_, state) = registered(t, fitting(*mode, setup), offset, len)?;
             ensure_eq!(
                 (state.pages, state.entries, state.longest),
                 (pages, entries, longest)
@@ -58,7 +58,7 @@ mod tests {
 
     #[test]
     fn seed_style() -> Result {
-        let all = &Kind::IMPORTERS;
+        let all = &Mode::ALL;
         gives(all, Setup::SEED, (0, 4 * PAGE), (4, 1, 4 * PAGE))
     }
 
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn self_aligning_in_2_mib() -> Result {
-        let all = &Kind::IMPORTERS;
+        let all = &Mode::ALL;
         gives(all, Setup::HUGE, (M, 16 * PAGE), (16, 1, 16 * PAGE))?;
         let both = (2 * M - PAGE - 3, PAGE + 6);
         gives(all, Setup::HUGE, both, (3, 1, 3 * PAGE))
@@ -83,10 +83,10 @@ mod tests {
 
     #[test]
     fn other_shapes() -> Result {
-        for setup in [Setup::BARE, Setup::LOCKED, Setup::UNMAPS, Setup::PERSISTENT] {
-            gives(&FENCED, setup, (0, 4 * PAGE), (4, 1, 4 * PAGE))?;
-        }
-        Ok(())
+        let shapes = [Setup::BARE, Setup::LOCKED, Setup::UNMAPS, Setup::PERSISTENT];
+        each(&shapes, |setup| {
+            gives(&REVOCABLE, setup, (0, 4 * PAGE), (4, 1, 4 * PAGE))
+        })
     }
 
     #[test]
@@ -98,7 +98,7 @@ mod tests {
             (Setup::SEED.len - 1, 1, 1),
         ] {
             let want = (pages, 1, u64::from(pages) * PAGE);
-            gives(&Kind::IMPORTERS, Setup::SEED, (offset, len), want)?;
+            gives(&Mode::ALL, Setup::SEED, (offset, len), want)?;
         }
         Ok(())
     }
@@ -116,13 +116,13 @@ mod tests {
             scattered: true,
             ..Setup::SEED
         };
-        gives(&FENCED, setup, (0, 8 * PAGE), (8, 8, PAGE))
+        gives(&REVOCABLE, setup, (0, 8 * PAGE), (8, 8, PAGE))
     }
 
     #[test]
     fn neighbours_are_merged_up_to_the_longest_segment() -> Result {
         // The device's limit is 2 MiB.
-        gives(&FENCED, Setup::HUGE, (0, 4 * M), (1024, 2, 2 * M))?;
+        gives(&REVOCABLE, Setup::HUGE, (0, 4 * M), (1024, 2, 2 * M))?;
         for (max, len, entries, longest) in [
             (64 * K, 16 * PAGE, 1, 64 * K),
             (64 * K, 17 * PAGE, 2, 64 * K),
@@ -130,10 +130,10 @@ mod tests {
             (12 * K, 16 * PAGE, 6, 12 * K),
             (PAGE, 4 * PAGE, 4, PAGE),
         ] {
-            let bench = Bench::importer(Kind::Dynamic)?;
-            let dev = bench.pd.dev().clone();
+            let t = Fixture::new(Mode::Dynamic)?;
+            let dev = t.registered().clone();
             let old = dev.set_max_segment(max as u32);
-            let result = registered(bench, Setup::SEED, 0, len);
+            let result = registered(t, Setup::SEED, 0, len);
             dev.set_max_segment(old);
             let (_, state) = result?;
             ensure_eq!((state.entries, state.longest), (entries, longest));
@@ -143,87 +143,87 @@ mod tests {
 
     #[test]
     fn the_mr_has_the_iova_that_was_asked_for() -> Result {
-        for kind in FENCED {
-            let bench = Bench::importer(kind)?;
-            let client = Client::new(0, "kunit_one", Setup::SEED)?;
-            let mr = bench.pd.reg_at(client.at(5), 2 * PAGE, 0x1_0005, USUAL)?;
-            let import = bench.dev().last_import();
+        for mode in REVOCABLE {
+            let t = Fixture::new(mode)?;
+            let client = t.client(Setup::SEED)?;
+            let mr = t.pd.reg_at(client.at(5), 2 * PAGE, 0x1_0005, USUAL)?;
+            let import = t.dev().last_import();
             ensure_eq!(mr.place(), (0x1_0005, 2 * PAGE));
             ensure_eq!((import.offset, import.length), (5, 2 * PAGE));
             ensure_eq!(import.iova, 0x1_0005);
             ensure_eq!(mr.state()?.pages, 3);
             drop(mr);
-            bench.finish(&[&client])?;
+            t.finish()?;
         }
         Ok(())
     }
 
     #[test]
     fn dma_map_gets_the_adapters_device() -> Result {
-        let (bench, client, mr) = live(Kind::Dynamic, Setup::GPU)?;
-        let dev = client.dma_device()?;
+        let (t, client, mr) = live(Mode::Dynamic, Setup::GPU)?;
+        let dev = client.dma_device();
         drop(mr);
-        ensure!(dev != 0 && dev == bench.pd.dev().dma_device());
-        bench.finish(&[&client])
+        ensure!(dev != 0 && dev == t.registered().dma_device());
+        t.finish()
     }
 
     #[test]
     fn counters() -> Result {
-        let (bench, client, mr) = live(Kind::Revocable, Setup::SEED)?;
+        let (t, client, mr) = live(Mode::Revocable, Setup::SEED)?;
         ensure_eq!(counters::in_use(client.name())?, (1, 4, 4 * PAGE));
         drop(mr);
-        bench.finish(&[&client])
+        t.finish()
     }
 
     #[test]
-    fn memory_of_nobody_goes_to_the_driver() -> Result {
-        let bench = Bench::importer(Kind::Dynamic)?;
-        let client = Client::new(0, "kunit_one", Setup::SEED)?;
-        let mr = bench.pd.reg(0x5000, PAGE, USUAL)?;
+    fn unclaimed_memory_falls_through_to_the_driver() -> Result {
+        let t = Fixture::new(Mode::Dynamic)?;
+        t.client(Setup::SEED)?;
+        let mr = t.pd.reg(0x5000, PAGE, USUAL)?;
         let original = mr.state()?.original;
         drop(mr);
         ensure!(original);
-        ensure_eq!(bench.dev().script.calls(Point::Import), 0);
-        bench.finish(&[&client])
+        ensure_eq!(t.calls(Point::Import)?, 0);
+        t.finish()
     }
 
     #[test]
     fn a_bad_table_is_not_exported() -> Result {
-        let bench = Bench::importer(Kind::Dynamic)?;
+        let t = Fixture::new(Mode::Dynamic)?;
         let setup = Setup {
             fault: Fault::Short,
             ..Setup::SEED
         };
-        let client = Client::new(0, "kunit_one", setup)?;
-        let mr = bench.pd.reg(client.at(0), 4 * PAGE, USUAL);
+        let client = t.client(setup)?;
+        let mr = t.reg(&client, 4 * PAGE);
         ensure_eq!(mr.err(), Some(EINVAL));
-        ensure_eq!(bench.dev().script.calls(Point::Import), 0);
+        ensure_eq!(t.calls(Point::Import)?, 0);
         undone_once(&client)?;
-        bench.finish(&[&client])
+        t.finish()
     }
 
-    /// On each device the driver fails at `point`.
+    /// Checks on each device a driver that fails at `point`.
     fn fails(setup: Setup, point: Point) -> Result {
-        for kind in PEER2PEER {
-            let bench = Bench::importer(kind)?;
-            let setup = fitting(kind, setup);
-            let client = Client::new(0, "kunit_one", setup)?;
-            bench.dev().script.fail(point, ENOSPC);
-            let mr = bench.pd.reg(client.at(0), 4 * PAGE, USUAL);
+        for mode in PEER2PEER {
+            let t = Fixture::new(mode)?;
+            let setup = fitting(mode, setup);
+            let client = t.client(setup)?;
+            t.fail(point, ENOSPC)?;
+            let mr = t.reg(&client, 4 * PAGE);
             ensure_eq!(mr.err(), Some(ENOSPC));
-            ensure_eq!(bench.dev().objects(), (0, 0, 0));
-            let fd = bench.dev().last_import().fd;
+            ensure_eq!(t.dev().objects(), (0, 0, 0));
+            let fd = t.dev().last_import().fd;
             ensure!(!is_dma_buf(fd));
-            let script = client.script()?;
+            let script = client.script();
             ensure_eq!(script.calls(Point::DmaUnmap), 1);
             ensure_eq!(script.calls(Point::PutPages), 1);
             ensure_eq!(script.calls(Point::Release), if setup.bare { 0 } else { 1 });
-            // It is not in the way of the next one.
-            let mr = bench.pd.reg(client.at(0), 4 * PAGE, USUAL)?;
+            // The next registration is not affected.
+            let mr = t.reg(&client, 4 * PAGE)?;
             let valid = mr.is_valid();
             drop(mr);
             ensure!(valid);
-            bench.finish(&[&client])?;
+            t.finish()?;
         }
         Ok(())
     }
@@ -235,26 +235,20 @@ mod tests {
 
     #[test]
     fn a_driver_that_fails_after_it_has_imported() -> Result {
-        for setup in [Setup::SEED, Setup::GPU, Setup::OWN_TABLE, Setup::HUGE] {
-            fails(setup, Point::Imported)?;
-        }
-        for setup in [Setup::BARE, Setup::LOCKED, Setup::UNMAPS] {
-            fails(setup, Point::Imported)?;
-        }
-        Ok(())
+        each(&Setup::ALL_REVOCABLE, |setup| fails(setup, Point::Imported))
     }
 
     #[test]
     fn a_refused_dereg_leaves_it_live() -> Result {
-        for kind in PEER2PEER {
-            let (bench, client, mr) = live(kind, Setup::SEED)?;
-            bench.dev().script.fail(Point::DeregMr, EBUSY);
+        for mode in PEER2PEER {
+            let (t, client, mr) = live(mode, Setup::SEED)?;
+            t.fail(Point::DeregMr, EBUSY)?;
             ensure_eq!(mr.dereg().err(), Some(EBUSY));
             ensure!(mr.is_valid());
-            ensure_eq!(client.stage()?, Stage::Mapped);
+            ensure_eq!(client.stage(), Stage::Mapped);
             mr.dereg()?;
             undone_once(&client)?;
-            bench.finish(&[&client])?;
+            t.finish()?;
         }
         Ok(())
     }

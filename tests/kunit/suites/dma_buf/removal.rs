@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A device that imports dma-bufs goes while its MRs are on peer memory.
+//! Removal of a device that imports dma-bufs and has MRs on peer memory.
 
 use kernel::prelude::*;
 
@@ -8,108 +8,96 @@ use kernel::prelude::*;
 mod tests {
     use super::super::*;
     use crate::{
-        device::{
-            Late,
-            Registered, //
-        },
-        sync::until,
-        World, //
+        device::Quiesce,
+        sync::until, //
     };
 
-    /// On a device of the test's own: a client, and an MR on four pages of it.
-    fn guest(kind: Kind) -> Result<(Bench, Arc<Client>, Arc<user::Mr>)> {
-        let bench = Bench::on(World::get()?.guest(kind)?)?;
-        live_on(bench, fitting(kind, Setup::SEED))
+    /// Returns a client with a live region on a device of this test.
+    fn live_temporary(mode: Mode) -> Result<(Fixture, Arc<Client>, Arc<user::Mr>)> {
+        live_on(Fixture::temporary(mode)?, fitting(mode, Setup::SEED))
     }
 
-    /// Takes it away in another task.
-    fn removal(dev: &Arc<Registered>) -> Result<Task<()>> {
-        let dev = dev.clone();
-        Task::spawn(move || dev.unregister())
-    }
-
-    /// Ends the client in another task, as the test must not get stuck with it, then the rest.
-    fn finish(bench: Bench, client: &Arc<Client>) -> Result {
+    /// Unregisters the client in another task, so that the test has a bound, then finishes.
+    fn finish(t: Fixture, client: &Arc<Client>) -> Result {
         unregistration(client)?.join()??;
         undone_once(client)?;
-        bench.finish(&[])
+        t.finish()
     }
 
     #[test]
-    fn revokes_what_is_live() -> Result {
-        for kind in FENCED {
-            let (bench, client, mr) = guest(kind)?;
-            bench.pd.dev().unregister();
+    fn revokes_a_live_region() -> Result {
+        for mode in REVOCABLE {
+            let (t, client, mr) = live_temporary(mode)?;
+            t.registered().unregister();
             let valid = mr.is_valid();
-            let released = client.script()?.calls(Point::Release);
+            let released = t.calls(Point::Release)?;
             let counted = counters::in_use(client.name())?;
-            let faulted = bench.dev().page_fault(mr.key());
+            let faulted = t.dev().page_fault(mr.key());
             mr.dereg()?;
             ensure!(!valid);
             ensure!(faulted.is_err());
             ensure_eq!(released, 1);
             ensure_eq!(counted, (0, 0, 0));
-            finish(bench, &client)?;
+            finish(t, &client)?;
         }
         Ok(())
     }
 
     #[test]
-    fn waits_for_an_adapter_that_is_late() -> Result {
-        for late in [Late::Unmap, Late::Fence] {
-            let (bench, client, mr) = guest(Kind::Dynamic)?;
-            bench.dev().be_late(late);
-            let leaving = removal(bench.pd.dev())?;
-            let invalidated = until(|| bench.dev().script.calls(Point::Invalidate) > 0);
+    fn waits_for_a_device_that_stops_later() -> Result {
+        for quiesce in [Quiesce::UnmapLater, Quiesce::FenceLater] {
+            let (t, client, mr) = live_temporary(Mode::Dynamic)?;
+            t.dev().set_quiesce(quiesce);
+            let leaving = removal(&t)?;
+            let invalidated = until(|| t.dev().script.calls(Point::Invalidate) > 0);
             let waited = leaving.is_waiting();
-            bench.dev().catch_up();
+            t.dev().quiesce();
             leaving.join()?;
             mr.dereg()?;
             invalidated?;
             ensure!(waited);
-            finish(bench, &client)?;
+            finish(t, &client)?;
         }
         Ok(())
     }
 
     #[test]
     fn waits_for_an_import() -> Result {
-        for kind in PEER2PEER {
-            let (bench, client, mr) = guest(kind)?;
-            let gate = bench.dev().script.hold(Point::Imported)?;
-            let (pd, at) = (bench.pd.clone(), client.at(16 * PAGE));
-            let registering = Task::spawn(move || pd.reg(at, PAGE, USUAL))?;
+        for mode in PEER2PEER {
+            let (t, client, mr) = live_temporary(mode)?;
+            let gate = t.hold(Point::Imported)?;
+            let registering = t.registration(&client, 16 * PAGE, PAGE)?;
             gate.reached()?;
-            let leaving = removal(bench.pd.dev())?;
+            let leaving = removal(&t)?;
             let waited = leaving.is_waiting();
             gate.open();
             let other = registering.join()?;
-            let bare = until(|| bench.pd.dev().is_bare());
+            let bare = until(|| t.registered().is_bare());
             let valid = mr.is_valid() || other.as_ref().is_ok_and(|mr| mr.is_valid());
             drop(other);
             mr.dereg()?;
             leaving.join()?;
             bare?;
             ensure!(waited);
-            ensure_eq!(valid, kind == Kind::Pinned);
+            ensure_eq!(valid, mode == Mode::Pinned);
             unregistration(&client)?.join()??;
-            ensure_eq!(client.script()?.calls(Point::Release), 2);
-            bench.finish(&[])?;
+            ensure_eq!(t.calls(Point::Release)?, 2);
+            t.finish()?;
         }
         Ok(())
     }
 
     #[test]
-    fn leaves_what_cannot_be_revoked_to_the_driver() -> Result {
-        let (bench, client, mr) = guest(Kind::Pinned)?;
-        // The device itself goes when nobody uses it any more.
-        let leaving = removal(bench.pd.dev())?;
-        let bare = until(|| bench.pd.dev().is_bare());
-        let (valid, stage) = (mr.is_valid(), client.stage()?);
+    fn defers_a_region_that_cannot_be_revoked_to_dereg() -> Result {
+        let (t, client, mr) = live_temporary(Mode::Pinned)?;
+        // ib_core waits for the MR before it frees the device.
+        let leaving = removal(&t)?;
+        let bare = until(|| t.registered().is_bare());
+        let (valid, stage) = (mr.is_valid(), client.stage());
         let counted = counters::in_use(client.name())?;
-        // No function of ours is in the device: this is the driver's alone.
+        // The device has no interposed operations: this calls the driver directly.
         mr.dereg()?;
-        let released = client.script()?.calls(Point::Release);
+        let released = t.calls(Point::Release)?;
         let balanced = counters::in_use(client.name())?;
         leaving.join()?;
         bare?;
@@ -118,37 +106,37 @@ mod tests {
         ensure_eq!(counted, (1, 4, 4 * PAGE));
         ensure_eq!(released, 1);
         ensure_eq!(balanced, (0, 0, 0));
-        finish(bench, &client)
+        finish(t, &client)
     }
 
     #[test]
-    fn leaves_it_while_the_driver_deregisters() -> Result {
-        let (bench, client, mr) = guest(Kind::Pinned)?;
-        let gate = bench.dev().script.hold(Point::DeregMr)?;
+    fn defers_it_while_the_driver_deregisters() -> Result {
+        let (t, client, mr) = live_temporary(Mode::Pinned)?;
+        let gate = t.hold(Point::DeregMr)?;
         let deregistering = deregistration(&mr)?;
         let reached = gate.reached();
-        let leaving = removal(bench.pd.dev())?;
+        let leaving = removal(&t)?;
         let waited = leaving.is_waiting();
         gate.open();
         deregistering.join()??;
         leaving.join()?;
         reached?;
         ensure!(waited);
-        finish(bench, &client)
+        finish(t, &client)
     }
 
     #[test]
-    fn leaves_it_while_the_driver_refuses_to_deregister() -> Result {
-        let (bench, client, mr) = guest(Kind::Pinned)?;
-        let gate = bench.dev().script.hold(Point::DeregMr)?;
-        bench.dev().script.fail(Point::DeregMr, EBUSY);
+    fn defers_it_while_the_driver_refuses_to_deregister() -> Result {
+        let (t, client, mr) = live_temporary(Mode::Pinned)?;
+        let gate = t.hold(Point::DeregMr)?;
+        t.fail(Point::DeregMr, EBUSY)?;
         let deregistering = deregistration(&mr)?;
         let reached = gate.reached();
-        let leaving = removal(bench.pd.dev())?;
+        let leaving = removal(&t)?;
         let waited = leaving.is_waiting();
         gate.open();
         let refused = deregistering.join()?;
-        let bare = until(|| bench.pd.dev().is_bare());
+        let bare = until(|| t.registered().is_bare());
         let valid = mr.is_valid();
         mr.dereg()?;
         leaving.join()?;
@@ -156,14 +144,14 @@ mod tests {
         bare?;
         ensure!(waited && valid);
         ensure_eq!(refused.err(), Some(EBUSY));
-        finish(bench, &client)
+        finish(t, &client)
     }
 
     #[test]
-    fn the_end_of_the_client_waits_for_what_was_left() -> Result {
-        let (bench, client, mr) = guest(Kind::Pinned)?;
-        let leaving = removal(bench.pd.dev())?;
-        let bare = until(|| bench.pd.dev().is_bare());
+    fn the_end_of_the_client_waits_for_a_deferred_region() -> Result {
+        let (t, client, mr) = live_temporary(Mode::Pinned)?;
+        let leaving = removal(&t)?;
+        let bare = until(|| t.registered().is_bare());
         let ending = unregistration(&client)?;
         let waited = ending.is_waiting();
         mr.dereg()?;
@@ -172,16 +160,16 @@ mod tests {
         bare?;
         ensure!(waited);
         undone_once(&client)?;
-        bench.finish(&[])
+        t.finish()
     }
 
     #[test]
     fn races_the_end_of_the_client() -> Result {
-        let (bench, client, mr) = guest(Kind::Pinned)?;
+        let (t, client, mr) = live_temporary(Mode::Pinned)?;
         let ending = unregistration(&client)?;
         let waited = ending.is_waiting();
-        let leaving = removal(bench.pd.dev())?;
-        let bare = until(|| bench.pd.dev().is_bare());
+        let leaving = removal(&t)?;
+        let bare = until(|| t.registered().is_bare());
         let waited = ending.is_waiting() && waited;
         let valid = mr.is_valid();
         mr.dereg()?;
@@ -190,16 +178,16 @@ mod tests {
         bare?;
         ensure!(waited && valid);
         undone_once(&client)?;
-        bench.finish(&[])
+        t.finish()
     }
 
     #[test]
-    fn the_end_of_the_client_while_the_driver_lets_go() -> Result {
-        let (bench, client, mr) = guest(Kind::Pinned)?;
-        let leaving = removal(bench.pd.dev())?;
-        let bare = until(|| bench.pd.dev().is_bare());
-        // The driver's detaching has come to the client.
-        let gate = client.script()?.hold(Point::PutPages)?;
+    fn the_end_of_the_client_while_the_driver_detaches() -> Result {
+        let (t, client, mr) = live_temporary(Mode::Pinned)?;
+        let leaving = removal(&t)?;
+        let bare = until(|| t.registered().is_bare());
+        // Held in the client, which the detach of the driver calls.
+        let gate = t.hold(Point::PutPages)?;
         let deregistering = deregistration(&mr)?;
         let reached = gate.reached();
         let ending = unregistration(&client)?;
@@ -212,6 +200,6 @@ mod tests {
         reached?;
         ensure!(waited);
         undone_once(&client)?;
-        bench.finish(&[])
+        t.finish()
     }
 }

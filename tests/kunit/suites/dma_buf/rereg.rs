@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Re-registration: another dma-buf takes the place of the first.
+//! Re-registration: another dma-buf replaces the first.
 
 use kernel::prelude::*;
 
@@ -14,86 +14,86 @@ mod tests {
         TRANS, //
     };
 
-    /// A client two regions of which may be on the same memory, and an MR.
-    fn to_change(kind: Kind) -> Result<(Bench, Arc<Client>, Arc<user::Mr>)> {
+    /// Returns a client that allows two regions on the same memory, with a live region.
+    fn live_shared(mode: Mode) -> Result<(Fixture, Arc<Client>, Arc<user::Mr>)> {
         let setup = Setup {
             shared: true,
             ..Setup::SEED
         };
-        live(kind, setup)
+        live(mode, setup)
     }
 
     #[test]
-    fn rereg_with_a_new_range() -> Result {
-        for kind in PEER2PEER {
-            let (bench, client, mr) = to_change(kind)?;
+    fn with_a_new_range() -> Result {
+        for mode in PEER2PEER {
+            let (t, client, mr) = live_shared(mode)?;
             let range = (client.at(32 * PAGE + 3), 2 * PAGE);
-            let new = mr.rereg(TRANS, &bench.pd, range, 0)?.ok_or(ENOENT)?;
-            let (import, state) = (bench.dev().last_import(), new.state()?);
+            let new = mr.rereg(TRANS, &t.pd, range, 0)?.ok_or(ENOENT)?;
+            let (import, state) = (t.dev().last_import(), new.state()?);
             drop((mr, new));
             ensure!(state.valid);
             ensure_eq!((state.pages, state.access), (3, USUAL as i32));
             ensure_eq!((import.offset, import.length), (3, 2 * PAGE));
-            bench.finish(&[&client])?;
+            t.finish()?;
         }
         Ok(())
     }
 
     #[test]
-    fn rereg_with_new_access() -> Result {
-        for kind in PEER2PEER {
-            let (bench, client, mr) = to_change(kind)?;
+    fn with_new_access() -> Result {
+        for mode in PEER2PEER {
+            let (t, _, mr) = live_shared(mode)?;
             let read = user::REMOTE_READ;
-            let new = mr.rereg(ACCESS, &bench.pd, (0, 0), read)?.ok_or(ENOENT)?;
+            let new = mr.rereg(ACCESS, &t.pd, (0, 0), read)?.ok_or(ENOENT)?;
             let state = new.state()?;
             drop((mr, new));
             ensure_eq!((state.pages, state.access), (4, read as i32));
-            bench.finish(&[&client])?;
+            t.finish()?;
         }
         Ok(())
     }
 
     #[test]
-    fn rereg_with_a_new_pd() -> Result {
-        for kind in PEER2PEER {
-            let (bench, client, mr) = to_change(kind)?;
-            let pd = Pd::new(bench.pd.dev())?;
+    fn with_a_new_pd() -> Result {
+        for mode in PEER2PEER {
+            let (t, _, mr) = live_shared(mode)?;
+            let pd = Pd::new(t.registered())?;
             let new = mr.rereg(PD, &pd, (0, 0), 0)?.ok_or(ENOENT)?;
             ensure!(new.is_valid());
-            ensure_eq!((bench.pd.users(), pd.users()), (0, 1));
+            ensure_eq!((t.pd.users(), pd.users()), (0, 1));
             drop((mr, new));
             drop(pd);
-            bench.finish(&[&client])?;
+            t.finish()?;
         }
         Ok(())
     }
 
     #[test]
-    fn rereg_of_a_revoked_one() -> Result {
-        for kind in FENCED {
-            let (bench, client, mr) = to_change(kind)?;
-            client.invalidate_it()?;
+    fn of_a_revoked_mr() -> Result {
+        for mode in REVOCABLE {
+            let (t, client, mr) = live_shared(mode)?;
+            client.invalidate_last()?;
             let range = (client.at(32 * PAGE), 2 * PAGE);
-            let new = mr.rereg(TRANS, &bench.pd, range, 0)?.ok_or(ENOENT)?;
+            let new = mr.rereg(TRANS, &t.pd, range, 0)?.ok_or(ENOENT)?;
             let valid = new.is_valid();
             drop((mr, new));
             ensure!(valid);
-            bench.finish(&[&client])?;
+            t.finish()?;
         }
         Ok(())
     }
 
     #[test]
-    fn rereg_that_fails_leaves_the_old() -> Result {
+    fn a_failure_leaves_the_old_mr() -> Result {
         for point in [Point::Import, Point::Imported] {
-            let (bench, client, mr) = to_change(Kind::Dynamic)?;
-            bench.dev().script.fail(point, ENOSPC);
+            let (t, client, mr) = live_shared(Mode::Dynamic)?;
+            t.fail(point, ENOSPC)?;
             let range = (client.at(32 * PAGE), 2 * PAGE);
-            let new = mr.rereg(TRANS, &bench.pd, range, 0);
+            let new = mr.rereg(TRANS, &t.pd, range, 0);
             ensure_eq!(new.err(), Some(ENOSPC));
             ensure!(mr.is_valid());
             drop(mr);
-            bench.finish(&[&client])?;
+            t.finish()?;
         }
         Ok(())
     }

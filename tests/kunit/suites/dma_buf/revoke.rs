@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Taking memory away from devices that let go of a dma-buf when they are told to.
+//! Invalidation on devices that import dma-bufs and can be made to stop.
 
 use kernel::prelude::*;
 
@@ -8,7 +8,7 @@ use kernel::prelude::*;
 mod tests {
     use super::super::*;
     use crate::{
-        device::Late,
+        device::Quiesce,
         sync::Event, //
     };
     use kernel::time::{
@@ -16,119 +16,85 @@ mod tests {
         Delta, //
     };
 
-    /// Revokes a region of a client of that shape, then deregisters it.
-    fn revokes(setup: Setup) -> Result {
-        for kind in FENCED {
-            let (bench, client, mr) = live(kind, setup)?;
-            client.invalidate_it()?;
-            ensure!(!mr.is_valid());
-            ensure_eq!(client.stage()?, Stage::Acquired);
-            let script = client.script()?;
-            let ours = u32::from(!setup.unmaps);
-            ensure_eq!(script.calls(Point::PutPages), ours);
-            ensure_eq!(script.calls(Point::Release), 0);
-            mr.dereg()?;
-            ensure_eq!(bench.dev().script.calls(Point::Invalidate), 1);
-            ensure_eq!(script.calls(Point::DmaUnmap), ours);
-            ensure_eq!(script.calls(Point::PutPages), ours);
-            ensure_eq!(script.calls(Point::Release), u32::from(!setup.bare));
-            bench.finish(&[&client])?;
-        }
-        Ok(())
-    }
-
     #[test]
-    fn seed_style() -> Result {
-        revokes(Setup::SEED)
-    }
-
-    #[test]
-    fn page_less() -> Result {
-        revokes(Setup::GPU)
-    }
-
-    #[test]
-    fn a_table_of_the_clients_own() -> Result {
-        revokes(Setup::OWN_TABLE)
-    }
-
-    #[test]
-    fn self_aligning_in_2_mib() -> Result {
-        revokes(Setup::HUGE)
-    }
-
-    #[test]
-    fn without_release_and_get_page_size() -> Result {
-        revokes(Setup::BARE)
-    }
-
-    #[test]
-    fn under_the_mutex_of_its_own_callbacks() -> Result {
-        revokes(Setup::LOCKED)
-    }
-
-    #[test]
-    fn the_client_that_unmaps_itself() -> Result {
-        revokes(Setup::UNMAPS)
+    fn of_each_shape() -> Result {
+        each(&Setup::ALL_REVOCABLE, |setup| {
+            for mode in REVOCABLE {
+                let (t, client, mr) = live(mode, setup)?;
+                client.invalidate_last()?;
+                ensure!(!mr.is_valid());
+                ensure_eq!(client.stage(), Stage::Acquired);
+                let calls = u32::from(!setup.unmaps);
+                ensure_eq!(t.calls(Point::PutPages)?, calls);
+                ensure_eq!(t.calls(Point::Release)?, 0);
+                mr.dereg()?;
+                ensure_eq!(t.calls(Point::Invalidate)?, 1);
+                ensure_eq!(t.calls(Point::DmaUnmap)?, calls);
+                ensure_eq!(t.calls(Point::PutPages)?, calls);
+                ensure_eq!(t.calls(Point::Release)?, u32::from(!setup.bare));
+                t.finish()?;
+            }
+            Ok(())
+        })
     }
 
     #[test]
     fn a_page_fault_maps_again_before_it() -> Result {
-        let (bench, client, mr) = live(Kind::Dynamic, Setup::SEED)?;
-        let result = bench.dev().page_fault(mr.key());
+        let (t, _, mr) = live(Mode::Dynamic, Setup::SEED)?;
+        let result = t.dev().page_fault(mr.key());
         let valid = mr.is_valid();
         mr.dereg()?;
         result?;
         ensure!(valid);
-        bench.finish(&[&client])
+        t.finish()
     }
 
     #[test]
-    fn a_page_fault_after_it_gets_nothing() -> Result {
+    fn a_page_fault_after_it_fails() -> Result {
         for setup in [Setup::SEED, Setup::GPU, Setup::UNMAPS] {
-            for kind in FENCED {
-                let (bench, client, mr) = live(kind, setup)?;
-                client.invalidate_it()?;
-                let result = bench.dev().page_fault(mr.key());
+            for mode in REVOCABLE {
+                let (t, client, mr) = live(mode, setup)?;
+                client.invalidate_last()?;
+                let result = t.dev().page_fault(mr.key());
                 let valid = mr.is_valid();
                 mr.dereg()?;
                 ensure!(result.is_err());
                 ensure!(!valid);
-                bench.finish(&[&client])?;
+                t.finish()?;
             }
         }
         Ok(())
     }
 
     #[test]
-    fn a_page_fault_after_the_client_has_gone_gets_nothing() -> Result {
-        let (bench, client, mr) = live(Kind::Dynamic, Setup::SEED)?;
+    fn a_page_fault_after_the_end_of_the_client_fails() -> Result {
+        let (t, client, mr) = live(Mode::Dynamic, Setup::SEED)?;
         client.finish()?;
-        let result = bench.dev().page_fault(mr.key());
+        let result = t.dev().page_fault(mr.key());
         let valid = mr.is_valid();
         mr.dereg()?;
         ensure_eq!(result.err(), Some(ENODEV));
         ensure!(!valid);
-        bench.finish(&[])
+        t.finish()
     }
 
     #[test]
     fn page_faults_race_it() -> Result {
         for _ in 0..20 {
-            let (bench, client, mr) = live(Kind::Dynamic, Setup::SEED)?;
-            bench.dev().script.slow(Point::Invalidate, 1);
-            let (dev, key) = (bench.dev().clone(), mr.key());
-            let (enough, stop) = (Event::new()?, Event::new()?);
-            let (begun, stopped) = (enough.clone(), stop.clone());
+            let (t, client, mr) = live(Mode::Dynamic, Setup::SEED)?;
+            t.dev().script.slow(Point::Invalidate, 1);
+            let (dev, key) = (t.dev().clone(), mr.key());
+            let (first, stop) = (Event::new()?, Event::new()?);
+            let (faulted, stopped) = (first.clone(), stop.clone());
             let touching = Task::spawn(move || {
                 while !stopped.happened() {
                     let _ = dev.page_fault(key);
-                    begun.fire();
+                    faulted.fire();
                 }
             })?;
-            enough.wait()?;
-            let result = client.invalidate_it();
-            // After it too.
+            first.wait()?;
+            let result = client.invalidate_last();
+            // Also after the invalidation.
             fsleep(Delta::from_millis(2));
             stop.fire();
             touching.join()?;
@@ -136,147 +102,142 @@ mod tests {
             mr.dereg()?;
             result?;
             ensure!(!valid);
-            bench.finish(&[&client])?;
+            t.finish()?;
         }
         Ok(())
     }
 
     #[test]
     fn twice() -> Result {
-        for kind in FENCED {
-            let (bench, client, mr) = live(kind, Setup::SEED)?;
-            client.invalidate_it()?;
-            client.invalidate_it()?;
-            ensure_eq!(bench.dev().script.calls(Point::Invalidate), 1);
+        for mode in REVOCABLE {
+            let (t, client, mr) = live(mode, Setup::SEED)?;
+            client.invalidate_last()?;
+            client.invalidate_last()?;
+            ensure_eq!(t.calls(Point::Invalidate)?, 1);
             mr.dereg()?;
             undone_once(&client)?;
-            bench.finish(&[&client])?;
+            t.finish()?;
         }
         Ok(())
     }
 
     #[test]
     fn from_two_threads() -> Result {
-        for kind in FENCED {
-            let (bench, client, mr) = live(kind, Setup::SEED)?;
-            let gate = bench.dev().script.hold(Point::Invalidate)?;
+        for mode in REVOCABLE {
+            let (t, client, mr) = live(mode, Setup::SEED)?;
+            let gate = t.hold(Point::Invalidate)?;
             let first = invalidation(&client)?;
             let reached = gate.reached();
             let second = invalidation(&client)?;
-            let waited = first.is_waiting() && second.is_waiting();
+            let waited = second.is_waiting();
             gate.open();
             first.join()??;
             second.join()??;
             reached?;
             ensure!(waited);
-            ensure_eq!(bench.dev().script.calls(Point::Invalidate), 1);
+            ensure_eq!(t.calls(Point::Invalidate)?, 1);
             mr.dereg()?;
             undone_once(&client)?;
-            bench.finish(&[&client])?;
+            t.finish()?;
         }
         Ok(())
     }
 
     #[test]
     fn of_one_region_leaves_the_others() -> Result {
-        for kind in FENCED {
-            let (bench, client, mr) = live(kind, Setup::SEED)?;
-            let other = bench.pd.reg(client.at(8 * PAGE), PAGE, USUAL)?;
-            client.invalidate_it()?;
+        for mode in REVOCABLE {
+            let (t, client, mr) = live(mode, Setup::SEED)?;
+            let other = t.reg_at(&client, 8 * PAGE, PAGE)?;
+            client.invalidate_last()?;
             let valid = (mr.is_valid(), other.is_valid());
             mr.dereg()?;
             other.dereg()?;
             ensure_eq!(valid, (true, false));
-            bench.finish(&[&client])?;
+            t.finish()?;
         }
         Ok(())
     }
 
-    /// An adapter that is late: the memory stays until it has stopped.
-    fn waits_for(late: Late) -> Result {
+    /// Invalidates on a device that stops later: the memory stays mapped until it has stopped.
+    fn waits_for(quiesce: Quiesce) -> Result {
         for setup in [Setup::SEED, Setup::GPU] {
-            let (bench, client, mr) = live(Kind::Dynamic, setup)?;
-            bench.dev().be_late(late);
+            let (t, client, mr) = live(Mode::Dynamic, setup)?;
+            t.dev().set_quiesce(quiesce);
             let task = invalidation(&client)?;
             let waited = task.is_waiting();
-            let stage = client.stage()?;
-            bench.dev().catch_up();
+            let stage = client.stage();
+            t.dev().quiesce();
             task.join()??;
             ensure!(waited);
             ensure_eq!(stage, Stage::Mapped);
             mr.dereg()?;
             undone_once(&client)?;
-            bench.finish(&[&client])?;
+            t.finish()?;
         }
         Ok(())
     }
 
     #[test]
-    fn waits_until_the_mapping_is_given_back() -> Result {
-        waits_for(Late::Unmap)
+    fn waits_until_the_device_has_unmapped() -> Result {
+        waits_for(Quiesce::UnmapLater)
     }
 
     #[test]
     fn waits_until_the_fence_is_signalled() -> Result {
-        waits_for(Late::Fence)
+        waits_for(Quiesce::FenceLater)
     }
 
     #[test]
-    fn a_second_one_waits_for_a_late_adapter_as_well() -> Result {
-        for late in [Late::Unmap, Late::Fence] {
-            let (bench, client, mr) = live(Kind::Dynamic, Setup::SEED)?;
-            bench.dev().be_late(late);
+    fn a_second_one_waits_for_a_device_that_stops_later_as_well() -> Result {
+        for quiesce in [Quiesce::UnmapLater, Quiesce::FenceLater] {
+            let (t, client, mr) = live(Mode::Dynamic, Setup::SEED)?;
+            t.dev().set_quiesce(quiesce);
             let (one, two) = (invalidation(&client)?, invalidation(&client)?);
             let waited = one.is_waiting() && two.is_waiting();
-            bench.dev().catch_up();
+            t.dev().quiesce();
             one.join()??;
             two.join()??;
             mr.dereg()?;
             ensure!(waited);
             undone_once(&client)?;
-            bench.finish(&[&client])?;
+            t.finish()?;
         }
         Ok(())
     }
 
     #[test]
-    fn a_late_adapter_holds_up_the_end_of_the_client() -> Result {
-        for late in [Late::Unmap, Late::Fence] {
-            let (bench, client, mr) = live(Kind::Dynamic, Setup::SEED)?;
-            bench.dev().be_late(late);
+    fn the_end_of_the_client_waits_for_a_device_that_stops_later() -> Result {
+        for quiesce in [Quiesce::UnmapLater, Quiesce::FenceLater] {
+            let (t, client, mr) = live(Mode::Dynamic, Setup::SEED)?;
+            t.dev().set_quiesce(quiesce);
             let leaving = unregistration(&client)?;
             let waited = leaving.is_waiting();
-            bench.dev().catch_up();
+            t.dev().quiesce();
             let result = leaving.join()?;
             mr.dereg()?;
             result?;
             ensure!(waited);
             undone_once(&client)?;
-            bench.finish(&[])?;
+            t.finish()?;
         }
         Ok(())
     }
 
     #[test]
     fn by_the_end_of_the_client() -> Result {
-        for setup in [
-            Setup::SEED,
-            Setup::GPU,
-            Setup::OWN_TABLE,
-            Setup::BARE,
-            Setup::UNMAPS,
-            Setup::PERSISTENT,
-        ] {
-            for kind in FENCED {
-                let (bench, client, mr) = live(kind, setup)?;
+        let end = |setup| {
+            for mode in REVOCABLE {
+                let (t, client, mr) = live(mode, setup)?;
                 let result = client.finish();
                 let valid = mr.is_valid();
                 mr.dereg()?;
                 result?;
                 ensure!(!valid);
-                bench.finish(&[&client])?;
+                t.finish()?;
             }
-        }
-        Ok(())
+            Ok(())
+        };
+        each(&Setup::ALL_REVOCABLE, end)?;
+        end(Setup::PERSISTENT)
     }
 }

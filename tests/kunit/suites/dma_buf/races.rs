@@ -1,24 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Taking memory away while the driver imports it or lets go of it.
+//! Invalidation while the driver imports a dma-buf or deregisters an MR on it.
 
 use kernel::prelude::*;
 
-#[kunit_tests(peer_mem_dma_buf_race)]
+#[kunit_tests(peer_mem_dma_buf_races)]
 mod tests {
     use super::super::*;
 
-    /// During an import that is held up at `point`, and fails then where `fails` says so.
+    /// Invalidates during an import that is held at `point`, and fails then if `fails`.
     fn during(setup: Setup, point: Point, fails: bool) -> Result {
-        for kind in FENCED {
-            let bench = Bench::importer(kind)?;
-            let client = Client::new(0, "kunit_one", setup)?;
-            let gate = bench.dev().script.hold(point)?;
+        for mode in REVOCABLE {
+            let t = Fixture::new(mode)?;
+            let client = t.client(setup)?;
+            let gate = t.hold(point)?;
             if fails {
-                bench.dev().script.fail(point, ENOSPC);
+                t.fail(point, ENOSPC)?;
             }
-            let (pd, at) = (bench.pd.clone(), client.at(0));
-            let registering = Task::spawn(move || pd.reg(at, 4 * PAGE, USUAL))?;
+            let registering = t.registration(&client, 0, 4 * PAGE)?;
             gate.reached()?;
             let invalidating = invalidation(&client)?;
             let waited = invalidating.is_waiting();
@@ -32,15 +31,15 @@ mod tests {
                 mr.dereg()?;
                 ensure!(!valid);
             }
-            ensure_eq!(bench.dev().objects(), (0, 0, 0));
-            ensure_eq!(client.script()?.calls(Point::Release), 1);
-            bench.finish(&[&client])?;
+            ensure_eq!(t.dev().objects(), (0, 0, 0));
+            ensure_eq!(t.calls(Point::Release)?, 1);
+            t.finish()?;
         }
         Ok(())
     }
 
     #[test]
-    fn while_the_driver_is_about_to_import() -> Result {
+    fn before_the_driver_imports() -> Result {
         for setup in [Setup::SEED, Setup::LOCKED, Setup::UNMAPS] {
             during(setup, Point::Import, false)?;
         }
@@ -48,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn while_the_driver_has_imported() -> Result {
+    fn after_the_driver_has_imported() -> Result {
         for setup in [Setup::SEED, Setup::GPU, Setup::LOCKED, Setup::UNMAPS] {
             during(setup, Point::Imported, false)?;
         }
@@ -67,9 +66,9 @@ mod tests {
 
     #[test]
     fn dereg_waits_for_it() -> Result {
-        for kind in FENCED {
-            let (bench, client, mr) = live(kind, Setup::SEED)?;
-            let gate = bench.dev().script.hold(Point::Invalidate)?;
+        for mode in REVOCABLE {
+            let (t, client, mr) = live(mode, Setup::SEED)?;
+            let gate = t.hold(Point::Invalidate)?;
             let invalidating = invalidation(&client)?;
             let reached = gate.reached();
             let leaving = deregistration(&mr)?;
@@ -80,7 +79,7 @@ mod tests {
             reached?;
             ensure!(waited);
             undone_once(&client)?;
-            bench.finish(&[&client])?;
+            t.finish()?;
         }
         Ok(())
     }
@@ -88,9 +87,9 @@ mod tests {
     #[test]
     fn while_the_driver_deregisters() -> Result {
         for setup in [Setup::SEED, Setup::LOCKED, Setup::UNMAPS] {
-            for kind in FENCED {
-                let (bench, client, mr) = live(kind, setup)?;
-                let gate = bench.dev().script.hold(Point::DeregMr)?;
+            for mode in REVOCABLE {
+                let (t, client, mr) = live(mode, setup)?;
+                let gate = t.hold(Point::DeregMr)?;
                 let leaving = deregistration(&mr)?;
                 let reached = gate.reached();
                 let invalidating = invalidation(&client)?;
@@ -100,8 +99,8 @@ mod tests {
                 invalidating.join()??;
                 reached?;
                 ensure!(waited);
-                ensure_eq!(client.script()?.calls(Point::Release), 1);
-                bench.finish(&[&client])?;
+                ensure_eq!(t.calls(Point::Release)?, 1);
+                t.finish()?;
             }
         }
         Ok(())
@@ -109,10 +108,10 @@ mod tests {
 
     #[test]
     fn while_the_driver_refuses_to_deregister() -> Result {
-        for kind in FENCED {
-            let (bench, client, mr) = live(kind, Setup::SEED)?;
-            let gate = bench.dev().script.hold(Point::DeregMr)?;
-            bench.dev().script.fail(Point::DeregMr, EBUSY);
+        for mode in REVOCABLE {
+            let (t, client, mr) = live(mode, Setup::SEED)?;
+            let gate = t.hold(Point::DeregMr)?;
+            t.fail(Point::DeregMr, EBUSY)?;
             let leaving = deregistration(&mr)?;
             let reached = gate.reached();
             let invalidating = invalidation(&client)?;
@@ -126,19 +125,18 @@ mod tests {
             ensure!(!mr.is_valid());
             mr.dereg()?;
             undone_once(&client)?;
-            bench.finish(&[&client])?;
+            t.finish()?;
         }
         Ok(())
     }
 
     #[test]
     fn by_the_end_of_the_client_while_the_driver_imports() -> Result {
-        for kind in FENCED {
-            let bench = Bench::importer(kind)?;
-            let client = Client::new(0, "kunit_one", Setup::SEED)?;
-            let gate = bench.dev().script.hold(Point::Imported)?;
-            let (pd, at) = (bench.pd.clone(), client.at(0));
-            let registering = Task::spawn(move || pd.reg(at, 4 * PAGE, USUAL))?;
+        for mode in REVOCABLE {
+            let t = Fixture::new(mode)?;
+            let client = t.client(Setup::SEED)?;
+            let gate = t.hold(Point::Imported)?;
+            let registering = t.registration(&client, 0, 4 * PAGE)?;
             gate.reached()?;
             let leaving = unregistration(&client)?;
             let waited = leaving.is_waiting();
@@ -151,7 +149,7 @@ mod tests {
             ensure!(waited);
             ensure!(!valid);
             undone_once(&client)?;
-            bench.finish(&[&client])?;
+            t.finish()?;
         }
         Ok(())
     }
@@ -159,17 +157,17 @@ mod tests {
     #[test]
     fn many_tasks_many_times() -> Result {
         const ROUNDS: u32 = 50;
-        for kind in FENCED {
-            let bench = Bench::importer(kind)?;
-            let client = Client::new(0, "kunit_one", Setup::SEED)?;
-            bench.dev().script.slow(Point::Invalidate, 1);
+        for mode in REVOCABLE {
+            let t = Fixture::new(mode)?;
+            let client = t.client(Setup::SEED)?;
+            t.dev().script.slow(Point::Invalidate, 1);
             let users = [0u64, 16, 32].map(|page| {
-                let (pd, client) = (bench.pd.clone(), client.clone());
+                let (pd, client) = (t.pd.clone(), client.clone());
                 Task::spawn(move || -> Result {
                     for i in 0..ROUNDS {
                         let len = PAGE * u64::from(i % 4 + 1);
                         let mr = pd.reg(client.at(page * PAGE), len, USUAL)?;
-                        // Any one's: its own, or one that is on its way in or out.
+                        // The ticket of any task: of a region in registration, live, or in teardown.
                         client.invalidate(client.ticket()?)?;
                         mr.dereg()?;
                     }
@@ -179,7 +177,7 @@ mod tests {
             for task in users {
                 task?.join()??;
             }
-            bench.finish(&[&client])?;
+            t.finish()?;
         }
         Ok(())
     }

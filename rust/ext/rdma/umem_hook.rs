@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A hook on the functions with which ib_core pins user memory for drivers.
+//!
+//! C headers: [`include/rdma/ib_umem.h`](srctree/include/rdma/ib_umem.h),
+//! [`include/linux/ftrace.h`](srctree/include/linux/ftrace.h).
+//!
+//! All drivers pin user memory through the exported `ib_umem_get_desc()`: MRs, and also the buffers
+//! and doorbell pages of queues. Only `ib_umem_get_cq_buf_or_va()` may have that function inlined.
+//! `scripts/umem-paths` proves this for the `ib_core.ko` of a kernel. A [`UmemHook`] redirects the
+//! calls of both functions by ftrace, as livepatch does.
+//!
+//! The replacement first calls the original with the arguments unchanged. If the pages cannot be
+//! pinned it asks the [`UmemProvider`] for a dma-buf, and calls the original again with a descriptor
+//! of that. The driver gets a pinned umem in both cases. `ib_umem_release()` detaches from the
+//! dma-buf, so the end of the umem needs no hook.
+//!
+//! # Constraints
+//!
+//! - ftrace tells the calls of this module by their return address. A replacement must therefore
+//!   not end with a jump to the original: it counts itself out after that call.
+//! - One function can have one redirection: a livepatch of it excludes the hook.
+
+mod bypass;
+mod callers;
+
+pub use self::bypass::bypass;
+
+use self::callers::Callers;
+use super::super::bindings::{
+    helpers,
+    rdma, //
+};
+use super::super::{
+    compat,
+    worker, //
+};
+use super::device::{
+    Access,
+    Device, //
+};
+use core::{
+    ffi::c_int,
+    marker::PhantomData,
+    ptr::NonNull, //
+};
+use kernel::{
+    error::from_err_ptr,
+    fs::File,
+    prelude::*,
+    static_lock_class,
+    sync::{
+        aref::ARef,
+        atomic::{
+            Atomic,
+            Full,
+            Release, //
+        }, //
+    }, //
+};
+
+/// Memory for a umem: a part of a dma-buf.
+pub struct Provided {
+    /// The file of the dma-buf, which the umem keeps until it is released.
+    pub file: ARef<File>,
+    /// Where the memory begins in the dma-buf. Equal to the virtual address modulo `PAGE_SIZE`.
+    pub offset: u64,
+}
+
+/// A source of memory that the CPU cannot pin.
+pub trait UmemProvider: 'static {
+    /// Returns the memory at `va` in the calling process, or `None` if it is not known. `dev`, which
+    /// has a DMA device, could not pin it. An error is that of the driver's call.
+    ///
+    /// May sleep. The caller may hold locks of the driver, so this must not call the driver.
+    fn provide(dev: &Device, va: u64, len: u64, access: Access) -> Result<Option<Provided>>;
+}
+
+/// The calls that are inside the replacement functions.
+static CALLERS: Callers = Callers::new();
+
+/// Whether this module has a hook.
+static HOOKED: Atomic<bool> = Atomic::new(false);
+
+/// The functions that stand in for ib_core's.
+struct Replacement<P>(PhantomData<P>);
+
+/// A user buffer that could not be pinned.
+struct Buffer {
+    dev: *mut rdma::ib_device,
+    va: u64,
+    len: u64,
+    access: c_int,
+}
+
+// SAFETY: All threads may use a device; the other fields are numbers.
+unsafe impl Sync for Buffer {}
+
+/// A new umem, which belongs to the holder.
+struct Umem(*mut rdma::ib_umem);
+
+// SAFETY: A umem belongs to no task.
+unsafe impl Send for Umem {}
+
+/// Returns whether `error` says that the pages of a buffer cannot be pinned. Whether the limit on
+/// locked memory allows the pages (`ENOMEM`, `EPERM`) is checked before it is known if they are
+/// ordinary memory at all.
+fn could_not_pin(error: Error) -> bool {
+    error == EFAULT
+        || error == compat::eremoteio()
+        || error == ENOMEM
+        || error == EPERM
+        || error == EINVAL
+        || error == compat::eopnotsupp()
+}
+
+impl Buffer {
+    /// Imports `memory` as a umem. May sleep.
+    fn import(&self, memory: &Provided) -> Result<Umem> {
+        let desc = rdma::ib_uverbs_buffer_desc {
+            type_: rdma::ib_uverbs_buffer_type_IB_UVERBS_BUFFER_TYPE_DMABUF,
+            addr: memory.offset,
+            length: self.len,
+            ..pin_init::zeroed()
+        };
+        let umem = worker::run(static_lock_class!(), |worker| {
+            worker.with_fd(&memory.file, |fd| {
+                let desc = rdma::ib_uverbs_buffer_desc { fd, ..desc };
+                // SAFETY: The device is that of the driver's call, which waits for this one.
+                let umem = unsafe { rdma::ib_umem_get_desc(self.dev, &desc, self.access) };
+                from_err_ptr(umem).map(Umem)
+            })
+        })??;
+        // As that of a pinned buffer: drivers that do not choose a page size count pages from it.
+        // SAFETY: The umem is new; only this function knows it.
+        unsafe { (*umem.0).iova = self.va };
+        Ok(umem)
+    }
+
+    /// Asks `P` for the memory, and imports it. `None` if `P` is not to be asked or does not know
+    /// the memory. May sleep.
+    ///
+    /// # Safety
+    ///
+    /// `self.dev` must be a registered device.
+    unsafe fn serve<P: UmemProvider>(&self) -> Result<Option<Umem>> {
+        let access = Access(self.access as u32);
+        let valid = self.len > 0 && self.va.checked_add(self.len).is_some();
+        if !valid || access.is_on_demand() || bypass::is_bypassed() {
+            return Ok(None);
+        }
+        // SAFETY: By the requirements of this function.
+        let dev = unsafe { Device::from_raw(self.dev) };
+        if dev.is_virt_dma() || dev.dma_device().is_none() {
+            return Ok(None);
+        }
+        P::provide(dev, self.va, self.len, access)?
+            .map(|memory| self.import(&memory))
+            .transpose()
+    }
+
+    /// Returns the umem of the memory that `P` has for the buffer, or `original`, which is the
+    /// error of the attempt to pin it.
+    ///
+    /// # Safety
+    ///
+    /// As [`Self::serve`].
+    unsafe fn serve_or<P: UmemProvider>(&self, original: *mut rdma::ib_umem) -> *mut rdma::ib_umem {
+        // SAFETY: By the requirements of this function.
+        match unsafe { self.serve::<P>() } {
+            Ok(Some(umem)) => umem.0,
+            Ok(None) => original,
+            Err(e) => e.to_ptr(),
+        }
+    }
+}
+
+impl<P: UmemProvider> Replacement<P> {
+    /// Replaces `ib_umem_get_desc()`.
+    ///
+    /// # Safety
+    ///
+    /// As that function: `dev` is a registered device and `desc` is valid.
+    unsafe extern "C" fn get_desc(
+        dev: *mut rdma::ib_device,
+        desc: *const rdma::ib_uverbs_buffer_desc,
+        access: c_int,
+    ) -> *mut rdma::ib_umem {
+        CALLERS.within(|| {
+            // SAFETY: The arguments are the caller's.
+            let umem = unsafe { rdma::ib_umem_get_desc(dev, desc, access) };
+            let Err(error) = from_err_ptr(umem) else {
+                return umem;
+            };
+            // SAFETY: By the requirements of this function.
+            let desc = unsafe { &*desc };
+            let known = desc.flags & !rdma::IB_UVERBS_BUFFER_DESC_FLAGS_KNOWN_MASK == 0;
+            let is_va = desc.type_ == rdma::ib_uverbs_buffer_type_IB_UVERBS_BUFFER_TYPE_VA;
+            if !is_va || !known || !could_not_pin(error) {
+                return umem;
+            }
+            let (va, len) = (desc.addr, desc.length);
+            let buffer = Buffer {
+                dev,
+                va,
+                len,
+                access,
+            };
+            // SAFETY: By the requirements of this function.
+            unsafe { buffer.serve_or::<P>(umem) }
+        })
+    }
+
+    /// Replaces `ib_umem_get_cq_buf_or_va()`: the buffer that the attributes of the request name,
+    /// or if they name none, the one at `va`.
+    ///
+    /// # Safety
+    ///
+    /// As that function: `dev` is a registered device, `attrs` is NULL or valid.
+    unsafe extern "C" fn get_cq_buf_or_va(
+        dev: *mut rdma::ib_device,
+        attrs: *const rdma::uverbs_attr_bundle,
+        va: u64,
+        len: usize,
+        access: c_int,
+    ) -> *mut rdma::ib_umem {
+        CALLERS.within(|| {
+            // SAFETY: The arguments are the caller's.
+            let call = || unsafe { rdma::ib_umem_get_cq_buf_or_va(dev, attrs, va, len, access) };
+            // If it calls `ib_umem_get_desc()`, the hook of that must not serve the buffer as well.
+            let umem = bypass(call);
+            let Err(error) = from_err_ptr(umem) else {
+                return umem;
+            };
+            if !could_not_pin(error) {
+                return umem;
+            }
+            // The same but for the case of `va`; the hook of `ib_umem_get_desc()` serves it.
+            // SAFETY: The arguments are the caller's.
+            let of_attrs = unsafe { rdma::ib_umem_get_cq_buf(dev, attrs, len, access) };
+            if !of_attrs.is_null() {
+                return of_attrs;
+            }
+            let len = len as u64;
+            let buffer = Buffer {
+                dev,
+                va,
+                len,
+                access,
+            };
+            // SAFETY: By the requirements of this function.
+            unsafe { buffer.serve_or::<P>(umem) }
+        })
+    }
+}
+
+/// Hooks with provider `P` on ib_core. Dropping it removes them: on return no call is inside them
+/// or inside `P`. That takes a Tasks RCU grace period after the one of ftrace, and may sleep.
+///
+/// # Invariants
+///
+/// `redirection` is registered with ftrace, and [`HOOKED`] is true on behalf of this object.
+pub struct UmemHook<P: UmemProvider> {
+    redirection: NonNull<helpers::ext_redirection>,
+    _provider: PhantomData<P>,
+}
+
+// SAFETY: The redirection belongs to no task.
+unsafe impl<P: UmemProvider> Send for UmemHook<P> {}
+// SAFETY: A shared reference gives access to nothing.
+unsafe impl<P: UmemProvider> Sync for UmemHook<P> {}
+
+impl<P: UmemProvider> UmemHook<P> {
+    /// Places the hooks. May sleep.
+    ///
+    /// `EOPNOTSUPP` if the kernel cannot redirect functions; `EBUSY` if a livepatch redirects one of
+    /// them, if this module has hooks already, or if ftrace is disabled.
+    pub fn new() -> Result<Self> {
+        if HOOKED.cmpxchg(false, true, Full).is_err() {
+            return Err(EBUSY);
+        }
+        Self::redirect()
+            .map(|redirection| Self {
+                // INVARIANT: Just registered, and `HOOKED` set above.
+                redirection,
+                _provider: PhantomData,
+            })
+            .inspect_err(|_| HOOKED.store(false, Release))
+    }
+
+    /// Registers the redirections with ftrace.
+    fn redirect() -> Result<NonNull<helpers::ext_redirection>> {
+        let list = [
+            helpers::ext_redirect {
+                from: rdma::ib_umem_get_desc as *const () as usize,
+                to: Replacement::<P>::get_desc as *const () as usize,
+            },
+            helpers::ext_redirect {
+                from: rdma::ib_umem_get_cq_buf_or_va as *const () as usize,
+                to: Replacement::<P>::get_cq_buf_or_va as *const () as usize,
+            },
+        ];
+        // SAFETY: The list has that many entries. Each replacement has the signature and the
+        // requirements of its function.
+        let raw = unsafe { helpers::ext_ftrace_redirect(list.as_ptr(), list.len() as u32) };
+        NonNull::new(from_err_ptr(raw)?).ok_or(ENOMEM)
+    }
+}
+
+impl<P: UmemProvider> Drop for UmemHook<P> {
+    fn drop(&mut self) {
+        // ftrace waits for a Tasks RCU grace period: a task that was on its way to a replacement is
+        // inside it now, and counted.
+        // SAFETY: By the type invariants it is registered; nothing uses it afterwards.
+        unsafe { helpers::ext_ftrace_restore(self.redirection.as_ptr()) };
+        CALLERS.drain();
+        // A task that has counted itself out may have the last instructions yet to execute.
+        // SAFETY: May sleep here.
+        unsafe { helpers::ext_synchronize_rcu_tasks() };
+        HOOKED.store(false, Release);
+    }
+}

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The regions of a fake client, and the check of each callback.
+//!
+//! The valid order of the callbacks of one region; each teardown step runs once, also after a
+//! failure:
+//!
+//! ```text
+//!   acquire ─▶ Acquired ─get_pages─▶ Pinned ─dma_map─▶ Mapped
+//!      ▲           │  ▲                │  ▲               │
+//!      └──release──┘  └───put_pages────┘  └───dma_unmap───┘
+//! ```
+
+use crate::expect::diagnostic;
+use kernel::{
+    bindings,
+    prelude::*, //
+};
+
+/// The stage of a region, as the client sees it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Stage {
+    /// There is no region.
+    #[default]
+    None,
+    Acquired,
+    Pinned,
+    Mapped,
+}
+
+/// A copy of a table that the client frees itself.
+#[derive(Clone, Copy)]
+pub(super) struct Own(pub(super) bindings::sg_table);
+
+// SAFETY: Only the client that has filled the table uses the list behind it.
+unsafe impl Send for Own {}
+
+/// `peer_mem_private_data`, and the first bytes of `peer_mem_name` unless that was NULL.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Hint {
+    pub(crate) data: usize,
+    pub(crate) name: Option<[u8; 4]>,
+}
+
+/// One region.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Entry {
+    pub(super) stage: Stage,
+    pub(super) addr: u64,
+    pub(super) size: u64,
+    pub(super) ticket: u64,
+    /// The address of the core's table, and its three words when the last callback returned.
+    pub(super) table: usize,
+    pub(super) words: [u64; 3],
+    /// A digest of the table's entries when the last callback returned.
+    pub(super) digest: u64,
+    /// The table that `put_pages` or `release` frees.
+    pub(super) own: Option<Own>,
+    /// The device that it is mapped for.
+    pub(super) dev: usize,
+    /// A client with `PEER_MEM_INVALIDATE_UNMAPS` invalidates it, and unmaps it itself.
+    pub(super) unmaps_itself: bool,
+}
+
+/// The most regions that a test has at once.
+pub(super) const REGIONS: usize = 32;
+
+/// An invalid call, and the region's stage if the call was invalid at that stage.
+#[derive(Clone, Copy)]
+struct Violation {
+    what: &'static str,
+    stage: Option<Stage>,
+}
+
+/// Everything that a fake client records.
+pub(super) struct Ledger {
+    pub(super) entries: [Entry; REGIONS],
+    pub(super) last: usize,
+    pub(super) last_ticket: u64,
+    pub(super) flags: (i32, i32, i32),
+    /// Hints are expected.
+    pub(super) hinted: bool,
+    /// The hint that the last `acquire` got.
+    pub(super) hint: Hint,
+    pub(super) dma_device: usize,
+    pub(super) unregistered: bool,
+    /// Without `release`, regions stay acquired.
+    pub(super) bare: bool,
+    first_violation: Option<Violation>,
+}
+
+impl Ledger {
+    /// Creates an empty ledger.
+    pub(super) fn new() -> Self {
+        Self {
+            entries: [Entry::default(); REGIONS],
+            last: 0,
+            last_ticket: 0,
+            flags: (-1, -1, -1),
+            hinted: false,
+            hint: Hint::default(),
+            dma_device: 0,
+            unregistered: false,
+            bare: false,
+            first_violation: None,
+        }
+    }
+
+    /// Returns the stage of the last region.
+    pub(super) fn last_stage(&self) -> Stage {
+        self.entries[self.last].stage
+    }
+
+    /// Records an invalid call. The ledger's lock is held, so KUnit's own log cannot be used here.
+    pub(super) fn violation(&mut self, what: &'static str) {
+        self.violation_at(what, None);
+    }
+
+    fn violation_at(&mut self, what: &'static str, stage: Option<Stage>) {
+        pr_err!("invalid call of a client: {} (stage {:?})\n", what, stage);
+        self.first_violation
+            .get_or_insert(Violation { what, stage });
+    }
+
+    /// Records a violation unless `ok`.
+    pub(super) fn expect(&mut self, ok: bool, what: &'static str) {
+        if !ok {
+            self.violation(what);
+        }
+    }
+
+    /// Takes region `i` from one stage to the next. Returns whether the region was at `from`.
+    pub(super) fn step(&mut self, i: usize, from: Stage, to: Stage, what: &'static str) -> bool {
+        self.expect(
+            !self.unregistered,
+            "a callback after the client was unregistered",
+        );
+        let Some(entry) = self.entries.get_mut(i) else {
+            self.violation("a callback for an unknown region");
+            return false;
+        };
+        let stage = entry.stage;
+        if stage == from {
+            entry.stage = to;
+        } else {
+            self.violation_at(what, Some(stage));
+        }
+        stage == from
+    }
+
+    /// Records a new region. Returns `None` if all entries are used.
+    pub(super) fn acquire(&mut self, addr: u64, size: u64) -> Option<usize> {
+        self.expect(
+            !self.unregistered,
+            "acquire after the client was unregistered",
+        );
+        let i = self.entries.iter().position(|e| e.stage == Stage::None)?;
+        self.entries[i] = Entry {
+            stage: Stage::Acquired,
+            addr,
+            size,
+            ..Default::default()
+        };
+        self.last = i;
+        Some(i)
+    }
+
+    /// Returns whether a region is left that should have been released.
+    fn has_regions(&self) -> bool {
+        self.entries.iter().any(|e| match e.stage {
+            Stage::None => false,
+            Stage::Acquired => !self.bare,
+            _ => true,
+        })
+    }
+
+    /// Returns the first violation; after the client's end, also if a region is left.
+    fn first_violation(&mut self) -> Option<Violation> {
+        if self.unregistered && self.has_regions() {
+            self.violation("a region that was never released");
+        }
+        self.first_violation
+    }
+}
+
+/// Prints the first violation as a diagnostic of the test.
+///
+/// After the client's end, a region that is left is a violation.
+pub(super) fn check(ledger: &kernel::sync::SpinLock<Ledger>) -> Result {
+    let Some(Violation { what, stage }) = ledger.lock().first_violation() else {
+        return Ok(());
+    };
+    diagnostic!("invalid call of a client: {} (stage {:?})", what, stage);
+    Err(EINVAL)
+}

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The shapes of fake clients.
+
+/// How a client makes its table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Shape {
+    /// Allocates and fills the table with struct pages in `get_pages`, maps it in `dma_map`.
+    Seed,
+    /// Has no struct pages: makes the table in `dma_map`, compares the structure byte for byte in
+    /// `dma_unmap` and `put_pages`, frees the table in `release`.
+    Gpu,
+    /// Assigns its own table in `dma_map`, and frees it in `put_pages`.
+    OwnTable,
+}
+
+/// What is wrong with a client's table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Fault {
+    None,
+    /// The last page is missing.
+    Short,
+    /// There are no entries.
+    Empty,
+    /// The first entry begins inside a page.
+    Misaligned,
+    /// The last entry ends inside a page.
+    Odd,
+    /// `dma_map` returns one mapped entry less than the table has.
+    MapsLess,
+    /// `dma_map` returns 0 mapped entries.
+    MapsNone,
+}
+
+/// How a fake client behaves.
+#[derive(Clone, Copy)]
+pub(crate) struct Setup {
+    /// The constant that this is, or is changed from.
+    pub(crate) name: &'static str,
+    pub(crate) shape: Shape,
+    /// The size of its pages.
+    pub(crate) page: u64,
+    /// What `get_page_size` returns, if that is not `page`.
+    pub(crate) says: Option<u64>,
+    /// The size of its memory.
+    pub(crate) len: u64,
+    /// The slot whose address range it claims, if that is not its own.
+    pub(crate) place: Option<usize>,
+    pub(crate) fault: Fault,
+    /// The pages are not in the order of their addresses.
+    pub(crate) scattered: bool,
+    /// The entries that it allocates, and neither fills nor maps.
+    pub(crate) spare: u32,
+    /// Two of its regions may be on the same memory: during the teardown of one, a device may
+    /// access it through the other.
+    pub(crate) shared: bool,
+    /// It asks for an invalidate callback.
+    pub(crate) invalidates: bool,
+    /// Its callbacks and its invalidations take one mutex.
+    pub(crate) locked: bool,
+    /// `PEER_MEM_INVALIDATE_UNMAPS`.
+    pub(crate) unmaps: bool,
+    /// Without `release` and `get_page_size`.
+    pub(crate) bare: bool,
+    /// What `acquire` returns for its own memory.
+    pub(crate) answer: i32,
+}
+
+impl Setup {
+    const fn new(name: &'static str, shape: Shape) -> Self {
+        let page = match shape {
+            Shape::Gpu => 64 << 10,
+            _ => 4 << 10,
+        };
+        Self {
+            name,
+            shape,
+            page,
+            says: None,
+            len: 1 << 20,
+            place: None,
+            fault: Fault::None,
+            scattered: false,
+            spare: 0,
+            shared: false,
+            invalidates: true,
+            locked: false,
+            unmaps: false,
+            bare: false,
+            answer: 1,
+        }
+    }
+
+    /// The seed style.
+    pub(crate) const SEED: Self = Self::new("SEED", Shape::Seed);
+    /// A GPU without struct pages.
+    pub(crate) const GPU: Self = Self::new("GPU", Shape::Gpu);
+    /// A client with its own table.
+    pub(crate) const OWN_TABLE: Self = Self::new("OWN_TABLE", Shape::OwnTable);
+    /// Pages of 2 MiB.
+    pub(crate) const HUGE: Self = Self {
+        name: "HUGE",
+        page: 2 << 20,
+        len: 4 << 20,
+        ..Self::SEED
+    };
+    /// Invalidates under the mutex that its own callbacks take.
+    pub(crate) const LOCKED: Self = Self {
+        name: "LOCKED",
+        locked: true,
+        ..Self::SEED
+    };
+    /// Without `release` and `get_page_size`.
+    pub(crate) const BARE: Self = Self {
+        name: "BARE",
+        bare: true,
+        ..Self::SEED
+    };
+    /// Unmaps and puts its pages itself.
+    pub(crate) const UNMAPS: Self = Self {
+        name: "UNMAPS",
+        unmaps: true,
+        ..Self::SEED
+    };
+    /// Without invalidation.
+    pub(crate) const PERSISTENT: Self = Self {
+        name: "PERSISTENT",
+        invalidates: false,
+        ..Self::SEED
+    };
+
+    /// The shapes that ask for invalidation.
+    pub(crate) const ALL_REVOCABLE: [Self; 7] = [
+        Self::SEED,
+        Self::GPU,
+        Self::OWN_TABLE,
+        Self::HUGE,
+        Self::BARE,
+        Self::LOCKED,
+        Self::UNMAPS,
+    ];
+
+    /// Returns the setup with its memory in the address range of slot `slot`.
+    pub(crate) const fn at_place_of(self, slot: usize) -> Self {
+        Self {
+            place: Some(slot),
+            ..self
+        }
+    }
+
+    /// Returns the setup with a fault.
+    pub(crate) const fn with_fault(self, fault: Fault) -> Self {
+        Self { fault, ..self }
+    }
+}

@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The device, the PD and the clients of one test, and the tasks that tests start most.
+
+use crate::{
+    client::{
+        Client,
+        Setup,
+        SLOTS, //
+    },
+    counters,
+    device::{
+        FakeDevice,
+        Kind,
+        Registered, //
+    },
+    expect::{
+        diagnostic,
+        ensure,
+        ensure_eq, //
+    },
+    importer::Mode,
+    script::{
+        Point,
+        Script, //
+    },
+    sync::{
+        Gate,
+        Task, //
+    },
+    testbed::Testbed,
+    user::{
+        Mr,
+        Pd,
+        USUAL, //
+    },
+};
+use core::cell::OnceCell;
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+/// Bytes in a page.
+pub(crate) const PAGE: u64 = 4096;
+
+/// Names of a fixture's clients, in the order of registration.
+const NAMES: [&str; SLOTS] = ["kunit_first", "kunit_second", "kunit_third"];
+
+/// A device, a PD on it, and the clients that the test has registered.
+pub(crate) struct Fixture {
+    // Dropped in this order.
+    clients: [OnceCell<Arc<Client>>; SLOTS],
+    pub(crate) pd: Arc<Pd>,
+}
+
+impl Fixture {
+    /// Allocates a PD on the shared device of that kind.
+    pub(crate) fn new(kind: impl Into<Kind>) -> Result<Self> {
+        Self::on(Testbed::get()?.device(kind.into()))
+    }
+
+    /// Allocates a PD on a device that is this test's alone.
+    pub(crate) fn temporary(kind: impl Into<Kind>) -> Result<Self> {
+        Self::on(&Testbed::get()?.temporary(kind.into())?)
+    }
+
+    fn on(dev: &Arc<Registered>) -> Result<Self> {
+        dev.fake().reset();
+        Ok(Self {
+            clients: Default::default(),
+            pd: Pd::new(dev)?,
+        })
+    }
+
+    /// Returns what the device does and has recorded.
+    pub(crate) fn dev(&self) -> &Arc<FakeDevice> {
+        self.registered().fake()
+    }
+
+    /// Returns the device as ib_core knows it.
+    pub(crate) fn registered(&self) -> &Arc<Registered> {
+        self.pd.dev()
+    }
+
+    /// Registers a client in the next slot.
+    pub(crate) fn client(&self, setup: Setup) -> Result<Arc<Client>> {
+        self.altered(setup, |_| ())
+    }
+
+    /// Registers a client in the next slot, after `change` to its structure.
+    pub(crate) fn altered(
+        &self,
+        setup: Setup,
+        change: impl FnOnce(&mut crate::peer::peer_memory_client_ex),
+    ) -> Result<Arc<Client>> {
+        let mut slots = self.clients.iter().zip(NAMES).enumerate();
+        let (number, (cell, name)) = slots.find(|(_, (c, _))| c.get().is_none()).ok_or(ENOSPC)?;
+        let client = Client::altered(number, name, setup, change)?;
+        Ok(cell.get_or_init(|| client).clone())
+    }
+
+    /// Registers `len` bytes from the start of the client's memory.
+    pub(crate) fn reg(&self, client: &Client, len: u64) -> Result<Arc<Mr>> {
+        self.reg_at(client, 0, len)
+    }
+
+    /// Registers `len` bytes of the client's memory from `offset` on.
+    pub(crate) fn reg_at(&self, client: &Client, offset: u64, len: u64) -> Result<Arc<Mr>> {
+        let mr = self.pd.reg(client.at(offset), len, USUAL)?;
+        Ok(Arc::new(mr, GFP_KERNEL)?)
+    }
+
+    /// Registers as [`Self::reg_at`] does, in another task.
+    pub(crate) fn registration(
+        &self,
+        client: &Client,
+        offset: u64,
+        len: u64,
+    ) -> Result<Task<Result<Mr>>> {
+        let (pd, at) = (self.pd.clone(), client.at(offset));
+        Task::spawn(move || pd.reg(at, len, USUAL))
+    }
+
+    /// Registers the client, and an MR on four pages of it.
+    pub(crate) fn live(&self, setup: Setup) -> Result<(Arc<Client>, Arc<Mr>)> {
+        let client = self.client(setup)?;
+        let mr = self.reg(&client, 4 * PAGE)?;
+        let state = mr.state()?;
+        ensure!(state.valid && !state.original);
+        Ok((client, mr))
+    }
+
+    /// Returns the script that has `point`: the device's or the first client's.
+    pub(crate) fn script(&self, point: Point) -> Result<&Script> {
+        if point.is_clients() {
+            Ok(self.clients[0].get().ok_or(ENOENT)?.script())
+        } else {
+            Ok(&self.dev().script)
+        }
+    }
+
+    /// Makes the next call at `point` fail.
+    pub(crate) fn fail(&self, point: Point, errno: Error) -> Result {
+        self.script(point)?.fail(point, errno);
+        Ok(())
+    }
+
+    /// Makes the next call at `point` wait at the gate that is returned.
+    pub(crate) fn hold(&self, point: Point) -> Result<Arc<Gate>> {
+        self.script(point)?.hold(point)
+    }
+
+    /// Returns the number of calls at `point`.
+    pub(crate) fn calls(&self, point: Point) -> Result<u32> {
+        Ok(self.script(point)?.calls(point))
+    }
+
+    /// Checks that all MRs are gone: the device has no objects, the counters are balanced, and the
+    /// clients have seen only valid calls.
+    pub(crate) fn check(&self) -> Result {
+        let mut result = Ok(());
+        let mut check = |what: &str, ok: bool| {
+            if !ok {
+                diagnostic!("after the test: {}", what);
+                result = Err(EINVAL);
+            }
+        };
+        check(
+            "the device has MRs, queue pairs or completion queues",
+            self.dev().objects() == (0, 0, 0),
+        );
+        check("the PD is in use", self.pd.users() == 0);
+        for client in self.clients.iter().filter_map(|c| c.get()) {
+            if let Ok(in_use) = counters::in_use(client.name()) {
+                check("a client's counters are not balanced", in_use == (0, 0, 0));
+            }
+            check("a client saw an invalid call", client.check().is_ok());
+        }
+        result
+    }
+
+    /// Checks as [`Self::check`] does, unregisters the clients and checks that no region is left.
+    pub(crate) fn finish(self) -> Result {
+        let result = self.check();
+        let clients = self.clients.iter().filter_map(|c| c.get());
+        // All of them, also after an error.
+        clients.fold(result, |result, client| client.finish().and(result))
+    }
+}
+
+/// Returns a fixture on the shared device of that kind with [`Fixture::live`].
+///
+/// On a device whose MRs cannot be revoked the client does not ask for invalidation.
+pub(crate) fn live(kind: impl Into<Kind>, setup: Setup) -> Result<(Fixture, Arc<Client>, Arc<Mr>)> {
+    let kind = kind.into();
+    live_on(Fixture::new(kind)?, fitting(kind, setup))
+}
+
+/// Returns the fixture with [`Fixture::live`].
+pub(crate) fn live_on(t: Fixture, setup: Setup) -> Result<(Fixture, Arc<Client>, Arc<Mr>)> {
+    let (client, mr) = t.live(setup)?;
+    Ok((t, client, mr))
+}
+
+/// Returns `setup`, without invalidation if a device of that kind cannot be made to stop.
+pub(crate) fn fitting(kind: impl Into<Kind>, setup: Setup) -> Setup {
+    Setup {
+        invalidates: setup.invalidates && kind.into() != Kind::Importer(Mode::Pinned),
+        ..setup
+    }
+}
+
+/// Invalidates the client's last region in another task.
+pub(crate) fn invalidation(client: &Arc<Client>) -> Result<Task<Result>> {
+    let client = client.clone();
+    Task::spawn(move || client.invalidate_last())
+}
+
+/// Deregisters in another task, as the exit of a process does.
+pub(crate) fn deregistration(mr: &Arc<Mr>) -> Result<Task<Result>> {
+    let mr = mr.clone();
+    Task::spawn(move || mr.dereg())
+}
+
+/// Unregisters the client in another task, and checks it.
+pub(crate) fn unregistration(client: &Arc<Client>) -> Result<Task<Result>> {
+    let client = client.clone();
+    Task::spawn(move || client.finish())
+}
+
+/// Unregisters the device in another task.
+pub(crate) fn removal(t: &Fixture) -> Result<Task<()>> {
+    let dev = t.registered().clone();
+    Task::spawn(move || dev.unregister())
+}
+
+/// Checks that `dma_unmap`, `put_pages` and `release` were called once each.
+pub(crate) fn undone_once(client: &Client) -> Result {
+    let script = client.script();
+    ensure_eq!(script.calls(Point::DmaUnmap), 1);
+    ensure_eq!(script.calls(Point::PutPages), 1);
+    ensure_eq!(script.calls(Point::Release), 1);
+    Ok(())
+}
+
+/// Runs `case` for each setup, and names the setup that fails.
+pub(crate) fn each(setups: &[Setup], mut case: impl FnMut(Setup) -> Result) -> Result {
+    for setup in setups {
+        case(*setup).inspect_err(|_| diagnostic!("with the client Setup::{}", setup.name))?;
+    }
+    Ok(())
+}
+
+/// Returns whether the result is `EOPNOTSUPP`.
+pub(crate) fn is_unsupported<T>(result: &Result<T>) -> bool {
+    result.as_ref().err() == Some(&crate::ext::compat::eopnotsupp())
+}

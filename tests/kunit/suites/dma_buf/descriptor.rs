@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The file descriptor, which other threads of the user can use during the import.
+
+use kernel::prelude::*;
+
+#[kunit_tests(peer_mem_dma_buf_descriptor)]
+mod tests {
+    use super::super::*;
+    use crate::{
+        device::is_dma_buf,
+        testbed::Testbed, //
+    };
+
+    #[test]
+    fn is_closed() -> Result {
+        for mode in PEER2PEER {
+            let (t, _, mr) = live(mode, Setup::SEED)?;
+            let open = is_dma_buf(t.dev().last_import().fd);
+            mr.dereg()?;
+            ensure!(!open);
+            t.finish()?;
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn is_open_during_the_import() -> Result {
+        // Otherwise the test that it is closed proves nothing.
+        let t = Fixture::new(Mode::Dynamic)?;
+        let client = t.client(Setup::SEED)?;
+        let gate = t.hold(Point::Import)?;
+        let registering = t.registration(&client, 0, PAGE)?;
+        gate.reached()?;
+        let open = is_dma_buf(t.dev().last_import().fd);
+        gate.open();
+        drop(registering.join()??);
+        ensure!(open);
+        t.finish()
+    }
+
+    #[test]
+    fn another_task_cannot_attach_during_the_import() -> Result {
+        for mode in PEER2PEER {
+            let t = Fixture::new(mode)?;
+            let client = t.client(fitting(mode, Setup::SEED))?;
+            t.dev().leak(None);
+            let gate = t.hold(Point::Import)?;
+            let registering = t.registration(&client, 0, PAGE)?;
+            gate.reached()?;
+            let result = t.dev().leaked().and_then(|l| l.attach(t.registered()));
+            gate.open();
+            // The driver is not affected.
+            let mr = registering.join()??;
+            let state = mr.state()?;
+            mr.dereg()?;
+            ensure_eq!(result.err(), Some(EPERM));
+            ensure!(state.valid && !state.original);
+            t.finish()?;
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn another_device_cannot_attach() -> Result {
+        let t = Fixture::new(Mode::Dynamic)?;
+        let client = t.client(Setup::SEED)?;
+        let testbed = Testbed::get()?;
+        let other = testbed.device(Mode::Revocable.into());
+        t.dev().leak(Some(other));
+        let mr = t.reg(&client, PAGE)?;
+        let result = t.dev().other_attached();
+        let state = mr.state()?;
+        mr.dereg()?;
+        drop(t.dev().leaked()?);
+        ensure_eq!(result.map(|r| r.err()), Some(Some(EPERM)));
+        ensure!(state.valid && !state.original);
+        t.finish()
+    }
+
+    #[test]
+    fn nothing_can_attach_after_the_import() -> Result {
+        for mode in PEER2PEER {
+            let t = Fixture::new(mode)?;
+            t.dev().leak(None);
+            let client = t.client(fitting(mode, Setup::SEED))?;
+            let mr = t.reg(&client, PAGE)?;
+            let leaked = t.dev().leaked()?;
+            let live = leaked.attach(t.registered());
+            if mode != Mode::Pinned {
+                client.invalidate_last()?;
+            }
+            let revoked = leaked.attach(t.registered());
+            mr.dereg()?;
+            let gone = leaked.attach(t.registered());
+            // A kept reference to the dma-buf does not delay the teardown.
+            undone_once(&client)?;
+            drop(leaked);
+            ensure_eq!(live.err(), Some(EPERM));
+            ensure_eq!(revoked.err(), Some(EPERM));
+            ensure_eq!(gone.err(), Some(EPERM));
+            t.finish()?;
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn nothing_can_attach_after_an_import_that_failed() -> Result {
+        for point in [Point::Import, Point::Imported] {
+            let t = Fixture::new(Mode::Dynamic)?;
+            t.dev().leak(None);
+            t.fail(point, ENOSPC)?;
+            let client = t.client(Setup::SEED)?;
+            let mr = t.reg(&client, PAGE);
+            let leaked = t.dev().leaked()?;
+            let result = leaked.attach(t.registered());
+            drop(leaked);
+            ensure_eq!(mr.err(), Some(ENOSPC));
+            ensure_eq!(result.err(), Some(EPERM));
+            undone_once(&client)?;
+            t.finish()?;
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn replaced_by_another_dma_buf() -> Result {
+        for mode in PEER2PEER {
+            let t = Fixture::new(mode)?;
+            let client = t.client(fitting(mode, Setup::SEED))?;
+            t.dev().swap_descriptors();
+            let mr = t.reg(&client, PAGE);
+            ensure_eq!(mr.err(), Some(EBADF));
+            // The driver's MR is on other memory, so it is deregistered.
+            ensure_eq!(t.dev().objects(), (0, 0, 0));
+            ensure_eq!(t.calls(Point::DeregMr)?, 1);
+            undone_once(&client)?;
+            t.finish()?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,357 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Dma-bufs that the ioctl exports, and their imports.
+
+use kernel::prelude::*;
+
+#[kunit_tests(peer_mem_dma_buf_export)]
+mod tests {
+    use super::super::*;
+    use crate::{
+        device::Leaked,
+        user::DmaBuf, //
+    };
+
+    const FOUR: u64 = 4 * PAGE;
+
+    /// Returns a client and a dma-buf of four pages of it.
+    fn exported(mode: Mode, setup: Setup) -> Result<(Fixture, Arc<Client>, DmaBuf)> {
+        let t = Fixture::new(mode)?;
+        let client = t.client(fitting(mode, setup))?;
+        let buf = DmaBuf::export(client.at(0), FOUR)?;
+        Ok((t, client, buf))
+    }
+
+    /// Returns the numbers of calls of dma_map, dma_unmap and put_pages.
+    fn calls(client: &Client) -> [u32; 3] {
+        [Point::DmaMap, Point::DmaUnmap, Point::PutPages].map(|point| client.script().calls(point))
+    }
+
+    #[test]
+    fn without_an_import() -> Result {
+        let (t, client, buf) = exported(Mode::Dynamic, Setup::SEED)?;
+        ensure_eq!(client.flags(), (1, 1, -1));
+        ensure_eq!(counters::in_use(client.name())?, (1, 4, FOUR));
+        ensure_eq!(calls(&client), [0, 0, 0]);
+        drop(buf);
+        ensure_eq!(counters::in_use(client.name())?, (0, 0, 0));
+        ensure_eq!(calls(&client), [0, 0, 1]);
+        ensure_eq!(t.calls(Point::Release)?, 1);
+        t.finish()
+    }
+
+    /// Imports it, and deregisters the MR before the file is closed.
+    fn imported(setup: Setup) -> Result {
+        for mode in PEER2PEER {
+            let (t, client, buf) = exported(mode, setup)?;
+            let mr = t.pd.import(&buf, 0, FOUR)?;
+            let valid = mr.is_valid();
+            mr.dereg()?;
+            ensure!(valid);
+            undone_once(&client)?;
+            // The open descriptor is of no use any more.
+            ensure_eq!(t.pd.import(&buf, 0, FOUR).err(), Some(ENODEV));
+            ensure_eq!(calls(&client), [1, 1, 1]);
+            drop(buf);
+            t.finish()?;
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn imported_from_each_shape() -> Result {
+        let shapes = [Setup::SEED, Setup::GPU, Setup::OWN_TABLE, Setup::HUGE];
+        each(&shapes, imported)
+    }
+
+    #[test]
+    fn the_file_is_closed_before_the_mr() -> Result {
+        for mode in PEER2PEER {
+            let (t, client, buf) = exported(mode, Setup::SEED)?;
+            let mr = t.pd.import(&buf, PAGE, 2 * PAGE)?;
+            drop(buf);
+            let (valid, called) = (mr.is_valid(), calls(&client));
+            mr.dereg()?;
+            ensure!(valid);
+            ensure_eq!(called, [1, 0, 0]);
+            undone_once(&client)?;
+            t.finish()?;
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn many_mrs_of_one_device() -> Result {
+        let (t, client, buf) = exported(Mode::Dynamic, Setup::SEED)?;
+        let one = t.pd.import(&buf, 0, PAGE)?;
+        let two = t.pd.import(&buf, PAGE, FOUR - PAGE)?;
+        one.dereg()?;
+        let three = t.pd.import(&buf, 0, FOUR)?;
+        two.dereg()?;
+        let (valid, called) = (three.is_valid(), calls(&client));
+        three.dereg()?;
+        ensure!(valid);
+        ensure_eq!(called, [1, 0, 0]);
+        undone_once(&client)?;
+        drop(buf);
+        t.finish()
+    }
+
+    #[test]
+    fn is_for_one_device() -> Result {
+        let (t, _, buf) = exported(Mode::Dynamic, Setup::SEED)?;
+        let other = Fixture::new(Mode::Revocable)?;
+        let mr = t.pd.import(&buf, 0, FOUR)?;
+        let result = other.pd.import(&buf, 0, FOUR);
+        mr.dereg()?;
+        ensure_eq!(result.err(), Some(EBUSY));
+        drop(buf);
+        other.finish()?;
+        t.finish()
+    }
+
+    #[test]
+    fn a_driver_that_pins_is_refused() -> Result {
+        let (t, _, buf) = exported(Mode::Dynamic, Setup::SEED)?;
+        let pinning = Fixture::new(Mode::Pinned)?;
+        ensure!(is_unsupported(&pinning.pd.import(&buf, 0, FOUR)));
+        // The next driver is not.
+        t.pd.import(&buf, 0, FOUR)?.dereg()?;
+        drop(buf);
+        pinning.finish()?;
+        t.finish()
+    }
+
+    #[test]
+    fn a_driver_without_peer_to_peer_is_refused_without_pages() -> Result {
+        let (t, client, buf) = exported(Mode::NoPeer2Peer, Setup::GPU)?;
+        ensure!(is_unsupported(&t.pd.import(&buf, 0, FOUR)));
+        ensure_eq!(calls(&client), [0, 0, 0]);
+        drop(buf);
+        t.finish()?;
+        let (t, _, buf) = exported(Mode::NoPeer2Peer, Setup::SEED)?;
+        t.pd.import(&buf, 0, FOUR)?.dereg()?;
+        drop(buf);
+        t.finish()
+    }
+
+    #[test]
+    fn dma_map_fails_and_then_works() -> Result {
+        let (t, client, buf) = exported(Mode::Dynamic, Setup::SEED)?;
+        t.fail(Point::DmaMap, EIO)?;
+        ensure_eq!(t.pd.import(&buf, 0, FOUR).err(), Some(EIO));
+        ensure_eq!(calls(&client), [1, 0, 0]);
+        t.pd.import(&buf, 0, FOUR)?.dereg()?;
+        ensure_eq!(calls(&client), [2, 1, 1]);
+        drop(buf);
+        t.finish()
+    }
+
+    #[test]
+    fn the_device_fails_after_it_has_imported() -> Result {
+        for mode in PEER2PEER {
+            let (t, client, buf) = exported(mode, Setup::SEED)?;
+            t.fail(Point::Imported, EIO)?;
+            ensure_eq!(t.pd.import(&buf, 0, FOUR).err(), Some(EIO));
+            undone_once(&client)?;
+            drop(buf);
+            t.finish()?;
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn get_pages_fails() -> Result {
+        let t = Fixture::new(Mode::Dynamic)?;
+        let client = t.client(Setup::SEED)?;
+        t.fail(Point::GetPages, EIO)?;
+        ensure_eq!(DmaBuf::export(client.at(0), FOUR).err(), Some(EIO));
+        ensure_eq!(calls(&client), [0, 0, 0]);
+        ensure_eq!(t.calls(Point::Release)?, 1);
+        t.finish()
+    }
+
+    #[test]
+    fn unclaimed_memory() -> Result {
+        let t = Fixture::new(Mode::Dynamic)?;
+        let client = t.client(Setup::SEED)?;
+        let after_the_end = DmaBuf::export(client.at(Setup::SEED.len), PAGE);
+        ensure_eq!(after_the_end.err(), Some(EFAULT));
+        client.finish()?;
+        ensure_eq!(DmaBuf::export(client.at(0), FOUR).err(), Some(EFAULT));
+        t.finish()
+    }
+
+    #[test]
+    fn the_first_client_that_claims_it_has_it() -> Result {
+        let t = Fixture::new(Mode::Dynamic)?;
+        let first = t.client(Setup::SEED)?;
+        let second = t.client(Setup::SEED.at_place_of(0))?;
+        let buf = DmaBuf::export(first.at(0), FOUR)?;
+        ensure_eq!(counters::in_use(first.name())?, (1, 4, FOUR));
+        ensure_eq!(second.script().calls(Point::Acquire), 0);
+        drop(buf);
+        t.finish()
+    }
+
+    /// Invalidates the memory while an MR is on it.
+    fn revoked(setup: Setup) -> Result {
+        for mode in REVOCABLE {
+            let (t, client, buf) = exported(mode, setup)?;
+            let mr = t.pd.import(&buf, 0, FOUR)?;
+            let result = client.invalidate_last();
+            let valid = mr.is_valid();
+            ensure_eq!(client.stage(), Stage::Acquired);
+            mr.dereg()?;
+            result?;
+            ensure!(!valid);
+            let calls_of_core = u32::from(!setup.unmaps);
+            ensure_eq!(calls(&client), [1, calls_of_core, calls_of_core]);
+            ensure_eq!(t.pd.import(&buf, 0, FOUR).err(), Some(ENODEV));
+            drop(buf);
+            t.finish()?;
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn revoked_from_each_shape() -> Result {
+        each(&Setup::ALL_REVOCABLE, revoked)
+    }
+
+    #[test]
+    fn revoked_before_an_import() -> Result {
+        let (t, client, buf) = exported(Mode::Dynamic, Setup::SEED)?;
+        client.invalidate_last()?;
+        ensure_eq!(calls(&client), [0, 0, 1]);
+        ensure_eq!(t.pd.import(&buf, 0, FOUR).err(), Some(ENODEV));
+        ensure_eq!(calls(&client), [0, 0, 1]);
+        drop(buf);
+        // The ticket of a region that was released.
+        client.invalidate_last()?;
+        t.finish()
+    }
+
+    #[test]
+    fn a_page_fault_after_it_fails() -> Result {
+        let (t, client, buf) = exported(Mode::Dynamic, Setup::SEED)?;
+        let mr = t.pd.import(&buf, 0, FOUR)?;
+        let before = t.dev().page_fault(mr.key());
+        client.invalidate_last()?;
+        let after = t.dev().page_fault(mr.key());
+        mr.dereg()?;
+        before?;
+        ensure_eq!(after.err(), Some(ENODEV));
+        drop(buf);
+        t.finish()
+    }
+
+    #[test]
+    fn the_client_is_unregistered() -> Result {
+        for mode in REVOCABLE {
+            let (t, client, buf) = exported(mode, Setup::SEED)?;
+            let mr = t.pd.import(&buf, 0, FOUR)?;
+            let result = client.finish();
+            let valid = mr.is_valid();
+            mr.dereg()?;
+            result?;
+            ensure!(!valid);
+            undone_once(&client)?;
+            ensure_eq!(t.pd.import(&buf, 0, FOUR).err(), Some(ENODEV));
+            drop(buf);
+            t.finish()?;
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn the_end_of_the_client_waits_for_a_driver_that_pins() -> Result {
+        let (t, client, buf) = exported(Mode::Pinned, Setup::SEED)?;
+        let mr = t.pd.import(&buf, 0, FOUR)?;
+        let ending = unregistration(&client)?;
+        let waited = ending.is_waiting();
+        let valid = mr.is_valid();
+        mr.dereg()?;
+        ending.join()??;
+        ensure!(waited && valid);
+        undone_once(&client)?;
+        drop(buf);
+        t.finish()
+    }
+
+    #[test]
+    fn an_invalidation_waits_for_a_mapping_under_way() -> Result {
+        let (t, client, buf) = exported(Mode::Dynamic, Setup::SEED)?;
+        let gate = t.hold(Point::DmaMap)?;
+        let pd = t.pd.clone();
+        let importing = Task::spawn(move || {
+            let result = pd.import(&buf, 0, FOUR);
+            drop(buf);
+            result
+        })?;
+        gate.reached()?;
+        let invalidating = invalidation(&client)?;
+        let waited = invalidating.is_waiting();
+        gate.open();
+        let result = importing.join()?;
+        invalidating.join()??;
+        ensure!(waited);
+        // Either the mapping failed, or it was invalidated.
+        if let Ok(mr) = result {
+            let valid = mr.is_valid();
+            mr.dereg()?;
+            ensure!(!valid);
+        }
+        ensure_eq!(calls(&client), [1, 1, 1]);
+        t.finish()
+    }
+
+    /// The attachment may be incomplete: ib_umem_dmabuf uses its own pointer to it in the callback.
+    #[test]
+    fn an_attachment_without_a_mapping_is_not_invalidated() -> Result {
+        for mode in REVOCABLE {
+            let (t, client, buf) = exported(mode, Setup::SEED)?;
+            let mr = t.pd.import(&buf, 0, FOUR)?;
+            let attached = Leaked::of(&buf)?;
+            let invalidations = attached.attached(t.registered(), || client.invalidate_last());
+            drop(attached);
+            let valid = mr.is_valid();
+            mr.dereg()?;
+            ensure_eq!(invalidations?, 0);
+            ensure!(!valid);
+            ensure_eq!(calls(&client), [1, 1, 1]);
+            t.finish()?;
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn everything_at_once() -> Result {
+        for round in 0..20 {
+            let (t, client, buf) = exported(REVOCABLE[round % 2], Setup::SEED)?;
+            let pd = t.pd.clone();
+            let importing = Task::spawn(move || {
+                for _ in 0..3 {
+                    if let Ok(mr) = pd.import(&buf, 0, FOUR) {
+                        let _ = mr.dereg();
+                    }
+                }
+            })?;
+            let invalidating = (round % 3 != 0)
+                .then(|| invalidation(&client))
+                .transpose()?;
+            let ending = (round % 3 != 1)
+                .then(|| unregistration(&client))
+                .transpose()?;
+            importing.join()?;
+            if let Some(task) = invalidating {
+                task.join()??;
+            }
+            if let Some(task) = ending {
+                task.join()??;
+            }
+            t.finish()?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Clients that a device cannot serve: devices that pin dma-bufs without revocation, and devices
+//! without peer-to-peer DMA.
+
+use kernel::prelude::*;
+
+#[kunit_tests(peer_mem_dma_buf_mismatch)]
+mod tests {
+    use super::super::*;
+    /// Checks that memory of a client that the device cannot serve falls through to the driver.
+    fn skipped(t: &Fixture, client: &Client) -> Result {
+        let mr = t.reg(client, 4 * PAGE)?;
+        let original = mr.state()?.original;
+        mr.dereg()?;
+        ensure!(original);
+        Ok(())
+    }
+
+    #[test]
+    fn a_client_with_invalidation_is_skipped_for_a_pinning_device() -> Result {
+        for setup in [Setup::SEED, Setup::GPU, Setup::OWN_TABLE, Setup::LOCKED] {
+            let t = Fixture::temporary(Mode::Pinned)?;
+            let client = t.client(setup)?;
+            skipped(&t, &client)?;
+            undone_once(&client)?;
+            ensure_eq!(t.calls(Point::RegUserMr)?, 1);
+            // From now on the core knows the device.
+            skipped(&t, &client)?;
+            ensure_eq!(client.script().calls(Point::Acquire), 1);
+            ensure_eq!(t.calls(Point::Import)?, 1);
+            t.finish()?;
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn an_import_of_another_client_shows_that_the_device_pins() -> Result {
+        let t = Fixture::temporary(Mode::Pinned)?;
+        let first = t.client(Setup::PERSISTENT)?;
+        let mr = t.reg(&first, PAGE)?;
+        let valid = mr.is_valid();
+        mr.dereg()?;
+        ensure!(valid);
+        let client = t.client(Setup::SEED)?;
+        skipped(&t, &client)?;
+        ensure_eq!(client.script().calls(Point::Acquire), 0);
+        t.finish()
+    }
+
+    #[test]
+    fn the_next_client_gets_the_range() -> Result {
+        let t = Fixture::temporary(Mode::Pinned)?;
+        let first = t.client(Setup::SEED)?;
+        let second = t.client(Setup::PERSISTENT.at_place_of(0))?;
+        let mr = t.reg(&first, PAGE)?;
+        let state = mr.state()?;
+        mr.dereg()?;
+        ensure!(state.valid && !state.original);
+        undone_once(&first)?;
+        undone_once(&second)?;
+        t.finish()
+    }
+
+    #[test]
+    fn an_invalidation_during_the_refusal_returns() -> Result {
+        let t = Fixture::temporary(Mode::Pinned)?;
+        let client = t.client(Setup::SEED)?;
+        let gate = t.hold(Point::Import)?;
+        let registering = t.registration(&client, 0, PAGE)?;
+        gate.reached()?;
+        let invalidating = invalidation(&client)?;
+        let waited = invalidating.is_waiting();
+        gate.open();
+        let mr = registering.join()??;
+        invalidating.join()??;
+        let original = mr.state()?.original;
+        mr.dereg()?;
+        ensure!(waited);
+        ensure!(original);
+        undone_once(&client)?;
+        t.finish()
+    }
+
+    #[test]
+    fn a_client_without_invalidation_is_served() -> Result {
+        for setup in [Setup::SEED, Setup::GPU, Setup::OWN_TABLE, Setup::HUGE] {
+            let (t, client, mr) = live(Mode::Pinned, setup)?;
+            mr.dereg()?;
+            undone_once(&client)?;
+            t.finish()?;
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn the_end_of_its_client_waits_for_dereg() -> Result {
+        let (t, client, mr) = live(Mode::Pinned, Setup::SEED)?;
+        let leaving = unregistration(&client)?;
+        let waited = leaving.is_waiting();
+        let (valid, stage) = (mr.is_valid(), client.stage());
+        mr.dereg()?;
+        leaving.join()??;
+        ensure!(waited && valid);
+        ensure_eq!(stage, Stage::Mapped);
+        undone_once(&client)?;
+        t.finish()
+    }
+
+    #[test]
+    fn the_end_of_its_client_while_the_driver_deregisters() -> Result {
+        let (t, client, mr) = live(Mode::Pinned, Setup::SEED)?;
+        let gate = t.hold(Point::DeregMr)?;
+        let deregistering = deregistration(&mr)?;
+        let reached = gate.reached();
+        let leaving = unregistration(&client)?;
+        let waited = leaving.is_waiting();
+        gate.open();
+        deregistering.join()??;
+        leaving.join()??;
+        reached?;
+        ensure!(waited);
+        undone_once(&client)?;
+        t.finish()
+    }
+
+    #[test]
+    fn the_end_of_its_client_while_the_driver_refuses_to_deregister() -> Result {
+        let (t, client, mr) = live(Mode::Pinned, Setup::SEED)?;
+        let gate = t.hold(Point::DeregMr)?;
+        t.fail(Point::DeregMr, EBUSY)?;
+        let deregistering = deregistration(&mr)?;
+        let reached = gate.reached();
+        let leaving = unregistration(&client)?;
+        let waited = leaving.is_waiting();
+        gate.open();
+        let refused = deregistering.join()?;
+        let waited = leaving.is_waiting() && waited;
+        let valid = mr.is_valid();
+        mr.dereg()?;
+        leaving.join()??;
+        reached?;
+        ensure!(waited && valid);
+        ensure_eq!(refused.err(), Some(EBUSY));
+        undone_once(&client)?;
+        t.finish()
+    }
+
+    #[test]
+    fn memory_without_pages_is_skipped_for_a_device_without_peer_to_peer() -> Result {
+        for setup in [Setup::GPU, Setup::OWN_TABLE] {
+            let t = Fixture::new(Mode::NoPeer2Peer)?;
+            let client = t.client(setup)?;
+            skipped(&t, &client)?;
+            undone_once(&client)?;
+            ensure_eq!(t.calls(Point::RegUserMr)?, 1);
+            t.finish()?;
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn memory_with_pages_is_served_without_peer_to_peer() -> Result {
+        for setup in [Setup::SEED, Setup::HUGE, Setup::LOCKED, Setup::PERSISTENT] {
+            let (t, client, mr) = live(Mode::NoPeer2Peer, setup)?;
+            mr.dereg()?;
+            undone_once(&client)?;
+            t.finish()?;
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn a_refusal_of_one_client_does_not_affect_the_next() -> Result {
+        let t = Fixture::new(Mode::NoPeer2Peer)?;
+        let gpu = t.client(Setup::GPU)?;
+        let seed = t.client(Setup::SEED)?;
+        skipped(&t, &gpu)?;
+        let mr = t.reg(&seed, PAGE)?;
+        let valid = mr.is_valid();
+        seed.invalidate_last()?;
+        let revoked = !mr.is_valid();
+        mr.dereg()?;
+        ensure!(valid && revoked);
+        t.finish()
+    }
+}

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Exports of dma-bufs through `/dev/ib_peer_mem`.
+
+use crate::{
+    helpers,
+    testbed::Testbed, //
+};
+use kernel::{
+    bindings,
+    error::{
+        from_err_ptr,
+        to_result, //
+    },
+    prelude::*, //
+};
+
+/// An open file of `/dev/ib_peer_mem`.
+///
+/// # Invariants
+///
+/// The file is open and owned by this object.
+pub(crate) struct Control(*mut bindings::file);
+
+// SAFETY: A file may be used from any thread.
+unsafe impl Send for Control {}
+// SAFETY: A file may be used from several threads.
+unsafe impl Sync for Control {}
+
+impl Control {
+    /// Opens it. Call this from a process.
+    pub(crate) fn open() -> Result<Self> {
+        // SAFETY: The function has no requirements.
+        // INVARIANT: Just opened.
+        from_err_ptr(unsafe { helpers::kt_control_open() }).map(Self)
+    }
+}
+
+impl Drop for Control {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariants the file is open, and nothing uses it after this.
+        unsafe { helpers::kt_control_close(self.0) };
+    }
+}
+
+/// The address of a page of user memory of the test's task. It is unmapped after the test.
+pub(crate) struct Page(usize);
+
+impl Page {
+    /// Maps a page. Not for use while allocations are made to fail.
+    pub(crate) fn new() -> Result<Self> {
+        // SAFETY: The function has no requirements.
+        match unsafe { helpers::kt_user_page() } {
+            0 => Err(ENOMEM),
+            at => Ok(Self(at)),
+        }
+    }
+}
+
+/// A file descriptor of an exported dma-buf. Dropping it closes it.
+pub(crate) struct DmaBuf(i32);
+
+impl DmaBuf {
+    /// Exports `length` bytes at `addr`. Call this from the test's task.
+    pub(crate) fn export(addr: u64, length: u64) -> Result<Self> {
+        Self::export_by(&Page::new()?, addr, length)
+    }
+
+    /// Exports as [`Self::export`] does, with the arguments in `page`.
+    pub(crate) fn export_by(page: &Page, addr: u64, length: u64) -> Result<Self> {
+        let testbed = Testbed::get()?;
+        // SAFETY: By the type invariants of `Control` the file is open.
+        let fd = unsafe { helpers::kt_export(testbed.control().0, page.0, addr, length) };
+        to_result(fd)?;
+        Ok(Self(fd))
+    }
+
+    /// Returns its number.
+    pub(crate) fn fd(&self) -> i32 {
+        self.0
+    }
+}
+
+impl Drop for DmaBuf {
+    fn drop(&mut self) {
+        // SAFETY: This object owns the descriptor.
+        unsafe { helpers::kt_close(self.0) };
+    }
+}
