@@ -48,7 +48,7 @@ impl Callbacks {
         ];
         match missing.iter().find(|m| m.0) {
             Some(&(_, name)) => Err(name),
-            // INVARIANT: None of the five is missing.
+            // INVARIANT: All five callbacks are present.
             None => Ok(Self(*raw)),
         }
     }

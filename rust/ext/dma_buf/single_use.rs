@@ -19,7 +19,7 @@
 //! ) -> Result<SingleUse> {
 //!     let requirements = Requirements { revocable: true, peer2peer: false };
 //!     let buf = SingleUse::new(segments, dev, requirements)?;
-//!     let imported = buf.lend(import)?;
+//!     let imported = buf.with_descriptor(import)?;
 //!     if buf.importer() == Importer::Refused(Mismatch::NotRevocable) {
 //!         dev_warn!(dev, "the driver pins dma-bufs\n");
 //!     }
@@ -190,7 +190,7 @@ impl SingleUse {
     /// Returns `EMFILE` if the process has no free file descriptor.
     ///
     /// Context: process context; may sleep.
-    pub fn lend<R>(&self, f: impl FnOnce(i32) -> R) -> Result<R> {
+    pub fn with_descriptor<R>(&self, f: impl FnOnce(i32) -> R) -> Result<R> {
         let fd = FileDescriptorReservation::get_unused_fd_flags(bindings::O_CLOEXEC)?;
         let number = fd.reserved_fd();
         fd.fd_install(self.buf.file());

@@ -62,7 +62,7 @@ impl Provider {
         let wide = n + (align as usize / PAGE_SIZE).saturating_sub(1);
         if let Ok(pages) = self.alloc(wide) {
             let front = pages_to(&pages, align);
-            return pages.part(front, n).ok_or(ENOMEM);
+            return pages.slice(front, n).ok_or(ENOMEM);
         }
 
         // The lowest block that fits is not aligned. Allocate the pages up to the next multiple of
@@ -103,7 +103,7 @@ impl Pages {
     /// Returns the `n` pages from page `first` on and frees the others.
     ///
     /// Frees all and returns `None` if there are no such pages.
-    fn part(self, first: usize, n: usize) -> Option<Self> {
+    fn slice(self, first: usize, n: usize) -> Option<Self> {
         let (_, rest) = self.split(first);
         let (part, _) = rest?.split(n);
         part.filter(|part| part.n == n)

@@ -149,7 +149,7 @@ impl Buffer {
         if !valid || access.is_on_demand() || bypass::is_bypassed() {
             return Ok(None);
         }
-        // SAFETY: By the requirements of this function.
+        // SAFETY: By this function's safety contract `self.dev` is a registered device.
         let dev = unsafe { Device::from_raw(self.dev) };
         if dev.is_virt_dma() || dev.dma_device().is_none() {
             return Ok(None);
@@ -164,9 +164,9 @@ impl Buffer {
     ///
     /// # Safety
     ///
-    /// As [`Self::serve`].
+    /// `self.dev` must be a registered device.
     unsafe fn serve_or<P: UmemProvider>(&self, original: *mut rdma::ib_umem) -> *mut rdma::ib_umem {
-        // SAFETY: By the requirements of this function.
+        // SAFETY: By this function's safety contract `self.dev` is a registered device.
         match unsafe { self.serve::<P>() } {
             Ok(Some(umem)) => umem.0,
             Ok(None) => original,
@@ -192,7 +192,7 @@ impl<P: UmemProvider> Replacement<P> {
             let Err(error) = from_err_ptr(umem) else {
                 return umem;
             };
-            // SAFETY: By the requirements of this function.
+            // SAFETY: By this function's safety contract `desc` is valid.
             let desc = unsafe { &*desc };
             let known = desc.flags & !rdma::IB_UVERBS_BUFFER_DESC_FLAGS_KNOWN_MASK == 0;
             let is_va = desc.type_ == rdma::ib_uverbs_buffer_type_IB_UVERBS_BUFFER_TYPE_VA;
@@ -206,7 +206,7 @@ impl<P: UmemProvider> Replacement<P> {
                 len,
                 access,
             };
-            // SAFETY: By the requirements of this function.
+            // SAFETY: By this function's safety contract `dev` is a registered device.
             unsafe { buffer.serve_or::<P>(umem) }
         })
     }
@@ -248,7 +248,7 @@ impl<P: UmemProvider> Replacement<P> {
                 len,
                 access,
             };
-            // SAFETY: By the requirements of this function.
+            // SAFETY: By this function's safety contract `dev` is a registered device.
             unsafe { buffer.serve_or::<P>(umem) }
         })
     }
