@@ -35,7 +35,8 @@ pub mod rdma {
         Zeroable, //
     };
 
-    // SAFETY: A bitfield unit is `repr(C)` with its storage as the only field, for which zero is valid.
+    // SAFETY: A bitfield unit is `repr(C)` with its storage as the only field, for which zero is
+    // valid.
     unsafe impl<S: Zeroable> Zeroable for __BindgenBitfieldUnit<S> {}
 
     // SAFETY: The type has no bytes, so there is nothing to be invalid.

@@ -32,18 +32,18 @@ pub use super::bindings::uapi::*;
 macro_rules! user_structs {
     ($($name:ident),* $(,)?) => {
         $(
-            // SAFETY: The structure consists of integers without padding between or after them, which
-            // the assertion below checks. So all bit patterns are valid.
+            // SAFETY: The structure consists of integers without padding between or after them,
+            // which the assertion below checks. So all bit patterns are valid.
             unsafe impl FromBytes for uapi::$name {}
 
             // SAFETY:
-            // - The structure has no padding, which the assertion below checks, so each of its bytes
-            //   is initialized.
+            // - The structure has no padding, which the assertion below checks, so each of its
+            //   bytes is initialized.
             // - It has no interior mutability.
             unsafe impl AsBytes for uapi::$name {}
 
-            // Fields are naturally aligned and reserved fields fill all gaps: the size is a multiple
-            // of 8 and bindgen's layout tests pin each offset to that of the C structure.
+            // Fields are naturally aligned and reserved fields fill all gaps: the size is a
+            // multiple of 8 and bindgen's layout tests pin each offset to that of the C structure.
             const _: () = assert!(core::mem::size_of::<uapi::$name>() % 8 == 0);
         )*
     };

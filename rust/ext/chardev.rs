@@ -150,7 +150,8 @@ impl AddressSpace {
 
     /// Returns the C object, valid as long as `self` or a clone of it.
     fn as_raw(&self) -> *mut bindings::address_space {
-        // SAFETY: `self` holds the file. Its `f_mapping` is set at its creation and does not change.
+        // SAFETY: `self` holds the file. Its `f_mapping` is set at its creation and does not
+        // change.
         unsafe { (*self.0.as_ptr()).f_mapping }
     }
 
@@ -195,8 +196,8 @@ unsafe impl<T: Device> Sync for Registration<T> {}
 impl<T: Device> Registration<T> {
     /// Registers a device below `parent`.
     ///
-    /// In `name`, `!` stands for the `/` of the path in `/dev`. `mode` is the mode of the node, which
-    /// udev may change. All files of the device share `space`.
+    /// In `name`, `!` stands for the `/` of the path in `/dev`. `mode` is the mode of the node,
+    /// which udev may change. All files of the device share `space`.
     ///
     /// Context: may sleep.
     pub fn new<'a>(
@@ -211,8 +212,8 @@ impl<T: Device> Registration<T> {
         try_pin_init!(Self {
             node: Arc::new(Node { space, device }, GFP_KERNEL)?,
             _name: name,
-            // INVARIANT: On success `misc` is registered. The object is pinned, so `misc` stays a field
-            // of it.
+            // INVARIANT: On success `misc` is registered. The object is pinned, so `misc` stays a
+            // field of it.
             misc <- Opaque::try_ffi_init(move |slot: *mut bindings::miscdevice| {
                 // SAFETY: `slot` is valid for writes during the initialisation.
                 unsafe {
@@ -264,8 +265,8 @@ impl<T: Device> VTable<T> {
         if ret != 0 {
             return ret;
         }
-        // SAFETY: By this function's safety contract `file` is valid, and `misc_open()` has stored the
-        // `struct miscdevice` in `private_data`.
+        // SAFETY: By this function's safety contract `file` is valid, and `misc_open()` has stored
+        // the `struct miscdevice` in `private_data`.
         let misc: *mut bindings::miscdevice = unsafe { (*file).private_data }.cast();
         let misc = misc.cast::<Opaque<bindings::miscdevice>>();
         // SAFETY:
@@ -286,12 +287,12 @@ impl<T: Device> VTable<T> {
     ///
     /// # Safety
     ///
-    /// - `Self::open` must have succeeded for `file`, or [`Opened::handle`] must have created it for
-    ///   a `T`.
+    /// - `Self::open` must have succeeded for `file`, or [`Opened::handle`] must have created it
+    ///   for a `T`.
     /// - `file` must not be released during `'a`.
     unsafe fn node<'a>(file: *mut bindings::file) -> &'a Node<T> {
-        // SAFETY: Both functions store a reference to a `Node<T>`, and by this function's safety contract
-        // the file holds it during `'a`.
+        // SAFETY: Both functions store a reference to a `Node<T>`, and by this function's safety
+        // contract the file holds it during `'a`.
         unsafe { &*(*file).private_data.cast_const().cast::<Node<T>>() }
     }
 
@@ -299,8 +300,8 @@ impl<T: Device> VTable<T> {
     ///
     /// `file` must be as [`Self::node`] requires, and must be in its release.
     unsafe extern "C" fn release(_: *mut bindings::inode, file: *mut bindings::file) -> c_int {
-        // SAFETY: By this function's safety contract `private_data` is a reference from `Arc::into_raw`.
-        // The file is being released, so this call may take over the reference.
+        // SAFETY: By this function's safety contract `private_data` is a reference from
+        // `Arc::into_raw`. The file is being released, so this call may take over the reference.
         drop(unsafe { Arc::from_raw((*file).private_data.cast_const().cast::<Node<T>>()) });
         0
     }

@@ -7,8 +7,8 @@
 //!
 //! C header: [`include/linux/dma-buf.h`](srctree/include/linux/dma-buf.h). The locking follows
 //! "DOC: locking convention" of `drivers/dma-buf/dma-buf.c`: the core calls `attach`, `detach` and
-//! `release` without the reservation lock, and `map_dma_buf` and `unmap_dma_buf` with it. Callers of
-//! [`SingleUse`] and [`Revoker`] must not hold it.
+//! `release` without the reservation lock, and `map_dma_buf` and `unmap_dma_buf` with it. Callers
+//! of [`SingleUse`] and [`Revoker`] must not hold it.
 //!
 //! # Examples
 //!

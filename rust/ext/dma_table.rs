@@ -125,8 +125,8 @@ impl Table {
     /// Creates a table of device memory, without struct pages, that is mapped for `dev`.
     ///
     /// It has one entry for each of `pieces`, which are physical addresses. None may be longer than
-    /// [`max_segment`](super::device::max_segment) of `dev`. `dev` must stay bound to a driver until
-    /// the table is unmapped.
+    /// [`max_segment`](super::device::max_segment) of `dev`. `dev` must stay bound to a driver
+    /// until the table is unmapped.
     ///
     /// Returns `EIO` if the DMA API fails, and `EINVAL` if `pieces` is empty.
     ///
@@ -163,7 +163,8 @@ impl Table {
         Ok(this)
     }
 
-    /// Returns the C structure, which C code may read while this object is neither changed nor dropped.
+    /// Returns the C structure, which C code may read while this object is neither changed nor
+    /// dropped.
     pub(crate) fn as_raw(&self) -> &bindings::sg_table {
         &self.sgt
     }
@@ -178,8 +179,8 @@ impl Table {
     /// No entry may be longer than [`max_segment`](super::device::max_segment) of `dev`. `dev` must
     /// stay bound to a driver until the table is unmapped.
     ///
-    /// Returns `EBUSY` if the table is mapped already, else the error of the DMA API: `EREMOTEIO` if
-    /// `dev` cannot reach peer-to-peer memory.
+    /// Returns `EBUSY` if the table is mapped already, else the error of the DMA API: `EREMOTEIO`
+    /// if `dev` cannot reach peer-to-peer memory.
     ///
     /// Context: may sleep.
     pub fn map(&mut self, dev: &device::Device) -> Result {
@@ -228,8 +229,8 @@ impl Table {
 impl Drop for Table {
     fn drop(&mut self) {
         self.unmap();
-        // SAFETY: By the type invariants the table is allocated, or zero, which the function accepts.
-        // It is not mapped any more, so it has no other user.
+        // SAFETY: By the type invariants the table is allocated, or zero, which the function
+        // accepts. It is not mapped any more, so it has no other user.
         unsafe { bindings::sg_free_table(&mut self.sgt) };
     }
 }

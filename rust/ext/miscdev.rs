@@ -80,7 +80,8 @@ impl<T: Control> Registration<T> {
     /// Context: may sleep.
     pub fn new() -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
-            // INVARIANT: On success `misc` is registered. The object is pinned, so `misc` does not move.
+            // INVARIANT: On success `misc` is registered. The object is pinned, so `misc` does not
+            // move.
             misc <- Opaque::try_ffi_init(|slot: *mut bindings::miscdevice| {
                 // SAFETY: `slot` is valid for writes during the initialisation.
                 unsafe {
@@ -93,8 +94,8 @@ impl<T: Control> Registration<T> {
                         ..pin_init::zeroed()
                     })
                 };
-                // SAFETY: The write above initialised the slot. The name and the operations live as long
-                // as the module.
+                // SAFETY: The write above initialised the slot. The name and the operations live as
+                // long as the module.
                 to_result(unsafe { bindings::misc_register(slot) })
             }),
             _control: PhantomData,

@@ -77,8 +77,8 @@ impl MmioTable {
     /// Uses bus addresses if only bridges lie between `dev` and the function of `window`, otherwise
     /// the DMA API. `dev` must stay bound to a driver until the table is unmapped.
     ///
-    /// Returns `EBUSY` if the table is mapped already, `EREMOTEIO` if `dev` cannot reach the memory,
-    /// and `EIO` if the DMA API fails.
+    /// Returns `EBUSY` if the table is mapped already, `EREMOTEIO` if `dev` cannot reach the
+    /// memory, and `EIO` if the DMA API fails.
     ///
     /// Context: may sleep.
     pub fn map(&mut self, window: &Window, dev: &device::Device) -> Result {

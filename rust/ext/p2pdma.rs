@@ -2,8 +2,8 @@
 
 //! PCI peer-to-peer DMA memory.
 //!
-//! This file has the provider: a BAR that becomes memory with struct pages, and pages allocated from
-//! it. `orchestrator.rs` determines which devices can reach the memory.
+//! This file has the provider: a BAR that becomes memory with struct pages, and pages allocated
+//! from it. `orchestrator.rs` determines which devices can reach the memory.
 //!
 //! All BARs that a function provides share one pool, from which the kernel allocates at the first
 //! fit; see [`Provider::alloc`].
@@ -69,7 +69,8 @@ use kernel::{
     sync::aref::ARef, //
 };
 
-/// Returns the alignment in bytes that struct pages require of the start and the size of the memory.
+/// Returns the alignment in bytes that struct pages require of the start and the size of the
+/// memory.
 ///
 /// Context: any.
 pub fn granularity() -> u64 {
@@ -103,11 +104,11 @@ pub struct Provider {
 impl Provider {
     /// Makes `part` of `bar` of `dev` peer-to-peer memory until the driver is unbound.
     ///
-    /// `part` is a range of byte offsets. Unbinding waits until every page is free, so the driver must
-    /// revoke the pages it has handed out before.
+    /// `part` is a range of byte offsets. Unbinding waits until every page is free, so the driver
+    /// must revoke the pages it has handed out before.
     ///
-    /// Returns `EINVAL` if the BAR is not memory space, or if the part exceeds it or is not aligned to
-    /// [`granularity`].
+    /// Returns `EINVAL` if the BAR is not memory space, or if the part exceeds it or is not aligned
+    /// to [`granularity`].
     ///
     /// Context: may sleep.
     pub fn new(dev: &pci::Device<Bound>, bar: &Bar, part: Range<u64>) -> Result<Self> {
@@ -121,14 +122,15 @@ impl Provider {
             return Err(EINVAL);
         }
         let size = (end - start).try_into()?;
-        // SAFETY: `dev` is bound, so devres entries may be added; the BAR exists and is memory space.
+        // SAFETY: `dev` is bound, so devres entries may be added; the BAR exists and is memory
+        // space.
         // CAST: `bar.index` is less than 6.
         to_result(unsafe {
             bindings::pci_p2pdma_add_resource(as_raw(dev), bar.index as i32, size, part.start)
         })?;
         Ok(Self {
-            // INVARIANT: The function has a pool now. Devres releases in reverse order, so it revokes
-            // this object before it removes the pool.
+            // INVARIANT: The function has a pool now. Devres releases in reverse order, so it
+            // revokes this object before it removes the pool.
             pool: Devres::new(dev.as_ref(), Pool { dev: dev.into() })?,
             phys: start..end,
             base: bar.start,
@@ -143,11 +145,11 @@ impl Provider {
     /// Allocates `n` contiguous pages of this memory. Their contents are those of the device.
     ///
     /// The kernel allocates from any BAR that the function provides. If that is another BAR, this
-    /// allocates the free memory there too and frees it before it returns; a concurrent allocation by
-    /// another task may fail meanwhile. A function that provides one BAR is not affected.
+    /// allocates the free memory there too and frees it before it returns; a concurrent allocation
+    /// by another task may fail meanwhile. A function that provides one BAR is not affected.
     ///
-    /// Returns `ENOMEM` if there is no space, `ENODEV` if the driver has been unbound, and `EINVAL` if
-    /// `n` is 0.
+    /// Returns `ENOMEM` if there is no space, `ENODEV` if the driver has been unbound, and `EINVAL`
+    /// if `n` is 0.
     ///
     /// Context: may sleep.
     pub fn alloc(&self, n: usize) -> Result<Pages> {
@@ -159,8 +161,8 @@ impl Provider {
             let pool = self.pool.try_access().ok_or(ENODEV)?;
             pool.alloc_within(len, &self.phys)?
         };
-        // SAFETY: `pci_alloc_p2pmem()` has returned the block of `n` pages, with a reference on the page
-        // map, which keeps the struct pages.
+        // SAFETY: `pci_alloc_p2pmem()` has returned the block of `n` pages, with a reference on the
+        // page map, which keeps the struct pages.
         unsafe { helpers::ext_p2p_pages_init(start.as_ptr(), n) };
         // INVARIANT: Each page has a count of one now, which this object owns.
         Ok(Pages {
@@ -205,7 +207,8 @@ impl Pool {
     ///
     /// Context: any.
     fn alloc_within(&self, len: usize, wanted: &Range<u64>) -> Result<NonNull<c_void>> {
-        // Blocks of other BARs, kept allocated so that the pool skips them. They are freed on return.
+        // Blocks of other BARs, kept allocated so that the pool skips them. They are freed on
+        // return.
         let mut aside: KVec<Block<'_>> = KVec::new();
         // Start with large blocks, so that few steps fill an empty BAR.
         let mut step = 1usize << 40;
@@ -247,7 +250,8 @@ impl Pool {
 ///
 /// # Invariants
 ///
-/// This object owns a block of `len` bytes at `start` that `pci_alloc_p2pmem()` returned for `pool`.
+/// This object owns a block of `len` bytes at `start` that `pci_alloc_p2pmem()` returned for
+/// `pool`.
 struct Block<'a> {
     /// Pool of the block.
     pool: &'a Pool,
@@ -274,8 +278,8 @@ impl Drop for Block<'_> {
 
 /// Contiguous pages of peer-to-peer memory.
 ///
-/// Dropping this puts one reference of each page. A page returns to the pool when its last reference,
-/// such as a mapping or a pin, is put.
+/// Dropping this puts one reference of each page. A page returns to the pool when its last
+/// reference, such as a mapping or a pin, is put.
 ///
 /// # Invariants
 ///
@@ -306,7 +310,8 @@ impl Pages {
         if i >= self.n {
             return None;
         }
-        // SAFETY: By the type invariants `start` is the address of `n` pages, and `i` is less than `n`.
+        // SAFETY: By the type invariants `start` is the address of `n` pages, and `i` is less than
+        // `n`.
         let page =
             unsafe { helpers::ext_virt_to_page(self.start.as_ptr().byte_add(i * PAGE_SIZE)) };
         // SAFETY: By the type invariants this object holds the page while `self` is borrowed.

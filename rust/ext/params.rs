@@ -4,8 +4,8 @@
 //!
 //! A module declares them in C with the type `charp` and defines `ext_module_param_str()`, which
 //! looks one up by name. If a parameter is writable, the module also defines
-//! `ext_module_params_lock()` and `ext_module_params_unlock()`, which take and release the lock that
-//! keeps the kernel from replacing a value. See `rust/helpers/params.h`.
+//! `ext_module_params_lock()` and `ext_module_params_unlock()`, which take and release the lock
+//! that keeps the kernel from replacing a value. See `rust/helpers/params.h`.
 //!
 //! # Examples
 //!

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Functions that [`kernel::pci`] lacks: BAR flags, claiming a BAR, disabling a device, dynamic ids,
-//! lookup of a function.
+//! Functions that [`kernel::pci`] lacks: BAR flags, claiming a BAR, disabling a device, dynamic
+//! ids, lookup of a function.
 //!
 //! C header: [`include/linux/pci.h`](srctree/include/linux/pci.h).
 //!
@@ -80,7 +80,8 @@ pub struct Bar {
 }
 
 impl Bar {
-    /// Returns the properties of BAR `index` of `dev`, or `EINVAL` if `index` is not less than [`BARS`].
+    /// Returns the properties of BAR `index` of `dev`, or `EINVAL` if `index` is not less than
+    /// [`BARS`].
     ///
     /// Context: any.
     pub fn new(dev: &pci::Device<Bound>, index: u32) -> Result<Self> {
@@ -171,8 +172,8 @@ impl Window {
         unsafe { helpers::ext_pci_bus_offset(as_raw(&self.dev), self.index as i32) }
     }
 
-    /// Returns the memory BAR that contains the physical address `phys`, or `None` if no BAR does, as
-    /// for host memory.
+    /// Returns the memory BAR that contains the physical address `phys`, or `None` if no BAR does,
+    /// as for host memory.
     ///
     /// Visits every function of the system.
     ///
@@ -188,8 +189,8 @@ impl Window {
             let start = NonNull::new(raw)?;
             for index in 0..BARS {
                 let (mut start_at, mut end) = (0, 0);
-                // SAFETY: `raw` is valid, as the loop holds a reference, and `index` is the number of a
-                // standard BAR.
+                // SAFETY: `raw` is valid, as the loop holds a reference, and `index` is the number
+                // of a standard BAR.
                 // CAST: `index` is less than `BARS`.
                 let found =
                     unsafe { helpers::ext_pci_mem_bar(raw, index as i32, &mut start_at, &mut end) };
@@ -218,7 +219,8 @@ struct Enabled(ARef<pci::Device>);
 
 impl Drop for Enabled {
     fn drop(&mut self) {
-        // SAFETY: By the type invariants this object owns one enable. It holds a reference to the device.
+        // SAFETY: By the type invariants this object owns one enable. It holds a reference to the
+        // device.
         unsafe { bindings::pci_disable_device(as_raw(&self.0)) };
     }
 }
@@ -236,7 +238,8 @@ pub fn enable_mem(dev: &pci::Device<Core<'_>>) -> Result {
 
 /// Claims BAR `index` of `dev` until its driver is unbound.
 ///
-/// Returns `EBUSY` if another driver has claimed it, and `EINVAL` if `index` is not less than [`BARS`].
+/// Returns `EBUSY` if another driver has claimed it, and `EINVAL` if `index` is not less than
+/// [`BARS`].
 ///
 /// Context: may sleep.
 pub fn request_bar(dev: &pci::Device<Bound>, index: u32, name: &'static CStr) -> Result {
@@ -252,7 +255,8 @@ pub fn request_bar(dev: &pci::Device<Bound>, index: u32, name: &'static CStr) ->
     })
 }
 
-/// Registration of a PCI driver that accepts more ids at run time. Dropping it unregisters the driver.
+/// Registration of a PCI driver that accepts more ids at run time. Dropping it unregisters the
+/// driver.
 ///
 /// # Invariants
 ///
@@ -291,8 +295,8 @@ impl<T: pci::Driver + 'static> Registration<T> {
             return Err(ENOENT);
         }
         // SAFETY:
-        // - Names are unique on a bus, so by the type invariants `drv` is the driver of `self`, which
-        //   stays registered while `self` is borrowed.
+        // - Names are unique on a bus, so by the type invariants `drv` is the driver of `self`,
+        //   which stays registered while `self` is borrowed.
         // - Every driver on the PCI bus is embedded in a `struct pci_driver`.
         let drv = unsafe { container_of!(drv, bindings::pci_driver, driver) };
         let any = u32::MAX;

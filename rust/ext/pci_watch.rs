@@ -74,9 +74,9 @@ impl Event {
 pub trait Watcher: Send + Sync + 'static {
     /// Handles `event` of `dev`. The driver core continues when this returns.
     ///
-    /// Context: may sleep. The caller holds the rwsem of the bus's notifiers, so no [`Registration`]
-    /// may be created or dropped here; and the lock of `dev`, except for [`Event::Deleting`] and
-    /// [`Event::Deleted`].
+    /// Context: may sleep. The caller holds the rwsem of the bus's notifiers, so no
+    /// [`Registration`] may be created or dropped here; and the lock of `dev`, except for
+    /// [`Event::Deleting`] and [`Event::Deleted`].
     fn event(&self, dev: &pci::Device, event: Event);
 }
 
@@ -106,8 +106,8 @@ impl<T: Watcher> Registration<T> {
     pub fn new(watcher: Arc<T>) -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
             watcher,
-            // INVARIANT: On success `block` is registered. The object is pinned, so `block` stays a field
-            // of it.
+            // INVARIANT: On success `block` is registered. The object is pinned, so `block` stays a
+            // field of it.
             block <- Opaque::try_ffi_init(|slot: *mut bindings::notifier_block| {
                 // SAFETY: `slot` is valid for writes during the initialisation.
                 unsafe {
@@ -143,12 +143,12 @@ impl<T: Watcher> Registration<T> {
     ) -> c_int {
         if let Some(event) = Event::new(action) {
             let block = block.cast::<Opaque<bindings::notifier_block>>();
-            // SAFETY: By this function's safety contract `block` is the field of a registration. The
-            // registration is valid, as dropping it waits for this call.
+            // SAFETY: By this function's safety contract `block` is the field of a registration.
+            // The registration is valid, as dropping it waits for this call.
             let watcher = unsafe { &(*container_of!(block, Self, block)).watcher };
             let dev: *mut bindings::device = dev.cast();
-            // SAFETY: By this function's safety contract `dev` is on the PCI bus, and every such device
-            // is embedded in a `struct pci_dev`.
+            // SAFETY: By this function's safety contract `dev` is on the PCI bus, and every such
+            // device is embedded in a `struct pci_dev`.
             let dev = unsafe { container_of!(dev, bindings::pci_dev, dev) };
             // SAFETY: By this function's safety contract the device is valid during the call.
             // `pci::Device` is a transparent wrapper of `struct pci_dev`.
@@ -163,7 +163,8 @@ impl<T: Watcher> Registration<T> {
 impl<T: Watcher> PinnedDrop for Registration<T> {
     fn drop(self: Pin<&mut Self>) {
         let bus = &raw const bindings::pci_bus_type;
-        // SAFETY: By the type invariants `block` is registered. The call waits for running callbacks.
+        // SAFETY: By the type invariants `block` is registered. The call waits for running
+        // callbacks.
         unsafe { bindings::bus_unregister_notifier(bus, self.block.get()) };
     }
 }

@@ -49,8 +49,8 @@ pub fn is_mmio(vma: &VmaRef) -> bool {
 
 /// Returns the physical addresses behind `[addr, addr + len)`. Adjacent addresses form one range.
 ///
-/// Returns `EFAULT` unless all of it is mapped in VMAs for which [`is_mmio`] holds and, if `write` is
-/// true, that are writable.
+/// Returns `EFAULT` unless all of it is mapped in VMAs for which [`is_mmio`] holds and, if `write`
+/// is true, that are writable.
 ///
 /// The addresses are a snapshot. A mapping holds no reference: the caller must know which device
 /// owns the addresses, and until when.

@@ -63,8 +63,8 @@ impl Pages {
     /// This is not a long-term pin: the kernel does not allow these on peer-to-peer memory. The
     /// owner must be able to unpin when the provider of the memory goes away.
     ///
-    /// Returns `EFAULT` if a page is not mapped or not writable, and `EINTR` if the process is being
-    /// killed.
+    /// Returns `EFAULT` if a page is not mapped or not writable, and `EINTR` if the process is
+    /// being killed.
     ///
     /// Context: process context; may sleep. Takes the `mmap_lock`.
     pub fn pin(addr: usize, n: usize, write: bool) -> Result<Self> {

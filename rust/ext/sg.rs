@@ -95,8 +95,8 @@ impl ForeignTable {
         }
     }
 
-    /// Iterates over the physical addresses of the first `n` entries, with `None` for an entry without
-    /// a struct page.
+    /// Iterates over the physical addresses of the first `n` entries, with `None` for an entry
+    /// without a struct page.
     pub fn pages(&self, n: usize) -> impl Iterator<Item = Option<Segment>> + '_ {
         self.walk(n, |sg| {
             // SAFETY: `walk` passes entries of the list, which are valid.
@@ -201,7 +201,8 @@ impl<'a> Table<'a> {
             return Ok(None);
         }
         let segments = cut(foreign.pages(n).flatten(), skip, len, max)?;
-        // INVARIANT: Each segment is a part of an entry with struct pages, which are valid for `'a`.
+        // INVARIANT: Each segment is a part of an entry with struct pages, which are valid for
+        // `'a`.
         // SAFETY: `sg` is an entry of the new table, and `s` consists of struct pages.
         Self::build(&segments, false, |sg, s, len| unsafe {
             helpers::ext_sg_set_phys(sg, s.addr, len)
@@ -260,8 +261,8 @@ impl<'a> Table<'a> {
                 return None;
             }
             left -= 1;
-            // SAFETY: `sg` is an entry of the list, which is valid. By the type invariants it has a DMA
-            // address if `mapped` is true, and pages if it is false.
+            // SAFETY: `sg` is an entry of the list, which is valid. By the type invariants it has a
+            // DMA address if `mapped` is true, and pages if it is false.
             let item = unsafe {
                 if self.mapped {
                     Segment {

@@ -41,8 +41,8 @@ use kernel::{
 ///
 /// # Invariants
 ///
-/// `ptr` is null or came from [`Arc::into_raw`], and this object owns that reference. It releases the
-/// reference only after an RCU grace period that begins after `ptr` has been replaced.
+/// `ptr` is null or came from [`Arc::into_raw`], and this object owns that reference. It releases
+/// the reference only after an RCU grace period that begins after `ptr` has been replaced.
 pub struct Snapshot<T: Send + Sync + 'static> {
     ptr: Atomic<*mut T>,
     _owns: PhantomData<Arc<T>>,

@@ -152,8 +152,8 @@ impl<T: Files> Ktype<T> {
     }
 }
 
-/// A directory in sysfs. Dropping it removes the directory and its files and waits for readers, which
-/// may sleep.
+/// A directory in sysfs. Dropping it removes the directory and its files and waits for readers,
+/// which may sleep.
 ///
 /// # Invariants
 ///
@@ -181,8 +181,8 @@ impl<T: Files> Folder<T> {
             }),
             GFP_KERNEL,
         )?;
-        // INVARIANT: kobject_init_and_add() initialises the kobject even if it fails. The caller must
-        // then put the reference, which dropping `folder` does.
+        // INVARIANT: kobject_init_and_add() initialises the kobject even if it fails. The caller
+        // must then put the reference, which dropping `folder` does.
         let folder = Self { node };
         // SAFETY:
         // - The kobject is zeroed and pinned, and its type is `'static`.
@@ -231,8 +231,8 @@ impl<T: Files> Folder<T> {
         if kn.is_null() {
             return Err(ENOENT);
         }
-        // The kernel does not export `mm_kobj`. The kernfs node of a directory in sysfs points to its
-        // kobject; the match below checks that this one does.
+        // The kernel does not export `mm_kobj`. The kernfs node of a directory in sysfs points to
+        // its kobject; the match below checks that this one does.
         //
         // SAFETY: This function holds a reference to `kn`, so it is valid.
         let mm = unsafe { (*kn).priv_ }.cast::<bindings::kobject>();

@@ -68,8 +68,8 @@ use kernel::{
 pub trait Mapping: Send + Sync + 'static {
     /// Handles an access to a page that is not mapped: maps it with [`Fault::map`].
     ///
-    /// After `Ok` or `EBUSY` the CPU retries the access; `ENOMEM` invokes the OOM handling; any other
-    /// error sends SIGBUS.
+    /// After `Ok` or `EBUSY` the CPU retries the access; `ENOMEM` invokes the OOM handling; any
+    /// other error sends SIGBUS.
     ///
     /// Context: may sleep. The caller holds the `mmap_lock` of the process for reading.
     fn fault(&self, fault: &Fault<'_>) -> Result;
@@ -111,7 +111,8 @@ impl<T: Mapping> Ops<T> {
 
     /// Installs `data` behind `vma`, which is being set up.
     ///
-    /// Call this last in an `mmap` operation: if the operation failed afterwards, `data` would leak.
+    /// Call this last in an `mmap` operation: if the operation failed afterwards, `data` would
+    /// leak.
     ///
     /// Context: may sleep. The caller holds the `mmap_lock` for writing.
     pub(crate) fn attach(&'static self, vma: &VmaNew, data: Arc<T>) {
@@ -140,8 +141,8 @@ impl<T: Mapping> Ops<T> {
             return None;
         }
         Some(Found {
-            // SAFETY: By the comparison above it is a VMA of this `Ops<T>`. The lock behind a `VmaRef`
-            // keeps it from being closed.
+            // SAFETY: By the comparison above it is a VMA of this `Ops<T>`. The lock behind a
+            // `VmaRef` keeps it from being closed.
             data: unsafe { Self::data(vma.as_ptr()) }.into(),
             start: vma.start(),
             end: vma.end(),
@@ -166,8 +167,8 @@ impl<T: Mapping> Ops<T> {
     ///
     /// `vma` must be a copy of a VMA of an `Ops<T>`, as `vm_operations_struct.open` receives it.
     unsafe extern "C" fn open(vma: *mut bindings::vm_area_struct) {
-        // SAFETY: By this function's safety contract `vma` is a copy of an open VMA, whose reference
-        // keeps the object during the call.
+        // SAFETY: By this function's safety contract `vma` is a copy of an open VMA, whose
+        // reference keeps the object during the call.
         let data: Arc<T> = unsafe { Self::data(vma) }.into();
         // INVARIANT: Now the copy owns a reference too.
         let _ = Arc::into_raw(data);
@@ -223,8 +224,8 @@ pub fn is_shared(vma: &VmaRef) -> bool {
     vma.flags() & (1 << bindings::VMA_MAYSHARE_BIT) != 0
 }
 
-/// Returns whether `vma` is `VM_MIXEDMAP`: a driver may map both struct pages and other addresses in
-/// it. Host memory is not.
+/// Returns whether `vma` is `VM_MIXEDMAP`: a driver may map both struct pages and other addresses
+/// in it. Host memory is not.
 ///
 /// Context: any.
 pub fn is_mixed(vma: &VmaRef) -> bool {

@@ -48,8 +48,8 @@ pub struct Opened<'a> {
 impl Opened<'_> {
     /// Creates an anonymous file with the operations of `device`.
     ///
-    /// The file has the access mode of this file. It shares the address space of this file's device,
-    /// so [`AddressSpace::unmap_all`] unmaps its mappings too. It keeps the module loaded.
+    /// The file has the access mode of this file. It shares the address space of this file's
+    /// device, so [`AddressSpace::unmap_all`] unmaps its mappings too. It keeps the module loaded.
     ///
     /// Context: may sleep.
     pub fn handle<T: Device>(&self, name: &CStr, device: Arc<T>) -> Result<ARef<File>> {
@@ -69,12 +69,13 @@ impl Opened<'_> {
                 core::ptr::null(),
             )
         })
-        // SAFETY: `node` came from `Arc::into_raw`. Without a file nothing else releases the reference.
+        // SAFETY: `node` came from `Arc::into_raw`. Without a file nothing else releases the
+        // reference.
         .inspect_err(|_| drop(unsafe { Arc::from_raw(node) }))?;
         let file = NonNull::new(file).ok_or(ENOMEM)?;
-        // SAFETY: This function has the only reference to the file, so it may be set up. The address
-        // space lives as long as the node, which the file holds until it is released; there are no
-        // mappings left then.
+        // SAFETY: This function has the only reference to the file, so it may be set up. The
+        // address space lives as long as the node, which the file holds until it is released; there
+        // are no mappings left then.
         unsafe { (*file.as_ptr()).f_mapping = mapping };
         // SAFETY:
         // - The call above returned the file with a reference, which the `ARef` takes over.
@@ -93,8 +94,8 @@ impl<'a> Opened<'a> {
     pub(super) unsafe fn new<T>(node: &'a Node<T>, file: *mut bindings::file) -> Self {
         Self {
             space: &node.space,
-            // SAFETY: By this function's safety contract `file` is open, so it is valid. The read is
-            // volatile as fcntl(2) may write other bits; the access mode does not change.
+            // SAFETY: By this function's safety contract `file` is open, so it is valid. The read
+            // is volatile as fcntl(2) may write other bits; the access mode does not change.
             // CAST: `O_ACCMODE` is 3.
             access: (unsafe { (&raw const (*file).f_flags).read_volatile() } & bindings::O_ACCMODE)
                 as c_int,

@@ -98,7 +98,8 @@ impl Buf {
             // SAFETY: A return value that is not an error is not NULL.
             Ok(buf) => Ok(Self(unsafe { NonNull::new_unchecked(buf) })),
             Err(e) => {
-                // SAFETY: `private` came from `into_foreign`, and no dma-buf was created that uses it.
+                // SAFETY: `private` came from `into_foreign`, and no dma-buf was created that uses
+                // it.
                 drop(unsafe { Arc::<E>::from_foreign(private) });
                 Err(if e == ENOENT { ENODEV } else { e })
             }
@@ -163,8 +164,8 @@ impl<E: Exporter> VTable<E> {
         let exporter = unsafe { Self::exporter(buf) };
         // SAFETY: By this function's safety contract `attachment` is initialised.
         let importer = unsafe { ImporterCaps::of(attachment) };
-        // SAFETY: By this function's safety contract the device is initialised. The importer holds a
-        // reference to it during the call.
+        // SAFETY: By this function's safety contract the device is initialised. The importer holds
+        // a reference to it during the call.
         let dev = unsafe { Device::from_raw((*attachment).dev) };
         from_result(|| exporter.attach(dev, importer).map(|()| 0))
     }
@@ -191,8 +192,8 @@ impl<E: Exporter> VTable<E> {
         attachment: *mut bindings::dma_buf_attachment,
         _direction: bindings::dma_data_direction,
     ) -> *mut bindings::sg_table {
-        // SAFETY: By this function's safety contract `attachment` is valid. It holds the dma-buf, which
-        // has these operations.
+        // SAFETY: By this function's safety contract `attachment` is valid. It holds the dma-buf,
+        // which has these operations.
         let exporter = unsafe { Self::exporter((*attachment).dmabuf) };
         match exporter.with_segments(|segments| {
             // SAFETY: By this function's safety contract the caller holds the reservation lock, and
@@ -213,11 +214,11 @@ impl<E: Exporter> VTable<E> {
         table: *mut bindings::sg_table,
         _direction: bindings::dma_data_direction,
     ) {
-        // SAFETY: By this function's safety contract `attachment` is valid. It holds the dma-buf, which
-        // has these operations.
+        // SAFETY: By this function's safety contract `attachment` is valid. It holds the dma-buf,
+        // which has these operations.
         let exporter = unsafe { Self::exporter((*attachment).dmabuf) };
-        // SAFETY: By this function's safety contract `table` is from `map_dma_buf` and unused, and the
-        // caller holds the reservation lock.
+        // SAFETY: By this function's safety contract `table` is from `map_dma_buf` and unused, and
+        // the caller holds the reservation lock.
         unsafe { exporter.tables().unmap(attachment, table) };
     }
 
@@ -225,8 +226,8 @@ impl<E: Exporter> VTable<E> {
     ///
     /// `buf` must be a dma-buf with these operations that is being released.
     unsafe extern "C" fn release(buf: *mut bindings::dma_buf) {
-        // SAFETY: `Buf::export` stored an `Arc<E>` from `into_foreign`. The dma-buf is being released, so
-        // this call may take it over.
+        // SAFETY: `Buf::export` stored an `Arc<E>` from `into_foreign`. The dma-buf is being
+        // released, so this call may take it over.
         let exporter = unsafe { Arc::<E>::from_foreign((*buf).priv_) };
         exporter.release();
     }

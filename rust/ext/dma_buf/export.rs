@@ -90,7 +90,8 @@ pub trait Memory: Send + Sync {
     /// It is called again only if it has failed.
     fn map(&self, dev: &Device, max: u64) -> Result<KVec<Segment>>;
 
-    /// Handles the end of the export: no device has access to the memory or can get it. Called once.
+    /// Handles the end of the export: no device has access to the memory or can get it. Called
+    /// once.
     fn ended(&self);
 }
 
@@ -144,8 +145,8 @@ unsafe impl Send for Shared {}
 unsafe impl Sync for Shared {}
 
 impl Exporter for Shared {
-    /// Returns `EOPNOTSUPP` if the importer does not meet the requirements, `EBUSY` if the memory is
-    /// mapped for another device, and `ENODEV` if the export has ended.
+    /// Returns `EOPNOTSUPP` if the importer does not meet the requirements, `EBUSY` if the memory
+    /// is mapped for another device, and `ENODEV` if the export has ended.
     fn attach(&self, dev: &Device, importer: ImporterCaps) -> Result {
         if self.requirements.unmet_by(importer).is_some() {
             return Err(eopnotsupp());

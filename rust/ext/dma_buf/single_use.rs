@@ -181,8 +181,8 @@ impl SingleUse {
         Ok(Self { buf, shared })
     }
 
-    /// Calls `f` with a file descriptor of the dma-buf, and closes it afterwards. No driver can attach
-    /// after that.
+    /// Calls `f` with a file descriptor of the dma-buf, and closes it afterwards. No driver can
+    /// attach after that.
     ///
     /// Another thread of the process can close the descriptor meanwhile and open another file under
     /// its number. [`Self::importer`] shows whether `f` imported this dma-buf.

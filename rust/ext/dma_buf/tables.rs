@@ -138,8 +138,8 @@ impl Tables {
         unsafe { helpers::ext_dma_buf_invalidate_mapped(buf) };
         // SAFETY: This task took the lock above.
         unsafe { helpers::ext_dma_resv_unlock(resv) };
-        // `dma_buf_invalidate_mappings()` requires this of its caller: an importer may write until its
-        // fences are signalled, and read until it has unmapped.
+        // `dma_buf_invalidate_mappings()` requires this of its caller: an importer may write until
+        // its fences are signalled, and read until it has unmapped.
         // SAFETY: The reservation object lives as long as the dma-buf.
         unsafe { helpers::ext_dma_resv_wait(resv) };
         self.wait();

@@ -36,15 +36,16 @@ impl Provider {
     ///
     /// Allocates more than `n` pages meanwhile; a concurrent allocation by another task may fail.
     ///
-    /// Returns `EINVAL` if `align` is not a power of two, or if no address in this memory is a multiple
-    /// of it; and `ENOMEM` also if the free memory is too fragmented.
+    /// Returns `EINVAL` if `align` is not a power of two, or if no address in this memory is a
+    /// multiple of it; and `ENOMEM` also if the free memory is too fragmented.
     ///
     /// Context: may sleep.
     pub fn alloc_aligned(&self, n: usize, align: u64) -> Result<Pages> {
         let total = self.phys.end - self.phys.start;
         if !align.is_power_of_two()
             || align > total
-            // CAST: `usize` has 64 bits on architectures with P2PDMA; this holds for all casts here.
+            // CAST: `usize` has 64 bits on architectures with P2PDMA; this holds for all casts
+            // here.
             || self.phys.start + gap(self.phys.start, align) >= self.phys.end
         {
             return Err(EINVAL);
@@ -66,8 +67,8 @@ impl Provider {
         }
 
         // The lowest block that fits is not aligned. Allocate the pages up to the next multiple of
-        // `align`, so that the next attempt finds a higher block. This never covers an aligned block
-        // that would fit.
+        // `align`, so that the next attempt finds a higher block. This never covers an aligned
+        // block that would fit.
         let mut aside: KVec<Pages> = KVec::new();
         for _ in 0..TRIES {
             let pages = self.alloc(n)?;

@@ -125,8 +125,8 @@ impl Device {
         let name = unsafe { &raw const (*self.as_raw()).name };
         let mut bytes = [0; NAME_MAX];
         for (i, byte) in bytes[..NAME_MAX - 1].iter_mut().enumerate() {
-            // SAFETY: `i` is less than the length of the array, which lives as long as the device. The
-            // read is volatile, as ib_core may write the array meanwhile.
+            // SAFETY: `i` is less than the length of the array, which lives as long as the device.
+            // The read is volatile, as ib_core may write the array meanwhile.
             // CAST: `c_char` is `u8` in the kernel.
             *byte = unsafe { name.cast::<u8>().add(i).read_volatile() };
             if *byte == 0 {
@@ -146,14 +146,15 @@ impl Device {
     ///
     /// Such a device has no DMA device.
     pub fn is_virt_dma(&self) -> bool {
-        // SAFETY: By the type invariants the device is registered; it reads `dma_device`, which is set
-        // before registration.
+        // SAFETY: By the type invariants the device is registered; it reads `dma_device`, which is
+        // set before registration.
         unsafe { rdma::ib_uses_virt_dma(self.as_raw()) }
     }
 
     /// Returns the device that performs the DMA, or `None` for software RDMA.
     pub fn dma_device(&self) -> Option<&device::Device> {
-        // SAFETY: By the type invariants the device is registered, and the field is set before that.
+        // SAFETY: By the type invariants the device is registered, and the field is set before
+        // that.
         let dev: *mut bindings::device = unsafe { (*self.as_raw()).dma_device };
         if dev.is_null() {
             return None;
@@ -164,8 +165,8 @@ impl Device {
 
     /// Returns the name of the driver's module, or "built-in".
     pub fn driver(&self) -> &str {
-        // SAFETY: By the type invariants the device is registered. The owner is NULL or the driver's
-        // module, which outlives the device.
+        // SAFETY: By the type invariants the device is registered. The owner is NULL or the
+        // driver's module, which outlives the device.
         let Some(owner) = (unsafe { (*self.as_raw()).ops.owner.as_ref() }) else {
             return "built-in";
         };
@@ -175,7 +176,8 @@ impl Device {
 
     /// Returns whether the driver can create MRs on dma-bufs.
     pub fn has_dma_buf(&self) -> bool {
-        // SAFETY: By the type invariants the device is registered, and the field is set before that.
+        // SAFETY: By the type invariants the device is registered, and the field is set before
+        // that.
         unsafe { (*self.as_raw()).ops.reg_user_mr_dmabuf }.is_some()
     }
 
@@ -183,14 +185,16 @@ impl Device {
     pub fn has_fast_reg(&self) -> bool {
         // CAST: The flag is a bit of a 64-bit word.
         let flag = rdma::ib_device_cap_flags_IB_DEVICE_MEM_MGT_EXTENSIONS as u64;
-        // SAFETY: By the type invariants the device is registered, and the fields are set before that.
+        // SAFETY: By the type invariants the device is registered, and the fields are set before
+        // that.
         let (flags, ops) = unsafe {
             (
                 (*self.as_raw()).attrs.device_cap_flags,
                 &(*self.as_raw()).ops,
             )
         };
-        // SAFETY: By the type invariants the device is registered, and the field is set before that.
+        // SAFETY: By the type invariants the device is registered, and the field is set before
+        // that.
         let kernel_verbs = unsafe { (*self.as_raw()).kverbs_provider() } != 0;
         kernel_verbs && flags & flag != 0 && ops.alloc_mr.is_some() && ops.map_mr_sg.is_some()
     }
@@ -199,7 +203,8 @@ impl Device {
     ///
     /// This is the number that the driver reports, except for drivers known to accept more.
     pub fn max_fast_reg_pages(&self) -> u32 {
-        // SAFETY: By the type invariants the device is registered, and the fields are set before that.
+        // SAFETY: By the type invariants the device is registered, and the fields are set before
+        // that.
         let (id, reported) = unsafe {
             (
                 (*self.as_raw()).ops.driver_id,
@@ -216,7 +221,8 @@ impl Device {
 
     /// Returns the page sizes that MRs of the device can have, one bit for each.
     pub fn page_sizes(&self) -> u64 {
-        // SAFETY: By the type invariants the device is registered, and the field is set before that.
+        // SAFETY: By the type invariants the device is registered, and the field is set before
+        // that.
         unsafe { (*self.as_raw()).attrs.page_size_cap }
     }
 
@@ -297,8 +303,8 @@ impl Pd {
 
     /// Returns the device of the PD.
     pub fn device(&self) -> &Device {
-        // SAFETY: The device of a PD is set at its creation. By the safety contract of `from_raw` it
-        // stays registered while `self` is borrowed.
+        // SAFETY: The device of a PD is set at its creation. By the safety contract of `from_raw`
+        // it stays registered while `self` is borrowed.
         unsafe { Device::from_raw((*self.as_raw()).device) }
     }
 
@@ -416,8 +422,8 @@ impl Access {
         (wanted & !carried == 0).then_some(Self(wanted))
     }
 
-    /// Returns the flags for a registration by work request, or `None` if it does not support one of
-    /// them: a memory window would outlive the fence, and a flush addresses host memory.
+    /// Returns the flags for a registration by work request, or `None` if it does not support one
+    /// of them: a memory window would outlive the fence, and a flush addresses host memory.
     pub fn for_fast_reg(self) -> Option<Self> {
         let wanted = self.0 & !Self::HINTS;
         (wanted & !Self::FAST_REG == 0).then_some(Self(wanted))

@@ -75,8 +75,8 @@ pub struct FastMr {
 impl FastMr {
     /// Allocates an MR for `pages` pages.
     ///
-    /// Unlike `ib_alloc_mr()` this does not count the MR as a user of the PD or track it: uverbs does
-    /// both for every MR that `reg_user_mr` returns.
+    /// Unlike `ib_alloc_mr()` this does not count the MR as a user of the PD or track it: uverbs
+    /// does both for every MR that `reg_user_mr` returns.
     ///
     /// Context: may sleep.
     pub fn alloc(pd: &Pd, pages: u32) -> Result<Self> {
@@ -101,8 +101,8 @@ impl FastMr {
 
     /// Sets the page list of the MR to `table`, for `length` bytes at `iova`.
     ///
-    /// The memory begins `offset` bytes into the first entry. `iova` and the memory must be congruent
-    /// modulo `page_size`.
+    /// The memory begins `offset` bytes into the first entry. `iova` and the memory must be
+    /// congruent modulo `page_size`.
     ///
     /// Returns `EINVAL` for a table of pages on a device that needs DMA addresses.
     ///
@@ -166,8 +166,8 @@ impl Drop for FastMr {
         // SAFETY: The device is registered.
         let op = unsafe { (*dev.as_raw()).ops.dereg_mr };
         if let Some(op) = op {
-            // SAFETY: By the type invariants this object owns the MR. A kernel caller passes NULL for
-            // `udata`.
+            // SAFETY: By the type invariants this object owns the MR. A kernel caller passes NULL
+            // for `udata`.
             let ret = unsafe { op(self.mr.as_ptr(), ptr::null_mut()) };
             if ret != 0 {
                 pr_warn!(
@@ -209,10 +209,10 @@ impl FastRegKey {
 
     /// Runs `f` while the type of the MR is `IB_MR_TYPE_MEM_REG`.
     ///
-    /// uverbs sets the type to `IB_MR_TYPE_USER` after `reg_user_mr` has returned the MR, and drivers
-    /// check the type when they execute an invalidation. Kernels 7.2 and 7.3 set it without sleeping
-    /// in between, which is an observation, not a contract; so this waits until the type is set, up to
-    /// one second.
+    /// uverbs sets the type to `IB_MR_TYPE_USER` after `reg_user_mr` has returned the MR, and
+    /// drivers check the type when they execute an invalidation. Kernels 7.2 and 7.3 set it without
+    /// sleeping in between, which is an observation, not a contract; so this waits until the type
+    /// is set, up to one second.
     ///
     /// Context: may sleep.
     pub fn as_fast_reg<R>(&self, f: impl FnOnce() -> R) -> R {
@@ -236,8 +236,8 @@ impl FastRegKey {
 
 /// Waits until software RDMA drivers have finished every copy that began before this call.
 ///
-/// rxe checks a key and copies (`rxe_mr_copy()`) in one work item without sleeping in between, so an
-/// RCU-tasks grace period waits for the copy. Returns at once for a device with a DMA device.
+/// rxe checks a key and copies (`rxe_mr_copy()`) in one work item without sleeping in between, so
+/// an RCU-tasks grace period waits for the copy. Returns at once for a device with a DMA device.
 ///
 /// Context: may sleep, for some tenths of a second.
 pub fn drain_software_copies(dev: &Device) {

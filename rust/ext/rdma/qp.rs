@@ -68,8 +68,8 @@ struct Pending {
 /// # Invariants
 ///
 /// - This object owns `qp` and `cq`, which are valid, and `qp` uses `cq`.
-/// - At most one work request is outstanding. Its `wr_cqe` is `pending.cqe`, and the task that posted
-///   it holds `busy`.
+/// - At most one work request is outstanding. Its `wr_cqe` is `pending.cqe`, and the task that
+///   posted it holds `busy`.
 #[pin_data(PinnedDrop)]
 pub struct LoopbackQp {
     qp: *mut rdma::ib_qp,
@@ -98,7 +98,8 @@ impl LoopbackQp {
     pub fn new(pd: &Pd) -> Result<Pin<KBox<Self>>> {
         let dev = pd.device();
         let port = dev.ib_port().ok_or_else(compat::eopnotsupp)?;
-        // SAFETY: The device of a PD that is in use is registered. A workqueue of ib_core polls the CQ.
+        // SAFETY: The device of a PD that is in use is registered. A workqueue of ib_core polls the
+        // CQ.
         let cq = from_err_ptr(unsafe {
             rdma::ib_alloc_cq(
                 dev.as_raw(),
@@ -184,8 +185,8 @@ impl LoopbackQp {
         *self.pending.status.lock() = None;
         let mut bad = ptr::null();
         // INVARIANT: This task holds `busy` until the completion has arrived.
-        // SAFETY: By the type invariants the QP is valid. The driver copies the work request before it
-        // returns.
+        // SAFETY: By the type invariants the QP is valid. The driver copies the work request before
+        // it returns.
         to_result(unsafe { rdma::ib_post_send(self.qp, wr, &mut bad) })?;
 
         let status = {
@@ -201,8 +202,8 @@ impl LoopbackQp {
             return Ok(());
         }
         pr_warn!(
-            "{}: a registration or invalidation of a memory key failed (work completion status {}); \
-             resetting the queue pair\n",
+            "{}: a work request on a memory key failed (completion status {}); resetting the \
+             queue pair\n",
             self.dev.name(),
             status
         );
@@ -217,10 +218,11 @@ impl LoopbackQp {
     ///
     /// `wc` must be a completion of a work request that `execute` posted.
     unsafe extern "C" fn done(_cq: *mut rdma::ib_cq, wc: *mut rdma::ib_wc) {
-        // SAFETY: By this function's safety contract the completion is valid, with the posted `wr_cqe`.
+        // SAFETY: By this function's safety contract the completion is valid, with the posted
+        // `wr_cqe`.
         let (cqe, status) = unsafe { ((*wc).__bindgen_anon_1.wr_cqe, (*wc).status) };
-        // SAFETY: By the type invariants `wr_cqe` is the `cqe` of a `Pending`. Its owner frees the CQ,
-        // which waits for this call, before it frees the `Pending`.
+        // SAFETY: By the type invariants `wr_cqe` is the `cqe` of a `Pending`. Its owner frees the
+        // CQ, which waits for this call, before it frees the `Pending`.
         let pending = unsafe { &*cqe.byte_sub(offset_of!(Pending, cqe)).cast::<Pending>() };
         *pending.status.lock() = Some(status);
         pending.done.notify_all();
@@ -301,7 +303,8 @@ impl LoopbackQp {
         unsafe { rdma::rdma_ah_set_dlid(ah, port.lid) };
         for index in 0..port.gid_tbl_len {
             let mut gid: rdma::ib_gid = pin_init::zeroed();
-            // SAFETY: `self.dev` holds the device. The function fails for an empty or invalid index.
+            // SAFETY: `self.dev` holds the device. The function fails for an empty or invalid
+            // index.
             if unsafe { rdma::rdma_query_gid(dev, self.port, index, &mut gid) } != 0 {
                 continue;
             }
@@ -328,8 +331,8 @@ impl LoopbackQp {
 #[pinned_drop]
 impl PinnedDrop for LoopbackQp {
     fn drop(self: Pin<&mut Self>) {
-        // SAFETY: By the type invariants this object owns the QP. No work request is outstanding, as no
-        // task is in `execute`.
+        // SAFETY: By the type invariants this object owns the QP. No work request is outstanding,
+        // as no task is in `execute`.
         unsafe { rdma::ib_destroy_qp(self.qp) };
         // SAFETY: By the type invariants this object owns the CQ, whose only QP is destroyed.
         unsafe { rdma::ib_free_cq(self.cq) };

@@ -54,8 +54,8 @@ impl UcontextId {
     ///
     /// `ucontext` must be a user context that is valid during `'a`.
     pub unsafe fn from_raw<'a>(ucontext: *mut rdma::ib_ucontext) -> (Self, &'a Device) {
-        // SAFETY: By this function's safety contract `ucontext` is valid during `'a`. Its device stays
-        // registered as long.
+        // SAFETY: By this function's safety contract `ucontext` is valid during `'a`. Its device
+        // stays registered as long.
         let dev = unsafe { Device::from_raw((*ucontext).device) };
         (Self(ucontext.addr()), dev)
     }
@@ -77,8 +77,8 @@ pub(super) struct Addresses {
 ///
 /// # Invariants
 ///
-/// `dmah` and `udata` are NULL, or the arguments of a call of an operation of the device of `pd` that
-/// does not return during `'a`.
+/// `dmah` and `udata` are NULL, or the arguments of a call of an operation of the device of `pd`
+/// that does not return during `'a`.
 #[derive(Clone)]
 pub struct Request<'a> {
     /// Protection domain.
@@ -114,7 +114,8 @@ impl<'a> Request<'a> {
         dmah: *mut rdma::ib_dmah,
         udata: *mut rdma::ib_udata,
     ) -> Self {
-        // INVARIANT: By this function's safety contract both pointers are NULL or valid during `'a`.
+        // INVARIANT: By this function's safety contract both pointers are NULL or valid during
+        // `'a`.
         Self {
             // SAFETY: By this function's safety contract `pd` is valid during `'a`.
             pd: unsafe { Pd::from_raw(pd) },
@@ -149,8 +150,8 @@ impl<'a> Request<'a> {
         let import = import.ok_or_else(compat::eopnotsupp)?;
         let mut attrs: rdma::uverbs_attr_bundle = pin_init::zeroed();
         if !self.udata.is_null() {
-            // SAFETY: By the type invariants `udata` is valid, and ib_core embeds the udata of a call in
-            // a bundle. The reference covers only the fields before the attributes.
+            // SAFETY: By the type invariants `udata` is valid, and ib_core embeds the udata of a
+            // call in a bundle. The reference covers only the fields before the attributes.
             let from = unsafe {
                 &(*rdma::rdma_udata_to_uverbs_attr_bundle(self.udata))
                     .__bindgen_anon_1
