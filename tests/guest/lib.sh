@@ -12,6 +12,8 @@ MODS=/mnt/mods
 PEERS=/sys/kernel/mm/memory_peers
 RDMA=/mnt/programs/peer_rdma
 IP=192.0.2.1
+# The RDMA device: peer.rdma of the kernel command line.
+DEV=${RDMA_DEV:-rxe0}
 
 # --- the kernel log ---
 
@@ -80,6 +82,11 @@ one_line() {
 	printf '%s\n' "$lines" | grep -qiE "$1" || fail "the line was expected to match: $1"
 }
 
+# no_line: since the last step our modules logged nothing.
+no_line() {
+	must_fail eval "log_since step | grep -E '\b(ib|io)_peer_mem\b'"
+}
+
 # --- the host ---
 
 # ask_host REQUEST...: see scripts/qemu, which removes an old reply with the request.
@@ -135,8 +142,11 @@ add_rxe() {
 	eventually rxe_ready
 }
 
-# A user's setup: stock modules, a network device, a soft RoCE device on it.
+# A user's setup: stock modules, a network device, an RDMA device on it.
 load_stack() {
+	if [ "$DEV" = rxe0 ]; then load_rxe; else load_mlx5; fi
+}
+load_rxe() {
 	local modules=(ib_uverbs rdma_ucm rdma_rxe dummy)
 	# The debug kernel is built without it.
 	[ "$KIND" = debug ] || modules+=(mlx5_ib)
@@ -151,13 +161,23 @@ load_stack() {
 	add_rxe
 }
 
+# remove_device, add_device: the RDMA device, as an administrator does it.
+remove_device() {
+	if [ "$DEV" = rxe0 ]; then rdma link delete rxe0; else mlx5_unbind; fi
+}
+add_device() {
+	if [ "$DEV" = rxe0 ]; then add_rxe; else mlx5_bind; fi
+}
+
 # No MR, and no process that has the device open.
 nothing_registered() {
 	local objects
-	[ -e /sys/class/infiniband/rxe0 ] || return 0
-	objects="$(rdma resource show rxe0) "
+	[ -e "/sys/class/infiniband/$DEV" ] || return 0
+	objects="$(rdma resource show "$DEV") "
 	[[ $objects = *" mr 0 "* && $objects = *" ctx 0 "* ]] || fail "$objects"
 }
+
+. ./mlx5.sh
 
 # --- our modules ---
 

@@ -59,7 +59,7 @@ plug() {
 # bandwidth read|write MEMORY [HOST]: the distribution's perftest with its buffer in
 # MEMORY; without HOST the server.
 bandwidth() {
-	local tool=ib_$1_bw args=(-d rxe0 -x "$GID" -p 18600 -s 65536 -n 100 -F)
+	local tool=ib_$1_bw args=(-d "$DEV" -x "$GID" -p 18600 -s 65536 -n 100 -F)
 	[ "$2" = host ] || args+=(--mmap "$2")
 	timeout 60 "$tool" "${args[@]}" ${3:+"$3"}
 }

@@ -15,7 +15,8 @@ logged() {
 }
 
 # refused ERRNO LOGGER ARGUMENTS...: the registration fails with this errno and leaks
-# nothing, and LOGGER (client: io_peer_mem, rxe: the adapter's driver) logs one line.
+# nothing, and LOGGER (client: io_peer_mem, rxe: the adapter's driver) logs one line; other
+# drivers of adapters log nothing.
 refused() {
 	local errno=$1 logger=$2
 	shift 2
@@ -23,6 +24,7 @@ refused() {
 	expect "registration: $errno" "$RDMA" reg "$@"
 	balanced
 	case $logger in
+	rxe) [ "$DEV" = rxe0 ] || { no_line; return; } ;;&
 	client) one_line "io_peer_mem .*$BDF_A: .*cannot register .*$(logged "$errno")" ;;
 	rxe) one_line "rxe_reg_user_mr: returned err" ;;
 	esac
@@ -57,7 +59,7 @@ test_range_of_another_process() {
 	address=0x$(grep -m1 io_peer_mem "/proc/$pid/maps" | cut -d- -f1)
 	log_step "another process"
 	expect "registration: EFAULT" "$RDMA" reg -M -@ "$address" -l 4096 "$BAR_A"
-	one_line "returned err"
+	if [ "$DEV" = rxe0 ]; then one_line "returned err"; else no_line; fi
 	kill "$pid"
 	wait "$pid" || true
 	eventually balanced

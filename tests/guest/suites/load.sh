@@ -83,13 +83,13 @@ test_bad_ids() {
 
 # The rxe device is added after the core, and deleted before it.
 test_device_after_core() {
-	rdma link delete rxe0
+	remove_device
 	load_modules
-	add_rxe
+	add_device
 	"$RDMA" write -o 100 -l 50000 "$BAR_A"
-	rdma link delete rxe0
+	remove_device
 	balanced
-	add_rxe
+	add_device
 	"$RDMA" write -o 100 -l 50000 "$BAR_A"
 }
 

@@ -98,12 +98,12 @@ test_unbind_many_times() {
 }
 
 # The RDMA device is deleted while MRs exist. The stock rxe cannot disassociate a process,
-# so the deletion waits for the process to end; the MRs are revoked before that.
+# so the deletion waits for the process to end; mlx5 can. The MRs are revoked before that.
 test_link_deleted_with_mrs() {
 	local pid delete
 	start hold hold -n 5 -o 1000 -l 100000 "$BAR_A"
 	wait_line /tmp/hold '^holding 5'
-	rdma link delete rxe0 &
+	remove_device &
 	delete=$!
 	eventually balanced
 	kill -0 "$pid"
@@ -111,7 +111,7 @@ test_link_deleted_with_mrs() {
 	wait "$pid" || true
 	ended "$delete"
 	balanced
-	add_rxe
+	add_device
 	"$RDMA" write "$BAR_A"
 }
 

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+# shellcheck disable=SC2154 # out, root, args are of scripts/qemu
+#
+# The emulated ConnectX beside a guest: a process of its own, which reaches the memory of the
+# guest by DMA. Sourced by scripts/qemu.
+
+connectx_pid='' connectx_base=''
+
+# connectx_serve BASE ARGUMENT...: starts the process with these arguments. Its log is BASE.log,
+# requests go to the pipe BASE.in and answers to BASE.out.
+connectx_serve() {
+	local program base=$1
+	shift
+	program=$("$TOP/scripts/connectx")
+	connectx_base=$base
+	rm -f "$base".{log,in,out}
+	mkfifo "$base.in" "$base.out"
+	exec {connectx_in}<>"$base.in" {connectx_out}<>"$base.out"
+	enter_root "$("$TOP/scripts/rootfs")" "$program" --verbose "${CONNECTX_VERBOSE:-2}" --control "$base" "$@" \
+		</dev/null >"$base.log" 2>&1 &
+	connectx_pid=$!
+	until grep -q listening "$base.log"; do
+		kill -0 "$connectx_pid" 2>/dev/null || { cat "$base.log" >&2; die "connectx does not start"; }
+		sleep 0.1
+	done
+}
+
+# connectx_start BUS OPTION...: adds what QEMU needs to args, and starts the process with these
+# options. With CONNECTX_SOCKET set a process serves that socket already (scripts/two-guests).
+connectx_start() {
+	local bus=$1 socket=${CONNECTX_SOCKET:-$CACHE/connectx-$$.sock}
+	shift
+	# Memory that another process can map.
+	args+=(-object 'memory-backend-memfd,id=ram,size=2G,share=on' -machine memory-backend=ram
+		-device "{\"driver\":\"vfio-user-pci\",\"bus\":\"$bus\",\"socket\":{\"type\":\"unix\",\"path\":\"$socket\"}}")
+	[ -n "${CONNECTX_SOCKET:-}" ] || connectx_serve "$out/connectx" "$@" "$socket"
+}
+
+# connectx_end: waits for its end, which comes with that of QEMU; fails if it found an error.
+connectx_end() {
+	local pid=$connectx_pid
+	[ -n "$pid" ] || return 0
+	connectx_pid=
+	wait "$pid" || die "connectx: $(grep -m 3 ERROR "$connectx_base.log"); its log: $connectx_base.log"
+}
+
+# connectx_kill: whatever has happened.
+connectx_kill() {
+	[ -z "$connectx_pid" ] || kill -9 "$connectx_pid" 2>/dev/null || true
+	rm -f "$CACHE/connectx-$$"*.sock
+}
+
+# connectx_ask REQUEST: of function 0, see tests/connectx/src/control.rs; prints the answer.
+connectx_ask() {
+	local line
+	printf '0 %s\n' "$1" >&"$connectx_in"
+	while IFS= read -rt 10 -u "$connectx_out" line; do
+		[ "$line" != ok ] || return 0
+		printf '%s\n' "$line"
+		[[ $line != failed:* ]] || return 1
+	done
+	echo "no answer of connectx"
+	return 1
+}

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Access to the fields of commands and contexts, whose layouts the build generates from the
+//! kernel's `mlx5_ifc.h`.
+
+/// A field: its first bit, counted from the most significant one of the first byte, and its width.
+#[derive(Clone, Copy)]
+pub struct Field {
+    offset: usize,
+    width: usize,
+}
+
+impl Field {
+    /// Creates the field of `width` bits at bit `offset`.
+    pub const fn new(offset: usize, width: usize) -> Self {
+        Self { offset, width }
+    }
+
+    /// Returns the offset of the field in bytes.
+    pub const fn byte(self) -> usize {
+        self.offset / 8
+    }
+
+    /// Returns the value. Bytes past the end of `data` read as 0, as the device pads input.
+    pub fn get(self, data: &[u8]) -> u64 {
+        let first = self.offset / 8;
+        let last = (self.offset + self.width - 1) / 8;
+        let mut value = 0u128;
+        for at in first..=last {
+            value = value << 8 | u128::from(data.get(at).copied().unwrap_or(0));
+        }
+        let below = 7 - (self.offset + self.width - 1) % 8;
+        (value >> below) as u64 & self.mask()
+    }
+
+    /// Returns the value of a field of up to 32 bits.
+    pub fn get32(self, data: &[u8]) -> u32 {
+        self.get(data) as u32
+    }
+
+    /// Returns whether the value is not 0.
+    pub fn is_set(self, data: &[u8]) -> bool {
+        self.get(data) != 0
+    }
+
+    /// Stores the value; the part of it past the end of `data` is dropped.
+    pub fn set(self, data: &mut [u8], value: u64) {
+        let value = value & self.mask();
+        for bit in 0..self.width {
+            let at = self.offset + bit;
+            let Some(byte) = data.get_mut(at / 8) else {
+                return;
+            };
+            let mask = 0x80 >> (at % 8);
+            if value >> (self.width - 1 - bit) & 1 == 1 {
+                *byte |= mask;
+            } else {
+                *byte &= !mask;
+            }
+        }
+    }
+
+    /// Returns the bytes of a field that is a struct; what is past the end of `data` is missing.
+    pub fn slice(self, data: &[u8]) -> &[u8] {
+        let from = self.byte().min(data.len());
+        let to = (from + self.width / 8).min(data.len());
+        &data[from..to]
+    }
+
+    /// Returns the bytes from the start of the field on.
+    pub fn rest(self, data: &[u8]) -> &[u8] {
+        &data[self.byte().min(data.len())..]
+    }
+
+    /// As [`Field::rest`], writable.
+    pub fn rest_mut(self, data: &mut [u8]) -> &mut [u8] {
+        let from = self.byte().min(data.len());
+        &mut data[from..]
+    }
+
+    const fn mask(self) -> u64 {
+        if self.width >= 64 {
+            u64::MAX
+        } else {
+            (1 << self.width) - 1
+        }
+    }
+}
+
+/// Returns the big endian number at `at`; bytes past the end read as 0.
+pub fn be16(data: &[u8], at: usize) -> u16 {
+    Field::new(at * 8, 16).get(data) as u16
+}
+
+/// As [`be16`].
+pub fn be32(data: &[u8], at: usize) -> u32 {
+    Field::new(at * 8, 32).get(data) as u32
+}
+
+/// As [`be16`].
+pub fn be64(data: &[u8], at: usize) -> u64 {
+    Field::new(at * 8, 64).get(data)
+}
+
+/// Stores bytes at `at`; what does not fit is dropped.
+pub fn put(data: &mut [u8], at: usize, bytes: &[u8]) {
+    for (to, from) in data.iter_mut().skip(at).zip(bytes) {
+        *to = *from;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ifc::{create_mkey_in, mkc, qpc};
+
+    #[test]
+    fn fields_are_where_the_hardware_has_them() {
+        assert_eq!(qpc::primary_address_path.byte(), 24);
+        assert_eq!(create_mkey_in::klm_pas_mtt.byte(), 272);
+        assert_eq!(mkc::len.byte(), 24);
+        assert_eq!(mkc::BYTES, 64);
+    }
+
+    #[test]
+    fn a_value_is_read_back() {
+        let mut data = [0xffu8; 16];
+        for (offset, width) in [(0, 1), (3, 5), (7, 2), (8, 24), (32, 64), (62, 3), (40, 10)] {
+            let field = Field::new(offset, width);
+            field.set(&mut data, 0);
+            assert_eq!(field.get(&data), 0);
+            field.set(&mut data, 0x5555_5555_5555_5555);
+            assert_eq!(field.get(&data), 0x5555_5555_5555_5555 & field.mask());
+        }
+    }
+
+    #[test]
+    fn neighbours_are_kept() {
+        let mut data = [0u8; 8];
+        Field::new(4, 8).set(&mut data, 0xff);
+        assert_eq!(data[..2], [0x0f, 0xf0]);
+    }
+
+    #[test]
+    fn what_is_missing_reads_as_zero() {
+        assert_eq!(be32(&[0x12, 0x34], 0), 0x1234_0000);
+        let mut short = [0u8; 2];
+        Field::new(0, 32).set(&mut short, 0x1234_5678);
+        assert_eq!(short, [0x12, 0x34]);
+    }
+}

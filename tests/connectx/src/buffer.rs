@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The memory of a queue: pages in the order of its bytes.
+
+use std::rc::Rc;
+
+use crate::bits::be64;
+use crate::dma::{gather, scatter, Dma, Spans, Unmapped};
+
+/// What a list entry has below the address: presence, and permissions.
+const PAGE_FLAGS: u64 = 0xfff;
+
+/// Pages, of the same size each.
+#[derive(Clone, Default)]
+pub struct Buffer {
+    pages: Rc<[u64]>,
+    log_page: u32,
+    /// The offset of the first byte in the first page.
+    offset: u64,
+}
+
+impl Buffer {
+    /// Creates a buffer of the pages in `list`, 8 bytes each.
+    pub fn new(list: &[u8], log_page: u32, offset: u64) -> Self {
+        Self {
+            pages: list
+                .chunks_exact(8)
+                .map(|entry| be64(entry, 0) & !PAGE_FLAGS)
+                .collect(),
+            log_page,
+            offset,
+        }
+    }
+
+    /// Returns the part from `offset` on.
+    pub fn from(&self, offset: u64) -> Self {
+        Self {
+            offset: self.offset.saturating_add(offset),
+            ..self.clone()
+        }
+    }
+
+    /// Returns the DMA address of a byte; 0 if it is not in the buffer.
+    pub fn address(&self, at: u64) -> u64 {
+        let at = self.offset.saturating_add(at);
+        let page = self
+            .pages
+            .get((at >> self.log_page) as usize)
+            .copied()
+            .unwrap_or(0);
+        page + (at & ((1 << self.log_page) - 1))
+    }
+
+    /// Returns whether `len` bytes are in the buffer.
+    pub fn holds(&self, len: u64) -> bool {
+        let size = (self.pages.len() as u64) << self.log_page;
+        self.log_page < 48 && self.offset.saturating_add(len) <= size
+    }
+
+    /// Adds the memory of `len` bytes at `at` to `spans`.
+    pub fn spans(
+        &self,
+        dma: &Dma,
+        mut at: u64,
+        mut len: u64,
+        write: bool,
+        spans: &mut Spans,
+    ) -> Result<(), Unmapped> {
+        while len > 0 {
+            let inside = self.offset.saturating_add(at) & ((1 << self.log_page) - 1);
+            let here = len.min((1 << self.log_page) - inside);
+            let address = self.address(at);
+            if !self.holds(at.saturating_add(here)) {
+                return Err(Unmapped(address));
+            }
+            dma.spans(address, here, write, spans)?;
+            at += here;
+            len -= here;
+        }
+        Ok(())
+    }
+
+    /// Reads bytes.
+    pub fn read(&self, dma: &Dma, at: u64, to: &mut [u8]) -> Result<(), Unmapped> {
+        let mut spans = Spans::new();
+        self.spans(dma, at, to.len() as u64, false, &mut spans)?;
+        gather(&spans, to);
+        Ok(())
+    }
+
+    /// Writes bytes, the last one after all others.
+    pub fn write(&self, dma: &Dma, at: u64, from: &[u8]) -> Result<(), Unmapped> {
+        let mut spans = Spans::new();
+        self.spans(dma, at, from.len() as u64, true, &mut spans)?;
+        scatter(&spans, from);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dma::tests::memory;
+
+    #[test]
+    fn pages_are_in_the_order_of_the_list() {
+        let dma = memory(0x10000, 0x4000);
+        let list: Vec<u8> = [0x12003u64, 0x10003]
+            .iter()
+            .flat_map(|page| page.to_be_bytes())
+            .collect();
+        let buffer = Buffer::new(&list, 12, 0x40);
+        assert!(buffer.holds(0x1fc0));
+        assert!(!buffer.holds(0x1fc1));
+        assert_eq!(buffer.address(0), 0x12040);
+        assert_eq!(buffer.address(0xfc0), 0x10000);
+        buffer.write(&dma, 0xfbf, &[1, 2]).unwrap();
+        let mut byte = [0];
+        dma.read(0x12fff, &mut byte).unwrap();
+        assert_eq!(byte, [1]);
+        dma.read(0x10000, &mut byte).unwrap();
+        assert_eq!(byte, [2]);
+        assert!(buffer.write(&dma, 0x1fbf, &[1, 2]).is_err());
+    }
+}

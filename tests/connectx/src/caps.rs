@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The capabilities that are announced. What is not here is 0: the driver does without.
+
+use std::collections::BTreeMap;
+
+use crate::bits::put;
+use crate::command::{Refusal, Reply, BAD_PARAM};
+use crate::function::Function;
+use crate::ifc::{
+    atomic_caps, cmd_hca_cap, flow_table_nic_cap, flow_table_prop_layout, odp_cap,
+    odp_per_transport_service_cap, odp_scheme_cap, per_protocol_networking_offload_caps as eth_cap,
+    query_hca_cap_in, roce_cap, Field,
+};
+use crate::init_segment::TIMER_KHZ;
+use crate::mkey::MAX_INDIRECTION;
+use crate::trace;
+
+/// The types of capabilities.
+const GENERAL: u64 = 0;
+const ETHERNET: u64 = 1;
+const ODP: u64 = 2;
+const ATOMIC: u64 = 3;
+const ROCE: u64 = 4;
+const FLOW_TABLE: u64 = 7;
+
+/// The capabilities are after the head of the output, and of the input that sets them.
+const AT: usize = 16;
+const BYTES: usize = 4096;
+
+/// Of all ports: what mlx5_core and mlx5_ib ask for.
+const GENERAL_CAPS: &[(Field, u64)] = &[
+    (cmd_hca_cap::page_request_disable, 1),
+    (cmd_hca_cap::log_max_srq_sz, 15),
+    (cmd_hca_cap::log_max_qp_sz, 15),
+    (cmd_hca_cap::log_max_qp, 16),
+    (cmd_hca_cap::log_max_srq, 16),
+    (cmd_hca_cap::log_max_cq_sz, 16),
+    (cmd_hca_cap::log_max_cq, 16),
+    (cmd_hca_cap::log_max_eq_sz, 16),
+    (cmd_hca_cap::log_max_mkey, 20),
+    (cmd_hca_cap::log_max_eq, 6),
+    (cmd_hca_cap::max_indirection, MAX_INDIRECTION as u64),
+    (cmd_hca_cap::fixed_buffer_size, 1),
+    (cmd_hca_cap::log_max_mrw_sz, 40),
+    (cmd_hca_cap::log_max_klm_list_size, 16),
+    (cmd_hca_cap::umr_extended_translation_offset, 1),
+    (cmd_hca_cap::null_mkey, 1),
+    (cmd_hca_cap::log_max_ra_req_qp, 4),
+    (cmd_hca_cap::log_max_ra_res_qp, 4),
+    (cmd_hca_cap::local_ca_ack_delay, 16),
+    (cmd_hca_cap::num_ports, 1),
+    (cmd_hca_cap::log_max_msg, 30),
+    (cmd_hca_cap::cqe_version, 1),
+    (cmd_hca_cap::compact_address_vector, 1),
+    (cmd_hca_cap::umr_fence, 1),
+    (cmd_hca_cap::atomic, 1),
+    (cmd_hca_cap::cq_moderation, 1),
+    (cmd_hca_cap::umr_ptr_rlky, 1),
+    (cmd_hca_cap::imaicl, 1),
+    (cmd_hca_cap::qkv, 1),
+    (cmd_hca_cap::pkv, 1),
+    // mlx5_ib refuses a device without.
+    (cmd_hca_cap::xrc, 1),
+    (cmd_hca_cap::ud, 1),
+    (cmd_hca_cap::uc, 1),
+    (cmd_hca_cap::rc, 1),
+    (cmd_hca_cap::uar_4k, 1),
+    (cmd_hca_cap::uar_sz, 5),
+    (cmd_hca_cap::log_pg_sz, 12),
+    (cmd_hca_cap::log_bf_reg_size, 9),
+    (cmd_hca_cap::max_wqe_sz_sq, 1024),
+    (cmd_hca_cap::max_wqe_sz_rq, 512),
+    (cmd_hca_cap::max_qp_mcg, 16),
+    (cmd_hca_cap::log_max_mcg, 16),
+    (cmd_hca_cap::log_max_transport_domain, 16),
+    (cmd_hca_cap::log_max_pd, 16),
+    (cmd_hca_cap::log_max_xrcd, 16),
+    (cmd_hca_cap::basic_cyclic_rcv_wqe, 1),
+    (cmd_hca_cap::log_max_rmp, 16),
+    (cmd_hca_cap::log_max_rq, 16),
+    (cmd_hca_cap::log_max_sq, 16),
+    (cmd_hca_cap::max_num_eqs, 32),
+    (cmd_hca_cap::device_frequency_khz, TIMER_KHZ),
+    (cmd_hca_cap::num_of_uars_per_page, 1),
+    (cmd_hca_cap::relaxed_ordering_write, 1),
+    (cmd_hca_cap::relaxed_ordering_read, 1),
+    (cmd_hca_cap::relaxed_ordering_write_umr, 1),
+    (cmd_hca_cap::relaxed_ordering_read_umr, 1),
+    // User contexts, with access to raw commands for those that may have it.
+    (cmd_hca_cap::uctx_cap, 2),
+    (cmd_hca_cap::log_max_uctx, 8),
+    (cmd_hca_cap::log_max_umem, 16),
+];
+
+/// Of an InfiniBand port.
+const INFINIBAND_CAPS: &[(Field, u64)] = &[
+    // Else mlx5_ib asks by management datagrams.
+    (cmd_hca_cap::ib_virt, 1),
+    // 8 and 128 entries.
+    (cmd_hca_cap::gid_table_size, 0),
+    (cmd_hca_cap::pkey_table_size, 0),
+    (cmd_hca_cap::sctr_data_cqe, 0),
+];
+
+/// Of an Ethernet port: what mlx5_core asks for its network device.
+const ETHERNET_CAPS: &[(Field, u64)] = &[
+    (cmd_hca_cap::port_type, 1),
+    (cmd_hca_cap::eth_net_offloads, 1),
+    (cmd_hca_cap::roce, 1),
+    (cmd_hca_cap::nic_flow_table, 1),
+    (cmd_hca_cap::vport_counters, 1),
+    (cmd_hca_cap::max_qp_cnt, 64),
+    (cmd_hca_cap::max_tc, 1),
+    (cmd_hca_cap::log_max_tir, 16),
+    (cmd_hca_cap::log_max_tis, 16),
+    (cmd_hca_cap::log_max_rqt, 16),
+    (cmd_hca_cap::log_max_rqt_size, 8),
+    (cmd_hca_cap::log_max_tis_per_sq, 1),
+    (cmd_hca_cap::log_max_stride_sz_rq, 12),
+    (cmd_hca_cap::log_min_stride_sz_rq, 4),
+    (cmd_hca_cap::log_max_stride_sz_sq, 12),
+    (cmd_hca_cap::log_min_stride_sz_sq, 4),
+    (cmd_hca_cap::log_max_wq_sz, 15),
+    (cmd_hca_cap::log_max_vlan_list, 8),
+    (cmd_hca_cap::log_max_current_mc_list, 8),
+    (cmd_hca_cap::log_max_current_uc_list, 8),
+];
+
+const ETHERNET_OFFLOAD_CAPS: &[(Field, u64)] = &[
+    (eth_cap::csum_cap, 1),
+    (eth_cap::vlan_cap, 1),
+    (eth_cap::self_lb_en_modifiable, 1),
+    (eth_cap::max_lso_cap, 16),
+    (eth_cap::wqe_inline_mode, 2),
+    (eth_cap::rss_ind_tbl_cap, 7),
+];
+
+const ROCE_CAPS: &[(Field, u64)] = &[
+    // Versions 1 and 2, over IPv4 and IPv6.
+    (roce_cap::roce_version, 5),
+    (roce_cap::l3_type, 6),
+    (roce_cap::r_roce_dest_udp_port, 4791),
+    (roce_cap::r_roce_max_src_udp_port, 0xffff),
+    (roce_cap::r_roce_min_src_udp_port, 0xc000),
+    (roce_cap::roce_address_table_size, 128),
+];
+
+const ATOMIC_CAPS: &[(Field, u64)] = &[
+    // Values of 8 bytes are in the byte order of the host.
+    (atomic_caps::atomic_req_8B_endianness_mode, 1),
+    (atomic_caps::supported_atomic_req_8B_endianness_mode_1, 1),
+    // Compare and swap, fetch and add.
+    (atomic_caps::atomic_operations, 3),
+    (atomic_caps::atomic_size_qp, 8),
+];
+
+const FLOW_TABLE_CAPS: &[(Field, u64)] = &[
+    (flow_table_prop_layout::ft_support, 1),
+    (flow_table_prop_layout::flow_modify_en, 1),
+    (flow_table_prop_layout::modify_root, 1),
+    (flow_table_prop_layout::identified_miss_table_mode, 1),
+    (flow_table_prop_layout::log_max_ft_size, 23),
+    (flow_table_prop_layout::max_ft_level, 64),
+    (flow_table_prop_layout::log_max_ft_num, 16),
+    (flow_table_prop_layout::log_max_flow, 16),
+    (flow_table_prop_layout::log_max_destination, 8),
+];
+
+/// Which capabilities a function is started with.
+#[derive(Clone, Copy)]
+pub struct Choice {
+    /// The port is of InfiniBand.
+    pub infiniband: bool,
+    /// On-demand paging is announced.
+    pub odp: bool,
+}
+
+/// Capabilities that the driver has set, by type.
+pub type Set = BTreeMap<u64, Vec<u8>>;
+
+fn set(data: &mut [u8], caps: &[(Field, u64)]) {
+    for (field, value) in caps {
+        field.set(data, *value);
+    }
+}
+
+/// Returns all capabilities of a type.
+fn announced(kind: u64, choice: Choice) -> Vec<u8> {
+    let mut caps = vec![0; BYTES];
+    match kind {
+        GENERAL => {
+            set(&mut caps, GENERAL_CAPS);
+            set(
+                &mut caps,
+                if choice.infiniband {
+                    INFINIBAND_CAPS
+                } else {
+                    ETHERNET_CAPS
+                },
+            );
+            cmd_hca_cap::pg.set(&mut caps, u64::from(choice.odp));
+        }
+        ETHERNET if !choice.infiniband => set(&mut caps, ETHERNET_OFFLOAD_CAPS),
+        ODP if choice.odp => odp(&mut caps),
+        ATOMIC => set(&mut caps, ATOMIC_CAPS),
+        ROCE if !choice.infiniband => set(&mut caps, ROCE_CAPS),
+        FLOW_TABLE if !choice.infiniband => flow_tables(&mut caps),
+        _ => {}
+    }
+    caps
+}
+
+/// Page faults by memory key and address, for every transport.
+fn odp(caps: &mut [u8]) {
+    odp_cap::mem_page_fault.set(caps, 1);
+    let scheme = odp_cap::memory_page_fault_scheme_cap.rest_mut(caps);
+    odp_scheme_cap::page_prefetch.set(scheme, 1);
+    let transports = [
+        odp_scheme_cap::rc_odp_caps,
+        odp_scheme_cap::ud_odp_caps,
+        odp_scheme_cap::xrc_odp_caps,
+    ];
+    for transport in transports {
+        let service = transport.rest_mut(scheme);
+        for field in [
+            odp_per_transport_service_cap::send,
+            odp_per_transport_service_cap::receive,
+            odp_per_transport_service_cap::write,
+            odp_per_transport_service_cap::read,
+            odp_per_transport_service_cap::atomic,
+            odp_per_transport_service_cap::srq_receive,
+        ] {
+            field.set(service, 1);
+        }
+    }
+}
+
+fn flow_tables(caps: &mut [u8]) {
+    for table in [
+        flow_table_nic_cap::flow_table_properties_nic_receive,
+        flow_table_nic_cap::flow_table_properties_nic_transmit,
+    ] {
+        let properties = table.rest_mut(caps);
+        set(properties, FLOW_TABLE_CAPS);
+        // All fields can be matched.
+        let fields = flow_table_prop_layout::ft_field_support.rest_mut(properties);
+        put(fields, 0, &[0xff; 16]);
+        let fields = flow_table_prop_layout::ft_field_bitmask_support.rest_mut(properties);
+        put(fields, 0, &[0xff; 16]);
+    }
+}
+
+impl Function {
+    /// QUERY_HCA_CAP.
+    pub fn query_hca_cap(&mut self, input: &[u8], out: &mut Reply) -> Result<(), Refusal> {
+        let mode = query_hca_cap_in::op_mod.get(input);
+        let (kind, current) = (mode >> 1, mode & 1 == 1);
+        let caps = match self.hca.caps.get(&kind) {
+            Some(caps) if current => caps.clone(),
+            _ => announced(kind, self.choice),
+        };
+        out.put(AT, &caps);
+        Ok(())
+    }
+
+    /// SET_HCA_CAP.
+    pub fn set_hca_cap(&mut self, input: &[u8]) -> Result<(), Refusal> {
+        let kind = query_hca_cap_in::op_mod.get(input) >> 1;
+        let mut caps = input.get(AT..).unwrap_or_default().to_vec();
+        caps.resize(BYTES, 0);
+        if kind == ATOMIC {
+            // The one field that can be set; the driver leaves the others 0.
+            let mode = atomic_caps::atomic_req_8B_endianness_mode;
+            let wanted = mode.get(&caps);
+            caps = announced(kind, self.choice);
+            mode.set(&mut caps, wanted);
+        }
+        if kind == ODP && !self.choice.odp {
+            return Err(Refusal::new(BAD_PARAM, "on-demand paging is not announced"));
+        }
+        trace!(2, "fn{}: capabilities of type {kind} are set", self.id);
+        self.hca.caps.insert(kind, caps);
+        Ok(())
+    }
+}

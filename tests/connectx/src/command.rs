@@ -1,0 +1,346 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The command queue: reads a command, has it executed, writes the reply.
+
+use crate::bits::{be16, be32, be64, put};
+use crate::dma::Unmapped;
+use crate::eq::event;
+use crate::function::Function;
+use crate::ifc::{op, Field};
+use crate::{error, log, refuse, trace};
+
+/// The status of a command, as the PRM numbers them.
+pub const BAD_OP: u8 = 0x02;
+pub const BAD_PARAM: u8 = 0x03;
+pub const BAD_RES: u8 = 0x05;
+pub const BAD_RES_STATE: u8 = 0x09;
+pub const BAD_QP_STATE: u8 = 0x10;
+pub const INTERNAL: u8 = 0x01;
+
+const ENTRY: usize = 64;
+const INLINE: usize = 16;
+const IN_POINTER: usize = 8;
+const INPUT: usize = 16;
+const OUTPUT: usize = 32;
+const OUT_POINTER: usize = 48;
+const OUT_LENGTH: usize = 56;
+const OWNER: u64 = 63;
+const BLOCK: usize = 512;
+const NEXT_BLOCK: u64 = 560;
+/// The longest mailbox: the largest input of mlx5 is well below.
+const LONGEST: usize = 8 << 20;
+
+/// Why a command fails.
+#[derive(Debug)]
+pub struct Refusal {
+    /// The status for the driver.
+    pub status: u8,
+    /// The reason for the log.
+    pub why: String,
+}
+
+impl Refusal {
+    /// Creates a refusal.
+    pub fn new(status: u8, why: impl Into<String>) -> Self {
+        Self {
+            status,
+            why: why.into(),
+        }
+    }
+
+    /// Creates the refusal to destroy what is in use.
+    pub fn busy(why: impl Into<String>) -> Self {
+        Self::new(BAD_RES_STATE, why)
+    }
+
+    /// Refuses the user context `user`, unless the object is its own. The kernel has 0.
+    pub fn unless_owner(owner: u32, user: u32) -> Result<(), Self> {
+        if owner == user || user == 0 {
+            return Ok(());
+        }
+        Err(Self::new(
+            BAD_RES,
+            format!("user context {user} does not own the object, {owner} does"),
+        ))
+    }
+}
+
+/// The output of a command.
+pub struct Reply(Vec<u8>);
+
+impl Reply {
+    /// Creates an empty reply of `len` bytes.
+    pub fn new(len: usize) -> Self {
+        Self(vec![0; len])
+    }
+
+    /// Stores a field.
+    pub fn set(&mut self, field: Field, value: u64) {
+        field.set(&mut self.0, value);
+    }
+
+    /// Stores bytes at an offset.
+    pub fn put(&mut self, at: usize, bytes: &[u8]) {
+        put(&mut self.0, at, bytes);
+    }
+
+    /// Returns the bytes from an offset on.
+    pub fn from(&mut self, at: usize) -> &mut [u8] {
+        let at = at.min(self.0.len());
+        &mut self.0[at..]
+    }
+
+    /// Returns all bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+/// Returns the name of a command.
+pub fn name(opcode: u16) -> &'static str {
+    op::NAMES
+        .iter()
+        .find(|(value, _)| *value == opcode)
+        .map_or("unknown", |(_, name)| name)
+}
+
+impl Function {
+    /// Executes the commands in these slots.
+    pub fn command_doorbell(&mut self, slots: u32) {
+        for slot in (0..32).filter(|slot| slots >> slot & 1 == 1) {
+            if let Err(bad) = self.command(slot) {
+                self.unmapped(&format!("command slot {slot}"), bad.0);
+            }
+        }
+    }
+
+    fn command(&mut self, slot: u32) -> Result<(), Unmapped> {
+        let at = self.hca.init.slot(slot);
+        let mut entry = [0; ENTRY];
+        self.dma.read(at, &mut entry)?;
+        if entry[OWNER as usize] & 1 == 0 {
+            error!(
+                "fn{}: command slot {slot} is rung, and is not the device's",
+                self.id
+            );
+            return Ok(());
+        }
+        let input = self.read_mailbox(&entry)?;
+        let opcode = be16(&input, 0);
+        if self.inject.ignore_command == Some(opcode) {
+            refuse!("fn{}: {} is never answered", self.id, name(opcode));
+            return Ok(());
+        }
+        // The event queue that this command makes gets no event of this command.
+        let eq = self.eq_for(event::COMMAND);
+        let mut reply = Reply::new((be32(&entry, OUT_LENGTH) as usize).min(LONGEST));
+        let outcome = match self.injected(opcode) {
+            Some(refusal) => Err(refusal),
+            None => self.execute(opcode, &input, &mut reply),
+        };
+        if let Err(refusal) = outcome {
+            refuse!(
+                "fn{}: {}: status {:#x}: {}",
+                self.id,
+                name(opcode),
+                refusal.status,
+                refusal.why
+            );
+            reply = Reply::new(reply.0.len());
+            reply.put(0, &[refusal.status]);
+            reply.put(4, &0xc0_0000_u32.to_be_bytes());
+        } else {
+            trace!(
+                1,
+                "fn{}: {} {:x?}: {:x?}",
+                self.id,
+                name(opcode),
+                words(&input),
+                words(reply.bytes())
+            );
+        }
+        self.write_mailbox(at, &entry, reply.bytes())?;
+        // Delivered, and the driver's again.
+        self.dma.write(at + OWNER, &[0])?;
+        if let Some(eq) = eq.filter(|eq| self.hca.eqs.contains_key(eq)) {
+            self.post_to_eq(eq, event::COMMAND, 0, &(1u32 << slot).to_be_bytes());
+        }
+        Ok(())
+    }
+
+    /// Returns the failure that the control socket has asked for.
+    fn injected(&mut self, opcode: u16) -> Option<Refusal> {
+        let (wanted, left) = self.inject.fail_command?;
+        if wanted != opcode || left == 0 {
+            return None;
+        }
+        self.inject.fail_command = Some((wanted, left - 1));
+        Some(Refusal::new(INTERNAL, "injected"))
+    }
+
+    fn read_mailbox(&self, entry: &[u8]) -> Result<Vec<u8>, Unmapped> {
+        let len = (be32(entry, 4) as usize).min(LONGEST);
+        let mut input = entry[INPUT..INPUT + len.min(INLINE)].to_vec();
+        let mut block = be64(entry, IN_POINTER) & !0x1ff;
+        while input.len() < len {
+            let mut data = vec![0; (len - input.len()).min(BLOCK)];
+            self.dma.read(block, &mut data)?;
+            input.extend(data);
+            if input.len() < len {
+                block = self.dma.read_be64(block + NEXT_BLOCK)?;
+            }
+        }
+        Ok(input)
+    }
+
+    fn write_mailbox(&self, at: u64, entry: &[u8], reply: &[u8]) -> Result<(), Unmapped> {
+        let (first, rest) = reply.split_at(reply.len().min(INLINE));
+        self.dma.write(at + OUTPUT as u64, first)?;
+        let mut block = be64(entry, OUT_POINTER) & !0x1ff;
+        for (n, data) in rest.chunks(BLOCK).enumerate() {
+            if n > 0 {
+                block = self.dma.read_be64(block + NEXT_BLOCK)?;
+            }
+            self.dma.write(block, data)?;
+        }
+        Ok(())
+    }
+
+    fn execute(&mut self, opcode: u16, input: &[u8], out: &mut Reply) -> Result<(), Refusal> {
+        match opcode {
+            op::QUERY_HCA_CAP => self.query_hca_cap(input, out),
+            op::SET_HCA_CAP => self.set_hca_cap(input),
+            op::CREATE_EQ => self.create_eq(input, out),
+            op::DESTROY_EQ => self.destroy_eq(input),
+            op::CREATE_CQ => self.create_cq(input, out),
+            op::DESTROY_CQ => self.destroy_cq(input),
+            op::QUERY_CQ => self.query_cq(input, out),
+            op::MODIFY_CQ => self.modify_cq(input),
+            op::CREATE_MKEY => self.create_mkey(input, out),
+            op::DESTROY_MKEY => self.destroy_mkey(input),
+            op::QUERY_MKEY => self.query_mkey(input, out),
+            op::PAGE_FAULT_RESUME => self.page_fault_resume(input),
+            op::CREATE_UMEM => self.create_umem(input, out),
+            op::DESTROY_UMEM => self.destroy_umem(input),
+            op::CREATE_QP => self.create_qp(input, out),
+            op::DESTROY_QP => self.destroy_qp(input),
+            op::QUERY_QP => self.query_qp(input, out),
+            op::RST2INIT_QP..=op::SQD_RTS_QP | op::INIT2INIT_QP if opcode != op::MAD_IFC => {
+                self.modify_qp(opcode, input)
+            }
+            op::CREATE_RMP | op::CREATE_XRC_SRQ => self.create_srq(opcode, input, out),
+            op::DESTROY_RMP | op::DESTROY_XRC_SRQ => self.destroy_srq(opcode, input),
+            op::QUERY_RMP | op::QUERY_XRC_SRQ => self.query_srq(opcode, input, out),
+            op::MODIFY_RMP | op::ARM_XRC_SRQ => self.arm_srq(opcode, input),
+            op::CREATE_SQ | op::CREATE_RQ => self.create_ethernet_queue(opcode, input, out),
+            op::MODIFY_SQ | op::MODIFY_RQ => self.modify_ethernet_queue(opcode, input),
+            op::DESTROY_SQ | op::DESTROY_RQ => self.destroy_ethernet_queue(opcode, input),
+            op::QUERY_SQ | op::QUERY_RQ => self.query_ethernet_queue(opcode, input, out),
+            op::QUERY_HCA_VPORT_CONTEXT
+            | op::QUERY_HCA_VPORT_GID
+            | op::QUERY_HCA_VPORT_PKEY
+            | op::QUERY_VPORT_STATE
+            | op::MODIFY_VPORT_STATE
+            | op::QUERY_NIC_VPORT_CONTEXT
+            | op::MODIFY_NIC_VPORT_CONTEXT
+            | op::SET_ROCE_ADDRESS
+            | op::MODIFY_HCA_VPORT_CONTEXT
+            | op::MAD_IFC
+            | op::ACCESS_REG => self.port_command(opcode, input, out),
+            _ => match self.basic_command(opcode, input, out) {
+                Some(outcome) => outcome,
+                None => {
+                    error!(
+                        "fn{}: unknown command {opcode:#x} ({})",
+                        self.id,
+                        name(opcode)
+                    );
+                    Err(Refusal::new(BAD_OP, "unknown command"))
+                }
+            },
+        }
+    }
+}
+
+/// Returns the first words, for the log.
+fn words(data: &[u8]) -> Vec<u32> {
+    let most = if log::wants(3) { 128 } else { 6 };
+    (0..data.len() / 4)
+        .take(most)
+        .map(|word| be32(data, word * 4))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::caps::Choice;
+    use crate::dma::tests::add;
+
+    /// Runs one command by the queue, as a driver does; returns its output.
+    fn run(function: &mut Function, input: &[u8], out_len: u32) -> Vec<u8> {
+        let mut entry = [0; ENTRY];
+        put(&mut entry, 4, &(input.len() as u32).to_be_bytes());
+        put(&mut entry, IN_POINTER, &0x2000u64.to_be_bytes());
+        put(&mut entry, INPUT, &input[..input.len().min(INLINE)]);
+        put(&mut entry, OUT_POINTER, &0x3000u64.to_be_bytes());
+        put(&mut entry, OUT_LENGTH, &out_len.to_be_bytes());
+        entry[OWNER as usize] = 1;
+        function.dma.write(0x1000, &entry).unwrap();
+        if input.len() > INLINE {
+            function.dma.write(0x2000, &input[INLINE..]).unwrap();
+        }
+        function.write_register(0x10, &[0; 4]);
+        function.write_register(0x14, &0x1000u32.to_be_bytes());
+        function.write_register(0x18, &1u32.to_be_bytes());
+        function.dma.read(0x1000, &mut entry).unwrap();
+        assert_eq!(entry[OWNER as usize], 0);
+        let mut out = entry[OUTPUT..OUTPUT + INLINE].to_vec();
+        let mut rest = vec![0; (out_len as usize).saturating_sub(INLINE).min(BLOCK)];
+        function.dma.read(0x3000, &mut rest).unwrap();
+        out.extend(rest);
+        out
+    }
+
+    fn function() -> Function {
+        let function = Function::new(
+            0,
+            Choice {
+                infiniband: false,
+                odp: true,
+            },
+        );
+        function.dma.set_master(true);
+        add(&function.dma, 0x1000, 0x4000);
+        function
+    }
+
+    #[test]
+    fn a_domain_is_allocated_and_is_gone_after_that() {
+        let mut function = function();
+        let out = run(&mut function, &[0x08, 0, 0, 0, 0, 0, 0, 0], 16);
+        assert_eq!(out[0], 0);
+        let pd = be32(&out, 8);
+        assert_ne!(pd, 0);
+        let mut free = [0x08, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+        put(&mut free, 8, &pd.to_be_bytes());
+        assert_eq!(run(&mut function, &free, 16)[0], 0);
+        assert_eq!(run(&mut function, &free, 16)[0], BAD_RES);
+    }
+
+    #[test]
+    fn an_unknown_command_is_an_error_with_a_status() {
+        let mut function = function();
+        let before = log::errors();
+        assert_eq!(run(&mut function, &[0x0f, 0xff, 0, 0], 16)[0], BAD_OP);
+        assert!(log::errors() > before);
+    }
+
+    #[test]
+    fn an_injected_failure_is_for_one_command() {
+        let mut function = function();
+        function.inject.fail_command = Some((op::ALLOC_PD, 1));
+        assert_eq!(run(&mut function, &[0x08, 0], 16)[0], INTERNAL);
+        assert_eq!(run(&mut function, &[0x08, 0], 16)[0], 0);
+    }
+}

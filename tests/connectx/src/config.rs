@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The PCI configuration space of one function.
+
+/// What a write to configuration space asks the function to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Asked {
+    /// Nothing.
+    Nothing,
+    /// A function level reset.
+    Reset,
+}
+
+/// Mellanox, ConnectX-5.
+const VENDOR: u16 = 0x15b3;
+const DEVICE: u16 = 0x1017;
+/// Network controller: InfiniBand.
+const CLASS: u16 = 0x0207;
+
+/// The size of BAR 0: registers, and the pages of doorbells after them.
+pub const BAR0_SIZE: u64 = 32 << 20;
+/// The size of the configuration space, of which all after the header is capabilities.
+pub const CONFIG_SIZE: u64 = 4096;
+/// The MSI-X vectors. QEMU implements the table and the pending bits, in the second and third
+/// page of BAR 0, which a ConnectX leaves free in its registers.
+pub const VECTORS: u32 = 16;
+const TABLE: u32 = 0x2000;
+const PENDING: u32 = 0x3000;
+
+const COMMAND: usize = 0x04;
+const BUS_MASTER: u8 = 4;
+const PCIE: usize = 0x40;
+const DEVICE_CONTROL: usize = PCIE + 8;
+const MSIX: usize = 0x80;
+
+/// The space, and which bits of it can be written.
+pub struct Config {
+    bytes: Vec<u8>,
+    writable: Vec<u8>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        let mut config = Self {
+            bytes: vec![0; CONFIG_SIZE as usize],
+            writable: vec![0; CONFIG_SIZE as usize],
+        };
+        config.set(0x00, &VENDOR.to_le_bytes());
+        config.set(0x02, &DEVICE.to_le_bytes());
+        config.set(0x06, &[0x10, 0]);
+        config.set(0x0a, &CLASS.to_le_bytes());
+        // BAR 0: memory, 64 bits, prefetchable.
+        config.set(0x10, &[0x0c]);
+        config.set(0x2c, &VENDOR.to_le_bytes());
+        config.set(0x2e, &[0x07, 0x00]);
+        config.set(0x34, &[PCIE as u8]);
+        config.set(0x3d, &[1]);
+        config.writable[COMMAND..COMMAND + 2].copy_from_slice(&[0x47, 0x05]);
+        config.writable[0x3c] = 0xff;
+
+        // PCI Express capability, version 2: an endpoint that can be reset alone. 8 GT/s, 8 lanes.
+        config.set(PCIE, &[0x10, MSIX as u8, 0x02, 0x00]);
+        config.set(PCIE + 4, &0x1000_8022u32.to_le_bytes());
+        config.set(DEVICE_CONTROL, &[0x10, 0x28]);
+        config.set(PCIE + 0x0c, &0x0000_0083u32.to_le_bytes());
+        config.set(PCIE + 0x12, &0x0083u16.to_le_bytes());
+        config.set(PCIE + 0x2c, &0x0000_000eu32.to_le_bytes());
+        config.set(PCIE + 0x30, &[3]);
+        config.writable[DEVICE_CONTROL..DEVICE_CONTROL + 2].copy_from_slice(&[0xff, 0x7f]);
+        config.writable[PCIE + 0x10] = 0xc0;
+        config.writable[PCIE + 0x28..PCIE + 0x2a].copy_from_slice(&[0x1f, 0x04]);
+
+        config.set(MSIX, &[0x11, 0]);
+        config.set(MSIX + 2, &((VECTORS - 1) as u16).to_le_bytes());
+        config.set(MSIX + 4, &TABLE.to_le_bytes());
+        config.set(MSIX + 8, &PENDING.to_le_bytes());
+        config.writable[MSIX + 3] = 0xc0;
+        config
+    }
+}
+
+impl Config {
+    fn set(&mut self, at: usize, bytes: &[u8]) {
+        self.bytes[at..at + bytes.len()].copy_from_slice(bytes);
+    }
+
+    /// Reads; what is past the end reads as 0.
+    pub fn read(&self, offset: u64, data: &mut [u8]) {
+        for (at, byte) in data.iter_mut().enumerate() {
+            *byte = self.bytes.get(offset as usize + at).copied().unwrap_or(0);
+        }
+    }
+
+    /// Writes what can be written.
+    pub fn write(&mut self, offset: u64, data: &[u8]) -> Asked {
+        let mut asked = Asked::Nothing;
+        for (at, value) in (offset as usize..).zip(data) {
+            let Some(mask) = self.writable.get(at) else {
+                break;
+            };
+            self.bytes[at] = self.bytes[at] & !mask | value & mask;
+            if at == DEVICE_CONTROL + 1 && value & 0x80 != 0 {
+                asked = Asked::Reset;
+            }
+        }
+        asked
+    }
+
+    /// Returns whether the function may access memory.
+    pub fn bus_master(&self) -> bool {
+        self.bytes[COMMAND] & BUS_MASTER != 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn identity_cannot_be_written() {
+        let mut config = Config::default();
+        config.write(0, &[0, 0, 0, 0]);
+        let mut id = [0; 4];
+        config.read(0, &mut id);
+        assert_eq!(id, [0xb3, 0x15, 0x17, 0x10]);
+    }
+
+    #[test]
+    fn bus_mastering_and_reset_are_seen() {
+        let mut config = Config::default();
+        assert!(!config.bus_master());
+        assert_eq!(config.write(COMMAND as u64, &[6, 0]), Asked::Nothing);
+        assert!(config.bus_master());
+        assert_eq!(
+            config.write(DEVICE_CONTROL as u64, &[0x10, 0xa8]),
+            Asked::Reset
+        );
+    }
+
+    #[test]
+    fn capabilities_are_a_list_that_ends() {
+        let config = Config::default();
+        let (mut at, mut found) = (config.bytes[0x34] as usize, Vec::new());
+        while at != 0 {
+            found.push(config.bytes[at]);
+            at = config.bytes[at + 1] as usize;
+        }
+        assert_eq!(found, [0x10, 0x11]);
+    }
+}

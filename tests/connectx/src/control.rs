@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What a test asks of the device: a line on one pipe, the answer on another.
+//!
+//! ```text
+//! FUNCTION dead | alive             all reads give ones, and back
+//! FUNCTION fail-umr COUNT           the next UMR work requests fail
+//! FUNCTION fail-command OPCODE N    the next N of these commands fail
+//! FUNCTION ignore-command OPCODE    these commands are never answered; 0 for none
+//! FUNCTION hold-faults | release-faults
+//! FUNCTION report                   what is alive, and the bytes of DMA, to the log
+//! FUNCTION mkeys                    all keys with their translations, in the answer
+//! verbose LEVEL
+//! ```
+
+use crate::log;
+use crate::world::World;
+
+/// Executes a line; returns the answer, of one or more lines.
+pub fn execute(world: &mut World, line: &str) -> String {
+    match command(world, line) {
+        Ok(text) => format!("{text}ok\n"),
+        Err(why) => format!("failed: {why}: {line}\n"),
+    }
+}
+
+fn number(text: Option<&&str>) -> Result<u32, String> {
+    let text = *text.ok_or("a number is missing")?;
+    let parsed = match text.strip_prefix("0x") {
+        Some(hex) => u32::from_str_radix(hex, 16),
+        None => text.parse(),
+    };
+    parsed.map_err(|e| e.to_string())
+}
+
+fn command(world: &mut World, line: &str) -> Result<String, String> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    if words.first() == Some(&"verbose") {
+        log::set_level(number(words.get(1))?);
+        return Ok(String::new());
+    }
+    let which = number(words.first())? as usize;
+    let function = world.functions.get_mut(which).ok_or("no such function")?;
+    match words.get(1).copied().unwrap_or_default() {
+        "dead" => function.set_dead(true),
+        "alive" => function.set_dead(false),
+        "fail-umr" => function.inject.fail_umr = number(words.get(2))?,
+        "fail-command" => {
+            let opcode = number(words.get(2))? as u16;
+            function.inject.fail_command = Some((opcode, number(words.get(3))?));
+        }
+        "ignore-command" => {
+            let opcode = number(words.get(2))? as u16;
+            function.inject.ignore_command = (opcode != 0).then_some(opcode);
+        }
+        "hold-faults" => function.hold_page_faults(true),
+        "release-faults" => function.hold_page_faults(false),
+        "report" => {
+            function.report_objects(false);
+            function.dma.report();
+        }
+        "mkeys" => {
+            let keys = function.hca.mkeys.used().filter(|(_, mkey)| !mkey.free);
+            let line = |(index, mkey): (u32, &crate::mkey::Mkey)| {
+                format!(
+                    "mkey {:#x}: {}\n",
+                    index << 8 | u32::from(mkey.variant),
+                    mkey.describe()
+                )
+            };
+            return Ok(keys.map(line).collect());
+        }
+        _ => return Err("no such request".into()),
+    }
+    Ok(String::new())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::caps::Choice;
+    use crate::function::Function;
+
+    #[test]
+    fn requests_are_answered() {
+        let choice = Choice {
+            infiniband: false,
+            odp: true,
+        };
+        let mut world = World {
+            functions: vec![Function::new(0, choice)],
+        };
+        assert_eq!(execute(&mut world, "0 fail-umr 3"), "ok\n");
+        assert_eq!(world.functions[0].inject.fail_umr, 3);
+        assert_eq!(execute(&mut world, "0 dead"), "ok\n");
+        assert!(!world.functions[0].alive());
+        assert!(execute(&mut world, "1 dead").starts_with("failed"));
+        assert!(execute(&mut world, "0 nonsense").starts_with("failed"));
+    }
+}

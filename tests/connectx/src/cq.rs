@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Completion queues.
+
+use crate::bits::{be32, put};
+use crate::buffer::Buffer;
+use crate::command::{Refusal, Reply, BAD_PARAM, BAD_RES};
+use crate::eq::event;
+use crate::function::Function;
+use crate::ifc::{
+    cqc, create_cq_in, create_cq_out, destroy_cq_in, modify_cq_in, query_cq_in, query_cq_out,
+};
+use crate::objects::Kind;
+use crate::{error, refuse, trace};
+
+/// What the driver writes for completions: opcodes.
+pub mod opcode {
+    pub const REQUEST: u8 = 0;
+    pub const WRITE_IMM: u8 = 1;
+    pub const SEND: u8 = 2;
+    pub const SEND_IMM: u8 = 3;
+    pub const SEND_INVALIDATE: u8 = 4;
+    pub const REQUEST_ERROR: u8 = 13;
+    pub const RESPONSE_ERROR: u8 = 14;
+}
+
+const CQE: usize = 64;
+const SEQUENCE: u32 = 0xff_ffff;
+
+/// One completion queue.
+pub struct Cq {
+    buffer: Buffer,
+    log_size: u32,
+    /// 64 or 128: where the entry is the second half.
+    entry: usize,
+    /// The address of the consumer index and of what it is armed for.
+    dbr: u64,
+    eq: u32,
+    uar: u32,
+    produced: u32,
+    /// After the last completion that a solicited event was asked for.
+    solicited: u32,
+    armed: Armed,
+    overrun_allowed: bool,
+    overrun: bool,
+    uid: u32,
+    umem: Vec<u32>,
+    context: Vec<u8>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Armed {
+    No,
+    Any,
+    Solicited,
+}
+
+impl Cq {
+    /// Returns the EQ of the completions.
+    pub fn eq(&self) -> u32 {
+        self.eq
+    }
+
+    /// Returns whether the queue is in this umem.
+    pub fn uses_umem(&self, id: u32) -> bool {
+        self.umem.contains(&id)
+    }
+}
+
+/// One completion.
+#[derive(Default, Clone)]
+pub struct Cqe {
+    pub opcode: u8,
+    pub qpn: u32,
+    pub wqe_counter: u16,
+    /// The opcode of the send work request.
+    pub wqe_opcode: u8,
+    /// `user_index` of the QP or SRQ.
+    pub user_index: u32,
+    /// The source queue pair, flags above it.
+    pub flags_source: u32,
+    pub slid: u16,
+    pub immediate: u32,
+    pub bytes: u32,
+    pub syndrome: u8,
+    pub vendor: u8,
+    pub solicited: bool,
+}
+
+impl Cqe {
+    fn bytes(&self, ticks: u64) -> [u8; CQE] {
+        let mut entry = [0; CQE];
+        put(&mut entry, 22, &self.slid.to_be_bytes());
+        put(&mut entry, 24, &self.flags_source.to_be_bytes());
+        put(&mut entry, 32, &self.user_index.to_be_bytes());
+        put(&mut entry, 36, &self.immediate.to_be_bytes());
+        put(&mut entry, 44, &self.bytes.to_be_bytes());
+        put(&mut entry, 48, &ticks.to_be_bytes());
+        if matches!(self.opcode, opcode::REQUEST_ERROR | opcode::RESPONSE_ERROR) {
+            entry[54] = self.vendor;
+            entry[55] = self.syndrome;
+        }
+        put(
+            &mut entry,
+            56,
+            &(u32::from(self.wqe_opcode) << 24 | self.qpn).to_be_bytes(),
+        );
+        put(&mut entry, 60, &self.wqe_counter.to_be_bytes());
+        entry[63] = self.opcode << 4;
+        entry
+    }
+}
+
+impl Function {
+    /// CREATE_CQ.
+    pub fn create_cq(&mut self, input: &[u8], out: &mut Reply) -> Result<(), Refusal> {
+        let context = create_cq_in::cq_context.slice(input);
+        let log_page = cqc::log_page_size.get32(context) + 12;
+        let offset = cqc::page_offset.get(context) << (log_page - 6);
+        let mut umem = Vec::new();
+        let buffer = if create_cq_in::cq_umem_valid.is_set(input) {
+            // The header has no names for these two: 64 bits of offset, then the number.
+            umem.push(be32(input, 88));
+            self.umem(be32(input, 88))?
+                .buffer
+                .from(crate::bits::be64(input, 80))
+        } else {
+            Buffer::new(create_cq_in::pas.rest(input), log_page, offset)
+        };
+        let mut dbr = cqc::dbr_addr.get(context);
+        if cqc::dbr_umem_valid.is_set(context) {
+            umem.push(be32(context, 4));
+            dbr = self.umem(be32(context, 4))?.buffer.address(dbr);
+        }
+        let entry = if cqc::cqe_sz.get(context) == 1 {
+            128
+        } else {
+            64
+        };
+        let cq = Cq {
+            buffer,
+            log_size: cqc::log_cq_size.get32(context),
+            entry,
+            dbr,
+            eq: cqc::c_eqn_or_apu_element.get32(context),
+            uar: cqc::uar_page.get32(context),
+            produced: 0,
+            solicited: 0,
+            armed: Armed::No,
+            overrun_allowed: cqc::oi.is_set(context),
+            overrun: false,
+            uid: create_cq_in::uid.get32(input),
+            umem,
+            context: context.to_vec(),
+        };
+        if !cq.buffer.holds((entry as u64) << cq.log_size) {
+            return Err(Refusal::new(
+                BAD_PARAM,
+                "the pages are too few for the completion queue",
+            ));
+        }
+        if !self.hca.eqs.contains_key(&cq.eq) {
+            return Err(Refusal::new(BAD_RES, format!("no EQ {}", cq.eq)));
+        }
+        if !self.hca.objects.has_uar(cq.uar) {
+            return Err(Refusal::new(
+                BAD_RES,
+                format!("page {} of doorbells is not allocated", cq.uar),
+            ));
+        }
+        let number = self.hca.objects.number(Kind::Cq);
+        trace!(
+            2,
+            "fn{}: CQ {number:#x}: {} entries, EQ {}",
+            self.id,
+            1 << cq.log_size,
+            cq.eq
+        );
+        self.hca.cqs.insert(number, cq);
+        out.set(create_cq_out::cqn, u64::from(number));
+        Ok(())
+    }
+
+    /// DESTROY_CQ.
+    pub fn destroy_cq(&mut self, input: &[u8]) -> Result<(), Refusal> {
+        let number = destroy_cq_in::cqn.get32(input);
+        let cq = self.cq(number)?;
+        Refusal::unless_owner(cq.uid, destroy_cq_in::uid.get32(input))?;
+        let hca = &self.hca;
+        if hca.qps.values().any(|qp| qp.uses_cq(number))
+            || hca.srqs.values().any(|srq| srq.cq() == number)
+            || hca.sqs.values().any(|sq| sq.cq() == number)
+            || hca.rqs.values().any(|rq| rq.cq() == number)
+        {
+            return Err(Refusal::busy(format!("CQ {number:#x} is in use")));
+        }
+        self.hca.cqs.remove(&number);
+        Ok(())
+    }
+
+    /// QUERY_CQ.
+    pub fn query_cq(&mut self, input: &[u8], out: &mut Reply) -> Result<(), Refusal> {
+        let cq = self.cq(query_cq_in::cqn.get32(input))?;
+        let mut context = cq.context.clone();
+        cqc::producer_counter.set(&mut context, u64::from(cq.produced));
+        cqc::consumer_counter.set(&mut context, u64::from(self.consumed(cq)));
+        out.put(query_cq_out::cq_context.byte(), &context);
+        Ok(())
+    }
+
+    /// MODIFY_CQ: moderation is accepted, every completion counts for itself.
+    pub fn modify_cq(&mut self, input: &[u8]) -> Result<(), Refusal> {
+        const RESIZE: u64 = 1;
+        if modify_cq_in::op_mod.get(input) == RESIZE {
+            return Err(Refusal::new(BAD_PARAM, "a resize, which is not announced"));
+        }
+        self.cq(modify_cq_in::cqn.get32(input)).map(|_| ())
+    }
+
+    fn cq(&self, number: u32) -> Result<&Cq, Refusal> {
+        self.hca
+            .cqs
+            .get(&number)
+            .ok_or_else(|| Refusal::new(BAD_RES, format!("no CQ {number:#x}")))
+    }
+
+    /// Returns the consumer index that the driver has written to memory.
+    fn consumed(&self, cq: &Cq) -> u32 {
+        let mut index = [0; 4];
+        if let Err(bad) = self.dma.read(cq.dbr, &mut index) {
+            self.unmapped("consumer index of a CQ", bad.0);
+        }
+        be32(&index, 0) & SEQUENCE
+    }
+
+    /// Writes a completion, and the event if the queue is armed.
+    pub fn complete(&mut self, number: u32, cqe: &Cqe) {
+        trace!(
+            3,
+            "fn{}: CQ {number:#x}: opcode {}, QP {:#x}, WQE {}, syndrome {:#x}",
+            self.id,
+            cqe.opcode,
+            cqe.qpn,
+            cqe.wqe_counter,
+            cqe.syndrome
+        );
+        let Some(cq) = self.hca.cqs.get(&number) else {
+            return error!(
+                "fn{}: completion for CQ {number:#x}, which is not there",
+                self.id
+            );
+        };
+        let full = cq.produced.wrapping_sub(self.consumed(cq)) & SEQUENCE >= 1 << cq.log_size;
+        if cq.overrun || (full && !cq.overrun_allowed) {
+            return self.overrun(number);
+        }
+        let mut entry = cqe.bytes(self.hca.init.ticks());
+        entry[CQE - 1] |= (cq.produced >> cq.log_size & 1) as u8;
+        let slot = u64::from(cq.produced & ((1 << cq.log_size) - 1));
+        let at = slot * cq.entry as u64 + (cq.entry - CQE) as u64;
+        if let Err(bad) = cq.buffer.write(&self.dma, at, &entry) {
+            return self.unmapped(&format!("CQ {number:#x}"), bad.0);
+        }
+        let Some(cq) = self.hca.cqs.get_mut(&number) else {
+            return;
+        };
+        cq.produced = cq.produced.wrapping_add(1);
+        let urgent = cqe.solicited || cqe.syndrome != 0;
+        if urgent {
+            cq.solicited = cq.produced;
+        }
+        if cq.armed == Armed::Any || (cq.armed == Armed::Solicited && urgent) {
+            self.fire(number);
+        }
+    }
+
+    fn fire(&mut self, number: u32) {
+        let Some(cq) = self.hca.cqs.get_mut(&number) else {
+            return;
+        };
+        cq.armed = Armed::No;
+        let eq = cq.eq;
+        let mut data = [0; 28];
+        put(&mut data, 24, &number.to_be_bytes());
+        self.post_to_eq(eq, event::COMPLETION, 0, &data);
+    }
+
+    fn overrun(&mut self, number: u32) {
+        let Some(cq) = self.hca.cqs.get_mut(&number) else {
+            return;
+        };
+        if std::mem::replace(&mut cq.overrun, true) {
+            return;
+        }
+        refuse!("fn{}: CQ {number:#x} is full", self.id);
+        let mut data = [0; 28];
+        put(&mut data, 0, &number.to_be_bytes());
+        data[11] = 1;
+        self.post_event(event::CQ_ERROR, 0, &data);
+    }
+
+    /// Handles the doorbell of CQs: a request for an event.
+    pub fn arm_cq(&mut self, uar: u32, value: u32, number: u32) {
+        let number = number & SEQUENCE;
+        let Some(cq) = self.hca.cqs.get_mut(&number) else {
+            return refuse!("fn{}: CQ {number:#x} is armed, and is not there", self.id);
+        };
+        if cq.uar != uar {
+            return refuse!(
+                "fn{}: CQ {number:#x} is armed by page {uar}, and has page {}",
+                self.id,
+                cq.uar
+            );
+        }
+        let consumed = value & SEQUENCE;
+        let solicited = value >> 24 & 1 == 1;
+        cq.armed = if solicited {
+            Armed::Solicited
+        } else {
+            Armed::Any
+        };
+        let newest = if solicited { cq.solicited } else { cq.produced };
+        // What has come since the driver last looked.
+        let ahead = newest.wrapping_sub(consumed) & SEQUENCE;
+        if ahead != 0 && ahead < 1 << 23 {
+            self.fire(number);
+        }
+    }
+}

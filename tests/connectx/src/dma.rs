@@ -1,0 +1,386 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What the device reaches by DMA: the guest's memory and the BARs behind which there is memory,
+//! as QEMU maps them, at the addresses that the guest's IOMMU gives them.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::unix::fs::MetadataExt;
+use std::rc::Rc;
+
+use crate::bits::be64;
+use crate::sys::Mapping;
+use crate::{error, say};
+
+/// The memory of one file, with the bytes that went through it.
+pub struct Backing {
+    name: String,
+    inode: u64,
+    read: Cell<u64>,
+    written: Cell<u64>,
+}
+
+/// A range of DMA addresses.
+struct Range {
+    len: u64,
+    memory: Rc<Mapping>,
+    backing: Rc<Backing>,
+    write: bool,
+}
+
+/// Bytes that are next to each other in one mapping.
+#[derive(Clone)]
+pub struct Span {
+    memory: Rc<Mapping>,
+    backing: Rc<Backing>,
+    at: usize,
+    len: usize,
+}
+
+/// The bytes of one data transfer, in order.
+pub type Spans = Vec<Span>;
+
+/// No memory is mapped at the address, or it is not writable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Unmapped(pub u64);
+
+/// All addresses of one function.
+#[derive(Default)]
+pub struct Dma {
+    /// Bus mastering is on: without it the function can access no memory.
+    master: Cell<bool>,
+    ranges: RefCell<BTreeMap<u64, Range>>,
+    backings: RefCell<Vec<Rc<Backing>>>,
+}
+
+impl Dma {
+    /// Turns bus mastering on or off.
+    pub fn set_master(&self, on: bool) {
+        self.master.set(on);
+    }
+
+    /// Maps `len` bytes of `file` at the address `at`.
+    pub fn map(&self, at: u64, len: u64, file: &File, offset: u64, write: bool) {
+        let memory = match Mapping::new(file, offset, len as usize, write) {
+            Ok(memory) => Rc::new(memory),
+            Err(e) => return error!("DMA map of {at:#x}, {len:#x} bytes: {e}"),
+        };
+        let backing = self.backing(file);
+        let range = Range {
+            len,
+            memory,
+            backing,
+            write,
+        };
+        self.ranges.borrow_mut().insert(at, range);
+    }
+
+    /// Unmaps what lies in the range. A transfer that has begun keeps the memory itself alive.
+    pub fn unmap(&self, at: u64, len: u64) {
+        let end = at.saturating_add(len);
+        self.ranges
+            .borrow_mut()
+            .retain(|start, range| start.saturating_add(range.len) <= at || *start >= end);
+    }
+
+    /// Unmaps everything.
+    pub fn unmap_all(&self) {
+        self.ranges.borrow_mut().clear();
+    }
+
+    fn backing(&self, file: &File) -> Rc<Backing> {
+        let inode = file.metadata().map(|m| m.ino()).unwrap_or(0);
+        let mut all = self.backings.borrow_mut();
+        if let Some(known) = all.iter().find(|b| b.inode == inode) {
+            return known.clone();
+        }
+        use std::os::fd::AsRawFd;
+        let path =
+            std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).unwrap_or_default();
+        let name = path.to_string_lossy();
+        let new = Rc::new(Backing {
+            name: name
+                .rsplit('/')
+                .next()
+                .unwrap_or_default()
+                .trim_end_matches(" (deleted)")
+                .into(),
+            inode,
+            read: Cell::new(0),
+            written: Cell::new(0),
+        });
+        all.push(new.clone());
+        new
+    }
+
+    /// Adds the memory at `at` to `spans`.
+    pub fn spans(
+        &self,
+        mut at: u64,
+        mut len: u64,
+        write: bool,
+        spans: &mut Spans,
+    ) -> Result<(), Unmapped> {
+        if len > 0 && !self.master.get() {
+            error!("DMA to {at:#x} while bus mastering is off");
+            return Err(Unmapped(at));
+        }
+        let ranges = self.ranges.borrow();
+        while len > 0 {
+            let Some((start, range)) = ranges.range(..=at).next_back() else {
+                return Err(Unmapped(at));
+            };
+            let offset = at - start;
+            if offset >= range.len || (write && !range.write) {
+                return Err(Unmapped(at));
+            }
+            let here = len.min(range.len - offset);
+            push(spans, range, offset as usize, here as usize);
+            at += here;
+            len -= here;
+        }
+        Ok(())
+    }
+
+    /// Reads bytes.
+    pub fn read(&self, at: u64, to: &mut [u8]) -> Result<(), Unmapped> {
+        let mut spans = Spans::new();
+        self.spans(at, to.len() as u64, false, &mut spans)?;
+        gather(&spans, to);
+        Ok(())
+    }
+
+    /// Writes bytes, the last one after all others.
+    pub fn write(&self, at: u64, from: &[u8]) -> Result<(), Unmapped> {
+        let mut spans = Spans::new();
+        self.spans(at, from.len() as u64, true, &mut spans)?;
+        scatter(&spans, from);
+        Ok(())
+    }
+
+    /// Reads a big endian number.
+    pub fn read_be64(&self, at: u64) -> Result<u64, Unmapped> {
+        let mut bytes = [0; 8];
+        self.read(at, &mut bytes)?;
+        Ok(be64(&bytes, 0))
+    }
+
+    /// Logs how many bytes went through each backing.
+    pub fn report(&self) {
+        for backing in self.backings.borrow().iter() {
+            let (read, written) = (backing.read.get(), backing.written.get());
+            if read + written > 0 {
+                say!(
+                    "DMA {}: {read} bytes read, {written} bytes written",
+                    backing.name
+                );
+            }
+        }
+    }
+}
+
+fn push(spans: &mut Spans, range: &Range, at: usize, len: usize) {
+    if let Some(last) = spans.last_mut() {
+        if Rc::ptr_eq(&last.memory, &range.memory) && last.at + last.len == at {
+            last.len += len;
+            return;
+        }
+    }
+    spans.push(Span {
+        memory: range.memory.clone(),
+        backing: range.backing.clone(),
+        at,
+        len,
+    });
+}
+
+/// Returns the number of bytes in all spans.
+pub fn total(spans: &[Span]) -> usize {
+    spans.iter().map(|span| span.len).sum()
+}
+
+/// Returns the part of `spans` that begins at byte `from` and has up to `len` bytes.
+pub fn cut(spans: &[Span], mut from: usize, mut len: usize) -> Spans {
+    let mut part = Spans::new();
+    for span in spans {
+        if len == 0 {
+            break;
+        }
+        if from >= span.len {
+            from -= span.len;
+            continue;
+        }
+        let here = len.min(span.len - from);
+        part.push(Span {
+            at: span.at + from,
+            len: here,
+            ..span.clone()
+        });
+        from = 0;
+        len -= here;
+    }
+    part
+}
+
+/// Reads from `spans`, as much as they have or `to` takes.
+pub fn gather(spans: &[Span], to: &mut [u8]) {
+    let mut at = 0;
+    for span in spans {
+        let here = span.len.min(to.len() - at);
+        span.memory.read(span.at, &mut to[at..at + here]);
+        span.backing.read.set(span.backing.read.get() + here as u64);
+        at += here;
+    }
+}
+
+/// Writes to `spans`, as much as they take or `from` has.
+pub fn scatter(spans: &[Span], from: &[u8]) {
+    let mut at = 0;
+    for span in spans {
+        let here = span.len.min(from.len() - at);
+        span.memory.write(span.at, &from[at..at + here]);
+        span.backing
+            .written
+            .set(span.backing.written.get() + here as u64);
+        at += here;
+    }
+}
+
+/// Copies as much as both have.
+pub fn copy(to: &[Span], from: &[Span]) {
+    let (mut from, mut source) = (from.iter(), None::<(&Span, usize)>);
+    for target in to {
+        let mut done = 0;
+        while done < target.len {
+            let (span, at) = match source.take() {
+                Some(more) => more,
+                None => match from.next() {
+                    Some(span) => (span, 0),
+                    None => return,
+                },
+            };
+            let here = (target.len - done).min(span.len - at);
+            Mapping::copy(
+                (&target.memory, target.at + done),
+                (&span.memory, span.at + at),
+                here,
+            );
+            span.backing.read.set(span.backing.read.get() + here as u64);
+            target
+                .backing
+                .written
+                .set(target.backing.written.get() + here as u64);
+            done += here;
+            if at + here < span.len {
+                source = Some((span, at + here));
+            }
+        }
+    }
+}
+
+/// Replaces the 8 bytes of `spans` at once; returns the old ones, or nothing if they are not
+/// aligned or not next to each other.
+pub fn swap(spans: &[Span], change: impl Fn(u64) -> u64) -> Option<u64> {
+    let [span] = spans else { return None };
+    if span.len != 8 {
+        return None;
+    }
+    span.backing.written.set(span.backing.written.get() + 8);
+    span.memory.swap(span.at, change)
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+
+    /// Returns a function's memory: `len` bytes at `at`.
+    pub fn memory(at: u64, len: u64) -> Dma {
+        let dma = Dma::default();
+        dma.set_master(true);
+        add(&dma, at, len);
+        dma
+    }
+
+    /// Adds `len` bytes of a new file at `at`.
+    pub fn add(dma: &Dma, at: u64, len: u64) {
+        let path =
+            std::env::temp_dir().join(format!("connectx-{}-{at:x}-{:p}", std::process::id(), dma));
+        let mut options = std::fs::OpenOptions::new();
+        let file = options
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .open(&path)
+            .unwrap();
+        std::fs::remove_file(&path).unwrap();
+        file.set_len(len).unwrap();
+        dma.map(at, len, &file, 0, true);
+    }
+
+    #[test]
+    fn a_range_across_two_mappings_is_read_back() {
+        let dma = memory(0x1000, 0x1000);
+        add(&dma, 0x2000, 0x1000);
+        let data: Vec<u8> = (0..=255).collect();
+        dma.write(0x1f80, &data).unwrap();
+        let mut back = vec![0; 256];
+        dma.read(0x1f80, &mut back).unwrap();
+        assert_eq!(back, data);
+        assert_eq!(dma.write(0x2fff, &data), Err(Unmapped(0x3000)));
+    }
+
+    #[test]
+    fn an_unmapped_address_is_an_error() {
+        let dma = memory(0x1000, 0x2000);
+        dma.unmap(0x1000, 0x2000);
+        assert_eq!(dma.read(0x1800, &mut [0]), Err(Unmapped(0x1800)));
+    }
+
+    #[test]
+    fn without_bus_mastering_there_is_no_dma() {
+        let dma = memory(0x1000, 0x1000);
+        dma.set_master(false);
+        assert_eq!(dma.read(0x1000, &mut [0]), Err(Unmapped(0x1000)));
+        dma.set_master(true);
+        assert_eq!(dma.read(0x1000, &mut [0]), Ok(()));
+    }
+
+    #[test]
+    fn copies_go_from_any_cut_to_any_cut() {
+        let dma = memory(0, 0x3000);
+        let data: Vec<u8> = (0..100u8).collect();
+        dma.write(0, &data).unwrap();
+        let (mut from, mut to) = (Spans::new(), Spans::new());
+        for (at, len) in [(0, 7), (20, 30), (60, 13)] {
+            dma.spans(at, len, false, &mut from).unwrap();
+        }
+        for (at, len) in [(0x1000, 1), (0x1100, 40), (0x1200, 9)] {
+            dma.spans(at, len, true, &mut to).unwrap();
+        }
+        copy(&to, &from);
+        let mut got = vec![0; 50];
+        gather(&to, &mut got);
+        let want: Vec<u8> = (0..7).chain(20..50).chain(60..73).collect();
+        assert_eq!(got, want);
+        let middle = cut(&from, 5, 4);
+        let mut got = [0; 4];
+        gather(&middle, &mut got);
+        assert_eq!(got, [5, 6, 20, 21]);
+    }
+
+    #[test]
+    fn swaps_are_of_eight_aligned_bytes() {
+        let dma = memory(0, 0x1000);
+        let spans = |at, len| {
+            let mut spans = Spans::new();
+            dma.spans(at, len, true, &mut spans).unwrap();
+            spans
+        };
+        assert_eq!(swap(&spans(8, 8), |old| old + 5), Some(0));
+        assert_eq!(swap(&spans(8, 8), |old| old), Some(5));
+        assert_eq!(swap(&spans(12, 8), |old| old), None);
+        assert_eq!(swap(&spans(8, 4), |old| old), None);
+    }
+}

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Event queues, and the interrupts that they raise.
+
+use crate::bits::put;
+use crate::buffer::Buffer;
+use crate::command::{Refusal, Reply, BAD_PARAM, BAD_RES};
+use crate::config::VECTORS;
+use crate::function::Function;
+use crate::ifc::{create_eq_in, create_eq_out, destroy_eq_in, eqc};
+use crate::{error, refuse, trace};
+
+/// Events, as the hardware numbers them.
+pub mod event {
+    pub const COMPLETION: u8 = 0x00;
+    pub const CQ_ERROR: u8 = 0x04;
+    pub const PORT_CHANGE: u8 = 0x09;
+    pub const COMMAND: u8 = 0x0a;
+    pub const PAGE_FAULT: u8 = 0x0c;
+    pub const WQ_INVALID_REQUEST: u8 = 0x10;
+    pub const WQ_ACCESS_ERROR: u8 = 0x11;
+    pub const SRQ_LAST_WQE: u8 = 0x13;
+    pub const SRQ_LIMIT: u8 = 0x14;
+}
+
+const EQE: u64 = 64;
+/// The number of an EQ has 8 bits in its doorbell.
+const EQS: u32 = 64;
+
+/// One event queue.
+pub struct Eq {
+    buffer: Buffer,
+    log_size: u32,
+    vector: u32,
+    /// A bit for each event that goes here.
+    events: u64,
+    produced: u32,
+    consumed: u32,
+    armed: bool,
+}
+
+impl Function {
+    /// CREATE_EQ.
+    pub fn create_eq(&mut self, input: &[u8], out: &mut Reply) -> Result<(), Refusal> {
+        let context = create_eq_in::eq_context_entry.slice(input);
+        let log_page = eqc::log_page_size.get32(context) + 12;
+        let offset = eqc::page_offset.get(context) << (log_page - 6);
+        let eq = Eq {
+            buffer: Buffer::new(create_eq_in::pas.rest(input), log_page, offset),
+            log_size: eqc::log_eq_size.get32(context),
+            vector: eqc::intr.get32(context),
+            // Four words of 64 bits, the first one with the events below 64.
+            events: create_eq_in::event_bitmask
+                .rest(input)
+                .get(..8)
+                .map_or(0, |b| crate::bits::be64(b, 0)),
+            produced: 0,
+            consumed: 0,
+            armed: false,
+        };
+        if !eq.buffer.holds(EQE << eq.log_size) {
+            return Err(Refusal::new(
+                BAD_PARAM,
+                "the pages are too few for the event queue",
+            ));
+        }
+        if eq.vector >= VECTORS {
+            return Err(Refusal::new(BAD_PARAM, format!("no vector {}", eq.vector)));
+        }
+        let number = (1..EQS).find(|n| !self.hca.eqs.contains_key(n));
+        let number = number.ok_or(Refusal::new(BAD_PARAM, "no event queue is left"))?;
+        trace!(
+            1,
+            "fn{}: EQ {number}: vector {}, events {:#x}",
+            self.id,
+            eq.vector,
+            eq.events
+        );
+        self.hca.eqs.insert(number, eq);
+        out.set(create_eq_out::eq_number, u64::from(number));
+        Ok(())
+    }
+
+    /// DESTROY_EQ.
+    pub fn destroy_eq(&mut self, input: &[u8]) -> Result<(), Refusal> {
+        let number = destroy_eq_in::eq_number.get32(input);
+        if self.hca.cqs.values().any(|cq| cq.eq() == number) {
+            return Err(Refusal::busy(format!("EQ {number} has completion queues")));
+        }
+        match self.hca.eqs.remove(&number) {
+            Some(_) => Ok(()),
+            None => Err(Refusal::new(BAD_RES, format!("no EQ {number}"))),
+        }
+    }
+
+    /// Returns the EQ that has asked for an event.
+    pub fn eq_for(&self, event: u8) -> Option<u32> {
+        let has = |eq: &&Eq| eq.events >> event & 1 == 1;
+        self.hca
+            .eqs
+            .iter()
+            .find(|(_, eq)| has(eq))
+            .map(|(number, _)| *number)
+    }
+
+    /// Posts an event that is not about a completion, if an EQ has asked for it.
+    pub fn post_event(&mut self, event: u8, subtype: u8, data: &[u8]) {
+        match self.eq_for(event) {
+            Some(number) => self.post_to_eq(number, event, subtype, data),
+            None => refuse!(
+                "fn{}: event {event:#x}: no event queue has asked for it",
+                self.id
+            ),
+        }
+    }
+
+    /// Posts an event of a queue: its number is in the last word.
+    pub fn post_queue_event(&mut self, event: u8, kind: u8, number: u32) {
+        let mut data = [0; 28];
+        data[20] = kind;
+        put(&mut data, 24, &number.to_be_bytes());
+        self.post_event(event, 0, &data);
+    }
+
+    /// Posts an event to an EQ.
+    pub fn post_to_eq(&mut self, number: u32, event: u8, subtype: u8, data: &[u8]) {
+        let Some(eq) = self.hca.eqs.get_mut(&number) else {
+            return error!(
+                "fn{}: event {event:#x} for EQ {number}, which is not there",
+                self.id
+            );
+        };
+        if eq.produced.wrapping_sub(eq.consumed) & 0xff_ffff >= 1 << eq.log_size {
+            return error!("fn{}: EQ {number} is full", self.id);
+        }
+        let mut entry = [0; EQE as usize];
+        entry[1] = event;
+        entry[3] = subtype;
+        put(&mut entry[..60], 32, data);
+        entry[63] = (eq.produced >> eq.log_size & 1) as u8;
+        let slot = u64::from(eq.produced & ((1 << eq.log_size) - 1));
+        if let Err(bad) = eq.buffer.write(&self.dma, slot * EQE, &entry) {
+            return self.unmapped(&format!("EQ {number}"), bad.0);
+        }
+        eq.produced = eq.produced.wrapping_add(1);
+        if std::mem::take(&mut eq.armed) {
+            let vector = eq.vector;
+            self.interrupt(vector);
+        }
+    }
+
+    /// Handles the doorbell of EQs: the consumer index, with or without arming.
+    pub fn eq_doorbell(&mut self, value: u32, arm: bool) {
+        let number = value >> 24;
+        let Some(eq) = self.hca.eqs.get_mut(&number) else {
+            return error!("fn{}: doorbell of EQ {number}, which is not there", self.id);
+        };
+        eq.consumed = value & 0xff_ffff;
+        if !arm {
+            return;
+        }
+        if eq.produced & 0xff_ffff == eq.consumed {
+            eq.armed = true;
+        } else {
+            let vector = eq.vector;
+            self.interrupt(vector);
+        }
+    }
+}

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! One PCI function: what QEMU sees of it, and all the state that a reset clears.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fs::File;
+use std::io::Write;
+use std::time::Instant;
+
+use crate::caps::{self, Choice};
+use crate::config::{Asked, Config, BAR0_SIZE, CONFIG_SIZE, VECTORS};
+use crate::cq::Cq;
+use crate::dma::Dma;
+use crate::eq::Eq;
+use crate::ether::{Rq, Sq};
+use crate::fault::Faults;
+use crate::init_segment::InitSegment;
+use crate::mkey::Mkeys;
+use crate::objects::Objects;
+use crate::port::Port;
+use crate::qp::Qp;
+use crate::srq::Srq;
+use crate::umem::Umem;
+use crate::vfio_user::{Device, REGION_BAR0, REGION_CONFIG};
+use crate::{error, say, trace};
+
+/// The offset in BAR 0 of the first page of doorbells that is given out.
+pub const FIRST_UAR: u32 = 16;
+
+/// What a reset clears.
+#[derive(Default)]
+pub struct Hca {
+    /// The registers.
+    pub init: InitSegment,
+    /// Objects without a state of their own.
+    pub objects: Objects,
+    /// Capabilities that the driver has set.
+    pub caps: caps::Set,
+    /// Event queues, by number.
+    pub eqs: BTreeMap<u32, Eq>,
+    /// Completion queues.
+    pub cqs: BTreeMap<u32, Cq>,
+    /// Queue pairs.
+    pub qps: BTreeMap<u32, Qp>,
+    /// Shared receive queues.
+    pub srqs: BTreeMap<u32, Srq>,
+    /// Memory keys.
+    pub mkeys: Mkeys,
+    /// Memory of applications for queues.
+    pub umems: BTreeMap<u32, Umem>,
+    /// Ethernet send queues.
+    pub sqs: BTreeMap<u32, Sq>,
+    /// Ethernet receive queues.
+    pub rqs: BTreeMap<u32, Rq>,
+    /// Page faults that the driver has not answered yet.
+    pub faults: Faults,
+    /// Queue pairs with work to do, in turn.
+    pub ready: VecDeque<u32>,
+    /// Queue pairs that try again at a time.
+    pub waiting: Vec<(Instant, u32)>,
+}
+
+/// What the control socket has asked for.
+#[derive(Default)]
+pub struct Inject {
+    /// The number of UMR work requests to fail.
+    pub fail_umr: u32,
+    /// Commands to fail: the opcode and how many.
+    pub fail_command: Option<(u16, u32)>,
+    /// The opcode of commands that are never answered.
+    pub ignore_command: Option<u16>,
+}
+
+/// One PCI function.
+pub struct Function {
+    /// Its number, from 0.
+    pub id: usize,
+    /// What it reaches by DMA.
+    pub dma: Dma,
+    /// All that a reset clears.
+    pub hca: Hca,
+    /// The port; its addresses are the same after a reset.
+    pub port: Port,
+    /// What it is started with.
+    pub choice: Choice,
+    /// What the control socket has asked for.
+    pub inject: Inject,
+    /// Reads give ones, and nothing else happens: as after a surprise removal.
+    dead: bool,
+    config: Config,
+    vectors: Vec<Option<File>>,
+}
+
+impl Function {
+    /// Creates a function.
+    pub fn new(id: usize, choice: Choice) -> Self {
+        Self {
+            id,
+            dma: Dma::default(),
+            hca: Hca::default(),
+            port: Port::new(id, choice.infiniband),
+            choice,
+            inject: Inject::default(),
+            dead: false,
+            config: Config::default(),
+            vectors: (0..VECTORS).map(|_| None).collect(),
+        }
+    }
+
+    /// Raises an interrupt.
+    pub fn interrupt(&mut self, vector: u32) {
+        if let Some(Some(event)) = self.vectors.get(vector as usize) {
+            let _ = (&mut &*event).write_all(&1u64.to_ne_bytes());
+        }
+    }
+
+    /// Returns whether the function answers.
+    pub fn alive(&self) -> bool {
+        !self.dead
+    }
+
+    /// Makes the function go dead, or come back with no state, as after a surprise removal.
+    pub fn set_dead(&mut self, dead: bool) {
+        say!(
+            "fn{}: {}",
+            self.id,
+            if dead {
+                "dead: all reads give ones"
+            } else {
+                "alive, after a reset"
+            }
+        );
+        self.dead = dead;
+        self.hca = Hca::default();
+    }
+
+    /// Logs a DMA that hardware would not have been able to do.
+    pub fn unmapped(&self, what: &str, at: u64) {
+        error!(
+            "fn{}: {what}: no memory is mapped at DMA address {at:#x}",
+            self.id
+        );
+    }
+
+    /// Logs everything that is still alive, as an error if `leak`.
+    pub fn report_objects(&self, leak: bool) {
+        let hca = &self.hca;
+        let mut all = vec![
+            ("memory keys", hca.mkeys.used().count()),
+            ("queue pairs", hca.qps.len()),
+            ("completion queues", hca.cqs.len()),
+            ("shared receive queues", hca.srqs.len()),
+            ("event queues", hca.eqs.len()),
+            ("umems", hca.umems.len()),
+            ("send queues", hca.sqs.len()),
+            ("receive queues", hca.rqs.len()),
+        ];
+        all.extend(hca.objects.counts());
+        let alive: Vec<String> = all
+            .iter()
+            .filter(|(_, count)| *count > 0)
+            .map(|(name, count)| format!("{count} {name}"))
+            .collect();
+        match (leak, alive.is_empty()) {
+            (true, false) => error!("fn{}: left at TEARDOWN_HCA: {}", self.id, alive.join(", ")),
+            (_, empty) => say!(
+                "fn{}: alive: {}",
+                self.id,
+                if empty {
+                    "nothing".into()
+                } else {
+                    alive.join(", ")
+                }
+            ),
+        }
+    }
+}
+
+impl Device for Function {
+    fn region_size(&self, region: u32) -> u64 {
+        match region {
+            REGION_BAR0 => BAR0_SIZE,
+            REGION_CONFIG => CONFIG_SIZE,
+            _ => 0,
+        }
+    }
+
+    fn vectors(&self) -> u32 {
+        VECTORS
+    }
+
+    fn read(&mut self, region: u32, offset: u64, data: &mut [u8]) {
+        match region {
+            _ if self.dead => data.fill(0xff),
+            REGION_BAR0 => self.read_register(offset, data),
+            REGION_CONFIG => self.config.read(offset, data),
+            _ => data.fill(0),
+        }
+    }
+
+    fn write(&mut self, region: u32, offset: u64, data: &[u8]) {
+        match region {
+            _ if self.dead => {}
+            REGION_BAR0 => self.write_register(offset, data),
+            REGION_CONFIG => {
+                let asked = self.config.write(offset, data);
+                self.dma.set_master(self.config.bus_master());
+                if asked == Asked::Reset {
+                    say!("fn{}: function level reset", self.id);
+                    self.hca = Hca::default();
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn dma_map(&mut self, at: u64, len: u64, file: Option<(&File, u64)>, write: bool) {
+        trace!(2, "fn{}: DMA map {at:#x}, {len:#x} bytes", self.id);
+        if let Some((file, offset)) = file {
+            self.dma.map(at, len, file, offset, write);
+        }
+    }
+
+    fn dma_unmap(&mut self, at: u64, len: u64, all: bool) {
+        trace!(2, "fn{}: DMA unmap {at:#x}, {len:#x} bytes", self.id);
+        if all {
+            self.dma.unmap_all();
+        } else {
+            self.dma.unmap(at, len);
+        }
+    }
+
+    fn set_vector(&mut self, vector: u32, event: Option<File>) {
+        if let Some(slot) = self.vectors.get_mut(vector as usize) {
+            *slot = event;
+        }
+    }
+
+    fn reset(&mut self) {
+        say!("fn{}: reset by QEMU", self.id);
+        self.hca = Hca::default();
+        self.config = Config::default();
+        self.dma.set_master(false);
+    }
+}

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! connectx - a ConnectX for the stock mlx5 driver, emulated
+//!
+//! A process beside QEMU is the adapter: each socket is one PCI function, which QEMU's device
+//! vfio-user-pci puts into a guest. See Documentation/connectx.rst.
+
+mod bits;
+mod buffer;
+mod caps;
+mod command;
+mod config;
+mod control;
+mod cq;
+mod datagram;
+mod dma;
+mod eq;
+mod ether;
+mod fault;
+mod function;
+mod ifc;
+mod init_segment;
+mod log;
+mod mkey;
+mod objects;
+mod port;
+mod qp;
+mod receive;
+mod srq;
+mod sys;
+mod transport;
+mod umem;
+mod umr;
+mod vfio_user;
+mod world;
+mod wqe;
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::fd::AsRawFd;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener};
+use std::process::ExitCode;
+
+use caps::Choice;
+use function::Function;
+use vfio_user::Connection;
+use world::World;
+
+const USAGE: &str = "usage: connectx [option...] SOCKET...
+Serves one PCI function on each socket (a path, or @NAME for one without), until all of them were connected and are closed.
+  --infiniband     the ports are of InfiniBand, not of Ethernet
+  --no-odp         on-demand paging is not announced
+  --control PATH   takes requests from the pipe PATH.in, answers on PATH.out
+  --verbose LEVEL  0 refusals, 1 commands (default), 2 memory keys, 3 work requests
+Exits with 1 if an error was logged: something that hardware does not forgive.
+";
+
+struct Options {
+    choice: Choice,
+    control: Option<String>,
+    sockets: Vec<String>,
+}
+
+fn options() -> Result<Options, String> {
+    let mut options = Options {
+        choice: Choice {
+            infiniband: false,
+            odp: true,
+        },
+        control: None,
+        sockets: Vec::new(),
+    };
+    let mut args = std::env::args().skip(1);
+    while let Some(arg) = args.next() {
+        let mut value = || args.next().ok_or(format!("{arg} needs a value"));
+        match arg.as_str() {
+            "--infiniband" => options.choice.infiniband = true,
+            "--no-odp" => options.choice.odp = false,
+            "--control" => options.control = Some(value()?),
+            "--verbose" => {
+                log::set_level(value()?.parse().map_err(|_| "--verbose needs a number")?)
+            }
+            other if other.starts_with('-') => return Err(format!("no such option: {other}")),
+            _ => options.sockets.push(arg),
+        }
+    }
+    if options.sockets.is_empty() {
+        return Err("no socket is given".into());
+    }
+    Ok(options)
+}
+
+/// The pipes of the tests.
+struct Control {
+    requests: File,
+    answers: File,
+    /// A request that has not come to its end yet.
+    begun: String,
+}
+
+impl Control {
+    fn open(path: &str) -> io::Result<Self> {
+        // For reading and writing, so that the end of a writer is not the end of the pipe.
+        let open = |end: &str| {
+            OpenOptions::new()
+                .read(true)
+                .write(true)
+                .open(format!("{path}.{end}"))
+        };
+        Ok(Self {
+            requests: open("in")?,
+            answers: open("out")?,
+            begun: String::new(),
+        })
+    }
+
+    fn serve(&mut self, world: &mut World) -> io::Result<()> {
+        let mut buf = [0; 4096];
+        let n = self.requests.read(&mut buf)?;
+        self.begun += &String::from_utf8_lossy(&buf[..n]);
+        while let Some((line, rest)) = self.begun.split_once('\n') {
+            say!("request: {line}");
+            let answer = control::execute(world, line);
+            self.begun = rest.to_string();
+            self.answers.write_all(answer.as_bytes())?;
+        }
+        Ok(())
+    }
+}
+
+/// Where a socket stands.
+enum Socket {
+    Listens(UnixListener),
+    Connected(Connection),
+    Closed,
+}
+
+impl Socket {
+    fn fd(&self) -> Option<i32> {
+        match self {
+            Self::Listens(listener) => Some(listener.as_raw_fd()),
+            Self::Connected(connection) => Some(connection.fd()),
+            Self::Closed => None,
+        }
+    }
+
+    fn serve(&mut self, function: &mut Function) {
+        match self {
+            Self::Listens(listener) => match listener
+                .accept()
+                .and_then(|(stream, _)| Connection::new(stream))
+            {
+                Ok(connection) => *self = Self::Connected(connection),
+                Err(e) => error!("fn{}: {e}", function.id),
+            },
+            Self::Connected(connection) => {
+                if let Err(e) = connection.serve(function) {
+                    if e.kind() != io::ErrorKind::UnexpectedEof
+                        && e.kind() != io::ErrorKind::ConnectionReset
+                    {
+                        error!("fn{}: {e}", function.id);
+                    }
+                    say!("fn{}: QEMU has closed the connection", function.id);
+                    *self = Self::Closed;
+                }
+            }
+            Self::Closed => {}
+        }
+    }
+}
+
+/// Listens on a path, or on an abstract name after `@`.
+fn listen(path: &str) -> io::Result<UnixListener> {
+    match path.strip_prefix('@') {
+        Some(name) => UnixListener::bind_addr(&SocketAddr::from_abstract_name(name)?),
+        None => UnixListener::bind(path),
+    }
+}
+
+fn run(options: &Options) -> io::Result<()> {
+    let mut world = World {
+        functions: (0..options.sockets.len())
+            .map(|id| Function::new(id, options.choice))
+            .collect(),
+    };
+    let mut control = options.control.as_deref().map(Control::open).transpose()?;
+    let mut sockets = Vec::new();
+    for path in &options.sockets {
+        sockets.push(Socket::Listens(listen(path)?));
+    }
+    say!("listening on {}", options.sockets.join(" "));
+    let mut busy = false;
+    loop {
+        let mut fds: Vec<_> = sockets.iter().map(Socket::fd).collect();
+        if fds.iter().all(Option::is_none) {
+            break;
+        }
+        fds.push(control.as_ref().map(|control| control.requests.as_raw_fd()));
+        let timeout = match world.idle() {
+            _ if busy => 0,
+            Some(time) => time.as_micros().div_ceil(1000).min(1000) as i32,
+            None => -1,
+        };
+        // poll ignores negative descriptors.
+        let fds: Vec<_> = fds.iter().map(|fd| fd.unwrap_or(-1)).collect();
+        let ready = sys::wait(&fds, timeout);
+        for (n, socket) in sockets.iter_mut().enumerate() {
+            if ready[n] {
+                socket.serve(&mut world.functions[n]);
+            }
+        }
+        if let (Some(control), Some(true)) = (&mut control, ready.last()) {
+            control.serve(&mut world)?;
+        }
+        world.tick();
+        busy = world.work();
+    }
+    for function in &world.functions {
+        function.dma.report();
+    }
+    Ok(())
+}
+
+fn main() -> ExitCode {
+    let options = match options() {
+        Ok(options) => options,
+        Err(why) => {
+            eprint!("connectx: {why}\n{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    if let Err(e) = run(&options) {
+        error!("{e}");
+    }
+    say!("{} errors", log::errors());
+    ExitCode::from(u8::from(log::errors() > 0))
+}

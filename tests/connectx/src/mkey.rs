@@ -1,0 +1,366 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Memory keys: who may access which memory by them, and where it is.
+
+mod commands;
+mod describe;
+
+use std::collections::btree_map::{BTreeMap, Entry};
+
+use crate::bits::{be32, be64};
+use crate::command::{Refusal, BAD_PARAM};
+use crate::dma::{Dma, Spans};
+use crate::ifc::mkc;
+use crate::objects::NULL_MKEY;
+
+/// How deep keys may refer to keys: `max_indirection` of the capabilities.
+pub const MAX_INDIRECTION: u32 = 4;
+/// The lowest index that is given out; the keys with a meaning of their own are below.
+const FIRST_INDEX: u32 = 0x10;
+/// The indices have 24 bits.
+const LAST_INDEX: u32 = 0xff_ffff;
+/// An entry of a translation table of pages: the address, above these two.
+const PRESENT: u64 = 3;
+
+/// An access, as permissions of a key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Access {
+    LocalRead,
+    LocalWrite,
+    RemoteRead,
+    RemoteWrite,
+    Atomic,
+}
+
+impl Access {
+    /// Returns whether memory is changed.
+    pub fn writes(self) -> bool {
+        !matches!(self, Self::LocalRead | Self::RemoteRead)
+    }
+}
+
+/// How addresses are translated.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mode {
+    /// To themselves.
+    Physical,
+    /// By a table of pages.
+    Pages,
+    /// By a list of ranges of other keys, of any length.
+    Ranges,
+    /// By a list of ranges of other keys, all of the same length.
+    FixedRanges,
+}
+
+/// One memory key.
+#[derive(Clone)]
+pub struct Mkey {
+    /// The low byte of the key; the index is above it.
+    pub variant: u8,
+    pub free: bool,
+    pub mode: Mode,
+    pub umr: bool,
+    pub local_read: bool,
+    pub local_write: bool,
+    pub remote_read: bool,
+    pub remote_write: bool,
+    pub atomic: bool,
+    pub relaxed_read: bool,
+    pub relaxed_write: bool,
+    /// May be invalidated by the other end.
+    pub remote_invalidate: bool,
+    /// The queue pair that alone may use it; all ones for any.
+    pub qpn: u32,
+    pub pd: u32,
+    /// All addresses: `len` counts for nothing.
+    pub length64: bool,
+    pub start: u64,
+    pub len: u64,
+    pub log_page: u32,
+    /// The translation table, as the driver writes it.
+    pub table: Vec<u8>,
+    /// How many bytes the driver may write to the table.
+    pub table_size: usize,
+    pub umem: Option<u32>,
+    uid: u32,
+}
+
+/// Why memory cannot be accessed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Denied {
+    /// No key has this index.
+    NoKey,
+    /// The key has another low byte by now.
+    Stale,
+    /// The key is free: registered for nothing.
+    Free,
+    /// The key is of another protection domain.
+    OtherPd,
+    /// The key is bound to another queue pair.
+    OtherQp,
+    /// The key does not permit this access.
+    Permission,
+    /// The range is not within that of the key.
+    Bounds,
+    /// Keys refer to keys too deeply, or to nothing.
+    Indirection,
+    /// The page is not there: a page fault at this address of this key.
+    NotPresent { key: u32, va: u64 },
+    /// Nothing is mapped at this DMA address.
+    Unmapped(u64),
+}
+
+/// Who accesses memory.
+#[derive(Clone, Copy)]
+pub struct Who {
+    /// The protection domain; the device itself is in none.
+    pub pd: Option<u32>,
+    pub qpn: u32,
+}
+
+/// All keys of a function, by index.
+#[derive(Default)]
+pub struct Mkeys {
+    all: BTreeMap<u32, Mkey>,
+    next: u32,
+}
+
+impl Mkey {
+    /// Creates a key from a context.
+    pub fn new(context: &[u8], uid: u32) -> Result<Self, Refusal> {
+        let mode = mkc::access_mode_4_2.get(context) << 2 | mkc::access_mode_1_0.get(context);
+        let mode = match mode {
+            0 => Mode::Physical,
+            1 => Mode::Pages,
+            2 => Mode::Ranges,
+            3 => Mode::FixedRanges,
+            other => {
+                return Err(Refusal::new(
+                    BAD_PARAM,
+                    format!("access mode {other} is not announced"),
+                ))
+            }
+        };
+        Ok(Self {
+            variant: mkc::mkey_7_0.get(context) as u8,
+            free: mkc::free.is_set(context),
+            mode,
+            umr: mkc::umr_en.is_set(context),
+            local_read: mkc::lr.is_set(context),
+            local_write: mkc::lw.is_set(context),
+            remote_read: mkc::rr.is_set(context),
+            remote_write: mkc::rw.is_set(context),
+            atomic: mkc::a.is_set(context),
+            relaxed_read: mkc::relaxed_ordering_read.is_set(context),
+            relaxed_write: mkc::relaxed_ordering_write.is_set(context),
+            remote_invalidate: mkc::en_rinval.is_set(context),
+            qpn: mkc::qpn.get32(context),
+            pd: mkc::pd.get32(context),
+            length64: mkc::length64.is_set(context),
+            start: mkc::start_addr.get(context),
+            len: mkc::len.get(context),
+            log_page: mkc::log_page_size.get32(context),
+            table: Vec::new(),
+            table_size: mkc::translations_octword_size.get(context) as usize * 16,
+            umem: None,
+            uid,
+        })
+    }
+
+    fn permits(&self, access: Access) -> bool {
+        match access {
+            Access::LocalRead => self.local_read,
+            Access::LocalWrite => self.local_write,
+            Access::RemoteRead => self.remote_read,
+            Access::RemoteWrite => self.remote_write,
+            Access::Atomic => self.atomic,
+        }
+    }
+
+    fn check(&self, va: u64, len: u64, access: Access, who: Who) -> Result<(), Denied> {
+        if self.free {
+            return Err(Denied::Free);
+        }
+        if who.pd.is_some_and(|pd| pd != self.pd) {
+            return Err(Denied::OtherPd);
+        }
+        if self.qpn != 0xff_ffff && self.qpn != who.qpn {
+            return Err(Denied::OtherQp);
+        }
+        if !self.permits(access) {
+            return Err(Denied::Permission);
+        }
+        let end = va.checked_add(len).ok_or(Denied::Bounds)?;
+        if !self.length64 && (va < self.start || end - self.start > self.len) {
+            return Err(Denied::Bounds);
+        }
+        Ok(())
+    }
+
+    /// Returns the page that `va` is in, and the offset in it.
+    fn page(&self, va: u64) -> (u64, u64) {
+        let size = 1u64 << self.log_page.min(63);
+        let offset = va
+            .wrapping_sub(self.start)
+            .wrapping_add(self.start & (size - 1));
+        (offset >> self.log_page.min(63), offset & (size - 1))
+    }
+}
+
+impl Mkeys {
+    /// Returns the keys that are there, free or not.
+    pub fn used(&self) -> impl Iterator<Item = (u32, &Mkey)> {
+        self.all.iter().map(|(index, mkey)| (*index, mkey))
+    }
+
+    /// Adds a key; returns its index.
+    pub fn add(&mut self, mkey: Mkey) -> u32 {
+        // One that was in use is not used again soon, so that its last user is found out.
+        loop {
+            self.next = if self.next < FIRST_INDEX || self.next >= LAST_INDEX {
+                FIRST_INDEX
+            } else {
+                self.next + 1
+            };
+            if let Entry::Vacant(free) = self.all.entry(self.next) {
+                free.insert(mkey);
+                return self.next;
+            }
+        }
+    }
+
+    /// Returns a key by its index.
+    pub fn get_mut(&mut self, index: u32) -> Option<&mut Mkey> {
+        self.all.get_mut(&index)
+    }
+
+    /// Removes a key.
+    pub fn remove(&mut self, index: u32) -> Option<Mkey> {
+        self.all.remove(&index)
+    }
+
+    fn find(&self, key: u32) -> Result<&Mkey, Denied> {
+        let mkey = self.all.get(&(key >> 8)).ok_or(Denied::NoKey)?;
+        if mkey.variant != key as u8 {
+            return Err(Denied::Stale);
+        }
+        Ok(mkey)
+    }
+
+    /// Adds the memory of `len` bytes at `va` of a key to `spans`, if `who` may access it so.
+    #[allow(clippy::too_many_arguments)]
+    pub fn translate(
+        &self,
+        dma: &Dma,
+        key: u32,
+        va: u64,
+        len: u64,
+        access: Access,
+        who: Who,
+        spans: &mut Spans,
+    ) -> Result<(), Denied> {
+        self.translate_deep(dma, key, va, len, access, who, spans, 0)
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn translate_deep(
+        &self,
+        dma: &Dma,
+        key: u32,
+        va: u64,
+        len: u64,
+        access: Access,
+        who: Who,
+        spans: &mut Spans,
+        depth: u32,
+    ) -> Result<(), Denied> {
+        if depth > MAX_INDIRECTION {
+            return Err(Denied::Indirection);
+        }
+        if key == NULL_MKEY {
+            return Err(Denied::NotPresent { key, va });
+        }
+        let mkey = self.find(key)?;
+        mkey.check(va, len, access, who)?;
+        match mkey.mode {
+            Mode::Physical => dma
+                .spans(va, len, access.writes(), spans)
+                .map_err(|bad| Denied::Unmapped(bad.0)),
+            Mode::Pages => pages(mkey, dma, key, va, len, access, spans),
+            Mode::Ranges | Mode::FixedRanges => {
+                // Only the outermost key says what the other end may do.
+                let inner = if access.writes() {
+                    Access::LocalWrite
+                } else {
+                    Access::LocalRead
+                };
+                for (key, va, len) in ranges(mkey, va, len)? {
+                    self.translate_deep(dma, key, va, len, inner, who, spans, depth + 1)?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+fn pages(
+    mkey: &Mkey,
+    dma: &Dma,
+    key: u32,
+    mut va: u64,
+    mut len: u64,
+    access: Access,
+    spans: &mut Spans,
+) -> Result<(), Denied> {
+    while len > 0 {
+        let (page, offset) = mkey.page(va);
+        let entry = be64(&mkey.table, (page as usize).saturating_mul(8));
+        if entry & PRESENT == 0 || (access.writes() && entry & 2 == 0) {
+            return Err(Denied::NotPresent { key, va });
+        }
+        let here = len.min((1u64 << mkey.log_page.min(63)) - offset);
+        let address = (entry & !PRESENT) + offset;
+        dma.spans(address, here, access.writes(), spans)
+            .map_err(|bad| Denied::Unmapped(bad.0))?;
+        va += here;
+        len -= here;
+    }
+    Ok(())
+}
+
+/// Returns the ranges of other keys that `len` bytes at `va` are made of: key, address, length.
+fn ranges(mkey: &Mkey, va: u64, len: u64) -> Result<Vec<(u32, u64, u64)>, Denied> {
+    let mut found = Vec::new();
+    let (mut skip, mut left) = (va.wrapping_sub(mkey.start), len);
+    let first = if mkey.mode == Mode::FixedRanges {
+        let (page, offset) = mkey.page(va);
+        skip = offset;
+        page as usize
+    } else {
+        0
+    };
+    for entry in mkey.table.chunks_exact(16).skip(first) {
+        if left == 0 {
+            break;
+        }
+        let size = match mkey.mode {
+            Mode::FixedRanges => 1 << mkey.log_page.min(63),
+            _ => u64::from(be32(entry, 0)),
+        };
+        if skip >= size {
+            skip -= size;
+            continue;
+        }
+        let here = left.min(size - skip);
+        found.push((be32(entry, 4), be64(entry, 8).wrapping_add(skip), here));
+        left -= here;
+        skip = 0;
+    }
+    if left > 0 {
+        return Err(Denied::Indirection);
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests;

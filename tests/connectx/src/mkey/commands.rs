@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The commands on memory keys.
+
+use super::{Mkey, PRESENT};
+use crate::bits::{be32, be64};
+use crate::command::{Refusal, Reply, BAD_PARAM, BAD_RES};
+use crate::function::Function;
+use crate::ifc::{
+    create_mkey_in, create_mkey_out, destroy_mkey_in, mkc, query_mkey_in, query_mkey_out,
+};
+use crate::{error, trace};
+
+impl Function {
+    /// CREATE_MKEY.
+    pub fn create_mkey(&mut self, input: &[u8], out: &mut Reply) -> Result<(), Refusal> {
+        let context = create_mkey_in::memory_key_mkey_entry.slice(input);
+        let mut mkey = Mkey::new(context, create_mkey_in::uid.get32(input))?;
+        if !mkey.free && !self.hca.objects.has(crate::objects::Kind::Pd, mkey.pd) {
+            return Err(Refusal::new(BAD_RES, format!("no PD {:#x}", mkey.pd)));
+        }
+        if create_mkey_in::mkey_umem_valid.is_set(input) {
+            // The header has no names for these two.
+            let (id, offset) = (be32(input, 100), be64(input, 104));
+            mkey.umem = Some(id);
+            let umem = &self.umem(id)?.buffer;
+            let size = 1u64 << mkey.log_page.min(63);
+            let count = mkey.len.div_ceil(size.max(1));
+            mkey.table = (0..count)
+                .flat_map(|n| (umem.address(offset + n * size) | PRESENT).to_be_bytes())
+                .collect();
+        } else {
+            let given = create_mkey_in::translations_octword_actual_size.get(input) as usize * 16;
+            let list = create_mkey_in::klm_pas_mtt.rest(input);
+            if given > list.len() || given > mkey.table_size {
+                return Err(Refusal::new(
+                    BAD_PARAM,
+                    "more translations than there is room for",
+                ));
+            }
+            mkey.table = list[..given].to_vec();
+        }
+        let (variant, free) = (mkey.variant, mkey.free);
+        let index = self.hca.mkeys.add(mkey);
+        out.set(create_mkey_out::mkey_index, u64::from(index));
+        if !free {
+            self.log_mkey("created", index << 8 | u32::from(variant));
+        }
+        Ok(())
+    }
+
+    /// DESTROY_MKEY.
+    pub fn destroy_mkey(&mut self, input: &[u8]) -> Result<(), Refusal> {
+        let index = destroy_mkey_in::mkey_index.get32(input);
+        let Some(mkey) = self.hca.mkeys.get_mut(index) else {
+            error!(
+                "fn{}: mkey index {index:#x} is destroyed, and is not there",
+                self.id
+            );
+            return Err(Refusal::new(BAD_RES, format!("no mkey index {index:#x}")));
+        };
+        Refusal::unless_owner(mkey.uid, destroy_mkey_in::uid.get32(input))?;
+        self.hca.mkeys.remove(index);
+        trace!(2, "fn{}: mkey index {index:#x} is destroyed", self.id);
+        Ok(())
+    }
+
+    /// QUERY_MKEY.
+    pub fn query_mkey(&mut self, input: &[u8], out: &mut Reply) -> Result<(), Refusal> {
+        let index = query_mkey_in::mkey_index.get32(input);
+        let Some(mkey) = self.hca.mkeys.get_mut(index) else {
+            return Err(Refusal::new(BAD_RES, format!("no mkey index {index:#x}")));
+        };
+        let context = out.from(query_mkey_out::memory_key_mkey_entry.byte());
+        for (field, value) in [
+            (mkc::free, u64::from(mkey.free)),
+            (mkc::umr_en, u64::from(mkey.umr)),
+            (mkc::lr, u64::from(mkey.local_read)),
+            (mkc::lw, u64::from(mkey.local_write)),
+            (mkc::rr, u64::from(mkey.remote_read)),
+            (mkc::rw, u64::from(mkey.remote_write)),
+            (mkc::a, u64::from(mkey.atomic)),
+            (mkc::qpn, u64::from(mkey.qpn)),
+            (mkc::mkey_7_0, u64::from(mkey.variant)),
+            (mkc::length64, u64::from(mkey.length64)),
+            (mkc::pd, u64::from(mkey.pd)),
+            (mkc::start_addr, mkey.start),
+            (mkc::len, mkey.len),
+            (mkc::translations_octword_size, mkey.table_size as u64 / 16),
+            (mkc::log_page_size, u64::from(mkey.log_page)),
+        ] {
+            field.set(context, value);
+        }
+        Ok(())
+    }
+
+    /// Logs a key with its translation.
+    pub fn log_mkey(&mut self, what: &str, key: u32) {
+        if let Some(mkey) = self.hca.mkeys.get_mut(key >> 8) {
+            trace!(
+                2,
+                "fn{}: mkey {key:#x} {what}: {}",
+                self.id,
+                mkey.describe()
+            );
+        }
+    }
+}

@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The life of the function as a whole, and objects of which the device need only know that
+//! they are there.
+
+use std::collections::BTreeMap;
+
+use crate::bits::{be16, be32, put};
+use crate::command::{Refusal, Reply, BAD_RES};
+use crate::config::BAR0_SIZE;
+use crate::function::{Function, FIRST_UAR};
+use crate::ifc::{
+    op, query_adapter_out, query_adapter_param_block, query_issi_out, query_pages_in,
+    query_pages_out, query_special_contexts_out,
+};
+use crate::{say, trace};
+
+/// What gets a number; a kind has numbers of its own.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Kind {
+    Pd,
+    TransportDomain,
+    Xrcd,
+    UserContext,
+    QCounter,
+    Tis,
+    Tir,
+    Rqt,
+    FlowTable,
+    FlowGroup,
+    FlowCounter,
+    Cq,
+    /// Queue pairs, and all other queues of work.
+    Queue,
+    Umem,
+}
+
+/// How a kind is created and destroyed. The number is in the third word of the output of the
+/// first command, and of the input of the second one.
+const PLAIN: &[(Kind, u16, u16, &str)] = &[
+    (Kind::Pd, op::ALLOC_PD, op::DEALLOC_PD, "protection domains"),
+    (
+        Kind::TransportDomain,
+        op::ALLOC_TRANSPORT_DOMAIN,
+        op::DEALLOC_TRANSPORT_DOMAIN,
+        "transport domains",
+    ),
+    (Kind::Xrcd, op::ALLOC_XRCD, op::DEALLOC_XRCD, "XRC domains"),
+    (
+        Kind::UserContext,
+        op::CREATE_UCTX,
+        op::DESTROY_UCTX,
+        "user contexts",
+    ),
+    (
+        Kind::QCounter,
+        op::ALLOC_Q_COUNTER,
+        op::DEALLOC_Q_COUNTER,
+        "queue counters",
+    ),
+    (Kind::Tis, op::CREATE_TIS, op::DESTROY_TIS, "TISes"),
+    (Kind::Tir, op::CREATE_TIR, op::DESTROY_TIR, "TIRs"),
+    (Kind::Rqt, op::CREATE_RQT, op::DESTROY_RQT, "RQTs"),
+    (
+        Kind::FlowCounter,
+        op::ALLOC_FLOW_COUNTER,
+        op::DEALLOC_FLOW_COUNTER,
+        "flow counters",
+    ),
+];
+
+/// Commands on such an object: the number is in the third word; the output is zeros.
+const ON_PLAIN: &[(u16, Kind)] = &[
+    (op::MODIFY_TIS, Kind::Tis),
+    (op::QUERY_TIS, Kind::Tis),
+    (op::MODIFY_TIR, Kind::Tir),
+    (op::QUERY_TIR, Kind::Tir),
+    (op::MODIFY_RQT, Kind::Rqt),
+    (op::QUERY_RQT, Kind::Rqt),
+];
+
+/// Commands that have no effect that a driver could see: the output is zeros.
+const NO_EFFECT: &[u16] = &[
+    op::ENABLE_HCA,
+    op::SET_ISSI,
+    op::INIT_HCA,
+    op::DISABLE_HCA,
+    op::SET_DRIVER_VERSION,
+    op::SET_FLOW_TABLE_ROOT,
+    op::SET_FLOW_TABLE_ENTRY,
+    op::DELETE_FLOW_TABLE_ENTRY,
+    op::MODIFY_FLOW_TABLE,
+    op::QUERY_VPORT_COUNTER,
+    op::QUERY_Q_COUNTER,
+    op::QUERY_VNIC_ENV,
+    op::QUERY_CONG_STATUS,
+    op::QUERY_CONG_PARAMS,
+    op::QUERY_CONG_STATISTICS,
+    op::SET_L2_TABLE_ENTRY,
+    op::DELETE_L2_TABLE_ENTRY,
+    op::ATTACH_TO_MCG,
+    op::DETACH_FROM_MCG,
+    op::NOP,
+];
+
+/// Pages that the driver gives to the firmware at boot, and at initialisation.
+const BOOT_PAGES: usize = 16;
+const INIT_PAGES: usize = 32;
+/// The key that DMA by physical address has, if the driver asks for it; never given out.
+pub const RESERVED_LKEY: u32 = 0x300;
+/// The key that ends a scatter list.
+pub const INVALID_LKEY: u32 = 0x100;
+/// The key of memory that reads as zeros and drops what is written.
+pub const NULL_MKEY: u32 = 0x200;
+
+/// All objects without a state.
+#[derive(Default)]
+pub struct Objects {
+    live: BTreeMap<(Kind, u32), u32>,
+    next: BTreeMap<Kind, u32>,
+    uars: BTreeMap<u32, u32>,
+    /// Pages that the driver has given, for it to have back.
+    pages: Vec<u64>,
+}
+
+impl Objects {
+    /// Returns a new number.
+    pub fn number(&mut self, kind: Kind) -> u32 {
+        let first = match kind {
+            Kind::Queue => 0x100,
+            Kind::UserContext | Kind::QCounter => 1,
+            _ => 0x10,
+        };
+        let next = self.next.entry(kind).or_insert(first);
+        *next += 1;
+        *next - 1
+    }
+
+    /// Returns whether an object is there.
+    pub fn has(&self, kind: Kind, number: u32) -> bool {
+        self.live.contains_key(&(kind, number))
+    }
+
+    /// Returns whether a page of doorbells is allocated.
+    pub fn has_uar(&self, page: u32) -> bool {
+        self.uars.contains_key(&page)
+    }
+
+    /// Returns how many objects of each kind there are.
+    pub fn counts(&self) -> Vec<(&'static str, usize)> {
+        let count = |kind| self.live.keys().filter(|(k, _)| *k == kind).count();
+        let mut counts: Vec<_> = PLAIN
+            .iter()
+            .map(|(kind, _, _, name)| (*name, count(*kind)))
+            .collect();
+        counts.push(("flow tables", count(Kind::FlowTable)));
+        counts.push(("flow groups", count(Kind::FlowGroup)));
+        counts.push(("pages of doorbells", self.uars.len()));
+        counts
+    }
+
+    fn create(&mut self, kind: Kind, uid: u32) -> u32 {
+        let number = self.number(kind);
+        self.live.insert((kind, number), uid);
+        number
+    }
+
+    fn destroy(&mut self, kind: Kind, number: u32, uid: u32) -> Result<(), Refusal> {
+        let Some(owner) = self.live.get(&(kind, number)) else {
+            return Err(Refusal::new(BAD_RES, format!("no {kind:?} {number:#x}")));
+        };
+        Refusal::unless_owner(*owner, uid)?;
+        self.live.remove(&(kind, number));
+        Ok(())
+    }
+}
+
+impl Function {
+    /// Executes a command of the tables above, or one that is about the function as a whole.
+    /// Returns `None` if it is not one.
+    pub fn basic_command(
+        &mut self,
+        opcode: u16,
+        input: &[u8],
+        out: &mut Reply,
+    ) -> Option<Result<(), Refusal>> {
+        let (uid, number) = (u32::from(be16(input, 2)), be32(input, 8) & 0xff_ffff);
+        for (kind, create, destroy, _) in PLAIN {
+            if opcode == *create {
+                let number = self.hca.objects.create(*kind, uid);
+                out.put(8, &number.to_be_bytes());
+                return Some(Ok(()));
+            }
+            if opcode == *destroy {
+                return Some(self.destroy_plain(*kind, number, uid));
+            }
+        }
+        if let Some((_, kind)) = ON_PLAIN.iter().find(|(on, _)| *on == opcode) {
+            return Some(self.plain_exists(*kind, number));
+        }
+        if NO_EFFECT.contains(&opcode) {
+            return Some(Ok(()));
+        }
+        Some(match opcode {
+            op::QUERY_ISSI => {
+                // Interface 1 alone: shared receive queues are RMPs.
+                out.set(query_issi_out::supported_issi_dw0, 2);
+                Ok(())
+            }
+            op::QUERY_ADAPTER => {
+                let block = out.from(query_adapter_out::query_adapter_struct.byte());
+                put(
+                    block,
+                    query_adapter_param_block::vsd_contd_psid.byte(),
+                    b"EMU0000000001",
+                );
+                Ok(())
+            }
+            op::QUERY_SPECIAL_CONTEXTS => {
+                out.set(
+                    query_special_contexts_out::resd_lkey,
+                    u64::from(RESERVED_LKEY),
+                );
+                out.set(query_special_contexts_out::null_mkey, u64::from(NULL_MKEY));
+                out.set(
+                    query_special_contexts_out::terminate_scatter_list_mkey,
+                    u64::from(INVALID_LKEY.to_be()),
+                );
+                Ok(())
+            }
+            op::QUERY_PAGES => {
+                let wanted = if query_pages_in::op_mod.get(input) == 1 {
+                    BOOT_PAGES
+                } else {
+                    INIT_PAGES
+                };
+                out.set(query_pages_out::num_pages, wanted as u64);
+                Ok(())
+            }
+            op::MANAGE_PAGES => self.manage_pages(input, out),
+            op::TEARDOWN_HCA => {
+                // Profile 0 is the graceful one: the driver has destroyed everything.
+                if number == 0 {
+                    self.report_objects(true);
+                }
+                self.dma.report();
+                Ok(())
+            }
+            op::ALLOC_UAR => self.alloc_uar(uid, out),
+            op::DEALLOC_UAR => self.dealloc_uar(number, uid),
+            op::CREATE_FLOW_TABLE => {
+                let number = self.hca.objects.create(Kind::FlowTable, uid);
+                out.put(8, &number.to_be_bytes());
+                Ok(())
+            }
+            op::CREATE_FLOW_GROUP => {
+                let number = self.hca.objects.create(Kind::FlowGroup, uid);
+                out.put(8, &number.to_be_bytes());
+                Ok(())
+            }
+            // The number of a table is in the sixth word, that of a group in the seventh.
+            op::DESTROY_FLOW_TABLE => {
+                self.hca
+                    .objects
+                    .destroy(Kind::FlowTable, be32(input, 20) & 0xff_ffff, uid)
+            }
+            op::DESTROY_FLOW_GROUP => {
+                self.hca
+                    .objects
+                    .destroy(Kind::FlowGroup, be32(input, 24), uid)
+            }
+            _ => return None,
+        })
+    }
+
+    fn plain_exists(&self, kind: Kind, number: u32) -> Result<(), Refusal> {
+        if self.hca.objects.has(kind, number) {
+            return Ok(());
+        }
+        Err(Refusal::new(BAD_RES, format!("no {kind:?} {number:#x}")))
+    }
+
+    fn destroy_plain(&mut self, kind: Kind, number: u32, uid: u32) -> Result<(), Refusal> {
+        if kind == Kind::Pd && self.pd_in_use(number) {
+            return Err(Refusal::busy(format!("PD {number:#x} is in use")));
+        }
+        self.hca.objects.destroy(kind, number, uid)
+    }
+
+    fn pd_in_use(&self, pd: u32) -> bool {
+        let hca = &self.hca;
+        hca.qps.values().any(|qp| qp.pd() == pd)
+            || hca.srqs.values().any(|srq| srq.pd() == pd)
+            || hca.mkeys.used().any(|(_, mkey)| mkey.pd == pd)
+    }
+
+    fn alloc_uar(&mut self, uid: u32, out: &mut Reply) -> Result<(), Refusal> {
+        let pages = (BAR0_SIZE / 4096) as u32;
+        let free = (FIRST_UAR..pages).find(|page| !self.hca.objects.has_uar(*page));
+        let page = free.ok_or(Refusal::new(BAD_RES, "no page of doorbells is left"))?;
+        self.hca.objects.uars.insert(page, uid);
+        out.put(8, &page.to_be_bytes());
+        Ok(())
+    }
+
+    fn dealloc_uar(&mut self, page: u32, uid: u32) -> Result<(), Refusal> {
+        let Some(owner) = self.hca.objects.uars.get(&page) else {
+            return Err(Refusal::new(
+                BAD_RES,
+                format!("page {page} of doorbells is not allocated"),
+            ));
+        };
+        Refusal::unless_owner(*owner, uid)?;
+        self.hca.objects.uars.remove(&page);
+        Ok(())
+    }
+
+    /// Takes the driver's pages, which this firmware does not need, and gives them back.
+    fn manage_pages(&mut self, input: &[u8], out: &mut Reply) -> Result<(), Refusal> {
+        const GIVE: u16 = 1;
+        const TAKE: u16 = 2;
+        let count = be32(input, 12) as usize;
+        match be16(input, 6) {
+            GIVE => {
+                let list = input
+                    .get(16..)
+                    .unwrap_or_default()
+                    .chunks_exact(8)
+                    .take(count);
+                self.hca
+                    .objects
+                    .pages
+                    .extend(list.map(|page| crate::bits::be64(page, 0)));
+            }
+            TAKE => {
+                let pages = &mut self.hca.objects.pages;
+                let back = pages.split_off(pages.len() - count.min(pages.len()));
+                out.put(8, &(back.len() as u32).to_be_bytes());
+                for (n, page) in back.iter().enumerate() {
+                    out.put(16 + n * 8, &page.to_be_bytes());
+                }
+            }
+            _ => say!("fn{}: the driver cannot give pages", self.id),
+        }
+        trace!(
+            2,
+            "fn{}: {} pages of the driver's",
+            self.id,
+            self.hca.objects.pages.len()
+        );
+        Ok(())
+    }
+}

@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The port: addresses, link state, and the registers that tell of it.
+
+use crate::bits::{be16, put};
+use crate::command::{Refusal, Reply, BAD_PARAM};
+use crate::eq::event;
+use crate::function::Function;
+use crate::ifc::{
+    access_register_in, access_register_out, hca_vport_context, modify_nic_vport_context_in,
+    modify_nic_vport_field_select, nic_vport_context, op, paos_reg, pmtu_reg, ptys_reg, pvlc_reg,
+    query_hca_vport_context_out, query_hca_vport_gid_in, query_hca_vport_gid_out,
+    query_hca_vport_pkey_out, query_nic_vport_context_out, query_vport_state_out, roce_addr_layout,
+    set_roce_address_in,
+};
+use crate::trace;
+
+const UP: u64 = 1;
+const DOWN: u64 = 2;
+const ACTIVE: u64 = 4;
+const LINK_UP: u64 = 5;
+const FULL_MEMBER: u16 = 0xffff;
+const PKEYS: usize = 128;
+const GIDS: usize = 8;
+const MAX_MTU_ETHERNET: u64 = 9978;
+const MAX_MTU_INFINIBAND: u64 = 4096;
+
+/// Registers.
+const PTYS: u16 = 0x5004;
+const PMTU: u16 = 0x5003;
+const PAOS: u16 = 0x5006;
+const PVLC: u16 = 0x500f;
+
+/// An address of RoCE.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct Gid {
+    pub gid: [u8; 16],
+    pub mac: [u8; 6],
+    /// 0 is RoCE version 1, 2 is version 2.
+    pub version: u8,
+    pub ipv6: bool,
+}
+
+/// The one port of a function.
+pub struct Port {
+    pub infiniband: bool,
+    pub mac: [u8; 6],
+    pub guid: u64,
+    /// Of InfiniBand; there is no subnet manager but this device.
+    pub lid: u16,
+    /// Of Ethernet: what the driver has set.
+    pub gids: Vec<Gid>,
+    admin_up: bool,
+    mtu: u64,
+    roce: bool,
+    vport: Vec<u8>,
+}
+
+impl Port {
+    /// Creates the port of the function with this number.
+    pub fn new(id: usize, infiniband: bool) -> Self {
+        let mac = [0x02, 0x0c, 0x0e, 0, 0, id as u8 + 1];
+        Self {
+            infiniband,
+            mac,
+            guid: 0x0200_c0ff_fe00_0100 | (id as u64 + 1),
+            lid: id as u16 + 1,
+            gids: vec![Gid::default(); 128],
+            admin_up: true,
+            mtu: 1522,
+            roce: false,
+            vport: vec![0; 256],
+        }
+    }
+
+    /// Returns the GID at an index of the table.
+    pub fn gid(&self, index: usize) -> Gid {
+        if !self.infiniband {
+            return self.gids.get(index).copied().unwrap_or_default();
+        }
+        let mut gid = Gid::default();
+        if index == 0 {
+            gid.gid[..8].copy_from_slice(&0xfe80_0000_0000_0000u64.to_be_bytes());
+            gid.gid[8..].copy_from_slice(&self.guid.to_be_bytes());
+        }
+        gid
+    }
+
+    /// Returns whether a GID is one of this port.
+    pub fn has_gid(&self, gid: &[u8]) -> bool {
+        let count = if self.infiniband {
+            GIDS
+        } else {
+            self.gids.len()
+        };
+        gid.iter().any(|byte| *byte != 0) && (0..count).any(|index| self.gid(index).gid == gid)
+    }
+}
+
+impl Function {
+    /// Executes a command about the port.
+    pub fn port_command(
+        &mut self,
+        opcode: u16,
+        input: &[u8],
+        out: &mut Reply,
+    ) -> Result<(), Refusal> {
+        match opcode {
+            op::QUERY_HCA_VPORT_CONTEXT => {
+                let context = out.from(query_hca_vport_context_out::hca_vport_context.byte());
+                self.hca_vport_context(context);
+            }
+            op::QUERY_HCA_VPORT_GID => {
+                let index = query_hca_vport_gid_in::gid_index.get(input) as usize;
+                out.set(query_hca_vport_gid_out::gids_num, 1);
+                out.put(
+                    query_hca_vport_gid_out::gid.byte(),
+                    &self.port.gid(index).gid,
+                );
+            }
+            op::QUERY_HCA_VPORT_PKEY => {
+                // The first entry of the table alone is used; one entry, or all of them.
+                let index = be16(input, 14);
+                let pkeys = out.from(query_hca_vport_pkey_out::pkey.byte());
+                if index == 0 || index as usize >= PKEYS {
+                    put(pkeys, 2, &FULL_MEMBER.to_be_bytes());
+                }
+            }
+            op::QUERY_VPORT_STATE => {
+                out.set(query_vport_state_out::max_tx_speed, 1000);
+                out.set(query_vport_state_out::admin_state, UP);
+                out.set(
+                    query_vport_state_out::state,
+                    if self.port.admin_up { UP } else { 0 },
+                );
+            }
+            op::QUERY_NIC_VPORT_CONTEXT => self.query_nic_vport(out),
+            op::MODIFY_NIC_VPORT_CONTEXT => self.modify_nic_vport(input),
+            op::SET_ROCE_ADDRESS => return self.set_roce_address(input),
+            op::ACCESS_REG => return self.access_register(input, out),
+            // Management datagrams to the device itself, and attributes that nothing depends on.
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn hca_vport_context(&self, context: &mut [u8]) {
+        for (field, value) in [
+            (hca_vport_context::port_physical_state, LINK_UP),
+            (hca_vport_context::port_state, ACTIVE),
+            (hca_vport_context::vport_state, ACTIVE),
+            (hca_vport_context::has_smi, 1),
+            (hca_vport_context::system_image_guid, self.port.guid),
+            (hca_vport_context::port_guid, self.port.guid),
+            (hca_vport_context::node_guid, self.port.guid),
+            // Automatic migration, trap, extended speeds: what a ConnectX has.
+            (hca_vport_context::cap_mask1, 0x2651_e848),
+            (hca_vport_context::lid, u64::from(self.port.lid)),
+            (hca_vport_context::subnet_timeout, 18),
+            (hca_vport_context::sm_lid, 1),
+        ] {
+            field.set(context, value);
+        }
+    }
+
+    fn query_nic_vport(&self, out: &mut Reply) {
+        let context = out.from(query_nic_vport_context_out::nic_vport_context.byte());
+        put(context, 0, &self.port.vport);
+        for (field, value) in [
+            (nic_vport_context::roce_en, u64::from(self.port.roce)),
+            (nic_vport_context::mtu, self.port.mtu),
+            (nic_vport_context::system_image_guid, self.port.guid),
+            (nic_vport_context::port_guid, self.port.guid),
+            (nic_vport_context::node_guid, self.port.guid),
+            (nic_vport_context::allowed_list_size, 0),
+        ] {
+            field.set(context, value);
+        }
+        put(
+            context,
+            nic_vport_context::permanent_address.byte() + 2,
+            &self.port.mac,
+        );
+    }
+
+    fn modify_nic_vport(&mut self, input: &[u8]) {
+        let select = modify_nic_vport_context_in::field_select.slice(input);
+        let context = modify_nic_vport_context_in::nic_vport_context.rest(input);
+        if modify_nic_vport_field_select::roce_en.is_set(select) {
+            self.port.roce = nic_vport_context::roce_en.is_set(context);
+        }
+    }
+
+    fn set_roce_address(&mut self, input: &[u8]) -> Result<(), Refusal> {
+        let index = set_roce_address_in::roce_address_index.get(input) as usize;
+        let layout = set_roce_address_in::roce_address.rest(input);
+        let Some(entry) = self.port.gids.get_mut(index) else {
+            return Err(Refusal::new(
+                BAD_PARAM,
+                format!("no entry {index} in the table"),
+            ));
+        };
+        put(&mut entry.gid, 0, &layout[..16.min(layout.len())]);
+        put(
+            &mut entry.mac,
+            0,
+            layout
+                .get(roce_addr_layout::source_mac_47_32.byte()..)
+                .unwrap_or_default(),
+        );
+        entry.version = roce_addr_layout::roce_version.get(layout) as u8;
+        entry.ipv6 = roce_addr_layout::roce_l3_type.is_set(layout);
+        trace!(
+            2,
+            "fn{}: GID {index}: {:02x?}",
+            self.id,
+            self.port.gids[index]
+        );
+        Ok(())
+    }
+
+    fn access_register(&mut self, input: &[u8], out: &mut Reply) -> Result<(), Refusal> {
+        let register = access_register_in::register_id.get(input) as u16;
+        let write = access_register_in::op_mod.get(input) == 0;
+        let data = access_register_in::register_data.rest(input);
+        let at = access_register_out::register_data.byte();
+        out.put(at, data);
+        if write {
+            match register {
+                PMTU => self.port.mtu = pmtu_reg::admin_mtu.get(data),
+                PAOS => self.set_admin_state(paos_reg::admin_status.get(data) == UP),
+                _ => {}
+            }
+            return Ok(());
+        }
+        let infiniband = self.port.infiniband;
+        let reply = out.from(at);
+        match register {
+            PTYS if infiniband => {
+                // Four lanes; EDR.
+                for field in [
+                    ptys_reg::ib_link_width_capability,
+                    ptys_reg::ib_link_width_admin,
+                    ptys_reg::ib_link_width_oper,
+                ] {
+                    field.set(reply, 2);
+                }
+                for field in [
+                    ptys_reg::ib_proto_capability,
+                    ptys_reg::ib_proto_admin,
+                    ptys_reg::ib_proto_oper,
+                ] {
+                    field.set(reply, 0x20);
+                }
+            }
+            PTYS => {
+                // 100GBASE-CR4.
+                for field in [
+                    ptys_reg::eth_proto_capability,
+                    ptys_reg::eth_proto_admin,
+                    ptys_reg::eth_proto_oper,
+                ] {
+                    field.set(reply, 1 << 20);
+                }
+            }
+            PMTU => {
+                let max = if infiniband {
+                    MAX_MTU_INFINIBAND
+                } else {
+                    MAX_MTU_ETHERNET
+                };
+                pmtu_reg::max_mtu.set(reply, max);
+                let now = if infiniband { max } else { self.port.mtu };
+                pmtu_reg::admin_mtu.set(reply, now);
+                pmtu_reg::oper_mtu.set(reply, now);
+            }
+            PAOS => {
+                let state = if self.port.admin_up { UP } else { DOWN };
+                paos_reg::admin_status.set(reply, state);
+                paos_reg::oper_status.set(reply, state);
+            }
+            PVLC => {
+                pvlc_reg::vl_hw_cap.set(reply, 4);
+                pvlc_reg::vl_admin.set(reply, 4);
+                pvlc_reg::vl_operational.set(reply, 4);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn set_admin_state(&mut self, up: bool) {
+        if self.port.admin_up == up {
+            return;
+        }
+        self.port.admin_up = up;
+        const PORT_DOWN: u8 = 1;
+        const PORT_ACTIVE: u8 = 4;
+        // Port 1.
+        let mut data = [0; 28];
+        data[8] = 0x10;
+        self.post_event(
+            event::PORT_CHANGE,
+            if up { PORT_ACTIVE } else { PORT_DOWN },
+            &data,
+        );
+    }
+}

@@ -1,0 +1,362 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Queue pairs: creation, their states, and what a change of state takes over.
+
+mod modify;
+
+use crate::bits::be32;
+use crate::buffer::Buffer;
+use crate::command::{Refusal, Reply, BAD_PARAM, BAD_RES};
+use crate::function::Function;
+use crate::ifc::{
+    create_qp_in, create_qp_out, destroy_qp_in, qpc, query_qp_in, query_qp_out, Field,
+};
+use crate::objects::Kind;
+use crate::trace;
+
+/// The states, as the hardware numbers them.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Debug)]
+pub enum State {
+    Reset = 0,
+    Init = 1,
+    Rtr = 2,
+    Rts = 3,
+    Error = 6,
+}
+
+/// What a queue pair does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Service {
+    Rc,
+    Uc,
+    Ud,
+    Xrc,
+    /// Subnet management.
+    Qp0,
+    /// General services.
+    Qp1,
+    /// Work requests of the kernel on memory keys.
+    Umr,
+}
+
+/// The length of a block of the send queue.
+pub const BLOCK: u64 = 64;
+
+/// A ring of work requests.
+#[derive(Clone, Default)]
+pub struct Ring {
+    pub buffer: Buffer,
+    pub log_size: u32,
+    /// The length of an entry.
+    pub stride: u64,
+    /// The index of the next entry that the device looks at.
+    pub next: u16,
+}
+
+/// What a requester has tried in vain.
+#[derive(Clone, Default)]
+pub struct Tries {
+    pub no_answer: u64,
+    pub not_ready: u64,
+}
+
+/// One queue pair.
+#[derive(Clone)]
+pub struct Qp {
+    pub number: u32,
+    pub service: Service,
+    pub state: State,
+    /// The context, as QUERY_QP returns it.
+    pub context: Vec<u8>,
+    pub send: Ring,
+    /// Its own receive queue; none if it has a shared one, or receives nothing.
+    pub receive: Option<Ring>,
+    pub srq: Option<u32>,
+    pub tries: Tries,
+    /// The page fault that it waits for.
+    pub fault: Option<u64>,
+    /// The driver could not resolve its last page fault.
+    pub fault_failed: bool,
+    dbr: u64,
+    uar: u32,
+    uid: u32,
+    umem: Vec<u32>,
+}
+
+impl Qp {
+    /// Returns a field of the context.
+    pub fn get(&self, field: Field) -> u32 {
+        field.get32(&self.context)
+    }
+
+    /// Returns the protection domain.
+    pub fn pd(&self) -> u32 {
+        self.get(qpc::pd)
+    }
+
+    /// Returns the primary path.
+    pub fn path(&self) -> &[u8] {
+        qpc::primary_address_path.slice(&self.context)
+    }
+
+    /// Returns whether completions go to this CQ.
+    pub fn uses_cq(&self, cq: u32) -> bool {
+        self.get(qpc::cqn_snd) == cq || self.get(qpc::cqn_rcv) == cq
+    }
+
+    /// Returns whether its memory is in this umem.
+    pub fn uses_umem(&self, id: u32) -> bool {
+        self.umem.contains(&id)
+    }
+
+    /// Returns whether it takes what comes in.
+    pub fn can_receive(&self) -> bool {
+        matches!(self.state, State::Rtr | State::Rts)
+    }
+
+    /// Returns who accesses memory by its work requests.
+    pub fn who(&self) -> crate::mkey::Who {
+        let own = self.service == Service::Umr;
+        crate::mkey::Who {
+            pd: (!own).then(|| self.pd()),
+            qpn: self.number,
+        }
+    }
+}
+
+impl Function {
+    /// CREATE_QP.
+    pub fn create_qp(&mut self, input: &[u8], out: &mut Reply) -> Result<(), Refusal> {
+        let mut context = create_qp_in::qpc.slice(input).to_vec();
+        context.resize(qpc::BYTES, 0);
+        let service = match qpc::st.get(&context) {
+            0 => Service::Rc,
+            1 => Service::Uc,
+            2 => Service::Ud,
+            3 => Service::Xrc,
+            7 => Service::Qp0,
+            8 => Service::Qp1,
+            0xc => Service::Umr,
+            other => {
+                return Err(Refusal::new(
+                    BAD_PARAM,
+                    format!("service {other:#x} is not announced"),
+                ))
+            }
+        };
+        let get = |field: Field| field.get32(&context);
+        let number = self.hca.objects.number(Kind::Queue);
+        let mut qp = Qp {
+            number,
+            service,
+            state: State::Reset,
+            send: Ring::default(),
+            receive: None,
+            srq: None,
+            tries: Tries::default(),
+            fault: None,
+            fault_failed: false,
+            dbr: qpc::dbr_addr.get(&context),
+            uar: get(qpc::uar_page),
+            uid: create_qp_in::uid.get32(input),
+            umem: Vec::new(),
+            context: Vec::new(),
+        };
+        let log_page = get(qpc::log_page_size) + 12;
+        let buffer = if create_qp_in::wq_umem_valid.is_set(input) {
+            let id = create_qp_in::wq_umem_id.get32(input);
+            qp.umem.push(id);
+            self.umem(id)?
+                .buffer
+                .from(create_qp_in::wq_umem_offset.get(input))
+        } else {
+            let offset = qpc::page_offset.get(&context) << (log_page - 6);
+            Buffer::new(create_qp_in::pas.rest(input), log_page, offset)
+        };
+        if qpc::dbr_umem_valid.is_set(&context) {
+            // The header has no name for the number.
+            let id = be32(&context, 228);
+            qp.umem.push(id);
+            qp.dbr = self.umem(id)?.buffer.address(qp.dbr);
+        }
+        let mut size = 0;
+        match get(qpc::rq_type) {
+            0 => {
+                let stride = 16 << get(qpc::log_rq_stride);
+                size = stride << get(qpc::log_rq_size);
+                qp.receive = Some(Ring {
+                    buffer: buffer.clone(),
+                    log_size: get(qpc::log_rq_size),
+                    stride,
+                    next: 0,
+                });
+            }
+            1 => qp.srq = Some(get(qpc::srqn_rmpn_xrqn)),
+            _ => {}
+        }
+        if !qpc::no_sq.is_set(&context) {
+            qp.send = Ring {
+                buffer: buffer.from(size),
+                log_size: get(qpc::log_sq_size),
+                stride: BLOCK,
+                next: 0,
+            };
+            size += BLOCK << qp.send.log_size;
+        }
+        if !buffer.holds(size) {
+            return Err(Refusal::new(
+                BAD_PARAM,
+                "the pages are too few for the queues",
+            ));
+        }
+        self.qp_resources(&qp, &context)?;
+        qp.context = context;
+        trace!(2, "fn{}: QP {number:#x}: {service:?}", self.id);
+        self.hca.qps.insert(number, qp);
+        out.set(create_qp_out::qpn, u64::from(number));
+        Ok(())
+    }
+
+    fn qp_resources(&self, qp: &Qp, context: &[u8]) -> Result<(), Refusal> {
+        let missing =
+            |what: &str, number: u32| Err(Refusal::new(BAD_RES, format!("no {what} {number:#x}")));
+        let pd = qpc::pd.get32(context);
+        // The target of XRC has that of the SRQ.
+        if !matches!(qp.service, Service::Umr | Service::Xrc) && !self.hca.objects.has(Kind::Pd, pd)
+        {
+            return missing("PD", pd);
+        }
+        if let Some(srq) = qp.srq {
+            if qp.service != Service::Xrc && !self.hca.srqs.contains_key(&srq) {
+                return missing("SRQ", srq);
+            }
+        }
+        for field in [qpc::cqn_snd, qpc::cqn_rcv] {
+            let cq = field.get32(context);
+            if cq != 0 && !self.hca.cqs.contains_key(&cq) {
+                return missing("CQ", cq);
+            }
+        }
+        Ok(())
+    }
+
+    /// DESTROY_QP.
+    pub fn destroy_qp(&mut self, input: &[u8]) -> Result<(), Refusal> {
+        let number = destroy_qp_in::qpn.get32(input);
+        Refusal::unless_owner(self.qp(number)?.uid, destroy_qp_in::uid.get32(input))?;
+        self.forget_work(number);
+        self.hca.qps.remove(&number);
+        Ok(())
+    }
+
+    /// QUERY_QP.
+    pub fn query_qp(&mut self, input: &[u8], out: &mut Reply) -> Result<(), Refusal> {
+        let qp = self.qp(query_qp_in::qpn.get32(input))?;
+        let mut context = qp.context.clone();
+        qpc::state.set(&mut context, qp.state as u64);
+        qpc::hw_sq_wqebb_counter.set(&mut context, u64::from(qp.send.next));
+        out.put(query_qp_out::qpc.byte(), &context);
+        Ok(())
+    }
+
+    pub(crate) fn qp(&self, number: u32) -> Result<&Qp, Refusal> {
+        self.hca
+            .qps
+            .get(&number)
+            .ok_or_else(|| Refusal::new(BAD_RES, format!("no QP {number:#x}")))
+    }
+
+    /// Returns the counters of the doorbell record: receive, send.
+    pub fn producers(&self, dbr: u64) -> (u16, u16) {
+        let mut record = [0; 8];
+        if let Err(bad) = self.dma.read(dbr, &mut record) {
+            self.unmapped("doorbell record", bad.0);
+        }
+        (be32(&record, 0) as u16, be32(&record, 4) as u16)
+    }
+
+    /// As [`Function::producers`], of a queue pair.
+    pub fn posted(&self, qp: &Qp) -> (u16, u16) {
+        self.producers(qp.dbr)
+    }
+
+    /// Puts a queue pair in the line of those with work to do.
+    pub fn wake(&mut self, number: u32) {
+        if !self.hca.ready.contains(&number) {
+            self.hca.ready.push_back(number);
+        }
+    }
+
+    /// Forgets all that a queue pair waits for.
+    pub(crate) fn forget_work(&mut self, number: u32) {
+        self.hca.ready.retain(|ready| *ready != number);
+        self.hca.waiting.retain(|(_, waiting)| *waiting != number);
+        if let Some(qp) = self.hca.qps.get_mut(&number) {
+            qp.fault = None;
+            qp.fault_failed = false;
+        }
+    }
+
+    /// Handles the doorbell of send queues.
+    pub fn send_doorbell(&mut self, uar: u32, number: u32) {
+        if let Some(qp) = self.hca.qps.get(&number) {
+            if qp.uar != uar {
+                return crate::refuse!(
+                    "fn{}: QP {number:#x} is rung by page {uar}, and has {}",
+                    self.id,
+                    qp.uar
+                );
+            }
+            // One that waits goes on by itself.
+            if !self
+                .hca
+                .waiting
+                .iter()
+                .any(|(_, waiting)| *waiting == number)
+            {
+                self.wake(number);
+            }
+        } else if self.hca.sqs.contains_key(&number) {
+            self.run_ethernet(number);
+        } else {
+            crate::refuse!(
+                "fn{}: doorbell of QP {number:#x}, which is not there",
+                self.id
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+
+    /// Returns a queue pair without queues.
+    pub fn queue_pair(service: Service, pd: u32) -> Qp {
+        let mut context = vec![0; qpc::BYTES];
+        qpc::pd.set(&mut context, u64::from(pd));
+        Qp {
+            number: 1,
+            service,
+            state: State::Reset,
+            context,
+            send: Ring::default(),
+            receive: None,
+            srq: None,
+            tries: Tries::default(),
+            fault: None,
+            fault_failed: false,
+            dbr: 0,
+            uar: 0,
+            uid: 0,
+            umem: Vec::new(),
+        }
+    }
+
+    impl Qp {
+        /// Sets the address of the doorbell record.
+        pub fn set_dbr(&mut self, dbr: u64) {
+            self.dbr = dbr;
+        }
+    }
+}

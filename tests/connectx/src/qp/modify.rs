@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Changes of the state of a queue pair, and what each takes over.
+
+use super::{Qp, State, Tries};
+use crate::command::{Refusal, BAD_QP_STATE};
+use crate::function::Function;
+use crate::ifc::{ads, init2rtr_qp_in, op, qpc, Field};
+use crate::trace;
+
+/// What each transition takes over, whatever the mask says.
+const TO_INIT: &[Field] = &[
+    qpc::q_key,
+    qpc::rre,
+    qpc::rwe,
+    qpc::rae,
+    qpc::atomic_mode,
+    qpc::counter_set_id,
+];
+const TO_RTR: &[Field] = &[
+    qpc::mtu,
+    qpc::log_msg_max,
+    qpc::remote_qpn,
+    qpc::next_rcv_psn,
+    qpc::min_rnr_nak,
+    qpc::log_rra_max,
+];
+const TO_RTS: &[Field] = &[
+    qpc::next_send_psn,
+    qpc::log_sra_max,
+    qpc::retry_count,
+    qpc::rnr_retry,
+];
+
+/// What is taken over if its bit of the mask is set.
+const OPTIONAL: &[(u32, Field)] = &[
+    (1 << 1, qpc::rre),
+    (1 << 2, qpc::rae),
+    (1 << 3, qpc::rwe),
+    (1 << 5, qpc::q_key),
+    (1 << 6, qpc::min_rnr_nak),
+    (1 << 8, qpc::log_sra_max),
+    (1 << 9, qpc::log_rra_max),
+    (1 << 12, qpc::retry_count),
+    (1 << 13, qpc::rnr_retry),
+    (1 << 19, qpc::cqn_rcv),
+    (1 << 25, qpc::counter_set_id),
+];
+const OPTIONAL_PKEY: u32 = 1 << 4;
+const OPTIONAL_PATH: u32 = 1 << 7;
+const OPTIONAL_ACK_TIMEOUT: u32 = 1 << 14;
+
+/// Returns the state that a command leads to, if it may be given in this one.
+fn transition(opcode: u16, now: State) -> Option<State> {
+    match (opcode, now) {
+        (op::RST2INIT_QP, State::Reset) | (op::INIT2INIT_QP, State::Init) => Some(State::Init),
+        (op::INIT2RTR_QP, State::Init) => Some(State::Rtr),
+        (op::RTR2RTS_QP, State::Rtr) | (op::RTS2RTS_QP, State::Rts) => Some(State::Rts),
+        (op::_2ERR_QP, _) => Some(State::Error),
+        (op::_2RST_QP, _) => Some(State::Reset),
+        _ => None,
+    }
+}
+
+impl Qp {
+    fn take(&mut self, from: &[u8], fields: &[Field]) {
+        for field in fields {
+            field.set(&mut self.context, field.get(from));
+        }
+    }
+
+    fn take_path(&mut self, from: &[u8], fields: &[Field]) {
+        let from = qpc::primary_address_path.slice(from);
+        let to = qpc::primary_address_path.rest_mut(&mut self.context);
+        for field in fields {
+            field.set(to, field.get(from));
+        }
+    }
+}
+
+impl Function {
+    /// The commands that change the state. All have the same layout.
+    pub fn modify_qp(&mut self, opcode: u16, input: &[u8]) -> Result<(), Refusal> {
+        let number = init2rtr_qp_in::qpn.get32(input);
+        let mask = init2rtr_qp_in::opt_param_mask.get32(input);
+        let from = init2rtr_qp_in::qpc.slice(input);
+        let qp = self.qp(number)?;
+        Refusal::unless_owner(qp.uid, init2rtr_qp_in::uid.get32(input))?;
+        let Some(state) = transition(opcode, qp.state) else {
+            let why = format!("QP {number:#x} is in state {:?}", qp.state);
+            return Err(Refusal::new(BAD_QP_STATE, why));
+        };
+        let Some(qp) = self.hca.qps.get_mut(&number) else {
+            return Ok(());
+        };
+        match opcode {
+            op::RST2INIT_QP | op::INIT2INIT_QP => {
+                qp.take(from, TO_INIT);
+                qp.take_path(from, &[ads::pkey_index, ads::vhca_port_num]);
+            }
+            op::INIT2RTR_QP => {
+                qp.take(from, TO_RTR);
+                let path = qpc::primary_address_path.byte();
+                let pkey = ads::pkey_index.get(qp.path());
+                if let (Some(to), Some(from)) = (
+                    qp.context.get_mut(path..path + ads::BYTES),
+                    from.get(path..path + ads::BYTES),
+                ) {
+                    to.copy_from_slice(from);
+                }
+                if mask & OPTIONAL_PKEY == 0 {
+                    ads::pkey_index.set(qpc::primary_address_path.rest_mut(&mut qp.context), pkey);
+                }
+            }
+            op::RTR2RTS_QP => {
+                qp.take(from, TO_RTS);
+                qp.take_path(from, &[ads::ack_timeout]);
+            }
+            _ => {}
+        }
+        if !matches!(state, State::Reset | State::Error) {
+            for (_, field) in OPTIONAL.iter().filter(|(bit, _)| mask & bit != 0) {
+                qp.take(from, &[*field]);
+            }
+            if mask & OPTIONAL_ACK_TIMEOUT != 0 {
+                qp.take_path(from, &[ads::ack_timeout]);
+            }
+            if mask & OPTIONAL_PATH != 0 && opcode == op::RTS2RTS_QP {
+                qp.take_path(
+                    from,
+                    &[ads::rlid, ads::src_addr_index, ads::hop_limit, ads::tclass],
+                );
+            }
+        }
+        qp.state = state;
+        trace!(2, "fn{}: QP {number:#x}: {state:?}", self.id);
+        match state {
+            State::Reset => {
+                qp.send.next = 0;
+                if let Some(receive) = &mut qp.receive {
+                    receive.next = 0;
+                }
+                qp.tries = Tries::default();
+                self.forget_work(number);
+            }
+            State::Error => self.flush(number),
+            // What was posted before the queue pair could send.
+            State::Rts => self.wake(number),
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn states_are_passed_in_order() {
+        use State::*;
+        let way = [
+            op::RST2INIT_QP,
+            op::INIT2RTR_QP,
+            op::RTR2RTS_QP,
+            op::RTS2RTS_QP,
+        ];
+        let mut now = Reset;
+        for opcode in way {
+            now = transition(opcode, now).unwrap();
+        }
+        assert_eq!(now, Rts);
+        assert_eq!(transition(op::INIT2RTR_QP, Reset), None);
+        assert_eq!(transition(op::RTR2RTS_QP, Init), None);
+        assert_eq!(transition(op::RST2INIT_QP, Error), None);
+        for state in [Reset, Init, Rtr, Rts, Error] {
+            assert_eq!(transition(op::_2ERR_QP, state), Some(Error));
+            assert_eq!(transition(op::_2RST_QP, state), Some(Reset));
+        }
+    }
+}

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Receive work requests: of a queue pair's own queue, or of a shared one.
+
+use crate::bits::{be16, be32};
+use crate::cq::{opcode, Cqe};
+use crate::dma::{total, Spans};
+use crate::eq::event;
+use crate::error;
+use crate::function::Function;
+use crate::ifc::qpc;
+use crate::mkey::{Access, Denied, Who};
+use crate::objects::INVALID_LKEY;
+use crate::qp::{Qp, Service, State};
+use crate::wqe::pointer;
+
+/// Flushed, as the queue pair is in error.
+pub const FLUSHED: u8 = 0x05;
+const SEGMENT: usize = 16;
+
+/// One receive work request.
+pub struct Receive {
+    /// For the completion.
+    pub index: u16,
+    pub cq: u32,
+    pub user_index: u32,
+    srq: Option<u32>,
+    /// In a shared queue: the entry after this one.
+    next: u16,
+    segments: Vec<u8>,
+    who: Who,
+}
+
+impl Function {
+    /// Returns the next receive work request, if one is posted. `srq` is the one that an XRC
+    /// message names.
+    pub fn next_receive(&self, qp: &Qp, srq: Option<u32>) -> Option<Receive> {
+        match srq.or(qp.srq) {
+            Some(srq) => self.next_shared(qp, srq),
+            None => self.next_own(qp),
+        }
+    }
+
+    fn next_own(&self, qp: &Qp) -> Option<Receive> {
+        let ring = qp.receive.as_ref()?;
+        if self.posted(qp).0 == ring.next {
+            return None;
+        }
+        let slot = u64::from(ring.next) & ((1 << ring.log_size) - 1);
+        let mut segments = vec![0; ring.stride as usize];
+        if let Err(bad) = ring
+            .buffer
+            .read(&self.dma, slot * ring.stride, &mut segments)
+        {
+            self.unmapped(&format!("receive queue of QP {:#x}", qp.number), bad.0);
+            return None;
+        }
+        Some(Receive {
+            index: ring.next,
+            cq: qp.get(qpc::cqn_rcv),
+            user_index: qp.get(qpc::user_index),
+            srq: None,
+            next: 0,
+            segments,
+            who: qp.who(),
+        })
+    }
+
+    fn next_shared(&self, qp: &Qp, number: u32) -> Option<Receive> {
+        let srq = self.hca.srqs.get(&number)?;
+        if self.producers(srq.dbr).0 == srq.taken {
+            return None;
+        }
+        let slot = u64::from(srq.head) & ((1 << srq.log_size) - 1);
+        let mut entry = vec![0; srq.stride as usize];
+        if let Err(bad) = srq.buffer.read(&self.dma, slot * srq.stride, &mut entry) {
+            self.unmapped(&format!("SRQ {number:#x}"), bad.0);
+            return None;
+        }
+        let xrc = srq.is_xrc() && srq.cq() != 0 && qp.service == Service::Xrc;
+        Some(Receive {
+            index: slot as u16,
+            cq: if xrc { srq.cq() } else { qp.get(qpc::cqn_rcv) },
+            user_index: if xrc {
+                srq.user_index
+            } else {
+                qp.get(qpc::user_index)
+            },
+            srq: Some(number),
+            next: be16(&entry, 2),
+            segments: entry.split_off(SEGMENT.min(entry.len())),
+            who: Who {
+                pd: Some(srq.pd()),
+                qpn: qp.number,
+            },
+        })
+    }
+
+    /// Returns the memory of a receive work request.
+    pub fn receive_memory(&self, receive: &Receive, wanted: usize) -> Result<Spans, Denied> {
+        let mut spans = Spans::new();
+        for segment in receive.segments.chunks_exact(SEGMENT) {
+            if total(&spans) >= wanted || be32(segment, 4) == INVALID_LKEY {
+                break;
+            }
+            let p = pointer(segment);
+            self.hca.mkeys.translate(
+                &self.dma,
+                p.key,
+                p.va,
+                p.len,
+                Access::LocalWrite,
+                receive.who,
+                &mut spans,
+            )?;
+        }
+        Ok(spans)
+    }
+
+    /// Takes a receive work request out of its queue.
+    pub fn take_receive(&mut self, qpn: u32, receive: &Receive) {
+        match receive.srq {
+            Some(number) => {
+                if let Some(srq) = self.hca.srqs.get_mut(&number) {
+                    srq.head = receive.next;
+                    srq.taken = srq.taken.wrapping_add(1);
+                }
+                self.srq_limit(number);
+            }
+            None => {
+                if let Some(ring) = self
+                    .hca
+                    .qps
+                    .get_mut(&qpn)
+                    .and_then(|qp| qp.receive.as_mut())
+                {
+                    ring.next = ring.next.wrapping_add(1);
+                }
+            }
+        }
+    }
+
+    /// Moves a queue pair to the error state, and flushes it.
+    pub fn fail_queue_pair(&mut self, number: u32) {
+        if let Some(qp) = self.hca.qps.get_mut(&number) {
+            qp.state = State::Error;
+            let shared = qp.srq.is_some() && qp.service != Service::Xrc;
+            self.flush(number);
+            if shared {
+                self.post_queue_event(event::SRQ_LAST_WQE, 0, number);
+            }
+        }
+    }
+
+    /// Completes with an error all that is posted to a queue pair in the error state.
+    pub fn flush(&mut self, number: u32) {
+        while let Some(qp) = self.hca.qps.get(&number) {
+            if qp.state != State::Error || qp.send.stride == 0 || self.posted(qp).1 == qp.send.next
+            {
+                break;
+            }
+            let (blocks, opcode, index) = match self.next_work(qp) {
+                crate::wqe::Next::Work(wqe) => (wqe.blocks.max(1), wqe.opcode, wqe.index),
+                _ => break,
+            };
+            let cqe = Cqe {
+                opcode: opcode::REQUEST_ERROR,
+                syndrome: FLUSHED,
+                wqe_opcode: opcode,
+                wqe_counter: index,
+                qpn: number,
+                user_index: qp.get(qpc::user_index),
+                ..Cqe::default()
+            };
+            let cq = qp.get(qpc::cqn_snd);
+            if let Some(qp) = self.hca.qps.get_mut(&number) {
+                qp.send.next = qp.send.next.wrapping_add(blocks);
+            }
+            self.complete(cq, &cqe);
+        }
+        while let Some(qp) = self.hca.qps.get(&number) {
+            let Some(receive) = self.next_own(qp).filter(|_| qp.state == State::Error) else {
+                break;
+            };
+            self.take_receive(number, &receive);
+            let cqe = Cqe {
+                opcode: opcode::RESPONSE_ERROR,
+                syndrome: FLUSHED,
+                wqe_counter: receive.index,
+                qpn: number,
+                user_index: receive.user_index,
+                ..Cqe::default()
+            };
+            self.complete(receive.cq, &cqe);
+        }
+    }
+
+    /// Flushes what was posted since to queue pairs in the error state: receives ring no doorbell.
+    pub fn flush_all(&mut self) {
+        let failed = |qp: &&Qp| qp.state == State::Error;
+        let failed: Vec<u32> = self
+            .hca
+            .qps
+            .values()
+            .filter(failed)
+            .map(|qp| qp.number)
+            .collect();
+        for number in failed {
+            self.flush(number);
+        }
+    }
+
+    /// Writes the completion of a message that has come in; `cqe` has what the message says.
+    pub fn complete_receive(&mut self, qpn: u32, receive: &Receive, cqe: Cqe) {
+        if !self.hca.qps.contains_key(&qpn) {
+            return error!("fn{}: message for QP {qpn:#x}, which is not there", self.id);
+        }
+        self.take_receive(qpn, receive);
+        let cqe = Cqe {
+            qpn,
+            wqe_counter: receive.index,
+            user_index: receive.user_index,
+            ..cqe
+        };
+        self.complete(receive.cq, &cqe);
+    }
+}

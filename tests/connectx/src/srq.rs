@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Shared receive queues: RMPs, and those of XRC. Their entries are a list, each with the index
+//! of the next one.
+
+use crate::buffer::Buffer;
+use crate::command::{Refusal, Reply, BAD_PARAM, BAD_RES};
+use crate::function::Function;
+use crate::ifc::{
+    arm_xrc_srq_in, create_rmp_in, create_xrc_srq_in, destroy_rmp_in, modify_rmp_in, op,
+    query_rmp_out, query_xrc_srq_out, rmpc, wq, xrc_srqc,
+};
+use crate::objects::Kind;
+use crate::trace;
+
+/// One shared receive queue.
+pub struct Srq {
+    pub buffer: Buffer,
+    pub log_size: u32,
+    pub stride: u64,
+    /// The index of the next entry.
+    pub head: u16,
+    /// How many were taken.
+    pub taken: u16,
+    pub dbr: u64,
+    /// An event is due when fewer than this are left; 0 for none.
+    pub limit: u16,
+    pub user_index: u32,
+    pd: u32,
+    cq: u32,
+    uid: u32,
+    xrc: bool,
+    context: Vec<u8>,
+}
+
+impl Srq {
+    /// Returns the protection domain.
+    pub fn pd(&self) -> u32 {
+        self.pd
+    }
+
+    /// Returns the CQ; 0 if that of the queue pair counts.
+    pub fn cq(&self) -> u32 {
+        self.cq
+    }
+
+    /// Returns whether it is for XRC.
+    pub fn is_xrc(&self) -> bool {
+        self.xrc
+    }
+}
+
+impl Function {
+    /// CREATE_RMP, CREATE_XRC_SRQ.
+    pub fn create_srq(
+        &mut self,
+        opcode: u16,
+        input: &[u8],
+        out: &mut Reply,
+    ) -> Result<(), Refusal> {
+        let srq = if opcode == op::CREATE_RMP {
+            let context = create_rmp_in::ctx.slice(input);
+            let queue = rmpc::wq.rest(context);
+            let log_page = wq::log_wq_pg_sz.get32(queue) + 12;
+            Srq {
+                buffer: Buffer::new(
+                    rmpc::wq
+                        .rest(create_rmp_in::ctx.rest(input))
+                        .get(wq::BYTES..)
+                        .unwrap_or_default(),
+                    log_page,
+                    wq::page_offset.get(queue) << (log_page - 6),
+                ),
+                log_size: wq::log_wq_sz.get32(queue),
+                stride: 1 << wq::log_wq_stride.get32(queue),
+                head: 0,
+                taken: 0,
+                dbr: wq::dbr_addr.get(queue),
+                limit: wq::lwm.get(queue) as u16,
+                user_index: 0,
+                pd: wq::pd.get32(queue),
+                cq: 0,
+                uid: create_rmp_in::uid.get32(input),
+                xrc: false,
+                context: context.to_vec(),
+            }
+        } else {
+            let context = create_xrc_srq_in::xrc_srq_context_entry.slice(input);
+            let log_page = xrc_srqc::log_page_size.get32(context) + 12;
+            Srq {
+                buffer: Buffer::new(
+                    create_xrc_srq_in::pas.rest(input),
+                    log_page,
+                    xrc_srqc::page_offset.get(context) << (log_page - 6),
+                ),
+                log_size: xrc_srqc::log_xrc_srq_size.get32(context),
+                stride: 16 << xrc_srqc::log_rq_stride.get32(context),
+                head: 0,
+                taken: 0,
+                dbr: xrc_srqc::db_record_addr_h.get(context) << 32
+                    | xrc_srqc::db_record_addr_l.get(context) << 2,
+                limit: xrc_srqc::lwm.get(context) as u16,
+                user_index: xrc_srqc::user_index.get32(context),
+                pd: xrc_srqc::pd.get32(context),
+                cq: xrc_srqc::cqn.get32(context),
+                uid: create_xrc_srq_in::uid.get32(input),
+                xrc: true,
+                context: context.to_vec(),
+            }
+        };
+        if !srq.buffer.holds(srq.stride << srq.log_size) {
+            return Err(Refusal::new(
+                BAD_PARAM,
+                "the pages are too few for the shared receive queue",
+            ));
+        }
+        if !self.hca.objects.has(Kind::Pd, srq.pd) {
+            return Err(Refusal::new(BAD_RES, format!("no PD {:#x}", srq.pd)));
+        }
+        let number = self.hca.objects.number(Kind::Queue);
+        trace!(
+            2,
+            "fn{}: SRQ {number:#x}: {} entries",
+            self.id,
+            1 << srq.log_size
+        );
+        self.hca.srqs.insert(number, srq);
+        out.put(8, &number.to_be_bytes());
+        Ok(())
+    }
+
+    /// DESTROY_RMP, DESTROY_XRC_SRQ. The numbers are at the same place.
+    pub fn destroy_srq(&mut self, _opcode: u16, input: &[u8]) -> Result<(), Refusal> {
+        let number = destroy_rmp_in::rmpn.get32(input);
+        let srq = self.srq(number)?;
+        Refusal::unless_owner(srq.uid, destroy_rmp_in::uid.get32(input))?;
+        if self.hca.qps.values().any(|qp| qp.srq == Some(number)) && !srq.xrc {
+            return Err(Refusal::busy(format!("SRQ {number:#x} has queue pairs")));
+        }
+        self.hca.srqs.remove(&number);
+        Ok(())
+    }
+
+    /// QUERY_RMP, QUERY_XRC_SRQ.
+    pub fn query_srq(&mut self, opcode: u16, input: &[u8], out: &mut Reply) -> Result<(), Refusal> {
+        let srq = self.srq(destroy_rmp_in::rmpn.get32(input))?;
+        let mut context = srq.context.clone();
+        let limit = u64::from(srq.limit);
+        if opcode == op::QUERY_RMP {
+            wq::lwm.set(rmpc::wq.rest_mut(&mut context), limit);
+            out.put(query_rmp_out::rmp_context.byte(), &context);
+        } else {
+            xrc_srqc::lwm.set(&mut context, limit);
+            out.put(query_xrc_srq_out::xrc_srq_context_entry.byte(), &context);
+        }
+        Ok(())
+    }
+
+    /// MODIFY_RMP, ARM_XRC_SRQ: the limit below which an event is due.
+    pub fn arm_srq(&mut self, opcode: u16, input: &[u8]) -> Result<(), Refusal> {
+        let (number, limit) = if opcode == op::MODIFY_RMP {
+            let queue = rmpc::wq.rest(modify_rmp_in::ctx.rest(input));
+            (modify_rmp_in::rmpn.get32(input), wq::lwm.get(queue))
+        } else {
+            (
+                arm_xrc_srq_in::xrc_srqn.get32(input),
+                arm_xrc_srq_in::lwm.get(input),
+            )
+        };
+        self.srq(number)?;
+        if let Some(srq) = self.hca.srqs.get_mut(&number) {
+            srq.limit = limit as u16;
+        }
+        self.srq_limit(number);
+        Ok(())
+    }
+
+    /// Posts the event of a limit that was reached.
+    pub fn srq_limit(&mut self, number: u32) {
+        let Some(srq) = self.hca.srqs.get(&number) else {
+            return;
+        };
+        let (dbr, taken, limit) = (srq.dbr, srq.taken, srq.limit);
+        let left = self.producers(dbr).0.wrapping_sub(taken);
+        if limit == 0 || left >= limit {
+            return;
+        }
+        if let Some(srq) = self.hca.srqs.get_mut(&number) {
+            srq.limit = 0;
+        }
+        self.post_queue_event(crate::eq::event::SRQ_LIMIT, 0, number);
+    }
+
+    fn srq(&self, number: u32) -> Result<&Srq, Refusal> {
+        self.hca
+            .srqs
+            .get(&number)
+            .ok_or_else(|| Refusal::new(BAD_RES, format!("no SRQ {number:#x}")))
+    }
+}

@@ -1,0 +1,391 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Connected queue pairs: what a request does to the memory and the queues of the other end.
+//! A message is carried out at once, and not packet by packet.
+
+use std::time::Duration;
+
+use crate::bits::{be32, be64};
+use crate::cq::{opcode as completion, Cqe};
+use crate::dma::{copy, cut, scatter, swap, total, Spans};
+use crate::eq::event;
+use crate::ifc::{ads, qpc};
+use crate::mkey::{Access, Denied};
+use crate::qp::{Qp, Service};
+use crate::refuse;
+use crate::world::{syndrome, Outcome, World};
+use crate::wqe::{opcode, remote, Wqe};
+
+const SEGMENT: usize = 16;
+/// `log_max_msg` of the capabilities.
+const LONGEST: usize = 1 << 30;
+
+/// The queue pair at the other end.
+#[derive(Clone)]
+struct Peer {
+    g: usize,
+    qp: Qp,
+    /// The SRQ that an XRC message names.
+    srq: Option<u32>,
+}
+
+/// Returns how long a requester waits after a negative acknowledgement with this code, which
+/// says that no receive is posted.
+fn not_ready_time(code: u32) -> Duration {
+    // In units of 10 microseconds, from the InfiniBand specification.
+    const TIMES: [u64; 32] = [
+        65536, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024,
+        1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152,
+    ];
+    Duration::from_micros(10 * TIMES[code as usize & 31])
+}
+
+impl World {
+    /// Returns the function that a path leads to.
+    pub fn route(&self, f: usize, grh: bool, gid: &[u8], lid: u16) -> Option<usize> {
+        let infiniband = self.functions[f].port.infiniband;
+        self.functions.iter().position(|function| {
+            let port = &function.port;
+            if port.infiniband != infiniband || !function.alive() {
+                return false;
+            }
+            match (infiniband, grh) {
+                (false, _) | (true, true) if port.has_gid(gid) => true,
+                (true, _) => lid != 0 && port.lid == lid,
+                _ => false,
+            }
+        })
+    }
+
+    fn peer(&self, f: usize, qp: &Qp, srq: Option<u32>) -> Option<Peer> {
+        let path = qp.path();
+        let gid = &ads::rgid_rip.slice(path);
+        let g = self.route(f, ads::grh.is_set(path), gid, ads::rlid.get32(path) as u16)?;
+        let other = self.functions[g].hca.qps.get(&qp.get(qpc::remote_qpn))?;
+        if !other.can_receive()
+            || other.service != qp.service
+            || other.get(qpc::remote_qpn) != qp.number
+        {
+            return None;
+        }
+        Some(Peer {
+            g,
+            qp: other.clone(),
+            srq,
+        })
+    }
+
+    /// Moves the queue pair at the other end to the error state.
+    pub fn fail_peer(&mut self, f: usize, qp: &Qp) {
+        if let Some(peer) = self.peer(f, qp, None) {
+            let function = &mut self.functions[peer.g];
+            function.fail_queue_pair(peer.qp.number);
+            function.post_queue_event(event::WQ_ACCESS_ERROR, 0, peer.qp.number);
+        }
+    }
+
+    /// Executes a work request of a connected queue pair.
+    pub fn connected(&mut self, f: usize, qp: &Qp, wqe: &Wqe) -> Outcome {
+        let mut at = SEGMENT;
+        let mut srq = None;
+        if qp.service == Service::Xrc {
+            srq = Some(be32(&wqe.bytes, at) & 0xff_ffff);
+            at += SEGMENT;
+        }
+        let Some(peer) = self.peer(f, qp, srq) else {
+            // Nothing confirms an unreliable message.
+            return if qp.service == Service::Uc {
+                Outcome::Done(0)
+            } else {
+                Outcome::NoAnswer
+            };
+        };
+        let outcome = match (wqe.opcode, qp.service) {
+            (opcode::SEND | opcode::SEND_IMM | opcode::SEND_INVALIDATE, _) => {
+                self.send(f, qp, wqe, at, &peer)
+            }
+            (opcode::WRITE | opcode::WRITE_IMM, _) => self.write(f, qp, wqe, at, &peer),
+            (opcode::READ, Service::Rc | Service::Xrc) => self.read(f, qp, wqe, at, &peer),
+            (opcode::COMPARE_SWAP | opcode::FETCH_ADD, Service::Rc | Service::Xrc) => {
+                self.atomic(f, qp, wqe, at, &peer)
+            }
+            (other, _) => {
+                refuse!(
+                    "fn{f}: QP {:#x}: no opcode {other:#x} for {:?}",
+                    qp.number,
+                    qp.service
+                );
+                Outcome::Fail(syndrome::LOCAL_OPERATION)
+            }
+        };
+        match outcome {
+            Outcome::NotReady(_) | Outcome::NoAnswer if qp.service == Service::Uc => {
+                Outcome::Done(0)
+            }
+            other => other,
+        }
+    }
+
+    /// Returns the memory of the other end that a request names.
+    fn target(
+        &mut self,
+        peer: &Peer,
+        at: (u64, u32),
+        len: u64,
+        access: Access,
+    ) -> Result<Spans, Outcome> {
+        let (va, key) = at;
+        let permitted = match access {
+            Access::RemoteRead => qpc::rre,
+            Access::Atomic => qpc::rae,
+            _ => qpc::rwe,
+        };
+        let function = &mut self.functions[peer.g];
+        let mut who = peer.qp.who();
+        if let Some(srq) = peer.srq {
+            // The target of XRC has the protection domain of the SRQ.
+            match function.hca.srqs.get(&srq) {
+                Some(srq) => who.pd = Some(srq.pd()),
+                None => {
+                    return Err(self.nak(
+                        peer,
+                        syndrome::REMOTE_INVALID_REQUEST,
+                        "no such SRQ".into(),
+                    ))
+                }
+            }
+        }
+        if !permitted.is_set(&peer.qp.context) {
+            return Err(self.nak(
+                peer,
+                syndrome::REMOTE_ACCESS,
+                format!("no {access:?} is permitted"),
+            ));
+        }
+        let mut spans = Spans::new();
+        if len == 0 {
+            return Ok(spans);
+        }
+        match function
+            .hca
+            .mkeys
+            .translate(&function.dma, key, va, len, access, who, &mut spans)
+        {
+            Ok(()) => Ok(spans),
+            Err(Denied::NotPresent { key, va: at }) => Err(Outcome::Fault {
+                at: peer.g,
+                key,
+                va: at,
+                len: va.saturating_add(len).saturating_sub(at),
+                syndrome: syndrome::REMOTE_ACCESS,
+            }),
+            Err(Denied::Unmapped(bad)) => {
+                function.unmapped(&format!("mkey {key:#x}, {va:#x}"), bad);
+                Err(self.nak(
+                    peer,
+                    syndrome::REMOTE_OPERATION,
+                    format!("mkey {key:#x}: DMA fails"),
+                ))
+            }
+            Err(other) => {
+                let why = format!("mkey {key:#x}, {va:#x}, {len} bytes: {other:?}");
+                Err(self.nak(peer, syndrome::REMOTE_ACCESS, why))
+            }
+        }
+    }
+
+    /// Refuses a request: the responder goes to the error state, and says so.
+    fn nak(&mut self, peer: &Peer, syndrome: u8, why: String) -> Outcome {
+        let function = &mut self.functions[peer.g];
+        refuse!(
+            "fn{}: QP {:#x}: request refused: {why}",
+            peer.g,
+            peer.qp.number
+        );
+        let event = match syndrome {
+            syndrome::REMOTE_ACCESS => event::WQ_ACCESS_ERROR,
+            _ => event::WQ_INVALID_REQUEST,
+        };
+        function.fail_queue_pair(peer.qp.number);
+        function.post_queue_event(event, 0, peer.qp.number);
+        Outcome::Fail(syndrome)
+    }
+
+    /// Returns the outcome of an access to memory of the responder that was denied, after which
+    /// its receive work request completes with an error.
+    fn receive_denied(
+        &mut self,
+        peer: &Peer,
+        receive: &crate::receive::Receive,
+        denied: Denied,
+        len: u64,
+    ) -> Outcome {
+        if let Denied::NotPresent { key, va } = denied {
+            return Outcome::Fault {
+                at: peer.g,
+                key,
+                va,
+                len,
+                syndrome: syndrome::REMOTE_OPERATION,
+            };
+        }
+        let function = &mut self.functions[peer.g];
+        function.denied(&format!("QP {:#x}, receive", peer.qp.number), denied);
+        let cqe = Cqe {
+            opcode: completion::RESPONSE_ERROR,
+            syndrome: syndrome::LOCAL_PROTECTION,
+            ..Cqe::default()
+        };
+        function.complete_receive(peer.qp.number, receive, cqe);
+        function.fail_queue_pair(peer.qp.number);
+        Outcome::Fail(syndrome::REMOTE_OPERATION)
+    }
+
+    fn not_ready_at(peer: &Peer) -> Outcome {
+        Outcome::NotReady(not_ready_time(peer.qp.get(qpc::min_rnr_nak)))
+    }
+
+    fn send(&mut self, f: usize, qp: &Qp, wqe: &Wqe, at: usize, peer: &Peer) -> Outcome {
+        let data = match self.functions[f].data(qp, wqe, at, Access::LocalRead) {
+            Ok(data) => data,
+            Err(denied) => return self.local_denied(f, qp, denied, 1),
+        };
+        let len = total(&data);
+        if len > LONGEST {
+            return Outcome::Fail(syndrome::LOCAL_LENGTH);
+        }
+        let function = &mut self.functions[peer.g];
+        let Some(receive) = function.next_receive(&peer.qp, peer.srq) else {
+            return Self::not_ready_at(peer);
+        };
+        let room = match function.receive_memory(&receive, len) {
+            Ok(room) => room,
+            Err(denied) => return self.receive_denied(peer, &receive, denied, len as u64),
+        };
+        if total(&room) < len {
+            let cqe = Cqe {
+                opcode: completion::RESPONSE_ERROR,
+                syndrome: syndrome::LOCAL_LENGTH,
+                ..Cqe::default()
+            };
+            function.complete_receive(peer.qp.number, &receive, cqe);
+            return self.nak(
+                peer,
+                syndrome::REMOTE_INVALID_REQUEST,
+                format!("{len} bytes, of {}", total(&room)),
+            );
+        }
+        if wqe.opcode == opcode::SEND_INVALIDATE {
+            if let Err(denied) = function.invalidate(peer.qp.pd(), wqe.immediate) {
+                let why = format!("invalidation of mkey {:#x}: {denied:?}", wqe.immediate);
+                return self.nak(peer, syndrome::REMOTE_ACCESS, why);
+            }
+        }
+        copy(&room, &data);
+        let cqe = Cqe {
+            opcode: match wqe.opcode {
+                opcode::SEND_IMM => completion::SEND_IMM,
+                opcode::SEND_INVALIDATE => completion::SEND_INVALIDATE,
+                _ => completion::SEND,
+            },
+            immediate: wqe.immediate,
+            bytes: len as u32,
+            flags_source: qp.number,
+            solicited: wqe.solicited,
+            ..Cqe::default()
+        };
+        self.functions[peer.g].complete_receive(peer.qp.number, &receive, cqe);
+        Outcome::Done(len as u32)
+    }
+
+    fn write(&mut self, f: usize, qp: &Qp, wqe: &Wqe, at: usize, peer: &Peer) -> Outcome {
+        let data = match self.functions[f].data(qp, wqe, at + SEGMENT, Access::LocalRead) {
+            Ok(data) => data,
+            Err(denied) => return self.local_denied(f, qp, denied, 1),
+        };
+        let len = total(&data);
+        if len > LONGEST {
+            return Outcome::Fail(syndrome::LOCAL_LENGTH);
+        }
+        let receive = if wqe.opcode == opcode::WRITE_IMM {
+            match self.functions[peer.g].next_receive(&peer.qp, peer.srq) {
+                Some(receive) => Some(receive),
+                None => return Self::not_ready_at(peer),
+            }
+        } else {
+            None
+        };
+        let target = match self.target(
+            peer,
+            remote(&wqe.bytes[at..]),
+            len as u64,
+            Access::RemoteWrite,
+        ) {
+            Ok(target) => target,
+            Err(outcome) => return outcome,
+        };
+        copy(&target, &data);
+        if let Some(receive) = receive {
+            let cqe = Cqe {
+                opcode: completion::WRITE_IMM,
+                immediate: wqe.immediate,
+                bytes: len as u32,
+                flags_source: qp.number,
+                solicited: wqe.solicited,
+                ..Cqe::default()
+            };
+            self.functions[peer.g].complete_receive(peer.qp.number, &receive, cqe);
+        }
+        Outcome::Done(len as u32)
+    }
+
+    fn read(&mut self, f: usize, qp: &Qp, wqe: &Wqe, at: usize, peer: &Peer) -> Outcome {
+        let room = match self.functions[f].data(qp, wqe, at + SEGMENT, Access::LocalWrite) {
+            Ok(room) => room,
+            Err(denied) => return self.local_denied(f, qp, denied, 1),
+        };
+        let len = total(&room);
+        match self.target(
+            peer,
+            remote(&wqe.bytes[at..]),
+            len as u64,
+            Access::RemoteRead,
+        ) {
+            Ok(source) => copy(&room, &source),
+            Err(outcome) => return outcome,
+        }
+        Outcome::Done(len as u32)
+    }
+
+    fn atomic(&mut self, f: usize, qp: &Qp, wqe: &Wqe, at: usize, peer: &Peer) -> Outcome {
+        let room = match self.functions[f].data(qp, wqe, at + 2 * SEGMENT, Access::LocalWrite) {
+            Ok(room) => cut(&room, 0, 8),
+            Err(denied) => return self.local_denied(f, qp, denied, 8),
+        };
+        if total(&room) != 8 {
+            return Outcome::Fail(syndrome::LOCAL_LENGTH);
+        }
+        let named = remote(&wqe.bytes[at..]);
+        let target = match self.target(peer, named, 8, Access::Atomic) {
+            Ok(target) => target,
+            Err(outcome) => return outcome,
+        };
+        let (new, compare) = (
+            be64(&wqe.bytes, at + SEGMENT),
+            be64(&wqe.bytes, at + SEGMENT + 8),
+        );
+        let compares = wqe.opcode == opcode::COMPARE_SWAP;
+        // The values are numbers of the host, as the capabilities announce.
+        let old = swap(&target, |old| match compares {
+            true if old == compare => new,
+            true => old,
+            false => old.wrapping_add(new),
+        });
+        let Some(old) = old else {
+            let why = format!("an atomic at {:#x}, which is not aligned", named.0);
+            return self.nak(peer, syndrome::REMOTE_INVALID_REQUEST, why);
+        };
+        scatter(&room, &old.to_le_bytes());
+        Outcome::Done(8)
+    }
+}

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! UMR: the work request that registers memory on a key, changes a key, or frees it.
+
+use crate::bits::{be16, be32, be64};
+use crate::dma::{gather, total};
+use crate::function::Function;
+use crate::ifc::mkc;
+use crate::mkey::{Access, Denied};
+use crate::qp::{Qp, Service};
+use crate::refuse;
+use crate::wqe::{pointer, Wqe};
+
+const CONTROL: usize = 16;
+const CONTEXT: usize = CONTROL + 48;
+const LIST: usize = CONTEXT + mkc::BYTES;
+
+const INLINE: u8 = 0x80;
+/// The request fails if the key is free.
+const CHECK_FREE: u8 = 0x40;
+/// The request fails if the key is not free.
+const CHECK_NOT_FREE: u8 = 0x20;
+const OFFSET: u8 = 0x10;
+
+/// Which part of the key changes.
+mod mask {
+    pub const LEN: u64 = 1 << 0;
+    pub const PAGE_SIZE: u64 = 1 << 1;
+    pub const START: u64 = 1 << 6;
+    pub const PD: u64 = 1 << 7;
+    pub const REMOTE_INVALIDATE: u64 = 1 << 8;
+    pub const KEY: u64 = 1 << 13;
+    pub const QPN: u64 = 1 << 14;
+    pub const LOCAL_READ: u64 = 1 << 17;
+    pub const LOCAL_WRITE: u64 = 1 << 18;
+    pub const REMOTE_READ: u64 = 1 << 19;
+    pub const REMOTE_WRITE: u64 = 1 << 20;
+    pub const ATOMIC: u64 = 1 << 21;
+    pub const SMALL_FENCE: u64 = 1 << 23;
+    pub const RELAXED_WRITE: u64 = 1 << 25;
+    pub const FREE: u64 = 1 << 29;
+    pub const RELAXED_READ: u64 = 1 << 47;
+    pub const ALL: u64 = LEN
+        | PAGE_SIZE
+        | START
+        | PD
+        | REMOTE_INVALIDATE
+        | KEY
+        | QPN
+        | LOCAL_READ
+        | LOCAL_WRITE
+        | REMOTE_READ
+        | REMOTE_WRITE
+        | ATOMIC
+        | SMALL_FENCE
+        | RELAXED_WRITE
+        | FREE
+        | RELAXED_READ;
+}
+
+/// How a UMR fails.
+pub enum Failure {
+    /// The key is not what the request takes it for.
+    Bind(String),
+    /// The list of translations cannot be read.
+    List(Denied),
+}
+
+impl Function {
+    /// Executes a UMR work request.
+    pub fn umr(&mut self, qp: &Qp, wqe: &Wqe) -> Result<(), Failure> {
+        let bind = |why: String| Err(Failure::Bind(why));
+        if self.inject.fail_umr > 0 {
+            self.inject.fail_umr -= 1;
+            return bind("injected".into());
+        }
+        if wqe.bytes.len() < LIST {
+            return bind(format!("{} bytes are too few", wqe.bytes.len()));
+        }
+        let control = &wqe.bytes[CONTROL..CONTEXT];
+        let flags = control[0];
+        let len = be16(control, 4) as usize * 16;
+        let mask = be64(control, 8);
+        let offset = if flags & OFFSET != 0 {
+            (u64::from(be32(control, 16)) << 16 | u64::from(be16(control, 6))) as usize * 16
+        } else {
+            0
+        };
+        let list = self.translations(qp, wqe, flags, len)?;
+        let context = wqe.bytes[CONTEXT..LIST].to_vec();
+        let key = wqe.immediate;
+        let Some(mkey) = self.hca.mkeys.get_mut(key >> 8) else {
+            return bind(format!("mkey {key:#x}: no such index"));
+        };
+        if mask & !mask::ALL != 0 {
+            return bind(format!(
+                "mkey {key:#x}: mask {mask:#x} has bits that are not announced"
+            ));
+        }
+        if !mkey.umr {
+            return bind(format!("mkey {key:#x} is not enabled for UMR"));
+        }
+        if mask & mask::KEY == 0 && mkey.variant != key as u8 {
+            return bind(format!(
+                "mkey {key:#x} is stale, it is {:#x} now",
+                mkey.variant
+            ));
+        }
+        if qp.service != Service::Umr && mkey.pd != qp.pd() {
+            return bind(format!(
+                "mkey {key:#x} is of PD {:#x}, the queue pair of {:#x}",
+                mkey.pd,
+                qp.pd()
+            ));
+        }
+        if flags & CHECK_FREE != 0 && mkey.free {
+            return bind(format!("mkey {key:#x} is free"));
+        }
+        if flags & CHECK_NOT_FREE != 0 && !mkey.free {
+            return bind(format!("mkey {key:#x} is not free"));
+        }
+        if offset + list.len() > mkey.table_size.next_multiple_of(64) {
+            let size = mkey.table_size;
+            return bind(format!(
+                "mkey {key:#x}: translations to {}, of {size}",
+                offset + list.len()
+            ));
+        }
+        if !list.is_empty() {
+            if mkey.table.len() < offset + list.len() {
+                mkey.table.resize(offset + list.len(), 0);
+            }
+            mkey.table[offset..offset + list.len()].copy_from_slice(&list);
+        }
+        let has = |bit: u64| mask & bit != 0;
+        let set = |field: crate::bits::Field| field.is_set(&context);
+        if has(mask::LEN) {
+            mkey.len = mkc::len.get(&context);
+            mkey.length64 = set(mkc::length64);
+        }
+        if has(mask::PAGE_SIZE) {
+            mkey.log_page = mkc::log_page_size.get32(&context);
+        }
+        if has(mask::START) {
+            mkey.start = mkc::start_addr.get(&context);
+        }
+        if has(mask::PD) {
+            mkey.pd = mkc::pd.get32(&context);
+        }
+        if has(mask::KEY) {
+            mkey.variant = mkc::mkey_7_0.get(&context) as u8;
+        }
+        if has(mask::QPN) {
+            mkey.qpn = mkc::qpn.get32(&context);
+        }
+        for (bit, field, value) in [
+            (
+                mask::REMOTE_INVALIDATE,
+                &mut mkey.remote_invalidate,
+                mkc::en_rinval,
+            ),
+            (mask::LOCAL_READ, &mut mkey.local_read, mkc::lr),
+            (mask::LOCAL_WRITE, &mut mkey.local_write, mkc::lw),
+            (mask::REMOTE_READ, &mut mkey.remote_read, mkc::rr),
+            (mask::REMOTE_WRITE, &mut mkey.remote_write, mkc::rw),
+            (mask::ATOMIC, &mut mkey.atomic, mkc::a),
+            (
+                mask::RELAXED_READ,
+                &mut mkey.relaxed_read,
+                mkc::relaxed_ordering_read,
+            ),
+            (
+                mask::RELAXED_WRITE,
+                &mut mkey.relaxed_write,
+                mkc::relaxed_ordering_write,
+            ),
+            (mask::FREE, &mut mkey.free, mkc::free),
+        ] {
+            if has(bit) {
+                *field = set(value);
+            }
+        }
+        let what = if mkey.free { "freed" } else { "written" };
+        self.log_mkey(what, key);
+        Ok(())
+    }
+
+    /// Returns the translations of a work request: in itself, or where it points to.
+    fn translations(&self, qp: &Qp, wqe: &Wqe, flags: u8, len: usize) -> Result<Vec<u8>, Failure> {
+        if len == 0 {
+            return Ok(Vec::new());
+        }
+        if flags & INLINE != 0 {
+            let list = wqe.bytes.get(LIST..LIST + len);
+            return list
+                .map(<[u8]>::to_vec)
+                .ok_or(Failure::Bind("the list is cut off".into()));
+        }
+        let Some(segment) = wqe.bytes.get(LIST..LIST + 16) else {
+            return Err(Failure::Bind("there is no list".into()));
+        };
+        let mut spans = Vec::new();
+        let pointer = pointer(segment);
+        self.pointed(qp, &pointer, Access::LocalRead, &mut spans)
+            .map_err(Failure::List)?;
+        if total(&spans) < len {
+            return Err(Failure::Bind(format!(
+                "the list has {} bytes, not {len}",
+                total(&spans)
+            )));
+        }
+        let mut list = vec![0; len];
+        gather(&spans, &mut list);
+        Ok(list)
+    }
+
+    /// Frees a key, as a send with invalidation asks for.
+    pub fn invalidate(&mut self, pd: u32, key: u32) -> Result<(), Denied> {
+        let mkey = self.hca.mkeys.get_mut(key >> 8).ok_or(Denied::NoKey)?;
+        if mkey.variant != key as u8 {
+            return Err(Denied::Stale);
+        }
+        if mkey.pd != pd {
+            return Err(Denied::OtherPd);
+        }
+        if !mkey.remote_invalidate {
+            refuse!(
+                "fn{}: mkey {key:#x} is not to be invalidated by the other end",
+                self.id
+            );
+            return Err(Denied::Permission);
+        }
+        mkey.free = true;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: GPL-2.0
+
+use super::*;
+use crate::bits::put;
+use crate::caps::Choice;
+use crate::dma::tests::add;
+use crate::mkey::{Mkey, Who};
+use crate::qp::tests::queue_pair;
+
+const PD: u32 = 0x10;
+const PAGE: u64 = 0x10000;
+const VA: u64 = 0x7f00_0000;
+
+/// Returns a function with one page of memory, and the key of a free memory key on it.
+fn function() -> (Function, u32) {
+    let choice = Choice {
+        infiniband: false,
+        odp: true,
+    };
+    let mut function = Function::new(0, choice);
+    function.dma.set_master(true);
+    add(&function.dma, PAGE, 0x1000);
+    let mut context = vec![0; mkc::BYTES];
+    for (field, value) in [
+        (mkc::free, 1),
+        (mkc::umr_en, 1),
+        (mkc::access_mode_1_0, 1),
+        (mkc::qpn, 0xff_ffff),
+        (mkc::mkey_7_0, 0x42),
+        (mkc::translations_octword_size, 4),
+        (mkc::log_page_size, 12),
+    ] {
+        field.set(&mut context, value);
+    }
+    let Ok(mkey) = Mkey::new(&context, 0) else {
+        unreachable!()
+    };
+    let key = function.hca.mkeys.add(mkey) << 8 | 0x42;
+    (function, key)
+}
+
+/// Returns a work request with these flags, mask, and list in itself.
+fn request(
+    key: u32,
+    flags: u8,
+    mask: u64,
+    context: &[(crate::bits::Field, u64)],
+    list: &[u64],
+) -> Wqe {
+    let mut bytes = vec![0; LIST + (list.len() * 8).next_multiple_of(64)];
+    bytes[3] = crate::wqe::opcode::UMR;
+    put(&mut bytes, 12, &key.to_be_bytes());
+    bytes[CONTROL] = flags | INLINE;
+    put(
+        &mut bytes,
+        CONTROL + 4,
+        &((list.len() / 2) as u16).to_be_bytes(),
+    );
+    put(&mut bytes, CONTROL + 8, &mask.to_be_bytes());
+    for (field, value) in context {
+        field.set(&mut bytes[CONTEXT..], *value);
+    }
+    for (n, entry) in list.iter().enumerate() {
+        put(&mut bytes, LIST + n * 8, &entry.to_be_bytes());
+    }
+    Wqe::new(bytes, 0)
+}
+
+/// As the driver enables a key: everything at once.
+fn enable(key: u32) -> Wqe {
+    let mask = mask::LEN | mask::START | mask::PD | mask::KEY | mask::FREE | mask::REMOTE_WRITE;
+    let context = [
+        (mkc::len, 0x1000),
+        (mkc::start_addr, VA),
+        (mkc::pd, u64::from(PD)),
+        (mkc::mkey_7_0, 0x42),
+        (mkc::rw, 1),
+    ];
+    request(key, CHECK_NOT_FREE, mask, &context, &[PAGE | 3, 0])
+}
+
+fn access(function: &Function, key: u32) -> Option<Denied> {
+    let who = Who {
+        pd: Some(PD),
+        qpn: 1,
+    };
+    let mut spans = Vec::new();
+    function
+        .hca
+        .mkeys
+        .translate(
+            &function.dma,
+            key,
+            VA,
+            8,
+            Access::RemoteWrite,
+            who,
+            &mut spans,
+        )
+        .err()
+}
+
+#[test]
+fn a_key_is_enabled_zapped_and_freed() {
+    let (mut function, key) = function();
+    let qp = queue_pair(Service::Umr, 0);
+    assert_eq!(access(&function, key), Some(Denied::Free));
+    assert!(function.umr(&qp, &enable(key)).is_ok());
+    assert_eq!(access(&function, key), None);
+    assert!(function
+        .umr(&qp, &request(key, CHECK_FREE, 0, &[], &[0, 0]))
+        .is_ok());
+    assert_eq!(
+        access(&function, key),
+        Some(Denied::NotPresent { key, va: VA })
+    );
+    assert!(function
+        .umr(&qp, &request(key, 0, mask::FREE, &[(mkc::free, 1)], &[]))
+        .is_ok());
+    assert_eq!(access(&function, key), Some(Denied::Free));
+}
+
+#[test]
+fn the_state_that_the_request_expects_is_checked() {
+    let (mut function, key) = function();
+    let qp = queue_pair(Service::Umr, 0);
+    assert!(function
+        .umr(&qp, &request(key, CHECK_FREE, 0, &[], &[0, 0]))
+        .is_err());
+    assert!(function.umr(&qp, &enable(key)).is_ok());
+    assert!(function.umr(&qp, &enable(key)).is_err());
+}
+
+#[test]
+fn what_is_not_the_key_is_refused() {
+    let (mut function, key) = function();
+    let qp = queue_pair(Service::Umr, 0);
+    assert!(function.umr(&qp, &enable(key + 0x100)).is_err());
+    // A stale key, unless the request sets it.
+    assert!(function
+        .umr(&qp, &request(key ^ 1, 0, mask::FREE, &[], &[]))
+        .is_err());
+    // More translations than there is room for.
+    assert!(function
+        .umr(&qp, &request(key, 0, 0, &[], &[PAGE | 3; 16]))
+        .is_err());
+    // A bit of the mask that is not announced.
+    assert!(function
+        .umr(&qp, &request(key, 0, 1 << 60, &[], &[]))
+        .is_err());
+    // A queue pair of an application, on the key of another one.
+    let other = queue_pair(Service::Rc, PD + 1);
+    assert!(function.umr(&other, &enable(key)).is_err());
+}
+
+#[test]
+fn a_new_low_byte_makes_the_old_key_stale() {
+    let (mut function, key) = function();
+    let qp = queue_pair(Service::Umr, 0);
+    assert!(function.umr(&qp, &enable(key)).is_ok());
+    let renamed = request(
+        key ^ 1,
+        0,
+        mask::KEY,
+        &[(mkc::mkey_7_0, u64::from((key ^ 1) as u8))],
+        &[],
+    );
+    assert!(function.umr(&qp, &renamed).is_ok());
+    assert_eq!(access(&function, key), Some(Denied::Stale));
+    assert_eq!(access(&function, key ^ 1), None);
+}

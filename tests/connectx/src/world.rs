@@ -1,0 +1,357 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! All functions, and the work that is done between them: the requester's side.
+
+use std::time::{Duration, Instant};
+
+use crate::cq::{opcode as completion, Cqe};
+use crate::function::Function;
+use crate::ifc::{ads, qpc};
+use crate::mkey::Denied;
+use crate::qp::{Qp, Service, Tries};
+use crate::umr::Failure;
+use crate::wqe::{opcode, Next, Wqe};
+use crate::{refuse, trace};
+
+/// Syndromes of error completions.
+pub mod syndrome {
+    pub const LOCAL_LENGTH: u8 = 0x01;
+    pub const LOCAL_OPERATION: u8 = 0x02;
+    pub const LOCAL_PROTECTION: u8 = 0x04;
+    pub const BIND: u8 = 0x06;
+    pub const REMOTE_INVALID_REQUEST: u8 = 0x12;
+    pub const REMOTE_ACCESS: u8 = 0x13;
+    pub const REMOTE_OPERATION: u8 = 0x14;
+    pub const NO_ANSWER: u8 = 0x15;
+    pub const NOT_READY: u8 = 0x16;
+}
+
+/// How a work request ends.
+pub enum Outcome {
+    /// It is done; so many bytes.
+    Done(u32),
+    /// It fails.
+    Fail(u8),
+    /// The other end does not answer: it is tried again.
+    NoAnswer,
+    /// The other end has no receive work request: it is tried again after this time.
+    NotReady(Duration),
+    /// A page is missing in the memory of function `at`.
+    Fault {
+        at: usize,
+        key: u32,
+        va: u64,
+        len: u64,
+        /// How it fails if the driver cannot help.
+        syndrome: u8,
+    },
+}
+
+/// How a queue pair goes on.
+enum Step {
+    Again,
+    Stop,
+}
+
+/// All functions of this process.
+pub struct World {
+    pub functions: Vec<Function>,
+}
+
+/// No work request is tried again sooner.
+const SHORTEST: Duration = Duration::from_millis(1);
+/// Nor later.
+const LONGEST: Duration = Duration::from_millis(500);
+/// So many work requests are done before other queue pairs, and the drivers, have a turn.
+const TURN: usize = 64;
+
+impl World {
+    /// Does some of the work that there is. Returns whether there is more.
+    pub fn work(&mut self) -> bool {
+        self.resume();
+        for f in 0..self.functions.len() {
+            let Some(qpn) = self.functions[f].hca.ready.pop_front() else {
+                continue;
+            };
+            let mut left = TURN;
+            loop {
+                match self.step(f, qpn) {
+                    Step::Stop => break,
+                    Step::Again if left == 0 => {
+                        self.functions[f].wake(qpn);
+                        break;
+                    }
+                    Step::Again => left -= 1,
+                }
+            }
+        }
+        self.functions
+            .iter()
+            .any(|function| !function.hca.ready.is_empty())
+    }
+
+    /// Wakes the queue pairs whose time has come, and looks after those in error.
+    pub fn tick(&mut self) {
+        let now = Instant::now();
+        for function in &mut self.functions {
+            let due = |(at, _): &(Instant, u32)| *at <= now;
+            let ready: Vec<u32> = function
+                .hca
+                .waiting
+                .iter()
+                .filter(|w| due(w))
+                .map(|(_, qpn)| *qpn)
+                .collect();
+            function.hca.waiting.retain(|w| !due(w));
+            for qpn in ready {
+                function.wake(qpn);
+            }
+            function.flush_all();
+        }
+    }
+
+    /// Returns how long there is nothing to do, unless a driver asks; `None` for ever.
+    pub fn idle(&self) -> Option<Duration> {
+        let now = Instant::now();
+        let waiting = self
+            .functions
+            .iter()
+            .flat_map(|function| &function.hca.waiting);
+        let next = waiting
+            .map(|(at, _)| at.saturating_duration_since(now))
+            .min();
+        let failed = self.functions.iter().any(|function| {
+            let failed = |qp: &Qp| qp.state == crate::qp::State::Error && qp.receive.is_some();
+            function.hca.qps.values().any(failed)
+        });
+        match (next, failed) {
+            (next, true) => Some(next.unwrap_or(LONGEST).min(Duration::from_millis(5))),
+            (next, false) => next,
+        }
+    }
+
+    /// Hands the answers to page faults to those who wait for them.
+    fn resume(&mut self) {
+        for f in 0..self.functions.len() {
+            for resumed in std::mem::take(&mut self.functions[f].hca.faults.resumed) {
+                let (f, qpn) = resumed.waiter;
+                let Some(function) = self.functions.get_mut(f) else {
+                    continue;
+                };
+                let Some(qp) = function.hca.qps.get_mut(&qpn) else {
+                    continue;
+                };
+                if qp.fault == Some(resumed.token) {
+                    qp.fault = None;
+                    qp.fault_failed = resumed.error;
+                    function.wake(qpn);
+                }
+            }
+        }
+    }
+
+    /// Does the next work request of a queue pair.
+    fn step(&mut self, f: usize, qpn: u32) -> Step {
+        let Some(qp) = self.functions[f].hca.qps.get(&qpn).cloned() else {
+            return Step::Stop;
+        };
+        if qp.fault.is_some() {
+            return Step::Stop;
+        }
+        if qp.state == crate::qp::State::Error {
+            self.functions[f].flush(qpn);
+            return Step::Stop;
+        }
+        let wqe = match self.functions[f].next_work(&qp) {
+            Next::Nothing => return Step::Stop,
+            Next::Malformed(wqe) => return self.fail(f, &qp, &wqe, syndrome::LOCAL_OPERATION),
+            Next::Work(wqe) => wqe,
+        };
+        trace!(
+            3,
+            "fn{f}: QP {qpn:#x}: work request {}, opcode {:#x}",
+            wqe.index,
+            wqe.opcode
+        );
+        match self.execute(f, &qp, &wqe) {
+            Outcome::Done(bytes) => self.done(f, &qp, &wqe, bytes),
+            Outcome::Fail(syndrome) => self.fail(f, &qp, &wqe, syndrome),
+            Outcome::NoAnswer => self.no_answer(f, &qp, &wqe),
+            Outcome::NotReady(wait) => self.not_ready(f, &qp, &wqe, wait),
+            Outcome::Fault {
+                at,
+                key,
+                va,
+                len,
+                syndrome,
+            } => {
+                if qp.fault_failed {
+                    return self.fault_failed(f, &qp, &wqe, syndrome);
+                }
+                match self.functions[at].page_fault(key, va, len, (f, qpn)) {
+                    Some(token) => {
+                        if let Some(qp) = self.functions[f].hca.qps.get_mut(&qpn) {
+                            qp.fault = Some(token);
+                        }
+                        Step::Stop
+                    }
+                    None => {
+                        refuse!("fn{at}: mkey {key:#x}: {va:#x} is not there, and no EQ is for page faults");
+                        self.fail(f, &qp, &wqe, syndrome)
+                    }
+                }
+            }
+        }
+    }
+
+    fn execute(&mut self, f: usize, qp: &Qp, wqe: &Wqe) -> Outcome {
+        match (qp.service, wqe.opcode) {
+            (_, opcode::NOP) => Outcome::Done(0),
+            (Service::Rc | Service::Uc | Service::Xrc | Service::Umr, opcode::UMR) => {
+                let function = &mut self.functions[f];
+                match function.umr(qp, wqe) {
+                    Ok(()) => Outcome::Done(0),
+                    Err(Failure::Bind(why)) => {
+                        refuse!("fn{f}: UMR on QP {:#x}: {why}", qp.number);
+                        Outcome::Fail(syndrome::BIND)
+                    }
+                    Err(Failure::List(denied)) => {
+                        function.denied("UMR, translations", denied);
+                        Outcome::Fail(syndrome::BIND)
+                    }
+                }
+            }
+            (Service::Rc | Service::Uc | Service::Xrc, _) => self.connected(f, qp, wqe),
+            (Service::Ud | Service::Qp1, opcode::SEND | opcode::SEND_IMM) => {
+                self.datagram(f, qp, wqe)
+            }
+            // To a subnet manager, of which there is none.
+            (Service::Qp0, opcode::SEND) => Outcome::Done(0),
+            _ => {
+                refuse!(
+                    "fn{f}: QP {:#x}: no opcode {:#x} for {:?}",
+                    qp.number,
+                    wqe.opcode,
+                    qp.service
+                );
+                Outcome::Fail(syndrome::LOCAL_OPERATION)
+            }
+        }
+    }
+
+    /// Returns the outcome of an access to memory of the requester that was denied.
+    pub fn local_denied(&self, f: usize, qp: &Qp, denied: Denied, len: u64) -> Outcome {
+        if let Denied::NotPresent { key, va } = denied {
+            return Outcome::Fault {
+                at: f,
+                key,
+                va,
+                len,
+                syndrome: syndrome::LOCAL_PROTECTION,
+            };
+        }
+        self.functions[f].denied(&format!("QP {:#x}, local memory", qp.number), denied);
+        Outcome::Fail(syndrome::LOCAL_PROTECTION)
+    }
+
+    /// Fails a work request whose page fault the driver could not resolve. What a ConnectX does
+    /// then is not documented: this one does as for an access that is refused, at both ends.
+    fn fault_failed(&mut self, f: usize, qp: &Qp, wqe: &Wqe, syndrome: u8) -> Step {
+        if syndrome != syndrome::LOCAL_PROTECTION {
+            self.fail_peer(f, qp);
+        }
+        self.fail(f, qp, wqe, syndrome)
+    }
+
+    fn advance(&mut self, f: usize, qpn: u32, wqe: &Wqe) {
+        if let Some(qp) = self.functions[f].hca.qps.get_mut(&qpn) {
+            qp.send.next = qp.send.next.wrapping_add(wqe.blocks);
+            qp.tries = Tries::default();
+            qp.fault_failed = false;
+        }
+    }
+
+    fn done(&mut self, f: usize, qp: &Qp, wqe: &Wqe, bytes: u32) -> Step {
+        self.advance(f, qp.number, wqe);
+        if wqe.signaled {
+            let cqe = Cqe {
+                opcode: completion::REQUEST,
+                bytes,
+                solicited: false,
+                ..request_cqe(qp, wqe)
+            };
+            self.functions[f].complete(qp.get(qpc::cqn_snd), &cqe);
+        }
+        Step::Again
+    }
+
+    fn fail(&mut self, f: usize, qp: &Qp, wqe: &Wqe, syndrome: u8) -> Step {
+        self.advance(f, qp.number, wqe);
+        refuse!(
+            "fn{f}: QP {:#x}: work request {}, opcode {:#x}, fails with syndrome {syndrome:#x}",
+            qp.number,
+            wqe.index,
+            wqe.opcode
+        );
+        let cqe = Cqe {
+            opcode: completion::REQUEST_ERROR,
+            syndrome,
+            vendor: 0x88,
+            ..request_cqe(qp, wqe)
+        };
+        let function = &mut self.functions[f];
+        function.complete(qp.get(qpc::cqn_snd), &cqe);
+        function.fail_queue_pair(qp.number);
+        Step::Stop
+    }
+
+    fn wait(&mut self, f: usize, qpn: u32, wait: Duration) -> Step {
+        let at = Instant::now() + wait.clamp(SHORTEST, LONGEST);
+        self.functions[f].hca.waiting.push((at, qpn));
+        Step::Stop
+    }
+
+    fn no_answer(&mut self, f: usize, qp: &Qp, wqe: &Wqe) -> Step {
+        let tries = qp.tries.no_answer + 1;
+        let timeout = ads::ack_timeout.get32(qp.path());
+        if timeout > 0 && tries > u64::from(qp.get(qpc::retry_count)) {
+            return self.fail(f, qp, wqe, syndrome::NO_ANSWER);
+        }
+        if let Some(qp) = self.functions[f].hca.qps.get_mut(&qp.number) {
+            qp.tries.no_answer = tries;
+        }
+        // 4.096 microseconds, doubled as often; 0 is for ever.
+        let wait = if timeout == 0 {
+            LONGEST
+        } else {
+            Duration::from_nanos(4096 << timeout)
+        };
+        self.wait(f, qp.number, wait)
+    }
+
+    fn not_ready(&mut self, f: usize, qp: &Qp, wqe: &Wqe, wait: Duration) -> Step {
+        const FOR_EVER: u32 = 7;
+        let tries = qp.tries.not_ready + 1;
+        let most = qp.get(qpc::rnr_retry);
+        if most != FOR_EVER && tries > u64::from(most) {
+            return self.fail(f, qp, wqe, syndrome::NOT_READY);
+        }
+        if let Some(qp) = self.functions[f].hca.qps.get_mut(&qp.number) {
+            qp.tries.not_ready = tries;
+        }
+        self.wait(f, qp.number, wait)
+    }
+}
+
+fn request_cqe(qp: &Qp, wqe: &Wqe) -> Cqe {
+    Cqe {
+        qpn: qp.number,
+        wqe_counter: wqe.index,
+        wqe_opcode: wqe.opcode,
+        user_index: qp.get(qpc::user_index),
+        ..Cqe::default()
+    }
+}
+
+#[cfg(test)]
+mod tests;

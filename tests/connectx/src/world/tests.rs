@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A message from one function to another, through queues in their memory.
+
+use super::*;
+use crate::bits::put;
+use crate::buffer::Buffer;
+use crate::caps::Choice;
+use crate::dma::tests::add;
+use crate::ifc::mkc;
+use crate::mkey::Mkey;
+use crate::port::Gid;
+use crate::qp::tests::queue_pair;
+use crate::qp::{Ring, State, BLOCK};
+
+const PD: u32 = 0x10;
+const QPN: u32 = 0x100;
+/// The send queue, the doorbell record, and memory for data, of each function.
+const QUEUE: u64 = 0x1000;
+const RECORD: u64 = 0x2000;
+const DATA: u64 = 0x3000;
+
+fn gid(id: u8) -> [u8; 16] {
+    let mut gid = [0; 16];
+    gid[0] = 0xfe;
+    gid[15] = id + 1;
+    gid
+}
+
+/// Returns a function with a queue pair that is connected to that of the other one.
+fn function(id: u8) -> Function {
+    let choice = Choice {
+        infiniband: false,
+        odp: true,
+    };
+    let mut function = Function::new(id.into(), choice);
+    function.dma.set_master(true);
+    add(&function.dma, QUEUE, 0x3000);
+    function.port.gids[0] = Gid {
+        gid: gid(id),
+        ..Gid::default()
+    };
+    let mut qp = queue_pair(Service::Rc, PD);
+    qp.number = QPN;
+    qp.state = State::Rts;
+    qp.set_dbr(RECORD);
+    qp.send = Ring {
+        buffer: Buffer::new(&QUEUE.to_be_bytes(), 12, 0),
+        log_size: 4,
+        stride: BLOCK,
+        next: 0,
+    };
+    for (field, value) in [
+        (qpc::remote_qpn, u64::from(QPN)),
+        (qpc::rwe, 1),
+        (qpc::rre, 1),
+        (qpc::rae, 1),
+    ] {
+        field.set(&mut qp.context, value);
+    }
+    let path = qpc::primary_address_path.rest_mut(&mut qp.context);
+    put(path, ads::rgid_rip.byte(), &gid(1 - id));
+    function.hca.qps.insert(QPN, qp);
+    function
+}
+
+/// Adds a key on the data of a function.
+fn key(function: &mut Function, len: u64) -> u32 {
+    let mut context = vec![0; mkc::BYTES];
+    for (field, value) in [
+        (mkc::access_mode_1_0, 1),
+        (mkc::lr, 1),
+        (mkc::lw, 1),
+        (mkc::rr, 1),
+        (mkc::rw, 1),
+        (mkc::a, 1),
+        (mkc::qpn, 0xff_ffff),
+        (mkc::pd, u64::from(PD)),
+        (mkc::len, len),
+        (mkc::log_page_size, 12),
+    ] {
+        field.set(&mut context, value);
+    }
+    let Ok(mut mkey) = Mkey::new(&context, 0) else {
+        unreachable!()
+    };
+    mkey.table = (DATA | 3).to_be_bytes().to_vec();
+    function.hca.mkeys.add(mkey) << 8
+}
+
+/// Two functions, with a key each, of which the second one has `len` bytes.
+fn world(len: u64) -> (World, u32, u32) {
+    let (mut a, mut b) = (function(0), function(1));
+    let (local, remote) = (key(&mut a, 0x1000), key(&mut b, len));
+    a.dma.write(DATA, b"twelve bytes").unwrap();
+    let functions = vec![a, b];
+    (World { functions }, local, remote)
+}
+
+/// Posts a work request of one block on function 0, and has it done.
+fn post(world: &mut World, opcode: u8, remote: (u64, u32), more: &[u8], local: u32) {
+    let function = &mut world.functions[0];
+    let index = function.hca.qps[&QPN].send.next;
+    let mut wqe = vec![0; BLOCK as usize];
+    let len = 32 + more.len() + 16;
+    put(
+        &mut wqe,
+        0,
+        &(u32::from(index) << 8 | u32::from(opcode)).to_be_bytes(),
+    );
+    put(&mut wqe, 4, &(QPN << 8 | (len / 16) as u32).to_be_bytes());
+    put(&mut wqe, 16, &remote.0.to_be_bytes());
+    put(&mut wqe, 24, &remote.1.to_be_bytes());
+    put(&mut wqe, 32, more);
+    let at = 32 + more.len();
+    let bytes: u32 = if more.is_empty() { 12 } else { 8 };
+    put(&mut wqe, at, &bytes.to_be_bytes());
+    put(&mut wqe, at + 4, &local.to_be_bytes());
+    function
+        .dma
+        .write(QUEUE + u64::from(index) * BLOCK, &wqe)
+        .unwrap();
+    let producer = u32::from(index + 1).to_be_bytes();
+    function.dma.write(RECORD + 4, &producer).unwrap();
+    function.wake(QPN);
+    while world.work() {}
+}
+
+fn data(world: &World, f: usize, at: u64, len: usize) -> Vec<u8> {
+    let mut data = vec![0; len];
+    world.functions[f].dma.read(DATA + at, &mut data).unwrap();
+    data
+}
+
+fn state(world: &World, f: usize) -> State {
+    world.functions[f].hca.qps[&QPN].state
+}
+
+#[test]
+fn a_write_and_a_read_move_bytes() {
+    let (mut world, local, remote) = world(0x1000);
+    post(&mut world, opcode::WRITE, (0x100, remote), &[], local);
+    assert_eq!(data(&world, 1, 0x100, 12), b"twelve bytes");
+    world.functions[1]
+        .dma
+        .write(DATA + 0x100, b"other bytes!")
+        .unwrap();
+    post(&mut world, opcode::READ, (0x100, remote), &[], local);
+    assert_eq!(data(&world, 0, 0, 12), b"other bytes!");
+    assert_eq!(
+        (state(&world, 0), state(&world, 1)),
+        (State::Rts, State::Rts)
+    );
+}
+
+#[test]
+fn a_write_past_the_end_fails_at_both_ends() {
+    let (mut world, local, remote) = world(0x10b);
+    post(&mut world, opcode::WRITE, (0x100, remote), &[], local);
+    assert_eq!(data(&world, 1, 0x100, 12), [0; 12]);
+    assert_eq!(
+        (state(&world, 0), state(&world, 1)),
+        (State::Error, State::Error)
+    );
+}
+
+#[test]
+fn a_write_that_the_responder_does_not_permit_fails() {
+    let (mut world, local, remote) = world(0x1000);
+    let other = world.functions[1].hca.qps.get_mut(&QPN).unwrap();
+    qpc::rwe.set(&mut other.context, 0);
+    post(&mut world, opcode::WRITE, (0, remote), &[], local);
+    assert_eq!(data(&world, 1, 0, 12), [0; 12]);
+    assert_eq!(state(&world, 0), State::Error);
+}
+
+#[test]
+fn a_key_of_the_requester_is_no_key_of_the_responder() {
+    let (mut world, local, remote) = world(0x1000);
+    world.functions[1].hca.mkeys.remove(remote >> 8);
+    post(&mut world, opcode::WRITE, (0, remote), &[], local);
+    assert_eq!(state(&world, 0), State::Error);
+}
+
+#[test]
+fn a_bad_local_key_does_not_harm_the_responder() {
+    let (mut world, local, remote) = world(0x1000);
+    post(&mut world, opcode::WRITE, (0, remote), &[], local + 1);
+    assert_eq!(
+        (state(&world, 0), state(&world, 1)),
+        (State::Error, State::Rts)
+    );
+}
+
+#[test]
+fn atomics_are_numbers_of_the_host() {
+    let (mut world, local, remote) = world(0x1000);
+    world.functions[1]
+        .dma
+        .write(DATA + 8, &7u64.to_le_bytes())
+        .unwrap();
+    let add = [5u64.to_be_bytes(), [0; 8]].concat();
+    post(&mut world, opcode::FETCH_ADD, (8, remote), &add, local);
+    assert_eq!(data(&world, 0, 0, 8), 7u64.to_le_bytes());
+    assert_eq!(data(&world, 1, 8, 8), 12u64.to_le_bytes());
+    let swap = [99u64.to_be_bytes(), 12u64.to_be_bytes()].concat();
+    post(&mut world, opcode::COMPARE_SWAP, (8, remote), &swap, local);
+    assert_eq!(data(&world, 1, 8, 8), 99u64.to_le_bytes());
+    post(&mut world, opcode::COMPARE_SWAP, (12, remote), &swap, local);
+    assert_eq!(
+        (state(&world, 0), state(&world, 1)),
+        (State::Error, State::Error)
+    );
+}
+
+#[test]
+fn an_opcode_that_is_not_one_fails() {
+    let (mut world, local, remote) = world(0x1000);
+    post(&mut world, 0x3f, (0, remote), &[], local);
+    assert_eq!(state(&world, 0), State::Error);
+}
+
+#[test]
+fn without_an_answer_it_is_tried_again_and_then_fails() {
+    let (mut world, local, remote) = world(0x1000);
+    let qp = world.functions[0].hca.qps.get_mut(&QPN).unwrap();
+    ads::ack_timeout.set(qpc::primary_address_path.rest_mut(&mut qp.context), 1);
+    qpc::retry_count.set(&mut qp.context, 2);
+    world.functions[1].hca.qps.get_mut(&QPN).unwrap().state = State::Init;
+    post(&mut world, opcode::WRITE, (0, remote), &[], local);
+    assert_eq!(state(&world, 0), State::Rts);
+    let end = Instant::now() + Duration::from_secs(10);
+    while state(&world, 0) == State::Rts && Instant::now() < end {
+        world.tick();
+        world.work();
+    }
+    assert_eq!(state(&world, 0), State::Error);
+}

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Work requests of a send queue: how they are read from it, and what they are made of.
+
+use crate::bits::{be32, be64};
+use crate::dma::{total, Spans, Unmapped};
+use crate::function::Function;
+use crate::mkey::{Access, Denied};
+use crate::qp::{Qp, State, BLOCK};
+use crate::{error, refuse};
+
+/// Opcodes.
+pub mod opcode {
+    pub const NOP: u8 = 0x00;
+    pub const SEND_INVALIDATE: u8 = 0x01;
+    pub const WRITE: u8 = 0x08;
+    pub const WRITE_IMM: u8 = 0x09;
+    pub const SEND: u8 = 0x0a;
+    pub const SEND_IMM: u8 = 0x0b;
+    pub const READ: u8 = 0x10;
+    pub const COMPARE_SWAP: u8 = 0x11;
+    pub const FETCH_ADD: u8 = 0x12;
+    pub const UMR: u8 = 0x25;
+}
+
+const UNIT: usize = 16;
+const INLINE: u32 = 0x8000_0000;
+/// A byte count of 0 stands for this.
+const WHOLE: u32 = 0x8000_0000;
+
+/// One work request.
+pub struct Wqe {
+    pub bytes: Vec<u8>,
+    pub index: u16,
+    pub opcode: u8,
+    /// Immediate data, or a memory key.
+    pub immediate: u32,
+    /// A completion is wanted.
+    pub signaled: bool,
+    pub solicited: bool,
+    /// How many blocks of the queue it has.
+    pub blocks: u16,
+}
+
+/// A pointer to memory of the requester.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pointer {
+    pub len: u64,
+    pub key: u32,
+    pub va: u64,
+}
+
+/// What comes next in a send queue.
+pub enum Next {
+    Nothing,
+    Work(Wqe),
+    /// What is there is no work request of this queue.
+    Malformed(Wqe),
+}
+
+impl Wqe {
+    /// Returns the work request at an index.
+    pub fn new(bytes: Vec<u8>, index: u16) -> Self {
+        let flags = bytes[11];
+        Self {
+            index,
+            opcode: bytes[3],
+            immediate: be32(&bytes, 12),
+            // Completion, or completion and event; the others are on error only.
+            signaled: flags & 0x08 != 0,
+            solicited: flags & 0x02 != 0,
+            blocks: bytes.len().div_ceil(BLOCK as usize) as u16,
+            bytes,
+        }
+    }
+}
+
+/// Reads the ring, which may end in the middle of a work request.
+fn read(function: &Function, qp: &Qp, at: u16, len: usize) -> Result<Vec<u8>, Unmapped> {
+    let mut spans = Spans::new();
+    ring_spans(function, qp, u64::from(at) * BLOCK, len as u64, &mut spans)?;
+    let mut bytes = vec![0; len];
+    crate::dma::gather(&spans, &mut bytes);
+    Ok(bytes)
+}
+
+/// Adds the memory of the ring from byte `at` on, round its end.
+fn ring_spans(
+    function: &Function,
+    qp: &Qp,
+    at: u64,
+    mut len: u64,
+    spans: &mut Spans,
+) -> Result<(), Unmapped> {
+    let size = BLOCK << qp.send.log_size;
+    let mut at = at & (size - 1);
+    while len > 0 {
+        let here = len.min(size - at);
+        qp.send
+            .buffer
+            .spans(&function.dma, at, here, false, spans)?;
+        len -= here;
+        at = 0;
+    }
+    Ok(())
+}
+
+impl Function {
+    /// Reads the next work request of a queue pair.
+    pub fn next_work(&self, qp: &Qp) -> Next {
+        let index = qp.send.next;
+        if qp.send.stride == 0 || qp.state < State::Rts || self.posted(qp).1 == index {
+            return Next::Nothing;
+        }
+        let wqe = read(self, qp, index, BLOCK as usize).and_then(|first| {
+            let len = (first[7] & 0x3f) as usize * UNIT;
+            read(self, qp, index, len.max(UNIT)).map(|bytes| Wqe::new(bytes, index))
+        });
+        let wqe = match wqe {
+            Ok(wqe) => wqe,
+            Err(bad) => {
+                self.unmapped(&format!("send queue of QP {:#x}", qp.number), bad.0);
+                return Next::Malformed(Wqe::new(vec![0; UNIT], index));
+            }
+        };
+        let head = be32(&wqe.bytes, 0);
+        let (found, qpn) = ((head >> 8) as u16, be32(&wqe.bytes, 4) >> 8);
+        if qp.state != State::Error && (found != index || qpn != qp.number) {
+            error!(
+                "fn{}: QP {:#x}: work request {index} says index {found}, QP {qpn:#x}",
+                self.id, qp.number
+            );
+            return Next::Malformed(wqe);
+        }
+        Next::Work(wqe)
+    }
+
+    /// Returns the memory of the data that a work request points to, or has in itself, from the
+    /// segment at byte `at` on.
+    pub fn data(&self, qp: &Qp, wqe: &Wqe, mut at: usize, access: Access) -> Result<Spans, Denied> {
+        let mut spans = Spans::new();
+        while at + 4 <= wqe.bytes.len() {
+            let count = be32(&wqe.bytes, at);
+            if count & INLINE != 0 {
+                let len = (count & !INLINE) as usize;
+                if at + 4 + len > wqe.bytes.len() {
+                    return Err(Denied::Bounds);
+                }
+                let from = u64::from(wqe.index) * BLOCK + at as u64 + 4;
+                ring_spans(self, qp, from, len as u64, &mut spans)
+                    .map_err(|bad| Denied::Unmapped(bad.0))?;
+                at = (at + 4 + len).next_multiple_of(UNIT);
+                continue;
+            }
+            let pointer = pointer(&wqe.bytes[at..]);
+            self.pointed(qp, &pointer, access, &mut spans)?;
+            at += UNIT;
+        }
+        Ok(spans)
+    }
+
+    /// Adds the memory of a pointer.
+    pub fn pointed(
+        &self,
+        qp: &Qp,
+        pointer: &Pointer,
+        access: Access,
+        spans: &mut Spans,
+    ) -> Result<(), Denied> {
+        let before = total(spans);
+        let Pointer { len, key, va } = *pointer;
+        self.hca
+            .mkeys
+            .translate(&self.dma, key, va, len, access, qp.who(), spans)?;
+        debug_assert_eq!(total(spans) - before, len as usize);
+        Ok(())
+    }
+
+    /// Writes why an access was denied to the log.
+    pub fn denied(&self, what: &str, denied: Denied) {
+        match denied {
+            Denied::Unmapped(at) => self.unmapped(what, at),
+            other => refuse!("fn{}: {what}: {other:?}", self.id),
+        }
+    }
+}
+
+/// Returns a data segment.
+pub fn pointer(segment: &[u8]) -> Pointer {
+    let count = be32(segment, 0);
+    Pointer {
+        len: u64::from(if count == 0 { WHOLE } else { count }),
+        key: be32(segment, 4),
+        va: be64(segment, 8),
+    }
+}
+
+/// Returns the segment that names memory of the other end: address, key.
+pub fn remote(segment: &[u8]) -> (u64, u32) {
+    (be64(segment, 0), be32(segment, 8))
+}

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+# shellcheck disable=SC2034,SC2154 # ADAPTER_MR, pid, rkey are of tests/guest/{steps,adapter}.sh
+#
+# The stock mlx5 driver on the emulated ConnectX of tests/connectx: that it is stock, that it
+# works, and what no other driver shows.
+
+. ./steps.sh
+. ./adapter.sh
+
+test_driver_is_stock() {
+	local m
+	for m in mlx5_core mlx5_ib; do
+		loaded $m
+		modinfo -F filename $m | grep "^/lib/modules/$(uname -r)/kernel/drivers/"
+	done
+	note "kernel $(uname -r): $(modinfo -F filename mlx5_core) $(modinfo -F filename mlx5_ib)"
+}
+
+test_devinfo() {
+	ibv_devinfo -d "$DEV" | tee /tmp/devinfo
+	grep -q 'PORT_ACTIVE' /tmp/devinfo
+}
+
+# pingpong PROGRAM ARGUMENT...: of libibverbs, with itself.
+pingpong() {
+	local server program=$1 args=(-d "$DEV" -n 100)
+	shift
+	[ -z "$(mlx5_nic)" ] || args+=(-g 1)
+	"$program" "${args[@]}" "$@" >/tmp/server 2>&1 &
+	server=$!
+	eventually listening 18515
+	"$program" "${args[@]}" "$@" localhost
+	wait $server || { cat /tmp/server; false; }
+}
+
+test_pingpong() { pingpong ibv_rc_pingpong; }
+test_pingpong_with_interrupts() { pingpong ibv_rc_pingpong -e; }
+test_pingpong_of_datagrams() { pingpong ibv_ud_pingpong -s 1024; }
+test_pingpong_with_a_shared_queue() { pingpong ibv_srq_pingpong; }
+test_pingpong_on_demand() { pingpong ibv_rc_pingpong -o; }
+
+# translation KEY: how the adapter has a memory key.
+translation() { ask_host connectx mkeys | sed -n "s/^mkey $1: //p"; }
+
+# translation_of NAME MEMORY OFFSET LENGTH ACCESS: of a new MR.
+translation_of() {
+	adapter_start one "$DEV" "$@" >/dev/null
+	translation "$rkey"
+	adapter_stop one >/dev/null
+	eventually balanced
+}
+
+# The adapter gets the same, whether an application registers an address and we make a
+# dma-buf of it, or it registers the dma-buf. The address is the same each time.
+test_same_translation_as_a_dma_buf() {
+	local offset length access ours direct
+	printf '#!/bin/sh\nexec setarch -R /mnt/programs/adapter_mr "$@"\n' >/tmp/adapter_mr
+	chmod +x /tmp/adapter_mr
+	local ADAPTER_MR=/tmp/adapter_mr
+	for access in all remote-read relaxed; do
+		while read -r offset length; do
+			ours=$(translation_of "$BAR_A" "$offset" "$length" "$access")
+			direct=$(translation_of "export:$BAR_A" "$offset" "$length" "$access")
+			printf '%s %s %s: %s\n' "$offset" "$length" "$access" "$ours"
+			[ -n "$ours" ]
+			[ "$ours" = "$direct" ] || fail "a dma-buf has: $direct"
+		done <<-END
+			0 4096
+			100 5000
+			4095 2
+			0 2097152
+			12345 3000000
+		END
+	done
+	note "MRs by address and by dma-buf have the same translation, as $(printf '%s' "$ours" | cut -c1-100)"
+}
+
+# From one byte to all of the BAR.
+test_lengths() {
+	local size=$((64 << 20)) length
+	for length in 1 4095 4096 4097 65536 2097153 33554431; do
+		"$RDMA" write -m $size -o 1 -l $length -s "$length" "$BAR_A" >/tmp/write
+		host_has a /tmp/write wrote
+	done
+	"$RDMA" reg -m $size "$BAR_A" | grep -x 'registration: ok'
+}
+
+# The driver cannot write a translation: the application gets an error, and nothing is left.
+test_umr_fails() {
+	ask_host connectx fail-umr 1
+	expect "registration: EIO" "$RDMA" reg -l 65536 "$BAR_A"
+	eventually balanced
+	expect "registration: ok" "$RDMA" reg -l 65536 "$BAR_A"
+}
+
+test_command_fails() {
+	# CREATE_MKEY, all of them until the pool has new ones.
+	ask_host connectx fail-command 0x200 50
+	must_fail grep ok <("$RDMA" reg -m $((32 << 20)) "$BAR_A" 2>&1)
+	ask_host connectx fail-command 0x200 0
+	eventually balanced
+	expect "registration: ok" "$RDMA" reg -m $((32 << 20)) "$BAR_A"
+}
+
+# The page fault of a writer comes after the revocation, and late.
+test_late_page_fault() {
+	local pid
+	ask_host connectx hold-faults
+	start forever forever "$BAR_A"
+	wait_line /tmp/forever '^running'
+	unbind_in_time "$BDF_A"
+	kill -0 "$pid"
+	must_fail grep error /tmp/forever
+	ask_host connectx release-faults
+	wait_line /tmp/forever 'remote access error'
+	ended "$pid"
+	eventually balanced
+	bind "$BDF_A"
+	find_bars
+	"$RDMA" write "$BAR_A"
+}

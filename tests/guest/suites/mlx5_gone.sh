@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+# shellcheck disable=SC2154 # pid is of tests/guest/steps.sh
+#
+# The stock mlx5 driver and its adapter are removed, and come back, while MRs of device memory
+# exist.
+
+. ./steps.sh
+
+# ends PID: ends a process whose device is gone.
+ends() {
+	kill "$1" 2>/dev/null || true
+	eventually gone "$1"
+	wait "$1" || true
+}
+
+works_again() {
+	eventually balanced
+	"$RDMA" write -o 77 -l 300001 "$BAR_A"
+}
+
+test_unbind_core_with_mrs() {
+	local pid
+	start hold hold -n 5 -o 1000 -l 100000 "$BAR_A"
+	wait_line /tmp/hold '^holding 5'
+	remove_device
+	balanced
+	[ ! -e "/sys/class/infiniband/$DEV" ]
+	ends "$pid"
+	add_device
+	works_again
+}
+
+test_unbind_core_under_a_writer() {
+	local pid
+	start forever forever -m $((8 << 20)) "$BAR_A"
+	wait_line /tmp/forever '^running'
+	remove_device
+	balanced
+	ends "$pid"
+	must_fail grep -i 'success' /tmp/forever
+	add_device
+	works_again
+}
+
+test_unbind_many_times() {
+	local pid rounds=3
+	while ((rounds-- > 0)); do
+		start hold hold -n 3 "$BAR_A"
+		wait_line /tmp/hold '^holding 3'
+		remove_device
+		balanced
+		ends "$pid"
+		add_device
+	done
+	works_again
+}
+
+# As a hot-unplug is for the driver: the function goes from the bus.
+test_sysfs_remove_and_rescan() {
+	local pid bdf
+	bdf=$(mlx5_bdf)
+	start forever forever "$BAR_A"
+	wait_line /tmp/forever '^running'
+	echo 1 >"/sys/bus/pci/devices/$bdf/remove"
+	[ ! -e "/sys/bus/pci/devices/$bdf" ]
+	balanced
+	ends "$pid"
+	echo 1 >/sys/bus/pci/rescan
+	load_mlx5
+	works_again
+}
+
+# The modules go when their last user has gone.
+test_modules_reload() {
+	local pid
+	start hold hold -n 2 "$BAR_A"
+	wait_line /tmp/hold '^holding 2'
+	must_fail rmmod mlx5_ib
+	ends "$pid"
+	eventually balanced
+	eventually rmmod mlx5_ib
+	rmmod mlx5_core
+	load_mlx5
+	works_again
+}
+
+test_mlx5_ib_without_our_modules_and_with() {
+	rmmod mlx5_ib
+	modprobe mlx5_ib
+	load_mlx5
+	unload_modules
+	"$RDMA" write host
+	load_modules
+	find_bars
+	works_again
+}
+
+# All reads give ones, nothing is answered any more: a surprise removal.
+test_dead_adapter_with_mrs() {
+	local pid bdf began
+	bdf=$(mlx5_bdf)
+	start hold hold -n 5 "$BAR_A"
+	wait_line /tmp/hold '^holding 5'
+	ask_host connectx dead
+	began=$SECONDS
+	echo 1 >"/sys/bus/pci/devices/$bdf/remove"
+	note "removal of a dead adapter with 5 MRs returned after $((SECONDS - began)) s"
+	eventually balanced
+	ends "$pid"
+	ask_host connectx alive
+	echo 1 >/sys/bus/pci/rescan
+	load_mlx5
+	works_again
+}
+
+# The memory goes while the adapter is dead: nothing confirms the end of its access, and
+# nothing may wait for that for ever.
+test_revoke_with_a_dead_adapter() {
+	local pid bdf
+	bdf=$(mlx5_bdf)
+	start hold hold -n 2 "$BAR_A"
+	wait_line /tmp/hold '^holding 2'
+	ask_host connectx dead
+	unbind_in_time "$BDF_A"
+	eventually balanced
+	echo 1 >"/sys/bus/pci/devices/$bdf/remove"
+	ends "$pid"
+	ask_host connectx alive
+	echo 1 >/sys/bus/pci/rescan
+	bind "$BDF_A"
+	find_bars
+	load_mlx5
+	works_again
+}
