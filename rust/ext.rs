@@ -16,6 +16,7 @@ pub mod device;
 #[cfg(ext_rdma)]
 pub mod dma_buf;
 pub mod dma_table;
+pub mod lockdown;
 pub mod log;
 pub mod miscdev;
 #[cfg(ext_p2pdma)]

@@ -236,6 +236,23 @@ pub fn enable_mem(dev: &pci::Device<Core<'_>>) -> Result {
     devres::register(dev.as_ref(), Enabled(dev.into()), GFP_KERNEL)
 }
 
+/// Stops `dev` from accessing memory: clears bus mastering, which firmware may have left enabled.
+///
+/// Context: any.
+pub fn clear_master(dev: &pci::Device<Core<'_>>) {
+    // SAFETY: `dev` is a valid device, whose driver is being bound and has not set bus mastering.
+    unsafe { bindings::pci_clear_master(as_raw(dev)) };
+}
+
+/// Returns whether `dev` is a bridge: its configuration header is not that of an endpoint.
+///
+/// Context: any.
+pub fn is_bridge<Ctx: device::DeviceContext>(dev: &pci::Device<Ctx>) -> bool {
+    // SAFETY: `dev` is a valid device, and `hdr_type` does not change after its enumeration.
+    let hdr_type = unsafe { (*as_raw(dev)).hdr_type };
+    u32::from(hdr_type) != bindings::PCI_HEADER_TYPE_NORMAL
+}
+
 /// Claims BAR `index` of `dev` until its driver is unbound.
 ///
 /// Returns `EBUSY` if another driver has claimed it, and `EINVAL` if `index` is not less than

@@ -99,6 +99,9 @@ void ext_sg_set_mmio(struct scatterlist *sg, u64 addr, u32 len);
 /* linux/sched.h */
 bool ext_current_is_kthread(void);
 
+/* linux/security.h */
+int ext_locked_down_pci(void);
+
 /* linux/workqueue.h */
 void ext_call_in_worker(void (*function)(void *arg), void *arg, struct lock_class_key *key);
 

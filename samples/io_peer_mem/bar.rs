@@ -99,6 +99,16 @@ impl Bar {
         &self.memory
     }
 
+    /// Returns `ENODEV` if the BAR is dead.
+    ///
+    /// Context: may sleep.
+    pub(crate) fn check_alive(&self) -> Result {
+        if self.state.lock().dead {
+            return Err(ENODEV);
+        }
+        Ok(())
+    }
+
     /// Returns the tickets of the memory regions on this BAR.
     pub(crate) fn tickets(&self) -> &Arc<Tickets> {
         &self.tickets

@@ -122,14 +122,14 @@ impl chardev::Device for Dm {
         }
         // Fails if the memory was freed.
         this.allocation.offset()?;
-        mapping::set_up(vma);
+        mapping::set_up(vma)?;
         Ok(this.allocation.clone())
     }
 
-    fn ioctl(this: ArcBorrow<'_, Self>, _: Opened<'_>, cmd: u32, arg: usize) -> Result<isize> {
+    fn ioctl(this: ArcBorrow<'_, Self>, file: Opened<'_>, cmd: u32, arg: usize) -> Result<isize> {
         match cmd {
             uapi::IO_PEER_MEM_IOC_DM_INFO => this.info(arg),
-            uapi::IO_PEER_MEM_IOC_DM_FREE => this.free(arg),
+            uapi::IO_PEER_MEM_IOC_DM_FREE => this.free(&file, arg),
             _ => Err(ENOTTY),
         }
     }
@@ -162,8 +162,12 @@ impl Dm {
 
     /// Implements `IO_PEER_MEM_IOC_DM_FREE`.
     ///
-    /// Returns errors as [`Dm::info`], and `EBUSY` while the memory is in use.
-    fn free(&self, arg: usize) -> Result<isize> {
+    /// Returns errors as [`Dm::info`], `EBUSY` while the memory is in use, and `EBADF` if the file is
+    /// not open for writing: a process that may only read the memory must not free it for others.
+    fn free(&self, file: &Opened<'_>, arg: usize) -> Result<isize> {
+        if !file.is_writable() {
+            return Err(EBADF);
+        }
         abi::check_free(&user::read(arg)?)?;
         self.allocation.free()?;
         Ok(0)

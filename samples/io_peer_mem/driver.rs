@@ -14,13 +14,19 @@ use crate::{
             AddressSpace, //
         },
         compat,
+        lockdown,
         p2pdma::{
             self,
             Provider, //
         },
         pci as ext_pci, //
     },
-    options::Options, //
+    options::Options,
+    select::{
+        Choice,
+        Identity,
+        Properties, //
+    }, //
 };
 use core::ops::Range;
 use kernel::{
@@ -32,9 +38,6 @@ use kernel::{
     prelude::*,
     str::CString, //
 };
-
-/// Smallest BAR that is used without `bars=`.
-const MIN_SIZE: u64 = 2 << 20;
 
 /// Mode of a device node: no access for others, as BARs are not cleared between users.
 const MODE: u16 = 0o660;
@@ -76,29 +79,62 @@ impl pci::Driver for BarDriver {
 
 /// Creates a device node for each selected BAR of `dev`.
 fn probe(dev: &pci::Device<Core<'_>>) -> Result<Function> {
-    ext_pci::enable_mem(dev)?;
-
+    if ext_pci::is_bridge(dev) {
+        dev_err!(dev, "cannot be used: it is a bridge\n");
+        return Err(ENODEV);
+    }
+    lockdown::pci_access().inspect_err(|_| {
+        dev_err!(
+            dev,
+            "cannot be used: the kernel is locked down, so that processes cannot access BARs\n"
+        )
+    })?;
     let options = Options::get()?;
+    ext_pci::enable_mem(dev)?;
+    if !options.busmaster {
+        ext_pci::clear_master(dev);
+    }
+
+    let identity = Identity {
+        class: dev.pci_class().as_raw(),
+        id: (dev.vendor_id().as_raw(), dev.device_id()),
+    };
     let mut bars = KVec::new();
+    let mut used = KVec::new();
     for index in 0..ext_pci::BARS {
         let bar = ext_pci::Bar::new(dev, index)?;
-        let selected = match options.bars {
-            Some(mask) => mask & (1 << index) != 0,
-            None => bar.is_mem() && bar.is_prefetchable() && bar.len >= MIN_SIZE,
+        let properties = Properties {
+            index,
+            prefetchable: bar.is_mem() && bar.is_prefetchable(),
+            len: bar.len,
         };
-        if selected {
-            let (offset, size) = options.parts[index as usize].unwrap_or((0, bar.len));
-            bars.push(create_node(dev, &bar, offset..offset + size)?, GFP_KERNEL)?;
+        match identity.choose(options.bars, properties) {
+            Choice::Use => {
+                let (offset, size) = options.parts[index as usize].unwrap_or((0, bar.len));
+                bars.push(create_node(dev, &bar, offset..offset + size)?, GFP_KERNEL)?;
+                used.push(properties, GFP_KERNEL)?;
+            }
+            Choice::Registers => dev_warn!(
+                dev,
+                "BAR {} is not used: in a function of class {:#08x} it may have registers, by which a process can access all host memory; bars={} uses it\n",
+                index,
+                identity.class,
+                index
+            ),
+            Choice::Skip => {}
         }
     }
     if bars.is_empty() {
         dev_err!(
             dev,
-            "no prefetchable memory BAR of at least 2 MiB; bars= selects other BARs\n"
+            "no prefetchable memory BAR of at least 2 MiB is used; bars= selects other BARs\n"
         );
         return Err(ENODEV);
     }
-    p2pdma::publish(dev);
+    let publish = options.publish;
+    if publish.unwrap_or_else(|| identity.publishes(used.iter().copied())) {
+        p2pdma::publish(dev);
+    }
     Ok(Function { _bars: bars })
 }
 

@@ -48,6 +48,7 @@ impl chardev::Device for Bar {
             );
             return Err(EINVAL);
         }
+        mapping::set_up(vma)?;
         let size = vma.end() - vma.start();
         let allocation = Bar::allocate(&this.into(), size / PAGE_SIZE).inspect_err(|e| {
             dev_err_limited!(
@@ -58,9 +59,7 @@ impl chardev::Device for Bar {
                 e
             )
         })?;
-        let allocation = Arc::new(allocation, GFP_KERNEL)?;
-        mapping::set_up(vma);
-        Ok(allocation)
+        Ok(Arc::new(allocation, GFP_KERNEL)?)
     }
 
     fn ioctl(

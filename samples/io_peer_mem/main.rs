@@ -13,8 +13,8 @@
 //! - [`client`]: the peer memory client;
 //! - [`mapping`], [`foreign`], [`functions`]: the memory behind a mapping of a process;
 //! - [`bar`]: the allocations and tickets of a BAR;
-//! - [`dm_abi`], [`options`], [`user`]: arguments of ioctls, module parameters, copies from and to
-//!   user space.
+//! - [`dm_abi`], [`options`], [`select`], [`user`]: arguments of ioctls, module parameters, the
+//!   choice of BARs, copies from and to user space.
 
 use kernel::prelude::*;
 
@@ -39,6 +39,7 @@ mod functions;
 mod mapping;
 mod nearest;
 mod options;
+mod select;
 mod user;
 
 use ext::{

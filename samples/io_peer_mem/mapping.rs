@@ -4,7 +4,10 @@
 
 use crate::{
     bar::Allocation,
-    ext::vma, //
+    ext::{
+        lockdown,
+        vma, //
+    }, //
 };
 use kernel::{
     mm::virt::{
@@ -22,13 +25,16 @@ pub(crate) fn vm_ops() -> &'static vma::Ops<Allocation> {
     &VM_OPS
 }
 
-/// Sets the flags and the caching of `vma`, a new mapping of BAR memory.
-pub(crate) fn set_up(vma: &VmaNew) {
+/// Sets the flags and the caching of `vma`, a new mapping of BAR memory. Returns `EPERM` under kernel
+/// lockdown.
+pub(crate) fn set_up(vma: &VmaNew) -> Result {
+    lockdown::pci_access()?;
     // Not PFNMAP: the pages can be pinned, for memory regions and O_DIRECT.
     vma.set_mixedmap();
     vma.set_dontexpand();
     vma.set_dontdump();
     vma::set_noncached(vma);
+    Ok(())
 }
 
 /// Returns the allocation behind `vma`, or `None` if `vma` is not a mapping of this module.

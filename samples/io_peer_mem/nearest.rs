@@ -72,11 +72,14 @@ fn answer(
 
 /// Implements `IO_PEER_MEM_IOC_NEAREST`.
 ///
-/// Returns `EINVAL` for an invalid argument, `ENXIO` if no function has the address.
+/// Returns `EINVAL` for an invalid argument, `ENODEV` if the device is gone, `ENXIO` if no function has
+/// the address.
 ///
 /// Context: process context; may sleep.
 pub(crate) fn nearest(this: ArcBorrow<'_, Bar>, arg: usize) -> Result<isize> {
     let address = check(&user::read(arg)?)?;
+    // The configuration space of a removed function must not be accessed.
+    this.check_alive()?;
     let device = pci::at(address.0, address.1, address.2).ok_or(ENXIO)?;
     let client = (*device).as_ref();
     // The provider may be removed before its distance is known. Then the answer has no provider.

@@ -17,6 +17,10 @@ pub(crate) struct Options {
     pub(crate) bars: Option<u32>,
     /// The part of each BAR to use: offset and size; `None` for the whole BAR.
     pub(crate) parts: Parts,
+    /// Whether bus mastering stays as it is.
+    pub(crate) busmaster: bool,
+    /// Whether the memory is published to other drivers; `None` for the default choice.
+    pub(crate) publish: Option<bool>,
 }
 
 /// A part of each BAR: offset and size.
@@ -36,6 +40,8 @@ impl Options {
         Ok(Self {
             bars,
             parts: ranges.unwrap_or_default(),
+            busmaster: parsed(c"busmaster", parse_bool)?.unwrap_or(false),
+            publish: parsed(c"publish", parse_bool)?,
         })
     }
 }
@@ -86,7 +92,7 @@ fn check(name: &CStr, text: &CStr) -> Result {
             parse_ranges(bytes).is_some(),
             "a list of BAR:offset:size, at most one per BAR",
         ),
-        b"mmio" => (parse_bool(bytes).is_some(), "0 or 1"),
+        b"mmio" | b"busmaster" | b"publish" => (parse_bool(bytes).is_some(), "0 or 1"),
         _ => return Err(EINVAL),
     };
     if !valid {
@@ -256,9 +262,19 @@ mod tests {
     fn values() {
         assert!(check(c"bars", c"2").is_ok());
         assert!(check(c"ranges", c"2:0:0x200000").is_ok());
-        assert!(check(c"mmio", c"1").is_ok());
+        for name in [c"mmio", c"busmaster", c"publish"] {
+            assert!(check(name, c"0").is_ok());
+            assert!(check(name, c"1").is_ok());
+        }
         assert!(check(c"ids", c"1af4:1110,10ee:9038").is_ok());
-        for name in [c"ids", c"bars", c"ranges", c"mmio"] {
+        for name in [
+            c"ids",
+            c"bars",
+            c"ranges",
+            c"mmio",
+            c"busmaster",
+            c"publish",
+        ] {
             assert!(check(name, c"").is_ok());
             assert_eq!(check(name, c"nonsense"), Err(EINVAL));
         }

@@ -37,9 +37,11 @@ static const struct kernel_param_ops checked = {
 
 /* Read-only: new_id adds ids at run time. */
 CHECKED_PARAM(ids, 0444, "PCI functions to bind to: vendor:device[,vendor:device...], in hexadecimal");
-CHECKED_PARAM(bars, 0644, "BARs to use: n[,n...] (default: each prefetchable memory BAR of at least 2 MiB)");
+CHECKED_PARAM(bars, 0644, "BARs to use: n[,n...] (default: each prefetchable BAR of at least 2 MiB, of memory controllers and accelerators)");
 CHECKED_PARAM(ranges, 0644, "Parts of BARs to use: BAR:offset:size[,BAR:offset:size...], in bytes (default: all of each)");
 CHECKED_PARAM(mmio, 0644, "1: mappings of resourceN in sysfs can be registered, of any PCI function (default: 0)");
+CHECKED_PARAM(busmaster, 0644, "1: keep bus mastering of functions as it is (default: 0, disable it)");
+CHECKED_PARAM(publish, 0644, "1: other drivers can allocate from the BARs, 0: they cannot (default: 1 for prefetchable BARs of memory controllers and accelerators)");
 
 const char *ext_module_param_str(const char *name)
 {
@@ -51,6 +53,10 @@ const char *ext_module_param_str(const char *name)
 		return ranges;
 	if (!strcmp(name, "mmio"))
 		return mmio;
+	if (!strcmp(name, "busmaster"))
+		return busmaster;
+	if (!strcmp(name, "publish"))
+		return publish;
 	return NULL;
 }
 

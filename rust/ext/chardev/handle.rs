@@ -46,6 +46,14 @@ pub struct Opened<'a> {
 }
 
 impl Opened<'_> {
+    /// Returns whether the file was opened for writing.
+    ///
+    /// Context: any.
+    pub fn is_writable(&self) -> bool {
+        // CAST: The constants are small, and not negative.
+        self.access == bindings::O_WRONLY as c_int || self.access == bindings::O_RDWR as c_int
+    }
+
     /// Creates an anonymous file with the operations of `device`.
     ///
     /// The file has the access mode of this file. It shares the address space of this file's

@@ -213,7 +213,7 @@ void test_map(const char *path)
 	expect_u64("free", raw_room(bar), 64 << 20);
 }
 
-/* An allocation of a BAR opened read-only cannot be mapped writable. */
+/* An allocation of a BAR opened read-only cannot be mapped writable, nor freed for others. */
 void test_read_only(const char *path)
 {
 	int bar = raw_open(path, O_RDONLY), dm = raw_alloc(bar, PAGE);
@@ -225,7 +225,8 @@ void test_read_only(const char *path)
 		     map_errno(dm, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, 0), EACCES);
 	errno = 0;
 	expect_true("import", !iopm_import_dm(NULL, dm) && errno == EACCES);
-	expect_errno("free", raw_free(dm), 0);
+	expect_errno("free", raw_free(dm), EBADF);
+	expect_errno("to read after free", map_errno(dm, PAGE, PROT_READ, MAP_SHARED, 0), 0);
 }
 
 /* A failed allocation leaks neither files nor memory. */

@@ -392,9 +392,10 @@ static void freed(struct thread *t, struct file *f, int error)
 		bug(t, "free: its pages were allocated again before it was freed");
 }
 
-static const int any_file[] = { ENOTTY, EINVAL, EFAULT, ENXIO, ENOMEM, EBUSY, ENODEV, 0 };
+static const int any_file[] = { ENOTTY, EINVAL, EFAULT, ENXIO, ENOMEM, EBUSY, ENODEV, EBADF, 0 };
 static const int any_content[] = { EINVAL, EFAULT, ENXIO, ENOMEM, EBUSY, ENODEV, 0 };
 static const int enotty[] = { ENOTTY, 0 }, efault[] = { EFAULT, 0 }, einval[] = { EINVAL, 0 };
+static const int ebadf[] = { EBADF, 0 };
 
 static const int *expected(enum op op, const struct file *f, bool is_right, enum place place)
 {
@@ -403,6 +404,8 @@ static const int *expected(enum op op, const struct file *f, bool is_right, enum
 			return any_file;
 		if (f->kind != what[op].on)
 			return enotty;
+		if (op == OP_FREE && f->access != O_RDWR && f->access != O_WRONLY)
+			return ebadf;
 	}
 	if (place == UNKNOWN)
 		return any_content;

@@ -135,6 +135,70 @@ test_written_while_bound() {
 	bind_again "$BDF_B" $((32 << 20))
 }
 
+# --- which functions and BARs are used, and how ---
+
+# bus_master BDF: bit 2 of the command register.
+bus_master() { echo $((0x$(setpci -s "$1" COMMAND) & 4)); }
+
+# Firmware or an earlier driver may have left bus mastering enabled.
+test_bus_mastering_is_disabled() {
+	unbind "$BDF_B"
+	setpci -s "$BDF_B" COMMAND=4:4
+	expect 4 bus_master "$BDF_B"
+	bind "$BDF_B"
+	expect 0 bus_master "$BDF_B"
+	echo 1 >$PARAMETERS/busmaster
+	unbind "$BDF_B"
+	setpci -s "$BDF_B" COMMAND=4:4
+	bind "$BDF_B"
+	expect 4 bus_master "$BDF_B"
+	echo >$PARAMETERS/busmaster
+	bind_again "$BDF_B" $((32 << 20))
+	expect 0 bus_master "$BDF_B"
+}
+
+published() {
+	local value
+	read -r value <"/sys/bus/pci/devices/$1/p2pmem/published"
+	echo "$value"
+}
+
+test_publish() {
+	expect 1 published "$BDF_B"
+	echo 0 >$PARAMETERS/publish
+	bind_again "$BDF_B" $((32 << 20))
+	expect 0 published "$BDF_B"
+	nearest "$BDF_B" | tee /tmp/nearest
+	must_fail grep "nearest $BDF_B" /tmp/nearest
+	echo >$PARAMETERS/publish
+	bind_again "$BDF_B" $((32 << 20))
+	expect 1 published "$BDF_B"
+}
+
+# A prefetchable BAR of 64 MiB of an SSD: used only if bars= names it.
+test_class_that_is_not_memory() {
+	local ssd=/sys/bus/pci/devices/${BDF_SSD:-}
+	[ -n "${BDF_SSD:-}" ] || skip "no SSD in this guest"
+	[ ! -e "$ssd/driver" ] || unbind "$BDF_SSD"
+	echo io_peer_mem >"$ssd/driver_override"
+	log_step class
+	must_fail bind "$BDF_SSD"
+	log_since step | grep "$BDF_SSD: BAR 2 is not used: in a function of class 0x010802"
+	[ ! -e "$(bar "$BDF_SSD")" ]
+	echo 2 >$PARAMETERS/bars
+	bind "$BDF_SSD"
+	eventually test -c "$(bar "$BDF_SSD")"
+	expect 0 published "$BDF_SSD"
+	unbind "$BDF_SSD"
+	echo 1 >$PARAMETERS/publish
+	bind "$BDF_SSD"
+	expect 1 published "$BDF_SSD"
+	unbind "$BDF_SSD"
+	echo >$PARAMETERS/publish
+	echo >$PARAMETERS/bars
+	echo >"$ssd/driver_override"
+}
+
 # --- p2pmem/allocate, which the kernel creates for every provider ---
 
 test_p2pmem_allocate() {
@@ -222,6 +286,36 @@ test_nearest_errors() {
 	expect EINVAL nearest "$BDF_A" 3=0x10000
 	expect EINVAL nearest "$BDF_A" 8=1
 	expect EINVAL nearest "$BDF_A" 15=1
+}
+
+# The file stays open while the function is unbound: its configuration space must not be
+# accessed any more.
+test_nearest_of_a_gone_function() {
+	local domain bus slot
+	IFS=:. read -r domain bus slot _ <<<"$BDF_B"
+	python3 - "$BAR_A" "0x$domain" "0x$bus" "0x$slot" <<'PYTHON' >/tmp/gone &
+import errno, fcntl, os, struct, sys, time
+
+domain, bus, dev = (int(x, 0) for x in sys.argv[2:])
+arg = struct.pack("16I", 1, 0, domain, bus << 8 | dev << 3, *[0] * 12)
+with open(sys.argv[1], "rb") as f:
+    fcntl.ioctl(f, 0xC040B702, bytearray(arg))
+    print("found", flush=True)
+    while os.path.exists(sys.argv[1]):
+        time.sleep(0.1)
+    try:
+        fcntl.ioctl(f, 0xC040B702, bytearray(arg))
+        print("answered", flush=True)
+    except OSError as e:
+        print(errno.errorcode[e.errno], flush=True)
+PYTHON
+	wait_line /tmp/gone '^found'
+	unbind "$BDF_A"
+	wait "$!"
+	cat /tmp/gone
+	grep -x ENODEV /tmp/gone
+	bind "$BDF_A"
+	find_bars
 }
 
 # --- the program iopm ---

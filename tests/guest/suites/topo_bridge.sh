@@ -10,7 +10,8 @@
 NEAR=${BDF_EDU[0]} NEAR_TOO=${BDF_EDU[1]}
 
 TESTS="test_layout test_nothing_shared test_p2pdma test_bus_addresses test_whole_bar
-	test_one_byte test_bar_to_bar test_bar_to_host_and_back test_revoked"
+	test_one_byte test_bar_to_bar test_bar_to_host_and_back test_revoked
+	test_bridges_are_refused"
 
 test_nothing_shared() {
 	must_fail common_port "$BDF_A" "$NEAR"
@@ -18,3 +19,18 @@ test_nothing_shared() {
 }
 
 test_p2pdma() { p2pdma_says "through the host bridge"; }
+
+# A root port of the adapters, which no other driver has by now.
+test_bridges_are_refused() {
+	local port driver
+	port=$(readlink -f "/sys/bus/pci/devices/$NEAR/..")
+	driver=$(readlink -f "$port/driver" || true)
+	port=${port##*/}
+	[ -z "$driver" ] || unbind "$port"
+	echo io_peer_mem >"/sys/bus/pci/devices/$port/driver_override"
+	log_step bridge
+	must_fail bind "$port"
+	log_since step | grep "$port: cannot be used: it is a bridge"
+	echo >"/sys/bus/pci/devices/$port/driver_override"
+	[ -z "$driver" ] || echo "$port" >"$driver/bind"
+}

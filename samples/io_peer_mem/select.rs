@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Selection of the BARs that become memory, and of those that are published to other drivers.
+//!
+//! Many devices have registers in prefetchable BARs, as only such BARs can be placed above 4 GiB
+//! behind a bridge. A process that writes registers can make the device access any host memory. So
+//! without `bars=` or `ranges=` only functions whose class says memory are used.
+
+use kernel::macros::kunit_tests;
+
+/// Smallest BAR that is used without `bars=`.
+const MIN_SIZE: u64 = 2 << 20;
+
+/// Base class of memory controllers.
+const MEMORY: u32 = 0x05;
+
+/// Base class of processing accelerators.
+const ACCELERATOR: u32 = 0x12;
+
+/// QEMU's ivshmem: shared memory of virtual machines.
+const IVSHMEM: (u16, u16) = (0x1af4, 0x1110);
+
+/// The identity of a PCI function.
+#[derive(Clone, Copy)]
+pub(crate) struct Identity {
+    /// Class code, 24 bits.
+    pub(crate) class: u32,
+    /// Vendor and device id.
+    pub(crate) id: (u16, u16),
+}
+
+/// The properties of a BAR that its selection depends on.
+#[derive(Clone, Copy)]
+pub(crate) struct Properties {
+    /// Number, 0 to 5.
+    pub(crate) index: u32,
+    /// Whether it is memory space that reads do not change.
+    pub(crate) prefetchable: bool,
+    /// Size in bytes.
+    pub(crate) len: u64,
+}
+
+/// The decision about a BAR.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Choice {
+    /// The BAR becomes memory.
+    Use,
+    /// The BAR is left alone.
+    Skip,
+    /// The BAR looks like memory, but the function does not. It is left alone with a log line.
+    Registers,
+}
+
+impl Identity {
+    /// Returns whether BARs of the function are expected to be memory.
+    pub(crate) fn is_memory(self) -> bool {
+        matches!(self.class >> 16, MEMORY | ACCELERATOR) || self.id == IVSHMEM
+    }
+
+    /// Decides about `bar`. `bars` is the mask that the user has selected.
+    pub(crate) fn choose(self, bars: Option<u32>, bar: Properties) -> Choice {
+        let candidate = bar.prefetchable && bar.len >= MIN_SIZE;
+        match bars {
+            Some(mask) if mask & (1 << bar.index) != 0 => Choice::Use,
+            Some(_) => Choice::Skip,
+            None if !candidate => Choice::Skip,
+            None if self.is_memory() => Choice::Use,
+            None => Choice::Registers,
+        }
+    }
+
+    /// Returns whether the memory of `used` BARs is published to other drivers if the user does not
+    /// say: only memory without side effects, which excludes registers.
+    pub(crate) fn publishes(self, mut used: impl Iterator<Item = Properties>) -> bool {
+        self.is_memory() && used.all(|bar| bar.prefetchable)
+    }
+}
+
+#[kunit_tests(io_peer_mem_select)]
+mod tests {
+    use super::*;
+
+    /// Returns a function of the class.
+    fn function(class: u32) -> Identity {
+        Identity {
+            class,
+            id: (0x10ee, 0x9038),
+        }
+    }
+
+    /// Returns BAR 2 with the properties.
+    fn bar(prefetchable: bool, len: u64) -> Properties {
+        Properties {
+            index: 2,
+            prefetchable,
+            len,
+        }
+    }
+
+    /// Functions that are memory: RAM, other memory controllers, accelerators, ivshmem.
+    #[test]
+    fn memory_functions() {
+        for class in [0x05_0000, 0x05_8000, 0x12_0000, 0x12_00ff] {
+            assert!(function(class).is_memory());
+        }
+        // Storage, network, display, bridges, communication, serial bus; codes with 05 elsewhere.
+        for class in [
+            0x01_0802, 0x02_0000, 0x03_0200, 0x06_0400, 0x07_8000, 0x0c_0330,
+        ] {
+            assert!(!function(class).is_memory());
+        }
+        for class in [0x00_0500, 0x00_0005, 0x01_0500, 0xff_0512] {
+            assert!(!function(class).is_memory());
+        }
+        let ivshmem = Identity {
+            class: 0xff_0000,
+            id: (0x1af4, 0x1110),
+        };
+        assert!(ivshmem.is_memory());
+        let virtio = Identity {
+            class: 0xff_0000,
+            id: (0x1af4, 0x1041),
+        };
+        assert!(!virtio.is_memory());
+    }
+
+    /// Without `bars=`: large prefetchable BARs of memory functions.
+    #[test]
+    fn default_choice() {
+        let (memory, network) = (function(0x05_0000), function(0x02_0000));
+        assert_eq!(memory.choose(None, bar(true, 2 << 20)), Choice::Use);
+        assert_eq!(memory.choose(None, bar(true, (2 << 20) - 1)), Choice::Skip);
+        assert_eq!(memory.choose(None, bar(true, 0)), Choice::Skip);
+        assert_eq!(memory.choose(None, bar(false, 2 << 20)), Choice::Skip);
+        assert_eq!(network.choose(None, bar(true, 32 << 20)), Choice::Registers);
+        assert_eq!(network.choose(None, bar(true, 4096)), Choice::Skip);
+        assert_eq!(network.choose(None, bar(false, 32 << 20)), Choice::Skip);
+    }
+
+    /// With `bars=`: exactly these, of any function.
+    #[test]
+    fn selected() {
+        for class in [0x05_0000, 0x02_0000] {
+            for b in [bar(true, 2 << 20), bar(false, 4096), bar(false, 0)] {
+                assert_eq!(function(class).choose(Some(1 << 2), b), Choice::Use);
+                assert_eq!(function(class).choose(Some(!(1 << 2)), b), Choice::Skip);
+                assert_eq!(function(class).choose(Some(0), b), Choice::Skip);
+            }
+        }
+    }
+
+    /// Registers and BARs with side effects are not published.
+    #[test]
+    fn publishing() {
+        let (ram, registers) = (bar(true, 2 << 20), bar(false, 2 << 20));
+        assert!(function(0x05_0000).publishes([ram, ram].into_iter()));
+        assert!(!function(0x05_0000).publishes([ram, registers].into_iter()));
+        assert!(!function(0x02_0000).publishes([ram].into_iter()));
+    }
+}
