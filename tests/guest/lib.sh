@@ -56,8 +56,13 @@ soon() { LOOK_EVERY=0.02 eventually "$@"; }
 # wait_line FILE PATTERN: waits until the file has a line that matches.
 wait_line() { eventually grep -qE "$2" "$1" || { cat "$1"; false; }; }
 
-# gone PID: it has ended; it may be a zombie.
-gone() { ! kill -0 "$1" 2>/dev/null || grep -q '^State:.Z' "/proc/$1/status" 2>/dev/null; }
+# gone PID: the process has ended. kill -0 still finds a zombie, and bash can leave a child one
+# until it forks again.
+gone() {
+	local stat
+	{ IFS= read -r stat <"/proc/$1/stat"; } 2>/dev/null || return 0
+	[[ ${stat##*) } = Z* ]]
+}
 
 # expect WANT COMMAND...: the command prints exactly WANT.
 expect() {

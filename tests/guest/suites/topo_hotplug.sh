@@ -47,14 +47,6 @@ says() {
 	read -rd '' text <"$1" || true
 	[[ $text = *"$2"* ]]
 }
-# dead PID: it has ended. kill -0 still finds a zombie, and bash can leave a child one
-# until it forks again.
-dead() {
-	local stat
-	{ IFS= read -r stat <"/proc/$1/stat"; } 2>/dev/null || return 0
-	[[ ${stat##*) } = Z* ]]
-}
-
 # function_of WAY: sets bdf and name of the function that is removed this way.
 function_of() {
 	case $1 in
@@ -125,7 +117,7 @@ one_round() {
 	began=${EPOCHREALTIME/[.,]/}
 	"way_$way" "$bdf" >/tmp/way 2>&1 &
 	away=$!
-	soon dead $away || stuck $away
+	soon gone $away || stuck $away
 	wait $away || { cat /tmp/way; false; }
 	took=$(((${EPOCHREALTIME/[.,]/} - began) / 1000))
 	[ ! -e "$node" ] || fail "$node is still there"
@@ -142,7 +134,7 @@ one_round() {
 		[ "$(ask_host sum "$name")" = "$before" ] || fail "bytes behind the BAR change after the removal"
 		kill "$writer"
 	fi
-	soon dead "$writer"
+	soon gone "$writer"
 	wait "$writer"
 	kill "$holder"
 	wait "$holder" 2>/dev/null || true
