@@ -8,12 +8,13 @@
 //! # Examples
 //!
 //! ```
-//! use crate::ext::dma_table::{Reach, Table};
+//! use crate::ext::dma_table::Table;
 //! use kernel::device;
 //!
-//! /// Maps 64 KiB of device memory at `phys` for `dev`, which is bound to a driver.
-//! fn map(phys: u64, dev: &device::Device) -> Result<Table> {
-//!     Table::of_mmio(&[phys..phys + (64 << 10)], dev, Reach::Dma)
+//! /// Maps `table` for `dev`, which is bound to a driver. Returns the number of DMA segments.
+//! fn map(table: &mut Table, dev: &device::Device) -> Result<Option<u32>> {
+//!     table.map(dev)?;
+//!     Ok(table.nents())
 //! }
 //!
 //! let mut table = Table::empty();
@@ -37,7 +38,7 @@ use kernel::{
 
 /// How a device addresses the memory of another device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Reach {
+pub(super) enum Reach {
     /// By bus addresses: physical addresses plus this offset.
     Bus(i64),
     /// By addresses that the DMA API returns.
@@ -131,7 +132,16 @@ impl Table {
     /// Returns `EIO` if the DMA API fails, and `EINVAL` if `pieces` is empty.
     ///
     /// Context: may sleep.
-    pub fn of_mmio(pieces: &[Range<u64>], dev: &device::Device, reach: Reach) -> Result<Self> {
+    ///
+    /// # Safety
+    ///
+    /// - `pieces` must lie in memory BARs: with other addresses `dev` could access any host memory.
+    /// - With [`Reach::Bus`], the offset must be that of the BAR of all `pieces`.
+    pub(super) unsafe fn of_mmio(
+        pieces: &[Range<u64>],
+        dev: &device::Device,
+        reach: Reach,
+    ) -> Result<Self> {
         let mut this = Self::empty();
         let n = pieces.len().try_into()?;
         // SAFETY: `sgt` is zeroed and may be initialised; for 0 entries the call returns -EINVAL.

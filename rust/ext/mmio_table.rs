@@ -10,11 +10,11 @@
 //!
 //! /// Maps the first page of `window` for `dev`.
 //! fn first_page(window: &Window, dev: &device::Device) -> Result<MmioTable> {
-//!     let start = window.phys.start;
+//!     let start = window.phys().start;
 //!     let mut runs = KVec::new();
 //!     runs.push(start..start + PAGE_SIZE as u64, GFP_KERNEL)?;
 //!     let mut table = MmioTable::new(runs, window)?;
-//!     table.map(window, dev)?;
+//!     table.map(dev)?;
 //!     Ok(table)
 //! }
 //! ```
@@ -44,11 +44,17 @@ use kernel::{
 ///
 /// It holds no reference to the BAR: its owner must unmap it before the BAR is assigned to another
 /// driver or released.
+///
+/// # Invariants
+///
+/// `runs` lie in `window`.
 pub struct MmioTable {
     /// The table, without entries until it is mapped: there are no struct pages.
     table: Table,
-    /// Physical addresses in one BAR, in whole pages.
+    /// Physical addresses, in whole pages.
     runs: KVec<Range<u64>>,
+    /// The BAR.
+    window: Window,
 }
 
 impl MmioTable {
@@ -58,12 +64,14 @@ impl MmioTable {
     ///
     /// Context: any.
     pub fn new(runs: KVec<Range<u64>>, window: &Window) -> Result<Self> {
-        if runs.is_empty() || !runs.iter().all(|run| is_within(run, &window.phys)) {
+        if runs.is_empty() || !runs.iter().all(|run| is_within(run, window.phys())) {
             return Err(EFAULT);
         }
+        // INVARIANT: The check above.
         Ok(Self {
             table: Table::empty(),
             runs,
+            window: window.clone(),
         })
     }
 
@@ -74,25 +82,28 @@ impl MmioTable {
 
     /// Maps the table for `dev`.
     ///
-    /// Uses bus addresses if only bridges lie between `dev` and the function of `window`, otherwise
+    /// Uses bus addresses if only bridges lie between `dev` and the function of the BAR, otherwise
     /// the DMA API. `dev` must stay bound to a driver until the table is unmapped.
     ///
     /// Returns `EBUSY` if the table is mapped already, `EREMOTEIO` if `dev` cannot reach the
     /// memory, and `EIO` if the DMA API fails.
     ///
     /// Context: may sleep.
-    pub fn map(&mut self, window: &Window, dev: &device::Device) -> Result {
+    pub fn map(&mut self, dev: &device::Device) -> Result {
         if self.table.nents().is_some() {
             return Err(EBUSY);
         }
-        let reach = match p2pdma::route(&window.dev, dev) {
-            Ok((Route::Bridges, _)) => Reach::Bus(window.bus_offset()),
+        let reach = match p2pdma::route(self.window.dev(), dev) {
+            Ok((Route::Bridges, _)) => Reach::Bus(self.window.bus_offset()),
             Ok((Route::HostBridge, _)) => Reach::Dma,
             Err(_) => return Err(eremoteio()),
         };
         // CAST: `PAGE_SIZE` is less than 2^32.
         let max = u64::from(max_segment(dev)) & !(PAGE_SIZE as u64 - 1);
-        self.table = Table::of_mmio(&cut(&self.runs, max)?, dev, reach)?;
+        // SAFETY:
+        // - By the type invariants the pieces lie in `window`, a memory BAR.
+        // - The offset is that of this BAR.
+        self.table = unsafe { Table::of_mmio(&cut(&self.runs, max)?, dev, reach) }?;
         Ok(())
     }
 

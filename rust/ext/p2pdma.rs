@@ -21,8 +21,8 @@
 //!
 //! /// Makes all of BAR 4 peer-to-peer memory and allocates 16 pages of it.
 //! fn provide(dev: &pci::Device<Bound>) -> Result<(Provider, Pages)> {
-//!     let bar = Bar::new(dev, 4)?;
-//!     let provider = Provider::new(dev, &bar, 0..bar.len)?;
+//!     let size = Bar::new(dev, 4)?.size();
+//!     let provider = Provider::new(dev, 4, 0..size)?;
 //!     p2pdma::publish(dev);
 //!     let pages = provider.alloc(16)?;
 //!     Ok((provider, pages))
@@ -48,7 +48,8 @@ use super::{
     bindings::helpers,
     pci::{
         as_raw,
-        Bar, //
+        Bar,
+        Window, //
     }, //
 };
 use core::{
@@ -95,51 +96,55 @@ pub fn publish(dev: &pci::Device<Bound>) {
 pub struct Provider {
     /// Pool of the function, while the driver is bound.
     pool: Devres<Pool>,
-    /// Physical addresses of the memory.
-    phys: Range<u64>,
+    /// The memory.
+    window: Window,
     /// Physical address of the first byte of the BAR.
     base: u64,
 }
 
 impl Provider {
-    /// Makes `part` of `bar` of `dev` peer-to-peer memory until the driver is unbound.
+    /// Makes `part` of BAR `index` of `dev` peer-to-peer memory until the driver is unbound.
     ///
     /// `part` is a range of byte offsets. Unbinding waits until every page is free, so the driver
     /// must revoke the pages it has handed out before.
     ///
-    /// Returns `EINVAL` if the BAR is not memory space, or if the part exceeds it or is not aligned
-    /// to [`granularity`].
+    /// Returns `EINVAL` if there is no such BAR or it is not memory space, or if the part exceeds it
+    /// or is not aligned to [`granularity`].
     ///
     /// Context: may sleep.
-    pub fn new(dev: &pci::Device<Bound>, bar: &Bar, part: Range<u64>) -> Result<Self> {
+    pub fn new(dev: &pci::Device<Bound>, index: u32, part: Range<u64>) -> Result<Self> {
         let align = granularity();
-        if !bar.is_mem() || part.start >= part.end || part.end > bar.len {
+        let bar = Bar::new(dev, index)?;
+        if !bar.is_mem() || part.start >= part.end || part.end > bar.size() {
             return Err(EINVAL);
         }
-        let end = bar.start.checked_add(part.end).ok_or(EINVAL)?;
-        let start = bar.start + part.start;
+        let end = bar.start().checked_add(part.end).ok_or(EINVAL)?;
+        let start = bar.start() + part.start;
         if (start | end) % align != 0 {
             return Err(EINVAL);
         }
         let size = (end - start).try_into()?;
         // SAFETY: `dev` is bound, so devres entries may be added; the BAR exists and is memory
         // space.
-        // CAST: `bar.index` is less than 6.
+        // CAST: `index` is less than 6.
         to_result(unsafe {
-            bindings::pci_p2pdma_add_resource(as_raw(dev), bar.index as i32, size, part.start)
+            bindings::pci_p2pdma_add_resource(as_raw(dev), index as i32, size, part.start)
         })?;
         Ok(Self {
             // INVARIANT: The function has a pool now. Devres releases in reverse order, so it
             // revokes this object before it removes the pool.
             pool: Devres::new(dev.as_ref(), Pool { dev: dev.into() })?,
-            phys: start..end,
-            base: bar.start,
+            // SAFETY: `part` lies in BAR `index`, which is memory space.
+            window: unsafe { Window::new(dev.into(), index, start..end) },
+            base: bar.start(),
         })
     }
 
-    /// Returns the physical addresses of the memory.
-    pub fn phys(&self) -> Range<u64> {
-        self.phys.clone()
+    /// Returns the physical addresses of the memory, and the BAR that they belong to.
+    ///
+    /// Context: any.
+    pub fn window(&self) -> &Window {
+        &self.window
     }
 
     /// Allocates `n` contiguous pages of this memory. Their contents are those of the device.
@@ -159,7 +164,7 @@ impl Provider {
         }
         let start = {
             let pool = self.pool.try_access().ok_or(ENODEV)?;
-            pool.alloc_within(len, &self.phys)?
+            pool.alloc_within(len, self.window.phys())?
         };
         // SAFETY: `pci_alloc_p2pmem()` has returned the block of `n` pages, with a reference on the
         // page map, which keeps the struct pages.

@@ -34,6 +34,10 @@
 //! }
 //! ```
 
+mod window;
+
+pub use self::window::Window;
+
 use super::bindings::helpers;
 use core::{
     ops::Range,
@@ -70,11 +74,11 @@ pub(crate) fn as_raw<Ctx: device::DeviceContext>(dev: &pci::Device<Ctx>) -> *mut
 #[derive(Clone, Copy)]
 pub struct Bar {
     /// Number, 0 to 5.
-    pub index: u32,
+    index: u32,
     /// Physical address of its first byte.
-    pub start: u64,
+    start: u64,
     /// Size in bytes; 0 if the function has no such BAR, or it has no address assigned.
-    pub len: u64,
+    len: u64,
     /// Flags (`IORESOURCE_*`).
     flags: usize,
 }
@@ -101,6 +105,21 @@ impl Bar {
         })
     }
 
+    /// Returns the number of the BAR, less than [`BARS`].
+    pub fn index(&self) -> u32 {
+        self.index
+    }
+
+    /// Returns the physical address of the first byte.
+    pub fn start(&self) -> u64 {
+        self.start
+    }
+
+    /// Returns the size in bytes; 0 if the function has no such BAR, or it has no address assigned.
+    pub fn size(&self) -> u64 {
+        self.len
+    }
+
     /// Returns whether the BAR is memory space.
     pub fn is_mem(&self) -> bool {
         // CAST: `IORESOURCE_*` are bits of a 64-bit word.
@@ -113,7 +132,8 @@ impl Bar {
         self.flags & bindings::IORESOURCE_IO as usize != 0
     }
 
-    /// Returns whether the BAR is prefetchable, so reads have no side effects.
+    /// Returns whether the BAR is prefetchable. Reads should have no side effects, but many devices
+    /// have registers in prefetchable BARs.
     pub fn is_prefetchable(&self) -> bool {
         // CAST: `IORESOURCE_*` are bits of a 64-bit word.
         self.flags & bindings::IORESOURCE_PREFETCH as usize != 0
@@ -149,65 +169,6 @@ pub fn address(dev: &pci::Device) -> (u32, u8, u8) {
     };
     // CAST: Domain numbers are not negative. `id` has the bus in bits 8 to 15 and the slot below.
     (domain as u32, (id >> 8) as u8, id as u8)
-}
-
-/// A memory BAR of any function, found by [`Window::of`].
-#[derive(Clone)]
-pub struct Window {
-    /// Function of the BAR, which may have a driver or not.
-    pub dev: ARef<pci::Device>,
-    /// Number of the BAR, less than [`BARS`].
-    pub index: u32,
-    /// Physical addresses of the BAR.
-    pub phys: Range<u64>,
-}
-
-impl Window {
-    /// Returns the offset from physical addresses in the BAR to bus addresses.
-    ///
-    /// Context: any.
-    pub fn bus_offset(&self) -> i64 {
-        // SAFETY: `self.dev` holds a reference, and `index` is the number of a standard BAR.
-        // CAST: `index` is less than `BARS`.
-        unsafe { helpers::ext_pci_bus_offset(as_raw(&self.dev), self.index as i32) }
-    }
-
-    /// Returns the memory BAR that contains the physical address `phys`, or `None` if no BAR does,
-    /// as for host memory.
-    ///
-    /// Visits every function of the system.
-    ///
-    /// Context: may sleep.
-    pub fn of(phys: u64) -> Option<Self> {
-        // CAST: The C macro is `~0`.
-        let any = bindings::PCI_ANY_ID as u32;
-        let mut raw = core::ptr::null_mut();
-        loop {
-            // SAFETY: `raw` is null or the device that the last call returned, whose reference this
-            // call puts.
-            raw = unsafe { bindings::pci_get_device(any, any, raw) };
-            let start = NonNull::new(raw)?;
-            for index in 0..BARS {
-                let (mut start_at, mut end) = (0, 0);
-                // SAFETY: `raw` is valid, as the loop holds a reference, and `index` is the number
-                // of a standard BAR.
-                // CAST: `index` is less than `BARS`.
-                let found =
-                    unsafe { helpers::ext_pci_mem_bar(raw, index as i32, &mut start_at, &mut end) };
-                if found && (start_at..end).contains(&phys) {
-                    return Some(Self {
-                        // SAFETY:
-                        // - The last call returned the device with a reference, which the `ARef`
-                        //   takes over.
-                        // - `pci::Device` is a transparent wrapper of `struct pci_dev`.
-                        dev: unsafe { ARef::from_raw(start.cast()) },
-                        index,
-                        phys: start_at..end,
-                    });
-                }
-            }
-        }
-    }
 }
 
 /// A function whose memory space is enabled. Dropping this disables it.

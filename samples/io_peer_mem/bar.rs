@@ -13,7 +13,6 @@ use crate::{
             Pages,
             Provider, //
         },
-        pci::Window,
         vma, //
     },
     peer_client::Tickets, //
@@ -112,15 +111,6 @@ impl Bar {
     /// Returns the tickets of the memory regions on this BAR.
     pub(crate) fn tickets(&self) -> &Arc<Tickets> {
         &self.tickets
-    }
-
-    /// Returns the physical addresses of the memory, with the BAR that they belong to.
-    pub(crate) fn window(&self) -> Window {
-        Window {
-            dev: self.dev.clone(),
-            index: self.index,
-            phys: self.memory.phys(),
-        }
     }
 
     /// Allocates `n` contiguous pages. Returns `ENOMEM` if the BAR is full, `ENODEV` if it is dead.

@@ -98,7 +98,7 @@ impl Memory for BarMemory {
     fn map(&mut self, dev: &device::Device) -> Result {
         match &mut self.backing {
             Backing::Pages(table) => table.map(dev),
-            Backing::Mmio(table) => table.map(&self.window, dev),
+            Backing::Mmio(table) => table.map(dev),
         }
         .inspect_err(|e| log_unreachable(self, dev, *e))
     }
@@ -134,7 +134,7 @@ impl Client for BarClient {
             if let Some(found) = mapping::behind(vma) {
                 let bar = found.data.bar().clone();
                 return Ok(Some(Region {
-                    window: bar.window(),
+                    window: bar.memory().window().clone(),
                     owner: Owner::Own(bar),
                 }));
             }
@@ -161,7 +161,7 @@ impl Client for BarClient {
             // Before the pages are pinned; see `Tickets`.
             let guard = match &region.owner {
                 Owner::Own(bar) => Tickets::add(bar.tickets(), ticket)?,
-                Owner::Foreign(_) => functions.add(&region.window.dev, ticket)?,
+                Owner::Foreign(_) => functions.add(region.window.dev(), ticket)?,
             };
             let backing = match region.owner {
                 Owner::Foreign(Kind::Mmio) => Backing::Mmio(look_up(&region.window, range, write)?),
@@ -181,7 +181,7 @@ impl Client for BarClient {
 /// Logs a message about the BAR `window`. The line names this module also if another driver owns the
 /// BAR.
 fn log(window: &Window, own: bool, message: fmt::Arguments<'_>) {
-    let (dev, index) = (&window.dev, window.index);
+    let (dev, index) = (window.dev(), window.index());
     if own {
         dev_err_limited!(dev, "BAR {}: {}\n", index, message);
     } else {
@@ -215,7 +215,7 @@ fn log_refused(region: &Region, range: VaRange, write: bool, e: Error) {
 
 /// Logs why `memory` could not be mapped for `dev`.
 fn log_unreachable(memory: &BarMemory, dev: &device::Device, e: Error) {
-    let why = match p2pdma::distance(&memory.window.dev, dev) {
+    let why = match p2pdma::distance(memory.window.dev(), dev) {
         Ok(_) => "the DMA API fails",
         Err(obstacle) => obstacle.as_str(),
     };
@@ -244,7 +244,7 @@ fn pin(window: &Window, range: VaRange, write: bool) -> Result<PinnedTable> {
     let (start, bytes) = pages_of(range);
     let pages = pinned::Pages::pin(start, bytes / PAGE_SIZE, write)?;
     // The range may continue in memory that is not revoked with this function.
-    if !pages.all_within(&window.phys) {
+    if !pages.all_within(window.phys()) {
         return Err(EFAULT);
     }
     pages.into_table()

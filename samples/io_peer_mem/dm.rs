@@ -91,7 +91,7 @@ pub(crate) fn alloc(this: ArcBorrow<'_, Bar>, opened: &Opened<'_>, arg: usize) -
 /// Context: process context; may sleep.
 pub(crate) fn capacity(this: ArcBorrow<'_, Bar>, arg: usize) -> Result<isize> {
     abi::check_capacity(&user::read(arg)?)?;
-    let phys = this.memory().phys();
+    let phys = this.memory().window().phys();
     let space = this.memory().room()?;
     user::write(
         arg,

@@ -106,11 +106,11 @@ fn probe(dev: &pci::Device<Core<'_>>) -> Result<Function> {
         let properties = Properties {
             index,
             prefetchable: bar.is_mem() && bar.is_prefetchable(),
-            len: bar.len,
+            len: bar.size(),
         };
         match identity.choose(options.bars, properties) {
             Choice::Use => {
-                let (offset, size) = options.parts[index as usize].unwrap_or((0, bar.len));
+                let (offset, size) = options.parts[index as usize].unwrap_or((0, bar.size()));
                 bars.push(create_node(dev, &bar, offset..offset + size)?, GFP_KERNEL)?;
                 used.push(properties, GFP_KERNEL)?;
             }
@@ -142,11 +142,11 @@ fn probe(dev: &pci::Device<Core<'_>>) -> Result<Function> {
 fn unusable(bar: &ext_pci::Bar, part: &Range<u64>) -> Option<&'static str> {
     if bar.is_io() {
         Some("it is I/O space")
-    } else if !bar.is_mem() || bar.len == 0 {
+    } else if !bar.is_mem() || bar.size() == 0 {
         Some("the function has no such BAR, or no address is assigned to it")
-    } else if part.end > bar.len {
+    } else if part.end > bar.size() {
         Some("it ends before the range of ranges=")
-    } else if ((bar.start + part.start) | (part.end - part.start)) % p2pdma::granularity() != 0 {
+    } else if ((bar.start() + part.start) | (part.end - part.start)) % p2pdma::granularity() != 0 {
         Some("it is too small or not aligned: P2PDMA memory needs multiples of 2 MiB")
     } else {
         None
@@ -155,7 +155,7 @@ fn unusable(bar: &ext_pci::Bar, part: &Range<u64>) -> Option<&'static str> {
 
 /// Makes `part` of `bar` P2PDMA memory and creates its device node.
 fn create_node(dev: &pci::Device<Bound>, bar: &ext_pci::Bar, part: Range<u64>) -> Result<BarNode> {
-    let index = bar.index;
+    let index = bar.index();
     if let Some(why) = unusable(bar, &part) {
         dev_err!(dev, "BAR {} cannot be used: {}\n", index, why);
         return Err(EINVAL);
@@ -163,7 +163,7 @@ fn create_node(dev: &pci::Device<Bound>, bar: &ext_pci::Bar, part: Range<u64>) -
     ext_pci::request_bar(dev, index, c"io_peer_mem")
         .inspect_err(|e| dev_err!(dev, "BAR {} is claimed by another driver: {:?}\n", index, e))?;
     let size = part.end - part.start;
-    let memory = Provider::new(dev, bar, part)
+    let memory = Provider::new(dev, index, part)
         .inspect_err(|e| dev_err!(dev, "BAR {} cannot be made P2PDMA memory: {:?}\n", index, e))?;
 
     let space = AddressSpace::new(c"[io_peer_mem]")?;

@@ -17,7 +17,8 @@ for number, line in enumerate(layers.read_text().splitlines()):
         layer_of[name] = number
 root = (src / "main.rs").read_text()
 # What "use crate::NAME" may name besides modules and items of the root: exported macros.
-macros = {name for path in src.parent.rglob("*.rs") for name in re.findall(r"macro_rules! (\w+)", path.read_text())}
+macros = {name for folder in (src, src.parent / "rust") for path in folder.rglob("*.rs")
+          for name in re.findall(r"macro_rules! (\w+)", path.read_text())}
 modules = {path.stem for path in src.glob("*.rs")} | {path.name for path in src.iterdir() if path.is_dir()}
 # Modules of the root that are no part of SRC have no layer: rust/ knows nothing of SRC.
 foreign = set(re.findall(r'#\[path = "[^"]*"\]\s*(?:#\[.*\]\s*)?(?:pub(?:\([a-z]+\))? )?mod (\w+);', root))
@@ -98,10 +99,12 @@ def target(module, path):
     while rest and rest[0] in ("super", "self"):
         at, rest = (at[:-1] if rest[0] == "super" else at), rest[1:]
     full = at + rest
-    if first == "!" or not full or full[0] in foreign | macros:
+    if first == "!" or not full or full[0] in foreign:
         return None
     if full[0] in modules:
         return full[0]
+    if full[0] in macros:
+        return None
     return "main" if not at else at[0]
 
 

@@ -109,7 +109,8 @@ impl DmaBuf {
             peer2peer: !pages.have_struct_pages(),
         };
         let export = SingleUse::new(segments, dma, requirements)?;
-        let made = export.with_descriptor(|fd| req.import(fd, range.page_offset() as u64, access))?;
+        let made =
+            export.with_descriptor(|fd| req.import(fd, range.page_offset() as u64, access))?;
         let importer = export.importer();
         match (made, importer) {
             (Ok(mr), Importer::Attached { revocable }) => {

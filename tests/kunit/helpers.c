@@ -205,10 +205,10 @@ static unsigned int kt_sleep_stack(struct task_struct *task, unsigned long *stac
 
 /*
  * Returns the innermost return address on the stack of a sleeping task that is in a module.
- * Returns 0 if the task runs, if that module is this one, or if the task waits for an RCU
- * grace period.
+ * Returns 0 if the task runs, if it waits for an RCU grace period, or if that module is
+ * this one, unless @fakes.
  */
-unsigned long kt_wait_site(struct task_struct *task)
+unsigned long kt_wait_site(struct task_struct *task, bool fakes)
 {
 	unsigned long stack[32], site = 0;
 	char *symbol = kmalloc(KSYM_SYMBOL_LEN, GFP_KERNEL);
@@ -223,7 +223,7 @@ unsigned long kt_wait_site(struct task_struct *task)
 		if (kt_is_grace_period(symbol))
 			break;
 		if (strchr(symbol, '[')) {
-			if (!strstr(symbol, "[" KBUILD_MODNAME "]"))
+			if (fakes || !strstr(symbol, "[" KBUILD_MODNAME "]"))
 				site = stack[i];
 			break;
 		}

@@ -31,6 +31,6 @@ unsigned long kt_user_page(void);
 int kt_export(struct file *control, unsigned long at, u64 addr, u64 length);
 void kt_close(int fd);
 void kt_diagnostic(const void *args);
-unsigned long kt_wait_site(struct task_struct *task);
+unsigned long kt_wait_site(struct task_struct *task, bool fakes);
 
 #endif

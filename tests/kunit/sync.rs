@@ -30,7 +30,9 @@ use kernel::{
     time::{
         delay::fsleep,
         msecs_to_jiffies,
-        Delta, //
+        Delta,
+        Instant,
+        Monotonic, //
     },
     workqueue, //
 };
@@ -58,11 +60,9 @@ fn set_stuck(what: &str) -> Error {
     ETIMEDOUT
 }
 
-/// The time between two looks at a state.
-const PAUSE_MS: u32 = 2;
-
+/// Sleeps between two looks at a state.
 fn pause() {
-    fsleep(Delta::from_millis(PAUSE_MS.into()));
+    fsleep(Delta::from_millis(2));
 }
 
 /// A one-time event.
@@ -123,7 +123,8 @@ impl Event {
 
 /// Waits until the condition holds. Fails with `ETIMEDOUT` if a task is stuck.
 pub(crate) fn until(condition: impl Fn() -> bool) -> Result {
-    for _ in 0..BOUND_MS / PAUSE_MS {
+    let start = Instant::<Monotonic>::now();
+    while start.elapsed().as_millis() < BOUND_MS.into() {
         if condition() {
             return Ok(());
         }
@@ -209,15 +210,25 @@ impl<T: Send + Unpin + 'static> Task<T> {
     ///
     /// A task that sleeps in a fake, or for an RCU grace period, is not blocked.
     pub(crate) fn is_waiting(&self) -> bool {
+        self.is_blocked(false)
+    }
+
+    /// Waits as [`Self::is_waiting`] does. A task that sleeps in a fake is blocked as well.
+    pub(crate) fn is_waiting_or_held(&self) -> bool {
+        self.is_blocked(true)
+    }
+
+    fn is_blocked(&self, fakes: bool) -> bool {
         const SAMPLES: u32 = 3;
         // Shorter than the time that a gate holds a task.
-        const LIMIT_MS: u32 = BOUND_MS / 2;
+        const LIMIT_MS: i64 = BOUND_MS as i64 / 2;
+        let start = Instant::<Monotonic>::now();
         let (mut last, mut samples) = (0, 0);
-        for _ in 0..LIMIT_MS / PAUSE_MS {
+        while start.elapsed().as_millis() < LIMIT_MS {
             if self.is_done() {
                 return false;
             }
-            let site = self.wait_site();
+            let site = self.wait_site(fakes);
             samples = match site {
                 0 => 0,
                 _ if site == last => samples + 1,
@@ -233,14 +244,14 @@ impl<T: Send + Unpin + 'static> Task<T> {
         false
     }
 
-    /// Returns the address of the call in the code under test in which the worker sleeps; 0 if it
-    /// does not.
-    fn wait_site(&self) -> usize {
+    /// Returns the address of the call in which the worker sleeps; 0 if it does not. Calls of the
+    /// fakes count if `fakes`.
+    fn wait_site(&self, fakes: bool) -> usize {
         let Some(worker) = self.worker.lock().clone() else {
             return 0;
         };
         // SAFETY: `worker` holds a reference to the task.
-        unsafe { helpers::kt_wait_site(worker.as_ptr()) }
+        unsafe { helpers::kt_wait_site(worker.as_ptr(), fakes) }
     }
 
     /// Waits until the function has returned, and returns its result.

@@ -41,12 +41,13 @@ impl Provider {
     ///
     /// Context: may sleep.
     pub fn alloc_aligned(&self, n: usize, align: u64) -> Result<Pages> {
-        let total = self.phys.end - self.phys.start;
+        let phys = self.window.phys();
+        let total = phys.end - phys.start;
         if !align.is_power_of_two()
             || align > total
             // CAST: `usize` has 64 bits on architectures with P2PDMA; this holds for all casts
             // here.
-            || self.phys.start + gap(self.phys.start, align) >= self.phys.end
+            || phys.start + gap(phys.start, align) >= phys.end
         {
             return Err(EINVAL);
         }

@@ -53,10 +53,11 @@ impl Provider {
     /// Context: may sleep.
     pub fn room(&self) -> Result<FreeSpace> {
         let mut room = helpers::ext_p2p_free::default();
-        let mut at = self.phys.start;
-        while at < self.phys.end {
+        let phys = self.window.phys();
+        let mut at = phys.start;
+        while at < phys.end {
             // CAST: `usize` has 64 bits on architectures with P2PDMA.
-            let end = self.phys.end.min(at + BATCH * PAGE_SIZE as u64);
+            let end = phys.end.min(at + BATCH * PAGE_SIZE as u64);
             {
                 let _pool = self.pool.try_access().ok_or(ENODEV)?;
                 // SAFETY: The memory has struct pages while `_pool` gives access to the pool.

@@ -20,6 +20,27 @@
 //! - ftrace tells the calls of this module by their return address. A replacement must therefore
 //!   not end with a jump to the original: it counts itself out after that call.
 //! - One function can have one redirection: a livepatch of it excludes the hook.
+//!
+//! # Examples
+//!
+//! ```
+//! use crate::ext::rdma::{Access, Device, Provided, UmemHook, UmemProvider};
+//!
+//! /// Logs the buffers that cannot be pinned, and provides no memory for them.
+//! struct Trace;
+//!
+//! impl UmemProvider for Trace {
+//!     fn provide(dev: &Device, va: u64, len: u64, _: Access) -> Result<Option<Provided>> {
+//!         pr_info!("{}: cannot pin {} bytes at {:#x}\n", dev.name(), len, va);
+//!         Ok(None)
+//!     }
+//! }
+//!
+//! let hook = UmemHook::<Trace>::new()?;
+//! // No call is in `Trace` after this.
+//! drop(hook);
+//! # Ok::<(), Error>(())
+//! ```
 
 mod bypass;
 mod callers;

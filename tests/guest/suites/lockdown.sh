@@ -26,7 +26,7 @@ map() {
 import errno, mmap, sys
 
 try:
-    with open(sys.argv[1], "r+b") as f:
+    with open(sys.argv[1], "r+b", buffering=0) as f:
         mmap.mmap(f.fileno(), 4096)
     print("mapped")
 except OSError as e:

@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn dma_map_gets_the_adapters_dma_device_and_dmasync_0() -> Result {
+    fn dma_map_gets_the_dma_device_and_dmasync_0() -> Result {
         let t = Fixture::new(Kind::Dma)?;
         let client = t.client(Setup::SEED)?;
         let mr = t.reg(&client, PAGE)?;

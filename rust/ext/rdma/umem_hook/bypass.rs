@@ -98,6 +98,18 @@ impl Drop for Mark<'_> {
 /// The mark is best effort: if 8 other tasks occupy all slots of this one, the calls are hooked. An
 /// MR that fails to pin is then made on a pinned umem at once, which cannot be revoked, instead of
 /// on a dma-buf by the interposer.
+///
+/// # Examples
+///
+/// ```
+/// use crate::ext::rdma::bypass;
+///
+/// let pinned = bypass(|| {
+///     // Call the driver here: the hook does not replace what it pins.
+///     true
+/// });
+/// assert!(pinned);
+/// ```
 pub fn bypass<R>(f: impl FnOnce() -> R) -> R {
     let mark = MARKS.enter(TaskId::current());
     let result = f();

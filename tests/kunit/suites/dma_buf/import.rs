@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn dma_map_gets_the_adapters_device() -> Result {
+    fn dma_map_gets_the_dma_device() -> Result {
         let (t, client, mr) = live(Mode::Dynamic, Setup::GPU)?;
         let dev = client.dma_device();
         drop(mr);

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Physical addresses of memory BARs, and the BAR that an address belongs to.
+
+use super::super::bindings::helpers;
+use super::{
+    as_raw,
+    BARS, //
+};
+use core::{
+    ops::Range,
+    ptr::NonNull, //
+};
+use kernel::{
+    bindings,
+    macros::kunit_tests,
+    pci,
+    prelude::*,
+    sync::aref::ARef, //
+};
+
+/// Physical addresses in a memory BAR of any function.
+///
+/// # Invariants
+///
+/// `phys` lies in BAR `index` of `dev`, which was memory space when the object was created. `index` is
+/// less than [`BARS`].
+#[derive(Clone)]
+pub struct Window {
+    /// Function of the BAR, which may have a driver or not.
+    dev: ARef<pci::Device>,
+    /// Number of the BAR.
+    index: u32,
+    /// Physical addresses.
+    phys: Range<u64>,
+}
+
+impl Window {
+    /// Creates a window of BAR `index` of `dev`.
+    ///
+    /// # Safety
+    ///
+    /// `phys` must lie in BAR `index` of `dev`, which must be memory space.
+    pub(in super::super) unsafe fn new(
+        dev: ARef<pci::Device>,
+        index: u32,
+        phys: Range<u64>,
+    ) -> Self {
+        // INVARIANT: This function's safety contract is the invariant. A BAR has a number below
+        // `BARS`.
+        Self { dev, index, phys }
+    }
+
+    /// Returns the memory BAR that contains the physical address `phys`, or `None` if no BAR does, as
+    /// for host memory. If BARs are nested, as behind an Intel VMD, the innermost one is returned.
+    ///
+    /// Visits every function of the system.
+    ///
+    /// Context: may sleep.
+    pub fn of(phys: u64) -> Option<Self> {
+        let bars = Functions { last: None }.flat_map(|dev| {
+            (0..BARS).filter_map(move |index| {
+                let phys = mem_bar(&dev, index)?;
+                Some(((dev.clone(), index), phys))
+            })
+        });
+        let ((dev, index), phys) = innermost(bars, phys)?;
+        // INVARIANT: `mem_bar` returned these addresses for this BAR.
+        Some(Self { dev, index, phys })
+    }
+
+    /// Returns the function, which may have a driver or not.
+    ///
+    /// Context: any.
+    pub fn dev(&self) -> &ARef<pci::Device> {
+        &self.dev
+    }
+
+    /// Returns the number of the BAR, less than [`BARS`].
+    ///
+    /// Context: any.
+    pub fn index(&self) -> u32 {
+        self.index
+    }
+
+    /// Returns the physical addresses.
+    ///
+    /// Context: any.
+    pub fn phys(&self) -> &Range<u64> {
+        &self.phys
+    }
+
+    /// Returns the offset from physical addresses in the BAR to bus addresses.
+    ///
+    /// Context: any.
+    pub fn bus_offset(&self) -> i64 {
+        // SAFETY: `self.dev` holds a reference, and by the type invariants `index` is the number of a
+        // standard BAR.
+        // CAST: `index` is less than `BARS`.
+        unsafe { helpers::ext_pci_bus_offset(as_raw(&self.dev), self.index as i32) }
+    }
+}
+
+/// Returns the smallest of `windows` that contains `addr`, the first one of several.
+fn innermost<T>(
+    windows: impl Iterator<Item = (T, Range<u64>)>,
+    addr: u64,
+) -> Option<(T, Range<u64>)> {
+    windows
+        .filter(|(_, window)| window.contains(&addr))
+        .min_by_key(|(_, window)| window.end - window.start)
+}
+
+/// Returns the physical addresses of BAR `index` of `dev`, if it is memory space with an address.
+fn mem_bar(dev: &pci::Device, index: u32) -> Option<Range<u64>> {
+    let (mut start, mut end) = (0, 0);
+    // SAFETY: `dev` is valid while it is borrowed, and the callers pass the number of a standard BAR.
+    // CAST: `index` is less than `BARS`.
+    let found =
+        unsafe { helpers::ext_pci_mem_bar(as_raw(dev), index as i32, &mut start, &mut end) };
+    found.then_some(start..end)
+}
+
+/// Iterator over all functions of the system.
+struct Functions {
+    /// The function that was returned last.
+    last: Option<ARef<pci::Device>>,
+}
+
+impl Iterator for Functions {
+    type Item = ARef<pci::Device>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        // CAST: The C macro is `~0`.
+        let any = bindings::PCI_ANY_ID as u32;
+        let last = self.last.take();
+        let from = last.map_or(core::ptr::null_mut(), |dev| {
+            ARef::into_raw(dev).as_ptr().cast()
+        });
+        // SAFETY: `from` is null, or a device with a reference that this call puts.
+        let dev = NonNull::new(unsafe { bindings::pci_get_device(any, any, from) })?;
+        // SAFETY:
+        // - The call returned the device with a reference, which the `ARef` takes over.
+        // - `pci::Device` is a transparent wrapper of `struct pci_dev`.
+        let dev: ARef<pci::Device> = unsafe { ARef::from_raw(dev.cast()) };
+        self.last = Some(dev.clone());
+        Some(dev)
+    }
+}
+
+#[cfg(ext_tests)]
+#[kunit_tests(ext_pci_window)]
+mod tests {
+    use super::*;
+
+    /// Returns the number of the window that `innermost` selects.
+    fn owner(windows: &[Range<u64>], addr: u64) -> Option<usize> {
+        innermost(windows.iter().cloned().enumerate(), addr).map(|(i, _)| i)
+    }
+
+    /// Windows side by side.
+    #[test]
+    fn disjoint() {
+        let windows = [0x1000..0x2000, 0x2000..0x6000];
+        assert_eq!(owner(&windows, 0xfff), None);
+        assert_eq!(owner(&windows, 0x1000), Some(0));
+        assert_eq!(owner(&windows, 0x1fff), Some(0));
+        assert_eq!(owner(&windows, 0x2000), Some(1));
+        assert_eq!(owner(&windows, 0x5fff), Some(1));
+        assert_eq!(owner(&windows, 0x6000), None);
+        assert_eq!(owner(&[], 0), None);
+    }
+
+    /// A VMD endpoint comes first on the bus, and its BARs contain those of the SSDs behind it.
+    #[test]
+    fn nested() {
+        let (vmd, ssd, cmb) = (
+            0x1000_0000..0x3000_0000,
+            0x1000_0000..0x1000_4000,
+            0x2000_0000..0x2400_0000,
+        );
+        let windows = [vmd, ssd, cmb];
+        assert_eq!(owner(&windows, 0x1000_0000), Some(1));
+        assert_eq!(owner(&windows, 0x1000_3fff), Some(1));
+        assert_eq!(owner(&windows, 0x1000_4000), Some(0));
+        assert_eq!(owner(&windows, 0x2000_0000), Some(2));
+        assert_eq!(owner(&windows, 0x23ff_ffff), Some(2));
+        assert_eq!(owner(&windows, 0x2400_0000), Some(0));
+        let mut reversed = windows;
+        reversed.reverse();
+        assert_eq!(owner(&reversed, 0x2000_0000), Some(0));
+        assert_eq!(owner(&reversed, 0x2fff_ffff), Some(2));
+    }
+
+    /// Three levels, and two windows of one size: the first one is returned.
+    #[test]
+    fn deep_and_equal() {
+        let windows = [0..0x1_0000, 0x1000..0x9000, 0x2000..0x3000, 0x2000..0x3000];
+        assert_eq!(owner(&windows, 0x2800), Some(2));
+        assert_eq!(owner(&windows, 0x3000), Some(1));
+        assert_eq!(owner(&windows, 0x9000), Some(0));
+        assert_eq!(owner(&[0..u64::MAX, 5..6], 5), Some(1));
+    }
+}
