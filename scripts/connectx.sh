@@ -15,6 +15,7 @@ connectx_serve() {
 	program=$("$TOP/scripts/connectx")
 	connectx_base=$base
 	rm -f "$base".{log,in,out}
+	touch "$base.log"
 	mkfifo "$base.in" "$base.out"
 	exec {connectx_in}<>"$base.in" {connectx_out}<>"$base.out"
 	enter_root "$("$TOP/scripts/rootfs")" "$program" --verbose "${CONNECTX_VERBOSE:-2}" --control "$base" "$@" \

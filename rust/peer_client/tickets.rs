@@ -348,7 +348,7 @@ mod tests {
         let (first, second) = (core.add(1)?, core.add(2)?);
         let dropped = Arc::new(Atomic::new(0), GFP_KERNEL)?;
         let other = dropped.clone();
-        workqueue::system().try_spawn(GFP_KERNEL, move || {
+        workqueue::system_long().try_spawn(GFP_KERNEL, move || {
             for guard in [first, second] {
                 fsleep(Delta::from_millis(20));
                 other.fetch_add(1, Full);
@@ -371,7 +371,7 @@ mod tests {
         let core = FakeCore::new(FakeCore::put)?;
         let added = Arc::new(Atomic::new(0), GFP_KERNEL)?;
         let (other, count) = (core.clone(), added.clone());
-        workqueue::system().try_spawn(GFP_KERNEL, move || {
+        workqueue::system_long().try_spawn(GFP_KERNEL, move || {
             for region in 1..=REGIONS {
                 // The memory of each region lives until its ticket is invalidated.
                 match other.register(region) {

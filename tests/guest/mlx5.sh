@@ -9,9 +9,10 @@ if [ "$DEV" != rxe0 ]; then
 	RDMA=/tmp/peer_rdma
 	cat >$RDMA <<-END
 		#!/bin/sh
-		action=\$1
+		action=\$1 gid=1
 		shift
-		exec /mnt/programs/peer_rdma "\$action" -d $DEV -x \${GID:-1} "\$@"
+		grep -q Ethernet /sys/class/infiniband/$DEV/ports/1/link_layer || gid=0
+		exec /mnt/programs/peer_rdma "\$action" -d $DEV -x \$gid "\$@"
 	END
 	chmod +x $RDMA
 fi
@@ -51,6 +52,11 @@ mlx5_gid() {
 	printf '0000:0000:0000:0000:0000:ffff:%02x%02x:%02x%02x' "$a" "$b" "$c" "$d"
 }
 
+# The index of a GID that applications can use: RoCE v2, or the only one of InfiniBand.
+gid_index() {
+	if grep -q Ethernet "/sys/class/infiniband/$DEV/ports/1/link_layer"; then echo 1; else echo 0; fi
+}
+
 mlx5_ready() {
 	local port=/sys/class/infiniband/$DEV/ports/1 state gid layer
 	{ read -r state <"$port/state" && read -r layer <"$port/link_layer"; } 2>/dev/null || return 1
@@ -70,6 +76,8 @@ load_mlx5() {
 	eventually test -e "/sys/class/infiniband/$DEV"
 	ip link set lo up
 	nic=$(mlx5_nic)
+	# No duplicate address detection, which takes a second: no other host is on this wire.
+	[ -z "$nic" ] || echo 0 >"/proc/sys/net/ipv6/conf/$nic/accept_dad"
 	# Two guests have their addresses on a wire beside it (two.sh).
 	if [ -n "$nic" ] && [ -e /sys/class/net/d0 ]; then
 		ip link set "$nic" mtu 4200 up

@@ -12,7 +12,7 @@ perftest() {
 	local iterations=$4 common far=() near=()
 	# A tenth of the speed; there it only has to work.
 	[ "$KIND" != debug ] || iterations=$((iterations / 8 + 5))
-	common=(-d "$DEV" -x 1 -p "$port" -s "$3" -n "$iterations" -F)
+	common=(-d "$DEV" -x "$(gid_index)" -p "$port" -s "$3" -n "$iterations" -F)
 	[ "$memory" = host ] || far=(--mmap "$memory")
 	[ "${5:-}" != both ] || near=("${far[@]}")
 	"$tool" "${common[@]}" "${far[@]}" >$log.server 2>&1 &

@@ -12,8 +12,10 @@
 IP_A=192.0.2.1 IP_B=192.0.2.2
 # The programs wait 45 s for each other.
 TEST_LIMIT=90
-# RoCE v2 over IPv4, which reaches the other host.
+# RoCE v2 over IPv4, which reaches the other host. The emulated ConnectX carries no IP: RoCE v1,
+# whose addresses need no resolution.
 GID=1
+[ "$DEV" = rxe0 ] || GID=0
 
 # wire IP: sets up the network device on the wire as d0.
 wire() {

@@ -21,6 +21,18 @@ use kernel::{
 
 /// Physical addresses in a memory BAR of any function.
 ///
+/// # Examples
+///
+/// ```
+/// use crate::ext::pci::Window;
+///
+/// /// Returns the number of the BAR that contains `phys`, and the size of the BAR.
+/// fn bar_of(phys: u64) -> Option<(u32, u64)> {
+///     let window = Window::of(phys)?;
+///     Some((window.index(), window.phys().end - window.phys().start))
+/// }
+/// ```
+///
 /// # Invariants
 ///
 /// `phys` lies in BAR `index` of `dev`, which was memory space when the object was created. `index` is
@@ -113,8 +125,11 @@ fn innermost<T>(
 
 /// Returns the physical addresses of BAR `index` of `dev`, if it is memory space with an address.
 fn mem_bar(dev: &pci::Device, index: u32) -> Option<Range<u64>> {
+    if index >= BARS {
+        return None;
+    }
     let (mut start, mut end) = (0, 0);
-    // SAFETY: `dev` is valid while it is borrowed, and the callers pass the number of a standard BAR.
+    // SAFETY: `dev` is valid while it is borrowed, and `index` is the number of a standard BAR.
     // CAST: `index` is less than `BARS`.
     let found =
         unsafe { helpers::ext_pci_mem_bar(as_raw(dev), index as i32, &mut start, &mut end) };

@@ -130,6 +130,14 @@ static void answer_keys(const char *word)
 	       (unsigned long long)(uintptr_t)(it.memory.addr + it.offset), it.length);
 }
 
+/* The driver of the device: soft RoCE, and the test adapter which says that it is that, or mlx5. */
+static uint32_t driver(void)
+{
+	const char *name = ibv_get_device_name(it.rdma.context->device);
+
+	return strncmp(name, "mlx5_", 5) ? RDMA_DRIVER_RXE : RDMA_DRIVER_MLX5;
+}
+
 static int reg(void)
 {
 	char *addr = it.memory.addr + it.offset;
@@ -140,12 +148,12 @@ static int reg(void)
 			return -1;
 		it.keys = (struct keys) { .lkey = it.queue.key, .rkey = it.queue.key };
 	} else if (it.memory.dmabuf >= 0) {
-		if (uverbs_reg_dmabuf_mr(it.rdma.context, RDMA_DRIVER_RXE, pd->handle,
+		if (uverbs_reg_dmabuf_mr(it.rdma.context, driver(), pd->handle,
 					 it.memory.dmabuf, it.offset, it.length,
 					 (uintptr_t)addr, it.access, &it.keys))
 			return -1;
 	} else if (it.by_ioctl) {
-		if (uverbs_reg_mr(it.rdma.context, RDMA_DRIVER_RXE, pd->handle, (uintptr_t)addr,
+		if (uverbs_reg_mr(it.rdma.context, driver(), pd->handle, (uintptr_t)addr,
 				  it.length, it.access, &it.keys))
 			return -1;
 	} else {

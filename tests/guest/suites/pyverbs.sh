@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 #
-# rdma-core's own tests of the verbs, with Debian's pyverbs on rxe0: each has the same
+# rdma-core's own tests of the verbs, with Debian's pyverbs: each has the same
 # outcome, passed, skipped or failed, with and without our modules. A test that fails on
 # the stock stack fails both times.
 
@@ -14,6 +14,7 @@ FOLDER=/mnt/rdma-core-tests
 MODULES=(test_mr test_odp test_qp test_qpex test_atomic test_pd test_srq test_cq
 	test_cqex test_cq_events test_addr test_device test_parent_domain test_shared_pd
 	test_relaxed_ordering test_flow test_rss_traffic test_tag_matching test_rdmacm test_fork)
+[ "$DEV" = rxe0 ] || MODULES+=(test_mlx5_devx test_mlx5_raw_wqe test_mlx5_mkey)
 
 setup() {
 	load_stack
@@ -28,7 +29,7 @@ setup() {
 run_all() {
 	# Some tests skip without huge pages.
 	echo 16 >/proc/sys/vm/nr_hugepages
-	python3 run_pyverbs.py $FOLDER --dev rxe0 --gid 1 "${MODULES[@]}" >"/tmp/pyverbs-$1"
+	python3 run_pyverbs.py $FOLDER --dev "$DEV" --gid "$(gid_index)" "${MODULES[@]}" >"/tmp/pyverbs-$1"
 	echo 0 >/proc/sys/vm/nr_hugepages
 	cp "/tmp/pyverbs-$1" "$OUT/tests/pyverbs-$1"
 	counts "$1"

@@ -84,10 +84,11 @@ test_perftest_both_ends_in_the_bar() {
 # The sample that applications copy from; peer_rdma builds on the same files.
 # not on debug
 test_sample() {
-	/mnt/programs/peer_verbs write -o 4098 -l 70001 -s 50 "$BAR_A" | tee /tmp/write
+	local device=(-d "$DEV" -x "$(gid_index)")
+	/mnt/programs/peer_verbs write "${device[@]}" -o 4098 -l 70001 -s 50 "$BAR_A" | tee /tmp/write
 	host_has a /tmp/write wrote
-	/mnt/programs/peer_verbs atomic "$BAR_A"
-	must_fail /mnt/programs/peer_verbs reg "$BAR_A"
-	must_fail /mnt/programs/peer_verbs write -R "$BAR_A"
-	must_fail /mnt/programs/peer_verbs write -m 4096 -l 4097 "$BAR_A"
+	/mnt/programs/peer_verbs atomic "${device[@]}" "$BAR_A"
+	must_fail /mnt/programs/peer_verbs reg "${device[@]}" "$BAR_A"
+	must_fail /mnt/programs/peer_verbs write "${device[@]}" -R "$BAR_A"
+	must_fail /mnt/programs/peer_verbs write "${device[@]}" -m 4096 -l 4097 "$BAR_A"
 }
