@@ -74,6 +74,7 @@ unsafe fn register(raw: *const peer::peer_memory_client, invalidates: bool) -> R
     let traits = Traits {
         requires_invalidation: invalidates,
         invalidate_unmaps: flags & peer::PEER_MEM_INVALIDATE_UNMAPS != 0,
+        pinnable: flags & peer::PEER_MEM_MEMORY_PINNABLE != 0,
     };
     let version = &client.version[..last];
     let end = version.iter().position(|&b| b == 0).unwrap_or(last);

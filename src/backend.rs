@@ -5,6 +5,7 @@
 mod dma_buf;
 mod fast_reg;
 mod param;
+pub(crate) mod umem;
 
 use self::{
     dma_buf::{
@@ -45,6 +46,8 @@ use kernel::{
 pub(crate) enum Refusal {
     /// The registration fails with this error.
     Error(Error),
+    /// The client could not pin the range it claimed; the next client may claim it.
+    NotPinned(Error),
     /// The client cannot serve this device; the next client may. Holds the cause.
     Skip(&'static str),
 }
@@ -88,6 +91,8 @@ pub(crate) enum Backend {
     DmaBuf(DmaBuf),
     /// A work request registers the pages.
     FastReg(Arc<FastReg>),
+    /// The driver pins the memory through the hook on umems.
+    Umem,
 }
 
 /// Returns the text of the module parameter.
@@ -100,7 +105,7 @@ impl Backend {
     pub(crate) fn check_parameter() -> Result {
         param::choose(parameter(), "").map(drop).inspect_err(|_| {
             pr_err!(
-                "backend={}: not [DEVICE:]auto|dma_buf|fast_reg|none[,...]\n",
+                "backend={}: not [DEVICE:]auto|dma_buf|umem|fast_reg|none[,...]\n",
                 parameter()
             )
         })
@@ -112,12 +117,20 @@ impl Backend {
         let choice = param::choose(parameter(), &dev.name())?;
         // Software RDMA copies pages by CPU and has no DMA device to map a dma-buf for.
         let imports = dev.has_dma_buf() && !dev.is_virt_dma();
+        let pins = umem::is_placed() && !dev.is_virt_dma() && dev.dma_device().is_some();
         let registers = dev.has_fast_reg() && dev.ib_port().is_some();
         match choice {
             Choice::Auto | Choice::DmaBuf if imports => Ok(Self::DmaBuf(DmaBuf::new(dev))),
-            Choice::Auto | Choice::FastReg if registers => Ok(Self::FastReg(FastReg::new(dev)?)),
+            Choice::Auto if registers && dev.is_rxe() => Ok(Self::FastReg(FastReg::new(dev)?)),
+            Choice::FastReg if registers => Ok(Self::FastReg(FastReg::new(dev)?)),
+            Choice::Auto | Choice::Umem if pins => Ok(Self::Umem),
             _ => Err(eopnotsupp()),
         }
+    }
+
+    /// Returns whether the administrator lets umems of a device be on peer memory.
+    pub(crate) fn allows_umems(dev: &Device) -> bool {
+        param::choose(parameter(), &dev.name()) != Ok(Choice::None)
     }
 
     /// Returns the name for logs and debugfs.
@@ -125,6 +138,7 @@ impl Backend {
         match self {
             Self::DmaBuf(_) => "dma-buf",
             Self::FastReg(_) => "fast registration",
+            Self::Umem => "umem",
         }
     }
 
@@ -133,6 +147,7 @@ impl Backend {
         match self {
             Self::DmaBuf(backend) => backend.can_fence(),
             Self::FastReg(_) => true,
+            Self::Umem => false,
         }
     }
 
@@ -141,6 +156,7 @@ impl Backend {
         match self {
             Self::DmaBuf(backend) => backend.fence_word(),
             Self::FastReg(_) => "yes",
+            Self::Umem => "no",
         }
     }
 
@@ -161,6 +177,8 @@ impl Backend {
                 let (mr, attachment) = backend.register(req, range, pages)?;
                 Ok((mr, Attachment::FastReg(attachment)))
             }
+            // The driver has pinned the memory, or it cannot be pinned.
+            Self::Umem => Err(Refusal::Error(EFAULT)),
         }
     }
 }

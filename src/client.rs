@@ -80,6 +80,8 @@ pub(crate) struct Traits {
     pub(crate) requires_invalidation: bool,
     /// During its own invalidations it unmaps and puts its pages itself.
     pub(crate) invalidate_unmaps: bool,
+    /// The CPU can pin its memory: it is asked before the driver.
+    pub(crate) pinnable: bool,
 }
 
 /// The tasks inside a client.

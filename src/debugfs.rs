@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `/sys/kernel/debug/ib_peer_mem/devices`: the backend of each device.
+//! `/sys/kernel/debug/ib_peer_mem/`: the backend of each device (`devices`), and the state of the hook
+//! on umems (`umem_hook`).
 
-use crate::adapters;
+use crate::{
+    adapters,
+    backend::umem, //
+};
 use kernel::{
     debugfs::{
         Dir,
@@ -18,6 +22,8 @@ pub(crate) struct Folder {
     // Removed in this order.
     #[pin]
     devices: File<()>,
+    #[pin]
+    umem: File<()>,
     dir: Dir,
 }
 
@@ -26,6 +32,7 @@ impl Folder {
     pub(crate) fn new() -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
             dir: Dir::new(c"ib_peer_mem"),
+            umem <- dir.read_callback_file(c"umem_hook", (), &|(), f| umem_hook(f)),
             devices <- dir.read_callback_file(c"devices", (), &|(), f| devices(f)),
         })
     }
@@ -49,4 +56,12 @@ fn devices(f: &mut fmt::Formatter<'_>) -> fmt::Result {
             backend.fence_word()
         )
     })
+}
+
+/// Prints the file `umem_hook`.
+fn umem_hook(f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    match umem::state() {
+        Ok(()) => writeln!(f, "placed"),
+        Err(e) => writeln!(f, "not placed: {e:?}"),
+    }
 }

@@ -1,76 +1,179 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Dispatch: finds the client that claims a range.
+//! Dispatch: asks the clients, one after the other, which of them claims a range.
+//!
+//! The driver comes first: it pins host memory, and no client sees that. If it cannot pin the
+//! memory the clients are asked, and if none claims the range the driver's error stands. Clients
+//! whose memory can be pinned by the CPU are asked before the driver, and with
+//! `order=clients_first` all are.
 
 use crate::{
     adapter::Adapter,
     backend::Refusal,
-    callbacks::Acquired,
+    callbacks::{
+        Acquired,
+        Intent, //
+    },
+    client::{
+        Client,
+        Use, //
+    },
     ext::{
         dma_buf::Export,
         rdma::{
+            Device,
             Request,
             UserMr, //
         }, //
+    },
+    order::{
+        could_not_pin,
+        Order, //
     },
     pr_warn_limited,
     range::VaRange,
     region::Region,
     registry, //
 };
-use kernel::prelude::*;
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
 
-/// Registers memory with the first client that claims it, in the order of registration. Returns
-/// `None` if no client claims it. Context: may sleep.
-pub(crate) fn register_memory(adapter: &Adapter, req: &Request<'_>) -> Result<Option<UserMr>> {
+/// A round of questions: what the clients so far have answered.
+struct Round<'a> {
+    clients: &'a [Arc<Client>],
+    /// The device, for log lines.
+    device: &'a str,
+    /// The error of the first client that claimed the range but could not pin it.
+    unpinned: Option<Error>,
+}
+
+impl<'a> Round<'a> {
+    /// Begins a round.
+    fn new(clients: &'a [Arc<Client>], device: &'a str) -> Self {
+        Self {
+            clients,
+            device,
+            unpinned: None,
+        }
+    }
+
+    /// Asks the clients that `admits` accepts, in the order of registration. Returns what `make`
+    /// makes of the range with the first client that can serve it, or `None` if there is no such
+    /// client. Context: may sleep.
+    fn ask<T>(
+        &mut self,
+        admits: impl Fn(&Client) -> bool,
+        acquire: impl Fn(Use) -> Option<Acquired>,
+        mut make: impl FnMut(Acquired) -> Result<T, Refusal>,
+    ) -> Result<Option<T>> {
+        for client in self.clients.iter().filter(|client| admits(client)) {
+            let Some(acquired) = client.enter().and_then(&acquire) else {
+                continue;
+            };
+            match make(acquired) {
+                Ok(made) => return Ok(Some(made)),
+                Err(Refusal::Error(e)) => return Err(e),
+                Err(Refusal::NotPinned(e)) => {
+                    self.unpinned.get_or_insert(e);
+                }
+                Err(Refusal::Skip(cause)) => pr_warn_limited!(
+                    "client {}: cannot serve {}: {}\n",
+                    client.name(),
+                    self.device,
+                    cause
+                ),
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Returns whether `client` is asked before the driver.
+fn asked_before_driver(client: &Client) -> bool {
+    client.traits().pinnable || Order::get() == Order::ClientsFirst
+}
+
+/// Registers memory with the driver, or with the client that claims it. `driver` is what the driver
+/// does by itself. Context: may sleep.
+pub(crate) fn register_memory<T: From<UserMr>>(
+    adapter: &Adapter,
+    req: &Request<'_>,
+    driver: impl FnOnce() -> Result<T>,
+) -> Result<T> {
     let Some(clients) = registry::clients() else {
-        return Ok(None);
+        return driver();
     };
     // The driver has the errno for a range that is empty or wraps.
     let Some(range) = VaRange::new(req.start, req.length) else {
-        return Ok(None);
+        return driver();
     };
     let hint = adapter.hints().get(req.ucontext());
-    for client in clients.iter() {
-        if client.traits().requires_invalidation && !adapter.backend().can_fence() {
-            continue;
-        }
-        let Some(entered) = client.enter() else {
-            continue;
-        };
-        let Some(acquired) = Acquired::ask(entered, range, hint.as_deref()) else {
-            continue;
-        };
-        match Region::register(acquired, adapter.backend(), adapter.mrs(), req, range) {
-            Ok(mr) => return Ok(Some(mr)),
-            Err(Refusal::Error(e)) => return Err(e),
-            Err(Refusal::Skip(cause)) => pr_warn_limited!(
-                "client {}: cannot serve {}: {}\n",
-                client.name(),
-                adapter.device().name(),
-                cause
-            ),
-        }
+    let device = adapter.device().name();
+    let mut round = Round::new(&clients, &device);
+    let ask = |round: &mut Round<'_>, before_driver: bool| {
+        round.ask(
+            |client| {
+                asked_before_driver(client) == before_driver
+                    && (!client.traits().requires_invalidation || adapter.backend().can_fence())
+            },
+            |entered| Acquired::ask(entered, range, hint.as_deref()),
+            |acquired| Region::register(acquired, adapter.backend(), adapter.mrs(), req, range),
+        )
+    };
+
+    if let Some(mr) = ask(&mut round, true)? {
+        return Ok(mr.into());
     }
-    Ok(None)
+    let error = match driver() {
+        Err(e) if could_not_pin(e) => e,
+        result => return result,
+    };
+    match ask(&mut round, false)? {
+        Some(mr) => Ok(mr.into()),
+        None => Err(round.unpinned.unwrap_or(error)),
+    }
 }
 
 /// Exports memory of the calling process as a dma-buf, with the first client that claims it.
 /// Returns `None` if no client claims it. Which devices can import the dma-buf shows when they do.
 /// Context: may sleep.
 pub(crate) fn export_memory(range: VaRange) -> Result<Option<Export>> {
+    // A dma-buf cannot forbid its importers to write.
+    export(range, Intent::Write, "an importer", |_| true)
+}
+
+/// Exports memory that `dev` could not pin, for a umem, which cannot be fenced. Otherwise as
+/// [`export_memory`].
+pub(crate) fn export_for_umem(
+    dev: &Device,
+    range: VaRange,
+    intent: Intent,
+) -> Result<Option<Export>> {
+    export(range, intent, &dev.name(), |client| {
+        !client.traits().requires_invalidation
+    })
+}
+
+/// Exports memory with the first client that `admits` accepts and that claims the range.
+fn export(
+    range: VaRange,
+    intent: Intent,
+    device: &str,
+    admits: impl Fn(&Client) -> bool,
+) -> Result<Option<Export>> {
     let Some(clients) = registry::clients() else {
         return Ok(None);
     };
-    for client in clients.iter() {
-        let acquired = client
-            .enter()
-            .and_then(|entered| Acquired::ask(entered, range, None));
-        match acquired.map(|acquired| Region::export(acquired, range)) {
-            Some(Ok(export)) => return Ok(Some(export)),
-            Some(Err(Refusal::Error(e))) => return Err(e),
-            Some(Err(Refusal::Skip(_))) | None => {}
-        }
+    let mut round = Round::new(&clients, device);
+    let exported = round.ask(
+        admits,
+        |entered| Acquired::ask(entered, range, None),
+        |acquired| Region::export(acquired, range, intent),
+    )?;
+    match (exported, round.unpinned) {
+        (None, Some(e)) => Err(e),
+        (exported, _) => Ok(exported),
     }
-    Ok(None)
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The symbols that clients link against. GPL: symbol_get() refuses others, and
- * some clients find us that way.
+ * some clients look the symbols up by it.
  */
 #include <linux/export.h>
 #include <linux/module.h>

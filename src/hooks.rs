@@ -6,18 +6,21 @@
 use crate::{
     adapter::Adapter,
     adapters,
+    backend::Backend,
     dispatch,
     ext::rdma::{
+        bypass,
         Change,
         Device,
+        Driver,
         Hooks,
         Mr,
         Original,
         Request,
-        Rereg,
         UcontextId,
         UserMr, //
-    }, //
+    },
+    region::Deadline, //
 };
 use kernel::{
     prelude::*,
@@ -38,42 +41,42 @@ impl Hooks for Adapter {
 
     fn remove(&self) {
         adapters::remove(self);
+        let deadline = Deadline::start();
         while let Some(region) = self.mrs().first() {
-            region.disassociate();
+            region.disassociate(deadline);
         }
     }
 
-    fn reg_user_mr(self: &Arc<Self>, req: &Request<'_>) -> Result<Option<UserMr>> {
-        // The driver pages on-demand memory by itself.
-        if req.access.is_on_demand() {
-            return Ok(None);
+    fn reg_user_mr(self: &Arc<Self>, req: &Request<'_>, driver: Driver<'_>) -> Result<UserMr> {
+        // The driver pages on-demand memory by itself, and the hook on umems serves what it pins.
+        if req.access.is_on_demand() || matches!(self.backend(), Backend::Umem) {
+            return driver.reg_user_mr(req);
         }
-        dispatch::register_memory(self, req)
+        // The hook on umems must not serve the driver's attempt: its MR could not be fenced.
+        dispatch::register_memory(self, req, || bypass(|| driver.reg_user_mr(req)))
     }
 
-    fn rereg_user_mr<'a>(
+    fn rereg_user_mr(
         self: &Arc<Self>,
         mr: &Mr,
         change: Change,
-        req: &Request<'a>,
-    ) -> Result<Rereg<'a>> {
+        req: &Request<'_>,
+        driver: Driver<'_>,
+    ) -> Result<Option<UserMr>> {
         let Some(region) = self.region(mr) else {
             // An MR on host memory can become one on peer memory. Only the driver knows its access
-            // flags, so it is the driver's to change if these stay.
-            let new = if change.range() && change.access() {
-                self.reg_user_mr(req)?
-            } else {
-                None
-            };
-            return Ok(new.map_or(Rereg::Original, Rereg::Replace));
+            // flags, so only the driver can change it if these stay.
+            let falls_through =
+                req.access.is_on_demand() || matches!(self.backend(), Backend::Umem);
+            if falls_through || !change.range() || !change.access() {
+                return driver.rereg_user_mr();
+            }
+            return dispatch::register_memory(self, req, || bypass(|| driver.rereg_user_mr()));
         };
         // The driver cannot change an MR on peer memory; a new MR replaces it.
         let mut req = req.clone();
         region.fill_unchanged(&mut req, change);
-        Ok(match self.reg_user_mr(&req)? {
-            Some(new) => Rereg::Replace(new),
-            None => Rereg::Register(req),
-        })
+        self.reg_user_mr(&req, driver).map(Some)
     }
 
     fn dereg_mr(&self, mr: &Mr, original: Original<'_>) -> Result {

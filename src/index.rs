@@ -7,6 +7,7 @@ use kernel::{
     prelude::*,
     rbtree::{
         RBTree,
+        RBTreeNode,
         RBTreeNodeReservation, //
     },
     sync::{
@@ -25,6 +26,9 @@ pub(crate) struct Index<T: ?Sized> {
 
 /// The memory for one entry of an [`Index`]: with it, [`Index::insert`] cannot fail.
 pub(crate) struct Slot<T: ?Sized>(RBTreeNodeReservation<u32, Arc<T>>);
+
+/// An entry that was removed from an [`Index`].
+pub(crate) struct Entry<T: ?Sized>(RBTreeNode<u32, Arc<T>>);
 
 impl<T: ?Sized> Slot<T> {
     /// Allocates a slot. Context: may sleep.
@@ -64,18 +68,22 @@ impl<T: ?Sized> Index<T> {
 
     /// Removes the entry under `key`.
     pub(crate) fn remove(&self, key: u32) {
-        self.remove_if(key, |_| true);
+        drop(self.remove_if(key, |_| true));
     }
 
-    /// Removes the entry under `key` if `matches` accepts it.
-    pub(crate) fn remove_if(&self, key: u32, matches: impl FnOnce(&T) -> bool) {
+    /// Removes and returns the entry under `key` if `matches` accepts it.
+    pub(crate) fn remove_if(&self, key: u32, matches: impl FnOnce(&T) -> bool) -> Option<Entry<T>> {
         let mut entries = self.entries.lock();
-        let entry = match entries.get(&key) {
-            Some(found) if matches(found) => entries.remove_node(&key),
+        match entries.get(&key) {
+            Some(found) if matches(found) => entries.remove_node(&key).map(Entry),
             _ => None,
-        };
-        drop(entries);
-        drop(entry);
+        }
+    }
+
+    /// Inserts a removed entry again.
+    pub(crate) fn restore(&self, entry: Entry<T>) {
+        let old = self.entries.lock().insert(entry.0);
+        drop(old);
     }
 }
 
@@ -104,10 +112,13 @@ mod tests {
     #[test]
     fn only_the_entry_that_matches_is_removed() -> Result {
         let index = index(&[(7, 70)])?;
-        index.remove_if(7, |v| *v == 71);
+        assert!(index.remove_if(7, |v| *v == 71).is_none());
         assert!(index.contains(7));
-        index.remove_if(7, |v| *v == 70);
+        let entry = index.remove_if(7, |v| *v == 70).ok_or(ENOENT)?;
         assert!(index.first().is_none());
+        index.restore(entry);
+        assert!(index.contains(7));
+        index.remove(7);
         index.remove(7);
         Ok(())
     }

@@ -65,10 +65,12 @@ mod hooks;
 mod index;
 mod ioctl;
 mod lifecycle;
+mod order;
 mod range;
 mod region;
 mod registry;
 mod stats;
+mod umem;
 
 use ext::{
     miscdev,
@@ -84,7 +86,8 @@ module! {
     imports_ns: ["DMA_BUF"],
 }
 
-/// The module. Dropped in this order: remove the interposer from the devices, then close the lists.
+/// The module. Dropped in this order: remove the interposer from the devices, remove the hook on umems,
+/// then close the lists.
 #[pin_data]
 struct PeerMem {
     #[pin]
@@ -93,6 +96,7 @@ struct PeerMem {
     debugfs: debugfs::Folder,
     #[pin]
     interposer: rdma::Registration<adapter::Adapter>,
+    _umem: umem::Hook,
     _adapters: adapters::Open,
     _registry: registry::Open,
 }
@@ -100,9 +104,13 @@ struct PeerMem {
 impl kernel::InPlaceModule for PeerMem {
     fn init(_module: &'static ThisModule) -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
-            _: { backend::Backend::check_parameter()? },
+            _: {
+                backend::Backend::check_parameter()?;
+                order::Order::check_parameter()?;
+            },
             _registry: registry::open()?,
             _adapters: adapters::open()?,
+            _umem: umem::Hook::place(),
             interposer <- rdma::Registration::new(c"ib_peer_mem"),
             debugfs <- debugfs::Folder::new(),
             control <- miscdev::Registration::new(),

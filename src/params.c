@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The module parameters that are strings. */
+/* The string module parameters. */
 #include <linux/module.h>
 #include <linux/string.h>
 
@@ -7,9 +7,17 @@
 
 static char *backend;
 module_param(backend, charp, 0444);
-MODULE_PARM_DESC(backend, "How devices are served: [DEVICE:]auto|dma_buf|fast_reg|none[,...] (default: auto)");
+MODULE_PARM_DESC(backend, "How devices are served: [DEVICE:]auto|dma_buf|umem|fast_reg|none[,...] (default: auto)");
+
+static char *order;
+module_param(order, charp, 0444);
+MODULE_PARM_DESC(order, "When clients are asked: host_first|clients_first (default: host_first)");
 
 const char *ext_module_param_str(const char *name)
 {
-	return strcmp(name, "backend") ? NULL : backend;
+	if (!strcmp(name, "backend"))
+		return backend;
+	if (!strcmp(name, "order"))
+		return order;
+	return NULL;
 }

@@ -36,6 +36,7 @@ use crate::{
         }, //
     },
     index::{
+        Entry,
         Index,
         Slot, //
     },
@@ -59,7 +60,9 @@ use kernel::{
     },
     time::{
         delay::fsleep,
-        Delta, //
+        Delta,
+        Instant,
+        Monotonic, //
     },
 };
 
@@ -109,7 +112,7 @@ struct MrInfo {
 /// # Invariants
 ///
 /// - `acquired` is taken, and so released, once, after the resources in `life` are torn down.
-/// - `mr` is set before the region is live and does not change after that.
+/// - `mr` is set before the region is live. It is cleared when the device is removed.
 #[pin_data]
 pub(crate) struct Region {
     client: Arc<Client>,
@@ -131,8 +134,28 @@ enum Cause<'a> {
     Invalidation,
     /// Its client is unregistered.
     Unregistration,
-    /// The device is removed. A region that cannot be fenced is deferred to the driver.
-    Removal(&'a Arc<Region>),
+    /// The device is removed. A region that the driver cannot revoke is deferred to the driver's
+    /// deregistration. One whose device does not answer until the deadline is detached.
+    Removal(&'a Arc<Region>, Deadline),
+}
+
+/// The time that a removed device has to answer.
+#[derive(Clone, Copy)]
+pub(crate) struct Deadline(Instant<Monotonic>);
+
+impl Deadline {
+    /// Seconds that all regions of the device have together.
+    const SECONDS: i64 = 10;
+
+    /// Starts the time.
+    pub(crate) fn start() -> Self {
+        Self(Instant::now())
+    }
+
+    /// Returns whether the time is over.
+    fn has_passed(self) -> bool {
+        self.0.elapsed() >= Delta::from_secs(Self::SECONDS)
+    }
 }
 
 /// The result of a revocation.
@@ -140,7 +163,7 @@ enum Cause<'a> {
 enum Revoked {
     /// The region is torn down.
     TornDown,
-    /// The region ends when the driver deregisters the MR.
+    /// The region ends when the driver deregisters the MR, or the client ends it.
     Deferred,
 }
 
@@ -174,7 +197,7 @@ impl Region {
                 Ok((made, attachment)) => Ok((made, region.resources(attachment, pages))),
                 Err(refusal) => Err((refusal, Some(pages))),
             },
-            Err(e) => Err((e.into(), None)),
+            Err(e) => Err((Refusal::NotPinned(e), None)),
         };
         // The task that ends the region releases it. From here on that can be another task.
         *region.acquired.lock() = Some(acquired);
@@ -298,29 +321,40 @@ impl Region {
     pub(crate) fn deregister(&self, original: &Original<'_>) -> Result {
         match self.life.close() {
             Close::Live(resources) => {
-                if let Err(e) = original.call() {
+                if let Err(e) = self.call_unlisted(original) {
                     self.life.reopen(resources);
                     return Err(e);
                 }
-                self.remove_mr();
                 self.tear_down(self.life.closed(resources));
             }
-            Close::Revoked => {
-                original.call()?;
-                self.remove_mr();
-            }
-            Close::Closed => original.call()?,
+            Close::Revoked => self.call_unlisted(original)?,
+            // Another task tears down, and releases.
+            Close::Closed => return original.call(),
         }
         self.release();
         Ok(())
     }
 
+    /// Calls the driver while the region is not in the index of its device: the driver may reuse the
+    /// address and the key of the MR before it returns.
+    fn call_unlisted(&self, original: &Original<'_>) -> Result {
+        let entry = self.remove_mr();
+        original.call().inspect_err(|_| {
+            if let Some((mrs, entry)) = entry {
+                mrs.restore(entry);
+            }
+        })
+    }
+
     /// Ends the region because its device is removed. A region that cannot be fenced ends when the
     /// driver deregisters the MR: waiting for that here would keep ib_core from notifying the
     /// driver. Context: may sleep.
-    pub(crate) fn disassociate(self: &Arc<Self>) {
-        let revoked = self.revoke_for(Cause::Removal(self));
-        self.remove_mr();
+    pub(crate) fn disassociate(self: &Arc<Self>, deadline: Deadline) {
+        let revoked = self.revoke_for(Cause::Removal(self, deadline));
+        drop(self.remove_mr());
+        // A reference to the device would hold up its removal.
+        let info = self.mr.lock().take();
+        drop(info);
         if revoked == Revoked::TornDown {
             self.release();
         }
@@ -338,7 +372,7 @@ impl Region {
     fn revoke_for(&self, cause: Cause<'_>) -> Revoked {
         let until = match cause {
             Cause::Invalidation => Until::Fenced,
-            Cause::Unregistration | Cause::Removal(_) => Until::TornDown,
+            Cause::Unregistration | Cause::Removal(..) => Until::TornDown,
         };
         let mut failures = 0u32;
         while let Some(taken) = self.life.take(until) {
@@ -375,7 +409,7 @@ impl Region {
     /// Fences live resources, or defers them to the driver. If neither is possible the region is
     /// live again. Context: may sleep.
     fn fence(&self, mut resources: Resources, cause: Cause<'_>) -> Fenced {
-        if let (Cause::Removal(this), Some(attachment)) = (cause, &resources.attachment) {
+        if let (Cause::Removal(this, _), Some(attachment)) = (cause, &resources.attachment) {
             if !attachment.can_fence() {
                 attachment.defer_to_dereg(this.clone());
                 self.life.unfenced(resources);
@@ -384,11 +418,30 @@ impl Region {
         }
         match resources.fence() {
             Ok(()) => Fenced::Yes(resources),
+            Err(e) if matches!(cause, Cause::Removal(_, deadline) if deadline.has_passed()) => {
+                self.log_detached(e);
+                drop(resources.attachment.take());
+                self.life.unfenced(resources);
+                Fenced::Deferred
+            }
             Err(e) => {
                 self.life.unfenced(resources);
                 Fenced::Failed(e)
             }
         }
+    }
+
+    /// Logs that the pages stay pinned although the device is removed.
+    fn log_detached(&self, e: Error) {
+        let dev = self.mr.lock().as_ref().map(|info| info.dev.name());
+        pr_err!(
+            "client {}: {} is removed and does not answer ({:?}); {} bytes stay pinned until the \
+             client invalidates them or unregisters\n",
+            self.client.name(),
+            dev.as_ref().map_or("the device", |name| name),
+            e,
+            self.range.len(),
+        );
     }
 
     /// Logs that the adapter cannot be fenced.
@@ -404,16 +457,15 @@ impl Region {
         );
     }
 
-    /// Removes the region from the index of its device.
-    fn remove_mr(&self) {
-        let entry = self
-            .mr
-            .lock()
-            .as_ref()
-            .map(|info| (info.mrs.clone(), info.lkey));
-        if let Some((mrs, lkey)) = entry {
-            mrs.remove_if(lkey, |found| ptr::eq(found, self));
-        }
+    /// Removes the region from the index of its device. Returns the index and the entry.
+    fn remove_mr(&self) -> Option<(Arc<Index<Region>>, Entry<Region>)> {
+        let (mrs, lkey) = {
+            let info = self.mr.lock();
+            let info = info.as_ref()?;
+            (info.mrs.clone(), info.lkey)
+        };
+        let entry = mrs.remove_if(lkey, |found| ptr::eq(found, self))?;
+        Some((mrs, entry))
     }
 
     /// Retires the ticket and calls `release`, once.
@@ -428,7 +480,7 @@ impl Region {
 enum Fenced {
     /// The adapter cannot access the memory.
     Yes(Resources),
-    /// The driver ends the region when it deregisters the MR.
+    /// The driver or the client ends the region later.
     Deferred,
     /// The adapter may still access the memory.
     Failed(Error),
@@ -441,7 +493,7 @@ impl Revocable for Region {
 
     fn revoke(&self) {
         self.revoke_for(Cause::Unregistration);
-        self.remove_mr();
+        drop(self.remove_mr());
         self.release();
     }
 }

@@ -16,7 +16,7 @@
 //!     pci::enable_mem(dev)?;
 //!     for index in 0..pci::BARS {
 //!         let bar = Bar::new(dev, index)?;
-//!         if bar.is_mem() && bar.len > 0 {
+//!         if bar.is_mem() && bar.size() > 0 {
 //!             pci::request_bar(dev, index, c"example")?;
 //!             return Ok(bar);
 //!         }
@@ -26,7 +26,7 @@
 //!
 //! /// Returns the function to which the physical address `phys` belongs.
 //! fn owner(phys: u64) -> Option<(u32, u8, u8)> {
-//!     Window::of(phys).map(|window| pci::address(&window.dev))
+//!     Window::of(phys).map(|window| pci::address(window.dev()))
 //! }
 //!
 //! if let Some(dev) = pci::at(0, 0, 0) {

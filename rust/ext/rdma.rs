@@ -5,11 +5,13 @@
 //! C headers: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h),
 //! [`include/rdma/ib_cache.h`](srctree/include/rdma/ib_cache.h).
 
+mod calls;
 mod device;
 mod fast_mr;
 mod interpose;
 mod qp;
 mod request;
+mod self_test;
 mod umem_hook;
 
 pub use self::{
@@ -27,10 +29,10 @@ pub use self::{
         FastRegKey, //
     },
     interpose::{
+        Driver,
         Hooks,
         Original,
-        Registration,
-        Rereg, //
+        Registration, //
     },
     qp::LoopbackQp,
     request::{
@@ -38,6 +40,7 @@ pub use self::{
         Request,
         UcontextId, //
     },
+    self_test::self_test,
     umem_hook::{
         bypass,
         Provided,

@@ -83,16 +83,17 @@ impl ForeignTable {
         self.raw.get()
     }
 
-    /// Returns the number of entries of the list.
+    /// Returns the number of entries of the list: `orig_nents`, or `nents` if other code set only that.
     pub fn entries(&self) -> usize {
         // SAFETY: By the type invariants no other code runs that writes the table.
-        let (sgl, n) = unsafe { ((*self.as_raw()).sgl, (*self.as_raw()).orig_nents) };
-        if sgl.is_null() {
-            0
-        } else {
-            // CAST: `usize` has at least 32 bits.
-            n as usize
-        }
+        let table = unsafe { &*self.as_raw() };
+        let n = match (table.sgl.is_null(), table.orig_nents) {
+            (true, _) => 0,
+            (false, 0) => table.nents,
+            (false, n) => n,
+        };
+        // CAST: `usize` has at least 32 bits.
+        n as usize
     }
 
     /// Iterates over the physical addresses of the first `n` entries, with `None` for an entry
@@ -123,6 +124,9 @@ impl ForeignTable {
     }
 
     /// Iterates over the first `n` entries and applies `read` to each.
+    ///
+    /// The number of entries ends the walk, not the end mark, which some code clears: `sg_next()` is
+    /// never called for the last entry.
     fn walk<'a, R: 'a>(
         &'a self,
         n: usize,
@@ -130,16 +134,13 @@ impl ForeignTable {
     ) -> impl Iterator<Item = R> + 'a {
         // SAFETY: By the type invariants no other code runs that writes the table.
         let mut sg = unsafe { (*self.as_raw()).sgl };
-        let mut left = n.min(self.entries());
-        core::iter::from_fn(move || {
-            if left == 0 || sg.is_null() {
-                return None;
+        let entries = n.min(self.entries());
+        (0..entries).map_while(move |i| {
+            if i > 0 {
+                // SAFETY: `sg` is entry `i - 1` of the list, which is valid and not the last one.
+                sg = unsafe { bindings::sg_next(sg) };
             }
-            left -= 1;
-            let item = read(sg);
-            // SAFETY: `sg` is an entry of the list, which is valid.
-            sg = unsafe { bindings::sg_next(sg) };
-            Some(item)
+            (!sg.is_null()).then(|| read(sg))
         })
     }
 }
@@ -292,10 +293,11 @@ impl Drop for Table<'_> {
 
 /// Returns the part `[skip, skip + len)` of the concatenation of `segments`.
 ///
-/// Joins adjacent segments and splits those longer than `max` bytes.
+/// Rounds out a first segment that starts inside a page and a last one that ends inside a page. Joins
+/// adjacent segments and splits those longer than `max` bytes.
 ///
-/// Returns `EINVAL` if the segments are too short for the part, empty, or not whole pages, and
-/// `ENOMEM`.
+/// Returns `EINVAL` if the segments are too short for the part, empty, or their other ends are not page
+/// boundaries, and `ENOMEM`.
 ///
 /// Context: may sleep.
 pub fn cut(
@@ -313,11 +315,22 @@ pub fn cut(
     if max == 0 || len == 0 {
         return Err(EINVAL);
     }
-    for mut s in segments {
+    let mut segments = segments.enumerate().peekable();
+    while let Some((i, mut s)) = segments.next() {
         if left == 0 {
             break;
         }
-        if s.len == 0 || s.addr % page != 0 || s.len % page != 0 {
+        if s.len == 0 {
+            return Err(EINVAL);
+        }
+        if i == 0 {
+            s.len = s.len.checked_add(s.addr % page).ok_or(EINVAL)?;
+            s.addr -= s.addr % page;
+        }
+        if segments.peek().is_none() {
+            s.len = s.len.checked_next_multiple_of(page).ok_or(EINVAL)?;
+        }
+        if s.addr % page != 0 || s.len % page != 0 || s.addr.checked_add(s.len).is_none() {
             return Err(EINVAL);
         }
         if skip >= s.len {
@@ -416,12 +429,37 @@ mod tests {
     }
 
     #[test]
+    fn outer_ends_are_rounded_out() {
+        assert!(check(
+            &[(0x1800, 0x1000)],
+            (0, 0x2000, BIG),
+            &[(0x1000, 0x2000)]
+        ));
+        assert!(check(
+            &[(0x1000, 0x800)],
+            (0, 0x1000, BIG),
+            &[(0x1000, 0x1000)]
+        ));
+        let pages = [(0x1ff0, 0x10), (0x8000, 0x1000), (0xb000, 1)];
+        let want = [(0x1000, 0x1000), (0x8000, 0x1000), (0xb000, 0x1000)];
+        assert!(check(&pages, (0, 0x3000, BIG), &want));
+    }
+
+    #[test]
     fn bad_tables_are_refused() {
         assert!(check(&[], (0, 0x1000, BIG), &[]));
         assert!(check(&[(0x1000, 0x1000)], (0, 0x2000, BIG), &[]));
         assert!(check(&[(0x1000, 0x1000)], (0x1000, 0x1000, BIG), &[]));
-        assert!(check(&[(0x1800, 0x1000)], (0, 0x1000, BIG), &[]));
-        assert!(check(&[(0x1000, 0x800)], (0, 0x800, BIG), &[]));
+        let inside = [(0x1000, 0x1800), (0x4000, 0x1000)];
+        assert!(check(&inside, (0, 0x2000, BIG), &[]));
+        let inside = [(0x1000, 0x1000), (0x4800, 0x1000)];
+        assert!(check(&inside, (0, 0x2000, BIG), &[]));
+        assert!(check(
+            &[(0u64.wrapping_sub(0x1000), 0x2000)],
+            (0, 0x1000, BIG),
+            &[]
+        ));
+        assert!(check(&[(0x1000, u64::MAX)], (0, 0x1000, BIG), &[]));
         assert!(check(
             &[(0x1000, 0), (0x1000, 0x1000)],
             (0, 0x1000, BIG),

@@ -84,10 +84,10 @@ unsafe extern "C" fn execute<F, T>(call: *mut c_void)
 where
     F: FnOnce(&Worker) -> T,
 {
-    // SAFETY: By the first requirement.
+    // SAFETY: `call` points to a `Call<F, T>` that only this function accesses now.
     let call = unsafe { &mut *call.cast::<Call<F, T>>() };
     if let Some(function) = call.function.take() {
-        // INVARIANT: By the second requirement.
+        // INVARIANT: The current task is a kernel thread, as this function requires.
         call.result.write(function(&Worker(NotThreadSafe)));
     }
 }

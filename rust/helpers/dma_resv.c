@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Helpers for linux/dma-resv.h. */
 #include <linux/dma-resv.h>
-#include <linux/sched.h>
+#include <linux/jiffies.h>
 
 #include "helpers.h"
 
@@ -16,7 +16,7 @@ void ext_dma_resv_unlock(struct dma_resv *resv)
 	dma_resv_unlock(resv);
 }
 
-void ext_dma_resv_wait(struct dma_resv *resv)
+bool ext_dma_resv_wait(struct dma_resv *resv, unsigned int ms)
 {
-	dma_resv_wait_timeout(resv, DMA_RESV_USAGE_BOOKKEEP, false, MAX_SCHEDULE_TIMEOUT);
+	return dma_resv_wait_timeout(resv, DMA_RESV_USAGE_BOOKKEEP, false, msecs_to_jiffies(ms)) > 0;
 }

@@ -48,7 +48,7 @@ struct ext_redirection *ext_ftrace_redirect(const struct ext_redirect *list, uns
 		return ERR_PTR(-ENOMEM);
 	this->count = count;
 	this->ops.func = ext_redirect_call;
-	/* PERMANENT: the sysctl kernel.ftrace_enabled must not switch this off silently. */
+	/* PERMANENT: kernels whose sysctl ftrace_enabled disables ftrace refuse that meanwhile. */
 	this->ops.flags = FTRACE_OPS_FL_IPMODIFY | FTRACE_OPS_FL_RECURSION | FTRACE_OPS_FL_PERMANENT;
 	for (i = 0; i < count && !err; i++) {
 		this->list[i] = list[i];

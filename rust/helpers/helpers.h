@@ -8,6 +8,7 @@
 
 #include <linux/types.h>
 
+struct completion;
 struct device;
 struct dma_buf;
 struct dma_resv;
@@ -18,6 +19,10 @@ struct page;
 struct pci_dev;
 struct scatterlist;
 struct vm_area_struct;
+
+/* linux/completion.h */
+void ext_init_completion(struct completion *done);
+bool ext_wait_for_completion_timeout(struct completion *done, unsigned int ms);
 
 /* linux/dma-buf.h */
 void ext_dma_buf_invalidate_mapped(struct dma_buf *buf);
@@ -30,7 +35,7 @@ void ext_dma_unmap_mmio(struct device *dev, struct scatterlist *sg);
 /* linux/dma-resv.h */
 void ext_dma_resv_lock(struct dma_resv *resv);
 void ext_dma_resv_unlock(struct dma_resv *resv);
-void ext_dma_resv_wait(struct dma_resv *resv);
+bool ext_dma_resv_wait(struct dma_resv *resv, unsigned int ms);
 
 /* linux/ftrace.h */
 

@@ -60,6 +60,8 @@ pub(crate) struct DmaBuf {
     dev: ARef<Device>,
     /// One of [`revokes`].
     revokes: Atomic<u32>,
+    /// The errors of failed imports that are in the log, a bit each.
+    logged: [Atomic<u64>; 3],
 }
 
 impl DmaBuf {
@@ -68,6 +70,7 @@ impl DmaBuf {
         Self {
             dev: dev.get(),
             revokes: Atomic::new(revokes::UNKNOWN),
+            logged: [const { Atomic::new(0) }; 3],
         }
     }
 
@@ -91,6 +94,27 @@ impl DmaBuf {
         self.revokes.store(word, Relaxed);
     }
 
+    /// Logs an error of the driver's import, once for each errno.
+    fn log_once(&self, e: Error) {
+        let errno = e.to_errno().unsigned_abs();
+        let Some(word) = self.logged.get(errno as usize / 64) else {
+            return;
+        };
+        let bit = 1 << (errno % 64);
+        let old = word.load(Relaxed);
+        // Two tasks may both log the line, or lose a bit and log it again.
+        if old & bit == 0 {
+            word.store(old | bit, Relaxed);
+            pr_warn!(
+                "{}: the driver refuses to import peer memory as a dma-buf: {:?}; try \
+                 backend={}:umem\n",
+                self.dev.name(),
+                e,
+                self.dev.name()
+            );
+        }
+    }
+
     /// Makes an MR on `pages`. Context: may sleep.
     pub(crate) fn register(
         &self,
@@ -109,24 +133,21 @@ impl DmaBuf {
             peer2peer: !pages.have_struct_pages(),
         };
         let export = SingleUse::new(segments, dma, requirements)?;
-        let made =
-            export.with_descriptor(|fd| req.import(fd, range.page_offset() as u64, access))?;
-        let importer = export.importer();
-        match (made, importer) {
+        let offset = range.page_offset() as u64;
+        let made = export.import(|fd| req.import(fd, offset, access))?;
+        match (made, export.importer()) {
             (Ok(mr), Importer::Attached { revocable }) => {
                 self.record(revocable);
                 Ok((mr, DmaBufMr { export, revocable }))
             }
             (Ok(mr), _) => {
-                // Another thread has replaced the file descriptor of the dma-buf.
-                if let Err(e) = mr.discard(req.pd) {
-                    pr_warn!(
-                        "{}: an MR on a foreign dma-buf could not be deregistered: {:?}\n",
-                        self.dev.name(),
-                        e
-                    );
-                }
-                Err(EBADF.into())
+                pr_warn!(
+                    "{}: the driver made an MR without importing the dma-buf; report it to the \
+                     maintainers of the driver\n",
+                    self.dev.name()
+                );
+                mr.discard(req.pd)?;
+                Err(EIO.into())
             }
             (Err(_), Importer::Refused(Mismatch::NotRevocable)) => {
                 self.record(false);
@@ -135,7 +156,10 @@ impl DmaBuf {
             (Err(_), Importer::Refused(Mismatch::NotPeer2Peer)) => {
                 Err(Refusal::Skip(NOT_PEER2PEER))
             }
-            (Err(e), _) => Err(e.into()),
+            (Err(e), _) => {
+                self.log_once(e);
+                Err(e.into())
+            }
         }
     }
 }

@@ -13,6 +13,7 @@ use crate::{
         compat::eopnotsupp,
         rdma::{
             drain_software_copies,
+            self_test,
             Device,
             FastMr,
             FastRegKey,
@@ -50,6 +51,37 @@ struct Link {
     qp: Arc<Pin<KBox<LoopbackQp>>>,
 }
 
+/// What an MR of a device may have.
+#[derive(Clone, Copy)]
+struct Limits {
+    pages: u32,
+    /// The largest page size.
+    page_size: u64,
+    /// The bytes of an MR.
+    length: u64,
+}
+
+impl Limits {
+    /// Returns the limits for a device. Drivers other than rdma_rxe were found to take larger pages,
+    /// longer lists or more bytes than the device can describe, without an error.
+    fn of(dev: &Device) -> Self {
+        let reported = dev.max_fast_reg_pages();
+        if dev.is_rxe() {
+            Self {
+                pages: reported,
+                page_size: 1 << 30,
+                length: u64::MAX,
+            }
+        } else {
+            Self {
+                pages: reported.min(512),
+                page_size: PAGE_SIZE as u64,
+                length: u32::MAX.into(),
+            }
+        }
+    }
+}
+
 /// The backend of one device.
 #[pin_data]
 pub(crate) struct FastReg {
@@ -60,8 +92,18 @@ pub(crate) struct FastReg {
 }
 
 impl FastReg {
-    /// Creates the backend of a device that supports fast registration.
+    /// Creates the backend of a device that supports fast registration. A device other than rdma_rxe
+    /// must pass a self-test. Context: may sleep.
     pub(crate) fn new(dev: &Device) -> Result<Arc<Self>> {
+        if !dev.is_rxe() {
+            self_test(dev).inspect_err(|e| {
+                pr_warn!(
+                    "{}: fast registration failed its self-test: {:?}; use another backend\n",
+                    dev.name(),
+                    e
+                )
+            })?;
+        }
         Arc::pin_init(
             pin_init!(Self {
                 dev: dev.get(),
@@ -189,13 +231,13 @@ struct Shape {
 impl Shape {
     /// Chooses the smallest page size with which the table fits into an MR of the device.
     fn choose(table: &Table<'_>, range: VaRange, iova: u64, dev: &Device) -> Result<Self> {
-        let limit = dev.max_fast_reg_pages();
+        let limits = Limits::of(dev);
         // The address of the first whole page of the range in the device's address space.
         let iova = iova.wrapping_sub(range.page_offset() as u64);
         let mut size = PAGE_SIZE as u64;
-        while size <= 1 << 30 {
+        while size <= limits.page_size && range.len() as u64 <= limits.length {
             if dev.page_sizes() & size != 0 {
-                if let Some(shape) = Self::fits(table.segments(), iova, size, limit) {
+                if let Some(shape) = Self::fits(table.segments(), iova, size, limits.pages) {
                     return Ok(shape);
                 }
             }
@@ -206,7 +248,7 @@ impl Shape {
              contiguous and aligned to larger pages\n",
             dev.name(),
             range.len(),
-            limit
+            limits.pages
         );
         Err(eopnotsupp())
     }

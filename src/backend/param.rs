@@ -10,9 +10,13 @@ use kernel::prelude::*;
 /// The administrator's choice for a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Choice {
-    /// dma-buf if the driver imports them, else fast registration.
+    /// A dma-buf if the driver imports them, fast registration for rdma_rxe, else the hook on umems.
     Auto,
+    /// A dma-buf that the driver imports.
     DmaBuf,
+    /// The hook on umems.
+    Umem,
+    /// A registration by work request.
     FastReg,
     /// The device is not served.
     None,
@@ -24,6 +28,7 @@ impl Choice {
         match word {
             "auto" => Ok(Self::Auto),
             "dma_buf" => Ok(Self::DmaBuf),
+            "umem" => Ok(Self::Umem),
             "fast_reg" => Ok(Self::FastReg),
             "none" => Ok(Self::None),
             _ => Err(EINVAL),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `acquire`, `get_page_size`, `get_pages` and `release`.
+//! `acquire`, `get_pages` and `release`.
 
 use super::{
     ClientPages,
@@ -11,13 +11,11 @@ use crate::{
     client::Use,
     ext::sg::ForeignTable,
     hint::Hint,
-    pr_warn_limited,
     range::VaRange, //
 };
 use core::ptr;
 use kernel::{
     error::to_result,
-    page::PAGE_SIZE,
     prelude::*, //
 };
 
@@ -49,7 +47,7 @@ impl Acquired {
         };
         // Not then_some(), which would create and drop an object, and so call `release`, even if
         // the client does not claim the range.
-        (ret == 1).then(|| Self {
+        (ret > 0).then(|| Self {
             context: Context(context),
             client,
         })
@@ -58,27 +56,6 @@ impl Acquired {
     /// Returns the client.
     pub(crate) fn client(&self) -> &Use {
         &self.client
-    }
-
-    /// Returns the size of a page of this range: a power of two that is at least `PAGE_SIZE`.
-    fn page_size(&self) -> Result<usize> {
-        let Some(get_page_size) = self.client.callbacks().get_page_size else {
-            return Ok(PAGE_SIZE);
-        };
-        // SAFETY:
-        // - `client` keeps the client registered, so its callbacks may be called;
-        // - the context came from its `acquire` and is not released before `self` is dropped.
-        let size = unsafe { get_page_size(self.context.0) };
-        if !size.is_power_of_two() || size < PAGE_SIZE {
-            pr_warn_limited!(
-                "client {}: get_page_size() returned {}, not a power of two >= PAGE_SIZE; \
-                 fix the client\n",
-                self.client.name(),
-                size
-            );
-            return Err(EINVAL);
-        }
-        Ok(size)
     }
 
     /// Has the client pin the range. Context: may sleep.
@@ -111,7 +88,6 @@ impl Acquired {
         Ok(ClientPages::new(
             self.context,
             self.client.clone(),
-            self.page_size(),
             range,
             table,
         ))

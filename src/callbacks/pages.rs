@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `dma_map`, `dma_unmap` and `put_pages`.
+//! `get_page_size`, `dma_map`, `dma_unmap` and `put_pages`.
 
 use super::Context;
 use crate::{
@@ -38,7 +38,6 @@ use kernel::{
 pub(crate) struct ClientPages {
     context: Context,
     client: Use,
-    page_size: Result<usize>,
     range: VaRange,
     table: ForeignTable,
     mapped: Option<ARef<Device>>,
@@ -47,18 +46,11 @@ pub(crate) struct ClientPages {
 impl ClientPages {
     /// Takes over what `get_pages` of `client` has pinned and described in `table`. The owner must
     /// drop the object before `context` is released.
-    pub(super) fn new(
-        context: Context,
-        client: Use,
-        page_size: Result<usize>,
-        range: VaRange,
-        table: ForeignTable,
-    ) -> Self {
+    pub(super) fn new(context: Context, client: Use, range: VaRange, table: ForeignTable) -> Self {
         // INVARIANT: The owner keeps the context; the range is not mapped.
         Self {
             context,
             client,
-            page_size,
             range,
             table,
             mapped: None,
@@ -107,10 +99,32 @@ impl ClientPages {
         n > 0 && self.table.pages(n).all(|s| s.is_some())
     }
 
+    /// Returns the size of a page of this range: a power of two that is at least `PAGE_SIZE`. A client
+    /// may know it only once it has mapped the range.
+    fn page_size(&self) -> Result<usize> {
+        let Some(get_page_size) = self.client.callbacks().get_page_size else {
+            return Ok(PAGE_SIZE);
+        };
+        // SAFETY:
+        // - `client` keeps the client registered, so its callbacks may be called;
+        // - by the type invariants the context is valid.
+        let size = unsafe { get_page_size(self.context.0) };
+        if !size.is_power_of_two() || size < PAGE_SIZE {
+            pr_warn_limited!(
+                "client {}: get_page_size() returned {}, not a power of two >= PAGE_SIZE; \
+                 fix the client\n",
+                self.client.name(),
+                size
+            );
+            return Err(EINVAL);
+        }
+        Ok(size)
+    }
+
     /// Returns the position of the range's whole pages in the client's table: the number of bytes
     /// before them, and their own.
     fn window(&self) -> Result<(u64, u64)> {
-        let skip = self.range.skip(self.page_size?);
+        let skip = self.range.skip(self.page_size()?);
         Ok((skip as u64, (self.range.pages() * PAGE_SIZE) as u64))
     }
 

@@ -34,10 +34,13 @@ use kernel::{
 };
 
 impl Region {
-    /// Exports whole pages that their client has acquired. Context: may sleep.
-    pub(crate) fn export(acquired: Acquired, range: VaRange) -> Result<Export, Refusal> {
-        // A dma-buf cannot forbid its importers to write.
-        Self::build(acquired, range, Intent::Write, |region, pages| {
+    /// Exports the pages of a range that its client has acquired. Context: may sleep.
+    pub(crate) fn export(
+        acquired: Acquired,
+        range: VaRange,
+        intent: Intent,
+    ) -> Result<Export, Refusal> {
+        Self::build(acquired, range, intent, |region, pages| {
             let requirements = Requirements {
                 revocable: region.client.traits().requires_invalidation,
                 peer2peer: !pages.have_struct_pages(),

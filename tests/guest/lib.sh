@@ -196,7 +196,9 @@ load_coverage() {
 	[ ! -e "$MODS/peer_mem_coverage.ko" ] || loaded peer_mem_coverage ||
 		insmod "$MODS/peer_mem_coverage.ko"
 }
-load_core() { load_coverage; loaded ib_peer_mem || insmod "$MODS/ib_peer_mem.ko"; }
+# load_core PARAMETER...
+# shellcheck disable=SC2120 # only kunit gives it parameters
+load_core() { load_coverage; loaded ib_peer_mem || insmod "$MODS/ib_peer_mem.ko" "$@"; }
 # shellcheck disable=SC2120 # only badinput gives it other ids
 load_io() { loaded io_peer_mem || insmod "$MODS/io_peer_mem.ko" "ids=${1:-$IDS}"; }
 load_modules() { load_core; load_io "$IDS"; }

@@ -72,6 +72,10 @@ pub mod backend {
         /// A device that is never asked: `Shape::choose` is not tested here.
         struct Device;
         impl Device {
+            fn is_rxe(&self) -> bool {
+                true
+            }
+
             fn max_fast_reg_pages(&self) -> u32 {
                 0
             }
@@ -85,7 +89,7 @@ pub mod backend {
         fn eopnotsupp() -> Error {
             EINVAL
         }
-        // extract: src/backend/fast_reg.rs Shape tests
+        // extract: src/backend/fast_reg.rs Limits Shape tests
         include!(concat!(env!("EXTRACTED"), "/src_backend_fast_reg.rs"));
     }
 }
@@ -96,6 +100,8 @@ pub mod backend_param;
 pub mod dm_abi;
 #[path = "../../samples/io_peer_mem/options.rs"]
 pub mod options;
+#[path = "../../samples/io_peer_mem/select.rs"]
+pub mod select;
 
 /// Registers a check of the module parameters; here they are never set.
 #[macro_export]

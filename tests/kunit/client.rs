@@ -17,6 +17,7 @@ pub(crate) use ledger::{
 };
 pub(crate) use setup::{
     Fault,
+    Quirk,
     Setup,
     Shape, //
 };
@@ -66,6 +67,11 @@ pub(crate) struct Slot {
     own_lock: Mutex<()>,
     /// The task that invalidates while it holds `own_lock`.
     invalidator: Atomic<usize>,
+}
+
+/// Returns whether a range overlaps the memory of any slot.
+pub(crate) fn owns(range: &core::ops::Range<u64>) -> bool {
+    range.start < memory::base(SLOTS) && memory::base(0) < range.end
 }
 
 impl Slot {

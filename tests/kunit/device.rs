@@ -122,7 +122,23 @@ struct Inner {
     qps: i32,
     cqs: i32,
     last_original: Args,
+    /// The driver can pin all memory.
+    pins_all: bool,
+    reuse: Reuse,
     importing: import::State,
+}
+
+/// Whether the address and the key of an MR are used again.
+#[derive(Clone, Copy)]
+enum Reuse {
+    No,
+    /// Those of the next one that is deregistered.
+    Next,
+    /// For the next one that is made.
+    Freed {
+        mr: usize,
+        key: u32,
+    },
 }
 
 /// The device's own side: its state and its script.
@@ -166,6 +182,8 @@ impl FakeDevice {
                         qps: 0,
                         cqs: 0,
                         last_original: Args::default(),
+                        pins_all: false,
+                        reuse: Reuse::No,
                         importing: import::State::default(),
                     },
                     "kunit::FakeDevice"
@@ -254,6 +272,7 @@ impl FakeDevice {
         self.script.reset();
         let mut inner = self.inner.lock();
         inner.held = false;
+        inner.pins_all = false;
         inner.next_status = rdma::ib_wc_status_IB_WC_SUCCESS;
         let old = core::mem::take(&mut inner.importing);
         drop(inner);

@@ -46,6 +46,13 @@ void kt_sg_set(struct scatterlist *sg, u64 phys, unsigned int len)
 		    offset_in_page(phys));
 }
 
+void kt_sg_unmark_end(struct scatterlist *list, unsigned int entry)
+{
+	while (entry--)
+		list = sg_next(list);
+	sg_unmark_end(list);
+}
+
 void kt_sg_set_dma(struct scatterlist *sg, u64 addr, unsigned int len)
 {
 	sg_dma_address(sg) = addr;

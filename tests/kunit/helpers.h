@@ -16,6 +16,7 @@ u64 kt_alloc(unsigned int order);
 void kt_free(u64 phys, unsigned int order);
 u64 kt_phys_of(u64 virt);
 void kt_sg_set(struct scatterlist *sg, u64 phys, unsigned int len);
+void kt_sg_unmark_end(struct scatterlist *list, unsigned int entry);
 void kt_sg_set_dma(struct scatterlist *sg, u64 addr, unsigned int len);
 unsigned int kt_set_max_seg_size(struct device *dev, unsigned int size);
 int kt_dma_map(struct device *dev, struct sg_table *table);

@@ -38,6 +38,8 @@ pub(crate) enum Point {
     RegUserMr,
     ReregUserMr,
     DeregMr,
+    /// After an MR is freed, before its deregistration returns.
+    Deregistered,
     /// Before the import of a dma-buf.
     Import,
     /// After the import; the driver undoes it if this fails.
@@ -63,6 +65,8 @@ struct Step {
     /// The number of the call that fails, from 1; 0: none.
     fail_at: u32,
     errno: i32,
+    /// All calls fail.
+    always: bool,
     slow_ms: i64,
     gate: Option<Arc<Gate>>,
 }
@@ -100,7 +104,7 @@ impl Script {
         let mut steps = self.steps.lock();
         let step = &mut steps[point as usize];
         step.calls += 1;
-        let errno = if step.fail_at == step.calls {
+        let errno = if step.always || step.fail_at == step.calls {
             step.errno
         } else {
             0
@@ -126,6 +130,13 @@ impl Script {
     /// Makes the next call fail.
     pub(crate) fn fail(&self, point: Point, errno: Error) {
         self.fail_at(point, 1, errno);
+    }
+
+    /// Makes all calls fail, or no longer with 0.
+    pub(crate) fn fail_always(&self, point: Point, errno: i32) {
+        let step = &mut self.steps.lock()[point as usize];
+        step.always = errno != 0;
+        step.errno = errno;
     }
 
     /// Makes each call take `ms`.

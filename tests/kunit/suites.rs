@@ -8,6 +8,7 @@ mod dma_buf;
 mod failslab;
 mod failure;
 mod hints;
+mod host_first;
 mod invalidate;
 mod races;
 mod registration;
@@ -22,6 +23,7 @@ mod prelude {
         client::{
             Client,
             Fault,
+            Quirk,
             Setup,
             Stage, //
         },

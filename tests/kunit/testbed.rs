@@ -121,7 +121,11 @@ impl Testbed {
 
     /// Registers a device for one test, which may unregister it.
     pub(crate) fn temporary(&self, kind: Kind) -> Result<Arc<Registered>> {
-        let dev = Registered::new(c"kunit_temporary", kind)?;
+        let name = match kind {
+            Kind::Dma => c"kunit_own_hw",
+            _ => c"kunit_own",
+        };
+        let dev = Registered::new(name, kind)?;
         let old = self.temporary.lock().replace(dev.fake().clone());
         drop(old);
         Ok(dev)

@@ -120,6 +120,8 @@ struct State {
     buf: *mut bindings::dma_buf,
     /// Number of tasks that use `buf` without the lock.
     uses: u32,
+    /// The memory is revoked or being revoked.
+    revoked: bool,
 }
 
 /// Private data of the dma-buf, shared with its [`Revoker`].
@@ -153,6 +155,9 @@ impl Exporter for Shared {
         }
         let mut state = self.state.lock();
         loop {
+            if state.revoked {
+                return Err(ENODEV);
+            }
             match &mut state.phase {
                 Phase::Fresh => break,
                 Phase::Mapping => self.changed.wait(&mut state),
@@ -178,6 +183,10 @@ impl Exporter for Shared {
             .and_then(|segments| Ok(Arc::new(segments, GFP_KERNEL_ACCOUNT)?));
         let mut state = self.state.lock();
         let result = match mapped {
+            Ok(_) if state.revoked => {
+                state.phase = Phase::Fresh;
+                Err(ENODEV)
+            }
             Ok(segments) => {
                 state.phase = Phase::Mapped {
                     dev: dev.into(),
@@ -248,6 +257,8 @@ impl Shared {
         if state.non_revocable > 0 {
             return Err(eopnotsupp());
         }
+        // From here on no importer can attach, so none that is not revocable.
+        state.revoked = true;
         let buf = state.buf;
         if buf.is_null() {
             return Ok(());
@@ -255,7 +266,10 @@ impl Shared {
         state.uses += 1;
         drop(state);
         // SAFETY: By the type invariants `buf` is valid, as it is not NULL and `uses` is not 0.
-        unsafe { self.tables.revoke(buf) };
+        unsafe { self.tables.invalidate(buf) };
+        // SAFETY: By the type invariants `buf` is valid, as it is not NULL and `uses` is not 0.
+        unsafe { self.tables.wait_for_fences(buf) };
+        self.tables.wait();
         self.state.lock().uses -= 1;
         self.changed.notify_all();
         Ok(())
@@ -289,6 +303,7 @@ impl Export {
                         non_revocable: 0,
                         buf: ptr::null_mut(),
                         uses: 0,
+                        revoked: false,
                     },
                     "dma_buf::Export::state"
                 ),

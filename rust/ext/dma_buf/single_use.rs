@@ -15,11 +15,11 @@
 //! fn give(
 //!     segments: KVec<Segment>,
 //!     dev: &device::Device,
-//!     import: impl FnOnce(i32) -> Result,
+//!     import: impl FnOnce(i32) -> Result + Send,
 //! ) -> Result<SingleUse> {
 //!     let requirements = Requirements { revocable: true, peer2peer: false };
 //!     let buf = SingleUse::new(segments, dev, requirements)?;
-//!     let imported = buf.with_descriptor(import)?;
+//!     let imported = buf.import(import)?;
 //!     if buf.importer() == Importer::Refused(Mismatch::NotRevocable) {
 //!         dev_warn!(dev, "the driver pins dma-bufs\n");
 //!     }
@@ -30,7 +30,8 @@
 
 use super::super::{
     compat::eopnotsupp,
-    sg::Segment, //
+    sg::Segment,
+    worker, //
 };
 use super::{
     buf::{
@@ -44,11 +45,10 @@ use super::{
 };
 use core::ptr;
 use kernel::{
-    bindings,
     device::Device,
-    fs::file::FileDescriptorReservation,
     new_spinlock,
     prelude::*,
+    static_lock_class,
     sync::{
         aref::ARef,
         Arc,
@@ -83,6 +83,9 @@ pub trait OnDetach: Send + Sync {
 /// State that changes, of a [`Shared`].
 struct State {
     importer: Importer,
+    /// The task that imports, 0 if none does. Only this task can attach: kernel threads share their
+    /// file descriptors.
+    task: usize,
     on_detach: Option<Arc<dyn OnDetach>>,
 }
 
@@ -94,9 +97,6 @@ struct Shared {
     /// The only device that can import.
     dev: ARef<Device>,
     requirements: Requirements,
-    /// Task that created the dma-buf. Only this task can import, so another thread cannot use the
-    /// file descriptor.
-    task: usize,
     #[pin]
     state: SpinLock<State>,
     #[pin]
@@ -107,7 +107,7 @@ impl Exporter for Shared {
     fn attach(&self, dev: &Device, importer: ImporterCaps) -> Result {
         let mut state = self.state.lock();
         let same_dev = ptr::eq(&raw const *self.dev, dev);
-        if state.importer != Importer::None || !same_dev || current_task() != self.task {
+        if state.importer != Importer::None || !same_dev || current_task() != state.task {
             return Err(EPERM);
         }
         if let Some(mismatch) = self.requirements.unmet_by(importer) {
@@ -165,10 +165,10 @@ impl SingleUse {
                 segments,
                 dev: dev.into(),
                 requirements,
-                task: current_task(),
                 state <- new_spinlock!(
                     State {
                         importer: Importer::None,
+                        task: 0,
                         on_detach: None,
                     },
                     "dma_buf::Shared::state"
@@ -181,29 +181,26 @@ impl SingleUse {
         Ok(Self { buf, shared })
     }
 
-    /// Calls `f` with a file descriptor of the dma-buf, and closes it afterwards. No driver can
-    /// attach after that.
+    /// Calls `f` in a kernel worker with a file descriptor of the dma-buf, and closes the descriptor
+    /// afterwards. No driver can attach after that.
     ///
-    /// Another thread of the process can close the descriptor meanwhile and open another file under
-    /// its number. [`Self::importer`] shows whether `f` imported this dma-buf.
+    /// No process has the descriptor: none can use, close, duplicate or inherit it.
     ///
-    /// Returns `EMFILE` if the process has no free file descriptor.
+    /// Returns `EMFILE` if the kernel threads have no free file descriptor.
     ///
-    /// Context: process context; may sleep.
-    pub fn with_descriptor<R>(&self, f: impl FnOnce(i32) -> R) -> Result<R> {
-        let fd = FileDescriptorReservation::get_unused_fd_flags(bindings::O_CLOEXEC)?;
-        let number = fd.reserved_fd();
-        fd.fd_install(self.buf.file());
-        // CAST: File descriptors are less than 2^31.
-        let result = f(number as i32);
-        // SAFETY: The function accepts any number, as close(2) does.
-        unsafe { bindings::close_fd(number) };
-        let mut state = self.shared.state.lock();
-        if state.importer == Importer::None {
-            state.importer = Importer::Gone;
-        }
-        drop(state);
-        Ok(result)
+    /// Context: may sleep; see [`worker`] for locks.
+    pub fn import<R: Send>(&self, f: impl FnOnce(i32) -> R + Send) -> Result<R> {
+        worker::run(static_lock_class!(), |worker| {
+            self.shared.state.lock().task = current_task();
+            let result = worker.with_fd(&self.buf.file(), f);
+            let mut state = self.shared.state.lock();
+            state.task = 0;
+            if state.importer == Importer::None {
+                state.importer = Importer::Gone;
+            }
+            drop(state);
+            result
+        })
     }
 
     /// Returns the state of the importer.
@@ -223,7 +220,9 @@ impl SingleUse {
             return Err(eopnotsupp());
         }
         // SAFETY: `self.buf` is the dma-buf of these tables, and `self` holds a reference.
-        unsafe { self.shared.tables.revoke(self.buf.as_raw()) };
+        unsafe { self.shared.tables.invalidate(self.buf.as_raw()) };
+        // The importer is ib_core, which adds no fences, and no process has had the file descriptor.
+        self.shared.tables.wait();
         Ok(())
     }
 

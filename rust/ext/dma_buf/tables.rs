@@ -44,6 +44,9 @@ struct State {
     mapped: u32,
 }
 
+/// Time in milliseconds that fences have to be signalled.
+const FENCE_TIMEOUT: u32 = 30_000;
+
 /// Counts the mapped tables of a dma-buf.
 #[pin_data]
 pub(super) struct Tables {
@@ -119,15 +122,15 @@ impl Tables {
         }
     }
 
-    /// Revokes the memory: invalidates the mappings of all importers of `buf`, which must all be
-    /// revocable, and waits until they have unmapped. No importer can map again.
+    /// Invalidates the mappings of all importers of `buf`, which must all be revocable. No importer can
+    /// map again. The caller waits until they have unmapped, see [`Self::wait`].
     ///
     /// Context: may sleep. Takes the reservation lock, and calls the importers under it.
     ///
     /// # Safety
     ///
     /// `buf` must be the dma-buf of this object, valid for the duration of the call.
-    pub(super) unsafe fn revoke(&self, buf: *mut bindings::dma_buf) {
+    pub(super) unsafe fn invalidate(&self, buf: *mut bindings::dma_buf) {
         // SAFETY: By this function's safety contract `buf` is valid.
         let resv = unsafe { (*buf).resv };
         // SAFETY: The reservation object lives as long as the dma-buf. The context of this function
@@ -138,10 +141,27 @@ impl Tables {
         unsafe { helpers::ext_dma_buf_invalidate_mapped(buf) };
         // SAFETY: This task took the lock above.
         unsafe { helpers::ext_dma_resv_unlock(resv) };
-        // `dma_buf_invalidate_mappings()` requires this of its caller: an importer may write until
-        // its fences are signalled, and read until it has unmapped.
-        // SAFETY: The reservation object lives as long as the dma-buf.
-        unsafe { helpers::ext_dma_resv_wait(resv) };
-        self.wait();
+    }
+
+    /// Waits for the fences of `buf`: `dma_buf_invalidate_mappings()` requires this of its caller, as an
+    /// importer may write until its fences are signalled.
+    ///
+    /// A process with the file descriptor can add any fence, also one that waits for the caller. The
+    /// wait therefore ends after [`FENCE_TIMEOUT`], in which every driver must signal its fences, if
+    /// need be by a reset of its device.
+    ///
+    /// Context: may sleep.
+    ///
+    /// # Safety
+    ///
+    /// `buf` must be valid for the duration of the call.
+    pub(super) unsafe fn wait_for_fences(&self, buf: *mut bindings::dma_buf) {
+        // SAFETY: By this function's safety contract `buf` is valid, and so is its reservation object.
+        if !unsafe { helpers::ext_dma_resv_wait((*buf).resv, FENCE_TIMEOUT) } {
+            pr_err!(
+                "a revoked dma-buf has a fence that is not signalled after {} ms; not waiting for it\n",
+                FENCE_TIMEOUT
+            );
+        }
     }
 }

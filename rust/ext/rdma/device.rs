@@ -52,7 +52,10 @@ use core::{
 use kernel::{
     bindings,
     device,
-    error::to_result,
+    error::{
+        from_err_ptr,
+        to_result, //
+    },
     fmt,
     prelude::*,
     sync::aref::{
@@ -175,10 +178,26 @@ impl Device {
     }
 
     /// Returns whether the driver can create MRs on dma-bufs.
+    ///
+    /// mlx5 always has the function, but it fails without the capability for on-demand paging.
     pub fn has_dma_buf(&self) -> bool {
-        // SAFETY: By the type invariants the device is registered, and the field is set before
-        // that.
-        unsafe { (*self.as_raw()).ops.reg_user_mr_dmabuf }.is_some()
+        // SAFETY: By the type invariants the device is registered, and the fields are set before that.
+        let (ops, odp) = unsafe {
+            (
+                &(*self.as_raw()).ops,
+                (*self.as_raw()).attrs.odp_caps.general_caps,
+            )
+        };
+        let needs_odp = ops.driver_id == rdma::rdma_driver_id_RDMA_DRIVER_MLX5;
+        let has_odp = odp & u64::from(rdma::ib_odp_general_cap_bits_IB_ODP_SUPPORT) != 0;
+        ops.reg_user_mr_dmabuf.is_some() && (has_odp || !needs_odp)
+    }
+
+    /// Returns whether the driver is rdma_rxe.
+    pub fn is_rxe(&self) -> bool {
+        // SAFETY: By the type invariants the device is registered, and the field is set before that.
+        let id = unsafe { (*self.as_raw()).ops.driver_id };
+        id == rdma::rdma_driver_id_RDMA_DRIVER_RXE && self.is_virt_dma()
     }
 
     /// Returns whether the kernel can register MRs by work request.
@@ -203,20 +222,12 @@ impl Device {
     ///
     /// This is the number that the driver reports, except for drivers known to accept more.
     pub fn max_fast_reg_pages(&self) -> u32 {
-        // SAFETY: By the type invariants the device is registered, and the fields are set before
-        // that.
-        let (id, reported) = unsafe {
-            (
-                (*self.as_raw()).ops.driver_id,
-                (*self.as_raw()).attrs.max_fast_reg_page_list_len,
-            )
-        };
-        if id == rdma::rdma_driver_id_RDMA_DRIVER_RXE {
+        if self.is_rxe() {
             // rxe reports 512, but its only limit is an array of 16 bytes for each page.
-            1 << 18
-        } else {
-            reported
+            return 1 << 18;
         }
+        // SAFETY: By the type invariants the device is registered, and the field is set before that.
+        unsafe { (*self.as_raw()).attrs.max_fast_reg_page_list_len }
     }
 
     /// Returns the page sizes that MRs of the device can have, one bit for each.
@@ -360,7 +371,15 @@ impl Mr {
 /// A new MR, to be returned to the caller of `reg_user_mr`, which owns it from then on.
 pub struct UserMr(pub(super) NonNull<rdma::ib_mr>);
 
+// SAFETY: An MR belongs to no task.
+unsafe impl Send for UserMr {}
+
 impl UserMr {
+    /// Takes over the result of a driver's function that creates an MR.
+    pub(super) fn from_ptr(mr: *mut rdma::ib_mr) -> Result<Self> {
+        Ok(Self(NonNull::new(from_err_ptr(mr)?).ok_or(ENOMEM)?))
+    }
+
     /// Returns the MR.
     pub fn as_mr(&self) -> &Mr {
         // SAFETY: `self` owns the MR, which only its owner deregisters.

@@ -3,46 +3,44 @@
 //! Interposes the verbs of RDMA devices that register user memory.
 //!
 //! A [`Registration`] is an `ib_client`. For each device it calls [`Hooks::add`], and then installs
-//! its functions as `reg_user_mr`, `rereg_user_mr`, `dereg_mr` and `dealloc_ucontext` of the
-//! device. These call the hooks, which fall through to the driver's function for all other memory.
+//! its functions as `reg_user_mr`, `rereg_user_mr`, `dereg_mr` and `dealloc_ucontext` of the device.
+//! These call the hooks, which fall through to the driver's function for all other memory.
 //!
-//! Writing `ibdev->ops` from a module that is neither the driver nor ib_core is unusual, and
-//! ib_core has no interface for it. It is done because no unmodified kernel calls a third module
-//! when a process registers an address range, and because the driver must stay unmodified too.
+//! Writing `ibdev->ops` from a module that is neither the driver nor ib_core is unusual, and ib_core
+//! has no interface for it. It is done because no unmodified kernel calls a third module when a
+//! process registers an address range, and because the driver must stay unmodified too.
 //!
 //! What ib_core guarantees to an `ib_client`:
 //!
-//! - `add` is called once for each registered device, and `remove` once if `add` succeeded, before
-//!   the device is unregistered;
-//! - from `add` until `remove` returns the device stays registered, and its client data stays as
-//!   set.
+//! - `add` is called once for each registered device, and `remove` once if `add` succeeded, before the
+//!   device is unregistered;
+//! - from `add` until `remove` returns the device stays registered, and its client data stays as set.
 //!
 //! What was only observed, in the sources of 7.2 and 7.3:
 //!
 //! - drivers set `ops` before registration and ib_core does not write these four fields later;
-//! - ib_core reads a field of `ops` for each call and keeps no copy. It may test a field for NULL
-//!   and then read it again, so a NULL field stays NULL here, and others never become NULL;
+//! - ib_core reads a field of `ops` for each call and keeps no copy. It may test a field for NULL and
+//!   then read it again, so a NULL field stays NULL here, and others never become NULL;
 //! - uverbs does not sleep between the return of `reg_user_mr` and its write of `mr->type`; see
 //!   [`FastRegKey::as_fast_reg`](super::FastRegKey::as_fast_reg).
 //!
 //! Removal from a device:
 //!
-//! 1. restore the driver's `reg_user_mr` and `rereg_user_mr`, and wait for calls that are still in
-//!    the interposed functions: the hooks create no MR from here on;
+//! 1. restore the driver's `reg_user_mr` and `rereg_user_mr`, and wait for calls in the hooks: the
+//!    hooks create no MR from here on;
 //! 2. call [`Hooks::remove`], which disassociates the MRs that the hooks have created;
-//! 3. restore the driver's other functions, and wait for calls that are still in the interposed
-//!    ones.
+//! 3. restore the driver's other functions, and wait for calls in the hooks.
 //!
-//! No count covers a caller that has read the function pointer but has not entered the function, or
-//! that still has the last instructions of the function to execute. An RCU-tasks grace period, in
-//! which every task passes a voluntary context switch, closes both windows. The second one matters
-//! only for the module's code and the client data, so it is closed once, at the end.
+//! A task that has read a function pointer before the removal may enter the interposed function after
+//! it. The function then finds no client data, or data that is closed, and calls the driver's function.
+//! RCU protects the client data until it is counted. The removal of the module waits once for all calls
+//! to leave the code of the functions.
 //!
 //! # Examples
 //!
 //! ```
 //! use crate::ext::rdma::{
-//!     Change, Device, Hooks, Mr, Original, Registration, Request, Rereg, UcontextId, UserMr,
+//!     Change, Device, Driver, Hooks, Mr, Original, Registration, Request, UcontextId, UserMr,
 //! };
 //! use kernel::sync::Arc;
 //!
@@ -57,18 +55,19 @@
 //!
 //!     fn remove(&self) {}
 //!
-//!     fn reg_user_mr(self: &Arc<Self>, req: &Request<'_>) -> Result<Option<UserMr>> {
-//!         pr_info!("{} bytes at {:#x}\n", req.length, req.start);
-//!         Ok(None)
+//!     fn reg_user_mr(self: &Arc<Self>, req: &Request<'_>, driver: Driver<'_>) -> Result<UserMr> {
+//!         pr_info!("{} bytes\n", req.length);
+//!         driver.reg_user_mr(req)
 //!     }
 //!
-//!     fn rereg_user_mr<'a>(
+//!     fn rereg_user_mr(
 //!         self: &Arc<Self>,
 //!         _mr: &Mr,
 //!         _change: Change,
-//!         _req: &Request<'a>,
-//!     ) -> Result<Rereg<'a>> {
-//!         Ok(Rereg::Original)
+//!         _req: &Request<'_>,
+//!         driver: Driver<'_>,
+//!     ) -> Result<Option<UserMr>> {
+//!         driver.rereg_user_mr()
 //!     }
 //!
 //!     fn dereg_mr(&self, _mr: &Mr, original: Original<'_>) -> Result {
@@ -88,10 +87,14 @@ mod functions;
 
 use self::functions::{
     Interposer,
+    CALLS,
     CLIENT, //
 };
 use super::{
-    super::bindings::rdma,
+    super::{
+        bindings::rdma,
+        compat, //
+    },
     device::{
         Device,
         Mr,
@@ -113,7 +116,8 @@ use kernel::{
     sync::{
         atomic::{
             Full,
-            Relaxed, //
+            Relaxed,
+            Release, //
         },
         Arc, //
     },
@@ -135,22 +139,22 @@ pub trait Hooks: Send + Sync + Sized + 'static {
     /// Context: may sleep.
     fn remove(&self);
 
-    /// Registers memory, or returns `None` to fall through to the driver.
+    /// Registers memory, or has the driver register it.
     ///
     /// Context: context of the process that registers; may sleep.
-    fn reg_user_mr(self: &Arc<Self>, req: &Request<'_>) -> Result<Option<UserMr>>;
+    fn reg_user_mr(self: &Arc<Self>, req: &Request<'_>, driver: Driver<'_>) -> Result<UserMr>;
 
-    /// Re-registers `mr` with the arguments in `req`.
-    ///
-    /// If a new MR replaces the old one, the caller deregisters the old one.
+    /// Re-registers `mr` with the arguments in `req`, or has the driver do it. Returns the new MR that
+    /// replaces it, or `None` if it was changed in place. The caller deregisters an MR that was replaced.
     ///
     /// Context: may sleep.
-    fn rereg_user_mr<'a>(
+    fn rereg_user_mr(
         self: &Arc<Self>,
         mr: &Mr,
         change: Change,
-        req: &Request<'a>,
-    ) -> Result<Rereg<'a>>;
+        req: &Request<'_>,
+        driver: Driver<'_>,
+    ) -> Result<Option<UserMr>>;
 
     /// Deregisters `mr`. It must call `original`, and not again after that has succeeded.
     ///
@@ -163,15 +167,52 @@ pub trait Hooks: Send + Sync + Sized + 'static {
     fn dealloc_ucontext(&self, ucontext: UcontextId);
 }
 
-/// How an MR is re-registered.
-pub enum Rereg<'a> {
-    /// The new MR replaces it.
-    Replace(UserMr),
-    /// The driver's `rereg_user_mr` changes it.
-    Original,
-    /// The driver's `reg_user_mr` registers a new MR, which replaces it. The driver must not change
-    /// the old one, which the hooks have created.
-    Register(Request<'a>),
+/// The driver's functions that create MRs, for one call.
+pub struct Driver<'a> {
+    /// Operations of the driver.
+    ops: &'a rdma::ib_device_ops,
+    /// Calls the driver's `rereg_user_mr` with the arguments of the call.
+    rereg: &'a dyn Fn() -> *mut rdma::ib_mr,
+}
+
+impl Driver<'_> {
+    /// Has the driver register memory. `req` must be for the device of the call.
+    ///
+    /// Context: context of the process that registers; may sleep.
+    pub fn reg_user_mr(&self, req: &Request<'_>) -> Result<UserMr> {
+        let reg = self.ops.reg_user_mr.ok_or_else(compat::eopnotsupp)?;
+        let (dmah, udata) = req.driver_args();
+        // SAFETY:
+        // - By the type invariants of `Request` the PD, `dmah` and `udata` are those of a call of the
+        //   same operation.
+        // - A `Request` exists only inside the hooks of the device of its PD, whose driver this is.
+        // CAST: The C argument is an `int` that holds flags.
+        let mr = unsafe {
+            reg(
+                req.pd.as_raw(),
+                req.start,
+                req.length,
+                req.iova,
+                req.access.0 as i32,
+                dmah,
+                udata,
+            )
+        };
+        UserMr::from_ptr(mr)
+    }
+
+    /// Has the driver re-register the MR with the arguments of the call. Returns the new MR, or `None`
+    /// if the driver changed the old one.
+    ///
+    /// Context: may sleep.
+    pub fn rereg_user_mr(&self) -> Result<Option<UserMr>> {
+        let new = (self.rereg)();
+        if new.is_null() {
+            Ok(None)
+        } else {
+            UserMr::from_ptr(new).map(Some)
+        }
+    }
 }
 
 /// The driver's deregistration of one MR.
@@ -187,8 +228,7 @@ impl Original<'_> {
     }
 }
 
-/// Registration of an interposer. Dropping it restores the operations of all devices, which may
-/// sleep.
+/// Registration of an interposer. Dropping it restores the operations of all devices, which may sleep.
 ///
 /// # Invariants
 ///
@@ -227,8 +267,7 @@ impl<H: Hooks> Registration<H> {
                 client.set_no_kverbs_req(1);
                 // SAFETY: `slot` is valid for writes during the initialisation.
                 unsafe { slot.write(client) };
-                // SAFETY: The client is initialised and pinned. It is unregistered before it is
-                // dropped.
+                // SAFETY: The client is initialised and pinned. It is unregistered before it is dropped.
                 to_result(unsafe { rdma::ib_register_client(slot) })
                     .inspect_err(|_| CLIENT.store(ptr::null_mut(), Relaxed))
             }),
@@ -240,9 +279,9 @@ impl<H: Hooks> Registration<H> {
 #[pinned_drop]
 impl<H: Hooks> PinnedDrop for Registration<H> {
     fn drop(self: Pin<&mut Self>) {
-        // SAFETY: By the type invariants the client is registered. The call runs `remove` for each
-        // device.
+        // SAFETY: By the type invariants the client is registered. The call runs `remove` for each device.
         unsafe { rdma::ib_unregister_client(self.client.get()) };
-        CLIENT.store(ptr::null_mut(), Relaxed);
+        CLIENT.store(ptr::null_mut(), Release);
+        CALLS.drain();
     }
 }

@@ -16,7 +16,10 @@
 //! ```
 
 use super::super::{
-    bindings::rdma,
+    bindings::{
+        helpers,
+        rdma, //
+    },
     compat, //
 };
 use super::{
@@ -31,22 +34,24 @@ use core::{
     ptr, //
 };
 use kernel::{
+    bindings,
     error::{
         from_err_ptr,
         to_result, //
     },
-    new_condvar,
     new_mutex,
     new_spinlock,
     prelude::*,
     sync::{
         aref::ARef,
-        CondVar,
         Mutex,
         SpinLock, //
     },
     types::Opaque, //
 };
+
+/// Time in milliseconds that a device has for one work request.
+const TIMEOUT: u32 = 10_000;
 
 /// The outstanding work request.
 #[pin_data]
@@ -56,8 +61,17 @@ struct Pending {
     /// Status of the completion, or `None` before it arrives.
     #[pin]
     status: SpinLock<Option<rdma::ib_wc_status>>,
+    /// Completed once for each work request.
     #[pin]
-    done: CondVar,
+    done: Opaque<bindings::completion>,
+}
+
+/// Whether a work request is outstanding that no task waits for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Outstanding {
+    No,
+    /// The device has exceeded [`TIMEOUT`].
+    Yes,
 }
 
 /// A reliable-connected queue pair whose peer is itself.
@@ -68,8 +82,8 @@ struct Pending {
 /// # Invariants
 ///
 /// - This object owns `qp` and `cq`, which are valid, and `qp` uses `cq`.
-/// - At most one work request is outstanding. Its `wr_cqe` is `pending.cqe`, and the task that
-///   posted it holds `busy`.
+/// - At most one work request is outstanding. Its `wr_cqe` is `pending.cqe`. The task that posted it
+///   holds `busy`, or `busy` contains [`Outstanding::Yes`].
 #[pin_data(PinnedDrop)]
 pub struct LoopbackQp {
     qp: *mut rdma::ib_qp,
@@ -79,7 +93,7 @@ pub struct LoopbackQp {
     pending: Pending,
     /// Serialises work requests. It is held while waiting for a completion.
     #[pin]
-    busy: Mutex<()>,
+    busy: Mutex<Outstanding>,
     dev: ARef<Device>,
 }
 
@@ -133,9 +147,12 @@ impl LoopbackQp {
             pending <- pin_init!(Pending {
                 cqe: Opaque::new(rdma::ib_cqe { done: Some(Self::done) }),
                 status <- new_spinlock!(None, "LoopbackQp::status"),
-                done <- new_condvar!("LoopbackQp::done"),
+                done <- Opaque::ffi_init(|done| {
+                    // SAFETY: `done` is valid for writes during the initialisation.
+                    unsafe { helpers::ext_init_completion(done) }
+                }),
             }),
-            busy <- new_mutex!((), "LoopbackQp::busy"),
+            busy <- new_mutex!(Outstanding::No, "LoopbackQp::busy"),
             dev: dev.get(),
         });
         let this = KBox::pin_init(this, GFP_KERNEL_ACCOUNT).inspect_err(|_| {
@@ -176,28 +193,32 @@ impl LoopbackQp {
 
     /// Posts one work request and waits for its completion.
     ///
-    /// Returns `EIO` if it fails; the queue pair is then connected again, for the next one.
+    /// Returns `EIO` if it fails; the queue pair is then connected again, for the next one. Returns
+    /// `ETIMEDOUT` if the device does not complete it in [`TIMEOUT`], and at once while an earlier one
+    /// is not completed.
     fn execute(&self, wr: &mut rdma::ib_send_wr) -> Result {
-        let _busy = self.busy.lock();
+        let mut busy = self.busy.lock();
+        if *busy == Outstanding::Yes {
+            if self.pending.status.lock().is_none() {
+                return Err(ETIMEDOUT);
+            }
+            self.wait(0)?;
+            *busy = Outstanding::No;
+            self.connect()?;
+        }
 
         wr.send_flags = rdma::ib_send_flags_IB_SEND_SIGNALED;
         wr.__bindgen_anon_1.wr_cqe = self.pending.cqe.get();
         *self.pending.status.lock() = None;
         let mut bad = ptr::null();
-        // INVARIANT: This task holds `busy` until the completion has arrived.
-        // SAFETY: By the type invariants the QP is valid. The driver copies the work request before
-        // it returns.
+        // INVARIANT: This task holds `busy` until the completion has arrived, or sets it below.
+        // SAFETY: By the type invariants the QP is valid. The driver copies the work request before it
+        // returns.
         to_result(unsafe { rdma::ib_post_send(self.qp, wr, &mut bad) })?;
 
-        let status = {
-            let mut status = self.pending.status.lock();
-            loop {
-                match *status {
-                    Some(status) => break status,
-                    None => self.pending.done.wait(&mut status),
-                }
-            }
-        };
+        let status = self
+            .wait(TIMEOUT)
+            .inspect_err(|_| *busy = Outstanding::Yes)?;
         if status == rdma::ib_wc_status_IB_WC_SUCCESS {
             return Ok(());
         }
@@ -210,6 +231,20 @@ impl LoopbackQp {
         // A failed work request leaves the queue pair in the error state.
         self.connect()?;
         Err(EIO)
+    }
+
+    /// Waits for the completion of the outstanding work request and returns its status.
+    fn wait(&self, ms: u32) -> Result<rdma::ib_wc_status> {
+        // SAFETY: `new` initialised the completion, and this object is valid during the call.
+        if !unsafe { helpers::ext_wait_for_completion_timeout(self.pending.done.get(), ms) } {
+            pr_err!(
+                "{}: no completion of a memory key work request in {} ms; reset the device\n",
+                self.dev.name(),
+                ms
+            );
+            return Err(ETIMEDOUT);
+        }
+        self.pending.status.lock().ok_or(EIO)
     }
 
     /// Completion handler, which a workqueue of ib_core calls.
@@ -225,7 +260,8 @@ impl LoopbackQp {
         // CQ, which waits for this call, before it frees the `Pending`.
         let pending = unsafe { &*cqe.byte_sub(offset_of!(Pending, cqe)).cast::<Pending>() };
         *pending.status.lock() = Some(status);
-        pending.done.notify_all();
+        // SAFETY: The completion was initialised, and `pending` is valid during this call.
+        unsafe { bindings::complete(pending.done.get()) };
     }
 
     /// Moves the queue pair from any state to ready-to-send, connected to itself.

@@ -34,14 +34,8 @@ use super::device::{
     Pd,
     UserMr, //
 };
-use core::ptr::{
-    self,
-    NonNull, //
-};
-use kernel::{
-    error::from_err_ptr,
-    prelude::*, //
-};
+use core::ptr;
+use kernel::prelude::*;
 
 /// A number that identifies a user context while it exists.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -95,6 +89,10 @@ pub struct Request<'a> {
     udata: *mut rdma::ib_udata,
 }
 
+// SAFETY: By the type invariants the pointers stay valid while any task has a reference. They are only
+// passed to the driver, which gets them in a call that another task waits for.
+unsafe impl Sync for Request<'_> {}
+
 impl<'a> Request<'a> {
     /// Wraps the arguments of `ib_device_ops.reg_user_mr` or `rereg_user_mr`.
     ///
@@ -127,6 +125,11 @@ impl<'a> Request<'a> {
             dmah,
             udata,
         }
+    }
+
+    /// Returns the DMA handle and the udata that the driver gets, either of which may be NULL.
+    pub(super) fn driver_args(&self) -> (*mut rdma::ib_dmah, *mut rdma::ib_udata) {
+        (self.dmah, self.udata)
     }
 
     /// Returns whether the request has a DMA handle (TPH hints).
@@ -177,7 +180,7 @@ impl<'a> Request<'a> {
                 ptr::from_mut(&mut attrs),
             )
         };
-        Ok(UserMr(NonNull::new(from_err_ptr(mr)?).ok_or(ENOMEM)?))
+        UserMr::from_ptr(mr)
     }
 }
 

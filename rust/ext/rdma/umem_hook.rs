@@ -208,7 +208,7 @@ impl<P: UmemProvider> Replacement<P> {
         access: c_int,
     ) -> *mut rdma::ib_umem {
         CALLERS.within(|| {
-            // SAFETY: The arguments are the caller's.
+            // SAFETY: The arguments are those of the driver's call, which are valid for the original.
             let umem = unsafe { rdma::ib_umem_get_desc(dev, desc, access) };
             let Err(error) = from_err_ptr(umem) else {
                 return umem;
@@ -246,7 +246,7 @@ impl<P: UmemProvider> Replacement<P> {
         access: c_int,
     ) -> *mut rdma::ib_umem {
         CALLERS.within(|| {
-            // SAFETY: The arguments are the caller's.
+            // SAFETY: The arguments are those of the driver's call, which are valid for the original.
             let call = || unsafe { rdma::ib_umem_get_cq_buf_or_va(dev, attrs, va, len, access) };
             // If it calls `ib_umem_get_desc()`, the hook of that must not serve the buffer as well.
             let umem = bypass(call);
@@ -257,7 +257,7 @@ impl<P: UmemProvider> Replacement<P> {
                 return umem;
             }
             // The same but for the case of `va`; the hook of `ib_umem_get_desc()` serves it.
-            // SAFETY: The arguments are the caller's.
+            // SAFETY: The device and the attributes are those of the driver's call.
             let of_attrs = unsafe { rdma::ib_umem_get_cq_buf(dev, attrs, len, access) };
             if !of_attrs.is_null() {
                 return of_attrs;

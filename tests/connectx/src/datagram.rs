@@ -123,10 +123,7 @@ impl World {
     /// Sends a datagram. It is dropped, without a word to the sender, if it cannot be delivered.
     pub fn datagram(&mut self, f: usize, qp: &Qp, wqe: &Wqe) -> Outcome {
         let port = &self.functions[f].port;
-        let address = Address::new(
-            wqe.bytes.get(CONTROL..).unwrap_or_default(),
-            port.infiniband,
-        );
+        let address = Address::new(wqe.rest(CONTROL), port.infiniband);
         let data = match self.functions[f].data(qp, wqe, CONTROL + address.len, Access::LocalRead) {
             Ok(data) => data,
             Err(denied) => return self.local_denied(f, qp, denied, 1),

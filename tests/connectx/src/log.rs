@@ -6,6 +6,7 @@
 //! What is merely refused (a bad key of an application) is the device at work.
 
 use std::fmt::Arguments;
+use std::io::Write;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::OnceLock;
 use std::time::Instant;
@@ -33,7 +34,9 @@ pub fn errors() -> usize {
 /// Writes one line.
 pub fn line(what: &str, text: Arguments<'_>) {
     let start = START.get_or_init(Instant::now).elapsed();
-    eprintln!(
+    // A log that cannot be written is no reason to end, with which QEMU would end as well.
+    let _ = writeln!(
+        std::io::stderr(),
         "[{:5}.{:06}] connectx: {what}{text}",
         start.as_secs(),
         start.subsec_micros()

@@ -161,7 +161,14 @@ impl Function {
             }
             let (blocks, opcode, index) = match self.next_work(qp) {
                 crate::wqe::Next::Work(wqe) => (wqe.blocks.max(1), wqe.opcode, wqe.index),
-                _ => break,
+                _ => {
+                    // Nothing there can be completed.
+                    let producer = self.posted(qp).1;
+                    if let Some(qp) = self.hca.qps.get_mut(&number) {
+                        qp.send.next = producer;
+                    }
+                    break;
+                }
             };
             let cqe = Cqe {
                 opcode: opcode::REQUEST_ERROR,

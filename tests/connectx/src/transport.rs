@@ -315,12 +315,8 @@ impl World {
         } else {
             None
         };
-        let target = match self.target(
-            peer,
-            remote(&wqe.bytes[at..]),
-            len as u64,
-            Access::RemoteWrite,
-        ) {
+        let target = match self.target(peer, remote(wqe.rest(at)), len as u64, Access::RemoteWrite)
+        {
             Ok(target) => target,
             Err(outcome) => return outcome,
         };
@@ -345,12 +341,7 @@ impl World {
             Err(denied) => return self.local_denied(f, qp, denied, 1),
         };
         let len = total(&room);
-        match self.target(
-            peer,
-            remote(&wqe.bytes[at..]),
-            len as u64,
-            Access::RemoteRead,
-        ) {
+        match self.target(peer, remote(wqe.rest(at)), len as u64, Access::RemoteRead) {
             Ok(source) => copy(&room, &source),
             Err(outcome) => return outcome,
         }
@@ -365,7 +356,7 @@ impl World {
         if total(&room) != 8 {
             return Outcome::Fail(syndrome::LOCAL_LENGTH);
         }
-        let named = remote(&wqe.bytes[at..]);
+        let named = remote(wqe.rest(at));
         let target = match self.target(peer, named, 8, Access::Atomic) {
             Ok(target) => target,
             Err(outcome) => return outcome,

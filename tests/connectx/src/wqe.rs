@@ -59,6 +59,11 @@ pub enum Next {
 }
 
 impl Wqe {
+    /// Returns the bytes from an offset on; nothing if it is past the end.
+    pub fn rest(&self, at: usize) -> &[u8] {
+        self.bytes.get(at..).unwrap_or_default()
+    }
+
     /// Returns the work request at an index.
     pub fn new(bytes: Vec<u8>, index: u16) -> Self {
         let flags = bytes[11];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * adapter_mr - one MR or one queue, under the control of a script
+ * adapter_mr - one MR or queue, under the control of a script
  *
  * Registers memory, prints the keys, then reads commands, one per line, and answers
  * each with one line. See usage().
@@ -41,7 +41,8 @@ static const struct {
 
 static void __attribute__((noreturn)) usage(void)
 {
-	fputs("usage: adapter_mr [-fi] [-m BYTES] [-q QUEUE] [-r] DEVICE MEMORY OFFSET LENGTH [ACCESS[,ACCESS..]]\n"
+	fputs("usage: adapter_mr [-fi] [-m BYTES] [-q QUEUE] [-r] DEVICE MEMORY OFFSET LENGTH\n"
+	      "                  [ACCESS[,ACCESS..]]\n"
 	      "MEMORY is \"host\", a file to map, \"export:\" and a file: the mapping as a dma-buf of\n"
 	      "ib_peer_mem, or \"udmabuf\": a dma-buf of host memory.\n"
 	      "ACCESS is one or more of: none local-write remote-write remote-read remote-atomic mw-bind\n"
@@ -49,9 +50,9 @@ static void __attribute__((noreturn)) usage(void)
 	      "  -f        use up all file descriptors first\n"
 	      "  -i        register by ioctl(2) instead of write(2)\n"
 	      "  -m BYTES  length of the mapping (to the end of the MR, in whole pages)\n"
-	      "  -q QUEUE  create a queue instead of an MR; the memory is the buffer of a CQ (cq,\n"
-	      "            by attributes cq-va, cq-umem), of a QP (qp), or a QP's doorbell page\n"
-	      "            (doorbell); all keys are those of this memory\n"
+	      "  -q QUEUE  create a queue instead of an MR. The memory is the buffer of a CQ (cq, or\n"
+	      "            named by attributes cq-va, cq-umem), the buffer of a QP (qp) or its\n"
+	      "            doorbell page (doorbell). The keys are that of this memory.\n"
 	      "  -r        map read-only\n\n"
 	      "Prints \"mr lkey=.. rkey=.. addr=.. length=..\", or \"error ERRNO\" and exits with 1.\n"
 	      "Then reads commands and answers \"ok ..\" or \"error ERRNO\":\n"
@@ -65,7 +66,7 @@ static void __attribute__((noreturn)) usage(void)
 	exit(2);
 }
 
-/* The MR. */
+/* The MR or queue. */
 static struct {
 	struct rdma rdma;
 	struct ibv_pd *pd[2];

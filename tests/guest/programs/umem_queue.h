@@ -15,7 +15,7 @@ enum queue_kind {
 	QUEUE_NONE,
 	QUEUE_CQ,		/* the buffer of a CQ, by its address in the driver's request */
 	QUEUE_CQ_VA,		/* by its address in an attribute; that in the request is wrong */
-	QUEUE_CQ_UMEM,		/* by its address in a buffer descriptor */
+	QUEUE_CQ_UMEM,		/* by its address in a buffer descriptor; likewise */
 	QUEUE_QP,		/* the buffer of a QP */
 	QUEUE_DOORBELL,		/* the doorbell page of a QP */
 };

@@ -24,7 +24,8 @@ test_suites_ran() {
 	[ -e $glob ] || skip "this kernel has no KUnit"
 	# A newline would be part of the pattern.
 	printf %s "$(parameter kunit '*.*')" >$glob
-	load_core
+	# The fakes execute work requests as rdma_rxe does; other devices get that on request.
+	load_core backend=kunit_hw:fast_reg,kunit_own_hw:fast_reg
 	load_io "$IDS"
 	load_tests
 	printf none >$glob

@@ -96,6 +96,11 @@ test_mlx5_ib_without_our_modules_and_with() {
 	works_again
 }
 
+# mlx5 has noticed that the adapter is dead, and has given up all its queues. A removal that begins
+# before that stops the detection, and waits for ever for a work request posted in between; so
+# does the driver without our modules.
+noticed() { log_since test | grep -q 'mlx5_error_sw_reset.*: end'; }
+
 # All reads give ones, nothing is answered any more: a surprise removal.
 test_dead_adapter_with_mrs() {
 	local pid bdf began
@@ -103,6 +108,7 @@ test_dead_adapter_with_mrs() {
 	start hold hold -n 5 "$BAR_A"
 	wait_line /tmp/hold '^holding 5'
 	ask_host connectx dead
+	eventually noticed
 	began=$SECONDS
 	echo 1 >"/sys/bus/pci/devices/$bdf/remove"
 	note "removal of a dead adapter with 5 MRs returned after $((SECONDS - began)) s"
@@ -124,6 +130,7 @@ test_revoke_with_a_dead_adapter() {
 	ask_host connectx dead
 	unbind_in_time "$BDF_A"
 	eventually balanced
+	eventually noticed
 	echo 1 >"/sys/bus/pci/devices/$bdf/remove"
 	ends "$pid"
 	ask_host connectx alive

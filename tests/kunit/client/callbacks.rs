@@ -44,6 +44,11 @@ impl Slot {
         (setup.locked && self.invalidator.load(Relaxed) != task()).then(|| self.own_lock.lock())
     }
 
+    /// Returns whether region `i` is mapped.
+    fn is_mapped(&self, i: usize) -> bool {
+        self.ledger.lock().entries[i].stage == Stage::Mapped
+    }
+
     fn acquire(&self, addr: u64, size: u64) -> (i32, usize) {
         let setup = *self.setup.lock();
         let base = memory::base(setup.place.unwrap_or(self.number));
@@ -55,13 +60,13 @@ impl Slot {
         if errno != 0 {
             return (errno, 0);
         }
-        if setup.answer != 1 {
+        if setup.answer <= 0 {
             return (setup.answer, 0);
         }
         let mut ledger = self.ledger.lock();
         ledger.bare = setup.bare;
         match ledger.acquire(addr, size) {
-            Some(i) => (1, i + 1),
+            Some(i) => (setup.answer, i + 1),
             None => (ENOMEM.to_errno(), 0),
         }
     }
@@ -183,6 +188,8 @@ impl Slot {
                     // `release` frees the list through this copy.
                     // SAFETY: `fill` has initialised the table.
                     entry.own = Some(Own(unsafe { *table }));
+                    // SAFETY: `fill` has initialised the table.
+                    unsafe { memory::alter(&mut *table, setup.quirk) };
                 })
             }
             (0, Shape::OwnTable) => {

@@ -5,6 +5,7 @@
 use super::{
     ledger::Entry,
     Fault,
+    Quirk,
     Setup,
     Shape, //
 };
@@ -97,7 +98,10 @@ pub(super) fn fill(
         let mut at = device_address(testbed, number, setup, from + u64::from(i) * setup.page);
         let mut len = setup.page as u32;
         match setup.fault {
-            Fault::Misaligned if i == 0 => at += 0x800,
+            // The entry is shorter, so that it ends where it would.
+            Fault::Misaligned if i == 0 => (at, len) = (at + 0x800, len - 0x800),
+            Fault::InnerMisaligned if i == 1 => at += 0x800,
+            Fault::InnerOdd if i == 1 => len -= 0x800,
             Fault::Odd if i == n - 1 => len -= 0x800,
             _ => (),
         }
@@ -114,6 +118,18 @@ pub(super) fn fill(
     Ok(())
 }
 
+/// Applies a quirk to a table that [`fill`] has filled.
+pub(super) fn alter(table: &mut bindings::sg_table, quirk: Quirk) {
+    match quirk {
+        Quirk::NoOrigNents => table.orig_nents = 0,
+        Quirk::NoEndMark if table.nents > 0 => {
+            // SAFETY: `fill` has made a list of `nents` entries.
+            unsafe { helpers::kt_sg_unmark_end(table.sgl, table.nents - 1) };
+        }
+        _ => (),
+    }
+}
+
 /// Returns the three words of a table.
 pub(super) fn words(table: &bindings::sg_table) -> [u64; 3] {
     [
@@ -127,7 +143,11 @@ pub(super) fn words(table: &bindings::sg_table) -> [u64; 3] {
 pub(super) fn digest(table: &bindings::sg_table) -> u64 {
     let mut sum = 0xcbf2_9ce4_8422_2325u64;
     let mut sg = table.sgl;
-    for _ in 0..table.orig_nents {
+    for i in 0..table.orig_nents {
+        if i > 0 {
+            // SAFETY: `sg` is an entry of the list, and not the last.
+            sg = unsafe { bindings::sg_next(sg) };
+        }
         if sg.is_null() {
             break;
         }
@@ -138,8 +158,6 @@ pub(super) fn digest(table: &bindings::sg_table) -> u64 {
         for b in bytes {
             sum = (sum ^ u64::from(*b)).wrapping_mul(0x100_0000_01b3);
         }
-        // SAFETY: `sg` is an entry of the list.
-        sg = unsafe { bindings::sg_next(sg) };
     }
     sum
 }

@@ -26,10 +26,26 @@ pub(crate) enum Fault {
     Misaligned,
     /// The last entry ends inside a page.
     Odd,
+    /// The second entry begins inside a page.
+    InnerMisaligned,
+    /// The second entry ends inside a page.
+    InnerOdd,
     /// `dma_map` returns one mapped entry less than the table has.
     MapsLess,
     /// `dma_map` returns 0 mapped entries.
     MapsNone,
+}
+
+/// How the table of a client deviates from one that the kernel's functions make.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Quirk {
+    None,
+    /// Only `sgl` and `nents` are set.
+    NoOrigNents,
+    /// The last entry has no end mark.
+    NoEndMark,
+    /// `get_page_size` returns 0 before `dma_map`.
+    LatePageSize,
 }
 
 /// How a fake client behaves.
@@ -47,6 +63,9 @@ pub(crate) struct Setup {
     /// The slot whose address range it claims, if that is not its own.
     pub(crate) place: Option<usize>,
     pub(crate) fault: Fault,
+    pub(crate) quirk: Quirk,
+    /// `PEER_MEM_MEMORY_PINNABLE`.
+    pub(crate) pinnable: bool,
     /// The pages are not in the order of their addresses.
     pub(crate) scattered: bool,
     /// The entries that it allocates, and neither fills nor maps.
@@ -80,6 +99,8 @@ impl Setup {
             len: 1 << 20,
             place: None,
             fault: Fault::None,
+            quirk: Quirk::None,
+            pinnable: false,
             scattered: false,
             spare: 0,
             shared: false,
@@ -129,6 +150,13 @@ impl Setup {
         ..Self::SEED
     };
 
+    /// Memory that the CPU can pin.
+    pub(crate) const PINNABLE: Self = Self {
+        name: "PINNABLE",
+        pinnable: true,
+        ..Self::SEED
+    };
+
     /// The shapes that ask for invalidation.
     pub(crate) const ALL_REVOCABLE: [Self; 7] = [
         Self::SEED,
@@ -146,6 +174,11 @@ impl Setup {
             place: Some(slot),
             ..self
         }
+    }
+
+    /// Returns the setup with a quirk.
+    pub(crate) const fn with_quirk(self, quirk: Quirk) -> Self {
+        Self { quirk, ..self }
     }
 
     /// Returns the setup with a fault.

@@ -14,10 +14,12 @@ use super::{
     Args,
     FakeDevice,
     Kind,
-    Record, //
+    Record,
+    Reuse, //
 };
 use crate::{
     bindings::rdma,
+    client,
     helpers,
     script::Point, //
 };
@@ -49,20 +51,41 @@ pub(super) fn make(
 ) -> Result<*mut rdma::ib_mr> {
     // SAFETY: The callers pass the device of an operation that is being called.
     let fake = unsafe { fake(dev) };
-    let mr = KBox::new(
-        Mr {
-            ib: pin_init::zeroed(),
-            umem: None,
-            max_pages,
-            pages: 0,
-            lo: 0,
-            hi: 0,
-        },
-        GFP_KERNEL,
-    )?;
+    let blank = Mr {
+        ib: pin_init::zeroed(),
+        umem: None,
+        max_pages,
+        pages: 0,
+        lo: 0,
+        hi: 0,
+    };
     let mut inner = fake.inner.lock();
-    inner.last_key += 0x100;
-    let key = inner.last_key;
+    let reused = match inner.reuse {
+        Reuse::Freed { mr, key } => {
+            inner.reuse = Reuse::No;
+            Some((mr, key))
+        }
+        _ => None,
+    };
+    drop(inner);
+    let (mr, key) = match reused {
+        Some((mr, key)) => {
+            let raw = ptr::with_exposed_provenance_mut::<Mr>(mr);
+            // SAFETY: `unmake` has kept the box of this address, and its record was the only user.
+            let mut mr = unsafe { KBox::from_raw(raw) };
+            *mr = blank;
+            (mr, key)
+        }
+        None => (KBox::new(blank, GFP_KERNEL)?, 0),
+    };
+    let mut inner = fake.inner.lock();
+    let key = match key {
+        0 => {
+            inner.last_key += 0x100;
+            inner.last_key
+        }
+        key => key,
+    };
     let slot = inner.records.iter_mut().find(|r| r.key == 0);
     let slot = slot.ok_or(ENOMEM)?;
     let mr = KBox::into_raw(mr).cast::<rdma::ib_mr>();
@@ -93,6 +116,13 @@ pub(super) unsafe fn unmake(fake: &FakeDevice, mr: *mut rdma::ib_mr) -> Result {
     let mut inner = fake.inner.lock();
     let record = inner.records.iter_mut().find(|r| r.key == key);
     *record.ok_or(ENOENT)? = Record::default();
+    if let Reuse::Next = inner.reuse {
+        inner.reuse = Reuse::Freed {
+            mr: mr.expose_provenance(),
+            key,
+        };
+        return Ok(());
+    }
     drop(inner);
     // SAFETY: `make` has made it as a `KBox<Mr>`, and its record was just removed.
     drop(unsafe { KBox::from_raw(mr.cast::<Mr>()) });
@@ -191,6 +221,7 @@ pub(super) unsafe extern "C" fn reg_user_mr(
         access,
     };
     match fake.script.pass(Point::RegUserMr) {
+        0 if !fake.can_pin(start, length, access) => EFAULT.to_ptr(),
         0 => to_ptr(make(dev, true, 0)),
         errno => Error::from_errno(errno).to_ptr(),
     }
@@ -198,7 +229,7 @@ pub(super) unsafe extern "C" fn reg_user_mr(
 
 pub(super) unsafe extern "C" fn rereg_user_mr(
     mr: *mut rdma::ib_mr,
-    _flags: c_int,
+    flags: c_int,
     start: u64,
     length: u64,
     iova: u64,
@@ -214,10 +245,35 @@ pub(super) unsafe extern "C" fn rereg_user_mr(
         iova,
         access,
     };
+    let moves = flags & rdma::ib_mr_rereg_flags_IB_MR_REREG_TRANS as c_int != 0;
     match fake.script.pass(Point::ReregUserMr) {
+        0 if moves && !fake.can_pin(start, length, access) => EFAULT.to_ptr(),
         // NULL: changed in place.
         0 => ptr::null_mut(),
         errno => Error::from_errno(errno).to_ptr(),
+    }
+}
+
+impl FakeDevice {
+    /// Returns whether the CPU can pin the memory: a client's it cannot, unless the test says so.
+    fn can_pin(&self, start: u64, length: u64, access: c_int) -> bool {
+        let on_demand = access & rdma::ib_access_flags_IB_ACCESS_ON_DEMAND as c_int != 0;
+        let range = start..start.saturating_add(length);
+        let valid = length > 0
+            && start
+                .checked_add(length)
+                .is_some_and(|end| end < u64::MAX - 4096);
+        on_demand || !valid || !client::owns(&range) || self.inner.lock().pins_all
+    }
+
+    /// Lets the driver pin the clients' memory from now on.
+    pub(crate) fn pin_all(&self) {
+        self.inner.lock().pins_all = true;
+    }
+
+    /// Gives the address and the key of the next MR that is deregistered to the next one that is made.
+    pub(crate) fn reuse_mr(&self) {
+        self.inner.lock().reuse = Reuse::Next;
     }
 }
 
@@ -240,6 +296,10 @@ pub(super) unsafe extern "C" fn dereg_mr(
             drop(umem);
         }
         // SAFETY: The MR is from `make`, and not used afterwards.
-        unsafe { unmake(fake, mr) }.map(|()| 0)
+        unsafe { unmake(fake, mr) }?;
+        match fake.script.pass(Point::Deregistered) {
+            0 => Ok(0),
+            errno => Err(Error::from_errno(errno)),
+        }
     })
 }

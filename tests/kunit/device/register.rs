@@ -120,6 +120,9 @@ impl Registered {
         };
         // SAFETY: The device is allocated and not registered; the operations are `'static`.
         unsafe { rdma::ib_set_device_ops(&mut raw.ib, &ops::OPS) };
+        if kind == Kind::Virtual {
+            raw.ib.ops.driver_id = rdma::rdma_driver_id_RDMA_DRIVER_RXE;
+        }
         if let Kind::Importer(_) = kind {
             // SAFETY: The device is allocated and not registered; the operations are `'static`.
             unsafe { rdma::ib_set_device_ops(&mut raw.ib, &import::OPS) };

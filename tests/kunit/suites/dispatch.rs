@@ -28,7 +28,7 @@ mod tests {
             (args.start, args.length, args.iova, args.access),
             (0x1234_5678, 77, 0x9999, access as i32)
         );
-        ensure_eq!(client.script().calls(Point::Acquire), 1);
+        ensure_eq!(client.script().calls(Point::Acquire), 0);
         t.finish()
     }
 
@@ -50,11 +50,11 @@ mod tests {
     }
 
     #[test]
-    fn a_claimed_range_does_not_reach_the_driver() -> Result {
+    fn the_driver_is_tried_with_a_range_that_a_client_claims() -> Result {
         let t = Fixture::new(Kind::Virtual)?;
         let client = t.client(Setup::SEED)?;
         ensure!(!goes_to_driver(&t, &client)?);
-        ensure_eq!(t.calls(Point::RegUserMr)?, 0);
+        ensure_eq!(t.calls(Point::RegUserMr)?, 1);
         t.finish()
     }
 
@@ -111,8 +111,19 @@ mod tests {
     }
 
     #[test]
-    fn acquire_2_is_no_claim() -> Result {
-        passes_on(2)
+    fn acquire_2_is_a_claim() -> Result {
+        let t = Fixture::new(Kind::Dma)?;
+        let setup = Setup {
+            answer: 2,
+            ..Setup::SEED
+        };
+        let first = t.client(setup)?;
+        let second = t.client(Setup::SEED.at_place_of(0))?;
+        ensure!(!goes_to_driver(&t, &first)?);
+        ensure_eq!(first.script().calls(Point::GetPages), 1);
+        ensure_eq!(first.script().calls(Point::Release), 1);
+        ensure_eq!(second.script().calls(Point::Acquire), 0);
+        t.finish()
     }
 
     /// Returns the `write` and `force` that `get_pages` gets.

@@ -172,6 +172,32 @@ mod tests {
     }
 
     #[test]
+    fn an_mr_that_reuses_the_key_of_one_whose_deregistration_has_not_returned() -> Result {
+        let (t, _, mr) = live(Kind::Dma, Setup::SEED)?;
+        let key = mr.key();
+        t.dev().reuse_mr();
+        let freed = t.hold(Point::Deregistered)?;
+        let first = deregistration(&mr)?;
+        freed.reached()?;
+        // On host memory, at the address of the MR that the driver has freed.
+        let other = Arc::new(t.pd.reg(0x5000, PAGE, USUAL)?, GFP_KERNEL)?;
+        let reused = other.key() == key;
+        let putting = t.hold(Point::PutPages)?;
+        let second = deregistration(&other)?;
+        freed.open();
+        let reached = putting.reached();
+        let ended = second.join()?;
+        let released = t.calls(Point::Release)?;
+        putting.open();
+        first.join()??;
+        reached?;
+        ended?;
+        ensure!(reused);
+        ensure_eq!(released, 0);
+        t.finish()
+    }
+
+    #[test]
     fn many_tasks_many_times() -> Result {
         const ROUNDS: u32 = 150;
         let t = Fixture::new(Kind::Dma)?;

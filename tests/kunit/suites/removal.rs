@@ -128,6 +128,37 @@ mod tests {
         t.finish()
     }
 
+    /// Removes a device that never answers. The pages stay pinned until the client ends the region.
+    fn ends(t: Fixture, client: &Arc<Client>, mr: &user::Mr) -> Result {
+        removal(&t)?.join()?;
+        let (stage, released) = (client.stage(), t.calls(Point::Release)?);
+        let (_, qps, cqs) = t.dev().objects();
+        // As uverbs does, which is notified of the removal after the core.
+        mr.dereg()?;
+        client.invalidate_last()?;
+        ensure_eq!(stage, Stage::Mapped);
+        ensure_eq!(released, 0);
+        ensure_eq!((qps, cqs), (0, 0));
+        client.finish()?;
+        undone_once(client)?;
+        t.finish()
+    }
+
+    #[test]
+    fn ends_with_a_device_that_fails_every_work_request() -> Result {
+        let (t, client, mr) = live_temporary(Kind::Dma)?;
+        t.script(Point::PostInv)?
+            .fail_always(Point::PostInv, EIO.to_errno());
+        ends(t, &client, &mr)
+    }
+
+    #[test]
+    fn ends_with_a_device_that_completes_no_work_request() -> Result {
+        let (t, client, mr) = live_temporary(Kind::Dma)?;
+        t.dev().hold_completions();
+        ends(t, &client, &mr)
+    }
+
     #[test]
     fn a_device_that_is_registered_after_the_client_is_served() -> Result {
         // The client of one fixture, the device of the other.

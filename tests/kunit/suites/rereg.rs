@@ -134,13 +134,13 @@ mod tests {
     }
 
     #[test]
-    fn from_host_to_peer_memory_with_the_same_access_falls_through_to_the_driver() -> Result {
+    fn from_host_to_peer_memory_with_the_same_access_is_refused_by_the_driver() -> Result {
         let t = Fixture::new(Kind::Dma)?;
         let client = t.client(Setup::SEED)?;
         let mr = t.pd.reg(0x5000, PAGE, USUAL)?;
         let before = client.script().calls(Point::Acquire);
         let range = (client.at(0), PAGE);
-        ensure!(mr.rereg(TRANS, &t.pd, range, 0)?.is_none());
+        ensure_eq!(mr.rereg(TRANS, &t.pd, range, 0).err(), Some(EFAULT));
         ensure_eq!(client.script().calls(Point::Acquire), before);
         drop(mr);
         t.finish()

@@ -129,15 +129,57 @@ mod tests {
     }
 
     #[test]
-    fn larger_pages_for_a_device_that_takes_few() -> Result {
+    fn only_pages_of_the_cpus_size_for_other_devices_than_rdma_rxe() -> Result {
         let t = Fixture::new(Kind::Dma)?;
         let dev = t.registered().clone();
+        let client = t.client(Setup::GPU)?;
+        // Two pages of 64 KiB would do.
         let old = dev.set_max_pages(2);
-        let state = registered(t, Setup::GPU, 0, 128 * K);
+        let mr = t.reg(&client, 128 * K);
         dev.set_max_pages(old);
-        let state = state?;
-        ensure_eq!((state.pages, state.page_size), (2, 64 << 10));
+        ensure!(is_unsupported(&mr));
+        t.finish()
+    }
+
+    #[test]
+    fn at_most_512_pages_for_other_devices_than_rdma_rxe() -> Result {
+        let t = Fixture::new(Kind::Dma)?;
+        let dev = t.registered().clone();
+        let client = t.client(Setup::HUGE)?;
+        let old = dev.set_max_pages(4096);
+        let mr = t.reg(&client, 513 * PAGE);
+        dev.set_max_pages(old);
+        ensure!(is_unsupported(&mr));
+        t.finish()?;
+        let state = registered(Fixture::new(Kind::Virtual)?, Setup::HUGE, 0, 513 * PAGE)?;
+        ensure_eq!(state.pages, 513);
         Ok(())
+    }
+
+    #[test]
+    fn only_nents_is_set() -> Result {
+        on_hardware(Setup::GPU.with_quirk(Quirk::NoOrigNents), 0, 128 * K, 32)
+    }
+
+    #[test]
+    fn the_last_entry_has_no_end_mark() -> Result {
+        // KASAN finds an access behind the five entries.
+        on_hardware(Setup::GPU.with_quirk(Quirk::NoEndMark), 0, 320 * K, 80)
+    }
+
+    #[test]
+    fn the_page_size_is_known_after_dma_map() -> Result {
+        on_hardware(Setup::GPU.with_quirk(Quirk::LatePageSize), 60 * K, PAGE, 1)
+    }
+
+    #[test]
+    fn the_first_entry_begins_inside_a_page() -> Result {
+        on_both(Setup::SEED.with_fault(Fault::Misaligned), 0, 4 * PAGE, 4)
+    }
+
+    #[test]
+    fn the_last_entry_ends_inside_a_page() -> Result {
+        on_both(Setup::SEED.with_fault(Fault::Odd), 0, 4 * PAGE, 4)
     }
 
     #[test]
@@ -195,13 +237,13 @@ mod tests {
     }
 
     #[test]
-    fn a_table_that_begins_inside_a_page_is_refused() -> Result {
-        fault(Fault::Misaligned, 4 * PAGE)
+    fn an_inner_entry_that_begins_inside_a_page_is_refused() -> Result {
+        fault(Fault::InnerMisaligned, 4 * PAGE)
     }
 
     #[test]
-    fn a_table_that_ends_inside_a_page_is_refused() -> Result {
-        fault(Fault::Odd, 4 * PAGE)
+    fn an_inner_entry_that_ends_inside_a_page_is_refused() -> Result {
+        fault(Fault::InnerOdd, 4 * PAGE)
     }
 
     #[test]

@@ -10,6 +10,7 @@
 use crate::{
     client::{
         ledger::Hint,
+        Quirk,
         Setup,
         Slot, //
         EX_SIZE,
@@ -44,10 +45,15 @@ pub(crate) fn structure(number: usize, setup: &Setup) -> peer::peer_memory_clien
         ex.client.release = None;
         ex.client.get_page_size = None;
     }
-    if setup.unmaps {
+    if setup.unmaps || setup.pinnable {
         ex.client.version[15] = 1;
         ex.ex_size = EX_SIZE;
-        ex.flags = peer::PEER_MEM_INVALIDATE_UNMAPS;
+    }
+    if setup.unmaps {
+        ex.flags |= peer::PEER_MEM_INVALIDATE_UNMAPS;
+    }
+    if setup.pinnable {
+        ex.flags |= peer::PEER_MEM_MEMORY_PINNABLE;
     }
     ex
 }
@@ -158,10 +164,13 @@ impl<const N: usize> Thunks<N> {
         let _ = Self::with(|slot, testbed| slot.put_pages(index(context), table, testbed));
     }
 
-    unsafe extern "C" fn get_page_size(_context: *mut c_void) -> c_ulong {
+    unsafe extern "C" fn get_page_size(context: *mut c_void) -> c_ulong {
         Self::with(|slot, _| {
             slot.script.pass(Point::PageSize);
             let setup = *slot.setup.lock();
+            if setup.quirk == Quirk::LatePageSize && !slot.is_mapped(index(context)) {
+                return 0;
+            }
             setup.says.unwrap_or(setup.page) as c_ulong
         })
         .unwrap_or(0)

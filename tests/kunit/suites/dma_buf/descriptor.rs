@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The file descriptor, which other threads of the user can use during the import.
+//! The file descriptor, which other kernel threads can use during the import.
 
 use kernel::prelude::*;
 
@@ -124,13 +124,13 @@ mod tests {
     }
 
     #[test]
-    fn replaced_by_another_dma_buf() -> Result {
+    fn a_driver_that_imports_another_dma_buf() -> Result {
         for mode in PEER2PEER {
             let t = Fixture::new(mode)?;
             let client = t.client(fitting(mode, Setup::SEED))?;
             t.dev().swap_descriptors();
             let mr = t.reg(&client, PAGE);
-            ensure_eq!(mr.err(), Some(EBADF));
+            ensure_eq!(mr.err(), Some(EIO));
             // The driver's MR is on other memory, so it is deregistered.
             ensure_eq!(t.dev().objects(), (0, 0, 0));
             ensure_eq!(t.calls(Point::DeregMr)?, 1);

@@ -148,6 +148,22 @@ mod tests {
     }
 
     #[test]
+    fn ends_while_the_driver_does_not_deregister() -> Result {
+        let (t, client, mr) = live_temporary(Mode::Pinned)?;
+        t.script(Point::DeregMr)?
+            .fail_always(Point::DeregMr, EBUSY.to_errno());
+        let leaving = removal(&t)?;
+        let refused = mr.dereg();
+        leaving.join()?;
+        let valid = mr.is_valid();
+        t.script(Point::DeregMr)?.fail_always(Point::DeregMr, 0);
+        mr.dereg()?;
+        ensure_eq!(refused.err(), Some(EBUSY));
+        ensure!(valid);
+        finish(t, &client)
+    }
+
+    #[test]
     fn the_end_of_the_client_waits_for_a_deferred_region() -> Result {
         let (t, client, mr) = live_temporary(Mode::Pinned)?;
         let leaving = removal(&t)?;

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Helpers for linux/completion.h. */
+#include <linux/completion.h>
+#include <linux/jiffies.h>
+
+#include "helpers.h"
+
+void ext_init_completion(struct completion *done)
+{
+	init_completion(done);
+}
+
+bool ext_wait_for_completion_timeout(struct completion *done, unsigned int ms)
+{
+	return wait_for_completion_timeout(done, msecs_to_jiffies(ms)) != 0;
+}

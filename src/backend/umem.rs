@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The umem backend: the driver pins the memory as it pins host memory, and a hook on the functions
+//! of ib_core that pin user memory turns it into a dma-buf. See [`crate::ext::rdma::UmemHook`].
+//!
+//! It serves whatever a driver pins: MRs, queue buffers, doorbell pages. It cannot be fenced, so only
+//! clients that do not require invalidation are asked. The end of the umem ends the region.
+
+use kernel::{
+    prelude::*,
+    sync::atomic::{
+        Atomic,
+        Relaxed, //
+    }, //
+};
+
+/// The state of the hook: 0 if it is placed, else the errno.
+static HOOK: Atomic<i32> = Atomic::new(-1);
+
+/// Sets the state of the hook.
+pub(crate) fn set_state(state: Result) {
+    HOOK.store(state.err().map_or(0, Error::to_errno), Relaxed);
+}
+
+/// Returns the state of the hook.
+pub(crate) fn state() -> Result {
+    kernel::error::to_result(HOOK.load(Relaxed))
+}
+
+/// Returns whether the hook is placed.
+pub(crate) fn is_placed() -> bool {
+    state().is_ok()
+}

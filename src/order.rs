@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The module parameter `order`: when the clients are asked for an MR.
+
+use crate::ext::{
+    compat::{
+        eopnotsupp,
+        eremoteio, //
+    },
+    params, //
+};
+use kernel::prelude::*;
+
+/// When the clients are asked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Order {
+    /// After the driver could not pin the memory, except for clients whose memory can be pinned.
+    HostFirst,
+    /// Before the driver.
+    ClientsFirst,
+}
+
+impl Order {
+    /// Parses the parameter's text.
+    fn parse(text: &str) -> Result<Self> {
+        match text {
+            "" | "host_first" => Ok(Self::HostFirst),
+            "clients_first" => Ok(Self::ClientsFirst),
+            _ => Err(EINVAL),
+        }
+    }
+
+    /// Returns the order that the administrator wants.
+    pub(crate) fn get() -> Self {
+        Self::parse(parameter()).unwrap_or(Self::HostFirst)
+    }
+
+    /// Checks the module parameter.
+    pub(crate) fn check_parameter() -> Result {
+        Self::parse(parameter()).map(drop).inspect_err(|_| {
+            pr_err!("order={}: not host_first|clients_first\n", parameter());
+        })
+    }
+}
+
+/// Returns the text of the module parameter.
+fn parameter() -> &'static str {
+    params::string(c"order").map_or("", |text| text.to_str().unwrap_or("?"))
+}
+
+/// Returns whether a driver's error can mean that the memory cannot be pinned.
+///
+/// A page walk fails with `EFAULT` (nothing mapped, or memory without struct pages), `EREMOTEIO`
+/// (peer-to-peer memory) or `EOPNOTSUPP`. The limit on locked memory is checked before the pages
+/// are looked at: `ENOMEM`, `EPERM`. Drivers return `EINVAL` as well.
+pub(crate) fn could_not_pin(e: Error) -> bool {
+    [EFAULT, ENOMEM, EPERM, EINVAL, eremoteio(), eopnotsupp()].contains(&e)
+}
+
+#[kunit_tests(peer_mem_order)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_is_host_first() {
+        assert_eq!(Order::parse(""), Ok(Order::HostFirst));
+        assert_eq!(Order::parse("host_first"), Ok(Order::HostFirst));
+        assert_eq!(Order::parse("clients_first"), Ok(Order::ClientsFirst));
+        assert_eq!(Order::parse("clients"), Err(EINVAL));
+    }
+
+    #[test]
+    fn errors_that_clients_are_asked_after() {
+        for e in [EFAULT, ENOMEM, EPERM, EINVAL, eremoteio(), eopnotsupp()] {
+            assert!(could_not_pin(e));
+        }
+        for e in [EINTR, EAGAIN, EBUSY, ENODEV, EIO] {
+            assert!(!could_not_pin(e));
+        }
+    }
+}

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The hook on umems: finds the client that claims memory which a driver could not pin.
+
+use crate::{
+    backend::{
+        umem,
+        Backend, //
+    },
+    callbacks::Intent,
+    dispatch,
+    ext::rdma::{
+        Access,
+        Device,
+        Provided,
+        UmemHook,
+        UmemProvider, //
+    },
+    range::VaRange, //
+};
+use kernel::prelude::*;
+
+/// The clients, as a source of memory.
+struct Clients;
+
+impl UmemProvider for Clients {
+    fn provide(dev: &Device, va: u64, len: u64, access: Access) -> Result<Option<Provided>> {
+        let Some(range) = VaRange::new(va, len) else {
+            return Ok(None);
+        };
+        if !Backend::allows_umems(dev) {
+            return Ok(None);
+        }
+        let export = dispatch::export_for_umem(dev, range, Intent::of(access))?;
+        Ok(export.map(|export| Provided {
+            file: export.file(),
+            offset: range.page_offset() as u64,
+        }))
+    }
+}
+
+/// The placed hook, if the kernel lets it be placed. Dropping it removes the hook.
+pub(crate) struct Hook(Option<UmemHook<Clients>>);
+
+impl Hook {
+    /// Places the hook. Without it the module works, except for the umem backend. Context: may sleep.
+    pub(crate) fn place() -> Self {
+        let hook = UmemHook::new();
+        umem::set_state(hook.as_ref().map(|_| ()).map_err(|e| *e));
+        match &hook {
+            Ok(_) => pr_info!("umem backend: the hook on ib_core is placed\n"),
+            Err(e) => pr_warn!(
+                "umem backend: the hook on ib_core could not be placed: {:?}; drivers without \
+                 dma-buf import, and queues and doorbells, get no peer memory\n",
+                e
+            ),
+        }
+        Self(hook.ok())
+    }
+}
+
+impl Drop for Hook {
+    fn drop(&mut self) {
+        umem::set_state(Err(ENODEV));
+        self.0 = None;
+    }
+}

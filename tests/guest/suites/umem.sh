@@ -1,0 +1,400 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+# shellcheck disable=SC2034,SC2154 # adapter.sh sets lkey and addr; init uses TESTS
+#
+# Peer memory in umems that drivers pin by address, through the hook on ib_core: MRs of
+# edu0, which imports no dma-bufs as mlx4, hns and qedr; queue buffers and doorbell pages
+# of edu0 and of edu1, which imports dma-bufs as mlx5.
+
+. ./steps.sh
+. ./adapter.sh
+
+QUEUES="cq cq-va cq-umem qp doorbell"
+HOOK=/sys/kernel/debug/ib_peer_mem/umem_hook
+# A client without invalidation: the others are not asked for umems, which cannot be fenced.
+SAMPLE_DEV=/dev/peer_client_sample
+HOOKED="ib_umem_get_desc ib_umem_get_cq_buf_or_va"
+
+setup() {
+	load_stack
+	load_core
+	load_adapter va,dynamic
+	mountpoint -q /sys/kernel/tracing || mount -t tracefs tracefs /sys/kernel/tracing 2>/dev/null || true
+}
+
+# needs_ftrace: the debug kernel may be built without it; the hook is not placed there then.
+needs_ftrace() { has_ftrace || skip "this kernel has no ftrace"; }
+has_ftrace() { grep -qw register_ftrace_function /proc/kallsyms; }
+
+load_sample() {
+	loaded peer_client_sample || insmod "$SAMPLE" persistent=1
+	eventually test -c $SAMPLE_DEV
+}
+# Fails if a region of the client is left: the client then is in use.
+unload_sample() {
+	eventually no_sample_regions
+	rmmod peer_client_sample
+}
+no_sample_regions() { [ "$(in_use_of peer_client_sample)" = 0 ]; }
+
+# count_acquires, acquires, count_no_acquires: how often the client was asked, by ftrace.
+TRACE=/sys/kernel/tracing/instances/umem
+count_acquires() {
+	mkdir -p $TRACE
+	echo sample_acquire >$TRACE/set_ftrace_filter
+	echo function >$TRACE/current_tracer
+	: >$TRACE/trace
+}
+acquires() { grep -c 'sample_acquire <-' $TRACE/trace || true; }
+count_no_acquires() {
+	echo nop >$TRACE/current_tracer
+	rmdir $TRACE
+}
+
+# hooked_functions: how many functions of ib_core are redirected.
+hooked_functions() {
+	local f n=0
+	for f in $HOOKED; do
+		! grep -qw "^$f" /sys/kernel/tracing/enabled_functions || n=$((n + 1))
+	done
+	echo $n
+}
+
+# moves DEVICE: bytes go from the memory of process "a" to host memory and back by the
+# device's DMA; lkey and addr are those of "a".
+moves() {
+	local key=$lkey at=$addr length
+	length=$(adapter_mr "$1" "$key" length)
+	adapter_say a fill 41
+	adapter_start host "$1" host 77 "$length"
+	adapter_say host fill 42
+	adapter_dma "$1" "copy $key $at $lkey $addr $length"
+	adapter_say host check 41
+	adapter_say host fill 43
+	adapter_dma "$1" "copy $lkey $addr $key $at $length"
+	adapter_say a check 43
+	adapter_stop host
+	lkey=$key addr=$at
+}
+
+# provided DEVICE: the memory of lkey is a client's, in a umem.
+provided() {
+	expect provided adapter_mr "$1" "$lkey" state
+	expect va adapter_mr "$1" "$lkey" mode
+	expect 1 in_use_of peer_client_sample
+}
+
+# queue NAME DEVICE KIND MEMORY: the memory of a queue.
+queue() {
+	if [ "$3" = doorbell ]; then
+		adapter_start "$1" -q "$3" "$2" "$4" 8192 4096
+	else
+		adapter_start "$1" -q "$3" "$2" "$4" 2112 9000
+	fi
+}
+
+test_hook_is_placed() {
+	needs_ftrace
+	expect placed cat $HOOK
+	expect 2 hooked_functions
+	dmesg | grep -E "ib_peer_mem: .*hook on ib_core"
+}
+
+test_without_ftrace() {
+	! has_ftrace || skip "this kernel has ftrace"
+	must_fail grep -q placed $HOOK
+	load_sample
+	expect "error EFAULT" adapter_start a edu0 $SAMPLE_DEV 100 5000
+	unload_sample
+}
+
+test_mr() {
+	needs_ftrace
+	load_sample
+	adapter_start a edu0 $SAMPLE_DEV 100 5000
+	provided edu0
+	moves edu0
+	adapter_say a dereg
+	eventually no_sample_regions
+	expect EINVAL adapter_dma edu0 "read $lkey $addr 1"
+	adapter_set "$(adapter_say a reg)"
+	provided edu0
+	adapter_stop a
+	unload_sample
+	note "5000 bytes of a client in an MR of a driver that imports no dma-bufs"
+}
+
+test_rereg() {
+	needs_ftrace
+	load_sample
+	adapter_start a -m 65536 edu0 $SAMPLE_DEV 0 4096
+	adapter_set "$(adapter_say a rereg start 4000 9000)"
+	provided edu0
+	expect 9000 adapter_mr edu0 "$lkey" length
+	moves edu0
+	adapter_set "$(adapter_say a rereg host 0 8192)"
+	expect host adapter_mr edu0 "$lkey" state
+	eventually no_sample_regions
+	adapter_stop a
+	unload_sample
+}
+
+queues_of() {
+	local kind
+	needs_ftrace
+	load_sample
+	for kind in $QUEUES; do
+		log_step "$kind"
+		queue a "$1" "$kind" $SAMPLE_DEV
+		provided "$1"
+		moves "$1"
+		adapter_stop a
+		eventually no_sample_regions
+		note "$1: $kind in the memory of a client"
+	done
+	unload_sample
+}
+test_queues_without_dma_buf() { queues_of edu0; }
+test_queues_of_an_importer() { queues_of edu1; }
+
+# The driver's import of a dma-buf serves the MR, which can be fenced; the hook must not.
+test_mr_of_an_importer() {
+	load_sample
+	adapter_start a edu1 $SAMPLE_DEV 100 5000
+	expect dynamic adapter_mr edu1 "$lkey" mode
+	expect mapped adapter_mr edu1 "$lkey" state
+	moves edu1
+	adapter_stop a
+	unload_sample
+}
+
+# host_memory DEVICE: works as without clients.
+host_memory() {
+	local kind
+	adapter_start a "$1" host 100 20001
+	expect host adapter_mr "$1" "$lkey" state
+	moves "$1"
+	adapter_stop a
+	for kind in $QUEUES; do
+		queue a "$1" "$kind" host
+		expect host adapter_mr "$1" "$lkey" state
+		moves "$1"
+		adapter_stop a
+	done
+}
+test_host_memory() {
+	load_sample
+	host_memory edu0
+	host_memory edu1
+	unload_sample
+}
+
+# No client is asked for memory that the driver can pin. Not with edu1: the client says that its
+# own memory can be pinned, so it is asked for MRs that a dma-buf can serve.
+test_host_memory_is_not_asked_for() {
+	needs_ftrace
+	load_sample
+	count_acquires
+	host_memory edu0
+	expect 0 acquires
+	# A client is asked once for other memory.
+	adapter_start a edu0 $SAMPLE_DEV 0 4096
+	adapter_stop a
+	expect 1 acquires
+	queue a edu0 cq $SAMPLE_DEV
+	adapter_stop a
+	expect 2 acquires
+	expect "error EFAULT" adapter_start a -q cq -m 4096 edu0 host $((1 << 40)) 4096
+	expect 3 acquires
+	count_no_acquires
+	unload_sample
+}
+
+# The error is that of the driver.
+test_unclaimed() {
+	local kind
+	load_sample
+	for kind in $QUEUES; do
+		expect "error EFAULT" adapter_start a -q "$kind" -m 4096 edu0 host $((1 << 40)) 4096
+	done
+	expect "error EFAULT" adapter_start a -m 4096 edu0 host $((1 << 40)) 4096
+	expect "error EFAULT" adapter_start a -m 4096 edu0 $SAMPLE_DEV $((1 << 40)) 4096
+	expect "error EOPNOTSUPP" adapter_start a edu0 $SAMPLE_DEV 0 4096 local-write,on-demand
+	expect "" adapter_mrs edu0
+	unload_sample
+}
+
+# io_peer_mem requires invalidation: a umem cannot be fenced.
+test_a_client_that_invalidates() {
+	needs_ftrace
+	local asked
+	load_io
+	find_bars
+	asked=$(counter num_alloc_mrs)
+	expect "error EREMOTEIO" adapter_start a edu0 "$BAR_A" 0 8192
+	expect "error EREMOTEIO" adapter_start a -q qp edu0 "$BAR_A" 0 8192
+	expect "error EREMOTEIO" adapter_start a -q cq edu1 "$BAR_A" 0 8192
+	expect "$asked" counter num_alloc_mrs
+	adapter_start a edu1 "$BAR_A" 0 8192
+	expect dynamic adapter_mr edu1 "$lkey" mode
+	adapter_stop a
+	eventually balanced
+	unload_io
+}
+
+# Whether RLIMIT_MEMLOCK allows the pages is checked before they are looked up. Peer memory
+# does not count against it, host memory does.
+test_locked_memory_limit() {
+	needs_ftrace
+	local ADAPTER_MR=/tmp/limited limit
+	load_sample
+	for limit in 0 4; do
+		cat >/tmp/limited <<-END
+			#!/bin/sh
+			ulimit -l $limit
+			exec setpriv --bounding-set=-ipc_lock --inh-caps=-ipc_lock /mnt/programs/adapter_mr "\$@"
+		END
+		chmod +x /tmp/limited
+		if [ $limit = 0 ]; then
+			expect "error EPERM" adapter_start a edu0 host 0 16384
+		else
+			expect "error ENOMEM" adapter_start a edu0 host 0 16384
+		fi
+		adapter_start a edu0 $SAMPLE_DEV 0 16384
+		provided edu0
+		adapter_stop a
+	done
+	unload_sample
+}
+
+# The import leaves no descriptor in the process, and works if the process can open no more.
+test_no_descriptor() {
+	needs_ftrace
+	local before after
+	load_sample
+	adapter_start a -f edu0 $SAMPLE_DEV 0 4096
+	provided edu0
+	adapter_stop a
+	adapter_start a edu0 $SAMPLE_DEV 0 4096
+	must_fail grep -l "dmabuf" <(ls -l "/proc/$pid/fd")
+	adapter_stop a
+	unload_sample
+	# A descriptor of a dma-buf would hold the module.
+	unload_modules
+	load_core
+}
+
+test_parallel() {
+	needs_ftrace
+	local i kinds
+	read -ra kinds <<<"$QUEUES"
+	load_sample
+	for ((i = 0; i < 8; i++)); do
+		adapter_start "mr$i" edu0 $SAMPLE_DEV $((i * 65536 + 100)) 50000
+		queue "queue$i" edu$((i % 2)) "${kinds[i % 5]}" $SAMPLE_DEV
+	done
+	expect 16 in_use_of peer_client_sample
+	for ((i = 0; i < 8; i++)); do
+		adapter_stop "mr$i"
+		adapter_stop "queue$i"
+	done
+	unload_sample
+}
+
+test_killed() {
+	needs_ftrace
+	local kind
+	load_sample
+	adapter_start mr edu0 $SAMPLE_DEV 0 100000
+	for kind in $QUEUES; do queue "$kind" edu0 "$kind" $SAMPLE_DEV; done
+	adapter_kill mr
+	for kind in $QUEUES; do adapter_kill "$kind"; done
+	eventually no_mrs edu0
+	unload_sample
+}
+no_mrs() { [ -z "$(adapter_mrs "$1")" ]; }
+
+# The driver releases the umems of a device that is removed.
+test_device_is_removed() {
+	needs_ftrace
+	local bdf
+	load_sample
+	bdf=$(adapter_bdf edu0)
+	adapter_start mr edu0 $SAMPLE_DEV 0 100000
+	queue qp edu0 qp $SAMPLE_DEV
+	expect 2 in_use_of peer_client_sample
+	unbind_in_time "$bdf"
+	eventually no_sample_regions
+	adapter_kill mr
+	adapter_kill qp
+	adapter_bind "$bdf"
+	eventually adapter_there edu0
+	unload_sample
+}
+
+# A umem on peer memory holds the module: the module cannot make the driver release it.
+test_unload_while_in_use() {
+	needs_ftrace
+	load_sample
+	adapter_start a edu0 $SAMPLE_DEV 0 8192
+	must_fail rmmod ib_peer_mem
+	moves edu0
+	adapter_stop a
+	unload_sample
+}
+
+# After the unload ib_core works as before, and while the module comes and goes as well.
+test_unload_and_load() {
+	local i busy
+	unload_modules
+	! has_ftrace || expect 0 hooked_functions
+	adapter_start a edu0 host 0 8192
+	expect host adapter_mr edu0 "$lkey" state
+	adapter_stop a
+	registrations &
+	busy=$!
+	for i in 1 2 3 4 5; do
+		log_step "load $i"
+		load_core
+		! has_ftrace || expect 2 hooked_functions
+		unload_modules
+	done
+	touch /tmp/registrations-stop
+	wait $busy
+	[ "$(cat /tmp/registrations)" -gt 5 ]
+	note "$(cat /tmp/registrations) registrations while the module was loaded 5 times"
+	load_core
+}
+# registrations: of host memory, by one process after the other, until the file is there.
+registrations() {
+	local n=0
+	rm -f /tmp/registrations-stop
+	while [ ! -e /tmp/registrations-stop ]; do
+		"$ADAPTER_MR" edu0 host 0 8192 </dev/null >/dev/null
+		n=$((n + 1))
+	done
+	echo $n >/tmp/registrations
+}
+
+# Another user of ftrace modifies one of the functions: the module is loaded without the hook,
+# and all else works.
+test_hook_refused() {
+	needs_ftrace
+	unload_modules
+	insmod "$MODS/external/tests/symbols/umem_kprobe_test.ko"
+	load_core
+	expect "not placed: EBUSY" cat $HOOK
+	expect 1 hooked_functions
+	load_sample
+	expect "error EFAULT" adapter_start a edu0 $SAMPLE_DEV 0 8192
+	adapter_start a edu1 $SAMPLE_DEV 0 8192
+	expect dynamic adapter_mr edu1 "$lkey" mode
+	moves edu1
+	adapter_stop a
+	unload_sample
+	unload_modules
+	rmmod umem_kprobe_test
+	load_core
+	expect placed cat $HOOK
+	expect 2 hooked_functions
+}

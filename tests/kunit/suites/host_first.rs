@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The order in which the driver and the clients are asked for an MR.
+
+use kernel::prelude::*;
+
+#[kunit_tests(peer_mem_host_first)]
+mod tests {
+    use crate::{
+        ext::compat::{
+            eopnotsupp,
+            eremoteio, //
+        },
+        suites::prelude::*, //
+    };
+
+    const CALLBACKS: [Point; 7] = [
+        Point::Acquire,
+        Point::GetPages,
+        Point::PageSize,
+        Point::DmaMap,
+        Point::DmaUnmap,
+        Point::PutPages,
+        Point::Release,
+    ];
+
+    /// Checks that no callback of the client was called.
+    fn untouched(client: &Client) -> Result {
+        for point in CALLBACKS {
+            ensure_eq!(client.script().calls(point), 0);
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn no_callback_runs_for_host_memory() -> Result {
+        for kind in [Kind::Dma, Kind::Virtual, Mode::Dynamic.into()] {
+            let t = Fixture::new(kind)?;
+            let first = t.client(Setup::SEED)?;
+            let second = t.client(Setup::GPU)?;
+            for i in 0..8 {
+                let mr = t.pd.reg(0x5000 + i * PAGE, PAGE, USUAL)?;
+                ensure!(mr.state()?.original);
+                let change = user::TRANS | user::ACCESS;
+                let new = mr.rereg(change, &t.pd, (0x9000, 77), USUAL)?;
+                ensure!(new.is_none());
+            }
+            ensure_eq!(t.calls(Point::RegUserMr)?, 8);
+            untouched(&first)?;
+            untouched(&second)?;
+            t.finish()?;
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn the_driver_is_tried_once_before_a_client() -> Result {
+        for kind in [Kind::Dma, Kind::Virtual, Mode::Dynamic.into()] {
+            let (t, client, mr) = live(kind, Setup::SEED)?;
+            ensure_eq!(t.calls(Point::RegUserMr)?, 1);
+            ensure_eq!(client.script().calls(Point::Acquire), 1);
+            drop(mr);
+            t.finish()?;
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn a_client_with_pinnable_memory_is_asked_before_the_driver() -> Result {
+        let t = Fixture::new(Kind::Virtual)?;
+        t.dev().pin_all();
+        let (client, mr) = t.live(Setup::PINNABLE)?;
+        ensure_eq!(t.calls(Point::RegUserMr)?, 0);
+        drop(mr);
+        // Memory that it does not claim falls through to the driver.
+        let mr = t.pd.reg(0x5000, PAGE, USUAL)?;
+        ensure!(mr.state()?.original);
+        drop(mr);
+        ensure_eq!(client.script().calls(Point::Acquire), 2);
+        t.finish()
+    }
+
+    #[test]
+    fn a_client_that_cannot_pin_does_not_take_memory_from_the_driver() -> Result {
+        let t = Fixture::new(Kind::Virtual)?;
+        t.dev().pin_all();
+        let client = t.client(Setup::PINNABLE)?;
+        t.fail(Point::GetPages, EFAULT)?;
+        let mr = t.reg(&client, PAGE)?;
+        ensure!(mr.state()?.original);
+        drop(mr);
+        ensure_eq!(client.script().calls(Point::Release), 1);
+        t.finish()
+    }
+
+    #[test]
+    fn the_clients_are_asked_after_an_error_of_pinning() -> Result {
+        for e in [EFAULT, ENOMEM, EPERM, EINVAL, eremoteio(), eopnotsupp()] {
+            let t = Fixture::new(Kind::Dma)?;
+            let client = t.client(Setup::SEED)?;
+            t.fail(Point::RegUserMr, e)?;
+            let mr = t.reg(&client, PAGE)?;
+            ensure!(!mr.state()?.original);
+            drop(mr);
+            t.finish()?;
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn the_clients_are_not_asked_after_another_error() -> Result {
+        for e in [EBUSY, EINTR, ENOSPC, EIO] {
+            let t = Fixture::new(Kind::Dma)?;
+            let client = t.client(Setup::SEED)?;
+            t.fail(Point::RegUserMr, e)?;
+            ensure_eq!(t.reg(&client, PAGE).err(), Some(e));
+            untouched(&client)?;
+            t.finish()?;
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn unclaimed_memory_gets_the_drivers_error() -> Result {
+        let t = Fixture::new(Kind::Dma)?;
+        let client = t.client(Setup::SEED)?;
+        t.fail(Point::RegUserMr, eremoteio())?;
+        let mr = t.pd.reg(0x5000, PAGE, USUAL);
+        ensure_eq!(mr.err(), Some(eremoteio()));
+        ensure_eq!(client.script().calls(Point::Acquire), 1);
+        ensure_eq!(client.script().calls(Point::Release), 0);
+        t.finish()
+    }
+
+    #[test]
+    fn after_a_failed_get_pages_the_next_client_is_asked() -> Result {
+        let t = Fixture::new(Kind::Dma)?;
+        let first = t.client(Setup::SEED)?;
+        let second = t.client(Setup::SEED.at_place_of(0))?;
+        t.fail(Point::GetPages, ENOSPC)?;
+        let mr = t.reg(&first, PAGE)?;
+        ensure!(!mr.state()?.original);
+        drop(mr);
+        ensure_eq!(first.script().calls(Point::Release), 1);
+        ensure_eq!(second.script().calls(Point::GetPages), 1);
+        t.finish()
+    }
+
+    #[test]
+    fn the_error_of_the_first_client_that_claims_stands() -> Result {
+        let t = Fixture::new(Kind::Dma)?;
+        let first = t.client(Setup::SEED)?;
+        let second = t.client(Setup::SEED.at_place_of(0))?;
+        first.script().fail(Point::GetPages, ENOSPC);
+        second.script().fail(Point::GetPages, EBUSY);
+        ensure_eq!(t.reg(&first, PAGE).err(), Some(ENOSPC));
+        t.finish()
+    }
+}
