@@ -7,7 +7,6 @@ use kernel::{
     prelude::*,
     rbtree::{
         RBTree,
-        RBTreeNode,
         RBTreeNodeReservation, //
     },
     sync::{
@@ -26,9 +25,6 @@ pub(crate) struct Index<T: ?Sized> {
 
 /// The memory for one entry of an [`Index`]: with it, [`Index::insert`] cannot fail.
 pub(crate) struct Slot<T: ?Sized>(RBTreeNodeReservation<u32, Arc<T>>);
-
-/// An entry that was removed from an [`Index`].
-pub(crate) struct Entry<T: ?Sized>(RBTreeNode<u32, Arc<T>>);
 
 impl<T: ?Sized> Slot<T> {
     /// Allocates a slot. Context: may sleep.
@@ -68,22 +64,18 @@ impl<T: ?Sized> Index<T> {
 
     /// Removes the entry under `key`.
     pub(crate) fn remove(&self, key: u32) {
-        drop(self.remove_if(key, |_| true));
+        self.remove_if(key, |_| true);
     }
 
-    /// Removes and returns the entry under `key` if `matches` accepts it.
-    pub(crate) fn remove_if(&self, key: u32, matches: impl FnOnce(&T) -> bool) -> Option<Entry<T>> {
+    /// Removes the entry under `key` if `matches` accepts it.
+    pub(crate) fn remove_if(&self, key: u32, matches: impl FnOnce(&T) -> bool) {
         let mut entries = self.entries.lock();
-        match entries.get(&key) {
-            Some(found) if matches(found) => entries.remove_node(&key).map(Entry),
+        let entry = match entries.get(&key) {
+            Some(found) if matches(found) => entries.remove_node(&key),
             _ => None,
-        }
-    }
-
-    /// Inserts a removed entry again.
-    pub(crate) fn restore(&self, entry: Entry<T>) {
-        let old = self.entries.lock().insert(entry.0);
-        drop(old);
+        };
+        drop(entries);
+        drop(entry);
     }
 }
 
@@ -112,13 +104,10 @@ mod tests {
     #[test]
     fn only_the_entry_that_matches_is_removed() -> Result {
         let index = index(&[(7, 70)])?;
-        assert!(index.remove_if(7, |v| *v == 71).is_none());
+        index.remove_if(7, |v| *v == 71);
         assert!(index.contains(7));
-        let entry = index.remove_if(7, |v| *v == 70).ok_or(ENOENT)?;
+        index.remove_if(7, |v| *v == 70);
         assert!(index.first().is_none());
-        index.restore(entry);
-        assert!(index.contains(7));
-        index.remove(7);
         index.remove(7);
         Ok(())
     }

@@ -36,7 +36,6 @@ use crate::{
         }, //
     },
     index::{
-        Entry,
         Index,
         Slot, //
     },
@@ -49,7 +48,10 @@ use crate::{
     range::VaRange,
     stats::CountedMr, //
 };
-use core::ptr;
+use core::{
+    mem,
+    ptr, //
+};
 use kernel::{
     new_spinlock,
     prelude::*,
@@ -102,6 +104,7 @@ struct MrInfo {
     /// The regions of the device, by the local key of their MR.
     mrs: Arc<Index<Region>>,
     lkey: u32,
+    /// The number of the MR, 0 while the driver deregisters it.
     id: usize,
     access: Access,
     iova: u64,
@@ -112,7 +115,8 @@ struct MrInfo {
 /// # Invariants
 ///
 /// - `acquired` is taken, and so released, once, after the resources in `life` are torn down.
-/// - `mr` is set before the region is live. It is cleared when the device is removed.
+/// - `mr` is set before the region is live. Only its `id` changes after that, until `mr` is cleared
+///   when the device is removed.
 #[pin_data]
 pub(crate) struct Region {
     client: Arc<Client>,
@@ -321,13 +325,13 @@ impl Region {
     pub(crate) fn deregister(&self, original: &Original<'_>) -> Result {
         match self.life.close() {
             Close::Live(resources) => {
-                if let Err(e) = self.call_unlisted(original) {
+                if let Err(e) = self.call_hidden(original) {
                     self.life.reopen(resources);
                     return Err(e);
                 }
                 self.tear_down(self.life.closed(resources));
             }
-            Close::Revoked => self.call_unlisted(original)?,
+            Close::Revoked => self.call_hidden(original)?,
             // Another task tears down, and releases.
             Close::Closed => return original.call(),
         }
@@ -335,15 +339,24 @@ impl Region {
         Ok(())
     }
 
-    /// Calls the driver while the region is not in the index of its device: the driver may reuse the
-    /// address and the key of the MR before it returns.
-    fn call_unlisted(&self, original: &Original<'_>) -> Result {
-        let entry = self.remove_mr();
-        original.call().inspect_err(|_| {
-            if let Some((mrs, entry)) = entry {
-                mrs.restore(entry);
-            }
-        })
+    /// Calls the driver while no MR is known to be on the region: the driver may reuse the address and
+    /// the key of the MR before it returns. Removes the region from the index if the MR is gone.
+    fn call_hidden(&self, original: &Original<'_>) -> Result {
+        let id = self.set_mr_id(0);
+        let result = original.call();
+        match &result {
+            Ok(()) => self.remove_mr(),
+            Err(_) => drop(self.set_mr_id(id)),
+        }
+        result
+    }
+
+    /// Sets the number of the MR on the region, 0 for none, and returns the old one.
+    fn set_mr_id(&self, id: usize) -> usize {
+        match &mut *self.mr.lock() {
+            Some(info) => mem::replace(&mut info.id, id),
+            None => 0,
+        }
     }
 
     /// Ends the region because its device is removed. A region that cannot be fenced ends when the
@@ -351,7 +364,7 @@ impl Region {
     /// driver. Context: may sleep.
     pub(crate) fn disassociate(self: &Arc<Self>, deadline: Deadline) {
         let revoked = self.revoke_for(Cause::Removal(self, deadline));
-        drop(self.remove_mr());
+        self.remove_mr();
         // A reference to the device would hold up its removal.
         let info = self.mr.lock().take();
         drop(info);
@@ -457,15 +470,16 @@ impl Region {
         );
     }
 
-    /// Removes the region from the index of its device. Returns the index and the entry.
-    fn remove_mr(&self) -> Option<(Arc<Index<Region>>, Entry<Region>)> {
-        let (mrs, lkey) = {
-            let info = self.mr.lock();
-            let info = info.as_ref()?;
-            (info.mrs.clone(), info.lkey)
-        };
-        let entry = mrs.remove_if(lkey, |found| ptr::eq(found, self))?;
-        Some((mrs, entry))
+    /// Removes the region from the index of its device.
+    fn remove_mr(&self) {
+        let entry = self
+            .mr
+            .lock()
+            .as_ref()
+            .map(|info| (info.mrs.clone(), info.lkey));
+        if let Some((mrs, lkey)) = entry {
+            mrs.remove_if(lkey, |found| ptr::eq(found, self));
+        }
     }
 
     /// Retires the ticket and calls `release`, once.
@@ -493,7 +507,7 @@ impl Revocable for Region {
 
     fn revoke(&self) {
         self.revoke_for(Cause::Unregistration);
-        drop(self.remove_mr());
+        self.remove_mr();
         self.release();
     }
 }

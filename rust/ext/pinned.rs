@@ -37,6 +37,41 @@ use kernel::{
     prelude::*, //
 };
 
+/// Returns whether the page at `addr` in the calling process can be pinned as RDMA drivers pin host
+/// memory: for long, and with `write` for writing. Returns `true` in a kernel thread.
+///
+/// # Examples
+///
+/// ```
+/// use crate::ext::pinned::can_pin;
+///
+/// let on_stack = 0u8;
+/// // A kernel address is not one of the process.
+/// let _ = can_pin((&raw const on_stack).addr(), true);
+/// ```
+///
+/// Context: process context; may sleep. Takes `mmap_lock`.
+pub fn can_pin(addr: usize, write: bool) -> bool {
+    let task: &kernel::task::CurrentTask = current!();
+    if task.mm().is_none() {
+        return true;
+    }
+    let mut flags = bindings::FOLL_LONGTERM;
+    if write {
+        flags |= bindings::FOLL_WRITE;
+    }
+    let mut page: *mut bindings::page = core::ptr::null_mut();
+    // SAFETY: There is room for one pointer, and the task has an mm.
+    let pinned =
+        unsafe { bindings::pin_user_pages_fast(addr & !(PAGE_SIZE - 1), 1, flags, &mut page) };
+    if pinned != 1 {
+        return false;
+    }
+    // SAFETY: The call above pinned this page.
+    unsafe { bindings::unpin_user_page(page) };
+    true
+}
+
 /// Pinned pages. Dropping this unpins them.
 ///
 /// # Invariants

@@ -9,6 +9,11 @@ unsigned int ext_dma_max_seg_size(struct device *dev)
 	return dma_get_max_seg_size(dev);
 }
 
+bool ext_dma_mapping_error(struct device *dev, u64 addr)
+{
+	return dma_mapping_error(dev, addr);
+}
+
 /* Maps device memory in both directions, as the tables are mapped. */
 int ext_dma_map_mmio(struct device *dev, u64 phys, u32 len, u64 *addr)
 {

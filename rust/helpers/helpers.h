@@ -29,6 +29,7 @@ void ext_dma_buf_invalidate_mapped(struct dma_buf *buf);
 
 /* linux/dma-mapping.h */
 unsigned int ext_dma_max_seg_size(struct device *dev);
+bool ext_dma_mapping_error(struct device *dev, u64 addr);
 int ext_dma_map_mmio(struct device *dev, u64 phys, u32 len, u64 *addr);
 void ext_dma_unmap_mmio(struct device *dev, struct scatterlist *sg);
 

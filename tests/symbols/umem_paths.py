@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
 """umem_paths.py IB_CORE.ko HOOKED...: every path to the pinning passes a hook.
+umem_paths.py --callers MODULE.ko HOOKED...: the module calls the hooked functions and
+never jumps to them.
 
 Builds the call graph of a module from its machine code, and walks it backwards
 from the functions that pin user pages. The walk ends at the HOOKED functions. It
@@ -9,6 +11,10 @@ or one whose address is taken.
 
 A hooked function may call another one only if it is ib_umem_get_cq_buf_or_va(),
 whose replacement prevents that both serve the buffer.
+
+The hook tells the calls of its own module by their return address. The compiler can make
+a jump of a call that is the last thing in a function. The return address then is that of
+the driver, and the hook redirects the call for ever.
 """
 
 import re
@@ -26,6 +32,7 @@ NOT_CALLS = re.compile(
     r"|__bug_table|__jump_table|__ex_table|\.smp_locks|\.static_call|\.eh_frame|\.debug_"
     r"|\.discard|_ftrace|\.BTF|\.text|\.init\.text|\.exit\.text|\.noinstr)"
 )
+JUMP = re.compile(r"^(jmp|j[a-z]+|b|b\.[a-z]+)q?$")
 BRANCH = re.compile(r"^(call|jmp|j[a-z]+|bl|b|b\.[a-z]+|cbn?z|tbn?z)q?$")
 
 FUNCTION = re.compile(r"^([0-9a-f]+) <(.+)>:$")
@@ -48,6 +55,7 @@ class Graph:
         self.functions = defaultdict(list)  # section: [(address, name)]
         self.calls = defaultdict(set)
         self.callers = defaultdict(set)
+        self.jumps = set()  # (caller, callee)
         self.taken = defaultdict(set)  # name: where
         self.exported = set()
         lines = run("llvm-objdump", "-d", "-r", "--no-show-raw-insn", path)
@@ -84,7 +92,7 @@ class Graph:
 
     def read_code(self, lines):
         function = shown = None
-        branch = False
+        branch = jump = False
         for line in lines:
             if match := FUNCTION.match(line):
                 if shown:
@@ -97,11 +105,15 @@ class Graph:
                 offset = int(offset or "0", 16) * (-1 if sign == "-" else 1)
                 if match[1] in ("R_X86_64_PLT32", "R_X86_64_PC32"):
                     offset += 4
-                self.add(function, self.resolve(name, offset), branch)
+                callee = self.resolve(name, offset)
+                self.add(function, callee, branch)
+                if jump:
+                    self.jumps.add((function, callee))
             elif match := INSTRUCTION.match(line):
                 if shown:
                     self.add(function, shown, True)
                 branch = bool(BRANCH.match(match[2]))
+                jump = bool(JUMP.match(match[2]))
                 target = TARGET.search(match[3])
                 shown = target[1] if branch and target else None
 
@@ -175,9 +187,26 @@ def check(graph, hooked):
     return errors, found
 
 
+def check_callers(graph, hooked):
+    """Likewise for the module that has the hooks."""
+    errors, found = [], []
+    for name in hooked:
+        if not graph.callers[name]:
+            errors.append(f"does not call {name}()")
+        for caller in sorted(graph.callers[name]):
+            jump = (caller, name) in graph.jumps
+            (errors if jump else found).append(f"{caller} {'jumps to' if jump else 'calls'} {name}()")
+    return errors, found
+
+
 def main():
-    path, hooked = sys.argv[1], sys.argv[2:]
-    errors, found = check(Graph(path), hooked)
+    args = sys.argv[1:]
+    checks = check
+    if args[0] == "--callers":
+        checks = check_callers
+        args.pop(0)
+    path, hooked = args[0], args[1:]
+    errors, found = checks(Graph(path), hooked)
     for line in found:
         print(line)
     for line in errors:

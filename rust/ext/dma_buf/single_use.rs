@@ -221,7 +221,8 @@ impl SingleUse {
         }
         // SAFETY: `self.buf` is the dma-buf of these tables, and `self` holds a reference.
         unsafe { self.shared.tables.invalidate(self.buf.as_raw()) };
-        // The importer is ib_core, which adds no fences, and no process has had the file descriptor.
+        // SAFETY: `self` holds a reference to the dma-buf.
+        unsafe { self.shared.tables.wait_for_fences(self.buf.as_raw()) };
         self.shared.tables.wait();
         Ok(())
     }

@@ -14,7 +14,10 @@
 //! ```
 
 use super::super::{
-    bindings::rdma,
+    bindings::{
+        helpers,
+        rdma, //
+    },
     compat::eopnotsupp,
     sg::{
         Segment,
@@ -112,7 +115,8 @@ impl<'a> MappedPage<'a> {
                 0,
             )
         };
-        if addr == u64::MAX {
+        // SAFETY: The address is the result of a mapping for the device.
+        if unsafe { helpers::ext_dma_mapping_error(as_raw(dev), addr) } {
             return Err(ENOMEM);
         }
         // INVARIANT: The mapping has succeeded.

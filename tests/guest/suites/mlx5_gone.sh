@@ -97,8 +97,8 @@ test_mlx5_ib_without_our_modules_and_with() {
 }
 
 # mlx5 has noticed that the adapter is dead, and has given up all its queues. A removal that begins
-# before that stops the detection, and waits for ever for a work request posted in between; so
-# does the driver without our modules.
+# before that stops the detection, and mlx5_ib may wait for ever for a UMR that it posted in
+# between (mlx5r_umr_post_send_wait).
 noticed() { log_since test | grep -q 'mlx5_error_sw_reset.*: end'; }
 
 # All reads give ones, nothing is answered any more: a surprise removal.

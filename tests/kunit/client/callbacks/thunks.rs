@@ -109,7 +109,7 @@ impl<const N: usize> Thunks<N> {
                 ledger.expect(allowed, "acquire with a hint that was not set");
                 drop(ledger);
                 let (ret, i) = slot.acquire(addr as u64, size as u64);
-                if ret == 1 {
+                if ret > 0 {
                     // SAFETY: The core passes a valid pointer for the context.
                     unsafe { context.write(ptr::without_provenance_mut(N << 8 | i)) };
                 }

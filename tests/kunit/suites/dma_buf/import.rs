@@ -24,7 +24,7 @@ mod tests {
         let checked = client.check();
         drop(mr);
         checked?;
-        ensure_eq!(t.calls(Point::RegUserMr)?, 0);
+        ensure_eq!(t.calls(Point::RegUserMr)?, 1);
         let lo = client.device_address(offset & !(PAGE - 1));
         let at = client.at(offset);
         t.finish()?;
