@@ -199,7 +199,7 @@ test_lengths() {
 test_fd_table_full() {
 	adapter_start full -f edu0 "$BAR_A" 0 4096
 	adapter_stop full
-	balanced
+	eventually balanced
 }
 
 # Peer memory does not count against RLIMIT_MEMLOCK.

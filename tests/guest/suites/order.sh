@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+#
+# When clients are asked: host memory goes to the driver alone, unless order=clients_first.
+
+COUNT=$MODS/external/tests/symbols/count_client.ko
+. ./steps.sh
+
+setup() { load_stack; }
+
+calls() {
+	local value
+	read -r value </sys/module/count_client/parameters/calls
+	echo "$value"
+}
+
+# with_order PARAMETER...: the core with these parameters, and the client that counts.
+with_order() {
+	unload_modules
+	load_core "$@"
+	insmod "$COUNT"
+}
+
+test_host_first() {
+	with_order
+	"$RDMA" write -o 77 -l 300001 host
+	"$RDMA" atomic -o 77 -l 4096 host
+	expect "registration: ok" "$RDMA" reg -l 4096 host
+	expect 0 calls
+}
+
+test_memory_that_cannot_be_pinned() {
+	expect "registration: EFAULT" "$RDMA" reg -M -@ 0x7e0000000000 -l 4096 host
+	expect 1 calls
+	rmmod count_client
+}
+
+test_clients_first() {
+	with_order order=clients_first
+	expect "registration: ok" "$RDMA" reg -l 4096 host
+	expect 1 calls
+	expect "registration: EFAULT" "$RDMA" reg -M -@ 0x7e0000000000 -l 4096 host
+	expect 2 calls
+	rmmod count_client
+}
+
+# io_peer_mem's memory is served in both orders.
+test_peer_memory_clients_first() {
+	find_bars
+	load_io
+	"$RDMA" write -o 4096 -l 65536 "$BAR_A"
+	eventually balanced
+	unload_modules
+}
+
+test_unknown_order() {
+	must_fail insmod "$MODS/ib_peer_mem.ko" order=clients
+}
