@@ -145,7 +145,7 @@ use self::{
 use super::{
     bindings::peer::{
         self as peer, //
-        peer_memory_client,
+        peer_memory_client_ex,
     },
     ext::dma_table::Table, //
 };
@@ -176,6 +176,10 @@ pub trait Client: Sized + 'static {
 
     /// Version as free text, shorter than 15 bytes.
     const VERSION: &'static CStr;
+
+    /// Whether the CPU can pin the memory (RAM with ordinary struct pages). The core asks such a client
+    /// before the driver of the device, which would pin the memory.
+    const PINNABLE: bool = false;
 
     /// State that all callbacks share.
     type Data: Send + Sync + 'static;
@@ -341,7 +345,7 @@ pub struct Registration<T: Slotted> {
     /// Shared with the tickets of all regions.
     link: Arc<Link>,
     /// Read by the core until the client is unregistered.
-    _raw: KBox<peer_memory_client>,
+    _raw: KBox<peer_memory_client_ex>,
     /// The client.
     _t: PhantomData<fn(T)>,
 }
@@ -376,7 +380,12 @@ impl<T: Slotted> Registration<T> {
         // - `raw` is a complete client structure. On success it moves into the object below, which
         //   unregisters the client before it drops `raw`;
         // - the callbacks need a filled slot, which is emptied only after the client is unregistered.
-        let handle = unsafe { peer::ib_register_peer_memory_client(&*raw, &mut invalidate) };
+        // - its first field is the structure that the function expects, and its version marks it as
+        //   extended.
+        let handle = unsafe {
+            let client = (&raw const *raw).cast::<peer::peer_memory_client>();
+            peer::ib_register_peer_memory_client(client, &mut invalidate)
+        };
         let handle = NonNull::new(handle).map(Handle);
         link.registered(handle, invalidate);
 

@@ -2,7 +2,11 @@
 
 //! The C callbacks of a client.
 
-use super::super::bindings::peer::peer_memory_client;
+use super::super::bindings::peer::{
+    peer_memory_client,
+    peer_memory_client_ex,
+    PEER_MEM_MEMORY_PINNABLE, //
+};
 use super::{
     Client,
     Memory,
@@ -11,7 +15,10 @@ use super::{
     Ticket,
     VaRange, //
 };
-use core::marker::PhantomData;
+use core::{
+    marker::PhantomData,
+    mem::size_of, //
+};
 use kernel::{
     bindings,
     device,
@@ -233,20 +240,34 @@ impl<T: Slotted> VTable<T> {
     }
 
     /// Returns the C structure of the client.
-    pub(super) fn build() -> peer_memory_client {
-        peer_memory_client {
-            name: const { text(T::NAME) },
-            // The last byte is 0, which means that no extended structure follows.
-            version: const { text(T::VERSION) },
-            acquire: Some(Self::acquire),
-            get_pages: Some(Self::get_pages),
-            dma_map: Some(Self::dma_map),
-            dma_unmap: Some(Self::dma_unmap),
-            put_pages: Some(Self::put_pages),
-            get_page_size: None,
-            release: Some(Self::release),
+    pub(super) fn build() -> peer_memory_client_ex {
+        peer_memory_client_ex {
+            client: peer_memory_client {
+                name: const { text(T::NAME) },
+                version: const { extended(text(T::VERSION)) },
+                acquire: Some(Self::acquire),
+                get_pages: Some(Self::get_pages),
+                dma_map: Some(Self::dma_map),
+                dma_unmap: Some(Self::dma_unmap),
+                put_pages: Some(Self::put_pages),
+                get_page_size: None,
+                release: Some(Self::release),
+            },
+            ex_size: size_of::<peer_memory_client_ex>(),
+            flags: if T::PINNABLE {
+                PEER_MEM_MEMORY_PINNABLE
+            } else {
+                0
+            },
         }
     }
+}
+
+/// Sets the mark of an extended structure in a version. Fails to compile if the text is too long.
+const fn extended<const N: usize>(mut version: [c_char; N]) -> [c_char; N] {
+    assert!(version[N - 2] == 0);
+    version[N - 1] = 1;
+    version
 }
 
 /// Copies a string into an array, zero padded. Fails to compile if no terminating 0 fits.

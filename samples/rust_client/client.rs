@@ -66,6 +66,8 @@ impl Client for RamClient {
     // Names the statistics, /sys/kernel/mm/memory_peers/peer_client_rust.
     const NAME: &'static CStr = c"peer_client_rust";
     const VERSION: &'static CStr = c"1.0";
+    // RAM, which the driver of the device could pin without the client.
+    const PINNABLE: bool = true;
 
     // The callbacks share no state: the mapping leads to the memory.
     type Data = ();

@@ -46,8 +46,8 @@ test_clients_first() {
 
 # io_peer_mem's memory is served in both orders.
 test_peer_memory_clients_first() {
-	find_bars
 	load_io
+	find_bars
 	"$RDMA" write -o 4096 -l 65536 "$BAR_A"
 	eventually balanced
 	unload_modules
