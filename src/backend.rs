@@ -100,10 +100,20 @@ fn parameter() -> &'static str {
     params::string(c"backend").map_or("", |text| text.to_str().unwrap_or("?"))
 }
 
+/// Returns the administrator's choice for a device.
+fn choice(dev: &Device) -> Result<Choice> {
+    let name = dev.name();
+    let dma = dev.dma_device().and_then(|dma| dma.name().to_str().ok());
+    match dma {
+        Some(dma) => param::choose(parameter(), &[&name, dma]),
+        None => param::choose(parameter(), &[&name]),
+    }
+}
+
 impl Backend {
     /// Checks the module parameter.
     pub(crate) fn check_parameter() -> Result {
-        param::choose(parameter(), "").map(drop).inspect_err(|_| {
+        param::choose(parameter(), &[]).map(drop).inspect_err(|_| {
             pr_err!(
                 "backend={}: not [DEVICE:]auto|dma_buf|umem|fast_reg|none[,...]\n",
                 parameter()
@@ -114,7 +124,7 @@ impl Backend {
     /// Chooses the backend of a device. Fails with `EOPNOTSUPP` if none fits or the administrator
     /// wants none.
     pub(crate) fn choose(dev: &Device) -> Result<Self> {
-        let choice = param::choose(parameter(), &dev.name())?;
+        let choice = choice(dev)?;
         // Software RDMA copies pages by CPU and has no DMA device to map a dma-buf for.
         let imports = dev.has_dma_buf() && !dev.is_virt_dma();
         let pins = umem::is_placed() && !dev.is_virt_dma() && dev.dma_device().is_some();
@@ -130,7 +140,7 @@ impl Backend {
 
     /// Returns whether the administrator lets umems of a device be on peer memory.
     pub(crate) fn allows_umems(dev: &Device) -> bool {
-        param::choose(parameter(), &dev.name()) != Ok(Choice::None)
+        choice(dev) != Ok(Choice::None)
     }
 
     /// Returns the name for logs and debugfs.

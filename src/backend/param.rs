@@ -2,8 +2,9 @@
 
 //! The module parameter `backend`: `[DEVICE:]BACKEND[,...]`.
 //!
-//! An entry is for the device of that name, as `rdma link` shows it, or for all devices. The first
-//! entry that matches a device counts; without one the choice is [`Choice::Auto`].
+//! An entry is for the device of that name, or for all devices. The name is that of the RDMA device,
+//! or of the device that does its DMA: a PCI address, which udev does not rename. The first entry that
+//! matches a device counts; without one the choice is [`Choice::Auto`].
 
 use kernel::prelude::*;
 
@@ -36,13 +37,14 @@ impl Choice {
     }
 }
 
-/// Returns the choice for `device` in the parameter's text. Fails with `EINVAL` if any entry is
-/// malformed.
-pub(crate) fn choose(text: &str, device: &str) -> Result<Choice> {
+/// Returns the choice for the device with these names in the parameter's text. Fails with `EINVAL` if
+/// any entry is malformed.
+pub(crate) fn choose(text: &str, names: &[&str]) -> Result<Choice> {
     let mut found = None;
     for entry in text.split(',').filter(|_| !text.is_empty()) {
-        let (matches, word) = match entry.split_once(':') {
-            Some((name, word)) => (name == device && !name.is_empty(), word),
+        // A PCI address has colons as well.
+        let (matches, word) = match entry.rsplit_once(':') {
+            Some((name, word)) => (names.contains(&name) && !name.is_empty(), word),
             None => (true, entry),
         };
         let choice = Choice::parse(word)?;
@@ -59,28 +61,36 @@ mod tests {
 
     #[test]
     fn without_an_entry_it_is_auto() {
-        assert_eq!(choose("", "mlx5_0"), Ok(Choice::Auto));
-        assert_eq!(choose("mlx5_1:none", "mlx5_0"), Ok(Choice::Auto));
+        assert_eq!(choose("", &["mlx5_0"]), Ok(Choice::Auto));
+        assert_eq!(choose("mlx5_1:none", &["mlx5_0"]), Ok(Choice::Auto));
     }
 
     #[test]
     fn for_all_and_for_one() {
-        assert_eq!(choose("fast_reg", "mlx5_0"), Ok(Choice::FastReg));
+        assert_eq!(choose("fast_reg", &["mlx5_0"]), Ok(Choice::FastReg));
         let text = "mlx5_0:dma_buf,rxe0:none,fast_reg";
-        assert_eq!(choose(text, "mlx5_0"), Ok(Choice::DmaBuf));
-        assert_eq!(choose(text, "rxe0"), Ok(Choice::None));
-        assert_eq!(choose(text, "mlx5_1"), Ok(Choice::FastReg));
+        assert_eq!(choose(text, &["mlx5_0"]), Ok(Choice::DmaBuf));
+        assert_eq!(choose(text, &["rxe0"]), Ok(Choice::None));
+        assert_eq!(choose(text, &["mlx5_1"]), Ok(Choice::FastReg));
+    }
+
+    #[test]
+    fn by_pci_address() {
+        let names = ["mlx5_0", "0000:3b:00.0"];
+        assert_eq!(choose("0000:3b:00.0:none", &names), Ok(Choice::None));
+        assert_eq!(choose("0000:3b:00.1:none", &names), Ok(Choice::Auto));
+        assert_eq!(choose("0000:3b:00.0", &names), Err(EINVAL));
     }
 
     #[test]
     fn the_first_entry_counts() {
-        assert_eq!(choose("none,rxe0:fast_reg", "rxe0"), Ok(Choice::None));
+        assert_eq!(choose("none,rxe0:fast_reg", &["rxe0"]), Ok(Choice::None));
     }
 
     #[test]
     fn malformed_text_is_refused() {
         for text in ["dmabuf", "rxe0:", ",", "auto,", "a:b:c", "rxe0:auto,x"] {
-            assert_eq!(choose(text, "rxe0"), Err(EINVAL));
+            assert_eq!(choose(text, &["rxe0"]), Err(EINVAL));
         }
     }
 }

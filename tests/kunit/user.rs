@@ -48,6 +48,7 @@ pub(crate) const REMOTE_WRITE: u32 = rdma::ib_access_flags_IB_ACCESS_REMOTE_WRIT
 pub(crate) const REMOTE_ATOMIC: u32 = rdma::ib_access_flags_IB_ACCESS_REMOTE_ATOMIC;
 pub(crate) const MW_BIND: u32 = rdma::ib_access_flags_IB_ACCESS_MW_BIND;
 pub(crate) const ON_DEMAND: u32 = rdma::ib_access_flags_IB_ACCESS_ON_DEMAND;
+pub(crate) const OPTIONAL_LAST: u32 = 1 << 29;
 pub(crate) const HUGETLB: u32 = rdma::ib_access_flags_IB_ACCESS_HUGETLB;
 pub(crate) const RELAXED: u32 = rdma::ib_access_flags_IB_ACCESS_RELAXED_ORDERING;
 /// The flags of most users.

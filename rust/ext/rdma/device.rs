@@ -416,8 +416,8 @@ impl Access {
         | rdma::ib_access_flags_IB_ACCESS_REMOTE_WRITE
         | rdma::ib_access_flags_IB_ACCESS_REMOTE_READ
         | rdma::ib_access_flags_IB_ACCESS_REMOTE_ATOMIC;
-    /// Flags that are hints, or that describe the iova.
-    const HINTS: u32 = rdma::ib_access_flags_IB_ACCESS_RELAXED_ORDERING
+    /// Flags that are hints, or that describe the iova. A driver may ignore all optional flags.
+    const HINTS: u32 = rdma::ib_access_flags_IB_ACCESS_OPTIONAL
         | rdma::ib_access_flags_IB_ACCESS_HUGETLB
         | rdma::ib_access_flags_IB_ZERO_BASED;
 
@@ -433,12 +433,12 @@ impl Access {
 
     /// Returns the flags for an MR on a dma-buf, or `None` if it does not support one of them.
     ///
-    /// The supported flags are those that `ibv_reg_dmabuf_mr` accepts.
+    /// The supported flags are those that `ibv_reg_dmabuf_mr` accepts. Other optional flags are
+    /// ignored.
     pub fn for_dma_buf(self) -> Option<Self> {
-        let wanted = self.0
-            & !(rdma::ib_access_flags_IB_ACCESS_HUGETLB | rdma::ib_access_flags_IB_ZERO_BASED);
-        let carried = Self::FAST_REG | rdma::ib_access_flags_IB_ACCESS_RELAXED_ORDERING;
-        (wanted & !carried == 0).then_some(Self(wanted))
+        let relaxed = self.0 & rdma::ib_access_flags_IB_ACCESS_RELAXED_ORDERING;
+        let wanted = self.0 & !Self::HINTS;
+        (wanted & !Self::FAST_REG == 0).then_some(Self(wanted | relaxed))
     }
 
     /// Returns the flags for a registration by work request, or `None` if it does not support one

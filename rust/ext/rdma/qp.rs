@@ -222,7 +222,7 @@ impl LoopbackQp {
         if status == rdma::ib_wc_status_IB_WC_SUCCESS {
             return Ok(());
         }
-        pr_warn!(
+        crate::pr_warn_limited!(
             "{}: a work request on a memory key failed (completion status {}); resetting the \
              queue pair\n",
             self.dev.name(),

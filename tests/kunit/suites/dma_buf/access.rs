@@ -41,6 +41,12 @@ mod tests {
     }
 
     #[test]
+    fn unknown_optional_flags_do_not_reach_the_driver() -> Result {
+        ensure_eq!(access(USUAL | user::OPTIONAL_LAST)?, USUAL);
+        Ok(())
+    }
+
+    #[test]
     fn memory_windows_are_refused() -> Result {
         let t = Fixture::new(Mode::Dynamic)?;
         let client = t.client(Setup::SEED)?;
