@@ -184,6 +184,8 @@ mod tests {
         let reused = other.key() == key;
         let putting = t.hold(Point::PutPages)?;
         let second = deregistration(&other)?;
+        // It does not wait for the first: that has another region.
+        let waited = second.is_waiting();
         freed.open();
         let reached = putting.reached();
         let ended = second.join()?;
@@ -194,6 +196,7 @@ mod tests {
         ended?;
         ensure!(reused);
         ensure_eq!(released, 0);
+        ensure!(!waited);
         t.finish()
     }
 
