@@ -20,17 +20,17 @@ use crate::{
     },
     ext::{
         dma_buf::Export,
-        pinned::can_pin,
+        pinned::{
+            can_pin,
+            could_not_pin, //
+        },
         rdma::{
             Device,
             Request,
             UserMr, //
         }, //
     },
-    order::{
-        could_not_pin,
-        Order, //
-    },
+    order::Order,
     pr_warn_limited,
     range::VaRange,
     region::Region,
@@ -44,15 +44,15 @@ use kernel::{
 /// A round of questions: what the clients so far have answered.
 struct Round<'a> {
     clients: &'a [Arc<Client>],
-    /// The device, for log lines.
-    device: &'a str,
+    /// The device that the memory is for, if that is known.
+    device: Option<&'a Device>,
     /// The error of the first client that claimed the range but could not pin it.
     unpinned: Option<Error>,
 }
 
 impl<'a> Round<'a> {
     /// Begins a round.
-    fn new(clients: &'a [Arc<Client>], device: &'a str) -> Self {
+    fn new(clients: &'a [Arc<Client>], device: Option<&'a Device>) -> Self {
         Self {
             clients,
             device,
@@ -82,18 +82,16 @@ impl<'a> Round<'a> {
                 Err(Refusal::Skip(cause)) => pr_warn_limited!(
                     "client {}: cannot serve {}: {}\n",
                     client.name(),
-                    self.device,
+                    self.device
+                        .map(Device::name)
+                        .as_deref()
+                        .unwrap_or("an importer"),
                     cause
                 ),
             }
         }
         Ok(None)
     }
-}
-
-/// Returns whether `client` is asked before the driver.
-fn asked_before_driver(client: &Client) -> bool {
-    client.traits().pinnable || Order::get() == Order::ClientsFirst
 }
 
 /// Registers memory with the driver, or with the client that claims it. `driver` is what the driver
@@ -111,12 +109,12 @@ pub(crate) fn register_memory<T: From<UserMr>>(
         return driver();
     };
     let hint = adapter.hints().get(req.ucontext());
-    let device = adapter.device().name();
-    let mut round = Round::new(&clients, &device);
+    let all_first = Order::get() == Order::ClientsFirst;
+    let mut round = Round::new(&clients, Some(adapter.device()));
     let ask = |round: &mut Round<'_>, before_driver: bool| {
         round.ask(
             |client| {
-                asked_before_driver(client) == before_driver
+                (all_first || client.traits().pinnable) == before_driver
                     && (!client.traits().requires_invalidation || adapter.backend().can_fence())
             },
             |entered| Acquired::ask(entered, range, hint.as_deref()),
@@ -148,7 +146,7 @@ pub(crate) fn register_memory<T: From<UserMr>>(
 /// Context: may sleep.
 pub(crate) fn export_memory(range: VaRange) -> Result<Option<Export>> {
     // A dma-buf cannot forbid its importers to write.
-    export(range, Intent::Write, "an importer", |_| true)
+    export(range, Intent::Write, None, |_| true)
 }
 
 /// Exports memory that `dev` could not pin, for a umem, which cannot be fenced. Otherwise as
@@ -158,7 +156,7 @@ pub(crate) fn export_for_umem(
     range: VaRange,
     intent: Intent,
 ) -> Result<Option<Export>> {
-    export(range, intent, &dev.name(), |client| {
+    export(range, intent, Some(dev), |client| {
         !client.traits().requires_invalidation
     })
 }
@@ -167,7 +165,7 @@ pub(crate) fn export_for_umem(
 fn export(
     range: VaRange,
     intent: Intent,
-    device: &str,
+    device: Option<&Device>,
     admits: impl Fn(&Client) -> bool,
 ) -> Result<Option<Export>> {
     let Some(clients) = registry::clients() else {

@@ -2,13 +2,7 @@
 
 //! The module parameter `order`: when the clients are asked for an MR.
 
-use crate::ext::{
-    compat::{
-        eopnotsupp,
-        eremoteio, //
-    },
-    params, //
-};
+use crate::ext::params;
 use kernel::prelude::*;
 
 /// When the clients are asked.
@@ -48,18 +42,16 @@ fn parameter() -> &'static str {
     params::string(c"order").map_or("", |text| text.to_str().unwrap_or("?"))
 }
 
-/// Returns whether a driver's error can mean that the memory cannot be pinned.
-///
-/// A page walk fails with `EFAULT` (nothing mapped, or memory without struct pages), `EREMOTEIO`
-/// (peer-to-peer memory) or `EOPNOTSUPP`. The limit on locked memory is checked before the pages
-/// are looked at: `ENOMEM`, `EPERM`. Drivers return `EINVAL` as well.
-pub(crate) fn could_not_pin(e: Error) -> bool {
-    [EFAULT, ENOMEM, EPERM, EINVAL, eremoteio(), eopnotsupp()].contains(&e)
-}
-
 #[kunit_tests(peer_mem_order)]
 mod tests {
     use super::*;
+    use crate::ext::{
+        compat::{
+            eopnotsupp,
+            eremoteio, //
+        },
+        pinned::could_not_pin, //
+    };
 
     #[test]
     fn the_default_is_host_first() {

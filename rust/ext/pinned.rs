@@ -25,6 +25,7 @@
 
 use super::{
     bindings::helpers,
+    compat,
     device::max_segment,
     dma_table::Table, //
 };
@@ -36,6 +37,25 @@ use kernel::{
     page::PAGE_SIZE,
     prelude::*, //
 };
+
+/// Returns whether a driver's error can mean that the memory cannot be pinned.
+///
+/// A page walk fails with `EFAULT` (nothing mapped, or memory without struct pages), `EREMOTEIO`
+/// (peer-to-peer memory) or `EOPNOTSUPP`. The limit on locked memory is checked before the pages
+/// are looked at: `ENOMEM`, `EPERM`. Drivers return `EINVAL` as well.
+///
+/// Context: any.
+pub fn could_not_pin(e: Error) -> bool {
+    [
+        EFAULT,
+        ENOMEM,
+        EPERM,
+        EINVAL,
+        compat::eremoteio(),
+        compat::eopnotsupp(),
+    ]
+    .contains(&e)
+}
 
 /// Returns whether the page at `addr` in the calling process can be pinned as RDMA drivers pin host
 /// memory: for long, and with `write` for writing. Returns `true` in a kernel thread.

@@ -43,22 +43,23 @@
 //! ```
 
 mod bypass;
-mod callers;
 
 pub use self::bypass::bypass;
 
-use self::callers::Callers;
 use super::super::bindings::{
     helpers,
     rdma, //
 };
 use super::super::{
-    compat,
+    pinned::could_not_pin,
     worker, //
 };
-use super::device::{
-    Access,
-    Device, //
+use super::{
+    calls::Calls,
+    device::{
+        Access,
+        Device, //
+    }, //
 };
 use core::{
     ffi::c_int,
@@ -98,7 +99,7 @@ pub trait UmemProvider: 'static {
 }
 
 /// The calls that are inside the replacement functions.
-static CALLERS: Callers = Callers::new();
+static CALLS: Calls = Calls::new();
 
 /// Whether this module has a hook.
 static HOOKED: Atomic<bool> = Atomic::new(false);
@@ -122,18 +123,6 @@ struct Umem(*mut rdma::ib_umem);
 
 // SAFETY: A umem belongs to no task.
 unsafe impl Send for Umem {}
-
-/// Returns whether `error` says that the pages of a buffer cannot be pinned. Whether the limit on
-/// locked memory allows the pages (`ENOMEM`, `EPERM`) is checked before it is known if they are
-/// ordinary memory at all.
-fn could_not_pin(error: Error) -> bool {
-    error == EFAULT
-        || error == compat::eremoteio()
-        || error == ENOMEM
-        || error == EPERM
-        || error == EINVAL
-        || error == compat::eopnotsupp()
-}
 
 impl Buffer {
     /// Imports `memory` as a umem. May sleep.
@@ -207,7 +196,7 @@ impl<P: UmemProvider> Replacement<P> {
         desc: *const rdma::ib_uverbs_buffer_desc,
         access: c_int,
     ) -> *mut rdma::ib_umem {
-        CALLERS.within(|| {
+        CALLS.within(|| {
             // SAFETY: The arguments are those of the driver's call, which are valid for the original.
             let umem = unsafe { rdma::ib_umem_get_desc(dev, desc, access) };
             let Err(error) = from_err_ptr(umem) else {
@@ -245,7 +234,7 @@ impl<P: UmemProvider> Replacement<P> {
         len: usize,
         access: c_int,
     ) -> *mut rdma::ib_umem {
-        CALLERS.within(|| {
+        CALLS.within(|| {
             // SAFETY: The arguments are those of the driver's call, which are valid for the original.
             let call = || unsafe { rdma::ib_umem_get_cq_buf_or_va(dev, attrs, va, len, access) };
             // If it calls `ib_umem_get_desc()`, the hook of that must not serve the buffer as well.
@@ -334,10 +323,7 @@ impl<P: UmemProvider> Drop for UmemHook<P> {
         // inside it now, and counted.
         // SAFETY: By the type invariants it is registered; nothing uses it afterwards.
         unsafe { helpers::ext_ftrace_restore(self.redirection.as_ptr()) };
-        CALLERS.drain();
-        // A task that has counted itself out may have the last instructions yet to execute.
-        // SAFETY: May sleep here.
-        unsafe { helpers::ext_synchronize_rcu_tasks() };
+        CALLS.drain();
         HOOKED.store(false, Release);
     }
 }
