@@ -97,7 +97,7 @@ mod tests {
     #[test]
     fn size_and_number() {
         assert_eq!(size_of::<ib_peer_mem_export>(), 56);
-        assert_eq!(IOC_EXPORT, 0xc038_b801);
+        assert_eq!(IOC_EXPORT, 0xc038_bc01);
     }
 
     #[test]

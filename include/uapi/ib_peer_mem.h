@@ -8,7 +8,7 @@
 #include <linux/ioctl.h>
 #include <linux/types.h>
 
-#define IB_PEER_MEM_IOC_MAGIC 0xB8
+#define IB_PEER_MEM_IOC_MAGIC 0xBC
 
 #define IB_PEER_MEM_EXPORT_VERSION 1
 

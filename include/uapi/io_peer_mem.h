@@ -10,7 +10,7 @@
 #include <linux/ioctl.h>
 #include <linux/types.h>
 
-#define IO_PEER_MEM_IOC_MAGIC 0xB7
+#define IO_PEER_MEM_IOC_MAGIC 0xBB
 
 /**
  * struct io_peer_mem_range - find the place of a mapping in the BAR

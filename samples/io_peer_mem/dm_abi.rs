@@ -77,10 +77,10 @@ mod tests {
         assert_eq!(size_of::<io_peer_mem_dm_capacity>(), 64);
         assert_eq!(size_of::<io_peer_mem_dm_info>(), 64);
         assert_eq!(size_of::<io_peer_mem_dm_free>(), 32);
-        assert_eq!(uapi::IO_PEER_MEM_IOC_DM_ALLOC, 0xc040_b710);
-        assert_eq!(uapi::IO_PEER_MEM_IOC_DM_CAPACITY, 0xc040_b711);
-        assert_eq!(uapi::IO_PEER_MEM_IOC_DM_INFO, 0xc040_b712);
-        assert_eq!(uapi::IO_PEER_MEM_IOC_DM_FREE, 0x4020_b713);
+        assert_eq!(uapi::IO_PEER_MEM_IOC_DM_ALLOC, 0xc040_bb10);
+        assert_eq!(uapi::IO_PEER_MEM_IOC_DM_CAPACITY, 0xc040_bb11);
+        assert_eq!(uapi::IO_PEER_MEM_IOC_DM_INFO, 0xc040_bb12);
+        assert_eq!(uapi::IO_PEER_MEM_IOC_DM_FREE, 0x4020_bb13);
     }
 
     /// Lengths and alignments.

@@ -111,6 +111,6 @@ mod tests {
     #[test]
     fn abi() {
         assert_eq!(core::mem::size_of::<io_peer_mem_range>(), 32);
-        assert_eq!(uapi::IO_PEER_MEM_IOC_RANGE, 0xc020_b701);
+        assert_eq!(uapi::IO_PEER_MEM_IOC_RANGE, 0xc020_bb01);
     }
 }

@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn abi() {
         assert_eq!(core::mem::size_of::<io_peer_mem_nearest>(), 64);
-        assert_eq!(uapi::IO_PEER_MEM_IOC_NEAREST, 0xc040_b702);
+        assert_eq!(uapi::IO_PEER_MEM_IOC_NEAREST, 0xc040_bb02);
         assert_eq!(uapi::IO_PEER_MEM_NEAREST_FOUND, 1);
         assert_eq!(uapi::IO_PEER_MEM_NEAREST_HERE, 2);
     }

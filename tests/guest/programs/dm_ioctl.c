@@ -132,8 +132,8 @@ void test_abi(const char *path)
 	expect_errno("an ioctl of an allocation on the BAR",
 		     try(bar, IO_PEER_MEM_IOC_DM_FREE, &f), ENOTTY);
 	/* A structure of another size has another number. */
-	expect_errno("another size", try(bar, _IOWR(0xB7, 0x10, char[72]), &a), ENOTTY);
-	expect_errno("an unknown number", try(bar, _IO(0xB7, 0x14), &a), ENOTTY);
+	expect_errno("another size", try(bar, _IOWR(IO_PEER_MEM_IOC_MAGIC, 0x10, char[72]), &a), ENOTTY);
+	expect_errno("an unknown number", try(bar, _IO(IO_PEER_MEM_IOC_MAGIC, 0x14), &a), ENOTTY);
 	expect_true("read", read(dm, &a, 8) < 0 && errno == EINVAL);
 	expect_true("write", write(dm, &a, 8) < 0 && errno == EINVAL);
 

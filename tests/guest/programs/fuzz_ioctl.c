@@ -340,7 +340,7 @@ static unsigned long no_such(struct thread *t)
 
 	switch (below(t, 6)) {
 	case 0: return others[below(t, 3)];
-	case 1: return _IOC(dir, 0xB7 + below(t, 2), 0x20 + below(t, 0xe0), 64);
+	case 1: return _IOC(dir, IO_PEER_MEM_IOC_MAGIC + below(t, 2), 0x20 + below(t, 0xe0), 64);
 	/* A size of no ioctl; also the largest. */
 	case 2: size = one_in(t, 3) ? 0x3fff : 8 * (9 + below(t, 100)); break;
 	case 3: size = below(t, 32); break;
@@ -348,7 +348,7 @@ static unsigned long no_such(struct thread *t)
 		size = nr == 1 || nr == 0x13 ? 32 : 64;
 		dir = nr == 0x13 ? _IOC_READ | below(t, 2) : below(t, 2) ? _IOC_READ : _IOC_WRITE;
 	}
-	return _IOC(dir, 0xB7, nr, size);
+	return _IOC(dir, IO_PEER_MEM_IOC_MAGIC, nr, size);
 }
 
 static void call_nothing(struct thread *t)

@@ -246,7 +246,7 @@ for change in sys.argv[3:]:
 arg = bytearray(struct.pack("16I", *words))
 with open(sys.argv[1], "rb") as f:
     try:
-        fcntl.ioctl(f, 0xC040B702, arg)
+        fcntl.ioctl(f, 0xC040BB02, arg)
     except OSError as e:
         print(errno.errorcode[e.errno])
         sys.exit()
@@ -299,12 +299,12 @@ import errno, fcntl, os, struct, sys, time
 domain, bus, dev = (int(x, 0) for x in sys.argv[2:])
 arg = struct.pack("16I", 1, 0, domain, bus << 8 | dev << 3, *[0] * 12)
 with open(sys.argv[1], "rb") as f:
-    fcntl.ioctl(f, 0xC040B702, bytearray(arg))
+    fcntl.ioctl(f, 0xC040BB02, bytearray(arg))
     print("found", flush=True)
     while os.path.exists(sys.argv[1]):
         time.sleep(0.1)
     try:
-        fcntl.ioctl(f, 0xC040B702, bytearray(arg))
+        fcntl.ioctl(f, 0xC040BB02, bytearray(arg))
         print("answered", flush=True)
     except OSError as e:
         print(errno.errorcode[e.errno], flush=True)
