@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 */
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * Peer memory: RDMA to and from memory that a driver owns and the kernel cannot pin
  * by a page walk (GPU, FPGA, SSD).

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 */
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /* Existing drivers include this name. */
 #ifndef PEER_MEM_H
 #define PEER_MEM_H

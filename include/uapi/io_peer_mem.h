@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 WITH Linux-syscall-note */
+/* SPDX-License-Identifier: ((GPL-2.0 WITH Linux-syscall-note) OR BSD-2-Clause) */
 /*
  * The ioctls of the character devices of io_peer_mem, /dev/io_peer_mem/BDF/barN.
  * mmap(2) with MAP_SHARED and offset 0 allocates a range of the BAR; see

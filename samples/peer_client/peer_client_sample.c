@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /*
  * peer_client_sample - a peer memory client, to copy from
  *
@@ -392,4 +392,4 @@ module_init(sample_init);
 module_exit(sample_exit);
 
 MODULE_DESCRIPTION("A peer memory client, to copy from");
-MODULE_LICENSE("GPL");
+MODULE_LICENSE("Dual BSD/GPL");

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 */
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /* What the sample does, and the functions that the actions share. */
 #ifndef ACTIONS_H
 #define ACTIONS_H

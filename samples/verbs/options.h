@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 */
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * The command line: PROGRAM ACTION [option...] MEMORY [MEMORY]. Programs with the
  * same options and more actions build on this.

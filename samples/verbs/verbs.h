@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 */
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * The verbs of the sample: a device, and two queue pairs that are connected to each
  * other. Both belong to this process, or one to a process on another host.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 */
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /* Prints what to do about an error, for a person at a terminal. */
 #ifndef HINT_H
 #define HINT_H

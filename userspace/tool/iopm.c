@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /* iopm(1): lists BARs, their free memory, and their distance from a device. */
 #include <dirent.h>
 #include <err.h>

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 
 //! `dm_rust BAR [RDMA-DEVICE]`: allocates, copies, imports and registers device memory in Rust.
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 
 //! Device memory on PCI BARs, with the semantics of `ibv_alloc_dm(3)`.
 //!
