@@ -2,7 +2,6 @@
 #
 # DOC=1: rustdoc of the modules into doc/; kbuild has no rule for that out of tree.
 
-ifdef DOC
 quiet_cmd_ext_rustdoc = RUSTDOC $@
       cmd_ext_rustdoc = \
 	OBJTREE=$(abspath $(objtree)) RUST_MODFILE=$(ext_crate) $(RUSTDOC) \
@@ -31,4 +30,3 @@ $(obj)/doc-peer_client_rust.stamp: $(src)/samples/rust_client/main.rs $(addprefi
 docs := doc-ib_peer_mem.stamp doc-io_peer_mem.stamp doc-peer_client_rust.stamp
 always-y += $(docs)
 targets += $(docs)
-endif

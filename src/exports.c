@@ -11,3 +11,5 @@ EXPORT_SYMBOL_GPL(ib_register_peer_memory_client);
 EXPORT_SYMBOL_GPL(ib_unregister_peer_memory_client);
 EXPORT_SYMBOL_GPL(ib_peer_mem_set_hint);
 EXPORT_SYMBOL_GPL(ib_peer_mem_clear_hint);
+
+MODULE_VERSION(PEER_MEM_VERSION);

@@ -35,6 +35,8 @@ static const struct kernel_param_ops checked = {
 	__MODULE_PARM_TYPE(name, "charp");			\
 	MODULE_PARM_DESC(name, description)
 
+MODULE_VERSION(PEER_MEM_VERSION);
+
 /* Read-only: new_id adds ids at run time. */
 CHECKED_PARAM(ids, 0444, "PCI functions to bind to: vendor:device[,vendor:device...], in hexadecimal");
 CHECKED_PARAM(bars, 0644, "BARs to use: n[,n...] (default: each prefetchable BAR of at least 2 MiB, of memory controllers and accelerators)");

@@ -32,6 +32,17 @@ test_core() {
 	note "ib_peer_mem loaded: $(modinfo -F description "$MODS/ib_peer_mem.ko")"
 }
 
+# not on debug
+test_version() {
+	local module version
+	version=$(sed -n 's/^PEER_MEM_VERSION := //p' /mnt/tree/version.mk)
+	for module in ib_peer_mem io_peer_mem; do
+		expect "$version" modinfo -F version "$MODS/$module.ko"
+	done
+	load_core
+	expect "$version" cat /sys/module/ib_peer_mem/version
+}
+
 test_io() {
 	load_io
 	find_bars
