@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0
 
-KDIR ?= /lib/modules/$(shell uname -r)/build
+include version.mk
+
+# The kernel release to build and install for. KVER= is for scripts/kernel-version as well,
+# which takes Debian's newest known one without it.
+release := $(or $(KVER),$(shell uname -r))
 # The same folder as in scripts/lib.sh.
 CACHE := $(or $(IB_PEER_MEM_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/ib-peer-mem)
 
+# For an installed kernel; KDIR=TREE: for a tree that is prepared for modules in Rust.
 modules:
-	+$(MAKE) -C $(KDIR) M=$(CURDIR) modules
+	$(if $(KDIR),+$(MAKE) -C $(KDIR) M=$(CURDIR) modules,dkms/build $(release))
 
 # For Debian's kernel KVER, with its Rust metadata generated again; prints the folder.
 stock:
@@ -16,34 +21,19 @@ KERNEL ?= stock
 build:
 	@EXTERNAL=no scripts/build $(KERNEL)
 
-# What client modules are built against.
-DESTDIR ?=
-SYMVERS ?= Module.symvers
-installed := $(DESTDIR)/usr/src/ib-peer-mem
-install-headers:
-	install -d $(installed)/include/rdma
-	install -m 644 include/rdma/ib_peer_mem.h include/rdma/peer_mem.h $(installed)/include/rdma
-	install -m 644 $(SYMVERS) $(installed)/Module.symvers
-
-# Gives the BARs' device nodes to the group rdma. Afterwards, or at the next boot:
-# systemd-sysusers; udevadm control --reload; udevadm trigger --subsystem-match=misc
-UDEVDIR ?= /usr/lib/udev
-SYSUSERSDIR ?= /usr/lib/sysusers.d
-install-udev:
-	install -d $(DESTDIR)$(UDEVDIR)/rules.d $(DESTDIR)$(SYSUSERSDIR)
-	install -m 644 udev/60-io-peer-mem.rules $(DESTDIR)$(UDEVDIR)/rules.d
-	install -m 644 udev/io-peer-mem.conf $(DESTDIR)$(SYSUSERSDIR)
+include dkms/install.mk
 
 define help
 Build and install
-  make               the modules for the running kernel; KDIR=TREE: for any prepared
-                     kernel tree with CONFIG_RUST
-  make install-headers DESTDIR=DIR
-                     the header and Module.symvers that client modules are built with
-  make install-udev DESTDIR=DIR
-                     udev rules: the BARs' device nodes for the group rdma
-  make -C userspace install DESTDIR=DIR PREFIX=/usr/local
-                     libiopm, the program iopm, and their manual pages
+  make               the modules for the running kernel, with its headers and source of the
+                     distribution; KDIR=TREE: for any prepared kernel tree with CONFIG_RUST
+  make install       modules, headers, system configuration, libiopm and iopm, without
+                     packages; DESTDIR=DIR, PREFIX=/usr/local; make uninstall removes them
+  make install-dkms  the source for dkms(8) instead of the modules
+  make install-compat
+                     lets the builds of NVIDIA's, AMD's and other drivers find the modules
+  make install-headers, install-udev, install-system
+                     parts of make install
 
 From nothing, in QEMU
   make demo          RDMA into PCI BAR memory on the stock kernel
@@ -73,7 +63,7 @@ Clean
   make clean         what was built of this checkout
   make distclean     everything fetched or built: $(CACHE)
 
-KVER=RELEASE names another kernel of Debian. All but the first group need root.
+KVER=RELEASE names another kernel of Debian. All but "make" need root.
 endef
 export help
 help:
@@ -119,10 +109,12 @@ static:
 
 clean:
 	scripts/clean
-	[ ! -d $(KDIR) ] || $(MAKE) -C $(KDIR) M=$(CURDIR) clean
+	rm -f $(addprefix *., ko mod mod.c mod.o o order symvers) .*.cmd .*.o.d .module-common.o .bindgen-c-flags.mk
+	find src rust samples tests \( -name '*.o' -o -name '*.o.d' -o -name '.*.cmd' -o -name '.*.o.d' \
+		-o -name '*.rmeta' -o -name '*_generated.rs' -o -name rdma_inline.c \) -delete
 
 distclean:
 	scripts/clean all
 
-.PHONY: modules stock build install-headers install-udev help demo check soak test shell host-test \
+.PHONY: modules stock build help demo check soak test shell host-test \
 	kunit model coverage rust-analyzer fmt clippy doc htmldocs static clean distclean

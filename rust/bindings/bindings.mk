@@ -37,7 +37,7 @@ $(obj)/rust/bindings/rdma_generated.rs: private bindgen_target_flags = \
 	--experimental --wrap-static-fns \
 	--wrap-static-fns-path $(obj)/rust/bindings/rdma_inline.c
 $(obj)/rust/bindings/rdma_inline.c: $(obj)/rust/bindings/rdma_generated.rs ;
-CFLAGS_rust/bindings/rdma_inline.o := -I$(ext_src)/rust/bindings -Wno-missing-prototypes -Wno-missing-declarations
+CFLAGS_rust/bindings/rdma_inline.o := -I$(ext_src) -I$(ext_src)/rust/bindings -Wno-missing-prototypes -Wno-missing-declarations
 
 $(obj)/rust/bindings/helpers_generated.rs: private bindgen_target_flags = \
 	--allowlist-file '(.*/)?rust/(bindings/\.\./)?helpers/helpers\.h' \

@@ -19,7 +19,7 @@ test_symvers() {
 	local f
 	for f in ib_register_peer_memory_client ib_unregister_peer_memory_client; do
 		grep -E "^0x[0-9a-f]+	$f	ib_peer_mem	EXPORT_SYMBOL_GPL	*$" \
-			"$MODS/installed/usr/src/ib-peer-mem/Module.symvers"
+			"$MODS"/installed/usr/src/ib-peer-mem/*/Module.symvers
 	done
 }
 
