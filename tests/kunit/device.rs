@@ -9,6 +9,7 @@
 //! Some kinds import dma-bufs, in the modes that drivers in the kernel use: see [`import`].
 
 mod import;
+mod interposer;
 mod memory;
 mod ops;
 mod register;
@@ -19,6 +20,7 @@ pub(crate) use import::{
     Leaked,
     Quiesce, //
 };
+pub(crate) use interposer::OtherModule;
 pub(crate) use register::Registered;
 
 use crate::{

@@ -9,6 +9,7 @@ mod failslab;
 mod failure;
 mod hints;
 mod host_first;
+mod interposers;
 mod invalidate;
 mod races;
 mod registration;

@@ -36,6 +36,9 @@
 //! RCU protects the client data until it is counted. The removal of the module waits once for all calls
 //! to leave the code of the functions.
 //!
+//! A function that another module has replaced meanwhile is not restored. The removal of the module then
+//! waits until the other module has restored it, as that module calls the function.
+//!
 //! # Examples
 //!
 //! ```
@@ -84,11 +87,15 @@
 //! ```
 
 mod functions;
+mod saved;
 
-use self::functions::{
-    Interposer,
-    CALLS,
-    CLIENT, //
+use self::{
+    functions::{
+        Interposer,
+        CALLS,
+        CLIENT, //
+    },
+    saved::REPLACED, //
 };
 use super::{
     super::{
@@ -228,7 +235,8 @@ impl Original<'_> {
     }
 }
 
-/// Registration of an interposer. Dropping it restores the operations of all devices, which may sleep.
+/// Registration of an interposer. Dropping it restores the operations of all devices, which may sleep, and
+/// waits for another module that has replaced them after this one.
 ///
 /// # Invariants
 ///
@@ -282,6 +290,9 @@ impl<H: Hooks> PinnedDrop for Registration<H> {
         // SAFETY: By the type invariants the client is registered. The call runs `remove` for each device.
         unsafe { rdma::ib_unregister_client(self.client.get()) };
         CLIENT.store(ptr::null_mut(), Release);
+        REPLACED.wait();
         CALLS.drain();
+        // SAFETY: No function pointer leads to the interposed functions, and no call is in them.
+        unsafe { REPLACED.clear() };
     }
 }

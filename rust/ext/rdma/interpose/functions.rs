@@ -20,16 +20,16 @@ use super::{
             UcontextId, //
         }, //
     },
+    saved::{
+        Saved,
+        REPLACED, //
+    },
     Driver,
     Hooks,
     Original, //
 };
 use core::{
     marker::PhantomData,
-    mem::{
-        self,
-        size_of, //
-    },
     ptr, //
 };
 use kernel::{
@@ -107,7 +107,7 @@ struct ClientData<H> {
     /// Hooks for the device.
     hooks: Arc<H>,
     /// Operations of the driver.
-    driver: rdma::ib_device_ops,
+    saved: Arc<Saved>,
     /// Calls in `reg_user_mr` and `rereg_user_mr`.
     registering: Gate,
     /// Calls in `dereg_mr` and `dealloc_ucontext`.
@@ -168,7 +168,7 @@ impl<H: Hooks> Interposer<H> {
         entered.then(|| Inside { data, gate })
     }
 
-    /// Calls `f` with the hooks of `dev`, or else `driver` with the device's operations.
+    /// Calls `f` with the hooks of `dev`, or else `driver` with the driver's operations.
     ///
     /// # Safety
     ///
@@ -184,12 +184,15 @@ impl<H: Hooks> Interposer<H> {
             match unsafe { Self::enter(dev, gate) } {
                 Some(inside) => f(inside.data),
                 None => {
-                    // `remove` has restored the operations before it closed or cleared the data. Order
-                    // the reads the same way.
+                    // `remove` has restored the operations, or entered them in the list, before it
+                    // closed or cleared the data. Order the reads the same way.
                     Atomic::new(0).fetch_add(1, Full);
-                    // SAFETY: By this function's safety contract the device is registered. Writers store
-                    // whole fields.
-                    driver(unsafe { &(*dev).ops })
+                    match REPLACED.find(dev) {
+                        Some(saved) => driver(&saved.driver),
+                        // SAFETY: By this function's safety contract the device is registered. Writers
+                        // store whole fields.
+                        None => driver(unsafe { &(*dev).ops }),
+                    }
                 }
             }
         })
@@ -223,7 +226,7 @@ impl<H: Hooks> Interposer<H> {
             // SAFETY: By this function's safety contract the pointers are valid or NULL during the call.
             let req = unsafe { Request::new(pd, range, access, dmah, udata) };
             let driver = Driver {
-                ops: &this.driver,
+                ops: &this.saved.driver,
                 rereg: &|| compat::eopnotsupp().to_ptr(),
             };
             match this.hooks.reg_user_mr(&req, driver) {
@@ -266,9 +269,9 @@ impl<H: Hooks> Interposer<H> {
             let req = unsafe { Request::new(pd, range, access, ptr::null_mut(), udata) };
             // SAFETY: By this function's safety contract the MR is valid during the call.
             let old = unsafe { Mr::from_raw(mr) };
-            let rereg = || driver(&this.driver);
+            let rereg = || driver(&this.saved.driver);
             let driver = Driver {
-                ops: &this.driver,
+                ops: &this.saved.driver,
                 rereg: &rereg,
             };
             match this.hooks.rereg_user_mr(old, Change(flags), &req, driver) {
@@ -293,7 +296,7 @@ impl<H: Hooks> Interposer<H> {
             None => compat::eopnotsupp().to_errno(),
         };
         let hooks = |this: &ClientData<H>| {
-            let call = || driver(&this.driver);
+            let call = || driver(&this.saved.driver);
             // SAFETY: By this function's safety contract the MR is valid until the driver has deregistered
             // it, which is the last use.
             let mr = unsafe { Mr::from_raw(mr) };
@@ -320,7 +323,7 @@ impl<H: Hooks> Interposer<H> {
         };
         let hooks = |this: &ClientData<H>| {
             this.hooks.dealloc_ucontext(UcontextId(ucontext.addr()));
-            driver(&this.driver);
+            driver(&this.saved.driver);
         };
         // SAFETY: By this function's safety contract `ucontext` is valid, and so is its device.
         unsafe { Self::call((*ucontext).device, |data| &data.ending, hooks, driver) }
@@ -345,22 +348,24 @@ impl<H: Hooks> Interposer<H> {
     /// Creates the hooks for `dev` and installs the interposed functions.
     fn install_all(dev: &Device) -> Result {
         let raw = dev.as_raw();
-        // SAFETY: The device is registered. After registration only this client writes the four fields,
-        // and ib_core calls `add` and `remove` one at a time for each device.
-        let ops = unsafe { &mut (*raw).ops };
+        // SAFETY: The device is registered. Interposers write whole fields.
+        let ops = unsafe { &(*raw).ops };
         if ops.reg_user_mr.is_none() || ops.dereg_mr.is_none() {
             return Err(compat::eopnotsupp());
         }
+        let ours = rdma::ib_device_ops {
+            reg_user_mr: Some(Self::reg_user_mr),
+            rereg_user_mr: Some(Self::rereg_user_mr),
+            dereg_mr: Some(Self::dereg_mr),
+            dealloc_ucontext: Some(Self::dealloc_ucontext),
+            ..pin_init::zeroed()
+        };
+        // SAFETY: The device is registered.
+        let saved = unsafe { Saved::new(raw, ours) }?;
         let data = KBox::new(
             ClientData {
                 hooks: H::add(dev)?,
-                driver: rdma::ib_device_ops {
-                    reg_user_mr: ops.reg_user_mr,
-                    rereg_user_mr: ops.rereg_user_mr,
-                    dereg_mr: ops.dereg_mr,
-                    dealloc_ucontext: ops.dealloc_ucontext,
-                    ..pin_init::zeroed()
-                },
+                saved: saved.clone(),
                 registering: Gate::new(),
                 ending: Gate::new(),
             },
@@ -368,27 +373,8 @@ impl<H: Hooks> Interposer<H> {
         )?;
         // SAFETY: The client is registered, and the device is in its `add`.
         unsafe { rdma::ib_set_client_data(raw, CLIENT.load(Relaxed), KBox::into_raw(data).cast()) };
-        // Install `dereg_mr` before `reg_user_mr`, so that every MR of the hooks is deregistered by it.
-        Self::install(&mut ops.dereg_mr, Some(Self::dereg_mr));
-        if ops.dealloc_ucontext.is_some() {
-            Self::install(&mut ops.dealloc_ucontext, Some(Self::dealloc_ucontext));
-        }
-        if ops.rereg_user_mr.is_some() {
-            Self::install(&mut ops.rereg_user_mr, Some(Self::rereg_user_mr));
-        }
-        Self::install(&mut ops.reg_user_mr, Some(Self::reg_user_mr));
+        saved.install();
         Ok(())
-    }
-
-    /// Stores one operation of a device with release semantics, as other tasks read it at any time.
-    fn install<F: Copy>(slot: &mut Option<F>, function: Option<F>) {
-        const { assert!(size_of::<Option<F>>() == size_of::<*mut ()>()) };
-        // SAFETY: The sizes are equal, and the representation of an optional function pointer is that of
-        // a pointer that may be NULL.
-        let value = unsafe { mem::transmute_copy::<Option<F>, *mut ()>(&function) };
-        // SAFETY: `slot` is a valid exclusive reference to a value of that representation. Other tasks
-        // only load it.
-        unsafe { Atomic::from_ptr(ptr::from_mut(slot).cast::<*mut ()>()) }.store(value, Release);
     }
 
     /// # Safety
@@ -406,16 +392,26 @@ impl<H: Hooks> Interposer<H> {
         // SAFETY: `install_all` set the data to a `ClientData<H>` from a box, and `remove` is called once
         // for each device.
         let data = unsafe { KBox::from_raw(data.cast::<ClientData<H>>()) };
-        // SAFETY: By this function's safety contract the device is registered. After registration only
-        // this client writes the four fields.
-        let ops = unsafe { &mut (*raw).ops };
+        let replaced = || {
+            // SAFETY: By this function's safety contract the device is registered.
+            let dev = unsafe { Device::from_raw(raw) };
+            pr_err!(
+                "{}: another module has replaced the operations after this one; unload that module \
+                 first\n",
+                dev.name()
+            );
+            REPLACED.add(&data.saved);
+        };
 
-        Self::install(&mut ops.reg_user_mr, data.driver.reg_user_mr);
-        Self::install(&mut ops.rereg_user_mr, data.driver.rereg_user_mr);
+        let restored = data.saved.restore_registering();
+        if !restored {
+            replaced();
+        }
         data.registering.close();
         data.hooks.remove();
-        Self::install(&mut ops.dereg_mr, data.driver.dereg_mr);
-        Self::install(&mut ops.dealloc_ucontext, data.driver.dealloc_ucontext);
+        if !data.saved.restore_ending() && restored {
+            replaced();
+        }
         data.ending.close();
         // SAFETY: The client is registered, and the device is in its `remove`.
         unsafe { rdma::ib_set_client_data(raw, CLIENT.load(Relaxed), ptr::null_mut()) };
