@@ -233,4 +233,26 @@ impl Attachment {
             Self::FastReg(_) | Self::Exported(_) => {}
         }
     }
+
+    /// Returns whether the driver is still to detach, after [`Self::defer_to_dereg`].
+    pub(crate) fn is_attached(&self) -> bool {
+        match self {
+            Self::DmaBuf(mr) => mr.is_attached(),
+            Self::FastReg(_) | Self::Exported(_) => false,
+        }
+    }
+
+    /// Leaves a device that is removed and does not answer. Returns what remains until the driver
+    /// detaches, of which `hook` is notified. Otherwise as [`Self::defer_to_dereg`]. Context: may
+    /// sleep.
+    pub(crate) fn leave(self, hook: Arc<dyn OnDetach>) -> Option<Self> {
+        match self {
+            // Its queue pair is destroyed. The driver does not notify anyone of the end of its MR.
+            Self::FastReg(_) => None,
+            Self::DmaBuf(_) | Self::Exported(_) => {
+                self.defer_to_dereg(hook);
+                Some(self)
+            }
+        }
+    }
 }

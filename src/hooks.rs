@@ -43,7 +43,7 @@ impl Hooks for Adapter {
         adapters::remove(self);
         let deadline = Deadline::start();
         while let Some(region) = self.mrs().first() {
-            region.disassociate(deadline);
+            region.disassociate(&deadline);
         }
     }
 
@@ -76,12 +76,16 @@ impl Hooks for Adapter {
         // The driver cannot change an MR on peer memory; a new MR replaces it.
         let mut req = req.clone();
         region.fill_unchanged(&mut req, change);
-        self.reg_user_mr(&req, driver).map(Some)
+        if change.range() {
+            self.reg_user_mr(&req, driver).map(Some)
+        } else {
+            region.replace_mr(self.backend(), &req).map(Some)
+        }
     }
 
     fn dereg_mr(&self, mr: &Mr, original: Original<'_>) -> Result {
         match self.region(mr) {
-            Some(region) => region.deregister(&original),
+            Some(region) => region.deregister(mr, &original),
             None => original.call(),
         }
     }

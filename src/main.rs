@@ -35,7 +35,7 @@
 //!    nested in each other;
 //! 2. `FastReg::links` (mutex): the queue pairs; then `LoopbackQp::busy` (mutex): one work request
 //!    at a time;
-//! 3. `Lifecycle::state`, `Region::acquired`, `Region::mr`, `Client::gate`, `Index::entries`,
+//! 3. `Lifecycle::state`, `Region::acquired`, `Region::mrs`, `Client::gate`, `Index::entries`,
 //!    `Hints::tree`, `LoopbackQp::status` (spin locks, leaves).
 //!
 //! Documentation/locking.rst has the argument.

@@ -34,13 +34,13 @@ use kernel::{
 ///
 /// - `context` has not been released: the owner drops this object before the `Acquired` that it
 ///   came from.
-/// - If `mapped` is a device, the client has mapped the range for it.
+/// - If `mapped` is a device, the client has mapped the range for it, in that many entries.
 pub(crate) struct ClientPages {
     context: Context,
     client: Use,
     range: VaRange,
     table: ForeignTable,
-    mapped: Option<ARef<Device>>,
+    mapped: Option<(ARef<Device>, usize)>,
 }
 
 impl ClientPages {
@@ -64,12 +64,21 @@ impl ClientPages {
         Table::of_pages(&self.table, skip, len, max).inspect_err(|e| self.log_bad_table(*e))
     }
 
-    /// Has the client map the range for `dev`, which must be an adapter's DMA device. Returns the
-    /// DMA addresses in pieces of at most `max` bytes. Context: may sleep.
+    /// Has the client map the range for `dev`, which must be an adapter's DMA device, unless it is
+    /// mapped for that device. Returns the DMA addresses in pieces of at most `max` bytes. Context:
+    /// may sleep.
     pub(crate) fn map(&mut self, dev: &Device, max: u64) -> Result<KVec<Segment>> {
-        if self.mapped.is_some() {
-            return Err(EBUSY);
-        }
+        let entries = match &self.mapped {
+            Some((mapped, _)) if !ptr::eq(&raw const **mapped, dev) => return Err(EBUSY),
+            Some((_, entries)) => *entries,
+            None => self.dma_map(dev)?,
+        };
+        let (skip, len) = self.window()?;
+        sg::cut(self.table.dma(entries), skip, len, max).inspect_err(|e| self.log_bad_table(*e))
+    }
+
+    /// Calls `dma_map`. Returns the number of entries that are mapped. Context: may sleep.
+    fn dma_map(&mut self, dev: &Device) -> Result<usize> {
         let dma_map = self.client.callbacks().dma_map.ok_or(EINVAL)?;
         let mut nmap: ffi::c_int = 0;
         // SAFETY:
@@ -86,11 +95,10 @@ impl ClientPages {
                 &mut nmap,
             )
         })?;
-        // INVARIANT: `dma_map` has succeeded for `dev`.
-        self.mapped = Some(dev.into());
         let entries = usize::try_from(nmap).unwrap_or(0);
-        let (skip, len) = self.window()?;
-        sg::cut(self.table.dma(entries), skip, len, max).inspect_err(|e| self.log_bad_table(*e))
+        // INVARIANT: `dma_map` has succeeded for `dev`.
+        self.mapped = Some((dev.into(), entries));
+        Ok(entries)
     }
 
     /// Returns whether the client gave a struct page for every piece of the range.
@@ -157,7 +165,7 @@ impl ClientPages {
 impl Drop for ClientPages {
     fn drop(&mut self) {
         let callbacks = self.client.callbacks();
-        if let (Some(dev), Some(dma_unmap)) = (&self.mapped, callbacks.dma_unmap) {
+        if let (Some((dev, _)), Some(dma_unmap)) = (&self.mapped, callbacks.dma_unmap) {
             let dev: *const Device = &**dev;
             // SAFETY:
             // - `client` keeps the client registered, so its callbacks may be called;

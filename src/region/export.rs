@@ -5,7 +5,10 @@
 //! The memory is pinned at export, in the process that owns it, and mapped for the first device
 //! that imports it: a client maps a range once, for one device.
 
-use super::Region;
+use super::{
+    resources::Attached,
+    Region, //
+};
 use crate::{
     backend::{
         Attachment,
@@ -47,7 +50,11 @@ impl Region {
             };
             let (export, revoker) =
                 Export::new(region.clone(), range.pages() * PAGE_SIZE, requirements)?;
-            Ok((export, Attachment::Exported(revoker)))
+            let attached = Attached {
+                mr: 0,
+                attachment: Attachment::Exported(revoker),
+            };
+            Ok((export, attached))
         })
     }
 }
@@ -56,7 +63,7 @@ impl Memory for Region {
     fn map(&self, dev: &Device, max: u64) -> Result<KVec<Segment>> {
         let mapped = self
             .life
-            .with_live(|resources| resources.pages.map(dev, max));
+            .with_live(|resources| resources.pages().map(dev, max));
         mapped.ok_or(ENODEV)?.inspect_err(|e| {
             pr_warn_limited!(
                 "client {}: dma_map of {} bytes for {} failed: {:?}; the import fails\n",

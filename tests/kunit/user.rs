@@ -254,6 +254,12 @@ impl Mr {
         unsafe { ((*self.as_raw()).iova, (*self.as_raw()).length) }
     }
 
+    /// Undoes what uverbs does when it has received the MR.
+    pub(crate) fn uncomplete(&self) {
+        // SAFETY: By the type invariants the MR is valid; the field is written as a whole.
+        unsafe { (*self.as_raw()).type_ = rdma::ib_mr_type_IB_MR_TYPE_MEM_REG };
+    }
+
     /// Deregisters it, once. After an error it is still registered.
     pub(crate) fn dereg(&self) -> Result {
         let raw = self.as_raw();
@@ -270,6 +276,21 @@ impl Mr {
     /// Re-registers as uverbs does. Returns the new MR if the driver makes one; the old one is then
     /// deregistered.
     pub(crate) fn rereg(
+        &self,
+        flags: u32,
+        pd: &Arc<Pd>,
+        args: (u64, u64),
+        access: u32,
+    ) -> Result<Option<Mr>> {
+        let new = self.rereg_only(flags, pd, args, access)?;
+        if new.is_some() {
+            self.dereg()?;
+        }
+        Ok(new)
+    }
+
+    /// Re-registers without the deregistration of the old MR.
+    pub(crate) fn rereg_only(
         &self,
         flags: u32,
         pd: &Arc<Pd>,
@@ -296,9 +317,7 @@ impl Mr {
         if new.is_null() {
             return Ok(None);
         }
-        let new = pd.adopt(new);
-        self.dereg()?;
-        Ok(Some(new))
+        Ok(Some(pd.adopt(new)))
     }
 }
 

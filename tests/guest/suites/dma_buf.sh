@@ -161,9 +161,18 @@ test_rereg_range() {
 
 # not on debug
 test_rereg_access_and_pd() {
+	local asked
 	adapter_start user edu1 "$BAR_A" 0 4096
-	adapter_say user rereg access none
-	adapter_say user rereg pd
+	adapter_say user fill 92
+	asked=$(counter num_alloc_mrs)
+	adapter_set "$(adapter_say user rereg access none)"
+	expect EACCES adapter_dma edu1 "write $lkey $addr 16"
+	adapter_set "$(adapter_say user rereg access all pd)"
+	adapter_dma edu1 "write $lkey $addr 16"
+	expect revocable adapter_mr edu1 "$lkey" mode
+	# On the same pages: no client is asked.
+	expect "$asked" counter num_alloc_mrs
+	expect "1 1 4096" in_use
 	adapter_stop user
 	eventually balanced
 }

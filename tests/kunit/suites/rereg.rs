@@ -43,7 +43,7 @@ mod tests {
         let new = mr.rereg(ACCESS, &t.pd, (0, 0), read)?.ok_or(ENOENT)?;
         let state = new.state()?;
         ensure_eq!((state.pages, state.access), (4, read as i32));
-        ensure_eq!(client.flags().1, 0);
+        ensure_eq!(client.script().calls(Point::GetPages), 1);
         drop(new);
         t.finish()
     }
@@ -157,5 +157,223 @@ mod tests {
         ensure_eq!((args.start, args.length), (0x9000, 77));
         drop(mr);
         t.finish()
+    }
+
+    /// The devices of the backends that make an MR, and one that cannot revoke.
+    fn kinds() -> [Kind; 4] {
+        [
+            Kind::Dma,
+            Kind::Virtual,
+            Mode::Dynamic.into(),
+            Mode::Pinned.into(),
+        ]
+    }
+
+    #[test]
+    fn without_a_range_asks_no_client() -> Result {
+        for kind in kinds() {
+            let (t, client, mr) = live(kind, Setup::SEED)?;
+            let points = [
+                Point::Acquire,
+                Point::GetPages,
+                Point::DmaMap,
+                Point::PutPages,
+            ];
+            let calls = || points.map(|point| client.script().calls(point));
+            let (before, place) = (calls(), mr.state()?);
+            let one = mr.rereg(ACCESS, &t.pd, (0, 0), user::REMOTE_READ)?;
+            let one = one.ok_or(ENOENT)?;
+            let pd = Pd::new(t.registered())?;
+            let two = one.rereg(PD, &pd, (0, 0), 0)?.ok_or(ENOENT)?;
+            let state = two.state()?;
+            ensure!(state.valid);
+            ensure_eq!((state.lo, state.hi), (place.lo, place.hi));
+            ensure_eq!(state.access, user::REMOTE_READ as i32);
+            ensure_eq!(calls(), before);
+            ensure_eq!(counters::in_use(client.name())?, (1, 4, 4 * PAGE));
+            drop(two);
+            drop(pd);
+            t.finish()?;
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn without_a_range_keeps_the_memory_when_the_address_has_other_memory() -> Result {
+        for kind in kinds() {
+            let (t, client, mr) = live(kind, Setup::SEED)?;
+            let place = mr.state()?;
+            // The driver can pin what is there now.
+            t.dev().pin_all();
+            let pins = t.calls(Point::RegUserMr)?;
+            let new = mr.rereg(ACCESS, &t.pd, (0, 0), user::REMOTE_READ)?;
+            let new = new.ok_or(ENOENT)?;
+            let state = new.state()?;
+            ensure!(state.valid && !state.original);
+            ensure_eq!((state.lo, state.hi), (place.lo, place.hi));
+            ensure_eq!(state.access, user::REMOTE_READ as i32);
+            ensure_eq!(t.calls(Point::RegUserMr)?, pins);
+            drop(new);
+            undone_once_if_mapped(&client, kind)?;
+            t.finish()?;
+        }
+        Ok(())
+    }
+
+    /// Checks that the teardown ran once. Software RDMA has nothing to unmap.
+    fn undone_once_if_mapped(client: &Client, kind: Kind) -> Result {
+        if kind != Kind::Virtual {
+            undone_once(client)?;
+        }
+        ensure_eq!(client.script().calls(Point::PutPages), 1);
+        ensure_eq!(client.script().calls(Point::Release), 1);
+        Ok(())
+    }
+
+    #[test]
+    fn without_a_range_of_a_revoked_mr_is_refused() -> Result {
+        for kind in [Kind::Dma, Kind::Virtual, Mode::Dynamic.into()] {
+            let (t, client, mr) = live(kind, Setup::SEED)?;
+            client.invalidate_last()?;
+            for (flags, access) in [(ACCESS, user::REMOTE_READ), (PD, 0)] {
+                let new = mr.rereg(flags, &t.pd, (0, 0), access);
+                ensure_eq!(new.err(), Some(ENODEV));
+            }
+            ensure_eq!(client.script().calls(Point::Acquire), 1);
+            mr.dereg()?;
+            undone_once_if_mapped(&client, kind)?;
+            t.finish()?;
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn memory_that_is_pinned_for_reading_does_not_become_writable() -> Result {
+        for kind in [Kind::Dma, Mode::Dynamic.into()] {
+            let t = Fixture::new(kind)?;
+            let client = t.client(Setup::SEED)?;
+            let mr = t.pd.reg(client.at(0), PAGE, user::REMOTE_READ)?;
+            ensure_eq!(mr.rereg(ACCESS, &t.pd, (0, 0), USUAL).err(), Some(EACCES));
+            ensure_eq!(mr.state()?.access, user::REMOTE_READ as i32);
+            // With a range it is pinned anew.
+            let range = (client.at(8 * PAGE), PAGE);
+            let new = mr.rereg(TRANS | ACCESS, &t.pd, range, USUAL)?;
+            ensure_eq!(client.flags().1, 1);
+            drop(new);
+            t.finish()?;
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn without_a_range_a_failure_leaves_the_old_mr() -> Result {
+        for (kind, point) in [
+            (Kind::Dma, Point::AllocMr),
+            (Kind::Dma, Point::PostReg),
+            (Mode::Dynamic.into(), Point::Import),
+            (Mode::Dynamic.into(), Point::Imported),
+        ] {
+            let (t, client, mr) = live(kind, Setup::SEED)?;
+            t.fail(point, ENOSPC)?;
+            let new = mr.rereg(ACCESS, &t.pd, (0, 0), user::REMOTE_READ);
+            ensure_eq!(new.err(), Some(ENOSPC));
+            ensure_eq!(mr.state()?.access, USUAL as i32);
+            client.invalidate_last()?;
+            ensure!(!mr.is_valid());
+            mr.dereg()?;
+            undone_once(&client)?;
+            t.finish()?;
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn an_invalidation_waits_for_it_and_revokes_the_new_mr() -> Result {
+        for (kind, point) in [
+            (Kind::Dma, Point::AllocMr),
+            (Mode::Dynamic.into(), Point::Import),
+        ] {
+            let (t, client, mr) = live(kind, Setup::LOCKED)?;
+            let gate = t.hold(point)?;
+            let (old, pd) = (mr.clone(), t.pd.clone());
+            let changing = Task::spawn(move || old.rereg(ACCESS, &pd, (0, 0), user::REMOTE_READ))?;
+            gate.reached()?;
+            let invalidating = invalidation(&client)?;
+            let waited = invalidating.is_waiting();
+            gate.open();
+            let new = changing.join()?;
+            invalidating.join()??;
+            let new = new?.ok_or(ENOENT)?;
+            ensure!(waited);
+            ensure!(!new.is_valid());
+            new.dereg()?;
+            undone_once(&client)?;
+            t.finish()?;
+        }
+        Ok(())
+    }
+
+    /// The driver does not deregister the old MR: both are on the memory.
+    fn both(kind: Kind) -> Result<(Fixture, Arc<Client>, Arc<user::Mr>, user::Mr)> {
+        let (t, client, mr) = live(kind, Setup::SEED)?;
+        let new = mr.rereg_only(ACCESS, &t.pd, (0, 0), user::REMOTE_READ)?;
+        let new = new.ok_or(ENOENT)?;
+        ensure!(mr.is_valid() && new.is_valid());
+        Ok((t, client, mr, new))
+    }
+
+    #[test]
+    fn the_memory_stays_until_both_mrs_are_gone() -> Result {
+        for kind in [Kind::Dma, Mode::Dynamic.into(), Mode::Pinned.into()] {
+            for new_first in [false, true] {
+                let (t, client, mr, new) = both(kind)?;
+                let again = mr.rereg(ACCESS, &t.pd, (0, 0), user::REMOTE_READ);
+                ensure_eq!(again.err(), Some(EBUSY));
+                let (first, last) = if new_first {
+                    (&new, &*mr)
+                } else {
+                    (&*mr, &new)
+                };
+                first.dereg()?;
+                ensure!(last.is_valid());
+                ensure_eq!(client.stage(), Stage::Mapped);
+                last.dereg()?;
+                undone_once(&client)?;
+                t.finish()?;
+            }
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn an_invalidation_revokes_both_mrs() -> Result {
+        for kind in [Kind::Dma, Mode::Dynamic.into()] {
+            let (t, client, mr, new) = both(kind)?;
+            client.invalidate_last()?;
+            ensure!(!mr.is_valid() && !new.is_valid());
+            mr.dereg()?;
+            ensure_eq!(client.script().calls(Point::Release), 0);
+            new.dereg()?;
+            undone_once(&client)?;
+            t.finish()?;
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn a_refused_deregistration_of_the_old_mr_leaves_it() -> Result {
+        for kind in [Kind::Dma, Mode::Dynamic.into()] {
+            let (t, client, mr) = live(kind, Setup::SEED)?;
+            t.fail(Point::DeregMr, EBUSY)?;
+            let new = mr.rereg(ACCESS, &t.pd, (0, 0), user::REMOTE_READ);
+            ensure_eq!(new.err(), Some(EBUSY));
+            ensure!(mr.is_valid());
+            client.invalidate_last()?;
+            ensure!(!mr.is_valid());
+            mr.dereg()?;
+            undone_once(&client)?;
+            t.finish()?;
+        }
+        Ok(())
     }
 }

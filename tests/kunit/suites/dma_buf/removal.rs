@@ -218,4 +218,30 @@ mod tests {
         undone_once(&client)?;
         t.finish()
     }
+
+    #[test]
+    fn a_deferred_region_ends_with_the_last_of_its_mrs() -> Result {
+        for new_first in [false, true] {
+            let (t, client, mr) = live_temporary(Mode::Pinned)?;
+            let new = mr.rereg_only(user::ACCESS, &t.pd, (0, 0), user::REMOTE_READ)?;
+            let new = new.ok_or(ENOENT)?;
+            let leaving = removal(&t)?;
+            let bare = until(|| t.registered().is_bare());
+            let (first, last) = if new_first {
+                (&new, &*mr)
+            } else {
+                (&*mr, &new)
+            };
+            first.dereg()?;
+            let stage = client.stage();
+            last.dereg()?;
+            let released = t.calls(Point::Release)?;
+            leaving.join()?;
+            bare?;
+            ensure_eq!(stage, Stage::Mapped);
+            ensure_eq!(released, 1);
+            finish(t, &client)?;
+        }
+        Ok(())
+    }
 }

@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The MRs on a region: registration, re-registration and deregistration.
+
+use super::{
+    resources::Attached,
+    Region, //
+};
+use crate::{
+    backend::{
+        Attachment,
+        Backend,
+        Fence,
+        Refusal, //
+    },
+    callbacks::{
+        Acquired,
+        ClientPages,
+        Intent, //
+    },
+    ext::{
+        compat::eopnotsupp,
+        rdma::{
+            Access,
+            Change,
+            Device,
+            Mr,
+            Name,
+            Original,
+            Request,
+            UserMr, //
+        }, //
+    },
+    index::{
+        Index,
+        Slot, //
+    },
+    lifecycle::Close,
+    pr_warn_limited,
+    range::VaRange, //
+};
+use core::{
+    mem,
+    ptr, //
+};
+use kernel::{
+    prelude::*,
+    sync::{
+        aref::ARef,
+        Arc, //
+    },
+};
+
+/// The identity of an MR.
+struct Identity {
+    lkey: u32,
+    id: usize,
+    /// The driver deregisters it, and may reuse its key and its number before it has returned.
+    ending: bool,
+}
+
+/// The MRs on a region. There are two from a re-registration until the driver has deregistered the
+/// MR that was replaced.
+pub(super) struct Mrs {
+    dev: ARef<Device>,
+    /// The regions of the device, by the local key of their MR.
+    index: Arc<Index<Region>>,
+    mrs: [Option<Identity>; 2],
+    /// The arguments of the last registration.
+    access: Access,
+    iova: u64,
+}
+
+impl Region {
+    /// Registers memory that its client has acquired; `index` has the regions of the device. Context:
+    /// may sleep.
+    pub(crate) fn register(
+        acquired: Acquired,
+        backend: &Backend,
+        index: &Arc<Index<Region>>,
+        req: &Request<'_>,
+        range: VaRange,
+    ) -> Result<UserMr, Refusal> {
+        Self::build(acquired, range, Intent::of(req.access), |region, pages| {
+            // Nothing can fail between making the MR and entering the region in the index.
+            let slot = Slot::new()?;
+            let (mr, attachment) = region.make_mr(backend, req, pages)?;
+            *region.mrs.lock() = Some(Mrs {
+                dev: req.pd.device().get(),
+                index: index.clone(),
+                mrs: [None, None],
+                access: req.access,
+                iova: req.iova,
+            });
+            let attached = region.add_mr(slot, &mr, attachment, req);
+            Ok((mr, attached))
+        })
+    }
+
+    /// Re-registers the memory with the PD and the access flags of `req`, which are those of a
+    /// re-registration without a new range: a new MR on the same pages replaces the old one. The
+    /// client is not asked, so it does not matter what is at the address now.
+    ///
+    /// Fails with `ENODEV` if the memory is revoked, with `EACCES` if it is pinned for reading and is
+    /// to become writable, and with `EBUSY` if the driver has not deregistered an MR that was
+    /// replaced before. The old MR is unchanged then.
+    ///
+    /// Context: may sleep.
+    pub(crate) fn replace_mr(
+        self: &Arc<Self>,
+        backend: &Backend,
+        req: &Request<'_>,
+    ) -> Result<UserMr> {
+        if self.intent == Intent::Read && Intent::of(req.access) == Intent::Write {
+            return Err(EACCES);
+        }
+        // Nothing can fail between making the MR and entering the region in the index.
+        let slot = Slot::new()?;
+        let replaced = self.life.with_live(|resources| {
+            resources.add(|pages| {
+                let (mr, attachment) = self.make_mr(backend, req, pages)?;
+                let attached = self.add_mr(slot, &mr, attachment, req);
+                Ok((mr, attached))
+            })
+        });
+        replaced.ok_or(ENODEV)?.map_err(|refusal| match refusal {
+            Refusal::Error(e) | Refusal::NotPinned(e) => e,
+            Refusal::Skip(cause) => {
+                pr_warn_limited!(
+                    "client {}: {}: cannot re-register: {}\n",
+                    self.client.name(),
+                    req.pd.device().name(),
+                    cause
+                );
+                eopnotsupp()
+            }
+        })
+    }
+
+    /// Has the backend make an MR on the pinned memory. Context: may sleep.
+    fn make_mr(
+        &self,
+        backend: &Backend,
+        req: &Request<'_>,
+        pages: &mut ClientPages,
+    ) -> Result<(UserMr, Attachment), Refusal> {
+        let fence = if self.client.traits().requires_invalidation {
+            Fence::Required
+        } else {
+            Fence::Optional
+        };
+        backend.register(req, self.range, pages, fence)
+    }
+
+    /// Enters the region in the index under a new MR, and returns the access through it.
+    fn add_mr(
+        self: &Arc<Self>,
+        slot: Slot<Self>,
+        mr: &UserMr,
+        attachment: Attachment,
+        req: &Request<'_>,
+    ) -> Attached {
+        let (lkey, id) = (mr.as_mr().lkey(), mr.as_mr().id());
+        let mut index = None;
+        if let Some(mrs) = &mut *self.mrs.lock() {
+            (mrs.access, mrs.iova) = (req.access, req.iova);
+            if let Some(free) = mrs.mrs.iter_mut().find(|mr| mr.is_none()) {
+                *free = Some(Identity {
+                    lkey,
+                    id,
+                    ending: false,
+                });
+            }
+            index = Some(mrs.index.clone());
+        }
+        // An MR that had the key before is gone from the device, or the driver would not have
+        // issued the key again.
+        if let Some(index) = index {
+            index.insert(slot, lkey, self.clone());
+        }
+        Attached { mr: id, attachment }
+    }
+
+    /// Returns whether `mr` is an MR on this region.
+    pub(crate) fn is_of(&self, mr: &Mr) -> bool {
+        let mrs = self.mrs.lock();
+        let mut on_it = mrs.iter().flat_map(|mrs| mrs.mrs.iter().flatten());
+        on_it.any(|on_it| on_it.id == mr.id() && !on_it.ending)
+    }
+
+    /// Returns whether an MR on the region is left that its user has not deregistered.
+    fn has_mrs(&self) -> bool {
+        let mrs = self.mrs.lock();
+        let left = mrs.iter().flat_map(|mrs| mrs.mrs.iter().flatten());
+        left.count() > 0
+    }
+
+    /// Fills in the arguments that a re-registration does not change.
+    pub(crate) fn fill_unchanged(&self, req: &mut Request<'_>, change: Change) {
+        if let Some(mrs) = &*self.mrs.lock() {
+            if !change.access() {
+                req.access = mrs.access;
+            }
+            if !change.range() {
+                req.start = self.range.addr() as u64;
+                req.length = self.range.len() as u64;
+                req.iova = mrs.iova;
+            }
+        }
+    }
+
+    /// Deregisters `mr`, which is on this region, for its user. Context: may sleep.
+    pub(crate) fn deregister(&self, mr: &Mr, original: &Original<'_>) -> Result {
+        let id = mr.id();
+        match self.life.close() {
+            Close::Live(mut resources) => {
+                if let Err(e) = self.call_hidden(id, original) {
+                    self.life.reopen(resources);
+                    return Err(e);
+                }
+                if let Some(replaced) = resources.take_replaced(id) {
+                    self.life.reopen(resources);
+                    drop(replaced);
+                    return Ok(());
+                }
+                self.tear_down(self.life.closed(resources));
+            }
+            Close::Revoked => {
+                self.call_hidden(id, original)?;
+                if self.has_mrs() {
+                    return Ok(());
+                }
+            }
+            // Another task tears down, and releases.
+            Close::Closed => return original.call(),
+        }
+        self.release();
+        Ok(())
+    }
+
+    /// Calls the driver while the MR is not known to be on the region: the driver may reuse its
+    /// address and its key before it returns. Removes the MR if it is gone.
+    fn call_hidden(&self, id: usize, original: &Original<'_>) -> Result {
+        self.set_ending(id, true);
+        let result = original.call();
+        match &result {
+            Ok(()) => self.remove_mrs(|mr| mr.id == id),
+            Err(_) => self.set_ending(id, false),
+        }
+        result
+    }
+
+    /// Sets whether the driver deregisters the MR.
+    fn set_ending(&self, id: usize, ending: bool) {
+        let mut mrs = self.mrs.lock();
+        let mut on_it = mrs.iter_mut().flat_map(|mrs| mrs.mrs.iter_mut().flatten());
+        if let Some(mr) = on_it.find(|mr| mr.id == id) {
+            mr.ending = ending;
+        }
+    }
+
+    /// Removes the MRs that `which` accepts, and the region from the index under their keys.
+    fn remove_mrs(&self, which: impl Fn(&Identity) -> bool) {
+        let mut gone = [None, None];
+        let mut index = None;
+        if let Some(mrs) = &mut *self.mrs.lock() {
+            index = Some(mrs.index.clone());
+            for (gone, mr) in gone.iter_mut().zip(&mut mrs.mrs) {
+                if mr.as_ref().is_some_and(&which) {
+                    *gone = mem::take(mr);
+                }
+            }
+        }
+        if let Some(index) = index {
+            for mr in gone.iter().flatten() {
+                index.remove_if(mr.lkey, |found| ptr::eq(found, self));
+            }
+        }
+    }
+
+    /// Removes all MRs: from here on the driver alone deregisters them.
+    pub(super) fn forget_mrs(&self) {
+        self.remove_mrs(|_| true);
+    }
+
+    /// Drops the reference to the device, which would hold up its removal.
+    pub(super) fn forget_device(&self) {
+        let mrs = self.mrs.lock().take();
+        drop(mrs);
+    }
+
+    /// Returns the name of the device, if the region has one.
+    pub(super) fn device_name(&self) -> Option<Name> {
+        self.mrs.lock().as_ref().map(|mrs| mrs.dev.name())
+    }
+}

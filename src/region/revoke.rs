@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The end of a region before that of its MR: its client invalidates it or is unregistered, or the
+//! device is removed.
+
+use super::{
+    resources::Resources,
+    Region, //
+};
+use crate::{
+    client::Revocable,
+    ext::dma_buf::OnDetach,
+    lifecycle::{
+        Taken,
+        Until, //
+    }, //
+};
+use core::cell::Cell;
+use kernel::{
+    prelude::*,
+    sync::Arc,
+    time::{
+        delay::fsleep,
+        Delta,
+        Instant,
+        Monotonic, //
+    },
+};
+
+/// Why a region is revoked.
+#[derive(Clone, Copy)]
+enum Cause<'a> {
+    /// Its client invalidates it.
+    Invalidation,
+    /// Its client is unregistered.
+    Unregistration,
+    /// The device is removed. A region that the driver cannot revoke is deferred to the driver's
+    /// deregistration. One whose device does not answer until the deadline is detached.
+    Removal(&'a Arc<Region>, &'a Deadline),
+}
+
+/// The time that a removed device has to answer, for all of its regions together.
+pub(crate) struct Deadline {
+    start: Instant<Monotonic>,
+    /// The device has let a fence time out, so it is not asked again.
+    unanswered: Cell<bool>,
+}
+
+impl Deadline {
+    /// Seconds in which failed fences are repeated.
+    const SECONDS: i64 = 10;
+
+    /// Starts the time.
+    pub(crate) fn start() -> Self {
+        Self {
+            start: Instant::now(),
+            unanswered: Cell::new(false),
+        }
+    }
+
+    /// Records that a fence has failed. Returns whether the time is over.
+    fn is_over_after(&self, e: Error) -> bool {
+        if e == ETIMEDOUT {
+            self.unanswered.set(true);
+        }
+        self.unanswered.get() || self.start.elapsed() >= Delta::from_secs(Self::SECONDS)
+    }
+}
+
+/// The result of a revocation.
+#[derive(PartialEq, Eq)]
+enum Revoked {
+    /// The region is torn down.
+    TornDown,
+    /// The region ends when the driver deregisters the MR, or the client ends it.
+    Deferred,
+}
+
+/// The result of [`Region::fence`].
+enum Fenced {
+    /// The adapter cannot access the memory.
+    Yes(Resources),
+    /// The driver or the client ends the region later.
+    Deferred,
+    /// The adapter may still access the memory.
+    Failed(Error),
+}
+
+impl Region {
+    /// Ends the region because its device is removed. A region that cannot be fenced ends when the
+    /// driver deregisters the MR: waiting for that here would keep ib_core from notifying the
+    /// driver. Context: may sleep.
+    pub(crate) fn disassociate(self: &Arc<Self>, deadline: &Deadline) {
+        let revoked = self.revoke_for(Cause::Removal(self, deadline));
+        self.forget_mrs();
+        self.forget_device();
+        if revoked == Revoked::TornDown {
+            self.release();
+        }
+    }
+
+    /// Fences the region and tears it down, unless another task has. Context: may sleep.
+    fn revoke_for(&self, cause: Cause<'_>) -> Revoked {
+        let until = match cause {
+            Cause::Invalidation => Until::Fenced,
+            Cause::Unregistration | Cause::Removal(..) => Until::TornDown,
+        };
+        let mut failures = 0u32;
+        while let Some(taken) = self.life.take(until) {
+            let resources = match taken {
+                Taken::Fenced(resources) => resources,
+                Taken::Live(resources) => match self.fence(resources, cause) {
+                    Fenced::Yes(resources) => resources,
+                    Fenced::Deferred => return Revoked::Deferred,
+                    Fenced::Failed(e) => {
+                        // Putting the pages now would let the adapter write into memory that is
+                        // then used for something else.
+                        if failures == 0 {
+                            self.log_unfenced(e);
+                        }
+                        failures = failures.saturating_add(1);
+                        fsleep(Delta::from_secs(1));
+                        continue;
+                    }
+                },
+            };
+            self.life.fenced();
+            match cause {
+                Cause::Invalidation if self.client.traits().invalidate_unmaps => {
+                    resources.drop_without_callbacks()
+                }
+                _ => drop(resources),
+            }
+            self.life.revoked();
+            break;
+        }
+        Revoked::TornDown
+    }
+
+    /// Fences live resources, or defers them to the driver. If neither is possible the region is
+    /// live again. Context: may sleep.
+    fn fence(&self, mut resources: Resources, cause: Cause<'_>) -> Fenced {
+        let result = match cause {
+            Cause::Removal(this, _) if !resources.can_fence() => {
+                resources.defer_to_dereg(this);
+                self.life.unfenced(resources);
+                return Fenced::Deferred;
+            }
+            // Each further work request would take as long.
+            Cause::Removal(_, deadline) if deadline.unanswered.get() => Err(ETIMEDOUT),
+            _ => resources.fence(),
+        };
+        match (result, cause) {
+            (Ok(()), _) => Fenced::Yes(resources),
+            (Err(e), Cause::Removal(this, deadline)) if deadline.is_over_after(e) => {
+                self.log_detached(e);
+                resources.leave(this);
+                self.life.unfenced(resources);
+                Fenced::Deferred
+            }
+            (Err(e), _) => {
+                self.life.unfenced(resources);
+                Fenced::Failed(e)
+            }
+        }
+    }
+
+    /// Logs that the pages stay pinned although the device is removed.
+    fn log_detached(&self, e: Error) {
+        let dev = self.device_name();
+        pr_err!(
+            "client {}: {} is removed and does not answer ({:?}); {} bytes stay pinned until its \
+             driver deregisters the MR, or the client invalidates them or unregisters\n",
+            self.client.name(),
+            dev.as_deref().unwrap_or("the device"),
+            e,
+            self.range.len(),
+        );
+    }
+
+    /// Logs that the adapter cannot be fenced.
+    fn log_unfenced(&self, e: Error) {
+        let dev = self.device_name();
+        pr_err!(
+            "client {}: {} does not revoke {} bytes ({:?}); retrying until it does or the MR is \
+             deregistered\n",
+            self.client.name(),
+            dev.as_deref().unwrap_or("an importer"),
+            self.range.len(),
+            e
+        );
+    }
+}
+
+impl Revocable for Region {
+    fn invalidate(&self) {
+        self.revoke_for(Cause::Invalidation);
+    }
+
+    fn revoke(&self) {
+        self.revoke_for(Cause::Unregistration);
+        self.forget_mrs();
+        self.release();
+    }
+}
+
+impl OnDetach for Region {
+    /// Ends a region that was deferred to the driver, once the driver has deregistered all of its
+    /// MRs.
+    fn detached(&self) {
+        let Some(resources) = self.life.close_deferred() else {
+            return;
+        };
+        if resources.is_attached() {
+            self.life.reopen(resources);
+            return;
+        }
+        self.tear_down(self.life.closed(resources));
+        self.release();
+    }
+}
