@@ -113,5 +113,6 @@ void ext_call_in_worker(void (*function)(void *arg), void *arg, struct lock_clas
 
 /* rdma/ib_verbs.h */
 void ext_ib_device_get(struct ib_device *device);
+bool ext_ib_device_is_gone(struct ib_device *device);
 
 #endif

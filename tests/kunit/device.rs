@@ -45,6 +45,8 @@ pub(crate) enum Kind {
     Virtual,
     /// A platform device. No dma-bufs.
     Dma,
+    /// A function on the PCI bus. No dma-bufs. Only for temporary devices.
+    Pci,
     /// A platform device. Imports dma-bufs.
     Importer(Mode),
 }
@@ -241,6 +243,15 @@ impl FakeDevice {
     /// Holds back work requests and their completions until [`Self::release_completions`].
     pub(crate) fn hold_completions(&self) {
         self.inner.lock().held = true;
+    }
+
+    /// Ends all accesses of the device, which also completes nothing from now on.
+    fn die(&self) {
+        let mut inner = self.inner.lock();
+        inner.held = true;
+        for record in &mut inner.records {
+            record.valid = false;
+        }
     }
 
     /// Executes and completes the work requests that were held back.

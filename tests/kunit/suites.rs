@@ -2,6 +2,7 @@
 
 //! The suites. Each has the name of its file.
 
+mod bounds;
 mod counters;
 mod dispatch;
 mod dma_buf;

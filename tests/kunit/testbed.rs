@@ -106,7 +106,7 @@ impl Testbed {
     pub(crate) fn device(&self, kind: Kind) -> &Arc<Registered> {
         match kind {
             Kind::Virtual => &self.software,
-            Kind::Dma => &self.hardware,
+            Kind::Dma | Kind::Pci => &self.hardware,
             Kind::Importer(mode) => {
                 let [dynamic, no_peer2peer, revocable, pinned] = &self.importers;
                 match mode {
@@ -122,7 +122,7 @@ impl Testbed {
     /// Registers a device for one test, which may unregister it.
     pub(crate) fn temporary(&self, kind: Kind) -> Result<Arc<Registered>> {
         let name = match kind {
-            Kind::Dma => c"kunit_own_hw",
+            Kind::Dma | Kind::Pci => c"kunit_own_hw",
             _ => c"kunit_own",
         };
         let dev = Registered::new(name, kind)?;

@@ -269,10 +269,10 @@ impl Shared {
         unsafe { self.tables.invalidate(buf) };
         // SAFETY: By the type invariants `buf` is valid, as it is not NULL and `uses` is not 0.
         unsafe { self.tables.wait_for_fences(buf) };
-        self.tables.wait();
+        let result = self.tables.wait_for_importers();
         self.state.lock().uses -= 1;
         self.changed.notify_all();
-        Ok(())
+        result
     }
 }
 
@@ -339,7 +339,7 @@ impl Revoker {
 
     /// Revokes the memory: on return all importers have unmapped it and cannot map it again.
     ///
-    /// Returns `EOPNOTSUPP` if an importer is not revocable.
+    /// Returns `EOPNOTSUPP` if an importer is not revocable, and `ETIMEDOUT` if one does not unmap.
     ///
     /// Context: may sleep. Takes the reservation lock, and calls the importers under it.
     pub fn revoke(&self) -> Result {

@@ -212,7 +212,7 @@ impl SingleUse {
 
     /// Revokes the memory: on return the importer has unmapped it and cannot map it again.
     ///
-    /// Returns `EOPNOTSUPP` if the importer is not revocable.
+    /// Returns `EOPNOTSUPP` if the importer is not revocable, and `ETIMEDOUT` if it does not unmap.
     ///
     /// Context: may sleep. Takes the reservation lock, and calls the importer under it.
     pub fn revoke(&self) -> Result {
@@ -223,8 +223,7 @@ impl SingleUse {
         unsafe { self.shared.tables.invalidate(self.buf.as_raw()) };
         // SAFETY: `self` holds a reference to the dma-buf.
         unsafe { self.shared.tables.wait_for_fences(self.buf.as_raw()) };
-        self.shared.tables.wait();
-        Ok(())
+        self.shared.tables.wait_for_importers()
     }
 
     /// Sets `hook` as the receiver of the notification that the importer has detached.

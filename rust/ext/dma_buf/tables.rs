@@ -9,7 +9,10 @@ use super::super::{
         Table, //
     }, //
 };
-use core::ptr;
+use core::{
+    mem,
+    ptr, //
+};
 use kernel::{
     bindings,
     new_condvar,
@@ -18,6 +21,12 @@ use kernel::{
     sync::{
         CondVar,
         SpinLock, //
+    },
+    time::{
+        delay::fsleep,
+        Delta,
+        Instant,
+        Monotonic, //
     }, //
 };
 
@@ -46,6 +55,9 @@ struct State {
 
 /// Time in milliseconds that fences have to be signalled.
 const FENCE_TIMEOUT: u32 = 30_000;
+
+/// Time in milliseconds that importers have to unmap after an invalidation.
+const UNMAP_TIMEOUT: i64 = 10_000;
 
 /// Counts the mapped tables of a dma-buf.
 #[pin_data]
@@ -122,8 +134,25 @@ impl Tables {
         }
     }
 
-    /// Invalidates the mappings of all importers of `buf`, which must all be revocable. No importer can
-    /// map again. The caller waits until they have unmapped, see [`Self::wait`].
+    /// Waits until the importers have unmapped after [`Self::invalidate`].
+    ///
+    /// Returns `ETIMEDOUT` if one has not in [`UNMAP_TIMEOUT`]. It may unmap later.
+    ///
+    /// Context: may sleep. The caller must not hold the reservation lock.
+    pub(super) fn wait_for_importers(&self) -> Result {
+        let start = Instant::<Monotonic>::now();
+        while self.state.lock().mapped > 0 {
+            if start.elapsed() >= Delta::from_millis(UNMAP_TIMEOUT) {
+                return Err(ETIMEDOUT);
+            }
+            fsleep(Delta::from_millis(5));
+        }
+        Ok(())
+    }
+
+    /// Invalidates the mappings of all importers of `buf`, which must all be revocable, once. No
+    /// importer can map again. The caller waits until they have unmapped, see
+    /// [`Self::wait_for_importers`].
     ///
     /// Context: may sleep. Takes the reservation lock, and calls the importers under it.
     ///
@@ -136,9 +165,11 @@ impl Tables {
         // SAFETY: The reservation object lives as long as the dma-buf. The context of this function
         // allows to sleep.
         unsafe { helpers::ext_dma_resv_lock(resv) };
-        self.state.lock().revoked = true;
-        // SAFETY: `buf` is valid, and this task holds its reservation lock.
-        unsafe { helpers::ext_dma_buf_invalidate_mapped(buf) };
+        let again = mem::replace(&mut self.state.lock().revoked, true);
+        if !again {
+            // SAFETY: `buf` is valid, and this task holds its reservation lock.
+            unsafe { helpers::ext_dma_buf_invalidate_mapped(buf) };
+        }
         // SAFETY: This task took the lock above.
         unsafe { helpers::ext_dma_resv_unlock(resv) };
     }

@@ -166,6 +166,15 @@ impl Device {
         Some(unsafe { device::Device::from_raw(dev) })
     }
 
+    /// Returns whether the PCI function that performs the DMA is gone from its bus: it cannot access
+    /// memory any more. Software RDMA is never gone.
+    ///
+    /// Context: any.
+    pub fn is_gone(&self) -> bool {
+        // SAFETY: By the type invariants the device is registered, and so is its DMA device.
+        unsafe { helpers::ext_ib_device_is_gone(self.as_raw().cast()) }
+    }
+
     /// Returns the name of the driver's module, or "built-in".
     pub fn driver(&self) -> &str {
         // SAFETY: By the type invariants the device is registered. The owner is NULL or the

@@ -59,7 +59,9 @@ use kernel::{
     prelude::*,
     time::{
         delay::fsleep,
-        Delta, //
+        Delta,
+        Instant,
+        Monotonic, //
     },
 };
 
@@ -218,11 +220,11 @@ impl FastRegKey {
     pub fn as_fast_reg<R>(&self, f: impl FnOnce() -> R) -> R {
         // SAFETY: By the type invariants the MR is valid; only the address is taken.
         let field = unsafe { &raw mut (*self.mr.as_ptr()).type_ };
-        for _ in 0..1000 {
-            // SAFETY: The MR is valid. Concurrent accesses are single loads and stores.
-            if unsafe { field.read_volatile() } == rdma::ib_mr_type_IB_MR_TYPE_USER {
-                break;
-            }
+        let start = Instant::<Monotonic>::now();
+        // SAFETY: The MR is valid. Concurrent accesses are single loads and stores.
+        while unsafe { field.read_volatile() } != rdma::ib_mr_type_IB_MR_TYPE_USER
+            && start.elapsed() < Delta::from_secs(1)
+        {
             fsleep(Delta::from_millis(1));
         }
         // SAFETY: The MR is valid. Concurrent accesses are single loads and stores.

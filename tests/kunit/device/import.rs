@@ -89,6 +89,9 @@ pub(crate) enum Quiesce {
     UnmapLater,
     /// In [`FakeDevice::quiesce`], which signals a fence. The callback unmaps.
     FenceLater,
+    /// Before the callback returns. But there is a fence that a process has added, which only
+    /// [`FakeDevice::quiesce`] signals.
+    FenceOfAProcess,
 }
 
 /// How the device deviates from a plain import, and what it has recorded.
@@ -140,7 +143,10 @@ impl Importer for Access {
         let quiesce = self.fake.inner.lock().importing.quiesce;
         let (fence, unmap) = match (quiesce, resv.as_raw()) {
             (Quiesce::UnmapLater, Some(_)) => (ptr::null_mut(), Unmap::Later),
-            (Quiesce::FenceLater, Some(resv)) => {
+            (Quiesce::FenceLater | Quiesce::FenceOfAProcess, Some(resv)) => {
+                if quiesce == Quiesce::FenceOfAProcess {
+                    self.fake.invalid(self.key);
+                }
                 // SAFETY: The layer gives the reservation object with its lock held.
                 let fence = unsafe { helpers::kt_fence_add(resv.as_ptr()) };
                 (fence, Unmap::Now)

@@ -62,9 +62,11 @@ pub(super) unsafe fn shared(dev: *mut rdma::ib_device) -> Arc<FakeDevice> {
 ///
 /// - `raw` was allocated by ib_core, and is registered while `registered` is true.
 /// - `platform` is NULL or registered.
+/// - `pci` is NULL or a reference to a function on the bus.
 pub(crate) struct Registered {
     raw: *mut Raw,
     platform: *mut bindings::platform_device,
+    pci: *mut bindings::device,
     registered: Atomic<bool>,
     fake: Arc<FakeDevice>,
 }
@@ -81,20 +83,33 @@ impl Registered {
     pub(crate) fn new(name: &'static CStr, kind: Kind) -> Result<Arc<Self>> {
         let fake = FakeDevice::new(kind)?;
         let platform = match kind {
-            Kind::Virtual => ptr::null_mut(),
+            Kind::Virtual | Kind::Pci => ptr::null_mut(),
             _ => Self::platform(name)?,
         };
+        let pci = match kind {
+            // SAFETY: The function has no requirements.
+            Kind::Pci => unsafe { helpers::kt_pci_get() },
+            _ => ptr::null_mut(),
+        };
+        if kind == Kind::Pci && pci.is_null() {
+            return Err(ENODEV);
+        }
         // SAFETY: The size is that of a structure whose first field is an ib_device.
         let raw = unsafe { rdma::_ib_alloc_device(size_of::<Raw>(), &raw mut bindings::init_net) };
         if raw.is_null() {
             // SAFETY: It is NULL, or registered and not in use.
             unsafe { bindings::platform_device_unregister(platform) };
+            if !pci.is_null() {
+                // SAFETY: The reference is from kt_pci_get().
+                unsafe { helpers::kt_pci_put(pci) };
+            }
             return Err(ENOMEM);
         }
         // INVARIANT: Just allocated, and not registered.
         let this = Self {
             raw: raw.cast(),
             platform,
+            pci,
             registered: Atomic::new(false),
             fake,
         };
@@ -113,7 +128,7 @@ impl Registered {
         raw.ib.local_dma_lkey = 1;
         raw.ib.node_guid = 1;
         let dma = if self.platform.is_null() {
-            ptr::null_mut()
+            self.pci
         } else {
             // SAFETY: By the type invariants it is registered.
             unsafe { &raw mut (*self.platform).dev }
@@ -189,6 +204,15 @@ impl Registered {
         ptr::eq(unsafe { current.read_volatile() }, own)
     }
 
+    /// Takes a device of [`Kind::Pci`] from its bus.
+    pub(crate) fn leave_bus(&self) {
+        self.fake.die();
+        if !self.pci.is_null() {
+            // SAFETY: By the type invariants the function is on the bus.
+            unsafe { helpers::kt_pci_set_gone(self.pci, true) };
+        }
+    }
+
     /// Unregisters the device, as the removal of its driver does.
     ///
     /// Context: process context; may sleep.
@@ -210,5 +234,11 @@ impl Drop for Registered {
         unsafe { rdma::ib_dealloc_device(self.as_raw()) };
         // SAFETY: By the type invariants it is NULL or registered.
         unsafe { bindings::platform_device_unregister(self.platform) };
+        if !self.pci.is_null() {
+            // SAFETY: By the type invariants the function is on the bus.
+            unsafe { helpers::kt_pci_set_gone(self.pci, false) };
+            // SAFETY: By the type invariants this object owns the reference.
+            unsafe { helpers::kt_pci_put(self.pci) };
+        }
     }
 }

@@ -86,6 +86,18 @@ impl Leaked {
         self.attached_raw(ptr::with_exposed_provenance_mut(dev.dma_device()), f)
     }
 
+    /// Attaches it to a device as an importer that pins, and detaches it.
+    pub(crate) fn attach_pinning(&self, dev: &Registered) -> Result {
+        let dev = ptr::with_exposed_provenance_mut(dev.dma_device());
+        // SAFETY:
+        // - By the type invariants the dma-buf is valid.
+        // - The device is that of a registered fake, which outlives the call.
+        let attachment = from_err_ptr(unsafe { bindings::dma_buf_attach(self.0, dev) })?;
+        // SAFETY: The attachment was just made, and is used once.
+        unsafe { bindings::dma_buf_detach(self.0, attachment) };
+        Ok(())
+    }
+
     /// Attaches it to a device and detaches it.
     pub(crate) fn attach(&self, dev: &Registered) -> Result {
         self.attached(dev, || Ok(())).map(|_| ())

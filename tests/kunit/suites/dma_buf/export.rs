@@ -354,4 +354,27 @@ mod tests {
         }
         Ok(())
     }
+
+    #[test]
+    fn no_importer_attaches_during_a_revocation() -> Result {
+        let (t, client, buf) = exported(Mode::Dynamic, Setup::PERSISTENT)?;
+        let mr = t.pd.import(&buf, 0, FOUR)?;
+        let leaked = Leaked::of(&buf)?;
+        let gate = t.hold(Point::Invalidate)?;
+        let leaving = unregistration(&client)?;
+        let reached = gate.reached();
+        // One that pins could not be fenced.
+        let attached = leaked.attach_pinning(t.registered());
+        gate.open();
+        leaving.join()??;
+        let valid = mr.is_valid();
+        mr.dereg()?;
+        drop(leaked);
+        drop(buf);
+        reached?;
+        ensure_eq!(attached.err(), Some(ENODEV));
+        ensure!(!valid);
+        undone_once(&client)?;
+        t.finish()
+    }
 }

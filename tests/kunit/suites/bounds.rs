@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Waits for devices that are dead, and for what ends them: Documentation/locking.rst has the list.
+//! The suites `removal` and `dma_buf/removal` have more of them.
+
+use kernel::prelude::*;
+
+#[kunit_tests(peer_mem_bounds)]
+mod tests {
+    use crate::{
+        device::Quiesce,
+        suites::prelude::*,
+        sync::until,
+        user::Pd, //
+    };
+    use kernel::time::{
+        Instant,
+        Monotonic, //
+    };
+
+    /// Returns a client with a live region on a device of this test.
+    fn live_temporary(kind: impl Into<Kind>) -> Result<(Fixture, Arc<Client>, Arc<user::Mr>)> {
+        live_on(Fixture::temporary(kind)?, Setup::SEED)
+    }
+
+    /// Makes all invalidations fail.
+    fn fail_invalidations(t: &Fixture) -> Result {
+        t.script(Point::PostInv)?
+            .fail_always(Point::PostInv, EIO.to_errno());
+        Ok(())
+    }
+
+    #[test]
+    fn a_device_that_is_gone_from_the_bus_needs_no_fence() -> Result {
+        let (t, client, mr) = live_temporary(Kind::Pci)?;
+        let other = t.reg_at(&client, 8 * PAGE, PAGE)?;
+        t.registered().leave_bus();
+        client.invalidate_last()?;
+        let stage = client.stage();
+        removal(&t)?.join()?;
+        let posted = t.calls(Point::PostInv)?;
+        mr.dereg()?;
+        other.dereg()?;
+        ensure_eq!(stage, Stage::Acquired);
+        ensure_eq!(posted, 0);
+        ensure_eq!(t.calls(Point::Release)?, 2);
+        t.finish()
+    }
+
+    #[test]
+    fn a_device_that_is_on_the_bus_is_fenced() -> Result {
+        let (t, client, mr) = live_temporary(Kind::Pci)?;
+        client.invalidate_last()?;
+        ensure!(!mr.is_valid());
+        ensure_eq!(t.calls(Point::PostInv)?, 1);
+        mr.dereg()?;
+        t.finish()
+    }
+
+    #[test]
+    fn a_removed_device_has_the_time_of_one_work_request_for_all_regions() -> Result {
+        let (t, client, mr) = live_temporary(Kind::Dma)?;
+        let pds = [Pd::new(t.registered())?, Pd::new(t.registered())?];
+        // Each PD has a queue pair of its own.
+        let one = pds[0].reg(client.at(8 * PAGE), PAGE, USUAL)?;
+        let two = pds[1].reg(client.at(16 * PAGE), PAGE, USUAL)?;
+        t.dev().hold_completions();
+        let start = Instant::<Monotonic>::now();
+        removal(&t)?.join()?;
+        let seconds = start.elapsed().as_millis() / 1000;
+        for mr in [&*mr, &one, &two] {
+            mr.dereg()?;
+        }
+        drop(pds);
+        // The pages stay pinned until the client ends the regions.
+        ensure_eq!(t.calls(Point::Release)?, 0);
+        client.finish()?;
+        ensure_eq!(t.calls(Point::Release)?, 3);
+        ensure!(seconds < 18);
+        t.finish()
+    }
+
+    /// Has `end` wait for a device that cannot be fenced, and deregisters the MR.
+    fn ends_with_dereg(kind: Kind, end: fn(&Arc<Client>) -> Result<Task<Result>>) -> Result {
+        let (t, client, mr) = live(kind, Setup::SEED)?;
+        if kind == Kind::Dma {
+            fail_invalidations(&t)?;
+        } else {
+            t.dev().set_quiesce(Quiesce::UnmapLater);
+        }
+        let ending = end(&client)?;
+        let waited = ending.is_waiting();
+        let stage = client.stage();
+        mr.dereg()?;
+        ending.join()??;
+        ensure!(waited);
+        // Nothing was unmapped or put before.
+        ensure_eq!(stage, Stage::Mapped);
+        undone_once(&client)?;
+        t.finish()
+    }
+
+    #[test]
+    fn an_invalidation_ends_with_the_deregistration() -> Result {
+        ends_with_dereg(Kind::Dma, invalidation)
+    }
+
+    #[test]
+    fn the_end_of_a_client_ends_with_the_deregistration() -> Result {
+        ends_with_dereg(Kind::Dma, unregistration)
+    }
+
+    #[test]
+    fn an_invalidation_ends_with_the_removal() -> Result {
+        let (t, client, mr) = live_temporary(Kind::Dma)?;
+        fail_invalidations(&t)?;
+        t.registered().leave_bus();
+        let invalidating = invalidation(&client)?;
+        let waited = invalidating.is_waiting();
+        let stage = client.stage();
+        removal(&t)?.join()?;
+        invalidating.join()??;
+        ensure_eq!(stage, Stage::Mapped);
+        mr.dereg()?;
+        ensure!(waited);
+        client.finish()?;
+        undone_once(&client)?;
+        t.finish()
+    }
+
+    /// The importer of one dma-buf never unmaps, another dma-buf has a fence that is never signalled.
+    #[test]
+    fn dma_bufs_of_dead_importers() -> Result {
+        let (fenced, client, fenced_mr) = live(Mode::Dynamic, Setup::SEED)?;
+        let ticket = client.ticket()?;
+        fenced.dev().set_quiesce(Quiesce::FenceOfAProcess);
+        let invalidating = {
+            let client = client.clone();
+            Task::spawn(move || client.invalidate(ticket))?
+        };
+        let waited = invalidating.is_waiting();
+
+        let t = Fixture::temporary(Mode::Dynamic)?;
+        let mr = t.pd.reg(client.at(32 * PAGE), PAGE, USUAL)?;
+        t.dev().set_quiesce(Quiesce::UnmapLater);
+        let leaving = removal(&t)?;
+        let bare = until(|| t.registered().is_bare());
+        let (valid, released) = (mr.is_valid(), client.script().calls(Point::Release));
+        // The driver unmaps in its dereg_mr, and so ends the region.
+        mr.dereg()?;
+        let released_by_dereg = client.script().calls(Point::Release);
+        leaving.join()?;
+
+        invalidating.join()??;
+        let stages = client.script().calls(Point::PutPages);
+        fenced.dev().quiesce();
+        fenced_mr.dereg()?;
+        bare?;
+        ensure!(waited && valid);
+        ensure_eq!((released, released_by_dereg), (0, 1));
+        ensure_eq!(stages, 2);
+        t.finish()?;
+        fenced.finish()
+    }
+
+    #[test]
+    fn an_mr_that_its_user_does_not_complete_is_fenced() -> Result {
+        let (t, client, mr) = live(Kind::Dma, Setup::SEED)?;
+        mr.uncomplete();
+        invalidation(&client)?.join()??;
+        ensure!(!mr.is_valid());
+        mr.dereg()?;
+        t.finish()
+    }
+}
