@@ -45,7 +45,7 @@ int main(int argc, char **argv)
 		usage(stderr);
 		return 2;
 	}
-	bar = iopm_open_device(argv[1]);
+	bar = iopm_open_path(argv[1]);
 	if (!bar) {
 		int error = errno;
 

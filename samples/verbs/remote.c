@@ -26,13 +26,14 @@
 struct hello {
 	union ibv_gid gid;
 	uint64_t addr, length;
-	uint32_t rkey, qp_num;
+	uint32_t rkey, qp_num, lid, pad;
 };
 
 static void send_hello(int tcp, struct rdma *r, struct pair *p, const struct ibv_mr *mr)
 {
 	struct address near = pair_address(r, p);
-	struct hello h = { .gid = near.gid, .qp_num = htobe32(near.qp_num) };
+	struct hello h = { .gid = near.gid, .qp_num = htobe32(near.qp_num),
+			   .lid = htobe32(near.lid) };
 
 	if (mr) {
 		h.addr = htobe64((uintptr_t)mr->addr);
@@ -46,13 +47,14 @@ static void send_hello(int tcp, struct rdma *r, struct pair *p, const struct ibv
 /* On return the queue pair accepts requests of the other host. */
 static struct hello receive_hello(int tcp, struct rdma *r, struct pair *p)
 {
-	struct address far;
+	struct address far = { 0 };
 	struct hello h;
 
 	if (recv(tcp, &h, sizeof(h), MSG_WAITALL) != sizeof(h))
 		errx(1, "the other host sent no queue pair");
 	far.gid = h.gid;
 	far.qp_num = be32toh(h.qp_num);
+	far.lid = (uint16_t)be32toh(h.lid);
 	pair_connect(r, p, &far);
 	return h;
 }

@@ -117,9 +117,13 @@ static struct ibv_qp *qp_make(struct rdma *r, struct ibv_cq *cq)
 static struct address qp_address(struct rdma *r, struct ibv_qp *qp)
 {
 	struct address a = { .qp_num = qp->qp_num };
+	struct ibv_port_attr port;
 
 	if (ibv_query_gid(r->context, PORT, r->gid_index, &a.gid))
 		err(1, "ibv_query_gid");
+	if ((errno = ibv_query_port(r->context, PORT, &port)))
+		err(1, "ibv_query_port");
+	a.lid = port.lid;
 	return a;
 }
 
@@ -140,6 +144,7 @@ static void qp_connect(struct rdma *r, struct ibv_qp *qp, const struct address *
 		.min_rnr_timer = 12,
 		.ah_attr = {
 			.is_global = 1,
+			.dlid = peer->lid,
 			.port_num = PORT,
 			.grh = { .dgid = peer->gid, .sgid_index = r->gid_index,
 				 .hop_limit = 64 },

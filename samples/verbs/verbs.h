@@ -19,6 +19,7 @@ struct rdma {
 struct address {
 	union ibv_gid gid;
 	uint32_t qp_num;
+	uint16_t lid;		/* of an InfiniBand port; 0 for Ethernet */
 };
 
 /* Requests are posted on @near. @far answers them; NULL if it is on another host. */

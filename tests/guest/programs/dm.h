@@ -47,5 +47,8 @@ void test_compat(const char *bar);
 void test_map(const char *bar);
 void test_read_only(const char *bar);
 void test_no_leak(const char *bar);
+void test_list(const char *bar);
+void test_query(const char *bar);
+void test_dmabuf(const char *bar);
 
 #endif /* DM_TEST_H */

@@ -54,7 +54,7 @@ void test_alloc(const char *path)
 	iopm_close_device(bar);
 
 	errno = 0;
-	expect_true("/dev/null is not a BAR", !iopm_open_device("/dev/null") && errno == ENOTTY);
+	expect_true("/dev/null is not a BAR", !iopm_open_path("/dev/null") && errno == ENOTTY);
 }
 
 static uint64_t bar_offset(struct iopm_dm *dm)

@@ -29,6 +29,9 @@ static const struct {
 	{ "map", test_map },
 	{ "read_only", test_read_only },
 	{ "no_leak", test_no_leak },
+	{ "list", test_list },
+	{ "query", test_query },
+	{ "dmabuf", test_dmabuf },
 };
 
 void expect_errno(const char *what, int got, int want)
@@ -53,7 +56,7 @@ void expect_true(const char *what, bool ok)
 
 struct iopm_context *dm_open(const char *bar)
 {
-	struct iopm_context *context = iopm_open_device(bar);
+	struct iopm_context *context = iopm_open_path(bar);
 
 	if (!context)
 		err(1, "%s", bar);

@@ -335,8 +335,8 @@ test_help() {
 
 test_list() {
 	"$IOPM" list | tee /tmp/list
-	grep -E "^$BAR_A +64 MiB +64 MiB +64 MiB +1af4:1110$" /tmp/list
-	grep -E "^$BAR_B +32 MiB +32 MiB +32 MiB +1af4:1110$" /tmp/list
+	grep -E "^$BAR_A +64 MiB +64 MiB +64 MiB +1af4:1110  Red Hat, Inc\. .*Inter-VM" /tmp/list
+	grep -E "^$BAR_B +32 MiB +32 MiB +32 MiB +1af4:1110  Red Hat" /tmp/list
 	[ "$(grep -c ^/dev /tmp/list)" = 2 ]
 	note "$(grep "^$BAR_A" /tmp/list)"
 }

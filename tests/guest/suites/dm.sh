@@ -21,6 +21,15 @@ available() {
 }
 all_free() { expect $((64 << 20)) available; }
 
+# iopm_get_device_list(), names, addresses, versions.
+test_device_list() { in_bar list; }
+
+# Queries, and structures that are larger or smaller than the library's.
+test_queries() { in_bar query; }
+
+# iopm_export_dmabuf(): whole pages; EBUSY while it is open.
+test_export_as_dma_buf() { in_bar dmabuf; }
+
 # Invalid lengths, alignments, comp_mask: EINVAL; more than the BAR: ENOMEM; capacity.
 test_alloc_errors_and_capacity() { in_bar alloc; }
 
@@ -121,5 +130,13 @@ test_example_in_rust() {
 	/mnt/programs/dm_rust "$BAR_A" | tee /tmp/example
 	grep -x 'read back: hello, device' /tmp/example
 	grep -x 'all of it is free again' /tmp/example
+	all_free
+}
+
+# The tests of the crate, on this machine's first BAR.
+test_crate() {
+	/mnt/programs/dm_rust_test --nocapture | tee /tmp/crate
+	grep -E '^test result: ok. 4 passed; 0 failed' /tmp/crate
+	must_fail grep '^skipped' /tmp/crate
 	all_free
 }

@@ -2,21 +2,28 @@
 
 //! Memory regions on device memory.
 
-use crate::{check, ffi, Dm};
-use std::{io, ptr::NonNull};
+use crate::{Dm, Error, Result};
+use bitflags::bitflags;
+use iopm_sys as ffi;
+use std::ptr::NonNull;
 
-/// `enum ibv_access_flags`.
-pub mod access {
-    /// The adapter may write.
-    pub const LOCAL_WRITE: u32 = 1 << 0;
-    /// The remote side may write.
-    pub const REMOTE_WRITE: u32 = 1 << 1;
-    /// The remote side may read.
-    pub const REMOTE_READ: u32 = 1 << 2;
-    /// The remote side may do atomics.
-    pub const REMOTE_ATOMIC: u32 = 1 << 3;
-    /// Addresses are offsets in the region. Required for device memory.
-    pub const ZERO_BASED: u32 = 1 << 5;
+bitflags! {
+    /// `enum ibv_access_flags`.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub struct Access: u32 {
+        /// The adapter may write.
+        const LOCAL_WRITE = 1 << 0;
+        /// The remote side may write.
+        const REMOTE_WRITE = 1 << 1;
+        /// The remote side may read.
+        const REMOTE_READ = 1 << 2;
+        /// The remote side may do atomics.
+        const REMOTE_ATOMIC = 1 << 3;
+        /// Addresses are offsets in the region. Required for device memory.
+        const ZERO_BASED = 1 << 5;
+        /// Other flags of the verbs.
+        const _ = !0;
+    }
 }
 
 /// A zero-based memory region. Dropping it deregisters it; the memory is in use until then.
@@ -24,7 +31,8 @@ pub mod access {
 /// # Invariants
 ///
 /// The pointer was returned by `iopm_reg_dm_mr()`, and only this object deregisters it.
-pub struct Mr(NonNull<ffi::IbvMr>);
+#[derive(Debug)]
+pub struct Mr(NonNull<ffi::ibv_mr>);
 
 // SAFETY: A memory region is not bound to a thread.
 unsafe impl Send for Mr {}
@@ -39,20 +47,21 @@ impl Dm<'_> {
     /// `pd` must be a protection domain that outlives the region.
     pub unsafe fn reg_dm_mr(
         &self,
-        pd: NonNull<ffi::IbvPd>,
+        pd: NonNull<ffi::ibv_pd>,
         dm_offset: u64,
         length: usize,
-        access: u32,
-    ) -> io::Result<Mr> {
+        access: Access,
+    ) -> Result<Mr> {
         // SAFETY:
         // - By the type invariant of `Dm` the object is valid.
         // - By the safety requirements `pd` is a valid protection domain.
-        let mr =
-            unsafe { ffi::iopm_reg_dm_mr(pd.as_ptr(), self.as_raw(), dm_offset, length, access) };
+        let mr = unsafe {
+            ffi::iopm_reg_dm_mr(pd.as_ptr(), self.as_raw(), dm_offset, length, access.bits())
+        };
         // INVARIANT: `iopm_reg_dm_mr()` has just returned the pointer.
         NonNull::new(mr)
             .map(Mr)
-            .ok_or_else(io::Error::last_os_error)
+            .ok_or_else(|| Error::last("iopm_reg_dm_mr"))
     }
 }
 
@@ -81,6 +90,6 @@ impl Drop for Mr {
         // Fails only if the region is in use, for example by a memory window. The kernel then frees
         // it with its protection domain.
         // SAFETY: By the type invariant the region is registered and has no other owner.
-        let _ = check(unsafe { ffi::ibv_dereg_mr(self.0.as_ptr()) });
+        unsafe { ffi::ibv_dereg_mr(self.0.as_ptr()) };
     }
 }

@@ -2,7 +2,7 @@
 
 //! `dm_rust BAR [RDMA-DEVICE]`: allocates, copies, imports and registers device memory in Rust.
 
-use iopm::{access, AllocDmAttr, Context, Dm, IbvPd};
+use iopm::{ibv_pd, Access, AllocDmAttr, Context, Dm};
 use std::{
     env,
     error::Error,
@@ -23,8 +23,8 @@ extern "C" {
     fn ibv_get_device_name(device: *mut c_void) -> *const c_char;
     fn ibv_open_device(device: *mut c_void) -> *mut c_void;
     fn ibv_close_device(context: *mut c_void) -> c_int;
-    fn ibv_alloc_pd(context: *mut c_void) -> *mut IbvPd;
-    fn ibv_dealloc_pd(pd: *mut IbvPd) -> c_int;
+    fn ibv_alloc_pd(context: *mut c_void) -> *mut ibv_pd;
+    fn ibv_dealloc_pd(pd: *mut ibv_pd) -> c_int;
 }
 
 /// Opens the RDMA device `name`.
@@ -56,48 +56,47 @@ fn open(name: &str) -> io::Result<NonNull<c_void>> {
 fn memory(bar: &Context) -> Result<(), Box<dyn Error>> {
     let dm = bar.alloc_dm(&AllocDmAttr {
         length: 5000,
-        log_align_req: 16,
-        comp_mask: 0,
+        log_align: 16,
     })?;
-    dm.memcpy_to_dm(4093, b"hello, device")?;
+    dm.write_at(b"hello, device", 4093)?;
     // Another process would receive the file through a socket.
     let given = dm.as_fd().try_clone_to_owned()?;
     let import = Dm::import_dm(given.as_fd())?;
     let mut back = [0; 13];
-    import.memcpy_from_dm(&mut back, 4093)?;
+    import.read_at(&mut back, 4093)?;
     println!("read back: {}", String::from_utf8_lossy(&back));
     assert_eq!(&back, b"hello, device");
-    assert!(dm.memcpy_to_dm(4990, &back).is_err());
+    assert!(dm.write_at(&back, 4990).is_err());
 
     let Err(busy) = dm.free_dm() else {
         return Err("freed while an import had it mapped".into());
     };
-    assert_eq!(busy.error.raw_os_error(), Some(EBUSY));
+    assert_eq!(busy.error.errno(), EBUSY);
     drop(import);
-    busy.dm.free_dm().map_err(|busy| busy.error)?;
+    busy.dm.free_dm().map_err(iopm::Error::from)?;
     Ok(())
 }
 
 /// Registers a memory region.
-fn region(bar: &Context, pd: NonNull<IbvPd>) -> Result<(), Box<dyn Error>> {
+fn region(bar: &Context, pd: NonNull<ibv_pd>) -> Result<(), Box<dyn Error>> {
     let dm = bar.alloc_dm(&AllocDmAttr {
         length: 8192,
         ..AllocDmAttr::default()
     })?;
-    let flags = access::LOCAL_WRITE | access::REMOTE_WRITE | access::REMOTE_ATOMIC;
+    let flags = Access::LOCAL_WRITE | Access::REMOTE_WRITE | Access::REMOTE_ATOMIC;
     // SAFETY: `main` frees the protection domain after this function returns; no region is left
     // then.
     assert!(unsafe { dm.reg_dm_mr(pd, 0, 8192, flags) }.is_err());
     // SAFETY: `main` frees the protection domain after this function returns, which drops `mr`.
-    let mr = unsafe { dm.reg_dm_mr(pd, 4096, 100, flags | access::ZERO_BASED) }?;
+    let mr = unsafe { dm.reg_dm_mr(pd, 4096, 100, flags | Access::ZERO_BASED) }?;
     println!("a zero-based region of {} bytes", mr.length());
 
     let Err(busy) = dm.free_dm() else {
         return Err("freed under a memory region".into());
     };
-    assert_eq!(busy.error.raw_os_error(), Some(EBUSY));
+    assert_eq!(busy.error.errno(), EBUSY);
     drop(mr);
-    busy.dm.free_dm().map_err(|busy| busy.error)?;
+    busy.dm.free_dm().map_err(iopm::Error::from)?;
     Ok(())
 }
 
@@ -109,7 +108,7 @@ RDMA-DEVICE is rxe0 if not given.";
 
 /// Opens the BAR; the error text says what to do.
 fn open_bar(path: &str) -> Result<Context, String> {
-    Context::open_device(path).map_err(|e| match e.kind() {
+    Context::open_path(path).map_err(|e| match e.kind() {
         io::ErrorKind::NotFound => {
             format!("{path}: {e}: is io_peer_mem loaded with the ids= of this function?")
         }
@@ -126,11 +125,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         return Ok(());
     }
     let bar = open_bar(&path)?;
-    let before = bar.query_device_ex()?;
-    println!(
-        "{} of {} bytes are free",
-        before.free_dm_size, before.max_dm_size
-    );
+    let before = bar.query()?;
+    println!("{} of {} bytes are free", before.free, before.size);
     memory(&bar)?;
 
     let context = open(&args.next().unwrap_or_else(|| "rxe0".into()))?;
@@ -142,7 +138,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     // SAFETY: The protection domain was the only user of the device.
     unsafe { ibv_close_device(context.as_ptr()) };
     result?;
-    assert_eq!(bar.query_device_ex()?, before);
+    assert_eq!(bar.query()?, before);
     println!("all of it is free again");
     Ok(())
 }

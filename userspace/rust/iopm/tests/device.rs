@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+
+//! The crate on the first BAR that this process may open. Without one the tests pass and say that
+//! they did nothing.
+
+use iopm::{AllocDmAttr, Context, Device, Dm};
+use std::{
+    io::{self, Seek, SeekFrom},
+    os::fd::AsFd,
+    sync::{Mutex, MutexGuard},
+};
+
+/// One test at a time: they compare the free memory.
+static ONE: Mutex<()> = Mutex::new(());
+
+/// Returns the BAR of the tests.
+fn bar() -> Option<(Device, Context, MutexGuard<'static, ()>)> {
+    let one = ONE.lock().unwrap_or_else(|e| e.into_inner());
+    let found = iopm::devices()
+        .expect("the list")
+        .into_iter()
+        .find_map(|device| {
+            let context = device.open().ok()?;
+            Some((device, context))
+        });
+    let Some((device, context)) = found else {
+        println!("skipped: no BAR of io_peer_mem that can be opened");
+        return None;
+    };
+    println!("on {}", device.name());
+    Some((device, context, one))
+}
+
+#[test]
+fn a_bar_has_a_name_and_a_place() {
+    let Some((device, bar, _one)) = bar() else {
+        return;
+    };
+    assert!(device.name().starts_with(&device.address().to_string()));
+    assert!(device.path().ends_with(device.name()));
+    let nearest = bar.nearest(device.address()).expect("nearest");
+    assert_eq!(nearest.distance, Some(0));
+    let attr = bar.query().expect("query");
+    assert!(attr.largest <= attr.free && attr.free <= attr.size);
+}
+
+#[test]
+fn bytes_come_back_and_the_memory_is_freed() {
+    let Some((device, bar, _one)) = bar() else {
+        return;
+    };
+    let before = bar.query().expect("query");
+    let dm = bar
+        .alloc_dm(&AllocDmAttr {
+            length: 5000,
+            log_align: 14,
+        })
+        .expect("alloc_dm");
+    let attr = dm.query().expect("query");
+    assert_eq!((attr.length, attr.bar_offset % (1 << 14)), (5000, 0));
+    assert_eq!(attr.function, device.address());
+
+    dm.write_at(b"device memory", 4091).expect("write_at");
+    let import = Dm::import_dm(dm.as_fd()).expect("import_dm");
+    let mut back = [0; 13];
+    import.read_at(&mut back, 4091).expect("read_at");
+    assert_eq!(&back, b"device memory");
+    assert_eq!(dm.write_at(&back, 4990).map_err(|e| e.errno()), Err(22));
+
+    let busy = dm.free_dm().expect_err("an import has it mapped");
+    assert_eq!(busy.error.errno(), 16);
+    drop(import);
+    busy.dm.free_dm().expect("free_dm");
+    assert_eq!(bar.query().expect("query"), before);
+}
+
+#[test]
+fn a_dma_buf_keeps_the_memory() {
+    let Some((_, bar, _one)) = bar() else {
+        return;
+    };
+    let attr = AllocDmAttr {
+        length: 8192,
+        ..AllocDmAttr::default()
+    };
+    let dm = bar.alloc_dm(&attr).expect("alloc_dm");
+    assert_eq!(
+        dm.export_dmabuf(1, 4096).map_err(|e| e.errno()).err(),
+        Some(22)
+    );
+    let Ok(dma_buf) = dm.export_dmabuf(4096, 4096) else {
+        println!("skipped: ib_peer_mem is not loaded");
+        return;
+    };
+    let mut file = std::fs::File::from(dma_buf);
+    assert_eq!(file.seek(SeekFrom::End(0)).expect("seek"), 4096);
+    let busy = dm.free_dm().expect_err("the dma-buf is open");
+    drop(file);
+    busy.dm.free_dm().expect("free_dm");
+}
+
+#[test]
+fn wrong_files_are_refused() {
+    assert_eq!(
+        Context::open_path("/dev/null").map_err(|e| e.errno()).err(),
+        Some(25)
+    );
+    let missing = Context::open_path("/dev/io_peer_mem/none");
+    assert_eq!(
+        missing.map_err(|e| e.kind()).err(),
+        Some(io::ErrorKind::NotFound)
+    );
+    assert_eq!(iopm::version(), env!("CARGO_PKG_VERSION"));
+}

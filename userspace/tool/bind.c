@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+/* iopm bind, unbind: one function, by its driver_override. */
+#include <err.h>
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "candidates.h"
+#include "commands.h"
+#include "stack.h"
+#include "sys.h"
+
+#define DRIVER "/sys/bus/pci/drivers/io_peer_mem"
+#define PARAMETERS "/sys/module/io_peer_mem/parameters"
+
+static void read_function(struct pci_function *function, const char *text)
+{
+	struct iopm_pci_address address;
+	char name[PCI_NAME];
+
+	if (!pci_parse(text, &address))
+		errx(1, "%s is no address of a PCI function, as 0000:03:00.0", text);
+	pci_format(&address, name);
+	if (!pci_read(function, name))
+		errx(1, "no PCI function %s", name);
+}
+
+/* Ends the program unless another driver may lose the function. */
+static void check_driver(const struct pci_function *function, bool force)
+{
+	char user[64];
+
+	if (function_in_use(function, user, sizeof(user)))
+		errx(1, "%s is in use: %s (driver %s)", function->name, user, function->driver);
+	if (function->driver[0] && !force)
+		errx(1, "%s belongs to the driver %s; with --force it is unbound from it",
+		     function->name, function->driver);
+}
+
+static void check_bars(const struct pci_function *function, int bar)
+{
+	bool found = false;
+
+	if (is_bridge(function))
+		errx(1, "%s is a bridge", function->name);
+	for (int i = 0; i < 6; i++)
+		found |= bar_usable(&function->bars[i]) && (bar < 0 ? class_is_memory(function) &&
+				function->bars[i].prefetchable : i == bar);
+	if (!found && bar >= 0)
+		errx(1, "BAR %d of %s is not memory in whole sections of 2 MiB", bar, function->name);
+	if (!found)
+		errx(1, "%s has no BAR that is memory by its class; \"iopm candidates\" shows its BARs, "
+		     "--bar selects one", function->name);
+}
+
+static void must_write(const char *text, const char *path, const char *function)
+{
+	int error = sys_write(text, path, function);
+
+	if (!error)
+		return;
+	errno = error;
+	warn(path, function);
+	if (error == EACCES || error == EPERM)
+		fprintf(stderr, "  run it as root\n");
+	exit(1);
+}
+
+/* Binds with the parameter bars set, which applies to functions that are bound meanwhile. */
+static int bind_with(const struct pci_function *function, int bar)
+{
+	char before[64], text[64];
+	int error;
+
+	sys_line(before, sizeof(before), PARAMETERS "/bars");
+	if (bar >= 0) {
+		snprintf(text, sizeof(text), "%d\n", bar);
+		must_write(text, PARAMETERS "/bars", "");
+	}
+	error = sys_write(function->name, DRIVER "/bind");
+	if (bar >= 0) {
+		snprintf(text, sizeof(text), "%.60s\n", before);
+		sys_write(text, PARAMETERS "/bars");
+	}
+	return error;
+}
+
+int command_bind(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "bar", required_argument, NULL, 'b' },
+		{ "force", no_argument, NULL, 'f' },
+		{ 0 },
+	};
+	struct pci_function function;
+	bool force = false;
+	int c, bar = -1, error;
+
+	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		if (c == 'f')
+			force = true;
+		else if (c != 'b' || sscanf(optarg, "%d", &bar) != 1 || bar < 0 || bar > 5)
+			return STATUS_USAGE;
+	}
+	if (optind + 1 != argc)
+		return STATUS_USAGE;
+	read_function(&function, argv[optind]);
+	if (!strcmp(function.driver, "io_peer_mem")) {
+		printf("%s is bound already\n", function.name);
+		return 0;
+	}
+	if (!module_loaded("io_peer_mem"))
+		errx(1, "io_peer_mem is not loaded: modprobe io_peer_mem");
+	check_driver(&function, force);
+	check_bars(&function, bar);
+
+	if (function.driver[0])
+		must_write(function.name, "/sys/bus/pci/devices/%s/driver/unbind", function.name);
+	must_write("io_peer_mem\n", "/sys/bus/pci/devices/%s/driver_override", function.name);
+	error = bind_with(&function, bar);
+	if (!error) {
+		printf("%s is bound to io_peer_mem\n", function.name);
+		return 0;
+	}
+	/* As before, but for the driver that had it. */
+	sys_write("\n", "/sys/bus/pci/devices/%s/driver_override", function.name);
+	if (function.driver[0])
+		sys_write(function.name, "/sys/bus/pci/drivers_probe");
+	errno = error;
+	warn("bind %s", function.name);
+	fprintf(stderr, "  the kernel log has the cause\n");
+	return 1;
+}
+
+int command_unbind(int argc, char **argv)
+{
+	struct pci_function function;
+
+	if (argc != 2)
+		return STATUS_USAGE;
+	read_function(&function, argv[1]);
+	if (strcmp(function.driver, "io_peer_mem"))
+		errx(1, "%s is not bound to io_peer_mem", function.name);
+	/* Without the override, or the function would be bound to io_peer_mem again. */
+	must_write("\n", "/sys/bus/pci/devices/%s/driver_override", function.name);
+	must_write(function.name, "/sys/bus/pci/devices/%s/driver/unbind", function.name);
+	printf("%s is unbound; \"echo %s >/sys/bus/pci/drivers_probe\" gives it to its own driver\n",
+	       function.name, function.name);
+	return 0;
+}

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+/* iopm candidates: which functions have a BAR for io_peer_mem, and why not the others. */
+#include <stdio.h>
+#include <string.h>
+
+#include "candidates.h"
+#include "commands.h"
+#include "sys.h"
+
+/* struct pages for device memory come in sections of this size. */
+#define SECTION (2u << 20)
+
+bool bar_usable(const struct pci_bar *bar)
+{
+	return bar->size && bar->memory && bar->start && bar->size % SECTION == 0 &&
+	       bar->start % SECTION == 0;
+}
+
+bool class_is_memory(const struct pci_function *function)
+{
+	return function->class >> 16 == 0x05 || function->class >> 16 == 0x12 ||
+	       (function->vendor == 0x1af4 && function->device == 0x1110);
+}
+
+bool is_bridge(const struct pci_function *function)
+{
+	return function->class >> 16 == 0x06;
+}
+
+/* --- what is in use --- */
+
+static bool is_mounted(const char *disk)
+{
+	char device[32], line[512];
+	bool found = false;
+	FILE *f;
+
+	if (!sys_line(device, sizeof(device), "/sys/class/block/%s/dev", disk))
+		return false;
+	f = sys_open("/proc/self/mountinfo");
+	while (f && !found && fgets(line, sizeof(line), f)) {
+		char number[32];
+
+		found = sscanf(line, "%*d %*d %31s", number) == 1 && !strcmp(number, device);
+	}
+	if (f)
+		fclose(f);
+	return found;
+}
+
+/* A disk or partition that is mounted, or that another block device (LVM, RAID, dm) holds. */
+static bool block_in_use(const char *disk)
+{
+	struct sys_list holders = sys_list("/sys/class/block/%s/holders", disk);
+	bool used = holders.count || is_mounted(disk);
+
+	sys_list_free(&holders);
+	return used;
+}
+
+/* Returns whether the path of a device in /sys/class lies below the function. */
+static bool below(const char *class, const char *name, const struct pci_function *function)
+{
+	char path[PATH_MAX], part[PCI_NAME + 2];
+
+	snprintf(part, sizeof(part), "/%s/", function->name);
+	return sys_real(path, "/sys/class/%s/%s", class, name) && strstr(path, part);
+}
+
+bool function_in_use(const struct pci_function *function, char *text, size_t size)
+{
+	static const char *const classes[] = { "block", "net", "drm", "sound", "infiniband" };
+	bool used = false;
+
+	for (int c = 0; c < 5 && !used; c++) {
+		struct sys_list names = sys_list("/sys/class/%s", classes[c]);
+
+		for (int i = 0; i < names.count && !used; i++) {
+			const char *name = names.entries[i]->d_name;
+			long long flags = 1;
+
+			if (!below(classes[c], name, function))
+				continue;
+			if (c == 0)
+				used = block_in_use(name);
+			else if (c == 1) /* IFF_UP */
+				used = sys_number(flags, "/sys/class/net/%s/flags", name) & 1;
+			else
+				used = true;
+			if (used)
+				snprintf(text, size, "%s %s", classes[c], name);
+		}
+		sys_list_free(&names);
+	}
+	return used;
+}
+
+/* --- the command --- */
+
+/* Writes what to do with the function, or why it cannot be used. */
+static void verdict(const struct pci_function *function, const struct pci_bar *bar, int number,
+		    char *text, size_t size)
+{
+	char user[64];
+
+	if (!strcmp(function->driver, "io_peer_mem")) {
+		snprintf(text, size, "bound");
+	} else if (!bar_usable(bar)) {
+		snprintf(text, size, "no: not in whole sections of 2 MiB");
+	} else if (function_in_use(function, user, sizeof(user))) {
+		snprintf(text, size, "no: in use (%s)", user);
+	} else if (class_is_memory(function) && bar->prefetchable) {
+		snprintf(text, size, "yes: iopm bind %s%s", function->name,
+			 function->driver[0] ? " --force" : "");
+	} else {
+		snprintf(text, size, "only if it is memory, not registers: iopm bind %s --bar %d%s",
+			 function->name, number, function->driver[0] ? " --force" : "");
+	}
+}
+
+int command_candidates(int argc, char **argv)
+{
+	struct sys_list functions;
+	struct pci_function function;
+	char bytes[32], text[160], name[128];
+	int count = 0;
+
+	(void)argv;
+	if (argc != 1)
+		return STATUS_USAGE;
+	functions = sys_list("/sys/bus/pci/devices");
+	for (int i = 0; i < functions.count; i++) {
+		if (!pci_read(&function, functions.entries[i]->d_name) || is_bridge(&function))
+			continue;
+		for (int n = 0; n < 6; n++) {
+			const struct pci_bar *bar = &function.bars[n];
+
+			/* Small BARs are registers. */
+			if (!bar->memory || bar->size < SECTION / 2)
+				continue;
+			if (!count++)
+				printf("%-14s %-4s %10s %-14s %s\n", "FUNCTION", "BAR", "SIZE", "DRIVER",
+				       "CAN BE USED");
+			verdict(&function, bar, n, text, sizeof(text));
+			printf("%-14s %-4d %10s %-14s %s\n", function.name, n, size_text(bar->size, bytes),
+			       function.driver[0] ? function.driver : "none", text);
+			printf("               %s\n", pci_describe(&function, name, sizeof(name)));
+		}
+	}
+	sys_list_free(&functions);
+	if (!count)
+		printf("no PCI function has a memory BAR of 1 MiB or more\n");
+	return 0;
+}

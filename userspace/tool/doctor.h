@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* The checks of "iopm doctor", by area. */
+#ifndef DOCTOR_H
+#define DOCTOR_H
+
+#include "report.h"
+#include "stack.h"
+
+/* The configuration of the kernel, lockdown, the IOMMU. */
+void check_kernel(void);
+
+/* Whether the modules are there, loaded and signed. */
+void check_modules(void);
+
+/* Each RDMA device: its port, its backend, whether it can be fenced. */
+void check_adapters(const struct adapters *adapters);
+
+/* The registered clients. */
+void check_clients(void);
+
+/* NVIDIA's and AMD's drivers, if there is such a GPU or driver. */
+void check_gpus(const struct memories *memories);
+
+/* The memory: BARs, links, and the permission to use it. */
+void check_memory(const struct memories *memories);
+
+/* What the caller may do: device nodes, the group rdma, the limit of locked memory. */
+void check_caller(const struct memories *memories);
+
+/* The route of each RDMA device to each memory. */
+void check_routes(const struct adapters *adapters, const struct memories *memories);
+
+/* The last refusals of the core. */
+void check_refusals(void);
+
+/* A transfer between each RDMA device and each memory. */
+void check_transfers(const struct adapters *adapters, const struct memories *memories);
+
+#endif /* DOCTOR_H */

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+/* Checks of the kernel and of the modules. */
+#include <string.h>
+#include <sys/utsname.h>
+
+#include "doctor.h"
+#include "sys.h"
+
+/* Reads options of the kernel's configuration. Returns whether there is a file of it. */
+static bool read_config(const char *release, const char *const *options, bool *set, int count)
+{
+	char line[256];
+	FILE *f = sys_open("/boot/config-%s", release);
+
+	if (!f)
+		f = sys_open("/lib/modules/%s/config", release);
+	if (!f)
+		return false;
+	while (fgets(line, sizeof(line), f)) {
+		for (int i = 0; i < count; i++) {
+			size_t n = strlen(options[i]);
+
+			if (!strncmp(line, options[i], n) && (!strncmp(line + n, "=y", 2) ||
+							      !strncmp(line + n, "=m", 2)))
+				set[i] = true;
+		}
+	}
+	fclose(f);
+	return true;
+}
+
+static void check_config(const char *release)
+{
+	static const char *const options[] = { "CONFIG_RUST", "CONFIG_INFINIBAND_USER_ACCESS",
+					       "CONFIG_PCI_P2PDMA", "CONFIG_KPROBES" };
+	bool set[4] = { false };
+
+	if (module_loaded("ib_peer_mem"))
+		return report(OK, NULL, "Linux %s runs ib_peer_mem", release);
+	if (!read_config(release, options, set, 4))
+		return report(UNKNOWN, NULL, "Linux %s: no /boot/config-%s", release, release);
+	if (!set[0])
+		return report(FAIL, "apt install -t trixie-backports linux-image-amd64",
+			      "Linux %s is built without CONFIG_RUST: the modules need 7.2 or later",
+			      release);
+	for (int i = 1; i < 4; i++)
+		if (!set[i])
+			report(FAIL, NULL, "Linux %s is built without %s", release, options[i]);
+	report(OK, NULL, "Linux %s is built with CONFIG_RUST", release);
+}
+
+static void check_lockdown(void)
+{
+	char line[96], *mode, *end;
+
+	if (!sys_line(line, sizeof(line), "/sys/kernel/security/lockdown"))
+		return;
+	mode = strchr(line, '[');
+	end = strchr(line, ']');
+	if (!mode || !end)
+		return;
+	*end = 0;
+	if (!strcmp(mode + 1, "none"))
+		report(OK, NULL, "the kernel is not locked down");
+	else
+		report(WARN, "mokutil --sb-state", "the kernel is locked down (%s), as with Secure "
+		       "Boot: modules must be signed, and io_peer_mem binds nothing", mode + 1);
+}
+
+/* The type of a group: DMA, DMA-FQ, identity. */
+static void check_iommu(void)
+{
+	struct sys_list iommus = sys_list("/sys/class/iommu");
+	char type[32] = "";
+
+	if (!iommus.count)
+		report(OK, NULL, "no IOMMU is in use");
+	else if (sys_line(type, sizeof(type), "/sys/kernel/iommu_groups/0/type") &&
+		 !strcmp(type, "identity"))
+		report(OK, NULL, "the IOMMU passes addresses through (%s)", type);
+	else
+		report(WARN, "add iommu=pt to the kernel's command line",
+		       "the IOMMU translates (%s): traffic between devices may go through the host "
+		       "bridge", type[0] ? type : "type not known");
+	sys_list_free(&iommus);
+}
+
+void check_kernel(void)
+{
+	struct utsname kernel;
+
+	report_area("kernel");
+	uname(&kernel);
+	check_config(kernel.release);
+	check_lockdown();
+	check_iommu();
+}
+
+/* @needed: its absence is a failure, not a remark. */
+static void check_module(const char *module, bool needed, const char *load)
+{
+	char taint[32], number[32], version[48] = "";
+
+	if (!module_loaded(module)) {
+		if (module_installed(module))
+			report(needed ? FAIL : WARN, load, "%s is installed, but not loaded", module);
+		else if (needed)
+			report(FAIL, "apt install ib-peer-mem-dkms",
+			       "%s is not installed for the running kernel", module);
+		else
+			report(WARN, "apt install ib-peer-mem-dkms",
+			       "%s, which serves PCI BARs, is not installed", module);
+		return;
+	}
+	if (sys_line(number, sizeof(number), "/sys/module/%s/version", module))
+		snprintf(version, sizeof(version), ", version %s", number);
+	sys_line(taint, sizeof(taint), "/sys/module/%s/taint", module);
+	if (strchr(taint, 'E'))
+		report(WARN, "mokutil --import /var/lib/dkms/mok.pub",
+		       "%s is loaded%s; it is not signed: Secure Boot would refuse it", module, version);
+	else
+		report(OK, NULL, "%s is loaded%s", module, version);
+}
+
+void check_modules(void)
+{
+	report_area("modules");
+	check_module("ib_uverbs", true, "modprobe ib_uverbs");
+	check_module("ib_peer_mem", true, "modprobe ib_peer_mem");
+	check_module("io_peer_mem", false, "modprobe io_peer_mem");
+}

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+
+#include "stack.h"
+#include "sys.h"
+
+bool module_loaded(const char *module)
+{
+	return sys_exists("/sys/module/%s/refcnt", module);
+}
+
+bool module_installed(const char *module)
+{
+	struct utsname kernel;
+	char line[4096], file[96];
+	bool found = false;
+	FILE *f;
+
+	uname(&kernel);
+	f = sys_open("/lib/modules/%s/modules.dep", kernel.release);
+	snprintf(file, sizeof(file), "/%s.ko", module);
+	/* PATH/NAME.ko[.xz]: DEPENDENCY... */
+	while (f && !found && fgets(line, sizeof(line), f)) {
+		line[strcspn(line, ":")] = 0;
+		found = strstr(line, file);
+	}
+	if (f)
+		fclose(f);
+	return found;
+}
+
+/* --- RDMA devices --- */
+
+/*
+ * Reads a row of the table of debugfs. The columns begin where their headings do: values have
+ * blanks.
+ */
+static bool read_row(const char *head, const char *row, struct adapter *adapters, int count)
+{
+	static const char *const columns[] = { "device", "driver", "backend", "can fence" };
+	char value[4][64];
+
+	for (int i = 0; i < 4; i++) {
+		const char *from = strstr(head, columns[i]);
+		const char *to = i < 3 ? strstr(head, columns[i + 1]) : NULL;
+		size_t start, end = strlen(row);
+
+		if (!from)
+			return false;
+		start = (size_t)(from - head);
+		if (to && (size_t)(to - head) < end)
+			end = (size_t)(to - head);
+		if (start >= end)
+			return false;
+		while (end > start && (row[end - 1] == ' ' || row[end - 1] == '\n'))
+			end--;
+		snprintf(value[i], sizeof(value[i]), "%.*s", (int)(end - start), row + start);
+	}
+	for (int i = 0; i < count; i++) {
+		if (strcmp(adapters[i].name, value[0]))
+			continue;
+		snprintf(adapters[i].driver, sizeof(adapters[i].driver), "%s", value[1]);
+		snprintf(adapters[i].backend, sizeof(adapters[i].backend), "%.31s", value[2]);
+		snprintf(adapters[i].can_fence, sizeof(adapters[i].can_fence), "%.31s", value[3]);
+	}
+	return true;
+}
+
+static void read_backends(struct adapters *adapters)
+{
+	FILE *f = sys_open(DEBUGFS "/devices");
+	char head[256], row[256];
+
+	if (!f)
+		return;
+	adapters->backends_known = fgets(head, sizeof(head), f);
+	while (adapters->backends_known && fgets(row, sizeof(row), f))
+		read_row(head, row, adapters->list, adapters->count);
+	fclose(f);
+}
+
+struct adapters adapters_find(void)
+{
+	struct sys_list names = sys_list("/sys/class/infiniband");
+	struct adapters found = { .list = calloc((size_t)names.count + 1, sizeof(struct adapter)) };
+
+	for (int i = 0; found.list && i < names.count; i++) {
+		struct adapter *adapter = &found.list[found.count++];
+		struct pci_function function;
+
+		snprintf(adapter->name, sizeof(adapter->name), "%.63s", names.entries[i]->d_name);
+		if (!pci_of_class("infiniband", adapter->name, adapter->function))
+			continue;
+		if (pci_read(&function, adapter->function))
+			snprintf(adapter->driver, sizeof(adapter->driver), "%s", function.driver);
+	}
+	sys_list_free(&names);
+	if (found.list)
+		read_backends(&found);
+	return found;
+}
+
+void adapters_free(struct adapters *adapters)
+{
+	free(adapters->list);
+	adapters->list = NULL;
+}
+
+/* --- memory --- */
+
+static struct memory *add_memory(struct memories *found, enum memory_kind kind,
+				 const struct pci_function *function)
+{
+	struct memory *longer = realloc(found->list, ((size_t)found->count + 1) * sizeof(*longer));
+	struct memory *memory;
+
+	if (!longer)
+		return NULL;
+	found->list = longer;
+	memory = &longer[found->count++];
+	memset(memory, 0, sizeof(*memory));
+	memory->kind = kind;
+	memory->function = *function;
+	snprintf(memory->name, sizeof(memory->name), "%s", function->name);
+	return memory;
+}
+
+static void add_bars(struct memories *found, const struct pci_function *function)
+{
+	struct sys_list bars = sys_list("/dev/io_peer_mem/%s", function->name);
+
+	for (int i = 0; i < bars.count; i++) {
+		struct memory *memory = add_memory(found, MEMORY_BAR, function);
+
+		if (!memory)
+			break;
+		snprintf(memory->name, sizeof(memory->name), "%s/%.20s", function->name,
+			 bars.entries[i]->d_name);
+		snprintf(memory->path, sizeof(memory->path), "/dev/io_peer_mem/%.60s", memory->name);
+	}
+	sys_list_free(&bars);
+}
+
+static bool is_gpu(const struct pci_function *function)
+{
+	/* NVIDIA and AMD: display controllers, and accelerators without a display. */
+	return (function->vendor == 0x10de || function->vendor == 0x1002) &&
+	       (function->class >> 16 == 0x03 || function->class >> 16 == 0x12);
+}
+
+struct memories memories_find(const char *only)
+{
+	struct sys_list functions = sys_list("/sys/bus/pci/devices");
+	struct memories found = { 0 };
+	struct pci_function function;
+
+	for (int i = 0; i < functions.count; i++) {
+		const char *name = functions.entries[i]->d_name;
+
+		if ((only && strcmp(only, name)) || !pci_read(&function, name))
+			continue;
+		if (!strcmp(function.driver, "io_peer_mem")) {
+			add_bars(&found, &function);
+		} else if (sys_number(0, "/sys/bus/pci/devices/%s/p2pmem/size", name) > 0) {
+			struct memory *memory = add_memory(&found, MEMORY_P2P, &function);
+
+			if (memory && sys_exists("/sys/bus/pci/devices/%s/p2pmem/allocate", name))
+				snprintf(memory->path, sizeof(memory->path),
+					 "/sys/bus/pci/devices/%s/p2pmem/allocate", function.name);
+		} else if (is_gpu(&function)) {
+			add_memory(&found, MEMORY_GPU, &function);
+		}
+	}
+	sys_list_free(&functions);
+	return found;
+}
+
+void memories_free(struct memories *memories)
+{
+	free(memories->list);
+	memories->list = NULL;
+}
+
+/* --- the distance --- */
+
+/* Asks the kernel. Returns false if the BAR cannot be opened. */
+static bool ask(struct distance *distance, const struct memory *memory, const char *function)
+{
+	struct iopm_pci_address address;
+	struct iopm_context *context;
+	struct iopm_nearest nearest;
+	char path[PATH_MAX];
+	int error;
+
+	if (memory->kind != MEMORY_BAR || !pci_parse(function, &address))
+		return false;
+	sys_path(path, "%s", memory->path);
+	context = iopm_open_path(path);
+	if (!context)
+		return false;
+	error = iopm_query_nearest(context, &address, &nearest);
+	iopm_close_device(context);
+	if (error)
+		return false;
+	distance->asked = true;
+	distance->reachable = nearest.comp_mask & IOPM_NEAREST_DISTANCE;
+	if (distance->reachable)
+		distance->route.distance = nearest.distance;
+	return true;
+}
+
+bool distance_find(struct distance *distance, const struct memory *memory, const char *function)
+{
+	memset(distance, 0, sizeof(*distance));
+	if (!pci_route(&distance->route, memory->function.name, function))
+		return false;
+	if (ask(distance, memory, function) && distance->reachable &&
+	    distance->route.kind == PCI_ROUTE_UNKNOWN)
+		distance->route.kind = PCI_ROUTE_HOST;
+	return true;
+}
+
+void distance_text(const struct distance *distance, char *text, size_t size)
+{
+	const char *way;
+
+	if (distance->asked && !distance->reachable) {
+		snprintf(text, size, "no way");
+		return;
+	}
+	switch (distance->route.kind) {
+	case PCI_ROUTE_BUS: way = distance->route.acs_known ? "bus address" : "bus address?"; break;
+	case PCI_ROUTE_HOST: way = "host bridge"; break;
+	default: way = "host bridge?"; break;
+	}
+	snprintf(text, size, "%u %s", distance->route.distance, way);
+}
+
+/* --- clients --- */
+
+unsigned long long client_counter(const char *client, const char *counter)
+{
+	return (unsigned long long)sys_number(0, PEERS "/%s/%s", client, counter);
+}

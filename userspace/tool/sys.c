@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "sys.h"
+
+const char *sys_root = "";
+
+static void vpath(char path[PATH_MAX], const char *format, va_list args)
+{
+	int n = snprintf(path, PATH_MAX, "%s", sys_root);
+
+	if (n < PATH_MAX)
+		vsnprintf(path + n, PATH_MAX - n, format, args);
+}
+
+/* Writes the path of the caller's arguments to @path. */
+#define PATH(path, format)				\
+	do {						\
+		va_list args_;				\
+							\
+		va_start(args_, format);		\
+		vpath(path, format, args_);		\
+		va_end(args_);				\
+	} while (0)
+
+void sys_path(char path[PATH_MAX], const char *format, ...)
+{
+	PATH(path, format);
+}
+
+FILE *sys_open(const char *format, ...)
+{
+	char path[PATH_MAX];
+
+	PATH(path, format);
+	return fopen(path, "re");
+}
+
+bool sys_line(char *line, size_t size, const char *format, ...)
+{
+	char path[PATH_MAX];
+	FILE *f;
+	bool ok;
+
+	PATH(path, format);
+	line[0] = 0;
+	f = fopen(path, "re");
+	if (!f)
+		return false;
+	ok = fgets(line, (int)size, f);
+	fclose(f);
+	if (!ok)
+		line[0] = 0;
+	line[strcspn(line, "\n")] = 0;
+	return ok;
+}
+
+long long sys_number(long long otherwise, const char *format, ...)
+{
+	char path[PATH_MAX], line[64], *end;
+	long long number;
+
+	PATH(path, format);
+	/* The root is in the path already. */
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, line, sizeof(line) - 1);
+
+	if (fd >= 0)
+		close(fd);
+	if (n <= 0)
+		return otherwise;
+	line[n] = 0;
+	errno = 0;
+	number = strtoll(line, &end, 0);
+	return end == line || errno ? otherwise : number;
+}
+
+bool sys_exists(const char *format, ...)
+{
+	char path[PATH_MAX];
+
+	PATH(path, format);
+	return !access(path, F_OK);
+}
+
+int sys_write(const char *text, const char *format, ...)
+{
+	char path[PATH_MAX];
+	int fd, error = 0;
+
+	PATH(path, format);
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	if (fd < 0)
+		return errno;
+	if (write(fd, text, strlen(text)) < 0)
+		error = errno;
+	close(fd);
+	return error;
+}
+
+bool sys_target(char *name, size_t size, const char *format, ...)
+{
+	char path[PATH_MAX], target[PATH_MAX], *last;
+	ssize_t n;
+
+	PATH(path, format);
+	name[0] = 0;
+	n = readlink(path, target, sizeof(target) - 1);
+	if (n < 0)
+		return false;
+	target[n] = 0;
+	last = strrchr(target, '/');
+	snprintf(name, size, "%s", last ? last + 1 : target);
+	return true;
+}
+
+bool sys_real(char path[PATH_MAX], const char *format, ...)
+{
+	char link[PATH_MAX];
+
+	PATH(link, format);
+	return realpath(link, path);
+}
+
+static int is_visible(const struct dirent *entry)
+{
+	return entry->d_name[0] != '.';
+}
+
+struct sys_list sys_list(const char *format, ...)
+{
+	struct sys_list list = { 0 };
+	char path[PATH_MAX];
+
+	PATH(path, format);
+	list.count = scandir(path, &list.entries, is_visible, alphasort);
+	if (list.count < 0)
+		list.count = 0;
+	return list;
+}
+
+void sys_list_free(struct sys_list *list)
+{
+	for (int i = 0; i < list->count; i++)
+		free(list->entries[i]);
+	if (list->count)
+		free(list->entries);
+	list->count = 0;
+}
