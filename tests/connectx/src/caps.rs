@@ -174,6 +174,18 @@ pub struct Choice {
     pub infiniband: bool,
     /// On-demand paging is announced.
     pub odp: bool,
+    /// Page faults are of the work request or the packet, as of a ConnectX-5, not of the memory.
+    pub transport_faults: bool,
+}
+
+impl Default for Choice {
+    fn default() -> Self {
+        Self {
+            infiniband: false,
+            odp: true,
+            transport_faults: false,
+        }
+    }
 }
 
 /// Capabilities that the driver has set, by type.
@@ -202,7 +214,7 @@ fn announced(kind: u64, choice: Choice) -> Vec<u8> {
             cmd_hca_cap::pg.set(&mut caps, u64::from(choice.odp));
         }
         ETHERNET if !choice.infiniband => set(&mut caps, ETHERNET_OFFLOAD_CAPS),
-        ODP if choice.odp => odp(&mut caps),
+        ODP if choice.odp => odp(&mut caps, choice.transport_faults),
         ATOMIC => set(&mut caps, ATOMIC_CAPS),
         ROCE if !choice.infiniband => set(&mut caps, ROCE_CAPS),
         FLOW_TABLE if !choice.infiniband => flow_tables(&mut caps),
@@ -211,11 +223,16 @@ fn announced(kind: u64, choice: Choice) -> Vec<u8> {
     caps
 }
 
-/// Page faults by memory key and address, for every transport.
-fn odp(caps: &mut [u8]) {
-    odp_cap::mem_page_fault.set(caps, 1);
-    let scheme = odp_cap::memory_page_fault_scheme_cap.rest_mut(caps);
-    odp_scheme_cap::page_prefetch.set(scheme, 1);
+/// Page faults for every transport: by memory key and address, or by work request and packet.
+fn odp(caps: &mut [u8], transport_faults: bool) {
+    odp_cap::mem_page_fault.set(caps, u64::from(!transport_faults));
+    let scheme = if transport_faults {
+        odp_cap::transport_page_fault_scheme_cap
+    } else {
+        odp_cap::memory_page_fault_scheme_cap
+    };
+    let scheme = scheme.rest_mut(caps);
+    odp_scheme_cap::page_prefetch.set(scheme, u64::from(!transport_faults));
     let transports = [
         odp_scheme_cap::rc_odp_caps,
         odp_scheme_cap::ud_odp_caps,

@@ -303,13 +303,7 @@ mod tests {
     }
 
     fn function() -> Function {
-        let function = Function::new(
-            0,
-            Choice {
-                infiniband: false,
-                odp: true,
-            },
-        );
+        let function = Function::new(0, Choice::default());
         function.dma.set_master(true);
         add(&function.dma, 0x1000, 0x4000);
         function

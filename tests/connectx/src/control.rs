@@ -83,10 +83,7 @@ mod tests {
 
     #[test]
     fn requests_are_answered() {
-        let choice = Choice {
-            infiniband: false,
-            odp: true,
-        };
+        let choice = Choice::default();
         let mut world = World {
             functions: vec![Function::new(0, choice)],
         };

@@ -126,7 +126,7 @@ impl World {
         let address = Address::new(wqe.rest(CONTROL), port.infiniband);
         let data = match self.functions[f].data(qp, wqe, CONTROL + address.len, Access::LocalRead) {
             Ok(data) => data,
-            Err(denied) => return self.local_denied(f, qp, denied, 1),
+            Err(denied) => return self.local_denied(f, qp, denied, 1, Access::LocalRead),
         };
         let len = total(&data);
         let done = Outcome::Done(len as u32);
@@ -169,6 +169,7 @@ impl World {
                     key,
                     va,
                     len: (GRH + len) as u64,
+                    source: receive.source(target.number),
                     syndrome: crate::world::syndrome::REMOTE_OPERATION,
                 }
             }

@@ -9,6 +9,7 @@ use crate::bits::{be32, be64};
 use crate::cq::{opcode as completion, Cqe};
 use crate::dma::{copy, cut, scatter, swap, total, Spans};
 use crate::eq::event;
+use crate::fault::Source;
 use crate::ifc::{ads, qpc};
 use crate::mkey::{Access, Denied};
 use crate::qp::{Qp, Service};
@@ -177,6 +178,9 @@ impl World {
                 key,
                 va: at,
                 len: va.saturating_add(len).saturating_sub(at),
+                source: Source::Packet {
+                    writes: access.writes(),
+                },
                 syndrome: syndrome::REMOTE_ACCESS,
             }),
             Err(Denied::Unmapped(bad)) => {
@@ -226,6 +230,7 @@ impl World {
                 key,
                 va,
                 len,
+                source: receive.source(peer.qp.number),
                 syndrome: syndrome::REMOTE_OPERATION,
             };
         }
@@ -248,7 +253,7 @@ impl World {
     fn send(&mut self, f: usize, qp: &Qp, wqe: &Wqe, at: usize, peer: &Peer) -> Outcome {
         let data = match self.functions[f].data(qp, wqe, at, Access::LocalRead) {
             Ok(data) => data,
-            Err(denied) => return self.local_denied(f, qp, denied, 1),
+            Err(denied) => return self.local_denied(f, qp, denied, 1, Access::LocalRead),
         };
         let len = total(&data);
         if len > LONGEST {
@@ -301,7 +306,7 @@ impl World {
     fn write(&mut self, f: usize, qp: &Qp, wqe: &Wqe, at: usize, peer: &Peer) -> Outcome {
         let data = match self.functions[f].data(qp, wqe, at + SEGMENT, Access::LocalRead) {
             Ok(data) => data,
-            Err(denied) => return self.local_denied(f, qp, denied, 1),
+            Err(denied) => return self.local_denied(f, qp, denied, 1, Access::LocalRead),
         };
         let len = total(&data);
         if len > LONGEST {
@@ -338,7 +343,7 @@ impl World {
     fn read(&mut self, f: usize, qp: &Qp, wqe: &Wqe, at: usize, peer: &Peer) -> Outcome {
         let room = match self.functions[f].data(qp, wqe, at + SEGMENT, Access::LocalWrite) {
             Ok(room) => room,
-            Err(denied) => return self.local_denied(f, qp, denied, 1),
+            Err(denied) => return self.local_denied(f, qp, denied, 1, Access::LocalWrite),
         };
         let len = total(&room);
         match self.target(peer, remote(wqe.rest(at)), len as u64, Access::RemoteRead) {
@@ -351,7 +356,7 @@ impl World {
     fn atomic(&mut self, f: usize, qp: &Qp, wqe: &Wqe, at: usize, peer: &Peer) -> Outcome {
         let room = match self.functions[f].data(qp, wqe, at + 2 * SEGMENT, Access::LocalWrite) {
             Ok(room) => cut(&room, 0, 8),
-            Err(denied) => return self.local_denied(f, qp, denied, 8),
+            Err(denied) => return self.local_denied(f, qp, denied, 8, Access::LocalWrite),
         };
         if total(&room) != 8 {
             return Outcome::Fail(syndrome::LOCAL_LENGTH);

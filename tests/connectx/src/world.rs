@@ -5,9 +5,10 @@
 use std::time::{Duration, Instant};
 
 use crate::cq::{opcode as completion, Cqe};
+use crate::fault::{Missing, Source};
 use crate::function::Function;
 use crate::ifc::{ads, qpc};
-use crate::mkey::Denied;
+use crate::mkey::{Access, Denied};
 use crate::qp::{Qp, Service, Tries};
 use crate::umr::Failure;
 use crate::wqe::{opcode, Next, Wqe};
@@ -42,6 +43,7 @@ pub enum Outcome {
         key: u32,
         va: u64,
         len: u64,
+        source: Source,
         /// How it fails if the driver cannot help.
         syndrome: u8,
     },
@@ -183,12 +185,14 @@ impl World {
                 key,
                 va,
                 len,
+                source,
                 syndrome,
             } => {
                 if qp.fault_failed {
                     return self.fault_failed(f, &qp, &wqe, syndrome);
                 }
-                match self.functions[at].page_fault(key, va, len, (f, qpn)) {
+                let missing = Missing { key, va, len };
+                match self.functions[at].page_fault(&missing, source, (f, qpn)) {
                     Some(token) => {
                         if let Some(qp) = self.functions[f].hca.qps.get_mut(&qpn) {
                             qp.fault = Some(token);
@@ -240,13 +244,24 @@ impl World {
     }
 
     /// Returns the outcome of an access to memory of the requester that was denied.
-    pub fn local_denied(&self, f: usize, qp: &Qp, denied: Denied, len: u64) -> Outcome {
+    pub fn local_denied(
+        &self,
+        f: usize,
+        qp: &Qp,
+        denied: Denied,
+        len: u64,
+        access: Access,
+    ) -> Outcome {
         if let Denied::NotPresent { key, va } = denied {
             return Outcome::Fault {
                 at: f,
                 key,
                 va,
                 len,
+                source: Source::Request {
+                    index: qp.send.next,
+                    writes: access.writes(),
+                },
                 syndrome: syndrome::LOCAL_PROTECTION,
             };
         }

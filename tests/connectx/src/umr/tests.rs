@@ -13,10 +13,7 @@ const VA: u64 = 0x7f00_0000;
 
 /// Returns a function with one page of memory, and the key of a free memory key on it.
 fn function() -> (Function, u32) {
-    let choice = Choice {
-        infiniband: false,
-        odp: true,
-    };
+    let choice = Choice::default();
     let mut function = Function::new(0, choice);
     function.dma.set_master(true);
     add(&function.dma, PAGE, 0x1000);

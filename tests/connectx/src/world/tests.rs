@@ -29,10 +29,7 @@ fn gid(id: u8) -> [u8; 16] {
 
 /// Returns a function with a queue pair that is connected to that of the other one.
 fn function(id: u8) -> Function {
-    let choice = Choice {
-        infiniband: false,
-        odp: true,
-    };
+    let choice = Choice::default();
     let mut function = Function::new(id.into(), choice);
     function.dma.set_master(true);
     add(&function.dma, QUEUE, 0x3000);
