@@ -89,3 +89,58 @@ load_mlx5() {
 	fi
 	eventually mlx5_ready
 }
+
+# --- steps of the suites mlx5* ---
+
+# pingpong PROGRAM ARGUMENT...: of libibverbs, with itself.
+pingpong() {
+	local server program=$1 args=(-d "$DEV" -n 100)
+	shift
+	[ -z "$(mlx5_nic)" ] || args+=(-g 1)
+	"$program" "${args[@]}" "$@" >/tmp/server 2>&1 &
+	server=$!
+	eventually listening 18515
+	"$program" "${args[@]}" "$@" localhost
+	wait $server || { cat /tmp/server; false; }
+}
+
+# same_addresses: the processes of adapter_start map memory at the same address each time.
+# shellcheck disable=SC2034 # of adapter.sh
+same_addresses() {
+	ADAPTER_MR=/tmp/adapter_mr
+	printf '#!/bin/sh\nexec setarch -R /mnt/programs/adapter_mr "$@"\n' >$ADAPTER_MR
+	chmod +x $ADAPTER_MR
+}
+
+# translation KEY: the memory key as the adapter has it, but for the protection domain.
+translation() { ask_host connectx mkeys | sed -n "s/^mkey $1: \(.*\) pd 0x[0-9a-f]*/\1/p"; }
+
+# translation_of MEMORY OFFSET LENGTH ACCESS [OPTION...]: of a new MR, see adapter_start.
+# shellcheck disable=SC2154 # rkey is of adapter.sh
+translation_of() {
+	adapter_start one "$DEV" "$@" || return 1
+	translation "$rkey"
+	adapter_stop one >/tmp/stopped || { cat /tmp/stopped; return 1; }
+	eventually balanced
+}
+
+# hold_umr: UMR work requests wait until release_umr, or the end of the test. By them mlx5
+# registers memory and takes it away.
+hold_umr() {
+	ask_host connectx hold-umr
+	trap release_umr EXIT
+}
+release_umr() { ask_host connectx release-umr; }
+umr_waits() { ask_host connectx held-umr; }
+
+# ends PID: ends a process whose device or memory is gone.
+ends() {
+	kill "$1" 2>/dev/null || true
+	eventually gone "$1"
+	wait "$1" || true
+}
+
+works_again() {
+	eventually balanced
+	"$RDMA" write -o 77 -l 300001 "$BAR_A"
+}

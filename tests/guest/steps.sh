@@ -37,8 +37,21 @@ side_by_side() {
 		speed=$(perftest "$1" "$BAR_A" 65536 200) || fail "BAR: $speed"
 		device=$(printf '%s\n' "$device" "$speed" | sort -g | tail -n 1)
 	done
-	note "ib_$1_bw: BAR $device MiB/s, host memory $host MiB/s, ratio $(awk "BEGIN { printf \"%.2f\", $device / $host }")"
+	note "$DEV: ib_$1_bw: BAR $device MiB/s, host memory $host MiB/s, ratio $(awk "BEGIN { printf \"%.2f\", $device / $host }")"
 	awk "BEGIN { exit !($device > 0) }"
+}
+
+# stock DEVICE MODULE...: the modules behind this RDMA device are loaded, and their files are
+# those of the distribution.
+stock() {
+	local module file device=$1
+	shift
+	for module; do
+		loaded "$module"
+		file=$(modinfo -n "$module")
+		[[ $file = "/lib/modules/$(uname -r)/kernel/drivers/"* ]] || fail "$module is $file"
+		note "$device: $file"
+	done
 }
 
 # start NAME ARGUMENTS...: runs peer_rdma in the background; its pid is in $pid, its output

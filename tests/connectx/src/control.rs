@@ -5,6 +5,8 @@
 //! ```text
 //! FUNCTION dead | alive             all reads give ones, and back
 //! FUNCTION fail-umr COUNT           the next UMR work requests fail
+//! FUNCTION hold-umr | release-umr   UMR work requests wait
+//! FUNCTION held-umr                 fails unless one waits
 //! FUNCTION fail-command OPCODE N    the next N of these commands fail
 //! FUNCTION ignore-command OPCODE    these commands are never answered; 0 for none
 //! FUNCTION hold-faults | release-faults
@@ -45,6 +47,12 @@ fn command(world: &mut World, line: &str) -> Result<String, String> {
         "dead" => function.set_dead(true),
         "alive" => function.set_dead(false),
         "fail-umr" => function.inject.fail_umr = number(words.get(2))?,
+        "hold-umr" => function.hold_umr(true),
+        "release-umr" => function.hold_umr(false),
+        "held-umr" if function.inject.held_umr.is_empty() => {
+            return Err("no UMR work request waits".into())
+        }
+        "held-umr" => {}
         "fail-command" => {
             let opcode = number(words.get(2))? as u16;
             function.inject.fail_command = Some((opcode, number(words.get(3))?));

@@ -2,7 +2,7 @@
 
 //! One PCI function: what QEMU sees of it, and all the state that a reset clears.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs::File;
 use std::io::Write;
 use std::time::Instant;
@@ -65,6 +65,10 @@ pub struct Hca {
 pub struct Inject {
     /// The number of UMR work requests to fail.
     pub fail_umr: u32,
+    /// UMR work requests wait.
+    pub hold_umr: bool,
+    /// The queue pairs with one that waits.
+    pub held_umr: BTreeSet<u32>,
     /// Commands to fail: the opcode and how many.
     pub fail_command: Option<(u16, u32)>,
     /// The opcode of commands that are never answered.
@@ -203,12 +207,12 @@ impl Device for Function {
             _ if self.dead => {}
             REGION_BAR0 => self.write_register(offset, data),
             REGION_CONFIG => {
-                let asked = self.config.write(offset, data);
-                self.dma.set_master(self.config.bus_master());
-                if asked == Asked::Reset {
+                if self.config.write(offset, data) == Asked::Reset {
                     say!("fn{}: function level reset", self.id);
                     self.hca = Hca::default();
+                    self.config = Config::default();
                 }
+                self.dma.set_master(self.config.bus_master());
             }
             _ => {}
         }

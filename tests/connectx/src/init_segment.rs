@@ -7,7 +7,7 @@ use std::time::Instant;
 use crate::bits::{be32, put};
 use crate::config::BAR0_SIZE;
 use crate::function::{Function, FIRST_UAR};
-use crate::{error, trace};
+use crate::{error, refuse, trace};
 
 /// The firmware that is played: major, minor, subminor.
 const FIRMWARE: (u32, u32, u32) = (16, 99, 1);
@@ -37,6 +37,14 @@ const UAR_EQ_ARM: u64 = 0x40;
 const UAR_EQ: u64 = 0x48;
 const UAR_SEND: u64 = 0x800;
 
+/// The state of the interface, above the size of the command queue: commands are taken.
+const FULL: u32 = 0;
+/// Nothing is taken: after a reset, until the driver gives the address of its command queue. By
+/// this the driver finds a reset that it has not asked for.
+const DISABLED: u32 = 1;
+const INTERFACE_SHIFT: u32 = 8;
+const INTERFACE_MASK: u32 = 7;
+
 /// The registers that have a state.
 pub struct InitSegment {
     queue_high: u32,
@@ -49,7 +57,7 @@ impl Default for InitSegment {
     fn default() -> Self {
         Self {
             queue_high: 0,
-            queue_low: 0,
+            queue_low: DISABLED << INTERFACE_SHIFT,
             health: 0,
             start: Instant::now(),
         }
@@ -61,6 +69,11 @@ impl InitSegment {
     pub fn slot(&self, slot: u32) -> u64 {
         let queue = u64::from(self.queue_high) << 32 | u64::from(self.queue_low & !0xfff);
         queue + (u64::from(slot) << LOG_STRIDE)
+    }
+
+    /// Returns whether commands and doorbells are taken.
+    pub fn enabled(&self) -> bool {
+        self.queue_low >> INTERFACE_SHIFT & INTERFACE_MASK == FULL
     }
 
     /// Returns the ticks since the reset.
@@ -115,6 +128,9 @@ impl Function {
         match offset {
             CMDQ_ADDR_H => self.hca.init.queue_high = be32(data, 0),
             CMDQ_ADDR_L => self.hca.init.queue_low = be32(data, 0),
+            CMD_DOORBELL if !self.hca.init.enabled() => {
+                refuse!("fn{}: a command for a disabled interface", self.id);
+            }
             CMD_DOORBELL => self.command_doorbell(be32(data, 0)),
             _ => trace!(
                 2,
@@ -125,6 +141,14 @@ impl Function {
     }
 
     fn doorbell(&mut self, uar: u32, offset: u64, data: &[u8]) {
+        // A process does not know of the reset yet.
+        if !self.hca.init.enabled() {
+            return trace!(
+                2,
+                "fn{}: a doorbell of a disabled interface, page {uar}",
+                self.id
+            );
+        }
         if !self.hca.objects.has_uar(uar) {
             return error!(
                 "fn{}: doorbell {offset:#x} of page {uar}, which is not allocated",
@@ -142,5 +166,39 @@ impl Function {
                 self.id
             ),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::caps::Choice;
+    use crate::dma::tests::add;
+
+    #[test]
+    fn nothing_is_taken_after_a_reset() {
+        let choice = Choice::default();
+        let mut function = Function::new(0, choice);
+        function.dma.set_master(true);
+        add(&function.dma, 0, 0x1000);
+        let interface = |function: &mut Function| {
+            let mut word = [0; 4];
+            function.read_register(CMDQ_ADDR_L, &mut word);
+            be32(&word, 0) >> INTERFACE_SHIFT & INTERFACE_MASK
+        };
+        // A command of the device's; the register holds address 0.
+        let owner = |function: &Function| {
+            let mut owner = [0];
+            function.dma.read(63, &mut owner).unwrap();
+            owner[0]
+        };
+        function.dma.write(63, &[1]).unwrap();
+        assert_eq!(interface(&mut function), DISABLED);
+        function.write_register(CMD_DOORBELL, &1u32.to_be_bytes());
+        assert_eq!(owner(&function), 1);
+        function.write_register(CMDQ_ADDR_L, &[0; 4]);
+        assert_eq!(interface(&mut function), FULL);
+        function.write_register(CMD_DOORBELL, &1u32.to_be_bytes());
+        assert_eq!(owner(&function), 0);
     }
 }

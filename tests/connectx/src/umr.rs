@@ -67,6 +67,16 @@ pub enum Failure {
 }
 
 impl Function {
+    /// Keeps UMR work requests back, or has those done that were.
+    pub fn hold_umr(&mut self, hold: bool) {
+        self.inject.hold_umr = hold;
+        if !hold {
+            for qpn in std::mem::take(&mut self.inject.held_umr) {
+                self.wake(qpn);
+            }
+        }
+    }
+
     /// Executes a UMR work request.
     pub fn umr(&mut self, qp: &Qp, wqe: &Wqe) -> Result<(), Failure> {
         let bind = |why: String| Err(Failure::Bind(why));

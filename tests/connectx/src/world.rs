@@ -175,6 +175,11 @@ impl World {
             wqe.index,
             wqe.opcode
         );
+        let inject = &mut self.functions[f].inject;
+        if wqe.opcode == opcode::UMR && inject.hold_umr {
+            inject.held_umr.insert(qpn);
+            return Step::Stop;
+        }
         match self.execute(f, &qp, &wqe) {
             Outcome::Done(bytes) => self.done(f, &qp, &wqe, bytes),
             Outcome::Fail(syndrome) => self.fail(f, &qp, &wqe, syndrome),

@@ -11,11 +11,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "actions.h"
 #include "number.h"
+#include "pattern.h"
 
 #define CHUNK 4096
 
@@ -185,6 +187,109 @@ static int do_stream(struct options *o)
 	return 0;
 }
 
+/*
+ * Writes until the memory is revoked, deregisters, waits for SIGTERM, and then uses a new MR of
+ * the same memory and PD, for which a driver may have the same key.
+ */
+static int do_again(struct options *o)
+{
+	struct buffer from = host_memory(CHUNK);
+	struct ibv_mr *from_mr = rdma_register(&o->rdma, from.addr, CHUNK);
+	uint32_t keys[2];
+
+	if (o->length != CHUNK)
+		errx(1, "the MR must have %d bytes", CHUNK);
+	signal(SIGTERM, on_sigterm);
+	for (int i = 0; i < 2; i++) {
+		struct buffer peer = map_zeroed(o->memory, o);
+		struct ibv_mr *mr = rdma_register(&o->rdma, peer.addr + o->offset, o->length);
+		struct pair p = pair_make(&o->rdma);
+		uint64_t count;
+
+		keys[i] = mr->rkey;
+		if (i) {
+			pattern_fill(from.addr, CHUNK, o->seed);
+			pair_must_rw(&p, IBV_WR_RDMA_WRITE, from_mr, from.addr, mr, mr->addr, CHUNK);
+			report("wrote", &peer, o);
+		} else if (write_until_it_fails(&p, from_mr, mr->rkey, (uintptr_t)mr->addr,
+						o->length, &count) != IBV_WC_REM_ACCESS_ERR) {
+			return 1;
+		}
+		pair_free(&p);
+		rdma_deregister(mr);
+		buffer_unmap(&peer);
+		printf("deregistered\n");
+		fflush(stdout);
+		while (!stop)
+			usleep(20000);
+	}
+	rdma_deregister(from_mr);
+	printf("keys %#x %#x\n", keys[0], keys[1]);
+	return 0;
+}
+
+/* One MR in each of -n processes, which stay, and end with their parent. */
+static int do_crowd(struct options *o)
+{
+	const char *device = ibv_get_device_name(o->rdma.context->device);
+	char one = 0;
+	int ready[2];
+
+	if (pipe(ready))
+		err(1, "pipe");
+	for (int i = 0; i < o->count; i++) {
+		struct buffer peer;
+		pid_t pid = fork();
+
+		if (pid < 0)
+			err(1, "fork");
+		if (pid)
+			continue;
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		/* The device as another process has it. */
+		o->rdma = rdma_open(device);
+		peer = buffer_map(o->memory, o->map_length, PROT_READ | PROT_WRITE);
+		rdma_register(&o->rdma, peer.addr + o->offset, o->length);
+		if (write(ready[1], &one, 1) != 1)
+			err(1, "pipe");
+		pause();
+	}
+	close(ready[1]);
+	for (int i = 0; i < o->count; i++)
+		if (read(ready[0], &one, 1) != 1)
+			errx(1, "only %d processes have an MR", i);
+	printf("crowd of %d\n", o->count);
+	fflush(stdout);
+	pause();
+	return 0;
+}
+
+/* The whole mapping is the MR, of which -l bytes at -o are written, and read back. */
+static int do_span(struct options *o)
+{
+	struct buffer from = host_memory(o->length), back = host_memory(o->length);
+	struct buffer peer = buffer_map(o->memory, o->map_length, PROT_READ | PROT_WRITE);
+	struct ibv_mr *from_mr = rdma_register(&o->rdma, from.addr, o->length);
+	struct ibv_mr *back_mr = rdma_register(&o->rdma, back.addr, o->length);
+	struct ibv_mr *mr = rdma_register(&o->rdma, peer.addr, o->map_length);
+	struct pair p = pair_make(&o->rdma);
+
+	pattern_fill(from.addr, o->length, o->seed);
+	pair_must_rw(&p, IBV_WR_RDMA_WRITE, from_mr, from.addr, mr, peer.addr + o->offset, o->length);
+	pair_must_rw(&p, IBV_WR_RDMA_READ, back_mr, back.addr, mr, peer.addr + o->offset, o->length);
+	must_equal(back.addr, from.addr, o->length, "RDMA READ");
+	printf("wrote offset=%#llx length=%zu seed=%llu guard=0\n",
+	       (unsigned long long)buffer_bar_offset(&peer) + o->offset, o->length,
+	       (unsigned long long)o->seed);
+
+	pair_free(&p);
+	rdma_deregister(mr);
+	rdma_deregister(back_mr);
+	rdma_deregister(from_mr);
+	buffer_unmap(&peer);
+	return 0;
+}
+
 static int access_flags(const char *text)
 {
 	int flags = 0;
@@ -220,6 +325,9 @@ static const struct action actions[] = {
 	{ "forever", do_forever, "write until the memory is revoked, then try for -t seconds",
 	  false },
 	{ "stream", do_stream, "write to the server until that fails, then try -n times", false },
+	{ "again", do_again, "write until the memory is revoked, then use a new MR of it", false },
+	{ "crowd", do_crowd, "one MR in each of -n processes, which stay", false },
+	{ "span", do_span, "an MR of the whole mapping; WRITE -l bytes at -o, READ back", false },
 };
 
 int main(int argc, char **argv)

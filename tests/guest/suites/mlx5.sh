@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
-# shellcheck disable=SC2034,SC2154 # ADAPTER_MR, pid, rkey are of tests/guest/{steps,adapter}.sh
+# shellcheck disable=SC2154 # pid is of tests/guest/steps.sh
 #
 # The stock mlx5 driver on the emulated ConnectX of tests/connectx: that it is stock, that it
 # works, and what no other driver shows.
@@ -8,30 +8,19 @@
 . ./steps.sh
 . ./adapter.sh
 
-test_driver_is_stock() {
-	local m
-	for m in mlx5_core mlx5_ib; do
-		loaded $m
-		modinfo -F filename $m | grep "^/lib/modules/$(uname -r)/kernel/drivers/"
-	done
-	note "kernel $(uname -r): $(modinfo -F filename mlx5_core) $(modinfo -F filename mlx5_ib)"
+# From the start of the kernel, with all that the guest needs for its root.
+setup() {
+	load_stack
+	note "$DEV is active $(cut -d' ' -f1 /proc/uptime) s after the start of the kernel"
+	load_modules
+	find_bars
 }
+
+test_driver_is_stock() { stock "$DEV" mlx5_core mlx5_ib ib_uverbs ib_core; }
 
 test_devinfo() {
 	ibv_devinfo -d "$DEV" | tee /tmp/devinfo
 	grep -q 'PORT_ACTIVE' /tmp/devinfo
-}
-
-# pingpong PROGRAM ARGUMENT...: of libibverbs, with itself.
-pingpong() {
-	local server program=$1 args=(-d "$DEV" -n 100)
-	shift
-	[ -z "$(mlx5_nic)" ] || args+=(-g 1)
-	"$program" "${args[@]}" "$@" >/tmp/server 2>&1 &
-	server=$!
-	eventually listening 18515
-	"$program" "${args[@]}" "$@" localhost
-	wait $server || { cat /tmp/server; false; }
 }
 
 test_pingpong() { pingpong ibv_rc_pingpong; }
@@ -60,24 +49,11 @@ test_connection_manager() {
 	false
 }
 
-# translation KEY: the memory key as the adapter has it, but for the protection domain.
-translation() { ask_host connectx mkeys | sed -n "s/^mkey $1: \(.*\) pd 0x[0-9a-f]*/\1/p"; }
-
-# translation_of NAME MEMORY OFFSET LENGTH ACCESS: of a new MR.
-translation_of() {
-	adapter_start one "$DEV" "$@" || return 1
-	translation "$rkey"
-	adapter_stop one >/tmp/stopped || { cat /tmp/stopped; return 1; }
-	eventually balanced
-}
-
 # The adapter gets the same, whether an application registers an address and we make a
 # dma-buf of it, or it registers the dma-buf. The address is the same each time.
 test_same_translation_as_a_dma_buf() {
 	local offset length access ours direct
-	printf '#!/bin/sh\nexec setarch -R /mnt/programs/adapter_mr "$@"\n' >/tmp/adapter_mr
-	chmod +x /tmp/adapter_mr
-	local ADAPTER_MR=/tmp/adapter_mr
+	same_addresses
 	for access in all remote-read relaxed; do
 		while read -r offset length; do
 			ours=$(translation_of "$BAR_A" "$offset" "$length" "$access") || fail "$ours"
@@ -97,14 +73,15 @@ test_same_translation_as_a_dma_buf() {
 	note "MRs by address and by dma-buf have the same translation, as $(printf '%s' "$ours" | cut -c1-100)"
 }
 
-# From one byte to all of the BAR.
+# From one byte to all of the BAR, of which the last bytes are written.
 test_lengths() {
 	local size=$((64 << 20)) length
 	for length in 1 4095 4096 4097 65536 2097153 33554431; do
 		"$RDMA" write -m $size -o 1 -l $length -s "$length" "$BAR_A" >/tmp/write
 		host_has a /tmp/write wrote
 	done
-	"$RDMA" reg -m $size "$BAR_A" | grep -x 'registration: ok'
+	"$RDMA" span -m $size -o $((size - 4099)) -l 4099 "$BAR_A" | tee /tmp/span
+	host_has a /tmp/span wrote
 }
 
 # The driver cannot make a memory key: the application gets an error, and nothing is left. Of

@@ -7,18 +7,6 @@
 
 . ./steps.sh
 
-# ends PID: ends a process whose device is gone.
-ends() {
-	kill "$1" 2>/dev/null || true
-	eventually gone "$1"
-	wait "$1" || true
-}
-
-works_again() {
-	eventually balanced
-	"$RDMA" write -o 77 -l 300001 "$BAR_A"
-}
-
 test_unbind_core_with_mrs() {
 	local pid
 	start hold hold -n 5 -o 1000 -l 100000 "$BAR_A"
@@ -116,6 +104,64 @@ test_dead_adapter_with_mrs() {
 	ends "$pid"
 	ask_host connectx alive
 	echo 1 >/sys/bus/pci/rescan
+	load_mlx5
+	works_again
+}
+
+# log_has TEXT: since the test began.
+log_has() { log_since test | grep -q "$1"; }
+
+# recovered: mlx5 has loaded itself again, with a new RDMA device. recover_any_time: by default it
+# does so at most once a minute.
+recover_any_time() { devlink health set "pci/$(mlx5_bdf)" reporter fw_fatal grace_period 0; }
+recovered() { log_has 'health recovery succeeded'; }
+
+# The adapter is there again before an administrator does anything.
+test_dead_adapter_recovers() {
+	local pid
+	recover_any_time
+	start hold hold -n 5 "$BAR_A"
+	wait_line /tmp/hold '^holding 5'
+	ask_host connectx dead
+	eventually noticed
+	ask_host connectx alive
+	eventually recovered
+	balanced
+	kill -0 "$pid"
+	ends "$pid"
+	load_mlx5
+	works_again
+}
+
+# The adapter forgets everything, and the driver is not asked: it has no reset_prepare, and
+# finds out by itself.
+test_function_level_reset() {
+	local pid bdf began=$SECONDS
+	bdf=$(mlx5_bdf)
+	recover_any_time
+	start forever forever "$BAR_A"
+	wait_line /tmp/forever '^running'
+	grep flr "/sys/bus/pci/devices/$bdf/reset_method"
+	echo 1 >"/sys/bus/pci/devices/$bdf/reset"
+	eventually recovered
+	note "mlx5 has recovered $((SECONDS - began)) s after a function level reset"
+	balanced
+	ends "$pid"
+	must_fail grep -i success /tmp/forever
+	load_mlx5
+	works_again
+}
+
+test_devlink_reload() {
+	local pid bdf
+	bdf=$(mlx5_bdf)
+	start hold hold -n 5 "$BAR_A"
+	wait_line /tmp/hold '^holding 5'
+	devlink dev reload "pci/$bdf" &
+	ended $!
+	balanced
+	kill -0 "$pid"
+	ends "$pid"
 	load_mlx5
 	works_again
 }

@@ -218,6 +218,19 @@ fn an_opcode_that_is_not_one_fails() {
 }
 
 #[test]
+fn a_umr_that_is_held_back_is_done_later() {
+    let (mut world, local, _) = world(0x1000);
+    world.functions[0].hold_umr(true);
+    // Too short: it fails as soon as it is looked at.
+    post(&mut world, opcode::UMR, (0, 0), &[], local);
+    assert_eq!(state(&world, 0), State::Rts);
+    assert!(world.functions[0].inject.held_umr.contains(&QPN));
+    world.functions[0].hold_umr(false);
+    while world.work() {}
+    assert_eq!(state(&world, 0), State::Error);
+}
+
+#[test]
 fn without_an_answer_it_is_tried_again_and_then_fails() {
     let (mut world, local, remote) = world(0x1000);
     let qp = world.functions[0].hca.qps.get_mut(&QPN).unwrap();

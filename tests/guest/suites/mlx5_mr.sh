@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+# shellcheck disable=SC2154 # pid, rkey are of tests/guest/{steps,adapter}.sh
+#
+# What the stock mlx5 driver does with the keys of MRs of device memory: it changes them, keeps
+# them for the next MR, and writes them by work requests (UMR) that take their time.
+
+. ./steps.sh
+. ./adapter.sh
+
+# pd_of KEY: its protection domain.
+pd_of() { ask_host connectx mkeys | sed -n "s/^mkey $1: .* pd \(0x[0-9a-f]*\) .*/\1/p"; }
+
+# A changed MR has the same translation as a new one of that range and access.
+test_reregistration() {
+	local offset length access change want got answer pd
+	same_addresses
+	while read -r offset length access change; do
+		want=$(translation_of "$BAR_A" "$offset" "$length" "$access" -m 1048576) || fail "$want"
+		adapter_start one "$DEV" "$BAR_A" 0 65536 all -m 1048576
+		pd=$(pd_of "$rkey")
+		# shellcheck disable=SC2086 # words are meant
+		answer=$(adapter_say one rereg $change) || fail "$change: $answer"
+		adapter_set "$answer"
+		got=$(translation "$rkey")
+		[ "$got" = "$want" ] || fail "after rereg $change: $got, a new MR: $want"
+		if [ "$change" = pd ]; then [ "$(pd_of "$rkey")" != "$pd" ]; fi
+		expect "1 $(((offset % 4096 + length + 4095) / 4096)) $length" in_use
+		adapter_stop one
+		eventually balanced
+	done <<-END
+		100 5000 all start 100 5000
+		0 65536 remote-read access remote-read
+		4096 8192 remote-read,relaxed start 4096 8192 access remote-read,relaxed
+		0 65536 all pd
+	END
+}
+
+# To host memory and back: the first of them ends the region.
+test_reregistration_as_host_memory() {
+	adapter_start one "$DEV" "$BAR_A" 0 65536 all
+	adapter_say one rereg host 0 8192
+	balanced
+	adapter_say one fill 5
+	adapter_say one check 5
+	adapter_stop one
+	eventually balanced
+}
+
+# created: how many keys the driver has had made.
+created() { grep -c 'CREATE_MKEY' "$OUT/connectx.log"; }
+
+# The driver keeps the key of an MR for the next one of this kind.
+test_key_is_used_again() {
+	local first before i
+	adapter_start one "$DEV" "$BAR_A" 100 65536 all
+	first=$rkey before=$(created)
+	adapter_stop one
+	for i in 2 3 4; do
+		adapter_start one "$DEV" "$BAR_A" $((i * 100)) 65536 all
+		[ "$rkey" = "$first" ] || fail "MR $i has the key $rkey, and not $first"
+		adapter_stop one
+	done
+	expect "$before" created
+	eventually balanced
+	note "4 MRs with the key $first"
+}
+
+# Revoked under a writer, deregistered, and its key is that of a new MR.
+test_same_key_after_a_revocation() {
+	local pid old new
+	start again again -l 4096 "$BAR_A"
+	wait_line /tmp/again '^running'
+	unbind_in_time "$BDF_A"
+	wait_line /tmp/again '^deregistered'
+	grep 'remote access error' /tmp/again
+	balanced
+	bind "$BDF_A"
+	find_bars
+	kill "$pid"
+	ended "$pid"
+	host_has a /tmp/again wrote
+	eventually balanced
+	read -r _ old new < <(grep '^keys' /tmp/again)
+	[ "$old" = "$new" ]
+	note "key $old, before and after the revocation"
+}
+
+# The memory goes while the key of its MR is being written.
+test_revoke_during_a_registration() {
+	local pid unbind
+	start hold hold "$BAR_A"
+	wait_line /tmp/hold '^holding'
+	ends "$pid"
+	hold_umr
+	start hold hold "$BAR_A"
+	eventually umr_waits
+	unbind "$BDF_A" &
+	unbind=$!
+	nap 1
+	must_fail gone $unbind
+	release_umr
+	ended $unbind
+	eventually balanced
+	ends "$pid"
+	note "the registration ended with: $(cat /tmp/hold)"
+	bind "$BDF_A"
+	find_bars
+	works_again
+}
+
+# Until the adapter has emptied the key its user can write, and the memory is not free for others.
+test_revoke_waits_for_the_adapter() {
+	local pid unbind before
+	start forever forever -m $((8 << 20)) "$BAR_A"
+	wait_line /tmp/forever '^running'
+	hold_umr
+	unbind "$BDF_A" &
+	unbind=$!
+	eventually umr_waits
+	before=$(host_sum a)
+	nap 1
+	[ "$(host_sum a)" != "$before" ] || fail "the writer does not write"
+	must_fail grep error /tmp/forever
+	must_fail gone $unbind
+	release_umr
+	ended $unbind
+	before=$(host_sum a)
+	wait_line /tmp/forever 'remote access error'
+	ended "$pid"
+	[ "$(host_sum a)" = "$before" ] || fail "bytes behind the BAR change after the unbind"
+	eventually balanced
+	bind "$BDF_A"
+	find_bars
+	works_again
+}
+
+# Its user is killed meanwhile.
+test_kill_during_a_revocation() {
+	local pid unbind
+	start hold hold -n 3 "$BAR_A"
+	wait_line /tmp/hold '^holding 3'
+	hold_umr
+	unbind "$BDF_A" &
+	unbind=$!
+	eventually umr_waits
+	kill -9 "$pid"
+	nap 0.5
+	release_umr
+	ended $unbind
+	eventually gone "$pid"
+	wait "$pid" || true
+	eventually balanced
+	eventually nothing_registered
+	bind "$BDF_A"
+	find_bars
+	works_again
+}
+
+# The driver's own page faults, for host memory, beside ours.
+test_on_demand_beside_ours() {
+	local pid writer
+	start forever forever "$BAR_A"
+	writer=$pid
+	wait_line /tmp/forever '^running'
+	adapter_start one "$DEV" host 0 1048576 all,on-demand
+	expect 1 eval 'in_use | cut -d" " -f1'
+	pingpong ibv_rc_pingpong -o
+	adapter_stop one
+	kill -0 "$writer"
+	must_fail grep error /tmp/forever
+	expect 1 eval 'in_use | cut -d" " -f1'
+	ends "$writer"
+	eventually balanced
+}
+
+# All at once: each is killed as its parent ends.
+test_kill_of_127_processes() {
+	local pid count began
+	start crowd crowd -n 127 -m 262144 -o 100 -l 200000 "$BAR_A"
+	wait_line /tmp/crowd '^crowd of 127'
+	expect 127 eval 'in_use | cut -d" " -f1'
+	count=$(counter num_dealloc_mrs) began=$SECONDS
+	kill -9 "$pid"
+	wait "$pid" || true
+	eventually balanced
+	eventually nothing_registered
+	expect $((count + 127)) counter num_dealloc_mrs
+	note "127 killed processes with an MR each: all released after $((SECONDS - began)) s"
+	works_again
+}
