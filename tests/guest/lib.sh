@@ -12,6 +12,8 @@ MODS=/mnt/mods
 PEERS=/sys/kernel/mm/memory_peers
 RDMA=/mnt/programs/peer_rdma
 IP=192.0.2.1
+# The network device of soft RoCE.
+RXE_NIC=d0
 # The RDMA device: peer.rdma of the kernel command line.
 DEV=${RDMA_DEV:-rxe0}
 
@@ -143,7 +145,7 @@ rxe_ready() {
 }
 
 add_rxe() {
-	[ -e /sys/class/infiniband/rxe0 ] || rdma link add rxe0 type rxe netdev d0
+	[ -e /sys/class/infiniband/rxe0 ] || rdma link add rxe0 type rxe netdev "$RXE_NIC"
 	eventually rxe_ready
 }
 
@@ -156,12 +158,12 @@ load_rxe() {
 	# The debug kernel is built without it.
 	[ "$KIND" = debug ] || modules+=(mlx5_ib)
 	loaded rdma_rxe || modprobe -a "${modules[@]}"
-	if [ ! -e /sys/class/net/d0 ]; then
+	if [ ! -e "/sys/class/net/$RXE_NIC" ]; then
 		ip link set lo up
-		ip link add d0 type dummy
-		ip link set d0 address 02:00:00:00:00:01 mtu 4200
-		ip addr add "$IP/24" dev d0
-		ip link set d0 up
+		ip link add "$RXE_NIC" type dummy
+		ip link set "$RXE_NIC" address 02:00:00:00:00:01 mtu 4200
+		ip addr add "$IP/24" dev "$RXE_NIC"
+		ip link set "$RXE_NIC" up
 	fi
 	add_rxe
 }

@@ -4,27 +4,18 @@
 # Loading and unloading with the stock stack, in every order. The debug kernel runs the
 # tests that its checks cover; it has no mlx5_ib.
 
+. ./steps.sh
+
 setup() { load_stack; }
 
 # shellcheck disable=SC2034 # init's
 TEST_LIMIT=$((TEST_LIMIT + 20 * ROUNDS))
 
 # not on debug
-test_stack_is_stock() {
-	local m
-	for m in ib_core ib_uverbs rdma_rxe; do
-		loaded $m
-		# The module file is that of the distribution.
-		modinfo -F filename $m | grep "^/lib/modules/$(uname -r)/kernel/drivers/infiniband/"
-	done
-	note "kernel $(uname -r), modules of the distribution: ib_core ib_uverbs rdma_rxe"
-}
+test_stack_is_stock() { stock rxe0 rdma_rxe ib_uverbs ib_core; }
 
 # not on debug
-test_mlx5_ib_is_loaded() {
-	loaded mlx5_ib
-	note "mlx5_ib is loaded as well"
-}
+test_mlx5_ib_is_loaded() { stock "mlx5 without a device" mlx5_ib mlx5_core; }
 
 test_core() {
 	load_core
