@@ -34,6 +34,8 @@ pub mod rdma;
 pub mod sg;
 pub mod snapshot;
 pub mod sysfs;
+#[cfg(ext_rdma)]
+pub mod task;
 pub mod vma;
 #[cfg(ext_rdma)]
 pub mod worker;

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `/sys/kernel/debug/ib_peer_mem/`: the backend of each device (`devices`), and the state of the hook
-//! on umems (`umem_hook`).
+//! `/sys/kernel/debug/ib_peer_mem/`: the backend of each device (`devices`), the state of the hook on
+//! umems (`umem_hook`), and why memory was not registered (`refusals`).
 
 use crate::{
     adapters,
-    backend::umem, //
+    backend::umem,
+    refusals, //
 };
 use kernel::{
     debugfs::{
@@ -24,6 +25,8 @@ pub(crate) struct Folder {
     devices: File<()>,
     #[pin]
     umem: File<()>,
+    #[pin]
+    refusals: File<()>,
     dir: Dir,
 }
 
@@ -32,6 +35,7 @@ impl Folder {
     pub(crate) fn new() -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
             dir: Dir::new(c"ib_peer_mem"),
+            refusals <- dir.read_callback_file(c"refusals", (), &|(), f| refusals::print(f)),
             umem <- dir.read_callback_file(c"umem_hook", (), &|(), f| umem_hook(f)),
             devices <- dir.read_callback_file(c"devices", (), &|(), f| devices(f)),
         })

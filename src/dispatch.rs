@@ -33,6 +33,7 @@ use crate::{
     order::Order,
     pr_warn_limited,
     range::VaRange,
+    refusals,
     region::Region,
     registry, //
 };
@@ -44,6 +45,7 @@ use kernel::{
 /// A round of questions: what the clients so far have answered.
 struct Round<'a> {
     clients: &'a [Arc<Client>],
+    range: VaRange,
     /// The device that the memory is for, if that is known.
     device: Option<&'a Device>,
     /// The error of the first client that claimed the range but could not pin it.
@@ -52,9 +54,10 @@ struct Round<'a> {
 
 impl<'a> Round<'a> {
     /// Begins a round.
-    fn new(clients: &'a [Arc<Client>], device: Option<&'a Device>) -> Self {
+    fn new(clients: &'a [Arc<Client>], range: VaRange, device: Option<&'a Device>) -> Self {
         Self {
             clients,
+            range,
             device,
             unpinned: None,
         }
@@ -75,22 +78,56 @@ impl<'a> Round<'a> {
             };
             match make(acquired) {
                 Ok(made) => return Ok(Some(made)),
-                Err(Refusal::Error(e)) => return Err(e),
+                Err(Refusal::Error(e)) => {
+                    self.record(Some(client), Some(e), "the memory could not be registered");
+                    return Err(e);
+                }
                 Err(Refusal::NotPinned(e)) => {
+                    self.record(Some(client), Some(e), "the client could not pin the memory");
                     self.unpinned.get_or_insert(e);
                 }
-                Err(Refusal::Skip(cause)) => pr_warn_limited!(
-                    "client {}: cannot serve {}: {}\n",
-                    client.name(),
-                    self.device
-                        .map(Device::name)
-                        .as_deref()
-                        .unwrap_or("an importer"),
-                    cause
-                ),
+                Err(Refusal::Skip(cause)) => {
+                    self.record(Some(client), None, cause);
+                    pr_warn_limited!(
+                        "client {}: cannot serve {}: {}\n",
+                        client.name(),
+                        self.device
+                            .map(Device::name)
+                            .as_deref()
+                            .unwrap_or("an importer"),
+                        cause
+                    );
+                }
             }
         }
         Ok(None)
+    }
+
+    /// Keeps a refusal for debugfs. Context: may sleep.
+    fn record(&self, client: Option<&Client>, error: Option<Error>, cause: &'static str) {
+        refusals::record(refusals::Refusal {
+            range: self.range,
+            device: self.device.map(Device::name).as_deref(),
+            client: client.map(Client::name),
+            error,
+            cause,
+        });
+    }
+
+    /// Keeps the refusal of memory that no client claims. `can_fence`: whether MRs of the device can
+    /// be fenced. Context: may sleep.
+    fn record_unclaimed(&self, error: Option<Error>, can_fence: bool) {
+        let asked = |client: &Arc<Client>| can_fence || !client.traits().requires_invalidation;
+        self.record(
+            None,
+            error,
+            if self.clients.iter().all(asked) {
+                "no client claims the memory"
+            } else {
+                "no client claims the memory; those that require invalidation were not asked: the \
+                 device cannot be fenced"
+            },
+        );
     }
 }
 
@@ -110,7 +147,7 @@ pub(crate) fn register_memory<T: From<UserMr>>(
     };
     let hint = adapter.hints().get(req.ucontext());
     let all_first = Order::get() == Order::ClientsFirst;
-    let mut round = Round::new(&clients, Some(adapter.device()));
+    let mut round = Round::new(&clients, range, Some(adapter.device()));
     let ask = |round: &mut Round<'_>, before_driver: bool| {
         round.ask(
             |client| {
@@ -136,8 +173,14 @@ pub(crate) fn register_memory<T: From<UserMr>>(
     }
     match (ask(&mut round, false)?, round.unpinned.or(error)) {
         (Some(mr), _) => Ok(mr.into()),
-        (None, Some(e)) => Err(e),
-        (None, None) => driver(),
+        (None, Some(e)) => {
+            if round.unpinned.is_none() {
+                round.record_unclaimed(Some(e), adapter.backend().can_fence());
+            }
+            Err(e)
+        }
+        (None, None) => driver()
+            .inspect_err(|e| round.record_unclaimed(Some(*e), adapter.backend().can_fence())),
     }
 }
 
@@ -171,7 +214,7 @@ fn export(
     let Some(clients) = registry::clients() else {
         return Ok(None);
     };
-    let mut round = Round::new(&clients, device);
+    let mut round = Round::new(&clients, range, device);
     let exported = round.ask(
         admits,
         |entered| Acquired::ask(entered, range, None),
@@ -179,6 +222,12 @@ fn export(
     )?;
     match (exported, round.unpinned) {
         (None, Some(e)) => Err(e),
-        (exported, _) => Ok(exported),
+        (exported, _) => {
+            if exported.is_none() {
+                // A umem of a device cannot be fenced; an export to an importer can.
+                round.record_unclaimed(None, device.is_none());
+            }
+            Ok(exported)
+        }
     }
 }

@@ -21,7 +21,7 @@
 //!
 //! - [`abi`], [`callbacks`]: the C ABI, inbound and outbound;
 //! - [`hooks`]: the interposed verbs; [`ioctl`]: `/dev/ib_peer_mem`; [`mod@debugfs`]: the list of
-//!   devices;
+//!   devices, and the last refusals ([`refusals`]);
 //! - [`dispatch`]: finds the client that claims a range;
 //! - [`registry`], [`client`]: the registered clients; [`adapters`], [`adapter`]: the RDMA devices;
 //! - [`region`], [`lifecycle`]: one acquired range and the tasks that work on it;
@@ -31,8 +31,8 @@
 //! `FastReg::links` and `LoopbackQp::busy` may be held across operations on kernel-owned queue
 //! pairs. No spin lock is nested in another. References leave a lock before they are dropped.
 //!
-//! 1. `Registry::entries`, `Adapters::list` (mutexes): the lists of clients and of devices; not
-//!    nested in each other;
+//! 1. `Registry::entries`, `Adapters::list`, `Refusals::ring` (mutexes): the lists of clients, of
+//!    devices and of refusals; not nested in each other;
 //! 2. `FastReg::links` (mutex): the queue pairs; then `LoopbackQp::busy` (mutex): one work request
 //!    at a time;
 //! 3. `Lifecycle::state`, `Region::acquired`, `Region::mrs`, `Client::gate`, `Index::entries`,
@@ -67,6 +67,7 @@ mod ioctl;
 mod lifecycle;
 mod order;
 mod range;
+mod refusals;
 mod region;
 mod registry;
 mod stats;
@@ -99,6 +100,7 @@ struct PeerMem {
     _umem: umem::Hook,
     _adapters: adapters::Open,
     _registry: registry::Open,
+    _refusals: refusals::Open,
 }
 
 impl kernel::InPlaceModule for PeerMem {
@@ -108,6 +110,7 @@ impl kernel::InPlaceModule for PeerMem {
                 backend::Backend::check_parameter()?;
                 order::Order::check_parameter()?;
             },
+            _refusals: refusals::open()?,
             _registry: registry::open()?,
             _adapters: adapters::open()?,
             _umem: umem::Hook::place(),

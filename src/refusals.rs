@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The last refusals: why memory was not registered or exported. debugfs shows them.
+
+use crate::{
+    ext::{
+        snapshot::Snapshot,
+        task::Comm, //
+    },
+    range::VaRange, //
+};
+use kernel::{
+    current, fmt, new_mutex,
+    prelude::*,
+    sync::{
+        Arc,
+        Mutex, //
+    },
+    time::{
+        Instant,
+        Monotonic, //
+    },
+};
+
+/// The number of refusals that are kept.
+const KEPT: usize = 64;
+
+/// The length of the names that are kept: those of clients and RDMA devices, with their NULs.
+const NAME: usize = 64;
+
+/// The refusals of the loaded module.
+static REFUSALS: Snapshot<Refusals> = Snapshot::new();
+
+/// What is known about a refusal.
+pub(crate) struct Refusal<'a> {
+    /// The memory, in the calling process.
+    pub(crate) range: VaRange,
+    /// The name of the device that the memory is for, if that is known.
+    pub(crate) device: Option<&'a str>,
+    /// The name of the client that claimed the memory.
+    pub(crate) client: Option<&'a str>,
+    /// The error that the caller gets, unless another client serves it.
+    pub(crate) error: Option<Error>,
+    /// The cause, in words.
+    pub(crate) cause: &'static str,
+}
+
+/// A copy of a name.
+///
+/// # Invariants
+///
+/// The first `len` bytes are UTF-8.
+struct Name {
+    bytes: [u8; NAME],
+    len: usize,
+}
+
+impl Name {
+    /// Copies a name; what is too long is cut. No name becomes `-`.
+    fn new(name: Option<&str>) -> Self {
+        let name = name.unwrap_or("-");
+        let mut bytes = [0; NAME];
+        let mut len = name.len().min(NAME);
+        while !name.is_char_boundary(len) {
+            len -= 1;
+        }
+        bytes[..len].copy_from_slice(&name.as_bytes()[..len]);
+        // INVARIANT: The bytes come from a string, which is cut between two characters.
+        Self { bytes, len }
+    }
+
+    /// Returns the name.
+    fn as_str(&self) -> &str {
+        core::str::from_utf8(&self.bytes[..self.len]).unwrap_or("?")
+    }
+}
+
+/// A refusal that is kept.
+struct Entry {
+    time: Instant<Monotonic>,
+    pid: i32,
+    comm: Comm,
+    range: VaRange,
+    device: Name,
+    client: Name,
+    error: Option<Error>,
+    cause: &'static str,
+}
+
+/// A ring of entries.
+struct Ring {
+    /// Has room for [`KEPT`] entries from the start on.
+    entries: KVec<Entry>,
+    /// The place of the oldest entry, once the ring is full.
+    oldest: usize,
+}
+
+impl Ring {
+    /// Creates an empty ring. Context: may sleep.
+    fn new() -> Result<Self> {
+        Ok(Self {
+            entries: KVec::with_capacity(KEPT, GFP_KERNEL)?,
+            oldest: 0,
+        })
+    }
+
+    /// Adds an entry, and removes the oldest one if the ring is full. Context: may sleep.
+    fn add(&mut self, entry: Entry) {
+        if self.entries.len() < KEPT {
+            // Does not fail: there is room.
+            self.entries.push(entry, GFP_KERNEL).unwrap_or_default();
+        } else if let Some(oldest) = self.entries.get_mut(self.oldest) {
+            *oldest = entry;
+            self.oldest = (self.oldest + 1) % KEPT;
+        }
+    }
+
+    /// Returns the entries, the oldest one first.
+    fn iter(&self) -> impl Iterator<Item = &Entry> {
+        let (newer, older) = self.entries.split_at(self.oldest.min(self.entries.len()));
+        Iterator::chain(older.iter(), newer)
+    }
+}
+
+/// The refusals.
+#[pin_data]
+struct Refusals {
+    /// A leaf, held while one refusal is added, and while debugfs prints them.
+    #[pin]
+    ring: Mutex<Ring>,
+}
+
+/// The open list. Dropping it discards the refusals.
+pub(crate) struct Open(());
+
+/// Starts to keep refusals. Context: may sleep.
+pub(crate) fn open() -> Result<Open> {
+    let ring = Ring::new()?;
+    let refusals = Arc::pin_init(
+        pin_init!(Refusals {
+            ring <- new_mutex!(ring, "Refusals::ring"),
+        }),
+        GFP_KERNEL,
+    )?;
+    drop(REFUSALS.replace(Some(refusals)));
+    Ok(Open(()))
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        drop(REFUSALS.replace(None));
+    }
+}
+
+impl Entry {
+    /// Creates the entry of a refusal of the calling process, now.
+    fn new(refusal: Refusal<'_>) -> Self {
+        Self {
+            time: Instant::now(),
+            pid: current!().pid(),
+            comm: Comm::current(),
+            range: refusal.range,
+            device: Name::new(refusal.device),
+            client: Name::new(refusal.client),
+            error: refusal.error,
+            cause: refusal.cause,
+        }
+    }
+
+    /// Prints it as a line.
+    fn print(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let age = self.time.elapsed().as_millis();
+        write!(
+            f,
+            "{}.{:03}\t{}\t{}\t{:#x}\t{}\t{}\t{}\t",
+            age / 1000,
+            age % 1000,
+            self.pid,
+            &*self.comm,
+            self.range.addr(),
+            self.range.len(),
+            self.device.as_str(),
+            self.client.as_str(),
+        )?;
+        match self.error {
+            Some(e) => writeln!(f, "{e:?}\t{}", self.cause),
+            None => writeln!(f, "-\t{}", self.cause),
+        }
+    }
+}
+
+/// Keeps a refusal of the calling process. Context: may sleep.
+pub(crate) fn record(refusal: Refusal<'_>) {
+    if let Some(refusals) = REFUSALS.load() {
+        let entry = Entry::new(refusal);
+        refusals.ring.lock().add(entry);
+    }
+}
+
+/// Prints the file `refusals`: a line for each, the oldest one first, with tabs between its columns.
+/// Context: may sleep.
+pub(crate) fn print(f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    writeln!(
+        f,
+        "seconds ago\tpid\tprocess\taddress\tlength\tdevice\tclient\terror\tcause"
+    )?;
+    match REFUSALS.load() {
+        Some(refusals) => refusals
+            .ring
+            .lock()
+            .iter()
+            .try_for_each(|entry| entry.print(f)),
+        None => Ok(()),
+    }
+}
+
+#[kunit_tests(peer_mem_refusals)]
+mod tests {
+    use super::*;
+
+    /// Creates the entry of a refusal of `len` bytes.
+    fn entry(len: u64) -> Result<Entry> {
+        Ok(Entry::new(Refusal {
+            range: VaRange::new(0x1000, len).ok_or(EINVAL)?,
+            device: Some("mlx5_0"),
+            client: None,
+            error: Some(EFAULT),
+            cause: "test",
+        }))
+    }
+
+    /// Returns the first and the last length, and the number of entries.
+    fn contents(ring: &Ring) -> (Option<usize>, Option<usize>, usize) {
+        let lengths = || ring.iter().map(|entry| entry.range.len());
+        (lengths().next(), lengths().last(), lengths().count())
+    }
+
+    #[test]
+    fn the_last_64_are_kept() -> Result {
+        let mut ring = Ring::new()?;
+        assert_eq!(contents(&ring), (None, None, 0));
+        for len in 1..=64 {
+            ring.add(entry(len)?);
+        }
+        assert_eq!(contents(&ring), (Some(1), Some(64), 64));
+        ring.add(entry(65)?);
+        assert_eq!(contents(&ring), (Some(2), Some(65), 64));
+        for len in 66..=200 {
+            ring.add(entry(len)?);
+        }
+        assert_eq!(contents(&ring), (Some(137), Some(200), 64));
+        Ok(())
+    }
+
+    #[test]
+    fn names_are_copied_and_cut() -> Result {
+        let entry = entry(1)?;
+        assert_eq!(entry.device.as_str(), "mlx5_0");
+        assert_eq!(entry.client.as_str(), "-");
+        assert!(!entry.comm.is_empty());
+        let long = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcde\u{e9}";
+        assert_eq!(Name::new(Some(long)).as_str(), &long[..63]);
+        Ok(())
+    }
+}
