@@ -9,7 +9,7 @@
 OUTSIDE=${BDF_EDU[0]} NEAR=${BDF_EDU[1]} NEAR_TOO=${BDF_EDU[2]}
 
 TESTS="test_layout test_below_one_switch test_p2pdma test_bus_addresses test_whole_bar
-	test_one_byte test_bar_to_bar test_bar_to_host_and_back test_outside test_revoked"
+	test_one_byte test_bar_to_bar test_bar_to_host_and_back test_outside test_doctor test_revoked"
 
 test_below_one_switch() {
 	local bdf
@@ -23,4 +23,16 @@ test_p2pdma() { p2pdma_says "bus address"; }
 test_outside() {
 	expect "not supported" answer_of_p2pdma register_and_stop "$(adapter_at "$OUTSIDE")"
 	refused "$(adapter_at "$OUTSIDE")"
+}
+
+# iopm agrees with p2pdma.
+test_doctor() {
+	local iopm=/mnt/programs/iopm near outside
+	near=$(adapter_at "$NEAR") outside=$(adapter_at "$OUTSIDE")
+	must_fail "$iopm" doctor >/tmp/doctor
+	cat /tmp/doctor
+	grep -x "  ok    $near, $BDF_A/bar2: distance 4 bus address" /tmp/doctor
+	grep "^  FAIL  $outside, $BDF_A/bar2: the kernel supports no route: they share no bridge" /tmp/doctor
+	"$iopm" topology | tee /tmp/topology
+	grep -E "^$BDF_A/bar2 .*no way" /tmp/topology
 }

@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+#
+# The program iopm on a machine where all is well, and on one where something is missing: doctor,
+# status, topology, test, candidates, bind and unbind. The debugfs file refusals.
+
+. ./steps.sh
+
+IOPM=/mnt/programs/iopm
+DOCTOR=/tmp/doctor
+REFUSALS=/sys/kernel/debug/ib_peer_mem/refusals
+
+setup() {
+	load_stack
+	modprobe nvme
+	load_modules
+	find_bars
+	eventually test -e "/sys/bus/pci/devices/$BDF_SSD/p2pmem/allocate"
+}
+
+# doctor STATUS ARGUMENTS...: runs it; its report is in $DOCTOR.
+doctor() {
+	local want=$1 got=0
+	shift
+	"$IOPM" doctor "$@" >$DOCTOR || got=$?
+	cat $DOCTOR
+	[ "$got" = "$want" ] || fail "status $got instead of $want"
+}
+# says STATUS PATTERN: the report has a check with this result that matches.
+says() { grep -E "^  $(printf '%-4s' "$1")  .*$2" $DOCTOR; }
+
+test_all_is_well() {
+	doctor 0
+	says ok 'Linux .* runs ib_peer_mem'
+	says 'ok|warn' 'ib_peer_mem is loaded'
+	says ok "$DEV: port 1 is active"
+	says ok "$DEV \(rdma_rxe\): hooked, served by fast registration, can fence: yes"
+	says ok 'io_peer_mem: 0 MRs'
+	says ok "$BDF_A/bar2: a BAR of io_peer_mem \(Red Hat, Inc"
+	says ok "$BDF_SSD: 64 MiB of peer-to-peer memory of nvme"
+	says ok "this user may open $BAR_A"
+	says ok "$DEV: a software device"
+	must_fail grep FAIL $DOCTOR
+	note "$(tail -n 1 $DOCTOR)"
+}
+
+# RDMA into each memory, also that of the SSD, with the bytes compared; all of it is free again.
+test_transfers() {
+	local memory
+	doctor 0 --test "$DEV"
+	for memory in "$BDF_A/bar2" "$BDF_B/bar2" "$BDF_SSD"; do
+		says ok "$DEV, $memory: 64 KiB written and read, bytes compared"
+	done
+	note "$(grep -m 1 'bytes compared' $DOCTOR)"
+	balanced
+	"$IOPM" test | tee /tmp/test
+	expect 3 grep -c '^ok ' /tmp/test
+	"$IOPM" test "$DEV" "$BAR_A" | grep -E "^ok +$DEV  $BAR_A: "
+	balanced
+}
+
+test_json() {
+	"$IOPM" doctor --json --test >/tmp/json
+	python3 - <<'PYTHON'
+import json
+
+report = json.load(open("/tmp/json"))
+counts = dict.fromkeys(("ok", "unknown", "warn", "fail"), 0)
+for check in report["checks"]:
+    assert check.keys() == {"area", "status", "text", "fix"}, check
+    assert check["area"] and check["text"]
+    assert check["fix"] is None or check["fix"]
+    counts[check["status"]] += 1
+assert all(report[status] == n for status, n in counts.items()), (counts, report)
+assert counts["ok"] > 15 and not counts["fail"], counts
+assert sum(check["area"] == "transfers" for check in report["checks"]) == 3
+PYTHON
+}
+
+test_status_and_topology() {
+	"$IOPM" status | tee /tmp/status
+	grep -E '^ib_peer_mem +loaded' /tmp/status
+	grep -E "^$DEV +software +rdma_rxe +fast registration +yes" /tmp/status
+	grep -E '^io_peer_mem +.* 0 +0 B +[1-9][0-9]* +0$' /tmp/status
+	"$IOPM" topology | tee /tmp/topology
+	grep -E "^$BDF_A/bar2 +CPU copies +io_peer_mem$" /tmp/topology
+	grep -E "^$BDF_SSD +CPU copies +peer-to-peer memory$" /tmp/topology
+	"$IOPM" nearest "$BDF_SSD" | sed -n 2p | grep -E "^0 +/sys/.*/$BDF_SSD/p2pmem/allocate$"
+}
+
+# Memory that no client claims, and memory of a client that refuses it.
+test_refusals() {
+	local before
+	before=$(wc -l <$REFUSALS)
+	expect "registration: EFAULT" "$RDMA" reg -M -@ 0x7e0000000000 -l 4096 host
+	tail -n 1 $REFUSALS | tee /tmp/refusal
+	expect $((before + 1)) eval "wc -l <$REFUSALS"
+	grep -E "^[0-9.]+	[0-9]+	peer_rdma	0x7e0000000000	4096	$DEV	-	EFAULT	no client claims the memory$" /tmp/refusal
+	# Mapped read-only, to be written.
+	expect "registration: EFAULT" "$RDMA" reg -R -a lw "$BAR_A"
+	tail -n 1 $REFUSALS | tee /tmp/refusal
+	grep -E "	peer_rdma	.*	$DEV	io_peer_mem	EFAULT	the client could not pin the memory$" /tmp/refusal
+	doctor 0
+	says warn "s ago: peer_rdma \(pid [0-9]+\), .* device $DEV, client io_peer_mem: the client could not pin the memory \(EFAULT\)"
+	must_fail setpriv --reuid 65534 --clear-groups -- cat $REFUSALS
+}
+
+# as_user COMMAND...: as a user without any rights.
+as_user() { setpriv --reuid 65534 --regid 65534 --clear-groups -- "$@"; }
+
+test_without_privileges() {
+	chmod 660 "$BAR_A"
+	as_user "$IOPM" doctor >$DOCTOR || true
+	cat $DOCTOR
+	says '\?' "$DEV: only root can read its backend"
+	says '\?' 'only root can read the last refusals'
+	says FAIL "this user may not open $BAR_A"
+	grep -q '^        fix: usermod -aG rdma' $DOCTOR
+	as_user "$IOPM" status | grep -E "^$DEV .*root only"
+	as_user "$IOPM" topology | grep "^$BDF_A/bar2"
+	as_user "$IOPM" candidates | grep "^$BDF_A"
+	must_fail as_user "$IOPM" unbind "$BDF_A"
+	must_fail as_user "$IOPM" list
+}
+
+test_candidates_bind_and_unbind() {
+	"$IOPM" candidates | tee /tmp/candidates
+	grep -E "^$BDF_A +2 +64 MiB +io_peer_mem +bound$" /tmp/candidates
+	grep -E "^$BDF_SMALL +2 +1 MiB +none +no: not in whole sections" /tmp/candidates
+	"$IOPM" unbind "$BDF_B"
+	[ ! -e "$BAR_B" ]
+	"$IOPM" candidates | grep -E "^$BDF_B +2 +32 MiB +none +yes: iopm bind $BDF_B$"
+	"$IOPM" bind "$BDF_B"
+	eventually test -c "$BAR_B"
+	expect io_peer_mem cat "/sys/bus/pci/devices/$BDF_B/driver_override"
+	expect "$BDF_B is bound already" "$IOPM" bind "$BDF_B"
+	"$IOPM" unbind "$BDF_B"
+	"$IOPM" bind --bar 2 "$BDF_B"
+	eventually test -c "$BAR_B"
+	expect "" cat /sys/module/io_peer_mem/parameters/bars
+	# As load_io has left it.
+	"$IOPM" unbind "$BDF_B"
+	bind "$BDF_B"
+	find_bars
+}
+
+# refuses WORDS COMMAND...
+refuses() {
+	local words=$1
+	shift
+	must_fail "$@" 2>/tmp/refused
+	cat /tmp/refused
+	grep -q "$words" /tmp/refused
+}
+
+test_bind_refuses_what_is_in_use() {
+	local net
+	modprobe e1000e
+	eventually test -e "/sys/bus/pci/devices/$BDF_NIC/net"
+	net=$(ls "/sys/bus/pci/devices/$BDF_NIC/net")
+	refuses 'belongs to the driver e1000e' "$IOPM" bind --bar 0 "$BDF_NIC"
+	ip link set "$net" up
+	refuses "in use: net $net" "$IOPM" bind --bar 0 --force "$BDF_NIC"
+	ip link set "$net" down
+	refuses 'BAR 0 of .* is not memory in whole sections' "$IOPM" bind --bar 0 --force "$BDF_NIC"
+	expect e1000e basename "$(readlink "/sys/bus/pci/devices/$BDF_NIC/driver")"
+	rmmod e1000e
+	refuses 'no BAR that is memory by its class' "$IOPM" bind "$BDF_NIC"
+	refuses 'is a bridge' "$IOPM" bind 0000:00:00.0
+	refuses 'no PCI function 0000:fe:1f.7' "$IOPM" bind fe:1f.7
+	refuses 'is not bound to io_peer_mem' "$IOPM" unbind "$BDF_NIC"
+	refuses 'is no address' "$IOPM" unbind rxe0
+	refuses '^usage' "$IOPM" bind --bar 9 "$BDF_A"
+}
+
+# The memory of an SSD is enough: no BAR is bound to io_peer_mem.
+test_memory_of_an_ssd_alone() {
+	unload_io
+	doctor 1
+	says FAIL "$BDF_SSD: its client io_peer_mem is not loaded"
+	insmod "$MODS/io_peer_mem.ko"
+	doctor 0 --test
+	says ok "$DEV, $BDF_SSD: 64 KiB written and read"
+	expect 1 grep -c 'bytes compared' $DOCTOR
+	"$IOPM" list | grep -E "^/sys/.*/$BDF_SSD/p2pmem/allocate +64 MiB +[0-9]+ [KM]iB .*driver nvme$"
+	unload_io
+	load_io
+	find_bars
+}
+
+test_without_modules() {
+	unload_modules
+	doctor 1
+	says FAIL 'ib_peer_mem is not installed for the running kernel'
+	grep -q '^        fix: apt install ib-peer-mem-dkms' $DOCTOR
+	must_fail "$IOPM" status
+	refuses 'nothing to test' "$IOPM" test nothing
+	load_modules
+	find_bars
+}
+
+test_without_a_device() {
+	remove_device
+	doctor 1
+	says FAIL 'there is no RDMA device'
+	refuses "no RDMA device $DEV" "$IOPM" doctor "$DEV"
+	add_device
+}
+
+# A device that the administrator excludes is not hooked.
+test_without_a_backend() {
+	unload_modules
+	insmod "$MODS/ib_peer_mem.ko" backend=none
+	load_io
+	find_bars
+	doctor 1 --test "$DEV"
+	says FAIL "$DEV: ib_peer_mem does not serve it"
+	says FAIL "$DEV, $BDF_A/bar2: .*ibv_reg_mr of 65536 bytes: "
+	unload_modules
+	load_modules
+	find_bars
+}
