@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+# shellcheck disable=SC2034,SC2154 # init's; lkey, addr and pid are adapter.sh's
+#
+# The sample client for memory without struct pages: a driver that maps the BAR of an ivshmem
+# device to processes, and does without ib_peer_mem if it is not there. The adapters are edu
+# devices; behind an IOMMU as well (TOPOLOGY=iommu).
+
+. ./steps.sh
+. ./adapter.sh
+
+CLIENT=mmio_client_sample
+MODULE=$MODS/external/samples/mmio_client/$CLIENT.ko
+NODE=/dev/mmio_client_$BDF_A
+FUNCTION=/sys/bus/pci/devices/$BDF_A
+LENGTH=20001
+
+TESTS="test_works_without_the_core test_load test_adapter_writes test_adapter_reads
+	test_dma_addresses test_segments test_memory_that_it_rejects test_software_rdma_is_refused
+	test_removed_under_an_mr test_unload"
+
+setup() {
+	load_stack
+	unload_modules
+	load_adapter dynamic,revocable,dynamic
+}
+
+client_bind() { echo "$BDF_A" >"/sys/bus/pci/drivers/$CLIENT/bind"; }
+mmio() {
+	local value
+	read -r value <"$PEERS/$CLIENT/$1"
+	echo "$value"
+}
+# Prints the numbers of live MRs and bytes.
+mmio_in_use() {
+	echo "$(($(mmio num_alloc_mrs) - $(mmio num_dealloc_mrs)))" \
+		"$(($(mmio num_reg_bytes) - $(mmio num_dereg_bytes)))"
+}
+mmio_balanced() { expect "0 0" mmio_in_use; }
+
+test_works_without_the_core() {
+	echo $CLIENT >"$FUNCTION/driver_override"
+	insmod "$MODULE"
+	eventually test -c "$NODE"
+	log_since test | grep "$CLIENT: ib_peer_mem is not loaded"
+	# The CPU maps it, and the adapter's driver cannot pin it.
+	expect "error EFAULT" adapter_start a edu0 "$NODE" 0 4096
+	rmmod $CLIENT
+	[ ! -e "$NODE" ]
+}
+
+test_load() {
+	load_core
+	# Its driver_override binds the function.
+	insmod "$MODULE"
+	eventually test -c "$NODE"
+	expect $CLIENT ls "$PEERS"
+	expect 1.0 mmio version
+	# No dependency of the module, but symbol_get() keeps the core.
+	must_fail rmmod ib_peer_mem
+	mmio_balanced
+}
+
+# From host memory into the BAR by the adapter; the host finds the bytes behind the BAR.
+test_adapter_writes() {
+	local host
+	adapter_start h edu0 host 99 $LENGTH
+	adapter_say h fill 61
+	host="$lkey $addr"
+	adapter_start a edu0 "$NODE" 12345 $LENGTH
+	expect "1 $LENGTH" mmio_in_use
+	adapter_dma edu0 "copy $host $lkey $addr $LENGTH"
+	ask_host pattern a 12345 $LENGTH 61
+	adapter_stop a
+	adapter_stop h
+	mmio_balanced
+	note "$LENGTH bytes into $BDF_A by the DMA of $(adapter_bdf edu0), found by the host"
+}
+
+# What the CPU has written to the BAR; an adapter that only revokes.
+test_adapter_reads() {
+	local bar
+	adapter_start a edu1 "$NODE" 4097 $LENGTH
+	adapter_say a fill 62
+	bar="$lkey $addr"
+	adapter_start h edu1 host 0 $LENGTH
+	adapter_dma edu1 "copy $bar $lkey $addr $LENGTH"
+	adapter_say h check 62
+	adapter_stop h
+	adapter_stop a
+	mmio_balanced
+}
+
+# The physical address without an IOMMU, an IOVA with one.
+test_dma_addresses() {
+	local start dma
+	read -r start _ < <(sed -n 3p "$FUNCTION/resource")
+	adapter_start a edu0 "$NODE" $((3 * 4096)) 65536
+	dma=$(adapter_mr edu0 "$lkey" dma)
+	note "an MR at $start + 0x3000: DMA address $dma"
+	if [ -e "/sys/bus/pci/devices/$(adapter_bdf edu0)/iommu_group" ]; then
+		[ $((${dma%%+*})) -lt $((start)) ] || [ $((${dma%%+*})) -ge $((start + (256 << 20))) ]
+	else
+		expect $((start + 3 * 4096)) eval "echo \$((${dma%%+*}))"
+	fi
+	adapter_stop a
+}
+
+# No entry is longer than the adapter's largest segment.
+test_segments() {
+	local run
+	adapter_start a -m $((16 << 20)) edu0 "$NODE" 0 $((16 << 20))
+	note "an MR of 16 MiB: $(adapter_entries edu0 "$lkey") DMA ranges"
+	for run in $(adapter_mr edu0 "$lkey" dma | tr , ' '); do
+		[ $((${run#*+})) -ge 4096 ]
+	done
+	adapter_stop a
+	mmio_balanced
+}
+
+test_memory_that_it_rejects() {
+	# A read-only mapping, to be written.
+	expect "error EFAULT" adapter_start a -r edu0 "$NODE" 0 4096
+	expect 0 mmio num_free_callbacks
+	adapter_start a -r edu0 "$NODE" 0 4096 remote-read
+	adapter_stop a
+	# Host memory is not its own.
+	adapter_start h edu0 host 0 4096
+	mmio_balanced
+	adapter_stop h
+}
+
+# The CPU copies through struct pages, of which there are none.
+test_software_rdma_is_refused() {
+	log_step rxe
+	expect "registration: EFAULT" "$RDMA" reg -l 65536 "$NODE"
+	log_since step | grep "client $CLIENT: cannot serve rxe0"
+	mmio_balanced
+}
+
+# The MR is revoked, and the mapping is empty.
+test_removed_under_an_mr() {
+	local host bar before
+	adapter_start h edu0 host 0 $LENGTH
+	adapter_say h fill 63
+	host="$lkey $addr"
+	adapter_start a edu0 "$NODE" 0 $LENGTH
+	bar="$lkey $addr"
+	adapter_dma edu0 "copy $host $bar $LENGTH"
+	before=$(host_sum a)
+	adapter_say h fill 64
+	unbind_in_time "$BDF_A"
+	expect EACCES adapter_dma edu0 "copy $host $bar $LENGTH"
+	expect "$before" host_sum a
+	[ ! -e "$NODE" ]
+	expect 1 mmio num_free_callbacks
+	adapter_kill a
+	adapter_stop h
+	eventually mmio_balanced
+	client_bind
+	eventually test -c "$NODE"
+}
+
+test_unload() {
+	adapter_start a edu0 "$NODE" 0 $LENGTH
+	# An open file or a mapping pins the module.
+	must_fail rmmod $CLIENT
+	adapter_stop a
+	eventually rmmod $CLIENT
+	[ ! -e "$PEERS/$CLIENT" ]
+	echo >"$FUNCTION/driver_override"
+	unload_adapter
+	load_modules
+	find_bars
+}
