@@ -40,6 +40,11 @@ impl Buffer {
         }
     }
 
+    /// Returns the size of a page, as a power of two.
+    pub fn log_page(&self) -> u32 {
+        self.log_page
+    }
+
     /// Returns the DMA address of a byte; 0 if it is not in the buffer.
     pub fn address(&self, at: u64) -> u64 {
         let at = self.offset.saturating_add(at);

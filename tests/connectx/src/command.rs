@@ -53,9 +53,10 @@ impl Refusal {
         Self::new(BAD_RES_STATE, why)
     }
 
-    /// Refuses the user context `user`, unless the object is its own. The kernel has 0.
+    /// Refuses the user context `user`, unless the object is its own, or shared by all. The kernel
+    /// has 0.
     pub fn unless_owner(owner: u32, user: u32) -> Result<(), Self> {
-        if owner == user || user == 0 {
+        if owner == user || user == 0 || owner == SHARED {
             return Ok(());
         }
         Err(Self::new(
@@ -94,6 +95,14 @@ impl Reply {
     pub fn bytes(&self) -> &[u8] {
         &self.0
     }
+}
+
+/// The user context of objects that all others may use.
+pub const SHARED: u32 = 0xffff;
+
+/// Returns the user context that gives a command, at the same place in all of them.
+pub fn user(input: &[u8]) -> u32 {
+    be16(input, 2).into()
 }
 
 /// Returns the name of a command.
@@ -236,6 +245,13 @@ impl Function {
             op::MODIFY_SQ | op::MODIFY_RQ => self.modify_ethernet_queue(opcode, input),
             op::DESTROY_SQ | op::DESTROY_RQ => self.destroy_ethernet_queue(opcode, input),
             op::QUERY_SQ | op::QUERY_RQ => self.query_ethernet_queue(opcode, input, out),
+            op::CREATE_GENERAL_OBJECT
+            | op::MODIFY_GENERAL_OBJECT
+            | op::QUERY_GENERAL_OBJECT
+            | op::DESTROY_GENERAL_OBJECT => {
+                let why = format!("no object of type {:#x} is announced", be16(input, 6));
+                Err(Refusal::new(BAD_PARAM, why))
+            }
             op::QUERY_HCA_VPORT_CONTEXT
             | op::QUERY_HCA_VPORT_GID
             | op::QUERY_HCA_VPORT_PKEY

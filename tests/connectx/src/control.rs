@@ -11,6 +11,8 @@
 //! FUNCTION ignore-command OPCODE    these commands are never answered; 0 for none
 //! FUNCTION hold-faults | release-faults
 //! FUNCTION report                   what is alive, and the bytes of DMA, to the log
+//! FUNCTION applications             what applications have, a line for each kind of object
+//! FUNCTION queues                   DMA addresses of the rings and doorbell records of applications
 //! FUNCTION mkeys                    all keys with their translations, in the answer
 //! verbose LEVEL
 //! ```
@@ -33,6 +35,14 @@ fn number(text: Option<&&str>) -> Result<u32, String> {
         None => text.parse(),
     };
     parsed.map_err(|e| e.to_string())
+}
+
+/// Returns one text, with the end of each line.
+fn lines(lines: &[String]) -> String {
+    lines
+        .iter()
+        .flat_map(|line| [line.as_str(), "\n"])
+        .collect()
 }
 
 fn command(world: &mut World, line: &str) -> Result<String, String> {
@@ -66,6 +76,12 @@ fn command(world: &mut World, line: &str) -> Result<String, String> {
         "report" => {
             function.report_objects(false);
             function.dma.report();
+        }
+        "applications" => {
+            return Ok(lines(&function.of_applications()));
+        }
+        "queues" => {
+            return Ok(lines(&function.queues_of_applications()));
         }
         "mkeys" => {
             let keys = function.hca.mkeys.used().filter(|(_, mkey)| !mkey.free);
@@ -101,5 +117,8 @@ mod tests {
         assert!(!world.functions[0].alive());
         assert!(execute(&mut world, "1 dead").starts_with("failed"));
         assert!(execute(&mut world, "0 nonsense").starts_with("failed"));
+        // A line for each, and the end of the answer.
+        assert_eq!(lines(&["a".into(), "b".into()]), "a\nb\n");
+        assert_eq!(execute(&mut world, "0 applications"), "ok\n");
     }
 }

@@ -2,15 +2,16 @@
 
 //! Completion queues.
 
-use crate::bits::{be32, put};
+use crate::bits::{be32, be64, put};
 use crate::buffer::Buffer;
-use crate::command::{Refusal, Reply, BAD_PARAM, BAD_RES};
+use crate::command::{user, Refusal, Reply, BAD_PARAM, BAD_RES};
 use crate::eq::event;
 use crate::function::Function;
 use crate::ifc::{
     cqc, create_cq_in, create_cq_out, destroy_cq_in, modify_cq_in, query_cq_in, query_cq_out,
 };
 use crate::objects::Kind;
+use crate::umem::{Record, Ring};
 use crate::{error, refuse, trace};
 
 /// What the driver writes for completions: opcodes.
@@ -44,7 +45,7 @@ pub struct Cq {
     overrun_allowed: bool,
     overrun: bool,
     uid: u32,
-    umem: Vec<u32>,
+    umems: Vec<u32>,
     context: Vec<u8>,
 }
 
@@ -61,9 +62,19 @@ impl Cq {
         self.eq
     }
 
-    /// Returns whether the queue is in this umem.
-    pub fn uses_umem(&self, id: u32) -> bool {
-        self.umem.contains(&id)
+    /// Returns the DMA addresses of the ring and of the doorbell record.
+    pub fn place(&self) -> (u64, u64) {
+        (self.buffer.address(0), self.dbr)
+    }
+
+    /// Returns the umems that its memory is in.
+    pub fn umems(&self) -> &[u32] {
+        &self.umems
+    }
+
+    /// Returns the user context that it is of.
+    pub fn uid(&self) -> u32 {
+        self.uid
     }
 }
 
@@ -115,33 +126,35 @@ impl Function {
     /// CREATE_CQ.
     pub fn create_cq(&mut self, input: &[u8], out: &mut Reply) -> Result<(), Refusal> {
         let context = create_cq_in::cq_context.slice(input);
-        let log_page = cqc::log_page_size.get32(context) + 12;
-        let offset = cqc::page_offset.get(context) << (log_page - 6);
-        let mut umem = Vec::new();
-        let buffer = if create_cq_in::cq_umem_valid.is_set(input) {
+        let uid = user(input);
+        let ring = if create_cq_in::cq_umem_valid.is_set(input) {
             // The header has no names for these two: 64 bits of offset, then the number.
-            umem.push(be32(input, 88));
-            self.umem(be32(input, 88))?
-                .buffer
-                .from(crate::bits::be64(input, 80))
+            Ring::Umem {
+                id: be32(input, 88),
+                offset: be64(input, 80),
+            }
         } else {
-            Buffer::new(create_cq_in::pas.rest(input), log_page, offset)
+            let log_page = cqc::log_page_size.get32(context) + 12;
+            let offset = cqc::page_offset.get(context);
+            Ring::pages(create_cq_in::pas.rest(input), log_page, offset)
         };
-        let mut dbr = cqc::dbr_addr.get(context);
-        if cqc::dbr_umem_valid.is_set(context) {
-            umem.push(be32(context, 4));
-            dbr = self.umem(be32(context, 4))?.buffer.address(dbr);
-        }
+        let record = Record::new(
+            cqc::dbr_umem_valid.is_set(context),
+            be32(context, 4),
+            cqc::dbr_addr.get(context),
+        );
+        let memory = self.queue_memory(ring, record, uid)?;
+        self.umems_writable(&memory.umems)?;
         let entry = if cqc::cqe_sz.get(context) == 1 {
             128
         } else {
             64
         };
         let cq = Cq {
-            buffer,
+            buffer: memory.buffer,
             log_size: cqc::log_cq_size.get32(context),
             entry,
-            dbr,
+            dbr: memory.dbr,
             eq: cqc::c_eqn_or_apu_element.get32(context),
             uar: cqc::uar_page.get32(context),
             produced: 0,
@@ -149,8 +162,8 @@ impl Function {
             armed: Armed::No,
             overrun_allowed: cqc::oi.is_set(context),
             overrun: false,
-            uid: create_cq_in::uid.get32(input),
-            umem,
+            uid,
+            umems: memory.umems,
             context: context.to_vec(),
         };
         if !cq.buffer.holds((entry as u64) << cq.log_size) {
@@ -162,12 +175,7 @@ impl Function {
         if !self.hca.eqs.contains_key(&cq.eq) {
             return Err(Refusal::new(BAD_RES, format!("no EQ {}", cq.eq)));
         }
-        if !self.hca.objects.has_uar(cq.uar) {
-            return Err(Refusal::new(
-                BAD_RES,
-                format!("page {} of doorbells is not allocated", cq.uar),
-            ));
-        }
+        self.hca.objects.usable_uar(cq.uar, uid)?;
         let number = self.hca.objects.number(Kind::Cq);
         trace!(
             2,
@@ -184,8 +192,7 @@ impl Function {
     /// DESTROY_CQ.
     pub fn destroy_cq(&mut self, input: &[u8]) -> Result<(), Refusal> {
         let number = destroy_cq_in::cqn.get32(input);
-        let cq = self.cq(number)?;
-        Refusal::unless_owner(cq.uid, destroy_cq_in::uid.get32(input))?;
+        self.cq(number, user(input))?;
         let hca = &self.hca;
         if hca.qps.values().any(|qp| qp.uses_cq(number))
             || hca.srqs.values().any(|srq| srq.cq() == number)
@@ -200,7 +207,7 @@ impl Function {
 
     /// QUERY_CQ.
     pub fn query_cq(&mut self, input: &[u8], out: &mut Reply) -> Result<(), Refusal> {
-        let cq = self.cq(query_cq_in::cqn.get32(input))?;
+        let cq = self.cq(query_cq_in::cqn.get32(input), user(input))?;
         let mut context = cq.context.clone();
         cqc::producer_counter.set(&mut context, u64::from(cq.produced));
         cqc::consumer_counter.set(&mut context, u64::from(self.consumed(cq)));
@@ -214,14 +221,16 @@ impl Function {
         if modify_cq_in::op_mod.get(input) == RESIZE {
             return Err(Refusal::new(BAD_PARAM, "a resize, which is not announced"));
         }
-        self.cq(modify_cq_in::cqn.get32(input)).map(|_| ())
+        self.cq(modify_cq_in::cqn.get32(input), user(input))
+            .map(|_| ())
     }
 
-    fn cq(&self, number: u32) -> Result<&Cq, Refusal> {
-        self.hca
-            .cqs
-            .get(&number)
-            .ok_or_else(|| Refusal::new(BAD_RES, format!("no CQ {number:#x}")))
+    /// Returns a CQ that the user context `user` may use.
+    pub(crate) fn cq(&self, number: u32, user: u32) -> Result<&Cq, Refusal> {
+        let cq = self.hca.cqs.get(&number);
+        let cq = cq.ok_or_else(|| Refusal::new(BAD_RES, format!("no CQ {number:#x}")))?;
+        Refusal::unless_owner(cq.uid, user)?;
+        Ok(cq)
     }
 
     /// Returns the consumer index that the driver has written to memory.

@@ -5,7 +5,7 @@
 
 use crate::bits::be32;
 use crate::buffer::Buffer;
-use crate::command::{Refusal, Reply, BAD_PARAM, BAD_RES};
+use crate::command::{user, Refusal, Reply, BAD_PARAM, BAD_RES};
 use crate::cq::{opcode, Cqe};
 use crate::function::Function;
 use crate::ifc::{
@@ -27,6 +27,7 @@ pub struct Sq {
     state: u32,
     next: u16,
     uid: u32,
+    umems: Vec<u32>,
     context: Vec<u8>,
 }
 
@@ -43,12 +44,27 @@ impl Sq {
     pub fn cq(&self) -> u32 {
         self.cq
     }
+
+    /// Returns the umems that its memory is in.
+    pub fn umems(&self) -> &[u32] {
+        &self.umems
+    }
+
+    /// Returns the user context that it is of.
+    pub fn uid(&self) -> u32 {
+        self.uid
+    }
 }
 
 impl Rq {
     /// Returns the CQ.
     pub fn cq(&self) -> u32 {
         self.cq
+    }
+
+    /// Returns the user context that it is of.
+    pub fn uid(&self) -> u32 {
+        self.uid
     }
 }
 
@@ -61,22 +77,22 @@ impl Function {
         out: &mut Reply,
     ) -> Result<(), Refusal> {
         let number = self.hca.objects.number(Kind::Queue);
-        let uid = create_sq_in::uid.get32(input);
+        let uid = user(input);
         let cq = if opcode == op::CREATE_SQ {
             let context = create_sq_in::ctx.slice(input);
             let queue = sqc::wq.rest(context);
-            let log_page = wq::log_wq_pg_sz.get32(queue) + 12;
             let list = sqc::wq.rest(create_sq_in::ctx.rest(input)).get(wq::BYTES..);
-            let offset = wq::page_offset.get(queue) << (log_page - 6);
+            let memory = self.work_queue_memory(queue, list.unwrap_or_default(), uid)?;
             let sq = Sq {
-                buffer: Buffer::new(list.unwrap_or_default(), log_page, offset),
+                buffer: memory.buffer,
                 log_size: wq::log_wq_sz.get32(queue),
-                dbr: wq::dbr_addr.get(queue),
+                dbr: memory.dbr,
                 cq: sqc::cqn.get32(context),
                 user_index: sqc::user_index.get32(context),
                 state: 0,
                 next: 0,
                 uid,
+                umems: memory.umems,
                 context: context.to_vec(),
             };
             if !sq.buffer.holds(BLOCK << sq.log_size) {
@@ -100,10 +116,10 @@ impl Function {
             self.hca.rqs.insert(number, rq);
             cq
         };
-        if !self.hca.cqs.contains_key(&cq) {
+        if let Err(refusal) = self.cq(cq, uid) {
             self.hca.sqs.remove(&number);
             self.hca.rqs.remove(&number);
-            return Err(Refusal::new(BAD_RES, format!("no CQ {cq:#x}")));
+            return Err(refusal);
         }
         out.put(8, &number.to_be_bytes());
         Ok(())
@@ -115,6 +131,7 @@ impl Function {
         let missing = Refusal::new(BAD_RES, format!("no queue {number:#x}"));
         if opcode == op::MODIFY_SQ {
             let sq = self.hca.sqs.get_mut(&number).ok_or(missing)?;
+            Refusal::unless_owner(sq.uid, user(input))?;
             sq.state = sqc::state.get32(modify_sq_in::ctx.rest(input));
             sqc::state.set(&mut sq.context, u64::from(sq.state));
             if sq.state != READY {
@@ -122,6 +139,7 @@ impl Function {
             }
         } else {
             let rq = self.hca.rqs.get_mut(&number).ok_or(missing)?;
+            Refusal::unless_owner(rq.uid, user(input))?;
             rq.state = rqc::state.get32(modify_rq_in::ctx.rest(input));
             rqc::state.set(&mut rq.context, u64::from(rq.state));
         }
@@ -136,7 +154,7 @@ impl Function {
             _ => self.hca.rqs.get(&number).map(|rq| rq.uid),
         };
         let owner = owner.ok_or(Refusal::new(BAD_RES, format!("no queue {number:#x}")))?;
-        Refusal::unless_owner(owner, destroy_sq_in::uid.get32(input))?;
+        Refusal::unless_owner(owner, user(input))?;
         self.hca.sqs.remove(&number);
         self.hca.rqs.remove(&number);
         Ok(())

@@ -8,6 +8,7 @@ use std::io::Write;
 use std::time::Instant;
 
 use crate::caps::{self, Choice};
+use crate::command::SHARED;
 use crate::config::{Asked, Config, BAR0_SIZE, CONFIG_SIZE, VECTORS};
 use crate::cq::Cq;
 use crate::dma::Dma;
@@ -16,7 +17,7 @@ use crate::ether::{Rq, Sq};
 use crate::fault::Faults;
 use crate::init_segment::InitSegment;
 use crate::mkey::Mkeys;
-use crate::objects::Objects;
+use crate::objects::{Kind, Objects};
 use crate::port::Port;
 use crate::qp::Qp;
 use crate::srq::Srq;
@@ -146,6 +147,55 @@ impl Function {
         );
     }
 
+    /// Returns how many objects of each kind applications have, in words: those of user contexts,
+    /// and what is in their PDs.
+    pub fn of_applications(&self) -> Vec<String> {
+        let hca = &self.hca;
+        let user = is_application;
+        let in_pd = |pd: u32| hca.objects.owner(Kind::Pd, pd).is_some_and(user);
+        let keys = hca.mkeys.used().filter(|(_, m)| !m.free && in_pd(m.pd));
+        let qps = hca.qps.values().filter(|q| user(q.uid()) || in_pd(q.pd()));
+        let srqs = hca.srqs.values().filter(|s| user(s.uid()) || in_pd(s.pd()));
+        let mut all = vec![
+            ("memory keys", keys.count()),
+            ("queue pairs", qps.count()),
+            (
+                "completion queues",
+                hca.cqs.values().filter(|cq| user(cq.uid())).count(),
+            ),
+            ("shared receive queues", srqs.count()),
+            ("umems", hca.umems.len()),
+            (
+                "send queues",
+                hca.sqs.values().filter(|sq| user(sq.uid())).count(),
+            ),
+            (
+                "receive queues",
+                hca.rqs.values().filter(|rq| user(rq.uid())).count(),
+            ),
+        ];
+        all.extend(hca.objects.counts(user));
+        in_words(&all)
+    }
+
+    /// Returns where the queues of applications are, in words: the DMA addresses of the ring and of
+    /// the doorbell record of each.
+    pub fn queues_of_applications(&self) -> Vec<String> {
+        let cqs = self.hca.cqs.iter();
+        let cqs = cqs
+            .filter(|(_, cq)| is_application(cq.uid()))
+            .map(|(number, cq)| ("CQ", *number, cq.place()));
+        let qps = self.hca.qps.values();
+        let qps = qps
+            .filter(|qp| is_application(qp.uid()))
+            .map(|qp| ("QP", qp.number, qp.place()));
+        cqs.chain(qps)
+            .map(|(kind, number, (ring, record))| {
+                format!("{kind} {number:#x}: ring {ring:#x} record {record:#x}")
+            })
+            .collect()
+    }
+
     /// Logs everything that is still alive, as an error if `leak`.
     pub fn report_objects(&self, leak: bool) {
         let hca = &self.hca;
@@ -159,12 +209,8 @@ impl Function {
             ("send queues", hca.sqs.len()),
             ("receive queues", hca.rqs.len()),
         ];
-        all.extend(hca.objects.counts());
-        let alive: Vec<String> = all
-            .iter()
-            .filter(|(_, count)| *count > 0)
-            .map(|(name, count)| format!("{count} {name}"))
-            .collect();
+        all.extend(hca.objects.counts(|_| true));
+        let alive = in_words(&all);
         match (leak, alive.is_empty()) {
             (true, false) => error!("fn{}: left at TEARDOWN_HCA: {}", self.id, alive.join(", ")),
             (_, empty) => say!(
@@ -178,6 +224,18 @@ impl Function {
             ),
         }
     }
+}
+
+/// Returns whether a user context is that of an application.
+fn is_application(uid: u32) -> bool {
+    uid != 0 && uid != SHARED
+}
+
+/// Returns the counts that are not 0.
+fn in_words(counts: &[(&str, usize)]) -> Vec<String> {
+    let some = counts.iter().filter(|(_, count)| *count > 0);
+    some.map(|(name, count)| format!("{count} {name}"))
+        .collect()
 }
 
 impl Device for Function {

@@ -19,8 +19,10 @@ pub const MAX_INDIRECTION: u32 = 4;
 const FIRST_INDEX: u32 = 0x10;
 /// The indices have 24 bits.
 const LAST_INDEX: u32 = 0xff_ffff;
-/// An entry of a translation table of pages: the address, above these two.
-const PRESENT: u64 = 3;
+/// An entry of a translation table of pages: the address, above the permissions to read and write.
+const PRESENT: u64 = READ | WRITE;
+const READ: u64 = 1;
+const WRITE: u64 = 2;
 
 /// An access, as permissions of a key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -315,7 +317,7 @@ fn pages(
     while len > 0 {
         let (page, offset) = mkey.page(va);
         let entry = be64(&mkey.table, (page as usize).saturating_mul(8));
-        if entry & PRESENT == 0 || (access.writes() && entry & 2 == 0) {
+        if entry & PRESENT == 0 || (access.writes() && entry & WRITE == 0) {
             return Err(Denied::NotPresent { key, va });
         }
         let here = len.min((1u64 << mkey.log_page.min(63)) - offset);

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use crate::bits::{be16, be32, put};
-use crate::command::{Refusal, Reply, BAD_RES};
+use crate::command::{user, Refusal, Reply, BAD_RES};
 use crate::config::BAR0_SIZE;
 use crate::function::{Function, FIRST_UAR};
 use crate::ifc::{
@@ -136,9 +136,28 @@ impl Objects {
         *next - 1
     }
 
-    /// Returns whether an object is there.
-    pub fn has(&self, kind: Kind, number: u32) -> bool {
-        self.live.contains_key(&(kind, number))
+    /// Returns the user context that an object is of.
+    pub fn owner(&self, kind: Kind, number: u32) -> Option<u32> {
+        self.live.get(&(kind, number)).copied()
+    }
+
+    /// Fails if an object is not there, or is not for the user context `user`.
+    pub fn usable(&self, kind: Kind, number: u32, user: u32) -> Result<(), Refusal> {
+        match self.owner(kind, number) {
+            Some(owner) => Refusal::unless_owner(owner, user),
+            None => Err(Refusal::new(BAD_RES, format!("no {kind:?} {number:#x}"))),
+        }
+    }
+
+    /// Fails if a page of doorbells is not allocated, or is not for the user context `user`.
+    pub fn usable_uar(&self, page: u32, user: u32) -> Result<(), Refusal> {
+        match self.uars.get(&page) {
+            Some(owner) => Refusal::unless_owner(*owner, user),
+            None => {
+                let why = format!("page {page} of doorbells is not allocated");
+                Err(Refusal::new(BAD_RES, why))
+            }
+        }
     }
 
     /// Returns whether a page of doorbells is allocated.
@@ -146,16 +165,21 @@ impl Objects {
         self.uars.contains_key(&page)
     }
 
-    /// Returns how many objects of each kind there are.
-    pub fn counts(&self) -> Vec<(&'static str, usize)> {
-        let count = |kind| self.live.keys().filter(|(k, _)| *k == kind).count();
+    /// Returns how many objects of each kind there are, of the user contexts that `of` accepts.
+    pub fn counts(&self, of: impl Fn(u32) -> bool) -> Vec<(&'static str, usize)> {
+        let count = |kind| {
+            let live = self.live.iter();
+            live.filter(|((k, _), owner)| *k == kind && of(**owner))
+                .count()
+        };
         let mut counts: Vec<_> = PLAIN
             .iter()
             .map(|(kind, _, _, name)| (*name, count(*kind)))
             .collect();
         counts.push(("flow tables", count(Kind::FlowTable)));
         counts.push(("flow groups", count(Kind::FlowGroup)));
-        counts.push(("pages of doorbells", self.uars.len()));
+        let uars = self.uars.values().filter(|owner| of(**owner)).count();
+        counts.push(("pages of doorbells", uars));
         counts
     }
 
@@ -166,10 +190,7 @@ impl Objects {
     }
 
     fn destroy(&mut self, kind: Kind, number: u32, uid: u32) -> Result<(), Refusal> {
-        let Some(owner) = self.live.get(&(kind, number)) else {
-            return Err(Refusal::new(BAD_RES, format!("no {kind:?} {number:#x}")));
-        };
-        Refusal::unless_owner(*owner, uid)?;
+        self.usable(kind, number, uid)?;
         self.live.remove(&(kind, number));
         Ok(())
     }
@@ -184,7 +205,7 @@ impl Function {
         input: &[u8],
         out: &mut Reply,
     ) -> Option<Result<(), Refusal>> {
-        let (uid, number) = (u32::from(be16(input, 2)), be32(input, 8) & 0xff_ffff);
+        let (uid, number) = (user(input), be32(input, 8) & 0xff_ffff);
         for (kind, create, destroy, _) in PLAIN {
             if opcode == *create {
                 let number = self.hca.objects.create(*kind, uid);
@@ -196,7 +217,7 @@ impl Function {
             }
         }
         if let Some((_, kind)) = ON_PLAIN.iter().find(|(on, _)| *on == opcode) {
-            return Some(self.plain_exists(*kind, number));
+            return Some(self.hca.objects.usable(*kind, number, uid));
         }
         if NO_EFFECT.contains(&opcode) {
             return Some(Ok(()));
@@ -273,13 +294,6 @@ impl Function {
         })
     }
 
-    fn plain_exists(&self, kind: Kind, number: u32) -> Result<(), Refusal> {
-        if self.hca.objects.has(kind, number) {
-            return Ok(());
-        }
-        Err(Refusal::new(BAD_RES, format!("no {kind:?} {number:#x}")))
-    }
-
     fn destroy_plain(&mut self, kind: Kind, number: u32, uid: u32) -> Result<(), Refusal> {
         if kind == Kind::Pd && self.pd_in_use(number) {
             return Err(Refusal::busy(format!("PD {number:#x} is in use")));
@@ -304,13 +318,7 @@ impl Function {
     }
 
     fn dealloc_uar(&mut self, page: u32, uid: u32) -> Result<(), Refusal> {
-        let Some(owner) = self.hca.objects.uars.get(&page) else {
-            return Err(Refusal::new(
-                BAD_RES,
-                format!("page {page} of doorbells is not allocated"),
-            ));
-        };
-        Refusal::unless_owner(*owner, uid)?;
+        self.hca.objects.usable_uar(page, uid)?;
         self.hca.objects.uars.remove(&page);
         Ok(())
     }

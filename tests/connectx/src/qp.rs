@@ -6,13 +6,14 @@ mod modify;
 
 use crate::bits::be32;
 use crate::buffer::Buffer;
-use crate::command::{Refusal, Reply, BAD_PARAM, BAD_RES};
+use crate::command::{user, Refusal, Reply, BAD_PARAM, BAD_RES};
 use crate::function::Function;
 use crate::ifc::{
     create_qp_in, create_qp_out, destroy_qp_in, qpc, query_qp_in, query_qp_out, Field,
 };
 use crate::objects::Kind;
 use crate::trace;
+use crate::umem::{Record, Ring as Place};
 
 /// The states, as the hardware numbers them.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Debug)]
@@ -80,7 +81,7 @@ pub struct Qp {
     dbr: u64,
     uar: u32,
     uid: u32,
-    umem: Vec<u32>,
+    umems: Vec<u32>,
 }
 
 impl Qp {
@@ -104,9 +105,21 @@ impl Qp {
         self.get(qpc::cqn_snd) == cq || self.get(qpc::cqn_rcv) == cq
     }
 
-    /// Returns whether its memory is in this umem.
-    pub fn uses_umem(&self, id: u32) -> bool {
-        self.umem.contains(&id)
+    /// Returns the DMA addresses of the rings, of which the receive ring comes first, and of the
+    /// doorbell record.
+    pub fn place(&self) -> (u64, u64) {
+        let first = self.receive.as_ref().unwrap_or(&self.send);
+        (first.buffer.address(0), self.dbr)
+    }
+
+    /// Returns the umems that its memory is in.
+    pub fn umems(&self) -> &[u32] {
+        &self.umems
+    }
+
+    /// Returns the user context that it is of.
+    pub fn uid(&self) -> u32 {
+        self.uid
     }
 
     /// Returns whether it takes what comes in.
@@ -144,7 +157,30 @@ impl Function {
                 ))
             }
         };
+        let uid = user(input);
+        if uid != 0 && matches!(service, Service::Qp0 | Service::Qp1 | Service::Umr) {
+            let why = format!("user context {uid}: no service {service:?} for it");
+            return Err(Refusal::new(BAD_PARAM, why));
+        }
         let get = |field: Field| field.get32(&context);
+        let ring = if create_qp_in::wq_umem_valid.is_set(input) {
+            Place::Umem {
+                id: create_qp_in::wq_umem_id.get32(input),
+                offset: create_qp_in::wq_umem_offset.get(input),
+            }
+        } else {
+            let offset = qpc::page_offset.get(&context);
+            let log_page = get(qpc::log_page_size) + 12;
+            Place::pages(create_qp_in::pas.rest(input), log_page, offset)
+        };
+        // The header has no name for the number of the umem.
+        let record = Record::new(
+            qpc::dbr_umem_valid.is_set(&context),
+            be32(&context, 228),
+            qpc::dbr_addr.get(&context),
+        );
+        let memory = self.queue_memory(ring, record, uid)?;
+        let buffer = memory.buffer;
         let number = self.hca.objects.number(Kind::Queue);
         let mut qp = Qp {
             number,
@@ -156,29 +192,12 @@ impl Function {
             tries: Tries::default(),
             fault: None,
             fault_failed: false,
-            dbr: qpc::dbr_addr.get(&context),
+            dbr: memory.dbr,
             uar: get(qpc::uar_page),
-            uid: create_qp_in::uid.get32(input),
-            umem: Vec::new(),
+            uid,
+            umems: memory.umems,
             context: Vec::new(),
         };
-        let log_page = get(qpc::log_page_size) + 12;
-        let buffer = if create_qp_in::wq_umem_valid.is_set(input) {
-            let id = create_qp_in::wq_umem_id.get32(input);
-            qp.umem.push(id);
-            self.umem(id)?
-                .buffer
-                .from(create_qp_in::wq_umem_offset.get(input))
-        } else {
-            let offset = qpc::page_offset.get(&context) << (log_page - 6);
-            Buffer::new(create_qp_in::pas.rest(input), log_page, offset)
-        };
-        if qpc::dbr_umem_valid.is_set(&context) {
-            // The header has no name for the number.
-            let id = be32(&context, 228);
-            qp.umem.push(id);
-            qp.dbr = self.umem(id)?.buffer.address(qp.dbr);
-        }
         let mut size = 0;
         match get(qpc::rq_type) {
             0 => {
@@ -218,24 +237,23 @@ impl Function {
     }
 
     fn qp_resources(&self, qp: &Qp, context: &[u8]) -> Result<(), Refusal> {
-        let missing =
-            |what: &str, number: u32| Err(Refusal::new(BAD_RES, format!("no {what} {number:#x}")));
-        let pd = qpc::pd.get32(context);
-        // The target of XRC has that of the SRQ.
-        if !matches!(qp.service, Service::Umr | Service::Xrc) && !self.hca.objects.has(Kind::Pd, pd)
-        {
-            return missing("PD", pd);
+        // The driver gives a target of XRC the PD and the SRQ of the message.
+        let of_driver = qp.uid == 0;
+        if !matches!(qp.service, Service::Umr | Service::Xrc) || !of_driver {
+            let pd = qpc::pd.get32(context);
+            self.hca.objects.usable(Kind::Pd, pd, qp.uid)?;
         }
-        if let Some(srq) = qp.srq {
-            if qp.service != Service::Xrc && !self.hca.srqs.contains_key(&srq) {
-                return missing("SRQ", srq);
-            }
+        if let Some(srq) = qp.srq.filter(|_| qp.service != Service::Xrc || !of_driver) {
+            self.srq(srq, qp.uid)?;
         }
         for field in [qpc::cqn_snd, qpc::cqn_rcv] {
             let cq = field.get32(context);
-            if cq != 0 && !self.hca.cqs.contains_key(&cq) {
-                return missing("CQ", cq);
+            if cq != 0 {
+                self.cq(cq, qp.uid)?;
             }
+        }
+        if qp.send.stride != 0 {
+            self.hca.objects.usable_uar(qp.uar, qp.uid)?;
         }
         Ok(())
     }
@@ -243,7 +261,7 @@ impl Function {
     /// DESTROY_QP.
     pub fn destroy_qp(&mut self, input: &[u8]) -> Result<(), Refusal> {
         let number = destroy_qp_in::qpn.get32(input);
-        Refusal::unless_owner(self.qp(number)?.uid, destroy_qp_in::uid.get32(input))?;
+        self.qp(number, user(input))?;
         self.forget_work(number);
         self.hca.qps.remove(&number);
         Ok(())
@@ -251,7 +269,7 @@ impl Function {
 
     /// QUERY_QP.
     pub fn query_qp(&mut self, input: &[u8], out: &mut Reply) -> Result<(), Refusal> {
-        let qp = self.qp(query_qp_in::qpn.get32(input))?;
+        let qp = self.qp(query_qp_in::qpn.get32(input), user(input))?;
         let mut context = qp.context.clone();
         qpc::state.set(&mut context, qp.state as u64);
         qpc::hw_sq_wqebb_counter.set(&mut context, u64::from(qp.send.next));
@@ -259,11 +277,11 @@ impl Function {
         Ok(())
     }
 
-    pub(crate) fn qp(&self, number: u32) -> Result<&Qp, Refusal> {
-        self.hca
-            .qps
-            .get(&number)
-            .ok_or_else(|| Refusal::new(BAD_RES, format!("no QP {number:#x}")))
+    fn qp(&self, number: u32, user: u32) -> Result<&Qp, Refusal> {
+        let qp = self.hca.qps.get(&number);
+        let qp = qp.ok_or_else(|| Refusal::new(BAD_RES, format!("no QP {number:#x}")))?;
+        Refusal::unless_owner(qp.uid, user)?;
+        Ok(qp)
     }
 
     /// Returns the counters of the doorbell record: receive, send.
@@ -349,7 +367,7 @@ pub mod tests {
             dbr: 0,
             uar: 0,
             uid: 0,
-            umem: Vec::new(),
+            umems: Vec::new(),
         }
     }
 

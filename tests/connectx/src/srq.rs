@@ -4,7 +4,7 @@
 //! of the next one.
 
 use crate::buffer::Buffer;
-use crate::command::{Refusal, Reply, BAD_PARAM, BAD_RES};
+use crate::command::{user, Refusal, Reply, BAD_PARAM, BAD_RES};
 use crate::function::Function;
 use crate::ifc::{
     arm_xrc_srq_in, create_rmp_in, create_xrc_srq_in, destroy_rmp_in, modify_rmp_in, op,
@@ -12,6 +12,7 @@ use crate::ifc::{
 };
 use crate::objects::Kind;
 use crate::trace;
+use crate::umem::{Record, Ring};
 
 /// One shared receive queue.
 pub struct Srq {
@@ -29,6 +30,7 @@ pub struct Srq {
     pd: u32,
     cq: u32,
     uid: u32,
+    umems: Vec<u32>,
     xrc: bool,
     context: Vec<u8>,
 }
@@ -42,6 +44,16 @@ impl Srq {
     /// Returns the CQ; 0 if that of the queue pair counts.
     pub fn cq(&self) -> u32 {
         self.cq
+    }
+
+    /// Returns the umems that its memory is in.
+    pub fn umems(&self) -> &[u32] {
+        &self.umems
+    }
+
+    /// Returns the user context that it is of.
+    pub fn uid(&self) -> u32 {
+        self.uid
     }
 
     /// Returns whether it is for XRC.
@@ -58,52 +70,60 @@ impl Function {
         input: &[u8],
         out: &mut Reply,
     ) -> Result<(), Refusal> {
+        let uid = user(input);
         let srq = if opcode == op::CREATE_RMP {
             let context = create_rmp_in::ctx.slice(input);
             let queue = rmpc::wq.rest(context);
-            let log_page = wq::log_wq_pg_sz.get32(queue) + 12;
+            let list = rmpc::wq.rest(create_rmp_in::ctx.rest(input));
+            let list = list.get(wq::BYTES..).unwrap_or_default();
+            let memory = self.work_queue_memory(queue, list, uid)?;
             Srq {
-                buffer: Buffer::new(
-                    rmpc::wq
-                        .rest(create_rmp_in::ctx.rest(input))
-                        .get(wq::BYTES..)
-                        .unwrap_or_default(),
-                    log_page,
-                    wq::page_offset.get(queue) << (log_page - 6),
-                ),
+                buffer: memory.buffer,
                 log_size: wq::log_wq_sz.get32(queue),
                 stride: 1 << wq::log_wq_stride.get32(queue),
                 head: 0,
                 taken: 0,
-                dbr: wq::dbr_addr.get(queue),
+                dbr: memory.dbr,
                 limit: wq::lwm.get(queue) as u16,
                 user_index: 0,
                 pd: wq::pd.get32(queue),
                 cq: 0,
-                uid: create_rmp_in::uid.get32(input),
+                uid,
+                umems: memory.umems,
                 xrc: false,
                 context: context.to_vec(),
             }
         } else {
             let context = create_xrc_srq_in::xrc_srq_context_entry.slice(input);
-            let log_page = xrc_srqc::log_page_size.get32(context) + 12;
+            if create_xrc_srq_in::xrc_srq_umem_valid.is_set(input)
+                || xrc_srqc::dbr_umem_valid.is_set(context)
+            {
+                let why = "an XRC SRQ on a umem is not announced";
+                return Err(Refusal::new(BAD_PARAM, why));
+            }
+            let ring = Ring::pages(
+                create_xrc_srq_in::pas.rest(input),
+                xrc_srqc::log_page_size.get32(context) + 12,
+                xrc_srqc::page_offset.get(context),
+            );
+            let record = Record::Address(
+                xrc_srqc::db_record_addr_h.get(context) << 32
+                    | xrc_srqc::db_record_addr_l.get(context) << 2,
+            );
+            let memory = self.queue_memory(ring, record, uid)?;
             Srq {
-                buffer: Buffer::new(
-                    create_xrc_srq_in::pas.rest(input),
-                    log_page,
-                    xrc_srqc::page_offset.get(context) << (log_page - 6),
-                ),
+                buffer: memory.buffer,
                 log_size: xrc_srqc::log_xrc_srq_size.get32(context),
                 stride: 16 << xrc_srqc::log_rq_stride.get32(context),
                 head: 0,
                 taken: 0,
-                dbr: xrc_srqc::db_record_addr_h.get(context) << 32
-                    | xrc_srqc::db_record_addr_l.get(context) << 2,
+                dbr: memory.dbr,
                 limit: xrc_srqc::lwm.get(context) as u16,
                 user_index: xrc_srqc::user_index.get32(context),
                 pd: xrc_srqc::pd.get32(context),
                 cq: xrc_srqc::cqn.get32(context),
-                uid: create_xrc_srq_in::uid.get32(input),
+                uid,
+                umems: memory.umems,
                 xrc: true,
                 context: context.to_vec(),
             }
@@ -114,8 +134,9 @@ impl Function {
                 "the pages are too few for the shared receive queue",
             ));
         }
-        if !self.hca.objects.has(Kind::Pd, srq.pd) {
-            return Err(Refusal::new(BAD_RES, format!("no PD {:#x}", srq.pd)));
+        self.hca.objects.usable(Kind::Pd, srq.pd, uid)?;
+        if srq.cq != 0 {
+            self.cq(srq.cq, uid)?;
         }
         let number = self.hca.objects.number(Kind::Queue);
         trace!(
@@ -132,8 +153,7 @@ impl Function {
     /// DESTROY_RMP, DESTROY_XRC_SRQ. The numbers are at the same place.
     pub fn destroy_srq(&mut self, _opcode: u16, input: &[u8]) -> Result<(), Refusal> {
         let number = destroy_rmp_in::rmpn.get32(input);
-        let srq = self.srq(number)?;
-        Refusal::unless_owner(srq.uid, destroy_rmp_in::uid.get32(input))?;
+        let srq = self.srq(number, user(input))?;
         if self.hca.qps.values().any(|qp| qp.srq == Some(number)) && !srq.xrc {
             return Err(Refusal::busy(format!("SRQ {number:#x} has queue pairs")));
         }
@@ -143,7 +163,7 @@ impl Function {
 
     /// QUERY_RMP, QUERY_XRC_SRQ.
     pub fn query_srq(&mut self, opcode: u16, input: &[u8], out: &mut Reply) -> Result<(), Refusal> {
-        let srq = self.srq(destroy_rmp_in::rmpn.get32(input))?;
+        let srq = self.srq(destroy_rmp_in::rmpn.get32(input), user(input))?;
         let mut context = srq.context.clone();
         let limit = u64::from(srq.limit);
         if opcode == op::QUERY_RMP {
@@ -167,7 +187,7 @@ impl Function {
                 arm_xrc_srq_in::lwm.get(input),
             )
         };
-        self.srq(number)?;
+        self.srq(number, user(input))?;
         if let Some(srq) = self.hca.srqs.get_mut(&number) {
             srq.limit = limit as u16;
         }
@@ -191,10 +211,11 @@ impl Function {
         self.post_queue_event(crate::eq::event::SRQ_LIMIT, 0, number);
     }
 
-    fn srq(&self, number: u32) -> Result<&Srq, Refusal> {
-        self.hca
-            .srqs
-            .get(&number)
-            .ok_or_else(|| Refusal::new(BAD_RES, format!("no SRQ {number:#x}")))
+    /// Returns a shared receive queue that the user context `user` may use.
+    pub(crate) fn srq(&self, number: u32, user: u32) -> Result<&Srq, Refusal> {
+        let srq = self.hca.srqs.get(&number);
+        let srq = srq.ok_or_else(|| Refusal::new(BAD_RES, format!("no SRQ {number:#x}")))?;
+        Refusal::unless_owner(srq.uid, user)?;
+        Ok(srq)
     }
 }

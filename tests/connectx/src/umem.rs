@@ -1,22 +1,82 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory that an application registers with the device for queues and doorbell records.
+//! Memory that an application registers with the device for queues and doorbell records, and where
+//! the memory of a queue is: in such umems, or in pages that the driver lists.
 
 use crate::buffer::Buffer;
-use crate::command::{Refusal, Reply, BAD_PARAM, BAD_RES};
+use crate::command::{user, Refusal, Reply, BAD_PARAM, BAD_RES};
 use crate::function::Function;
-use crate::ifc::{create_umem_in, create_umem_out, destroy_umem_in, umem};
+use crate::ifc::{create_umem_in, create_umem_out, destroy_umem_in, umem, wq};
 use crate::objects::Kind;
 use crate::trace;
 
 /// The first page list entry, after the head of the umem.
 const LIST: usize = 32;
+/// The permission of an entry to write.
+const WRITE: u8 = 2;
+/// A ring begins at such an address.
+const RING_ALIGNMENT: u64 = 64;
+/// The length of a doorbell record, and its alignment.
+const RECORD: u64 = 8;
 
 /// One umem.
 pub struct Umem {
-    /// The memory.
-    pub buffer: Buffer,
+    buffer: Buffer,
+    /// The device may write to all of it.
+    writable: bool,
     uid: u32,
+}
+
+/// Where a command says that a ring is.
+pub enum Ring<'a> {
+    /// In pages of this size, from this offset in the first one on.
+    Pages {
+        list: &'a [u8],
+        log_page: u32,
+        offset: u64,
+    },
+    /// In a umem, from this offset on.
+    Umem { id: u32, offset: u64 },
+}
+
+impl<'a> Ring<'a> {
+    /// Returns the ring in the pages of `list`. The unit of `offset` is a 64th of a page.
+    pub fn pages(list: &'a [u8], log_page: u32, offset: u64) -> Self {
+        Self::Pages {
+            list,
+            log_page,
+            offset: offset << (log_page - 6),
+        }
+    }
+}
+
+/// Where a command says that a doorbell record is.
+pub enum Record {
+    /// At a DMA address.
+    Address(u64),
+    /// In a umem, at this offset.
+    Umem { id: u32, offset: u64 },
+}
+
+impl Record {
+    /// Returns the record at `at`: an offset in the umem `id` if `in_umem`.
+    pub fn new(in_umem: bool, id: u32, at: u64) -> Self {
+        if in_umem {
+            Self::Umem { id, offset: at }
+        } else {
+            Self::Address(at)
+        }
+    }
+}
+
+/// The memory of a queue.
+pub struct QueueMemory {
+    /// The ring.
+    pub buffer: Buffer,
+    /// The DMA address of the doorbell record.
+    pub dbr: u64,
+    /// The umems that these are in.
+    pub umems: Vec<u32>,
 }
 
 impl Function {
@@ -29,16 +89,23 @@ impl Function {
             .and_then(|rest| rest.get(..count.saturating_mul(8)));
         let list = list.ok_or(Refusal::new(BAD_PARAM, "fewer pages than announced"))?;
         let log_page = umem::log_page_size.get32(context) + 12;
+        let offset = umem::page_offset.get(context);
         let new = Umem {
-            buffer: Buffer::new(list, log_page, umem::page_offset.get(context)),
-            uid: create_umem_in::uid.get32(input),
+            buffer: Buffer::new(list, log_page, offset),
+            writable: list.chunks_exact(8).all(|entry| entry[7] & WRITE != 0),
+            uid: user(input),
         };
+        if !new.buffer.holds(1) {
+            let why = format!("offset {offset:#x} in {count} pages of 2^{log_page} bytes");
+            return Err(Refusal::new(BAD_PARAM, why));
+        }
         let number = self.hca.objects.number(Kind::Umem);
         trace!(
             2,
-            "fn{}: umem {number:#x}: {count} pages of {:#x}",
+            "fn{}: umem {number:#x}: {count} pages of {:#x}, the first at {:#x}",
             self.id,
-            1u64 << log_page
+            1u64 << log_page,
+            new.buffer.address(0)
         );
         self.hca.umems.insert(number, new);
         out.set(create_umem_out::umem_id, u64::from(number));
@@ -48,10 +115,13 @@ impl Function {
     /// DESTROY_UMEM.
     pub fn destroy_umem(&mut self, input: &[u8]) -> Result<(), Refusal> {
         let number = destroy_umem_in::umem_id.get32(input);
-        Refusal::unless_owner(self.umem(number)?.uid, destroy_umem_in::uid.get32(input))?;
+        self.umem(number, user(input))?;
         let hca = &self.hca;
-        if hca.cqs.values().any(|cq| cq.uses_umem(number))
-            || hca.qps.values().any(|qp| qp.uses_umem(number))
+        let uses = |umems: &[u32]| umems.contains(&number);
+        if hca.cqs.values().any(|cq| uses(cq.umems()))
+            || hca.qps.values().any(|qp| uses(qp.umems()))
+            || hca.srqs.values().any(|srq| uses(srq.umems()))
+            || hca.sqs.values().any(|sq| uses(sq.umems()))
             || hca.mkeys.used().any(|(_, mkey)| mkey.umem == Some(number))
         {
             return Err(Refusal::busy(format!("umem {number:#x} is in use")));
@@ -60,11 +130,117 @@ impl Function {
         Ok(())
     }
 
-    /// Returns a umem.
-    pub fn umem(&self, number: u32) -> Result<&Umem, Refusal> {
-        self.hca
-            .umems
-            .get(&number)
-            .ok_or_else(|| Refusal::new(BAD_RES, format!("no umem {number:#x}")))
+    fn umem(&self, id: u32, user: u32) -> Result<&Umem, Refusal> {
+        let umem = self.hca.umems.get(&id);
+        let umem = umem.ok_or_else(|| Refusal::new(BAD_RES, format!("no umem {id:#x}")))?;
+        Refusal::unless_owner(umem.uid, user)?;
+        Ok(umem)
+    }
+
+    /// Returns the `len` bytes from `offset` on of a umem of the user context `user`, whose address
+    /// must be a multiple of `alignment`.
+    fn umem_part(
+        &self,
+        id: u32,
+        (offset, len): (u64, u64),
+        alignment: u64,
+        user: u32,
+    ) -> Result<Buffer, Refusal> {
+        let part = self.umem(id, user)?.buffer.from(offset);
+        if !part.holds(len) || part.address(0) % alignment != 0 {
+            let why =
+                format!("umem {id:#x}: no {len} bytes, aligned to {alignment}, at {offset:#x}");
+            return Err(Refusal::new(BAD_PARAM, why));
+        }
+        Ok(part)
+    }
+
+    /// Returns `count` entries of a translation table, for pages of 2^`log_page` bytes from `offset`
+    /// of a umem on.
+    pub fn umem_translations(
+        &self,
+        id: u32,
+        offset: u64,
+        (count, log_page): (u64, u32),
+        user: u32,
+    ) -> Result<Vec<u64>, Refusal> {
+        let size = 1u64.checked_shl(log_page).unwrap_or(0);
+        let len = count.saturating_mul(size);
+        let part = self.umem_part(id, (offset, len), size.max(1), user)?;
+        if size == 0 || log_page > part.log_page() {
+            let why = format!("umem {id:#x} has pages of 2^{} bytes", part.log_page());
+            return Err(Refusal::new(BAD_PARAM, why));
+        }
+        Ok((0..count).map(|n| part.address(n * size)).collect())
+    }
+
+    /// Returns the memory of a queue of the user context `user`.
+    pub fn queue_memory(
+        &self,
+        ring: Ring<'_>,
+        record: Record,
+        user: u32,
+    ) -> Result<QueueMemory, Refusal> {
+        let mut umems = Vec::new();
+        let buffer = match ring {
+            Ring::Pages {
+                list,
+                log_page,
+                offset,
+            } => Buffer::new(list, log_page, offset),
+            Ring::Umem { id, offset } => {
+                umems.push(id);
+                self.umem_part(id, (offset, 1), RING_ALIGNMENT, user)?
+            }
+        };
+        let dbr = match record {
+            Record::Address(at) => at,
+            Record::Umem { id, offset } => {
+                umems.push(id);
+                let part = self.umem_part(id, (offset, RECORD), RECORD, user)?;
+                part.address(0)
+            }
+        };
+        Ok(QueueMemory { buffer, dbr, umems })
+    }
+
+    /// Returns the memory of a queue that the context `queue`, a `wq`, describes. `list` has the pages
+    /// that follow it.
+    pub fn work_queue_memory(
+        &self,
+        queue: &[u8],
+        list: &[u8],
+        user: u32,
+    ) -> Result<QueueMemory, Refusal> {
+        let ring = if wq::wq_umem_valid.is_set(queue) {
+            Ring::Umem {
+                id: wq::wq_umem_id.get32(queue),
+                offset: wq::wq_umem_offset.get(queue),
+            }
+        } else {
+            let log_page = wq::log_wq_pg_sz.get32(queue) + 12;
+            Ring::pages(list, log_page, wq::page_offset.get(queue))
+        };
+        let record = Record::new(
+            wq::dbr_umem_valid.is_set(queue),
+            wq::dbr_umem_id.get32(queue),
+            wq::dbr_addr.get(queue),
+        );
+        self.queue_memory(ring, record, user)
+    }
+
+    /// Fails if the device may not write to one of `umems`.
+    pub fn umems_writable(&self, umems: &[u32]) -> Result<(), Refusal> {
+        let read_only = |id: &&u32| self.hca.umems.get(id).is_some_and(|umem| !umem.writable);
+        match umems.iter().find(read_only) {
+            Some(id) => Err(Refusal::new(
+                BAD_PARAM,
+                format!("umem {id:#x} is read-only"),
+            )),
+            None => Ok(()),
+        }
     }
 }
+
+#[cfg(test)]
+mod tests;

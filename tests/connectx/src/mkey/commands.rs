@@ -2,32 +2,38 @@
 
 //! The commands on memory keys.
 
-use super::{Mkey, PRESENT};
+use super::{Mkey, PRESENT, READ};
 use crate::bits::{be32, be64};
-use crate::command::{Refusal, Reply, BAD_PARAM, BAD_RES};
+use crate::command::{user, Refusal, Reply, BAD_PARAM, BAD_RES};
 use crate::function::Function;
 use crate::ifc::{
     create_mkey_in, create_mkey_out, destroy_mkey_in, mkc, query_mkey_in, query_mkey_out,
 };
+use crate::objects::Kind;
 use crate::{error, trace};
 
 impl Function {
     /// CREATE_MKEY.
     pub fn create_mkey(&mut self, input: &[u8], out: &mut Reply) -> Result<(), Refusal> {
         let context = create_mkey_in::memory_key_mkey_entry.slice(input);
-        let mut mkey = Mkey::new(context, create_mkey_in::uid.get32(input))?;
-        if !mkey.free && !self.hca.objects.has(crate::objects::Kind::Pd, mkey.pd) {
-            return Err(Refusal::new(BAD_RES, format!("no PD {:#x}", mkey.pd)));
+        let uid = user(input);
+        let mut mkey = Mkey::new(context, uid)?;
+        if !mkey.free {
+            self.hca.objects.usable(Kind::Pd, mkey.pd, uid)?;
         }
         if create_mkey_in::mkey_umem_valid.is_set(input) {
             // The header has no names for these two.
             let (id, offset) = (be32(input, 100), be64(input, 104));
             mkey.umem = Some(id);
-            let umem = &self.umem(id)?.buffer;
-            let size = 1u64 << mkey.log_page.min(63);
-            let count = mkey.len.div_ceil(size.max(1));
-            mkey.table = (0..count)
-                .flat_map(|n| (umem.address(offset + n * size) | PRESENT).to_be_bytes())
+            let count = mkey.len.div_ceil(1 << mkey.log_page.min(63));
+            let pages = self.umem_translations(id, offset, (count, mkey.log_page), uid)?;
+            let permission = match self.umems_writable(&[id]) {
+                Ok(()) => PRESENT,
+                Err(_) => READ,
+            };
+            mkey.table = pages
+                .iter()
+                .flat_map(|page| (page | permission).to_be_bytes())
                 .collect();
         } else {
             let given = create_mkey_in::translations_octword_actual_size.get(input) as usize * 16;
@@ -59,7 +65,7 @@ impl Function {
             );
             return Err(Refusal::new(BAD_RES, format!("no mkey index {index:#x}")));
         };
-        Refusal::unless_owner(mkey.uid, destroy_mkey_in::uid.get32(input))?;
+        Refusal::unless_owner(mkey.uid, user(input))?;
         self.hca.mkeys.remove(index);
         trace!(2, "fn{}: mkey index {index:#x} is destroyed", self.id);
         Ok(())
@@ -71,6 +77,7 @@ impl Function {
         let Some(mkey) = self.hca.mkeys.get_mut(index) else {
             return Err(Refusal::new(BAD_RES, format!("no mkey index {index:#x}")));
         };
+        Refusal::unless_owner(mkey.uid, user(input))?;
         let context = out.from(query_mkey_out::memory_key_mkey_entry.byte());
         for (field, value) in [
             (mkc::free, u64::from(mkey.free)),

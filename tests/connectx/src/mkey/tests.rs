@@ -208,3 +208,32 @@ fn an_index_is_not_given_out_again_at_once() {
     keys.remove(first);
     assert_ne!(keys.add(mkey(0, 1, 12, &[])), first);
 }
+
+/// Tests in the guest compare translations by their descriptions.
+#[test]
+fn a_description_differs_if_the_translation_does() {
+    let of = |change: fn(&mut Mkey)| {
+        let mut mkey = mkey(0x7f00_0123, 0x1800, 12, &[0x12003, 0x10003]);
+        change(&mut mkey);
+        mkey.describe()
+    };
+    let same = of(|_| {});
+    assert_eq!(of(|mkey| mkey.variant = 1), same);
+    let changes: [fn(&mut Mkey); 12] = [
+        |mkey| mkey.start += 1,
+        |mkey| mkey.len += 1,
+        |mkey| mkey.log_page = 13,
+        |mkey| mkey.table.rotate_left(8),
+        |mkey| mkey.table[6] = 0x30,
+        |mkey| mkey.local_read = false,
+        |mkey| mkey.local_write = false,
+        |mkey| mkey.remote_read = false,
+        |mkey| mkey.remote_write = false,
+        |mkey| mkey.atomic = false,
+        |mkey| mkey.relaxed_read = true,
+        |mkey| mkey.relaxed_write = true,
+    ];
+    for (n, change) in changes.into_iter().enumerate() {
+        assert_ne!(of(change), same, "change {n}");
+    }
+}

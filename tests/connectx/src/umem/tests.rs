@@ -1,0 +1,352 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Queues of user contexts in umems, made by commands as an application gives them.
+
+mod owners;
+
+use super::*;
+use crate::bits::{be32, put, Field};
+use crate::caps::Choice;
+use crate::command::BAD_RES_STATE;
+use crate::cq::{opcode as completion, Cqe};
+use crate::dma::tests::add;
+use crate::ifc::{
+    cqc, create_cq_in, create_eq_in, create_mkey_in, create_qp_in, eqc, mkc, op, qpc,
+};
+use crate::qp::State;
+use crate::wqe::{opcode, Next};
+
+const ME: u32 = 7;
+const OTHER: u32 = 8;
+/// Two pages of memory, which the umem has in the opposite order.
+const FIRST: u64 = 0x11000;
+const SECOND: u64 = 0x10000;
+const EQ_PAGE: u64 = 0x12000;
+/// Where the umem begins in its first page.
+const OFFSET: u64 = 0x40;
+
+fn set(input: &mut [u8], values: &[(Field, u64)]) {
+    for (field, value) in values {
+        field.set(input, *value);
+    }
+}
+
+/// Returns the input of a command of a user context.
+fn input(len: usize, user: u32) -> Vec<u8> {
+    let mut input = vec![0; len];
+    put(&mut input, 2, &(user as u16).to_be_bytes());
+    input
+}
+
+/// Gives a command; returns the third word of its output.
+fn run(
+    function: &mut Function,
+    command: impl Fn(&mut Function, &[u8], &mut Reply) -> Result<(), Refusal>,
+    input: &[u8],
+) -> Result<u32, u8> {
+    let mut out = Reply::new(512);
+    match command(function, input, &mut out) {
+        Ok(()) => Ok(be32(out.bytes(), 8)),
+        Err(refusal) => Err(refusal.status),
+    }
+}
+
+fn plain(function: &mut Function, opcode: u16, user: u32, number: u32) -> Result<u32, u8> {
+    let mut bytes = input(16, user);
+    put(&mut bytes, 8, &number.to_be_bytes());
+    let command = |function: &mut Function, input: &[u8], out: &mut Reply| {
+        let outcome = function.basic_command(opcode, input, out);
+        outcome.unwrap_or(Err(Refusal::new(BAD_PARAM, "no such command")))
+    };
+    run(function, command, &bytes)
+}
+
+fn umem(function: &mut Function, user: u32, offset: u64, list: &[u64]) -> Result<u32, u8> {
+    let mut bytes = input(16 + LIST + list.len() * 8, user);
+    let context = create_umem_in::umem.rest_mut(&mut bytes);
+    let values = [
+        (umem::num_of_mtt, list.len() as u64),
+        (umem::page_offset, offset),
+    ];
+    set(context, &values);
+    for (n, entry) in list.iter().enumerate() {
+        put(context, LIST + n * 8, &entry.to_be_bytes());
+    }
+    run(function, Function::create_umem, &bytes)
+}
+
+fn destroy_umem(function: &mut Function, user: u32, id: u32) -> Result<u32, u8> {
+    let mut bytes = input(16, user);
+    destroy_umem_in::umem_id.set(&mut bytes, id.into());
+    let command =
+        |function: &mut Function, input: &[u8], _: &mut Reply| function.destroy_umem(input);
+    run(function, command, &bytes)
+}
+
+/// What a user context needs for queues.
+struct Setup {
+    function: Function,
+    eq: u32,
+    uar: u32,
+    pd: u32,
+    umem: u32,
+}
+
+fn setup() -> Setup {
+    let mut function = Function::new(0, Choice::default());
+    function.dma.set_master(true);
+    add(&function.dma, SECOND, 0x3000);
+    let mut bytes = input(create_eq_in::pas.byte() + 8, 0);
+    let context = create_eq_in::eq_context_entry.rest_mut(&mut bytes);
+    eqc::log_eq_size.set(context, 4);
+    put(&mut bytes, create_eq_in::pas.byte(), &EQ_PAGE.to_be_bytes());
+    let eq = run(&mut function, Function::create_eq, &bytes).unwrap();
+    Setup {
+        eq,
+        uar: plain(&mut function, op::ALLOC_UAR, ME, 0).unwrap(),
+        pd: plain(&mut function, op::ALLOC_PD, ME, 0).unwrap(),
+        umem: umem(&mut function, ME, OFFSET, &[FIRST | 3, SECOND | 3]).unwrap(),
+        function,
+    }
+}
+
+/// Where an application wants a queue: the umem of the ring and of the doorbell record, and the
+/// offsets.
+#[derive(Clone, Copy)]
+struct Where {
+    user: u32,
+    ring: (u32, u64),
+    record: (u32, u64),
+    uar: u32,
+}
+
+impl Setup {
+    /// The ring at the start of the second page, the record at the end of the first one.
+    fn place(&self) -> Where {
+        Where {
+            user: ME,
+            ring: (self.umem, 0xfc0),
+            record: (self.umem, 0xfb8),
+            uar: self.uar,
+        }
+    }
+
+    fn cq(&mut self, place: Where) -> Result<u32, u8> {
+        let mut bytes = input(create_cq_in::pas.byte(), place.user);
+        create_cq_in::cq_umem_valid.set(&mut bytes, 1);
+        put(&mut bytes, 80, &place.ring.1.to_be_bytes());
+        put(&mut bytes, 88, &place.ring.0.to_be_bytes());
+        let context = create_cq_in::cq_context.rest_mut(&mut bytes);
+        let values = [
+            (cqc::dbr_umem_valid, 1),
+            (cqc::log_cq_size, 2),
+            (cqc::uar_page, place.uar.into()),
+            (cqc::c_eqn_or_apu_element, self.eq.into()),
+            (cqc::dbr_addr, place.record.1),
+        ];
+        set(context, &values);
+        put(context, 4, &place.record.0.to_be_bytes());
+        run(&mut self.function, Function::create_cq, &bytes)
+    }
+
+    fn qp(&mut self, place: Where, service: u64, pd: u32, cq: u32) -> Result<u32, u8> {
+        let mut bytes = input(create_qp_in::pas.byte(), place.user);
+        let values = [
+            (create_qp_in::wq_umem_valid, 1),
+            (create_qp_in::wq_umem_id, place.ring.0.into()),
+            (create_qp_in::wq_umem_offset, place.ring.1),
+        ];
+        set(&mut bytes, &values);
+        let context = create_qp_in::qpc.rest_mut(&mut bytes);
+        let values = [
+            (qpc::st, service),
+            (qpc::pd, pd.into()),
+            (qpc::rq_type, 3),
+            (qpc::log_sq_size, 2),
+            (qpc::uar_page, place.uar.into()),
+            (qpc::cqn_snd, cq.into()),
+            (qpc::cqn_rcv, cq.into()),
+            (qpc::dbr_umem_valid, 1),
+            (qpc::dbr_addr, place.record.1),
+        ];
+        set(context, &values);
+        put(context, 228, &place.record.0.to_be_bytes());
+        run(&mut self.function, Function::create_qp, &bytes)
+    }
+
+    fn mkey(&mut self, user: u32, offset: u64, len: u64, log_page: u64) -> Result<u32, u8> {
+        let mut bytes = input(create_mkey_in::klm_pas_mtt.byte(), user);
+        create_mkey_in::mkey_umem_valid.set(&mut bytes, 1);
+        put(&mut bytes, 100, &self.umem.to_be_bytes());
+        put(&mut bytes, 104, &offset.to_be_bytes());
+        let context = create_mkey_in::memory_key_mkey_entry.rest_mut(&mut bytes);
+        let values = [
+            (mkc::access_mode_1_0, 1),
+            (mkc::pd, self.pd.into()),
+            (mkc::len, len),
+            (mkc::log_page_size, log_page),
+        ];
+        set(context, &values);
+        run(&mut self.function, Function::create_mkey, &bytes)
+    }
+
+    fn read(&self, at: u64, len: usize) -> Vec<u8> {
+        let mut bytes = vec![0; len];
+        self.function.dma.read(at, &mut bytes).unwrap();
+        bytes
+    }
+}
+
+#[test]
+fn a_completion_goes_to_the_page_that_the_umem_has_there() {
+    let mut it = setup();
+    let cq = it.cq(it.place()).unwrap();
+    let cqe = Cqe {
+        opcode: completion::REQUEST,
+        qpn: 0x123,
+        ..Cqe::default()
+    };
+    // Four fill the queue. The consumer index is at the end of the first page.
+    for _ in 0..4 {
+        it.function.complete(cq, &cqe);
+    }
+    assert_eq!(be32(&it.read(SECOND + 56, 4), 0), 0x123);
+    let index = 1u32.to_be_bytes();
+    it.function.dma.write(FIRST + 0xff8, &index).unwrap();
+    it.function.complete(cq, &cqe);
+    assert_eq!(it.read(SECOND + 63, 1)[0] & 1, 1);
+    // It was read: without it the next one is an overrun.
+    it.function.complete(cq, &cqe);
+    assert_eq!(it.read(SECOND + 64 + 63, 1)[0] & 1, 0);
+}
+
+#[test]
+fn a_work_request_and_its_doorbell_record_are_read_through_the_umem() {
+    let mut it = setup();
+    let place = it.place();
+    let cq = it
+        .cq(Where {
+            ring: (it.umem, 0),
+            ..place
+        })
+        .unwrap();
+    let pd = it.pd;
+    let qpn = it.qp(place, 0, pd, cq).unwrap();
+    it.function.hca.qps.get_mut(&qpn).unwrap().state = State::Rts;
+    let mut wqe = [0; 16];
+    put(&mut wqe, 0, &u32::from(opcode::NOP).to_be_bytes());
+    put(&mut wqe, 4, &(qpn << 8 | 1).to_be_bytes());
+    it.function.dma.write(SECOND, &wqe).unwrap();
+    let next = |it: &Setup| it.function.next_work(&it.function.hca.qps[&qpn]);
+    assert!(matches!(next(&it), Next::Nothing));
+    let producer = 1u32.to_be_bytes();
+    it.function.dma.write(FIRST + 0xffc, &producer).unwrap();
+    assert!(matches!(next(&it), Next::Work(wqe) if wqe.opcode == opcode::NOP));
+}
+
+#[test]
+fn a_queue_is_rung_by_its_own_page_of_doorbells() {
+    let mut it = setup();
+    let (place, pd) = (it.place(), it.pd);
+    let second = plain(&mut it.function, op::ALLOC_UAR, ME, 0).unwrap();
+    let cq = it.cq(place).unwrap();
+    let qpn = it.qp(place, 0, pd, cq).unwrap();
+    it.function.send_doorbell(second, qpn);
+    assert!(it.function.hca.ready.is_empty());
+    it.function.send_doorbell(place.uar, qpn);
+    assert_eq!(it.function.hca.ready, [qpn]);
+}
+
+#[test]
+fn a_queue_must_fit_and_be_aligned() {
+    let mut it = setup();
+    let (place, id) = (it.place(), it.umem);
+    // Four completions are 256 bytes; the umem has 8192 - 64.
+    for (offset, want) in [
+        (0x1fc0 - 0x100, Ok(())),
+        (0x1fc0 - 0xc0, Err(BAD_PARAM)),
+        (0x20, Err(BAD_PARAM)),
+        (1 << 40, Err(BAD_PARAM)),
+        (u64::MAX - 63, Err(BAD_PARAM)),
+    ] {
+        let ring = (id, offset);
+        assert_eq!(
+            it.cq(Where { ring, ..place }).map(drop),
+            want,
+            "{offset:#x}"
+        );
+    }
+    for (offset, want) in [
+        (0x1fb8, Ok(())),
+        (0x1fc0, Err(BAD_PARAM)),
+        (0x1fbc, Err(BAD_PARAM)),
+        (u64::MAX - 7, Err(BAD_PARAM)),
+    ] {
+        let record = (id, offset);
+        assert_eq!(
+            it.cq(Where { record, ..place }).map(drop),
+            want,
+            "{offset:#x}"
+        );
+    }
+}
+
+#[test]
+fn a_umem_has_as_many_pages_as_it_says() {
+    let mut it = setup();
+    let f = &mut it.function;
+    assert_eq!(umem(f, ME, 0, &[]), Err(BAD_PARAM));
+    assert_eq!(umem(f, ME, 0x1000, &[FIRST | 3]), Err(BAD_PARAM));
+    let mut short = input(16 + LIST + 8, ME);
+    umem::num_of_mtt.set(create_umem_in::umem.rest_mut(&mut short), 2);
+    assert_eq!(run(f, Function::create_umem, &short), Err(BAD_PARAM));
+}
+
+#[test]
+fn a_completion_queue_is_in_writable_memory() {
+    let mut it = setup();
+    let place = it.place();
+    let id = umem(&mut it.function, ME, 0, &[FIRST | 3, SECOND | 1]).unwrap();
+    let ring = (id, 0);
+    assert_eq!(it.cq(Where { ring, ..place }), Err(BAD_PARAM));
+    // A send queue is only read.
+    let cq = it.cq(place).unwrap();
+    let pd = it.pd;
+    assert!(it.qp(Where { ring, ..place }, 0, pd, cq).is_ok());
+}
+
+#[test]
+fn a_umem_in_use_stays() {
+    let mut it = setup();
+    let id = it.umem;
+    let cq = it.cq(it.place()).unwrap();
+    assert_eq!(destroy_umem(&mut it.function, ME, id), Err(BAD_RES_STATE));
+    it.function.hca.cqs.remove(&cq);
+    let key = it.mkey(ME, 0xfc0, 0x1000, 12).unwrap();
+    assert_eq!(destroy_umem(&mut it.function, ME, id), Err(BAD_RES_STATE));
+    it.function.hca.mkeys.remove(key);
+    assert!(destroy_umem(&mut it.function, ME, id).is_ok());
+    assert_eq!(destroy_umem(&mut it.function, ME, id), Err(BAD_RES));
+}
+
+#[test]
+fn a_key_on_a_umem_is_within_it() {
+    let mut it = setup();
+    let key = it.mkey(ME, 0xfc0, 0x1000, 12).unwrap();
+    let table = &it.function.hca.mkeys.get_mut(key).unwrap().table;
+    assert_eq!(table[..], (SECOND | 3).to_be_bytes());
+    for (offset, len, log_page) in [
+        (0xfc0, 0x2000, 12),
+        (0xfc0, u64::MAX, 12),
+        (0xfc0, u64::MAX, 63),
+        (0, 0x1000, 12),
+        (0, 0x1000, 13),
+    ] {
+        let made = it.mkey(ME, offset, len, log_page);
+        assert_eq!(made, Err(BAD_PARAM), "{offset:#x} {len:#x} {log_page}");
+    }
+    // The umem has smaller pages, of which the second one can be anywhere.
+    it.umem = umem(&mut it.function, ME, 0, &[SECOND | 3, EQ_PAGE | 3]).unwrap();
+    assert!(it.mkey(ME, 0, 0x2000, 12).is_ok());
+    assert_eq!(it.mkey(ME, 0, 0x2000, 13), Err(BAD_PARAM));
+}
