@@ -13,10 +13,11 @@ setup() {
 	find_bars
 }
 
-# Nothing is left: no MR, counters balanced, modules removable.
+# Nothing is left: no MR, counters balanced, no object on the adapter, modules removable.
 test_clean() {
 	if [ -d "$PEERS/io_peer_mem" ]; then eventually balanced; fi
 	eventually nothing_registered
+	eventually mlx5_nothing_left
 	unload_modules
 	[ ! -e "$PEERS" ]
 	[ ! -e /dev/io_peer_mem ]

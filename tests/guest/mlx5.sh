@@ -57,6 +57,14 @@ gid_index() {
 	if grep -q Ethernet "/sys/class/infiniband/$DEV/ports/1/link_layer"; then echo 1; else echo 0; fi
 }
 
+# mlx5_nothing_left: the adapter of this guest has no object of an application.
+mlx5_nothing_left() {
+	local objects
+	if [ "$DEV" = rxe0 ] || [ ! -e "$OUT/connectx.log" ]; then return; fi
+	objects=$(ask_host connectx applications) || fail "$objects" || return 1
+	[ "$objects" = ok ] || fail "the adapter still has: ${objects%ok}"
+}
+
 mlx5_ready() {
 	local port=/sys/class/infiniband/$DEV/ports/1 state gid layer
 	{ read -r state <"$port/state" && read -r layer <"$port/link_layer"; } 2>/dev/null || return 1
