@@ -42,6 +42,10 @@ use kernel::{
     sync::Arc, //
 };
 
+/// Why a client that requires invalidation serves no umem, and what helps.
+const UNFENCED: &str = "the driver pins the memory (queue, doorbell record, DEVX umem or MR) and \
+    does not release it on invalidation, which the client requires; use memory of a client that does not";
+
 /// A round of questions: what the clients so far have answered.
 struct Round<'a> {
     clients: &'a [Arc<Client>],
@@ -193,15 +197,33 @@ pub(crate) fn export_memory(range: VaRange) -> Result<Option<Export>> {
 }
 
 /// Exports memory that `dev` could not pin, for a umem, which cannot be fenced. Otherwise as
-/// [`export_memory`].
+/// [`export_memory`]. A client that claims the memory and requires invalidation is logged.
 pub(crate) fn export_for_umem(
     dev: &Device,
     range: VaRange,
     intent: Intent,
 ) -> Result<Option<Export>> {
-    export(range, intent, Some(dev), |client| {
+    let exported = export(range, intent, Some(dev), |client| {
         !client.traits().requires_invalidation
-    })
+    })?;
+    if exported.is_none() {
+        log_unfenced(dev, range)?;
+    }
+    Ok(exported)
+}
+
+/// Logs the clients that claim `range` and require invalidation, which a umem does not have.
+fn log_unfenced(dev: &Device, range: VaRange) -> Result {
+    let Some(clients) = registry::clients() else {
+        return Ok(());
+    };
+    Round::new(&clients, range, Some(dev))
+        .ask(
+            |client| client.traits().requires_invalidation,
+            |entered| Acquired::ask(entered, range, None),
+            |_| Err::<(), _>(Refusal::Skip(UNFENCED)),
+        )
+        .map(drop)
 }
 
 /// Exports memory with the first client that `admits` accepts and that claims the range.

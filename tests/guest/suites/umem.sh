@@ -233,7 +233,9 @@ test_a_client_that_invalidates() {
 	find_bars
 	asked=$(counter num_alloc_mrs)
 	expect "error EREMOTEIO" adapter_start a edu0 "$BAR_A" 0 8192
+	log_step qp
 	expect "error EREMOTEIO" adapter_start a -q qp edu0 "$BAR_A" 0 8192
+	one_line 'client io_peer_mem: cannot serve edu0: .*does not release it on invalidation'
 	expect "error EREMOTEIO" adapter_start a -q cq edu1 "$BAR_A" 0 8192
 	expect "$asked" counter num_alloc_mrs
 	adapter_start a edu1 "$BAR_A" 0 8192
