@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+# shellcheck disable=SC2034,SC2154 # pid is of tests/guest/adapter.sh
+#
+# Control objects of the stock mlx5 driver in a BAR: DEVX umems, and CQs and QPs whose rings
+# and doorbell records the umem backend provides, by DEVX and by the verbs, with traffic.
+
+. ./steps.sh
+. ./adapter.sh
+
+CLIENT=$MODS/external/tests/symbols/persistent_bar.ko
+MEMORY=/dev/persistent_bar
+
+# io_peer_mem, which requires invalidation, is not loaded: another client has BAR A.
+setup() {
+	load_stack
+	load_core
+}
+load_client() {
+	! loaded persistent_bar || unload_client
+	insmod "$CLIENT" "bdf=$BDF_A"
+	eventually test -c $MEMORY
+}
+unload_client() {
+	eventually unused
+	rmmod persistent_bar
+	eventually mlx5_nothing_left
+}
+unused() { [ "$(in_use_of persistent_bar)" = 0 ]; }
+
+# queues ACTION ARGUMENT... MEMORY: see mlx5_queue.
+queues() {
+	local action=$1
+	shift
+	/mnt/programs/mlx5_queue "$action" -d "$DEV" -x "$(gid_index)" -m 65536 "$@"
+}
+
+# kept ACTION: queues that stay; the pid of the process is in $pid.
+kept() {
+	: >/tmp/kept
+	/mnt/programs/mlx5_queue "$1" -d "$DEV" -x "$(gid_index)" -m 65536 -k -n 3 $MEMORY >/tmp/kept 2>&1 &
+	pid=$!
+	wait_line /tmp/kept '^3 rounds'
+}
+
+# in_bar: of all queues that applications have, the adapter has rings and doorbell records in
+# BAR A. Prints how many queues that are.
+in_bar() {
+	local start end line kind number ring record n=0
+	{ read -r _; read -r _; read -r start end _; } <"/sys/bus/pci/devices/$BDF_A/resource"
+	while read -r kind number _ ring _ record; do
+		[ "$kind" != ok ] || continue
+		((ring >= start && ring <= end && record >= start && record <= end)) || return 1
+		n=$((n + 1))
+	done < <(ask_host connectx queues)
+	echo $n
+}
+
+# traffic ACTION: 100 messages and their answers, more than a ring has entries.
+traffic() {
+	local first
+	load_client
+	queues "$1" -n 100 $MEMORY | grep '^100 rounds'
+	eventually unused
+	eventually mlx5_nothing_left
+	kept "$1"
+	ask_host connectx queues
+	expect 4 in_bar
+	read -r first < <(ask_host connectx queues)
+	note "$1: 2 CQs and 2 QPs with their doorbell records in a BAR, the first $first"
+	# As after a crash of the application.
+	kill -9 "$pid"
+	wait "$pid" || true
+	unload_client
+}
+test_devx_queues() { traffic devx; }
+test_verbs_queues() { traffic verbs; }
+test_devx_and_verbs_queues() { traffic mixed; }
+
+test_umem() {
+	local range
+	load_client
+	for range in "0 4096" "100 5000" "4095 2" "0 65536" "65535 1"; do
+		# shellcheck disable=SC2086 # two numbers
+		set -- $range
+		expect "umem: ok" queues umem -o "$1" -l "$2" $MEMORY
+	done
+	unload_client
+	expect "umem: ok" queues umem -l 65536 host
+}
+
+# The client's memory can be in umems, and an MR on it can still be revoked: the hook leaves the
+# driver's first attempt to pin it alone.
+test_an_mr_is_no_umem() {
+	local writer
+	load_client
+	start forever forever -u $MEMORY
+	writer=$pid
+	wait_line /tmp/forever '^running'
+	rmmod persistent_bar &
+	ended $!
+	wait_line /tmp/forever 'remote access error'
+	ended "$writer"
+}
+
+# The driver releases the umems of a device that is removed.
+test_device_is_removed() {
+	load_client
+	kept devx
+	remove_device
+	eventually unused
+	kill -9 "$pid"
+	wait "$pid" || true
+	add_device
+	queues devx -n 100 $MEMORY | grep '^100 rounds'
+	unload_client
+}
+
+# A client that requires invalidation is refused, as such memory cannot be revoked. One line in the
+# log names it.
+test_a_client_that_invalidates() {
+	local action
+	load_io
+	find_bars
+	for action in umem devx verbs; do
+		log_step "$action"
+		expect "$action: error EREMOTEIO" queues $action "$BAR_A"
+		one_line "client io_peer_mem: cannot serve $DEV: .*does not release it on invalidation"
+	done
+	eventually balanced
+	unload_io
+}
