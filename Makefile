@@ -40,6 +40,7 @@ From nothing, in QEMU
   make check         all tests; scripts/check PART...: parts of them (scripts/parts)
   make soak HOURS=N  the long loops: hot unplug, fuzzing, stress (1 hour)
   make coverage      the lines of src/ that the tests run
+  make bench         what registrations cost, in instructions, into Documentation/performance.rst
 
 While you work
   make build         the modules for Debian's kernel; KERNEL=debug: for the debug kernel
@@ -98,6 +99,9 @@ model:
 coverage:
 	@scripts/coverage
 
+bench:
+	@scripts/bench
+
 rust-analyzer:
 	@scripts/rust-analyzer
 
@@ -117,4 +121,4 @@ distclean:
 	scripts/clean all
 
 .PHONY: modules stock build help demo check soak test shell host-test \
-	kunit model coverage rust-analyzer fmt clippy doc htmldocs static clean distclean
+	kunit model coverage bench rust-analyzer fmt clippy doc htmldocs static clean distclean

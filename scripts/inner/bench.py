@@ -1,0 +1,214 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0
+"""bench.py runs inside the rootfs, for scripts/bench:
+
+  collect JSON KERNEL DEVICE=ROWS...  makes JSON of the lines of bench_mr
+  compare OLD NEW                     lists the rows that differ by more than 1 %
+  check JSON BUDGETS                  fails for each row above its budget
+  render JSON DOCUMENTATION           prints the tables; writes them into performance.rst
+                                      there, and the plots beside it
+"""
+
+import json
+import os
+import sys
+
+from bench_plot import plot
+
+BEGIN = ".. The figures from here on are written by scripts/bench."
+END = ".. End of the figures."
+TITLES = {"rxe0": "rdma_rxe", "mlx5_0": "mlx5_ib, emulated ConnectX"}
+PAIR = ("register", "deregister")
+
+
+class Rows:
+    """Medians by (device, label, target, size, operation)."""
+
+    def __init__(self, path):
+        with open(path, encoding="ascii") as file:
+            data = json.load(file)
+        self.kernel = data["kernel"]
+        self.cost = {(r["device"], r["label"], r["target"], r["size"], r["operation"]): r["cost"]
+                     for r in data["rows"]}
+
+    def get(self, device, label, target, size, operation):
+        """The cost of a row, or None; "both" is a registration and its deregistration."""
+        if operation != "both":
+            return self.cost.get((device, label, target, size, operation))
+        pair = [self.get(device, label, target, size, one) for one in PAIR]
+        return None if None in pair else sum(pair)
+
+    def devices(self):
+        return list(dict.fromkeys(key[0] for key in self.cost))
+
+    def labels(self, device, target, prefix=""):
+        return list(dict.fromkeys(k[1] for k in self.cost
+                                  if k[0] == device and k[2] == target and k[1].startswith(prefix)))
+
+    def sizes(self, device, target):
+        return sorted({key[3] for key in self.cost if key[0] == device and key[2] == target})
+
+
+def size_name(size):
+    return f"{size / (1 << 20):.4g} MiB" if size >= 1 << 20 else f"{size >> 10} KiB"
+
+
+def collect(path, kernel, *files):
+    """The cost of a row is its median, and the least of repeated ones."""
+    cost = {}
+    for item in files:
+        device, name = item.split("=", 1)
+        with open(name, encoding="ascii") as file:
+            for line in file:
+                label, target, size, operation, median, _, _ = line.split()
+                key = (device, label, target, int(size), operation)
+                cost[key] = min(int(median), cost.get(key, int(median)))
+    names = ("device", "label", "target", "size", "operation")
+    rows = [dict(zip(names, key), cost=value) for key, value in cost.items()]
+    with open(path, "w", encoding="ascii") as file:
+        json.dump({"kernel": kernel, "unit": "instructions", "rows": rows}, file, indent=1)
+
+
+def compare(old, new):
+    old, new = Rows(old), Rows(new)
+    changed = 0
+    for key, cost in new.cost.items():
+        before = old.cost.get(key)
+        if before and abs(cost - before) > before / 100:
+            changed += 1
+            print(f"{' '.join(map(str, key))}: {before:,} -> {cost:,} ({100 * (cost / before - 1):+.1f} %)")
+    print(f"{changed} of {len(new.cost)} rows differ from the last run by more than 1 %")
+
+
+def check(path, budgets):
+    rows, failed, checked = Rows(path), 0, 0
+    with open(budgets, encoding="ascii") as file:
+        lines = [line.split(None, 7) for line in file if line.strip() and not line.startswith("#")]
+    for device, label, target, size, operation, limit, of, reason in lines:
+        if device not in rows.devices():
+            continue
+        name = f"{device} {label} {target} {size_name(int(size))} {operation}"
+        cost = rows.get(device, label, target, int(size), operation)
+        budget = float(limit)
+        if of != "-":
+            other = of.split(":")
+            base = rows.get(device, other[0], other[1], int(other[2]), other[3])
+            budget = None if base is None else budget * base
+        checked += 1
+        if cost is None or budget is None:
+            failed += 1
+            print(f"FAIL {name}: not measured")
+        elif cost > budget:
+            failed += 1
+            print(f"FAIL {name}: {cost:,} instructions, budget {budget:,.0f} ({reason.strip()})")
+        else:
+            print(f"ok   {name}: {cost:,} instructions, budget {budget:,.0f}")
+    if not checked:
+        print("FAIL no row has a budget")
+    sys.exit(1 if failed or not checked else 0)
+
+
+def table(head, lines):
+    """A simple table of reStructuredText."""
+    cells = [head] + lines
+    width = [max(len(row[i]) for row in cells) for i in range(len(head))]
+    rule = "  ".join("=" * w for w in width)
+    text = ["  ".join(c.ljust(w) for c, w in zip(row, width)).rstrip() for row in cells]
+    return "\n".join([rule, text[0], rule] + text[1:] + [rule])
+
+
+def host_table(rows, device):
+    sizes = rows.sizes(device, "host")
+    lines = []
+    for label in rows.labels(device, "host"):
+        line = [label]
+        for size in sizes:
+            pair = [rows.get(device, label, "host", size, one) for one in PAIR]
+            stock = rows.get(device, "stock", "host", size, "both")
+            ratio = "" if label == "stock" or not stock else f" ({sum(pair) / stock:.3f})"
+            line.append(f"{pair[0]:,} / {pair[1]:,}{ratio}")
+        lines.append(line)
+    return table(["host memory"] + [size_name(size) for size in sizes], lines)
+
+
+def bar_table(rows, device):
+    sizes = rows.sizes(device, "bar")
+    lines = []
+    for target, name in (("bar", "``ibv_reg_mr``"), ("first", "the first of a PD"), ("dmabuf", "``ibv_reg_dmabuf_mr``"),
+                         ("host", "host memory")):
+        line = [name]
+        for size in sizes:
+            pair = [rows.get(device, "io_peer_mem", target, size, one) for one in PAIR]
+            line.append("\\-" if None in pair else f"{pair[0]:,} / {pair[1]:,}")
+        if any(cell != "\\-" for cell in line[1:]):
+            lines.append(line)
+    return table(["BAR"] + [size_name(size) for size in sizes], lines)
+
+
+def other_table(rows, device):
+    """The operations besides registration and deregistration."""
+    lines = [[f"{target} {operation} ({label})", size_name(size), f"{cost:,}"]
+             for (dev, label, target, size, operation), cost in rows.cost.items()
+             if dev == device and operation not in PAIR]
+    return table(["operation", "size", "instructions"], lines) if lines else ""
+
+
+def size_plot(rows, device):
+    sizes = sorted(set(rows.sizes(device, "host")) | set(rows.sizes(device, "bar")))
+    wanted = [("host, stock", "stock", "host"), ("host, 8 clients", "8-clients", "host"),
+              ("BAR", "io_peer_mem", "bar"), ("BAR, reg_dmabuf_mr", "io_peer_mem", "dmabuf")]
+    lines = {}
+    for name, label, target in wanted:
+        points = [(i, rows.get(device, label, target, size, "both")) for i, size in enumerate(sizes)]
+        points = [point for point in points if point[1] is not None]
+        if points:
+            lines[name] = points
+    return plot(f"{TITLES[device]}: register and deregister, instructions", "size", lines,
+                [size_name(size) for size in sizes], True)
+
+
+def client_plot(rows, device):
+    ours = [label for label in rows.labels(device, "host") if label[0].isdigit()]
+    counts = sorted({int(label.split("-")[0]) for label in ours})
+    size = rows.sizes(device, "host")[0]
+
+    def line(prefix):
+        points = [(i, rows.get(device, f"{prefix}{n}-clients", "host", size, "both"))
+                  for i, n in enumerate(counts)]
+        return [point for point in points if point[1] is not None]
+
+    stock = rows.get(device, "stock", "host", size, "both")
+    lines = {"stock": [(i, stock) for i in range(len(counts))], "ib_peer_mem": line(""),
+             "vendor-style": line("vendor-")}
+    return plot(f"{TITLES[device]}: {size_name(size)} of host memory, instructions", "clients", lines,
+                [str(n) for n in counts], False)
+
+
+def render(path, documentation):
+    rows = Rows(path)
+    parts = [f"Kernel {rows.kernel}."]
+    for device in rows.devices():
+        title = TITLES[device]
+        tables = [title + "\n" + "-" * len(title), host_table(rows, device)]
+        if rows.sizes(device, "bar"):
+            tables.append(bar_table(rows, device))
+        tables.append(other_table(rows, device))
+        tables = [text for text in tables if text]
+        print("\n\n".join(tables) + "\n")
+        parts += tables
+        for kind, make in (("size", size_plot), ("clients", client_plot)):
+            name = f"performance-{device.split('_')[0]}-{kind}.svg"
+            with open(os.path.join(documentation, name), "w", encoding="ascii") as file:
+                file.write(make(rows, device))
+            parts.append(f".. image:: {name}")
+    name = os.path.join(documentation, "performance.rst")
+    with open(name, encoding="utf-8") as file:
+        text = file.read()
+    before, rest = text.split(BEGIN)
+    after = rest.split(END)[1]
+    with open(name, "w", encoding="utf-8") as file:
+        file.write(before + BEGIN + "\n\n" + "\n\n".join(parts) + "\n\n" + END + after)
+
+
+if __name__ == "__main__":
+    {"collect": collect, "compare": compare, "check": check, "render": render}[sys.argv[1]](*sys.argv[2:])
