@@ -25,6 +25,7 @@ include dkms/install.mk
 
 define help
 Build and install
+  make deb           Debian packages, checked by lintian; prints their folder
   make               the modules for the running kernel, with its headers and source of the
                      distribution; KDIR=TREE: for any prepared kernel tree with CONFIG_RUST
   make install       modules, headers, system configuration, libiopm and iopm, without
@@ -76,6 +77,9 @@ demo:
 check:
 	@scripts/check
 
+deb:
+	@scripts/deb
+
 HOURS ?= 1
 soak:
 	@scripts/soak $(HOURS)
@@ -120,5 +124,5 @@ clean:
 distclean:
 	scripts/clean all
 
-.PHONY: modules stock build help demo check soak test shell host-test \
+.PHONY: modules stock build help demo check deb soak test shell host-test \
 	kunit model coverage bench rust-analyzer fmt clippy doc htmldocs static clean distclean

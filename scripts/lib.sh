@@ -154,9 +154,26 @@ enter_root() {
 		# After /tmp, which they may be in.
 		for d in "$top" "$cache"; do
 			mkdir -p "$dir$d"
-			mount --bind "$d" "$dir$d"
+			mount --rbind "$d" "$dir$d"
 		done
 		exec chroot "$dir" /usr/bin/env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
 			HOME=/root LC_ALL=C.UTF-8 TERM="${TERM:-dumb}" "$@"
 	' enter_root "$dir" "$TOP" "$CACHE" "$@"
+}
+
+# over TREE CHANGES COMMAND...: runs COMMAND in the tree TREE, as in_root does; what it changes
+# there is kept in the folder CHANGES, on the cache's file system, and TREE stays as it is. With
+# "mounted" before COMMAND it runs outside, with the whole as CHANGES/root.
+over() {
+	local tree=$1 changes=$2
+	shift 2
+	mkdir -p "$changes/files" "$changes/work" "$changes/root"
+	export -f enter_root
+	unshare --mount --propagation private -- bash -euc '
+		tree=$1 changes=$2
+		shift 2
+		mount -t overlay -o "lowerdir=$tree,upperdir=$changes/files,workdir=$changes/work" overlay "$changes/root"
+		if [ "$1" = mounted ]; then shift; exec "$@"; fi
+		enter_root "$changes/root" "$@"
+	' over "$tree" "$changes" "$@"
 }
