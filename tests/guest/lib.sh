@@ -222,7 +222,8 @@ find_functions() {
 		read -r device <"$dev/device"
 		{ read -r _; read -r _; read -r start end _; } <"$dev/resource"
 		case $vendor:$device:$((end - start + 1)) in
-		0x1af4:0x1110:$((64 << 20)) | 0x1af4:0x1110:$((256 << 20))) BDF_A=${dev##*/} ;;
+		0x1af4:0x1110:$((64 << 20)) | 0x1af4:0x1110:$((256 << 20)) | 0x1af4:0x1110:$((8 << 30)))
+			BDF_A=${dev##*/} ;;
 		0x1af4:0x1110:$((32 << 20))) BDF_B=${dev##*/} ;;
 		0x1af4:0x1110:$((1 << 20))) BDF_SMALL=${dev##*/} ;;
 		0x8086:0x10d3:*) BDF_NIC=${dev##*/} ;;

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+#
+# An MR of more than 4 GiB on the stock mlx5 driver (TOPOLOGY=connectx_large).
+
+. ./steps.sh
+
+SIZE=$(((4 << 30) + 73728))
+
+# From before the 4 GiB to the end of the MR.
+test_more_than_4_gib() {
+	local offset=$(((4 << 30) - 1001)) began=$SECONDS
+	"$RDMA" span -m $SIZE -o $offset -l $((SIZE - offset)) -s 61 "$BAR_A" | tee /tmp/span
+	host_has a /tmp/span wrote
+	eventually balanced
+	note "RDMA to the end of an MR of $SIZE bytes, in $((SECONDS - began)) s"
+}
+
+# The function stays unbound: there are no more tests.
+test_revoked() {
+	local pid
+	start hold hold -m $SIZE "$BAR_A"
+	wait_line /tmp/hold '^holding'
+	expect "1 $((SIZE / 4096)) $SIZE" in_use
+	unbind_in_time "$BDF_A"
+	balanced
+	ends "$pid"
+}
