@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+#
+# A Debian system with the packages installed, after its boot (scripts/installed): no test here
+# loads a module, makes a group or sets a permission.
+
+. ./steps.sh
+
+TESTS="test_modules_are_loaded test_stack_is_stock test_no_unit_failed test_bars_are_for_the_group
+	test_rdma_by_a_member_of_the_group test_others_are_refused test_doctor test_order_of_clients"
+# What README.md says to type after the reboot, if the system was installed as it says.
+README=/build/after-boot
+[ ! -e $README ] || TESTS+=" test_readme"
+
+# The RDMA device is the administrator's.
+setup() { load_stack; }
+
+test_modules_are_loaded() {
+	local module
+	for module in ib_peer_mem io_peer_mem; do
+		eventually loaded $module
+		modinfo -n $module | grep "^/lib/modules/$(uname -r)/updates/"
+		expect "$(sed -n 's/^PEER_MEM_VERSION := //p' /mnt/tree/version.mk)" modinfo -F version $module
+	done
+	note "after the boot of $(uname -r): $(modinfo -n ib_peer_mem)"
+}
+
+test_stack_is_stock() {
+	local module
+	for module in ib_core ib_uverbs rdma_rxe; do
+		modinfo -n $module | grep "^/lib/modules/$(uname -r)/kernel/"
+	done
+}
+
+test_no_unit_failed() {
+	expect "" systemctl list-units --failed --no-legend --plain 'systemd-modules-load*' 'systemd-udev*' 'systemd-sysusers*'
+}
+
+owner() { stat -c '%U:%G %a' "$1"; }
+test_bars_are_for_the_group() {
+	find_bars
+	eventually expect "root:rdma 660" owner "$BAR_A"
+	eventually expect "root:root 666" owner /dev/ib_peer_mem
+}
+
+# as GROUP COMMAND...: runs it as a user of this group alone.
+as() {
+	local group=$1
+	shift
+	setpriv --reuid 65534 --regid nogroup --groups "$group" -- "$@"
+}
+
+test_rdma_by_a_member_of_the_group() {
+	as rdma "$RDMA" write -o 4097 -l 70003 -s 91 "$BAR_A" | tee /tmp/write
+	host_has a /tmp/write wrote
+	note "as a user of the group rdma: $(cat /tmp/write)"
+}
+
+test_others_are_refused() {
+	must_fail as nogroup "$RDMA" reg "$BAR_A"
+}
+
+# The program of the package.
+test_doctor() {
+	iopm doctor --test rxe0 | tee /tmp/doctor
+	grep "ok .*rxe0, $BDF_A/bar2: 64 KiB written and read, bytes compared" /tmp/doctor
+	note "iopm doctor: $(tail -n 1 /tmp/doctor)"
+}
+
+# A client's module comes after ours.
+test_order_of_clients() {
+	modprobe -c | grep '^softdep nvidia_peermem pre: ib_peer_mem$'
+}
+
+test_readme() {
+	note "after the reboot: $(paste -sd ';' $README)"
+	bash -e $README
+}
