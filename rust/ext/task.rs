@@ -1,14 +1,37 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The current task.
+//! The identity and the name of the current task.
 //!
 //! C header: [`include/linux/sched.h`](srctree/include/linux/sched.h).
 
 use core::{
     ops::Deref,
+    ptr,
     str, //
 };
-use kernel::task::Task;
+use kernel::{
+    current,
+    task::Task, //
+};
+
+/// A task, as a number that no other task has while it runs. It is not 0.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct TaskId(pub(super) usize);
+
+impl TaskId {
+    /// Returns the calling task.
+    pub(super) fn current() -> Self {
+        let task: &Task = current!();
+        Self(ptr::from_ref(task).addr())
+    }
+
+    /// Returns a number below `1 << bits` that spreads tasks evenly.
+    pub(super) const fn hash(self, bits: u32) -> usize {
+        let product = (self.0 as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        // CAST: The shift leaves `bits` bits.
+        (product >> (u64::BITS - bits)) as usize
+    }
+}
 
 /// Size of `task_struct.comm`, with the NUL.
 const COMM: usize = 16;

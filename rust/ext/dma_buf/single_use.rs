@@ -31,6 +31,7 @@
 use super::super::{
     compat::eopnotsupp,
     sg::Segment,
+    task::TaskId,
     worker, //
 };
 use super::{
@@ -83,9 +84,9 @@ pub trait OnDetach: Send + Sync {
 /// State that changes, of a [`Shared`].
 struct State {
     importer: Importer,
-    /// The task that imports, 0 if none does. Only this task can attach: kernel threads share their
-    /// file descriptors.
-    task: usize,
+    /// The task that imports. Only this task can attach: kernel threads share their file
+    /// descriptors.
+    task: Option<TaskId>,
     on_detach: Option<Arc<dyn OnDetach>>,
 }
 
@@ -107,7 +108,7 @@ impl Exporter for Shared {
     fn attach(&self, dev: &Device, importer: ImporterCaps) -> Result {
         let mut state = self.state.lock();
         let same_dev = ptr::eq(&raw const *self.dev, dev);
-        if state.importer != Importer::None || !same_dev || current_task() != state.task {
+        if state.importer != Importer::None || !same_dev || state.task != Some(TaskId::current()) {
             return Err(EPERM);
         }
         if let Some(mismatch) = self.requirements.unmet_by(importer) {
@@ -138,12 +139,6 @@ impl Exporter for Shared {
     }
 }
 
-/// Returns the address of the calling task, which identifies it.
-fn current_task() -> usize {
-    let task: &kernel::task::Task = current!();
-    ptr::from_ref(task).addr()
-}
-
 /// A dma-buf for one importer. Dropping it waits until the importer has unmapped.
 pub struct SingleUse {
     buf: Buf,
@@ -168,7 +163,7 @@ impl SingleUse {
                 state <- new_spinlock!(
                     State {
                         importer: Importer::None,
-                        task: 0,
+                        task: None,
                         on_detach: None,
                     },
                     "dma_buf::Shared::state"
@@ -191,10 +186,10 @@ impl SingleUse {
     /// Context: may sleep; see [`worker`] for locks.
     pub fn import<R: Send>(&self, f: impl FnOnce(i32) -> R + Send) -> Result<R> {
         worker::run(static_lock_class!(), |worker| {
-            self.shared.state.lock().task = current_task();
+            self.shared.state.lock().task = Some(TaskId::current());
             let result = worker.with_fd(&self.buf.file(), f);
             let mut state = self.shared.state.lock();
-            state.task = 0;
+            state.task = None;
             if state.importer == Importer::None {
                 state.importer = Importer::Gone;
             }

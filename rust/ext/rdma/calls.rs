@@ -2,10 +2,13 @@
 
 //! Calls in functions whose code goes away with the module.
 
-use super::super::bindings::helpers;
-use core::ptr;
+use super::super::{
+    bindings::helpers,
+    task::TaskId, //
+};
+#[cfg(ext_tests)]
+use kernel::prelude::*;
 use kernel::{
-    prelude::*,
     sync::atomic::{
         Acquire,
         Atomic,
@@ -13,7 +16,6 @@ use kernel::{
         Relaxed,
         Release, //
     },
-    task::Task,
     time::{
         delay::fsleep,
         Delta, //
@@ -48,10 +50,7 @@ impl Calls {
 
     /// Calls `f` and counts the call. What `f` reads is not older than what the caller read before.
     pub(super) fn within<R>(&self, f: impl FnOnce() -> R) -> R {
-        let task: &Task = current!();
-        let hash = (ptr::from_ref(task).addr() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        // CAST: The shift leaves `BITS` bits.
-        let slot = &self.0[(hash >> (u64::BITS - BITS)) as usize];
+        let slot = &self.0[TaskId::current().hash(BITS)];
         slot.entered.fetch_add(1, Full);
         let result = f();
         // Pairs with the load in `wait`, which sees the effects of `f` too.

@@ -5,14 +5,13 @@
 //! A task enters itself in a table while it runs [`bypass`], and looks itself up there. There is no
 //! lock, and tasks that start at different slots write to different cache lines.
 
-use core::ptr;
+use super::super::super::task::TaskId;
 use kernel::{
     prelude::*,
     sync::atomic::{
         Atomic,
         Relaxed, //
-    },
-    task::Task, //
+    }, //
 };
 
 /// The number of slots, as a power of two.
@@ -20,24 +19,6 @@ const BITS: u32 = 8;
 
 /// How many slots a task tries.
 const PROBES: usize = 8;
-
-/// A task, as a number that no other task has while it runs.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct TaskId(usize);
-
-impl TaskId {
-    /// Returns the calling task.
-    pub(super) fn current() -> Self {
-        let task: &Task = current!();
-        Self(ptr::from_ref(task).addr())
-    }
-
-    /// Returns a number below `1 << bits` that spreads tasks evenly.
-    pub(super) const fn hash(self, bits: u32) -> usize {
-        let product = (self.0 as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        (product >> (u64::BITS - bits)) as usize
-    }
-}
 
 /// The task in a slot; 0 if the slot is free. A cache line of its own.
 #[repr(align(64))]
