@@ -32,6 +32,20 @@ struct Slot {
     left: Atomic<u64>,
 }
 
+impl Slot {
+    /// Waits until no call is inside. Returns the number of calls that have left: a call that
+    /// enters while this returns is not among them.
+    fn wait(&self) -> u64 {
+        loop {
+            let left = self.left.load(Acquire);
+            if left == self.entered.load(Relaxed) {
+                return left;
+            }
+            fsleep(Delta::from_millis(1));
+        }
+    }
+}
+
 /// A count of calls that tasks on different CPUs rarely share a cache line of.
 pub(super) struct Calls([Slot; 1 << BITS]);
 
@@ -64,14 +78,9 @@ impl Calls {
         entered.fold(0, u64::wrapping_add)
     }
 
-    /// Waits until no call is inside, and returns the number of calls so far.
+    /// Waits until no call is inside. Returns the number of calls that have left.
     fn wait(&self) -> u64 {
-        for slot in &self.0 {
-            while slot.left.load(Acquire) != slot.entered.load(Relaxed) {
-                fsleep(Delta::from_millis(1));
-            }
-        }
-        self.entered()
+        self.0.iter().map(Slot::wait).fold(0, u64::wrapping_add)
     }
 
     /// Waits until the code of the functions is not used any more. No function pointer may lead to
