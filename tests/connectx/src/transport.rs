@@ -287,20 +287,34 @@ impl World {
             }
         }
         copy(&room, &data);
+        let opcode = match wqe.opcode {
+            opcode::SEND_IMM => completion::SEND_IMM,
+            opcode::SEND_INVALIDATE => completion::SEND_INVALIDATE,
+            _ => completion::SEND,
+        };
+        self.received(peer, &receive, opcode, wqe, qp, len as u32);
+        Outcome::Done(len as u32)
+    }
+
+    /// Completes a receive work request of the responder for `bytes` that `wqe` of `qp` has sent.
+    fn received(
+        &mut self,
+        peer: &Peer,
+        receive: &crate::receive::Receive,
+        opcode: u8,
+        wqe: &Wqe,
+        qp: &Qp,
+        bytes: u32,
+    ) {
         let cqe = Cqe {
-            opcode: match wqe.opcode {
-                opcode::SEND_IMM => completion::SEND_IMM,
-                opcode::SEND_INVALIDATE => completion::SEND_INVALIDATE,
-                _ => completion::SEND,
-            },
+            opcode,
             immediate: wqe.immediate,
-            bytes: len as u32,
+            bytes,
             flags_source: qp.number,
             solicited: wqe.solicited,
             ..Cqe::default()
         };
-        self.functions[peer.g].complete_receive(peer.qp.number, &receive, cqe);
-        Outcome::Done(len as u32)
+        self.functions[peer.g].complete_receive(peer.qp.number, receive, cqe);
     }
 
     fn write(&mut self, f: usize, qp: &Qp, wqe: &Wqe, at: usize, peer: &Peer) -> Outcome {
@@ -327,15 +341,7 @@ impl World {
         };
         copy(&target, &data);
         if let Some(receive) = receive {
-            let cqe = Cqe {
-                opcode: completion::WRITE_IMM,
-                immediate: wqe.immediate,
-                bytes: len as u32,
-                flags_source: qp.number,
-                solicited: wqe.solicited,
-                ..Cqe::default()
-            };
-            self.functions[peer.g].complete_receive(peer.qp.number, &receive, cqe);
+            self.received(peer, &receive, completion::WRITE_IMM, wqe, qp, len as u32);
         }
         Outcome::Done(len as u32)
     }
