@@ -151,6 +151,34 @@ impl Fixture {
         self.script(point)?.hold(point)
     }
 
+    /// Holds the task `first` at `point`, starts the task `second`, and lets `first` continue when
+    /// `second` waits or has returned. Returns the results of both.
+    pub(crate) fn overlap<A, B>(
+        &self,
+        point: Point,
+        first: impl FnOnce() -> Result<Task<A>>,
+        second: impl FnOnce() -> Result<Task<B>>,
+    ) -> Result<Overlap<A, B>>
+    where
+        A: Send + Unpin + 'static,
+        B: Send + Unpin + 'static,
+    {
+        let gate = self.hold(point)?;
+        let first = first()?;
+        let reached = gate.reached();
+        let second = second()?;
+        let waited = second.is_waiting();
+        gate.open();
+        let first = first.join()?;
+        let second = second.join()?;
+        reached?;
+        Ok(Overlap {
+            first,
+            second,
+            waited,
+        })
+    }
+
     /// Returns the number of calls at `point`.
     pub(crate) fn calls(&self, point: Point) -> Result<u32> {
         Ok(self.script(point)?.calls(point))
@@ -187,6 +215,14 @@ impl Fixture {
         // All of them, also after an error.
         clients.fold(result, |result, client| client.finish().and(result))
     }
+}
+
+/// The result of [`Fixture::overlap`].
+pub(crate) struct Overlap<A, B> {
+    pub(crate) first: A,
+    pub(crate) second: B,
+    /// Whether the second task waited while the first was held.
+    pub(crate) waited: bool,
 }
 
 /// Returns a fixture on the shared device of that kind with [`Fixture::live`].

@@ -32,16 +32,15 @@ mod tests {
     #[test]
     fn dereg_while_an_invalidation_puts_the_pages() -> Result {
         let (t, client, mr) = live_dma(Setup::SEED)?;
-        let gate = t.hold(Point::PutPages)?;
-        let invalidating = invalidation(&client)?;
-        gate.reached()?;
-        let leaving = deregistration(&mr)?;
+        let both = t.overlap(
+            Point::PutPages,
+            || invalidation(&client),
+            || deregistration(&mr),
+        )?;
+        both.first?;
+        both.second?;
         // A region is released only after its pages are put.
-        let waited = leaving.is_waiting();
-        gate.open();
-        invalidating.join()??;
-        leaving.join()??;
-        ensure!(waited);
+        ensure!(both.waited);
         undone_once(&client)?;
         t.finish()
     }
@@ -49,15 +48,14 @@ mod tests {
     /// Invalidates while the driver deregisters.
     fn in_the_drivers_dereg(setup: Setup) -> Result<(Fixture, Arc<Client>)> {
         let (t, client, mr) = live_dma(setup)?;
-        let gate = t.hold(Point::DeregMr)?;
-        let leaving = deregistration(&mr)?;
-        gate.reached()?;
-        let invalidating = invalidation(&client)?;
-        let waited = invalidating.is_waiting();
-        gate.open();
-        leaving.join()??;
-        invalidating.join()??;
-        ensure!(waited);
+        let both = t.overlap(
+            Point::DeregMr,
+            || deregistration(&mr),
+            || invalidation(&client),
+        )?;
+        both.first?;
+        both.second?;
+        ensure!(both.waited);
         Ok((t, client))
     }
 
@@ -85,17 +83,15 @@ mod tests {
     #[test]
     fn invalidate_while_the_driver_refuses_to_deregister() -> Result {
         let (t, client, mr) = live_dma(Setup::SEED)?;
-        let gate = t.hold(Point::DeregMr)?;
         t.fail(Point::DeregMr, EBUSY)?;
-        let leaving = deregistration(&mr)?;
-        gate.reached()?;
-        let invalidating = invalidation(&client)?;
-        let waited = invalidating.is_waiting();
-        gate.open();
-        let refused = leaving.join()?;
-        invalidating.join()??;
-        ensure!(waited);
-        ensure_eq!(refused.err(), Some(EBUSY));
+        let both = t.overlap(
+            Point::DeregMr,
+            || deregistration(&mr),
+            || invalidation(&client),
+        )?;
+        both.second?;
+        ensure!(both.waited);
+        ensure_eq!(both.first.err(), Some(EBUSY));
         ensure!(!mr.is_valid());
         ensure_eq!(client.stage(), Stage::Acquired);
         mr.dereg()?;

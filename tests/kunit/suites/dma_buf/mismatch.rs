@@ -106,16 +106,14 @@ mod tests {
     #[test]
     fn the_end_of_its_client_while_the_driver_deregisters() -> Result {
         let (t, client, mr) = live(Mode::Pinned, Setup::SEED)?;
-        let gate = t.hold(Point::DeregMr)?;
-        let deregistering = deregistration(&mr)?;
-        let reached = gate.reached();
-        let leaving = unregistration(&client)?;
-        let waited = leaving.is_waiting();
-        gate.open();
-        deregistering.join()??;
-        leaving.join()??;
-        reached?;
-        ensure!(waited);
+        let both = t.overlap(
+            Point::DeregMr,
+            || deregistration(&mr),
+            || unregistration(&client),
+        )?;
+        both.first?;
+        both.second?;
+        ensure!(both.waited);
         undone_once(&client)?;
         t.finish()
     }

@@ -68,16 +68,14 @@ mod tests {
     fn dereg_waits_for_it() -> Result {
         for mode in REVOCABLE {
             let (t, client, mr) = live(mode, Setup::SEED)?;
-            let gate = t.hold(Point::Invalidate)?;
-            let invalidating = invalidation(&client)?;
-            let reached = gate.reached();
-            let leaving = deregistration(&mr)?;
-            let waited = leaving.is_waiting();
-            gate.open();
-            invalidating.join()??;
-            leaving.join()??;
-            reached?;
-            ensure!(waited);
+            let both = t.overlap(
+                Point::Invalidate,
+                || invalidation(&client),
+                || deregistration(&mr),
+            )?;
+            both.first?;
+            both.second?;
+            ensure!(both.waited);
             undone_once(&client)?;
             t.finish()?;
         }
@@ -89,16 +87,14 @@ mod tests {
         for setup in [Setup::SEED, Setup::LOCKED, Setup::UNMAPS] {
             for mode in REVOCABLE {
                 let (t, client, mr) = live(mode, setup)?;
-                let gate = t.hold(Point::DeregMr)?;
-                let leaving = deregistration(&mr)?;
-                let reached = gate.reached();
-                let invalidating = invalidation(&client)?;
-                let waited = invalidating.is_waiting();
-                gate.open();
-                leaving.join()??;
-                invalidating.join()??;
-                reached?;
-                ensure!(waited);
+                let both = t.overlap(
+                    Point::DeregMr,
+                    || deregistration(&mr),
+                    || invalidation(&client),
+                )?;
+                both.first?;
+                both.second?;
+                ensure!(both.waited);
                 ensure_eq!(t.calls(Point::Release)?, 1);
                 t.finish()?;
             }
@@ -110,18 +106,15 @@ mod tests {
     fn while_the_driver_refuses_to_deregister() -> Result {
         for mode in REVOCABLE {
             let (t, client, mr) = live(mode, Setup::SEED)?;
-            let gate = t.hold(Point::DeregMr)?;
             t.fail(Point::DeregMr, EBUSY)?;
-            let leaving = deregistration(&mr)?;
-            let reached = gate.reached();
-            let invalidating = invalidation(&client)?;
-            let waited = invalidating.is_waiting();
-            gate.open();
-            let refused = leaving.join()?;
-            invalidating.join()??;
-            reached?;
-            ensure!(waited);
-            ensure_eq!(refused.err(), Some(EBUSY));
+            let both = t.overlap(
+                Point::DeregMr,
+                || deregistration(&mr),
+                || invalidation(&client),
+            )?;
+            both.second?;
+            ensure!(both.waited);
+            ensure_eq!(both.first.err(), Some(EBUSY));
             ensure!(!mr.is_valid());
             mr.dereg()?;
             undone_once(&client)?;
