@@ -9,7 +9,7 @@
  *	IMPORT2   another MR, on that device or on another one
  *	KEEPS_MR  the second importer may never detach
  *	PIN       an importer may be one that cannot revoke, such as a umem
- *	LATE      an importer may not unmap when it is told to, but later
+ *	LATE      an importer may not unmap when it is notified, but later
  *	INV1, INV2, UNREG, FAILS, UNMAPS, LIVE: as in region.pml
  */
 #include "lifecycle.pml"
@@ -31,7 +31,7 @@ byte n_ended;
 /* tables.rs */
 bool tables_revoked;
 byte tables;			/* State::mapped */
-bool asked;			/* the importers have been told once */
+bool asked;			/* the importers have been notified once */
 
 /* dma-buf and importers */
 byte files;			/* references to the file */
