@@ -107,6 +107,41 @@ impl<'a> Round<'a> {
         Ok(None)
     }
 
+    /// Exports the range with the first client that `admits` accepts and that claims it. Context:
+    /// may sleep.
+    fn export(
+        &mut self,
+        intent: Intent,
+        admits: impl Fn(&Client) -> bool,
+    ) -> Result<Option<Export>> {
+        let range = self.range;
+        let exported = self.ask(
+            admits,
+            |entered| Acquired::ask(entered, range, None),
+            |acquired| Region::export(acquired, range, intent),
+        )?;
+        match (exported, self.unpinned) {
+            (None, Some(e)) => Err(e),
+            (exported, _) => Ok(exported),
+        }
+    }
+
+    /// Refuses the clients that claim the range and require invalidation, which a umem does not
+    /// have. Returns whether there is one. Context: may sleep.
+    fn refuse_unfenced(&mut self) -> Result<bool> {
+        let range = self.range;
+        let mut claimed = false;
+        self.ask(
+            |client| client.traits().requires_invalidation,
+            |entered| Acquired::ask(entered, range, None),
+            |_| {
+                claimed = true;
+                Err::<(), _>(Refusal::Skip(UNFENCED))
+            },
+        )?;
+        Ok(claimed)
+    }
+
     /// Keeps a refusal for debugfs. Context: may sleep.
     fn record(&self, client: Option<&Client>, error: Option<Error>, cause: &'static str) {
         refusals::record(refusals::Refusal {
@@ -192,8 +227,16 @@ pub(crate) fn register_memory<T: From<UserMr>>(
 /// Returns `None` if no client claims it. Which devices can import the dma-buf shows when they do.
 /// Context: may sleep.
 pub(crate) fn export_memory(range: VaRange) -> Result<Option<Export>> {
+    let Some(clients) = registry::clients() else {
+        return Ok(None);
+    };
+    let mut round = Round::new(&clients, range, None);
     // A dma-buf cannot forbid its importers to write.
-    export(range, Intent::Write, None, |_| true)
+    let exported = round.export(Intent::Write, |_| true)?;
+    if exported.is_none() {
+        round.record_unclaimed(None, true);
+    }
+    Ok(exported)
 }
 
 /// Exports memory that `dev` could not pin, for a umem, which cannot be fenced. Otherwise as
@@ -203,53 +246,13 @@ pub(crate) fn export_for_umem(
     range: VaRange,
     intent: Intent,
 ) -> Result<Option<Export>> {
-    let exported = export(range, intent, Some(dev), |client| {
-        !client.traits().requires_invalidation
-    })?;
-    if exported.is_none() {
-        log_unfenced(dev, range)?;
-    }
-    Ok(exported)
-}
-
-/// Logs the clients that claim `range` and require invalidation, which a umem does not have.
-fn log_unfenced(dev: &Device, range: VaRange) -> Result {
-    let Some(clients) = registry::clients() else {
-        return Ok(());
-    };
-    Round::new(&clients, range, Some(dev))
-        .ask(
-            |client| client.traits().requires_invalidation,
-            |entered| Acquired::ask(entered, range, None),
-            |_| Err::<(), _>(Refusal::Skip(UNFENCED)),
-        )
-        .map(drop)
-}
-
-/// Exports memory with the first client that `admits` accepts and that claims the range.
-fn export(
-    range: VaRange,
-    intent: Intent,
-    device: Option<&Device>,
-    admits: impl Fn(&Client) -> bool,
-) -> Result<Option<Export>> {
     let Some(clients) = registry::clients() else {
         return Ok(None);
     };
-    let mut round = Round::new(&clients, range, device);
-    let exported = round.ask(
-        admits,
-        |entered| Acquired::ask(entered, range, None),
-        |acquired| Region::export(acquired, range, intent),
-    )?;
-    match (exported, round.unpinned) {
-        (None, Some(e)) => Err(e),
-        (exported, _) => {
-            if exported.is_none() {
-                // A umem of a device cannot be fenced; an export to an importer can.
-                round.record_unclaimed(None, device.is_none());
-            }
-            Ok(exported)
-        }
+    let mut round = Round::new(&clients, range, Some(dev));
+    let exported = round.export(intent, |client| !client.traits().requires_invalidation)?;
+    if exported.is_none() && !round.refuse_unfenced()? {
+        round.record_unclaimed(None, true);
     }
+    Ok(exported)
 }

@@ -66,6 +66,8 @@ traffic() {
 	kept "$1"
 	ask_host connectx queues
 	expect 4 in_bar
+	# The check at the end of each suite sees them.
+	must_fail mlx5_nothing_left
 	read -r first < <(ask_host connectx queues)
 	note "$1: 2 CQs and 2 QPs with their doorbell records in a BAR, the first $first"
 	# As after a crash of the application.
@@ -126,6 +128,8 @@ test_a_client_that_invalidates() {
 		log_step "$action"
 		expect "$action: error EREMOTEIO" queues $action "$BAR_A"
 		one_line "client io_peer_mem: cannot serve $DEV: .*does not release it on invalidation"
+		tail -n 1 /sys/kernel/debug/ib_peer_mem/refusals | tee /tmp/refusal
+		grep -E "	mlx5_queue	.*	$DEV	io_peer_mem	.*does not release it on invalidation" /tmp/refusal
 	done
 	eventually balanced
 	unload_io
