@@ -39,6 +39,7 @@ Build and install
 From nothing, in QEMU
   make demo          RDMA into PCI BAR memory on the stock kernel
   make check         all tests; scripts/check PART...: parts of them (scripts/parts)
+  make check-kernels builds for and boots every supported kernel that Debian has
   make soak HOURS=N  the long loops: hot unplug, fuzzing, stress (1 hour)
   make coverage      the lines of src/ that the tests run
   make bench         what registrations cost, in instructions, into Documentation/performance.rst
@@ -76,6 +77,9 @@ demo:
 
 check:
 	@scripts/check
+
+check-kernels:
+	@scripts/check-kernels
 
 deb:
 	@scripts/deb
@@ -124,5 +128,5 @@ clean:
 distclean:
 	scripts/clean all
 
-.PHONY: modules stock build help demo check deb soak test shell host-test \
+.PHONY: modules stock build help demo check check-kernels deb soak test shell host-test \
 	kunit model coverage bench rust-analyzer fmt clippy doc htmldocs static clean distclean
