@@ -23,8 +23,8 @@ static void notrace ext_redirect_call(unsigned long ip, unsigned long parent_ip,
 	unsigned long nearest = ULONG_MAX, to = 0;
 	unsigned int i;
 
-	/* The replacement calls the original by its name. */
-	if (within_module(parent_ip, THIS_MODULE))
+	/* The replacement calls the original by its name. All of its code is in this section. */
+	if (within_module_mem_type(parent_ip, THIS_MODULE, MOD_TEXT))
 		return;
 	/* ip is a few bytes behind the function's address, how many depends on the CPU. */
 	for (i = 0; i < this->count; i++) {
@@ -48,8 +48,11 @@ struct ext_redirection *ext_ftrace_redirect(const struct ext_redirect *list, uns
 		return ERR_PTR(-ENOMEM);
 	this->count = count;
 	this->ops.func = ext_redirect_call;
-	/* PERMANENT: kernels whose sysctl ftrace_enabled disables ftrace refuse that meanwhile. */
-	this->ops.flags = FTRACE_OPS_FL_IPMODIFY | FTRACE_OPS_FL_RECURSION | FTRACE_OPS_FL_PERMANENT;
+	/*
+	 * PERMANENT: kernels whose sysctl ftrace_enabled disables ftrace refuse that meanwhile. Without
+	 * RECURSION: ext_redirect_call() calls no function, so ftrace need not protect it.
+	 */
+	this->ops.flags = FTRACE_OPS_FL_IPMODIFY | FTRACE_OPS_FL_PERMANENT;
 	for (i = 0; i < count && !err; i++) {
 		this->list[i] = list[i];
 		err = ftrace_set_filter_ip(&this->ops, list[i].from, 0, 0);

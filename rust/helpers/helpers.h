@@ -89,6 +89,29 @@ struct ext_p2p_free {
 
 void ext_p2p_free_add(struct ext_p2p_free *pages, u64 phys, u64 end);
 
+/* linux/percpu.h */
+
+/* Counts the calls of a function, on each CPU for itself. Not the address of an object. */
+struct ext_calls;
+
+struct ext_calls *ext_calls_alloc(void);
+void ext_calls_free(struct ext_calls *calls);
+void ext_calls_enter(struct ext_calls *calls);
+void ext_calls_leave(struct ext_calls *calls);
+/* Returns whether a call was inside at a time during this call. */
+bool ext_calls_inside(struct ext_calls *calls);
+
+/* linux/pgtable.h */
+
+enum ext_memory {
+	EXT_MEMORY_UNKNOWN,	/* not mapped, not writable, or of another kind */
+	EXT_MEMORY_ORDINARY,	/* pages that can be pinned */
+	EXT_MEMORY_DEVICE,	/* peer-to-peer memory, or memory without struct pages */
+};
+
+/* What is mapped at @addr of the calling process. Reads the page tables without a lock: a hint. */
+enum ext_memory ext_memory_at(unsigned long addr);
+
 /* linux/ratelimit.h */
 bool ext_log_allowed(void);
 
@@ -112,6 +135,9 @@ int ext_locked_down_pci(void);
 void ext_call_in_worker(void (*function)(void *arg), void *arg, struct lock_class_key *key);
 
 /* rdma/ib_verbs.h */
+
+/* As ib_get_client_data(), but it reads nothing older than what the caller has read before. */
+void *ext_ib_client_data(struct ib_device *device, void *client);
 void ext_ib_device_get(struct ib_device *device);
 bool ext_ib_device_is_gone(struct ib_device *device);
 

@@ -1,20 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Calls in functions whose code goes away with the module.
+//! Calls in functions of a device that is removed, and in functions whose code goes away with the
+//! module.
 
 use super::super::{
     bindings::helpers,
     task::TaskId, //
 };
-#[cfg(ext_tests)]
-use kernel::prelude::*;
+use core::ptr::NonNull;
 use kernel::{
-    sync::atomic::{
-        Acquire,
-        Atomic,
-        Full,
-        Relaxed,
-        Release, //
+    bindings,
+    prelude::*,
+    sync::{
+        atomic::{
+            Acquire,
+            Atomic,
+            Full,
+            Relaxed,
+            Release, //
+        },
+        rcu, //
     },
     time::{
         delay::fsleep,
@@ -43,6 +48,71 @@ impl Slot {
             }
             fsleep(Delta::from_millis(1));
         }
+    }
+}
+
+/// Calls in the hooks of one device, which can be closed. Each CPU counts for itself.
+///
+/// # Invariants
+///
+/// `calls` is valid, and this object owns it.
+pub(super) struct Gate {
+    calls: NonNull<helpers::ext_calls>,
+    closed: Atomic<bool>,
+}
+
+// SAFETY: The counts belong to no task.
+unsafe impl Send for Gate {}
+// SAFETY: The functions for the counts may be called by any number of tasks.
+unsafe impl Sync for Gate {}
+
+impl Gate {
+    /// Creates an open gate. Context: may sleep.
+    pub(super) fn new() -> Result<Self> {
+        // SAFETY: The function only allocates; this one may sleep.
+        let calls = NonNull::new(unsafe { helpers::ext_calls_alloc() }).ok_or(ENOMEM)?;
+        // INVARIANT: Just allocated.
+        Ok(Self {
+            calls,
+            closed: Atomic::new(false),
+        })
+    }
+
+    /// Counts a call. Returns whether the gate is open; the caller must call [`Self::leave`] if so.
+    pub(super) fn enter(&self, _rcu: &rcu::Guard) -> bool {
+        if self.closed.load(Relaxed) {
+            return false;
+        }
+        // SAFETY: By the type invariants.
+        unsafe { helpers::ext_calls_enter(self.calls.as_ptr()) };
+        true
+    }
+
+    /// Ends a call.
+    pub(super) fn leave(&self) {
+        // SAFETY: By the type invariants.
+        unsafe { helpers::ext_calls_leave(self.calls.as_ptr()) };
+    }
+
+    /// Closes the gate and waits for the calls inside.
+    ///
+    /// Context: may sleep.
+    pub(super) fn close(&self) {
+        self.closed.store(true, Relaxed);
+        // Every call that found the gate open has been counted after this, visibly for this task.
+        // SAFETY: The function only sleeps, which the context of this function allows.
+        unsafe { bindings::synchronize_rcu() };
+        // SAFETY: By the type invariants.
+        while unsafe { helpers::ext_calls_inside(self.calls.as_ptr()) } {
+            fsleep(Delta::from_millis(1));
+        }
+    }
+}
+
+impl Drop for Gate {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariants, and this is the last use.
+        unsafe { helpers::ext_calls_free(self.calls.as_ptr()) };
     }
 }
 
@@ -107,6 +177,21 @@ impl Calls {
 #[kunit_tests(ext_calls)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_closed_gate_admits_no_call() -> Result {
+        let gate = Gate::new()?;
+        let admitted = gate.enter(&rcu::read_lock());
+        // SAFETY: By the type invariants of `Gate`.
+        let inside = unsafe { helpers::ext_calls_inside(gate.calls.as_ptr()) };
+        if admitted {
+            gate.leave();
+        }
+        gate.close();
+        let late = gate.enter(&rcu::read_lock());
+        assert!(admitted && inside && !late);
+        Ok(())
+    }
 
     #[test]
     fn a_drain_without_calls_ends() {

@@ -33,8 +33,8 @@
 //!
 //! A task that has read a function pointer before the removal may enter the interposed function after
 //! it. The function then finds no client data, or data that is closed, and calls the driver's function.
-//! RCU protects the client data until it is counted. The removal of the module waits once for all calls
-//! to leave the code of the functions.
+//! RCU protects the client data until a gate of the device has counted the call. Each CPU counts for
+//! itself. The removal of the module waits once for all calls to leave the code of the functions.
 //!
 //! A function that another module has replaced meanwhile is not restored. The removal of the module then
 //! waits until the other module has restored it, as that module calls the function.

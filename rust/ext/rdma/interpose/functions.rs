@@ -5,10 +5,16 @@
 use super::{
     super::{
         super::{
-            bindings::rdma,
+            bindings::{
+                helpers,
+                rdma, //
+            },
             compat, //
         },
-        calls::Calls,
+        calls::{
+            Calls,
+            Gate, //
+        },
         device::{
             Device,
             Mr, //
@@ -29,6 +35,7 @@ use super::{
     Original, //
 };
 use core::{
+    ffi::c_void,
     marker::PhantomData,
     ptr, //
 };
@@ -40,70 +47,17 @@ use kernel::{
             Acquire,
             Atomic,
             Full,
-            Relaxed,
-            Release, //
+            Relaxed, //
         },
         rcu,
         Arc, //
     },
-    time::{
-        delay::fsleep,
-        Delta, //
-    }, //
 };
-
-/// Calls in the hooks of one device, which can be closed.
-struct Gate {
-    calls: Atomic<i32>,
-    closed: Atomic<bool>,
-}
-
-impl Gate {
-    /// Creates an open gate.
-    const fn new() -> Self {
-        Self {
-            calls: Atomic::new(0),
-            closed: Atomic::new(false),
-        }
-    }
-
-    /// Counts a call. Returns whether the gate is open; the caller must call [`Self::leave`] if so.
-    fn enter(&self) -> bool {
-        // Fully ordered, as is `close`: one of the two sees the other.
-        self.calls.fetch_add(1, Full);
-        if self.closed.load(Relaxed) {
-            self.leave();
-            return false;
-        }
-        true
-    }
-
-    /// Ends a call.
-    fn leave(&self) {
-        // Pairs with the load in `wait`, which sees the effects of the call too.
-        self.calls.fetch_sub(1, Release);
-    }
-
-    /// Closes the gate and waits for the calls inside.
-    ///
-    /// Context: may sleep.
-    fn close(&self) {
-        self.closed.xchg(true, Full);
-        self.wait();
-    }
-
-    /// Waits until no call is counted.
-    ///
-    /// Context: may sleep.
-    fn wait(&self) {
-        while self.calls.load(Acquire) != 0 {
-            fsleep(Delta::from_millis(1));
-        }
-    }
-}
 
 /// Client data of a device with interposed operations.
 struct ClientData<H> {
+    /// The device.
+    dev: *mut rdma::ib_device,
     /// Hooks for the device.
     hooks: Arc<H>,
     /// Operations of the driver.
@@ -130,12 +84,29 @@ impl<H> Drop for Inside<'_, H> {
     }
 }
 
-/// Calls in the interposed functions of all devices.
+/// Calls in the interposed functions that found no hooks.
 pub(super) static CALLS: Calls = Calls::new();
 
 /// The registered interposer of this module, with which the interposed functions find their client
 /// data.
 pub(super) static CLIENT: Atomic<*mut rdma::ib_client> = Atomic::new(ptr::null_mut());
+
+/// The number of slots of [`CACHE`], as a power of two.
+const CACHE_BITS: u32 = 6;
+
+/// Client data by device, beside ib_core's array, in which a look-up takes many times longer. A device
+/// whose slot is taken by another one is looked up there.
+///
+/// RCU protects the data: `remove` takes it out of the slot before it waits for a grace period.
+static CACHE: [Atomic<*mut c_void>; 1 << CACHE_BITS] =
+    [const { Atomic::new(ptr::null_mut()) }; 1 << CACHE_BITS];
+
+/// Returns the slot of a device.
+fn slot(dev: *mut rdma::ib_device) -> &'static Atomic<*mut c_void> {
+    let hash = (dev.addr() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    // CAST: The shift leaves `CACHE_BITS` bits.
+    &CACHE[(hash >> (u64::BITS - CACHE_BITS)) as usize]
+}
 
 /// C functions of an interposer with hooks `H`.
 pub(super) struct Interposer<H>(PhantomData<H>);
@@ -152,20 +123,36 @@ impl<H: Hooks> Interposer<H> {
         gate: fn(&ClientData<H>) -> &Gate,
     ) -> Option<Inside<'a, H>> {
         let rcu = rcu::read_lock();
-        let client = CLIENT.load(Acquire);
-        if client.is_null() {
-            return None;
-        }
-        // SAFETY: By this function's safety contract the device is registered. The client is valid: its
-        // owner clears `CLIENT` and then waits for `CALLS` before it is freed.
-        let data = unsafe { rdma::ib_get_client_data(dev, client) };
-        // SAFETY: `install_all` set the data to a `ClientData<H>`. `remove` clears it, and then waits for
-        // an RCU grace period and for counted calls before it frees the data.
-        let data = unsafe { data.cast::<ClientData<H>>().as_ref() }?;
-        let entered = gate(data).enter();
+        // SAFETY: By this function's safety contract.
+        let data = unsafe { Self::find(dev, &rcu) };
+        // SAFETY: `install_all` set the data to a `ClientData<H>`. `remove` takes it out of the cache and
+        // of the client data, and then waits for an RCU grace period before it frees it.
+        let data = unsafe { data.as_ref() }?;
+        let entered = gate(data).enter(&rcu);
         drop(rcu);
         // INVARIANT: The gate has just counted this call.
         entered.then(|| Inside { data, gate })
+    }
+
+    /// Returns the client data of `dev`, NULL if it has none.
+    ///
+    /// # Safety
+    ///
+    /// `dev` must be registered.
+    unsafe fn find(dev: *mut rdma::ib_device, _rcu: &rcu::Guard) -> *mut ClientData<H> {
+        let cached = slot(dev).load(Acquire).cast::<ClientData<H>>();
+        // SAFETY: The slots have client data of this interposer, the only one, and RCU protects it.
+        if !cached.is_null() && unsafe { (*cached).dev } == dev {
+            return cached;
+        }
+        let client = CLIENT.load(Acquire);
+        if client.is_null() {
+            return ptr::null_mut();
+        }
+        // SAFETY: By this function's safety contract the device is registered. The client is valid: its
+        // owner clears `CLIENT` and then waits for a Tasks RCU grace period before it is freed, and this
+        // task does not sleep here.
+        unsafe { helpers::ext_ib_client_data(dev.cast(), client.cast()) }.cast()
     }
 
     /// Calls `f` with the hooks of `dev`, or else `driver` with the driver's operations.
@@ -179,21 +166,34 @@ impl<H: Hooks> Interposer<H> {
         f: impl FnOnce(&ClientData<H>) -> R,
         driver: impl FnOnce(&rdma::ib_device_ops) -> R,
     ) -> R {
-        CALLS.within(|| {
+        // SAFETY: By this function's safety contract.
+        match unsafe { Self::enter(dev, gate) } {
+            Some(inside) => f(inside.data),
             // SAFETY: By this function's safety contract.
-            match unsafe { Self::enter(dev, gate) } {
-                Some(inside) => f(inside.data),
-                None => {
-                    // `remove` has restored the operations, or entered them in the list, before it
-                    // closed or cleared the data. Order the reads the same way.
-                    Atomic::new(0).fetch_add(1, Full);
-                    match REPLACED.find(dev) {
-                        Some(saved) => driver(&saved.driver),
-                        // SAFETY: By this function's safety contract the device is registered. Writers
-                        // store whole fields.
-                        None => driver(unsafe { &(*dev).ops }),
-                    }
-                }
+            None => unsafe { Self::call_driver(dev, driver) },
+        }
+    }
+
+    /// Calls `driver` with the driver's operations, as the hooks are gone.
+    ///
+    /// # Safety
+    ///
+    /// `dev` must be registered for the duration of the call.
+    #[cold]
+    unsafe fn call_driver<R>(
+        dev: *mut rdma::ib_device,
+        driver: impl FnOnce(&rdma::ib_device_ops) -> R,
+    ) -> R {
+        // No gate counts this call.
+        CALLS.within(|| {
+            // `remove` has restored the operations, or entered them in the list, before it closed or
+            // cleared the data. Order the reads the same way.
+            Atomic::new(0).fetch_add(1, Full);
+            match REPLACED.find(dev) {
+                Some(saved) => driver(&saved.driver),
+                // SAFETY: By this function's safety contract the device is registered. Writers store
+                // whole fields.
+                None => driver(unsafe { &(*dev).ops }),
             }
         })
     }
@@ -364,15 +364,19 @@ impl<H: Hooks> Interposer<H> {
         let saved = unsafe { Saved::new(raw, ours) }?;
         let data = KBox::new(
             ClientData {
+                dev: raw,
                 hooks: H::add(dev)?,
                 saved: saved.clone(),
-                registering: Gate::new(),
-                ending: Gate::new(),
+                registering: Gate::new()?,
+                ending: Gate::new()?,
             },
             GFP_KERNEL,
         )?;
+        let data = KBox::into_raw(data).cast();
         // SAFETY: The client is registered, and the device is in its `add`.
-        unsafe { rdma::ib_set_client_data(raw, CLIENT.load(Relaxed), KBox::into_raw(data).cast()) };
+        unsafe { rdma::ib_set_client_data(raw, CLIENT.load(Relaxed), data) };
+        // Fails if another device has the slot.
+        let _ = slot(raw).cmpxchg(ptr::null_mut(), data, Full);
         saved.install();
         Ok(())
     }
@@ -382,10 +386,7 @@ impl<H: Hooks> Interposer<H> {
     /// - `raw` must be a device that stays registered for the duration of the call.
     /// - `data` must be its client data, and the call must be one of `ib_client.remove` of the client in
     ///   `CLIENT`.
-    pub(super) unsafe extern "C" fn remove(
-        raw: *mut rdma::ib_device,
-        data: *mut core::ffi::c_void,
-    ) {
+    pub(super) unsafe extern "C" fn remove(raw: *mut rdma::ib_device, data: *mut c_void) {
         if data.is_null() {
             return;
         }
@@ -413,12 +414,15 @@ impl<H: Hooks> Interposer<H> {
             replaced();
         }
         data.ending.close();
+        // Fails if the device was not in the cache.
+        let _ = slot(raw).cmpxchg(
+            ptr::from_ref(&*data).cast_mut().cast(),
+            ptr::null_mut(),
+            Full,
+        );
         // SAFETY: The client is registered, and the device is in its `remove`.
         unsafe { rdma::ib_set_client_data(raw, CLIENT.load(Relaxed), ptr::null_mut()) };
         // SAFETY: The function only sleeps, which the context of `ib_client.remove` allows.
         unsafe { bindings::synchronize_rcu() };
-        // Calls that entered a gate after it was closed leave it at once.
-        data.registering.wait();
-        data.ending.wait();
     }
 }

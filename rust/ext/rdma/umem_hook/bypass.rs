@@ -45,15 +45,18 @@ impl Marks {
         (first..first + PROBES).map(|i| &self.0[i % self.0.len()])
     }
 
-    /// Enters `task`. `None` if the task is in the table already, or if all of its slots are taken.
+    /// Enters `task`. `None` if the task has its first free slot already, or if all of its slots
+    /// are taken. A task that is in the table twice leaves it when both marks are dropped.
     fn enter(&self, task: TaskId) -> Option<Mark<'_>> {
-        if self.contains(task) {
-            return None;
+        for slot in self.slots(task) {
+            match slot.0.load(Relaxed) {
+                // INVARIANT: From 0 to the task.
+                0 if slot.0.cmpxchg(0, task.0, Relaxed).is_ok() => return Some(Mark(slot)),
+                holder if holder == task.0 => return None,
+                _ => {}
+            }
         }
-        self.slots(task)
-            // INVARIANT: From 0 to the task.
-            .find(|slot| slot.0.cmpxchg(0, task.0, Relaxed).is_ok())
-            .map(Mark)
+        None
     }
 
     /// Returns whether `task`, which is the caller, is in the table. Only the task itself writes
