@@ -16,6 +16,8 @@ pub mod device;
 #[cfg(ext_rdma)]
 pub mod dma_buf;
 pub mod dma_table;
+#[cfg(ext_rdma)]
+pub mod key_set;
 pub mod lockdown;
 pub mod log;
 pub mod miscdev;

@@ -2,6 +2,7 @@
 
 //! An index of shared objects by a 32-bit key.
 
+use crate::ext::key_set::KeySet;
 use kernel::{
     new_spinlock,
     prelude::*,
@@ -21,6 +22,9 @@ use kernel::{
 pub(crate) struct Index<T: ?Sized> {
     #[pin]
     entries: SpinLock<RBTree<u32, Arc<T>>>,
+    /// The keys of the entries, for look-ups without the lock. Changed with `entries` locked.
+    #[pin]
+    keys: KeySet,
 }
 
 /// The memory for one entry of an [`Index`]: with it, [`Index::insert`] cannot fail.
@@ -38,23 +42,32 @@ impl<T: ?Sized> Index<T> {
     pub(crate) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
             entries <- new_spinlock!(RBTree::new(), "Index::entries"),
+            keys <- KeySet::new(),
         })
     }
 
     /// Inserts `value` under `key` and replaces an older entry.
     pub(crate) fn insert(&self, slot: Slot<T>, key: u32, value: Arc<T>) {
-        let old = self.entries.lock().insert(slot.0.into_node(key, value));
+        let mut entries = self.entries.lock();
+        let old = entries.insert(slot.0.into_node(key, value));
+        if old.is_none() {
+            self.keys.insert(key);
+        }
+        drop(entries);
         drop(old);
     }
 
-    /// Returns the entry under `key`.
+    /// Returns the entry under `key`. Takes no lock if there is none.
     pub(crate) fn get(&self, key: u32) -> Option<Arc<T>> {
+        if !self.keys.may_contain(key) {
+            return None;
+        }
         self.entries.lock().get(&key).cloned()
     }
 
-    /// Returns whether there is an entry under `key`.
+    /// Returns whether there is an entry under `key`. Takes no lock if there is none.
     pub(crate) fn contains(&self, key: u32) -> bool {
-        self.entries.lock().get(&key).is_some()
+        self.keys.may_contain(key) && self.entries.lock().get(&key).is_some()
     }
 
     /// Returns the entry with the smallest key.
@@ -74,6 +87,9 @@ impl<T: ?Sized> Index<T> {
             Some(found) if matches(found) => entries.remove_node(&key),
             _ => None,
         };
+        if entry.is_some() {
+            self.keys.remove(key);
+        }
         drop(entries);
         drop(entry);
     }

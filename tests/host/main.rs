@@ -19,6 +19,26 @@ pub mod ext {
         include!(concat!(env!("EXTRACTED"), "/rust_ext_sg.rs"));
     }
 
+    /// A set that knows no key for sure: the index itself has them.
+    pub mod key_set {
+        /// A set of keys.
+        pub struct KeySet;
+        impl KeySet {
+            /// Creates a set.
+            pub fn new() -> Self {
+                Self
+            }
+            /// Returns whether the key may be in the set.
+            pub fn may_contain(&self, _key: u32) -> bool {
+                true
+            }
+            /// Adds a key.
+            pub fn insert(&self, _key: u32) {}
+            /// Removes a key.
+            pub fn remove(&self, _key: u32) {}
+        }
+    }
+
     /// PCI, as much as the options need.
     pub mod pci {
         /// The number of BARs of a function.
