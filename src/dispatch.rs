@@ -22,7 +22,8 @@ use crate::{
         dma_buf::Export,
         pinned::{
             can_pin,
-            could_not_pin, //
+            could_not_pin,
+            MemoryKind, //
         },
         rdma::{
             Device,
@@ -35,7 +36,10 @@ use crate::{
     range::VaRange,
     refusals,
     region::Region,
-    registry, //
+    registry::{
+        self,
+        Asked, //
+    }, //
 };
 use kernel::{
     prelude::*,
@@ -172,17 +176,53 @@ impl<'a> Round<'a> {
 
 /// Registers memory with the driver, or with the client that claims it. `driver` is what the driver
 /// does by itself. Context: may sleep.
+///
+/// For memory that the driver registers this writes no memory that CPUs share.
 pub(crate) fn register_memory<T: From<UserMr>>(
     adapter: &Adapter,
     req: &Request<'_>,
     driver: impl Fn() -> Result<T>,
 ) -> Result<T> {
-    let Some(clients) = registry::clients() else {
+    let asked = Asked::get();
+    if asked == Asked::Never {
         return driver();
+    }
+    // CAST: Addresses of this machine; the driver has the errno for others.
+    let memory = MemoryKind::at(req.start as usize);
+    let driver_first = match memory {
+        MemoryKind::Ordinary => true,
+        // rdma_rxe logs every failure as an error, so it must not fail for memory that clients may
+        // claim.
+        MemoryKind::Unknown => !adapter.device().is_rxe(),
+        MemoryKind::Device => false,
+    };
+    let mut error = None;
+    if asked == Asked::AfterDriver && driver_first {
+        match driver() {
+            Err(e) if could_not_pin(e) => error = Some(e),
+            result => return result,
+        }
+    }
+    ask_clients(adapter, req, driver, memory, error)
+}
+
+/// Asks the clients, and the driver in its turn: last for memory of devices, which it cannot pin, and
+/// not at all if it has failed with `error` already. Context: may sleep.
+#[cold]
+fn ask_clients<T: From<UserMr>>(
+    adapter: &Adapter,
+    req: &Request<'_>,
+    driver: impl Fn() -> Result<T>,
+    memory: MemoryKind,
+    mut error: Option<Error>,
+) -> Result<T> {
+    let unclaimed = |error: Option<Error>| error.map_or_else(&driver, Err);
+    let Some(clients) = registry::clients() else {
+        return unclaimed(error);
     };
     // The driver has the errno for a range that is empty or wraps.
     let Some(range) = VaRange::new(req.start, req.length) else {
-        return driver();
+        return unclaimed(error);
     };
     let hint = adapter.hints().get(req.ucontext());
     let all_first = Order::get() == Order::ClientsFirst;
@@ -198,27 +238,23 @@ pub(crate) fn register_memory<T: From<UserMr>>(
         )
     };
 
-    if let Some(mr) = ask(&mut round, true)? {
-        return Ok(mr.into());
-    }
-    let write = Intent::of(req.access) == Intent::Write;
-    let mut error = None;
-    // rdma_rxe logs every failure as an error: do not let it fail for memory that clients may claim.
-    if !adapter.device().is_rxe() || can_pin(range.addr(), write) {
-        match driver() {
-            Err(e) if could_not_pin(e) => error = Some(e),
-            result => return result,
+    if error.is_none() {
+        if let Some(mr) = ask(&mut round, true)? {
+            return Ok(mr.into());
         }
-    }
-    match (ask(&mut round, false)?, round.unpinned.or(error)) {
-        (Some(mr), _) => Ok(mr.into()),
-        (None, Some(e)) => {
-            if round.unpinned.is_none() {
-                round.record_unclaimed(Some(e), adapter.backend().can_fence());
+        let write = Intent::of(req.access) == Intent::Write;
+        let is_rxe = adapter.device().is_rxe();
+        if memory != MemoryKind::Device && (!is_rxe || can_pin(range.addr(), write)) {
+            match driver() {
+                Err(e) if could_not_pin(e) => error = Some(e),
+                result => return result,
             }
-            Err(e)
         }
-        (None, None) => driver()
+    }
+    match (ask(&mut round, false)?, round.unpinned) {
+        (Some(mr), _) => Ok(mr.into()),
+        (None, Some(e)) => Err(e),
+        (None, None) => unclaimed(error)
             .inspect_err(|e| round.record_unclaimed(Some(*e), adapter.backend().can_fence())),
     }
 }

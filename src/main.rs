@@ -108,7 +108,7 @@ impl kernel::InPlaceModule for PeerMem {
         try_pin_init!(Self {
             _: {
                 backend::Backend::check_parameter()?;
-                order::Order::check_parameter()?;
+                order::Order::read_parameter()?;
             },
             _refusals: refusals::open()?,
             _registry: registry::open()?,

@@ -3,7 +3,16 @@
 //! The module parameter `order`: when the clients are asked for an MR.
 
 use crate::ext::params;
-use kernel::prelude::*;
+use kernel::{
+    prelude::*,
+    sync::atomic::{
+        Atomic,
+        Relaxed, //
+    }, //
+};
+
+/// Whether the parameter says `clients_first`.
+static CLIENTS_FIRST: Atomic<bool> = Atomic::new(false);
 
 /// When the clients are asked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,14 +35,20 @@ impl Order {
 
     /// Returns the order that the administrator wants.
     pub(crate) fn get() -> Self {
-        Self::parse(parameter()).unwrap_or(Self::HostFirst)
+        if CLIENTS_FIRST.load(Relaxed) {
+            Self::ClientsFirst
+        } else {
+            Self::HostFirst
+        }
     }
 
-    /// Checks the module parameter.
-    pub(crate) fn check_parameter() -> Result {
-        Self::parse(parameter()).map(drop).inspect_err(|_| {
+    /// Reads the module parameter, which does not change after the module is loaded.
+    pub(crate) fn read_parameter() -> Result {
+        let order = Self::parse(parameter()).inspect_err(|_| {
             pr_err!("order={}: not host_first|clients_first\n", parameter());
-        })
+        })?;
+        CLIENTS_FIRST.store(order == Self::ClientsFirst, Relaxed);
+        Ok(())
     }
 }
 

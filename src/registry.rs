@@ -8,6 +8,7 @@ use crate::{
         snapshot::Snapshot,
         sysfs::Folder, //
     },
+    order::Order,
     stats::ClientFolder, //
 };
 use kernel::{
@@ -15,6 +16,10 @@ use kernel::{
     prelude::*,
     str::CString,
     sync::{
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
         Arc,
         Mutex, //
     },
@@ -22,6 +27,44 @@ use kernel::{
 
 /// The clients in the order of registration, `None` without a client. Readers take no lock.
 static CLIENTS: Snapshot<KVec<Arc<Client>>> = Snapshot::new();
+
+/// When clients are to be asked for an MR. Written with `CLIENTS`; a registration that reads it
+/// meanwhile is one before the client came or after it went.
+static ASKED: Atomic<u32> = Atomic::new(Asked::Never as u32);
+
+/// When clients are to be asked for an MR.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Asked {
+    /// There is no client.
+    Never,
+    /// Only about memory that the driver cannot pin.
+    AfterDriver,
+    /// Some of them before the driver.
+    BeforeDriver,
+}
+
+impl Asked {
+    /// Returns when `clients` are asked.
+    fn of(clients: &[Arc<Client>]) -> Self {
+        let all_first = Order::get() == Order::ClientsFirst;
+        if clients.is_empty() {
+            Self::Never
+        } else if all_first || clients.iter().any(|client| client.traits().pinnable) {
+            Self::BeforeDriver
+        } else {
+            Self::AfterDriver
+        }
+    }
+
+    /// Returns when the registered clients are asked. Context: any.
+    pub(crate) fn get() -> Self {
+        match ASKED.load(Relaxed) {
+            n if n == Self::Never as u32 => Self::Never,
+            n if n == Self::AfterDriver as u32 => Self::AfterDriver,
+            _ => Self::BeforeDriver,
+        }
+    }
+}
 
 /// The registry of the loaded module.
 static REGISTRY: Snapshot<Registry> = Snapshot::new();
@@ -62,9 +105,16 @@ pub(crate) fn open() -> Result<Open> {
 
 impl Drop for Open {
     fn drop(&mut self) {
-        drop(CLIENTS.replace(None));
+        publish(None);
         drop(REGISTRY.replace(None));
     }
+}
+
+/// Replaces the list of clients. Context: may sleep.
+fn publish(list: Option<Arc<KVec<Arc<Client>>>>) {
+    let asked = list.as_ref().map_or(Asked::Never, |list| Asked::of(list));
+    ASKED.store(asked as u32, Relaxed);
+    drop(CLIENTS.replace(list));
 }
 
 /// Returns the clients in the order of registration, `None` without a client. Context: any.
@@ -127,7 +177,7 @@ impl Registry {
             },
             GFP_KERNEL,
         )?;
-        drop(CLIENTS.replace(Some(list)));
+        publish(Some(list));
         Ok(())
     }
 
@@ -140,9 +190,9 @@ impl Registry {
         };
         // Without memory for a shorter list the old one stays: a closed client cannot be entered.
         if entries.is_empty() {
-            drop(CLIENTS.replace(None));
+            publish(None);
         } else if let Ok(list) = Self::list(entries.iter().map(|e| &e.client)) {
-            drop(CLIENTS.replace(Some(list)));
+            publish(Some(list));
         }
         drop(entries);
         drop(removed);

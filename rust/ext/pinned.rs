@@ -92,6 +92,45 @@ pub fn can_pin(addr: usize, write: bool) -> bool {
     true
 }
 
+/// What is mapped at an address.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MemoryKind {
+    /// Not known without a page fault, or not writable.
+    Unknown,
+    /// Memory that can be pinned.
+    Ordinary,
+    /// Peer-to-peer memory, or memory without struct pages. RDMA drivers cannot pin it.
+    Device,
+}
+
+impl MemoryKind {
+    /// Returns what the calling process has mapped at `addr`.
+    ///
+    /// This reads the page tables only, at a tenth of the cost of [`can_pin`]. The answer is a hint:
+    /// the mapping can change at any time.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use crate::ext::pinned::MemoryKind;
+    ///
+    /// let on_stack = 0u8;
+    /// // A kernel address is not one of the process.
+    /// assert_eq!(MemoryKind::at((&raw const on_stack).addr()), MemoryKind::Unknown);
+    /// ```
+    ///
+    /// Context: process context.
+    #[inline]
+    pub fn at(addr: usize) -> Self {
+        // SAFETY: The function reads the page tables of the calling process, for any address.
+        match unsafe { helpers::ext_memory_at(addr) } {
+            helpers::ext_memory_EXT_MEMORY_ORDINARY => Self::Ordinary,
+            helpers::ext_memory_EXT_MEMORY_DEVICE => Self::Device,
+            _ => Self::Unknown,
+        }
+    }
+}
+
 /// Pinned pages. Dropping this unpins them.
 ///
 /// # Invariants
