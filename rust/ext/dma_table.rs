@@ -105,7 +105,7 @@ impl Table {
                 0,
                 size,
                 max_segment,
-                bindings::GFP_KERNEL,
+                bindings::GFP_KERNEL_ACCOUNT,
             )
         })?;
         // INVARIANT: The call above allocated the table, and it is not mapped.
@@ -145,7 +145,9 @@ impl Table {
         let mut this = Self::empty();
         let n = pieces.len().try_into()?;
         // SAFETY: `sgt` is zeroed and may be initialised; for 0 entries the call returns -EINVAL.
-        to_result(unsafe { bindings::sg_alloc_table(&mut this.sgt, n, bindings::GFP_KERNEL) })?;
+        to_result(unsafe {
+            bindings::sg_alloc_table(&mut this.sgt, n, bindings::GFP_KERNEL_ACCOUNT)
+        })?;
         // INVARIANT: The call above allocated the table, of which no entry is mapped yet.
         this.sgt.nents = 0;
         this.mapped = Some(match reach {

@@ -233,19 +233,34 @@ struct Shape {
 }
 
 impl Shape {
-    /// Chooses the smallest page size with which the table fits into an MR of the device.
+    /// Chooses the page size for a table: the largest whose pages are exactly the memory, or else the
+    /// smallest with which the table fits into an MR of the device.
     fn choose(table: &Table<'_>, range: VaRange, iova: u64, dev: &Device) -> Result<Self> {
         let limits = Limits::of(dev);
         // The address of the first whole page of the range in the device's address space.
         let iova = iova.wrapping_sub(range.page_offset() as u64);
+        // CAST: `usize` has 64 bits at most.
+        let bytes = (range.pages() * PAGE_SIZE) as u64;
+        let mut found: Option<Self> = None;
         let mut size = PAGE_SIZE as u64;
         while size <= limits.page_size && range.len() as u64 <= limits.length {
+            if found.is_some() && size > bytes {
+                break;
+            }
             if dev.page_sizes() & size != 0 {
-                if let Some(shape) = Self::fits(table.segments(), iova, size, limits.pages) {
-                    return Ok(shape);
-                }
+                let shape = Self::fits(table.segments(), iova, size, limits.pages);
+                // A page that is larger than the memory costs the device an entry for each page
+                // around it.
+                found = match (shape, found) {
+                    (Some(shape), None) => Some(shape),
+                    (Some(shape), Some(_)) if shape.bytes() == bytes => Some(shape),
+                    (_, found) => found,
+                };
             }
             size <<= 1;
+        }
+        if let Some(shape) = found {
+            return Ok(shape);
         }
         pr_warn_limited!(
             "{}: {} bytes do not fit into an MR of {} pages; register less, or memory that is \
@@ -255,6 +270,11 @@ impl Shape {
             limits.pages
         );
         Err(eopnotsupp())
+    }
+
+    /// Returns the bytes that the pages describe.
+    fn bytes(&self) -> u64 {
+        u64::from(self.page_size) * u64::from(self.pages)
     }
 
     /// Describes the segments by at most `limit` pages of `size` bytes, the first of which is at
