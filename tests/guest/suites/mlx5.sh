@@ -25,6 +25,15 @@ test_devinfo() {
 	grep -q 'PORT_ACTIVE' /tmp/devinfo
 }
 
+# iopm finds nothing to mend, and transfers bytes into both BARs.
+test_doctor() {
+	/mnt/programs/iopm doctor --test "$DEV" | tee /tmp/doctor
+	grep -E "^  ok    $DEV \(mlx5_ib\): hooked, served by dma-buf, can fence: (yes|not seen yet)$" /tmp/doctor
+	grep -E "^  ok    $DEV, $BDF_A/bar2: distance [0-9]+ (bus address|host bridge)$" /tmp/doctor
+	expect 2 grep -c "^  ok    $DEV, .*bytes compared" /tmp/doctor
+	/mnt/programs/iopm nearest "$DEV" | grep "$BAR_A"
+}
+
 test_pingpong() { pingpong ibv_rc_pingpong; }
 test_pingpong_with_interrupts() { pingpong ibv_rc_pingpong -e; }
 test_pingpong_of_datagrams() { pingpong ibv_ud_pingpong -s 1024; }
