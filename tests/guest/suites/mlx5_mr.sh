@@ -135,6 +135,31 @@ test_revoke_waits_for_the_adapter() {
 	works_again
 }
 
+# Its user deregisters the MR meanwhile: the driver is not called before the revocation has ended.
+test_deregistration_waits_for_the_revocation() {
+	local pid unbind
+	start hold hold "$BAR_A"
+	wait_line /tmp/hold '^holding 1'
+	hold_umr
+	unbind "$BDF_A" &
+	unbind=$!
+	eventually umr_waits
+	kill -9 "$pid"
+	eventually grep -qF '[ib_peer_mem]' "/proc/$pid/stack"
+	nap 0.5
+	cat "/proc/$pid/stack"
+	# Where it waits: the innermost frame of the two modules.
+	[[ $(grep -m 1 -F -e '[ib_peer_mem]' -e '[mlx5_ib]' "/proc/$pid/stack") = *'[ib_peer_mem]' ]]
+	release_umr
+	ended $unbind
+	eventually gone "$pid"
+	wait "$pid" || true
+	eventually balanced
+	bind "$BDF_A"
+	find_bars
+	works_again
+}
+
 # Its user is killed meanwhile.
 test_kill_during_a_revocation() {
 	local pid unbind
