@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * fuzz [-s SEED] [-n CALLS] [-t THREADS] [-d RDMA-DEVICE] [-c] [-x] BAR BAR
+ * fuzz [-s SEED] [-n CALLS] [-t THREADS] [-d RDMA-DEVICE] [-o COUNTS] [-clmux] BAR BAR
+ * fuzz -r COUNTS...
  *
  * Threads that make every call of user space on the BARs' devices, with valid,
  * nearly valid and invalid arguments, while the devices may be unbound and bound.
  * Checks: each errno is one that the documentation lists for the call, no two threads
  * get the same memory, and all memory is free at the end. The seed alone determines
- * the calls of each thread.
+ * the calls of each thread. The counts of all calls are in the file COUNTS at any time,
+ * also after the process has been killed; -r adds up such files.
  */
 #include <err.h>
 #include <errno.h>
@@ -30,45 +32,15 @@
 
 struct bar bars[BARS];
 int shared[SHARED_FILES];
+struct rdma *rdma;
 struct ibv_pd *pd;
 int export_device = -1;
 int own_memory;
-bool compat, mistaken;
+bool compat, mistaken, hungry, unsteady, lively;
 
 static uint64_t seed = 1, calls = 10000;
 static int n_threads = 3;
 static struct thread *threads;
-
-/*
- * The weight of each call, and the percentage of its calls that must succeed: a call
- * that always fails tests little.
- */
-static const struct {
-	const char *name;
-	int weight, good;
-} ops[OPS] = {
-	[OP_RANGE] = { "RANGE", 200, 5 },
-	[OP_NEAREST] = { "NEAREST", 40, 10 },
-	[OP_ALLOC] = { "DM_ALLOC", 80, 10 },
-	[OP_CAPACITY] = { "DM_CAPACITY", 20, 20 },
-	[OP_INFO] = { "DM_INFO", 220, 10 },
-	[OP_FREE] = { "DM_FREE", 60, 5 },
-	[OP_EXPORT] = { "EXPORT", 20, 5 },
-	[OP_NO_IOCTL] = { "wrong ioctls", 220, 0 },
-	[OP_OPEN] = { "open", 2, 0 },
-	[OP_FILE] = { "file calls", 80, 0 },
-	[OP_SWAP] = { "dup3", 8, 0 },
-	[OP_PASS] = { "SCM_RIGHTS", 2, 0 },
-	[OP_MMAP] = { "mmap", 60, 10 },
-	[OP_MUNMAP] = { "munmap", 16, 10 },
-	[OP_MPROTECT] = { "mprotect", 12, 5 },
-	[OP_MADVISE] = { "madvise", 12, 5 },
-	[OP_MREMAP] = { "mremap", 12, 2 },
-	[OP_TOUCH] = { "memory access", 40, 5 },
-	[OP_COPY] = { "copies", 15, 5 },
-	[OP_FORK] = { "fork", 1, 0 },
-	[OP_REG_MR] = { "ibv_reg_mr", 4, 1 },
-};
 
 /* --- random numbers --- */
 
@@ -103,41 +75,19 @@ uint64_t edge(struct thread *t)
 	return edges[i] - (one_in(t, 4) ? 1 : 0) + (one_in(t, 4) ? 1 : 0);
 }
 
-/* --- results --- */
-
-static const char *name_of(int error)
-{
-	return error ? strerrorname_np(error) : "ok";
-}
-
 void bug(struct thread *t, const char *format, ...)
 {
 	va_list args;
 
 	flockfile(stdout);
 	printf("fuzz: BUG: seed %llu, thread %d of %d, call %llu, %s: ", (unsigned long long)seed,
-	       t->number, n_threads, (unsigned long long)t->iteration, ops[t->op].name);
+	       t->number, n_threads, (unsigned long long)t->iteration, name_of(t->op));
 	va_start(args, format);
 	vprintf(format, args);
 	va_end(args);
 	printf("\n");
 	fflush(stdout);
 	_exit(1);
-}
-
-void called(struct thread *t, enum op op, int error, const int *allowed)
-{
-	t->count[op].calls++;
-	if (!error) {
-		t->count[op].good++;
-		return;
-	}
-	while (*allowed && *allowed != error)
-		allowed++;
-	/* A small kernel lacks system calls, but not our ioctls. */
-	if (!*allowed && (error != ENOSYS || op < OP_FILE))
-		bug(t, "%s is no errno of %s", name_of(error), ops[op].name);
-	t->count[op].errnos[error]++;
 }
 
 static __thread sigjmp_buf back;
@@ -173,6 +123,19 @@ bool touch(volatile char *at, bool write)
 	return true;
 }
 
+bool copy_guarded(volatile char *to, const volatile char *from, size_t n)
+{
+	if (sigsetjmp(back, 0)) {
+		touching = 0;
+		return false;
+	}
+	touching = 1;
+	for (size_t i = 0; i < n; i++)
+		to[i] = from[i];
+	touching = 0;
+	return true;
+}
+
 /* --- the run --- */
 
 static enum op choose(struct thread *t, int sum)
@@ -180,7 +143,7 @@ static enum op choose(struct thread *t, int sum)
 	int at = below(t, sum);
 	enum op op = 0;
 
-	while ((at -= ops[op].weight) >= 0)
+	while ((at -= weight(op)) >= 0)
 		op++;
 	return op;
 }
@@ -196,19 +159,28 @@ static void *run(void *arg)
 	struct thread *t = arg;
 	int sum = 0;
 
+	rdma_begin(t);
 	for (enum op op = 0; op < OPS; op++)
-		sum += ops[op].weight;
+		sum += weight(op);
 	for (; t->iteration < calls_each(); t->iteration++) {
 		t->op = choose(t, sum);
 		if (t->op == OP_EXPORT && export_device < 0)
 			t->op = OP_INFO;
+		/* Calls of the modules' functions, not those of tests that any call needs. */
+		if (t->op <= OP_NO_IOCTL || t->op == OP_MMAP || t->op >= OP_REG_MR)
+			starve(t, one_in(t, 2));
 		if (t->op <= OP_NO_IOCTL)
 			fuzz_ioctl(t, t->op);
 		else if (t->op <= OP_PASS)
 			fuzz_file(t, t->op);
-		else
+		else if (t->op < OP_REG_MR)
 			fuzz_map(t, t->op);
+		else
+			fuzz_rdma(t, t->op);
+		starve(t, false);
 	}
+	if (t->hunger >= 0)
+		close(t->hunger);
 	mrs_free(t);
 	for (struct file *f = t->files; f < t->files + PRIVATE_FILES; f++)
 		file_close(f);
@@ -241,7 +213,7 @@ static void examine(struct bar *bar, const char *path)
 	bar->address = bus << 8 | device << 3 | function;
 	error = ask_capacity(fd, &bar->size, &free);
 	if (error)
-		errx(1, "%s: %s", path, name_of(error));
+		errx(1, "%s: %s", path, strerrorname_np(error));
 	if (free != bar->size)
 		errx(1, "%s: has other users", path);
 	close(fd);
@@ -259,7 +231,7 @@ static void all_is_free(const struct bar *bar)
 			close(fd);
 			fd = open_in_time(bar->path);
 		} else if (error) {
-			errx(1, "%s: %s", bar->path, name_of(error));
+			errx(1, "%s: %s", bar->path, strerrorname_np(error));
 		} else if (free == size) {
 			close(fd);
 			return;
@@ -270,62 +242,39 @@ static void all_is_free(const struct bar *bar)
 	     (unsigned long long)free, (unsigned long long)size);
 }
 
-/* Prints a line per call. Returns false if one succeeded too rarely. */
-static bool print_results(void)
-{
-	bool enough = true;
-
-	for (enum op op = 0; op < OPS; op++) {
-		uint64_t sum = 0, good = 0;
-
-		for (int i = 0; i < n_threads; i++) {
-			sum += threads[i].count[op].calls;
-			good += threads[i].count[op].good;
-		}
-		if (!sum)
-			continue;
-		printf("%-16s %7llu, %3llu%% ok", ops[op].name, (unsigned long long)sum,
-		       (unsigned long long)(100 * good / sum));
-		for (int error = 1; error < 160; error++) {
-			uint64_t n = 0;
-
-			for (int i = 0; i < n_threads; i++)
-				n += threads[i].count[op].errnos[error];
-			if (n)
-				printf(", %s %llu", name_of(error), (unsigned long long)n);
-		}
-		printf("\n");
-		/* A few calls prove nothing. */
-		if (sum >= 500 && 100 * good < ops[op].good * sum) {
-			printf("less than %d%% of these succeeded\n", ops[op].good);
-			enough = false;
-		}
-	}
-	return enough;
-}
-
 static void __attribute__((noreturn)) usage(void)
 {
-	errx(2, "usage: fuzz [-s SEED] [-n CALLS] [-t THREADS] [-d RDMA-DEVICE] [-c] [-x] BAR BAR\n"
+	errx(2, "usage: fuzz [-s SEED] [-n CALLS] [-t THREADS] [-d RDMA-DEVICE] [-o COUNTS] [-clmux] "
+	     "BAR BAR\n"
+	     "       fuzz -r COUNTS...\n"
 	     "  -c  use 32-bit system calls as well\n"
+	     "  -l  rather map, register, transfer and fork than make wrong calls\n"
+	     "  -m  let allocations fail (fault injection, for the tasks that ask for it)\n"
+	     "  -u  the RDMA device may be removed, or its objects limited\n"
 	     "  -x  expect a wrong errno: the run must fail");
 }
 
 int main(int argc, char **argv)
 {
-	const char *device = NULL;
-	struct rdma rdma = { 0 };
+	const char *device = NULL, *counts_path = NULL;
+	struct rdma opened;
+	struct count sum[OPS] = { 0 }, *counts;
 	time_t start = time(NULL);
 	int files, c;
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
-	while ((c = getopt(argc, argv, "s:n:t:d:cx")) != -1) {
+	while ((c = getopt(argc, argv, "s:n:t:d:o:clmurx")) != -1) {
 		switch (c) {
 		case 's': seed = must_number(optarg); break;
 		case 'n': calls = must_number(optarg); break;
 		case 't': n_threads = must_number(optarg); break;
 		case 'd': device = optarg; break;
+		case 'o': counts_path = optarg; break;
 		case 'c': compat = true; break;
+		case 'l': lively = true; break;
+		case 'm': hungry = true; break;
+		case 'u': unsteady = true; break;
+		case 'r': return report(argv + optind);
 		case 'x': mistaken = true; break;
 		default: usage();
 		}
@@ -337,8 +286,9 @@ int main(int argc, char **argv)
 	if (bars[0].size != bars[1].size)
 		errx(2, "the BARs have to be of one size");
 	if (device) {
-		rdma = rdma_open(device);
-		pd = rdma.pd;
+		opened = rdma_open(device);
+		rdma = &opened;
+		pd = rdma->pd;
 	}
 	export_device = open("/dev/ib_peer_mem", O_RDWR | O_CLOEXEC);
 	for (int i = 0; i < SHARED_FILES; i++)
@@ -350,31 +300,43 @@ int main(int argc, char **argv)
 	printf("fuzz: seed %llu, %llu calls, %d threads\n", (unsigned long long)seed,
 	       (unsigned long long)calls, n_threads);
 	threads = calloc(n_threads, sizeof(*threads));
+	counts = map_counts(counts_path, n_threads);
 	for (int i = 0; i < n_threads; i++) {
 		struct thread *t = &threads[i];
 		uint64_t mix = seed + i;
 
 		t->number = i;
 		t->random = splitmix64(&mix);
+		t->count = counts + i * OPS;
 		args_map(t);
 		arena_map(t);
+		t->paired = pd;
+		if (t->paired)
+			t->pair = pair_make(rdma);
 	}
+	printf("fuzz: running\n");
 	for (int i = 0; i < n_threads; i++)
 		if ((errno = pthread_create(&threads[i].id, NULL, run, &threads[i])))
 			err(1, "pthread_create");
 	for (int i = 0; i < n_threads; i++)
 		pthread_join(threads[i].id, NULL);
+	/* Of a device that may be gone the end of the process frees everything. */
+	for (int i = 0; i < n_threads && !unsteady; i++)
+		if (threads[i].paired)
+			pair_free(&threads[i].pair);
 
 	c = open_files();
 	if (c != files)
 		errx(1, "%d files are open in the end, %d were before", c, files);
 	for (int i = 0; i < SHARED_FILES; i++)
 		close(shared[i]);
-	if (device)
-		rdma_close(&rdma);
+	if (device && !unsteady)
+		rdma_close(rdma);
 	for (int i = 0; i < BARS; i++)
 		all_is_free(&bars[i]);
-	if (!print_results())
+	add_counts(sum, counts, n_threads);
+	/* Without a device all calls on it fail. */
+	if (!print_results(sum) && !unsteady)
 		return 1;
 	printf("fuzz: %llu calls, seed %llu, %d threads, %ld s\n",
 	       (unsigned long long)(calls_each() * n_threads), (unsigned long long)seed,

@@ -3,12 +3,13 @@
 #ifndef FUZZ_H
 #define FUZZ_H
 
-#include <infiniband/verbs.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
+
+#include "verbs.h"
 
 #define PAGE 4096
 #define BARS 2
@@ -36,6 +37,7 @@ enum op {
 	OP_COPY,	/* system calls with a buffer in device memory */
 	OP_FORK,
 	OP_REG_MR,
+	OP_TRANSFER,	/* between two new MRs */
 	OPS,
 };
 
@@ -86,19 +88,31 @@ struct thread {
 	struct ibv_mr *mrs[MRS];
 	char *arena;		/* addresses that only mappings of this thread use */
 	char *args, *alias;	/* see fuzz_ioctl.c */
-	struct {
-		uint64_t calls, good;
-		uint32_t errnos[160];
-	} count[OPS];
+	bool paired;
+	struct pair pair;	/* for transfers */
+	int hunger;		/* for fault injection */
+	bool starved;		/* its allocations may fail */
+	struct count *count;	/* of each call */
+};
+
+#define ERRNOS 160
+
+struct count {
+	uint64_t calls, good;
+	uint32_t errnos[ERRNOS];
 };
 
 extern struct bar bars[BARS];
 extern int shared[SHARED_FILES];
+extern struct rdma *rdma;	/* NULL: none */
 extern struct ibv_pd *pd;
 extern int export_device;	/* -1: no such device */
 extern int own_memory;		/* /proc/self/mem */
 extern bool compat;		/* the kernel has 32-bit system calls */
 extern bool mistaken;		/* expect a wrong errno for an invalid structure */
+extern bool hungry;		/* allocations of calls may fail */
+extern bool lively;		/* rather map, register, transfer and fork */
+extern bool unsteady;		/* the RDMA device may be removed or limited */
 
 /* --- fuzz.c --- */
 
@@ -113,12 +127,27 @@ uint64_t edge(struct thread *t);
 void bug(struct thread *t, const char *format, ...)
 	__attribute__((noreturn, format(printf, 2, 3)));
 
+/* Reads or writes a byte. Returns false after SIGBUS or SIGSEGV. */
+bool touch(volatile char *at, bool write);
+/* Copies bytes. Returns false after SIGBUS or SIGSEGV. */
+bool copy_guarded(volatile char *to, const volatile char *from, size_t n);
+
+/* --- fuzz_count.c --- */
+
+const char *name_of(enum op op);
+/* How often it is called, relative to the others. */
+int weight(enum op op);
 /* Counts a call. Its errno must be in @allowed, a list that ends with 0. */
 void called(struct thread *t, enum op op, int error, const int *allowed);
 #define ONE_OF(...) ((const int[]){ __VA_ARGS__, 0 })
-
-/* Reads or writes a byte. Returns false after SIGBUS or SIGSEGV. */
-bool touch(volatile char *at, bool write);
+/* Maps the counts of @n threads, in a file unless @path is NULL. */
+struct count *map_counts(const char *path, int n);
+/* Adds the counts of @n threads to @sum, which has those of one. */
+void add_counts(struct count *sum, const struct count *counts, int n);
+/* Prints a line per call. Returns false if one succeeded too rarely. */
+bool print_results(const struct count *sum);
+/* Adds up and prints the counts in files. Returns the exit status. */
+int report(char **paths);
 
 /* --- fuzz_claim.c: the owners of a BAR's pages --- */
 
@@ -154,7 +183,18 @@ void arena_unmap(struct thread *t);
 char *arena_any(struct thread *t);
 /* NULL: nothing is mapped. */
 const struct held *pick_held(struct thread *t);
+bool in_arena(struct thread *t, const char *at, uint64_t length);
+/* Mostly a part of a mapping, else any pages. */
+void piece(struct thread *t, char **at, uint64_t *length);
 void fuzz_map(struct thread *t, enum op op);
+
+/* --- fuzz_rdma.c --- */
+
+/* In the thread, before its first call. */
+void rdma_begin(struct thread *t);
+/* Lets allocations of the thread fail, or not; nothing unless hungry. */
+void starve(struct thread *t, bool on);
+void fuzz_rdma(struct thread *t, enum op op);
 void mrs_free(struct thread *t);
 
 #endif /* FUZZ_H */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Mappings, and memory regions on them. All lie in an address range of the thread, at
- * low addresses that the kernel does not choose by itself.
+ * Mappings. All lie in an address range of the thread, at low addresses that the kernel
+ * does not choose by itself.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -28,7 +28,7 @@ void arena_map(struct thread *t)
 		bug(t, "no room for mappings");
 }
 
-static bool in_arena(struct thread *t, const char *at, uint64_t length)
+bool in_arena(struct thread *t, const char *at, uint64_t length)
 {
 	return at >= t->arena && at <= t->arena + ARENA_BYTES &&
 	       length <= (uint64_t)(t->arena + ARENA_BYTES - at);
@@ -94,7 +94,7 @@ static size_t some_length(struct thread *t, const char *at)
 }
 
 /* Mostly a part of a mapping, else any pages. */
-static void piece(struct thread *t, char **at, uint64_t *length)
+void piece(struct thread *t, char **at, uint64_t *length)
 {
 	const struct held *h = one_in(t, 4) ? NULL : pick_held(t);
 	uint64_t first;
@@ -161,8 +161,12 @@ static struct request make(struct thread *t, const struct file *f)
 static void hold(struct thread *t, const struct file *f, char *at, const struct request *r)
 {
 	uint64_t length = (r->length + PAGE - 1) / PAGE * PAGE, offset = 0, rest;
-	int error = f->kind == BAR ? ask_range(f->fd, at, &offset, &rest) : 0;
 	struct held *h = t->held;
+	int error = 0;
+
+	starve(t, false);
+	if (f->kind == BAR)
+		error = ask_range(f->fd, at, &offset, &rest);
 
 	/* The device may have been removed. */
 	if (error && error != ENODEV)
@@ -192,6 +196,7 @@ static void check_dm(struct thread *t, const struct file *f, const char *at,
 {
 	uint64_t size = (f->length + PAGE - 1) / PAGE * PAGE, offset, length;
 
+	starve(t, false);
 	if (f->freed || r->offset > size || r->length > size - r->offset)
 		bug(t, "mmap of bytes outside of the allocation");
 	for (struct file *bar = t->files; bar < t->files + PRIVATE_BARS; bar++)
@@ -392,51 +397,6 @@ static void have_child(struct thread *t)
 	called(t, OP_FORK, error, ONE_OF(ENOMEM, EAGAIN));
 }
 
-/* --- memory regions --- */
-
-static void dereg(struct thread *t, struct ibv_mr **mr)
-{
-	int error = *mr ? ibv_dereg_mr(*mr) : 0;
-
-	if (error)
-		bug(t, "ibv_dereg_mr: %s", strerrorname_np(error));
-	*mr = NULL;
-}
-
-void mrs_free(struct thread *t)
-{
-	for (int i = 0; i < MRS; i++)
-		dereg(t, &t->mrs[i]);
-}
-
-static void reg_mr(struct thread *t)
-{
-	static const int errnos[] = { EINVAL, EFAULT, ENOMEM, EOPNOTSUPP, ENODEV, EACCES, EPERM,
-				      EREMOTEIO, 0 };
-	struct ibv_mr **mr = &t->mrs[below(t, MRS)];
-	uint64_t length;
-	char *at;
-	int access = one_in(t, 2) ? IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE : below(t, 16);
-
-	if (!pd)
-		return;
-	dereg(t, mr);
-	piece(t, &at, &length);
-	if (one_in(t, 2)) {
-		uint64_t offset = below(t, PAGE);
-
-		at += offset;
-		length -= offset;
-	}
-	if (one_in(t, 6))
-		length = edge(t);
-	/* Limit the length in host memory: pinning is slow. */
-	if (length > 64 * PAGE && in_arena(t, at, length))
-		length = PAGE;
-	*mr = ibv_reg_mr(pd, at, length, access);
-	called(t, OP_REG_MR, *mr ? 0 : errno, errnos);
-}
-
 void fuzz_map(struct thread *t, enum op op)
 {
 	switch (op) {
@@ -452,7 +412,6 @@ void fuzz_map(struct thread *t, enum op op)
 	case OP_MREMAP: remap(t); break;
 	case OP_TOUCH: access_it(t); break;
 	case OP_COPY: copy(t); break;
-	case OP_FORK: have_child(t); break;
-	default: reg_mr(t);
+	default: have_child(t);
 	}
 }

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Memory regions on the mappings, and transfers between them over loop-back.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "fuzz.h"
+#include "pattern.h"
+
+#define TRANSFER (2 * PAGE)	/* bytes at the most */
+
+static const int errnos[] = { EINVAL, EFAULT, ENOMEM, EOPNOTSUPP, ENODEV, EACCES, EPERM,
+			      EREMOTEIO, 0 };
+/* Of a limit on RDMA objects; of an RDMA device that is removed, as ib_uverbs says it. */
+static const int unsteady_errnos[] = { EINVAL, EFAULT, ENOMEM, EOPNOTSUPP, ENODEV, EACCES, EPERM,
+				       EREMOTEIO, EAGAIN, EIO, 0 };
+
+void rdma_begin(struct thread *t)
+{
+	t->hunger = -1;
+	if (hungry)
+		t->hunger = open("/proc/thread-self/make-it-fail", O_WRONLY | O_CLOEXEC);
+	if (hungry && t->hunger < 0)
+		bug(t, "no fault injection: %s", strerrorname_np(errno));
+}
+
+void starve(struct thread *t, bool on)
+{
+	if (!hungry || t->starved == on)
+		return;
+	/* Before the write that turns it on. */
+	t->starved = on;
+	if (pwrite(t->hunger, on ? "1" : "0", 1, 0) != 1)
+		bug(t, "fault injection: %s", strerrorname_np(errno));
+}
+
+static void dereg(struct thread *t, struct ibv_mr **mr)
+{
+	int error;
+
+	if (!*mr)
+		return;
+	/* uverbs needs memory for the call, and then refuses it. */
+	starve(t, false);
+	error = ibv_dereg_mr(*mr);
+	/* ib_uverbs has deregistered it with the device. */
+	if (error && !(unsteady && error == EIO))
+		bug(t, "ibv_dereg_mr: %s", strerrorname_np(error));
+	*mr = NULL;
+}
+
+void mrs_free(struct thread *t)
+{
+	for (int i = 0; i < MRS; i++)
+		dereg(t, &t->mrs[i]);
+}
+
+static void reg_mr(struct thread *t)
+{
+	struct ibv_mr **mr = &t->mrs[below(t, MRS)];
+	bool starved = t->starved;
+	uint64_t length;
+	char *at;
+	int access = one_in(t, 2) ? IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE : below(t, 16);
+
+	if (!pd)
+		return;
+	dereg(t, mr);
+	starve(t, starved);
+	piece(t, &at, &length);
+	if (one_in(t, 2)) {
+		uint64_t offset = below(t, PAGE);
+
+		at += offset;
+		length -= offset;
+	}
+	if (one_in(t, 6))
+		length = edge(t);
+	/* Limit the length in host memory: pinning is slow. */
+	if (length > 64 * PAGE && in_arena(t, at, length))
+		length = PAGE;
+	*mr = ibv_reg_mr(pd, at, length, access);
+	called(t, OP_REG_MR, *mr ? 0 : errno, unsteady ? unsteady_errnos : errnos);
+}
+
+/* Whether a request may end so if its memory is revoked. */
+static bool may_end(enum ibv_wc_status status)
+{
+	return status == IBV_WC_REM_ACCESS_ERR || status == IBV_WC_LOC_PROT_ERR ||
+	       status == IBV_WC_REM_OP_ERR || status == IBV_WC_WR_FLUSH_ERR;
+}
+
+/* Posts an RDMA WRITE and waits for its end. Returns an errno; ECONNABORTED: see @status. */
+static int write_bytes(struct thread *t, struct ibv_mr *near, char *from, struct ibv_mr *far,
+		       char *to, uint32_t n, enum ibv_wc_status *status)
+{
+	struct ibv_sge sge = { .addr = (uintptr_t)from, .length = n, .lkey = near->lkey };
+	struct ibv_send_wr *bad, wr = {
+		.sg_list = &sge,
+		.num_sge = 1,
+		.opcode = IBV_WR_RDMA_WRITE,
+		.send_flags = IBV_SEND_SIGNALED,
+		.wr.rdma = { .remote_addr = (uintptr_t)to, .rkey = far->rkey },
+	};
+	time_t end = time(NULL) + 20;
+	struct ibv_wc wc;
+	int error = ibv_post_send(t->pair.near, &wr, &bad);
+
+	if (error)
+		return error;
+	while (!(error = ibv_poll_cq(t->pair.cq, 1, &wc))) {
+		if (time(NULL) <= end)
+			continue;
+		/* A removed device completes nothing. */
+		if (unsteady)
+			return EIO;
+		bug(t, "a transfer does not end");
+	}
+	if (error < 0)
+		bug(t, "ibv_poll_cq: %d", error);
+	*status = wc.status;
+	return wc.status == IBV_WC_SUCCESS ? 0 : ECONNABORTED;
+}
+
+/*
+ * The queue pairs are in an error state. Those of a device that may be removed stay: the
+ * process ends with no others, and the kernel frees them.
+ */
+static void renew_pair(struct thread *t)
+{
+	t->paired = !unsteady;
+	if (t->paired) {
+		pair_free(&t->pair);
+		t->pair = pair_make(rdma);
+	}
+}
+
+/*
+ * Writes by RDMA from one half of a mapping to the other. The bytes must arrive, unless
+ * the device of the memory or the RDMA device is being removed.
+ */
+static void transfer(struct thread *t)
+{
+	const struct held *h = pick_held(t);
+	char sent[TRANSFER], seen[TRANSFER], *from, *to;
+	enum ibv_wc_status status = IBV_WC_SUCCESS;
+	struct ibv_mr *near = NULL, *far = NULL;
+	uint64_t half, n, seed = any(t);
+	int error = 0;
+
+	if (!pd || !t->paired || !h)
+		return;
+	half = h->length / 2;
+	n = 1 + below(t, half < TRANSFER ? half : TRANSFER);
+	from = h->addr + below(t, half - n + 1);
+	to = h->addr + half + below(t, half - n + 1);
+	pattern_fill(sent, n, seed);
+	/* It may be mapped for reading, or its device gone. */
+	if (!copy_guarded(from, sent, n) || !touch(to, true))
+		error = EFAULT;
+	if (!error && !(near = ibv_reg_mr(pd, from, n, ACCESS_ALL)))
+		error = errno;
+	if (!error && !(far = ibv_reg_mr(pd, to, n, ACCESS_ALL)))
+		error = errno;
+	if (!error) {
+		error = write_bytes(t, near, from, far, to, n, &status);
+		if (error)
+			renew_pair(t);
+	}
+	dereg(t, &near);
+	dereg(t, &far);
+	if (error == ECONNABORTED) {
+		if (!may_end(status))
+			bug(t, "a transfer ended with: %s", ibv_wc_status_str(status));
+		if (!unsteady && touch(from, false) && touch(to, false))
+			bug(t, "a transfer failed, but its memory is there");
+		called(t, OP_TRANSFER, error, ONE_OF(ECONNABORTED));
+		return;
+	}
+	if (!error && copy_guarded(seen, to, n) && memcmp(seen, sent, n))
+		bug(t, "%llu bytes did not arrive", (unsigned long long)n);
+	called(t, OP_TRANSFER, error, unsteady ? unsteady_errnos : errnos);
+}
+
+void fuzz_rdma(struct thread *t, enum op op)
+{
+	if (op == OP_REG_MR)
+		reg_mr(t);
+	else
+		transfer(t);
+}
