@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+# shellcheck disable=SC2034 # sample.sh's
+#
+# The stock mlx5 driver on a function without on-demand paging, as some virtual functions are:
+# it refuses to import dma-bufs, and the umem backend serves its MRs. For
+# TOPOLOGY=connectx_no_odp.
+
+CLIENT=peer_client_sample
+MODULE=$MODS/external/samples/peer_client/$CLIENT.ko
+. ./adapter.sh
+. ./sample.sh
+
+DEVICES=/sys/kernel/debug/ib_peer_mem/devices
+
+TESTS="test_backend test_client test_import_is_refused test_host_memory
+	test_client_that_invalidates test_removed_with_an_mr test_unload"
+
+test_backend() {
+	ibv_devinfo -d "$DEV" -v | tee /tmp/devinfo
+	grep -q general_odp_caps /tmp/devinfo
+	must_fail grep -w ODP_SUPPORT /tmp/devinfo
+	expect "umem no" eval "awk -v dev=$DEV '\$1 == dev { print \$3, \$4 }' $DEVICES"
+	dmesg | grep "ib_peer_mem: $DEV: serves peer memory by umem"
+}
+
+# A client that does not require invalidation.
+test_client() {
+	insmod "$MODULE" persistent=1
+	eventually test -c "$SAMPLE"
+	"$RDMA" write -o 100 -l 50000 "$SAMPLE"
+	"$RDMA" atomic -o 8 -l 4096 "$SAMPLE"
+	expect 2 sample num_alloc_mrs
+	sample_balanced
+	note "$DEV without on-demand paging: RDMA to the memory of a client, by the umem backend"
+}
+
+# Why the backend is not dma-buf.
+test_import_is_refused() {
+	expect "error EOPNOTSUPP" adapter_start one "$DEV" "export:$SAMPLE" 0 4096
+	sample_balanced
+}
+
+test_host_memory() {
+	local before
+	before=$(sample num_alloc_mrs)
+	"$RDMA" write host
+	expect "$before" sample num_alloc_mrs
+}
+
+# io_peer_mem requires invalidation: a umem cannot be fenced.
+test_client_that_invalidates() {
+	load_io
+	find_bars
+	expect "registration: EREMOTEIO" "$RDMA" reg "$BAR_A"
+	expect 0 counter num_alloc_mrs
+	unload_io
+}
+
+# The driver releases the umem.
+test_removed_with_an_mr() {
+	adapter_start one "$DEV" "$SAMPLE" 0 100000
+	expect "1 25" sample_in_use
+	mlx5_unbind
+	eventually sample_balanced
+	adapter_kill one
+	mlx5_bind
+	"$RDMA" write "$SAMPLE"
+}
+
+test_unload() {
+	eventually sample_balanced
+	rmmod $CLIENT
+	[ ! -e "$PEERS/$CLIENT" ]
+}
