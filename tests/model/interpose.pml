@@ -58,15 +58,20 @@ inline enter(count, closed)
 	atomic { readers++; inside = data };
 	if
 	:: inside ->
-		atomic { assert(!gone); count++ };
+		assert(!gone);
+		/* Gate::enter */
 		if
-		:: closed -> count--; inside = 0
-		:: else
+		:: closed -> inside = 0
+		:: else -> atomic { assert(!gone); count++ }
 		fi
 	:: else
 	fi;
 	readers--
 }
 
-/* Gate::close */
+/* Gate::close: an RCU grace period, then no call is counted any more. */
+#ifdef BREAK_NO_GRACE
 #define CLOSE(gate, calls)  gate = 1; calls == 0
+#else
+#define CLOSE(gate, calls)  gate = 1; readers == 0; calls == 0
+#endif

@@ -300,10 +300,8 @@ proctype detach()
 	CLOSE(dereg_closed, deregistering);
 	data = 0;
 #ifndef BREAK_NO_GRACE
-	/* An RCU grace period, then the gates once more. */
+	/* An RCU grace period. */
 	readers == 0;
-	registering == 0;
-	deregistering == 0;
 #endif
 	atomic {
 		gone = 1;
