@@ -35,7 +35,7 @@ mod tests {
         let (t, client, mr) = live_temporary(Kind::Pci)?;
         let other = t.reg_at(&client, 8 * PAGE, PAGE)?;
         t.registered().leave_bus();
-        client.invalidate_last()?;
+        invalidation(&client)?.join()??;
         let stage = client.stage();
         removal(&t)?.join()?;
         let posted = t.calls(Point::PostInv)?;
