@@ -170,6 +170,14 @@ impl Backend {
         }
     }
 
+    /// Waits until accesses are over that the device began before [`Attachment::stop`]. Context: may
+    /// sleep.
+    pub(crate) fn drain(&self) {
+        if let Self::FastReg(backend) = self {
+            backend.drain();
+        }
+    }
+
     /// Makes an MR on `pages`. Context: may sleep.
     pub(crate) fn register(
         &self,
@@ -210,6 +218,23 @@ impl Attachment {
             Self::DmaBuf(mr) => mr.can_fence(),
             Self::FastReg(_) => true,
             Self::Exported(revoker) => revoker.can_revoke(),
+        }
+    }
+
+    /// Begins to fence the device, where that has two steps: it begins no new access. After
+    /// [`Backend::drain`], which serves any number of attachments, it is fenced. Context: may sleep.
+    pub(crate) fn stop(&mut self) -> Result {
+        match self {
+            Self::FastReg(mr) => mr.stop(),
+            Self::DmaBuf(_) | Self::Exported(_) => Ok(()),
+        }
+    }
+
+    /// Returns whether [`Self::stop`] has made the device begin no new access.
+    pub(crate) fn is_stopped(&self) -> bool {
+        match self {
+            Self::FastReg(mr) => mr.is_stopped(),
+            Self::DmaBuf(_) | Self::Exported(_) => false,
         }
     }
 

@@ -20,7 +20,7 @@ use crate::{
         UcontextId,
         UserMr, //
     },
-    region::Deadline, //
+    region, //
 };
 use kernel::{
     prelude::*,
@@ -41,10 +41,7 @@ impl Hooks for Adapter {
 
     fn remove(&self) {
         adapters::remove(self);
-        let deadline = Deadline::start();
-        while let Some(region) = self.mrs().first() {
-            region.disassociate(&deadline);
-        }
+        region::disassociate_all(self.mrs(), self.backend());
     }
 
     fn reg_user_mr(self: &Arc<Self>, req: &Request<'_>, driver: Driver<'_>) -> Result<UserMr> {

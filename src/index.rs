@@ -75,6 +75,14 @@ impl<T: ?Sized> Index<T> {
         self.entries.lock().values().next().cloned()
     }
 
+    /// Returns the entry with the smallest key that is not less than `key`, and its key.
+    pub(crate) fn from(&self, key: u32) -> Option<(u32, Arc<T>)> {
+        let entries = self.entries.lock();
+        let cursor = entries.cursor_lower_bound(&key)?;
+        let (key, value) = cursor.current();
+        Some((*key, value.clone()))
+    }
+
     /// Removes the entry under `key`.
     pub(crate) fn remove(&self, key: u32) {
         self.remove_if(key, |_| true);
@@ -114,6 +122,17 @@ mod tests {
         assert_eq!(index.get(7).map(|v| *v), Some(71));
         assert_eq!(index.first().map(|v| *v), Some(30));
         assert!(!index.contains(0));
+        Ok(())
+    }
+
+    #[test]
+    fn the_next_entry_has_the_same_or_a_larger_key() -> Result {
+        let index = index(&[(7, 70), (3, 30)])?;
+        let from = |key| index.from(key).map(|(key, value)| (key, *value));
+        assert_eq!(from(0), Some((3, 30)));
+        assert_eq!(from(3), Some((3, 30)));
+        assert_eq!(from(4), Some((7, 70)));
+        assert_eq!(from(8), None);
         Ok(())
     }
 

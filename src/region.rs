@@ -14,7 +14,7 @@ mod mr;
 mod resources;
 mod revoke;
 
-pub(crate) use self::revoke::Deadline;
+pub(crate) use self::revoke::disassociate_all;
 
 use self::{
     mr::Mrs,

@@ -113,6 +113,12 @@ impl FastReg {
         )
     }
 
+    /// Waits until the device has finished what it began before keys were invalidated. Context: may
+    /// sleep, for some tenths of a second.
+    pub(crate) fn drain(&self) {
+        drain_software_copies(&self.dev);
+    }
+
     /// Returns the queue pair of `pd` and counts a user. Context: may sleep.
     fn link(self: &Arc<Self>, pd: &Pd) -> Result<LinkRef> {
         let mut links = self.links.lock();
@@ -173,7 +179,9 @@ impl FastReg {
         )?;
         let key = mr.key();
         link.qp()?.register(&key, access)?;
-        Ok((mr.into_user(), FastRegMr { key, link }))
+        let mr = mr.into_user();
+        let stopped = false;
+        Ok((mr, FastRegMr { key, link, stopped }))
     }
 }
 
@@ -209,18 +217,34 @@ impl Drop for LinkRef {
 pub(crate) struct FastRegMr {
     key: FastRegKey,
     link: LinkRef,
+    /// The key is invalidated.
+    stopped: bool,
 }
 
 impl FastRegMr {
-    /// See [`super::Attachment::fence`].
-    pub(crate) fn fence(&mut self) -> Result {
-        // It would not answer, and need not.
-        if self.link.backend.dev.is_gone() {
+    /// See [`super::Attachment::stop`].
+    pub(crate) fn stop(&mut self) -> Result {
+        if self.stopped {
             return Ok(());
         }
-        let qp = self.link.qp()?;
-        self.key.as_fast_reg(|| qp.invalidate(&self.key))?;
-        drain_software_copies(&self.link.backend.dev);
+        // It would not answer, and need not.
+        if !self.link.backend.dev.is_gone() {
+            let qp = self.link.qp()?;
+            self.key.as_fast_reg(|| qp.invalidate(&self.key))?;
+        }
+        self.stopped = true;
+        Ok(())
+    }
+
+    /// See [`super::Attachment::is_stopped`].
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stopped
+    }
+
+    /// See [`super::Attachment::fence`].
+    pub(crate) fn fence(&mut self) -> Result {
+        self.stop()?;
+        self.link.backend.drain();
         Ok(())
     }
 }

@@ -92,6 +92,17 @@ impl Resources {
         self.attachments().any(Attachment::is_attached)
     }
 
+    /// Has the device begin no new access, where that is a step of its own. Context: may sleep.
+    pub(super) fn stop(&mut self) -> Result {
+        let mut attached = self.attached.iter_mut().flatten();
+        attached.try_for_each(|a| a.attachment.stop())
+    }
+
+    /// Returns whether the device begins no new access.
+    pub(super) fn is_stopped(&self) -> bool {
+        self.attachments().all(Attachment::is_stopped)
+    }
+
     /// Fences the device. Context: may sleep.
     pub(super) fn fence(&mut self) -> Result {
         let mut attached = self.attached.iter_mut().flatten();

@@ -8,8 +8,10 @@ use super::{
     Region, //
 };
 use crate::{
+    backend::Backend,
     client::Revocable,
     ext::dma_buf::OnDetach,
+    index::Index,
     lifecycle::{
         Taken,
         Until, //
@@ -40,7 +42,7 @@ enum Cause<'a> {
 }
 
 /// The time that a removed device has to answer, for all of its regions together.
-pub(crate) struct Deadline {
+struct Deadline {
     start: Instant<Monotonic>,
     /// The device has let a fence time out, so it is not asked again.
     unanswered: Cell<bool>,
@@ -51,7 +53,7 @@ impl Deadline {
     const SECONDS: i64 = 10;
 
     /// Starts the time.
-    pub(crate) fn start() -> Self {
+    fn start() -> Self {
         Self {
             start: Instant::now(),
             unanswered: Cell::new(false),
@@ -86,11 +88,38 @@ enum Fenced {
     Failed(Error),
 }
 
+/// Ends all regions of a device that is removed; `index` has them, and no new one is added. Context:
+/// may sleep.
+pub(crate) fn disassociate_all(index: &Index<Region>, backend: &Backend) {
+    let deadline = Deadline::start();
+    // Stop them all first, so that one drain serves them.
+    let (mut next, mut stopped) = (Some(0), false);
+    while let Some((lkey, region)) = next.and_then(|lkey| index.from(lkey)) {
+        match region.stop() {
+            Err(e) if deadline.is_over_after(e) => break,
+            Err(_) => {}
+            Ok(()) => stopped = true,
+        }
+        next = lkey.checked_add(1);
+    }
+    if stopped {
+        backend.drain();
+    }
+    while let Some(region) = index.first() {
+        region.disassociate(&deadline);
+    }
+}
+
 impl Region {
+    /// Has the device begin no new access, if the region is live. Context: may sleep.
+    fn stop(&self) -> Result {
+        self.life.with_live(Resources::stop).unwrap_or(Ok(()))
+    }
+
     /// Ends the region because its device is removed. A region that cannot be fenced ends when the
     /// driver deregisters the MR: waiting for that here would keep ib_core from notifying the
     /// driver. Context: may sleep.
-    pub(crate) fn disassociate(self: &Arc<Self>, deadline: &Deadline) {
+    fn disassociate(self: &Arc<Self>, deadline: &Deadline) {
         let revoked = self.revoke_for(Cause::Removal(self, deadline));
         self.forget_mrs();
         self.forget_device();
@@ -146,6 +175,8 @@ impl Region {
                 self.life.unfenced(resources);
                 return Fenced::Deferred;
             }
+            // Drained since.
+            Cause::Removal(..) if resources.is_stopped() => Ok(()),
             // Each further work request would take as long.
             Cause::Removal(_, deadline) if deadline.unanswered.get() => Err(ETIMEDOUT),
             _ => resources.fence(),
@@ -182,8 +213,8 @@ impl Region {
     fn log_unfenced(&self, e: Error) {
         let dev = self.device_name();
         pr_err!(
-            "client {}: {} does not revoke {} bytes ({:?}); retrying until it does or the MR is \
-             deregistered\n",
+            "client {}: {} does not revoke {} bytes ({:?}); retrying: end the process that has the \
+             MR, or remove the device\n",
             self.client.name(),
             dev.as_deref().unwrap_or("an importer"),
             self.range.len(),
