@@ -16,6 +16,8 @@ pub mod device;
 #[cfg(ext_rdma)]
 pub mod dma_buf;
 pub mod dma_table;
+#[cfg(ext_p2pdma)]
+pub mod gen_pool;
 #[cfg(ext_rdma)]
 pub mod key_set;
 pub mod lockdown;
@@ -33,6 +35,7 @@ pub mod pinned;
 pub mod ram;
 #[cfg(ext_rdma)]
 pub mod rdma;
+pub mod run_table;
 pub mod sg;
 pub mod snapshot;
 pub mod sysfs;

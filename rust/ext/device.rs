@@ -5,6 +5,15 @@
 //! C headers: [`include/linux/device.h`](srctree/include/linux/device.h),
 //! [`include/linux/dma-mapping.h`](srctree/include/linux/dma-mapping.h).
 
+#[cfg(ext_p2pdma)]
+mod lock;
+
+#[cfg(ext_p2pdma)]
+pub use self::lock::{
+    try_lock,
+    Locked, //
+};
+
 use super::bindings::helpers;
 use kernel::{
     bindings,

@@ -31,6 +31,7 @@ use kernel::{
     device,
     dma::DataDirection,
     error::to_result,
+    macros::kunit_tests,
     page::PAGE_SIZE,
     prelude::*,
     sync::aref::ARef, //
@@ -112,6 +113,40 @@ impl Table {
         Ok(Self { sgt, mapped: None })
     }
 
+    /// Creates a table of memory with struct pages, with one entry for each of `pieces`, which are
+    /// physical addresses in whole pages.
+    ///
+    /// Returns `EINVAL` if `pieces` is empty or one is longer than 4 GiB.
+    ///
+    /// Context: may sleep.
+    ///
+    /// # Safety
+    ///
+    /// All pages must have struct pages that are valid until the table is dropped.
+    pub(super) unsafe fn from_runs(pieces: &[Range<u64>]) -> Result<Self> {
+        let this = Self::with_entries(pieces.len())?;
+        let mut sg = this.sgt.sgl;
+        for piece in pieces {
+            let len = u32::try_from(piece.end - piece.start).map_err(|_| EINVAL)?;
+            // SAFETY: `sg` is an entry of the table, which has one for each piece. By this
+            // function's safety contract the pages exist.
+            unsafe { helpers::ext_sg_set_phys(sg, piece.start, len) };
+            // SAFETY: `sg` is an entry of the table, which is valid.
+            sg = unsafe { bindings::sg_next(sg) };
+        }
+        Ok(this)
+    }
+
+    /// Creates a table of `n` entries, which is not mapped. Returns `EINVAL` if `n` is 0.
+    fn with_entries(n: usize) -> Result<Self> {
+        let mut this = Self::empty();
+        let (n, gfp) = (n.try_into()?, bindings::GFP_KERNEL_ACCOUNT);
+        // SAFETY: `sgt` is zeroed and may be initialised; for 0 entries the call returns -EINVAL.
+        to_result(unsafe { bindings::sg_alloc_table(&mut this.sgt, n, gfp) })?;
+        // INVARIANT: The call above allocated the table, and it is not mapped.
+        Ok(this)
+    }
+
     /// Creates a table without entries.
     ///
     /// Context: any.
@@ -142,13 +177,8 @@ impl Table {
         dev: &device::Device,
         reach: Reach,
     ) -> Result<Self> {
-        let mut this = Self::empty();
-        let n = pieces.len().try_into()?;
-        // SAFETY: `sgt` is zeroed and may be initialised; for 0 entries the call returns -EINVAL.
-        to_result(unsafe {
-            bindings::sg_alloc_table(&mut this.sgt, n, bindings::GFP_KERNEL_ACCOUNT)
-        })?;
-        // INVARIANT: The call above allocated the table, of which no entry is mapped yet.
+        let mut this = Self::with_entries(pieces.len())?;
+        // INVARIANT: No entry is mapped yet.
         this.sgt.nents = 0;
         this.mapped = Some(match reach {
             Reach::Bus(_) => (dev.into(), Mapping::Bus),
@@ -244,5 +274,50 @@ impl Drop for Table {
         // SAFETY: By the type invariants the table is allocated, or zero, which the function
         // accepts. It is not mapped any more, so it has no other user.
         unsafe { bindings::sg_free_table(&mut self.sgt) };
+    }
+}
+
+/// Splits ranges of whole pages so that none is longer than `max` bytes. Returns `EINVAL` if `max` is
+/// less than a page.
+///
+/// Context: may sleep.
+pub(super) fn cut(runs: &[Range<u64>], max: u32) -> Result<KVec<Range<u64>>> {
+    // CAST: `PAGE_SIZE` is less than 2^32.
+    let max = u64::from(max) & !(PAGE_SIZE as u64 - 1);
+    if max == 0 {
+        return Err(EINVAL);
+    }
+    let mut pieces = KVec::new();
+    for run in runs {
+        let mut start = run.start;
+        while start < run.end {
+            let end = run.end.min(start.saturating_add(max));
+            pieces.push(start..end, GFP_KERNEL_ACCOUNT)?;
+            start = end;
+        }
+    }
+    Ok(pieces)
+}
+
+#[cfg(ext_tests)]
+#[kunit_tests(ext_dma_table)]
+mod tests {
+    use super::*;
+
+    /// No piece exceeds the limit, and the pieces cover all ranges.
+    #[test]
+    fn pieces() -> Result {
+        let runs = [0x1000..0x6000, 0x8000..0x9000];
+        assert!(*cut(&runs, 0x10000)? == runs);
+        let want = [
+            0x1000..0x3000,
+            0x3000..0x5000,
+            0x5000..0x6000,
+            0x8000..0x9000,
+        ];
+        assert!(*cut(&runs, 0x2000)? == want);
+        assert!(*cut(&runs, 0x2fff)? == want);
+        assert!(cut(&runs, 0xfff).is_err());
+        Ok(())
     }
 }

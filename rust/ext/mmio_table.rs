@@ -23,6 +23,7 @@ use super::{
     compat::eremoteio,
     device::max_segment,
     dma_table::{
+        cut,
         Reach,
         Table, //
     },
@@ -98,12 +99,11 @@ impl MmioTable {
             Ok((Route::HostBridge, _)) => Reach::Dma,
             Err(_) => return Err(eremoteio()),
         };
-        // CAST: `PAGE_SIZE` is less than 2^32.
-        let max = u64::from(max_segment(dev)) & !(PAGE_SIZE as u64 - 1);
+        let pieces = cut(&self.runs, max_segment(dev))?;
         // SAFETY:
         // - By the type invariants the pieces lie in `window`, a memory BAR.
         // - The offset is that of this BAR.
-        self.table = unsafe { Table::of_mmio(&cut(&self.runs, max)?, dev, reach) }?;
+        self.table = unsafe { Table::of_mmio(&pieces, dev, reach) }?;
         Ok(())
     }
 
@@ -123,23 +123,6 @@ fn is_within(run: &Range<u64>, window: &Range<u64>) -> bool {
         && (run.start | run.end) % page == 0
         && window.start <= run.start
         && run.end <= window.end
-}
-
-/// Splits ranges that are longer than `max` bytes. Returns `EINVAL` if `max` is 0.
-fn cut(runs: &[Range<u64>], max: u64) -> Result<KVec<Range<u64>>> {
-    if max == 0 {
-        return Err(EINVAL);
-    }
-    let mut pieces = KVec::new();
-    for run in runs {
-        let mut start = run.start;
-        while start < run.end {
-            let end = run.end.min(start.saturating_add(max));
-            pieces.push(start..end, GFP_KERNEL)?;
-            start = end;
-        }
-    }
-    Ok(pieces)
 }
 
 #[cfg(ext_tests)]
@@ -163,21 +146,5 @@ mod tests {
         ] {
             assert!(!is_within(&wrong, &window));
         }
-    }
-
-    /// No entry exceeds the limit of the device, and the entries cover all ranges.
-    #[test]
-    fn pieces() -> Result {
-        let runs = [0x1000..0x6000, 0x8000..0x9000];
-        assert!(*cut(&runs, 0x10000)? == runs);
-        let want = [
-            0x1000..0x3000,
-            0x3000..0x5000,
-            0x5000..0x6000,
-            0x8000..0x9000,
-        ];
-        assert!(*cut(&runs, 0x2000)? == want);
-        assert!(cut(&runs, 0).is_err());
-        Ok(())
     }
 }

@@ -34,8 +34,12 @@
 //! }
 //! ```
 
+#[cfg(ext_p2pdma)]
+mod bind;
 mod window;
 
+#[cfg(ext_p2pdma)]
+pub use self::bind::Override;
 pub use self::window::Window;
 
 use super::bindings::helpers;

@@ -42,8 +42,11 @@ use kernel::{
 pub enum Event {
     /// A driver is about to be bound.
     Binding,
-    /// Binding a driver has succeeded or failed.
-    Settled,
+    /// A driver is bound.
+    Bound,
+    /// Binding a driver has failed. Devres still holds its resources, and releases them before the
+    /// lock of the function is released.
+    NotBound,
     /// The driver is about to be unbound; it still runs.
     Unbinding,
     /// The driver is unbound, and devres has released its resources.
@@ -59,8 +62,8 @@ impl Event {
     fn new(action: c_ulong) -> Option<Self> {
         Some(match u32::try_from(action).ok()? {
             bindings::bus_notifier_event_BUS_NOTIFY_BIND_DRIVER => Self::Binding,
-            bindings::bus_notifier_event_BUS_NOTIFY_BOUND_DRIVER => Self::Settled,
-            bindings::bus_notifier_event_BUS_NOTIFY_DRIVER_NOT_BOUND => Self::Settled,
+            bindings::bus_notifier_event_BUS_NOTIFY_BOUND_DRIVER => Self::Bound,
+            bindings::bus_notifier_event_BUS_NOTIFY_DRIVER_NOT_BOUND => Self::NotBound,
             bindings::bus_notifier_event_BUS_NOTIFY_UNBIND_DRIVER => Self::Unbinding,
             bindings::bus_notifier_event_BUS_NOTIFY_UNBOUND_DRIVER => Self::Unbound,
             bindings::bus_notifier_event_BUS_NOTIFY_DEL_DEVICE => Self::Deleting,

@@ -19,6 +19,7 @@
 
 use super::{
     bindings::helpers,
+    run_table::push_run,
     vma, //
 };
 use core::ops::Range;
@@ -82,10 +83,7 @@ pub fn physical(
         }
         // CAST: `usize` has 64 bits on all architectures with RDMA and Rust support.
         let run = phys..phys + got as u64;
-        match runs.last_mut() {
-            Some(last) if last.end == run.start => last.end = run.end,
-            _ => runs.push(run, GFP_KERNEL)?,
-        }
+        push_run(&mut runs, run)?;
         at += got;
     }
     Ok(runs)

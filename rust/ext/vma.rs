@@ -255,6 +255,16 @@ pub struct Found<T> {
 }
 
 impl<T> Found<T> {
+    /// Returns whether the process may read, or write if `write`.
+    pub fn allows(&self, write: bool) -> bool {
+        let bit = if write {
+            bindings::VMA_WRITE_BIT
+        } else {
+            bindings::VMA_READ_BIT
+        };
+        self.flags & (1 << bit) != 0
+    }
+
     /// Returns the offset in the file, in bytes, of the address `addr` in the VMA.
     pub fn offset(&self, addr: usize) -> usize {
         self.pgoff * PAGE_SIZE + (addr - self.start)

@@ -13,6 +13,7 @@ struct device;
 struct dma_buf;
 struct dma_resv;
 struct ext_redirection;
+struct gen_pool;
 struct ib_device;
 struct lock_class_key;
 struct page;
@@ -23,6 +24,12 @@ struct vm_area_struct;
 /* linux/completion.h */
 void ext_init_completion(struct completion *done);
 bool ext_wait_for_completion_timeout(struct completion *done, unsigned int ms);
+
+/* linux/device.h */
+bool ext_device_trylock(struct device *dev);
+void ext_device_unlock(struct device *dev);
+bool ext_device_has_override(struct device *dev);
+int ext_device_set_override(struct device *dev, const char *driver);
 
 /* linux/dma-buf.h */
 void ext_dma_buf_invalidate_mapped(struct dma_buf *buf);
@@ -49,8 +56,18 @@ struct ext_redirect {
 struct ext_redirection *ext_ftrace_redirect(const struct ext_redirect *list, unsigned int count);
 void ext_ftrace_restore(struct ext_redirection *redirection);
 
+/* linux/genalloc.h */
+struct gen_pool *ext_gen_pool_new(unsigned long start, unsigned long n);
+unsigned long ext_gen_pool_alloc(struct gen_pool *pool, unsigned long n, int align);
+void ext_gen_pool_free(struct gen_pool *pool, unsigned long start, unsigned long n);
+unsigned long ext_gen_pool_avail(struct gen_pool *pool);
+unsigned long ext_gen_pool_largest(struct gen_pool *pool);
+void ext_gen_pool_destroy(struct gen_pool *pool);
+
 /* linux/mm.h */
-struct page *ext_virt_to_page(void *kaddr);
+struct page *ext_phys_to_page(phys_addr_t phys);
+void *ext_phys_to_virt(phys_addr_t phys);
+phys_addr_t ext_virt_to_phys(void *kaddr);
 phys_addr_t ext_page_to_phys(struct page *page);
 bool ext_vma_is_sysfs(struct vm_area_struct *vma);
 void ext_vma_set_noncached(struct vm_area_struct *vma);
@@ -63,6 +80,7 @@ int ext_pci_domain(struct pci_dev *pdev);
 unsigned int ext_pci_id(struct pci_dev *pdev);
 bool ext_pci_mem_bar(struct pci_dev *pdev, int bar, u64 *start, u64 *end);
 s64 ext_pci_bus_offset(struct pci_dev *pdev, int bar);
+bool ext_pci_has_p2pdma(struct pci_dev *pdev);
 
 /* Path between a function and a device, or its first ancestor on PCI. */
 enum ext_pci_path_kind {
@@ -75,19 +93,14 @@ enum ext_pci_path_kind {
 int ext_pci_path(struct pci_dev *provider, struct device *client);
 
 /* linux/pci-p2pdma.h */
-void ext_p2p_pages_init(void *kaddr, unsigned long n);
-void ext_p2p_pages_put(void *kaddr, unsigned long n);
-bool ext_p2p_pages_in_use(void *kaddr, unsigned long n);
+void ext_p2p_pages_init(u64 phys, unsigned long n);
+unsigned long ext_p2p_pages_take(u64 phys, unsigned long n);
+void ext_p2p_page_put(u64 phys);
+bool ext_p2p_pages_in_use(u64 phys, unsigned long n);
+void ext_p2p_map_range(u64 phys, u64 *start, u64 *end);
+void ext_p2p_map_get(u64 phys);
+void ext_p2p_map_put(u64 phys, unsigned long n);
 bool ext_is_pci_p2pdma_page(struct page *page);
-
-/* Number of free pages: all, in the longest run, in the run at the end of the last range. */
-struct ext_p2p_free {
-	unsigned long free;
-	unsigned long largest;
-	unsigned long run;
-};
-
-void ext_p2p_free_add(struct ext_p2p_free *pages, u64 phys, u64 end);
 
 /* linux/percpu.h */
 

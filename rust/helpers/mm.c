@@ -7,9 +7,20 @@
 
 #include "helpers.h"
 
-struct page *ext_virt_to_page(void *kaddr)
+/* Of an address in the direct mapping of struct pages. */
+phys_addr_t ext_virt_to_phys(void *kaddr)
 {
-	return virt_to_page(kaddr);
+	return page_to_phys(virt_to_page(kaddr));
+}
+
+void *ext_phys_to_virt(phys_addr_t phys)
+{
+	return page_to_virt(pfn_to_page(PHYS_PFN(phys)));
+}
+
+struct page *ext_phys_to_page(phys_addr_t phys)
+{
+	return pfn_to_page(PHYS_PFN(phys));
 }
 
 phys_addr_t ext_page_to_phys(struct page *page)

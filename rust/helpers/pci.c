@@ -37,6 +37,12 @@ s64 ext_pci_bus_offset(struct pci_dev *pdev, int bar)
 	return pci_bus_address(pdev, bar) - pci_resource_start(pdev, bar);
 }
 
+/* Returns whether the driver of a function has begun to use p2pdma. */
+bool ext_pci_has_p2pdma(struct pci_dev *pdev)
+{
+	return rcu_access_pointer(pdev->p2pdma) != NULL;
+}
+
 static bool redirects(struct pci_dev *bridge)
 {
 	u16 ctrl = 0;

@@ -7,68 +7,99 @@
 
 #include "helpers.h"
 
-/*
- * pci_alloc_p2pmem() takes one reference on the page map for the whole block and leaves
- * the page counts at 0. p2pdma_folio_free() frees one page and puts one reference. So this
- * sets each count to 1, and takes one more reference for each page but the first.
- */
-void ext_p2p_pages_init(void *kaddr, unsigned long n)
+#define PAGES_PER_RESCHED 4096
+
+static struct page *page_at(u64 phys, unsigned long i)
 {
-	struct percpu_ref *ref = &page_pgmap(virt_to_page(kaddr))->ref;
+	return pfn_to_page(PHYS_PFN(phys) + i);
+}
+
+static struct percpu_ref *map_of(u64 phys)
+{
+	return &page_pgmap(page_at(phys, 0))->ref;
+}
+
+/*
+ * pci_alloc_p2pmem() takes one reference on the page map for a whole block and leaves the
+ * page counts at 0. p2pdma_folio_free(), for the last reference of a page, gives the page
+ * back to the pool and puts one reference on the page map. So this takes one for each page.
+ */
+void ext_p2p_pages_init(u64 phys, unsigned long n)
+{
 	unsigned long i;
 
+	percpu_ref_get_many(map_of(phys), n);
 	for (i = 0; i < n; i++) {
-		struct page *page = virt_to_page(kaddr + i * PAGE_SIZE);
+		struct page *page = page_at(phys, i);
 
 		VM_WARN_ON_ONCE_PAGE(page_ref_count(page), page);
 		set_page_count(page, 1);
-		if (i)
-			percpu_ref_get(ref);
-		if (!(i % 4096))
+		if (!(i % PAGES_PER_RESCHED))
 			cond_resched();
 	}
 }
 
-void ext_p2p_pages_put(void *kaddr, unsigned long n)
+/*
+ * Undoes ext_p2p_pages_init() up to the first page that has another reference. Returns the
+ * number of pages.
+ */
+unsigned long ext_p2p_pages_take(u64 phys, unsigned long n)
 {
+	struct percpu_ref *ref = map_of(phys);
 	unsigned long i;
 
 	for (i = 0; i < n; i++) {
-		put_page(virt_to_page(kaddr + i * PAGE_SIZE));
-		if (!(i % 4096))
+		if (!page_ref_freeze(page_at(phys, i), 1))
+			break;
+		if (!(i % PAGES_PER_RESCHED))
 			cond_resched();
 	}
+	if (i)
+		percpu_ref_put_many(ref, i);
+	return i;
+}
+
+/* The page returns to the kernel's pool with its last reference. */
+void ext_p2p_page_put(u64 phys)
+{
+	put_page(page_at(phys, 0));
 }
 
 /* Returns whether a page has a reference besides that of its owner. */
-bool ext_p2p_pages_in_use(void *kaddr, unsigned long n)
+bool ext_p2p_pages_in_use(u64 phys, unsigned long n)
 {
 	unsigned long i;
 
 	for (i = 0; i < n; i++) {
-		if (page_ref_count(virt_to_page(kaddr + i * PAGE_SIZE)) != 1)
+		if (page_ref_count(page_at(phys, i)) != 1)
 			return true;
-		if (!(i % 4096))
+		if (!(i % PAGES_PER_RESCHED))
 			cond_resched();
 	}
 	return false;
 }
 
+/* Sets [*start, *end) to the addresses of the page map that has the page at @phys. */
+void ext_p2p_map_range(u64 phys, u64 *start, u64 *end)
+{
+	struct dev_pagemap *pgmap = page_pgmap(page_at(phys, 0));
+
+	*start = pgmap->range.start;
+	*end = pgmap->range.end + 1;
+}
+
+/* References on the page map of the page at @phys. */
+void ext_p2p_map_get(u64 phys)
+{
+	percpu_ref_get(map_of(phys));
+}
+
+void ext_p2p_map_put(u64 phys, unsigned long n)
+{
+	percpu_ref_put_many(map_of(phys), n);
+}
+
 bool ext_is_pci_p2pdma_page(struct page *page)
 {
 	return is_pci_p2pdma_page(page);
-}
-
-/* Adds the pages of [@phys, @end), which follow those that @pages covers. */
-void ext_p2p_free_add(struct ext_p2p_free *pages, u64 phys, u64 end)
-{
-	for (; phys < end; phys += PAGE_SIZE) {
-		if (page_ref_count(pfn_to_page(PHYS_PFN(phys)))) {
-			pages->run = 0;
-			continue;
-		}
-		pages->free++;
-		pages->run++;
-		pages->largest = max(pages->largest, pages->run);
-	}
 }

@@ -100,7 +100,7 @@ impl Tickets {
     ///
     /// Context: may sleep.
     pub fn add(this: &Arc<Self>, ticket: Ticket) -> Result<TicketGuard> {
-        let node = RBTreeNodeReservation::new(GFP_KERNEL)?;
+        let node = RBTreeNodeReservation::new(GFP_KERNEL_ACCOUNT)?;
         let mut state = this.state.lock();
         if state.closed {
             return Err(ENODEV);

@@ -100,7 +100,7 @@ impl<T: Slotted> VTable<T> {
                     region,
                     memory <- new_mutex!(None, "peer_client::RegionCtx::memory"),
                 }),
-                GFP_KERNEL,
+                GFP_KERNEL_ACCOUNT,
             )?;
             // SAFETY: By this function's safety contract `context` is valid for a write.
             unsafe { *context = region.into_foreign() };

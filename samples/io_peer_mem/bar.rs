@@ -2,14 +2,15 @@
 
 //! A BAR: its allocations and the tickets of its memory regions.
 //!
-//! Locking: [`Bar::state`] is a leaf. It nests inside the `mmap_lock` (page faults, `mmap`,
-//! `munmap`), so the `mmap_lock` is never taken with it held. Pages are dropped and tickets
-//! invalidated after it is released.
+//! Locking: [`Bar::state`] and [`Memory::pages`] are leaves. They nest inside the `mmap_lock` (page
+//! faults, `mmap`, `munmap`), so the `mmap_lock` is never taken with one held. Pages are dropped and
+//! tickets invalidated after they are released.
 
 use crate::{
     ext::{
         chardev::AddressSpace,
         p2pdma::{
+            Held,
             Pages,
             Provider, //
         },
@@ -17,6 +18,7 @@ use crate::{
     },
     peer_client::Tickets, //
 };
+use core::ops::Range;
 use kernel::{
     new_mutex,
     pci,
@@ -57,8 +59,39 @@ struct State {
     dead: bool,
     /// The last key used.
     last: u64,
-    /// The pages of each [`Allocation`], by its key.
-    allocations: RBTree<u64, Pages>,
+    /// The memory of each [`Allocation`], by its key.
+    allocations: RBTree<u64, Arc<Memory>>,
+}
+
+/// The memory of an allocation.
+#[pin_data]
+struct Memory {
+    /// The pages.
+    #[pin]
+    pages: Mutex<Kept>,
+}
+
+/// Pages, until they are freed.
+struct Kept {
+    /// The BAR is dead: nothing may begin to use the pages.
+    revoked: bool,
+    /// The pages.
+    pages: Option<Arc<Pages>>,
+}
+
+impl Kept {
+    /// Returns the pages. Returns `ENODEV` if the BAR is dead or they were freed.
+    fn get(&self) -> Result<&Arc<Pages>> {
+        self.pages.as_ref().filter(|_| !self.revoked).ok_or(ENODEV)
+    }
+}
+
+impl Memory {
+    /// Frees the pages that nothing uses; the others follow with their last user.
+    fn free(&self) {
+        let pages = self.pages.lock().pages.take();
+        drop(pages);
+    }
 }
 
 impl Bar {
@@ -113,36 +146,45 @@ impl Bar {
         &self.tickets
     }
 
-    /// Allocates `n` contiguous pages. Returns `ENOMEM` if the BAR is full, `ENODEV` if it is dead.
+    /// Allocates `n` contiguous pages whose address in the BAR is a multiple of `align`. They are kept
+    /// until the allocation is dropped or the BAR is revoked.
+    ///
+    /// Returns `ENOMEM` if the BAR is full, `EINVAL` if it has no such address, `ENODEV` if it is
+    /// dead.
     ///
     /// Context: may sleep.
-    pub(crate) fn allocate(this: &Arc<Self>, n: usize) -> Result<Allocation> {
-        Self::keep(this, || this.memory.alloc(n))
-    }
-
-    /// Allocates `n` contiguous pages at a multiple of `align`. Returns `EINVAL` if the BAR has no
-    /// such address, otherwise errors as [`Bar::allocate`].
-    ///
-    /// Context: may sleep.
-    pub(crate) fn allocate_aligned(this: &Arc<Self>, n: usize, align: u64) -> Result<Allocation> {
-        Self::keep(this, || this.memory.alloc_aligned(n, align))
-    }
-
-    /// Keeps the pages that `alloc` returns until the allocation is dropped or the BAR is revoked.
-    fn keep(this: &Arc<Self>, alloc: impl FnOnce() -> Result<Pages>) -> Result<Allocation> {
-        let node = RBTreeNodeReservation::new(GFP_KERNEL)?;
-        let pages = alloc()?;
+    pub(crate) fn allocate(this: &Arc<Self>, n: usize, align: u64) -> Result<Allocation> {
+        let node = RBTreeNodeReservation::new(GFP_KERNEL_ACCOUNT)?;
+        let pages = this.memory.alloc(n, align).or_else(|e| {
+            // The memory of a device that is being removed may seem to be in use.
+            this.check_alive()?;
+            Err(e)
+        })?;
+        let pages = Arc::new(pages, GFP_KERNEL_ACCOUNT)?;
+        let memory = Arc::pin_init(
+            pin_init!(Memory {
+                pages <- new_mutex!(Kept {
+                    revoked: false,
+                    pages: Some(pages),
+                }, "io_peer_mem::Memory::pages"),
+            }),
+            GFP_KERNEL_ACCOUNT,
+        )?;
         let mut state = this.state.lock();
         if state.dead {
+            drop(state);
             return Err(ENODEV);
         }
         state.last += 1;
         let key = state.last;
-        state.allocations.insert(node.into_node(key, pages));
+        state
+            .allocations
+            .insert(node.into_node(key, memory.clone()));
         drop(state);
         Ok(Allocation {
             bar: this.clone(),
             key,
+            memory,
         })
     }
 
@@ -156,11 +198,16 @@ impl Bar {
         self.state.lock().dead = true;
         self.tickets.close_and_invalidate();
 
-        // A fault looks an allocation up and inserts its page with the lock held. So the page is
-        // unmapped below, or the fault finds no allocation.
+        // A fault looks the pages up and inserts one with the lock of the allocation held. So the
+        // page is unmapped below, or the fault finds no pages. The pages stay until then.
         let allocations = core::mem::take(&mut self.state.lock().allocations);
+        for memory in allocations.values() {
+            memory.pages.lock().revoked = true;
+        }
         space.unmap_all();
-        drop(allocations);
+        for memory in allocations.values() {
+            memory.free();
+        }
     }
 }
 
@@ -169,8 +216,10 @@ impl Bar {
 pub(crate) struct Allocation {
     /// The BAR.
     bar: Arc<Bar>,
-    /// The key of the pages in [`State::allocations`].
+    /// The key of the memory in [`State::allocations`].
     key: u64,
+    /// The memory.
+    memory: Arc<Memory>,
 }
 
 impl Allocation {
@@ -179,13 +228,23 @@ impl Allocation {
         &self.bar
     }
 
+    /// Adds the pages with the numbers `range` to `held`, so that they are in use as long as that
+    /// exists. Returns `ENODEV` if the BAR is dead or the pages were freed, and `EINVAL` if there
+    /// are no such pages.
+    ///
+    /// Context: may sleep.
+    pub(crate) fn hold(&self, held: &mut Held, range: Range<usize>) -> Result {
+        let pages = self.memory.pages.lock();
+        held.push(pages.get()?, range)
+    }
+
     /// Returns the offset of the first page in the BAR, in bytes. Returns `ENODEV` if the BAR is
     /// dead or the pages were freed.
     ///
     /// Context: may sleep.
     pub(crate) fn offset(&self) -> Result<u64> {
-        let state = self.bar.state.lock();
-        Ok(state.allocations.get(&self.key).ok_or(ENODEV)?.offset())
+        let pages = self.memory.pages.lock();
+        Ok(pages.get()?.offset())
     }
 
     /// Frees the pages now. Returns `EBUSY` if a mapping, memory region or I/O uses one, `ENODEV` if
@@ -193,31 +252,32 @@ impl Allocation {
     ///
     /// Context: may sleep.
     pub(crate) fn free(&self) -> Result {
-        let mut state = self.bar.state.lock();
-        // Only a fault, which holds the lock, adds the first user of a page: pages that are not in
-        // use stay unused until the lock is released.
-        if state.allocations.get(&self.key).ok_or(ENODEV)?.in_use() {
+        let mut pages = self.memory.pages.lock();
+        // Only a fault or a new memory region, which hold the lock, add the first user of a page:
+        // pages that are not in use stay unused until the lock is released.
+        if pages.get()?.in_use() {
             return Err(EBUSY);
         }
-        let pages = state.allocations.remove_node(&self.key);
-        drop(state);
+        let freed = pages.pages.take();
         drop(pages);
+        drop(freed);
         Ok(())
     }
 }
 
 impl vma::Mapping for Allocation {
     fn fault(&self, fault: &vma::Fault<'_>) -> Result {
-        let state = self.bar.state.lock();
-        let pages = state.allocations.get(&self.key).ok_or(ENODEV)?;
+        let pages = self.memory.pages.lock();
+        let pages = pages.get()?;
         fault.map(|i| pages.get(i))
     }
 }
 
 impl Drop for Allocation {
     fn drop(&mut self) {
-        let pages = self.bar.state.lock().allocations.remove_node(&self.key);
-        drop(pages);
+        let node = self.bar.state.lock().allocations.remove_node(&self.key);
+        drop(node);
+        self.memory.free();
     }
 }
 

@@ -9,13 +9,14 @@ use crate::{
     ext::{
         dma_table::Table,
         mmio_table::MmioTable,
-        p2pdma,
+        p2pdma::{
+            self,
+            Held, //
+        },
         pci::Window,
         pfnmap,
-        pinned::{
-            self,
-            PinnedTable, //
-        }, //
+        pinned,
+        run_table::RunTable, //
     },
     foreign::Kind,
     functions::Functions,
@@ -68,8 +69,10 @@ impl Owner {
 
 /// The table of a memory region, with what keeps its memory in place.
 enum Backing {
-    /// Pinned struct pages.
-    Pages(PinnedTable),
+    /// Pages of this driver, which stay allocated.
+    Own(RunTable<Held>),
+    /// Pinned struct pages of another driver.
+    Pages(RunTable<pinned::Pages>),
     /// Physical addresses without struct pages. Only the ticket keeps them valid.
     Mmio(MmioTable),
 }
@@ -90,6 +93,7 @@ pub(crate) struct BarMemory {
 impl Memory for BarMemory {
     fn table(&self) -> &Table {
         match &self.backing {
+            Backing::Own(table) => table.table(),
             Backing::Pages(table) => table.table(),
             Backing::Mmio(table) => table.table(),
         }
@@ -97,6 +101,7 @@ impl Memory for BarMemory {
 
     fn map(&mut self, dev: &device::Device) -> Result {
         match &mut self.backing {
+            Backing::Own(table) => table.map(dev),
             Backing::Pages(table) => table.map(dev),
             Backing::Mmio(table) => table.map(dev),
         }
@@ -105,6 +110,7 @@ impl Memory for BarMemory {
 
     fn unmap(&mut self) {
         match &mut self.backing {
+            Backing::Own(table) => table.unmap(),
             Backing::Pages(table) => table.unmap(),
             Backing::Mmio(table) => table.unmap(),
         }
@@ -163,9 +169,10 @@ impl Client for BarClient {
                 Owner::Own(bar) => Tickets::add(bar.tickets(), ticket)?,
                 Owner::Foreign(_) => functions.add(region.window.dev(), ticket)?,
             };
-            let backing = match region.owner {
+            let backing = match &region.owner {
+                Owner::Own(bar) => Backing::Own(hold(bar, range, write)?),
+                Owner::Foreign(Kind::Pages) => Backing::Pages(pin(&region.window, range, write)?),
                 Owner::Foreign(Kind::Mmio) => Backing::Mmio(look_up(&region.window, range, write)?),
-                _ => Backing::Pages(pin(&region.window, range, write)?),
             };
             Ok(BarMemory {
                 backing,
@@ -238,16 +245,45 @@ fn pages_of(range: VaRange) -> (usize, usize) {
     (start, bytes.div_ceil(PAGE_SIZE) * PAGE_SIZE)
 }
 
+/// Holds the pages that are mapped in `range`. Returns `EFAULT` unless all are pages of `bar`, and
+/// mapped writable if `write`.
+fn hold(bar: &Arc<Bar>, range: VaRange, write: bool) -> Result<RunTable<Held>> {
+    let (start, bytes) = pages_of(range);
+    let end = start.checked_add(bytes).ok_or(EFAULT)?;
+    let mut held = Held::new();
+    {
+        let task = current!();
+        let mm = task.mm().ok_or(EFAULT)?.mmap_read_lock();
+        let mut at = start;
+        while at < end {
+            let found = mapping::at(&mm, at).ok_or(EFAULT)?;
+            if !Arc::ptr_eq(found.data.bar(), bar) || !found.allows(write) {
+                return Err(EFAULT);
+            }
+            let first = found.offset(at) / PAGE_SIZE;
+            let upto = found.end.min(end);
+            let pages = first..first + (upto - at) / PAGE_SIZE;
+            match found.data.hold(&mut held, pages) {
+                // An access would fault as well.
+                Err(ENODEV) => return Err(EFAULT),
+                held => held?,
+            }
+            at = upto;
+        }
+    }
+    RunTable::new(held)
+}
+
 /// Pins the pages of `range`. Returns `EFAULT` unless all are pages of `window`, and writable if
 /// `write`.
-fn pin(window: &Window, range: VaRange, write: bool) -> Result<PinnedTable> {
+fn pin(window: &Window, range: VaRange, write: bool) -> Result<RunTable<pinned::Pages>> {
     let (start, bytes) = pages_of(range);
     let pages = pinned::Pages::pin(start, bytes / PAGE_SIZE, write)?;
     // The range may continue in memory that is not revoked with this function.
     if !pages.all_within(window.phys()) {
         return Err(EFAULT);
     }
-    pages.into_table()
+    RunTable::new(pages)
 }
 
 /// Looks up the physical addresses of `range`. Returns `EFAULT` unless all are in `window`, and

@@ -62,15 +62,15 @@ pub(crate) fn alloc(this: ArcBorrow<'_, Bar>, opened: &Opened<'_>, arg: usize) -
     let request: io_peer_mem_dm_alloc = user::read(arg)?;
     let align = abi::check_alloc(&request)?.max(PAGE_SIZE as u64);
     let pages = request.length.div_ceil(PAGE_SIZE as u64).try_into()?;
-    let allocation = Bar::allocate_aligned(&this.into(), pages, align)?;
+    let allocation = Bar::allocate(&this.into(), pages, align)?;
     let bar_offset = allocation.offset()?;
     let dm = Dm {
-        allocation: Arc::new(allocation, GFP_KERNEL)?,
+        allocation: Arc::new(allocation, GFP_KERNEL_ACCOUNT)?,
         length: request.length,
         pages,
     };
     // On an error from here on, the file is dropped before any process sees it.
-    let file = opened.handle(c"[io_peer_mem]", Arc::new(dm, GFP_KERNEL)?)?;
+    let file = opened.handle(c"[io_peer_mem]", Arc::new(dm, GFP_KERNEL_ACCOUNT)?)?;
     let fd = FileDescriptorReservation::get_unused_fd_flags(bindings::O_CLOEXEC)?;
     user::write(
         arg,
@@ -92,7 +92,7 @@ pub(crate) fn alloc(this: ArcBorrow<'_, Bar>, opened: &Opened<'_>, arg: usize) -
 pub(crate) fn capacity(this: ArcBorrow<'_, Bar>, arg: usize) -> Result<isize> {
     abi::check_capacity(&user::read(arg)?)?;
     let phys = this.memory().window().phys();
-    let space = this.memory().room()?;
+    let space = this.memory().free_space()?;
     user::write(
         arg,
         &io_peer_mem_dm_capacity {

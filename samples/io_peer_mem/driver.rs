@@ -21,7 +21,10 @@ use crate::{
         },
         pci as ext_pci, //
     },
-    options::Options,
+    options::{
+        self,
+        Options, //
+    },
     select::{
         Choice,
         Identity,
@@ -36,7 +39,8 @@ use kernel::{
     },
     pci,
     prelude::*,
-    str::CString, //
+    str::CString,
+    sync::Arc, //
 };
 
 /// Mode of a device node: no access for others, as BARs are not cleared between users.
@@ -77,6 +81,41 @@ impl pci::Driver for BarDriver {
     }
 }
 
+/// Binds the functions of the parameter `devices`. A function that cannot be bound has a line in the log
+/// and does not keep the others from being bound.
+///
+/// Context: may sleep.
+pub(crate) fn bind_devices(
+    driver: &ext_pci::Registration<BarDriver>,
+) -> Result<KVec<ext_pci::Override>> {
+    let mut bound = KVec::new();
+    options::for_each_device(|name, (domain, bus, slot)| {
+        let Some(dev) = ext_pci::at(domain, bus, slot) else {
+            pr_err!("devices: there is no PCI function {}\n", name);
+            return Ok(());
+        };
+        bound.reserve(1, GFP_KERNEL)?;
+        match driver.bind(&dev) {
+            Err(EEXIST) => {
+                pr_err!("devices: {} is not bound: it has a driver_override\n", name)
+            }
+            Err(e) => return Err(e),
+            Ok((set, result)) => {
+                bound.push(set, GFP_KERNEL)?;
+                match result {
+                    Ok(()) => {}
+                    Err(EBUSY) => {
+                        pr_err!("devices: {} is bound to another driver: unbind it from that, and bind it to io_peer_mem\n", name)
+                    }
+                    Err(e) => pr_err!("devices: cannot bind {}: {:?}\n", name, e),
+                }
+            }
+        }
+        Ok(())
+    })?;
+    Ok(bound)
+}
+
 /// Creates a device node for each selected BAR of `dev`.
 fn probe(dev: &pci::Device<Core<'_>>) -> Result<Function> {
     if ext_pci::is_bridge(dev) {
@@ -99,6 +138,7 @@ fn probe(dev: &pci::Device<Core<'_>>) -> Result<Function> {
         class: dev.pci_class().as_raw(),
         id: (dev.vendor_id().as_raw(), dev.device_id()),
     };
+    let function = p2pdma::Function::new(dev)?;
     let mut bars = KVec::new();
     let mut used = KVec::new();
     for index in 0..ext_pci::BARS {
@@ -111,7 +151,8 @@ fn probe(dev: &pci::Device<Core<'_>>) -> Result<Function> {
         match identity.choose(options.bars, properties) {
             Choice::Use => {
                 let (offset, size) = options.parts[index as usize].unwrap_or((0, bar.size()));
-                bars.push(create_node(dev, &bar, offset..offset + size)?, GFP_KERNEL)?;
+                let node = create_node(dev, &function, &bar, offset..offset + size)?;
+                bars.push(node, GFP_KERNEL)?;
                 used.push(properties, GFP_KERNEL)?;
             }
             Choice::Registers => dev_warn!(
@@ -154,7 +195,12 @@ fn unusable(bar: &ext_pci::Bar, part: &Range<u64>) -> Option<&'static str> {
 }
 
 /// Makes `part` of `bar` P2PDMA memory and creates its device node.
-fn create_node(dev: &pci::Device<Bound>, bar: &ext_pci::Bar, part: Range<u64>) -> Result<BarNode> {
+fn create_node(
+    dev: &pci::Device<Bound>,
+    function: &Arc<p2pdma::Function>,
+    bar: &ext_pci::Bar,
+    part: Range<u64>,
+) -> Result<BarNode> {
     let index = bar.index();
     if let Some(why) = unusable(bar, &part) {
         dev_err!(dev, "BAR {} cannot be used: {}\n", index, why);
@@ -163,7 +209,7 @@ fn create_node(dev: &pci::Device<Bound>, bar: &ext_pci::Bar, part: Range<u64>) -
     ext_pci::request_bar(dev, index, c"io_peer_mem")
         .inspect_err(|e| dev_err!(dev, "BAR {} is claimed by another driver: {:?}\n", index, e))?;
     let size = part.end - part.start;
-    let memory = Provider::new(dev, index, part)
+    let memory = Provider::new(function, dev, index, part)
         .inspect_err(|e| dev_err!(dev, "BAR {} cannot be made P2PDMA memory: {:?}\n", index, e))?;
 
     let space = AddressSpace::new(c"[io_peer_mem]")?;

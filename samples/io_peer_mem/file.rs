@@ -50,16 +50,17 @@ impl chardev::Device for Bar {
         }
         mapping::set_up(vma)?;
         let size = vma.end() - vma.start();
-        let allocation = Bar::allocate(&this.into(), size / PAGE_SIZE).inspect_err(|e| {
-            dev_err_limited!(
-                this.dev(),
-                "BAR {}: cannot allocate {} bytes: {:?}\n",
-                this.index(),
-                size,
-                e
-            )
-        })?;
-        Ok(Arc::new(allocation, GFP_KERNEL)?)
+        let allocation = Bar::allocate(&this.into(), size / PAGE_SIZE, PAGE_SIZE as u64)
+            .inspect_err(|e| {
+                dev_err_limited!(
+                    this.dev(),
+                    "BAR {}: cannot allocate {} bytes: {:?}\n",
+                    this.index(),
+                    size,
+                    e
+                )
+            })?;
+        Ok(Arc::new(allocation, GFP_KERNEL_ACCOUNT)?)
     }
 
     fn ioctl(

@@ -45,16 +45,16 @@ impl Kind {
     /// Context: process context; may sleep. Takes the `mmap_lock`.
     pub(crate) fn window(self, addr: usize) -> Option<Window> {
         let page = addr - addr % PAGE_SIZE;
-        Window::of(match self {
-            Self::Pages => pinned::Pages::pin(page, 1, false).ok()?.first()?,
+        match self {
+            Self::Pages => {
+                Window::of_p2pdma(pinned::Pages::pin(page, 1, false).ok()?.map_of_first()?)
+            }
             Self::Mmio => {
                 let task = current!();
                 let mm = task.mm()?.mmap_read_lock();
-                pfnmap::physical(&mm, page, PAGE_SIZE, false)
-                    .ok()?
-                    .first()?
-                    .start
+                let runs = pfnmap::physical(&mm, page, PAGE_SIZE, false).ok()?;
+                Window::of(runs.first()?.start)
             }
-        })
+        }
     }
 }

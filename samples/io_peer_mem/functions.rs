@@ -3,12 +3,16 @@
 //! PCI functions of other drivers whose memory RDMA devices use. Their memory regions are revoked
 //! when the function changes drivers or is removed.
 //!
-//! Locking: [`Functions::state`] is a leaf. It is not held while a ticket is added or invalidated.
+//! Locking: below [`Functions::state`] is only the lock of [`Tickets`]. It is not held while a ticket is
+//! added or invalidated.
 
 use crate::{
-    ext::pci_watch::{
-        Event,
-        Watcher, //
+    ext::{
+        device,
+        pci_watch::{
+            Event,
+            Watcher, //
+        }, //
     },
     peer_client::{
         Ticket,
@@ -51,9 +55,17 @@ fn key_of(dev: &pci::Device) -> Key {
 struct State {
     /// An event could not be recorded for lack of memory: no function is added any more.
     lost: bool,
-    /// The tickets of each function that had a memory region or an event. A function stays until it
-    /// is deleted. Its tickets are closed while it changes drivers.
-    tickets: RBTree<Key, Arc<Tickets>>,
+    /// Each function that had a memory region or an event. It stays until it is deleted.
+    functions: RBTree<Key, Function>,
+}
+
+/// A function.
+struct Function {
+    /// The tickets of its memory regions. They are closed while it changes drivers.
+    tickets: Arc<Tickets>,
+    /// The tickets are closed since binding a driver failed. That driver may still have resources,
+    /// until the lock of the device is free.
+    not_bound: bool,
 }
 
 impl Functions {
@@ -65,7 +77,7 @@ impl Functions {
             pin_init!(Self {
                 state <- new_mutex!(State {
                     lost: false,
-                    tickets: RBTree::new(),
+                    functions: RBTree::new(),
                 }, "io_peer_mem::Functions::state"),
             }),
             GFP_KERNEL,
@@ -77,15 +89,54 @@ impl Functions {
     ///
     /// Context: may sleep.
     pub(crate) fn add(&self, dev: &pci::Device, ticket: Ticket) -> Result<TicketGuard> {
-        Tickets::add(&self.tickets_of(key_of(dev))?, ticket)
+        let tickets = self.tickets_of(key_of(dev))?;
+        self.reopen_if_released(dev);
+        Tickets::add(&tickets, ticket)
+    }
+
+    /// Allows registrations of memory of `dev` again if they have been refused since binding a driver
+    /// failed, and that driver has no resources any more.
+    ///
+    /// Only tries to take the lock of the device: an event that holds it waits for registrations.
+    ///
+    /// Context: may sleep.
+    fn reopen_if_released(&self, dev: &pci::Device) {
+        let function = key_of(dev);
+        if !self.is_not_bound(function) {
+            return;
+        }
+        let Some(_settled) = device::try_lock(dev.as_ref()) else {
+            return;
+        };
+        let mut state = self.state.lock();
+        if let Some(found) = state.functions.get_mut(&function) {
+            // No, if the function is being deleted, which takes no lock.
+            if core::mem::take(&mut found.not_bound) {
+                found.tickets.reopen();
+            }
+        }
+    }
+
+    /// Returns whether binding a driver to `function` has failed, and nothing has happened since.
+    fn is_not_bound(&self, function: Key) -> bool {
+        let state = self.state.lock();
+        (state.functions.get(&function)).is_some_and(|found| found.not_bound)
+    }
+
+    /// Sets whether binding a driver to `function` has failed.
+    fn set_not_bound(&self, function: Key, not_bound: bool) {
+        let mut state = self.state.lock();
+        if let Some(found) = state.functions.get_mut(&function) {
+            found.not_bound = not_bound;
+        }
     }
 
     /// Returns the tickets of `function`. Returns `ENODEV` if all registrations are refused.
     ///
     /// Context: may sleep.
     fn tickets_of(&self, function: Key) -> Result<Arc<Tickets>> {
-        if let Some(tickets) = self.state.lock().tickets.get(&function) {
-            return Ok(tickets.clone());
+        if let Some(found) = self.state.lock().functions.get(&function) {
+            return Ok(found.tickets.clone());
         }
         let node = RBTreeNodeReservation::new(GFP_KERNEL)?;
         let new = Tickets::new()?;
@@ -93,9 +144,13 @@ impl Functions {
         if state.lost {
             return Err(ENODEV);
         }
-        Ok(match state.tickets.entry(function) {
-            Entry::Occupied(entry) => entry.get().clone(),
-            Entry::Vacant(entry) => entry.insert(new, node).clone(),
+        let new = Function {
+            tickets: new,
+            not_bound: false,
+        };
+        Ok(match state.functions.entry(function) {
+            Entry::Occupied(entry) => entry.get().tickets.clone(),
+            Entry::Vacant(entry) => entry.insert(new, node).tickets.clone(),
         })
     }
 
@@ -117,7 +172,10 @@ impl Functions {
     fn refuse_new(&self, function: Key) -> Option<Arc<Tickets>> {
         let mut state = self.state.lock();
         let first = !core::mem::replace(&mut state.lost, true);
-        let tickets = state.tickets.get(&function).cloned();
+        let tickets = state
+            .functions
+            .get(&function)
+            .map(|found| found.tickets.clone());
         drop(state);
         if first {
             pr_err!("out of memory: memory of further PCI functions cannot be registered; reload the module\n");
@@ -129,9 +187,9 @@ impl Functions {
     ///
     /// Context: may sleep.
     fn reopen(&self, function: Key) {
-        let tickets = self.state.lock().tickets.get(&function).cloned();
-        if let Some(tickets) = tickets {
-            tickets.reopen();
+        let state = self.state.lock();
+        if let Some(found) = state.functions.get(&function) {
+            found.tickets.reopen();
         }
     }
 
@@ -139,7 +197,7 @@ impl Functions {
     ///
     /// Context: may sleep.
     fn remove(&self, function: Key) {
-        let node = self.state.lock().tickets.remove_node(&function);
+        let node = self.state.lock().functions.remove_node(&function);
         drop(node);
     }
 }
@@ -150,8 +208,12 @@ impl Watcher for Functions {
         match event {
             // The old driver is still bound, or the new one not yet. After this no device accesses
             // the memory.
-            Event::Unbinding | Event::Binding | Event::Deleting => self.revoke(function),
-            Event::Unbound | Event::Settled => self.reopen(function),
+            Event::Unbinding | Event::Binding | Event::Deleting => {
+                self.set_not_bound(function, false);
+                self.revoke(function);
+            }
+            Event::Unbound | Event::Bound => self.reopen(function),
+            Event::NotBound => self.set_not_bound(function, true),
             Event::Deleted => self.remove(function),
         }
     }

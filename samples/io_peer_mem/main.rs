@@ -62,6 +62,8 @@ struct IoPeerMem {
     /// The PCI driver.
     #[pin]
     driver: pci::Registration<driver::BarDriver>,
+    /// The functions of the parameter `devices`.
+    _devices: KVec<pci::Override>,
     /// The peer memory client.
     _client: peer_client::Registration<client::BarClient>,
     /// Watches the functions of other drivers.
@@ -78,6 +80,7 @@ impl kernel::InPlaceModule for IoPeerMem {
             })?,
             driver <- pci::Registration::new(<Self as kernel::ModuleMetadata>::NAME, module),
             _: { options::for_each_id(|vendor, device| driver.add_id(vendor, device))? },
+            _devices: driver::bind_devices(&driver)?,
         })
     }
 }

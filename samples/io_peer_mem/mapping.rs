@@ -10,9 +10,12 @@ use crate::{
     }, //
 };
 use kernel::{
-    mm::virt::{
-        VmaNew,
-        VmaRef, //
+    mm::{
+        virt::{
+            VmaNew,
+            VmaRef, //
+        },
+        MmapReadGuard, //
     },
     prelude::*, //
 };
@@ -48,5 +51,10 @@ pub(crate) fn behind(vma: &VmaRef) -> Option<vma::Found<Allocation>> {
 pub(crate) fn find(addr: usize) -> Option<vma::Found<Allocation>> {
     let task = current!();
     let mm = task.mm()?.mmap_read_lock();
-    VM_OPS.find(&mm, addr)
+    at(&mm, addr)
+}
+
+/// Finds the mapping of any BAR at `addr`, as [`find`] does in the calling process.
+pub(crate) fn at(mm: &MmapReadGuard<'_>, addr: usize) -> Option<vma::Found<Allocation>> {
+    VM_OPS.find(mm, addr)
 }

@@ -8,6 +8,7 @@ use crate::{
         p2pdma,
         pci, //
     },
+    options::Address,
     uapi::{
         self,
         io_peer_mem_nearest, //
@@ -19,9 +20,6 @@ use kernel::{
     prelude::*,
     sync::ArcBorrow, //
 };
-
-/// A PCI address: domain, bus, and device and function.
-type Address = (u32, u8, u8);
 
 /// Returns bus, device and function of `address` in one number.
 fn bus_slot((_, bus, slot): Address) -> u32 {

@@ -66,6 +66,23 @@ pub(crate) fn for_each_id(mut f: impl FnMut(u16, u16) -> Result) -> Result {
     Ok(())
 }
 
+/// Address of a PCI function: domain, bus, and device and function.
+pub(crate) type Address = (u32, u8, u8);
+
+/// Calls `f` for the text and the address of each function in the parameter `devices`. Stops at the
+/// first error.
+pub(crate) fn for_each_device(mut f: impl FnMut(&str, Address) -> Result) -> Result {
+    let Some(text) = params::string(c"devices") else {
+        return Ok(());
+    };
+    for item in items(text.to_bytes()) {
+        if let (Ok(name), Some(address)) = (core::str::from_utf8(item), parse_address(item)) {
+            f(name, address)?;
+        }
+    }
+    Ok(())
+}
+
 /// Returns the value of the parameter `name`, or `None` if it is empty. [`check`] has accepted it.
 fn parsed<T>(name: &CStr, parse: fn(&[u8]) -> Option<T>) -> Result<Option<T>> {
     params::with_string(name, |text| {
@@ -83,6 +100,10 @@ fn check(name: &CStr, text: &CStr) -> Result {
         b"ids" => (
             items(bytes).all(|id| parse_id(id).is_some()),
             "a list of vendor:device, in hexadecimal",
+        ),
+        b"devices" => (
+            items(bytes).all(|item| parse_address(item).is_some()),
+            "a list of domain:bus:device.function",
         ),
         b"bars" => (
             parse_bars(bytes).is_some(),
@@ -171,6 +192,29 @@ fn parse_id(item: &[u8]) -> Option<(u16, u16)> {
     Some((parse_hex(vendor)?, parse_hex(device.get(1..)?)?))
 }
 
+/// Parses `domain:bus:device.function`, in hexadecimal; without a domain it is 0.
+fn parse_address(item: &[u8]) -> Option<Address> {
+    let text = core::str::from_utf8(item).ok()?;
+    let (rest, function) = text.rsplit_once('.')?;
+    let (rest, device) = rest.rsplit_once(':')?;
+    let (domain, bus) = rest.rsplit_once(':').unwrap_or(("0", rest));
+    let number = |digits: &str, most: usize, limit: u32| {
+        let valid =
+            (1..=most).contains(&digits.len()) && digits.bytes().all(|c| c.is_ascii_hexdigit());
+        let value = u32::from_str_radix(digits, 16).ok()?;
+        (valid && value < limit).then_some(value)
+    };
+    // Domains are `int` in the kernel.
+    let domain = number(domain, 8, 1 << 31)?;
+    let (bus, device) = (number(bus, 2, 1 << 8)?, number(device, 2, 1 << 5)?);
+    let function = number(function, 1, 1 << 3)?;
+    Some((
+        domain,
+        bus.try_into().ok()?,
+        (device << 3 | function).try_into().ok()?,
+    ))
+}
+
 /// Parses one to four hexadecimal digits, with an optional `0x`.
 fn parse_hex(text: &[u8]) -> Option<u16> {
     let digits = text.strip_prefix(b"0x").unwrap_or(text);
@@ -205,6 +249,36 @@ mod tests {
             b" 1af4:1110",
         ] {
             assert_eq!(parse_id(wrong), None);
+        }
+    }
+
+    /// One item of `devices`.
+    #[test]
+    fn devices() {
+        assert_eq!(parse_address(b"0000:03:00.0"), Some((0, 3, 0)));
+        assert_eq!(parse_address(b"03:1f.7"), Some((0, 3, 0xff)));
+        assert_eq!(parse_address(b"10000:E1:00.0"), Some((0x1_0000, 0xe1, 0)));
+        assert_eq!(
+            parse_address(b"7fffffff:0:0.1"),
+            Some((i32::MAX as u32, 0, 1))
+        );
+        for wrong in [
+            &b""[..],
+            b"03:00",
+            b"03.0",
+            b":00.0",
+            b"03:.0",
+            b"03:00.",
+            b"03:00.8",
+            b"03:20.0",
+            b"100:00.0",
+            b"80000000:03:00.0",
+            b"0:0:03:00.0",
+            b"03:00.0 ",
+            b"+3:00.0",
+            b"03:00.0.0",
+        ] {
+            assert_eq!(parse_address(wrong), None);
         }
     }
 
@@ -267,8 +341,10 @@ mod tests {
             assert!(check(name, c"1").is_ok());
         }
         assert!(check(c"ids", c"1af4:1110,10ee:9038").is_ok());
+        assert!(check(c"devices", c"0000:03:00.0,04:00.1").is_ok());
         for name in [
             c"ids",
+            c"devices",
             c"bars",
             c"ranges",
             c"mmio",

@@ -39,6 +39,7 @@ MODULE_VERSION(PEER_MEM_VERSION);
 
 /* Read-only: new_id adds ids at run time. */
 CHECKED_PARAM(ids, 0444, "PCI functions to bind to: vendor:device[,vendor:device...], in hexadecimal");
+CHECKED_PARAM(devices, 0444, "PCI functions to bind to: [domain:]bus:device.function[,...]");
 CHECKED_PARAM(bars, 0644, "BARs to use: n[,n...] (default: each prefetchable BAR of at least 2 MiB, of memory controllers and accelerators)");
 CHECKED_PARAM(ranges, 0644, "Parts of BARs to use: BAR:offset:size[,BAR:offset:size...], in bytes (default: all of each)");
 CHECKED_PARAM(mmio, 0644, "1: mappings of resourceN in sysfs can be registered, of any PCI function (default: 0)");
@@ -49,6 +50,8 @@ const char *ext_module_param_str(const char *name)
 {
 	if (!strcmp(name, "ids"))
 		return ids;
+	if (!strcmp(name, "devices"))
+		return devices;
 	if (!strcmp(name, "bars"))
 		return bars;
 	if (!strcmp(name, "ranges"))

@@ -63,7 +63,7 @@ impl Opened<'_> {
     pub fn handle<T: Device>(&self, name: &CStr, device: Arc<T>) -> Result<ARef<File>> {
         let space = self.space.clone();
         let mapping = space.as_raw();
-        let node = Arc::into_raw(Arc::new(Node { space, device }, GFP_KERNEL)?);
+        let node = Arc::into_raw(Arc::new(Node { space, device }, GFP_KERNEL_ACCOUNT)?);
         // SAFETY:
         // - The name is a C string, which the function copies.
         // - The operations live as long as the module, which the file keeps loaded.

@@ -70,13 +70,36 @@ impl Window {
     ///
     /// Context: may sleep.
     pub fn of(phys: u64) -> Option<Self> {
-        let bars = Functions { last: None }.flat_map(|dev| {
-            (0..BARS).filter_map(move |index| {
-                let phys = mem_bar(&dev, index)?;
-                Some(((dev.clone(), index), phys))
-            })
-        });
-        let ((dev, index), phys) = innermost(bars, phys)?;
+        Self::find(phys..phys.checked_add(1)?, |_| true)
+    }
+
+    /// Returns the memory BAR that contains all of `map`, the physical addresses of a page map of
+    /// peer-to-peer memory; see [`Window::of`]. Only functions count whose driver provides such
+    /// memory, which a bridge like an Intel VMD does not.
+    ///
+    /// Context: may sleep.
+    pub fn of_p2pdma(map: Range<u64>) -> Option<Self> {
+        // SAFETY: `dev` is valid while it is borrowed.
+        Self::find(map, |dev| unsafe {
+            helpers::ext_pci_has_p2pdma(as_raw(dev))
+        })
+    }
+
+    /// Returns the innermost memory BAR that contains all of `wanted`, of the functions for which
+    /// `is_candidate` returns true.
+    fn find(wanted: Range<u64>, is_candidate: impl Fn(&pci::Device) -> bool) -> Option<Self> {
+        let mut best = None;
+        for dev in (Functions { last: None }) {
+            if !is_candidate(&dev) {
+                continue;
+            }
+            for index in 0..BARS {
+                if let Some(phys) = mem_bar(&dev, index) {
+                    best = narrower(best, ((dev.clone(), index), phys), &wanted);
+                }
+            }
+        }
+        let ((dev, index), phys) = best?;
         // INVARIANT: `mem_bar` returned these addresses for this BAR.
         Some(Self { dev, index, phys })
     }
@@ -113,14 +136,19 @@ impl Window {
     }
 }
 
-/// Returns the smallest of `windows` that contains `addr`, the first one of several.
-fn innermost<T>(
-    windows: impl Iterator<Item = (T, Range<u64>)>,
-    addr: u64,
+/// Returns `other` if it contains all of `wanted` and is smaller than `best`, else `best`.
+fn narrower<T>(
+    best: Option<(T, Range<u64>)>,
+    other: (T, Range<u64>),
+    wanted: &Range<u64>,
 ) -> Option<(T, Range<u64>)> {
-    windows
-        .filter(|(_, window)| window.contains(&addr))
-        .min_by_key(|(_, window)| window.end - window.start)
+    let size = |window: &Range<u64>| window.end - window.start;
+    let contains = other.1.start <= wanted.start && wanted.end <= other.1.end;
+    match &best {
+        Some((_, window)) if !contains || size(window) <= size(&other.1) => best,
+        None if !contains => None,
+        _ => Some(other),
+    }
 }
 
 /// Returns the physical addresses of BAR `index` of `dev`, if it is memory space with an address.
@@ -168,9 +196,18 @@ impl Iterator for Functions {
 mod tests {
     use super::*;
 
-    /// Returns the number of the window that `innermost` selects.
+    /// Returns the number of the innermost window.
     fn owner(windows: &[Range<u64>], addr: u64) -> Option<usize> {
-        innermost(windows.iter().cloned().enumerate(), addr).map(|(i, _)| i)
+        owner_of_all(windows, addr..addr + 1)
+    }
+
+    /// Returns the number of the innermost window for a range.
+    fn owner_of_all(windows: &[Range<u64>], wanted: Range<u64>) -> Option<usize> {
+        let mut best = None;
+        for window in windows.iter().cloned().enumerate() {
+            best = narrower(best, window, &wanted);
+        }
+        best.map(|(i, _)| i)
     }
 
     /// Windows side by side.
@@ -205,6 +242,18 @@ mod tests {
         reversed.reverse();
         assert_eq!(owner(&reversed, 0x2000_0000), Some(0));
         assert_eq!(owner(&reversed, 0x2fff_ffff), Some(2));
+    }
+
+    /// A range is in a window only if all of it is: the smaller one may have a part.
+    #[test]
+    fn whole_ranges() {
+        let windows = [0x1000..0x9000, 0x2000..0x4000];
+        assert_eq!(owner_of_all(&windows, 0x2000..0x4000), Some(1));
+        assert_eq!(owner_of_all(&windows, 0x2000..0x4001), Some(0));
+        assert_eq!(owner_of_all(&windows, 0x1fff..0x3000), Some(0));
+        assert_eq!(owner_of_all(&windows, 0x1000..0x9000), Some(0));
+        assert_eq!(owner_of_all(&windows, 0x0fff..0x2000), None);
+        assert_eq!(owner_of_all(&windows, 0x8fff..0x9001), None);
     }
 
     /// Three levels, and two windows of one size: the first one is returned.

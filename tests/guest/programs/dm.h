@@ -36,6 +36,7 @@ void test_alloc(const char *bar);
 void test_align(const char *bar);
 void test_copy(const char *bar);
 void test_full(const char *bar);
+void test_fragmented(const char *bar);
 void test_import(const char *bar);
 void test_reg(const char *bar);
 void test_rdma(const char *bar);

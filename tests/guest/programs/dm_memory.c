@@ -189,6 +189,50 @@ void test_full(const char *path)
 	iopm_close_device(bar);
 }
 
+/* The free bytes and the largest free piece. */
+static void expect_space(struct iopm_context *bar, uint64_t free, uint64_t largest)
+{
+	struct iopm_device_attr_ex attr;
+
+	if ((errno = iopm_query_device_ex(bar, NULL, &attr)))
+		err(1, "iopm_query_device_ex");
+	expect_u64("free", attr.free_dm_size, free);
+	expect_u64("largest", attr.largest_dm_size, largest);
+}
+
+/* Exact figures, the first fit, and no memory lost to fragments. */
+void test_fragmented(const char *path)
+{
+	struct iopm_context *bar = dm_open(path);
+	struct iopm_dm *some[64], *dm;
+
+	for (int i = 0; i < 64; i++)
+		some[i] = dm_alloc(bar, 1 << 20, 0);
+	expect_space(bar, 0, 0);
+	for (int i = 0; i < 64; i += 2)
+		dm_free(some[i]);
+	expect_space(bar, 32 << 20, 1 << 20);
+	expect_errno("two pieces", dm_alloc_errno(bar, (1 << 20) + 1, 0, 0), ENOMEM);
+	dm_free(dm_alloc(bar, 1 << 20, 22));
+	expect_space(bar, 32 << 20, 1 << 20);
+
+	/* A hole of three pieces, and a page in the middle of it. */
+	dm_free(some[11]);
+	expect_space(bar, 33 << 20, 3 << 20);
+	dm = dm_alloc(bar, PAGE, 21);
+	expect_u64("the first fit", bar_offset(dm), 0);
+	dm_free(dm);
+	dm = dm_alloc(bar, (1 << 20) + PAGE, 0);
+	expect_u64("the only fit", bar_offset(dm), 10 << 20);
+	expect_space(bar, (32 << 20) - PAGE, (2 << 20) - PAGE);
+	dm_free(dm);
+	for (int i = 1; i < 64; i += 2)
+		if (i != 11)
+			dm_free(some[i]);
+	expect_space(bar, BAR_SIZE, BAR_SIZE);
+	iopm_close_device(bar);
+}
+
 /* The other process, which has never opened the BAR. */
 static void importer(int socket)
 {

@@ -18,6 +18,7 @@ static const struct {
 	{ "align", test_align },
 	{ "copy", test_copy },
 	{ "full", test_full },
+	{ "fragmented", test_fragmented },
 	{ "import", test_import },
 	{ "reg", test_reg },
 	{ "rdma", test_rdma },

@@ -111,6 +111,7 @@ test_wrong_values_at_run_time() {
 	for text in 2 maybe; do wrong mmio "$text"; done
 	# New ids have a file of the PCI core.
 	must_fail eval "echo 1af4:1110 >$PARAMETERS/ids" 2>&1
+	must_fail eval "echo 0000:03:00.0 >$PARAMETERS/devices" 2>&1
 	bind_again "$BDF_A" $((64 << 20))
 }
 
@@ -199,11 +200,76 @@ test_class_that_is_not_memory() {
 	echo >"$ssd/driver_override"
 }
 
+# load_for DEVICES: the client, for these functions and no ids.
+load_for() { unload_io && insmod "$MODS/io_peer_mem.ko" "devices=$1"; }
+override() { cat "/sys/bus/pci/devices/$1/driver_override"; }
+
+# One of two functions with the same id.
+test_devices() {
+	load_for "$BDF_B"
+	eventually test -c "$BAR_B"
+	[ ! -e "/sys/bus/pci/devices/$BDF_A/driver" ]
+	expect io_peer_mem override "$BDF_B"
+	expect "(null)" override "$BDF_A"
+	"$RDMA" write "$BAR_B"
+	unload_io
+	expect "(null)" override "$BDF_B"
+}
+
+test_devices_that_cannot_be_bound() {
+	local driver
+	echo other >"/sys/bus/pci/devices/$BDF_B/driver_override"
+	driver=$(readlink "/sys/bus/pci/devices/$BDF_NIC/driver") || driver=
+	log_step devices
+	load_for "0000:fe:1f.7,$BDF_B,$BDF_NIC,$BDF_A"
+	log_since step >/tmp/lines
+	grep "io_peer_mem: devices: there is no PCI function 0000:fe:1f.7" /tmp/lines
+	grep "io_peer_mem: devices: $BDF_B is not bound: it has a driver_override" /tmp/lines
+	expect other override "$BDF_B"
+	[ -z "$driver" ] || grep "io_peer_mem: devices: $BDF_NIC is bound to another driver" /tmp/lines
+	# The others are bound.
+	eventually test -c "$BAR_A"
+	unload_io
+	expect other override "$BDF_B"
+	echo >"/sys/bus/pci/devices/$BDF_B/driver_override"
+	log_step wrong
+	must_fail load_for "0000:03:00"
+	log_since step | grep "io_peer_mem: devices=0000:03:00: not a list"
+	load_io
+	find_bars
+}
+
 # --- p2pmem/allocate, which the kernel creates for every provider ---
 
 test_p2pmem_allocate() {
 	"$RDMA" write -o 77 -l 100000 "/sys/bus/pci/devices/$BDF_A/p2pmem/allocate"
 	balanced
+}
+
+# The free memory is that of processes while one has an allocation, and afterwards that of the kernel's
+# pool again.
+test_p2pmem_allocate_and_processes() {
+	local pid available=/sys/bus/pci/devices/$BDF_A/p2pmem/available
+	expect $((64 << 20)) cat "$available"
+	start hold hold -n 1 "$BAR_A"
+	wait_line /tmp/hold '^holding 1'
+	expect 0 cat "$available"
+	must_fail "$RDMA" reg "${available%/*}/allocate" 2>&1 | grep 'Cannot allocate memory'
+	kill "$pid"
+	wait "$pid" || true
+	eventually balanced
+	expect $((64 << 20)) cat "$available"
+
+	# Memory of the kernel's pool that is in use stays there.
+	start hold hold -n 1 -m $((4 << 20)) "${available%/*}/allocate"
+	wait_line /tmp/hold '^holding 1'
+	"$IOPM" info "$BAR_A" | grep -x "free:      $((60 << 20))"
+	"$RDMA" write -o 77 -l 100000 "$BAR_A"
+	expect $((60 << 20)) cat "$available"
+	kill "$pid"
+	wait "$pid" || true
+	eventually balanced
+	expect $((64 << 20)) cat "$available"
 }
 
 test_unbind_with_mrs_of_p2pmem_allocate() {

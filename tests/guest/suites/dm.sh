@@ -41,6 +41,8 @@ test_copy() { in_bar copy; }
 # The whole BAR at once, in pieces until ENOMEM, at once again.
 test_full_bar_and_exhaustion() { in_bar full; }
 
+test_fragmented() { in_bar fragmented; }
+
 # SCM_RIGHTS; EBUSY while the other process has it mapped.
 test_import_by_another_process() { in_bar import; }
 

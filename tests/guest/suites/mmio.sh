@@ -84,6 +84,16 @@ test_ends_past_the_mapping() {
 	refused "io_peer_mem: $PEER: BAR 2: cannot register .*not all of it" -m 65536 -l 65537 "$MMIO"
 }
 
+# The function is refused while a driver is being bound, and served again once that has failed.
+test_after_a_failed_bind() {
+	refused "no struct pages" -m $SIZE "$MMIO"
+	echo io_peer_mem >"$FUNCTION/driver_override"
+	must_fail bind "$PEER"
+	echo >"$FUNCTION/driver_override"
+	echo 1 >"$FUNCTION/enable"
+	refused "no struct pages" -m $SIZE "$MMIO"
+}
+
 test_mapping_of_another_process() {
 	local pid address
 	python3 - "$MMIO" $SIZE <<'PYTHON' >/tmp/mapped &

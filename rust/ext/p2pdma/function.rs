@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The peer-to-peer memory of a function, as an allocator.
+//!
+//! The kernel keeps all BARs that a function provides in one pool, without a choice of the BAR or an
+//! alignment. So this takes memory out of the kernel's pool in large blocks and allocates from these,
+//! by an allocator for each BAR. When nothing is allocated, all blocks are in the kernel's pool, where
+//! other drivers and `p2pmem/allocate` find them.
+//!
+//! A page that still has a user when it is freed goes to the kernel's pool with its last reference,
+//! and from there into the next block.
+
+use super::super::{
+    bindings::helpers,
+    gen_pool::GenPool,
+    pci::as_raw, //
+};
+use core::{
+    ops::Range,
+    ptr::NonNull, //
+};
+use kernel::{
+    bindings,
+    device::Bound,
+    devres::Devres,
+    new_mutex,
+    page::PAGE_SIZE,
+    pci,
+    prelude::*,
+    sync::{
+        aref::ARef,
+        Arc,
+        Mutex, //
+    }, //
+};
+
+/// Smallest block that is taken out of the kernel's pool while there are blocks of this size.
+const BLOCK: usize = (64 << 20) / PAGE_SIZE;
+
+/// Free space of a provider, in bytes.
+#[derive(Clone, Copy)]
+pub struct FreeSpace {
+    /// All free bytes.
+    pub free: u64,
+    /// Size of the largest contiguous free block.
+    pub largest: u64,
+}
+
+/// The peer-to-peer memory of a function that a driver is bound to.
+///
+/// # Invariants
+///
+/// While [`Devres`] gives access to `bound`, the driver that created this object is bound. So the
+/// function's pool is that of this driver, if it has one.
+#[pin_data]
+pub struct Function {
+    /// The function, while the driver is bound.
+    bound: Devres<ARef<pci::Device>>,
+    /// The function.
+    dev: ARef<pci::Device>,
+    /// The memory of each provider.
+    #[pin]
+    members: Mutex<KVec<Member>>,
+}
+
+/// The memory of a provider.
+///
+/// # Invariants
+///
+/// - `map` is a pool of the page frame numbers of memory that `pci_p2pdma_add_resource()` created.
+/// - The numbers that are free in `map` are pages in blocks of this object, without a reference.
+/// - `used` pages of `map` are allocated to callers of [`Function::alloc`].
+/// - This object owns `blocks` references on the page map, at least one if it has a page.
+struct Member {
+    /// Page frame numbers. Those that are in the kernel's pool count as allocated.
+    map: GenPool,
+    /// Number of pages that are allocated to callers.
+    used: usize,
+    /// Number of blocks that were taken out of the kernel's pool.
+    blocks: usize,
+}
+
+/// Returns the physical address of a page.
+pub(super) fn phys_of(frame: usize) -> u64 {
+    // CAST: `usize` has 64 bits on architectures with P2PDMA.
+    (frame * PAGE_SIZE) as u64
+}
+
+/// Returns the page frame number of a physical address.
+fn frame_of(phys: u64) -> usize {
+    // CAST: `usize` has 64 bits on architectures with P2PDMA.
+    phys as usize / PAGE_SIZE
+}
+
+impl Function {
+    /// Creates an object for `dev`, without memory.
+    ///
+    /// Context: may sleep.
+    pub fn new(dev: &pci::Device<Bound>) -> Result<Arc<Self>> {
+        // INVARIANT: The driver is bound now, and devres revokes `bound` before another one is.
+        let bound = Devres::new(dev.as_ref(), ARef::<pci::Device>::from(dev))?;
+        Arc::pin_init(
+            pin_init!(Self {
+                bound,
+                dev: dev.into(),
+                members <- new_mutex!(KVec::new(), "ext::p2pdma::Function::members"),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// Returns whether this is the memory of `dev`.
+    pub(super) fn is_of(&self, dev: &pci::Device) -> bool {
+        as_raw(&self.dev) == as_raw(dev)
+    }
+
+    /// Adds the memory `phys`, in whole pages. Returns its number.
+    ///
+    /// # Safety
+    ///
+    /// `pci_p2pdma_add_resource()` must have created it for this function.
+    pub(super) unsafe fn add(&self, phys: Range<u64>) -> Result<usize> {
+        let mut map = GenPool::new(frame_of(phys.start)..frame_of(phys.end))?;
+        // All of it is in the kernel's pool.
+        map.alloc(map.range().len(), 1).ok_or(EINVAL)?;
+        let mut members = self.members.lock();
+        // INVARIANT: This function's safety contract; there are no blocks yet.
+        members.push(
+            Member {
+                map,
+                used: 0,
+                blocks: 0,
+            },
+            GFP_KERNEL,
+        )?;
+        Ok(members.len() - 1)
+    }
+
+    /// Allocates `n` pages of member `member`, the first of which has a number that is a multiple of
+    /// `align`. Returns that number. The pages have no references.
+    ///
+    /// Returns `ENOMEM` if no free run is long enough, `ENODEV` if the driver has been unbound.
+    ///
+    /// Context: may sleep.
+    pub(super) fn alloc(&self, member: usize, n: usize, align: usize) -> Result<usize> {
+        let mut members = self.members.lock();
+        let fit = |members: &mut [Member]| {
+            let member = members.get_mut(member)?;
+            let first = member.map.alloc(n, align)?;
+            // INVARIANT: They are allocated to the caller.
+            member.used += n;
+            Some(first)
+        };
+        let taken = match fit(&mut members) {
+            Some(first) => Ok(Some(first)),
+            None => self.take(&mut members, n.saturating_add(align - 1), fit),
+        };
+        self.give_back(&mut members);
+        taken?.ok_or(ENOMEM)
+    }
+
+    /// Frees `n` pages of member `member` that [`Function::alloc`] returned, of which those in `runs`
+    /// have no references, and the kernel frees the others.
+    ///
+    /// # Safety
+    ///
+    /// - The caller must own the `n` pages, and must not use them any more.
+    /// - `runs` must yield ranges of them, each page at most once.
+    ///
+    /// Context: may sleep.
+    pub(super) unsafe fn free(
+        &self,
+        member: usize,
+        n: usize,
+        runs: impl Iterator<Item = Range<usize>>,
+    ) {
+        for run in runs {
+            if let Some(member) = self.members.lock().get_mut(member) {
+                // INVARIANT: The pages have no references.
+                // SAFETY: By this function's safety contract they are allocated.
+                unsafe { member.map.free(run.start, run.len()) };
+            }
+        }
+        let mut members = self.members.lock();
+        if let Some(member) = members.get_mut(member) {
+            // INVARIANT: The caller does not use the pages any more.
+            member.used -= n;
+        }
+        self.give_back(&mut members);
+    }
+
+    /// Returns the free space of member `member`. Returns `ENODEV` if the driver has been unbound.
+    ///
+    /// Context: may sleep.
+    pub(super) fn free_space(&self, member: usize) -> Result<FreeSpace> {
+        let mut members = self.members.lock();
+        let all = members.iter().map(|m| m.map.range().len()).max();
+        let taken = self.take(&mut members, all.unwrap_or(0), |_| None::<()>);
+        let space = members.get_mut(member).map(|member| FreeSpace {
+            free: phys_of(member.map.available()),
+            largest: phys_of(member.map.largest()),
+        });
+        self.give_back(&mut members);
+        taken?;
+        space.ok_or(EINVAL)
+    }
+
+    /// Takes blocks out of the kernel's pool until `done` returns a value, or the pool is empty.
+    ///
+    /// Begins with blocks of `n` pages, or of [`BLOCK`] if that is more. Returns `ENODEV` if the
+    /// driver has been unbound.
+    fn take<T>(
+        &self,
+        members: &mut [Member],
+        n: usize,
+        mut done: impl FnMut(&mut [Member]) -> Option<T>,
+    ) -> Result<Option<T>> {
+        let all = members.iter().map(|m| m.map.range().len()).max();
+        let mut step = n.max(BLOCK).min(all.unwrap_or(0));
+        while step > 0 {
+            let block = self.bound.try_access_with(|dev| {
+                // SAFETY: By the type invariants the pool is that of this driver, or there is none,
+                // and then the call returns null.
+                let block = unsafe { bindings::pci_alloc_p2pmem(as_raw(dev), step * PAGE_SIZE) };
+                let block = NonNull::new(block)?.as_ptr();
+                // SAFETY: The block has struct pages.
+                Some(frame_of(unsafe { helpers::ext_virt_to_phys(block) }))
+            });
+            let Some(first) = block.ok_or(ENODEV)? else {
+                step /= 2;
+                continue;
+            };
+            let owner = members.iter_mut().find(|m| m.map.range().contains(&first));
+            if let Some(owner) = owner {
+                // INVARIANT: The call above has returned the block, without references to its
+                // pages, and with one on the page map.
+                owner.blocks += 1;
+                // SAFETY: The pages were in the kernel's pool, so they were allocated in `map`.
+                unsafe { owner.map.free(first, step) };
+            }
+            if let Some(value) = done(members) {
+                return Ok(Some(value));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Puts all blocks back into the kernel's pool if no page is allocated to a caller.
+    fn give_back(&self, members: &mut [Member]) {
+        if members.iter().any(|m| m.used > 0) {
+            return;
+        }
+        for member in members {
+            let phys = phys_of(member.map.range().start);
+            loop {
+                let n = member.map.largest();
+                let Some(first) = member.map.alloc(n, 1) else {
+                    break;
+                };
+                // The next call puts a reference on the page map, but one block may be several runs.
+                //
+                // SAFETY: By the type invariants of `Member` it owns a reference on the page map.
+                unsafe { helpers::ext_p2p_map_get(phys) };
+                let (dev, len) = (as_raw(&self.dev), n * PAGE_SIZE);
+                // SAFETY:
+                // - By the type invariants of `Member` the pages came from `pci_alloc_p2pmem()` and
+                //   have no references.
+                // - The references on the page map keep the function's pool.
+                unsafe {
+                    let block = helpers::ext_phys_to_virt(phys_of(first));
+                    bindings::pci_free_p2pmem(dev, block, len)
+                };
+            }
+            let blocks = core::mem::take(&mut member.blocks);
+            if blocks > 0 {
+                // INVARIANT: There is no page left.
+                // SAFETY: The object owned these references.
+                unsafe { helpers::ext_p2p_map_put(phys, blocks) };
+            }
+        }
+    }
+}

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Allocated pages of peer-to-peer memory.
+//!
+//! # Examples
+//!
+//! ```
+//! use crate::ext::{
+//!     p2pdma::{Held, Pages},
+//!     run_table::RunTable,
+//! };
+//! use kernel::{device, sync::Arc};
+//!
+//! /// Maps the first two of `pages` for `dev`. They are in use until the table is dropped.
+//! fn map(pages: &Arc<Pages>, dev: &device::Device) -> Result<RunTable<Held>> {
+//!     let mut held = Held::new();
+//!     held.push(pages, 0..2)?;
+//!     let mut table = RunTable::new(held)?;
+//!     table.map(dev)?;
+//!     Ok(table)
+//! }
+//! ```
+
+use super::{
+    super::{
+        bindings::helpers,
+        run_table::{
+            push_run,
+            Runs, //
+        }, //
+    },
+    function::{
+        phys_of,
+        Function, //
+    }, //
+};
+use core::{
+    ops::Range,
+    ptr::NonNull, //
+};
+use kernel::{
+    page::BorrowedPage,
+    prelude::*,
+    sync::{
+        atomic::{
+            Acquire,
+            Atomic,
+            Relaxed,
+            Release, //
+        },
+        Arc, //
+    }, //
+};
+
+/// Contiguous pages of peer-to-peer memory.
+///
+/// Dropping this frees the pages without other references, such as a mapping or a pin. The others
+/// become free with their last reference.
+///
+/// # Invariants
+///
+/// `function` has allocated the `n` pages from `first` on, of its member `member`, to this object,
+/// which owns one reference of each. A page with a reference holds its page map, and so the pool.
+pub struct Pages {
+    /// The memory of the function.
+    function: Arc<Function>,
+    /// The provider in `function`.
+    member: usize,
+    /// Page frame number of the first page.
+    first: usize,
+    /// Number of pages.
+    n: usize,
+    /// Offset of the first page in the BAR, in bytes.
+    offset: u64,
+    /// Number of [`Held`] that hold some of the pages.
+    holders: Atomic<usize>,
+}
+
+impl Pages {
+    /// Allocates pages; see [`Function::alloc`]. The BAR has the physical address `base`.
+    pub(super) fn alloc(
+        function: &Arc<Function>,
+        member: usize,
+        n: usize,
+        align: usize,
+        base: u64,
+    ) -> Result<Self> {
+        let first = function.alloc(member, n, align)?;
+        // SAFETY: The call above has allocated the pages, which have struct pages and no references.
+        unsafe { helpers::ext_p2p_pages_init(phys_of(first), n) };
+        // INVARIANT: Each page has a count of one now, which this object owns.
+        Ok(Self {
+            function: function.clone(),
+            member,
+            first,
+            n,
+            offset: phys_of(first) - base,
+            holders: Atomic::new(0),
+        })
+    }
+
+    /// Returns the offset of the first page in the BAR, in bytes.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// Returns page `i`, or `None` if there is no such page.
+    pub fn get(&self, i: usize) -> Option<BorrowedPage<'_>> {
+        if i >= self.n {
+            return None;
+        }
+        // SAFETY: By the type invariants the page exists.
+        let page = unsafe { helpers::ext_phys_to_page(phys_of(self.first + i)) };
+        // SAFETY: By the type invariants this object holds the page while `self` is borrowed.
+        NonNull::new(page).map(|page| unsafe { BorrowedPage::from_raw(page) })
+    }
+
+    /// Returns whether a [`Held`] holds pages, or a page has another reference: a page table, a pin,
+    /// I/O in flight.
+    ///
+    /// If none has, only a user of this object can take a new one.
+    ///
+    /// Context: may sleep.
+    pub fn in_use(&self) -> bool {
+        self.holders.load(Acquire) > 0 || {
+            // SAFETY: By the type invariants this object holds the pages.
+            unsafe { helpers::ext_p2p_pages_in_use(phys_of(self.first), self.n) }
+        }
+    }
+}
+
+impl Drop for Pages {
+    fn drop(&mut self) {
+        let mut at = self.first;
+        let end = self.first + self.n;
+        let runs = core::iter::from_fn(|| {
+            let start = at;
+            if start == end {
+                return None;
+            }
+            // SAFETY: By the type invariants this object owns one reference of each page.
+            at += unsafe { helpers::ext_p2p_pages_take(phys_of(start), end - start) };
+            let run = start..at;
+            if at < end {
+                // SAFETY: As above; this page has another reference too.
+                unsafe { helpers::ext_p2p_page_put(phys_of(at)) };
+                at += 1;
+            }
+            Some(run)
+        });
+        // SAFETY: By the type invariants this object owns the pages. Each of `runs` has lost its
+        // only reference, and the kernel frees the other pages.
+        unsafe { self.function.free(self.member, self.n, runs) };
+    }
+}
+
+/// Parts of [`Pages`], which are in use as long as this object exists.
+///
+/// # Invariants
+///
+/// - `runs` are the physical addresses of whole pages of `pages`.
+/// - Each of `pages` counts this object once in `holders`.
+pub struct Held {
+    /// The pages.
+    pages: KVec<Arc<Pages>>,
+    /// Physical addresses.
+    runs: KVec<Range<u64>>,
+}
+
+impl Held {
+    /// Creates an object that holds nothing.
+    pub fn new() -> Self {
+        // INVARIANT: There are no pages.
+        Self {
+            pages: KVec::new(),
+            runs: KVec::new(),
+        }
+    }
+
+    /// Adds the pages of `pages` with the numbers `range`. Returns `EINVAL` if there are no such
+    /// pages.
+    ///
+    /// Context: may sleep.
+    pub fn push(&mut self, pages: &Arc<Pages>, range: Range<usize>) -> Result {
+        if range.is_empty() || range.end > pages.n {
+            return Err(EINVAL);
+        }
+        self.pages.reserve(1, GFP_KERNEL_ACCOUNT)?;
+        let phys = phys_of(pages.first + range.start)..phys_of(pages.first + range.end);
+        // INVARIANT: The pages are in `pages`, in which this object is counted below.
+        push_run(&mut self.runs, phys)?;
+        pages.holders.fetch_add(1, Relaxed);
+        self.pages.push(pages.clone(), GFP_KERNEL_ACCOUNT)?;
+        Ok(())
+    }
+}
+
+impl Default for Held {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+// SAFETY: By the type invariants the runs are whole pages of `pages`, which this object keeps.
+unsafe impl Runs for Held {
+    fn runs(&self) -> &[Range<u64>] {
+        &self.runs
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        for pages in &self.pages {
+            pages.holders.fetch_sub(1, Release);
+        }
+    }
+}

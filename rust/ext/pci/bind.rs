@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Binding a driver to one function.
+//!
+//! # Examples
+//!
+//! ```
+//! use crate::ext::pci::{self, Override, Registration};
+//!
+//! /// Binds the driver to the function 0000:03:00.0, until the result is dropped.
+//! fn bind<T: kernel::pci::Driver>(driver: &Registration<T>) -> Result<Override> {
+//!     let dev = pci::at(0, 3, 0).ok_or(ENXIO)?;
+//!     let (set, bound) = driver.bind(&dev)?;
+//!     bound.map(|()| set)
+//! }
+//! ```
+
+use super::{
+    super::{
+        bindings::helpers,
+        device::as_raw as device_raw, //
+    },
+    Registration, //
+};
+use kernel::{
+    bindings,
+    error::to_result,
+    pci,
+    prelude::*,
+    sync::aref::ARef, //
+};
+
+impl<T: pci::Driver + 'static> Registration<T> {
+    /// Binds the driver to `dev`, whatever its id.
+    ///
+    /// Sets the `driver_override` of `dev`, so that no other driver is bound to it, until the
+    /// returned object is dropped. If `dev` has a driver already, the result is `EBUSY` beside the
+    /// object, otherwise it is that of `probe()`.
+    ///
+    /// Returns `EEXIST` if `dev` has a `driver_override` already.
+    ///
+    /// Context: may sleep. Calls `probe()` of the driver.
+    pub fn bind(&self, dev: &ARef<pci::Device>) -> Result<(Override, Result)> {
+        let bus = &raw const bindings::pci_bus_type;
+        let device = device_raw((**dev).as_ref());
+        // SAFETY: `dev` is valid while it is borrowed.
+        if unsafe { helpers::ext_device_has_override(device) } {
+            return Err(EEXIST);
+        }
+        // SAFETY: As above; `name` is a C string.
+        to_result(unsafe { helpers::ext_device_set_override(device, self.name.as_char_ptr()) })?;
+        // INVARIANT: The call above has set it.
+        let set = Override(dev.clone());
+        // SAFETY: `name` is a C string, and the PCI bus is never unregistered.
+        let drv = unsafe { bindings::driver_find(self.name.as_char_ptr(), bus) };
+        if drv.is_null() {
+            return Err(ENOENT);
+        }
+        // SAFETY:
+        // - By the type invariants `drv` is the driver of `self`, which stays registered while
+        //   `self` is borrowed.
+        // - `dev` is valid while it is borrowed.
+        let bound = to_result(unsafe { bindings::device_driver_attach(drv, device) });
+        Ok((set, bound))
+    }
+}
+
+/// A function with a `driver_override`. Dropping this removes the override.
+///
+/// # Invariants
+///
+/// [`Registration::bind`] has set it.
+pub struct Override(ARef<pci::Device>);
+
+impl Drop for Override {
+    fn drop(&mut self) {
+        let device = device_raw((*self.0).as_ref());
+        // SAFETY: The object holds a reference to the device, and the text is a C string. Without a
+        // name the call allocates nothing, so it succeeds.
+        let _ = unsafe { helpers::ext_device_set_override(device, c"".as_char_ptr()) };
+    }
+}

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Scatter-gather tables of memory with struct pages, kept as runs of physical addresses.
+
+use super::{
+    device::max_segment,
+    dma_table::{
+        cut,
+        Table, //
+    }, //
+};
+use core::ops::Range;
+use kernel::{
+    device,
+    prelude::*, //
+};
+
+/// Memory with struct pages.
+///
+/// # Safety
+///
+/// Every page in the ranges that [`Runs::runs`] returns must have a struct page, which stays valid
+/// until the object is dropped. The ranges must not change.
+pub unsafe trait Runs {
+    /// Returns the physical addresses, in whole pages.
+    fn runs(&self) -> &[Range<u64>];
+}
+
+/// Appends `run` to `runs`, or extends the last one if `run` follows it.
+///
+/// Context: may sleep.
+pub(super) fn push_run(runs: &mut KVec<Range<u64>>, run: Range<u64>) -> Result {
+    match runs.last_mut() {
+        Some(last) if last.end == run.start => last.end = run.end,
+        _ => runs.push(run, GFP_KERNEL_ACCOUNT)?,
+    }
+    Ok(())
+}
+
+/// A table of memory, with one entry for each run.
+pub struct RunTable<T: Runs> {
+    // Fields drop in this order: a table must not outlive its memory.
+    /// The table.
+    table: Table,
+    /// Maximum length of an entry of `table`, in bytes.
+    limit: u32,
+    /// The memory.
+    memory: T,
+}
+
+impl<T: Runs> RunTable<T> {
+    /// Creates a table of `memory`. Returns `EINVAL` if that is empty.
+    ///
+    /// Context: may sleep.
+    pub fn new(memory: T) -> Result<Self> {
+        let limit = u32::MAX;
+        Ok(Self {
+            table: Self::build(&memory, limit)?,
+            limit,
+            memory,
+        })
+    }
+
+    /// Builds a table with entries of at most `limit` bytes, which must not outlive `memory`.
+    fn build(memory: &T, limit: u32) -> Result<Table> {
+        let pieces = cut(memory.runs(), limit)?;
+        // SAFETY: By the safety contract of `Runs` the pages are valid until `memory` is dropped,
+        // before which `RunTable` drops the table.
+        unsafe { Table::from_runs(&pieces) }
+    }
+
+    /// Returns the table.
+    pub fn table(&self) -> &Table {
+        &self.table
+    }
+
+    /// Maps the table for `dev`; see [`Table::map`].
+    ///
+    /// Builds the table again if its entries may be too long for `dev`.
+    ///
+    /// Context: may sleep.
+    pub fn map(&mut self, dev: &device::Device) -> Result {
+        let limit = max_segment(dev);
+        if limit < self.limit && self.table.nents().is_none() {
+            self.table = Self::build(&self.memory, limit)?;
+            self.limit = limit;
+        }
+        self.table.map(dev)
+    }
+
+    /// Undoes [`RunTable::map`]. Does nothing if the table is not mapped.
+    ///
+    /// Context: may sleep.
+    pub fn unmap(&mut self) {
+        self.table.unmap();
+    }
+}

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Helpers for linux/device.h. */
+#include <linux/device.h>
+
+#include "helpers.h"
+
+bool ext_device_trylock(struct device *dev)
+{
+	return device_trylock(dev);
+}
+
+void ext_device_unlock(struct device *dev)
+{
+	device_unlock(dev);
+}
+
+bool ext_device_has_override(struct device *dev)
+{
+	return device_has_driver_override(dev);
+}
+
+/* An empty @driver removes the override. */
+int ext_device_set_override(struct device *dev, const char *driver)
+{
+	return device_set_driver_override(dev, driver);
+}

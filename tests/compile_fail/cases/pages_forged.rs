@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: GPL-2.0
+//
+// What holds pages knows their addresses from the pages.
+//
+// expect: error[E0451]: field `pages` of struct `Held` is private
+// expect: error[E0451]: field `runs` of struct `Held` is private
+
+use crate::ext::p2pdma::Held;
+
+/// Holds memory without an owner.
+pub fn forge(runs: KVec<core::ops::Range<u64>>) -> Held {
+    Held {
+        pages: KVec::new(),
+        runs,
+    }
+}
