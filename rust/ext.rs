@@ -22,6 +22,8 @@ pub mod gen_pool;
 pub mod key_set;
 pub mod lockdown;
 pub mod log;
+#[cfg(ext_p2pdma)]
+pub mod memcg;
 pub mod miscdev;
 #[cfg(ext_p2pdma)]
 pub mod mmio_table;
@@ -32,6 +34,8 @@ pub mod pci;
 pub mod pci_watch;
 pub mod pfnmap;
 pub mod pinned;
+#[cfg(ext_p2pdma)]
+pub mod quota;
 pub mod ram;
 #[cfg(ext_rdma)]
 pub mod rdma;

@@ -65,14 +65,23 @@ struct io_peer_mem_nearest {
 
 /*
  * Device memory, with the semantics of ibv_alloc_dm(3). In all structures @version is
- * IO_PEER_MEM_DM_VERSION and @flags is 0: no flags are defined.
+ * IO_PEER_MEM_DM_VERSION and @flags is 0, but for IO_PEER_MEM_IOC_DM_ALLOC.
  */
 #define IO_PEER_MEM_DM_VERSION 1
+
+/* In @flags of struct io_peer_mem_dm_alloc: the memory is cleared. */
+#define IO_PEER_MEM_DM_ZERO (1 << 0)
+
+/*
+ * In the offset of mmap(2), of BAR devices and of allocations: the CPU combines writes, and may
+ * reorder them. EINVAL if the BAR is not prefetchable. Without it accesses are uncached.
+ */
+#define IO_PEER_MEM_MMAP_WC (1ULL << 43)
 
 /**
  * struct io_peer_mem_dm_alloc - allocate memory of a BAR; on the BAR's device
  * @version: in: IO_PEER_MEM_DM_VERSION
- * @flags: in: 0
+ * @flags: in: 0 or IO_PEER_MEM_DM_ZERO
  * @length: in: bytes
  * @log_align: in: alignment: the offset in the BAR is a multiple of 1 << log_align
  * @fd: out: the allocation, with O_CLOEXEC, and the access mode of the device file
@@ -80,7 +89,8 @@ struct io_peer_mem_nearest {
  * @reserved: must be 0
  *
  * The allocation is freed with its last file descriptor, mapping and memory region.
- * mmap(2) with MAP_SHARED maps it; the offset may be any of its pages.
+ * mmap(2) with MAP_SHARED maps it; the offset may be any of its pages. read(2), pread(2), write(2)
+ * and pwrite(2) copy by the kernel, and fail with ENODEV when the device is gone.
  */
 struct io_peer_mem_dm_alloc {
 	__u32 version;

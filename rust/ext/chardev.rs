@@ -82,6 +82,7 @@ use kernel::{
         from_err_ptr,
         to_result, //
     },
+    ffi::c_char,
     fs::File,
     mm::virt::VmaNew,
     prelude::*,
@@ -91,7 +92,13 @@ use kernel::{
         Arc,
         ArcBorrow, //
     },
-    types::Opaque, //
+    types::Opaque,
+    uaccess::{
+        UserPtr,
+        UserSlice,
+        UserSliceReader,
+        UserSliceWriter, //
+    }, //
 };
 
 /// The object behind a character device.
@@ -109,6 +116,23 @@ pub trait Device: Send + Sync + Sized + 'static {
     ///
     /// Context: process context; may sleep. The caller holds the `mmap_lock` for writing.
     fn mmap(this: ArcBorrow<'_, Self>, vma: &VmaNew) -> Result<Arc<Self::Mapping>>;
+
+    /// Handles `read(2)` from offset `at` of the file: returns the number of bytes, at most the length
+    /// of `to`. Without an implementation it fails with `EINVAL`.
+    ///
+    /// Context: process context; may sleep.
+    fn read(this: ArcBorrow<'_, Self>, at: u64, to: UserSliceWriter) -> Result<usize> {
+        let _ = (this, at, to);
+        Err(EINVAL)
+    }
+
+    /// Handles `write(2)` to offset `at` of the file; see [`Device::read`].
+    ///
+    /// Context: process context; may sleep.
+    fn write(this: ArcBorrow<'_, Self>, at: u64, from: UserSliceReader) -> Result<usize> {
+        let _ = (this, at, from);
+        Err(EINVAL)
+    }
 
     /// Handles `ioctl(2)` on `file`, of 64-bit and of 32-bit processes.
     ///
@@ -342,12 +366,71 @@ impl<T: Device> VTable<T> {
         }
     }
 
+    /// Returns the result of a read or write for the kernel, and moves the position.
+    ///
+    /// # Safety
+    ///
+    /// `pos` must be valid for reads and writes.
+    unsafe fn moved(pos: *mut bindings::loff_t, done: Result<usize>) -> isize {
+        match done.and_then(|n| Ok(isize::try_from(n)?)) {
+            Ok(n) => {
+                // SAFETY: By this function's safety contract `pos` may be written.
+                // CAST: `loff_t` has 64 bits.
+                unsafe { *pos = (*pos).saturating_add(n as bindings::loff_t) };
+                n
+            }
+            // CAST: `isize` has more bits than `int`.
+            Err(e) => e.to_errno() as isize,
+        }
+    }
+
+    /// # Safety
+    ///
+    /// `file` must be as [`Self::node`] requires, for the duration of the call; `pos` must be valid
+    /// for reads and writes.
+    unsafe extern "C" fn read(
+        file: *mut bindings::file,
+        to: *mut c_char,
+        len: usize,
+        pos: *mut bindings::loff_t,
+    ) -> isize {
+        // SAFETY: By this function's safety contract `file` is valid for `node` during the call.
+        let device = unsafe { Self::node(file) }.device.as_arc_borrow();
+        let to = UserSlice::new(UserPtr::from_addr(to.addr()), len).writer();
+        // SAFETY: By this function's safety contract `pos` may be read.
+        let at = u64::try_from(unsafe { *pos }).map_err(|_| EINVAL);
+        let done = at.and_then(|at| T::read(device, at, to));
+        // SAFETY: This function's safety contract.
+        unsafe { Self::moved(pos, done) }
+    }
+
+    /// # Safety
+    ///
+    /// As [`Self::read`].
+    unsafe extern "C" fn write(
+        file: *mut bindings::file,
+        from: *const c_char,
+        len: usize,
+        pos: *mut bindings::loff_t,
+    ) -> isize {
+        // SAFETY: By this function's safety contract `file` is valid for `node` during the call.
+        let device = unsafe { Self::node(file) }.device.as_arc_borrow();
+        let from = UserSlice::new(UserPtr::from_addr(from.addr()), len).reader();
+        // SAFETY: By this function's safety contract `pos` may be read.
+        let at = u64::try_from(unsafe { *pos }).map_err(|_| EINVAL);
+        let done = at.and_then(|at| T::write(device, at, from));
+        // SAFETY: This function's safety contract.
+        unsafe { Self::moved(pos, done) }
+    }
+
     /// C structure.
     const VTABLE: bindings::file_operations = bindings::file_operations {
         // Keeps the module loaded while a file is open.
         owner: &raw mut bindings::__this_module,
         open: Some(Self::open),
         release: Some(Self::release),
+        read: Some(Self::read),
+        write: Some(Self::write),
         mmap: Some(Self::mmap),
         unlocked_ioctl: Some(Self::ioctl),
         compat_ioctl: bindings::compat_ptr_ioctl,

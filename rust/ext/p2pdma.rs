@@ -102,6 +102,8 @@ pub struct Provider {
     window: Window,
     /// Physical address of the first byte of the BAR.
     base: u64,
+    /// Whether the BAR is prefetchable, so that writes may be combined.
+    prefetchable: bool,
 }
 
 impl Provider {
@@ -144,6 +146,7 @@ impl Provider {
             // SAFETY: `part` lies in BAR `index`, which is memory space.
             window: unsafe { Window::new(dev.into(), index, start..end) },
             base: bar.start(),
+            prefetchable: bar.is_prefetchable(),
         })
     }
 
@@ -152,6 +155,13 @@ impl Provider {
     /// Context: any.
     pub fn window(&self) -> &Window {
         &self.window
+    }
+
+    /// Returns whether the BAR is prefetchable: writes to it may be combined.
+    ///
+    /// Context: any.
+    pub fn is_prefetchable(&self) -> bool {
+        self.prefetchable
     }
 
     /// Allocates `n` contiguous pages of this memory, whose physical address is a multiple of
@@ -174,7 +184,14 @@ impl Provider {
         }
         // CAST: `usize` has 64 bits on architectures with P2PDMA; `PAGE_SIZE` is less than 2^32.
         let align = (align as usize).div_ceil(PAGE_SIZE);
-        Pages::alloc(&self.function, self.member, n, align, self.base)
+        Pages::alloc(
+            &self.function,
+            self.member,
+            n,
+            align,
+            self.base,
+            self.prefetchable,
+        )
     }
 
     /// Returns the free space of this memory.

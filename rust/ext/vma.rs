@@ -240,6 +240,24 @@ pub fn set_noncached(vma: &VmaNew) {
     unsafe { helpers::ext_vma_set_noncached(vma.as_ptr()) };
 }
 
+/// Lets the CPU combine writes through `vma`, and reorder them, for device memory.
+///
+/// Context: any.
+pub fn set_writecombine(vma: &VmaNew) {
+    // SAFETY: A `VmaNew` is valid and exclusive, so its fields may be written.
+    unsafe { helpers::ext_vma_set_writecombine(vma.as_ptr()) };
+}
+
+/// Sets the offset of `vma` in its file, in pages: the one of `mmap(2)` without the bits that were a
+/// flag.
+///
+/// Context: any.
+pub fn set_pgoff(vma: &VmaNew, pgoff: usize) {
+    // SAFETY: A `VmaNew` is valid and exclusive, so its fields may be written. It is not in the
+    // address space of the file yet.
+    unsafe { (*vma.as_ptr()).vm_pgoff = pgoff };
+}
+
 /// A copy of the properties of a VMA, as they were when it was looked up.
 pub struct Found<T> {
     /// The object behind it.

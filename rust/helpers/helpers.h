@@ -10,6 +10,7 @@
 
 struct completion;
 struct device;
+struct file;
 struct dma_buf;
 struct dma_resv;
 struct ext_redirection;
@@ -45,6 +46,9 @@ void ext_dma_resv_lock(struct dma_resv *resv);
 void ext_dma_resv_unlock(struct dma_resv *resv);
 bool ext_dma_resv_wait(struct dma_resv *resv, unsigned int ms);
 
+/* linux/fs.h */
+void ext_file_allow_at(struct file *file);
+
 /* linux/ftrace.h */
 
 /* Calls of the function at the address from, except by this module, go to that at the address to. */
@@ -71,6 +75,7 @@ phys_addr_t ext_virt_to_phys(void *kaddr);
 phys_addr_t ext_page_to_phys(struct page *page);
 bool ext_vma_is_sysfs(struct vm_area_struct *vma);
 void ext_vma_set_noncached(struct vm_area_struct *vma);
+void ext_vma_set_writecombine(struct vm_area_struct *vma);
 unsigned long ext_pfnmap_run(struct vm_area_struct *vma, unsigned long addr,
 			     unsigned long end, u64 *phys);
 
@@ -97,6 +102,9 @@ void ext_p2p_pages_init(u64 phys, unsigned long n);
 unsigned long ext_p2p_pages_take(u64 phys, unsigned long n);
 void ext_p2p_page_put(u64 phys);
 bool ext_p2p_pages_in_use(u64 phys, unsigned long n);
+void ext_p2p_clear(u64 phys, unsigned long n, bool combine);
+void ext_p2p_read(u64 phys, void *to, unsigned long len);
+void ext_p2p_write(u64 phys, const void *from, unsigned long len);
 void ext_p2p_map_range(u64 phys, u64 *start, u64 *end);
 void ext_p2p_map_get(u64 phys);
 void ext_p2p_map_put(u64 phys, unsigned long n);
@@ -143,6 +151,9 @@ bool ext_current_is_kthread(void);
 
 /* linux/security.h */
 int ext_locked_down_pci(void);
+
+/* linux/slab.h */
+bool ext_memcg_has_room(unsigned long bytes);
 
 /* linux/workqueue.h */
 void ext_call_in_worker(void (*function)(void *arg), void *arg, struct lock_class_key *key);

@@ -39,6 +39,11 @@ void ext_vma_set_noncached(struct vm_area_struct *vma)
 	vma->vm_page_prot = pgprot_noncached(vma->vm_page_prot);
 }
 
+void ext_vma_set_writecombine(struct vm_area_struct *vma)
+{
+	vma->vm_page_prot = pgprot_writecombine(vma->vm_page_prot);
+}
+
 /*
  * Returns the number of bytes from @addr on, at most up to @end, that are mapped to
  * consecutive physical addresses, and sets *@phys to the first one. Returns 0 if nothing

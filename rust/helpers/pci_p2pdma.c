@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Helpers for linux/pci-p2pdma.h. */
+#include <linux/io.h>
 #include <linux/memremap.h>
 #include <linux/mm.h>
 #include <linux/percpu-refcount.h>
 #include <linux/sched.h>
+#include <linux/slab.h>
+#include <linux/vmalloc.h>
 
 #include "helpers.h"
 
@@ -77,6 +80,65 @@ bool ext_p2p_pages_in_use(u64 phys, unsigned long n)
 			cond_resched();
 	}
 	return false;
+}
+
+#define PAGES_PER_CLEAR 512
+
+/* The uncached mapping that devm_memremap_pages() made. */
+static void __iomem *io_at(u64 phys)
+{
+	return (void __iomem *)page_to_virt(page_at(phys, 0)) + offset_in_page(phys);
+}
+
+static void clear_words(void __iomem *at, unsigned long len)
+{
+	void __iomem *end = at + len;
+
+	for (; at < end; at += sizeof(u64))
+		__raw_writeq(0, at);
+}
+
+/*
+ * Writes zeros to pages, by the widest stores of the CPU. If @combine, through a mapping that
+ * combines them to longer writes on the bus, unless there is no memory for one. The pages are
+ * zero for every device when this returns.
+ */
+void ext_p2p_clear(u64 phys, unsigned long n, bool combine)
+{
+	struct page **pages = NULL;
+	unsigned long i, k, j;
+
+	if (combine)
+		pages = kmalloc_array(PAGES_PER_CLEAR, sizeof(*pages), GFP_KERNEL | __GFP_NOWARN);
+	for (i = 0; i < n; i += k) {
+		void *at = NULL;
+
+		k = min(n - i, (unsigned long)PAGES_PER_CLEAR);
+		for (j = 0; pages && j < k; j++)
+			pages[j] = page_at(phys, i + j);
+		if (pages)
+			at = vmap(pages, k, VM_MAP, pgprot_writecombine(PAGE_KERNEL));
+		clear_words(at ? (void __iomem *)at : io_at(phys + i * PAGE_SIZE), k * PAGE_SIZE);
+		/* Before the read below, and before the mapping goes. */
+		wmb();
+		if (at)
+			vunmap(at);
+		cond_resched();
+	}
+	kfree(pages);
+	/* Writes on the bus are posted: a read waits for them. */
+	readl(io_at(phys + n * PAGE_SIZE - sizeof(u32)));
+}
+
+/* Copies by the CPU, not over the end of a page. */
+void ext_p2p_read(u64 phys, void *to, unsigned long len)
+{
+	memcpy_fromio(to, io_at(phys), len);
+}
+
+void ext_p2p_write(u64 phys, const void *from, unsigned long len)
+{
+	memcpy_toio(io_at(phys), from, len);
 }
 
 /* Sets [*start, *end) to the addresses of the page map that has the page at @phys. */

@@ -14,13 +14,17 @@ use crate::{
             Pages,
             Provider, //
         },
+        quota::Quota,
         vma, //
     },
-    peer_client::Tickets, //
+    options,
+    peer_client::Tickets,
+    zero::Policy, //
 };
 use core::ops::Range;
 use kernel::{
     new_mutex,
+    page::PAGE_SIZE,
     pci,
     prelude::*,
     rbtree::{
@@ -46,6 +50,10 @@ pub(crate) struct Bar {
     index: u32,
     /// The P2PDMA memory.
     memory: Provider,
+    /// When it is cleared.
+    zero: Policy,
+    /// What each user has of it.
+    quota: Arc<Quota>,
     /// The tickets of the memory regions on this BAR.
     tickets: Arc<Tickets>,
     /// The allocations.
@@ -98,13 +106,21 @@ impl Bar {
     /// Creates the BAR `index` of `dev`, without allocations.
     ///
     /// Context: may sleep.
-    pub(crate) fn new(dev: ARef<pci::Device>, index: u32, memory: Provider) -> Result<Arc<Self>> {
+    pub(crate) fn new(
+        dev: ARef<pci::Device>,
+        index: u32,
+        memory: Provider,
+        zero: Policy,
+    ) -> Result<Arc<Self>> {
         let tickets = Tickets::new()?;
+        let quota = Quota::new()?;
         Arc::pin_init(
             pin_init!(Self {
                 dev,
                 index,
                 memory,
+                zero,
+                quota,
                 tickets,
                 state <- new_mutex!(State {
                     dead: false,
@@ -149,17 +165,33 @@ impl Bar {
     /// Allocates `n` contiguous pages whose address in the BAR is a multiple of `align`. They are kept
     /// until the allocation is dropped or the BAR is revoked.
     ///
-    /// Returns `ENOMEM` if the BAR is full, `EINVAL` if it has no such address, `ENODEV` if it is
-    /// dead.
+    /// They are cleared if `clear`, or if the BAR is set up so.
     ///
-    /// Context: may sleep.
-    pub(crate) fn allocate(this: &Arc<Self>, n: usize, align: u64) -> Result<Allocation> {
+    /// Returns `ENOMEM` if the BAR is full, `EDQUOT` if the user would have more than the quota,
+    /// `EINVAL` if the BAR has no such address, `ENODEV` if it is dead.
+    ///
+    /// Context: process context; may sleep.
+    pub(crate) fn allocate(
+        this: &Arc<Self>,
+        n: usize,
+        align: u64,
+        clear: bool,
+    ) -> Result<Allocation> {
         let node = RBTreeNodeReservation::new(GFP_KERNEL_ACCOUNT)?;
-        let pages = this.memory.alloc(n, align).or_else(|e| {
+        let mut pages = this.memory.alloc(n, align).or_else(|e| {
             // The memory of a device that is being removed may seem to be in use.
             this.check_alive()?;
             Err(e)
         })?;
+        // CAST: `usize` has 64 bits on architectures with P2PDMA.
+        let bytes = (n * PAGE_SIZE) as u64;
+        pages.set_charge(Quota::charge(&this.quota, bytes, options::quota())?);
+        if clear || this.zero == Policy::OnAllocation {
+            pages.clear();
+        }
+        if this.zero == Policy::OnFree {
+            pages.clear_on_drop();
+        }
         let pages = Arc::new(pages, GFP_KERNEL_ACCOUNT)?;
         let memory = Arc::pin_init(
             pin_init!(Memory {
@@ -236,6 +268,14 @@ impl Allocation {
     pub(crate) fn hold(&self, held: &mut Held, range: Range<usize>) -> Result {
         let pages = self.memory.pages.lock();
         held.push(pages.get()?, range)
+    }
+
+    /// Calls `f` with the pages. Returns `ENODEV` if the BAR is dead or the pages were freed.
+    ///
+    /// Context: may sleep.
+    pub(crate) fn with_pages<T>(&self, f: impl FnOnce(&Pages) -> Result<T>) -> Result<T> {
+        let pages = self.memory.pages.lock();
+        f(pages.get()?)
     }
 
     /// Returns the offset of the first page in the BAR, in bytes. Returns `ENODEV` if the BAR is

@@ -8,6 +8,7 @@ use crate::{
     dev_err_limited,
     ext::{
         dma_table::Table,
+        memcg,
         mmio_table::MmioTable,
         p2pdma::{
             self,
@@ -38,6 +39,9 @@ use kernel::{
     prelude::*,
     sync::Arc, //
 };
+
+/// Kernel memory that a memory region may take, without that for runs of scattered pages.
+const ROOM: usize = 8192;
 
 /// The client.
 pub(crate) struct BarClient;
@@ -164,6 +168,7 @@ impl Client for BarClient {
         ticket: Ticket,
     ) -> Result<BarMemory> {
         let pin_all = || {
+            memcg::check_room(ROOM)?;
             // Before the pages are pinned; see `Tickets`.
             let guard = match &region.owner {
                 Owner::Own(bar) => Tickets::add(bar.tickets(), ticket)?,

@@ -39,6 +39,10 @@ use kernel::{
     sync::{
         Arc,
         ArcBorrow, //
+    },
+    uaccess::{
+        UserSliceReader,
+        UserSliceWriter, //
     }, //
 };
 
@@ -60,9 +64,10 @@ pub(crate) struct Dm {
 /// Context: process context; may sleep.
 pub(crate) fn alloc(this: ArcBorrow<'_, Bar>, opened: &Opened<'_>, arg: usize) -> Result<isize> {
     let request: io_peer_mem_dm_alloc = user::read(arg)?;
-    let align = abi::check_alloc(&request)?.max(PAGE_SIZE as u64);
+    let abi::Allocate { align, clear } = abi::check_alloc(&request)?;
+    let align = align.max(PAGE_SIZE as u64);
     let pages = request.length.div_ceil(PAGE_SIZE as u64).try_into()?;
-    let allocation = Bar::allocate(&this.into(), pages, align)?;
+    let allocation = Bar::allocate(&this.into(), pages, align, clear)?;
     let bar_offset = allocation.offset()?;
     let dm = Dm {
         allocation: Arc::new(allocation, GFP_KERNEL_ACCOUNT)?,
@@ -115,15 +120,52 @@ impl chardev::Device for Dm {
     }
 
     fn mmap(this: ArcBorrow<'_, Self>, vma: &VmaNew) -> Result<Arc<Allocation>> {
+        if !vma::is_shared(vma) {
+            return Err(EINVAL);
+        }
         let n = (vma.end() - vma.start()) / PAGE_SIZE;
-        let end = vma::pgoff(vma).checked_add(n).ok_or(EINVAL)?;
-        if !vma::is_shared(vma) || end > this.pages {
+        let first = mapping::set_up(vma, this.allocation.bar())?;
+        if first.checked_add(n).ok_or(EINVAL)? > this.pages {
             return Err(EINVAL);
         }
         // Fails if the memory was freed.
         this.allocation.offset()?;
-        mapping::set_up(vma)?;
         Ok(this.allocation.clone())
+    }
+
+    fn read(this: ArcBorrow<'_, Self>, at: u64, mut to: UserSliceWriter) -> Result<usize> {
+        let mut done = 0;
+        let mut page = KVec::from_elem(0, PAGE_SIZE, GFP_KERNEL_ACCOUNT)?;
+        while let Some(part) = this.part(&mut page, at, done, to.len())? {
+            let copied = (this.allocation)
+                .with_pages(|pages| pages.read(at + done as u64, part))
+                .and_then(|n| to.write_slice(part.get(..n).ok_or(EINVAL)?).map(|()| n));
+            match copied {
+                Ok(n) => done += n,
+                Err(e) if done == 0 => return Err(e),
+                Err(_) => break,
+            }
+        }
+        Ok(done)
+    }
+
+    fn write(this: ArcBorrow<'_, Self>, at: u64, mut from: UserSliceReader) -> Result<usize> {
+        if !from.is_empty() && at >= this.length {
+            return Err(ENOSPC);
+        }
+        let mut done = 0;
+        let mut page = KVec::from_elem(0, PAGE_SIZE, GFP_KERNEL_ACCOUNT)?;
+        while let Some(part) = this.part(&mut page, at, done, from.len())? {
+            let copied = from.read_slice(part).and_then(|()| {
+                (this.allocation).with_pages(|pages| pages.write(at + done as u64, part))
+            });
+            match copied {
+                Ok(n) => done += n,
+                Err(e) if done == 0 => return Err(e),
+                Err(_) => break,
+            }
+        }
+        Ok(done)
     }
 
     fn ioctl(this: ArcBorrow<'_, Self>, file: Opened<'_>, cmd: u32, arg: usize) -> Result<isize> {
@@ -136,6 +178,33 @@ impl chardev::Device for Dm {
 }
 
 impl Dm {
+    /// Returns room in `page` for the next bytes of a copy of `left` more bytes, of which `done` are
+    /// copied: up to the end of their page. Returns `None` at the end of the copy or of the memory, or
+    /// if a signal is pending after the first bytes; `EINTR` if it is before.
+    fn part<'a>(
+        &self,
+        page: &'a mut [u8],
+        at: u64,
+        done: usize,
+        left: usize,
+    ) -> Result<Option<&'a mut [u8]>> {
+        let task: &kernel::task::CurrentTask = current!();
+        // CAST: `usize` has 64 bits on architectures with P2PDMA.
+        let at = at.saturating_add(done as u64);
+        if left == 0 || at >= self.length {
+            return Ok(None);
+        }
+        if task.signal_pending() {
+            return if done > 0 { Ok(None) } else { Err(EINTR) };
+        }
+        // CAST: Less than `PAGE_SIZE`; see above.
+        let in_page = PAGE_SIZE - (at % PAGE_SIZE as u64) as usize;
+        let len = in_page
+            .min(left)
+            .min(usize::try_from(self.length - at).unwrap_or(usize::MAX));
+        Ok(page.get_mut(..len))
+    }
+
     /// Implements `IO_PEER_MEM_IOC_DM_INFO`.
     ///
     /// Returns `EINVAL` for an invalid argument, `ENODEV` if the device is gone or the memory was

@@ -24,14 +24,27 @@ fn check(version: u32, flags: u32, reserved: &[u64]) -> Result {
     Ok(())
 }
 
-/// Checks the argument of `IO_PEER_MEM_IOC_DM_ALLOC`. Returns the alignment in bytes.
-pub(crate) fn check_alloc(arg: &io_peer_mem_dm_alloc) -> Result<u64> {
-    check(arg.version, arg.flags, &arg.reserved)?;
+/// What `IO_PEER_MEM_IOC_DM_ALLOC` asks for, besides a length.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Allocate {
+    /// The alignment in bytes.
+    pub(crate) align: u64,
+    /// Whether the memory is to be cleared.
+    pub(crate) clear: bool,
+}
+
+/// Checks the argument of `IO_PEER_MEM_IOC_DM_ALLOC`.
+pub(crate) fn check_alloc(arg: &io_peer_mem_dm_alloc) -> Result<Allocate> {
+    let flags = arg.flags & !uapi::IO_PEER_MEM_DM_ZERO;
+    check(arg.version, flags, &arg.reserved)?;
     let align = 1u64.checked_shl(arg.log_align).ok_or(EINVAL)?;
     if arg.length == 0 {
         return Err(EINVAL);
     }
-    Ok(align)
+    Ok(Allocate {
+        align,
+        clear: arg.flags != 0,
+    })
 }
 
 /// Checks the argument of `IO_PEER_MEM_IOC_DM_CAPACITY`. Output fields may have any value.
@@ -86,8 +99,12 @@ mod tests {
     /// Lengths and alignments.
     #[test]
     fn allocations() {
-        assert!(check_alloc(&request(1, 0)) == Ok(1));
-        assert!(check_alloc(&request(u64::MAX, 63)) == Ok(1 << 63));
+        let want = |align, clear| Ok(Allocate { align, clear });
+        assert!(check_alloc(&request(1, 0)) == want(1, false));
+        assert!(check_alloc(&request(u64::MAX, 63)) == want(1 << 63, false));
+        let mut zero = request(1, 12);
+        zero.flags = uapi::IO_PEER_MEM_DM_ZERO;
+        assert!(check_alloc(&zero) == want(4096, true));
         assert!(check_alloc(&request(0, 0)) == Err(EINVAL));
         assert!(check_alloc(&request(1, 64)) == Err(EINVAL));
         assert!(check_alloc(&request(1, u32::MAX)) == Err(EINVAL));
@@ -101,7 +118,7 @@ mod tests {
             arg.version ^= 1 << bit;
             assert!(check_alloc(&arg) == Err(EINVAL));
             let mut arg = request(1, 0);
-            arg.flags = 1 << bit;
+            arg.flags = 1 << bit | 2;
             assert!(check_alloc(&arg) == Err(EINVAL));
         }
         for bit in BITS {

@@ -29,7 +29,8 @@ use crate::{
         Choice,
         Identity,
         Properties, //
-    }, //
+    },
+    zero::Policy, //
 };
 use core::ops::Range;
 use kernel::{
@@ -151,7 +152,13 @@ fn probe(dev: &pci::Device<Core<'_>>) -> Result<Function> {
         match identity.choose(options.bars, properties) {
             Choice::Use => {
                 let (offset, size) = options.parts[index as usize].unwrap_or((0, bar.size()));
-                let node = create_node(dev, &function, &bar, offset..offset + size)?;
+                let node = create_node(
+                    dev,
+                    &function,
+                    &bar,
+                    offset..offset + size,
+                    options.zero[index as usize],
+                )?;
                 bars.push(node, GFP_KERNEL)?;
                 used.push(properties, GFP_KERNEL)?;
             }
@@ -200,6 +207,7 @@ fn create_node(
     function: &Arc<p2pdma::Function>,
     bar: &ext_pci::Bar,
     part: Range<u64>,
+    zero: Policy,
 ) -> Result<BarNode> {
     let index = bar.index();
     if let Some(why) = unusable(bar, &part) {
@@ -213,7 +221,7 @@ fn create_node(
         .inspect_err(|e| dev_err!(dev, "BAR {} cannot be made P2PDMA memory: {:?}\n", index, e))?;
 
     let space = AddressSpace::new(c"[io_peer_mem]")?;
-    let bar = Bar::new(dev.into(), index, memory)?;
+    let bar = Bar::new(dev.into(), index, memory, zero)?;
     let revoke = Revoke::new(bar.clone(), space.clone());
     let name = dev.as_ref().name().to_str().map_err(|_| EINVAL)?;
     let name = CString::try_from_fmt(fmt!("io_peer_mem!{}!bar{}", name, index))?;

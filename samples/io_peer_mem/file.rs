@@ -40,7 +40,7 @@ impl chardev::Device for Bar {
     }
 
     fn mmap(this: ArcBorrow<'_, Self>, vma: &VmaNew) -> Result<Arc<Allocation>> {
-        if !vma::is_shared(vma) || vma::pgoff(vma) != 0 {
+        if !vma::is_shared(vma) || mapping::set_up(vma, &this)? != 0 {
             dev_err_limited!(
                 this.dev(),
                 "BAR {}: cannot map: use MAP_SHARED and offset 0\n",
@@ -48,9 +48,8 @@ impl chardev::Device for Bar {
             );
             return Err(EINVAL);
         }
-        mapping::set_up(vma)?;
         let size = vma.end() - vma.start();
-        let allocation = Bar::allocate(&this.into(), size / PAGE_SIZE, PAGE_SIZE as u64)
+        let allocation = Bar::allocate(&this.into(), size / PAGE_SIZE, PAGE_SIZE as u64, false)
             .inspect_err(|e| {
                 dev_err_limited!(
                     this.dev(),

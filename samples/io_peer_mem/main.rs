@@ -13,8 +13,8 @@
 //! - [`client`]: the peer memory client;
 //! - [`mapping`], [`foreign`], [`functions`]: the memory behind a mapping of a process;
 //! - [`bar`]: the allocations and tickets of a BAR;
-//! - [`dm_abi`], [`options`], [`select`], [`user`]: arguments of ioctls, module parameters, the
-//!   choice of BARs, copies from and to user space.
+//! - [`dm_abi`], [`options`], [`select`], [`zero`], [`user`]: arguments of ioctls, module parameters,
+//!   the choice of BARs, when memory is cleared, copies from and to user space.
 
 use kernel::prelude::*;
 
@@ -41,6 +41,7 @@ mod nearest;
 mod options;
 mod select;
 mod user;
+mod zero;
 
 use ext::{
     pci,

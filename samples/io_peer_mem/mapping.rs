@@ -3,11 +3,15 @@
 //! Mappings of BAR memory: setting up a VMA, and finding the allocation behind an address.
 
 use crate::{
-    bar::Allocation,
+    bar::{
+        Allocation,
+        Bar, //
+    },
     ext::{
         lockdown,
         vma, //
-    }, //
+    },
+    uapi, //
 };
 use kernel::{
     mm::{
@@ -17,6 +21,7 @@ use kernel::{
         },
         MmapReadGuard, //
     },
+    page::PAGE_SIZE,
     prelude::*, //
 };
 
@@ -28,16 +33,33 @@ pub(crate) fn vm_ops() -> &'static vma::Ops<Allocation> {
     &VM_OPS
 }
 
-/// Sets the flags and the caching of `vma`, a new mapping of BAR memory. Returns `EPERM` under kernel
-/// lockdown.
-pub(crate) fn set_up(vma: &VmaNew) -> Result {
+/// The bit of the offset of `mmap(2)` that asks for write-combining, in pages.
+// CAST: `usize` has 64 bits on architectures with P2PDMA.
+const COMBINE: usize = uapi::IO_PEER_MEM_MMAP_WC as usize / PAGE_SIZE;
+
+/// Sets the flags and the caching of `vma`, a new mapping of memory of `bar`, and its offset to that in
+/// the memory. Returns that offset, in pages.
+///
+/// Returns `EPERM` under kernel lockdown, and `EINVAL` if write-combining is asked for and the BAR is
+/// not prefetchable.
+pub(crate) fn set_up(vma: &VmaNew, bar: &Bar) -> Result<usize> {
     lockdown::pci_access()?;
+    let combine = vma::pgoff(vma) & COMBINE != 0;
+    let pgoff = vma::pgoff(vma) & !COMBINE;
+    if combine && !bar.memory().is_prefetchable() {
+        return Err(EINVAL);
+    }
     // Not PFNMAP: the pages can be pinned, for memory regions and O_DIRECT.
     vma.set_mixedmap();
     vma.set_dontexpand();
     vma.set_dontdump();
-    vma::set_noncached(vma);
-    Ok(())
+    if combine {
+        vma::set_writecombine(vma);
+    } else {
+        vma::set_noncached(vma);
+    }
+    vma::set_pgoff(vma, pgoff);
+    Ok(pgoff)
 }
 
 /// Returns the allocation behind `vma`, or `None` if `vma` is not a mapping of this module.

@@ -2,9 +2,15 @@
 
 //! The module parameters.
 
-use crate::ext::{
-    params,
-    pci::BARS, //
+use crate::{
+    ext::{
+        params,
+        pci::BARS, //
+    },
+    zero::{
+        self,
+        Policies, //
+    }, //
 };
 use kernel::{
     macros::kunit_tests,
@@ -21,6 +27,8 @@ pub(crate) struct Options {
     pub(crate) busmaster: bool,
     /// Whether the memory is published to other drivers; `None` for the default choice.
     pub(crate) publish: Option<bool>,
+    /// When the memory of each BAR is cleared.
+    pub(crate) zero: Policies,
 }
 
 /// A part of each BAR: offset and size.
@@ -42,6 +50,7 @@ impl Options {
             parts: ranges.unwrap_or_default(),
             busmaster: parsed(c"busmaster", parse_bool)?.unwrap_or(false),
             publish: parsed(c"publish", parse_bool)?,
+            zero: parsed(c"zero", zero::parse)?.unwrap_or_default(),
         })
     }
 }
@@ -51,6 +60,16 @@ impl Options {
 /// Context: may sleep.
 pub(crate) fn mmio() -> bool {
     matches!(parsed(c"mmio", parse_bool), Ok(Some(true)))
+}
+
+/// Returns how many bytes of a BAR one user may have.
+///
+/// Context: may sleep.
+pub(crate) fn quota() -> u64 {
+    match parsed(c"quota", parse_bytes) {
+        Ok(Some(bytes)) => bytes,
+        _ => u64::MAX,
+    }
 }
 
 /// Calls `f` for each vendor and device of the parameter `ids`. Stops and logs at the first error.
@@ -113,6 +132,11 @@ fn check(name: &CStr, text: &CStr) -> Result {
             parse_ranges(bytes).is_some(),
             "a list of BAR:offset:size, at most one per BAR",
         ),
+        b"zero" => (
+            zero::parse(bytes).is_some(),
+            "a list of never, free or alloc, with a BAR number and a colon before it or not",
+        ),
+        b"quota" => (parse_bytes(bytes).is_some(), "a number of bytes"),
         b"mmio" | b"busmaster" | b"publish" => (parse_bool(bytes).is_some(), "0 or 1"),
         _ => return Err(EINVAL),
     };
@@ -341,6 +365,8 @@ mod tests {
             assert!(check(name, c"1").is_ok());
         }
         assert!(check(c"ids", c"1af4:1110,10ee:9038").is_ok());
+        assert!(check(c"zero", c"alloc,2:free").is_ok());
+        assert!(check(c"quota", c"0x1000000").is_ok());
         assert!(check(c"devices", c"0000:03:00.0,04:00.1").is_ok());
         for name in [
             c"ids",
@@ -350,6 +376,8 @@ mod tests {
             c"mmio",
             c"busmaster",
             c"publish",
+            c"zero",
+            c"quota",
         ] {
             assert!(check(name, c"").is_ok());
             assert_eq!(check(name, c"nonsense"), Err(EINVAL));

@@ -138,6 +138,72 @@ test_whole_bar() {
 	eventually balanced
 }
 
+# Kernel memory in KiB: what is allocated for registrations is in one of these.
+kernel_memory() {
+	awk '/^(Slab|VmallocUsed|Percpu|PageTables|KernelStack):/ { n += $2 } END { print n }' /proc/meminfo
+}
+
+# A memory region needs no memory for each page.
+test_many_registrations() {
+	local device pid before after
+	device=$(adapter_at "$NEAR")
+	rm -f /tmp/go
+	mkfifo /tmp/go
+	exec {go}<>/tmp/go
+	"$RDMA" many -d "$device" -n 200 -m $SIZE_A "$BAR_A" <&"$go" >/tmp/many 2>&1 {go}>&- &
+	pid=$!
+	wait_line /tmp/many '^begin'
+	before=$(kernel_memory)
+	echo go >&"$go"
+	wait_line /tmp/many '^registered 200: ok'
+	after=$(kernel_memory)
+	expect "200 $((200 * (SIZE_A / 4096))) $((200 * SIZE_A))" in_use
+	note "200 MRs of $SIZE_A bytes: $((after - before)) KiB of kernel memory"
+	[ $((after - before)) -lt 1024 ]
+	echo go >&"$go"
+	wait "$pid"
+	exec {go}>&-
+	eventually balanced
+}
+
+# A process in a memory cgroup registers until the limit stops it.
+test_memory_cgroup() {
+	local group=/tmp/cgroup/peer limit=$((16 << 20)) made peak process device
+	device=$(adapter_at "$NEAR")
+	mkdir -p /tmp/cgroup
+	mountpoint -q /tmp/cgroup || mount -t cgroup2 none /tmp/cgroup
+	grep -qw memory /tmp/cgroup/cgroup.controllers || skip "this kernel has no memory cgroups"
+	echo +memory >/tmp/cgroup/cgroup.subtree_control
+	mkdir $group
+	echo $limit >$group/memory.max
+	rm -f /tmp/go
+	mkfifo /tmp/go
+	exec {go}<>/tmp/go
+	"$RDMA" many -d "$device" -n 100000 -m 4096 "$BAR_A" <&"$go" >/tmp/many 2>&1 {go}>&- &
+	process=$!
+	wait_line /tmp/many '^begin'
+	echo $process >$group/cgroup.procs
+	echo go >&"$go"
+	wait_line /tmp/many '^registered'
+	cat /tmp/many $group/memory.peak $group/memory.events
+	made=$(sed -n 's/^registered \([0-9]*\): ENOMEM$/\1/p' /tmp/many)
+	peak=$(cat $group/memory.peak)
+	[ "$made" -gt 1000 ]
+	[ "$peak" -le $limit ]
+	grep -x 'oom_kill 0' $group/memory.events
+	expect "$made" eval 'in_use | cut -d" " -f1'
+	# Others register as before.
+	adapter_start a "$device" "$BAR_B" 0 65536
+	adapter_stop a
+	note "a cgroup of $limit bytes: ENOMEM after $made registrations, $((peak / made)) bytes for each"
+	kill -9 $process
+	wait $process || true
+	exec {go}>&-
+	eventually balanced
+	eventually rmdir $group
+	umount -l /tmp/cgroup
+}
+
 test_one_byte() {
 	local device from
 	device=$(adapter_at "$NEAR")

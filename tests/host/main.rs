@@ -122,6 +122,8 @@ pub mod dm_abi;
 pub mod options;
 #[path = "../../samples/io_peer_mem/select.rs"]
 pub mod select;
+#[path = "../../samples/io_peer_mem/zero.rs"]
+pub mod zero;
 
 /// Registers a check of the module parameters; here they are never set.
 #[macro_export]

@@ -85,6 +85,8 @@ impl Opened<'_> {
         // address space lives as long as the node, which the file holds until it is released; there
         // are no mappings left then.
         unsafe { (*file.as_ptr()).f_mapping = mapping };
+        // SAFETY: This function has the only reference to the file, so it may be set up.
+        unsafe { helpers::ext_file_allow_at(file.as_ptr()) };
         // SAFETY:
         // - The call above returned the file with a reference, which the `ARef` takes over.
         // - No file descriptor refers to it, so there is no active `fdget_pos` call.

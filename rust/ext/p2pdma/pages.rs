@@ -24,6 +24,7 @@
 use super::{
     super::{
         bindings::helpers,
+        quota::Charge,
         run_table::{
             push_run,
             Runs, //
@@ -39,7 +40,10 @@ use core::{
     ptr::NonNull, //
 };
 use kernel::{
-    page::BorrowedPage,
+    page::{
+        BorrowedPage,
+        PAGE_SIZE, //
+    },
     prelude::*,
     sync::{
         atomic::{
@@ -74,6 +78,12 @@ pub struct Pages {
     offset: u64,
     /// Number of [`Held`] that hold some of the pages.
     holders: Atomic<usize>,
+    /// Whether writes to the memory may be combined.
+    combine: bool,
+    /// Whether the pages are cleared when they are freed.
+    clear_on_drop: bool,
+    /// The charge of a user for the pages.
+    charge: Option<Charge>,
 }
 
 impl Pages {
@@ -84,6 +94,7 @@ impl Pages {
         n: usize,
         align: usize,
         base: u64,
+        combine: bool,
     ) -> Result<Self> {
         let first = function.alloc(member, n, align)?;
         // SAFETY: The call above has allocated the pages, which have struct pages and no references.
@@ -96,7 +107,61 @@ impl Pages {
             n,
             offset: phys_of(first) - base,
             holders: Atomic::new(0),
+            combine,
+            clear_on_drop: false,
+            charge: None,
         })
+    }
+
+    /// Keeps `charge` until the pages are freed.
+    pub fn set_charge(&mut self, charge: Charge) {
+        self.charge = Some(charge);
+    }
+
+    /// Has the pages cleared when they are freed. A page with I/O in flight is cleared before that
+    /// ends.
+    pub fn clear_on_drop(&mut self) {
+        self.clear_on_drop = true;
+    }
+
+    /// Writes zeros to all pages. Every device sees them when this returns.
+    ///
+    /// Context: may sleep.
+    pub fn clear(&self) {
+        // SAFETY: By the type invariants this object holds the pages.
+        unsafe { helpers::ext_p2p_clear(phys_of(self.first), self.n, self.combine) };
+    }
+
+    /// Returns the address of the byte at `at` and how many bytes, at most `len`, follow it in its
+    /// page. Returns `EINVAL` if `at` is beyond the pages.
+    fn part(&self, at: u64, len: usize) -> Result<(u64, usize)> {
+        if at >= phys_of(self.n) {
+            return Err(EINVAL);
+        }
+        // CAST: Less than `PAGE_SIZE`, which is less than 2^32.
+        let left = PAGE_SIZE - (at % PAGE_SIZE as u64) as usize;
+        Ok((phys_of(self.first) + at, len.min(left)))
+    }
+
+    /// Reads bytes from offset `at` on, by the CPU, up to the end of the page. Returns their number,
+    /// or `EINVAL` if `at` is beyond the pages. A device that is gone reads as all ones.
+    ///
+    /// Context: any.
+    pub fn read(&self, at: u64, to: &mut [u8]) -> Result<usize> {
+        let (phys, len) = self.part(at, to.len())?;
+        // SAFETY: By the type invariants the page is mapped, and `to` has room for `len` bytes.
+        unsafe { helpers::ext_p2p_read(phys, to.as_mut_ptr().cast(), len) };
+        Ok(len)
+    }
+
+    /// Writes bytes from offset `at` on; see [`Pages::read`].
+    ///
+    /// Context: any.
+    pub fn write(&self, at: u64, from: &[u8]) -> Result<usize> {
+        let (phys, len) = self.part(at, from.len())?;
+        // SAFETY: By the type invariants the page is mapped, and `from` has `len` bytes.
+        unsafe { helpers::ext_p2p_write(phys, from.as_ptr().cast(), len) };
+        Ok(len)
     }
 
     /// Returns the offset of the first page in the BAR, in bytes.
@@ -131,6 +196,9 @@ impl Pages {
 
 impl Drop for Pages {
     fn drop(&mut self) {
+        if self.clear_on_drop {
+            self.clear();
+        }
         let mut at = self.first;
         let end = self.first + self.n;
         let runs = core::iter::from_fn(|| {
@@ -142,7 +210,7 @@ impl Drop for Pages {
             at += unsafe { helpers::ext_p2p_pages_take(phys_of(start), end - start) };
             let run = start..at;
             if at < end {
-                // SAFETY: As above; this page has another reference too.
+                // SAFETY: By the type invariants this object owns a reference of the page.
                 unsafe { helpers::ext_p2p_page_put(phys_of(at)) };
                 at += 1;
             }

@@ -47,7 +47,7 @@ impl<T: pci::Driver + 'static> Registration<T> {
         if unsafe { helpers::ext_device_has_override(device) } {
             return Err(EEXIST);
         }
-        // SAFETY: As above; `name` is a C string.
+        // SAFETY: `dev` is valid while it is borrowed, and `name` is a C string.
         to_result(unsafe { helpers::ext_device_set_override(device, self.name.as_char_ptr()) })?;
         // INVARIANT: The call above has set it.
         let set = Override(dev.clone());

@@ -113,7 +113,7 @@ impl Pages {
         for (i, &page) in pages.iter().enumerate() {
             // SAFETY: By this function's safety contract the page is pinned, so it is valid.
             let phys = unsafe { helpers::ext_page_to_phys(page) };
-            // SAFETY: As above.
+            // SAFETY: By this function's safety contract the page is pinned, so it is valid.
             let kept = if unsafe { helpers::ext_is_pci_p2pdma_page(page) } {
                 // INVARIANT: By this function's safety contract the object owns the pin now.
                 // CAST: `PAGE_SIZE` is less than 2^32.

@@ -98,7 +98,10 @@ void test_abi(const char *path)
 	expect_u64("size of info", sizeof(info), 64);
 	expect_u64("size of free", sizeof(f), 32);
 	before = open_files();
-	n = range(zero, range(zero, 0, 0, 8), 32, 64);
+	a.flags = IO_PEER_MEM_DM_ZERO | 2;
+	expect_errno("another flag", try(bar, IO_PEER_MEM_IOC_DM_ALLOC, &a), EINVAL);
+	a.flags = 0;
+	n = range(zero, range(zero, range(zero, 0, 0, 4), 5, 8), 32, 64);
 	must_refuse("alloc", bar, IO_PEER_MEM_IOC_DM_ALLOC, &a, sizeof(a), zero, n);
 	n = range(zero, range(zero, 0, 0, 8), 40, 64);
 	must_refuse("capacity", bar, IO_PEER_MEM_IOC_DM_CAPACITY, &c, sizeof(c), zero, n);
@@ -134,8 +137,8 @@ void test_abi(const char *path)
 	/* A structure of another size has another number. */
 	expect_errno("another size", try(bar, _IOWR(IO_PEER_MEM_IOC_MAGIC, 0x10, char[72]), &a), ENOTTY);
 	expect_errno("an unknown number", try(bar, _IO(IO_PEER_MEM_IOC_MAGIC, 0x14), &a), ENOTTY);
-	expect_true("read", read(dm, &a, 8) < 0 && errno == EINVAL);
-	expect_true("write", write(dm, &a, 8) < 0 && errno == EINVAL);
+	expect_true("read of a BAR", read(bar, &a, 8) < 0 && errno == EINVAL);
+	expect_true("write of a BAR", write(bar, &a, 8) < 0 && errno == EINVAL);
 
 	expect_errno("free", raw_free(dm), 0);
 	expect_u64("free", raw_room(bar), room);

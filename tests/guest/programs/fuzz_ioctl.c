@@ -224,7 +224,9 @@ static bool zero(const void *from, size_t size)
 /* Returns whether the structure is valid by the documentation. */
 static bool right(enum op op, const union arg *a, const struct bar *bar)
 {
-	if (op != OP_RANGE && (a->words[0] != 1 || a->words[1]))
+	uint32_t flags = op == OP_ALLOC ? IO_PEER_MEM_DM_ZERO : 0;
+
+	if (op != OP_RANGE && (a->words[0] != 1 || a->words[1] & ~flags))
 		return false;
 	switch (op) {
 	case OP_RANGE: return !a->range.reserved;

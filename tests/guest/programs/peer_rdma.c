@@ -6,6 +6,8 @@
  * fail, MRs that a process holds, writers whose memory is revoked.
  */
 #include <err.h>
+#include <fcntl.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,6 +60,46 @@ static int do_hold(struct options *o)
 	fflush(stdout);
 	sleep(test.seconds ? test.seconds : 3600);
 	/* The MRs are released with the process. */
+	exit(0);
+}
+
+static void wait_for_line(void)
+{
+	char line[64];
+
+	if (!fgets(line, sizeof(line), stdin))
+		errx(1, "end of input");
+}
+
+/*
+ * Registers the same -m bytes up to -n times, until it fails, and sleeps. The heap is mapped
+ * before, so that only registrations need memory.
+ */
+static int do_many(struct options *o)
+{
+	size_t heap = 4 << 20;
+	char *addr;
+	int n, error = 0;
+	int fd = open(o->memory, O_RDWR);
+
+	addr = mmap(NULL, o->map_length, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (fd < 0 || addr == MAP_FAILED)
+		err(1, "%s", o->memory);
+	mallopt(M_MMAP_THRESHOLD, heap * 2);
+	mallopt(M_TRIM_THRESHOLD, heap * 2);
+	free(memset(malloc(heap), 1, heap));
+	printf("begin\n");
+	fflush(stdout);
+	wait_for_line();
+	for (n = 0; n < o->count; n++) {
+		if (!ibv_reg_mr(o->rdma.pd, addr + o->offset, o->length, test.access)) {
+			error = errno;
+			break;
+		}
+	}
+	printf("registered %d: %s\n", n, error ? strerrorname_np(error) : "ok");
+	fflush(stdout);
+	wait_for_line();
 	exit(0);
 }
 
@@ -322,6 +364,7 @@ static const struct action actions[] = {
 	SAMPLE_ACTIONS,
 	{ "reg", do_reg, "one registration; prints ok, or the name of its errno", true },
 	{ "hold", do_hold, "make -n MRs and sleep for -t seconds", false },
+	{ "many", do_many, "register the same -m bytes up to -n times; waits for input", false },
 	{ "forever", do_forever, "write until the memory is revoked, then try for -t seconds",
 	  false },
 	{ "stream", do_stream, "write to the server until that fails, then try -n times", false },

@@ -52,7 +52,7 @@ test_register_and_free_errors() { in_bar reg; }
 # WRITE, READ, fetch-and-add, compare-and-swap by offset, to rkey and lkey.
 test_zero_based_region() { in_bar rdma; }
 
-test_region_keeps_its_pages() { in_bar mr_keeps; }
+test_region_keeps_its_allocation() { in_bar mr_keeps; }
 
 # Versions, flags, reserved fields, sizes, pointers, double free.
 test_abi() { in_bar abi | tee /tmp/abi; grep -qx "$BDF_A" /tmp/abi; }
@@ -66,6 +66,57 @@ test_32_bit() {
 test_mmap_of_an_allocation() { in_bar map; }
 
 test_read_only() { in_bar read_only; }
+
+# As before, with the flag and without; then with the policies of zero=.
+test_zero_flag() { in_bar zero; }
+
+PARAMETERS=/sys/module/io_peer_mem/parameters
+bind_again() {
+	unbind "$BDF_A"
+	bind "$BDF_A"
+	find_bars
+}
+
+test_zero_policies() {
+	local policy
+	for policy in alloc 2:free; do
+		echo "$policy" >$PARAMETERS/zero
+		bind_again
+		ZERO=${policy#2:} in_bar zero
+	done
+	must_fail eval "echo always >$PARAMETERS/zero" 2>&1 | grep 'Invalid argument'
+	# Of another BAR.
+	echo alloc,2:never >$PARAMETERS/zero
+	bind_again
+	in_bar zero
+	echo >$PARAMETERS/zero
+	bind_again
+}
+
+test_write_combining() {
+	in_bar combine | tee /tmp/combine
+	note "writes by the CPU, in this guest: $(grep MiB/s /tmp/combine)"
+}
+
+test_read_and_write() { in_bar read_write; }
+
+test_quota() {
+	local pid
+	echo $((4 << 20)) >$PARAMETERS/quota
+	in_bar quota
+	# Each user has a quota.
+	start hold hold -n 1 -m $((4 << 20)) "$BAR_A"
+	wait_line /tmp/hold '^holding 1'
+	must_fail "$RDMA" reg -m 4096 "$BAR_A" 2>&1 | grep 'Disk quota exceeded'
+	chmod a+rw "$BAR_A"
+	setpriv --reuid 12345 python3 -c "import mmap, os
+mmap.mmap(os.open('$BAR_A', os.O_RDWR), 4 << 20)[0:4] = b'data'"
+	kill "$pid"
+	wait "$pid" || true
+	eventually balanced
+	echo >$PARAMETERS/quota
+	all_free
+}
 
 test_failures_leak_nothing() { in_bar no_leak; }
 

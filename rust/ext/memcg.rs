@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The memory cgroup of the calling process.
+//!
+//! C header: [`include/linux/slab.h`](srctree/include/linux/slab.h).
+
+use super::bindings::helpers;
+use kernel::prelude::*;
+
+/// Returns `ENOMEM` unless the memory cgroup of the calling process has room for `bytes` of kernel
+/// memory.
+///
+/// If the limit is exceeded by an allocation with `GFP_KERNEL_ACCOUNT`, the OOM killer ends a process of
+/// the cgroup. A call that allocates little can so fail instead.
+///
+/// # Examples
+///
+/// ```
+/// use crate::ext::memcg;
+///
+/// /// Creates an object for a process.
+/// fn create() -> Result<KVec<u64>> {
+///     memcg::check_room(4096)?;
+///     Ok(KVec::with_capacity(100, GFP_KERNEL_ACCOUNT)?)
+/// }
+/// ```
+///
+/// Context: process context; may sleep.
+pub fn check_room(bytes: usize) -> Result {
+    // SAFETY: The function has no preconditions but a context that may sleep, which is ours.
+    if unsafe { helpers::ext_memcg_has_room(bytes) } {
+        Ok(())
+    } else {
+        Err(ENOMEM)
+    }
+}

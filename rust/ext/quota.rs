@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Limits of a resource for each user.
+//!
+//! # Examples
+//!
+//! ```
+//! use crate::ext::quota::{Charge, Quota};
+//! use kernel::sync::Arc;
+//!
+//! /// Allows each user 64 MiB. The result must be kept with what it is for.
+//! fn charge(quota: &Arc<Quota>, bytes: u64) -> Result<Charge> {
+//!     Quota::charge(quota, bytes, 64 << 20)
+//! }
+//! ```
+
+use kernel::{
+    macros::kunit_tests,
+    new_mutex,
+    prelude::*,
+    rbtree::{
+        Entry,
+        RBTree,
+        RBTreeNodeReservation, //
+    },
+    sync::{
+        Arc,
+        Mutex, //
+    }, //
+};
+
+/// What each user has of a resource, in bytes.
+#[pin_data]
+pub struct Quota {
+    /// The bytes of each user that has some.
+    #[pin]
+    users: Mutex<RBTree<u32, u64>>,
+}
+
+/// Bytes that are charged to a user. Dropping this gives them back.
+///
+/// # Invariants
+///
+/// `bytes` are a part of the bytes of `uid` in `quota`.
+pub struct Charge {
+    /// The quota.
+    quota: Arc<Quota>,
+    /// The user.
+    uid: u32,
+    /// The bytes.
+    bytes: u64,
+}
+
+impl Quota {
+    /// Creates a quota that is not used.
+    ///
+    /// Context: may sleep.
+    pub fn new() -> Result<Arc<Self>> {
+        Arc::pin_init(
+            pin_init!(Self {
+                users <- new_mutex!(RBTree::new(), "ext::quota::Quota::users"),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// Charges `bytes` to the real user of the calling process. Returns `EDQUOT` if the user would
+    /// have more than `limit`.
+    ///
+    /// Context: process context; may sleep.
+    pub fn charge(this: &Arc<Self>, bytes: u64, limit: u64) -> Result<Charge> {
+        let task: &kernel::task::CurrentTask = current!();
+        let uid = task.uid().into_raw().val;
+        let node = RBTreeNodeReservation::new(GFP_KERNEL_ACCOUNT)?;
+        let mut users = this.users.lock();
+        let used = users.get(&uid).copied().unwrap_or(0);
+        let total = used.checked_add(bytes).filter(|&total| total <= limit);
+        let total = total.ok_or(EDQUOT)?;
+        match users.entry(uid) {
+            Entry::Occupied(mut entry) => *entry.get_mut() = total,
+            Entry::Vacant(entry) => {
+                entry.insert(total, node);
+            }
+        }
+        // INVARIANT: The bytes were added above.
+        Ok(Charge {
+            quota: this.clone(),
+            uid,
+            bytes,
+        })
+    }
+
+    /// Returns the bytes of `uid`.
+    #[cfg(ext_tests)]
+    fn used(&self, uid: u32) -> u64 {
+        self.users.lock().get(&uid).copied().unwrap_or(0)
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        let mut users = self.quota.users.lock();
+        let node = match users.get_mut(&self.uid) {
+            Some(used) if *used > self.bytes => {
+                *used -= self.bytes;
+                None
+            }
+            _ => users.remove_node(&self.uid),
+        };
+        drop(users);
+        drop(node);
+    }
+}
+
+#[cfg(ext_tests)]
+#[kunit_tests(ext_quota)]
+mod tests {
+    use super::*;
+
+    /// The sum of the charges of a user is at most the limit.
+    #[test]
+    fn limit() -> Result {
+        let quota = Quota::new()?;
+        let first = Quota::charge(&quota, 60, 100)?;
+        assert!(Quota::charge(&quota, 41, 100).is_err());
+        let second = Quota::charge(&quota, 40, 100)?;
+        assert!(matches!(Quota::charge(&quota, 1, 100), Err(EDQUOT)));
+        assert!(Quota::charge(&quota, u64::MAX, u64::MAX).is_err());
+        let uid = first.uid;
+        assert_eq!(quota.used(uid), 100);
+        drop(first);
+        assert_eq!(quota.used(uid), 40);
+        // A lower limit than what the user has.
+        assert!(Quota::charge(&quota, 1, 30).is_err());
+        drop(second);
+        assert_eq!(quota.used(uid), 0);
+        assert!(quota.users.lock().is_empty());
+        assert!(Quota::charge(&quota, 0, 0).is_ok());
+        Ok(())
+    }
+}

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! When the memory of a BAR is cleared: the parameter `zero`.
+
+use crate::ext::pci::BARS;
+use kernel::macros::kunit_tests;
+
+/// When memory is cleared.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Policy {
+    /// Never: a user can read what earlier users left.
+    #[default]
+    Never,
+    /// When an allocation is freed.
+    OnFree,
+    /// When it is allocated.
+    OnAllocation,
+}
+
+/// The policy of each BAR.
+pub(crate) type Policies = [Policy; BARS as usize];
+
+/// Parses a list of `POLICY`, for all BARs, or `BAR:POLICY`. A later item counts before an earlier one.
+pub(crate) fn parse(list: &[u8]) -> Option<Policies> {
+    let mut policies = Policies::default();
+    for item in list.split(|&c| c == b',') {
+        match item {
+            [bar @ b'0'..=b'9', b':', name @ ..] => {
+                *policies.get_mut(usize::from(bar - b'0'))? = policy(name)?;
+            }
+            name => policies = [policy(name)?; BARS as usize],
+        }
+    }
+    Some(policies)
+}
+
+/// Parses the name of a policy.
+fn policy(name: &[u8]) -> Option<Policy> {
+    match name {
+        b"never" => Some(Policy::Never),
+        b"free" => Some(Policy::OnFree),
+        b"alloc" => Some(Policy::OnAllocation),
+        _ => None,
+    }
+}
+
+#[kunit_tests(io_peer_mem_zero)]
+mod tests {
+    use super::*;
+    use Policy::{
+        Never,
+        OnAllocation,
+        OnFree, //
+    };
+
+    /// One policy for all BARs, for some, and both.
+    #[test]
+    fn lists() {
+        assert_eq!(Policies::default(), [Never; 6]);
+        assert_eq!(parse(b"alloc"), Some([OnAllocation; 6]));
+        assert_eq!(parse(b"free"), Some([OnFree; 6]));
+        let mut want = [Never; 6];
+        want[2] = OnFree;
+        assert_eq!(parse(b"2:free"), Some(want));
+        want[5] = OnAllocation;
+        assert_eq!(parse(b"5:alloc,2:free"), Some(want));
+        let mut want = [OnAllocation; 6];
+        want[0] = Never;
+        assert_eq!(parse(b"alloc,0:never"), Some(want));
+        assert_eq!(parse(b"0:never,alloc"), Some([OnAllocation; 6]));
+        for wrong in [
+            &b""[..],
+            b"always",
+            b"2",
+            b"2:",
+            b"6:free",
+            b"free,",
+            b"2:free:free",
+            b"22:free",
+            b" free",
+        ] {
+            assert_eq!(parse(wrong), None);
+        }
+    }
+}

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Contents of allocations: cleared memory, write-combining, read(2) and write(2), the quota. */
+#include <err.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "dm.h"
+
+#define RW (PROT_READ | PROT_WRITE)
+
+static int bar_open(const char *path)
+{
+	int fd = open(path, O_RDWR | O_CLOEXEC);
+
+	if (fd < 0)
+		err(1, "open %s", path);
+	return fd;
+}
+
+/* Returns the file, or -1 with errno set. */
+static int try_alloc(int bar, uint64_t length, uint32_t flags)
+{
+	struct io_peer_mem_dm_alloc a = {
+		.version = IO_PEER_MEM_DM_VERSION,
+		.flags = flags,
+		.length = length,
+	};
+
+	return ioctl(bar, IO_PEER_MEM_IOC_DM_ALLOC, &a) ? -1 : a.fd;
+}
+
+static int must_alloc(int bar, uint64_t length, uint32_t flags)
+{
+	int fd = try_alloc(bar, length, flags);
+
+	if (fd < 0)
+		err(1, "allocation of %#llx bytes", (unsigned long long)length);
+	return fd;
+}
+
+static uint64_t *must_map(int fd, size_t length, off_t offset)
+{
+	void *at = mmap(NULL, length, RW, MAP_SHARED, fd, offset);
+
+	if (at == MAP_FAILED)
+		err(1, "mmap of %#zx bytes at %#llx", length, (unsigned long long)offset);
+	return at;
+}
+
+/* Is every word @word? */
+static bool all_are(const volatile uint64_t *at, size_t length, uint64_t word)
+{
+	for (size_t i = 0; i < length / 8; i++)
+		if (at[i] != word)
+			return false;
+	return true;
+}
+
+static void fill(volatile uint64_t *at, size_t length, uint64_t word)
+{
+	for (size_t i = 0; i < length / 8; i++)
+		at[i] = word;
+}
+
+/* Leaves a word everywhere in the first @length bytes of the BAR. */
+static void leave(int bar, size_t length)
+{
+	int fd = must_alloc(bar, length, 0);
+	uint64_t *at = must_map(fd, length, 0);
+
+	fill(at, length, 0x4c454654);
+	munmap(at, length);
+	close(fd);
+}
+
+/* The BAR has a policy in the environment: never, free or alloc. */
+void test_zero(const char *path)
+{
+	const size_t length = 5 * PAGE + (2 << 20);
+	const char *policy = getenv("ZERO") ?: "never";
+	bool kept = strcmp(policy, "never") == 0;
+	int bar = bar_open(path), fd;
+	uint64_t *at;
+
+	leave(bar, length);
+	fd = must_alloc(bar, length, 0);
+	at = must_map(fd, length, 0);
+	expect_true("without the flag it is as the policy says",
+		    all_are(at, length, kept ? 0x4c454654 : 0));
+	fill(at, length, 1);
+	munmap(at, length);
+	close(fd);
+
+	fd = must_alloc(bar, length - PAGE, IO_PEER_MEM_DM_ZERO);
+	at = must_map(fd, length - PAGE, 0);
+	expect_true("with the flag it is cleared", all_are(at, length - PAGE, 0));
+	munmap(at, length - PAGE);
+	close(fd);
+	/* Nothing else was. */
+	fd = must_alloc(bar, length, 0);
+	at = must_map(fd, length, 0);
+	expect_u64("the page after it", at[(length - PAGE) / 8], kept ? 1 : 0);
+	close(fd);
+	close(bar);
+}
+
+/* MiB/s of writes of the CPU. */
+static double speed(uint64_t *at, size_t length)
+{
+	struct timespec from, to;
+
+	clock_gettime(CLOCK_MONOTONIC, &from);
+	fill(at, length, 2);
+	__sync_synchronize();
+	clock_gettime(CLOCK_MONOTONIC, &to);
+	return (length >> 20) / ((to.tv_sec - from.tv_sec) + (to.tv_nsec - from.tv_nsec) / 1e9);
+}
+
+/* Both kinds of mappings show the same bytes, of BARs and of allocations. */
+void test_combine(const char *path)
+{
+	const size_t length = 4 << 20;
+	const off_t wc = IO_PEER_MEM_MMAP_WC;
+	int bar = bar_open(path), fd = must_alloc(bar, length, 0);
+	uint64_t *plain = must_map(fd, length, 0), *combined = must_map(fd, length, wc), *part;
+	struct io_peer_mem_range where = { 0 };
+	double slow, fast;
+
+	fill(combined, length, 7);
+	__sync_synchronize();
+	expect_true("the same bytes", all_are(plain, length, 7));
+	part = must_map(fd, PAGE, wc + 2 * PAGE);
+	part[1] = 9;
+	__sync_synchronize();
+	expect_u64("at an offset", plain[2 * PAGE / 8 + 1], 9);
+	expect_true("past the end", mmap(NULL, 2 * PAGE, RW, MAP_SHARED, fd,
+					 wc + length - PAGE) == MAP_FAILED && errno == EINVAL);
+	slow = speed(plain, length);
+	fast = speed(combined, length);
+	printf("uncached %.0f MiB/s, combined %.0f MiB/s\n", slow, fast);
+	munmap(plain, length);
+	munmap(combined, length);
+	munmap(part, PAGE);
+	close(fd);
+
+	combined = must_map(bar, length, wc);
+	combined[3] = 5;
+	where.addr = (uintptr_t)(combined + 3);
+	expect_true("range", !ioctl(bar, IO_PEER_MEM_IOC_RANGE, &where));
+	expect_u64("its offset", where.bar_offset % PAGE, 24);
+	expect_u64("its length", where.length, length - 24);
+	expect_true("the BAR at an offset", mmap(NULL, PAGE, RW, MAP_SHARED, bar, wc + PAGE) ==
+		    MAP_FAILED && errno == EINVAL);
+	close(bar);
+}
+
+void test_read_write(const char *path)
+{
+	static char in[3 * PAGE], out[3 * PAGE];
+	const size_t length = 2 * PAGE + 100;
+	int bar = bar_open(path), fd = must_alloc(bar, length, IO_PEER_MEM_DM_ZERO);
+	char *at = (char *)must_map(fd, length, 0), byte;
+	char *volatile nowhere = NULL;
+
+	for (size_t i = 0; i < sizeof(in); i++)
+		in[i] = i * 7 + i / 251;
+	/* Over two ends of pages, from inside of one. */
+	expect_u64("pwrite", pwrite(fd, in, 2 * PAGE, 33), 2 * PAGE);
+	expect_true("the mapping shows it", !memcmp(at + 33, in, 2 * PAGE));
+	expect_true("and nothing before it", !at[32]);
+	expect_u64("pread", pread(fd, out, 2 * PAGE, 33), 2 * PAGE);
+	expect_true("the same bytes", !memcmp(in, out, 2 * PAGE));
+	expect_u64("pread up to the end", pread(fd, out, sizeof(out), PAGE), PAGE + 100);
+	expect_u64("pread at the end", pread(fd, out, 10, length), 0);
+	expect_u64("pwrite up to the end", pwrite(fd, in, 200, length - 60), 60);
+	expect_true("pwrite at the end", pwrite(fd, in, 1, length) < 0 && errno == ENOSPC);
+	expect_u64("pwrite of nothing", pwrite(fd, in, 0, length), 0);
+	expect_true("an offset below 0", pread(fd, out, 1, -1) < 0 && errno == EINVAL);
+	expect_true("a pointer", pread(fd, nowhere, 8, 0) < 0 && errno == EFAULT);
+	expect_true("a pointer", pwrite(fd, nowhere, 8, 0) < 0 && errno == EFAULT);
+	/* One after the other, as dd does. */
+	expect_u64("read", read(fd, out, PAGE), PAGE);
+	expect_u64("read", read(fd, out, PAGE), PAGE);
+	expect_u64("read", read(fd, out, PAGE), 100);
+	expect_u64("read", read(fd, out, PAGE), 0);
+	expect_true("of a BAR", read(bar, &byte, 1) < 0 && errno == EINVAL);
+	close(bar);
+	bar = open(path, O_RDONLY);
+	fd = must_alloc(bar, PAGE, 0);
+	expect_u64("read only", pread(fd, &byte, 1, 0), 1);
+	expect_true("no write", pwrite(fd, &byte, 1, 0) < 0 && errno == EBADF);
+	close(bar);
+}
+
+/* The quota is 4 MiB. */
+void test_quota(const char *path)
+{
+	int bar = bar_open(path), fd, other;
+	uint64_t *at;
+
+	expect_true("more", try_alloc(bar, (4 << 20) + 1, 0) < 0 && errno == EDQUOT);
+	fd = must_alloc(bar, 3 << 20, 0);
+	expect_true("more in all", try_alloc(bar, (1 << 20) + 1, 0) < 0 && errno == EDQUOT);
+	other = must_alloc(bar, 1 << 20, 0);
+	expect_true("full", mmap(NULL, PAGE, RW, MAP_SHARED, bar, 0) == MAP_FAILED && errno == EDQUOT);
+	close(fd);
+	at = must_map(bar, 3 << 20, 0);
+	expect_true("full", try_alloc(bar, 1, 0) < 0 && errno == EDQUOT);
+	munmap(at, 3 << 20);
+	close(other);
+	close(must_alloc(bar, 4 << 20, 0));
+	close(bar);
+}
