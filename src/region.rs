@@ -40,6 +40,7 @@ use kernel::{
     new_spinlock,
     prelude::*,
     sync::{
+        atomic::Atomic,
         Arc,
         SpinLock, //
     },
@@ -66,6 +67,8 @@ pub(crate) struct Region {
     mrs: SpinLock<Option<Mrs>>,
     #[pin]
     life: Lifecycle<Resources>,
+    /// How many times drivers have detached from the region since it was deferred to them.
+    detached: Atomic<u32>,
 }
 
 impl Region {
@@ -113,6 +116,7 @@ impl Region {
                 acquired <- new_spinlock!(None, "Region::acquired"),
                 mrs <- new_spinlock!(None, "Region::mrs"),
                 life <- Lifecycle::new(),
+                detached: Atomic::new(0),
             }),
             GFP_KERNEL_ACCOUNT,
         )?;

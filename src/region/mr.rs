@@ -221,6 +221,7 @@ impl Region {
                 if let Some(replaced) = resources.take_replaced(id) {
                     self.life.reopen(resources);
                     drop(replaced);
+                    self.end_if_detached();
                     return Ok(());
                 }
                 self.tear_down(self.life.closed(resources));

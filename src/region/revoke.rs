@@ -20,7 +20,13 @@ use crate::{
 use core::cell::Cell;
 use kernel::{
     prelude::*,
-    sync::Arc,
+    sync::{
+        atomic::{
+            Full,
+            Relaxed, //
+        },
+        Arc, //
+    },
     time::{
         delay::fsleep,
         Delta,
@@ -235,18 +241,38 @@ impl Revocable for Region {
     }
 }
 
-impl OnDetach for Region {
-    /// Ends a region that was deferred to the driver, once the driver has deregistered all of its
-    /// MRs.
-    fn detached(&self) {
-        let Some(resources) = self.life.close_deferred() else {
-            return;
-        };
-        if resources.is_attached() {
+impl Region {
+    /// Ends a region that was deferred to the driver, if the driver has deregistered all of its MRs.
+    /// Does nothing if another task has the resources; that task calls this once the region is live
+    /// again. Context: may sleep.
+    pub(super) fn end_if_detached(&self) {
+        loop {
+            // Read before the state: a driver that detaches later, and finds the region closing,
+            // is noticed below.
+            let detached = self.detached.load(Relaxed);
+            if detached == 0 {
+                return;
+            }
+            let Some(resources) = self.life.close_deferred() else {
+                return;
+            };
+            if !resources.is_attached() {
+                self.tear_down(self.life.closed(resources));
+                self.release();
+                return;
+            }
             self.life.reopen(resources);
-            return;
+            if self.detached.load(Relaxed) == detached {
+                return;
+            }
         }
-        self.tear_down(self.life.closed(resources));
-        self.release();
+    }
+}
+
+impl OnDetach for Region {
+    fn detached(&self) {
+        // The lock of the state orders this before the look of a task that has the resources.
+        self.detached.fetch_add(1, Full);
+        self.end_if_detached();
     }
 }

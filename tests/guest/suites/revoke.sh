@@ -97,8 +97,7 @@ test_unbind_many_times() {
 	eventually balanced
 }
 
-# The RDMA device is deleted while MRs exist. The stock rxe cannot disassociate a process,
-# so the deletion waits for the process to end; mlx5 can. The MRs are revoked before that.
+# The RDMA device is deleted while MRs exist. They are revoked before its driver knows.
 test_link_deleted_with_mrs() {
 	local pid delete
 	start hold hold -n 5 -o 1000 -l 100000 "$BAR_A"

@@ -362,16 +362,20 @@ impl<H: Hooks> Interposer<H> {
         };
         // SAFETY: The device is registered.
         let saved = unsafe { Saved::new(raw, ours) }?;
-        let data = KBox::new(
+        let (registering, ending) = (Gate::new()?, Gate::new()?);
+        let data = KBox::<ClientData<H>>::new_uninit(GFP_KERNEL)?;
+        // Nothing can fail after this: only `remove` ends the hooks.
+        let hooks = H::add(dev)?;
+        let data = KBox::write(
+            data,
             ClientData {
                 dev: raw,
-                hooks: H::add(dev)?,
+                hooks,
                 saved: saved.clone(),
-                registering: Gate::new()?,
-                ending: Gate::new()?,
+                registering,
+                ending,
             },
-            GFP_KERNEL,
-        )?;
+        );
         let data = KBox::into_raw(data).cast();
         // SAFETY: The client is registered, and the device is in its `add`.
         unsafe { rdma::ib_set_client_data(raw, CLIENT.load(Relaxed), data) };

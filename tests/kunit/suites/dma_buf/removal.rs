@@ -244,4 +244,25 @@ mod tests {
         }
         Ok(())
     }
+
+    #[test]
+    fn the_mrs_of_a_deferred_region_may_end_at_the_same_time() -> Result {
+        for _ in 0..5 {
+            let (t, client, mr) = live_temporary(Mode::Pinned)?;
+            let new = mr.rereg_only(user::ACCESS, &t.pd, (0, 0), user::REMOTE_READ)?;
+            let new = Arc::new(new.ok_or(ENOENT)?, GFP_KERNEL)?;
+            let leaving = removal(&t)?;
+            let bare = until(|| t.registered().is_bare());
+            let (one, other) = (deregistration(&mr)?, deregistration(&new)?);
+            let ended = (one.join()?, other.join()?);
+            let released = t.calls(Point::Release)?;
+            leaving.join()?;
+            bare?;
+            ended.0?;
+            ended.1?;
+            ensure_eq!(released, 1);
+            finish(t, &client)?;
+        }
+        Ok(())
+    }
 }
