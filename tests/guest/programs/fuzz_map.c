@@ -16,6 +16,8 @@
 
 #include <linux/mman.h>
 
+#include <io_peer_mem.h>
+
 #include "fuzz.h"
 
 #define ARENA_BYTES ((size_t)ARENA_PAGES * PAGE)
@@ -224,6 +226,9 @@ static void map(struct thread *t)
 	called(t, OP_MMAP, error, mmap_errnos);
 	if (error)
 		return;
+	/* A flag, which these devices take out of the offset. */
+	if (f)
+		r.offset &= ~IO_PEER_MEM_MMAP_WC;
 	if (f && (!r.right || (f->kind == BAR && r.offset)))
 		bug(t, "mmap succeeded: length %#llx, flags %#x, offset %#llx",
 		    (unsigned long long)r.length, r.flags, (unsigned long long)r.offset);
