@@ -214,6 +214,19 @@ pub mod rbtree {
         pub fn remove_node(&mut self, key: &K) -> Option<RBTreeNode<K, V>> {
             self.0.remove(key).map(|value| RBTreeNode(*key, value))
         }
+        pub fn cursor_lower_bound(&self, key: &K) -> Option<Cursor<'_, K, V>> {
+            self.0.range(key..).next().map(|(key, value)| Cursor(key, value))
+        }
+    }
+
+    /// A place in a tree.
+    pub struct Cursor<'a, K, V>(&'a K, &'a V);
+
+    impl<K, V> Cursor<'_, K, V> {
+        #[allow(missing_docs)]
+        pub fn current(&self) -> (&K, &V) {
+            (self.0, self.1)
+        }
     }
 }
 
