@@ -87,17 +87,17 @@ module! {
     imports_ns: ["DMA_BUF"],
 }
 
-/// The module. Dropped in this order: remove the interposer from the devices, remove the hook on umems,
-/// then close the lists.
+/// The module. Dropped in this order: remove the hook on umems, remove the interposer from the devices,
+/// wait for the calls in both, then close the lists.
 #[pin_data]
 struct PeerMem {
     #[pin]
     control: miscdev::Registration<ioctl::Ioctls>,
     #[pin]
     debugfs: debugfs::Folder,
+    _umem: umem::Hook,
     #[pin]
     interposer: rdma::Registration<adapter::Adapter>,
-    _umem: umem::Hook,
     _adapters: adapters::Open,
     _registry: registry::Open,
     _refusals: refusals::Open,
@@ -105,6 +105,7 @@ struct PeerMem {
 
 impl kernel::InPlaceModule for PeerMem {
     fn init(_module: &'static ThisModule) -> impl PinInit<Self, Error> {
+        let code = rdma::Code::new();
         try_pin_init!(Self {
             _: {
                 backend::Backend::check_parameter()?;
@@ -113,8 +114,8 @@ impl kernel::InPlaceModule for PeerMem {
             _refusals: refusals::open()?,
             _registry: registry::open()?,
             _adapters: adapters::open()?,
-            _umem: umem::Hook::place(),
-            interposer <- rdma::Registration::new(c"ib_peer_mem"),
+            _umem: umem::Hook::place(code.as_ref().map_err(|e| *e)?.share()),
+            interposer <- rdma::Registration::new(c"ib_peer_mem", code?),
             debugfs <- debugfs::Folder::new(),
             control <- miscdev::Registration::new(),
         })

@@ -11,6 +11,7 @@ use crate::{
     dispatch,
     ext::rdma::{
         Access,
+        Code,
         Device,
         Provided,
         UmemHook,
@@ -44,8 +45,8 @@ pub(crate) struct Hook(Option<UmemHook<Clients>>);
 
 impl Hook {
     /// Places the hook. Without it the module works, except for the umem backend. Context: may sleep.
-    pub(crate) fn place() -> Self {
-        let hook = UmemHook::new();
+    pub(crate) fn place(code: Code) -> Self {
+        let hook = UmemHook::new(code);
         umem::set_state(hook.as_ref().map(|_| ()).map_err(|e| *e));
         match &hook {
             Ok(_) => pr_info!("umem backend: the hook on ib_core is placed\n"),

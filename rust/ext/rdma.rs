@@ -15,6 +15,7 @@ mod self_test;
 mod umem_hook;
 
 pub use self::{
+    calls::Code,
     device::{
         Access,
         Device,

@@ -74,6 +74,20 @@ expect() {
 	[ "$got" = "$want" ] || fail "$* printed: $got, instead of: $want"
 }
 
+# trace_calls FUNCTION: the kernel records its calls, with the callers, until traced_calls prints
+# them.
+TRACE=/sys/kernel/tracing/instances/peer
+trace_calls() {
+	mountpoint -q /sys/kernel/tracing || mount -t tracefs tracefs /sys/kernel/tracing
+	mkdir "$TRACE"
+	echo "$1" >"$TRACE/set_ftrace_filter"
+	echo function >"$TRACE/current_tracer"
+}
+traced_calls() {
+	grep -v '^#' "$TRACE/trace" || true
+	rmdir "$TRACE"
+}
+
 # must_fail COMMAND...
 must_fail() {
 	if "$@"; then fail "succeeded: $*"; fi

@@ -2,6 +2,20 @@
 
 //! Calls in functions of a device that is removed, and in functions whose code goes away with the
 //! module.
+//!
+//! # Examples
+//!
+//! ```
+//! use crate::ext::rdma::Code;
+//!
+//! let code = Code::new()?;
+//! let other = code.share();
+//! // Does not wait, as a share is left.
+//! drop(other);
+//! // Waits until no call is in the functions.
+//! drop(code);
+//! # Ok::<(), Error>(())
+//! ```
 
 use super::super::{
     bindings::helpers,
@@ -19,7 +33,8 @@ use kernel::{
             Relaxed,
             Release, //
         },
-        rcu, //
+        rcu,
+        Arc, //
     },
     time::{
         delay::fsleep,
@@ -116,6 +131,50 @@ impl Drop for Gate {
     }
 }
 
+/// The calls in the functions of this module that stand for others: operations of devices, and
+/// functions of ib_core. Calls that a [`Gate`] counts are not among them.
+pub(super) static CALLS: Calls = Calls::new();
+
+/// A share of the functions of this module that stand for others.
+///
+/// Each owner of such functions has one. Dropping the last share waits until no task executes them
+/// any more, so that one Tasks RCU grace period serves all owners. May sleep then.
+pub struct Code(Arc<Drain>);
+
+/// Drains [`CALLS`] on drop.
+struct Drain;
+
+impl Drop for Drain {
+    fn drop(&mut self) {
+        CALLS.drain();
+    }
+}
+
+impl Code {
+    /// Creates the first share.
+    ///
+    /// Context: may sleep.
+    pub fn new() -> Result<Self> {
+        Ok(Self(Arc::new(Drain, GFP_KERNEL)?))
+    }
+
+    /// Returns another share.
+    pub fn share(&self) -> Self {
+        Self(self.0.clone())
+    }
+
+    /// Drops the share, and waits as the last one does. No function pointer may lead to the functions of
+    /// the caller.
+    ///
+    /// Context: may sleep.
+    pub(super) fn leave(self) {
+        match Arc::into_unique_or_drop(self.0) {
+            Some(last) => drop(last),
+            None => CALLS.drain(),
+        }
+    }
+}
+
 /// A count of calls that tasks on different CPUs rarely share a cache line of.
 pub(super) struct Calls([Slot; 1 << BITS]);
 
@@ -190,6 +249,16 @@ mod tests {
         gate.close();
         let late = gate.enter(&rcu::read_lock());
         assert!(admitted && inside && !late);
+        Ok(())
+    }
+
+    #[test]
+    fn the_last_share_of_the_code_drains() -> Result {
+        let code = Code::new()?;
+        let other = code.share();
+        // Neither waits for the other.
+        other.leave();
+        drop(code);
         Ok(())
     }
 

@@ -43,7 +43,7 @@
 //!
 //! ```
 //! use crate::ext::rdma::{
-//!     Change, Device, Driver, Hooks, Mr, Original, Registration, Request, UcontextId, UserMr,
+//!     Change, Code, Device, Driver, Hooks, Mr, Original, Registration, Request, UcontextId, UserMr,
 //! };
 //! use kernel::sync::Arc;
 //!
@@ -80,7 +80,8 @@
 //!     fn dealloc_ucontext(&self, _ucontext: UcontextId) {}
 //! }
 //!
-//! let registration = KBox::pin_init(Registration::<Trace>::new(c"trace"), GFP_KERNEL)?;
+//! let code = Code::new()?;
+//! let registration = KBox::pin_init(Registration::<Trace>::new(c"trace", code), GFP_KERNEL)?;
 //! // Restores the operations of all devices.
 //! drop(registration);
 //! # Ok::<(), Error>(())
@@ -92,7 +93,6 @@ mod saved;
 use self::{
     functions::{
         Interposer,
-        CALLS,
         CLIENT, //
     },
     saved::REPLACED, //
@@ -102,6 +102,7 @@ use super::{
         bindings::rdma,
         compat, //
     },
+    calls::Code,
     device::{
         Device,
         Mr,
@@ -245,6 +246,8 @@ impl Original<'_> {
 pub struct Registration<H: Hooks> {
     #[pin]
     client: Opaque<rdma::ib_client>,
+    /// `None` after the operations have been restored.
+    code: Option<Code>,
     _hooks: PhantomData<H>,
 }
 
@@ -259,7 +262,7 @@ impl<H: Hooks> Registration<H> {
     /// Returns `EBUSY` if this module has an interposer already.
     ///
     /// Context: may sleep.
-    pub fn new(name: &'static CStr) -> impl PinInit<Self, Error> {
+    pub fn new(name: &'static CStr, code: Code) -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
             client <- Opaque::try_ffi_init(move |slot: *mut rdma::ib_client| {
                 if CLIENT.cmpxchg(ptr::null_mut(), slot, Full).is_err() {
@@ -279,6 +282,7 @@ impl<H: Hooks> Registration<H> {
                 to_result(unsafe { rdma::ib_register_client(slot) })
                     .inspect_err(|_| CLIENT.store(ptr::null_mut(), Relaxed))
             }),
+            code: Some(code),
             _hooks: PhantomData,
         })
     }
@@ -291,7 +295,10 @@ impl<H: Hooks> PinnedDrop for Registration<H> {
         unsafe { rdma::ib_unregister_client(self.client.get()) };
         CLIENT.store(ptr::null_mut(), Release);
         REPLACED.wait();
-        CALLS.drain();
+        // The functions use the client.
+        if let Some(code) = self.project().code.take() {
+            code.leave();
+        }
         // SAFETY: No function pointer leads to the interposed functions, and no call is in them.
         unsafe { REPLACED.clear() };
     }

@@ -24,7 +24,7 @@
 //! # Examples
 //!
 //! ```
-//! use crate::ext::rdma::{Access, Device, Provided, UmemHook, UmemProvider};
+//! use crate::ext::rdma::{Access, Code, Device, Provided, UmemHook, UmemProvider};
 //!
 //! /// Logs the buffers that cannot be pinned, and provides no memory for them.
 //! struct Trace;
@@ -36,8 +36,8 @@
 //!     }
 //! }
 //!
-//! let hook = UmemHook::<Trace>::new()?;
-//! // No call is in `Trace` after this.
+//! let hook = UmemHook::<Trace>::new(Code::new()?)?;
+//! // The hook has the only share of the code: no call is in `Trace` after this.
 //! drop(hook);
 //! # Ok::<(), Error>(())
 //! ```
@@ -55,7 +55,10 @@ use super::super::{
     worker, //
 };
 use super::{
-    calls::Calls,
+    calls::{
+        Code,
+        CALLS, //
+    },
     device::{
         Access,
         Device, //
@@ -97,9 +100,6 @@ pub trait UmemProvider: 'static {
     /// May sleep. The caller may hold locks of the driver, so this must not call the driver.
     fn provide(dev: &Device, va: u64, len: u64, access: Access) -> Result<Option<Provided>>;
 }
-
-/// The calls that are inside the replacement functions.
-static CALLS: Calls = Calls::new();
 
 /// Whether this module has a hook.
 static HOOKED: Atomic<bool> = Atomic::new(false);
@@ -264,14 +264,16 @@ impl<P: UmemProvider> Replacement<P> {
     }
 }
 
-/// Hooks with provider `P` on ib_core. Dropping it removes them: on return no call is inside them
-/// or inside `P`. That takes a Tasks RCU grace period after the one of ftrace, and may sleep.
+/// Hooks with provider `P` on ib_core. Dropping it removes them, with a Tasks RCU grace period of
+/// ftrace. No call is inside them or inside `P` when all shares of `code` are dropped. May sleep.
 ///
 /// # Invariants
 ///
 /// `redirection` is registered with ftrace, and [`HOOKED`] is true on behalf of this object.
 pub struct UmemHook<P: UmemProvider> {
     redirection: NonNull<helpers::ext_redirection>,
+    /// Dropped after the hooks are removed.
+    _code: Code,
     _provider: PhantomData<P>,
 }
 
@@ -285,7 +287,7 @@ impl<P: UmemProvider> UmemHook<P> {
     ///
     /// `EOPNOTSUPP` if the kernel cannot redirect functions; `EBUSY` if a livepatch redirects one of
     /// them, if this module has hooks already, or if ftrace is disabled.
-    pub fn new() -> Result<Self> {
+    pub fn new(code: Code) -> Result<Self> {
         if HOOKED.cmpxchg(false, true, Full).is_err() {
             return Err(EBUSY);
         }
@@ -293,6 +295,7 @@ impl<P: UmemProvider> UmemHook<P> {
             .map(|redirection| Self {
                 // INVARIANT: Just registered, and `HOOKED` set above.
                 redirection,
+                _code: code,
                 _provider: PhantomData,
             })
             .inspect_err(|_| HOOKED.store(false, Release))
@@ -323,7 +326,6 @@ impl<P: UmemProvider> Drop for UmemHook<P> {
         // inside it now, and counted.
         // SAFETY: By the type invariants it is registered; nothing uses it afterwards.
         unsafe { helpers::ext_ftrace_restore(self.redirection.as_ptr()) };
-        CALLS.drain();
         HOOKED.store(false, Release);
     }
 }

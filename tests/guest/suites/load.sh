@@ -69,6 +69,21 @@ test_unload() {
 	[ ! -e /dev/io_peer_mem ]
 }
 
+# Unloading waits for one Tasks RCU grace period, beside that of ftrace, which removes the hook on
+# umems: not for one for each of the devices, and of the hooks.
+# not on debug
+test_unload_waits_once() {
+	load_modules
+	rdma link add rxe1 type rxe netdev lo
+	unload_io
+	trace_calls synchronize_rcu_tasks
+	rmmod ib_peer_mem
+	traced_calls | tee /tmp/calls
+	expect 1 grep -c 'synchronize_rcu_tasks <-ftrace' /tmp/calls
+	expect 2 grep -c 'synchronize_rcu_tasks <-' /tmp/calls
+	rdma link delete rxe1
+}
+
 test_io_needs_core() {
 	must_fail insmod "$MODS/io_peer_mem.ko" "ids=$IDS"
 }

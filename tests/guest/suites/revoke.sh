@@ -117,20 +117,16 @@ test_link_deleted_with_mrs() {
 # Each fence of soft RoCE needs a Tasks RCU grace period; one serves all MRs of the device.
 # not on debug
 test_link_deleted_with_many_mrs() {
-	local pid delete trace=/sys/kernel/tracing/instances/revoke
+	local pid delete
 	[ "$DEV" = rxe0 ] || skip "not soft RoCE"
-	mountpoint -q /sys/kernel/tracing || mount -t tracefs tracefs /sys/kernel/tracing
 	start hold hold -n 12 -o 1000 -l 100000 "$BAR_A"
 	wait_line /tmp/hold '^holding 12'
-	mkdir $trace
-	echo synchronize_rcu_tasks >$trace/set_ftrace_filter
-	echo function >$trace/current_tracer
+	trace_calls synchronize_rcu_tasks
 	remove_device &
 	delete=$!
 	eventually balanced
-	cat $trace/trace
-	expect 1 grep -c 'synchronize_rcu_tasks <-' $trace/trace
-	rmdir $trace
+	traced_calls | tee /tmp/calls
+	expect 1 grep -c 'synchronize_rcu_tasks <-' /tmp/calls
 	kill "$pid"
 	wait "$pid" || true
 	ended "$delete"

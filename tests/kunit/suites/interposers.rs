@@ -10,6 +10,7 @@ mod tests {
         device::OtherModule,
         ext::rdma::{
             Change,
+            Code,
             Device,
             Driver,
             Hooks,
@@ -76,7 +77,8 @@ mod tests {
     fn the_code_stays_while_another_module_calls_it() -> Result {
         let t = Fixture::new(Kind::Dma)?;
         let client = t.client(Setup::SEED)?;
-        let registration = KBox::pin_init(Registration::<Pass>::new(c"kunit_pass"), GFP_KERNEL)?;
+        let registration = Registration::<Pass>::new(c"kunit_pass", Code::new()?);
+        let registration = KBox::pin_init(registration, GFP_KERNEL)?;
         let mr = t.reg(&client, PAGE)?;
         let other = OtherModule::install(t.registered())?;
         let leaving = Task::spawn(move || drop(registration))?;
@@ -103,8 +105,8 @@ mod tests {
         let t = Fixture::temporary(Kind::Dma)?;
         let client = t.client(Setup::SEED)?;
         for _ in 0..2 {
-            let registration =
-                KBox::pin_init(Registration::<Pass>::new(c"kunit_pass"), GFP_KERNEL)?;
+            let registration = Registration::<Pass>::new(c"kunit_pass", Code::new()?);
+            let registration = KBox::pin_init(registration, GFP_KERNEL)?;
             let mr = t.reg(&client, PAGE)?;
             Task::spawn(move || drop(registration))?.join()?;
             ensure!(mr.is_valid());

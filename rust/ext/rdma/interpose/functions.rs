@@ -12,8 +12,8 @@ use super::{
             compat, //
         },
         calls::{
-            Calls,
-            Gate, //
+            Gate,
+            CALLS, //
         },
         device::{
             Device,
@@ -83,9 +83,6 @@ impl<H> Drop for Inside<'_, H> {
         (self.gate)(self.data).leave();
     }
 }
-
-/// Calls in the interposed functions that found no hooks.
-pub(super) static CALLS: Calls = Calls::new();
 
 /// The registered interposer of this module, with which the interposed functions find their client
 /// data.
