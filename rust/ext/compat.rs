@@ -5,7 +5,7 @@
 //!
 //! | item | needed by |
 //! | --- | --- |
-//! | [`eopnotsupp`], [`enetunreach`], [`eremoteio`] | 7.2, whose [`kernel::error::code`] lacks them |
+//! | [`edquot`], [`eopnotsupp`], [`enetunreach`], [`eremoteio`] | 7.2, whose [`kernel::error::code`] lacks them |
 //! | [`NoInfo`], [`added_ids!`] | 7.2 and 7.3: `pci::Driver::probe` and PCI tables without data |
 //! | [`DevresBar`] | 7.2 and 7.3: the type of a BAR that devres holds |
 //! | [`faux_device`] | 7.2 and 7.3: the context of a faux device |
@@ -13,11 +13,12 @@
 //! # Examples
 //!
 //! ```
-//! use crate::ext::compat::{enetunreach, eopnotsupp, eremoteio, faux_device};
+//! use crate::ext::compat::{edquot, enetunreach, eopnotsupp, eremoteio, faux_device};
 //! use kernel::{device, faux};
 //!
 //! assert!(eopnotsupp() != enetunreach());
 //! assert!(eopnotsupp() != eremoteio());
+//! assert!(eopnotsupp() != edquot());
 //!
 //! /// Logs in the name of a faux device.
 //! fn hello(registration: &faux::Registration) {
@@ -33,6 +34,12 @@ use kernel::{
     faux,
     pci, //
 };
+
+/// Returns `EDQUOT`: the quota of the user is exceeded.
+pub fn edquot() -> Error {
+    // CAST: Error numbers are less than 4096.
+    Error::from_errno(-(bindings::EDQUOT as i32))
+}
 
 /// Returns `EOPNOTSUPP`: the operation is not supported by this device or for this memory.
 pub fn eopnotsupp() -> Error {

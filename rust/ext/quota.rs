@@ -14,6 +14,7 @@
 //! }
 //! ```
 
+use super::compat::edquot;
 use kernel::{
     macros::kunit_tests,
     new_mutex,
@@ -75,7 +76,7 @@ impl Quota {
         let mut users = this.users.lock();
         let used = users.get(&uid).copied().unwrap_or(0);
         let total = used.checked_add(bytes).filter(|&total| total <= limit);
-        let total = total.ok_or(EDQUOT)?;
+        let total = total.ok_or(edquot())?;
         match users.entry(uid) {
             Entry::Occupied(mut entry) => *entry.get_mut() = total,
             Entry::Vacant(entry) => {
@@ -124,7 +125,7 @@ mod tests {
         let first = Quota::charge(&quota, 60, 100)?;
         assert!(Quota::charge(&quota, 41, 100).is_err());
         let second = Quota::charge(&quota, 40, 100)?;
-        assert!(matches!(Quota::charge(&quota, 1, 100), Err(EDQUOT)));
+        assert_eq!(Quota::charge(&quota, 1, 100).err(), Some(edquot()));
         assert!(Quota::charge(&quota, u64::MAX, u64::MAX).is_err());
         let uid = first.uid;
         assert_eq!(quota.used(uid), 100);
