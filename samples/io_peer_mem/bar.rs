@@ -180,7 +180,9 @@ impl Bar {
         let node = RBTreeNodeReservation::new(GFP_KERNEL_ACCOUNT)?;
         let mut pages = this.memory.alloc(n, align).or_else(|e| {
             // The memory of a device that is being removed may seem to be in use.
-            this.check_alive()?;
+            if e == ENOMEM {
+                this.check_alive()?;
+            }
             Err(e)
         })?;
         // CAST: `usize` has 64 bits on architectures with P2PDMA.
