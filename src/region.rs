@@ -6,7 +6,7 @@
 //! in field order.
 //!
 //! - [`resources`]: what a region holds until its teardown;
-//! - [`mr`]: the MRs on a region; [`export`]: a region that is exported as a dma-buf;
+//! - [`mr`]: the MRs on a region; [`mod@export`]: a region that is exported as a dma-buf;
 //! - [`revoke`]: the end of a region before that of its MR.
 
 mod export;

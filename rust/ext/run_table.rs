@@ -1,6 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Scatter-gather tables of memory with struct pages, kept as runs of physical addresses.
+//!
+//! # Examples
+//!
+//! ```
+//! use crate::ext::run_table::{RunTable, Runs};
+//! use kernel::device;
+//!
+//! /// Returns the number of entries that `dev` gets for `memory`.
+//! fn entries<T: Runs>(memory: T, dev: &device::Device) -> Result<Option<u32>> {
+//!     let mut table = RunTable::new(memory)?;
+//!     table.map(dev)?;
+//!     Ok(table.table().nents())
+//! }
+//! ```
 
 use super::{
     device::max_segment,

@@ -9,6 +9,20 @@
 //!
 //! A page that still has a user when it is freed goes to the kernel's pool with its last reference,
 //! and from there into the next block.
+//!
+//! # Examples
+//!
+//! ```
+//! use crate::ext::p2pdma::{Function, Provider};
+//! use kernel::{device::Bound, pci};
+//!
+//! /// Makes the first MiB of each of two BARs peer-to-peer memory of one function.
+//! fn provide(dev: &pci::Device<Bound>) -> Result<[Provider; 2]> {
+//!     let function = Function::new(dev)?;
+//!     let provider = |bar| Provider::new(&function, dev, bar, 0..1 << 20);
+//!     Ok([provider(2)?, provider(4)?])
+//! }
+//! ```
 
 use super::super::{
     bindings::helpers,
