@@ -143,27 +143,38 @@ kernel_memory() {
 	awk '/^(Slab|VmallocUsed|Percpu|PageTables|KernelStack):/ { n += $2 } END { print n }' /proc/meminfo
 }
 
-# A memory region needs no memory for each page.
-test_many_registrations() {
-	local device pid before after
-	device=$(adapter_at "$NEAR")
+# memory_of_many DEVICE: registers the whole of BAR A 200 times; the KiB of kernel memory that takes
+# are in $used.
+memory_of_many() {
+	local pid before
 	rm -f /tmp/go
 	mkfifo /tmp/go
 	exec {go}<>/tmp/go
-	"$RDMA" many -d "$device" -n 200 -m $SIZE_A "$BAR_A" <&"$go" >/tmp/many 2>&1 {go}>&- &
+	"$RDMA" many -d "$1" -n 200 -m $SIZE_A "$BAR_A" <&"$go" >/tmp/many 2>&1 {go}>&- &
 	pid=$!
 	wait_line /tmp/many '^begin'
 	before=$(kernel_memory)
 	echo go >&"$go"
 	wait_line /tmp/many '^registered 200: ok'
-	after=$(kernel_memory)
+	used=$(($(kernel_memory) - before))
 	expect "200 $((200 * (SIZE_A / 4096))) $((200 * SIZE_A))" in_use
-	note "200 MRs of $SIZE_A bytes: $((after - before)) KiB of kernel memory"
-	[ $((after - before)) -lt 1024 ]
+	note "200 MRs of $SIZE_A bytes: $used KiB of kernel memory"
 	echo go >&"$go"
 	wait "$pid"
 	exec {go}>&-
 	eventually balanced
+}
+
+# A memory region needs no memory for each page. The rest of the system allocates as well, but not
+# always.
+test_many_registrations() {
+	local device used i
+	device=$(adapter_at "$NEAR")
+	for i in 1 2 3; do
+		memory_of_many "$device"
+		[ "$used" -ge 1024 ] || return 0
+	done
+	fail "more than 1 MiB in $i runs"
 }
 
 # A process in a memory cgroup registers until the limit stops it.
