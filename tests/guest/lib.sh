@@ -93,6 +93,22 @@ must_fail() {
 	if "$@"; then fail "succeeded: $*"; fi
 }
 
+# refuses WORDS COMMAND...: the command fails, and its message matches WORDS.
+refuses() {
+	local words=$1
+	shift
+	must_fail "$@" 2>/tmp/refused
+	cat /tmp/refused
+	grep -q "$words" /tmp/refused
+}
+
+# as GROUP COMMAND...: runs it as a user of this group alone.
+as() {
+	local group=$1
+	shift
+	setpriv --reuid 65534 --regid nogroup --groups "$group" -- "$@"
+}
+
 # one_line PATTERN: since the last step our modules and the adapter's driver logged exactly
 # one line, and it matches.
 one_line() {

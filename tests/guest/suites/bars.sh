@@ -425,26 +425,17 @@ test_nearest_of_the_list() {
 	"$IOPM" nearest "${BDF_B#0000:}" | cmp - /tmp/nearest
 }
 
-# says WORD COMMAND...: the command fails, and its message matches WORD.
-says() {
-	local word=$1
-	shift
-	must_fail "$@" 2>/tmp/said
-	cat /tmp/said
-	grep -q "$word" /tmp/said
-}
-
 test_error_messages() {
-	says 'rxe0 is neither.*' "$IOPM" nearest rxe0
-	says 'no PCI function 0000:fe:1f.7' "$IOPM" nearest fe:1f.7
-	says 'no BAR of 0000:00:00.0' "$IOPM" info 0000:00:00.0
-	says 'no BAR of io_peer_mem' "$IOPM" info /dev/null
-	says 'RDMA devices of this host: rxe0' "$RDMA" reg -d mlx5_9 "$BAR_A"
+	refuses 'rxe0 is neither.*' "$IOPM" nearest rxe0
+	refuses 'no PCI function 0000:fe:1f.7' "$IOPM" nearest fe:1f.7
+	refuses 'no BAR of 0000:00:00.0' "$IOPM" info 0000:00:00.0
+	refuses 'no BAR of io_peer_mem' "$IOPM" info /dev/null
+	refuses 'RDMA devices of this host: rxe0' "$RDMA" reg -d mlx5_9 "$BAR_A"
 	unload_io
-	says 'io_peer_mem loaded' "$IOPM" list
-	says 'io_peer_mem loaded' "$RDMA" reg "$BAR_A"
-	says 'io_peer_mem loaded' /mnt/programs/dm_atomic "$BAR_A"
-	says 'io_peer_mem loaded' /mnt/programs/dm_rust "$BAR_A"
+	refuses 'io_peer_mem loaded' "$IOPM" list
+	refuses 'io_peer_mem loaded' "$RDMA" reg "$BAR_A"
+	refuses 'io_peer_mem loaded' /mnt/programs/dm_atomic "$BAR_A"
+	refuses 'io_peer_mem loaded' /mnt/programs/dm_rust "$BAR_A"
 	load_io
 	find_bars
 }

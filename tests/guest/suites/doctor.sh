@@ -144,15 +144,6 @@ test_candidates_bind_and_unbind() {
 	find_bars
 }
 
-# refuses WORDS COMMAND...
-refuses() {
-	local words=$1
-	shift
-	must_fail "$@" 2>/tmp/refused
-	cat /tmp/refused
-	grep -q "$words" /tmp/refused
-}
-
 test_bind_refuses_what_is_in_use() {
 	local net
 	modprobe e1000e

@@ -43,13 +43,6 @@ test_bars_are_for_the_group() {
 	eventually expect "root:root 666" owner /dev/ib_peer_mem
 }
 
-# as GROUP COMMAND...: runs it as a user of this group alone.
-as() {
-	local group=$1
-	shift
-	setpriv --reuid 65534 --regid nogroup --groups "$group" -- "$@"
-}
-
 test_rdma_by_a_member_of_the_group() {
 	as rdma "$RDMA" write -o 4097 -l 70003 -s 91 "$BAR_A" | tee /tmp/write
 	host_has a /tmp/write wrote

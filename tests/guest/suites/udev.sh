@@ -51,13 +51,6 @@ test_export_is_world_accessible() {
 	eventually expect "root:root 666" owner /dev/ib_peer_mem
 }
 
-# as GROUP COMMAND...: runs it as a user of this group alone.
-as() {
-	local group=$1
-	shift
-	setpriv --reuid 65534 --regid nogroup --groups "$group" -- "$@"
-}
-
 test_rdma_without_root() {
 	as rdma "$RDMA" write -o 4097 -l 70003 -s 91 "$BAR_A" | tee /tmp/write
 	note "as a user of the group rdma: $(cat /tmp/write)"
