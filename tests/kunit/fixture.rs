@@ -225,6 +225,16 @@ pub(crate) struct Overlap<A, B> {
     pub(crate) waited: bool,
 }
 
+impl Overlap<Result, Result> {
+    /// Returns the error of a task, and fails unless the second one waited.
+    pub(crate) fn check(self) -> Result {
+        self.first?;
+        self.second?;
+        ensure!(self.waited);
+        Ok(())
+    }
+}
+
 /// Returns a fixture on the shared device of that kind with [`Fixture::live`].
 ///
 /// On a device whose MRs cannot be revoked the client does not ask for invalidation.

@@ -37,10 +37,8 @@ mod tests {
             || invalidation(&client),
             || deregistration(&mr),
         )?;
-        both.first?;
-        both.second?;
         // A region is released only after its pages are put.
-        ensure!(both.waited);
+        both.check()?;
         undone_once(&client)?;
         t.finish()
     }
@@ -53,9 +51,7 @@ mod tests {
             || deregistration(&mr),
             || invalidation(&client),
         )?;
-        both.first?;
-        both.second?;
-        ensure!(both.waited);
+        both.check()?;
         Ok((t, client))
     }
 

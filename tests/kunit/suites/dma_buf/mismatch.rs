@@ -111,9 +111,7 @@ mod tests {
             || deregistration(&mr),
             || unregistration(&client),
         )?;
-        both.first?;
-        both.second?;
-        ensure!(both.waited);
+        both.check()?;
         undone_once(&client)?;
         t.finish()
     }

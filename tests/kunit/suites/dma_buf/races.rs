@@ -73,9 +73,7 @@ mod tests {
                 || invalidation(&client),
                 || deregistration(&mr),
             )?;
-            both.first?;
-            both.second?;
-            ensure!(both.waited);
+            both.check()?;
             undone_once(&client)?;
             t.finish()?;
         }
@@ -92,9 +90,7 @@ mod tests {
                     || deregistration(&mr),
                     || invalidation(&client),
                 )?;
-                both.first?;
-                both.second?;
-                ensure!(both.waited);
+                both.check()?;
                 ensure_eq!(t.calls(Point::Release)?, 1);
                 t.finish()?;
             }
