@@ -185,6 +185,7 @@ impl DmaBufMr {
     pub(crate) fn on_detach(&self, hook: Arc<dyn OnDetach>) {
         self.export.on_detach(hook);
     }
+
     /// See [`super::Attachment::is_attached`].
     pub(crate) fn is_attached(&self) -> bool {
         matches!(self.export.importer(), Importer::Attached { .. })

@@ -191,8 +191,7 @@ impl Region {
     /// Returns whether an MR on the region is left that its user has not deregistered.
     fn has_mrs(&self) -> bool {
         let mrs = self.mrs.lock();
-        let left = mrs.iter().flat_map(|mrs| mrs.mrs.iter().flatten());
-        left.count() > 0
+        mrs.iter().flat_map(|mrs| &mrs.mrs).any(Option::is_some)
     }
 
     /// Fills in the arguments that a re-registration does not change.
