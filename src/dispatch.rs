@@ -189,13 +189,8 @@ pub(crate) fn register_memory<T: From<UserMr>>(
     }
     // CAST: Addresses of this machine; the driver has the errno for others.
     let memory = MemoryKind::at(req.start as usize);
-    let driver_first = match memory {
-        MemoryKind::Ordinary => true,
-        // rdma_rxe logs every failure as an error, so it must not fail for memory that clients may
-        // claim.
-        MemoryKind::Unknown => !adapter.device().is_rxe(),
-        MemoryKind::Device => false,
-    };
+    // The first page is not tried here: that is for `ask_clients`, after the clients that come first.
+    let driver_first = driver_can_pin(adapter.device(), memory, || false);
     let mut error = None;
     if asked == Asked::AfterDriver && driver_first {
         match driver() {
@@ -204,6 +199,18 @@ pub(crate) fn register_memory<T: From<UserMr>>(
         }
     }
     ask_clients(adapter, req, driver, memory, error)
+}
+
+/// Returns whether the driver is called for memory before the clients that have what it cannot pin.
+/// `try_pin` tries to pin the first page. Context: that of `try_pin`.
+fn driver_can_pin(dev: &Device, memory: MemoryKind, try_pin: impl FnOnce() -> bool) -> bool {
+    match memory {
+        MemoryKind::Ordinary => true,
+        // rdma_rxe logs every failure as an error, so it must not fail for memory that clients may
+        // claim.
+        MemoryKind::Unknown => !dev.is_rxe() || try_pin(),
+        MemoryKind::Device => false,
+    }
 }
 
 /// Asks the clients, and the driver in its turn: last for memory of devices, which it cannot pin, and
@@ -242,9 +249,8 @@ fn ask_clients<T: From<UserMr>>(
         if let Some(mr) = ask(&mut round, true)? {
             return Ok(mr.into());
         }
-        let write = Intent::of(req.access) == Intent::Write;
-        let is_rxe = adapter.device().is_rxe();
-        if memory != MemoryKind::Device && (!is_rxe || can_pin(range.addr(), write)) {
+        let try_pin = || can_pin(range.addr(), Intent::of(req.access) == Intent::Write);
+        if driver_can_pin(adapter.device(), memory, try_pin) {
             match driver() {
                 Err(e) if could_not_pin(e) => error = Some(e),
                 result => return result,

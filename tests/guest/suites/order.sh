@@ -44,6 +44,22 @@ test_clients_first() {
 	rmmod count_client
 }
 
+# The page tables say that the memory of the second MR is ordinary: the core does not try to pin it
+# before rdma_rxe does. The first MR is on memory that nothing is known about.
+# not on debug
+test_ordinary_memory_is_pinned_once() {
+	local calls
+	with_order order=clients_first
+	trace_calls pin_user_pages_fast
+	"$RDMA" atomic -l 4096 host
+	calls=$(traced_calls)
+	printf '%s\n' "$calls"
+	expect 2 grep -cE '<-(__)?ib_umem' <<<"$calls"
+	# Rust's own names.
+	[ "$(grep -c '<-_R' <<<"$calls")" -le 1 ]
+	rmmod count_client
+}
+
 # io_peer_mem's memory is served in both orders.
 test_peer_memory_clients_first() {
 	load_io
