@@ -110,6 +110,16 @@ test_device_after_core() {
 	"$RDMA" write -o 100 -l 50000 "$BAR_A"
 }
 
+# A rename frees the old name.
+test_device_is_renamed() {
+	local devices=/sys/kernel/debug/ib_peer_mem/devices
+	load_modules
+	rdma dev set rxe0 name peer_renamed
+	grep '^peer_renamed ' $devices
+	rdma dev set peer_renamed name rxe0
+	grep '^rxe0 ' $devices
+}
+
 test_rxe_module_is_reloaded() {
 	rdma link delete rxe0
 	rmmod rdma_rxe
