@@ -3,6 +3,7 @@
 //! The suites. Each has the name of its file.
 
 mod bounds;
+mod choice;
 mod counters;
 mod dispatch;
 mod dma_buf;

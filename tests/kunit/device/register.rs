@@ -81,7 +81,19 @@ impl Registered {
     ///
     /// Context: process context; may sleep.
     pub(crate) fn new(name: &'static CStr, kind: Kind) -> Result<Arc<Self>> {
+        Self::prepared(name, kind, |_| ())
+    }
+
+    /// Registers a device after `prepare`.
+    ///
+    /// Context: process context; may sleep.
+    pub(crate) fn prepared(
+        name: &'static CStr,
+        kind: Kind,
+        prepare: impl FnOnce(&FakeDevice),
+    ) -> Result<Arc<Self>> {
         let fake = FakeDevice::new(kind)?;
+        prepare(&fake);
         let platform = match kind {
             Kind::Virtual | Kind::Pci => ptr::null_mut(),
             _ => Self::platform(name)?,

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Which devices fast registration serves.
+
+use kernel::prelude::*;
+
+#[kunit_tests(peer_mem_choice)]
+mod tests {
+    use crate::{
+        device::{
+            FakeDevice,
+            Registered, //
+        },
+        suites::prelude::*,
+        user::Pd, //
+    };
+
+    #[test]
+    fn hardware_is_served_by_fast_registration_only_on_request() -> Result {
+        let t = Fixture::new(Kind::Dma)?;
+        let client = t.client(Setup::SEED)?;
+        // The parameter `backend` does not name it. It has all that fast registration needs.
+        let dev = Registered::new(c"kunit_other_hw", Kind::Dma)?;
+        let pd = Pd::new(&dev)?;
+        let mr = pd.reg(client.at(0), PAGE, USUAL).map(drop);
+        let allocated = dev.fake().script.calls(Point::AllocMr);
+        drop(pd);
+        ensure_eq!(mr.err(), Some(EFAULT));
+        ensure_eq!(allocated, 0);
+        // The same on the device that it names.
+        drop(t.reg(&client, PAGE)?);
+        ensure_eq!(t.calls(Point::AllocMr)?, 1);
+        t.finish()
+    }
+
+    /// Returns whether a device that the parameter `backend` names is served, if it fails as
+    /// `prepare` says.
+    fn is_served(prepare: impl FnOnce(&FakeDevice)) -> Result<bool> {
+        let dev = Registered::prepared(c"kunit_own_hw", Kind::Dma, prepare)?;
+        let served = !dev.is_bare();
+        ensure_eq!(dev.fake().objects(), (0, 0, 0));
+        Ok(served)
+    }
+
+    #[test]
+    fn a_device_must_pass_the_self_test() -> Result {
+        ensure!(is_served(|_| ())?);
+        for point in [Point::AllocMr, Point::PostReg, Point::PostInv] {
+            ensure!(!is_served(|dev| dev.script.fail(point, EINVAL))?);
+            // It must work more than once.
+            ensure!(!is_served(|dev| dev.script.fail_at(point, 2, EINVAL))?);
+        }
+        ensure!(!is_served(FakeDevice::fail_work_request)?);
+        Ok(())
+    }
+}
