@@ -26,6 +26,7 @@ use crate::{
             UserMr, //
         }, //
     },
+    pr_warn_limited,
     range::VaRange, //
 };
 use kernel::{
@@ -141,7 +142,7 @@ impl DmaBuf {
                 Ok((mr, DmaBufMr { export, revocable }))
             }
             (Ok(mr), _) => {
-                pr_warn!(
+                pr_warn_limited!(
                     "{}: the driver made an MR without importing the dma-buf; report it to the \
                      maintainers of the driver\n",
                     self.dev.name()

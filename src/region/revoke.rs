@@ -15,7 +15,8 @@ use crate::{
     lifecycle::{
         Taken,
         Until, //
-    }, //
+    },
+    pr_warn_limited, //
 };
 use core::cell::Cell;
 use kernel::{
@@ -205,7 +206,7 @@ impl Region {
     /// Logs that the pages stay pinned although the device is removed.
     fn log_detached(&self, e: Error) {
         let dev = self.device_name();
-        pr_err!(
+        pr_warn_limited!(
             "client {}: {} is removed and does not answer ({:?}); {} bytes stay pinned until its \
              driver deregisters the MR, or the client invalidates them or unregisters\n",
             self.client.name(),
