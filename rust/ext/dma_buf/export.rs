@@ -266,10 +266,7 @@ impl Shared {
         state.uses += 1;
         drop(state);
         // SAFETY: By the type invariants `buf` is valid, as it is not NULL and `uses` is not 0.
-        unsafe { self.tables.invalidate(buf) };
-        // SAFETY: By the type invariants `buf` is valid, as it is not NULL and `uses` is not 0.
-        unsafe { self.tables.wait_for_fences(buf) };
-        let result = self.tables.wait_for_importers();
+        let result = unsafe { self.tables.revoke(buf) };
         self.state.lock().uses -= 1;
         self.changed.notify_all();
         result

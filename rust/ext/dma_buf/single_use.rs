@@ -215,10 +215,7 @@ impl SingleUse {
             return Err(eopnotsupp());
         }
         // SAFETY: `self.buf` is the dma-buf of these tables, and `self` holds a reference.
-        unsafe { self.shared.tables.invalidate(self.buf.as_raw()) };
-        // SAFETY: `self` holds a reference to the dma-buf.
-        unsafe { self.shared.tables.wait_for_fences(self.buf.as_raw()) };
-        self.shared.tables.wait_for_importers()
+        unsafe { self.shared.tables.revoke(self.buf.as_raw()) }
     }
 
     /// Sets `hook` as the receiver of the notification that the importer has detached.

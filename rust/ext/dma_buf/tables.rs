@@ -134,32 +134,17 @@ impl Tables {
         }
     }
 
-    /// Waits until the importers have unmapped after [`Self::invalidate`].
+    /// Revokes the memory: on return all importers of `buf`, which must all be revocable, have unmapped
+    /// it and cannot map it again.
     ///
-    /// Returns `ETIMEDOUT` if one has not in [`UNMAP_TIMEOUT`]. It may unmap later.
-    ///
-    /// Context: may sleep. The caller must not hold the reservation lock.
-    pub(super) fn wait_for_importers(&self) -> Result {
-        let start = Instant::<Monotonic>::now();
-        while self.state.lock().mapped > 0 {
-            if start.elapsed() >= Delta::from_millis(UNMAP_TIMEOUT) {
-                return Err(ETIMEDOUT);
-            }
-            fsleep(Delta::from_millis(5));
-        }
-        Ok(())
-    }
-
-    /// Invalidates the mappings of all importers of `buf`, which must all be revocable, once. No
-    /// importer can map again. The caller waits until they have unmapped, see
-    /// [`Self::wait_for_importers`].
+    /// Returns `ETIMEDOUT` if one has not unmapped in [`UNMAP_TIMEOUT`]. It may unmap later.
     ///
     /// Context: may sleep. Takes the reservation lock, and calls the importers under it.
     ///
     /// # Safety
     ///
     /// `buf` must be the dma-buf of this object, valid for the duration of the call.
-    pub(super) unsafe fn invalidate(&self, buf: *mut bindings::dma_buf) {
+    pub(super) unsafe fn revoke(&self, buf: *mut bindings::dma_buf) -> Result {
         // SAFETY: By this function's safety contract `buf` is valid.
         let resv = unsafe { (*buf).resv };
         // SAFETY: The reservation object lives as long as the dma-buf. The context of this function
@@ -172,27 +157,26 @@ impl Tables {
         }
         // SAFETY: This task took the lock above.
         unsafe { helpers::ext_dma_resv_unlock(resv) };
-    }
 
-    /// Waits for the fences of `buf`: `dma_buf_invalidate_mappings()` requires this of its caller, as an
-    /// importer may write until its fences are signalled.
-    ///
-    /// A process with the file descriptor can add any fence, also one that waits for the caller. The
-    /// wait therefore ends after [`FENCE_TIMEOUT`], in which every driver must signal its fences, if
-    /// need be by a reset of its device.
-    ///
-    /// Context: may sleep.
-    ///
-    /// # Safety
-    ///
-    /// `buf` must be valid for the duration of the call.
-    pub(super) unsafe fn wait_for_fences(&self, buf: *mut bindings::dma_buf) {
-        // SAFETY: By this function's safety contract `buf` is valid, and so is its reservation object.
-        if !unsafe { helpers::ext_dma_resv_wait((*buf).resv, FENCE_TIMEOUT) } {
+        // `dma_buf_invalidate_mappings()` requires this of its caller, as an importer may write until
+        // its fences are signalled. A process with the file descriptor can add any fence, also one
+        // that waits for the caller. So the wait ends after the time in which every driver must signal
+        // its fences, if need be by a reset of its device.
+        //
+        // SAFETY: The reservation object lives as long as the dma-buf.
+        if !unsafe { helpers::ext_dma_resv_wait(resv, FENCE_TIMEOUT) } {
             pr_err!(
                 "a revoked dma-buf has a fence that is not signalled after {} ms; not waiting for it\n",
                 FENCE_TIMEOUT
             );
         }
+        let start = Instant::<Monotonic>::now();
+        while self.state.lock().mapped > 0 {
+            if start.elapsed() >= Delta::from_millis(UNMAP_TIMEOUT) {
+                return Err(ETIMEDOUT);
+            }
+            fsleep(Delta::from_millis(5));
+        }
+        Ok(())
     }
 }
