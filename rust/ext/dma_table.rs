@@ -23,7 +23,8 @@
 
 use super::{
     bindings::helpers,
-    device::as_raw, //
+    device::as_raw,
+    sg::walk, //
 };
 use core::ops::Range;
 use kernel::{
@@ -75,44 +76,6 @@ pub struct Table {
 unsafe impl Send for Table {}
 
 impl Table {
-    /// Creates a table of whole pages.
-    ///
-    /// Contiguous pages of the same page map form one entry of at most `max_segment` bytes. Returns
-    /// `EINVAL` if that is less than a page.
-    ///
-    /// Context: may sleep.
-    ///
-    /// # Safety
-    ///
-    /// The pages must be valid until the table is dropped.
-    pub(crate) unsafe fn from_pages(
-        pages: &mut [*mut bindings::page],
-        max_segment: u32,
-    ) -> Result<Self> {
-        if (max_segment as usize) < PAGE_SIZE {
-            return Err(EINVAL);
-        }
-        let mut sgt = bindings::sg_table::default();
-        let size = pages.len().checked_mul(PAGE_SIZE).ok_or(EOVERFLOW)?;
-        // SAFETY:
-        // - `sgt` is zeroed and may be initialised.
-        // - By this function's safety contract `pages` is an array of valid pages.
-        // - `max_segment` is at least a page.
-        to_result(unsafe {
-            bindings::sg_alloc_table_from_pages_segment(
-                &mut sgt,
-                pages.as_mut_ptr(),
-                pages.len().try_into()?,
-                0,
-                size,
-                max_segment,
-                bindings::GFP_KERNEL_ACCOUNT,
-            )
-        })?;
-        // INVARIANT: The call above allocated the table, and it is not mapped.
-        Ok(Self { sgt, mapped: None })
-    }
-
     /// Creates a table of memory with struct pages, with one entry for each of `pieces`, which are
     /// physical addresses in whole pages.
     ///
@@ -123,16 +86,14 @@ impl Table {
     /// # Safety
     ///
     /// All pages must have struct pages that are valid until the table is dropped.
-    pub(super) unsafe fn from_runs(pieces: &[Range<u64>]) -> Result<Self> {
+    pub(crate) unsafe fn from_runs(pieces: &[Range<u64>]) -> Result<Self> {
         let this = Self::with_entries(pieces.len())?;
-        let mut sg = this.sgt.sgl;
-        for piece in pieces {
+        // SAFETY: The list has one entry for each piece.
+        for (sg, piece) in unsafe { walk(this.sgt.sgl, pieces.len()) }.zip(pieces) {
             let len = u32::try_from(piece.end - piece.start).map_err(|_| EINVAL)?;
-            // SAFETY: `sg` is an entry of the table, which has one for each piece. By this
-            // function's safety contract the pages exist.
+            // SAFETY: `sg` is an entry of the table. By this function's safety contract the pages
+            // exist.
             unsafe { helpers::ext_sg_set_phys(sg, piece.start, len) };
-            // SAFETY: `sg` is an entry of the table, which is valid.
-            sg = unsafe { bindings::sg_next(sg) };
         }
         Ok(this)
     }
@@ -184,8 +145,8 @@ impl Table {
             Reach::Bus(_) => (dev.into(), Mapping::Bus),
             Reach::Dma => (dev.into(), Mapping::Mmio),
         });
-        let mut sg = this.sgt.sgl;
-        for piece in pieces {
+        // SAFETY: The list has one entry for each piece.
+        for (sg, piece) in unsafe { walk(this.sgt.sgl, pieces.len()) }.zip(pieces) {
             let len = u32::try_from(piece.end - piece.start)?;
             let mut addr = 0;
             match reach {
@@ -195,12 +156,10 @@ impl Table {
                     helpers::ext_dma_map_mmio(as_raw(dev), piece.start, len, &mut addr)
                 })?,
             }
-            // SAFETY: `sg` is an entry of the table, which has one for each piece.
+            // SAFETY: `sg` is an entry of the table.
             unsafe { helpers::ext_sg_set_mmio(sg, addr, len) };
             // INVARIANT: This entry is mapped now.
             this.sgt.nents += 1;
-            // SAFETY: `sg` is an entry of the table, which is valid.
-            sg = unsafe { bindings::sg_next(sg) };
         }
         Ok(this)
     }
@@ -255,12 +214,11 @@ impl Table {
                 unsafe { bindings::dma_unmap_sg_attrs(as_raw(&dev), sgl, nents as c_int, dir, 0) };
             }
             Mapping::Mmio => {
-                let mut sg = self.sgt.sgl;
-                for _ in 0..self.sgt.nents {
+                // SAFETY: The list has at least the entries that are mapped.
+                // CAST: `usize` has at least 32 bits.
+                for sg in unsafe { walk(self.sgt.sgl, self.sgt.nents as usize) } {
                     // SAFETY: By the type invariants this entry is mapped for this device.
                     unsafe { helpers::ext_dma_unmap_mmio(as_raw(&dev), sg) };
-                    // SAFETY: `sg` is an entry of the table, which is valid.
-                    sg = unsafe { bindings::sg_next(sg) };
                 }
             }
             Mapping::Bus => {}

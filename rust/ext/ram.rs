@@ -20,7 +20,10 @@
 //! }
 //! ```
 
-use super::dma_table::Table;
+use super::{
+    bindings::helpers,
+    dma_table::Table, //
+};
 use core::{
     ops::Range,
     ptr::NonNull, //
@@ -74,14 +77,16 @@ impl Pages {
     /// Context: may sleep.
     pub fn table(this: &Arc<Self>, range: Range<usize>) -> Result<PagesTable> {
         let range = this.pages.get(range).ok_or(EINVAL)?;
-        let mut pages = KVVec::with_capacity(range.len(), GFP_KERNEL)?;
-        for page in range {
-            pages.push(page.as_ptr(), GFP_KERNEL)?;
-        }
         // One entry for each page: every device takes entries of this length.
-        let limit = PAGE_SIZE.try_into()?;
+        let mut pieces = KVVec::with_capacity(range.len(), GFP_KERNEL)?;
+        for page in range {
+            // SAFETY: `this` owns the page.
+            let phys = unsafe { helpers::ext_page_to_phys(page.as_ptr()) };
+            // CAST: `PAGE_SIZE` is less than 2^32.
+            pieces.push(phys..phys + PAGE_SIZE as u64, GFP_KERNEL)?;
+        }
         // SAFETY: `PagesTable` holds the pages until it has dropped the table.
-        let table = unsafe { Table::from_pages(&mut pages, limit) }?;
+        let table = unsafe { Table::from_runs(&pieces) }?;
         Ok(PagesTable {
             table,
             _pages: this.clone(),

@@ -96,11 +96,11 @@ impl ForeignTable {
         n as usize
     }
 
-    /// Iterates over the physical addresses of the first `n` entries, with `None` for an entry
-    /// without a struct page.
-    pub fn pages(&self, n: usize) -> impl Iterator<Item = Option<Segment>> + '_ {
-        self.walk(n, |sg| {
-            // SAFETY: `walk` passes entries of the list, which are valid.
+    /// Iterates over the physical addresses of the entries, with `None` for an entry without a struct
+    /// page.
+    fn pages(&self) -> impl Iterator<Item = Option<Segment>> + '_ {
+        self.iter(self.entries()).map(|sg| {
+            // SAFETY: `sg` is an entry of the list, which is valid.
             if unsafe { helpers::ext_sg_has_page(sg) } {
                 // SAFETY: `sg` is an entry of the list, and it has a page.
                 let addr = unsafe { helpers::ext_sg_phys(sg) };
@@ -113,36 +113,51 @@ impl ForeignTable {
         })
     }
 
+    /// Returns whether there are entries, and each has a struct page.
+    pub fn has_pages(&self) -> bool {
+        self.entries() > 0 && self.pages().all(|s| s.is_some())
+    }
+
     /// Iterates over the DMA addresses of the first `n` entries.
     pub fn dma(&self, n: usize) -> impl Iterator<Item = Segment> + '_ {
-        self.walk(n, |sg| Segment {
-            // SAFETY: `walk` passes entries of the list, which are valid.
+        self.iter(n.min(self.entries())).map(|sg| Segment {
+            // SAFETY: `sg` is an entry of the list, which is valid.
             addr: unsafe { bindings::sg_dma_address(sg) },
-            // SAFETY: `walk` passes entries of the list, which are valid.
+            // SAFETY: `sg` is an entry of the list, which is valid.
             len: u64::from(unsafe { bindings::sg_dma_len(sg) }),
         })
     }
 
-    /// Iterates over the first `n` entries and applies `read` to each.
-    ///
-    /// The number of entries ends the walk, not the end mark, which some code clears: `sg_next()` is
-    /// never called for the last entry.
-    fn walk<'a, R: 'a>(
-        &'a self,
-        n: usize,
-        read: impl Fn(*mut bindings::scatterlist) -> R + 'a,
-    ) -> impl Iterator<Item = R> + 'a {
+    /// Iterates over the first `n` entries, of which there must be as many.
+    fn iter(&self, n: usize) -> impl Iterator<Item = *mut bindings::scatterlist> + '_ {
         // SAFETY: By the type invariants no other code runs that writes the table.
-        let mut sg = unsafe { (*self.as_raw()).sgl };
-        let entries = n.min(self.entries());
-        (0..entries).map_while(move |i| {
-            if i > 0 {
-                // SAFETY: `sg` is entry `i - 1` of the list, which is valid and not the last one.
-                sg = unsafe { bindings::sg_next(sg) };
-            }
-            (!sg.is_null()).then(|| read(sg))
-        })
+        let first = unsafe { (*self.as_raw()).sgl };
+        // SAFETY: By the type invariants the list has `n` entries, and stays as it is while `self` is
+        // borrowed.
+        unsafe { walk(first, n) }
     }
+}
+
+/// Iterates over the first `n` entries of a list.
+///
+/// The number of entries ends the walk, not the end mark, which some code clears: `sg_next()` is
+/// never called for the last entry.
+///
+/// # Safety
+///
+/// `first` must head a list of at least `n` entries as long as the iterator exists.
+pub(super) unsafe fn walk(
+    first: *mut bindings::scatterlist,
+    n: usize,
+) -> impl Iterator<Item = *mut bindings::scatterlist> {
+    let mut sg = first;
+    (0..n).map_while(move |i| {
+        if i > 0 {
+            // SAFETY: `sg` is entry `i - 1` of the list, which is valid and not the last one.
+            sg = unsafe { bindings::sg_next(sg) };
+        }
+        (!sg.is_null()).then_some(sg)
+    })
 }
 
 /// A table built from segments, for a device.
@@ -177,11 +192,8 @@ impl<'a> Table<'a> {
             mapped,
             _pages: PhantomData,
         };
-        let (mut sg, _) = table.as_raw();
-        for s in segments {
+        for (sg, s) in table.iter().zip(segments) {
             fill(sg, *s, u32::try_from(s.len).map_err(|_| EINVAL)?);
-            // SAFETY: The table has one entry for each segment.
-            sg = unsafe { bindings::sg_next(sg) };
         }
         Ok(table)
     }
@@ -197,11 +209,10 @@ impl<'a> Table<'a> {
         len: u64,
         max: u64,
     ) -> Result<Option<Self>> {
-        let n = foreign.entries();
-        if n == 0 || foreign.pages(n).any(|s| s.is_none()) {
+        if !foreign.has_pages() {
             return Ok(None);
         }
-        let segments = cut(foreign.pages(n).flatten(), skip, len, max)?;
+        let segments = cut(foreign.pages().flatten(), skip, len, max)?;
         // INVARIANT: Each segment is a part of an entry with struct pages, which are valid for
         // `'a`.
         // SAFETY: `sg` is an entry of the new table, and `s` consists of struct pages.
@@ -254,32 +265,30 @@ impl<'a> Table<'a> {
         unsafe { KBox::from_raw(kernel::container_of!(raw, Self, raw)) }
     }
 
+    /// Iterates over the entries.
+    fn iter(&self) -> impl Iterator<Item = *mut bindings::scatterlist> + '_ {
+        let (first, n) = self.as_raw();
+        // SAFETY: By the type invariants the list has `n` entries, as long as `self` exists.
+        // CAST: `usize` has at least 32 bits.
+        unsafe { walk(first, n as usize) }
+    }
+
     /// Iterates over the segments: DMA addresses if [`Self::is_mapped`], else physical addresses.
     pub fn segments(&self) -> impl Iterator<Item = Segment> + '_ {
-        let (mut sg, mut left) = self.as_raw();
-        core::iter::from_fn(move || {
-            if left == 0 {
-                return None;
-            }
-            left -= 1;
-            // SAFETY: `sg` is an entry of the list, which is valid. By the type invariants it has a
-            // DMA address if `mapped` is true, and pages if it is false.
-            let item = unsafe {
-                if self.mapped {
-                    Segment {
-                        addr: bindings::sg_dma_address(sg),
-                        len: bindings::sg_dma_len(sg).into(),
-                    }
-                } else {
-                    Segment {
-                        addr: helpers::ext_sg_phys(sg),
-                        len: (*sg).length.into(),
-                    }
+        // SAFETY: `sg` is an entry of the list, which is valid. By the type invariants it has a DMA
+        // address if `mapped` is true, and pages if it is false.
+        self.iter().map(|sg| unsafe {
+            if self.mapped {
+                Segment {
+                    addr: bindings::sg_dma_address(sg),
+                    len: bindings::sg_dma_len(sg).into(),
                 }
-            };
-            // SAFETY: `sg` is an entry of the list, which is valid.
-            sg = unsafe { bindings::sg_next(sg) };
-            Some(item)
+            } else {
+                Segment {
+                    addr: helpers::ext_sg_phys(sg),
+                    len: (*sg).length.into(),
+                }
+            }
         })
     }
 }

@@ -5,11 +5,14 @@
 use super::Context;
 use crate::{
     client::Use,
-    ext::sg::{
-        self,
-        ForeignTable,
-        Segment,
-        Table, //
+    ext::{
+        device::as_raw,
+        sg::{
+            self,
+            ForeignTable,
+            Segment,
+            Table, //
+        }, //
     },
     pr_warn_limited,
     range::VaRange, //
@@ -85,12 +88,12 @@ impl ClientPages {
         // - `client` keeps the client registered, so its callbacks may be called;
         // - by the type invariants the context is valid, and `table` is the table of its
         //   `get_pages`, which by the C ABI the client may change here;
-        // - `Device` is transparent over `struct device`, and `nmap` is valid for a write.
+        // - `dev` is valid while it is borrowed, and `nmap` is valid for a write.
         to_result(unsafe {
             dma_map(
                 self.table.as_raw(),
                 self.context.0,
-                ptr::from_ref(dev).cast_mut().cast(),
+                as_raw(dev),
                 0,
                 &mut nmap,
             )
@@ -103,8 +106,7 @@ impl ClientPages {
 
     /// Returns whether the client gave a struct page for every piece of the range.
     pub(crate) fn have_struct_pages(&self) -> bool {
-        let n = self.table.entries();
-        n > 0 && self.table.pages(n).all(|s| s.is_some())
+        self.table.has_pages()
     }
 
     /// Returns the size of a page of this range: a power of two that is at least `PAGE_SIZE`. A client
@@ -166,13 +168,11 @@ impl Drop for ClientPages {
     fn drop(&mut self) {
         let callbacks = self.client.callbacks();
         if let (Some((dev, _)), Some(dma_unmap)) = (&self.mapped, callbacks.dma_unmap) {
-            let dev: *const Device = &**dev;
             // SAFETY:
             // - `client` keeps the client registered, so its callbacks may be called;
             // - by the type invariants the context is valid and the client has mapped `table` for
             //   `dev`.
-            let ret =
-                unsafe { dma_unmap(self.table.as_raw(), self.context.0, dev.cast_mut().cast()) };
+            let ret = unsafe { dma_unmap(self.table.as_raw(), self.context.0, as_raw(dev)) };
             if ret != 0 {
                 pr_warn_limited!(
                     "client {}: dma_unmap returned {}; fix the client\n",

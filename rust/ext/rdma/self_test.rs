@@ -19,6 +19,7 @@ use super::super::{
         rdma, //
     },
     compat::eopnotsupp,
+    device::as_raw,
     sg::{
         Segment,
         Table, //
@@ -141,12 +142,6 @@ impl Drop for MappedPage<'_> {
             )
         };
     }
-}
-
-/// Returns the C device.
-fn as_raw(dev: &device::Device) -> *mut bindings::device {
-    // `Device` is transparent over `struct device`.
-    ptr::from_ref(dev).cast_mut().cast()
 }
 
 /// Registers and invalidates a page of kernel memory by work request, twice, on a PD of the kernel.
