@@ -4,7 +4,10 @@
 
 use crate::{
     ext::{
-        snapshot::Snapshot,
+        snapshot::{
+            Published,
+            Snapshot, //
+        },
         task::Comm, //
     },
     range::VaRange, //
@@ -28,8 +31,9 @@ const KEPT: usize = 64;
 /// The length of the names that are kept: those of clients and RDMA devices, with their NULs.
 const NAME: usize = 64;
 
-/// The refusals of the loaded module.
-static REFUSALS: Snapshot<Refusals> = Snapshot::new();
+/// The refusals of the loaded module. The lock is a leaf, held while one refusal is added, and while
+/// debugfs prints them.
+static RING: Snapshot<Mutex<Ring>> = Snapshot::new();
 
 /// What is known about a refusal.
 pub(crate) struct Refusal<'a> {
@@ -88,7 +92,7 @@ struct Entry {
 }
 
 /// A ring of entries.
-struct Ring {
+pub(crate) struct Ring {
     /// Has room for [`KEPT`] entries from the start on.
     entries: KVec<Entry>,
     /// The place of the oldest entry, once the ring is full.
@@ -122,34 +126,14 @@ impl Ring {
     }
 }
 
-/// The refusals.
-#[pin_data]
-struct Refusals {
-    /// A leaf, held while one refusal is added, and while debugfs prints them.
-    #[pin]
-    ring: Mutex<Ring>,
-}
-
 /// The open list. Dropping it discards the refusals.
-pub(crate) struct Open(());
+pub(crate) type Open = Published<Mutex<Ring>>;
 
 /// Starts to keep refusals. Context: may sleep.
 pub(crate) fn open() -> Result<Open> {
     let ring = Ring::new()?;
-    let refusals = Arc::pin_init(
-        pin_init!(Refusals {
-            ring <- new_mutex!(ring, "Refusals::ring"),
-        }),
-        GFP_KERNEL,
-    )?;
-    drop(REFUSALS.replace(Some(refusals)));
-    Ok(Open(()))
-}
-
-impl Drop for Open {
-    fn drop(&mut self) {
-        drop(REFUSALS.replace(None));
-    }
+    let ring = Arc::pin_init(new_mutex!(ring, "refusals::RING"), GFP_KERNEL)?;
+    Ok(RING.publish(ring))
 }
 
 impl Entry {
@@ -191,9 +175,9 @@ impl Entry {
 
 /// Keeps a refusal of the calling process. Context: may sleep.
 pub(crate) fn record(refusal: Refusal<'_>) {
-    if let Some(refusals) = REFUSALS.load() {
+    if let Some(ring) = RING.load() {
         let entry = Entry::new(refusal);
-        refusals.ring.lock().add(entry);
+        ring.lock().add(entry);
     }
 }
 
@@ -204,12 +188,8 @@ pub(crate) fn print(f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f,
         "seconds ago\tpid\tprocess\taddress\tlength\tdevice\tclient\terror\tcause"
     )?;
-    match REFUSALS.load() {
-        Some(refusals) => refusals
-            .ring
-            .lock()
-            .iter()
-            .try_for_each(|entry| entry.print(f)),
+    match RING.load() {
+        Some(ring) => ring.lock().iter().try_for_each(|entry| entry.print(f)),
         None => Ok(()),
     }
 }

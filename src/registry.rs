@@ -5,7 +5,10 @@
 use crate::{
     client::Client,
     ext::{
-        snapshot::Snapshot,
+        snapshot::{
+            Published,
+            Snapshot, //
+        },
         sysfs::Folder, //
     },
     order::Order,
@@ -77,7 +80,7 @@ struct Entry {
 
 /// The state behind registration and unregistration.
 #[pin_data]
-struct Registry {
+pub(crate) struct Registry {
     /// Serializes changes of the list. Held across sysfs calls, not across callbacks or while
     /// regions are revoked.
     #[pin]
@@ -87,7 +90,7 @@ struct Registry {
 
 /// The open registry. Dropping it closes the registry, which must be empty then: a client holds a
 /// reference to this module.
-pub(crate) struct Open(());
+pub(crate) type Open = Published<Registry>;
 
 /// Creates `/sys/kernel/mm/memory_peers` and starts to accept clients. Context: may sleep.
 pub(crate) fn open() -> Result<Open> {
@@ -99,15 +102,7 @@ pub(crate) fn open() -> Result<Open> {
         }),
         GFP_KERNEL,
     )?;
-    drop(REGISTRY.replace(Some(registry)));
-    Ok(Open(()))
-}
-
-impl Drop for Open {
-    fn drop(&mut self) {
-        publish(None);
-        drop(REGISTRY.replace(None));
-    }
+    Ok(REGISTRY.publish(registry))
 }
 
 /// Replaces the list of clients. Context: may sleep.

@@ -14,6 +14,9 @@
 //! LIMIT.replace(Some(Arc::new(4, GFP_KERNEL)?));
 //! assert_eq!(LIMIT.load().as_deref(), Some(&4));
 //! LIMIT.replace(None);
+//!
+//! // Until the end of the block.
+//! let _limit = LIMIT.publish(Arc::new(5, GFP_KERNEL)?);
 //! # Ok::<(), Error>(())
 //! ```
 
@@ -91,6 +94,26 @@ impl<T: Send + Sync + 'static> Snapshot<T> {
         // - `self` does not point to it any more, and every reader that loaded it has taken its own
         //   reference since, so this call may take over the reference of `self`.
         Some(unsafe { Arc::from_raw(old) })
+    }
+}
+
+/// A value in a [`Snapshot`]. Dropping this empties the snapshot, which may sleep.
+#[must_use = "the snapshot is emptied when this is dropped"]
+pub struct Published<T: Send + Sync + 'static>(&'static Snapshot<T>);
+
+impl<T: Send + Sync + 'static> Snapshot<T> {
+    /// Sets the value until the result is dropped.
+    ///
+    /// Context: may sleep.
+    pub fn publish(&'static self, value: Arc<T>) -> Published<T> {
+        self.replace(Some(value));
+        Published(self)
+    }
+}
+
+impl<T: Send + Sync + 'static> Drop for Published<T> {
+    fn drop(&mut self) {
+        self.0.replace(None);
     }
 }
 
