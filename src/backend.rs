@@ -97,7 +97,7 @@ pub(crate) enum Backend {
 
 /// Returns the text of the module parameter.
 fn parameter() -> &'static str {
-    params::string(c"backend").map_or("", |text| text.to_str().unwrap_or("?"))
+    params::string(c"backend")
 }
 
 /// Returns the administrator's choice for a device.

@@ -44,17 +44,13 @@ impl Order {
 
     /// Reads the module parameter, which does not change after the module is loaded.
     pub(crate) fn read_parameter() -> Result {
-        let order = Self::parse(parameter()).inspect_err(|_| {
-            pr_err!("order={}: not host_first|clients_first\n", parameter());
+        let text = params::string(c"order");
+        let order = Self::parse(text).inspect_err(|_| {
+            pr_err!("order={}: not host_first|clients_first\n", text);
         })?;
         CLIENTS_FIRST.store(order == Self::ClientsFirst, Relaxed);
         Ok(())
     }
-}
-
-/// Returns the text of the module parameter.
-fn parameter() -> &'static str {
-    params::string(c"order").map_or("", |text| text.to_str().unwrap_or("?"))
 }
 
 #[kunit_tests(peer_mem_order)]

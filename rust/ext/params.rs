@@ -19,9 +19,9 @@
 //!     })
 //! }
 //!
-//! /// Returns the read-only parameter `mode`.
-//! fn mode() -> &'static CStr {
-//!     params::string(c"mode").unwrap_or(c"auto")
+//! /// Returns whether the read-only parameter `mode` is `none`.
+//! fn is_disabled() -> bool {
+//!     params::string(c"mode") == "none"
 //! }
 //!
 //! /// Accepts a value only if it is a known mode.
@@ -50,14 +50,13 @@ extern "C" {
     fn ext_module_params_unlock();
 }
 
-/// Returns the value of the string parameter `name`, which must not be writable (mode 0444).
-///
-/// Returns `None` if it is unset or empty.
+/// Returns the value of the string parameter `name`, which must not be writable (mode 0444): an empty
+/// string if it is unset, and `?` if it is not UTF-8.
 ///
 /// Context: any.
-pub fn string(name: &CStr) -> Option<&'static CStr> {
+pub fn string(name: &CStr) -> &'static str {
     // SAFETY: The kernel sets a parameter of mode 0444 before the module starts and never again.
-    unsafe { value(name) }
+    unsafe { value(name) }.map_or("", |text| text.to_str().unwrap_or("?"))
 }
 
 /// Calls `f` with the value of the writable string parameter `name`, or with `None` if it is unset
@@ -65,7 +64,7 @@ pub fn string(name: &CStr) -> Option<&'static CStr> {
 ///
 /// Context: may sleep. Holds the parameter lock during `f`, which must not take a lock.
 pub fn with_string<R>(name: &CStr, f: impl FnOnce(Option<&CStr>) -> R) -> R {
-    // SAFETY: The function has no precondition but a context that may sleep, which is ours.
+    // SAFETY: The function needs a context that may sleep, as this function does.
     unsafe { ext_module_params_lock() };
     // SAFETY: The lock keeps the value until `f` has returned, and the argument of `f` cannot
     // outlive the call.

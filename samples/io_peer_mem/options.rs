@@ -74,10 +74,8 @@ pub(crate) fn quota() -> u64 {
 
 /// Calls `f` for each vendor and device of the parameter `ids`. Stops and logs at the first error.
 pub(crate) fn for_each_id(mut f: impl FnMut(u16, u16) -> Result) -> Result {
-    let Some(text) = params::string(c"ids") else {
-        return Ok(());
-    };
-    for (vendor, device) in items(text.to_bytes()).filter_map(parse_id) {
+    let ids = params::string(c"ids").as_bytes();
+    for (vendor, device) in items(ids).filter_map(parse_id) {
         f(vendor, device).inspect_err(|e| {
             pr_err!("ids: cannot bind {:04x}:{:04x}: {:?}\n", vendor, device, e)
         })?;
@@ -91,11 +89,8 @@ pub(crate) type Address = (u32, u8, u8);
 /// Calls `f` for the text and the address of each function in the parameter `devices`. Stops at the
 /// first error.
 pub(crate) fn for_each_device(mut f: impl FnMut(&str, Address) -> Result) -> Result {
-    let Some(text) = params::string(c"devices") else {
-        return Ok(());
-    };
-    for item in items(text.to_bytes()) {
-        if let (Ok(name), Some(address)) = (core::str::from_utf8(item), parse_address(item)) {
+    for name in params::string(c"devices").split(',') {
+        if let Some(address) = parse_address(name.as_bytes()) {
             f(name, address)?;
         }
     }

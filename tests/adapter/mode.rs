@@ -108,10 +108,11 @@ static MODES: SetOnce<Modes> = SetOnce::new();
 
 /// Reads the parameter. `EINVAL`, and a line in the log, if it is wrong.
 pub(crate) fn read() -> Result {
-    let Some(text) = params::string(c"modes") else {
+    let text = params::string(c"modes");
+    if text.is_empty() {
         return Ok(());
-    };
-    let modes = Modes::parse(text.to_bytes()).ok_or_else(|| {
+    }
+    let modes = Modes::parse(text.as_bytes()).ok_or_else(|| {
         pr_err!("modes: must be a list of dynamic, revocable, pinned or va, separated by commas\n");
         EINVAL
     })?;
