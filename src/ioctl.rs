@@ -16,7 +16,6 @@ use core::mem::size_of;
 use kernel::{
     bindings,
     fs::file::FileDescriptorReservation,
-    ioctl::_IOWR,
     page::PAGE_SIZE,
     prelude::*,
     uaccess::{
@@ -24,9 +23,6 @@ use kernel::{
         UserSlice, //
     },
 };
-
-/// `IB_PEER_MEM_IOC_EXPORT`.
-const IOC_EXPORT: u32 = _IOWR::<ib_peer_mem_export>(uapi::IB_PEER_MEM_IOC_MAGIC, 1);
 
 /// The device. Any process may open it: a process can export only what it could register.
 pub(crate) struct Ioctls;
@@ -37,7 +33,7 @@ impl Control for Ioctls {
 
     fn ioctl(cmd: u32, arg: usize) -> Result<isize> {
         match cmd {
-            IOC_EXPORT => export(arg),
+            uapi::IB_PEER_MEM_IOC_EXPORT => export(arg),
             _ => Err(ENOTTY),
         }
     }
@@ -97,7 +93,7 @@ mod tests {
     #[test]
     fn size_and_number() {
         assert_eq!(size_of::<ib_peer_mem_export>(), 56);
-        assert_eq!(IOC_EXPORT, 0xc038_bc01);
+        assert_eq!(uapi::IB_PEER_MEM_IOC_EXPORT, 0xc038_bc01);
     }
 
     #[test]
