@@ -150,7 +150,7 @@ impl Bar {
 ///
 /// Context: may sleep.
 pub fn at(domain: u32, bus: u8, slot: u8) -> Option<ARef<pci::Device>> {
-    // SAFETY: The function has no preconditions but a context that may sleep, which is ours.
+    // SAFETY: The function needs a context that may sleep, as this function does.
     // CAST: Domain numbers are `int` in the kernel; any value is safe.
     let dev =
         unsafe { bindings::pci_get_domain_bus_and_slot(domain as i32, bus.into(), slot.into()) };
@@ -264,22 +264,28 @@ impl<T: pci::Driver + 'static> Registration<T> {
         })
     }
 
+    /// Returns the driver, which stays registered while `self` is borrowed.
+    fn driver(&self) -> Result<*mut bindings::device_driver> {
+        let bus = &raw const bindings::pci_bus_type;
+        // Names are unique on a bus, so by the type invariants this is the driver of `self`.
+        //
+        // SAFETY: `name` is a C string, and the PCI bus is never unregistered.
+        let drv = unsafe { bindings::driver_find(self.name.as_char_ptr(), bus) };
+        if drv.is_null() {
+            return Err(ENOENT);
+        }
+        Ok(drv)
+    }
+
     /// Adds the id `vendor`:`device` to the driver, as a write to `new_id` does.
     ///
     /// Binds the driver to matching functions that have no driver.
     ///
     /// Context: may sleep. Calls `probe()` of the driver.
     pub fn add_id(&self, vendor: u16, device: u16) -> Result {
-        let bus = &raw const bindings::pci_bus_type;
-        // SAFETY: `name` is a C string, and the PCI bus is never unregistered.
-        let drv = unsafe { bindings::driver_find(self.name.as_char_ptr(), bus) };
-        if drv.is_null() {
-            return Err(ENOENT);
-        }
-        // SAFETY:
-        // - Names are unique on a bus, so by the type invariants `drv` is the driver of `self`,
-        //   which stays registered while `self` is borrowed.
-        // - Every driver on the PCI bus is embedded in a `struct pci_driver`.
+        let drv = self.driver()?;
+        // SAFETY: Every driver on the PCI bus is embedded in a `struct pci_driver`, and `drv` stays
+        // registered while `self` is borrowed.
         let drv = unsafe { container_of!(drv, bindings::pci_driver, driver) };
         let any = u32::MAX;
         // SAFETY: `drv` stays registered while `self` is borrowed.

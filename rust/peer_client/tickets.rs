@@ -116,13 +116,6 @@ impl Tickets {
         })
     }
 
-    /// Makes [`Tickets::add`] fail from now on, without invalidating the tickets.
-    ///
-    /// Context: may sleep.
-    fn close(&self) {
-        self.state.lock().closed = true;
-    }
-
     /// Makes [`Tickets::add`] fail from now on, and invalidates all tickets. On return no device
     /// accesses the memory. The guard of a region whose deregistration is in progress may still
     /// exist; see [`Tickets::wait_empty`].
@@ -130,7 +123,7 @@ impl Tickets {
     /// Context: as for [`Ticket::invalidate`].
     pub fn close_and_invalidate(&self) {
         // Without this the loop could run forever.
-        self.close();
+        self.state.lock().closed = true;
         loop {
             let mut state = self.state.lock();
             let Some(first) = state.tickets.cursor_front_mut() else {
@@ -331,7 +324,7 @@ mod tests {
         assert!(core.add(2).err() == Some(ENODEV));
         core.tickets.reopen();
         core.register(3)?;
-        core.tickets.close();
+        core.tickets.state.lock().closed = true;
         assert!(core.add(4).err() == Some(ENODEV));
         assert!(core.invalidated(&[1]));
         core.tickets.close_and_invalidate();

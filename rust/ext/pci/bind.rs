@@ -41,7 +41,6 @@ impl<T: pci::Driver + 'static> Registration<T> {
     ///
     /// Context: may sleep. Calls `probe()` of the driver.
     pub fn bind(&self, dev: &ARef<pci::Device>) -> Result<(Override, Result)> {
-        let bus = &raw const bindings::pci_bus_type;
         let device = device_raw((**dev).as_ref());
         // SAFETY: `dev` is valid while it is borrowed.
         if unsafe { helpers::ext_device_has_override(device) } {
@@ -51,15 +50,8 @@ impl<T: pci::Driver + 'static> Registration<T> {
         to_result(unsafe { helpers::ext_device_set_override(device, self.name.as_char_ptr()) })?;
         // INVARIANT: The call above has set it.
         let set = Override(dev.clone());
-        // SAFETY: `name` is a C string, and the PCI bus is never unregistered.
-        let drv = unsafe { bindings::driver_find(self.name.as_char_ptr(), bus) };
-        if drv.is_null() {
-            return Err(ENOENT);
-        }
-        // SAFETY:
-        // - By the type invariants `drv` is the driver of `self`, which stays registered while
-        //   `self` is borrowed.
-        // - `dev` is valid while it is borrowed.
+        let drv = self.driver()?;
+        // SAFETY: `drv` stays registered while `self` is borrowed, and `dev` is valid as long as it is.
         let bound = to_result(unsafe { bindings::device_driver_attach(drv, device) });
         Ok((set, bound))
     }
