@@ -400,7 +400,7 @@ impl<T: Device> VTable<T> {
         // SAFETY: By this function's safety contract `pos` may be read.
         let at = u64::try_from(unsafe { *pos }).map_err(|_| EINVAL);
         let done = at.and_then(|at| T::read(device, at, to));
-        // SAFETY: This function's safety contract.
+        // SAFETY: By this function's safety contract `pos` may be read and written.
         unsafe { Self::moved(pos, done) }
     }
 
@@ -419,7 +419,7 @@ impl<T: Device> VTable<T> {
         // SAFETY: By this function's safety contract `pos` may be read.
         let at = u64::try_from(unsafe { *pos }).map_err(|_| EINVAL);
         let done = at.and_then(|at| T::write(device, at, from));
-        // SAFETY: This function's safety contract.
+        // SAFETY: By this function's safety contract `pos` may be read and written.
         unsafe { Self::moved(pos, done) }
     }
 

@@ -27,7 +27,7 @@ use kernel::prelude::*;
 ///
 /// Context: process context; may sleep.
 pub fn check_room(bytes: usize) -> Result {
-    // SAFETY: The function has no preconditions but a context that may sleep, which is ours.
+    // SAFETY: The function needs a context that may sleep, as this function does.
     if unsafe { helpers::ext_memcg_has_room(bytes) } {
         Ok(())
     } else {

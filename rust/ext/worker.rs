@@ -49,10 +49,12 @@ use kernel::{
 pub struct Worker(NotThreadSafe);
 
 impl Worker {
-    /// Calls `f` with a file descriptor of `file`, and closes the descriptor. May sleep.
+    /// Calls `f` with a file descriptor of `file`, and closes the descriptor.
     ///
-    /// `EMFILE` if 1024 descriptors are open in this way. A usermode helper that the kernel starts
-    /// meanwhile closes its copy in `execve()`, before it runs.
+    /// Returns `EMFILE` if 1024 descriptors are open in this way. A usermode helper that the kernel
+    /// starts meanwhile closes its copy in `execve()`, before it runs.
+    ///
+    /// Context: may sleep.
     pub fn with_fd<R>(&self, file: &File, f: impl FnOnce(i32) -> R) -> Result<R> {
         let fd = FileDescriptorReservation::get_unused_fd_flags(bindings::O_CLOEXEC)?;
         let number = fd.reserved_fd();
@@ -93,10 +95,12 @@ where
 }
 
 /// Calls `f` in a kernel worker and returns its result. Waits uninterruptibly until `f` has
-/// returned, so `f` can borrow from the caller. May sleep; see the module documentation for locks.
+/// returned, so `f` can borrow from the caller.
 ///
 /// A caller that is a kernel thread calls `f` itself: it has the file table already, and workers
 /// never wait for other workers.
+///
+/// Context: may sleep; see the module documentation for locks.
 ///
 /// # Examples
 ///
@@ -114,7 +118,7 @@ where
     T: Send,
     F: FnOnce(&Worker) -> T + Send,
 {
-    // SAFETY: Reads a flag of the current task.
+    // SAFETY: The function only reads a flag of the current task.
     if unsafe { helpers::ext_current_is_kthread() } {
         // INVARIANT: Just checked.
         f(&Worker(NotThreadSafe))

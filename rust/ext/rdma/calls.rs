@@ -82,9 +82,11 @@ unsafe impl Send for Gate {}
 unsafe impl Sync for Gate {}
 
 impl Gate {
-    /// Creates an open gate. Context: may sleep.
+    /// Creates an open gate.
+    ///
+    /// Context: may sleep.
     pub(super) fn new() -> Result<Self> {
-        // SAFETY: The function only allocates; this one may sleep.
+        // SAFETY: The function only allocates, which the context of this function allows.
         let calls = NonNull::new(unsafe { helpers::ext_calls_alloc() }).ok_or(ENOMEM)?;
         // INVARIANT: Just allocated.
         Ok(Self {
@@ -98,14 +100,14 @@ impl Gate {
         if self.closed.load(Relaxed) {
             return false;
         }
-        // SAFETY: By the type invariants.
+        // SAFETY: By the type invariants `calls` is valid.
         unsafe { helpers::ext_calls_enter(self.calls.as_ptr()) };
         true
     }
 
     /// Ends a call.
     pub(super) fn leave(&self) {
-        // SAFETY: By the type invariants.
+        // SAFETY: By the type invariants `calls` is valid.
         unsafe { helpers::ext_calls_leave(self.calls.as_ptr()) };
     }
 
@@ -117,7 +119,7 @@ impl Gate {
         // Every call that found the gate open has been counted after this, visibly for this task.
         // SAFETY: The function only sleeps, which the context of this function allows.
         unsafe { bindings::synchronize_rcu() };
-        // SAFETY: By the type invariants.
+        // SAFETY: By the type invariants `calls` is valid.
         while unsafe { helpers::ext_calls_inside(self.calls.as_ptr()) } {
             fsleep(Delta::from_millis(1));
         }
@@ -126,7 +128,7 @@ impl Gate {
 
 impl Drop for Gate {
     fn drop(&mut self) {
-        // SAFETY: By the type invariants, and this is the last use.
+        // SAFETY: By the type invariants this object owns `calls`, and this is the last use.
         unsafe { helpers::ext_calls_free(self.calls.as_ptr()) };
     }
 }
@@ -137,8 +139,8 @@ pub(super) static CALLS: Calls = Calls::new();
 
 /// A share of the functions of this module that stand for others.
 ///
-/// Each owner of such functions has one. Dropping the last share waits until no task executes them
-/// any more, so that one Tasks RCU grace period serves all owners. May sleep then.
+/// Each owner of such functions has one. Dropping the last share, which may sleep, waits until no task
+/// executes them any more, so that one Tasks RCU grace period serves all owners.
 pub struct Code(Arc<Drain>);
 
 /// Drains [`CALLS`] on drop.
@@ -241,7 +243,7 @@ mod tests {
     fn a_closed_gate_admits_no_call() -> Result {
         let gate = Gate::new()?;
         let admitted = gate.enter(&rcu::read_lock());
-        // SAFETY: By the type invariants of `Gate`.
+        // SAFETY: By the type invariants of `Gate` its calls are valid.
         let inside = unsafe { helpers::ext_calls_inside(gate.calls.as_ptr()) };
         if admitted {
             gate.leave();

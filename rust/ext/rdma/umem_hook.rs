@@ -17,8 +17,8 @@
 //!
 //! # Constraints
 //!
-//! - ftrace tells the calls of this module by their return address. A replacement must therefore
-//!   not end with a jump to the original: it counts itself out after that call.
+//! - The hook recognizes the calls of this module by their return address. So a replacement must not end
+//!   with a jump to the original: it counts itself out after that call.
 //! - One function can have one redirection: a livepatch of it excludes the hook.
 //!
 //! # Examples
@@ -95,9 +95,10 @@ pub struct Provided {
 /// A source of memory that the CPU cannot pin.
 pub trait UmemProvider: 'static {
     /// Returns the memory at `va` in the calling process, or `None` if it is not known. `dev`, which
-    /// has a DMA device, could not pin it. An error is that of the driver's call.
+    /// has a DMA device, could not pin it. The driver's call fails with an error of this function.
     ///
-    /// May sleep. The caller may hold locks of the driver, so this must not call the driver.
+    /// Context: process context; may sleep. The caller may hold locks of the driver, so this must not
+    /// call the driver.
     fn provide(dev: &Device, va: u64, len: u64, access: Access) -> Result<Option<Provided>>;
 }
 
@@ -125,7 +126,9 @@ struct Umem(*mut rdma::ib_umem);
 unsafe impl Send for Umem {}
 
 impl Buffer {
-    /// Imports `memory` as a umem. May sleep.
+    /// Imports `memory` as a umem.
+    ///
+    /// Context: may sleep.
     fn import(&self, memory: &Provided) -> Result<Umem> {
         let desc = rdma::ib_uverbs_buffer_desc {
             type_: rdma::ib_uverbs_buffer_type_IB_UVERBS_BUFFER_TYPE_DMABUF,
@@ -147,8 +150,10 @@ impl Buffer {
         Ok(umem)
     }
 
-    /// Asks `P` for the memory, and imports it. `None` if `P` is not to be asked or does not know
-    /// the memory. May sleep.
+    /// Asks `P` for the memory, and imports it. Returns `None` if `P` is not to be asked or does not
+    /// know the memory.
+    ///
+    /// Context: process context; may sleep.
     ///
     /// # Safety
     ///
@@ -264,8 +269,9 @@ impl<P: UmemProvider> Replacement<P> {
     }
 }
 
-/// Hooks with provider `P` on ib_core. Dropping it removes them, with a Tasks RCU grace period of
-/// ftrace. No call is inside them or inside `P` when all shares of `code` are dropped. May sleep.
+/// Hooks with provider `P` on ib_core. Dropping this removes them, with a Tasks RCU grace period of
+/// ftrace, which may sleep. No call is inside them or inside `P` when all shares of `code` are
+/// dropped.
 ///
 /// # Invariants
 ///
@@ -283,10 +289,12 @@ unsafe impl<P: UmemProvider> Send for UmemHook<P> {}
 unsafe impl<P: UmemProvider> Sync for UmemHook<P> {}
 
 impl<P: UmemProvider> UmemHook<P> {
-    /// Places the hooks. May sleep.
+    /// Places the hooks.
     ///
-    /// `EOPNOTSUPP` if the kernel cannot redirect functions; `EBUSY` if a livepatch redirects one of
-    /// them, if this module has hooks already, or if ftrace is disabled.
+    /// Returns `EOPNOTSUPP` if the kernel cannot redirect functions, and `EBUSY` if a livepatch
+    /// redirects one of them, if this module has hooks already, or if ftrace is disabled.
+    ///
+    /// Context: may sleep.
     pub fn new(code: Code) -> Result<Self> {
         if HOOKED.cmpxchg(false, true, Full).is_err() {
             return Err(EBUSY);

@@ -120,7 +120,7 @@ impl<H: Hooks> Interposer<H> {
         gate: fn(&ClientData<H>) -> &Gate,
     ) -> Option<Inside<'a, H>> {
         let rcu = rcu::read_lock();
-        // SAFETY: By this function's safety contract.
+        // SAFETY: By this function's safety contract `dev` is registered.
         let data = unsafe { Self::find(dev, &rcu) };
         // SAFETY: `install_all` set the data to a `ClientData<H>`. `remove` takes it out of the cache and
         // of the client data, and then waits for an RCU grace period before it frees it.
@@ -163,10 +163,10 @@ impl<H: Hooks> Interposer<H> {
         f: impl FnOnce(&ClientData<H>) -> R,
         driver: impl FnOnce(&rdma::ib_device_ops) -> R,
     ) -> R {
-        // SAFETY: By this function's safety contract.
+        // SAFETY: By this function's safety contract `dev` stays registered during this call.
         match unsafe { Self::enter(dev, gate) } {
             Some(inside) => f(inside.data),
-            // SAFETY: By this function's safety contract.
+            // SAFETY: By this function's safety contract `dev` stays registered during this call.
             None => unsafe { Self::call_driver(dev, driver) },
         }
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Tasks whose calls the umem hook leaves alone.
+//! Tasks whose calls are exempt from the umem hook.
 //!
 //! A task enters itself in a table while it runs [`bypass`], and looks itself up there. There is no
 //! lock, and tasks that start at different slots write to different cache lines.
@@ -45,8 +45,8 @@ impl Marks {
         (first..first + PROBES).map(|i| &self.0[i % self.0.len()])
     }
 
-    /// Enters `task`. `None` if the task has its first free slot already, or if all of its slots
-    /// are taken. A task that is in the table twice leaves it when both marks are dropped.
+    /// Enters `task`. Returns `None` if the task has its first free slot already, or if all of its
+    /// slots are taken. A task that is in the table twice leaves it when both marks are dropped.
     fn enter(&self, task: TaskId) -> Option<Mark<'_>> {
         for slot in self.slots(task) {
             match slot.0.load(Relaxed) {
@@ -76,8 +76,8 @@ impl Drop for Mark<'_> {
     }
 }
 
-/// Calls `f`; the umem hook leaves the calls that the current task makes meanwhile alone, also if
-/// the pages cannot be pinned. May be nested.
+/// Calls `f`, and exempts the calls that the current task makes meanwhile from the umem hook, also if
+/// the pages cannot be pinned. Calls may be nested.
 ///
 /// The mark is best effort: if 8 other tasks occupy all slots of this one, the calls are hooked. An
 /// MR that fails to pin is then made on a pinned umem at once, which cannot be revoked, instead of
