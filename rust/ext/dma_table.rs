@@ -206,12 +206,9 @@ impl Table {
         };
         match how {
             Mapping::Pages => {
-                let (sgl, nents) = (self.sgt.sgl, self.sgt.orig_nents);
                 let dir = DataDirection::Bidirectional.into();
-                // SAFETY: By the type invariants the table is mapped for this device in this
-                // direction. Unmapping takes the number of entries that were passed to the mapping.
-                // CAST: `dma_map_sgtable()` has accepted the number as `c_int`.
-                unsafe { bindings::dma_unmap_sg_attrs(as_raw(&dev), sgl, nents as c_int, dir, 0) };
+                // SAFETY: By the type invariants the table is mapped for this device in this direction.
+                unsafe { bindings::dma_unmap_sgtable(as_raw(&dev), &mut self.sgt, dir, 0) };
             }
             Mapping::Mmio => {
                 // SAFETY: The list has at least the entries that are mapped.

@@ -168,7 +168,7 @@ pub fn address(dev: &pci::Device) -> (u32, u8, u8) {
     let (domain, id) = unsafe {
         (
             helpers::ext_pci_domain(as_raw(dev)),
-            helpers::ext_pci_id(as_raw(dev)),
+            bindings::pci_dev_id(as_raw(dev)),
         )
     };
     // CAST: Domain numbers are not negative. `id` has the bus in bits 8 to 15 and the slot below.

@@ -5,11 +5,6 @@
 
 #include "helpers.h"
 
-void ext_init_completion(struct completion *done)
-{
-	init_completion(done);
-}
-
 bool ext_wait_for_completion_timeout(struct completion *done, unsigned int ms)
 {
 	return wait_for_completion_timeout(done, msecs_to_jiffies(ms)) != 0;

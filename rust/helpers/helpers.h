@@ -23,7 +23,6 @@ struct scatterlist;
 struct vm_area_struct;
 
 /* linux/completion.h */
-void ext_init_completion(struct completion *done);
 bool ext_wait_for_completion_timeout(struct completion *done, unsigned int ms);
 
 /* linux/device.h */
@@ -42,8 +41,6 @@ int ext_dma_map_mmio(struct device *dev, u64 phys, u32 len, u64 *addr);
 void ext_dma_unmap_mmio(struct device *dev, struct scatterlist *sg);
 
 /* linux/dma-resv.h */
-void ext_dma_resv_lock(struct dma_resv *resv);
-void ext_dma_resv_unlock(struct dma_resv *resv);
 bool ext_dma_resv_wait(struct dma_resv *resv, unsigned int ms);
 
 /* linux/fs.h */
@@ -82,7 +79,6 @@ unsigned long ext_pfnmap_run(struct vm_area_struct *vma, unsigned long addr,
 /* linux/pci.h */
 unsigned long ext_pci_resource_flags(struct pci_dev *pdev, int bar);
 int ext_pci_domain(struct pci_dev *pdev);
-unsigned int ext_pci_id(struct pci_dev *pdev);
 bool ext_pci_mem_bar(struct pci_dev *pdev, int bar, u64 *start, u64 *end);
 s64 ext_pci_bus_offset(struct pci_dev *pdev, int bar);
 bool ext_pci_has_p2pdma(struct pci_dev *pdev);
@@ -162,7 +158,6 @@ void ext_call_in_worker(void (*function)(void *arg), void *arg, struct lock_clas
 
 /* As ib_get_client_data(), but it reads nothing older than what the caller has read before. */
 void *ext_ib_client_data(struct ib_device *device, void *client);
-void ext_ib_device_get(struct ib_device *device);
 bool ext_ib_device_is_gone(struct ib_device *device);
 
 #endif

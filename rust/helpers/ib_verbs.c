@@ -5,11 +5,6 @@
 
 #include "helpers.h"
 
-void ext_ib_device_get(struct ib_device *device)
-{
-	refcount_inc(&device->refcount);
-}
-
 bool ext_ib_device_is_gone(struct ib_device *device)
 {
 	struct device *dma = device->dma_device;

@@ -14,11 +14,6 @@ int ext_pci_domain(struct pci_dev *pdev)
 	return pci_domain_nr(pdev->bus);
 }
 
-unsigned int ext_pci_id(struct pci_dev *pdev)
-{
-	return pci_dev_id(pdev);
-}
-
 /* Sets [*start, *end) to the addresses of a memory BAR. Returns false if there is none. */
 bool ext_pci_mem_bar(struct pci_dev *pdev, int bar, u64 *start, u64 *end)
 {

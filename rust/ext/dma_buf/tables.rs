@@ -148,15 +148,15 @@ impl Tables {
         // SAFETY: By this function's safety contract `buf` is valid.
         let resv = unsafe { (*buf).resv };
         // SAFETY: The reservation object lives as long as the dma-buf. The context of this function
-        // allows to sleep.
-        unsafe { helpers::ext_dma_resv_lock(resv) };
+        // allows to sleep. Without a `ww_acquire_ctx` the call cannot fail.
+        unsafe { bindings::dma_resv_lock(resv, ptr::null_mut()) };
         let again = mem::replace(&mut self.state.lock().revoked, true);
         if !again {
             // SAFETY: `buf` is valid, and this task holds its reservation lock.
             unsafe { helpers::ext_dma_buf_invalidate_mapped(buf) };
         }
         // SAFETY: This task took the lock above.
-        unsafe { helpers::ext_dma_resv_unlock(resv) };
+        unsafe { bindings::dma_resv_unlock(resv) };
 
         // `dma_buf_invalidate_mappings()` requires this of its caller, as an importer may write until
         // its fences are signalled. A process with the file descriptor can add any fence, also one

@@ -83,7 +83,7 @@ unsafe impl Sync for Device {}
 unsafe impl AlwaysRefCounted for Device {
     fn inc_ref(&self) {
         // SAFETY: `self` is a reference, so the device is registered and the count is not zero.
-        unsafe { helpers::ext_ib_device_get(self.as_raw().cast()) };
+        unsafe { bindings::refcount_inc(&raw mut (*self.as_raw()).refcount) };
     }
 
     unsafe fn dec_ref(obj: NonNull<Self>) {

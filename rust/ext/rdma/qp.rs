@@ -149,7 +149,7 @@ impl LoopbackQp {
                 status <- new_spinlock!(None, "LoopbackQp::status"),
                 done <- Opaque::ffi_init(|done| {
                     // SAFETY: `done` is valid for writes during the initialisation.
-                    unsafe { helpers::ext_init_completion(done) }
+                    unsafe { bindings::init_completion(done) }
                 }),
             }),
             busy <- new_mutex!(Outstanding::No, "LoopbackQp::busy"),
