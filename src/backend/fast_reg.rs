@@ -265,35 +265,26 @@ impl Shape {
         let iova = iova.wrapping_sub(range.page_offset() as u64);
         // CAST: `usize` has 64 bits at most.
         let bytes = (range.pages() * PAGE_SIZE) as u64;
-        let mut found: Option<Self> = None;
-        let mut size = PAGE_SIZE as u64;
-        while size <= limits.page_size && range.len() as u64 <= limits.length {
-            if found.is_some() && size > bytes {
-                break;
-            }
-            if dev.page_sizes() & size != 0 {
-                let shape = Self::fits(table.segments(), iova, size, limits.pages);
-                // A page that is larger than the memory costs the device an entry for each page
-                // around it.
-                found = match (shape, found) {
-                    (Some(shape), None) => Some(shape),
-                    (Some(shape), Some(_)) if shape.bytes() == bytes => Some(shape),
-                    (_, found) => found,
-                };
-            }
-            size <<= 1;
-        }
-        if let Some(shape) = found {
-            return Ok(shape);
-        }
-        pr_warn_limited!(
-            "{}: {} bytes do not fit into an MR of {} pages; register less, or memory that is \
-             contiguous and aligned to larger pages\n",
-            dev.name(),
-            range.len(),
-            limits.pages
-        );
-        Err(eopnotsupp())
+        let sizes = (0..u64::BITS).map(|bit| 1u64 << bit).filter(|size| {
+            (PAGE_SIZE as u64..=limits.page_size).contains(size) && dev.page_sizes() & size != 0
+        });
+        let fits = |size| Self::fits(table.segments(), iova, size, limits.pages);
+        // A page that is larger than the memory costs the device an entry for each page around it.
+        let mut largest_first = sizes.clone().rev().filter(|&size| size <= bytes);
+        let shape = largest_first
+            .find_map(|size| fits(size).filter(|shape| shape.bytes() == bytes))
+            .or_else(|| sizes.clone().find_map(fits))
+            .filter(|_| range.len() as u64 <= limits.length);
+        shape.ok_or_else(|| {
+            pr_warn_limited!(
+                "{}: {} bytes do not fit into an MR of {} pages; register less, or memory that is \
+                 contiguous and aligned to larger pages\n",
+                dev.name(),
+                range.len(),
+                limits.pages
+            );
+            eopnotsupp()
+        })
     }
 
     /// Returns the bytes that the pages describe.
