@@ -81,7 +81,7 @@ fn parse(text: &str) -> Option<Command> {
     }
 }
 
-/// Executes the command `text`. May sleep.
+/// Executes the command `text`. Context: may sleep.
 ///
 /// `EINVAL`: not a command, an unknown key, outside of the memory. `EMSGSIZE`: more than the size of
 /// the buffer. `EACCES`: the access flags do not allow it, or the memory was invalidated. `EIO`,

@@ -171,7 +171,7 @@ impl Adapter {
         self.mode
     }
 
-    /// Adds memory and returns its key. May sleep.
+    /// Adds memory and returns its key. Context: may sleep.
     pub(crate) fn insert(&self, umem: Umem, range: Range, access: u32) -> Result<u32> {
         let mut inner = self.inner.lock();
         inner.mrs.reserve(1, GFP_KERNEL)?;
@@ -186,14 +186,14 @@ impl Adapter {
         Ok(key)
     }
 
-    /// Removes memory. The device does not use it any more. May sleep.
+    /// Removes memory. The device does not use it any more. Context: may sleep.
     pub(crate) fn remove(&self, key: u32) -> Option<Record> {
         let mut inner = self.inner.lock();
         let i = inner.position(key)?;
         inner.mrs.remove(i).ok()
     }
 
-    /// Changes an MR: its memory if there is `new` memory, and its access. May sleep.
+    /// Changes an MR: its memory if there is `new` memory, and its access. Context: may sleep.
     pub(crate) fn change(
         &self,
         key: u32,
@@ -225,24 +225,24 @@ impl Adapter {
         Ok(inner.mrs[i].access)
     }
 
-    /// See [`crate::command`]. May sleep.
+    /// See [`crate::command`]. Context: may sleep.
     pub(crate) fn access(&self, direction: Direction, place: Place, len: usize) -> Result {
         self.inner.lock().access(direction, place, len)
     }
 
-    /// Copies `len` bytes through the device's buffer. May sleep.
+    /// Copies `len` bytes through the device's buffer. Context: may sleep.
     pub(crate) fn copy_piece(&self, from: Place, to: Place, len: usize) -> Result {
         let mut inner = self.inner.lock();
         inner.access(Direction::FromMemory, from, len)?;
         inner.access(Direction::ToMemory, to, len)
     }
 
-    /// Moves bytes between any DMA address and the device's buffer. May sleep.
+    /// Moves bytes between any DMA address and the device's buffer. Context: may sleep.
     pub(crate) fn raw(&self, direction: Direction, addr: u64, len: usize) -> Result {
         self.inner.lock().engine.transfer(direction, addr, 0, len)
     }
 
-    /// Prints a line for each piece of memory. May sleep.
+    /// Prints a line for each piece of memory. Context: may sleep.
     pub(crate) fn list(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let inner = self.inner.lock();
         inner.mrs.iter().try_for_each(|record| record.show(f))

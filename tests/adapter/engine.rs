@@ -71,7 +71,7 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
-    /// Maps the registers of `dev`, whose memory space is enabled. May sleep.
+    /// Maps the registers of `dev`, whose memory space is enabled. Context: may sleep.
     pub(crate) fn new(dev: &pci::Device<Bound>) -> Result<Self> {
         let bar = dev.iomap_region_sized::<0x100>(0, c"peer_mem_test_adapter")?;
         if bar.read32(REG_ID) & 0xff != ID || bar.try_read64(REG_CMD)? & CMD_RUN != 0 {
@@ -91,10 +91,10 @@ impl Engine {
     }
 
     /// Moves `len` bytes between the device's buffer, from `at` on, and memory, and waits for the
-    /// end of the transfer. May sleep.
+    /// end of the transfer. Context: may sleep.
     ///
-    /// `EINVAL` if `len` is 0, `EMSGSIZE` if the range is not in the buffer, `ETIMEDOUT` if the
-    /// transfer does not end, `EIO` after that.
+    /// Returns `EINVAL` if `len` is 0, `EMSGSIZE` if the range is not in the buffer, `ETIMEDOUT` if
+    /// the transfer does not end, `EIO` after that.
     pub(crate) fn transfer(
         &mut self,
         direction: Direction,

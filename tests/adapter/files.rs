@@ -28,7 +28,7 @@ pub(crate) struct Files {
 }
 
 impl Files {
-    /// Creates the files. May sleep.
+    /// Creates the files. Context: may sleep.
     pub(crate) fn new(dir: &Dir, adapter: &Arc<Adapter>) -> Result<Self> {
         let dma = dir.write_callback_file(c"dma", adapter.clone(), &write);
         let mrs = dir.read_callback_file(c"mrs", adapter.clone(), &read);

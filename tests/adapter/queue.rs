@@ -97,7 +97,7 @@ impl Request {
         }
     }
 
-    /// Pins the page of the doorbell, if there is one. May sleep.
+    /// Pins the page of the doorbell, if there is one. Context: may sleep.
     ///
     /// # Safety
     ///
@@ -118,7 +118,7 @@ impl Request {
 }
 
 impl Keys {
-    /// Enters the memory of a queue, and sends the keys to the process. May sleep.
+    /// Enters the memory of a queue, and sends the keys to the process. Context: may sleep.
     ///
     /// # Safety
     ///
@@ -156,7 +156,7 @@ impl Keys {
         }
     }
 
-    /// Removes the memory of a queue. May sleep.
+    /// Removes the memory of a queue. Context: may sleep.
     ///
     /// # Safety
     ///

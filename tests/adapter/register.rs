@@ -59,7 +59,7 @@ pub(crate) struct Registered {
 unsafe impl Send for Registered {}
 
 impl Registered {
-    /// Creates and registers the RDMA device of `dev`, which is being bound. May sleep.
+    /// Creates and registers the RDMA device of `dev`, which is being bound. Context: may sleep.
     pub(crate) fn new(
         dev: &pci::Device<Bound>,
         number: Number,

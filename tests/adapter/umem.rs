@@ -176,7 +176,7 @@ impl Umem {
         })
     }
 
-    /// Pins and maps memory of the calling process by its address. May sleep.
+    /// Pins and maps memory of the calling process by its address. Context: may sleep.
     ///
     /// # Safety
     ///
@@ -194,7 +194,7 @@ impl Umem {
     }
 
     /// Pins and maps the buffer of a CQ: that of the attributes of the request, or if they have
-    /// none, that at `range.start`. May sleep.
+    /// none, that at `range.start`. Context: may sleep.
     ///
     /// # Safety
     ///
@@ -214,7 +214,7 @@ impl Umem {
         Self::pinned(unsafe { Pinned::new(raw) }?, range.iova)
     }
 
-    /// Imports and maps `range` of the dma-buf `fd`. May sleep; takes the reservation.
+    /// Imports and maps `range` of the dma-buf `fd`. Context: may sleep; takes the reservation.
     ///
     /// # Safety
     ///
@@ -269,10 +269,11 @@ impl Umem {
         })
     }
 
-    /// Calls `f` with the addresses; they are not unmapped meanwhile. May sleep; takes the
+    /// Calls `f` with the addresses; they are not unmapped meanwhile. Context: may sleep; takes the
     /// reservation.
     ///
-    /// `EACCES` if they were invalidated for good, or the exporter refuses to map them again.
+    /// Returns `EACCES` if they were invalidated for good, or the exporter refuses to map them
+    /// again.
     pub(crate) fn with_mapped<R>(&self, f: impl FnOnce(Mapped<'_>) -> Result<R>) -> Result<R> {
         let reservation = match &self.source {
             Source::DmaBuf(umem) if umem.mode().is_dynamic() => Some(umem.lock()),
@@ -290,7 +291,7 @@ impl Umem {
         f(unsafe { self.mapped() })
     }
 
-    /// Calls `f` with the addresses, if the memory is mapped. May sleep.
+    /// Calls `f` with the addresses, if the memory is mapped. Context: may sleep.
     pub(crate) fn peek<R>(&self, f: impl FnOnce(Option<Mapped<'_>>) -> R) -> R {
         let open = self.fence.open.lock();
         // SAFETY: The fence is open, and locked until `f` has returned.
