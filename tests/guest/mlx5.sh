@@ -112,12 +112,10 @@ pingpong() {
 	wait $server || { cat /tmp/server; false; }
 }
 
-# same_addresses: the processes of adapter_start map memory at the same address each time.
-# shellcheck disable=SC2034 # of adapter.sh
+# same_addresses: until the end of the test, processes map memory at the same address each time.
 same_addresses() {
-	ADAPTER_MR=/tmp/adapter_mr
-	printf '#!/bin/sh\nexec setarch -R /mnt/programs/adapter_mr "$@"\n' >$ADAPTER_MR
-	chmod +x $ADAPTER_MR
+	trap 'echo 2 >/proc/sys/kernel/randomize_va_space' EXIT
+	echo 0 >/proc/sys/kernel/randomize_va_space
 }
 
 # translation KEY: the memory key as the adapter has it, but for the protection domain.
