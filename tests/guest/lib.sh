@@ -131,7 +131,7 @@ ask_host() {
 	local text
 	echo "$*" >"$OUT/request.new"
 	mv "$OUT/request.new" "$OUT/request"
-	eventually answered
+	LOOK_EVERY=0.05 eventually answered
 	IFS= read -rd '' text <"$OUT/reply" || true
 	text=${text%$'\n'}
 	printf '%s\n' "$text"
