@@ -80,6 +80,7 @@ use kernel::{
     device,
     error::{
         from_err_ptr,
+        from_result,
         to_result, //
     },
     ffi::c_char,
@@ -342,13 +343,10 @@ impl<T: Device> VTable<T> {
         let device = unsafe { Self::node(file) }.device.as_arc_borrow();
         // SAFETY: By this function's safety contract `vma` is being set up, under the `mmap_lock`.
         let vma = unsafe { VmaNew::from_raw(vma) };
-        match T::mmap(device, vma) {
-            Ok(mapping) => {
-                T::vm_ops().attach(vma, mapping);
-                0
-            }
-            Err(e) => e.to_errno(),
-        }
+        from_result(|| {
+            T::vm_ops().attach(vma, T::mmap(device, vma)?);
+            Ok(0)
+        })
     }
 
     /// # Safety
@@ -359,68 +357,59 @@ impl<T: Device> VTable<T> {
         let node = unsafe { Self::node(file) };
         // SAFETY: By this function's safety contract `file` is an open file of the device.
         let opened = unsafe { Opened::new(node, file) };
-        match T::ioctl(node.device.as_arc_borrow(), opened, cmd, arg) {
-            Ok(value) => value,
-            // CAST: `c_long` has more bits than `int`.
-            Err(e) => e.to_errno() as c_long,
-        }
+        from_result(|| T::ioctl(node.device.as_arc_borrow(), opened, cmd, arg))
     }
 
-    /// Returns the result of a read or write for the kernel, and moves the position.
+    /// Reads or writes by `f` at the position, and moves it.
     ///
-    /// # Safety
-    ///
-    /// `pos` must be valid for reads and writes.
-    unsafe fn moved(pos: *mut bindings::loff_t, done: Result<usize>) -> isize {
-        match done.and_then(|n| Ok(isize::try_from(n)?)) {
-            Ok(n) => {
-                // SAFETY: By this function's safety contract `pos` may be written.
-                // CAST: `loff_t` has 64 bits.
-                unsafe { *pos = (*pos).saturating_add(n as bindings::loff_t) };
-                n
-            }
-            // CAST: `isize` has more bits than `int`.
-            Err(e) => e.to_errno() as isize,
-        }
-    }
-
     /// # Safety
     ///
     /// `file` must be as [`Self::node`] requires, for the duration of the call; `pos` must be valid
     /// for reads and writes.
+    unsafe fn transfer(
+        file: *mut bindings::file,
+        pos: *mut bindings::loff_t,
+        f: impl FnOnce(ArcBorrow<'_, T>, u64) -> Result<usize>,
+    ) -> isize {
+        // SAFETY: By this function's safety contract `file` is valid for `node` during the call.
+        let device = unsafe { Self::node(file) }.device.as_arc_borrow();
+        from_result(|| {
+            // SAFETY: By this function's safety contract `pos` may be read.
+            let at = unsafe { *pos };
+            let n = isize::try_from(f(device, at.try_into().map_err(|_| EINVAL)?)?)?;
+            // SAFETY: By this function's safety contract `pos` may be written.
+            // CAST: `loff_t` has 64 bits.
+            unsafe { *pos = at.saturating_add(n as bindings::loff_t) };
+            Ok(n)
+        })
+    }
+
+    /// # Safety
+    ///
+    /// As for [`Self::transfer`].
     unsafe extern "C" fn read(
         file: *mut bindings::file,
         to: *mut c_char,
         len: usize,
         pos: *mut bindings::loff_t,
     ) -> isize {
-        // SAFETY: By this function's safety contract `file` is valid for `node` during the call.
-        let device = unsafe { Self::node(file) }.device.as_arc_borrow();
         let to = UserSlice::new(UserPtr::from_addr(to.addr()), len).writer();
-        // SAFETY: By this function's safety contract `pos` may be read.
-        let at = u64::try_from(unsafe { *pos }).map_err(|_| EINVAL);
-        let done = at.and_then(|at| T::read(device, at, to));
-        // SAFETY: By this function's safety contract `pos` may be read and written.
-        unsafe { Self::moved(pos, done) }
+        // SAFETY: This function has the safety contract of `transfer`.
+        unsafe { Self::transfer(file, pos, |device, at| T::read(device, at, to)) }
     }
 
     /// # Safety
     ///
-    /// As [`Self::read`].
+    /// As for [`Self::transfer`].
     unsafe extern "C" fn write(
         file: *mut bindings::file,
         from: *const c_char,
         len: usize,
         pos: *mut bindings::loff_t,
     ) -> isize {
-        // SAFETY: By this function's safety contract `file` is valid for `node` during the call.
-        let device = unsafe { Self::node(file) }.device.as_arc_borrow();
         let from = UserSlice::new(UserPtr::from_addr(from.addr()), len).reader();
-        // SAFETY: By this function's safety contract `pos` may be read.
-        let at = u64::try_from(unsafe { *pos }).map_err(|_| EINVAL);
-        let done = at.and_then(|at| T::write(device, at, from));
-        // SAFETY: By this function's safety contract `pos` may be read and written.
-        unsafe { Self::moved(pos, done) }
+        // SAFETY: This function has the safety contract of `transfer`.
+        unsafe { Self::transfer(file, pos, |device, at| T::write(device, at, from)) }
     }
 
     /// C structure.

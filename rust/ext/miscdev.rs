@@ -32,7 +32,10 @@
 use core::marker::PhantomData;
 use kernel::{
     bindings,
-    error::to_result,
+    error::{
+        from_result,
+        to_result, //
+    },
     ffi::{
         c_int,
         c_long,
@@ -119,11 +122,7 @@ impl<T: Control> VTable<T> {
     ///
     /// It uses no pointer, so any arguments are safe.
     extern "C" fn ioctl(_: *mut bindings::file, cmd: c_uint, arg: c_ulong) -> c_long {
-        match T::ioctl(cmd, arg) {
-            Ok(value) => value,
-            // CAST: `c_long` has more bits than `int`.
-            Err(e) => e.to_errno() as c_long,
-        }
+        from_result(|| T::ioctl(cmd, arg))
     }
 
     const VTABLE: bindings::file_operations = bindings::file_operations {
