@@ -403,11 +403,25 @@ impl UserMr {
         let raw = unsafe { &mut *self.0.as_ptr() };
         raw.device = pd.device().as_raw();
         raw.pd = pd.as_raw();
-        // SAFETY: The device of a PD that is in use is registered.
-        let op = unsafe { (*raw.device).ops.dereg_mr }.ok_or_else(compat::eopnotsupp)?;
-        // SAFETY: `self` owns the MR. A kernel caller passes NULL for `udata`.
-        to_result(unsafe { op(raw, ptr::null_mut()) })
+        // SAFETY: `self` owns the MR, and the device of a PD that is in use is registered.
+        unsafe { dereg_mr(self.0) }
     }
+}
+
+/// Has the driver deregister an MR.
+///
+/// Context: may sleep.
+///
+/// # Safety
+///
+/// The caller must own the MR, whose device must be set and registered. After success it does not
+/// exist any more.
+pub(super) unsafe fn dereg_mr(mr: NonNull<rdma::ib_mr>) -> Result {
+    // SAFETY: By this function's safety contract the MR is valid and its device is registered.
+    let op = unsafe { (*(*mr.as_ptr()).device).ops.dereg_mr }.ok_or_else(compat::eopnotsupp)?;
+    // SAFETY: By this function's safety contract the caller owns the MR. A kernel caller passes NULL
+    // for `udata`.
+    to_result(unsafe { op(mr.as_ptr(), ptr::null_mut()) })
 }
 
 /// Access flags of an MR (`IB_ACCESS_*`; IBTA, Register Memory Region). Any value is valid here.

@@ -42,6 +42,7 @@ use super::super::{
     sg::Table, //
 };
 use super::device::{
+    dereg_mr,
     Device,
     Pd,
     UserMr, //
@@ -55,7 +56,6 @@ use core::{
 };
 use kernel::{
     dma::DataDirection,
-    error::from_err_ptr,
     prelude::*,
     time::{
         delay::fsleep,
@@ -87,8 +87,7 @@ impl FastMr {
         let alloc = alloc.ok_or_else(compat::eopnotsupp)?;
         // SAFETY: The PD is valid, and the driver accepts any number of pages or fails.
         let mr = unsafe { alloc(pd.as_raw(), rdma::ib_mr_type_IB_MR_TYPE_MEM_REG, pages) };
-        let mr = from_err_ptr(mr)?;
-        let mr = NonNull::new(mr).ok_or(ENOMEM)?;
+        let mr = UserMr::from_ptr(mr)?.0;
         // SAFETY: The call above created the MR, so there is no other reference.
         let raw = unsafe { &mut *mr.as_ptr() };
         raw.device = pd.device().as_raw();
@@ -165,19 +164,13 @@ impl Drop for FastMr {
     fn drop(&mut self) {
         // SAFETY: By the type invariants the MR is valid, so its device is registered.
         let dev = unsafe { Device::from_raw((*self.mr.as_ptr()).device) };
-        // SAFETY: The device is registered.
-        let op = unsafe { (*dev.as_raw()).ops.dereg_mr };
-        if let Some(op) = op {
-            // SAFETY: By the type invariants this object owns the MR. A kernel caller passes NULL
-            // for `udata`.
-            let ret = unsafe { op(self.mr.as_ptr(), ptr::null_mut()) };
-            if ret != 0 {
-                pr_warn!(
-                    "{}: the driver failed to deregister an unused MR (error {}); the MR leaks\n",
-                    dev.name(),
-                    ret
-                );
-            }
+        // SAFETY: By the type invariants this object owns the MR.
+        if let Err(e) = unsafe { dereg_mr(self.mr) } {
+            pr_warn!(
+                "{}: the driver failed to deregister an unused MR: {:?}; the MR leaks\n",
+                dev.name(),
+                e
+            );
         }
     }
 }
