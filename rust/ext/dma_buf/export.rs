@@ -250,29 +250,6 @@ impl Exporter for Shared {
     }
 }
 
-impl Shared {
-    /// See [`Revoker::revoke`].
-    fn revoke(&self) -> Result {
-        let mut state = self.state.lock();
-        if state.non_revocable > 0 {
-            return Err(eopnotsupp());
-        }
-        // From here on no importer can attach, so none that is not revocable.
-        state.revoked = true;
-        let buf = state.buf;
-        if buf.is_null() {
-            return Ok(());
-        }
-        state.uses += 1;
-        drop(state);
-        // SAFETY: By the type invariants `buf` is valid, as it is not NULL and `uses` is not 0.
-        let result = unsafe { self.tables.revoke(buf) };
-        self.state.lock().uses -= 1;
-        self.changed.notify_all();
-        result
-    }
-}
-
 /// A dma-buf for every process with its file descriptor.
 pub struct Export(Buf);
 
@@ -340,6 +317,23 @@ impl Revoker {
     ///
     /// Context: may sleep. Takes the reservation lock, and calls the importers under it.
     pub fn revoke(&self) -> Result {
-        self.0.revoke()
+        let shared = &*self.0;
+        let mut state = shared.state.lock();
+        if state.non_revocable > 0 {
+            return Err(eopnotsupp());
+        }
+        // From here on no importer can attach, so none that is not revocable.
+        state.revoked = true;
+        let buf = state.buf;
+        if buf.is_null() {
+            return Ok(());
+        }
+        state.uses += 1;
+        drop(state);
+        // SAFETY: By the type invariants `buf` is valid, as it is not NULL and `uses` is not 0.
+        let result = unsafe { shared.tables.revoke(buf) };
+        shared.state.lock().uses -= 1;
+        shared.changed.notify_all();
+        result
     }
 }
