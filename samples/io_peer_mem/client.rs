@@ -141,7 +141,7 @@ impl Client for BarClient {
             let Some(vma) = mm.vma_lookup(range.addr()) else {
                 return Ok(None);
             };
-            if let Some(found) = mapping::behind(vma) {
+            if let Some(found) = mapping::VM_OPS.behind(vma) {
                 let bar = found.data.bar().clone();
                 return Ok(Some(Region {
                     window: bar.memory().window().clone(),
@@ -261,7 +261,7 @@ fn hold(bar: &Arc<Bar>, range: VaRange, write: bool) -> Result<RunTable<Held>> {
         let mm = task.mm().ok_or(EFAULT)?.mmap_read_lock();
         let mut at = start;
         while at < end {
-            let found = mapping::at(&mm, at).ok_or(EFAULT)?;
+            let found = mapping::VM_OPS.find(&mm, at).ok_or(EFAULT)?;
             if !Arc::ptr_eq(found.data.bar(), bar) || !found.allows(write) {
                 return Err(EFAULT);
             }

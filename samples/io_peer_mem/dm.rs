@@ -116,7 +116,7 @@ impl chardev::Device for Dm {
     type Mapping = Allocation;
 
     fn vm_ops() -> &'static vma::Ops<Allocation> {
-        mapping::vm_ops()
+        &mapping::VM_OPS
     }
 
     fn mmap(this: ArcBorrow<'_, Self>, vma: &VmaNew) -> Result<Arc<Allocation>> {

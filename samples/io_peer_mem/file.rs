@@ -36,7 +36,7 @@ impl chardev::Device for Bar {
     type Mapping = Allocation;
 
     fn vm_ops() -> &'static vma::Ops<Allocation> {
-        mapping::vm_ops()
+        &mapping::VM_OPS
     }
 
     fn mmap(this: ArcBorrow<'_, Self>, vma: &VmaNew) -> Result<Arc<Allocation>> {

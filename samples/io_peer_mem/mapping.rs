@@ -14,24 +14,13 @@ use crate::{
     uapi, //
 };
 use kernel::{
-    mm::{
-        virt::{
-            VmaNew,
-            VmaRef, //
-        },
-        MmapReadGuard, //
-    },
+    mm::virt::VmaNew,
     page::PAGE_SIZE,
     prelude::*, //
 };
 
 /// The operations of all mappings of this module. Their address identifies these mappings.
-static VM_OPS: vma::Ops<Allocation> = vma::Ops::new();
-
-/// Returns the operations of the mappings.
-pub(crate) fn vm_ops() -> &'static vma::Ops<Allocation> {
-    &VM_OPS
-}
+pub(crate) static VM_OPS: vma::Ops<Allocation> = vma::Ops::new();
 
 /// The bit of the offset of `mmap(2)` that asks for write-combining, in pages.
 // CAST: `usize` has 64 bits on architectures with P2PDMA.
@@ -62,21 +51,11 @@ pub(crate) fn set_up(vma: &VmaNew, bar: &Bar) -> Result<usize> {
     Ok(pgoff)
 }
 
-/// Returns the allocation behind `vma`, or `None` if `vma` is not a mapping of this module.
-pub(crate) fn behind(vma: &VmaRef) -> Option<vma::Found<Allocation>> {
-    VM_OPS.behind(vma)
-}
-
 /// Finds the mapping of any BAR at `addr` in the calling process.
 ///
 /// Context: process context; may sleep. Takes the `mmap_lock`.
 pub(crate) fn find(addr: usize) -> Option<vma::Found<Allocation>> {
     let task = current!();
     let mm = task.mm()?.mmap_read_lock();
-    at(&mm, addr)
-}
-
-/// Finds the mapping of any BAR at `addr`, as [`find`] does in the calling process.
-pub(crate) fn at(mm: &MmapReadGuard<'_>, addr: usize) -> Option<vma::Found<Allocation>> {
-    VM_OPS.find(mm, addr)
+    VM_OPS.find(&mm, addr)
 }
