@@ -236,26 +236,18 @@ pub(crate) unsafe extern "C" fn ib_peer_mem_clear_hint(context: *mut peer::ib_uc
     }
 }
 
-// A function that differs from its prototype in the header does not compile.
-const _: () = {
-    if true {
-        peer::ib_register_peer_memory_client
-    } else {
-        ib_register_peer_memory_client
+/// Fails to compile if a function differs from its prototype in the header.
+macro_rules! check_prototypes {
+    ($($name:ident),* $(,)?) => {
+        const _: () = {
+            $(if true { peer::$name } else { $name };)*
+        };
     };
-    if true {
-        peer::ib_unregister_peer_memory_client
-    } else {
-        ib_unregister_peer_memory_client
-    };
-    if true {
-        peer::ib_peer_mem_set_hint
-    } else {
-        ib_peer_mem_set_hint
-    };
-    if true {
-        peer::ib_peer_mem_clear_hint
-    } else {
-        ib_peer_mem_clear_hint
-    };
-};
+}
+
+check_prototypes!(
+    ib_register_peer_memory_client,
+    ib_unregister_peer_memory_client,
+    ib_peer_mem_set_hint,
+    ib_peer_mem_clear_hint,
+);
