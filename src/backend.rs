@@ -127,7 +127,7 @@ impl Backend {
         let choice = choice(dev)?;
         // Software RDMA copies pages by CPU and has no DMA device to map a dma-buf for.
         let imports = dev.has_dma_buf() && !dev.is_virt_dma();
-        let pins = umem::is_placed() && !dev.is_virt_dma() && dev.dma_device().is_some();
+        let pins = umem::state().is_ok() && !dev.is_virt_dma() && dev.dma_device().is_some();
         let registers = dev.has_fast_reg() && dev.ib_port().is_some();
         match choice {
             Choice::Auto | Choice::DmaBuf if imports => Ok(Self::DmaBuf(DmaBuf::new(dev))),

@@ -67,13 +67,6 @@ pub(crate) enum Taken<R> {
     Fenced(R),
 }
 
-impl<R> Taken<R> {
-    /// Returns whether the adapter cannot access the memory.
-    fn is_fenced(&self) -> bool {
-        matches!(self, Self::Fenced(_))
-    }
-}
-
 /// The result of [`Lifecycle::close`].
 pub(crate) enum Close<R> {
     /// The region was live: call the driver, then [`Lifecycle::closed`] or [`Lifecycle::reopen`].
@@ -259,7 +252,7 @@ impl<R: Send + Unpin> Lifecycle<R> {
                     }
                 }
                 State::Handed(taken) => {
-                    let fenced = taken.is_fenced();
+                    let fenced = matches!(taken, Taken::Fenced(_));
                     let old = mem::replace(&mut *state, State::Revoking { fenced });
                     if let State::Handed(taken) = old {
                         return Some(taken);

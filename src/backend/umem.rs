@@ -26,8 +26,3 @@ pub(crate) fn set_state(state: Result) {
 pub(crate) fn state() -> Result {
     kernel::error::to_result(HOOK.load(Relaxed))
 }
-
-/// Returns whether the hook is placed.
-pub(crate) fn is_placed() -> bool {
-    state().is_ok()
-}
