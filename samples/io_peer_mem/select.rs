@@ -45,9 +45,9 @@ pub(crate) struct Properties {
 pub(crate) enum Choice {
     /// The BAR becomes memory.
     Use,
-    /// The BAR is left alone.
+    /// The BAR is not used.
     Skip,
-    /// The BAR looks like memory, but the function does not. It is left alone with a log line.
+    /// The BAR looks like memory, but the function does not. It is not used, and a log line says so.
     Registers,
 }
 

@@ -12,7 +12,7 @@ or one whose address is taken.
 A hooked function may call another one only if it is ib_umem_get_cq_buf_or_va(),
 whose replacement prevents that both serve the buffer.
 
-The hook tells the calls of its own module by their return address. The compiler can make
+The hook recognizes the calls of its own module by their return address. The compiler can make
 a jump of a call that is the last thing in a function. The return address then is that of
 the driver, and the hook redirects the call for ever.
 """

@@ -182,7 +182,7 @@ test_kill_during_a_revocation() {
 	works_again
 }
 
-# The driver's own page faults, for host memory, beside ours.
+# The driver's own page faults, for host memory, beside peer memory.
 test_on_demand_beside_ours() {
 	local pid writer
 	start forever forever "$BAR_A"
