@@ -267,7 +267,7 @@ impl Attachment {
         }
     }
 
-    /// Leaves a device that is removed and does not answer. Returns what remains until the driver
+    /// Leaves a device that is removed and does not answer. Returns the part that stays until the driver
     /// detaches, of which `hook` is notified. Otherwise as [`Self::defer_to_dereg`]. Context: may
     /// sleep.
     pub(crate) fn leave(self, hook: Arc<dyn OnDetach>) -> Option<Self> {

@@ -46,11 +46,11 @@ use kernel::{
     sync::Arc, //
 };
 
-/// Why a client that requires invalidation serves no umem, and what helps.
+/// Why a client that requires invalidation serves no umem, and the remedy.
 const UNFENCED: &str = "the driver pins the memory (queue, doorbell record, DEVX umem or MR) and \
     does not release it on invalidation, which the client requires; use memory of a client that does not";
 
-/// A round of questions: what the clients so far have answered.
+/// A pass over the clients that asks them for a range.
 struct Round<'a> {
     clients: &'a [Arc<Client>],
     range: VaRange,
@@ -71,9 +71,9 @@ impl<'a> Round<'a> {
         }
     }
 
-    /// Asks the clients that `admits` accepts, in the order of registration. Returns what `make`
-    /// makes of the range with the first client that can serve it, or `None` if there is no such
-    /// client. Context: may sleep.
+    /// Asks the clients that `admits` accepts, in the order of registration. Returns the result of
+    /// `make` for the first client that can serve the range, or `None` if there is no such client.
+    /// Context: may sleep.
     fn ask<T>(
         &mut self,
         admits: impl Fn(&Client) -> bool,
@@ -174,8 +174,8 @@ impl<'a> Round<'a> {
     }
 }
 
-/// Registers memory with the driver, or with the client that claims it. `driver` is what the driver
-/// does by itself. Context: may sleep.
+/// Registers memory with the driver, by `driver`, or with the client that claims it. Context: may
+/// sleep.
 ///
 /// For memory that the driver registers this writes no memory that CPUs share.
 pub(crate) fn register_memory<T: From<UserMr>>(
@@ -201,8 +201,8 @@ pub(crate) fn register_memory<T: From<UserMr>>(
     ask_clients(adapter, req, driver, memory, error)
 }
 
-/// Returns whether the driver is called for memory before the clients that have what it cannot pin.
-/// `try_pin` tries to pin the first page. Context: that of `try_pin`.
+/// Returns whether the driver may be able to pin the memory, so that it is called first. `try_pin`
+/// tries to pin the first page. Context: that of `try_pin`.
 fn driver_can_pin(dev: &Device, memory: MemoryKind, try_pin: impl FnOnce() -> bool) -> bool {
     match memory {
         MemoryKind::Ordinary => true,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Hints: what a kernel driver says about the memory of a user context, for `acquire`.
+//! Hints of a kernel driver about the memory of a user context, for `acquire`.
 
 use crate::ext::rdma::UcontextId;
 use kernel::{

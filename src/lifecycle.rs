@@ -227,7 +227,7 @@ impl<R: Send + Unpin> Lifecycle<R> {
         }
     }
 
-    /// Ends the teardown of what [`Self::abandon`] or [`Self::closed`] returned.
+    /// Ends the teardown of the resources that [`Self::abandon`] or [`Self::closed`] returned.
     pub(crate) fn torn_down(&self) {
         self.set(State::Closed);
     }

@@ -35,7 +35,7 @@ const NAME: usize = 64;
 /// debugfs prints them.
 static RING: Snapshot<Mutex<Ring>> = Snapshot::new();
 
-/// What is known about a refusal.
+/// The facts of a refusal.
 pub(crate) struct Refusal<'a> {
     /// The memory, in the calling process.
     pub(crate) range: VaRange,
@@ -60,7 +60,7 @@ struct Name {
 }
 
 impl Name {
-    /// Copies a name; what is too long is cut. No name becomes `-`.
+    /// Copies a name, and cuts it if it is too long. No name becomes `-`.
     fn new(name: Option<&str>) -> Self {
         let name = name.unwrap_or("-");
         let mut bytes = [0; NAME];

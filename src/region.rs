@@ -2,10 +2,10 @@
 
 //! A region: one acquired range, from `acquire` to `release`.
 //!
-//! [`Lifecycle`] decides which task may do what when, this module does it. Teardown happens on drop,
-//! in field order.
+//! [`Lifecycle`] orders the steps of the tasks, and this module performs them. Teardown happens on
+//! drop, in field order.
 //!
-//! - [`resources`]: what a region holds until its teardown;
+//! - [`resources`]: the resources of a region, until its teardown;
 //! - [`mr`]: the MRs on a region; [`mod@export`]: a region that is exported as a dma-buf;
 //! - [`revoke`]: the end of a region before that of its MR.
 
@@ -58,7 +58,7 @@ pub(crate) struct Region {
     client: Arc<Client>,
     ticket: u32,
     range: VaRange,
-    /// What the memory is pinned for.
+    /// The access that the memory is pinned for.
     intent: Intent,
     #[pin]
     acquired: SpinLock<Option<Acquired>>,

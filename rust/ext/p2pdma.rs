@@ -3,7 +3,7 @@
 //! PCI peer-to-peer DMA memory.
 //!
 //! This file has the provider: a BAR that becomes memory with struct pages. `function.rs` allocates
-//! from the BARs of a function, `pages.rs` has what is allocated, and `orchestrator.rs` determines
+//! from the BARs of a function, `pages.rs` has the allocated pages, and `orchestrator.rs` determines
 //! which devices can reach the memory.
 //!
 //! C header: [`include/linux/pci-p2pdma.h`](srctree/include/linux/pci-p2pdma.h).

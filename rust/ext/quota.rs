@@ -8,7 +8,7 @@
 //! use crate::ext::quota::{Charge, Quota};
 //! use kernel::sync::Arc;
 //!
-//! /// Allows each user 64 MiB. The result must be kept with what it is for.
+//! /// Allows each user 64 MiB. The result must be kept as long as the resource.
 //! fn charge(quota: &Arc<Quota>, bytes: u64) -> Result<Charge> {
 //!     Quota::charge(quota, bytes, 64 << 20)
 //! }
@@ -30,7 +30,7 @@ use kernel::{
     }, //
 };
 
-/// What each user has of a resource, in bytes.
+/// The use of a resource by each user, in bytes.
 #[pin_data]
 pub struct Quota {
     /// The bytes of each user that has some.

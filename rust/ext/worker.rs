@@ -11,7 +11,7 @@
 //! # Differences from a direct call
 //!
 //! - `current` is a kernel thread: it has no address space, and the credentials of the kernel. The
-//!   function must not access user memory and must not be what checks a privilege.
+//!   function must not access user memory and must not check privileges.
 //! - Allocations with `GFP_KERNEL_ACCOUNT` are not charged to the caller's memory cgroup.
 //!
 //! # Locking

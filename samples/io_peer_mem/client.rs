@@ -71,7 +71,7 @@ impl Owner {
     }
 }
 
-/// The table of a memory region, with what keeps its memory in place.
+/// The table of a memory region, and the object that keeps its memory in place.
 enum Backing {
     /// Pages of this driver, which stay allocated.
     Own(RunTable<Held>),

@@ -24,7 +24,7 @@ fn check(version: u32, flags: u32, reserved: &[u64]) -> Result {
     Ok(())
 }
 
-/// What `IO_PEER_MEM_IOC_DM_ALLOC` asks for, besides a length.
+/// The request of `IO_PEER_MEM_IOC_DM_ALLOC`, without its length.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Allocate {
     /// The alignment in bytes.

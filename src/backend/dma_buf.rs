@@ -89,7 +89,7 @@ impl DmaBuf {
         }
     }
 
-    /// Records what the driver showed when it imported a dma-buf.
+    /// Records whether the driver can revoke, as the import of a dma-buf has shown.
     fn record(&self, revocable: bool) {
         let word = if revocable { revokes::YES } else { revokes::NO };
         self.revokes.store(word, Relaxed);

@@ -51,7 +51,7 @@ struct Link {
     qp: Arc<Pin<KBox<LoopbackQp>>>,
 }
 
-/// What an MR of a device may have.
+/// The limits of the MRs of a device.
 #[derive(Clone, Copy)]
 struct Limits {
     pages: u32,

@@ -47,8 +47,8 @@ pub(crate) struct ClientPages {
 }
 
 impl ClientPages {
-    /// Takes over what `get_pages` of `client` has pinned and described in `table`. The owner must
-    /// drop the object before `context` is released.
+    /// Takes over the pages that `get_pages` of `client` has pinned and described in `table`. The
+    /// owner must drop the object before `context` is released.
     pub(super) fn new(context: Context, client: Use, range: VaRange, table: ForeignTable) -> Self {
         // INVARIANT: The owner keeps the context; the range is not mapped.
         Self {

@@ -99,7 +99,7 @@ impl Region {
 
     /// Re-registers the memory with the PD and the access flags of `req`, which are those of a
     /// re-registration without a new range: a new MR on the same pages replaces the old one. The
-    /// client is not asked, so it does not matter what is at the address now.
+    /// client is not asked, whatever is at the address now.
     ///
     /// Fails with `ENODEV` if the memory is revoked, with `EACCES` if it is pinned for reading and is
     /// to become writable, and with `EBUSY` if the driver has not deregistered an MR that was

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a region holds until its teardown.
+//! The resources of a region, until its teardown.
 
 use super::Region;
 use crate::{
@@ -21,7 +21,7 @@ pub(super) struct Attached {
     pub(super) attachment: Attachment,
 }
 
-/// What a region holds until its teardown. Dropped in field order.
+/// The resources of a region, until its teardown. Dropped in field order.
 ///
 /// One access is usual. There are two from a re-registration until the driver has deregistered the
 /// MR that was replaced, and none if the registration has failed or the device was detached.

@@ -193,7 +193,7 @@ impl Calls {
         )
     }
 
-    /// Calls `f` and counts the call. What `f` reads is not older than what the caller read before.
+    /// Calls `f` and counts the call. `f` reads nothing older than the caller has read before.
     pub(super) fn within<R>(&self, f: impl FnOnce() -> R) -> R {
         let slot = &self.0[TaskId::current().hash(BITS)];
         slot.entered.fetch_add(1, Full);
