@@ -157,7 +157,7 @@ impl Table {
                 })?,
             }
             // SAFETY: `sg` is an entry of the table.
-            unsafe { helpers::ext_sg_set_mmio(sg, addr, len) };
+            unsafe { helpers::ext_sg_set_dma(sg, addr, len) };
             // INVARIANT: This entry is mapped now.
             this.sgt.nents += 1;
         }

@@ -140,7 +140,6 @@ bool ext_sg_has_page(struct scatterlist *sg);
 phys_addr_t ext_sg_phys(struct scatterlist *sg);
 void ext_sg_set_phys(struct scatterlist *sg, phys_addr_t phys, unsigned int len);
 void ext_sg_set_dma(struct scatterlist *sg, dma_addr_t addr, unsigned int len);
-void ext_sg_set_mmio(struct scatterlist *sg, u64 addr, u32 len);
 
 /* linux/sched.h */
 bool ext_current_is_kthread(void);
