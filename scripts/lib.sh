@@ -31,6 +31,17 @@ need_root() {
 	[ "$(id -u)" = 0 ] || die "needs root (it mounts and chroots): run it with sudo"
 }
 
+# in_cache FOLDER: prints its path below $CACHE. Guests and the trees of in_root see no other
+# folder but the checkout, so that one elsewhere is an error.
+in_cache() {
+	local folder cache
+	folder=$(realpath -m "$1") cache=$(realpath -m "$CACHE")
+	case $folder in
+	"$cache"/*) printf '%s\n' "$CACHE${folder#"$cache"}" ;;
+	*) die "$1 is not in the cache, $CACHE: name a folder there" ;;
+	esac
+}
+
 # key FILE-OR-STRING...: a short digest of the strings and the files' contents.
 key() {
 	local x
