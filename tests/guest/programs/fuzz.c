@@ -211,7 +211,13 @@ static void examine(struct bar *bar, const char *path)
 		errx(2, "not the name of a BAR: %s", path);
 	bar->domain = domain;
 	bar->address = bus << 8 | device << 3 | function;
-	error = ask_capacity(fd, &bar->size, &free);
+	/* A child of a user that was killed may still end, and free its memory. */
+	for (int i = 0; i < 300; i++) {
+		error = ask_capacity(fd, &bar->size, &free);
+		if (error || free == bar->size)
+			break;
+		usleep(100000);
+	}
 	if (error)
 		errx(1, "%s: %s", path, strerrorname_np(error));
 	if (free != bar->size)
