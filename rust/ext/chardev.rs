@@ -246,7 +246,7 @@ impl<T: Device> Registration<T> {
                         // CAST: The constant is 255.
                         minor: bindings::MISC_DYNAMIC_MINOR as c_int,
                         name: raw_name,
-                        fops: VTable::<T>::build(),
+                        fops: &VTable::<T>::VTABLE,
                         parent: raw_parent,
                         mode,
                         ..pin_init::zeroed()
@@ -425,9 +425,4 @@ impl<T: Device> VTable<T> {
         compat_ioctl: bindings::compat_ptr_ioctl,
         ..pin_init::zeroed()
     };
-
-    /// Returns the C structure.
-    const fn build() -> &'static bindings::file_operations {
-        &Self::VTABLE
-    }
 }

@@ -106,7 +106,7 @@ inline fence()
 		fi;
 		asked = 1;
 		atomic { assert(!freed_buf); resv = 0 };
-		/* Tables::wait_for_importers, with its bound */
+		/* the wait for the importers, with its bound */
 		if
 		:: tables == 0
 		:: tables > 0 -> failed = 1

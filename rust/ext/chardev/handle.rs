@@ -71,7 +71,7 @@ impl Opened<'_> {
         let file = from_err_ptr(unsafe {
             helpers::anon_inode_create_getfile(
                 name.as_char_ptr(),
-                VTable::<T>::build(),
+                &VTable::<T>::VTABLE,
                 node.cast_mut().cast(),
                 self.access,
                 core::ptr::null(),
