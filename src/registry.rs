@@ -31,11 +31,11 @@ use kernel::{
 /// The clients in the order of registration, `None` without a client. Readers take no lock.
 static CLIENTS: Snapshot<KVec<Arc<Client>>> = Snapshot::new();
 
-/// When clients are to be asked for an MR. Written with `CLIENTS`; a registration that reads it
+/// When clients are asked for an MR. Written with `CLIENTS`; a registration that reads it
 /// meanwhile is one before the client came or after it went.
 static ASKED: Atomic<u32> = Atomic::new(Asked::Never as u32);
 
-/// When clients are to be asked for an MR.
+/// When clients are asked for an MR.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Asked {
     /// There is no client.
