@@ -64,6 +64,12 @@ impl Deref for Callbacks {
 
 /// A live region, as its client and the registry end it.
 pub(crate) trait Revocable: Send + Sync {
+    /// Begins to end the region because its client is unregistered: has the device begin no new
+    /// access, where that is a step of its own. Returns whether it is; then a wait for the accesses
+    /// that the device has begun, which serves any number of regions, must come before
+    /// [`Self::revoke`]. Context: may sleep.
+    fn prepare(&self) -> Result<bool>;
+
     /// Fences the region because its client invalidates it. On return the adapter cannot access the
     /// memory, and the pages are put unless the client does that itself. Context: may sleep.
     fn invalidate(&self);
@@ -202,6 +208,11 @@ impl Client {
     /// Returns the region that has `ticket`.
     pub(crate) fn region(&self, ticket: u32) -> Option<Arc<dyn Revocable>> {
         self.regions.get(ticket)
+    }
+
+    /// Returns the region with the smallest ticket that is not less than `ticket`, and its ticket.
+    pub(crate) fn region_from(&self, ticket: u32) -> Option<(u32, Arc<dyn Revocable>)> {
+        self.regions.from(ticket)
     }
 
     /// Returns one of the regions.

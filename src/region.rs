@@ -14,7 +14,10 @@ mod mr;
 mod resources;
 mod revoke;
 
-pub(crate) use self::revoke::disassociate_all;
+pub(crate) use self::revoke::{
+    disassociate_all,
+    prepare_all, //
+};
 
 use self::{
     mr::Mrs,

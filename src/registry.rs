@@ -12,6 +12,7 @@ use crate::{
         sysfs::Folder, //
     },
     order::Order,
+    region,
     stats::ClientFolder, //
 };
 use kernel::{
@@ -138,6 +139,7 @@ pub(crate) fn end(client: &Arc<Client>) -> bool {
     if !client.close() {
         return false;
     }
+    region::prepare_all(client);
     while let Some(region) = client.any_region() {
         region.revoke();
     }

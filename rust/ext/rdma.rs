@@ -26,6 +26,7 @@ pub use self::{
     },
     fast_mr::{
         drain_software_copies,
+        wait_for_software_copies,
         FastMr,
         FastRegKey, //
     },

@@ -29,6 +29,8 @@ pub(super) struct Resources {
     attached: [Option<Attached>; 2],
     pages: ClientPages,
     _counted: Option<CountedMr>,
+    /// All devices were stopped by [`Self::prepare`].
+    prepared: bool,
 }
 
 impl Resources {
@@ -38,6 +40,7 @@ impl Resources {
             attached: [None, None],
             pages,
             _counted: None,
+            prepared: false,
         }
     }
 
@@ -47,6 +50,7 @@ impl Resources {
             attached: [Some(attached), None],
             pages,
             _counted: Some(counted),
+            prepared: false,
         }
     }
 
@@ -65,6 +69,7 @@ impl Resources {
         };
         let (made, attached) = make(&mut self.pages)?;
         *free = Some(attached);
+        self.prepared = false;
         Ok(made)
     }
 
@@ -101,6 +106,19 @@ impl Resources {
     /// Returns whether the device begins no new access.
     pub(super) fn is_stopped(&self) -> bool {
         self.attachments().all(Attachment::is_stopped)
+    }
+
+    /// Stops the devices, as [`Self::stop`], because the client is unregistered. Returns whether
+    /// they have stopped. Context: may sleep.
+    pub(super) fn prepare(&mut self) -> Result<bool> {
+        self.stop()?;
+        self.prepared = self.is_stopped();
+        Ok(self.prepared)
+    }
+
+    /// Returns whether [`Self::prepare`] has stopped all devices that have access.
+    pub(super) fn is_prepared(&self) -> bool {
+        self.prepared
     }
 
     /// Fences the device. Context: may sleep.

@@ -9,8 +9,14 @@ use super::{
 };
 use crate::{
     backend::Backend,
-    client::Revocable,
-    ext::dma_buf::OnDetach,
+    client::{
+        Client,
+        Revocable, //
+    },
+    ext::{
+        dma_buf::OnDetach,
+        rdma::wait_for_software_copies, //
+    },
     index::Index,
     lifecycle::{
         Taken,
@@ -117,6 +123,23 @@ pub(crate) fn disassociate_all(index: &Index<Region>, backend: &Backend) {
     }
 }
 
+/// Begins to end all regions of a client that is unregistered, so that one wait for the accesses
+/// that devices have begun serves them all. Context: may sleep.
+pub(crate) fn prepare_all(client: &Client) {
+    let (mut next, mut stopped) = (Some(0), false);
+    while let Some((ticket, region)) = next.and_then(|ticket| client.region_from(ticket)) {
+        match region.prepare() {
+            Ok(prepared) => stopped |= prepared,
+            // The device may not answer, which takes as long for each region.
+            Err(_) => break,
+        }
+        next = ticket.checked_add(1);
+    }
+    if stopped {
+        wait_for_software_copies();
+    }
+}
+
 impl Region {
     /// Has the device begin no new access, if the region is live. Context: may sleep.
     fn stop(&self) -> Result {
@@ -184,6 +207,7 @@ impl Region {
             }
             // Drained since.
             Cause::Removal(..) if resources.is_stopped() => Ok(()),
+            Cause::Unregistration if resources.is_prepared() => Ok(()),
             // Each further work request would take as long.
             Cause::Removal(_, deadline) if deadline.unanswered.get() => Err(ETIMEDOUT),
             _ => resources.fence(),
@@ -231,6 +255,11 @@ impl Region {
 }
 
 impl Revocable for Region {
+    fn prepare(&self) -> Result<bool> {
+        let prepared = self.life.with_live(Resources::prepare);
+        prepared.unwrap_or(Ok(false))
+    }
+
     fn invalidate(&self) {
         self.revoke_for(Cause::Invalidation);
     }

@@ -232,12 +232,20 @@ impl FastRegKey {
 /// Waits until software RDMA drivers have finished every copy that began before this call.
 ///
 /// rxe checks a key and copies (`rxe_mr_copy()`) in one work item without sleeping in between, so
-/// an RCU-tasks grace period waits for the copy. Returns at once for a device with a DMA device.
+/// an RCU-tasks grace period waits for the copy.
+///
+/// Context: may sleep, for some tenths of a second.
+pub fn wait_for_software_copies() {
+    // SAFETY: The function only sleeps, which the context of this function allows.
+    unsafe { helpers::ext_synchronize_rcu_tasks() };
+}
+
+/// Calls [`wait_for_software_copies`] for a device of software. Returns at once for one with a DMA
+/// device.
 ///
 /// Context: may sleep, for some tenths of a second.
 pub fn drain_software_copies(dev: &Device) {
     if dev.is_virt_dma() {
-        // SAFETY: The function only sleeps, which the context of this function allows.
-        unsafe { helpers::ext_synchronize_rcu_tasks() };
+        wait_for_software_copies();
     }
 }

@@ -7,6 +7,10 @@ use kernel::prelude::*;
 #[kunit_tests(peer_mem_unregister)]
 mod tests {
     use crate::suites::prelude::*;
+    use kernel::time::{
+        Instant,
+        Monotonic, //
+    };
 
     /// Returns a client with a live region on a device that does DMA.
     fn live_dma(setup: Setup) -> Result<(Fixture, Arc<Client>, Arc<user::Mr>)> {
@@ -62,6 +66,28 @@ mod tests {
         mr.dereg()?;
         result?;
         ensure!(!valid);
+        t.finish()
+    }
+
+    /// Two grace periods of Tasks RCU begin at least 100 ms apart.
+    #[test]
+    fn with_many_live_regions_waits_once_for_software() -> Result {
+        const REGIONS: u64 = 30;
+
+        let t = Fixture::new(Kind::Virtual)?;
+        let client = t.client(Setup::SEED)?;
+        let mut mrs = KVec::new();
+        for i in 0..REGIONS {
+            mrs.push(t.reg_at(&client, i * PAGE, PAGE)?, GFP_KERNEL)?;
+        }
+        let start = Instant::<Monotonic>::now();
+        let result = client.finish();
+        let ms = start.elapsed().as_millis();
+        let valid = mrs.iter().any(|m| m.is_valid());
+        drop(mrs);
+        result?;
+        ensure!(!valid);
+        ensure!(ms < 2000);
         t.finish()
     }
 
