@@ -13,7 +13,9 @@ import json
 import os
 import sys
 
+from bench_goals import goals_table
 from bench_plot import plot
+from bench_tables import data_table, many_table, memory_table, size_name, table, threads_table
 
 BEGIN = ".. The figures from here on are written by scripts/bench."
 END = ".. End of the figures."
@@ -22,17 +24,29 @@ PAIR = ("register", "deregister")
 
 
 class Rows:
-    """Medians by (device, label, target, size, operation)."""
+    """Medians by (device, label, target, size, operation). Rows of many MRs have the number of the
+    MRs as their label, and the cost of all of them."""
 
     def __init__(self, path):
         with open(path, encoding="ascii") as file:
             data = json.load(file)
         self.kernel = data["kernel"]
-        self.cost = {(r["device"], r["label"], r["target"], r["size"], r["operation"]): r["cost"]
-                     for r in data["rows"]}
+        self.cost, self.spread = {}, {}
+        for r in data["rows"]:
+            key = (r["device"], r["label"], r["target"], r["size"], r["operation"])
+            self.cost[key], self.spread[key] = r["cost"], (r.get("least"), r.get("most"))
+
+    def per_mr(self, device, count, target, size, operation):
+        """The cost of each of `count` MRs; without them the operation costs something as well."""
+        cost = self.cost.get((device, count, target, size, operation))
+        none = self.cost.get((device, "0", target, size, operation), 0)
+        return None if cost is None or count == "0" else (cost - none) / int(count)
 
     def get(self, device, label, target, size, operation):
-        """The cost of a row, or None; "both" is a registration and its deregistration."""
+        """The cost of a row, of one MR if it is of many, or None; "both" is a registration and its
+        deregistration."""
+        if target.startswith("many-"):
+            return self.per_mr(device, label, target, size, operation)
         if operation != "both":
             return self.cost.get((device, label, target, size, operation))
         pair = [self.get(device, label, target, size, one) for one in PAIR]
@@ -49,22 +63,20 @@ class Rows:
         return sorted({key[3] for key in self.cost if key[0] == device and key[2] == target})
 
 
-def size_name(size):
-    return f"{size / (1 << 20):.4g} MiB" if size >= 1 << 20 else f"{size >> 10} KiB"
-
-
 def collect(path, kernel, *files):
     """The cost of a row is its median, and the least of repeated ones."""
-    cost = {}
+    cost, spread = {}, {}
     for item in files:
         device, name = item.split("=", 1)
         with open(name, encoding="ascii") as file:
             for line in file:
-                label, target, size, operation, median, _, _ = line.split()
+                label, target, size, operation, median, least, most = line.split()
                 key = (device, label, target, int(size), operation)
                 cost[key] = min(int(median), cost.get(key, int(median)))
+                spread[key] = (int(least), int(most))
     names = ("device", "label", "target", "size", "operation")
-    rows = [dict(zip(names, key), cost=value) for key, value in cost.items()]
+    rows = [dict(zip(names, key), cost=value, least=spread[key][0], most=spread[key][1])
+            for key, value in cost.items()]
     with open(path, "w", encoding="ascii") as file:
         json.dump({"kernel": kernel, "unit": "instructions", "rows": rows}, file, indent=1)
 
@@ -74,6 +86,9 @@ def compare(old, new):
     changed = 0
     for key, cost in new.cost.items():
         before = old.cost.get(key)
+        # By the clock.
+        if key[4] == "ratio":
+            continue
         if before and abs(cost - before) > before / 100:
             changed += 1
             print(f"{' '.join(map(str, key))}: {before:,} -> {cost:,} ({100 * (cost / before - 1):+.1f} %)")
@@ -94,27 +109,19 @@ def check(path, budgets):
             other = of.split(":")
             base = rows.get(device, other[0], other[1], int(other[2]), other[3])
             budget = None if base is None else budget * base
+        unit = "bytes" if operation.startswith("memory") else "instructions"
         checked += 1
         if cost is None or budget is None:
             failed += 1
             print(f"FAIL {name}: not measured")
         elif cost > budget:
             failed += 1
-            print(f"FAIL {name}: {cost:,} instructions, budget {budget:,.0f} ({reason.strip()})")
+            print(f"FAIL {name}: {cost:,.0f} {unit}, budget {budget:,.0f} ({reason.strip()})")
         else:
-            print(f"ok   {name}: {cost:,} instructions, budget {budget:,.0f}")
+            print(f"ok   {name}: {cost:,.0f} {unit}, budget {budget:,.0f}")
     if not checked:
         print("FAIL no row has a budget")
     sys.exit(1 if failed or not checked else 0)
-
-
-def table(head, lines):
-    """A simple table of reStructuredText."""
-    cells = [head] + lines
-    width = [max(len(row[i]) for row in cells) for i in range(len(head))]
-    rule = "  ".join("=" * w for w in width)
-    text = ["  ".join(c.ljust(w) for c, w in zip(row, width)).rstrip() for row in cells]
-    return "\n".join([rule, text[0], rule] + text[1:] + [rule])
 
 
 def host_table(rows, device):
@@ -146,11 +153,11 @@ def bar_table(rows, device):
 
 
 def other_table(rows, device):
-    """The operations besides registration and deregistration."""
-    lines = [[f"{target} {operation} ({label})", size_name(size), f"{cost:,}"]
-             for (dev, label, target, size, operation), cost in rows.cost.items()
-             if dev == device and operation not in PAIR]
-    return table(["operation", "size", "instructions"], lines) if lines else ""
+    """The operations on one range besides registration and deregistration."""
+    lines = [[operation, size_name(size), f"{cost:,}"]
+             for (dev, _, target, size, operation), cost in rows.cost.items()
+             if dev == device and target in ("dmabuf", "export", "map") and operation not in PAIR]
+    return table(["BAR", "size", "instructions"], lines) if lines else ""
 
 
 def size_plot(rows, device):
@@ -192,7 +199,8 @@ def render(path, documentation):
         tables = [title + "\n" + "-" * len(title), host_table(rows, device)]
         if rows.sizes(device, "bar"):
             tables.append(bar_table(rows, device))
-        tables.append(other_table(rows, device))
+        tables += [make(rows, device) for make in (other_table, many_table, memory_table, data_table,
+                                                   threads_table, goals_table)]
         tables = [text for text in tables if text]
         print("\n\n".join(tables) + "\n")
         parts += tables

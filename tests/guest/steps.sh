@@ -6,20 +6,21 @@
 
 # perftest read|write MEMORY SIZE ITERATIONS [both]: Debian's perftest, unmodified, over
 # loop-back. The responder's buffer is in MEMORY; with "both" the requester's too. Prints
-# MiB/s.
+# MiB/s. Of the caller: options (PERFTEST_OPTIONS), and a command that runs the requester's
+# (PERFTEST_BY).
 perftest() {
 	local tool=ib_$1_bw memory=$2 log=/tmp/perftest port=$((18600 + RANDOM % 1000)) server
 	local iterations=$4 common far=() near=()
 	# A tenth of the speed; there it only has to work.
 	[ "$KIND" != debug ] || iterations=$((iterations / 8 + 5))
-	common=(-d "$DEV" -x "$(gid_index)" -p "$port" -s "$3" -n "$iterations" -F)
+	common=(-d "$DEV" -x "$(gid_index)" -p "$port" -s "$3" -n "$iterations" -F "${PERFTEST_OPTIONS[@]}")
 	[ "$memory" = host ] || far=(--mmap "$memory")
 	[ "${5:-}" != both ] || near=("${far[@]}")
 	"$tool" "${common[@]}" "${far[@]}" >$log.server 2>&1 &
 	server=$!
 	# It prints nothing when it listens.
 	eventually listening "$port" || { cat $log.server; return 1; }
-	"$tool" "${common[@]}" "${near[@]}" "$IP" >$log.client 2>&1 ||
+	"${PERFTEST_BY[@]}" "$tool" "${common[@]}" "${near[@]}" "$IP" >$log.client 2>&1 ||
 		{ cat $log.client $log.server; return 1; }
 	wait $server || { cat $log.server; return 1; }
 	awk -v size="$3" '$1 == size && NF >= 5 { print $4; found = 1 } END { exit !found }' $log.client ||

@@ -17,7 +17,8 @@
 static enum bench_clock clock_used;
 static int worker[WORKERS];
 static int workers;
-static uint64_t thread_before, workers_before, overhead;
+static int schedstat;
+static uint64_t before, workers_before, overhead;
 
 static uint64_t tsc(void)
 {
@@ -31,7 +32,7 @@ static uint64_t tsc(void)
 #endif
 }
 
-static uint64_t thread_time(void)
+uint64_t bench_thread_time(void)
 {
 	struct timespec t;
 
@@ -39,7 +40,7 @@ static uint64_t thread_time(void)
 	return t.tv_sec * 1000000000ull + t.tv_nsec;
 }
 
-/* Opens the accounting of the kernel's workers that exist now. */
+/* Opens the accounting of the kernel's workers that exist now, and of Tasks RCU. */
 static void find_workers(void)
 {
 	struct dirent *entry;
@@ -60,7 +61,7 @@ static void find_workers(void)
 		if (read(fd, name, sizeof(name) - 1) < 0)
 			name[0] = 0;
 		close(fd);
-		if (strncmp(name, "kworker/", 8))
+		if (strncmp(name, "kworker/", 8) && strncmp(name, "rcu_tasks", 9))
 			continue;
 		snprintf(path, sizeof(path), "/proc/%s/schedstat", entry->d_name);
 		fd = open(path, O_RDONLY);
@@ -83,25 +84,57 @@ static uint64_t workers_time(void)
 	return sum;
 }
 
+/* Of the time that tasks had until they left their CPU, as this one does. */
+static uint64_t tasks_time(void)
+{
+	static char text[16384];
+	uint64_t sum = 0, time;
+	ssize_t n;
+
+	usleep(1);
+	n = pread(schedstat, text, sizeof(text) - 1, 0);
+	if (n < 0)
+		err(1, "/proc/schedstat");
+	text[n] = 0;
+	for (char *line = text; line; line = strchr(line, '\n')) {
+		line += *line == '\n';
+		if (sscanf(line, "cpu%*u %*u %*u %*u %*u %*u %*u %ju", &time) == 1)
+			sum += time;
+	}
+	return sum;
+}
+
 void bench_begin(void)
 {
-	if (clock_used == BENCH_TSC) {
-		thread_before = tsc();
-		return;
+	switch (clock_used) {
+	case BENCH_TSC:
+		before = tsc();
+		break;
+	case BENCH_CPU:
+		workers_before = workers_time();
+		before = bench_thread_time();
+		break;
+	case BENCH_TASKS:
+		before = tasks_time();
+		break;
 	}
-	workers_before = workers_time();
-	thread_before = thread_time();
 }
 
 uint64_t bench_end(void)
 {
-	uint64_t cost;
+	uint64_t cost = 0;
 
-	if (clock_used == BENCH_TSC) {
-		cost = tsc() - thread_before;
-	} else {
-		cost = thread_time() - thread_before;
+	switch (clock_used) {
+	case BENCH_TSC:
+		cost = tsc() - before;
+		break;
+	case BENCH_CPU:
+		cost = bench_thread_time() - before;
 		cost += workers_time() - workers_before;
+		break;
+	case BENCH_TASKS:
+		cost = tasks_time() - before;
+		break;
 	}
 	return cost > overhead ? cost - overhead : 0;
 }
@@ -113,6 +146,11 @@ void bench_clock_init(enum bench_clock clock)
 	clock_used = clock;
 	if (clock == BENCH_CPU)
 		find_workers();
+	if (clock == BENCH_TASKS) {
+		schedstat = open("/proc/schedstat", O_RDONLY | O_CLOEXEC);
+		if (schedstat < 0)
+			err(1, "/proc/schedstat");
+	}
 	/* What an empty operation costs. */
 	for (int i = 0; i < 16; i++) {
 		uint64_t cost;
@@ -123,4 +161,20 @@ void bench_clock_init(enum bench_clock clock)
 			least = cost;
 	}
 	overhead = least;
+}
+
+static int compare(const void *a, const void *b)
+{
+	const uint64_t *x = a, *y = b;
+
+	return *x < *y ? -1 : *x > *y;
+}
+
+void bench_row(const char *label, const char *target, size_t size, const char *operation,
+	       uint64_t *figure, int n)
+{
+	qsort(figure, n, sizeof(*figure), compare);
+	printf("%s %s %zu %s %ju %ju %ju\n", label, target, size, operation,
+	       (uintmax_t)figure[n / 2], (uintmax_t)figure[0], (uintmax_t)figure[n - 1]);
+	fflush(stdout);
 }

@@ -2,9 +2,14 @@
 # shellcheck shell=bash
 #
 # What registrations cost, in instructions, for scripts/bench, which boots a guest whose
-# instructions are counted. The rows are in the file bench of the results; bench_mr has the
+# instructions are counted. The rows are in the file bench of the results; bench_clock.h has the
 # columns. peer.bench=short leaves rows out.
 
+. ./steps.sh
+
+# Of the guest's clock, which passes by what does not take the host's time.
+# shellcheck disable=SC2034 # init's
+TEST_LIMIT=1800
 MODULES=$MODS/external/tests/bench
 BENCH=$(parameter bench full)
 KIB=1024 MIB=1048576
@@ -64,7 +69,11 @@ test_bar() {
 	rows io_peer_mem host "${SIZES[@]}"
 	rows io_peer_mem "bar:$BAR_A" "${size[@]}"
 	rows io_peer_mem "first:$BAR_A" $((4 * KIB))
-	[ "$DEV" = rxe0 ] || rows io_peer_mem "dmabuf:$BAR_A" "${size[@]}"
+	if [ "$DEV" != rxe0 ]; then
+		rows io_peer_mem "dmabuf:$BAR_A" "${size[@]}"
+	elif [ "$BENCH" != short ]; then
+		rows io_peer_mem "export:$BAR_A" "${size[@]}"
+	fi
 	[ "$BENCH" = short ] || rows io_peer_mem "map:$BAR_A" "${size[@]}"
 }
 
@@ -81,4 +90,113 @@ test_vendor() {
 		rows "vendor-$n-clients" host "${SIZES[@]}"
 		rmmod bench_vendor
 	done
+}
+
+# data read|write MEMORY SIZE: instructions of both sides for one message, as the difference of two
+# runs. The requester polls only while no other task runs.
+data() {
+	local messages cost=() what=host more=$((16 * MIB / $3))
+	# There a message takes so few that the beginning of perftest differs by more.
+	[ "$DEV" = rxe0 ] || more=$((more * 16))
+	# shellcheck disable=SC2034 # of steps.sh
+	local PERFTEST_OPTIONS=(-Q 1 -t 16) PERFTEST_BY=(/mnt/programs/bench_run /tmp/cost chrt --idle 0)
+	[ "$2" = host ] || what=bar
+	for messages in 16 $((16 + more)); do
+		perftest "$1" "$2" "$3" $messages
+		cost+=("$(cat /tmp/cost)")
+	done
+	echo "perftest data-$what $3 $1 $(((cost[1] - cost[0]) / more)) 0 0" >>"$OUT/bench"
+}
+
+test_data() {
+	local size operation
+	[ "$BENCH" != short ] || skip "no budget"
+	load_modules
+	find_bars
+	for size in $((64 * KIB)) $MIB; do
+		for operation in write read; do
+			data $operation host "$size"
+			data $operation "$BAR_A" "$size"
+		done
+	done
+}
+
+# many TARGET SIZE END COUNT...: see bench_many. The rows of many MRs are the last ones, as the
+# driver's array of MRs grows.
+many() {
+	local target=$1 size=$2 end=$3 count
+	shift 3
+	for count; do /mnt/programs/bench_many "$DEV" "$target" "$size" "$end" "$count" >>"$OUT/bench"; done
+}
+
+# memory TARGET SIZE COUNT
+memory() {
+	(
+		echo $BASHPID >/tmp/cgroup/bench/cgroup.procs
+		exec /mnt/programs/bench_many -m /tmp/cgroup/bench "$DEV" "$1" "$2" exit "$3"
+	) | grep " memory" >>"$OUT/bench"
+}
+
+test_memory() {
+	local large=$((64 * MIB - 64 * KIB))
+	mkdir -p /tmp/cgroup
+	mount -t cgroup2 none /tmp/cgroup
+	echo +memory >/tmp/cgroup/cgroup.subtree_control
+	mkdir /tmp/cgroup/bench
+	load_modules
+	find_bars
+	if [ "$BENCH" = short ]; then
+		memory "bar:$BAR_A" 4096 1000
+	elif [ "$DEV" = rxe0 ]; then
+		# 10,000 would not fit into the guest's memory.
+		memory "bar:$BAR_A" $large 500
+		memory host $large 500
+		memory "bar:$BAR_A" 4096 10000
+		memory host 4096 10000
+	else
+		memory "bar:$BAR_A" $large 2000
+		memory "dmabuf:$BAR_A" $large 2000
+		memory "bar:$BAR_A" 4096 10000
+		memory "dmabuf:$BAR_A" 4096 10000
+	fi
+	rmdir /tmp/cgroup/bench
+	umount /tmp/cgroup
+}
+
+test_client_ends_them() {
+	local count=(0 1 100 10000)
+	load_modules
+	find_bars
+	insmod "$MODULES/bench_memory.ko"
+	# There each one waits some tenths of a second.
+	[ "$DEV" != rxe0 ] || count=(0 1 100)
+	[ "$BENCH" != short ] || count=(0 1 20)
+	many memory 4096 invalidate "${count[@]}"
+	[ "$BENCH" = short ] || many memory 4096 unregister 0 1 100 10000
+	rmmod bench_memory
+}
+
+test_exit() {
+	[ "$BENCH" != short ] || skip "no budget"
+	many host 4096 exit 0 1 100 10000
+	many "bar:$BAR_A" 4096 exit 0 1 100 10000
+}
+
+# The device comes back for the next one. The first removal frees what the driver has kept of all
+# MRs before.
+test_removal() {
+	local count target command="rdma link delete rxe0"
+	[ "$BENCH" != short ] || skip "no budget"
+	insmod "$MODULES/bench_memory.ko"
+	remove_device
+	add_device
+	for target in host memory; do
+		# Its own cost differs too much for fewer.
+		for count in 0 1000 10000; do
+			[ "$DEV" = rxe0 ] || command="echo $(mlx5_bdf) >/sys/bus/pci/drivers/mlx5_core/unbind"
+			many $target 4096 "remove:$command" $count
+			add_device
+		done
+	done
+	rmmod bench_memory
 }

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What the figures are to be, for bench.py: a table of the goals with what is reached."""
+
+from bench_tables import size_name, table
+
+KIB, MIB = 1 << 10, 1 << 20
+
+
+class Goals:
+    """The lines of a device. A goal whose rows were not measured has none."""
+
+    def __init__(self, rows, device):
+        self.rows, self.device, self.lines = rows, device, []
+
+    def cost(self, label, target, size, operation="both"):
+        return self.rows.get(self.device, label, target, size, operation)
+
+    def add(self, name, limit, reached, least=False):
+        if reached is None:
+            return
+        met = reached >= limit if least else reached <= limit
+        whole = "{:,.0f}" if limit > 100 else "{:.3f}" if limit < 1.1 else "{:.2f}"
+        self.lines.append([name, f"{'≥' if least else '≤'} {limit:,}", whole.format(reached),
+                           "yes" if met else "no"])
+
+    def ratio(self, name, limit, cost, of):
+        self.add(name, limit, None if cost is None or not of else cost / of)
+
+    def registration(self):
+        bar = {size: self.cost("io_peer_mem", "bar", size)
+               for size in self.rows.sizes(self.device, "bar")}
+        driver = {size: self.cost("io_peer_mem", "dmabuf", size)
+                  for size in self.rows.sizes(self.device, "dmabuf")}
+        host = self.cost("io_peer_mem", "host", 4 * KIB)
+        self.ratio("host memory, 4 KiB, 8 clients / stock", 1.01, self.cost("8-clients", "host", 4 * KIB),
+                   self.cost("stock", "host", 4 * KIB))
+        if driver:
+            own = {size: bar[size] - driver[size] for size in bar if size in driver}
+            self.ratio("BAR, above ``ibv_reg_dmabuf_mr``, 32 MiB / 4 KiB", 1.3, own.get(32 * MIB),
+                       own.get(4 * KIB))
+        else:
+            self.ratio("BAR, 4 KiB / host memory", 3, bar.get(4 * KIB), host)
+            self.ratio("BAR, 32 MiB / 4 KiB", 1.3, bar.get(32 * MIB), bar.get(4 * KIB))
+        for size in driver:
+            if size == 4 * KIB or size >= 2 * MIB:
+                self.ratio(f"BAR, {size_name(size)} / ``ibv_reg_dmabuf_mr``", 1.3 if size < MIB else 1.15,
+                           bar.get(size), driver[size])
+
+    def many(self):
+        for end, name in (("invalidate", "invalidation"), ("unregister", "unregistration")):
+            counts = [int(label) for label in self.rows.labels(self.device, "many-memory")
+                      if self.cost(label, "many-memory", 4 * KIB, end) is not None]
+            if len(counts) > 1:
+                self.ratio(f"{name}, each of {max(counts):,} regions / one", 1.2,
+                           self.cost(str(max(counts)), "many-memory", 4 * KIB, end),
+                           self.cost("1", "many-memory", 4 * KIB, end))
+        for size, ours in self.memory():
+            self.add(f"bytes above those of the driver, MR of {size_name(size)} on a BAR", 2048, ours)
+
+    def memory(self):
+        """The MRs on BARs: size, and bytes above those of an MR of the driver alone."""
+        rows, device = self.rows, self.device
+        driver = "many-dmabuf" if rows.labels(device, "many-dmabuf") else "many-host"
+        for dev, label, target, size, operation in rows.cost:
+            if (dev, target, operation) == (device, "many-bar", "memory"):
+                of = self.cost(label, driver, size, "memory")
+                if of is not None:
+                    yield size, self.cost(label, target, size, "memory") - of
+
+    def threads(self):
+        for target, name in (("host", "host memory"), ("bar", "BAR")):
+            for devices in ("one", "two"):
+                ratio = self.cost(devices + "-io_peer_mem", "threads-" + target, 4 * KIB, "ratio")
+                self.add(f"two threads / one, {name}, devices: {devices}", 1.9,
+                         None if ratio is None else ratio / 1000, True)
+
+
+def goals_table(rows, device):
+    goals = Goals(rows, device)
+    goals.registration()
+    goals.many()
+    goals.threads()
+    return table(["goal", "limit", "reached", "met"], goals.lines) if goals.lines else ""

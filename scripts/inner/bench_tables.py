@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Tables of reStructuredText, for bench.py: those of many MRs, of transfers and of threads."""
+
+NAMES = {"host": "host memory", "bar": "BAR", "dmabuf": "BAR, ``ibv_reg_dmabuf_mr``",
+         "memory": "RAM of a client"}
+ENDS = {"invalidate": "invalidation", "unregister": "unregistration of the client",
+        "exit": "SIGKILL of the process", "remove": "removal of the device"}
+KINDS = ("memory", "memory-slab", "memory-vmalloc", "memory-charged")
+
+
+def size_name(size):
+    return f"{size / (1 << 20):.4g} MiB" if size >= 1 << 20 else f"{size >> 10} KiB"
+
+
+def table(head, lines):
+    """A simple table of reStructuredText."""
+    cells = [head] + lines
+    width = [max(len(row[i]) for row in cells) for i in range(len(head))]
+    rule = "  ".join("=" * w for w in width)
+    text = ["  ".join(c.ljust(w) for c, w in zip(row, width)).rstrip() for row in cells]
+    return "\n".join([rule, text[0], rule] + text[1:] + [rule])
+
+
+def _keys(rows, device, prefix):
+    """The keys of the rows whose target begins with `prefix`, without it."""
+    return [(label, target[len(prefix):], size, operation)
+            for dev, label, target, size, operation in rows.cost
+            if dev == device and target.startswith(prefix)]
+
+
+def many_table(rows, device):
+    """What the end of many MRs costs for each."""
+    keys = [key for key in _keys(rows, device, "many-") if key[3] in ENDS and key[0] != "0"]
+    counts = sorted({int(key[0]) for key in keys})
+    lines = []
+    for target, size, operation in dict.fromkeys(key[1:] for key in keys):
+        cost = [rows.per_mr(device, str(n), "many-" + target, size, operation) for n in counts]
+        there = [c for c in cost if c is not None]
+        ratio = there[-1] / there[0] if len(there) > 1 and there[0] > 0 else None
+        lines.append([f"{ENDS[operation]}, {NAMES[target]}"] +
+                     ["\\-" if c is None else f"{c:,.0f}" for c in cost] +
+                     ["\\-" if ratio is None else f"{ratio:.2f}"])
+    head = ["instructions for each MR"] + [f"of {n:,}" for n in counts] + ["most / fewest"]
+    return table(head, lines) if lines else ""
+
+
+def memory_table(rows, device):
+    """The kernel memory of an MR. The driver's share is that of an MR that the driver makes by
+    itself: on the same memory if it can, else on host memory."""
+    keys = [key for key in _keys(rows, device, "many-") if key[3] == "memory"]
+    targets = {key[1] for key in keys}
+    driver = "dmabuf" if "dmabuf" in targets else "host"
+    lines = []
+    for label, target, size, _ in keys:
+        kinds = [rows.per_mr(device, label, "many-" + target, size, kind) for kind in KINDS]
+        own = "\\-"
+        for other in keys:
+            if target == "bar" and other[1:3] == (driver, size):
+                driver_has = rows.per_mr(device, other[0], "many-" + driver, size, "memory")
+                own = f"{kinds[0] - driver_has:,.0f}"
+        lines.append([NAMES[target], size_name(size), f"{int(label):,}"] +
+                     [f"{kind:,.0f}" for kind in kinds] + [own])
+    head = ["bytes for each MR", "size", "MRs", "all", "slab", "vmalloc", "charged", "added"]
+    return table(head, lines) if lines else ""
+
+
+def data_table(rows, device):
+    """The data path: both sides of a message."""
+    lines = []
+    for _, target, size, operation in _keys(rows, device, "data-"):
+        if target != "host":
+            host, bar = (rows.get(device, "perftest", "data-" + there, size, operation)
+                         for there in ("host", "bar"))
+            lines.append([f"``ib_{operation}_bw``", size_name(size), f"{host:,}", f"{bar:,}",
+                          f"{bar / host:.3f}"])
+    head = ["instructions for each message", "size", "host memory", "BAR", "BAR / host"]
+    return table(head, lines) if lines else ""
+
+
+def threads_table(rows, device):
+    """How much more two threads do than one."""
+    names = {"spin": "a loop, no device", "host": "host memory", "bar": "BAR"}
+    lines = []
+    for label, target, size, operation in _keys(rows, device, "threads-"):
+        key = (device, label, "threads-" + target, size, operation)
+        which, _, state = label.partition("-")
+        least, most = rows.spread[key]
+        lines.append([names[target] + (f", {state}" if state else ""), which,
+                      f"{rows.cost[key] / 1000:.2f}", f"{least / 1000:.2f} to {most / 1000:.2f}"])
+    head = ["two threads / one", "devices", "median", "least to most"]
+    return table(head, lines) if lines else ""

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * bench_many [-m CGROUP] DEVICE TARGET SIZE END COUNT: registers COUNT MRs of SIZE bytes on the same
+ * memory, beside one more, and measures how they end, in instructions; see bench_clock.h.
+ * TARGET: host, memory (a page of bench_memory.ko), bar:PATH, dmabuf:PATH; the last two as bench_mr
+ * has them. END:
+ *   invalidate      the client of TARGET memory invalidates them
+ *   unregister      it is unregistered
+ *   exit            the process that has them is killed
+ *   remove:COMMAND  this shell command removes the device
+ * Prints a row for the end, with the cost of all COUNT, and the label COUNT. With -m prints a row
+ * for each kind of memory of the kernel that COUNT MRs take, in bytes; CGROUP is the folder of the
+ * process's memory cgroup.
+ */
+#include <err.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "bench_buffer.h"
+#include "bench_clock.h"
+#include "bench_kmem.h"
+#include "bench_memory.h"
+#include "verbs.h"
+
+#define ROUNDS 33
+
+static const char *device, *target, *cgroup;
+static size_t size;
+static int count;
+
+static struct rdma rdma;
+static struct ibv_mr **mrs;
+/* A device that is mapped. */
+static int file = -1;
+/* The dma-buf of TARGET dmabuf, else -1. */
+static int dmabuf = -1;
+static char *addr;
+
+static struct ibv_mr *register_one(void)
+{
+	struct ibv_mr *mr;
+
+	if (dmabuf < 0)
+		return rdma_register(&rdma, addr, size);
+	mr = ibv_reg_dmabuf_mr(rdma.pd, 0, size, (uintptr_t)addr, dmabuf, ACCESS_ALL);
+	if (!mr)
+		err(1, "ibv_reg_dmabuf_mr of %zu bytes", size);
+	return mr;
+}
+
+/* Opens the device and registers the first MR, which stays. */
+static void set_up(const char *path)
+{
+	rdma = rdma_open(device);
+	if (path)
+		file = buffer_open(path);
+	addr = path ? buffer_map(file, size) : buffer_host(size);
+	if (strcmp(target, "dmabuf") == 0)
+		dmabuf = buffer_export(buffer_open("/dev/ib_peer_mem"), addr, size);
+	register_one();
+}
+
+static void register_all(void)
+{
+	struct bench_kmem before, after;
+	char label[16];
+
+	if (cgroup) {
+		/* Memory that waits for RCU is freed within 5 s. */
+		sleep(6);
+		before = bench_kmem_read(cgroup);
+	}
+	for (int i = 0; i < count; i++)
+		mrs[i] = register_one();
+	if (!cgroup)
+		return;
+	after = bench_kmem_read(cgroup);
+	snprintf(label, sizeof(label), "%d", count);
+	for (int i = 0; i < BENCH_KMEM_KINDS; i++) {
+		uint64_t bytes = after.bytes[i] > before.bytes[i] ? after.bytes[i] - before.bytes[i] : 0;
+		char name[32];
+
+		snprintf(name, sizeof(name), "many-%s", target);
+		bench_row(label, name, size, bench_kmem_name[i], &bytes, 1);
+	}
+}
+
+static void deregister_all(void)
+{
+	for (int i = 0; i < count; i++)
+		rdma_deregister(mrs[i]);
+}
+
+static void control(unsigned int request)
+{
+	if (ioctl(file, request, (unsigned long)count))
+		err(1, "bench_memory");
+}
+
+/* The request of bench_memory for an end. */
+static unsigned int request_of(const char *end)
+{
+	return strcmp(end, "invalidate") ? BENCH_MEMORY_UNREGISTER : BENCH_MEMORY_INVALIDATE;
+}
+
+static uint64_t nanoseconds(struct timeval t)
+{
+	return t.tv_sec * 1000000000ull + t.tv_usec * 1000ull;
+}
+
+static uint64_t end_by_client(const char *end)
+{
+	uint64_t cost;
+
+	register_all();
+	bench_begin();
+	control(request_of(end));
+	cost = bench_end();
+	deregister_all();
+	if (request_of(end) == BENCH_MEMORY_UNREGISTER) {
+		control(BENCH_MEMORY_REGISTER);
+		/* In the place of the one that has been revoked. */
+		register_one();
+	}
+	return cost;
+}
+
+/* What the process executes from its signal on, and the kernel's workers meanwhile. */
+static uint64_t end_by_exit(const char *path)
+{
+	uint64_t cost, before;
+	struct rusage usage;
+	int ready[2];
+	pid_t pid;
+
+	if (pipe(ready))
+		err(1, "pipe");
+	pid = fork();
+	if (pid < 0)
+		err(1, "fork");
+	if (!pid) {
+		set_up(path);
+		register_all();
+		before = bench_thread_time();
+		if (write(ready[1], &before, sizeof(before)) != sizeof(before))
+			err(1, "pipe");
+		pause();
+		_exit(1);
+	}
+	close(ready[1]);
+	if (read(ready[0], &before, sizeof(before)) != sizeof(before))
+		errx(1, "the process could not register");
+	close(ready[0]);
+	bench_begin();
+	if (kill(pid, SIGKILL) || wait4(pid, NULL, 0, &usage) != pid)
+		err(1, "the process that is to be killed");
+	cost = bench_end();
+	return cost + nanoseconds(usage.ru_utime) + nanoseconds(usage.ru_stime) - before;
+}
+
+static uint64_t end_by_removal(const char *command)
+{
+	uint64_t cost;
+
+	register_all();
+	bench_begin();
+	if (system(command))
+		errx(1, "failed: %s", command);
+	cost = bench_end();
+	return cost;
+}
+
+int main(int argc, char **argv)
+{
+	uint64_t cost[ROUNDS];
+	char *path, *end, *command, label[16], name[32];
+	int rounds;
+
+	if (argc > 2 && strcmp(argv[1], "-m") == 0) {
+		cgroup = argv[2];
+		argc -= 2;
+		argv += 2;
+	}
+	if (argc != 6)
+		errx(2, "usage: bench_many [-m CGROUP] DEVICE TARGET[:PATH] SIZE END COUNT");
+	device = argv[1];
+	target = argv[2];
+	size = strtoul(argv[3], NULL, 0);
+	end = argv[4];
+	count = atoi(argv[5]);
+	path = strchr(target, ':');
+	if (path)
+		*path++ = 0;
+	if (strcmp(target, "memory") == 0)
+		path = "/dev/bench_memory";
+	command = strchr(end, ':');
+	if (command)
+		*command++ = 0;
+	mrs = calloc(count + 1, sizeof(*mrs));
+	if (!mrs)
+		err(1, "memory");
+	/* Touched, so that it does not count as used by the MRs. */
+	memset(mrs, 1, count * sizeof(*mrs));
+
+	rounds = command || count > 100 ? 1 : count > 1 ? 3 : ROUNDS;
+	bench_clock_init(command ? BENCH_TASKS : BENCH_CPU);
+	if (strcmp(end, "exit"))
+		set_up(path);
+	for (int i = 0; i < rounds; i++) {
+		if (command)
+			cost[i] = end_by_removal(command);
+		else if (strcmp(end, "exit") == 0)
+			cost[i] = end_by_exit(path);
+		else
+			cost[i] = end_by_client(end);
+	}
+	snprintf(label, sizeof(label), "%d", count);
+	snprintf(name, sizeof(name), "many-%s", target);
+	bench_row(label, name, size, end, cost, rounds);
+	return 0;
+}
