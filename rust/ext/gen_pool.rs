@@ -20,6 +20,9 @@
 //! # Ok::<(), Error>(())
 //! ```
 
+mod runs;
+
+use self::runs::Longest;
 use super::bindings::helpers;
 use core::{
     ops::Range,
@@ -34,14 +37,15 @@ use kernel::{
 ///
 /// # Invariants
 ///
-/// `raw` is a pool of the numbers in `range`, owned by this object.
+/// - `raw` is a pool of the numbers in `range`, owned by this object.
+/// - `longest` is that of the pool, whose first number counts as 0.
 pub struct GenPool {
     /// C structure.
     raw: NonNull<helpers::gen_pool>,
     /// The numbers.
     range: Range<usize>,
-    /// The length of the longest free run, if nothing changed since it was determined.
-    largest: Option<usize>,
+    /// The longest free run.
+    longest: Longest,
 }
 
 // SAFETY: A pool is not bound to a task.
@@ -59,14 +63,29 @@ impl GenPool {
         if range.start == 0 || range.is_empty() {
             return Err(EINVAL);
         }
+        let longest = Longest::new(range.len())?;
         // SAFETY: The numbers are not 0, and there is at least one.
         let raw = unsafe { helpers::ext_gen_pool_new(range.start, range.len()) };
-        // INVARIANT: The call above created the pool.
-        Ok(Self {
+        // INVARIANT: The call above created the pool. `update` determines `longest` below.
+        let mut pool = Self {
             raw: NonNull::new(raw).ok_or(ENOMEM)?,
-            range,
-            largest: None,
-        })
+            range: range.clone(),
+            longest,
+        };
+        pool.update(range.start, range.len());
+        Ok(pool)
+    }
+
+    /// Determines the longest free run after a change of the `n` numbers from `start` on.
+    fn update(&mut self, start: usize, n: usize) {
+        let (raw, base) = (self.raw.as_ptr(), self.range.start);
+        let first = start - base;
+        self.longest.update(first..first + n, |range, free| {
+            let (from, to) = (base + range.start, base + range.end);
+            // SAFETY: By the type invariants the pool is valid, and `Longest` asks about numbers of
+            // it.
+            unsafe { helpers::ext_gen_pool_next(raw, from, to, free) - base }
+        });
     }
 
     /// Allocates `n` consecutive numbers, of which the first one is a multiple of `align`. Returns the
@@ -83,7 +102,7 @@ impl GenPool {
         if start == 0 {
             return None;
         }
-        self.largest = None;
+        self.update(start, n);
         Some(start)
     }
 
@@ -96,10 +115,10 @@ impl GenPool {
     /// All of them must be allocated. They need not be one allocation.
     pub unsafe fn free(&mut self, start: usize, n: usize) {
         if n > 0 {
-            self.largest = None;
             // SAFETY: By the type invariants the pool is valid; the rest is this function's safety
             // contract.
             unsafe { helpers::ext_gen_pool_free(self.raw.as_ptr(), start, n) };
+            self.update(start, n);
         }
     }
 
@@ -116,19 +135,11 @@ impl GenPool {
         unsafe { helpers::ext_gen_pool_avail(self.raw.as_ptr()) }
     }
 
-    /// Returns the length of the longest run of free numbers.
-    ///
-    /// Reads one bit for each number in the first call after a change.
+    /// Returns the length of the longest run of free numbers, which is kept with each change.
     ///
     /// Context: any.
-    pub fn largest(&mut self) -> usize {
-        if let Some(n) = self.largest {
-            return n;
-        }
-        // SAFETY: By the type invariants the pool is valid.
-        let n = unsafe { helpers::ext_gen_pool_largest(self.raw.as_ptr()) };
-        self.largest = Some(n);
-        n
+    pub fn largest(&self) -> usize {
+        self.longest.get()
     }
 }
 
@@ -199,7 +210,7 @@ mod tests {
         }
 
         /// Checks both figures against the list.
-        fn check(&mut self) {
+        fn check(&self) {
             let (mut longest, mut run) = (0, 0);
             for used in &self.used {
                 run = if *used { 0 } else { run + 1 };

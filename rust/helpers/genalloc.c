@@ -41,21 +41,29 @@ static unsigned long chunk_bits(struct gen_pool_chunk *chunk)
 	return chunk->end_addr - chunk->start_addr + 1;
 }
 
-static void find_largest(struct gen_pool *pool, struct gen_pool_chunk *chunk, void *data)
-{
-	unsigned long start, end, *largest = data;
+struct search {
+	unsigned long from, to;
+	bool is_free;
+};
 
-	for_each_clear_bitrange(start, end, chunk->bits, chunk_bits(chunk))
-		*largest = max(*largest, end - start);
+static void find_next(struct gen_pool *pool, struct gen_pool_chunk *chunk, void *data)
+{
+	struct search *search = data;
+	unsigned long from = search->from - chunk->start_addr, to = search->to - chunk->start_addr;
+
+	from = search->is_free ? find_next_zero_bit(chunk->bits, to, from) :
+				 find_next_bit(chunk->bits, to, from);
+	search->from = chunk->start_addr + from;
 }
 
-/* Returns the length of the longest run of free numbers. */
-unsigned long ext_gen_pool_largest(struct gen_pool *pool)
+/* Returns the first number from @from on that is free or not, or @to, which is in the pool or its end. */
+unsigned long ext_gen_pool_next(struct gen_pool *pool, unsigned long from, unsigned long to,
+				bool is_free)
 {
-	unsigned long largest = 0;
+	struct search search = { .from = from, .to = to, .is_free = is_free };
 
-	gen_pool_for_each_chunk(pool, find_largest, &largest);
-	return largest;
+	gen_pool_for_each_chunk(pool, find_next, &search);
+	return search.from;
 }
 
 static void clear(struct gen_pool *pool, struct gen_pool_chunk *chunk, void *data)

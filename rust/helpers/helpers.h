@@ -62,7 +62,8 @@ struct gen_pool *ext_gen_pool_new(unsigned long start, unsigned long n);
 unsigned long ext_gen_pool_alloc(struct gen_pool *pool, unsigned long n, int align);
 void ext_gen_pool_free(struct gen_pool *pool, unsigned long start, unsigned long n);
 unsigned long ext_gen_pool_avail(struct gen_pool *pool);
-unsigned long ext_gen_pool_largest(struct gen_pool *pool);
+unsigned long ext_gen_pool_next(struct gen_pool *pool, unsigned long from, unsigned long to,
+				bool is_free);
 void ext_gen_pool_destroy(struct gen_pool *pool);
 
 /* linux/mm.h */

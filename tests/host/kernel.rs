@@ -46,6 +46,14 @@ pub mod alloc {
             Ok(())
         }
     }
+    impl<T: Clone> KVec<T> {
+        #[allow(missing_docs)]
+        pub fn from_elem(value: T, n: usize, _flags: Flags) -> crate::error::Result<Self> {
+            Ok(Self(vec![value; n]))
+        }
+    }
+    /// The same, for long ones.
+    pub type KVVec<T> = KVec<T>;
     impl<T> core::ops::Deref for KVec<T> {
         type Target = [T];
         fn deref(&self) -> &[T] {
@@ -245,7 +253,7 @@ pub use host_print as pr_warn_limited;
 /// The usual names.
 pub mod prelude {
     pub use crate::{
-        alloc::{Flags, KVec, GFP_KERNEL, GFP_KERNEL_ACCOUNT},
+        alloc::{Flags, KVVec, KVec, GFP_KERNEL, GFP_KERNEL_ACCOUNT},
         error::{code::*, Error, Result},
         host_print as pr_err,
         host_print as pr_info,

@@ -67,6 +67,9 @@ pub mod uapi {
     include!(concat!(env!("EXTRACTED"), "/uapi_generated.rs"));
 }
 
+/// The kernel's general purpose allocator.
+#[path = "../../rust/ext/gen_pool/runs.rs"]
+pub mod gen_pool_runs;
 #[path = "../../src/index.rs"]
 pub mod index;
 #[path = "../../src/lifecycle.rs"]
