@@ -6,6 +6,7 @@
 #include <linux/percpu-refcount.h>
 #include <linux/sched.h>
 #include <linux/slab.h>
+#include <linux/unaligned.h>
 #include <linux/vmalloc.h>
 
 #include "helpers.h"
@@ -130,15 +131,39 @@ void ext_p2p_clear(u64 phys, unsigned long n, bool combine)
 	readl(io_at(phys + n * PAGE_SIZE - sizeof(u32)));
 }
 
-/* Copies by the CPU, not over the end of a page. */
+/* The bytes at @at, @len at most, before the first aligned word. */
+static unsigned long before_word(const void __iomem *at, unsigned long len)
+{
+	return min(len, -(unsigned long)at % sizeof(u64));
+}
+
+/*
+ * Copies by the CPU, not over the end of a page. Each byte is accessed once, in aligned words of 8
+ * bytes as far as there are any: memcpy_fromio() would split a value that a device changes at the
+ * same time.
+ */
 void ext_p2p_read(u64 phys, void *to, unsigned long len)
 {
-	memcpy_fromio(to, io_at(phys), len);
+	const void __iomem *at = io_at(phys), *end = at + len, *first = at + before_word(at, len);
+
+	for (; at < first; at++)
+		*(u8 *)to++ = __raw_readb(at);
+	for (; end - at >= sizeof(u64); at += sizeof(u64), to += sizeof(u64))
+		put_unaligned(__raw_readq(at), (u64 *)to);
+	for (; at < end; at++)
+		*(u8 *)to++ = __raw_readb(at);
 }
 
 void ext_p2p_write(u64 phys, const void *from, unsigned long len)
 {
-	memcpy_toio(io_at(phys), from, len);
+	void __iomem *at = io_at(phys), *end = at + len, *first = at + before_word(at, len);
+
+	for (; at < first; at++)
+		__raw_writeb(*(const u8 *)from++, at);
+	for (; end - at >= sizeof(u64); at += sizeof(u64), from += sizeof(u64))
+		__raw_writeq(get_unaligned((const u64 *)from), at);
+	for (; at < end; at++)
+		__raw_writeb(*(const u8 *)from++, at);
 }
 
 /* Sets [*start, *end) to the addresses of the page map that has the page at @phys. */

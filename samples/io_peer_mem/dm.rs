@@ -135,8 +135,8 @@ impl chardev::Device for Dm {
 
     fn read(this: ArcBorrow<'_, Self>, at: u64, mut to: UserSliceWriter) -> Result<usize> {
         let mut done = 0;
-        let mut page = KVec::from_elem(0, PAGE_SIZE, GFP_KERNEL_ACCOUNT)?;
-        while let Some(part) = this.part(&mut page, at, done, to.len())? {
+        let mut page = KVec::from_elem(0, PAGE_SIZE.min(to.len()), GFP_KERNEL_ACCOUNT)?;
+        while let Some(part) = this.part(&mut page, at, done, to.len()) {
             let copied = (this.allocation)
                 .with_pages(|pages| pages.read(at + done as u64, part))
                 .and_then(|n| to.write_slice(part.get(..n).ok_or(EINVAL)?).map(|()| n));
@@ -154,8 +154,8 @@ impl chardev::Device for Dm {
             return Err(ENOSPC);
         }
         let mut done = 0;
-        let mut page = KVec::from_elem(0, PAGE_SIZE, GFP_KERNEL_ACCOUNT)?;
-        while let Some(part) = this.part(&mut page, at, done, from.len())? {
+        let mut page = KVec::from_elem(0, PAGE_SIZE.min(from.len()), GFP_KERNEL_ACCOUNT)?;
+        while let Some(part) = this.part(&mut page, at, done, from.len()) {
             let copied = from.read_slice(part).and_then(|()| {
                 (this.allocation).with_pages(|pages| pages.write(at + done as u64, part))
             });
@@ -180,29 +180,26 @@ impl chardev::Device for Dm {
 impl Dm {
     /// Returns room in `page` for the next bytes of a copy of `left` more bytes, of which `done` are
     /// copied: up to the end of their page. Returns `None` at the end of the copy or of the memory, or
-    /// if a signal is pending after the first bytes; `EINTR` if it is before.
+    /// if a signal is pending after the first bytes, so that each call makes progress.
     fn part<'a>(
         &self,
         page: &'a mut [u8],
         at: u64,
         done: usize,
         left: usize,
-    ) -> Result<Option<&'a mut [u8]>> {
+    ) -> Option<&'a mut [u8]> {
         let task: &kernel::task::CurrentTask = current!();
         // CAST: `usize` has 64 bits on architectures with P2PDMA.
         let at = at.saturating_add(done as u64);
-        if left == 0 || at >= self.length {
-            return Ok(None);
-        }
-        if task.signal_pending() {
-            return if done > 0 { Ok(None) } else { Err(EINTR) };
+        if left == 0 || at >= self.length || (done > 0 && task.signal_pending()) {
+            return None;
         }
         // CAST: Less than `PAGE_SIZE`; see above.
         let in_page = PAGE_SIZE - (at % PAGE_SIZE as u64) as usize;
         let len = in_page
             .min(left)
             .min(usize::try_from(self.length - at).unwrap_or(usize::MAX));
-        Ok(page.get_mut(..len))
+        page.get_mut(..len)
     }
 
     /// Implements `IO_PEER_MEM_IOC_DM_INFO`.

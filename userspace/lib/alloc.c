@@ -12,8 +12,9 @@
 #include "dm.h"
 
 /*
- * Creates the object for @fd and takes ownership of @fd, even on failure. The kernel
- * maps each page at the first access, so the mapping itself is cheap.
+ * Creates the object for @fd and takes ownership of @fd, even on failure. The mapping is for
+ * registrations, which take an address. The kernel maps each page at the first access, and there
+ * is none, so the mapping itself is cheap.
  */
 static struct iopm_dm *dm_new(struct iopm_context *context, int fd)
 {
@@ -38,9 +39,8 @@ static struct iopm_dm *dm_new(struct iopm_context *context, int fd)
 		error = errno;
 		goto out_free;
 	}
-	/* A child imports the handle instead: an inherited mapping would block the free. */
+	/* A child imports the handle instead: an inherited mapping would keep the memory. */
 	madvise(dm->addr, dm->size, MADV_DONTFORK);
-	copy_init();
 	return &dm->base;
 
 out_free:
@@ -79,8 +79,7 @@ void iopm_unimport_dm(struct iopm_dm *base)
 {
 	struct dm *dm = to_dm(base);
 
-	if (dm->addr)
-		munmap(dm->addr, dm->size);
+	munmap(dm->addr, dm->size);
 	close((int)dm->base.handle);
 	free(dm);
 }
@@ -89,31 +88,12 @@ int iopm_free_dm(struct iopm_dm *base)
 {
 	struct io_peer_mem_dm_free arg = { .version = IO_PEER_MEM_DM_VERSION };
 	struct dm *dm = to_dm(base);
-	int fd = (int)base->handle;
-	int error = 0;
 
-	/*
-	 * The mapping of @base itself must not cause EBUSY. PROT_NONE keeps its address
-	 * range reserved: a failed free restores the mapping.
-	 */
-	if (dm->addr && mmap(dm->addr, dm->size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS |
-			     MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED)
-		return errno;
-	if (ioctl(fd, IO_PEER_MEM_IOC_DM_FREE, &arg))
-		error = errno;
+	/* mlockall(2) accesses every mapping: the pages of this one are in use then. */
+	madvise(dm->addr, dm->size, MADV_DONTNEED);
 	/* ENODEV: the device was removed or another process has freed the memory. */
-	if (!error || error == ENODEV) {
-		iopm_unimport_dm(base);
-		return 0;
-	}
-	if (dm->addr) {
-		if (mmap(dm->addr, dm->size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
-			 fd, 0) == MAP_FAILED) {
-			munmap(dm->addr, dm->size);
-			dm->addr = NULL;
-		} else {
-			madvise(dm->addr, dm->size, MADV_DONTFORK);
-		}
-	}
-	return error;
+	if (ioctl((int)base->handle, IO_PEER_MEM_IOC_DM_FREE, &arg) && errno != ENODEV)
+		return errno;
+	iopm_unimport_dm(base);
+	return 0;
 }

@@ -11,7 +11,7 @@ struct dm {
 	struct iopm_dm base;
 	uint64_t length;	/* as requested */
 	size_t size;		/* of the mapping */
-	char *addr;		/* NULL if it could not be mapped again */
+	char *addr;		/* the address that is registered; nothing accesses it */
 };
 
 static inline struct dm *to_dm(struct iopm_dm *base)
@@ -24,8 +24,5 @@ static inline bool dm_has(const struct dm *dm, uint64_t offset, uint64_t length)
 {
 	return offset <= dm->length && length <= dm->length - offset;
 }
-
-/* Must be called before the first copy. */
-void copy_init(void);
 
 #endif /* DM_H */

@@ -22,10 +22,6 @@ struct ibv_mr *iopm_reg_dm_mr(struct ibv_pd *pd, struct iopm_dm *base, uint64_t 
 		errno = EINVAL;
 		return NULL;
 	}
-	if (!dm->addr) {
-		errno = ENOMEM;
-		return NULL;
-	}
 	mr = ibv_reg_mr_iova2(pd, dm->addr + dm_offset, length, 0,
 			      access & ~(unsigned int)IBV_ACCESS_ZERO_BASED);
 	/* As in ibv_reg_dm_mr(): the region is zero-based. */

@@ -40,10 +40,6 @@ int iopm_export_dmabuf(struct iopm_dm *base, uint64_t dm_offset, size_t length)
 		errno = EINVAL;
 		return -1;
 	}
-	if (!dm->addr) {
-		errno = ENOMEM;
-		return -1;
-	}
 	control = open("/dev/ib_peer_mem", O_RDWR | O_CLOEXEC);
 	if (control < 0)
 		return -1;

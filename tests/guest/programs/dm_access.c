@@ -2,6 +2,7 @@
 /* Contents of allocations: cleared memory, write-combining, read(2) and write(2), the quota. */
 #include <err.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -196,6 +197,48 @@ void test_read_write(const char *path)
 	fd = must_alloc(bar, PAGE, 0);
 	expect_u64("read only", pread(fd, &byte, 1, 0), 1);
 	expect_true("no write", pwrite(fd, &byte, 1, 0) < 0 && errno == EBADF);
+	close(bar);
+}
+
+/* Alternates between two values that differ in every byte, until end is set. */
+struct writer {
+	volatile uint64_t *word;
+	volatile bool end;
+};
+
+static void *alternate(void *data)
+{
+	struct writer *w = data;
+
+	while (!w->end) {
+		*w->word = 0;
+		*w->word = UINT64_MAX;
+	}
+	return NULL;
+}
+
+/* A copy by the kernel does not split an aligned word, which may be a counter that changes. */
+void test_words(const char *path)
+{
+	int bar = bar_open(path), fd = must_alloc(bar, PAGE, IO_PEER_MEM_DM_ZERO), seen[2] = { 0 };
+	struct writer w = { .word = must_map(fd, PAGE, 0) + 1 };
+	uint64_t words[3];
+	pthread_t thread;
+
+	if (pthread_create(&thread, NULL, alternate, &w))
+		errx(1, "pthread_create");
+	for (int i = 0; i < 30000; i++) {
+		/* From inside of a word to inside of a word. */
+		expect_true("read", pread(fd, (char *)words + 5, 16, 5) == 16);
+		if (words[1] + 1 > 1)
+			errx(1, "read %#llx, half of each value", (unsigned long long)words[1]);
+		seen[words[1] & 1]++;
+	}
+	w.end = true;
+	pthread_join(thread, NULL);
+	printf("values seen: %d and %d times\n", seen[0], seen[1]);
+	expect_true("both values were seen", seen[0] && seen[1]);
+	close(fd);
 	close(bar);
 }
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -239,6 +240,7 @@ static void importer(int socket)
 	int fd = fd_receive(socket, 0), other = open("/dev/null", 0);
 	struct iopm_dm *dm = iopm_import_dm(NULL, fd);
 	char byte = 0, text[16];
+	volatile char *map;
 
 	if (fd < 0)
 		errx(1, "no file came through the socket");
@@ -248,14 +250,20 @@ static void importer(int socket)
 	expect_true("read", !iopm_memcpy_from_dm(text, dm, 4090, sizeof(text)));
 	expect_true("the text of the parent", !strcmp(text, "from the parent"));
 	expect_true("write", !iopm_memcpy_to_dm(dm, 4090, "from the child ", sizeof(text)));
+	expect_true("write", !iopm_memcpy_to_dm(dm, 0, text, 1));
 	expect_errno("bounds of the import", iopm_memcpy_to_dm(dm, 5000, text, 1), EINVAL);
 	expect_true("no file", !iopm_import_dm(NULL, 12345) && errno == EBADF);
 	expect_true("another file", !iopm_import_dm(NULL, other) && errno == EINVAL);
+	map = mmap(NULL, PAGE, PROT_READ, MAP_SHARED, (int)dm->handle, 0);
+	expect_true("map", map != MAP_FAILED && *map == text[0]);
 	if (write(socket, &byte, 1) != 1 || read(socket, &byte, 1) != 1)
 		err(1, "socket");
-	iopm_unimport_dm(dm);
-	if (write(socket, &byte, 1) != 1)
+	munmap((void *)map, PAGE);
+	if (write(socket, &byte, 1) != 1 || read(socket, &byte, 1) != 1)
 		err(1, "socket");
+	expect_errno("read of freed memory", iopm_memcpy_from_dm(text, dm, 4090, 1), ENODEV);
+	expect_errno("write to freed memory", iopm_memcpy_to_dm(dm, 4090, text, 1), ENODEV);
+	iopm_unimport_dm(dm);
 }
 
 void test_import(const char *path)
@@ -289,10 +297,32 @@ void test_import(const char *path)
 	expect_true("still there", !strcmp(text, "from the child "));
 	if (write(sockets[0], &byte, 1) != 1 || read(sockets[0], &byte, 1) != 1)
 		err(1, "socket");
+	/* The child's import uses no page: copies are by the kernel. */
 	expect_errno("free", iopm_free_dm(dm), 0);
+	if (write(sockets[0], &byte, 1) != 1)
+		err(1, "socket");
 	if (waitpid(child, &status, 0) != child || status)
 		errx(1, "the child ended with %#x", status);
 	expect_u64("free", dm_room(bar), BAR_SIZE);
+	iopm_close_device(bar);
+}
+
+/* mlockall() accesses the pages of each new mapping, also of those that the library makes. */
+void test_locked(const char *path)
+{
+	struct iopm_context *bar = dm_open(path);
+	struct iopm_dm *dm;
+	char text[5] = "";
+
+	if (mlockall(MCL_CURRENT | MCL_FUTURE))
+		err(1, "mlockall");
+	dm = dm_alloc(bar, 3 * PAGE, 0);
+	expect_errno("write", iopm_memcpy_to_dm(dm, PAGE - 2, "text", 5), 0);
+	expect_errno("read", iopm_memcpy_from_dm(text, dm, PAGE - 2, 5), 0);
+	expect_true("the bytes", !strcmp(text, "text"));
+	expect_errno("free", iopm_free_dm(dm), 0);
+	expect_u64("free", dm_room(bar), BAR_SIZE);
+	munlockall();
 	iopm_close_device(bar);
 }
 

@@ -46,6 +46,9 @@ test_fragmented() { in_bar fragmented; }
 # SCM_RIGHTS; EBUSY while the other process has it mapped.
 test_import_by_another_process() { in_bar import; }
 
+# mlockall(MCL_FUTURE) has accessed the library's mapping.
+test_locked_memory() { in_bar locked; }
+
 # EINVAL without ZERO_BASED or out of bounds; EBUSY under an MR.
 test_register_and_free_errors() { in_bar reg; }
 
@@ -99,6 +102,9 @@ test_write_combining() {
 }
 
 test_read_and_write() { in_bar read_write; }
+
+# The CPU changes a word meanwhile.
+test_words_are_copied_whole() { in_bar words; }
 
 test_quota() {
 	local pid

@@ -30,8 +30,8 @@ pub struct Dm<'a> {
 
 // SAFETY: An allocation is an open file and a mapping, which are not bound to a thread.
 unsafe impl Send for Dm<'_> {}
-// SAFETY: Concurrent copies are single volatile accesses, also if they overlap. The methods that
-// change the object take it by value.
+// SAFETY: Copies are system calls, which may run at the same time. The methods that change the object
+// take it by value.
 unsafe impl Sync for Dm<'_> {}
 
 /// Memory that could not be freed: `EBUSY` if it is in use.
@@ -105,7 +105,7 @@ impl<'a> Dm<'a> {
         Ok(unsafe { Dm::from_raw(dm) })
     }
 
-    /// Frees the memory.
+    /// Frees the memory, for all processes. Later copies by other holders fail with `ENODEV`.
     pub fn free_dm(self) -> std::result::Result<(), Busy<'a>> {
         let this = ManuallyDrop::new(self);
         // SAFETY: By the type invariant the pointer is valid and owned by `this`.
@@ -117,8 +117,9 @@ impl<'a> Dm<'a> {
         })
     }
 
-    /// Copies `from` to the bytes at `offset`. Fails with `EINVAL` if they exceed the memory, and
-    /// with `ENODEV` if the device was removed.
+    /// Copies `from` to the bytes at `offset`, by the kernel: no signal is raised if the device is
+    /// removed meanwhile. Fails with `EINVAL` if they exceed the memory, and with `ENODEV` if the
+    /// device was removed or the memory was freed.
     pub fn write_at(&self, from: &[u8], offset: u64) -> Result<()> {
         // SAFETY: By the type invariant the object is valid; `from` is readable for its length.
         Error::check("iopm_memcpy_to_dm", unsafe {

@@ -5,8 +5,9 @@
 
 use iopm::{AllocDmAttr, Context, Device, Dm};
 use std::{
+    ffi::{c_int, c_void},
     io::{self, Seek, SeekFrom},
-    os::fd::AsFd,
+    os::fd::{AsFd, AsRawFd},
     sync::{Mutex, MutexGuard},
 };
 
@@ -29,6 +30,22 @@ fn bar() -> Option<(Device, Context, MutexGuard<'static, ()>)> {
     };
     println!("on {}", device.name());
     Some((device, context, one))
+}
+
+extern "C" {
+    fn mmap(at: *mut c_void, n: usize, prot: c_int, flags: c_int, fd: c_int, o: i64)
+        -> *mut c_void;
+    fn munmap(at: *mut c_void, n: usize) -> c_int;
+}
+
+/// Maps the first page of `dm` to read.
+fn map(dm: &Dm<'_>) -> *mut c_void {
+    let (read, shared) = (1, 1);
+    let fd = dm.as_fd().as_raw_fd();
+    // SAFETY: The kernel chooses the address.
+    let page = unsafe { mmap(std::ptr::null_mut(), 4096, read, shared, fd, 0) };
+    assert_ne!(page.addr(), usize::MAX);
+    page
 }
 
 #[test]
@@ -67,10 +84,20 @@ fn bytes_come_back_and_the_memory_is_freed() {
     assert_eq!(&back, b"device memory");
     assert_eq!(dm.write_at(&back, 4990).map_err(|e| e.errno()), Err(22));
 
-    let busy = dm.free_dm().expect_err("an import has it mapped");
+    let page = map(&dm);
+    // SAFETY: The page is mapped.
+    let first = unsafe { page.cast::<u8>().read_volatile() };
+    import.read_at(&mut back[..1], 0).expect("read_at");
+    assert_eq!(back[0], first);
+    let busy = dm.free_dm().expect_err("a page is mapped");
     assert_eq!(busy.error.errno(), 16);
-    drop(import);
+    // SAFETY: Nothing uses the mapping afterwards.
+    assert_eq!(unsafe { munmap(page, 4096) }, 0);
+    // An import alone uses no page.
     busy.dm.free_dm().expect("free_dm");
+    assert_eq!(import.read_at(&mut back, 0).map_err(|e| e.errno()), Err(19));
+    assert_eq!(import.write_at(&back, 0).map_err(|e| e.errno()), Err(19));
+    drop(import);
     assert_eq!(bar.query().expect("query"), before);
 }
 

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The copies of libiopm, on a file in memory that stands for an allocation: bounds, short copies,
+ * signals, a device that is removed meanwhile; and the way it frees. This program's ioctl(),
+ * pread() and pwrite() are called instead of those of the C library.
+ */
+#include <err.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <io_peer_mem.h>
+#include <iopm.h>
+
+#define LENGTH 10000
+
+/* What the file does in the next calls. */
+static size_t at_most = SIZE_MAX;	/* bytes that a call copies */
+static int interrupted;			/* calls that fail with EINTR first */
+static size_t removed_after = SIZE_MAX;	/* bytes, after which the device is gone */
+static int free_fails;			/* the errno of DM_FREE */
+static int calls, frees;
+
+int ioctl(int fd, unsigned long request, ...)
+{
+	struct io_peer_mem_dm_info *info;
+	va_list arguments;
+
+	va_start(arguments, request);
+	info = va_arg(arguments, void *);
+	va_end(arguments);
+	(void)fd;
+	switch (request) {
+	case IO_PEER_MEM_IOC_DM_INFO:
+		info->length = LENGTH;
+		info->size = 3 * 4096;
+		return 0;
+	case IO_PEER_MEM_IOC_DM_FREE:
+		frees++;
+		errno = free_fails;
+		return errno ? -1 : 0;
+	}
+	errno = ENOTTY;
+	return -1;
+}
+
+/* Returns how many bytes of @n are copied, or -1. */
+static ssize_t step(size_t n)
+{
+	calls++;
+	if (interrupted) {
+		interrupted--;
+		errno = EINTR;
+		return -1;
+	}
+	if (!removed_after) {
+		errno = ENODEV;
+		return -1;
+	}
+	n = n < at_most ? n : at_most;
+	n = n < removed_after ? n : removed_after;
+	if (removed_after != SIZE_MAX)
+		removed_after -= n;
+	return (ssize_t)n;
+}
+
+ssize_t pread(int fd, void *to, size_t n, off_t offset)
+{
+	ssize_t part = step(n);
+
+	return part < 0 ? part : syscall(SYS_pread64, fd, to, (size_t)part, offset);
+}
+
+ssize_t pwrite(int fd, const void *from, size_t n, off_t offset)
+{
+	ssize_t part = step(n);
+
+	return part < 0 ? part : syscall(SYS_pwrite64, fd, from, (size_t)part, offset);
+}
+
+static void expect(const char *what, int got, int want)
+{
+	if (got != want)
+		errx(1, "%s: %s, instead of %s", what, strerrorname_np(got) ?: "0",
+		     strerrorname_np(want) ?: "0");
+}
+
+static void expect_true(const char *what, bool ok)
+{
+	if (!ok)
+		errx(1, "false: %s", what);
+}
+
+static struct iopm_dm *import(int fd)
+{
+	struct iopm_dm *dm = iopm_import_dm(NULL, (uint32_t)fd);
+
+	if (!dm)
+		err(1, "iopm_import_dm");
+	return dm;
+}
+
+int main(void)
+{
+	static char in[LENGTH], out[LENGTH];
+	struct sigaction action = { 0 };
+	int fd = memfd_create("memory", MFD_CLOEXEC);
+	struct iopm_dm *dm;
+
+	/* A copy that does not end is a failure. */
+	alarm(60);
+	if (fd < 0 || ftruncate(fd, 3 * 4096))
+		err(1, "memfd_create");
+	dm = import(fd);
+	for (size_t i = 0; i < sizeof(in); i++)
+		in[i] = (char)(i * 7 + i / 251);
+
+	/* In one call, in many, and with signals between. */
+	expect("write", iopm_memcpy_to_dm(dm, 0, in, LENGTH), 0);
+	expect_true("one call", calls == 1);
+	at_most = 999;
+	interrupted = 2;
+	calls = 0;
+	expect("read", iopm_memcpy_from_dm(out, dm, 0, LENGTH), 0);
+	expect_true("eleven calls and two more", calls == 13);
+	expect_true("the bytes", !memcmp(in, out, LENGTH));
+	expect("write", iopm_memcpy_to_dm(dm, 1000, in, 5000), 0);
+	expect("read", iopm_memcpy_from_dm(out, dm, 1000, 5000), 0);
+	expect_true("at an offset", !memcmp(in, out, 5000));
+	expect_true("and not beyond", !memcmp(in + 6000, out + 6000, LENGTH - 6000));
+
+	/* The bounds. */
+	calls = 0;
+	expect("nothing, at the end", iopm_memcpy_to_dm(dm, LENGTH, in, 0), 0);
+	expect("past the end", iopm_memcpy_to_dm(dm, LENGTH - 9, in, 10), EINVAL);
+	expect("wraps", iopm_memcpy_from_dm(out, dm, UINT64_MAX, 2), EINVAL);
+	expect("all addresses", iopm_memcpy_from_dm(out, dm, 1, SIZE_MAX), EINVAL);
+	expect_true("no call", calls == 0);
+
+	/* The device goes, in the middle and before. */
+	removed_after = 3000;
+	expect("removed", iopm_memcpy_to_dm(dm, 0, in, LENGTH), ENODEV);
+	expect("removed", iopm_memcpy_from_dm(out, dm, 0, 1), ENODEV);
+	removed_after = SIZE_MAX;
+	expect("no pointer", iopm_memcpy_to_dm(dm, 0, (void *)8, 8), EFAULT);
+	/* A file that has no more bytes must not be read for ever. */
+	expect_true("truncated", !ftruncate(fd, 100));
+	expect("no bytes", iopm_memcpy_from_dm(out, dm, 0, 101), EIO);
+
+	/* A failed free changes nothing; a removed device has freed the memory. */
+	free_fails = EBUSY;
+	expect("in use", iopm_free_dm(dm), EBUSY);
+	expect("still there", iopm_memcpy_from_dm(out, dm, 0, 100), 0);
+	free_fails = ENODEV;
+	expect("gone", iopm_free_dm(dm), 0);
+	free_fails = 0;
+	dm = import(fd);
+	expect("free", iopm_free_dm(dm), 0);
+	expect_true("calls of DM_FREE", frees == 3);
+	dm = import(fd);
+	iopm_unimport_dm(dm);
+	expect_true("no call of DM_FREE", frees == 3);
+
+	/* The signals are the program's. */
+	expect_true("SIGBUS", !sigaction(SIGBUS, NULL, &action) && action.sa_handler == SIG_DFL);
+	return 0;
+}
