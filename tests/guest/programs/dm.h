@@ -53,6 +53,7 @@ void test_read_write(const char *bar);
 void test_words(const char *bar);
 void test_quota(const char *bar);
 void test_read_only(const char *bar);
+void test_scan(const char *bar);
 void test_no_leak(const char *bar);
 void test_list(const char *bar);
 void test_query(const char *bar);

@@ -124,6 +124,24 @@ static double speed(uint64_t *at, size_t length)
 	return (length >> 20) / ((to.tv_sec - from.tv_sec) + (to.tv_nsec - from.tv_nsec) / 1e9);
 }
 
+/* Asks caching_test.ko how the kernel has mapped @at. */
+static void expect_caching(const void *at, const char *want)
+{
+	FILE *f = fopen("/sys/module/caching_test/parameters/address", "r+");
+	char got[32] = "";
+
+	if (!f)
+		err(1, "caching_test");
+	fprintf(f, "%#lx", (unsigned long)at);
+	rewind(f);
+	if (!fgets(got, sizeof(got), f))
+		err(1, "caching_test");
+	fclose(f);
+	got[strcspn(got, "\n")] = 0;
+	printf("%s\n", got);
+	expect_true(want, !strcmp(got, want));
+}
+
 /* Both kinds of mappings show the same bytes, of BARs and of allocations. */
 void test_combine(const char *path)
 {
@@ -134,6 +152,8 @@ void test_combine(const char *path)
 	struct io_peer_mem_range where = { 0 };
 	double slow, fast;
 
+	expect_caching(plain, "uncached");
+	expect_caching(combined, "write-combining");
 	fill(combined, length, 7);
 	__sync_synchronize();
 	expect_true("the same bytes", all_are(plain, length, 7));
@@ -151,7 +171,11 @@ void test_combine(const char *path)
 	munmap(part, PAGE);
 	close(fd);
 
+	plain = must_map(bar, length, 0);
+	expect_caching(plain, "uncached");
+	munmap(plain, length);
 	combined = must_map(bar, length, wc);
+	expect_caching(combined, "write-combining");
 	combined[3] = 5;
 	where.addr = (uintptr_t)(combined + 3);
 	expect_true("range", !ioctl(bar, IO_PEER_MEM_IOC_RANGE, &where));

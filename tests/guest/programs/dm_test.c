@@ -35,6 +35,7 @@ static const struct {
 	{ "words", test_words },
 	{ "quota", test_quota },
 	{ "read_only", test_read_only },
+	{ "scan", test_scan },
 	{ "no_leak", test_no_leak },
 	{ "list", test_list },
 	{ "query", test_query },

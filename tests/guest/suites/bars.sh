@@ -296,6 +296,57 @@ test_unbind_under_a_writer_to_p2pmem_allocate() {
 	find_bars
 }
 
+# A driver provides memory and its probe fails: until that memory is gone it must not be registered,
+# or the release would wait for the memory region.
+test_registration_while_a_failed_driver_is_released() {
+	local pid held=/sys/module/failed_probe_test/parameters/held
+	local function=/sys/bus/pci/devices/$BDF_B
+	unbind "$BDF_B"
+	insmod "$MODS/external/tests/symbols/failed_probe_test.ko"
+	echo failed_probe_test >"$function/driver_override"
+	echo "$BDF_B" >/sys/bus/pci/drivers/failed_probe_test/bind 2>/tmp/bind &
+	pid=$!
+	eventually grep -qx 1 $held
+	[ -e "$function/p2pmem/allocate" ]
+	log_step released
+	expect "registration: ENODEV" "$RDMA" reg "$function/p2pmem/allocate"
+	one_line "$BDF_B: BAR 2: cannot register .*the device is being removed or changes drivers"
+	expect 1 cat $held
+	echo 0 >$held
+	must_fail ended "$pid"
+	grep 'No such device' /tmp/bind
+	[ ! -e "$function/p2pmem" ]
+	rmmod failed_probe_test
+	echo >"$function/driver_override"
+	# The events of a bound driver count again.
+	bind "$BDF_B"
+	find_bars
+	"$RDMA" write "$function/p2pmem/allocate"
+}
+
+# Another driver has published memory: the unbind revokes all memory regions at once, allows no
+# allocation, and ends when that driver frees.
+test_unbind_while_another_driver_has_memory() {
+	local writer pid user=/sys/module/p2pmem_user_test/parameters
+	insmod "$MODS/external/tests/symbols/p2pmem_user_test.ko" "bdf=$BDF_B"
+	expect 1 cat $user/can_allocate
+	start forever forever -t 2 "$BAR_B"
+	writer=$pid
+	wait_line /tmp/forever '^running'
+	unbind "$BDF_B" &
+	pid=$!
+	wait_line /tmp/forever 'remote access error'
+	eventually test ! -e "$BAR_B"
+	ended "$writer"
+	balanced
+	eventually grep -qx 0 $user/can_allocate
+	must_fail gone "$pid"
+	echo 0 >$user/has
+	ended "$pid"
+	rmmod p2pmem_user_test
+	bind_again "$BDF_B" $((32 << 20))
+}
+
 # --- IO_PEER_MEM_IOC_NEAREST ---
 
 # nearest BDF [WORD=VALUE...]: queries the first BAR; prints the flags and values of the

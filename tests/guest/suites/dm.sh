@@ -70,6 +70,13 @@ test_mmap_of_an_allocation() { in_bar map; }
 
 test_read_only() { in_bar read_only; }
 
+# Other allocations of the BAR go on while DM_FREE looks for users of the pages.
+test_free_holds_up_no_others() {
+	insmod "$MODS/external/tests/symbols/hold_call_test.ko"
+	in_bar scan
+	rmmod hold_call_test
+}
+
 # As before, with the flag and without; then with the policies of zero=.
 test_zero_flag() { in_bar zero; }
 
@@ -96,8 +103,11 @@ test_zero_policies() {
 	bind_again
 }
 
+# A guest sees the difference in the page protection alone.
 test_write_combining() {
+	insmod "$MODS/external/tests/symbols/caching_test.ko"
 	in_bar combine | tee /tmp/combine
+	rmmod caching_test
 	note "writes by the CPU, in this guest: $(grep MiB/s /tmp/combine)"
 }
 

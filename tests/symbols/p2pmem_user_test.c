@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * p2pmem_user_test - another driver that allocates published peer-to-peer memory
+ *
+ * Has 64 KiB of the function bdf=DOMAIN:BUS:DEVICE.FUNCTION while the parameter has is 1: until 0
+ * is written to it, which frees the memory. Reading can_allocate tries to allocate more.
+ */
+#include <linux/module.h>
+#include <linux/pci-p2pdma.h>
+#include <linux/pci.h>
+#include <linux/sizes.h>
+
+static char *bdf = "";
+module_param(bdf, charp, 0444);
+MODULE_PARM_DESC(bdf, "the PCI function");
+
+static struct pci_dev *function;
+static void *memory;
+
+static int get_has(char *buffer, const struct kernel_param *kp)
+{
+	return sysfs_emit(buffer, "%d\n", memory != NULL);
+}
+
+static int set_has(const char *value, const struct kernel_param *kp)
+{
+	void *freed = xchg(&memory, NULL);
+
+	if (freed)
+		pci_free_p2pmem(function, freed, SZ_64K);
+	return 0;
+}
+
+static const struct kernel_param_ops has_ops = { .get = get_has, .set = set_has };
+module_param_cb(has, &has_ops, NULL, 0644);
+
+static int get_can_allocate(char *buffer, const struct kernel_param *kp)
+{
+	void *more = pci_alloc_p2pmem(function, SZ_4K);
+
+	if (more)
+		pci_free_p2pmem(function, more, SZ_4K);
+	return sysfs_emit(buffer, "%d\n", more != NULL);
+}
+
+static const struct kernel_param_ops can_allocate_ops = { .get = get_can_allocate };
+module_param_cb(can_allocate, &can_allocate_ops, NULL, 0444);
+
+static int __init p2pmem_user_test_init(void)
+{
+	unsigned int domain, bus, slot, func;
+
+	if (sscanf(bdf, "%x:%x:%x.%u", &domain, &bus, &slot, &func) != 4)
+		return -EINVAL;
+	function = pci_get_domain_bus_and_slot(domain, bus, PCI_DEVFN(slot, func));
+	if (!function)
+		return -ENODEV;
+	memory = pci_alloc_p2pmem(function, SZ_64K);
+	if (memory)
+		return 0;
+	pci_dev_put(function);
+	return -ENOMEM;
+}
+
+static void __exit p2pmem_user_test_exit(void)
+{
+	set_has(NULL, NULL);
+	pci_dev_put(function);
+}
+
+module_init(p2pmem_user_test_init);
+module_exit(p2pmem_user_test_exit);
+MODULE_LICENSE("GPL");
+MODULE_DESCRIPTION("A driver that uses published peer-to-peer memory");
