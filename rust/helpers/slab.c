@@ -1,19 +1,48 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Helpers for linux/slab.h. */
 #include <linux/compiler.h>
+#include <linux/memcontrol.h>
+#include <linux/sched.h>
 #include <linux/slab.h>
 
 #include "helpers.h"
 
+/* Returns whether the memory cgroup of the caller is not near its limit or that of a parent. */
+static bool has_ample_room(unsigned long bytes)
+{
+#ifdef CONFIG_MEMCG
+	/* Each CPU may have charged this much in advance. */
+	unsigned long pages = DIV_ROUND_UP(bytes, PAGE_SIZE) + MEMCG_CHARGE_BATCH;
+	struct page_counter *counter;
+	bool ample = true;
+
+	if (mem_cgroup_disabled())
+		return true;
+	rcu_read_lock();
+	for (counter = &mem_cgroup_from_task(current)->memory; counter && ample;
+	     counter = counter->parent)
+		ample = page_counter_read(counter) + pages <= READ_ONCE(counter->max);
+	rcu_read_unlock();
+	return ample;
+#else
+	return true;
+#endif
+}
+
 /*
  * Returns whether the memory cgroup of the caller has room for @bytes. An allocation that
- * exceeds its limit invokes the OOM killer; this one fails.
+ * exceeds its limit invokes the OOM killer; the one here reclaims, and fails.
  */
 bool ext_memcg_has_room(unsigned long bytes)
 {
-	void *probe = kmalloc(bytes, GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL | __GFP_NOWARN);
-	bool has_room = probe != NULL;
+	void *probe;
+	bool has_room;
 
+	/* An allocation costs the clearing of its bytes. */
+	if (has_ample_room(bytes))
+		return true;
+	probe = kmalloc(bytes, GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL | __GFP_NOWARN);
+	has_room = probe != NULL;
 	OPTIMIZER_HIDE_VAR(probe);
 	kfree(probe);
 	return has_room;
