@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Helpers for linux/workqueue.h. */
+#include <linux/completion.h>
+#include <linux/lockdep.h>
 #include <linux/workqueue.h>
 
 #include "helpers.h"
 
 struct ext_call {
 	struct work_struct work;
+	struct completion done;
 	void (*function)(void *arg);
 	void *arg;
 };
@@ -15,14 +18,23 @@ static void ext_call_run(struct work_struct *work)
 	struct ext_call *call = container_of(work, struct ext_call, work);
 
 	call->function(call->arg);
+	/* The last access: the caller may return, and with it the stack that @call is on. */
+	complete(&call->done);
 }
 
 void ext_call_in_worker(void (*function)(void *arg), void *arg, struct lock_class_key *key)
 {
 	struct ext_call call = { .function = function, .arg = arg };
 
+	init_completion(&call.done);
 	INIT_WORK_ONSTACK_KEY(&call.work, ext_call_run, key);
 	queue_work(system_dfl_wq, &call.work);
-	flush_work(&call.work);
+	/*
+	 * Not flush_work(), which has the worker execute another work item. For lockdep, the wait
+	 * is the same.
+	 */
+	lock_map_acquire(&call.work.lockdep_map);
+	lock_map_release(&call.work.lockdep_map);
+	wait_for_completion(&call.done);
 	destroy_work_on_stack(&call.work);
 }
