@@ -26,7 +26,10 @@ use super::{
     device::as_raw,
     sg::walk, //
 };
-use core::ops::Range;
+use core::{
+    iter,
+    ops::Range, //
+};
 use kernel::{
     bindings,
     device,
@@ -86,10 +89,13 @@ impl Table {
     /// # Safety
     ///
     /// All pages must have struct pages that are valid until the table is dropped.
-    pub(crate) unsafe fn from_runs(pieces: &[Range<u64>]) -> Result<Self> {
-        let this = Self::with_entries(pieces.len())?;
+    pub(crate) unsafe fn from_runs(
+        pieces: impl Iterator<Item = Range<u64>> + Clone,
+    ) -> Result<Self> {
+        let n = pieces.clone().count();
+        let this = Self::with_entries(n)?;
         // SAFETY: The list has one entry for each piece.
-        for (sg, piece) in unsafe { walk(this.sgt.sgl, pieces.len()) }.zip(pieces) {
+        for (sg, piece) in unsafe { walk(this.sgt.sgl, n) }.zip(pieces) {
             let len = u32::try_from(piece.end - piece.start).map_err(|_| EINVAL)?;
             // SAFETY: `sg` is an entry of the table. By this function's safety contract the pages
             // exist.
@@ -134,11 +140,12 @@ impl Table {
     /// - `pieces` must lie in memory BARs: with other addresses `dev` could access any host memory.
     /// - With [`Reach::Bus`], the offset must be that of the BAR of all `pieces`.
     pub(super) unsafe fn of_mmio(
-        pieces: &[Range<u64>],
+        pieces: impl Iterator<Item = Range<u64>> + Clone,
         dev: &device::Device,
         reach: Reach,
     ) -> Result<Self> {
-        let mut this = Self::with_entries(pieces.len())?;
+        let n = pieces.clone().count();
+        let mut this = Self::with_entries(n)?;
         // INVARIANT: No entry is mapped yet.
         this.sgt.nents = 0;
         this.mapped = Some(match reach {
@@ -146,7 +153,7 @@ impl Table {
             Reach::Dma => (dev.into(), Mapping::Mmio),
         });
         // SAFETY: The list has one entry for each piece.
-        for (sg, piece) in unsafe { walk(this.sgt.sgl, pieces.len()) }.zip(pieces) {
+        for (sg, piece) in unsafe { walk(this.sgt.sgl, n) }.zip(pieces) {
             let len = u32::try_from(piece.end - piece.start)?;
             let mut addr = 0;
             match reach {
@@ -232,26 +239,27 @@ impl Drop for Table {
     }
 }
 
-/// Splits ranges of whole pages so that none is longer than `max` bytes. Returns `EINVAL` if `max` is
-/// less than a page.
-///
-/// Context: may sleep.
-pub(super) fn cut(runs: &[Range<u64>], max: u32) -> Result<KVec<Range<u64>>> {
+/// Returns the pieces of ranges of whole pages, each of at most `max` bytes. Returns `EINVAL` if
+/// `max` is less than a page.
+pub(super) fn cut(
+    runs: &[Range<u64>],
+    max: u32,
+) -> Result<impl Iterator<Item = Range<u64>> + Clone + '_> {
     // CAST: `PAGE_SIZE` is less than 2^32.
     let max = u64::from(max) & !(PAGE_SIZE as u64 - 1);
     if max == 0 {
         return Err(EINVAL);
     }
-    let mut pieces = KVec::new();
-    for run in runs {
-        let mut start = run.start;
-        while start < run.end {
-            let end = run.end.min(start.saturating_add(max));
-            pieces.push(start..end, GFP_KERNEL_ACCOUNT)?;
-            start = end;
-        }
-    }
-    Ok(pieces)
+    Ok(runs.iter().flat_map(move |run| {
+        let Range { mut start, end } = *run;
+        iter::from_fn(move || {
+            (start < end).then(|| {
+                let piece = start..end.min(start.saturating_add(max));
+                start = piece.end;
+                piece
+            })
+        })
+    }))
 }
 
 #[cfg(ext_tests)]
@@ -263,15 +271,15 @@ mod tests {
     #[test]
     fn pieces() -> Result {
         let runs = [0x1000..0x6000, 0x8000..0x9000];
-        assert!(*cut(&runs, 0x10000)? == runs);
+        assert!(cut(&runs, 0x10000)?.eq(runs.clone()));
         let want = [
             0x1000..0x3000,
             0x3000..0x5000,
             0x5000..0x6000,
             0x8000..0x9000,
         ];
-        assert!(*cut(&runs, 0x2000)? == want);
-        assert!(*cut(&runs, 0x2fff)? == want);
+        assert!(cut(&runs, 0x2000)?.eq(want.clone()));
+        assert!(cut(&runs, 0x2fff)?.eq(want.clone()));
         assert!(cut(&runs, 0xfff).is_err());
         Ok(())
     }

@@ -103,7 +103,7 @@ impl MmioTable {
         // SAFETY:
         // - By the type invariants the pieces lie in `window`, a memory BAR.
         // - The offset is that of this BAR.
-        self.table = unsafe { Table::of_mmio(&pieces, dev, reach) }?;
+        self.table = unsafe { Table::of_mmio(pieces, dev, reach) }?;
         Ok(())
     }
 

@@ -78,15 +78,14 @@ impl Pages {
     pub fn table(this: &Arc<Self>, range: Range<usize>) -> Result<PagesTable> {
         let range = this.pages.get(range).ok_or(EINVAL)?;
         // One entry for each page: every device takes entries of this length.
-        let mut pieces = KVVec::with_capacity(range.len(), GFP_KERNEL)?;
-        for page in range {
+        let pieces = range.iter().map(|page| {
             // SAFETY: `this` owns the page.
             let phys = unsafe { helpers::ext_page_to_phys(page.as_ptr()) };
             // CAST: `PAGE_SIZE` is less than 2^32.
-            pieces.push(phys..phys + PAGE_SIZE as u64, GFP_KERNEL)?;
-        }
+            phys..phys + PAGE_SIZE as u64
+        });
         // SAFETY: `PagesTable` holds the pages until it has dropped the table.
-        let table = unsafe { Table::from_runs(&pieces) }?;
+        let table = unsafe { Table::from_runs(pieces) }?;
         Ok(PagesTable {
             table,
             _pages: this.clone(),

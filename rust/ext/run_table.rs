@@ -80,7 +80,7 @@ impl<T: Runs> RunTable<T> {
         let pieces = cut(memory.runs(), limit)?;
         // SAFETY: By the safety contract of `Runs` the pages are valid until `memory` is dropped,
         // before which `RunTable` drops the table.
-        unsafe { Table::from_runs(&pieces) }
+        unsafe { Table::from_runs(pieces) }
     }
 
     /// Returns the table.
@@ -90,12 +90,16 @@ impl<T: Runs> RunTable<T> {
 
     /// Maps the table for `dev`; see [`Table::map`].
     ///
-    /// Builds the table again if its entries may be too long for `dev`.
+    /// Builds the table again if an entry may be too long for `dev`.
     ///
     /// Context: may sleep.
     pub fn map(&mut self, dev: &device::Device) -> Result {
         let limit = max_segment(dev);
-        if limit < self.limit && self.table.nents().is_none() {
+        let is_too_long = |run: &Range<u64>| run.end - run.start > u64::from(limit);
+        if limit < self.limit
+            && self.table.nents().is_none()
+            && self.memory.runs().iter().any(is_too_long)
+        {
             self.table = Self::build(&self.memory, limit)?;
             self.limit = limit;
         }

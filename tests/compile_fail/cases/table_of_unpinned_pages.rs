@@ -6,5 +6,5 @@
 
 /// Creates a table of pages that may be freed.
 pub fn make(pages: &[core::ops::Range<u64>]) -> Result<Table> {
-    Table::from_runs(pages)
+    Table::from_runs(pages.iter().cloned())
 }
