@@ -1,17 +1,63 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Helpers for linux/ftrace.h. */
+#include <linux/atomic.h>
 #include <linux/err.h>
 #include <linux/ftrace.h>
+#include <linux/hash.h>
+#include <linux/log2.h>
 #include <linux/module.h>
 #include <linux/overflow.h>
 #include <linux/slab.h>
 
 #include "helpers.h"
 
+unsigned int ext_marks_first(unsigned long task)
+{
+	return hash_long(task, ilog2(EXT_MARKS));
+}
+
+struct ext_mark *ext_marks_enter(struct ext_marks *marks, unsigned long task)
+{
+	unsigned int first = ext_marks_first(task), i;
+
+	for (i = first; i < first + EXT_MARK_PROBES; i++) {
+		struct ext_mark *mark = &marks->slots[i % EXT_MARKS];
+		unsigned long holder = READ_ONCE(mark->task);
+
+		if (!holder && !cmpxchg_relaxed(&mark->task, 0, task))
+			return mark;
+		if (holder == task)
+			return NULL;
+	}
+	return NULL;
+}
+
+void ext_marks_leave(struct ext_mark *mark)
+{
+	WRITE_ONCE(mark->task, 0);
+}
+
+static __always_inline bool contain(const struct ext_marks *marks, unsigned long task)
+{
+	unsigned int first = hash_long(task, ilog2(EXT_MARKS)), i;
+
+	/* Only the task itself writes its number, so it needs no order to see it. */
+	for (i = first; i < first + EXT_MARK_PROBES; i++)
+		if (READ_ONCE(marks->slots[i % EXT_MARKS].task) == task)
+			return true;
+	return false;
+}
+
+bool ext_marks_contain(const struct ext_marks *marks, unsigned long task)
+{
+	return contain(marks, task);
+}
+
 #ifdef CONFIG_DYNAMIC_FTRACE_WITH_ARGS
 
 struct ext_redirection {
 	struct ftrace_ops ops;
+	const struct ext_marks *marks;
 	unsigned int count;
 	struct ext_redirect list[] __counted_by(count);
 };
@@ -26,6 +72,8 @@ static void notrace ext_redirect_call(unsigned long ip, unsigned long parent_ip,
 	/* The replacement calls the original by its name. All of its code is in this section. */
 	if (within_module_mem_type(parent_ip, THIS_MODULE, MOD_TEXT))
 		return;
+	if (contain(this->marks, (unsigned long)current))
+		return;
 	/* ip is a few bytes behind the function's address, how many depends on the CPU. */
 	for (i = 0; i < this->count; i++) {
 		unsigned long distance = ip - this->list[i].from;
@@ -38,7 +86,8 @@ static void notrace ext_redirect_call(unsigned long ip, unsigned long parent_ip,
 	ftrace_regs_set_instruction_pointer(fregs, to);
 }
 
-struct ext_redirection *ext_ftrace_redirect(const struct ext_redirect *list, unsigned int count)
+struct ext_redirection *ext_ftrace_redirect(const struct ext_redirect *list, unsigned int count,
+					    const struct ext_marks *marks)
 {
 	struct ext_redirection *this = kzalloc(struct_size(this, list, count), GFP_KERNEL);
 	unsigned int i;
@@ -47,6 +96,7 @@ struct ext_redirection *ext_ftrace_redirect(const struct ext_redirect *list, uns
 	if (!this)
 		return ERR_PTR(-ENOMEM);
 	this->count = count;
+	this->marks = marks;
 	this->ops.func = ext_redirect_call;
 	/*
 	 * PERMANENT: kernels whose sysctl ftrace_enabled disables ftrace refuse that meanwhile. Without
@@ -78,7 +128,8 @@ void ext_ftrace_restore(struct ext_redirection *this)
 
 #else
 
-struct ext_redirection *ext_ftrace_redirect(const struct ext_redirect *list, unsigned int count)
+struct ext_redirection *ext_ftrace_redirect(const struct ext_redirect *list, unsigned int count,
+					    const struct ext_marks *marks)
 {
 	return ERR_PTR(-EOPNOTSUPP);
 }

@@ -54,7 +54,36 @@ struct ext_redirect {
 	unsigned long to;
 };
 
-struct ext_redirection *ext_ftrace_redirect(const struct ext_redirect *list, unsigned int count);
+#define EXT_MARKS 256
+/* How many slots a task tries. */
+#define EXT_MARK_PROBES 8
+
+/* A slot changes from 0, if it is free, to a task and back, by that task only. */
+struct ext_mark {
+	unsigned long task;
+	/* A cache line of its own. */
+	unsigned long unused[7];
+};
+
+/* Tasks, each in a slot. */
+struct ext_marks {
+	struct ext_mark slots[EXT_MARKS];
+};
+
+/*
+ * Enters @task, in a slot that ext_marks_leave() frees. NULL if its first free slot is after one
+ * that it has already, or if all of its slots are taken.
+ */
+struct ext_mark *ext_marks_enter(struct ext_marks *marks, unsigned long task);
+void ext_marks_leave(struct ext_mark *mark);
+/* Returns whether @task, which is the caller, is in the table. */
+bool ext_marks_contain(const struct ext_marks *marks, unsigned long task);
+/* Returns the number of the first slot that is tried for @task. */
+unsigned int ext_marks_first(unsigned long task);
+
+/* The calls of tasks in @marks are left alone. */
+struct ext_redirection *ext_ftrace_redirect(const struct ext_redirect *list, unsigned int count,
+					    const struct ext_marks *marks);
 void ext_ftrace_restore(struct ext_redirection *redirection);
 
 /* linux/genalloc.h */

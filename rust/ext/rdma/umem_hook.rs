@@ -15,6 +15,9 @@
 //! of that. The driver gets a pinned umem in both cases. `ib_umem_release()` detaches from the
 //! dma-buf, so the end of the umem needs no hook.
 //!
+//! The calls of tasks inside [`bypass`](bypass()) go to the original at once, so an MR of host memory
+//! passes ftrace once.
+//!
 //! # Constraints
 //!
 //! - The hook recognizes the calls of this module by their return address. So a replacement must not end
@@ -46,6 +49,7 @@ mod bypass;
 
 pub use self::bypass::bypass;
 
+use self::bypass::MARKS;
 use super::super::bindings::{
     helpers,
     rdma, //
@@ -161,7 +165,7 @@ impl Buffer {
     unsafe fn serve<P: UmemProvider>(&self) -> Result<Option<Umem>> {
         let access = Access(self.access as u32);
         let valid = self.len > 0 && self.va.checked_add(self.len).is_some();
-        if !valid || access.is_on_demand() || bypass::is_bypassed() {
+        if !valid || access.is_on_demand() {
             return Ok(None);
         }
         // SAFETY: By this function's safety contract `self.dev` is a registered device.
@@ -321,9 +325,10 @@ impl<P: UmemProvider> UmemHook<P> {
                 to: Replacement::<P>::get_cq_buf_or_va as *const () as usize,
             },
         ];
+        let (n, marks) = (list.len() as u32, MARKS.as_raw());
         // SAFETY: The list has that many entries. Each replacement has the signature and the
-        // requirements of its function.
-        let raw = unsafe { helpers::ext_ftrace_redirect(list.as_ptr(), list.len() as u32) };
+        // requirements of its function. The marks are static.
+        let raw = unsafe { helpers::ext_ftrace_redirect(list.as_ptr(), n, marks) };
         NonNull::new(from_err_ptr(raw)?).ok_or(ENOMEM)
     }
 }

@@ -2,77 +2,70 @@
 
 //! Tasks whose calls are exempt from the umem hook.
 //!
-//! A task enters itself in a table while it runs [`bypass`], and looks itself up there. There is no
-//! lock, and tasks that start at different slots write to different cache lines.
+//! A task enters itself in a table while it runs [`bypass`], and the callback of ftrace looks it up
+//! there. There is no lock, and tasks that start at different slots write to different cache lines.
 
-use super::super::super::task::TaskId;
+use super::super::super::{
+    bindings::helpers,
+    task::TaskId, //
+};
+use core::{
+    marker::PhantomData,
+    ptr::NonNull, //
+};
 use kernel::{
     prelude::*,
-    sync::atomic::{
-        Atomic,
-        Relaxed, //
-    }, //
+    types::Opaque, //
 };
 
-/// The number of slots, as a power of two.
-const BITS: u32 = 8;
-
-/// How many slots a task tries.
-const PROBES: usize = 8;
-
-/// The task in a slot; 0 if the slot is free. A cache line of its own.
-#[repr(align(64))]
-struct Slot(Atomic<usize>);
-
 /// A set of tasks.
-///
-/// # Invariants
-///
-/// A slot changes from 0 to a task, and back, by that task only.
-struct Marks([Slot; 1 << BITS]);
+#[repr(align(64))]
+pub(super) struct Marks(Opaque<helpers::ext_marks>);
+
+// SAFETY: The functions for the table may be called by any number of tasks.
+unsafe impl Sync for Marks {}
 
 /// The tasks that are inside [`bypass`].
-static MARKS: Marks = Marks::new();
+pub(super) static MARKS: Marks = Marks::new();
 
 impl Marks {
     const fn new() -> Self {
-        Self([const { Slot(Atomic::new(0)) }; 1 << BITS])
+        Self(Opaque::zeroed())
     }
 
-    /// Returns the slots of `task`, in the order in which they are tried.
-    fn slots(&self, task: TaskId) -> impl Iterator<Item = &Slot> {
-        let first = task.hash(BITS);
-        (first..first + PROBES).map(|i| &self.0[i % self.0.len()])
+    /// Returns the C object.
+    pub(super) fn as_raw(&self) -> *mut helpers::ext_marks {
+        self.0.get()
     }
 
     /// Enters `task`. Returns `None` if the task has its first free slot already, or if all of its
     /// slots are taken. A task that is in the table twice leaves it when both marks are dropped.
     fn enter(&self, task: TaskId) -> Option<Mark<'_>> {
-        for slot in self.slots(task) {
-            match slot.0.load(Relaxed) {
-                // INVARIANT: From 0 to the task.
-                0 if slot.0.cmpxchg(0, task.0, Relaxed).is_ok() => return Some(Mark(slot)),
-                holder if holder == task.0 => return None,
-                _ => {}
-            }
-        }
-        None
+        // SAFETY: The table is valid: a slot of zero is free.
+        let mark = unsafe { helpers::ext_marks_enter(self.as_raw(), task.0) };
+        // INVARIANT: The function has entered the task there.
+        NonNull::new(mark).map(|mark| Mark(mark, PhantomData))
     }
 
-    /// Returns whether `task`, which is the caller, is in the table. Only the task itself writes
-    /// its number, so relaxed loads see it.
+    /// Returns whether `task` is in the table.
+    #[cfg(ext_tests)]
     fn contains(&self, task: TaskId) -> bool {
-        self.slots(task).any(|slot| slot.0.load(Relaxed) == task.0)
+        // SAFETY: The table is valid.
+        unsafe { helpers::ext_marks_contain(self.as_raw(), task.0) }
     }
 }
 
 /// A task in the table, until this is dropped.
-struct Mark<'a>(&'a Slot);
+///
+/// # Invariants
+///
+/// The slot is one of a table that lives for `'a`, and has the task.
+struct Mark<'a>(NonNull<helpers::ext_mark>, PhantomData<&'a Marks>);
 
 impl Drop for Mark<'_> {
     fn drop(&mut self) {
-        // INVARIANT: From the task to 0.
-        self.0 .0.store(0, Relaxed);
+        // SAFETY: By the type invariants the slot is valid, and this object has entered the task there.
+        unsafe { helpers::ext_marks_leave(self.0.as_ptr()) };
     }
 }
 
@@ -101,16 +94,24 @@ pub fn bypass<R>(f: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Returns whether the current task is inside [`bypass`].
-pub(super) fn is_bypassed() -> bool {
-    MARKS.contains(TaskId::current())
-}
-
 /// Marks of tasks.
 #[cfg(ext_tests)]
 #[kunit_tests(ext_umem_hook_bypass)]
 mod tests {
     use super::*;
+
+    /// How many slots a task has.
+    const PROBES: usize = helpers::EXT_MARK_PROBES as usize;
+
+    fn is_bypassed() -> bool {
+        MARKS.contains(TaskId::current())
+    }
+
+    /// Returns the first slot of a task.
+    fn first(task: TaskId) -> u32 {
+        // SAFETY: The function only computes.
+        unsafe { helpers::ext_marks_first(task.0) }
+    }
 
     fn marks() -> Result<KBox<Marks>> {
         // 16 KiB: not on the stack.
@@ -124,7 +125,7 @@ mod tests {
     /// Returns a task that has the same slots as `task`.
     fn neighbour(task: TaskId, after: usize) -> TaskId {
         let mut n = after + 1;
-        while TaskId(n).hash(BITS) != task.hash(BITS) {
+        while first(TaskId(n)) != first(task) {
             n += 1;
         }
         TaskId(n)
