@@ -138,12 +138,29 @@ bool ext_is_pci_p2pdma_page(struct page *page);
 
 /* linux/percpu.h */
 
-/* Counts the calls of a function, on each CPU for itself. Not the address of an object. */
-struct ext_calls;
+/* Calls of a function, which can be closed. Each CPU counts for itself. */
+struct ext_calls {
+	/* Not the address of an object. */
+	void *counts;
+	bool closed;
+};
 
-struct ext_calls *ext_calls_alloc(void);
-void ext_calls_free(struct ext_calls *calls);
-void ext_calls_enter(struct ext_calls *calls);
+/* What begins an object that the functions of @owner find. */
+struct ext_gates {
+	const void *owner;
+	struct ext_calls gates[2];
+};
+
+bool ext_calls_init(struct ext_calls *calls);
+void ext_calls_destroy(struct ext_calls *calls);
+void ext_calls_close(struct ext_calls *calls);
+/* Counts a call in an RCU read-side section, unless @calls is closed. */
+bool ext_calls_enter(struct ext_calls *calls);
+/*
+ * Counts a call in @gate of the object in @slot. NULL if there is none, if it has another owner, or
+ * if the gate is closed. An object is freed an RCU grace period after it has left the slot.
+ */
+struct ext_gates *ext_gates_enter(void *const *slot, const void *owner, unsigned int gate);
 void ext_calls_leave(struct ext_calls *calls);
 /* Returns whether a call was inside at a time during this call. */
 bool ext_calls_inside(struct ext_calls *calls);

@@ -21,7 +21,6 @@ use super::super::{
     bindings::helpers,
     task::TaskId, //
 };
-use core::ptr::NonNull;
 use kernel::{
     bindings,
     prelude::*,
@@ -40,6 +39,7 @@ use kernel::{
         delay::fsleep,
         Delta, //
     },
+    types::Opaque, //
 };
 
 /// Number of slots, as a power of two.
@@ -70,11 +70,9 @@ impl Slot {
 ///
 /// # Invariants
 ///
-/// `calls` is valid, and this object owns it.
-pub(super) struct Gate {
-    calls: NonNull<helpers::ext_calls>,
-    closed: Atomic<bool>,
-}
+/// The C object is initialised, and this object owns what it has allocated.
+#[repr(transparent)]
+pub(super) struct Gate(Opaque<helpers::ext_calls>);
 
 // SAFETY: The counts belong to no task.
 unsafe impl Send for Gate {}
@@ -86,41 +84,38 @@ impl Gate {
     ///
     /// Context: may sleep.
     pub(super) fn new() -> Result<Self> {
-        // SAFETY: The function only allocates, which the context of this function allows.
-        let calls = NonNull::new(unsafe { helpers::ext_calls_alloc() }).ok_or(ENOMEM)?;
-        // INVARIANT: Just allocated.
-        Ok(Self {
-            calls,
-            closed: Atomic::new(false),
-        })
+        let calls = Opaque::zeroed();
+        // SAFETY: `calls` is valid for writes. The context of this function allows to sleep.
+        if !unsafe { helpers::ext_calls_init(calls.get()) } {
+            return Err(ENOMEM);
+        }
+        // INVARIANT: Just initialised. Nothing refers to the object, so it can move.
+        Ok(Self(calls))
     }
 
     /// Counts a call. Returns whether the gate is open; the caller must call [`Self::leave`] if so.
     pub(super) fn enter(&self, _rcu: &rcu::Guard) -> bool {
-        if self.closed.load(Relaxed) {
-            return false;
-        }
-        // SAFETY: By the type invariants `calls` is valid.
-        unsafe { helpers::ext_calls_enter(self.calls.as_ptr()) };
-        true
+        // SAFETY: By the type invariants the C object is initialised.
+        unsafe { helpers::ext_calls_enter(self.0.get()) }
     }
 
     /// Ends a call.
     pub(super) fn leave(&self) {
-        // SAFETY: By the type invariants `calls` is valid.
-        unsafe { helpers::ext_calls_leave(self.calls.as_ptr()) };
+        // SAFETY: By the type invariants the C object is initialised.
+        unsafe { helpers::ext_calls_leave(self.0.get()) };
     }
 
     /// Closes the gate and waits for the calls inside.
     ///
     /// Context: may sleep.
     pub(super) fn close(&self) {
-        self.closed.store(true, Relaxed);
+        // SAFETY: By the type invariants the C object is initialised.
+        unsafe { helpers::ext_calls_close(self.0.get()) };
         // Every call that found the gate open has been counted after this, visibly for this task.
         // SAFETY: The function only sleeps, which the context of this function allows.
         unsafe { bindings::synchronize_rcu() };
-        // SAFETY: By the type invariants `calls` is valid.
-        while unsafe { helpers::ext_calls_inside(self.calls.as_ptr()) } {
+        // SAFETY: By the type invariants the C object is initialised.
+        while unsafe { helpers::ext_calls_inside(self.0.get()) } {
             fsleep(Delta::from_millis(1));
         }
     }
@@ -128,8 +123,8 @@ impl Gate {
 
 impl Drop for Gate {
     fn drop(&mut self) {
-        // SAFETY: By the type invariants this object owns `calls`, and this is the last use.
-        unsafe { helpers::ext_calls_free(self.calls.as_ptr()) };
+        // SAFETY: By the type invariants this object owns what is freed, and this is the last use.
+        unsafe { helpers::ext_calls_destroy(self.0.get()) };
     }
 }
 
@@ -243,8 +238,8 @@ mod tests {
     fn a_closed_gate_admits_no_call() -> Result {
         let gate = Gate::new()?;
         let admitted = gate.enter(&rcu::read_lock());
-        // SAFETY: By the type invariants of `Gate` its calls are valid.
-        let inside = unsafe { helpers::ext_calls_inside(gate.calls.as_ptr()) };
+        // SAFETY: By the type invariants of `Gate` the C object is initialised.
+        let inside = unsafe { helpers::ext_calls_inside(gate.0.get()) };
         if admitted {
             gate.leave();
         }

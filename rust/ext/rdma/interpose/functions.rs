@@ -37,6 +37,7 @@ use super::{
 use core::{
     ffi::c_void,
     marker::PhantomData,
+    mem::offset_of,
     ptr, //
 };
 use kernel::{
@@ -54,33 +55,53 @@ use kernel::{
     },
 };
 
-/// Client data of a device with interposed operations.
+/// Client data of a device with interposed operations. It begins with a `struct ext_gates`.
+#[repr(C)]
 struct ClientData<H> {
     /// The device.
     dev: *mut rdma::ib_device,
+    /// By [`Verbs`].
+    gates: [Gate; 2],
     /// Hooks for the device.
     hooks: Arc<H>,
     /// Operations of the driver.
     saved: Arc<Saved>,
-    /// Calls in `reg_user_mr` and `rereg_user_mr`.
-    registering: Gate,
-    /// Calls in `dereg_mr` and `dealloc_ucontext`.
-    ending: Gate,
+}
+
+const _: () = assert!(
+    offset_of!(ClientData<()>, dev) == offset_of!(helpers::ext_gates, owner)
+        && offset_of!(ClientData<()>, gates) == offset_of!(helpers::ext_gates, gates)
+);
+
+/// The verbs that a gate counts the calls of.
+#[derive(Clone, Copy)]
+enum Verbs {
+    /// `reg_user_mr` and `rereg_user_mr`.
+    Registering = 0,
+    /// `dereg_mr` and `dealloc_ucontext`.
+    Ending = 1,
+}
+
+impl<H> ClientData<H> {
+    /// Returns the gate for `verbs`.
+    fn gate(&self, verbs: Verbs) -> &Gate {
+        &self.gates[verbs as usize]
+    }
 }
 
 /// A call in the hooks of a device. Dropping it ends the call.
 ///
 /// # Invariants
 ///
-/// `gate` selects a gate of `data` that counts this call, so `remove` does not free the data.
+/// The gate of `data` for `verbs` counts this call, so `remove` does not free the data.
 struct Inside<'a, H> {
     data: &'a ClientData<H>,
-    gate: fn(&ClientData<H>) -> &Gate,
+    verbs: Verbs,
 }
 
 impl<H> Drop for Inside<'_, H> {
     fn drop(&mut self) {
-        (self.gate)(self.data).leave();
+        self.data.gate(self.verbs).leave();
     }
 }
 
@@ -115,33 +136,46 @@ impl<H: Hooks> Interposer<H> {
     /// # Safety
     ///
     /// `dev` must be registered until the result is dropped.
-    unsafe fn enter<'a>(
-        dev: *mut rdma::ib_device,
-        gate: fn(&ClientData<H>) -> &Gate,
-    ) -> Option<Inside<'a, H>> {
+    unsafe fn enter<'a>(dev: *mut rdma::ib_device, verbs: Verbs) -> Option<Inside<'a, H>> {
+        // SAFETY: The slots have client data of this interposer, the only one, or NULL. It begins with
+        // a `struct ext_gates`. `remove` takes it out of its slot, and then waits for an RCU grace period
+        // before it frees it.
+        let data =
+            unsafe { helpers::ext_gates_enter(slot(dev).as_ptr(), dev.cast(), verbs as u32) };
+        // SAFETY: If it is not NULL, the gate counts this call, so `remove` does not free the data.
+        match unsafe { data.cast::<ClientData<H>>().as_ref() } {
+            // INVARIANT: The gate has just counted this call.
+            Some(data) => Some(Inside { data, verbs }),
+            // SAFETY: By this function's safety contract `dev` is registered.
+            None => unsafe { Self::enter_uncached(dev, verbs) },
+        }
+    }
+
+    /// As [`Self::enter`], for a device that is not in the cache or is being removed.
+    ///
+    /// # Safety
+    ///
+    /// `dev` must be registered until the result is dropped.
+    #[cold]
+    unsafe fn enter_uncached<'a>(dev: *mut rdma::ib_device, verbs: Verbs) -> Option<Inside<'a, H>> {
         let rcu = rcu::read_lock();
         // SAFETY: By this function's safety contract `dev` is registered.
         let data = unsafe { Self::find(dev, &rcu) };
-        // SAFETY: `install_all` set the data to a `ClientData<H>`. `remove` takes it out of the cache and
-        // of the client data, and then waits for an RCU grace period before it frees it.
+        // SAFETY: `install_all` set the data to a `ClientData<H>`. `remove` takes it out of the client
+        // data, and then waits for an RCU grace period before it frees it.
         let data = unsafe { data.as_ref() }?;
-        let entered = gate(data).enter(&rcu);
+        let entered = data.gate(verbs).enter(&rcu);
         drop(rcu);
         // INVARIANT: The gate has just counted this call.
-        entered.then(|| Inside { data, gate })
+        entered.then(|| Inside { data, verbs })
     }
 
-    /// Returns the client data of `dev`, NULL if it has none.
+    /// Returns the client data of `dev` from ib_core's array, NULL if it has none.
     ///
     /// # Safety
     ///
     /// `dev` must be registered.
     unsafe fn find(dev: *mut rdma::ib_device, _rcu: &rcu::Guard) -> *mut ClientData<H> {
-        let cached = slot(dev).load(Acquire).cast::<ClientData<H>>();
-        // SAFETY: The slots have client data of this interposer, the only one, and RCU protects it.
-        if !cached.is_null() && unsafe { (*cached).dev } == dev {
-            return cached;
-        }
         let client = CLIENT.load(Acquire);
         if client.is_null() {
             return ptr::null_mut();
@@ -159,12 +193,12 @@ impl<H: Hooks> Interposer<H> {
     /// `dev` must be registered for the duration of the call.
     unsafe fn call<R>(
         dev: *mut rdma::ib_device,
-        gate: fn(&ClientData<H>) -> &Gate,
+        verbs: Verbs,
         f: impl FnOnce(&ClientData<H>) -> R,
         driver: impl FnOnce(&rdma::ib_device_ops) -> R,
     ) -> R {
         // SAFETY: By this function's safety contract `dev` stays registered during this call.
-        match unsafe { Self::enter(dev, gate) } {
+        match unsafe { Self::enter(dev, verbs) } {
             Some(inside) => f(inside.data),
             // SAFETY: By this function's safety contract `dev` stays registered during this call.
             None => unsafe { Self::call_driver(dev, driver) },
@@ -232,7 +266,7 @@ impl<H: Hooks> Interposer<H> {
             }
         };
         // SAFETY: By this function's safety contract `pd` is valid, and so is its device.
-        unsafe { Self::call((*pd).device, |data| &data.registering, hooks, driver) }
+        unsafe { Self::call((*pd).device, Verbs::Registering, hooks, driver) }
     }
 
     /// # Safety
@@ -278,7 +312,7 @@ impl<H: Hooks> Interposer<H> {
             }
         };
         // SAFETY: By this function's safety contract `mr` is valid, and so is its device.
-        unsafe { Self::call((*mr).device, |data| &data.registering, hooks, driver) }
+        unsafe { Self::call((*mr).device, Verbs::Registering, hooks, driver) }
     }
 
     /// # Safety
@@ -304,7 +338,7 @@ impl<H: Hooks> Interposer<H> {
         };
         // SAFETY: By this function's safety contract `mr` is valid, and so is its device, which outlives
         // the MR.
-        unsafe { Self::call((*mr).device, |data| &data.ending, hooks, driver) }
+        unsafe { Self::call((*mr).device, Verbs::Ending, hooks, driver) }
     }
 
     /// # Safety
@@ -323,7 +357,7 @@ impl<H: Hooks> Interposer<H> {
             driver(&this.saved.driver);
         };
         // SAFETY: By this function's safety contract `ucontext` is valid, and so is its device.
-        unsafe { Self::call((*ucontext).device, |data| &data.ending, hooks, driver) }
+        unsafe { Self::call((*ucontext).device, Verbs::Ending, hooks, driver) }
     }
 
     /// # Safety
@@ -359,7 +393,7 @@ impl<H: Hooks> Interposer<H> {
         };
         // SAFETY: The device is registered.
         let saved = unsafe { Saved::new(raw, ours) }?;
-        let (registering, ending) = (Gate::new()?, Gate::new()?);
+        let gates = [Gate::new()?, Gate::new()?];
         let data = KBox::<ClientData<H>>::new_uninit(GFP_KERNEL)?;
         // Nothing can fail after this: only `remove` ends the hooks.
         let hooks = H::add(dev)?;
@@ -367,10 +401,9 @@ impl<H: Hooks> Interposer<H> {
             data,
             ClientData {
                 dev: raw,
+                gates,
                 hooks,
                 saved: saved.clone(),
-                registering,
-                ending,
             },
         );
         let data = KBox::into_raw(data).cast();
@@ -409,12 +442,12 @@ impl<H: Hooks> Interposer<H> {
         if !restored {
             replaced();
         }
-        data.registering.close();
+        data.gate(Verbs::Registering).close();
         data.hooks.remove();
         if !data.saved.restore_ending() && restored {
             replaced();
         }
-        data.ending.close();
+        data.gate(Verbs::Ending).close();
         // Fails if the device was not in the cache.
         let _ = slot(raw).cmpxchg(
             ptr::from_ref(&*data).cast_mut().cast(),
