@@ -69,7 +69,7 @@ pub(crate) struct Region {
     #[pin]
     mrs: SpinLock<Option<Mrs>>,
     #[pin]
-    life: Lifecycle<Resources>,
+    life: Lifecycle<KBox<Resources>>,
     /// How many times drivers have detached from the region since it was deferred to them.
     detached: Atomic<u32>,
 }
@@ -83,12 +83,19 @@ impl Region {
         intent: Intent,
         make: impl FnOnce(&Arc<Self>, &mut ClientPages) -> Result<(T, Attached), Refusal>,
     ) -> Result<T, Refusal> {
+        let room = KBox::new_uninit(GFP_KERNEL_ACCOUNT)?;
         let region = Self::new(acquired.client(), range, intent)?;
         let pinned = region.pin(&acquired);
         let made = match pinned {
             Ok(mut pages) => match make(&region, &mut pages) {
-                Ok((made, attached)) => Ok((made, region.resources(attached, pages))),
-                Err(refusal) => Err((refusal, Some(pages))),
+                Ok((made, attached)) => {
+                    let resources = region.resources(attached, pages);
+                    Ok((made, KBox::write(room, resources)))
+                }
+                Err(refusal) => {
+                    let resources = KBox::write(room, Resources::pinned(pages));
+                    Err((refusal, Some(resources)))
+                }
             },
             Err(e) => Err((Refusal::NotPinned(e), None)),
         };
@@ -99,8 +106,8 @@ impl Region {
                 region.life.registered(resources);
                 Ok(made)
             }
-            Err((refusal, pages)) => {
-                region.abandon(pages);
+            Err((refusal, resources)) => {
+                region.abandon(resources);
                 Err(refusal)
             }
         }
@@ -148,16 +155,16 @@ impl Region {
     }
 
     /// Ends a failed registration. Context: may sleep.
-    fn abandon(&self, pages: Option<ClientPages>) {
-        match pages {
-            Some(pages) => self.tear_down(self.life.abandon(Resources::pinned(pages))),
+    fn abandon(&self, resources: Option<KBox<Resources>>) {
+        match resources {
+            Some(resources) => self.tear_down(self.life.abandon(resources)),
             None => self.life.abandon_empty(),
         }
         self.release();
     }
 
     /// Tears down resources that were not handed to a revoker.
-    fn tear_down(&self, resources: Option<Resources>) {
+    fn tear_down(&self, resources: Option<KBox<Resources>>) {
         if resources.is_some() {
             drop(resources);
             self.life.torn_down();

@@ -209,6 +209,8 @@ impl Region {
     }
 
     /// Deregisters `mr`, which is on this region, for its user. Context: may sleep.
+    // Inlined, its stack frame would be set up for MRs of host memory too.
+    #[inline(never)]
     pub(crate) fn deregister(&self, mr: &Mr, original: &Original<'_>) -> Result {
         let id = mr.id();
         match self.life.close() {

@@ -94,7 +94,7 @@ enum Revoked {
 /// The result of [`Region::fence`].
 enum Fenced {
     /// The adapter cannot access the memory.
-    Yes(Resources),
+    Yes(KBox<Resources>),
     /// The driver or the client ends the region later.
     Deferred,
     /// The adapter may still access the memory.
@@ -143,7 +143,8 @@ pub(crate) fn prepare_all(client: &Client) {
 impl Region {
     /// Has the device begin no new access, if the region is live. Context: may sleep.
     fn stop(&self) -> Result {
-        self.life.with_live(Resources::stop).unwrap_or(Ok(()))
+        let stopped = self.life.with_live(|resources| resources.stop());
+        stopped.unwrap_or(Ok(()))
     }
 
     /// Ends the region because its device is removed. A region that cannot be fenced ends when the
@@ -186,7 +187,7 @@ impl Region {
             self.life.fenced();
             match cause {
                 Cause::Invalidation if self.client.traits().invalidate_unmaps => {
-                    resources.drop_without_callbacks()
+                    KBox::into_inner(resources).drop_without_callbacks()
                 }
                 _ => drop(resources),
             }
@@ -198,7 +199,7 @@ impl Region {
 
     /// Fences live resources, or defers them to the driver. If neither is possible the region is
     /// live again. Context: may sleep.
-    fn fence(&self, mut resources: Resources, cause: Cause<'_>) -> Fenced {
+    fn fence(&self, mut resources: KBox<Resources>, cause: Cause<'_>) -> Fenced {
         let result = match cause {
             Cause::Removal(this, _) if !resources.can_fence() => {
                 resources.defer_to_dereg(this);
@@ -256,7 +257,7 @@ impl Region {
 
 impl Revocable for Region {
     fn prepare(&self) -> Result<bool> {
-        let prepared = self.life.with_live(Resources::prepare);
+        let prepared = self.life.with_live(|resources| resources.prepare());
         prepared.unwrap_or(Ok(false))
     }
 
