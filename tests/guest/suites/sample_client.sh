@@ -13,7 +13,8 @@ MODULE=$EXTERNAL/samples/peer_client/$CLIENT.ko
 TESTS="test_symvers test_kallsyms test_symbol_get test_load test_write_and_read_back
 	test_atomics test_memory_that_it_rejects test_invalidate_without_regions
 	test_invalidated_while_held test_invalidated_under_a_writer
-	test_invalidated_while_registering test_again test_mapping_holds_the_module test_unload"
+	test_invalidated_while_registering test_again test_mapping_holds_the_module test_unload
+	test_client_of_a_closed_driver"
 
 test_symvers() {
 	local f
@@ -47,4 +48,12 @@ test_unload() {
 	[ ! -e "$SAMPLE" ]
 	# The adapter still works.
 	"$RDMA" write host
+}
+
+# As README.md says of NVIDIA's closed modules. The last one: the kernel is tainted afterwards.
+test_client_of_a_closed_driver() {
+	insmod "$EXTERNAL/tests/symbols/closed_provider.ko"
+	must_fail insmod "$EXTERNAL/tests/symbols/closed_client.ko"
+	log_since test | grep 'closed_client: module .*uses symbols .*from proprietary module closed_provider'
+	rmmod closed_provider
 }
