@@ -12,6 +12,9 @@ TESTS="test_modules_are_loaded test_stack_is_stock test_no_unit_failed test_bars
 README=/build/after-boot
 [ ! -e $README ] || TESTS+=" test_readme"
 
+# A driver in the manner of NVIDIA's, if DKMS has built it.
+! modinfo vendor_client >/dev/null 2>&1 || TESTS+=" test_driver_of_dkms"
+
 # The RDMA device is the administrator's.
 setup() { load_stack; }
 
@@ -63,6 +66,13 @@ test_doctor() {
 # A client's module comes after ours.
 test_order_of_clients() {
 	modprobe -c | grep '^softdep nvidia_peermem pre: ib_peer_mem$'
+}
+
+test_driver_of_dkms() {
+	modprobe vendor_client
+	[ -d "$PEERS/count_client" ]
+	expect "DKMS module signing key" modinfo -F signer vendor_client
+	rmmod vendor_client
 }
 
 test_readme() {
