@@ -95,7 +95,7 @@ impl Slot {
 pub(crate) struct Client {
     testbed: Arc<Testbed>,
     slot: Arc<Slot>,
-    raw: KBox<peer::peer_memory_client_ex>,
+    raw: Arc<peer::peer_memory_client_ex>,
     handle: Atomic<usize>,
     invalidate: peer::invalidate_peer_memory,
 }
@@ -123,11 +123,12 @@ impl Client {
         *slot.setup.lock() = setup;
         *slot.ledger.lock() = Ledger::new();
 
-        let mut raw = KBox::new(callbacks::structure(number, &setup), GFP_KERNEL)?;
+        let mut raw = callbacks::structure(number, &setup);
         for (to, from) in raw.client.name.iter_mut().zip(name.bytes()) {
             *to = from;
         }
         change(&mut raw);
+        let raw = Arc::new(raw, GFP_KERNEL)?;
         let mut invalidate: peer::invalidate_peer_memory = None;
         let invalidate_ptr = if setup.invalidates {
             &raw mut invalidate
@@ -249,17 +250,29 @@ impl Client {
         self.slot.setup.lock().unmaps = false;
     }
 
+    /// Returns the function that unregisters it, once.
+    fn end(&self) -> Option<impl FnOnce() + Send + 'static> {
+        let handle = self.handle.xchg(0, Full);
+        if handle == 0 || sync::is_stuck() {
+            return None;
+        }
+        let (slot, raw) = (self.slot.clone(), self.raw.clone());
+        Some(move || {
+            let handle = ptr::with_exposed_provenance_mut(handle);
+            // SAFETY: The handle is from ib_register_peer_memory_client(), and used once.
+            unsafe { peer::ib_unregister_peer_memory_client(handle) };
+            slot.ledger.lock().unregistered = true;
+            drop(raw);
+        })
+    }
+
     /// Unregisters it, once.
     ///
     /// Context: process context; may sleep.
     pub(crate) fn unregister(&self) {
-        let handle = self.handle.xchg(0, Full);
-        if handle == 0 || sync::is_stuck() {
-            return;
+        if let Some(end) = self.end() {
+            end();
         }
-        // SAFETY: The handle is from ib_register_peer_memory_client(), and used once.
-        unsafe { peer::ib_unregister_peer_memory_client(ptr::with_exposed_provenance_mut(handle)) };
-        self.slot.ledger.lock().unregistered = true;
     }
 
     /// Checks that all calls so far were valid, and prints the first that was not.
@@ -276,7 +289,13 @@ impl Client {
 
 impl Drop for Client {
     fn drop(&mut self) {
-        self.unregister();
+        // A test has failed. A region that does not end must not hang it.
+        let ended = self
+            .end()
+            .map(|end| -> Result { sync::Task::spawn(end)?.join() });
+        if ended.is_some_and(|ended| ended.is_err()) {
+            diagnostic!("a client could not be unregistered");
+        }
     }
 }
 

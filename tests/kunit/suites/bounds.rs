@@ -23,6 +23,12 @@ mod tests {
         live_on(Fixture::temporary(kind)?, Setup::SEED)
     }
 
+    /// Invalidates a region of the client in another task.
+    fn invalidation_of(client: &Arc<Client>, ticket: u64) -> Result<Task<Result<i32>>> {
+        let client = client.clone();
+        Task::spawn(move || client.invalidate(ticket))
+    }
+
     /// Makes all invalidations fail.
     fn fail_invalidations(t: &Fixture) -> Result {
         t.script(Point::PostInv)?
@@ -60,19 +66,28 @@ mod tests {
     #[test]
     fn a_removed_device_has_the_time_of_one_work_request_for_all_regions() -> Result {
         let (t, client, mr) = live_temporary(Kind::Dma)?;
+        let ticket = client.ticket()?;
         let pds = [Pd::new(t.registered())?, Pd::new(t.registered())?];
         // Each PD has a queue pair of its own.
         let one = pds[0].reg(client.at(8 * PAGE), PAGE, USUAL)?;
         let two = pds[1].reg(client.at(16 * PAGE), PAGE, USUAL)?;
-        t.dev().hold_completions();
+        // As a device that dies: it accesses nothing and completes nothing.
+        t.registered().leave_bus();
         let start = Instant::<Monotonic>::now();
+        // The work request of this one is overdue when the removal begins: another on its queue pair
+        // is not waited for.
+        let invalidating = invalidation_of(&client, ticket)?;
+        let waited = invalidating.is_waiting();
         removal(&t)?.join()?;
         let seconds = start.elapsed().as_millis() / 1000;
+        invalidating.join()??;
         for mr in [&*mr, &one, &two] {
             mr.dereg()?;
         }
         drop(pds);
-        // The pages stay pinned until the client ends the regions.
+        ensure!(waited);
+        // The pages of the others stay pinned until the client ends the regions.
+        ensure_eq!(t.calls(Point::PutPages)?, 1);
         ensure_eq!(t.calls(Point::Release)?, 0);
         client.finish()?;
         ensure_eq!(t.calls(Point::Release)?, 3);
@@ -91,7 +106,7 @@ mod tests {
         let ending = end(&client)?;
         let waited = ending.is_waiting();
         let stage = client.stage();
-        mr.dereg()?;
+        deregistration(&mr)?.join()??;
         ending.join()??;
         ensure!(waited);
         // Nothing was unmapped or put before.
@@ -134,10 +149,7 @@ mod tests {
         let (fenced, client, fenced_mr) = live(Mode::Dynamic, Setup::SEED)?;
         let ticket = client.ticket()?;
         fenced.dev().set_quiesce(Quiesce::FenceOfAProcess);
-        let invalidating = {
-            let client = client.clone();
-            Task::spawn(move || client.invalidate(ticket))?
-        };
+        let invalidating = invalidation_of(&client, ticket)?;
         let waited = invalidating.is_waiting();
 
         let t = Fixture::temporary(Mode::Dynamic)?;

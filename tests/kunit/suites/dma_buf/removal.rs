@@ -224,17 +224,13 @@ mod tests {
         for new_first in [false, true] {
             let (t, client, mr) = live_temporary(Mode::Pinned)?;
             let new = mr.rereg_only(user::ACCESS, &t.pd, (0, 0), user::REMOTE_READ)?;
-            let new = new.ok_or(ENOENT)?;
+            let new = Arc::new(new.ok_or(ENOENT)?, GFP_KERNEL)?;
             let leaving = removal(&t)?;
             let bare = until(|| t.registered().is_bare());
-            let (first, last) = if new_first {
-                (&new, &*mr)
-            } else {
-                (&*mr, &new)
-            };
-            first.dereg()?;
+            let (first, last) = if new_first { (&new, &mr) } else { (&mr, &new) };
+            deregistration(first)?.join()??;
             let stage = client.stage();
-            last.dereg()?;
+            deregistration(last)?.join()??;
             let released = t.calls(Point::Release)?;
             leaving.join()?;
             bare?;
