@@ -108,9 +108,7 @@ mod tests {
     #[test]
     fn requests_are_answered() {
         let choice = Choice::default();
-        let mut world = World {
-            functions: vec![Function::new(0, choice)],
-        };
+        let mut world = World::new(vec![Function::new(0, choice)]);
         assert_eq!(execute(&mut world, "0 fail-umr 3"), "ok\n");
         assert_eq!(world.functions[0].inject.fail_umr, 3);
         assert_eq!(execute(&mut world, "0 dead"), "ok\n");

@@ -22,11 +22,14 @@ mod ifc;
 mod init_segment;
 mod log;
 mod mkey;
+mod multicast;
 mod objects;
 mod port;
 mod qp;
 mod receive;
+mod sa;
 mod srq;
+mod subnet;
 mod sys;
 mod transport;
 mod umem;
@@ -178,11 +181,8 @@ fn listen(path: &str) -> io::Result<UnixListener> {
 }
 
 fn run(options: &Options) -> io::Result<()> {
-    let mut world = World {
-        functions: (0..options.sockets.len())
-            .map(|id| Function::new(id, options.choice))
-            .collect(),
-    };
+    let functions = (0..options.sockets.len()).map(|id| Function::new(id, options.choice));
+    let mut world = World::new(functions.collect());
     let mut control = options.control.as_deref().map(Control::open).transpose()?;
     let mut sockets = Vec::new();
     for path in &options.sockets {

@@ -98,8 +98,6 @@ const NO_EFFECT: &[u16] = &[
     op::QUERY_CONG_STATISTICS,
     op::SET_L2_TABLE_ENTRY,
     op::DELETE_L2_TABLE_ENTRY,
-    op::ATTACH_TO_MCG,
-    op::DETACH_FROM_MCG,
     op::NOP,
 ];
 

@@ -262,6 +262,10 @@ impl Function {
     pub fn destroy_qp(&mut self, input: &[u8]) -> Result<(), Refusal> {
         let number = destroy_qp_in::qpn.get32(input);
         self.qp(number, user(input))?;
+        if self.hca.attached.has(number) {
+            let why = format!("QP {number:#x} is attached to a multicast group");
+            return Err(Refusal::busy(why));
+        }
         self.forget_work(number);
         self.hca.qps.remove(&number);
         Ok(())
@@ -277,7 +281,8 @@ impl Function {
         Ok(())
     }
 
-    fn qp(&self, number: u32, user: u32) -> Result<&Qp, Refusal> {
+    /// Returns a queue pair of the user context `user`.
+    pub fn qp(&self, number: u32, user: u32) -> Result<&Qp, Refusal> {
         let qp = self.hca.qps.get(&number);
         let qp = qp.ok_or_else(|| Refusal::new(BAD_RES, format!("no QP {number:#x}")))?;
         Refusal::unless_owner(qp.uid, user)?;

@@ -10,6 +10,7 @@ use crate::function::Function;
 use crate::ifc::{ads, qpc};
 use crate::mkey::{Access, Denied};
 use crate::qp::{Qp, Service, Tries};
+use crate::sa::group::Groups;
 use crate::umr::Failure;
 use crate::wqe::{opcode, Next, Wqe};
 use crate::{refuse, trace};
@@ -58,6 +59,8 @@ enum Step {
 /// All functions of this process.
 pub struct World {
     pub functions: Vec<Function>,
+    /// The multicast groups of the InfiniBand subnet.
+    pub groups: Groups,
 }
 
 /// No work request is tried again sooner.
@@ -68,6 +71,14 @@ const LONGEST: Duration = Duration::from_millis(500);
 const TURN: usize = 64;
 
 impl World {
+    /// Creates the world of these functions.
+    pub fn new(functions: Vec<Function>) -> Self {
+        Self {
+            functions,
+            groups: Groups::default(),
+        }
+    }
+
     /// Does some of the work that there is. Returns whether there is more.
     pub fn work(&mut self) -> bool {
         self.resume();

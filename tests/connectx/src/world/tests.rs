@@ -90,8 +90,7 @@ fn world(len: u64) -> (World, u32, u32) {
     let (mut a, mut b) = (function(0), function(1));
     let (local, remote) = (key(&mut a, 0x1000), key(&mut b, len));
     a.dma.write(DATA, b"twelve bytes").unwrap();
-    let functions = vec![a, b];
-    (World { functions }, local, remote)
+    (World::new(vec![a, b]), local, remote)
 }
 
 /// Posts a work request of one block on function 0, and has it done.

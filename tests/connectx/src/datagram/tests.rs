@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What a queue pair takes, and the way to the subnet manager and back.
+
+use super::*;
+use crate::bits::be16;
+use crate::caps::Choice;
+use crate::qp::tests::queue_pair;
+use crate::qp::State;
+
+/// Two InfiniBand ports.
+fn world() -> World {
+    let choice = Choice {
+        infiniband: true,
+        ..Choice::default()
+    };
+    World::new((0..2).map(|id| Function::new(id, choice)).collect())
+}
+
+/// The address vector of a datagram to the subnet manager.
+fn manager(grh: bool) -> Address {
+    let mut segment = [0; 48];
+    segment[8..12].copy_from_slice(&(0x8000_0000 | QP1).to_be_bytes());
+    segment[14..16].copy_from_slice(&subnet::MANAGER_LID.to_be_bytes());
+    if grh {
+        segment[28] = 0x40;
+        segment[32..48].copy_from_slice(&subnet::manager_gid());
+    }
+    Address::new(&segment, true)
+}
+
+/// A request for the path from the port of function `f` to that of the other one.
+fn request(world: &World, f: usize) -> [u8; sa::MAD] {
+    let mut mad = [0; sa::MAD];
+    mad[..4].copy_from_slice(&[1, 3, 2, 1]);
+    mad[17] = 0x35;
+    // The GIDs.
+    mad[55] = 0b1100;
+    for (at, f) in [(64, 1 - f), (80, f)] {
+        mad[at..at + 16].copy_from_slice(&world.functions[f].port.gid(0).gid);
+    }
+    mad
+}
+
+#[test]
+fn an_answer_of_the_subnet_manager_comes_from_its_address() {
+    let mut world = world();
+    for grh in [false, true] {
+        let address = manager(grh);
+        assert!(subnet::is_manager(address.grh, &address.gid, address.lid));
+        let request = request(&world, 1);
+        let answer = world.ask_manager(1, &address, QP1_KEY, &request).unwrap();
+        assert_eq!((answer.qpn, answer.key), (QP1, QP1_KEY));
+        assert_eq!(answer.cqe.slid, subnet::MANAGER_LID);
+        assert_eq!(answer.cqe.flags_source, QP1);
+        assert_eq!(answer.payload[3], 0x81);
+        // The LIDs of the path.
+        assert_eq!(be16(&answer.payload, 96), 1);
+        assert_eq!(be16(&answer.payload, 98), 2);
+        assert_eq!(answer.grh.is_some(), grh);
+        if let Some(header) = answer.grh {
+            assert_eq!(header[8..24], subnet::manager_gid());
+            assert_eq!(header[24..], world.functions[1].port.gid(0).gid);
+        }
+    }
+}
+
+#[test]
+fn the_subnet_manager_has_one_queue_pair_and_one_key() {
+    let mut world = world();
+    let request = request(&world, 0);
+    let mut other = manager(false);
+    other.qpn = 2;
+    assert!(world.ask_manager(0, &other, QP1_KEY, &request).is_err());
+    let address = manager(false);
+    assert!(world.ask_manager(0, &address, 0, &request).is_err());
+    assert!(world
+        .ask_manager(0, &address, QP1_KEY, &request[1..])
+        .is_err());
+}
+
+#[test]
+fn a_dead_port_is_not_in_the_subnet() {
+    let mut world = world();
+    let request = request(&world, 0);
+    world.functions[1].set_dead(true);
+    let answer = world
+        .ask_manager(0, &manager(false), QP1_KEY, &request)
+        .unwrap();
+    assert_eq!(be16(&answer.payload, 4), sa::status::INVALID_GID);
+}
+
+#[test]
+fn a_group_is_the_members_and_what_is_attached_there() {
+    use crate::ifc::attach_to_mcg_in;
+
+    // That of IPoIB's broadcasts.
+    const GROUP: [u8; 16] = [
+        0xff, 0x12, 0x40, 0x1b, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff,
+    ];
+    let mut world = world();
+    for (f, qpn) in [(0, 7), (0, 8), (1, 7)] {
+        let mut qp = queue_pair(Service::Ud, 1);
+        qp.number = qpn;
+        let function = &mut world.functions[f];
+        function.hca.qps.insert(qpn, qp);
+        let mut input = [0; 32];
+        attach_to_mcg_in::qpn.set(&mut input, qpn.into());
+        input[16..].copy_from_slice(&GROUP);
+        assert!(function.attach_to_group(&input).is_ok());
+    }
+    assert!(world.attached(0, &GROUP).is_empty());
+    let join = |world: &mut World, f: usize| {
+        let mut mad = [0; sa::MAD];
+        // Set of a MCMemberRecord, with the GIDs and the state of a full member.
+        mad[..4].copy_from_slice(&[1, 3, 2, 2]);
+        mad[17] = 0x38;
+        mad[53..56].copy_from_slice(&[1, 0, 0b11]);
+        mad[56..72].copy_from_slice(&GROUP);
+        mad[72..88].copy_from_slice(&world.functions[f].port.gid(0).gid);
+        mad[104] = 1;
+        let answer = world.ask_manager(f, &manager(false), QP1_KEY, &mad);
+        assert_eq!(be16(&answer.unwrap().payload, 4), 0);
+    };
+    join(&mut world, 1);
+    assert_eq!(world.attached(0, &GROUP), [(1, 7)]);
+    join(&mut world, 0);
+    assert_eq!(world.attached(1, &GROUP), [(0, 7), (0, 8), (1, 7)]);
+    world.functions[0].set_dead(true);
+    assert_eq!(world.attached(1, &GROUP), [(1, 7)]);
+}
+
+#[test]
+fn another_key_is_dropped() {
+    let mut world = world();
+    let function = &mut world.functions[0];
+    for (number, service, key) in [(7, Service::Qp1, QP1_KEY), (8, Service::Ud, 0x1234)] {
+        let mut qp = queue_pair(service, 1);
+        qp.number = number;
+        qp.state = State::Rts;
+        qpc::q_key.set(&mut qp.context, 0x1234);
+        function.hca.qps.insert(number, qp);
+        let number = if service == Service::Qp1 { QP1 } else { number };
+        let mut fate = |key| {
+            let message = Arrived {
+                qpn: number,
+                key,
+                grh: None,
+                payload: vec![0; 4],
+                cqe: Cqe::default(),
+            };
+            match function.receive_datagram(message) {
+                Fate::Dropped(why) => why,
+                _ => "",
+            }
+        };
+        assert_eq!(fate(key + 1), "another key");
+        // It has no receive queue.
+        assert_eq!(fate(key), "no receive is posted");
+    }
+}
