@@ -32,7 +32,7 @@ void must_equal(const void *got, const void *want, size_t length, const char *wh
 
 /* A client's connection to a server, and the server's memory. */
 struct remote {
-	int tcp;
+	int tcp;		/* by which the queue pairs were connected */
 	struct pair pair;
 	uint64_t addr, length;
 	uint32_t rkey;
@@ -41,5 +41,10 @@ struct remote {
 /* Any failure ends the program. */
 struct remote remote_open(struct options *o);
 void remote_close(struct remote *r);
+/*
+ * RDMA WRITE of a pattern from MEMORY to the server's, READ back to the second MEMORY, compare. All
+ * three have the same length.
+ */
+int remote_copy(struct options *o, struct remote *r);
 
 #endif /* ACTIONS_H */

@@ -181,28 +181,35 @@ static void must_rw(struct remote *r, enum ibv_wr_opcode opcode, struct ibv_mr *
 		     ibv_wc_status_str(status));
 }
 
-int do_remote(struct options *o)
+int remote_copy(struct options *o, struct remote *r)
 {
 	struct buffer want = host_memory(o->length);
 	struct buffer from = map_zeroed(o->memory, o), back = map_zeroed(o->memory2, o);
 	struct ibv_mr *from_mr = rdma_register(&o->rdma, from.addr + o->offset, o->length);
 	struct ibv_mr *back_mr = rdma_register(&o->rdma, back.addr + o->offset, o->length);
-	struct remote r = remote_open(o);
 
-	if (r.length != o->length)
-		errx(1, "the server's MR has %llu bytes", (unsigned long long)r.length);
+	if (r->length != o->length)
+		errx(1, "the server's MR has %llu bytes", (unsigned long long)r->length);
 	pattern_fill(want.addr, o->length, o->seed);
 	memcpy(from_mr->addr, want.addr, o->length);
-	must_rw(&r, IBV_WR_RDMA_WRITE, from_mr);
-	must_rw(&r, IBV_WR_RDMA_READ, back_mr);
+	must_rw(r, IBV_WR_RDMA_WRITE, from_mr);
+	must_rw(r, IBV_WR_RDMA_READ, back_mr);
 	must_equal(back_mr->addr, want.addr, o->length, "RDMA READ");
 	report("from", &from, o);
 	report("back", &back, o);
 
-	remote_close(&r);
 	rdma_deregister(back_mr);
 	rdma_deregister(from_mr);
 	buffer_unmap(&back);
 	buffer_unmap(&from);
 	return 0;
+}
+
+int do_remote(struct options *o)
+{
+	struct remote r = remote_open(o);
+	int rc = remote_copy(o, &r);
+
+	remote_close(&r);
+	return rc;
 }

@@ -24,13 +24,26 @@ mlx5_bdf() {
 	echo "${dev##*/}"
 }
 
-# Its network device, if the port is of Ethernet.
+# Its network device, if the port is of Ethernet; that of IPoIB is of another type.
 mlx5_nic() {
-	local net
+	local net type
 	for net in "/sys/class/infiniband/$DEV/device/net"/*; do
-		[ ! -e "$net" ] || echo "${net##*/}"
+		{ read -r type <"$net/type"; } 2>/dev/null || continue
+		[ "$type" != 1 ] || echo "${net##*/}"
 	done
 }
+
+# Sets up IPoIB on an InfiniBand port: the network device ib0 with the address IPOIB.
+IPOIB=198.51.100.1
+mlx5_ipoib() {
+	modprobe ib_ipoib
+	eventually test -e /sys/class/net/ib0
+	ip addr replace "$IPOIB/24" dev ib0
+	ip link set ib0 up
+	# It has joined the group of broadcasts.
+	eventually ipoib_ready
+}
+ipoib_ready() { [ "$(cat /sys/class/net/ib0/operstate)" = up ]; }
 
 # mlx5_unbind, mlx5_bind: the driver of the function.
 mlx5_unbind() {
