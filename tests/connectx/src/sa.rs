@@ -4,9 +4,8 @@
 //! management datagrams (MADs) to its queue pair 1.
 //!
 //! `rdma_cm` asks for the path to a GID, IPoIB for membership in multicast groups, the kernel for what
-//! the class can do. Everything else
-//! is refused with the status that the InfiniBand architecture has for it (volume 1, 13.4.7 and
-//! 15.2.3).
+//! the class can do. Everything else is refused with the status that the InfiniBand architecture has
+//! for it (volume 1, 13.4.7 and 15.2.3).
 
 pub mod group;
 mod path;
