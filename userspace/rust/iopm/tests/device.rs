@@ -44,7 +44,7 @@ fn map(dm: &Dm<'_>) -> *mut c_void {
     let fd = dm.as_fd().as_raw_fd();
     // SAFETY: The kernel chooses the address.
     let page = unsafe { mmap(std::ptr::null_mut(), 4096, read, shared, fd, 0) };
-    assert_ne!(page.addr(), usize::MAX);
+    assert_ne!(page as usize, usize::MAX);
     page
 }
 
