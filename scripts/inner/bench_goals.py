@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """What the figures are to be, for bench.py: a table of the goals with what is reached."""
 
-from bench_tables import size_name, table
+from bench_tables import memory_added, size_name, table
 
 KIB, MIB = 1 << 10, 1 << 20
 
@@ -54,18 +54,8 @@ class Goals:
                 self.ratio(f"{name}, each of {max(counts):,} regions / one", 1.2,
                            self.cost(str(max(counts)), "many-memory", 4 * KIB, end),
                            self.cost("1", "many-memory", 4 * KIB, end))
-        for size, ours in self.memory():
+        for size, ours in memory_added(self.rows, self.device).items():
             self.add(f"bytes above those of the driver, MR of {size_name(size)} on a BAR", 2048, ours)
-
-    def memory(self):
-        """The MRs on BARs: size, and bytes above those of an MR of the driver alone."""
-        rows, device = self.rows, self.device
-        driver = "many-dmabuf" if rows.labels(device, "many-dmabuf") else "many-host"
-        for dev, label, target, size, operation in rows.cost:
-            if (dev, target, operation) == (device, "many-bar", "memory"):
-                of = self.cost(label, driver, size, "memory")
-                if of is not None:
-                    yield size, self.cost(label, target, size, "memory") - of
 
     def threads(self):
         for target, name in (("host", "host memory"), ("bar", "BAR")):

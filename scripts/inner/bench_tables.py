@@ -44,22 +44,26 @@ def many_table(rows, device):
     return table(head, lines) if lines else ""
 
 
-def memory_table(rows, device):
-    """The kernel memory of an MR. The driver's share is that of an MR that the driver makes by
-    itself: on the same memory if it can, else on host memory."""
+def memory_added(rows, device):
+    """The bytes of an MR on a BAR above those of an MR that the driver makes by itself: on the same
+    memory if it can, else on host memory. By size."""
     keys = [key for key in _keys(rows, device, "many-") if key[3] == "memory"]
-    targets = {key[1] for key in keys}
-    driver = "dmabuf" if "dmabuf" in targets else "host"
+    driver = "dmabuf" if any(key[1] == "dmabuf" for key in keys) else "host"
+    cost = {key[1:3]: rows.per_mr(device, key[0], "many-" + key[1], key[2], "memory") for key in keys}
+    return {size: cost["bar", size] - cost[driver, size]
+            for target, size in cost if target == "bar" and (driver, size) in cost}
+
+
+def memory_table(rows, device):
+    """The kernel memory of an MR."""
+    added = memory_added(rows, device)
     lines = []
-    for label, target, size, _ in keys:
-        kinds = [rows.per_mr(device, label, "many-" + target, size, kind) for kind in KINDS]
-        own = "\\-"
-        for other in keys:
-            if target == "bar" and other[1:3] == (driver, size):
-                driver_has = rows.per_mr(device, other[0], "many-" + driver, size, "memory")
-                own = f"{kinds[0] - driver_has:,.0f}"
-        lines.append([NAMES[target], size_name(size), f"{int(label):,}"] +
-                     [f"{kind:,.0f}" for kind in kinds] + [own])
+    for label, target, size, operation in _keys(rows, device, "many-"):
+        if operation == "memory":
+            kinds = [rows.per_mr(device, label, "many-" + target, size, kind) for kind in KINDS]
+            own = f"{added[size]:,.0f}" if target == "bar" and size in added else "\\-"
+            lines.append([NAMES[target], size_name(size), f"{int(label):,}"] +
+                         [f"{kind:,.0f}" for kind in kinds] + [own])
     head = ["bytes for each MR", "size", "MRs", "all", "slab", "vmalloc", "charged", "added"]
     return table(head, lines) if lines else ""
 
