@@ -23,23 +23,17 @@ use kernel::{
     bindings,
     device,
     error::from_result,
-    new_mutex,
     prelude::*,
-    sync::{
-        atomic::Acquire,
-        Mutex, //
-    },
+    sync::atomic::Acquire,
     types::ForeignOwnable, //
 };
 
 /// The `client_context` of a region, from `acquire` to `release`.
-#[pin_data]
 struct RegionCtx<T: Client> {
     /// The claimed range.
     region: T::Region,
-    /// The pinned pages, from `get_pages` to `put_pages`. Not held across calls.
-    #[pin]
-    memory: Mutex<Option<T::Memory>>,
+    /// The pinned pages, from `get_pages` to `put_pages`.
+    memory: Option<T::Memory>,
 }
 
 /// The C callbacks of the client `T`.
@@ -65,12 +59,15 @@ impl<T: Slotted> VTable<T> {
     ///
     /// # Safety
     ///
-    /// `context` must be a `client_context` that `acquire` stored, and must not be released during
-    /// `'a`.
-    unsafe fn region<'a>(context: *mut c_void) -> &'a RegionCtx<T> {
-        // SAFETY: By this function's safety contract `acquire` stored `context`, which it got from
-        // `into_foreign`, and `release`, which calls `from_foreign`, does not run during `'a`.
-        unsafe { <Pin<KBox<RegionCtx<T>>> as ForeignOwnable>::borrow(context) }.get_ref()
+    /// - `context` must be a `client_context` that `acquire` stored, and must not be released during
+    ///   `'a`.
+    /// - Must be called once in a callback, and no other callback of this region may run during `'a`.
+    unsafe fn region<'a>(context: *mut c_void) -> &'a mut RegionCtx<T> {
+        // SAFETY: By this function's safety contract:
+        // - `acquire` stored `context`, which it got from `into_foreign`, and `release`, which calls
+        //   `from_foreign`, does not run during `'a`;
+        // - there is no other reference to the region, as only callbacks borrow it.
+        unsafe { <KBox<RegionCtx<T>> as ForeignOwnable>::borrow_mut(context) }
     }
 
     /// `peer_memory_client::acquire`.
@@ -95,11 +92,11 @@ impl<T: Slotted> VTable<T> {
             let Some(region) = T::acquire(&data.data, range)? else {
                 return Ok(0);
             };
-            let region = KBox::pin_init(
-                pin_init!(RegionCtx::<T> {
+            let region = KBox::new(
+                RegionCtx::<T> {
                     region,
-                    memory <- new_mutex!(None, "peer_client::RegionCtx::memory"),
-                }),
+                    memory: None,
+                },
                 GFP_KERNEL_ACCOUNT,
             )?;
             // SAFETY: By this function's safety contract `context` is valid for a write.
@@ -113,7 +110,8 @@ impl<T: Slotted> VTable<T> {
     /// # Safety
     ///
     /// - The client must be registered.
-    /// - `context` must be the `client_context` of a region that is not released during the call.
+    /// - `context` must be the `client_context` of a region that is not released during the call,
+    ///   and no other callback of this region may run.
     /// - `sg` must be valid for a write.
     unsafe extern "C" fn get_pages(
         addr: c_ulong,
@@ -124,8 +122,8 @@ impl<T: Slotted> VTable<T> {
         context: *mut c_void,
         core_context: u64,
     ) -> c_int {
-        // SAFETY: By this function's safety contract `acquire` stored `context`, and it is not
-        // released during the call.
+        // SAFETY: By this function's safety contract `acquire` stored `context`, it is not released
+        // during the call, and no other callback of the region runs.
         let region = unsafe { Self::region(context) };
         // SAFETY: This is a callback, and the reference does not leave it.
         let data = unsafe { Self::slot_data() };
@@ -133,11 +131,10 @@ impl<T: Slotted> VTable<T> {
             let range = VaRange::new(addr, size).ok_or(EINVAL)?;
             let ticket = Ticket::new(data.link.clone(), core_context);
             let memory = T::get_pages(&data.data, &region.region, range, force != 0, ticket)?;
+            let memory = region.memory.insert(memory);
             // SAFETY: By this function's safety contract `sg` is valid for a write. The core only
             // reads the copy; `memory` owns the table.
             unsafe { *sg = *memory.table().as_raw() };
-            let old = region.memory.lock().replace(memory);
-            drop(old);
             Ok(0)
         })
     }
@@ -157,8 +154,8 @@ impl<T: Slotted> VTable<T> {
         _dmasync: c_int,
         nmap: *mut c_int,
     ) -> c_int {
-        // SAFETY: By this function's safety contract `acquire` stored `context`, and it is not
-        // released during the call.
+        // SAFETY: By this function's safety contract `acquire` stored `context`, it is not released
+        // during the call, and no other callback of the region runs.
         let region = unsafe { Self::region(context) };
         if dev.is_null() {
             return EINVAL.to_errno();
@@ -166,7 +163,7 @@ impl<T: Slotted> VTable<T> {
         // SAFETY: By this function's safety contract `dev` is a device, which is not null and is
         // valid during the call.
         let dev = unsafe { device::Device::from_raw(dev) };
-        let Some(mut memory) = region.memory.lock().take() else {
+        let Some(memory) = &mut region.memory else {
             return EINVAL.to_errno();
         };
         let ret = from_result(|| {
@@ -179,7 +176,6 @@ impl<T: Slotted> VTable<T> {
         // SAFETY: By this function's safety contract `sg` is valid for a write. The core only reads
         // the copy; `memory` owns the table.
         unsafe { *sg = *memory.table().as_raw() };
-        *region.memory.lock() = Some(memory);
         ret
     }
 
@@ -195,17 +191,16 @@ impl<T: Slotted> VTable<T> {
         context: *mut c_void,
         _dev: *mut bindings::device,
     ) -> c_int {
-        // SAFETY: By this function's safety contract `acquire` stored `context`, and it is not
-        // released during the call.
+        // SAFETY: By this function's safety contract `acquire` stored `context`, it is not released
+        // during the call, and no other callback of the region runs.
         let region = unsafe { Self::region(context) };
-        let Some(mut memory) = region.memory.lock().take() else {
+        let Some(memory) = &mut region.memory else {
             return EINVAL.to_errno();
         };
         memory.unmap();
         // SAFETY: By this function's safety contract `sg` is valid for a write. The core only reads
         // the copy; `memory` owns the table.
         unsafe { *sg = *memory.table().as_raw() };
-        *region.memory.lock() = Some(memory);
         0
     }
 
@@ -217,11 +212,10 @@ impl<T: Slotted> VTable<T> {
     ///   and no other callback of this region may run.
     /// - `sg` must be valid for a write.
     unsafe extern "C" fn put_pages(sg: *mut bindings::sg_table, context: *mut c_void) {
-        // SAFETY: By this function's safety contract `acquire` stored `context`, and it is not
-        // released during the call.
+        // SAFETY: By this function's safety contract `acquire` stored `context`, it is not released
+        // during the call, and no other callback of the region runs.
         let region = unsafe { Self::region(context) };
-        let memory = region.memory.lock().take();
-        drop(memory);
+        region.memory = None;
         // SAFETY: By this function's safety contract `sg` is valid for a write. The table that the
         // copy referred to is freed, so the copy is cleared.
         unsafe { *sg = bindings::sg_table::default() };
@@ -236,7 +230,7 @@ impl<T: Slotted> VTable<T> {
     unsafe extern "C" fn release(context: *mut c_void) {
         // SAFETY: By this function's safety contract `acquire` stored `context`, which it got from
         // `into_foreign`, and this is the only release, after the last use.
-        drop(unsafe { <Pin<KBox<RegionCtx<T>>> as ForeignOwnable>::from_foreign(context) });
+        drop(unsafe { <KBox<RegionCtx<T>> as ForeignOwnable>::from_foreign(context) });
     }
 
     /// Returns the C structure of the client.
