@@ -5,7 +5,7 @@
 use crate::{
     bindings::peer,
     index::{
-        Index,
+        Map,
         Slot, //
     },
     stats::Stats, //
@@ -113,7 +113,7 @@ pub(crate) struct Client {
     last_ticket: Atomic<u32>,
     /// The regions by ticket.
     #[pin]
-    regions: Index<dyn Revocable>,
+    regions: Map<dyn Revocable>,
 }
 
 impl Client {
@@ -129,7 +129,7 @@ impl Client {
                 gate <- new_spinlock!(Gate { closed: false, uses: 0 }, "Client::gate"),
                 drained <- new_condvar!("Client::drained"),
                 last_ticket: Atomic::new(0),
-                regions <- Index::new(),
+                regions <- Map::new(),
             }),
             GFP_KERNEL,
         )

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! An index of shared objects by a 32-bit key.
+//! Maps of shared objects by a 32-bit key.
 
 use crate::ext::key_set::KeySet;
 use kernel::{
@@ -19,15 +19,12 @@ use kernel::{
 /// A map from a key to a reference. The lock is a leaf lock: it is held for one look-up or change,
 /// and references leave it before they are dropped.
 #[pin_data]
-pub(crate) struct Index<T: ?Sized> {
+pub(crate) struct Map<T: ?Sized> {
     #[pin]
     entries: SpinLock<RBTree<u32, Arc<T>>>,
-    /// The keys of the entries, for look-ups without the lock. Changed with `entries` locked.
-    #[pin]
-    keys: KeySet,
 }
 
-/// The memory for one entry of an [`Index`]: with it, [`Index::insert`] cannot fail.
+/// The memory for one entry of a [`Map`]: with it, [`Map::insert`] cannot fail.
 pub(crate) struct Slot<T: ?Sized>(RBTreeNodeReservation<u32, Arc<T>>);
 
 impl<T: ?Sized> Slot<T> {
@@ -37,37 +34,38 @@ impl<T: ?Sized> Slot<T> {
     }
 }
 
-impl<T: ?Sized> Index<T> {
-    /// Creates an empty index.
+impl<T: ?Sized> Map<T> {
+    /// Creates an empty map.
     pub(crate) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
-            entries <- new_spinlock!(RBTree::new(), "Index::entries"),
-            keys <- KeySet::new(),
+            entries <- new_spinlock!(RBTree::new(), "Map::entries"),
         })
     }
 
     /// Inserts `value` under `key` and replaces an older entry.
     pub(crate) fn insert(&self, slot: Slot<T>, key: u32, value: Arc<T>) {
+        self.insert_and(slot, key, value, || ());
+    }
+
+    /// As [`Self::insert`]. Calls `added` with the lock held if there was no older entry.
+    fn insert_and(&self, slot: Slot<T>, key: u32, value: Arc<T>, added: impl FnOnce()) {
         let mut entries = self.entries.lock();
         let old = entries.insert(slot.0.into_node(key, value));
         if old.is_none() {
-            self.keys.insert(key);
+            added();
         }
         drop(entries);
         drop(old);
     }
 
-    /// Returns the entry under `key`. Takes no lock if there is none.
+    /// Returns the entry under `key`.
     pub(crate) fn get(&self, key: u32) -> Option<Arc<T>> {
-        if !self.keys.may_contain(key) {
-            return None;
-        }
         self.entries.lock().get(&key).cloned()
     }
 
-    /// Returns whether there is an entry under `key`. Takes no lock if there is none.
+    /// Returns whether there is an entry under `key`.
     pub(crate) fn contains(&self, key: u32) -> bool {
-        self.keys.may_contain(key) && self.entries.lock().get(&key).is_some()
+        self.entries.lock().get(&key).is_some()
     }
 
     /// Returns the entry with the smallest key.
@@ -85,21 +83,77 @@ impl<T: ?Sized> Index<T> {
 
     /// Removes the entry under `key`.
     pub(crate) fn remove(&self, key: u32) {
-        self.remove_if(key, |_| true);
+        self.remove_if_and(key, |_| true, || ());
     }
 
-    /// Removes the entry under `key` if `matches` accepts it.
-    pub(crate) fn remove_if(&self, key: u32, matches: impl FnOnce(&T) -> bool) {
+    /// Removes the entry under `key` if `matches` accepts it. Calls `removed` with the lock held if it
+    /// was removed.
+    fn remove_if_and(
+        &self,
+        key: u32,
+        matches: impl FnOnce(&T) -> bool,
+        removed: impl FnOnce(), //
+    ) {
         let mut entries = self.entries.lock();
         let entry = match entries.get(&key) {
             Some(found) if matches(found) => entries.remove_node(&key),
             _ => None,
         };
         if entry.is_some() {
-            self.keys.remove(key);
+            removed();
         }
         drop(entries);
         drop(entry);
+    }
+}
+
+/// A [`Map`] whose look-ups of keys that are not in it take no lock.
+#[pin_data]
+pub(crate) struct Index<T: ?Sized> {
+    #[pin]
+    map: Map<T>,
+    /// The keys of the entries. Changed with the map locked.
+    #[pin]
+    keys: KeySet,
+}
+
+impl<T: ?Sized> Index<T> {
+    /// Creates an empty index.
+    pub(crate) fn new() -> impl PinInit<Self> {
+        pin_init!(Self {
+            map <- Map::new(),
+            keys <- KeySet::new(),
+        })
+    }
+
+    /// See [`Map::insert`].
+    pub(crate) fn insert(&self, slot: Slot<T>, key: u32, value: Arc<T>) {
+        self.map
+            .insert_and(slot, key, value, || self.keys.insert(key));
+    }
+
+    /// Returns the entry under `key`. Takes no lock if there is none.
+    pub(crate) fn get(&self, key: u32) -> Option<Arc<T>> {
+        self.keys
+            .may_contain(key)
+            .then(|| self.map.get(key))
+            .flatten()
+    }
+
+    /// See [`Map::first`].
+    pub(crate) fn first(&self) -> Option<Arc<T>> {
+        self.map.first()
+    }
+
+    /// See [`Map::from`].
+    pub(crate) fn from(&self, key: u32) -> Option<(u32, Arc<T>)> {
+        self.map.from(key)
+    }
+
+    /// Removes the entry under `key` if `matches` accepts it.
+    pub(crate) fn remove_if(&self, key: u32, matches: impl FnOnce(&T) -> bool) {
+        self.map
+            .remove_if_and(key, matches, || self.keys.remove(key));
     }
 }
 
@@ -121,7 +175,7 @@ mod tests {
         let index = index(&[(7, 70), (3, 30), (7, 71)])?;
         assert_eq!(index.get(7).map(|v| *v), Some(71));
         assert_eq!(index.first().map(|v| *v), Some(30));
-        assert!(!index.contains(0));
+        assert!(index.get(0).is_none());
         Ok(())
     }
 
@@ -140,10 +194,24 @@ mod tests {
     fn only_the_entry_that_matches_is_removed() -> Result {
         let index = index(&[(7, 70)])?;
         index.remove_if(7, |v| *v == 71);
-        assert!(index.contains(7));
+        assert!(index.get(7).is_some());
         index.remove_if(7, |v| *v == 70);
         assert!(index.first().is_none());
-        index.remove(7);
+        index.remove_if(7, |_| true);
+        Ok(())
+    }
+    #[test]
+    fn a_map_has_what_was_inserted() -> Result {
+        let map = Arc::pin_init(Map::new(), GFP_KERNEL)?;
+        for key in [7, 3, u32::MAX] {
+            map.insert(Slot::new()?, key, Arc::new(key, GFP_KERNEL)?);
+        }
+        assert!(map.contains(3) && !map.contains(4));
+        map.remove(3);
+        map.remove(4);
+        assert!(!map.contains(3) && map.contains(7));
+        assert_eq!(map.get(u32::MAX).map(|v| *v), Some(u32::MAX));
+        assert_eq!(map.from(4).map(|(key, _)| key), Some(7));
         Ok(())
     }
 }

@@ -68,8 +68,8 @@ impl KeySet {
     fn count(&self, index: usize) -> usize {
         // SAFETY: The array is initialised.
         let entry = unsafe { bindings::xa_load(self.keys.get(), index) };
-        // By the type invariants it is NULL or a value, in the encoding of `xa_mk_value()`.
-        entry.addr() >> 1
+        // By the type invariants it is NULL or a value.
+        count_of(entry)
     }
 
     /// Returns whether `key` may be in the set. `false` is certain.
@@ -90,15 +90,31 @@ impl KeySet {
     pub fn insert(&self, key: u32) {
         let index = Self::index(key);
         let no_wait = bindings::GFP_NOWAIT | (bindings::GFP_KERNEL_ACCOUNT & !bindings::GFP_KERNEL);
-        let value = ptr::without_provenance_mut((self.count(index) + 1) << 1 | 1);
-        // INVARIANT: One more key.
+        // INVARIANT: The only key at this index, unless there was an entry.
         // SAFETY: The array is initialised, and a value needs no memory.
-        let old = unsafe { bindings::xa_store(self.keys.get(), index, value, no_wait) };
+        let old = unsafe { bindings::xa_store(self.keys.get(), index, value_of(1), no_wait) };
         // SAFETY: `old` is a result of `xa_store()`.
         if unsafe { bindings::xa_err(old) } != 0 {
             // INVARIANT: The store has failed, so this key is counted here.
             self.unknown.add(1, Relaxed);
+        } else if !old.is_null() {
+            // INVARIANT: One more key than before.
+            self.set(index, count_of(old) + 1);
         }
+    }
+
+    /// Sets the number of keys at an index that has an entry.
+    fn set(&self, index: usize, n: usize) {
+        // This cannot fail: there is an entry at this index.
+        // SAFETY: The array is initialised, and a value needs no memory.
+        unsafe {
+            bindings::xa_store(
+                self.keys.get(),
+                index,
+                value_of(n),
+                bindings::GFP_NOWAIT, //
+            )
+        };
     }
 
     /// Removes `key`, which must have been added.
@@ -116,14 +132,20 @@ impl KeySet {
                 // SAFETY: The array is initialised.
                 unsafe { bindings::xa_erase(self.keys.get(), index) };
             }
-            n => {
-                let value = ptr::without_provenance_mut((n - 1) << 1 | 1);
-                // INVARIANT: One key less. This cannot fail: there is an entry at this index.
-                // SAFETY: The array is initialised, and a value needs no memory.
-                unsafe { bindings::xa_store(self.keys.get(), index, value, bindings::GFP_NOWAIT) };
-            }
+            // INVARIANT: One key less.
+            n => self.set(index, n - 1),
         }
     }
+}
+
+/// Returns the entry that is the value `n`, in the encoding of `xa_mk_value()`.
+fn value_of(n: usize) -> *mut c_void {
+    ptr::without_provenance_mut(n << 1 | 1)
+}
+
+/// Returns the value of an entry, 0 for NULL.
+fn count_of(entry: *mut c_void) -> usize {
+    entry.addr() >> 1
 }
 
 #[pinned_drop]
