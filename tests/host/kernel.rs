@@ -41,6 +41,10 @@ pub mod alloc {
             Self(Vec::new())
         }
         #[allow(missing_docs)]
+        pub fn with_capacity(n: usize, _flags: Flags) -> crate::error::Result<Self> {
+            Ok(Self(Vec::with_capacity(n)))
+        }
+        #[allow(missing_docs)]
         pub fn push(&mut self, value: T, _flags: Flags) -> crate::error::Result {
             self.0.push(value);
             Ok(())
@@ -87,13 +91,18 @@ pub mod init {
             self.0
         }
     }
+    impl<T> PinInit<T> for T {
+        fn into_value(self) -> T {
+            self
+        }
+    }
 }
 
 /// `pin_init!(Self { field <- initializer, field: value })`.
 #[macro_export]
 macro_rules! pin_init {
     (@ $name:ident {} $($field:ident ($value:expr))*) => { $crate::init::Init($name { $($field: $value),* }) };
-    (@ $name:ident { $new:ident <- $init:expr, $($rest:tt)* } $($done:tt)*) => { $crate::pin_init!(@ $name { $($rest)* } $($done)* $new ($init)) };
+    (@ $name:ident { $new:ident <- $init:expr, $($rest:tt)* } $($done:tt)*) => { $crate::pin_init!(@ $name { $($rest)* } $($done)* $new (<_ as $crate::init::PinInit<_>>::into_value($init))) };
     (@ $name:ident { $new:ident : $init:expr, $($rest:tt)* } $($done:tt)*) => { $crate::pin_init!(@ $name { $($rest)* } $($done)* $new ($init)) };
     ($name:ident { $($fields:tt)* }) => { $crate::pin_init!(@ $name { $($fields)* }) };
 }
