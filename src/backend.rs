@@ -130,7 +130,7 @@ impl Backend {
         let pins = umem::state().is_ok() && !dev.is_virt_dma() && dev.dma_device().is_some();
         let registers = dev.has_fast_reg() && dev.ib_port().is_some();
         match choice {
-            Choice::Auto | Choice::DmaBuf if imports => Ok(Self::DmaBuf(DmaBuf::new(dev))),
+            Choice::Auto | Choice::DmaBuf if imports => Ok(Self::DmaBuf(DmaBuf::new(dev)?)),
             Choice::Auto if registers && dev.is_rxe() => Ok(Self::FastReg(FastReg::new(dev)?)),
             Choice::FastReg if registers => Ok(Self::FastReg(FastReg::new(dev)?)),
             Choice::Auto | Choice::Umem if pins => Ok(Self::Umem),

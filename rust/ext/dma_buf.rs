@@ -2,13 +2,13 @@
 
 //! Exporters of dma-bufs whose memory can be revoked.
 //!
-//! - [`SingleUse`]: for one importer, that imports once, during a function call;
+//! - [`Pool`]: for one device, that imports during function calls;
 //! - [`Export`]: for every process with the file descriptor.
 //!
 //! C header: [`include/linux/dma-buf.h`](srctree/include/linux/dma-buf.h). The locking follows
 //! "DOC: locking convention" of `drivers/dma-buf/dma-buf.c`: the core calls `attach`, `detach` and
 //! `release` without the reservation lock, and `map_dma_buf` and `unmap_dma_buf` with it. Callers
-//! of [`SingleUse`] and [`Revoker`] must not hold it.
+//! of [`Import`] and [`Revoker`] must not hold it.
 //!
 //! # Examples
 //!
@@ -29,9 +29,11 @@
 //! }
 //! ```
 
+mod attachment;
 mod buf;
 mod export;
-mod single_use;
+pub(super) mod number;
+mod pool;
 mod tables;
 
 pub use self::{
@@ -40,14 +42,15 @@ pub use self::{
         Memory,
         Revoker, //
     },
-    single_use::{
+    pool::{
+        Import,
         Importer,
-        OnDetach, //
-        SingleUse,
+        OnDetach,
+        Pool, //
     },
 };
 
-use kernel::bindings;
+use self::attachment::ImporterCaps;
 
 /// Capabilities that an importer must have.
 #[derive(Clone, Copy)]
@@ -65,30 +68,6 @@ pub enum Mismatch {
     NotRevocable,
     /// [`Requirements::peer2peer`].
     NotPeer2Peer,
-}
-
-/// Capabilities of an importer.
-#[derive(Clone, Copy)]
-struct ImporterCaps {
-    revocable: bool,
-    peer2peer: bool,
-}
-
-impl ImporterCaps {
-    /// Returns the capabilities of the importer of `attachment`.
-    ///
-    /// # Safety
-    ///
-    /// `attachment` must be valid, and its device and operations must be initialised.
-    unsafe fn of(attachment: *mut bindings::dma_buf_attachment) -> Self {
-        // SAFETY: By this function's safety contract `attachment` is valid and initialised.
-        unsafe {
-            Self {
-                revocable: bindings::dma_buf_attach_revocable(attachment),
-                peer2peer: (*attachment).peer2peer,
-            }
-        }
-    }
 }
 
 impl Requirements {

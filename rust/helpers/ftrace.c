@@ -48,6 +48,19 @@ static __always_inline bool contain(const struct ext_marks *marks, unsigned long
 	return false;
 }
 
+struct ext_mark *ext_marks_find(struct ext_marks *marks, unsigned long task)
+{
+	unsigned int first = ext_marks_first(task), i;
+
+	for (i = first; i < first + EXT_MARK_PROBES; i++) {
+		struct ext_mark *mark = &marks->slots[i % EXT_MARKS];
+
+		if (READ_ONCE(mark->task) == task)
+			return mark;
+	}
+	return NULL;
+}
+
 bool ext_marks_contain(const struct ext_marks *marks, unsigned long task)
 {
 	return contain(marks, task);

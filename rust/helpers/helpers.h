@@ -45,6 +45,8 @@ bool ext_dma_resv_wait(struct dma_resv *resv, unsigned int ms);
 
 /* linux/fs.h */
 void ext_file_allow_at(struct file *file);
+/* Returns the number of references, for an owner of one. */
+unsigned long ext_file_count(struct file *file);
 
 /* linux/ftrace.h */
 
@@ -61,8 +63,10 @@ struct ext_redirect {
 /* A slot changes from 0, if it is free, to a task and back, by that task only. */
 struct ext_mark {
 	unsigned long task;
+	/* Of the task, which alone uses it. */
+	void *value;
 	/* A cache line of its own. */
-	unsigned long unused[7];
+	unsigned long unused[6];
 };
 
 /* Tasks, each in a slot. */
@@ -78,6 +82,8 @@ struct ext_mark *ext_marks_enter(struct ext_marks *marks, unsigned long task);
 void ext_marks_leave(struct ext_mark *mark);
 /* Returns whether @task, which is the caller, is in the table. */
 bool ext_marks_contain(const struct ext_marks *marks, unsigned long task);
+/* Returns a slot of @task, which is the caller. NULL if it is not in the table. */
+struct ext_mark *ext_marks_find(struct ext_marks *marks, unsigned long task);
 /* Returns the number of the first slot that is tried for @task. */
 unsigned int ext_marks_first(unsigned long task);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The dma-buf backend: the core exports the region as a dma-buf, and the driver imports it as it
+//! The dma-buf backend: the driver imports the memory of the region by a dma-buf of the core, as it
 //! imports any other.
 //!
 //! The client maps its memory for the adapter before the dma-buf exists, so no callback of a client
@@ -14,11 +14,12 @@ use crate::{
     callbacks::ClientPages,
     ext::{
         dma_buf::{
+            Import,
             Importer,
             Mismatch,
             OnDetach,
-            Requirements,
-            SingleUse, //
+            Pool,
+            Requirements, //
         },
         rdma::{
             Device,
@@ -59,6 +60,8 @@ mod revokes {
 /// The backend of one device.
 pub(crate) struct DmaBuf {
     dev: ARef<Device>,
+    /// The dma-bufs that the driver imports.
+    pool: Pool,
     /// One of [`revokes`].
     revokes: Atomic<u32>,
     /// The errors of failed imports that are in the log, a bit each.
@@ -66,13 +69,15 @@ pub(crate) struct DmaBuf {
 }
 
 impl DmaBuf {
-    /// Creates the backend of a device that imports dma-bufs.
-    pub(crate) fn new(dev: &Device) -> Self {
-        Self {
+    /// Creates the backend of a device that imports dma-bufs and has a DMA device. Context: may
+    /// sleep.
+    pub(crate) fn new(dev: &Device) -> Result<Self> {
+        Ok(Self {
             dev: dev.get(),
+            pool: Pool::new(dev.dma_device().ok_or(ENODEV)?)?,
             revokes: Atomic::new(revokes::UNKNOWN),
             logged: [const { Atomic::new(0) }; 3],
-        }
+        })
     }
 
     /// Returns whether the driver may be able to revoke.
@@ -133,13 +138,13 @@ impl DmaBuf {
             revocable: fence == Fence::Required,
             peer2peer: !pages.have_struct_pages(),
         };
-        let export = SingleUse::new(segments, dma, requirements)?;
         let offset = range.page_offset() as u64;
-        let made = export.import(|fd| req.import(fd, offset, access))?;
-        match (made, export.importer()) {
+        let import = |fd| req.import(fd, offset, access);
+        let (made, import) = self.pool.import(segments, requirements, import)?;
+        match (made, import.importer()) {
             (Ok(mr), Importer::Attached { revocable }) => {
                 self.record(revocable);
-                Ok((mr, DmaBufMr { export, revocable }))
+                Ok((mr, DmaBufMr { import, revocable }))
             }
             (Ok(mr), _) => {
                 pr_warn_limited!(
@@ -165,9 +170,9 @@ impl DmaBuf {
     }
 }
 
-/// The dma-buf of an MR.
+/// The import of an MR's memory.
 pub(crate) struct DmaBufMr {
-    export: SingleUse,
+    import: Import,
     revocable: bool,
 }
 
@@ -179,16 +184,16 @@ impl DmaBufMr {
 
     /// See [`super::Attachment::fence`].
     pub(crate) fn fence(&self) -> Result {
-        self.export.revoke()
+        self.import.revoke()
     }
 
     /// See [`super::Attachment::defer_to_dereg`].
     pub(crate) fn on_detach(&self, hook: Arc<dyn OnDetach>) {
-        self.export.on_detach(hook);
+        self.import.on_detach(hook);
     }
 
     /// See [`super::Attachment::is_attached`].
     pub(crate) fn is_attached(&self) -> bool {
-        matches!(self.export.importer(), Importer::Attached { .. })
+        matches!(self.import.importer(), Importer::Attached { .. })
     }
 }

@@ -2,13 +2,14 @@
 
 //! `struct dma_buf` and the operations of an exporter.
 
-use super::super::sg::Segment;
-use super::{
-    tables::Tables,
-    ImporterCaps, //
+use super::super::{
+    bindings::helpers,
+    sg::Table, //
 };
+use super::attachment::Attachment;
 use core::{
     marker::PhantomData,
+    mem::ManuallyDrop,
     ptr::{
         self,
         NonNull, //
@@ -16,7 +17,6 @@ use core::{
 };
 use kernel::{
     bindings,
-    device::Device,
     error::{
         from_err_ptr,
         from_result, //
@@ -29,33 +29,48 @@ use kernel::{
         Arc,
         ArcBorrow, //
     },
+    time::{
+        delay::fsleep,
+        Delta, //
+    },
     types::ForeignOwnable, //
 };
 
 /// The exporter behind a dma-buf: its private data.
 pub(super) trait Exporter: Send + Sync + 'static {
-    /// Accepts or rejects an attachment of `dev`.
+    /// Accepts or rejects an attachment.
     ///
     /// Context: may sleep. The caller holds no lock of the dma-buf.
-    fn attach(&self, dev: &Device, importer: ImporterCaps) -> Result;
+    fn attach(&self, attachment: &Attachment) -> Result;
 
     /// Handles the end of an attachment.
     ///
     /// Context: may sleep. The caller holds no lock of the dma-buf.
-    fn detach(&self, importer: ImporterCaps);
+    fn detach(&self, attachment: &Attachment);
 
-    /// Calls `f` with the DMA addresses for an importer.
+    /// Creates a table of DMA addresses for an importer.
     ///
     /// Context: may sleep. The caller holds the reservation lock.
-    fn with_segments<R>(&self, f: impl FnOnce(&[Segment]) -> Result<R>) -> Result<R>;
+    fn map(&self, attachment: &Attachment) -> Result<KBox<Table<'static>>>;
 
-    /// Returns the count of the importers' tables, which must be the same at each call.
-    fn tables(&self) -> &Tables;
+    /// Frees a table from [`Self::map`] for the same attachment.
+    ///
+    /// Context: may sleep. The caller holds the reservation lock.
+    fn unmap(&self, attachment: &Attachment, table: KBox<Table<'static>>);
 
     /// Handles the release of the last reference to the dma-buf, which is valid during this call.
     ///
     /// Context: may sleep. The caller holds no lock of the dma-buf.
     fn release(&self) {}
+}
+
+/// Who keeps the module loaded, with the operations of a dma-buf.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Pins {
+    /// The file of the dma-buf.
+    File,
+    /// The exporter, as long as anyone else may have a reference to the dma-buf.
+    Exporter,
 }
 
 /// A reference to a dma-buf.
@@ -71,17 +86,20 @@ unsafe impl Send for Buf {}
 unsafe impl Sync for Buf {}
 
 impl Buf {
-    /// Creates a dma-buf of `size` bytes, whose file keeps this module loaded.
+    /// Creates a dma-buf of `size` bytes.
     ///
-    /// Returns `ENODEV` if the module is being unloaded.
+    /// Returns `ENODEV` if its file is to keep the module loaded, which is being unloaded.
     ///
     /// Context: may sleep.
-    pub(super) fn export<E: Exporter>(size: usize, exporter: Arc<E>) -> Result<Self> {
+    pub(super) fn export<E: Exporter>(size: usize, exporter: Arc<E>, pins: Pins) -> Result<Self> {
         let private = exporter.into_foreign();
         let info = bindings::dma_buf_export_info {
             exp_name: c"peer memory".as_char_ptr(),
-            // The module that this code is linked into.
-            owner: &raw mut bindings::__this_module,
+            owner: match pins {
+                // The module that this code is linked into.
+                Pins::File => &raw mut bindings::__this_module,
+                Pins::Exporter => ptr::null_mut(),
+            },
             ops: &VTable::<E>::OPS,
             size,
             // CAST: `O_RDWR` is 2.
@@ -91,7 +109,8 @@ impl Buf {
         };
         // SAFETY:
         // - All fields of `info` are initialised.
-        // - The operations are `'static`, and the dma-buf holds the module that contains them.
+        // - The operations are `'static`, and the dma-buf or its exporter holds the module that
+        //   contains them.
         // - The private data is an `Arc<E>`, as the operations expect.
         match from_err_ptr(unsafe { bindings::dma_buf_export(&info) }) {
             // INVARIANT: The call returned the dma-buf with a reference.
@@ -112,9 +131,42 @@ impl Buf {
     }
 
     /// Returns its file, for a file descriptor.
-    pub(super) fn file(&self) -> ARef<File> {
+    pub(super) fn file(&self) -> &File {
         // SAFETY: By the type invariants the dma-buf is valid, and so is its file.
-        unsafe { File::from_raw_file((*self.as_raw()).file) }.into()
+        unsafe { File::from_raw_file((*self.as_raw()).file) }
+    }
+
+    /// Returns whether all fences of the reservation object are signalled.
+    pub(super) fn is_idle(&self) -> bool {
+        // SAFETY: By the type invariants the dma-buf is valid, and its reservation object lives as
+        // long.
+        unsafe {
+            bindings::dma_resv_test_signaled(
+                (*self.as_raw()).resv,
+                bindings::dma_resv_usage_DMA_RESV_USAGE_BOOKKEEP,
+            )
+        }
+    }
+
+    /// Drops the reference. If it is the last one the dma-buf is released on return, not later, when the
+    /// module may be gone.
+    ///
+    /// Context: may sleep. The caller holds no lock that [`Exporter::release`] takes.
+    pub(super) fn put_now(self) {
+        let this = ManuallyDrop::new(self);
+        // SAFETY: By the type invariants the dma-buf is valid, and so is its file, and this object owned
+        // one reference.
+        unsafe { bindings::__fput_sync((*this.as_raw()).file) };
+    }
+
+    /// Waits until no one else has a reference. Nothing may create one meanwhile.
+    ///
+    /// Context: may sleep.
+    pub(super) fn wait(&self) {
+        // SAFETY: By the type invariants the dma-buf is valid, and so is its file.
+        while unsafe { helpers::ext_file_count((*self.as_raw()).file) } > 1 {
+            fsleep(Delta::from_millis(1));
+        }
     }
 }
 
@@ -162,12 +214,10 @@ impl<E: Exporter> VTable<E> {
     ) -> c_int {
         // SAFETY: By this function's safety contract `buf` is valid during the call.
         let exporter = unsafe { Self::exporter(buf) };
-        // SAFETY: By this function's safety contract `attachment` is initialised.
-        let importer = unsafe { ImporterCaps::of(attachment) };
-        // SAFETY: By this function's safety contract the device is initialised. The importer holds
-        // a reference to it during the call.
-        let dev = unsafe { Device::from_raw((*attachment).dev) };
-        from_result(|| exporter.attach(dev, importer).map(|()| 0))
+        // SAFETY: By this function's safety contract `attachment` is initialised. Its importer holds
+        // its device and its dma-buf.
+        let attachment = unsafe { Attachment::from_raw(attachment) };
+        from_result(|| exporter.attach(attachment).map(|()| 0))
     }
 
     /// # Safety
@@ -178,10 +228,11 @@ impl<E: Exporter> VTable<E> {
         buf: *mut bindings::dma_buf,
         attachment: *mut bindings::dma_buf_attachment,
     ) {
-        // SAFETY: By this function's safety contract `attachment` is initialised.
-        let importer = unsafe { ImporterCaps::of(attachment) };
+        // SAFETY: By this function's safety contract `attachment` is initialised. Its importer holds
+        // its device and its dma-buf.
+        let attachment = unsafe { Attachment::from_raw(attachment) };
         // SAFETY: By this function's safety contract `buf` is valid during the call.
-        unsafe { Self::exporter(buf) }.detach(importer);
+        unsafe { Self::exporter(buf) }.detach(attachment);
     }
 
     /// # Safety
@@ -194,13 +245,14 @@ impl<E: Exporter> VTable<E> {
     ) -> *mut bindings::sg_table {
         // SAFETY: By this function's safety contract `attachment` is valid. It holds the dma-buf,
         // which has these operations.
-        let exporter = unsafe { Self::exporter((*attachment).dmabuf) };
-        match exporter.with_segments(|segments| {
-            // SAFETY: By this function's safety contract the caller holds the reservation lock, and
-            // `attachment` is one of the exporter's dma-buf.
-            unsafe { exporter.tables().map(attachment, segments) }
-        }) {
-            Ok(table) => table,
+        let (exporter, attachment) = unsafe {
+            (
+                Self::exporter((*attachment).dmabuf),
+                Attachment::from_raw(attachment),
+            )
+        };
+        match exporter.map(attachment) {
+            Ok(table) => Table::into_raw(table),
             Err(e) => e.to_ptr(),
         }
     }
@@ -216,10 +268,15 @@ impl<E: Exporter> VTable<E> {
     ) {
         // SAFETY: By this function's safety contract `attachment` is valid. It holds the dma-buf,
         // which has these operations.
-        let exporter = unsafe { Self::exporter((*attachment).dmabuf) };
-        // SAFETY: By this function's safety contract `table` is from `map_dma_buf` and unused, and
-        // the caller holds the reservation lock.
-        unsafe { exporter.tables().unmap(attachment, table) };
+        let (exporter, attachment) = unsafe {
+            (
+                Self::exporter((*attachment).dmabuf),
+                Attachment::from_raw(attachment),
+            )
+        };
+        // SAFETY: By this function's safety contract `table` is from `map_dma_buf`, so from
+        // `Table::into_raw`, and unused.
+        exporter.unmap(attachment, unsafe { Table::from_raw(table) });
     }
 
     /// # Safety

@@ -49,17 +49,22 @@
 //! ```
 
 use super::super::{
+    bindings::helpers,
     compat::eopnotsupp,
     device::max_segment,
-    sg::Segment, //
+    sg::{
+        Segment,
+        Table, //
+    }, //
 };
 use super::{
+    attachment::Attachment,
     buf::{
         Buf,
-        Exporter, //
+        Exporter,
+        Pins, //
     },
     tables::Tables,
-    ImporterCaps,
     Requirements, //
 };
 use core::{
@@ -75,6 +80,7 @@ use kernel::{
     prelude::*,
     sync::{
         aref::ARef,
+        atomic::Relaxed,
         Arc,
         CondVar,
         SpinLock, //
@@ -93,6 +99,16 @@ pub trait Memory: Send + Sync {
     /// Handles the end of the export: no device has access to the memory or can get it. Called
     /// once.
     fn ended(&self);
+}
+
+/// Adds `by` to the number of tables that the importer of `attachment` has mapped. Called under the
+/// reservation lock.
+///
+/// The number is in the exporter's field, where `ext_dma_buf_invalidate_mapped()` reads it.
+fn count(attachment: &Attachment, by: isize) {
+    let tables = attachment.private();
+    let n = tables.load(Relaxed).addr().wrapping_add_signed(by);
+    tables.store(ptr::without_provenance_mut(n), Relaxed);
 }
 
 /// State of an [`Export`].
@@ -149,7 +165,8 @@ unsafe impl Sync for Shared {}
 impl Exporter for Shared {
     /// Returns `EOPNOTSUPP` if the importer does not meet the requirements, `EBUSY` if the memory
     /// is mapped for another device, and `ENODEV` if the export has ended.
-    fn attach(&self, dev: &Device, importer: ImporterCaps) -> Result {
+    fn attach(&self, attachment: &Attachment) -> Result {
+        let (dev, importer) = (attachment.device(), attachment.importer());
         if self.requirements.unmet_by(importer).is_some() {
             return Err(eopnotsupp());
         }
@@ -206,9 +223,9 @@ impl Exporter for Shared {
         result
     }
 
-    fn detach(&self, importer: ImporterCaps) {
+    fn detach(&self, attachment: &Attachment) {
         let mut state = self.state.lock();
-        state.non_revocable -= u32::from(!importer.revocable);
+        state.non_revocable -= u32::from(!attachment.importer().revocable);
         let last = match &mut state.phase {
             Phase::Mapped { importers, .. } => {
                 *importers -= 1;
@@ -223,16 +240,19 @@ impl Exporter for Shared {
         }
     }
 
-    fn with_segments<R>(&self, f: impl FnOnce(&[Segment]) -> Result<R>) -> Result<R> {
+    fn map(&self, attachment: &Attachment) -> Result<KBox<Table<'static>>> {
         let segments = match &self.state.lock().phase {
             Phase::Mapped { segments, .. } => segments.clone(),
             _ => return Err(ENODEV),
         };
-        f(&segments)
+        let table = self.tables.map(&segments)?;
+        count(attachment, 1);
+        Ok(table)
     }
 
-    fn tables(&self) -> &Tables {
-        &self.tables
+    fn unmap(&self, attachment: &Attachment, table: KBox<Table<'static>>) {
+        count(attachment, -1);
+        self.tables.unmap(table);
     }
 
     fn release(&self) {
@@ -286,7 +306,7 @@ impl Export {
             }),
             GFP_KERNEL_ACCOUNT,
         )?;
-        let buf = Buf::export(size, shared.clone())?;
+        let buf = Buf::export(size, shared.clone(), Pins::File)?;
         // INVARIANT: The dma-buf is valid until `release`, which sets the field to NULL.
         shared.state.lock().buf = buf.as_raw();
         Ok((Self(buf), Revoker(shared)))
@@ -296,7 +316,7 @@ impl Export {
     ///
     /// Context: any.
     pub fn file(&self) -> ARef<File> {
-        self.0.file()
+        self.0.file().into()
     }
 }
 
@@ -330,8 +350,11 @@ impl Revoker {
         }
         state.uses += 1;
         drop(state);
-        // SAFETY: By the type invariants `buf` is valid, as it is not NULL and `uses` is not 0.
-        let result = unsafe { shared.tables.revoke(buf) };
+        // SAFETY: By the type invariants `buf` is valid, as it is not NULL and `uses` is not 0. The
+        // function is called under its reservation lock.
+        let invalidate = || unsafe { helpers::ext_dma_buf_invalidate_mapped(buf) };
+        // SAFETY: `buf` is valid, see above, and the importers map by it.
+        let result = unsafe { shared.tables.revoke(buf, invalidate) };
         shared.state.lock().uses -= 1;
         shared.changed.notify_all();
         result

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Mapped tables of a dma-buf's importers.
+//! Tables that importers have mapped.
 
 use super::super::{
     bindings::helpers,
@@ -30,21 +30,6 @@ use kernel::{
     }, //
 };
 
-/// Adds `by` to the number of tables that the importer of `attachment` has mapped.
-///
-/// The number is in `priv`, the exporter's field of an attachment.
-///
-/// # Safety
-///
-/// - `attachment` must be a valid attachment of a dma-buf of this exporter.
-/// - The caller must hold its reservation lock.
-unsafe fn count(attachment: *mut bindings::dma_buf_attachment, by: isize) {
-    // SAFETY: By this function's safety contract `attachment` is valid. The field belongs to the
-    // exporter, and the reservation lock protects it.
-    let tables = unsafe { &mut (*attachment).priv_ };
-    *tables = ptr::without_provenance_mut(tables.addr().wrapping_add_signed(by));
-}
-
 /// State of a [`Tables`].
 struct State {
     /// The memory is revoked: no table may be mapped any more.
@@ -59,7 +44,7 @@ const FENCE_TIMEOUT: u32 = 30_000;
 /// Time in milliseconds that importers have to unmap after an invalidation.
 const UNMAP_TIMEOUT: i64 = 10_000;
 
-/// Counts the mapped tables of a dma-buf.
+/// Counts the mapped tables of some memory.
 #[pin_data]
 pub(super) struct Tables {
     #[pin]
@@ -80,16 +65,7 @@ impl Tables {
     /// Creates a table for an importer. Returns `ENODEV` if the memory is revoked.
     ///
     /// Context: may sleep. The caller holds the reservation lock.
-    ///
-    /// # Safety
-    ///
-    /// - `attachment` must be a valid attachment of the dma-buf of this object.
-    /// - The caller must hold its reservation lock.
-    pub(super) unsafe fn map(
-        &self,
-        attachment: *mut bindings::dma_buf_attachment,
-        segments: &[Segment],
-    ) -> Result<*mut bindings::sg_table> {
+    pub(super) fn map(&self, segments: &[Segment]) -> Result<KBox<Table<'static>>> {
         let table = KBox::new(Table::of_dma(segments)?, GFP_KERNEL_ACCOUNT)?;
         let mut state = self.state.lock();
         // `revoke` sets this under the reservation lock, and then invalidates every mapped table.
@@ -98,28 +74,14 @@ impl Tables {
             return Err(ENODEV);
         }
         state.mapped += 1;
-        // SAFETY: By this function's safety contract `attachment` is valid and its lock is held.
-        unsafe { count(attachment, 1) };
-        Ok(Table::into_raw(table))
+        Ok(table)
     }
 
     /// Frees a table that an importer has unmapped.
     ///
     /// Context: any. The caller holds the reservation lock.
-    ///
-    /// # Safety
-    ///
-    /// - `table` must be from [`Self::map`] for `attachment`, and must have no other user.
-    /// - The caller must hold the reservation lock.
-    pub(super) unsafe fn unmap(
-        &self,
-        attachment: *mut bindings::dma_buf_attachment,
-        table: *mut bindings::sg_table,
-    ) {
-        // SAFETY: By this function's safety contract `attachment` is valid and its lock is held.
-        unsafe { count(attachment, -1) };
-        // SAFETY: By this function's safety contract `table` is from `Table::into_raw` and unused.
-        drop(unsafe { Table::from_raw(table) });
+    pub(super) fn unmap(&self, table: KBox<Table<'static>>) {
+        drop(table);
         self.state.lock().mapped -= 1;
         self.changed.notify_all();
     }
@@ -134,26 +96,34 @@ impl Tables {
         }
     }
 
-    /// Revokes the memory: on return all importers of `buf`, which must all be revocable, have unmapped
-    /// it and cannot map it again.
+    /// Revokes the memory: on return its importers have unmapped it and cannot map it again.
+    /// `invalidate`, which is called under the reservation lock of `buf`, has those with a mapped table
+    /// unmap. It is called only if there is one.
     ///
     /// Returns `ETIMEDOUT` if one has not unmapped in [`UNMAP_TIMEOUT`]. It may unmap later.
     ///
-    /// Context: may sleep. Takes the reservation lock, and calls the importers under it.
+    /// Context: may sleep. Takes the reservation lock.
     ///
     /// # Safety
     ///
-    /// `buf` must be the dma-buf of this object, valid for the duration of the call.
-    pub(super) unsafe fn revoke(&self, buf: *mut bindings::dma_buf) -> Result {
+    /// `buf` must be the dma-buf that importers map this memory by, valid for the duration of the
+    /// call.
+    pub(super) unsafe fn revoke(
+        &self,
+        buf: *mut bindings::dma_buf,
+        invalidate: impl FnOnce(),
+    ) -> Result {
         // SAFETY: By this function's safety contract `buf` is valid.
         let resv = unsafe { (*buf).resv };
         // SAFETY: The reservation object lives as long as the dma-buf. The context of this function
         // allows to sleep. Without a `ww_acquire_ctx` the call cannot fail.
         unsafe { bindings::dma_resv_lock(resv, ptr::null_mut()) };
-        let again = mem::replace(&mut self.state.lock().revoked, true);
-        if !again {
-            // SAFETY: `buf` is valid, and this task holds its reservation lock.
-            unsafe { helpers::ext_dma_buf_invalidate_mapped(buf) };
+        let mut state = self.state.lock();
+        let again = mem::replace(&mut state.revoked, true);
+        let mapped = state.mapped > 0;
+        drop(state);
+        if mapped && !again {
+            invalidate();
         }
         // SAFETY: This task took the lock above.
         unsafe { bindings::dma_resv_unlock(resv) };

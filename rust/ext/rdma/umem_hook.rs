@@ -15,6 +15,9 @@
 //! of that. The driver gets a pinned umem in both cases. `ib_umem_release()` detaches from the
 //! dma-buf, so the end of the umem needs no hook.
 //!
+//! A third function is redirected with them, `dma_buf_get()`: it returns the dma-buf that the current
+//! task imports by a number that no process has; see `dma_buf/number.rs`.
+//!
 //! The calls of tasks inside [`bypass`](bypass()) go to the original at once, so an MR of host memory
 //! passes ftrace once.
 //!
@@ -55,8 +58,8 @@ use super::super::bindings::{
     rdma, //
 };
 use super::super::{
-    pinned::could_not_pin,
-    worker, //
+    dma_buf::number,
+    pinned::could_not_pin, //
 };
 use super::{
     calls::{
@@ -71,13 +74,16 @@ use super::{
 use core::{
     ffi::c_int,
     marker::PhantomData,
-    ptr::NonNull, //
+    ptr::{
+        self,
+        NonNull, //
+    }, //
 };
 use kernel::{
+    bindings,
     error::from_err_ptr,
     fs::File,
     prelude::*,
-    static_lock_class,
     sync::{
         aref::ARef,
         atomic::{
@@ -140,14 +146,14 @@ impl Buffer {
             length: self.len,
             ..pin_init::zeroed()
         };
-        let umem = worker::run(static_lock_class!(), |worker| {
-            worker.with_fd(&memory.file, |fd| {
-                let desc = rdma::ib_uverbs_buffer_desc { fd, ..desc };
-                // SAFETY: The device is that of the driver's call, which waits for this one.
-                let umem = unsafe { rdma::ib_umem_get_desc(self.dev, &desc, self.access) };
-                from_err_ptr(umem).map(Umem)
-            })
-        })??;
+        let import = |fd| {
+            let desc = rdma::ib_uverbs_buffer_desc { fd, ..desc };
+            // SAFETY: The device is that of the driver's call, which waits for this one.
+            let umem = unsafe { rdma::ib_umem_get_desc(self.dev, &desc, self.access) };
+            from_err_ptr(umem).map(Umem)
+        };
+        // SAFETY: Providers give files of dma-bufs, without an offer for their exporter.
+        let umem = unsafe { number::call(&memory.file, ptr::null(), import) }?;
         // As that of a pinned buffer: drivers that do not choose a page size count pages from it.
         // SAFETY: The umem is new; only this function knows it.
         unsafe { (*umem.0).iova = self.va };
@@ -273,6 +279,16 @@ impl<P: UmemProvider> Replacement<P> {
     }
 }
 
+/// Replaces `dma_buf_get()`, for the number that stands for a dma-buf in the current task.
+///
+/// # Safety
+///
+/// None; any number may be passed.
+unsafe extern "C" fn dma_buf_get(fd: c_int) -> *mut bindings::dma_buf {
+    // SAFETY: The original takes any number.
+    CALLS.within(|| number::get(fd).unwrap_or_else(|| unsafe { bindings::dma_buf_get(fd) }))
+}
+
 /// Hooks with provider `P` on ib_core. Dropping this removes them, with a Tasks RCU grace period of
 /// ftrace, which may sleep. No call is inside them or inside `P` when all shares of `code` are
 /// dropped.
@@ -324,17 +340,24 @@ impl<P: UmemProvider> UmemHook<P> {
                 from: rdma::ib_umem_get_cq_buf_or_va as *const () as usize,
                 to: Replacement::<P>::get_cq_buf_or_va as *const () as usize,
             },
+            helpers::ext_redirect {
+                from: bindings::dma_buf_get as *const () as usize,
+                to: dma_buf_get as *const () as usize,
+            },
         ];
         let (n, marks) = (list.len() as u32, MARKS.as_raw());
         // SAFETY: The list has that many entries. Each replacement has the signature and the
         // requirements of its function. The marks are static.
         let raw = unsafe { helpers::ext_ftrace_redirect(list.as_ptr(), n, marks) };
-        NonNull::new(from_err_ptr(raw)?).ok_or(ENOMEM)
+        let raw = NonNull::new(from_err_ptr(raw)?).ok_or(ENOMEM)?;
+        number::set_hooked(true);
+        Ok(raw)
     }
 }
 
 impl<P: UmemProvider> Drop for UmemHook<P> {
     fn drop(&mut self) {
+        number::set_hooked(false);
         // ftrace waits for a Tasks RCU grace period: a task that was on its way to a replacement is
         // inside it now, and counted.
         // SAFETY: By the type invariants it is registered; nothing uses it afterwards.

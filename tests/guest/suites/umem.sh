@@ -13,7 +13,7 @@ QUEUES="cq cq-va cq-umem qp doorbell"
 HOOK=/sys/kernel/debug/ib_peer_mem/umem_hook
 # A client without invalidation: the others are not asked for umems, which cannot be fenced.
 SAMPLE_DEV=/dev/peer_client_sample
-HOOKED="ib_umem_get_desc ib_umem_get_cq_buf_or_va"
+HOOKED="ib_umem_get_desc ib_umem_get_cq_buf_or_va dma_buf_get"
 
 setup() {
 	load_stack
@@ -96,7 +96,7 @@ queue() {
 test_hook_is_placed() {
 	needs_ftrace
 	expect placed cat $HOOK
-	expect 2 hooked_functions
+	expect 3 hooked_functions
 	dmesg | grep -E "ib_peer_mem: .*hook on ib_core"
 }
 
@@ -360,7 +360,7 @@ test_unload_and_load() {
 	for i in 1 2 3 4 5; do
 		log_step "load $i"
 		load_core
-		! has_ftrace || expect 2 hooked_functions
+		! has_ftrace || expect 3 hooked_functions
 		unload_modules
 	done
 	touch /tmp/registrations-stop
@@ -401,5 +401,5 @@ test_hook_refused() {
 	rmmod umem_kprobe_test
 	load_core
 	expect placed cat $HOOK
-	expect 2 hooked_functions
+	expect 3 hooked_functions
 }

@@ -164,6 +164,25 @@ mod tests {
     }
 
     #[test]
+    fn does_not_wait_for_a_reference_that_the_driver_keeps() -> Result {
+        for mode in PEER2PEER {
+            let t = Fixture::temporary(mode)?;
+            t.dev().leak(None);
+            let client = t.client(fitting(mode, Setup::SEED))?;
+            t.reg(&client, PAGE)?.dereg()?;
+            let leaked = t.dev().leaked()?;
+            let ended = until(|| counters::in_use(client.name()).is_ok_and(|n| n == (0, 0, 0)));
+            removal(&t)?.join()?;
+            let late = leaked.attach(t.registered());
+            drop(leaked);
+            ended?;
+            ensure_eq!(late.err(), Some(EPERM));
+            finish(t, &client)?;
+        }
+        Ok(())
+    }
+
+    #[test]
     fn the_end_of_the_client_waits_for_a_deferred_region() -> Result {
         let (t, client, mr) = live_temporary(Mode::Pinned)?;
         let leaving = removal(&t)?;

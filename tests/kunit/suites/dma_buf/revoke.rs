@@ -188,6 +188,25 @@ mod tests {
     }
 
     #[test]
+    fn that_of_a_later_mr_does_not_wait_for_the_fence_of_another() -> Result {
+        let (t, client, mr) = live(Mode::Dynamic, Setup::SEED)?;
+        t.dev().set_quiesce(Quiesce::FenceLater);
+        let task = invalidation(&client)?;
+        let waited = task.is_waiting();
+        t.dev().set_quiesce(Quiesce::Now);
+        let later = t.reg_at(&client, 8 * PAGE, PAGE)?;
+        let second = invalidation(&client)?;
+        let also_waited = second.is_waiting();
+        t.dev().quiesce();
+        task.join()??;
+        second.join()??;
+        later.dereg()?;
+        mr.dereg()?;
+        ensure!(waited && !also_waited);
+        t.finish()
+    }
+
+    #[test]
     fn a_second_one_waits_for_a_device_that_stops_later_as_well() -> Result {
         for quiesce in [Quiesce::UnmapLater, Quiesce::FenceLater] {
             let (t, client, mr) = live(Mode::Dynamic, Setup::SEED)?;

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The file descriptor that a driver imports a dma-buf by, without a descriptor that a process sees.
+//!
+//! The verb that imports a dma-buf takes a file descriptor of the calling task. [`call`] has it called
+//! with [`NUMBER`], which is no descriptor: the hook on `dma_buf_get()` (see
+//! [`UmemHook`](super::super::rdma::UmemHook)) returns the dma-buf for it, in this task only. Without
+//! the hook the verb is called in a kernel worker, with a descriptor of the kernel threads.
+//!
+//! In both cases no process has a descriptor of the dma-buf: none can use, close, duplicate or
+//! inherit it.
+
+use super::super::{
+    bindings::helpers,
+    task::TaskId,
+    worker, //
+};
+use core::{
+    cell::Cell,
+    ffi::c_void,
+    marker::PhantomData,
+    ptr::{
+        self,
+        NonNull, //
+    },
+};
+use kernel::{
+    bindings,
+    fs::File,
+    prelude::*,
+    static_lock_class,
+    sync::{
+        aref::ARef,
+        atomic::{
+            Acquire,
+            Atomic,
+            Release, //
+        }, //
+    },
+    time::{
+        delay::fsleep,
+        Delta, //
+    },
+    types::Opaque, //
+};
+
+/// Stands for the dma-buf that the current task imports. No file descriptor is negative, and
+/// ib_core checks none that it passes on.
+const NUMBER: i32 = -0x1b_be05;
+
+/// Whether the hook on `dma_buf_get()` is placed.
+static HOOKED: Atomic<bool> = Atomic::new(false);
+
+/// The tasks that import, each with its [`Pending`].
+static TASKS: Tasks = Tasks(Opaque::zeroed());
+
+#[repr(align(64))]
+struct Tasks(Opaque<helpers::ext_marks>);
+
+// SAFETY: The functions for the table may be called by any number of tasks.
+unsafe impl Sync for Tasks {}
+
+/// What a task imports.
+struct Pending {
+    file: NonNull<bindings::file>,
+    /// See [`call`].
+    offer: *const c_void,
+    /// The hook has returned the dma-buf.
+    used: Cell<bool>,
+}
+
+/// The current task in the table, until this is dropped.
+///
+/// # Invariants
+///
+/// The slot has the task, and a [`Pending`] that lives for `'a`.
+struct Entry<'a>(NonNull<helpers::ext_mark>, PhantomData<&'a Pending>);
+
+impl<'a> Entry<'a> {
+    /// Enters the current task. Waits while other tasks have all of its slots.
+    ///
+    /// Returns `EDEADLK` if the task is in the table.
+    ///
+    /// Context: may sleep.
+    fn new(pending: &'a Pending) -> Result<Self> {
+        if current().is_some() {
+            return Err(EDEADLK);
+        }
+        loop {
+            // SAFETY: The table is valid: a slot of zero is free.
+            let slot = unsafe { helpers::ext_marks_enter(TASKS.0.get(), TaskId::current().0) };
+            if let Some(slot) = NonNull::new(slot) {
+                // SAFETY: The slot is this task's, which alone reads the field.
+                unsafe { (*slot.as_ptr()).value = ptr::from_ref(pending).cast_mut().cast() };
+                // INVARIANT: Just entered.
+                return Ok(Self(slot, PhantomData));
+            }
+            fsleep(Delta::from_millis(1));
+        }
+    }
+}
+
+impl Drop for Entry<'_> {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariants the slot is valid, and this object has entered the task there.
+        unsafe { helpers::ext_marks_leave(self.0.as_ptr()) };
+    }
+}
+
+/// Returns what the current task imports. The result must not outlive the current function call.
+fn current<'a>() -> Option<&'a Pending> {
+    // SAFETY: The table is valid.
+    let slot = unsafe { helpers::ext_marks_find(TASKS.0.get(), TaskId::current().0) };
+    // SAFETY: If the task is in the table, it is inside `call`, so the slot has a `Pending` that lives
+    // until that returns.
+    unsafe { slot.as_ref().map(|slot| &*slot.value.cast::<Pending>()) }
+}
+
+/// Sets whether the hook on `dma_buf_get()` is placed.
+pub(in super::super) fn set_hooked(hooked: bool) {
+    HOOKED.store(hooked, Release);
+}
+
+/// Returns the dma-buf that the current task imports as `fd`, with a reference for the caller.
+pub(in super::super) fn get(fd: i32) -> Option<*mut bindings::dma_buf> {
+    let pending = current().filter(|_| fd == NUMBER)?;
+    pending.used.set(true);
+    // SAFETY: The caller of `call` keeps the file, which is that of a dma-buf.
+    let file: ARef<File> = unsafe { File::from_raw_file(pending.file.as_ptr()) }.into();
+    let file = ARef::into_raw(file).cast::<bindings::file>();
+    // SAFETY: The private data of the file of a dma-buf is the dma-buf.
+    Some(unsafe { (*file.as_ptr()).private_data.cast() })
+}
+
+/// Returns the offer of the current task's import of `buf`.
+pub(super) fn offer(buf: *mut bindings::dma_buf) -> Option<*const c_void> {
+    let pending = current()?;
+    // SAFETY: The dma-buf is valid, as its exporter is called for it.
+    let file = unsafe { (*buf).file };
+    (pending.file.as_ptr() == file && !pending.offer.is_null()).then_some(pending.offer)
+}
+
+/// Calls `import` with a number that stands for the dma-buf of `file` in the task that calls it.
+/// [`offer`] returns `offer` meanwhile.
+///
+/// Returns `EMFILE` if the kernel threads have no free file descriptor.
+///
+/// Context: may sleep; see [`worker`] for locks.
+///
+/// # Safety
+///
+/// - `file` must be that of a dma-buf.
+/// - `offer` must be valid, for the exporter of the dma-buf, until this returns, and for all tasks.
+pub(in super::super) unsafe fn call<T: Send>(
+    file: &File,
+    offer: *const c_void,
+    import: impl Fn(i32) -> Result<T> + Sync,
+) -> Result<T> {
+    let pending = |offer| Pending {
+        file: NonNull::from(file).cast(),
+        offer,
+        used: Cell::new(false),
+    };
+    if HOOKED.load(Acquire) {
+        let pending = pending(offer);
+        let entry = Entry::new(&pending)?;
+        let result = import(NUMBER);
+        drop(entry);
+        // No file descriptor has the number, in case the hook was removed before the driver used it.
+        if pending.used.get() || !matches!(result, Err(e) if e == EBADF) {
+            return result;
+        }
+    }
+    let offer = offer.addr();
+    worker::run(static_lock_class!(), |worker| {
+        let pending = pending(ptr::with_exposed_provenance(offer));
+        let _entry = Entry::new(&pending)?;
+        worker.with_fd(file, &import)?
+    })
+}
