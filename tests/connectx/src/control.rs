@@ -9,6 +9,7 @@
 //! FUNCTION held-umr                 fails unless one waits
 //! FUNCTION fail-command OPCODE N    the next N of these commands fail
 //! FUNCTION ignore-command OPCODE    these commands are never answered; 0 for none
+//! FUNCTION delay-interrupts N       each interrupt comes N microseconds later; less than a second
 //! FUNCTION hold-faults | release-faults
 //! FUNCTION report                   what is alive, and the bytes of DMA, to the log
 //! FUNCTION applications             what applications have, a line for each kind of object
@@ -16,6 +17,8 @@
 //! FUNCTION mkeys                    all keys with their translations, in the answer
 //! verbose LEVEL
 //! ```
+
+use std::time::Duration;
 
 use crate::log;
 use crate::world::World;
@@ -71,6 +74,14 @@ fn command(world: &mut World, line: &str) -> Result<String, String> {
             let opcode = number(words.get(2))? as u16;
             function.inject.ignore_command = (opcode != 0).then_some(opcode);
         }
+        "delay-interrupts" => {
+            // QEMU takes an answer of five seconds for an error.
+            let delay = u64::from(number(words.get(2))?);
+            if delay >= 1_000_000 {
+                return Err("the delay is a second or more".into());
+            }
+            function.inject.interrupt_delay = Duration::from_micros(delay);
+        }
         "hold-faults" => function.hold_page_faults(true),
         "release-faults" => function.hold_page_faults(false),
         "report" => {
@@ -113,6 +124,12 @@ mod tests {
         assert_eq!(world.functions[0].inject.fail_umr, 3);
         assert_eq!(execute(&mut world, "0 dead"), "ok\n");
         assert!(!world.functions[0].alive());
+        assert_eq!(execute(&mut world, "0 delay-interrupts 200"), "ok\n");
+        assert_eq!(
+            world.functions[0].inject.interrupt_delay,
+            Duration::from_micros(200)
+        );
+        assert!(execute(&mut world, "0 delay-interrupts 1000000").starts_with("failed"));
         assert!(execute(&mut world, "1 dead").starts_with("failed"));
         assert!(execute(&mut world, "0 nonsense").starts_with("failed"));
         // A line for each, and the end of the answer.

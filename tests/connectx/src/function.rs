@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs::File;
 use std::io::Write;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::caps::{self, Choice};
 use crate::command::SHARED;
@@ -77,6 +77,8 @@ pub struct Inject {
     pub fail_command: Option<(u16, u32)>,
     /// The opcode of commands that are never answered.
     pub ignore_command: Option<u16>,
+    /// An interrupt comes so long after what it is about.
+    pub interrupt_delay: Duration,
 }
 
 /// One PCI function.
@@ -115,9 +117,12 @@ impl Function {
         }
     }
 
-    /// Raises an interrupt.
+    /// Raises an interrupt. The function does nothing else during the delay.
     pub fn interrupt(&mut self, vector: u32) {
         if let Some(Some(event)) = self.vectors.get(vector as usize) {
+            if !self.inject.interrupt_delay.is_zero() {
+                std::thread::sleep(self.inject.interrupt_delay);
+            }
             let _ = (&mut &*event).write_all(&1u64.to_ne_bytes());
         }
     }

@@ -25,8 +25,8 @@ uint64_t bench_end(void);
 uint64_t bench_thread_time(void);
 
 /*
- * Sorts the @n figures of an operation and prints a row: label, target, size, operation, median,
- * least, most.
+ * Sorts the @n figures of an operation and prints a row: label, target, size, operation, the usual
+ * figure (the median of the half that lies closest together), least, most.
  */
 void bench_row(const char *label, const char *target, size_t size, const char *operation,
 	       uint64_t *figure, int n);
