@@ -23,9 +23,13 @@
     unsafe_op_in_unsafe_fn
 )]
 
-/// The RDMA core: `rdma/*.h`.
+/// The RDMA core: `rdma/*.h`, and the helpers that have its types.
 #[cfg(any(ext_rdma, bindings_rdma))]
 pub mod rdma {
+    use super::helpers::{
+        ext_calls,
+        ext_key_set, //
+    };
     use kernel::{
         bindings::*,
         ffi, //

@@ -26,6 +26,7 @@ use crate::{
             MemoryKind, //
         },
         rdma::{
+            Asked,
             Device,
             Request,
             UserMr, //
@@ -36,10 +37,7 @@ use crate::{
     range::VaRange,
     refusals,
     region::Region,
-    registry::{
-        self,
-        Asked, //
-    }, //
+    registry, //
 };
 use kernel::{
     prelude::*,
@@ -183,7 +181,7 @@ pub(crate) fn register_memory<T: From<UserMr>>(
     req: &Request<'_>,
     driver: impl Fn() -> Result<T>,
 ) -> Result<T> {
-    let asked = Asked::get();
+    let asked = registry::asked().get();
     if asked == Asked::Never {
         return driver();
     }
@@ -199,6 +197,20 @@ pub(crate) fn register_memory<T: From<UserMr>>(
         }
     }
     ask_clients(adapter, req, driver, memory, error)
+}
+
+/// Registers memory that looked ordinary, but which the driver could not register: it failed with
+/// `error`. Context: may sleep.
+pub(crate) fn register_after_driver(
+    adapter: &Adapter,
+    req: &Request<'_>,
+    error: Error,
+) -> Result<UserMr> {
+    if registry::asked().get() == Asked::Never || !could_not_pin(error) {
+        return Err(error);
+    }
+    let driver = || Err(error);
+    ask_clients(adapter, req, driver, MemoryKind::Ordinary, Some(error))
 }
 
 /// Returns whether the driver may be able to pin the memory, so that it is called first. `try_pin`

@@ -8,19 +8,25 @@ use crate::{
     adapters,
     backend::Backend,
     dispatch,
-    ext::rdma::{
-        bypass,
-        Change,
-        Device,
-        Driver,
-        Hooks,
-        Mr,
-        Original,
-        Request,
-        UcontextId,
-        UserMr, //
+    ext::{
+        key_set::KeySet,
+        rdma::{
+            bypass,
+            Asked,
+            AskedCell,
+            Change,
+            Device,
+            Driver,
+            Hooks,
+            Mr,
+            Original,
+            Request,
+            UcontextId,
+            UserMr, //
+        },
     },
-    region, //
+    region,
+    registry, //
 };
 use kernel::{
     prelude::*,
@@ -44,6 +50,19 @@ impl Hooks for Adapter {
         region::disassociate_all(self.mrs(), self.backend());
     }
 
+    fn asked(&self) -> &'static AskedCell {
+        /// The hook on umems serves what the driver pins, so the driver's calls must not be exempt from it.
+        static ALWAYS: AskedCell = AskedCell::new(Asked::Always);
+        match self.backend() {
+            Backend::Umem => &ALWAYS,
+            _ => registry::asked(),
+        }
+    }
+
+    fn keys(&self) -> &KeySet {
+        self.mrs().keys()
+    }
+
     fn reg_user_mr(self: &Arc<Self>, req: &Request<'_>, driver: Driver<'_>) -> Result<UserMr> {
         // The driver pages on-demand memory by itself, and the hook on umems serves what it pins.
         if req.access.is_on_demand() || matches!(self.backend(), Backend::Umem) {
@@ -51,6 +70,10 @@ impl Hooks for Adapter {
         }
         // The hook on umems must not serve the driver's attempt: its MR could not be fenced.
         dispatch::register_memory(self, req, || bypass(|| driver.reg_user_mr(req)))
+    }
+
+    fn reg_failed(self: &Arc<Self>, req: &Request<'_>, error: Error) -> Result<UserMr> {
+        dispatch::register_after_driver(self, req, error)
     }
 
     fn rereg_user_mr(

@@ -126,6 +126,11 @@ impl<T: ?Sized> Index<T> {
         })
     }
 
+    /// Returns the keys of the entries.
+    pub(crate) fn keys(&self) -> &KeySet {
+        &self.keys
+    }
+
     /// See [`Map::insert`].
     pub(crate) fn insert(&self, slot: Slot<T>, key: u32, value: Arc<T>) {
         self.map

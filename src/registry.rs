@@ -5,6 +5,10 @@
 use crate::{
     client::Client,
     ext::{
+        rdma::{
+            Asked,
+            AskedCell, //
+        },
         snapshot::{
             Published,
             Snapshot, //
@@ -20,10 +24,6 @@ use kernel::{
     prelude::*,
     str::CString,
     sync::{
-        atomic::{
-            Atomic,
-            Relaxed, //
-        },
         Arc,
         Mutex, //
     },
@@ -34,39 +34,22 @@ static CLIENTS: Snapshot<KVec<Arc<Client>>> = Snapshot::new();
 
 /// When clients are asked for an MR. Written with `CLIENTS`; a registration that reads it
 /// meanwhile is one before the client came or after it went.
-static ASKED: Atomic<u32> = Atomic::new(Asked::Never as u32);
+static ASKED: AskedCell = AskedCell::new(Asked::Never);
 
-/// When clients are asked for an MR.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Asked {
-    /// There is no client.
-    Never,
-    /// Only about memory that the driver cannot pin.
-    AfterDriver,
-    /// Some of them before the driver.
-    BeforeDriver,
+/// Returns when clients are asked for an MR. Context: any.
+pub(crate) fn asked() -> &'static AskedCell {
+    &ASKED
 }
 
-impl Asked {
-    /// Returns when `clients` are asked.
-    fn of(clients: &[Arc<Client>]) -> Self {
-        let all_first = Order::get() == Order::ClientsFirst;
-        if clients.is_empty() {
-            Self::Never
-        } else if all_first || clients.iter().any(|client| client.traits().pinnable) {
-            Self::BeforeDriver
-        } else {
-            Self::AfterDriver
-        }
-    }
-
-    /// Returns when the registered clients are asked. Context: any.
-    pub(crate) fn get() -> Self {
-        match ASKED.load(Relaxed) {
-            n if n == Self::Never as u32 => Self::Never,
-            n if n == Self::AfterDriver as u32 => Self::AfterDriver,
-            _ => Self::BeforeDriver,
-        }
+/// Returns when `clients` are asked: always, if some of them come before the driver.
+fn asked_of(clients: &[Arc<Client>]) -> Asked {
+    let all_first = Order::get() == Order::ClientsFirst;
+    if clients.is_empty() {
+        Asked::Never
+    } else if all_first || clients.iter().any(|client| client.traits().pinnable) {
+        Asked::Always
+    } else {
+        Asked::AfterDriver
     }
 }
 
@@ -108,8 +91,7 @@ pub(crate) fn open() -> Result<Open> {
 
 /// Replaces the list of clients. Context: may sleep.
 fn publish(list: Option<Arc<KVec<Arc<Client>>>>) {
-    let asked = list.as_ref().map_or(Asked::Never, |list| Asked::of(list));
-    ASKED.store(asked as u32, Relaxed);
+    ASKED.set(list.as_ref().map_or(Asked::Never, |list| asked_of(list)));
     drop(CLIENTS.replace(list));
 }
 

@@ -29,9 +29,9 @@ generated := $(addprefix rust/bindings/, $(addsuffix _generated.rs, rdma helpers
 targets += $(generated) tests/kunit/helpers_generated.rs
 clean-files += rust/bindings/rdma_inline.c .bindgen-c-flags.mk
 
-# All of rdma/*.h. The static inlines become C wrappers in rdma_inline.c.
+# All of rdma/*.h, and interpose.h. The static inlines become C wrappers in rdma_inline.c.
 $(obj)/rust/bindings/rdma_generated.rs: private bindgen_target_flags = \
-	--allowlist-file '.*/include/(uapi/rdma/ib_user_ioctl_verbs|rdma/[a-z_]*)\.h' \
+	--allowlist-file '.*/include/(uapi/rdma/ib_user_ioctl_verbs|rdma/[a-z_]*)\.h|(.*/)?rust/(bindings/\.\./)?helpers/interpose\.h' \
 	--allowlist-type 'ifla_vf_(guid|stats|info)|rdma_cgroup|rdmacg_device|irq_poll|irq_poll_fn|dim|dim_.*|tph_mem_type|possible_net_t|netdevice_tracker|iphdr.*|rdma_driver_id|rdma_nl_(notify_event_type|counter_mode|counter_mask|dev_type|name_assign_type)|ib_uverbs_query_port_resp' \
 	--blocklist-type 'ib_user_mad_reg_req.*' \
 	--experimental --wrap-static-fns \

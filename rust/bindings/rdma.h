@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Input of bindgen: headers of the RDMA core. */
+/* Input of bindgen: headers of the RDMA core, and the helpers with its types. */
 #include <rdma/ib_verbs.h>
 #include <rdma/ib_umem.h>
 #include <rdma/ib_cache.h>
 #include <rdma/uverbs_ioctl.h>
+#include "../helpers/interpose.h"

@@ -17,7 +17,11 @@
 //! # Ok::<(), Error>(())
 //! ```
 
-use core::ptr;
+use super::bindings::helpers;
+use core::{
+    mem::offset_of,
+    ptr, //
+};
 use kernel::{
     bindings,
     prelude::*,
@@ -36,12 +40,18 @@ use kernel::{
 /// The entry at an index is a value, the number of keys with these upper bits that are in the set,
 /// except for those in `unknown`.
 #[pin_data(PinnedDrop)]
+#[repr(C)]
 pub struct KeySet {
     #[pin]
     keys: Opaque<bindings::xarray>,
     /// The number of keys for which there was no memory. Any key may be one of them.
     unknown: Atomic<usize>,
 }
+
+const _: () = assert!(
+    offset_of!(KeySet, keys) == offset_of!(helpers::ext_key_set, keys)
+        && offset_of!(KeySet, unknown) == offset_of!(helpers::ext_key_set, unknown)
+);
 
 // SAFETY: An xarray belongs to no task.
 unsafe impl Send for KeySet {}
@@ -61,7 +71,7 @@ impl KeySet {
     /// Returns the index of a key.
     fn index(key: u32) -> usize {
         // CAST: `usize` has at least 32 bits.
-        (key >> 8) as usize
+        (key >> helpers::EXT_KEY_SET_SHIFT) as usize
     }
 
     /// Returns the number of keys at an index.
@@ -76,12 +86,13 @@ impl KeySet {
     ///
     /// Context: any.
     pub fn may_contain(&self, key: u32) -> bool {
-        // SAFETY: The array is initialised. Its head is only changed as a whole.
-        let head = unsafe { Atomic::from_ptr(&raw mut (*self.keys.get()).xa_head) }.load(Relaxed);
-        if head.is_null() {
-            return self.unknown.load(Relaxed) != 0;
-        }
-        self.count(Self::index(key)) != 0 || self.unknown.load(Relaxed) != 0
+        // SAFETY: The set is initialised, and the function only reads it.
+        unsafe { helpers::ext_key_set_may_contain(self.as_raw(), key) }
+    }
+
+    /// Returns the C object.
+    pub(super) fn as_raw(&self) -> *const helpers::ext_key_set {
+        ptr::from_ref(self).cast()
     }
 
     /// Adds `key`.

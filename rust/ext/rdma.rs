@@ -31,6 +31,8 @@ pub use self::{
         FastRegKey, //
     },
     interpose::{
+        Asked,
+        AskedCell,
         Driver,
         Hooks,
         Original,

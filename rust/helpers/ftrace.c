@@ -3,22 +3,23 @@
 #include <linux/atomic.h>
 #include <linux/err.h>
 #include <linux/ftrace.h>
-#include <linux/hash.h>
-#include <linux/log2.h>
 #include <linux/module.h>
 #include <linux/overflow.h>
 #include <linux/slab.h>
 
+#include "ftrace.h"
 #include "helpers.h"
+
+struct ext_marks ext_bypass_marks;
 
 unsigned int ext_marks_first(unsigned long task)
 {
-	return hash_long(task, ilog2(EXT_MARKS));
+	return ext_marks_first_of(task);
 }
 
 struct ext_mark *ext_marks_enter(struct ext_marks *marks, unsigned long task)
 {
-	unsigned int first = ext_marks_first(task), i;
+	unsigned int first = ext_marks_first_of(task), i;
 
 	for (i = first; i < first + EXT_MARK_PROBES; i++) {
 		struct ext_mark *mark = &marks->slots[i % EXT_MARKS];
@@ -34,12 +35,12 @@ struct ext_mark *ext_marks_enter(struct ext_marks *marks, unsigned long task)
 
 void ext_marks_leave(struct ext_mark *mark)
 {
-	WRITE_ONCE(mark->task, 0);
+	ext_mark_clear(mark);
 }
 
 static __always_inline bool contain(const struct ext_marks *marks, unsigned long task)
 {
-	unsigned int first = hash_long(task, ilog2(EXT_MARKS)), i;
+	unsigned int first = ext_marks_first_of(task), i;
 
 	/* Only the task itself writes its number, so it needs no order to see it. */
 	for (i = first; i < first + EXT_MARK_PROBES; i++)
@@ -50,7 +51,7 @@ static __always_inline bool contain(const struct ext_marks *marks, unsigned long
 
 struct ext_mark *ext_marks_find(struct ext_marks *marks, unsigned long task)
 {
-	unsigned int first = ext_marks_first(task), i;
+	unsigned int first = ext_marks_first_of(task), i;
 
 	for (i = first; i < first + EXT_MARK_PROBES; i++) {
 		struct ext_mark *mark = &marks->slots[i % EXT_MARKS];
@@ -79,13 +80,16 @@ static void notrace ext_redirect_call(unsigned long ip, unsigned long parent_ip,
 				      struct ftrace_ops *ops, struct ftrace_regs *fregs)
 {
 	struct ext_redirection *this = container_of(ops, struct ext_redirection, ops);
-	unsigned long nearest = ULONG_MAX, to = 0;
+	unsigned long task = (unsigned long)current, nearest = ULONG_MAX, to = 0;
 	unsigned int i;
 
+	/* Most calls are for an MR of host memory, and most tasks are in their first slot. */
+	if (likely(READ_ONCE(this->marks->slots[ext_marks_first_of(task)].task) == task))
+		return;
+	if (contain(this->marks, task))
+		return;
 	/* The replacement calls the original by its name. All of its code is in this section. */
 	if (within_module_mem_type(parent_ip, THIS_MODULE, MOD_TEXT))
-		return;
-	if (contain(this->marks, (unsigned long)current))
 		return;
 	/* ip is a few bytes behind the function's address, how many depends on the CPU. */
 	for (i = 0; i < this->count; i++) {

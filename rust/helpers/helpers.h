@@ -7,6 +7,7 @@
 #define EXT_HELPERS_H
 
 #include <linux/types.h>
+#include <linux/xarray.h>
 
 struct completion;
 struct device;
@@ -63,16 +64,17 @@ struct ext_redirect {
 /* A slot changes from 0, if it is free, to a task and back, by that task only. */
 struct ext_mark {
 	unsigned long task;
-	/* Of the task, which alone uses it. */
-	void *value;
-	/* A cache line of its own. */
-	unsigned long unused[6];
+	/* The rest of a cache line, which the task alone uses. */
+	void *room[7];
 };
 
 /* Tasks, each in a slot. */
 struct ext_marks {
 	struct ext_mark slots[EXT_MARKS];
-};
+} __aligned(64);
+
+/* The tasks whose calls the hook on umems leaves alone. */
+extern struct ext_marks ext_bypass_marks;
 
 /*
  * Enters @task, in a slot that ext_marks_leave() frees. NULL if its first free slot is after one
@@ -151,22 +153,11 @@ struct ext_calls {
 	bool closed;
 };
 
-/* What begins an object that the functions of @owner find. */
-struct ext_gates {
-	const void *owner;
-	struct ext_calls gates[2];
-};
-
 bool ext_calls_init(struct ext_calls *calls);
 void ext_calls_destroy(struct ext_calls *calls);
 void ext_calls_close(struct ext_calls *calls);
 /* Counts a call in an RCU read-side section, unless @calls is closed. */
 bool ext_calls_enter(struct ext_calls *calls);
-/*
- * Counts a call in @gate of the object in @slot. NULL if there is none, if it has another owner, or
- * if the gate is closed. An object is freed an RCU grace period after it has left the slot.
- */
-struct ext_gates *ext_gates_enter(void *const *slot, const void *owner, unsigned int gate);
 void ext_calls_leave(struct ext_calls *calls);
 /* Returns whether a call was inside at a time during this call. */
 bool ext_calls_inside(struct ext_calls *calls);
@@ -205,6 +196,25 @@ bool ext_memcg_has_room(unsigned long bytes);
 
 /* linux/workqueue.h */
 void ext_call_in_worker(void (*function)(void *arg), void *arg, struct lock_class_key *key);
+
+/* linux/xarray.h */
+
+/* A set of keys, of which an entry of @keys has the number at an index. */
+struct ext_key_set {
+	struct xarray keys;
+	/* The number of keys for which there was no memory. Any key may be one of them. */
+	unsigned long unknown;
+};
+
+#define EXT_KEY_SET_SHIFT 8
+
+/* Returns whether @key may be in the set. False is certain. */
+bool ext_key_set_may_contain(const struct ext_key_set *set, u32 key);
+
+static __always_inline bool ext_key_set_is_empty(const struct ext_key_set *set)
+{
+	return !READ_ONCE(set->keys.xa_head) && !READ_ONCE(set->unknown);
+}
 
 /* rdma/ib_verbs.h */
 

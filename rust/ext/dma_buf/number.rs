@@ -91,7 +91,7 @@ impl<'a> Entry<'a> {
             let slot = unsafe { helpers::ext_marks_enter(TASKS.0.get(), TaskId::current().0) };
             if let Some(slot) = NonNull::new(slot) {
                 // SAFETY: The slot is this task's, which alone reads the field.
-                unsafe { (*slot.as_ptr()).value = ptr::from_ref(pending).cast_mut().cast() };
+                unsafe { (*slot.as_ptr()).room[0] = ptr::from_ref(pending).cast_mut().cast() };
                 // INVARIANT: Just entered.
                 return Ok(Self(slot, PhantomData));
             }
@@ -113,7 +113,7 @@ fn current<'a>() -> Option<&'a Pending> {
     let slot = unsafe { helpers::ext_marks_find(TASKS.0.get(), TaskId::current().0) };
     // SAFETY: If the task is in the table, it is inside `call`, so the slot has a `Pending` that lives
     // until that returns.
-    unsafe { slot.as_ref().map(|slot| &*slot.value.cast::<Pending>()) }
+    unsafe { slot.as_ref().map(|slot| &*slot.room[0].cast::<Pending>()) }
 }
 
 /// Sets whether the hook on `dma_buf_get()` is placed.

@@ -34,7 +34,9 @@
 //! A task that has read a function pointer before the removal may enter the interposed function after
 //! it. The function then finds no client data, or data that is closed, and calls the driver's function.
 //! RCU protects the client data until a gate of the device has counted the call. Each CPU counts for
-//! itself. The removal of the module waits once for all calls to leave the code of the functions.
+//! itself. A `dereg_mr` of other MRs than those of the hooks needs nothing of the device but the driver's
+//! function. It is not counted: it ends in a jump to that function. The removal of the module waits once
+//! for all calls to leave the code of the functions.
 //!
 //! A function that another module has replaced meanwhile is not restored. The removal of the module then
 //! waits until the other module has restored it, as that module calls the function.
@@ -42,25 +44,43 @@
 //! # Examples
 //!
 //! ```
-//! use crate::ext::rdma::{
-//!     Change, Code, Device, Driver, Hooks, Mr, Original, Registration, Request, UcontextId, UserMr,
+//! use crate::ext::{
+//!     key_set::KeySet,
+//!     rdma::{
+//!         Asked, AskedCell, Change, Code, Device, Driver, Hooks, Mr, Original, Registration, Request,
+//!         UcontextId, UserMr,
+//!     },
 //! };
 //! use kernel::sync::Arc;
 //!
 //! /// Logs registrations and lets the driver perform them.
-//! struct Trace;
+//! #[pin_data]
+//! struct Trace(#[pin] KeySet);
 //!
 //! impl Hooks for Trace {
 //!     fn add(dev: &Device) -> Result<Arc<Self>> {
 //!         pr_info!("tracing {}\n", dev.name());
-//!         Ok(Arc::new(Self, GFP_KERNEL)?)
+//!         Arc::pin_init(pin_init!(Self(<- KeySet::new())), GFP_KERNEL)
 //!     }
 //!
 //!     fn remove(&self) {}
 //!
+//!     fn asked(&self) -> &'static AskedCell {
+//!         static ALWAYS: AskedCell = AskedCell::new(Asked::Always);
+//!         &ALWAYS
+//!     }
+//!
+//!     fn keys(&self) -> &KeySet {
+//!         &self.0
+//!     }
+//!
 //!     fn reg_user_mr(self: &Arc<Self>, req: &Request<'_>, driver: Driver<'_>) -> Result<UserMr> {
 //!         pr_info!("{} bytes\n", req.length);
 //!         driver.reg_user_mr(req)
+//!     }
+//!
+//!     fn reg_failed(self: &Arc<Self>, _req: &Request<'_>, error: Error) -> Result<UserMr> {
+//!         Err(error)
 //!     }
 //!
 //!     fn rereg_user_mr(
@@ -87,20 +107,29 @@
 //! # Ok::<(), Error>(())
 //! ```
 
+mod asked;
+mod data;
 mod functions;
 mod saved;
+
+pub use self::asked::{
+    Asked,
+    AskedCell, //
+};
 
 use self::{
     functions::{
         Interposer,
-        CLIENT, //
+        CLIENT,
+        LEAVES_NO_FRAME, //
     },
     saved::REPLACED, //
 };
 use super::{
     super::{
         bindings::rdma,
-        compat, //
+        compat,
+        key_set::KeySet, //
     },
     calls::Code,
     device::{
@@ -147,10 +176,23 @@ pub trait Hooks: Send + Sync + Sized + 'static {
     /// Context: may sleep.
     fn remove(&self);
 
+    /// Returns when [`Self::reg_user_mr`] is called.
+    fn asked(&self) -> &'static AskedCell;
+
+    /// Returns the keys of the MRs that [`Self::dereg_mr`] is for. The key of an MR that the hooks have
+    /// created is there before they return the MR, and until it is deregistered.
+    fn keys(&self) -> &KeySet;
+
     /// Registers memory, or has the driver register it.
     ///
     /// Context: context of the process that registers; may sleep.
     fn reg_user_mr(self: &Arc<Self>, req: &Request<'_>, driver: Driver<'_>) -> Result<UserMr>;
+
+    /// Registers memory that looked as if the driver could pin it, after the driver has failed with
+    /// `error`; or returns an error. The driver was called inside [`bypass`](super::bypass()).
+    ///
+    /// Context: context of the process that registers; may sleep.
+    fn reg_failed(self: &Arc<Self>, req: &Request<'_>, error: Error) -> Result<UserMr>;
 
     /// Re-registers `mr` with the arguments in `req`, or has the driver do it. Returns the new MR that
     /// replaces it, or `None` if it was changed in place. The caller deregisters an MR that was replaced.
@@ -164,7 +206,8 @@ pub trait Hooks: Send + Sync + Sized + 'static {
         driver: Driver<'_>,
     ) -> Result<Option<UserMr>>;
 
-    /// Deregisters `mr`. It must call `original`, and not again after that has succeeded.
+    /// Deregisters `mr`. It must call `original`, and not again after that has succeeded. It is called for
+    /// the MRs of [`Self::keys`], and maybe for others.
     ///
     /// Context: context of any process; may sleep.
     fn dereg_mr(&self, mr: &Mr, original: Original<'_>) -> Result;
@@ -274,6 +317,11 @@ impl<H: Hooks> Registration<H> {
                     remove: Some(Interposer::<H>::remove),
                     ..pin_init::zeroed()
                 };
+                // SAFETY: The functions are static. No call is in them: no device is interposed, and the
+                // interposer before this one has waited for its calls.
+                unsafe { rdma::ext_interposer_set(const { &Interposer::<H>::FUNCTIONS }) };
+                // SAFETY: As for the call before.
+                LEAVES_NO_FRAME.store(unsafe { rdma::ext_dereg_mr_leaves_no_frame() }, Relaxed);
                 // User memory can also be registered on devices without kernel verbs.
                 client.set_no_kverbs_req(1);
                 // SAFETY: `slot` is valid for writes during the initialisation.

@@ -25,6 +25,7 @@
 
 static struct {
 	bool read_only;		/* map without PROT_WRITE */
+	bool touch;		/* reg: write to the first page before */
 	bool no_map;		/* register an address without a mapping */
 	bool unmap;		/* forever: unmap the memory after the registration */
 	void *at;		/* the address, with no_map */
@@ -41,6 +42,8 @@ static int do_reg(struct options *o)
 	if (!test.no_map)
 		addr = buffer_map(o->memory, o->map_length,
 				  PROT_READ | (test.read_only ? 0 : PROT_WRITE)).addr;
+	if (test.touch)
+		addr[o->offset] = 1;
 	mr = ibv_reg_mr(o->rdma.pd, addr + o->offset, o->length, test.access);
 	printf("registration: %s\n", mr ? "ok" : strerrorname_np(errno));
 	if (mr)
@@ -356,6 +359,7 @@ static void option(int letter, const char *argument)
 	case 'a': test.access = access_flags(argument); break;
 	case 'u': test.unmap = true; break;
 	case 'R': test.read_only = true; break;
+	case 'T': test.touch = true; break;
 	default: test.no_map = true;
 	}
 }
@@ -379,12 +383,13 @@ int main(int argc, char **argv)
 		.name = "peer_rdma",
 		.actions = actions,
 		.n_actions = sizeof(actions) / sizeof(actions[0]),
-		.letters = "t:@:a:uRM",
+		.letters = "t:@:a:uRTM",
 		.option = option,
 		.help = "  -t SECONDS  hold, forever\n"
 			"  -u          forever: unmap the memory after the registration\n"
 			"  -a FLAGS    reg: access: l(ocal write) w(rite) r(ead) a(tomic) (lwra)\n"
 			"  -R          reg: map read-only\n"
+			"  -T          reg: write to the first page before\n"
 			"  -M          reg: do not map\n"
 			"  -@ ADDRESS  reg, with -M: the address\n",
 	};

@@ -96,6 +96,10 @@ test_refusals() {
 	tail -n 1 $REFUSALS | tee /tmp/refusal
 	expect $((before + 1)) eval "wc -l <$REFUSALS"
 	grep -E "^[0-9.]+	[0-9]+	peer_rdma	0x7e0000000000	4096	$DEV	-	EFAULT	no client claims the memory$" /tmp/refusal
+	# The driver was tried first: the first page is ordinary memory.
+	expect "registration: EFAULT" "$RDMA" reg -T -m 4096 -l $((1 << 30)) host
+	tail -n 1 $REFUSALS | tee /tmp/refusal
+	grep -E "	peer_rdma	.*	$((1 << 30))	$DEV	-	EFAULT	no client claims the memory$" /tmp/refusal
 	# Mapped read-only, to be written.
 	expect "registration: EFAULT" "$RDMA" reg -R -a lw "$BAR_A"
 	tail -n 1 $REFUSALS | tee /tmp/refusal

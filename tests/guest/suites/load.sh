@@ -145,6 +145,49 @@ test_host_memory_after_unload() {
 	"$RDMA" write host
 }
 
+# registers LABEL: registers and deregisters host memory until /tmp/stop exists; the device may go
+# meanwhile. A line in /tmp/LABEL for every 33 MRs, and for the end of each operation of the last.
+registers() {
+	: >"/tmp/$1"
+	until [ -e /tmp/stop ]; do
+		/mnt/programs/bench_mr "$DEV" "$1" host 4096 4096 4096 4096 4096 4096 4096 4096 \
+			>>"/tmp/$1" 2>>"/tmp/$1.err" || nap 0.05
+	done
+}
+
+# Two tasks register and deregister host memory while the operations of their device are replaced,
+# restored, and freed with the modules, or the device itself goes.
+test_unload_under_registrations() {
+	local i pids=() lines rounds=${ROUNDS:-3}
+	[ "$KIND" != debug ] || rounds=${ROUNDS:-2}
+	unload_modules
+	rm -f /tmp/stop
+	for i in a b; do
+		registers $i &
+		pids+=($!)
+	done
+	for ((i = 0; i < rounds; i++)); do
+		lines=$(cat /tmp/a /tmp/b | wc -l)
+		load_modules
+		more_registered "$lines"
+		if [ $((i % 3)) = 2 ]; then
+			remove_device
+			add_device
+		fi
+		"$RDMA" write -o 100 -l 5000 "$BAR_A"
+		unload_modules
+	done
+	more_registered "$(cat /tmp/a /tmp/b | wc -l)"
+	: >/tmp/stop
+	for i in "${pids[@]}"; do ended "$i"; done
+	# Only the device may have been missing, or gone.
+	[ ! -s /tmp/a.err ] || cat /tmp/a.err
+	nothing_registered
+	load_modules
+}
+# more_registered LINES: waits until both tasks have registered more.
+more_registered() { eventually eval "[ \$(cat /tmp/a /tmp/b | wc -l) -gt $(($1 + 4)) ]"; }
+
 test_load_many_times() {
 	local rounds=${ROUNDS:-10}
 	[ "$KIND" != debug ] || rounds=${ROUNDS:-3}

@@ -8,34 +8,74 @@ use kernel::prelude::*;
 mod tests {
     use crate::{
         device::OtherModule,
-        ext::rdma::{
-            Change,
-            Code,
-            Device,
-            Driver,
-            Hooks,
-            Mr,
-            Original,
-            Registration,
-            Request,
-            UcontextId,
-            UserMr, //
+        ext::{
+            key_set::KeySet,
+            rdma::{
+                Asked,
+                AskedCell,
+                Change,
+                Code,
+                Device,
+                Driver,
+                Hooks,
+                Mr,
+                Original,
+                Registration,
+                Request,
+                UcontextId,
+                UserMr, //
+            },
         },
         suites::prelude::*, //
     };
+    use kernel::sync::atomic::{
+        Atomic,
+        Relaxed, //
+    };
 
-    /// Hooks of an interposer in this module, which let the driver do everything.
-    struct Pass;
+    /// When [`Pass`] is asked.
+    static ASKED: AskedCell = AskedCell::new(Asked::Never);
+
+    /// How often its functions were called: registration, failed registration, deregistration.
+    static CALLS: [Atomic<usize>; 3] = [const { Atomic::new(0) }; 3];
+
+    fn called() -> [usize; 3] {
+        CALLS.each_ref().map(|calls| calls.load(Relaxed))
+    }
+
+    /// Hooks of an interposer in this module, which let the driver do everything. The MRs that they
+    /// are asked for are theirs.
+    #[pin_data]
+    struct Pass {
+        #[pin]
+        keys: KeySet,
+    }
 
     impl Hooks for Pass {
         fn add(_: &Device) -> Result<Arc<Self>> {
-            Ok(Arc::new(Self, GFP_KERNEL)?)
+            Arc::pin_init(pin_init!(Self { keys <- KeySet::new() }), GFP_KERNEL)
         }
 
         fn remove(&self) {}
 
+        fn asked(&self) -> &'static AskedCell {
+            &ASKED
+        }
+
+        fn keys(&self) -> &KeySet {
+            &self.keys
+        }
+
         fn reg_user_mr(self: &Arc<Self>, req: &Request<'_>, driver: Driver<'_>) -> Result<UserMr> {
-            driver.reg_user_mr(req)
+            CALLS[0].add(1, Relaxed);
+            driver
+                .reg_user_mr(req)
+                .inspect(|mr| self.keys.insert(mr.as_mr().lkey()))
+        }
+
+        fn reg_failed(self: &Arc<Self>, _: &Request<'_>, error: Error) -> Result<UserMr> {
+            CALLS[1].add(1, Relaxed);
+            Err(error)
         }
 
         fn rereg_user_mr(
@@ -48,11 +88,56 @@ mod tests {
             driver.rereg_user_mr()
         }
 
-        fn dereg_mr(&self, _: &Mr, original: Original<'_>) -> Result {
-            original.call()
+        fn dereg_mr(&self, mr: &Mr, original: Original<'_>) -> Result {
+            CALLS[2].add(1, Relaxed);
+            let key = mr.lkey();
+            let own = self.keys.may_contain(key);
+            original.call().inspect(|()| {
+                if own {
+                    self.keys.remove(key);
+                }
+            })
         }
 
         fn dealloc_ucontext(&self, _: UcontextId) {}
+    }
+
+    /// Interposes [`Pass`], which is not asked.
+    fn pass() -> Result<Pin<KBox<Registration<Pass>>>> {
+        ASKED.set(Asked::Never);
+        KBox::pin_init(
+            Registration::<Pass>::new(c"kunit_pass", Code::new()?),
+            GFP_KERNEL,
+        )
+    }
+
+    #[test]
+    fn only_their_mrs_come_to_the_hooks() -> Result {
+        let t = Fixture::new(Kind::Dma)?;
+        let registration = pass()?;
+        let before = called();
+        let since = |now: [usize; 3]| [now[0] - before[0], now[1] - before[1], now[2] - before[2]];
+
+        t.pd.reg(0x5000, PAGE, USUAL)?.dereg()?;
+        ensure_eq!(since(called()), [0, 0, 0]);
+        t.fail(Point::RegUserMr, EBUSY)?;
+        ensure_eq!(t.pd.reg(0x5000, PAGE, USUAL).err(), Some(EBUSY));
+        ensure_eq!(since(called()), [0, 1, 0]);
+
+        // One of theirs, before and after others. The keys differ in the upper bits.
+        let before_own = t.pd.reg(0x5000, PAGE, USUAL)?;
+        ASKED.set(Asked::Always);
+        let own = t.pd.reg(0x5000, PAGE, USUAL)?;
+        ensure_eq!(since(called()), [1, 1, 0]);
+        ASKED.set(Asked::Never);
+        let after_own = t.pd.reg(0x5000, PAGE, USUAL)?;
+        before_own.dereg()?;
+        after_own.dereg()?;
+        ensure_eq!(since(called()), [1, 1, 0]);
+        own.dereg()?;
+        ensure_eq!(since(called()), [1, 1, 1]);
+        Task::spawn(move || drop(registration))?.join()?;
+        t.finish()
     }
 
     #[test]
@@ -77,8 +162,7 @@ mod tests {
     fn the_code_stays_while_another_module_calls_it() -> Result {
         let t = Fixture::new(Kind::Dma)?;
         let client = t.client(Setup::SEED)?;
-        let registration = Registration::<Pass>::new(c"kunit_pass", Code::new()?);
-        let registration = KBox::pin_init(registration, GFP_KERNEL)?;
+        let registration = pass()?;
         let mr = t.reg(&client, PAGE)?;
         let other = OtherModule::install(t.registered())?;
         let leaving = Task::spawn(move || drop(registration))?;
@@ -105,8 +189,7 @@ mod tests {
         let t = Fixture::temporary(Kind::Dma)?;
         let client = t.client(Setup::SEED)?;
         for _ in 0..2 {
-            let registration = Registration::<Pass>::new(c"kunit_pass", Code::new()?);
-            let registration = KBox::pin_init(registration, GFP_KERNEL)?;
+            let registration = pass()?;
             let mr = t.reg(&client, PAGE)?;
             Task::spawn(move || drop(registration))?.join()?;
             ensure!(mr.is_valid());

@@ -1,20 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! The interposed functions, and their installation in a device.
+//!
+//! The operations of a device are `ext_reg_user_mr()` and `ext_dereg_mr()` in `rust/helpers/interpose.c`,
+//! which have the driver register and deregister host memory. Everything else comes here.
 
 use super::{
     super::{
         super::{
-            bindings::{
-                helpers,
-                rdma, //
-            },
+            bindings::rdma,
             compat, //
         },
-        calls::{
-            Gate,
-            CALLS, //
-        },
+        calls::CALLS,
         device::{
             Device,
             Mr, //
@@ -25,6 +22,11 @@ use super::{
             Request,
             UcontextId, //
         }, //
+    },
+    data::{
+        ClientData,
+        Inside,
+        Verbs, //
     },
     saved::{
         Saved,
@@ -37,154 +39,46 @@ use super::{
 use core::{
     ffi::c_void,
     marker::PhantomData,
-    mem::offset_of,
     ptr, //
 };
 use kernel::{
     bindings,
     prelude::*,
-    sync::{
-        atomic::{
-            Acquire,
-            Atomic,
-            Full,
-            Relaxed, //
-        },
-        rcu,
-        Arc, //
+    sync::atomic::{
+        Atomic,
+        Full,
+        Relaxed, //
     },
 };
 
-/// Client data of a device with interposed operations. It begins with a `struct ext_gates`.
-#[repr(C)]
-struct ClientData<H> {
-    /// The device.
-    dev: *mut rdma::ib_device,
-    /// By [`Verbs`].
-    gates: [Gate; 2],
-    /// Hooks for the device.
-    hooks: Arc<H>,
-    /// Operations of the driver.
-    saved: Arc<Saved>,
-}
-
-const _: () = assert!(
-    offset_of!(ClientData<()>, dev) == offset_of!(helpers::ext_gates, owner)
-        && offset_of!(ClientData<()>, gates) == offset_of!(helpers::ext_gates, gates)
-);
-
-/// The verbs that a gate counts the calls of.
-#[derive(Clone, Copy)]
-enum Verbs {
-    /// `reg_user_mr` and `rereg_user_mr`.
-    Registering = 0,
-    /// `dereg_mr` and `dealloc_ucontext`.
-    Ending = 1,
-}
-
-impl<H> ClientData<H> {
-    /// Returns the gate for `verbs`.
-    fn gate(&self, verbs: Verbs) -> &Gate {
-        &self.gates[verbs as usize]
-    }
-}
-
-/// A call in the hooks of a device. Dropping it ends the call.
-///
-/// # Invariants
-///
-/// The gate of `data` for `verbs` counts this call, so `remove` does not free the data.
-struct Inside<'a, H> {
-    data: &'a ClientData<H>,
-    verbs: Verbs,
-}
-
-impl<H> Drop for Inside<'_, H> {
-    fn drop(&mut self) {
-        self.data.gate(self.verbs).leave();
-    }
-}
+/// Whether `ext_dereg_mr()` leaves no frame on the stack, so that its calls need no count. That depends on
+/// how it was compiled: with frame pointers it does not end in a jump.
+pub(super) static LEAVES_NO_FRAME: Atomic<bool> = Atomic::new(false);
 
 /// The registered interposer of this module, with which the interposed functions find their client
 /// data.
 pub(super) static CLIENT: Atomic<*mut rdma::ib_client> = Atomic::new(ptr::null_mut());
 
-/// The number of slots of [`CACHE`], as a power of two.
-const CACHE_BITS: u32 = 6;
-
-/// Client data by device, beside ib_core's array, in which a look-up takes many times longer. A device
-/// whose slot is taken by another one is looked up there.
+/// Calls `ext_dereg_mr()` and counts the call, for one that leaves a frame.
 ///
-/// RCU protects the data: `remove` takes it out of the slot before it waits for a grace period.
-static CACHE: [Atomic<*mut c_void>; 1 << CACHE_BITS] =
-    [const { Atomic::new(ptr::null_mut()) }; 1 << CACHE_BITS];
-
-/// Returns the slot of a device.
-fn slot(dev: *mut rdma::ib_device) -> &'static Atomic<*mut c_void> {
-    let hash = (dev.addr() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    // CAST: The shift leaves `CACHE_BITS` bits.
-    &CACHE[(hash >> (u64::BITS - CACHE_BITS)) as usize]
+/// # Safety
+///
+/// That of `ib_device_ops.dereg_mr`, as [`Interposer::dereg_mr`].
+unsafe extern "C" fn counted_dereg_mr(mr: *mut rdma::ib_mr, udata: *mut rdma::ib_udata) -> i32 {
+    // SAFETY: The requirements are those of this function.
+    CALLS.within(|| unsafe { rdma::ext_dereg_mr(mr, udata) })
 }
 
 /// C functions of an interposer with hooks `H`.
 pub(super) struct Interposer<H>(PhantomData<H>);
 
 impl<H: Hooks> Interposer<H> {
-    /// Enters the hooks of `dev`. Returns `None` if they are being removed or are gone; the operations
-    /// of the device are the driver's then.
-    ///
-    /// # Safety
-    ///
-    /// `dev` must be registered until the result is dropped.
-    unsafe fn enter<'a>(dev: *mut rdma::ib_device, verbs: Verbs) -> Option<Inside<'a, H>> {
-        // SAFETY: The slots have client data of this interposer, the only one, or NULL. It begins with
-        // a `struct ext_gates`. `remove` takes it out of its slot, and then waits for an RCU grace period
-        // before it frees it.
-        let data =
-            unsafe { helpers::ext_gates_enter(slot(dev).as_ptr(), dev.cast(), verbs as u32) };
-        // SAFETY: If it is not NULL, the gate counts this call, so `remove` does not free the data.
-        match unsafe { data.cast::<ClientData<H>>().as_ref() } {
-            // INVARIANT: The gate has just counted this call.
-            Some(data) => Some(Inside { data, verbs }),
-            // SAFETY: By this function's safety contract `dev` is registered.
-            None => unsafe { Self::enter_uncached(dev, verbs) },
-        }
-    }
-
-    /// As [`Self::enter`], for a device that is not in the cache or is being removed.
-    ///
-    /// # Safety
-    ///
-    /// `dev` must be registered until the result is dropped.
-    #[cold]
-    unsafe fn enter_uncached<'a>(dev: *mut rdma::ib_device, verbs: Verbs) -> Option<Inside<'a, H>> {
-        let rcu = rcu::read_lock();
-        // SAFETY: By this function's safety contract `dev` is registered.
-        let data = unsafe { Self::find(dev, &rcu) };
-        // SAFETY: `install_all` set the data to a `ClientData<H>`. `remove` takes it out of the client
-        // data, and then waits for an RCU grace period before it frees it.
-        let data = unsafe { data.as_ref() }?;
-        let entered = data.gate(verbs).enter(&rcu);
-        drop(rcu);
-        // INVARIANT: The gate has just counted this call.
-        entered.then(|| Inside { data, verbs })
-    }
-
-    /// Returns the client data of `dev` from ib_core's array, NULL if it has none.
-    ///
-    /// # Safety
-    ///
-    /// `dev` must be registered.
-    unsafe fn find(dev: *mut rdma::ib_device, _rcu: &rcu::Guard) -> *mut ClientData<H> {
-        let client = CLIENT.load(Acquire);
-        if client.is_null() {
-            return ptr::null_mut();
-        }
-        // SAFETY: By this function's safety contract the device is registered. The client is valid: its
-        // owner clears `CLIENT` and then waits for a Tasks RCU grace period before it is freed, and this
-        // task does not sleep here.
-        unsafe { helpers::ext_ib_client_data(dev.cast(), client.cast()) }.cast()
-    }
+    /// The functions in Rust, for those in C.
+    pub(super) const FUNCTIONS: rdma::ext_interposer = rdma::ext_interposer {
+        reg_user_mr: Some(Self::reg_user_mr),
+        dereg_mr: Some(Self::dereg_mr),
+        reg_failed: Some(Self::reg_failed),
+    };
 
     /// Calls `f` with the hooks of `dev`, or else `driver` with the driver's operations.
     ///
@@ -198,7 +92,9 @@ impl<H: Hooks> Interposer<H> {
         driver: impl FnOnce(&rdma::ib_device_ops) -> R,
     ) -> R {
         // SAFETY: By this function's safety contract `dev` stays registered during this call.
-        match unsafe { Self::enter(dev, verbs) } {
+        // `install_all` sets the client data to a `ClientData<H>`. `remove` withdraws it, takes it out, and
+        // then waits for an RCU grace period before it frees it.
+        match unsafe { Inside::<H>::enter(dev, &CLIENT, verbs) } {
             Some(inside) => f(inside.data),
             // SAFETY: By this function's safety contract `dev` stays registered during this call.
             None => unsafe { Self::call_driver(dev, driver) },
@@ -267,6 +163,40 @@ impl<H: Hooks> Interposer<H> {
         };
         // SAFETY: By this function's safety contract `pd` is valid, and so is its device.
         unsafe { Self::call((*pd).device, Verbs::Registering, hooks, driver) }
+    }
+
+    /// Asks the hooks after the driver's `reg_user_mr` has failed with `error`.
+    ///
+    /// # Safety
+    ///
+    /// - The gate of the device of `pd` for registrations must count this call, and `gates` must be
+    ///   its data.
+    /// - The arguments must be as [`Self::reg_user_mr`] requires.
+    unsafe extern "C" fn reg_failed(
+        gates: *mut rdma::ext_gates,
+        pd: *mut rdma::ib_pd,
+        start: u64,
+        length: u64,
+        iova: u64,
+        access: i32,
+        dmah: *mut rdma::ib_dmah,
+        udata: *mut rdma::ib_udata,
+        error: i32,
+    ) -> *mut rdma::ib_mr {
+        // SAFETY: By this function's safety contract the gate counts this call, so `remove` does not free
+        // the data, which is a `ClientData<H>`: this module has one interposer.
+        let this = unsafe { &*gates.cast::<ClientData<H>>() };
+        let range = Addresses {
+            start,
+            length,
+            iova,
+        };
+        // SAFETY: By this function's safety contract the pointers are valid or NULL during the call.
+        let req = unsafe { Request::new(pd, range, access, dmah, udata) };
+        match this.hooks.reg_failed(&req, Error::from_errno(error)) {
+            Ok(mr) => mr.0.as_ptr(),
+            Err(e) => e.to_ptr(),
+        }
     }
 
     /// # Safety
@@ -385,32 +315,24 @@ impl<H: Hooks> Interposer<H> {
             return Err(compat::eopnotsupp());
         }
         let ours = rdma::ib_device_ops {
-            reg_user_mr: Some(Self::reg_user_mr),
+            reg_user_mr: Some(rdma::ext_reg_user_mr),
             rereg_user_mr: Some(Self::rereg_user_mr),
-            dereg_mr: Some(Self::dereg_mr),
+            dereg_mr: if LEAVES_NO_FRAME.load(Relaxed) {
+                Some(rdma::ext_dereg_mr)
+            } else {
+                Some(counted_dereg_mr)
+            },
             dealloc_ucontext: Some(Self::dealloc_ucontext),
             ..pin_init::zeroed()
         };
         // SAFETY: The device is registered.
         let saved = unsafe { Saved::new(raw, ours) }?;
-        let gates = [Gate::new()?, Gate::new()?];
-        let data = KBox::<ClientData<H>>::new_uninit(GFP_KERNEL)?;
-        // Nothing can fail after this: only `remove` ends the hooks.
-        let hooks = H::add(dev)?;
-        let data = KBox::write(
-            data,
-            ClientData {
-                dev: raw,
-                gates,
-                hooks,
-                saved: saved.clone(),
-            },
-        );
-        let data = KBox::into_raw(data).cast();
+        let data = ClientData::<H>::new(dev, saved.clone())?;
+        let data = KBox::into_raw(data);
         // SAFETY: The client is registered, and the device is in its `add`.
-        unsafe { rdma::ib_set_client_data(raw, CLIENT.load(Relaxed), data) };
-        // Fails if another device has the slot.
-        let _ = slot(raw).cmpxchg(ptr::null_mut(), data, Full);
+        unsafe { rdma::ib_set_client_data(raw, CLIENT.load(Relaxed), data.cast()) };
+        // SAFETY: Only `remove` frees the data, which ib_core calls after `add`.
+        unsafe { (*data).publish() };
         saved.install();
         Ok(())
     }
@@ -442,21 +364,30 @@ impl<H: Hooks> Interposer<H> {
         if !restored {
             replaced();
         }
+        // Those that have found it are counted when the gate waits for them.
+        data.withdraw();
         data.gate(Verbs::Registering).close();
         data.hooks.remove();
         if !data.saved.restore_ending() && restored {
             replaced();
         }
         data.gate(Verbs::Ending).close();
-        // Fails if the device was not in the cache.
-        let _ = slot(raw).cmpxchg(
-            ptr::from_ref(&*data).cast_mut().cast(),
-            ptr::null_mut(),
-            Full,
-        );
         // SAFETY: The client is registered, and the device is in its `remove`.
         unsafe { rdma::ib_set_client_data(raw, CLIENT.load(Relaxed), ptr::null_mut()) };
         // SAFETY: The function only sleeps, which the context of `ib_client.remove` allows.
         unsafe { bindings::synchronize_rcu() };
+    }
+}
+
+#[cfg(ext_tests)]
+#[kunit_tests(ext_interpose)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_deregistration_leaves_a_frame_only_with_frame_pointers() {
+        // SAFETY: No device is interposed by this module now.
+        let leaves_none = unsafe { rdma::ext_dereg_mr_leaves_no_frame() };
+        assert_eq!(leaves_none, !cfg!(CONFIG_FRAME_POINTER));
     }
 }

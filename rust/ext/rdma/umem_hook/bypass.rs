@@ -25,12 +25,12 @@ pub(super) struct Marks(Opaque<helpers::ext_marks>);
 // SAFETY: The functions for the table may be called by any number of tasks.
 unsafe impl Sync for Marks {}
 
-/// The tasks that are inside [`bypass`].
-pub(super) static MARKS: Marks = Marks::new();
-
 impl Marks {
-    const fn new() -> Self {
-        Self(Opaque::zeroed())
+    /// Returns the tasks that are inside [`bypass`].
+    pub(super) fn bypassed() -> &'static Self {
+        // SAFETY: The table is static, and only the functions for it access it. `Self` has the layout of
+        // it and its alignment.
+        unsafe { &*(&raw const helpers::ext_bypass_marks).cast() }
     }
 
     /// Returns the C object.
@@ -88,7 +88,7 @@ impl Drop for Mark<'_> {
 /// assert!(pinned);
 /// ```
 pub fn bypass<R>(f: impl FnOnce() -> R) -> R {
-    let mark = MARKS.enter(TaskId::current());
+    let mark = Marks::bypassed().enter(TaskId::current());
     let result = f();
     drop(mark);
     result
@@ -104,7 +104,7 @@ mod tests {
     const PROBES: usize = helpers::EXT_MARK_PROBES as usize;
 
     fn is_bypassed() -> bool {
-        MARKS.contains(TaskId::current())
+        Marks::bypassed().contains(TaskId::current())
     }
 
     /// Returns the first slot of a task.

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* A look-up in the page tables that most host memory ends in. */
+#ifndef EXT_PGTABLE_H
+#define EXT_PGTABLE_H
+
+#include <linux/mm.h>
+#include <linux/pgtable.h>
+#include <linux/sched.h>
+
+#ifdef CONFIG_X86_64
+
+/* Returns the entry for @addr of the table at @table, whose entries cover 1 << @shift bytes each. */
+static __always_inline u64 ext_entry(const u64 *table, unsigned long addr, unsigned int shift)
+{
+	return READ_ONCE(table[(addr >> shift) % PTRS_PER_PTE]);
+}
+
+/*
+ * Returns whether @addr of the calling process is an ordinary page that is present and writable. If
+ * not, ext_memory_at() has the answer. The caller has disabled interrupts.
+ *
+ * It reads entries as they are: a third of the instructions of the accessors, which paravirt
+ * replaces. Xen, where an entry needs them, is left to ext_memory_at(), as is whatever is rare.
+ */
+static __always_inline bool ext_is_plain_memory(unsigned long addr)
+{
+	const u64 flags = _PAGE_PRESENT | _PAGE_RW | _PAGE_USER;
+	const struct mm_struct *mm = current->mm;
+	u64 mask = PTE_PFN_MASK, entry;
+	unsigned long base = PAGE_OFFSET;
+	const u64 *table;
+
+	if (cpu_feature_enabled(X86_FEATURE_XENPV) || !mm)
+		return false;
+	table = (const u64 *)mm->pgd;
+	if (pgtable_l5_enabled()) {
+		entry = ext_entry(table, addr, P4D_SHIFT + 9);
+		if (!(entry & _PAGE_PRESENT))
+			return false;
+		table = (const u64 *)((entry & mask) + base);
+	}
+	entry = ext_entry(table, addr, P4D_SHIFT);
+	if (!(entry & _PAGE_PRESENT))
+		return false;
+	entry = ext_entry((const u64 *)((entry & mask) + base), addr, PUD_SHIFT);
+	if ((entry & (_PAGE_PRESENT | _PAGE_PSE)) != _PAGE_PRESENT)
+		return false;
+	entry = ext_entry((const u64 *)((entry & mask) + base), addr, PMD_SHIFT);
+	if (entry & _PAGE_PSE) {
+		mask &= PMD_MASK;
+	} else {
+		if (!(entry & _PAGE_PRESENT))
+			return false;
+		entry = ext_entry((const u64 *)((entry & mask) + base), addr, PAGE_SHIFT);
+	}
+	/* A protection key may forbid the access. */
+	if ((entry & (flags | _PAGE_SPECIAL | _PAGE_PKEY_MASK)) != flags)
+		return false;
+	return !is_zone_device_page(pfn_to_page((entry & mask) >> PAGE_SHIFT));
+}
+
+#else
+
+static __always_inline bool ext_is_plain_memory(unsigned long addr)
+{
+	return false;
+}
+
+#endif
+
+#endif
