@@ -41,6 +41,7 @@ pub mod ram;
 pub mod rdma;
 pub mod run_table;
 pub mod sg;
+pub mod small_vec;
 pub mod snapshot;
 pub mod sysfs;
 #[cfg(ext_rdma)]

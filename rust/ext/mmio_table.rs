@@ -5,13 +5,13 @@
 //! # Examples
 //!
 //! ```
-//! use crate::ext::{mmio_table::MmioTable, pci::Window};
+//! use crate::ext::{mmio_table::MmioTable, pci::Window, small_vec::SmallVec};
 //! use kernel::{device, page::PAGE_SIZE};
 //!
 //! /// Maps the first page of `window` for `dev`.
 //! fn first_page(window: &Window, dev: &device::Device) -> Result<MmioTable> {
 //!     let start = window.phys().start;
-//!     let mut runs = KVec::new();
+//!     let mut runs = SmallVec::new();
 //!     runs.push(start..start + PAGE_SIZE as u64, GFP_KERNEL)?;
 //!     let mut table = MmioTable::new(runs, window)?;
 //!     table.map(dev)?;
@@ -31,7 +31,8 @@ use super::{
         self,
         Route, //
     },
-    pci::Window, //
+    pci::Window,
+    small_vec::SmallVec, //
 };
 use core::ops::Range;
 use kernel::{
@@ -53,7 +54,7 @@ pub struct MmioTable {
     /// The table, without entries until it is mapped: there are no struct pages.
     table: Table,
     /// Physical addresses, in whole pages.
-    runs: KVec<Range<u64>>,
+    runs: SmallVec<Range<u64>>,
     /// The BAR.
     window: Window,
 }
@@ -64,7 +65,7 @@ impl MmioTable {
     /// Returns `EFAULT` unless each range consists of whole pages in `window`.
     ///
     /// Context: any.
-    pub fn new(runs: KVec<Range<u64>>, window: &Window) -> Result<Self> {
+    pub fn new(runs: SmallVec<Range<u64>>, window: &Window) -> Result<Self> {
         if runs.is_empty() || !runs.iter().all(|run| is_within(run, window.phys())) {
             return Err(EFAULT);
         }

@@ -20,6 +20,7 @@
 use super::{
     bindings::helpers,
     run_table::push_run,
+    small_vec::SmallVec,
     vma, //
 };
 use core::ops::Range;
@@ -62,9 +63,9 @@ pub fn physical(
     addr: usize,
     len: usize,
     write: bool,
-) -> Result<KVec<Range<u64>>> {
+) -> Result<SmallVec<Range<u64>>> {
     let end = addr.checked_add(len).ok_or(EFAULT)?;
-    let mut runs: KVec<Range<u64>> = KVec::new();
+    let mut runs: SmallVec<Range<u64>> = SmallVec::new();
     let mut at = addr;
     while at < end {
         let vma = mm.vma_lookup(at).ok_or(EFAULT)?;

@@ -21,7 +21,8 @@ use super::{
     dma_table::{
         cut,
         Table, //
-    }, //
+    },
+    small_vec::SmallVec, //
 };
 use core::ops::Range;
 use kernel::{
@@ -43,7 +44,7 @@ pub unsafe trait Runs {
 /// Appends `run` to `runs`, or extends the last one if `run` follows it.
 ///
 /// Context: may sleep.
-pub(super) fn push_run(runs: &mut KVec<Range<u64>>, run: Range<u64>) -> Result {
+pub(super) fn push_run(runs: &mut SmallVec<Range<u64>>, run: Range<u64>) -> Result {
     match runs.last_mut() {
         Some(last) if last.end == run.start => last.end = run.end,
         _ => runs.push(run, GFP_KERNEL_ACCOUNT)?,

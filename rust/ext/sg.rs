@@ -27,7 +27,10 @@
 //! # Ok::<(), Error>(())
 //! ```
 
-use super::bindings::helpers;
+use super::{
+    bindings::helpers,
+    small_vec::SmallVec, //
+};
 use core::marker::PhantomData;
 use kernel::{
     bindings,
@@ -314,11 +317,11 @@ pub fn cut(
     mut skip: u64,
     len: u64,
     max: u64,
-) -> Result<KVec<Segment>> {
+) -> Result<SmallVec<Segment>> {
     // CAST: `PAGE_SIZE` is less than 2^32.
     let page = PAGE_SIZE as u64;
     let max = max & !(page - 1);
-    let mut out: KVec<Segment> = KVec::new();
+    let mut out: SmallVec<Segment> = SmallVec::new();
     let mut left = len;
 
     if max == 0 || len == 0 {

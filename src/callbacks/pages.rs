@@ -12,7 +12,8 @@ use crate::{
             ForeignTable,
             Segment,
             Table, //
-        }, //
+        },
+        small_vec::SmallVec, //
     },
     pr_warn_limited,
     range::VaRange, //
@@ -70,7 +71,7 @@ impl ClientPages {
     /// Has the client map the range for `dev`, which must be an adapter's DMA device, unless it is
     /// mapped for that device. Returns the DMA addresses in pieces of at most `max` bytes. Context:
     /// may sleep.
-    pub(crate) fn map(&mut self, dev: &Device, max: u64) -> Result<KVec<Segment>> {
+    pub(crate) fn map(&mut self, dev: &Device, max: u64) -> Result<SmallVec<Segment>> {
         let entries = match &self.mapped {
             Some((mapped, _)) if !ptr::eq(&raw const **mapped, dev) => return Err(EBUSY),
             Some((_, entries)) => *entries,

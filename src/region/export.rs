@@ -24,7 +24,8 @@ use crate::{
             Memory,
             Requirements, //
         },
-        sg::Segment, //
+        sg::Segment,
+        small_vec::SmallVec, //
     },
     lifecycle::Close,
     pr_warn_limited,
@@ -60,7 +61,7 @@ impl Region {
 }
 
 impl Memory for Region {
-    fn map(&self, dev: &Device, max: u64) -> Result<KVec<Segment>> {
+    fn map(&self, dev: &Device, max: u64) -> Result<SmallVec<Segment>> {
         let mapped = self
             .life
             .with_live(|resources| resources.pages().map(dev, max));

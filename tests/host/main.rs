@@ -14,6 +14,7 @@
 pub mod ext {
     /// The segments of a table.
     pub mod sg {
+        use crate::small_vec::SmallVec;
         use kernel::{page::PAGE_SIZE, prelude::*};
         // extract: rust/ext/sg.rs Segment cut tests
         include!(concat!(env!("EXTRACTED"), "/rust_ext_sg.rs"));
@@ -70,6 +71,8 @@ pub mod uapi {
 /// The kernel's general purpose allocator.
 #[path = "../../rust/ext/gen_pool/runs.rs"]
 pub mod gen_pool_runs;
+#[path = "../../rust/ext/small_vec.rs"]
+pub mod small_vec;
 #[path = "../../src/index.rs"]
 pub mod index;
 #[path = "../../src/lifecycle.rs"]

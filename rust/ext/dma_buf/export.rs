@@ -11,6 +11,7 @@
 //! use crate::ext::{
 //!     dma_buf::{Export, Memory, Requirements, Revoker},
 //!     sg::Segment,
+//!     small_vec::SmallVec,
 //! };
 //! use kernel::{
 //!     bindings,
@@ -23,8 +24,8 @@
 //! struct Page;
 //!
 //! impl Memory for Page {
-//!     fn map(&self, _dev: &Device, _max: u64) -> Result<KVec<Segment>> {
-//!         let mut segments = KVec::new();
+//!     fn map(&self, _dev: &Device, _max: u64) -> Result<SmallVec<Segment>> {
+//!         let mut segments = SmallVec::new();
 //!         segments.push(Segment { addr: 0x1000_0000, len: 0x1000 }, GFP_KERNEL)?;
 //!         Ok(segments)
 //!     }
@@ -55,7 +56,8 @@ use super::super::{
     sg::{
         Segment,
         Table, //
-    }, //
+    },
+    small_vec::SmallVec, //
 };
 use super::{
     attachment::Attachment,
@@ -94,7 +96,7 @@ pub trait Memory: Send + Sync {
     /// Maps the memory for `dev`, in segments of at most `max` bytes.
     ///
     /// It is called again only if it has failed.
-    fn map(&self, dev: &Device, max: u64) -> Result<KVec<Segment>>;
+    fn map(&self, dev: &Device, max: u64) -> Result<SmallVec<Segment>>;
 
     /// Handles the end of the export: no device has access to the memory or can get it. Called
     /// once.
@@ -120,7 +122,7 @@ enum Phase {
     /// One device has importers attached.
     Mapped {
         dev: ARef<Device>,
-        segments: Arc<KVec<Segment>>,
+        segments: Arc<SmallVec<Segment>>,
         importers: u32,
     },
     /// The last importer has detached, or the file is released.

@@ -12,12 +12,13 @@
 //! use crate::ext::{
 //!     dma_buf::{Import, Importer, Mismatch, Pool, Requirements},
 //!     sg::Segment,
+//!     small_vec::SmallVec,
 //! };
 //! use kernel::device;
 //!
 //! /// Lets the function `import` of the driver of `dev` import `segments`.
 //! fn give(
-//!     segments: KVec<Segment>,
+//!     segments: SmallVec<Segment>,
 //!     dev: &device::Device,
 //!     import: impl Fn(i32) -> Result + Sync,
 //! ) -> Result<Import> {
@@ -37,7 +38,8 @@ use super::super::{
     sg::{
         Segment,
         Table, //
-    }, //
+    },
+    small_vec::SmallVec, //
 };
 use super::{
     attachment::Attachment,
@@ -120,7 +122,7 @@ struct State {
 #[pin_data]
 struct Mapping {
     /// DMA addresses of the device.
-    segments: KVec<Segment>,
+    segments: SmallVec<Segment>,
     requirements: Requirements,
     #[pin]
     state: SpinLock<State>,
@@ -375,7 +377,7 @@ impl Pool {
     /// Context: may sleep; see [`worker`](super::super::worker) for locks.
     pub fn import<T: Send>(
         &self,
-        segments: KVec<Segment>,
+        segments: SmallVec<Segment>,
         requirements: Requirements,
         import: impl Fn(i32) -> Result<T> + Sync,
     ) -> Result<(Result<T>, Import)> {

@@ -28,7 +28,8 @@ use super::{
         run_table::{
             push_run,
             Runs, //
-        }, //
+        },
+        small_vec::SmallVec, //
     },
     function::{
         phys_of,
@@ -230,9 +231,9 @@ impl Drop for Pages {
 /// - Each of `pages` counts this object once in `holders`.
 pub struct Held {
     /// The pages.
-    pages: KVec<Arc<Pages>>,
+    pages: SmallVec<Arc<Pages>>,
     /// Physical addresses.
-    runs: KVec<Range<u64>>,
+    runs: SmallVec<Range<u64>>,
 }
 
 impl Held {
@@ -240,8 +241,8 @@ impl Held {
     pub fn new() -> Self {
         // INVARIANT: There are no pages.
         Self {
-            pages: KVec::new(),
-            runs: KVec::new(),
+            pages: SmallVec::new(),
+            runs: SmallVec::new(),
         }
     }
 
@@ -253,13 +254,12 @@ impl Held {
         if range.is_empty() || range.end > pages.n {
             return Err(EINVAL);
         }
-        self.pages.reserve(1, GFP_KERNEL_ACCOUNT)?;
         let phys = phys_of(pages.first + range.start)..phys_of(pages.first + range.end);
-        // INVARIANT: The pages are in `pages`, in which this object is counted below.
-        push_run(&mut self.runs, phys)?;
-        pages.holders.fetch_add(1, Relaxed);
         self.pages.push(pages.clone(), GFP_KERNEL_ACCOUNT)?;
-        Ok(())
+        // INVARIANT: This object is in `pages` once more.
+        pages.holders.fetch_add(1, Relaxed);
+        // INVARIANT: The pages are in `pages`.
+        push_run(&mut self.runs, phys)
     }
 }
 
@@ -278,7 +278,7 @@ unsafe impl Runs for Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        for pages in &self.pages {
+        for pages in self.pages.iter() {
             pages.holders.fetch_sub(1, Release);
         }
     }

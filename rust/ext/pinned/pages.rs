@@ -26,7 +26,8 @@ use super::super::{
     run_table::{
         push_run,
         Runs, //
-    }, //
+    },
+    small_vec::SmallVec, //
 };
 use core::{
     mem::MaybeUninit,
@@ -46,7 +47,7 @@ use kernel::{
 /// peer-to-peer memory, in the order of the addresses in the process.
 pub struct Pages {
     /// Physical addresses.
-    runs: KVec<Range<u64>>,
+    runs: SmallVec<Range<u64>>,
 }
 
 impl Pages {
@@ -70,7 +71,9 @@ impl Pages {
             flags |= bindings::FOLL_WRITE;
         }
         // INVARIANT: There are no pages yet.
-        let mut this = Self { runs: KVec::new() };
+        let mut this = Self {
+            runs: SmallVec::new(),
+        };
         let mut batch = KVec::with_capacity(n.min(Self::BATCH), GFP_KERNEL_ACCOUNT)?;
         let mut done = 0;
         while done < n {
@@ -161,7 +164,7 @@ unsafe impl Runs for Pages {
 
 impl Drop for Pages {
     fn drop(&mut self) {
-        for run in &self.runs {
+        for run in self.runs.iter() {
             // SAFETY: By the type invariants the pages exist.
             let first = unsafe { helpers::ext_phys_to_page(run.start) };
             // CAST: `PAGE_SIZE` is less than 2^32, and `usize` has 64 bits on architectures with
