@@ -24,7 +24,10 @@
 use super::{
     bindings::helpers,
     device::as_raw,
-    sg::walk, //
+    sg::{
+        walk,
+        Entries, //
+    }, //
 };
 use core::{
     iter,
@@ -65,12 +68,11 @@ enum Mapping {
 ///
 /// # Invariants
 ///
-/// - `sgt` is zero, or a function of the `sg_alloc_table()` family allocated it.
-/// - If `mapped` is `Some`, the first `sgt.nents` entries are mapped for its device, in both
-///   directions, as its [`Mapping`] says.
+/// If `mapped` is `Some`, the first `nents` of the entries are mapped for its device, in both
+/// directions, as its [`Mapping`] says.
 pub struct Table {
-    /// C structure.
-    sgt: bindings::sg_table,
+    /// The entries.
+    entries: Entries,
     /// Device that the table is mapped for, and how.
     mapped: Option<(ARef<device::Device>, Mapping)>,
 }
@@ -92,10 +94,8 @@ impl Table {
     pub(crate) unsafe fn from_runs(
         pieces: impl Iterator<Item = Range<u64>> + Clone,
     ) -> Result<Self> {
-        let n = pieces.clone().count();
-        let this = Self::with_entries(n)?;
-        // SAFETY: The list has one entry for each piece.
-        for (sg, piece) in unsafe { walk(this.sgt.sgl, n) }.zip(pieces) {
+        let this = Self::with_entries(pieces.clone().count())?;
+        for (sg, piece) in this.entries.iter().zip(pieces) {
             let len = u32::try_from(piece.end - piece.start).map_err(|_| EINVAL)?;
             // SAFETY: `sg` is an entry of the table. By this function's safety contract the pages
             // exist.
@@ -106,21 +106,20 @@ impl Table {
 
     /// Creates a table of `n` entries, which is not mapped. Returns `EINVAL` if `n` is 0.
     fn with_entries(n: usize) -> Result<Self> {
-        let mut this = Self::empty();
-        let (n, gfp) = (n.try_into()?, bindings::GFP_KERNEL_ACCOUNT);
-        // SAFETY: `sgt` is zeroed and may be initialised; for 0 entries the call returns -EINVAL.
-        to_result(unsafe { bindings::sg_alloc_table(&mut this.sgt, n, gfp) })?;
-        // INVARIANT: The call above allocated the table, and it is not mapped.
-        Ok(this)
+        // INVARIANT: The table is not mapped.
+        Ok(Self {
+            entries: Entries::new(n.try_into()?)?,
+            mapped: None,
+        })
     }
 
     /// Creates a table without entries.
     ///
     /// Context: any.
     pub fn empty() -> Self {
-        // INVARIANT: `sgt` is zero, and not mapped.
+        // INVARIANT: The table is not mapped.
         Self {
-            sgt: bindings::sg_table::default(),
+            entries: Entries::empty(),
             mapped: None,
         }
     }
@@ -147,13 +146,13 @@ impl Table {
         let n = pieces.clone().count();
         let mut this = Self::with_entries(n)?;
         // INVARIANT: No entry is mapped yet.
-        this.sgt.nents = 0;
+        this.entries.as_mut().nents = 0;
         this.mapped = Some(match reach {
             Reach::Bus(_) => (dev.into(), Mapping::Bus),
             Reach::Dma => (dev.into(), Mapping::Mmio),
         });
-        // SAFETY: The list has one entry for each piece.
-        for (sg, piece) in unsafe { walk(this.sgt.sgl, n) }.zip(pieces) {
+        // SAFETY: The list has one entry for each piece, and stays where it is in the loop.
+        for (sg, piece) in unsafe { walk(this.entries.first(), n) }.zip(pieces) {
             let len = u32::try_from(piece.end - piece.start)?;
             let mut addr = 0;
             match reach {
@@ -166,20 +165,20 @@ impl Table {
             // SAFETY: `sg` is an entry of the table.
             unsafe { helpers::ext_sg_set_dma(sg, addr, len) };
             // INVARIANT: This entry is mapped now.
-            this.sgt.nents += 1;
+            this.entries.as_mut().nents += 1;
         }
         Ok(this)
     }
 
-    /// Returns the C structure, which C code may read while this object is neither changed nor
-    /// dropped.
-    pub(crate) fn as_raw(&self) -> &bindings::sg_table {
-        &self.sgt
+    /// Returns a copy of the C structure. C code may read its list while this object is neither
+    /// changed, moved nor dropped.
+    pub(crate) fn as_raw(&self) -> bindings::sg_table {
+        self.entries.table()
     }
 
     /// Returns the number of DMA addresses, or `None` if the table is not mapped.
     pub(crate) fn nents(&self) -> Option<u32> {
-        self.mapped.as_ref().map(|_| self.sgt.nents)
+        self.mapped.as_ref().map(|_| self.entries.table().nents)
     }
 
     /// Maps the table for `dev`, in both directions.
@@ -197,7 +196,9 @@ impl Table {
         }
         let dir = DataDirection::Bidirectional.into();
         // SAFETY: `dev` is valid while it is borrowed; by the type invariants the table is valid.
-        to_result(unsafe { bindings::dma_map_sgtable(as_raw(dev), &mut self.sgt, dir, 0) })?;
+        to_result(unsafe {
+            bindings::dma_map_sgtable(as_raw(dev), self.entries.as_mut(), dir, 0)
+        })?;
         // INVARIANT: The call above mapped the table.
         self.mapped = Some((dev.into(), Mapping::Pages));
         Ok(())
@@ -215,12 +216,12 @@ impl Table {
             Mapping::Pages => {
                 let dir = DataDirection::Bidirectional.into();
                 // SAFETY: By the type invariants the table is mapped for this device in this direction.
-                unsafe { bindings::dma_unmap_sgtable(as_raw(&dev), &mut self.sgt, dir, 0) };
+                unsafe { bindings::dma_unmap_sgtable(as_raw(&dev), self.entries.as_mut(), dir, 0) };
             }
             Mapping::Mmio => {
-                // SAFETY: The list has at least the entries that are mapped.
                 // CAST: `usize` has at least 32 bits.
-                for sg in unsafe { walk(self.sgt.sgl, self.sgt.nents as usize) } {
+                let n = self.entries.table().nents as usize;
+                for sg in self.entries.iter().take(n) {
                     // SAFETY: By the type invariants this entry is mapped for this device.
                     unsafe { helpers::ext_dma_unmap_mmio(as_raw(&dev), sg) };
                 }
@@ -233,9 +234,6 @@ impl Table {
 impl Drop for Table {
     fn drop(&mut self) {
         self.unmap();
-        // SAFETY: By the type invariants the table is allocated, or zero, which the function
-        // accepts. It is not mapped any more, so it has no other user.
-        unsafe { bindings::sg_free_table(&mut self.sgt) };
     }
 }
 

@@ -31,7 +31,10 @@ use super::{
     bindings::helpers,
     small_vec::SmallVec, //
 };
-use core::marker::PhantomData;
+use core::{
+    cell::UnsafeCell,
+    marker::PhantomData, //
+};
 use kernel::{
     bindings,
     error::to_result,
@@ -141,6 +144,96 @@ impl ForeignTable {
     }
 }
 
+/// A `struct sg_table`, with its list in the object if that has one entry.
+///
+/// # Invariants
+///
+/// - `table.orig_nents` is the number of entries.
+/// - If it is 1, `one` is the list, and `table.sgl` is not used. Else `sg_alloc_table()` allocated the
+///   list, or `table` is zero.
+pub(super) struct Entries {
+    table: bindings::sg_table,
+    one: UnsafeCell<bindings::scatterlist>,
+}
+
+impl Entries {
+    /// Creates a table without entries.
+    pub(super) fn empty() -> Self {
+        // INVARIANT: The table is zero.
+        Self {
+            table: bindings::sg_table::default(),
+            one: UnsafeCell::default(),
+        }
+    }
+
+    /// Creates a table of `n` entries. Returns `EINVAL` if `n` is 0.
+    ///
+    /// Context: may sleep.
+    pub(super) fn new(n: u32) -> Result<Self> {
+        let mut this = Self::empty();
+        if n == 1 {
+            // SAFETY: `one` is valid for writes.
+            unsafe { bindings::sg_init_table(this.one.get(), n) };
+            // INVARIANT: The call above initialised the list.
+            (this.table.nents, this.table.orig_nents) = (n, n);
+        } else {
+            let gfp = bindings::GFP_KERNEL_ACCOUNT;
+            // INVARIANT: The call allocates the list, or leaves the table zero.
+            // SAFETY: `table` is zero and may be initialised; for 0 entries the call returns -EINVAL.
+            to_result(unsafe { bindings::sg_alloc_table(&mut this.table, n, gfp) })?;
+        }
+        Ok(this)
+    }
+
+    /// Returns the number of entries.
+    pub(super) fn len(&self) -> u32 {
+        self.table.orig_nents
+    }
+
+    /// Returns the first entry. Without entries it is NULL.
+    pub(super) fn first(&self) -> *mut bindings::scatterlist {
+        if self.len() == 1 {
+            self.one.get()
+        } else {
+            self.table.sgl
+        }
+    }
+
+    /// Returns a copy of the table, whose list is valid until this object is moved or dropped.
+    pub(super) fn table(&self) -> bindings::sg_table {
+        bindings::sg_table {
+            sgl: self.first(),
+            ..self.table
+        }
+    }
+
+    /// Returns the table for C code that may change `nents` and the entries, but not `orig_nents` and
+    /// the list. It is valid until this object is moved or dropped.
+    pub(super) fn as_mut(&mut self) -> &mut bindings::sg_table {
+        if self.len() == 1 {
+            self.table.sgl = self.one.get();
+        }
+        &mut self.table
+    }
+
+    /// Iterates over the entries.
+    pub(super) fn iter(&self) -> impl Iterator<Item = *mut bindings::scatterlist> + '_ {
+        // SAFETY: By the type invariants the list has `len` entries, as long as `self` exists.
+        // CAST: `usize` has at least 32 bits.
+        unsafe { walk(self.first(), self.len() as usize) }
+    }
+}
+
+impl Drop for Entries {
+    fn drop(&mut self) {
+        if self.len() != 1 {
+            // SAFETY: By the type invariants `sg_alloc_table()` allocated the table, or it is zero,
+            // which the function accepts.
+            unsafe { bindings::sg_free_table(&mut self.table) };
+        }
+    }
+}
+
 /// Iterates over the first `n` entries of a list.
 ///
 /// The number of entries ends the walk, not the end mark, which some code clears: `sg_next()` is
@@ -167,11 +260,10 @@ pub(super) unsafe fn walk(
 ///
 /// # Invariants
 ///
-/// - `sg_alloc_table()` allocated the table.
 /// - If `mapped` is false, every entry refers to struct pages that are valid for `'a`.
 /// - If `mapped` is true, every entry has a DMA address.
 pub struct Table<'a> {
-    raw: Opaque<bindings::sg_table>,
+    entries: Entries,
     mapped: bool,
     _pages: PhantomData<&'a ForeignTable>,
 }
@@ -186,16 +278,13 @@ impl<'a> Table<'a> {
         fill: impl Fn(*mut bindings::scatterlist, Segment, u32),
     ) -> Result<Self> {
         let n = u32::try_from(segments.len()).map_err(|_| EINVAL)?;
-        let raw = Opaque::zeroed();
-        // SAFETY: `raw` is zeroed and may be initialised; for 0 entries the call returns -EINVAL.
-        to_result(unsafe { bindings::sg_alloc_table(raw.get(), n, bindings::GFP_KERNEL_ACCOUNT) })?;
-        // INVARIANT: The call above allocated the table. `fill` fills each entry below.
+        // INVARIANT: `fill` fills each entry below.
         let table = Self {
-            raw,
+            entries: Entries::new(n)?,
             mapped,
             _pages: PhantomData,
         };
-        for (sg, s) in table.iter().zip(segments) {
+        for (sg, s) in table.entries.iter().zip(segments) {
             fill(sg, *s, u32::try_from(s.len).map_err(|_| EINVAL)?);
         }
         Ok(table)
@@ -241,18 +330,20 @@ impl<'a> Table<'a> {
         self.mapped
     }
 
-    /// Returns the list and the number of its entries.
+    /// Returns the list, which is valid until this object is moved or dropped, and the number of its
+    /// entries.
     pub fn as_raw(&self) -> (*mut bindings::scatterlist, u32) {
-        // SAFETY: By the type invariants the table is initialised.
-        unsafe { ((*self.raw.get()).sgl, (*self.raw.get()).orig_nents) }
+        (self.entries.first(), self.entries.len())
     }
 
     /// Gives the table to C code, which may read and change the entries until the table is passed
     /// to [`Self::from_raw`].
-    pub fn into_raw(table: KBox<Self>) -> *mut bindings::sg_table {
+    pub fn into_raw(mut table: KBox<Self>) -> *mut bindings::sg_table {
+        // The list is where it stays from here on.
+        table.entries.as_mut();
         let table = KBox::into_raw(table);
         // SAFETY: The box has left a valid object; only the address of a field is taken.
-        Opaque::cast_into(unsafe { &raw const (*table).raw })
+        unsafe { &raw mut (*table).entries.table }
     }
 
     /// Takes over a table from C code.
@@ -262,25 +353,19 @@ impl<'a> Table<'a> {
     /// - `raw` must come from [`Self::into_raw`], and this must be its first use here.
     /// - The C code must not use the table any more.
     pub unsafe fn from_raw(raw: *mut bindings::sg_table) -> KBox<Self> {
-        let raw: *mut Opaque<bindings::sg_table> = raw.cast();
         // SAFETY: By this function's safety contract `raw` is the field of an object that
         // `KBox::into_raw` returned and that has no other user.
-        unsafe { KBox::from_raw(kernel::container_of!(raw, Self, raw)) }
-    }
-
-    /// Iterates over the entries.
-    fn iter(&self) -> impl Iterator<Item = *mut bindings::scatterlist> + '_ {
-        let (first, n) = self.as_raw();
-        // SAFETY: By the type invariants the list has `n` entries, as long as `self` exists.
-        // CAST: `usize` has at least 32 bits.
-        unsafe { walk(first, n as usize) }
+        unsafe {
+            let entries = kernel::container_of!(raw, Entries, table);
+            KBox::from_raw(kernel::container_of!(entries, Self, entries))
+        }
     }
 
     /// Iterates over the segments: DMA addresses if [`Self::is_mapped`], else physical addresses.
     pub fn segments(&self) -> impl Iterator<Item = Segment> + '_ {
         // SAFETY: `sg` is an entry of the list, which is valid. By the type invariants it has a DMA
         // address if `mapped` is true, and pages if it is false.
-        self.iter().map(|sg| unsafe {
+        self.entries.iter().map(|sg| unsafe {
             if self.mapped {
                 Segment {
                     addr: bindings::sg_dma_address(sg),
@@ -293,13 +378,6 @@ impl<'a> Table<'a> {
                 }
             }
         })
-    }
-}
-
-impl Drop for Table<'_> {
-    fn drop(&mut self) {
-        // SAFETY: By the type invariants `sg_alloc_table()` allocated the table.
-        unsafe { bindings::sg_free_table(self.raw.get()) };
     }
 }
 

@@ -32,7 +32,8 @@ use kernel::{
 struct RegionCtx<T: Client> {
     /// The claimed range.
     region: T::Region,
-    /// The pinned pages, from `get_pages` to `put_pages`.
+    /// The pinned pages, from `get_pages` to `put_pages`. They are not moved: the core has a copy of
+    /// their table, whose list may be in them.
     memory: Option<T::Memory>,
 }
 
@@ -133,8 +134,8 @@ impl<T: Slotted> VTable<T> {
             let memory = T::get_pages(&data.data, &region.region, range, force != 0, ticket)?;
             let memory = region.memory.insert(memory);
             // SAFETY: By this function's safety contract `sg` is valid for a write. The core only
-            // reads the copy; `memory` owns the table.
-            unsafe { *sg = *memory.table().as_raw() };
+            // reads the copy; `memory`, which is not moved, owns the table.
+            unsafe { *sg = memory.table().as_raw() };
             Ok(0)
         })
     }
@@ -174,8 +175,8 @@ impl<T: Slotted> VTable<T> {
             Ok(0)
         });
         // SAFETY: By this function's safety contract `sg` is valid for a write. The core only reads
-        // the copy; `memory` owns the table.
-        unsafe { *sg = *memory.table().as_raw() };
+        // the copy; `memory`, which is not moved, owns the table.
+        unsafe { *sg = memory.table().as_raw() };
         ret
     }
 
@@ -199,8 +200,8 @@ impl<T: Slotted> VTable<T> {
         };
         memory.unmap();
         // SAFETY: By this function's safety contract `sg` is valid for a write. The core only reads
-        // the copy; `memory` owns the table.
-        unsafe { *sg = *memory.table().as_raw() };
+        // the copy; `memory`, which is not moved, owns the table.
+        unsafe { *sg = memory.table().as_raw() };
         0
     }
 
