@@ -5,7 +5,7 @@
 //!
 //! | item | needed by |
 //! | --- | --- |
-//! | [`edquot`], [`eopnotsupp`], [`enetunreach`], [`eremoteio`] | 7.2, whose [`kernel::error::code`] lacks them |
+//! | [`edeadlk`], [`edquot`], [`eopnotsupp`], [`enetunreach`], [`eremoteio`] | 7.2, whose [`kernel::error::code`] lacks them |
 //! | [`NoInfo`], [`added_ids!`] | 7.2 and 7.3: `pci::Driver::probe` and PCI tables without data |
 //! | [`DevresBar`] | 7.2 and 7.3: the type of a BAR that devres holds |
 //! | [`faux_device`] | 7.2 and 7.3: the context of a faux device |
@@ -34,6 +34,12 @@ use kernel::{
     faux,
     pci, //
 };
+
+/// Returns `EDEADLK`: the task would wait for itself.
+pub fn edeadlk() -> Error {
+    // CAST: Error numbers are less than 4096.
+    Error::from_errno(-(bindings::EDEADLK as i32))
+}
 
 /// Returns `EDQUOT`: the quota of the user is exceeded.
 pub fn edquot() -> Error {

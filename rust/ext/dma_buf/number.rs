@@ -12,6 +12,7 @@
 
 use super::super::{
     bindings::helpers,
+    compat,
     task::TaskId,
     worker, //
 };
@@ -84,7 +85,7 @@ impl<'a> Entry<'a> {
     /// Context: may sleep.
     fn new(pending: &'a Pending) -> Result<Self> {
         if current().is_some() {
-            return Err(EDEADLK);
+            return Err(compat::edeadlk());
         }
         loop {
             // SAFETY: The table is valid: a slot of zero is free.
