@@ -172,7 +172,8 @@ pub(in super::super) unsafe fn call<T: Send>(
             return result;
         }
     }
-    let offer = offer.addr();
+    // A pointer is not `Send`. By this function's safety contract any task may use this one.
+    let offer = offer.expose_provenance();
     worker::run(static_lock_class!(), |worker| {
         let pending = pending(ptr::with_exposed_provenance(offer));
         let _entry = Entry::new(&pending)?;

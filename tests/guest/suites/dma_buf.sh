@@ -86,6 +86,34 @@ test_adapter_goes() {
 	copies edu0
 }
 
+# The module stays while an importer is attached, also if its device or its memory goes, and no
+# longer.
+test_module_is_held_by_attachments() {
+	local before bdf
+	before=$(references)
+	adapter_start user edu0 "$BAR_A" 0 65536
+	[ "$(references)" -gt "$before" ]
+	adapter_stop user
+	eventually references_are "$before"
+	adapter_start user edu0 "$BAR_A" 0 65536
+	unbind_in_time "$BDF_A"
+	balanced
+	[ "$(references)" -gt "$before" ]
+	adapter_stop user
+	eventually references_are "$before"
+	bind "$BDF_A"
+	find_bars
+	bdf=$(adapter_bdf edu0)
+	adapter_start user edu0 "$BAR_A" 0 65536
+	unbind_in_time "$bdf"
+	adapter_kill user
+	eventually references_are "$before"
+	adapter_bind "$bdf"
+	eventually adapter_there edu0
+}
+references() { cat /sys/module/ib_peer_mem/refcnt; }
+references_are() { [ "$(references)" = "$1" ]; }
+
 # A pinning driver with an MR of a persistent client: the region lives until ib_uverbs
 # disassociates the device and deregisters the MR.
 # not on debug
