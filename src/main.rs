@@ -29,14 +29,14 @@
 //!
 //! Locks. None is held across a client's callback or a driver's operation, except that
 //! `FastReg::links` and `LoopbackQp::busy` may be held across operations on kernel-owned queue
-//! pairs. No spin lock is nested in another, except for that of the xarray in `Index::entries`.
+//! pairs. No spin lock is nested in another, except for that of the xarray in an `Index`.
 //! References leave a lock before they are dropped.
 //!
 //! 1. `Registry::entries`, `adapters::LIST`, `refusals::RING` (mutexes): the lists of clients, of
 //!    devices and of refusals; not nested in each other;
 //! 2. `FastReg::links` (mutex): the queue pairs; then `LoopbackQp::busy` (mutex): one work request
 //!    at a time;
-//! 3. `Lifecycle::state`, `Region::acquired`, `Region::mrs`, `Client::gate`, `Index::entries`,
+//! 3. `Lifecycle::state`, `Region::acquired`, `Region::mrs`, `Client::gate`, `Map::entries`,
 //!    `Hints::tree`, `LoopbackQp::status` (spin locks, leaves).
 //!
 //! Documentation/locking.rst has the argument.
