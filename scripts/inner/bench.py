@@ -3,7 +3,7 @@
 """bench.py runs inside the rootfs, for scripts/bench:
 
   collect JSON KERNEL DEVICE=ROWS...  makes JSON of the lines of bench_mr
-  compare OLD NEW                     lists the rows that differ by more than 1 %
+  compare OLD NEW                     lists the rows that differ by more than 1 % and their spread
   check JSON BUDGETS                  fails for each row above its budget
   render JSON DOCUMENTATION           prints the tables; writes them into performance.rst
                                       there, and the plots beside it
@@ -19,13 +19,15 @@ from bench_tables import data_table, many_table, memory_table, size_name, table,
 
 BEGIN = ".. The figures from here on are written by scripts/bench."
 END = ".. End of the figures."
+# Of the memory of many MRs, in bytes: what a slab more or less is.
+SLAB = 32 << 10
 TITLES = {"rxe0": "rdma_rxe", "mlx5_0": "mlx5_ib, emulated ConnectX"}
 PAIR = ("register", "deregister")
 
 
 class Rows:
-    """Medians by (device, label, target, size, operation). Rows of many MRs have the number of the
-    MRs as their label, and the cost of all of them."""
+    """Figures by (device, label, target, size, operation), and the least and the most of repeated
+    ones. Rows of many MRs have the number of the MRs as their label, and the cost of all of them."""
 
     def __init__(self, path):
         with open(path, encoding="ascii") as file:
@@ -41,6 +43,14 @@ class Rows:
         cost = self.cost.get((device, count, target, size, operation))
         none = self.cost.get((device, "0", target, size, operation), 0)
         return None if cost is None or count == "0" else (cost - none) / int(count)
+
+    def text(self, device, label, target, size, operation):
+        """The figure of a row, of one MR if it is of many, with the most if it is 1 % above it."""
+        key = (device, label, target, size, operation)
+        figure, most = self.get(*key), self.spread[key][1]
+        if target.startswith("many-"):
+            most = figure + (most - self.cost[key]) / int(label)
+        return f"{figure:,.0f}" + (f" to {most:,.0f}" if most > 1.01 * figure else "")
 
     def get(self, device, label, target, size, operation):
         """The cost of a row, of one MR if it is of many, or None; "both" is a registration and its
@@ -64,16 +74,19 @@ class Rows:
 
 
 def collect(path, kernel, *files):
-    """The cost of a row is its median, and the least of repeated ones."""
+    """A row is the least of repeated ones, with their spread. Those by the clock have their own."""
     cost, spread = {}, {}
     for item in files:
         device, name = item.split("=", 1)
         with open(name, encoding="ascii") as file:
             for line in file:
-                label, target, size, operation, median, least, most = line.split()
+                label, target, size, operation, figure, least, most = line.split()
                 key = (device, label, target, int(size), operation)
-                cost[key] = min(int(median), cost.get(key, int(median)))
-                spread[key] = (int(least), int(most))
+                cost[key] = min(int(figure), cost.get(key, int(figure)))
+                if target.startswith("threads-"):
+                    spread[key] = (int(least), int(most))
+                else:
+                    spread[key] = (cost[key], max(int(figure), spread.get(key, (0, 0))[1]))
     names = ("device", "label", "target", "size", "operation")
     rows = [dict(zip(names, key), cost=value, least=spread[key][0], most=spread[key][1])
             for key, value in cost.items()]
@@ -81,18 +94,27 @@ def collect(path, kernel, *files):
         json.dump({"kernel": kernel, "unit": "instructions", "rows": rows}, file, indent=1)
 
 
+def differ(old, new, key):
+    """Whether a row of two runs differs by more than 1 %, and by more than its spread in each."""
+    before, after = old.cost[key], new.cost[key]
+    if abs(after - before) <= before / 100:
+        return False
+    if key[4].startswith("memory") and abs(after - before) <= SLAB:
+        return False
+    least = [rows.spread[key][0] for rows in (old, new)]
+    most = [rows.spread[key][1] for rows in (old, new)]
+    return least[0] > most[1] or least[1] > most[0]
+
+
 def compare(old, new):
     old, new = Rows(old), Rows(new)
-    changed = 0
-    for key, cost in new.cost.items():
-        before = old.cost.get(key)
-        # By the clock.
-        if key[4] == "ratio":
-            continue
-        if before and abs(cost - before) > before / 100:
-            changed += 1
-            print(f"{' '.join(map(str, key))}: {before:,} -> {cost:,} ({100 * (cost / before - 1):+.1f} %)")
-    print(f"{changed} of {len(new.cost)} rows differ from the last run by more than 1 %")
+    there = [key for key in new.cost if key in old.cost]
+    changed = [key for key in there if differ(old, new, key)]
+    for key in changed:
+        before, after = old.cost[key], new.cost[key]
+        part = f" ({100 * (after / before - 1):+.1f} %)" if before else ""
+        print(f"{' '.join(map(str, key))}: {before:,} -> {after:,}{part}")
+    print(f"{len(changed)} of {len(there)} rows differ from the last run by more than 1 % and their spread")
 
 
 def check(path, budgets):

@@ -38,7 +38,8 @@ def many_table(rows, device):
         there = [c for c in cost if c is not None]
         ratio = there[-1] / there[0] if len(there) > 1 and there[0] > 0 else None
         lines.append([f"{ENDS[operation]}, {NAMES[target]}"] +
-                     ["\\-" if c is None else f"{c:,.0f}" for c in cost] +
+                     ["\\-" if c is None else rows.text(device, str(n), "many-" + target, size, operation)
+                      for c, n in zip(cost, counts)] +
                      ["\\-" if ratio is None else f"{ratio:.2f}"])
     head = ["instructions for each MR"] + [f"of {n:,}" for n in counts] + ["most / fewest"]
     return table(head, lines) if lines else ""
@@ -75,21 +76,25 @@ def data_table(rows, device):
         if target != "host":
             host, bar = (rows.get(device, "perftest", "data-" + there, size, operation)
                          for there in ("host", "bar"))
-            lines.append([f"``ib_{operation}_bw``", size_name(size), f"{host:,}", f"{bar:,}",
-                          f"{bar / host:.3f}"])
+            text = [rows.text(device, "perftest", "data-" + there, size, operation)
+                    for there in ("host", "bar")]
+            lines.append([f"``ib_{operation}_bw``", size_name(size)] + text + [f"{bar / host:.3f}"])
     head = ["instructions for each message", "size", "host memory", "BAR", "BAR / host"]
     return table(head, lines) if lines else ""
 
 
 def threads_table(rows, device):
-    """How much more two threads do than one."""
-    names = {"spin": "a loop, no device", "host": "host memory", "bar": "BAR"}
+    """How much more two threads do than one, beside a loop in the same windows of time."""
     lines = []
     for label, target, size, operation in _keys(rows, device, "threads-"):
-        key = (device, label, "threads-" + target, size, operation)
-        which, _, state = label.partition("-")
-        least, most = rows.spread[key]
-        lines.append([names[target] + (f", {state}" if state else ""), which,
-                      f"{rows.cost[key] / 1000:.2f}", f"{least / 1000:.2f} to {most / 1000:.2f}"])
-    head = ["two threads / one", "devices", "median", "least to most"]
+        if operation == "ratio":
+            key = (device, label, "threads-" + target, size)
+            ratio, loop, relative, busy = (rows.cost[key + (one,)] / 1000
+                                           for one in ("ratio", "loop", "relative", "busy"))
+            least, most = (figure / 1000 for figure in rows.spread[key + ("relative",)])
+            which, _, state = label.partition("-")
+            lines.append([f"{NAMES[target]}, {state}", which, f"{ratio:.2f}", f"{loop:.2f}",
+                          f"{relative:.2f} ({least:.2f} to {most:.2f})", f"{busy:.2f}"])
+    head = ["two threads / one", "devices", "registrations", "a loop", "registrations / a loop",
+            "CPUs busy, one thread"]
     return table(head, lines) if lines else ""

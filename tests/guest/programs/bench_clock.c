@@ -15,9 +15,10 @@
 #define WORKERS 256
 
 static enum bench_clock clock_used;
-static int worker[WORKERS];
+static struct {
+	int pid, schedstat;
+} worker[WORKERS];
 static int workers;
-static int schedstat;
 static uint64_t before, workers_before, overhead;
 
 static uint64_t tsc(void)
@@ -40,7 +41,7 @@ uint64_t bench_thread_time(void)
 	return t.tv_sec * 1000000000ull + t.tv_nsec;
 }
 
-/* Opens the accounting of the kernel's workers that exist now, and of Tasks RCU. */
+/* Opens the accounting of the kernel's workers, of its softirqs and of Tasks RCU. */
 static void find_workers(void)
 {
 	struct dirent *entry;
@@ -50,23 +51,28 @@ static void find_workers(void)
 		err(1, "/proc");
 	while ((entry = readdir(proc)) && workers < WORKERS) {
 		char path[300], name[32] = "";
-		int fd;
+		int fd, i, pid = atoi(entry->d_name);
 
-		if (!isdigit(entry->d_name[0]))
+		for (i = 0; i < workers && worker[i].pid != pid; i++)
+			;
+		if (!pid || i < workers)
 			continue;
-		snprintf(path, sizeof(path), "/proc/%s/comm", entry->d_name);
+		snprintf(path, sizeof(path), "/proc/%d/comm", pid);
 		fd = open(path, O_RDONLY);
 		if (fd < 0)
 			continue;
 		if (read(fd, name, sizeof(name) - 1) < 0)
 			name[0] = 0;
 		close(fd);
-		if (strncmp(name, "kworker/", 8) && strncmp(name, "rcu_tasks", 9))
+		if (strncmp(name, "kworker/", 8) && strncmp(name, "ksoftirqd/", 10) &&
+		    strncmp(name, "rcu_tasks", 9))
 			continue;
-		snprintf(path, sizeof(path), "/proc/%s/schedstat", entry->d_name);
+		snprintf(path, sizeof(path), "/proc/%d/schedstat", pid);
 		fd = open(path, O_RDONLY);
-		if (fd >= 0)
-			worker[workers++] = fd;
+		if (fd < 0)
+			continue;
+		worker[workers].pid = pid;
+		worker[workers++].schedstat = fd;
 	}
 	closedir(proc);
 }
@@ -78,19 +84,22 @@ static uint64_t workers_time(void)
 	for (int i = 0; i < workers; i++) {
 		char text[80] = "";
 
-		if (pread(worker[i], text, sizeof(text) - 1, 0) > 0)
+		if (pread(worker[i].schedstat, text, sizeof(text) - 1, 0) > 0)
 			sum += strtoull(text, NULL, 10);
 	}
 	return sum;
 }
 
-/* Of the time that tasks had until they left their CPU, as this one does. */
-static uint64_t tasks_time(void)
+uint64_t bench_tasks_time(void)
 {
+	static int schedstat = -1;
 	static char text[16384];
 	uint64_t sum = 0, time;
 	ssize_t n;
 
+	if (schedstat < 0)
+		schedstat = open("/proc/schedstat", O_RDONLY | O_CLOEXEC);
+	/* It has the time that a task had until it left its CPU. */
 	usleep(1);
 	n = pread(schedstat, text, sizeof(text) - 1, 0);
 	if (n < 0)
@@ -114,8 +123,11 @@ void bench_begin(void)
 		workers_before = workers_time();
 		before = bench_thread_time();
 		break;
+	case BENCH_WORKERS:
+		before = workers_time();
+		break;
 	case BENCH_TASKS:
-		before = tasks_time();
+		before = bench_tasks_time();
 		break;
 	}
 }
@@ -132,8 +144,13 @@ uint64_t bench_end(void)
 		cost = bench_thread_time() - before;
 		cost += workers_time() - workers_before;
 		break;
+	case BENCH_WORKERS:
+		/* Those that have been made meanwhile had no time before. */
+		find_workers();
+		cost = workers_time() - before;
+		break;
 	case BENCH_TASKS:
-		cost = tasks_time() - before;
+		cost = bench_tasks_time() - before;
 		break;
 	}
 	return cost > overhead ? cost - overhead : 0;
@@ -144,13 +161,8 @@ void bench_clock_init(enum bench_clock clock)
 	uint64_t least = UINT64_MAX;
 
 	clock_used = clock;
-	if (clock == BENCH_CPU)
+	if (clock == BENCH_CPU || clock == BENCH_WORKERS)
 		find_workers();
-	if (clock == BENCH_TASKS) {
-		schedstat = open("/proc/schedstat", O_RDONLY | O_CLOEXEC);
-		if (schedstat < 0)
-			err(1, "/proc/schedstat");
-	}
 	/* What an empty operation costs. */
 	for (int i = 0; i < 16; i++) {
 		uint64_t cost;

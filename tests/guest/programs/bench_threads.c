@@ -1,15 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * bench_threads STATE TARGET DEVICE DEVICE: how many times as many registrations and deregistrations of
- * 4 KiB two threads do than one thread, by the clock. Each thread has a protection domain of its
- * own, of the first device (one) or of a device each (two; only if the devices differ). TARGET:
- * spin, a loop that uses no device, for what the machine can give; host; bar:PATH. Prints rows
- * as bench_clock.h describes them, in thousandths, with the label one-STATE or two-STATE.
+ * bench_threads STATE TARGET[:PATH] DEVICE DEVICE: how many times as many registrations and
+ * deregistrations of 4 KiB two threads do than one thread, by the clock. Each thread has a protection
+ * domain of its own, of the first device (one) or of a device each (two). TARGET: host, bar. Prints
+ * rows of label, target, size, operation, median, and the quartiles, all in thousandths, with the
+ * label one-STATE or two-STATE. Operations:
+ *   ratio     two threads / one
+ *   loop      the same of a loop that uses no device
+ *   relative  the first / the second, of windows that follow each other
+ *   busy      the number of CPUs that are busy while one thread works
  */
 #include <err.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -19,14 +24,20 @@
 #include "verbs.h"
 
 #define SIZE 4096
-#define ROUNDS 15
-#define WINDOW_US 150000
+#define ROUNDS 31
+#define WINDOW_US 50000
 
 struct worker {
 	pthread_t thread;
 	struct rdma rdma;
 	char *addr;
 	double rate;	/* operations in a second */
+	int loop;	/* uses no device */
+};
+
+/* What a window has shown. */
+struct window {
+	double rate, busy;
 };
 
 static const char *state, *target;
@@ -44,7 +55,7 @@ static double now(void)
 
 static void operate(struct worker *w)
 {
-	if (strcmp(target, "spin") == 0) {
+	if (w->loop) {
 		for (volatile int i = 0; i < 1000; i++)
 			;
 	} else {
@@ -69,54 +80,81 @@ static void *work(void *argument)
 	return NULL;
 }
 
-/* The operations in a second of the @n threads together. */
-static double rate(struct worker *w, int n)
+/* @n threads together. */
+static struct window work_for_a_window(struct worker *w, int n, int loop)
 {
-	double sum = 0;
+	struct window window = {};
+	uint64_t tasks = bench_tasks_time();
+	double begin = now();
 
 	stop = 0;
 	pthread_barrier_init(&start, NULL, n + 1);
-	for (int i = 0; i < n; i++)
+	for (int i = 0; i < n; i++) {
+		w[i].loop = loop;
 		if (pthread_create(&w[i].thread, NULL, work, &w[i]))
 			errx(1, "pthread_create");
+	}
 	pthread_barrier_wait(&start);
 	usleep(WINDOW_US);
 	stop = 1;
 	for (int i = 0; i < n; i++) {
 		pthread_join(w[i].thread, NULL);
-		sum += w[i].rate;
+		window.rate += w[i].rate;
 	}
 	pthread_barrier_destroy(&start);
-	return sum;
+	window.busy = (bench_tasks_time() - tasks) * 1e-9 / (now() - begin);
+	return window;
 }
 
 /* Another MR on the memory stays, so that no PD has a first one. */
 static void set_up(struct worker *w)
 {
-	if (strcmp(target, "spin") == 0)
-		return;
 	w->addr = file < 0 ? buffer_host(SIZE) : buffer_map(file, SIZE);
 	rdma_register(&w->rdma, w->addr, SIZE);
 }
 
+static int compare(const void *a, const void *b)
+{
+	const double *x = a, *y = b;
+
+	return *x < *y ? -1 : *x > *y;
+}
+
+static void row(const char *devices, const char *operation, double figure[ROUNDS])
+{
+	qsort(figure, ROUNDS, sizeof(*figure), compare);
+	printf("%s-%s threads-%s %d %s %.0f %.0f %.0f\n", devices, state, target, SIZE, operation,
+	       1000 * figure[ROUNDS / 2], 1000 * figure[ROUNDS / 4],
+	       1000 * figure[ROUNDS - 1 - ROUNDS / 4]);
+	fflush(stdout);
+}
+
 static void measure(const char *devices, struct worker w[2])
 {
-	uint64_t ratio[ROUNDS];
-	char label[32], name[32];
+	double ratio[ROUNDS], loop[ROUNDS], relative[ROUNDS], busy[ROUNDS];
 
 	set_up(&w[0]);
 	set_up(&w[1]);
-	rate(w, 2);
+	work_for_a_window(w, 2, 0);
 	for (int i = 0; i < ROUNDS; i++) {
-		/* The speed of the machine may change: before and after. */
-		double one = rate(w, 1), two = rate(w, 2);
+		struct window of[2][2];
 
-		one = (one + rate(w, 1)) / 2;
-		ratio[i] = 1000 * two / one + 0.5;
+		/* The speed of the machine changes: in the opposite order each second time. */
+		for (int j = 0; j < 4; j++) {
+			int k = i % 2 ? 3 - j : j;
+			int two = k == 1 || k == 2, device = k / 2;
+
+			of[device][two] = work_for_a_window(w, 1 + two, !device);
+		}
+		ratio[i] = of[1][1].rate / of[1][0].rate;
+		loop[i] = of[0][1].rate / of[0][0].rate;
+		relative[i] = ratio[i] / loop[i];
+		busy[i] = of[1][0].busy;
 	}
-	snprintf(name, sizeof(name), "threads-%s", target);
-	snprintf(label, sizeof(label), "%s-%s", devices, state);
-	bench_row(label, name, SIZE, "ratio", ratio, ROUNDS);
+	row(devices, "ratio", ratio);
+	row(devices, "loop", loop);
+	row(devices, "relative", relative);
+	row(devices, "busy", busy);
 }
 
 int main(int argc, char **argv)
@@ -138,8 +176,6 @@ int main(int argc, char **argv)
 	if (!one[1].rdma.pd)
 		err(1, "ibv_alloc_pd");
 	measure("one", one);
-	if (strcmp(argv[3], argv[4]) == 0)
-		return 0;
 	two[1].rdma = rdma_open(argv[4]);
 	measure("two", two);
 	return 0;

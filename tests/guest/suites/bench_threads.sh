@@ -16,10 +16,7 @@ setup() {
 # threads STATE TARGET
 threads() { /mnt/programs/bench_threads "$1" "$2" rxe0 rxe1 >>"$OUT/bench"; }
 
-test_stock() {
-	/mnt/programs/bench_threads stock spin rxe0 rxe0 >>"$OUT/bench"
-	threads stock host
-}
+test_stock() { threads stock host; }
 
 test_loaded() {
 	load_modules
