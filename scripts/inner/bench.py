@@ -44,12 +44,17 @@ class Rows:
         none = self.cost.get((device, "0", target, size, operation), 0)
         return None if cost is None or count == "0" else (cost - none) / int(count)
 
-    def text(self, device, label, target, size, operation):
-        """The figure of a row, of one MR if it is of many, with the most if it is 1 % above it."""
-        key = (device, label, target, size, operation)
-        figure, most = self.get(*key), self.spread[key][1]
-        if target.startswith("many-"):
-            most = figure + (most - self.cost[key]) / int(label)
+    def range(self, device, label, target, size, operation):
+        """The least and the most that a figure can be by repeated ones, as get() has it."""
+        least, most = self.spread[device, label, target, size, operation]
+        if not target.startswith("many-"):
+            return least, most
+        none = self.spread.get((device, "0", target, size, operation), (0, 0))
+        return (least - none[1]) / int(label), (most - none[0]) / int(label)
+
+    def text(self, *key):
+        """The figure of a row, as get() has it, with the most if that is 1 % above it."""
+        figure, most = self.get(*key), self.range(*key)[1]
         return f"{figure:,.0f}" + (f" to {most:,.0f}" if most > 1.01 * figure else "")
 
     def get(self, device, label, target, size, operation):
@@ -96,24 +101,23 @@ def collect(path, kernel, *files):
 
 def differ(old, new, key):
     """Whether a row of two runs differs by more than 1 %, and by more than its spread in each."""
-    before, after = old.cost[key], new.cost[key]
-    if abs(after - before) <= before / 100:
+    before, after = old.get(*key), new.get(*key)
+    if abs(after - before) <= abs(before) / 100:
         return False
-    if key[4].startswith("memory") and abs(after - before) <= SLAB:
+    if key[4].startswith("memory") and abs(new.cost[key] - old.cost[key]) <= SLAB:
         return False
-    least = [rows.spread[key][0] for rows in (old, new)]
-    most = [rows.spread[key][1] for rows in (old, new)]
-    return least[0] > most[1] or least[1] > most[0]
+    ranges = [rows.range(*key) for rows in (old, new)]
+    return ranges[0][0] > ranges[1][1] or ranges[1][0] > ranges[0][1]
 
 
 def compare(old, new):
     old, new = Rows(old), Rows(new)
-    there = [key for key in new.cost if key in old.cost]
+    there = [key for key in new.cost if key in old.cost and None not in (old.get(*key), new.get(*key))]
     changed = [key for key in there if differ(old, new, key)]
     for key in changed:
-        before, after = old.cost[key], new.cost[key]
+        before, after = old.get(*key), new.get(*key)
         part = f" ({100 * (after / before - 1):+.1f} %)" if before else ""
-        print(f"{' '.join(map(str, key))}: {before:,} -> {after:,}{part}")
+        print(f"{' '.join(map(str, key))}: {before:,.0f} -> {after:,.0f}{part}")
     print(f"{len(changed)} of {len(there)} rows differ from the last run by more than 1 % and their spread")
 
 
