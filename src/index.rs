@@ -107,7 +107,7 @@ impl<T: ?Sized> Map<T> {
     }
 }
 
-/// A [`Map`] whose look-ups of keys that are not in it take no lock.
+/// A [`Map`] whose keys can be searched without a lock.
 #[pin_data]
 pub(crate) struct Index<T: ?Sized> {
     #[pin]
@@ -137,12 +137,9 @@ impl<T: ?Sized> Index<T> {
             .insert_and(slot, key, value, || self.keys.insert(key));
     }
 
-    /// Returns the entry under `key`. Takes no lock if there is none.
+    /// See [`Map::get`]. If the key is not one of [`Self::keys`], there is no entry.
     pub(crate) fn get(&self, key: u32) -> Option<Arc<T>> {
-        self.keys
-            .may_contain(key)
-            .then(|| self.map.get(key))
-            .flatten()
+        self.map.get(key)
     }
 
     /// See [`Map::first`].

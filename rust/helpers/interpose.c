@@ -19,7 +19,8 @@
 #include "percpu.h"
 #include "pgtable.h"
 
-#define SLOT_BITS 6
+/* A host with many virtual functions has some hundred devices. */
+#define SLOT_BITS 10
 
 enum { REGISTERING };
 
