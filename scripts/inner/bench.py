@@ -49,12 +49,14 @@ class Rows:
         least, most = self.spread[device, label, target, size, operation]
         if not target.startswith("many-"):
             return least, most
-        none = self.spread.get((device, "0", target, size, operation), (0, 0))
-        return (least - none[1]) / int(label), (most - none[0]) / int(label)
+        none = self.cost.get((device, "0", target, size, operation), 0)
+        return (least - none) / int(label), (most - none) / int(label)
 
     def text(self, *key):
-        """The figure of a row, as get() has it, with the most if that is 1 % above it."""
-        figure, most = self.get(*key), self.range(*key)[1]
+        """The figure of a row, as get() has it, with those of repeated ones that differ by 1 %."""
+        figure, (least, most) = self.get(*key), self.range(*key)
+        if least < 0.99 * figure:
+            return f"{figure:,.0f} ({least:,.0f} to {most:,.0f})"
         return f"{figure:,.0f}" + (f" to {most:,.0f}" if most > 1.01 * figure else "")
 
     def get(self, device, label, target, size, operation):
@@ -79,19 +81,23 @@ class Rows:
 
 
 def collect(path, kernel, *files):
-    """A row is the least of repeated ones, with their spread. Those by the clock have their own."""
-    cost, spread = {}, {}
+    """A row is the least of repeated ones, or the median for the data path, with their spread.
+    Those by the clock have their own."""
+    figures, clock = {}, {}
     for item in files:
         device, name = item.split("=", 1)
         with open(name, encoding="ascii") as file:
             for line in file:
                 label, target, size, operation, figure, least, most = line.split()
                 key = (device, label, target, int(size), operation)
-                cost[key] = min(int(figure), cost.get(key, int(figure)))
+                figures.setdefault(key, []).append(int(figure))
                 if target.startswith("threads-"):
-                    spread[key] = (int(least), int(most))
-                else:
-                    spread[key] = (cost[key], max(int(figure), spread.get(key, (0, 0))[1]))
+                    clock[key] = (int(least), int(most))
+    cost, spread = {}, {}
+    for key, repeated in figures.items():
+        repeated.sort()
+        cost[key] = repeated[len(repeated) // 2 if key[2].startswith("data-") else 0]
+        spread[key] = clock.get(key, (repeated[0], repeated[-1]))
     names = ("device", "label", "target", "size", "operation")
     rows = [dict(zip(names, key), cost=value, least=spread[key][0], most=spread[key][1])
             for key, value in cost.items()]
