@@ -83,30 +83,22 @@ impl Region {
         intent: Intent,
         make: impl FnOnce(&Arc<Self>, &mut ClientPages) -> Result<(T, Attached), Refusal>,
     ) -> Result<T, Refusal> {
-        let room = KBox::new_uninit(GFP_KERNEL_ACCOUNT)?;
+        let resources = Resources::new(acquired.pages(range));
+        let mut resources = KBox::new(resources, GFP_KERNEL_ACCOUNT)?;
         let region = Self::new(acquired.client(), range, intent)?;
-        let pinned = region.pin(&acquired);
-        let made = match pinned {
-            Ok(mut pages) => match make(&region, &mut pages) {
-                Ok((made, attached)) => {
-                    let resources = region.resources(attached, pages);
-                    Ok((made, KBox::write(room, resources)))
-                }
-                Err(refusal) => {
-                    let resources = KBox::write(room, Resources::pinned(pages));
-                    Err((refusal, Some(resources)))
-                }
-            },
-            Err(e) => Err((Refusal::NotPinned(e), None)),
+        let made = match region.pin(resources.pages()) {
+            Ok(()) => make(&region, resources.pages()),
+            Err(e) => Err(Refusal::NotPinned(e)),
         };
         // The task that ends the region releases it. From here on that can be another task.
         *region.acquired.lock() = Some(acquired);
         match made {
-            Ok((made, resources)) => {
+            Ok((made, attached)) => {
+                resources.set_live(attached, region.count());
                 region.life.registered(resources);
                 Ok(made)
             }
-            Err((refusal, resources)) => {
+            Err(refusal) => {
                 region.abandon(resources);
                 Err(refusal)
             }
@@ -135,30 +127,31 @@ impl Region {
     }
 
     /// Pins the memory. Context: may sleep.
-    fn pin(&self, acquired: &Acquired) -> Result<ClientPages> {
+    fn pin(&self, pages: &mut ClientPages) -> Result {
         // Unregistering closes the client, then revokes the regions that it finds. It finds this
         // one, or this task sees that the client is closed.
         if self.client.is_closed() {
             return Err(ENODEV);
         }
-        acquired.get_pages(self.range, self.intent, self.ticket)
+        pages.pin(self.intent, self.ticket)
     }
 
-    /// Returns the resources of a live region.
-    fn resources(&self, attached: Attached, pages: ClientPages) -> Resources {
-        let counted = CountedMr::new(
+    /// Counts the MR.
+    fn count(&self) -> CountedMr {
+        CountedMr::new(
             self.client.stats().clone(),
             self.range.pages() as u64,
             self.range.len() as u64,
-        );
-        Resources::live(attached, pages, counted)
+        )
     }
 
     /// Ends a failed registration. Context: may sleep.
-    fn abandon(&self, resources: Option<KBox<Resources>>) {
-        match resources {
-            Some(resources) => self.tear_down(self.life.abandon(resources)),
-            None => self.life.abandon_empty(),
+    fn abandon(&self, mut resources: KBox<Resources>) {
+        if resources.pages().is_pinned() {
+            self.tear_down(self.life.abandon(resources));
+        } else {
+            self.life.abandon_empty();
+            drop(resources);
         }
         self.release();
     }

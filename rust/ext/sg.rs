@@ -21,7 +21,7 @@
 //! assert!(table.segments().eq(segments.iter().copied()));
 //!
 //! // A table that a C callback fills through `foreign.as_raw()`.
-//! let foreign = ForeignTable::new()?;
+//! let foreign = ForeignTable::new();
 //! assert_eq!(foreign.entries(), 0);
 //! assert!(Table::of_pages(&foreign, 0, 0x1000, 0x1000)?.is_none());
 //! # Ok::<(), Error>(())
@@ -62,7 +62,7 @@ pub struct Segment {
 /// Outside of calls of the other code, the table is either all zero or its `sgl` heads a list of at
 /// least `orig_nents` entries.
 pub struct ForeignTable {
-    raw: KBox<Opaque<bindings::sg_table>>,
+    raw: Opaque<bindings::sg_table>,
 }
 
 // SAFETY: The table is not bound to a task.
@@ -72,16 +72,15 @@ unsafe impl Sync for ForeignTable {}
 
 impl ForeignTable {
     /// Creates an empty table.
-    ///
-    /// Context: may sleep.
-    pub fn new() -> Result<Self> {
+    pub fn new() -> Self {
         // INVARIANT: The table is all zero.
-        Ok(Self {
-            raw: KBox::new(Opaque::zeroed(), GFP_KERNEL_ACCOUNT)?,
-        })
+        Self {
+            raw: Opaque::zeroed(),
+        }
     }
 
-    /// Returns the table, for other code to fill, change or free.
+    /// Returns the table, for other code to fill, change or free. It is valid until this object is moved
+    /// or dropped.
     ///
     /// A caller that lets code write through this pointer must restore the type invariants before
     /// it calls another method, and must not call one while that code runs.
@@ -141,6 +140,12 @@ impl ForeignTable {
         // SAFETY: By the type invariants the list has `n` entries, and stays as it is while `self` is
         // borrowed.
         unsafe { walk(first, n) }
+    }
+}
+
+impl Default for ForeignTable {
+    fn default() -> Self {
+        Self::new()
     }
 }
 

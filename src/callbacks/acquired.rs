@@ -1,23 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `acquire`, `get_pages` and `release`.
+//! `acquire` and `release`.
 
 use super::{
     ClientPages,
-    Context,
-    Intent, //
+    Context, //
 };
 use crate::{
     client::Use,
-    ext::sg::ForeignTable,
     hint::Hint,
     range::VaRange, //
 };
 use core::ptr;
-use kernel::{
-    error::to_result,
-    prelude::*, //
-};
+use kernel::prelude::*;
 
 /// A range that a client has claimed. Dropping it calls `release`.
 pub(crate) struct Acquired {
@@ -58,39 +53,10 @@ impl Acquired {
         &self.client
     }
 
-    /// Has the client pin the range. Context: may sleep.
-    pub(crate) fn get_pages(
-        &self,
-        range: VaRange,
-        intent: Intent,
-        ticket: u32,
-    ) -> Result<ClientPages> {
-        let get_pages = self.client.callbacks().get_pages.ok_or(EINVAL)?;
-        let table = ForeignTable::new()?;
-        let force = intent == Intent::Write;
-        // SAFETY:
-        // - `client` keeps the client registered, so its callbacks may be called;
-        // - the context came from its `acquire` and is not released before `self` is dropped;
-        // - `table` is an empty sg_table, which by the C ABI the client leaves alone or fills as
-        //   sg_alloc_table() does.
-        to_result(unsafe {
-            get_pages(
-                range.addr(),
-                range.len(),
-                1,
-                force.into(),
-                table.as_raw(),
-                self.context.0,
-                ticket.into(),
-            )
-        })?;
-        // `get_pages` has succeeded, and the owner drops the pages before `self`.
-        Ok(ClientPages::new(
-            self.context,
-            self.client.clone(),
-            range,
-            table,
-        ))
+    /// Returns the pages of the range, which are not pinned yet. The owner must drop them before this
+    /// object.
+    pub(crate) fn pages(&self, range: VaRange) -> ClientPages {
+        ClientPages::new(self.context, self.client.clone(), range)
     }
 }
 

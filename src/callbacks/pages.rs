@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `get_page_size`, `dma_map`, `dma_unmap` and `put_pages`.
+//! `get_pages`, `get_page_size`, `dma_map`, `dma_unmap` and `put_pages`.
 
-use super::Context;
+use super::{
+    Context,
+    Intent, //
+};
 use crate::{
     client::Use,
     ext::{
@@ -18,10 +21,7 @@ use crate::{
     pr_warn_limited,
     range::VaRange, //
 };
-use core::{
-    mem::ManuallyDrop,
-    ptr, //
-};
+use core::ptr;
 use kernel::{
     device::Device,
     error::to_result,
@@ -31,34 +31,70 @@ use kernel::{
     sync::aref::ARef, //
 };
 
-/// A range that a client has pinned. Dropping it calls `dma_unmap` if the range is mapped, then
-/// `put_pages`.
+/// The pages of a range that a client has acquired. Dropping them calls `dma_unmap` if the range is
+/// mapped, and `put_pages` if it is pinned.
+///
+/// The owner leaves the object where it is while the range is pinned: a client may compare addresses
+/// of its `sg_table`.
 ///
 /// # Invariants
 ///
 /// - `context` has not been released: the owner drops this object before the `Acquired` that it
 ///   came from.
-/// - If `mapped` is a device, the client has mapped the range for it, in that many entries.
+/// - If `pinned`, the client has pinned the range and described it in `table`.
+/// - If `mapped` is a device, the range is pinned and, the client has mapped the range for it, in that many entries.
 pub(crate) struct ClientPages {
     context: Context,
     client: Use,
     range: VaRange,
     table: ForeignTable,
+    pinned: bool,
     mapped: Option<(ARef<Device>, usize)>,
 }
 
 impl ClientPages {
-    /// Takes over the pages that `get_pages` of `client` has pinned and described in `table`. The
-    /// owner must drop the object before `context` is released.
-    pub(super) fn new(context: Context, client: Use, range: VaRange, table: ForeignTable) -> Self {
-        // INVARIANT: The owner keeps the context; the range is not mapped.
+    /// Creates the pages of `range`, which `client` has acquired as `context`. The owner must drop the
+    /// object before `context` is released.
+    pub(super) fn new(context: Context, client: Use, range: VaRange) -> Self {
+        // INVARIANT: The owner keeps the context; the range is neither pinned nor mapped.
         Self {
             context,
             client,
             range,
-            table,
+            table: ForeignTable::new(),
+            pinned: false,
             mapped: None,
         }
+    }
+
+    /// Has the client pin the range, once. Context: may sleep.
+    pub(crate) fn pin(&mut self, intent: Intent, ticket: u32) -> Result {
+        let get_pages = self.client.callbacks().get_pages.ok_or(EINVAL)?;
+        let force = intent == Intent::Write;
+        // SAFETY:
+        // - `client` keeps the client registered, so its callbacks may be called;
+        // - by the type invariants the context is valid;
+        // - `table` is an empty sg_table, which by the C ABI the client leaves alone or fills as
+        //   sg_alloc_table() does.
+        to_result(unsafe {
+            get_pages(
+                self.range.addr(),
+                self.range.len(),
+                1,
+                force.into(),
+                self.table.as_raw(),
+                self.context.0,
+                ticket.into(),
+            )
+        })?;
+        // INVARIANT: `get_pages` has succeeded.
+        self.pinned = true;
+        Ok(())
+    }
+
+    /// Returns whether the client has pinned the range.
+    pub(crate) fn is_pinned(&self) -> bool {
+        self.pinned
     }
 
     /// Returns the pages of the range in pieces of at most `max` bytes, or `None` if the memory has
@@ -151,17 +187,10 @@ impl ClientPages {
         }
     }
 
-    /// Drops the object without `dma_unmap` and `put_pages`: the client does both itself.
-    pub(crate) fn drop_without_callbacks(self) {
-        let mut this = ManuallyDrop::new(self);
-        // Dropping the fields one by one skips only the callbacks in `ClientPages::drop`.
-        //
-        // SAFETY: `this` is not used again and not dropped, so each field is dropped once.
-        unsafe {
-            ptr::drop_in_place(&mut this.client);
-            ptr::drop_in_place(&mut this.table);
-            ptr::drop_in_place(&mut this.mapped);
-        }
+    /// Has the object dropped without `dma_unmap` and `put_pages`: the client does both itself.
+    pub(crate) fn leave_to_client(&mut self) {
+        self.mapped = None;
+        self.pinned = false;
     }
 }
 
@@ -182,7 +211,7 @@ impl Drop for ClientPages {
                 );
             }
         }
-        if let Some(put_pages) = callbacks.put_pages {
+        if let (true, Some(put_pages)) = (self.pinned, callbacks.put_pages) {
             // SAFETY:
             // - `client` keeps the client registered, so its callbacks may be called;
             // - by the type invariants the context is valid, and `table` is the table of its

@@ -34,8 +34,8 @@ pub(super) struct Resources {
 }
 
 impl Resources {
-    /// Returns the resources of a registration that failed with `pages` pinned.
-    pub(super) fn pinned(pages: ClientPages) -> Self {
+    /// Returns the resources of a registration.
+    pub(super) fn new(pages: ClientPages) -> Self {
         Self {
             attached: [None, None],
             pages,
@@ -44,14 +44,10 @@ impl Resources {
         }
     }
 
-    /// Returns the resources of a live region.
-    pub(super) fn live(attached: Attached, pages: ClientPages, counted: CountedMr) -> Self {
-        Self {
-            attached: [Some(attached), None],
-            pages,
-            _counted: Some(counted),
-            prepared: false,
-        }
+    /// Completes a registration: `attached` has access to the memory.
+    pub(super) fn set_live(&mut self, attached: Attached, counted: CountedMr) {
+        self.attached = [Some(attached), None];
+        self._counted = Some(counted);
     }
 
     /// Returns the pinned memory.
@@ -145,9 +141,8 @@ impl Resources {
         }
     }
 
-    /// Tears down all but the client's mapping and pages, which the client itself unmaps and puts.
-    pub(super) fn drop_without_callbacks(self) {
-        drop(self.attached);
-        self.pages.drop_without_callbacks();
+    /// Has all torn down but the client's mapping and pages, which the client itself unmaps and puts.
+    pub(super) fn leave_to_client(&mut self) {
+        self.pages.leave_to_client();
     }
 }

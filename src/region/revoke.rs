@@ -167,7 +167,7 @@ impl Region {
         };
         let mut failures = 0u32;
         while let Some(taken) = self.life.take(until) {
-            let resources = match taken {
+            let mut resources = match taken {
                 Taken::Fenced(resources) => resources,
                 Taken::Live(resources) => match self.fence(resources, cause) {
                     Fenced::Yes(resources) => resources,
@@ -185,12 +185,10 @@ impl Region {
                 },
             };
             self.life.fenced();
-            match cause {
-                Cause::Invalidation if self.client.traits().invalidate_unmaps => {
-                    KBox::into_inner(resources).drop_without_callbacks()
-                }
-                _ => drop(resources),
+            if matches!(cause, Cause::Invalidation) && self.client.traits().invalidate_unmaps {
+                resources.leave_to_client();
             }
+            drop(resources);
             self.life.revoked();
             break;
         }
