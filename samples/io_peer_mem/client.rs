@@ -4,7 +4,7 @@
 //! memory of other functions; see [`Kind`].
 
 use crate::{
-    bar::Bar,
+    bar::Allocation,
     dev_err_limited,
     ext::{
         dma_table::Table,
@@ -17,7 +17,8 @@ use crate::{
         pci::Window,
         pfnmap,
         pinned,
-        run_table::RunTable, //
+        run_table::RunTable,
+        vma::Found, //
     },
     foreign::Kind,
     functions::Functions,
@@ -32,6 +33,7 @@ use crate::{
     },
     pr_warn_limited, //
 };
+use core::ops::Range;
 use kernel::{
     device,
     fmt,
@@ -49,22 +51,22 @@ pub(crate) struct BarClient;
 crate::peer_client_slot!(BarClient);
 
 /// A range that starts in a BAR.
-pub(crate) struct Region {
-    /// The BAR.
-    window: Window,
-    /// The owner of the BAR.
-    owner: Owner,
+pub(crate) enum Region {
+    /// The BAR is one of this driver's: the mapping of the first page.
+    Own(Found<Allocation>),
+    /// The BAR is another driver's, or no driver's.
+    Foreign(Kind, Window),
 }
 
-/// The owner of a BAR.
-enum Owner {
-    /// This driver.
-    Own(Arc<Bar>),
-    /// Another driver, or none.
-    Foreign(Kind),
-}
+impl Region {
+    /// Returns the BAR.
+    fn window(&self) -> &Window {
+        match self {
+            Self::Own(found) => found.data.bar().memory().window(),
+            Self::Foreign(_, window) => window,
+        }
+    }
 
-impl Owner {
     /// Returns whether this driver owns the BAR.
     fn is_own(&self) -> bool {
         matches!(self, Self::Own(_))
@@ -142,11 +144,7 @@ impl Client for BarClient {
                 return Ok(None);
             };
             if let Some(found) = mapping::VM_OPS.behind(vma) {
-                let bar = found.data.bar().clone();
-                return Ok(Some(Region {
-                    window: bar.memory().window().clone(),
-                    owner: Owner::Own(bar),
-                }));
+                return Ok(Some(Region::Own(found)));
             }
             match Kind::of(vma) {
                 Some(kind) => kind,
@@ -154,10 +152,8 @@ impl Client for BarClient {
                 None => return Ok(None),
             }
         };
-        Ok(kind.window(range.addr()).map(|window| Region {
-            window,
-            owner: Owner::Foreign(kind),
-        }))
+        let window = kind.window(range.addr());
+        Ok(window.map(|window| Region::Foreign(kind, window)))
     }
 
     fn get_pages(
@@ -170,20 +166,22 @@ impl Client for BarClient {
         let pin_all = || {
             memcg::check_room(ROOM)?;
             // Before the pages are pinned; see `Tickets`.
-            let guard = match &region.owner {
-                Owner::Own(bar) => Tickets::add(bar.tickets(), ticket)?,
-                Owner::Foreign(_) => functions.add(region.window.dev(), ticket)?,
+            let guard = match region {
+                Region::Own(found) => Tickets::add(found.data.bar().tickets(), ticket)?,
+                Region::Foreign(_, window) => functions.add(window.dev(), ticket)?,
             };
-            let backing = match &region.owner {
-                Owner::Own(bar) => Backing::Own(hold(bar, range, write)?),
-                Owner::Foreign(Kind::Pages) => Backing::Pages(pin(&region.window, range, write)?),
-                Owner::Foreign(Kind::Mmio) => Backing::Mmio(look_up(&region.window, range, write)?),
+            let backing = match region {
+                Region::Own(found) => Backing::Own(hold(found, range, write)?),
+                Region::Foreign(Kind::Pages, window) => Backing::Pages(pin(window, range, write)?),
+                Region::Foreign(Kind::Mmio, window) => {
+                    Backing::Mmio(look_up(window, range, write)?)
+                }
             };
             Ok(BarMemory {
                 backing,
                 _ticket: guard,
-                window: region.window.clone(),
-                own: region.owner.is_own(),
+                window: region.window().clone(),
+                own: region.is_own(),
             })
         };
         pin_all().inspect_err(|e| log_refused(region, range, write, *e))
@@ -204,7 +202,7 @@ fn log(window: &Window, own: bool, message: fmt::Arguments<'_>) {
 
 /// Logs why `get_pages` failed for `range`.
 fn log_refused(region: &Region, range: VaRange, write: bool, e: Error) {
-    let own = region.owner.is_own();
+    let own = region.is_own();
     let why = match (e, write) {
         (EFAULT, false) => " (not all of it is mapped from this BAR)",
         (EFAULT, true) => " (not all of it is mapped from this BAR and writable)",
@@ -213,7 +211,7 @@ fn log_refused(region: &Region, range: VaRange, write: bool, e: Error) {
         _ => "",
     };
     log(
-        &region.window,
+        region.window(),
         own,
         fmt!(
             "cannot register {:#x}, {} bytes: {:?}{}",
@@ -250,33 +248,47 @@ fn pages_of(range: VaRange) -> (usize, usize) {
     (start, bytes.div_ceil(PAGE_SIZE) * PAGE_SIZE)
 }
 
-/// Holds the pages that are mapped in `range`. Returns `EFAULT` unless all are pages of `bar`, and
-/// mapped writable if `write`.
-fn hold(bar: &Arc<Bar>, range: VaRange, write: bool) -> Result<RunTable<Held>> {
+/// Holds the pages that are mapped in `range`, which begins in the mapping `first`. Returns `EFAULT`
+/// unless all are pages of the same BAR, and mapped writable if `write`.
+fn hold(first: &Found<Allocation>, range: VaRange, write: bool) -> Result<RunTable<Held>> {
     let (start, bytes) = pages_of(range);
     let end = start.checked_add(bytes).ok_or(EFAULT)?;
     let mut held = Held::new();
-    {
+    let mut at = hold_mapped(&mut held, first, start..end, write)?;
+    if at < end {
         let task = current!();
         let mm = task.mm().ok_or(EFAULT)?.mmap_read_lock();
-        let mut at = start;
         while at < end {
-            let found = mapping::VM_OPS.find(&mm, at).ok_or(EFAULT)?;
-            if !Arc::ptr_eq(found.data.bar(), bar) || !found.allows(write) {
+            let next = mapping::VM_OPS.find(&mm, at).ok_or(EFAULT)?;
+            if !Arc::ptr_eq(next.data.bar(), first.data.bar()) {
                 return Err(EFAULT);
             }
-            let first = found.offset(at) / PAGE_SIZE;
-            let upto = found.end.min(end);
-            let pages = first..first + (upto - at) / PAGE_SIZE;
-            match found.data.hold(&mut held, pages) {
-                // An access would fault as well.
-                Err(ENODEV) => return Err(EFAULT),
-                held => held?,
-            }
-            at = upto;
+            at = hold_mapped(&mut held, &next, at..end, write)?;
         }
     }
     RunTable::new(held)
+}
+
+/// Adds the pages at the beginning of `range` to `held`, as far as the mapping `found` goes, which has
+/// the first one. Returns the address of the next page, and `EFAULT` unless the process may access
+/// them, and write if `write`.
+fn hold_mapped(
+    held: &mut Held,
+    found: &Found<Allocation>,
+    range: Range<usize>,
+    write: bool,
+) -> Result<usize> {
+    if !found.allows(write) {
+        return Err(EFAULT);
+    }
+    let first = found.offset(range.start) / PAGE_SIZE;
+    let upto = found.end.min(range.end);
+    let pages = first..first + (upto - range.start) / PAGE_SIZE;
+    match found.data.hold(held, pages) {
+        // An access would fault as well.
+        Err(ENODEV) => Err(EFAULT),
+        result => result.map(|()| upto),
+    }
 }
 
 /// Pins the pages of `range`. Returns `EFAULT` unless all are pages of `window`, and writable if
