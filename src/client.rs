@@ -176,7 +176,7 @@ impl Client {
         !mem::replace(&mut self.gate.lock().closed, true)
     }
 
-    /// Waits until no task is inside the client. Context: may sleep.
+    /// Waits until no task is inside the client, which must be closed. Context: may sleep.
     pub(crate) fn wait_unused(&self) {
         let mut gate = self.gate.lock();
         while gate.uses > 0 {
@@ -256,9 +256,9 @@ impl Drop for Use {
     fn drop(&mut self) {
         let mut gate = self.0.gate.lock();
         gate.uses -= 1;
-        let last = gate.uses == 0;
+        let awaited = gate.closed && gate.uses == 0;
         drop(gate);
-        if last {
+        if awaited {
             self.0.drained.notify_all();
         }
     }

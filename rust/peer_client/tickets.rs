@@ -71,6 +71,8 @@ struct State {
     closed: bool,
     /// Number of [`TicketGuard`]s.
     guards: usize,
+    /// Number of tasks that wait until it is 0.
+    waiting: usize,
     /// The last key used.
     last: u64,
     /// The tickets that are not invalidated yet, by the key of their guard.
@@ -87,6 +89,7 @@ impl Tickets {
                 state <- new_mutex!(State {
                     closed: false,
                     guards: 0,
+                    waiting: 0,
                     last: 0,
                     tickets: RBTree::new(),
                 }, "peer_client::Tickets::state"),
@@ -149,9 +152,11 @@ impl Tickets {
     /// [`Memory`](super::Memory) takes.
     pub fn wait_empty(&self) {
         let mut state = self.state.lock();
+        state.waiting += 1;
         while state.guards > 0 {
             self.empty.wait(&mut state);
         }
+        state.waiting -= 1;
     }
 }
 
@@ -177,10 +182,10 @@ impl Drop for TicketGuard {
         let mut state = self.tickets.state.lock();
         let ticket = state.tickets.remove_node(&self.key);
         state.guards -= 1;
-        let empty = state.guards == 0;
+        let awaited = state.guards == 0 && state.waiting > 0;
         drop(state);
         drop(ticket);
-        if empty {
+        if awaited {
             self.tickets.empty.notify_all();
         }
     }
