@@ -54,7 +54,10 @@ impl<T> SmallVec<T> {
     /// Context: that of an allocation with `flags`.
     pub fn push(&mut self, value: T, flags: Flags) -> Result {
         match &mut self.0 {
-            Storage::Many(list) if list.is_empty() => self.0 = Storage::One(value),
+            Storage::Many(list) if list.capacity() == 0 => {
+                // There is no memory to free.
+                mem::forget(mem::replace(&mut self.0, Storage::One(value)));
+            }
             Storage::Many(list) => list.push(value, flags)?,
             Storage::One(_) => {
                 let mut list = KVec::with_capacity(4, flags)?;

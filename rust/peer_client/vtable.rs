@@ -93,11 +93,11 @@ impl<T: Slotted> VTable<T> {
             let Some(region) = T::acquire(&data.data, range)? else {
                 return Ok(0);
             };
-            let region = KBox::new(
-                RegionCtx::<T> {
+            let region = KBox::init(
+                init!(RegionCtx::<T> {
                     region,
                     memory: None,
-                },
+                }),
                 GFP_KERNEL_ACCOUNT,
             )?;
             // SAFETY: By this function's safety contract `context` is valid for a write.

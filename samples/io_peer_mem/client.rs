@@ -184,7 +184,11 @@ impl Client for BarClient {
                 own: region.is_own(),
             })
         };
-        pin_all().inspect_err(|e| log_refused(region, range, write, *e))
+        let pinned = pin_all();
+        if let Err(e) = &pinned {
+            log_refused(region, range, write, *e);
+        }
+        pinned
     }
 }
 

@@ -45,6 +45,10 @@ pub mod alloc {
             Ok(Self(Vec::with_capacity(n)))
         }
         #[allow(missing_docs)]
+        pub fn capacity(&self) -> usize {
+            self.0.capacity()
+        }
+        #[allow(missing_docs)]
         pub fn push(&mut self, value: T, _flags: Flags) -> crate::error::Result {
             self.0.push(value);
             Ok(())
