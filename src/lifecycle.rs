@@ -33,6 +33,10 @@ use kernel::{
     new_condvar, new_spinlock,
     prelude::*,
     sync::{
+        lock::{
+            spinlock::SpinLockBackend,
+            Guard, //
+        },
         CondVar,
         SpinLock, //
     },
@@ -56,6 +60,12 @@ enum State<R> {
     Ending,
     /// Torn down.
     Closed,
+}
+
+/// The state of a region, and how many tasks wait for it to change.
+struct Inner<R> {
+    state: State<R>,
+    waiting: u32,
 }
 
 /// The resources that a revoker has taken.
@@ -96,7 +106,7 @@ pub(crate) enum Until {
 #[pin_data]
 pub(crate) struct Lifecycle<R> {
     #[pin]
-    state: SpinLock<State<R>>,
+    inner: SpinLock<Inner<R>>,
     #[pin]
     changed: CondVar,
 }
@@ -105,15 +115,35 @@ impl<R: Send + Unpin> Lifecycle<R> {
     /// Creates the state of a region whose registration begins in the calling task.
     pub(crate) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
-            state <- new_spinlock!(State::Registering { wanted: false }, "Lifecycle::state"),
+            inner <- new_spinlock!(
+                Inner { state: State::Registering { wanted: false }, waiting: 0 },
+                "Lifecycle::inner"
+            ),
             changed <- new_condvar!("Lifecycle::changed"),
         })
     }
 
+    /// Waits until the state has changed. Context: may sleep.
+    fn wait(&self, inner: &mut Guard<'_, Inner<R>, SpinLockBackend>) {
+        inner.waiting += 1;
+        self.changed.wait(inner);
+        inner.waiting -= 1;
+    }
+
+    /// Unlocks and wakes the tasks that wait, if there are any.
+    fn notify(&self, inner: Guard<'_, Inner<R>, SpinLockBackend>) {
+        let awaited = inner.waiting > 0;
+        drop(inner);
+        if awaited {
+            self.changed.notify_all();
+        }
+    }
+
     /// Sets the state and wakes the tasks that wait.
     fn set(&self, new: State<R>) {
-        *self.state.lock() = new;
-        self.changed.notify_all();
+        let mut inner = self.inner.lock();
+        inner.state = new;
+        self.notify(inner);
     }
 
     /// Ends a registration with success: the adapter may access the memory.
@@ -128,16 +158,15 @@ impl<R: Send + Unpin> Lifecycle<R> {
 
     /// Makes the region live, or hands the resources to a revoker that waits.
     fn make_live(&self, resources: R) {
-        let mut state = self.state.lock();
-        *state = match *state {
+        let mut inner = self.inner.lock();
+        inner.state = match inner.state {
             // INVARIANT: A task that waits in `take` has set `wanted`.
             State::Registering { wanted: true } | State::Closing { wanted: true } => {
                 State::Handed(Taken::Live(resources))
             }
             _ => State::Live(resources),
         };
-        drop(state);
-        self.changed.notify_all();
+        self.notify(inner);
     }
 
     /// Ends a failed registration. Returns the resources for the caller to tear down, followed by
@@ -154,18 +183,18 @@ impl<R: Send + Unpin> Lifecycle<R> {
 
     /// Begins a deregistration. Waits for a revoker that is at work. Context: may sleep.
     pub(crate) fn close(&self) -> Close<R> {
-        let mut state = self.state.lock();
+        let mut inner = self.inner.lock();
         loop {
-            match *state {
+            match inner.state {
                 State::Live(_) => {
-                    let old = mem::replace(&mut *state, State::Closing { wanted: false });
+                    let old = mem::replace(&mut inner.state, State::Closing { wanted: false });
                     if let State::Live(resources) = old {
                         return Close::Live(resources);
                     }
                 }
                 State::Revoked => return Close::Revoked,
                 State::Ending | State::Closed => return Close::Closed,
-                _ => self.changed.wait(&mut state),
+                _ => self.wait(&mut inner),
             }
         }
     }
@@ -174,16 +203,16 @@ impl<R: Send + Unpin> Lifecycle<R> {
     /// deregistration is in progress or done. Waits for a revoker that is at work. Context: may
     /// sleep.
     pub(crate) fn close_deferred(&self) -> Option<R> {
-        let mut state = self.state.lock();
+        let mut inner = self.inner.lock();
         loop {
-            match *state {
+            match inner.state {
                 State::Live(_) => {
-                    let old = mem::replace(&mut *state, State::Closing { wanted: false });
+                    let old = mem::replace(&mut inner.state, State::Closing { wanted: false });
                     if let State::Live(resources) = old {
                         return Some(resources);
                     }
                 }
-                State::Revoking { .. } | State::Handed(_) => self.changed.wait(&mut state),
+                State::Revoking { .. } | State::Handed(_) => self.wait(&mut inner),
                 _ => return None,
             }
         }
@@ -208,20 +237,20 @@ impl<R: Send + Unpin> Lifecycle<R> {
 
     /// Hands the resources to a revoker that waits, or returns them.
     fn end(&self, resources: R) -> Option<R> {
-        let mut state = self.state.lock();
-        match *state {
+        let mut inner = self.inner.lock();
+        match inner.state {
             State::Registering { wanted: true } | State::Closing { wanted: true } => {
                 // INVARIANT: A task that waits in `take` has set `wanted`.
-                *state = State::Handed(Taken::Fenced(resources));
+                inner.state = State::Handed(Taken::Fenced(resources));
                 self.changed.notify_all();
-                while !matches!(*state, State::Revoked) {
-                    self.changed.wait(&mut state);
+                while !matches!(inner.state, State::Revoked) {
+                    self.wait(&mut inner);
                 }
-                *state = State::Closed;
+                inner.state = State::Closed;
                 None
             }
             _ => {
-                *state = State::Ending;
+                inner.state = State::Ending;
                 Some(resources)
             }
         }
@@ -237,29 +266,29 @@ impl<R: Send + Unpin> Lifecycle<R> {
     /// by whichever task. Waits for a registration or deregistration to end, and for a teardown
     /// according to `until`. Context: may sleep.
     pub(crate) fn take(&self, until: Until) -> Option<Taken<R>> {
-        let mut state = self.state.lock();
+        let mut inner = self.inner.lock();
         loop {
-            match &mut *state {
+            match &mut inner.state {
                 State::Registering { wanted } | State::Closing { wanted } => *wanted = true,
                 State::Revoking { fenced: true } if until == Until::Fenced => return None,
                 State::Ending if until == Until::Fenced => return None,
                 State::Revoking { .. } | State::Ending => {}
                 State::Revoked | State::Closed => return None,
                 State::Live(_) => {
-                    let old = mem::replace(&mut *state, State::Revoking { fenced: false });
+                    let old = mem::replace(&mut inner.state, State::Revoking { fenced: false });
                     if let State::Live(resources) = old {
                         return Some(Taken::Live(resources));
                     }
                 }
                 State::Handed(taken) => {
                     let fenced = matches!(taken, Taken::Fenced(_));
-                    let old = mem::replace(&mut *state, State::Revoking { fenced });
+                    let old = mem::replace(&mut inner.state, State::Revoking { fenced });
                     if let State::Handed(taken) = old {
                         return Some(taken);
                     }
                 }
             }
-            self.changed.wait(&mut state);
+            self.wait(&mut inner);
         }
     }
 

@@ -36,7 +36,7 @@
 //!    devices and of refusals; not nested in each other;
 //! 2. `FastReg::links` (mutex): the queue pairs; then `LoopbackQp::busy` (mutex): one work request
 //!    at a time;
-//! 3. `Lifecycle::state`, `Region::acquired`, `Region::mrs`, `Client::gate`, `Map::entries`,
+//! 3. `Lifecycle::inner`, `Region::acquired`, `Region::mrs`, `Client::gate`, `Map::entries`,
 //!    `Hints::tree`, `LoopbackQp::status` (spin locks, leaves).
 //!
 //! Documentation/locking.rst has the argument.

@@ -80,13 +80,10 @@ struct Entry<'a>(NonNull<helpers::ext_mark>, PhantomData<&'a Pending>);
 impl<'a> Entry<'a> {
     /// Enters the current task. Waits while other tasks have all of its slots.
     ///
-    /// Returns `EDEADLK` if the task is in the table.
+    /// May return `EDEADLK` if the task is in the table.
     ///
     /// Context: may sleep.
     fn new(pending: &'a Pending) -> Result<Self> {
-        if current().is_some() {
-            return Err(compat::edeadlk());
-        }
         loop {
             // SAFETY: The table is valid: a slot of zero is free.
             let slot = unsafe { helpers::ext_marks_enter(TASKS.0.get(), TaskId::current().0) };
@@ -95,6 +92,9 @@ impl<'a> Entry<'a> {
                 unsafe { (*slot.as_ptr()).room[0] = ptr::from_ref(pending).cast_mut().cast() };
                 // INVARIANT: Just entered.
                 return Ok(Self(slot, PhantomData));
+            }
+            if current().is_some() {
+                return Err(compat::edeadlk());
             }
             fsleep(Delta::from_millis(1));
         }

@@ -36,6 +36,8 @@ struct State {
     revoked: bool,
     /// Number of mapped tables.
     mapped: u32,
+    /// Number of tasks that wait until it is 0.
+    waiting: u32,
 }
 
 /// Time in milliseconds that fences have to be signalled.
@@ -57,7 +59,10 @@ impl Tables {
     /// Creates the count, with no table mapped.
     pub(super) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
-            state <- new_spinlock!(State { revoked: false, mapped: 0 }, "dma_buf::Tables::state"),
+            state <- new_spinlock!(
+                State { revoked: false, mapped: 0, waiting: 0 },
+                "dma_buf::Tables::state"
+            ),
             changed <- new_condvar!("dma_buf::Tables::changed"),
         })
     }
@@ -82,8 +87,13 @@ impl Tables {
     /// Context: any. The caller holds the reservation lock.
     pub(super) fn unmap(&self, table: KBox<Table<'static>>) {
         drop(table);
-        self.state.lock().mapped -= 1;
-        self.changed.notify_all();
+        let mut state = self.state.lock();
+        state.mapped -= 1;
+        let awaited = state.waiting > 0;
+        drop(state);
+        if awaited {
+            self.changed.notify_all();
+        }
     }
 
     /// Waits until no table is mapped.
@@ -91,9 +101,11 @@ impl Tables {
     /// Context: may sleep. The caller must not hold the reservation lock.
     pub(super) fn wait(&self) {
         let mut state = self.state.lock();
+        state.waiting += 1;
         while state.mapped > 0 {
             self.changed.wait(&mut state);
         }
+        state.waiting -= 1;
     }
 
     /// Revokes the memory: on return its importers have unmapped it and cannot map it again.
