@@ -80,7 +80,8 @@ static __always_inline bool driver_is_first(const struct ext_gates *gates, u64 s
 	/* The driver pages on-demand memory by itself, without the mark that is for this path. */
 	if (asked == EXT_ASKED_ALWAYS || access & IB_ACCESS_ON_DEMAND)
 		return false;
-	return asked == EXT_ASKED_NEVER || ext_is_plain_memory(start);
+	return asked == EXT_ASKED_NEVER ||
+	       ext_native_memory_at(start) == EXT_MEMORY_ORDINARY;
 }
 
 /* The arguments of a registration, in the room of a mark: in registers they take a larger frame. */

@@ -7,6 +7,7 @@
 #include <linux/sched.h>
 
 #include "helpers.h"
+#include "pgtable.h"
 
 #ifdef CONFIG_HAVE_GUP_FAST
 
@@ -62,7 +63,9 @@ enum ext_memory ext_memory_at(unsigned long addr)
 		return EXT_MEMORY_UNKNOWN;
 	/* As for pin_user_pages_fast(): no page table is freed while interrupts are disabled. */
 	local_irq_save(flags);
-	memory = look_up(addr);
+	memory = ext_native_memory_at(addr);
+	if (memory == EXT_MEMORY_UNKNOWN)
+		memory = look_up(addr);
 	local_irq_restore(flags);
 	return memory;
 }

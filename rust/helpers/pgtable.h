@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* A look-up in the page tables that most host memory ends in. */
+/* A look-up in the page tables, for what is mapped most. */
 #ifndef EXT_PGTABLE_H
 #define EXT_PGTABLE_H
 
+#include <linux/memremap.h>
 #include <linux/mm.h>
 #include <linux/pgtable.h>
 #include <linux/sched.h>
+
+#include "helpers.h"
 
 #ifdef CONFIG_X86_64
 
@@ -16,54 +19,60 @@ static __always_inline u64 ext_entry(const u64 *table, unsigned long addr, unsig
 }
 
 /*
- * Returns whether @addr of the calling process is an ordinary page that is present and writable. If
- * not, ext_memory_at() has the answer. The caller has disabled interrupts.
+ * Returns what is mapped at @addr of the calling process. If that is EXT_MEMORY_UNKNOWN,
+ * ext_memory_at() has the answer. The caller has disabled interrupts.
  *
  * It reads entries as they are: a third of the instructions of the accessors, which paravirt
  * replaces. Xen, where an entry needs them, is left to ext_memory_at(), as is whatever is rare.
  */
-static __always_inline bool ext_is_plain_memory(unsigned long addr)
+static __always_inline enum ext_memory ext_native_memory_at(unsigned long addr)
 {
 	const u64 flags = _PAGE_PRESENT | _PAGE_RW | _PAGE_USER;
 	const struct mm_struct *mm = current->mm;
 	u64 mask = PTE_PFN_MASK, entry;
 	unsigned long base = PAGE_OFFSET;
 	const u64 *table;
+	struct page *page;
 
 	if (cpu_feature_enabled(X86_FEATURE_XENPV) || !mm)
-		return false;
+		return EXT_MEMORY_UNKNOWN;
 	table = (const u64 *)mm->pgd;
 	if (pgtable_l5_enabled()) {
 		entry = ext_entry(table, addr, P4D_SHIFT + 9);
 		if (!(entry & _PAGE_PRESENT))
-			return false;
+			return EXT_MEMORY_UNKNOWN;
 		table = (const u64 *)((entry & mask) + base);
 	}
 	entry = ext_entry(table, addr, P4D_SHIFT);
 	if (!(entry & _PAGE_PRESENT))
-		return false;
+		return EXT_MEMORY_UNKNOWN;
 	entry = ext_entry((const u64 *)((entry & mask) + base), addr, PUD_SHIFT);
 	if ((entry & (_PAGE_PRESENT | _PAGE_PSE)) != _PAGE_PRESENT)
-		return false;
+		return EXT_MEMORY_UNKNOWN;
 	entry = ext_entry((const u64 *)((entry & mask) + base), addr, PMD_SHIFT);
 	if (entry & _PAGE_PSE) {
 		mask &= PMD_MASK;
 	} else {
 		if (!(entry & _PAGE_PRESENT))
-			return false;
+			return EXT_MEMORY_UNKNOWN;
 		entry = ext_entry((const u64 *)((entry & mask) + base), addr, PAGE_SHIFT);
 	}
 	/* A protection key may forbid the access. */
-	if ((entry & (flags | _PAGE_SPECIAL | _PAGE_PKEY_MASK)) != flags)
-		return false;
-	return !is_zone_device_page(pfn_to_page((entry & mask) >> PAGE_SHIFT));
+	if ((entry & (flags | _PAGE_PKEY_MASK)) != flags)
+		return EXT_MEMORY_UNKNOWN;
+	if (entry & _PAGE_SPECIAL)
+		return EXT_MEMORY_DEVICE;
+	page = pfn_to_page((entry & mask) >> PAGE_SHIFT);
+	if (likely(!is_zone_device_page(page)))
+		return EXT_MEMORY_ORDINARY;
+	return is_pci_p2pdma_page(page) ? EXT_MEMORY_DEVICE : EXT_MEMORY_UNKNOWN;
 }
 
 #else
 
-static __always_inline bool ext_is_plain_memory(unsigned long addr)
+static __always_inline enum ext_memory ext_native_memory_at(unsigned long addr)
 {
-	return false;
+	return EXT_MEMORY_UNKNOWN;
 }
 
 #endif
