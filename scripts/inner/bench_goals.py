@@ -43,8 +43,11 @@ class Goals:
             self.ratio("BAR, 32 MiB / 4 KiB", 1.3, bar.get(32 * MIB), bar.get(4 * KIB))
         for size in driver:
             if size == 4 * KIB or size >= 2 * MIB:
-                self.ratio(f"BAR, {size_name(size)} / ``ibv_reg_dmabuf_mr``", 1.3 if size < MIB else 1.15,
-                           bar.get(size), driver[size])
+                for operation in ("register", "deregister"):
+                    self.ratio(f"BAR, {size_name(size)}, {operation} / that of ``ibv_reg_dmabuf_mr``",
+                               1.3 if size < MIB else 1.15,
+                               self.cost("io_peer_mem", "bar", size, operation),
+                               self.cost("io_peer_mem", "dmabuf", size, operation))
 
     def many(self):
         for end, name in (("invalidate", "invalidation"), ("unregister", "unregistration")):
