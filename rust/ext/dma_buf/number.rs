@@ -180,3 +180,94 @@ pub(in super::super) unsafe fn call<T: Send>(
         worker.with_fd(file, &import)?
     })
 }
+
+#[cfg(ext_tests)]
+#[kunit_tests(ext_dma_buf_number)]
+mod tests {
+    use super::*;
+    use kernel::{
+        error::from_err_ptr,
+        ffi::c_int, //
+    };
+
+    const OPS: bindings::file_operations = pin_init::zeroed();
+
+    /// Creates a file whose private data is `data`.
+    fn file(data: *mut c_void) -> Result<ARef<File>> {
+        // SAFETY: The operations are `'static`, and use no private data.
+        let file = from_err_ptr(unsafe {
+            helpers::anon_inode_create_getfile(
+                c"ext_number".as_char_ptr(),
+                &OPS,
+                data,
+                bindings::O_RDWR as c_int,
+                ptr::null(),
+            )
+        })?;
+        let file = NonNull::new(file).ok_or(ENOMEM)?;
+        // SAFETY: The reference that was just created becomes that of the `ARef`. The file position
+        // is not shared: there is no descriptor.
+        Ok(unsafe { ARef::from_raw(file.cast()) })
+    }
+
+    /// Calls `import` as if the hook was placed.
+    fn call_hooked<T: Send>(file: &File, import: impl Fn(i32) -> Result<T> + Sync) -> Result<T> {
+        set_hooked(true);
+        // SAFETY: Nothing of the file but its private data is used, and there is no offer.
+        let result = unsafe { call(file, ptr::null(), import) };
+        set_hooked(false);
+        result
+    }
+
+    /// Returns the address of the dma-buf that `fd` stands for.
+    fn address(file: &File, fd: i32) -> Option<usize> {
+        let buf = get(fd)?;
+        // SAFETY: Drops the reference that `get` has taken.
+        unsafe { bindings::fput(ptr::from_ref(file).cast_mut().cast()) };
+        Some(buf.addr())
+    }
+
+    #[test]
+    fn stands_for_the_dma_buf_during_the_call() -> Result {
+        let file = file(ptr::without_provenance_mut(0x1000))?;
+        let inside = call_hooked(&file, |fd| {
+            Ok((fd, address(&file, fd), address(&file, fd - 1)))
+        })?;
+        assert_eq!(inside, (NUMBER, Some(0x1000), None));
+        assert_eq!(address(&file, NUMBER), None);
+        Ok(())
+    }
+
+    #[test]
+    fn an_import_within_an_import_fails() -> Result {
+        let file = file(ptr::without_provenance_mut(0x1000))?;
+        let inner = call_hooked(&file, |fd| {
+            let inner = call_hooked(&file, |_| Ok(()));
+            Ok((inner.err(), address(&file, fd)))
+        })?;
+        assert_eq!(inner, (Some(compat::edeadlk()), Some(0x1000)));
+        Ok(())
+    }
+
+    #[test]
+    fn is_a_descriptor_if_the_hook_has_gone() -> Result {
+        let file = file(ptr::without_provenance_mut(0x1000))?;
+        let calls = Atomic::new(0);
+        let import = |e: Error| {
+            calls.store(0, Release);
+            let result = call_hooked(&file, |fd| {
+                calls.store(calls.load(Acquire) + 1, Release);
+                if fd < 0 {
+                    Err(e)
+                } else {
+                    Ok(())
+                }
+            });
+            (result.err(), calls.load(Acquire))
+        };
+        assert_eq!(import(EBADF), (None, 2));
+        // Another error is that of the driver.
+        assert_eq!(import(ENOSPC), (Some(ENOSPC), 1));
+        Ok(())
+    }
+}
