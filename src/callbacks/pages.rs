@@ -42,7 +42,8 @@ use kernel::{
 /// - `context` has not been released: the owner drops this object before the `Acquired` that it
 ///   came from.
 /// - If `pinned`, the client has pinned the range and described it in `table`.
-/// - If `mapped` is a device, the range is pinned and, the client has mapped the range for it, in that many entries.
+/// - If `mapped` is a device, the range is pinned, and the client has mapped it for that device, in that
+///   many entries.
 pub(crate) struct ClientPages {
     context: Context,
     client: Use,
