@@ -201,8 +201,9 @@ test_memory_cgroup() {
 	peak=$(cat $group/memory.peak)
 	[ "$made" -gt 1000 ]
 	[ "$peak" -le $limit ]
-	# What the modules allocate for an MR is charged: without that it is 1312 bytes.
-	[ $((peak / made)) -ge 1700 ]
+	# What the modules allocate for an MR is charged: without that of io_peer_mem it is 880 bytes,
+	# without any of it 256.
+	[ $((peak / made)) -ge 1000 ]
 	grep -x 'oom_kill 0' $group/memory.events
 	expect "$made" eval 'in_use | cut -d" " -f1'
 	# Others register as before.

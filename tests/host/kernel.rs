@@ -166,6 +166,25 @@ pub mod sync {
         }
     }
 
+    /// Kinds of locks.
+    pub mod lock {
+        /// It is held.
+        pub type Guard<'a, T, B> = <B as Backend>::Guard<'a, T>;
+        /// A kind of lock.
+        pub trait Backend {
+            /// It is held.
+            type Guard<'a, T: 'a>;
+        }
+        #[allow(missing_docs)]
+        pub mod spinlock {
+            /// Spin locks.
+            pub struct SpinLockBackend;
+            impl super::Backend for SpinLockBackend {
+                type Guard<'a, T: 'a> = super::super::Guard<'a, T>;
+            }
+        }
+    }
+
     /// A condition variable.
     #[derive(Default)]
     pub struct CondVar(Condvar);

@@ -55,12 +55,15 @@
 //!
 //! /// Logs registrations and lets the driver perform them.
 //! #[pin_data]
-//! struct Trace(#[pin] KeySet);
+//! struct Trace {
+//!     #[pin]
+//!     keys: KeySet,
+//! }
 //!
 //! impl Hooks for Trace {
 //!     fn add(dev: &Device) -> Result<Arc<Self>> {
 //!         pr_info!("tracing {}\n", dev.name());
-//!         Arc::pin_init(pin_init!(Self(<- KeySet::new())), GFP_KERNEL)
+//!         Arc::pin_init(pin_init!(Self { keys <- KeySet::new() }), GFP_KERNEL)
 //!     }
 //!
 //!     fn remove(&self) {}
@@ -71,7 +74,7 @@
 //!     }
 //!
 //!     fn keys(&self) -> &KeySet {
-//!         &self.0
+//!         &self.keys
 //!     }
 //!
 //!     fn reg_user_mr(self: &Arc<Self>, req: &Request<'_>, driver: Driver<'_>) -> Result<UserMr> {

@@ -5,12 +5,15 @@
 // expect: error[E0451]: field `pages` of struct `Held` is private
 // expect: error[E0451]: field `runs` of struct `Held` is private
 
-use crate::ext::p2pdma::Held;
+use crate::ext::{
+    p2pdma::Held,
+    small_vec::SmallVec, //
+};
 
 /// Holds memory without an owner.
-pub fn forge(runs: KVec<core::ops::Range<u64>>) -> Held {
+pub fn forge(runs: SmallVec<core::ops::Range<u64>>) -> Held {
     Held {
-        pages: KVec::new(),
+        pages: SmallVec::new(),
         runs,
     }
 }
