@@ -81,8 +81,8 @@ class Rows:
 
 
 def collect(path, kernel, *files):
-    """A row is the least of repeated ones, or the median for the data path, with their spread.
-    Those by the clock have their own."""
+    """A row is the least of repeated ones, or the median (the lower one of two) for the data path and
+    many MRs, with their spread. Those by the clock have their own."""
     figures, clock = {}, {}
     for item in files:
         device, name = item.split("=", 1)
@@ -96,7 +96,8 @@ def collect(path, kernel, *files):
     cost, spread = {}, {}
     for key, repeated in figures.items():
         repeated.sort()
-        cost[key] = repeated[len(repeated) // 2 if key[2].startswith("data-") else 0]
+        scattered = key[2].startswith(("data-", "many-"))
+        cost[key] = repeated[(len(repeated) - 1) // 2 if scattered else 0]
         spread[key] = clock.get(key, (repeated[0], repeated[-1]))
     names = ("device", "label", "target", "size", "operation")
     rows = [dict(zip(names, key), cost=value, least=spread[key][0], most=spread[key][1])

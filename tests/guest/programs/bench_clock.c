@@ -153,7 +153,8 @@ uint64_t bench_end(void)
 		cost = bench_tasks_time() - before;
 		break;
 	}
-	return cost > overhead ? cost - overhead : 0;
+	/* A worker that has ended has taken its time with it. */
+	return (int64_t)(cost - overhead) > 0 ? cost - overhead : 0;
 }
 
 void bench_clock_init(enum bench_clock clock)
