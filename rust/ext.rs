@@ -22,6 +22,8 @@ pub mod gen_pool;
 pub mod key_set;
 pub mod lockdown;
 pub mod log;
+#[cfg(ext_rdma)]
+mod marks;
 #[cfg(ext_p2pdma)]
 pub mod memcg;
 pub mod miscdev;

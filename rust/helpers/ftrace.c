@@ -38,23 +38,14 @@ void ext_marks_leave(struct ext_mark *mark)
 	ext_mark_clear(mark);
 }
 
-static __always_inline bool contain(const struct ext_marks *marks, unsigned long task)
+static __always_inline const struct ext_mark *find(const struct ext_marks *marks,
+						   unsigned long task)
 {
 	unsigned int first = ext_marks_first_of(task), i;
 
 	/* Only the task itself writes its number, so it needs no order to see it. */
-	for (i = first; i < first + EXT_MARK_PROBES; i++)
-		if (READ_ONCE(marks->slots[i % EXT_MARKS].task) == task)
-			return true;
-	return false;
-}
-
-struct ext_mark *ext_marks_find(struct ext_marks *marks, unsigned long task)
-{
-	unsigned int first = ext_marks_first_of(task), i;
-
 	for (i = first; i < first + EXT_MARK_PROBES; i++) {
-		struct ext_mark *mark = &marks->slots[i % EXT_MARKS];
+		const struct ext_mark *mark = &marks->slots[i % EXT_MARKS];
 
 		if (READ_ONCE(mark->task) == task)
 			return mark;
@@ -62,9 +53,9 @@ struct ext_mark *ext_marks_find(struct ext_marks *marks, unsigned long task)
 	return NULL;
 }
 
-bool ext_marks_contain(const struct ext_marks *marks, unsigned long task)
+const struct ext_mark *ext_marks_find(const struct ext_marks *marks, unsigned long task)
 {
-	return contain(marks, task);
+	return find(marks, task);
 }
 
 #ifdef CONFIG_DYNAMIC_FTRACE_WITH_ARGS
@@ -86,7 +77,7 @@ static void notrace ext_redirect_call(unsigned long ip, unsigned long parent_ip,
 	/* Most calls are for an MR of host memory, and most tasks are in their first slot. */
 	if (likely(READ_ONCE(this->marks->slots[ext_marks_first_of(task)].task) == task))
 		return;
-	if (contain(this->marks, task))
+	if (find(this->marks, task))
 		return;
 	/* The replacement calls the original by its name. All of its code is in this section. */
 	if (within_module_mem_type(parent_ip, THIS_MODULE, MOD_TEXT))

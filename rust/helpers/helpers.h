@@ -82,10 +82,8 @@ extern struct ext_marks ext_bypass_marks;
  */
 struct ext_mark *ext_marks_enter(struct ext_marks *marks, unsigned long task);
 void ext_marks_leave(struct ext_mark *mark);
-/* Returns whether @task, which is the caller, is in the table. */
-bool ext_marks_contain(const struct ext_marks *marks, unsigned long task);
 /* Returns a slot of @task, which is the caller. NULL if it is not in the table. */
-struct ext_mark *ext_marks_find(struct ext_marks *marks, unsigned long task);
+const struct ext_mark *ext_marks_find(const struct ext_marks *marks, unsigned long task);
 /* Returns the number of the first slot that is tried for @task. */
 unsigned int ext_marks_first(unsigned long task);
 

@@ -11,8 +11,11 @@
 //! inherit it.
 
 use super::super::{
-    bindings::helpers,
     compat,
+    marks::{
+        Mark,
+        Marks, //
+    },
     task::TaskId,
     worker, //
 };
@@ -41,8 +44,7 @@ use kernel::{
     time::{
         delay::fsleep,
         Delta, //
-    },
-    types::Opaque, //
+    }, //
 };
 
 /// Stands for the dma-buf that the current task imports. No file descriptor is negative, and
@@ -52,14 +54,8 @@ const NUMBER: i32 = -0x1b_be05;
 /// Whether the hook on `dma_buf_get()` is placed.
 static HOOKED: Atomic<bool> = Atomic::new(false);
 
-/// The tasks that import, each with its [`Pending`].
-static TASKS: Tasks = Tasks(Opaque::zeroed());
-
-#[repr(align(64))]
-struct Tasks(Opaque<helpers::ext_marks>);
-
-// SAFETY: The functions for the table may be called by any number of tasks.
-unsafe impl Sync for Tasks {}
+/// The tasks that import. The value of each is its [`Pending`].
+static TASKS: Marks = Marks::new();
 
 /// What a task imports.
 struct Pending {
@@ -70,12 +66,12 @@ struct Pending {
     used: Cell<bool>,
 }
 
-/// The current task in the table, until this is dropped.
+/// The current task in [`TASKS`], until this is dropped.
 ///
 /// # Invariants
 ///
-/// The slot has the task, and a [`Pending`] that lives for `'a`.
-struct Entry<'a>(NonNull<helpers::ext_mark>, PhantomData<&'a Pending>);
+/// The value of the mark is a [`Pending`] that lives for `'a`.
+struct Entry<'a>(Mark<'static>, PhantomData<&'a Pending>);
 
 impl<'a> Entry<'a> {
     /// Enters the current task. Waits while other tasks have all of its slots.
@@ -85,13 +81,10 @@ impl<'a> Entry<'a> {
     /// Context: may sleep.
     fn new(pending: &'a Pending) -> Result<Self> {
         loop {
-            // SAFETY: The table is valid: a slot of zero is free.
-            let slot = unsafe { helpers::ext_marks_enter(TASKS.0.get(), TaskId::current().0) };
-            if let Some(slot) = NonNull::new(slot) {
-                // SAFETY: The slot is this task's, which alone reads the field.
-                unsafe { (*slot.as_ptr()).room[0] = ptr::from_ref(pending).cast_mut().cast() };
-                // INVARIANT: Just entered.
-                return Ok(Self(slot, PhantomData));
+            if let Some(mark) = TASKS.enter(TaskId::current()) {
+                mark.set_value(ptr::from_ref(pending).cast_mut().cast());
+                // INVARIANT: Just set.
+                return Ok(Self(mark, PhantomData));
             }
             if current().is_some() {
                 return Err(compat::edeadlk());
@@ -101,20 +94,12 @@ impl<'a> Entry<'a> {
     }
 }
 
-impl Drop for Entry<'_> {
-    fn drop(&mut self) {
-        // SAFETY: By the type invariants the slot is valid, and this object has entered the task there.
-        unsafe { helpers::ext_marks_leave(self.0.as_ptr()) };
-    }
-}
-
 /// Returns what the current task imports. The result must not outlive the current function call.
 fn current<'a>() -> Option<&'a Pending> {
-    // SAFETY: The table is valid.
-    let slot = unsafe { helpers::ext_marks_find(TASKS.0.get(), TaskId::current().0) };
-    // SAFETY: If the task is in the table, it is inside `call`, so the slot has a `Pending` that lives
+    let pending = TASKS.value(TaskId::current())?;
+    // SAFETY: The task is in the table, so it is inside `call`, and its value is a `Pending` that lives
     // until that returns.
-    unsafe { slot.as_ref().map(|slot| &*slot.room[0].cast::<Pending>()) }
+    Some(unsafe { &*pending.cast::<Pending>() })
 }
 
 /// Sets whether the hook on `dma_buf_get()` is placed.
@@ -184,6 +169,7 @@ pub(in super::super) unsafe fn call<T: Send>(
 #[cfg(ext_tests)]
 #[kunit_tests(ext_dma_buf_number)]
 mod tests {
+    use super::super::super::bindings::helpers;
     use super::*;
     use kernel::{
         error::from_err_ptr,

@@ -52,7 +52,7 @@ mod bypass;
 
 pub use self::bypass::bypass;
 
-use self::bypass::Marks;
+use self::bypass::bypassed;
 use super::super::bindings::{
     helpers,
     rdma, //
@@ -345,7 +345,7 @@ impl<P: UmemProvider> UmemHook<P> {
                 to: dma_buf_get as *const () as usize,
             },
         ];
-        let (n, marks) = (list.len() as u32, Marks::bypassed().as_raw());
+        let (n, marks) = (list.len() as u32, bypassed().as_raw());
         // SAFETY: The list has that many entries. Each replacement has the signature and the
         // requirements of its function. The marks are static.
         let raw = unsafe { helpers::ext_ftrace_redirect(list.as_ptr(), n, marks) };

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Tables of tasks, each with a value. A task enters itself for the duration of a function call, and
+//! code that it reaches in another way than by arguments looks it up there.
+//!
+//! There is no lock, and tasks that start at different slots write to different cache lines.
+
+use super::{
+    bindings::helpers,
+    task::TaskId, //
+};
+use core::{
+    ffi::c_void,
+    marker::PhantomData,
+    ptr::NonNull, //
+};
+use kernel::{
+    prelude::*,
+    types::Opaque, //
+};
+
+/// A set of tasks.
+#[repr(align(64))]
+pub(super) struct Marks(Opaque<helpers::ext_marks>);
+
+// SAFETY: The functions for the table may be called by any number of tasks.
+unsafe impl Sync for Marks {}
+
+impl Marks {
+    /// Creates an empty table.
+    pub(super) const fn new() -> Self {
+        Self(Opaque::zeroed())
+    }
+
+    /// Returns the C object.
+    pub(super) fn as_raw(&self) -> *mut helpers::ext_marks {
+        self.0.get()
+    }
+
+    /// Enters `task`. Returns `None` if the task has its first free slot already, or if all of its
+    /// slots are taken. A task that is in the table twice leaves it when both marks are dropped.
+    pub(super) fn enter(&self, task: TaskId) -> Option<Mark<'_>> {
+        // SAFETY: The table is valid: a slot of zero is free.
+        let mark = unsafe { helpers::ext_marks_enter(self.as_raw(), task.0) };
+        // INVARIANT: The function has entered the task there.
+        NonNull::new(mark).map(|mark| Mark(mark, PhantomData))
+    }
+
+    /// Returns the value of `task`, which is the caller, or `None` if it is not in the table.
+    pub(super) fn value(&self, task: TaskId) -> Option<*mut c_void> {
+        // SAFETY: The table is valid.
+        let mark = unsafe { helpers::ext_marks_find(self.as_raw(), task.0) };
+        // SAFETY: The slot is that of the caller, who alone writes the value.
+        unsafe { mark.as_ref() }.map(|mark| mark.room[0])
+    }
+}
+
+/// A task in the table, until this is dropped.
+///
+/// # Invariants
+///
+/// The slot is one of a table that lives for `'a`, and has the task.
+pub(super) struct Mark<'a>(NonNull<helpers::ext_mark>, PhantomData<&'a Marks>);
+
+impl Mark<'_> {
+    /// Sets the value of the task, which is the caller.
+    pub(super) fn set_value(&self, value: *mut c_void) {
+        // SAFETY: By the type invariants the slot is valid and has the task, which alone uses the field.
+        unsafe { (*self.0.as_ptr()).room[0] = value };
+    }
+}
+
+impl Drop for Mark<'_> {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariants the slot is valid, and this object has entered the task there.
+        unsafe { helpers::ext_marks_leave(self.0.as_ptr()) };
+    }
+}
+
+#[cfg(ext_tests)]
+#[kunit_tests(ext_marks)]
+mod tests {
+    use super::*;
+
+    /// How many slots a task has.
+    const PROBES: usize = helpers::EXT_MARK_PROBES as usize;
+
+    impl Marks {
+        fn contains(&self, task: TaskId) -> bool {
+            self.value(task).is_some()
+        }
+    }
+
+    /// Returns the first slot of a task.
+    fn first(task: TaskId) -> u32 {
+        // SAFETY: The function only computes.
+        unsafe { helpers::ext_marks_first(task.0) }
+    }
+
+    fn marks() -> Result<KBox<Marks>> {
+        // 16 KiB: not on the stack.
+        let mut marks = KBox::<Marks>::new_uninit(GFP_KERNEL)?;
+        // SAFETY: All zeroes are free slots.
+        unsafe { marks.as_mut_ptr().write_bytes(0, 1) };
+        // SAFETY: Just initialized.
+        Ok(unsafe { marks.assume_init() })
+    }
+
+    /// Returns a task that has the same slots as `task`.
+    fn neighbour(task: TaskId, after: usize) -> TaskId {
+        let mut n = after + 1;
+        while first(TaskId(n)) != first(task) {
+            n += 1;
+        }
+        TaskId(n)
+    }
+
+    /// Tasks that share slots do not see each other's marks.
+    #[test]
+    fn collision() -> Result {
+        let marks = marks()?;
+        let a = TaskId(0x1000);
+        let b = neighbour(a, 0x1000);
+        let mark = marks.enter(a);
+        let alone = (marks.contains(a), marks.contains(b));
+        let other = marks.enter(b);
+        let both = (marks.contains(a), marks.contains(b));
+        drop(mark);
+        let left = (marks.contains(a), marks.contains(b));
+        drop(other);
+        assert!(alone == (true, false));
+        assert!(both == (true, true));
+        assert!(left == (false, true));
+        assert!(!marks.contains(b));
+        Ok(())
+    }
+
+    /// A task whose slots are all taken is not marked; it is again when one is free.
+    #[test]
+    fn full() -> Result {
+        let marks = marks()?;
+        let task = TaskId(0x1000);
+        let mut others = KVec::with_capacity(PROBES, GFP_KERNEL)?;
+        let mut n = task.0;
+        for _ in 0..PROBES {
+            let other = neighbour(task, n);
+            n = other.0;
+            others.push(marks.enter(other), GFP_KERNEL)?;
+        }
+        let refused = marks.enter(task).is_none();
+        let absent = !marks.contains(task);
+        others.pop();
+        let accepted = marks.enter(task).is_some();
+        drop(others);
+        assert!(refused && absent && accepted);
+        Ok(())
+    }
+}
