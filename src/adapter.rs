@@ -37,7 +37,7 @@ impl Adapter {
     /// Context: may sleep.
     pub(crate) fn new(dev: &Device) -> Result<Arc<Self>> {
         let backend = Backend::choose(dev)?;
-        let mrs = Arc::pin_init(Index::new(), GFP_KERNEL)?;
+        let mrs = Index::new()?;
         Arc::pin_init(
             pin_init!(Self {
                 dev: dev.get(),

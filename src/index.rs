@@ -7,6 +7,7 @@ use kernel::{
     new_spinlock,
     prelude::*,
     rbtree::{
+        OccupiedEntry,
         RBTree,
         RBTreeNodeReservation, //
     },
@@ -95,10 +96,8 @@ impl<T: ?Sized> Map<T> {
         removed: impl FnOnce(), //
     ) {
         let mut entries = self.entries.lock();
-        let entry = match entries.get(&key) {
-            Some(found) if matches(found) => entries.remove_node(&key),
-            _ => None,
-        };
+        let entry = entries.find_mut(&key).filter(|entry| matches(entry.get()));
+        let entry = entry.map(OccupiedEntry::remove_node);
         if entry.is_some() {
             removed();
         }
@@ -113,17 +112,20 @@ pub(crate) struct Index<T: ?Sized> {
     #[pin]
     map: Map<T>,
     /// The keys of the entries. Changed with the map locked.
-    #[pin]
     keys: KeySet,
 }
 
 impl<T: ?Sized> Index<T> {
-    /// Creates an empty index.
-    pub(crate) fn new() -> impl PinInit<Self> {
-        pin_init!(Self {
-            map <- Map::new(),
-            keys <- KeySet::new(),
-        })
+    /// Creates an empty index. Context: may sleep.
+    pub(crate) fn new() -> Result<Arc<Self>> {
+        let keys = KeySet::new()?;
+        Arc::pin_init(
+            pin_init!(Self {
+                map <- Map::new(),
+                keys,
+            }),
+            GFP_KERNEL,
+        )
     }
 
     /// Returns the keys of the entries.
@@ -165,7 +167,7 @@ mod tests {
 
     /// Creates an index with `entries`.
     fn index(entries: &[(u32, u64)]) -> Result<Arc<Index<u64>>> {
-        let index = Arc::pin_init(Index::new(), GFP_KERNEL)?;
+        let index = Index::new()?;
         for &(key, value) in entries {
             index.insert(Slot::new()?, key, Arc::new(value, GFP_KERNEL)?);
         }

@@ -29,8 +29,7 @@
 //!
 //! Locks. None is held across a client's callback or a driver's operation, except that
 //! `FastReg::links` and `LoopbackQp::busy` may be held across operations on kernel-owned queue
-//! pairs. No spin lock is nested in another, except for that of the xarray in an `Index`.
-//! References leave a lock before they are dropped.
+//! pairs. No spin lock is nested in another. References leave a lock before they are dropped.
 //!
 //! 1. `Registry::entries`, `adapters::LIST`, `refusals::RING` (mutexes): the lists of clients, of
 //!    devices and of refusals; not nested in each other;

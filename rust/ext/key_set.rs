@@ -2,14 +2,12 @@
 
 //! A set of 32-bit keys that readers search without a lock.
 //!
-//! C header: [`include/linux/xarray.h`](srctree/include/linux/xarray.h).
-//!
 //! # Examples
 //!
 //! ```
 //! use crate::ext::key_set::KeySet;
 //!
-//! let set = KBox::pin_init(KeySet::new(), GFP_KERNEL)?;
+//! let set = KeySet::new()?;
 //! set.insert(7);
 //! assert!(set.may_contain(7));
 //! set.remove(7);
@@ -19,67 +17,65 @@
 
 use super::bindings::helpers;
 use core::{
-    mem::offset_of,
+    mem::{
+        offset_of,
+        size_of, //
+    },
     ptr, //
 };
 use kernel::{
-    bindings,
     prelude::*,
     sync::atomic::{
+        Acquire,
         Atomic,
-        Relaxed, //
+        Relaxed,
+        Release, //
     },
-    types::Opaque, //
 };
 
+/// The number of words of a bitmap.
+const WORDS: usize = (helpers::EXT_KEY_SET_BITS / usize::BITS) as usize;
+
+/// The number of bitmaps.
+const BITMAPS: usize = helpers::EXT_KEY_SET_BITMAPS as usize;
+
+/// A bitmap of 4 KiB.
+type Bitmap = [Atomic<usize>; WORDS];
+
 /// A set of keys, by their upper 24 bits. Drivers count these up, and vary the lower ones when they
-/// use an MR again; so they are dense, and a key costs some bytes.
+/// use an MR again; so they are dense. A bitmap stays until the set is dropped: all of them are 2 MiB.
 ///
 /// # Invariants
 ///
-/// The entry at an index is a value, the number of keys with these upper bits that are in the set,
-/// except for those in `unknown`.
-#[pin_data(PinnedDrop)]
+/// - An entry of `bitmaps` is NULL, or a [`Bitmap`] that the set owns.
+/// - `keys` is the number of keys in the set, and is the sum of `unknown` and the number of bits that
+///   are set. The bit of a key in the set is set, or `unknown` is not 0.
 #[repr(C)]
 pub struct KeySet {
-    #[pin]
-    keys: Opaque<bindings::xarray>,
-    /// The number of keys for which there was no memory. Any key may be one of them.
+    keys: Atomic<usize>,
+    /// The number of keys that have no bit of their own: there was no memory for the bitmap, or another
+    /// key has it. Any key may be one of them.
     unknown: Atomic<usize>,
+    bitmaps: KBox<[Atomic<*mut Bitmap>; BITMAPS]>,
 }
 
 const _: () = assert!(
     offset_of!(KeySet, keys) == offset_of!(helpers::ext_key_set, keys)
         && offset_of!(KeySet, unknown) == offset_of!(helpers::ext_key_set, unknown)
+        && offset_of!(KeySet, bitmaps) == offset_of!(helpers::ext_key_set, bitmaps)
+        && size_of::<KeySet>() == size_of::<helpers::ext_key_set>()
 );
 
-// SAFETY: An xarray belongs to no task.
-unsafe impl Send for KeySet {}
-// SAFETY: An xarray has a lock of its own for changes, and readers use RCU.
-unsafe impl Sync for KeySet {}
-
 impl KeySet {
-    /// Creates an empty set.
-    pub fn new() -> impl PinInit<Self> {
-        pin_init!(Self {
-            // SAFETY: `keys` is valid for writes and pinned.
-            keys <- Opaque::ffi_init(|keys| unsafe { bindings::xa_init_flags(keys, 0) }),
+    /// Creates an empty set. Context: may sleep.
+    pub fn new() -> Result<Self> {
+        let none = pin_init::init_array_from_fn(|_| Atomic::new(ptr::null_mut()));
+        // INVARIANT: There is no bitmap, and no key.
+        Ok(Self {
+            keys: Atomic::new(0),
             unknown: Atomic::new(0),
+            bitmaps: KBox::init(none, GFP_KERNEL)?,
         })
-    }
-
-    /// Returns the index of a key.
-    fn index(key: u32) -> usize {
-        // CAST: `usize` has at least 32 bits.
-        (key >> helpers::EXT_KEY_SET_SHIFT) as usize
-    }
-
-    /// Returns the number of keys at an index.
-    fn count(&self, index: usize) -> usize {
-        // SAFETY: The array is initialised.
-        let entry = unsafe { bindings::xa_load(self.keys.get(), index) };
-        // By the type invariants it is NULL or a value.
-        count_of(entry)
     }
 
     /// Returns whether `key` may be in the set. `false` is certain.
@@ -95,75 +91,69 @@ impl KeySet {
         ptr::from_ref(self).cast()
     }
 
+    /// Returns the word that has the bit of `key`, and the bit. Returns `None` if there is no bitmap
+    /// for it, after `make` could not make one.
+    fn bit(&self, key: u32, make: impl FnOnce() -> *mut Bitmap) -> Option<(&Atomic<usize>, usize)> {
+        // CAST: `usize` has at least 32 bits.
+        let index = (key >> helpers::EXT_KEY_SET_SHIFT) as usize;
+        let bit = index % (WORDS * usize::BITS as usize);
+        let entry = self.bitmaps.get(index / (WORDS * usize::BITS as usize))?;
+        let mut bitmap = entry.load(Acquire);
+        if bitmap.is_null() {
+            bitmap = make();
+            // INVARIANT: `make` returns NULL or a bitmap that it leaves to the set.
+            entry.store(bitmap, Release);
+        }
+        // SAFETY: By the type invariants it is NULL or valid while `self` is.
+        let word = unsafe { bitmap.as_ref() }?.get(bit / usize::BITS as usize)?;
+        Some((word, 1 << (bit % usize::BITS as usize)))
+    }
+
     /// Adds `key`.
     ///
     /// Context: any. The caller keeps other tasks from changing the set.
     pub fn insert(&self, key: u32) {
-        let index = Self::index(key);
-        let no_wait = bindings::GFP_NOWAIT | (bindings::GFP_KERNEL_ACCOUNT & !bindings::GFP_KERNEL);
-        // INVARIANT: The only key at this index, unless there was an entry.
-        // SAFETY: The array is initialised, and a value needs no memory.
-        let old = unsafe { bindings::xa_store(self.keys.get(), index, value_of(1), no_wait) };
-        // SAFETY: `old` is a result of `xa_store()`.
-        if unsafe { bindings::xa_err(old) } != 0 {
-            // INVARIANT: The store has failed, so this key is counted here.
-            self.unknown.add(1, Relaxed);
-        } else if !old.is_null() {
-            // INVARIANT: One more key than before.
-            self.set(index, count_of(old) + 1);
+        let empty = || pin_init::init_array_from_fn(|_| Atomic::new(0));
+        let make = || KBox::init(empty(), GFP_NOWAIT).map_or(ptr::null_mut(), KBox::into_raw);
+        match self.bit(key, make) {
+            // INVARIANT: The bit is that of this key.
+            Some((word, bit)) if word.load(Relaxed) & bit == 0 => {
+                word.store(word.load(Relaxed) | bit, Relaxed);
+            }
+            // INVARIANT: The key has no bit of its own.
+            _ => self.unknown.add(1, Relaxed),
         }
-    }
-
-    /// Sets the number of keys at an index that has an entry.
-    fn set(&self, index: usize, n: usize) {
-        // This cannot fail: there is an entry at this index.
-        // SAFETY: The array is initialised, and a value needs no memory.
-        unsafe {
-            bindings::xa_store(
-                self.keys.get(),
-                index,
-                value_of(n),
-                bindings::GFP_NOWAIT, //
-            )
-        };
+        self.keys.add(1, Relaxed);
     }
 
     /// Removes `key`, which must have been added.
     ///
     /// Context: any. The caller keeps other tasks from changing the set.
     pub fn remove(&self, key: u32) {
-        let index = Self::index(key);
-        match self.count(index) {
-            // INVARIANT: The key is one of those.
-            0 => {
+        match self.bit(key, ptr::null_mut) {
+            // INVARIANT: If the bit was that of another key, then this one is counted in `unknown`,
+            // where that other one is from here on.
+            Some((word, bit)) if word.load(Relaxed) & bit != 0 => {
+                word.store(word.load(Relaxed) & !bit, Relaxed);
+            }
+            // INVARIANT: The key had no bit.
+            _ => {
                 self.unknown.fetch_sub(1, Relaxed);
             }
-            1 => {
-                // INVARIANT: It was the last key at this index.
-                // SAFETY: The array is initialised.
-                unsafe { bindings::xa_erase(self.keys.get(), index) };
-            }
-            // INVARIANT: One key less.
-            n => self.set(index, n - 1),
         }
+        self.keys.fetch_sub(1, Relaxed);
     }
 }
 
-/// Returns the entry that is the value `n`, in the encoding of `xa_mk_value()`.
-fn value_of(n: usize) -> *mut c_void {
-    ptr::without_provenance_mut(n << 1 | 1)
-}
-
-/// Returns the value of an entry, 0 for NULL.
-fn count_of(entry: *mut c_void) -> usize {
-    entry.addr() >> 1
-}
-
-#[pinned_drop]
-impl PinnedDrop for KeySet {
-    fn drop(self: Pin<&mut Self>) {
-        // SAFETY: The array is initialised, and this is its last use.
-        unsafe { bindings::xa_destroy(self.keys.get()) };
+impl Drop for KeySet {
+    fn drop(&mut self) {
+        for entry in self.bitmaps.iter() {
+            let bitmap = entry.load(Relaxed);
+            if !bitmap.is_null() {
+                // SAFETY: By the type invariants the set owns it, and this is its last use.
+                drop(unsafe { KBox::from_raw(bitmap) });
+            }
+        }
     }
 }
 
@@ -174,7 +164,7 @@ mod tests {
 
     #[test]
     fn keys_come_and_go() -> Result {
-        let set = KBox::pin_init(KeySet::new(), GFP_KERNEL)?;
+        let set = KeySet::new()?;
         for key in [0, 0x100, 0x4000, 0xffff_ff00, u32::MAX - 0x100] {
             assert!(!set.may_contain(key));
             set.insert(key);
@@ -188,24 +178,45 @@ mod tests {
 
     #[test]
     fn keys_with_the_same_upper_bits_are_counted() -> Result {
-        let set = KBox::pin_init(KeySet::new(), GFP_KERNEL)?;
-        set.insert(0x701);
-        set.insert(0x702);
-        set.remove(0x701);
-        assert!(set.may_contain(0x702));
-        set.remove(0x702);
-        assert!(!set.may_contain(0x702));
+        let set = KeySet::new()?;
+        for first in [0x701, 0x702] {
+            set.insert(0x701);
+            set.insert(0x702);
+            set.remove(first);
+            let second = if first == 0x701 { 0x702 } else { 0x701 };
+            assert!(set.may_contain(second));
+            set.remove(second);
+            assert!(!set.may_contain(0x701) && !set.may_contain(0x702));
+        }
         Ok(())
     }
 
     #[test]
     fn a_key_without_memory_may_be_any() -> Result {
-        let set = KBox::pin_init(KeySet::new(), GFP_KERNEL)?;
+        let set = KeySet::new()?;
+        // What an insertion of it would have done.
+        set.keys.add(1, Relaxed);
         set.unknown.add(1, Relaxed);
         assert!(set.may_contain(7));
-        // As it is not in the array.
+        // Another one has a bitmap.
+        set.insert(0x300);
+        set.remove(0x300);
+        assert!(set.may_contain(3));
         set.remove(3);
         assert!(!set.may_contain(7));
+        Ok(())
+    }
+
+    #[test]
+    fn all_keys_of_a_device() -> Result {
+        let set = KeySet::new()?;
+        let keys = || (0..100_000).map(|n| n << helpers::EXT_KEY_SET_SHIFT | n % 7);
+        keys().for_each(|key| set.insert(key));
+        assert!(keys().all(|key| set.may_contain(key)));
+        assert_eq!(set.unknown.load(Relaxed), 0);
+        let gone = |key: &u32| key % 3 == 0;
+        keys().filter(gone).for_each(|key| set.remove(key));
+        assert!(keys().all(|key| set.may_contain(key) != gone(&key)));
         Ok(())
     }
 }

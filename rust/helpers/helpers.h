@@ -7,7 +7,6 @@
 #define EXT_HELPERS_H
 
 #include <linux/types.h>
-#include <linux/xarray.h>
 
 struct completion;
 struct device;
@@ -195,24 +194,31 @@ bool ext_memcg_has_room(unsigned long bytes);
 /* linux/workqueue.h */
 void ext_call_in_worker(void (*function)(void *arg), void *arg, struct lock_class_key *key);
 
-/* linux/xarray.h */
+/* rust/ext/key_set.rs */
 
-/* A set of keys, of which an entry of @keys has the number at an index. */
-struct ext_key_set {
-	struct xarray keys;
-	/* The number of keys for which there was no memory. Any key may be one of them. */
-	unsigned long unknown;
-};
-
+/*
+ * A set of keys by their upper bits. A bitmap is allocated with the first key that has a bit in it, and
+ * freed with the set.
+ */
 #define EXT_KEY_SET_SHIFT 8
+#define EXT_KEY_SET_BITS (1 << 15)
+#define EXT_KEY_SET_BITMAPS (1 << (32 - EXT_KEY_SET_SHIFT - 15))
 
-/* Returns whether @key may be in the set. False is certain. */
-bool ext_key_set_may_contain(const struct ext_key_set *set, u32 key);
+struct ext_key_set {
+	/* The number of keys. */
+	unsigned long keys;
+	/* The number of keys that have no bit of their own. Any key may be one of them. */
+	unsigned long unknown;
+	unsigned long **bitmaps;
+};
 
 static __always_inline bool ext_key_set_is_empty(const struct ext_key_set *set)
 {
-	return !READ_ONCE(set->keys.xa_head) && !READ_ONCE(set->unknown);
+	return !READ_ONCE(set->keys);
 }
+
+/* Returns whether @key may be in the set. False is certain. */
+bool ext_key_set_may_contain(const struct ext_key_set *set, u32 key);
 
 /* rdma/ib_verbs.h */
 

@@ -6,6 +6,7 @@
  * The Tasks RCU grace period at the removal of the module waits for it, as for a task that has read
  * the address of such a function and has not entered it yet.
  */
+#include <linux/bitops.h>
 #include <linux/compiler.h>
 #include <linux/err.h>
 #include <linux/hash.h>
@@ -148,6 +149,16 @@ hooks:
 	return READ_ONCE(interposer)->reg_user_mr(pd, start, length, iova, access, dmah, udata);
 }
 
+bool ext_key_set_may_contain(const struct ext_key_set *set, u32 key)
+{
+	unsigned long bit = key >> EXT_KEY_SET_SHIFT, *bitmap;
+
+	if (ext_key_set_is_empty(set))
+		return false;
+	bitmap = READ_ONCE(set->bitmaps[bit / EXT_KEY_SET_BITS]);
+	return (bitmap && test_bit(bit % EXT_KEY_SET_BITS, bitmap)) || READ_ONCE(set->unknown);
+}
+
 /*
  * An MR of the hooks is in their set before reg_user_mr or rereg_user_mr returns it to uverbs, which
  * then publishes it under a lock. So a task that deregisters it finds the key. If the key is not in the
@@ -211,7 +222,6 @@ bool ext_dereg_mr_leaves_no_frame(void)
 	static struct ext_gates gates;
 	bool both;
 
-	xa_init(&keys.keys);
 	mr.device = (struct ib_device *)&mr;
 	gates.owner = mr.device;
 	gates.keys = &keys;

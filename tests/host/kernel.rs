@@ -102,12 +102,13 @@ pub mod init {
     }
 }
 
-/// `pin_init!(Self { field <- initializer, field: value })`.
+/// `pin_init!(Self { field <- initializer, field: value, field })`.
 #[macro_export]
 macro_rules! pin_init {
     (@ $name:ident {} $($field:ident ($value:expr))*) => { $crate::init::Init($name { $($field: $value),* }) };
     (@ $name:ident { $new:ident <- $init:expr, $($rest:tt)* } $($done:tt)*) => { $crate::pin_init!(@ $name { $($rest)* } $($done)* $new (<_ as $crate::init::PinInit<_>>::into_value($init))) };
     (@ $name:ident { $new:ident : $init:expr, $($rest:tt)* } $($done:tt)*) => { $crate::pin_init!(@ $name { $($rest)* } $($done)* $new ($init)) };
+    (@ $name:ident { $new:ident, $($rest:tt)* } $($done:tt)*) => { $crate::pin_init!(@ $name { $($rest)* } $($done)* $new ($new)) };
     ($name:ident { $($fields:tt)* }) => { $crate::pin_init!(@ $name { $($fields)* }) };
 }
 
@@ -218,7 +219,10 @@ macro_rules! new_condvar {
 /// A red-black tree, here a B-tree.
 pub mod rbtree {
     use crate::{alloc::Flags, error::Result};
-    use std::collections::BTreeMap;
+    use std::collections::{
+        btree_map::{self, Entry},
+        BTreeMap,
+    };
 
     /// The tree.
     pub struct RBTree<K, V>(BTreeMap<K, V>);
@@ -251,11 +255,29 @@ pub mod rbtree {
         pub fn values(&self) -> impl Iterator<Item = &V> {
             self.0.values()
         }
-        pub fn remove_node(&mut self, key: &K) -> Option<RBTreeNode<K, V>> {
-            self.0.remove(key).map(|value| RBTreeNode(*key, value))
+        pub fn find_mut(&mut self, key: &K) -> Option<OccupiedEntry<'_, K, V>> {
+            match self.0.entry(*key) {
+                Entry::Occupied(entry) => Some(OccupiedEntry(entry)),
+                Entry::Vacant(_) => None,
+            }
         }
         pub fn cursor_lower_bound(&self, key: &K) -> Option<Cursor<'_, K, V>> {
             self.0.range(key..).next().map(|(key, value)| Cursor(key, value))
+        }
+    }
+
+    /// An entry of a tree.
+    pub struct OccupiedEntry<'a, K, V>(btree_map::OccupiedEntry<'a, K, V>);
+
+    impl<K: Ord + Copy, V> OccupiedEntry<'_, K, V> {
+        #[allow(missing_docs)]
+        pub fn get(&self) -> &V {
+            self.0.get()
+        }
+        #[allow(missing_docs)]
+        pub fn remove_node(self) -> RBTreeNode<K, V> {
+            let (key, value) = self.0.remove_entry();
+            RBTreeNode(key, value)
         }
     }
 

@@ -54,16 +54,14 @@
 //! use kernel::sync::Arc;
 //!
 //! /// Logs registrations and lets the driver perform them.
-//! #[pin_data]
 //! struct Trace {
-//!     #[pin]
 //!     keys: KeySet,
 //! }
 //!
 //! impl Hooks for Trace {
 //!     fn add(dev: &Device) -> Result<Arc<Self>> {
 //!         pr_info!("tracing {}\n", dev.name());
-//!         Arc::pin_init(pin_init!(Self { keys <- KeySet::new() }), GFP_KERNEL)
+//!         Ok(Arc::new(Self { keys: KeySet::new()? }, GFP_KERNEL)?)
 //!     }
 //!
 //!     fn remove(&self) {}

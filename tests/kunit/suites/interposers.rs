@@ -45,15 +45,14 @@ mod tests {
 
     /// Hooks of an interposer in this module, which let the driver do everything. The MRs that they
     /// are asked for are theirs.
-    #[pin_data]
     struct Pass {
-        #[pin]
         keys: KeySet,
     }
 
     impl Hooks for Pass {
         fn add(_: &Device) -> Result<Arc<Self>> {
-            Arc::pin_init(pin_init!(Self { keys <- KeySet::new() }), GFP_KERNEL)
+            let keys = KeySet::new()?;
+            Ok(Arc::new(Self { keys }, GFP_KERNEL)?)
         }
 
         fn remove(&self) {}
