@@ -34,7 +34,10 @@ use crate::{
         Intent, //
     },
     client::Client,
-    index::Slot,
+    index::{
+        Index,
+        Slot, //
+    },
     lifecycle::Lifecycle,
     range::VaRange,
     stats::CountedMr, //
@@ -61,11 +64,11 @@ pub(crate) struct Region {
     client: Arc<Client>,
     ticket: u32,
     range: VaRange,
-    /// The access that the memory is pinned for.
-    intent: Intent,
+    /// The regions of the device, by the local key of their MR. `None` for a region that is exported as
+    /// a dma-buf, as is `mrs`.
+    index: Option<Arc<Index<Self>>>,
     #[pin]
     acquired: SpinLock<Option<Acquired>>,
-    /// `None` for a region that is exported as a dma-buf.
     #[pin]
     mrs: SpinLock<Option<Mrs>>,
     #[pin]
@@ -81,12 +84,13 @@ impl Region {
         acquired: Acquired,
         range: VaRange,
         intent: Intent,
+        index: Option<&Arc<Index<Self>>>,
         make: impl FnOnce(&Arc<Self>, &mut ClientPages) -> Result<(T, Attached), Refusal>,
     ) -> Result<T, Refusal> {
         let resources = Resources::new(acquired.pages(range));
-        let mut resources = KBox::new(resources, GFP_KERNEL_ACCOUNT)?;
-        let region = Self::new(acquired.client(), range, intent)?;
-        let made = match region.pin(resources.pages()) {
+        let mut resources = KBox::init(resources, GFP_KERNEL_ACCOUNT)?;
+        let region = Self::new(acquired.client(), range, index)?;
+        let made = match region.pin(resources.pages(), intent) {
             Ok(()) => make(&region, resources.pages()),
             Err(e) => Err(Refusal::NotPinned(e)),
         };
@@ -106,7 +110,11 @@ impl Region {
     }
 
     /// Creates a region and enters it under a ticket of its client. Context: may sleep.
-    fn new(client: &Arc<Client>, range: VaRange, intent: Intent) -> Result<Arc<Self>> {
+    fn new(
+        client: &Arc<Client>,
+        range: VaRange,
+        index: Option<&Arc<Index<Self>>>,
+    ) -> Result<Arc<Self>> {
         let slot = Slot::new()?;
         let ticket = client.issue_ticket();
         let region = Arc::pin_init(
@@ -114,7 +122,7 @@ impl Region {
                 client: client.clone(),
                 ticket,
                 range,
-                intent,
+                index: index.cloned(),
                 acquired <- new_spinlock!(None, "Region::acquired"),
                 mrs <- new_spinlock!(None, "Region::mrs"),
                 life <- Lifecycle::new(),
@@ -127,13 +135,13 @@ impl Region {
     }
 
     /// Pins the memory. Context: may sleep.
-    fn pin(&self, pages: &mut ClientPages) -> Result {
+    fn pin(&self, pages: &mut ClientPages, intent: Intent) -> Result {
         // Unregistering closes the client, then revokes the regions that it finds. It finds this
         // one, or this task sees that the client is closed.
         if self.client.is_closed() {
             return Err(ENODEV);
         }
-        pages.pin(self.intent, self.ticket)
+        pages.pin(intent, self.ticket)
     }
 
     /// Counts the MR.

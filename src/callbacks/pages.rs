@@ -42,15 +42,16 @@ use kernel::{
 /// - `context` has not been released: the owner drops this object before the `Acquired` that it
 ///   came from.
 /// - If `pinned`, the client has pinned the range and described it in `table`.
-/// - If `mapped` is a device, the range is pinned, and the client has mapped it for that device, in that
-///   many entries.
+/// - If `mapped` is a device, the range is pinned, and the client has mapped it for that device, in
+///   `entries` entries.
 pub(crate) struct ClientPages {
     context: Context,
     client: Use,
     range: VaRange,
     table: ForeignTable,
     pinned: bool,
-    mapped: Option<(ARef<Device>, usize)>,
+    mapped: Option<ARef<Device>>,
+    entries: u32,
 }
 
 impl ClientPages {
@@ -65,6 +66,7 @@ impl ClientPages {
             table: ForeignTable::new(),
             pinned: false,
             mapped: None,
+            entries: 0,
         }
     }
 
@@ -109,17 +111,19 @@ impl ClientPages {
     /// mapped for that device. Returns the DMA addresses in pieces of at most `max` bytes. Context:
     /// may sleep.
     pub(crate) fn map(&mut self, dev: &Device, max: u64) -> Result<SmallVec<Segment>> {
-        let entries = match &self.mapped {
-            Some((mapped, _)) if !ptr::eq(&raw const **mapped, dev) => return Err(EBUSY),
-            Some((_, entries)) => *entries,
+        match &self.mapped {
+            Some(mapped) if !ptr::eq(&raw const **mapped, dev) => return Err(EBUSY),
+            Some(_) => {}
             None => self.dma_map(dev)?,
-        };
+        }
         let (skip, len) = self.window()?;
-        sg::cut(self.table.dma(entries), skip, len, max).inspect_err(|e| self.log_bad_table(*e))
+        // CAST: `usize` has at least 32 bits.
+        let segments = self.table.dma(self.entries as usize);
+        sg::cut(segments, skip, len, max).inspect_err(|e| self.log_bad_table(*e))
     }
 
-    /// Calls `dma_map`. Returns the number of entries that are mapped. Context: may sleep.
-    fn dma_map(&mut self, dev: &Device) -> Result<usize> {
+    /// Calls `dma_map`. Context: may sleep.
+    fn dma_map(&mut self, dev: &Device) -> Result {
         let dma_map = self.client.callbacks().dma_map.ok_or(EINVAL)?;
         let mut nmap: ffi::c_int = 0;
         // SAFETY:
@@ -136,10 +140,10 @@ impl ClientPages {
                 &mut nmap,
             )
         })?;
-        let entries = usize::try_from(nmap).unwrap_or(0);
-        // INVARIANT: `dma_map` has succeeded for `dev`.
-        self.mapped = Some((dev.into(), entries));
-        Ok(entries)
+        // INVARIANT: `dma_map` has succeeded for `dev`, with so many entries.
+        self.mapped = Some(dev.into());
+        self.entries = u32::try_from(nmap).unwrap_or(0);
+        Ok(())
     }
 
     /// Returns whether the client gave a struct page for every piece of the range.
@@ -198,7 +202,7 @@ impl ClientPages {
 impl Drop for ClientPages {
     fn drop(&mut self) {
         let callbacks = self.client.callbacks();
-        if let (Some((dev, _)), Some(dma_unmap)) = (&self.mapped, callbacks.dma_unmap) {
+        if let (Some(dev), Some(dma_unmap)) = (&self.mapped, callbacks.dma_unmap) {
             // SAFETY:
             // - `client` keeps the client registered, so its callbacks may be called;
             // - by the type invariants the context is valid and the client has mapped `table` for

@@ -44,7 +44,7 @@ impl Region {
         range: VaRange,
         intent: Intent,
     ) -> Result<Export, Refusal> {
-        Self::build(acquired, range, intent, |region, pages| {
+        Self::build(acquired, range, intent, None, |region, pages| {
             let requirements = Requirements {
                 revocable: region.client.traits().requires_invalidation,
                 peer2peer: !pages.have_struct_pages(),

@@ -63,9 +63,9 @@ struct Identity {
 /// MR that was replaced.
 pub(super) struct Mrs {
     dev: ARef<Device>,
-    /// The regions of the device, by the local key of their MR.
-    index: Arc<Index<Region>>,
     mrs: [Option<Identity>; 2],
+    /// The access that the memory is pinned for.
+    intent: Intent,
     /// The arguments of the last registration.
     access: Access,
     iova: u64,
@@ -81,14 +81,15 @@ impl Region {
         req: &Request<'_>,
         range: VaRange,
     ) -> Result<UserMr, Refusal> {
-        Self::build(acquired, range, Intent::of(req.access), |region, pages| {
+        let intent = Intent::of(req.access);
+        Self::build(acquired, range, intent, Some(index), |region, pages| {
             // Nothing can fail between making the MR and entering the region in the index.
             let slot = Slot::new()?;
             let (mr, attachment) = region.make_mr(backend, req, pages)?;
             *region.mrs.lock() = Some(Mrs {
                 dev: req.pd.device().get(),
-                index: index.clone(),
                 mrs: [None, None],
+                intent,
                 access: req.access,
                 iova: req.iova,
             });
@@ -111,7 +112,8 @@ impl Region {
         backend: &Backend,
         req: &Request<'_>,
     ) -> Result<UserMr> {
-        if self.intent == Intent::Read && Intent::of(req.access) == Intent::Write {
+        let pinned_for = self.mrs.lock().as_ref().map(|mrs| mrs.intent);
+        if pinned_for == Some(Intent::Read) && Intent::of(req.access) == Intent::Write {
             return Err(EACCES);
         }
         // Nothing can fail between making the MR and entering the region in the index.
@@ -161,7 +163,7 @@ impl Region {
         req: &Request<'_>,
     ) -> Attached {
         let (lkey, id) = (mr.as_mr().lkey(), mr.as_mr().id());
-        let mut index = None;
+        let mut has_device = false;
         if let Some(mrs) = &mut *self.mrs.lock() {
             (mrs.access, mrs.iova) = (req.access, req.iova);
             if let Some(free) = mrs.mrs.iter_mut().find(|mr| mr.is_none()) {
@@ -171,11 +173,11 @@ impl Region {
                     ending: false,
                 });
             }
-            index = Some(mrs.index.clone());
+            has_device = true;
         }
         // An MR that had the key before is gone from the device, or the driver would not have
         // issued the key again.
-        if let Some(index) = index {
+        if let (Some(index), true) = (&self.index, has_device) {
             index.insert(slot, lkey, self.clone());
         }
         Attached { mr: id, attachment }
@@ -183,9 +185,15 @@ impl Region {
 
     /// Returns whether `mr` is an MR on this region.
     pub(crate) fn is_of(&self, mr: &Mr) -> bool {
-        let mrs = self.mrs.lock();
-        let mut on_it = mrs.iter().flat_map(|mrs| mrs.mrs.iter().flatten());
-        on_it.any(|on_it| on_it.id == mr.id() && !on_it.ending)
+        self.with_mr(mr.id(), |mr| mr.as_ref().is_some_and(|mr| !mr.ending)) == Some(true)
+    }
+
+    /// Runs `f` on the place of the MR with the number `id`, if that is on this region.
+    fn with_mr<T>(&self, id: usize, f: impl FnOnce(&mut Option<Identity>) -> T) -> Option<T> {
+        let mrs = &mut *self.mrs.lock();
+        let mut places = mrs.as_mut()?.mrs.iter_mut();
+        let place = places.find(|mr| mr.as_ref().is_some_and(|mr| mr.id == id))?;
+        Some(f(place))
     }
 
     /// Returns whether an MR on the region is left that its user has not deregistered.
@@ -246,7 +254,7 @@ impl Region {
         self.set_ending(id, true);
         let result = original.call();
         match &result {
-            Ok(()) => self.remove_mrs(|mr| mr.id == id),
+            Ok(()) => self.withdraw(self.with_mr(id, Option::take).flatten()),
             Err(_) => self.set_ending(id, false),
         }
         result
@@ -254,35 +262,27 @@ impl Region {
 
     /// Sets whether the driver deregisters the MR.
     fn set_ending(&self, id: usize, ending: bool) {
-        let mut mrs = self.mrs.lock();
-        let mut on_it = mrs.iter_mut().flat_map(|mrs| mrs.mrs.iter_mut().flatten());
-        if let Some(mr) = on_it.find(|mr| mr.id == id) {
-            mr.ending = ending;
-        }
+        self.with_mr(id, |mr| {
+            if let Some(mr) = mr {
+                mr.ending = ending;
+            }
+        });
     }
 
-    /// Removes the MRs that `which` accepts, and the region from the index under their keys.
-    fn remove_mrs(&self, which: impl Fn(&Identity) -> bool) {
-        let mut gone = [None, None];
-        let mut index = None;
-        if let Some(mrs) = &mut *self.mrs.lock() {
-            index = Some(mrs.index.clone());
-            for (gone, mr) in gone.iter_mut().zip(&mut mrs.mrs) {
-                if mr.as_ref().is_some_and(&which) {
-                    *gone = mem::take(mr);
-                }
-            }
-        }
-        if let Some(index) = index {
-            for mr in gone.iter().flatten() {
-                index.remove_if(mr.lkey, |found| ptr::eq(found, self));
-            }
+    /// Removes the region from the index under the key of an MR that is on it no more.
+    fn withdraw(&self, gone: Option<Identity>) {
+        if let (Some(index), Some(mr)) = (&self.index, gone) {
+            index.remove_if(mr.lkey, |found| ptr::eq(found, self));
         }
     }
 
     /// Removes all MRs: from here on the driver alone deregisters them.
     pub(super) fn forget_mrs(&self) {
-        self.remove_mrs(|_| true);
+        let mut gone = [None, None];
+        if let Some(mrs) = &mut *self.mrs.lock() {
+            gone = mem::take(&mut mrs.mrs);
+        }
+        gone.into_iter().for_each(|mr| self.withdraw(mr));
     }
 
     /// Drops the reference to the device, which would hold up its removal.

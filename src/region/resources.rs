@@ -35,13 +35,13 @@ pub(super) struct Resources {
 
 impl Resources {
     /// Returns the resources of a registration.
-    pub(super) fn new(pages: ClientPages) -> Self {
-        Self {
+    pub(super) fn new(pages: ClientPages) -> impl Init<Self> {
+        init!(Self {
             attached: [None, None],
             pages,
             _counted: None,
             prepared: false,
-        }
+        })
     }
 
     /// Completes a registration: `attached` has access to the memory.
