@@ -29,10 +29,7 @@ use super::{
         Entries, //
     }, //
 };
-use core::{
-    iter,
-    ops::Range, //
-};
+use core::ops::Range;
 use kernel::{
     bindings,
     device,
@@ -237,27 +234,43 @@ impl Drop for Table {
     }
 }
 
-/// Returns the pieces of ranges of whole pages, each of at most `max` bytes. Returns `EINVAL` if
+/// The pieces of ranges of physical addresses.
+#[derive(Clone)]
+pub(super) struct Pieces<'a> {
+    /// The ranges that are left.
+    runs: &'a [Range<u64>],
+    /// The number of bytes of the first one that are done.
+    done: u64,
+    /// The largest piece, in bytes.
+    max: u64,
+}
+
+impl Iterator for Pieces<'_> {
+    type Item = Range<u64>;
+
+    fn next(&mut self) -> Option<Range<u64>> {
+        let (run, rest) = self.runs.split_first()?;
+        let start = run.start + self.done;
+        let end = run.end.min(start.saturating_add(self.max));
+        if end == run.end {
+            (self.runs, self.done) = (rest, 0);
+        } else {
+            self.done = end - run.start;
+        }
+        Some(start..end)
+    }
+}
+
+/// Returns the pieces of ranges of at least one page, each of at most `max` bytes. Returns `EINVAL` if
 /// `max` is less than a page.
-pub(super) fn cut(
-    runs: &[Range<u64>],
-    max: u32,
-) -> Result<impl Iterator<Item = Range<u64>> + Clone + '_> {
+pub(super) fn cut(runs: &[Range<u64>], max: u32) -> Result<Pieces<'_>> {
     // CAST: `PAGE_SIZE` is less than 2^32.
     let max = u64::from(max) & !(PAGE_SIZE as u64 - 1);
     if max == 0 {
         return Err(EINVAL);
     }
-    Ok(runs.iter().flat_map(move |run| {
-        let Range { mut start, end } = *run;
-        iter::from_fn(move || {
-            (start < end).then(|| {
-                let piece = start..end.min(start.saturating_add(max));
-                start = piece.end;
-                piece
-            })
-        })
-    }))
+    let done = 0;
+    Ok(Pieces { runs, done, max })
 }
 
 #[cfg(ext_tests)]

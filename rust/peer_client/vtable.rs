@@ -32,9 +32,9 @@ use kernel::{
 struct RegionCtx<T: Client> {
     /// The claimed range.
     region: T::Region,
-    /// The pinned pages, from `get_pages` to `put_pages`. They are not moved: the core has a copy of
-    /// their table, whose list may be in them.
-    memory: Option<T::Memory>,
+    /// The pinned pages, from `get_pages` to `put_pages`. Without them, the errno of the callbacks that
+    /// need them. They are not moved: the core has a copy of their table, whose list may be in them.
+    memory: Result<T::Memory>,
 }
 
 /// The C callbacks of the client `T`.
@@ -96,7 +96,7 @@ impl<T: Slotted> VTable<T> {
             let region = KBox::init(
                 init!(RegionCtx::<T> {
                     region,
-                    memory: None,
+                    memory: Err(EINVAL),
                 }),
                 GFP_KERNEL_ACCOUNT,
             )?;
@@ -131,8 +131,8 @@ impl<T: Slotted> VTable<T> {
         from_result(|| {
             let range = VaRange::new(addr, size).ok_or(EINVAL)?;
             let ticket = Ticket::new(data.link.clone(), core_context);
-            let memory = T::get_pages(&data.data, &region.region, range, force != 0, ticket)?;
-            let memory = region.memory.insert(memory);
+            region.memory = T::get_pages(&data.data, &region.region, range, force != 0, ticket);
+            let memory = region.memory.as_ref().map_err(|e| *e)?;
             // SAFETY: By this function's safety contract `sg` is valid for a write. The core only
             // reads the copy; `memory`, which is not moved, owns the table.
             unsafe { *sg = memory.table().as_raw() };
@@ -164,8 +164,9 @@ impl<T: Slotted> VTable<T> {
         // SAFETY: By this function's safety contract `dev` is a device, which is not null and is
         // valid during the call.
         let dev = unsafe { device::Device::from_raw(dev) };
-        let Some(memory) = &mut region.memory else {
-            return EINVAL.to_errno();
+        let memory = match &mut region.memory {
+            Ok(memory) => memory,
+            Err(e) => return e.to_errno(),
         };
         let ret = from_result(|| {
             memory.map(dev)?;
@@ -195,8 +196,9 @@ impl<T: Slotted> VTable<T> {
         // SAFETY: By this function's safety contract `acquire` stored `context`, it is not released
         // during the call, and no other callback of the region runs.
         let region = unsafe { Self::region(context) };
-        let Some(memory) = &mut region.memory else {
-            return EINVAL.to_errno();
+        let memory = match &mut region.memory {
+            Ok(memory) => memory,
+            Err(e) => return e.to_errno(),
         };
         memory.unmap();
         // SAFETY: By this function's safety contract `sg` is valid for a write. The core only reads
@@ -216,7 +218,7 @@ impl<T: Slotted> VTable<T> {
         // SAFETY: By this function's safety contract `acquire` stored `context`, it is not released
         // during the call, and no other callback of the region runs.
         let region = unsafe { Self::region(context) };
-        region.memory = None;
+        region.memory = Err(EINVAL);
         // SAFETY: By this function's safety contract `sg` is valid for a write. The table that the
         // copy referred to is freed, so the copy is cleared.
         unsafe { *sg = bindings::sg_table::default() };

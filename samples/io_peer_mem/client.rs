@@ -50,6 +50,24 @@ pub(crate) struct BarClient;
 
 crate::peer_client_slot!(BarClient);
 
+/// What memory is of, for the log.
+enum Origin {
+    /// A BAR of this driver.
+    Own(Arc<Allocation>),
+    /// A BAR of another driver, or of no driver.
+    Foreign(Window),
+}
+
+impl Origin {
+    /// Returns the BAR.
+    fn window(&self) -> &Window {
+        match self {
+            Self::Own(allocation) => allocation.bar().memory().window(),
+            Self::Foreign(window) => window,
+        }
+    }
+}
+
 /// A range that starts in a BAR.
 pub(crate) enum Region {
     /// The BAR is one of this driver's: the mapping of the first page.
@@ -59,17 +77,12 @@ pub(crate) enum Region {
 }
 
 impl Region {
-    /// Returns the BAR.
-    fn window(&self) -> &Window {
+    /// Returns what the memory is of.
+    fn origin(&self) -> Origin {
         match self {
-            Self::Own(found) => found.data.bar().memory().window(),
-            Self::Foreign(_, window) => window,
+            Self::Own(found) => Origin::Own(found.data.clone()),
+            Self::Foreign(_, window) => Origin::Foreign(window.clone()),
         }
-    }
-
-    /// Returns whether this driver owns the BAR.
-    fn is_own(&self) -> bool {
-        matches!(self, Self::Own(_))
     }
 }
 
@@ -88,12 +101,10 @@ pub(crate) struct BarMemory {
     // Drop order: when the ticket is removed, the memory is released.
     /// The memory.
     backing: Backing,
+    /// What the memory is of.
+    origin: Origin,
     /// Keeps the ticket with the owner of the BAR.
     _ticket: TicketGuard,
-    /// The BAR.
-    window: Window,
-    /// Whether this driver owns the BAR.
-    own: bool,
 }
 
 impl Memory for BarMemory {
@@ -179,34 +190,30 @@ impl Client for BarClient {
             };
             Ok(BarMemory {
                 backing,
+                origin: region.origin(),
                 _ticket: guard,
-                window: region.window().clone(),
-                own: region.is_own(),
             })
         };
-        let pinned = pin_all();
-        if let Err(e) = &pinned {
-            log_refused(region, range, write, *e);
-        }
-        pinned
+        pin_all().inspect_err(|e| log_refused(region, range, write, *e))
     }
 }
 
-/// Logs a message about the BAR `window`. The line names this module also if another driver owns the
+/// Logs a message about memory of `origin`. The line names this module also if another driver owns the
 /// BAR.
-fn log(window: &Window, own: bool, message: fmt::Arguments<'_>) {
-    let (dev, index) = (window.dev(), window.index());
-    if own {
-        dev_err_limited!(dev, "BAR {}: {}\n", index, message);
-    } else {
-        let name = dev.as_ref().name().to_str().unwrap_or("unnamed function");
-        pr_warn_limited!("{}: BAR {}: {}\n", name, index, message);
+fn log(origin: &Origin, message: fmt::Arguments<'_>) {
+    let (dev, index) = (origin.window().dev(), origin.window().index());
+    match origin {
+        Origin::Own(_) => dev_err_limited!(dev, "BAR {}: {}\n", index, message),
+        Origin::Foreign(_) => {
+            let name = dev.as_ref().name().to_str().unwrap_or("unnamed function");
+            pr_warn_limited!("{}: BAR {}: {}\n", name, index, message);
+        }
     }
 }
 
 /// Logs why `get_pages` failed for `range`.
 fn log_refused(region: &Region, range: VaRange, write: bool, e: Error) {
-    let own = region.is_own();
+    let own = matches!(region, Region::Own(_));
     let why = match (e, write) {
         (EFAULT, false) => " (not all of it is mapped from this BAR)",
         (EFAULT, true) => " (not all of it is mapped from this BAR and writable)",
@@ -215,8 +222,7 @@ fn log_refused(region: &Region, range: VaRange, write: bool, e: Error) {
         _ => "",
     };
     log(
-        region.window(),
-        own,
+        &region.origin(),
         fmt!(
             "cannot register {:#x}, {} bytes: {:?}{}",
             range.addr(),
@@ -229,13 +235,12 @@ fn log_refused(region: &Region, range: VaRange, write: bool, e: Error) {
 
 /// Logs why `memory` could not be mapped for `dev`.
 fn log_unreachable(memory: &BarMemory, dev: &device::Device, e: Error) {
-    let why = match p2pdma::distance(memory.window.dev(), dev) {
+    let why = match p2pdma::distance(memory.origin.window().dev(), dev) {
         Ok(_) => "the DMA API fails",
         Err(obstacle) => obstacle.as_str(),
     };
     log(
-        &memory.window,
-        memory.own,
+        &memory.origin,
         fmt!(
             "cannot be mapped for {}: {:?} ({})",
             dev.name().to_str().unwrap_or("unnamed device"),
