@@ -36,7 +36,7 @@
 //! 2. `FastReg::links` (mutex): the queue pairs; then `LoopbackQp::busy` (mutex): one work request
 //!    at a time;
 //! 3. `Lifecycle::inner`, `Region::acquired`, `Region::mrs`, `Client::gate`, `Map::entries`,
-//!    `Hints::tree`, `LoopbackQp::status` (spin locks, leaves).
+//!    `Hints::tree` (spin locks, leaves).
 //!
 //! Documentation/locking.rst has the argument.
 

@@ -29,10 +29,7 @@ use super::{
     },
     fast_mr::FastRegKey, //
 };
-use core::{
-    mem::offset_of,
-    ptr, //
-};
+use core::ptr;
 use kernel::{
     bindings,
     error::{
@@ -40,12 +37,10 @@ use kernel::{
         to_result, //
     },
     new_mutex,
-    new_spinlock,
     prelude::*,
     sync::{
         aref::ARef,
-        Mutex,
-        SpinLock, //
+        Mutex, //
     },
     types::Opaque, //
 };
@@ -53,18 +48,8 @@ use kernel::{
 /// Time in milliseconds that a device has for one work request.
 const TIMEOUT: u32 = 10_000;
 
-/// The outstanding work request.
-#[pin_data]
-struct Pending {
-    #[pin]
-    cqe: Opaque<rdma::ib_cqe>,
-    /// Status of the completion, or `None` before it arrives.
-    #[pin]
-    status: SpinLock<Option<rdma::ib_wc_status>>,
-    /// Completed once for each work request.
-    #[pin]
-    done: Opaque<bindings::completion>,
-}
+/// The owner of the CQs that `rdma resource show` prints.
+const OWNER: &CStr = c"ib_peer_mem";
 
 /// Whether a work request is outstanding that no task waits for.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -81,16 +66,17 @@ enum Outstanding {
 ///
 /// # Invariants
 ///
-/// - This object owns `qp` and `cq`, which are valid, and `qp` uses `cq`.
-/// - At most one work request is outstanding. Its `wr_cqe` is `pending.cqe`. The task that posted it
-///   holds `busy`, or `busy` contains [`Outstanding::Yes`].
+/// - This object owns `qp` and `cq`, which are valid, and `qp` uses `cq`, whose context is `completed`.
+/// - At most one work request is outstanding. The task that posted it holds `busy`, or `busy` contains
+///   [`Outstanding::Yes`].
 #[pin_data(PinnedDrop)]
 pub struct LoopbackQp {
     qp: *mut rdma::ib_qp,
     cq: *mut rdma::ib_cq,
     port: u32,
+    /// Completed when there may be an entry in `cq`.
     #[pin]
-    pending: Pending,
+    completed: Opaque<bindings::completion>,
     /// Serialises work requests. It is held while waiting for a completion.
     #[pin]
     busy: Mutex<Outstanding>,
@@ -99,7 +85,7 @@ pub struct LoopbackQp {
 
 // SAFETY: QPs and CQs are not bound to a task.
 unsafe impl Send for LoopbackQp {}
-// SAFETY: `busy` serialises the use of the QP, and a lock protects the status.
+// SAFETY: `busy` serialises the use of the QP and the CQ, and any task may complete `completed`.
 unsafe impl Sync for LoopbackQp {}
 
 impl LoopbackQp {
@@ -112,15 +98,22 @@ impl LoopbackQp {
     pub fn new(pd: &Pd) -> Result<Pin<KBox<Self>>> {
         let dev = pd.device();
         let port = dev.ib_port().ok_or_else(compat::eopnotsupp)?;
-        // SAFETY: The device of a PD that is in use is registered. A workqueue of ib_core polls the
-        // CQ.
+        let entries = rdma::ib_cq_init_attr {
+            cqe: 4,
+            ..pin_init::zeroed()
+        };
+        // The task that waits polls the CQ. With ib_alloc_cq() a work queue does: that is another task to
+        // wake for each work request.
+        // SAFETY: The device of a PD that is in use is registered. The context is set before the CQ is
+        // armed, and until then the function is not called.
         let cq = from_err_ptr(unsafe {
-            rdma::ib_alloc_cq(
+            rdma::__ib_create_cq(
                 dev.as_raw(),
+                Some(Self::completion),
+                None,
                 ptr::null_mut(),
-                4,
-                0,
-                rdma::ib_poll_context_IB_POLL_WORKQUEUE,
+                &entries,
+                OWNER.as_char_ptr(),
             )
         })?;
         let mut init = rdma::ib_qp_init_attr {
@@ -137,20 +130,16 @@ impl LoopbackQp {
         // SAFETY: The PD and the attributes are valid during the call.
         let qp = from_err_ptr(unsafe { rdma::ib_create_qp(pd.as_raw(), &mut init) })
             // SAFETY: This function owns the CQ, and no QP uses it.
-            .inspect_err(|_| unsafe { rdma::ib_free_cq(cq) })?;
+            .inspect_err(|_| unsafe { rdma::ib_destroy_cq(cq) })?;
 
         // INVARIANT: The calls above created both for this function, and nothing has been posted.
         let this = pin_init!(Self {
             qp,
             cq,
             port,
-            pending <- pin_init!(Pending {
-                cqe: Opaque::new(rdma::ib_cqe { done: Some(Self::done) }),
-                status <- new_spinlock!(None, "LoopbackQp::status"),
-                done <- Opaque::ffi_init(|done| {
-                    // SAFETY: `done` is valid for writes during the initialisation.
-                    unsafe { bindings::init_completion(done) }
-                }),
+            completed <- Opaque::ffi_init(|completed| {
+                // SAFETY: `completed` is valid for writes during the initialisation.
+                unsafe { bindings::init_completion(completed) }
             }),
             busy <- new_mutex!(Outstanding::No, "LoopbackQp::busy"),
             dev: dev.get(),
@@ -159,8 +148,11 @@ impl LoopbackQp {
             // SAFETY: The object was not created, so this function still owns the QP.
             unsafe { rdma::ib_destroy_qp(qp) };
             // SAFETY: This function still owns the CQ, and its only QP is destroyed.
-            unsafe { rdma::ib_free_cq(cq) };
+            unsafe { rdma::ib_destroy_cq(cq) };
         })?;
+        // INVARIANT: The object is where it stays.
+        // SAFETY: This object owns the CQ, and no other task uses it yet.
+        unsafe { (*this.cq).cq_context = this.completed.get().cast() };
         this.connect()?;
         Ok(this)
     }
@@ -199,26 +191,22 @@ impl LoopbackQp {
     fn execute(&self, wr: &mut rdma::ib_send_wr) -> Result {
         let mut busy = self.busy.lock();
         if *busy == Outstanding::Yes {
-            if self.pending.status.lock().is_none() {
-                return Err(ETIMEDOUT);
-            }
-            self.wait(0)?;
+            self.poll()?.ok_or(ETIMEDOUT)?;
             *busy = Outstanding::No;
             self.connect()?;
         }
 
         wr.send_flags = rdma::ib_send_flags_IB_SEND_SIGNALED;
-        wr.__bindgen_anon_1.wr_cqe = self.pending.cqe.get();
-        *self.pending.status.lock() = None;
+        let next = rdma::ib_cq_notify_flags_IB_CQ_NEXT_COMP;
+        // SAFETY: By the type invariants the CQ is valid, and so is its context.
+        to_result(unsafe { rdma::ib_req_notify_cq(self.cq, next) })?;
         let mut bad = ptr::null();
         // INVARIANT: This task holds `busy` until the completion has arrived, or sets it below.
         // SAFETY: By the type invariants the QP is valid. The driver copies the work request before it
         // returns.
         to_result(unsafe { rdma::ib_post_send(self.qp, wr, &mut bad) })?;
 
-        let status = self
-            .wait(TIMEOUT)
-            .inspect_err(|_| *busy = Outstanding::Yes)?;
+        let status = self.wait().inspect_err(|_| *busy = Outstanding::Yes)?;
         if status == rdma::ib_wc_status_IB_WC_SUCCESS {
             return Ok(());
         }
@@ -234,34 +222,48 @@ impl LoopbackQp {
     }
 
     /// Waits for the completion of the outstanding work request and returns its status.
-    fn wait(&self, ms: u32) -> Result<rdma::ib_wc_status> {
-        // SAFETY: `new` initialised the completion, and this object is valid during the call.
-        if !unsafe { helpers::ext_wait_for_completion_timeout(self.pending.done.get(), ms) } {
-            pr_err!(
-                "{}: no completion of a memory key work request in {} ms; reset the device\n",
-                self.dev.name(),
-                ms
-            );
-            return Err(ETIMEDOUT);
+    fn wait(&self) -> Result<rdma::ib_wc_status> {
+        loop {
+            let completed = self.completed.get();
+            // SAFETY: `new` initialised the completion, and this object is valid during the call.
+            let in_time = unsafe { helpers::ext_wait_for_completion_timeout(completed, TIMEOUT) };
+            if let Some(status) = self.poll()? {
+                return Ok(status);
+            }
+            // Else the call was about an earlier work request, which had exceeded its time.
+            if !in_time {
+                pr_err!(
+                    "{}: no completion of a memory key work request in {} ms; reset the device\n",
+                    self.dev.name(),
+                    TIMEOUT
+                );
+                return Err(ETIMEDOUT);
+            }
         }
-        self.pending.status.lock().ok_or(EIO)
     }
 
-    /// Completion handler, which a workqueue of ib_core calls.
+    /// Returns the status of the work request that was outstanding, or `None` if it still is. The caller
+    /// holds `busy`.
+    fn poll(&self) -> Result<Option<rdma::ib_wc_status>> {
+        let mut wc: rdma::ib_wc = pin_init::zeroed();
+        // SAFETY: By the type invariants the CQ is valid. Only this task polls it, and `wc` is valid for a
+        // write.
+        match unsafe { rdma::ib_poll_cq(self.cq, 1, &mut wc) } {
+            0 => Ok(None),
+            n if n > 0 => Ok(Some(wc.status)),
+            e => Err(Error::from_errno(e)),
+        }
+    }
+
+    /// Completion handler of the CQ, which the driver calls, in any context.
     ///
     /// # Safety
     ///
-    /// `wc` must be a completion of a work request that `execute` posted.
-    unsafe extern "C" fn done(_cq: *mut rdma::ib_cq, wc: *mut rdma::ib_wc) {
-        // SAFETY: By this function's safety contract the completion is valid, with the posted
-        // `wr_cqe`.
-        let (cqe, status) = unsafe { ((*wc).__bindgen_anon_1.wr_cqe, (*wc).status) };
-        // SAFETY: By the type invariants `wr_cqe` is the `cqe` of a `Pending`. Its owner frees the
-        // CQ, which waits for this call, before it frees the `Pending`.
-        let pending = unsafe { &*cqe.byte_sub(offset_of!(Pending, cqe)).cast::<Pending>() };
-        *pending.status.lock() = Some(status);
-        // SAFETY: The completion was initialised, and `pending` is valid during this call.
-        unsafe { bindings::complete(pending.done.get()) };
+    /// `completed` must be the context of the CQ of a [`LoopbackQp`].
+    unsafe extern "C" fn completion(_cq: *mut rdma::ib_cq, completed: *mut c_void) {
+        // SAFETY: By this function's safety contract and the type invariants it is an initialised
+        // completion. Its owner destroys the CQ, which waits for this call, before it frees it.
+        unsafe { bindings::complete(completed.cast()) };
     }
 
     /// Moves the queue pair from any state to ready-to-send, connected to itself.
@@ -371,6 +373,6 @@ impl PinnedDrop for LoopbackQp {
         // as no task is in `execute`.
         unsafe { rdma::ib_destroy_qp(self.qp) };
         // SAFETY: By the type invariants this object owns the CQ, whose only QP is destroyed.
-        unsafe { rdma::ib_free_cq(self.cq) };
+        unsafe { rdma::ib_destroy_cq(self.cq) };
     }
 }
