@@ -89,12 +89,13 @@ def threads_table(rows, device):
     for label, target, size, operation in _keys(rows, device, "threads-"):
         if operation == "ratio":
             key = (device, label, "threads-" + target, size)
-            ratio, loop, relative, busy = (rows.cost[key + (one,)] / 1000
-                                           for one in ("ratio", "loop", "relative", "busy"))
+            ratio, loop, relative, busy, busy_two = (
+                rows.cost[key + (one,)] / 1000
+                for one in ("ratio", "loop", "relative", "busy", "busy-two"))
             least, most = (figure / 1000 for figure in rows.spread[key + ("relative",)])
             which, _, state = label.partition("-")
             lines.append([f"{NAMES[target]}, {state}", which, f"{ratio:.2f}", f"{loop:.2f}",
-                          f"{relative:.2f} ({least:.2f} to {most:.2f})", f"{busy:.2f}"])
+                          f"{relative:.2f} ({least:.2f} to {most:.2f})", f"{busy:.2f}, {busy_two:.2f}"])
     head = ["two threads / one", "devices", "registrations", "a loop", "registrations / a loop",
-            "CPUs busy, one thread"]
+            "CPUs busy, one and two"]
     return table(head, lines) if lines else ""

@@ -9,6 +9,7 @@
  *   loop      the same of a loop that uses no device
  *   relative  the first / the second, of windows that follow each other
  *   busy      the number of CPUs that are busy while one thread works
+ *   busy-two  the same while two do
  */
 #include <err.h>
 #include <pthread.h>
@@ -131,7 +132,7 @@ static void row(const char *devices, const char *operation, double figure[ROUNDS
 
 static void measure(const char *devices, struct worker w[2])
 {
-	double ratio[ROUNDS], loop[ROUNDS], relative[ROUNDS], busy[ROUNDS];
+	double ratio[ROUNDS], loop[ROUNDS], relative[ROUNDS], busy[2][ROUNDS];
 
 	set_up(&w[0]);
 	set_up(&w[1]);
@@ -149,12 +150,14 @@ static void measure(const char *devices, struct worker w[2])
 		ratio[i] = of[1][1].rate / of[1][0].rate;
 		loop[i] = of[0][1].rate / of[0][0].rate;
 		relative[i] = ratio[i] / loop[i];
-		busy[i] = of[1][0].busy;
+		for (int two = 0; two < 2; two++)
+			busy[two][i] = of[1][two].busy;
 	}
 	row(devices, "ratio", ratio);
 	row(devices, "loop", loop);
 	row(devices, "relative", relative);
-	row(devices, "busy", busy);
+	row(devices, "busy", busy[0]);
+	row(devices, "busy-two", busy[1]);
 }
 
 int main(int argc, char **argv)
