@@ -73,4 +73,10 @@ impl Adapter {
     pub(crate) fn region(&self, mr: &Mr) -> Option<Arc<Region>> {
         self.mrs.get(mr.lkey()).filter(|region| region.is_of(mr))
     }
+
+    /// Returns the region that `mr` is on, and begins the deregistration of `mr` there.
+    pub(crate) fn region_to_deregister(&self, mr: &Mr) -> Option<Arc<Region>> {
+        let region = self.mrs.get(mr.lkey())?;
+        region.begin_dereg(mr).then_some(region)
+    }
 }

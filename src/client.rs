@@ -150,6 +150,11 @@ impl Client {
         &self.stats
     }
 
+    /// Returns the callbacks. Only a task that knows of a [`Use`] may call them.
+    pub(crate) fn callbacks(&self) -> &Callbacks {
+        &self.callbacks
+    }
+
     /// Returns how the client wants its memory handled.
     pub(crate) fn traits(&self) -> Traits {
         self.traits
@@ -229,20 +234,6 @@ impl Client {
 /// A use of a client: while it exists, unregistering the client has not returned and its callbacks
 /// may be called.
 pub(crate) struct Use(Arc<Client>);
-
-impl Use {
-    /// Returns the callbacks.
-    pub(crate) fn callbacks(&self) -> &Callbacks {
-        &self.0.callbacks
-    }
-}
-
-impl Clone for Use {
-    fn clone(&self) -> Self {
-        self.0.gate.lock().uses += 1;
-        Self(self.0.clone())
-    }
-}
 
 impl Deref for Use {
     type Target = Arc<Client>;

@@ -104,7 +104,7 @@ impl Hooks for Adapter {
     }
 
     fn dereg_mr(&self, mr: &Mr, original: Original<'_>) -> Result {
-        match self.region(mr) {
+        match self.region_to_deregister(mr) {
             Some(region) => region.deregister(mr, &original),
             None => original.call(),
         }

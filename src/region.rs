@@ -61,6 +61,11 @@ use kernel::{
 ///   whose accesses are in the resources, and after a revocation those that the user still has.
 #[pin_data]
 pub(crate) struct Region {
+    // The fields drop in this order: the resources before what the client has acquired.
+    #[pin]
+    life: Lifecycle<KBox<Resources>>,
+    #[pin]
+    acquired: SpinLock<Option<Acquired>>,
     client: Arc<Client>,
     ticket: u32,
     range: VaRange,
@@ -68,11 +73,7 @@ pub(crate) struct Region {
     /// a dma-buf, as is `mrs`.
     index: Option<Arc<Index<Self>>>,
     #[pin]
-    acquired: SpinLock<Option<Acquired>>,
-    #[pin]
     mrs: SpinLock<Option<Mrs>>,
-    #[pin]
-    life: Lifecycle<KBox<Resources>>,
     /// How many times drivers have detached from the region since it was deferred to them.
     detached: Atomic<u32>,
 }

@@ -56,7 +56,7 @@ impl Acquired {
     /// Returns the pages of the range, which are not pinned yet. The owner must drop them before this
     /// object.
     pub(crate) fn pages(&self, range: VaRange) -> ClientPages {
-        ClientPages::new(self.context, self.client.clone(), range)
+        ClientPages::new(self.context, &self.client, range)
     }
 }
 

@@ -7,7 +7,10 @@ use super::{
     Intent, //
 };
 use crate::{
-    client::Use,
+    client::{
+        Client,
+        Use, //
+    },
     ext::{
         device::as_raw,
         sg::{
@@ -21,7 +24,13 @@ use crate::{
     pr_warn_limited,
     range::VaRange, //
 };
-use core::ptr;
+use core::{
+    ops::Deref,
+    ptr::{
+        self,
+        NonNull, //
+    },
+};
 use kernel::{
     device::Device,
     error::to_result,
@@ -30,6 +39,28 @@ use kernel::{
     prelude::*,
     sync::aref::ARef, //
 };
+
+/// The client of an acquired range. A [`Use`] besides that of the range would change two counters that
+/// tasks share, for each MR.
+///
+/// # Invariants
+///
+/// The range is not released, so its `Use` exists, which has a reference to the client.
+struct InUse(NonNull<Client>);
+
+// SAFETY: It is a reference, and a client is `Sync`.
+unsafe impl Send for InUse {}
+// SAFETY: See `Send`.
+unsafe impl Sync for InUse {}
+
+impl Deref for InUse {
+    type Target = Client;
+
+    fn deref(&self) -> &Client {
+        // SAFETY: By the type invariants there is a reference to it.
+        unsafe { self.0.as_ref() }
+    }
+}
 
 /// The pages of a range that a client has acquired. Dropping them calls `dma_unmap` if the range is
 /// mapped, and `put_pages` if it is pinned.
@@ -46,7 +77,7 @@ use kernel::{
 ///   `entries` entries.
 pub(crate) struct ClientPages {
     context: Context,
-    client: Use,
+    client: InUse,
     range: VaRange,
     table: ForeignTable,
     pinned: bool,
@@ -57,11 +88,11 @@ pub(crate) struct ClientPages {
 impl ClientPages {
     /// Creates the pages of `range`, which `client` has acquired as `context`. The owner must drop the
     /// object before `context` is released.
-    pub(super) fn new(context: Context, client: Use, range: VaRange) -> Self {
-        // INVARIANT: The owner keeps the context; the range is neither pinned nor mapped.
+    pub(super) fn new(context: Context, client: &Use, range: VaRange) -> Self {
+        // INVARIANT: The owner keeps the context, and so the use; the range is neither pinned nor mapped.
         Self {
             context,
-            client,
+            client: InUse(NonNull::from(&***client)),
             range,
             table: ForeignTable::new(),
             pinned: false,
@@ -75,8 +106,8 @@ impl ClientPages {
         let get_pages = self.client.callbacks().get_pages.ok_or(EINVAL)?;
         let force = intent == Intent::Write;
         // SAFETY:
-        // - `client` keeps the client registered, so its callbacks may be called;
-        // - by the type invariants the context is valid;
+        // - by the type invariants the context is valid, so the client is registered and its callbacks may
+        //   be called;
         // - `table` is an empty sg_table, which by the C ABI the client leaves alone or fills as
         //   sg_alloc_table() does.
         to_result(unsafe {
@@ -127,9 +158,10 @@ impl ClientPages {
         let dma_map = self.client.callbacks().dma_map.ok_or(EINVAL)?;
         let mut nmap: ffi::c_int = 0;
         // SAFETY:
-        // - `client` keeps the client registered, so its callbacks may be called;
-        // - by the type invariants the context is valid, and `table` is the table of its
-        //   `get_pages`, which by the C ABI the client may change here;
+        // - by the type invariants the context is valid, so the client is registered and its callbacks may
+        //   be called;
+        // - by the type invariants `table` is the table of its `get_pages`, which by the C ABI the client may
+        //   change here;
         // - `dev` is valid while it is borrowed, and `nmap` is valid for a write.
         to_result(unsafe {
             dma_map(
@@ -157,9 +189,8 @@ impl ClientPages {
         let Some(get_page_size) = self.client.callbacks().get_page_size else {
             return Ok(PAGE_SIZE);
         };
-        // SAFETY:
-        // - `client` keeps the client registered, so its callbacks may be called;
-        // - by the type invariants the context is valid.
+        // SAFETY: By the type invariants the context is valid, so the client is registered and its
+        // callbacks may be called.
         let size = unsafe { get_page_size(self.context.0) };
         if !size.is_power_of_two() || size < PAGE_SIZE {
             pr_warn_limited!(
@@ -204,9 +235,9 @@ impl Drop for ClientPages {
         let callbacks = self.client.callbacks();
         if let (Some(dev), Some(dma_unmap)) = (&self.mapped, callbacks.dma_unmap) {
             // SAFETY:
-            // - `client` keeps the client registered, so its callbacks may be called;
-            // - by the type invariants the context is valid and the client has mapped `table` for
-            //   `dev`.
+            // - by the type invariants the context is valid, so the client is registered and its callbacks
+            //   may be called;
+            // - by the type invariants the client has mapped `table` for `dev`.
             let ret = unsafe { dma_unmap(self.table.as_raw(), self.context.0, as_raw(dev)) };
             if ret != 0 {
                 pr_warn_limited!(
@@ -218,9 +249,10 @@ impl Drop for ClientPages {
         }
         if let (true, Some(put_pages)) = (self.pinned, callbacks.put_pages) {
             // SAFETY:
-            // - `client` keeps the client registered, so its callbacks may be called;
-            // - by the type invariants the context is valid, and `table` is the table of its
-            //   `get_pages`, for which this is the only `put_pages`.
+            // - by the type invariants the context is valid, so the client is registered and its callbacks
+            //   may be called;
+            // - by the type invariants `table` is the table of its `get_pages`, for which this is the only
+            //   `put_pages`.
             unsafe { put_pages(self.table.as_raw(), self.context.0) };
         }
     }

@@ -188,6 +188,16 @@ impl Region {
         self.with_mr(mr.id(), |mr| mr.as_ref().is_some_and(|mr| !mr.ending)) == Some(true)
     }
 
+    /// Begins the deregistration of `mr` for its user: from here on it is not known to be on the region,
+    /// as the driver may reuse its address and its key before it returns. Returns whether it was.
+    pub(crate) fn begin_dereg(&self, mr: &Mr) -> bool {
+        let was_on_it = self.with_mr(mr.id(), |mr| {
+            let mr = mr.as_mut();
+            mr.is_some_and(|mr| !mem::replace(&mut mr.ending, true))
+        });
+        was_on_it == Some(true)
+    }
+
     /// Runs `f` on the place of the MR with the number `id`, if that is on this region.
     fn with_mr<T>(&self, id: usize, f: impl FnOnce(&mut Option<Identity>) -> T) -> Option<T> {
         let mrs = &mut *self.mrs.lock();
@@ -216,14 +226,15 @@ impl Region {
         }
     }
 
-    /// Deregisters `mr`, which is on this region, for its user. Context: may sleep.
+    /// Deregisters `mr`, which is on this region, for its user, after [`Self::begin_dereg`]. Context:
+    /// may sleep.
     // Inlined, its stack frame would be set up for MRs of host memory too.
     #[inline(never)]
     pub(crate) fn deregister(&self, mr: &Mr, original: &Original<'_>) -> Result {
         let id = mr.id();
         match self.life.close() {
             Close::Live(mut resources) => {
-                if let Err(e) = self.call_hidden(id, original) {
+                if let Err(e) = self.call_driver(id, original) {
                     self.life.reopen(resources);
                     return Err(e);
                 }
@@ -236,7 +247,7 @@ impl Region {
                 self.tear_down(self.life.closed(resources));
             }
             Close::Revoked => {
-                self.call_hidden(id, original)?;
+                self.call_driver(id, original)?;
                 if self.has_mrs() {
                     return Ok(());
                 }
@@ -248,23 +259,21 @@ impl Region {
         Ok(())
     }
 
-    /// Calls the driver while the MR is not known to be on the region: the driver may reuse its
-    /// address and its key before it returns. Removes the MR if it is gone.
-    fn call_hidden(&self, id: usize, original: &Original<'_>) -> Result {
-        self.set_ending(id, true);
+    /// Calls the driver. Removes the MR if it is gone.
+    fn call_driver(&self, id: usize, original: &Original<'_>) -> Result {
         let result = original.call();
         match &result {
             Ok(()) => self.withdraw(self.with_mr(id, Option::take).flatten()),
-            Err(_) => self.set_ending(id, false),
+            Err(_) => self.cancel_dereg(id),
         }
         result
     }
 
-    /// Sets whether the driver deregisters the MR.
-    fn set_ending(&self, id: usize, ending: bool) {
+    /// Undoes [`Self::begin_dereg`].
+    fn cancel_dereg(&self, id: usize) {
         self.with_mr(id, |mr| {
             if let Some(mr) = mr {
-                mr.ending = ending;
+                mr.ending = false;
             }
         });
     }

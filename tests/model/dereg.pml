@@ -38,12 +38,9 @@ inline original(me)
 #endif
 }
 
-/* Region::call_hidden */
-inline call_hidden(me)
+/* Region::call_driver */
+inline call_driver(me)
 {
-#ifndef BREAK_ID_STAYS
-	id_known = 0;
-#endif
 	original(me);
 	if
 	:: ok -> forget_mrs()
@@ -58,13 +55,13 @@ inline deregister(me)
 	/* No other task uses the MR from here on. */
 	if
 	:: found == Live ->
-		call_hidden(me);
+		call_driver(me);
 		if
 		:: ok -> end(me); finish(me)
 		:: else -> make_live(me, Closing)
 		fi
 	:: found == Revoked ->
-		call_hidden(me);
+		call_driver(me);
 		if
 		:: ok -> finish(me)
 		:: else
@@ -92,8 +89,17 @@ inline dereg_mr(me)
 			enter(deregistering, dereg_closed);
 			if
 			:: inside ->
-				/* Adapter::region */
-				atomic { has_region = (entry == THIS && id_known) };
+				/* Adapter::region_to_deregister */
+				atomic {
+					has_region = (entry == THIS && id_known);
+					if
+#ifndef BREAK_ID_STAYS
+					/* Region::begin_dereg */
+					:: has_region -> id_known = 0
+#endif
+					:: else
+					fi
+				};
 				if
 				:: has_region -> deregister(me)
 				:: else -> original(me)
