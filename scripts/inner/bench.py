@@ -49,8 +49,8 @@ class Rows:
         least, most = self.spread[device, label, target, size, operation]
         if not target.startswith("many-"):
             return least, most
-        none = self.cost.get((device, "0", target, size, operation), 0)
-        return (least - none) / int(label), (most - none) / int(label)
+        none_least, none_most = self.spread.get((device, "0", target, size, operation), (0, 0))
+        return (least - none_most) / int(label), (most - none_least) / int(label)
 
     def text(self, *key):
         """The figure of a row, as get() has it, with those of repeated ones that differ by 1 %."""
