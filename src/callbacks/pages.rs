@@ -7,10 +7,7 @@ use super::{
     Intent, //
 };
 use crate::{
-    client::{
-        Client,
-        Use, //
-    },
+    client::Client,
     ext::{
         device::as_raw,
         sg::{
@@ -24,43 +21,18 @@ use crate::{
     pr_warn_limited,
     range::VaRange, //
 };
-use core::{
-    ops::Deref,
-    ptr::{
-        self,
-        NonNull, //
-    },
-};
+use core::ptr;
 use kernel::{
     device::Device,
     error::to_result,
     ffi,
     page::PAGE_SIZE,
     prelude::*,
-    sync::aref::ARef, //
+    sync::{
+        aref::ARef,
+        Arc, //
+    },
 };
-
-/// The client of an acquired range. A [`Use`] besides that of the range would change two counters that
-/// tasks share, for each MR.
-///
-/// # Invariants
-///
-/// The range is not released, so its `Use` exists, which has a reference to the client.
-struct InUse(NonNull<Client>);
-
-// SAFETY: It is a reference, and a client is `Sync`.
-unsafe impl Send for InUse {}
-// SAFETY: See `Send`.
-unsafe impl Sync for InUse {}
-
-impl Deref for InUse {
-    type Target = Client;
-
-    fn deref(&self) -> &Client {
-        // SAFETY: By the type invariants there is a reference to it.
-        unsafe { self.0.as_ref() }
-    }
-}
 
 /// The pages of a range that a client has acquired. Dropping them calls `dma_unmap` if the range is
 /// mapped, and `put_pages` if it is pinned.
@@ -71,13 +43,13 @@ impl Deref for InUse {
 /// # Invariants
 ///
 /// - `context` has not been released: the owner drops this object before the `Acquired` that it
-///   came from.
+///   came from. So the `Use` of that exists, and the client is registered.
 /// - If `pinned`, the client has pinned the range and described it in `table`.
 /// - If `mapped` is a device, the range is pinned, and the client has mapped it for that device, in
 ///   `entries` entries.
 pub(crate) struct ClientPages {
     context: Context,
-    client: InUse,
+    client: Arc<Client>,
     range: VaRange,
     table: ForeignTable,
     pinned: bool,
@@ -88,11 +60,11 @@ pub(crate) struct ClientPages {
 impl ClientPages {
     /// Creates the pages of `range`, which `client` has acquired as `context`. The owner must drop the
     /// object before `context` is released.
-    pub(super) fn new(context: Context, client: &Use, range: VaRange) -> Self {
-        // INVARIANT: The owner keeps the context, and so the use; the range is neither pinned nor mapped.
+    pub(super) fn new(context: Context, client: &Arc<Client>, range: VaRange) -> Self {
+        // INVARIANT: The owner keeps the context; the range is neither pinned nor mapped.
         Self {
             context,
-            client: InUse(NonNull::from(&***client)),
+            client: Arc::clone(client),
             range,
             table: ForeignTable::new(),
             pinned: false,
