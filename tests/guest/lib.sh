@@ -17,18 +17,7 @@ RXE_NIC=d0
 # The RDMA device: peer.rdma of the kernel command line.
 DEV=${RDMA_DEV:-rxe0}
 
-# --- the kernel log ---
-
-log_mark() { echo "peer-test: $1" >/dev/kmsg; }
-# Within a test, for one_line.
-log_step() { echo "peer-step: $1" >/dev/kmsg; }
-
-# log_since test|step: the log since the last mark of that kind. The kernel keeps all of
-# it (log_buf_len); dmesg -S reads it by one system call, not one for each line.
-log_since() {
-	dmesg -S | awk -v mark="peer-$1: |peer-test: " '$0 ~ mark { n = 0; next } { line[n++] = $0 }
-		END { for (i = 0; i < n; i++) print line[i] }'
-}
+. ./log.sh
 
 # nap SECONDS: sleep, without a process: nothing ever comes through this pipe.
 exec {NAP_FD}<> <(:)

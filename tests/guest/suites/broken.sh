@@ -21,6 +21,18 @@ test_negation_fails() {
 	must_fail true
 	true
 }
-test_warns_in_the_kernel_log() { echo "WARNING: CPU: 0 PID: 1 at made/up.c:1" >/dev/kmsg; }
+warn() { echo "WARNING: CPU: 0 PID: 1 at made/up.c:$1" >/dev/kmsg; }
+test_warns_in_the_kernel_log() { warn 2; }
+test_permits_a_warning() {
+	log_allow 'made/up\.c:1'
+	warn 1
+}
+test_warning_of_a_test_before() { warn 2; }
+test_permits_another_warning() {
+	log_may 'made/up\.c:1'
+	warn 2
+}
+test_permits_what_does_not_come() { log_allow 'made/up\.c:3'; }
+test_need_not_come() { log_may 'made/up\.c:3'; }
 test_does_not_end() { sleep 1000; }
 test_fails_no_more() { true; }

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+#
+# The kernel log of a guest: marks of tests, and the lines that a healthy kernel does not
+# print (bad-log). Sourced by the suites' lib.sh and, on the host, by scripts/log-scan.
+
+log_mark() { echo "peer-test: $1" >/dev/kmsg; }
+# Within a test, for one_line.
+log_step() { echo "peer-step: $1" >/dev/kmsg; }
+
+# log_allow PATTERN: called in a test, before the step that provokes them: lines of bad-log that
+# match the extended regular expression are permitted until the end of this test, and there must
+# be one. log_may PATTERN: the same, but there may be none.
+log_allow() { echo "peer-allow: $1" >/dev/kmsg; }
+log_may() { echo "peer-may: $1" >/dev/kmsg; }
+
+# log_since test|step: the log since the last mark of that kind. The kernel keeps all of
+# it (log_buf_len); dmesg -S reads it by one system call, not one for each line.
+log_since() {
+	dmesg -S | awk -v mark="peer-$1: |peer-test: " '$0 ~ mark { n = 0; next } { line[n++] = $0 }
+		END { for (i = 0; i < n; i++) print line[i] }'
+}
+
+# bad_lines PATTERNS [last]: sets BAD to the lines of the kernel log on stdin that match
+# PATTERNS and that their test does not permit, with a line for each log_allow without such
+# a line; "last": of the last test alone.
+bad_lines() {
+	local line pattern
+	local -A permitted=()
+	BAD=()
+	[ -z "${2:-}" ] || BAD=("no mark of this test")
+	while IFS= read -r line; do
+		case $line in
+		*'] peer-test: '*)
+			not_seen
+			permitted=()
+			[ -z "${2:-}" ] || BAD=() ;;
+		*'] peer-allow: '*) permitted["${line#*'] peer-allow: '}"]=wanted ;;
+		*'] peer-may: '*) permitted["${line#*'] peer-may: '}"]=seen ;;
+		*)
+			for pattern in "${!permitted[@]}"; do
+				[[ $line =~ $pattern ]] || continue
+				permitted["$pattern"]=seen
+				continue 2
+			done
+			BAD+=("$line") ;;
+		esac
+	done < <(grep -aE -e '\] peer-(test|allow|may): ' -f "$1")
+	not_seen
+}
+not_seen() {
+	local pattern
+	for pattern in "${!permitted[@]}"; do
+		[ "${permitted["$pattern"]}" = seen ] || BAD+=("no line that log_allow permits: $pattern")
+	done
+}
