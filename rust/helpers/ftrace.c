@@ -125,13 +125,16 @@ struct ext_redirection *ext_ftrace_redirect(const struct ext_redirect *list, uns
 	return this;
 }
 
-void ext_ftrace_restore(struct ext_redirection *this)
+int ext_ftrace_restore(struct ext_redirection *this)
 {
 	/* Fails only if ftrace has disabled itself after an error of its own. */
-	if (WARN_ON(unregister_ftrace_function(&this->ops)))
-		return;
+	int err = unregister_ftrace_function(&this->ops);
+
+	if (err)
+		return err;
 	ftrace_free_filter(&this->ops);
 	kfree(this);
+	return 0;
 }
 
 #else
@@ -142,8 +145,9 @@ struct ext_redirection *ext_ftrace_redirect(const struct ext_redirect *list, uns
 	return ERR_PTR(-EOPNOTSUPP);
 }
 
-void ext_ftrace_restore(struct ext_redirection *this)
+int ext_ftrace_restore(struct ext_redirection *this)
 {
+	return 0;
 }
 
 #endif

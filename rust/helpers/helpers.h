@@ -89,7 +89,8 @@ unsigned int ext_marks_first(unsigned long task);
 /* The calls of tasks in @marks are left alone. */
 struct ext_redirection *ext_ftrace_redirect(const struct ext_redirect *list, unsigned int count,
 					    const struct ext_marks *marks);
-void ext_ftrace_restore(struct ext_redirection *redirection);
+/* Undoes that, and frees @redirection. After an error ftrace may still call this module. */
+int ext_ftrace_restore(struct ext_redirection *redirection);
 
 /* linux/genalloc.h */
 struct gen_pool *ext_gen_pool_new(unsigned long start, unsigned long n);

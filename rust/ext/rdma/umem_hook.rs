@@ -49,10 +49,14 @@
 //! ```
 
 mod bypass;
+mod redirection;
 
 pub use self::bypass::bypass;
 
-use self::bypass::bypassed;
+use self::{
+    bypass::bypassed,
+    redirection::Redirection, //
+};
 use super::super::bindings::{
     helpers,
     rdma, //
@@ -74,10 +78,7 @@ use super::{
 use core::{
     ffi::c_int,
     marker::PhantomData,
-    ptr::{
-        self,
-        NonNull, //
-    }, //
+    ptr, //
 };
 use kernel::{
     bindings,
@@ -293,20 +294,38 @@ unsafe extern "C" fn dma_buf_get(fd: c_int) -> *mut bindings::dma_buf {
 /// ftrace, which may sleep. No call is inside them or inside `P` when all shares of `code` are
 /// dropped.
 ///
-/// # Invariants
-///
-/// `redirection` is registered with ftrace, and [`HOOKED`] is true on behalf of this object.
+/// If ftrace has failed, and may still call the hooks, dropping this does not return.
 pub struct UmemHook<P: UmemProvider> {
-    redirection: NonNull<helpers::ext_redirection>,
-    /// Dropped after the hooks are removed.
+    // Dropped in this order.
+    _redirection: Redirection,
+    _hooked: Hooked,
     _code: Code,
-    _provider: PhantomData<P>,
+    _provider: PhantomData<fn() -> P>,
 }
 
-// SAFETY: The redirection belongs to no task.
-unsafe impl<P: UmemProvider> Send for UmemHook<P> {}
-// SAFETY: A shared reference gives access to nothing.
-unsafe impl<P: UmemProvider> Sync for UmemHook<P> {}
+/// The only hook of this module. Dropping it makes room for another.
+///
+/// # Invariants
+///
+/// [`HOOKED`] is true on behalf of this object.
+struct Hooked;
+
+impl Hooked {
+    /// Takes the place of the hook, if there is none.
+    fn new() -> Result<Self> {
+        match HOOKED.cmpxchg(false, true, Full) {
+            // INVARIANT: Just set.
+            Ok(_) => Ok(Self),
+            Err(_) => Err(EBUSY),
+        }
+    }
+}
+
+impl Drop for Hooked {
+    fn drop(&mut self) {
+        HOOKED.store(false, Release);
+    }
+}
 
 impl<P: UmemProvider> UmemHook<P> {
     /// Places the hooks.
@@ -316,21 +335,7 @@ impl<P: UmemProvider> UmemHook<P> {
     ///
     /// Context: may sleep.
     pub fn new(code: Code) -> Result<Self> {
-        if HOOKED.cmpxchg(false, true, Full).is_err() {
-            return Err(EBUSY);
-        }
-        Self::redirect()
-            .map(|redirection| Self {
-                // INVARIANT: Just registered, and `HOOKED` set above.
-                redirection,
-                _code: code,
-                _provider: PhantomData,
-            })
-            .inspect_err(|_| HOOKED.store(false, Release))
-    }
-
-    /// Registers the redirections with ftrace.
-    fn redirect() -> Result<NonNull<helpers::ext_redirection>> {
+        let hooked = Hooked::new()?;
         let list = [
             helpers::ext_redirect {
                 from: rdma::ib_umem_get_desc as *const () as usize,
@@ -345,23 +350,22 @@ impl<P: UmemProvider> UmemHook<P> {
                 to: dma_buf_get as *const () as usize,
             },
         ];
-        let (n, marks) = (list.len() as u32, bypassed().as_raw());
-        // SAFETY: The list has that many entries. Each replacement has the signature and the
-        // requirements of its function. The marks are static.
-        let raw = unsafe { helpers::ext_ftrace_redirect(list.as_ptr(), n, marks) };
-        let raw = NonNull::new(from_err_ptr(raw)?).ok_or(ENOMEM)?;
+        // SAFETY: Each replacement has the signature and the requirements of its function.
+        let redirection = unsafe { Redirection::new(&list, bypassed()) }?;
         number::set_hooked(true);
-        Ok(raw)
+        Ok(Self {
+            _redirection: redirection,
+            _hooked: hooked,
+            _code: code,
+            _provider: PhantomData,
+        })
     }
 }
 
 impl<P: UmemProvider> Drop for UmemHook<P> {
     fn drop(&mut self) {
+        // The redirection goes next. ftrace waits for a Tasks RCU grace period: a task that was on its way
+        // to a replacement is inside it then, and counted.
         number::set_hooked(false);
-        // ftrace waits for a Tasks RCU grace period: a task that was on its way to a replacement is
-        // inside it now, and counted.
-        // SAFETY: By the type invariants it is registered; nothing uses it afterwards.
-        unsafe { helpers::ext_ftrace_restore(self.redirection.as_ptr()) };
-        HOOKED.store(false, Release);
     }
 }
