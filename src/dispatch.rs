@@ -23,6 +23,7 @@ use crate::{
         pinned::{
             can_pin,
             could_not_pin,
+            untagged,
             MemoryKind, //
         },
         rdma::{
@@ -240,7 +241,7 @@ fn ask_clients<T: From<UserMr>>(
         return unclaimed(error);
     };
     // The driver has the errno for a range that is empty or wraps.
-    let Some(range) = VaRange::new(req.start, req.length) else {
+    let Some(range) = VaRange::new(untagged(req.start), req.length) else {
         return unclaimed(error);
     };
     let hint = adapter.hints().get(req.ucontext());

@@ -4,7 +4,10 @@
 
 use crate::{
     dispatch,
-    ext::miscdev::Control,
+    ext::{
+        miscdev::Control,
+        pinned::untagged, //
+    },
     pr_warn_limited,
     range::VaRange,
     uapi::{
@@ -50,7 +53,7 @@ fn parse(arg: &ib_peer_mem_export) -> Result<VaRange> {
     {
         return Err(EINVAL);
     }
-    VaRange::new(arg.addr, arg.length).ok_or(EINVAL)
+    VaRange::new(untagged(arg.addr), arg.length).ok_or(EINVAL)
 }
 
 /// `IB_PEER_MEM_IOC_EXPORT`. Fails as [`parse`] does, with `EFAULT` if no client claims the range,

@@ -9,13 +9,16 @@ use crate::{
     },
     callbacks::Intent,
     dispatch,
-    ext::rdma::{
-        Access,
-        Code,
-        Device,
-        Provided,
-        UmemHook,
-        UmemProvider, //
+    ext::{
+        pinned::untagged,
+        rdma::{
+            Access,
+            Code,
+            Device,
+            Provided,
+            UmemHook,
+            UmemProvider, //
+        }, //
     },
     range::VaRange, //
 };
@@ -26,7 +29,7 @@ struct Clients;
 
 impl UmemProvider for Clients {
     fn provide(dev: &Device, va: u64, len: u64, access: Access) -> Result<Option<Provided>> {
-        let Some(range) = VaRange::new(va, len) else {
+        let Some(range) = VaRange::new(untagged(va), len) else {
             return Ok(None);
         };
         if !Backend::allows_umems(dev) {

@@ -74,6 +74,25 @@ pub fn can_pin(addr: usize, write: bool) -> bool {
     true
 }
 
+/// Returns an address of the calling process without the bits that its CPU ignores (LAM, TBI), as the
+/// kernel does before it pins memory.
+///
+/// # Examples
+///
+/// ```
+/// use crate::ext::pinned::untagged;
+///
+/// assert_eq!(untagged(0x7000), 0x7000);
+/// ```
+///
+/// Context: process context.
+#[inline]
+pub fn untagged(addr: u64) -> u64 {
+    // CAST: An address of this machine; others are those of no process.
+    // SAFETY: The function reads the mask of the calling process, for any address.
+    unsafe { helpers::ext_untagged_addr(addr as usize) as u64 }
+}
+
 /// What is mapped at an address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MemoryKind {

@@ -192,6 +192,11 @@ int ext_locked_down_pci(void);
 /* linux/slab.h */
 bool ext_memcg_has_room(unsigned long bytes);
 
+/* linux/uaccess.h */
+
+/* Returns @addr of the calling process without the bits that its CPU ignores, as GUP takes it. */
+unsigned long ext_untagged_addr(unsigned long addr);
+
 /* linux/workqueue.h */
 void ext_call_in_worker(void (*function)(void *arg), void *arg, struct lock_class_key *key);
 

@@ -5,6 +5,7 @@
 #include <linux/mm.h>
 #include <linux/pgtable.h>
 #include <linux/sched.h>
+#include <linux/uaccess.h>
 
 #include "helpers.h"
 #include "pgtable.h"
@@ -59,6 +60,7 @@ enum ext_memory ext_memory_at(unsigned long addr)
 	enum ext_memory memory;
 	unsigned long flags;
 
+	addr = untagged_addr(addr);
 	if (!current->mm || addr >= TASK_SIZE)
 		return EXT_MEMORY_UNKNOWN;
 	/* As for pin_user_pages_fast(): no page table is freed while interrupts are disabled. */

@@ -7,6 +7,7 @@
 #include <linux/mm.h>
 #include <linux/pgtable.h>
 #include <linux/sched.h>
+#include <linux/uaccess.h>
 
 #include "helpers.h"
 
@@ -19,29 +20,28 @@ static __always_inline u64 ext_entry(const u64 *table, unsigned long addr, unsig
 }
 
 /*
- * Returns what is mapped at @addr of the calling process. If that is EXT_MEMORY_UNKNOWN,
- * ext_memory_at() has the answer. The caller has disabled interrupts.
+ * Returns what is mapped at @addr by the tables from @table on. Otherwise as ext_native_memory_at().
  *
- * It reads entries as they are: a third of the instructions of the accessors, which paravirt
- * replaces. Xen, where an entry needs them, is left to ext_memory_at(), as is whatever is rare.
+ * Only the tables of the user half stay while interrupts are disabled: those of the kernel half are
+ * freed without an interrupt of all CPUs. So no other address reaches a table, as in GUP's fast path.
  */
-static __always_inline enum ext_memory ext_native_memory_at(unsigned long addr)
+static __always_inline enum ext_memory ext_native_walk(const u64 *table, unsigned long addr)
 {
 	const u64 flags = _PAGE_PRESENT | _PAGE_RW | _PAGE_USER;
-	const struct mm_struct *mm = current->mm;
 	u64 mask = PTE_PFN_MASK, entry;
 	unsigned long base = PAGE_OFFSET;
-	const u64 *table;
 	struct page *page;
 
-	if (cpu_feature_enabled(X86_FEATURE_XENPV) || !mm)
-		return EXT_MEMORY_UNKNOWN;
-	table = (const u64 *)mm->pgd;
+	addr = untagged_addr(addr);
 	if (pgtable_l5_enabled()) {
+		if (addr >> 56)
+			return EXT_MEMORY_UNKNOWN;
 		entry = ext_entry(table, addr, P4D_SHIFT + 9);
 		if (!(entry & _PAGE_PRESENT))
 			return EXT_MEMORY_UNKNOWN;
 		table = (const u64 *)((entry & mask) + base);
+	} else if (addr >> 47) {
+		return EXT_MEMORY_UNKNOWN;
 	}
 	entry = ext_entry(table, addr, P4D_SHIFT);
 	if (!(entry & _PAGE_PRESENT))
@@ -66,6 +66,22 @@ static __always_inline enum ext_memory ext_native_memory_at(unsigned long addr)
 	if (likely(!is_zone_device_page(page)))
 		return EXT_MEMORY_ORDINARY;
 	return is_pci_p2pdma_page(page) ? EXT_MEMORY_DEVICE : EXT_MEMORY_UNKNOWN;
+}
+
+/*
+ * Returns what is mapped at @addr of the calling process. If that is EXT_MEMORY_UNKNOWN,
+ * ext_memory_at() has the answer. The caller has disabled interrupts.
+ *
+ * It reads entries as they are: a third of the instructions of the accessors, which paravirt
+ * replaces. Xen, where an entry needs them, is left to ext_memory_at(), as is whatever is rare.
+ */
+static __always_inline enum ext_memory ext_native_memory_at(unsigned long addr)
+{
+	const struct mm_struct *mm = current->mm;
+
+	if (cpu_feature_enabled(X86_FEATURE_XENPV) || !mm)
+		return EXT_MEMORY_UNKNOWN;
+	return ext_native_walk((const u64 *)mm->pgd, addr);
 }
 
 #else

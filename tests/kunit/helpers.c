@@ -21,6 +21,7 @@
 #include <linux/uaccess.h>
 
 #include "../../include/uapi/ib_peer_mem.h"
+#include "../../rust/helpers/pgtable.h"
 #include "helpers.h"
 
 u64 kt_alloc(unsigned int order)
@@ -177,6 +178,33 @@ unsigned long kt_user_page(void)
 	if (IS_ERR_VALUE(at) || clear_user((void __user *)at, PAGE_SIZE))
 		return 0;
 	return at;
+}
+
+/*
+ * Returns what the lockless walk finds at @addr, in tables of all levels in which all entries lead to an
+ * ordinary page: an address whose tables are not read is unknown. Returns -errno without memory, or
+ * without that walk.
+ */
+int kt_walk(unsigned long addr)
+{
+#ifdef CONFIG_X86_64
+	u64 *table = (u64 *)__get_free_page(GFP_KERNEL);
+	enum ext_memory memory;
+	unsigned int i;
+
+	if (!table)
+		return -ENOMEM;
+	/* The table is that of the next level, and the page. */
+	for (i = 0; i < PTRS_PER_PTE; i++)
+		table[i] = virt_to_phys(table) | _PAGE_PRESENT | _PAGE_RW | _PAGE_USER;
+	local_irq_disable();
+	memory = ext_native_walk(table, addr);
+	local_irq_enable();
+	free_page((unsigned long)table);
+	return memory;
+#else
+	return -EOPNOTSUPP;
+#endif
 }
 
 /*

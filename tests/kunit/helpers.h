@@ -32,6 +32,7 @@ void kt_fence_signal(struct dma_fence *fence);
 struct file *kt_control_open(void);
 void kt_control_close(struct file *control);
 unsigned long kt_user_page(void);
+int kt_walk(unsigned long addr);
 int kt_export(struct file *control, unsigned long at, u64 addr, u64 length);
 void kt_close(int fd);
 void kt_diagnostic(const void *args);

@@ -7,12 +7,20 @@ use kernel::prelude::*;
 #[kunit_tests(peer_mem_host_first)]
 mod tests {
     use crate::{
-        ext::compat::{
-            eopnotsupp,
-            eremoteio, //
+        bindings::helpers as shared,
+        ext::{
+            compat::{
+                eopnotsupp,
+                eremoteio, //
+            },
+            pinned::untagged, //
         },
+        helpers,
         suites::prelude::*, //
     };
+
+    const ORDINARY: i32 = shared::ext_memory_EXT_MEMORY_ORDINARY as i32;
+    const UNKNOWN: i32 = shared::ext_memory_EXT_MEMORY_UNKNOWN as i32;
 
     const CALLBACKS: [Point; 7] = [
         Point::Acquire,
@@ -28,6 +36,34 @@ mod tests {
     fn untouched(client: &Client) -> Result {
         for point in CALLBACKS {
             ensure_eq!(client.script().calls(point), 0);
+        }
+        Ok(())
+    }
+
+    /// The tables of the kernel half may be freed meanwhile, and no other address is one of a process.
+    #[test]
+    fn the_page_tables_are_read_for_user_addresses_only() -> Result {
+        // SAFETY: The function accepts any address.
+        let walk = |addr: u64| unsafe { helpers::kt_walk(addr as usize) };
+        let is_ordinary = |addr| walk(addr) == ORDINARY;
+        // With four levels or with five.
+        let end = match walk(1 << 47) {
+            ORDINARY => 1u64 << 56,
+            UNKNOWN => 1u64 << 47,
+            // Only x86 has this walk.
+            e if Error::from_errno(e) == eopnotsupp() => return Ok(()),
+            e => return Err(Error::from_errno(e)),
+        };
+        for addr in [0, 0x7000, end - 1] {
+            ensure!(is_ordinary(addr));
+        }
+        for bit in 0..u64::BITS {
+            let addr = 0x7000 | 1 << bit;
+            // What the CPU ignores is ignored here.
+            ensure_eq!(is_ordinary(addr), untagged(addr) < end);
+        }
+        for addr in [end, 0xffff_8880_0000_0000, 0xffff_ffff_8100_0000, u64::MAX] {
+            ensure_eq!(walk(addr), UNKNOWN);
         }
         Ok(())
     }
