@@ -78,7 +78,9 @@ impl KeySet {
         })
     }
 
-    /// Returns whether `key` may be in the set. `false` is certain.
+    /// Returns whether `key` may be in the set. `false` is certain for a caller that orders this after
+    /// the insertion of the key, as one that got the key from the inserting task does, and before its
+    /// removal.
     ///
     /// Context: any.
     pub fn may_contain(&self, key: u32) -> bool {
@@ -134,7 +136,9 @@ impl KeySet {
             // INVARIANT: If the bit was that of another key, then this one is counted in `unknown`,
             // where that other one is from here on.
             Some((word, bit)) if word.load(Relaxed) & bit != 0 => {
-                word.store(word.load(Relaxed) & !bit, Relaxed);
+                // Pairs with the `smp_rmb()` in `ext_key_set_may_contain()`: who finds no bit finds
+                // that other key in `unknown`.
+                word.store(word.load(Relaxed) & !bit, Release);
             }
             // INVARIANT: The key had no bit.
             _ => {

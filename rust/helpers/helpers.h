@@ -223,7 +223,7 @@ static __always_inline bool ext_key_set_is_empty(const struct ext_key_set *set)
 	return !READ_ONCE(set->keys);
 }
 
-/* Returns whether @key may be in the set. False is certain. */
+/* Returns whether @key may be in the set. False is certain: see the comment at the function. */
 bool ext_key_set_may_contain(const struct ext_key_set *set, u32 key);
 
 /* rdma/ib_verbs.h */

@@ -156,7 +156,11 @@ bool ext_key_set_may_contain(const struct ext_key_set *set, u32 key)
 	if (ext_key_set_is_empty(set))
 		return false;
 	bitmap = READ_ONCE(set->bitmaps[bit / EXT_KEY_SET_BITS]);
-	return (bitmap && test_bit(bit % EXT_KEY_SET_BITS, bitmap)) || READ_ONCE(set->unknown);
+	if (bitmap && test_bit(bit % EXT_KEY_SET_BITS, bitmap))
+		return true;
+	/* Pairs with the release of the bit in KeySet::remove(). */
+	smp_rmb();
+	return READ_ONCE(set->unknown);
 }
 
 /*
@@ -184,6 +188,19 @@ static int dereg_mr_unless_empty(struct ib_mr *mr, struct ib_udata *udata)
 int ext_dereg_mr(struct ib_mr *mr, struct ib_udata *udata)
 {
 	ext_dereg_mr_fn *function = dereg_mr_unless_empty;
+/*
+ * The caller got the key after it was inserted, and the key stays in the set. So the count of keys is
+ * not 0, and the bitmap is there if there was memory for it: each is one variable, which is never
+ * read as it was before. What stands for the key is its bit or a part of @unknown. While it is
+ * in the set that may change once, from the bit to @unknown: another key with the same bit is
+ * counted there first and removed later, which clears the bit. The writer releases the cleared bit
+ * after the count, so a reader of the cleared bit that then reads the count finds it:
+ *
+ *	writer					reader
+ *	unknown = 1;				r0 = bit;	// 0
+ *	smp_store_release(&bit, 0);		smp_rmb();
+ *						r1 = unknown;	// not 0
+ */
 	struct ext_gates *gates;
 
 	preempt_disable();
