@@ -228,8 +228,6 @@ bool ext_key_set_may_contain(const struct ext_key_set *set, u32 key);
 
 /* rdma/ib_verbs.h */
 
-/* As ib_get_client_data(), but it reads nothing older than what the caller has read before. */
-void *ext_ib_client_data(struct ib_device *device, void *client);
 bool ext_ib_device_is_gone(struct ib_device *device);
 
 #endif

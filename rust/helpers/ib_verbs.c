@@ -11,9 +11,3 @@ bool ext_ib_device_is_gone(struct ib_device *device)
 
 	return dma && dev_is_pci(dma) && !pci_device_is_present(to_pci_dev(dma));
 }
-
-void *ext_ib_client_data(struct ib_device *device, void *client)
-{
-	smp_rmb();
-	return ib_get_client_data(device, client);
-}

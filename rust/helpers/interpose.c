@@ -10,8 +10,10 @@
 #include <linux/compiler.h>
 #include <linux/err.h>
 #include <linux/hash.h>
+#include <linux/hashtable.h>
 #include <linux/irqflags.h>
 #include <linux/preempt.h>
+#include <linux/spinlock.h>
 #include <rdma/ib_verbs.h>
 
 #include "ftrace.h"
@@ -28,10 +30,14 @@ enum { REGISTERING };
 static const struct ext_interposer *interposer;
 
 /*
- * The data by device, beside ib_core's array, in which a look-up takes many times longer. The
- * interposer looks up a device whose slot is taken by another one there. RCU protects the data.
+ * The data by device: all of it in a table, and in the slots what the path of host memory uses. A
+ * device whose slot is taken by another one is only in the table, as is one that is being removed.
+ * ib_core's array of client data is not read: the number by which a client finds its own there is
+ * another client's as soon as this one is unregistered. RCU protects the data.
  */
 static struct ext_gates *slots[1 << SLOT_BITS];
+static DEFINE_HASHTABLE(all, SLOT_BITS);
+static DEFINE_SPINLOCK(all_lock);
 
 void ext_interposer_set(const struct ext_interposer *functions)
 {
@@ -41,6 +47,20 @@ void ext_interposer_set(const struct ext_interposer *functions)
 static __always_inline struct ext_gates **slot_of(const struct ib_device *dev)
 {
 	return &slots[hash_ptr(dev, SLOT_BITS)];
+}
+
+void ext_gates_add(struct ext_gates *gates)
+{
+	spin_lock(&all_lock);
+	hash_add_rcu(all, &gates->node, (unsigned long)gates->owner);
+	spin_unlock(&all_lock);
+}
+
+void ext_gates_del(struct ext_gates *gates)
+{
+	spin_lock(&all_lock);
+	hash_del_rcu(&gates->node);
+	spin_unlock(&all_lock);
 }
 
 void ext_gates_publish(struct ext_gates *gates)
@@ -61,12 +81,27 @@ static __always_inline struct ext_gates *find(const struct ib_device *dev)
 	return gates && gates->owner == dev ? gates : NULL;
 }
 
+/* As find(), for all devices. */
+static noinline struct ext_gates *find_in_table(const struct ib_device *dev)
+{
+	struct ext_gates *gates;
+
+	/* The caller has read an operation of the device, which was written after the table. */
+	smp_rmb();
+	hash_for_each_possible_rcu(all, gates, node, (unsigned long)dev)
+		if (gates->owner == dev)
+			return gates;
+	return NULL;
+}
+
 struct ext_gates *ext_gates_enter(const struct ib_device *owner, unsigned int gate)
 {
 	struct ext_gates *gates;
 
 	preempt_disable();
 	gates = find(owner);
+	if (unlikely(!gates))
+		gates = find_in_table(owner);
 	if (gates && !ext_calls_enter(&gates->gates[gate]))
 		gates = NULL;
 	preempt_enable();
@@ -149,6 +184,19 @@ hooks:
 	return READ_ONCE(interposer)->reg_user_mr(pd, start, length, iova, access, dmah, udata);
 }
 
+/*
+ * The caller got the key after it was inserted, and the key stays in the set. So the count of keys is
+ * not 0, and the bitmap is there if there was memory for it: each is one variable, which is never
+ * read as it was before. What stands for the key is its bit or a part of @unknown. While it is
+ * in the set that may change once, from the bit to @unknown: another key with the same bit is
+ * counted there first and removed later, which clears the bit. The writer releases the cleared bit
+ * after the count, so a reader of the cleared bit that then reads the count finds it:
+ *
+ *	writer					reader
+ *	unknown = 1;				r0 = bit;	// 0
+ *	smp_store_release(&bit, 0);		smp_rmb();
+ *						r1 = unknown;	// not 0
+ */
 bool ext_key_set_may_contain(const struct ext_key_set *set, u32 key)
 {
 	unsigned long bit = key >> EXT_KEY_SET_SHIFT, *bitmap;
@@ -188,19 +236,6 @@ static int dereg_mr_unless_empty(struct ib_mr *mr, struct ib_udata *udata)
 int ext_dereg_mr(struct ib_mr *mr, struct ib_udata *udata)
 {
 	ext_dereg_mr_fn *function = dereg_mr_unless_empty;
-/*
- * The caller got the key after it was inserted, and the key stays in the set. So the count of keys is
- * not 0, and the bitmap is there if there was memory for it: each is one variable, which is never
- * read as it was before. What stands for the key is its bit or a part of @unknown. While it is
- * in the set that may change once, from the bit to @unknown: another key with the same bit is
- * counted there first and removed later, which clears the bit. The writer releases the cleared bit
- * after the count, so a reader of the cleared bit that then reads the count finds it:
- *
- *	writer					reader
- *	unknown = 1;				r0 = bit;	// 0
- *	smp_store_release(&bit, 0);		smp_rmb();
- *						r1 = unknown;	// not 0
- */
 	struct ext_gates *gates;
 
 	preempt_disable();

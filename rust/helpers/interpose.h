@@ -30,6 +30,8 @@ enum ext_asked {
 /* What begins the data of a device. Only the gates change. */
 struct ext_gates {
 	const struct ib_device *owner;
+	/* In the table of all devices. */
+	struct hlist_node node;
 	/* The calls of reg_user_mr and rereg_user_mr; those of dereg_mr and dealloc_ucontext. */
 	struct ext_calls gates[2];
 	/* An enum ext_asked. */
@@ -54,13 +56,16 @@ struct ext_interposer {
 /* Sets the functions. No call may be in ext_reg_user_mr() or ext_dereg_mr(). */
 void ext_interposer_set(const struct ext_interposer *functions);
 
-/*
- * Lets the functions below find @gates, unless the slot of the device is taken. It is freed an RCU
- * grace period after ext_gates_withdraw().
- */
+/* Lets ext_gates_enter() find @gates. It is freed an RCU grace period after ext_gates_del(). */
+void ext_gates_add(struct ext_gates *gates);
+void ext_gates_del(struct ext_gates *gates);
+/* Lets the operations below find it too, unless the slot of the device is taken. */
 void ext_gates_publish(struct ext_gates *gates);
 void ext_gates_withdraw(struct ext_gates *gates);
-/* Counts a call in @gate of the published object of @owner. NULL if there is none or it is closed. */
+/*
+ * Counts a call in @gate of the object of @owner. NULL if there is none or it is closed. Reads nothing
+ * older than what the caller has read before.
+ */
 struct ext_gates *ext_gates_enter(const struct ib_device *owner, unsigned int gate);
 
 /* Operations of a device. Memory that they leave to the driver costs little more than its own. */

@@ -32,7 +32,6 @@ use kernel::{
             Relaxed,
             Release, //
         },
-        rcu,
         Arc, //
     },
     time::{
@@ -93,13 +92,7 @@ impl Gate {
         Ok(Self(calls))
     }
 
-    /// Counts a call. Returns whether the gate is open; the caller must call [`Self::leave`] if so.
-    pub(super) fn enter(&self, _rcu: &rcu::Guard) -> bool {
-        // SAFETY: By the type invariants the C object is initialised.
-        unsafe { helpers::ext_calls_enter(self.0.get()) }
-    }
-
-    /// Ends a call.
+    /// Ends a call that a function in C has counted.
     pub(super) fn leave(&self) {
         // SAFETY: By the type invariants the C object is initialised.
         unsafe { helpers::ext_calls_leave(self.0.get()) };
@@ -233,18 +226,24 @@ impl Calls {
 #[kunit_tests(ext_calls)]
 mod tests {
     use super::*;
+    use kernel::sync::rcu;
 
     #[test]
     fn a_closed_gate_admits_no_call() -> Result {
         let gate = Gate::new()?;
-        let admitted = gate.enter(&rcu::read_lock());
+        let enter = || {
+            let _rcu = rcu::read_lock();
+            // SAFETY: By the type invariants of `Gate` the C object is initialised.
+            unsafe { helpers::ext_calls_enter(gate.0.get()) }
+        };
+        let admitted = enter();
         // SAFETY: By the type invariants of `Gate` the C object is initialised.
         let inside = unsafe { helpers::ext_calls_inside(gate.0.get()) };
         if admitted {
             gate.leave();
         }
         gate.close();
-        let late = gate.enter(&rcu::read_lock());
+        let late = enter();
         assert!(admitted && inside && !late);
         Ok(())
     }

@@ -42,6 +42,7 @@ use super::super::{
     },
     compat, //
 };
+use super::interpose::Operations;
 use core::{
     ops::Deref,
     ptr::{
@@ -191,15 +192,16 @@ impl Device {
     /// mlx5 always has the function, but it fails without the capability for on-demand paging.
     pub fn has_dma_buf(&self) -> bool {
         // SAFETY: By the type invariants the device is registered, and the fields are set before that.
-        let (ops, odp) = unsafe {
+        let (driver, imports, odp) = unsafe {
             (
-                &(*self.as_raw()).ops,
+                (*self.as_raw()).ops.driver_id,
+                (*self.as_raw()).ops.reg_user_mr_dmabuf.is_some(),
                 (*self.as_raw()).attrs.odp_caps.general_caps,
             )
         };
-        let needs_odp = ops.driver_id == rdma::rdma_driver_id_RDMA_DRIVER_MLX5;
+        let needs_odp = driver == rdma::rdma_driver_id_RDMA_DRIVER_MLX5;
         let has_odp = odp & u64::from(rdma::ib_odp_general_cap_bits_IB_ODP_SUPPORT) != 0;
-        ops.reg_user_mr_dmabuf.is_some() && (has_odp || !needs_odp)
+        imports && (has_odp || !needs_odp)
     }
 
     /// Returns whether the driver is rdma_rxe.
@@ -418,7 +420,8 @@ impl UserMr {
 /// exist any more.
 pub(super) unsafe fn dereg_mr(mr: NonNull<rdma::ib_mr>) -> Result {
     // SAFETY: By this function's safety contract the MR is valid and its device is registered.
-    let op = unsafe { (*(*mr.as_ptr()).device).ops.dereg_mr }.ok_or_else(compat::eopnotsupp)?;
+    let ops = unsafe { Operations::of((*mr.as_ptr()).device) };
+    let op = ops.dereg_mr.ok_or_else(compat::eopnotsupp)?;
     // SAFETY: By this function's safety contract the caller owns the MR. A kernel caller passes NULL
     // for `udata`.
     to_result(unsafe { op(mr.as_ptr(), ptr::null_mut()) })

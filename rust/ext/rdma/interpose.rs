@@ -14,7 +14,8 @@
 //!
 //! - `add` is called once for each registered device, and `remove` once if `add` succeeded, before the
 //!   device is unregistered;
-//! - from `add` until `remove` returns the device stays registered, and its client data stays as set.
+//! - from `add` until `remove` returns the device stays registered, and `remove` gets the client data that
+//!   `add` has set.
 //!
 //! What was only observed, in the sources of 7.2 and 7.3:
 //!
@@ -32,8 +33,10 @@
 //! 3. restore the driver's other functions, and wait for calls in the hooks.
 //!
 //! A task that has read a function pointer before the removal may enter the interposed function after
-//! it. The function then finds no client data, or data that is closed, and calls the driver's function.
-//! RCU protects the client data until a gate of the device has counted the call. Each CPU counts for
+//! it. The function then finds no data for the device, or data that is closed, and calls the driver's
+//! function. The data is found by the device in a table of this module, not by ib_core: the number by which
+//! ib_core finds the data of a client belongs to another module's once the client is unregistered.
+//! RCU protects the data until a gate of the device has counted the call. Each CPU counts for
 //! itself. A `dereg_mr` of other MRs than those of the hooks needs nothing of the device but the driver's
 //! function. It is not counted: it ends in a jump to that function. The removal of the module waits once
 //! for all calls to leave the code of the functions.
@@ -117,6 +120,8 @@ pub use self::asked::{
     Asked,
     AskedCell, //
 };
+
+pub(super) use self::saved::Operations;
 
 use self::{
     functions::{
@@ -222,7 +227,7 @@ pub trait Hooks: Send + Sync + Sized + 'static {
 /// The driver's functions that create MRs, for one call.
 pub struct Driver<'a> {
     /// Operations of the driver.
-    ops: &'a rdma::ib_device_ops,
+    ops: &'a Operations,
     /// Calls the driver's `rereg_user_mr` with the arguments of the call.
     rereg: &'a dyn Fn() -> *mut rdma::ib_mr,
 }
@@ -342,13 +347,13 @@ impl<H: Hooks> PinnedDrop for Registration<H> {
     fn drop(self: Pin<&mut Self>) {
         // SAFETY: By the type invariants the client is registered. The call runs `remove` for each device.
         unsafe { rdma::ib_unregister_client(self.client.get()) };
-        CLIENT.store(ptr::null_mut(), Release);
         REPLACED.wait();
-        // The functions use the client.
         if let Some(code) = self.project().code.take() {
             code.leave();
         }
         // SAFETY: No function pointer leads to the interposed functions, and no call is in them.
         unsafe { REPLACED.clear() };
+        // From here on there may be another interposer.
+        CLIENT.store(ptr::null_mut(), Release);
     }
 }

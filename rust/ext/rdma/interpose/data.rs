@@ -19,15 +19,10 @@ use core::{
     ptr, //
 };
 use kernel::{
+    bindings,
     prelude::*,
-    sync::{
-        atomic::{
-            Acquire,
-            Atomic, //
-        },
-        rcu,
-        Arc, //
-    },
+    sync::Arc,
+    types::Opaque, //
 };
 
 /// Client data of a device with interposed operations. It begins with a `struct ext_gates`, by which
@@ -40,6 +35,8 @@ use kernel::{
 pub(super) struct ClientData<H> {
     /// The device.
     dev: *mut rdma::ib_device,
+    /// That of the table in C, which alone uses it.
+    node: Opaque<bindings::hlist_node>,
     /// By [`Verbs`].
     gates: [Gate; 2],
     asked: *const u32,
@@ -54,6 +51,7 @@ pub(super) struct ClientData<H> {
 
 const _: () = assert!(
     offset_of!(ClientData<()>, dev) == offset_of!(rdma::ext_gates, owner)
+        && offset_of!(ClientData<()>, node) == offset_of!(rdma::ext_gates, node)
         && offset_of!(ClientData<()>, gates) == offset_of!(rdma::ext_gates, gates)
         && offset_of!(ClientData<()>, asked) == offset_of!(rdma::ext_gates, asked)
         && offset_of!(ClientData<()>, keys) == offset_of!(rdma::ext_gates, keys)
@@ -82,6 +80,7 @@ impl<H: Hooks> ClientData<H> {
         // INVARIANT: The key set is part of the hooks, which the reference keeps in their place.
         let this = Self {
             dev: dev.as_raw(),
+            node: Opaque::zeroed(),
             gates,
             asked: hooks.asked().as_ptr(),
             keys: hooks.keys().as_raw(),
@@ -100,21 +99,36 @@ impl<H> ClientData<H> {
         &self.gates[verbs as usize]
     }
 
-    /// Lets the functions in C find the data.
+    /// Lets the functions in C and [`Inside::enter`] find the data.
     ///
     /// # Safety
     ///
-    /// The data must not be freed until an RCU grace period after [`Self::withdraw`].
+    /// - This must be called once, and nothing else may be found for the device.
+    /// - The data must be pinned, and not be freed until an RCU grace period after [`Self::withdraw`]
+    ///   and [`Self::remove`].
     pub(super) unsafe fn publish(&self) {
-        // SAFETY: The data begins with a `struct ext_gates`, and by this function's safety contract it is
-        // valid as long as the functions find it.
-        unsafe { rdma::ext_gates_publish(ptr::from_ref(self).cast_mut().cast()) };
+        let gates = ptr::from_ref(self).cast_mut().cast();
+        // SAFETY: The data begins with a `struct ext_gates`, of which the table uses the node alone, and
+        // by this function's safety contract it is valid as long as the functions find it.
+        unsafe { rdma::ext_gates_add(gates) };
+        // SAFETY: As for the call before.
+        unsafe { rdma::ext_gates_publish(gates) };
     }
 
-    /// Ends that. Does nothing if another device has the slot.
+    /// Takes the data from the path of host memory. Does nothing if another device has the slot.
     pub(super) fn withdraw(&self) {
         // SAFETY: The pointer is only compared, and `dev` read, which are valid.
         unsafe { rdma::ext_gates_withdraw(ptr::from_ref(self).cast_mut().cast()) };
+    }
+
+    /// Ends [`Self::publish`]: the data is not found any more.
+    ///
+    /// # Safety
+    ///
+    /// This must be called once, after [`Self::publish`].
+    pub(super) unsafe fn remove(&self) {
+        // SAFETY: By this function's safety contract the data is in the table.
+        unsafe { rdma::ext_gates_del(ptr::from_ref(self).cast_mut().cast()) };
     }
 }
 
@@ -136,55 +150,92 @@ impl<H> Drop for Inside<'_, H> {
 
 impl<'a, H> Inside<'a, H> {
     /// Enters the hooks of `dev`. Returns `None` if they are being removed or are gone; the operations
-    /// of the device are the driver's then. `client` is the interposer of this module.
+    /// of the device are the driver's then.
     ///
     /// # Safety
     ///
-    /// `dev` must be registered until the result is dropped. The client data of `client` must be a
-    /// `ClientData<H>` or NULL for each device, and freed an RCU grace period after it has been withdrawn
-    /// and taken out of the device.
-    pub(super) unsafe fn enter(
-        dev: *mut rdma::ib_device,
-        client: &Atomic<*mut rdma::ib_client>,
-        verbs: Verbs,
-    ) -> Option<Self> {
+    /// What is published for any device must be a `ClientData<H>`, and `remove` must close its gates,
+    /// and wait for the calls that these count, before it frees the data.
+    pub(super) unsafe fn enter(dev: *mut rdma::ib_device, verbs: Verbs) -> Option<Self> {
         // SAFETY: The function compares the device only.
         let data = unsafe { rdma::ext_gates_enter(dev, verbs as u32) };
-        // SAFETY: If it is not NULL, it is a published `ClientData<H>`, as this module has one interposer.
-        // The gate counts this call, so `remove` does not free the data.
-        match unsafe { data.cast::<ClientData<H>>().as_ref() } {
-            // INVARIANT: The gate has just counted this call.
-            Some(data) => Some(Self { data, verbs }),
-            // SAFETY: The requirements are those of this function.
-            None => unsafe { Self::enter_unpublished(dev, client, verbs) },
+        // SAFETY: By this function's safety contract it is NULL or a `ClientData<H>`. The gate counts
+        // this call, so `remove` does not free the data.
+        let data = unsafe { data.cast::<ClientData<H>>().as_ref() }?;
+        // INVARIANT: The gate has just counted this call.
+        Some(Self { data, verbs })
+    }
+}
+
+#[cfg(ext_tests)]
+#[kunit_tests(ext_interpose_data)]
+mod tests {
+    use super::*;
+
+    /// Creates what the functions in C find for the device at `address`, which has no keys.
+    fn gates(address: usize) -> Result<KBox<rdma::ext_gates>> {
+        let mut gates: KBox<rdma::ext_gates> = KBox::new(pin_init::zeroed(), GFP_KERNEL)?;
+        gates.owner = ptr::without_provenance(address);
+        for gate in &mut gates.gates {
+            // SAFETY: The object is zeroed, and not initialised yet.
+            if !unsafe { helpers::ext_calls_init(ptr::from_mut(gate).cast()) } {
+                return Err(ENOMEM);
+            }
         }
+        Ok(gates)
     }
 
-    /// As [`Self::enter`], for a device whose data is not published.
-    ///
-    /// # Safety
-    ///
-    /// As [`Self::enter`].
-    #[cold]
-    unsafe fn enter_unpublished(
-        dev: *mut rdma::ib_device,
-        client: &Atomic<*mut rdma::ib_client>,
-        verbs: Verbs,
-    ) -> Option<Self> {
-        let rcu = rcu::read_lock();
-        let client = client.load(Acquire);
-        if client.is_null() {
-            return None;
+    /// Returns whether a call enters the hooks of that device.
+    fn is_found(gates: &rdma::ext_gates) -> bool {
+        // SAFETY: The function compares the device only.
+        let found = unsafe { rdma::ext_gates_enter(gates.owner, Verbs::Ending as u32) };
+        if !found.is_null() {
+            let gate = ptr::from_ref(&gates.gates[Verbs::Ending as usize]);
+            // SAFETY: The gate is initialised, and has just counted a call.
+            unsafe { helpers::ext_calls_leave(gate.cast_mut().cast()) };
         }
-        // SAFETY: By this function's safety contract the device is registered. The client is valid: its
-        // owner clears `CLIENT` and then waits for a Tasks RCU grace period before it is freed, and this
-        // task does not sleep here.
-        let data = unsafe { helpers::ext_ib_client_data(dev.cast(), client.cast()) };
-        // SAFETY: By this function's safety contract it is NULL or a `ClientData<H>`, and RCU protects it.
-        let data = unsafe { data.cast::<ClientData<H>>().as_ref() }?;
-        let entered = data.gate(verbs).enter(&rcu);
-        drop(rcu);
-        // INVARIANT: The gate has just counted this call.
-        entered.then(|| Self { data, verbs })
+        ptr::eq(found, gates)
+    }
+
+    /// More devices than slots: some have none. Each is found all the same, without a look at ib_core's
+    /// client data, also while it is being removed.
+    #[test]
+    fn a_device_without_a_slot_is_found() -> Result {
+        let mut all = KVec::new();
+        for n in 1..=1100 {
+            all.push(gates(n << 12)?, GFP_KERNEL)?;
+        }
+        let raw = |gates: &KBox<rdma::ext_gates>| ptr::from_ref(&**gates).cast_mut();
+        let before = all.iter().any(|gates| is_found(gates));
+        for gates in all.iter() {
+            // SAFETY: The object is initialised. It is taken out below before it is freed.
+            unsafe { rdma::ext_gates_add(raw(gates)) };
+            // SAFETY: As for the call before.
+            unsafe { rdma::ext_gates_publish(raw(gates)) };
+        }
+        let published = all.iter().filter(|gates| is_found(gates)).count();
+        for gates in all.iter() {
+            // SAFETY: The object is valid.
+            unsafe { rdma::ext_gates_withdraw(raw(gates)) };
+        }
+        let withdrawn = all.iter().filter(|gates| is_found(gates)).count();
+        for gates in all.iter() {
+            // SAFETY: The object is in the table.
+            unsafe { rdma::ext_gates_del(raw(gates)) };
+        }
+        let removed = all.iter().any(|gates| is_found(gates));
+        // SAFETY: The function only sleeps.
+        unsafe { kernel::bindings::synchronize_rcu() };
+        for mut gates in all {
+            for gate in &mut gates.gates {
+                // SAFETY: It was initialised, and no call is counted any more.
+                unsafe { helpers::ext_calls_destroy(ptr::from_mut(gate).cast()) };
+            }
+        }
+        assert_eq!(
+            (before, published, withdrawn, removed),
+            (false, 1100, 1100, false)
+        );
+        Ok(())
     }
 }

@@ -29,6 +29,7 @@ use super::{
         Verbs, //
     },
     saved::{
+        Operations,
         Saved,
         REPLACED, //
     },
@@ -55,8 +56,7 @@ use kernel::{
 /// how it was compiled: with frame pointers it does not end in a jump.
 pub(super) static LEAVES_NO_FRAME: Atomic<bool> = Atomic::new(false);
 
-/// The registered interposer of this module, with which the interposed functions find their client
-/// data.
+/// The registered interposer of this module.
 pub(super) static CLIENT: Atomic<*mut rdma::ib_client> = Atomic::new(ptr::null_mut());
 
 /// Calls `ext_dereg_mr()` and counts the call, for one that leaves a frame.
@@ -89,12 +89,11 @@ impl<H: Hooks> Interposer<H> {
         dev: *mut rdma::ib_device,
         verbs: Verbs,
         f: impl FnOnce(&ClientData<H>) -> R,
-        driver: impl FnOnce(&rdma::ib_device_ops) -> R,
+        driver: impl FnOnce(&Operations) -> R,
     ) -> R {
-        // SAFETY: By this function's safety contract `dev` stays registered during this call.
-        // `install_all` sets the client data to a `ClientData<H>`. `remove` withdraws it, takes it out, and
-        // then waits for an RCU grace period before it frees it.
-        match unsafe { Inside::<H>::enter(dev, &CLIENT, verbs) } {
+        // SAFETY: `install_all` publishes a `ClientData<H>`, and this module has one interposer. `remove`
+        // closes the gates and waits before it frees the data.
+        match unsafe { Inside::<H>::enter(dev, verbs) } {
             Some(inside) => f(inside.data),
             // SAFETY: By this function's safety contract `dev` stays registered during this call.
             None => unsafe { Self::call_driver(dev, driver) },
@@ -109,7 +108,7 @@ impl<H: Hooks> Interposer<H> {
     #[cold]
     unsafe fn call_driver<R>(
         dev: *mut rdma::ib_device,
-        driver: impl FnOnce(&rdma::ib_device_ops) -> R,
+        driver: impl FnOnce(&Operations) -> R,
     ) -> R {
         // No gate counts this call.
         CALLS.within(|| {
@@ -118,9 +117,8 @@ impl<H: Hooks> Interposer<H> {
             Atomic::new(0).fetch_add(1, Full);
             match REPLACED.find(dev) {
                 Some(saved) => driver(&saved.driver),
-                // SAFETY: By this function's safety contract the device is registered. Writers store
-                // whole fields.
-                None => driver(unsafe { &(*dev).ops }),
+                // SAFETY: By this function's safety contract the device is registered.
+                None => driver(&unsafe { Operations::of(dev) }),
             }
         })
     }
@@ -139,7 +137,7 @@ impl<H: Hooks> Interposer<H> {
         dmah: *mut rdma::ib_dmah,
         udata: *mut rdma::ib_udata,
     ) -> *mut rdma::ib_mr {
-        let driver = |ops: &rdma::ib_device_ops| match ops.reg_user_mr {
+        let driver = |ops: &Operations| match ops.reg_user_mr {
             // SAFETY: The arguments are those of this call, which is one of the same operation.
             Some(driver) => unsafe { driver(pd, start, length, iova, access, dmah, udata) },
             None => compat::eopnotsupp().to_ptr(),
@@ -214,7 +212,7 @@ impl<H: Hooks> Interposer<H> {
         pd: *mut rdma::ib_pd,
         udata: *mut rdma::ib_udata,
     ) -> *mut rdma::ib_mr {
-        let driver = |ops: &rdma::ib_device_ops| match ops.rereg_user_mr {
+        let driver = |ops: &Operations| match ops.rereg_user_mr {
             // SAFETY: The arguments are those of this call, which is one of the same operation.
             Some(driver) => unsafe { driver(mr, flags, start, length, iova, access, pd, udata) },
             None => compat::eopnotsupp().to_ptr(),
@@ -251,7 +249,7 @@ impl<H: Hooks> Interposer<H> {
     /// - `mr` must be valid until the driver has deregistered it, and `udata` NULL or valid for the
     ///   duration of the call.
     unsafe extern "C" fn dereg_mr(mr: *mut rdma::ib_mr, udata: *mut rdma::ib_udata) -> i32 {
-        let driver = |ops: &rdma::ib_device_ops| match ops.dereg_mr {
+        let driver = |ops: &Operations| match ops.dereg_mr {
             // SAFETY: The arguments are those of this call, which is one of the same operation.
             Some(driver) => unsafe { driver(mr, udata) },
             None => compat::eopnotsupp().to_errno(),
@@ -276,7 +274,7 @@ impl<H: Hooks> Interposer<H> {
     /// - It must be called through `dealloc_ucontext` of the operations of the device of `ucontext`.
     /// - `ucontext` must be valid until the driver has destroyed it.
     unsafe extern "C" fn dealloc_ucontext(ucontext: *mut rdma::ib_ucontext) {
-        let driver = |ops: &rdma::ib_device_ops| {
+        let driver = |ops: &Operations| {
             if let Some(driver) = ops.dealloc_ucontext {
                 // SAFETY: The argument is that of this call, which is one of the same operation.
                 unsafe { driver(ucontext) };
@@ -309,12 +307,12 @@ impl<H: Hooks> Interposer<H> {
     /// Creates the hooks for `dev` and installs the interposed functions.
     fn install_all(dev: &Device) -> Result {
         let raw = dev.as_raw();
-        // SAFETY: The device is registered. Interposers write whole fields.
-        let ops = unsafe { &(*raw).ops };
+        // SAFETY: The device is registered.
+        let ops = unsafe { Operations::of(raw) };
         if ops.reg_user_mr.is_none() || ops.dereg_mr.is_none() {
             return Err(compat::eopnotsupp());
         }
-        let ours = rdma::ib_device_ops {
+        let ours = Operations {
             reg_user_mr: Some(rdma::ext_reg_user_mr),
             rereg_user_mr: Some(Self::rereg_user_mr),
             dereg_mr: if LEAVES_NO_FRAME.load(Relaxed) {
@@ -323,7 +321,6 @@ impl<H: Hooks> Interposer<H> {
                 Some(counted_dereg_mr)
             },
             dealloc_ucontext: Some(Self::dealloc_ucontext),
-            ..pin_init::zeroed()
         };
         // SAFETY: The device is registered.
         let saved = unsafe { Saved::new(raw, ours) }?;
@@ -331,7 +328,8 @@ impl<H: Hooks> Interposer<H> {
         let data = KBox::into_raw(data);
         // SAFETY: The client is registered, and the device is in its `add`.
         unsafe { rdma::ib_set_client_data(raw, CLIENT.load(Relaxed), data.cast()) };
-        // SAFETY: Only `remove` frees the data, which ib_core calls after `add`.
+        // SAFETY: The data is in a box. Only `remove` frees it, which ib_core calls after `add`, once for
+        // each device.
         unsafe { (*data).publish() };
         saved.install();
         Ok(())
@@ -372,8 +370,8 @@ impl<H: Hooks> Interposer<H> {
             replaced();
         }
         data.gate(Verbs::Ending).close();
-        // SAFETY: The client is registered, and the device is in its `remove`.
-        unsafe { rdma::ib_set_client_data(raw, CLIENT.load(Relaxed), ptr::null_mut()) };
+        // SAFETY: `install_all` has published the data, and `remove` is called once for it.
+        unsafe { data.remove() };
         // SAFETY: The function only sleeps, which the context of `ib_client.remove` allows.
         unsafe { bindings::synchronize_rcu() };
     }

@@ -13,6 +13,7 @@ use super::super::super::{
     device::as_raw, //
 };
 use core::{
+    marker::PhantomData,
     mem::{
         self,
         size_of, //
@@ -39,36 +40,137 @@ use kernel::{
     }, //
 };
 
-/// Returns an operation as the pointer that it is.
-fn as_pointer<F: Copy>(function: &Option<F>) -> *mut () {
-    const { assert!(size_of::<Option<F>>() == size_of::<*mut ()>()) };
-    // SAFETY: The sizes are equal, and the representation of an optional function pointer is that of
-    // a pointer that may be NULL.
-    unsafe { mem::transmute_copy::<Option<F>, *mut ()>(function) }
+/// `ib_device_ops.rereg_user_mr`.
+type ReregUserMr = Option<
+    unsafe extern "C" fn(
+        *mut rdma::ib_mr,
+        i32,
+        u64,
+        u64,
+        u64,
+        i32,
+        *mut rdma::ib_pd,
+        *mut rdma::ib_udata,
+    ) -> *mut rdma::ib_mr,
+>;
+
+/// `ib_device_ops.dealloc_ucontext`.
+type DeallocUcontext = Option<unsafe extern "C" fn(*mut rdma::ib_ucontext)>;
+
+/// The place of one operation of a device, an optional function pointer. Other tasks read it at any time,
+/// and interposers replace it as a whole.
+///
+/// # Invariants
+///
+/// The value is one of `F`, as the pointer that it is.
+struct Place<'a, F>(&'a Atomic<*mut ()>, PhantomData<F>);
+
+impl<F: Copy> Place<'_, F> {
+    /// Returns the place at `field`.
+    ///
+    /// # Safety
+    ///
+    /// - `F` must be an optional function pointer.
+    /// - `field` must be valid for reads and writes while the result is used. Others must only load it, or
+    ///   replace it as a whole.
+    unsafe fn new(field: *mut F) -> Self {
+        const { assert!(size_of::<F>() == size_of::<*mut ()>()) };
+        // SAFETY: By this function's safety contract the field is valid and has the representation of a
+        // pointer that may be NULL, and there is no access to it that is not a single load or store.
+        let place = unsafe { Atomic::from_ptr(field.cast::<*mut ()>()) };
+        // INVARIANT: The field is an `F`.
+        Self(place, PhantomData)
+    }
+
+    /// Returns an operation as the pointer that it is.
+    fn as_pointer(function: F) -> *mut () {
+        // SAFETY: The sizes are equal, and the representation of an optional function pointer is that of
+        // a pointer that may be NULL.
+        unsafe { mem::transmute_copy::<F, *mut ()>(&function) }
+    }
+
+    /// Returns the operation.
+    fn load(&self) -> F {
+        // SAFETY: By the type invariants the pointer is an `F`.
+        unsafe { mem::transmute_copy::<*mut (), F>(&self.0.load(Relaxed)) }
+    }
+
+    /// Stores the operation with release semantics.
+    fn install(&self, function: F) {
+        // INVARIANT: `function` is an `F`.
+        self.0.store(Self::as_pointer(function), Release);
+    }
+
+    /// Restores the driver's operation where `ours` is installed. Returns whether it is in its place.
+    fn restore(&self, ours: F, driver: F) -> bool {
+        let (ours, driver) = (Self::as_pointer(ours), Self::as_pointer(driver));
+        // An operation that the driver does not have is not interposed.
+        // INVARIANT: `driver` is an `F`.
+        driver.is_null()
+            || match self.0.cmpxchg(ours, driver, Full) {
+                Ok(_) => true,
+                Err(current) => current == driver,
+            }
+    }
 }
 
-/// Returns one operation of a device for atomic access, as other tasks read it at any time.
-fn as_atomic<F: Copy>(slot: &mut Option<F>) -> &Atomic<*mut ()> {
-    const { assert!(size_of::<Option<F>>() == size_of::<*mut ()>()) };
-    // SAFETY: `slot` is a valid exclusive reference to a value with the representation of a pointer.
-    // Other tasks only load it, or replace it as a whole.
-    unsafe { Atomic::from_ptr(ptr::from_mut(slot).cast::<*mut ()>()) }
+/// The places of the operations that are interposed.
+struct Places<'a> {
+    reg_user_mr: Place<'a, rdma::ext_reg_user_mr_fn>,
+    rereg_user_mr: Place<'a, ReregUserMr>,
+    dereg_mr: Place<'a, rdma::ext_dereg_mr_fn>,
+    dealloc_ucontext: Place<'a, DeallocUcontext>,
 }
 
-/// Stores one operation of a device with release semantics.
-fn install<F: Copy>(slot: &mut Option<F>, function: &Option<F>) {
-    as_atomic(slot).store(as_pointer(function), Release);
-}
-
-/// Restores the driver's operation where `ours` is installed. Returns whether it is in its place.
-fn restore<F: Copy>(slot: &mut Option<F>, ours: &Option<F>, driver: &Option<F>) -> bool {
-    let (ours, driver) = (as_pointer(ours), as_pointer(driver));
-    // An operation that the driver does not have is not interposed.
-    driver.is_null()
-        || match as_atomic(slot).cmpxchg(ours, driver, Full) {
-            Ok(_) => true,
-            Err(current) => current == driver,
+impl Places<'_> {
+    /// Returns those of a device.
+    ///
+    /// # Safety
+    ///
+    /// `dev` must be valid while the result is used, and registered or have been that.
+    unsafe fn of(dev: *mut rdma::ib_device) -> Self {
+        // SAFETY: By this function's safety contract `dev` is valid; only the address is taken.
+        let ops = unsafe { &raw mut (*dev).ops };
+        // The driver sets the fields before it registers the device. After that ib_core reads them, each
+        // by a load, and interposers replace them.
+        Self {
+            // SAFETY: See above.
+            reg_user_mr: unsafe { Place::new(&raw mut (*ops).reg_user_mr) },
+            // SAFETY: See above.
+            rereg_user_mr: unsafe { Place::new(&raw mut (*ops).rereg_user_mr) },
+            // SAFETY: See above.
+            dereg_mr: unsafe { Place::new(&raw mut (*ops).dereg_mr) },
+            // SAFETY: See above.
+            dealloc_ucontext: unsafe { Place::new(&raw mut (*ops).dealloc_ucontext) },
         }
+    }
+}
+
+/// The operations that are interposed.
+#[derive(Clone, Copy)]
+pub(in super::super) struct Operations {
+    pub(in super::super) reg_user_mr: rdma::ext_reg_user_mr_fn,
+    pub(super) rereg_user_mr: ReregUserMr,
+    pub(in super::super) dereg_mr: rdma::ext_dereg_mr_fn,
+    pub(super) dealloc_ucontext: DeallocUcontext,
+}
+
+impl Operations {
+    /// Returns those that a device has now.
+    ///
+    /// # Safety
+    ///
+    /// `dev` must be a registered device.
+    pub(in super::super) unsafe fn of(dev: *mut rdma::ib_device) -> Self {
+        // SAFETY: By this function's safety contract the device is registered.
+        let places = unsafe { Places::of(dev) };
+        Self {
+            reg_user_mr: places.reg_user_mr.load(),
+            rereg_user_mr: places.rereg_user_mr.load(),
+            dereg_mr: places.dereg_mr.load(),
+            dealloc_ucontext: places.dealloc_ucontext.load(),
+        }
+    }
 }
 
 /// The driver's operations of a device, and those that are installed in their place.
@@ -79,9 +181,9 @@ fn restore<F: Copy>(slot: &mut Option<F>, ours: &Option<F>, driver: &Option<F>) 
 pub(super) struct Saved {
     dev: *mut rdma::ib_device,
     memory: ARef<device::Device>,
-    /// Operations of the driver. Of these and of `ours` only the four that are interposed are set.
-    pub(super) driver: rdma::ib_device_ops,
-    ours: rdma::ib_device_ops,
+    /// Operations of the driver.
+    pub(super) driver: Operations,
+    ours: Operations,
     /// The next one in [`REPLACED`].
     next: Atomic<*mut Saved>,
 }
@@ -99,10 +201,7 @@ impl Saved {
     /// # Safety
     ///
     /// `dev` must be valid and registered.
-    pub(super) unsafe fn new(
-        dev: *mut rdma::ib_device,
-        ours: rdma::ib_device_ops,
-    ) -> Result<Arc<Self>> {
+    pub(super) unsafe fn new(dev: *mut rdma::ib_device, ours: Operations) -> Result<Arc<Self>> {
         if REPLACED.find(dev).is_some_and(Self::is_reachable) {
             return Err(EBUSY);
         }
@@ -110,16 +209,8 @@ impl Saved {
         // reference count is not zero.
         let memory: &device::Device =
             unsafe { device::Device::from_raw(&raw mut (*dev).__bindgen_anon_1.dev) };
-        // SAFETY: By this function's safety contract `dev` is valid. After registration only
-        // interposers write these fields, each as a whole.
-        let ops = unsafe { &(*dev).ops };
-        let driver = rdma::ib_device_ops {
-            reg_user_mr: ops.reg_user_mr,
-            rereg_user_mr: ops.rereg_user_mr,
-            dereg_mr: ops.dereg_mr,
-            dealloc_ucontext: ops.dealloc_ucontext,
-            ..pin_init::zeroed()
-        };
+        // SAFETY: By this function's safety contract `dev` is registered.
+        let driver = unsafe { Operations::of(dev) };
         // INVARIANT: `memory` is the reference.
         let saved = Self {
             dev,
@@ -131,48 +222,44 @@ impl Saved {
         Ok(Arc::new(saved, GFP_KERNEL)?)
     }
 
-    /// Returns the operations of the device.
-    #[expect(clippy::mut_from_ref, reason = "the fields are accessed as atomics")]
-    fn ops(&self) -> &mut rdma::ib_device_ops {
-        // SAFETY: By the type invariants `dev` is valid. Its four fields are accessed as atomics, and
-        // ib_core calls `add` and `remove`, the users of this, one at a time for each device.
-        unsafe { &mut (*self.dev).ops }
+    /// Returns the places of the operations. Any number of tasks may use them at once.
+    fn places(&self) -> Places<'_> {
+        // SAFETY: By the type invariants `dev` is valid. It was registered when this was made.
+        unsafe { Places::of(self.dev) }
     }
 
     /// Installs the functions. `dereg_mr` comes before `reg_user_mr`, so that it deregisters every MR of
     /// the hooks.
     pub(super) fn install(&self) {
-        let (ops, ours, driver) = (self.ops(), &self.ours, &self.driver);
-        install(&mut ops.dereg_mr, &ours.dereg_mr);
+        let (places, ours, driver) = (self.places(), &self.ours, &self.driver);
+        places.dereg_mr.install(ours.dereg_mr);
         if driver.dealloc_ucontext.is_some() {
-            install(&mut ops.dealloc_ucontext, &ours.dealloc_ucontext);
+            places.dealloc_ucontext.install(ours.dealloc_ucontext);
         }
         if driver.rereg_user_mr.is_some() {
-            install(&mut ops.rereg_user_mr, &ours.rereg_user_mr);
+            places.rereg_user_mr.install(ours.rereg_user_mr);
         }
-        install(&mut ops.reg_user_mr, &ours.reg_user_mr);
+        places.reg_user_mr.install(ours.reg_user_mr);
     }
 
     /// Restores the driver's functions that make MRs. Returns whether they are in their place.
     pub(super) fn restore_registering(&self) -> bool {
-        let (ops, ours, driver) = (self.ops(), &self.ours, &self.driver);
-        restore(&mut ops.reg_user_mr, &ours.reg_user_mr, &driver.reg_user_mr)
-            & restore(
-                &mut ops.rereg_user_mr,
-                &ours.rereg_user_mr,
-                &driver.rereg_user_mr,
-            )
+        let (places, ours, driver) = (self.places(), &self.ours, &self.driver);
+        places
+            .reg_user_mr
+            .restore(ours.reg_user_mr, driver.reg_user_mr)
+            & places
+                .rereg_user_mr
+                .restore(ours.rereg_user_mr, driver.rereg_user_mr)
     }
 
     /// Restores the driver's other functions. Returns whether they are in their place.
     pub(super) fn restore_ending(&self) -> bool {
-        let (ops, ours, driver) = (self.ops(), &self.ours, &self.driver);
-        restore(&mut ops.dereg_mr, &ours.dereg_mr, &driver.dereg_mr)
-            & restore(
-                &mut ops.dealloc_ucontext,
-                &ours.dealloc_ucontext,
-                &driver.dealloc_ucontext,
-            )
+        let (places, ours, driver) = (self.places(), &self.ours, &self.driver);
+        places.dereg_mr.restore(ours.dereg_mr, driver.dereg_mr)
+            & places
+                .dealloc_ucontext
+                .restore(ours.dealloc_ucontext, driver.dealloc_ucontext)
     }
 
     /// Returns whether a call through the device can still reach this module's functions.
