@@ -228,6 +228,8 @@ bool ext_key_set_may_contain(const struct ext_key_set *set, u32 key);
 
 /* rdma/ib_verbs.h */
 
+/* Has the driver allocate an MR for work requests. An ERR_PTR() if it fails. */
+void *ext_ib_alloc_mr(void *pd, u32 pages);
 bool ext_ib_device_is_gone(struct ib_device *device);
 
 #endif

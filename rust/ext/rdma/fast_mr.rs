@@ -38,7 +38,6 @@ use super::super::{
         helpers,
         rdma, //
     },
-    compat,
     sg::Table, //
 };
 use super::device::{
@@ -82,12 +81,10 @@ impl FastMr {
     ///
     /// Context: may sleep.
     pub fn alloc(pd: &Pd, pages: u32) -> Result<Self> {
-        // SAFETY: The device of a PD that is in use is registered.
-        let alloc = unsafe { (*pd.device().as_raw()).ops.alloc_mr };
-        let alloc = alloc.ok_or_else(compat::eopnotsupp)?;
-        // SAFETY: The PD is valid, and the driver accepts any number of pages or fails.
-        let mr = unsafe { alloc(pd.as_raw(), rdma::ib_mr_type_IB_MR_TYPE_MEM_REG, pages) };
-        let mr = UserMr::from_ptr(mr)?.0;
+        // SAFETY: The PD is valid, and so its device is registered. ib_alloc_mr() passes on any number of
+        // pages too: a driver fails if there are too many.
+        let mr = unsafe { helpers::ext_ib_alloc_mr(pd.as_raw().cast(), pages) };
+        let mr = UserMr::from_ptr(mr.cast())?.0;
         // SAFETY: The call above created the MR, so there is no other reference.
         let raw = unsafe { &mut *mr.as_ptr() };
         raw.device = pd.device().as_raw();
