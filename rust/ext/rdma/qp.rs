@@ -59,6 +59,29 @@ enum Outstanding {
     Yes,
 }
 
+/// A completion that stays where it is.
+///
+/// # Invariants
+///
+/// The C object is initialised.
+struct Completed(KBox<Opaque<bindings::completion>>);
+
+impl Completed {
+    /// Creates one that is not complete. Context: may sleep.
+    fn new() -> Result<Self> {
+        let completed = KBox::new(Opaque::uninit(), GFP_KERNEL_ACCOUNT)?;
+        // SAFETY: The object is valid for writes. The box is not moved out of.
+        unsafe { bindings::init_completion(completed.get()) };
+        // INVARIANT: Just initialised.
+        Ok(Self(completed))
+    }
+
+    /// Returns the C object.
+    fn as_raw(&self) -> *mut bindings::completion {
+        self.0.get()
+    }
+}
+
 /// A reliable-connected queue pair whose peer is itself.
 ///
 /// It is a user of its PD. It executes one work request at a time, and each call waits for the
@@ -74,9 +97,8 @@ pub struct LoopbackQp {
     qp: *mut rdma::ib_qp,
     cq: *mut rdma::ib_cq,
     port: u32,
-    /// Completed when there may be an entry in `cq`.
-    #[pin]
-    completed: Opaque<bindings::completion>,
+    /// Completed when there may be an entry in `cq`. Dropped after the CQ is destroyed.
+    completed: Completed,
     /// Serialises work requests. It is held while waiting for a completion.
     #[pin]
     busy: Mutex<Outstanding>,
@@ -104,14 +126,17 @@ impl LoopbackQp {
         };
         // The task that waits polls the CQ. With ib_alloc_cq() a work queue does: that is another task to
         // wake for each work request.
-        // SAFETY: The device of a PD that is in use is registered. The context is set before the CQ is
-        // armed, and until then the function is not called.
+        // Nothing can fail between the creation of the QP and that of the object, which destroys it.
+        let memory = KBox::<Self>::new_uninit(GFP_KERNEL_ACCOUNT)?;
+        let completed = Completed::new()?;
+        // SAFETY: The device of a PD that is in use is registered. The context is what the function takes,
+        // at any time from here on, and outlives the CQ: this function or the object destroys that first.
         let cq = from_err_ptr(unsafe {
             rdma::__ib_create_cq(
                 dev.as_raw(),
                 Some(Self::completion),
                 None,
-                ptr::null_mut(),
+                completed.as_raw().cast(),
                 &entries,
                 OWNER.as_char_ptr(),
             )
@@ -137,22 +162,11 @@ impl LoopbackQp {
             qp,
             cq,
             port,
-            completed <- Opaque::ffi_init(|completed| {
-                // SAFETY: `completed` is valid for writes during the initialisation.
-                unsafe { bindings::init_completion(completed) }
-            }),
+            completed,
             busy <- new_mutex!(Outstanding::No, "LoopbackQp::busy"),
             dev: dev.get(),
         });
-        let this = KBox::pin_init(this, GFP_KERNEL_ACCOUNT).inspect_err(|_| {
-            // SAFETY: The object was not created, so this function still owns the QP.
-            unsafe { rdma::ib_destroy_qp(qp) };
-            // SAFETY: This function still owns the CQ, and its only QP is destroyed.
-            unsafe { rdma::ib_destroy_cq(cq) };
-        })?;
-        // INVARIANT: The object is where it stays.
-        // SAFETY: This object owns the CQ, and no other task uses it yet.
-        unsafe { (*this.cq).cq_context = this.completed.get().cast() };
+        let Ok(this) = memory.write_pin_init(this);
         this.connect()?;
         Ok(this)
     }
@@ -224,7 +238,7 @@ impl LoopbackQp {
     /// Waits for the completion of the outstanding work request and returns its status.
     fn wait(&self) -> Result<rdma::ib_wc_status> {
         loop {
-            let completed = self.completed.get();
+            let completed = self.completed.as_raw();
             // SAFETY: `new` initialised the completion, and this object is valid during the call.
             let in_time = unsafe { helpers::ext_wait_for_completion_timeout(completed, TIMEOUT) };
             if let Some(status) = self.poll()? {
@@ -369,8 +383,9 @@ impl LoopbackQp {
 #[pinned_drop]
 impl PinnedDrop for LoopbackQp {
     fn drop(self: Pin<&mut Self>) {
-        // SAFETY: By the type invariants this object owns the QP. No work request is outstanding,
-        // as no task is in `execute`.
+        // SAFETY: By the type invariants this object owns the QP, and no task is in `execute`. A work
+        // request may be outstanding, for which the device has exceeded its time: the driver has copied it,
+        // ends it with the QP, and its completion is an entry of the CQ, which no one reads any more.
         unsafe { rdma::ib_destroy_qp(self.qp) };
         // SAFETY: By the type invariants this object owns the CQ, whose only QP is destroyed.
         unsafe { rdma::ib_destroy_cq(self.cq) };
