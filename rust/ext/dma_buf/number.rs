@@ -86,7 +86,7 @@ impl<'a> Entry<'a> {
                 // INVARIANT: Just set.
                 return Ok(Self(mark, PhantomData));
             }
-            if current().is_some() {
+            if with_current(|_| ()).is_some() {
                 return Err(compat::edeadlk());
             }
             fsleep(Delta::from_millis(1));
@@ -94,12 +94,12 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// Returns what the current task imports. The result must not outlive the current function call.
-fn current<'a>() -> Option<&'a Pending> {
+/// Calls `f` with what the current task imports. Returns `None` if it imports nothing.
+fn with_current<R>(f: impl FnOnce(&Pending) -> R) -> Option<R> {
     let pending = TASKS.value(TaskId::current())?;
     // SAFETY: The task is in the table, so it is inside `call`, and its value is a `Pending` that lives
-    // until that returns.
-    Some(unsafe { &*pending.cast::<Pending>() })
+    // until that returns, which is after `f` has.
+    Some(f(unsafe { &*pending.cast::<Pending>() }))
 }
 
 /// Sets whether the hook on `dma_buf_get()` is placed.
@@ -109,10 +109,13 @@ pub(in super::super) fn set_hooked(hooked: bool) {
 
 /// Returns the dma-buf that the current task imports as `fd`, with a reference for the caller.
 pub(in super::super) fn get(fd: i32) -> Option<*mut bindings::dma_buf> {
-    let pending = current().filter(|_| fd == NUMBER)?;
-    pending.used.set(true);
-    // SAFETY: The caller of `call` keeps the file, which is that of a dma-buf.
-    let file: ARef<File> = unsafe { File::from_raw_file(pending.file.as_ptr()) }.into();
+    let file: ARef<File> = with_current(|pending| {
+        (fd == NUMBER).then(|| {
+            pending.used.set(true);
+            // SAFETY: The caller of `call` keeps the file, which is that of a dma-buf.
+            unsafe { File::from_raw_file(pending.file.as_ptr()) }.into()
+        })
+    })??;
     let file = ARef::into_raw(file).cast::<bindings::file>();
     // SAFETY: The private data of the file of a dma-buf is the dma-buf.
     Some(unsafe { (*file.as_ptr()).private_data.cast() })
@@ -120,10 +123,10 @@ pub(in super::super) fn get(fd: i32) -> Option<*mut bindings::dma_buf> {
 
 /// Returns the offer of the current task's import of `buf`.
 pub(super) fn offer(buf: *mut bindings::dma_buf) -> Option<*const c_void> {
-    let pending = current()?;
     // SAFETY: The dma-buf is valid, as its exporter is called for it.
     let file = unsafe { (*buf).file };
-    (pending.file.as_ptr() == file && !pending.offer.is_null()).then_some(pending.offer)
+    let (of, offer) = with_current(|pending| (pending.file.as_ptr(), pending.offer))?;
+    (of == file && !offer.is_null()).then_some(offer)
 }
 
 /// Calls `import` with a number that stands for the dma-buf of `file` in the task that calls it.
