@@ -82,6 +82,16 @@ impl Limits {
     }
 }
 
+/// Whether a task that waits for a spin lock sleeps.
+const SPIN_LOCKS_SLEEP: bool = cfg!(CONFIG_PREEMPT_RT);
+
+/// Returns whether the fence works: [`FastRegMr::fence`] waits for the copies of software by a Tasks RCU
+/// grace period, which a task ends that sleeps. Between the look-up of a key and the end of the copy
+/// rdma_rxe takes spin locks, its own and those of the allocator.
+const fn can_fence(is_software: bool, spin_locks_sleep: bool) -> bool {
+    !(is_software && spin_locks_sleep)
+}
+
 /// The backend of one device.
 #[pin_data]
 pub(crate) struct FastReg {
@@ -93,8 +103,17 @@ pub(crate) struct FastReg {
 
 impl FastReg {
     /// Creates the backend of a device that supports fast registration. A device other than rdma_rxe
-    /// must pass a self-test. Context: may sleep.
+    /// must pass a self-test. Fails with `EOPNOTSUPP` where a device of software cannot be fenced.
+    /// Context: may sleep.
     pub(crate) fn new(dev: &Device) -> Result<Arc<Self>> {
+        if !can_fence(dev.is_virt_dma(), SPIN_LOCKS_SLEEP) {
+            pr_warn!(
+                "{}: no peer memory: a kernel with PREEMPT_RT cannot fence software RDMA; use another \
+                 kernel, or an adapter\n",
+                dev.name()
+            );
+            return Err(eopnotsupp());
+        }
         if !dev.is_rxe() {
             self_test(dev).inspect_err(|e| {
                 pr_warn!(
@@ -332,6 +351,12 @@ mod tests {
     fn pages(segments: &[(u64, u64)], iova: u64, size: u64, limit: u32) -> u32 {
         let segments = segments.iter().map(|&(addr, len)| Segment { addr, len });
         Shape::fits(segments, iova, size, limit).map_or(0, |s| s.pages)
+    }
+
+    #[test]
+    fn software_cannot_be_fenced_where_spin_locks_sleep() {
+        assert!(!can_fence(true, true));
+        assert!(can_fence(true, false) && can_fence(false, true) && can_fence(false, false));
     }
 
     #[test]

@@ -115,7 +115,7 @@ pub mod backend {
         fn eopnotsupp() -> Error {
             EINVAL
         }
-        // extract: src/backend/fast_reg.rs Limits Shape tests
+        // extract: src/backend/fast_reg.rs Limits can_fence Shape tests
         include!(concat!(env!("EXTRACTED"), "/src_backend_fast_reg.rs"));
     }
 }
