@@ -158,19 +158,38 @@ pub(crate) unsafe extern "C" fn ib_unregister_peer_memory_client(handle: *mut ff
     }
 }
 
+/// Invalidates the region that has `ticket`, for a client that does not know its handle yet: it can be
+/// asked before its registration has returned. Clients share the tickets, so no other region has it.
+/// Were there two after 2³² tickets, both are invalidated.
+#[cold]
+fn invalidate_without_handle(ticket: u32) {
+    let Some(clients) = registry::clients() else {
+        return;
+    };
+    for client in clients.iter() {
+        if let Some(region) = client.region(ticket) {
+            client.stats().count_invalidation();
+            region.invalidate();
+        }
+    }
+}
+
 /// The invalidate callback.
 ///
 /// # Safety
 ///
 /// None: the handle is compared, not dereferenced, and an unknown ticket is ignored.
 unsafe extern "C" fn invalidate_region(handle: *mut ffi::c_void, ticket: u64) -> ffi::c_int {
-    if let Some(client) = registry::find(handle.addr()) {
-        client.stats().count_invalidation();
-        // CAST: Tickets have 32 bits, and a client built with the older type of the argument sets
-        // no others.
-        if let Some(region) = client.region(ticket as u32) {
-            region.invalidate();
+    // CAST: Tickets have 32 bits, and a client built with the older type of the argument sets no others.
+    let ticket = ticket as u32;
+    match registry::find(handle.addr()) {
+        Some(client) => {
+            client.stats().count_invalidation();
+            if let Some(region) = client.region(ticket) {
+                region.invalidate();
+            }
         }
+        None => invalidate_without_handle(ticket),
     }
     0
 }

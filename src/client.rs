@@ -98,6 +98,9 @@ struct Gate {
     uses: usize,
 }
 
+/// The last ticket issued, to any client. A ticket is reused only after 2³² others.
+static LAST_TICKET: Atomic<u32> = Atomic::new(0);
+
 /// A client. No lock of it is held across a callback or nested in another.
 #[pin_data]
 pub(crate) struct Client {
@@ -109,8 +112,6 @@ pub(crate) struct Client {
     gate: SpinLock<Gate>,
     #[pin]
     drained: CondVar,
-    /// The last ticket issued. A ticket is reused only after 2³² others.
-    last_ticket: Atomic<u32>,
     /// The regions by ticket.
     #[pin]
     regions: Map<dyn Revocable>,
@@ -128,7 +129,6 @@ impl Client {
                 stats,
                 gate <- new_spinlock!(Gate { closed: false, uses: 0 }, "Client::gate"),
                 drained <- new_condvar!("Client::drained"),
-                last_ticket: Atomic::new(0),
                 regions <- Map::new(),
             }),
             GFP_KERNEL,
@@ -189,11 +189,11 @@ impl Client {
         }
     }
 
-    /// Issues a ticket that no region of the client has. 0 is not a ticket: a client may keep its
-    /// ticket in a pointer.
+    /// Issues a ticket that no region of the client has, nor one of another client that has got its
+    /// ticket less than 2³² tickets ago. 0 is not a ticket: a client may keep its ticket in a pointer.
     pub(crate) fn issue_ticket(&self) -> u32 {
         loop {
-            let ticket = self.last_ticket.fetch_add(1, Relaxed).wrapping_add(1);
+            let ticket = LAST_TICKET.fetch_add(1, Relaxed).wrapping_add(1);
             if ticket != 0 && !self.regions.contains(ticket) {
                 return ticket;
             }

@@ -99,7 +99,8 @@ struct peer_memory_client_ex {
 
 /**
  * typedef invalidate_peer_memory - invalidate a region
- * @reg_handle: the result of ib_register_peer_memory_client()
+ * @reg_handle: the result of ib_register_peer_memory_client(). Until that has returned,
+ *	when callbacks may run already: NULL, or anything that is not another handle
  * @core_context: the region, as passed to get_pages
  *
  * On return the adapter no longer accesses the memory. Unless the client is

@@ -30,7 +30,10 @@ use crate::{
     testbed::Testbed, //
 };
 use core::{
-    mem::size_of,
+    mem::{
+        self,
+        size_of, //
+    },
     ptr, //
 };
 use kernel::{
@@ -67,6 +70,8 @@ pub(crate) struct Slot {
     own_lock: Mutex<()>,
     /// The task that invalidates while it holds `own_lock`.
     invalidator: Atomic<usize>,
+    /// The invalidate callback, which the core sets. 0: none.
+    invalidate: Atomic<usize>,
 }
 
 /// Returns whether a range overlaps the memory of any slot.
@@ -85,10 +90,71 @@ impl Slot {
                 ledger <- new_spinlock!(Ledger::new(), "kunit::Slot::ledger"),
                 own_lock <- new_mutex!((), "kunit::Slot::own_lock"),
                 invalidator: Atomic::new(0),
+                invalidate: Atomic::new(0),
             }),
             GFP_KERNEL,
         )
     }
+
+    /// Returns the invalidate callback.
+    fn callback(&self) -> peer::invalidate_peer_memory {
+        let callback = ptr::with_exposed_provenance::<()>(self.invalidate.load(Relaxed));
+        // SAFETY: The core sets a function, or it is NULL, which is `None`.
+        unsafe { mem::transmute::<*const (), peer::invalidate_peer_memory>(callback) }
+    }
+
+    /// Calls the invalidate callback as this shape does, with this handle and for any ticket.
+    fn invalidate(&self, handle: usize, ticket: u64) -> Result<i32> {
+        let invalidate = self.callback().ok_or(EINVAL)?;
+        let handle = ptr::with_exposed_provenance_mut(handle);
+        let setup = *self.setup.lock();
+        let guard = setup.locked.then(|| self.own_lock.lock());
+        if setup.locked || setup.unmaps {
+            self.invalidator.store(callbacks::task(), Relaxed);
+        }
+        if setup.unmaps {
+            self.expect_own_unmap(ticket);
+        }
+        // The promise of the call covers only regions that exist before it.
+        let known = self.knows(ticket);
+        // SAFETY: The core accepts any handle and any ticket.
+        let ret = unsafe { invalidate(handle, ticket) };
+        if known {
+            self.after_invalidate(ticket);
+        }
+        if setup.locked || setup.unmaps {
+            self.invalidator.store(0, Relaxed);
+        }
+        drop(guard);
+        if setup.unmaps {
+            self.unmap_itself(ticket);
+        }
+        Ok(ret)
+    }
+
+    /// Returns the ticket that the last `get_pages` got.
+    fn ticket(&self) -> Result<u64> {
+        match self.ledger.lock().last_ticket {
+            0 => Err(ENOENT),
+            ticket => Ok(ticket),
+        }
+    }
+}
+
+/// Returns the virtual address of the memory of slot `number`.
+pub(crate) fn address(number: usize) -> u64 {
+    memory::base(number)
+}
+
+/// Invalidates the last region of the client in slot `number`, whose registration has not returned a
+/// handle.
+pub(crate) fn invalidate_without_handle(number: usize) -> Result {
+    let testbed = Testbed::get()?;
+    let slot = testbed.slot(number)?;
+    if slot.invalidate(0, slot.ticket()?)? != 0 {
+        return Err(EIO);
+    }
+    Ok(())
 }
 
 /// A registered fake client. Dropping it unregisters it.
@@ -97,7 +163,6 @@ pub(crate) struct Client {
     slot: Arc<Slot>,
     raw: Arc<peer::peer_memory_client_ex>,
     handle: Atomic<usize>,
-    invalidate: peer::invalidate_peer_memory,
 }
 
 impl Client {
@@ -129,9 +194,9 @@ impl Client {
         }
         change(&mut raw);
         let raw = Arc::new(raw, GFP_KERNEL)?;
-        let mut invalidate: peer::invalidate_peer_memory = None;
+        slot.invalidate.store(0, Relaxed);
         let invalidate_ptr = if setup.invalidates {
-            &raw mut invalidate
+            slot.invalidate.as_ptr().cast()
         } else {
             ptr::null_mut()
         };
@@ -147,7 +212,6 @@ impl Client {
             slot,
             raw,
             handle: Atomic::new(handle.expose_provenance()),
-            invalidate,
         };
         Ok(Arc::new(client, GFP_KERNEL)?)
     }
@@ -175,32 +239,7 @@ impl Client {
 
     /// Calls the invalidate callback as this shape does, for any ticket.
     pub(crate) fn invalidate(&self, ticket: u64) -> Result<i32> {
-        let invalidate = self.invalidate.ok_or(EINVAL)?;
-        let handle = ptr::with_exposed_provenance_mut(self.handle.load(Relaxed));
-        let slot = &self.slot;
-        let setup = *slot.setup.lock();
-        let guard = setup.locked.then(|| slot.own_lock.lock());
-        if setup.locked || setup.unmaps {
-            slot.invalidator.store(callbacks::task(), Relaxed);
-        }
-        if setup.unmaps {
-            slot.expect_own_unmap(ticket);
-        }
-        // The promise of the call covers only regions that exist before it.
-        let known = slot.knows(ticket);
-        // SAFETY: The core accepts any handle and any ticket.
-        let ret = unsafe { invalidate(handle, ticket) };
-        if known {
-            slot.after_invalidate(ticket);
-        }
-        if setup.locked || setup.unmaps {
-            slot.invalidator.store(0, Relaxed);
-        }
-        drop(guard);
-        if setup.unmaps {
-            slot.unmap_itself(ticket);
-        }
-        Ok(ret)
+        self.slot.invalidate(self.handle.load(Relaxed), ticket)
     }
 
     /// Invalidates the last region.
@@ -214,10 +253,7 @@ impl Client {
 
     /// Returns the ticket that the last `get_pages` got.
     pub(crate) fn ticket(&self) -> Result<u64> {
-        match self.slot.ledger.lock().last_ticket {
-            0 => Err(ENOENT),
-            ticket => Ok(ticket),
-        }
+        self.slot.ticket()
     }
 
     /// Returns the stage of the last region.

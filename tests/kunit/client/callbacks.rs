@@ -65,6 +65,8 @@ impl Slot {
         }
         let mut ledger = self.ledger.lock();
         ledger.bare = setup.bare;
+        let can_invalidate = !setup.invalidates || self.callback().is_some();
+        ledger.expect(can_invalidate, "acquire before the callback was set");
         match ledger.acquire(addr, size) {
             Some(i) => (setup.answer, i + 1),
             None => (ENOMEM.to_errno(), 0),

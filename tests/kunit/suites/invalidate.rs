@@ -6,7 +6,29 @@ use kernel::prelude::*;
 
 #[kunit_tests(peer_mem_invalidate)]
 mod tests {
-    use crate::suites::prelude::*;
+    use crate::{
+        client,
+        suites::prelude::*,
+        sync::{
+            self,
+            Event, //
+        }, //
+    };
+    use core::cell::OnceCell;
+    use kernel::{
+        sync::{
+            atomic::{
+                Atomic,
+                Relaxed, //
+            },
+            rcu, //
+        },
+        time::{
+            Delta,
+            Instant,
+            Monotonic, //
+        }, //
+    };
 
     /// Invalidates a region of such a client, then deregisters it.
     fn revokes(kind: Kind, setup: Setup) -> Result {
@@ -106,6 +128,78 @@ mod tests {
         ensure_eq!(other.invalidate(client.ticket()?)?, 0);
         ensure!(mr.is_valid());
         mr.dereg()?;
+        t.finish()
+    }
+
+    /// Keeps RCU grace periods from ending until this is dropped, for some seconds at most.
+    struct RcuReader {
+        ended: Arc<Atomic<bool>>,
+        task: Option<Task<()>>,
+    }
+
+    impl RcuReader {
+        fn new() -> Result<Self> {
+            let began = Event::new()?;
+            let ended = Arc::new(Atomic::new(false), GFP_KERNEL)?;
+            let (begin, end) = (began.clone(), ended.clone());
+            let task = Task::spawn(move || {
+                begin.fire();
+                let start = Instant::<Monotonic>::now();
+                let _rcu = rcu::read_lock();
+                while !end.load(Relaxed) && start.elapsed() < Delta::from_secs(15) {
+                    core::hint::spin_loop();
+                }
+            })?;
+            began.wait()?;
+            Ok(Self {
+                ended,
+                task: Some(task),
+            })
+        }
+
+        /// Returns whether it still does.
+        fn lasts(&self) -> bool {
+            self.task.as_ref().is_some_and(|task| !task.is_done())
+        }
+    }
+
+    impl Drop for RcuReader {
+        fn drop(&mut self) {
+            self.ended.store(true, Relaxed);
+            // Waits for it.
+            self.task = None;
+        }
+    }
+
+    /// The core asks a client before its registration has returned: it waits for a grace period, as
+    /// another client is registered. Then the client has the callback, but no handle.
+    #[test]
+    fn before_the_handle_is_known() -> Result {
+        let (t, first, mr) = live(Kind::Dma, Setup::SEED)?;
+        let reader = RcuReader::new()?;
+        let registering = Task::spawn(|| Client::new(1, "kunit_second", Setup::SEED))?;
+        let (at, made) = (client::address(1), OnceCell::new());
+        let registered = || {
+            t.pd.reg(at, PAGE, USUAL)
+                .is_ok_and(|mr| made.set(mr).is_ok())
+        };
+        let visible = sync::until(registered);
+        let in_time = reader.lasts() && !registering.is_done();
+        let invalidated = client::invalidate_without_handle(1);
+        let in_time = in_time && reader.lasts() && !registering.is_done();
+        let revoked = made.get().map(|mr| !mr.is_valid());
+        drop(reader);
+        let second = registering.join()??;
+        visible?;
+        ensure!(in_time);
+        invalidated?;
+        ensure_eq!(revoked, Some(true));
+        ensure_eq!(second.script().calls(Point::PutPages), 1);
+        // That ticket is of no other region.
+        ensure!(mr.is_valid() && first.ticket()? != second.ticket()?);
+        drop(made);
+        second.finish()?;
+        drop(mr);
         t.finish()
     }
 
