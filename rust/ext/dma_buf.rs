@@ -36,6 +36,8 @@ pub(super) mod number;
 mod pool;
 mod tables;
 
+pub(super) use self::pool::wait_released;
+
 pub use self::{
     export::{
         Export,

@@ -9,8 +9,3 @@ void ext_file_allow_at(struct file *file)
 {
 	file->f_mode |= FMODE_PREAD | FMODE_PWRITE;
 }
-
-unsigned long ext_file_count(struct file *file)
-{
-	return file_count(file);
-}

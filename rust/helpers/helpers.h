@@ -45,8 +45,6 @@ bool ext_dma_resv_wait(struct dma_resv *resv, unsigned int ms);
 
 /* linux/fs.h */
 void ext_file_allow_at(struct file *file);
-/* Returns the number of references, for an owner of one. */
-unsigned long ext_file_count(struct file *file);
 
 /* linux/ftrace.h */
 

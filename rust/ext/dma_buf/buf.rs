@@ -2,10 +2,7 @@
 
 //! `struct dma_buf` and the operations of an exporter.
 
-use super::super::{
-    bindings::helpers,
-    sg::Table, //
-};
+use super::super::sg::Table;
 use super::attachment::Attachment;
 use core::{
     marker::PhantomData,
@@ -25,13 +22,8 @@ use kernel::{
     fs::File,
     prelude::*,
     sync::{
-        aref::ARef,
         Arc,
         ArcBorrow, //
-    },
-    time::{
-        delay::fsleep,
-        Delta, //
     },
     types::ForeignOwnable, //
 };
@@ -58,10 +50,13 @@ pub(super) trait Exporter: Send + Sync + 'static {
     /// Context: may sleep. The caller holds the reservation lock.
     fn unmap(&self, attachment: &Attachment, table: KBox<Table<'static>>);
 
-    /// Handles the release of the last reference to the dma-buf, which is valid during this call.
+    /// Handles the release of the last reference to the dma-buf, which is valid during this call. It
+    /// is the last call.
     ///
     /// Context: may sleep. The caller holds no lock of the dma-buf.
-    fn release(&self) {}
+    fn release(this: Arc<Self>) {
+        drop(this);
+    }
 }
 
 /// Who keeps the module loaded, with the operations of a dma-buf.
@@ -69,7 +64,7 @@ pub(super) trait Exporter: Send + Sync + 'static {
 pub(super) enum Pins {
     /// The file of the dma-buf.
     File,
-    /// The exporter, as long as anyone else may have a reference to the dma-buf.
+    /// The exporter, until [`Exporter::release`].
     Exporter,
 }
 
@@ -149,7 +144,8 @@ impl Buf {
     }
 
     /// Drops the reference. If it is the last one the dma-buf is released on return, not later, when the
-    /// module may be gone.
+    /// module may be gone. Others may have one, or get one as long as the dma-buf is not released: a
+    /// BPF iterator takes a reference to each dma-buf of the machine.
     ///
     /// Context: may sleep. The caller holds no lock that [`Exporter::release`] takes.
     pub(super) fn put_now(self) {
@@ -157,16 +153,6 @@ impl Buf {
         // SAFETY: By the type invariants the dma-buf is valid, and so is its file, and this object owned
         // one reference.
         unsafe { bindings::__fput_sync((*this.as_raw()).file) };
-    }
-
-    /// Waits until no one else has a reference. Nothing may create one meanwhile.
-    ///
-    /// Context: may sleep.
-    pub(super) fn wait(&self) {
-        // SAFETY: By the type invariants the dma-buf is valid, and so is its file.
-        while unsafe { helpers::ext_file_count((*self.as_raw()).file) } > 1 {
-            fsleep(Delta::from_millis(1));
-        }
     }
 }
 
@@ -286,6 +272,7 @@ impl<E: Exporter> VTable<E> {
         // SAFETY: `Buf::export` stored an `Arc<E>` from `into_foreign`. The dma-buf is being
         // released, so this call may take it over.
         let exporter = unsafe { Arc::<E>::from_foreign((*buf).priv_) };
-        exporter.release();
+        // Nothing may follow: the module may be unloaded from here on.
+        E::release(exporter);
     }
 }

@@ -257,17 +257,17 @@ impl Exporter for Shared {
         self.tables.unmap(table);
     }
 
-    fn release(&self) {
-        let mut state = self.state.lock();
+    fn release(this: Arc<Self>) {
+        let mut state = this.state.lock();
         state.buf = ptr::null_mut();
         // A task in `revoke` waits only for importers, of which there are none left.
         while state.uses > 0 {
-            self.changed.wait(&mut state);
+            this.changed.wait(&mut state);
         }
         let old = mem::replace(&mut state.phase, Phase::Ended);
         drop(state);
         if !matches!(old, Phase::Ended) {
-            self.memory.ended();
+            this.memory.ended();
         }
     }
 }

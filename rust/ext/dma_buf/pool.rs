@@ -71,13 +71,19 @@ use kernel::{
     sync::{
         aref::ARef,
         atomic::{
+            Acquire,
             Atomic,
-            Relaxed, //
+            Relaxed,
+            Release, //
         },
         Arc,
         ArcBorrow,
         Mutex,
         SpinLock, //
+    },
+    time::{
+        delay::fsleep,
+        Delta, //
     },
     types::ForeignOwnable, //
 };
@@ -174,12 +180,46 @@ impl Mapping {
     }
 }
 
+/// How many shared dma-bufs are [`Left::Awaited`] and not released.
+static AWAITED: Atomic<i32> = Atomic::new(0);
+
+/// Waits until all shared dma-bufs are released that the removal of the module has left to others.
+///
+/// No device may have a pool any more. The release of a dma-buf is a function of this module: after
+/// this call a Tasks RCU grace period waits for the tasks that are in it.
+///
+/// Context: may sleep.
+pub(in super::super) fn wait_released() {
+    let mut logged = false;
+    while AWAITED.load(Acquire) > 0 {
+        if !logged {
+            pr_err!(
+                "waiting until the last reference to a dma-buf of this module is dropped; end the \
+                 programs that iterate over dma-bufs (BPF iterators)\n"
+            );
+            logged = true;
+        }
+        fsleep(Delta::from_millis(100));
+    }
+}
+
+/// What keeps the module loaded from the end of the pool to the release of the dma-buf.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Left {
+    /// The pool has the dma-buf.
+    No,
+    /// A reference to the module.
+    Pinned,
+    /// [`wait_released`]: the module is being removed.
+    Awaited,
+}
+
 /// Counts the importers of a shared dma-buf.
 struct Importers {
     /// How many are attached. While there is one, there is a reference to the module.
     attached: u32,
-    /// The pool has left the dma-buf to those who have a reference, with one to the module.
-    left: bool,
+    /// Whether the pool has left the dma-buf to those who have a reference.
+    left: Left,
 }
 
 /// Private data of a shared dma-buf.
@@ -206,18 +246,22 @@ impl Shared {
     fn leave(&self) {
         let mut importers = self.importers.lock();
         importers.attached -= 1;
-        let last = importers.attached == 0 && !importers.left;
+        let last = importers.attached == 0 && importers.left != Left::Pinned;
         drop(importers);
         if last {
             Self::unpin();
         }
     }
 
-    /// Has the module stay until [`Exporter::release`]. Returns `false` if it is being unloaded.
-    fn stay(&self) -> bool {
+    /// Has the module stay until [`Exporter::release`].
+    fn stay(&self) {
         let mut importers = self.importers.lock();
-        importers.left = importers.attached > 0 || Self::pin();
-        importers.left
+        importers.left = if importers.attached > 0 || Self::pin() {
+            Left::Pinned
+        } else {
+            AWAITED.fetch_add(1, Relaxed);
+            Left::Awaited
+        };
     }
 
     /// Takes a reference to the module. Returns `false` if it is being unloaded.
@@ -271,9 +315,17 @@ impl Exporter for Shared {
         unsafe { Mapping::of(attachment) }.tables.unmap(table);
     }
 
-    fn release(&self) {
-        if self.importers.lock().left {
-            Self::unpin();
+    fn release(this: Arc<Self>) {
+        let left = this.importers.lock().left;
+        // This may sleep, so it comes before the module may go.
+        drop(this);
+        match left {
+            Left::No => {}
+            Left::Pinned => Self::unpin(),
+            // Pairs with the load in `wait_released`.
+            Left::Awaited => {
+                AWAITED.fetch_add(-1, Release);
+            }
         }
     }
 }
@@ -293,7 +345,7 @@ impl SharedBuf {
             pin_init!(Shared {
                 dev: dev.into(),
                 importers <- new_spinlock!(
-                    Importers { attached: 0, left: false },
+                    Importers { attached: 0, left: Left::No },
                     "dma_buf::Shared::importers"
                 ),
             }),
@@ -306,11 +358,9 @@ impl SharedBuf {
 
 impl Drop for SharedBuf {
     fn drop(&mut self) {
-        // No importer can attach any more: an import has a reference to `self`. If the module goes, none
-        // is attached, but the last one may still have to drop its reference.
-        if !self.shared.stay() {
-            self.buf.wait();
-        }
+        // No importer can attach any more: an import has a reference to `self`. Others may have a
+        // reference to the dma-buf, or get one until it is released.
+        self.shared.stay();
         // SAFETY: The field is not used after this.
         unsafe { ManuallyDrop::take(&mut self.buf) }.put_now();
     }

@@ -135,6 +135,7 @@ use super::{
     super::{
         bindings::rdma,
         compat,
+        dma_buf,
         key_set::KeySet, //
     },
     calls::Code,
@@ -348,6 +349,8 @@ impl<H: Hooks> PinnedDrop for Registration<H> {
         // SAFETY: By the type invariants the client is registered. The call runs `remove` for each device.
         unsafe { rdma::ib_unregister_client(self.client.get()) };
         REPLACED.wait();
+        // The operations of all devices are the drivers' own, so this holds up nothing else.
+        dma_buf::wait_released();
         if let Some(code) = self.project().code.take() {
             code.leave();
         }

@@ -272,6 +272,42 @@ test_memory_is_charged() {
 	[ "$charged" -gt 500000 ]
 }
 
+# A BPF iterator holds a shared dma-buf while the module is removed. The removal waits for it, with a
+# line in the log, and the devices have the operations of their drivers meanwhile.
+# not on debug
+test_unload_waits_for_a_bpf_iterator() {
+	local dev removal reader
+	adapter_start host edu0 host 0 4096
+	for dev in edu0 edu1; do
+		adapter_start peer $dev "$BAR_A" 0 4096
+		adapter_stop peer
+	done
+	mkfifo /tmp/iterator.in
+	exec {reader}<>/tmp/iterator.in
+	/mnt/programs/dmabuf_iter $((1 << 57)) <&"$reader" >/tmp/iterator {reader}>&- 2>&1 &
+	set -- $!
+	wait_line /tmp/iterator '^(holding|no iterator)'
+	grep -q '^holding' /tmp/iterator || skip "this kernel has no BPF iterator over dma-bufs"
+	unload_io
+	log_step "unload"
+	rmmod ib_peer_mem &
+	removal=$!
+	eventually one_line "waiting until the last reference to a dma-buf"
+	adapter_start other edu1 host 0 4096
+	adapter_stop other
+	adapter_stop host
+	unload_adapter
+	[ -e /sys/module/ib_peer_mem ]
+	must_fail gone $removal
+	kill "$1"
+	ended $removal
+	must_fail loaded ib_peer_mem
+	load_modules
+	load_adapter dynamic,revocable,pinned
+	find_bars
+	copies edu0
+}
+
 # The parameter of the administrator selects the backend.
 # not on debug
 test_backend_parameter() {
