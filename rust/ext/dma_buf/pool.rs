@@ -39,7 +39,8 @@ use super::super::{
         Segment,
         Table, //
     },
-    small_vec::SmallVec, //
+    small_vec::SmallVec,
+    worker, //
 };
 use super::{
     attachment::Attachment,
@@ -68,6 +69,7 @@ use kernel::{
     new_mutex,
     new_spinlock,
     prelude::*,
+    static_lock_class,
     sync::{
         aref::ARef,
         atomic::{
@@ -407,7 +409,9 @@ impl Pool {
             // A revocation would wait for a fence that concerns other imports.
             Some(shared) if shared.buf.is_idle() => Ok(shared.clone()),
             _ => {
-                let shared = SharedBuf::new(&self.dev)?;
+                // In a worker: the file keeps the credentials of its creator, and its memory the
+                // cgroup, longer than a process that is the first to register.
+                let shared = worker::run(static_lock_class!(), |_| SharedBuf::new(&self.dev))?;
                 let old = slot.replace(shared.clone());
                 drop(slot);
                 drop(old);

@@ -8,10 +8,12 @@
 #include <err.h>
 #include <errno.h>
 #include <getopt.h>
+#include <linux/keyctl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <rdma/ib_user_ioctl_verbs.h>
@@ -41,14 +43,15 @@ static const struct {
 
 static void __attribute__((noreturn)) usage(void)
 {
-	fputs("usage: adapter_mr [-fi] [-m BYTES] [-q QUEUE] [-r] DEVICE MEMORY OFFSET LENGTH\n"
-	      "                  [ACCESS[,ACCESS..]]\n"
+	fputs("usage: adapter_mr [-fi] [-k NAME] [-m BYTES] [-q QUEUE] [-r] DEVICE MEMORY OFFSET\n"
+	      "                  LENGTH [ACCESS[,ACCESS..]]\n"
 	      "MEMORY is \"host\", a file to map, \"export:\" and a file: the mapping as a dma-buf of\n"
 	      "ib_peer_mem, or \"udmabuf\": a dma-buf of host memory.\n"
 	      "ACCESS is one or more of: none local-write remote-write remote-read remote-atomic mw-bind\n"
 	      "on-demand relaxed all (the default), or a number.\n"
 	      "  -f        use up all file descriptors first\n"
 	      "  -i        register by ioctl(2) instead of write(2)\n"
+	      "  -k NAME   join a new session keyring first\n"
 	      "  -m BYTES  length of the mapping (to the end of the MR, in whole pages)\n"
 	      "  -q QUEUE  create a queue instead of an MR. The memory is the buffer of a CQ (cq, or\n"
 	      "            named by attributes cq-va, cq-umem), the buffer of a QP (qp) or its\n"
@@ -304,10 +307,14 @@ int main(int argc, char **argv)
 	char *line = NULL;
 	int c;
 
-	while ((c = getopt(argc, argv, "fim:q:r")) != -1) {
+	while ((c = getopt(argc, argv, "fik:m:q:r")) != -1) {
 		switch (c) {
 		case 'f': full = true; break;
 		case 'i': it.by_ioctl = true; break;
+		case 'k':
+			if (syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, optarg) < 0)
+				err(1, "keyctl");
+			break;
 		case 'm': map_length = must_number(optarg); break;
 		case 'q':
 			it.kind = queue_kind(optarg);

@@ -272,6 +272,20 @@ test_memory_is_charged() {
 	[ "$charged" -gt 500000 ]
 }
 
+# A dma-buf that MRs share lives as long as its device, so it must not keep the credentials of the
+# process that is the first to register: they hold its keyrings, and its user namespace.
+# not on debug
+test_the_first_user_is_not_kept() {
+	unload_modules
+	load_modules
+	find_bars
+	adapter_start first -k peer_first edu0 "$BAR_A" 0 4096
+	grep -w peer_first /proc/keys
+	adapter_stop first
+	eventually must_fail grep -w peer_first /proc/keys
+	eventually balanced
+}
+
 # A BPF iterator holds a shared dma-buf while the module is removed. The removal waits for it, with a
 # line in the log, and the devices have the operations of their drivers meanwhile.
 # not on debug
