@@ -52,6 +52,22 @@ pub(crate) enum Refusal {
     Skip(&'static str),
 }
 
+/// Why a backend made no MR, and what stays.
+pub(crate) struct Failed {
+    pub(crate) refusal: Refusal,
+    /// An import that the driver has not undone: its device may still access the memory.
+    pub(crate) left: Option<Attachment>,
+}
+
+impl<E: Into<Refusal>> From<E> for Failed {
+    fn from(e: E) -> Self {
+        Self {
+            refusal: e.into(),
+            left: None,
+        }
+    }
+}
+
 impl Refusal {
     /// `req.access` has flags that peer memory does not support on `dev`.
     fn access(dev: &Device, req: &Request<'_>) -> Self {
@@ -185,18 +201,25 @@ impl Backend {
         range: VaRange,
         pages: &mut ClientPages,
         fence: Fence,
-    ) -> Result<(UserMr, Attachment), Refusal> {
+    ) -> Result<(UserMr, Attachment), Failed> {
         match self {
             Self::DmaBuf(backend) => {
-                let (mr, attachment) = backend.register(req, range, pages, fence)?;
-                Ok((mr, Attachment::DmaBuf(attachment)))
+                let (made, attachment) = backend.register(req, range, pages, fence)?;
+                let attachment = Attachment::DmaBuf(attachment);
+                match made {
+                    Ok(mr) => Ok((mr, attachment)),
+                    Err(e) => Err(Failed {
+                        refusal: Refusal::Error(e),
+                        left: Some(attachment),
+                    }),
+                }
             }
             Self::FastReg(backend) => {
                 let (mr, attachment) = backend.register(req, range, pages)?;
                 Ok((mr, Attachment::FastReg(attachment)))
             }
             // The driver has pinned the memory, or it cannot be pinned.
-            Self::Umem => Err(Refusal::Error(EFAULT)),
+            Self::Umem => Err(EFAULT.into()),
         }
     }
 }
@@ -249,13 +272,13 @@ impl Attachment {
     }
 
     /// Defers the end of the region to the driver, which deregisters the MR while its device is
-    /// removed, or later: `hook` is notified when the driver detaches. Nothing may deregister the
-    /// MR during this call.
-    pub(crate) fn defer_to_dereg(&self, hook: Arc<dyn OnDetach>) {
+    /// removed, or later: `hook` is notified when the driver detaches. Returns `false`, without a
+    /// notification, if it has.
+    pub(crate) fn defer_to_dereg(&self, hook: Arc<dyn OnDetach>) -> bool {
         match self {
             Self::DmaBuf(mr) => mr.on_detach(hook),
             // A fast-registration MR can be fenced, and an export belongs to no adapter.
-            Self::FastReg(_) | Self::Exported(_) => {}
+            Self::FastReg(_) | Self::Exported(_) => true,
         }
     }
 
@@ -268,16 +291,12 @@ impl Attachment {
     }
 
     /// Leaves a device that is removed and does not answer. Returns the part that stays until the driver
-    /// detaches, of which `hook` is notified. Otherwise as [`Self::defer_to_dereg`]. Context: may
-    /// sleep.
-    pub(crate) fn leave(self, hook: Arc<dyn OnDetach>) -> Option<Self> {
+    /// detaches: see [`Self::defer_to_dereg`]. Context: may sleep.
+    pub(crate) fn leave(self) -> Option<Self> {
         match self {
             // Its queue pair is destroyed. The driver does not notify anyone of the end of its MR.
             Self::FastReg(_) => None,
-            Self::DmaBuf(_) | Self::Exported(_) => {
-                self.defer_to_dereg(hook);
-                Some(self)
-            }
+            Self::DmaBuf(_) | Self::Exported(_) => Some(self),
         }
     }
 }

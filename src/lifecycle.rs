@@ -218,6 +218,11 @@ impl<R: Send + Unpin> Lifecycle<R> {
         }
     }
 
+    /// Returns whether the region is revoked, and torn down with that.
+    pub(crate) fn is_revoked(&self) -> bool {
+        matches!(self.inner.lock().state, State::Revoked)
+    }
+
     /// Runs `f` on the resources of a live region, which no other task can take meanwhile. Returns
     /// `None` if the region is not live any more. Context: may sleep.
     pub(crate) fn with_live<T>(&self, f: impl FnOnce(&mut R) -> T) -> Option<T> {

@@ -27,7 +27,10 @@ use self::{
     },
 };
 use crate::{
-    backend::Refusal,
+    backend::{
+        Failed,
+        Refusal, //
+    },
     callbacks::{
         Acquired,
         ClientPages,
@@ -80,20 +83,21 @@ pub(crate) struct Region {
 
 impl Region {
     /// Pins memory that its client has acquired and has `make` give an adapter access to it. On
-    /// success the region is live. Context: may sleep.
+    /// success the region is live, and after a failure that leaves the adapter with access: the
+    /// memory stays pinned until the driver detaches. Context: may sleep.
     fn build<T>(
         acquired: Acquired,
         range: VaRange,
         intent: Intent,
         index: Option<&Arc<Index<Self>>>,
-        make: impl FnOnce(&Arc<Self>, &mut ClientPages) -> Result<(T, Attached), Refusal>,
+        make: impl FnOnce(&Arc<Self>, &mut ClientPages) -> Result<(T, Attached), Failed>,
     ) -> Result<T, Refusal> {
         let resources = Resources::new(acquired.pages(range));
         let mut resources = KBox::init(resources, GFP_KERNEL_ACCOUNT)?;
         let region = Self::new(acquired.client(), range, index)?;
         let made = match region.pin(resources.pages(), intent) {
             Ok(()) => make(&region, resources.pages()),
-            Err(e) => Err(Refusal::NotPinned(e)),
+            Err(e) => Err(Refusal::NotPinned(e).into()),
         };
         // The task that ends the region releases it. From here on that can be another task.
         *region.acquired.lock() = Some(acquired);
@@ -103,8 +107,16 @@ impl Region {
                 region.life.registered(resources);
                 Ok(made)
             }
-            Err(refusal) => {
-                region.abandon(resources);
+            Err(Failed { refusal, left }) => {
+                match left {
+                    Some(attachment) => {
+                        resources.set_live(Attached { mr: 0, attachment }, region.count());
+                        resources.defer_to_dereg(&region);
+                        region.life.registered(resources);
+                        region.end_if_detached();
+                    }
+                    None => region.abandon(resources),
+                }
                 Err(refusal)
             }
         }

@@ -62,6 +62,8 @@ pub(crate) struct DmaBuf {
     dev: ARef<Device>,
     /// The dma-bufs that the driver imports.
     pool: Pool,
+    /// The device is removed.
+    removed: Arc<Atomic<bool>>,
     /// One of [`revokes`].
     revokes: Atomic<u32>,
     /// The errors of failed imports that are in the log, a bit each.
@@ -75,6 +77,7 @@ impl DmaBuf {
         Ok(Self {
             dev: dev.get(),
             pool: Pool::new(dev.dma_device().ok_or(ENODEV)?)?,
+            removed: Arc::new(Atomic::new(false), GFP_KERNEL)?,
             revokes: Atomic::new(revokes::UNKNOWN),
             logged: [const { Atomic::new(0) }; 3],
         })
@@ -121,14 +124,15 @@ impl DmaBuf {
         }
     }
 
-    /// Makes an MR on `pages`. Context: may sleep.
+    /// Makes an MR on `pages`. Returns an error with an import that the driver has begun and not
+    /// undone: it may still use the pages. Context: may sleep.
     pub(crate) fn register(
         &self,
         req: &Request<'_>,
         range: VaRange,
         pages: &mut ClientPages,
         fence: Fence,
-    ) -> Result<(UserMr, DmaBufMr), Refusal> {
+    ) -> Result<(Result<UserMr>, DmaBufMr), Refusal> {
         let Some(access) = req.access.for_dma_buf() else {
             return Err(Refusal::access(&self.dev, req));
         };
@@ -144,7 +148,12 @@ impl DmaBuf {
         match (made, import.importer()) {
             (Ok(mr), Importer::Attached { revocable }) => {
                 self.record(revocable);
-                Ok((mr, DmaBufMr { import, revocable }))
+                let mr_of = DmaBufMr {
+                    import,
+                    revocable,
+                    failed: None,
+                };
+                Ok((Ok(mr), mr_of))
             }
             (Ok(mr), _) => {
                 pr_warn_limited!(
@@ -162,6 +171,15 @@ impl DmaBuf {
             (Err(_), Importer::Refused(Mismatch::NotPeer2Peer)) => {
                 Err(Refusal::Skip(NOT_PEER2PEER))
             }
+            (Err(e), Importer::Attached { revocable }) if !import.close() => {
+                let failed = Some(self.removed.clone());
+                let left = DmaBufMr {
+                    import,
+                    revocable,
+                    failed,
+                };
+                Ok((Err(e), left))
+            }
             (Err(e), _) => {
                 self.log_once(e);
                 Err(e.into())
@@ -170,10 +188,19 @@ impl DmaBuf {
     }
 }
 
+impl Drop for DmaBuf {
+    fn drop(&mut self) {
+        self.removed.store(true, Relaxed);
+    }
+}
+
 /// The import of an MR's memory.
 pub(crate) struct DmaBufMr {
     import: Import,
     revocable: bool,
+    /// There is no MR: the driver has failed, and has not undone the import. Whether its device is
+    /// removed.
+    failed: Option<Arc<Atomic<bool>>>,
 }
 
 impl DmaBufMr {
@@ -183,13 +210,20 @@ impl DmaBufMr {
     }
 
     /// See [`super::Attachment::fence`].
-    pub(crate) fn fence(&self) -> Result {
-        self.import.revoke()
+    pub(crate) fn fence(&mut self) -> Result {
+        match &self.failed {
+            // The driver has given up the import, and its device is taken to be dead.
+            Some(removed) if removed.load(Relaxed) => {
+                self.import.leave();
+                Ok(())
+            }
+            _ => self.import.revoke(),
+        }
     }
 
     /// See [`super::Attachment::defer_to_dereg`].
-    pub(crate) fn on_detach(&self, hook: Arc<dyn OnDetach>) {
-        self.import.on_detach(hook);
+    pub(crate) fn on_detach(&self, hook: Arc<dyn OnDetach>) -> bool {
+        self.import.on_detach(hook)
     }
 
     /// See [`super::Attachment::is_attached`].

@@ -10,6 +10,7 @@ use crate::{
     backend::{
         Attachment,
         Backend,
+        Failed,
         Fence,
         Refusal, //
     },
@@ -119,12 +120,13 @@ impl Region {
         // Nothing can fail between making the MR and entering the region in the index.
         let slot = Slot::new()?;
         let replaced = self.life.with_live(|resources| {
-            resources.add(|pages| {
+            resources.add(self, |pages| {
                 let (mr, attachment) = self.make_mr(backend, req, pages)?;
                 let attached = self.add_mr(slot, &mr, attachment, req);
                 Ok((mr, attached))
             })
         });
+        self.end_if_detached();
         replaced.ok_or(ENODEV)?.map_err(|refusal| match refusal {
             Refusal::Error(e) | Refusal::NotPinned(e) => e,
             Refusal::Skip(cause) => {
@@ -145,13 +147,29 @@ impl Region {
         backend: &Backend,
         req: &Request<'_>,
         pages: &mut ClientPages,
-    ) -> Result<(UserMr, Attachment), Refusal> {
+    ) -> Result<(UserMr, Attachment), Failed> {
         let fence = if self.client.traits().requires_invalidation {
             Fence::Required
         } else {
             Fence::Optional
         };
-        backend.register(req, self.range, pages, fence)
+        let made = backend.register(req, self.range, pages, fence);
+        if let Err(Failed {
+            refusal: Refusal::Error(e),
+            left: Some(_),
+        }) = &made
+        {
+            pr_warn_limited!(
+                "client {}: {} failed to register {} bytes ({:?}) and keeps them mapped; they stay \
+                 pinned until its driver unmaps them: remove the device, then have the client \
+                 invalidate them or unregister\n",
+                self.client.name(),
+                req.pd.device().name(),
+                self.range.len(),
+                e
+            );
+        }
+        made
     }
 
     /// Enters the region in the index under a new MR, and returns the access through it.
@@ -207,7 +225,7 @@ impl Region {
     }
 
     /// Returns whether an MR on the region is left that its user has not deregistered.
-    fn has_mrs(&self) -> bool {
+    pub(super) fn has_mrs(&self) -> bool {
         let mrs = self.mrs.lock();
         mrs.iter().flat_map(|mrs| &mrs.mrs).any(Option::is_some)
     }

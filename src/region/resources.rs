@@ -4,7 +4,11 @@
 
 use super::Region;
 use crate::{
-    backend::Attachment,
+    backend::{
+        Attachment,
+        Failed,
+        Refusal, //
+    },
     callbacks::ClientPages,
     stats::CountedMr, //
 };
@@ -15,16 +19,24 @@ use kernel::{
 
 /// The access to the memory through one MR, or through an exported dma-buf.
 pub(super) struct Attached {
-    /// The number of the MR, 0 for an exported dma-buf.
+    /// The number of the MR, 0 for an exported dma-buf and for an import that has failed.
     pub(super) mr: usize,
     /// The adapter's side of it.
     pub(super) attachment: Attachment,
 }
 
+/// Has `region` notified when the driver detaches, or notes that it has.
+fn defer(attachment: &Attachment, region: &Arc<Region>) {
+    if !attachment.defer_to_dereg(region.clone()) {
+        region.note_detached();
+    }
+}
+
 /// The resources of a region, until its teardown. Dropped in field order.
 ///
 /// One access is usual. There are two from a re-registration until the driver has deregistered the
-/// MR that was replaced, and none if the registration has failed or the device was detached.
+/// MR that was replaced, and none if the registration has failed or the device was detached. An
+/// import that has failed is an access until the driver has undone it.
 pub(super) struct Resources {
     attached: [Option<Attached>; 2],
     pages: ClientPages,
@@ -55,18 +67,29 @@ impl Resources {
         &mut self.pages
     }
 
-    /// Has `make` give a device another access. Fails with `EBUSY` if there are two already.
-    pub(super) fn add<T, E: From<Error>>(
+    /// Has `make` give a device another access. If it fails and leaves an import, `region` is notified
+    /// as by [`Self::defer_to_dereg`]. Fails with `EBUSY` if there are two already.
+    pub(super) fn add<T>(
         &mut self,
-        make: impl FnOnce(&mut ClientPages) -> Result<(T, Attached), E>,
-    ) -> Result<T, E> {
+        region: &Arc<Region>,
+        make: impl FnOnce(&mut ClientPages) -> Result<(T, Attached), Failed>,
+    ) -> Result<T, Refusal> {
         let Some(free) = self.attached.iter_mut().find(|a| a.is_none()) else {
             return Err(EBUSY.into());
         };
-        let (made, attached) = make(&mut self.pages)?;
+        let (made, attached) = match make(&mut self.pages) {
+            Ok((made, attached)) => (Ok(made), attached),
+            Err(Failed { refusal, left }) => {
+                let Some(attachment) = left else {
+                    return Err(refusal);
+                };
+                defer(&attachment, region);
+                (Err(refusal), Attached { mr: 0, attachment })
+            }
+        };
         *free = Some(attached);
         self.prepared = false;
-        Ok(made)
+        made
     }
 
     /// Takes the access through an MR that the driver has deregistered, if there is another one.
@@ -123,22 +146,22 @@ impl Resources {
         attached.try_for_each(|a| a.attachment.fence())
     }
 
-    /// Has `region` notified when the driver deregisters the MR.
+    /// Has `region` notified when the driver deregisters the MR. Once the region is live again the
+    /// caller calls [`Region::end_if_detached`].
     pub(super) fn defer_to_dereg(&self, region: &Arc<Region>) {
-        for attachment in self.attachments() {
-            attachment.defer_to_dereg(region.clone());
-        }
+        self.attachments().for_each(|a| defer(a, region));
     }
 
-    /// Leaves a device that does not answer. The memory stays pinned. `region` is notified if the
-    /// driver deregisters the MR later. Context: may sleep.
+    /// Leaves a device that does not answer. The memory stays pinned. `region` is notified as by
+    /// [`Self::defer_to_dereg`]. Context: may sleep.
     pub(super) fn leave(&mut self, region: &Arc<Region>) {
         for slot in &mut self.attached {
             if let Some(Attached { mr, attachment }) = slot.take() {
-                let attachment = attachment.leave(region.clone());
+                let attachment = attachment.leave();
                 *slot = attachment.map(|attachment| Attached { mr, attachment });
             }
         }
+        self.defer_to_dereg(region);
     }
 
     /// Has all torn down but the client's mapping and pages, which the client itself unmaps and puts.

@@ -202,6 +202,7 @@ impl Region {
             Cause::Removal(this, _) if !resources.can_fence() => {
                 resources.defer_to_dereg(this);
                 self.life.unfenced(resources);
+                self.end_if_detached();
                 return Fenced::Deferred;
             }
             // Drained since.
@@ -217,6 +218,7 @@ impl Region {
                 self.log_detached(e);
                 resources.leave(this);
                 self.life.unfenced(resources);
+                self.end_if_detached();
                 Fenced::Deferred
             }
             (Err(e), _) => {
@@ -283,6 +285,10 @@ impl Region {
                 return;
             }
             let Some(resources) = self.life.close_deferred() else {
+                // After a revocation the release is left, for the last task that knows an MR.
+                if self.life.is_revoked() && !self.has_mrs() {
+                    self.release();
+                }
                 return;
             };
             if !resources.is_attached() {
@@ -298,10 +304,17 @@ impl Region {
     }
 }
 
-impl OnDetach for Region {
-    fn detached(&self) {
+impl Region {
+    /// Notes that a driver has detached, for [`Self::end_if_detached`].
+    pub(super) fn note_detached(&self) {
         // The lock of the state orders this before the look of a task that has the resources.
         self.detached.fetch_add(1, Full);
+    }
+}
+
+impl OnDetach for Region {
+    fn detached(&self) {
+        self.note_detached();
         self.end_if_detached();
     }
 }

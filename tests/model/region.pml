@@ -24,6 +24,8 @@
  *	NEVER_FENCED  it always does
  *	DEAD      the adapter dies at some time: it accesses no memory any more, and does
  *		  not answer
+ *	LEAKS     the driver may fail after it has mapped the memory, and not unmap it
+ *	UNDO      it does later
  *	KEEPS     the driver keeps the memory until the MR is deregistered: there is
  *		  no fence (nor an invalidation: a client that needs one is refused)
  *	LIVE      retries sleep until no other task can run: scripts/model then looks
@@ -44,9 +46,13 @@ bool id_known;			/* the Identity is there, and not `ending` */
 bool mr_info;			/* Region::mrs is Some: a reference to the device */
 bool hook;			/* Attachment::defer_to_dereg */
 bool detached;			/* ghost: the device was removed, and did not answer */
+bool leaked;			/* LEAKS: the memory is mapped for an import that has failed */
+bool left_import;		/* DmaBufMr::failed is Some */
+bool leak_hook, leak_gone;	/* Import::on_detach, Region::detached */
 bool overdue;			/* Deadline: it has passed, or the device did not answer */
 
 /* The adapter and the driver. */
+bool removed;			/* DmaBuf::removed */
 bool device_gone;		/* ib_core has unregistered the device */
 bool mr;			/* the driver has the MR */
 bool freed;			/* the driver has freed its address and its key */
@@ -86,7 +92,15 @@ inline fence()
 #else
 	if
 	:: !link -> assert(detached); failed = 0
-	:: else ->
+	:: link && left_import ->
+		/* A removed device is taken to be dead. */
+		atomic {
+			if
+			:: removed -> can_touch = 0; failed = 0
+			:: else -> failed = leaked
+			fi
+		}
+	:: link && !left_import ->
 		assert(mr);
 		if
 #ifdef NON_REVOCABLE
@@ -104,6 +118,21 @@ inline fence()
 		assert(mr && link)
 	fi
 #endif
+}
+
+/* Region::end_if_detached, for an import that has failed. */
+inline end_if_detached(me)
+{
+	if
+	:: leak_gone ->
+		close_deferred(me);
+		if
+		:: got -> end(me); finish(me)
+		:: !got && life == Revoked -> finish(me)
+		:: else
+		fi
+	:: else
+	fi
 }
 
 /* Region::fence, of a removal: an MR that cannot be fenced is left to the driver. */
@@ -160,7 +189,7 @@ inline disassociate(me)
 
 proctype register()
 {
-	bool locked, last, mine, handed, inside;
+	bool locked, last, mine, handed, inside, got;
 
 	/* uverbs reads the operation, then calls it. */
 	atomic {
@@ -222,6 +251,9 @@ proctype register()
 	link = 1;
 	if
 	:: atomic { assert(!invalidated); assert(!gone); mr = 1; can_touch = !dead }
+#ifdef LEAKS
+	:: atomic { assert(!invalidated); assert(!gone); leaked = 1; can_touch = 1 }; goto leak
+#endif
 	MAY_FAIL(abandon)
 	fi;
 	atomic { mr_info = 1; id_known = 1 };
@@ -230,6 +262,34 @@ proctype register()
 	make_live(T_REG, Registering);
 	user_has_mr = 1;
 	goto out;
+
+#ifdef LEAKS
+leak:
+	/* Import::close: the driver unmaps in time, or not. */
+#ifdef BREAK_WAITS_FOR_DRIVER
+	do
+	:: leaked
+	:: else -> goto abandon
+	od;
+#endif
+	if
+	:: !leaked -> goto abandon
+#ifdef BREAK_FORGETS_IMPORT
+	:: goto abandon
+#endif
+	:: left_import = 1
+	fi;
+	acquired = 1;
+	atomic {
+		if
+		:: leaked -> leak_hook = 1
+		:: else -> leak_gone = 1
+		fi
+	};
+	make_live(T_REG, Registering);
+	end_if_detached(T_REG);
+	goto out;
+#endif
 
 abandon:
 	acquired = 1;
@@ -258,6 +318,28 @@ drivers:
 }
 
 #include "dereg.pml"
+
+#ifdef UNDO
+/* The driver detaches from an import that has failed. No MR is there to be deregistered. */
+proctype undo()
+{
+	bool locked, last, mine, handed, got, noticed;
+
+	if
+	:: leaked ->
+		atomic {
+			leaked = 0; can_touch = 0;
+			noticed = leak_hook; leak_hook = 0
+		};
+		if
+		/* OnDetach::detached */
+		:: noticed -> leak_gone = 1; end_if_detached(T_DEREG)
+		:: else
+		fi
+	:: atomic { returned && !leaked }
+	fi
+}
+#endif
 
 /* --- the device --- */
 
@@ -305,9 +387,10 @@ proctype detach()
 #endif
 	atomic {
 		gone = 1;
+		removed = 1;
 #ifndef KEEPS
-		assert(!can_touch && !link);
-		assert(detached || undone_by_client || (!pinned && !mapped))
+		assert(left_import || (!can_touch && !link));
+		assert(left_import || detached || undone_by_client || (!pinned && !mapped))
 #endif
 	};
 #ifdef UNLOAD
@@ -344,6 +427,9 @@ init {
 #ifdef OTHER
 		run other();
 #endif
+#ifdef UNDO
+		run undo();
+#endif
 #ifdef UNREG
 		run unregister();
 #endif
@@ -359,6 +445,6 @@ init {
 	}
 	_nr_pr == 1;
 	assert(registering == 0 && deregistering == 0);
-	check_balance((can_touch && mr && entry == THIS) || hook || detached || dead,
-		      user_has_mr || detached)
+	check_balance((can_touch && mr && entry == THIS) || hook || leak_hook || detached || dead,
+		      user_has_mr || detached || leak_hook)
 }

@@ -451,6 +451,7 @@ impl Pool {
         let handle = Import {
             shared: self.buf()?,
             mapping,
+            left: false,
         };
         let offer: *const c_void = Arc::as_ptr(&handle.mapping).cast();
         // SAFETY: The file is that of the dma-buf. The mapping may be used by any task.
@@ -463,6 +464,8 @@ impl Pool {
 pub struct Import {
     mapping: Arc<Mapping>,
     shared: Arc<SharedBuf>,
+    /// See [`Self::leave`].
+    left: bool,
 }
 
 impl Import {
@@ -492,20 +495,42 @@ impl Import {
         unsafe { self.mapping.tables.revoke(buf, invalidate) }
     }
 
-    /// Sets `hook` as the receiver of the notification that the importer has detached.
-    ///
-    /// The importer must be attached, and must not be able to detach during this call.
+    /// Sets `hook` as the receiver of the notification that the importer has detached. Returns `false`,
+    /// without a notification, if none is attached.
     ///
     /// Context: any.
-    pub fn on_detach(&self, hook: Arc<dyn OnDetach>) {
-        let old = self.mapping.state.lock().on_detach.replace(hook);
+    pub fn on_detach(&self, hook: Arc<dyn OnDetach>) -> bool {
+        let mut state = self.mapping.state.lock();
+        if !matches!(state.importer, Importer::Attached { .. }) {
+            return false;
+        }
+        let old = state.on_detach.replace(hook);
+        drop(state);
         drop(old);
+        true
+    }
+
+    /// Has the importer map the memory no more, after its import has failed, and waits until it has
+    /// unmapped it, 10 s at most. Returns whether it has: drivers may fail to undo an import.
+    ///
+    /// Context: may sleep. The caller must not hold the reservation lock.
+    pub fn close(&self) -> bool {
+        self.mapping.tables.close()
+    }
+
+    /// Has the drop not wait for the importer, whose device is dead.
+    ///
+    /// Context: any.
+    pub fn leave(&mut self) {
+        self.left = true;
     }
 }
 
 impl Drop for Import {
     fn drop(&mut self) {
         // The owner frees the memory after this.
-        self.mapping.tables.wait();
+        if !self.left {
+            self.mapping.tables.wait();
+        }
     }
 }

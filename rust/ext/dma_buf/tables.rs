@@ -32,7 +32,9 @@ use kernel::{
 
 /// State of a [`Tables`].
 struct State {
-    /// The memory is revoked: no table may be mapped any more.
+    /// No table may be mapped any more.
+    closed: bool,
+    /// The memory is revoked, and closed with that.
     revoked: bool,
     /// Number of mapped tables.
     mapped: u32,
@@ -60,21 +62,21 @@ impl Tables {
     pub(super) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
             state <- new_spinlock!(
-                State { revoked: false, mapped: 0, waiting: 0 },
+                State { closed: false, revoked: false, mapped: 0, waiting: 0 },
                 "dma_buf::Tables::state"
             ),
             changed <- new_condvar!("dma_buf::Tables::changed"),
         })
     }
 
-    /// Creates a table for an importer. Returns `ENODEV` if the memory is revoked.
+    /// Creates a table for an importer. Returns `ENODEV` if the memory is revoked or closed.
     ///
     /// Context: may sleep. The caller holds the reservation lock.
     pub(super) fn map(&self, segments: &[Segment]) -> Result<KBox<Table<'static>>> {
         let table = KBox::new(Table::of_dma(segments)?, GFP_KERNEL_ACCOUNT)?;
         let mut state = self.state.lock();
         // `revoke` sets this under the reservation lock, and then invalidates every mapped table.
-        if state.revoked {
+        if state.revoked || state.closed {
             drop(state);
             return Err(ENODEV);
         }
@@ -106,6 +108,22 @@ impl Tables {
             self.changed.wait(&mut state);
         }
         state.waiting -= 1;
+    }
+
+    /// Has importers map no table any more, and waits until none is mapped, [`UNMAP_TIMEOUT`] at most.
+    /// Returns whether none is. No importer is asked to unmap.
+    ///
+    /// Context: may sleep. The caller must not hold the reservation lock.
+    pub(super) fn close(&self) -> bool {
+        self.state.lock().closed = true;
+        let start = Instant::<Monotonic>::now();
+        while self.state.lock().mapped > 0 {
+            if start.elapsed() >= Delta::from_millis(UNMAP_TIMEOUT) {
+                return false;
+            }
+            fsleep(Delta::from_millis(5));
+        }
+        true
     }
 
     /// Revokes the memory: on return its importers have unmapped it and cannot map it again.

@@ -107,6 +107,10 @@ pub(super) struct State {
     other: usize,
     other_result: Option<Result>,
     quiesce: Quiesce,
+    /// Imports fail with this errno once the memory is mapped, and stay.
+    keeps: i32,
+    /// The MR of such an import.
+    kept: usize,
     /// The MR and the fence (0: unmap instead) of a deferred [`Quiesce`].
     deferred: Option<(u32, usize)>,
 }
@@ -203,6 +207,11 @@ unsafe fn import(dev: *mut rdma::ib_device, args: &Import) -> Result<*mut rdma::
         Ok(umem) => {
             // SAFETY: The MR is this function's until it is returned.
             unsafe { (*mr.cast::<Mr>()).umem = Some(umem) };
+            let mut inner = fake.inner.lock();
+            if inner.importing.keeps != 0 {
+                inner.importing.kept = mr.expose_provenance();
+                return Err(Error::from_errno(inner.importing.keeps));
+            }
             Ok(mr)
         }
         Err(e) => {
@@ -323,6 +332,36 @@ impl FakeDevice {
     /// Returns the result of the other device's attachment.
     pub(crate) fn other_attached(&self) -> Option<Result> {
         self.inner.lock().importing.other_result
+    }
+
+    /// Makes imports fail once the memory is mapped, as in a driver whose device then also fails to
+    /// undo the mapping: it stays until [`Self::undo_import`].
+    pub(crate) fn keep_failed_imports(&self, errno: Error) {
+        self.inner.lock().importing.keeps = errno.to_errno();
+    }
+
+    /// Returns whether an import has failed and stays.
+    pub(crate) fn has_kept_import(&self) -> bool {
+        self.inner.lock().importing.kept != 0
+    }
+
+    /// Undoes an import that has failed and stayed.
+    pub(crate) fn undo_import(&self) -> Result {
+        let mut inner = self.inner.lock();
+        inner.importing.keeps = 0;
+        inner.importing.deferred = None;
+        let kept = mem::take(&mut inner.importing.kept);
+        drop(inner);
+        let mr: *mut Mr = ptr::with_exposed_provenance_mut(kept);
+        if mr.is_null() {
+            return Err(ENOENT);
+        }
+        // SAFETY: `import` has left the MR to this function, which takes it once.
+        let (key, umem) = unsafe { ((*mr).ib.lkey, (*mr).umem.take()) };
+        self.invalid(key);
+        drop(umem);
+        // SAFETY: `import` has left the MR to this function, and nothing else uses it.
+        unsafe { unmake(self, mr.cast()) }
     }
 
     /// Sets when the device stops after an invalidation.

@@ -5,6 +5,7 @@
 mod access;
 mod descriptor;
 mod export;
+mod failed;
 mod import;
 mod mismatch;
 mod races;

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Drivers whose import fails and stays mapped, as with a device that fails every command.
+
+use kernel::prelude::*;
+
+#[kunit_tests(peer_mem_dma_buf_failed)]
+mod tests {
+    use super::super::*;
+    use crate::{
+        device::Quiesce,
+        sync::until, //
+    };
+
+    /// The error of the driver.
+    const ERROR: Error = ENOSPC;
+
+    /// Returns a client and the result of a registration that the driver fails and does not undo. The
+    /// registration is in another task, so that the test has a bound.
+    fn kept(t: &Fixture, setup: Setup) -> Result<Arc<Client>> {
+        let client = t.client(setup)?;
+        t.dev().keep_failed_imports(ERROR);
+        let registered = t.registration(&client, 0, 4 * PAGE)?.join()?;
+        ensure_eq!(registered.err(), Some(ERROR));
+        Ok(client)
+    }
+
+    #[test]
+    fn the_pages_stay_until_the_driver_detaches() -> Result {
+        for mode in [Mode::Dynamic, Mode::Pinned] {
+            let t = Fixture::temporary(mode)?;
+            let client = kept(&t, fitting(mode, Setup::SEED))?;
+            let (stage, counted) = (client.stage(), counters::in_use(client.name())?);
+            removal(&t)?.join()?;
+            let released = t.calls(Point::Release)?;
+            let later = client.stage();
+            t.dev().undo_import()?;
+            ensure_eq!((stage, later), (Stage::Mapped, Stage::Mapped));
+            ensure_eq!(counted, (1, 4, 4 * PAGE));
+            ensure_eq!(released, 0);
+            undone_once(&client)?;
+            t.finish()?;
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn an_importer_that_unmaps_in_time_is_waited_for() -> Result {
+        let t = Fixture::new(Mode::Dynamic)?;
+        let client = t.client(Setup::SEED)?;
+        t.dev().keep_failed_imports(ERROR);
+        let registering = t.registration(&client, 0, PAGE)?;
+        let imported = until(|| t.dev().has_kept_import());
+        let undone = t.dev().undo_import();
+        let registered = registering.join()?;
+        imported?;
+        undone?;
+        ensure_eq!(registered.err(), Some(ERROR));
+        undone_once(&client)?;
+        t.finish()
+    }
+
+    /// The client invalidates under its mutex while the driver imports.
+    #[test]
+    fn an_invalidation_waits_until_the_driver_detaches() -> Result {
+        let t = Fixture::new(Mode::Dynamic)?;
+        t.dev().set_quiesce(Quiesce::UnmapLater);
+        let client = t.client(Setup::LOCKED)?;
+        t.dev().keep_failed_imports(ERROR);
+        let gate = t.hold(Point::Imported)?;
+        let registering = t.registration(&client, 0, PAGE)?;
+        gate.reached()?;
+        let invalidating = invalidation(&client)?;
+        let waited = invalidating.is_waiting();
+        gate.open();
+        let registered = registering.join()?;
+        let waited = invalidating.is_waiting() && waited;
+        let stage = client.stage();
+        t.dev().undo_import()?;
+        invalidating.join()??;
+        ensure_eq!(registered.err(), Some(ERROR));
+        ensure!(waited);
+        ensure_eq!(stage, Stage::Mapped);
+        unregistration(&client)?.join()??;
+        undone_once(&client)?;
+        t.finish()
+    }
+
+    #[test]
+    fn an_importer_that_can_be_revoked_is_asked_to_unmap() -> Result {
+        let t = Fixture::new(Mode::Dynamic)?;
+        let client = kept(&t, Setup::SEED)?;
+        invalidation(&client)?.join()??;
+        let (stage, released) = (client.stage(), t.calls(Point::Release)?);
+        t.dev().undo_import()?;
+        ensure_eq!((stage, released), (Stage::Acquired, 0));
+        undone_once(&client)?;
+        t.finish()
+    }
+
+    #[test]
+    fn the_end_of_the_client_ends_with_the_removal_of_the_device() -> Result {
+        let t = Fixture::temporary(Mode::Pinned)?;
+        let client = kept(&t, fitting(Mode::Pinned, Setup::SEED))?;
+        let ending = unregistration(&client)?;
+        let waited = ending.is_waiting();
+        let stage = client.stage();
+        t.registered().leave_bus();
+        removal(&t)?.join()?;
+        ending.join()??;
+        let undone = t.dev().undo_import();
+        undone?;
+        ensure!(waited);
+        ensure_eq!(stage, Stage::Mapped);
+        undone_once(&client)?;
+        t.finish()
+    }
+
+    #[test]
+    fn a_re_registration_that_fails_leaves_the_region_until_both_are_gone() -> Result {
+        let (t, client, mr) = live(Mode::Pinned, Setup::SEED)?;
+        t.dev().keep_failed_imports(ERROR);
+        let again = mr.rereg_only(user::ACCESS, &t.pd, (0, 0), user::REMOTE_READ);
+        let valid = mr.is_valid();
+        mr.dereg()?;
+        let (stage, released) = (client.stage(), t.calls(Point::Release)?);
+        t.dev().undo_import()?;
+        ensure_eq!(again.err(), Some(ERROR));
+        ensure!(valid);
+        ensure_eq!((stage, released), (Stage::Mapped, 0));
+        undone_once(&client)?;
+        t.finish()
+    }
+}
