@@ -23,6 +23,7 @@ use crate::{
     ext::{
         compat::eopnotsupp,
         dma_buf::{
+            FenceBudget,
             OnDetach,
             Revoker, //
         },
@@ -244,16 +245,24 @@ impl Attachment {
         }
     }
 
-    /// Begins to fence the device, where that has two steps: it begins no new access. After
-    /// [`Backend::drain`], which serves any number of attachments, it is fenced. Context: may sleep.
+    /// Begins to fence the device, if it can be fenced: it begins no new access. What remains is to wait,
+    /// and the waits for any number of attachments overlap. Context: may sleep.
     pub(crate) fn stop(&mut self) -> Result {
         match self {
             Self::FastReg(mr) => mr.stop(),
-            Self::DmaBuf(_) | Self::Exported(_) => Ok(()),
+            Self::DmaBuf(mr) => {
+                mr.stop();
+                Ok(())
+            }
+            Self::Exported(revoker) => {
+                revoker.begin_revoke();
+                Ok(())
+            }
         }
     }
 
-    /// Returns whether [`Self::stop`] has made the device begin no new access.
+    /// Returns whether the device is fenced after [`Self::stop`] and then [`Backend::drain`], which
+    /// serves any number of attachments. Otherwise [`Self::fence`] has to wait.
     pub(crate) fn is_stopped(&self) -> bool {
         match self {
             Self::FastReg(mr) => mr.is_stopped(),
@@ -262,12 +271,12 @@ impl Attachment {
     }
 
     /// Fences the device: on return it cannot access the region. The user keeps the MR, whose use
-    /// ends with errors. Context: may sleep.
-    pub(crate) fn fence(&mut self) -> Result {
+    /// ends with errors. `fences`: how long the fences of dma-bufs are waited for. Context: may sleep.
+    pub(crate) fn fence(&mut self, fences: &FenceBudget) -> Result {
         match self {
-            Self::DmaBuf(mr) => mr.fence(),
+            Self::DmaBuf(mr) => mr.fence(fences),
             Self::FastReg(mr) => mr.fence(),
-            Self::Exported(revoker) => revoker.revoke(),
+            Self::Exported(revoker) => revoker.revoke(fences),
         }
     }
 

@@ -4,6 +4,7 @@
 
 use crate::{
     bindings::peer,
+    ext::dma_buf::FenceBudget,
     index::{
         Map,
         Slot, //
@@ -65,9 +66,8 @@ impl Deref for Callbacks {
 /// A live region, as its client and the registry end it.
 pub(crate) trait Revocable: Send + Sync {
     /// Begins to end the region because its client is unregistered: has the device begin no new
-    /// access, where that is a step of its own. Returns whether it is; then a wait for the accesses
-    /// that the device has begun, which serves any number of regions, must come before
-    /// [`Self::revoke`]. Context: may sleep.
+    /// access. Returns whether a wait for the accesses that the device has begun, which serves any
+    /// number of regions, must come before [`Self::revoke`]. Context: may sleep.
     fn prepare(&self) -> Result<bool>;
 
     /// Fences the region because its client invalidates it. On return the adapter cannot access the
@@ -112,6 +112,9 @@ pub(crate) struct Client {
     gate: SpinLock<Gate>,
     #[pin]
     drained: CondVar,
+    /// How long the client's invalidations, or its unregistration, wait for fences of dma-bufs.
+    #[pin]
+    fences: FenceBudget,
     /// The regions by ticket.
     #[pin]
     regions: Map<dyn Revocable>,
@@ -129,6 +132,7 @@ impl Client {
                 stats,
                 gate <- new_spinlock!(Gate { closed: false, uses: 0 }, "Client::gate"),
                 drained <- new_condvar!("Client::drained"),
+                fences <- FenceBudget::new(),
                 regions <- Map::new(),
             }),
             GFP_KERNEL,
@@ -158,6 +162,11 @@ impl Client {
     /// Returns how the client wants its memory handled.
     pub(crate) fn traits(&self) -> Traits {
         self.traits
+    }
+
+    /// Returns how long its regions wait for fences of dma-bufs, all together.
+    pub(crate) fn fences(&self) -> &FenceBudget {
+        &self.fences
     }
 
     /// Enters the client. Returns `None` if it is being unregistered.

@@ -32,6 +32,7 @@
 mod attachment;
 mod buf;
 mod export;
+mod fences;
 pub(super) mod number;
 mod pool;
 mod tables;
@@ -44,6 +45,7 @@ pub use self::{
         Memory,
         Revoker, //
     },
+    fences::FenceBudget,
     pool::{
         Import,
         Importer,

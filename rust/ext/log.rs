@@ -11,6 +11,7 @@
 //!
 //! fn refuse(dev: &device::Device, size: usize) {
 //!     crate::pr_warn_limited!("{} bytes are too many\n", size);
+//!     crate::pr_err_limited!("{} bytes are too many\n", size);
 //!     crate::dev_err_limited!(dev, "{} bytes are too many\n", size);
 //! }
 //! ```
@@ -31,6 +32,16 @@ macro_rules! pr_warn_limited {
     ($($arg:tt)*) => {
         if $crate::ext::log::allowed() {
             ::kernel::pr_warn!($($arg)*);
+        }
+    };
+}
+
+/// Logs like [`kernel::pr_err!`], at a limited rate.
+#[macro_export]
+macro_rules! pr_err_limited {
+    ($($arg:tt)*) => {
+        if $crate::ext::log::allowed() {
+            ::kernel::pr_err!($($arg)*);
         }
     };
 }

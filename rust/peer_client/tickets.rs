@@ -123,6 +123,8 @@ impl Tickets {
     /// accesses the memory. The guard of a region whose deregistration is in progress may still
     /// exist; see [`Tickets::wait_empty`].
     ///
+    /// Fences that a process has added to exported memory are waited for 30 s at most, for all tickets.
+    ///
     /// Context: as for [`Ticket::invalidate`].
     pub fn close_and_invalidate(&self) {
         // Without this the loop could run forever.

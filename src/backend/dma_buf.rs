@@ -14,6 +14,7 @@ use crate::{
     callbacks::ClientPages,
     ext::{
         dma_buf::{
+            FenceBudget,
             Import,
             Importer,
             Mismatch,
@@ -210,15 +211,20 @@ impl DmaBufMr {
     }
 
     /// See [`super::Attachment::fence`].
-    pub(crate) fn fence(&mut self) -> Result {
+    pub(crate) fn fence(&mut self, fences: &FenceBudget) -> Result {
         match &self.failed {
             // The driver has given up the import, and its device is taken to be dead.
             Some(removed) if removed.load(Relaxed) => {
                 self.import.leave();
                 Ok(())
             }
-            _ => self.import.revoke(),
+            _ => self.import.revoke(fences),
         }
+    }
+
+    /// See [`super::Attachment::stop`].
+    pub(crate) fn stop(&self) {
+        self.import.begin_revoke();
     }
 
     /// See [`super::Attachment::defer_to_dereg`].

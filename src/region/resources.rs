@@ -10,6 +10,7 @@ use crate::{
         Refusal, //
     },
     callbacks::ClientPages,
+    ext::dma_buf::FenceBudget,
     stats::CountedMr, //
 };
 use kernel::{
@@ -41,7 +42,7 @@ pub(super) struct Resources {
     attached: [Option<Attached>; 2],
     pages: ClientPages,
     _counted: Option<CountedMr>,
-    /// All devices were stopped by [`Self::prepare`].
+    /// All devices were stopped by [`Self::prepare`], and need only a drain to be fenced.
     prepared: bool,
 }
 
@@ -116,19 +117,19 @@ impl Resources {
         self.attachments().any(Attachment::is_attached)
     }
 
-    /// Has the device begin no new access, where that is a step of its own. Context: may sleep.
+    /// Begins to fence the device: it begins no new access. Context: may sleep.
     pub(super) fn stop(&mut self) -> Result {
         let mut attached = self.attached.iter_mut().flatten();
         attached.try_for_each(|a| a.attachment.stop())
     }
 
-    /// Returns whether the device begins no new access.
+    /// Returns whether the device is fenced once it is stopped and drained.
     pub(super) fn is_stopped(&self) -> bool {
         self.attachments().all(Attachment::is_stopped)
     }
 
     /// Stops the devices, as [`Self::stop`], because the client is unregistered. Returns whether
-    /// they have stopped. Context: may sleep.
+    /// they are fenced once they are drained. Context: may sleep.
     pub(super) fn prepare(&mut self) -> Result<bool> {
         self.stop()?;
         self.prepared = self.is_stopped();
@@ -140,10 +141,10 @@ impl Resources {
         self.prepared
     }
 
-    /// Fences the device. Context: may sleep.
-    pub(super) fn fence(&mut self) -> Result {
+    /// Fences the device. `fences`: see [`Attachment::fence`]. Context: may sleep.
+    pub(super) fn fence(&mut self, fences: &FenceBudget) -> Result {
         let mut attached = self.attached.iter_mut().flatten();
-        attached.try_for_each(|a| a.attachment.fence())
+        attached.try_for_each(|a| a.attachment.fence(fences))
     }
 
     /// Has `region` notified when the driver deregisters the MR. Once the region is live again the

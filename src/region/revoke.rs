@@ -14,7 +14,10 @@ use crate::{
         Revocable, //
     },
     ext::{
-        dma_buf::OnDetach,
+        dma_buf::{
+            FenceBudget,
+            OnDetach, //
+        },
         rdma::wait_for_software_copies, //
     },
     index::Index,
@@ -22,6 +25,7 @@ use crate::{
         Taken,
         Until, //
     },
+    pr_err_limited,
     pr_warn_limited, //
 };
 use core::cell::Cell;
@@ -41,6 +45,7 @@ use kernel::{
         Monotonic, //
     },
 };
+use pin_init::stack_pin_init;
 
 /// Why a region is revoked.
 #[derive(Clone, Copy)]
@@ -55,10 +60,13 @@ enum Cause<'a> {
 }
 
 /// The time that a removed device has to answer, for all of its regions together.
+#[pin_data]
 struct Deadline {
     start: Instant<Monotonic>,
     /// The device has let a fence time out, so it is not asked again.
     unanswered: Cell<bool>,
+    #[pin]
+    fences: FenceBudget,
 }
 
 impl Deadline {
@@ -66,11 +74,12 @@ impl Deadline {
     const SECONDS: i64 = 10;
 
     /// Starts the time.
-    fn start() -> Self {
-        Self {
+    fn start() -> impl PinInit<Self> {
+        pin_init!(Self {
             start: Instant::now(),
             unanswered: Cell::new(false),
-        }
+            fences <- FenceBudget::new(),
+        })
     }
 
     /// Records that a fence has failed. Returns whether the time is over.
@@ -104,8 +113,8 @@ enum Fenced {
 /// Ends all regions of a device that is removed; `index` has them, and no new one is added. Context:
 /// may sleep.
 pub(crate) fn disassociate_all(index: &Index<Region>, backend: &Backend) {
-    let deadline = Deadline::start();
-    // Stop them all first, so that one drain serves them.
+    stack_pin_init!(let deadline = Deadline::start());
+    // Stop them all first, so that one drain serves them, and the waits for importers overlap.
     let (mut next, mut stopped) = (Some(0), false);
     while let Some((lkey, region)) = next.and_then(|lkey| index.from(lkey)) {
         match region.stop() {
@@ -124,7 +133,8 @@ pub(crate) fn disassociate_all(index: &Index<Region>, backend: &Backend) {
 }
 
 /// Begins to end all regions of a client that is unregistered, so that one wait for the accesses
-/// that devices have begun serves them all. Context: may sleep.
+/// that devices have begun serves them all, and those for importers and their fences overlap.
+/// Context: may sleep.
 pub(crate) fn prepare_all(client: &Client) {
     let (mut next, mut stopped) = (Some(0), false);
     while let Some((ticket, region)) = next.and_then(|ticket| client.region_from(ticket)) {
@@ -135,13 +145,15 @@ pub(crate) fn prepare_all(client: &Client) {
         }
         next = ticket.checked_add(1);
     }
+    // From here on each fence has all of the time, also after invalidations that have waited for others.
+    client.fences().renew();
     if stopped {
         wait_for_software_copies();
     }
 }
 
 impl Region {
-    /// Has the device begin no new access, if the region is live. Context: may sleep.
+    /// Begins to fence the device, if the region is live. Context: may sleep.
     fn stop(&self) -> Result {
         let stopped = self.life.with_live(|resources| resources.stop());
         stopped.unwrap_or(Ok(()))
@@ -210,7 +222,8 @@ impl Region {
             Cause::Unregistration if resources.is_prepared() => Ok(()),
             // Each further work request would take as long.
             Cause::Removal(_, deadline) if deadline.unanswered.get() => Err(ETIMEDOUT),
-            _ => resources.fence(),
+            Cause::Removal(_, deadline) => resources.fence(&deadline.fences),
+            _ => resources.fence(self.client.fences()),
         };
         match (result, cause) {
             (Ok(()), _) => Fenced::Yes(resources),
@@ -244,7 +257,7 @@ impl Region {
     /// Logs that the adapter cannot be fenced.
     fn log_unfenced(&self, e: Error) {
         let dev = self.device_name();
-        pr_err!(
+        pr_err_limited!(
             "client {}: {} does not revoke {} bytes ({:?}); retrying: end the process that has the \
              MR, or remove the device\n",
             self.client.name(),

@@ -16,6 +16,7 @@ mod register;
 
 pub(crate) use import::{
     is_dma_buf,
+    Fence,
     Import,
     Leaked,
     Quiesce, //

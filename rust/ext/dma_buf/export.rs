@@ -9,7 +9,7 @@
 //!
 //! ```
 //! use crate::ext::{
-//!     dma_buf::{Export, Memory, Requirements, Revoker},
+//!     dma_buf::{Export, FenceBudget, Memory, Requirements, Revoker},
 //!     sg::Segment,
 //!     small_vec::SmallVec,
 //! };
@@ -17,8 +17,10 @@
 //!     bindings,
 //!     device::Device,
 //!     fs::file::FileDescriptorReservation,
+//!     prelude::*,
 //!     sync::Arc,
 //! };
+//! use pin_init::stack_pin_init;
 //!
 //! /// A page at a fixed bus address.
 //! struct Page;
@@ -45,7 +47,8 @@
 //!
 //! /// Revokes the page before its device is removed.
 //! fn remove(revoker: &Revoker) -> Result {
-//!     revoker.revoke()
+//!     stack_pin_init!(let fences = FenceBudget::new());
+//!     revoker.revoke(&fences)
 //! }
 //! ```
 
@@ -67,6 +70,7 @@ use super::{
         Pins, //
     },
     tables::Tables,
+    FenceBudget,
     Requirements, //
 };
 use core::{
@@ -333,12 +337,29 @@ impl Revoker {
         self.0.state.lock().non_revocable == 0
     }
 
+    /// Begins to revoke the memory: no importer can attach or map it any more. Has those with a mapping
+    /// unmap. Does nothing if an importer is not revocable. [`Self::revoke`] follows.
+    ///
+    /// Context: may sleep. Takes the reservation lock, and calls the importers under it.
+    pub fn begin_revoke(&self) {
+        // `revoke` returns the error.
+        let _ = self.with_buf(|_| Ok(()));
+    }
+
     /// Revokes the memory: on return all importers have unmapped it and cannot map it again.
     ///
     /// Returns `EOPNOTSUPP` if an importer is not revocable, and `ETIMEDOUT` if one does not unmap.
     ///
     /// Context: may sleep. Takes the reservation lock, and calls the importers under it.
-    pub fn revoke(&self) -> Result {
+    pub fn revoke(&self, fences: &FenceBudget) -> Result {
+        // SAFETY: The dma-buf is valid during the call, and the importers map by it. The revocation has
+        // begun.
+        self.with_buf(|buf| unsafe { self.0.tables.wait_revoked(buf, fences) })
+    }
+
+    /// Begins to revoke the memory, and calls `then` with the dma-buf, which is valid during the call,
+    /// if there still is one.
+    fn with_buf(&self, then: impl FnOnce(*mut bindings::dma_buf) -> Result) -> Result {
         let shared = &*self.0;
         let mut state = shared.state.lock();
         if state.non_revocable > 0 {
@@ -356,7 +377,8 @@ impl Revoker {
         // function is called under its reservation lock.
         let invalidate = || unsafe { helpers::ext_dma_buf_invalidate_mapped(buf) };
         // SAFETY: `buf` is valid, see above, and the importers map by it.
-        let result = unsafe { shared.tables.revoke(buf, invalidate) };
+        unsafe { shared.tables.begin_revoke(buf, invalidate) };
+        let result = then(buf);
         shared.state.lock().uses -= 1;
         shared.changed.notify_all();
         result

@@ -51,6 +51,7 @@ use super::{
     },
     number,
     tables::Tables,
+    FenceBudget,
     Mismatch,
     Requirements, //
 };
@@ -476,14 +477,13 @@ impl Import {
         self.mapping.state.lock().importer
     }
 
-    /// Revokes the memory: on return the importer has unmapped it and cannot map it again.
-    ///
-    /// Returns `EOPNOTSUPP` if the importer is not revocable, and `ETIMEDOUT` if it does not unmap.
+    /// Begins to revoke the memory: the importer cannot map it any more. Has it unmap, if it is
+    /// revocable; otherwise this does nothing. [`Self::revoke`] follows.
     ///
     /// Context: may sleep. Takes the reservation lock, and calls the importer under it.
-    pub fn revoke(&self) -> Result {
+    pub fn begin_revoke(&self) {
         if self.importer() == (Importer::Attached { revocable: false }) {
-            return Err(eopnotsupp());
+            return;
         }
         let invalidate = || {
             // SAFETY: A table is mapped, and this task holds the reservation lock under which it is
@@ -492,7 +492,25 @@ impl Import {
         };
         let buf = self.shared.buf.as_raw();
         // SAFETY: The importer maps by this dma-buf, which `self` holds.
-        unsafe { self.mapping.tables.revoke(buf, invalidate) }
+        unsafe { self.mapping.tables.begin_revoke(buf, invalidate) };
+    }
+
+    /// Revokes the memory: on return the importer has unmapped it and cannot map it again.
+    ///
+    /// Returns `EOPNOTSUPP` if the importer is not revocable, and `ETIMEDOUT` if it does not unmap.
+    ///
+    /// Context: may sleep. Takes the reservation lock, and calls the importer under it.
+    pub fn revoke(&self, fences: &FenceBudget) -> Result {
+        if self.importer() == (Importer::Attached { revocable: false }) {
+            return Err(eopnotsupp());
+        }
+        self.begin_revoke();
+        // SAFETY: The importer maps by this dma-buf, which `self` holds. The revocation has begun.
+        unsafe {
+            self.mapping
+                .tables
+                .wait_revoked(self.shared.buf.as_raw(), fences)
+        }
     }
 
     /// Sets `hook` as the receiver of the notification that the importer has detached. Returns `false`,

@@ -2,13 +2,11 @@
 
 //! Tables that importers have mapped.
 
-use super::super::{
-    bindings::helpers,
-    sg::{
-        Segment,
-        Table, //
-    }, //
+use super::super::sg::{
+    Segment,
+    Table, //
 };
+use super::FenceBudget;
 use core::{
     mem,
     ptr, //
@@ -38,12 +36,12 @@ struct State {
     revoked: bool,
     /// Number of mapped tables.
     mapped: u32,
+    /// A table was mapped since the last wait for fences and importers. Without one no importer has
+    /// accessed the memory, and no fence stands for an access.
+    accessed: bool,
     /// Number of tasks that wait until it is 0.
     waiting: u32,
 }
-
-/// Time in milliseconds that fences have to be signalled.
-const FENCE_TIMEOUT: u32 = 30_000;
 
 /// Time in milliseconds that importers have to unmap after an invalidation.
 const UNMAP_TIMEOUT: i64 = 10_000;
@@ -62,7 +60,13 @@ impl Tables {
     pub(super) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
             state <- new_spinlock!(
-                State { closed: false, revoked: false, mapped: 0, waiting: 0 },
+                State {
+                    closed: false,
+                    revoked: false,
+                    mapped: 0,
+                    accessed: false,
+                    waiting: 0,
+                },
                 "dma_buf::Tables::state"
             ),
             changed <- new_condvar!("dma_buf::Tables::changed"),
@@ -75,12 +79,13 @@ impl Tables {
     pub(super) fn map(&self, segments: &[Segment]) -> Result<KBox<Table<'static>>> {
         let table = KBox::new(Table::of_dma(segments)?, GFP_KERNEL_ACCOUNT)?;
         let mut state = self.state.lock();
-        // `revoke` sets this under the reservation lock, and then invalidates every mapped table.
+        // `begin_revoke` sets this under the reservation lock, and then invalidates every mapped table.
         if state.revoked || state.closed {
             drop(state);
             return Err(ENODEV);
         }
         state.mapped += 1;
+        state.accessed = true;
         Ok(table)
     }
 
@@ -110,12 +115,9 @@ impl Tables {
         state.waiting -= 1;
     }
 
-    /// Has importers map no table any more, and waits until none is mapped, [`UNMAP_TIMEOUT`] at most.
-    /// Returns whether none is. No importer is asked to unmap.
-    ///
-    /// Context: may sleep. The caller must not hold the reservation lock.
-    pub(super) fn close(&self) -> bool {
-        self.state.lock().closed = true;
+    /// Waits until no table is mapped, [`UNMAP_TIMEOUT`] at most. Returns whether none is. Context: may
+    /// sleep.
+    fn wait_unmapped(&self) -> bool {
         let start = Instant::<Monotonic>::now();
         while self.state.lock().mapped > 0 {
             if start.elapsed() >= Delta::from_millis(UNMAP_TIMEOUT) {
@@ -126,11 +128,18 @@ impl Tables {
         true
     }
 
-    /// Revokes the memory: on return its importers have unmapped it and cannot map it again.
-    /// `invalidate`, which is called under the reservation lock of `buf`, has those with a mapped table
-    /// unmap. It is called only if there is one.
+    /// Has importers map no table any more, and waits until none is mapped, [`UNMAP_TIMEOUT`] at most.
+    /// Returns whether none is. No importer is asked to unmap.
     ///
-    /// Returns `ETIMEDOUT` if one has not unmapped in [`UNMAP_TIMEOUT`]. It may unmap later.
+    /// Context: may sleep. The caller must not hold the reservation lock.
+    pub(super) fn close(&self) -> bool {
+        self.state.lock().closed = true;
+        self.wait_unmapped()
+    }
+
+    /// Begins to revoke the memory: importers cannot map it any more. `invalidate`, which is called under
+    /// the reservation lock of `buf`, has those with a mapped table unmap. It is called once, and only if
+    /// there is one. [`Self::wait_revoked`] follows.
     ///
     /// Context: may sleep. Takes the reservation lock.
     ///
@@ -138,11 +147,11 @@ impl Tables {
     ///
     /// `buf` must be the dma-buf that importers map this memory by, valid for the duration of the
     /// call.
-    pub(super) unsafe fn revoke(
+    pub(super) unsafe fn begin_revoke(
         &self,
         buf: *mut bindings::dma_buf,
         invalidate: impl FnOnce(),
-    ) -> Result {
+    ) {
         // SAFETY: By this function's safety contract `buf` is valid.
         let resv = unsafe { (*buf).resv };
         // SAFETY: The reservation object lives as long as the dma-buf. The context of this function
@@ -157,26 +166,37 @@ impl Tables {
         }
         // SAFETY: This task took the lock above.
         unsafe { bindings::dma_resv_unlock(resv) };
+    }
 
+    /// Waits for the fences and the importers of revoked memory: on return they have unmapped it.
+    ///
+    /// Returns `ETIMEDOUT` if one has not unmapped in [`UNMAP_TIMEOUT`]. It may unmap later.
+    ///
+    /// Context: may sleep. The caller must not hold the reservation lock.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Self::begin_revoke`], which must have returned.
+    pub(super) unsafe fn wait_revoked(
+        &self,
+        buf: *mut bindings::dma_buf,
+        fences: &FenceBudget,
+    ) -> Result {
+        if !self.state.lock().accessed {
+            return Ok(());
+        }
         // `dma_buf_invalidate_mappings()` requires this of its caller, as an importer may write until
         // its fences are signalled. A process with the file descriptor can add any fence, also one
-        // that waits for the caller. So the wait ends after the time in which every driver must signal
-        // its fences, if need be by a reset of its device.
+        // that waits for the caller, so the time is limited.
         //
-        // SAFETY: The reservation object lives as long as the dma-buf.
-        if !unsafe { helpers::ext_dma_resv_wait(resv, FENCE_TIMEOUT) } {
-            pr_err!(
-                "a revoked dma-buf has a fence that is not signalled after {} ms; not waiting for it\n",
-                FENCE_TIMEOUT
-            );
+        // SAFETY: By this function's safety contract `buf` is valid, and its reservation object lives as
+        // long.
+        unsafe { fences.wait((*buf).resv) };
+        if !self.wait_unmapped() {
+            return Err(ETIMEDOUT);
         }
-        let start = Instant::<Monotonic>::now();
-        while self.state.lock().mapped > 0 {
-            if start.elapsed() >= Delta::from_millis(UNMAP_TIMEOUT) {
-                return Err(ETIMEDOUT);
-            }
-            fsleep(Delta::from_millis(5));
-        }
+        // No table can be mapped any more.
+        self.state.lock().accessed = false;
         Ok(())
     }
 }

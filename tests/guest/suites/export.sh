@@ -77,6 +77,39 @@ test_adapter_goes() {
 	eventually adapter_there edu0
 }
 
+# Users add fences to exported dma-bufs that no device maps: an unbind does not wait for them. The
+# program runs as a user who may open the BAR and a GPU.
+test_fences_of_a_user() {
+	local number card before ms
+	modprobe vgem 2>/dev/null || skip "this kernel has no vgem"
+	eventually test -e /sys/devices/faux/vgem/drm
+	card=/dev/dri/$(basename /sys/devices/faux/vgem/drm/card*)
+	eventually test -c "$card"
+	chgrp video "$card"
+	chmod 660 "$card"
+	for number in 1 1000; do
+		chgrp video "$BAR_A"
+		chmod 660 "$BAR_A"
+		: >/tmp/fences
+		as video "$FENCES" $number "$BAR_A" "$card" >/tmp/fences 2>&1 &
+		set -- $!
+		wait_line /tmp/fences '^ready$'
+		before=${EPOCHREALTIME/./}
+		unbind_in_time "$BDF_A"
+		ms=$(((${EPOCHREALTIME/./} - before) / 1000))
+		note "$number exports, each with a fence that is not signalled: unbind in $ms ms"
+		# One that is waited for takes 10 s, and a thousand hours.
+		[ $ms -lt 20000 ]
+		gone "$1" && { cat /tmp/fences; return 1; }
+		kill "$1"
+		wait "$1" || true
+		balanced
+		bind "$BDF_A"
+		find_bars
+	done
+}
+FENCES=/mnt/programs/export_fences
+
 # The whole BAR, and its last page.
 test_lengths() {
 	local size=$((32 << 20))

@@ -15,6 +15,7 @@ mod leak;
 
 pub(crate) use leak::{
     is_dma_buf,
+    Fence,
     Leaked, //
 };
 

@@ -8,10 +8,17 @@ use kernel::prelude::*;
 #[kunit_tests(peer_mem_bounds)]
 mod tests {
     use crate::{
-        device::Quiesce,
+        device::{
+            Fence,
+            Leaked,
+            Quiesce, //
+        },
         suites::prelude::*,
         sync::until,
-        user::Pd, //
+        user::{
+            DmaBuf,
+            Pd, //
+        }, //
     };
     use kernel::time::{
         Instant,
@@ -173,6 +180,86 @@ mod tests {
         ensure_eq!(stages, 2);
         t.finish()?;
         fenced.finish()
+    }
+
+    /// Exports of a client, each with a fence that is signalled when this is dropped.
+    struct Fenced {
+        tickets: KVec<u64>,
+        mrs: KVec<user::Mr>,
+        _fences: KVec<Fence>,
+        _bufs: KVec<DmaBuf>,
+    }
+
+    impl Fenced {
+        /// Makes three exports. If `mapped`, there is an MR on each.
+        fn new(t: &Fixture, client: &Client, mapped: bool) -> Result<Self> {
+            let (mut tickets, mut mrs) = (KVec::new(), KVec::new());
+            let (mut fences, mut bufs) = (KVec::new(), KVec::new());
+            for page in [0, 8, 16] {
+                let buf = DmaBuf::export(client.at(page * PAGE), PAGE)?;
+                tickets.push(client.ticket()?, GFP_KERNEL)?;
+                if mapped {
+                    mrs.push(t.pd.import(&buf, 0, PAGE)?, GFP_KERNEL)?;
+                }
+                fences.push(Leaked::of(&buf)?.add_fence()?, GFP_KERNEL)?;
+                bufs.push(buf, GFP_KERNEL)?;
+            }
+            Ok(Self {
+                tickets,
+                mrs,
+                _fences: fences,
+                _bufs: bufs,
+            })
+        }
+
+        /// Deregisters the MRs. Returns whether one was valid.
+        fn dereg(&self) -> Result<bool> {
+            let valid = self.mrs.iter().any(user::Mr::is_valid);
+            self.mrs.iter().try_for_each(user::Mr::dereg)?;
+            Ok(valid)
+        }
+    }
+
+    #[test]
+    fn fences_of_exports_that_no_device_has_mapped() -> Result {
+        let t = Fixture::new(Mode::Dynamic)?;
+        let client = t.client(Setup::SEED)?;
+        let fenced = Fenced::new(&t, &client, false)?;
+        let start = Instant::<Monotonic>::now();
+        let result = client.invalidate(fenced.tickets[0]);
+        client.finish()?;
+        let seconds = start.elapsed().as_millis() / 1000;
+        drop(fenced);
+        result?;
+        // One of them takes 30 if it is waited for.
+        ensure!(seconds < 20);
+        t.finish()
+    }
+
+    /// Three exports of one client that is unregistered, and of another one that invalidates them one
+    /// after the other.
+    #[test]
+    fn fences_of_many_exports_are_waited_for_once() -> Result {
+        let t = Fixture::new(Mode::Dynamic)?;
+        let (leaving, client) = (t.client(Setup::SEED)?, t.client(Setup::SEED)?);
+        let of_leaving = Fenced::new(&t, &leaving, true)?;
+        let fenced = Fenced::new(&t, &client, true)?;
+        let start = Instant::<Monotonic>::now();
+        let ending = unregistration(&leaving)?;
+        let tickets = &fenced.tickets;
+        let result = tickets
+            .iter()
+            .try_for_each(|ticket| client.invalidate(*ticket).map(drop));
+        let invalidated = start.elapsed().as_millis() / 1000;
+        ending.join()??;
+        let unregistered = start.elapsed().as_millis() / 1000;
+        let (one, other) = (of_leaving.dereg(), fenced.dereg());
+        drop((of_leaving, fenced));
+        result?;
+        ensure!(!one? && !other?);
+        ensure!((29..60).contains(&invalidated));
+        ensure!((29..60).contains(&unregistered));
+        t.finish()
     }
 
     #[test]

@@ -4,9 +4,13 @@
 
 use crate::{
     device::Registered,
+    helpers,
     user::DmaBuf, //
 };
-use core::ptr;
+use core::ptr::{
+    self,
+    NonNull, //
+};
 use kernel::{
     bindings,
     error::from_err_ptr,
@@ -102,12 +106,44 @@ impl Leaked {
     pub(crate) fn attach(&self, dev: &Registered) -> Result {
         self.attached(dev, || Ok(())).map(|_| ())
     }
+
+    /// Adds a fence, as a process that has the descriptor can.
+    pub(crate) fn add_fence(&self) -> Result<Fence> {
+        // SAFETY: By the type invariants the dma-buf is valid, and so is its reservation object. A call
+        // without a `ww_acquire_ctx` takes the lock.
+        let fence = unsafe {
+            let resv = (*self.0).resv;
+            bindings::dma_resv_lock(resv, ptr::null_mut());
+            let fence = helpers::kt_fence_add(resv);
+            bindings::dma_resv_unlock(resv);
+            fence
+        };
+        // INVARIANT: The helper returns a fence with a reference for the caller, or NULL.
+        NonNull::new(fence).map(Fence).ok_or(ENOMEM)
+    }
 }
 
 impl Drop for Leaked {
     fn drop(&mut self) {
         // SAFETY: By the type invariants this object has a reference.
         unsafe { bindings::dma_buf_put(self.0) };
+    }
+}
+
+/// A fence that is signalled when this is dropped.
+///
+/// # Invariants
+///
+/// The pointer is to a fence on which this object has a reference.
+pub(crate) struct Fence(NonNull<bindings::dma_fence>);
+
+// SAFETY: A fence may be used from any thread.
+unsafe impl Send for Fence {}
+
+impl Drop for Fence {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariants this object has a reference, which the helper puts.
+        unsafe { helpers::kt_fence_signal(self.0.as_ptr()) };
     }
 }
 

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The time that revocations wait for fences, for several dma-bufs together.
+
+use super::super::bindings::helpers;
+use core::mem;
+use kernel::{
+    bindings,
+    new_spinlock,
+    prelude::*,
+    sync::SpinLock,
+    time::{
+        Delta,
+        Instant,
+        Monotonic, //
+    }, //
+};
+
+/// Time that fences have to be signalled: that in which every driver must signal its own, if need be
+/// by a reset of its device.
+const TIME: Delta = Delta::from_secs(30);
+
+/// State of a [`FenceBudget`].
+struct State {
+    /// When all of the time is there again.
+    full_at: Instant<Monotonic>,
+    /// It is in the log that fences are not waited for. Cleared when all of the time is there.
+    logged: bool,
+}
+
+/// The time that the revocations of several dma-bufs wait for fences: 30 s for all of them together,
+/// in parallel or one after the other.
+///
+/// What a wait has taken comes back at the rate at which time passes without one. So revocations that
+/// take `t` without their waits wait 30 s + `t` at most, whatever the number of dma-bufs, and one that
+/// comes long after another has all of the time.
+///
+/// # Examples
+///
+/// ```
+/// use crate::ext::dma_buf::{FenceBudget, Revoker};
+/// use kernel::prelude::*;
+/// use pin_init::stack_pin_init;
+///
+/// /// Revokes the memory of many exports.
+/// fn revoke(revokers: &[Revoker]) -> Result {
+///     stack_pin_init!(let fences = FenceBudget::new());
+///     revokers.iter().for_each(Revoker::begin_revoke);
+///     revokers.iter().try_for_each(|revoker| revoker.revoke(&fences))
+/// }
+/// ```
+#[pin_data]
+pub struct FenceBudget {
+    #[pin]
+    state: SpinLock<State>,
+}
+
+impl FenceBudget {
+    /// Creates the budget, with all of the time.
+    pub fn new() -> impl PinInit<Self> {
+        pin_init!(Self {
+            state <- new_spinlock!(
+                State { full_at: Instant::now(), logged: false },
+                "dma_buf::FenceBudget::state"
+            ),
+        })
+    }
+
+    /// Has all of the time there again, for an operation that begins.
+    ///
+    /// Context: any.
+    pub fn renew(&self) {
+        let mut state = self.state.lock();
+        state.full_at = Instant::now();
+        state.logged = false;
+    }
+
+    /// Calls `wait` with the time that is left, and takes from it what the call has taken. Logs that
+    /// `wait` has returned `false`, once until all of the time is there.
+    fn spend(&self, wait: impl FnOnce(Delta) -> bool) {
+        let begin = Instant::now();
+        let mut state = self.state.lock();
+        let spent = (state.full_at - begin).max(Delta::ZERO);
+        if spent.is_zero() {
+            state.logged = false;
+        }
+        drop(state);
+        let signalled = wait((TIME - spent).max(Delta::ZERO));
+        let end = Instant::now();
+        let mut state = self.state.lock();
+        // Tasks that wait in parallel use the same time.
+        let full_at = end + spent + (end - begin);
+        if !(full_at - state.full_at).is_negative() {
+            state.full_at = full_at;
+        }
+        let log = !signalled && !mem::replace(&mut state.logged, true);
+        drop(state);
+        if log {
+            crate::pr_err_limited!(
+                "a revoked dma-buf has a fence that is not signalled after {} ms; not waiting for \
+                 it, nor for those of other dma-bufs that are revoked with it\n",
+                TIME.as_millis()
+            );
+        }
+    }
+
+    /// Waits until the fences of `resv` are signalled, or the time is over.
+    ///
+    /// Context: may sleep. The caller must not hold the reservation lock.
+    ///
+    /// # Safety
+    ///
+    /// The reservation object must be valid during the call.
+    pub(super) unsafe fn wait(&self, resv: *mut bindings::dma_resv) {
+        self.spend(|left| {
+            // Less than 2³²: at most `TIME`.
+            let ms = left.as_millis() as u32;
+            // SAFETY: By this function's safety contract the reservation object is valid.
+            unsafe { helpers::ext_dma_resv_wait(resv, ms) }
+        });
+    }
+}
+
+#[cfg(ext_tests)]
+#[kernel::macros::kunit_tests(ext_dma_buf_fences)]
+mod tests {
+    use super::*;
+    use kernel::time::delay::fsleep;
+    use pin_init::stack_pin_init;
+
+    /// Returns the time that a wait has now.
+    fn left(budget: &FenceBudget) -> Delta {
+        let mut left = Delta::ZERO;
+        budget.spend(|delta| {
+            left = delta;
+            true
+        });
+        left
+    }
+
+    /// Has a wait take some time, and returns how much at most.
+    fn wait(budget: &FenceBudget) -> Delta {
+        let begin = Instant::<Monotonic>::now();
+        budget.spend(|_| {
+            fsleep(Delta::from_millis(100));
+            true
+        });
+        begin.elapsed()
+    }
+
+    #[test]
+    fn a_new_budget_has_all_of_the_time() {
+        stack_pin_init!(let budget = FenceBudget::new());
+        assert!(left(&budget) == TIME);
+    }
+
+    #[test]
+    fn waits_one_after_another_share_the_time() {
+        stack_pin_init!(let budget = FenceBudget::new());
+        let begin = Instant::<Monotonic>::now();
+        let waited = wait(&budget) + wait(&budget) + wait(&budget);
+        let left = left(&budget);
+        let pauses = begin.elapsed() - waited;
+        assert!(left <= TIME - Delta::from_millis(300) + pauses);
+        assert!(left >= TIME - begin.elapsed());
+    }
+
+    #[test]
+    fn what_was_taken_comes_back() {
+        stack_pin_init!(let budget = FenceBudget::new());
+        let waited = wait(&budget);
+        fsleep(waited);
+        fsleep(Delta::from_millis(1));
+        assert!(left(&budget) == TIME);
+    }
+
+    #[test]
+    fn a_renewed_budget_has_all_of_the_time() {
+        stack_pin_init!(let budget = FenceBudget::new());
+        wait(&budget);
+        budget.renew();
+        assert!(left(&budget) == TIME);
+    }
+
+    /// Waits within a wait stand for those of other tasks.
+    #[test]
+    fn waits_in_parallel_take_the_time_once() {
+        stack_pin_init!(let budget = FenceBudget::new());
+        let begin = Instant::<Monotonic>::now();
+        budget.spend(|_| {
+            budget.spend(|_| {
+                budget.spend(|_| {
+                    fsleep(Delta::from_millis(100));
+                    true
+                });
+                true
+            });
+            true
+        });
+        assert!(left(&budget) >= TIME - begin.elapsed());
+    }
+}
