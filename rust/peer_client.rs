@@ -181,6 +181,10 @@ pub trait Client: Sized + 'static {
     /// before the driver of the device, which would pin the memory.
     const PINNABLE: bool = false;
 
+    /// Whether [`Memory::map`] works for every kind of device. Otherwise it is called only with the DMA
+    /// device of an RDMA adapter: other devices cannot import the memory as a dma-buf.
+    const MAPS_FOR_ANY_DEVICE: bool = false;
+
     /// State that all callbacks share.
     type Data: Send + Sync + 'static;
 

@@ -75,6 +75,7 @@ unsafe fn register(raw: *const peer::peer_memory_client, invalidates: bool) -> R
         requires_invalidation: invalidates,
         invalidate_unmaps: flags & peer::PEER_MEM_INVALIDATE_UNMAPS != 0,
         pinnable: flags & peer::PEER_MEM_MEMORY_PINNABLE != 0,
+        maps_for_any_device: flags & peer::PEER_MEM_MAPS_FOR_ANY_DEVICE != 0,
     };
     let version = &client.version[..last];
     let end = version.iter().position(|&b| b == 0).unwrap_or(last);

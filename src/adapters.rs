@@ -14,7 +14,7 @@ use crate::{
 };
 use core::ptr;
 use kernel::{
-    fmt, new_mutex,
+    device, fmt, new_mutex,
     prelude::*,
     sync::{
         Arc,
@@ -65,6 +65,16 @@ pub(crate) fn by_device(dev: &Device) -> Result<Arc<Adapter>> {
     let list = list.lock();
     let found = list.iter().find(|a| a.device().is(dev));
     found.cloned().ok_or(ENODEV)
+}
+
+/// Returns whether `dev` performs the DMA of a device in the list. Context: may sleep.
+pub(crate) fn have_dma_device(dev: &device::Device) -> bool {
+    let performs = |adapter: &Arc<Adapter>| {
+        let dma = adapter.device().dma_device();
+        dma.is_some_and(|dma| ptr::eq(dma, dev))
+    };
+    LIST.load()
+        .is_some_and(|list| list.lock().iter().any(performs))
 }
 
 /// Calls `f` for each device until it fails. Context: may sleep.

@@ -88,6 +88,8 @@ pub(crate) struct Traits {
     pub(crate) invalidate_unmaps: bool,
     /// The CPU can pin its memory: it is asked before the driver.
     pub(crate) pinnable: bool,
+    /// It maps memory for devices that are not those of RDMA adapters.
+    pub(crate) maps_for_any_device: bool,
 }
 
 /// The tasks inside a client.

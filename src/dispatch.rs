@@ -9,6 +9,7 @@
 
 use crate::{
     adapter::Adapter,
+    adapters,
     backend::Refusal,
     callbacks::{
         Acquired,
@@ -37,7 +38,10 @@ use crate::{
     pr_warn_limited,
     range::VaRange,
     refusals,
-    region::Region,
+    region::{
+        Importers,
+        Region, //
+    },
     registry, //
 };
 use kernel::{
@@ -110,18 +114,23 @@ impl<'a> Round<'a> {
         Ok(None)
     }
 
-    /// Exports the range with the first client that `admits` accepts and that claims it. Context:
-    /// may sleep.
+    /// Exports the range with the first client that `admits` accepts and that claims it, for the device
+    /// that the memory is for, or for those of all adapters. Context: may sleep.
     fn export(
         &mut self,
         intent: Intent,
         admits: impl Fn(&Client) -> bool,
     ) -> Result<Option<Export>> {
         let range = self.range;
+        let only = self.device.and_then(Device::dma_device);
+        let importers = || match only {
+            Some(dev) => Importers::Only(dev.into()),
+            None => Importers::Which(adapters::have_dma_device),
+        };
         let exported = self.ask(
             admits,
             |entered| Acquired::ask(entered, range, None),
-            |acquired| Region::export(acquired, range, intent),
+            |acquired| Region::export(acquired, range, intent, importers()),
         )?;
         match (exported, self.unpinned) {
             (None, Some(e)) => Err(e),

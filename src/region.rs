@@ -14,9 +14,12 @@ mod mr;
 mod resources;
 mod revoke;
 
-pub(crate) use self::revoke::{
-    disassociate_all,
-    prepare_all, //
+pub(crate) use self::{
+    export::Importers,
+    revoke::{
+        disassociate_all,
+        prepare_all, //
+    }, //
 };
 
 use self::{

@@ -80,9 +80,13 @@ struct peer_memory_client {
  * PEER_MEM_MEMORY_PINNABLE: the CPU can pin this client's memory (RAM): ask this client
  *	before the memory is pinned. The core may ask other clients only about memory
  *	that it could not pin.
+ * PEER_MEM_MAPS_FOR_ANY_DEVICE: dma_map works for every kind of device. Otherwise it is
+ *	called only with the DMA device of an RDMA adapter, also if a process exports the
+ *	memory as a dma-buf: another importer fails.
  */
 #define PEER_MEM_INVALIDATE_UNMAPS (1 << 0)
 #define PEER_MEM_MEMORY_PINNABLE (1 << 1)
+#define PEER_MEM_MAPS_FOR_ANY_DEVICE (1 << 2)
 
 /**
  * struct peer_memory_client_ex - a client with flags

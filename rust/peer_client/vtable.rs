@@ -5,6 +5,7 @@
 use super::super::bindings::peer::{
     peer_memory_client,
     peer_memory_client_ex,
+    PEER_MEM_MAPS_FOR_ANY_DEVICE,
     PEER_MEM_MEMORY_PINNABLE, //
 };
 use super::{
@@ -251,12 +252,18 @@ impl<T: Slotted> VTable<T> {
                 release: Some(Self::release),
             },
             ex_size: size_of::<peer_memory_client_ex>(),
-            flags: if T::PINNABLE {
-                PEER_MEM_MEMORY_PINNABLE
-            } else {
-                0
-            },
+            flags: flag(T::PINNABLE, PEER_MEM_MEMORY_PINNABLE)
+                | flag(T::MAPS_FOR_ANY_DEVICE, PEER_MEM_MAPS_FOR_ANY_DEVICE),
         }
+    }
+}
+
+/// Returns `bit` if it is to be set.
+const fn flag(set: bool, bit: u32) -> u32 {
+    if set {
+        bit
+    } else {
+        0
     }
 }
 

@@ -3,7 +3,8 @@
 //! A region that is exported as a dma-buf, for an importer that the user chooses.
 //!
 //! The memory is pinned at export, in the process that owns it, and mapped for the first device
-//! that imports it: a client maps a range once, for one device.
+//! that imports it: a client maps a range once, for one device. The process chooses the importer, so
+//! its device is checked before the client sees it.
 
 use super::{
     resources::Attached,
@@ -19,6 +20,7 @@ use crate::{
         Intent, //
     },
     ext::{
+        compat::eopnotsupp,
         dma_buf::{
             Export,
             Memory,
@@ -31,11 +33,30 @@ use crate::{
     pr_warn_limited,
     range::VaRange, //
 };
+use core::ptr;
 use kernel::{
     device::Device,
     page::PAGE_SIZE,
-    prelude::*, //
+    prelude::*,
+    sync::{
+        aref::ARef,
+        Arc, //
+    }, //
 };
+
+/// The devices that a client maps an exported region for, unless it maps for any.
+pub(crate) enum Importers {
+    /// Those that the function returns `true` for. It may sleep.
+    Which(fn(&Device) -> bool),
+    /// This one.
+    Only(ARef<Device>),
+}
+
+/// The memory behind the dma-buf of an exported region.
+struct Exported {
+    region: Arc<Region>,
+    importers: Importers,
+}
 
 impl Region {
     /// Exports the pages of a range that its client has acquired. Context: may sleep.
@@ -43,14 +64,19 @@ impl Region {
         acquired: Acquired,
         range: VaRange,
         intent: Intent,
+        importers: Importers,
     ) -> Result<Export, Refusal> {
         Self::build(acquired, range, intent, None, |region, pages| {
             let requirements = Requirements {
                 revocable: region.client.traits().requires_invalidation,
                 peer2peer: !pages.have_struct_pages(),
             };
-            let (export, revoker) =
-                Export::new(region.clone(), range.pages() * PAGE_SIZE, requirements)?;
+            let exported = Exported {
+                region: region.clone(),
+                importers,
+            };
+            let exported = Arc::new(exported, GFP_KERNEL_ACCOUNT)?;
+            let (export, revoker) = Export::new(exported, range.pages() * PAGE_SIZE, requirements)?;
             let attached = Attached {
                 mr: 0,
                 attachment: Attachment::Exported(revoker),
@@ -60,16 +86,37 @@ impl Region {
     }
 }
 
-impl Memory for Region {
+impl Memory for Exported {
+    /// Clients take the device for that of an adapter, and may access what only such a device has.
+    fn admit(&self, dev: &Device) -> Result {
+        let client = &self.region.client;
+        let admitted = client.traits().maps_for_any_device
+            || match &self.importers {
+                Importers::Which(admitted) => admitted(dev),
+                Importers::Only(only) => ptr::eq(&raw const **only, dev),
+            };
+        if admitted {
+            return Ok(());
+        }
+        pr_warn_limited!(
+            "client {}: {} is not the device of an RDMA adapter that is served, and cannot import \
+             the client's memory\n",
+            client.name(),
+            dev.name().to_str().unwrap_or("an importer"),
+        );
+        Err(eopnotsupp())
+    }
+
     fn map(&self, dev: &Device, max: u64) -> Result<SmallVec<Segment>> {
-        let mapped = self
+        let region = &*self.region;
+        let mapped = region
             .life
             .with_live(|resources| resources.pages().map(dev, max));
         mapped.ok_or(ENODEV)?.inspect_err(|e| {
             pr_warn_limited!(
                 "client {}: dma_map of {} bytes for {} failed: {:?}; the import fails\n",
-                self.client.name(),
-                self.range.len(),
+                region.client.name(),
+                region.range.len(),
                 dev.name().to_str().unwrap_or("an importer"),
                 e
             )
@@ -77,9 +124,10 @@ impl Memory for Region {
     }
 
     fn ended(&self) {
-        if let Close::Live(resources) = self.life.close() {
-            self.tear_down(self.life.closed(resources));
+        let region = &*self.region;
+        if let Close::Live(resources) = region.life.close() {
+            region.tear_down(region.life.closed(resources));
         }
-        self.release();
+        region.release();
     }
 }

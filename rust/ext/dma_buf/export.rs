@@ -26,6 +26,10 @@
 //! struct Page;
 //!
 //! impl Memory for Page {
+//!     fn admit(&self, _dev: &Device) -> Result {
+//!         Ok(())
+//!     }
+//!
 //!     fn map(&self, _dev: &Device, _max: u64) -> Result<SmallVec<Segment>> {
 //!         let mut segments = SmallVec::new();
 //!         segments.push(Segment { addr: 0x1000_0000, len: 0x1000 }, GFP_KERNEL)?;
@@ -97,6 +101,10 @@ use kernel::{
 ///
 /// Context: may sleep, for all methods. The caller holds no lock of the dma-buf.
 pub trait Memory: Send + Sync {
+    /// Returns an error if `dev` must not import the memory. The importer gets the error, and the export
+    /// stays as it is.
+    fn admit(&self, dev: &Device) -> Result;
+
     /// Maps the memory for `dev`, in segments of at most `max` bytes.
     ///
     /// It is called again only if it has failed.
@@ -169,13 +177,15 @@ unsafe impl Send for Shared {}
 unsafe impl Sync for Shared {}
 
 impl Exporter for Shared {
-    /// Returns `EOPNOTSUPP` if the importer does not meet the requirements, `EBUSY` if the memory
+    /// Returns `EOPNOTSUPP` if the importer does not meet the requirements, the error of
+    /// [`Memory::admit`] if its device is not admitted, `EBUSY` if the memory
     /// is mapped for another device, and `ENODEV` if the export has ended.
     fn attach(&self, attachment: &Attachment) -> Result {
         let (dev, importer) = (attachment.device(), attachment.importer());
         if self.requirements.unmet_by(importer).is_some() {
             return Err(eopnotsupp());
         }
+        self.memory.admit(dev)?;
         let mut state = self.state.lock();
         loop {
             if state.revoked {

@@ -66,6 +66,8 @@ pub(crate) struct Setup {
     pub(crate) quirk: Quirk,
     /// `PEER_MEM_MEMORY_PINNABLE`.
     pub(crate) pinnable: bool,
+    /// `PEER_MEM_MAPS_FOR_ANY_DEVICE`.
+    pub(crate) any_device: bool,
     /// The pages are not in the order of their addresses.
     pub(crate) scattered: bool,
     /// The entries that it allocates, and neither fills nor maps.
@@ -101,6 +103,7 @@ impl Setup {
             fault: Fault::None,
             quirk: Quirk::None,
             pinnable: false,
+            any_device: false,
             scattered: false,
             spare: 0,
             shared: false,
@@ -155,6 +158,13 @@ impl Setup {
         name: "PINNABLE",
         pinnable: true,
         ..Self::SEED
+    };
+
+    /// Maps its memory for devices of any kind.
+    pub(crate) const ANY_DEVICE: Self = Self {
+        name: "ANY_DEVICE",
+        any_device: true,
+        ..Self::GPU
     };
 
     /// The shapes that ask for invalidation.

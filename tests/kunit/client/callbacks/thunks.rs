@@ -45,7 +45,7 @@ pub(crate) fn structure(number: usize, setup: &Setup) -> peer::peer_memory_clien
         ex.client.release = None;
         ex.client.get_page_size = None;
     }
-    if setup.unmaps || setup.pinnable {
+    if setup.unmaps || setup.pinnable || setup.any_device {
         ex.client.version[15] = 1;
         ex.ex_size = EX_SIZE;
     }
@@ -54,6 +54,9 @@ pub(crate) fn structure(number: usize, setup: &Setup) -> peer::peer_memory_clien
     }
     if setup.pinnable {
         ex.flags |= peer::PEER_MEM_MEMORY_PINNABLE;
+    }
+    if setup.any_device {
+        ex.flags |= peer::PEER_MEM_MAPS_FOR_ANY_DEVICE;
     }
     ex
 }

@@ -4,6 +4,7 @@
 
 use crate::{
     device::Registered,
+    ext::compat::faux_device,
     helpers,
     user::DmaBuf, //
 };
@@ -14,6 +15,7 @@ use core::ptr::{
 use kernel::{
     bindings,
     error::from_err_ptr,
+    faux,
     ffi::c_int,
     prelude::*,
     sync::atomic::{
@@ -105,6 +107,15 @@ impl Leaked {
     /// Attaches it to a device and detaches it.
     pub(crate) fn attach(&self, dev: &Registered) -> Result {
         self.attached(dev, || Ok(())).map(|_| ())
+    }
+
+    /// Attaches it, and detaches it, as a driver that can revoke and imports peer-to-peer memory, on a
+    /// device that is not on a bus and is not that of an RDMA device.
+    pub(crate) fn attach_foreign(&self) -> Result {
+        let dev = faux::Registration::new(c"peer_mem_kunit_foreign", None)?;
+        let dev = ptr::from_ref(faux_device(&dev)).cast_mut();
+        // A `Device` is a transparent wrapper of the C object.
+        self.attach_raw(dev.cast())
     }
 
     /// Adds a fence, as a process that has the descriptor can.

@@ -110,6 +110,34 @@ mod tests {
         t.finish()
     }
 
+    /// Attaches a device that is not that of an RDMA device, and then has one that is import.
+    fn attached_by_a_foreign_device(setup: Setup) -> Result<(Result, [u32; 3], Result)> {
+        let (t, client, buf) = exported(Mode::Dynamic, setup)?;
+        let result = Leaked::of(&buf)?.attach_foreign();
+        let called = calls(&client);
+        let then = t.pd.import(&buf, 0, FOUR).and_then(|mr| mr.dereg());
+        drop(buf);
+        t.finish()?;
+        Ok((result, called, then))
+    }
+
+    #[test]
+    fn a_device_that_is_no_rdma_adapter_is_refused() -> Result {
+        let (result, called, then) = attached_by_a_foreign_device(Setup::GPU)?;
+        ensure!(is_unsupported(&result));
+        ensure_eq!(called, [0, 0, 0]);
+        then
+    }
+
+    #[test]
+    fn a_client_that_maps_for_any_device() -> Result {
+        let (result, called, then) = attached_by_a_foreign_device(Setup::ANY_DEVICE)?;
+        result?;
+        ensure_eq!(called, [1, 1, 1]);
+        ensure_eq!(then.err(), Some(ENODEV));
+        Ok(())
+    }
+
     #[test]
     fn a_driver_that_pins_is_refused() -> Result {
         let (t, _, buf) = exported(Mode::Dynamic, Setup::SEED)?;
