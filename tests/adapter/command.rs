@@ -8,6 +8,9 @@
 //! `copy KEY ADDR KEY2 ADDR2 LEN`            from the first memory to the second
 //! `raw-read DMAADDR LEN`                    from that DMA address, unchecked
 //! `raw-write DMAADDR LEN`                   to that DMA address, unchecked
+//! `keep`                                    the next import of a dma-buf fails with `EIO` once it is
+//!                                           mapped, and its memory stays in the list
+//! `drop KEY`                                release such memory
 //! ========================================  =====================================================
 //!
 //! `KEY` is the lkey of an MR, or the key of a queue's memory. Numbers are decimal, or hexadecimal
@@ -45,6 +48,8 @@ enum Command {
     Copy(Place, Place, u64),
     RawRead(u64, usize),
     RawWrite(u64, usize),
+    Keep,
+    Drop(u32),
 }
 
 /// Parses a number.
@@ -77,6 +82,8 @@ fn parse(text: &str) -> Option<Command> {
         ("copy", 5) => Some(Command::Copy(place(0)?, place(2)?, args[4])),
         ("raw-read", 2) => Some(Command::RawRead(args[0], len(1)?)),
         ("raw-write", 2) => Some(Command::RawWrite(args[0], len(1)?)),
+        ("keep", 0) => Some(Command::Keep),
+        ("drop", 1) => Some(Command::Drop(u32::try_from(args[0]).ok()?)),
         _ => None,
     }
 }
@@ -94,6 +101,11 @@ pub(crate) fn run(adapter: &Adapter, text: &[u8]) -> Result {
         Command::Copy(from, to, len) => copy(adapter, from, to, len),
         Command::RawRead(addr, len) => adapter.raw(Direction::FromMemory, addr, len),
         Command::RawWrite(addr, len) => adapter.raw(Direction::ToMemory, addr, len),
+        Command::Keep => {
+            adapter.keep_next();
+            Ok(())
+        }
+        Command::Drop(key) => adapter.remove(key).map(drop).ok_or(EINVAL),
     }
 }
 
@@ -140,6 +152,8 @@ mod tests {
             Some(Command::RawRead(u64::MAX, 1))
         );
         assert_eq!(parse(" raw-write  1\t2 "), Some(Command::RawWrite(1, 2)));
+        assert_eq!(parse("keep\n"), Some(Command::Keep));
+        assert_eq!(parse("drop 0x100"), Some(Command::Drop(0x100)));
     }
 
     /// Text that is not a command is refused.

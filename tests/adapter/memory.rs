@@ -121,8 +121,8 @@ pub(crate) unsafe extern "C" fn reg_user_mr_dmabuf(
         let access = known_access(access)?;
         check_length(length)?;
         // SAFETY: The device is that of this operation.
-        let mode = unsafe { adapter(dev) }.mode();
-        let mode = mode.importer().ok_or_else(eopnotsupp)?;
+        let adapter = unsafe { adapter(dev) };
+        let mode = adapter.mode().importer().ok_or_else(eopnotsupp)?;
         let range = Range {
             start: offset,
             len: length,
@@ -130,6 +130,11 @@ pub(crate) unsafe extern "C" fn reg_user_mr_dmabuf(
         };
         // SAFETY: The device is registered while it has MRs.
         let umem = unsafe { Umem::of_dma_buf(dev, mode, fd, range, access) }?;
+        if adapter.is_kept() {
+            // As a driver whose device fails, and again when the import is to be undone.
+            adapter.insert(umem, range, access)?;
+            return Err(EIO);
+        }
         // SAFETY: The device is that of this operation.
         unsafe { register(dev, umem, range, access) }
     };

@@ -272,6 +272,37 @@ test_memory_is_charged() {
 	[ "$charged" -gt 500000 ]
 }
 
+# A driver fails once it has mapped the memory, and leaves it mapped. The registration fails all the
+# same, and the region ends with the import. Nothing waits for it for good: not the owner of the memory,
+# which has the importer unmap it, and not the removal of the adapter.
+test_an_import_that_fails_and_stays() {
+	local bdf
+	log_step "stays"
+	import_that_stays
+	one_line "edu0 failed to register 4096 bytes .* and keeps them mapped"
+	adapter_dma edu0 drop "$lkey"
+	balanced
+	import_that_stays
+	unbind_in_time "$BDF_A"
+	balanced
+	adapter_dma edu0 drop "$lkey"
+	bind "$BDF_A"
+	find_bars
+	import_that_stays
+	bdf=$(adapter_bdf edu0)
+	unbind_in_time "$bdf"
+	balanced
+	adapter_bind "$bdf"
+	eventually adapter_there edu0
+	copies edu0
+}
+import_that_stays() {
+	adapter_dma edu0 keep
+	expect "error EIO" adapter_start none edu0 "$BAR_A" 0 4096
+	expect "1 1 4096" in_use
+	adapter_set "$(adapter_mrs edu0)"
+}
+
 # A dma-buf that MRs share lives as long as its device, so it must not keep the credentials of the
 # process that is the first to register: they hold its keyrings, and its user namespace.
 # not on debug
