@@ -51,11 +51,14 @@ install-system: install-udev
 # The source of the two modules, and what dkms.conf runs; nothing that was built or that tests.
 dkms_source := Kbuild version.mk include rust src samples/io_peer_mem scripts/inner/kernel-stock \
 	dkms/build dkms/compat dkms/kernel-tree
+# The releases that the modules build for, oldest first.
+kernels = $(shell grep '^[0-9]' scripts/kernels | sort -V)
 install-dkms-source:
 	install -d $(dkms_folder)
 	find $(dkms_source) -type f ! -name '*.o' ! -name '.*' ! -name '*_generated.rs' ! -name '*.rmeta' \
 		! -name rdma_inline.c -exec cp --parents -t $(dkms_folder) {} +
-	sed 's/#MODULE_VERSION#/$(PEER_MEM_VERSION)/' dkms/dkms.conf >$(dkms_folder)/dkms.conf
+	sed -e 's/#MODULE_VERSION#/$(PEER_MEM_VERSION)/' -e 's/#OLDEST_KERNEL#/$(firstword $(kernels))/' \
+		-e 's/#NEWEST_KERNEL#/$(lastword $(kernels))/' dkms/dkms.conf >$(dkms_folder)/dkms.conf
 
 install-userspace:
 	$(MAKE) -C userspace install DESTDIR=$(DESTDIR) PREFIX=$(PREFIX)
