@@ -201,7 +201,7 @@ void mmio_client_remove(struct mmio_device *dev)
 	u64 core_context;
 
 	mutex_lock(&dev->lock);
-	dev->gone = true;
+	WRITE_ONCE(dev->gone, true);
 	while ((region = list_first_entry_or_null(&dev->pinned, struct mmio_region, node))) {
 		list_del_init(&region->node);
 		core_context = region->core_context;

@@ -9,6 +9,10 @@
  * It has no ids: bind a function by its driver_override. The device node is
  * /dev/mmio_client_BDF; a process maps it and registers the memory with ibv_reg_mr().
  */
+#include <linux/anon_inodes.h>
+#include <linux/err.h>
+#include <linux/fcntl.h>
+#include <linux/file.h>
 #include <linux/fs.h>
 #include <linux/mm.h>
 #include <linux/module.h>
@@ -20,8 +24,28 @@ static unsigned int bar = 2;
 module_param(bar, uint, 0444);
 MODULE_PARM_DESC(bar, "the BAR that is memory (default: 2)");
 
-/* Identifies a mapping in acquire. Without a fault callback an emptied mapping raises SIGBUS. */
-static const struct vm_operations_struct mmio_vm_ops = { };
+/*
+ * Maps a page when a process accesses it. Not mmap: the VMA is not in the address space yet when
+ * mmap is called, so a removal would not find the pages that mmap maps.
+ */
+static vm_fault_t mmio_fault(struct vm_fault *vmf)
+{
+	struct vm_area_struct *vma = vmf->vma;
+	struct mmio_device *dev = vma->vm_private_data;
+	vm_fault_t ret = VM_FAULT_SIGBUS;
+
+	/* Not after the removal has emptied the mappings. */
+	mutex_lock(&dev->lock);
+	if (!dev->gone)
+		ret = vmf_insert_pfn(vma, vmf->address, PHYS_PFN(dev->start) + vmf->pgoff);
+	mutex_unlock(&dev->lock);
+	return ret;
+}
+
+/* Identifies a mapping in acquire as well. */
+static const struct vm_operations_struct mmio_vm_ops = {
+	.fault = mmio_fault,
+};
 
 struct mmio_device *mmio_device_of(struct vm_area_struct *vma)
 {
@@ -32,6 +56,7 @@ void mmio_device_free(struct kref *ref)
 {
 	struct mmio_device *dev = container_of(ref, struct mmio_device, ref);
 
+	fput(dev->space);
 	pci_dev_put(dev->pdev);
 	kfree(dev);
 }
@@ -42,10 +67,9 @@ static int mmio_open(struct inode *inode, struct file *file)
 	struct mmio_device *dev = container_of(file->private_data, struct mmio_device, misc);
 
 	kref_get(&dev->ref);
-	mutex_lock(&dev->lock);
-	dev->mapping = inode->i_mapping;
-	mutex_unlock(&dev->lock);
 	file->private_data = dev;
+	/* Of all nodes of the device: each inode of a character device has its own. */
+	file->f_mapping = dev->space->f_mapping;
 	return 0;
 }
 
@@ -61,24 +85,21 @@ static int mmio_mmap(struct file *file, struct vm_area_struct *vma)
 {
 	struct mmio_device *dev = file->private_data;
 	size_t pages = dev->size >> PAGE_SHIFT;
-	int ret = -ENODEV;
 
+	/* The removal may begin at any time after this; then the first access raises SIGBUS. */
+	if (READ_ONCE(dev->gone))
+		return -ENODEV;
 	if (vma->vm_pgoff > pages || vma_pages(vma) > pages - vma->vm_pgoff)
 		return -ENXIO;
 	/* A write to a private mapping would copy the page. */
 	if ((vma->vm_flags & (VM_SHARED | VM_MAYWRITE)) == VM_MAYWRITE)
 		return -EINVAL;
-	vma->vm_page_prot = pgprot_noncached(vma->vm_page_prot);
+	vm_flags_set(vma, VM_PFNMAP | VM_IO | VM_DONTEXPAND | VM_DONTDUMP);
+	/* MMIO is not encrypted where the CPU encrypts memory. */
+	vma->vm_page_prot = pgprot_decrypted(pgprot_noncached(vma->vm_page_prot));
 	vma->vm_ops = &mmio_vm_ops;
 	vma->vm_private_data = dev;
-	/* Not after the removal has emptied the mappings. */
-	mutex_lock(&dev->lock);
-	if (!dev->gone)
-		ret = io_remap_pfn_range(vma, vma->vm_start,
-					 PHYS_PFN(dev->start) + vma->vm_pgoff,
-					 vma->vm_end - vma->vm_start, vma->vm_page_prot);
-	mutex_unlock(&dev->lock);
-	return ret;
+	return 0;
 }
 
 static const struct file_operations mmio_fops = {
@@ -105,6 +126,17 @@ static int mmio_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 	dev = kzalloc(sizeof(*dev), GFP_KERNEL);
 	if (!dev)
 		return -ENOMEM;
+	/*
+	 * The kernel may release a file long after the last fput(), so its operations are not in
+	 * this module. No process gets the file, so any operations do.
+	 */
+	dev->space = anon_inode_create_getfile("[" KBUILD_MODNAME "]", &generic_ro_fops, NULL,
+					       O_RDWR, NULL);
+	if (IS_ERR(dev->space)) {
+		ret = PTR_ERR(dev->space);
+		kfree(dev);
+		return ret;
+	}
 	kref_init(&dev->ref);
 	dev->pdev = pci_dev_get(pdev);
 	dev->start = pci_resource_start(pdev, bar);
@@ -133,8 +165,7 @@ static void mmio_remove(struct pci_dev *pdev)
 	misc_deregister(&dev->misc);
 	/* No adapter, then no process accesses the memory any more. */
 	mmio_client_remove(dev);
-	if (dev->mapping)
-		unmap_mapping_range(dev->mapping, 0, 0, 1);
+	unmap_mapping_range(dev->space->f_mapping, 0, 0, 1);
 	kref_put(&dev->ref, mmio_device_free);
 }
 

@@ -20,11 +20,14 @@ struct mmio_device {
 	size_t size;
 	struct miscdevice misc;
 	char name[32];
-	struct address_space *mapping;	/* of the device node, to empty the mappings */
+	struct file *space;		/* anonymous; all mappings are in its address space */
 
-	/* get_pages and put_pages take it; it is not held while a region is invalidated. */
+	/*
+	 * get_pages, put_pages and page faults take it, the latter under mmap_lock; it is not held
+	 * while a region is invalidated.
+	 */
 	struct mutex lock;
-	bool gone;			/* get_pages fails */
+	bool gone;			/* get_pages and page faults fail */
 	struct list_head pinned;	/* regions between get_pages and an invalidation */
 	unsigned int in_use;		/* regions between get_pages and put_pages */
 	wait_queue_head_t idle;

@@ -64,6 +64,7 @@ static void __attribute__((noreturn)) usage(void)
 	      "  rereg [start OFFSET LENGTH] [host OFFSET LENGTH] [access ACCESS] [pd]\n"
 	      "                       change the range, the memory, the access, the PD\n"
 	      "  dereg, reg           deregister; register the same range again\n"
+	      "  unmap                unmap the memory and close its file; the MR stays\n"
 	      "  quit                 end, as at the end of the input\n"
 	      "Numbers may be hexadecimal. An access to removed memory is \"error SIGBUS\".\n", stderr);
 	exit(2);
@@ -271,6 +272,13 @@ static bool execute(const char *command, char **save)
 		return !it.kind && rereg(save);
 	if (strcmp(command, "dereg") == 0) {
 		if (dereg())
+			answer_errno();
+		else
+			answer("ok");
+		return true;
+	}
+	if (strcmp(command, "unmap") == 0) {
+		if (memory_unmap(&it.memory))
 			answer_errno();
 		else
 			answer("ok");

@@ -55,7 +55,7 @@ int memory_map(struct memory *m, const char *what, size_t length, bool read_only
 	int prot = PROT_READ | (read_only ? 0 : PROT_WRITE), flags = MAP_SHARED, fd = -1;
 	bool export = strncmp(what, "export:", 7) == 0;
 
-	*m = (struct memory) { .length = length, .dmabuf = -1 };
+	*m = (struct memory) { .length = length, .fd = -1, .dmabuf = -1 };
 	if (strcmp(what, "host") == 0)
 		flags = MAP_PRIVATE | MAP_ANONYMOUS;
 	else if (strcmp(what, "udmabuf") == 0)
@@ -78,6 +78,15 @@ int memory_map(struct memory *m, const char *what, size_t length, bool read_only
 			return -1;
 	}
 	/* The file stays open, as in most applications. */
+	m->fd = fd;
+	return 0;
+}
+
+int memory_unmap(struct memory *m)
+{
+	if (munmap(m->addr, m->length) || (m->fd >= 0 && close(m->fd)))
+		return -1;
+	m->fd = -1;
 	return 0;
 }
 

@@ -10,6 +10,7 @@
 struct memory {
 	char *addr;
 	size_t length;
+	int fd;			/* the file that is mapped; -1: none */
 	int dmabuf;		/* the file descriptor; -1: not a dma-buf */
 };
 
@@ -19,6 +20,9 @@ struct memory {
  * errno set.
  */
 int memory_map(struct memory *m, const char *what, size_t length, bool read_only);
+
+/* Unmaps the memory and closes its file. Returns 0, or -1 with errno set. */
+int memory_unmap(struct memory *m);
 
 /*
  * Accesses by the CPU, volatile as device memory needs it. Return 0, or -1 if the

@@ -17,7 +17,8 @@ LENGTH=20001
 
 TESTS="test_works_without_the_core test_load test_adapter_writes test_adapter_reads
 	test_dma_addresses test_segments test_memory_that_it_rejects test_software_rdma_is_refused
-	test_removed_under_an_mr test_unload"
+	test_removed_under_an_mr test_removed_under_an_mr_without_a_file test_removed_under_two_nodes
+	test_removed_within_mmap test_unload"
 
 setup() {
 	load_stack
@@ -157,6 +158,85 @@ test_removed_under_an_mr() {
 	adapter_kill a
 	adapter_stop h
 	eventually mmio_balanced
+	client_bind
+	eventually test -c "$NODE"
+}
+
+# The MR is all that is left of the mapping, and of the file and its inode.
+test_removed_under_an_mr_without_a_file() {
+	local bar
+	adapter_start h edu0 host 0 $LENGTH
+	adapter_start a edu0 "$NODE" 0 $LENGTH
+	bar="$lkey $addr"
+	adapter_say a unmap
+	expect "1 $LENGTH" mmio_in_use
+	adapter_dma edu0 "read $bar 4095"
+	unbind_in_time "$BDF_A"
+	expect EACCES adapter_dma edu0 "read $bar 4095"
+	adapter_stop a
+	adapter_stop h
+	eventually mmio_balanced
+	client_bind
+	eventually test -c "$NODE"
+}
+
+# Each node has an inode, and a container has nodes of its own.
+test_removed_under_two_nodes() {
+	local other=/tmp/mmio_node major minor
+	read -r major minor < <(stat -c '%Hr %Lr' "$NODE")
+	mknod $other c "$major" "$minor"
+	adapter_start a edu0 $other 0 4096
+	adapter_say a fill 65
+	# The node that is opened last.
+	adapter_start b edu0 "$NODE" 4096 4096
+	adapter_say b fill 66
+	unbind_in_time "$BDF_A"
+	expect "error SIGBUS" adapter_say a check 65
+	expect "error SIGBUS" adapter_say b check 66
+	adapter_stop a
+	adapter_stop b
+	rm $other
+	eventually mmio_balanced
+	client_bind
+	eventually test -c "$NODE"
+}
+
+HOLD=/sys/module/hold_call_test/parameters
+
+# held_mmap: maps the memory, and is held after the driver's mmap has returned and before the
+# mapping is in the address space. Then reads the memory.
+held_mmap() {
+	exec python3 - "$NODE" <<'PYTHON'
+import mmap, os, signal, sys
+
+fd = os.open(sys.argv[1], os.O_RDWR)
+with open("/sys/module/hold_call_test/parameters/armed", "w") as armed:
+    armed.write(str(os.getpid()))
+memory = mmap.mmap(fd, 4096)
+# In a child, which the signal ends.
+child = os.fork()
+if not child:
+    memory[0]
+    os._exit(0)
+status = os.waitpid(child, 0)[1]
+killed = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGBUS
+print("SIGBUS" if killed else "readable")
+PYTHON
+}
+
+# An unbind from beginning to end while mmap(2) is under way.
+test_removed_within_mmap() {
+	local mapper
+	insmod "$MODS/external/tests/symbols/hold_call_test.ko" symbol=mas_store_prealloc
+	held_mmap >/tmp/mmap 2>&1 &
+	mapper=$!
+	soon grep -qx 1 $HOLD/held
+	unbind_in_time "$BDF_A"
+	expect 1 cat $HOLD/held
+	echo 0 >$HOLD/held
+	ended $mapper || { cat /tmp/mmap; false; }
+	expect SIGBUS cat /tmp/mmap
+	rmmod hold_call_test
 	client_bind
 	eventually test -c "$NODE"
 }
