@@ -82,3 +82,28 @@ mlx5_1           mlx5_ib                  dma-buf            not seen yet"
 	put /sys/kernel/debug/ib_peer_mem/refusals \
 "seconds ago	pid	process	address	length	device	client	error	cause"
 }
+
+# ssd [CONTROLLER]: an SSD with a BAR, whose disk has a partition. With several paths the disk is that
+# of a subsystem, and CONTROLLER one of its controllers.
+SSD=0000:05:00.0
+ssd() {
+	local path=pci0000:00/0000:00:05.0/$SSD disk
+	function_at pci0000:00/0000:00:05.0 8086 1234 060400
+	function_at $path 144d a80a 010802 nvme
+	disk=$path/nvme/nvme0/nvme0n1
+	if [ -n "${1:-}" ]; then
+		disk=virtual/nvme-subsystem/nvme-subsys0/nvme0n1
+		link "/sys/class/nvme-subsystem/nvme-subsys0" /sys/devices/virtual/nvme-subsystem/nvme-subsys0
+		put "/sys/devices/$path/nvme/$1/cntlid" 1
+		link "/sys/devices/virtual/nvme-subsystem/nvme-subsys0/$1" "/sys/devices/$path/nvme/$1"
+	fi
+	put "/sys/devices/$disk/dev" 259:0
+	put "/sys/devices/$disk/nvme0n1p2/dev" 259:2
+	link /sys/class/block/nvme0n1 "/sys/devices/$disk"
+	link /sys/class/block/nvme0n1p2 "/sys/devices/$disk/nvme0n1p2"
+	put /dev/nvme0n1 disk
+	put /dev/nvme0n1p2 partition
+	put /proc/swaps 'Filename				Type		Size		Used		Priority'
+	put /proc/self/mountinfo '22 1 0:40 / / rw,relatime shared:1 - btrfs /dev/sda2 rw'
+	put /sys/module/io_peer_mem/refcnt 0
+}

@@ -32,7 +32,7 @@ static void check_driver(const struct pci_function *function, bool force)
 {
 	char user[64];
 
-	if (function_in_use(function, user, sizeof(user)))
+	if (function_in_use(function, true, user, sizeof(user)))
 		errx(1, "%s is in use: %s (driver %s)", function->name, user, function->driver);
 	if (function->driver[0] && !force)
 		errx(1, "%s belongs to the driver %s; with --force it is unbound from it",

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /* iopm candidates: which functions have a BAR for io_peer_mem, and why not the others. */
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "candidates.h"
 #include "commands.h"
@@ -48,26 +51,96 @@ static bool is_mounted(const char *disk)
 	return found;
 }
 
-/* A disk or partition that is mounted, or that another block device (LVM, RAID, dm) holds. */
-static bool block_in_use(const char *disk)
+static bool is_swap(const char *disk)
+{
+	char line[512], device[256];
+	bool found = false;
+	FILE *f = sys_open("/proc/swaps");
+
+	while (f && !found && fgets(line, sizeof(line), f))
+		found = sscanf(line, "/dev/%255s", device) == 1 && !strcmp(device, disk);
+	if (f)
+		fclose(f);
+	return found;
+}
+
+/*
+ * Returns whether the disk is open exclusively: for a file system, in any mount namespace and over
+ * several disks, for ZFS, swap, RAID or a database. This opens it for a moment, in which a mount fails.
+ */
+static bool is_exclusive(const char *disk)
+{
+	char path[PATH_MAX];
+	int fd;
+
+	sys_path(path, "/dev/%s", disk);
+	/* In the names of disks, ! stands for the / of the path. */
+	for (char *at = path; (at = strchr(at, '!'));)
+		*at = '/';
+	fd = open(path, O_RDONLY | O_EXCL | O_NONBLOCK | O_CLOEXEC);
+	if (fd < 0)
+		return errno == EBUSY;
+	close(fd);
+	return false;
+}
+
+/* A disk or partition that is mounted, swap, or that another block device (LVM, RAID, dm) holds. */
+static bool block_in_use(const char *disk, bool bind)
 {
 	struct sys_list holders = sys_list("/sys/class/block/%s/holders", disk);
-	bool used = holders.count || is_mounted(disk);
+	bool used = holders.count || is_mounted(disk) || is_swap(disk) ||
+		    (bind && is_exclusive(disk));
 
 	sys_list_free(&holders);
 	return used;
 }
 
-/* Returns whether the path of a device in /sys/class lies below the function. */
-static bool below(const char *class, const char *name, const struct pci_function *function)
+/* Returns whether a path of sysfs lies below the function. */
+static bool lies_below(const char *path, const struct pci_function *function)
 {
-	char path[PATH_MAX], part[PCI_NAME + 2];
+	char part[PCI_NAME + 2];
 
 	snprintf(part, sizeof(part), "/%s/", function->name);
-	return sys_real(path, "/sys/class/%s/%s", class, name) && strstr(path, part);
+	return strstr(path, part);
 }
 
-bool function_in_use(const struct pci_function *function, char *text, size_t size)
+/*
+ * Returns whether the path is that of a disk with several controllers (CONFIG_NVME_MULTIPATH), of
+ * which one is below the function. Such a disk belongs to the subsystem.
+ */
+static bool is_path_of(const char *path, const struct pci_function *function)
+{
+	static const char folder[] = "/nvme-subsystem/";
+	const char *name = strstr(path, folder);
+	char subsystem[64], controller[PATH_MAX];
+	struct sys_list names;
+	bool found = false;
+
+	if (!name || sscanf(name + strlen(folder), "%63[^/]", subsystem) != 1)
+		return false;
+	names = sys_list("/sys/class/nvme-subsystem/%s", subsystem);
+	for (int i = 0; i < names.count && !found; i++) {
+		const char *entry = names.entries[i]->d_name;
+
+		/* The links to the controllers, nvme0; its disks are nvme0n1. */
+		found = !strncmp(entry, "nvme", 4) &&
+			sys_real(controller, "/sys/class/nvme-subsystem/%s/%s", subsystem, entry) &&
+			!strstr(controller, folder) && lies_below(strcat(controller, "/"), function);
+	}
+	sys_list_free(&names);
+	return found;
+}
+
+/* Returns whether a device in /sys/class is one of the function. */
+static bool below(const char *class, const char *name, const struct pci_function *function)
+{
+	char path[PATH_MAX];
+
+	return sys_real(path, "/sys/class/%s/%s", class, name) &&
+	       (lies_below(path, function) || is_path_of(path, function));
+}
+
+bool function_in_use(const struct pci_function *function, bool bind, char *text, size_t size)
 {
 	static const char *const classes[] = { "block", "net", "drm", "sound", "infiniband" };
 	bool used = false;
@@ -82,7 +155,7 @@ bool function_in_use(const struct pci_function *function, char *text, size_t siz
 			if (!below(classes[c], name, function))
 				continue;
 			if (c == 0)
-				used = block_in_use(name);
+				used = block_in_use(name, bind);
 			else if (c == 1) /* IFF_UP */
 				used = sys_number(flags, "/sys/class/net/%s/flags", name) & 1;
 			else
@@ -107,7 +180,7 @@ static void verdict(const struct pci_function *function, const struct pci_bar *b
 		snprintf(text, size, "bound");
 	} else if (!bar_usable(bar)) {
 		snprintf(text, size, "no: not in whole sections of 2 MiB");
-	} else if (function_in_use(function, user, sizeof(user))) {
+	} else if (function_in_use(function, false, user, sizeof(user))) {
 		snprintf(text, size, "no: in use (%s)", user);
 	} else if (class_is_memory(function) && bar->prefetchable) {
 		snprintf(text, size, "yes: iopm bind %s%s", function->name,

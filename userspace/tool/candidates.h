@@ -19,8 +19,9 @@ bool is_bridge(const struct pci_function *function);
 
 /*
  * Writes to @text what uses the function, as a mounted disk or a network interface that is
- * up. Returns false if nothing is known to use it.
+ * up. Returns false if nothing is known to use it. @bind: it is to be bound now, so root also finds
+ * out whether a disk is open exclusively, by opening it so.
  */
-bool function_in_use(const struct pci_function *function, char *text, size_t size);
+bool function_in_use(const struct pci_function *function, bool bind, char *text, size_t size);
 
 #endif /* CANDIDATES_H */

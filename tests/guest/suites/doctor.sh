@@ -168,6 +168,23 @@ test_bind_refuses_what_is_in_use() {
 	refuses '^usage' "$IOPM" bind --bar 9 "$BDF_A"
 }
 
+# As a file system in another mount namespace has it.
+test_bind_refuses_a_disk_that_is_held() {
+	local pid disk
+	disk=$(basename "$(echo "/sys/bus/pci/devices/$BDF_SSD"/nvme/nvme*/nvme*n1)")
+	python3 -c "import os, time
+fd = os.open('/dev/$disk', os.O_RDONLY | os.O_EXCL)
+print('held', flush=True)
+time.sleep(600)" >/tmp/held &
+	pid=$!
+	wait_line /tmp/held '^held$'
+	refuses "in use: block $disk (driver nvme)" "$IOPM" bind --bar 0 --force "$BDF_SSD"
+	kill $pid
+	ended $pid || true
+	# It looks further then.
+	refuses 'BAR 0 of .* is not memory in whole sections' "$IOPM" bind --bar 0 --force "$BDF_SSD"
+}
+
 # The memory of an SSD is enough: no BAR is bound to io_peer_mem.
 test_memory_of_an_ssd_alone() {
 	unload_io
