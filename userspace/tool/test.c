@@ -1,12 +1,34 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /* iopm test: a transfer between each RDMA device and each memory. */
 #include <err.h>
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "commands.h"
 #include "stack.h"
 #include "transfer.h"
+
+/* Ends the program unless the file is device memory: the test overwrites it. */
+static void check_file(const char *path)
+{
+	static const char allocate[] = "/p2pmem/allocate";
+	char real[PATH_MAX];
+	struct stat status;
+	size_t length;
+
+	if (!realpath(path, real) || stat(real, &status))
+		err(1, "%s", path);
+	length = strlen(real);
+	if (S_ISCHR(status.st_mode) ||
+	    (!strncmp(real, "/sys/", 5) && length > strlen(allocate) &&
+	     !strcmp(real + length - strlen(allocate), allocate)))
+		return;
+	errx(1, "%s is neither a character device nor p2pmem/allocate of a function, and the test "
+	     "would overwrite it", path);
+}
 
 /* Prints the result of one pair. Returns the exit status. */
 static int one(const char *adapter, const char *path)
@@ -33,6 +55,8 @@ int command_test(int argc, char **argv)
 		else
 			only_adapter = argv[i];
 	}
+	if (only_path)
+		check_file(only_path);
 	adapters = adapters_find();
 	memories = memories_find(NULL);
 	for (int i = 0; i < adapters.count; i++) {

@@ -3,10 +3,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -36,9 +38,17 @@ static int find_gid(const char *adapter)
 	return 0;
 }
 
+/* Other bytes in each run: memory is not cleared, and may still have those of an earlier one. */
+static uint64_t seed;
+
 static unsigned char pattern(size_t i)
 {
-	return (unsigned char)(i * 7 + (i >> 8) * 13 + 5);
+	/* The finalizer of MurmurHash3. */
+	uint64_t word = seed + i / 8;
+
+	word = (word ^ word >> 33) * 0xff51afd7ed558ccd;
+	word = (word ^ word >> 33) * 0xc4ceb9fe1a85ec53;
+	return (unsigned char)((word ^ word >> 33) >> i % 8 * 8);
 }
 
 static char *map(const char *path)
@@ -73,6 +83,8 @@ static void child(const char *adapter, const char *path)
 	host = mmap(NULL, 2 * LENGTH, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (host == MAP_FAILED)
 		err(1, "mmap");
+	if (getrandom(&seed, sizeof(seed), 0) != sizeof(seed))
+		err(1, "getrandom");
 	for (size_t i = 0; i < LENGTH; i++)
 		host[i] = (char)pattern(i);
 	far = rdma_register(&rdma, memory, LENGTH);
