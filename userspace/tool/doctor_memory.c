@@ -215,6 +215,15 @@ void check_caller(const struct memories *memories)
 
 /* --- routes --- */
 
+static bool has_no_route(const struct distance *distance)
+{
+	return distance->asked && !distance->reachable;
+}
+
+/*
+ * A pair without a route is no failure: on a machine with several sockets each device has its own
+ * memory. check_partners() finds a device or a memory that has none.
+ */
 static void check_route(const struct adapter *adapter, const struct memory *memory)
 {
 	char text[64], fix[256];
@@ -225,8 +234,8 @@ static void check_route(const struct adapter *adapter, const struct memory *memo
 	distance_text(&distance, text, sizeof(text));
 	snprintf(fix, sizeof(fix), "add pci=disable_acs_redir=%s to the kernel's command line",
 		 distance.route.acs);
-	if (distance.asked && !distance.reachable)
-		report(FAIL, distance.route.acs[0] ? fix : "put both below one PCIe switch",
+	if (has_no_route(&distance))
+		report(WARN, distance.route.acs[0] ? fix : "put both below one PCIe switch",
 		       "%s, %s: the kernel supports no route: %s", adapter->name, memory->name,
 		       distance.route.acs[0] ? "ACS redirects" :
 		       "they share no bridge, and the host bridge is not on its list");
@@ -244,6 +253,44 @@ static void check_route(const struct adapter *adapter, const struct memory *memo
 		report(OK, NULL, "%s, %s: distance %s", adapter->name, memory->name, text);
 }
 
+/* Of the pairs of one RDMA device, or of one memory, whose distance is known. */
+struct pairs {
+	int all, routes;
+};
+
+static void count_pair(struct pairs *pairs, const struct adapter *adapter,
+		       const struct memory *memory)
+{
+	struct distance distance;
+
+	if (!adapter->function[0] || !distance_find(&distance, memory, adapter->function))
+		return;
+	pairs->all++;
+	pairs->routes += !has_no_route(&distance);
+}
+
+static void check_partners(const struct adapters *adapters, const struct memories *memories)
+{
+	for (int i = 0; i < adapters->count; i++) {
+		struct pairs pairs = { 0 };
+
+		for (int j = 0; j < memories->count; j++)
+			count_pair(&pairs, &adapters->list[i], &memories->list[j]);
+		if (pairs.all && !pairs.routes)
+			report(FAIL, "put memory below its PCIe switch", "%s: no route to any memory",
+			       adapters->list[i].name);
+	}
+	for (int j = 0; j < memories->count; j++) {
+		struct pairs pairs = { 0 };
+
+		for (int i = 0; i < adapters->count; i++)
+			count_pair(&pairs, &adapters->list[i], &memories->list[j]);
+		if (pairs.all && !pairs.routes)
+			report(FAIL, "put an RDMA device below its PCIe switch",
+			       "%s: no RDMA device has a route to it", memories->list[j].name);
+	}
+}
+
 void check_routes(const struct adapters *adapters, const struct memories *memories)
 {
 	report_area("routes");
@@ -256,4 +303,5 @@ void check_routes(const struct adapters *adapters, const struct memories *memori
 		for (int j = 0; j < memories->count; j++)
 			check_route(&adapters->list[i], &memories->list[j]);
 	}
+	check_partners(adapters, memories);
 }
