@@ -18,6 +18,7 @@ use crate::{
             self,
             Opened, //
         },
+        lockdown,
         pci,
         vma, //
     },
@@ -59,10 +60,11 @@ pub(crate) struct Dm {
 /// Implements `IO_PEER_MEM_IOC_DM_ALLOC`.
 ///
 /// Returns `EINVAL` for an invalid argument or an alignment that the BAR does not have, `ENOMEM` if
-/// the BAR is full, `ENODEV` if the device is gone.
+/// the BAR is full, `ENODEV` if the device is gone, `EPERM` under kernel lockdown.
 ///
 /// Context: process context; may sleep.
 pub(crate) fn alloc(this: ArcBorrow<'_, Bar>, opened: &Opened<'_>, arg: usize) -> Result<isize> {
+    lockdown::pci_access()?;
     let request: io_peer_mem_dm_alloc = user::read(arg)?;
     let abi::Allocate { align, clear } = abi::check_alloc(&request)?;
     let align = align.max(PAGE_SIZE as u64);
@@ -134,6 +136,8 @@ impl chardev::Device for Dm {
     }
 
     fn read(this: ArcBorrow<'_, Self>, at: u64, mut to: UserSliceWriter) -> Result<usize> {
+        // At each access, as in sysfs: lockdown may come while the file is open.
+        lockdown::pci_access()?;
         let mut done = 0;
         let mut page = KVec::from_elem(0, PAGE_SIZE.min(to.len()), GFP_KERNEL_ACCOUNT)?;
         while let Some(part) = this.part(&mut page, at, done, to.len()) {
@@ -150,6 +154,7 @@ impl chardev::Device for Dm {
     }
 
     fn write(this: ArcBorrow<'_, Self>, at: u64, mut from: UserSliceReader) -> Result<usize> {
+        lockdown::pci_access()?;
         if !from.is_empty() && at >= this.length {
             return Err(ENOSPC);
         }

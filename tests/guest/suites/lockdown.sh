@@ -9,13 +9,57 @@
 
 LOCKDOWN=/sys/kernel/security/lockdown
 
-# A memory region from before keeps working; see the last test.
+# allocation: allocates memory by ioctl(2), and copies by read(2) and write(2); prints an errno for
+# each, before and after lockdown.
+allocation() {
+	exec python3 - "$BAR_A" $LOCKDOWN <<'PYTHON'
+import errno, fcntl, os, struct, sys, time
+
+DM_ALLOC = 3 << 30 | 64 << 16 | 0xbb << 8 | 0x10
+
+
+def alloc():
+    arg = bytearray(struct.pack("IIQIiQ4Q", 1, 0, 4096, 0, 0, 0, 0, 0, 0, 0))
+    fcntl.ioctl(bar, DM_ALLOC, arg)
+    return struct.unpack_from("i", arg, 20)[0]
+
+
+def answer(call):
+    try:
+        call()
+        return "ok"
+    except OSError as e:
+        return errno.errorcode[e.errno]
+
+
+def answers():
+    calls = [alloc, lambda: os.pread(fd, 8, 0), lambda: os.pwrite(fd, b"lockdown", 0)]
+    print(*map(answer, calls), flush=True)
+
+
+bar = os.open(sys.argv[1], os.O_RDWR)
+fd = alloc()
+answers()
+while "[integrity]" not in open(sys.argv[2]).read():
+    time.sleep(0.05)
+answers()
+PYTHON
+}
+
+# A memory region from before keeps working; see the last test. A file from before does not.
 test_lock_down() {
+	local pid
 	[ -e $LOCKDOWN ] || mount -t securityfs none /sys/kernel/security || true
 	[ -e $LOCKDOWN ] || skip "this kernel has no lockdown"
 	"$RDMA" write "$BAR_A"
+	allocation >/tmp/allocation 2>&1 &
+	pid=$!
+	wait_line /tmp/allocation .
+	expect "ok ok ok" cat /tmp/allocation
 	echo integrity >$LOCKDOWN
 	grep -F '[integrity]' $LOCKDOWN
+	ended $pid
+	expect "EPERM EPERM EPERM" tail -n 1 /tmp/allocation
 }
 
 locked_down() { grep -qF '[integrity]' $LOCKDOWN 2>/dev/null || skip "this kernel has no lockdown"; }
