@@ -211,7 +211,8 @@ fn log(origin: &Origin, message: fmt::Arguments<'_>) {
     }
 }
 
-/// Logs why `get_pages` failed for `range`.
+/// Logs why `get_pages` failed for `range`, without the user's address: that is in the core's list of
+/// refusals, for root.
 fn log_refused(region: &Region, range: VaRange, write: bool, e: Error) {
     let own = matches!(region, Region::Own(_));
     let why = match (e, write) {
@@ -223,13 +224,7 @@ fn log_refused(region: &Region, range: VaRange, write: bool, e: Error) {
     };
     log(
         &region.origin(),
-        fmt!(
-            "cannot register {:#x}, {} bytes: {:?}{}",
-            range.addr(),
-            range.size(),
-            e,
-            why
-        ),
+        fmt!("cannot register {} bytes: {:?}{}", range.size(), e, why),
     );
 }
 

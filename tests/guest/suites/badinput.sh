@@ -25,7 +25,7 @@ refused() {
 	balanced
 	case $logger in
 	rxe) [ "$DEV" = rxe0 ] || { no_line; return; } ;;&
-	client) one_line "io_peer_mem .*$BDF_A: .*cannot register .*$(logged "$errno")" ;;
+	client) one_line "io_peer_mem .*$BDF_A: .*cannot register [0-9]+ bytes: .*$(logged "$errno")" ;;
 	rxe) one_line "rxe_reg_user_mr: returned err" ;;
 	esac
 }

@@ -77,11 +77,11 @@ test_refused_for_software_rdma() {
 }
 
 test_read_only_mapping() {
-	refused "io_peer_mem: $PEER: BAR 2: cannot register .*and writable" -R -a lw -m $SIZE "$MMIO"
+	refused "io_peer_mem: $PEER: BAR 2: cannot register [0-9]+ bytes: .*and writable" -R -a lw -m $SIZE "$MMIO"
 }
 
 test_ends_past_the_mapping() {
-	refused "io_peer_mem: $PEER: BAR 2: cannot register .*not all of it" -m 65536 -l 65537 "$MMIO"
+	refused "io_peer_mem: $PEER: BAR 2: cannot register 65537 bytes: .*not all of it" -m 65536 -l 65537 "$MMIO"
 }
 
 # The function is refused while a driver is being bound, and served again once that has failed.
