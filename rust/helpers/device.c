@@ -19,6 +19,13 @@ bool ext_device_has_override(struct device *dev)
 	return device_has_driver_override(dev);
 }
 
+bool ext_device_override_is(struct device *dev, const char *driver)
+{
+	const struct device_driver drv = { .name = driver };
+
+	return device_match_driver_override(dev, &drv) > 0;
+}
+
 /* An empty @driver removes the override. */
 int ext_device_set_override(struct device *dev, const char *driver)
 {

@@ -29,6 +29,7 @@ bool ext_wait_for_completion_timeout(struct completion *done, unsigned int ms);
 bool ext_device_trylock(struct device *dev);
 void ext_device_unlock(struct device *dev);
 bool ext_device_has_override(struct device *dev);
+bool ext_device_override_is(struct device *dev, const char *driver);
 int ext_device_set_override(struct device *dev, const char *driver);
 
 /* linux/dma-buf.h */

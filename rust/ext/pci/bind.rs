@@ -49,7 +49,10 @@ impl<T: pci::Driver + 'static> Registration<T> {
         // SAFETY: `dev` is valid while it is borrowed, and `name` is a C string.
         to_result(unsafe { helpers::ext_device_set_override(device, self.name.as_char_ptr()) })?;
         // INVARIANT: The call above has set it.
-        let set = Override(dev.clone());
+        let set = Override {
+            dev: dev.clone(),
+            driver: self.name,
+        };
         let drv = self.driver()?;
         // SAFETY: `drv` stays registered while `self` is borrowed, and `dev` is valid as long as it is.
         let bound = to_result(unsafe { bindings::device_driver_attach(drv, device) });
@@ -57,16 +60,26 @@ impl<T: pci::Driver + 'static> Registration<T> {
     }
 }
 
-/// A function with a `driver_override`. Dropping this removes the override.
+/// A function with a `driver_override`. Dropping this removes the override, unless the administrator
+/// has changed it.
 ///
 /// # Invariants
 ///
-/// [`Registration::bind`] has set it.
-pub struct Override(ARef<pci::Device>);
+/// [`Registration::bind`] has set it to `driver`.
+pub struct Override {
+    /// The function.
+    dev: ARef<pci::Device>,
+    /// The name of the driver.
+    driver: &'static CStr,
+}
 
 impl Drop for Override {
     fn drop(&mut self) {
-        let device = device_raw((*self.0).as_ref());
+        let device = device_raw((*self.dev).as_ref());
+        // SAFETY: The object holds a reference to the device, and the name is a C string.
+        if !unsafe { helpers::ext_device_override_is(device, self.driver.as_char_ptr()) } {
+            return;
+        }
         // SAFETY: The object holds a reference to the device, and the text is a C string. Without a
         // name the call allocates nothing, so it succeeds.
         let _ = unsafe { helpers::ext_device_set_override(device, c"".as_char_ptr()) };

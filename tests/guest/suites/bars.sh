@@ -214,6 +214,12 @@ test_devices() {
 	"$RDMA" write "$BAR_B"
 	unload_io
 	expect "(null)" override "$BDF_B"
+	# Of the administrator, for the time after.
+	load_for "$BDF_B"
+	echo other >"/sys/bus/pci/devices/$BDF_B/driver_override"
+	unload_io
+	expect other override "$BDF_B"
+	echo >"/sys/bus/pci/devices/$BDF_B/driver_override"
 }
 
 test_devices_that_cannot_be_bound() {
