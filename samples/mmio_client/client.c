@@ -131,9 +131,12 @@ static int mmio_dma_map(struct sg_table *sg_head, void *client_context,
 	unsigned int i;
 	int ret;
 
-	/* Is there a way at all? The kernel logs the cause, and how to mend it. */
-	if (pci_p2pdma_distance(region->dev->pdev, dma_device, true) < 0)
+	/* Is there a way at all? Not verbose: users would fill the log, and the rate is not limited. */
+	if (pci_p2pdma_distance(region->dev->pdev, dma_device, false) < 0) {
+		dev_warn_ratelimited(&region->dev->pdev->dev, "no peer-to-peer DMA with %s\n",
+				     dev_name(dma_device));
 		return -EREMOTEIO;
+	}
 	if (!most)
 		return -EINVAL;
 	ret = sg_alloc_table(sg_head, DIV_ROUND_UP(left, most), GFP_KERNEL_ACCOUNT);
