@@ -99,16 +99,19 @@ void check_kernel(void)
 /* @needed: its absence is a failure, not a remark. */
 static void check_module(const char *module, bool needed, const char *load)
 {
+	/* In no archive: "make deb" builds it. */
+	static const char install[] = "apt install ../ib-peer-mem-common_*.deb "
+				      "../ib-peer-mem-dkms_*.deb, built as README.md says";
 	char taint[32], number[32], version[48] = "";
 
 	if (!module_loaded(module)) {
 		if (module_installed(module))
 			report(needed ? FAIL : WARN, load, "%s is installed, but not loaded", module);
 		else if (needed)
-			report(FAIL, "apt install ib-peer-mem-dkms",
+			report(FAIL, install,
 			       "%s is not installed for the running kernel", module);
 		else
-			report(WARN, "apt install ib-peer-mem-dkms",
+			report(WARN, install,
 			       "%s, which serves PCI BARs, is not installed", module);
 		return;
 	}

@@ -20,8 +20,8 @@ static inline void hint_open(int error)
 		break;
 	case EACCES:
 	case EPERM:
-		hint = "add the user to the group rdma; \"make install-udev\" installs the rule "
-		       "that gives this group the devices";
+		hint = "add the user to the group rdma, to which the udev rule of the package "
+		       "ib-peer-mem-common gives the devices";
 		break;
 	case ENOTTY:
 		hint = "the file is no BAR of io_peer_mem";

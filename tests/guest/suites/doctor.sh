@@ -214,7 +214,7 @@ test_without_modules() {
 	unload_modules
 	doctor 1
 	says FAIL 'ib_peer_mem is not installed for the running kernel'
-	grep -q '^        fix: apt install ib-peer-mem-dkms' $DOCTOR
+	grep -q '^        fix: apt install .*/ib-peer-mem-dkms_.*README.md' $DOCTOR
 	must_fail "$IOPM" status
 	refuses 'nothing to test' "$IOPM" test nothing
 	load_modules
