@@ -3,9 +3,11 @@
 #include <err.h>
 #include <errno.h>
 #include <getopt.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "candidates.h"
 #include "commands.h"
@@ -68,12 +70,20 @@ static void must_write(const char *text, const char *path, const char *function)
 	exit(1);
 }
 
-/* Binds with the parameter bars set, which applies to functions that are bound meanwhile. */
+/*
+ * Binds with the parameter bars set. It applies to each function that is bound meanwhile, so one iopm
+ * binds at a time, and signals wait until the parameter is as before.
+ */
 static int bind_with(const struct pci_function *function, int bar)
 {
 	char before[64], text[64];
-	int error;
+	sigset_t all, mask;
+	int error, lock = sys_lock(PARAMETERS "/bars");
 
+	if (lock < 0)
+		err(1, PARAMETERS "/bars");
+	sigfillset(&all);
+	sigprocmask(SIG_SETMASK, &all, &mask);
 	sys_line(before, sizeof(before), PARAMETERS "/bars");
 	if (bar >= 0) {
 		snprintf(text, sizeof(text), "%d\n", bar);
@@ -84,6 +94,8 @@ static int bind_with(const struct pci_function *function, int bar)
 		snprintf(text, sizeof(text), "%.60s\n", before);
 		sys_write(text, PARAMETERS "/bars");
 	}
+	close(lock);
+	sigprocmask(SIG_SETMASK, &mask, NULL);
 	return error;
 }
 

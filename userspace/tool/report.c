@@ -29,7 +29,7 @@ static int utf8_length(const char *text)
 	uint32_t code = length > 1 ? first & 0x7f >> length : first;
 
 	for (int i = 1; i < length; i++) {
-		/* The end of the text is none of these. */
+		/* The end of the text is no such byte. */
 		if (((unsigned char)text[i] & 0xc0) != 0x80)
 			return 0;
 		code = code << 6 | (text[i] & 0x3f);
