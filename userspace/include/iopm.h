@@ -52,10 +52,19 @@ struct iopm_device_attr_ex {
 	uint64_t dm_page_size;		/* allocations are rounded up to this */
 };
 
+enum iopm_alloc_dm_mask {
+	IOPM_ALLOC_DM_MASK_FLAGS = 1 << 0,	/* flags is valid */
+};
+
+enum iopm_alloc_dm_flags {
+	IOPM_ALLOC_DM_ZERO = 1 << 0,	/* the memory is cleared */
+};
+
 struct iopm_alloc_dm_attr {
 	size_t length;			/* Length of desired device memory buffer */
 	uint32_t log_align_req;		/* Log base 2 of address alignment requirement */
-	uint32_t comp_mask;		/* must be 0 */
+	uint32_t comp_mask;		/* IOPM_ALLOC_DM_MASK_*, of the members below */
+	uint32_t flags;			/* IOPM_ALLOC_DM_* */
 };
 
 enum iopm_dm_mask {

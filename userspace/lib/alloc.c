@@ -58,11 +58,18 @@ struct iopm_dm *iopm_alloc_dm(struct iopm_context *context, struct iopm_alloc_dm
 		.length = attr->length,
 		.log_align = attr->log_align_req,
 	};
+	uint32_t flags = 0;
 
-	if (attr->comp_mask) {
+	/* A program that was built before there were flags has no such member. */
+	if (attr->comp_mask & IOPM_ALLOC_DM_MASK_FLAGS)
+		flags = attr->flags;
+	if (attr->comp_mask & ~(uint32_t)IOPM_ALLOC_DM_MASK_FLAGS ||
+	    flags & ~(uint32_t)IOPM_ALLOC_DM_ZERO) {
 		errno = EINVAL;
 		return NULL;
 	}
+	if (flags & IOPM_ALLOC_DM_ZERO)
+		alloc.flags |= IO_PEER_MEM_DM_ZERO;
 	if (ioctl(context->cmd_fd, IO_PEER_MEM_IOC_DM_ALLOC, &alloc))
 		return NULL;
 	return dm_new(context, alloc.fd);

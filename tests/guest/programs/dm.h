@@ -33,6 +33,7 @@ int dm_alloc_errno(struct iopm_context *bar, size_t length, uint32_t log_align,
 
 /* The tests, listed in dm_test.c. @bar: the path of a BAR of 64 MiB. */
 void test_alloc(const char *bar);
+void test_flags(const char *bar);
 void test_align(const char *bar);
 void test_copy(const char *bar);
 void test_full(const char *bar);

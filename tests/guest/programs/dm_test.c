@@ -15,6 +15,7 @@ static const struct {
 	void (*test)(const char *bar);
 } tests[] = {
 	{ "alloc", test_alloc },
+	{ "flags", test_flags },
 	{ "align", test_align },
 	{ "copy", test_copy },
 	{ "full", test_full },

@@ -33,6 +33,9 @@ test_export_as_dma_buf() { in_bar dmabuf; }
 # Invalid lengths, alignments, comp_mask: EINVAL; more than the BAR: ENOMEM; capacity.
 test_alloc_errors_and_capacity() { in_bar alloc; }
 
+# iopm_alloc_dm() with flags, and without.
+test_library_flags() { in_bar flags; }
+
 test_alignment() { in_bar align; }
 
 # Any alignment and length on both sides; bounds: EINVAL.

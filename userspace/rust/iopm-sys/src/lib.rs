@@ -39,7 +39,12 @@ pub struct iopm_alloc_dm_attr {
     pub length: usize,
     pub log_align_req: u32,
     pub comp_mask: u32,
+    pub flags: u32,
 }
+
+pub const IOPM_ALLOC_DM_MASK_FLAGS: u32 = 1 << 0;
+
+pub const IOPM_ALLOC_DM_ZERO: u32 = 1 << 0;
 
 pub const IOPM_DM_MASK_HANDLE: u32 = 1 << 0;
 

@@ -60,6 +60,7 @@ fn memory(bar: &Context) -> Result<(), Box<dyn Error>> {
     let dm = bar.alloc_dm(&AllocDmAttr {
         length: 5000,
         log_align: 16,
+        ..AllocDmAttr::default()
     })?;
     dm.write_at(b"hello, device", 4093)?;
     // Another process would receive the file through a socket.

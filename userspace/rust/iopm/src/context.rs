@@ -51,6 +51,8 @@ pub struct AllocDmAttr {
     pub length: usize,
     /// Log base 2 of the alignment of the offset in the BAR.
     pub log_align: u32,
+    /// Whether the memory is cleared. If not, it may have the contents of its last user.
+    pub zero: bool,
 }
 
 /// How far memory is from a PCI function. Distances are those of the kernel's p2pdma.
@@ -110,12 +112,17 @@ impl Context {
         })
     }
 
-    /// Allocates memory. It is not cleared: it has the contents of its last user.
+    /// Allocates memory.
     pub fn alloc_dm(&self, attr: &AllocDmAttr) -> Result<Dm<'_>> {
         let mut attr = ffi::iopm_alloc_dm_attr {
             length: attr.length,
             log_align_req: attr.log_align,
-            comp_mask: 0,
+            comp_mask: ffi::IOPM_ALLOC_DM_MASK_FLAGS,
+            flags: if attr.zero {
+                ffi::IOPM_ALLOC_DM_ZERO
+            } else {
+                0
+            },
         };
         // SAFETY: By the type invariant the context is open; `attr` is valid.
         let dm = NonNull::new(unsafe { ffi::iopm_alloc_dm(self.0.as_ptr(), &mut attr) })

@@ -7,7 +7,7 @@
 //! ```no_run
 //! for device in iopm::devices()? {
 //!     let bar = device.open()?;
-//!     let dm = bar.alloc_dm(&iopm::AllocDmAttr { length: 4096, log_align: 3 })?;
+//!     let dm = bar.alloc_dm(&iopm::AllocDmAttr { length: 4096, log_align: 3, zero: true })?;
 //!     dm.write_at(b"hello", 8)?;
 //!     dm.free_dm().map_err(iopm::Error::from)?;
 //! }

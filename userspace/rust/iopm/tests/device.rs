@@ -71,8 +71,12 @@ fn bytes_come_back_and_the_memory_is_freed() {
         .alloc_dm(&AllocDmAttr {
             length: 5000,
             log_align: 14,
+            zero: true,
         })
         .expect("alloc_dm");
+    let mut bytes = [1; 5000];
+    dm.read_at(&mut bytes, 0).expect("read_at");
+    assert_eq!(bytes, [0; 5000]);
     let attr = dm.query().expect("query");
     assert_eq!((attr.length, attr.bar_offset % (1 << 14)), (5000, 0));
     assert_eq!(attr.function, device.address());
