@@ -3,7 +3,13 @@
 //! Finds libiopm: in the folder `IOPM_LIB_DIR`, else by pkg-config. `IOPM_STATIC=1` links the static
 //! library.
 
-use std::env;
+use std::{env, path::Path};
+
+/// Has cargo build the crate again for another archive, which rustc bundles into it.
+fn depend_on_archive(folder: &str) {
+    let archive = Path::new(folder).join("libiopm.a");
+    println!("cargo:rerun-if-changed={}", archive.display());
+}
 
 fn main() {
     println!("cargo:rerun-if-env-changed=IOPM_LIB_DIR");
@@ -11,6 +17,9 @@ fn main() {
     let is_static = env::var_os("IOPM_STATIC").is_some_and(|value| value != "0");
     if let Ok(folder) = env::var("IOPM_LIB_DIR") {
         let kind = if is_static { "static" } else { "dylib" };
+        if is_static {
+            depend_on_archive(&folder);
+        }
         println!("cargo:rustc-link-search=native={folder}");
         println!("cargo:rustc-link-lib={kind}=iopm");
         println!("cargo:rustc-link-lib=ibverbs");
@@ -22,6 +31,11 @@ fn main() {
         .probe("libiopm");
     if let Err(e) = found {
         panic!("{e}\nlibiopm is missing: install libiopm-dev, or set IOPM_LIB_DIR to its folder");
+    }
+    if is_static {
+        if let Ok(folder) = pkg_config::get_variable("libiopm", "libdir") {
+            depend_on_archive(&folder);
+        }
     }
     // The crate deregisters memory regions itself.
     println!("cargo:rustc-link-lib=ibverbs");
