@@ -105,7 +105,7 @@ one_line() {
 	lines=$(log_since step | grep -E '\b(ib|io)_peer_mem\b|rxe0: .*returned err' || true)
 	printf '%s\n' "$lines"
 	[ "$(printf '%s\n' "$lines" | grep -c .)" = 1 ] || fail "one log line was expected"
-	printf '%s\n' "$lines" | grep -qiE "$1" || fail "the line was expected to match: $1"
+	grep -qiE "$1" <<<"$lines" || fail "the line was expected to match: $1"
 }
 
 # no_line: since the last step our modules logged nothing.

@@ -21,6 +21,9 @@ log_since() {
 		END { for (i = 0; i < n; i++) print line[i] }'
 }
 
+# log_has PATTERN: since the test began. Not through a pipe: awk would get SIGPIPE.
+log_has() { grep -q "$1" < <(log_since test); }
+
 # bad_lines PATTERNS [last]: sets BAD to the lines of the kernel log on stdin that match
 # PATTERNS and that their test does not permit, with a line for each log_allow without such
 # a line; "last": of the last test alone.

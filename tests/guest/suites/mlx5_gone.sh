@@ -87,7 +87,7 @@ test_mlx5_ib_without_our_modules_and_with() {
 # mlx5 has noticed that the adapter is dead, and has given up all its queues. A removal that begins
 # before that stops the detection, and mlx5_ib may wait for ever for a UMR that it posted in
 # between (mlx5r_umr_post_send_wait).
-noticed() { log_since test | grep -q 'mlx5_error_sw_reset.*: end'; }
+noticed() { log_has 'mlx5_error_sw_reset.*: end'; }
 
 # All reads give ones, nothing is answered any more: a surprise removal.
 test_dead_adapter_with_mrs() {
@@ -107,9 +107,6 @@ test_dead_adapter_with_mrs() {
 	load_mlx5
 	works_again
 }
-
-# log_has TEXT: since the test began.
-log_has() { log_since test | grep -q "$1"; }
 
 # recovered: mlx5 has loaded itself again, with a new RDMA device. recover_any_time: by default it
 # does so at most once a minute.
