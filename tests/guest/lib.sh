@@ -91,6 +91,15 @@ refuses() {
 	grep -q "$words" /tmp/refused
 }
 
+# insmod_refuses LINE MODULE PARAMETER...: the module does not load, and the log has the LINE.
+insmod_refuses() {
+	local line=$1
+	shift
+	log_step "$*"
+	must_fail insmod "$@"
+	log_since step | grep -F "$line"
+}
+
 # as GROUP COMMAND...: runs it as a user of this group alone.
 as() {
 	local group=$1

@@ -28,10 +28,21 @@ static struct {
 	bool touch;		/* reg: write to the first page before */
 	bool no_map;		/* register an address without a mapping */
 	bool unmap;		/* forever: unmap the memory after the registration */
-	void *at;		/* the address, with no_map */
+	char *at;		/* reg: the address with no_map, else the offset in the file */
 	int access;		/* reg: IBV_ACCESS_* */
 	int seconds;
 } test = { .access = ACCESS_ALL };
+
+/* Returns a mapping of the file from @offset on. */
+static char *map_at(struct options *o, off_t offset)
+{
+	int fd = open(o->memory, O_RDWR | O_CLOEXEC);
+	char *addr = mmap(NULL, o->map_length, PROT_READ | PROT_WRITE, MAP_SHARED, fd, offset);
+
+	if (addr == MAP_FAILED)
+		err(1, "%s", o->memory);
+	return addr;
+}
 
 /* One registration. Prints ok, or the name of the errno. */
 static int do_reg(struct options *o)
@@ -39,7 +50,9 @@ static int do_reg(struct options *o)
 	char *addr = test.at;
 	struct ibv_mr *mr;
 
-	if (!test.no_map)
+	if (!test.no_map && test.at)
+		addr = map_at(o, (uintptr_t)test.at);
+	else if (!test.no_map)
 		addr = buffer_map(o->memory, o->map_length,
 				  PROT_READ | (test.read_only ? 0 : PROT_WRITE)).addr;
 	if (test.touch)
@@ -391,7 +404,7 @@ int main(int argc, char **argv)
 			"  -R          reg: map read-only\n"
 			"  -T          reg: write to the first page before\n"
 			"  -M          reg: do not map\n"
-			"  -@ ADDRESS  reg, with -M: the address\n",
+			"  -@ ADDRESS  reg: the address with -M, else the offset in the file\n",
 	};
 
 	return program_run(&program, argc, argv);

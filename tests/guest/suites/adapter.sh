@@ -249,7 +249,7 @@ test_bad_modes() {
 	local modes
 	unload_adapter
 	for modes in zzz dynamic,,pinned "dynamic," Pinned; do
-		must_fail insmod "$MODS/peer_mem_test_adapter.ko" "modes=$modes"
+		insmod_refuses "modes: must be a list" "$MODS/peer_mem_test_adapter.ko" "modes=$modes"
 	done
 	load_adapter pinned
 	dmesg | grep "edu2: imports dma-bufs as" | tail -n 1 | grep pinned

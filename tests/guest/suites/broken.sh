@@ -9,6 +9,7 @@ TEST_LIMIT=5
 
 test_passes() { true; }
 test_skips() { skip "for a reason"; }
+test_is_not_expected_to_skip() { skip "for a reason"; }
 test_command_fails_in_the_middle() {
 	false
 	true

@@ -357,8 +357,8 @@ test_unload_waits_for_a_bpf_iterator() {
 # not on debug
 test_backend_parameter() {
 	unload_modules
-	must_fail insmod "$MODS/ib_peer_mem.ko" backend=zzz
-	must_fail insmod "$MODS/ib_peer_mem.ko" backend=rxe0:
+	insmod_refuses "backend=zzz: not" "$MODS/ib_peer_mem.ko" backend=zzz
+	insmod_refuses "backend=rxe0:: not" "$MODS/ib_peer_mem.ko" backend=rxe0:
 	insmod "$MODS/ib_peer_mem.ko" backend=edu1:none,rxe0:dma_buf
 	expect "dma-buf not seen yet" served edu0
 	expect "" served edu1

@@ -70,5 +70,5 @@ test_peer_memory_clients_first() {
 }
 
 test_unknown_order() {
-	must_fail insmod "$MODS/ib_peer_mem.ko" order=clients
+	insmod_refuses "order=clients: not host_first" "$MODS/ib_peer_mem.ko" order=clients
 }
