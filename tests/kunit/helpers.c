@@ -11,6 +11,7 @@
 #include <linux/gfp.h>
 #include <linux/io.h>
 #include <linux/kallsyms.h>
+#include <linux/kprobes.h>
 #include <linux/mman.h>
 #include <linux/pci.h>
 #include <linux/scatterlist.h>
@@ -244,6 +245,37 @@ void kt_diagnostic(const void *args)
 		kunit_err(test, "%pA\n", args);
 	else
 		pr_err("peer_mem_kunit: %pA\n", args);
+}
+
+static atomic_t kt_waits_count;
+
+static int kt_waits_enter(struct kprobe *probe, struct pt_regs *regs)
+{
+	atomic_inc(&kt_waits_count);
+	return 0;
+}
+
+static struct kprobe kt_waits_probe;
+
+/* Counts the calls of the core's function that waits for software RDMA, until kt_waits_end(). */
+int kt_waits_begin(void)
+{
+	atomic_set(&kt_waits_count, 0);
+	kt_waits_probe = (struct kprobe) {
+		.symbol_name = "ib_peer_mem:ext_synchronize_rcu_tasks",
+		.pre_handler = kt_waits_enter,
+	};
+	return register_kprobe(&kt_waits_probe);
+}
+
+unsigned int kt_waits(void)
+{
+	return atomic_read(&kt_waits_count);
+}
+
+void kt_waits_end(void)
+{
+	unregister_kprobe(&kt_waits_probe);
 }
 
 static bool kt_is_grace_period(const char *symbol)

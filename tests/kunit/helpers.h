@@ -36,6 +36,9 @@ int kt_walk(unsigned long addr);
 int kt_export(struct file *control, unsigned long at, u64 addr, u64 length);
 void kt_close(int fd);
 void kt_diagnostic(const void *args);
+int kt_waits_begin(void);
+unsigned int kt_waits(void);
+void kt_waits_end(void);
 unsigned long kt_wait_site(struct task_struct *task, bool fakes);
 
 #endif

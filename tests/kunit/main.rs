@@ -41,6 +41,7 @@ mod suites;
 mod sync;
 mod testbed;
 mod user;
+mod waits;
 
 module! {
     type: Tests,

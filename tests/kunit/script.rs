@@ -3,6 +3,7 @@
 //! How the calls of a fake deviate: they fail, take time or wait at a gate.
 
 use crate::sync::Gate;
+use core::ops::Range;
 use kernel::{
     new_spinlock,
     prelude::*,
@@ -62,11 +63,9 @@ const POINTS: usize = Point::Count as usize;
 #[derive(Default)]
 struct Step {
     calls: u32,
-    /// The number of the call that fails, from 1; 0: none.
-    fail_at: u32,
+    /// The numbers of the calls that fail, from 1.
+    failing: Range<u32>,
     errno: i32,
-    /// All calls fail.
-    always: bool,
     slow_ms: i64,
     gate: Option<Arc<Gate>>,
 }
@@ -104,7 +103,7 @@ impl Script {
         let mut steps = self.steps.lock();
         let step = &mut steps[point as usize];
         step.calls += 1;
-        let errno = if step.always || step.fail_at == step.calls {
+        let errno = if step.failing.contains(&step.calls) {
             step.errno
         } else {
             0
@@ -120,11 +119,22 @@ impl Script {
         errno
     }
 
+    /// Makes the calls fail that `numbers` names, 1 is the next one.
+    fn fail_calls(&self, point: Point, numbers: Range<u32>, errno: i32) {
+        let step = &mut self.steps.lock()[point as usize];
+        let number = |n: u32| n.saturating_add(step.calls);
+        step.failing = number(numbers.start)..number(numbers.end);
+        step.errno = errno;
+    }
+
     /// Makes the `n`th call from now on fail.
     pub(crate) fn fail_at(&self, point: Point, n: u32, errno: Error) {
-        let step = &mut self.steps.lock()[point as usize];
-        step.fail_at = step.calls + n;
-        step.errno = errno.to_errno();
+        self.fail_calls(point, n..n + 1, errno.to_errno());
+    }
+
+    /// Makes the next `n` calls fail.
+    pub(crate) fn fail_times(&self, point: Point, n: u32, errno: Error) {
+        self.fail_calls(point, 1..n + 1, errno.to_errno());
     }
 
     /// Makes the next call fail.
@@ -134,9 +144,7 @@ impl Script {
 
     /// Makes all calls fail, or no longer with 0.
     pub(crate) fn fail_always(&self, point: Point, errno: i32) {
-        let step = &mut self.steps.lock()[point as usize];
-        step.always = errno != 0;
-        step.errno = errno;
+        self.fail_calls(point, 1..if errno == 0 { 1 } else { u32::MAX }, errno);
     }
 
     /// Makes each call take `ms`.

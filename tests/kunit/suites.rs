@@ -57,7 +57,8 @@ mod prelude {
         user::{
             self,
             USUAL, //
-        }, //
+        },
+        waits::SoftwareWaits, //
     };
     pub(super) use kernel::{
         prelude::*,

@@ -41,6 +41,25 @@ mod tests {
         revokes(Kind::Virtual, Setup::SEED)
     }
 
+    /// rdma_rxe may copy with a key that it has looked up before.
+    #[test]
+    fn on_software_rdma_waits_for_copies_before_it_puts_the_pages() -> Result {
+        let (t, client, mr) = live(Kind::Virtual, Setup::SEED)?;
+        let waits = SoftwareWaits::watch()?;
+        let (posting, putting) = (t.hold(Point::PostInv)?, t.hold(Point::PutPages)?);
+        let invalidating = invalidation(&client)?;
+        posting.reached()?;
+        let before = waits.count();
+        posting.open();
+        putting.reached()?;
+        let after = waits.count();
+        putting.open();
+        invalidating.join()??;
+        mr.dereg()?;
+        ensure_eq!((before, after), (0, 1));
+        t.finish()
+    }
+
     #[test]
     fn the_flag_of_a_short_extended_client_is_not_read() -> Result {
         let t = Fixture::new(Kind::Dma)?;

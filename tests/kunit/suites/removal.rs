@@ -128,6 +128,21 @@ mod tests {
         t.finish()
     }
 
+    /// Removes a device that fails for some seconds: after each fence that fails comes a second. It
+    /// has ten.
+    #[test]
+    fn waits_for_a_device_that_fails_for_some_seconds() -> Result {
+        let (t, client, mr) = live_temporary(Kind::Dma)?;
+        t.script(Point::PostInv)?.fail_times(Point::PostInv, 5, EIO);
+        removal(&t)?.join()?;
+        let (valid, posted) = (mr.is_valid(), t.calls(Point::PostInv)?);
+        let released = t.calls(Point::Release)?;
+        mr.dereg()?;
+        ensure_eq!((posted, valid, released), (6, false, 1));
+        undone_once(&client)?;
+        t.finish()
+    }
+
     /// Removes a device that never answers. The pages stay pinned until the client ends the region.
     fn ends(t: Fixture, client: &Arc<Client>, mr: &user::Mr) -> Result {
         removal(&t)?.join()?;

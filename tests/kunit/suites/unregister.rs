@@ -6,10 +6,9 @@ use kernel::prelude::*;
 
 #[kunit_tests(peer_mem_unregister)]
 mod tests {
-    use crate::suites::prelude::*;
-    use kernel::time::{
-        Instant,
-        Monotonic, //
+    use crate::{
+        suites::prelude::*,
+        user::Pd, //
     };
 
     /// Returns a client with a live region on a device that does DMA.
@@ -69,10 +68,9 @@ mod tests {
         t.finish()
     }
 
-    /// Two grace periods of Tasks RCU begin at least 100 ms apart.
     #[test]
     fn with_many_live_regions_waits_once_for_software() -> Result {
-        const REGIONS: u64 = 30;
+        const REGIONS: u64 = 10;
 
         let t = Fixture::new(Kind::Virtual)?;
         let client = t.client(Setup::SEED)?;
@@ -80,14 +78,45 @@ mod tests {
         for i in 0..REGIONS {
             mrs.push(t.reg_at(&client, i * PAGE, PAGE)?, GFP_KERNEL)?;
         }
-        let start = Instant::<Monotonic>::now();
-        let result = client.finish();
-        let ms = start.elapsed().as_millis();
-        let valid = mrs.iter().any(|m| m.is_valid());
+        let waits = SoftwareWaits::watch()?;
+        let putting = t.hold(Point::PutPages)?;
+        let leaving = unregistration(&client)?;
+        putting.reached()?;
+        let (valid, before) = (mrs.iter().any(|m| m.is_valid()), waits.count());
+        putting.open();
+        let result = leaving.join()?;
+        let all = waits.count();
         drop(mrs);
         result?;
         ensure!(!valid);
-        ensure!(ms < 2000);
+        ensure_eq!((before, all), (1, 1));
+        t.finish()
+    }
+
+    #[test]
+    fn an_mr_made_after_the_others_were_stopped_is_fenced() -> Result {
+        let (t, client, mr) = live_dma(Setup::SEED)?;
+        // On another queue pair, which takes no work request while one is held.
+        let pd = Pd::new(t.registered())?;
+        let other = pd.reg(client.at(8 * PAGE), PAGE, USUAL)?;
+        let first = t.hold(Point::PostInv)?;
+        let leaving = unregistration(&client)?;
+        first.reached()?;
+        let second = t.hold(Point::PostInv)?;
+        first.open();
+        second.reached()?;
+        let stopped = !mr.is_valid();
+        let new = mr.rereg(user::ACCESS, &t.pd, (0, 0), user::REMOTE_READ);
+        second.open();
+        let result = leaving.join()?;
+        let new = new?.ok_or(ENOENT)?;
+        let valid = new.is_valid();
+        drop(new);
+        other.dereg()?;
+        drop((other, pd));
+        result?;
+        ensure!(stopped && !valid);
+        ensure_eq!(t.calls(Point::PutPages)?, 2);
         t.finish()
     }
 
