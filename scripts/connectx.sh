@@ -17,7 +17,6 @@ connectx_serve() {
 	rm -f "$base".{log,in,out}
 	touch "$base.log"
 	mkfifo "$base.in" "$base.out"
-	exec {connectx_in}<>"$base.in" {connectx_out}<>"$base.out"
 	enter_root "$("$TOP/scripts/rootfs")" "$program" --verbose "${CONNECTX_VERBOSE:-2}" --control "$base" "$@" \
 		</dev/null >"$base.log" 2>&1 &
 	connectx_pid=$!
@@ -52,15 +51,19 @@ connectx_kill() {
 	rm -f "$CACHE/connectx-$$"*.sock
 }
 
-# connectx_ask REQUEST: of function 0, see tests/connectx/src/control.rs; prints the answer.
+# connectx_ask REQUEST: of this guest's function, see tests/connectx/src/control.rs; prints the
+# answer. Two guests ask one process, in turn.
 connectx_ask() {
-	local line
-	printf '0 %s\n' "$1" >&"$connectx_in"
-	while IFS= read -rt 10 -u "$connectx_out" line; do
-		[ "$line" != ok ] || return 0
-		printf '%s\n' "$line"
-		[[ $line != failed:* ]] || return 1
-	done
-	echo "no answer of connectx"
-	return 1
+	local line base=${CONNECTX_BASE:-$connectx_base}
+	(
+		flock 7
+		printf '%s %s\n' "${CONNECTX_FUNCTION:-0}" "$1" >&8
+		while IFS= read -rt 10 -u 9 line; do
+			[ "$line" != ok ] || exit 0
+			printf '%s\n' "$line"
+			[[ $line != failed:* ]] || exit 1
+		done
+		echo "no answer of connectx"
+		exit 1
+	) 7>"$base.lock" 8<>"$base.in" 9<>"$base.out"
 }

@@ -45,6 +45,12 @@ impl Buffer {
         self.log_page
     }
 
+    /// Returns the DMA address of the first byte in each page. Where the last one ends is not said.
+    pub fn pages(&self) -> impl Iterator<Item = u64> + '_ {
+        let pages = self.pages.iter().enumerate();
+        pages.map(|(n, page)| page + if n == 0 { self.offset } else { 0 })
+    }
+
     /// Returns the DMA address of a byte; 0 if it is not in the buffer.
     pub fn address(&self, at: u64) -> u64 {
         let at = self.offset.saturating_add(at);

@@ -7,6 +7,7 @@ use crate::dma::Unmapped;
 use crate::eq::event;
 use crate::function::Function;
 use crate::ifc::{op, Field};
+use crate::objects::Kind;
 use crate::{error, log, refuse, trace};
 
 /// The status of a command, as the PRM numbers them.
@@ -145,7 +146,9 @@ impl Function {
         let mut reply = Reply::new((be32(&entry, OUT_LENGTH) as usize).min(LONGEST));
         let outcome = match self.injected(opcode) {
             Some(refusal) => Err(refusal),
-            None => self.execute(opcode, &input, &mut reply),
+            None => self
+                .check_user(user(&input))
+                .and_then(|()| self.execute(opcode, &input, &mut reply)),
         };
         if let Err(refusal) = outcome {
             refuse!(
@@ -175,6 +178,14 @@ impl Function {
             self.post_to_eq(eq, event::COMMAND, 0, &(1u32 << slot).to_be_bytes());
         }
         Ok(())
+    }
+
+    /// Fails unless the user context of a command is there. The driver itself has 0.
+    fn check_user(&self, user: u32) -> Result<(), Refusal> {
+        if user == 0 || user == SHARED {
+            return Ok(());
+        }
+        self.hca.objects.usable(Kind::UserContext, user, 0)
     }
 
     /// Returns the failure that the control socket has asked for.
@@ -338,6 +349,29 @@ mod tests {
         put(&mut free, 8, &pd.to_be_bytes());
         assert_eq!(run(&mut function, &free, 16)[0], 0);
         assert_eq!(run(&mut function, &free, 16)[0], BAD_RES);
+    }
+
+    #[test]
+    fn a_user_context_gives_commands_while_it_is_there() {
+        let mut function = function();
+        let alloc = |uid: u32| [0x08, 0, 0, uid as u8, 0, 0, 0, 0];
+        assert_eq!(run(&mut function, &alloc(1), 16)[0], BAD_RES);
+        let out = run(&mut function, &[0x0a, 0x04, 0, 0, 0, 0, 0, 0], 16);
+        assert_eq!((out[0], be32(&out, 8)), (0, 1));
+        let out = run(&mut function, &alloc(1), 16);
+        assert_eq!(out[0], 0);
+        // Its objects go first.
+        let mut destroy = [0x0a, 0x06, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
+        let before = log::errors();
+        assert_eq!(run(&mut function, &destroy, 16)[0], BAD_RES_STATE);
+        assert!(log::errors() > before);
+        let mut free = [0x08, 1, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0];
+        put(&mut free, 8, &out[8..12]);
+        assert_eq!(run(&mut function, &free, 16)[0], 0);
+        assert_eq!(run(&mut function, &destroy, 16)[0], 0);
+        assert_eq!(run(&mut function, &alloc(1), 16)[0], BAD_RES);
+        destroy[11] = 2;
+        assert_eq!(run(&mut function, &destroy, 16)[0], BAD_RES);
     }
 
     #[test]

@@ -15,6 +15,11 @@
 //! FUNCTION applications             what applications have, a line for each kind of object
 //! FUNCTION queues                   DMA addresses of the rings and doorbell records of applications
 //! FUNCTION mkeys                    all keys with their translations, in the answer
+//! FUNCTION places                   the same, with what is behind each address instead of it
+//! FUNCTION reaches MEMORY...        fails if a key or umem in use reaches the memory (bar-a), or
+//!                                   an address at which nothing is mapped
+//! FUNCTION refuses PATTERN          what is refused is meant if it has the parts between the `*`
+//! FUNCTION refused                  fails with the lines that are not meant, since the last time
 //! verbose LEVEL
 //! ```
 
@@ -38,6 +43,11 @@ fn number(text: Option<&&str>) -> Result<u32, String> {
         None => text.parse(),
     };
     parsed.map_err(|e| e.to_string())
+}
+
+/// Returns the first ones, for an answer of one line.
+fn first(texts: &[String]) -> String {
+    texts[..texts.len().min(10)].join("; ")
 }
 
 /// Returns one text, with the end of each line.
@@ -94,16 +104,32 @@ fn command(world: &mut World, line: &str) -> Result<String, String> {
         "queues" => {
             return Ok(lines(&function.queues_of_applications()));
         }
-        "mkeys" => {
+        what @ ("mkeys" | "places") => {
             let keys = function.hca.mkeys.used().filter(|(_, mkey)| !mkey.free);
+            let dma = (what == "places").then_some(&function.dma);
             let line = |(index, mkey): (u32, &crate::mkey::Mkey)| {
                 format!(
                     "mkey {:#x}: {}\n",
                     index << 8 | u32::from(mkey.variant),
-                    mkey.describe()
+                    mkey.describe(dma)
                 )
             };
             return Ok(keys.map(line).collect());
+        }
+        "reaches" if words.len() < 3 => return Err("no memory is named".into()),
+        "reaches" => words[2..]
+            .iter()
+            .try_for_each(|name| function.reaches(name))?,
+        "refuses" if words.len() < 3 => return Err("a pattern is missing".into()),
+        "refuses" => function.inject.refuses.push(words[2..].join(" ")),
+        "refused" => {
+            let mut asked = std::mem::take(&mut function.inject.refuses);
+            // By another request.
+            asked.push("injected".into());
+            let more = log::take_refused(which, &asked);
+            if !more.is_empty() {
+                return Err(format!("{} not asked for: {}", more.len(), first(&more)));
+            }
         }
         _ => return Err("no such request".into()),
     }
@@ -115,6 +141,7 @@ mod tests {
     use super::*;
     use crate::caps::Choice;
     use crate::function::Function;
+    use crate::refuse;
 
     #[test]
     fn requests_are_answered() {
@@ -135,5 +162,29 @@ mod tests {
         // A line for each, and the end of the answer.
         assert_eq!(lines(&["a".into(), "b".into()]), "a\nb\n");
         assert_eq!(execute(&mut world, "0 applications"), "ok\n");
+        assert_eq!(execute(&mut world, "0 reaches bar-a bar-b"), "ok\n");
+        assert!(execute(&mut world, "0 reaches").starts_with("failed"));
+    }
+
+    #[test]
+    fn what_is_refused_is_asked_for() {
+        let functions = (0..3).map(|id| Function::new(id, Choice::default()));
+        let mut world = World::new(functions.collect());
+        // No other test has a third function.
+        refuse!("fn2: QP 0x1: request refused");
+        assert!(
+            execute(&mut world, "2 refused").starts_with("failed: 1 not asked for: fn2: QP 0x1")
+        );
+        assert_eq!(execute(&mut world, "2 refused"), "ok\n");
+        assert_eq!(
+            execute(&mut world, "2 refuses QP * request refused"),
+            "ok\n"
+        );
+        refuse!("fn2: QP 0x1: request refused");
+        refuse!("fn2: ALLOC_PD: status 0x1: injected");
+        assert_eq!(execute(&mut world, "2 refused"), "ok\n");
+        // For one test.
+        refuse!("fn2: QP 0x1: request refused");
+        assert!(execute(&mut world, "2 refused").starts_with("failed"));
     }
 }

@@ -308,7 +308,20 @@ impl Function {
         self.post_event(event::CQ_ERROR, 0, &data);
     }
 
-    /// Handles the doorbell of CQs: a request for an event.
+    /// Returns the second word of a doorbell record: what the driver arms the queue for.
+    fn arm_record(&self, number: u32, dbr: u64) -> Option<u32> {
+        let mut record = [0; 4];
+        match self.dma.read(dbr + 4, &mut record) {
+            Ok(()) => Some(be32(&record, 0)),
+            Err(bad) => {
+                self.unmapped(&format!("arm record of CQ {number:#x}"), bad.0);
+                None
+            }
+        }
+    }
+
+    /// Handles the doorbell of CQs: a request for an event. The doorbell record must have the same
+    /// sequence number and command.
     pub fn arm_cq(&mut self, uar: u32, value: u32, number: u32) {
         let number = number & SEQUENCE;
         let Some(cq) = self.hca.cqs.get_mut(&number) else {
@@ -321,6 +334,22 @@ impl Function {
                 cq.uar
             );
         }
+        let dbr = cq.dbr;
+        let Some(record) = self.arm_record(number, dbr) else {
+            return;
+        };
+        if (record ^ value) & !SEQUENCE != 0 {
+            // Not `refused:`, as it may be in order: the driver has armed again meanwhile, and the
+            // doorbell of that is on its way.
+            return trace!(
+                1,
+                "fn{}: CQ {number:#x} is not armed: the doorbell {value:#x}, the record {record:#x}",
+                self.id
+            );
+        }
+        let Some(cq) = self.hca.cqs.get_mut(&number) else {
+            return;
+        };
         let consumed = value & SEQUENCE;
         let solicited = value >> 24 & 1 == 1;
         cq.armed = if solicited {

@@ -5,6 +5,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::fmt::{self, Display, Formatter};
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::rc::Rc;
@@ -21,12 +22,30 @@ pub struct Backing {
     written: Cell<u64>,
 }
 
+/// What a mapping permits. That of an IOMMU may be of one direction alone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Permission {
+    pub read: bool,
+    pub write: bool,
+}
+
 /// A range of DMA addresses.
 struct Range {
     len: u64,
     memory: Rc<Mapping>,
+    /// The offset of its first byte in the file.
+    offset: u64,
     backing: Rc<Backing>,
-    write: bool,
+    permission: Permission,
+}
+
+/// What is at some DMA addresses.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Place {
+    /// Bytes of a file from this offset on: its name.
+    In(String, u64),
+    /// Nothing, from this address on.
+    Nothing(u64),
 }
 
 /// Bytes that are next to each other in one mapping.
@@ -41,7 +60,16 @@ pub struct Span {
 /// The bytes of one data transfer, in order.
 pub type Spans = Vec<Span>;
 
-/// No memory is mapped at the address, or it is not writable.
+impl Display for Place {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::In(memory, offset) => write!(f, "{memory}+{offset:#x}"),
+            Self::Nothing(at) => write!(f, "nothing+{at:#x}"),
+        }
+    }
+}
+
+/// No memory is mapped at the address, or it may not be accessed so.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Unmapped(pub u64);
 
@@ -61,8 +89,8 @@ impl Dma {
     }
 
     /// Maps `len` bytes of `file` at the address `at`.
-    pub fn map(&self, at: u64, len: u64, file: &File, offset: u64, write: bool) {
-        let memory = match Mapping::new(file, offset, len as usize, write) {
+    pub fn map(&self, at: u64, len: u64, file: &File, offset: u64, permission: Permission) {
+        let memory = match Mapping::new(file, offset, len as usize, permission.write) {
             Ok(memory) => Rc::new(memory),
             Err(e) => return error!("DMA map of {at:#x}, {len:#x} bytes: {e}"),
         };
@@ -70,8 +98,9 @@ impl Dma {
         let range = Range {
             len,
             memory,
+            offset,
             backing,
-            write,
+            permission,
         };
         self.ranges.borrow_mut().insert(at, range);
     }
@@ -82,6 +111,33 @@ impl Dma {
         self.ranges
             .borrow_mut()
             .retain(|start, range| start.saturating_add(range.len) <= at || *start >= end);
+    }
+
+    /// Returns what is mapped at `len` bytes from `at` on, in the order of the addresses.
+    pub fn places(&self, mut at: u64, len: u64) -> Vec<Place> {
+        let (ranges, end) = (self.ranges.borrow(), at.saturating_add(len));
+        let mut places = Vec::new();
+        while at < end {
+            let below = ranges.range(..=at).next_back();
+            match below.filter(|(start, range)| at - **start < range.len) {
+                Some((start, range)) => {
+                    let offset = range.offset + (at - start);
+                    places.push(Place::In(range.backing.name.clone(), offset));
+                    at = start.saturating_add(range.len);
+                }
+                None => {
+                    places.push(Place::Nothing(at));
+                    let next = ranges.range(at..).next();
+                    at = next.map_or(end, |(start, _)| *start);
+                }
+            }
+        }
+        places
+    }
+
+    /// Returns whether the device can access memory at all.
+    pub fn master(&self) -> bool {
+        self.master.get()
     }
 
     /// Unmaps everything.
@@ -132,7 +188,12 @@ impl Dma {
                 return Err(Unmapped(at));
             };
             let offset = at - start;
-            if offset >= range.len || (write && !range.write) {
+            let permitted = if write {
+                range.permission.write
+            } else {
+                range.permission.read
+            };
+            if offset >= range.len || !permitted {
                 return Err(Unmapped(at));
             }
             let here = len.min(range.len - offset);
@@ -294,6 +355,11 @@ pub fn swap(spans: &[Span], change: impl Fn(u64) -> u64) -> Option<u64> {
 pub mod tests {
     use super::*;
 
+    pub const ALL: Permission = Permission {
+        read: true,
+        write: true,
+    };
+
     /// Returns a function's memory: `len` bytes at `at`.
     pub fn memory(at: u64, len: u64) -> Dma {
         let dma = Dma::default();
@@ -304,8 +370,13 @@ pub mod tests {
 
     /// Adds `len` bytes of a new file at `at`.
     pub fn add(dma: &Dma, at: u64, len: u64) {
-        let path =
-            std::env::temp_dir().join(format!("connectx-{}-{at:x}-{:p}", std::process::id(), dma));
+        add_file(dma, at, len, &format!("{at:x}"), ALL);
+    }
+
+    /// Adds `len` bytes of a new file whose name begins with `name`.
+    pub fn add_file(dma: &Dma, at: u64, len: u64, name: &str, permission: Permission) {
+        let unique = format!("{name}-connectx-{}-{dma:p}", std::process::id());
+        let path = std::env::temp_dir().join(unique);
         let mut options = std::fs::OpenOptions::new();
         let file = options
             .read(true)
@@ -316,7 +387,7 @@ pub mod tests {
             .unwrap();
         std::fs::remove_file(&path).unwrap();
         file.set_len(len).unwrap();
-        dma.map(at, len, &file, 0, true);
+        dma.map(at, len, &file, 0, permission);
     }
 
     #[test]
@@ -336,6 +407,28 @@ pub mod tests {
         let dma = memory(0x1000, 0x2000);
         dma.unmap(0x1000, 0x2000);
         assert_eq!(dma.read(0x1800, &mut [0]), Err(Unmapped(0x1800)));
+    }
+
+    #[test]
+    fn a_mapping_of_one_direction_is_accessed_in_that_one() {
+        let dma = memory(0x1000, 0x1000);
+        for (at, read, write) in [(0x2000, false, true), (0x3000, true, false)] {
+            add_file(&dma, at, 0x1000, "one", Permission { read, write });
+            assert_eq!(dma.read(at, &mut [0]).is_ok(), read);
+            assert_eq!(dma.write(at, &[0]).is_ok(), write);
+        }
+    }
+
+    #[test]
+    fn places_are_the_files_and_the_holes() {
+        let dma = memory(0x1000, 0x1000);
+        add_file(&dma, 0x4000, 0x2000, "bar", ALL);
+        let places = dma.places(0x1800, 0x3000);
+        let [Place::In(_, 0x800), Place::Nothing(0x2000), Place::In(bar, 0)] = &places[..] else {
+            panic!("{places:?}")
+        };
+        assert!(bar.starts_with("bar-"));
+        assert_eq!(dma.places(0x6000, 1), [Place::Nothing(0x6000)]);
     }
 
     #[test]

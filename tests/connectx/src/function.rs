@@ -11,7 +11,7 @@ use crate::caps::{self, Choice};
 use crate::command::SHARED;
 use crate::config::{Asked, Config, BAR0_SIZE, CONFIG_SIZE, VECTORS};
 use crate::cq::Cq;
-use crate::dma::Dma;
+use crate::dma::{Dma, Permission};
 use crate::eq::Eq;
 use crate::ether::{Rq, Sq};
 use crate::fault::Faults;
@@ -77,6 +77,8 @@ pub struct Inject {
     pub fail_command: Option<(u16, u32)>,
     /// The opcode of commands that are never answered.
     pub ignore_command: Option<u16>,
+    /// What is refused and meant to be.
+    pub refuses: Vec<String>,
     /// An interrupt comes so long after what it is about.
     pub interrupt_delay: Duration,
 }
@@ -158,9 +160,14 @@ impl Function {
     /// Returns how many objects of each kind applications have, in words: those of user contexts,
     /// and what is in their PDs.
     pub fn of_applications(&self) -> Vec<String> {
+        self.objects_of(is_application)
+    }
+
+    /// Returns how many objects of each kind there are, in words, of user contexts that `user`
+    /// accepts.
+    pub fn objects_of(&self, user: impl Fn(u32) -> bool) -> Vec<String> {
         let hca = &self.hca;
-        let user = is_application;
-        let in_pd = |pd: u32| hca.objects.owner(Kind::Pd, pd).is_some_and(user);
+        let in_pd = |pd: u32| hca.objects.owner(Kind::Pd, pd).is_some_and(&user);
         let keys = hca.mkeys.used().filter(|(_, m)| !m.free && in_pd(m.pd));
         let qps = hca.qps.values().filter(|q| user(q.uid()) || in_pd(q.pd()));
         let srqs = hca.srqs.values().filter(|s| user(s.uid()) || in_pd(s.pd()));
@@ -172,7 +179,10 @@ impl Function {
                 hca.cqs.values().filter(|cq| user(cq.uid())).count(),
             ),
             ("shared receive queues", srqs.count()),
-            ("umems", hca.umems.len()),
+            (
+                "umems",
+                hca.umems.values().filter(|umem| user(umem.uid())).count(),
+            ),
             (
                 "send queues",
                 hca.sqs.values().filter(|sq| user(sq.uid())).count(),
@@ -199,7 +209,11 @@ impl Function {
             .map(|qp| ("QP", qp.number, qp.place()));
         cqs.chain(qps)
             .map(|(kind, number, (ring, record))| {
-                format!("{kind} {number:#x}: ring {ring:#x} record {record:#x}")
+                let memory = [ring, record].map(|at| self.dma.places(at, 1)[0].to_string());
+                format!(
+                    "{kind} {number:#x}: ring {ring:#x} record {record:#x} in {}",
+                    memory.join(" ")
+                )
             })
             .collect()
     }
@@ -284,10 +298,10 @@ impl Device for Function {
         }
     }
 
-    fn dma_map(&mut self, at: u64, len: u64, file: Option<(&File, u64)>, write: bool) {
+    fn dma_map(&mut self, at: u64, len: u64, file: Option<(&File, u64)>, permission: Permission) {
         trace!(2, "fn{}: DMA map {at:#x}, {len:#x} bytes", self.id);
         if let Some((file, offset)) = file {
-            self.dma.map(at, len, file, offset, write);
+            self.dma.map(at, len, file, offset, permission);
         }
     }
 
@@ -296,6 +310,7 @@ impl Device for Function {
         if all {
             self.dma.unmap_all();
         } else {
+            self.check_unmap(at, len);
             self.dma.unmap(at, len);
         }
     }

@@ -3,17 +3,22 @@
 //! The log, on standard error: one line each, with the seconds since the start.
 //!
 //! An error fails the run: the driver, or this device, has done what hardware does not forgive.
-//! What is merely refused (a bad key of an application) is the device at work.
+//! What is merely refused (a bad key of an application) is the device at work: a test says which of it
+//! is meant (`control.rs`), and fails if there is more.
 
 use std::fmt::Arguments;
 use std::io::Write;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock};
 use std::time::Instant;
 
 static START: OnceLock<Instant> = OnceLock::new();
 static LEVEL: AtomicU32 = AtomicU32::new(1);
 static ERRORS: AtomicUsize = AtomicUsize::new(0);
+/// What was refused since a test last asked.
+static REFUSED: Mutex<Vec<String>> = Mutex::new(Vec::new());
+/// More are not kept.
+const MOST_REFUSED: usize = 100_000;
 
 /// How much is logged: 0 is errors, refusals and reports, 1 commands as well, 2 every memory key
 /// with its translation, 3 every work request.
@@ -49,6 +54,41 @@ pub fn failed(text: Arguments<'_>) {
     line("ERROR ", text);
 }
 
+/// Writes one line, and keeps it for `take_refused()`.
+pub fn refused(text: Arguments<'_>) {
+    line("refused: ", text);
+    if let Ok(mut all) = REFUSED.lock() {
+        if all.len() < MOST_REFUSED {
+            all.push(text.to_string());
+        }
+    }
+}
+
+/// Removes the refusals of a function that were kept; returns those that match no pattern.
+pub fn take_refused(function: usize, patterns: &[String]) -> Vec<String> {
+    let Ok(mut all) = REFUSED.lock() else {
+        return Vec::new();
+    };
+    let name = format!("fn{function}:");
+    let of_it = |text: &String| text.split(' ').any(|word| word == name);
+    let (taken, rest) = std::mem::take(&mut *all).into_iter().partition(of_it);
+    *all = rest;
+    let mut taken: Vec<String> = taken;
+    taken.retain(|text| !patterns.iter().any(|pattern| matches(text, pattern)));
+    taken
+}
+
+/// Returns whether the parts of a pattern, between its `*`, are in the text, in this order.
+fn matches(text: &str, pattern: &str) -> bool {
+    let mut rest = Some(text);
+    for part in pattern.split('*') {
+        rest = rest
+            .and_then(|rest| rest.split_once(part))
+            .map(|(_, after)| after);
+    }
+    rest.is_some()
+}
+
 /// Logs what is always of interest.
 #[macro_export]
 macro_rules! say {
@@ -68,11 +108,44 @@ macro_rules! trace {
 /// Logs what the device refuses, as hardware would.
 #[macro_export]
 macro_rules! refuse {
-    ($($arg:tt)*) => { $crate::log::line("refused: ", format_args!($($arg)*)) };
+    ($($arg:tt)*) => { $crate::log::refused(format_args!($($arg)*)) };
 }
 
 /// Logs an error; the run fails.
 #[macro_export]
 macro_rules! error {
     ($($arg:tt)*) => { $crate::log::failed(format_args!($($arg)*)) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusals_that_nobody_asked_for_remain() {
+        // A function that no other test has.
+        const F: usize = 71;
+        for text in ["key 1: Bounds", "key 2: Stale", "key 3: Bounds"] {
+            refused(format_args!("fn{F}: {text}"));
+        }
+        refused(format_args!("fn{}: of another one", F + 1));
+        refused(format_args!("subnet manager: fn{F}: no such port"));
+        let asked = ["key*Bounds", "manager: * port"].map(String::from);
+        assert_eq!(take_refused(F, &asked), ["fn71: key 2: Stale"]);
+        assert!(take_refused(F, &[]).is_empty());
+        assert_eq!(take_refused(F + 1, &asked).len(), 1);
+    }
+
+    #[test]
+    fn the_parts_of_a_pattern_are_in_order() {
+        assert!(matches(
+            "request refused: mkey 0x10: Stale",
+            "request*mkey*Stale"
+        ));
+        assert!(!matches(
+            "request refused: mkey 0x10: Stale",
+            "mkey*request"
+        ));
+        assert!(!matches("aa", "a*a*a"));
+    }
 }

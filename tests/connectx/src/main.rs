@@ -26,6 +26,7 @@ mod multicast;
 mod objects;
 mod port;
 mod qp;
+mod reach;
 mod receive;
 mod sa;
 mod srq;

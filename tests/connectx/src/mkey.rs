@@ -2,6 +2,7 @@
 
 //! Memory keys: who may access which memory by them, and where it is.
 
+mod checks;
 mod commands;
 mod describe;
 
@@ -10,6 +11,7 @@ use std::collections::btree_map::{BTreeMap, Entry};
 use crate::bits::{be32, be64};
 use crate::command::{Refusal, BAD_PARAM};
 use crate::dma::{Dma, Spans};
+use crate::error;
 use crate::ifc::mkc;
 use crate::objects::NULL_MKEY;
 
@@ -110,6 +112,8 @@ pub enum Denied {
     NotPresent { key: u32, va: u64 },
     /// Nothing is mapped at this DMA address.
     Unmapped(u64),
+    /// The address of a page is not a multiple of its size.
+    Alignment,
 }
 
 /// Who accesses memory.
@@ -236,6 +240,11 @@ impl Mkeys {
         self.all.get_mut(&index)
     }
 
+    /// Changes a key.
+    pub fn replace(&mut self, index: u32, mkey: Mkey) {
+        self.all.insert(index, mkey);
+    }
+
     /// Removes a key.
     pub fn remove(&mut self, index: u32) -> Option<Mkey> {
         self.all.remove(&index)
@@ -320,7 +329,12 @@ fn pages(
         if entry & PRESENT == 0 || (access.writes() && entry & WRITE == 0) {
             return Err(Denied::NotPresent { key, va });
         }
-        let here = len.min((1u64 << mkey.log_page.min(63)) - offset);
+        let size = 1u64 << mkey.log_page.min(63);
+        if entry & !PRESENT & (size - 1) != 0 {
+            error!("mkey {key:#x}: {entry:#x} is no address of a page of {size:#x} bytes");
+            return Err(Denied::Alignment);
+        }
+        let here = len.min(size - offset);
         let address = (entry & !PRESENT) + offset;
         dma.spans(address, here, access.writes(), spans)
             .map_err(|bad| Denied::Unmapped(bad.0))?;

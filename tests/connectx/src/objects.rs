@@ -13,7 +13,7 @@ use crate::ifc::{
     op, query_adapter_out, query_adapter_param_block, query_issi_out, query_pages_in,
     query_pages_out, query_special_contexts_out,
 };
-use crate::{say, trace};
+use crate::{error, say, trace};
 
 /// What gets a number; a kind has numbers of its own.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -295,6 +295,16 @@ impl Function {
     fn destroy_plain(&mut self, kind: Kind, number: u32, uid: u32) -> Result<(), Refusal> {
         if kind == Kind::Pd && self.pd_in_use(number) {
             return Err(Refusal::busy(format!("PD {number:#x} is in use")));
+        }
+        // A driver must not: no command could destroy the objects any more.
+        let left = match kind {
+            Kind::UserContext => self.objects_of(|owner| owner == number),
+            _ => Vec::new(),
+        };
+        if !left.is_empty() {
+            let why = format!("user context {number:#x} still has {}", left.join(", "));
+            error!("fn{}: {why}", self.id);
+            return Err(Refusal::busy(why));
         }
         self.hca.objects.destroy(kind, number, uid)
     }

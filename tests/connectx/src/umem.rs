@@ -27,6 +27,18 @@ pub struct Umem {
     uid: u32,
 }
 
+impl Umem {
+    /// Returns the user context that it is of.
+    pub fn uid(&self) -> u32 {
+        self.uid
+    }
+
+    /// Returns the DMA address of the first byte in each of its pages.
+    pub fn pages(&self) -> impl Iterator<Item = u64> + '_ {
+        self.buffer.pages()
+    }
+}
+
 /// Where a command says that a ring is.
 pub enum Ring<'a> {
     /// In pages of this size, from this offset in the first one on.

@@ -6,7 +6,7 @@ use crate::bits::{be16, be32, be64};
 use crate::dma::{gather, total};
 use crate::function::Function;
 use crate::ifc::mkc;
-use crate::mkey::{Access, Denied};
+use crate::mkey::{Access, Denied, Mkey};
 use crate::qp::{Qp, Service};
 use crate::refuse;
 use crate::wqe::{pointer, Wqe};
@@ -15,6 +15,8 @@ const CONTROL: usize = 16;
 const CONTEXT: usize = CONTROL + 48;
 const LIST: usize = CONTEXT + mkc::BYTES;
 
+/// Translations are copied in units of so many bytes (`MLX5_UMR_FLEX_ALIGNMENT`).
+const ALIGNMENT: usize = 64;
 const INLINE: u8 = 0x80;
 /// The request fails if the key is free.
 const CHECK_FREE: u8 = 0x40;
@@ -129,68 +131,32 @@ impl Function {
         if flags & CHECK_NOT_FREE != 0 && !mkey.free {
             return bind(format!("mkey {key:#x} is not free"));
         }
-        if offset + list.len() > mkey.table_size.next_multiple_of(64) {
+        if list.len() % ALIGNMENT != 0 || offset % ALIGNMENT != 0 {
+            return bind(format!(
+                "mkey {key:#x}: {} bytes of translations at {offset}, not in units of {ALIGNMENT}",
+                list.len()
+            ));
+        }
+        if offset + list.len() > mkey.table_size.next_multiple_of(ALIGNMENT) {
             let size = mkey.table_size;
             return bind(format!(
                 "mkey {key:#x}: translations to {}, of {size}",
                 offset + list.len()
             ));
         }
+        let mut new = changed(mkey.clone(), mask, &context);
+        if let Err(refusal) = self.check_mkey(&new, qp.uid()) {
+            return bind(format!("mkey {key:#x}: {}", refusal.why));
+        }
+        let table = &mut new.table;
         if !list.is_empty() {
-            if mkey.table.len() < offset + list.len() {
-                mkey.table.resize(offset + list.len(), 0);
+            if table.len() < offset + list.len() {
+                table.resize(offset + list.len(), 0);
             }
-            mkey.table[offset..offset + list.len()].copy_from_slice(&list);
+            table[offset..offset + list.len()].copy_from_slice(&list);
         }
-        let has = |bit: u64| mask & bit != 0;
-        let set = |field: crate::bits::Field| field.is_set(&context);
-        if has(mask::LEN) {
-            mkey.len = mkc::len.get(&context);
-            mkey.length64 = set(mkc::length64);
-        }
-        if has(mask::PAGE_SIZE) {
-            mkey.log_page = mkc::log_page_size.get32(&context);
-        }
-        if has(mask::START) {
-            mkey.start = mkc::start_addr.get(&context);
-        }
-        if has(mask::PD) {
-            mkey.pd = mkc::pd.get32(&context);
-        }
-        if has(mask::KEY) {
-            mkey.variant = mkc::mkey_7_0.get(&context) as u8;
-        }
-        if has(mask::QPN) {
-            mkey.qpn = mkc::qpn.get32(&context);
-        }
-        for (bit, field, value) in [
-            (
-                mask::REMOTE_INVALIDATE,
-                &mut mkey.remote_invalidate,
-                mkc::en_rinval,
-            ),
-            (mask::LOCAL_READ, &mut mkey.local_read, mkc::lr),
-            (mask::LOCAL_WRITE, &mut mkey.local_write, mkc::lw),
-            (mask::REMOTE_READ, &mut mkey.remote_read, mkc::rr),
-            (mask::REMOTE_WRITE, &mut mkey.remote_write, mkc::rw),
-            (mask::ATOMIC, &mut mkey.atomic, mkc::a),
-            (
-                mask::RELAXED_READ,
-                &mut mkey.relaxed_read,
-                mkc::relaxed_ordering_read,
-            ),
-            (
-                mask::RELAXED_WRITE,
-                &mut mkey.relaxed_write,
-                mkc::relaxed_ordering_write,
-            ),
-            (mask::FREE, &mut mkey.free, mkc::free),
-        ] {
-            if has(bit) {
-                *field = set(value);
-            }
-        }
-        let what = if mkey.free { "freed" } else { "written" };
+        let what = if new.free { "freed" } else { "written" };
+        self.hca.mkeys.replace(key >> 8, new);
         self.log_mkey(what, key);
         Ok(())
     }
@@ -243,6 +209,59 @@ impl Function {
         mkey.free = true;
         Ok(())
     }
+}
+
+/// Returns the key with what the mask names from the context of a work request.
+fn changed(mut mkey: Mkey, mask: u64, context: &[u8]) -> Mkey {
+    let has = |bit: u64| mask & bit != 0;
+    let set = |field: crate::bits::Field| field.is_set(context);
+    if has(mask::LEN) {
+        mkey.len = mkc::len.get(context);
+        mkey.length64 = set(mkc::length64);
+    }
+    if has(mask::PAGE_SIZE) {
+        mkey.log_page = mkc::log_page_size.get32(context);
+    }
+    if has(mask::START) {
+        mkey.start = mkc::start_addr.get(context);
+    }
+    if has(mask::PD) {
+        mkey.pd = mkc::pd.get32(context);
+    }
+    if has(mask::KEY) {
+        mkey.variant = mkc::mkey_7_0.get(context) as u8;
+    }
+    if has(mask::QPN) {
+        mkey.qpn = mkc::qpn.get32(context);
+    }
+    for (bit, field, value) in [
+        (
+            mask::REMOTE_INVALIDATE,
+            &mut mkey.remote_invalidate,
+            mkc::en_rinval,
+        ),
+        (mask::LOCAL_READ, &mut mkey.local_read, mkc::lr),
+        (mask::LOCAL_WRITE, &mut mkey.local_write, mkc::lw),
+        (mask::REMOTE_READ, &mut mkey.remote_read, mkc::rr),
+        (mask::REMOTE_WRITE, &mut mkey.remote_write, mkc::rw),
+        (mask::ATOMIC, &mut mkey.atomic, mkc::a),
+        (
+            mask::RELAXED_READ,
+            &mut mkey.relaxed_read,
+            mkc::relaxed_ordering_read,
+        ),
+        (
+            mask::RELAXED_WRITE,
+            &mut mkey.relaxed_write,
+            mkc::relaxed_ordering_write,
+        ),
+        (mask::FREE, &mut mkey.free, mkc::free),
+    ] {
+        if has(bit) {
+            *field = set(value);
+        }
+    }
+    mkey
 }
 
 #[cfg(test)]

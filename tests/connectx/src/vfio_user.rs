@@ -9,6 +9,7 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
+use crate::dma::Permission;
 use crate::{error, sys};
 
 /// Regions as VFIO numbers them.
@@ -50,7 +51,7 @@ pub trait Device {
     /// Writes a register or configuration space.
     fn write(&mut self, region: u32, offset: u64, data: &[u8]);
     /// Makes memory reachable by DMA; `file` is missing if QEMU cannot share it.
-    fn dma_map(&mut self, at: u64, len: u64, file: Option<(&File, u64)>, write: bool);
+    fn dma_map(&mut self, at: u64, len: u64, file: Option<(&File, u64)>, permission: Permission);
     /// Makes memory unreachable; everything, if `all`.
     fn dma_unmap(&mut self, at: u64, len: u64, all: bool);
     /// Sets the event that raises a vector.
@@ -170,12 +171,12 @@ fn answer(
             let offset = u64_at(body, 8);
             let file = files.next();
             let file = file.as_ref().map(|file| (file, offset));
-            device.dma_map(
-                u64_at(body, 16),
-                u64_at(body, 24),
-                file,
-                u32_at(body, 4) & 2 != 0,
-            );
+            let flags = u32_at(body, 4);
+            let permission = Permission {
+                read: flags & 1 != 0,
+                write: flags & 2 != 0,
+            };
+            device.dma_map(u64_at(body, 16), u64_at(body, 24), file, permission);
             Ok(Vec::new())
         }
         DMA_UNMAP => {

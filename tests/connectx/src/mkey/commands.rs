@@ -9,7 +9,6 @@ use crate::function::Function;
 use crate::ifc::{
     create_mkey_in, create_mkey_out, destroy_mkey_in, mkc, query_mkey_in, query_mkey_out,
 };
-use crate::objects::Kind;
 use crate::{error, trace};
 
 impl Function {
@@ -18,9 +17,7 @@ impl Function {
         let context = create_mkey_in::memory_key_mkey_entry.slice(input);
         let uid = user(input);
         let mut mkey = Mkey::new(context, uid)?;
-        if !mkey.free {
-            self.hca.objects.usable(Kind::Pd, mkey.pd, uid)?;
-        }
+        self.check_mkey(&mkey, uid)?;
         if create_mkey_in::mkey_umem_valid.is_set(input) {
             // The header has no names for these two.
             let (id, offset) = (be32(input, 100), be64(input, 104));
@@ -108,7 +105,7 @@ impl Function {
                 2,
                 "fn{}: mkey {key:#x} {what}: {}",
                 self.id,
-                mkey.describe()
+                mkey.describe(None)
             );
         }
     }

@@ -4,10 +4,12 @@
 
 use super::{Mkey, Mode, PRESENT};
 use crate::bits::{be32, be64};
+use crate::dma::{Dma, Place};
 
 impl Mkey {
-    /// Returns the translation, for the log: entries that follow each other as one.
-    pub fn describe(&self) -> String {
+    /// Returns the translation: entries that follow each other as one. With `dma`, what is at the
+    /// addresses instead of these, which are not the same each time behind an IOMMU.
+    pub fn describe(&self, dma: Option<&Dma>) -> String {
         let mut text = format!(
             "{:?} start {:#x} len {:#x} page {:#x} pd {:#x} access {}{}{}{}{}{}{}",
             self.mode,
@@ -35,29 +37,29 @@ impl Mkey {
         match self.mode {
             Mode::Physical => {}
             Mode::Pages => {
-                let (mut run, size) = (None::<(u64, u64)>, 1u64 << self.log_page.min(63));
+                let size = 1u64 << self.log_page.min(63);
                 let entries = self
                     .table
                     .chunks_exact(8)
                     .take((last as usize).saturating_add(1));
+                // The memory, the first entry in it, and how many follow.
+                let mut runs = Vec::<(String, u64, u64)>::new();
                 for entry in entries.map(|entry| be64(entry, 0)) {
-                    run = match run {
-                        Some((first, count))
-                            if entry & PRESENT != 0 && entry == first + count * size =>
+                    let (memory, entry) = located(entry, dma);
+                    match runs.last_mut() {
+                        Some((last, first, count))
+                            if entry & PRESENT != 0
+                                && *last == memory
+                                && entry == *first + *count * size =>
                         {
-                            Some((first, count + 1))
+                            *count += 1;
                         }
-                        before => {
-                            text += &before.map_or(String::new(), |(first, count)| {
-                                format!(" {first:#x}*{count}")
-                            });
-                            Some((entry, 1))
-                        }
-                    };
+                        _ => runs.push((memory, entry, 1)),
+                    }
                 }
-                text += &run.map_or(String::new(), |(first, count)| {
-                    format!(" {first:#x}*{count}")
-                });
+                for (memory, first, count) in runs {
+                    text += &format!(" {memory}{first:#x}*{count}");
+                }
             }
             Mode::Ranges | Mode::FixedRanges => {
                 for entry in self.table.chunks_exact(16).take(64) {
@@ -71,5 +73,16 @@ impl Mkey {
             }
         }
         text
+    }
+}
+
+/// Returns an entry with the offset in the memory in the place of the address, and that memory.
+fn located(entry: u64, dma: Option<&Dma>) -> (String, u64) {
+    let Some(dma) = dma.filter(|_| entry & PRESENT != 0) else {
+        return (String::new(), entry);
+    };
+    match dma.places(entry & !PRESENT, 1).first() {
+        Some(Place::In(memory, offset)) => (format!("{memory}+"), offset | entry & PRESENT),
+        _ => ("nothing+".into(), entry),
     }
 }

@@ -164,6 +164,16 @@ fn a_zapped_entry_is_a_page_fault() {
 }
 
 #[test]
+fn an_address_that_is_not_aligned_to_its_page_is_an_error() {
+    let (mut keys, dma, key) = two_pages();
+    let before = crate::log::errors();
+    keys.get_mut(key >> 8).unwrap().table[6] = 0x24;
+    let result = run(&keys, &dma, key, 0x7f00_0123, 8, Access::RemoteRead, WHO).err();
+    assert_eq!(result, Some(Denied::Alignment));
+    assert!(crate::log::errors() > before);
+}
+
+#[test]
 fn a_page_that_is_not_mapped_is_a_fault_of_the_dma() {
     let (keys, dma, key) = two_pages();
     dma.unmap_all();
@@ -209,13 +219,25 @@ fn an_index_is_not_given_out_again_at_once() {
     assert_ne!(keys.add(mkey(0, 1, 12, &[])), first);
 }
 
+#[test]
+fn a_description_of_places_has_no_addresses() {
+    let (mut keys, dma, key) = two_pages();
+    let of = |keys: &mut Mkeys| keys.get_mut(key >> 8).unwrap().describe(Some(&dma));
+    let before = of(&mut keys);
+    assert!(before.contains("+0x2003*1 "), "{before}");
+    assert!(before.ends_with("+0x3*1"), "{before}");
+    // The next page is elsewhere in the same memory: one run, of another length.
+    keys.get_mut(key >> 8).unwrap().table[8..].copy_from_slice(&0x13003u64.to_be_bytes());
+    assert!(of(&mut keys).ends_with("+0x2003*2"));
+}
+
 /// Tests in the guest compare translations by their descriptions.
 #[test]
 fn a_description_differs_if_the_translation_does() {
     let of = |change: fn(&mut Mkey)| {
         let mut mkey = mkey(0x7f00_0123, 0x1800, 12, &[0x12003, 0x10003]);
         change(&mut mkey);
-        mkey.describe()
+        mkey.describe(None)
     };
     let same = of(|_| {});
     assert_eq!(of(|mkey| mkey.variant = 1), same);

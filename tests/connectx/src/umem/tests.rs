@@ -183,6 +183,8 @@ impl Setup {
         let values = [
             (mkc::access_mode_1_0, 1),
             (mkc::pd, self.pd.into()),
+            (mkc::qpn, 0xff_ffff),
+            (mkc::translations_octword_size, 4),
             (mkc::len, len),
             (mkc::log_page_size, log_page),
         ];
@@ -218,6 +220,38 @@ fn a_completion_goes_to_the_page_that_the_umem_has_there() {
     // It was read: without it the next one is an overrun.
     it.function.complete(cq, &cqe);
     assert_eq!(it.read(SECOND + 64 + 63, 1)[0] & 1, 0);
+}
+
+#[test]
+fn a_completion_queue_is_armed_by_its_doorbell_record_as_well() {
+    const ANY: u32 = 1 << 28;
+    const SOLICITED: u32 = 1 << 28 | 1 << 24;
+    let mut it = setup();
+    let place = it.place();
+    let cq = it.cq(place).unwrap();
+    let cqe = Cqe {
+        opcode: completion::REQUEST,
+        ..Cqe::default()
+    };
+    it.function.complete(cq, &cqe);
+    let mut events = 0;
+    for (record, doorbell, fires) in [
+        (0, ANY, false),
+        (2 << 28, ANY, false),
+        (SOLICITED, ANY, false),
+        (ANY, SOLICITED, false),
+        (ANY, ANY, true),
+        // The consumer index of the record may be newer.
+        (ANY | 1, ANY, true),
+    ] {
+        let bytes = u32::to_be_bytes(record);
+        it.function.dma.write(FIRST + 0xffc, &bytes).unwrap();
+        it.function.arm_cq(place.uar, doorbell, cq);
+        // Entries of 64 bytes; the number of the queue is in the last word of their data.
+        let entry = it.read(EQ_PAGE + events * 64 + 32 + 24, 4);
+        assert_eq!(be32(&entry, 0) == cq, fires, "{record:#x} {doorbell:#x}");
+        events += u64::from(fires);
+    }
 }
 
 #[test]

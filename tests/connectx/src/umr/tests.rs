@@ -17,9 +17,14 @@ fn function() -> (Function, u32) {
     let mut function = Function::new(0, choice);
     function.dma.set_master(true);
     add(&function.dma, PAGE, 0x1000);
+    let mut out = crate::command::Reply::new(16);
+    let allocated = function.basic_command(crate::ifc::op::ALLOC_PD, &[0; 16], &mut out);
+    assert!(allocated.is_some_and(|outcome| outcome.is_ok()));
+    assert_eq!(be32(out.bytes(), 8), PD);
     let mut context = vec![0; mkc::BYTES];
     for (field, value) in [
         (mkc::free, 1),
+        (mkc::pd, u64::from(PD)),
         (mkc::umr_en, 1),
         (mkc::access_mode_1_0, 1),
         (mkc::qpn, 0xff_ffff),
@@ -51,7 +56,7 @@ fn request(
     put(
         &mut bytes,
         CONTROL + 4,
-        &((list.len() / 2) as u16).to_be_bytes(),
+        &((list.len() / 2).next_multiple_of(4) as u16).to_be_bytes(),
     );
     put(&mut bytes, CONTROL + 8, &mask.to_be_bytes());
     for (field, value) in context {
@@ -148,6 +153,52 @@ fn what_is_not_the_key_is_refused() {
     // A queue pair of an application, on the key of another one.
     let other = queue_pair(Service::Rc, PD + 1);
     assert!(function.umr(&other, &enable(key)).is_err());
+}
+
+/// What CREATE_MKEY would not take either.
+#[test]
+fn a_key_is_enabled_only_as_it_could_be_made() {
+    let (mut function, key) = function();
+    let qp = queue_pair(Service::Umr, 0);
+    let with = |change: &[(crate::bits::Field, u64)]| {
+        let mut wqe = enable(key);
+        let more = mask::PAGE_SIZE | mask::QPN;
+        let mask = be64(&wqe.bytes, CONTROL + 8) | more;
+        put(&mut wqe.bytes, CONTROL + 8, &mask.to_be_bytes());
+        let usual = [(mkc::log_page_size, 12), (mkc::qpn, 0xff_ffff)];
+        for (field, value) in usual.iter().chain(change) {
+            field.set(&mut wqe.bytes[CONTEXT..], *value);
+        }
+        wqe
+    };
+    for change in [
+        (mkc::pd, u64::from(PD) + 1),
+        (mkc::qpn, 0x123),
+        (mkc::log_page_size, 11),
+        (mkc::log_page_size, 32),
+        (mkc::length64, 1),
+        // The table has room for eight pages.
+        (mkc::len, 0x8001),
+    ] {
+        assert!(function.umr(&qp, &with(&[change])).is_err(), "{}", change.1);
+        // It is as it was.
+        assert_eq!(access(&function, key), Some(Denied::Free));
+    }
+    assert!(function.umr(&qp, &with(&[(mkc::len, 0x8000)])).is_ok());
+    assert_eq!(access(&function, key), None);
+}
+
+#[test]
+fn translations_are_copied_in_units_of_64_bytes() {
+    let (mut function, key) = function();
+    let qp = queue_pair(Service::Umr, 0);
+    for (octowords, offset, ok) in [(4, 0, true), (3, 0, false), (0, 2, false), (0, 0, true)] {
+        let mut wqe = request(key, OFFSET, 0, &[], &[0; 8]);
+        put(&mut wqe.bytes, CONTROL + 4, &u16::to_be_bytes(octowords));
+        put(&mut wqe.bytes, CONTROL + 6, &u16::to_be_bytes(offset));
+        let done = function.umr(&qp, &wqe).is_ok();
+        assert_eq!(done, ok, "{octowords} {offset}");
+    }
 }
 
 #[test]

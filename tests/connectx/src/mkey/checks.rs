@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What a key must be before it is enabled, and which memory it reaches then.
+
+use super::{Mkey, Mode, PRESENT};
+use crate::bits::be64;
+use crate::command::{Refusal, BAD_PARAM, BAD_RES};
+use crate::function::Function;
+use crate::objects::Kind;
+
+/// The sizes of a page, as powers of two: without the capabilities for others.
+const PAGE_SIZES: std::ops::RangeInclusive<u32> = 12..=31;
+/// `qpn` of a key for all queue pairs.
+const ANY_QP: u32 = 0xff_ffff;
+
+impl Mkey {
+    /// Fails unless the table has room for all of the range.
+    fn fits(&self) -> Result<(), String> {
+        if self.mode != Mode::Pages {
+            return Ok(());
+        }
+        if !PAGE_SIZES.contains(&self.log_page) {
+            return Err(format!("pages of 2^{} bytes", self.log_page));
+        }
+        if self.length64 {
+            return Err("a table of pages for all addresses".into());
+        }
+        let Some(last) = self.last_page() else {
+            return Ok(());
+        };
+        let room = self.table_size.next_multiple_of(64) / 8;
+        if last >= room as u64 {
+            return Err(format!("{} pages, and a table of {room}", last + 1));
+        }
+        Ok(())
+    }
+
+    /// Returns the number of the last page; `None` of an empty range.
+    fn last_page(&self) -> Option<u64> {
+        let last = self.len.checked_sub(1)?;
+        Some(self.page(self.start.saturating_add(last)).0)
+    }
+
+    /// Returns the DMA addresses that the key translates to, if it is in use, and the length of
+    /// each range. One that refers to other keys, and one of physical
+    /// addresses, which only the driver has, have no translations of their own.
+    pub fn reach(&self) -> Vec<(u64, u64)> {
+        let Some(last) = self
+            .last_page()
+            .filter(|_| !self.free && self.mode == Mode::Pages)
+        else {
+            return Vec::new();
+        };
+        let size = 1u64 << self.log_page.min(63);
+        let before = self.start & (size - 1);
+        let end = before.saturating_add(self.len);
+        let entries = self.table.chunks_exact(8).take(last as usize + 1);
+        let mut ranges = Vec::<(u64, u64)>::new();
+        for (n, entry) in entries.map(|entry| be64(entry, 0)).enumerate() {
+            if entry & PRESENT == 0 {
+                continue;
+            }
+            let from = n as u64 * size;
+            let (first, past) = (before.max(from) - from, (end - from).min(size));
+            let at = (entry & !(size - 1)).saturating_add(first);
+            match ranges.last_mut() {
+                Some((start, len)) if *start + *len == at => *len += past - first,
+                _ => ranges.push((at, past - first)),
+            }
+        }
+        ranges
+    }
+}
+
+impl Function {
+    /// Fails unless a key that is about to be in use has a protection domain that the user context
+    /// `user` may use, a queue pair that is there, and room for its translations.
+    pub(crate) fn check_mkey(&self, mkey: &Mkey, user: u32) -> Result<(), Refusal> {
+        self.hca.objects.usable(Kind::Pd, mkey.pd, user)?;
+        if mkey.free {
+            return Ok(());
+        }
+        if mkey.qpn != ANY_QP && !self.hca.qps.contains_key(&mkey.qpn) {
+            return Err(Refusal::new(BAD_RES, format!("no QP {:#x}", mkey.qpn)));
+        }
+        mkey.fits().map_err(|why| Refusal::new(BAD_PARAM, why))
+    }
+}

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Which memory the device can still reach by its keys, for tests of a revocation.
+
+use crate::dma::Place;
+use crate::error;
+use crate::function::Function;
+
+impl Function {
+    /// Fails if a memory key or a umem in use translates to the memory `name`, which is that of a file (a
+    /// BAR), or to an address at which nothing is mapped, where a key has no business either. The
+    /// translations are followed as they are now: behind an IOMMU by its mappings.
+    pub fn reaches(&self, name: &str) -> Result<(), String> {
+        for (who, at, len) in self.translated() {
+            for place in self.dma.places(at, len) {
+                match place {
+                    Place::In(memory, offset) if memory == name => {
+                        return Err(format!("{who} reaches {memory} at {offset:#x}"));
+                    }
+                    Place::In(..) => {}
+                    Place::Nothing(at) => {
+                        return Err(format!("{who} reaches {at:#x}, where nothing is mapped"));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Memory is about to be unmapped: nothing may translate to it any more. That nothing uses such
+    /// a translation is no excuse, the other end may at any time.
+    pub fn check_unmap(&self, at: u64, len: u64) {
+        if !self.dma.master() {
+            return;
+        }
+        let end = at.saturating_add(len);
+        let in_range = |(_, start, len): &(String, u64, u64)| *start < end && start + len > at;
+        if let Some((who, start, _)) = self.translated().find(in_range) {
+            error!(
+                "fn{}: {at:#x} is unmapped, {len:#x} bytes, and {who} translates to {start:#x}",
+                self.id
+            );
+        }
+    }
+
+    /// Returns all that keys and umems in use translate to: of whom, the DMA address, the length.
+    fn translated(&self) -> impl Iterator<Item = (String, u64, u64)> + '_ {
+        let keys = self.hca.mkeys.used().flat_map(|(index, mkey)| {
+            let key = index << 8 | u32::from(mkey.variant);
+            let ranges = mkey.reach().into_iter();
+            ranges.map(move |(at, len)| (format!("mkey {key:#x}"), at, len))
+        });
+        let umems = self.hca.umems.iter().flat_map(|(id, umem)| {
+            let pages = umem.pages();
+            pages.map(move |at| (format!("umem {id:#x}"), at, 1))
+        });
+        keys.chain(umems)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::caps::Choice;
+    use crate::dma::tests::{add, add_file, ALL};
+    use crate::ifc::mkc;
+    use crate::log;
+    use crate::mkey::Mkey;
+    use crate::vfio_user::Device;
+
+    const BAR: u64 = 0x20000;
+
+    /// Returns a function with memory at 0x10000 and a BAR, and the index of a key of 0x1800 bytes
+    /// at offset 0x800 of its pages.
+    fn function(table: &[u64]) -> (Function, u32) {
+        let mut function = Function::new(0, Choice::default());
+        function.dma.set_master(true);
+        add(&function.dma, 0x10000, 0x2000);
+        add_file(&function.dma, BAR, 0x2000, "bar", ALL);
+        let mut context = vec![0; mkc::BYTES];
+        for (field, value) in [
+            (mkc::access_mode_1_0, 1),
+            (mkc::mkey_7_0, 0x42),
+            (mkc::start_addr, 0x7f00_0800),
+            (mkc::len, 0x1800),
+            (mkc::log_page_size, 12),
+        ] {
+            field.set(&mut context, value);
+        }
+        let mut mkey = Mkey::new(&context, 0).unwrap();
+        mkey.table = table.iter().flat_map(|entry| entry.to_be_bytes()).collect();
+        let index = function.hca.mkeys.add(mkey);
+        (function, index)
+    }
+
+    fn bar(function: &Function) -> String {
+        match &function.dma.places(BAR, 1)[..] {
+            [Place::In(name, 0)] => name.clone(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_key_with_a_present_entry_reaches_the_memory() {
+        let (mut function, index) = function(&[0x10003, BAR | 0x1003, BAR | 3]);
+        let bar = bar(&function);
+        let key = index << 8 | 0x42;
+        assert_eq!(
+            function.reaches(&bar),
+            Err(format!("mkey {key:#x} reaches {bar} at 0x1000"))
+        );
+        let change = |function: &mut Function, change: fn(&mut Mkey)| {
+            change(function.hca.mkeys.get_mut(index).unwrap());
+        };
+        // A free key cannot be used.
+        change(&mut function, |mkey| mkey.free = true);
+        assert_eq!(function.reaches(&bar), Ok(()));
+        change(&mut function, |mkey| mkey.free = false);
+        // The range of the key ends before, whatever the table has there from earlier.
+        change(&mut function, |mkey| mkey.len = 0x800);
+        assert_eq!(function.reaches(&bar), Ok(()));
+        change(&mut function, |mkey| mkey.len = 0x801);
+        assert!(function.reaches(&bar).is_err());
+        // A permission to read alone is one too many.
+        change(&mut function, |mkey| mkey.table[15] = 1);
+        assert!(function.reaches(&bar).is_err());
+        change(&mut function, |mkey| mkey.table[8..].fill(0));
+        assert_eq!(function.reaches(&bar), Ok(()));
+    }
+
+    #[test]
+    fn the_mapping_says_what_an_address_is() {
+        // As behind an IOMMU: the address is not that of the BAR.
+        let (mut function, _) = function(&[0x10003, 0x11003]);
+        let bar = bar(&function);
+        assert_eq!(function.reaches(&bar), Ok(()));
+        function.dma_unmap(0x11000, 0x1000, false);
+        assert!(function.reaches(&bar).is_err());
+    }
+
+    #[test]
+    fn what_is_unmapped_has_no_translation_left() {
+        let (mut function, index) = function(&[BAR | 3, 0x10003]);
+        let before = log::errors();
+        function.check_unmap(BAR + 0x2000, 0x1000);
+        // The key begins in the middle of the page.
+        function.check_unmap(BAR, 0x800);
+        function.dma.set_master(false);
+        function.check_unmap(BAR, 0x2000);
+        function.dma.set_master(true);
+        function.check_unmap(BAR, 0x801);
+        assert!(log::errors() > before);
+        let mkey = function.hca.mkeys.get_mut(index).unwrap();
+        mkey.table[..8].fill(0);
+        function.dma_unmap(BAR, 0x2000, false);
+    }
+}
