@@ -13,11 +13,12 @@ setup() {
 	find_bars
 }
 
-# Nothing is left: no MR, counters balanced, no object on the adapter, modules removable.
+# Nothing is left: no MR, counters balanced, no object or translation on the adapter, modules removable.
 test_clean() {
 	if [ -d "$PEERS/io_peer_mem" ]; then eventually balanced; fi
 	eventually nothing_registered
 	eventually mlx5_nothing_left
+	no_key_reaches
 	unload_modules
 	[ ! -e "$PEERS" ]
 	[ ! -e /dev/io_peer_mem ]

@@ -73,9 +73,41 @@ gid_index() {
 # mlx5_nothing_left: the adapter of this guest has no object of an application.
 mlx5_nothing_left() {
 	local objects
-	if [ "$DEV" = rxe0 ] || [ ! -e "$OUT/connectx.log" ]; then return; fi
+	[ "$DEV" != rxe0 ] || return 0
 	objects=$(ask_host connectx applications) || fail "$objects" || return 1
 	[ "$objects" = ok ] || fail "the adapter still has: ${objects%ok}"
+}
+
+# no_key_reaches [BDF]: no memory key or umem of the adapter translates to the BAR of this
+# function, or without BDF to a BAR of any function, or to an address that is not mapped. So it is
+# after a revocation, if the key is used or not.
+# shellcheck disable=SC2120 # BDF is optional
+no_key_reaches() {
+	local bars=(bar-a bar-b bar-small) said
+	[ "$DEV" != rxe0 ] || return 0
+	case ${1:-} in
+	'') ;;
+	"$BDF_A") bars=(bar-a) ;;
+	"$BDF_B") bars=(bar-b) ;;
+	"$BDF_SMALL") bars=(bar-small) ;;
+	*) return 0 ;;
+	esac
+	said=$(ask_host connectx reaches "${bars[@]}") || fail "$said"
+}
+
+# connectx_refuses PATTERN: this test makes the adapter refuse things: lines of its log with
+# "refused: " and the parts of PATTERN between the "*". Others fail the test.
+connectx_refuses() {
+	[ "$DEV" = rxe0 ] || ask_host connectx refuses "$1"
+}
+# What was refused and not meant, since it was last asked.
+connectx_refused() {
+	[ "$DEV" = rxe0 ] || ask_host connectx refused
+}
+# revocation_is_refused: memory that is revoked is used.
+revocation_is_refused() {
+	connectx_refuses 'page fault * cannot be resolved'
+	connectx_refuses 'fails with syndrome 0x13'
 }
 
 mlx5_ready() {
@@ -131,8 +163,11 @@ same_addresses() {
 	echo 0 >/proc/sys/kernel/randomize_va_space
 }
 
-# translation KEY: the memory key as the adapter has it, but for the protection domain.
-translation() { ask_host connectx mkeys | sed -n "s/^mkey $1: \(.*\) pd 0x[0-9a-f]*/\1/p"; }
+# translation KEY [mkeys]: the memory key as the adapter has it, but for the protection domain: with
+# what is behind the addresses, or with these.
+translation() {
+	ask_host connectx "${2:-places}" | sed -n "s/^mkey $1: \(.*\) pd 0x[0-9a-f]*/\1/p"
+}
 
 # translation_of MEMORY OFFSET LENGTH ACCESS [OPTION...]: of a new MR, see adapter_start.
 # shellcheck disable=SC2154 # rkey is of adapter.sh
@@ -161,5 +196,7 @@ ends() {
 
 works_again() {
 	eventually balanced
+	# shellcheck disable=SC2119 # of all BARs
+	no_key_reaches
 	"$RDMA" write -o 77 -l 300001 "$BAR_A"
 }

@@ -62,6 +62,9 @@ start() {
 	shift
 	# No output of an earlier process of this name may be read for that of the new one.
 	: >"/tmp/$name"
+	case $1 in
+	forever | stream | again) revocation_is_refused ;;
+	esac
 	"$RDMA" "$@" >"/tmp/$name" 2>&1 &
 	pid=$!
 }
@@ -71,8 +74,10 @@ ended() {
 	eventually gone "$1"
 	wait "$1"
 }
-# unbind_in_time BDF: unbinds it; fails if that takes more than a minute.
+# unbind_in_time BDF: unbinds it; fails if that takes more than a minute, or if the adapter can
+# still reach its BAR.
 unbind_in_time() {
 	unbind "$1" &
 	ended $!
+	no_key_reaches "$1"
 }

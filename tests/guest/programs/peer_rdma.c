@@ -29,6 +29,7 @@ static struct {
 	bool no_map;		/* register an address without a mapping */
 	bool unmap;		/* forever: unmap the memory after the registration */
 	char *at;		/* reg: the address with no_map, else the offset in the file */
+	bool read;		/* forever: RDMA READ until the memory is revoked */
 	int access;		/* reg: IBV_ACCESS_* */
 	int seconds;
 } test = { .access = ACCESS_ALL };
@@ -127,33 +128,65 @@ static void on_sigterm(int signal)
 	stop = 1;
 }
 
+static const char *name_of(enum ibv_wr_opcode op)
+{
+	return op == IBV_WR_RDMA_READ ? "read" : "write";
+}
+
+/*
+ * Is access denied by this queue pair, and does no byte come? The bytes of the other end would be
+ * seen in the pattern.
+ */
+static bool is_denied(struct pair *p, enum ibv_wr_opcode op, struct ibv_mr *local, uint32_t rkey,
+		      uint64_t addr, uint64_t seed)
+{
+	char *want = malloc(CHUNK);
+	enum ibv_wc_status status;
+	bool same;
+
+	if (!want)
+		err(1, "malloc");
+	pattern_fill(want, CHUNK, seed);
+	memcpy(local->addr, want, CHUNK);
+	status = pair_rw_key(p, op, local, local->addr, rkey, addr, CHUNK);
+	same = !memcmp(local->addr, want, CHUNK);
+	free(want);
+	if (status != IBV_WC_REM_ACCESS_ERR)
+		printf("a later %s: %s\n", name_of(op), ibv_wc_status_str(status));
+	else if (!same)
+		printf("a later %s: bytes came\n", name_of(op));
+	return status == IBV_WC_REM_ACCESS_ERR && same;
+}
+
 /* Is access still denied, with new queue pairs, for -t seconds or until SIGTERM? */
 static int stays_revoked(struct options *o, struct ibv_mr *local, struct ibv_mr *mr)
 {
+	static const enum ibv_wr_opcode ops[] = { IBV_WR_RDMA_READ, IBV_WR_RDMA_WRITE };
 	time_t end = time(NULL) + test.seconds;
 	int tries = 0;
 
 	do {
-		struct pair p = pair_make(&o->rdma);
-		enum ibv_wc_status status = pair_rw(&p, IBV_WR_RDMA_WRITE, local, local->addr,
-						    mr, mr->addr, local->length);
+		for (int i = 0; i < 2; i++) {
+			struct pair p = pair_make(&o->rdma);
+			bool denied = is_denied(&p, ops[i], local, mr->rkey, (uintptr_t)mr->addr,
+						tries);
 
-		pair_free(&p);
-		if (status != IBV_WC_REM_ACCESS_ERR) {
-			printf("a later write: %s\n", ibv_wc_status_str(status));
-			return 1;
+			pair_free(&p);
+			if (!denied)
+				return 1;
 		}
 		tries++;
 		usleep(20000);
 	} while (!stop && time(NULL) < end);
-	printf("still revoked after %d more writes\n", tries);
+	printf("still revoked after %d more reads and writes\n", tries);
 	fflush(stdout);
 	return 0;
 }
 
-/* RDMA WRITE of CHUNK bytes until one fails: returns the status of write @count. */
-static enum ibv_wc_status write_until_it_fails(struct pair *p, struct ibv_mr *from, uint32_t rkey,
-					       uint64_t addr, size_t length, uint64_t *count)
+/* RDMA of CHUNK bytes until one fails: returns the status of number @count. */
+static enum ibv_wc_status use_until_it_fails(struct pair *p, enum ibv_wr_opcode op,
+					     struct ibv_mr *from, uint32_t rkey, uint64_t addr,
+					     size_t length, uint64_t *count)
 {
 	enum ibv_wc_status status;
 
@@ -163,20 +196,20 @@ static enum ibv_wc_status write_until_it_fails(struct pair *p, struct ibv_mr *fr
 		++*count;
 		for (size_t i = 0; i < CHUNK; i += 8)
 			memcpy((char *)from->addr + i, count, 8);
-		status = pair_rw_key(p, IBV_WR_RDMA_WRITE, from, from->addr, rkey,
+		status = pair_rw_key(p, op, from, from->addr, rkey,
 				     addr + *count % (length / CHUNK) * CHUNK, CHUNK);
 		if (*count == 1 && status == IBV_WC_SUCCESS) {
 			printf("running\n");
 			fflush(stdout);
 		}
 	} while (status == IBV_WC_SUCCESS);
-	printf("write %llu: %s\n", (unsigned long long)*count, ibv_wc_status_str(status));
+	printf("%s %llu: %s\n", name_of(op), (unsigned long long)*count, ibv_wc_status_str(status));
 	fflush(stdout);
 	return status;
 }
 
 /*
- * Writes a growing counter until a write fails. The memory may be revoked at any time.
+ * Writes a growing counter, or reads, until that fails. The memory may be revoked at any time.
  * The application then sees a remote access error, never a hang, and can only
  * deregister the MR.
  */
@@ -196,8 +229,8 @@ static int do_forever(struct options *o)
 	/* The MR keeps the memory allocated until it is revoked. */
 	if (test.unmap)
 		buffer_unmap(&peer);
-	status = write_until_it_fails(&p, from_mr, mr->rkey, (uintptr_t)mr->addr, o->length,
-				      &count);
+	status = use_until_it_fails(&p, test.read ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE, from_mr,
+				    mr->rkey, (uintptr_t)mr->addr, o->length, &count);
 	pair_free(&p);
 
 	signal(SIGTERM, on_sigterm);
@@ -224,22 +257,23 @@ static int do_stream(struct options *o)
 
 	if (o->length < CHUNK || r.length < CHUNK)
 		errx(1, "the MRs must have at least %d bytes", CHUNK);
-	status = write_until_it_fails(&r.pair, from_mr, r.rkey, r.addr, r.length, &count);
+	status = use_until_it_fails(&r.pair, IBV_WR_RDMA_WRITE, from_mr, r.rkey, r.addr, r.length,
+				    &count);
 	remote_close(&r);
 	if (status != IBV_WC_REM_ACCESS_ERR || count == 1)
 		return 1;
 
 	for (int i = 0; i < o->count; i++) {
+		bool denied;
+
 		r = remote_open(o);
-		status = pair_rw_key(&r.pair, IBV_WR_RDMA_WRITE, from_mr, from_mr->addr, r.rkey,
-				     r.addr, CHUNK);
+		denied = is_denied(&r.pair, i % 2 ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_READ, from_mr,
+				   r.rkey, r.addr, i);
 		remote_close(&r);
-		if (status != IBV_WC_REM_ACCESS_ERR) {
-			printf("a later write: %s\n", ibv_wc_status_str(status));
+		if (!denied)
 			return 1;
-		}
 	}
-	printf("still revoked after %d more writes\n", o->count);
+	printf("still revoked after %d more reads and writes\n", o->count);
 	rdma_deregister(from_mr);
 	buffer_unmap(&from);
 	return 0;
@@ -269,8 +303,9 @@ static int do_again(struct options *o)
 			pattern_fill(from.addr, CHUNK, o->seed);
 			pair_must_rw(&p, IBV_WR_RDMA_WRITE, from_mr, from.addr, mr, mr->addr, CHUNK);
 			report("wrote", &peer, o);
-		} else if (write_until_it_fails(&p, from_mr, mr->rkey, (uintptr_t)mr->addr,
-						o->length, &count) != IBV_WC_REM_ACCESS_ERR) {
+		} else if (use_until_it_fails(&p, IBV_WR_RDMA_WRITE, from_mr, mr->rkey,
+					      (uintptr_t)mr->addr, o->length, &count) !=
+			   IBV_WC_REM_ACCESS_ERR) {
 			return 1;
 		}
 		pair_free(&p);
@@ -371,6 +406,7 @@ static void option(int letter, const char *argument)
 	case '@': test.at = (void *)(uintptr_t)must_number(argument); break;
 	case 'a': test.access = access_flags(argument); break;
 	case 'u': test.unmap = true; break;
+	case 'g': test.read = true; break;
 	case 'R': test.read_only = true; break;
 	case 'T': test.touch = true; break;
 	default: test.no_map = true;
@@ -382,7 +418,7 @@ static const struct action actions[] = {
 	{ "reg", do_reg, "one registration; prints ok, or the name of its errno", true },
 	{ "hold", do_hold, "make -n MRs and sleep for -t seconds", false },
 	{ "many", do_many, "register the same -m bytes up to -n times; waits for input", false },
-	{ "forever", do_forever, "write until the memory is revoked, then try for -t seconds",
+	{ "forever", do_forever, "write until the memory is revoked, then try both for -t seconds",
 	  false },
 	{ "stream", do_stream, "write to the server until that fails, then try -n times", false },
 	{ "again", do_again, "write until the memory is revoked, then use a new MR of it", false },
@@ -396,10 +432,11 @@ int main(int argc, char **argv)
 		.name = "peer_rdma",
 		.actions = actions,
 		.n_actions = sizeof(actions) / sizeof(actions[0]),
-		.letters = "t:@:a:uRTM",
+		.letters = "t:@:a:ugRTM",
 		.option = option,
 		.help = "  -t SECONDS  hold, forever\n"
 			"  -u          forever: unmap the memory after the registration\n"
+			"  -g          forever: RDMA READ instead of WRITE until the memory is revoked\n"
 			"  -a FLAGS    reg: access: l(ocal write) w(rite) r(ead) a(tomic) (lwra)\n"
 			"  -R          reg: map read-only\n"
 			"  -T          reg: write to the first page before\n"

@@ -101,6 +101,7 @@ test_revoke_during_a_registration() {
 	must_fail gone $unbind
 	release_umr
 	ended $unbind
+	no_key_reaches "$BDF_A"
 	eventually balanced
 	ends "$pid"
 	note "the registration ended with: $(cat /tmp/hold)"
@@ -125,6 +126,7 @@ test_revoke_waits_for_the_adapter() {
 	must_fail gone $unbind
 	release_umr
 	ended $unbind
+	no_key_reaches "$BDF_A"
 	before=$(host_sum a)
 	wait_line /tmp/forever 'remote access error'
 	ended "$pid"
@@ -152,6 +154,7 @@ test_deregistration_waits_for_the_revocation() {
 	[[ $(grep -m 1 -F -e '[ib_peer_mem]' -e '[mlx5_ib]' "/proc/$pid/stack") = *'[ib_peer_mem]' ]]
 	release_umr
 	ended $unbind
+	no_key_reaches "$BDF_A"
 	eventually gone "$pid"
 	wait "$pid" || true
 	eventually balanced
@@ -173,6 +176,7 @@ test_kill_during_a_revocation() {
 	nap 0.5
 	release_umr
 	ended $unbind
+	no_key_reaches "$BDF_A"
 	eventually gone "$pid"
 	wait "$pid" || true
 	eventually balanced

@@ -19,7 +19,7 @@ test_address_of_the_adapter() {
 	answer_of_p2pdma register_and_stop "$DEV" | tee /tmp/answer
 	grep "^$want" /tmp/answer
 	adapter_start a "$DEV" "$BAR_A" 0 65536
-	address=$(translation "$rkey" | grep -o '0x[0-9a-f]*[*]' | head -n 1)
+	address=$(translation "$rkey" mkeys | grep -o '0x[0-9a-f]*[*]' | head -n 1)
 	adapter_stop a
 	# Its low bits are permissions.
 	address=$((${address%[*]} & ~4095))
@@ -35,4 +35,4 @@ test_address_of_the_adapter() {
 TESTS="test_driver_is_stock test_address_of_the_adapter test_pingpong test_pingpong_on_demand
 	test_connection_manager test_connection_manager_by_ip test_connection_manager_refuses
 	test_write_and_read_back test_host_sees_the_bytes test_atomics test_bar_to_bar
-	test_unbind_under_a_writer test_bind_again"
+	test_unbind_under_a_writer test_bind_again test_unbind_under_a_reader"

@@ -52,6 +52,22 @@ test_bind_again() {
 	"$RDMA" write -o 99 -l 100000 "$BAR_A"
 }
 
+# Reads as well, by which memory of the next user would leak, and no checksum would change.
+test_unbind_under_a_reader() {
+	local pid
+	start forever forever -g -m $((8 << 20)) -t 60 "$BAR_A"
+	wait_line /tmp/forever '^running'
+	unbind_in_time "$BDF_A"
+	wait_line /tmp/forever '^read [0-9]+: remote access error'
+	sleep 1
+	kill "$pid"
+	ended "$pid"
+	note "the reader: $(grep -E '^read|still revoked' /tmp/forever | paste -sd ' ')"
+	eventually balanced
+	bind "$BDF_A"
+	find_bars
+}
+
 # The process survives the unbind; only an access to the mapping would raise SIGBUS.
 test_unbind_with_idle_mrs() {
 	local pid
@@ -73,6 +89,7 @@ test_unbind_leaves_the_other() {
 	start forever forever "$BAR_B"
 	wait_line /tmp/forever '^running'
 	unbind "$BDF_A"
+	no_key_reaches "$BDF_A"
 	sleep 0.5
 	kill -0 "$pid"
 	must_fail grep error /tmp/forever
