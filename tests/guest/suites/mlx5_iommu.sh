@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+#
+# The stock mlx5 driver behind a strict IOMMU, in short form: what revokes, releases or changes
+# MRs, and umems in a BAR. An address that is unmapped before the adapter has let go of it is an
+# error there. make soak runs the whole suites.
+
+. ./suites/kill.sh
+. ./suites/revoke.sh
+. ./suites/mlx5_gone.sh
+. ./suites/mlx5_mr.sh
+
+# shellcheck disable=SC2034 # init's
+TESTS="test_reregistration test_reregistration_as_host_memory test_same_key_after_a_revocation
+	test_revoke_waits_for_the_adapter test_kill_during_a_revocation test_sigkill_while_writing
+	test_unbind_with_idle_mrs test_link_deleted_with_mrs test_client_removed_with_mrs
+	test_unbind_core_under_a_writer test_sysfs_remove_and_rescan"
