@@ -125,7 +125,7 @@ fn command(world: &mut World, line: &str) -> Result<String, String> {
         "refused" => {
             let mut asked = std::mem::take(&mut function.inject.refuses);
             // By another request.
-            asked.push("injected".into());
+            asked.extend(["injected", "is never answered"].map(String::from));
             let more = log::take_refused(which, &asked);
             if !more.is_empty() {
                 return Err(format!("{} not asked for: {}", more.len(), first(&more)));

@@ -40,6 +40,8 @@ test_perftest_read() { figures read; }
 
 # The adapter detects by its retries that the other one no longer answers.
 test_kill_under_a_writer() {
+	revocation_is_refused
+	connectx_refuses 'fails with syndrome 0x15'
 	must_fail remote stream "$BAR_A" | tee /tmp/stream
 	grep -E '^write [0-9]+: (transport retry counter exceeded|remote access error)$' /tmp/stream
 	note "host A, the writer: $(grep '^write' /tmp/stream)"
@@ -47,6 +49,7 @@ test_kill_under_a_writer() {
 }
 
 test_pull_under_a_writer() {
+	revocation_is_refused
 	remote stream -n 20 "$BAR_A" | tee /tmp/stream
 	grep 'remote access error' /tmp/stream
 	note "host A, the writer: $(grep 'remote access' /tmp/stream), $(grep 'still revoked' /tmp/stream)"

@@ -45,6 +45,8 @@ being_written() {
 
 test_kill_under_a_writer() {
 	local pid before
+	# The key may be gone before the queue pair.
+	connectx_refuses 'request refused: mkey'
 	start serve serve -x "$GID" -m $((8 << 20)) "$BAR_A"
 	being_written
 	kill -9 "$pid"
@@ -59,6 +61,7 @@ test_kill_under_a_writer() {
 
 test_pull_under_a_writer() {
 	local pid began took before
+	revocation_is_refused
 	# One client that writes, and its twenty later tries.
 	start serve serve -x "$GID" -n 21 -m $((8 << 20)) "$BAR_A"
 	being_written
@@ -68,6 +71,7 @@ test_pull_under_a_writer() {
 	before=$(sum)
 	note "host B: the pull of the device returned after $took ms"
 	[ ! -e "$BAR_A" ]
+	no_key_reaches "$BDF_A"
 	eventually balanced
 	[ "$(counter num_free_callbacks)" -gt 0 ]
 
