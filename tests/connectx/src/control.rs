@@ -4,6 +4,7 @@
 //!
 //! ```text
 //! FUNCTION dead | alive             all reads give ones, and back
+//! FUNCTION fatal                    the firmware dies, DMA goes on until a reset
 //! FUNCTION fail-umr COUNT           the next UMR work requests fail
 //! FUNCTION hold-umr | release-umr   UMR work requests wait
 //! FUNCTION held-umr                 fails unless one waits
@@ -69,6 +70,7 @@ fn command(world: &mut World, line: &str) -> Result<String, String> {
     match words.get(1).copied().unwrap_or_default() {
         "dead" => function.set_dead(true),
         "alive" => function.set_dead(false),
+        "fatal" => function.set_fatal(),
         "fail-umr" => function.inject.fail_umr = number(words.get(2))?,
         "hold-umr" => function.hold_umr(true),
         "release-umr" => function.hold_umr(false),

@@ -149,6 +149,18 @@ impl Function {
         self.hca = Hca::default();
     }
 
+    /// Has the firmware die, while the queues and their DMA go on until a reset.
+    pub fn set_fatal(&mut self) {
+        say!("fn{}: fatal: the firmware is dead, DMA goes on", self.id);
+        self.hca.init.fatal = true;
+    }
+
+    /// Resets all but the configuration space. The queues, their keys and their DMA end.
+    pub fn reset_by(&mut self, by: &str) {
+        say!("fn{}: reset by {by}", self.id);
+        self.hca = Hca::default();
+    }
+
     /// Logs a DMA that hardware would not have been able to do.
     pub fn unmapped(&self, what: &str, at: u64) {
         error!(
@@ -288,8 +300,7 @@ impl Device for Function {
             REGION_BAR0 => self.write_register(offset, data),
             REGION_CONFIG => {
                 if self.config.write(offset, data) == Asked::Reset {
-                    say!("fn{}: function level reset", self.id);
-                    self.hca = Hca::default();
+                    self.reset_by("the configuration space");
                     self.config = Config::default();
                 }
                 self.dma.set_master(self.config.bus_master());
@@ -322,8 +333,7 @@ impl Device for Function {
     }
 
     fn reset(&mut self) {
-        say!("fn{}: reset by QEMU", self.id);
-        self.hca = Hca::default();
+        self.reset_by("QEMU");
         self.config = Config::default();
         self.dma.set_master(false);
     }

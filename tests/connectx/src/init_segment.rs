@@ -28,6 +28,8 @@ const INITIALIZING: u64 = 0x1fc;
 const HEALTH: u64 = 0x200;
 const HEALTH_FW_VER: u64 = HEALTH + 0x30;
 const HEALTH_HW_ID: u64 = HEALTH + 0x34;
+const HEALTH_SEVERITY: u64 = HEALTH + 0x38;
+const HEALTH_SYNDROME: u64 = HEALTH + 0x3c;
 const TIMER_H: u64 = 0x1000;
 const TIMER_L: u64 = 0x1004;
 const HEALTH_COUNTER: u64 = 0x1010;
@@ -42,6 +44,13 @@ const FULL: u32 = 0;
 /// Nothing is taken: after a reset, until the driver gives the address of its command queue. By
 /// this the driver finds a reset that it has not asked for.
 const DISABLED: u32 = 1;
+/// What the driver writes to have the firmware reset the function.
+const RESET: u32 = 7;
+/// The firmware takes that request.
+const RESET_SUPPORTED: u32 = 1 << 30;
+/// In the health buffer: the firmware asks for a reset, and its syndrome, an internal error.
+const ASKS_FOR_RESET: u32 = 1 << 31;
+const INTERNAL_ERROR: u32 = 1 << 16;
 const INTERFACE_SHIFT: u32 = 8;
 const INTERFACE_MASK: u32 = 7;
 
@@ -51,6 +60,8 @@ pub struct InitSegment {
     queue_low: u32,
     health: u32,
     start: Instant,
+    /// The firmware is dead, until a reset: it says so, takes no command and changes no memory key.
+    pub fatal: bool,
 }
 
 impl Default for InitSegment {
@@ -60,6 +71,7 @@ impl Default for InitSegment {
             queue_low: DISABLED << INTERFACE_SHIFT,
             health: 0,
             start: Instant::now(),
+            fatal: false,
         }
     }
 }
@@ -88,14 +100,16 @@ impl InitSegment {
             CMDIF_REV => COMMAND_REVISION << 16 | sub,
             CMDQ_ADDR_H => self.queue_high,
             CMDQ_ADDR_L => self.queue_low & !0xff | LOG_SLOTS << 4 | LOG_STRIDE,
-            INITIALIZING => 0,
+            INITIALIZING => RESET_SUPPORTED,
             HEALTH_FW_VER => major << 24 | minor << 16 | sub,
             HEALTH_HW_ID => 0x20d,
+            HEALTH_SEVERITY if self.fatal => ASKS_FOR_RESET,
+            HEALTH_SYNDROME if self.fatal => INTERNAL_ERROR,
             TIMER_H => (self.ticks() >> 32) as u32,
             TIMER_L => self.ticks() as u32,
             // One that stands still is how the driver finds dead firmware.
             HEALTH_COUNTER => {
-                self.health = self.health.wrapping_add(1);
+                self.health = self.health.wrapping_add(u32::from(!self.fatal));
                 self.health
             }
             _ => 0,
@@ -127,7 +141,13 @@ impl Function {
         }
         match offset {
             CMDQ_ADDR_H => self.hca.init.queue_high = be32(data, 0),
+            CMDQ_ADDR_L if be32(data, 0) >> INTERFACE_SHIFT & INTERFACE_MASK == RESET => {
+                self.reset_by("the firmware, for the driver");
+            }
             CMDQ_ADDR_L => self.hca.init.queue_low = be32(data, 0),
+            CMD_DOORBELL if self.hca.init.fatal => {
+                refuse!("fn{}: a command is never answered: fatal", self.id);
+            }
             CMD_DOORBELL if !self.hca.init.enabled() => {
                 refuse!("fn{}: a command for a disabled interface", self.id);
             }
@@ -200,5 +220,44 @@ mod tests {
         assert_eq!(interface(&mut function), FULL);
         function.write_register(CMD_DOORBELL, &1u32.to_be_bytes());
         assert_eq!(owner(&function), 0);
+    }
+
+    /// As mlx5's health poll sees it: the sensor of the syndrome, and a counter that stands still.
+    #[test]
+    fn fatal_until_a_reset() {
+        let mut function = Function::new(0, Choice::default());
+        function.dma.set_master(true);
+        add(&function.dma, 0, 0x1000);
+        let byte = |function: &mut Function, at| {
+            let mut byte = [0];
+            function.read_register(at, &mut byte);
+            byte[0]
+        };
+        let counter = |function: &mut Function| {
+            let mut word = [0; 4];
+            function.read_register(HEALTH_COUNTER, &mut word);
+            be32(&word, 0)
+        };
+        function.write_register(CMDQ_ADDR_L, &[0; 4]);
+        assert_eq!(byte(&mut function, HEALTH_SEVERITY) >> 7, 0);
+        assert_eq!(byte(&mut function, HEALTH_SYNDROME + 1), 0);
+        assert_ne!(counter(&mut function), counter(&mut function));
+
+        function.set_fatal();
+        assert_eq!(byte(&mut function, HEALTH_SEVERITY) >> 7, 1);
+        assert_eq!(byte(&mut function, HEALTH_SYNDROME + 1), 1);
+        assert_eq!(counter(&mut function), counter(&mut function));
+        // It is there, and the interface is not disabled: this is no reset.
+        assert!(function.alive() && function.hca.init.enabled());
+        function.dma.write(63, &[1]).unwrap();
+        function.write_register(CMD_DOORBELL, &1u32.to_be_bytes());
+        let mut owner = [0];
+        function.dma.read(63, &mut owner).unwrap();
+        assert_eq!(owner, [1]);
+
+        // The driver asks the firmware for a reset.
+        function.write_register(CMDQ_ADDR_L, &(RESET << INTERFACE_SHIFT).to_be_bytes());
+        assert!(!function.hca.init.fatal && !function.hca.init.enabled());
+        assert_eq!(byte(&mut function, HEALTH_SYNDROME + 1), 0);
     }
 }

@@ -186,6 +186,10 @@ impl World {
             wqe.index,
             wqe.opcode
         );
+        if wqe.opcode == opcode::UMR && self.functions[f].hca.init.fatal {
+            // Only a reset ends that.
+            return Step::Stop;
+        }
         let inject = &mut self.functions[f].inject;
         if wqe.opcode == opcode::UMR && inject.hold_umr {
             inject.held_umr.insert(qpn);

@@ -229,6 +229,23 @@ fn a_umr_that_is_held_back_is_done_later() {
     assert_eq!(state(&world, 0), State::Error);
 }
 
+/// The firmware is dead: memory keys cannot be changed, and accesses by them go on until a reset.
+#[test]
+fn dma_goes_on_while_fatal() {
+    let (mut world, local, remote) = world(0x1000);
+    world.functions[0].set_fatal();
+    world.functions[1].set_fatal();
+    post(&mut world, opcode::WRITE, (0, remote), &[], local);
+    assert_eq!(data(&world, 1, 0, 12), b"twelve bytes");
+    // Too short: it would fail as soon as it is looked at.
+    post(&mut world, opcode::UMR, (0, 0), &[], local);
+    assert_eq!(state(&world, 0), State::Rts);
+    assert!(!world.work());
+    world.functions[1].reset_by("the test");
+    assert!(world.functions[1].hca.qps.is_empty());
+    assert!(!world.functions[1].hca.init.fatal);
+}
+
 #[test]
 fn without_an_answer_it_is_tried_again_and_then_fails() {
     let (mut world, local, remote) = world(0x1000);
