@@ -41,6 +41,8 @@ pub mod quota;
 pub mod ram;
 #[cfg(ext_rdma)]
 pub mod rdma;
+#[cfg(ext_rdma)]
+pub mod return_probe;
 pub mod run_table;
 pub mod sg;
 pub mod small_vec;

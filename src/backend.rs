@@ -5,6 +5,7 @@
 mod dma_buf;
 mod fast_reg;
 mod param;
+mod trust;
 pub(crate) mod umem;
 
 use self::{
@@ -187,6 +188,14 @@ impl Backend {
         }
     }
 
+    /// Records that the driver has reported a fatal error: the device is not trusted to invalidate any
+    /// more. The completion of a work request shows that by itself.
+    pub(crate) fn set_fatal(&self) {
+        if let Self::DmaBuf(backend) = self {
+            backend.set_fatal();
+        }
+    }
+
     /// Waits until accesses are over that the device began before [`Attachment::stop`]. Context: may
     /// sleep.
     pub(crate) fn drain(&self) {
@@ -225,6 +234,25 @@ impl Backend {
     }
 }
 
+/// Why no fence of a device succeeds any more, although its driver may seem to do it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Distrust {
+    /// The driver has reported a fatal error.
+    Fatal,
+    /// The driver has failed to invalidate the MR, and does not try again.
+    NotInvalidated,
+}
+
+impl Distrust {
+    /// Returns the cause for the log.
+    pub(crate) fn cause(self) -> &'static str {
+        match self {
+            Self::Fatal => "it has reported a fatal error",
+            Self::NotInvalidated => "its driver has failed to invalidate the MR",
+        }
+    }
+}
+
 /// The access of a device to one region. Drop it only once the device cannot access the memory.
 pub(crate) enum Attachment {
     /// An MR made by [`Backend::DmaBuf`].
@@ -242,6 +270,16 @@ impl Attachment {
             Self::DmaBuf(mr) => mr.can_fence(),
             Self::FastReg(_) => true,
             Self::Exported(revoker) => revoker.can_revoke(),
+        }
+    }
+
+    /// Returns why the device may access the memory until the MR is deregistered, or even longer, whatever
+    /// [`Self::fence`] does.
+    pub(crate) fn distrust(&self) -> Option<Distrust> {
+        match self {
+            Self::DmaBuf(mr) => mr.distrust(),
+            // A work request has a result. An export knows nothing of the devices.
+            Self::FastReg(_) | Self::Exported(_) => None,
         }
     }
 
@@ -305,7 +343,11 @@ impl Attachment {
         match self {
             // Its queue pair is destroyed. The driver does not notify anyone of the end of its MR.
             Self::FastReg(_) => None,
-            Self::DmaBuf(_) | Self::Exported(_) => Some(self),
+            Self::DmaBuf(mut mr) => {
+                mr.leave();
+                Some(Self::DmaBuf(mr))
+            }
+            Self::Exported(_) => Some(self),
         }
     }
 }

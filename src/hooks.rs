@@ -50,6 +50,10 @@ impl Hooks for Adapter {
         region::disassociate_all(self.mrs(), self.backend());
     }
 
+    fn fatal(&self) {
+        self.backend().set_fatal();
+    }
+
     fn asked(&self) -> &'static AskedCell {
         /// The hook on umems serves what the driver pins, so the driver's calls must not be exempt from it.
         static ALWAYS: AskedCell = AskedCell::new(Asked::Always);

@@ -17,6 +17,7 @@ mod umem_hook;
 pub use self::{
     calls::Code,
     device::{
+        dma_is_off,
         Access,
         Device,
         Mr,

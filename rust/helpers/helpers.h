@@ -14,6 +14,7 @@ struct file;
 struct dma_buf;
 struct dma_resv;
 struct ext_redirection;
+struct ext_return_probe;
 struct gen_pool;
 struct ib_device;
 struct lock_class_key;
@@ -99,6 +100,23 @@ unsigned long ext_gen_pool_avail(struct gen_pool *pool);
 unsigned long ext_gen_pool_next(struct gen_pool *pool, unsigned long from, unsigned long to,
 				bool is_free);
 void ext_gen_pool_destroy(struct gen_pool *pool);
+
+/* linux/kprobes.h */
+
+/*
+ * Sees the errors that the function @symbol, which may be "module:name", returns to callers that
+ * ignore them. Costs its callers nothing unless it is armed. ERR_PTR() if it cannot be probed.
+ */
+struct ext_return_probe *ext_return_probe_new(const char *symbol);
+void ext_return_probe_free(struct ext_return_probe *probe);
+/* Arms the probe until ext_return_probe_put(), and for a second more. */
+int ext_return_probe_arm(struct ext_return_probe *probe);
+void ext_return_probe_put(struct ext_return_probe *probe);
+/*
+ * Calls function(arg), with the probe armed. Returns the last negative result of the probed function
+ * in this call; 0 if there was none; -EAGAIN if a result was missed.
+ */
+int ext_return_probe_watch(struct ext_return_probe *probe, void (*function)(void *arg), void *arg);
 
 /* linux/mm.h */
 struct page *ext_phys_to_page(phys_addr_t phys);
@@ -229,6 +247,9 @@ bool ext_key_set_may_contain(const struct ext_key_set *set, u32 key);
 
 /* Has the driver allocate an MR for work requests. An ERR_PTR() if it fails. */
 void *ext_ib_alloc_mr(void *pd, u32 pages);
-bool ext_ib_device_is_gone(struct ib_device *device);
+/* Returns whether a device that does DMA is a PCI function that is gone from its bus. */
+bool ext_dma_is_gone(struct device *dma);
+/* Returns whether it is that, or a function that must not access memory: no master of its bus. */
+bool ext_dma_is_off(struct device *dma);
 
 #endif

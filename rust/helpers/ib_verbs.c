@@ -6,11 +6,20 @@
 
 #include "helpers.h"
 
-bool ext_ib_device_is_gone(struct ib_device *device)
+bool ext_dma_is_gone(struct device *dma)
 {
-	struct device *dma = device->dma_device;
+	return dev_is_pci(dma) && !pci_device_is_present(to_pci_dev(dma));
+}
 
-	return dma && dev_is_pci(dma) && !pci_device_is_present(to_pci_dev(dma));
+bool ext_dma_is_off(struct device *dma)
+{
+	u16 command;
+
+	if (!dev_is_pci(dma))
+		return false;
+	return ext_dma_is_gone(dma) ||
+	       (!pci_read_config_word(to_pci_dev(dma), PCI_COMMAND, &command) &&
+		!(command & PCI_COMMAND_MASTER));
 }
 
 /* Not from Rust: bindgen's type of the enum is not that of the driver's function for kCFI. */

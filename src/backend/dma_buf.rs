@@ -7,6 +7,8 @@
 //! runs under a reservation lock. The importer gets copies of that mapping.
 
 use super::{
+    trust::Trust,
+    Distrust,
     Fence,
     Refusal, //
 };
@@ -63,10 +65,9 @@ pub(crate) struct DmaBuf {
     dev: ARef<Device>,
     /// The dma-bufs that the driver imports.
     pool: Pool,
-    /// The device is removed.
-    removed: Arc<Atomic<bool>>,
     /// One of [`revokes`].
     revokes: Atomic<u32>,
+    trust: Arc<Trust>,
     /// The errors of failed imports that are in the log, a bit each.
     logged: [Atomic<u64>; 3],
 }
@@ -75,11 +76,12 @@ impl DmaBuf {
     /// Creates the backend of a device that imports dma-bufs and has a DMA device. Context: may
     /// sleep.
     pub(crate) fn new(dev: &Device) -> Result<Self> {
+        let dma = dev.dma_device().ok_or(ENODEV)?;
         Ok(Self {
             dev: dev.get(),
-            pool: Pool::new(dev.dma_device().ok_or(ENODEV)?)?,
-            removed: Arc::new(Atomic::new(false), GFP_KERNEL)?,
+            pool: Pool::new(dma)?,
             revokes: Atomic::new(revokes::UNKNOWN),
+            trust: Arc::new(Trust::new(dev, dma), GFP_KERNEL)?,
             logged: [const { Atomic::new(0) }; 3],
         })
     }
@@ -92,10 +94,16 @@ impl DmaBuf {
     /// See [`super::Backend::fence_word`].
     pub(crate) fn fence_word(&self) -> &'static str {
         match self.revokes.load(Relaxed) {
+            _ if self.trust.is_fatal() => "fatal error",
             revokes::YES => "yes",
             revokes::NO => "no",
             _ => "not seen yet",
         }
+    }
+
+    /// See [`super::Backend::set_fatal`].
+    pub(crate) fn set_fatal(&self) {
+        self.trust.set_fatal();
     }
 
     /// Records whether the driver can revoke, as the import of a dma-buf has shown.
@@ -125,6 +133,18 @@ impl DmaBuf {
         }
     }
 
+    /// Returns an import that the driver has begun. `orphan`: without an MR.
+    fn mr(&self, import: Import, revocable: bool, orphan: bool) -> DmaBufMr {
+        DmaBufMr {
+            import,
+            revocable,
+            trust: self.trust.clone(),
+            orphan,
+            failed: None,
+            left: false,
+        }
+    }
+
     /// Makes an MR on `pages`. Returns an error with an import that the driver has begun and not
     /// undone: it may still use the pages. Context: may sleep.
     pub(crate) fn register(
@@ -149,12 +169,8 @@ impl DmaBuf {
         match (made, import.importer()) {
             (Ok(mr), Importer::Attached { revocable }) => {
                 self.record(revocable);
-                let mr_of = DmaBufMr {
-                    import,
-                    revocable,
-                    failed: None,
-                };
-                Ok((Ok(mr), mr_of))
+                let made = self.mr(import, revocable, false);
+                Ok((Ok(mr), made))
             }
             (Ok(mr), _) => {
                 pr_warn_limited!(
@@ -173,13 +189,7 @@ impl DmaBuf {
                 Err(Refusal::Skip(NOT_PEER2PEER))
             }
             (Err(e), Importer::Attached { revocable }) if !import.close() => {
-                let failed = Some(self.removed.clone());
-                let left = DmaBufMr {
-                    import,
-                    revocable,
-                    failed,
-                };
-                Ok((Err(e), left))
+                Ok((Err(e), self.mr(import, revocable, true)))
             }
             (Err(e), _) => {
                 self.log_once(e);
@@ -191,7 +201,7 @@ impl DmaBuf {
 
 impl Drop for DmaBuf {
     fn drop(&mut self) {
-        self.removed.store(true, Relaxed);
+        self.trust.set_removed();
     }
 }
 
@@ -199,9 +209,13 @@ impl Drop for DmaBuf {
 pub(crate) struct DmaBufMr {
     import: Import,
     revocable: bool,
-    /// There is no MR: the driver has failed, and has not undone the import. Whether its device is
-    /// removed.
-    failed: Option<Arc<Atomic<bool>>>,
+    trust: Arc<Trust>,
+    /// There is no MR: the driver has failed, and has not undone the import.
+    orphan: bool,
+    /// The error of the driver's invalidation, which cannot be repeated.
+    failed: Option<Error>,
+    /// The device is removed, and the driver is to deregister the MR.
+    left: bool,
 }
 
 impl DmaBufMr {
@@ -210,26 +224,62 @@ impl DmaBufMr {
         self.revocable
     }
 
+    /// See [`super::Attachment::distrust`].
+    pub(crate) fn distrust(&self) -> Option<Distrust> {
+        if self.trust.is_fatal() {
+            return Some(Distrust::Fatal);
+        }
+        // The driver's `dereg_mr` shows its errors, so it ends this.
+        (self.failed.is_some() && !self.trust.is_off()).then_some(Distrust::NotInvalidated)
+    }
+
+    /// Returns an error if the device is not trusted to have invalidated.
+    fn check(&self) -> Result {
+        match self.distrust() {
+            None => Ok(()),
+            Some(_) => Err(self.failed.unwrap_or(EIO)),
+        }
+    }
+
     /// See [`super::Attachment::fence`].
     pub(crate) fn fence(&mut self, fences: &FenceBudget) -> Result {
-        match &self.failed {
+        if self.orphan && self.trust.is_removed() {
             // The driver has given up the import, and its device is taken to be dead.
-            Some(removed) if removed.load(Relaxed) => {
-                self.import.leave();
-                Ok(())
-            }
-            _ => self.import.revoke(fences),
+            self.import.leave();
+            return Ok(());
+        }
+        if !self.left {
+            self.check()?;
+        }
+        self.stop();
+        self.import.wait_revoked(fences)?;
+        if self.left {
+            Ok(())
+        } else {
+            // The error may have come meanwhile.
+            self.check()
         }
     }
 
     /// See [`super::Attachment::stop`].
-    pub(crate) fn stop(&self) {
-        self.import.begin_revoke();
+    pub(crate) fn stop(&mut self) {
+        let invalidation = self.trust.arm();
+        let (import, failed) = (&self.import, &mut self.failed);
+        import.begin_revoke(|invalidate| *failed = invalidation.watch(invalidate).err());
+        // mlx5 has given up the device, and reports that later, or never if it hangs.
+        if self.failed == Some(EIO) {
+            self.trust.set_fatal();
+        }
     }
 
     /// See [`super::Attachment::defer_to_dereg`].
     pub(crate) fn on_detach(&self, hook: Arc<dyn OnDetach>) -> bool {
         self.import.on_detach(hook)
+    }
+
+    /// See [`super::Attachment::leave`].
+    pub(crate) fn leave(&mut self) {
+        self.left = true;
     }
 
     /// See [`super::Attachment::is_attached`].

@@ -262,6 +262,7 @@ impl Region {
                     self.end_if_detached();
                     return Ok(());
                 }
+                self.log_fatal(&resources);
                 self.tear_down(self.life.closed(resources));
             }
             Close::Revoked => {

@@ -6,6 +6,7 @@ use super::Region;
 use crate::{
     backend::{
         Attachment,
+        Distrust,
         Failed,
         Refusal, //
     },
@@ -115,6 +116,11 @@ impl Resources {
     /// Returns whether a device is attached whose driver deregisters the MR later.
     pub(super) fn is_attached(&self) -> bool {
         self.attachments().any(Attachment::is_attached)
+    }
+
+    /// Returns why a device is not trusted to be fenced.
+    pub(super) fn distrust(&self) -> Option<Distrust> {
+        self.attachments().find_map(Attachment::distrust)
     }
 
     /// Begins to fence the device: it begins no new access. Context: may sleep.

@@ -8,7 +8,10 @@ use super::{
     Region, //
 };
 use crate::{
-    backend::Backend,
+    backend::{
+        Backend,
+        Distrust, //
+    },
     client::{
         Client,
         Revocable, //
@@ -107,7 +110,7 @@ enum Fenced {
     /// The driver or the client ends the region later.
     Deferred,
     /// The adapter may still access the memory.
-    Failed(Error),
+    Failed(Error, Option<Distrust>),
 }
 
 /// Ends all regions of a device that is removed; `index` has them, and no new one is added. Context:
@@ -184,11 +187,11 @@ impl Region {
                 Taken::Live(resources) => match self.fence(resources, cause) {
                     Fenced::Yes(resources) => resources,
                     Fenced::Deferred => return Revoked::Deferred,
-                    Fenced::Failed(e) => {
+                    Fenced::Failed(e, distrust) => {
                         // Putting the pages now would let the adapter write into memory that is
                         // then used for something else.
                         if failures == 0 {
-                            self.log_unfenced(e);
+                            self.log_unfenced(e, distrust);
                         }
                         failures = failures.saturating_add(1);
                         fsleep(Delta::from_secs(1));
@@ -225,45 +228,70 @@ impl Region {
             Cause::Removal(_, deadline) => resources.fence(&deadline.fences),
             _ => resources.fence(self.client.fences()),
         };
-        match (result, cause) {
-            (Ok(()), _) => Fenced::Yes(resources),
-            (Err(e), Cause::Removal(this, deadline)) if deadline.is_over_after(e) => {
-                self.log_detached(e);
+        let e = match result {
+            Ok(()) => return Fenced::Yes(resources),
+            Err(e) => e,
+        };
+        let distrust = resources.distrust();
+        let fenced = match cause {
+            // No later attempt succeeds if the device is not trusted.
+            Cause::Removal(this, deadline) if distrust.is_some() || deadline.is_over_after(e) => {
+                self.log_detached(e, distrust);
                 resources.leave(this);
-                self.life.unfenced(resources);
-                self.end_if_detached();
                 Fenced::Deferred
             }
-            (Err(e), _) => {
-                self.life.unfenced(resources);
-                Fenced::Failed(e)
-            }
+            _ => Fenced::Failed(e, distrust),
+        };
+        self.life.unfenced(resources);
+        if matches!(fenced, Fenced::Deferred) {
+            self.end_if_detached();
         }
+        fenced
     }
 
     /// Logs that the pages stay pinned although the device is removed.
-    fn log_detached(&self, e: Error) {
+    fn log_detached(&self, e: Error, distrust: Option<Distrust>) {
         let dev = self.device_name();
         pr_warn_limited!(
-            "client {}: {} is removed and does not answer ({:?}); {} bytes stay pinned until its \
-             driver deregisters the MR, or the client invalidates them or unregisters\n",
+            "client {}: {} is removed, and may still access {} bytes ({:?}: {}); they stay pinned only \
+             until its driver deregisters the MR, or the client invalidates them or unregisters: reset \
+             the device\n",
             self.client.name(),
             dev.as_deref().unwrap_or("the device"),
-            e,
             self.range.len(),
+            e,
+            distrust.map_or("it does not answer", Distrust::cause),
         );
     }
 
     /// Logs that the adapter cannot be fenced.
-    fn log_unfenced(&self, e: Error) {
+    fn log_unfenced(&self, e: Error, distrust: Option<Distrust>) {
         let dev = self.device_name();
         pr_err_limited!(
-            "client {}: {} does not revoke {} bytes ({:?}); retrying: end the process that has the \
+            "client {}: {} does not revoke {} bytes ({:?}: {}); retrying: end the process that has the \
              MR, or remove the device\n",
             self.client.name(),
             dev.as_deref().unwrap_or("an importer"),
             self.range.len(),
-            e
+            e,
+            distrust.map_or("the fence has failed", Distrust::cause),
+        );
+    }
+
+    /// Logs that pages are put which a device with a fatal error may access: its driver has seemed to
+    /// deregister the MR.
+    pub(super) fn log_fatal(&self, resources: &Resources) {
+        if resources.distrust() != Some(Distrust::Fatal) {
+            return;
+        }
+        let dev = self.device_name();
+        pr_warn_limited!(
+            "client {}: {} may still access {} bytes ({}), which are unpinned now, as the MR is \
+             deregistered: reset the device\n",
+            self.client.name(),
+            dev.as_deref().unwrap_or("the device"),
+            self.range.len(),
+            Distrust::Fatal.cause(),
         );
     }
 }
@@ -305,6 +333,7 @@ impl Region {
                 return;
             };
             if !resources.is_attached() {
+                self.log_fatal(&resources);
                 self.tear_down(self.life.closed(resources));
                 self.release();
                 return;

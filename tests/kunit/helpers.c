@@ -20,6 +20,7 @@
 #include <linux/stacktrace.h>
 #include <linux/string.h>
 #include <linux/uaccess.h>
+#include <rdma/ib_verbs.h>
 
 #include "../../include/uapi/ib_peer_mem.h"
 #include "../../rust/helpers/pgtable.h"
@@ -234,6 +235,19 @@ void kt_close(int fd)
 {
 	close_fd(fd);
 	flush_delayed_fput();
+}
+
+/* As the driver of the struct ib_device does. On return all handlers have been called. */
+void kt_report_fatal(void *dev)
+{
+	struct ib_event event = {
+		.device = dev,
+		.event = IB_EVENT_DEVICE_FATAL,
+		.element.port_num = 1,
+	};
+
+	ib_dispatch_event(&event);
+	flush_workqueue(ib_wq);
 }
 
 /* @args: a struct fmt::Arguments of Rust. */

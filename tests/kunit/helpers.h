@@ -35,6 +35,7 @@ unsigned long kt_user_page(void);
 int kt_walk(unsigned long addr);
 int kt_export(struct file *control, unsigned long at, u64 addr, u64 length);
 void kt_close(int fd);
+void kt_report_fatal(void *dev);
 void kt_diagnostic(const void *args);
 int kt_waits_begin(void);
 unsigned int kt_waits(void);

@@ -33,6 +33,9 @@ static void check_backend(const struct adapters *adapters, const struct adapter 
 		report(WARN, NULL, "%s (%s): served by %s; MRs cannot be fenced: clients that require "
 		       "invalidation, as GPU drivers do, are not asked for it", adapter->name,
 		       adapter->driver, adapter->backend);
+	} else if (!strcmp(adapter->can_fence, "fatal error")) {
+		report(WARN, NULL, "%s (%s): has reported a fatal error, so memory on it stays pinned; "
+		       "reset it", adapter->name, adapter->driver);
 	} else {
 		report(OK, NULL, "%s (%s): hooked, served by %s, can fence: %s", adapter->name,
 		       adapter->driver, adapter->backend, adapter->can_fence);

@@ -478,10 +478,11 @@ impl Import {
     }
 
     /// Begins to revoke the memory: the importer cannot map it any more. Has it unmap, if it is
-    /// revocable; otherwise this does nothing. [`Self::revoke`] follows.
+    /// revocable; otherwise this does nothing. [`Self::wait_revoked`] follows. `call` is called, at most
+    /// once for an import, with the function that has the importer unmap, and calls that.
     ///
     /// Context: may sleep. Takes the reservation lock, and calls the importer under it.
-    pub fn begin_revoke(&self) {
+    pub fn begin_revoke(&self, call: impl FnOnce(&dyn Fn())) {
         if self.importer() == (Importer::Attached { revocable: false }) {
             return;
         }
@@ -492,20 +493,19 @@ impl Import {
         };
         let buf = self.shared.buf.as_raw();
         // SAFETY: The importer maps by this dma-buf, which `self` holds.
-        unsafe { self.mapping.tables.begin_revoke(buf, invalidate) };
+        unsafe { self.mapping.tables.begin_revoke(buf, || call(&invalidate)) };
     }
 
-    /// Revokes the memory: on return the importer has unmapped it and cannot map it again.
+    /// Ends what [`Self::begin_revoke`] has begun: on return the importer has unmapped the memory.
     ///
     /// Returns `EOPNOTSUPP` if the importer is not revocable, and `ETIMEDOUT` if it does not unmap.
     ///
-    /// Context: may sleep. Takes the reservation lock, and calls the importer under it.
-    pub fn revoke(&self, fences: &FenceBudget) -> Result {
+    /// Context: may sleep. The caller must not hold the reservation lock.
+    pub fn wait_revoked(&self, fences: &FenceBudget) -> Result {
         if self.importer() == (Importer::Attached { revocable: false }) {
             return Err(eopnotsupp());
         }
-        self.begin_revoke();
-        // SAFETY: The importer maps by this dma-buf, which `self` holds. The revocation has begun.
+        // SAFETY: The importer maps by this dma-buf, which `self` holds. The caller has begun.
         unsafe {
             self.mapping
                 .tables

@@ -40,7 +40,8 @@ use super::super::{
         helpers,
         rdma, //
     },
-    compat, //
+    compat,
+    device::as_raw, //
 };
 use super::interpose::Operations;
 use core::{
@@ -172,8 +173,21 @@ impl Device {
     ///
     /// Context: any.
     pub fn is_gone(&self) -> bool {
-        // SAFETY: By the type invariants the device is registered, and so is its DMA device.
-        unsafe { helpers::ext_ib_device_is_gone(self.as_raw().cast()) }
+        self.dma_device()
+            // SAFETY: The device is valid, and a PCI function if its bus is that.
+            .is_some_and(|dma| unsafe { helpers::ext_dma_is_gone(as_raw(dma)) })
+    }
+
+    /// Returns the function of the driver with which it invalidates an imported dma-buf, if the driver
+    /// ignores the result: an `int`.
+    ///
+    /// mlx5 calls that function from another of its source files, so the compiler keeps it.
+    pub fn ignored_invalidation(&self) -> Option<&'static CStr> {
+        // SAFETY: By the type invariants the device is registered, and the field is set before that.
+        match unsafe { (*self.as_raw()).ops.driver_id } {
+            rdma::rdma_driver_id_RDMA_DRIVER_MLX5 => Some(c"mlx5_ib:mlx5r_umr_update_mr_pas"),
+            _ => None,
+        }
     }
 
     /// Returns the name of the driver's module, or "built-in".
@@ -261,6 +275,15 @@ impl Device {
         // SAFETY: By the type invariants the device is registered, and the port is its first one.
         unsafe { rdma::rdma_ib_or_roce(self.as_raw(), port) }.then_some(port)
     }
+}
+
+/// Returns whether `dma` is a PCI function that cannot access memory: it is gone from its bus, or no master
+/// of it, as before its driver has enabled it and after a reset.
+///
+/// Context: any.
+pub fn dma_is_off(dma: &device::Device) -> bool {
+    // SAFETY: The device is valid, and a PCI function if its bus is that.
+    unsafe { helpers::ext_dma_is_off(as_raw(dma)) }
 }
 
 /// Size of `ib_device.name`, with the NUL: `IB_DEVICE_NAME_MAX`.

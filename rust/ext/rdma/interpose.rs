@@ -69,6 +69,10 @@
 //!
 //!     fn remove(&self) {}
 //!
+//!     fn fatal(&self) {
+//!         pr_info!("a fatal error\n");
+//!     }
+//!
 //!     fn asked(&self) -> &'static AskedCell {
 //!         static ALWAYS: AskedCell = AskedCell::new(Asked::Always);
 //!         &ALWAYS
@@ -182,6 +186,12 @@ pub trait Hooks: Send + Sync + Sized + 'static {
     ///
     /// Context: may sleep.
     fn remove(&self);
+
+    /// Handles the driver's report of a fatal error of the device (`IB_EVENT_DEVICE_FATAL`), which may
+    /// come again.
+    ///
+    /// Context: may sleep; called by a worker.
+    fn fatal(&self);
 
     /// Returns when [`Self::reg_user_mr`] is called.
     fn asked(&self) -> &'static AskedCell;

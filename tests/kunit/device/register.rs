@@ -225,6 +225,15 @@ impl Registered {
         }
     }
 
+    /// Reports a fatal error. On return the event has been handled.
+    ///
+    /// Context: process context; may sleep.
+    pub(crate) fn report_fatal(&self) {
+        // SAFETY: By the type invariants the device is allocated, and the calling test has not
+        // unregistered it.
+        unsafe { helpers::kt_report_fatal(self.as_raw().cast()) };
+    }
+
     /// Unregisters the device, as the removal of its driver does.
     ///
     /// Context: process context; may sleep.

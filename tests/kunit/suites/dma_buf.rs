@@ -6,6 +6,7 @@ mod access;
 mod descriptor;
 mod export;
 mod failed;
+mod fatal;
 mod import;
 mod mismatch;
 mod races;

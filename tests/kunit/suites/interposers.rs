@@ -57,6 +57,8 @@ mod tests {
 
         fn remove(&self) {}
 
+        fn fatal(&self) {}
+
         fn asked(&self) -> &'static AskedCell {
             &ASKED
         }

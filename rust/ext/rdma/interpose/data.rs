@@ -47,6 +47,8 @@ pub(super) struct ClientData<H> {
     pub(super) hooks: Arc<H>,
     /// Operations of the driver.
     pub(super) saved: Arc<Saved>,
+    /// Receives the events of the device, once it is registered.
+    events: Opaque<rdma::ib_event_handler>,
 }
 
 const _: () = assert!(
@@ -88,8 +90,51 @@ impl<H: Hooks> ClientData<H> {
             dereg_mr: saved.driver.dereg_mr,
             hooks,
             saved,
+            events: Opaque::zeroed(),
         };
         Ok(KBox::write(data, this))
+    }
+}
+
+impl<H: Hooks> ClientData<H> {
+    /// Receives the events of the device from here on, until [`Self::ignore_events`].
+    ///
+    /// # Safety
+    ///
+    /// The device must be registered. The data must stay in its place until [`Self::ignore_events`].
+    pub(super) unsafe fn receive_events(&self) {
+        let handler = self.events.get();
+        // SAFETY: Nothing else uses the handler before it is registered.
+        unsafe {
+            (*handler).device = self.dev;
+            (*handler).handler = Some(Self::event);
+        }
+        // SAFETY: By this function's safety contract the device is registered, and the handler stays
+        // valid until it is unregistered.
+        unsafe { rdma::ib_register_event_handler(handler) };
+    }
+
+    /// Ends that, and waits for a call of the handler.
+    ///
+    /// # Safety
+    ///
+    /// [`Self::receive_events`] must have been called, and the device must be registered.
+    pub(super) unsafe fn ignore_events(&self) {
+        // SAFETY: By this function's safety contract the handler is registered.
+        unsafe { rdma::ib_unregister_event_handler(self.events.get()) };
+    }
+
+    /// # Safety
+    ///
+    /// `handler` must be that of a `ClientData<H>`, and `event` valid, as ib_core passes them.
+    unsafe extern "C" fn event(handler: *mut rdma::ib_event_handler, event: *mut rdma::ib_event) {
+        // SAFETY: By this function's safety contract the handler is a field of a `ClientData<H>`, which
+        // is valid until `ignore_events` has returned. `Opaque` has the layout of what is in it.
+        let this = unsafe { &*handler.byte_sub(offset_of!(Self, events)).cast::<Self>() };
+        // SAFETY: By this function's safety contract the event is valid.
+        if unsafe { (*event).event } == rdma::ib_event_type_IB_EVENT_DEVICE_FATAL {
+            this.hooks.fatal();
+        }
     }
 }
 

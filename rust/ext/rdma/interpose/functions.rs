@@ -331,6 +331,8 @@ impl<H: Hooks> Interposer<H> {
         // SAFETY: The data is in a box. Only `remove` frees it, which ib_core calls after `add`, once for
         // each device.
         unsafe { (*data).publish() };
+        // SAFETY: The device is registered. Only `remove` frees the data, after `ignore_events`.
+        unsafe { (*data).receive_events() };
         saved.install();
         Ok(())
     }
@@ -366,6 +368,8 @@ impl<H: Hooks> Interposer<H> {
         data.withdraw();
         data.gate(Verbs::Registering).close();
         data.hooks.remove();
+        // SAFETY: `install_all` has registered the handler, and the device is registered.
+        unsafe { data.ignore_events() };
         if !data.saved.restore_ending() && restored {
             replaced();
         }

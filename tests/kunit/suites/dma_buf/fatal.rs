@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Devices that have reported a fatal error. Nothing shows whether one invalidates what its driver asks it
+//! to, so it may access the memory until its MR is deregistered, or longer.
+
+use kernel::prelude::*;
+
+#[kunit_tests(peer_mem_dma_buf_fatal)]
+mod tests {
+    use super::super::*;
+    use crate::sync::until;
+
+    /// Returns a client with a live region on a device of this test, which then has a fatal error.
+    fn fatal(mode: Mode) -> Result<(Fixture, Arc<Client>, Arc<user::Mr>)> {
+        let live = live_on(Fixture::temporary(mode)?, fitting(mode, Setup::SEED))?;
+        live.0.registered().report_fatal();
+        Ok(live)
+    }
+
+    /// Has `end` wait for the device, and deregisters the MR.
+    fn ends_with_dereg(end: fn(&Arc<Client>) -> Result<Task<Result>>) -> Result {
+        for mode in REVOCABLE {
+            let (t, client, mr) = fatal(mode)?;
+            let ending = end(&client)?;
+            let waited = ending.is_waiting();
+            let stage = client.stage();
+            deregistration(&mr)?.join()??;
+            ending.join()??;
+            ensure!(waited);
+            // Nothing was unmapped or put before.
+            ensure_eq!(stage, Stage::Mapped);
+            undone_once(&client)?;
+            t.finish()?;
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn an_invalidation_ends_with_the_deregistration() -> Result {
+        ends_with_dereg(invalidation)
+    }
+
+    #[test]
+    fn the_end_of_a_client_ends_with_the_deregistration() -> Result {
+        ends_with_dereg(unregistration)
+    }
+
+    /// The driver removes the device at once when it recovers.
+    #[test]
+    fn the_removal_does_not_wait_and_leaves_the_pages_pinned() -> Result {
+        for mode in REVOCABLE {
+            let (t, client, mr) = fatal(mode)?;
+            let invalidating = invalidation(&client)?;
+            let waited = invalidating.is_waiting();
+            // ib_core waits for the MR before it frees the device.
+            let leaving = removal(&t)?;
+            let bare = until(|| t.registered().is_bare());
+            let asked = t.calls(Point::Invalidate)?;
+            mr.dereg()?;
+            invalidating.join()??;
+            leaving.join()?;
+            bare?;
+            ensure!(waited);
+            ensure!(asked <= 1);
+            unregistration(&client)?.join()??;
+            undone_once(&client)?;
+            t.finish()?;
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn the_pages_of_a_removed_device_are_put_when_the_driver_deregisters() -> Result {
+        for mode in REVOCABLE {
+            let (t, client, mr) = fatal(mode)?;
+            let leaving = removal(&t)?;
+            let bare = until(|| t.registered().is_bare());
+            let stage = client.stage();
+            // The device has no interposed operations: this calls the driver directly.
+            mr.dereg()?;
+            let released = t.calls(Point::Release)?;
+            leaving.join()?;
+            bare?;
+            ensure_eq!(stage, Stage::Mapped);
+            ensure_eq!(released, 1);
+            unregistration(&client)?.join()??;
+            undone_once(&client)?;
+            t.finish()?;
+        }
+        Ok(())
+    }
+
+    /// The driver may never deregister.
+    #[test]
+    fn an_invalidation_after_the_removal_does_not_wait() -> Result {
+        for mode in REVOCABLE {
+            let (t, client, mr) = fatal(mode)?;
+            t.script(Point::DeregMr)?
+                .fail_always(Point::DeregMr, EBUSY.to_errno());
+            let leaving = removal(&t)?;
+            let bare = until(|| t.registered().is_bare());
+            let stage = client.stage();
+            invalidation(&client)?.join()??;
+            let ended = client.stage();
+            t.script(Point::DeregMr)?.fail_always(Point::DeregMr, 0);
+            mr.dereg()?;
+            leaving.join()?;
+            bare?;
+            ensure_eq!(stage, Stage::Mapped);
+            ensure!(ended != Stage::Mapped);
+            unregistration(&client)?.join()??;
+            undone_once(&client)?;
+            t.finish()?;
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn the_error_of_another_device_does_not_matter() -> Result {
+        let (t, client, mr) = live(Mode::Dynamic, Setup::SEED)?;
+        let other = Fixture::temporary(Mode::Dynamic)?;
+        other.registered().report_fatal();
+        client.invalidate_last()?;
+        let valid = mr.is_valid();
+        mr.dereg()?;
+        ensure!(!valid);
+        other.finish()?;
+        t.finish()
+    }
+}
