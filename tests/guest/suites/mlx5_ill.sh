@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+# shellcheck disable=SC2154 # pid is of tests/guest/steps.sh
+#
+# Memory is revoked while the adapter is ill: it fails a UMR work request, by which mlx5 revokes,
+# it does not answer commands, or its firmware is dead while DMA goes on. Pages that it may still
+# access stay pinned, or a line of the log says that they do not; and every wait ends.
+
+. ./suites/mlx5_gone.sh
+
+# writer: starts one on the first BAR, and sees it write.
+writer() {
+	start forever forever -m $((8 << 20)) "$BAR_A"
+	wait_line /tmp/forever '^running'
+	still_writes
+}
+still_writes() {
+	local before
+	before=$(host_sum a)
+	eventually not_sum "$before" || fail "the adapter does not write"
+}
+not_sum() { [ "$(host_sum a)" != "$1" ]; }
+
+# unbind_waits PATTERN: begins to unbind the first BAR, in $unbinding. That has to wait, as the
+# log says, and the memory stays pinned although the adapter writes.
+unbind_waits() {
+	log_may 'does not revoke .* bytes'
+	unbind "$BDF_A" &
+	unbinding=$!
+	eventually log_has "mlx5_0 does not revoke .* bytes .*: $1); retrying"
+	still_writes
+	kill -0 "$unbinding"
+	must_fail balanced
+}
+
+# bind_again: binds the BAR that was unbound.
+bind_again() {
+	bind "$BDF_A"
+	find_bars
+}
+
+# A WARN_ON_ONCE of mlx5 is printed again.
+warn_again() {
+	log_allow 'WARNING: .*mlx5r_umr_post_send_wait'
+	log_allow 'Call Trace:'
+	echo 1 >/sys/kernel/debug/clear_warn_once
+}
+
+# The translation stays in the adapter, and mlx5 unmaps the memory all the same.
+test_an_invalidation_fails() {
+	local unbinding
+	warn_again
+	writer
+	ask_host connectx fail-umr 1
+	unbind_waits 'its driver has failed to invalidate the MR'
+	# The deregistration works, and ends the access.
+	ends "$pid"
+	ended "$unbinding"
+	eventually balanced
+	must_fail log_has 'unpinned now'
+	bind_again
+	works_again
+}
+
+# The same, but the RDMA device is removed, and the driver deregisters.
+test_an_invalidation_fails_and_the_device_is_removed() {
+	local unbinding
+	warn_again
+	writer
+	ask_host connectx fail-umr 1
+	unbind_waits 'its driver has failed to invalidate the MR'
+	log_may 'is removed, and may still access'
+	remove_device
+	ended "$unbinding"
+	log_has 'mlx5_0 is removed, and may still access .* bytes .*: reset the device'
+	eventually balanced
+	ends "$pid"
+	add_device
+	bind_again
+	works_again
+}
+
+# fatal: the firmware is dead, mlx5 has noticed it, and does nothing until the function is reset.
+fatal() {
+	devlink health set "pci/$(mlx5_bdf)" reporter fw_fatal auto_recover false
+	ask_host connectx fatal
+	eventually log_has 'Fatal error 5 detected'
+}
+
+# reset_and_load BDF: what an administrator does then.
+reset_and_load() {
+	echo 1 >"/sys/bus/pci/devices/$1/reset"
+	echo 1 >"/sys/bus/pci/devices/$1/remove"
+	echo 1 >/sys/bus/pci/rescan
+	load_mlx5
+}
+
+# What the driver says of an adapter with a fatal error: either cause is the first to be seen.
+FATAL='\(it has reported a fatal error\|its driver has failed to invalidate the MR\)'
+
+test_fatal_and_the_process_ends() {
+	local unbinding bdf
+	bdf=$(mlx5_bdf)
+	writer
+	fatal
+	still_writes
+	unbind_waits "$FATAL"
+	ends "$pid"
+	ended "$unbinding"
+	# The key is still in the adapter.
+	log_has 'mlx5_0 may still access .* bytes (it has reported a fatal error), .*: reset the device'
+	eventually balanced
+	reset_and_load "$bdf"
+	bind_again
+	works_again
+}
+
+test_fatal_and_the_process_deregisters() {
+	local bdf
+	bdf=$(mlx5_bdf)
+	start hold hold -n 1 "$BAR_A"
+	wait_line /tmp/hold '^holding 1'
+	fatal
+	eventually reported
+	ends "$pid"
+	log_has 'mlx5_0 may still access .* bytes (it has reported a fatal error), .*: reset the device'
+	eventually balanced
+	reset_and_load "$bdf"
+	works_again
+}
+# The core knows of it.
+reported() { grep -q '^mlx5_0 .*fatal' /sys/kernel/debug/ib_peer_mem/devices; }
+
+test_fatal_and_the_function_is_removed() {
+	local unbinding bdf
+	bdf=$(mlx5_bdf)
+	writer
+	fatal
+	unbind_waits "$FATAL"
+	log_may 'is removed, and may still access'
+	echo 1 >"/sys/bus/pci/devices/$bdf/remove"
+	ended "$unbinding"
+	log_has 'mlx5_0 is removed, and may still access .* bytes .*: reset the device'
+	eventually balanced
+	ends "$pid"
+	# The slot is reset.
+	ask_host connectx alive
+	echo 1 >/sys/bus/pci/rescan
+	bind_again
+	load_mlx5
+	works_again
+}
+
+# mlx5 has the firmware reset the function, removes the RDMA device and adds it again.
+test_fatal_and_the_driver_recovers() {
+	recover_any_time
+	writer
+	log_may 'is removed, and may still access'
+	ask_host connectx fatal
+	eventually recovered
+	log_has 'mlx5_0 is removed, and may still access .* bytes .*: reset the device'
+	eventually balanced
+	ends "$pid"
+	load_mlx5
+	works_again
+}
+
+# The revocation needs no command: a process that waits for one does not delay it. The last test:
+# mlx5 leaks the slot of the command, and mlx5_cmd_flush() would wait for it after a fatal error.
+test_commands_are_not_answered() {
+	local other
+	writer
+	# ALLOC_PD
+	ask_host connectx ignore-command 0x800
+	"$RDMA" write -l 4096 "$BAR_B" >/tmp/other 2>&1 &
+	other=$!
+	eventually answers_not
+	unbind_in_time "$BDF_A"
+	wait_line /tmp/forever 'remote access error'
+	kill -0 "$other"
+	ask_host connectx ignore-command 0
+	ended "$pid" || true
+	eventually balanced
+	bind_again
+	# mlx5 gives the command up after a minute.
+	eventually gone "$other" || eventually gone "$other"
+	must_fail wait "$other"
+	works_again
+}
+answers_not() { grep -q 'ALLOC_PD is never answered' "$OUT/connectx.log"; }
