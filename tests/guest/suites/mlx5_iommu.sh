@@ -2,7 +2,7 @@
 # shellcheck shell=bash
 #
 # The stock mlx5 driver behind a strict IOMMU, in short form: what revokes, releases or changes
-# MRs, and umems in a BAR. An address that is unmapped before the adapter has let go of it is an
+# MRs, and umems in a BAR. An address that is unmapped while the adapter can still use it is an
 # error there. make soak runs the whole suites.
 
 . ./suites/kill.sh
