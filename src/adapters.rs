@@ -4,6 +4,7 @@
 
 use crate::{
     adapter::Adapter,
+    backend::Trust,
     ext::{
         rdma::Device,
         snapshot::{
@@ -67,14 +68,17 @@ pub(crate) fn by_device(dev: &Device) -> Result<Arc<Adapter>> {
     found.cloned().ok_or(ENODEV)
 }
 
-/// Returns whether `dev` performs the DMA of a device in the list. Context: may sleep.
-pub(crate) fn have_dma_device(dev: &device::Device) -> bool {
-    let performs = |adapter: &Arc<Adapter>| {
+/// Returns `None` if `dev` does not perform the DMA of a device in the list, and otherwise what is known
+/// of the invalidations of that device. Context: may sleep.
+pub(crate) fn trust_of(dev: &device::Device) -> Option<Option<Arc<Trust>>> {
+    let performs = |adapter: &&Arc<Adapter>| {
         let dma = adapter.device().dma_device();
         dma.is_some_and(|dma| ptr::eq(dma, dev))
     };
-    LIST.load()
-        .is_some_and(|list| list.lock().iter().any(performs))
+    let list = LIST.load()?;
+    let list = list.lock();
+    let found = list.iter().find(performs)?;
+    Some(found.backend().trust())
 }
 
 /// Calls `f` for each device until it fails. Context: may sleep.

@@ -3,6 +3,7 @@
 //! Backends: how a stock driver gets the addresses of a region.
 
 mod dma_buf;
+mod exported;
 mod fast_reg;
 mod param;
 mod trust;
@@ -19,18 +20,26 @@ use self::{
     },
     param::Choice, //
 };
+pub(crate) use self::{
+    exported::{
+        Exported,
+        Importer, //
+    },
+    trust::Trust, //
+};
+
 use crate::{
     callbacks::ClientPages,
     ext::{
         compat::eopnotsupp,
         dma_buf::{
             FenceBudget,
-            OnDetach,
-            Revoker, //
+            OnDetach, //
         },
         params,
         rdma::{
             Device,
+            Name,
             Request,
             UserMr, //
         }, //
@@ -188,6 +197,14 @@ impl Backend {
         }
     }
 
+    /// Returns what is known of the invalidations of the driver, if it imports dma-bufs.
+    pub(crate) fn trust(&self) -> Option<Arc<Trust>> {
+        match self {
+            Self::DmaBuf(backend) => Some(backend.trust().clone()),
+            Self::FastReg(_) | Self::Umem => None,
+        }
+    }
+
     /// Records that the driver has reported a fatal error: the device is not trusted to invalidate any
     /// more. The completion of a work request shows that by itself.
     pub(crate) fn set_fatal(&self) {
@@ -235,20 +252,22 @@ impl Backend {
 }
 
 /// Why no fence of a device succeeds any more, although its driver may seem to do it.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Distrust {
-    /// The driver has reported a fatal error.
-    Fatal,
-    /// The driver has failed to invalidate the MR, and does not try again.
-    NotInvalidated,
+#[derive(Clone, Copy)]
+pub(crate) struct Distrust {
+    /// The device.
+    pub(crate) device: Name,
+    /// The driver has reported a fatal error. Otherwise it has failed to invalidate the MR, and does
+    /// not try again.
+    pub(crate) is_fatal: bool,
 }
 
 impl Distrust {
     /// Returns the cause for the log.
     pub(crate) fn cause(self) -> &'static str {
-        match self {
-            Self::Fatal => "it has reported a fatal error",
-            Self::NotInvalidated => "its driver has failed to invalidate the MR",
+        if self.is_fatal {
+            "it has reported a fatal error"
+        } else {
+            "its driver has failed to invalidate the MR"
         }
     }
 }
@@ -260,7 +279,7 @@ pub(crate) enum Attachment {
     /// An MR made by [`Backend::FastReg`].
     FastReg(FastRegMr),
     /// A dma-buf that the user has, for any device that imports it.
-    Exported(Revoker),
+    Exported(Exported),
 }
 
 impl Attachment {
@@ -269,7 +288,7 @@ impl Attachment {
         match self {
             Self::DmaBuf(mr) => mr.can_fence(),
             Self::FastReg(_) => true,
-            Self::Exported(revoker) => revoker.can_revoke(),
+            Self::Exported(exported) => exported.can_fence(),
         }
     }
 
@@ -278,8 +297,9 @@ impl Attachment {
     pub(crate) fn distrust(&self) -> Option<Distrust> {
         match self {
             Self::DmaBuf(mr) => mr.distrust(),
-            // A work request has a result. An export knows nothing of the devices.
-            Self::FastReg(_) | Self::Exported(_) => None,
+            Self::Exported(exported) => exported.distrust(),
+            // A work request has a result.
+            Self::FastReg(_) => None,
         }
     }
 
@@ -292,8 +312,8 @@ impl Attachment {
                 mr.stop();
                 Ok(())
             }
-            Self::Exported(revoker) => {
-                revoker.begin_revoke();
+            Self::Exported(exported) => {
+                exported.stop();
                 Ok(())
             }
         }
@@ -314,7 +334,7 @@ impl Attachment {
         match self {
             Self::DmaBuf(mr) => mr.fence(fences),
             Self::FastReg(mr) => mr.fence(),
-            Self::Exported(revoker) => revoker.revoke(fences),
+            Self::Exported(exported) => exported.fence(fences),
         }
     }
 

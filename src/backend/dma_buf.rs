@@ -7,7 +7,10 @@
 //! runs under a reservation lock. The importer gets copies of that mapping.
 
 use super::{
-    trust::Trust,
+    trust::{
+        Revocation,
+        Trust, //
+    },
     Distrust,
     Fence,
     Refusal, //
@@ -101,6 +104,11 @@ impl DmaBuf {
         }
     }
 
+    /// See [`super::Backend::trust`].
+    pub(crate) fn trust(&self) -> &Arc<Trust> {
+        &self.trust
+    }
+
     /// See [`super::Backend::set_fatal`].
     pub(crate) fn set_fatal(&self) {
         self.trust.set_fatal();
@@ -140,7 +148,7 @@ impl DmaBuf {
             revocable,
             trust: self.trust.clone(),
             orphan,
-            failed: None,
+            revocation: Revocation::default(),
             left: false,
         }
     }
@@ -212,8 +220,7 @@ pub(crate) struct DmaBufMr {
     trust: Arc<Trust>,
     /// There is no MR: the driver has failed, and has not undone the import.
     orphan: bool,
-    /// The error of the driver's invalidation, which cannot be repeated.
-    failed: Option<Error>,
+    revocation: Revocation,
     /// The device is removed, and the driver is to deregister the MR.
     left: bool,
 }
@@ -226,19 +233,7 @@ impl DmaBufMr {
 
     /// See [`super::Attachment::distrust`].
     pub(crate) fn distrust(&self) -> Option<Distrust> {
-        if self.trust.is_fatal() {
-            return Some(Distrust::Fatal);
-        }
-        // The driver's `dereg_mr` shows its errors, so it ends this.
-        (self.failed.is_some() && !self.trust.is_off()).then_some(Distrust::NotInvalidated)
-    }
-
-    /// Returns an error if the device is not trusted to have invalidated.
-    fn check(&self) -> Result {
-        match self.distrust() {
-            None => Ok(()),
-            Some(_) => Err(self.failed.unwrap_or(EIO)),
-        }
+        self.revocation.distrust(&self.trust)
     }
 
     /// See [`super::Attachment::fence`].
@@ -249,7 +244,7 @@ impl DmaBufMr {
             return Ok(());
         }
         if !self.left {
-            self.check()?;
+            self.revocation.check(&self.trust)?;
         }
         self.stop();
         self.import.wait_revoked(fences)?;
@@ -257,19 +252,15 @@ impl DmaBufMr {
             Ok(())
         } else {
             // The error may have come meanwhile.
-            self.check()
+            self.revocation.check(&self.trust)
         }
     }
 
     /// See [`super::Attachment::stop`].
     pub(crate) fn stop(&mut self) {
-        let invalidation = self.trust.arm();
-        let (import, failed) = (&self.import, &mut self.failed);
-        import.begin_revoke(|invalidate| *failed = invalidation.watch(invalidate).err());
-        // mlx5 has given up the device, and reports that later, or never if it hangs.
-        if self.failed == Some(EIO) {
-            self.trust.set_fatal();
-        }
+        let import = &self.import;
+        self.revocation
+            .watch(&self.trust, |call| import.begin_revoke(call));
     }
 
     /// See [`super::Attachment::defer_to_dereg`].

@@ -6,10 +6,12 @@
 //! its device does not take the request, so that no importer would seem to be left. What shows this is
 //! the event of a fatal error, and a probe on the function of the driver that has the result.
 
+use super::Distrust;
 use crate::ext::{
     rdma::{
         dma_is_off,
-        Device, //
+        Device,
+        Name, //
     },
     return_probe::{
         Armed,
@@ -30,7 +32,9 @@ use kernel::{
 };
 
 /// What is known of a device that invalidates. It does not keep the RDMA device.
-pub(super) struct Trust {
+pub(crate) struct Trust {
+    /// The name of the RDMA device.
+    name: Name,
     dma: ARef<device::Device>,
     /// The driver has reported a fatal error.
     fatal: Atomic<bool>,
@@ -56,6 +60,7 @@ impl Trust {
                 .ok()
         });
         Self {
+            name: dev.name(),
             dma: dma.into(),
             fatal: Atomic::new(false),
             removed: Atomic::new(false),
@@ -88,30 +93,58 @@ impl Trust {
         dma_is_off(&self.dma)
     }
 
-    /// Makes the driver's errors visible to [`Invalidation::watch`]. Context: may sleep.
-    pub(super) fn arm(&self) -> Invalidation<'_> {
-        let armed = self.probe.as_ref().and_then(|probe| {
-            probe
-                .arm()
-                .inspect_err(|e| pr_err!("the probe on the driver cannot be armed: {:?}\n", e))
-                .ok()
-        });
-        Invalidation(armed)
+    /// Makes the driver's errors visible to [`Armed::watch`]. Context: may sleep.
+    fn arm(&self) -> Option<Armed<'_>> {
+        let armed = self.probe.as_ref()?.arm();
+        armed
+            .inspect_err(|e| pr_err!("the probe on the driver cannot be armed: {:?}\n", e))
+            .ok()
     }
 }
 
-/// An invalidation that is to begin.
-pub(super) struct Invalidation<'a>(Option<Armed<'a>>);
+/// The revocation of one import.
+#[derive(Default)]
+pub(super) struct Revocation {
+    /// The error of the driver's invalidation, which cannot be repeated.
+    failed: Option<Error>,
+}
 
-impl Invalidation<'_> {
-    /// Calls `invalidate`. Fails if the driver was seen to fail.
-    pub(super) fn watch(&self, invalidate: &dyn Fn()) -> Result {
-        match &self.0 {
-            Some(armed) => armed.watch(invalidate),
-            None => {
-                invalidate();
-                Ok(())
-            }
+impl Revocation {
+    /// Returns why the device is not trusted to have invalidated.
+    pub(super) fn distrust(&self, trust: &Trust) -> Option<Distrust> {
+        let is_fatal = trust.is_fatal();
+        // The driver's `dereg_mr` shows its errors, so it ends this.
+        let has_failed = self.failed.is_some() && !trust.is_off();
+        (is_fatal || has_failed).then_some(Distrust {
+            device: trust.name,
+            is_fatal,
+        })
+    }
+
+    /// Returns an error if the device is not trusted to have invalidated.
+    pub(super) fn check(&self, trust: &Trust) -> Result {
+        match self.distrust(trust) {
+            None => Ok(()),
+            Some(_) => Err(self.failed.unwrap_or(EIO)),
         }
+    }
+
+    /// Calls `revoke`, which calls the function that it is passed with one that has the importer
+    /// invalidate, if that has not been done. Context: may sleep.
+    pub(super) fn watch<T>(
+        &mut self,
+        trust: &Trust,
+        revoke: impl FnOnce(&mut dyn FnMut(&dyn Fn())) -> T,
+    ) -> T {
+        let armed = trust.arm();
+        let result = revoke(&mut |invalidate| match &armed {
+            Some(armed) => self.failed = armed.watch(invalidate).err(),
+            None => invalidate(),
+        });
+        // mlx5 has given up the device, and reports that later, or never if it hangs.
+        if self.failed == Some(EIO) {
+            trust.set_fatal();
+        }
+        result
     }
 }

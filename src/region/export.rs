@@ -13,7 +13,10 @@ use super::{
 use crate::{
     backend::{
         Attachment,
-        Refusal, //
+        Exported,
+        Importer,
+        Refusal,
+        Trust, //
     },
     callbacks::{
         Acquired,
@@ -46,16 +49,18 @@ use kernel::{
 
 /// The devices that a client maps an exported region for, unless it maps for any.
 pub(crate) enum Importers {
-    /// Those that the function returns `true` for. It may sleep.
-    Which(fn(&Device) -> bool),
+    /// Those for which the function returns what is known of their invalidations. It may sleep.
+    Which(fn(&Device) -> Option<Option<Arc<Trust>>>),
     /// This one.
     Only(ARef<Device>),
 }
 
 /// The memory behind the dma-buf of an exported region.
-struct Exported {
+struct ExportedMemory {
     region: Arc<Region>,
     importers: Importers,
+    /// The device that has mapped it.
+    importer: Arc<Importer>,
 }
 
 impl Region {
@@ -71,28 +76,30 @@ impl Region {
                 revocable: region.client.traits().requires_invalidation,
                 peer2peer: !pages.have_struct_pages(),
             };
-            let exported = Exported {
+            let importer = Importer::new()?;
+            let memory = ExportedMemory {
                 region: region.clone(),
                 importers,
+                importer: importer.clone(),
             };
-            let exported = Arc::new(exported, GFP_KERNEL_ACCOUNT)?;
-            let (export, revoker) = Export::new(exported, range.pages() * PAGE_SIZE, requirements)?;
+            let memory = Arc::new(memory, GFP_KERNEL_ACCOUNT)?;
+            let (export, revoker) = Export::new(memory, range.pages() * PAGE_SIZE, requirements)?;
             let attached = Attached {
                 mr: 0,
-                attachment: Attachment::Exported(revoker),
+                attachment: Attachment::Exported(Exported::new(revoker, importer)),
             };
             Ok((export, attached))
         })
     }
 }
 
-impl Memory for Exported {
+impl Memory for ExportedMemory {
     /// Clients take the device for that of an adapter, and may access what only such a device has.
     fn admit(&self, dev: &Device) -> Result {
         let client = &self.region.client;
         let admitted = client.traits().maps_for_any_device
             || match &self.importers {
-                Importers::Which(admitted) => admitted(dev),
+                Importers::Which(trust_of) => trust_of(dev).is_some(),
                 Importers::Only(only) => ptr::eq(&raw const **only, dev),
             };
         if admitted {
@@ -109,6 +116,9 @@ impl Memory for Exported {
 
     fn map(&self, dev: &Device, max: u64) -> Result<SmallVec<Segment>> {
         let region = &*self.region;
+        if let Importers::Which(trust_of) = self.importers {
+            self.importer.set(trust_of(dev).flatten());
+        }
         let mapped = region
             .life
             .with_live(|resources| resources.pages().map(dev, max));
@@ -126,6 +136,7 @@ impl Memory for Exported {
     fn ended(&self) {
         let region = &*self.region;
         if let Close::Live(resources) = region.life.close() {
+            region.log_fatal(&resources);
             region.tear_down(region.life.closed(resources));
         }
         region.release();

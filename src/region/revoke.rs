@@ -21,7 +21,10 @@ use crate::{
             FenceBudget,
             OnDetach, //
         },
-        rdma::wait_for_software_copies, //
+        rdma::{
+            wait_for_software_copies,
+            Name, //
+        }, //
     },
     index::Index,
     lifecycle::{
@@ -249,15 +252,20 @@ impl Region {
         fenced
     }
 
+    /// Returns the name of the device for a line of the log.
+    fn name_for_log(&self, distrust: Option<Distrust>) -> Option<Name> {
+        // An export belongs to no device.
+        self.device_name().or(distrust.map(|d| d.device))
+    }
+
     /// Logs that the pages stay pinned although the device is removed.
     fn log_detached(&self, e: Error, distrust: Option<Distrust>) {
-        let dev = self.device_name();
         pr_warn_limited!(
             "client {}: {} is removed, and may still access {} bytes ({:?}: {}); they stay pinned only \
              until its driver deregisters the MR, or the client invalidates them or unregisters: reset \
              the device\n",
             self.client.name(),
-            dev.as_deref().unwrap_or("the device"),
+            self.name_for_log(distrust).as_deref().unwrap_or("the device"),
             self.range.len(),
             e,
             distrust.map_or("it does not answer", Distrust::cause),
@@ -266,12 +274,11 @@ impl Region {
 
     /// Logs that the adapter cannot be fenced.
     fn log_unfenced(&self, e: Error, distrust: Option<Distrust>) {
-        let dev = self.device_name();
         pr_err_limited!(
             "client {}: {} does not revoke {} bytes ({:?}: {}); retrying: end the process that has the \
              MR, or remove the device\n",
             self.client.name(),
-            dev.as_deref().unwrap_or("an importer"),
+            self.name_for_log(distrust).as_deref().unwrap_or("an importer"),
             self.range.len(),
             e,
             distrust.map_or("the fence has failed", Distrust::cause),
@@ -281,17 +288,17 @@ impl Region {
     /// Logs that pages are put which a device with a fatal error may access: its driver has seemed to
     /// deregister the MR.
     pub(super) fn log_fatal(&self, resources: &Resources) {
-        if resources.distrust() != Some(Distrust::Fatal) {
+        let distrust = resources.distrust();
+        let Some(fatal) = distrust.filter(|distrust| distrust.is_fatal) else {
             return;
-        }
-        let dev = self.device_name();
+        };
         pr_warn_limited!(
             "client {}: {} may still access {} bytes ({}), which are unpinned now, as the MR is \
              deregistered: reset the device\n",
             self.client.name(),
-            dev.as_deref().unwrap_or("the device"),
+            &*self.name_for_log(distrust).unwrap_or(fatal.device),
             self.range.len(),
-            Distrust::Fatal.cause(),
+            fatal.cause(),
         );
     }
 }

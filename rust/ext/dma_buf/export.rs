@@ -52,7 +52,8 @@
 //! /// Revokes the page before its device is removed.
 //! fn remove(revoker: &Revoker) -> Result {
 //!     stack_pin_init!(let fences = FenceBudget::new());
-//!     revoker.revoke(&fences)
+//!     revoker.begin_revoke(|invalidate| invalidate());
+//!     revoker.wait_revoked(&fences)
 //! }
 //! ```
 
@@ -348,49 +349,62 @@ impl Revoker {
     }
 
     /// Begins to revoke the memory: no importer can attach or map it any more. Has those with a mapping
-    /// unmap. Does nothing if an importer is not revocable. [`Self::revoke`] follows.
+    /// unmap. Does nothing if an importer is not revocable. [`Self::wait_revoked`] follows. `call` is
+    /// called, at most once for an export, with the function that has the importers unmap, and calls
+    /// that.
     ///
     /// Context: may sleep. Takes the reservation lock, and calls the importers under it.
-    pub fn begin_revoke(&self) {
-        // `revoke` returns the error.
-        let _ = self.with_buf(|_| Ok(()));
+    pub fn begin_revoke(&self, call: impl FnOnce(&dyn Fn())) {
+        // Without this none can attach, so none that is not revocable.
+        let can_revoke = |state: &mut State| {
+            state.revoked |= state.non_revocable == 0;
+            state.revoked
+        };
+        self.with_buf(can_revoke, |buf| {
+            // SAFETY: The dma-buf is valid during the call. The function is called under its
+            // reservation lock.
+            let invalidate = || unsafe { helpers::ext_dma_buf_invalidate_mapped(buf) };
+            // SAFETY: The dma-buf is valid during the call, and the importers map by it.
+            unsafe { self.0.tables.begin_revoke(buf, || call(&invalidate)) };
+        });
     }
 
-    /// Revokes the memory: on return all importers have unmapped it and cannot map it again.
+    /// Ends what [`Self::begin_revoke`] has begun: on return all importers have unmapped the memory.
     ///
     /// Returns `EOPNOTSUPP` if an importer is not revocable, and `ETIMEDOUT` if one does not unmap.
     ///
-    /// Context: may sleep. Takes the reservation lock, and calls the importers under it.
-    pub fn revoke(&self, fences: &FenceBudget) -> Result {
-        // SAFETY: The dma-buf is valid during the call, and the importers map by it. The revocation has
-        // begun.
-        self.with_buf(|buf| unsafe { self.0.tables.wait_revoked(buf, fences) })
-    }
-
-    /// Begins to revoke the memory, and calls `then` with the dma-buf, which is valid during the call,
-    /// if there still is one.
-    fn with_buf(&self, then: impl FnOnce(*mut bindings::dma_buf) -> Result) -> Result {
-        let shared = &*self.0;
-        let mut state = shared.state.lock();
-        if state.non_revocable > 0 {
+    /// Context: may sleep. The caller must not hold the reservation lock.
+    pub fn wait_revoked(&self, fences: &FenceBudget) -> Result {
+        if !self.0.state.lock().revoked {
             return Err(eopnotsupp());
         }
-        // From here on no importer can attach, so none that is not revocable.
-        state.revoked = true;
+        let wait = |buf| {
+            // SAFETY: The dma-buf is valid during the call, and the importers map by it. The revocation
+            // has begun.
+            unsafe { self.0.tables.wait_revoked(buf, fences) }
+        };
+        self.with_buf(|_| true, wait).unwrap_or(Ok(()))
+    }
+
+    /// Calls `f` with the dma-buf, which is valid during the call, if there still is one and `wanted`
+    /// returns `true`.
+    fn with_buf<T>(
+        &self,
+        wanted: impl FnOnce(&mut State) -> bool,
+        f: impl FnOnce(*mut bindings::dma_buf) -> T,
+    ) -> Option<T> {
+        let shared = &*self.0;
+        let mut state = shared.state.lock();
         let buf = state.buf;
-        if buf.is_null() {
-            return Ok(());
+        if !wanted(&mut state) || buf.is_null() {
+            return None;
         }
         state.uses += 1;
         drop(state);
-        // SAFETY: By the type invariants `buf` is valid, as it is not NULL and `uses` is not 0. The
-        // function is called under its reservation lock.
-        let invalidate = || unsafe { helpers::ext_dma_buf_invalidate_mapped(buf) };
-        // SAFETY: `buf` is valid, see above, and the importers map by it.
-        unsafe { shared.tables.begin_revoke(buf, invalidate) };
-        let result = then(buf);
+        // By the type invariants the dma-buf is valid, as it is not NULL and `uses` is not 0.
+        let result = f(buf);
         shared.state.lock().uses -= 1;
         shared.changed.notify_all();
-        result
+        Some(result)
     }
 }

@@ -45,8 +45,12 @@ struct State {
 /// /// Revokes the memory of many exports.
 /// fn revoke(revokers: &[Revoker]) -> Result {
 ///     stack_pin_init!(let fences = FenceBudget::new());
-///     revokers.iter().for_each(Revoker::begin_revoke);
-///     revokers.iter().try_for_each(|revoker| revoker.revoke(&fences))
+///     for revoker in revokers {
+///         revoker.begin_revoke(|invalidate| invalidate());
+///     }
+///     revokers
+///         .iter()
+///         .try_for_each(|revoker| revoker.wait_revoked(&fences))
 /// }
 /// ```
 #[pin_data]

@@ -8,7 +8,10 @@ use kernel::prelude::*;
 #[kunit_tests(peer_mem_dma_buf_fatal)]
 mod tests {
     use super::super::*;
-    use crate::sync::until;
+    use crate::{
+        sync::until,
+        user::DmaBuf, //
+    };
 
     /// Returns a client with a live region on a device of this test, which then has a fatal error.
     fn fatal(mode: Mode) -> Result<(Fixture, Arc<Client>, Arc<user::Mr>)> {
@@ -113,6 +116,26 @@ mod tests {
             t.finish()?;
         }
         Ok(())
+    }
+
+    /// The device is not that of the export's region, which has none.
+    #[test]
+    fn an_importer_of_exported_memory_is_not_trusted_either() -> Result {
+        let t = Fixture::temporary(Mode::Dynamic)?;
+        let client = t.client(fitting(Mode::Dynamic, Setup::SEED))?;
+        let buf = DmaBuf::export(client.at(0), PAGE)?;
+        let mr = t.pd.import(&buf, 0, PAGE)?;
+        t.registered().report_fatal();
+        let ending = invalidation(&client)?;
+        let waited = ending.is_waiting();
+        let stage = client.stage();
+        mr.dereg()?;
+        ending.join()??;
+        ensure!(waited);
+        ensure_eq!(stage, Stage::Mapped);
+        undone_once(&client)?;
+        drop(buf);
+        t.finish()
     }
 
     #[test]

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Exported memory: the device that imports it is the user's choice.
+
+use super::{
+    trust::{
+        Revocation,
+        Trust, //
+    },
+    Distrust, //
+};
+use crate::ext::dma_buf::{
+    FenceBudget,
+    Revoker, //
+};
+use kernel::{
+    new_spinlock,
+    prelude::*,
+    sync::{
+        Arc,
+        SpinLock, //
+    }, //
+};
+
+/// What is known of the device that imports an export.
+#[pin_data]
+pub(crate) struct Importer {
+    /// `None` before there is one, and for one that is no adapter.
+    #[pin]
+    trust: SpinLock<Option<Arc<Trust>>>,
+}
+
+impl Importer {
+    /// Creates it for an export without an importer. Context: may sleep.
+    pub(crate) fn new() -> Result<Arc<Self>> {
+        let importer = pin_init!(Self { trust <- new_spinlock!(None, "Importer::trust") });
+        Arc::pin_init(importer, GFP_KERNEL_ACCOUNT)
+    }
+
+    /// Sets the device that imports. Context: any.
+    pub(crate) fn set(&self, trust: Option<Arc<Trust>>) {
+        let mut current = self.trust.lock();
+        let old = core::mem::replace(&mut *current, trust);
+        drop(current);
+        drop(old);
+    }
+
+    /// Returns what is known of the device that imports. Context: any.
+    fn trust(&self) -> Option<Arc<Trust>> {
+        self.trust.lock().clone()
+    }
+}
+
+/// The access of importers to exported memory.
+pub(crate) struct Exported {
+    revoker: Revoker,
+    importer: Arc<Importer>,
+    revocation: Revocation,
+}
+
+impl Exported {
+    /// Creates it for an export.
+    pub(crate) fn new(revoker: Revoker, importer: Arc<Importer>) -> Self {
+        Self {
+            revoker,
+            importer,
+            revocation: Revocation::default(),
+        }
+    }
+
+    /// See [`super::Attachment::can_fence`].
+    pub(super) fn can_fence(&self) -> bool {
+        self.revoker.can_revoke()
+    }
+
+    /// See [`super::Attachment::distrust`].
+    pub(super) fn distrust(&self) -> Option<Distrust> {
+        self.revocation.distrust(&*self.importer.trust()?)
+    }
+
+    /// See [`super::Attachment::stop`].
+    pub(super) fn stop(&mut self) {
+        let revoker = &self.revoker;
+        match self.importer.trust() {
+            Some(trust) => self
+                .revocation
+                .watch(&trust, |call| revoker.begin_revoke(call)),
+            None => revoker.begin_revoke(|invalidate| invalidate()),
+        }
+    }
+
+    /// See [`super::Attachment::fence`].
+    pub(super) fn fence(&mut self, fences: &FenceBudget) -> Result {
+        if let Some(trust) = self.importer.trust() {
+            self.revocation.check(&trust)?;
+        }
+        self.stop();
+        self.revoker.wait_revoked(fences)?;
+        match self.importer.trust() {
+            // The error may have come meanwhile.
+            Some(trust) => self.revocation.check(&trust),
+            None => Ok(()),
+        }
+    }
+}
