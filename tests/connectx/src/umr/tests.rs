@@ -176,7 +176,6 @@ fn a_key_is_enabled_only_as_it_could_be_made() {
         (mkc::qpn, 0x123),
         (mkc::log_page_size, 11),
         (mkc::log_page_size, 32),
-        (mkc::length64, 1),
         // The table has room for eight pages.
         (mkc::len, 0x8001),
     ] {
