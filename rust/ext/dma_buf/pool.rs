@@ -429,7 +429,7 @@ impl Pool {
     ///
     /// `import` may be called again, in a kernel worker, if it has failed with `EBADF`.
     ///
-    /// Context: may sleep; see [`worker`](super::super::worker) for locks.
+    /// Context: may sleep; see [`worker`] for locks.
     pub fn import<T: Send>(
         &self,
         segments: SmallVec<Segment>,

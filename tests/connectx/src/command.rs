@@ -118,13 +118,24 @@ impl Function {
     /// Executes the commands in these slots.
     pub fn command_doorbell(&mut self, slots: u32) {
         for slot in (0..32).filter(|slot| slots >> slot & 1 == 1) {
-            if let Err(bad) = self.command(slot) {
+            if let Err(bad) = self.command(slot, false) {
                 self.unmapped(&format!("command slot {slot}"), bad.0);
             }
         }
     }
 
-    fn command(&mut self, slot: u32) -> Result<(), Unmapped> {
+    /// Fails the commands that were ignored. The driver has given them up, and uses their slots again.
+    pub fn answer_ignored(&mut self) {
+        let slots = std::mem::take(&mut self.hca.ignored);
+        for slot in (0..32).filter(|slot| slots >> slot & 1 == 1) {
+            if let Err(bad) = self.command(slot, true) {
+                self.unmapped(&format!("command slot {slot}"), bad.0);
+            }
+        }
+    }
+
+    /// Executes a command. `late`: it was ignored, and fails.
+    fn command(&mut self, slot: u32, late: bool) -> Result<(), Unmapped> {
         let at = self.hca.init.slot(slot);
         let mut entry = [0; ENTRY];
         self.dma.read(at, &mut entry)?;
@@ -138,13 +149,15 @@ impl Function {
         let input = self.read_mailbox(&entry)?;
         let opcode = be16(&input, 0);
         if self.inject.ignore_command == Some(opcode) {
-            refuse!("fn{}: {} is never answered", self.id, name(opcode));
+            refuse!("fn{}: {} is not answered", self.id, name(opcode));
+            self.hca.ignored |= 1 << slot;
             return Ok(());
         }
         // The event queue that this command makes gets no event of this command.
         let eq = self.eq_for(event::COMMAND);
         let mut reply = Reply::new((be32(&entry, OUT_LENGTH) as usize).min(LONGEST));
-        let outcome = match self.injected(opcode) {
+        let injected = late.then(|| Refusal::new(INTERNAL, "injected, late"));
+        let outcome = match injected.or_else(|| self.injected(opcode)) {
             Some(refusal) => Err(refusal),
             None => self
                 .check_user(user(&input))

@@ -9,7 +9,8 @@
 //! FUNCTION hold-umr | release-umr   UMR work requests wait
 //! FUNCTION held-umr                 fails unless one waits
 //! FUNCTION fail-command OPCODE N    the next N of these commands fail
-//! FUNCTION ignore-command OPCODE    these commands are never answered; 0 for none
+//! FUNCTION ignore-command OPCODE    these commands are not answered; 0 for none: those that were not get
+//!                                   an error now
 //! FUNCTION delay-interrupts N       each interrupt comes N microseconds later; less than a second
 //! FUNCTION hold-faults | release-faults
 //! FUNCTION report                   what is alive, and the bytes of DMA, to the log
@@ -85,6 +86,9 @@ fn command(world: &mut World, line: &str) -> Result<String, String> {
         "ignore-command" => {
             let opcode = number(words.get(2))? as u16;
             function.inject.ignore_command = (opcode != 0).then_some(opcode);
+            if opcode == 0 {
+                function.answer_ignored();
+            }
         }
         "delay-interrupts" => {
             // QEMU takes an answer of five seconds for an error.
@@ -127,7 +131,7 @@ fn command(world: &mut World, line: &str) -> Result<String, String> {
         "refused" => {
             let mut asked = std::mem::take(&mut function.inject.refuses);
             // By another request.
-            asked.extend(["injected", "is never answered"].map(String::from));
+            asked.extend(["injected", "is not answered"].map(String::from));
             let more = log::take_refused(which, &asked);
             if !more.is_empty() {
                 return Err(format!("{} not asked for: {}", more.len(), first(&more)));

@@ -58,6 +58,8 @@ pub struct Hca {
     pub rqs: BTreeMap<u32, Rq>,
     /// Page faults that the driver has not answered yet.
     pub faults: Faults,
+    /// The slots of commands that are not answered.
+    pub ignored: u32,
     /// Queue pairs with work to do, in turn.
     pub ready: VecDeque<u32>,
     /// Queue pairs that try again at a time.
@@ -75,7 +77,7 @@ pub struct Inject {
     pub held_umr: BTreeSet<u32>,
     /// Commands to fail: the opcode and how many.
     pub fail_command: Option<(u16, u32)>,
-    /// The opcode of commands that are never answered.
+    /// The opcode of commands that are not answered.
     pub ignore_command: Option<u16>,
     /// What is refused and meant to be.
     pub refuses: Vec<String>,

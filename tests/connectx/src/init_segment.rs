@@ -146,7 +146,7 @@ impl Function {
             }
             CMDQ_ADDR_L => self.hca.init.queue_low = be32(data, 0),
             CMD_DOORBELL if self.hca.init.fatal => {
-                refuse!("fn{}: a command is never answered: fatal", self.id);
+                refuse!("fn{}: a command is not answered: fatal", self.id);
             }
             CMD_DOORBELL if !self.hca.init.enabled() => {
                 refuse!("fn{}: a command for a disabled interface", self.id);
