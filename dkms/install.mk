@@ -57,6 +57,8 @@ install-dkms-source:
 	install -d $(dkms_folder)
 	find $(dkms_source) -type f ! -name '*.o' ! -name '.*' ! -name '*_generated.rs' ! -name '*.rmeta' \
 		! -name rdma_inline.c -exec cp --parents -t $(dkms_folder) {} +
+	$(MAKE) install-dkms-conf DESTDIR=$(DESTDIR)
+install-dkms-conf:
 	sed -e 's/#MODULE_VERSION#/$(PEER_MEM_VERSION)/' -e 's/#OLDEST_KERNEL#/$(firstword $(kernels))/' \
 		-e 's/#NEWEST_KERNEL#/$(lastword $(kernels))/' dkms/dkms.conf >$(dkms_folder)/dkms.conf
 
@@ -88,5 +90,5 @@ uninstall:
 	$(MAKE) -C userspace uninstall DESTDIR=$(DESTDIR) PREFIX=$(PREFIX)
 	$(here) 'depmod $(release); ldconfig; udevadm control --reload || true'
 
-.PHONY: install-modules install-include install-headers install-udev install-system install-dkms-source \
+.PHONY: install-modules install-include install-headers install-udev install-system install-dkms-source install-dkms-conf \
 	install-userspace install install-dkms install-compat uninstall-compat uninstall
