@@ -1,22 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Helpers for linux/kprobes.h. */
+#include <linux/delay.h>
 #include <linux/err.h>
 #include <linux/kprobes.h>
-#include <linux/list.h>
 #include <linux/mutex.h>
 #include <linux/sched.h>
 #include <linux/slab.h>
-#include <linux/spinlock.h>
+#include <linux/string.h>
 #include <linux/workqueue.h>
 
 #include "helpers.h"
-
-/* A call of ext_return_probe_watch(), by @task. */
-struct ext_watch {
-	struct list_head node;
-	struct task_struct *task;
-	int error;
-};
 
 struct ext_return_probe {
 	struct kretprobe probe;
@@ -25,25 +18,28 @@ struct ext_return_probe {
 	unsigned int users;
 	bool armed;
 	struct delayed_work disarm;
-	/* Guards @watches. */
-	raw_spinlock_t lock;
-	struct list_head watches;
 };
 
 /* So many returns can be awaited at once. A call that is missed counts as one that has failed. */
 #define EXT_RETURNS 128
 
-/* Returns the innermost watch of the current task. */
-static struct ext_watch *ext_watch_of_current(struct ext_return_probe *this)
-{
-	struct ext_watch *watch;
+/*
+ * The tasks in ext_return_probe_watch(). A probe is hit in a context like that of an NMI, in which no
+ * lock can be taken. The room of a task has the error that it was returned, and the probe.
+ */
+static struct ext_marks ext_watching;
 
-	lockdep_assert_held(&this->lock);
-	list_for_each_entry(watch, &this->watches, node) {
-		if (watch->task == current)
-			return watch;
-	}
-	return NULL;
+static unsigned long ext_current(void)
+{
+	return (unsigned long)current;
+}
+
+/* Returns the entry of the current task, which alone uses it, if it watches @probe. */
+static struct ext_mark *ext_watch_of_current(const struct ext_return_probe *probe)
+{
+	const struct ext_mark *mark = ext_marks_find(&ext_watching, ext_current());
+
+	return mark && mark->room[1] == probe ? (struct ext_mark *)mark : NULL;
 }
 
 static struct ext_return_probe *ext_return_probe_of(struct kretprobe_instance *call)
@@ -54,28 +50,16 @@ static struct ext_return_probe *ext_return_probe_of(struct kretprobe_instance *c
 /* Returns 0 to have the return of this call reported. */
 static int ext_return_probe_entry(struct kretprobe_instance *call, struct pt_regs *regs)
 {
-	struct ext_return_probe *this = ext_return_probe_of(call);
-	unsigned long flags;
-	bool wanted;
-
-	raw_spin_lock_irqsave(&this->lock, flags);
-	wanted = ext_watch_of_current(this);
-	raw_spin_unlock_irqrestore(&this->lock, flags);
-	return !wanted;
+	return !ext_watch_of_current(ext_return_probe_of(call));
 }
 
 static int ext_return_probe_return(struct kretprobe_instance *call, struct pt_regs *regs)
 {
-	struct ext_return_probe *this = ext_return_probe_of(call);
+	struct ext_mark *mark = ext_watch_of_current(ext_return_probe_of(call));
 	int result = (int)regs_return_value(regs);
-	struct ext_watch *watch;
-	unsigned long flags;
 
-	raw_spin_lock_irqsave(&this->lock, flags);
-	watch = ext_watch_of_current(this);
-	if (watch && result < 0)
-		watch->error = result;
-	raw_spin_unlock_irqrestore(&this->lock, flags);
+	if (mark && result < 0)
+		mark->room[0] = ERR_PTR(result);
 	return 0;
 }
 
@@ -99,8 +83,6 @@ struct ext_return_probe *ext_return_probe_new(const char *symbol)
 		return ERR_PTR(-ENOMEM);
 	mutex_init(&this->arming);
 	INIT_DELAYED_WORK(&this->disarm, ext_return_probe_disarm);
-	raw_spin_lock_init(&this->lock);
-	INIT_LIST_HEAD(&this->watches);
 	this->probe.kp.symbol_name = symbol;
 	this->probe.kp.flags = KPROBE_FLAG_DISABLED;
 	this->probe.entry_handler = ext_return_probe_entry;
@@ -146,17 +128,28 @@ void ext_return_probe_put(struct ext_return_probe *this)
 
 int ext_return_probe_watch(struct ext_return_probe *this, void (*function)(void *arg), void *arg)
 {
-	struct ext_watch watch = { .task = current };
-	int missed = READ_ONCE(this->probe.nmissed);
+	struct ext_mark *mark = (struct ext_mark *)ext_marks_find(&ext_watching, ext_current());
+	unsigned int missed = READ_ONCE(this->probe.nmissed);
+	bool nested = mark;
+	void *outer[2];
+	int error;
 
-	raw_spin_lock_irq(&this->lock);
-	list_add(&watch.node, &this->watches);
-	raw_spin_unlock_irq(&this->lock);
+	while (!mark) {
+		mark = ext_marks_enter(&ext_watching, ext_current());
+		if (!mark)
+			fsleep(1000);
+	}
+	/* The inner one of two watches sees the errors. */
+	memcpy(outer, mark->room, sizeof(outer));
+	mark->room[0] = NULL;
+	mark->room[1] = this;
 	function(arg);
-	raw_spin_lock_irq(&this->lock);
-	list_del(&watch.node);
-	raw_spin_unlock_irq(&this->lock);
-	if (!watch.error && missed != READ_ONCE(this->probe.nmissed))
+	error = PTR_ERR_OR_ZERO(mark->room[0]);
+	if (nested)
+		memcpy(mark->room, outer, sizeof(outer));
+	else
+		ext_marks_leave(mark);
+	if (!error && missed != READ_ONCE(this->probe.nmissed))
 		return -EAGAIN;
-	return watch.error;
+	return error;
 }
