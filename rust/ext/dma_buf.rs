@@ -33,11 +33,12 @@ mod attachment;
 mod buf;
 mod export;
 mod fences;
+mod module_ref;
 pub(super) mod number;
 mod pool;
 mod tables;
 
-pub(super) use self::pool::wait_released;
+pub(super) use self::module_ref::wait_released;
 
 pub use self::{
     export::{

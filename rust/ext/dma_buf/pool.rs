@@ -49,6 +49,7 @@ use super::{
         Exporter,
         Pins, //
     },
+    module_ref::ModuleRef,
     number,
     tables::Tables,
     FenceBudget,
@@ -61,7 +62,6 @@ use core::{
     ptr, //
 };
 use kernel::{
-    bindings,
     cpu::{
         nr_cpu_ids,
         CpuId, //
@@ -74,19 +74,13 @@ use kernel::{
     sync::{
         aref::ARef,
         atomic::{
-            Acquire,
             Atomic,
-            Relaxed,
-            Release, //
+            Relaxed, //
         },
         Arc,
         ArcBorrow,
         Mutex,
         SpinLock, //
-    },
-    time::{
-        delay::fsleep,
-        Delta, //
     },
     types::ForeignOwnable, //
 };
@@ -183,102 +177,13 @@ impl Mapping {
     }
 }
 
-/// How many shared dma-bufs are [`Left::Awaited`] and not released.
-static AWAITED: Atomic<i32> = Atomic::new(0);
-
-/// Waits until all shared dma-bufs are released that the removal of the module has left to others.
-///
-/// No device may have a pool any more. The release of a dma-buf is a function of this module: after
-/// this call a Tasks RCU grace period waits for the tasks that are in it.
-///
-/// Context: may sleep.
-pub(in super::super) fn wait_released() {
-    let mut logged = false;
-    while AWAITED.load(Acquire) > 0 {
-        if !logged {
-            pr_err!(
-                "waiting until the last reference to a dma-buf of this module is dropped; end the \
-                 programs that iterate over dma-bufs (BPF iterators)\n"
-            );
-            logged = true;
-        }
-        fsleep(Delta::from_millis(100));
-    }
-}
-
-/// What keeps the module loaded from the end of the pool to the release of the dma-buf.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Left {
-    /// The pool has the dma-buf.
-    No,
-    /// A reference to the module.
-    Pinned,
-    /// [`wait_released`]: the module is being removed.
-    Awaited,
-}
-
-/// Counts the importers of a shared dma-buf.
-struct Importers {
-    /// How many are attached. While there is one, there is a reference to the module.
-    attached: u32,
-    /// Whether the pool has left the dma-buf to those who have a reference.
-    left: Left,
-}
-
 /// Private data of a shared dma-buf.
 #[pin_data]
 struct Shared {
     /// The only device that can import.
     dev: ARef<Device>,
     #[pin]
-    importers: SpinLock<Importers>,
-}
-
-impl Shared {
-    /// Counts an importer. Returns `ENODEV` if the module is being unloaded.
-    fn enter(&self) -> Result {
-        let mut importers = self.importers.lock();
-        if importers.attached == 0 && !Self::pin() {
-            return Err(ENODEV);
-        }
-        importers.attached += 1;
-        Ok(())
-    }
-
-    /// Ends what [`Self::enter`] has begun.
-    fn leave(&self) {
-        let mut importers = self.importers.lock();
-        importers.attached -= 1;
-        let last = importers.attached == 0 && importers.left != Left::Pinned;
-        drop(importers);
-        if last {
-            Self::unpin();
-        }
-    }
-
-    /// Has the module stay until [`Exporter::release`].
-    fn stay(&self) {
-        let mut importers = self.importers.lock();
-        importers.left = if importers.attached > 0 || Self::pin() {
-            Left::Pinned
-        } else {
-            AWAITED.fetch_add(1, Relaxed);
-            Left::Awaited
-        };
-    }
-
-    /// Takes a reference to the module. Returns `false` if it is being unloaded.
-    fn pin() -> bool {
-        // SAFETY: This is the module that the code is linked into.
-        unsafe { bindings::try_module_get(&raw mut bindings::__this_module) }
-    }
-
-    /// Drops a reference to the module. The caller returns to the dma-buf without sleeping, so the
-    /// removal of the module, which waits for a Tasks RCU grace period, waits for it.
-    fn unpin() {
-        // SAFETY: The reference was taken in `pin`.
-        unsafe { bindings::module_put(&raw mut bindings::__this_module) };
-    }
+    module: ModuleRef,
 }
 
 impl Exporter for Shared {
@@ -290,8 +195,10 @@ impl Exporter for Shared {
         if !ptr::eq(&raw const *self.dev, attachment.device()) {
             return Err(EPERM);
         }
-        self.enter()?;
-        mapping.attach(attachment).inspect_err(|_| self.leave())?;
+        self.module.enter()?;
+        mapping
+            .attach(attachment)
+            .inspect_err(|_| self.module.leave())?;
         attachment.private().store(mapping.into_foreign(), Relaxed);
         Ok(())
     }
@@ -304,7 +211,7 @@ impl Exporter for Shared {
         // The end of the import may be that of the pool, which leaves the dma-buf to this importer.
         mapping.detach();
         drop(mapping);
-        self.leave();
+        self.module.leave();
     }
 
     fn map(&self, attachment: &Attachment) -> Result<KBox<Table<'static>>> {
@@ -319,17 +226,10 @@ impl Exporter for Shared {
     }
 
     fn release(this: Arc<Self>) {
-        let left = this.importers.lock().left;
+        let left = this.module.left();
         // This may sleep, so it comes before the module may go.
         drop(this);
-        match left {
-            Left::No => {}
-            Left::Pinned => Self::unpin(),
-            // Pairs with the load in `wait_released`.
-            Left::Awaited => {
-                AWAITED.fetch_add(-1, Release);
-            }
-        }
+        left.end();
     }
 }
 
@@ -347,10 +247,7 @@ impl SharedBuf {
         let shared = Arc::pin_init(
             pin_init!(Shared {
                 dev: dev.into(),
-                importers <- new_spinlock!(
-                    Importers { attached: 0, left: Left::No },
-                    "dma_buf::Shared::importers"
-                ),
+                module <- ModuleRef::new(),
             }),
             GFP_KERNEL,
         )?;
@@ -363,7 +260,7 @@ impl Drop for SharedBuf {
     fn drop(&mut self) {
         // No importer can attach any more: an import has a reference to `self`. Others may have a
         // reference to the dma-buf, or get one until it is released.
-        self.shared.stay();
+        self.shared.module.stay();
         // SAFETY: The field is not used after this.
         unsafe { ManuallyDrop::take(&mut self.buf) }.put_now();
     }
