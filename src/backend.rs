@@ -208,8 +208,8 @@ impl Backend {
     /// Records that the driver has reported a fatal error: the device is not trusted to invalidate any
     /// more. The completion of a work request shows that by itself.
     pub(crate) fn set_fatal(&self) {
-        if let Self::DmaBuf(backend) = self {
-            backend.set_fatal();
+        if let Some(trust) = self.trust() {
+            trust.set_fatal();
         }
     }
 

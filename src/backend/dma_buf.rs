@@ -109,11 +109,6 @@ impl DmaBuf {
         &self.trust
     }
 
-    /// See [`super::Backend::set_fatal`].
-    pub(crate) fn set_fatal(&self) {
-        self.trust.set_fatal();
-    }
-
     /// Records whether the driver can revoke, as the import of a dma-buf has shown.
     fn record(&self, revocable: bool) {
         let word = if revocable { revokes::YES } else { revokes::NO };

@@ -89,17 +89,20 @@ impl Exported {
         }
     }
 
-    /// See [`super::Attachment::fence`].
-    pub(super) fn fence(&mut self, fences: &FenceBudget) -> Result {
-        if let Some(trust) = self.importer.trust() {
-            self.revocation.check(&trust)?;
-        }
-        self.stop();
-        self.revoker.wait_revoked(fences)?;
+    /// Returns an error if the device is not trusted to have invalidated.
+    fn check(&self) -> Result {
         match self.importer.trust() {
-            // The error may have come meanwhile.
             Some(trust) => self.revocation.check(&trust),
             None => Ok(()),
         }
+    }
+
+    /// See [`super::Attachment::fence`].
+    pub(super) fn fence(&mut self, fences: &FenceBudget) -> Result {
+        self.check()?;
+        self.stop();
+        self.revoker.wait_revoked(fences)?;
+        // The error may have come meanwhile.
+        self.check()
     }
 }

@@ -131,13 +131,9 @@ impl Revocation {
 
     /// Calls `revoke`, which calls the function that it is passed with one that has the importer
     /// invalidate, if that has not been done. Context: may sleep.
-    pub(super) fn watch<T>(
-        &mut self,
-        trust: &Trust,
-        revoke: impl FnOnce(&mut dyn FnMut(&dyn Fn())) -> T,
-    ) -> T {
+    pub(super) fn watch(&mut self, trust: &Trust, revoke: impl FnOnce(&mut dyn FnMut(&dyn Fn()))) {
         let armed = trust.arm();
-        let result = revoke(&mut |invalidate| match &armed {
+        revoke(&mut |invalidate| match &armed {
             Some(armed) => self.failed = armed.watch(invalidate).err(),
             None => invalidate(),
         });
@@ -145,6 +141,5 @@ impl Revocation {
         if self.failed == Some(EIO) {
             trust.set_fatal();
         }
-        result
     }
 }
