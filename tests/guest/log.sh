@@ -9,8 +9,8 @@ log_mark() { echo "peer-test: $1" >/dev/kmsg; }
 log_step() { echo "peer-step: $1" >/dev/kmsg; }
 
 # log_allow PATTERN: called in a test, before the step that provokes them: lines of bad-log that
-# match the extended regular expression are permitted until the end of this test, and there must
-# be one. log_may PATTERN: the same, but there may be none.
+# match the extended regular expression are permitted until the end of this test, with the call
+# trace that follows one, and there must be one. log_may PATTERN: the same, but there may be none.
 log_allow() { echo "peer-allow: $1" >/dev/kmsg; }
 log_may() { echo "peer-may: $1" >/dev/kmsg; }
 
@@ -28,7 +28,7 @@ log_has() { grep -q "$1" < <(log_since test); }
 # PATTERNS and that their test does not permit, with a line for each log_allow without such
 # a line; "last": of the last test alone.
 bad_lines() {
-	local line pattern
+	local line pattern trace=''
 	local -A permitted=()
 	BAD=()
 	[ -z "${2:-}" ] || BAD=("no mark of this test")
@@ -44,9 +44,12 @@ bad_lines() {
 			for pattern in "${!permitted[@]}"; do
 				[[ $line =~ $pattern ]] || continue
 				permitted["$pattern"]=seen
+				trace='*] Call Trace:'
 				continue 2
 			done
-			BAD+=("$line") ;;
+			# shellcheck disable=SC2053 # a pattern
+			[[ -n $trace && $line = $trace ]] || BAD+=("$line")
+			trace='' ;;
 		esac
 	done < <(grep -aE -e '\] peer-(test|allow|may): ' -f "$1")
 	not_seen

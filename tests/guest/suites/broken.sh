@@ -27,6 +27,7 @@ test_warns_in_the_kernel_log() { warn 2; }
 test_permits_a_warning() {
 	log_allow 'made/up\.c:1'
 	warn 1
+	echo "Call Trace:" >/dev/kmsg
 }
 test_warning_of_a_test_before() { warn 2; }
 test_permits_another_warning() {
