@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Exporters of dma-bufs whose memory can be revoked.
+//! Dma-bufs: exporters whose memory can be revoked, and dma-bufs of any exporter.
 //!
-//! - [`Pool`]: for one device, that imports during function calls;
-//! - [`Export`]: for every process with the file descriptor.
+//! - [`Pool`]: an exporter for one device, that imports during function calls;
+//! - [`Export`]: an exporter for every process with the file descriptor;
+//! - [`Buffer`]: a dma-buf of any exporter; [`mapped()`]: that which a process has mapped.
 //!
 //! C header: [`include/linux/dma-buf.h`](srctree/include/linux/dma-buf.h). The locking follows
 //! "DOC: locking convention" of `drivers/dma-buf/dma-buf.c`: the core calls `attach`, `detach` and
@@ -31,8 +32,10 @@
 
 mod attachment;
 mod buf;
+mod buffer;
 mod export;
 mod fences;
+mod mapped;
 mod module_ref;
 pub(super) mod number;
 mod pool;
@@ -41,12 +44,17 @@ mod tables;
 pub(super) use self::module_ref::wait_released;
 
 pub use self::{
+    buffer::Buffer,
     export::{
         Export,
         Memory,
         Revoker, //
     },
     fences::FenceBudget,
+    mapped::{
+        mapped,
+        Part, //
+    },
     pool::{
         Import,
         Importer,
@@ -55,7 +63,10 @@ pub use self::{
     },
 };
 
-use self::attachment::ImporterCaps;
+use self::attachment::{
+    Attachment,
+    ImporterCaps, //
+};
 
 /// Capabilities that an importer must have.
 #[derive(Clone, Copy)]

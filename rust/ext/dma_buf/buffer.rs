@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A dma-buf of any exporter.
+
+use super::{
+    buf::Buf,
+    number, //
+};
+use core::ptr;
+use kernel::{
+    bindings,
+    error::from_err_ptr,
+    fs::File,
+    mm::virt::VmaRef,
+    prelude::*,
+    sync::aref::ARef, //
+};
+
+/// A reference to a dma-buf of any exporter.
+///
+/// # Invariants
+///
+/// The file is that of a dma-buf.
+#[derive(Clone)]
+pub struct Buffer(ARef<File>);
+
+impl Buffer {
+    /// Returns the dma-buf behind a file descriptor of the calling process.
+    ///
+    /// Returns `EBADF` if there is no such descriptor, and `EINVAL` if its file is not a dma-buf.
+    ///
+    /// Context: process context.
+    pub fn from_fd(fd: i32) -> Result<Self> {
+        // SAFETY: The function takes any number.
+        let buf = from_err_ptr(unsafe { bindings::dma_buf_get(fd) })?;
+        // SAFETY: The call returned a dma-buf with a reference, which is one to its file.
+        let file = unsafe { (*buf).file };
+        // SAFETY: The file is valid, and has the reference.
+        let borrowed: ARef<File> = unsafe { File::from_raw_file(file) }.into();
+        // SAFETY: Drops the reference of `dma_buf_get()`. `borrowed` has another.
+        unsafe { bindings::fput(file) };
+        // INVARIANT: It is the file of a dma-buf.
+        Ok(Self(borrowed))
+    }
+
+    /// Returns the dma-buf that is mapped by `vma`, whose file has the operations `operations` if it is
+    /// one. Exporters that replace the file of the mapping are not found.
+    ///
+    /// Context: any.
+    pub(super) fn behind(vma: &VmaRef, operations: Operations) -> Option<Self> {
+        // SAFETY: A `VmaRef` is valid and locked at least for reading, so its fields may be read.
+        let file = unsafe { (*vma.as_ptr()).vm_file };
+        // SAFETY: The file of a VMA is NULL or valid as long as the VMA, and its operations do not change.
+        if file.is_null() || !ptr::eq(unsafe { (*file).f_op }, operations.0) {
+            return None;
+        }
+        // INVARIANT: Files with these operations are those of dma-bufs.
+        // SAFETY: The file is valid. The position of the file of a dma-buf is not used by the kernel
+        // crate's `File`, which may be shared.
+        Some(Self(unsafe { File::from_raw_file(file) }.into()))
+    }
+
+    /// Returns its size in bytes.
+    ///
+    /// Context: any.
+    pub fn size(&self) -> usize {
+        // SAFETY: By the type invariants the file is that of a dma-buf, which is its private data, and
+        // whose size does not change.
+        unsafe { (*(*self.0.as_ptr()).private_data.cast::<bindings::dma_buf>()).size }
+    }
+
+    /// Returns whether the file is open for writing.
+    ///
+    /// Context: any.
+    pub fn is_writable(&self) -> bool {
+        self.0.flags() & bindings::O_ACCMODE != bindings::O_RDONLY
+    }
+
+    /// Returns its file.
+    ///
+    /// Context: any.
+    pub fn file(&self) -> &ARef<File> {
+        &self.0
+    }
+
+    /// Calls `import` with a number that stands for a file descriptor of the dma-buf in the task that
+    /// calls it.
+    ///
+    /// `import` may be called again, in a kernel worker, if it has failed with `EBADF`.
+    ///
+    /// Context: may sleep; see [`worker`](super::super::worker) for locks.
+    pub fn import<T: Send>(&self, import: impl Fn(i32) -> Result<T> + Sync) -> Result<T> {
+        // SAFETY: By the type invariants the file is that of a dma-buf. There is no offer.
+        unsafe { number::call(&self.0, ptr::null(), import) }
+    }
+}
+
+impl PartialEq for Buffer {
+    fn eq(&self, other: &Self) -> bool {
+        ptr::eq(self.0.as_ptr(), other.0.as_ptr())
+    }
+}
+
+/// The file operations that all dma-bufs have.
+#[derive(Clone, Copy)]
+pub(super) struct Operations(*const bindings::file_operations);
+
+impl Operations {
+    /// Returns the operations of the file of `buf`.
+    pub(super) fn of(buf: &Buf) -> Self {
+        // SAFETY: The file of a dma-buf is valid, and its operations do not change.
+        Self(unsafe { (*buf.file().as_ptr()).f_op })
+    }
+}
+
+// SAFETY: The operations are those of a built-in part of the kernel, and constant.
+unsafe impl Send for Operations {}
+// SAFETY: As above.
+unsafe impl Sync for Operations {}

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Dma-bufs that the calling process has mapped: by the address of the mapping.
+
+use super::super::vma;
+use super::{
+    buf::{
+        Buf,
+        Exporter,
+        Pins, //
+    },
+    buffer::{
+        Buffer,
+        Operations, //
+    },
+    Attachment, //
+};
+use crate::ext::sg::Table;
+use kernel::{
+    mm::{
+        virt::{
+            flags,
+            VmaRef, //
+        },
+        MmapReadGuard, //
+    },
+    page::PAGE_SIZE,
+    prelude::*,
+    sync::{
+        Arc,
+        SetOnce, //
+    }, //
+};
+
+/// A part of a dma-buf.
+pub struct Part {
+    /// The dma-buf.
+    pub buffer: Buffer,
+    /// Where the part begins, in bytes. The part does not go beyond the end.
+    pub offset: u64,
+    /// Whether the process may write to it.
+    pub writable: bool,
+}
+
+/// An exporter whose dma-buf shows the file operations of all.
+struct Specimen;
+
+impl Exporter for Specimen {
+    fn attach(&self, _: &Attachment) -> Result {
+        Err(EPERM)
+    }
+
+    fn detach(&self, _: &Attachment) {}
+
+    fn map(&self, _: &Attachment) -> Result<KBox<Table<'static>>> {
+        Err(EPERM)
+    }
+
+    fn unmap(&self, _: &Attachment, _: KBox<Table<'static>>) {}
+}
+
+/// Returns the file operations of dma-bufs, which the kernel does not export.
+///
+/// Context: may sleep.
+fn operations() -> Result<Operations> {
+    static OPERATIONS: SetOnce<Operations> = SetOnce::new();
+    if let Some(operations) = OPERATIONS.as_ref() {
+        return Ok(*operations);
+    }
+    let buf = Buf::export(PAGE_SIZE, Arc::new(Specimen, GFP_KERNEL)?, Pins::File)?;
+    let operations = Operations::of(&buf);
+    // Another task may have set the same.
+    OPERATIONS.populate(operations);
+    Ok(operations)
+}
+
+/// VMAs without a gap that map a dma-buf without a gap.
+struct Run {
+    buffer: Buffer,
+    /// First address, and first address after it.
+    start: usize,
+    end: usize,
+    /// Offset of `start` in the file, in pages, as the exporter has left it in the VMA.
+    pgoff: usize,
+    readable: bool,
+    writable: bool,
+}
+
+impl Run {
+    /// Returns the run of `vma` alone, or `None` if it does not map a dma-buf.
+    fn of(vma: &VmaRef, operations: Operations) -> Option<Self> {
+        // Pages of a private mapping can be copies.
+        if !vma::is_shared(vma) {
+            return None;
+        }
+        Some(Self {
+            buffer: Buffer::behind(vma, operations)?,
+            start: vma.start(),
+            end: vma.end(),
+            pgoff: vma::pgoff(vma),
+            readable: vma.flags() & flags::READ != 0,
+            writable: vma.flags() & flags::WRITE != 0,
+        })
+    }
+
+    /// Returns the number of pages.
+    fn pages(&self) -> usize {
+        (self.end - self.start) / PAGE_SIZE
+    }
+
+    /// Returns whether `next` begins where this one ends, in the address space and in the dma-buf.
+    fn is_before(&self, next: &Self) -> bool {
+        self.end == next.start
+            && self.buffer == next.buffer
+            && self.pgoff.checked_add(self.pages()) == Some(next.pgoff)
+    }
+
+    /// Adds the VMAs that go on after this one, up to the address `end` if they do.
+    fn extend(&mut self, mm: &MmapReadGuard<'_>, operations: Operations, end: usize) {
+        while self.end < end {
+            let next = mm.vma_lookup(self.end);
+            let next = next.and_then(|vma| Self::of(vma, operations));
+            let Some(next) = next.filter(|next| self.is_before(next)) else {
+                return;
+            };
+            self.end = next.end;
+            self.readable &= next.readable;
+            self.writable &= next.writable;
+        }
+    }
+
+    /// Adds the VMAs that come before this one.
+    fn extend_back(&mut self, mm: &MmapReadGuard<'_>, operations: Operations) {
+        while let Some(last) = self.start.checked_sub(1) {
+            let before = mm.vma_lookup(last);
+            let before = before.and_then(|vma| Self::of(vma, operations));
+            let Some(before) = before.filter(|before| before.is_before(self)) else {
+                return;
+            };
+            (self.start, self.pgoff) = (before.start, before.pgoff);
+        }
+    }
+
+    /// Returns the offset of `addr` in the dma-buf if the `len` bytes there are in it.
+    fn offset(&self, addr: usize, len: usize) -> Option<usize> {
+        let offset = self.pgoff.checked_mul(PAGE_SIZE)?;
+        let offset = offset.checked_add(addr - self.start)?;
+        let end = offset.checked_add(len)?;
+        (end <= self.buffer.size()).then_some(offset)
+    }
+}
+
+/// Returns the part of a dma-buf that the calling process has mapped at `addr`, `len` bytes long, or
+/// `None` if no dma-buf is mapped there.
+///
+/// Exporters may add a constant to the offset of a mapping in its file, as those of DRM do. The offset
+/// is known then only if the dma-buf is mapped from its beginning to its end, in any number of VMAs.
+///
+/// Returns `EFAULT` if a dma-buf is mapped only at a part of the range, if not all of it is readable, or
+/// if the offset is not known.
+///
+/// # Examples
+///
+/// ```
+/// use crate::ext::dma_buf::{mapped, Part};
+///
+/// /// Returns whether the process may have memory of its dma-bufs written by a device.
+/// fn may_be_written(addr: usize, len: usize) -> Result<bool> {
+///     let part: Option<Part> = mapped(addr, len)?;
+///     Ok(part.is_some_and(|part| part.writable))
+/// }
+/// ```
+///
+/// Context: process context; may sleep. Takes the `mmap_lock`.
+pub fn mapped(addr: usize, len: usize) -> Result<Option<Part>> {
+    let end = addr.checked_add(len).ok_or(EFAULT)?;
+    let operations = operations()?;
+    let task = current!();
+    let Some(mm) = task.mm() else {
+        return Ok(None);
+    };
+    let mm = mm.mmap_read_lock();
+    let first = mm.vma_lookup(addr);
+    let Some(mut run) = first.and_then(|vma| Run::of(vma, operations)) else {
+        return Ok(None);
+    };
+    run.extend(&mm, operations, end);
+    if run.end < end || !run.readable {
+        return Err(EFAULT);
+    }
+    let writable = run.writable;
+    let offset = match run.offset(addr, len) {
+        Some(offset) => offset,
+        None => {
+            run.extend_back(&mm, operations);
+            run.extend(&mm, operations, usize::MAX);
+            if run.pages() != run.buffer.size() / PAGE_SIZE {
+                return Err(EFAULT);
+            }
+            addr - run.start
+        }
+    };
+    Ok(Some(Part {
+        buffer: run.buffer,
+        offset: offset as u64,
+        writable,
+    }))
+}
