@@ -9,8 +9,12 @@ use crate::{
         Mr, //
     },
     hint::Hints,
+    imported::Imports,
     index::Index,
-    region::Region, //
+    registered::{
+        MrIndex,
+        Registered, //
+    }, //
 };
 use kernel::{
     prelude::*,
@@ -25,8 +29,9 @@ use kernel::{
 pub(crate) struct Adapter {
     dev: ARef<Device>,
     backend: Backend,
-    /// The regions by the local key of their MR.
-    mrs: Arc<Index<Region>>,
+    /// The MRs that the core has had made, by their local key.
+    mrs: Arc<MrIndex>,
+    imports: Imports,
     /// The hints for its user contexts.
     #[pin]
     hints: Hints,
@@ -37,12 +42,14 @@ impl Adapter {
     /// Context: may sleep.
     pub(crate) fn new(dev: &Device) -> Result<Arc<Self>> {
         let backend = Backend::choose(dev)?;
-        let mrs = Index::new()?;
+        let mrs: Arc<MrIndex> = Index::new()?;
+        let imports = Imports::new(mrs.clone())?;
         Arc::pin_init(
             pin_init!(Self {
                 dev: dev.get(),
                 backend,
                 mrs,
+                imports,
                 hints <- Hints::new(),
             }),
             GFP_KERNEL,
@@ -59,9 +66,14 @@ impl Adapter {
         &self.backend
     }
 
-    /// Returns the regions by the local key of their MR.
-    pub(crate) fn mrs(&self) -> &Arc<Index<Region>> {
+    /// Returns the MRs that the core has had made, by their local key.
+    pub(crate) fn mrs(&self) -> &Arc<MrIndex> {
         &self.mrs
+    }
+
+    /// Returns the MRs on dma-bufs.
+    pub(crate) fn imports(&self) -> &Imports {
+        &self.imports
     }
 
     /// Returns the hints for the device's user contexts.
@@ -69,14 +81,16 @@ impl Adapter {
         &self.hints
     }
 
-    /// Returns the region that `mr` is on.
-    pub(crate) fn region(&self, mr: &Mr) -> Option<Arc<Region>> {
-        self.mrs.get(mr.lkey()).filter(|region| region.is_of(mr))
+    /// Returns the memory that `mr` is on, if the core has had the MR made.
+    pub(crate) fn registered(&self, mr: &Mr) -> Option<Arc<dyn Registered>> {
+        self.mrs
+            .get(mr.lkey())
+            .filter(|registered| registered.is_of(mr))
     }
 
-    /// Returns the region that `mr` is on, and begins the deregistration of `mr` there.
-    pub(crate) fn region_to_deregister(&self, mr: &Mr) -> Option<Arc<Region>> {
-        let region = self.mrs.get(mr.lkey())?;
-        region.begin_dereg(mr).then_some(region)
+    /// Returns the memory that `mr` is on, and begins the deregistration of `mr` there.
+    pub(crate) fn registered_to_end(&self, mr: &Mr) -> Option<Arc<dyn Registered>> {
+        let registered = self.mrs.get(mr.lkey())?;
+        registered.begin_dereg(mr).then_some(registered)
     }
 }

@@ -34,7 +34,8 @@ use crate::{
         compat::eopnotsupp,
         dma_buf::{
             FenceBudget,
-            OnDetach, //
+            OnDetach,
+            Part, //
         },
         params,
         rdma::{
@@ -247,6 +248,20 @@ impl Backend {
             }
             // The driver has pinned the memory, or it cannot be pinned.
             Self::Umem => Err(EFAULT.into()),
+        }
+    }
+}
+
+impl Backend {
+    /// Has the driver make an MR on `part`, as by `ibv_reg_dmabuf_mr()`. Fails with `EOPNOTSUPP` if it
+    /// imports no dma-bufs. Context: may sleep.
+    pub(crate) fn import(&self, req: &Request<'_>, part: &Part) -> Result<UserMr> {
+        match (self, req.access.for_dma_buf()) {
+            (Self::DmaBuf(_), Some(access)) => {
+                let import = |fd| req.import(fd, part.offset, access);
+                part.buffer.import(import)
+            }
+            _ => Err(eopnotsupp()),
         }
     }
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `/sys/kernel/debug/ib_peer_mem/`: the backend of each device (`devices`), the state of the hook on
-//! umems (`umem_hook`), and why memory was not registered (`refusals`).
+//! `/sys/kernel/debug/ib_peer_mem/`: the backend of each device (`devices`), its MRs on dma-bufs of other
+//! exporters (`dma_bufs`), the state of the hook on umems (`umem_hook`), and why memory was not
+//! registered (`refusals`).
 
 use crate::{
     adapters,
@@ -24,6 +25,8 @@ pub(crate) struct Folder {
     #[pin]
     devices: File<()>,
     #[pin]
+    dma_bufs: File<()>,
+    #[pin]
     umem: File<()>,
     #[pin]
     refusals: File<()>,
@@ -37,6 +40,7 @@ impl Folder {
             dir: Dir::new(c"ib_peer_mem"),
             refusals <- dir.read_callback_file(c"refusals", (), &|(), f| refusals::print(f)),
             umem <- dir.read_callback_file(c"umem_hook", (), &|(), f| umem_hook(f)),
+            dma_bufs <- dir.read_callback_file(c"dma_bufs", (), &|(), f| dma_bufs(f)),
             devices <- dir.read_callback_file(c"devices", (), &|(), f| devices(f)),
         })
     }
@@ -58,6 +62,26 @@ fn devices(f: &mut fmt::Formatter<'_>) -> fmt::Result {
             dev.driver(),
             backend.name(),
             backend.fence_word()
+        )
+    })
+}
+
+/// Prints the file `dma_bufs`.
+fn dma_bufs(f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    writeln!(
+        f,
+        "{:<16} {:>12} {:>12} {:>16}",
+        "device", "registered", "live", "live bytes"
+    )?;
+    adapters::try_for_each(|adapter| {
+        let stats = adapter.imports().stats();
+        writeln!(
+            f,
+            "{:<16} {:>12} {:>12} {:>16}",
+            adapter.device().name(),
+            stats.made(),
+            stats.live(),
+            stats.live_bytes()
         )
     })
 }

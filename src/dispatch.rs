@@ -5,7 +5,8 @@
 //! The driver comes first: it pins host memory, and no client sees that. If it cannot pin the
 //! memory the clients are asked, and if none claims the range the driver's error stands. Clients
 //! whose memory can be pinned by the CPU are asked before the driver, and with
-//! `order=clients_first` all are.
+//! `order=clients_first` all are. Memory that no client claims may be a mapping of a dma-buf of another
+//! exporter: the driver imports that.
 
 use crate::{
     adapter::Adapter,
@@ -20,7 +21,12 @@ use crate::{
         Use, //
     },
     ext::{
-        dma_buf::Export,
+        compat::eopnotsupp,
+        dma_buf::{
+            mapped,
+            Export,
+            Part, //
+        },
         pinned::{
             can_pin,
             could_not_pin,
@@ -165,6 +171,42 @@ impl<'a> Round<'a> {
         });
     }
 
+    /// Returns the part of a dma-buf that is mapped at the range, if one is. Fails with `EFAULT` if only a
+    /// part of the range is in the dma-buf. Context: may sleep.
+    fn mapped(&self) -> Result<Option<Part>> {
+        mapped(self.range.addr(), self.range.len()).inspect_err(|e| {
+            self.record(
+                None,
+                Some(*e),
+                "the range is not mapped from one part of one dma-buf",
+            )
+        })
+    }
+
+    /// Records and logs that `part` could not be imported. Returns the error.
+    fn not_imported(&self, part: &Part, e: Error) -> Error {
+        let cause = if e == EACCES {
+            "the mapping is read-only; map the dma-buf for writing"
+        } else if e == eopnotsupp() {
+            "the driver or the exporter does not support it; use an adapter whose driver imports dma-bufs"
+        } else {
+            "the driver or the exporter refuses"
+        };
+        self.record(None, Some(e), cause);
+        pr_warn_limited!(
+            "{}: cannot import {} bytes of a dma-buf of {}: {:?} ({})\n",
+            self.device
+                .map(Device::name)
+                .as_deref()
+                .unwrap_or("an importer"),
+            self.range.len(),
+            part.buffer.exporter(),
+            e,
+            cause
+        );
+        e
+    }
+
     /// Keeps the refusal of memory that no client claims. `can_fence`: whether MRs of the device can
     /// be fenced. Context: may sleep.
     fn record_unclaimed(&self, error: Option<Error>, can_fence: bool) {
@@ -192,15 +234,12 @@ pub(crate) fn register_memory<T: From<UserMr>>(
     driver: impl Fn() -> Result<T>,
 ) -> Result<T> {
     let asked = registry::asked().get();
-    if asked == Asked::Never {
-        return driver();
-    }
     // CAST: Addresses of this machine; the driver has the errno for others.
     let memory = MemoryKind::at(req.start as usize);
     // The first page is not tried here: that is for `ask_clients`, after the clients that come first.
     let driver_first = driver_can_pin(adapter.device(), memory, || false);
     let mut error = None;
-    if asked == Asked::AfterDriver && driver_first {
+    if asked == Asked::Never || (asked == Asked::AfterDriver && driver_first) {
         match driver() {
             Err(e) if could_not_pin(e) => error = Some(e),
             result => return result,
@@ -216,7 +255,7 @@ pub(crate) fn register_after_driver(
     req: &Request<'_>,
     error: Error,
 ) -> Result<UserMr> {
-    if registry::asked().get() == Asked::Never || !could_not_pin(error) {
+    if !could_not_pin(error) {
         return Err(error);
     }
     let driver = || Err(error);
@@ -246,16 +285,15 @@ fn ask_clients<T: From<UserMr>>(
     mut error: Option<Error>,
 ) -> Result<T> {
     let unclaimed = |error: Option<Error>| error.map_or_else(&driver, Err);
-    let Some(clients) = registry::clients() else {
-        return unclaimed(error);
-    };
     // The driver has the errno for a range that is empty or wraps.
     let Some(range) = VaRange::new(untagged(req.start), req.length) else {
         return unclaimed(error);
     };
+    let clients = registry::clients();
+    let clients = clients.as_deref().map_or(&[][..], |clients| clients);
     let hint = adapter.hints().get(req.ucontext());
     let all_first = Order::get() == Order::ClientsFirst;
-    let mut round = Round::new(&clients, range, Some(adapter.device()));
+    let mut round = Round::new(clients, range, Some(adapter.device()));
     let ask = |round: &mut Round<'_>, before_driver: bool| {
         round.ask(
             |client| {
@@ -280,11 +318,24 @@ fn ask_clients<T: From<UserMr>>(
         }
     }
     match (ask(&mut round, false)?, round.unpinned) {
-        (Some(mr), _) => Ok(mr.into()),
-        (None, Some(e)) => Err(e),
-        (None, None) => unclaimed(error)
-            .inspect_err(|e| round.record_unclaimed(Some(*e), adapter.backend().can_fence())),
+        (Some(mr), _) => return Ok(mr.into()),
+        (None, Some(e)) => return Err(e),
+        (None, None) => {}
     }
+    match round.mapped() {
+        Ok(Some(part)) => import(adapter, req, &round, part).map(T::from),
+        Ok(None) => unclaimed(error)
+            .inspect_err(|e| round.record_unclaimed(Some(*e), adapter.backend().can_fence())),
+        Err(e) => unclaimed(error.or(Some(e))),
+    }
+}
+
+/// Registers `part`, which is the memory of the round. Context: may sleep.
+fn import(adapter: &Adapter, req: &Request<'_>, round: &Round<'_>, part: Part) -> Result<UserMr> {
+    adapter
+        .imports()
+        .register(part.clone(), round.range, adapter.backend(), req)
+        .map_err(|e| round.not_imported(&part, e))
 }
 
 /// Exports memory of the calling process as a dma-buf, with the first client that claims it.
@@ -303,20 +354,42 @@ pub(crate) fn export_memory(range: VaRange) -> Result<Option<Export>> {
     Ok(exported)
 }
 
-/// Exports memory that `dev` could not pin, for a umem, which cannot be fenced. Otherwise as
-/// [`export_memory`]. A client that claims the memory and requires invalidation is logged.
-pub(crate) fn export_for_umem(
-    dev: &Device,
-    range: VaRange,
-    intent: Intent,
-) -> Result<Option<Export>> {
-    let Some(clients) = registry::clients() else {
-        return Ok(None);
-    };
-    let mut round = Round::new(&clients, range, Some(dev));
+/// Returns memory that `dev` could not pin as a part of a dma-buf, for a umem, which cannot be fenced:
+/// memory of the first client that claims it, which is exported, or a mapping of a dma-buf. Returns
+/// `None` if it is neither. A client that claims the memory and requires invalidation is logged.
+/// Context: may sleep.
+pub(crate) fn part_for_umem(dev: &Device, range: VaRange, intent: Intent) -> Result<Option<Part>> {
+    let clients = registry::clients();
+    let clients = clients.as_deref().map_or(&[][..], |clients| clients);
+    let mut round = Round::new(clients, range, Some(dev));
     let exported = round.export(intent, |client| !client.traits().requires_invalidation)?;
-    if exported.is_none() && !round.refuse_unfenced()? {
-        round.record_unclaimed(None, true);
+    if let Some(export) = exported {
+        return Ok(Some(Part {
+            buffer: export.buffer(),
+            offset: range.page_offset() as u64,
+            writable: true,
+        }));
     }
-    Ok(exported)
+    if round.refuse_unfenced()? {
+        return Ok(None);
+    }
+    match round.mapped()? {
+        Some(part) if intent == Intent::Write && !part.writable => {
+            Err(round.not_imported(&part, EACCES))
+        }
+        Some(part) => Ok(Some(part)),
+        None => {
+            round.record_unclaimed(None, true);
+            Ok(None)
+        }
+    }
+}
+
+/// Records and logs that the umem of a dma-buf from [`part_for_umem`] failed with `e`. Context: may
+/// sleep.
+pub(crate) fn umem_failed(dev: &Device, range: VaRange, part: &Part, e: Error) {
+    // Exports of clients have lines of their own.
+    if !part.buffer.is_of_this_module() {
+        Round::new(&[], range, Some(dev)).not_imported(part, e);
+    }
 }

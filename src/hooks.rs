@@ -25,7 +25,7 @@ use crate::{
             UserMr, //
         },
     },
-    region,
+    registered,
     registry, //
 };
 use kernel::{
@@ -47,7 +47,7 @@ impl Hooks for Adapter {
 
     fn remove(&self) {
         adapters::remove(self);
-        region::disassociate_all(self.mrs(), self.backend());
+        registered::disassociate_all(self.mrs(), self.backend());
     }
 
     fn fatal(&self) {
@@ -87,7 +87,7 @@ impl Hooks for Adapter {
         req: &Request<'_>,
         driver: Driver<'_>,
     ) -> Result<Option<UserMr>> {
-        let Some(region) = self.region(mr) else {
+        let Some(registered) = self.registered(mr) else {
             // An MR on host memory can become one on peer memory. Only the driver knows its access
             // flags, so only the driver can change it if these stay.
             let falls_through =
@@ -97,19 +97,19 @@ impl Hooks for Adapter {
             }
             return dispatch::register_memory(self, req, || bypass(|| driver.rereg_user_mr()));
         };
-        // The driver cannot change an MR on peer memory; a new MR replaces it.
+        // The driver cannot change an MR on a dma-buf; a new MR replaces it.
         let mut req = req.clone();
-        region.fill_unchanged(&mut req, change);
+        registered.fill_unchanged(&mut req, change);
         if change.range() {
             self.reg_user_mr(&req, driver).map(Some)
         } else {
-            region.replace_mr(self.backend(), &req).map(Some)
+            registered.replace_mr(self.backend(), &req).map(Some)
         }
     }
 
     fn dereg_mr(&self, mr: &Mr, original: Original<'_>) -> Result {
-        match self.region_to_deregister(mr) {
-            Some(region) => region.deregister(mr, &original),
+        match self.registered_to_end(mr) {
+            Some(registered) => registered.deregister(mr, &original),
             None => original.call(),
         }
     }

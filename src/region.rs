@@ -16,10 +16,7 @@ mod revoke;
 
 pub(crate) use self::{
     export::Importers,
-    revoke::{
-        disassociate_all,
-        prepare_all, //
-    }, //
+    revoke::prepare_all, //
 };
 
 use self::{
@@ -40,12 +37,10 @@ use crate::{
         Intent, //
     },
     client::Client,
-    index::{
-        Index,
-        Slot, //
-    },
+    index::Slot,
     lifecycle::Lifecycle,
     range::VaRange,
+    registered,
     stats::CountedMr, //
 };
 use kernel::{
@@ -75,9 +70,9 @@ pub(crate) struct Region {
     client: Arc<Client>,
     ticket: u32,
     range: VaRange,
-    /// The regions of the device, by the local key of their MR. `None` for a region that is exported as
+    /// The MRs of the device, by their local key. `None` for a region that is exported as
     /// a dma-buf, as is `mrs`.
-    index: Option<Arc<Index<Self>>>,
+    index: Option<Arc<registered::MrIndex>>,
     #[pin]
     mrs: SpinLock<Option<Mrs>>,
     /// How many times drivers have detached from the region since it was deferred to them.
@@ -92,7 +87,7 @@ impl Region {
         acquired: Acquired,
         range: VaRange,
         intent: Intent,
-        index: Option<&Arc<Index<Self>>>,
+        index: Option<&Arc<registered::MrIndex>>,
         make: impl FnOnce(&Arc<Self>, &mut ClientPages) -> Result<(T, Attached), Failed>,
     ) -> Result<T, Refusal> {
         let resources = Resources::new(acquired.pages(range));
@@ -129,7 +124,7 @@ impl Region {
     fn new(
         client: &Arc<Client>,
         range: VaRange,
-        index: Option<&Arc<Index<Self>>>,
+        index: Option<&Arc<registered::MrIndex>>,
     ) -> Result<Arc<Self>> {
         let slot = Slot::new()?;
         let ticket = client.issue_ticket();

@@ -73,6 +73,28 @@ impl Stats {
         self.0[counter as usize].load(Relaxed)
     }
 
+    /// Returns the number of MRs that were made.
+    pub(crate) fn made(&self) -> u64 {
+        self.get(Counter::AllocMrs)
+    }
+
+    /// Returns the number of MRs that there are, about: others may come and go meanwhile.
+    pub(crate) fn live(&self) -> u64 {
+        self.difference(Counter::AllocMrs, Counter::DeallocMrs)
+    }
+
+    /// Returns the bytes of the MRs that there are, about.
+    pub(crate) fn live_bytes(&self) -> u64 {
+        self.difference(Counter::RegBytes, Counter::DeregBytes)
+    }
+
+    /// Returns how much `all` exceeds `gone`.
+    fn difference(&self, all: Counter, gone: Counter) -> u64 {
+        // Read first, so that what ends meanwhile does not count as more than there was.
+        let gone = self.get(gone);
+        self.get(all).saturating_sub(gone)
+    }
+
     /// Counts a call of the invalidate callback.
     pub(crate) fn count_invalidation(&self) {
         self.add(Counter::FreeCallbacks, 1);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The hook on umems: finds the client that claims memory which a driver could not pin.
+//! The hook on umems: finds the dma-buf of memory which a driver could not pin.
 
 use crate::{
     backend::{
@@ -10,12 +10,12 @@ use crate::{
     callbacks::Intent,
     dispatch,
     ext::{
+        dma_buf::Part,
         pinned::untagged,
         rdma::{
             Access,
             Code,
             Device,
-            Provided,
             UmemHook,
             UmemProvider, //
         }, //
@@ -24,22 +24,24 @@ use crate::{
 };
 use kernel::prelude::*;
 
-/// The clients, as a source of memory.
+/// The clients, and the dma-bufs that are mapped, as a source of memory.
 struct Clients;
 
 impl UmemProvider for Clients {
-    fn provide(dev: &Device, va: u64, len: u64, access: Access) -> Result<Option<Provided>> {
+    fn provide(dev: &Device, va: u64, len: u64, access: Access) -> Result<Option<Part>> {
         let Some(range) = VaRange::new(untagged(va), len) else {
             return Ok(None);
         };
         if !Backend::allows_umems(dev) {
             return Ok(None);
         }
-        let export = dispatch::export_for_umem(dev, range, Intent::of(access))?;
-        Ok(export.map(|export| Provided {
-            file: export.file(),
-            offset: range.page_offset() as u64,
-        }))
+        dispatch::part_for_umem(dev, range, Intent::of(access))
+    }
+
+    fn failed(dev: &Device, va: u64, len: u64, part: &Part, error: Error) {
+        if let Some(range) = VaRange::new(untagged(va), len) {
+            dispatch::umem_failed(dev, range, part, error);
+        }
     }
 }
 

@@ -48,7 +48,6 @@ pub use self::{
     self_test::self_test,
     umem_hook::{
         bypass,
-        Provided,
         UmemHook,
         UmemProvider, //
     },

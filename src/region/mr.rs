@@ -32,13 +32,15 @@ use crate::{
             UserMr, //
         }, //
     },
-    index::{
-        Index,
-        Slot, //
-    },
+    index::Slot,
     lifecycle::Close,
     pr_warn_limited,
-    range::VaRange, //
+    range::VaRange,
+    registered::{
+        self,
+        Deadline,
+        Registered, //
+    },
 };
 use core::{
     mem,
@@ -78,7 +80,7 @@ impl Region {
     pub(crate) fn register(
         acquired: Acquired,
         backend: &Backend,
-        index: &Arc<Index<Region>>,
+        index: &Arc<registered::MrIndex>,
         req: &Request<'_>,
         range: VaRange,
     ) -> Result<UserMr, Refusal> {
@@ -96,48 +98,6 @@ impl Region {
             });
             let attached = region.add_mr(slot, &mr, attachment, req);
             Ok((mr, attached))
-        })
-    }
-
-    /// Re-registers the memory with the PD and the access flags of `req`, which are those of a
-    /// re-registration without a new range: a new MR on the same pages replaces the old one. The
-    /// client is not asked, whatever is at the address now.
-    ///
-    /// Fails with `ENODEV` if the memory is revoked, with `EACCES` if it is pinned for reading and is
-    /// to become writable, and with `EBUSY` if the driver has not deregistered an MR that was
-    /// replaced before. The old MR is unchanged then.
-    ///
-    /// Context: may sleep.
-    pub(crate) fn replace_mr(
-        self: &Arc<Self>,
-        backend: &Backend,
-        req: &Request<'_>,
-    ) -> Result<UserMr> {
-        let pinned_for = self.mrs.lock().as_ref().map(|mrs| mrs.intent);
-        if pinned_for == Some(Intent::Read) && Intent::of(req.access) == Intent::Write {
-            return Err(EACCES);
-        }
-        // Nothing can fail between making the MR and entering the region in the index.
-        let slot = Slot::new()?;
-        let replaced = self.life.with_live(|resources| {
-            resources.add(self, |pages| {
-                let (mr, attachment) = self.make_mr(backend, req, pages)?;
-                let attached = self.add_mr(slot, &mr, attachment, req);
-                Ok((mr, attached))
-            })
-        });
-        self.end_if_detached();
-        replaced.ok_or(ENODEV)?.map_err(|refusal| match refusal {
-            Refusal::Error(e) | Refusal::NotPinned(e) => e,
-            Refusal::Skip(cause) => {
-                pr_warn_limited!(
-                    "client {}: {}: cannot re-register: {}\n",
-                    self.client.name(),
-                    req.pd.device().name(),
-                    cause
-                );
-                eopnotsupp()
-            }
         })
     }
 
@@ -175,7 +135,7 @@ impl Region {
     /// Enters the region in the index under a new MR, and returns the access through it.
     fn add_mr(
         self: &Arc<Self>,
-        slot: Slot<Self>,
+        slot: Slot<dyn Registered>,
         mr: &UserMr,
         attachment: Attachment,
         req: &Request<'_>,
@@ -201,21 +161,6 @@ impl Region {
         Attached { mr: id, attachment }
     }
 
-    /// Returns whether `mr` is an MR on this region.
-    pub(crate) fn is_of(&self, mr: &Mr) -> bool {
-        self.with_mr(mr.id(), |mr| mr.as_ref().is_some_and(|mr| !mr.ending)) == Some(true)
-    }
-
-    /// Begins the deregistration of `mr` for its user: from here on it is not known to be on the region,
-    /// as the driver may reuse its address and its key before it returns. Returns whether it was.
-    pub(crate) fn begin_dereg(&self, mr: &Mr) -> bool {
-        let was_on_it = self.with_mr(mr.id(), |mr| {
-            let mr = mr.as_mut();
-            mr.is_some_and(|mr| !mem::replace(&mut mr.ending, true))
-        });
-        was_on_it == Some(true)
-    }
-
     /// Runs `f` on the place of the MR with the number `id`, if that is on this region.
     fn with_mr<T>(&self, id: usize, f: impl FnOnce(&mut Option<Identity>) -> T) -> Option<T> {
         let mrs = &mut *self.mrs.lock();
@@ -230,25 +175,67 @@ impl Region {
         mrs.iter().flat_map(|mrs| &mrs.mrs).any(Option::is_some)
     }
 
-    /// Fills in the arguments that a re-registration does not change.
-    pub(crate) fn fill_unchanged(&self, req: &mut Request<'_>, change: Change) {
-        if let Some(mrs) = &*self.mrs.lock() {
-            if !change.access() {
-                req.access = mrs.access;
+    /// Calls the driver. Removes the MR if it is gone.
+    fn call_driver(&self, id: usize, original: &Original<'_>) -> Result {
+        let result = original.call();
+        match &result {
+            Ok(()) => self.withdraw(self.with_mr(id, Option::take).flatten()),
+            Err(_) => self.cancel_dereg(id),
+        }
+        result
+    }
+
+    /// Undoes [`Self::begin_dereg`].
+    fn cancel_dereg(&self, id: usize) {
+        self.with_mr(id, |mr| {
+            if let Some(mr) = mr {
+                mr.ending = false;
             }
-            if !change.range() {
-                req.start = self.range.addr() as u64;
-                req.length = self.range.len() as u64;
-                req.iova = mrs.iova;
-            }
+        });
+    }
+
+    /// Removes the region from the index under the key of an MR that is on it no more.
+    fn withdraw(&self, gone: Option<Identity>) {
+        if let (Some(index), Some(mr)) = (&self.index, gone) {
+            index.remove_if(mr.lkey, |found| ptr::addr_eq(found, self));
         }
     }
 
-    /// Deregisters `mr`, which is on this region, for its user, after [`Self::begin_dereg`]. Context:
-    /// may sleep.
-    // Inlined, its stack frame would be set up for MRs of host memory too.
-    #[inline(never)]
-    pub(crate) fn deregister(&self, mr: &Mr, original: &Original<'_>) -> Result {
+    /// Removes all MRs: from here on the driver alone deregisters them.
+    pub(super) fn forget_mrs(&self) {
+        let mut gone = [None, None];
+        if let Some(mrs) = &mut *self.mrs.lock() {
+            gone = mem::take(&mut mrs.mrs);
+        }
+        gone.into_iter().for_each(|mr| self.withdraw(mr));
+    }
+
+    /// Drops the reference to the device, which would hold up its removal.
+    pub(super) fn forget_device(&self) {
+        let mrs = self.mrs.lock().take();
+        drop(mrs);
+    }
+
+    /// Returns the name of the device, if the region has one.
+    pub(super) fn device_name(&self) -> Option<Name> {
+        self.mrs.lock().as_ref().map(|mrs| mrs.dev.name())
+    }
+}
+
+impl Registered for Region {
+    fn is_of(&self, mr: &Mr) -> bool {
+        self.with_mr(mr.id(), |mr| mr.as_ref().is_some_and(|mr| !mr.ending)) == Some(true)
+    }
+
+    fn begin_dereg(&self, mr: &Mr) -> bool {
+        let was_on_it = self.with_mr(mr.id(), |mr| {
+            let mr = mr.as_mut();
+            mr.is_some_and(|mr| !mem::replace(&mut mr.ending, true))
+        });
+        was_on_it == Some(true)
+    }
+
+    fn deregister(&self, mr: &Mr, original: &Original<'_>) -> Result {
         let id = mr.id();
         match self.life.close() {
             Close::Live(mut resources) => {
@@ -278,49 +265,55 @@ impl Region {
         Ok(())
     }
 
-    /// Calls the driver. Removes the MR if it is gone.
-    fn call_driver(&self, id: usize, original: &Original<'_>) -> Result {
-        let result = original.call();
-        match &result {
-            Ok(()) => self.withdraw(self.with_mr(id, Option::take).flatten()),
-            Err(_) => self.cancel_dereg(id),
-        }
-        result
-    }
-
-    /// Undoes [`Self::begin_dereg`].
-    fn cancel_dereg(&self, id: usize) {
-        self.with_mr(id, |mr| {
-            if let Some(mr) = mr {
-                mr.ending = false;
+    fn fill_unchanged(&self, req: &mut Request<'_>, change: Change) {
+        if let Some(mrs) = &*self.mrs.lock() {
+            if !change.access() {
+                req.access = mrs.access;
             }
+            if !change.range() {
+                req.start = self.range.addr() as u64;
+                req.length = self.range.len() as u64;
+                req.iova = mrs.iova;
+            }
+        }
+    }
+
+    /// The client is not asked, whatever is at the address now. Fails with `EBUSY` if the driver has not
+    /// deregistered an MR that was replaced before.
+    fn replace_mr(self: Arc<Self>, backend: &Backend, req: &Request<'_>) -> Result<UserMr> {
+        let pinned_for = self.mrs.lock().as_ref().map(|mrs| mrs.intent);
+        if pinned_for == Some(Intent::Read) && Intent::of(req.access) == Intent::Write {
+            return Err(EACCES);
+        }
+        // Nothing can fail between making the MR and entering the region in the index.
+        let slot = Slot::new()?;
+        let replaced = self.life.with_live(|resources| {
+            resources.add(&self, |pages| {
+                let (mr, attachment) = self.make_mr(backend, req, pages)?;
+                let attached = self.add_mr(slot, &mr, attachment, req);
+                Ok((mr, attached))
+            })
         });
+        self.end_if_detached();
+        replaced.ok_or(ENODEV)?.map_err(|refusal| match refusal {
+            Refusal::Error(e) | Refusal::NotPinned(e) => e,
+            Refusal::Skip(cause) => {
+                pr_warn_limited!(
+                    "client {}: {}: cannot re-register: {}\n",
+                    self.client.name(),
+                    req.pd.device().name(),
+                    cause
+                );
+                eopnotsupp()
+            }
+        })
     }
 
-    /// Removes the region from the index under the key of an MR that is on it no more.
-    fn withdraw(&self, gone: Option<Identity>) {
-        if let (Some(index), Some(mr)) = (&self.index, gone) {
-            index.remove_if(mr.lkey, |found| ptr::eq(found, self));
-        }
+    fn stop(&self) -> Result<bool> {
+        Self::stop(self).map(|()| true)
     }
 
-    /// Removes all MRs: from here on the driver alone deregisters them.
-    pub(super) fn forget_mrs(&self) {
-        let mut gone = [None, None];
-        if let Some(mrs) = &mut *self.mrs.lock() {
-            gone = mem::take(&mut mrs.mrs);
-        }
-        gone.into_iter().for_each(|mr| self.withdraw(mr));
-    }
-
-    /// Drops the reference to the device, which would hold up its removal.
-    pub(super) fn forget_device(&self) {
-        let mrs = self.mrs.lock().take();
-        drop(mrs);
-    }
-
-    /// Returns the name of the device, if the region has one.
-    pub(super) fn device_name(&self) -> Option<Name> {
-        self.mrs.lock().as_ref().map(|mrs| mrs.dev.name())
+    fn disassociate(self: Arc<Self>, deadline: &Deadline) {
+        Self::disassociate(&self, deadline);
     }
 }

@@ -8,33 +8,26 @@ use super::{
     Region, //
 };
 use crate::{
-    backend::{
-        Backend,
-        Distrust, //
-    },
+    backend::Distrust,
     client::{
         Client,
         Revocable, //
     },
     ext::{
-        dma_buf::{
-            FenceBudget,
-            OnDetach, //
-        },
+        dma_buf::OnDetach,
         rdma::{
             wait_for_software_copies,
             Name, //
         }, //
     },
-    index::Index,
     lifecycle::{
         Taken,
         Until, //
     },
     pr_err_limited,
-    pr_warn_limited, //
+    pr_warn_limited,
+    registered::Deadline, //
 };
-use core::cell::Cell;
 use kernel::{
     prelude::*,
     sync::{
@@ -46,12 +39,9 @@ use kernel::{
     },
     time::{
         delay::fsleep,
-        Delta,
-        Instant,
-        Monotonic, //
+        Delta, //
     },
 };
-use pin_init::stack_pin_init;
 
 /// Why a region is revoked.
 #[derive(Clone, Copy)]
@@ -63,38 +53,6 @@ enum Cause<'a> {
     /// The device is removed. A region that the driver cannot revoke is deferred to the driver's
     /// deregistration. One whose device does not answer until the deadline is detached.
     Removal(&'a Arc<Region>, &'a Deadline),
-}
-
-/// The time that a removed device has to answer, for all of its regions together.
-#[pin_data]
-struct Deadline {
-    start: Instant<Monotonic>,
-    /// The device has let a fence time out, so it is not asked again.
-    unanswered: Cell<bool>,
-    #[pin]
-    fences: FenceBudget,
-}
-
-impl Deadline {
-    /// Seconds in which failed fences are repeated.
-    const SECONDS: i64 = 10;
-
-    /// Starts the time.
-    fn start() -> impl PinInit<Self> {
-        pin_init!(Self {
-            start: Instant::now(),
-            unanswered: Cell::new(false),
-            fences <- FenceBudget::new(),
-        })
-    }
-
-    /// Records that a fence has failed. Returns whether the time is over.
-    fn is_over_after(&self, e: Error) -> bool {
-        if e == ETIMEDOUT {
-            self.unanswered.set(true);
-        }
-        self.unanswered.get() || self.start.elapsed() >= Delta::from_secs(Self::SECONDS)
-    }
 }
 
 /// The result of a revocation.
@@ -114,28 +72,6 @@ enum Fenced {
     Deferred,
     /// The adapter may still access the memory.
     Failed(Error, Option<Distrust>),
-}
-
-/// Ends all regions of a device that is removed; `index` has them, and no new one is added. Context:
-/// may sleep.
-pub(crate) fn disassociate_all(index: &Index<Region>, backend: &Backend) {
-    stack_pin_init!(let deadline = Deadline::start());
-    // Stop them all first, so that one drain serves them, and the waits for importers overlap.
-    let (mut next, mut stopped) = (Some(0), false);
-    while let Some((lkey, region)) = next.and_then(|lkey| index.from(lkey)) {
-        match region.stop() {
-            Err(e) if deadline.is_over_after(e) => break,
-            Err(_) => {}
-            Ok(()) => stopped = true,
-        }
-        next = lkey.checked_add(1);
-    }
-    if stopped {
-        backend.drain();
-    }
-    while let Some(region) = index.first() {
-        region.disassociate(&deadline);
-    }
 }
 
 /// Begins to end all regions of a client that is unregistered, so that one wait for the accesses
@@ -159,8 +95,8 @@ pub(crate) fn prepare_all(client: &Client) {
 }
 
 impl Region {
-    /// Begins to fence the device, if the region is live. Context: may sleep.
-    fn stop(&self) -> Result {
+    /// See [`Registered::stop`](crate::registered::Registered::stop).
+    pub(super) fn stop(&self) -> Result {
         let stopped = self.life.with_live(|resources| resources.stop());
         stopped.unwrap_or(Ok(()))
     }
@@ -168,7 +104,7 @@ impl Region {
     /// Ends the region because its device is removed. A region that cannot be fenced ends when the
     /// driver deregisters the MR: waiting for that here would keep ib_core from notifying the
     /// driver. Context: may sleep.
-    fn disassociate(self: &Arc<Self>, deadline: &Deadline) {
+    pub(super) fn disassociate(self: &Arc<Self>, deadline: &Deadline) {
         let revoked = self.revoke_for(Cause::Removal(self, deadline));
         self.forget_mrs();
         self.forget_device();
@@ -227,8 +163,8 @@ impl Region {
             Cause::Removal(..) if resources.is_stopped() => Ok(()),
             Cause::Unregistration if resources.is_prepared() => Ok(()),
             // Each further work request would take as long.
-            Cause::Removal(_, deadline) if deadline.unanswered.get() => Err(ETIMEDOUT),
-            Cause::Removal(_, deadline) => resources.fence(&deadline.fences),
+            Cause::Removal(_, deadline) if deadline.is_unanswered() => Err(ETIMEDOUT),
+            Cause::Removal(_, deadline) => resources.fence(deadline.fences()),
             _ => resources.fence(self.client.fences()),
         };
         let e = match result {

@@ -25,6 +25,12 @@ use kernel::{
 pub struct Buffer(ARef<File>);
 
 impl Buffer {
+    /// Returns the dma-buf of `buf`.
+    pub(super) fn of(buf: &Buf) -> Self {
+        // INVARIANT: It is the file of a dma-buf.
+        Self(buf.file().into())
+    }
+
     /// Returns the dma-buf behind a file descriptor of the calling process.
     ///
     /// Returns `EBADF` if there is no such descriptor, and `EINVAL` if its file is not a dma-buf.
@@ -60,13 +66,27 @@ impl Buffer {
         Some(Self(unsafe { File::from_raw_file(file) }.into()))
     }
 
+    /// Returns the C object.
+    fn as_raw(&self) -> *mut bindings::dma_buf {
+        // SAFETY: By the type invariants the file is that of a dma-buf, which is its private data.
+        unsafe { (*self.0.as_ptr()).private_data.cast() }
+    }
+
     /// Returns its size in bytes.
     ///
     /// Context: any.
     pub fn size(&self) -> usize {
-        // SAFETY: By the type invariants the file is that of a dma-buf, which is its private data, and
-        // whose size does not change.
-        unsafe { (*(*self.0.as_ptr()).private_data.cast::<bindings::dma_buf>()).size }
+        // SAFETY: The dma-buf is valid as long as its file. Its size does not change.
+        unsafe { (*self.as_raw()).size }
+    }
+
+    /// Returns the name of its exporter.
+    ///
+    /// Context: any.
+    pub fn exporter(&self) -> &str {
+        // SAFETY: The dma-buf is valid as long as its file, and holds the module of its exporter.
+        let name = unsafe { CStr::from_char_ptr((*self.as_raw()).exp_name) };
+        name.to_str().unwrap_or("?")
     }
 
     /// Returns whether the file is open for writing.
@@ -76,11 +96,13 @@ impl Buffer {
         self.0.flags() & bindings::O_ACCMODE != bindings::O_RDONLY
     }
 
-    /// Returns its file.
+    /// Returns whether this module has exported it.
     ///
     /// Context: any.
-    pub fn file(&self) -> &ARef<File> {
-        &self.0
+    pub fn is_of_this_module(&self) -> bool {
+        // SAFETY: The dma-buf is valid as long as its file. The field does not change.
+        let owner = unsafe { (*self.as_raw()).owner };
+        ptr::eq(owner, &raw const bindings::__this_module)
     }
 
     /// Calls `import` with a number that stands for a file descriptor of the dma-buf in the task that
@@ -115,5 +137,5 @@ impl Operations {
 
 // SAFETY: The operations are those of a built-in part of the kernel, and constant.
 unsafe impl Send for Operations {}
-// SAFETY: As above.
+// SAFETY: The operations are constant.
 unsafe impl Sync for Operations {}

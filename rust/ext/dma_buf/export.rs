@@ -74,6 +74,7 @@ use super::{
         Exporter,
         Pins, //
     },
+    buffer::Buffer,
     tables::Tables,
     FenceBudget,
     Requirements, //
@@ -327,6 +328,13 @@ impl Export {
         // INVARIANT: The dma-buf is valid until `release`, which sets the field to NULL.
         shared.state.lock().buf = buf.as_raw();
         Ok((Self(buf), Revoker(shared)))
+    }
+
+    /// Returns the dma-buf.
+    ///
+    /// Context: any.
+    pub fn buffer(&self) -> Buffer {
+        Buffer::of(&self.0)
     }
 
     /// Returns its file, for a file descriptor.

@@ -2,7 +2,10 @@
 
 //! Dma-bufs that the calling process has mapped: by the address of the mapping.
 
-use super::super::vma;
+use super::super::{
+    sg::Table,
+    vma, //
+};
 use super::{
     buf::{
         Buf,
@@ -15,7 +18,6 @@ use super::{
     },
     Attachment, //
 };
-use crate::ext::sg::Table;
 use kernel::{
     mm::{
         virt::{
@@ -33,6 +35,7 @@ use kernel::{
 };
 
 /// A part of a dma-buf.
+#[derive(Clone)]
 pub struct Part {
     /// The dma-buf.
     pub buffer: Buffer,

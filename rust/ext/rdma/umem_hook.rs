@@ -30,16 +30,21 @@
 //! # Examples
 //!
 //! ```
-//! use crate::ext::rdma::{Access, Code, Device, Provided, UmemHook, UmemProvider};
+//! use crate::ext::{
+//!     dma_buf::Part,
+//!     rdma::{Access, Code, Device, UmemHook, UmemProvider},
+//! };
 //!
 //! /// Logs the buffers that cannot be pinned, and provides no memory for them.
 //! struct Trace;
 //!
 //! impl UmemProvider for Trace {
-//!     fn provide(dev: &Device, va: u64, len: u64, _: Access) -> Result<Option<Provided>> {
+//!     fn provide(dev: &Device, va: u64, len: u64, _: Access) -> Result<Option<Part>> {
 //!         pr_info!("{}: cannot pin {} bytes at {:#x}\n", dev.name(), len, va);
 //!         Ok(None)
 //!     }
+//!
+//!     fn failed(_: &Device, _va: u64, _len: u64, _: &Part, _: Error) {}
 //! }
 //!
 //! let hook = UmemHook::<Trace>::new(Code::new()?)?;
@@ -62,7 +67,10 @@ use super::super::bindings::{
     rdma, //
 };
 use super::super::{
-    dma_buf::number,
+    dma_buf::{
+        number,
+        Part, //
+    },
     pinned::could_not_pin, //
 };
 use super::{
@@ -77,40 +85,33 @@ use super::{
 };
 use core::{
     ffi::c_int,
-    marker::PhantomData,
-    ptr, //
+    marker::PhantomData, //
 };
 use kernel::{
     bindings,
     error::from_err_ptr,
-    fs::File,
     prelude::*,
-    sync::{
-        aref::ARef,
-        atomic::{
-            Atomic,
-            Full,
-            Release, //
-        }, //
+    sync::atomic::{
+        Atomic,
+        Full,
+        Release, //
     }, //
 };
-
-/// Memory for a umem: a part of a dma-buf.
-pub struct Provided {
-    /// The file of the dma-buf, which the umem keeps until it is released.
-    pub file: ARef<File>,
-    /// Where the memory begins in the dma-buf. Equal to the virtual address modulo `PAGE_SIZE`.
-    pub offset: u64,
-}
 
 /// A source of memory that the CPU cannot pin.
 pub trait UmemProvider: 'static {
     /// Returns the memory at `va` in the calling process, or `None` if it is not known. `dev`, which
-    /// has a DMA device, could not pin it. The driver's call fails with an error of this function.
+    /// has a DMA device, could not pin it. The driver's call fails with an error of this function. The
+    /// offset is equal to `va` modulo `PAGE_SIZE`.
     ///
     /// Context: process context; may sleep. The caller may hold locks of the driver, so this must not
     /// call the driver.
-    fn provide(dev: &Device, va: u64, len: u64, access: Access) -> Result<Option<Provided>>;
+    fn provide(dev: &Device, va: u64, len: u64, access: Access) -> Result<Option<Part>>;
+
+    /// Handles the failure of a umem on `part`, which [`Self::provide`] has returned.
+    ///
+    /// Context: as [`Self::provide`].
+    fn failed(dev: &Device, va: u64, len: u64, part: &Part, error: Error);
 }
 
 /// Whether this module has a hook.
@@ -140,7 +141,7 @@ impl Buffer {
     /// Imports `memory` as a umem.
     ///
     /// Context: may sleep.
-    fn import(&self, memory: &Provided) -> Result<Umem> {
+    fn import(&self, memory: &Part) -> Result<Umem> {
         let desc = rdma::ib_uverbs_buffer_desc {
             type_: rdma::ib_uverbs_buffer_type_IB_UVERBS_BUFFER_TYPE_DMABUF,
             addr: memory.offset,
@@ -153,8 +154,7 @@ impl Buffer {
             let umem = unsafe { rdma::ib_umem_get_desc(self.dev, &desc, self.access) };
             from_err_ptr(umem).map(Umem)
         };
-        // SAFETY: Providers give files of dma-bufs, without an offer for their exporter.
-        let umem = unsafe { number::call(&memory.file, ptr::null(), import) }?;
+        let umem = memory.buffer.import(import)?;
         // As that of a pinned buffer: drivers that do not choose a page size count pages from it.
         // SAFETY: The umem is new; only this function knows it.
         unsafe { (*umem.0).iova = self.va };
@@ -180,9 +180,13 @@ impl Buffer {
         if dev.is_virt_dma() || dev.dma_device().is_none() {
             return Ok(None);
         }
-        P::provide(dev, self.va, self.len, access)?
-            .map(|memory| self.import(&memory))
-            .transpose()
+        let Some(memory) = P::provide(dev, self.va, self.len, access)? else {
+            return Ok(None);
+        };
+        let imported = self.import(&memory);
+        imported
+            .map(Some)
+            .inspect_err(|e| P::failed(dev, self.va, self.len, &memory, *e))
     }
 
     /// Returns the umem of the memory that `P` has for the buffer, or `original`, which is the

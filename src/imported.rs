@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! An MR on a dma-buf of another exporter, whose user has registered it by address.
+//!
+//! The driver imports the dma-buf as for `ibv_reg_dmabuf_mr()`, and follows its exporter. So there is
+//! nothing to pin, to fence or to revoke here, and the driver's MR holds the dma-buf. The core knows the
+//! MR to re-register it, and to count it.
+
+use crate::{
+    backend::Backend,
+    callbacks::Intent,
+    ext::{
+        dma_buf::Part,
+        rdma::{
+            Access,
+            Change,
+            Mr,
+            Original,
+            Request,
+            UserMr, //
+        }, //
+    },
+    index::Slot,
+    range::VaRange,
+    registered::{
+        Deadline,
+        MrIndex,
+        Registered, //
+    },
+    stats::{
+        CountedMr,
+        Stats, //
+    },
+};
+use core::ptr;
+use kernel::{
+    prelude::*,
+    sync::{
+        atomic::{
+            Atomic,
+            Full,
+            Relaxed, //
+        },
+        Arc,
+        SetOnce, //
+    },
+};
+
+/// The MRs on dma-bufs of one device.
+#[derive(Clone)]
+pub(crate) struct Imports {
+    /// All MRs of the device that the core has had made.
+    mrs: Arc<MrIndex>,
+    /// Counts those on dma-bufs.
+    stats: Arc<Stats>,
+}
+
+impl Imports {
+    /// Creates it for a device whose MRs are in `mrs`. Context: may sleep.
+    pub(crate) fn new(mrs: Arc<MrIndex>) -> Result<Self> {
+        let stats = Arc::new(Stats::new(), GFP_KERNEL)?;
+        Ok(Self { mrs, stats })
+    }
+
+    /// Returns the counters.
+    pub(crate) fn stats(&self) -> &Stats {
+        &self.stats
+    }
+
+    /// Has the driver make an MR on `part`, which is the memory at `range` of the calling process.
+    ///
+    /// Fails with `EACCES` if the MR is to be writable and the part is not, with `EOPNOTSUPP` if the
+    /// backend imports no dma-bufs, and with errors of the driver and of the exporter.
+    ///
+    /// Context: may sleep.
+    pub(crate) fn register(
+        &self,
+        part: Part,
+        range: VaRange,
+        backend: &Backend,
+        req: &Request<'_>,
+    ) -> Result<UserMr> {
+        if Intent::of(req.access) == Intent::Write && !part.writable {
+            return Err(EACCES);
+        }
+        // Nothing can fail between making the MR and entering it in the index.
+        let slot = Slot::new()?;
+        let imported = Imported {
+            part,
+            range,
+            access: req.access,
+            iova: req.iova,
+            imports: self.clone(),
+            lkey: Atomic::new(0),
+            id: Atomic::new(0),
+            counted: SetOnce::new(),
+        };
+        let imported = Arc::new(imported, GFP_KERNEL_ACCOUNT)?;
+        let made = backend.import(req, &imported.part)?;
+        let mr = made.as_mr();
+        imported.lkey.store(mr.lkey(), Relaxed);
+        imported.id.store(mr.id(), Relaxed);
+        let (pages, bytes) = (range.pages() as u64, range.len() as u64);
+        let counted = CountedMr::new(self.stats.clone(), pages, bytes);
+        imported.counted.populate(counted);
+        // An MR that had the key before is gone from the device, or the driver would not have
+        // issued the key again.
+        self.mrs.insert(slot, mr.lkey(), imported);
+        Ok(made)
+    }
+}
+
+/// An MR on a part of a dma-buf.
+struct Imported {
+    part: Part,
+    range: VaRange,
+    access: Access,
+    iova: u64,
+    imports: Imports,
+    lkey: Atomic<u32>,
+    /// The number of the MR ([`Mr::id`]). 0 if it is not made yet, or the driver deregisters it.
+    id: Atomic<usize>,
+    /// Set once it is made.
+    counted: SetOnce<CountedMr>,
+}
+
+impl Imported {
+    /// Removes it from the index.
+    fn withdraw(&self) {
+        let lkey = self.lkey.load(Relaxed);
+        self.imports
+            .mrs
+            .remove_if(lkey, |found| ptr::addr_eq(found, self));
+    }
+}
+
+impl Registered for Imported {
+    fn is_of(&self, mr: &Mr) -> bool {
+        self.id.load(Relaxed) == mr.id()
+    }
+
+    fn begin_dereg(&self, mr: &Mr) -> bool {
+        self.id.cmpxchg(mr.id(), 0, Full).is_ok()
+    }
+
+    fn deregister(&self, mr: &Mr, original: &Original<'_>) -> Result {
+        let id = mr.id();
+        let result = original.call();
+        match result {
+            Ok(()) => self.withdraw(),
+            Err(_) => self.id.store(id, Relaxed),
+        }
+        result
+    }
+
+    fn fill_unchanged(&self, req: &mut Request<'_>, change: Change) {
+        if !change.access() {
+            req.access = self.access;
+        }
+        if !change.range() {
+            req.start = self.range.addr() as u64;
+            req.length = self.range.len() as u64;
+            req.iova = self.iova;
+        }
+    }
+
+    fn replace_mr(self: Arc<Self>, backend: &Backend, req: &Request<'_>) -> Result<UserMr> {
+        self.imports
+            .register(self.part.clone(), self.range, backend, req)
+    }
+
+    fn stop(&self) -> Result<bool> {
+        Ok(false)
+    }
+
+    fn disassociate(self: Arc<Self>, _: &Deadline) {
+        self.withdraw();
+    }
+}

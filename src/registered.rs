@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What the core knows of an MR that it has had made: [`Registered`], in the index of the device.
+
+use crate::{
+    backend::Backend,
+    ext::{
+        dma_buf::FenceBudget,
+        rdma::{
+            Change,
+            Mr,
+            Original,
+            Request,
+            UserMr, //
+        }, //
+    },
+    index::Index, //
+};
+use core::cell::Cell;
+use kernel::{
+    prelude::*,
+    sync::Arc,
+    time::{
+        Delta,
+        Instant,
+        Monotonic, //
+    },
+};
+use pin_init::stack_pin_init;
+
+/// The MRs of a device that the core has had made, by their local key.
+pub(crate) type MrIndex = Index<dyn Registered>;
+
+/// Memory behind MRs of users.
+pub(crate) trait Registered: Send + Sync {
+    /// Returns whether `mr` is an MR on this memory. Context: any.
+    fn is_of(&self, mr: &Mr) -> bool;
+
+    /// Begins the deregistration of `mr` for its user: from here on it is not known to be on this
+    /// memory, as the driver may reuse its address and its key before it returns. Returns whether it
+    /// was. Context: any.
+    fn begin_dereg(&self, mr: &Mr) -> bool;
+
+    /// Deregisters `mr`, which is on this memory, for its user, after [`Self::begin_dereg`]. Context:
+    /// may sleep.
+    fn deregister(&self, mr: &Mr, original: &Original<'_>) -> Result;
+
+    /// Fills in the arguments that a re-registration does not change. Context: any.
+    fn fill_unchanged(&self, req: &mut Request<'_>, change: Change);
+
+    /// Makes another MR on the same memory, with the PD and the access flags of `req`, which are those of
+    /// a re-registration without a new range. After a failure the old MR is unchanged.
+    ///
+    /// Fails with `ENODEV` if the memory is revoked, and with `EACCES` if the MR is to become writable
+    /// and the memory is not.
+    ///
+    /// Context: may sleep.
+    fn replace_mr(self: Arc<Self>, backend: &Backend, req: &Request<'_>) -> Result<UserMr>;
+
+    /// Begins to fence the device. Returns whether there is something to fence. Context: may sleep.
+    fn stop(&self) -> Result<bool>;
+
+    /// Leaves the MRs to the driver, whose device is removed. On return the memory is not in the index.
+    /// Context: may sleep.
+    fn disassociate(self: Arc<Self>, deadline: &Deadline);
+}
+
+/// The time that a removed device has to answer, for all of its MRs together.
+#[pin_data]
+pub(crate) struct Deadline {
+    start: Instant<Monotonic>,
+    /// The device has let a fence time out, so it is not asked again.
+    unanswered: Cell<bool>,
+    /// For the fences of dma-bufs.
+    #[pin]
+    fences: FenceBudget,
+}
+
+impl Deadline {
+    /// Seconds in which failed fences are repeated.
+    const SECONDS: i64 = 10;
+
+    /// Starts the time.
+    fn start() -> impl PinInit<Self> {
+        pin_init!(Self {
+            start: Instant::now(),
+            unanswered: Cell::new(false),
+            fences <- FenceBudget::new(),
+        })
+    }
+
+    /// Returns how long the fences of dma-bufs are waited for.
+    pub(crate) fn fences(&self) -> &FenceBudget {
+        &self.fences
+    }
+
+    /// Returns whether the device has let a fence time out.
+    pub(crate) fn is_unanswered(&self) -> bool {
+        self.unanswered.get()
+    }
+
+    /// Records that a fence has failed. Returns whether the time is over.
+    pub(crate) fn is_over_after(&self, e: Error) -> bool {
+        if e == ETIMEDOUT {
+            self.unanswered.set(true);
+        }
+        self.unanswered.get() || self.start.elapsed() >= Delta::from_secs(Self::SECONDS)
+    }
+}
+
+/// Leaves all MRs of a device that is removed; `mrs` has them, and no new one is added. Context: may
+/// sleep.
+pub(crate) fn disassociate_all(mrs: &MrIndex, backend: &Backend) {
+    stack_pin_init!(let deadline = Deadline::start());
+    // Stop them all first, so that one drain serves them, and the waits for importers overlap.
+    let (mut next, mut stopped) = (Some(0), false);
+    while let Some((lkey, registered)) = next.and_then(|lkey| mrs.from(lkey)) {
+        match registered.stop() {
+            Err(e) if deadline.is_over_after(e) => break,
+            Err(_) => {}
+            Ok(one) => stopped |= one,
+        }
+        next = lkey.checked_add(1);
+    }
+    if stopped {
+        backend.drain();
+    }
+    while let Some(registered) = mrs.first() {
+        registered.disassociate(&deadline);
+    }
+}
