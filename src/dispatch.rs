@@ -40,7 +40,10 @@ use crate::{
             UserMr, //
         }, //
     },
-    order::Order,
+    order::{
+        Order,
+        ASKED, //
+    },
     pr_warn_limited,
     range::VaRange,
     refusals,
@@ -233,7 +236,7 @@ pub(crate) fn register_memory<T: From<UserMr>>(
     req: &Request<'_>,
     driver: impl Fn() -> Result<T>,
 ) -> Result<T> {
-    let asked = registry::asked().get();
+    let asked = ASKED.get();
     // CAST: Addresses of this machine; the driver has the errno for others.
     let memory = MemoryKind::at(req.start as usize);
     // The first page is not tried here: that is for `ask_clients`, after the clients that come first.

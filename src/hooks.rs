@@ -25,8 +25,8 @@ use crate::{
             UserMr, //
         },
     },
-    registered,
-    registry, //
+    order::ASKED,
+    registered, //
 };
 use kernel::{
     prelude::*,
@@ -59,7 +59,7 @@ impl Hooks for Adapter {
         static ALWAYS: AskedCell = AskedCell::new(Asked::Always);
         match self.backend() {
             Backend::Umem => &ALWAYS,
-            _ => registry::asked(),
+            _ => &ASKED,
         }
     }
 

@@ -1,8 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The module parameter `order`: when the clients are asked for an MR.
+//! When the clients are asked for an MR; the module parameter `order`.
 
-use crate::ext::params;
+use crate::ext::{
+    params,
+    rdma::{
+        Asked,
+        AskedCell, //
+    }, //
+};
 use kernel::{
     prelude::*,
     sync::atomic::{
@@ -10,6 +16,9 @@ use kernel::{
         Relaxed, //
     }, //
 };
+
+/// When the hooks are asked about an MR: as the clients need it, and while a process has names.
+pub(crate) static ASKED: AskedCell = AskedCell::new(Asked::Never);
 
 /// Whether the parameter says `clients_first`.
 static CLIENTS_FIRST: Atomic<bool> = Atomic::new(false);

@@ -5,17 +5,17 @@
 use crate::{
     client::Client,
     ext::{
-        rdma::{
-            Asked,
-            AskedCell, //
-        },
+        rdma::Asked,
         snapshot::{
             Published,
             Snapshot, //
         },
         sysfs::Folder, //
     },
-    order::Order,
+    order::{
+        Order,
+        ASKED, //
+    },
     region,
     stats::ClientFolder, //
 };
@@ -31,15 +31,6 @@ use kernel::{
 
 /// The clients in the order of registration, `None` without a client. Readers take no lock.
 static CLIENTS: Snapshot<KVec<Arc<Client>>> = Snapshot::new();
-
-/// When clients are asked for an MR. Written with `CLIENTS`; a registration that reads it
-/// meanwhile is one before the client came or after it went.
-static ASKED: AskedCell = AskedCell::new(Asked::Never);
-
-/// Returns when clients are asked for an MR. Context: any.
-pub(crate) fn asked() -> &'static AskedCell {
-    &ASKED
-}
 
 /// Returns when `clients` are asked: always, if some of them come before the driver.
 fn asked_of(clients: &[Arc<Client>]) -> Asked {
@@ -89,7 +80,8 @@ pub(crate) fn open() -> Result<Open> {
     Ok(REGISTRY.publish(registry))
 }
 
-/// Replaces the list of clients. Context: may sleep.
+/// Replaces the list of clients. A registration that reads [`ASKED`] meanwhile is one before the client
+/// came or after it went. Context: may sleep.
 fn publish(list: Option<Arc<KVec<Arc<Client>>>>) {
     ASKED.set(list.as_ref().map_or(Asked::Never, |list| asked_of(list)));
     drop(CLIENTS.replace(list));

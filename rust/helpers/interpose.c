@@ -114,7 +114,7 @@ static __always_inline bool driver_is_first(const struct ext_gates *gates, u64 s
 	u32 asked = READ_ONCE(*gates->asked);
 
 	/* The driver pages on-demand memory by itself, without the mark that is for this path. */
-	if (asked == EXT_ASKED_ALWAYS || access & IB_ACCESS_ON_DEMAND)
+	if ((asked & EXT_ASKED_MASK) == EXT_ASKED_ALWAYS || access & IB_ACCESS_ON_DEMAND)
 		return false;
 	return asked == EXT_ASKED_NEVER ||
 	       ext_native_memory_at(start) == EXT_MEMORY_ORDINARY;

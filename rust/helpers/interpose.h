@@ -25,6 +25,9 @@ enum ext_asked {
 	EXT_ASKED_ALWAYS,	/* they decide whether the driver is called */
 	EXT_ASKED_AFTER_DRIVER,	/* if the driver fails, or cannot pin the memory */
 	EXT_ASKED_NEVER,
+	/* The rest of the word counts those who want EXT_ASKED_AFTER_DRIVER at least. */
+	EXT_ASKED_MASK = 3,
+	EXT_ASKED_WANTED = 4,
 };
 
 /* What begins the data of a device. Only the gates change. */
@@ -34,7 +37,7 @@ struct ext_gates {
 	struct hlist_node node;
 	/* The calls of reg_user_mr and rereg_user_mr; those of dereg_mr and dealloc_ucontext. */
 	struct ext_calls gates[2];
-	/* An enum ext_asked. */
+	/* An enum ext_asked, and a count. */
 	const u32 *asked;
 	/* The keys of the MRs that the hooks deregister. */
 	const struct ext_key_set *keys;

@@ -175,7 +175,8 @@ def bar_table(rows, device):
     sizes = rows.sizes(device, "bar")
     lines = []
     for target, name in (("bar", "``ibv_reg_mr``"), ("first", "the first of a PD"), ("dmabuf", "``ibv_reg_dmabuf_mr``"),
-                         ("host", "host memory")):
+                         ("heap", "mapped dma-buf, ``ibv_reg_mr``"),
+                         ("heap-dmabuf", "the same, ``ibv_reg_dmabuf_mr``"), ("host", "host memory")):
         line = [name]
         for size in sizes:
             pair = [rows.get(device, "io_peer_mem", target, size, one) for one in PAIR]

@@ -49,6 +49,13 @@ class Goals:
                                self.cost("io_peer_mem", "bar", size, operation),
                                self.cost("io_peer_mem", "dmabuf", size, operation))
 
+    def mapped(self):
+        for size in self.rows.sizes(self.device, "heap"):
+            for operation in ("register", "deregister"):
+                self.ratio(f"mapped dma-buf, {size_name(size)}, {operation} / that of ``ibv_reg_dmabuf_mr``",
+                           1.15, self.cost("io_peer_mem", "heap", size, operation),
+                           self.cost("io_peer_mem", "heap-dmabuf", size, operation))
+
     def many(self):
         for end, name in (("invalidate", "invalidation"), ("unregister", "unregistration")):
             counts = [int(label) for label in self.rows.labels(self.device, "many-memory")
@@ -71,6 +78,7 @@ class Goals:
 def goals_table(rows, device):
     goals = Goals(rows, device)
     goals.registration()
+    goals.mapped()
     goals.many()
     goals.threads()
     return table(["goal", "limit", "reached", "met"], goals.lines) if goals.lines else ""

@@ -64,6 +64,23 @@ static void print_clients(void)
 	sys_list_free(&clients);
 }
 
+/* MRs on mapped dma-bufs of drivers that are no clients; for root. */
+static void print_dma_bufs(void)
+{
+	FILE *file = sys_open("/sys/kernel/debug/ib_peer_mem/dma_bufs");
+	char line[128], device[64], size[32];
+	unsigned long long made, live, bytes;
+
+	if (!file)
+		return;
+	printf("\n%-20s %-16s %8s %12s %10s\n", "MAPPED DMA-BUFS", "", "MRS", "REGISTERED", "MRS EVER");
+	while (fgets(line, sizeof(line), file))
+		if (sscanf(line, "%63s %llu %llu %llu", device, &made, &live, &bytes) == 4)
+			printf("%-20s %-16s %8llu %12s %10llu\n", device, "", live,
+			       size_text(bytes, size), made);
+	fclose(file);
+}
+
 int command_status(int argc, char **argv)
 {
 	(void)argv;
@@ -72,6 +89,7 @@ int command_status(int argc, char **argv)
 	print_modules();
 	print_adapters();
 	print_clients();
+	print_dma_bufs();
 	return module_loaded("ib_peer_mem") ? 0 : 1;
 }
 

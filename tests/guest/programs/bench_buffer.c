@@ -9,6 +9,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <linux/dma-heap.h>
+
 #include <ib_peer_mem.h>
 
 #include "bench_buffer.h"
@@ -81,6 +83,15 @@ char *buffer_map(int file, size_t size)
 	if (addr == MAP_FAILED)
 		err(1, "mmap %zu bytes of the device", size);
 	return addr;
+}
+
+int buffer_heap(int heap, size_t size)
+{
+	struct dma_heap_allocation_data data = { .len = size, .fd_flags = O_RDWR | O_CLOEXEC };
+
+	if (ioctl(heap, DMA_HEAP_IOCTL_ALLOC, &data))
+		err(1, "DMA_HEAP_IOCTL_ALLOC of %zu bytes", size);
+	return data.fd;
 }
 
 int buffer_export(int control, void *addr, size_t size)

@@ -15,6 +15,9 @@ char *buffer_host(size_t size);
 int buffer_open(const char *path);
 char *buffer_map(int file, size_t size);
 
+/* Allocates a dma-buf of @heap, which is a dma-heap; returns the descriptor. */
+int buffer_heap(int heap, size_t size);
+
 /* Has /dev/ib_peer_mem, which @control is, export memory as a dma-buf; returns the descriptor. */
 int buffer_export(int control, void *addr, size_t size);
 

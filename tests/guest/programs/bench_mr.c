@@ -8,6 +8,8 @@
  *   first:PATH   the same, as the only MR on a BAR in its PD
  *   dmabuf:PATH  the same memory exported as a dma-buf, by ibv_reg_dmabuf_mr
  *   export:PATH  exporting it, without an MR
+ *   heap:PATH    a mapping of a dma-buf of the dma-heap, by ibv_reg_mr
+ *   heap-dmabuf:PATH  the same, by ibv_reg_dmabuf_mr
  *   map:PATH     mapping a BAR and touching a byte
  * Prints a line for each operation: label, target, size, operation, usual figure, least, most.
  */
@@ -113,16 +115,16 @@ static void spare_end(void)
 }
 
 /* With @alone no other MR stays in the PD. */
-static void register_memory(struct costs *costs, void *addr, size_t size, int alone)
+static void register_memory(struct costs *costs, int dmabuf, void *addr, size_t size, int alone)
 {
 	struct ibv_mr *mr;
 
-	spare_begin(-1, addr, size, alone ? 0 : costs->round % (SPARE + 1));
+	spare_begin(dmabuf, addr, size, alone ? 0 : costs->round % (SPARE + 1));
 	bench_begin();
-	mr = register_range(-1, addr, size);
+	mr = register_range(dmabuf, addr, size);
 	record(costs, 0, "register");
 	if (!mr)
-		err(1, "ibv_reg_mr of %zu bytes", size);
+		err(1, "an MR of %zu bytes", size);
 	bench_begin();
 	errno = ibv_dereg_mr(mr);
 	record(costs, 1, "deregister");
@@ -189,17 +191,21 @@ static void measure(const char *label, const char *target, size_t size)
 	int rounds = size > 4 << 20 ? 7 : ROUNDS;
 	struct ibv_mr *other = NULL;
 	char *addr = NULL, *other_addr = NULL;
-	int control = -1;
+	int control = -1, heap = -1, dmabuf = -1;
 
 	memset(&costs, 0, sizeof(costs));
 	if (strcmp(target, "host") == 0)
 		addr = buffer_host(size);
+	else if (strncmp(target, "heap", 4) == 0)
+		addr = buffer_map(heap = buffer_heap(bar, size), size);
 	else if (strcmp(target, "map"))
 		addr = buffer_map(bar, size);
 	if (strcmp(target, "bar") == 0) {
 		other_addr = buffer_map(bar, 4096);
 		other = rdma_register(&rdma, other_addr, 4096);
 	}
+	if (strcmp(target, "heap-dmabuf") == 0)
+		dmabuf = heap;
 	if (strcmp(target, "dmabuf") == 0 || strcmp(target, "export") == 0)
 		control = buffer_open("/dev/ib_peer_mem");
 	for (int i = -WARM_UP; i < rounds; i++) {
@@ -211,7 +217,7 @@ static void measure(const char *label, const char *target, size_t size)
 		else if (control >= 0)
 			export_memory(&costs, control, addr, size);
 		else if (addr)
-			register_memory(&costs, addr, size, strcmp(target, "first") == 0);
+			register_memory(&costs, dmabuf, addr, size, strcmp(target, "first") == 0);
 		else
 			map_memory(&costs, size);
 	}
@@ -226,6 +232,8 @@ static void measure(const char *label, const char *target, size_t size)
 		munmap(addr, size);
 	if (control >= 0)
 		close(control);
+	if (heap >= 0)
+		close(heap);
 }
 
 int main(int argc, char **argv)

@@ -13,6 +13,7 @@ TEST_LIMIT=1800
 MODULES=$MODS/external/tests/bench
 BENCH=$(parameter bench full)
 KIB=1024 MIB=1048576
+HEAP=/dev/dma_heap/system
 SIZES=($((4 * KIB)) $((64 * KIB)) $((2 * MIB)) $((32 * MIB)))
 CLIENTS=(1 8 64)
 # The end of many MRs, so often.
@@ -78,6 +79,8 @@ test_bar() {
 	rows io_peer_mem "first:$BAR_A" $((4 * KIB))
 	if [ "$DEV" != rxe0 ]; then
 		rows io_peer_mem "dmabuf:$BAR_A" "${size[@]}"
+		rows io_peer_mem "heap:$HEAP" "${SIZES[@]}"
+		rows io_peer_mem "heap-dmabuf:$HEAP" "${SIZES[@]}"
 	elif [ "$BENCH" != short ]; then
 		rows io_peer_mem "export:$BAR_A" "${size[@]}"
 	fi

@@ -30,13 +30,19 @@ pub enum Asked {
 ///
 /// static ASKED: AskedCell = AskedCell::new(Asked::Never);
 ///
-/// ASKED.set(Asked::AfterDriver);
+/// ASKED.want();
 /// assert_eq!(ASKED.get(), Asked::AfterDriver);
+/// ASKED.set(Asked::Always);
+/// ASKED.unwant();
+/// assert_eq!(ASKED.get(), Asked::Always);
 /// ```
 #[repr(transparent)]
 pub struct AskedCell(Atomic<u32>);
 
 impl AskedCell {
+    const MASK: u32 = rdma::ext_asked_EXT_ASKED_MASK;
+    const WANTED: u32 = rdma::ext_asked_EXT_ASKED_WANTED;
+
     /// Creates a cell.
     pub const fn new(asked: Asked) -> Self {
         Self(Atomic::new(asked as u32))
@@ -46,17 +52,39 @@ impl AskedCell {
     ///
     /// Context: any.
     pub fn set(&self, asked: Asked) {
-        self.0.store(asked as u32, Relaxed);
+        let mut old = self.0.load(Relaxed);
+        while let Err(now) = self
+            .0
+            .cmpxchg(old, old & !Self::MASK | asked as u32, Relaxed)
+        {
+            old = now;
+        }
+    }
+
+    /// Makes the value [`Asked::AfterDriver`] if it is [`Asked::Never`], until [`Self::unwant`] is called
+    /// as often.
+    ///
+    /// Context: any.
+    pub fn want(&self) {
+        self.0.add(Self::WANTED, Relaxed);
+    }
+
+    /// Ends a [`Self::want`].
+    ///
+    /// Context: any.
+    pub fn unwant(&self) {
+        self.0.add(Self::WANTED.wrapping_neg(), Relaxed);
     }
 
     /// Returns the value.
     ///
     /// Context: any.
     pub fn get(&self) -> Asked {
-        match self.0.load(Relaxed) {
-            n if n == Asked::Never as u32 => Asked::Never,
-            n if n == Asked::AfterDriver as u32 => Asked::AfterDriver,
-            _ => Asked::Always,
+        let word = self.0.load(Relaxed);
+        match word & Self::MASK {
+            n if n == Asked::Always as u32 => Asked::Always,
+            n if n == Asked::Never as u32 && word < Self::WANTED => Asked::Never,
+            _ => Asked::AfterDriver,
         }
     }
 
