@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The dma-buf: importers that need not pin it are invalidated when the memory moves.
+ */
+#include <linux/delay.h>
+#include <linux/dma-buf.h>
+#include <linux/dma-mapping.h>
+#include <linux/dma-resv.h>
+#include <linux/highmem.h>
+#include <linux/mm.h>
+#include <linux/module.h>
+#include <linux/scatterlist.h>
+#include <linux/slab.h>
+#include <linux/version.h>
+
+#include "buffer.h"
+
+static int attach(struct dma_buf *dmabuf, struct dma_buf_attachment *attachment)
+{
+	struct buffer *b = dmabuf->priv;
+	u32 error = READ_ONCE(b->options[PEER_TEST_EXPORTER_ATTACH_ERROR]);
+
+	if (error)
+		return -(int)error;
+	if (READ_ONCE(b->options[PEER_TEST_EXPORTER_PEER2PEER]) && !attachment->peer2peer)
+		return -EOPNOTSUPP;
+	dma_resv_lock(dmabuf->resv, NULL);
+	b->attached++;
+	dma_resv_unlock(dmabuf->resv);
+	return 0;
+}
+
+static void detach(struct dma_buf *dmabuf, struct dma_buf_attachment *attachment)
+{
+	struct buffer *b = dmabuf->priv;
+
+	dma_resv_lock(dmabuf->resv, NULL);
+	b->attached--;
+	dma_resv_unlock(dmabuf->resv);
+}
+
+static int pin(struct dma_buf_attachment *attachment)
+{
+	struct buffer *b = attachment->dmabuf->priv;
+	u32 error = READ_ONCE(b->options[PEER_TEST_EXPORTER_PIN_ERROR]);
+
+	dma_resv_assert_held(attachment->dmabuf->resv);
+	if (error)
+		return -(int)error;
+	b->pinned++;
+	return 0;
+}
+
+static void unpin(struct dma_buf_attachment *attachment)
+{
+	struct buffer *b = attachment->dmabuf->priv;
+
+	dma_resv_assert_held(attachment->dmabuf->resv);
+	b->pinned--;
+}
+
+static struct sg_table *map(struct dma_buf_attachment *attachment, enum dma_data_direction direction)
+{
+	struct buffer *b = attachment->dmabuf->priv;
+	u32 error = READ_ONCE(b->options[PEER_TEST_EXPORTER_MAP_ERROR]);
+	struct sg_table *table;
+	int rc;
+
+	dma_resv_assert_held(attachment->dmabuf->resv);
+	if (b->revoked)
+		return ERR_PTR(-ENODEV);
+	if (error)
+		return ERR_PTR(-(int)error);
+	msleep(READ_ONCE(b->options[PEER_TEST_EXPORTER_MAP_DELAY]));
+	table = kzalloc(sizeof(*table), GFP_KERNEL);
+	if (!table)
+		return ERR_PTR(-ENOMEM);
+	rc = sg_alloc_table_from_pages(table, b->pages, b->n_pages, 0,
+				       (size_t)b->n_pages << PAGE_SHIFT, GFP_KERNEL);
+	if (rc)
+		goto free;
+	rc = dma_map_sgtable(attachment->dev, table, direction, 0);
+	if (rc)
+		goto free_table;
+	b->mapped++;
+	return table;
+
+free_table:
+	sg_free_table(table);
+free:
+	kfree(table);
+	return ERR_PTR(rc);
+}
+
+static void unmap(struct dma_buf_attachment *attachment, struct sg_table *table,
+		  enum dma_data_direction direction)
+{
+	struct buffer *b = attachment->dmabuf->priv;
+
+	dma_resv_assert_held(attachment->dmabuf->resv);
+	dma_unmap_sgtable(attachment->dev, table, direction, 0);
+	sg_free_table(table);
+	kfree(table);
+	b->mapped--;
+}
+
+static vm_fault_t fault(struct vm_fault *vmf)
+{
+	struct dma_buf *dmabuf = vmf->vma->vm_private_data;
+	struct buffer *b = dmabuf->priv;
+	vm_fault_t rc = VM_FAULT_SIGBUS;
+
+	dma_resv_lock(dmabuf->resv, NULL);
+	if (!b->revoked && vmf->pgoff < b->n_pages)
+		rc = vmf_insert_pfn(vmf->vma, vmf->address, page_to_pfn(b->pages[vmf->pgoff]));
+	dma_resv_unlock(dmabuf->resv);
+	return rc;
+}
+
+static const struct vm_operations_struct vm_ops = {
+	.fault = fault,
+};
+
+static int map_for_process(struct dma_buf *dmabuf, struct vm_area_struct *vma)
+{
+	if (!(vma->vm_flags & VM_SHARED))
+		return -EINVAL;
+	vm_flags_set(vma, VM_PFNMAP | VM_IO | VM_DONTEXPAND | VM_DONTDUMP);
+	/* The file of the VMA holds it. */
+	vma->vm_private_data = dmabuf;
+	vma->vm_ops = &vm_ops;
+	return 0;
+}
+
+static void release(struct dma_buf *dmabuf)
+{
+	struct buffer *b = dmabuf->priv;
+
+	mutex_lock(&b->lock);
+	b->dmabuf = NULL;
+	mutex_unlock(&b->lock);
+	buffer_put(b);
+}
+
+static const struct dma_buf_ops ops = {
+	.attach = attach,
+	.detach = detach,
+	.pin = pin,
+	.unpin = unpin,
+	.map_dma_buf = map,
+	.unmap_dma_buf = unmap,
+	.mmap = map_for_process,
+	.release = release,
+};
+
+int buffer_export(struct buffer *b)
+{
+	DEFINE_DMA_BUF_EXPORT_INFO(info);
+	struct dma_buf *dmabuf;
+	int fd;
+
+	lockdep_assert_held(&b->lock);
+	info.exp_name = "peer_mem_test_exporter";
+	info.ops = &ops;
+	info.size = (size_t)b->n_pages << PAGE_SHIFT;
+	info.flags = O_RDWR;
+	info.priv = b;
+	dmabuf = dma_buf_export(&info);
+	if (IS_ERR(dmabuf))
+		return PTR_ERR(dmabuf);
+	buffer_get(b);
+	fd = dma_buf_fd(dmabuf, O_CLOEXEC);
+	if (fd < 0) {
+		mutex_unlock(&b->lock);
+		dma_buf_put(dmabuf);
+		mutex_lock(&b->lock);
+		return fd;
+	}
+	b->dmabuf = dmabuf;
+	return fd;
+}
+
+/* Has importers and processes lose the memory. Called with the reservation lock. */
+static int invalidate(struct buffer *b)
+{
+	dma_buf_invalidate_mappings(b->dmabuf);
+	if (b->mapped)
+		return -EBUSY;
+	unmap_mapping_range(b->dmabuf->file->f_mapping, 0, 0, 1);
+	return 0;
+}
+
+int buffer_move(struct buffer *b)
+{
+	struct page **pages;
+	unsigned int i;
+	int rc = -ENODEV;
+
+	mutex_lock(&b->lock);
+	pages = pages_alloc(b->n_pages);
+	if (!b->dmabuf || !pages) {
+		rc = b->dmabuf ? -ENOMEM : rc;
+		goto unlock;
+	}
+	dma_resv_lock(b->dmabuf->resv, NULL);
+	if (b->revoked)
+		goto unlock_resv;
+	rc = b->pinned ? -EBUSY : invalidate(b);
+	if (rc)
+		goto unlock_resv;
+	for (i = 0; i < b->n_pages; i++)
+		copy_highpage(pages[i], b->pages[i]);
+	/* Before an importer can map the new pages: a write of the old ones is late from here on. */
+	rc = buffer_leave(b, b->pages);
+	if (rc)
+		goto unlock_resv;
+	b->pages = pages;
+	b->moves++;
+	pages = NULL;
+unlock_resv:
+	dma_resv_unlock(b->dmabuf->resv);
+unlock:
+	mutex_unlock(&b->lock);
+	pages_free(pages, b->n_pages);
+	return rc;
+}
+
+int buffer_revoke(struct buffer *b)
+{
+	int rc = -ENODEV;
+
+	mutex_lock(&b->lock);
+	if (b->dmabuf) {
+		dma_resv_lock(b->dmabuf->resv, NULL);
+		/* Importers must not map again during the invalidation. */
+		b->revoked = true;
+		rc = invalidate(b);
+		dma_resv_unlock(b->dmabuf->resv);
+	}
+	mutex_unlock(&b->lock);
+	return rc;
+}
