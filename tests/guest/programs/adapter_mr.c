@@ -18,6 +18,7 @@
 
 #include <rdma/ib_user_ioctl_verbs.h>
 
+#include "adapter_rdma.h"
 #include "memory.h"
 #include "number.h"
 #include "umem_queue.h"
@@ -43,10 +44,13 @@ static const struct {
 
 static void __attribute__((noreturn)) usage(void)
 {
-	fputs("usage: adapter_mr [-fi] [-k NAME] [-m BYTES] [-q QUEUE] [-r] DEVICE MEMORY OFFSET\n"
-	      "                  LENGTH [ACCESS[,ACCESS..]]\n"
+	fputs("usage: adapter_mr [-fi] [-k NAME] [-m BYTES] [-q QUEUE] [-r] [-s SHAPE] [-x INDEX]\n"
+	      "                  DEVICE MEMORY OFFSET LENGTH [ACCESS[,ACCESS..]]\n"
 	      "MEMORY is \"host\", a file to map, \"export:\" and a file: the mapping as a dma-buf of\n"
-	      "ib_peer_mem, or \"udmabuf\": a dma-buf of host memory.\n"
+	      "ib_peer_mem, \"udmabuf\": a dma-buf of host memory, \"mapped:EXPORTER\": a mapping of a\n"
+	      "dma-buf, registered by its address, or \"dmabuf:EXPORTER\": the dma-buf of such a\n"
+	      "mapping. EXPORTER is udmabuf, heap:NAME, drm:DRIVER, vfio:FUNCTION:BAR, or\n"
+	      "test[:OPTION,..], with options as \"set\" has them.\n"
 	      "ACCESS is one or more of: none local-write remote-write remote-read remote-atomic mw-bind\n"
 	      "on-demand relaxed all (the default), or a number.\n"
 	      "  -f        use up all file descriptors first\n"
@@ -56,15 +60,31 @@ static void __attribute__((noreturn)) usage(void)
 	      "  -q QUEUE  create a queue instead of an MR. The memory is the buffer of a CQ (cq, or\n"
 	      "            named by attributes cq-va, cq-umem), the buffer of a QP (qp) or its\n"
 	      "            doorbell page (doorbell). The keys are that of this memory.\n"
-	      "  -r        map read-only\n\n"
+	      "  -r        map read-only\n"
+	      "  -s SHAPE  of the mapping of a dma-buf: whole part split pieces read-only private\n"
+	      "            swapped two hole tail head guarded read-tail none (mapped.h)\n"
+	      "  -x INDEX  of the GID, for write, read and writer (0)\n\n"
 	      "Prints \"mr lkey=.. rkey=.. addr=.. length=..\", or \"error ERRNO\" and exits with 1.\n"
 	      "Then reads commands and answers \"ok ..\" or \"error ERRNO\":\n"
 	      "  fill SEED            write a pattern to the range of the MR, by the CPU\n"
 	      "  check SEED           compare; \"error MISMATCH at=..\" at the first difference\n"
 	      "  rereg [start OFFSET LENGTH] [host OFFSET LENGTH] [access ACCESS] [pd]\n"
 	      "                       change the range, the memory, the access, the PD\n"
-	      "  dereg, reg           deregister; register the same range again\n"
+	      "  dereg                deregister\n"
+	      "  reg [OFFSET LENGTH]  register again, the same range or another\n"
+	      "  twin                 another MR of the range, by the descriptor of the dma-buf that is\n"
+	      "                       mapped\n"
 	      "  unmap                unmap the memory and close its file; the MR stays\n"
+	      "  write SEED           write a pattern to the MR by RDMA, from host memory\n"
+	      "  read SEED            compare, by RDMA\n"
+	      "  writer               write by RDMA until \"stop\", or until that fails\n"
+	      "  stop                 end that, and compare; \"ok status=.. writes=..\"\n"
+	      "  move, revoke         the memory of the test exporter\n"
+	      "  set NAME=NUMBER      attach-error, map-error, pin-error, map-delay, peer2peer\n"
+	      "  state                of the dma-buf: \"ok exists=.. attached=.. mapped=.. pinned=..\n"
+	      "                       moves=.. late=..\"; late: bytes written to pages left by a move\n"
+	      "  look SEED            compare the memory as the exporter has it\n"
+	      "  sum                  a number for its contents: \"ok sum=..\"\n"
 	      "  quit                 end, as at the end of the input\n"
 	      "Numbers may be hexadecimal. An access to removed memory is \"error SIGBUS\".\n", stderr);
 	exit(2);
@@ -82,6 +102,8 @@ static struct {
 	enum queue_kind kind;
 	struct queue queue;
 	struct keys keys;
+	struct keys twin;	/* of another MR of the same range, on its dma-buf */
+	bool has_twin;
 	bool registered;
 	bool by_ioctl;
 } it;
@@ -111,7 +133,7 @@ static bool access_flags(char *text, int *flags)
 	return true;
 }
 
-static void answer(const char *format, ...)
+void answer(const char *format, ...)
 {
 	va_list args;
 
@@ -122,7 +144,7 @@ static void answer(const char *format, ...)
 	fflush(stdout);
 }
 
-static void answer_errno(void)
+void answer_errno(void)
 {
 	const char *name = strerrorname_np(errno);
 
@@ -143,6 +165,14 @@ static uint32_t driver(void)
 	return strncmp(name, "mlx5_", 5) ? RDMA_DRIVER_RXE : RDMA_DRIVER_MLX5;
 }
 
+/* Registers the dma-buf that is mapped, as an application does that has its descriptor. */
+static int reg_dmabuf(int dmabuf, struct keys *keys)
+{
+	return uverbs_reg_dmabuf_mr(it.rdma.context, driver(), it.pd[it.pd_in_use]->handle, dmabuf,
+				    it.memory.start + it.offset, it.length,
+				    (uintptr_t)it.memory.addr + it.offset, it.access, keys);
+}
+
 static int reg(void)
 {
 	char *addr = it.memory.addr + it.offset;
@@ -153,9 +183,7 @@ static int reg(void)
 			return -1;
 		it.keys = (struct keys) { .lkey = it.queue.key, .rkey = it.queue.key };
 	} else if (it.memory.dmabuf >= 0) {
-		if (uverbs_reg_dmabuf_mr(it.rdma.context, driver(), pd->handle,
-					 it.memory.dmabuf, it.offset, it.length,
-					 (uintptr_t)addr, it.access, &it.keys))
+		if (reg_dmabuf(it.memory.dmabuf, &it.keys))
 			return -1;
 	} else if (it.by_ioctl) {
 		if (uverbs_reg_mr(it.rdma.context, driver(), pd->handle, (uintptr_t)addr,
@@ -218,10 +246,12 @@ static bool rereg(char **save)
 			offset = n[0];
 			length = n[1];
 			/* The old memory stays mapped. */
-			if (*word == 'h' && memory_map(&memory, "host", offset + length, false)) {
+			if (*word == 'h' && memory_map(&memory, "host", NULL, offset + length, false)) {
 				answer_errno();
 				return true;
 			}
+			/* That of the old memory. */
+			memory.control = it.memory.control;
 		} else if (strcmp(word, "access") == 0) {
 			if (!access_flags(strtok_r(NULL, " \n", save), &access))
 				return false;
@@ -251,6 +281,20 @@ static bool rereg(char **save)
 	return true;
 }
 
+/* Makes another MR of the range, on the dma-buf, until the next one. */
+static void make_twin(void)
+{
+	if (it.has_twin && uverbs_dereg_mr(it.rdma.context, &it.twin))
+		err(1, "deregistration");
+	it.has_twin = false;
+	if (reg_dmabuf(it.memory.fd, &it.twin)) {
+		answer_errno();
+		return;
+	}
+	it.has_twin = true;
+	answer("ok lkey=%#x rkey=%#x", it.twin.lkey, it.twin.rkey);
+}
+
 static void check(uint64_t seed)
 {
 	size_t wrong;
@@ -263,11 +307,41 @@ static void check(uint64_t seed)
 		answer("ok length=%zu", it.length);
 }
 
+/* Parses the words after "reg"; false: a syntax error. */
+static bool reg_again(char **save)
+{
+	char *word = strtok_r(NULL, " \n", save);
+	uint64_t n[2] = { it.offset, it.length };
+
+	if (it.registered)
+		return false;
+	if (word && (!parse_number(word, &n[0]) ||
+		     !parse_number(strtok_r(NULL, " \n", save), &n[1])))
+		return false;
+	it.offset = n[0];
+	it.length = n[1];
+	if (reg())
+		answer_errno();
+	else
+		answer_keys("ok");
+	return true;
+}
+
 /* Returns false for an unknown command. */
 static bool execute(const char *command, char **save)
 {
+	struct adapter_rdma rdma = {
+		.rdma = it.rdma,
+		.memory = &it.memory,
+		.offset = it.offset,
+		.length = it.length,
+		.rkey = it.keys.rkey,
+	};
 	uint64_t seed;
 
+	rdma.rdma.pd = it.pd[it.pd_in_use];
+	if (adapter_rdma(&rdma, command, save))
+		return true;
 	if (strcmp(command, "rereg") == 0)
 		return !it.kind && rereg(save);
 	if (strcmp(command, "dereg") == 0) {
@@ -277,6 +351,10 @@ static bool execute(const char *command, char **save)
 			answer("ok");
 		return true;
 	}
+	if (strcmp(command, "twin") == 0) {
+		make_twin();
+		return true;
+	}
 	if (strcmp(command, "unmap") == 0) {
 		if (memory_unmap(&it.memory))
 			answer_errno();
@@ -284,15 +362,8 @@ static bool execute(const char *command, char **save)
 			answer("ok");
 		return true;
 	}
-	if (strcmp(command, "reg") == 0) {
-		if (it.registered)
-			return false;
-		if (reg())
-			answer_errno();
-		else
-			answer_keys("ok");
-		return true;
-	}
+	if (strcmp(command, "reg") == 0)
+		return reg_again(save);
 	if (!parse_number(strtok_r(NULL, " \n", save), &seed))
 		return false;
 	if (strcmp(command, "fill") == 0) {
@@ -312,10 +383,11 @@ int main(int argc, char **argv)
 {
 	size_t page = sysconf(_SC_PAGESIZE), map_length = 0, size = 0;
 	bool read_only = false, full = false;
+	const char *shape = NULL;
 	char *line = NULL;
-	int c;
+	int c, gid_index = 0;
 
-	while ((c = getopt(argc, argv, "fik:m:q:r")) != -1) {
+	while ((c = getopt(argc, argv, "fik:m:q:rs:x:")) != -1) {
 		switch (c) {
 		case 'f': full = true; break;
 		case 'i': it.by_ioctl = true; break;
@@ -330,6 +402,8 @@ int main(int argc, char **argv)
 				usage();
 			break;
 		case 'r': read_only = true; break;
+		case 's': shape = optarg; break;
+		case 'x': gid_index = must_number(optarg); break;
 		default: usage();
 		}
 	}
@@ -346,11 +420,12 @@ int main(int argc, char **argv)
 		map_length = (it.offset + it.length + page - 1) & -page;
 
 	it.rdma = rdma_open(argv[0]);
+	it.rdma.gid_index = gid_index;
 	it.pd[0] = it.rdma.pd;
 	it.pd[1] = ibv_alloc_pd(it.rdma.context);
 	if (!it.pd[1])
 		err(1, "ibv_alloc_pd");
-	if (memory_map(&it.memory, argv[1], map_length, read_only)) {
+	if (memory_map(&it.memory, argv[1], shape, map_length, read_only)) {
 		answer_errno();
 		return 1;
 	}
@@ -372,6 +447,8 @@ int main(int argc, char **argv)
 		if (!execute(command, &save))
 			answer("error SYNTAX");
 	}
+	if (it.has_twin && uverbs_dereg_mr(it.rdma.context, &it.twin))
+		err(1, "deregistration");
 	if (it.registered && dereg())
 		err(1, "deregistration");
 	if ((errno = ibv_dealloc_pd(it.pd[1])))

@@ -12,6 +12,7 @@
 #include <linux/udmabuf.h>
 
 #include "ib_peer_mem.h"
+#include "mapped.h"
 #include "memory.h"
 #include "pattern.h"
 
@@ -50,12 +51,35 @@ static int export_mapping(void *addr, size_t length)
 	return rc ? -1 : arg.fd;
 }
 
-int memory_map(struct memory *m, const char *what, size_t length, bool read_only)
+/* A mapping of a dma-buf, which is registered by its addresses, or by the dma-buf. */
+static int map_dmabuf(struct memory *m, const char *what, const char *shape, bool by_address)
+{
+	struct mapped mapped;
+
+	if (mapped_make(&mapped, what, m->length, shape))
+		return -1;
+	m->addr = mapped.addr;
+	m->fd = mapped.exported.dmabuf;
+	m->dmabuf = by_address ? -1 : mapped.exported.dmabuf;
+	m->start = mapped.start;
+	m->control = mapped.exported.control;
+	return 0;
+}
+
+int memory_map(struct memory *m, const char *what, const char *shape, size_t length,
+	       bool read_only)
 {
 	int prot = PROT_READ | (read_only ? 0 : PROT_WRITE), flags = MAP_SHARED, fd = -1;
 	bool export = strncmp(what, "export:", 7) == 0;
+	size_t page = sysconf(_SC_PAGESIZE);
 
-	*m = (struct memory) { .length = length, .fd = -1, .dmabuf = -1 };
+	*m = (struct memory) { .length = length, .fd = -1, .dmabuf = -1, .control = -1 };
+	if (strncmp(what, "mapped:", 7) == 0 || strncmp(what, "dmabuf:", 7) == 0) {
+		m->length = (length + page - 1) & -page;
+		if (!shape)
+			shape = read_only ? "read-only" : "whole";
+		return map_dmabuf(m, what + 7, shape, *what == 'm');
+	}
 	if (strcmp(what, "host") == 0)
 		flags = MAP_PRIVATE | MAP_ANONYMOUS;
 	else if (strcmp(what, "udmabuf") == 0)

@@ -11,15 +11,19 @@ struct memory {
 	char *addr;
 	size_t length;
 	int fd;			/* the file that is mapped; -1: none */
-	int dmabuf;		/* the file descriptor; -1: not a dma-buf */
+	int dmabuf;		/* to register instead of the addresses; -1: the addresses */
+	size_t start;		/* of the mapping in that dma-buf */
+	int control;		/* of the test exporter; -1: another exporter */
 };
 
 /*
- * @what: "host"; "udmabuf", a dma-buf of host memory; a file to map; or "export:"
- * and a file, a dma-buf of the mapping made by /dev/ib_peer_mem. Returns 0, or -1 with
- * errno set.
+ * @what: "host"; "udmabuf", a dma-buf of host memory; a file to map; "export:" and a file, a
+ * dma-buf of the mapping made by /dev/ib_peer_mem; "mapped:" and an exporter (exporter.h), a
+ * mapping of a dma-buf, or "dmabuf:" and an exporter, the dma-buf of such a mapping. @shape: of
+ * these mappings (mapped.h); NULL: whole. Returns 0, or -1 with errno set.
  */
-int memory_map(struct memory *m, const char *what, size_t length, bool read_only);
+int memory_map(struct memory *m, const char *what, const char *shape, size_t length,
+	       bool read_only);
 
 /* Unmaps the memory and closes its file. Returns 0, or -1 with errno set. */
 int memory_unmap(struct memory *m);

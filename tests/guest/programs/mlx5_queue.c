@@ -4,20 +4,20 @@
  *
  * Two queue pairs, of one process, that are connected to each other. One sends a message, the
  * other one answers it by an RDMA WRITE. The queues, the doorbell records and the messages
- * are in MEMORY.
+ * are in MEMORY, which is also an exporter of dma-bufs, as "mapped:udmabuf" (memory.h).
  */
 #include <err.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <infiniband/mlx5dv.h>
 
 #include "actions.h"
+#include "memory.h"
 #include "mlx5_queue.h"
 #include "number.h"
 #include "pattern.h"
@@ -64,6 +64,16 @@ struct side {
 	struct message message;
 };
 
+/* MEMORY, which is never unmapped. */
+static char *map(const struct options *o)
+{
+	struct memory memory;
+
+	if (memory_map(&memory, o->memory, NULL, o->map_length, false))
+		err(1, "%s", o->memory);
+	return memory.addr;
+}
+
 /* The messages are compared by the CPU, with patterns of which no two are alike. */
 static void must_have(const struct message *message, uint64_t seed)
 {
@@ -93,8 +103,7 @@ static void run_rounds(struct side *near, struct side *far, uint32_t rkey, int r
 
 static int run(struct options *o, struct side *near, struct side *far)
 {
-	struct buffer memory = buffer_map(o->memory, o->map_length, PROT_READ | PROT_WRITE);
-	struct area area = { .addr = memory.addr, .length = memory.length };
+	struct area area = { .addr = map(o), .length = o->map_length };
 	struct side *sides[] = { near, far };
 	struct address addresses[2];
 	struct ibv_mr *mr;
@@ -105,7 +114,7 @@ static int run(struct options *o, struct side *near, struct side *far)
 			return refused(sides[i]->ops->name);
 		addresses[i] = sides[i]->ops->address(sides[i]->queue);
 	}
-	mr = rdma_register(&o->rdma, memory.addr, memory.length);
+	mr = rdma_register(&o->rdma, area.addr, area.length);
 	for (int i = 0; i < 2; i++) {
 		sides[i]->ops->connect(sides[i]->queue, &addresses[!i]);
 		sides[i]->message = (struct message) {
@@ -124,7 +133,6 @@ static int run(struct options *o, struct side *near, struct side *far)
 	for (int i = 0; i < 2; i++)
 		sides[i]->ops->destroy(sides[i]->queue);
 	rdma_deregister(mr);
-	buffer_unmap(&memory);
 	return 0;
 }
 
@@ -147,10 +155,9 @@ static int do_mixed(struct options *o)
 
 static int do_umem(struct options *o)
 {
-	struct buffer memory = buffer_map(o->memory, o->map_length, PROT_READ | PROT_WRITE);
 	struct mlx5dv_devx_umem *umem;
 
-	umem = mlx5dv_devx_umem_reg(o->rdma.context, memory.addr + o->offset, o->length,
+	umem = mlx5dv_devx_umem_reg(o->rdma.context, map(o) + o->offset, o->length,
 				    IBV_ACCESS_LOCAL_WRITE);
 	if (!umem)
 		return refused("umem");
@@ -160,7 +167,6 @@ static int do_umem(struct options *o)
 		pause();
 	if (mlx5dv_devx_umem_dereg(umem))
 		err(1, "mlx5dv_devx_umem_dereg");
-	buffer_unmap(&memory);
 	return 0;
 }
 

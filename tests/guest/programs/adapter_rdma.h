@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Commands of adapter_mr for devices that do RDMA, and for the test exporter. */
+#ifndef ADAPTER_RDMA_H
+#define ADAPTER_RDMA_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "memory.h"
+#include "verbs.h"
+
+/* The MR: @length bytes at @offset of @memory. */
+struct adapter_rdma {
+	struct rdma rdma;	/* with the PD of the MR */
+	const struct memory *memory;
+	size_t offset, length;
+	uint32_t rkey;
+};
+
+/* Executes @command, whose arguments strtok_r() finds in @save, and answers. false: unknown. */
+bool adapter_rdma(const struct adapter_rdma *mr, const char *command, char **save);
+
+/* Answers, as printf(3), with a line; and with "error ERRNO". */
+void answer(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void answer_errno(void);
+
+/*
+ * A thread that writes to the MR, reads each byte back, and compares it with what the CPU sees in the
+ * mapping, if there is one. One at a time.
+ */
+void writer_start(const struct adapter_rdma *mr);
+void writer_stop(void);
+
+#endif /* ADAPTER_RDMA_H */

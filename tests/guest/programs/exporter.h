@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Dma-bufs of the exporters that a guest has. */
+#ifndef EXPORTER_H
+#define EXPORTER_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct exported {
+	int dmabuf;		/* the file descriptor */
+	int control;		/* of the test exporter; -1: another exporter */
+};
+
+/*
+ * Makes a dma-buf of @size bytes, a multiple of the page size. @what:
+ *   udmabuf		host memory of a memfd
+ *   heap:NAME		/dev/dma_heap/NAME
+ *   drm:DRIVER		a dumb buffer of the first card with this driver
+ *   vfio:FUNCTION:BAR	a BAR of a PCI function that is bound to vfio-pci
+ *   test[:OPTION,..]	the test exporter (tests/exporter), see exporter_set()
+ * Returns 0, or -1 with errno set; ENODEV: this guest has no such exporter.
+ */
+int exporter_make(struct exported *e, const char *what, size_t size);
+
+/*
+ * The test exporter; all return 0, or -1 with errno set. @option: "NAME=NUMBER" of attach-error,
+ * map-error, pin-error (an errno; 0: no error), map-delay (ms), peer2peer (1: only importers of
+ * peer memory).
+ */
+int exporter_set(int control, const char *option);
+int exporter_move(int control);
+int exporter_revoke(int control);
+
+struct exporter_state {
+	uint32_t exists;	/* the dma-buf is not released */
+	uint32_t attached, mapped, pinned;	/* importers */
+	uint64_t moves;
+	uint64_t late;		/* bytes written to pages that the memory was moved from */
+};
+int exporter_state(int control, struct exporter_state *state);
+
+/* Copies what is in the memory now; the dma-buf may be released. */
+int exporter_read(int control, void *to, size_t length, off_t offset);
+
+#endif /* EXPORTER_H */

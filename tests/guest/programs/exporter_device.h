@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* The exporters of exporter.c that are drivers of devices. */
+#ifndef EXPORTER_DEVICE_H
+#define EXPORTER_DEVICE_H
+
+#include <stddef.h>
+
+/* Return the descriptor of a dma-buf, or -1 with errno set. */
+int exporter_drm(const char *driver, size_t size);
+/* @what: FUNCTION:BAR; @size: of the BAR, from its beginning. The device stays open. */
+int exporter_vfio(const char *what, size_t size);
+
+#endif /* EXPORTER_DEVICE_H */
