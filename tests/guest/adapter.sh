@@ -164,6 +164,20 @@ adapter_mr() {
 # adapter_entries DEVICE LKEY: prints the number of DMA ranges of the MR.
 adapter_entries() { adapter_mr "$1" "$2" dma | tr , '\n' | grep -c .; }
 
+# The test exporter of dma-bufs (tests/exporter).
+load_exporter() {
+	loaded peer_mem_test_exporter || insmod "$MODS/peer_mem_test_exporter.ko"
+	eventually test -c /dev/peer_mem_test_exporter
+}
+# Fails while it is in use.
+unload_exporter() {
+	eventually no_dma_buf_left
+	rmmod peer_mem_test_exporter
+}
+no_dma_buf_left() {
+	[ "$(cat /sys/module/peer_mem_test_exporter/refcnt)" = 0 ] || fail "the test exporter is in use"
+}
+
 # copies DEVICE [export:]: the adapter copies from one BAR to the other by DMA; with
 # export: the MRs are on dma-bufs of /dev/ib_peer_mem.
 copies() {

@@ -160,6 +160,51 @@ test_other_dma_bufs_are_not_claimed() {
 	expect "$before" counter num_alloc_mrs
 }
 
+# dma_buf_to_host DEVICE SEED: bytes of process "buf" go to host memory by the adapter's DMA.
+dma_buf_to_host() {
+	set -- "$@" "$lkey" "$addr"
+	adapter_start host "$1" host 99 40000
+	adapter_dma "$1" copy "$3" "$4" "$lkey" "$addr" 40000
+	adapter_say host check "$2"
+	adapter_stop host
+	lkey=$3 addr=$4
+}
+
+# A mapping of a dma-buf of another driver, registered by its address. Its exporter moves it under a
+# dynamic importer, and revokes it unless the importer pins it.
+test_mapped_dma_bufs() {
+	local dev moved revoked
+	load_exporter
+	while read -r dev moved revoked; do
+		adapter_start buf -s part "$dev" mapped:test 12345 40000
+		adapter_say buf fill 63
+		dma_buf_to_host "$dev" 63
+		expect "$moved" eval 'adapter_say buf move | tail -n 1 | sed "s/.* //"'
+		dma_buf_to_host "$dev" 63
+		adapter_say buf look 63
+		expect "$revoked" eval 'adapter_say buf revoke | tail -n 1 | sed "s/.* //"'
+		if [ "$revoked" = ok ]; then
+			expect EACCES adapter_dma "$dev" read "$lkey" "$addr" 1
+		fi
+		adapter_stop buf
+	done <<-END
+		edu0 ok ok
+		edu1 EBUSY ok
+		edu2 EBUSY EBUSY
+	END
+	unload_exporter
+}
+
+# Soft RoCE imports no dma-bufs.
+# not on debug
+test_mapped_dma_bufs_and_soft_roce() {
+	load_exporter
+	log_step "soft RoCE"
+	expect "error EOPNOTSUPP" adapter_start none rxe0 mapped:test 0 4096
+	one_line "rxe0: cannot import 4096 bytes of a dma-buf of peer_mem_test_exporter: (EOPNOTSUPP|Error\(95\))"
+	unload_exporter
+}
+
 # ibv_reg_mr() and the other tests use write(2); -i uses ioctl(2).
 # not on debug
 test_both_system_calls() {

@@ -168,6 +168,34 @@ test_mr_of_an_importer() {
 	unload_sample
 }
 
+# dma_buf_is_pinned DEVICE: the memory of lkey is a mapping of a dma-buf, which its exporter must not
+# move.
+dma_buf_is_pinned() {
+	expect provided adapter_mr "$1" "$lkey" state
+	expect "ok exists=1 attached=1 mapped=1 pinned=1 moves=0 late=0" adapter_say a state
+	expect "error EBUSY" adapter_say a move
+	moves "$1"
+}
+
+# Mappings of dma-bufs of another driver; no client is needed.
+test_mapped_dma_bufs() {
+	local kind
+	needs_ftrace
+	load_exporter
+	adapter_start a edu0 mapped:test 100 5000
+	dma_buf_is_pinned edu0
+	adapter_stop a
+	for kind in $QUEUES; do
+		queue a edu1 "$kind" mapped:test
+		dma_buf_is_pinned edu1
+		adapter_stop a
+	done
+	log_step "the exporter refuses"
+	expect "error EOPNOTSUPP" queue none edu1 cq mapped:test:pin-error=95
+	one_line "edu1: cannot import 9000 bytes of a dma-buf of peer_mem_test_exporter: (EOPNOTSUPP|Error\(95\))"
+	unload_exporter
+}
+
 # host_memory DEVICE: works as without clients.
 host_memory() {
 	local kind

@@ -1,0 +1,352 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+# shellcheck disable=SC2034,SC2154 # pid, lkey, rkey are of tests/guest/adapter.sh
+#
+# Dma-bufs of other drivers that a process has mapped and registers by their addresses, with the stock
+# mlx5 driver, which lets their exporters move and revoke them.
+
+. ./steps.sh
+. ./adapter.sh
+
+SIZE=65536
+
+setup() {
+	load_stack
+	load_modules
+	load_exporter
+	modprobe -a vgem virtio-gpu 2>/dev/null || true
+	find_bars
+}
+
+# mr NAME EXPORTER SHAPE OFFSET LENGTH [ACCESS]: a process with an MR in a mapping of SIZE bytes of a
+# dma-buf (tests/guest/programs/mapped.h), registered by its address.
+mr() {
+	adapter_start "$1" -x "$(gid_index)" -s "$3" -m $SIZE "$DEV" "mapped:$2" "$4" "$5" "${6:-all}"
+}
+
+# field NAME ANSWER: the value after NAME= in the answer of a process.
+field() { sed -n "s/.*\b$1=\([^ ]*\).*/\1/p" <<<"$2"; }
+
+# state_of NAME FIELD: of the dma-buf of the test exporter.
+state_of() { field "$2" "$(adapter_say "$1" state)"; }
+state_is() { [ "$(state_of "$1" "$2")" = "$3" ]; }
+
+# nothing_left: no dma-buf of any exporter.
+nothing_left() {
+	no_dma_buf_left
+	must_fail grep -E 'udmabuf|system|vgem|virtio_gpu|peer_mem_test_exporter' /sys/kernel/debug/dma_buf/bufinfo
+}
+
+# transfers NAME: RDMA writes, and the CPU reads, and the other way round.
+transfers() {
+	adapter_say "$1" write 5
+	adapter_say "$1" check 5
+	adapter_say "$1" fill 6
+	adapter_say "$1" read 6
+}
+
+# transfers_of EXPORTER SHAPE...
+transfers_of() {
+	local exporter=$1 shape range
+	shift
+	for shape; do
+		mr user "$exporter" "$shape" 0 $SIZE || fail "$exporter, $shape"
+		transfers user
+		for range in "100 5000" "4095 2" "12345 40001" "$((SIZE - 1)) 1"; do
+			adapter_say user dereg
+			adapter_say user reg "$range" || fail "$exporter, $shape, $range"
+			transfers user
+		done
+		adapter_stop user
+	done
+	eventually nothing_left
+	note "$exporter: RDMA to mappings: $*"
+}
+
+test_udmabuf() { transfers_of udmabuf whole part split pieces; }
+test_heap() { transfers_of heap:system whole part split pieces; }
+test_test_exporter() { transfers_of test whole part split pieces; }
+
+# The offset of the VMA says nothing: the dma-buf must be mapped as a whole. Drivers with shmem ignore
+# the offset of mmap(2): by pieces the process has only the first page, many times.
+drm() {
+	transfers_of "drm:$1" whole split
+	expect "error EFAULT" mr none "drm:$1" part 0 4096
+}
+test_vgem() { drm vgem; }
+test_virtio_gpu() { drm virtio_gpu; }
+
+# The adapter gets the same as from ibv_reg_dmabuf_mr(), in any shape of mapping, after a registration
+# and after a change of it.
+test_same_translation() {
+	local exporter shape change
+	while read -r exporter shape; do
+		mr user "$exporter" "$shape" 0 $SIZE
+		same_as_the_twin "$exporter $shape"
+		for change in "start 100 5000 access remote-read" "start 12345 40001 access all,relaxed"; do
+			adapter_set "$(adapter_say user rereg "$change")"
+			same_as_the_twin "$exporter $shape $change"
+		done
+		adapter_stop user
+	done <<-END
+		udmabuf whole
+		udmabuf part
+		heap:system pieces
+		heap:system split
+		test part
+		test pieces
+		drm:vgem whole
+	END
+	note "MRs by address and by dma-buf have the same translation"
+}
+same_as_the_twin() {
+	local by_address by_dmabuf
+	by_address=$(translation "$rkey" mkeys)
+	by_dmabuf=$(translation "$(field rkey "$(adapter_say user twin)")" mkeys)
+	printf '%s: %s\n' "$1" "$by_address"
+	[ -n "$by_address" ]
+	[ "$by_address" = "$by_dmabuf" ] || fail "a dma-buf has: $by_dmabuf"
+}
+
+# A write to an MR that is for reading.
+read_only_is_refused() {
+	connectx_refuses 'request refused: mkey * Permission'
+	connectx_refuses 'fails with syndrome 0x13'
+}
+
+# As the pages of host memory: a device writes only where the process may.
+test_read_only_mapping() {
+	local shape
+	for shape in read-only read-tail; do
+		log_step "$shape"
+		expect "error EACCES" mr none test "$shape" 0 $SIZE
+		one_line "$DEV: .*read"
+		expect "error EACCES" mr none test "$shape" $((SIZE - 1)) 1 local-write
+		mr user test "$shape" 0 $SIZE remote-read
+		read_only_is_refused
+		expect "error remote access error" adapter_say user write 1
+		adapter_stop user
+	done
+	# Only the range counts.
+	mr user test read-tail 0 $((SIZE - 4096))
+	transfers user
+	adapter_stop user
+	eventually nothing_left
+}
+
+test_ranges_that_are_no_dma_buf() {
+	local shape
+	for shape in swapped two hole tail head guarded; do
+		expect "error EFAULT" mr none test "$shape" 0 $SIZE || fail "$shape"
+		expect "error EFAULT" mr none udmabuf "$shape" 100 $((SIZE - 100)) || fail "$shape"
+	done
+	expect "error EFAULT" mr none heap:system private 0 $SIZE
+	# The parts that are one.
+	for shape in swapped two hole tail guarded; do
+		mr user test "$shape" 4096 8192
+		transfers user
+		adapter_stop user
+	done
+	eventually nothing_left
+}
+
+# Neither the mapping nor a descriptor is needed any more.
+test_mr_holds_the_dma_buf() {
+	local exporter
+	mr user test whole 100 50000
+	adapter_say user unmap
+	state_is user exists 1
+	adapter_say user write 7
+	adapter_say user look 7
+	adapter_say user read 7
+	adapter_say user move
+	adapter_say user read 7
+	adapter_say user dereg
+	eventually state_is user exists 0
+	adapter_stop user
+	for exporter in udmabuf heap:system drm:vgem; do
+		mr user "$exporter" whole 100 50000
+		adapter_say user unmap
+		adapter_say user write 8
+		adapter_say user read 8
+		adapter_stop user
+	done
+	eventually nothing_left
+}
+
+# Each write goes to where the memory is, whatever the exporter does meanwhile.
+test_moves_under_a_writer() {
+	local i said moves=${ROUNDS:-25}
+	mr user test whole 100 60000
+	adapter_say user writer
+	for ((i = 0; i < moves; i++)); do
+		adapter_say user move
+		nap 0.0$((i % 5))
+	done
+	said=$(adapter_say user stop) || fail "$said"
+	[ "${said#*status=}" = success ] || fail "$said"
+	[ "$(state_of user moves)" = "$moves" ]
+	state_is user late 0
+	note "$(field writes "$said") writes during $moves moves, no write lost or late"
+	adapter_stop user
+	eventually nothing_left
+}
+
+# Several MRs of the same dma-buf, one of them by its descriptor.
+test_moves_of_several_mrs() {
+	local said
+	mr user test split 0 $SIZE
+	adapter_say user twin
+	[ "$(state_of user attached)" = 2 ]
+	adapter_say user write 21
+	adapter_say user move
+	state_is user mapped 0
+	adapter_say user read 21
+	adapter_say user write 22
+	adapter_say user look 22
+	state_is user late 0
+	adapter_stop user
+	eventually nothing_left
+}
+
+test_revoked_under_a_writer() {
+	local said before
+	mr user test whole 100 60000
+	revocation_is_refused
+	adapter_say user writer
+	adapter_say user revoke
+	before=$(adapter_say user sum)
+	said=$(adapter_say user stop) || fail "$said"
+	[ "${said#*status=}" = "remote access error" ] || fail "$said"
+	expect "error remote access error" adapter_say user write 1
+	expect "error remote access error" adapter_say user read 1
+	expect "$before" adapter_say user sum
+	[ "$(field mapped "$(adapter_say user state)")" = 0 ]
+	expect ok adapter_say user dereg
+	# A revoked dma-buf cannot be registered again.
+	expect "error ENODEV" adapter_say user reg
+	adapter_stop user
+	eventually nothing_left
+	note "$(field writes "$said") writes before the revocation, then remote access errors"
+}
+
+# What the exporter says is what the application gets.
+test_errors_of_the_exporter() {
+	local errno
+	for errno in "12 ENOMEM" "5 EIO"; do
+		expect "error ${errno#* }" mr none "test:map-error=${errno% *}" whole 0 $SIZE
+		expect "error ${errno#* }" mr none "test:attach-error=${errno% *}" whole 0 $SIZE
+	done
+	mr user test:map-delay=300,peer2peer=1 whole 0 $SIZE
+	transfers user
+	# Not mapped again after a move, and then again: another access succeeds.
+	revocation_is_refused
+	adapter_say user set map-error=12
+	adapter_say user move
+	expect "error remote access error" adapter_say user write 31
+	adapter_say user set map-error=0
+	adapter_say user write 32
+	adapter_say user look 32
+	state_is user late 0
+	adapter_stop user
+	# A dynamic importer does not pin.
+	mr user test:pin-error=95 whole 0 $SIZE
+	transfers user
+	state_is user pinned 0
+	adapter_stop user
+	eventually nothing_left
+}
+
+test_reregistration() {
+	local want
+	mr user test whole 100 5000
+	adapter_set "$(adapter_say user rereg start 4196 50001)"
+	transfers user
+	adapter_set "$(adapter_say user rereg pd)"
+	transfers user
+	adapter_say user move
+	transfers user
+	adapter_set "$(adapter_say user rereg access remote-read)"
+	read_only_is_refused
+	expect "error remote access error" adapter_say user write 1
+	adapter_say user read 6
+	want=$(translation "$rkey" mkeys)
+	adapter_set "$(adapter_say user rereg start 0 8192 access all pd)"
+	transfers user
+	[ "$(state_of user attached)" = 1 ]
+	state_is user late 0
+	# To host memory: the dma-buf is no longer used.
+	adapter_say user rereg host 0 8192
+	eventually state_is user attached 0
+	adapter_stop user
+	eventually nothing_left
+}
+
+test_killed_process() {
+	mr one test whole 100 60000
+	adapter_say one writer
+	mr two udmabuf split 0 $SIZE
+	mr three drm:vgem whole 1 $((SIZE - 1))
+	adapter_kill one
+	adapter_kill two
+	adapter_kill three
+	eventually nothing_registered
+	eventually mlx5_nothing_left
+	eventually nothing_left
+}
+
+test_device_goes() {
+	mr one test whole 100 60000
+	adapter_say one writer
+	mr two udmabuf whole 0 $SIZE
+	remove_device
+	state_is one attached 0
+	state_is one late 0
+	adapter_say one move
+	adapter_kill one
+	adapter_kill two
+	add_device
+	eventually nothing_left
+	mr user test whole 100 60000
+	transfers user
+	adapter_stop user
+}
+
+# The exporter is in use as long as the MR is.
+test_exporter_stays() {
+	mr user test whole 0 $SIZE
+	adapter_say user unmap
+	must_fail rmmod peer_mem_test_exporter
+	adapter_stop user
+	unload_exporter
+	load_exporter
+}
+
+queues() {
+	local action=$1
+	shift
+	/mnt/programs/mlx5_queue "$action" -d "$DEV" -x "$(gid_index)" -m 65536 "$@"
+}
+
+# Queues, doorbell records and DEVX umems are pinned.
+test_queues() {
+	local action exporter
+	for exporter in udmabuf heap:system test; do
+		expect "umem: ok" queues umem -o 100 -l 5000 "mapped:$exporter"
+		for action in devx verbs; do
+			queues "$action" -n 20 "mapped:$exporter" | grep '^20 rounds'
+		done
+		eventually mlx5_nothing_left
+	done
+	eventually nothing_left
+}
+
+test_exporter_that_does_not_pin() {
+	local action
+	for action in umem devx verbs; do
+		log_step "$action"
+		expect "$action: error EOPNOTSUPP" queues $action mapped:test:pin-error=95
+		one_line "$DEV: cannot import [0-9]+ bytes of a dma-buf of peer_mem_test_exporter: (EOPNOTSUPP|Error\(95\))"
+	done
+	eventually nothing_left
+}
