@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+# shellcheck disable=SC2154 # rkey is of tests/guest/adapter.sh
+#
+# Dma-bufs behind a strict IOMMU: those of the suite dmabuf, and BARs that vfio-pci exports, which
+# processes cannot map.
+
+. ./suites/dmabuf.sh
+
+# shellcheck disable=SC2034 # init's
+TESTS="test_udmabuf test_test_exporter test_moves_under_a_writer test_revoked_under_a_writer
+	test_killed_process test_device_goes test_vfio test_vfio_and_pinning_drivers"
+
+# To vfio-pci, and back. The IOMMU of the guest does not remap interrupts.
+vfio_bind() {
+	modprobe vfio_iommu_type1 allow_unsafe_interrupts=1
+	modprobe vfio-pci
+	echo vfio-pci >"/sys/bus/pci/devices/$1/driver_override"
+	unbind "$1"
+	echo "$1" >/sys/bus/pci/drivers_probe
+	[ "$(basename "$(readlink "/sys/bus/pci/devices/$1/driver")")" = vfio-pci ]
+	eventually eval '[ -c /dev/vfio/[0-9]* ]'
+}
+vfio_unbind() {
+	unbind "$1"
+	echo >"/sys/bus/pci/devices/$1/driver_override"
+	echo "$1" >/sys/bus/pci/drivers/io_peer_mem/bind
+	find_bars
+}
+
+test_vfio() {
+	vfio_bind "$BDF_B"
+	adapter_start user -x "$(gid_index)" -s none -m "$SIZE" "$DEV" "dmabuf:vfio:$BDF_B:2" 100 50001
+	adapter_say user write 17
+	ask_host pattern b 100 50001 17 0
+	adapter_say user read 17
+	adapter_kill user
+	eventually nothing_registered
+	no_key_reaches
+	vfio_unbind "$BDF_B"
+	note "RDMA to a BAR of vfio-pci"
+}
+
+# vfio-pci can revoke: an importer that pins is refused, also by its address in a umem.
+test_vfio_and_pinning_drivers() {
+	load_adapter pinned
+	vfio_bind "$BDF_B"
+	expect "error EOPNOTSUPP" adapter_start none -s none -m "$SIZE" edu0 "dmabuf:vfio:$BDF_B:2" 0 4096
+	vfio_unbind "$BDF_B"
+	unload_adapter
+}
