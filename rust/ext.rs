@@ -28,6 +28,8 @@ mod marks;
 pub mod memcg;
 pub mod miscdev;
 #[cfg(ext_p2pdma)]
+pub mod mm;
+#[cfg(ext_p2pdma)]
 pub mod mmio_table;
 #[cfg(ext_p2pdma)]
 pub mod p2pdma;

@@ -9,6 +9,7 @@ use crate::{
     ext::{
         dma_table::Table,
         memcg,
+        mm,
         mmio_table::MmioTable,
         p2pdma::{
             self,
@@ -145,25 +146,21 @@ impl Client for BarClient {
     fn acquire(_: &Arc<Functions>, range: VaRange) -> Result<Option<Region>> {
         // Only the address space of the caller counts: a mapping of another process at the same
         // address is not claimed.
-        let kind = {
-            let task = current!();
-            let Some(mm) = task.mm() else {
-                return Ok(None);
-            };
-            let mm = mm.mmap_read_lock();
-            let Some(vma) = mm.vma_lookup(range.addr()) else {
-                return Ok(None);
-            };
-            if let Some(found) = mapping::VM_OPS.behind(vma) {
-                return Ok(Some(Region::Own(found)));
-            }
-            match Kind::of(vma) {
-                Some(kind) => kind,
-                // Host memory ends here.
-                None => return Ok(None),
-            }
+        let task = current!();
+        let Some(mm) = mm::Locked::of(task) else {
+            return Ok(None);
         };
-        let window = kind.window(range.addr());
+        let Some(vma) = mm.vma_lookup(range.addr()) else {
+            return Ok(None);
+        };
+        if let Some(found) = mapping::VM_OPS.behind(vma) {
+            return Ok(Some(Region::Own(found)));
+        }
+        let Some(kind) = Kind::of(vma) else {
+            // Host memory ends here.
+            return Ok(None);
+        };
+        let window = kind.window(mm, range.addr());
         Ok(window.map(|window| Region::Foreign(kind, window)))
     }
 
@@ -176,16 +173,28 @@ impl Client for BarClient {
     ) -> Result<BarMemory> {
         let pin_all = || {
             memcg::check_room(ROOM)?;
+            let pages = pages_of(range)?;
+            // Before the ticket is added: from then on an invalidation waits, and the process may
+            // keep the lock as long as it likes. Below nothing waits for the process.
+            let task = current!();
+            let mm = match region {
+                Region::Own(found) if pages.end <= found.end => None,
+                _ => Some(mm::Locked::of(task).ok_or(EFAULT)?),
+            };
             // Before the pages are pinned; see `Tickets`.
             let guard = match region {
                 Region::Own(found) => Tickets::add(found.data.bar().tickets(), ticket)?,
                 Region::Foreign(_, window) => functions.add(window.dev(), ticket)?,
             };
             let backing = match region {
-                Region::Own(found) => Backing::Own(hold(found, range, write)?),
-                Region::Foreign(Kind::Pages, window) => Backing::Pages(pin(window, range, write)?),
-                Region::Foreign(Kind::Mmio, window) => {
-                    Backing::Mmio(look_up(window, range, write)?)
+                Region::Own(found) => Backing::Own(hold(found, mm.as_ref(), pages, write)?),
+                Region::Foreign(kind, window) => {
+                    let mm = mm.as_ref().ok_or(EFAULT)?;
+                    kind.check(mm, pages.clone())?;
+                    match kind {
+                        Kind::Pages => Backing::Pages(pin(window, mm, pages, write)?),
+                        Kind::Mmio => Backing::Mmio(look_up(window, mm, pages, write)?),
+                    }
                 }
             };
             Ok(BarMemory {
@@ -245,30 +254,33 @@ fn log_unreachable(memory: &BarMemory, dev: &device::Device, e: Error) {
     );
 }
 
-/// Returns the whole pages of `range`: start address and size in bytes.
-fn pages_of(range: VaRange) -> (usize, usize) {
+/// Returns the addresses of the whole pages of `range`.
+fn pages_of(range: VaRange) -> Result<Range<usize>> {
     let start = range.addr() - range.addr() % PAGE_SIZE;
     let bytes = range.addr() - start + range.size();
-    (start, bytes.div_ceil(PAGE_SIZE) * PAGE_SIZE)
+    let bytes = bytes.div_ceil(PAGE_SIZE) * PAGE_SIZE;
+    Ok(start..start.checked_add(bytes).ok_or(EFAULT)?)
 }
 
-/// Holds the pages that are mapped in `range`, which begins in the mapping `first`. Returns `EFAULT`
-/// unless all are pages of the same BAR, and mapped writable if `write`.
-fn hold(first: &Found<Allocation>, range: VaRange, write: bool) -> Result<RunTable<Held>> {
-    let (start, bytes) = pages_of(range);
-    let end = start.checked_add(bytes).ok_or(EFAULT)?;
+/// Holds the pages that are mapped in `range`, which begins in the mapping `first`. `mm` is needed if
+/// it goes on after that. Returns `EFAULT` unless all are pages of the same BAR, and mapped writable if
+/// `write`.
+fn hold(
+    first: &Found<Allocation>,
+    mm: Option<&mm::Locked<'_>>,
+    range: Range<usize>,
+    write: bool,
+) -> Result<RunTable<Held>> {
     let mut held = Held::new();
-    let mut at = hold_mapped(&mut held, first, start..end, write)?;
-    if at < end {
-        let task = current!();
-        let mm = task.mm().ok_or(EFAULT)?.mmap_read_lock();
-        while at < end {
-            let next = mapping::VM_OPS.find(&mm, at).ok_or(EFAULT)?;
-            if !Arc::ptr_eq(next.data.bar(), first.data.bar()) {
-                return Err(EFAULT);
-            }
-            at = hold_mapped(&mut held, &next, at..end, write)?;
+    let end = range.end;
+    let mut at = hold_mapped(&mut held, first, range, write)?;
+    while at < end {
+        let next = mm.and_then(|mm| mapping::VM_OPS.find(mm, at));
+        let next = next.ok_or(EFAULT)?;
+        if !Arc::ptr_eq(next.data.bar(), first.data.bar()) {
+            return Err(EFAULT);
         }
+        at = hold_mapped(&mut held, &next, at..end, write)?;
     }
     RunTable::new(held)
 }
@@ -297,9 +309,13 @@ fn hold_mapped(
 
 /// Pins the pages of `range`. Returns `EFAULT` unless all are pages of `window`, and writable if
 /// `write`.
-fn pin(window: &Window, range: VaRange, write: bool) -> Result<RunTable<pinned::Pages>> {
-    let (start, bytes) = pages_of(range);
-    let pages = pinned::Pages::pin(start, bytes / PAGE_SIZE, write)?;
+fn pin(
+    window: &Window,
+    mm: &mm::Locked<'_>,
+    range: Range<usize>,
+    write: bool,
+) -> Result<RunTable<pinned::Pages>> {
+    let pages = pinned::Pages::pin(mm, range.start, range.len() / PAGE_SIZE, write)?;
     // The range may continue in memory that is not revoked with this function.
     if !pages.all_within(window.phys()) {
         return Err(EFAULT);
@@ -309,9 +325,14 @@ fn pin(window: &Window, range: VaRange, write: bool) -> Result<RunTable<pinned::
 
 /// Looks up the physical addresses of `range`. Returns `EFAULT` unless all are in `window`, and
 /// mapped writable if `write`.
-fn look_up(window: &Window, range: VaRange, write: bool) -> Result<MmioTable> {
-    let (start, bytes) = pages_of(range);
-    let task = current!();
-    let mm = task.mm().ok_or(EFAULT)?.mmap_read_lock();
-    MmioTable::new(pfnmap::physical(&mm, start, bytes, write)?, window)
+fn look_up(
+    window: &Window,
+    mm: &mm::Locked<'_>,
+    range: Range<usize>,
+    write: bool,
+) -> Result<MmioTable> {
+    MmioTable::new(
+        pfnmap::physical(mm, range.start, range.len(), write)?,
+        window,
+    )
 }

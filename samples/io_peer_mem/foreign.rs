@@ -4,6 +4,7 @@
 
 use crate::{
     ext::{
+        mm,
         pci::Window,
         pfnmap,
         pinned,
@@ -11,6 +12,7 @@ use crate::{
     },
     options, //
 };
+use core::ops::Range;
 use kernel::{
     mm::virt::VmaRef,
     page::PAGE_SIZE,
@@ -39,22 +41,38 @@ impl Kind {
         }
     }
 
-    /// Returns the BAR that `addr` of the calling process is mapped to, or `None` if there is no
-    /// memory of this kind at `addr`.
+    /// Returns the BAR that `addr` of the calling process is mapped to, or `None` if no memory of
+    /// this kind is mapped at `addr` yet.
     ///
-    /// Context: process context; may sleep. Takes the `mmap_lock`.
-    pub(crate) fn window(self, addr: usize) -> Option<Window> {
+    /// Context: process context; may sleep.
+    pub(crate) fn window(self, mm: mm::Locked<'_>, addr: usize) -> Option<Window> {
         let page = addr - addr % PAGE_SIZE;
         match self {
             Self::Pages => {
-                Window::of_p2pdma(pinned::Pages::pin(page, 1, false).ok()?.map_of_first()?)
+                let pinned = pinned::Pages::pin(&mm, page, 1, false).ok()?;
+                drop(mm);
+                Window::of_p2pdma(pinned.map_of_first()?)
             }
             Self::Mmio => {
-                let task = current!();
-                let mm = task.mm()?.mmap_read_lock();
                 let runs = pfnmap::physical(&mm, page, PAGE_SIZE, false).ok()?;
+                drop(mm);
                 Window::of(runs.first()?.start)
             }
         }
+    }
+
+    /// Returns `EFAULT` unless all of `range` in the calling process may contain this kind of memory.
+    ///
+    /// Context: any.
+    pub(crate) fn check(self, mm: &mm::Locked<'_>, range: Range<usize>) -> Result {
+        let mut at = range.start;
+        while at < range.end {
+            let vma = mm.vma_lookup(at).ok_or(EFAULT)?;
+            if Self::of(vma) != Some(self) {
+                return Err(EFAULT);
+            }
+            at = vma.end();
+        }
+        Ok(())
     }
 }

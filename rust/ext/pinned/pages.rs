@@ -5,13 +5,18 @@
 //! # Examples
 //!
 //! ```
-//! use crate::ext::{pinned::Pages, run_table::RunTable};
+//! use crate::ext::{mm, pinned::Pages, run_table::RunTable};
 //! use core::ops::Range;
 //! use kernel::{device, page::PAGE_SIZE};
 //!
 //! /// Pins two pages of the BAR at `phys` that the process has mapped at `addr`, for `dev`.
-//! fn pin(addr: usize, phys: &Range<u64>, dev: &device::Device) -> Result<RunTable<Pages>> {
-//!     let pages = Pages::pin(addr, 2, true)?;
+//! fn pin(
+//!     mm: &mm::Locked<'_>,
+//!     addr: usize,
+//!     phys: &Range<u64>,
+//!     dev: &device::Device,
+//! ) -> Result<RunTable<Pages>> {
+//!     let pages = Pages::pin(mm, addr, 2, true)?;
 //!     if pages.map_of_first().is_none() || !pages.all_within(phys) {
 //!         return Err(EFAULT);
 //!     }
@@ -23,6 +28,7 @@
 
 use super::super::{
     bindings::helpers,
+    mm,
     run_table::{
         push_run,
         Runs, //
@@ -58,15 +64,17 @@ impl Pages {
     ///
     /// If `write` is true the pages are pinned for writing, which fails on read-only mappings.
     ///
+    /// Nothing here waits for the process: a page that is not mapped yet is not faulted in.
+    ///
     /// This is not a long-term pin: the kernel does not allow these on peer-to-peer memory. The
     /// owner must be able to unpin when the provider of the memory goes away.
     ///
     /// Returns `EFAULT` if a page is not mapped, not writable, or not peer-to-peer memory, and
     /// `EINTR` if the process is being killed.
     ///
-    /// Context: process context; may sleep. Takes the `mmap_lock`.
-    pub fn pin(addr: usize, n: usize, write: bool) -> Result<Self> {
-        let mut flags = bindings::FOLL_PCI_P2PDMA;
+    /// Context: process context; may sleep.
+    pub fn pin(_mm: &mm::Locked<'_>, addr: usize, n: usize, write: bool) -> Result<Self> {
+        let mut flags = bindings::FOLL_PCI_P2PDMA | bindings::FOLL_NOFAULT;
         if write {
             flags |= bindings::FOLL_WRITE;
         }
@@ -83,12 +91,13 @@ impl Pages {
             batch.clear();
             let room: &mut [MaybeUninit<*mut bindings::page>] = batch.spare_capacity_mut();
             let want = (n - done).min(Self::BATCH).min(room.len());
-            // SAFETY: `room` has space for `want` pointers.
+            // SAFETY: `room` has space for `want` pointers. `_mm` shows that the `mmap_lock` of this
+            // process is held, which the function does not release.
             let got = unsafe {
-                bindings::pin_user_pages_fast(
+                bindings::pin_user_pages(
                     start.ok_or(EFAULT)?,
                     // CAST: At most `BATCH`.
-                    want as c_int,
+                    want as c_ulong,
                     flags,
                     room.as_mut_ptr().cast(),
                 )
@@ -96,7 +105,8 @@ impl Pages {
             let got = match usize::try_from(got) {
                 Ok(0) => return Err(EFAULT),
                 Ok(got) => got,
-                Err(_) => return Err(Error::from_errno(got)),
+                // CAST: An errno.
+                Err(_) => return Err(Error::from_errno(got as c_int)),
             };
             // SAFETY: The call has written `got` pointers, and `got` is at most `want`.
             unsafe { batch.inc_len(got) };

@@ -12,10 +12,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
+
+#include <linux/userfaultfd.h>
 
 #include "actions.h"
 #include "number.h"
@@ -26,6 +30,7 @@
 static struct {
 	bool read_only;		/* map without PROT_WRITE */
 	bool touch;		/* reg: write to the first page before */
+	bool unserved;		/* reg: the second half of the mapping is memory that is never served */
 	bool no_map;		/* register an address without a mapping */
 	bool unmap;		/* forever: unmap the memory after the registration */
 	char *at;		/* reg: the address with no_map, else the offset in the file */
@@ -45,6 +50,22 @@ static char *map_at(struct options *o, off_t offset)
 	return addr;
 }
 
+/* Maps memory whose page faults wait for this process, which never answers. */
+static void map_unserved(char *addr, size_t length)
+{
+	struct uffdio_register missing = {
+		.range = { .start = (uintptr_t)addr, .len = length },
+		.mode = UFFDIO_REGISTER_MODE_MISSING,
+	};
+	struct uffdio_api api = { .api = UFFD_API };
+	int fd = syscall(SYS_userfaultfd, O_CLOEXEC);
+
+	if (fd < 0 || ioctl(fd, UFFDIO_API, &api) ||
+	    mmap(addr, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
+		 0) == MAP_FAILED || ioctl(fd, UFFDIO_REGISTER, &missing))
+		err(1, "userfaultfd");
+}
+
 /* One registration. Prints ok, or the name of the errno. */
 static int do_reg(struct options *o)
 {
@@ -58,6 +79,8 @@ static int do_reg(struct options *o)
 				  PROT_READ | (test.read_only ? 0 : PROT_WRITE)).addr;
 	if (test.touch)
 		addr[o->offset] = 1;
+	if (test.unserved)
+		map_unserved(addr + o->map_length / 2, o->map_length / 2);
 	mr = ibv_reg_mr(o->rdma.pd, addr + o->offset, o->length, test.access);
 	printf("registration: %s\n", mr ? "ok" : strerrorname_np(errno));
 	if (mr)
@@ -409,6 +432,7 @@ static void option(int letter, const char *argument)
 	case 'g': test.read = true; break;
 	case 'R': test.read_only = true; break;
 	case 'T': test.touch = true; break;
+	case 'U': test.unserved = true; break;
 	default: test.no_map = true;
 	}
 }
@@ -432,7 +456,7 @@ int main(int argc, char **argv)
 		.name = "peer_rdma",
 		.actions = actions,
 		.n_actions = sizeof(actions) / sizeof(actions[0]),
-		.letters = "t:@:a:ugRTM",
+		.letters = "t:@:a:ugRTUM",
 		.option = option,
 		.help = "  -t SECONDS  hold, forever\n"
 			"  -u          forever: unmap the memory after the registration\n"
@@ -440,6 +464,7 @@ int main(int argc, char **argv)
 			"  -a FLAGS    reg: access: l(ocal write) w(rite) r(ead) a(tomic) (lwra)\n"
 			"  -R          reg: map read-only\n"
 			"  -T          reg: write to the first page before\n"
+			"  -U          reg: page faults in the second half wait for ever\n"
 			"  -M          reg: do not map\n"
 			"  -@ ADDRESS  reg: the address with -M, else the offset in the file\n",
 	};

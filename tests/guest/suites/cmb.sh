@@ -76,6 +76,21 @@ test_read_only_mapping() { refused -R -a lw "$CMB"; }
 
 test_ends_past_the_mapping() { refused -m 65536 -o 4096 -l 1048576 "$CMB"; }
 
+# The range goes on into memory whose page faults wait for the process, which never answers.
+test_memory_that_is_never_served() {
+	local pid
+	log_step "unserved"
+	start unserved reg -U -m 65536 -l 65536 "$CMB"
+	eventually answered_or_waits "$pid"
+	unbind_in_time "$BDF_SSD"
+	ended "$pid"
+	grep -x 'registration: EFAULT' /tmp/unserved
+	one_line "io_peer_mem: $BDF_SSD: BAR 2: cannot register"
+	balanced
+	bind_ssd
+}
+answered_or_waits() { gone "$1" || grep -q handle_userfault "/proc/$1/stack"; }
+
 test_mapping_of_another_process() {
 	local pid address
 	start hold hold -n 1 "$CMB"

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The address space of the calling process.
+//!
+//! C header: [`include/linux/mmap_lock.h`](srctree/include/linux/mmap_lock.h).
+
+use core::ops::Deref;
+use kernel::{
+    mm::MmapReadGuard,
+    task::CurrentTask, //
+};
+
+/// The `mmap_lock` of the calling process, held for reading.
+///
+/// # Invariants
+///
+/// `guard` is of the address space of the task that holds this object.
+///
+/// # Examples
+///
+/// ```
+/// use crate::ext::{mm::Locked, pinned::Pages};
+///
+/// /// Pins a page that is mapped at `addr`. Only the first line can wait for the process.
+/// fn pin(addr: usize) -> Result<Pages> {
+///     let task: &kernel::task::CurrentTask = current!();
+///     let mm = Locked::of(task).ok_or(EFAULT)?;
+///     Pages::pin(&mm, addr, 1, false)
+/// }
+/// ```
+pub struct Locked<'a> {
+    /// The lock. It cannot be sent to another task.
+    guard: MmapReadGuard<'a>,
+}
+
+impl<'a> Locked<'a> {
+    /// Takes the lock. Returns `None` in a kernel thread.
+    ///
+    /// Another task of the process may hold the lock while it waits for memory that a process serves
+    /// (FUSE, userfaultfd), for as long as that process likes.
+    ///
+    /// Context: process context; may sleep.
+    pub fn of(task: &'a CurrentTask) -> Option<Self> {
+        // INVARIANT: A `CurrentTask` is the calling task, and the guard stays in it.
+        Some(Self {
+            guard: task.mm()?.mmap_read_lock(),
+        })
+    }
+}
+
+impl<'a> Deref for Locked<'a> {
+    type Target = MmapReadGuard<'a>;
+
+    fn deref(&self) -> &MmapReadGuard<'a> {
+        &self.guard
+    }
+}
