@@ -13,16 +13,14 @@
 //! assert_eq!(pool.alloc(1, 1), Some(0x1000));
 //! // The first multiple of 64 with 64 free numbers.
 //! assert_eq!(pool.alloc(64, 64), Some(0x1040));
-//! assert_eq!((pool.available(), pool.largest()), (191, 128));
+//! assert_eq!(pool.available(), 191);
+//! assert_eq!(pool.free_run(0x1000), Some(0x1001..0x1040));
 //! // SAFETY: They were allocated above.
 //! unsafe { pool.free(0x1040, 64) };
-//! assert_eq!(pool.largest(), 255);
+//! assert_eq!(pool.free_run(0x1000), Some(0x1001..0x1100));
 //! # Ok::<(), Error>(())
 //! ```
 
-mod runs;
-
-use self::runs::Longest;
 use super::bindings::helpers;
 use core::{
     ops::Range,
@@ -37,15 +35,12 @@ use kernel::{
 ///
 /// # Invariants
 ///
-/// - `raw` is a pool of the numbers in `range`, owned by this object.
-/// - `longest` is that of the pool, whose first number counts as 0.
+/// `raw` is a pool of the numbers in `range`, owned by this object.
 pub struct GenPool {
     /// C structure.
     raw: NonNull<helpers::gen_pool>,
     /// The numbers.
     range: Range<usize>,
-    /// The longest free run.
-    longest: Longest,
 }
 
 // SAFETY: A pool is not bound to a task.
@@ -63,29 +58,18 @@ impl GenPool {
         if range.start == 0 || range.is_empty() {
             return Err(EINVAL);
         }
-        let longest = Longest::new(range.len())?;
         // SAFETY: The numbers are not 0, and there is at least one.
         let raw = unsafe { helpers::ext_gen_pool_new(range.start, range.len()) };
-        // INVARIANT: The call above created the pool. `update` determines `longest` below.
-        let mut pool = Self {
+        // INVARIANT: The call above created the pool.
+        Ok(Self {
             raw: NonNull::new(raw).ok_or(ENOMEM)?,
-            range: range.clone(),
-            longest,
-        };
-        pool.update(range.start, range.len());
-        Ok(pool)
+            range,
+        })
     }
 
-    /// Determines the longest free run after a change of the `n` numbers from `start` on.
-    fn update(&mut self, start: usize, n: usize) {
-        let (raw, base) = (self.raw.as_ptr(), self.range.start);
-        let first = start - base;
-        self.longest.update(first..first + n, |range, free| {
-            let (from, to) = (base + range.start, base + range.end);
-            // SAFETY: By the type invariants the pool is valid, and `Longest` asks about numbers of
-            // it.
-            unsafe { helpers::ext_gen_pool_next(raw, from, to, free) - base }
-        });
+    /// Returns the C object, valid as long as `self`.
+    pub(super) fn as_raw(&self) -> *mut helpers::gen_pool {
+        self.raw.as_ptr()
     }
 
     /// Allocates `n` consecutive numbers, of which the first one is a multiple of `align`. Returns the
@@ -99,11 +83,7 @@ impl GenPool {
         }
         // SAFETY: By the type invariants the pool is valid, and `align` is a power of two.
         let start = unsafe { helpers::ext_gen_pool_alloc(self.raw.as_ptr(), n, align) };
-        if start == 0 {
-            return None;
-        }
-        self.update(start, n);
-        Some(start)
+        (start != 0).then_some(start)
     }
 
     /// Frees `n` numbers from `start` on.
@@ -118,7 +98,6 @@ impl GenPool {
             // SAFETY: By the type invariants the pool is valid; the rest is this function's safety
             // contract.
             unsafe { helpers::ext_gen_pool_free(self.raw.as_ptr(), start, n) };
-            self.update(start, n);
         }
     }
 
@@ -135,11 +114,22 @@ impl GenPool {
         unsafe { helpers::ext_gen_pool_avail(self.raw.as_ptr()) }
     }
 
-    /// Returns the length of the longest run of free numbers, which is kept with each change.
+    /// Returns the first run of free numbers from `from` on.
     ///
     /// Context: any.
-    pub fn largest(&self) -> usize {
-        self.longest.get()
+    pub fn free_run(&self, from: usize) -> Option<Range<usize>> {
+        let start = self.next(from.max(self.range.start), true);
+        (start < self.range.end).then(|| start..self.next(start, false))
+    }
+
+    /// Returns the first number from `from` on that is free or not, or the end of the pool.
+    fn next(&self, from: usize, is_free: bool) -> usize {
+        let end = self.range.end;
+        if from >= end {
+            return end;
+        }
+        // SAFETY: By the type invariants the pool is valid and has the numbers.
+        unsafe { helpers::ext_gen_pool_next(self.as_raw(), from, end, is_free) }
     }
 }
 
@@ -209,22 +199,24 @@ mod tests {
             Ok(())
         }
 
-        /// Checks both figures against the list.
+        /// Checks the free runs and their sum against the list.
         fn check(&self) {
-            let (mut longest, mut run) = (0, 0);
-            for used in &self.used {
-                run = if *used { 0 } else { run + 1 };
-                longest = longest.max(run);
+            let (mut at, mut seen) = (RANGE.start, 0);
+            while let Some(run) = self.pool.free_run(at) {
+                assert!(self.is_free(run.start, run.len()));
+                assert!(!self.is_free(run.end, 1));
+                assert!(run.start == RANGE.start || !self.is_free(run.start - 1, 1));
+                (at, seen) = (run.end, seen + run.len());
             }
-            assert_eq!(self.pool.largest(), longest);
+            assert_eq!(self.pool.available(), seen);
             let free = self.used.iter().filter(|used| !**used).count();
             assert_eq!(self.pool.available(), free);
         }
     }
 
-    /// Random allocations and frees: always the first fit, and exact figures.
+    /// Random allocations and frees: always the first fit, and exact runs.
     #[test]
-    fn first_fit_and_exact_figures() -> Result {
+    fn first_fit_and_exact_runs() -> Result {
         let mut pool = Checked::new()?;
         let mut seed = 12345u32;
         let mut random = |below: usize| {
@@ -258,7 +250,7 @@ mod tests {
             pool.free(i)?;
         }
         pool.check();
-        assert_eq!((pool.pool.available(), pool.pool.largest()), (500, 1));
+        assert_eq!(pool.pool.available(), 500);
         assert!(!pool.alloc(2, 1)?);
         // Only odd numbers are free.
         assert!(!pool.alloc(1, 256)?);

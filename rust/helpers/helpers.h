@@ -159,6 +159,12 @@ void ext_p2p_map_get(u64 phys);
 void ext_p2p_map_put(u64 phys, unsigned long n);
 bool ext_is_pci_p2pdma_page(struct page *page);
 
+struct ext_p2p_space {
+	unsigned long free, longest;
+};
+bool ext_p2p_free_space(struct pci_dev *pdev, struct gen_pool *map, unsigned long align,
+			struct ext_p2p_space *space);
+
 /* linux/percpu.h */
 
 /* Calls of a function, which can be closed. Each CPU counts for itself. */

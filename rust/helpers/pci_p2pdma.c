@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Helpers for linux/pci-p2pdma.h. */
+#include <linux/bitmap.h>
+#include <linux/genalloc.h>
 #include <linux/io.h>
+#include <linux/limits.h>
 #include <linux/memremap.h>
 #include <linux/mm.h>
+#include <linux/pci.h>
 #include <linux/percpu-refcount.h>
+#include <linux/rculist.h>
 #include <linux/sched.h>
 #include <linux/slab.h>
+#include <linux/uaccess.h>
 #include <linux/unaligned.h>
 #include <linux/vmalloc.h>
 
@@ -189,4 +195,87 @@ void ext_p2p_map_put(u64 phys, unsigned long n)
 bool ext_is_pci_p2pdma_page(struct page *page)
 {
 	return is_pci_p2pdma_page(page);
+}
+
+/*
+ * Returns the kernel's pool of the peer-to-peer memory of a function. struct pci_p2pdma is private
+ * to drivers/pci/p2pdma.c; its first field is the pool. What is found there is the pool only if it
+ * looks as the kernel makes it, else this returns NULL.
+ */
+static struct gen_pool *pool_of(struct pci_dev *pdev)
+{
+	void *p2pdma = rcu_dereference_raw(pdev->p2pdma);
+	struct gen_pool *pool;
+	genpool_algo_t algo;
+	int order;
+
+	if (!p2pdma || get_kernel_nofault(pool, (struct gen_pool **)p2pdma) || !pool ||
+	    get_kernel_nofault(algo, &pool->algo) || algo != gen_pool_first_fit ||
+	    get_kernel_nofault(order, &pool->min_alloc_order) || order != PAGE_SHIFT)
+		return NULL;
+	return pool;
+}
+
+/* Returns the part of that pool that begins at @start, with @n pages, or NULL. */
+static struct gen_pool_chunk *chunk_of(struct pci_dev *pdev, void *start, unsigned long n)
+{
+	struct gen_pool *pool = pool_of(pdev);
+	struct gen_pool_chunk *chunk;
+
+	if (!pool)
+		return NULL;
+	list_for_each_entry_rcu(chunk, &pool->chunks, next_chunk)
+		if (chunk->start_addr == (unsigned long)start &&
+		    chunk->end_addr - chunk->start_addr + 1 == n << PAGE_SHIFT)
+			return chunk;
+	return NULL;
+}
+
+#define PAGES_PER_SCAN 2048
+
+/*
+ * Determines how many pages of @map, a pool of page frame numbers of the function, are free there or
+ * in the kernel's pool, and the longest run of them that begins at a multiple of @align, a power of
+ * two. Takes nothing: others may allocate and free meanwhile. Returns false if the kernel's pool is
+ * not found; then its pages do not count.
+ */
+bool ext_p2p_free_space(struct pci_dev *pdev, struct gen_pool *map, unsigned long align,
+			struct ext_p2p_space *space)
+{
+	struct gen_pool_chunk *own = list_first_entry(&map->chunks, struct gen_pool_chunk, next_chunk);
+	unsigned long base = own->start_addr, n = own->end_addr - base + 1, at, len;
+	void *start = page_to_virt(pfn_to_page(base));
+	unsigned long begin = 0, end = ULONG_MAX;
+	bool known = true;
+
+	*space = (struct ext_p2p_space){ 0 };
+	for (at = 0; at < n; at += len) {
+		DECLARE_BITMAP(used, PAGES_PER_SCAN);
+		struct gen_pool_chunk *other;
+		unsigned int from, to;
+
+		len = min(n - at, (unsigned long)PAGES_PER_SCAN);
+		bitmap_copy(used, own->bits + BIT_WORD(at), len);
+		rcu_read_lock();
+		other = chunk_of(pdev, start, n);
+		if (other)
+			bitmap_and(used, used, other->bits + BIT_WORD(at), len);
+		else
+			known = false;
+		rcu_read_unlock();
+		for_each_clear_bitrange(from, to, used, len) {
+			unsigned long first;
+
+			space->free += to - from;
+			/* The run may begin before this part. */
+			if (at + from != end)
+				begin = at + from;
+			end = at + to;
+			first = round_up(base + begin, align) - base;
+			if (first < end)
+				space->longest = max(space->longest, end - first);
+		}
+		cond_resched();
+	}
+	return known;
 }

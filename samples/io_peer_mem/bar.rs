@@ -178,6 +178,9 @@ impl Bar {
         clear: bool,
     ) -> Result<Allocation> {
         let node = RBTreeNodeReservation::new(GFP_KERNEL_ACCOUNT)?;
+        // CAST: `usize` has 64 bits on architectures with P2PDMA.
+        let bytes = n.checked_mul(PAGE_SIZE).ok_or(ENOMEM)? as u64;
+        let charge = Quota::charge(&this.quota, bytes, options::quota())?;
         let mut pages = this.memory.alloc(n, align).or_else(|e| {
             // The memory of a device that is being removed may seem to be in use.
             if e == ENOMEM {
@@ -185,9 +188,7 @@ impl Bar {
             }
             Err(e)
         })?;
-        // CAST: `usize` has 64 bits on architectures with P2PDMA.
-        let bytes = (n * PAGE_SIZE) as u64;
-        pages.set_charge(Quota::charge(&this.quota, bytes, options::quota())?);
+        pages.set_charge(charge);
         if clear || this.zero == Policy::OnAllocation {
             pages.clear();
         }

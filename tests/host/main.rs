@@ -68,9 +68,6 @@ pub mod uapi {
     include!(concat!(env!("EXTRACTED"), "/uapi_generated.rs"));
 }
 
-/// The kernel's general purpose allocator.
-#[path = "../../rust/ext/gen_pool/runs.rs"]
-pub mod gen_pool_runs;
 #[path = "../../rust/ext/small_vec.rs"]
 pub mod small_vec;
 #[path = "../../src/index.rs"]

@@ -5,7 +5,8 @@
 //! The kernel keeps all BARs that a function provides in one pool, without a choice of the BAR or an
 //! alignment. So this takes memory out of the kernel's pool in large blocks and allocates from these,
 //! by an allocator for each BAR. When nothing is allocated, all blocks are in the kernel's pool, where
-//! other drivers and `p2pmem/allocate` find them.
+//! other drivers and `p2pmem/allocate` find them. What is free in the kernel's pool is read there: a
+//! question, and a request for more than there is, take nothing.
 //!
 //! A page that still has a user when it is freed goes to the kernel's pool with its last reference,
 //! and from there into the next block.
@@ -58,6 +59,16 @@ pub struct FreeSpace {
     pub free: u64,
     /// Size of the largest contiguous free block.
     pub largest: u64,
+}
+
+/// Free pages.
+struct Space {
+    /// Their number.
+    free: usize,
+    /// Length of the longest run, from an aligned page on.
+    longest: usize,
+    /// Those in the kernel's pool count.
+    known: bool,
 }
 
 /// The peer-to-peer memory of a function that a driver is bound to.
@@ -167,7 +178,13 @@ impl Function {
         };
         let taken = match fit(&mut members) {
             Some(first) => Ok(Some(first)),
-            None => self.take(&mut members, n.saturating_add(align - 1), fit),
+            None => match members.get(member).map(|m| self.space(m, align)) {
+                Some(Ok(space)) if !space.known || n <= space.longest => {
+                    self.take(&mut members, n.saturating_add(align - 1), fit)
+                }
+                Some(Err(e)) => Err(e),
+                _ => Ok(None),
+            },
         };
         self.give_back(&mut members);
         taken?.ok_or(ENOMEM)
@@ -207,16 +224,33 @@ impl Function {
     ///
     /// Context: may sleep.
     pub(super) fn free_space(&self, member: usize) -> Result<FreeSpace> {
-        let mut members = self.members.lock();
-        let all = members.iter().map(|m| m.map.range().len()).max();
-        let taken = self.take(&mut members, all.unwrap_or(0), |_| None::<()>);
-        let space = members.get_mut(member).map(|member| FreeSpace {
-            free: phys_of(member.map.available()),
-            largest: phys_of(member.map.largest()),
-        });
-        self.give_back(&mut members);
-        taken?;
-        space.ok_or(EINVAL)
+        let members = self.members.lock();
+        let space = self.space(members.get(member).ok_or(EINVAL)?, 1)?;
+        Ok(FreeSpace {
+            free: phys_of(space.free),
+            largest: phys_of(space.longest),
+        })
+    }
+
+    /// Returns the free space of `member`, in its blocks and in the kernel's pool together. `align` is
+    /// a power of two. Returns `ENODEV` if the driver has been unbound.
+    fn space(&self, member: &Member, align: usize) -> Result<Space> {
+        self.bound.try_access_with(|_| ()).ok_or(ENODEV)?;
+        let (dev, map) = (as_raw(&self.dev), member.map.as_raw());
+        let mut space = helpers::ext_p2p_space {
+            free: 0,
+            longest: 0,
+        };
+        // SAFETY:
+        // - `self` holds the function, and the caller `member`, whose numbers are page frames with
+        //   struct pages.
+        // - `align` is a power of two.
+        let known = unsafe { helpers::ext_p2p_free_space(dev, map, align, &mut space) };
+        Ok(Space {
+            free: space.free,
+            longest: space.longest,
+            known,
+        })
     }
 
     /// Takes blocks out of the kernel's pool until `done` returns a value, or the pool is empty.
@@ -266,8 +300,11 @@ impl Function {
         }
         for member in members {
             let phys = phys_of(member.map.range().start);
-            loop {
-                let n = member.map.largest();
+            let mut at = member.map.range().start;
+            while let Some(run) = member.map.free_run(at) {
+                at = run.end;
+                let n = run.len();
+                // The first fit is this run: what was free before it is taken.
                 let Some(first) = member.map.alloc(n, 1) else {
                     break;
                 };

@@ -2,7 +2,7 @@
 //
 // Who names the physical addresses of a table must promise that they are pages, and stay.
 //
-// expect: error[E0200]: the trait `run_table::Runs` requires an `unsafe impl` declaration
+// expect: error[E0200]: the trait `Runs` requires an `unsafe impl` declaration
 
 use crate::ext::run_table::{
     RunTable,

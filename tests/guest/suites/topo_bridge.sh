@@ -12,7 +12,7 @@ NEAR=${BDF_EDU[0]} NEAR_TOO=${BDF_EDU[1]}
 TESTS="test_layout test_nothing_shared test_p2pdma test_bus_addresses test_whole_bar
 	test_many_registrations test_memory_cgroup
 	test_one_byte test_bar_to_bar test_bar_to_host_and_back test_revoked
-	test_bridges_are_refused"
+	test_asking_takes_nothing test_bridges_are_refused"
 
 test_nothing_shared() {
 	must_fail common_port "$BDF_A" "$NEAR"
@@ -34,4 +34,50 @@ test_bridges_are_refused() {
 	log_since step | grep "$port: cannot be used: it is a bridge"
 	echo >"/sys/bus/pci/devices/$port/driver_override"
 	[ -z "$driver" ] || echo "$port" >"$driver/bind"
+}
+
+# While a process has a page of the BAR, which is larger than a block of io_peer_mem.
+test_asking_takes_nothing() {
+	local iopm=/mnt/programs/iopm function=/sys/bus/pci/devices/$BDF_A
+	local available=$function/p2pmem/available
+	adapter_start a -m 4096 "$(adapter_at "$NEAR")" "$BAR_A" 0 4096
+	expect $((SIZE_A - (64 << 20))) cat "$available"
+	"$iopm" list
+	"$iopm" info "$BAR_A" | tee /tmp/info
+	grep -x "free:      $((SIZE_A - 4096))" /tmp/info
+	grep -x "largest:   $((SIZE_A - 4096))" /tmp/info
+	"$iopm" nearest "$BDF_B"
+	"$iopm" doctor || true
+	more_than_there_is | tee /tmp/more
+	grep -x 'DM_ALLOC ENOMEM' /tmp/more
+	grep -x 'mmap ENOMEM' /tmp/more
+	expect $((SIZE_A - (64 << 20))) cat "$available"
+	insmod "$MODS/external/tests/symbols/p2pmem_user_test.ko" "bdf=$BDF_A"
+	expect 1 cat /sys/module/p2pmem_user_test/parameters/can_allocate
+	rmmod p2pmem_user_test
+	adapter_stop a
+	eventually balanced
+	expect "$SIZE_A" cat "$available"
+}
+
+# Asks for a PiB, and maps 64 TiB, which most processors have addresses for.
+more_than_there_is() {
+	python3 - "$BAR_A" <<'PYTHON'
+import errno, fcntl, mmap, os, struct, sys
+
+fd = os.open(sys.argv[1], os.O_RDWR)
+
+
+def attempt(name, call, *args):
+    try:
+        call(*args)
+        print(name, "done")
+    except OSError as e:
+        print(name, errno.errorcode[e.errno])
+
+
+# struct io_peer_mem_dm_alloc
+attempt("DM_ALLOC", fcntl.ioctl, fd, 0xC040BB10, bytearray(struct.pack("2IQ48x", 1, 0, 1 << 50)))
+attempt("mmap", mmap.mmap, fd, 1 << 46)
+PYTHON
 }
