@@ -69,7 +69,7 @@ struct io_peer_mem_nearest {
  */
 #define IO_PEER_MEM_DM_VERSION 1
 
-/* In @flags of struct io_peer_mem_dm_alloc: the memory is cleared. */
+/* In @flags of struct io_peer_mem_dm_alloc: the memory is cleared, also with zero=never. */
 #define IO_PEER_MEM_DM_ZERO (1 << 0)
 
 /*

@@ -151,7 +151,7 @@ void ext_p2p_pages_init(u64 phys, unsigned long n);
 unsigned long ext_p2p_pages_take(u64 phys, unsigned long n);
 void ext_p2p_page_put(u64 phys);
 bool ext_p2p_pages_in_use(u64 phys, unsigned long n);
-void ext_p2p_clear(u64 phys, unsigned long n, bool combine);
+int ext_p2p_clear(u64 phys, unsigned long n, bool combine, bool killable);
 void ext_p2p_read(u64 phys, void *to, unsigned long len);
 void ext_p2p_write(u64 phys, const void *from, unsigned long len);
 void ext_p2p_map_range(u64 phys, u64 *start, u64 *end);

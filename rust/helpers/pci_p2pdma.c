@@ -10,6 +10,7 @@
 #include <linux/percpu-refcount.h>
 #include <linux/rculist.h>
 #include <linux/sched.h>
+#include <linux/sched/signal.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 #include <linux/unaligned.h>
@@ -108,18 +109,24 @@ static void clear_words(void __iomem *at, unsigned long len)
 /*
  * Writes zeros to pages, by the widest stores of the CPU. If @combine, through a mapping that
  * combines them to longer writes on the bus, unless there is no memory for one. The pages are
- * zero for every device when this returns.
+ * zero for every device when this returns. If @killable it ends with -EINTR when the process is
+ * being killed.
  */
-void ext_p2p_clear(u64 phys, unsigned long n, bool combine)
+int ext_p2p_clear(u64 phys, unsigned long n, bool combine, bool killable)
 {
 	struct page **pages = NULL;
 	unsigned long i, k, j;
+	int ret = 0;
 
 	if (combine)
 		pages = kmalloc_array(PAGES_PER_CLEAR, sizeof(*pages), GFP_KERNEL | __GFP_NOWARN);
 	for (i = 0; i < n; i += k) {
 		void *at = NULL;
 
+		if (killable && fatal_signal_pending(current)) {
+			ret = -EINTR;
+			break;
+		}
 		k = min(n - i, (unsigned long)PAGES_PER_CLEAR);
 		for (j = 0; pages && j < k; j++)
 			pages[j] = page_at(phys, i + j);
@@ -135,6 +142,7 @@ void ext_p2p_clear(u64 phys, unsigned long n, bool combine)
 	kfree(pages);
 	/* Writes on the bus are posted: a read waits for them. */
 	readl(io_at(phys + n * PAGE_SIZE - sizeof(u32)));
+	return ret;
 }
 
 /* The bytes at @at, @len at most, before the first aligned word. */

@@ -165,10 +165,11 @@ impl Bar {
     /// Allocates `n` contiguous pages whose address in the BAR is a multiple of `align`. They are kept
     /// until the allocation is dropped or the BAR is revoked.
     ///
-    /// They are cleared if `clear`, or if the BAR is set up so.
+    /// They are cleared if `clear`, or unless the BAR is set up not to be.
     ///
     /// Returns `ENOMEM` if the BAR is full, `EDQUOT` if the user would have more than the quota,
-    /// `EINVAL` if the BAR has no such address, `ENODEV` if it is dead.
+    /// `EINVAL` if the BAR has no such address, `ENODEV` if it is dead, `EINTR` if the process is
+    /// being killed.
     ///
     /// Context: process context; may sleep.
     pub(crate) fn allocate(
@@ -189,8 +190,8 @@ impl Bar {
             Err(e)
         })?;
         pages.set_charge(charge);
-        if clear || this.zero == Policy::OnAllocation {
-            pages.clear();
+        if clear || this.zero != Policy::Never {
+            pages.clear()?;
         }
         if this.zero == Policy::OnFree {
             pages.clear_on_drop();

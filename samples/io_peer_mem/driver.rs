@@ -44,7 +44,7 @@ use kernel::{
     sync::Arc, //
 };
 
-/// Mode of a device node: no access for others, as BARs are not cleared between users.
+/// Mode of a device node: no access for others, as one user may have all of a BAR.
 const MODE: u16 = 0o660;
 
 /// The driver.

@@ -45,7 +45,7 @@ CHECKED_PARAM(ranges, 0644, "Parts of BARs to use: BAR:offset:size[,BAR:offset:s
 CHECKED_PARAM(mmio, 0644, "1: mappings of resourceN in sysfs can be registered, of any PCI function (default: 0)");
 CHECKED_PARAM(busmaster, 0644, "1: keep bus mastering of functions as it is (default: 0, disable it)");
 CHECKED_PARAM(publish, 0644, "1: other drivers can allocate from the BARs, 0: they cannot (default: 1 for prefetchable BARs of memory controllers and accelerators)");
-CHECKED_PARAM(zero, 0644, "When BARs are cleared: [BAR:]never|free|alloc[,...] (default: never)");
+CHECKED_PARAM(zero, 0644, "When BARs are cleared: [BAR:]never|free|alloc[,...] (default: alloc)");
 CHECKED_PARAM(quota, 0644, "Bytes of each BAR that one user may have (default: all)");
 
 const char *ext_module_param_str(const char *name)

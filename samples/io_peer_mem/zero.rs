@@ -8,12 +8,12 @@ use kernel::macros::kunit_tests;
 /// When memory is cleared.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Policy {
-    /// Never: a user can read what earlier users left.
-    #[default]
+    /// Never: a user can read what earlier users left, and other drivers that had the memory.
     Never,
-    /// When an allocation is freed.
+    /// When it is allocated, and when it is freed: other drivers read nothing either.
     OnFree,
     /// When it is allocated.
+    #[default]
     OnAllocation,
 }
 
@@ -56,14 +56,15 @@ mod tests {
     /// One policy for all BARs, for some, and both.
     #[test]
     fn lists() {
-        assert_eq!(Policies::default(), [Never; 6]);
+        assert_eq!(Policies::default(), [OnAllocation; 6]);
+        assert_eq!(parse(b"never"), Some([Never; 6]));
         assert_eq!(parse(b"alloc"), Some([OnAllocation; 6]));
         assert_eq!(parse(b"free"), Some([OnFree; 6]));
-        let mut want = [Never; 6];
+        let mut want = [OnAllocation; 6];
         want[2] = OnFree;
         assert_eq!(parse(b"2:free"), Some(want));
-        want[5] = OnAllocation;
-        assert_eq!(parse(b"5:alloc,2:free"), Some(want));
+        want[5] = Never;
+        assert_eq!(parse(b"5:never,2:free"), Some(want));
         let mut want = [OnAllocation; 6];
         want[0] = Never;
         assert_eq!(parse(b"alloc,0:never"), Some(want));

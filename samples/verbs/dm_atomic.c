@@ -58,7 +58,7 @@ int main(int argc, char **argv)
 	dm = iopm_alloc_dm(bar, &attr);
 	if (!dm)
 		err(1, "iopm_alloc_dm");
-	/* The allocation is not cleared: it has the contents of its last user. */
+	/* With zero=never the allocation has the contents of its last user. */
 	if ((errno = iopm_memcpy_to_dm(dm, COUNTER, &start, sizeof(start))))
 		err(1, "iopm_memcpy_to_dm");
 	mr = iopm_reg_dm_mr(rdma.pd, dm, 0, attr.length, ACCESS_ALL | IBV_ACCESS_ZERO_BASED);

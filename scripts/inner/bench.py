@@ -188,8 +188,9 @@ def bar_table(rows, device):
 
 def other_table(rows, device):
     """The operations on one range besides registration and deregistration."""
-    lines = [[operation, size_name(size), f"{cost:,}"]
-             for (dev, _, target, size, operation), cost in rows.cost.items()
+    lines = [[operation if label == "io_peer_mem" else f"{operation}, ``{label}``",
+              size_name(size), f"{cost:,}"]
+             for (dev, label, target, size, operation), cost in rows.cost.items()
              if dev == device and target in ("dmabuf", "export", "map") and operation not in PAIR]
     return table(["BAR", "size", "instructions"], lines) if lines else ""
 

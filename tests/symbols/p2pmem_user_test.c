@@ -3,8 +3,10 @@
  * p2pmem_user_test - another driver that allocates published peer-to-peer memory
  *
  * Has 64 KiB of the function bdf=DOMAIN:BUS:DEVICE.FUNCTION while the parameter has is 1: until 0
- * is written to it, which frees the memory. Reading can_allocate tries to allocate more.
+ * is written to it, which frees the memory. No byte of it is 0 then. Reading can_allocate tries to
+ * allocate more.
  */
+#include <linux/io.h>
 #include <linux/module.h>
 #include <linux/pci-p2pdma.h>
 #include <linux/pci.h>
@@ -56,8 +58,10 @@ static int __init p2pmem_user_test_init(void)
 	if (!function)
 		return -ENODEV;
 	memory = pci_alloc_p2pmem(function, SZ_64K);
-	if (memory)
+	if (memory) {
+		memset_io((void __iomem *)memory, 0x5a, SZ_64K);
 		return 0;
+	}
 	pci_dev_put(function);
 	return -ENOMEM;
 }

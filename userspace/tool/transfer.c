@@ -38,7 +38,7 @@ static int find_gid(const char *adapter)
 	return 0;
 }
 
-/* Other bytes in each run: memory is not cleared, and may still have those of an earlier one. */
+/* Other bytes in each run: with zero=never the memory may still have those of an earlier one. */
 static uint64_t seed;
 
 static unsigned char pattern(size_t i)

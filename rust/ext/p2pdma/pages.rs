@@ -41,6 +41,7 @@ use core::{
     ptr::NonNull, //
 };
 use kernel::{
+    error::to_result,
     page::{
         BorrowedPage,
         PAGE_SIZE, //
@@ -127,10 +128,13 @@ impl Pages {
 
     /// Writes zeros to all pages. Every device sees them when this returns.
     ///
-    /// Context: may sleep.
-    pub fn clear(&self) {
+    /// Returns `EINTR` if the process is being killed: for much memory this takes seconds.
+    ///
+    /// Context: process context; may sleep.
+    pub fn clear(&self) -> Result {
+        let (phys, killable) = (phys_of(self.first), true);
         // SAFETY: By the type invariants this object holds the pages.
-        unsafe { helpers::ext_p2p_clear(phys_of(self.first), self.n, self.combine) };
+        to_result(unsafe { helpers::ext_p2p_clear(phys, self.n, self.combine, killable) })
     }
 
     /// Returns the address of the byte at `at` and how many bytes, at most `len`, follow it in its
@@ -198,7 +202,9 @@ impl Pages {
 impl Drop for Pages {
     fn drop(&mut self) {
         if self.clear_on_drop {
-            self.clear();
+            let (phys, killable) = (phys_of(self.first), false);
+            // SAFETY: By the type invariants this object holds the pages.
+            unsafe { helpers::ext_p2p_clear(phys, self.n, self.combine, killable) };
         }
         let mut at = self.first;
         let end = self.first + self.n;

@@ -86,7 +86,7 @@ static void leave(int bar, size_t length)
 void test_zero(const char *path)
 {
 	const size_t length = 5 * PAGE + (2 << 20);
-	const char *policy = getenv("ZERO") ?: "never";
+	const char *policy = getenv("ZERO") ?: "alloc";
 	bool kept = strcmp(policy, "never") == 0;
 	int bar = bar_open(path), fd;
 	uint64_t *at;

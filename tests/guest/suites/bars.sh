@@ -353,6 +353,28 @@ test_unbind_while_another_driver_has_memory() {
 	bind_again "$BDF_B" $((32 << 20))
 }
 
+# What another driver has left in memory that it frees, such as the blocks of the NVMe target.
+test_what_other_drivers_leave() {
+	leave
+	expect 0 left
+	echo never >$PARAMETERS/zero
+	bind_again "$BDF_B" $((32 << 20))
+	leave
+	expect 65536 left
+	echo >$PARAMETERS/zero
+	bind_again "$BDF_B" $((32 << 20))
+	expect 0 left
+}
+leave() {
+	insmod "$MODS/external/tests/symbols/p2pmem_user_test.ko" "bdf=$BDF_B"
+	rmmod p2pmem_user_test
+}
+# The bytes that are not 0 in what a process gets.
+left() {
+	python3 -c "import mmap, os
+print(sum(map(bool, mmap.mmap(os.open('$BAR_B', os.O_RDWR), 65536)[:])))"
+}
+
 # --- IO_PEER_MEM_IOC_NEAREST ---
 
 # nearest BDF [WORD=VALUE...]: queries the first BAR; prints the flags and values of the

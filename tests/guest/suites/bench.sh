@@ -84,7 +84,17 @@ test_bar() {
 	elif [ "$BENCH" != short ]; then
 		rows io_peer_mem "export:$BAR_A" "${size[@]}"
 	fi
-	[ "$BENCH" = short ] || rows io_peer_mem "map:$BAR_A" "${size[@]}"
+	[ "$BENCH" != short ] || return 0
+	# The memory is cleared, and then it is not.
+	rows io_peer_mem "map:$BAR_A" "${size[@]}"
+	echo never >/sys/module/io_peer_mem/parameters/zero
+	unbind "$BDF_A"
+	bind "$BDF_A"
+	find_bars
+	rows zero=never "map:$BAR_A" "${size[@]}"
+	unload_io
+	load_io
+	find_bars
 }
 
 test_unloaded() {

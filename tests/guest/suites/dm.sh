@@ -80,7 +80,7 @@ test_free_holds_up_no_others() {
 	rmmod hold_call_test
 }
 
-# As before, with the flag and without; then with the policies of zero=.
+# With the flag and without; then with the other policies of zero=.
 test_zero_flag() { in_bar zero; }
 
 PARAMETERS=/sys/module/io_peer_mem/parameters
@@ -92,14 +92,14 @@ bind_again() {
 
 test_zero_policies() {
 	local policy
-	for policy in alloc 2:free; do
+	for policy in never 2:free 2:never alloc; do
 		echo "$policy" >$PARAMETERS/zero
 		bind_again
 		ZERO=${policy#2:} in_bar zero
 	done
 	must_fail eval "echo always >$PARAMETERS/zero" 2>&1 | grep 'Invalid argument'
 	# Of another BAR.
-	echo alloc,2:never >$PARAMETERS/zero
+	echo never,2:alloc >$PARAMETERS/zero
 	bind_again
 	in_bar zero
 	echo >$PARAMETERS/zero

@@ -51,7 +51,8 @@ pub struct AllocDmAttr {
     pub length: usize,
     /// Log base 2 of the alignment of the offset in the BAR.
     pub log_align: u32,
-    /// Whether the memory is cleared. If not, it may have the contents of its last user.
+    /// Whether the memory is cleared also if the administrator has set `zero=never`. If not, it has
+    /// the contents of its last user then.
     pub zero: bool,
 }
 
