@@ -4,7 +4,8 @@
 //!
 //! Many devices have registers in prefetchable BARs, as only such BARs can be placed above 4 GiB
 //! behind a bridge. A process that writes registers can make the device access any host memory. So
-//! without `bars=` or `ranges=` only functions whose class says memory are used.
+//! without `bars=` or `ranges=` only functions whose class says memory are used. Processing
+//! accelerators do not count: beside their memory are the registers of a shell, or doorbells.
 
 use kernel::macros::kunit_tests;
 
@@ -13,9 +14,6 @@ const MIN_SIZE: u64 = 2 << 20;
 
 /// Base class of memory controllers.
 const MEMORY: u32 = 0x05;
-
-/// Base class of processing accelerators.
-const ACCELERATOR: u32 = 0x12;
 
 /// QEMU's ivshmem: shared memory of virtual machines.
 const IVSHMEM: (u16, u16) = (0x1af4, 0x1110);
@@ -54,7 +52,7 @@ pub(crate) enum Choice {
 impl Identity {
     /// Returns whether BARs of the function are expected to be memory.
     pub(crate) fn is_memory(self) -> bool {
-        matches!(self.class >> 16, MEMORY | ACCELERATOR) || self.id == IVSHMEM
+        self.class >> 16 == MEMORY || self.id == IVSHMEM
     }
 
     /// Decides about `bar`. `bars` is the mask that the user has selected.
@@ -97,15 +95,16 @@ mod tests {
         }
     }
 
-    /// Functions that are memory: RAM, other memory controllers, accelerators, ivshmem.
+    /// Functions that are memory: RAM, other memory controllers, ivshmem.
     #[test]
     fn memory_functions() {
-        for class in [0x05_0000, 0x05_8000, 0x12_0000, 0x12_00ff] {
+        for class in [0x05_0000, 0x05_8000, 0x05_02ff] {
             assert!(function(class).is_memory());
         }
-        // Storage, network, display, bridges, communication, serial bus; codes with 05 elsewhere.
+        // Storage, network, display, bridges, communication, serial bus, accelerators; codes with 05
+        // elsewhere.
         for class in [
-            0x01_0802, 0x02_0000, 0x03_0200, 0x06_0400, 0x07_8000, 0x0c_0330,
+            0x01_0802, 0x02_0000, 0x03_0200, 0x06_0400, 0x07_8000, 0x0c_0330, 0x12_0000, 0x12_00ff,
         ] {
             assert!(!function(class).is_memory());
         }
@@ -128,6 +127,11 @@ mod tests {
     #[test]
     fn default_choice() {
         let (memory, network) = (function(0x05_0000), function(0x02_0000));
+        // The shell registers of an FPGA, and the doorbells of a GPU.
+        for len in [32 << 20, 2 << 20] {
+            let accelerator = function(0x12_0000);
+            assert_eq!(accelerator.choose(None, bar(true, len)), Choice::Registers);
+        }
         assert_eq!(memory.choose(None, bar(true, 2 << 20)), Choice::Use);
         assert_eq!(memory.choose(None, bar(true, (2 << 20) - 1)), Choice::Skip);
         assert_eq!(memory.choose(None, bar(true, 0)), Choice::Skip);
@@ -155,6 +159,8 @@ mod tests {
         let (ram, registers) = (bar(true, 2 << 20), bar(false, 2 << 20));
         assert!(function(0x05_0000).publishes([ram, ram].into_iter()));
         assert!(!function(0x05_0000).publishes([ram, registers].into_iter()));
-        assert!(!function(0x02_0000).publishes([ram].into_iter()));
+        for class in [0x02_0000, 0x12_0000] {
+            assert!(!function(class).publishes([ram].into_iter()));
+        }
     }
 }

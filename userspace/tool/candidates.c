@@ -21,7 +21,7 @@ bool bar_usable(const struct pci_bar *bar)
 
 bool class_is_memory(const struct pci_function *function)
 {
-	return function->class >> 16 == 0x05 || function->class >> 16 == 0x12 ||
+	return function->class >> 16 == 0x05 ||
 	       (function->vendor == 0x1af4 && function->device == 0x1110);
 }
 
