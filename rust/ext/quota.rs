@@ -14,7 +14,10 @@
 //! }
 //! ```
 
-use super::compat::edquot;
+use super::{
+    bindings::helpers,
+    compat::edquot, //
+};
 use kernel::{
     macros::kunit_tests,
     new_mutex,
@@ -65,13 +68,14 @@ impl Quota {
         )
     }
 
-    /// Charges `bytes` to the real user of the calling process. Returns `EDQUOT` if the user would
-    /// have more than `limit`.
+    /// Charges `bytes` to the user of the calling process: its real user, or in a user namespace the one
+    /// who created the outermost namespace, as that user has any number of uids there. Returns `EDQUOT`
+    /// if the user would have more than `limit`.
     ///
     /// Context: process context; may sleep.
     pub fn charge(this: &Arc<Self>, bytes: u64, limit: u64) -> Result<Charge> {
-        let task: &kernel::task::CurrentTask = current!();
-        let uid = task.uid().into_raw().val;
+        // SAFETY: The function reads the credentials of the calling task.
+        let uid = unsafe { helpers::ext_current_owner() };
         let node = RBTreeNodeReservation::new(GFP_KERNEL_ACCOUNT)?;
         let mut users = this.users.lock();
         let used = users.get(&uid).copied().unwrap_or(0);

@@ -220,6 +220,9 @@ bool ext_memcg_has_room(unsigned long bytes);
 /* Returns @addr of the calling process without the bits that its CPU ignores, as GUP takes it. */
 unsigned long ext_untagged_addr(unsigned long addr);
 
+/* linux/user_namespace.h */
+u32 ext_current_owner(void);
+
 /* linux/workqueue.h */
 void ext_call_in_worker(void (*function)(void *arg), void *arg, struct lock_class_key *key);
 

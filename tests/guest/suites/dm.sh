@@ -137,6 +137,56 @@ mmap.mmap(os.open('$BAR_A', os.O_RDWR), 4 << 20)[0:4] = b'data'"
 	all_free
 }
 
+# A user with subordinate uids has one quota, in a user namespace and outside.
+# not on debug
+test_quota_in_a_user_namespace() {
+	echo $((4 << 20)) >$PARAMETERS/quota
+	chmod a+rw "$BAR_A"
+	python3 - "$BAR_A" <<'PYTHON' | tee /tmp/namespace
+import ctypes, errno, mmap, os, sys
+
+CLONE_NEWUSER = 0x10000000
+libc = ctypes.CDLL(None, use_errno=True)
+fd = os.open(sys.argv[1], os.O_RDWR)
+mapped, ready = os.pipe(), os.pipe()
+
+
+def attempt(what, size):
+    try:
+        mmap.mmap(fd, size)
+        print(what, "ok", flush=True)
+    except OSError as e:
+        print(what, errno.errorcode[e.errno], flush=True)
+
+
+child = os.fork()
+if not child:
+    # A process below another root than that of the mount namespace must not create one.
+    os.chroot("/proc/1/root")
+    os.setresuid(12345, 12345, 12345)
+    held = mmap.mmap(fd, 3 << 20)
+    if libc.unshare(CLONE_NEWUSER):
+        print("unshare:", os.strerror(ctypes.get_errno()), flush=True)
+        os._exit(1)
+    os.write(ready[1], b"1")
+    os.read(mapped[0], 1)
+    os.setresuid(5, 5, 5)
+    attempt("the rest", 1 << 20)
+    attempt("more", 2 << 20)
+    os._exit(0)
+os.close(ready[1])
+if os.read(ready[0], 1):
+    with open(f"/proc/{child}/uid_map", "w") as f:
+        f.write("0 12345 1\n5 200005 1\n")
+    os.write(mapped[1], b"1")
+os.waitpid(child, 0)
+PYTHON
+	echo >$PARAMETERS/quota
+	expect "the rest ok
+more EDQUOT" cat /tmp/namespace
+	all_free
+}
+
 test_failures_leak_nothing() { in_bar no_leak; }
 
 test_many_processes() { in_bar stress; }
