@@ -160,6 +160,15 @@ pub fn at(domain: u32, bus: u8, slot: u8) -> Option<ARef<pci::Device>> {
     NonNull::new(dev).map(|dev| unsafe { ARef::from_raw(dev.cast()) })
 }
 
+/// Returns whether `dev` is on its bus. A function that is deleted is not, before the notification of
+/// its end ([`Event::Deleted`](super::pci_watch::Event::Deleted)).
+///
+/// Context: may sleep.
+pub fn is_on_bus(dev: &pci::Device) -> bool {
+    let (domain, bus, slot) = address(dev);
+    at(domain, bus, slot).is_some_and(|found| core::ptr::eq(&*found, dev))
+}
+
 /// Returns the address of `dev` on the bus: domain, bus and slot, as [`at`] takes them.
 ///
 /// Context: any.

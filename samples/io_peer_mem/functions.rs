@@ -3,12 +3,13 @@
 //! PCI functions of other drivers whose memory RDMA devices use. Their memory regions are revoked
 //! when the function changes drivers or is removed.
 //!
-//! Locking: below [`Functions::state`] is only the lock of [`Tickets`]. It is not held while a ticket is
-//! added or invalidated.
+//! Locking: below [`Functions::state`] are only the lock of [`Tickets`] and those of a look-up on the
+//! PCI bus. It is not held while a ticket is added or invalidated.
 
 use crate::{
     ext::{
         device,
+        pci as ext_pci,
         pci_watch::{
             Event,
             Watcher, //
@@ -85,11 +86,13 @@ impl Functions {
     }
 
     /// Adds `ticket` to those of `dev` until the returned guard is dropped. Returns `ENODEV` while
-    /// `dev` changes drivers.
+    /// `dev` changes drivers, and when it has been deleted.
     ///
     /// Context: may sleep.
     pub(crate) fn add(&self, dev: &pci::Device, ticket: Ticket) -> Result<TicketGuard> {
-        let tickets = self.tickets_of(key_of(dev))?;
+        // No event would close the tickets of a function that is not on the bus any more. If it is
+        // now, they are closed or removed later, or have been closed before.
+        let tickets = self.tickets_of(key_of(dev), || ext_pci::is_on_bus(dev))?;
         self.reopen_if_released(dev);
         Tickets::add(&tickets, ticket)
     }
@@ -131,10 +134,11 @@ impl Functions {
         }
     }
 
-    /// Returns the tickets of `function`. Returns `ENODEV` if all registrations are refused.
+    /// Returns the tickets of `function`, which is added if `may_add` returns true. Returns `ENODEV` if
+    /// it is not, or all registrations are refused.
     ///
     /// Context: may sleep.
-    fn tickets_of(&self, function: Key) -> Result<Arc<Tickets>> {
+    fn tickets_of(&self, function: Key, may_add: impl FnOnce() -> bool) -> Result<Arc<Tickets>> {
         if let Some(found) = self.state.lock().functions.get(&function) {
             return Ok(found.tickets.clone());
         }
@@ -150,7 +154,8 @@ impl Functions {
         };
         Ok(match state.functions.entry(function) {
             Entry::Occupied(entry) => entry.get().tickets.clone(),
-            Entry::Vacant(entry) => entry.insert(new, node).tickets.clone(),
+            Entry::Vacant(entry) if may_add() => entry.insert(new, node).tickets.clone(),
+            Entry::Vacant(_) => return Err(ENODEV),
         })
     }
 
@@ -158,7 +163,7 @@ impl Functions {
     ///
     /// Context: may sleep; waits for registrations of memory regions that are in progress.
     fn revoke(&self, function: Key) {
-        let tickets = match self.tickets_of(function) {
+        let tickets = match self.tickets_of(function, || true) {
             Ok(tickets) => Some(tickets),
             Err(_) => self.refuse_new(function),
         };
