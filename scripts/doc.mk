@@ -20,7 +20,7 @@ $(obj)/doc-ib_peer_mem.stamp: private ext_cfg = --cfg ext_rdma
 $(obj)/doc-ib_peer_mem.stamp: $(src)/src/main.rs $(addprefix $(obj)/, $(generated)) FORCE
 	+$(call if_changed,ext_rustdoc)
 $(obj)/doc-io_peer_mem.stamp: private ext_crate = io_peer_mem
-$(obj)/doc-io_peer_mem.stamp: private ext_cfg = --cfg ext_p2pdma
+$(obj)/doc-io_peer_mem.stamp: private ext_cfg = --cfg ext_p2pdma --cfg ext_pci_driver
 $(obj)/doc-io_peer_mem.stamp: $(src)/samples/io_peer_mem/main.rs $(addprefix $(obj)/, $(generated)) FORCE
 	+$(call if_changed,ext_rustdoc)
 $(obj)/doc-peer_client_rust.stamp: private ext_crate = peer_client_rust

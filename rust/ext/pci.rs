@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Functions that [`kernel::pci`] lacks: BAR flags, claiming a BAR, disabling a device, dynamic
-//! ids, lookup of a function.
+//! ids, recovery from errors, lookup of a function.
 //!
 //! C header: [`include/linux/pci.h`](srctree/include/linux/pci.h).
 //!
@@ -36,11 +36,24 @@
 
 #[cfg(ext_p2pdma)]
 mod bind;
+#[cfg(ext_pci_driver)]
+mod recovery;
+#[cfg(ext_pci_driver)]
+mod registration;
 mod window;
 
 #[cfg(ext_p2pdma)]
 pub use self::bind::Override;
 pub use self::window::Window;
+#[cfg(ext_pci_driver)]
+pub use self::{
+    recovery::{
+        answers,
+        save_state,
+        Recovery, //
+    },
+    registration::Registration, //
+};
 
 use super::bindings::helpers;
 use core::{
@@ -49,14 +62,12 @@ use core::{
 };
 use kernel::{
     bindings,
-    container_of,
     device::{
         self,
         Bound,
         Core, //
     },
     devres,
-    driver,
     error::to_result,
     pci,
     prelude::*,
@@ -244,62 +255,4 @@ pub fn request_bar(dev: &pci::Device<Bound>, index: u32, name: &'static CStr) ->
     to_result(unsafe {
         bindings::pcim_request_region(as_raw(dev), index as i32, name.as_char_ptr())
     })
-}
-
-/// Registration of a PCI driver that accepts more ids at run time. Dropping it unregisters the
-/// driver.
-///
-/// # Invariants
-///
-/// The driver `T` is registered under `name` until this object is dropped.
-#[pin_data]
-pub struct Registration<T: pci::Driver + 'static> {
-    /// Registration with the driver core.
-    #[pin]
-    inner: driver::Registration<pci::Adapter<T>>,
-    /// Name of the driver.
-    name: &'static CStr,
-}
-
-impl<T: pci::Driver + 'static> Registration<T> {
-    /// Registers the driver `T` under `name`.
-    ///
-    /// Context: may sleep. Calls `probe()` of the driver.
-    pub fn new(name: &'static CStr, module: &'static ThisModule) -> impl PinInit<Self, Error> {
-        // INVARIANT: If `inner` is initialised, the driver is registered under `name`.
-        try_pin_init!(Self {
-            inner <- driver::Registration::new(name, module),
-            name,
-        })
-    }
-
-    /// Returns the driver, which stays registered while `self` is borrowed.
-    fn driver(&self) -> Result<*mut bindings::device_driver> {
-        let bus = &raw const bindings::pci_bus_type;
-        // Names are unique on a bus, so by the type invariants this is the driver of `self`.
-        //
-        // SAFETY: `name` is a C string, and the PCI bus is never unregistered.
-        let drv = unsafe { bindings::driver_find(self.name.as_char_ptr(), bus) };
-        if drv.is_null() {
-            return Err(ENOENT);
-        }
-        Ok(drv)
-    }
-
-    /// Adds the id `vendor`:`device` to the driver, as a write to `new_id` does.
-    ///
-    /// Binds the driver to matching functions that have no driver.
-    ///
-    /// Context: may sleep. Calls `probe()` of the driver.
-    pub fn add_id(&self, vendor: u16, device: u16) -> Result {
-        let drv = self.driver()?;
-        // SAFETY: Every driver on the PCI bus is embedded in a `struct pci_driver`, and `drv` stays
-        // registered while `self` is borrowed.
-        let drv = unsafe { container_of!(drv, bindings::pci_driver, driver) };
-        let any = u32::MAX;
-        // SAFETY: `drv` stays registered while `self` is borrowed.
-        to_result(unsafe {
-            bindings::pci_add_dynid(drv, vendor.into(), device.into(), any, any, 0, 0, 0)
-        })
-    }
 }

@@ -63,8 +63,10 @@ pub(crate) struct Bar {
 
 /// The data that [`Bar::state`] protects.
 struct State {
-    /// The device is being removed or gone: `allocate` fails.
+    /// The device is being removed, reset or gone: `allocate` fails.
     dead: bool,
+    /// How often the memory was revoked.
+    revocations: u64,
     /// The last key used.
     last: u64,
     /// The memory of each [`Allocation`], by its key.
@@ -124,6 +126,7 @@ impl Bar {
                 tickets,
                 state <- new_mutex!(State {
                     dead: false,
+                    revocations: 0,
                     last: 0,
                     allocations: RBTree::new(),
                 }, "io_peer_mem::Bar::state"),
@@ -179,6 +182,13 @@ impl Bar {
         clear: bool,
     ) -> Result<Allocation> {
         let node = RBTreeNodeReservation::new(GFP_KERNEL_ACCOUNT)?;
+        let revocations = {
+            let state = this.state.lock();
+            if state.dead {
+                return Err(ENODEV);
+            }
+            state.revocations
+        };
         // CAST: `usize` has 64 bits on architectures with P2PDMA.
         let bytes = n.checked_mul(PAGE_SIZE).ok_or(ENOMEM)? as u64;
         let charge = Quota::charge(&this.quota, bytes, options::quota())?;
@@ -207,7 +217,8 @@ impl Bar {
             GFP_KERNEL_ACCOUNT,
         )?;
         let mut state = this.state.lock();
-        if state.dead {
+        // Pages from before a revocation may not be cleared.
+        if state.dead || state.revocations != revocations {
             drop(state);
             return Err(ENODEV);
         }
@@ -224,14 +235,19 @@ impl Bar {
         })
     }
 
-    /// Revokes all memory from RDMA devices and processes. The BAR is dead from then on.
+    /// Revokes all memory from RDMA devices and processes. The BAR is dead from then on, until
+    /// [`Bar::revive`].
     ///
     /// `space` holds all mappings. Files that are still open can map the device during the call; a
     /// fault in such a mapping finds no pages.
     ///
     /// Context: may sleep; waits for registrations of memory regions that are in progress.
     fn revoke(&self, space: &AddressSpace) {
-        self.state.lock().dead = true;
+        {
+            let mut state = self.state.lock();
+            state.dead = true;
+            state.revocations += 1;
+        }
         self.tickets.close_and_invalidate();
 
         // A fault looks the pages up and inserts one with the lock of the allocation held. So the
@@ -244,6 +260,14 @@ impl Bar {
         for memory in allocations.values() {
             memory.free();
         }
+    }
+
+    /// Allows allocations again, after the device was reset.
+    ///
+    /// Context: may sleep.
+    fn revive(&self) {
+        self.tickets.reopen();
+        self.state.lock().dead = false;
     }
 }
 
@@ -338,10 +362,24 @@ impl Revoke {
     pub(crate) fn new(bar: Arc<Bar>, space: AddressSpace) -> Self {
         Self { bar, space }
     }
+
+    /// Revokes the BAR now.
+    ///
+    /// Context: may sleep; waits for registrations of memory regions that are in progress.
+    pub(crate) fn now(&self) {
+        self.bar.revoke(&self.space);
+    }
+
+    /// Allows the use of the BAR again.
+    ///
+    /// Context: may sleep.
+    pub(crate) fn undo(&self) {
+        self.bar.revive();
+    }
 }
 
 impl Drop for Revoke {
     fn drop(&mut self) {
-        self.bar.revoke(&self.space);
+        self.now();
     }
 }

@@ -19,8 +19,10 @@ use crate::{
             self,
             Provider, //
         },
-        pci as ext_pci, //
+        pci as ext_pci,
+        snapshot::Snapshot, //
     },
+    functions::Functions,
     options::{
         self,
         Options, //
@@ -56,15 +58,19 @@ struct BarNode {
     /// The device node.
     _node: Pin<KBox<chardev::Registration<Bar>>>,
     /// Revokes the memory.
-    _revoke: Revoke,
+    revoke: Revoke,
 }
 
 /// Driver data of a bound function. Dropped before the devres of the device, so that all pages are
 /// free when the kernel removes the P2PDMA memory.
 pub(crate) struct Function {
     /// The nodes of its BARs.
-    _bars: KVec<BarNode>,
+    bars: KVec<BarNode>,
 }
+
+/// The functions whose memory other drivers' mappings can have: also those of this driver, by
+/// `p2pmem/allocate`. The callbacks of a driver get no argument for it.
+pub(crate) static FUNCTIONS: Snapshot<Functions> = Snapshot::new();
 
 // All ids come from the module parameter or `new_id`.
 compat::added_ids!(BarDriver);
@@ -79,6 +85,32 @@ impl pci::Driver for BarDriver {
         _info: compat::NoInfo<'bound>,
     ) -> impl PinInit<Function, Error> + 'bound {
         probe(dev)
+    }
+}
+
+#[vtable]
+impl ext_pci::Recovery for BarDriver {
+    fn stop(dev: &pci::Device<Bound>, function: &Function) {
+        dev_warn!(
+            dev,
+            "an error or a reset: its memory is revoked, until it answers again\n"
+        );
+        if let Some(functions) = FUNCTIONS.load() {
+            functions.stop(dev);
+        }
+        for bar in function.bars.iter() {
+            bar.revoke.now();
+        }
+    }
+
+    fn resume(dev: &pci::Device<Bound>, function: &Function) {
+        if let Some(functions) = FUNCTIONS.load() {
+            functions.resume(dev);
+        }
+        for bar in function.bars.iter() {
+            bar.revoke.undo();
+        }
+        dev_info!(dev, "has recovered: its memory can be allocated again\n");
     }
 }
 
@@ -134,6 +166,15 @@ fn probe(dev: &pci::Device<Core<'_>>) -> Result<Function> {
     if !options.busmaster {
         ext_pci::clear_master(dev);
     }
+    if !ext_pci::answers(dev) {
+        dev_err!(
+            dev,
+            "cannot be used: it does not answer at the addresses of its BARs; reset it, or remove it and rescan the bus\n"
+        );
+        return Err(EIO);
+    }
+    // With memory space, and without bus mastering.
+    ext_pci::save_state(dev);
 
     let identity = Identity {
         class: dev.pci_class().as_raw(),
@@ -183,7 +224,7 @@ fn probe(dev: &pci::Device<Core<'_>>) -> Result<Function> {
     if publish.unwrap_or_else(|| identity.publishes(used.iter().copied())) {
         p2pdma::publish(dev);
     }
-    Ok(Function { _bars: bars })
+    Ok(Function { bars })
 }
 
 /// Returns why `part` of `bar` cannot be P2PDMA memory, or `None` if it can.
@@ -240,6 +281,6 @@ fn create_node(
     dev_info!(dev, "BAR {}: {} MiB to map\n", index, size >> 20);
     Ok(BarNode {
         _node: node,
-        _revoke: revoke,
+        revoke,
     })
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! PCI functions of other drivers whose memory RDMA devices use. Their memory regions are revoked
-//! when the function changes drivers or is removed.
+//! when the function changes drivers or is removed. Those of this driver are revoked when they are
+//! reset as well.
 //!
 //! Locking: below [`Functions::state`] are only the lock of [`Tickets`] and those of a look-up on the
 //! PCI bus. It is not held while a ticket is added or invalidated.
@@ -157,6 +158,22 @@ impl Functions {
             Entry::Vacant(entry) if may_add() => entry.insert(new, node).tickets.clone(),
             Entry::Vacant(_) => return Err(ENODEV),
         })
+    }
+
+    /// Revokes all memory of `dev`, and refuses registrations until [`Functions::resume`] or another
+    /// driver is bound.
+    ///
+    /// Context: may sleep; waits for registrations of memory regions that are in progress. The caller
+    /// holds the lock of `dev`.
+    pub(crate) fn stop(&self, dev: &pci::Device) {
+        self.revoke(key_of(dev));
+    }
+
+    /// Allows registrations of memory of `dev` again.
+    ///
+    /// Context: may sleep. The caller holds the lock of `dev`.
+    pub(crate) fn resume(&self, dev: &pci::Device) {
+        self.reopen(key_of(dev));
     }
 
     /// Revokes all memory of `function`, and refuses registrations until [`Functions::reopen`].

@@ -45,7 +45,8 @@ mod zero;
 
 use ext::{
     pci,
-    pci_watch, //
+    pci_watch,
+    snapshot, //
 };
 
 module! {
@@ -65,6 +66,8 @@ struct IoPeerMem {
     driver: pci::Registration<driver::BarDriver>,
     /// The functions of the parameter `devices`.
     _devices: KVec<pci::Override>,
+    /// Makes `watch` known to the driver.
+    _functions: snapshot::Published<functions::Functions>,
     /// The peer memory client.
     _client: peer_client::Registration<client::BarClient>,
     /// Watches the functions of other drivers.
@@ -79,6 +82,7 @@ impl kernel::InPlaceModule for IoPeerMem {
             _client: peer_client::Registration::new(watch.watcher().clone()).inspect_err(|e| {
                 pr_err!("cannot register the peer memory client: {:?}\n", e)
             })?,
+            _functions: driver::FUNCTIONS.publish(watch.watcher().clone()),
             driver <- pci::Registration::new(<Self as kernel::ModuleMetadata>::NAME, module),
             _: { options::for_each_id(|vendor, device| driver.add_id(vendor, device))? },
             _devices: driver::bind_devices(&driver)?,

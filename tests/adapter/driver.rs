@@ -59,6 +59,10 @@ impl pci::Driver for EduDriver {
     }
 }
 
+// A device beside others that does not recover, nor do they.
+#[vtable]
+impl ext_pci::Recovery for EduDriver {}
+
 /// Creates the RDMA device of `dev`.
 fn probe(dev: &pci::Device<Core<'_>>) -> Result<Function> {
     ext_pci::enable_mem(dev)?;

@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+# shellcheck disable=SC2154 # pid is that of start
+#
+# Two peers and an SSD below one PCIe switch: direct I/O between them, resets, and errors from
+# which all have to recover together. Not for the debug kernel: it has neither nvme nor AER, and
+# loses the configuration space below QEMU's switch.
+
+. ./steps.sh
+
+DISK=/dev/nvme0n1
+A=/sys/bus/pci/devices/$BDF_A
+SSD=/sys/bus/pci/devices/$BDF_SSD
+
+setup() {
+	load_stack
+	load_modules
+	find_bars
+	modprobe nvme
+	eventually test -b $DISK
+}
+
+# --- O_DIRECT ---
+
+# The SSD's DMA reads and writes the BAR: no byte passes through host memory.
+test_direct_io() {
+	python3 direct_io.py to-bar "$BAR_A" $DISK 81 | tee /tmp/direct
+	host_has a /tmp/direct to-bar
+	note "disk to BAR: $(cat /tmp/direct)"
+	python3 direct_io.py to-disk "$BAR_A" $DISK 82 | tee /tmp/direct
+	host_has disk /tmp/direct to-disk
+	note "BAR to disk: $(cat /tmp/direct)"
+	eventually all_free
+}
+all_free() { [ "$(cat "$A/p2pmem/available")" = "$(cat "$A/p2pmem/size")" ]; }
+
+# The device mapper does not pass on that the disk accepts peer-to-peer memory.
+test_direct_io_through_the_device_mapper() {
+	modprobe dm-mod
+	expect "read EREMOTEIO
+write EREMOTEIO
+host True" python3 direct_io.py linear "$BAR_A" $DISK 83
+	rmmod dm-mod
+}
+
+# --- resets and errors ---
+
+# users: a writer, an idle MR on memory of p2pmem/allocate, and a mapping, of A.
+users() {
+	# First: while a process has memory of the BAR there is none in the kernel's pool.
+	start hold hold -n 1 "$A/p2pmem/allocate"
+	holder=$pid
+	wait_line /tmp/hold '^holding 1'
+	start forever forever -t 600 "$BAR_A"
+	writer=$pid
+	python3 - "$BAR_A" >/tmp/mapping <<'PYTHON' &
+import mmap, os, sys, time
+
+memory = mmap.mmap(os.open(sys.argv[1], os.O_RDWR), 1 << 20, mmap.MAP_SHARED)
+memory[0] = 1
+print("mapped", flush=True)
+while not os.path.exists("/tmp/look"):
+    time.sleep(0.1)
+print("read", memory[0], flush=True)
+PYTHON
+	mapping=$!
+	wait_line /tmp/forever '^running'
+	wait_line /tmp/mapping '^mapped'
+	log_step "stop"
+}
+
+# revoked: no user has access any more, and A can be used by others again.
+revoked() {
+	local rc=0
+	wait_line /tmp/forever 'remote access error'
+	eventually balanced
+	touch /tmp/look
+	wait "$mapping" || rc=$?
+	rm /tmp/look
+	[ $rc = $((128 + 7)) ] || fail "the mapping: $rc, $(cat /tmp/mapping)"
+	kill "$writer" "$holder"
+	ended "$writer"
+	wait "$holder" || true
+	eventually log_line "$BDF_A: has recovered"
+	log_line "$BDF_A: an error or a reset: its memory is revoked"
+	"$RDMA" write -o 4097 -l 700003 -s 84 "$BAR_A" | tee /tmp/write
+	host_has a /tmp/write wrote
+	"$RDMA" write "$A/p2pmem/allocate"
+	"$RDMA" write "$BAR_B"
+	eventually balanced
+	eventually all_free
+}
+log_line() { grep -q "$1" < <(log_since step); }
+
+# The SSD beside it; its driver resets it after an error.
+ssd_works() { dd if=$DISK of=/dev/null bs=1M count=4 iflag=direct; }
+
+test_reset() {
+	local writer holder mapping
+	users
+	echo 1 >"$A/reset"
+	revoked
+	ssd_works
+}
+
+# Memory that is freed when the device does not answer is not cleared then.
+test_zero_free_after_a_reset() {
+	echo free >/sys/module/io_peer_mem/parameters/zero
+	unbind "$BDF_A"
+	bind "$BDF_A"
+	eventually test -c "$BAR_A"
+	start hold hold -n 1 -m $((4 << 20)) "$BAR_A"
+	wait_line /tmp/hold '^holding 1'
+	echo 1 >"$A/reset"
+	kill "$pid"
+	wait "$pid" || true
+	# Now the bytes of an earlier user, as if the clearing had failed.
+	printf 'left here' | dd of="$OUT/bar-a" conv=notrunc status=none
+	python3 - "$BAR_A" <<'PYTHON'
+import mmap, os, sys
+
+memory = mmap.mmap(os.open(sys.argv[1], os.O_RDWR), 4 << 20, mmap.MAP_SHARED)
+if any(memory[:4096]):
+    sys.exit("not cleared: %r" % memory[:16])
+PYTHON
+	echo >/sys/module/io_peer_mem/parameters/zero
+	unbind "$BDF_A"
+	bind "$BDF_A"
+	eventually test -c "$BAR_A"
+}
+
+# A fatal error of the root port: its bus is reset.
+test_fatal_error() {
+	local writer holder mapping
+	users
+	ask_host pci_error root DLP
+	eventually log_line 'device recovery successful'
+	revoked
+	eventually ssd_works
+	note "$(log_since step | grep -o 'AER: .*device recovery.*' || true)"
+}
+
+# An error that is not fatal: no function asks for a reset.
+test_error_without_a_reset() {
+	local writer holder mapping
+	users
+	ask_host pci_error root COMP_TIME
+	eventually log_line 'device recovery successful'
+	revoked
+	ssd_works
+	must_fail log_line 'link has been reset'
+}
+
+# command BDF: memory space (2) and bus mastering (4) in the command register.
+command() { echo $((0x$(setpci -s "$1" COMMAND) & 6)); }
+
+# A function below the same port that has no driver, as io_peer_mem without these callbacks: none
+# recovers. What is stopped stays so, and cannot be bound again before the bus is scanned.
+test_no_recovery() {
+	local switch
+	switch=$(realpath "$A/../..")
+	[ -e "$switch/class" ]
+	unbind "$BDF_A"
+	log_step "no recovery"
+	ask_host pci_error root DLP
+	eventually log_line 'device recovery failed'
+	log_line "$BDF_A: AER: can't recover (no error_detected callback)"
+	must_fail log_line 'has recovered'
+	refuses 'No such device' "$RDMA" reg "$BAR_B"
+	must_fail bind "$BDF_A"
+	log_line "$BDF_A: cannot be used: it does not answer at the addresses of its BARs"
+	echo 1 >"$switch/remove"
+	[ ! -e "$SSD" ]
+	echo 1 >/sys/bus/pci/rescan
+	find_bars
+	"$RDMA" write "$BAR_A"
+	"$RDMA" write "$BAR_B"
+	eventually ssd_works
+
+	# The functions are new: the kernel has found them without memory space.
+	log_step "recovery again"
+	expect 2 command "$BDF_A"
+	ask_host pci_error root DLP
+	eventually log_line 'device recovery successful'
+	expect 2 command "$BDF_A"
+	"$RDMA" write "$BAR_A"
+	eventually ssd_works
+}
