@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Functions that [`kernel::pci`] lacks: BAR flags, claiming a BAR, disabling a device, dynamic
-//! ids, recovery from errors, lookup of a function.
+//! ids, recovery from errors, options of one function, lookup of a function.
 //!
 //! C header: [`include/linux/pci.h`](srctree/include/linux/pci.h).
 //!
@@ -37,6 +37,8 @@
 #[cfg(ext_p2pdma)]
 mod bind;
 #[cfg(ext_pci_driver)]
+mod bind_with;
+#[cfg(ext_pci_driver)]
 mod recovery;
 #[cfg(ext_pci_driver)]
 mod registration;
@@ -47,6 +49,10 @@ pub use self::bind::Override;
 pub use self::window::Window;
 #[cfg(ext_pci_driver)]
 pub use self::{
+    bind_with::{
+        Attach,
+        BindWith, //
+    },
     recovery::{
         answers,
         save_state,

@@ -27,6 +27,7 @@ use crate::{
         self,
         Options, //
     },
+    pending::Pending,
     select::{
         Choice,
         Identity,
@@ -72,6 +73,9 @@ pub(crate) struct Function {
 /// `p2pmem/allocate`. The callbacks of a driver get no argument for it.
 pub(crate) static FUNCTIONS: Snapshot<Functions> = Snapshot::new();
 
+/// The options of functions that are being bound by the file `bind_with`.
+pub(crate) static PENDING: Snapshot<Pending> = Snapshot::new();
+
 // All ids come from the module parameter or `new_id`.
 compat::added_ids!(BarDriver);
 
@@ -111,6 +115,21 @@ impl ext_pci::Recovery for BarDriver {
             bar.revoke.undo();
         }
         dev_info!(dev, "has recovered: its memory can be allocated again\n");
+    }
+}
+
+#[vtable]
+impl ext_pci::BindWith for BarDriver {
+    /// Binds the function that `text` names, with the options that follow.
+    fn bind_with(driver: &ext_pci::Attach<'_>, text: &str) -> Result {
+        let Some(((domain, bus, slot), given)) = options::parse_bind(text) else {
+            pr_err!("bind_with: {}: not domain:bus:device.function and values of bars, ranges, busmaster, publish, zero\n", text);
+            return Err(EINVAL);
+        };
+        let dev = ext_pci::at(domain, bus, slot).ok_or(ENODEV)?;
+        let pending = PENDING.load().ok_or(ENODEV)?;
+        let _options = Pending::add(pending, dev.clone(), given)?;
+        driver.attach(&dev)
     }
 }
 
@@ -161,7 +180,8 @@ fn probe(dev: &pci::Device<Core<'_>>) -> Result<Function> {
             "cannot be used: the kernel is locked down, so that processes cannot access BARs\n"
         )
     })?;
-    let options = Options::get()?;
+    let given = PENDING.load().map(|pending| pending.of(dev));
+    let options = Options::get(given.unwrap_or_default())?;
     ext_pci::enable_mem(dev)?;
     if !options.busmaster {
         ext_pci::clear_master(dev);

@@ -13,6 +13,7 @@
 //! - [`client`]: the peer memory client;
 //! - [`mapping`], [`foreign`], [`functions`]: the memory behind a mapping of a process;
 //! - [`bar`]: the allocations and tickets of a BAR;
+//! - [`pending`]: the options of functions that are being bound;
 //! - [`dm_abi`], [`options`], [`select`], [`zero`], [`user`]: arguments of ioctls, module parameters,
 //!   the choice of BARs, when memory is cleared, copies from and to user space.
 
@@ -39,6 +40,7 @@ mod functions;
 mod mapping;
 mod nearest;
 mod options;
+mod pending;
 mod select;
 mod user;
 mod zero;
@@ -68,6 +70,8 @@ struct IoPeerMem {
     _devices: KVec<pci::Override>,
     /// Makes `watch` known to the driver.
     _functions: snapshot::Published<functions::Functions>,
+    /// The options of functions that are being bound.
+    _pending: snapshot::Published<pending::Pending>,
     /// The peer memory client.
     _client: peer_client::Registration<client::BarClient>,
     /// Watches the functions of other drivers.
@@ -83,6 +87,7 @@ impl kernel::InPlaceModule for IoPeerMem {
                 pr_err!("cannot register the peer memory client: {:?}\n", e)
             })?,
             _functions: driver::FUNCTIONS.publish(watch.watcher().clone()),
+            _pending: driver::PENDING.publish(pending::Pending::new()?),
             driver <- pci::Registration::new(<Self as kernel::ModuleMetadata>::NAME, module),
             _: { options::for_each_id(|vendor, device| driver.add_id(vendor, device))? },
             _devices: driver::bind_devices(&driver)?,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The module parameters.
+//! The module parameters, and the options of one function.
 
 use crate::{
     ext::{
@@ -34,13 +34,56 @@ pub(crate) struct Options {
 /// A part of each BAR: offset and size.
 pub(crate) type Parts = [Option<(u64, u64)>; BARS as usize];
 
+/// The options that a write to `bind_with` has for its function; `None` where the parameter counts.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Given {
+    bars: Option<u32>,
+    ranges: Option<Parts>,
+    busmaster: Option<bool>,
+    publish: Option<bool>,
+    zero: Option<Policies>,
+}
+
+impl Given {
+    /// Sets `option`, of the form `name=value`. Returns `None` if it is invalid, or set already.
+    fn set(&mut self, option: &str) -> Option<()> {
+        let (name, value) = option.split_once('=')?;
+        let value = value.as_bytes();
+        let again = match name {
+            "bars" => self.bars.replace(parse_bars(value)?).is_some(),
+            "ranges" => self.ranges.replace(parse_ranges(value)?).is_some(),
+            "busmaster" => self.busmaster.replace(parse_bool(value)?).is_some(),
+            "publish" => self.publish.replace(parse_bool(value)?).is_some(),
+            "zero" => self.zero.replace(zero::parse(value)?).is_some(),
+            _ => return None,
+        };
+        (!again).then_some(())
+    }
+}
+
+/// Parses what is written to `bind_with`: a function, and its options.
+pub(crate) fn parse_bind(text: &str) -> Option<(Address, Given)> {
+    let mut words = text.split_ascii_whitespace();
+    let address = parse_address(words.next()?.as_bytes())?;
+    let mut given = Given::default();
+    words.try_for_each(|option| given.set(option))?;
+    Some((address, given))
+}
+
 impl Options {
-    /// Reads the parameters, which users may write at run time.
+    /// Returns the options of a function: those of `given`, and otherwise the parameters, which users
+    /// may write at run time. `bars` and `ranges` are one choice.
     ///
     /// Context: may sleep.
-    pub(crate) fn get() -> Result<Self> {
-        let mut bars = parsed(c"bars", parse_bars)?;
-        let ranges = parsed(c"ranges", parse_ranges)?;
+    pub(crate) fn get(given: Given) -> Result<Self> {
+        let (mut bars, ranges) = if given.bars.is_some() || given.ranges.is_some() {
+            (given.bars, given.ranges)
+        } else {
+            (
+                parsed(c"bars", parse_bars)?,
+                parsed(c"ranges", parse_ranges)?,
+            )
+        };
         if let Some(parts) = &ranges {
             let named = (0..BARS).filter(|&i| parts[i as usize].is_some());
             bars = Some(named.fold(bars.unwrap_or(0), |mask, i| mask | 1 << i));
@@ -48,9 +91,18 @@ impl Options {
         Ok(Self {
             bars,
             parts: ranges.unwrap_or_default(),
-            busmaster: parsed(c"busmaster", parse_bool)?.unwrap_or(false),
-            publish: parsed(c"publish", parse_bool)?,
-            zero: parsed(c"zero", zero::parse)?.unwrap_or_default(),
+            busmaster: match given.busmaster {
+                Some(busmaster) => busmaster,
+                None => parsed(c"busmaster", parse_bool)?.unwrap_or(false),
+            },
+            publish: match given.publish {
+                Some(publish) => Some(publish),
+                None => parsed(c"publish", parse_bool)?,
+            },
+            zero: match given.zero {
+                Some(zero) => zero,
+                None => parsed(c"zero", zero::parse)?.unwrap_or_default(),
+            },
         })
     }
 }
@@ -337,6 +389,36 @@ mod tests {
             b"2:0:1,",
         ] {
             assert!(parse_ranges(wrong).is_none());
+        }
+    }
+
+    /// What is written to `bind_with`.
+    #[test]
+    fn bind_with() {
+        let none = parse_bind("0000:03:00.1").map(|(address, given)| (address, given.bars));
+        assert_eq!(none, Some(((0, 3, 1), None)));
+        let all = "3:0.0  bars=0,2 ranges=2:0:0x200000 busmaster=1 publish=0 zero=alloc";
+        let (address, given) = parse_bind(all).unwrap_or_default();
+        assert_eq!(address, (0, 3, 0));
+        assert_eq!(given.bars, Some(1 << 2 | 1));
+        assert_eq!(
+            given.ranges.map(|parts| parts[2]),
+            Some(Some((0, 0x20_0000)))
+        );
+        assert_eq!((given.busmaster, given.publish), (Some(true), Some(false)));
+        assert!(given.zero.is_some());
+        for wrong in [
+            "",
+            "bars=2",
+            "03:00.0 bars",
+            "03:00.0 bars=",
+            "03:00.0 bars=6",
+            "03:00.0 bars=1 bars=2",
+            "03:00.0 mmio=1",
+            "03:00.0 zero=2:never publish=2",
+            "03:00.0 04:00.0",
+        ] {
+            assert!(parse_bind(wrong).is_none());
         }
     }
 

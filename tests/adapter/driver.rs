@@ -63,6 +63,9 @@ impl pci::Driver for EduDriver {
 #[vtable]
 impl ext_pci::Recovery for EduDriver {}
 
+#[vtable]
+impl ext_pci::BindWith for EduDriver {}
+
 /// Creates the RDMA device of `dev`.
 fn probe(dev: &pci::Device<Core<'_>>) -> Result<Function> {
     ext_pci::enable_mem(dev)?;

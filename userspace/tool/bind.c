@@ -3,11 +3,9 @@
 #include <err.h>
 #include <errno.h>
 #include <getopt.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "candidates.h"
 #include "commands.h"
@@ -15,7 +13,6 @@
 #include "sys.h"
 
 #define DRIVER "/sys/bus/pci/drivers/io_peer_mem"
-#define PARAMETERS "/sys/module/io_peer_mem/parameters"
 
 static void read_function(struct pci_function *function, const char *text)
 {
@@ -71,32 +68,17 @@ static void must_write(const char *text, const char *path, const char *function)
 }
 
 /*
- * Binds with the parameter bars set. It applies to each function that is bound meanwhile, so one iopm
- * binds at a time, and signals wait until the parameter is as before.
+ * Binds with these options for this function alone: the driver takes them with its address, so they
+ * apply to no other function, whatever happens to this process.
  */
 static int bind_with(const struct pci_function *function, int bar)
 {
-	char before[64], text[64];
-	sigset_t all, mask;
-	int error, lock = sys_lock(PARAMETERS "/bars");
+	char text[64];
 
-	if (lock < 0)
-		err(1, PARAMETERS "/bars");
-	sigfillset(&all);
-	sigprocmask(SIG_SETMASK, &all, &mask);
-	sys_line(before, sizeof(before), PARAMETERS "/bars");
-	if (bar >= 0) {
-		snprintf(text, sizeof(text), "%d\n", bar);
-		must_write(text, PARAMETERS "/bars", "");
-	}
-	error = sys_write(function->name, DRIVER "/bind");
-	if (bar >= 0) {
-		snprintf(text, sizeof(text), "%.60s\n", before);
-		sys_write(text, PARAMETERS "/bars");
-	}
-	close(lock);
-	sigprocmask(SIG_SETMASK, &mask, NULL);
-	return error;
+	if (bar < 0)
+		return sys_write(function->name, DRIVER "/bind");
+	snprintf(text, sizeof(text), "%s bars=%d", function->name, bar);
+	return sys_write(text, DRIVER "/bind_with");
 }
 
 int command_bind(int argc, char **argv)
@@ -127,6 +109,8 @@ int command_bind(int argc, char **argv)
 		errx(1, "io_peer_mem is not loaded: modprobe io_peer_mem");
 	check_driver(&function, force);
 	check_bars(&function, bar);
+	if (bar >= 0 && !sys_exists(DRIVER "/bind_with"))
+		errx(1, "the io_peer_mem that is loaded is older than iopm: there is no " DRIVER "/bind_with");
 
 	if (function.driver[0])
 		must_write(function.name, "/sys/bus/pci/devices/%s/driver/unbind", function.name);

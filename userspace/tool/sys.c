@@ -4,7 +4,6 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include "sys.h"
@@ -102,23 +101,6 @@ int sys_write(const char *text, const char *format, ...)
 		error = errno;
 	close(fd);
 	return error;
-}
-
-int sys_lock(const char *format, ...)
-{
-	char path[PATH_MAX];
-	int fd;
-
-	PATH(path, format);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd >= 0 && flock(fd, LOCK_EX)) {
-		int error = errno;
-
-		close(fd);
-		errno = error;
-		fd = -1;
-	}
-	return fd;
 }
 
 bool sys_target(char *name, size_t size, const char *format, ...)

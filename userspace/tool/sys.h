@@ -31,12 +31,6 @@ PRINTF(1, 2) bool sys_exists(const char *format, ...);
 /* Writes @text to a file. Returns 0 or an errno. */
 PRINTF(2, 3) int sys_write(const char *text, const char *format, ...);
 
-/*
- * Waits until no other process has the lock of a file, and takes it. Returns a file descriptor that
- * holds it, or -1 with errno.
- */
-PRINTF(1, 2) int sys_lock(const char *format, ...);
-
 /* Reads the last component of a link's target. */
 PRINTF(3, 4) bool sys_target(char *name, size_t size, const char *format, ...);
 

@@ -5,10 +5,10 @@
 //! # Examples
 //!
 //! ```
-//! use crate::ext::pci::{self, Override, Recovery, Registration};
+//! use crate::ext::pci::{self, BindWith, Override, Recovery, Registration};
 //!
 //! /// Binds the driver to the function 0000:03:00.0, until the result is dropped.
-//! fn bind<T: Recovery>(driver: &Registration<T>) -> Result<Override> {
+//! fn bind<T: Recovery + BindWith>(driver: &Registration<T>) -> Result<Override> {
 //!     let dev = pci::at(0, 3, 0).ok_or(ENXIO)?;
 //!     let (set, bound) = driver.bind(&dev)?;
 //!     bound.map(|()| set)
@@ -20,6 +20,7 @@ use super::{
         bindings::helpers,
         device::as_raw as device_raw, //
     },
+    BindWith,
     Recovery,
     Registration, //
 };
@@ -31,7 +32,7 @@ use kernel::{
     sync::aref::ARef, //
 };
 
-impl<T: Recovery + 'static> Registration<T> {
+impl<T: Recovery + BindWith + 'static> Registration<T> {
     /// Binds the driver to `dev`, whatever its id.
     ///
     /// Sets the `driver_override` of `dev`, so that no other driver is bound to it, until the

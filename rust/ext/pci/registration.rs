@@ -5,10 +5,10 @@
 //! # Examples
 //!
 //! ```
-//! use crate::ext::pci::{Recovery, Registration};
+//! use crate::ext::pci::{BindWith, Recovery, Registration};
 //!
 //! /// Registers a driver, which binds all functions 10ee:9038.
-//! fn register<T: Recovery>(
+//! fn register<T: Recovery + BindWith>(
 //!     module: &'static ThisModule,
 //! ) -> Result<Pin<KBox<Registration<T>>>> {
 //!     let driver = KBox::pin_init(Registration::new(c"example", module), GFP_KERNEL)?;
@@ -18,7 +18,9 @@
 //! ```
 
 use super::{
+    bind_with::File,
     recovery::Handlers,
+    BindWith,
     Recovery, //
 };
 use core::{
@@ -80,7 +82,10 @@ unsafe impl<T: Recovery + 'static> RegistrationOps for Adapter<T> {
 ///
 /// The driver `T` is registered under `name` until this object is dropped.
 #[pin_data]
-pub struct Registration<T: Recovery + 'static> {
+pub struct Registration<T: Recovery + BindWith + 'static> {
+    // Drop order: the file is removed before the driver is unregistered.
+    /// The file `bind_with`.
+    _file: File<T>,
     /// Registration with the driver core.
     #[pin]
     inner: driver::Registration<Adapter<T>>,
@@ -88,7 +93,7 @@ pub struct Registration<T: Recovery + 'static> {
     pub(super) name: &'static CStr,
 }
 
-impl<T: Recovery + 'static> Registration<T> {
+impl<T: Recovery + BindWith + 'static> Registration<T> {
     /// Registers the driver `T` under `name`.
     ///
     /// Context: may sleep. Calls `probe()` of the driver.
@@ -97,6 +102,8 @@ impl<T: Recovery + 'static> Registration<T> {
         try_pin_init!(Self {
             inner <- driver::Registration::new(name, module),
             name,
+            // SAFETY: The driver was registered above, and the file is dropped before it.
+            _file: unsafe { File::new(find(name)?) }?,
         })
     }
 

@@ -115,6 +115,94 @@ test_wrong_values_at_run_time() {
 	bind_again "$BDF_A" $((64 << 20))
 }
 
+# --- options of one function ---
+
+BIND_WITH=/sys/bus/pci/drivers/io_peer_mem/bind_with
+
+# sizes A B: the memory of both functions.
+sizes() {
+	eventually test -c "$BAR_A"
+	eventually test -c "$BAR_B"
+	expect "$1" cat "/sys/bus/pci/devices/$BDF_A/p2pmem/size"
+	expect "$2" cat "/sys/bus/pci/devices/$BDF_B/p2pmem/size"
+}
+
+# Two functions are bound at the same time, each with its own options; and one by its id meanwhile,
+# as if it were plugged in.
+test_options_of_one_function() {
+	local i first second
+	unbind "$BDF_A"
+	unbind "$BDF_B"
+	for i in 1 2 3 4 5; do
+		echo "$BDF_A ranges=2:0:0x200000" >$BIND_WITH &
+		first=$!
+		echo "$BDF_B bars=2 ranges=2:0x400000:0x400000 publish=0" >$BIND_WITH &
+		second=$!
+		wait $first
+		wait $second
+		sizes $((2 << 20)) $((4 << 20))
+		expect 1 published "$BDF_A"
+		expect 0 published "$BDF_B"
+		unbind "$BDF_A"
+		unbind "$BDF_B"
+		echo "$BDF_A ranges=2:0:0x200000" >$BIND_WITH &
+		first=$!
+		bind "$BDF_B"
+		wait $first
+		sizes $((2 << 20)) $((32 << 20))
+		expect 1 published "$BDF_B"
+		unbind "$BDF_A"
+		unbind "$BDF_B"
+	done
+	for i in bars ranges publish; do expect "" cat $PARAMETERS/$i; done
+	# The next time it is bound as all others.
+	bind "$BDF_A"
+	bind "$BDF_B"
+	sizes $((64 << 20)) $((32 << 20))
+}
+
+# The parameters count for what is not given.
+test_options_and_parameters() {
+	echo 0 >$PARAMETERS/publish
+	echo 2:0:0x800000 >$PARAMETERS/ranges
+	unbind "$BDF_B"
+	echo "$BDF_B" >$BIND_WITH
+	expect $((8 << 20)) cat "/sys/bus/pci/devices/$BDF_B/p2pmem/size"
+	expect 0 published "$BDF_B"
+	unbind "$BDF_B"
+	echo "$BDF_B bars=2 publish=1" >$BIND_WITH
+	expect $((32 << 20)) cat "/sys/bus/pci/devices/$BDF_B/p2pmem/size"
+	expect 1 published "$BDF_B"
+	echo >$PARAMETERS/publish
+	echo >$PARAMETERS/ranges
+	bind_again "$BDF_B" $((32 << 20))
+}
+
+# bind_with_fails ERROR TEXT
+bind_with_fails() {
+	must_fail eval "echo '$2' >$BIND_WITH" 2>&1 | grep "$1"
+}
+test_wrong_options_of_one_function() {
+	local text
+	bind_with_fails 'resource busy' "$BDF_B"
+	unbind "$BDF_B"
+	for text in '' bars=2 "$BDF_B bars" "$BDF_B bars=6" "$BDF_B bars=2 bars=2" "$BDF_B mmio=1" "$BDF_B $BDF_A"; do
+		log_step "$text"
+		bind_with_fails 'Invalid argument' "$text"
+		one_line 'io_peer_mem: bind_with: .*: not domain:bus:device.function and values of'
+	done
+	bind_with_fails 'No such device' "0000:fe:1f.7 bars=2"
+	# Neither an id nor a driver_override.
+	[ -z "${BDF_SSD:-}" ] || { [ ! -e "/sys/bus/pci/devices/$BDF_SSD/driver" ] || unbind "$BDF_SSD"
+		bind_with_fails 'No such device' "$BDF_SSD bars=2"; }
+	# Nothing is left of a bind that has failed.
+	log_step "bar 0"
+	bind_with_fails 'Invalid argument' "$BDF_B bars=0"
+	log_since step | grep "$BDF_B: BAR 0 cannot be used"
+	bind "$BDF_B"
+	sizes $((64 << 20)) $((32 << 20))
+}
+
 # A parameter changes while functions are bound: they use the old or the new value.
 test_written_while_bound() {
 	local pid size
