@@ -83,13 +83,20 @@ struct iopm_pci_address {
 	uint32_t bdf;			/* bus << 8 | device << 3 | function */
 };
 
+/* In comp_mask of struct iopm_dm_attr: the members that are valid. */
+enum iopm_dm_attr_mask {
+	IOPM_DM_ATTR_MMAP_WC = 1 << 0,
+};
+
 struct iopm_dm_attr {
-	uint32_t comp_mask;		/* 0: no further members are valid */
+	uint32_t comp_mask;		/* IOPM_DM_ATTR_* */
 	uint32_t bar;			/* number of the BAR */
 	struct iopm_pci_address function;
 	uint64_t length;		/* bytes, as requested */
 	uint64_t size;			/* bytes that can be mapped: whole pages */
 	uint64_t bar_offset;		/* offset in bytes from the start of the BAR */
+	/* With IOPM_DM_ATTR_MMAP_WC: added to an offset of mmap(2), for combined writes. */
+	uint64_t mmap_wc;
 };
 
 struct iopm_range {

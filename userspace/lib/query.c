@@ -2,7 +2,9 @@
 /* Questions about an allocation, and its export. */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <ib_peer_mem.h>
@@ -10,6 +12,19 @@
 
 #include "dm.h"
 #include "fill.h"
+
+/* The kernel decides, by the BAR. It maps a page at the first access, and there is none. */
+static bool combines_writes(const struct iopm_dm *dm)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	void *addr = mmap(NULL, page, PROT_READ, MAP_SHARED, (int)dm->handle,
+			  (off_t)IO_PEER_MEM_MMAP_WC);
+
+	if (addr == MAP_FAILED)
+		return false;
+	munmap(addr, page);
+	return true;
+}
 
 int _iopm_query_dm(struct iopm_dm *dm, struct iopm_dm_attr *attr, size_t attr_size)
 {
@@ -24,6 +39,11 @@ int _iopm_query_dm(struct iopm_dm *dm, struct iopm_dm_attr *attr, size_t attr_si
 	all.length = info.length;
 	all.size = info.size;
 	all.bar_offset = info.bar_offset;
+	/* Not for a program that was built before there was this member. */
+	if (attr_size >= end_of(struct iopm_dm_attr, mmap_wc) && combines_writes(dm)) {
+		all.comp_mask |= IOPM_DM_ATTR_MMAP_WC;
+		all.mmap_wc = IO_PEER_MEM_MMAP_WC;
+	}
 	return fill(attr, attr_size, &all, sizeof(all), end_of(struct iopm_dm_attr, bar_offset));
 }
 

@@ -3,6 +3,7 @@
 #include <err.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,7 +75,7 @@ void test_query(const char *path)
 	struct iopm_nearest nearest;
 	struct iopm_dm_attr attr;
 	struct iopm_range range;
-	char *map;
+	char *map, byte = 0;
 
 	sizes(bar);
 	expect_errno("query of an allocation", iopm_query_dm(dm, &attr), 0);
@@ -82,6 +83,20 @@ void test_query(const char *path)
 	expect_u64("size", attr.size, 8192);
 	expect_u64("alignment", attr.bar_offset % 65536, 0);
 	expect_u64("BAR", attr.bar, 2);
+	expect_u64("prefetchable", attr.comp_mask, IOPM_DM_ATTR_MMAP_WC);
+	map = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, (int)dm->handle,
+		   (off_t)attr.mmap_wc + 4096);
+	expect_true("a mapping that combines writes", map != MAP_FAILED);
+	map[9] = 8;
+	__sync_synchronize();
+	expect_errno("its byte", iopm_memcpy_from_dm(&byte, dm, 4096 + 9, 1), 0);
+	expect_u64("its byte", (uint64_t)byte, 8);
+	munmap(map, 4096);
+	/* A program of version 1.0. */
+	memset(&attr, 0x5a, sizeof(attr));
+	expect_errno("a smaller structure",
+		     _iopm_query_dm(dm, &attr, offsetof(struct iopm_dm_attr, mmap_wc)), 0);
+	expect_true("without that member", !attr.comp_mask && attr.mmap_wc == 0x5a5a5a5a5a5a5a5a);
 	expect_errno("not an allocation", iopm_query_dm(&(struct iopm_dm){ .handle = bar->cmd_fd },
 							 &attr), ENOTTY);
 

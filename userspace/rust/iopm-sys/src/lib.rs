@@ -71,7 +71,10 @@ pub struct iopm_dm_attr {
     pub length: u64,
     pub size: u64,
     pub bar_offset: u64,
+    pub mmap_wc: u64,
 }
+
+pub const IOPM_DM_ATTR_MMAP_WC: u32 = 1 << 0;
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]

@@ -71,6 +71,9 @@ pub struct DmAttr {
     pub bar: u32,
     /// The PCI function.
     pub function: PciAddress,
+    /// What is added to an offset of `mmap(2)` for a mapping that combines writes; `None` if the BAR
+    /// has no such mappings.
+    pub mmap_wc: Option<u64>,
 }
 
 impl<'a> Dm<'a> {
@@ -149,6 +152,7 @@ impl<'a> Dm<'a> {
             bar_offset: attr.bar_offset,
             bar: attr.bar,
             function: PciAddress::from_raw(attr.function),
+            mmap_wc: (attr.comp_mask & ffi::IOPM_DM_ATTR_MMAP_WC != 0).then_some(attr.mmap_wc),
         })
     }
 

@@ -80,6 +80,7 @@ fn bytes_come_back_and_the_memory_is_freed() {
     let attr = dm.query().expect("query");
     assert_eq!((attr.length, attr.bar_offset % (1 << 14)), (5000, 0));
     assert_eq!(attr.function, device.address());
+    assert_eq!(attr.mmap_wc, Some(1 << 43));
 
     dm.write_at(b"device memory", 4091).expect("write_at");
     let import = Dm::import_dm(dm.as_fd()).expect("import_dm");
