@@ -79,7 +79,8 @@ static void check_iommu(void)
 		 !strcmp(type, "identity"))
 		report(OK, NULL, "the IOMMU passes addresses through (%s)", type);
 	else
-		report(WARN, "add iommu=pt to the kernel's command line",
+		report(WARN, "add iommu=pt to the kernel's command line; then devices of the host can access all "
+		       "of its memory",
 		       "the IOMMU translates (%s): traffic between devices may go through the host "
 		       "bridge", type[0] ? type : "type not known");
 	sys_list_free(&iommus);

@@ -226,13 +226,14 @@ static bool has_no_route(const struct distance *distance)
  */
 static void check_route(const struct adapter *adapter, const struct memory *memory)
 {
-	char text[64], fix[256];
+	char text[64], fix[384];
 	struct distance distance;
 
 	if (!distance_find(&distance, memory, adapter->function))
 		return;
 	distance_text(&distance, text, sizeof(text));
-	snprintf(fix, sizeof(fix), "add pci=disable_acs_redir=%s to the kernel's command line",
+	snprintf(fix, sizeof(fix), "add pci=disable_acs_redir=%s to the kernel's command line; then "
+		 "devices below these bridges can access each other without the IOMMU",
 		 distance.route.acs);
 	if (has_no_route(&distance))
 		report(WARN, distance.route.acs[0] ? fix : "put both below one PCIe switch",
