@@ -182,11 +182,33 @@ static int map_errno(int fd, size_t length, int prot, int flags, off_t offset)
 	return 0;
 }
 
+/* Returns whether smaps has @flag for the mapping at @addr. */
+static bool has_vm_flag(volatile void *addr, const char *flag)
+{
+	FILE *smaps = fopen("/proc/self/smaps", "re");
+	bool here = false, has = false;
+	unsigned long start, end;
+	char line[512], word[8];
+
+	if (!smaps)
+		err(1, "smaps");
+	snprintf(word, sizeof(word), " %s ", flag);
+	while (fgets(line, sizeof(line), smaps)) {
+		if (sscanf(line, "%lx-%lx ", &start, &end) == 2)
+			here = start <= (uintptr_t)addr && (uintptr_t)addr < end;
+		else if (here && !strncmp(line, "VmFlags:", 8))
+			has = strstr(line, word);
+	}
+	fclose(smaps);
+	return has;
+}
+
 void test_map(const char *path)
 {
 	int bar = raw_open(path, O_RDWR), dm = raw_alloc(bar, 3 * PAGE - 5);
 	int rw = PROT_READ | PROT_WRITE;
 	volatile uint64_t *whole, *part;
+	void *of_bar;
 	struct io_peer_mem_range where = { 0 };
 
 	expect_errno("all", map_errno(dm, 3 * PAGE, rw, MAP_SHARED, 0), 0);
@@ -203,6 +225,15 @@ void test_map(const char *path)
 	whole = mmap(NULL, 3 * PAGE, rw, MAP_SHARED, dm, 0);
 	part = mmap(NULL, PAGE, rw, MAP_SHARED, dm, 2 * PAGE);
 	expect_true("mapped", whole != MAP_FAILED && part != MAP_FAILED);
+	of_bar = mmap(NULL, PAGE, rw, MAP_SHARED, bar, 0);
+	expect_true("mapped", of_bar != MAP_FAILED);
+	/* A dump would read the device, and has no use for what another process writes later. */
+	expect_true("no core dump of an allocation", has_vm_flag(whole, "dd"));
+	expect_true("no core dump of a BAR", has_vm_flag(of_bar, "dd"));
+	/* Nor does mremap() make a mapping longer than its memory. */
+	expect_true("an allocation does not grow", has_vm_flag(whole, "de"));
+	expect_true("a mapping of a BAR does not grow", has_vm_flag(of_bar, "de"));
+	munmap(of_bar, PAGE);
 	whole[2 * PAGE / 8 + 3] = 0x123456789abcdef0;
 	expect_u64("the same word", part[3], 0x123456789abcdef0);
 	where.addr = (uintptr_t)(part + 3);

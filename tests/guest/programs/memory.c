@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
+#include <err.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -47,6 +48,8 @@ static int export_mapping(void *addr, size_t length)
 	rc = ioctl(device, IB_PEER_MEM_IOC_EXPORT, &arg);
 	saved = errno;
 	close(device);
+	if (!rc && fcntl(arg.fd, F_GETFD) != FD_CLOEXEC)
+		errx(1, "the exported dma-buf is not close-on-exec");
 	errno = saved;
 	return rc ? -1 : arg.fd;
 }

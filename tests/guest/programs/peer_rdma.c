@@ -32,6 +32,8 @@ static struct {
 	bool touch;		/* reg: write to the first page before */
 	bool unserved;		/* reg: the second half of the mapping is memory that is never served */
 	bool no_map;		/* register an address without a mapping */
+	bool is_private;	/* reg: map with MAP_PRIVATE */
+	bool join;		/* reg: map the second MEMORY behind the first */
 	bool unmap;		/* forever: unmap the memory after the registration */
 	char *at;		/* reg: the address with no_map, else the offset in the file */
 	bool read;		/* forever: RDMA READ until the memory is revoked */
@@ -66,13 +68,40 @@ static void map_unserved(char *addr, size_t length)
 		err(1, "userfaultfd");
 }
 
+/* Maps -m bytes of the file, or of host memory, at @addr. */
+static void map_fixed(struct options *o, const char *memory, char *addr)
+{
+	bool host = !strcmp(memory, "host");
+	int flags = host ? MAP_PRIVATE | MAP_ANONYMOUS : test.is_private ? MAP_PRIVATE : MAP_SHARED;
+	int fd = host ? -1 : open(memory, O_RDWR | O_CLOEXEC);
+
+	if (mmap(addr, o->map_length, PROT_READ | PROT_WRITE, flags | MAP_FIXED, fd, 0) == MAP_FAILED)
+		err(1, "%s", memory);
+}
+
+/* Returns a mapping of the first MEMORY, and of the second one behind it if they are joined. */
+static char *map_parts(struct options *o)
+{
+	size_t length = o->map_length * (test.join ? 2 : 1);
+	char *addr = mmap(NULL, length, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (addr == MAP_FAILED)
+		err(1, "mmap");
+	map_fixed(o, o->memory, addr);
+	if (test.join)
+		map_fixed(o, o->memory2, addr + o->map_length);
+	return addr;
+}
+
 /* One registration. Prints ok, or the name of the errno. */
 static int do_reg(struct options *o)
 {
 	char *addr = test.at;
 	struct ibv_mr *mr;
 
-	if (!test.no_map && test.at)
+	if (test.is_private || test.join)
+		addr = map_parts(o);
+	else if (!test.no_map && test.at)
 		addr = map_at(o, (uintptr_t)test.at);
 	else if (!test.no_map)
 		addr = buffer_map(o->memory, o->map_length,
@@ -433,6 +462,8 @@ static void option(int letter, const char *argument)
 	case 'R': test.read_only = true; break;
 	case 'T': test.touch = true; break;
 	case 'U': test.unserved = true; break;
+	case 'P': test.is_private = true; break;
+	case 'J': test.join = true; break;
 	default: test.no_map = true;
 	}
 }
@@ -456,7 +487,7 @@ int main(int argc, char **argv)
 		.name = "peer_rdma",
 		.actions = actions,
 		.n_actions = sizeof(actions) / sizeof(actions[0]),
-		.letters = "t:@:a:ugRTUM",
+		.letters = "t:@:a:ugRTUMPJ",
 		.option = option,
 		.help = "  -t SECONDS  hold, forever\n"
 			"  -u          forever: unmap the memory after the registration\n"
@@ -466,6 +497,8 @@ int main(int argc, char **argv)
 			"  -T          reg: write to the first page before\n"
 			"  -U          reg: page faults in the second half wait for ever\n"
 			"  -M          reg: do not map\n"
+			"  -P          reg: map private\n"
+			"  -J          reg: map the second MEMORY right behind the first\n"
 			"  -@ ADDRESS  reg: the address with -M, else the offset in the file\n",
 	};
 

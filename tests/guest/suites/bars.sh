@@ -246,6 +246,25 @@ test_bus_mastering_is_disabled() {
 	expect 0 bus_master "$BDF_B"
 }
 
+# joined MEMORY MEMORY [OPTION...]: the one right behind the other, of 1 MiB each, is refused by one line.
+joined() {
+	log_step "$*"
+	expect "registration: EFAULT" "$RDMA" reg -J -l $((2 << 20)) "${@:3}" "$1" "$2"
+	one_line "io_peer_mem $(basename "$(dirname "$1")"): BAR 2: cannot register [0-9]+ bytes: EFAULT \(not all of it"
+	balanced
+}
+
+# Each BAR is revoked by its own function alone.
+test_range_across_two_bars() {
+	expect "registration: ok" "$RDMA" reg -J -l $((2 << 20)) "$BAR_A"
+	joined "$BAR_A" "$BAR_B"
+	joined "$BAR_B" "$BAR_A"
+	joined "$BAR_A" host
+	# One byte of the other.
+	joined "$BAR_A" "$BAR_B" -o $(((1 << 20) - 4096)) -l 4097
+	expect "registration: ok" "$RDMA" reg -J -o $(((1 << 20) - 4096)) -l 4096 "$BAR_A" "$BAR_B"
+}
+
 published() {
 	local value
 	read -r value <"/sys/bus/pci/devices/$1/p2pmem/published"

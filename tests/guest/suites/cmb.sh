@@ -91,6 +91,17 @@ test_memory_that_is_never_served() {
 }
 answered_or_waits() { gone "$1" || grep -q handle_userfault "/proc/$1/stack"; }
 
+test_continues_in_other_memory() {
+	expect "registration: ok" "$RDMA" reg -J -m 65536 -l 131072 "$CMB"
+	refused -J -m 65536 -l 65537 "$CMB" "$BAR_A"
+	refused -J -m 65536 -l 131072 "$CMB" host
+	log_step "the other way round"
+	expect "registration: EFAULT" "$RDMA" reg -J -m 65536 -l 65537 "$BAR_A" "$CMB"
+	one_line "io_peer_mem $BDF_A: BAR 2: cannot register"
+	balanced
+	all_free
+}
+
 test_mapping_of_another_process() {
 	local pid address
 	start hold hold -n 1 "$CMB"

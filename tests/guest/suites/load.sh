@@ -38,6 +38,8 @@ test_io() {
 	load_io
 	find_bars
 	expect io_peer_mem ls "$PEERS"
+	# There is no udev here.
+	expect "660 root root" stat -c "%a %U %G" "$BAR_A"
 	note "io_peer_mem loaded: $BAR_A, $BAR_B"
 }
 

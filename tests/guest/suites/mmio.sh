@@ -84,6 +84,24 @@ test_ends_past_the_mapping() {
 	refused "io_peer_mem: $PEER: BAR 2: cannot register 65537 bytes: .*not all of it" -m 65536 -l 65537 "$MMIO"
 }
 
+# Another BAR of the function, and one of another function.
+test_continues_in_another_bar() {
+	local other
+	echo 1 >"/sys/bus/pci/devices/$BDF_NIC/enable"
+	for other in "$FUNCTION/resource0" "/sys/bus/pci/devices/$BDF_NIC/resource0"; do
+		refused "io_peer_mem: $PEER: BAR 2: cannot register 4097 bytes: .*not all of it" -J -m 4096 -l 4097 "$MMIO" "$other"
+		# The rest of it is as good.
+		refused "no struct pages" -J -m 4096 -l 4096 "$MMIO" "$other"
+	done
+	echo 0 >"/sys/bus/pci/devices/$BDF_NIC/enable"
+}
+
+test_private_mappings_are_not_claimed() {
+	log_step private
+	expect "registration: EFAULT" "$RDMA" reg -P -m 4096 -l 4096 "$MMIO"
+	one_line "rxe_reg_user_mr: returned err"
+}
+
 # The function is refused while a driver is being bound, and served again once that has failed.
 test_after_a_failed_bind() {
 	refused "no struct pages" -m $SIZE "$MMIO"
