@@ -83,6 +83,27 @@ def data_table(rows, device):
     return table(head, lines) if lines else ""
 
 
+# Of what a loop reaches, what two threads are to reach.
+THREADS = 0.95
+# What a loop reaches with two threads on a machine that has two CPUs for them.
+LOOP = (1.8, 2.1)
+
+
+def threads_off(rows, device, devices, state, target):
+    """Why a row of two threads says nothing: its controls are off. Its own loop shows whether the
+    machine had two CPUs, and the registrations without the modules whether a loop and registrations
+    can be compared at all. Returns "" if they are not off."""
+    def control(state, target, one):
+        return rows.cost.get((device, f"{devices}-{state}", "threads-" + target, 4 << 10, one))
+
+    loop, stock = control(state, target, "loop"), control("stock", "host", "relative")
+    if loop is None or not LOOP[0] <= loop / 1000 <= LOOP[1]:
+        return "a loop was not measured" if loop is None else f"a loop reaches {loop / 1000:.2f}"
+    if stock is None or abs(stock / 1000 - 1) > 1 - THREADS:
+        return "stock was not measured" if stock is None else f"stock reaches {stock / 1000:.2f} of it"
+    return ""
+
+
 def threads_table(rows, device):
     """How much more two threads do than one, beside a loop in the same windows of time."""
     lines = []
@@ -94,8 +115,10 @@ def threads_table(rows, device):
                 for one in ("ratio", "loop", "relative", "busy", "busy-two"))
             least, most = (figure / 1000 for figure in rows.spread[key + ("relative",)])
             which, _, state = label.partition("-")
+            off = threads_off(rows, device, which, state, target)
             lines.append([f"{NAMES[target]}, {state}", which, f"{ratio:.2f}", f"{loop:.2f}",
-                          f"{relative:.2f} ({least:.2f} to {most:.2f})", f"{busy:.2f}, {busy_two:.2f}"])
+                          f"{relative:.2f} ({least:.2f} to {most:.2f})", f"{busy:.2f}, {busy_two:.2f}",
+                          f"off: {off}" if off else "good"])
     head = ["two threads / one", "devices", "registrations", "a loop", "registrations / a loop",
-            "CPUs busy, one and two"]
+            "CPUs busy, one and two", "controls"]
     return table(head, lines) if lines else ""
