@@ -163,18 +163,54 @@ host_has() {
 
 # --- the stock RDMA stack ---
 
-rxe_ready() {
-	local port=/sys/class/infiniband/rxe0/ports/1 gid0 gid1 state ip
-	# The address as the end of a GID.
-	# shellcheck disable=SC2046,SC2183 # its four numbers are
-	ip=$(printf '%02x%02x:%02x%02x' ${IP//./ })
-	{ read -r gid0 <$port/gids/0 && read -r gid1 <$port/gids/1 && read -r state <$port/state; } 2>/dev/null || return 1
-	[ "$gid0" != 0000:0000:0000:0000:0000:0000:0000:0000 ] && [[ $gid1 = *:$ip ]] && [ "$state" = "4: ACTIVE" ]
+# device_ready NIC [GID]...: waits until queue pairs of $DEV can be connected. NIC is its network
+# device, or empty if the port is of InfiniBand. GID is an index, or one with "=" and an IPv4
+# address.
+device_ready() {
+	LINK_CHANGES=
+	eventually queue_pairs_connect "$@"
+}
+# The port is active, the network device is up and the same as at the look before, as its link goes
+# down and up while a driver sets it up, and the kernel has the GIDs and resolves them: the
+# addresses of a device get their routes after their GIDs.
+queue_pairs_connect() {
+	local port=/sys/class/infiniband/$DEV/ports/1 nic=$1 before=$LINK_CHANGES
+	local state carrier=1 changes=0 index gid
+	LINK_CHANGES=
+	shift
+	{ read -r state <"$port/state"; } 2>/dev/null && [ "$state" = "4: ACTIVE" ] || return 1
+	[ -n "$nic" ] || return 0
+	{ read -r carrier <"/sys/class/net/$nic/carrier" && read -r changes <"/sys/class/net/$nic/carrier_changes"; } \
+		2>/dev/null || return 1
+	[ "$carrier" = 1 ] || return 1
+	for index; do
+		{ read -r gid <"$port/gids/${index%=*}"; } 2>/dev/null || return 1
+		case $index in
+		*=*)
+			[ "$gid" = "$(gid_of "${index#*=}")" ] || return 1
+			is_own "${index#*=}" "$nic" || return 1 ;;
+		*)
+			[[ $gid = fe80:* ]] || return 1
+			is_own "$gid" "$nic" || return 1 ;;
+		esac
+	done
+	LINK_CHANGES=$changes
+	[ "$changes" = "$before" ]
+}
+# is_own ADDRESS NIC: the kernel resolves this address as one of its own.
+is_own() {
+	local route
+	route=$(ip route get "$1" oif "$2") && [[ $route = local* ]]
+}
+# gid_of IP: the GID that the kernel makes of it.
+gid_of() {
+	# shellcheck disable=SC2086,SC2183 # its four numbers are
+	printf '0000:0000:0000:0000:0000:ffff:%02x%02x:%02x%02x' ${1//./ }
 }
 
 add_rxe() {
 	[ -e /sys/class/infiniband/rxe0 ] || rdma link add rxe0 type rxe netdev "$RXE_NIC"
-	eventually rxe_ready
+	device_ready "$RXE_NIC" 0 "1=$IP"
 }
 
 # A user's setup: stock modules, a network device, an RDMA device on it.

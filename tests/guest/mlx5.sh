@@ -58,17 +58,12 @@ mlx5_bind() {
 	load_mlx5
 }
 
-# The GID that the kernel makes of the address IP.
-mlx5_gid() {
-	local a b c d
-	IFS=. read -r a b c d <<<"$IP"
-	printf '0000:0000:0000:0000:0000:ffff:%02x%02x:%02x%02x' "$a" "$b" "$c" "$d"
-}
-
 # The index of a GID that applications can use: RoCE v2, or the only one of InfiniBand.
 gid_index() {
-	if grep -q Ethernet "/sys/class/infiniband/$DEV/ports/1/link_layer"; then echo 1; else echo 0; fi
+	if is_ethernet; then echo 1; else echo 0; fi
 }
+is_ethernet() { grep -q Ethernet "/sys/class/infiniband/$DEV/ports/1/link_layer"; }
+has_nic() { [ -n "$(mlx5_nic)" ]; }
 
 # mlx5_nothing_left: the adapter of this guest has no object of an application.
 mlx5_nothing_left() {
@@ -110,24 +105,13 @@ revocation_is_refused() {
 	connectx_refuses 'fails with syndrome 0x13'
 }
 
-mlx5_ready() {
-	local port=/sys/class/infiniband/$DEV/ports/1 state gid layer
-	{ read -r state <"$port/state" && read -r layer <"$port/link_layer"; } 2>/dev/null || return 1
-	[ "$state" = "4: ACTIVE" ] || return 1
-	if [ "$layer" != Ethernet ]; then
-		return 0
-	elif [ -e /sys/class/net/d0 ]; then
-		read -r gid <"$port/gids/1" && [[ $gid = fe80:* ]]
-	else
-		read -r gid <"$port/gids/3" && [ "$gid" = "$(mlx5_gid)" ]
-	fi
-}
-
 load_mlx5() {
 	local nic
 	loaded mlx5_ib || modprobe -a ib_uverbs rdma_ucm mlx5_ib
 	eventually test -e "/sys/class/infiniband/$DEV"
 	ip link set lo up
+	# Another driver of the function makes the network device.
+	! is_ethernet || eventually has_nic
 	nic=$(mlx5_nic)
 	# No duplicate address detection, which takes a second: no other host is on this wire.
 	[ -z "$nic" ] || echo 0 >"/proc/sys/net/ipv6/conf/$nic/accept_dad"
@@ -140,7 +124,13 @@ load_mlx5() {
 		ip addr add "$IP/24" dev "$nic"
 		ip link set "$nic" mtu 4200 up
 	fi
-	eventually mlx5_ready
+	if ! is_ethernet; then
+		device_ready ''
+	elif [ -e /sys/class/net/d0 ]; then
+		device_ready "$nic" 1
+	else
+		device_ready "$nic" 1 "3=$IP"
+	fi
 }
 
 # --- steps of the suites mlx5* ---
