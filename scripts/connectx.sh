@@ -58,7 +58,7 @@ connectx_ask() {
 	(
 		flock 7
 		printf '%s %s\n' "${CONNECTX_FUNCTION:-0}" "$1" >&8
-		while IFS= read -rt 10 -u 9 line; do
+		while IFS= read -rt 60 -u 9 line; do
 			[ "$line" != ok ] || exit 0
 			printf '%s\n' "$line"
 			[[ $line != failed:* ]] || exit 1

@@ -75,8 +75,8 @@ adapter_set() {
 
 # adapter_answer NAME: prints the next line of that process, within a minute.
 adapter_answer() {
-	local line='' part i ended=
-	for ((i = 0; i < 600; i++)); do
+	local line='' part end=$((SECONDS + 60)) ended=
+	while [ $SECONDS -lt $end ]; do
 		# A read that times out has read a part of the line.
 		part=
 		if IFS= read -rt 0.1 -u "${ADAPTER_OUT[$1]}" part; then

@@ -30,18 +30,20 @@ note() { printf '%s\n' "$*" >&3; }
 skip() { printf '%s\n' "$*"; exit 4; }
 fail() { printf '%s\n' "$*"; false; }
 
-# eventually COMMAND...: waits until it succeeds, a minute at most, by the clock: a slow
-# COMMAND must not make it longer than a test may take. soon COMMAND...: the same, but looks
-# more often, for cheap commands.
-eventually() {
-	local end=$((SECONDS + 60))
+# within SECONDS COMMAND...: waits until it succeeds, so long at most, by the clock: a slow
+# COMMAND must not make it longer than a test may take. eventually COMMAND...: a minute.
+# soon COMMAND...: the same, but looks more often, for cheap commands.
+within() {
+	local limit=$1 end=$((SECONDS + $1))
+	shift
 	while [ $SECONDS -lt $end ]; do
 		! "$@" >/dev/null 2>&1 || return 0
 		nap "${LOOK_EVERY:-0.2}"
 	done
-	echo "still not true after a minute: $*"
+	echo "still not true after $limit s: $*"
 	"$@"
 }
+eventually() { within 60 "$@"; }
 soon() { LOOK_EVERY=0.02 eventually "$@"; }
 
 # wait_line FILE PATTERN: waits until the file has a line that matches.

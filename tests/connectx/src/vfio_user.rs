@@ -84,7 +84,7 @@ impl Connection {
     /// Serves the client at the other end of `stream`.
     pub fn new(stream: UnixStream) -> io::Result<Self> {
         // A client that stops in the middle of a message must not stop the others.
-        stream.set_read_timeout(Some(Duration::from_secs(4)))?;
+        stream.set_read_timeout(Some(Duration::from_secs(30)))?;
         Ok(Self { stream })
     }
 

@@ -50,10 +50,10 @@ peer_cm() {
 
 # perftest_by_connection_manager IP
 perftest_by_connection_manager() {
-	local server i args=(-R -d "$DEV" -p 18700 -s 4096 -n 50 -F)
+	local server end=$((SECONDS + 60)) args=(-R -d "$DEV" -p 18700 -s 4096 -n 50 -F)
 	ib_send_bw "${args[@]}" >/tmp/server 2>&1 &
 	server=$!
-	for ((i = 0; i < 30; i++)); do
+	while [ $SECONDS -lt $end ]; do
 		if ib_send_bw "${args[@]}" "$1" >/tmp/client 2>&1; then
 			wait $server || { cat /tmp/server; false; }
 			return

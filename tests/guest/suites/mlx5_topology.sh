@@ -19,7 +19,7 @@ test_address_of_the_adapter() {
 	answer_of_p2pdma register_and_stop "$DEV" | tee /tmp/answer
 	grep "^$want" /tmp/answer
 	adapter_start a "$DEV" "$BAR_A" 0 65536
-	address=$(translation "$rkey" mkeys | grep -o '0x[0-9a-f]*[*]' | head -n 1)
+	address=$(translation "$rkey" mkeys | grep -o '0x[0-9a-f]*[*]' | sed -n 1p)
 	adapter_stop a
 	# Its low bits are permissions.
 	address=$((${address%[*]} & ~4095))

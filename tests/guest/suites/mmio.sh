@@ -71,7 +71,7 @@ test_pages_are_served() { "$RDMA" write -o 77 -l 100000 "$BAR_A"; }
 
 test_refused_for_software_rdma() {
 	refused "no struct pages" -m $SIZE "$MMIO"
-	note "soft RoCE: $(log_since step | grep -o 'client io_peer_mem.*' | head -n 1)"
+	note "soft RoCE: $(log_since step | grep -o 'client io_peer_mem.*' | sed -n 1p)"
 	refused "no struct pages" -m 65536 -o 4097 -l 5000 "$MMIO"
 	[ ! -e "${MMIO}_wc" ] || refused "no struct pages" -m $SIZE "${MMIO}_wc"
 }

@@ -11,7 +11,7 @@ setup() { setup_host "$IP_A" "$IP_B"; }
 remote() {
 	local action=$1
 	shift
-	timeout 80 "$RDMA" "$action" -x "$GID" -c "$IP_B" "$@"
+	timeout "$PATIENCE" "$RDMA" "$action" -x "$GID" -c "$IP_B" "$@"
 }
 
 # From a BAR here to a BAR there, and back into the second BAR here.

@@ -29,19 +29,12 @@ test_perftest_read() { figures read; }
 
 # being_written: waits until the other host's writer writes.
 being_written() {
-	local before after i
 	wait_line /tmp/serve '^serving'
-	before=$(sum)
-	for ((i = 0; i < 40; i++)); do
-		after=$(sum)
-		[ "$before" = "$after" ] || break
-		nap 1
-	done
-	before=$after
-	nap 0.5
-	after=$(sum)
-	[ "$before" != "$after" ] || fail "the writer does not write"
+	within "$PATIENCE" changes "$(sum)"
+	# It goes on.
+	eventually changes "$(sum)"
 }
+changes() { [ "$(sum)" != "$1" ]; }
 
 test_kill_under_a_writer() {
 	local pid before
