@@ -4,7 +4,8 @@
  *
  * Has 64 KiB of the function bdf=DOMAIN:BUS:DEVICE.FUNCTION while the parameter has is 1: until 0
  * is written to it, which frees the memory. No byte of it is 0 then. Reading can_allocate tries to
- * allocate more.
+ * allocate more. With claim=1 it claims BAR 2 of the function instead, as a driver does that is not
+ * bound to it.
  */
 #include <linux/io.h>
 #include <linux/module.h>
@@ -15,6 +16,10 @@
 static char *bdf = "";
 module_param(bdf, charp, 0444);
 MODULE_PARM_DESC(bdf, "the PCI function");
+
+static bool claim;
+module_param(claim, bool, 0444);
+MODULE_PARM_DESC(claim, "claim BAR 2 of the function");
 
 static struct pci_dev *function;
 static void *memory;
@@ -57,7 +62,9 @@ static int __init p2pmem_user_test_init(void)
 	function = pci_get_domain_bus_and_slot(domain, bus, PCI_DEVFN(slot, func));
 	if (!function)
 		return -ENODEV;
-	memory = pci_alloc_p2pmem(function, SZ_64K);
+	if (claim && !pci_request_region(function, 2, KBUILD_MODNAME))
+		return 0;
+	memory = claim ? NULL : pci_alloc_p2pmem(function, SZ_64K);
 	if (memory) {
 		memset_io((void __iomem *)memory, 0x5a, SZ_64K);
 		return 0;
@@ -68,6 +75,8 @@ static int __init p2pmem_user_test_init(void)
 
 static void __exit p2pmem_user_test_exit(void)
 {
+	if (claim)
+		pci_release_region(function, 2);
 	set_has(NULL, NULL);
 	pci_dev_put(function);
 }

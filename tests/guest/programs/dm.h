@@ -51,6 +51,7 @@ void test_map(const char *bar);
 void test_zero(const char *bar);
 void test_combine(const char *bar);
 void test_read_write(const char *bar);
+void test_signals(const char *bar);
 void test_words(const char *bar);
 void test_quota(const char *bar);
 void test_read_only(const char *bar);

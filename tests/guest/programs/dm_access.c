@@ -4,12 +4,14 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -222,6 +224,55 @@ void test_read_write(const char *path)
 	fd = must_alloc(bar, PAGE, 0);
 	expect_u64("read only", pread(fd, &byte, 1, 0), 1);
 	expect_true("no write", pwrite(fd, &byte, 1, 0) < 0 && errno == EBADF);
+	close(bar);
+}
+
+static void on_alarm(int signal)
+{
+	(void)signal;
+}
+
+/* Copies all of @length bytes, again and again, until a signal makes a copy shorter. */
+static size_t copy_under_signals(int fd, char *memory, size_t length, bool write)
+{
+	for (int i = 0; i < 200; i++) {
+		ssize_t n = write ? pwrite(fd, memory, length, 0) : pread(fd, memory, length, 0);
+
+		expect_true("a copy that makes progress", n > 0 && (size_t)n <= length);
+		if ((size_t)n < length)
+			return n;
+	}
+	errx(1, "no copy of %zu bytes is shorter, with a signal each millisecond", length);
+}
+
+/* A copy ends early if a signal comes, after whole pages. */
+void test_signals(const char *path)
+{
+	const struct itimerval each_ms = { { 0, 1000 }, { 0, 1000 } }, never = { 0 };
+	const struct sigaction action = { .sa_handler = on_alarm };
+	const size_t length = 32 << 20;
+	int bar = bar_open(path), fd = must_alloc(bar, length, IO_PEER_MEM_DM_ZERO);
+	char *memory = mmap(NULL, length, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+	char *at = (char *)must_map(fd, length, 0);
+	size_t n;
+
+	expect_true("mapped", memory != MAP_FAILED);
+	memset(memory, 0x5a, length);
+	sigaction(SIGALRM, &action, NULL);
+	setitimer(ITIMER_REAL, &each_ms, NULL);
+	n = copy_under_signals(fd, memory, length, true);
+	setitimer(ITIMER_REAL, &never, NULL);
+	expect_u64("pwrite of whole pages", n % PAGE, 0);
+	expect_true("the last byte of it", at[n - 1] == 0x5a);
+
+	memset(memory, 1, length);
+	setitimer(ITIMER_REAL, &each_ms, NULL);
+	n = copy_under_signals(fd, memory, length, false);
+	setitimer(ITIMER_REAL, &never, NULL);
+	expect_u64("pread of whole pages", n % PAGE, 0);
+	expect_true("the last byte of it", memory[n - 1] == at[n - 1]);
+	close(fd);
 	close(bar);
 }
 

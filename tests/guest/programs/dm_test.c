@@ -33,6 +33,7 @@ static const struct {
 	{ "zero", test_zero },
 	{ "combine", test_combine },
 	{ "read_write", test_read_write },
+	{ "signals", test_signals },
 	{ "words", test_words },
 	{ "quota", test_quota },
 	{ "read_only", test_read_only },

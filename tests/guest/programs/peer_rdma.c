@@ -93,11 +93,11 @@ static char *map_parts(struct options *o)
 	return addr;
 }
 
-/* One registration. Prints ok, or the name of the errno. */
+/* -n registrations. Prints ok, or the name of the errno, of the last one. */
 static int do_reg(struct options *o)
 {
 	char *addr = test.at;
-	struct ibv_mr *mr;
+	struct ibv_mr *mr = NULL;
 
 	if (test.is_private || test.join)
 		addr = map_parts(o);
@@ -110,7 +110,11 @@ static int do_reg(struct options *o)
 		addr[o->offset] = 1;
 	if (test.unserved)
 		map_unserved(addr + o->map_length / 2, o->map_length / 2);
-	mr = ibv_reg_mr(o->rdma.pd, addr + o->offset, o->length, test.access);
+	for (int i = 0; i < o->count; i++) {
+		if (mr)
+			rdma_deregister(mr);
+		mr = ibv_reg_mr(o->rdma.pd, addr + o->offset, o->length, test.access);
+	}
 	printf("registration: %s\n", mr ? "ok" : strerrorname_np(errno));
 	if (mr)
 		rdma_deregister(mr);
@@ -470,7 +474,7 @@ static void option(int letter, const char *argument)
 
 static const struct action actions[] = {
 	SAMPLE_ACTIONS,
-	{ "reg", do_reg, "one registration; prints ok, or the name of its errno", true },
+	{ "reg", do_reg, "-n registrations; prints ok, or the name of the errno, of the last", true },
 	{ "hold", do_hold, "make -n MRs and sleep for -t seconds", false },
 	{ "many", do_many, "register the same -m bytes up to -n times; waits for input", false },
 	{ "forever", do_forever, "write until the memory is revoked, then try both for -t seconds",

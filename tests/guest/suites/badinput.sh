@@ -47,6 +47,21 @@ test_ends_far_past_the_mapping() {
 	refused EFAULT client -m 65536 -l $((1 << 45)) "$BAR_A"
 }
 
+# However often a user does it, our modules log ten lines in five seconds at most, without addresses.
+test_log_is_limited() {
+	log_step "limited"
+	expect "registration: EFAULT" "$RDMA" reg -n 200 -R -a lw "$BAR_A"
+	log_since step | grep 'io_peer_mem .*cannot register' | tee /tmp/lines
+	# Those of the end of five seconds and those of the beginning of the next may follow each other.
+	awk '{ gsub(/[][]/, ""); at[NR] = $1 }
+		END { for (i = 21; i <= NR; i++) if (at[i] - at[i - 20] < 4.9) exit 1; exit !NR }' /tmp/lines
+	must_fail grep -E '0x[0-9a-f]{9}' /tmp/lines
+	balanced
+	note "200 refusals: $(wc -l </tmp/lines) lines in the log"
+	# For the tests after this one.
+	nap 6
+}
+
 test_begins_past_the_mapping() { refused EFAULT rxe -m 65536 -o 65536 -l 4096 "$BAR_A"; }
 
 test_not_mapped() { refused EFAULT rxe -M -@ 0x7e0000000000 -l 4096 "$BAR_A"; }

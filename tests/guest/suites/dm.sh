@@ -116,6 +116,8 @@ test_write_combining() {
 
 test_read_and_write() { in_bar read_write; }
 
+test_copies_less_if_a_signal_comes() { in_bar signals; }
+
 # The CPU changes a word meanwhile.
 test_words_are_copied_whole() { in_bar words; }
 

@@ -41,8 +41,10 @@ test_pinning_driver_refuses_a_client_that_invalidates() {
 	expect "dma-buf no" served edu2
 	# From now on its clients are not asked.
 	log_step "pinned again"
-	must_fail adapter_start none edu2 "$BAR_A" 0 4096
+	expect "error EREMOTEIO" adapter_start none edu2 "$BAR_A" 0 4096
 	must_fail one_line .
+	tail -n 1 /sys/kernel/debug/ib_peer_mem/refusals | tee /tmp/refusal
+	grep -E "	edu2	-	EREMOTEIO	no client claims the memory; those that require invalidation were not asked: " /tmp/refusal
 	balanced
 }
 
