@@ -57,12 +57,14 @@ gone() {
 	[[ ${stat##*) } = Z* ]]
 }
 
-# expect WANT COMMAND...: the command prints exactly WANT.
+# expect WANT COMMAND...: the command prints exactly WANT. It may fail, but not crash, nor be
+# missing.
 expect() {
-	local want=$1 got
+	local want=$1 got rc=0
 	shift
-	got=$("$@" 2>&1) || true
-	[ "$got" = "$want" ] || fail "$* printed: $got, instead of: $want"
+	got=$("$@" 2>&1) || rc=$?
+	[ "$got" = "$want" ] || fail "$* printed: $got, instead of: $want" || return
+	[ $rc -lt 126 ] || fail "$* printed what it should, and ended with status $rc"
 }
 
 # trace_calls FUNCTION: the kernel records its calls, with the callers, until traced_calls prints

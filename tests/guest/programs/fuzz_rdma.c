@@ -4,9 +4,13 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
+
+#include <linux/fs.h>
 
 #include "fuzz.h"
 #include "pattern.h"
@@ -59,6 +63,65 @@ void mrs_free(struct thread *t)
 		dereg(t, &t->mrs[i]);
 }
 
+/* What lies at an address. */
+struct place {
+	char *end;		/* of the mapping */
+	bool readable, writable;
+	bool peer;		/* device memory */
+	const struct held *held;	/* NULL: not known */
+};
+
+static bool look(int maps, struct thread *t, char *at, struct place *p)
+{
+	char name[1024] = "";
+	struct procmap_query query = {
+		.size = sizeof(query),
+		.query_addr = (uintptr_t)at,
+		.vma_name_addr = (uintptr_t)name,
+		.vma_name_size = sizeof(name),
+	};
+
+	*p = (struct place) { 0 };
+	if (ioctl(maps, PROCMAP_QUERY, &query))
+		return false;
+	p->end = (char *)(uintptr_t)query.vma_end;
+	p->readable = query.vma_flags & PROCMAP_QUERY_VMA_READABLE;
+	p->writable = query.vma_flags & PROCMAP_QUERY_VMA_WRITABLE;
+	p->peer = strstr(name, "io_peer_mem");
+	for (const struct held *h = t->held; h < t->held + HELD; h++)
+		if (h->length && h->addr <= at && at < h->addr + h->length)
+			p->held = h;
+	return true;
+}
+
+/* A memory region that has been made lies in mappings that allow it, all of host memory or of one BAR. */
+static void must_be_mapped(struct thread *t, char *at, uint64_t length, int access)
+{
+	int maps = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+	bool write = access & (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+			       IBV_ACCESS_REMOTE_ATOMIC);
+	struct place first = { 0 }, p;
+
+	if (maps < 0)
+		bug(t, "maps: %s", strerrorname_np(errno));
+	for (char *now = at; now < at + length; now = p.end) {
+		if (!look(maps, t, now, &p))
+			bug(t, "an MR of %#llx bytes at %p, but nothing is mapped at %p",
+			    (unsigned long long)length, at, now);
+		if (now == at)
+			first = p;
+		if (write ? !p.writable : !p.readable && !p.writable)
+			bug(t, "an MR with access %#x at %p, where the mapping does not allow it",
+			    access, now);
+		if (p.peer != first.peer)
+			bug(t, "an MR of device memory and other memory, at %p and %p", at, now);
+		if (p.peer && p.held && first.held &&
+		    (p.held->bar != first.held->bar || p.held->node != first.held->node))
+			bug(t, "an MR across two BARs, at %p and %p", at, now);
+	}
+	close(maps);
+}
+
 static void reg_mr(struct thread *t)
 {
 	struct ibv_mr **mr = &t->mrs[below(t, MRS)];
@@ -85,6 +148,11 @@ static void reg_mr(struct thread *t)
 		length = PAGE;
 	*mr = ibv_reg_mr(pd, at, length, access);
 	called(t, OP_REG_MR, *mr ? 0 : errno, unsteady ? unsteady_errnos : errnos);
+	if (!*mr)
+		return;
+	starve(t, false);
+	must_be_mapped(t, at, length, access);
+	starve(t, starved);
 }
 
 /* Whether a request may end so if its memory is revoked. */
