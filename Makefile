@@ -41,7 +41,7 @@ From nothing, in QEMU
   make check         all tests; scripts/check PART...: parts of them (scripts/parts)
   make check-kernels builds for and boots every supported kernel that Debian has
   make soak HOURS=N  the long loops: hot unplug, fuzzing, stress (1 hour)
-  make coverage      the lines of src/ that the tests run
+  make coverage      the lines of the modules that the tests run
   make bench         what registrations cost, in instructions, into Documentation/performance.rst
 
 While you work

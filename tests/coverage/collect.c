@@ -1,57 +1,76 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Accumulates the coverage counters of ib_peer_mem at each unload, after its exit
- * function, in /sys/kernel/debug/peer_mem_coverage.
+ * Accumulates the coverage counters of the modules at each unload, after their exit functions, in
+ * /sys/kernel/debug/peer_mem_coverage/MODULE.
  */
 #include <linux/debugfs.h>
-#include <linux/module.h>
 #include <linux/mm.h>
+#include <linux/module.h>
 #include <linux/slab.h>
 
-static u64 *start, *end;
-static struct debugfs_blob_wrapper sum;
-static struct dentry *file;
+struct counters {
+	const char *module, *start_name, *end_name;
+	u64 *start, *end;
+	struct debugfs_blob_wrapper sum;
+};
 
-static void find_counters(void)
+#define COUNTERS(name) \
+	{ .module = name, .start_name = name "_counters_start", .end_name = name "_counters_end" }
+
+static struct counters modules[] = {
+	COUNTERS("ib_peer_mem"),
+	COUNTERS("io_peer_mem"),
+	COUNTERS("peer_mem_kunit"),
+};
+
+static struct dentry *folder;
+
+/* The address is valid until the module is freed. */
+static u64 *symbol(const char *name)
 {
-	/* The addresses are valid until the module is freed. */
-	start = __symbol_get("ib_peer_mem_counters_start");
-	if (start)
-		__symbol_put("ib_peer_mem_counters_start");
-	end = __symbol_get("ib_peer_mem_counters_end");
-	if (end)
-		__symbol_put("ib_peer_mem_counters_end");
+	u64 *found = __symbol_get(name);
+
+	if (found)
+		__symbol_put(name);
+	return found;
 }
 
-static void accumulate(void)
+static void accumulate(struct counters *c)
 {
 	size_t i, n;
 
-	if (!start || !end || end <= start)
+	if (!c->start || !c->end || c->end <= c->start)
 		return;
-	n = end - start;
-	if (!sum.data) {
-		sum.data = kvcalloc(n, sizeof(u64), GFP_KERNEL);
-		if (!sum.data)
+	n = c->end - c->start;
+	if (!c->sum.data) {
+		c->sum.data = kvcalloc(n, sizeof(u64), GFP_KERNEL);
+		if (!c->sum.data)
 			return;
-		sum.size = n * sizeof(u64);
-		file = debugfs_create_blob("peer_mem_coverage", 0400, NULL, &sum);
+		c->sum.size = n * sizeof(u64);
+		debugfs_create_blob(c->module, 0400, folder, &c->sum);
 	}
-	for (i = 0; i < n && i < sum.size / sizeof(u64); i++)
-		((u64 *)sum.data)[i] += start[i];
-	start = NULL;
+	for (i = 0; i < n && i < c->sum.size / sizeof(u64); i++)
+		((u64 *)c->sum.data)[i] += c->start[i];
+	c->start = NULL;
 }
 
 static int on_module(struct notifier_block *nb, unsigned long state, void *data)
 {
 	struct module *mod = data;
+	size_t i;
 
-	if (strcmp(mod->name, "ib_peer_mem"))
-		return NOTIFY_DONE;
-	if (state == MODULE_STATE_LIVE)
-		find_counters();
-	else if (state == MODULE_STATE_GOING)
-		accumulate();
+	for (i = 0; i < ARRAY_SIZE(modules); i++) {
+		struct counters *c = &modules[i];
+
+		if (strcmp(mod->name, c->module))
+			continue;
+		if (state == MODULE_STATE_LIVE) {
+			c->start = symbol(c->start_name);
+			c->end = symbol(c->end_name);
+		} else if (state == MODULE_STATE_GOING) {
+			accumulate(c);
+		}
+	}
 	return NOTIFY_OK;
 }
 
@@ -59,17 +78,21 @@ static struct notifier_block nb = { .notifier_call = on_module };
 
 static int __init collect_init(void)
 {
+	folder = debugfs_create_dir("peer_mem_coverage", NULL);
 	return register_module_notifier(&nb);
 }
 
 static void __exit collect_exit(void)
 {
+	size_t i;
+
 	unregister_module_notifier(&nb);
-	debugfs_remove(file);
-	kvfree(sum.data);
+	debugfs_remove(folder);
+	for (i = 0; i < ARRAY_SIZE(modules); i++)
+		kvfree(modules[i].sum.data);
 }
 
 module_init(collect_init);
 module_exit(collect_exit);
-MODULE_DESCRIPTION("Coverage counters of ib_peer_mem");
+MODULE_DESCRIPTION("Coverage counters of the modules of this project");
 MODULE_LICENSE("GPL");
