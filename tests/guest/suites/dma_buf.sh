@@ -321,7 +321,9 @@ test_memory_is_charged() {
 
 # A driver fails once it has mapped the memory, and leaves it mapped. The registration fails all the
 # same, and the region ends with the import. Nothing waits for it for good: not the owner of the memory,
-# which has the importer unmap it, and not the removal of the adapter.
+# which has the importer unmap it, and not the removal of the adapter. Each registration takes the 10 s
+# that a driver has to unmap; peer_mem_dma_buf_failed is that with the debug kernel.
+# not on debug
 test_an_import_that_fails_and_stays() {
 	local bdf
 	log_step "stays"
