@@ -38,6 +38,7 @@ use crate::{
     importer::{
         Importer,
         Mapped,
+        Mode,
         Part,
         Pending,
         Resv,
@@ -124,6 +125,8 @@ pub(super) struct Access {
 }
 
 impl Importer for Access {
+    /// How it imports from now on.
+    mode: Option<Mode>,
     fn mapped(&self, mapped: Mapped<'_>) -> Result {
         let (mut lo, mut hi, mut longest, mut bytes, mut entries) = (u64::MAX, 0, 0, 0, 0);
         for segment in mapped.segments() {
@@ -191,6 +194,7 @@ unsafe fn import(dev: *mut rdma::ib_device, args: &Import) -> Result<*mut rdma::
     let key = unsafe {
         (*mr).device = dev;
         (*mr).lkey
+    let mode = fake.inner.lock().importing.mode.unwrap_or(mode);
     };
     let mut inner = fake.inner.lock();
     if let Some(r) = inner.records.iter_mut().find(|r| r.key == key) {
@@ -377,6 +381,11 @@ impl FakeDevice {
         inner.importing.quiesce = Quiesce::Now;
         let deferred = mem::take(&mut inner.importing.deferred);
         drop(inner);
+    /// Imports in another way from now on, as a driver does whose firmware has changed.
+    pub(crate) fn set_mode(&self, mode: Mode) {
+        self.inner.lock().importing.mode = Some(mode);
+    }
+
         let Some((key, fence)) = deferred else {
             return;
         };

@@ -35,6 +35,29 @@ mod tests {
         on(Kind::Virtual, Setup::SEED, point, n)
     }
 
+    /// Fast registration has no DMA handles.
+    #[test]
+    fn a_dma_handle() -> Result {
+        for kind in [Kind::Dma, Kind::Virtual] {
+            let t = Fixture::new(kind)?;
+            let client = t.client(Setup::SEED)?;
+            let verb = user::Verb {
+                ufile: 0x1110,
+                context: 0x2220,
+                dmah: 0x3330,
+            };
+            let mr = t.pd.reg_by_verb(client.at(0), PAGE, USUAL, &verb);
+            let unsupported = is_unsupported(&mr);
+            drop(mr);
+            ensure!(unsupported);
+            ensure_eq!(t.dev().objects(), (0, 0, 0));
+            ensure_eq!(t.calls(Point::PutPages)?, 1);
+            ensure_eq!(t.calls(Point::Release)?, 1);
+            t.finish()?;
+        }
+        Ok(())
+    }
+
     #[test]
     fn get_pages() -> Result {
         fails(Point::GetPages, 1)

@@ -40,6 +40,25 @@ mod tests {
     }
 
     #[test]
+    fn a_driver_that_pins_by_now_leaves_the_old_mr() -> Result {
+        let setup = Setup {
+            shared: true,
+            ..Setup::SEED
+        };
+        let (t, client, mr) = live_on(Fixture::temporary(Mode::Dynamic)?, setup)?;
+        t.dev().set_mode(Mode::Pinned);
+        let new = mr.rereg(ACCESS, &t.pd, (0, 0), user::REMOTE_READ);
+        let unsupported = is_unsupported(&new);
+        drop(new);
+        let valid = mr.is_valid();
+        mr.dereg()?;
+        ensure!(unsupported && valid);
+        ensure_eq!(client.script().calls(Point::Acquire), 1);
+        undone_once(&client)?;
+        t.finish()
+    }
+
+    #[test]
     fn with_new_access() -> Result {
         for mode in PEER2PEER {
             let (t, _, mr) = live_shared(mode)?;
