@@ -193,6 +193,8 @@ impl Client {
     }
 
     /// Waits until no task is inside the client, which must be closed. Context: may sleep.
+    // Not inlined, so that the stack of a task that waits tells what for.
+    #[inline(never)]
     pub(crate) fn wait_unused(&self) {
         let mut gate = self.gate.lock();
         while gate.uses > 0 {

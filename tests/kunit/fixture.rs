@@ -26,7 +26,8 @@ use crate::{
     },
     sync::{
         Gate,
-        Task, //
+        Task,
+        Wait, //
     },
     testbed::Testbed,
     user::{
@@ -152,7 +153,7 @@ impl Fixture {
     }
 
     /// Holds the task `first` at `point`, starts the task `second`, and lets `first` continue when
-    /// `second` waits or has returned. Returns the results of both.
+    /// `second` waits for the region of `first`, or has returned. Returns the results of both.
     pub(crate) fn overlap<A, B>(
         &self,
         point: Point,
@@ -167,7 +168,7 @@ impl Fixture {
         let first = first()?;
         let reached = gate.reached();
         let second = second()?;
-        let waited = second.is_waiting();
+        let waited = second.waits_for(Wait::Region);
         gate.open();
         let first = first.join()?;
         let second = second.join()?;

@@ -262,21 +262,27 @@ void kt_diagnostic(const void *args)
 }
 
 static atomic_t kt_waits_count;
+static unsigned long kt_waits_least;
 
 static int kt_waits_enter(struct kprobe *probe, struct pt_regs *regs)
 {
-	atomic_inc(&kt_waits_count);
+	if (regs_get_kernel_argument(regs, 1) >= kt_waits_least)
+		atomic_inc(&kt_waits_count);
 	return 0;
 }
 
 static struct kprobe kt_waits_probe;
 
-/* Counts the calls of the core's function that waits for software RDMA, until kt_waits_end(). */
-int kt_waits_begin(void)
+/*
+ * Counts the calls of a function, "MODULE:NAME", until kt_waits_end(). With @least only those whose
+ * second argument is at least that.
+ */
+int kt_waits_begin(const char *function, unsigned long least)
 {
 	atomic_set(&kt_waits_count, 0);
+	kt_waits_least = least;
 	kt_waits_probe = (struct kprobe) {
-		.symbol_name = "ib_peer_mem:ext_synchronize_rcu_tasks",
+		.symbol_name = function,
 		.pre_handler = kt_waits_enter,
 	};
 	return register_kprobe(&kt_waits_probe);
@@ -310,11 +316,12 @@ static unsigned int kt_sleep_stack(struct task_struct *task, unsigned long *stac
 }
 
 /*
- * Returns the innermost return address on the stack of a sleeping task that is in a module.
- * Returns 0 if the task runs, if it waits for an RCU grace period, or if that module is
- * this one, unless @fakes.
+ * Finds where a sleeping task waits. Returns the innermost return address on its stack that is in a
+ * module, and in @names the kernel's function that it has called (none for those of the scheduler,
+ * such as that of a mutex), a space, and its own name with the module. Returns 0 if the task runs, or
+ * waits for an RCU grace period.
  */
-unsigned long kt_wait_site(struct task_struct *task, bool fakes)
+unsigned long kt_wait_site(struct task_struct *task, char *names, unsigned int size)
 {
 	unsigned long stack[32], site = 0;
 	char *symbol = kmalloc(KSYM_SYMBOL_LEN, GFP_KERNEL);
@@ -326,13 +333,17 @@ unsigned long kt_wait_site(struct task_struct *task, bool fakes)
 	for (i = 0; i < n; i++) {
 		/* "name [module]"; the call is before its return address. */
 		sprint_symbol_no_offset(symbol, stack[i] - 1);
-		if (kt_is_grace_period(symbol))
-			break;
-		if (strchr(symbol, '[')) {
-			if (fakes || !strstr(symbol, "[" KBUILD_MODNAME "]"))
-				site = stack[i];
+		if (kt_is_grace_period(symbol)) {
+			names[0] = 0;
 			break;
 		}
+		if (strchr(symbol, '[')) {
+			site = stack[i];
+			strlcat(names, " ", size);
+			strlcat(names, symbol, size);
+			break;
+		}
+		strscpy(names, symbol, size);
 	}
 	kfree(symbol);
 	return site;

@@ -37,9 +37,9 @@ int kt_export(struct file *control, unsigned long at, u64 addr, u64 length);
 void kt_close(int fd);
 void kt_report_fatal(void *dev);
 void kt_diagnostic(const void *args);
-int kt_waits_begin(void);
+int kt_waits_begin(const char *function, unsigned long least);
 unsigned int kt_waits(void);
 void kt_waits_end(void);
-unsigned long kt_wait_site(struct task_struct *task, bool fakes);
+unsigned long kt_wait_site(struct task_struct *task, char *names, unsigned int size);
 
 #endif

@@ -132,11 +132,6 @@ impl Script {
         self.fail_calls(point, n..n + 1, errno.to_errno());
     }
 
-    /// Makes the next `n` calls fail.
-    pub(crate) fn fail_times(&self, point: Point, n: u32, errno: Error) {
-        self.fail_calls(point, 1..n + 1, errno.to_errno());
-    }
-
     /// Makes the next call fail.
     pub(crate) fn fail(&self, point: Point, errno: Error) {
         self.fail_at(point, 1, errno);

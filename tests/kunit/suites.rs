@@ -53,12 +53,15 @@ mod prelude {
         },
         importer::Mode,
         script::Point,
-        sync::Task,
+        sync::{
+            Task,
+            Wait, //
+        },
         user::{
             self,
             USUAL, //
         },
-        waits::SoftwareWaits, //
+        waits::Waits, //
     };
     pub(super) use kernel::{
         prelude::*,

@@ -167,6 +167,80 @@ impl Gate {
     }
 }
 
+/// What a task of a test waits for. A test says which of them it expects: a task also sleeps in places
+/// that do not matter, such as for a mutex.
+#[derive(Clone, Copy)]
+pub(crate) enum Wait {
+    /// The completion of a work request.
+    Completion,
+    /// An importer, which is to unmap a dma-buf.
+    Importer,
+    /// The fences of a dma-buf.
+    Fences,
+    /// The next attempt, a second after a fence that has failed.
+    Retry,
+    /// Another task, which has the region.
+    Region,
+    /// The tasks in the interposed functions of a device.
+    Callers,
+    /// Another module, which is to restore the operations that it has replaced.
+    OtherModule,
+    /// The tasks that are in a client.
+    Client,
+    /// The test, which holds the task in a fake.
+    Test,
+    /// Anything but an RCU grace period, and the test.
+    Anything,
+}
+
+impl Wait {
+    /// Returns parts of the names of the function that waits, and of the kernel's that it calls for
+    /// that. Symbols of Rust have the lengths of their parts in them.
+    fn symbols(self) -> &'static [&'static str] {
+        match self {
+            Self::Completion => &["ext_wait_for_completion_timeout ["],
+            Self::Importer => &["fsleep ", "6Tables13wait_unmapped"],
+            Self::Fences => &["ext_dma_resv_wait ["],
+            Self::Retry => &["fsleep ", "6Region10revoke_for"],
+            Self::Region => &["9Lifecycle", "4waitB"],
+            Self::Callers => &["fsleep ", "10Interposer", "6remove"],
+            Self::OtherModule => &["fsleep ", "drop_in_place", "9interpose12Registration"],
+            Self::Client => &["6Client", "11wait_unused"],
+            Self::Test => &["5Event4wait [peer_mem_kunit]"],
+            Self::Anything => &[" "],
+        }
+    }
+}
+
+/// The names of the functions that sleep: that of the kernel, a space, that of the module. Empty if the
+/// task does not sleep.
+struct Names([u8; 512]);
+
+impl Names {
+    /// No names.
+    fn new() -> Self {
+        Self([0; 512])
+    }
+
+    /// Forgets the names.
+    fn clear(&mut self) {
+        self.0[0] = 0;
+    }
+
+    /// Returns them as text.
+    fn as_str(&self) -> &str {
+        CStr::from_bytes_until_nul(&self.0).map_or("", |names| names.to_str().unwrap_or(""))
+    }
+
+    /// Returns whether they are those of this wait.
+    fn are_of(&self, wait: Wait) -> bool {
+        let names = self.as_str();
+        let in_test = names.contains(Wait::Test.symbols()[0]);
+        wait.symbols().iter().all(|part| names.contains(part))
+            && !(in_test && matches!(wait, Wait::Anything))
+    }
+}
+
 /// The worker of a [`Task`], while it runs.
 type Worker = SpinLock<Option<ARef<kernel::task::Task>>>;
 
@@ -205,32 +279,29 @@ impl<T: Send + Unpin + 'static> Task<T> {
         self.done.happened()
     }
 
-    /// Waits until the function has returned or is blocked in the code under test. Returns whether it
-    /// is blocked: it sleeps at one place of the code for three samples.
-    ///
-    /// A task that sleeps in a fake, or for an RCU grace period, is not blocked.
-    pub(crate) fn is_waiting(&self) -> bool {
-        self.is_blocked(false)
+    /// Waits until the function has returned or waits for `what`. Returns whether it waits: it sleeps
+    /// at one such place of the code under test for three samples. A task that sleeps elsewhere, such
+    /// as for a mutex, is given the time to come there.
+    pub(crate) fn waits_for(&self, what: Wait) -> bool {
+        self.waits_for_one_of(&[what])
     }
 
-    /// Waits as [`Self::is_waiting`] does. A task that sleeps in a fake is blocked as well.
-    pub(crate) fn is_waiting_or_held(&self) -> bool {
-        self.is_blocked(true)
-    }
-
-    fn is_blocked(&self, fakes: bool) -> bool {
+    /// Waits as [`Self::waits_for`] does, for any of `what`.
+    pub(crate) fn waits_for_one_of(&self, what: &[Wait]) -> bool {
         const SAMPLES: u32 = 3;
         // Shorter than the time that a gate holds a task.
         const LIMIT_MS: i64 = BOUND_MS as i64 / 2;
         let start = Instant::<Monotonic>::now();
+        let mut names = Names::new();
         let (mut last, mut samples) = (0, 0);
         while start.elapsed().as_millis() < LIMIT_MS {
             if self.is_done() {
                 return false;
             }
-            let site = self.wait_site(fakes);
+            let site = self.wait_site(&mut names);
             samples = match site {
                 0 => 0,
+                _ if !what.iter().any(|wait| names.are_of(*wait)) => 0,
                 _ if site == last => samples + 1,
                 _ => 1,
             };
@@ -240,18 +311,25 @@ impl<T: Send + Unpin + 'static> Task<T> {
             last = site;
             pause();
         }
-        diagnostic!("a task neither returns nor waits within {} ms", LIMIT_MS);
+        diagnostic!(
+            "a task neither returns nor waits as expected within {} ms; it sleeps in: {}",
+            LIMIT_MS,
+            names.as_str()
+        );
         false
     }
 
-    /// Returns the address of the call in which the worker sleeps; 0 if it does not. Calls of the
-    /// fakes count if `fakes`.
-    fn wait_site(&self, fakes: bool) -> usize {
+    /// Returns the address of the call in which the worker sleeps, and its names; 0 if it does not
+    /// sleep.
+    fn wait_site(&self, names: &mut Names) -> usize {
+        names.clear();
         let Some(worker) = self.worker.lock().clone() else {
             return 0;
         };
-        // SAFETY: `worker` holds a reference to the task.
-        unsafe { helpers::kt_wait_site(worker.as_ptr(), fakes) }
+        let (to, size) = (names.0.as_mut_ptr(), names.0.len());
+        // SAFETY: `worker` holds a reference to the task, and there is room for `size` bytes at `to`.
+        // CAST: The size is a small constant.
+        unsafe { helpers::kt_wait_site(worker.as_ptr(), to, size as u32) }
     }
 
     /// Waits until the function has returned, and returns its result.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The core's waits for the copies that software RDMA has begun.
+//! The core's waits for others, counted: their number does not depend on the speed of the machine.
 
 use crate::helpers;
 use kernel::{
@@ -8,14 +8,25 @@ use kernel::{
     prelude::*, //
 };
 
-/// Counts them while it exists. Tests run one at a time, so there is one at most.
-pub(crate) struct SoftwareWaits(());
+/// Counts the waits of one kind while it exists. Tests run one at a time, so there is one at most.
+pub(crate) struct Waits(());
 
-impl SoftwareWaits {
-    /// Counts from now on.
-    pub(crate) fn watch() -> Result<Self> {
-        // SAFETY: The probe is not registered: there is no other value of this type.
-        to_result(unsafe { helpers::kt_waits_begin() })?;
+impl Waits {
+    /// Counts the waits for the copies that software RDMA has begun.
+    pub(crate) fn for_software() -> Result<Self> {
+        Self::watch(c"ib_peer_mem:ext_synchronize_rcu_tasks", 0)
+    }
+
+    /// Counts the waits for the fences of dma-bufs that may last `ms` or longer.
+    pub(crate) fn for_fences(ms: usize) -> Result<Self> {
+        Self::watch(c"ib_peer_mem:ext_dma_resv_wait", ms)
+    }
+
+    /// Counts the calls of `function`, whose second argument is at least `least`.
+    fn watch(function: &'static CStr, least: usize) -> Result<Self> {
+        // SAFETY: The probe is not registered: there is no other value of this type. The name is
+        // valid for ever.
+        to_result(unsafe { helpers::kt_waits_begin(function.as_char_ptr(), least) })?;
         Ok(Self(()))
     }
 
@@ -26,7 +37,7 @@ impl SoftwareWaits {
     }
 }
 
-impl Drop for SoftwareWaits {
+impl Drop for Waits {
     fn drop(&mut self) {
         // SAFETY: `watch` has registered the probe.
         unsafe { helpers::kt_waits_end() }

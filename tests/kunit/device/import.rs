@@ -44,7 +44,8 @@ use crate::{
         Resv,
         Unmap, //
     },
-    script::Point, //
+    script::Point,
+    sync::Wait, //
 };
 use core::{
     mem,
@@ -96,6 +97,17 @@ pub(crate) enum Quiesce {
     FenceOfAProcess,
 }
 
+impl Quiesce {
+    /// Returns what a task waits for that has invalidated the umem.
+    pub(crate) fn wait(self) -> Wait {
+        match self {
+            Self::Now => Wait::Anything,
+            Self::UnmapLater => Wait::Importer,
+            Self::FenceLater | Self::FenceOfAProcess => Wait::Fences,
+        }
+    }
+}
+
 /// How the device deviates from a plain import, and what it has recorded.
 #[derive(Default)]
 pub(super) struct State {
@@ -113,6 +125,8 @@ pub(super) struct State {
     keeps: i32,
     /// The MR of such an import.
     kept: usize,
+    /// How it imports from now on.
+    mode: Option<Mode>,
     /// The MR and the fence (0: unmap instead) of a deferred [`Quiesce`].
     deferred: Option<(u32, usize)>,
 }
@@ -125,8 +139,6 @@ pub(super) struct Access {
 }
 
 impl Importer for Access {
-    /// How it imports from now on.
-    mode: Option<Mode>,
     fn mapped(&self, mapped: Mapped<'_>) -> Result {
         let (mut lo, mut hi, mut longest, mut bytes, mut entries) = (u64::MAX, 0, 0, 0, 0);
         for segment in mapped.segments() {
@@ -182,6 +194,7 @@ unsafe fn import(dev: *mut rdma::ib_device, args: &Import) -> Result<*mut rdma::
     let Kind::Importer(mode) = fake.kind else {
         return Err(EINVAL);
     };
+    let mode = fake.inner.lock().importing.mode.unwrap_or(mode);
     let part = Part {
         offset: args.offset,
         length: args.length,
@@ -194,7 +207,6 @@ unsafe fn import(dev: *mut rdma::ib_device, args: &Import) -> Result<*mut rdma::
     let key = unsafe {
         (*mr).device = dev;
         (*mr).lkey
-    let mode = fake.inner.lock().importing.mode.unwrap_or(mode);
     };
     let mut inner = fake.inner.lock();
     if let Some(r) = inner.records.iter_mut().find(|r| r.key == key) {
@@ -369,6 +381,11 @@ impl FakeDevice {
         unsafe { unmake(self, mr.cast()) }
     }
 
+    /// Imports in another way from now on, as a driver does whose firmware has changed.
+    pub(crate) fn set_mode(&self, mode: Mode) {
+        self.inner.lock().importing.mode = Some(mode);
+    }
+
     /// Sets when the device stops after an invalidation.
     pub(crate) fn set_quiesce(&self, quiesce: Quiesce) {
         self.inner.lock().importing.quiesce = quiesce;
@@ -381,11 +398,6 @@ impl FakeDevice {
         inner.importing.quiesce = Quiesce::Now;
         let deferred = mem::take(&mut inner.importing.deferred);
         drop(inner);
-    /// Imports in another way from now on, as a driver does whose firmware has changed.
-    pub(crate) fn set_mode(&self, mode: Mode) {
-        self.inner.lock().importing.mode = Some(mode);
-    }
-
         let Some((key, fence)) = deferred else {
             return;
         };

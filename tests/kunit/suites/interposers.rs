@@ -167,7 +167,7 @@ mod tests {
         let mr = t.reg(&client, PAGE)?;
         let other = OtherModule::install(t.registered())?;
         let leaving = Task::spawn(move || drop(registration))?;
-        let waited = leaving.is_waiting_or_held();
+        let waited = leaving.waits_for(Wait::OtherModule);
         let installed = other.is_installed();
         // Both MRs through the other module, this one and the core.
         let late = t.reg_at(&client, 8 * PAGE, PAGE)?;

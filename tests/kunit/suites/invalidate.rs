@@ -45,7 +45,7 @@ mod tests {
     #[test]
     fn on_software_rdma_waits_for_copies_before_it_puts_the_pages() -> Result {
         let (t, client, mr) = live(Kind::Virtual, Setup::SEED)?;
-        let waits = SoftwareWaits::watch()?;
+        let waits = Waits::for_software()?;
         let (posting, putting) = (t.hold(Point::PostInv)?, t.hold(Point::PutPages)?);
         let invalidating = invalidation(&client)?;
         posting.reached()?;
@@ -177,7 +177,7 @@ mod tests {
         let (t, client, mr) = live(Kind::Dma, Setup::SEED)?;
         t.dev().hold_completions();
         let task = invalidation(&client)?;
-        let waited = task.is_waiting();
+        let waited = task.waits_for(Wait::Completion);
         let stage = client.stage();
         t.dev().release_completions();
         task.join()??;
@@ -192,7 +192,9 @@ mod tests {
         let (t, client, mr) = live(Kind::Dma, Setup::SEED)?;
         t.dev().hold_completions();
         let (one, two) = (invalidation(&client)?, invalidation(&client)?);
-        let waited = one.is_waiting() && two.is_waiting();
+        // One of them has the region.
+        let either = [Wait::Completion, Wait::Region];
+        let waited = one.waits_for_one_of(&either) && two.waits_for_one_of(&either);
         t.dev().release_completions();
         one.join()??;
         two.join()??;
@@ -248,7 +250,7 @@ mod tests {
         let registering = t.registration(&client, 0, 4 * PAGE)?;
         gate.reached()?;
         let invalidating = invalidation(&client)?;
-        let waited = invalidating.is_waiting();
+        let waited = invalidating.waits_for(Wait::Region);
         gate.open();
         let mr = registering.join()??;
         invalidating.join()??;
@@ -303,7 +305,7 @@ mod tests {
         let registering = t.registration(&client, 0, 4 * PAGE)?;
         gate.reached()?;
         let invalidating = invalidation(&client)?;
-        let waited = invalidating.is_waiting();
+        let waited = invalidating.waits_for(Wait::Region);
         gate.open();
         let error = registering.join()?.err();
         invalidating.join()??;
@@ -333,11 +335,11 @@ mod tests {
         let registering = t.registration(&client, 0, PAGE)?;
         failing.reached()?;
         let invalidating = invalidation(&client)?;
-        let waited = invalidating.is_waiting();
+        let waited = invalidating.waits_for(Wait::Region);
         failing.open();
         let reached = putting.reached();
         // Either task may put the pages; both wait for the end of that.
-        let waited = invalidating.is_waiting_or_held() && waited;
+        let waited = invalidating.waits_for_one_of(&[Wait::Region, Wait::Test]) && waited;
         putting.open();
         ensure_eq!(registering.join()?.err(), Some(ENOSPC));
         invalidating.join()??;

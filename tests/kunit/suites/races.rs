@@ -18,9 +18,9 @@ mod tests {
         let (t, client, mr) = live_dma(Setup::SEED)?;
         t.dev().hold_completions();
         let invalidating = invalidation(&client)?;
-        let waited = invalidating.is_waiting();
+        let waited = invalidating.waits_for(Wait::Completion);
         let leaving = deregistration(&mr)?;
-        let waited = leaving.is_waiting() && waited;
+        let waited = leaving.waits_for(Wait::Region) && waited;
         t.dev().release_completions();
         invalidating.join()??;
         leaving.join()??;
@@ -177,7 +177,7 @@ mod tests {
         let putting = t.hold(Point::PutPages)?;
         let second = deregistration(&other)?;
         // It does not wait for the first: that has another region.
-        let waited = second.is_waiting();
+        let waited = second.waits_for(Wait::Anything);
         freed.open();
         let reached = putting.reached();
         let ended = second.join()?;

@@ -299,7 +299,7 @@ mod tests {
             let changing = Task::spawn(move || old.rereg(ACCESS, &pd, (0, 0), user::REMOTE_READ))?;
             gate.reached()?;
             let invalidating = invalidation(&client)?;
-            let waited = invalidating.is_waiting();
+            let waited = invalidating.waits_for(Wait::Region);
             gate.open();
             let new = changing.join()?;
             invalidating.join()??;

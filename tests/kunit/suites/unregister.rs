@@ -78,7 +78,7 @@ mod tests {
         for i in 0..REGIONS {
             mrs.push(t.reg_at(&client, i * PAGE, PAGE)?, GFP_KERNEL)?;
         }
-        let waits = SoftwareWaits::watch()?;
+        let waits = Waits::for_software()?;
         let putting = t.hold(Point::PutPages)?;
         let leaving = unregistration(&client)?;
         putting.reached()?;
@@ -167,7 +167,11 @@ mod tests {
         let registering = t.registration(&client, 0, 4 * PAGE)?;
         gate.reached()?;
         let leaving = unregistration(&client)?;
-        let waited = leaving.is_waiting();
+        let waited = leaving.waits_for(match point {
+            // There is no region yet.
+            Point::Acquire => Wait::Client,
+            _ => Wait::Region,
+        });
         gate.open();
         let mr = registering.join()?;
         let result = leaving.join()?;
@@ -236,7 +240,11 @@ mod tests {
         let deregistering = deregistration(&mr)?;
         gate.reached()?;
         let leaving = unregistration(&client)?;
-        let waited = leaving.is_waiting();
+        let waited = leaving.waits_for(match point {
+            // The region has ended.
+            Point::Release => Wait::Client,
+            _ => Wait::Region,
+        });
         gate.open();
         deregistering.join()??;
         let result = leaving.join()?;
@@ -279,10 +287,10 @@ mod tests {
         let invalidating = invalidation(&client)?;
         let waited = match &gate {
             Some(gate) => gate.reached().is_ok(),
-            None => invalidating.is_waiting(),
+            None => invalidating.waits_for(Wait::Completion),
         };
         let leaving = unregistration(&client)?;
-        let waited = leaving.is_waiting() && waited;
+        let waited = leaving.waits_for(Wait::Region) && waited;
         match gate {
             Some(gate) => gate.open(),
             None => t.dev().release_completions(),

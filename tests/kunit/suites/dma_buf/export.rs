@@ -297,7 +297,7 @@ mod tests {
         let (t, client, buf) = exported(Mode::Pinned, Setup::SEED)?;
         let mr = t.pd.import(&buf, 0, FOUR)?;
         let ending = unregistration(&client)?;
-        let waited = ending.is_waiting();
+        let waited = ending.waits_for(Wait::Retry);
         let valid = mr.is_valid();
         mr.dereg()?;
         ending.join()??;
@@ -319,7 +319,7 @@ mod tests {
         })?;
         gate.reached()?;
         let invalidating = invalidation(&client)?;
-        let waited = invalidating.is_waiting();
+        let waited = invalidating.waits_for(Wait::Region);
         gate.open();
         let result = importing.join()?;
         invalidating.join()??;

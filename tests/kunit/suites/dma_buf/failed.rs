@@ -71,10 +71,10 @@ mod tests {
         let registering = t.registration(&client, 0, PAGE)?;
         gate.reached()?;
         let invalidating = invalidation(&client)?;
-        let waited = invalidating.is_waiting();
+        let waited = invalidating.waits_for(Wait::Region);
         gate.open();
         let registered = registering.join()?;
-        let waited = invalidating.is_waiting() && waited;
+        let waited = invalidating.waits_for(Wait::Importer) && waited;
         let stage = client.stage();
         t.dev().undo_import()?;
         invalidating.join()??;
@@ -103,7 +103,7 @@ mod tests {
         let t = Fixture::temporary(Mode::Pinned)?;
         let client = kept(&t, fitting(Mode::Pinned, Setup::SEED))?;
         let ending = unregistration(&client)?;
-        let waited = ending.is_waiting();
+        let waited = ending.waits_for(Wait::Retry);
         let stage = client.stage();
         t.registered().leave_bus();
         removal(&t)?.join()?;

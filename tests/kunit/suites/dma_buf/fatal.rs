@@ -25,7 +25,7 @@ mod tests {
         for mode in REVOCABLE {
             let (t, client, mr) = fatal(mode)?;
             let ending = end(&client)?;
-            let waited = ending.is_waiting();
+            let waited = ending.waits_for(Wait::Retry);
             let stage = client.stage();
             deregistration(&mr)?.join()??;
             ending.join()??;
@@ -54,7 +54,7 @@ mod tests {
         for mode in REVOCABLE {
             let (t, client, mr) = fatal(mode)?;
             let invalidating = invalidation(&client)?;
-            let waited = invalidating.is_waiting();
+            let waited = invalidating.waits_for(Wait::Retry);
             // ib_core waits for the MR before it frees the device.
             let leaving = removal(&t)?;
             let bare = until(|| t.registered().is_bare());
@@ -127,7 +127,7 @@ mod tests {
         let mr = t.pd.import(&buf, 0, PAGE)?;
         t.registered().report_fatal();
         let ending = invalidation(&client)?;
-        let waited = ending.is_waiting();
+        let waited = ending.waits_for(Wait::Retry);
         let stage = client.stage();
         mr.dereg()?;
         ending.join()??;

@@ -68,7 +68,7 @@ mod tests {
         let registering = t.registration(&client, 0, PAGE)?;
         gate.reached()?;
         let invalidating = invalidation(&client)?;
-        let waited = invalidating.is_waiting();
+        let waited = invalidating.waits_for(Wait::Region);
         gate.open();
         let mr = registering.join()?;
         invalidating.join()??;
@@ -93,7 +93,7 @@ mod tests {
     fn the_end_of_its_client_waits_for_dereg() -> Result {
         let (t, client, mr) = live(Mode::Pinned, Setup::SEED)?;
         let leaving = unregistration(&client)?;
-        let waited = leaving.is_waiting();
+        let waited = leaving.waits_for(Wait::Retry);
         let (valid, stage) = (mr.is_valid(), client.stage());
         mr.dereg()?;
         leaving.join()??;
@@ -124,10 +124,10 @@ mod tests {
         let deregistering = deregistration(&mr)?;
         let reached = gate.reached();
         let leaving = unregistration(&client)?;
-        let waited = leaving.is_waiting();
+        let waited = leaving.waits_for(Wait::Region);
         gate.open();
         let refused = deregistering.join()?;
-        let waited = leaving.is_waiting() && waited;
+        let waited = leaving.waits_for(Wait::Retry) && waited;
         let valid = mr.is_valid();
         mr.dereg()?;
         leaving.join()??;

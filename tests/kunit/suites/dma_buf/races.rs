@@ -20,7 +20,7 @@ mod tests {
             let registering = t.registration(&client, 0, 4 * PAGE)?;
             gate.reached()?;
             let invalidating = invalidation(&client)?;
-            let waited = invalidating.is_waiting();
+            let waited = invalidating.waits_for(Wait::Region);
             gate.open();
             let mr = registering.join()?;
             invalidating.join()??;
@@ -128,7 +128,7 @@ mod tests {
             let registering = t.registration(&client, 0, 4 * PAGE)?;
             gate.reached()?;
             let leaving = unregistration(&client)?;
-            let waited = leaving.is_waiting();
+            let waited = leaving.waits_for(Wait::Region);
             gate.open();
             let mr = registering.join()??;
             let result = leaving.join()?;

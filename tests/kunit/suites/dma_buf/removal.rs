@@ -50,7 +50,7 @@ mod tests {
             t.dev().set_quiesce(quiesce);
             let leaving = removal(&t)?;
             let invalidated = until(|| t.dev().script.calls(Point::Invalidate) > 0);
-            let waited = leaving.is_waiting();
+            let waited = leaving.waits_for(quiesce.wait());
             t.dev().quiesce();
             leaving.join()?;
             mr.dereg()?;
@@ -69,7 +69,7 @@ mod tests {
             let registering = t.registration(&client, 16 * PAGE, PAGE)?;
             gate.reached()?;
             let leaving = removal(&t)?;
-            let waited = leaving.is_waiting();
+            let waited = leaving.waits_for(Wait::Callers);
             gate.open();
             let other = registering.join()?;
             let bare = until(|| t.registered().is_bare());
@@ -116,7 +116,7 @@ mod tests {
         let deregistering = deregistration(&mr)?;
         let reached = gate.reached();
         let leaving = removal(&t)?;
-        let waited = leaving.is_waiting();
+        let waited = leaving.waits_for(Wait::Region);
         gate.open();
         deregistering.join()??;
         leaving.join()?;
@@ -133,7 +133,7 @@ mod tests {
         let deregistering = deregistration(&mr)?;
         let reached = gate.reached();
         let leaving = removal(&t)?;
-        let waited = leaving.is_waiting();
+        let waited = leaving.waits_for(Wait::Region);
         gate.open();
         let refused = deregistering.join()?;
         let bare = until(|| t.registered().is_bare());
@@ -188,7 +188,7 @@ mod tests {
         let leaving = removal(&t)?;
         let bare = until(|| t.registered().is_bare());
         let ending = unregistration(&client)?;
-        let waited = ending.is_waiting();
+        let waited = ending.waits_for(Wait::Retry);
         mr.dereg()?;
         ending.join()??;
         leaving.join()?;
@@ -202,10 +202,10 @@ mod tests {
     fn races_the_end_of_the_client() -> Result {
         let (t, client, mr) = live_temporary(Mode::Pinned)?;
         let ending = unregistration(&client)?;
-        let waited = ending.is_waiting();
+        let waited = ending.waits_for(Wait::Retry);
         let leaving = removal(&t)?;
         let bare = until(|| t.registered().is_bare());
-        let waited = ending.is_waiting() && waited;
+        let waited = ending.waits_for(Wait::Retry) && waited;
         let valid = mr.is_valid();
         mr.dereg()?;
         ending.join()??;
@@ -226,7 +226,7 @@ mod tests {
         let deregistering = deregistration(&mr)?;
         let reached = gate.reached();
         let ending = unregistration(&client)?;
-        let waited = ending.is_waiting();
+        let waited = ending.waits_for(Wait::Region);
         gate.open();
         deregistering.join()??;
         ending.join()??;

@@ -129,7 +129,7 @@ mod tests {
             let first = invalidation(&client)?;
             let reached = gate.reached();
             let second = invalidation(&client)?;
-            let waited = second.is_waiting();
+            let waited = second.waits_for(Wait::Region);
             gate.open();
             first.join()??;
             second.join()??;
@@ -164,7 +164,7 @@ mod tests {
             let (t, client, mr) = live(Mode::Dynamic, setup)?;
             t.dev().set_quiesce(quiesce);
             let task = invalidation(&client)?;
-            let waited = task.is_waiting();
+            let waited = task.waits_for(quiesce.wait());
             let stage = client.stage();
             t.dev().quiesce();
             task.join()??;
@@ -192,11 +192,11 @@ mod tests {
         let (t, client, mr) = live(Mode::Dynamic, Setup::SEED)?;
         t.dev().set_quiesce(Quiesce::FenceLater);
         let task = invalidation(&client)?;
-        let waited = task.is_waiting();
+        let waited = task.waits_for(Wait::Fences);
         t.dev().set_quiesce(Quiesce::Now);
         let later = t.reg_at(&client, 8 * PAGE, PAGE)?;
         let second = invalidation(&client)?;
-        let also_waited = second.is_waiting();
+        let also_waited = second.waits_for(Wait::Anything);
         t.dev().quiesce();
         task.join()??;
         second.join()??;
@@ -212,7 +212,9 @@ mod tests {
             let (t, client, mr) = live(Mode::Dynamic, Setup::SEED)?;
             t.dev().set_quiesce(quiesce);
             let (one, two) = (invalidation(&client)?, invalidation(&client)?);
-            let waited = one.is_waiting() && two.is_waiting();
+            // One of them has the region.
+            let either = [quiesce.wait(), Wait::Region];
+            let waited = one.waits_for_one_of(&either) && two.waits_for_one_of(&either);
             t.dev().quiesce();
             one.join()??;
             two.join()??;
@@ -230,7 +232,7 @@ mod tests {
             let (t, client, mr) = live(Mode::Dynamic, Setup::SEED)?;
             t.dev().set_quiesce(quiesce);
             let leaving = unregistration(&client)?;
-            let waited = leaving.is_waiting();
+            let waited = leaving.waits_for(quiesce.wait());
             t.dev().quiesce();
             let result = leaving.join()?;
             mr.dereg()?;
