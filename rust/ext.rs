@@ -36,6 +36,8 @@ pub mod p2pdma;
 pub mod params;
 pub mod pci;
 pub mod pci_watch;
+#[cfg(ext_rdma)]
+pub mod per_mm;
 pub mod pfnmap;
 pub mod pinned;
 #[cfg(ext_p2pdma)]

@@ -13,6 +13,7 @@
 //! assert!(LIMIT.load().is_none());
 //! LIMIT.replace(Some(Arc::new(4, GFP_KERNEL)?));
 //! assert_eq!(LIMIT.load().as_deref(), Some(&4));
+//! assert_eq!(LIMIT.with(|limit| limit + 1), Some(5));
 //! LIMIT.replace(None);
 //!
 //! // Until the end of the block.
@@ -75,6 +76,18 @@ impl<T: Send + Sync + 'static> Snapshot<T> {
         // - By the type invariants the reference is released only after a grace period, so not
         //   before this RCU read-side section ends.
         Some(unsafe { ArcBorrow::from_raw(ptr) }.into())
+    }
+
+    /// Calls `f` with the current value, if there is one, without a reference of its own: for values that
+    /// all CPUs use at once.
+    ///
+    /// Context: any. `f` runs in an RCU read-side section.
+    pub fn with<R>(&self, f: impl FnOnce(&T) -> R) -> Option<R> {
+        let _rcu = rcu::read_lock();
+        // SAFETY: By the type invariants `ptr` is null or valid, and the reference is released only after
+        // a grace period, so not before this RCU read-side section ends.
+        let value = unsafe { self.ptr.load(Acquire).as_ref() }?;
+        Some(f(value))
     }
 
     /// Replaces the value with `new` and returns the old one, after an RCU grace period.

@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Objects that belong to an address space, and are dropped when it ends.
+//!
+//! An address space ends when its last process exits or executes another program. Who has open files
+//! does not matter, and `fork()` does not copy an object. Also has the [`size`] of an address space.
+//!
+//! C header: [`include/linux/mmu_notifier.h`](srctree/include/linux/mmu_notifier.h).
+//!
+//! # Examples
+//!
+//! ```
+//! use crate::ext::per_mm::PerMm;
+//! use kernel::sync::{
+//!     atomic::{Atomic, Relaxed},
+//!     Arc,
+//! };
+//!
+//! /// Counts the calls of a process.
+//! fn count(calls: &PerMm<Atomic<u64>>) -> Result<u64> {
+//!     let count = calls.get_or_insert_with(|| Ok(Arc::new(Atomic::new(0), GFP_KERNEL)?))?;
+//!     Ok(count.fetch_add(1, Relaxed) + 1)
+//! }
+//!
+//! let calls = PerMm::new()?;
+//! count(&calls)?;
+//! // Forgets all processes.
+//! drop(calls);
+//! # Ok::<(), Error>(())
+//! ```
+
+use core::{
+    marker::PhantomData,
+    ptr::NonNull, //
+};
+use kernel::{
+    bindings,
+    error::to_result,
+    mm::MmWithUser,
+    new_spinlock,
+    prelude::*,
+    rbtree::{
+        RBTree,
+        RBTreeNode, //
+    },
+    sync::{
+        atomic::{
+            Acquire,
+            Atomic,
+            Relaxed,
+            Release, //
+        },
+        Arc,
+        SpinLock, //
+    },
+    time::{
+        delay::fsleep,
+        Delta, //
+    },
+    types::Opaque, //
+};
+
+/// The number of locks, so that processes seldom share one.
+const SHARDS: usize = 64;
+
+/// An address space, as a number that no other one has while it is used or notified about.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct MmId(usize);
+
+impl MmId {
+    /// Returns the number of an address space.
+    fn of(mm: *mut bindings::mm_struct) -> Self {
+        Self(mm.addr())
+    }
+
+    /// Returns the place of its lock.
+    fn shard(self) -> usize {
+        // CAST: A hash.
+        let hash = (self.0 as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        // CAST: The remainder is less than `SHARDS`.
+        (hash >> 32) as usize % SHARDS
+    }
+}
+
+/// Returns the size of the user space of `mm`: the first address after it.
+///
+/// Context: any.
+pub fn size(mm: &MmWithUser) -> usize {
+    // SAFETY: The object is valid. The field changes only while a program is started, before its
+    // processes make system calls.
+    unsafe { (*mm.as_raw()).__bindgen_anon_1.task_size }
+}
+
+/// The object of an address space, and the notifier that drops it.
+struct Entry<T: Send + Sync + 'static> {
+    object: Arc<T>,
+    _notifier: Notified<T>,
+}
+
+/// The address spaces that share a lock.
+struct Shard<T: Send + Sync + 'static> {
+    /// Nothing is added any more.
+    closed: bool,
+    entries: RBTree<MmId, Entry<T>>,
+}
+
+/// What the notifiers refer to.
+#[pin_data]
+struct Spaces<T: Send + Sync + 'static> {
+    /// Number of notifiers that are not freed.
+    notifiers: Atomic<usize>,
+    /// Leaf locks, each held for one look-up or change.
+    #[pin]
+    shards: [SpinLock<Shard<T>>; SHARDS],
+}
+
+impl<T: Send + Sync + 'static> Spaces<T> {
+    /// Returns the lock for `mm`.
+    fn shard(&self, mm: MmId) -> &SpinLock<Shard<T>> {
+        &self.shards[mm.shard()]
+    }
+
+    /// Returns the object of an address space.
+    fn get(&self, mm: MmId) -> Option<Arc<T>> {
+        let shard = self.shard(mm).lock();
+        shard.entries.get(&mm).map(|entry| entry.object.clone())
+    }
+
+    /// Drops the object of an address space.
+    fn remove(&self, mm: MmId) {
+        let removed = self.shard(mm).lock().entries.remove_node(&mm);
+        drop(removed);
+    }
+}
+
+/// The objects of all address spaces that have one. Dropping it drops them, and waits until the kernel
+/// calls this module for none of them.
+pub struct PerMm<T: Send + Sync + 'static>(Arc<Spaces<T>>);
+
+impl<T: Send + Sync + 'static> PerMm<T> {
+    /// Creates it without an object.
+    ///
+    /// Context: may sleep.
+    pub fn new() -> Result<Self> {
+        let spaces = pin_init!(Spaces {
+            notifiers: Atomic::new(0),
+            shards <- pin_init::pin_init_array_from_fn(|_| {
+                let shard = Shard {
+                    closed: false,
+                    entries: RBTree::new(),
+                };
+                new_spinlock!(shard, "per_mm::Spaces::shards")
+            }),
+        });
+        Ok(Self(Arc::pin_init(spaces, GFP_KERNEL)?))
+    }
+
+    /// Returns the object of the address space of the calling process.
+    ///
+    /// Context: process context.
+    pub fn get(&self) -> Option<Arc<T>> {
+        let task = current!();
+        let mm = task.mm()?;
+        self.0.get(MmId::of(mm.as_raw()))
+    }
+
+    /// As [`Self::get`]. Adds the object that `new` returns if the address space has none. Of two tasks
+    /// that do so at once, one gets the object of the other.
+    ///
+    /// Returns `ESRCH` in a kernel thread, and `ERESTARTSYS` if the task has a signal.
+    ///
+    /// Context: process context; may sleep. Takes the `mmap_lock`.
+    pub fn get_or_insert_with(&self, new: impl FnOnce() -> Result<Arc<T>>) -> Result<Arc<T>> {
+        let task = current!();
+        let mm = task.mm().ok_or(ESRCH)?;
+        let id = MmId::of(mm.as_raw());
+        if let Some(object) = self.0.get(id) {
+            return Ok(object);
+        }
+        let object = new()?;
+        let entry = Entry {
+            object: object.clone(),
+            _notifier: Notified::new(mm, &self.0)?,
+        };
+        let node = RBTreeNode::new(id, entry, GFP_KERNEL_ACCOUNT)?;
+        let mut shard = self.0.shard(id).lock();
+        if let Some(entry) = shard.entries.get(&id) {
+            let other = entry.object.clone();
+            drop(shard);
+            return Ok(other);
+        }
+        if shard.closed {
+            drop(shard);
+            return Err(ENODEV);
+        }
+        // The process runs, so its address space has not ended.
+        let old = shard.entries.insert(node);
+        drop(shard);
+        drop(old);
+        Ok(object)
+    }
+}
+
+impl<T: Send + Sync + 'static> Drop for PerMm<T> {
+    fn drop(&mut self) {
+        for shard in &self.0.shards {
+            let mut shard = shard.lock();
+            shard.closed = true;
+            let entries = core::mem::replace(&mut shard.entries, RBTree::new());
+            drop(shard);
+            drop(entries);
+        }
+        // SAFETY: The function only sleeps.
+        unsafe { bindings::mmu_notifier_synchronize() };
+        // That function does not wait for callbacks which other CPUs have queued. Pairs with the
+        // decrement in `Notifier::free`.
+        while self.0.notifiers.load(Acquire) > 0 {
+            fsleep(Delta::from_millis(1));
+        }
+        // The last of them may still be on its way out of this module. It runs with bottom halves
+        // disabled, which is an RCU read-side section.
+        //
+        // SAFETY: The function only sleeps.
+        unsafe { bindings::synchronize_rcu() };
+    }
+}
+
+/// The C object, and what its callbacks need.
+#[repr(C)]
+struct Notifier<T: Send + Sync + 'static> {
+    inner: Opaque<bindings::mmu_notifier>,
+    spaces: Arc<Spaces<T>>,
+}
+
+impl<T: Send + Sync + 'static> Notifier<T> {
+    /// C structure.
+    const OPS: bindings::mmu_notifier_ops = bindings::mmu_notifier_ops {
+        release: Some(Self::release),
+        free_notifier: Some(Self::free),
+        ..pin_init::zeroed()
+    };
+
+    /// Handles the end of an address space. May sleep.
+    ///
+    /// # Safety
+    ///
+    /// `raw` must be the first field of a `Notifier<T>` that is not freed before the call returns.
+    unsafe extern "C" fn release(raw: *mut bindings::mmu_notifier, mm: *mut bindings::mm_struct) {
+        // SAFETY: By this function's safety contract the object is valid. That `remove` puts the
+        // notifier does not free it: the kernel waits for this call.
+        let spaces = unsafe { &(*raw.cast::<Self>()).spaces };
+        spaces.remove(MmId::of(mm));
+    }
+
+    /// Handles the end of the notifier, in an SRCU callback.
+    ///
+    /// # Safety
+    ///
+    /// `raw` must be the first field of a `Notifier<T>` that came from [`KBox::into_raw`] and that
+    /// nothing uses after this call.
+    unsafe extern "C" fn free(raw: *mut bindings::mmu_notifier) {
+        // SAFETY: By this function's safety contract the box may be taken back.
+        let this = unsafe { KBox::from_raw(raw.cast::<Self>()) };
+        let spaces = this.spaces.clone();
+        drop(this);
+        // Pairs with the load in the drop of `PerMm`.
+        spaces.notifiers.fetch_sub(1, Release);
+    }
+}
+
+/// A notifier of an address space. Dropping it frees it, later.
+///
+/// # Invariants
+///
+/// The pointer is the first field of a [`Notifier`] that is registered, and this object owns its only
+/// reference.
+struct Notified<T: Send + Sync + 'static>(NonNull<bindings::mmu_notifier>, PhantomData<Arc<T>>);
+
+// SAFETY: Any task may put a notifier. What it refers to is `Send` and `Sync`.
+unsafe impl<T: Send + Sync + 'static> Send for Notified<T> {}
+// SAFETY: A shared reference gives access to nothing.
+unsafe impl<T: Send + Sync + 'static> Sync for Notified<T> {}
+
+impl<T: Send + Sync + 'static> Notified<T> {
+    /// Has the end of `mm`, which is that of the calling process, drop its object in `spaces`.
+    ///
+    /// Context: process context; may sleep. Takes the `mmap_lock`.
+    fn new(mm: &MmWithUser, spaces: &Arc<Spaces<T>>) -> Result<Self> {
+        let notifier = Notifier {
+            inner: Opaque::new(bindings::mmu_notifier {
+                ops: &Notifier::<T>::OPS,
+                ..pin_init::zeroed()
+            }),
+            spaces: spaces.clone(),
+        };
+        let notifier = KBox::into_raw(KBox::new(notifier, GFP_KERNEL_ACCOUNT)?);
+        let raw: *mut bindings::mmu_notifier = notifier.cast();
+        spaces.notifiers.fetch_add(1, Relaxed);
+        // SAFETY: The object is initialised, and stays in its place until `Notifier::free`. The process
+        // uses `mm`, and holds no lock of it here.
+        if let Err(e) = to_result(unsafe { bindings::mmu_notifier_register(raw, mm.as_raw()) }) {
+            // SAFETY: The notifier is not registered, so nothing uses it.
+            unsafe { Notifier::<T>::free(raw) };
+            // Nothing has changed: the system call may be made again.
+            return Err(if e == EINTR { ERESTARTSYS } else { e });
+        }
+        // INVARIANT: The notifier has just been registered, with one reference.
+        Ok(Self(NonNull::new(raw).ok_or(ENOMEM)?, PhantomData))
+    }
+}
+
+impl<T: Send + Sync + 'static> Drop for Notified<T> {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariants the notifier is registered, and the reference is owned.
+        unsafe { bindings::mmu_notifier_put(self.0.as_ptr()) };
+    }
+}
