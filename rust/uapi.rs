@@ -51,6 +51,7 @@ macro_rules! user_structs {
 
 user_structs! {
     ib_peer_mem_export,
+    ib_peer_mem_name,
     io_peer_mem_dm_alloc,
     io_peer_mem_dm_capacity,
     io_peer_mem_dm_free,

@@ -2,6 +2,8 @@
 
 //! `/dev/ib_peer_mem`: the ioctls of `include/uapi/ib_peer_mem.h`.
 
+mod name;
+
 use crate::{
     dispatch,
     ext::{
@@ -37,6 +39,9 @@ impl Control for Ioctls {
     fn ioctl(cmd: u32, arg: usize) -> Result<isize> {
         match cmd {
             uapi::IB_PEER_MEM_IOC_EXPORT => export(arg),
+            uapi::IB_PEER_MEM_IOC_NAME => name::name(arg),
+            uapi::IB_PEER_MEM_IOC_UNNAME => name::unname(arg),
+            uapi::IB_PEER_MEM_IOC_QUERY => name::query(arg),
             _ => Err(ENOTTY),
         }
     }

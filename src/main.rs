@@ -20,9 +20,9 @@
 //! ```
 //!
 //! - [`abi`], [`callbacks`]: the C ABI, inbound and outbound;
-//! - [`hooks`]: the interposed verbs; [`ioctl`]: `/dev/ib_peer_mem`; [`mod@debugfs`]: the list of
-//!   devices, and the last refusals ([`refusals`]);
-//! - [`dispatch`]: finds the client that claims a range;
+//! - [`hooks`]: the interposed verbs; [`ioctl`], [`dmabuf_reg`]: `/dev/ib_peer_mem`, and the protocol
+//!   of `/dev/dmabuf_reg`; [`mod@debugfs`]: the list of devices, and the last refusals ([`refusals`]);
+//! - [`dispatch`]: finds the client that claims a range; [`named`]: ranges that are dma-bufs;
 //! - [`registry`], [`client`]: the registered clients; [`adapters`], [`adapter`]: the RDMA devices;
 //! - [`region`], [`lifecycle`]: one acquired range and the tasks that work on it;
 //! - [`backend`]: how a stock driver gets the addresses.
@@ -31,12 +31,12 @@
 //! `FastReg::links` and `LoopbackQp::busy` may be held across operations on kernel-owned queue
 //! pairs. No spin lock is nested in another. References leave a lock before they are dropped.
 //!
-//! 1. `Registry::entries`, `adapters::LIST`, `refusals::RING` (mutexes): the lists of clients, of
-//!    devices and of refusals; not nested in each other;
+//! 1. `Registry::entries`, `adapters::LIST`, `refusals::RING`, `Names::ranges` (mutexes): the lists of
+//!    clients, of devices, of refusals, and of the names of an address space; not nested in each other;
 //! 2. `FastReg::links` (mutex): the queue pairs; then `LoopbackQp::busy` (mutex): one work request
 //!    at a time;
 //! 3. `Lifecycle::inner`, `Region::acquired`, `Region::mrs`, `Client::gate`, `Map::entries`,
-//!    `Hints::tree` (spin locks, leaves).
+//!    `Hints::tree`, `per_mm::Spaces::shards` (spin locks, leaves).
 //!
 //! Documentation/locking.rst has the argument.
 
@@ -60,12 +60,14 @@ mod callbacks;
 mod client;
 mod debugfs;
 mod dispatch;
+mod dmabuf_reg;
 mod hint;
 mod hooks;
 mod imported;
 mod index;
 mod ioctl;
 mod lifecycle;
+mod named;
 mod order;
 mod range;
 mod refusals;
@@ -95,6 +97,7 @@ module! {
 struct PeerMem {
     #[pin]
     control: miscdev::Registration<ioctl::Ioctls>,
+    _dmabuf_reg: dmabuf_reg::Open,
     #[pin]
     debugfs: debugfs::Folder,
     _umem: umem::Hook,
@@ -103,6 +106,7 @@ struct PeerMem {
     _adapters: adapters::Open,
     _registry: registry::Open,
     _refusals: refusals::Open,
+    _named: named::Open,
 }
 
 impl kernel::InPlaceModule for PeerMem {
@@ -112,13 +116,16 @@ impl kernel::InPlaceModule for PeerMem {
             _: {
                 backend::Backend::check_parameter()?;
                 order::Order::read_parameter()?;
+                named::read_parameter()?;
             },
+            _named: named::open()?,
             _refusals: refusals::open()?,
             _registry: registry::open()?,
             _adapters: adapters::open()?,
             _umem: umem::Hook::place(code.as_ref().map_err(|e| *e)?.share()),
             interposer <- rdma::Registration::new(c"ib_peer_mem", code?),
             debugfs <- debugfs::Folder::new(),
+            _dmabuf_reg: dmabuf_reg::open()?,
             control <- miscdev::Registration::new(),
         })
     }

@@ -13,11 +13,23 @@ static char *order;
 module_param(order, charp, 0444);
 MODULE_PARM_DESC(order, "When clients are asked: host_first|clients_first (default: host_first)");
 
+static char *max_names;
+module_param(max_names, charp, 0444);
+MODULE_PARM_DESC(max_names, "Most ranges of a process that are named as a part of a dma-buf (default: 65536)");
+
+static char *dmabuf_reg;
+module_param(dmabuf_reg, charp, 0444);
+MODULE_PARM_DESC(dmabuf_reg, "1: provide /dev/dmabuf_reg, for libfabric's dmabuf_peer_mem (default: 0)");
+
 const char *ext_module_param_str(const char *name)
 {
 	if (!strcmp(name, "backend"))
 		return backend;
 	if (!strcmp(name, "order"))
 		return order;
+	if (!strcmp(name, "max_names"))
+		return max_names;
+	if (!strcmp(name, "dmabuf_reg"))
+		return dmabuf_reg;
 	return NULL;
 }

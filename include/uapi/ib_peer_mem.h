@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ((GPL-2.0 WITH Linux-syscall-note) OR BSD-2-Clause) */
 /*
- * /dev/ib_peer_mem: exports peer memory as dma-bufs.
+ * /dev/ib_peer_mem: exports peer memory as dma-bufs, and names memory that is a dma-buf.
  */
 #ifndef IB_PEER_MEM_UAPI_H
 #define IB_PEER_MEM_UAPI_H
@@ -39,5 +39,48 @@ struct ib_peer_mem_export {
 };
 
 #define IB_PEER_MEM_IOC_EXPORT _IOWR(IB_PEER_MEM_IOC_MAGIC, 1, struct ib_peer_mem_export)
+
+#define IB_PEER_MEM_NAME_VERSION 1
+
+/* IB_PEER_MEM_IOC_UNNAME: the names of the dma-buf fd, wherever they are. */
+#define IB_PEER_MEM_UNNAME_DMABUF (1U << 0)
+
+/**
+ * struct ib_peer_mem_name - name memory: say of which dma-buf it is a part
+ * @version: in: IB_PEER_MEM_NAME_VERSION
+ * @flags: in: 0, or for IB_PEER_MEM_IOC_UNNAME IB_PEER_MEM_UNNAME_DMABUF
+ * @addr: address in the calling process; whole pages
+ * @length: length in bytes; whole pages
+ * @offset: where the memory begins in the dma-buf, in bytes; whole pages
+ * @fd: file descriptor of the dma-buf; may be closed once the memory has a name
+ * @pad: in: must be 0
+ * @reserved: in: must be 0
+ *
+ * IB_PEER_MEM_IOC_NAME gives a name to memory of the calling process that is a part of a
+ * dma-buf, but cannot be found by its mapping: ibv_reg_mr() of a range with a name then
+ * registers that part of the dma-buf. Names belong to the address space: they end with its
+ * last process, or when that executes another program, and fork() does not copy them. The
+ * same name can be given many times, and is to be removed as often.
+ *
+ * IB_PEER_MEM_IOC_UNNAME removes one reference of each name in the range @addr, @length; with
+ * IB_PEER_MEM_UNNAME_DMABUF, and no range, one of each name of the dma-buf @fd.
+ *
+ * IB_PEER_MEM_IOC_QUERY returns the name of the memory at @addr, any address: the range, its
+ * @offset, and the number @fd with which it was named, which may be closed or another file.
+ */
+struct ib_peer_mem_name {
+	__u32 version;
+	__u32 flags;
+	__aligned_u64 addr;
+	__aligned_u64 length;
+	__aligned_u64 offset;
+	__s32 fd;
+	__u32 pad;
+	__aligned_u64 reserved[3];
+};
+
+#define IB_PEER_MEM_IOC_NAME _IOW(IB_PEER_MEM_IOC_MAGIC, 2, struct ib_peer_mem_name)
+#define IB_PEER_MEM_IOC_UNNAME _IOW(IB_PEER_MEM_IOC_MAGIC, 3, struct ib_peer_mem_name)
+#define IB_PEER_MEM_IOC_QUERY _IOWR(IB_PEER_MEM_IOC_MAGIC, 4, struct ib_peer_mem_name)
 
 #endif

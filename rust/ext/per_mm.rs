@@ -133,8 +133,8 @@ impl<T: Send + Sync + 'static> Spaces<T> {
     }
 }
 
-/// The objects of all address spaces that have one. Dropping it drops them, and waits until the kernel
-/// calls this module for none of them.
+/// The objects of all address spaces that have one. Dropping it drops them, and waits for the kernel's
+/// calls about them.
 pub struct PerMm<T: Send + Sync + 'static>(Arc<Spaces<T>>);
 
 impl<T: Send + Sync + 'static> PerMm<T> {
@@ -259,7 +259,7 @@ impl<T: Send + Sync + 'static> Notifier<T> {
     /// `raw` must be the first field of a `Notifier<T>` that came from [`KBox::into_raw`] and that
     /// nothing uses after this call.
     unsafe extern "C" fn free(raw: *mut bindings::mmu_notifier) {
-        // SAFETY: By this function's safety contract the box may be taken back.
+        // SAFETY: By this function's safety contract the pointer came from `into_raw`, and has no user.
         let this = unsafe { KBox::from_raw(raw.cast::<Self>()) };
         let spaces = this.spaces.clone();
         drop(this);

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `/dev/dmabuf_reg`: the protocol with which libfabric's hook provider `dmabuf_peer_mem` names memory,
+//! if the parameter `dmabuf_reg` is set. The names are those of [`named`].
+
+use crate::{
+    ext::{
+        miscdev::{
+            Control,
+            Registration, //
+        },
+        params,
+        pinned::untagged, //
+    },
+    named,
+    range::VaRange, //
+};
+use core::mem::size_of;
+use kernel::{
+    prelude::*,
+    transmute::{
+        AsBytes,
+        FromBytes, //
+    },
+    uaccess::{
+        UserPtr,
+        UserSlice, //
+    },
+};
+
+/// The number of its ioctl, without a type or a size.
+const IOCTL: u32 = 1;
+
+/// Values of [`Request::op`].
+mod op {
+    /// Name a range.
+    pub(super) const ADD: u32 = 0;
+    /// Remove a reference of the name around `base`.
+    pub(super) const REMOVE_ADDR: u32 = 1;
+    /// Remove a reference of the name that was given with the number `fd`.
+    pub(super) const REMOVE_FD: u32 = 2;
+    /// Return the named range around a range.
+    pub(super) const QUERY: u32 = 3;
+}
+
+/// The argument.
+#[repr(C)]
+struct Request {
+    /// Address in the calling process.
+    base: u64,
+    /// Length in bytes.
+    size: u64,
+    /// Number of the file descriptor of the dma-buf.
+    fd: i32,
+    /// See [`op`].
+    op: u32,
+}
+
+// SAFETY: The structure consists of integers without padding.
+unsafe impl FromBytes for Request {}
+// SAFETY: The structure consists of integers without padding, and has no interior mutability.
+unsafe impl AsBytes for Request {}
+
+/// The device.
+pub(crate) struct Protocol;
+
+/// The registered device, if the administrator wants it.
+pub(crate) type Open = Option<Pin<KBox<Registration<Protocol>>>>;
+
+/// Registers the device if the parameter says so. Context: may sleep.
+pub(crate) fn open() -> Result<Open> {
+    match params::string(c"dmabuf_reg") {
+        "" | "0" => Ok(None),
+        "1" => KBox::pin_init(Registration::new(), GFP_KERNEL).map(Some),
+        text => {
+            pr_err!("dmabuf_reg={}: not 0|1\n", text);
+            Err(EINVAL)
+        }
+    }
+}
+
+impl Control for Protocol {
+    const NAME: &'static CStr = c"dmabuf_reg";
+    /// As that of `/dev/ib_peer_mem`: a process names only its own memory, with its own dma-bufs.
+    const MODE: u16 = 0o666;
+
+    fn ioctl(cmd: u32, arg: usize) -> Result<isize> {
+        if cmd != IOCTL {
+            return Err(ENOTTY);
+        }
+        let user = UserSlice::new(UserPtr::from_addr(arg), size_of::<Request>());
+        let (mut reader, mut writer) = user.reader_writer();
+        let mut request = reader.read::<Request>()?;
+        let result = request.execute();
+        // A query also answers about a range that has a name in part.
+        if request.op == op::QUERY && (result.is_ok() || result == Err(EEXIST)) {
+            writer.write(&request)?;
+        }
+        result.map(|()| 0)
+    }
+}
+
+/// Returns the error of the protocol for an entry that is not there.
+fn no_entry(e: Error) -> Error {
+    if e == ENOENT {
+        EINVAL
+    } else {
+        e
+    }
+}
+
+impl Request {
+    /// Returns the range. Fails with `EINVAL` if it is empty or wraps.
+    fn range(&self) -> Result<VaRange> {
+        VaRange::new(untagged(self.base), self.size).ok_or(EINVAL)
+    }
+
+    /// Does what is asked. Context: process context; may sleep.
+    fn execute(&mut self) -> Result {
+        match self.op {
+            op::ADD => {
+                named::add(self.range()?, self.fd, 0)
+                    .map_err(|e| if e == EEXIST { EINVAL } else { e })
+            }
+            op::REMOVE_ADDR => {
+                let at = usize::try_from(untagged(self.base)).map_err(|_| EINVAL)?;
+                named::remove_at(at).map_err(no_entry)
+            }
+            op::REMOVE_FD => named::remove_fd(self.fd).map_err(no_entry),
+            op::QUERY => self.query(),
+            _ => Err(EINVAL),
+        }
+    }
+
+    /// Finds the named range that contains the range. Fails with `ENOENT` if no part of it has a name, and
+    /// with `EEXIST` if only a part is in the first named range.
+    fn query(&mut self) -> Result {
+        let range = self.range()?;
+        let found = named::query(range)?;
+        // CAST: An address has 64 bits.
+        self.base = found.range.addr() as u64;
+        // CAST: A length has 64 bits.
+        self.size = found.range.len() as u64;
+        self.fd = found.fd;
+        let skip = range.addr().checked_sub(found.range.addr());
+        let end = skip.and_then(|skip| skip.checked_add(range.len()));
+        match end {
+            Some(end) if end <= found.range.len() => Ok(()),
+            _ => Err(EEXIST),
+        }
+    }
+}

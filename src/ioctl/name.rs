@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The ioctls that name memory as a part of a dma-buf.
+
+use crate::{
+    ext::pinned::untagged,
+    named,
+    range::VaRange,
+    uapi::{
+        self,
+        ib_peer_mem_name, //
+    }, //
+};
+use core::mem::size_of;
+use kernel::{
+    prelude::*,
+    uaccess::{
+        UserPtr,
+        UserSlice,
+        UserSliceReader,
+        UserSliceWriter, //
+    },
+};
+
+/// Returns how the argument is read and written.
+fn user(arg: usize) -> (UserSliceReader, UserSliceWriter) {
+    UserSlice::new(UserPtr::from_addr(arg), size_of::<ib_peer_mem_name>()).reader_writer()
+}
+
+/// Fails with `EINVAL` if the version is unknown, a reserved field is not 0, or there are other flags
+/// than `flags`.
+fn check(arg: &ib_peer_mem_name, flags: u32) -> Result {
+    if arg.version != uapi::IB_PEER_MEM_NAME_VERSION
+        || arg.flags & !flags != 0
+        || arg.pad != 0
+        || arg.reserved != [0; 3]
+    {
+        return Err(EINVAL);
+    }
+    Ok(())
+}
+
+/// Returns the range of `length` bytes at `arg.addr`. Fails with `EINVAL` if it is empty or wraps.
+fn range(arg: &ib_peer_mem_name, length: u64) -> Result<VaRange> {
+    VaRange::new(untagged(arg.addr), length).ok_or(EINVAL)
+}
+
+/// `IB_PEER_MEM_IOC_NAME`. Fails as [`check`], [`range`] and [`named::add`] do.
+pub(super) fn name(arg: usize) -> Result<isize> {
+    let arg = user(arg).0.read()?;
+    check(&arg, 0)?;
+    named::add(range(&arg, arg.length)?, arg.fd, arg.offset)?;
+    Ok(0)
+}
+
+/// What names are to be removed.
+#[derive(PartialEq, Eq, Debug)]
+enum Which {
+    /// Those in a range.
+    In(VaRange),
+    /// Those of the dma-buf behind a descriptor.
+    Of(i32),
+}
+
+/// Returns what names are to be removed. Fails as [`check`] and [`range`] do, and with `EINVAL` if both a
+/// dma-buf and a range are given, or an offset.
+fn which(arg: &ib_peer_mem_name) -> Result<Which> {
+    check(arg, uapi::IB_PEER_MEM_UNNAME_DMABUF)?;
+    if arg.offset != 0 {
+        return Err(EINVAL);
+    }
+    if arg.flags == 0 {
+        return range(arg, arg.length).map(Which::In);
+    }
+    if arg.addr != 0 || arg.length != 0 {
+        return Err(EINVAL);
+    }
+    Ok(Which::Of(arg.fd))
+}
+
+/// `IB_PEER_MEM_IOC_UNNAME`. Fails as [`which`] and the functions of [`named`] do.
+pub(super) fn unname(arg: usize) -> Result<isize> {
+    match which(&user(arg).0.read()?)? {
+        Which::In(range) => named::remove(range)?,
+        Which::Of(fd) => named::remove_buffer(fd)?,
+    }
+    Ok(0)
+}
+
+/// `IB_PEER_MEM_IOC_QUERY`. Fails as [`check`] does, and with `ENOENT` if the memory has no name.
+pub(super) fn query(arg: usize) -> Result<isize> {
+    let (mut reader, mut writer) = user(arg);
+    let mut arg = reader.read::<ib_peer_mem_name>()?;
+    check(&arg, 0)?;
+    let found = named::query(range(&arg, 1)?)?;
+    // CAST: An address has 64 bits.
+    arg.addr = found.range.addr() as u64;
+    // CAST: A length has 64 bits.
+    arg.length = found.range.len() as u64;
+    arg.offset = found.offset;
+    arg.fd = found.fd;
+    writer.write(&arg)?;
+    Ok(0)
+}
+
+#[kunit_tests(peer_mem_ioctl_name)]
+mod tests {
+    use super::*;
+
+    /// Returns valid arguments for a range.
+    fn arg(addr: u64, length: u64) -> ib_peer_mem_name {
+        ib_peer_mem_name {
+            version: uapi::IB_PEER_MEM_NAME_VERSION,
+            addr,
+            length,
+            ..pin_init::zeroed()
+        }
+    }
+
+    #[test]
+    fn size_and_numbers() {
+        assert_eq!(size_of::<ib_peer_mem_name>(), 64);
+        assert_eq!(uapi::IB_PEER_MEM_IOC_NAME, 0x4040_bc02);
+        assert_eq!(uapi::IB_PEER_MEM_IOC_UNNAME, 0x4040_bc03);
+        assert_eq!(uapi::IB_PEER_MEM_IOC_QUERY, 0xc040_bc04);
+    }
+
+    #[test]
+    fn a_range_or_a_dma_buf_is_unnamed() -> Result {
+        let range = VaRange::new(0x1000, 0x2000).ok_or(EINVAL)?;
+        assert_eq!(which(&arg(0x1000, 0x2000)), Ok(Which::In(range)));
+        let mut buffer = arg(0, 0);
+        assert_eq!(which(&buffer), Err(EINVAL));
+        buffer.flags = uapi::IB_PEER_MEM_UNNAME_DMABUF;
+        buffer.fd = 7;
+        assert_eq!(which(&buffer), Ok(Which::Of(7)));
+        buffer.addr = 0x1000;
+        assert_eq!(which(&buffer), Err(EINVAL));
+        Ok(())
+    }
+
+    #[test]
+    fn unknown_versions_and_reserved_fields_are_refused() {
+        let changes: [fn(&mut ib_peer_mem_name); 5] = [
+            |arg| arg.version += 1,
+            |arg| arg.flags = 2,
+            |arg| arg.pad = 1,
+            |arg| arg.reserved[0] = 1 << 32,
+            |arg| arg.reserved[2] = 1,
+        ];
+        let flags = uapi::IB_PEER_MEM_UNNAME_DMABUF;
+        for change in changes {
+            let mut arg = arg(0x1000, 0x1000);
+            assert_eq!(check(&arg, flags), Ok(()));
+            change(&mut arg);
+            assert_eq!(check(&arg, flags), Err(EINVAL));
+        }
+        let mut arg = arg(0x1000, 0x1000);
+        arg.flags = flags;
+        assert_eq!(check(&arg, 0), Err(EINVAL));
+    }
+}
