@@ -164,7 +164,7 @@ static void *run(void *arg)
 		sum += weight(op);
 	for (; t->iteration < calls_each(); t->iteration++) {
 		t->op = choose(t, sum);
-		if (t->op == OP_EXPORT && export_device < 0)
+		if (t->op >= OP_EXPORT && t->op <= OP_QUERY && export_device < 0)
 			t->op = OP_INFO;
 		/* Calls of the modules' functions, not those of tests that any call needs. */
 		if (t->op <= OP_NO_IOCTL || t->op == OP_MMAP || t->op >= OP_REG_MR)
@@ -326,6 +326,7 @@ int main(int argc, char **argv)
 			err(1, "pthread_create");
 	for (int i = 0; i < n_threads; i++)
 		pthread_join(threads[i].id, NULL);
+	unname_all();
 	/* Of a device that may be gone the end of the process frees everything. */
 	for (int i = 0; i < n_threads && !unsteady; i++)
 		if (threads[i].paired)

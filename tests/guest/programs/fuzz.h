@@ -23,6 +23,9 @@ enum op {
 	OP_INFO,
 	OP_FREE,
 	OP_EXPORT,
+	OP_NAME,
+	OP_UNNAME,
+	OP_QUERY,
 	OP_NO_IOCTL,	/* unknown numbers */
 	OP_OPEN,
 	OP_FILE,	/* file operations, which must fail or do nothing */
@@ -158,6 +161,8 @@ void unclaim(int bar, ino_t node, uint64_t offset, uint64_t bytes);
 
 void args_map(struct thread *t);
 void fuzz_ioctl(struct thread *t, enum op op);
+/* Removes all names of the process, which hold dma-bufs. */
+void unname_all(void);
 /* With valid arguments. Return an errno. */
 int ask_range(int fd, const void *addr, uint64_t *offset, uint64_t *length);
 int ask_capacity(int fd, uint64_t *total, uint64_t *free);

@@ -24,6 +24,7 @@ union arg {
 	struct io_peer_mem_dm_info info;
 	struct io_peer_mem_dm_free free;
 	struct ib_peer_mem_export export;
+	struct ib_peer_mem_name name;
 	unsigned char bytes[64];
 	uint32_t words[16];
 	uint64_t longs[8];
@@ -150,7 +151,32 @@ static const struct {
 		      ONE_OF(EBUSY, ENODEV) },
 	[OP_EXPORT] = { IB_PEER_MEM_IOC_EXPORT, sizeof(struct ib_peer_mem_export), NONE, true,
 			ONE_OF(EFAULT, ENODEV, ENOMEM) },
+	/* The descriptor may be any file, which also has no room for the range. */
+	[OP_NAME] = { IB_PEER_MEM_IOC_NAME, sizeof(struct ib_peer_mem_name), NONE, false,
+		      ONE_OF(EINVAL, EBADF, EACCES, EEXIST, ENOMEM) },
+	[OP_UNNAME] = { IB_PEER_MEM_IOC_UNNAME, sizeof(struct ib_peer_mem_name), NONE, false,
+			ONE_OF(EINVAL, EBADF, ENOENT) },
+	[OP_QUERY] = { IB_PEER_MEM_IOC_QUERY, sizeof(struct ib_peer_mem_name), NONE, true,
+		       ONE_OF(ENOENT) },
 };
+
+/* Addresses to name, at which there is no memory. */
+#define NAMED 0x100000000000ULL
+#define NAMED_PAGES 16
+
+/* Returns whether the ioctl is one of /dev/ib_peer_mem. */
+static bool of_control(enum op op)
+{
+	return op >= OP_EXPORT && op <= OP_QUERY;
+}
+
+void unname_all(void)
+{
+	struct ib_peer_mem_name all = { .version = IB_PEER_MEM_NAME_VERSION, .length = 1ULL << 62 };
+
+	while (!ioctl(export_device, IB_PEER_MEM_IOC_UNNAME, &all))
+		;
+}
 
 static uint64_t some_length(struct thread *t, uint64_t most)
 {
@@ -192,6 +218,24 @@ static void make(struct thread *t, enum op op, const struct file *f, union arg *
 		a->export.length = one_in(t, 6) ? edge(t) : PAGE * (1 + below(t, 2));
 		a->export.fd = below(t, 20);
 		break;
+	case OP_NAME:
+		a->name.addr = NAMED + PAGE * below(t, NAMED_PAGES);
+		a->name.length = PAGE * (1 + below(t, 2));
+		a->name.offset = one_in(t, 4) ? PAGE : 0;
+		a->name.fd = pick_shared(t);
+		break;
+	case OP_UNNAME:
+		if (one_in(t, 2)) {
+			a->name.flags = IB_PEER_MEM_UNNAME_DMABUF;
+			a->name.fd = pick_shared(t);
+			break;
+		}
+		a->name.addr = NAMED + PAGE * below(t, NAMED_PAGES);
+		a->name.length = PAGE * (1 + below(t, 4));
+		break;
+	case OP_QUERY:
+		a->name.addr = NAMED + below(t, PAGE * NAMED_PAGES);
+		break;
 	default:
 		break;
 	}
@@ -213,6 +257,12 @@ static void spoil(struct thread *t, union arg *a, size_t size)
 	}
 }
 
+/* Ranges are rounded up to pages. */
+static bool wraps(uint64_t addr, uint64_t length)
+{
+	return addr + length < length || addr + length > UINT64_MAX - (PAGE - 1);
+}
+
 static bool zero(const void *from, size_t size)
 {
 	for (const unsigned char *at = from; size; size--)
@@ -224,7 +274,8 @@ static bool zero(const void *from, size_t size)
 /* Returns whether the structure is valid by the documentation. */
 static bool right(enum op op, const union arg *a, const struct bar *bar)
 {
-	uint32_t flags = op == OP_ALLOC ? IO_PEER_MEM_DM_ZERO : 0;
+	uint32_t flags = op == OP_ALLOC ? IO_PEER_MEM_DM_ZERO :
+			 op == OP_UNNAME ? IB_PEER_MEM_UNNAME_DMABUF : 0;
 
 	if (op != OP_RANGE && (a->words[0] != 1 || a->words[1] & ~flags))
 		return false;
@@ -240,6 +291,21 @@ static bool right(enum op op, const union arg *a, const struct bar *bar)
 	case OP_CAPACITY: return zero(a->capacity.reserved, sizeof(a->capacity.reserved));
 	case OP_INFO: return zero(a->info.reserved, sizeof(a->info.reserved));
 	case OP_FREE: return zero(a->free.reserved, sizeof(a->free.reserved));
+	case OP_NAME:
+	case OP_UNNAME:
+	case OP_QUERY:
+		if (a->name.pad || !zero(a->name.reserved, sizeof(a->name.reserved)))
+			return false;
+		if (op == OP_QUERY)
+			return !wraps(a->name.addr, 1);
+		if (op == OP_UNNAME && a->name.flags)
+			return !a->name.addr && !a->name.length && !a->name.offset;
+		if (!a->name.length || wraps(a->name.addr, a->name.length))
+			return false;
+		if (op == OP_UNNAME)
+			return !a->name.offset;
+		return (a->name.addr | a->name.length | a->name.offset) % PAGE == 0 &&
+		       a->name.offset + a->name.length >= a->name.length;
 	default:
 		return !a->export.pad && a->export.length && a->export.addr % PAGE == 0 &&
 		       a->export.length % PAGE == 0 &&
@@ -322,6 +388,12 @@ static void answered(struct thread *t, enum op op, struct file *f, const union a
 		dup3(a->export.fd, pick_shared(t), O_CLOEXEC);
 		close(a->export.fd);
 		break;
+	case OP_QUERY:
+		if (q->name.addr < a->name.addr || q->name.addr - a->name.addr >= a->name.length ||
+		    (a->name.addr | a->name.length | a->name.offset) % PAGE || a->name.pad ||
+		    !zero(a->name.reserved, sizeof(a->name.reserved)))
+			bug(t, "query: %#llx bytes at %#llx", a->name.length, a->name.addr);
+		break;
 	default:
 		break;
 	}
@@ -376,7 +448,7 @@ static int pick(struct thread *t, enum op op, struct file **f)
 	bool wrong = one_in(t, 24);
 
 	*f = NULL;
-	if (op == OP_EXPORT)
+	if (of_control(op))
 		return export_device;
 	if (!one_in(t, 4))
 		*f = (what[op].on == DM) != wrong ? pick_dm(t) : pick_bar(t);
@@ -401,7 +473,7 @@ static const int ebadf[] = { EBADF, 0 };
 
 static const int *expected(enum op op, const struct file *f, bool is_right, enum place place)
 {
-	if (op != OP_EXPORT) {
+	if (!of_control(op)) {
 		if (!f)
 			return any_file;
 		if (f->kind != what[op].on)
@@ -435,7 +507,7 @@ static void call_ioctl(struct thread *t, enum op op)
 	 * Another thread may change a structure in device memory: not for calls that return
 	 * a descriptor, which would be lost.
 	 */
-	place = put(t, &q, size, op != OP_ALLOC && op != OP_EXPORT, &at);
+	place = put(t, &q, size, op != OP_ALLOC && !of_control(op), &at);
 	frees = op == OP_FREE && f && f->kind == DM && !f->freed;
 	if (frees)
 		unclaim(f->bar, f->node, f->offset, f->length);
