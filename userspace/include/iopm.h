@@ -4,7 +4,7 @@
  *
  * The names and the order of arguments are those of <infiniband/verbs.h>, with
  * iopm_ for ibv_; a device is a BAR of io_peer_mem. See iopm_alloc_dm(3) and
- * iopm_get_device_list(3).
+ * iopm_get_device_list(3). Allocators of other memory use iopm_register_dmabuf(3) alone.
  *
  * A structure that the library fills may get more members at its end. The functions with
  * a leading underscore take its size; call them through the inline functions of the same
@@ -154,6 +154,10 @@ int iopm_export_dmabuf(struct iopm_dm *dm, uint64_t dm_offset, size_t length);
 
 struct ibv_mr *iopm_reg_dm_mr(struct ibv_pd *pd, struct iopm_dm *dm, uint64_t dm_offset,
 			      size_t length, unsigned int access);
+
+/* Memory that is a part of a dma-buf of any driver. */
+int iopm_register_dmabuf(const void *addr, size_t length, int fd, uint64_t offset);
+int iopm_unregister_dmabuf(const void *addr, size_t length);
 
 #pragma GCC visibility pop
 

@@ -170,6 +170,13 @@ extern "C" {
         length: usize,
         access: c_uint,
     ) -> *mut ibv_mr;
+    pub fn iopm_register_dmabuf(
+        addr: *const c_void,
+        length: usize,
+        fd: c_int,
+        offset: u64,
+    ) -> c_int;
+    pub fn iopm_unregister_dmabuf(addr: *const c_void, length: usize) -> c_int;
 
     pub fn ibv_dereg_mr(mr: *mut ibv_mr) -> c_int;
 }

@@ -2,7 +2,8 @@
 
 //! Device memory on PCI BARs, with the semantics of `ibv_alloc_dm(3)`.
 //!
-//! See `iopm_alloc_dm(3)` and `iopm_get_device_list(3)` for the C functions.
+//! See `iopm_alloc_dm(3)` and `iopm_get_device_list(3)` for the C functions. [`DmaBufRange`] is for
+//! allocators of other memory: `iopm_register_dmabuf(3)`.
 //!
 //! ```no_run
 //! for device in iopm::devices()? {
@@ -19,6 +20,7 @@ mod device;
 mod dm;
 mod error;
 mod mr;
+mod named;
 
 pub use context::{AllocDmAttr, Context, DeviceAttr, Nearest};
 pub use device::{devices, Device, PciAddress};
@@ -26,6 +28,7 @@ pub use dm::{Busy, Dm, DmAttr};
 pub use error::{Error, Result};
 pub use iopm_sys::ibv_pd;
 pub use mr::{Access, Mr};
+pub use named::DmaBufRange;
 
 /// Returns the version of the library.
 pub fn version() -> String {

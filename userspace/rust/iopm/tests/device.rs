@@ -3,7 +3,7 @@
 //! The crate on the first BAR that this process may open. Without one the tests pass and say that
 //! they did nothing.
 
-use iopm::{AllocDmAttr, Context, Device, Dm};
+use iopm::{AllocDmAttr, Context, Device, Dm, DmaBufRange};
 use std::{
     ffi::{c_int, c_void},
     io::{self, Seek, SeekFrom},
@@ -104,6 +104,27 @@ fn bytes_come_back_and_the_memory_is_freed() {
     assert_eq!(import.write_at(&back, 0).map_err(|e| e.errno()), Err(19));
     drop(import);
     assert_eq!(bar.query().expect("query"), before);
+}
+
+#[test]
+fn memory_has_a_name_until_the_range_is_dropped() {
+    let Some((_, bar, _one)) = bar() else {
+        return;
+    };
+    let attr = AllocDmAttr {
+        length: 8192,
+        ..AllocDmAttr::default()
+    };
+    let dm = bar.alloc_dm(&attr).expect("alloc_dm");
+    let fd = dm.export_dmabuf(0, 8192).expect("export_dmabuf");
+    // Nothing is mapped there.
+    let addr = 0x2000_0000_0000_usize as *const c_void;
+    let register = |offset| DmaBufRange::register(addr, 4096, fd.as_fd(), offset);
+    let first = register(0).expect("register");
+    assert_eq!(register(4096).err().map(|e| e.errno()), Some(17));
+    assert_eq!(register(8192).err().map(|e| e.errno()), Some(22));
+    drop(first);
+    register(4096).expect("the range has no name");
 }
 
 #[test]
