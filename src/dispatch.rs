@@ -6,7 +6,8 @@
 //! memory the clients are asked, and if none claims the range the driver's error stands. Clients
 //! whose memory can be pinned by the CPU are asked before the driver, and with
 //! `order=clients_first` all are. Memory that no client claims may be a mapping of a dma-buf of another
-//! exporter: the driver imports that.
+//! exporter: the driver imports that. Memory that its process has named as a part of a dma-buf comes
+//! before all of them, unless it looks ordinary.
 
 use crate::{
     adapter::Adapter,
@@ -40,6 +41,7 @@ use crate::{
             UserMr, //
         }, //
     },
+    named,
     order::{
         Order,
         ASKED, //
@@ -174,6 +176,18 @@ impl<'a> Round<'a> {
         });
     }
 
+    /// Returns the part of a dma-buf that the process has named at the range, if it has. Fails with
+    /// `EFAULT` if only a part of the range has a name. Context: may sleep.
+    fn named(&self) -> Result<Option<Part>> {
+        named::find(self.range).inspect_err(|e| {
+            self.record(
+                None,
+                Some(*e),
+                "the range is not named as one part of one dma-buf",
+            )
+        })
+    }
+
     /// Returns the part of a dma-buf that is mapped at the range, if one is. Fails with `EFAULT` if only a
     /// part of the range is in the dma-buf. Context: may sleep.
     fn mapped(&self) -> Result<Option<Part>> {
@@ -186,10 +200,18 @@ impl<'a> Round<'a> {
         })
     }
 
+    /// Returns `part`, or `EACCES` if it is to be written and must not be. Context: may sleep.
+    fn writable(&self, part: Part, intent: Intent) -> Result<Part> {
+        if intent == Intent::Write && !part.writable {
+            return Err(self.not_imported(&part, EACCES));
+        }
+        Ok(part)
+    }
+
     /// Records and logs that `part` could not be imported. Returns the error.
     fn not_imported(&self, part: &Part, e: Error) -> Error {
         let cause = if e == EACCES {
-            "the mapping is read-only; map the dma-buf for writing"
+            "the mapping or the descriptor is read-only; the MR would be written to"
         } else if e == eopnotsupp() {
             "the driver or the exporter does not support it; use an adapter whose driver imports dma-bufs"
         } else {
@@ -242,6 +264,9 @@ pub(crate) fn register_memory<T: From<UserMr>>(
     // The first page is not tried here: that is for `ask_clients`, after the clients that come first.
     let driver_first = driver_can_pin(adapter.device(), memory, || false);
     let mut error = None;
+    // The driver could pin other memory at addresses that are reserved for named memory.
+    let may_be_named = memory != MemoryKind::Ordinary && named::exist();
+    let driver_first = driver_first && !may_be_named;
     if asked == Asked::Never || (asked == Asked::AfterDriver && driver_first) {
         match driver() {
             Err(e) if could_not_pin(e) => error = Some(e),
@@ -297,6 +322,9 @@ fn ask_clients<T: From<UserMr>>(
     let hint = adapter.hints().get(req.ucontext());
     let all_first = Order::get() == Order::ClientsFirst;
     let mut round = Round::new(clients, range, Some(adapter.device()));
+    if let Some(part) = round.named()? {
+        return import(adapter, req, &round, part).map(T::from);
+    }
     let ask = |round: &mut Round<'_>, before_driver: bool| {
         round.ask(
             |client| {
@@ -358,13 +386,17 @@ pub(crate) fn export_memory(range: VaRange) -> Result<Option<Export>> {
 }
 
 /// Returns memory that `dev` could not pin as a part of a dma-buf, for a umem, which cannot be fenced:
-/// memory of the first client that claims it, which is exported, or a mapping of a dma-buf. Returns
+/// memory that its process has named, memory of the first client that claims it, which is exported, or
+/// a mapping of a dma-buf. Returns
 /// `None` if it is neither. A client that claims the memory and requires invalidation is logged.
 /// Context: may sleep.
 pub(crate) fn part_for_umem(dev: &Device, range: VaRange, intent: Intent) -> Result<Option<Part>> {
     let clients = registry::clients();
     let clients = clients.as_deref().map_or(&[][..], |clients| clients);
     let mut round = Round::new(clients, range, Some(dev));
+    if let Some(part) = round.named()? {
+        return round.writable(part, intent).map(Some);
+    }
     let exported = round.export(intent, |client| !client.traits().requires_invalidation)?;
     if let Some(export) = exported {
         return Ok(Some(Part {
@@ -377,10 +409,7 @@ pub(crate) fn part_for_umem(dev: &Device, range: VaRange, intent: Intent) -> Res
         return Ok(None);
     }
     match round.mapped()? {
-        Some(part) if intent == Intent::Write && !part.writable => {
-            Err(round.not_imported(&part, EACCES))
-        }
-        Some(part) => Ok(Some(part)),
+        Some(part) => round.writable(part, intent).map(Some),
         None => {
             round.record_unclaimed(None, true);
             Ok(None)

@@ -23,12 +23,12 @@ use crate::{
             Snapshot, //
         }, //
     },
+    order::ASKED,
     pr_warn_limited,
     range::VaRange, //
 };
 use kernel::{
     current,
-    fs::file::flags,
     new_mutex,
     page::PAGE_SIZE,
     prelude::*,
@@ -72,7 +72,10 @@ impl Names {
     fn new() -> Result<Arc<Self>> {
         let init = pin_init!(Self {
             ranges <- new_mutex!(Ranges::new(), "Names::ranges"),
-            _: { COUNT.add(1, Relaxed); },
+            _: {
+                COUNT.add(1, Relaxed);
+                ASKED.want();
+            },
         });
         Arc::pin_init(init, GFP_KERNEL_ACCOUNT)
     }
@@ -82,6 +85,7 @@ impl Names {
 impl PinnedDrop for Names {
     fn drop(self: Pin<&mut Self>) {
         COUNT.fetch_sub(1, Relaxed);
+        ASKED.unwant();
     }
 }
 
@@ -114,9 +118,14 @@ fn parse_limit(text: &str) -> Option<usize> {
     text.parse().ok().filter(|_| digits)
 }
 
+/// Returns whether any address space has names. Context: any.
+pub(crate) fn exist() -> bool {
+    COUNT.load(Relaxed) != 0
+}
+
 /// Returns the names of the address space of the calling process.
 fn names() -> Option<Arc<Names>> {
-    if COUNT.load(Relaxed) == 0 {
+    if !exist() {
         return None;
     }
     SPACES.with(PerMm::get)?
@@ -128,8 +137,6 @@ fn names() -> Option<Arc<Names>> {
 /// Returns `EFAULT` if only a part of it has one, or if it is not one part of one dma-buf.
 ///
 /// Context: process context; may sleep.
-// Registrations are to call this.
-#[allow(dead_code)]
 pub(crate) fn find(range: VaRange) -> Result<Option<Part>> {
     let Some(names) = names() else {
         return Ok(None);
@@ -172,7 +179,7 @@ pub(crate) fn add(range: VaRange, fd: i32, offset: u64) -> Result {
     if end > buffer.size() as u64 {
         return Err(EINVAL);
     }
-    if buffer.file().flags() & flags::O_ACCMODE == flags::O_WRONLY {
+    if !buffer.is_readable() {
         return Err(EACCES);
     }
     let spaces = SPACES.load().ok_or(ENODEV)?;

@@ -89,6 +89,13 @@ impl Buffer {
         name.to_str().unwrap_or("?")
     }
 
+    /// Returns whether the file is open for reading.
+    ///
+    /// Context: any.
+    pub fn is_readable(&self) -> bool {
+        self.0.flags() & bindings::O_ACCMODE != bindings::O_WRONLY
+    }
+
     /// Returns whether the file is open for writing.
     ///
     /// Context: any.
