@@ -26,7 +26,10 @@ use kernel::{
         },
         MmapReadGuard, //
     },
-    page::PAGE_SIZE,
+    page::{
+        PAGE_SHIFT,
+        PAGE_SIZE, //
+    },
     prelude::*,
     sync::{
         Arc,
@@ -75,6 +78,22 @@ fn operations() -> Result<Operations> {
     // Another task may have set the same.
     OPERATIONS.populate(operations);
     Ok(operations)
+}
+
+/// The least constant that DRM adds to the offset of a mapping, in pages: no offset of 32 bits is as
+/// large (`DRM_FILE_PAGE_OFFSET_START`).
+const DRM_START: usize = (u32::MAX as usize >> PAGE_SHIFT) + 1;
+
+/// Returns the offset of a range that begins `distance` bytes after the offset `pgoff` of a VMA, in
+/// pages. Returns `None` if `len` bytes there are not in a dma-buf of `size` bytes, or if `pgoff` may
+/// have the constant of DRM in it.
+fn offset(pgoff: usize, distance: usize, len: usize, size: usize) -> Option<usize> {
+    if pgoff >= DRM_START {
+        return None;
+    }
+    let offset = (pgoff * PAGE_SIZE).checked_add(distance)?;
+    let end = offset.checked_add(len)?;
+    (end <= size).then_some(offset)
 }
 
 /// VMAs without a gap that map a dma-buf without a gap.
@@ -146,18 +165,16 @@ impl Run {
 
     /// Returns the offset of `addr` in the dma-buf if the `len` bytes there are in it.
     fn offset(&self, addr: usize, len: usize) -> Option<usize> {
-        let offset = self.pgoff.checked_mul(PAGE_SIZE)?;
-        let offset = offset.checked_add(addr - self.start)?;
-        let end = offset.checked_add(len)?;
-        (end <= self.buffer.size()).then_some(offset)
+        offset(self.pgoff, addr - self.start, len, self.buffer.size())
     }
 }
 
 /// Returns the part of a dma-buf that the calling process has mapped at `addr`, `len` bytes long, or
 /// `None` if no dma-buf is mapped there.
 ///
-/// Exporters may add a constant to the offset of a mapping in its file, as those of DRM do. The offset
-/// is known then only if the dma-buf is mapped from its beginning to its end, in any number of VMAs.
+/// Exporters may add a constant to the offset of a mapping in its file, as those of DRM do: 4 GiB or
+/// more. From there on the offset is known only if the dma-buf is mapped from its beginning to its end,
+/// in any number of VMAs.
 ///
 /// Returns `EFAULT` if a dma-buf is mapped only at a part of the range, if not all of it is readable, or
 /// if the offset is not known.
@@ -208,4 +225,37 @@ pub fn mapped(addr: usize, len: usize) -> Result<Option<Part>> {
         offset: offset as u64,
         writable,
     }))
+}
+
+#[cfg(ext_tests)]
+#[kunit_tests(ext_dma_buf_mapped)]
+mod tests {
+    use super::*;
+
+    const MIB: usize = 1 << 20;
+
+    #[test]
+    fn the_offset_is_that_of_the_vma() {
+        assert_eq!(offset(0, 0, MIB, MIB), Some(0));
+        assert_eq!(offset(3, 5, 1, MIB), Some(3 * PAGE_SIZE + 5));
+        assert_eq!(
+            offset(DRM_START - 1, 0, 1, 1 << 33),
+            Some((1 << 32) - PAGE_SIZE)
+        );
+    }
+
+    #[test]
+    fn a_range_ends_within_the_dma_buf() {
+        assert_eq!(offset(0, 1, MIB, MIB), None);
+        assert_eq!(offset(1, 0, MIB, MIB), None);
+        assert_eq!(offset(1, usize::MAX, 1, MIB), None);
+    }
+
+    /// The dma-buf is large enough for either meaning.
+    #[test]
+    fn an_offset_that_may_have_a_constant_in_it_is_not_known() {
+        assert_eq!(offset(DRM_START, 0, PAGE_SIZE, 1 << 34), None);
+        assert_eq!(offset(DRM_START + 7, 0, PAGE_SIZE, 1 << 34), None);
+        assert_eq!(offset(usize::MAX, 0, PAGE_SIZE, usize::MAX), None);
+    }
 }
