@@ -103,8 +103,9 @@ int mapped_make(struct mapped *m, const char *what, size_t length, const char *s
 	*m = (struct mapped) { .length = length, .start = part ? 3 * page : 0 };
 	if (exporter_make(&m->exported, what, length + (part ? 5 * page : 0)))
 		return -1;
-	if (!strcmp(shape, "none")) {
-		m->addr = mmap(NULL, length, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (!strcmp(shape, "none") || !strcmp(shape, "reserved")) {
+		m->addr = mmap(NULL, length, *shape == 'n' ? PROT_NONE : READ_WRITE,
+			       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 		return m->addr == MAP_FAILED ? -1 : 0;
 	}
 	m->addr = mmap(NULL, length, PROT_READ | (read_only ? 0 : PROT_WRITE),

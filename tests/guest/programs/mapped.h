@@ -23,6 +23,7 @@ struct mapped {
  *   pieces	each page is mapped by its own mmap(2)
  *   read-only, private
  *   none	not mapped; the addresses are taken
+ *   reserved	the same, by anonymous memory that was never accessed
  * and those that are not one part of one dma-buf:
  *   swapped	the second half before the first
  *   two	the second half is that of another dma-buf

@@ -54,12 +54,32 @@ static int export_mapping(void *addr, size_t length)
 	return rc ? -1 : arg.fd;
 }
 
+/* Says that the addresses are a part of the dma-buf. */
+static int name(const struct mapped *mapped)
+{
+	struct ib_peer_mem_name arg = {
+		.version = IB_PEER_MEM_NAME_VERSION,
+		.addr = (uintptr_t)mapped->addr,
+		.length = mapped->length,
+		.offset = mapped->start,
+		.fd = mapped->exported.dmabuf,
+	};
+	int rc, device = open("/dev/ib_peer_mem", O_RDWR | O_CLOEXEC);
+
+	if (device < 0)
+		return -1;
+	rc = ioctl(device, IB_PEER_MEM_IOC_NAME, &arg);
+	close(device);
+	return rc;
+}
+
 /* A mapping of a dma-buf, which is registered by its addresses, or by the dma-buf. */
-static int map_dmabuf(struct memory *m, const char *what, const char *shape, bool by_address)
+static int map_dmabuf(struct memory *m, const char *what, const char *shape, bool by_address,
+		      bool named)
 {
 	struct mapped mapped;
 
-	if (mapped_make(&mapped, what, m->length, shape))
+	if (mapped_make(&mapped, what, m->length, shape) || (named && name(&mapped)))
 		return -1;
 	m->addr = mapped.addr;
 	m->fd = mapped.exported.dmabuf;
@@ -73,15 +93,15 @@ int memory_map(struct memory *m, const char *what, const char *shape, size_t len
 	       bool read_only)
 {
 	int prot = PROT_READ | (read_only ? 0 : PROT_WRITE), flags = MAP_SHARED, fd = -1;
-	bool export = strncmp(what, "export:", 7) == 0;
+	bool export = strncmp(what, "export:", 7) == 0, named = strncmp(what, "named:", 6) == 0;
 	size_t page = sysconf(_SC_PAGESIZE);
 
 	*m = (struct memory) { .length = length, .fd = -1, .dmabuf = -1, .control = -1 };
-	if (strncmp(what, "mapped:", 7) == 0 || strncmp(what, "dmabuf:", 7) == 0) {
+	if (named || strncmp(what, "mapped:", 7) == 0 || strncmp(what, "dmabuf:", 7) == 0) {
 		m->length = (length + page - 1) & -page;
 		if (!shape)
 			shape = read_only ? "read-only" : "whole";
-		return map_dmabuf(m, what + 7, shape, *what == 'm');
+		return map_dmabuf(m, strchr(what, ':') + 1, shape, *what != 'd', named);
 	}
 	if (strcmp(what, "host") == 0)
 		flags = MAP_PRIVATE | MAP_ANONYMOUS;

@@ -76,6 +76,45 @@ drm() {
 test_vgem() { drm vgem; }
 test_virtio_gpu() { drm virtio_gpu; }
 
+# Memory that its process has named, without a mapping, and where the driver could pin other memory.
+named() {
+	local name=$1
+	shift
+	adapter_start "$name" -x "$(gid_index)" -s "$2" -m $SIZE "$DEV" "named:$1" "${@:3}"
+}
+test_named_memory() {
+	local shape
+	for shape in none reserved; do
+		named user test $shape 100 5000 all
+		adapter_say user write 17
+		adapter_say user look 17
+		adapter_say user read 17
+		adapter_say user move
+		adapter_say user write 18
+		adapter_say user look 18
+		state_is user late 0
+		adapter_stop user
+	done
+	for shape in whole part; do
+		named user udmabuf $shape 4095 8193 all
+		transfers user
+		adapter_stop user
+	done
+	# DRM: the name says what the offset of the VMA does not.
+	named user drm:vgem whole 0 $SIZE all
+	transfers user
+	adapter_stop user
+	eventually nothing_left
+}
+# They end with the process, whatever it has registered.
+test_named_memory_of_a_killed_process() {
+	named user test none 0 $SIZE all
+	adapter_say user write 3
+	adapter_kill user
+	eventually nothing_registered
+	eventually nothing_left
+}
+
 # The adapter gets the same as from ibv_reg_dmabuf_mr(), in any shape of mapping, after a registration
 # and after a change of it.
 test_same_translation() {

@@ -28,15 +28,19 @@ vfio_unbind() {
 	find_bars
 }
 
+# By its descriptor, and by the address of a name.
 test_vfio() {
+	local kind
 	vfio_bind "$BDF_B"
-	adapter_start user -x "$(gid_index)" -s none -m "$SIZE" "$DEV" "dmabuf:vfio:$BDF_B:2" 100 50001
-	adapter_say user write 17
-	ask_host pattern b 100 50001 17 0
-	adapter_say user read 17
-	adapter_kill user
-	eventually nothing_registered
-	no_key_reaches
+	for kind in dmabuf named; do
+		adapter_start user -x "$(gid_index)" -s none -m "$SIZE" "$DEV" "$kind:vfio:$BDF_B:2" 100 50001
+		adapter_say user write 17
+		ask_host pattern b 100 50001 17 0
+		adapter_say user read 17
+		adapter_kill user
+		eventually nothing_registered
+		no_key_reaches
+	done
 	vfio_unbind "$BDF_B"
 	note "RDMA to a BAR of vfio-pci"
 }
