@@ -38,6 +38,8 @@ unsafe impl Sync for DmaBufRange {}
 impl DmaBufRange {
     /// Registers `length` bytes at `addr` as the part of the dma-buf `fd` from its byte `offset` on. All
     /// three are multiples of the page size. The memory is not accessed.
+    // clippy takes each C function for one that accesses the memory.
+    #[allow(clippy::not_unsafe_ptr_arg_deref)]
     pub fn register(
         addr: *const c_void,
         length: usize,
