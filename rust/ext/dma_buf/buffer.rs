@@ -1,6 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! A dma-buf of any exporter.
+//!
+//! # Examples
+//!
+//! ```
+//! use crate::ext::dma_buf::Buffer;
+//!
+//! /// Has `import` use the dma-buf behind the descriptor `fd` of the calling process, if it may be
+//! /// written to.
+//! fn import(fd: i32, import: impl Fn(i32) -> Result + Sync) -> Result {
+//!     let buffer = Buffer::from_fd(fd)?;
+//!     if !buffer.is_writable() {
+//!         return Err(EACCES);
+//!     }
+//!     pr_info!("{} bytes of {}\n", buffer.size(), buffer.exporter());
+//!     buffer.import(import)
+//! }
+//! ```
 
 use super::{
     buf::Buf,
