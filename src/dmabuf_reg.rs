@@ -92,8 +92,7 @@ impl Control for Protocol {
         let (mut reader, mut writer) = user.reader_writer();
         let mut request = reader.read::<Request>()?;
         let result = request.execute();
-        // A query also answers about a range that has a name in part.
-        if request.op == op::QUERY && (result.is_ok() || result == Err(EEXIST)) {
+        if request.op == op::QUERY && result.is_ok() {
             writer.write(&request)?;
         }
         result.map(|()| 0)
@@ -133,7 +132,7 @@ impl Request {
     }
 
     /// Finds the named range that contains the range. Fails with `ENOENT` if no part of it has a name, and
-    /// with `EEXIST` if only a part is in the first named range.
+    /// with `EINVAL` if only a part is in the first named range.
     fn query(&mut self) -> Result {
         let range = self.range()?;
         let found = named::query(range)?;
@@ -146,7 +145,7 @@ impl Request {
         let end = skip.and_then(|skip| skip.checked_add(range.len()));
         match end {
             Some(end) if end <= found.range.len() => Ok(()),
-            _ => Err(EEXIST),
+            _ => Err(EINVAL),
         }
     }
 }
