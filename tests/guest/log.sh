@@ -7,14 +7,14 @@
 log_mark() { echo "peer-test: $1" >/dev/kmsg; }
 # Within a test, for one_line. Each of our modules logs at most 10 lines in 5 s that users can
 # cause (rust/ext/log.rs): no more than 8 steps begin in 6 s, however fast the machine is.
-STEPS=/tmp/log-steps
+LOG_STEPS=/tmp/log-steps
 log_step() {
 	local times=()
-	[ ! -e $STEPS ] || mapfile -t times <$STEPS
+	[ ! -e $LOG_STEPS ] || mapfile -t times <$LOG_STEPS
 	if [ ${#times[@]} -ge 8 ]; then
 		until [ $((EPOCHSECONDS - times[-8])) -gt 6 ]; do nap 0.1; done
 	fi
-	echo "$EPOCHSECONDS" >>$STEPS
+	echo "$EPOCHSECONDS" >>$LOG_STEPS
 	echo "peer-step: $1" >/dev/kmsg
 }
 
