@@ -182,12 +182,9 @@ impl Bar {
         clear: bool,
     ) -> Result<Allocation> {
         let node = RBTreeNodeReservation::new(GFP_KERNEL_ACCOUNT)?;
-        let revocations = {
+        let (dead, revocations) = {
             let state = this.state.lock();
-            if state.dead {
-                return Err(ENODEV);
-            }
-            state.revocations
+            (state.dead, state.revocations)
         };
         // CAST: `usize` has 64 bits on architectures with P2PDMA.
         let bytes = n.checked_mul(PAGE_SIZE).ok_or(ENOMEM)? as u64;
@@ -199,6 +196,10 @@ impl Bar {
             }
             Err(e)
         })?;
+        // Arguments that no BAR accepts have their errno also if it is dead.
+        if dead {
+            return Err(ENODEV);
+        }
         pages.set_charge(charge);
         if clear || this.zero != Policy::Never {
             pages.clear()?;
