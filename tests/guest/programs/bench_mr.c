@@ -124,7 +124,7 @@ static void register_memory(struct costs *costs, int dmabuf, void *addr, size_t 
 	mr = register_range(dmabuf, addr, size);
 	record(costs, 0, "register");
 	if (!mr)
-		err(1, "an MR of %zu bytes", size);
+		err(1, "%s of %zu bytes", dmabuf < 0 ? "ibv_reg_mr" : "ibv_reg_dmabuf_mr", size);
 	bench_begin();
 	errno = ibv_dereg_mr(mr);
 	record(costs, 1, "deregister");
