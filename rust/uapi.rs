@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The ioctl structures of `include/uapi/`, for copying from and to user space.
+//! The ioctl structures of `include/uapi/`, and that of `/dev/dmabuf_reg`, for copying from and to user space.
 //!
 //! # Examples
 //!
@@ -50,6 +50,7 @@ macro_rules! user_structs {
 }
 
 user_structs! {
+    dmabuf_reg_request,
     ib_peer_mem_export,
     ib_peer_mem_name,
     io_peer_mem_dm_alloc,

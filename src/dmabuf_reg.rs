@@ -13,15 +13,12 @@ use crate::{
         pinned::untagged, //
     },
     named,
-    range::VaRange, //
+    range::VaRange,
+    uapi::dmabuf_reg_request as Request, //
 };
 use core::mem::size_of;
 use kernel::{
     prelude::*,
-    transmute::{
-        AsBytes,
-        FromBytes, //
-    },
     uaccess::{
         UserPtr,
         UserSlice, //
@@ -31,7 +28,7 @@ use kernel::{
 /// The number of its ioctl, without a type or a size.
 const IOCTL: u32 = 1;
 
-/// Values of [`Request::op`].
+/// Values of `op` in a [`Request`].
 mod op {
     /// Name a range.
     pub(super) const ADD: u32 = 0;
@@ -42,24 +39,6 @@ mod op {
     /// Return the named range around a range.
     pub(super) const QUERY: u32 = 3;
 }
-
-/// The argument.
-#[repr(C)]
-struct Request {
-    /// Address in the calling process.
-    base: u64,
-    /// Length in bytes.
-    size: u64,
-    /// Number of the file descriptor of the dma-buf.
-    fd: i32,
-    /// See [`op`].
-    op: u32,
-}
-
-// SAFETY: The structure consists of integers without padding.
-unsafe impl FromBytes for Request {}
-// SAFETY: The structure consists of integers without padding, and has no interior mutability.
-unsafe impl AsBytes for Request {}
 
 /// The device.
 pub(crate) struct Protocol;

@@ -48,7 +48,8 @@ $(obj)/rust/bindings/peer_generated.rs: private bindgen_target_flags = \
 	--blocklist-type 'device|sg_table'
 
 $(obj)/rust/bindings/uapi_generated.rs: private bindgen_target_flags = \
-	--allowlist-file '(.*/)?uapi/i[bo]_peer_mem\.h' --allowlist-var 'EXT_CONST_.*'
+	--allowlist-file '(.*/)?uapi/i[bo]_peer_mem\.h' --allowlist-type 'dmabuf_reg_request' \
+	--allowlist-var 'EXT_CONST_.*'
 
 $(obj)/rust/bindings/%_generated.rs: $(src)/rust/bindings/%.h $(src)/rust/bindings/bindings.mk FORCE
 	$(call if_changed_dep,ext_bindgen)
