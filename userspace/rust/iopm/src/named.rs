@@ -13,16 +13,21 @@ use std::{
 /// before the addresses are used for other memory.
 ///
 /// ```no_run
-/// # fn export() -> std::os::fd::OwnedFd { unimplemented!() }
-/// use std::os::fd::AsFd;
+/// use std::os::fd::{AsFd, OwnedFd};
 ///
-/// # let (addr, length) = (std::ptr::null(), 4096);
-/// let fd = export();
-/// let named = iopm::DmaBufRange::register(addr, length, fd.as_fd(), 0)?;
-/// drop(fd);
-/// // ibv_reg_mr() of these addresses registers the dma-buf until here.
-/// drop(named);
-/// # Ok::<(), iopm::Error>(())
+/// /// Has `f` register the addresses of the dma-buf `fd` by ibv_reg_mr().
+/// fn with(
+///     addr: *const std::ffi::c_void,
+///     length: usize,
+///     fd: OwnedFd,
+///     f: impl FnOnce(),
+/// ) -> iopm::Result<()> {
+///     let named = iopm::DmaBufRange::register(addr, length, fd.as_fd(), 0)?;
+///     drop(fd);
+///     f();
+///     drop(named);
+///     Ok(())
+/// }
 /// ```
 #[derive(Debug)]
 pub struct DmaBufRange {

@@ -106,16 +106,20 @@ fn bytes_come_back_and_the_memory_is_freed() {
     assert_eq!(bar.query().expect("query"), before);
 }
 
+fn alloc(bar: &Context, length: usize) -> Dm<'_> {
+    let attr = AllocDmAttr {
+        length,
+        ..AllocDmAttr::default()
+    };
+    bar.alloc_dm(&attr).expect("alloc_dm")
+}
+
 #[test]
 fn memory_has_a_name_until_the_range_is_dropped() {
     let Some((_, bar, _one)) = bar() else {
         return;
     };
-    let attr = AllocDmAttr {
-        length: 8192,
-        ..AllocDmAttr::default()
-    };
-    let dm = bar.alloc_dm(&attr).expect("alloc_dm");
+    let dm = alloc(&bar, 8192);
     let fd = dm.export_dmabuf(0, 8192).expect("export_dmabuf");
     // Nothing is mapped there.
     let addr = 0x2000_0000_0000_usize as *const c_void;
@@ -132,11 +136,7 @@ fn a_dma_buf_keeps_the_memory() {
     let Some((_, bar, _one)) = bar() else {
         return;
     };
-    let attr = AllocDmAttr {
-        length: 8192,
-        ..AllocDmAttr::default()
-    };
-    let dm = bar.alloc_dm(&attr).expect("alloc_dm");
+    let dm = alloc(&bar, 8192);
     assert_eq!(
         dm.export_dmabuf(1, 4096).map_err(|e| e.errno()).err(),
         Some(22)
