@@ -250,9 +250,7 @@ impl Backend {
             Self::Umem => Err(EFAULT.into()),
         }
     }
-}
 
-impl Backend {
     /// Has the driver make an MR on `part`, as by `ibv_reg_dmabuf_mr()`. Fails with `EOPNOTSUPP` if it
     /// imports no dma-bufs. Context: may sleep.
     pub(crate) fn import(&self, req: &Request<'_>, part: &Part) -> Result<UserMr> {

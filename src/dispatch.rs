@@ -202,10 +202,10 @@ impl<'a> Round<'a> {
 
     /// Returns `part`, or `EACCES` if it is to be written and must not be. Context: may sleep.
     fn writable(&self, part: Part, intent: Intent) -> Result<Part> {
-        if intent == Intent::Write && !part.writable {
-            return Err(self.not_imported(&part, EACCES));
+        match part.permits(intent == Intent::Write) {
+            Ok(()) => Ok(part),
+            Err(e) => Err(self.not_imported(&part, e)),
         }
-        Ok(part)
     }
 
     /// Records and logs that `part` could not be imported. Returns the error.

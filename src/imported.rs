@@ -13,7 +13,6 @@ use crate::{
         dma_buf::Part,
         rdma::{
             Access,
-            Change,
             Mr,
             Original,
             Request,
@@ -23,6 +22,7 @@ use crate::{
     index::Slot,
     range::VaRange,
     registered::{
+        Arguments,
         Deadline,
         MrIndex,
         Registered, //
@@ -80,9 +80,7 @@ impl Imports {
         backend: &Backend,
         req: &Request<'_>,
     ) -> Result<UserMr> {
-        if Intent::of(req.access) == Intent::Write && !part.writable {
-            return Err(EACCES);
-        }
+        part.permits(Intent::of(req.access) == Intent::Write)?;
         // Nothing can fail between making the MR and entering it in the index.
         let slot = Slot::new()?;
         let imported = Imported {
@@ -153,15 +151,12 @@ impl Registered for Imported {
         result
     }
 
-    fn fill_unchanged(&self, req: &mut Request<'_>, change: Change) {
-        if !change.access() {
-            req.access = self.access;
-        }
-        if !change.range() {
-            req.start = self.range.addr() as u64;
-            req.length = self.range.len() as u64;
-            req.iova = self.iova;
-        }
+    fn arguments(&self) -> Option<Arguments> {
+        Some(Arguments {
+            range: self.range,
+            access: self.access,
+            iova: self.iova,
+        })
     }
 
     fn replace_mr(self: Arc<Self>, backend: &Backend, req: &Request<'_>) -> Result<UserMr> {

@@ -7,6 +7,7 @@ use crate::{
     ext::{
         dma_buf::FenceBudget,
         rdma::{
+            Access,
             Change,
             Mr,
             Original,
@@ -14,7 +15,8 @@ use crate::{
             UserMr, //
         }, //
     },
-    index::Index, //
+    index::Index,
+    range::VaRange, //
 };
 use core::cell::Cell;
 use kernel::{
@@ -31,6 +33,13 @@ use pin_init::stack_pin_init;
 /// The MRs of a device that the core has had made, by their local key.
 pub(crate) type MrIndex = Index<dyn Registered>;
 
+/// The arguments of a registration that a re-registration may leave as they are.
+pub(crate) struct Arguments {
+    pub(crate) range: VaRange,
+    pub(crate) access: Access,
+    pub(crate) iova: u64,
+}
+
 /// Memory behind MRs of users.
 pub(crate) trait Registered: Send + Sync {
     /// Returns whether `mr` is an MR on this memory. Context: any.
@@ -45,8 +54,23 @@ pub(crate) trait Registered: Send + Sync {
     /// may sleep.
     fn deregister(&self, mr: &Mr, original: &Original<'_>) -> Result;
 
+    /// Returns the arguments of the last registration, or `None` if its device is removed. Context: any.
+    fn arguments(&self) -> Option<Arguments>;
+
     /// Fills in the arguments that a re-registration does not change. Context: any.
-    fn fill_unchanged(&self, req: &mut Request<'_>, change: Change);
+    fn fill_unchanged(&self, req: &mut Request<'_>, change: Change) {
+        let Some(arguments) = self.arguments() else {
+            return;
+        };
+        if !change.access() {
+            req.access = arguments.access;
+        }
+        if !change.range() {
+            req.start = arguments.range.addr() as u64;
+            req.length = arguments.range.len() as u64;
+            req.iova = arguments.iova;
+        }
+    }
 
     /// Makes another MR on the same memory, with the PD and the access flags of `req`, which are those of
     /// a re-registration without a new range. After a failure the old MR is unchanged.

@@ -23,7 +23,6 @@ use crate::{
         compat::eopnotsupp,
         rdma::{
             Access,
-            Change,
             Device,
             Mr,
             Name,
@@ -38,6 +37,7 @@ use crate::{
     range::VaRange,
     registered::{
         self,
+        Arguments,
         Deadline,
         Registered, //
     },
@@ -265,17 +265,12 @@ impl Registered for Region {
         Ok(())
     }
 
-    fn fill_unchanged(&self, req: &mut Request<'_>, change: Change) {
-        if let Some(mrs) = &*self.mrs.lock() {
-            if !change.access() {
-                req.access = mrs.access;
-            }
-            if !change.range() {
-                req.start = self.range.addr() as u64;
-                req.length = self.range.len() as u64;
-                req.iova = mrs.iova;
-            }
-        }
+    fn arguments(&self) -> Option<Arguments> {
+        self.mrs.lock().as_ref().map(|mrs| Arguments {
+            range: self.range,
+            access: mrs.access,
+            iova: mrs.iova,
+        })
     }
 
     /// The client is not asked, whatever is at the address now. Fails with `EBUSY` if the driver has not

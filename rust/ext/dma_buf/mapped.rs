@@ -48,6 +48,18 @@ pub struct Part {
     pub writable: bool,
 }
 
+impl Part {
+    /// Returns `EACCES` if it must not be written to, with `write`.
+    ///
+    /// Context: any.
+    pub fn permits(&self, write: bool) -> Result {
+        if write && !self.writable {
+            return Err(EACCES);
+        }
+        Ok(())
+    }
+}
+
 /// An exporter whose dma-buf shows the file operations of all.
 struct Specimen;
 
