@@ -164,15 +164,13 @@ impl Provider {
         self.prefetchable
     }
 
-    /// Allocates `n` contiguous pages of this memory, whose physical address is a multiple of
-    /// `align`. Their contents are those of the device.
+    /// Checks the arguments of [`alloc`](Self::alloc) without an allocation.
     ///
     /// Returns `EINVAL` if `n` is 0, if `align` is not a power of two, or if no address in this
-    /// memory is a multiple of it; `ENOMEM` if no free run is long enough; and `ENODEV` if the
-    /// driver has been unbound.
+    /// memory is a multiple of `align`.
     ///
-    /// Context: may sleep.
-    pub fn alloc(&self, n: usize, align: u64) -> Result<Pages> {
+    /// Context: any.
+    pub fn check_alloc(&self, n: usize, align: u64) -> Result {
         let phys = self.window.phys();
         let fits = |at: u64| at < phys.end;
         if n == 0
@@ -182,6 +180,18 @@ impl Provider {
         {
             return Err(EINVAL);
         }
+        Ok(())
+    }
+
+    /// Allocates `n` contiguous pages of this memory, whose physical address is a multiple of
+    /// `align`. Their contents are those of the device.
+    ///
+    /// Returns the errors of [`check_alloc`](Self::check_alloc); `ENOMEM` if no free run is long
+    /// enough; and `ENODEV` if the driver has been unbound.
+    ///
+    /// Context: may sleep.
+    pub fn alloc(&self, n: usize, align: u64) -> Result<Pages> {
+        self.check_alloc(n, align)?;
         // CAST: `usize` has 64 bits on architectures with P2PDMA; `PAGE_SIZE` is less than 2^32.
         let align = (align as usize).div_ceil(PAGE_SIZE);
         Pages::alloc(

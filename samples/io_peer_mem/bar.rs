@@ -181,10 +181,15 @@ impl Bar {
         align: u64,
         clear: bool,
     ) -> Result<Allocation> {
+        // Invalid arguments have their errno also if the BAR is dead or the quota is used up.
+        this.memory.check_alloc(n, align)?;
         let node = RBTreeNodeReservation::new(GFP_KERNEL_ACCOUNT)?;
-        let (dead, revocations) = {
+        let revocations = {
             let state = this.state.lock();
-            (state.dead, state.revocations)
+            if state.dead {
+                return Err(ENODEV);
+            }
+            state.revocations
         };
         // CAST: `usize` has 64 bits on architectures with P2PDMA.
         let bytes = n.checked_mul(PAGE_SIZE).ok_or(ENOMEM)? as u64;
@@ -196,10 +201,6 @@ impl Bar {
             }
             Err(e)
         })?;
-        // Arguments that no BAR accepts have their errno also if it is dead.
-        if dead {
-            return Err(ENODEV);
-        }
         pages.set_charge(charge);
         if clear || this.zero != Policy::Never {
             pages.clear()?;

@@ -101,6 +101,12 @@ void test_abi(const char *path)
 	a.flags = IO_PEER_MEM_DM_ZERO | 2;
 	expect_errno("another flag", try(bar, IO_PEER_MEM_IOC_DM_ALLOC, &a), EINVAL);
 	a.flags = 0;
+	a.length = UINT64_MAX;
+	expect_errno("too long", try(bar, IO_PEER_MEM_IOC_DM_ALLOC, &a), ENOMEM);
+	a.log_align = 62;
+	expect_errno("too long, no such offset", try(bar, IO_PEER_MEM_IOC_DM_ALLOC, &a), EINVAL);
+	a.length = 1;
+	a.log_align = 0;
 	n = range(zero, range(zero, range(zero, 0, 0, 4), 5, 8), 32, 64);
 	must_refuse("alloc", bar, IO_PEER_MEM_IOC_DM_ALLOC, &a, sizeof(a), zero, n);
 	n = range(zero, range(zero, 0, 0, 8), 40, 64);
