@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * The verbs of the sample: a device, and two queue pairs that are connected to each
- * other. Both belong to this process, or one to a process on another host.
+ * Verbs for iopm, the samples and the tests: a device, and two queue pairs that are connected to
+ * each other. Both belong to this process, or one to a process on another host.
  */
 #ifndef VERBS_H
 #define VERBS_H
