@@ -5,8 +5,9 @@
   collect JSON KERNEL DEVICE=ROWS...  makes JSON of the lines of bench_mr
   compare OLD NEW                     lists the rows that differ by more than 1 % and their spread
   check JSON BUDGETS                  fails for each row above its budget
-  render JSON DOCUMENTATION           prints the tables; writes them into performance.rst
-                                      there, and the plots beside it
+  render JSON DOCUMENTATION           prints the tables; writes them into performance.rst there: the
+                                      goals and the plots at RESULTS, the rest at FIGURES; and the
+                                      plots beside it
 """
 
 import json
@@ -17,8 +18,9 @@ from bench_goals import goals_table
 from bench_plot import plot
 from bench_tables import data_table, many_table, memory_table, size_name, table, threads_table
 
-BEGIN = ".. The figures from here on are written by scripts/bench."
-END = ".. End of the figures."
+# The lines in performance.rst before and after what is written there.
+RESULTS = (".. The results are written by scripts/bench.", ".. End of the results.")
+FIGURES = (".. The figures from here on are written by scripts/bench.", ".. End of the figures.")
 # Of the memory of many MRs, in bytes: what a slab more or less is.
 SLAB = 32 << 10
 TITLES = {"rxe0": "rdma_rxe", "mlx5_0": "mlx5_ib, emulated ConnectX"}
@@ -226,31 +228,51 @@ def client_plot(rows, device):
                 [str(n) for n in counts], False)
 
 
+def device_tables(rows, device):
+    title = TITLES[device]
+    tables = [title + "\n" + "-" * len(title), host_table(rows, device)]
+    if rows.sizes(device, "bar"):
+        tables.append(bar_table(rows, device))
+    tables += [make(rows, device) for make in (other_table, many_table, memory_table, data_table,
+                                               threads_table)]
+    return [text for text in tables if text]
+
+
+def write_plots(rows, documentation, kind, make):
+    """Writes a plot for each device. Returns the line that shows them beside each other, and the
+    definitions of its names."""
+    names, definitions = [], []
+    for device in rows.devices():
+        name = f"performance-{device.split('_')[0]}-{kind}"
+        with open(os.path.join(documentation, name + ".svg"), "w", encoding="ascii") as file:
+            file.write(make(rows, device))
+        names.append(f"|{name}|")
+        definitions.append(f".. |{name}| image:: {name}.svg\n   :width: 49%\n"
+                           f"   :alt: {TITLES[device]}: instructions by {kind}")
+    return " ".join(names), definitions
+
+
+def between(text, marks, parts):
+    """Returns `text` with `parts` between the lines `marks`."""
+    begin, end = marks
+    before, rest = text.split(begin)
+    return before + begin + "\n\n" + "\n\n".join(parts) + "\n\n" + end + rest.split(end)[1]
+
+
 def render(path, documentation):
     rows = Rows(path)
-    parts = [f"Kernel {rows.kernel}."]
-    for device in rows.devices():
-        title = TITLES[device]
-        tables = [title + "\n" + "-" * len(title), host_table(rows, device)]
-        if rows.sizes(device, "bar"):
-            tables.append(bar_table(rows, device))
-        tables += [make(rows, device) for make in (other_table, many_table, memory_table, data_table,
-                                                   threads_table, goals_table)]
-        tables = [text for text in tables if text]
-        print("\n\n".join(tables) + "\n")
-        parts += tables
-        for kind, make in (("size", size_plot), ("clients", client_plot)):
-            name = f"performance-{device.split('_')[0]}-{kind}.svg"
-            with open(os.path.join(documentation, name), "w", encoding="ascii") as file:
-                file.write(make(rows, device))
-            parts.append(f".. image:: {name}")
+    figures = [text for device in rows.devices() for text in device_tables(rows, device)]
+    goals = goals_table(rows, {device: TITLES[device].split(",")[0] for device in rows.devices()})
+    print("\n\n".join(figures + [goals]) + "\n")
+    sizes, definitions = write_plots(rows, documentation, "size", size_plot)
+    clients, more = write_plots(rows, documentation, "clients", client_plot)
+    results = [f"Kernel {rows.kernel}.", sizes, goals, clients] + definitions + more
     name = os.path.join(documentation, "performance.rst")
     with open(name, encoding="utf-8") as file:
         text = file.read()
-    before, rest = text.split(BEGIN)
-    after = rest.split(END)[1]
+    text = between(between(text, RESULTS, results), FIGURES, figures)
     with open(name, "w", encoding="utf-8") as file:
-        file.write(before + BEGIN + "\n\n" + "\n\n".join(parts) + "\n\n" + END + after)
+        file.write(text)
 
 
 if __name__ == "__main__":
