@@ -7,6 +7,8 @@ root_doc = "index"
 extensions = ["sphinx.ext.graphviz"]
 html_theme = "alabaster"
 html_theme_options = {"page_width": "64em", "sidebar_width": "16em"}
+# custom.css
+html_static_path = ["_static"]
 graphviz_output_format = "svg"
 highlight_language = "none"
 nitpicky = True
