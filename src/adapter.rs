@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! One RDMA device that the core serves.
+//! A device of RDMA that the core serves: [`Adapter`].
+//!
+//! When ib_core adds a device, the hooks create an adapter, which stays in the list of adapters
+//! until the device is removed. The dispatch registers memory with the backend of the adapter.
 
 use crate::{
     backend::Backend,
@@ -29,10 +32,10 @@ use kernel::{
 pub(crate) struct Adapter {
     dev: ARef<Device>,
     backend: Backend,
-    /// The MRs that the core has had made, by their local key.
+    /// The MRs that the core has made, by local key.
     mrs: Arc<MrIndex>,
     imports: Imports,
-    /// The hints for its user contexts.
+    /// The hints for the device's user contexts.
     #[pin]
     hints: Hints,
 }
@@ -66,7 +69,7 @@ impl Adapter {
         &self.backend
     }
 
-    /// Returns the MRs that the core has had made, by their local key.
+    /// Returns the MRs that the core has made, by local key.
     pub(crate) fn mrs(&self) -> &Arc<MrIndex> {
         &self.mrs
     }
@@ -81,14 +84,15 @@ impl Adapter {
         &self.hints
     }
 
-    /// Returns the memory that `mr` is on, if the core has had the MR made.
+    /// Returns the memory that `mr` is on, if the core has made the MR. Context: any.
     pub(crate) fn registered(&self, mr: &Mr) -> Option<Arc<dyn Registered>> {
         self.mrs
             .get(mr.lkey())
             .filter(|registered| registered.is_of(mr))
     }
 
-    /// Returns the memory that `mr` is on, and begins the deregistration of `mr` there.
+    /// Returns the memory that `mr` is on, if the core has made the MR, and begins the
+    /// deregistration of `mr`. Context: any.
     pub(crate) fn registered_to_end(&self, mr: &Mr) -> Option<Arc<dyn Registered>> {
         let registered = self.mrs.get(mr.lkey())?;
         registered.begin_dereg(mr).then_some(registered)

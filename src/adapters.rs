@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! The list of RDMA devices that the core serves.
+//!
+//! The hooks add and remove an [`Adapter`]; hints and debugfs look adapters up, and the export of
+//! memory checks importers by [`trust_of`]. Context: may sleep.
 
 use crate::{
     adapter::Adapter,
@@ -23,13 +26,13 @@ use kernel::{
     },
 };
 
-/// The devices of a list, which is locked for one look-up or change, and while debugfs prints it.
+/// The devices. The list is locked for a look-up or a change, and while debugfs prints the list.
 type List = Mutex<KVec<Arc<Adapter>>>;
 
 /// The list of the loaded module.
 static LIST: Snapshot<List> = Snapshot::new();
 
-/// The open list. Dropping it closes the list, which must be empty then.
+/// The open list. Dropping the list closes it. No device is in the list then.
 pub(crate) type Open = Published<List>;
 
 /// Opens the list. Context: may sleep.
@@ -68,8 +71,8 @@ pub(crate) fn by_device(dev: &Device) -> Result<Arc<Adapter>> {
     found.cloned().ok_or(ENODEV)
 }
 
-/// Returns `None` if `dev` does not perform the DMA of a device in the list, and otherwise what is known
-/// of the invalidations of that device. Context: may sleep.
+/// Returns what is known of the invalidations of the device in the list whose DMA `dev` performs.
+/// Returns `None` if `dev` does not perform the DMA of any device in the list. Context: may sleep.
 pub(crate) fn trust_of(dev: &device::Device) -> Option<Option<Arc<Trust>>> {
     let performs = |adapter: &&Arc<Adapter>| {
         let dma = adapter.device().dma_device();

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `/sys/kernel/debug/ib_peer_mem/`: the backend of each device (`devices`), its MRs on dma-bufs of other
-//! exporters (`dma_bufs`), the state of the hook on umems (`umem_hook`), and why memory was not
-//! registered (`refusals`).
+//! `/sys/kernel/debug/ib_peer_mem/`: the backend of each device (`devices`), the MRs of each device
+//! on dma-bufs of other exporters (`dma_bufs`), the state of the hook on umems (`umem_hook`), and
+//! why memory was not registered (`refusals`).
+//!
+//! [`Folder`] is the directory, which exists while the module is loaded. A read of a list may
+//! sleep, and holds the lock of the list.
 
 use crate::{
     adapters,
@@ -18,7 +21,7 @@ use kernel::{
     prelude::*, //
 };
 
-/// The folder.
+/// The directory.
 #[pin_data]
 pub(crate) struct Folder {
     // Removed in this order.
@@ -34,7 +37,7 @@ pub(crate) struct Folder {
 }
 
 impl Folder {
-    /// Creates the folder. Without debugfs this does nothing.
+    /// Creates the directory. Without debugfs this function does nothing.
     pub(crate) fn new() -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
             dir: Dir::new(c"ib_peer_mem"),

@@ -1,13 +1,28 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Dispatch: asks the clients, one after the other, which of them claims a range.
+//! Dispatch: finds the client, or the dma-buf, that a range belongs to.
 //!
-//! The driver comes first: it pins host memory, and no client sees that. If it cannot pin the
-//! memory the clients are asked, and if none claims the range the driver's error stands. Clients
-//! whose memory can be pinned by the CPU are asked before the driver, and with
-//! `order=clients_first` all are. Memory that no client claims may be a mapping of a dma-buf of another
-//! exporter: the driver imports that. Memory that its process has named as a part of a dma-buf comes
-//! before all of them, unless it looks ordinary.
+//! The interposed verbs call [`register_memory`] and [`register_after_driver`], `/dev/ib_peer_mem`
+//! calls [`export_memory`], and the hook on umems calls [`part_for_umem`]. A [`Round`] asks the
+//! clients for a range, one after the other.
+//!
+//! An MR is tried in this order:
+//!
+//! 1. the driver, which pins host memory: no client sees host memory. Skipped if a client comes
+//!    before the driver, or if the page tables show that the memory may belong to a client or have
+//!    a name;
+//! 2. the part of a dma-buf as which the process has named the range: the driver imports the part;
+//! 3. the clients whose memory the CPU can pin; with `order=clients_first` all clients;
+//! 4. the driver, if not called yet and possibly able to pin the memory;
+//! 5. the other clients;
+//! 6. the part of a dma-buf of another exporter that is mapped at the range: the driver imports the
+//!    part;
+//! 7. the driver, if not called yet.
+//!
+//! An error of the driver ends the registration, unless the error can mean that the memory cannot
+//! be pinned. If no client claims the range, the driver's error stands.
+//!
+//! Context: process context; may sleep. The caller holds no lock of the core.
 
 use crate::{
     adapter::Adapter,
@@ -60,15 +75,15 @@ use kernel::{
     sync::Arc, //
 };
 
-/// Why a client that requires invalidation serves no umem, and the remedy.
+/// Why a client that requires invalidation does not serve a umem, and the remedy.
 const UNFENCED: &str = "the driver pins the memory (queue, doorbell record, DEVX umem or MR) and \
     does not release it on invalidation, which the client requires; use memory of a client that does not";
 
-/// A pass over the clients that asks them for a range.
+/// One pass over the clients, which asks each client for a range.
 struct Round<'a> {
     clients: &'a [Arc<Client>],
     range: VaRange,
-    /// The device that the memory is for, if that is known.
+    /// The device that the memory is for, if known.
     device: Option<&'a Device>,
     /// The error of the first client that claimed the range but could not pin it.
     unpinned: Option<Error>,
@@ -86,8 +101,9 @@ impl<'a> Round<'a> {
     }
 
     /// Asks the clients that `admits` accepts, in the order of registration. Returns the result of
-    /// `make` for the first client that can serve the range, or `None` if there is no such client.
-    /// Context: may sleep.
+    /// `make` for the first client that serves the range, or `None` if no client does. Skips a
+    /// client that cannot pin the range or cannot serve the device. Fails with any other error of
+    /// `make`. Context: may sleep.
     fn ask<T>(
         &mut self,
         admits: impl Fn(&Client) -> bool,
@@ -125,8 +141,10 @@ impl<'a> Round<'a> {
         Ok(None)
     }
 
-    /// Exports the range with the first client that `admits` accepts and that claims it, for the device
-    /// that the memory is for, or for those of all adapters. Context: may sleep.
+    /// Exports the range with the first client that `admits` accepts and that serves the range. The
+    /// importer must be the device that the memory is for, or the device of any adapter if the
+    /// device is not known. Fails with the error of the first client that could not pin the range,
+    /// if no other client serves the range. Context: may sleep.
     fn export(
         &mut self,
         intent: Intent,
@@ -149,8 +167,8 @@ impl<'a> Round<'a> {
         }
     }
 
-    /// Refuses the clients that claim the range and require invalidation, which a umem does not
-    /// have. Returns whether there is one. Context: may sleep.
+    /// Records and logs the clients that claim the range and require invalidation: a umem cannot be
+    /// invalidated. Returns whether any client does. Context: may sleep.
     fn refuse_unfenced(&mut self) -> Result<bool> {
         let range = self.range;
         let mut claimed = false;
@@ -165,7 +183,7 @@ impl<'a> Round<'a> {
         Ok(claimed)
     }
 
-    /// Keeps a refusal for debugfs. Context: may sleep.
+    /// Records a refusal for debugfs. Context: may sleep.
     fn record(&self, client: Option<&Client>, error: Option<Error>, cause: &'static str) {
         refusals::record(refusals::Refusal {
             range: self.range,
@@ -176,8 +194,9 @@ impl<'a> Round<'a> {
         });
     }
 
-    /// Returns the part of a dma-buf that the process has named at the range, if it has. Fails with
-    /// `EFAULT` if only a part of the range has a name. Context: may sleep.
+    /// Returns the part of a dma-buf as which the process has named the range, or `None` if no part
+    /// of the range has a name. Fails with `EFAULT` if the range is not one part of one dma-buf.
+    /// Context: may sleep.
     fn named(&self) -> Result<Option<Part>> {
         named::find(self.range).inspect_err(|e| {
             self.record(
@@ -188,8 +207,8 @@ impl<'a> Round<'a> {
         })
     }
 
-    /// Returns the part of a dma-buf that is mapped at the range, if one is. Fails with `EFAULT` if only a
-    /// part of the range is in the dma-buf. Context: may sleep.
+    /// Returns the part of a dma-buf that is mapped at the range, or `None` if no dma-buf is mapped
+    /// there. Fails with `EFAULT` if the range is not one part of one dma-buf. Context: may sleep.
     fn mapped(&self) -> Result<Option<Part>> {
         mapped(self.range.addr(), self.range.len()).inspect_err(|e| {
             self.record(
@@ -200,7 +219,8 @@ impl<'a> Round<'a> {
         })
     }
 
-    /// Returns `part`, or `EACCES` if it is to be written and must not be. Context: may sleep.
+    /// Returns `part`. Fails with `EACCES` if the part is read-only and `intent` is to write.
+    /// Context: may sleep.
     fn writable(&self, part: Part, intent: Intent) -> Result<Part> {
         match part.permits(intent == Intent::Write) {
             Ok(()) => Ok(part),
@@ -208,7 +228,7 @@ impl<'a> Round<'a> {
         }
     }
 
-    /// Records and logs that `part` could not be imported. Returns the error.
+    /// Records and logs that `part` could not be imported. Returns `e`. Context: may sleep.
     fn not_imported(&self, part: &Part, e: Error) -> Error {
         let cause = if e == EACCES {
             "the mapping or the descriptor is read-only; the MR would be written to"
@@ -232,8 +252,8 @@ impl<'a> Round<'a> {
         e
     }
 
-    /// Keeps the refusal of memory that no client claims. `can_fence`: whether MRs of the device can
-    /// be fenced. Context: may sleep.
+    /// Records that no client claims the memory. `can_fence`: whether MRs of the device can be
+    /// fenced. Context: may sleep.
     fn record_unclaimed(&self, error: Option<Error>, can_fence: bool) {
         let asked = |client: &Arc<Client>| can_fence || !client.traits().requires_invalidation;
         self.record(
@@ -249,22 +269,25 @@ impl<'a> Round<'a> {
     }
 }
 
-/// Registers memory with the driver, by `driver`, or with the client that claims it. Context: may
-/// sleep.
+/// Registers memory with the driver, by calling `driver`, or with the client or the dma-buf that
+/// the memory belongs to. Context: process context; may sleep.
 ///
-/// For memory that the driver registers this writes no memory that CPUs share.
+/// Registrations of host memory must scale with the number of CPUs: if the driver registers the
+/// memory, this function writes no memory that CPUs share.
 pub(crate) fn register_memory<T: From<UserMr>>(
     adapter: &Adapter,
     req: &Request<'_>,
     driver: impl Fn() -> Result<T>,
 ) -> Result<T> {
     let asked = ASKED.get();
-    // CAST: Addresses of this machine; the driver has the errno for others.
+    // CAST: `usize` holds every address of this machine; for others the driver has the errno.
     let memory = MemoryKind::at(req.start as usize);
-    // The first page is not tried here: that is for `ask_clients`, after the clients that come first.
+    // Do not pin a test page here: `ask_clients` does, after the clients that come before the
+    // driver.
     let driver_first = driver_can_pin(adapter.device(), memory, || false);
     let mut error = None;
-    // The driver could pin other memory at addresses that are reserved for named memory.
+    // A process may have only reserved the addresses of named memory: the driver could pin other
+    // memory there.
     let may_be_named = memory != MemoryKind::Ordinary && named::exist();
     let driver_first = driver_first && !may_be_named;
     if asked == Asked::Never || (asked == Asked::AfterDriver && driver_first) {
@@ -276,8 +299,9 @@ pub(crate) fn register_memory<T: From<UserMr>>(
     ask_clients(adapter, req, driver, memory, error)
 }
 
-/// Registers memory that looked ordinary, but which the driver could not register: it failed with
-/// `error`. Context: may sleep.
+/// Registers memory that looked ordinary, after the driver has failed with `error`. Fails with
+/// `error` if the error cannot mean that the memory cannot be pinned. Context: process context; may
+/// sleep.
 pub(crate) fn register_after_driver(
     adapter: &Adapter,
     req: &Request<'_>,
@@ -290,20 +314,20 @@ pub(crate) fn register_after_driver(
     ask_clients(adapter, req, driver, MemoryKind::Ordinary, Some(error))
 }
 
-/// Returns whether the driver may be able to pin the memory, so that it is called first. `try_pin`
-/// tries to pin the first page. Context: that of `try_pin`.
+/// Returns whether the driver may be able to pin the memory, and so is called before the clients.
+/// `try_pin` tries to pin the first page. Context: that of `try_pin`.
 fn driver_can_pin(dev: &Device, memory: MemoryKind, try_pin: impl FnOnce() -> bool) -> bool {
     match memory {
         MemoryKind::Ordinary => true,
-        // rdma_rxe logs every failure as an error, so it must not fail for memory that clients may
-        // claim.
+        // rdma_rxe logs each failed registration as an error, so do not call rdma_rxe for memory
+        // that clients may claim.
         MemoryKind::Unknown => !dev.is_rxe() || try_pin(),
         MemoryKind::Device => false,
     }
 }
 
-/// Asks the clients, and the driver in its turn: last for memory of devices, which it cannot pin, and
-/// not at all if it has failed with `error` already. Context: may sleep.
+/// Asks the clients, and in turn the driver: last for device memory, which drivers cannot pin, and
+/// not at all if the driver has already failed with `error`. Context: process context; may sleep.
 #[cold]
 fn ask_clients<T: From<UserMr>>(
     adapter: &Adapter,
@@ -361,7 +385,8 @@ fn ask_clients<T: From<UserMr>>(
     }
 }
 
-/// Registers `part`, which is the memory of the round. Context: may sleep.
+/// Has the driver import `part`, the memory of `round`. Records and logs a failure. Context: may
+/// sleep.
 fn import(adapter: &Adapter, req: &Request<'_>, round: &Round<'_>, part: Part) -> Result<UserMr> {
     adapter
         .imports()
@@ -369,15 +394,15 @@ fn import(adapter: &Adapter, req: &Request<'_>, round: &Round<'_>, part: Part) -
         .map_err(|e| round.not_imported(&part, e))
 }
 
-/// Exports memory of the calling process as a dma-buf, with the first client that claims it.
-/// Returns `None` if no client claims it. Which devices can import the dma-buf shows when they do.
-/// Context: may sleep.
+/// Exports memory of the calling process as a dma-buf, with the first client that claims the range.
+/// Returns `None` if no client claims the range. Each importer is checked when the importer
+/// attaches. Context: process context; may sleep.
 pub(crate) fn export_memory(range: VaRange) -> Result<Option<Export>> {
     let Some(clients) = registry::clients() else {
         return Ok(None);
     };
     let mut round = Round::new(&clients, range, None);
-    // A dma-buf cannot forbid its importers to write.
+    // A dma-buf cannot be read-only for importers.
     let exported = round.export(Intent::Write, |_| true)?;
     if exported.is_none() {
         round.record_unclaimed(None, true);
@@ -385,11 +410,16 @@ pub(crate) fn export_memory(range: VaRange) -> Result<Option<Export>> {
     Ok(exported)
 }
 
-/// Returns memory that `dev` could not pin as a part of a dma-buf, for a umem, which cannot be fenced:
-/// memory that its process has named, memory of the first client that claims it, which is exported, or
-/// a mapping of a dma-buf. Returns
-/// `None` if it is neither. A client that claims the memory and requires invalidation is logged.
-/// Context: may sleep.
+/// Finds a dma-buf for a umem of memory that `dev` could not pin. Returns, in this order: the part
+/// of a dma-buf as which the process has named the range; an export by the first client that claims
+/// the range; the part of a dma-buf that is mapped at the range. Otherwise returns `None`.
+///
+/// Umems cannot be fenced, so clients that require invalidation serve no umems. If the range
+/// belongs to a client that requires invalidation, logs the client and returns `None`.
+///
+/// Fails with `EACCES` if the part is read-only and `intent` is to write.
+///
+/// Context: process context; may sleep.
 pub(crate) fn part_for_umem(dev: &Device, range: VaRange, intent: Intent) -> Result<Option<Part>> {
     let clients = registry::clients();
     let clients = clients.as_deref().map_or(&[][..], |clients| clients);
@@ -420,7 +450,7 @@ pub(crate) fn part_for_umem(dev: &Device, range: VaRange, intent: Intent) -> Res
 /// Records and logs that the umem of a dma-buf from [`part_for_umem`] failed with `e`. Context: may
 /// sleep.
 pub(crate) fn umem_failed(dev: &Device, range: VaRange, part: &Part, e: Error) {
-    // Exports of clients have lines of their own.
+    // A client's export logs failures in `region::export`.
     if !part.buffer.is_of_this_module() {
         Round::new(&[], range, Some(dev)).not_imported(part, e);
     }

@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The interposed verbs of a device: memory that a client claims becomes a region, and everything
-//! else falls through to the driver.
+//! The interposed verbs of a device.
+//!
+//! [`Adapter`] implements [`Hooks`]: ib_uverbs calls the interposed verbs, and the verbs call these
+//! functions. Memory that a client claims becomes a region, a dma-buf of another exporter becomes
+//! an import, and all other memory goes to the driver.
+//!
+//! Context: as each method of [`Hooks`] states. No lock of the core is held.
 
 use crate::{
     adapter::Adapter,
@@ -55,7 +60,8 @@ impl Hooks for Adapter {
     }
 
     fn asked(&self) -> &'static AskedCell {
-        /// The hook on umems serves what the driver pins, so the driver's calls must not be exempt from it.
+        /// For the umem backend. A driver that is called before the hooks are asked is exempt from
+        /// the hook on umems, which must serve the memory that the driver pins.
         static ALWAYS: AskedCell = AskedCell::new(Asked::Always);
         match self.backend() {
             Backend::Umem => &ALWAYS,
@@ -68,11 +74,12 @@ impl Hooks for Adapter {
     }
 
     fn reg_user_mr(self: &Arc<Self>, req: &Request<'_>, driver: Driver<'_>) -> Result<UserMr> {
-        // The driver pages on-demand memory by itself, and the hook on umems serves what it pins.
+        // The driver pages on-demand memory in by itself. With the umem backend, the hook on umems
+        // serves the memory that the driver pins.
         if req.access.is_on_demand() || matches!(self.backend(), Backend::Umem) {
             return driver.reg_user_mr(req);
         }
-        // The hook on umems must not serve the driver's attempt: its MR could not be fenced.
+        // If the hook on umems served this call, the MR could not be fenced.
         dispatch::register_memory(self, req, || bypass(|| driver.reg_user_mr(req)))
     }
 
@@ -88,8 +95,9 @@ impl Hooks for Adapter {
         driver: Driver<'_>,
     ) -> Result<Option<UserMr>> {
         let Some(registered) = self.registered(mr) else {
-            // An MR on host memory can become one on peer memory. Only the driver knows its access
-            // flags, so only the driver can change it if these stay.
+            // An MR on host memory can become an MR on peer memory. Only the driver knows the
+            // access flags of an MR on host memory, so only the driver can change the MR if the
+            // flags stay.
             let falls_through =
                 req.access.is_on_demand() || matches!(self.backend(), Backend::Umem);
             if falls_through || !change.range() || !change.access() {
@@ -97,7 +105,7 @@ impl Hooks for Adapter {
             }
             return dispatch::register_memory(self, req, || bypass(|| driver.rereg_user_mr()));
         };
-        // The driver cannot change an MR on a dma-buf; a new MR replaces it.
+        // Drivers cannot change an MR on a dma-buf, so a new MR replaces the old MR.
         let mut req = req.clone();
         registered.fill_unchanged(&mut req, change);
         if change.range() {

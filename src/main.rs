@@ -1,42 +1,41 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Peer memory for RDMA on an unmodified kernel.
+//! Peer memory for RDMA on an unmodified kernel: `ib_peer_mem.ko`.
 //!
-//! A module uses only modules of the layers below its own; `LAYERS` lists them.
+//! A peer memory client is a driver that owns memory, usually memory that the kernel cannot pin.
+//! With this module a stock RDMA driver registers memory of clients by address, and memory that is
+//! a part of a dma-buf. [`PeerMem`] holds everything that the module registers with the kernel.
 //!
-//! ```text
-//!   verbs ──▶ hooks   clients ──▶ abi   ioctls ──▶ ioctl   debugfs
-//!               │                  │                 │        │
-//!               └──▶ dispatch ◀────│─────────────────┘        │
-//!                    │      │      ▼                          ▼
-//!                    │      └──▶ registry                  adapters
-//!                    ▼              │                         │
-//!                 region ◀──────────│──────────────────── adapter
-//!                  │   │            │
-//!                  │   └──▶ backend ──▶ rdma (drivers)
-//!                  ▼          │     │
-//!             lifecycle       ▼     ▼
-//!                       callbacks ──▶ client
-//! ```
+//! `LAYERS` lists the layers. A module uses only modules of the layers below its own.
 //!
+//! - [`hooks`]: the interposed verbs of a device; [`umem`]: the hook on the functions of ib_core
+//!   that pin user memory;
 //! - [`abi`], [`callbacks`]: the C ABI, inbound and outbound;
-//! - [`hooks`]: the interposed verbs; [`ioctl`], [`dmabuf_reg`]: `/dev/ib_peer_mem`, and the protocol
-//!   of `/dev/dmabuf_reg`; [`mod@debugfs`]: the list of devices, and the last refusals ([`refusals`]);
-//! - [`dispatch`]: finds the client that claims a range; [`named`]: ranges that are dma-bufs;
+//! - [`ioctl`]: `/dev/ib_peer_mem`; [`dmabuf_reg`]: `/dev/dmabuf_reg`; [`mod@debugfs`]: the list of
+//!   devices, and the last refusals;
+//! - [`dispatch`]: finds the client, or the dma-buf, that a range belongs to;
 //! - [`registry`], [`client`]: the registered clients; [`adapters`], [`adapter`]: the RDMA devices;
-//! - [`region`], [`lifecycle`]: one acquired range and the tasks that work on it;
-//! - [`backend`]: how a stock driver gets the addresses.
+//! - [`region`], [`lifecycle`]: one acquired range, and the tasks that work on the range;
+//! - [`imported`]: an MR on a dma-buf of another exporter; [`registered`]: what regions and imports
+//!   have in common;
+//! - [`backend`]: how a stock driver gets the addresses of a region;
+//! - [`named`]: the ranges of a process that have names; [`refusals`]: why memory was not
+//!   registered;
+//! - [`order`]: when the clients are asked; [`stats`]: counters; [`hint`], [`index`], [`range`]:
+//!   data structures.
 //!
-//! Locks. None is held across a client's callback or a driver's operation, except that
-//! `FastReg::links` and `LoopbackQp::busy` may be held across operations on kernel-owned queue
-//! pairs. No spin lock is nested in another. References leave a lock before they are dropped.
+//! Locks. No lock is held across a client's callback or a driver's operation, except
+//! `FastReg::links` and `LoopbackQp::busy`, which may be held across operations on kernel-owned
+//! queue pairs. Spin locks do not nest in each other. References are dropped after the lock is
+//! released, except queue pairs, which are destroyed under `FastReg::links`.
 //!
-//! 1. `Registry::entries`, `adapters::LIST`, `refusals::RING`, `Names::ranges` (mutexes): the lists of
-//!    clients, of devices, of refusals, and of the names of an address space; not nested in each other;
+//! 1. `Registry::entries`, `adapters::LIST`, `refusals::RING`, `Names::ranges` (mutexes): the lists
+//!    of clients, of devices, of refusals, and of the names of an address space; not nested in each
+//!    other;
 //! 2. `FastReg::links` (mutex): the queue pairs; then `LoopbackQp::busy` (mutex): one work request
 //!    at a time;
 //! 3. `Lifecycle::inner`, `Region::acquired`, `Region::mrs`, `Client::gate`, `Map::entries`,
-//!    `Hints::tree`, `per_mm::Spaces::shards` (spin locks, leaves).
+//!    `Hints::tree`, `Importer::trust`, `per_mm::Spaces::shards` (spin locks, leaves).
 //!
 //! Documentation/locking.rst has the argument.
 
@@ -91,8 +90,9 @@ module! {
     imports_ns: ["DMA_BUF"],
 }
 
-/// The module. Dropped in this order: remove the hook on umems, remove the interposer from the devices,
-/// wait for the calls in both, then close the lists.
+/// What the module has registered with the kernel. The fields drop in this order: the character
+/// devices and debugfs; the hook on umems; the interposer, which leaves the devices and then waits
+/// for the calls in the hook and in the interposed verbs; the lists.
 #[pin_data]
 struct PeerMem {
     #[pin]

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! When the clients are asked for an MR; the module parameter `order`.
+//! When the clients are asked for an MR: the module parameter `order`.
+//!
+//! [`Order`] is the value of the parameter. [`ASKED`] follows from the parameter and from the
+//! registered clients: the registry sets [`ASKED`], and the interposed verbs read [`ASKED`] for
+//! each registration. Context: any.
 
 use crate::ext::{
     params,
@@ -17,16 +21,17 @@ use kernel::{
     }, //
 };
 
-/// When the hooks are asked about an MR: as the clients need it, and while a process has names.
+/// When the interposed verbs ask the hooks about an MR: as the registered clients need, and after
+/// the driver while a process has names.
 pub(crate) static ASKED: AskedCell = AskedCell::new(Asked::Never);
 
-/// Whether the parameter says `clients_first`.
+/// Whether the parameter is `clients_first`.
 static CLIENTS_FIRST: Atomic<bool> = Atomic::new(false);
 
 /// When the clients are asked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Order {
-    /// After the driver could not pin the memory, except for clients whose memory can be pinned.
+    /// After the driver could not pin the memory, except for clients whose memory the CPU can pin.
     HostFirst,
     /// Before the driver.
     ClientsFirst,

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The hook on umems: finds the dma-buf of memory which a driver could not pin.
+//! The hook on umems: finds the dma-buf of memory that a driver could not pin.
+//!
+//! [`Hook`] places the hook, for as long as the module is loaded. The hook calls the
+//! [`UmemProvider`] in the task whose driver could not pin memory. Context: process context; may
+//! sleep. The caller may hold locks of the driver.
 
 use crate::{
     backend::{
@@ -45,11 +49,12 @@ impl UmemProvider for Clients {
     }
 }
 
-/// The placed hook, if the kernel lets it be placed. Dropping it removes the hook.
+/// The hook, if the kernel allows the hook. Dropping the object removes the hook, which may sleep.
 pub(crate) struct Hook(Option<UmemHook<Clients>>);
 
 impl Hook {
-    /// Places the hook. Without it the module works, except for the umem backend. Context: may sleep.
+    /// Places the hook. Without the hook the module works, except for the umem backend. Context:
+    /// may sleep.
     pub(crate) fn place(code: Code) -> Self {
         let hook = UmemHook::new(code);
         umem::set_state(hook.as_ref().map(|_| ()).map_err(|e| *e));
