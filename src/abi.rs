@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The functions that clients call and the callback that they receive: the inbound half of the C ABI
-//! edge. See `include/rdma/ib_peer_mem.h`.
+//! The inbound half of the C ABI edge: the functions that clients call, and the invalidate callback
+//! that clients get.
+//!
+//! `include/rdma/ib_peer_mem.h` has the prototypes and the contract: context, locks and errors. The
+//! functions create a [`Client`] from a client's structure, and pass clients on to the
+//! [`registry`], invalidations to the regions, and hints to the adapter of the user context.
 
 use crate::{
     adapter::Adapter,
@@ -35,10 +39,10 @@ use kernel::{
 ///
 /// # Safety
 ///
-/// `raw` must be NULL or satisfy the contract of [`ib_register_peer_memory_client`].
+/// `raw` must be NULL or satisfy the safety requirements of [`ib_register_peer_memory_client`].
 unsafe fn register(raw: *const peer::peer_memory_client, invalidates: bool) -> Result<Arc<Client>> {
-    // SAFETY: By this function's safety contract `raw` is NULL or points to a structure that stays
-    // valid until the client is unregistered.
+    // SAFETY: By the safety requirements of `register`, `raw` is NULL or points to a structure that
+    // stays valid until the client is unregistered.
     let Some(client) = (unsafe { raw.as_ref() }) else {
         pr_err!("a client passes NULL instead of a struct peer_memory_client; fix the client\n");
         return Err(EINVAL);
@@ -66,7 +70,8 @@ unsafe fn register(raw: *const peer::peer_memory_client, invalidates: bool) -> R
     let last = client.version.len() - 1;
     let flags = if client.version[last] != 0 {
         // SAFETY: By the C ABI a client with a non-zero last byte in `version` is the first field
-        // of a `peer_memory_client_ex`, of which at least `ex_size` bytes are valid.
+        // of a `peer_memory_client_ex` that is valid up to and including `ex_size`, and for
+        // `ex_size` bytes.
         unsafe { flags(raw.cast()) }
     } else {
         0
@@ -98,18 +103,19 @@ unsafe fn register(raw: *const peer::peer_memory_client, invalidates: bool) -> R
     result
 }
 
-/// Returns the flags of an extended client, 0 if the structure is too short to have them.
+/// Returns the flags of an extended client, or 0 if the structure is too short to have flags.
 ///
 /// # Safety
 ///
-/// `raw` must be valid up to and including `ex_size`, and for as many bytes as that field says.
+/// `raw` must be valid up to and including the field `ex_size`, and for `ex_size` bytes.
 unsafe fn flags(raw: *const peer::peer_memory_client_ex) -> u32 {
-    // SAFETY: By this function's safety contract `ex_size` is valid.
+    // SAFETY: By the safety requirements of `flags`, the field `ex_size` is valid.
     let size = unsafe { (*raw).ex_size };
     if size < offset_of!(peer::peer_memory_client_ex, flags) + size_of::<u32>() {
         return 0;
     }
-    // SAFETY: By this function's safety contract `ex_size` bytes are valid, which include `flags`.
+    // SAFETY: By the safety requirements of `flags`, `ex_size` bytes are valid, and include the
+    // field `flags`.
     unsafe { (*raw).flags }
 }
 
@@ -117,22 +123,24 @@ unsafe fn flags(raw: *const peer::peer_memory_client_ex) -> u32 {
 ///
 /// # Safety
 ///
-/// - `client` must be NULL or point to a structure as `include/rdma/ib_peer_mem.h` describes it,
-///   whose callbacks follow that header and stay callable until the client is unregistered.
+/// - `client` must be NULL or point to a structure as described in `include/rdma/ib_peer_mem.h`.
+///   The structure must stay valid, and the callbacks must follow the header and stay callable,
+///   until the client is unregistered.
 /// - `invalidate` must be NULL or valid for a write.
 #[no_mangle]
 pub(crate) unsafe extern "C" fn ib_register_peer_memory_client(
     client: *const peer::peer_memory_client,
     invalidate: *mut peer::invalidate_peer_memory,
 ) -> *mut ffi::c_void {
-    // A client that is in the list can be asked, and can then invalidate: set the callback before.
+    // A client in the list can be asked and can then invalidate, so set the callback first.
     if !invalidate.is_null() {
-        // SAFETY: By this function's safety contract `invalidate` is valid for a write.
+        // SAFETY: By the safety requirements of this function, `invalidate` is valid for a write.
         unsafe { invalidate.write(Some(invalidate_region)) };
     }
-    // SAFETY: `client` satisfies the contract of this very function.
+    // SAFETY: `client` satisfies the safety requirements of this very function.
     match unsafe { register(client, !invalidate.is_null()) } {
-        // The registry owns the client. The handle is its address, which is only compared.
+        // The registry owns the client. The handle is the address of the client, and is only
+        // compared.
         Ok(client) => Arc::as_ptr(&client).cast_mut().cast(),
         Err(_) => ptr::null_mut(),
     }
@@ -142,7 +150,7 @@ pub(crate) unsafe extern "C" fn ib_register_peer_memory_client(
 ///
 /// # Safety
 ///
-/// None: the handle is compared, not dereferenced. One that is not registered is logged.
+/// None: the handle is compared, not dereferenced. An unknown handle is logged.
 #[no_mangle]
 pub(crate) unsafe extern "C" fn ib_unregister_peer_memory_client(handle: *mut ffi::c_void) {
     let Some(client) = registry::find(handle.addr()) else {
@@ -159,9 +167,10 @@ pub(crate) unsafe extern "C" fn ib_unregister_peer_memory_client(handle: *mut ff
     }
 }
 
-/// Invalidates the region that has `ticket`, for a client that does not know its handle yet: it can be
-/// asked before its registration has returned. Clients share the tickets, so no other region has it.
-/// Were there two after 2³² tickets, both are invalidated.
+/// Invalidates the region with the ticket `ticket`, for a client that does not know its handle yet:
+/// a client can be asked before the registration has returned the handle. Tickets are unique among
+/// clients, so no other region has the ticket. If two regions have the ticket, after 2³² tickets,
+/// both are invalidated.
 #[cold]
 fn invalidate_without_handle(ticket: u32) {
     let Some(clients) = registry::clients() else {
@@ -181,7 +190,8 @@ fn invalidate_without_handle(ticket: u32) {
 ///
 /// None: the handle is compared, not dereferenced, and an unknown ticket is ignored.
 unsafe extern "C" fn invalidate_region(handle: *mut ffi::c_void, ticket: u64) -> ffi::c_int {
-    // CAST: Tickets have 32 bits, and a client built with the older type of the argument sets no others.
+    // CAST: Tickets have 32 bits. A client built with the older type of the argument sets no other
+    // bits.
     let ticket = ticket as u32;
     match registry::find(handle.addr()) {
         Some(client) => {
@@ -201,8 +211,8 @@ unsafe extern "C" fn invalidate_region(handle: *mut ffi::c_void, ticket: u64) ->
 ///
 /// `context` must be a valid user context for the duration of the call.
 unsafe fn adapter_of(context: *mut peer::ib_ucontext) -> Result<(UcontextId, Arc<Adapter>)> {
-    // SAFETY: By this function's safety contract the context is valid while `dev` is used, which is
-    // not past this call.
+    // SAFETY: By the safety requirements of `adapter_of`, the context is valid during the call, and
+    // `dev` is not used after the call.
     let (id, dev) = unsafe { UcontextId::from_raw(context.cast()) };
     Ok((id, adapters::by_device(dev)?))
 }
@@ -223,14 +233,15 @@ pub(crate) unsafe extern "C" fn ib_peer_mem_set_hint(
         let name = if name.is_null() {
             None
         } else {
-            // SAFETY: By this function's safety contract `name` is a C string.
+            // SAFETY: By the safety requirements of this function, `name` is a C string.
             let name = unsafe { CStr::from_char_ptr(name) };
             if name.to_bytes_with_nul().len() > peer::IB_PEER_MEMORY_NAME_MAX as usize {
                 return Err(EINVAL);
             }
             Some(CString::try_from(name)?)
         };
-        // SAFETY: By this function's safety contract the context is valid during the call.
+        // SAFETY: By the safety requirements of this function, the context is valid during the
+        // call.
         let (id, adapter) = unsafe { adapter_of(context) }?;
         adapter.hints().set(
             id,
@@ -250,7 +261,7 @@ pub(crate) unsafe extern "C" fn ib_peer_mem_set_hint(
 /// `context` must be a valid user context for the duration of the call.
 #[no_mangle]
 pub(crate) unsafe extern "C" fn ib_peer_mem_clear_hint(context: *mut peer::ib_ucontext) {
-    // SAFETY: By this function's safety contract the context is valid during the call.
+    // SAFETY: By the safety requirements of this function, the context is valid during the call.
     if let Ok((id, adapter)) = unsafe { adapter_of(context) } {
         adapter.hints().clear(id);
     }

@@ -2,10 +2,12 @@
 
 //! Calls to a client: the outbound half of the C ABI edge.
 //!
-//! Types enforce the order of the callbacks: [`Acquired`] stands between `acquire` and `release`,
-//! [`ClientPages`] between `get_pages` and `put_pages` and, within that, between `dma_map` and
-//! `dma_unmap`. Dropping an object calls its counterpart, once. No lock may be held across any of
-//! these calls.
+//! Types enforce the order of the callbacks: an [`Acquired`] exists from `acquire` to `release`,
+//! and a [`ClientPages`] spans `get_pages` to `put_pages` and, within, `dma_map` to `dma_unmap`.
+//! Dropping an object calls the counterpart of each callback that has succeeded, once. The dispatch
+//! creates an [`Acquired`], a region owns both objects, and a backend has the pages mapped.
+//!
+//! Context: may sleep. The caller must not hold a lock across any of the calls.
 
 mod acquired;
 mod pages;
@@ -22,23 +24,23 @@ use kernel::ffi;
 #[derive(Clone, Copy)]
 struct Context(*mut ffi::c_void);
 
-// SAFETY: The core never dereferences the pointer. It passes it to callbacks of the client, which
-// by the C ABI may run in any task.
+// SAFETY: The core never dereferences the pointer, and only passes the pointer to callbacks of the
+// client. By the C ABI callbacks may run in any task.
 unsafe impl Send for Context {}
-// SAFETY: See `Send`: the pointer is only copied.
+// SAFETY: As for `Send`: the pointer is only copied.
 unsafe impl Sync for Context {}
 
-/// How an MR is going to access the memory.
+/// The access of an MR to the memory.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Intent {
-    /// It only reads.
+    /// Reads only.
     Read,
-    /// It may write.
+    /// May write.
     Write,
 }
 
 impl Intent {
-    /// Returns the intent of an MR with these access flags.
+    /// Returns the intent of an MR with the access flags `access`.
     pub(crate) fn of(access: Access) -> Self {
         if access.is_writable() {
             Self::Write

@@ -1,6 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A registered client: its callbacks, the tasks inside it, and its regions by ticket.
+//! A registered client: the callbacks, the tasks inside the client, and the regions by ticket.
+//!
+//! The C ABI creates a [`Client`], the registry keeps the client, and the dispatch asks the client
+//! for memory. A task is inside the client while the task has a [`Use`]. Callbacks may be called
+//! only while a [`Use`] exists.
+//!
+//! Context: any, except [`Client::new`], [`Client::wait_unused`] and the methods of [`Revocable`],
+//! which may sleep. The locks are leaves.
 
 use crate::{
     bindings::peer,
@@ -30,7 +37,8 @@ use kernel::{
     },
 };
 
-/// The callbacks of a client. By the C ABI they stay callable until the client is unregistered.
+/// The callbacks of a client. By the C ABI the callbacks stay callable until the client is
+/// unregistered.
 ///
 /// # Invariants
 ///
@@ -63,32 +71,33 @@ impl Deref for Callbacks {
     }
 }
 
-/// A live region, as its client and the registry end it.
+/// How a client, or the registry, ends a live region.
 pub(crate) trait Revocable: Send + Sync {
-    /// Begins to end the region because its client is unregistered: has the device begin no new
-    /// access. Returns whether a wait for the accesses that the device has begun, which serves any
-    /// number of regions, must come before [`Self::revoke`]. Context: may sleep.
+    /// First step of the revocation at unregistration: stops new accesses of the device. If the
+    /// result is `true`, the caller must wait for the accesses that the device has begun, once for
+    /// any number of regions, before [`Self::revoke`]. Context: may sleep.
     fn prepare(&self) -> Result<bool>;
 
-    /// Fences the region because its client invalidates it. On return the adapter cannot access the
-    /// memory, and the pages are put unless the client does that itself. Context: may sleep.
+    /// Fences the region for an invalidation by the client. On return the adapter cannot access the
+    /// memory, and the pages are put, unless the client puts the pages itself or another task has
+    /// begun to. Context: may sleep.
     fn invalidate(&self);
 
-    /// Ends the region because its client is unregistered: fences it, tears it down and releases
-    /// it. Context: may sleep.
+    /// Ends the region at the unregistration of the client: fences, tears down and releases the
+    /// region. Context: may sleep.
     fn revoke(&self);
 }
 
-/// How a client wants its memory handled.
+/// How the memory of a client must be handled.
 #[derive(Clone, Copy)]
 pub(crate) struct Traits {
-    /// Its memory must be revocable: it is asked only for devices that can be fenced.
+    /// The memory must be revocable: the client is asked only for devices that can be fenced.
     pub(crate) requires_invalidation: bool,
-    /// During its own invalidations it unmaps and puts its pages itself.
+    /// During an invalidation the client unmaps and puts the pages itself.
     pub(crate) invalidate_unmaps: bool,
-    /// The CPU can pin its memory: it is asked before the driver.
+    /// The CPU can pin the memory: the client is asked before the driver.
     pub(crate) pinnable: bool,
-    /// It maps memory for devices that are not those of RDMA adapters.
+    /// The client maps memory for any device, not only for RDMA adapters.
     pub(crate) maps_for_any_device: bool,
 }
 
@@ -100,10 +109,10 @@ struct Gate {
     uses: usize,
 }
 
-/// The last ticket issued, to any client. A ticket is reused only after 2³² others.
+/// The last ticket issued, to any client. A ticket is reused only after 2³² other tickets.
 static LAST_TICKET: Atomic<u32> = Atomic::new(0);
 
-/// A client. No lock of it is held across a callback or nested in another.
+/// A client. The locks of a client are not held across callbacks, and do not nest in other locks.
 #[pin_data]
 pub(crate) struct Client {
     name: CString,
@@ -114,7 +123,8 @@ pub(crate) struct Client {
     gate: SpinLock<Gate>,
     #[pin]
     drained: CondVar,
-    /// How long the client's invalidations, or its unregistration, wait for fences of dma-bufs.
+    /// The time that the client's invalidations, or the unregistration, wait for fences of
+    /// dma-bufs.
     #[pin]
     fences: FenceBudget,
     /// The regions by ticket.
@@ -156,22 +166,22 @@ impl Client {
         &self.stats
     }
 
-    /// Returns the callbacks. Only a task that knows of a [`Use`] may call them.
+    /// Returns the callbacks. The caller may call them only while a [`Use`] exists.
     pub(crate) fn callbacks(&self) -> &Callbacks {
         &self.callbacks
     }
 
-    /// Returns how the client wants its memory handled.
+    /// Returns how the memory of the client must be handled.
     pub(crate) fn traits(&self) -> Traits {
         self.traits
     }
 
-    /// Returns how long its regions wait for fences of dma-bufs, all together.
+    /// Returns the time that all regions together wait for fences of dma-bufs.
     pub(crate) fn fences(&self) -> &FenceBudget {
         &self.fences
     }
 
-    /// Enters the client. Returns `None` if it is being unregistered.
+    /// Enters the client. Returns `None` if the client is being unregistered.
     pub(crate) fn enter(self: &Arc<Self>) -> Option<Use> {
         let mut gate = self.gate.lock();
         if gate.closed {
@@ -187,7 +197,7 @@ impl Client {
         self.gate.lock().closed
     }
 
-    /// Closes the client: it cannot be entered any more. Returns whether this call closed it.
+    /// Closes the client: no task can enter any more. Returns whether this call closed the client.
     pub(crate) fn close(&self) -> bool {
         !mem::replace(&mut self.gate.lock().closed, true)
     }
@@ -202,8 +212,9 @@ impl Client {
         }
     }
 
-    /// Issues a ticket that no region of the client has, nor one of another client that has got its
-    /// ticket less than 2³² tickets ago. 0 is not a ticket: a client may keep its ticket in a pointer.
+    /// Issues a ticket that is different from those of the client's regions, and from the tickets
+    /// of all clients' regions that are less than 2³² tickets old. A client may keep the ticket in
+    /// a pointer, so 0 is not a ticket.
     pub(crate) fn issue_ticket(&self) -> u32 {
         loop {
             let ticket = LAST_TICKET.fetch_add(1, Relaxed).wrapping_add(1);
@@ -213,7 +224,7 @@ impl Client {
         }
     }
 
-    /// Enters a region under its ticket.
+    /// Enters a region under `ticket`.
     pub(crate) fn insert(
         &self,
         slot: Slot<dyn Revocable>,
@@ -228,24 +239,24 @@ impl Client {
         self.regions.get(ticket)
     }
 
-    /// Returns the region with the smallest ticket that is not less than `ticket`, and its ticket.
+    /// Returns the region with the smallest ticket from `ticket` on, and the ticket of the region.
     pub(crate) fn region_from(&self, ticket: u32) -> Option<(u32, Arc<dyn Revocable>)> {
         self.regions.from(ticket)
     }
 
-    /// Returns one of the regions.
+    /// Returns any region.
     pub(crate) fn any_region(&self) -> Option<Arc<dyn Revocable>> {
         self.regions.first()
     }
 
-    /// Retires a ticket: an invalidation of it does nothing.
+    /// Retires a ticket: invalidations of the ticket do nothing from here on.
     pub(crate) fn retire(&self, ticket: u32) {
         self.regions.remove(ticket);
     }
 }
 
-/// A use of a client: while it exists, unregistering the client has not returned and its callbacks
-/// may be called.
+/// A use of a client. While a use exists, the callbacks may be called, and the unregistration of
+/// the client does not return.
 pub(crate) struct Use(Arc<Client>);
 
 impl Deref for Use {

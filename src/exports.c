@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The symbols that clients link against. GPL: symbol_get() refuses others, and
- * some clients look the symbols up by it.
+ * The symbols that clients link against. Some clients look the symbols up by
+ * symbol_get(), which accepts only GPL symbols.
  */
 #include <linux/export.h>
 #include <linux/module.h>

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Hints of a kernel driver about the memory of a user context, for `acquire`.
+//!
+//! The C ABI sets and clears a [`Hint`], the dispatch passes the hint of a registration to
+//! `acquire`, and the hooks clear the hint at the end of the user context. Context: any, except
+//! [`Hints::set`], which may sleep.
 
 use crate::ext::rdma::UcontextId;
 use kernel::{
@@ -34,7 +38,7 @@ pub(crate) struct Hint {
 pub(crate) struct Hints {
     /// Number of hints; lets the fast path skip the lock.
     count: Atomic<usize>,
-    /// A leaf lock, held for one look-up or change.
+    /// A leaf lock, held for a look-up or a change.
     #[pin]
     tree: SpinLock<RBTree<UcontextId, Arc<Hint>>>,
 }
@@ -58,7 +62,7 @@ impl Hints {
         Ok(())
     }
 
-    /// Removes the hint of a context, if it has one.
+    /// Removes the hint of a context, if any.
     pub(crate) fn clear(&self, ucontext: UcontextId) {
         let old = self.tree.lock().remove_node(&ucontext);
         if old.is_some() {

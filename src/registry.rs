@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The registered clients, in the order in which they are asked.
+//! The registry: the registered clients, in the order of registration.
+//!
+//! [`Registry`] has the clients and their directories in sysfs. The C ABI calls [`add`], [`find`]
+//! and [`end`]; the dispatch reads the list by [`clients`], without a lock. Changes may sleep, and
+//! hold `Registry::entries` across sysfs calls, never across a callback.
 
 use crate::{
     client::Client,
@@ -29,10 +33,11 @@ use kernel::{
     },
 };
 
-/// The clients in the order of registration, `None` without a client. Readers take no lock.
+/// The clients in the order of registration; `None` without a client. Readers take no lock.
 static CLIENTS: Snapshot<KVec<Arc<Client>>> = Snapshot::new();
 
-/// Returns when `clients` are asked: always, if some of them come before the driver.
+/// Returns when the hooks must be asked for `clients`: always, if some clients come before the
+/// driver.
 fn asked_of(clients: &[Arc<Client>]) -> Asked {
     let all_first = Order::get() == Order::ClientsFirst;
     if clients.is_empty() {
@@ -47,7 +52,7 @@ fn asked_of(clients: &[Arc<Client>]) -> Asked {
 /// The registry of the loaded module.
 static REGISTRY: Snapshot<Registry> = Snapshot::new();
 
-/// A client and its folder in sysfs.
+/// A client and the directory of the client in sysfs.
 struct Entry {
     client: Arc<Client>,
     _folder: Folder<ClientFolder>,
@@ -63,8 +68,8 @@ pub(crate) struct Registry {
     folder: Folder<()>,
 }
 
-/// The open registry. Dropping it closes the registry, which must be empty then: a client holds a
-/// reference to this module.
+/// The open registry. Dropping the registry closes it. No client is registered then: each client
+/// holds a reference to this module.
 pub(crate) type Open = Published<Registry>;
 
 /// Creates `/sys/kernel/mm/memory_peers` and starts to accept clients. Context: may sleep.
@@ -80,19 +85,20 @@ pub(crate) fn open() -> Result<Open> {
     Ok(REGISTRY.publish(registry))
 }
 
-/// Replaces the list of clients. A registration that reads [`ASKED`] meanwhile is one before the client
-/// came or after it went. Context: may sleep.
+/// Replaces the list of clients, and updates [`ASKED`]. A concurrent registration sees the old or
+/// the new value. Context: may sleep.
 fn publish(list: Option<Arc<KVec<Arc<Client>>>>) {
     ASKED.set(list.as_ref().map_or(Asked::Never, |list| asked_of(list)));
     drop(CLIENTS.replace(list));
 }
 
-/// Returns the clients in the order of registration, `None` without a client. Context: any.
+/// Returns the clients in the order of registration, or `None` without a client. Context: any.
 pub(crate) fn clients() -> Option<Arc<KVec<Arc<Client>>>> {
     CLIENTS.load()
 }
 
-/// Returns the client at this address. A handle is compared, never dereferenced.
+/// Returns the client with the handle `handle`, the address of the client. The handle is compared,
+/// never dereferenced. Context: any.
 pub(crate) fn find(handle: usize) -> Option<Arc<Client>> {
     let clients = CLIENTS.load()?;
     clients
@@ -101,14 +107,14 @@ pub(crate) fn find(handle: usize) -> Option<Arc<Client>> {
         .cloned()
 }
 
-/// Adds a client at the end of the list. Fails with `EEXIST` if its name is taken. Context: may
+/// Adds a client at the end of the list. Fails with `EEXIST` if the name is taken. Context: may
 /// sleep.
 pub(crate) fn add(client: Arc<Client>, version: CString) -> Result {
     REGISTRY.load().ok_or(ENODEV)?.add(client, version)
 }
 
-/// Ends a client: revokes its regions and waits until the last `release` has returned. Returns
-/// whether this call ended it. Context: may sleep.
+/// Ends a client: revokes all regions, and waits until the last `release` has returned. Returns
+/// `false` if another call has ended the client. Context: may sleep.
 pub(crate) fn end(client: &Arc<Client>) -> bool {
     if !client.close() {
         return false;
@@ -159,7 +165,7 @@ impl Registry {
             Some(i) => entries.remove(i).ok(),
             None => None,
         };
-        // Without memory for a shorter list the old one stays: a closed client cannot be entered.
+        // Without memory for a shorter list the old list stays: a closed client cannot be entered.
         if entries.is_empty() {
             publish(None);
         } else if let Ok(list) = Self::list(entries.iter().map(|e| &e.client)) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `acquire` and `release`.
+//! `acquire` and `release`: [`Acquired`], a range that a client has claimed.
+//!
+//! The dispatch asks clients by [`Acquired::ask`]; from then on a region owns the object.
 
 use super::{
     ClientPages,
@@ -14,22 +16,23 @@ use crate::{
 use core::ptr;
 use kernel::prelude::*;
 
-/// A range that a client has claimed. Dropping it calls `release`.
+/// A range that a client has claimed. Dropping the object calls `release`, which may sleep.
 pub(crate) struct Acquired {
     context: Context,
     client: Use,
 }
 
 impl Acquired {
-    /// Asks a client whether `range` of the calling process is its memory. Context: may sleep.
+    /// Asks `client` whether `range` of the calling process is memory of the client. Returns `None`
+    /// if the client does not claim the range. Context: process context; may sleep.
     pub(crate) fn ask(client: Use, range: VaRange, hint: Option<&Hint>) -> Option<Self> {
         let acquire = client.callbacks().acquire?;
         let mut context = ptr::null_mut();
         let name = hint.and_then(|h| h.name.as_deref());
         // SAFETY:
-        // - `client` keeps the client registered, so its callbacks may be called;
-        // - the C ABI lets both halves of a hint be NULL, and the client only reads the name, which
-        //   `hint` keeps alive;
+        // - `client` keeps the client registered, so the callbacks may be called;
+        // - the C ABI lets both halves of a hint be NULL; `hint` keeps the name alive, and the
+        //   client only reads the name;
         // - `context` is valid for a write.
         let ret = unsafe {
             acquire(
@@ -40,7 +43,7 @@ impl Acquired {
                 &mut context,
             )
         };
-        // Not then_some(), which would create and drop an object, and so call `release`, even if
+        // Not then_some(): an object would be created and dropped, and `release` called, even if
         // the client does not claim the range.
         (ret > 0).then(|| Self {
             context: Context(context),
@@ -53,7 +56,7 @@ impl Acquired {
         &self.client
     }
 
-    /// Returns the pages of the range, which are not pinned yet. The owner must drop them before this
+    /// Returns the pages of `range`, not pinned yet. The owner must drop the pages before this
     /// object.
     pub(crate) fn pages(&self, range: VaRange) -> ClientPages {
         ClientPages::new(self.context, &self.client, range)
@@ -64,8 +67,9 @@ impl Drop for Acquired {
     fn drop(&mut self) {
         if let Some(release) = self.client.callbacks().release {
             // SAFETY:
-            // - `client` keeps the client registered, so its callbacks may be called;
-            // - the context came from its `acquire`, and `self`, its only owner, is being dropped.
+            // - `client` keeps the client registered, so the callbacks may be called;
+            // - the context came from `acquire` of the client, and `self`, the only owner of the
+            //   context, is being dropped.
             unsafe { release(self.context.0) };
         }
     }

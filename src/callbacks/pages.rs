@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `get_pages`, `get_page_size`, `dma_map`, `dma_unmap` and `put_pages`.
+//! `get_pages`, `get_page_size`, `dma_map`, `dma_unmap` and `put_pages`: [`ClientPages`], the
+//! memory of an acquired range.
+//!
+//! A region pins the pages, and owns them until the teardown. A backend has the pages mapped for an
+//! adapter, or takes their physical addresses.
+//!
+//! Context: as for all callbacks, may sleep, without a lock.
 
 use super::{
     Context,
@@ -34,19 +40,19 @@ use kernel::{
     },
 };
 
-/// The pages of a range that a client has acquired. Dropping them calls `dma_unmap` if the range is
-/// mapped, and `put_pages` if it is pinned.
+/// The pages of a range that a client has acquired. Dropping the object calls `dma_unmap` if the
+/// range is mapped, and then `put_pages` if the range is pinned; both may sleep.
 ///
-/// The owner leaves the object where it is while the range is pinned: a client may compare addresses
-/// of its `sg_table`.
+/// A client may compare addresses of the `sg_table`, so the owner does not move the object while
+/// the range is pinned.
 ///
 /// # Invariants
 ///
-/// - `context` has not been released: the owner drops this object before the `Acquired` that it
-///   came from. So the `Use` of that exists, and the client is registered.
-/// - If `pinned`, the client has pinned the range and described it in `table`.
-/// - If `mapped` is a device, the range is pinned, and the client has mapped it for that device, in
-///   `entries` entries.
+/// - `context` has not been released: the owner drops this object before the `Acquired` of
+///   `context`. So the `Use` in the `Acquired` exists, and the client is registered.
+/// - If `pinned`, `get_pages` of the client has succeeded for the range, with `table`.
+/// - If `mapped` is a device, the range is pinned, and the client has mapped the range for the
+///   device, in `entries` entries.
 pub(crate) struct ClientPages {
     context: Context,
     client: Arc<Client>,
@@ -58,8 +64,8 @@ pub(crate) struct ClientPages {
 }
 
 impl ClientPages {
-    /// Creates the pages of `range`, which `client` has acquired as `context`. The owner must drop the
-    /// object before `context` is released.
+    /// Creates the pages of `range`, which `client` has acquired as `context`. The owner must drop
+    /// the pages before `context` is released.
     pub(super) fn new(context: Context, client: &Arc<Client>, range: VaRange) -> Self {
         // INVARIANT: The owner keeps the context; the range is neither pinned nor mapped.
         Self {
@@ -73,15 +79,16 @@ impl ClientPages {
         }
     }
 
-    /// Has the client pin the range, once. Context: may sleep.
+    /// Has the client pin the range, once. An invalidation names the region by `ticket`. Fails with
+    /// the error of `get_pages`. Context: process context; may sleep.
     pub(crate) fn pin(&mut self, intent: Intent, ticket: u32) -> Result {
         let get_pages = self.client.callbacks().get_pages.ok_or(EINVAL)?;
         let force = intent == Intent::Write;
         // SAFETY:
-        // - by the type invariants the context is valid, so the client is registered and its callbacks may
-        //   be called;
-        // - `table` is an empty sg_table, which by the C ABI the client leaves alone or fills as
-        //   sg_alloc_table() does.
+        // - by the type invariants the context is valid, so the client is registered and the
+        //   callbacks may be called;
+        // - `table` is an empty sg_table; by the C ABI the client leaves the table alone or fills
+        //   the table as sg_alloc_table() does.
         to_result(unsafe {
             get_pages(
                 self.range.addr(),
@@ -104,15 +111,21 @@ impl ClientPages {
     }
 
     /// Returns the pages of the range in pieces of at most `max` bytes, or `None` if the memory has
-    /// no struct pages. Context: may sleep.
+    /// no struct pages. Fails with `EINVAL` if the client's table does not describe the range.
+    /// Context: may sleep.
     pub(crate) fn physical(&self, max: u64) -> Result<Option<Table<'_>>> {
         let (skip, len) = self.window()?;
         Table::of_pages(&self.table, skip, len, max).inspect_err(|e| self.log_bad_table(*e))
     }
 
-    /// Has the client map the range for `dev`, which must be an adapter's DMA device, unless it is
-    /// mapped for that device. Returns the DMA addresses in pieces of at most `max` bytes. Context:
-    /// may sleep.
+    /// Has the client map the range for `dev`, unless the range is mapped for `dev` already.
+    /// Returns the DMA addresses in pieces of at most `max` bytes. `dev` must be the DMA device of
+    /// an adapter, unless the client maps for any device.
+    ///
+    /// Fails with `EBUSY` if the range is mapped for another device, with the error of `dma_map`,
+    /// and with `EINVAL` if the client's table does not describe the range.
+    ///
+    /// Context: may sleep.
     pub(crate) fn map(&mut self, dev: &Device, max: u64) -> Result<SmallVec<Segment>> {
         match &self.mapped {
             Some(mapped) if !ptr::eq(&raw const **mapped, dev) => return Err(EBUSY),
@@ -130,11 +143,11 @@ impl ClientPages {
         let dma_map = self.client.callbacks().dma_map.ok_or(EINVAL)?;
         let mut nmap: ffi::c_int = 0;
         // SAFETY:
-        // - by the type invariants the context is valid, so the client is registered and its callbacks may
-        //   be called;
-        // - by the type invariants `table` is the table of its `get_pages`, which by the C ABI the client may
-        //   change here;
-        // - `dev` is valid while it is borrowed, and `nmap` is valid for a write.
+        // - by the type invariants the context is valid, so the client is registered and the
+        //   callbacks may be called;
+        // - by the type invariants `table` is the table of `get_pages`; by the C ABI the client may
+        //   change the table here;
+        // - `dev` is valid while `dev` is borrowed, and `nmap` is valid for a write.
         to_result(unsafe {
             dma_map(
                 self.table.as_raw(),
@@ -144,24 +157,25 @@ impl ClientPages {
                 &mut nmap,
             )
         })?;
-        // INVARIANT: `dma_map` has succeeded for `dev`, with so many entries.
+        // INVARIANT: `dma_map` has succeeded for `dev`, with `nmap` entries.
         self.mapped = Some(dev.into());
         self.entries = u32::try_from(nmap).unwrap_or(0);
         Ok(())
     }
 
-    /// Returns whether the client gave a struct page for every piece of the range.
+    /// Returns whether the client's table has entries, each with a struct page.
     pub(crate) fn have_struct_pages(&self) -> bool {
         self.table.has_pages()
     }
 
-    /// Returns the size of a page of this range: a power of two that is at least `PAGE_SIZE`. A client
-    /// may know it only once it has mapped the range.
+    /// Returns the client's page size for the range, in bytes: a power of two, at least
+    /// `PAGE_SIZE`. A client may know the page size only after `dma_map`. Fails with `EINVAL` if
+    /// the client returns another number.
     fn page_size(&self) -> Result<usize> {
         let Some(get_page_size) = self.client.callbacks().get_page_size else {
             return Ok(PAGE_SIZE);
         };
-        // SAFETY: By the type invariants the context is valid, so the client is registered and its
+        // SAFETY: By the type invariants the context is valid, so the client is registered and the
         // callbacks may be called.
         let size = unsafe { get_page_size(self.context.0) };
         if !size.is_power_of_two() || size < PAGE_SIZE {
@@ -176,14 +190,14 @@ impl ClientPages {
         Ok(size)
     }
 
-    /// Returns the position of the range's whole pages in the client's table: the number of bytes
-    /// before them, and their own.
+    /// Returns the position of the range, rounded to whole pages, in the client's table: the number
+    /// of bytes before the range, and the number of bytes in the range.
     fn window(&self) -> Result<(u64, u64)> {
         let skip = self.range.skip(self.page_size()?);
         Ok((skip as u64, (self.range.pages() * PAGE_SIZE) as u64))
     }
 
-    /// Logs a table that does not describe the range.
+    /// Logs that the client's table does not describe the range, if `e` is `EINVAL`.
     fn log_bad_table(&self, e: Error) {
         if e == EINVAL {
             pr_warn_limited!(
@@ -195,7 +209,8 @@ impl ClientPages {
         }
     }
 
-    /// Has the object dropped without `dma_unmap` and `put_pages`: the client does both itself.
+    /// Has the object dropped without `dma_unmap` and `put_pages`: the client unmaps and puts the
+    /// pages itself.
     pub(crate) fn leave_to_client(&mut self) {
         self.mapped = None;
         self.pinned = false;
@@ -207,8 +222,8 @@ impl Drop for ClientPages {
         let callbacks = self.client.callbacks();
         if let (Some(dev), Some(dma_unmap)) = (&self.mapped, callbacks.dma_unmap) {
             // SAFETY:
-            // - by the type invariants the context is valid, so the client is registered and its callbacks
-            //   may be called;
+            // - by the type invariants the context is valid, so the client is registered and the
+            //   callbacks may be called;
             // - by the type invariants the client has mapped `table` for `dev`.
             let ret = unsafe { dma_unmap(self.table.as_raw(), self.context.0, as_raw(dev)) };
             if ret != 0 {
@@ -221,10 +236,10 @@ impl Drop for ClientPages {
         }
         if let (true, Some(put_pages)) = (self.pinned, callbacks.put_pages) {
             // SAFETY:
-            // - by the type invariants the context is valid, so the client is registered and its callbacks
-            //   may be called;
-            // - by the type invariants `table` is the table of its `get_pages`, for which this is the only
-            //   `put_pages`.
+            // - by the type invariants the context is valid, so the client is registered and the
+            //   callbacks may be called;
+            // - by the type invariants `table` is the table of `get_pages`, and this is the only
+            //   `put_pages` for `table`.
             unsafe { put_pages(self.table.as_raw(), self.context.0) };
         }
     }
