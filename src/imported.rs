@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! An MR on a dma-buf of another exporter, whose user has registered it by address.
+//! An MR on a dma-buf of another exporter, registered by address.
 //!
-//! The driver imports the dma-buf as for `ibv_reg_dmabuf_mr()`, and follows its exporter. So there is
-//! nothing to pin, to fence or to revoke here, and the driver's MR holds the dma-buf. The core knows the
-//! MR to re-register it, and to count it.
+//! The dispatch calls [`Imports::register`], and the hooks find the MR as a [`Registered`]. The
+//! driver imports the dma-buf as for `ibv_reg_dmabuf_mr()`, and follows the exporter. So the core
+//! has nothing to pin, to fence or to revoke, and the driver's MR holds the dma-buf. The core keeps
+//! a record of the MR for re-registrations and for the counters.
 
 use crate::{
     backend::Backend,
@@ -49,14 +50,14 @@ use kernel::{
 /// The MRs on dma-bufs of one device.
 #[derive(Clone)]
 pub(crate) struct Imports {
-    /// All MRs of the device that the core has had made.
+    /// All MRs that the core has made on the device.
     mrs: Arc<MrIndex>,
-    /// Counts those on dma-bufs.
+    /// Counts the MRs on dma-bufs.
     stats: Arc<Stats>,
 }
 
 impl Imports {
-    /// Creates it for a device whose MRs are in `mrs`. Context: may sleep.
+    /// Creates the imports of a device whose MRs are in `mrs`. Context: may sleep.
     pub(crate) fn new(mrs: Arc<MrIndex>) -> Result<Self> {
         let stats = Arc::new(Stats::new(), GFP_KERNEL)?;
         Ok(Self { mrs, stats })
@@ -67,10 +68,10 @@ impl Imports {
         &self.stats
     }
 
-    /// Has the driver make an MR on `part`, which is the memory at `range` of the calling process.
+    /// Has the driver make an MR on `part`, the memory at `range` of the calling process.
     ///
-    /// Fails with `EACCES` if the MR is to be writable and the part is not, with `EOPNOTSUPP` if the
-    /// backend imports no dma-bufs, and with errors of the driver and of the exporter.
+    /// Fails with `EACCES` if the MR is to be writable and the part is read-only, with `EOPNOTSUPP`
+    /// if the backend imports no dma-bufs, and with errors of the driver and of the exporter.
     ///
     /// Context: may sleep.
     pub(crate) fn register(
@@ -81,7 +82,7 @@ impl Imports {
         req: &Request<'_>,
     ) -> Result<UserMr> {
         part.permits(Intent::of(req.access) == Intent::Write)?;
-        // Nothing can fail between making the MR and entering it in the index.
+        // Allocate first: once the MR exists, nothing may fail before the entry in the index.
         let slot = Slot::new()?;
         let imported = Imported {
             part,
@@ -101,8 +102,8 @@ impl Imports {
         let (pages, bytes) = (range.pages() as u64, range.len() as u64);
         let counted = CountedMr::new(self.stats.clone(), pages, bytes);
         imported.counted.populate(counted);
-        // An MR that had the key before is gone from the device, or the driver would not have
-        // issued the key again.
+        // A former MR with the key is gone from the device, or the driver would not have issued the
+        // key again.
         self.mrs.insert(slot, mr.lkey(), imported);
         Ok(made)
     }
@@ -116,14 +117,15 @@ struct Imported {
     iova: u64,
     imports: Imports,
     lkey: Atomic<u32>,
-    /// The number of the MR ([`Mr::id`]). 0 if it is not made yet, or the driver deregisters it.
+    /// The number of the MR ([`Mr::id`]). 0 before the MR is made, and while the driver deregisters
+    /// the MR.
     id: Atomic<usize>,
-    /// Set once it is made.
+    /// Set once the MR is made.
     counted: SetOnce<CountedMr>,
 }
 
 impl Imported {
-    /// Removes it from the index.
+    /// Removes the MR from the index.
     fn withdraw(&self) {
         let lkey = self.lkey.load(Relaxed);
         self.imports

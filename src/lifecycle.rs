@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! State machine of a region, shared by the tasks that register, deregister, invalidate and remove
-//! it.
+//! the region.
 //!
 //! ```text
 //!                    registered                       close
@@ -16,17 +16,19 @@
 //!        a revoker waits       take          a revoker waits
 //! ```
 //!
-//! The resources of the region, `R`, move with the state. The task that takes them out of
-//! [`Lifecycle`] owns the transition: it alone can tear them down, and does so with no lock held.
-//! So each resource is torn down once in every interleaving, and no lock is held across a client's
-//! callback or a driver's operation.
+//! [`Lifecycle`] orders the steps of the tasks. The resources of the region, `R`, move with the
+//! state. The task that takes the resources out of [`Lifecycle`] owns the transition: only the
+//! owner can tear the resources down, with no lock held. So each resource is torn down once in
+//! every interleaving, and no lock is held across a client's callback or a driver's operation.
 //!
-//! A task that registers or deregisters does not tear down while an invalidation waits: it hands
-//! the resources over to the invalidating task. A client may invalidate under a lock that its own
-//! `put_pages` takes in another task; if the invalidation waited for that task, both would
-//! deadlock. Once a deregistration has begun to tear down, an invalidation returns at once: the
-//! adapter cannot access the memory any more. Only a task that calls `release` next waits for the
-//! teardown as well, see [`Until`].
+//! A client may invalidate under a lock that `put_pages` of the client takes in another task. If
+//! the invalidation waited for the other task, both would deadlock. So a task that registers or
+//! deregisters does not tear down while an invalidation waits, but hands the resources over to the
+//! invalidating task. Once a deregistration has begun to tear down, an invalidation returns at
+//! once: the adapter cannot access the memory any more. Only a task that calls `release` next waits
+//! for the teardown as well, see [`Until`].
+//!
+//! Context: waits may sleep; each function says so. The lock, `Lifecycle::inner`, is a leaf.
 
 use core::mem;
 use kernel::{
@@ -50,19 +52,19 @@ enum State<R> {
     Live(R),
     /// The deregistering task has called the driver. `wanted`: a revoker waits.
     Closing { wanted: bool },
-    /// Handed to the revoker that waits.
+    /// Handed to the waiting revoker.
     Handed(Taken<R>),
     /// A revoker is at work. `fenced`: the adapter cannot access the memory.
     Revoking { fenced: bool },
     /// Revoked. The user still has the MR.
     Revoked,
-    /// The task that deregisters, or whose registration failed, tears down.
+    /// The deregistering task, or the task whose registration failed, tears down.
     Ending,
     /// Torn down.
     Closed,
 }
 
-/// The state of a region, and how many tasks wait for it to change.
+/// The state of a region, and how many tasks wait for a change.
 struct Inner<R> {
     state: State<R>,
     waiting: u32,
@@ -90,19 +92,20 @@ pub(crate) enum Close<R> {
 /// How long a revoker waits for another task that tears down.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Until {
-    /// Until the adapter cannot access the memory. Waiting for the teardown could deadlock: it may
-    /// need a lock that the caller of the revoker holds.
+    /// Until the adapter cannot access the memory. A wait for the teardown could deadlock: the
+    /// teardown may need a lock that the caller of the revoker holds.
     Fenced,
     /// Until the teardown is complete: the caller calls `release` next.
     TornDown,
 }
 
-/// The state of one region and the tasks that wait for it to change.
+/// The state of one region, and the tasks that wait for a change.
 ///
 /// # Invariants
 ///
 /// - The resources are in the state or owned by exactly one task.
-/// - `Handed` is entered only while a task waits in [`Lifecycle::take`], which takes the resources.
+/// - `Handed` is entered only while a task waits in [`Lifecycle::take`]; the waiting task takes the
+///   resources.
 #[pin_data]
 pub(crate) struct Lifecycle<R> {
     #[pin]
@@ -151,12 +154,12 @@ impl<R: Send + Unpin> Lifecycle<R> {
         self.make_live(resources);
     }
 
-    /// Ends a deregistration that the driver refused: the region stays live.
+    /// Ends a deregistration without success, or [`Self::with_live`]: the region stays live.
     pub(crate) fn reopen(&self, resources: R) {
         self.make_live(resources);
     }
 
-    /// Makes the region live, or hands the resources to a revoker that waits.
+    /// Makes the region live, or hands the resources to a waiting revoker.
     fn make_live(&self, resources: R) {
         let mut inner = self.inner.lock();
         inner.state = match inner.state {
@@ -170,8 +173,8 @@ impl<R: Send + Unpin> Lifecycle<R> {
     }
 
     /// Ends a failed registration. Returns the resources for the caller to tear down, followed by
-    /// [`Self::torn_down`], or returns `None` after a revoker that waited has torn them down.
-    /// Context: may sleep.
+    /// [`Self::torn_down`], or `None` after a waiting revoker has torn the resources down. Context:
+    /// may sleep.
     pub(crate) fn abandon(&self, resources: R) -> Option<R> {
         self.end(resources)
     }
@@ -181,7 +184,8 @@ impl<R: Send + Unpin> Lifecycle<R> {
         self.set(State::Closed);
     }
 
-    /// Begins a deregistration. Waits for a revoker that is at work. Context: may sleep.
+    /// Begins a deregistration. Waits for a registration, another deregistration or a revoker at
+    /// work. Context: may sleep.
     pub(crate) fn close(&self) -> Close<R> {
         let mut inner = self.inner.lock();
         loop {
@@ -199,9 +203,9 @@ impl<R: Send + Unpin> Lifecycle<R> {
         }
     }
 
-    /// Starts closing a region whose driver deregistered the MR directly. Returns `None` if a
-    /// deregistration is in progress or done. Waits for a revoker that is at work. Context: may
-    /// sleep.
+    /// Starts closing a region whose driver deregistered the MR directly. Waits for a revoker at
+    /// work. Returns `None` if the region is not live: another task registers or deregisters, or
+    /// the region is revoked or ended. Context: may sleep.
     pub(crate) fn close_deferred(&self) -> Option<R> {
         let mut inner = self.inner.lock();
         loop {
@@ -218,13 +222,14 @@ impl<R: Send + Unpin> Lifecycle<R> {
         }
     }
 
-    /// Returns whether the region is revoked, and torn down with that.
+    /// Returns whether the region is revoked, and so torn down.
     pub(crate) fn is_revoked(&self) -> bool {
         matches!(self.inner.lock().state, State::Revoked)
     }
 
-    /// Runs `f` on the resources of a live region, which no other task can take meanwhile. Returns
-    /// `None` if the region is not live any more. Context: may sleep.
+    /// Runs `f` on the resources of a live region. No other task can take the resources meanwhile.
+    /// Waits as [`Self::close`]. Returns `None` if the region is revoked or ended. Context: may
+    /// sleep.
     pub(crate) fn with_live<T>(&self, f: impl FnOnce(&mut R) -> T) -> Option<T> {
         let Close::Live(mut resources) = self.close() else {
             return None;
@@ -240,7 +245,7 @@ impl<R: Send + Unpin> Lifecycle<R> {
         self.end(resources)
     }
 
-    /// Hands the resources to a revoker that waits, or returns them.
+    /// Hands the resources to a waiting revoker, or returns the resources.
     fn end(&self, resources: R) -> Option<R> {
         let mut inner = self.inner.lock();
         match inner.state {
@@ -266,10 +271,15 @@ impl<R: Send + Unpin> Lifecycle<R> {
         self.set(State::Closed);
     }
 
-    /// Begins a revocation. The caller fences unless that is done, then calls [`Self::fenced`],
-    /// tears down, and calls [`Self::revoked`]. Returns `None` if the region is torn down already,
-    /// by whichever task. Waits for a registration or deregistration to end, and for a teardown
-    /// according to `until`. Context: may sleep.
+    /// Begins a revocation. The caller fences the adapter if the result is [`Taken::Live`], then
+    /// calls [`Self::fenced`], tears down, and calls [`Self::revoked`]; or calls [`Self::unfenced`]
+    /// if the fence fails.
+    ///
+    /// Returns `None` if the region is torn down already, or, with [`Until::Fenced`], if another
+    /// task tears down and the adapter cannot access the memory. Waits for a registration or
+    /// deregistration to end, and for a teardown according to `until`.
+    ///
+    /// Context: may sleep.
     pub(crate) fn take(&self, until: Until) -> Option<Taken<R>> {
         let mut inner = self.inner.lock();
         loop {

@@ -2,12 +2,17 @@
 
 //! A region: one acquired range, from `acquire` to `release`.
 //!
-//! [`Lifecycle`] orders the steps of the tasks, and this module performs them. Teardown happens on
-//! drop, in field order.
+//! The dispatch creates a [`Region`], with an MR or as an exported dma-buf. The hooks find the
+//! region by the MR, as a `Registered`; the client and the registry find the region by the ticket,
+//! as a `Revocable`. [`Lifecycle`] orders the steps of the tasks, and this module performs the
+//! steps. Resources are torn down on drop, in field order.
 //!
-//! - [`resources`]: the resources of a region, until its teardown;
+//! - [`resources`]: the resources of a region, until the teardown;
 //! - [`mr`]: the MRs on a region; [`mod@export`]: a region that is exported as a dma-buf;
-//! - [`revoke`]: the end of a region before that of its MR.
+//! - [`revoke`]: the end of a region before the end of the MR.
+//!
+//! Context: may sleep. The spin locks of a region are leaves, and no lock is held across a callback
+//! of the client or an operation of the driver.
 
 mod export;
 mod mr;
@@ -53,16 +58,17 @@ use kernel::{
     },
 };
 
-/// A region.
+/// A range that a client has acquired, and the access of devices to the memory.
 ///
 /// # Invariants
 ///
 /// - `acquired` is taken, and so released, once, after the resources in `life` are torn down.
-/// - `mrs` is set before the region is live, and cleared when the device is removed. It has the MRs
-///   whose accesses are in the resources, and after a revocation those that the user still has.
+/// - `mrs` is set before a region with an MR is live, and cleared when the device is removed. `mrs`
+///   has the MRs whose accesses are in the resources, and after a revocation the MRs that the user
+///   still has.
 #[pin_data]
 pub(crate) struct Region {
-    // The fields drop in this order: the resources before what the client has acquired.
+    // Dropped in this order: the resources before the acquired range.
     #[pin]
     life: Lifecycle<KBox<Resources>>,
     #[pin]
@@ -70,19 +76,20 @@ pub(crate) struct Region {
     client: Arc<Client>,
     ticket: u32,
     range: VaRange,
-    /// The MRs of the device, by their local key. `None` for a region that is exported as
-    /// a dma-buf, as is `mrs`.
+    /// The MRs of the device, by local key. `None`, as `mrs`, for a region that is exported as a
+    /// dma-buf.
     index: Option<Arc<registered::MrIndex>>,
     #[pin]
     mrs: SpinLock<Option<Mrs>>,
-    /// How many times drivers have detached from the region since it was deferred to them.
+    /// The number of times that drivers have detached since the region was deferred to the drivers.
     detached: Atomic<u32>,
 }
 
 impl Region {
-    /// Pins memory that its client has acquired and has `make` give an adapter access to it. On
-    /// success the region is live, and after a failure that leaves the adapter with access: the
-    /// memory stays pinned until the driver detaches. Context: may sleep.
+    /// Pins acquired memory, and has `make` give a device access to the memory. On success the
+    /// region is live. The region is also live if `make` fails and leaves a device with access: the
+    /// memory stays pinned until the driver detaches. `index`: see the field. Context: process
+    /// context; may sleep.
     fn build<T>(
         acquired: Acquired,
         range: VaRange,
@@ -97,7 +104,8 @@ impl Region {
             Ok(()) => make(&region, resources.pages()),
             Err(e) => Err(Refusal::NotPinned(e).into()),
         };
-        // The task that ends the region releases it. From here on that can be another task.
+        // The task that ends the region calls `release`. From here on another task can end the
+        // region.
         *region.acquired.lock() = Some(acquired);
         match made {
             Ok((made, attached)) => {
@@ -120,7 +128,8 @@ impl Region {
         }
     }
 
-    /// Creates a region and enters it under a ticket of its client. Context: may sleep.
+    /// Creates a region, and enters the region under a new ticket of the client. Context: may
+    /// sleep.
     fn new(
         client: &Arc<Client>,
         range: VaRange,
@@ -145,17 +154,18 @@ impl Region {
         Ok(region)
     }
 
-    /// Pins the memory. Context: may sleep.
+    /// Pins the memory. Fails with `ENODEV` if the client is being unregistered, and with the error
+    /// of `get_pages`. Context: process context; may sleep.
     fn pin(&self, pages: &mut ClientPages, intent: Intent) -> Result {
-        // Unregistering closes the client, then revokes the regions that it finds. It finds this
-        // one, or this task sees that the client is closed.
+        // An unregistration closes the client, and then revokes all regions of the client. So
+        // either the unregistration finds this region, or this task sees the closed client.
         if self.client.is_closed() {
             return Err(ENODEV);
         }
         pages.pin(intent, self.ticket)
     }
 
-    /// Counts the MR.
+    /// Counts the MR in the client's counters.
     fn count(&self) -> CountedMr {
         CountedMr::new(
             self.client.stats().clone(),
@@ -175,7 +185,7 @@ impl Region {
         self.release();
     }
 
-    /// Tears down resources that were not handed to a revoker.
+    /// Tears down resources, unless a revoker has.
     fn tear_down(&self, resources: Option<KBox<Resources>>) {
         if resources.is_some() {
             drop(resources);
@@ -183,7 +193,7 @@ impl Region {
         }
     }
 
-    /// Retires the ticket and calls `release`, once.
+    /// Retires the ticket, and calls `release` unless another task has. Context: may sleep.
     fn release(&self) {
         self.client.retire(self.ticket);
         let acquired = self.acquired.lock().take();

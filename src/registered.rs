@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the core knows of an MR that it has had made: [`Registered`], in the index of the device.
+//! MRs of users that the core has made, as the hooks see them.
+//!
+//! [`Registered`] is the memory behind the MRs: a region, or an import of a dma-buf of another
+//! exporter. The index of a device has the memory by the local key of each MR. The hooks
+//! re-register and deregister MRs, and leave MRs to the driver when the device is removed.
+//!
+//! Context: as each function states. No lock is held across an operation of the driver.
 
 use crate::{
     backend::Backend,
@@ -30,10 +36,10 @@ use kernel::{
 };
 use pin_init::stack_pin_init;
 
-/// The MRs of a device that the core has had made, by their local key.
+/// The MRs that the core has made on a device, by local key.
 pub(crate) type MrIndex = Index<dyn Registered>;
 
-/// The arguments of a registration that a re-registration may leave as they are.
+/// The arguments of a registration that a re-registration may leave unchanged.
 pub(crate) struct Arguments {
     pub(crate) range: VaRange,
     pub(crate) access: Access,
@@ -42,19 +48,21 @@ pub(crate) struct Arguments {
 
 /// Memory behind MRs of users.
 pub(crate) trait Registered: Send + Sync {
-    /// Returns whether `mr` is an MR on this memory. Context: any.
+    /// Returns whether `mr` is an MR on this memory, and is not being deregistered. Context: any.
     fn is_of(&self, mr: &Mr) -> bool;
 
-    /// Begins the deregistration of `mr` for its user: from here on it is not known to be on this
-    /// memory, as the driver may reuse its address and its key before it returns. Returns whether it
-    /// was. Context: any.
+    /// Begins the deregistration of `mr` by the user. The driver may reuse the address and the key
+    /// of the MR before the driver's function returns, so from here on [`Self::is_of`] returns
+    /// `false`, unless the deregistration fails. Returns whether `mr` was on this memory. Context:
+    /// any.
     fn begin_dereg(&self, mr: &Mr) -> bool;
 
-    /// Deregisters `mr`, which is on this memory, for its user, after [`Self::begin_dereg`]. Context:
-    /// may sleep.
+    /// Deregisters `mr`, which is on this memory, for the user, after [`Self::begin_dereg`]. Fails
+    /// with the error of the driver; the MR then stays. Context: may sleep.
     fn deregister(&self, mr: &Mr, original: &Original<'_>) -> Result;
 
-    /// Returns the arguments of the last registration, or `None` if its device is removed. Context: any.
+    /// Returns the arguments of the last registration, or `None` if the device is removed. Context:
+    /// any.
     fn arguments(&self) -> Option<Arguments>;
 
     /// Fills in the arguments that a re-registration does not change. Context: any.
@@ -72,28 +80,29 @@ pub(crate) trait Registered: Send + Sync {
         }
     }
 
-    /// Makes another MR on the same memory, with the PD and the access flags of `req`, which are those of
-    /// a re-registration without a new range. After a failure the old MR is unchanged.
+    /// Makes another MR on the same memory, for a re-registration without a new range. `req` has
+    /// the PD and the access flags. After a failure the old MR is unchanged.
     ///
-    /// Fails with `ENODEV` if the memory is revoked, and with `EACCES` if the MR is to become writable
-    /// and the memory is not.
+    /// Fails with `ENODEV` if the memory is revoked, and with `EACCES` if the MR is to become
+    /// writable and the memory is read-only.
     ///
     /// Context: may sleep.
     fn replace_mr(self: Arc<Self>, backend: &Backend, req: &Request<'_>) -> Result<UserMr>;
 
-    /// Begins to fence the device. Returns whether there is something to fence. Context: may sleep.
+    /// First step of a fence: stops new accesses of the device. Returns whether there is anything
+    /// to fence. Context: may sleep.
     fn stop(&self) -> Result<bool>;
 
-    /// Leaves the MRs to the driver, whose device is removed. On return the memory is not in the index.
-    /// Context: may sleep.
+    /// Leaves the MRs to the driver, as the device is removed. On return the memory is not in the
+    /// index. Context: may sleep.
     fn disassociate(self: Arc<Self>, deadline: &Deadline);
 }
 
-/// The time that a removed device has to answer, for all of its MRs together.
+/// The time that a removed device has to answer, for all MRs together.
 #[pin_data]
 pub(crate) struct Deadline {
     start: Instant<Monotonic>,
-    /// The device has let a fence time out, so it is not asked again.
+    /// The device has let a fence time out, and is not asked again.
     unanswered: Cell<bool>,
     /// For the fences of dma-bufs.
     #[pin]
@@ -113,7 +122,7 @@ impl Deadline {
         })
     }
 
-    /// Returns how long the fences of dma-bufs are waited for.
+    /// Returns the time to wait for fences of dma-bufs.
     pub(crate) fn fences(&self) -> &FenceBudget {
         &self.fences
     }
@@ -123,7 +132,7 @@ impl Deadline {
         self.unanswered.get()
     }
 
-    /// Records that a fence has failed. Returns whether the time is over.
+    /// Records that a fence has failed with `e`. Returns whether the time is over.
     pub(crate) fn is_over_after(&self, e: Error) -> bool {
         if e == ETIMEDOUT {
             self.unanswered.set(true);
@@ -132,11 +141,11 @@ impl Deadline {
     }
 }
 
-/// Leaves all MRs of a device that is removed; `mrs` has them, and no new one is added. Context: may
-/// sleep.
+/// Leaves all MRs of a removed device to the driver. `mrs` has the MRs, and no task adds another
+/// MR. Context: may sleep.
 pub(crate) fn disassociate_all(mrs: &MrIndex, backend: &Backend) {
     stack_pin_init!(let deadline = Deadline::start());
-    // Stop them all first, so that one drain serves them, and the waits for importers overlap.
+    // Stop all MRs first, so that one drain serves all MRs, and the waits for importers overlap.
     let (mut next, mut stopped) = (Some(0), false);
     while let Some((lkey, registered)) = next.and_then(|lkey| mrs.from(lkey)) {
         match registered.stop() {

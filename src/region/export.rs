@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A region that is exported as a dma-buf, for an importer that the user chooses.
+//! A region that is exported as a dma-buf. The user chooses the importer.
 //!
-//! The memory is pinned at export, in the process that owns it, and mapped for the first device
-//! that imports it: a client maps a range once, for one device. The process chooses the importer, so
-//! its device is checked before the client sees it.
+//! `/dev/ib_peer_mem` and the hook on umems call [`Region::export`]. The dma-buf calls [`Memory`],
+//! without a lock; all methods may sleep.
+//!
+//! A client maps a range once, for one device. So the memory is pinned at export, in the owning
+//! process, and mapped at the first import. The process chooses the importer, so the device is
+//! checked before the client gets the device.
 
 use super::{
     resources::Attached,
@@ -47,11 +50,12 @@ use kernel::{
     }, //
 };
 
-/// The devices that a client maps an exported region for, unless it maps for any.
+/// The devices that may import an exported region, unless the client maps for any device.
 pub(crate) enum Importers {
-    /// Those for which the function returns what is known of their invalidations. It may sleep.
+    /// Devices for which the function returns `Some`: what is known of the device's invalidations.
+    /// The function may sleep.
     Which(fn(&Device) -> Option<Option<Arc<Trust>>>),
-    /// This one.
+    /// One device.
     Only(ARef<Device>),
 }
 
@@ -59,12 +63,12 @@ pub(crate) enum Importers {
 struct ExportedMemory {
     region: Arc<Region>,
     importers: Importers,
-    /// The device that has mapped it.
+    /// What is known of the importing device.
     importer: Arc<Importer>,
 }
 
 impl Region {
-    /// Exports the pages of a range that its client has acquired. Context: may sleep.
+    /// Exports the acquired pages as a dma-buf. Context: process context; may sleep.
     pub(crate) fn export(
         acquired: Acquired,
         range: VaRange,
@@ -94,7 +98,8 @@ impl Region {
 }
 
 impl Memory for ExportedMemory {
-    /// Clients take the device for that of an adapter, and may access what only such a device has.
+    /// A client expects the device of an adapter, and may access data that other devices do not
+    /// have.
     fn admit(&self, dev: &Device) -> Result {
         let client = &self.region.client;
         let admitted = client.traits().maps_for_any_device

@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! The MRs on a region: registration, re-registration and deregistration.
+//!
+//! The dispatch calls [`Region::register`], and the hooks call the methods of [`Registered`].
+//! [`Mrs`] has the identities of the MRs on a region.
+//!
+//! Context: registration, re-registration and deregistration may sleep.
 
 use super::{
     resources::Attached,
@@ -58,12 +63,13 @@ use kernel::{
 struct Identity {
     lkey: u32,
     id: usize,
-    /// The driver deregisters it, and may reuse its key and its number before it has returned.
+    /// The driver is deregistering the MR. The driver may reuse the key and the number before the
+    /// driver's function returns.
     ending: bool,
 }
 
-/// The MRs on a region. There are two from a re-registration until the driver has deregistered the
-/// MR that was replaced.
+/// The MRs on a region: one, or two from a re-registration until the driver has deregistered the
+/// replaced MR.
 pub(super) struct Mrs {
     dev: ARef<Device>,
     mrs: [Option<Identity>; 2],
@@ -75,8 +81,8 @@ pub(super) struct Mrs {
 }
 
 impl Region {
-    /// Registers memory that its client has acquired; `index` has the regions of the device. Context:
-    /// may sleep.
+    /// Registers acquired memory. `index`: the MRs of the device, which the new MR is added to.
+    /// Context: process context; may sleep.
     pub(crate) fn register(
         acquired: Acquired,
         backend: &Backend,
@@ -86,7 +92,7 @@ impl Region {
     ) -> Result<UserMr, Refusal> {
         let intent = Intent::of(req.access);
         Self::build(acquired, range, intent, Some(index), |region, pages| {
-            // Nothing can fail between making the MR and entering the region in the index.
+            // Allocate first: once the MR exists, nothing may fail before the entry in the index.
             let slot = Slot::new()?;
             let (mr, attachment) = region.make_mr(backend, req, pages)?;
             *region.mrs.lock() = Some(Mrs {
@@ -101,7 +107,8 @@ impl Region {
         })
     }
 
-    /// Has the backend make an MR on the pinned memory. Context: may sleep.
+    /// Has the backend make an MR on the pinned memory. Logs an import that the driver has left
+    /// mapped. Context: may sleep.
     fn make_mr(
         &self,
         backend: &Backend,
@@ -132,7 +139,7 @@ impl Region {
         made
     }
 
-    /// Enters the region in the index under a new MR, and returns the access through it.
+    /// Enters the region in the index under the key of a new MR. Returns the access through the MR.
     fn add_mr(
         self: &Arc<Self>,
         slot: Slot<dyn Registered>,
@@ -153,15 +160,16 @@ impl Region {
             }
             has_device = true;
         }
-        // An MR that had the key before is gone from the device, or the driver would not have
-        // issued the key again.
+        // A former MR with the key is gone from the device, or the driver would not have issued the
+        // key again.
         if let (Some(index), true) = (&self.index, has_device) {
             index.insert(slot, lkey, self.clone());
         }
         Attached { mr: id, attachment }
     }
 
-    /// Runs `f` on the place of the MR with the number `id`, if that is on this region.
+    /// Runs `f` on the entry of the MR with the number `id`. Returns `None` if no MR on this region
+    /// has the number.
     fn with_mr<T>(&self, id: usize, f: impl FnOnce(&mut Option<Identity>) -> T) -> Option<T> {
         let mrs = &mut *self.mrs.lock();
         let mut places = mrs.as_mut()?.mrs.iter_mut();
@@ -169,13 +177,14 @@ impl Region {
         Some(f(place))
     }
 
-    /// Returns whether an MR on the region is left that its user has not deregistered.
+    /// Returns whether the user still has an MR on the region.
     pub(super) fn has_mrs(&self) -> bool {
         let mrs = self.mrs.lock();
         mrs.iter().flat_map(|mrs| &mrs.mrs).any(Option::is_some)
     }
 
-    /// Calls the driver. Removes the MR if it is gone.
+    /// Calls the driver's `dereg_mr`. On success removes the MR from the region. Context: may
+    /// sleep.
     fn call_driver(&self, id: usize, original: &Original<'_>) -> Result {
         let result = original.call();
         match &result {
@@ -194,14 +203,14 @@ impl Region {
         });
     }
 
-    /// Removes the region from the index under the key of an MR that is on it no more.
+    /// Removes the region from the index under the key of `gone`, an MR that was on the region.
     fn withdraw(&self, gone: Option<Identity>) {
         if let (Some(index), Some(mr)) = (&self.index, gone) {
             index.remove_if(mr.lkey, |found| ptr::addr_eq(found, self));
         }
     }
 
-    /// Removes all MRs: from here on the driver alone deregisters them.
+    /// Removes all MRs from the region: from here on only the driver deregisters the MRs.
     pub(super) fn forget_mrs(&self) {
         let mut gone = [None, None];
         if let Some(mrs) = &mut *self.mrs.lock() {
@@ -210,7 +219,7 @@ impl Region {
         gone.into_iter().for_each(|mr| self.withdraw(mr));
     }
 
-    /// Drops the reference to the device, which would hold up its removal.
+    /// Drops the reference to the device: the removal of the device waits for all references.
     pub(super) fn forget_device(&self) {
         let mrs = self.mrs.lock().take();
         drop(mrs);
@@ -273,14 +282,14 @@ impl Registered for Region {
         })
     }
 
-    /// The client is not asked, whatever is at the address now. Fails with `EBUSY` if the driver has not
-    /// deregistered an MR that was replaced before.
+    /// The memory stays the same whatever is at the address now, so the client is not asked. Fails
+    /// with `EBUSY` if the driver has not yet deregistered an MR that was replaced before.
     fn replace_mr(self: Arc<Self>, backend: &Backend, req: &Request<'_>) -> Result<UserMr> {
         let pinned_for = self.mrs.lock().as_ref().map(|mrs| mrs.intent);
         if pinned_for == Some(Intent::Read) && Intent::of(req.access) == Intent::Write {
             return Err(EACCES);
         }
-        // Nothing can fail between making the MR and entering the region in the index.
+        // Allocate first: once the MR exists, nothing may fail before the entry in the index.
         let slot = Slot::new()?;
         let replaced = self.life.with_live(|resources| {
             resources.add(&self, |pages| {

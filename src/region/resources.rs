@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The resources of a region, until its teardown.
+//! The resources of a region, until the teardown.
+//!
+//! [`Resources`] has the access of devices to the memory, and the pages. The task that has taken
+//! the resources out of the [`Lifecycle`](crate::lifecycle::Lifecycle) of a region calls the
+//! methods, so no lock is needed. Dropping the resources tears them down, and may sleep.
 
 use super::Region;
 use crate::{
@@ -21,29 +25,31 @@ use kernel::{
 
 /// The access to the memory through one MR, or through an exported dma-buf.
 pub(super) struct Attached {
-    /// The number of the MR, 0 for an exported dma-buf and for an import that has failed.
+    /// The number of the MR; 0 for an exported dma-buf and for a failed import.
     pub(super) mr: usize,
-    /// The adapter's side of it.
+    /// The adapter's side of the access.
     pub(super) attachment: Attachment,
 }
 
-/// Has `region` notified when the driver detaches, or notes that it has.
+/// Has `region` notified when the driver detaches. If the driver has detached already, notes the
+/// detach at once.
 fn defer(attachment: &Attachment, region: &Arc<Region>) {
     if !attachment.defer_to_dereg(region.clone()) {
         region.note_detached();
     }
 }
 
-/// The resources of a region, until its teardown. Dropped in field order.
+/// The resources of a region, until the teardown. Dropped in field order: the access of devices
+/// before the pages.
 ///
-/// One access is usual. There are two from a re-registration until the driver has deregistered the
-/// MR that was replaced, and none if the registration has failed or the device was detached. An
-/// import that has failed is an access until the driver has undone it.
+/// Usually there is one access. There are two accesses from a re-registration until the driver has
+/// deregistered the replaced MR, and no access if the registration has failed or the device was
+/// detached. A failed import is an access until the driver has undone the import.
 pub(super) struct Resources {
     attached: [Option<Attached>; 2],
     pages: ClientPages,
     _counted: Option<CountedMr>,
-    /// All devices were stopped by [`Self::prepare`], and need only a drain to be fenced.
+    /// [`Self::prepare`] has stopped all devices, and only a drain is needed to fence them.
     prepared: bool,
 }
 
@@ -69,8 +75,9 @@ impl Resources {
         &mut self.pages
     }
 
-    /// Has `make` give a device another access. If it fails and leaves an import, `region` is notified
-    /// as by [`Self::defer_to_dereg`]. Fails with `EBUSY` if there are two already.
+    /// Has `make` give a device another access. If `make` fails and leaves an import, the import is
+    /// added, and `region` is notified as by [`Self::defer_to_dereg`]. Fails with `EBUSY` if there
+    /// are two accesses already. Context: may sleep.
     pub(super) fn add<T>(
         &mut self,
         region: &Arc<Region>,
@@ -94,7 +101,8 @@ impl Resources {
         made
     }
 
-    /// Takes the access through an MR that the driver has deregistered, if there is another one.
+    /// Takes out the access through `mr`, which the driver has deregistered, if there is another
+    /// access.
     pub(super) fn take_replaced(&mut self, mr: usize) -> Option<Attached> {
         let [Some(_), Some(_)] = &self.attached else {
             return None;
@@ -108,12 +116,12 @@ impl Resources {
         self.attached.iter().flatten().map(|a| &a.attachment)
     }
 
-    /// Returns whether the device can be fenced without deregistering an MR.
+    /// Returns whether all devices can be fenced without deregistering an MR.
     pub(super) fn can_fence(&self) -> bool {
         self.attachments().all(Attachment::can_fence)
     }
 
-    /// Returns whether a device is attached whose driver deregisters the MR later.
+    /// Returns whether a driver is still to detach, after [`Self::defer_to_dereg`].
     pub(super) fn is_attached(&self) -> bool {
         self.attachments().any(Attachment::is_attached)
     }
@@ -123,19 +131,20 @@ impl Resources {
         self.attachments().find_map(Attachment::distrust)
     }
 
-    /// Begins to fence the device: it begins no new access. Context: may sleep.
+    /// First step of a fence: stops new accesses of all devices, as [`Attachment::stop`]. Context:
+    /// may sleep.
     pub(super) fn stop(&mut self) -> Result {
         let mut attached = self.attached.iter_mut().flatten();
         attached.try_for_each(|a| a.attachment.stop())
     }
 
-    /// Returns whether the device is fenced once it is stopped and drained.
+    /// Returns whether all devices are stopped, so that a drain completes the fence.
     pub(super) fn is_stopped(&self) -> bool {
         self.attachments().all(Attachment::is_stopped)
     }
 
-    /// Stops the devices, as [`Self::stop`], because the client is unregistered. Returns whether
-    /// they are fenced once they are drained. Context: may sleep.
+    /// Stops all devices at the unregistration of the client, as [`Self::stop`]. Returns whether a
+    /// drain completes the fence. Context: may sleep.
     pub(super) fn prepare(&mut self) -> Result<bool> {
         self.stop()?;
         self.prepared = self.is_stopped();
@@ -147,19 +156,19 @@ impl Resources {
         self.prepared
     }
 
-    /// Fences the device. `fences`: see [`Attachment::fence`]. Context: may sleep.
+    /// Fences all devices. `fences`: see [`Attachment::fence`]. Context: may sleep.
     pub(super) fn fence(&mut self, fences: &FenceBudget) -> Result {
         let mut attached = self.attached.iter_mut().flatten();
         attached.try_for_each(|a| a.attachment.fence(fences))
     }
 
-    /// Has `region` notified when the driver deregisters the MR. Once the region is live again the
-    /// caller calls [`Region::end_if_detached`].
+    /// Has `region` notified when the driver deregisters the MR. The caller calls
+    /// [`Region::end_if_detached`] once the region is live again.
     pub(super) fn defer_to_dereg(&self, region: &Arc<Region>) {
         self.attachments().for_each(|a| defer(a, region));
     }
 
-    /// Leaves a device that does not answer. The memory stays pinned. `region` is notified as by
+    /// Leaves devices that do not answer. The memory stays pinned. `region` is notified as by
     /// [`Self::defer_to_dereg`]. Context: may sleep.
     pub(super) fn leave(&mut self, region: &Arc<Region>) {
         for slot in &mut self.attached {
@@ -171,7 +180,8 @@ impl Resources {
         self.defer_to_dereg(region);
     }
 
-    /// Has all torn down but the client's mapping and pages, which the client itself unmaps and puts.
+    /// Excludes the client's mapping and the pages from the teardown: the client unmaps and puts
+    /// the pages itself.
     pub(super) fn leave_to_client(&mut self) {
         self.pages.leave_to_client();
     }

@@ -1,7 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The end of a region before that of its MR: its client invalidates it or is unregistered, or the
-//! device is removed.
+//! The end of a region before the end of the MR: the client invalidates the region or is
+//! unregistered, or the device is removed.
+//!
+//! [`Region`] implements [`Revocable`] for the client and the registry, and [`OnDetach`] for
+//! dma-bufs, whose driver may end a region. A revocation takes the resources out of the lifecycle,
+//! fences the devices, and tears down. A failed fence is repeated until the fence succeeds or the
+//! region ends in another way.
+//!
+//! Context: may sleep. An invalidation may come with locks of the client held, see
+//! Documentation/locking.rst.
 
 use super::{
     resources::Resources,
@@ -51,7 +59,7 @@ enum Cause<'a> {
     /// Its client is unregistered.
     Unregistration,
     /// The device is removed. A region that the driver cannot revoke is deferred to the driver's
-    /// deregistration. One whose device does not answer until the deadline is detached.
+    /// deregistration. If the device does not answer until the deadline, the region is detached.
     Removal(&'a Arc<Region>, &'a Deadline),
 }
 
@@ -74,20 +82,20 @@ enum Fenced {
     Failed(Error, Option<Distrust>),
 }
 
-/// Begins to end all regions of a client that is unregistered, so that one wait for the accesses
-/// that devices have begun serves them all, and those for importers and their fences overlap.
+/// Stops the devices for all regions of a client at the unregistration of the client. One drain
+/// then serves all regions, and the waits for importers and for fences of dma-bufs overlap.
 /// Context: may sleep.
 pub(crate) fn prepare_all(client: &Client) {
     let (mut next, mut stopped) = (Some(0), false);
     while let Some((ticket, region)) = next.and_then(|ticket| client.region_from(ticket)) {
         match region.prepare() {
             Ok(prepared) => stopped |= prepared,
-            // The device may not answer, which takes as long for each region.
+            // If the device does not answer, each further region would cost another timeout.
             Err(_) => break,
         }
         next = ticket.checked_add(1);
     }
-    // From here on each fence has all of the time, also after invalidations that have waited for others.
+    // From here on the fences have all of the time, whatever earlier invalidations have used up.
     client.fences().renew();
     if stopped {
         wait_for_software_copies();
@@ -101,9 +109,9 @@ impl Region {
         stopped.unwrap_or(Ok(()))
     }
 
-    /// Ends the region because its device is removed. A region that cannot be fenced ends when the
-    /// driver deregisters the MR: waiting for that here would keep ib_core from notifying the
-    /// driver. Context: may sleep.
+    /// Ends the region because the device is removed. A region that cannot be fenced ends later,
+    /// when the driver deregisters the MR: ib_core notifies the driver only after this function has
+    /// returned. Context: may sleep.
     pub(super) fn disassociate(self: &Arc<Self>, deadline: &Deadline) {
         let revoked = self.revoke_for(Cause::Removal(self, deadline));
         self.forget_mrs();
@@ -113,7 +121,8 @@ impl Region {
         }
     }
 
-    /// Fences the region and tears it down, unless another task has. Context: may sleep.
+    /// Fences the region and tears the resources down, unless another task has. Repeats a failed
+    /// fence every second. Context: may sleep.
     fn revoke_for(&self, cause: Cause<'_>) -> Revoked {
         let until = match cause {
             Cause::Invalidation => Until::Fenced,
@@ -127,8 +136,8 @@ impl Region {
                     Fenced::Yes(resources) => resources,
                     Fenced::Deferred => return Revoked::Deferred,
                     Fenced::Failed(e, distrust) => {
-                        // Putting the pages now would let the adapter write into memory that is
-                        // then used for something else.
+                        // If the pages were put now, the adapter could write into memory in use for
+                        // something else.
                         if failures == 0 {
                             self.log_unfenced(e, distrust);
                         }
@@ -149,8 +158,8 @@ impl Region {
         Revoked::TornDown
     }
 
-    /// Fences live resources, or defers them to the driver. If neither is possible the region is
-    /// live again. Context: may sleep.
+    /// Fences live resources, or defers the region to the driver. Unless the result is
+    /// [`Fenced::Yes`], the region is live again. Context: may sleep.
     fn fence(&self, mut resources: KBox<Resources>, cause: Cause<'_>) -> Fenced {
         let result = match cause {
             Cause::Removal(this, _) if !resources.can_fence() => {
@@ -159,10 +168,10 @@ impl Region {
                 self.end_if_detached();
                 return Fenced::Deferred;
             }
-            // Drained since.
+            // The device was drained after the stop.
             Cause::Removal(..) if resources.is_stopped() => Ok(()),
             Cause::Unregistration if resources.is_prepared() => Ok(()),
-            // Each further work request would take as long.
+            // Each further work request would cost another timeout.
             Cause::Removal(_, deadline) if deadline.is_unanswered() => Err(ETIMEDOUT),
             Cause::Removal(_, deadline) => resources.fence(deadline.fences()),
             _ => resources.fence(self.client.fences()),
@@ -188,7 +197,7 @@ impl Region {
         fenced
     }
 
-    /// Returns the name of the device for a line of the log.
+    /// Returns the name of the device, for the log.
     fn name_for_log(&self, distrust: Option<Distrust>) -> Option<Name> {
         // An export belongs to no device.
         self.device_name().or(distrust.map(|d| d.device))
@@ -221,8 +230,8 @@ impl Region {
         );
     }
 
-    /// Logs that pages are put which a device with a fatal error may access: its driver has seemed to
-    /// deregister the MR.
+    /// Logs that pages are put although a device with a fatal error may still access the pages: the
+    /// driver has seemed to deregister the MR.
     pub(super) fn log_fatal(&self, resources: &Resources) {
         let distrust = resources.distrust();
         let Some(fatal) = distrust.filter(|distrust| distrust.is_fatal) else {
@@ -257,19 +266,19 @@ impl Revocable for Region {
 }
 
 impl Region {
-    /// Ends a region that was deferred to the driver, if the driver has deregistered all of its MRs.
-    /// Does nothing if another task has the resources; that task calls this once the region is live
-    /// again. Context: may sleep.
+    /// Ends a region that was deferred to the driver, if the driver has deregistered all MRs on the
+    /// region. Does nothing if another task has the resources: the other task calls this function
+    /// once the region is live again. Context: may sleep.
     pub(super) fn end_if_detached(&self) {
         loop {
-            // Read before the state: a driver that detaches later, and finds the region closing,
-            // is noticed below.
+            // Read before the state: if a driver detaches later, and finds the region closing, the
+            // second read below gives another number.
             let detached = self.detached.load(Relaxed);
             if detached == 0 {
                 return;
             }
             let Some(resources) = self.life.close_deferred() else {
-                // After a revocation the release is left, for the last task that knows an MR.
+                // After a revocation only `release` is left, for the last task that knows an MR.
                 if self.life.is_revoked() && !self.has_mrs() {
                     self.release();
                 }
@@ -292,7 +301,8 @@ impl Region {
 impl Region {
     /// Notes that a driver has detached, for [`Self::end_if_detached`].
     pub(super) fn note_detached(&self) {
-        // The lock of the state orders this before the look of a task that has the resources.
+        // The lock of the state orders the addition before the read by a task that has the
+        // resources.
         self.detached.fetch_add(1, Full);
     }
 }
