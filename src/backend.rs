@@ -1,6 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Backends: how a stock driver gets the addresses of a region.
+//!
+//! [`Backend`] is the backend of one device, chosen when the device is added. [`Backend::register`]
+//! makes an MR, and returns the MR with an [`Attachment`], the access of the device to the memory.
+//! A region owns the attachment, and fences the device with it.
+//!
+//! Errors: [`Refusal`] says whether the dispatch asks the next client, and [`Failed`] has an import
+//! that the driver has not undone.
+//!
+//! Context: functions that call clients or drivers may sleep. The caller holds no lock.
 
 mod dma_buf;
 mod exported;
@@ -58,7 +67,7 @@ use kernel::{
 pub(crate) enum Refusal {
     /// The registration fails with this error.
     Error(Error),
-    /// The client could not pin the range it claimed; the next client may claim it.
+    /// The client could not pin the claimed range; the next client may claim the range.
     NotPinned(Error),
     /// The client cannot serve this device; the next client may. Holds the cause.
     Skip(&'static str),
@@ -67,7 +76,7 @@ pub(crate) enum Refusal {
 /// Why a backend made no MR, and what stays.
 pub(crate) struct Failed {
     pub(crate) refusal: Refusal,
-    /// An import that the driver has not undone: its device may still access the memory.
+    /// An import that the driver has not undone: the device may still access the memory.
     pub(crate) left: Option<Attachment>,
 }
 
@@ -81,7 +90,8 @@ impl<E: Into<Refusal>> From<E> for Failed {
 }
 
 impl Refusal {
-    /// `req.access` has flags that peer memory does not support on `dev`.
+    /// Returns the refusal of a request whose access flags are not supported for peer memory on
+    /// `dev`, and logs the flags.
     fn access(dev: &Device, req: &Request<'_>) -> Self {
         pr_warn_limited!(
             "{}: access flags {:#x} are not supported for peer memory; register without them\n",
@@ -104,7 +114,7 @@ impl From<AllocError> for Refusal {
     }
 }
 
-/// Whether an MR must be one that can be fenced.
+/// Whether the client requires that an MR can be fenced.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fence {
     /// The client invalidates.
@@ -149,8 +159,8 @@ impl Backend {
         })
     }
 
-    /// Chooses the backend of a device. Fails with `EOPNOTSUPP` if none fits or the administrator
-    /// wants none.
+    /// Chooses the backend of a device. Fails with `EOPNOTSUPP` if no backend fits, or if the
+    /// administrator has excluded the device. Context: may sleep.
     pub(crate) fn choose(dev: &Device) -> Result<Self> {
         let choice = choice(dev)?;
         // Software RDMA copies pages by CPU and has no DMA device to map a dma-buf for.
@@ -189,7 +199,7 @@ impl Backend {
         }
     }
 
-    /// Returns the text for debugfs that says whether live MRs can be fenced.
+    /// Returns the text for debugfs: whether live MRs can be fenced.
     pub(crate) fn fence_word(&self) -> &'static str {
         match self {
             Self::DmaBuf(backend) => backend.fence_word(),
@@ -198,7 +208,7 @@ impl Backend {
         }
     }
 
-    /// Returns what is known of the invalidations of the driver, if it imports dma-bufs.
+    /// Returns what is known of the driver's invalidations, if the driver imports dma-bufs.
     pub(crate) fn trust(&self) -> Option<Arc<Trust>> {
         match self {
             Self::DmaBuf(backend) => Some(backend.trust().clone()),
@@ -206,15 +216,15 @@ impl Backend {
         }
     }
 
-    /// Records that the driver has reported a fatal error: the device is not trusted to invalidate any
-    /// more. The completion of a work request shows that by itself.
+    /// Records that the driver has reported a fatal error: the device is not trusted to invalidate
+    /// any more. With fast registration, the completion of a work request shows the error.
     pub(crate) fn set_fatal(&self) {
         if let Some(trust) = self.trust() {
             trust.set_fatal();
         }
     }
 
-    /// Waits until accesses are over that the device began before [`Attachment::stop`]. Context: may
+    /// Waits for the accesses that the device began before [`Attachment::stop`]. Context: may
     /// sleep.
     pub(crate) fn drain(&self) {
         if let Self::FastReg(backend) = self {
@@ -222,7 +232,7 @@ impl Backend {
         }
     }
 
-    /// Makes an MR on `pages`. Context: may sleep.
+    /// Makes an MR on `pages`. Context: process context; may sleep.
     pub(crate) fn register(
         &self,
         req: &Request<'_>,
@@ -246,13 +256,13 @@ impl Backend {
                 let (mr, attachment) = backend.register(req, range, pages)?;
                 Ok((mr, Attachment::FastReg(attachment)))
             }
-            // The driver has pinned the memory, or it cannot be pinned.
+            // The driver makes the MRs: the memory is pinned already, or cannot be pinned.
             Self::Umem => Err(EFAULT.into()),
         }
     }
 
-    /// Has the driver make an MR on `part`, as by `ibv_reg_dmabuf_mr()`. Fails with `EOPNOTSUPP` if it
-    /// imports no dma-bufs. Context: may sleep.
+    /// Has the driver make an MR on `part`, as by `ibv_reg_dmabuf_mr()`. Fails with `EOPNOTSUPP` if
+    /// the backend imports no dma-bufs or does not support the access flags. Context: may sleep.
     pub(crate) fn import(&self, req: &Request<'_>, part: &Part) -> Result<UserMr> {
         match (self, req.access.for_dma_buf()) {
             (Self::DmaBuf(_), Some(access)) => {
@@ -264,13 +274,13 @@ impl Backend {
     }
 }
 
-/// Why no fence of a device succeeds any more, although its driver may seem to do it.
+/// Why no fence of a device succeeds any more, even if the driver seems to succeed.
 #[derive(Clone, Copy)]
 pub(crate) struct Distrust {
     /// The device.
     pub(crate) device: Name,
-    /// The driver has reported a fatal error. Otherwise it has failed to invalidate the MR, and does
-    /// not try again.
+    /// The driver has reported a fatal error. Otherwise the driver has failed to invalidate the MR,
+    /// and does not try again.
     pub(crate) is_fatal: bool,
 }
 
@@ -285,13 +295,14 @@ impl Distrust {
     }
 }
 
-/// The access of a device to one region. Drop it only once the device cannot access the memory.
+/// The access of a device to one region. Drop the attachment only once the device cannot access the
+/// memory.
 pub(crate) enum Attachment {
     /// An MR made by [`Backend::DmaBuf`].
     DmaBuf(DmaBufMr),
     /// An MR made by [`Backend::FastReg`].
     FastReg(FastRegMr),
-    /// A dma-buf that the user has, for any device that imports it.
+    /// A dma-buf of the user, for any importing device.
     Exported(Exported),
 }
 
@@ -305,8 +316,8 @@ impl Attachment {
         }
     }
 
-    /// Returns why the device may access the memory until the MR is deregistered, or even longer, whatever
-    /// [`Self::fence`] does.
+    /// Returns why the device may access the memory until the MR is deregistered, or even longer,
+    /// in spite of [`Self::fence`].
     pub(crate) fn distrust(&self) -> Option<Distrust> {
         match self {
             Self::DmaBuf(mr) => mr.distrust(),
@@ -316,8 +327,8 @@ impl Attachment {
         }
     }
 
-    /// Begins to fence the device, if it can be fenced: it begins no new access. What remains is to wait,
-    /// and the waits for any number of attachments overlap. Context: may sleep.
+    /// First step of a fence: stops new accesses of the device, if the device can be fenced. The
+    /// second step is a wait, and the waits for several attachments overlap. Context: may sleep.
     pub(crate) fn stop(&mut self) -> Result {
         match self {
             Self::FastReg(mr) => mr.stop(),
@@ -332,8 +343,8 @@ impl Attachment {
         }
     }
 
-    /// Returns whether the device is fenced after [`Self::stop`] and then [`Backend::drain`], which
-    /// serves any number of attachments. Otherwise [`Self::fence`] has to wait.
+    /// Returns whether the device is stopped, so that [`Backend::drain`], once for any number of
+    /// attachments, completes the fence. Otherwise [`Self::fence`] has to wait.
     pub(crate) fn is_stopped(&self) -> bool {
         match self {
             Self::FastReg(mr) => mr.is_stopped(),
@@ -341,8 +352,9 @@ impl Attachment {
         }
     }
 
-    /// Fences the device: on return it cannot access the region. The user keeps the MR, whose use
-    /// ends with errors. `fences`: how long the fences of dma-bufs are waited for. Context: may sleep.
+    /// Fences the device: on return the device cannot access the region. The user keeps the MR,
+    /// whose use ends with errors. `fences`: the time to wait for fences of dma-bufs. Context: may
+    /// sleep.
     pub(crate) fn fence(&mut self, fences: &FenceBudget) -> Result {
         match self {
             Self::DmaBuf(mr) => mr.fence(fences),
@@ -351,9 +363,9 @@ impl Attachment {
         }
     }
 
-    /// Defers the end of the region to the driver, which deregisters the MR while its device is
-    /// removed, or later: `hook` is notified when the driver detaches. Returns `false`, without a
-    /// notification, if it has.
+    /// Defers the end of the region to the driver, which deregisters the MR during the removal of
+    /// the device, or later: `hook` is notified when the driver detaches. Returns `false`, without
+    /// a notification, if the driver has detached already.
     pub(crate) fn defer_to_dereg(&self, hook: Arc<dyn OnDetach>) -> bool {
         match self {
             Self::DmaBuf(mr) => mr.on_detach(hook),
@@ -370,11 +382,12 @@ impl Attachment {
         }
     }
 
-    /// Leaves a device that is removed and does not answer. Returns the part that stays until the driver
-    /// detaches: see [`Self::defer_to_dereg`]. Context: may sleep.
+    /// Leaves a device that is removed and does not answer. Returns the attachment if the
+    /// attachment stays until the driver detaches, see [`Self::defer_to_dereg`], else `None`.
+    /// Context: may sleep.
     pub(crate) fn leave(self) -> Option<Self> {
         match self {
-            // Its queue pair is destroyed. The driver does not notify anyone of the end of its MR.
+            // The drop destroys the queue pair. The driver does not report the end of the MR.
             Self::FastReg(_) => None,
             Self::DmaBuf(mut mr) => {
                 mr.leave();

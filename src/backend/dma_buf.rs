@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The dma-buf backend: the driver imports the memory of the region by a dma-buf of the core, as it
-//! imports any other.
+//! The dma-buf backend: the driver imports the memory of a region as a dma-buf of the core, like
+//! any other dma-buf.
 //!
-//! The client maps its memory for the adapter before the dma-buf exists, so no callback of a client
-//! runs under a reservation lock. The importer gets copies of that mapping.
+//! [`DmaBuf`] is the backend of one device, and [`DmaBufMr`] the attachment of one MR;
+//! [`Backend`](super::Backend) and [`Attachment`](super::Attachment) call both.
+//!
+//! The client maps the memory for the adapter before the driver imports, so no callback of a client
+//! runs under a reservation lock. The importer gets copies of the client's mapping.
 
 use super::{
     trust::{
@@ -56,7 +59,7 @@ const PINS: &str = "the client requires invalidation, and the driver pins dma-bu
 const NOT_PEER2PEER: &str =
     "the memory has no struct pages, and the driver does not import peer-to-peer memory";
 
-/// Whether the driver revokes a dma-buf on request. A driver shows it only when it imports one.
+/// Whether the driver revokes a dma-buf on request. A driver shows the ability only at an import.
 mod revokes {
     pub(super) const UNKNOWN: u32 = 0;
     pub(super) const YES: u32 = 1;
@@ -71,7 +74,7 @@ pub(crate) struct DmaBuf {
     /// One of [`revokes`].
     revokes: Atomic<u32>,
     trust: Arc<Trust>,
-    /// The errors of failed imports that are in the log, a bit each.
+    /// The errors of failed imports that are in the log, a bit for each errno.
     logged: [Atomic<u64>; 3],
 }
 
@@ -109,7 +112,7 @@ impl DmaBuf {
         &self.trust
     }
 
-    /// Records whether the driver can revoke, as the import of a dma-buf has shown.
+    /// Records whether the driver can revoke, as an import has shown.
     fn record(&self, revocable: bool) {
         let word = if revocable { revokes::YES } else { revokes::NO };
         self.revokes.store(word, Relaxed);
@@ -123,7 +126,7 @@ impl DmaBuf {
         };
         let bit = 1 << (errno % 64);
         let old = word.load(Relaxed);
-        // Two tasks may both log the line, or lose a bit and log it again.
+        // Two tasks may both log the line. A bit can get lost, and the line is then logged again.
         if old & bit == 0 {
             word.store(old | bit, Relaxed);
             pr_warn!(
@@ -136,7 +139,7 @@ impl DmaBuf {
         }
     }
 
-    /// Returns an import that the driver has begun. `orphan`: without an MR.
+    /// Returns the attachment of an import that the driver has begun. `orphan`: there is no MR.
     fn mr(&self, import: Import, revocable: bool, orphan: bool) -> DmaBufMr {
         DmaBufMr {
             import,
@@ -148,8 +151,9 @@ impl DmaBuf {
         }
     }
 
-    /// Makes an MR on `pages`. Returns an error with an import that the driver has begun and not
-    /// undone: it may still use the pages. Context: may sleep.
+    /// Makes an MR on `pages`. The inner result is an error if the driver has begun an import,
+    /// failed, and not undone the import: the device may still use the pages. Context: process
+    /// context; may sleep.
     pub(crate) fn register(
         &self,
         req: &Request<'_>,
@@ -234,7 +238,7 @@ impl DmaBufMr {
     /// See [`super::Attachment::fence`].
     pub(crate) fn fence(&mut self, fences: &FenceBudget) -> Result {
         if self.orphan && self.trust.is_removed() {
-            // The driver has given up the import, and its device is taken to be dead.
+            // The driver has given up the import, and the device is taken to be dead.
             self.import.leave();
             return Ok(());
         }

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Exported memory: the device that imports it is the user's choice.
+//! Exported memory: the user chooses the importing device.
+//!
+//! [`Exported`] is the access of importers, an [`Attachment`](super::Attachment) of the region.
+//! [`Importer`] is what is known of the device: the region sets the device at the first import. The
+//! lock, `Importer::trust`, is a leaf.
 
 use super::{
     trust::{
@@ -22,22 +26,22 @@ use kernel::{
     }, //
 };
 
-/// What is known of the device that imports an export.
+/// What is known of the importing device.
 #[pin_data]
 pub(crate) struct Importer {
-    /// `None` before there is one, and for one that is no adapter.
+    /// `None` before the first import, and for a device that belongs to no adapter.
     #[pin]
     trust: SpinLock<Option<Arc<Trust>>>,
 }
 
 impl Importer {
-    /// Creates it for an export without an importer. Context: may sleep.
+    /// Creates the importer of an export that was not imported yet. Context: may sleep.
     pub(crate) fn new() -> Result<Arc<Self>> {
         let importer = pin_init!(Self { trust <- new_spinlock!(None, "Importer::trust") });
         Arc::pin_init(importer, GFP_KERNEL_ACCOUNT)
     }
 
-    /// Sets the device that imports. Context: any.
+    /// Sets what is known of the importing device. Context: any.
     pub(crate) fn set(&self, trust: Option<Arc<Trust>>) {
         let mut current = self.trust.lock();
         let old = core::mem::replace(&mut *current, trust);
@@ -45,7 +49,7 @@ impl Importer {
         drop(old);
     }
 
-    /// Returns what is known of the device that imports. Context: any.
+    /// Returns what is known of the importing device. Context: any.
     fn trust(&self) -> Option<Arc<Trust>> {
         self.trust.lock().clone()
     }
@@ -59,7 +63,7 @@ pub(crate) struct Exported {
 }
 
 impl Exported {
-    /// Creates it for an export.
+    /// Creates the access of the importers of an export.
     pub(crate) fn new(revoker: Revoker, importer: Arc<Importer>) -> Self {
         Self {
             revoker,
@@ -89,7 +93,7 @@ impl Exported {
         }
     }
 
-    /// Returns an error if the device is not trusted to have invalidated.
+    /// Returns an error if the device is not trusted to have invalidated. Context: any.
     fn check(&self) -> Result {
         match self.importer.trust() {
             Some(trust) => self.revocation.check(&trust),

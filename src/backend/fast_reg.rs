@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! The fast registration backend: a REG_MR work request on a kernel-owned queue pair in the user's
-//! PD binds an empty MR to pages, and LOCAL_INV on the same queue pair invalidates it.
+//! PD binds an empty MR to pages, and a LOCAL_INV work request on the same queue pair invalidates
+//! the MR.
 //!
-//! One queue pair serves all MRs of a PD. It counts as a user of the PD, so the last of the MRs
-//! must destroy it before the user can deallocate the PD.
+//! [`FastReg`] is the backend of one device, and [`FastRegMr`] the attachment of one MR;
+//! [`Backend`](super::Backend) and [`Attachment`](super::Attachment) call both.
+//!
+//! One queue pair serves all MRs of a PD. The queue pair counts as a user of the PD, so the last MR
+//! must destroy the queue pair before the user can deallocate the PD.
+//!
+//! Context: may sleep. `FastReg::links` is held while a queue pair is created or destroyed.
 
 use super::Refusal;
 use crate::{
@@ -57,13 +63,13 @@ struct Limits {
     pages: u32,
     /// The largest page size.
     page_size: u64,
-    /// The bytes of an MR.
+    /// The most bytes of an MR.
     length: u64,
 }
 
 impl Limits {
-    /// Returns the limits for a device. Drivers other than rdma_rxe were found to take larger pages,
-    /// longer lists or more bytes than the device can describe, without an error.
+    /// Returns the limits for a device. Drivers other than rdma_rxe were found to take larger
+    /// pages, longer lists or more bytes than the device can describe, without an error.
     fn of(dev: &Device) -> Self {
         let reported = dev.max_fast_reg_pages();
         if dev.is_rxe() {
@@ -85,9 +91,9 @@ impl Limits {
 /// Whether a task that waits for a spin lock sleeps.
 const SPIN_LOCKS_SLEEP: bool = cfg!(CONFIG_PREEMPT_RT);
 
-/// Returns whether the fence works: [`FastRegMr::fence`] waits for the copies of software by a Tasks RCU
-/// grace period, which a task ends that sleeps. Between the look-up of a key and the end of the copy
-/// rdma_rxe takes spin locks, its own and those of the allocator.
+/// Returns whether the fence works: [`FastRegMr::fence`] waits for the copies of software by a
+/// Tasks RCU grace period, which does not wait for a task that sleeps. Between the look-up of a key
+/// and the end of the copy, rdma_rxe takes its own spin locks and spin locks of the allocator.
 const fn can_fence(is_software: bool, spin_locks_sleep: bool) -> bool {
     !(is_software && spin_locks_sleep)
 }
@@ -102,9 +108,9 @@ pub(crate) struct FastReg {
 }
 
 impl FastReg {
-    /// Creates the backend of a device that supports fast registration. A device other than rdma_rxe
-    /// must pass a self-test. Fails with `EOPNOTSUPP` where a device of software cannot be fenced.
-    /// Context: may sleep.
+    /// Creates the backend of a device that supports fast registration. Fails with `EOPNOTSUPP` for
+    /// software RDMA that cannot be fenced. A device other than rdma_rxe must pass a self-test,
+    /// whose error is returned. Context: may sleep.
     pub(crate) fn new(dev: &Device) -> Result<Arc<Self>> {
         if !can_fence(dev.is_virt_dma(), SPIN_LOCKS_SLEEP) {
             pr_warn!(
@@ -132,13 +138,15 @@ impl FastReg {
         )
     }
 
-    /// Waits until the device has finished what it began before keys were invalidated. Context: may
-    /// sleep, for some tenths of a second.
+    /// Waits until software RDMA has finished the copies that began before keys were invalidated.
+    /// Returns at once for a device with a DMA device. Context: may sleep, for some tenths of a
+    /// second.
     pub(crate) fn drain(&self) {
         drain_software_copies(&self.dev);
     }
 
-    /// Returns the queue pair of `pd` and counts a user. Context: may sleep.
+    /// Returns the queue pair of `pd`, created at the first use, and counts a user. Context: may
+    /// sleep.
     fn link(self: &Arc<Self>, pd: &Pd) -> Result<LinkRef> {
         let mut links = self.links.lock();
         let qp = match links.iter_mut().find(|l| l.pd == pd.id()) {
@@ -167,7 +175,7 @@ impl FastReg {
         })
     }
 
-    /// Makes an MR on `pages`. Context: may sleep.
+    /// Makes an MR on `pages`. Context: process context; may sleep.
     pub(crate) fn register(
         self: &Arc<Self>,
         req: &Request<'_>,
@@ -204,7 +212,7 @@ impl FastReg {
     }
 }
 
-/// A use of the queue pair of a PD. Dropping the last one destroys the queue pair.
+/// A use of the queue pair of a PD. Dropping the last use destroys the queue pair.
 struct LinkRef {
     backend: Arc<FastReg>,
     pd: usize,
@@ -221,7 +229,8 @@ impl LinkRef {
 impl Drop for LinkRef {
     fn drop(&mut self) {
         let mut links = self.backend.links.lock();
-        // The reference in the list must be the last one: removing it destroys the queue pair.
+        // The reference in the list must be the last reference: the removal from the list destroys
+        // the queue pair.
         self.qp = None;
         if let Some(i) = links.iter().position(|l| l.pd == self.pd) {
             links[i].users -= 1;
@@ -232,7 +241,7 @@ impl Drop for LinkRef {
     }
 }
 
-/// A fast-registration MR that the user has. Its key is not used after deregistration.
+/// A fast-registration MR of the user. The key is not used after deregistration.
 pub(crate) struct FastRegMr {
     key: FastRegKey,
     link: LinkRef,
@@ -246,7 +255,7 @@ impl FastRegMr {
         if self.stopped {
             return Ok(());
         }
-        // It would not answer, and need not.
+        // A device that is gone would not answer, and accesses no memory.
         if !self.link.backend.dev.is_gone() {
             let qp = self.link.qp()?;
             self.key.as_fast_reg(|| qp.invalidate(&self.key))?;
@@ -268,7 +277,7 @@ impl FastRegMr {
     }
 }
 
-/// The page size and the number of pages that describe an MR.
+/// The page size in bytes, and the number of pages, that describe an MR.
 #[derive(PartialEq, Eq, Debug)]
 struct Shape {
     page_size: u32,
@@ -276,8 +285,10 @@ struct Shape {
 }
 
 impl Shape {
-    /// Chooses the page size for a table: the largest whose pages are exactly the memory, or else the
-    /// smallest with which the table fits into an MR of the device.
+    /// Chooses the page size for a table: the largest size whose pages are exactly the memory, or
+    /// else the smallest size with which the table fits into an MR of the device. Fails with
+    /// `EOPNOTSUPP` if the table does not fit. `iova`: the address of the first byte of `range` in
+    /// the MR.
     fn choose(table: &Table<'_>, range: VaRange, iova: u64, dev: &Device) -> Result<Self> {
         let limits = Limits::of(dev);
         // The address of the first whole page of the range in the device's address space.
@@ -288,7 +299,8 @@ impl Shape {
             (PAGE_SIZE as u64..=limits.page_size).contains(size) && dev.page_sizes() & size != 0
         });
         let fits = |size| Self::fits(table.segments(), iova, size, limits.pages);
-        // A page that is larger than the memory costs the device an entry for each page around it.
+        // A page larger than the memory would cost the device an entry for each page around the
+        // memory.
         let mut largest_first = sizes.clone().rev().filter(|&size| size <= bytes);
         let shape = largest_first
             .find_map(|size| fits(size).filter(|shape| shape.bytes() == bytes))
@@ -311,9 +323,9 @@ impl Shape {
         u64::from(self.page_size) * u64::from(self.pages)
     }
 
-    /// Describes the segments by at most `limit` pages of `size` bytes, the first of which is at
-    /// `iova` rounded down. Returns `None` if that is not possible: inner boundaries must lie
-    /// between pages, and the memory must be congruent to the iova.
+    /// Describes the segments by at most `limit` pages of `size` bytes. The first page is at `iova`
+    /// rounded down. Returns `None` if the segments do not fit: inner boundaries must lie between
+    /// pages, and the memory must be congruent to `iova`.
     fn fits(
         segments: impl Iterator<Item = Segment>,
         iova: u64,

@@ -2,16 +2,18 @@
 
 //! The module parameter `backend`: `[DEVICE:]BACKEND[,...]`.
 //!
-//! An entry is for the device of that name, or for all devices. The name is that of the RDMA device,
-//! or of the device that does its DMA: a PCI address, which udev does not rename. The first entry that
-//! matches a device counts; without one the choice is [`Choice::Auto`].
+//! An entry is for the named device, or for all devices. The name is the name of the RDMA device,
+//! or of the device that does the DMA: a PCI address, which udev does not rename. The first entry
+//! that matches a device counts; without a match the choice is [`Choice::Auto`]. The backends call
+//! [`choose`] for each device, and once at load to check the text.
 
 use kernel::prelude::*;
 
 /// The administrator's choice for a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Choice {
-    /// A dma-buf if the driver imports them, fast registration for rdma_rxe, else the hook on umems.
+    /// A dma-buf if the driver imports dma-bufs, fast registration for rdma_rxe, else the hook on
+    /// umems.
     Auto,
     /// A dma-buf that the driver imports.
     DmaBuf,
@@ -37,8 +39,8 @@ impl Choice {
     }
 }
 
-/// Returns the choice for the device with these names in the parameter's text. Fails with `EINVAL` if
-/// any entry is malformed.
+/// Returns the choice in `text` for the device with the names `names`. Fails with `EINVAL` if any
+/// entry is malformed.
 pub(crate) fn choose(text: &str, names: &[&str]) -> Result<Choice> {
     let mut found = None;
     for entry in text.split(',').filter(|_| !text.is_empty()) {

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Whether a device has invalidated what its driver was asked to.
+//! Whether a device has carried out the invalidations of the driver.
 //!
-//! The function of a dma-buf importer that invalidates has no result. mlx5 unmaps the memory in it also if
-//! its device does not take the request, so that no importer would seem to be left. What shows this is
-//! the event of a fatal error, and a probe on the function of the driver that has the result.
+//! The importer's function that invalidates a dma-buf has no result. mlx5 unmaps the memory even if
+//! the device does not take the request, so no importer would seem to be left. Two signs show a
+//! failure: the event of a fatal error, and a probe on the driver's function that has the result.
+//!
+//! [`Trust`] is what is known of a device, and [`Revocation`] what is known of one import. The
+//! dma-buf backend and exported memory use both.
 
 use super::Distrust;
 use crate::ext::{
@@ -31,7 +34,7 @@ use kernel::{
     },
 };
 
-/// What is known of a device that invalidates. It does not keep the RDMA device.
+/// What is known of a device that invalidates. Keeps no reference to the RDMA device.
 pub(crate) struct Trust {
     /// The name of the RDMA device.
     name: Name,
@@ -44,7 +47,8 @@ pub(crate) struct Trust {
 }
 
 impl Trust {
-    /// Creates it for a device without an error whose DMA is done by `dma`. Context: may sleep.
+    /// Creates the record of a device without an error. `dma`: the device that does the DMA.
+    /// Context: may sleep.
     pub(super) fn new(dev: &Device, dma: &device::Device) -> Self {
         let probe = dev.ignored_invalidation().and_then(|function| {
             ReturnProbe::new(function)
@@ -68,7 +72,7 @@ impl Trust {
         }
     }
 
-    /// Records a fatal error. It ends with the device: a recovered one is new.
+    /// Records a fatal error. The error ends with the device: a recovered device is added again.
     pub(super) fn set_fatal(&self) {
         self.fatal.store(true, Release);
     }
@@ -93,7 +97,8 @@ impl Trust {
         dma_is_off(&self.dma)
     }
 
-    /// Makes the driver's errors visible to [`Armed::watch`]. Context: may sleep.
+    /// Makes the driver's errors visible to [`Armed::watch`]. Returns `None` without a probe.
+    /// Context: may sleep.
     fn arm(&self) -> Option<Armed<'_>> {
         let armed = self.probe.as_ref()?.arm();
         armed
@@ -113,7 +118,7 @@ impl Revocation {
     /// Returns why the device is not trusted to have invalidated.
     pub(super) fn distrust(&self, trust: &Trust) -> Option<Distrust> {
         let is_fatal = trust.is_fatal();
-        // The driver's `dereg_mr` shows its errors, so it ends this.
+        // Ends with the driver's `dereg_mr`, which returns errors of the device.
         let has_failed = self.failed.is_some() && !trust.is_off();
         (is_fatal || has_failed).then_some(Distrust {
             device: trust.name,
@@ -129,15 +134,17 @@ impl Revocation {
         }
     }
 
-    /// Calls `revoke`, which calls the function that it is passed with one that has the importer
-    /// invalidate, if that has not been done. Context: may sleep.
+    /// Calls `revoke`, and records an error of the driver's invalidation. `revoke` gets a function,
+    /// and calls the function with a closure that has the importer invalidate, unless the importer
+    /// has done so. Context: may sleep.
     pub(super) fn watch(&mut self, trust: &Trust, revoke: impl FnOnce(&mut dyn FnMut(&dyn Fn()))) {
         let armed = trust.arm();
         revoke(&mut |invalidate| match &armed {
             Some(armed) => self.failed = armed.watch(invalidate).err(),
             None => invalidate(),
         });
-        // mlx5 has given up the device, and reports that later, or never if it hangs.
+        // mlx5 has given up the device, and reports the fatal error later, or never if the device
+        // hangs.
         if self.failed == Some(EIO) {
             trust.set_fatal();
         }

@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The umem backend: the driver pins the memory as it pins host memory, and a hook on the functions
-//! of ib_core that pin user memory turns it into a dma-buf. See [`crate::ext::rdma::UmemHook`].
+//! The umem backend: the driver pins the memory like host memory, and a hook on the functions of
+//! ib_core that pin user memory turns the memory into a dma-buf. See
+//! [`crate::ext::rdma::UmemHook`].
 //!
-//! It serves whatever a driver pins: MRs, queue buffers, doorbell pages. It cannot be fenced, so only
-//! clients that do not require invalidation are asked. The end of the umem ends the region.
+//! The hook serves whatever a driver pins: MRs, queue buffers, doorbell pages. A umem cannot be
+//! fenced, so only clients that do not require invalidation are asked. The end of the umem ends the
+//! region.
+//!
+//! This module has the state of the hook: the module that places the hook sets the state, and the
+//! choice of a backend and debugfs read the state. Context: any.
 
 use kernel::{
     prelude::*,
