@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `/dev/dmabuf_reg`: the protocol with which libfabric's hook provider `dmabuf_peer_mem` names memory,
-//! if the parameter `dmabuf_reg` is set. The names are those of [`named`].
+//! `/dev/dmabuf_reg`: the protocol with which libfabric's hook provider `dmabuf_peer_mem` names
+//! memory.
+//!
+//! [`Protocol`] is the device, which exists if the parameter `dmabuf_reg` is set. [`named`] keeps
+//! the names, with the names given by `/dev/ib_peer_mem`. Context: process context; may sleep.
 
 use crate::{
     ext::{
@@ -25,7 +28,7 @@ use kernel::{
     },
 };
 
-/// The number of its ioctl, without a type or a size.
+/// The number of the ioctl, without a type or a size.
 const IOCTL: u32 = 1;
 
 /// Values of `op` in a [`Request`].
@@ -34,7 +37,7 @@ mod op {
     pub(super) const ADD: u32 = 0;
     /// Remove a reference of the name around `base`.
     pub(super) const REMOVE_ADDR: u32 = 1;
-    /// Remove a reference of the name that was given with the number `fd`.
+    /// Remove a reference of each name that was given with the number `fd`.
     pub(super) const REMOVE_FD: u32 = 2;
     /// Return the named range around a range.
     pub(super) const QUERY: u32 = 3;
@@ -46,7 +49,8 @@ pub(crate) struct Protocol;
 /// The registered device, if the administrator wants it.
 pub(crate) type Open = Option<Pin<KBox<Registration<Protocol>>>>;
 
-/// Registers the device if the parameter says so. Context: may sleep.
+/// Registers the device if the parameter is set. Fails with `EINVAL` if the parameter is malformed.
+/// Context: may sleep.
 pub(crate) fn open() -> Result<Open> {
     match params::string(c"dmabuf_reg") {
         "" | "0" => Ok(None),
@@ -60,7 +64,7 @@ pub(crate) fn open() -> Result<Open> {
 
 impl Control for Protocol {
     const NAME: &'static CStr = c"dmabuf_reg";
-    /// As that of `/dev/ib_peer_mem`: a process names only its own memory, with its own dma-bufs.
+    /// The mode of `/dev/ib_peer_mem`: a process names only its own memory, with its own dma-bufs.
     const MODE: u16 = 0o666;
 
     fn ioctl(cmd: u32, arg: usize) -> Result<isize> {
@@ -78,7 +82,7 @@ impl Control for Protocol {
     }
 }
 
-/// Returns the error of the protocol for an entry that is not there.
+/// Returns the error of the protocol: `EINVAL` for an entry that is not there.
 fn no_entry(e: Error) -> Error {
     if e == ENOENT {
         EINVAL
@@ -88,12 +92,12 @@ fn no_entry(e: Error) -> Error {
 }
 
 impl Request {
-    /// Returns the range. Fails with `EINVAL` if it is empty or wraps.
+    /// Returns the range. Fails with `EINVAL` if the range is empty or wraps.
     fn range(&self) -> Result<VaRange> {
         VaRange::new(untagged(self.base), self.size).ok_or(EINVAL)
     }
 
-    /// Does what is asked. Context: process context; may sleep.
+    /// Executes the request. Context: process context; may sleep.
     fn execute(&mut self) -> Result {
         match self.op {
             op::ADD => {
@@ -110,8 +114,9 @@ impl Request {
         }
     }
 
-    /// Finds the named range that contains the range. Fails with `ENOENT` if no part of it has a name, and
-    /// with `EINVAL` if only a part is in the first named range.
+    /// Replaces the range of the request by the named range that contains the range. Fails with
+    /// `ENOENT` if no part of the range has a name, and with `EINVAL` if the first named range has
+    /// only a part of the range.
     fn query(&mut self) -> Result {
         let range = self.range()?;
         let found = named::query(range)?;

@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Maps of shared objects by a 32-bit key.
+//!
+//! A [`Map`] has the regions of a client by ticket. An [`Index`], whose keys can be searched
+//! without a lock, has the MRs of a device by local key. Insertion needs a [`Slot`], allocated
+//! before, and cannot fail.
+//!
+//! Context: any, except for the creation of an [`Index`] or a [`Slot`], which may sleep.
 
 use crate::ext::key_set::KeySet;
 use kernel::{
@@ -17,15 +23,15 @@ use kernel::{
     },
 };
 
-/// A map from a key to a reference. The lock is a leaf lock: it is held for one look-up or change,
-/// and references leave it before they are dropped.
+/// A map from a key to a reference. The lock is a leaf lock, held for a look-up or a change.
+/// References are dropped without the lock.
 #[pin_data]
 pub(crate) struct Map<T: ?Sized> {
     #[pin]
     entries: SpinLock<RBTree<u32, Arc<T>>>,
 }
 
-/// The memory for one entry of a [`Map`]: with it, [`Map::insert`] cannot fail.
+/// The memory for an entry of a [`Map`]: with a slot, [`Map::insert`] cannot fail.
 pub(crate) struct Slot<T: ?Sized>(RBTreeNodeReservation<u32, Arc<T>>);
 
 impl<T: ?Sized> Slot<T> {
@@ -74,7 +80,7 @@ impl<T: ?Sized> Map<T> {
         self.entries.lock().values().next().cloned()
     }
 
-    /// Returns the entry with the smallest key that is not less than `key`, and its key.
+    /// Returns the entry with the smallest key from `key` on, and the key of the entry.
     pub(crate) fn from(&self, key: u32) -> Option<(u32, Arc<T>)> {
         let entries = self.entries.lock();
         let cursor = entries.cursor_lower_bound(&key)?;
@@ -87,8 +93,8 @@ impl<T: ?Sized> Map<T> {
         self.remove_if_and(key, |_| true, || ());
     }
 
-    /// Removes the entry under `key` if `matches` accepts it. Calls `removed` with the lock held if it
-    /// was removed.
+    /// Removes the entry under `key` if `matches` accepts the entry. Calls `removed` with the lock
+    /// held after the removal.
     fn remove_if_and(
         &self,
         key: u32,
@@ -139,7 +145,7 @@ impl<T: ?Sized> Index<T> {
             .insert_and(slot, key, value, || self.keys.insert(key));
     }
 
-    /// See [`Map::get`]. If the key is not one of [`Self::keys`], there is no entry.
+    /// See [`Map::get`]. A key that is not in [`Self::keys`] has no entry.
     pub(crate) fn get(&self, key: u32) -> Option<Arc<T>> {
         self.map.get(key)
     }
@@ -154,7 +160,7 @@ impl<T: ?Sized> Index<T> {
         self.map.from(key)
     }
 
-    /// Removes the entry under `key` if `matches` accepts it.
+    /// Removes the entry under `key` if `matches` accepts the entry.
     pub(crate) fn remove_if(&self, key: u32, matches: impl FnOnce(&T) -> bool) {
         self.map
             .remove_if_and(key, matches, || self.keys.remove(key));

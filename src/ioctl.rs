@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! `/dev/ib_peer_mem`: the ioctls of `include/uapi/ib_peer_mem.h`.
+//!
+//! [`Ioctls`] exports memory by the dispatch, and names memory by [`named`](crate::named). Context:
+//! process context; may sleep.
 
 mod name;
 
@@ -29,7 +32,8 @@ use kernel::{
     },
 };
 
-/// The device. Any process may open it: a process can export only what it could register.
+/// The device. Any process may open the device: a process can export only memory that the process
+/// could register.
 pub(crate) struct Ioctls;
 
 impl Control for Ioctls {
@@ -78,7 +82,7 @@ fn export(arg: usize) -> Result<isize> {
     })?;
     // CAST: A file descriptor fits an int.
     arg.fd = fd.reserved_fd() as i32;
-    // If this fails, dropping `export` ends the dma-buf, which no process has seen.
+    // If the write fails, the drop of `export` ends the dma-buf, which no process has seen.
     writer.write(&arg)?;
     fd.fd_install(export.file());
     Ok(0)

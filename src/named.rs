@@ -1,9 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Named ranges: addresses of a process that its memory allocator has said to be a part of a dma-buf.
+//! Named ranges: addresses that a process has declared to be a part of a dma-buf.
 //!
-//! Memory of GPUs is not always mapped, or by a driver that does not tell. Names belong to the address
-//! space: `fork()` does not copy them, and they end with it.
+//! Memory of a GPU is not always mapped, or the mapping does not show the dma-buf. So a memory
+//! allocator can name a range: say of which dma-buf the range is a part. [`Names`] has the names of
+//! one address space. The ioctls add, remove and query names, and the dispatch looks ranges up by
+//! [`find`].
+//!
+//! Names belong to the address space: `fork()` does not copy names, and the end of the address
+//! space removes the names.
+//!
+//! Context: process context; may sleep. `Names::ranges` is a leaf lock. [`add`] takes the
+//! `mmap_lock` as well, before `Names::ranges` and not at the same time.
 
 mod ranges;
 
@@ -50,12 +58,12 @@ use ranges::{
 /// The names of one address space.
 #[pin_data(PinnedDrop)]
 pub(crate) struct Names {
-    /// A leaf lock, held for one look-up or change. Names are dropped without it.
+    /// A leaf lock, held for a look-up or a change. Names are dropped without the lock.
     #[pin]
     ranges: Mutex<Ranges<Buffer>>,
 }
 
-/// The names of all address spaces, of the loaded module.
+/// The names of all address spaces, for the loaded module.
 static SPACES: Snapshot<PerMm<Names>> = Snapshot::new();
 
 /// Number of address spaces with names; lets registrations skip the look-up.
@@ -68,7 +76,7 @@ const LIMIT: usize = 65_536;
 static MAX_NAMES: Atomic<usize> = Atomic::new(LIMIT);
 
 impl Names {
-    /// Creates the names of an address space, none.
+    /// Creates the empty names of an address space.
     fn new() -> Result<Arc<Self>> {
         let init = pin_init!(Self {
             ranges <- new_mutex!(Ranges::new(), "Names::ranges"),
@@ -89,8 +97,8 @@ impl PinnedDrop for Names {
     }
 }
 
-/// The open registry. Dropping it removes all names, and waits until the kernel does not call this
-/// module about their address spaces.
+/// The open registry of names. Dropping the registry removes all names, and waits until the kernel
+/// no longer calls this module about their address spaces.
 pub(crate) type Open = Published<PerMm<Names>>;
 
 /// Starts to accept names. Context: may sleep.
@@ -123,7 +131,7 @@ pub(crate) fn exist() -> bool {
     COUNT.load(Relaxed) != 0
 }
 
-/// Returns the names of the address space of the calling process.
+/// Returns the names of the calling process's address space.
 fn names() -> Option<Arc<Names>> {
     if !exist() {
         return None;
@@ -131,10 +139,11 @@ fn names() -> Option<Arc<Names>> {
     SPACES.with(PerMm::get)?
 }
 
-/// Returns the part of a dma-buf that `range` of the calling process is named as, or `None` if no part
-/// of it has a name.
+/// Returns the part of a dma-buf as which the calling process has named `range`, or `None` if no
+/// part of the range has a name.
 ///
-/// Returns `EFAULT` if only a part of it has one, or if it is not one part of one dma-buf.
+/// Returns `EFAULT` if only a part of the range has a name, or if the range is not one part of one
+/// dma-buf.
 ///
 /// Context: process context; may sleep.
 pub(crate) fn find(range: VaRange) -> Result<Option<Part>> {
@@ -149,7 +158,7 @@ pub(crate) fn find(range: VaRange) -> Result<Option<Part>> {
     }))
 }
 
-/// Returns `range` if it is in whole pages and in user space, else `EINVAL`.
+/// Returns `range`, or `EINVAL` if the range is not in whole pages or not in user space.
 fn check(range: VaRange) -> Result<VaRange> {
     let task = current!();
     let in_user_space = task.mm().is_some_and(|mm| {
@@ -160,13 +169,17 @@ fn check(range: VaRange) -> Result<VaRange> {
     (whole && in_user_space).then_some(range).ok_or(EINVAL)
 }
 
-/// Names `range` of the calling process: a part of the dma-buf behind the descriptor `fd`, from the byte
-/// `offset` on. Counts one more reference if it has exactly this name.
+/// Names `range` of the calling process as the part of the dma-buf `fd` that begins at the byte
+/// `offset`. Adds a reference if the range has exactly the same name already.
 ///
-/// Returns `EBADF` if there is no such descriptor, `EACCES` if it is not open for reading, `EINVAL` if it
-/// is not that of a dma-buf, if the range or the offset is not in whole pages, or if the range is not in
-/// user space or goes beyond the end of the dma-buf, `EEXIST` if a part of the range has another name,
-/// `ENOSPC` if the process has too many names, and `ERESTARTSYS` if it has a signal.
+/// Returns
+///
+/// - `EBADF` if `fd` is not a file descriptor, and `EACCES` if `fd` is not open for reading;
+/// - `EINVAL` if `fd` is not a dma-buf, if the range or the offset is not in whole pages, or if the
+///   range is not in user space or goes beyond the end of the dma-buf;
+/// - `EEXIST` if a part of the range has another name;
+/// - `ENOSPC` if the process has too many names;
+/// - `ERESTARTSYS` if the process has a signal.
 ///
 /// Context: process context; may sleep. Takes the `mmap_lock`.
 pub(crate) fn add(range: VaRange, fd: i32, offset: u64) -> Result {
@@ -200,7 +213,8 @@ pub(crate) fn add(range: VaRange, fd: i32, offset: u64) -> Result {
     })
 }
 
-/// Removes names of the calling process by `f`, which returns them. Returns `ENOENT` without a name.
+/// Removes names of the calling process by `f`, which returns the removed names. Returns `ENOENT`
+/// without a name.
 fn remove_by(f: impl FnOnce(&mut Ranges<Buffer>) -> Result<Removed<Buffer>>) -> Result {
     let names = names().ok_or(ENOENT)?;
     let removed = f(&mut names.ranges.lock())?;
@@ -221,14 +235,15 @@ pub(crate) fn remove_at(addr: usize) -> Result {
 }
 
 /// Removes a reference of each name of the dma-buf behind the descriptor `fd`. Returns `EBADF` and
-/// `EINVAL` as [`add`] does, and `ENOENT` if there is none. Context: process context; may sleep.
+/// `EINVAL` as [`add`] does, and `ENOENT` if the dma-buf has no name. Context: process context; may
+/// sleep.
 pub(crate) fn remove_buffer(fd: i32) -> Result {
     let buffer = Buffer::from_fd(fd)?;
     remove_by(|ranges| ranges.remove_buffer(&buffer))
 }
 
-/// Removes a reference of each name that was given with the number `fd`, whatever that is now. Returns
-/// `ENOENT` if there is none. Context: process context; may sleep.
+/// Removes a reference of each name that was given with the number `fd`, whatever `fd` is now.
+/// Returns `ENOENT` if no name was given with `fd`. Context: process context; may sleep.
 pub(crate) fn remove_fd(fd: i32) -> Result {
     remove_by(|ranges| ranges.remove_fd(fd))
 }
@@ -237,14 +252,14 @@ pub(crate) fn remove_fd(fd: i32) -> Result {
 #[derive(Clone, Copy)]
 pub(crate) struct Named {
     pub(crate) range: VaRange,
-    /// Where it begins in its dma-buf, in bytes.
+    /// Where the range begins in the dma-buf, in bytes.
     pub(crate) offset: u64,
-    /// The file descriptor with which it was named first.
+    /// The file descriptor with which the range was named first.
     pub(crate) fd: i32,
 }
 
 /// Returns the first named range of the calling process that has an address of `range`. Returns
-/// `ENOENT` if there is none. Context: process context; may sleep.
+/// `ENOENT` if no named range has. Context: process context; may sleep.
 pub(crate) fn query(range: VaRange) -> Result<Named> {
     let names = names().ok_or(ENOENT)?;
     let ranges = names.ranges.lock();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A range of user virtual addresses.
+//! A range of user virtual addresses: [`VaRange`], in bytes. All modules of the core name memory of
+//! a process by a [`VaRange`].
 
 use kernel::{
     page::PAGE_SIZE,
@@ -19,7 +20,7 @@ pub(crate) struct VaRange {
 }
 
 impl VaRange {
-    /// Creates a range. Returns `None` if it is empty or wraps.
+    /// Creates a range. Returns `None` if the range is empty or wraps.
     pub(crate) fn new(addr: u64, len: u64) -> Option<Self> {
         let addr = usize::try_from(addr).ok()?;
         let len = usize::try_from(len).ok()?;
@@ -48,8 +49,8 @@ impl VaRange {
         (self.page_offset() + self.len).div_ceil(PAGE_SIZE)
     }
 
-    /// Returns the distance from the start of the client page of `page_size` bytes that contains
-    /// the first byte to the first page of `PAGE_SIZE`. `page_size` must be a power of two.
+    /// Returns the number of bytes from the start of the client page that contains the first byte
+    /// to the first page of `PAGE_SIZE`. A client page has `page_size` bytes, a power of two.
     pub(crate) fn skip(self, page_size: usize) -> usize {
         (self.addr & !(PAGE_SIZE - 1)) & (page_size - 1)
     }

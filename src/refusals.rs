@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The last refusals: why memory was not registered or exported. debugfs shows them.
+//! The last refusals: why memory was not registered or exported.
+//!
+//! The dispatch records a [`Refusal`] in a [`Ring`], and debugfs prints the ring. Context: may
+//! sleep. The lock, `refusals::RING`, is a leaf.
 
 use crate::{
     ext::{
@@ -25,25 +28,25 @@ use kernel::{
     },
 };
 
-/// The number of refusals that are kept.
+/// The number of kept refusals.
 const KEPT: usize = 64;
 
-/// The length of the names that are kept: those of clients and RDMA devices, with their NULs.
+/// The length of a kept name in bytes: names of clients and RDMA devices fit, with the NUL.
 const NAME: usize = 64;
 
-/// The refusals of the loaded module. The lock is a leaf, held while one refusal is added, and while
-/// debugfs prints them.
+/// The refusals of the loaded module. The lock is a leaf, held while a refusal is added, and while
+/// debugfs prints the refusals.
 static RING: Snapshot<Mutex<Ring>> = Snapshot::new();
 
 /// The facts of a refusal.
 pub(crate) struct Refusal<'a> {
     /// The memory, in the calling process.
     pub(crate) range: VaRange,
-    /// The name of the device that the memory is for, if that is known.
+    /// The name of the device that the memory is for, if known.
     pub(crate) device: Option<&'a str>,
     /// The name of the client that claimed the memory.
     pub(crate) client: Option<&'a str>,
-    /// The error that the caller gets, unless another client serves it.
+    /// The error that the caller gets, unless another client serves the memory.
     pub(crate) error: Option<Error>,
     /// The cause, in words.
     pub(crate) cause: &'static str,
@@ -60,7 +63,7 @@ struct Name {
 }
 
 impl Name {
-    /// Copies a name, and cuts it if it is too long. No name becomes `-`.
+    /// Copies a name, and cuts a name that is too long. `None` becomes `-`.
     fn new(name: Option<&str>) -> Self {
         let name = name.unwrap_or("-");
         let mut bytes = [0; NAME];
@@ -69,7 +72,7 @@ impl Name {
             len -= 1;
         }
         bytes[..len].copy_from_slice(&name.as_bytes()[..len]);
-        // INVARIANT: The bytes come from a string, which is cut between two characters.
+        // INVARIANT: The bytes come from a string, cut between two characters.
         Self { bytes, len }
     }
 
@@ -79,7 +82,7 @@ impl Name {
     }
 }
 
-/// A refusal that is kept.
+/// A kept refusal.
 struct Entry {
     time: Instant<Monotonic>,
     pid: i32,
@@ -93,9 +96,9 @@ struct Entry {
 
 /// A ring of entries.
 pub(crate) struct Ring {
-    /// Has room for [`KEPT`] entries from the start on.
+    /// Has a capacity of [`KEPT`] entries from the start on.
     entries: KVec<Entry>,
-    /// The place of the oldest entry, once the ring is full.
+    /// The index of the oldest entry, once the ring is full.
     oldest: usize,
 }
 
@@ -108,10 +111,10 @@ impl Ring {
         })
     }
 
-    /// Adds an entry, and removes the oldest one if the ring is full. Context: may sleep.
+    /// Adds an entry, and removes the oldest entry if the ring is full. Context: may sleep.
     fn add(&mut self, entry: Entry) {
         if self.entries.len() < KEPT {
-            // Does not fail: there is room.
+            // Does not fail: the capacity is large enough.
             self.entries.push(entry, GFP_KERNEL).unwrap_or_default();
         } else if let Some(oldest) = self.entries.get_mut(self.oldest) {
             *oldest = entry;
@@ -119,14 +122,14 @@ impl Ring {
         }
     }
 
-    /// Returns the entries, the oldest one first.
+    /// Returns the entries, the oldest first.
     fn iter(&self) -> impl Iterator<Item = &Entry> {
         let (newer, older) = self.entries.split_at(self.oldest.min(self.entries.len()));
         Iterator::chain(older.iter(), newer)
     }
 }
 
-/// The open list. Dropping it discards the refusals.
+/// The open list. Dropping the list discards the refusals.
 pub(crate) type Open = Published<Mutex<Ring>>;
 
 /// Starts to keep refusals. Context: may sleep.
@@ -151,7 +154,7 @@ impl Entry {
         }
     }
 
-    /// Prints it as a line.
+    /// Prints the entry as a line.
     fn print(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let age = self.time.elapsed().as_millis();
         write!(
@@ -173,7 +176,7 @@ impl Entry {
     }
 }
 
-/// Keeps a refusal of the calling process. Context: may sleep.
+/// Records a refusal of the calling process. Context: may sleep.
 pub(crate) fn record(refusal: Refusal<'_>) {
     if let Some(ring) = RING.load() {
         let entry = Entry::new(refusal);
@@ -181,8 +184,8 @@ pub(crate) fn record(refusal: Refusal<'_>) {
     }
 }
 
-/// Prints the file `refusals`: a line for each, the oldest one first, with tabs between its columns.
-/// Context: may sleep.
+/// Prints the file `refusals`: a line for each refusal, the oldest first, with tabs between the
+/// columns. Context: may sleep.
 pub(crate) fn print(f: &mut fmt::Formatter<'_>) -> fmt::Result {
     writeln!(
         f,

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The counters of one client, `/sys/kernel/mm/memory_peers/<name>/`.
+//! Counters of MRs: of one client, in `/sys/kernel/mm/memory_peers/<name>/`, or of the dma-bufs
+//! that one device imports, for debugfs.
+//!
+//! [`Stats`] has the counters. A [`CountedMr`] counts the registration of an MR, and on drop the
+//! deregistration. Context: any.
 
 use crate::ext::sysfs::{
     File,
@@ -18,10 +22,10 @@ use kernel::{
     },
 };
 
-/// Defines the counters, each by one line: its name and its file in sysfs.
+/// Defines the counters, a line for each: the name, and the file in sysfs.
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident => $file:literal,)*) => {
-        /// The counters of a client. Each only grows.
+        /// The counters of a client. Counters only grow.
         #[derive(Clone, Copy)]
         enum Counter {
             $($(#[$doc])* $name,)*
@@ -54,7 +58,7 @@ counters! {
     FreeCallbacks => c"num_free_callbacks",
 }
 
-/// The counters of a client.
+/// The counters of a client, or of the imports of a device.
 pub(crate) struct Stats([Atomic<u64>; COUNTERS]);
 
 impl Stats {
@@ -73,24 +77,25 @@ impl Stats {
         self.0[counter as usize].load(Relaxed)
     }
 
-    /// Returns the number of MRs that were made.
+    /// Returns the number of MRs ever made.
     pub(crate) fn made(&self) -> u64 {
         self.get(Counter::AllocMrs)
     }
 
-    /// Returns the number of MRs that there are, about: others may come and go meanwhile.
+    /// Returns the number of live MRs, roughly: MRs may come and go during the call.
     pub(crate) fn live(&self) -> u64 {
         self.difference(Counter::AllocMrs, Counter::DeallocMrs)
     }
 
-    /// Returns the bytes of the MRs that there are, about.
+    /// Returns the bytes of the live MRs, roughly.
     pub(crate) fn live_bytes(&self) -> u64 {
         self.difference(Counter::RegBytes, Counter::DeregBytes)
     }
 
     /// Returns how much `all` exceeds `gone`.
     fn difference(&self, all: Counter, gone: Counter) -> u64 {
-        // Read first, so that what ends meanwhile does not count as more than there was.
+        // Read `gone` first, so that `gone` does not exceed `all` for MRs that end between the
+        // reads.
         let gone = self.get(gone);
         self.get(all).saturating_sub(gone)
     }
@@ -130,10 +135,10 @@ impl Drop for CountedMr {
     }
 }
 
-/// The contents of a client's folder.
+/// The contents of a client's directory in sysfs.
 pub(crate) struct ClientFolder {
-    /// The client's own version text.
+    /// The version text of the client.
     pub(crate) version: CString,
-    /// Its counters.
+    /// The counters of the client.
     pub(crate) stats: Arc<Stats>,
 }

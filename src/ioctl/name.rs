@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The ioctls that name memory as a part of a dma-buf.
+//! The ioctls that name memory as a part of a dma-buf: [`name`], [`unname`] and [`query`].
+//!
+//! [`named`] keeps the names. Context: process context; may sleep.
 
 use crate::{
     ext::pinned::untagged,
@@ -22,7 +24,7 @@ use kernel::{
     },
 };
 
-/// Returns how the argument is read and written.
+/// Returns the reader and the writer of the argument.
 fn user(arg: usize) -> (UserSliceReader, UserSliceWriter) {
     UserSlice::new(UserPtr::from_addr(arg), size_of::<ib_peer_mem_name>()).reader_writer()
 }
@@ -40,7 +42,8 @@ fn check(arg: &ib_peer_mem_name, flags: u32) -> Result {
     Ok(())
 }
 
-/// Returns the range of `length` bytes at `arg.addr`. Fails with `EINVAL` if it is empty or wraps.
+/// Returns the range of `length` bytes at `arg.addr`. Fails with `EINVAL` if the range is empty or
+/// wraps.
 fn range(arg: &ib_peer_mem_name, length: u64) -> Result<VaRange> {
     VaRange::new(untagged(arg.addr), length).ok_or(EINVAL)
 }
@@ -53,16 +56,16 @@ pub(super) fn name(arg: usize) -> Result<isize> {
     Ok(0)
 }
 
-/// What names are to be removed.
+/// The names to remove.
 #[derive(PartialEq, Eq, Debug)]
 enum Which {
-    /// Those in a range.
+    /// The names in a range.
     In(VaRange),
-    /// Those of the dma-buf behind a descriptor.
+    /// The names of the dma-buf behind a descriptor.
     Of(i32),
 }
 
-/// Returns what names are to be removed. Fails as [`check`] and [`range`] do, and with `EINVAL` if both a
+/// Returns the names to remove. Fails as [`check`] and [`range`] do, and with `EINVAL` if both a
 /// dma-buf and a range are given, or an offset.
 fn which(arg: &ib_peer_mem_name) -> Result<Which> {
     check(arg, uapi::IB_PEER_MEM_UNNAME_DMABUF)?;

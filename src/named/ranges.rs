@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! The named ranges of an address space.
+//!
+//! [`Ranges`] maps ranges of addresses to parts of dma-bufs. [`named`](super) has a [`Ranges`] for
+//! each address space, under a lock, and chooses the type of a dma-buf, `B`. Only [`Ranges::add`]
+//! may sleep.
 
 use crate::range::VaRange;
 use kernel::{
@@ -11,12 +15,12 @@ use kernel::{
     }, //
 };
 
-/// What a range is named as: a part of the dma-buf `B`.
+/// The part of the dma-buf `B` as which a range is named.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Target<B> {
     /// The dma-buf.
     pub(crate) buffer: B,
-    /// Where the range begins in it, in bytes.
+    /// Where the range begins in the dma-buf, in bytes.
     pub(crate) offset: u64,
 }
 
@@ -25,14 +29,16 @@ pub(crate) struct Target<B> {
 pub(crate) struct Name<B> {
     pub(crate) range: VaRange,
     pub(crate) target: Target<B>,
-    /// The file descriptor with which it was named first. It may be closed, or another one, by now.
+    /// The file descriptor with which the range was named first. By now the descriptor may be
+    /// closed, or another file.
     pub(crate) fd: i32,
-    /// How often it was named.
+    /// How often the range was named, less the removals.
     references: usize,
 }
 
 impl<B: PartialEq> Name<B> {
-    /// Returns whether it names `target` from the address `addr` on, which is in the range.
+    /// Returns whether `target` at the address `addr` continues the part of the dma-buf. `addr` is
+    /// not below the range.
     fn continues(&self, target: &Target<B>, addr: usize) -> bool {
         let distance = (addr - self.range.addr()) as u64;
         self.target.buffer == target.buffer && self.target.offset + distance == target.offset
@@ -41,11 +47,11 @@ impl<B: PartialEq> Name<B> {
 
 /// Returns the last address of a range.
 fn last(range: VaRange) -> usize {
-    // Does not wrap: an invariant of the type.
+    // By the type invariants of `VaRange`, the sum does not wrap.
     range.addr() + (range.len() - 1)
 }
 
-/// Names that have been removed. They are to be dropped without a lock.
+/// Names that have been removed, to be dropped without a lock.
 pub(crate) type Removed<B> = RBTree<usize, Name<B>>;
 
 /// Named ranges, which do not overlap.
@@ -56,7 +62,7 @@ pub(crate) struct Ranges<B> {
 }
 
 impl<B: Clone + PartialEq> Ranges<B> {
-    /// Creates it without a name.
+    /// Creates an empty set of names.
     pub(crate) fn new() -> Self {
         Self {
             names: RBTree::new(),
@@ -64,22 +70,24 @@ impl<B: Clone + PartialEq> Ranges<B> {
         }
     }
 
-    /// Returns the first name that ends at `addr` or after it.
+    /// Returns the first name whose range ends at `addr` or later.
     fn first_from(&self, addr: usize) -> Option<&Name<B>> {
         let cursor = self.names.cursor_lower_bound(&addr)?;
-        // The key is in the tree, which the cursor borrows for less than the result needs.
+        // The cursor borrows the tree for less than the result needs, so look the key up again.
         self.names.get(cursor.current().0)
     }
 
-    /// Returns the first name of a part of `range`.
+    /// Returns the first name whose range overlaps `range`.
     pub(crate) fn first_in(&self, range: VaRange) -> Option<&Name<B>> {
         let name = self.first_from(range.addr())?;
         (name.range.addr() <= last(range)).then_some(name)
     }
 
-    /// Names `range`, or counts one more reference if it has exactly this name.
+    /// Names `range`, or adds a reference if the range has exactly the same name already.
     ///
-    /// Returns `EEXIST` if a part of it has another name, and `ENOSPC` if there are `limit` names.
+    /// Returns `EEXIST` if a part of the range has another name, and `ENOSPC` if there are `limit`
+    /// names.
+    ///
     /// Context: may sleep.
     pub(crate) fn add(
         &mut self,
@@ -112,9 +120,11 @@ impl<B: Clone + PartialEq> Ranges<B> {
         Ok(())
     }
 
-    /// Returns what `range` is named as, or `None` if no part of it has a name.
+    /// Returns the part of a dma-buf as which `range` is named, or `None` if no part of the range
+    /// has a name.
     ///
-    /// Returns `EFAULT` if only a part of it has one, or if it is not one part of one dma-buf.
+    /// Returns `EFAULT` if only a part of the range has a name, or if the range is not one part of
+    /// one dma-buf.
     pub(crate) fn find(&self, range: VaRange) -> Result<Option<Target<B>>> {
         let Some(first) = self.first_in(range) else {
             return Ok(None);
@@ -138,8 +148,8 @@ impl<B: Clone + PartialEq> Ranges<B> {
         Ok(Some(target))
     }
 
-    /// Removes a reference of each name, from that of the address `from` on and up to the address `to`,
-    /// that `matches` accepts. Returns `ENOENT` if there is none.
+    /// Removes a reference of each name that `matches` accepts and whose range overlaps the
+    /// addresses from `from` to `to`. Returns `ENOENT` without a match.
     fn remove_if(
         &mut self,
         mut from: usize,
@@ -161,7 +171,7 @@ impl<B: Clone + PartialEq> Ranges<B> {
                     self.count -= 1;
                 }
             }
-            // The last address of user space is not that of a `usize`.
+            // Does not overflow: user space ends below the last `usize`.
             from = end + 1;
         }
         found.then_some(removed).ok_or(ENOENT)
@@ -169,7 +179,8 @@ impl<B: Clone + PartialEq> Ranges<B> {
 
     /// Removes a reference of each name in `range`.
     ///
-    /// Returns `ENOENT` if there is none, and `EINVAL` if one is only in part in the range.
+    /// Returns `ENOENT` if no name is in the range, and `EINVAL` if a name is only in part in the
+    /// range.
     pub(crate) fn remove(&mut self, range: VaRange) -> Result<Removed<B>> {
         let is_whole =
             |name: &Name<B>| name.range.addr() >= range.addr() && last(name.range) <= last(range);
@@ -184,18 +195,19 @@ impl<B: Clone + PartialEq> Ranges<B> {
         self.remove_if(range.addr(), last(range), |_| true)
     }
 
-    /// Removes a reference of the name of the range around `addr`. Returns `ENOENT` if there is none.
+    /// Removes a reference of the name whose range contains `addr`. Returns `ENOENT` without a
+    /// name.
     pub(crate) fn remove_at(&mut self, addr: usize) -> Result<Removed<B>> {
         self.remove_if(addr, addr, |_| true)
     }
 
-    /// Removes a reference of each name of `buffer`. Returns `ENOENT` if there is none.
+    /// Removes a reference of each name of `buffer`. Returns `ENOENT` without a name.
     pub(crate) fn remove_buffer(&mut self, buffer: &B) -> Result<Removed<B>> {
         self.remove_if(0, usize::MAX, |name| name.target.buffer == *buffer)
     }
 
-    /// Removes a reference of each name that was given with the number `fd`. Returns `ENOENT` if there is
-    /// none.
+    /// Removes a reference of each name that was given with the number `fd`. Returns `ENOENT`
+    /// without a name.
     pub(crate) fn remove_fd(&mut self, fd: i32) -> Result<Removed<B>> {
         self.remove_if(0, usize::MAX, |name| name.fd == fd)
     }
@@ -221,8 +233,8 @@ mod tests {
         }
     }
 
-    /// Names each of `(address, length, dma-buf, offset)`, in pages. The number of the dma-buf is that of
-    /// its descriptor.
+    /// Names each of `(address, length, dma-buf, offset)`, in pages. A dma-buf and its descriptor
+    /// have the same number.
     fn ranges(names: &[(u64, u64, u8, u64)]) -> Result<Ranges<u8>> {
         let mut ranges = Ranges::new();
         for &(addr, len, buffer, offset) in names {
