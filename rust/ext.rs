@@ -2,11 +2,13 @@
 
 //! Safe abstractions over parts of the kernel that the `kernel` crate lacks.
 //!
-//! Nothing in this tree depends on peer memory. Parts that need another module or a symbol
-//! namespace depend on a cfg, which Kbuild sets for the crates that use them.
+//! No module in this tree depends on peer memory. Some modules need another kernel module or a
+//! symbol namespace. Those modules depend on a cfg, and Kbuild sets the cfg for the crates that use
+//! the modules.
 //!
-//! Documentation of functions has a line `Context:`, as kernel-doc has: `any` context, or a context
-//! that `may sleep`, with the locks that the function takes or that its caller holds.
+//! The documentation of a function has a line `Context:`, as in kernel-doc: `any` context, or a
+//! context where the function `may sleep`, with the locks taken by the function or held by the
+//! caller. A function without the line may be called in any context.
 
 use super::bindings;
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Peer memory clients: drivers that own memory which RDMA devices can access.
+//! Peer memory clients: drivers that own memory which RDMA devices can access. Used by clients that
+//! are written in Rust.
 //!
 //! A driver implements [`Client`] and [`Memory`], declares a slot with
 //! [`peer_client_slot!`](crate::peer_client_slot), and keeps a [`Registration`]. The types encode the
@@ -13,10 +14,10 @@
 //!  dma_unmap    Memory::unmap
 //! ```
 //!
-//! So a scatter-gather table is freed once, and never while it is mapped. A client that revokes its
+//! So a scatter-gather table is freed once, and never while mapped. A client that revokes its
 //! memory keeps the [`Ticket`] of each region, usually in [`Tickets`].
 //!
-//! The table of memory without struct pages is empty until it is mapped.
+//! For memory without struct pages, the table is empty until [`Memory::map`].
 //!
 //! Not supported: page sizes other than `PAGE_SIZE`, and clients that put their own pages during an
 //! invalidation.
@@ -167,7 +168,7 @@ use kernel::{
 
 /// A driver that owns memory. Needs a slot: [`peer_client_slot!`](crate::peer_client_slot).
 ///
-/// The peer memory core holds no lock when it calls these, and all of them may sleep. See the
+/// The peer memory core calls all functions without a lock, and all functions may sleep. See the
 /// [module](self) for an example.
 pub trait Client: Sized + 'static {
     /// Unique name, shorter than 64 bytes, without `/`. Names the statistics in
@@ -177,12 +178,14 @@ pub trait Client: Sized + 'static {
     /// Version as free text, shorter than 15 bytes.
     const VERSION: &'static CStr;
 
-    /// Whether the CPU can pin the memory (RAM with ordinary struct pages). The core asks such a client
-    /// before the driver of the device, which would pin the memory.
+    /// Whether the CPU can pin the memory (RAM with ordinary struct pages). The driver of the RDMA
+    /// device would pin pinnable memory itself, so the core asks a pinnable client before the
+    /// driver.
     const PINNABLE: bool = false;
 
-    /// Whether [`Memory::map`] works for every kind of device. Otherwise it is called only with the DMA
-    /// device of an RDMA adapter: other devices cannot import the memory as a dma-buf.
+    /// Whether [`Memory::map`] works for every kind of device. Otherwise [`Memory::map`] is called
+    /// only with the DMA device of an RDMA adapter: other devices cannot import the memory as a
+    /// dma-buf.
     const MAPS_FOR_ANY_DEVICE: bool = false;
 
     /// State that all callbacks share.
@@ -191,7 +194,7 @@ pub trait Client: Sized + 'static {
     /// A claimed range.
     type Region: Send + Sync;
 
-    /// Pinned pages of a region. Dropped in any task, when no device accesses them any more.
+    /// Pinned pages of a region. Dropped in any task, when no device accesses the pages any more.
     type Memory: Memory;
 
     /// Claims `range`. Returns `None` if the range is not memory of this client. An error has the
@@ -203,7 +206,7 @@ pub trait Client: Sized + 'static {
     /// Pins the pages of `range`, starting with the page that contains `range.addr()`; for writing
     /// by the device if `write`.
     ///
-    /// From now on `ticket` may be used in other tasks. It must not be used in this call; see
+    /// From now on `ticket` may be used in other tasks. `ticket` must not be used in this call; see
     /// [`Ticket::invalidate`].
     ///
     /// Context: the process that registers the range; may sleep.
@@ -257,7 +260,7 @@ pub struct VaRange {
 }
 
 impl VaRange {
-    /// Returns the range of `size` bytes at `addr`, or `None` if it is empty or overflows.
+    /// Returns the range of `size` bytes at `addr`, or `None` if the range is empty or overflows.
     fn new(addr: usize, size: usize) -> Option<Self> {
         addr.checked_add(size)?;
         // INVARIANT: Both facts have just been checked.
@@ -275,11 +278,12 @@ impl VaRange {
     }
 }
 
-/// Storage for the data of a registered client. The C callbacks have no argument that leads to it.
+/// Storage for the data of a registered client. The C callbacks have no argument that leads to the
+/// data, so the data has a static place.
 ///
 /// # Invariants
 ///
-/// `data` is null or a pointer from [`KBox::into_raw`]. It is not null while the core knows the
+/// `data` is null or a pointer from [`KBox::into_raw`]. `data` is not null while the core knows the
 /// client, so callbacks never see null.
 pub struct Slot<T: Client> {
     /// The data that the callbacks use.
@@ -331,8 +335,8 @@ struct SlotData<T: Client> {
 
 /// Registration of a client.
 ///
-/// Drop unregisters the client: it revokes all regions and waits until no callback runs. Must be
-/// dropped without a lock that a callback takes.
+/// Drop unregisters the client: drop revokes all regions and waits until no callback runs. So the
+/// registration must be dropped without a lock that a callback takes.
 ///
 /// # Invariants
 ///
@@ -355,8 +359,8 @@ pub struct Registration<T: Slotted> {
 }
 
 impl<T: Slotted> Registration<T> {
-    /// Registers `T` as a client that requires invalidation: the core asks it only on behalf of
-    /// devices whose access can be revoked. Callbacks receive `data`.
+    /// Registers `T` as a client that requires invalidation: the core asks the client only on
+    /// behalf of devices whose access can be revoked. Callbacks receive `data`.
     ///
     /// Returns `EBUSY` if `T` is registered already, and `EINVAL` if the core rejects the client. The
     /// core logs the reason.
@@ -373,19 +377,20 @@ impl<T: Slotted> Registration<T> {
         let slot = &T::slot().data;
         // INVARIANT: `data` is a pointer from `KBox::into_raw`.
         if slot.cmpxchg(core::ptr::null_mut(), data, Full).is_err() {
-            // SAFETY: `data` is from `KBox::into_raw` above and was not stored, so no one else has
-            // the pointer.
+            // SAFETY: `data` is from `KBox::into_raw` above and was not stored, so no other code
+            // has the pointer.
             drop(unsafe { KBox::from_raw(data) });
             return Err(EBUSY);
         }
 
         let mut invalidate: peer::invalidate_peer_memory = None;
         // SAFETY:
-        // - `raw` is a complete client structure. On success it moves into the object below, which
-        //   unregisters the client before it drops `raw`;
-        // - the callbacks need a filled slot, which is emptied only after the client is unregistered.
-        // - its first field is the structure that the function expects, and its version marks it as
-        //   extended.
+        // - `raw` is a complete client structure. On success `raw` moves into the object below, and
+        //   the object unregisters the client before dropping `raw`;
+        // - the callbacks need a filled slot, and the slot is emptied only after the client is
+        //   unregistered;
+        // - the first field of `raw` is the structure that the function expects, and the version
+        //   marks `raw` as extended.
         let handle = unsafe {
             let client = (&raw const *raw).cast::<peer::peer_memory_client>();
             peer::ib_register_peer_memory_client(client, &mut invalidate)
@@ -416,9 +421,9 @@ impl<T: Slotted> Registration<T> {
     unsafe fn clear_slot() {
         let data = T::slot().data.xchg(core::ptr::null_mut(), Full);
         // SAFETY:
-        // - By the type invariant of the slot, `data` is from `KBox::into_raw`: it is not null, as
-        //   the slot is filled by this function's safety contract;
-        // - no callback uses the data any more, by the same contract.
+        // - By the type invariant of the slot, `data` is from `KBox::into_raw`: `data` is not null,
+        //   as the slot is filled by the safety requirements;
+        // - by the safety requirements no callback uses the data any more.
         drop(unsafe { KBox::from_raw(data) });
     }
 }

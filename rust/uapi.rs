@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The ioctl structures of `include/uapi/`, and that of `/dev/dmabuf_reg`, for copying from and to user space.
+//! The ioctl structures of `include/uapi/` and of `/dev/dmabuf_reg`, for copying from and to user
+//! space.
+//!
+//! Used by the ioctl handlers. Each structure implements [`FromBytes`] and [`AsBytes`], so a
+//! handler can read and write a structure without unsafe code.
 //!
 //! # Examples
 //!
@@ -32,18 +36,19 @@ pub use super::bindings::uapi::*;
 macro_rules! user_structs {
     ($($name:ident),* $(,)?) => {
         $(
-            // SAFETY: The structure consists of integers without padding between or after them,
-            // which the assertion below checks. So all bit patterns are valid.
+            // SAFETY: The structure consists of integers without padding between or after them, as
+            // the assertion below checks. So all bit patterns are valid.
             unsafe impl FromBytes for uapi::$name {}
 
             // SAFETY:
-            // - The structure has no padding, which the assertion below checks, so each of its
-            //   bytes is initialized.
-            // - It has no interior mutability.
+            // - The structure has no padding, as the assertion below checks, so each byte is
+            //   initialized.
+            // - The structure has no interior mutability.
             unsafe impl AsBytes for uapi::$name {}
 
             // Fields are naturally aligned and reserved fields fill all gaps: the size is a
-            // multiple of 8 and bindgen's layout tests pin each offset to that of the C structure.
+            // multiple of 8 and bindgen's layout tests pin each offset to the offset in the C
+            // structure.
             const _: () = assert!(core::mem::size_of::<uapi::$name>() % 8 == 0);
         )*
     };

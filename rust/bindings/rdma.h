@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Input of bindgen: headers of the RDMA core, and the helpers with its types. */
+/* Input of bindgen: headers of the RDMA core, and the helpers with types of the RDMA core. */
 #include <rdma/ib_verbs.h>
 #include <rdma/ib_umem.h>
 #include <rdma/ib_cache.h>

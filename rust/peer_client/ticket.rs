@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Tickets: the right of a client to revoke a region.
+//!
+//! A [`Ticket`] names one region of a registered client. A client receives a ticket with each
+//! region, and invalidates the ticket when the memory goes away. `Link` makes the tickets of a
+//! client useless before the client is unregistered.
 
 use super::super::bindings::peer;
 use core::ptr::NonNull;
@@ -51,7 +55,7 @@ impl Link {
         self.changed.notify_all();
     }
 
-    /// Disables all tickets, and waits for those in use.
+    /// Disables all tickets, and waits for the tickets in use.
     ///
     /// Context: may sleep.
     pub(super) fn leave(&self) {
@@ -118,14 +122,15 @@ impl Ticket {
     }
 
     /// Revokes the region: fences the device, then drops the region's [`Memory`](super::Memory) in
-    /// this task. If a deregistration is already in progress, that task drops the memory, possibly
-    /// after this has returned. Does nothing if the region is gone or the client is unregistered.
+    /// this task. If a deregistration is already in progress, the deregistering task drops the
+    /// memory, possibly after this function has returned. Does nothing if the region is gone or the
+    /// client is unregistered.
     ///
     /// Waits for a registration of the region that is in progress.
     ///
     /// Context: may sleep. Must be called without a lock that dropping the
-    /// [`Memory`](super::Memory) takes, and not from a callback: in `get_pages` and `map` of the same
-    /// region it would wait for itself.
+    /// [`Memory`](super::Memory) takes, and not from a callback: in `get_pages` and `map` of the
+    /// same region the call would wait for itself.
     pub fn invalidate(&self) {
         let mut state = self.link.state.lock();
         let (handle, invalidate) = loop {

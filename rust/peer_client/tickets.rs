@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! List of the tickets of all regions on one piece of memory, to revoke them together.
+//! List of the tickets of all regions on one piece of memory, to revoke all regions together.
 //!
-//! Locking: `Tickets::state` is a leaf. It is not held while a ticket is invalidated or dropped.
+//! The main type is [`Tickets`]. Used by clients that revoke memory.
+//!
+//! Locking: `Tickets::state` is a leaf. No task holds the lock while a ticket is invalidated or
+//! dropped.
 
 use super::Ticket;
 use kernel::{
@@ -71,7 +74,7 @@ struct State {
     closed: bool,
     /// Number of [`TicketGuard`]s.
     guards: usize,
-    /// Number of tasks that wait until it is 0.
+    /// Number of tasks that wait until `guards` is 0.
     waiting: usize,
     /// The last key used.
     last: u64,
@@ -123,11 +126,12 @@ impl Tickets {
     /// accesses the memory. The guard of a region whose deregistration is in progress may still
     /// exist; see [`Tickets::wait_empty`].
     ///
-    /// Fences that a process has added to exported memory are waited for 30 s at most, for all tickets.
+    /// A process can add a fence to exported memory. For such fences the call waits 30 s at most,
+    /// for all tickets together.
     ///
     /// Context: as for [`Ticket::invalidate`].
     pub fn close_and_invalidate(&self) {
-        // Without this the loop could run forever.
+        // With an open list the loop could run forever.
         self.state.lock().closed = true;
         loop {
             let mut state = self.state.lock();
@@ -282,7 +286,7 @@ mod tests {
         ///
         /// `handle` must be a [`FakeCore`] that is valid during the call.
         unsafe extern "C" fn invalidate(handle: *mut c_void, core_context: u64) -> c_int {
-            // SAFETY: By this function's safety contract `handle` is a valid `FakeCore`.
+            // SAFETY: By the safety requirements `handle` is a valid `FakeCore`.
             let this = unsafe { &*handle.cast_const().cast::<Self>() };
             let logged = this.log.lock().push(core_context, GFP_KERNEL);
             (this.on_invalidate)(this, core_context);

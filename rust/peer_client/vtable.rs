@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! The C callbacks of a client.
+//!
+//! `VTable` turns an implementation of [`Client`] into the C structure that the core expects. Used
+//! by [`Registration`](super::Registration).
 
 use super::super::bindings::peer::{
     peer_memory_client,
@@ -33,16 +36,17 @@ use kernel::{
 struct RegionCtx<T: Client> {
     /// The claimed range.
     region: T::Region,
-    /// The pinned pages, from `get_pages` to `put_pages`. Without them, the errno of the callbacks that
-    /// need them. They are not moved: the core has a copy of their table, whose list may be in them.
+    /// The pinned pages, from `get_pages` to `put_pages`. Without pages, the errno of the callbacks
+    /// that need pages. The value is not moved: the core has a copy of the table, and the list of
+    /// the table may be inside the value.
     memory: Result<T::Memory>,
 }
 
 /// The C callbacks of the client `T`.
 ///
-/// The core calls them as `include/rdma/ib_peer_mem.h` describes: only while the client is
-/// registered, and for one region in order. `# Safety` of each callback repeats only the part that
-/// it relies on.
+/// The core calls the callbacks as `include/rdma/ib_peer_mem.h` describes: only while the client is
+/// registered, and for one region in order. `# Safety` of each callback repeats only the facts that
+/// the callback relies on.
 pub(super) struct VTable<T: Slotted>(PhantomData<T>);
 
 impl<T: Slotted> VTable<T> {
@@ -52,8 +56,9 @@ impl<T: Slotted> VTable<T> {
     ///
     /// Must be called in a callback, and the result must not be used after the callback returns.
     unsafe fn slot_data<'a>() -> &'a SlotData<T> {
-        // SAFETY: The core calls back only while the client is registered, and by the type invariant
-        // of the slot its pointer is valid for that time. There is only one slot of `T`.
+        // SAFETY: The core calls back only while the client is registered, and by the type
+        // invariant of the slot the pointer is valid while the client is registered. There is only
+        // one slot of `T`.
         unsafe { &*T::slot().data.load(Acquire).cast_const() }
     }
 
@@ -65,8 +70,8 @@ impl<T: Slotted> VTable<T> {
     ///   `'a`.
     /// - Must be called once in a callback, and no other callback of this region may run during `'a`.
     unsafe fn region<'a>(context: *mut c_void) -> &'a mut RegionCtx<T> {
-        // SAFETY: By this function's safety contract:
-        // - `acquire` stored `context`, which it got from `into_foreign`, and `release`, which calls
+        // SAFETY: By the safety requirements:
+        // - `acquire` stored `context`, a pointer from `into_foreign`, and `release`, which calls
         //   `from_foreign`, does not run during `'a`;
         // - there is no other reference to the region, as only callbacks borrow it.
         unsafe { <KBox<RegionCtx<T>> as ForeignOwnable>::borrow_mut(context) }
@@ -88,7 +93,7 @@ impl<T: Slotted> VTable<T> {
         let Some(range) = VaRange::new(addr, size) else {
             return 0;
         };
-        // SAFETY: This is a callback, and the reference does not leave it.
+        // SAFETY: The function is a callback, and the reference does not leave the function.
         let data = unsafe { Self::slot_data() };
         from_result(|| {
             let Some(region) = T::acquire(&data.data, range)? else {
@@ -101,7 +106,7 @@ impl<T: Slotted> VTable<T> {
                 }),
                 GFP_KERNEL_ACCOUNT,
             )?;
-            // SAFETY: By this function's safety contract `context` is valid for a write.
+            // SAFETY: By the safety requirements `context` is valid for a write.
             unsafe { *context = region.into_foreign() };
             Ok(1)
         })
@@ -124,18 +129,18 @@ impl<T: Slotted> VTable<T> {
         context: *mut c_void,
         core_context: u64,
     ) -> c_int {
-        // SAFETY: By this function's safety contract `acquire` stored `context`, it is not released
+        // SAFETY: By the safety requirements `acquire` stored `context`, `context` is not released
         // during the call, and no other callback of the region runs.
         let region = unsafe { Self::region(context) };
-        // SAFETY: This is a callback, and the reference does not leave it.
+        // SAFETY: The function is a callback, and the reference does not leave the function.
         let data = unsafe { Self::slot_data() };
         from_result(|| {
             let range = VaRange::new(addr, size).ok_or(EINVAL)?;
             let ticket = Ticket::new(data.link.clone(), core_context);
             region.memory = T::get_pages(&data.data, &region.region, range, force != 0, ticket);
             let memory = region.memory.as_ref().map_err(|e| *e)?;
-            // SAFETY: By this function's safety contract `sg` is valid for a write. The core only
-            // reads the copy; `memory`, which is not moved, owns the table.
+            // SAFETY: By the safety requirements `sg` is valid for a write. The core only reads the
+            // copy; `memory`, which is not moved, owns the table.
             unsafe { *sg = memory.table().as_raw() };
             Ok(0)
         })
@@ -156,14 +161,14 @@ impl<T: Slotted> VTable<T> {
         _dmasync: c_int,
         nmap: *mut c_int,
     ) -> c_int {
-        // SAFETY: By this function's safety contract `acquire` stored `context`, it is not released
+        // SAFETY: By the safety requirements `acquire` stored `context`, `context` is not released
         // during the call, and no other callback of the region runs.
         let region = unsafe { Self::region(context) };
         if dev.is_null() {
             return EINVAL.to_errno();
         }
-        // SAFETY: By this function's safety contract `dev` is a device, which is not null and is
-        // valid during the call.
+        // SAFETY: By the safety requirements `dev` is a device that is valid during the call. `dev`
+        // is not null, as just checked.
         let dev = unsafe { device::Device::from_raw(dev) };
         let memory = match &mut region.memory {
             Ok(memory) => memory,
@@ -172,12 +177,12 @@ impl<T: Slotted> VTable<T> {
         let ret = from_result(|| {
             memory.map(dev)?;
             let nents = memory.table().nents().ok_or(EINVAL)?;
-            // SAFETY: By this function's safety contract `nmap` is valid for a write.
+            // SAFETY: By the safety requirements `nmap` is valid for a write.
             unsafe { *nmap = nents.try_into()? };
             Ok(0)
         });
-        // SAFETY: By this function's safety contract `sg` is valid for a write. The core only reads
-        // the copy; `memory`, which is not moved, owns the table.
+        // SAFETY: By the safety requirements `sg` is valid for a write. The core only reads the
+        // copy; `memory`, which is not moved, owns the table.
         unsafe { *sg = memory.table().as_raw() };
         ret
     }
@@ -194,7 +199,7 @@ impl<T: Slotted> VTable<T> {
         context: *mut c_void,
         _dev: *mut bindings::device,
     ) -> c_int {
-        // SAFETY: By this function's safety contract `acquire` stored `context`, it is not released
+        // SAFETY: By the safety requirements `acquire` stored `context`, `context` is not released
         // during the call, and no other callback of the region runs.
         let region = unsafe { Self::region(context) };
         let memory = match &mut region.memory {
@@ -202,8 +207,8 @@ impl<T: Slotted> VTable<T> {
             Err(e) => return e.to_errno(),
         };
         memory.unmap();
-        // SAFETY: By this function's safety contract `sg` is valid for a write. The core only reads
-        // the copy; `memory`, which is not moved, owns the table.
+        // SAFETY: By the safety requirements `sg` is valid for a write. The core only reads the
+        // copy; `memory`, which is not moved, owns the table.
         unsafe { *sg = memory.table().as_raw() };
         0
     }
@@ -216,12 +221,12 @@ impl<T: Slotted> VTable<T> {
     ///   and no other callback of this region may run.
     /// - `sg` must be valid for a write.
     unsafe extern "C" fn put_pages(sg: *mut bindings::sg_table, context: *mut c_void) {
-        // SAFETY: By this function's safety contract `acquire` stored `context`, it is not released
+        // SAFETY: By the safety requirements `acquire` stored `context`, `context` is not released
         // during the call, and no other callback of the region runs.
         let region = unsafe { Self::region(context) };
         region.memory = Err(EINVAL);
-        // SAFETY: By this function's safety contract `sg` is valid for a write. The table that the
-        // copy referred to is freed, so the copy is cleared.
+        // SAFETY: By the safety requirements `sg` is valid for a write. The table behind the copy
+        // is freed, so the copy is cleared.
         unsafe { *sg = bindings::sg_table::default() };
     }
 
@@ -232,7 +237,7 @@ impl<T: Slotted> VTable<T> {
     /// `context` must be the `client_context` of a region that is not released yet, and must not be
     /// used afterwards.
     unsafe extern "C" fn release(context: *mut c_void) {
-        // SAFETY: By this function's safety contract `acquire` stored `context`, which it got from
+        // SAFETY: By the safety requirements `acquire` stored `context`, a pointer from
         // `into_foreign`, and this is the only release, after the last use.
         drop(unsafe { <KBox<RegionCtx<T>> as ForeignOwnable>::from_foreign(context) });
     }
@@ -258,7 +263,7 @@ impl<T: Slotted> VTable<T> {
     }
 }
 
-/// Returns `bit` if it is to be set.
+/// Returns `bit` if `set`, otherwise 0.
 const fn flag(set: bool, bit: u32) -> u32 {
     if set {
         bit
