@@ -2,14 +2,15 @@
 
 //! Dma-bufs: exporters whose memory can be revoked, and dma-bufs of any exporter.
 //!
-//! - [`Pool`]: an exporter for one device, that imports during function calls;
+//! - [`Pool`]: an exporter for one device. Each import happens within one function call;
 //! - [`Export`]: an exporter for every process with the file descriptor;
-//! - [`Buffer`]: a dma-buf of any exporter; [`mapped()`]: that which a process has mapped.
+//! - [`Buffer`]: a dma-buf of any exporter; [`mapped()`]: the dma-buf that a process has mapped at
+//!   an address.
 //!
 //! C header: [`include/linux/dma-buf.h`](srctree/include/linux/dma-buf.h). The locking follows
 //! "DOC: locking convention" of `drivers/dma-buf/dma-buf.c`: the core calls `attach`, `detach` and
-//! `release` without the reservation lock, and `map_dma_buf` and `unmap_dma_buf` with it. Callers
-//! of [`Import`] and [`Revoker`] must not hold it.
+//! `release` without the reservation lock, and `map_dma_buf` and `unmap_dma_buf` with the lock.
+//! Callers of [`Import`] and [`Revoker`] must not hold the lock.
 //!
 //! # Examples
 //!

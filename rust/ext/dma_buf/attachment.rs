@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `struct dma_buf_attachment`, as an exporter sees it.
+//! `struct dma_buf_attachment`, for exporters.
+//!
+//! [`Attachment`] wraps the C object in the callbacks of [`buf`](super::buf). Used by
+//! [`pool`](super::pool) and [`export`](super::export).
 
 use core::{
     ffi::c_void,
@@ -16,9 +19,9 @@ use kernel::{
 /// Capabilities of an importer.
 #[derive(Clone, Copy)]
 pub(super) struct ImporterCaps {
-    /// It unmaps in `invalidate_mappings`.
+    /// The importer unmaps in `invalidate_mappings`.
     pub(super) revocable: bool,
-    /// It imports memory without struct pages.
+    /// The importer takes memory without struct pages.
     pub(super) peer2peer: bool,
 }
 
@@ -26,8 +29,8 @@ pub(super) struct ImporterCaps {
 ///
 /// # Invariants
 ///
-/// The C object is valid, its device and its operations are initialised, and its importer holds the
-/// device and the dma-buf.
+/// The C object is valid, the fields for the device and the operations are initialised, and the
+/// importer holds the device and the dma-buf.
 #[repr(transparent)]
 pub(super) struct Attachment(Opaque<bindings::dma_buf_attachment>);
 
@@ -36,15 +39,15 @@ impl Attachment {
     ///
     /// # Safety
     ///
-    /// `raw` must be valid during `'a`, its device and its operations must be initialised, and its
-    /// importer must hold the device and the dma-buf.
+    /// `raw` must be valid during `'a`, the fields for the device and the operations must be
+    /// initialised, and the importer must hold the device and the dma-buf.
     pub(super) unsafe fn from_raw<'a>(raw: *mut bindings::dma_buf_attachment) -> &'a Self {
-        // INVARIANT: By this function's safety contract.
-        // SAFETY: By this function's safety contract `raw` is valid; the type is transparent.
+        // INVARIANT: By the safety requirements.
+        // SAFETY: By the safety requirements `raw` is valid; the type is transparent.
         unsafe { &*raw.cast() }
     }
 
-    /// Returns a pointer to it.
+    /// Returns a pointer to the attachment.
     pub(super) fn as_ptr(&self) -> NonNull<Self> {
         NonNull::from(self)
     }
@@ -72,14 +75,16 @@ impl Attachment {
         }
     }
 
-    /// Returns the exporter's field.
+    /// Returns the field `priv`, which belongs to the exporter.
     pub(super) fn private(&self) -> &Atomic<*mut c_void> {
-        // SAFETY: By the type invariants the object is valid. The field belongs to the exporter; Rust
-        // accesses it only here, and the C helpers only under the reservation lock.
+        // SAFETY: By the type invariants the object is valid. The field belongs to the exporter;
+        // Rust code accesses the field only here, and the C helpers only under the reservation
+        // lock.
         unsafe { Atomic::from_ptr(&raw mut (*self.0.get()).priv_) }
     }
 
-    /// Has the importer invalidate its mappings. Does nothing for one that cannot.
+    /// Makes the importer invalidate all mappings. Does nothing if the importer has no such
+    /// operation.
     ///
     /// Context: may sleep.
     ///
@@ -91,8 +96,8 @@ impl Attachment {
         // SAFETY: By the type invariants the operations are initialised: NULL or valid.
         let ops = unsafe { (*raw).importer_ops.as_ref() };
         if let Some(invalidate) = ops.and_then(|ops| ops.invalidate_mappings) {
-            // SAFETY: By this function's safety contract the lock is held, and an importer that has a
-            // table mapped has its attachment.
+            // SAFETY: By the safety requirements the lock is held, and an importer that has a table
+            // mapped has its attachment.
             unsafe { invalidate(raw) };
         }
     }

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! `struct dma_buf` and the operations of an exporter.
+//!
+//! An exporter implements [`Exporter`]; [`Buf`] is a reference to the dma-buf of an exporter. Used
+//! by [`pool`](super::pool), [`export`](super::export) and [`mapped`](mod@super::mapped).
 
 use super::super::sg::Table;
 use super::attachment::Attachment;
@@ -50,8 +53,8 @@ pub(super) trait Exporter: Send + Sync + 'static {
     /// Context: may sleep. The caller holds the reservation lock.
     fn unmap(&self, attachment: &Attachment, table: KBox<Table<'static>>);
 
-    /// Handles the release of the last reference to the dma-buf, which is valid during this call. It
-    /// is the last call.
+    /// Handles the release of the last reference to the dma-buf. The dma-buf is valid during this
+    /// call. No other call follows.
     ///
     /// Context: may sleep. The caller holds no lock of the dma-buf.
     fn release(this: Arc<Self>) {
@@ -59,7 +62,7 @@ pub(super) trait Exporter: Send + Sync + 'static {
     }
 }
 
-/// Who keeps the module loaded, with the operations of a dma-buf.
+/// What pins the module that contains the `dma_buf_ops`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pins {
     /// The file of the dma-buf.
@@ -83,7 +86,7 @@ unsafe impl Sync for Buf {}
 impl Buf {
     /// Creates a dma-buf of `size` bytes.
     ///
-    /// Returns `ENODEV` if its file is to keep the module loaded, which is being unloaded.
+    /// Returns `ENODEV` if the file would pin the module, but the module is being unloaded.
     ///
     /// Context: may sleep.
     pub(super) fn export<E: Exporter>(size: usize, exporter: Arc<E>, pins: Pins) -> Result<Self> {
@@ -104,8 +107,8 @@ impl Buf {
         };
         // SAFETY:
         // - All fields of `info` are initialised.
-        // - The operations are `'static`, and the dma-buf or its exporter holds the module that
-        //   contains them.
+        // - The operations are `'static`, and the dma-buf or the exporter pins the module that
+        //   contains the operations.
         // - The private data is an `Arc<E>`, as the operations expect.
         match from_err_ptr(unsafe { bindings::dma_buf_export(&info) }) {
             // INVARIANT: The call returned the dma-buf with a reference.
@@ -113,7 +116,7 @@ impl Buf {
             Ok(buf) => Ok(Self(unsafe { NonNull::new_unchecked(buf) })),
             Err(e) => {
                 // SAFETY: `private` came from `into_foreign`, and no dma-buf was created that uses
-                // it.
+                // `private`.
                 drop(unsafe { Arc::<E>::from_foreign(private) });
                 Err(if e == ENOENT { ENODEV } else { e })
             }
@@ -125,16 +128,17 @@ impl Buf {
         self.0.as_ptr()
     }
 
-    /// Returns its file, for a file descriptor.
+    /// Returns the file of the dma-buf, for a file descriptor.
     pub(super) fn file(&self) -> &File {
-        // SAFETY: By the type invariants the dma-buf is valid, and so is its file.
+        // SAFETY: By the type invariants the dma-buf is valid, and the file is valid as long as the
+        // dma-buf.
         unsafe { File::from_raw_file((*self.as_raw()).file) }
     }
 
     /// Returns whether all fences of the reservation object are signalled.
     pub(super) fn is_idle(&self) -> bool {
-        // SAFETY: By the type invariants the dma-buf is valid, and its reservation object lives as
-        // long.
+        // SAFETY: By the type invariants the dma-buf is valid, and the reservation object lives as
+        // long as the dma-buf.
         unsafe {
             bindings::dma_resv_test_signaled(
                 (*self.as_raw()).resv,
@@ -143,14 +147,15 @@ impl Buf {
         }
     }
 
-    /// Drops the reference. If it is the last one the dma-buf is released on return, not later, when the
-    /// module may be gone. Others may have one, or get one as long as the dma-buf is not released: a
-    /// BPF iterator takes a reference to each dma-buf of the machine.
+    /// Drops the reference. The module may be gone when a delayed release of the dma-buf would run.
+    /// So if the reference is the last one, the dma-buf is released before this function returns.
+    /// Other code may have a reference, or get a reference as long as the dma-buf is not released:
+    /// a BPF iterator takes a reference to each dma-buf of the machine.
     ///
     /// Context: may sleep. The caller holds no lock that [`Exporter::release`] takes.
     pub(super) fn put_now(self) {
         let this = ManuallyDrop::new(self);
-        // SAFETY: By the type invariants the dma-buf is valid, and so is its file, and this object owned
+        // SAFETY: By the type invariants the dma-buf and the file are valid, and this object owned
         // one reference.
         unsafe { bindings::__fput_sync((*this.as_raw()).file) };
     }
@@ -185,23 +190,23 @@ impl<E: Exporter> VTable<E> {
     ///
     /// `buf` must be a dma-buf with these operations that is not released during `'a`.
     unsafe fn exporter<'a>(buf: *mut bindings::dma_buf) -> ArcBorrow<'a, E> {
-        // SAFETY: By this function's safety contract the private data is an `Arc<E>`, which only
-        // `release` drops.
+        // SAFETY: By the safety requirements the private data is an `Arc<E>`, which only `release`
+        // drops.
         unsafe { Arc::borrow((*buf).priv_) }
     }
 
     /// # Safety
     ///
     /// - `buf` must be a dma-buf with these operations, valid for the duration of the call.
-    /// - `attachment` must be an attachment of it whose device and operations are initialised.
+    /// - `attachment` must be an attachment of `buf` whose device and operations are initialised.
     unsafe extern "C" fn attach(
         buf: *mut bindings::dma_buf,
         attachment: *mut bindings::dma_buf_attachment,
     ) -> c_int {
-        // SAFETY: By this function's safety contract `buf` is valid during the call.
+        // SAFETY: By the safety requirements `buf` is valid during the call.
         let exporter = unsafe { Self::exporter(buf) };
-        // SAFETY: By this function's safety contract `attachment` is initialised. Its importer holds
-        // its device and its dma-buf.
+        // SAFETY: By the safety requirements `attachment` is initialised. The importer holds the
+        // device and the dma-buf.
         let attachment = unsafe { Attachment::from_raw(attachment) };
         from_result(|| exporter.attach(attachment).map(|()| 0))
     }
@@ -214,10 +219,10 @@ impl<E: Exporter> VTable<E> {
         buf: *mut bindings::dma_buf,
         attachment: *mut bindings::dma_buf_attachment,
     ) {
-        // SAFETY: By this function's safety contract `attachment` is initialised. Its importer holds
-        // its device and its dma-buf.
+        // SAFETY: By the safety requirements `attachment` is initialised. The importer holds the
+        // device and the dma-buf.
         let attachment = unsafe { Attachment::from_raw(attachment) };
-        // SAFETY: By this function's safety contract `buf` is valid during the call.
+        // SAFETY: By the safety requirements `buf` is valid during the call.
         unsafe { Self::exporter(buf) }.detach(attachment);
     }
 
@@ -229,8 +234,8 @@ impl<E: Exporter> VTable<E> {
         attachment: *mut bindings::dma_buf_attachment,
         _direction: bindings::dma_data_direction,
     ) -> *mut bindings::sg_table {
-        // SAFETY: By this function's safety contract `attachment` is valid. It holds the dma-buf,
-        // which has these operations.
+        // SAFETY: By the safety requirements `attachment` is valid. The attachment holds the
+        // dma-buf, and the dma-buf has these operations.
         let (exporter, attachment) = unsafe {
             (
                 Self::exporter((*attachment).dmabuf),
@@ -252,16 +257,16 @@ impl<E: Exporter> VTable<E> {
         table: *mut bindings::sg_table,
         _direction: bindings::dma_data_direction,
     ) {
-        // SAFETY: By this function's safety contract `attachment` is valid. It holds the dma-buf,
-        // which has these operations.
+        // SAFETY: By the safety requirements `attachment` is valid. The attachment holds the
+        // dma-buf, and the dma-buf has these operations.
         let (exporter, attachment) = unsafe {
             (
                 Self::exporter((*attachment).dmabuf),
                 Attachment::from_raw(attachment),
             )
         };
-        // SAFETY: By this function's safety contract `table` is from `map_dma_buf`, so from
-        // `Table::into_raw`, and unused.
+        // SAFETY: By the safety requirements `table` is from `map_dma_buf`, thus from
+        // `Table::into_raw`, and has no other user.
         exporter.unmap(attachment, unsafe { Table::from_raw(table) });
     }
 
@@ -270,9 +275,9 @@ impl<E: Exporter> VTable<E> {
     /// `buf` must be a dma-buf with these operations that is being released.
     unsafe extern "C" fn release(buf: *mut bindings::dma_buf) {
         // SAFETY: `Buf::export` stored an `Arc<E>` from `into_foreign`. The dma-buf is being
-        // released, so this call may take it over.
+        // released, so this call may take the `Arc` over.
         let exporter = unsafe { Arc::<E>::from_foreign((*buf).priv_) };
-        // Nothing may follow: the module may be unloaded from here on.
+        // The module may be unloaded after this call, so the call must be the last.
         E::release(exporter);
     }
 }

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A dma-buf for every process with its file descriptor.
+//! A dma-buf for every process that has the file descriptor.
 //!
-//! The first device that imports it is the only one that can, any number of times. When its last
-//! importer has detached the memory is released, and later imports fail.
+//! Only the first importing device can import the memory, any number of times. When the last
+//! importer has detached, the memory is released, and later imports fail.
+//!
+//! [`Export`] is the dma-buf, [`Memory`] the trait of the memory behind the dma-buf, and
+//! [`Revoker`] the handle to revoke the memory. Used for the file descriptors that a process asks
+//! for.
 //!
 //! # Examples
 //!
@@ -103,16 +107,16 @@ use kernel::{
 ///
 /// Context: may sleep, for all methods. The caller holds no lock of the dma-buf.
 pub trait Memory: Send + Sync {
-    /// Returns an error if `dev` must not import the memory. The importer gets the error, and the export
-    /// stays as it is.
+    /// Returns an error if `dev` must not import the memory. The importer gets the error, and the
+    /// export does not change.
     fn admit(&self, dev: &Device) -> Result;
 
     /// Maps the memory for `dev`, in segments of at most `max` bytes.
     ///
-    /// It is called again only if it has failed.
+    /// Called again only after a failure.
     fn map(&self, dev: &Device, max: u64) -> Result<SmallVec<Segment>>;
 
-    /// Handles the end of the export: no device has access to the memory or can get it. Called
+    /// Handles the end of the export: no device has access to the memory, or can get access. Called
     /// once.
     fn ended(&self);
 }
@@ -120,7 +124,7 @@ pub trait Memory: Send + Sync {
 /// Adds `by` to the number of tables that the importer of `attachment` has mapped. Called under the
 /// reservation lock.
 ///
-/// The number is in the exporter's field, where `ext_dma_buf_invalidate_mapped()` reads it.
+/// The number is in the exporter's field of the attachment, for `ext_dma_buf_invalidate_mapped()`.
 fn count(attachment: &Attachment, by: isize) {
     let tables = attachment.private();
     let n = tables.load(Relaxed).addr().wrapping_add_signed(by);
@@ -143,12 +147,12 @@ enum Phase {
     Ended,
 }
 
-/// State that changes, of a [`Shared`].
+/// Mutable state of a [`Shared`].
 struct State {
     phase: Phase,
     /// Number of importers that do not unmap in `invalidate_mappings`.
     non_revocable: u32,
-    /// The dma-buf, or NULL once its file is released.
+    /// The dma-buf, or NULL once the file is released.
     buf: *mut bindings::dma_buf,
     /// Number of tasks that use `buf` without the lock.
     uses: u32,
@@ -156,11 +160,11 @@ struct State {
     revoked: bool,
 }
 
-/// Private data of the dma-buf, shared with its [`Revoker`].
+/// Private data of the dma-buf, shared with the [`Revoker`].
 ///
 /// # Invariants
 ///
-/// If `State::buf` is not NULL it is valid, and stays valid while `State::uses` is not 0.
+/// `State::buf` is NULL or valid. While `State::uses` is not 0, the dma-buf stays valid.
 #[pin_data]
 struct Shared {
     memory: Arc<dyn Memory>,
@@ -180,8 +184,8 @@ unsafe impl Sync for Shared {}
 
 impl Exporter for Shared {
     /// Returns `EOPNOTSUPP` if the importer does not meet the requirements, the error of
-    /// [`Memory::admit`] if its device is not admitted, `EBUSY` if the memory
-    /// is mapped for another device, and `ENODEV` if the export has ended.
+    /// [`Memory::admit`] if the device is not admitted, `EBUSY` if the memory is mapped for another
+    /// device, and `ENODEV` if the export has ended.
     fn attach(&self, attachment: &Attachment) -> Result {
         let (dev, importer) = (attachment.device(), attachment.importer());
         if self.requirements.unmet_by(importer).is_some() {
@@ -276,7 +280,8 @@ impl Exporter for Shared {
     fn release(this: Arc<Self>) {
         let mut state = this.state.lock();
         state.buf = ptr::null_mut();
-        // A task in `revoke` waits only for importers, of which there are none left.
+        // A task that revokes the memory waits only for fences and importers. No importer is left,
+        // and the wait for fences is limited.
         while state.uses > 0 {
             this.changed.wait(&mut state);
         }
@@ -288,14 +293,14 @@ impl Exporter for Shared {
     }
 }
 
-/// A dma-buf for every process with its file descriptor.
+/// A dma-buf for every process that has the file descriptor.
 pub struct Export(Buf);
 
 impl Export {
     /// Creates a dma-buf of `size` bytes of `memory`.
     ///
-    /// Dropping it, or releasing its file, ends the export. If this function fails,
-    /// [`Memory::ended`] is not called.
+    /// The export ends with the last reference to the file, or with the detachment of the last
+    /// importer. If this function fails, [`Memory::ended`] is not called.
     ///
     /// Returns `ENODEV` if this module is being unloaded.
     ///
@@ -325,7 +330,7 @@ impl Export {
             GFP_KERNEL_ACCOUNT,
         )?;
         let buf = Buf::export(size, shared.clone(), Pins::File)?;
-        // INVARIANT: The dma-buf is valid until `release`, which sets the field to NULL.
+        // INVARIANT: The dma-buf is valid until `release`, and `release` sets the field to NULL.
         shared.state.lock().buf = buf.as_raw();
         Ok((Self(buf), Revoker(shared)))
     }
@@ -337,7 +342,7 @@ impl Export {
         Buffer::of(&self.0)
     }
 
-    /// Returns its file, for a file descriptor.
+    /// Returns the file of the dma-buf, for a file descriptor.
     ///
     /// Context: any.
     pub fn file(&self) -> ARef<File> {
@@ -356,14 +361,15 @@ impl Revoker {
         self.0.state.lock().non_revocable == 0
     }
 
-    /// Begins to revoke the memory: no importer can attach or map it any more. Has those with a mapping
-    /// unmap. Does nothing if an importer is not revocable. [`Self::wait_revoked`] follows. `call` is
-    /// called, at most once for an export, with the function that has the importers unmap, and calls
-    /// that.
+    /// First step of revocation: no importer can attach or map the memory any more, and importers
+    /// with a mapping are made to unmap. Does nothing if an importer is not revocable.
+    /// [`Self::wait_revoked`] is the second step. `call` is called at most once for an export. The
+    /// argument of `call` is the function that makes the importers unmap, and `call` must call that
+    /// function.
     ///
     /// Context: may sleep. Takes the reservation lock, and calls the importers under it.
     pub fn begin_revoke(&self, call: impl FnOnce(&dyn Fn())) {
-        // Without this none can attach, so none that is not revocable.
+        // Once `revoked` is set no importer can attach, so no non-revocable importer can appear.
         let can_revoke = |state: &mut State| {
             state.revoked |= state.non_revocable == 0;
             state.revoked
@@ -377,9 +383,11 @@ impl Revoker {
         });
     }
 
-    /// Ends what [`Self::begin_revoke`] has begun: on return all importers have unmapped the memory.
+    /// Second step of revocation, after [`Self::begin_revoke`]: on return all importers have
+    /// unmapped the memory.
     ///
-    /// Returns `EOPNOTSUPP` if an importer is not revocable, and `ETIMEDOUT` if one does not unmap.
+    /// Returns `EOPNOTSUPP` if an importer is not revocable, and `ETIMEDOUT` if an importer does
+    /// not unmap in time.
     ///
     /// Context: may sleep. The caller must not hold the reservation lock.
     pub fn wait_revoked(&self, fences: &FenceBudget) -> Result {
@@ -394,8 +402,8 @@ impl Revoker {
         self.with_buf(|_| true, wait).unwrap_or(Ok(()))
     }
 
-    /// Calls `f` with the dma-buf, which is valid during the call, if there still is one and `wanted`
-    /// returns `true`.
+    /// Calls `f` with the dma-buf if the dma-buf still exists and `wanted` returns `true`. The
+    /// dma-buf is valid during the call.
     fn with_buf<T>(
         &self,
         wanted: impl FnOnce(&mut State) -> bool,
@@ -409,7 +417,8 @@ impl Revoker {
         }
         state.uses += 1;
         drop(state);
-        // By the type invariants the dma-buf is valid, as it is not NULL and `uses` is not 0.
+        // By the type invariants the dma-buf is valid, as the pointer is not NULL and `uses` is not
+        // 0.
         let result = f(buf);
         shared.state.lock().uses -= 1;
         shared.changed.notify_all();

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! The time that revocations wait for fences, for several dma-bufs together.
+//!
+//! The owner of the dma-bufs keeps a [`FenceBudget`], and passes the budget to each revocation.
 
 use super::super::bindings::helpers;
 use core::mem;
@@ -16,24 +18,24 @@ use kernel::{
     }, //
 };
 
-/// Time that fences have to be signalled: that in which every driver must signal its own, if need be
-/// by a reset of its device.
+/// Time that fences have to be signalled. Every driver must signal a fence within this time, if
+/// need be by a reset of the device.
 const TIME: Delta = Delta::from_secs(30);
 
 /// State of a [`FenceBudget`].
 struct State {
-    /// When all of the time is there again.
+    /// When the whole time is available again.
     full_at: Instant<Monotonic>,
-    /// It is in the log that fences are not waited for. Cleared when all of the time is there.
+    /// An expired wait has been logged. Cleared when the whole time is available.
     logged: bool,
 }
 
-/// The time that the revocations of several dma-bufs wait for fences: 30 s for all of them together,
-/// in parallel or one after the other.
+/// The time that the revocations of several dma-bufs wait for fences: 30 s for all revocations
+/// together, in parallel or one after the other.
 ///
-/// What a wait has taken comes back at the rate at which time passes without one. So revocations that
-/// take `t` without their waits wait 30 s + `t` at most, whatever the number of dma-bufs, and one that
-/// comes long after another has all of the time.
+/// The time used by waits is regained at the rate at which time passes without a wait. So
+/// revocations that take `t` without waits wait 30 s + `t` at most, whatever the number of
+/// dma-bufs, and a revocation long after all others has the whole time.
 ///
 /// # Examples
 ///
@@ -60,7 +62,7 @@ pub struct FenceBudget {
 }
 
 impl FenceBudget {
-    /// Creates the budget, with all of the time.
+    /// Creates a budget with the whole time.
     pub fn new() -> impl PinInit<Self> {
         pin_init!(Self {
             state <- new_spinlock!(
@@ -70,7 +72,7 @@ impl FenceBudget {
         })
     }
 
-    /// Has all of the time there again, for an operation that begins.
+    /// Resets the budget to the whole time, at the beginning of an operation.
     ///
     /// Context: any.
     pub fn renew(&self) {
@@ -79,8 +81,9 @@ impl FenceBudget {
         state.logged = false;
     }
 
-    /// Calls `wait` with the time that is left, and takes from it what the call has taken. Logs that
-    /// `wait` has returned `false`, once until all of the time is there.
+    /// Calls `wait` with the time that is left, and subtracts the duration of the call from the
+    /// budget. Logs if `wait` returns `false`, and then not again until the whole time is
+    /// available.
     fn spend(&self, wait: impl FnOnce(Delta) -> bool) {
         let begin = Instant::now();
         let mut state = self.state.lock();
@@ -108,7 +111,7 @@ impl FenceBudget {
         }
     }
 
-    /// Waits until the fences of `resv` are signalled, or the time is over.
+    /// Waits until the fences of `resv` are signalled, or the budget is used up.
     ///
     /// Context: may sleep. The caller must not hold the reservation lock.
     ///
@@ -119,7 +122,7 @@ impl FenceBudget {
         self.spend(|left| {
             // Less than 2³²: at most `TIME`.
             let ms = left.as_millis() as u32;
-            // SAFETY: By this function's safety contract the reservation object is valid.
+            // SAFETY: By the safety requirements the reservation object is valid.
             unsafe { helpers::ext_dma_resv_wait(resv, ms) }
         });
     }
@@ -132,7 +135,7 @@ mod tests {
     use kernel::time::delay::fsleep;
     use pin_init::stack_pin_init;
 
-    /// Returns the time that a wait has now.
+    /// Returns the time that a wait would have now.
     fn left(budget: &FenceBudget) -> Delta {
         let mut left = Delta::ZERO;
         budget.spend(|delta| {
@@ -142,7 +145,7 @@ mod tests {
         left
     }
 
-    /// Has a wait take some time, and returns how much at most.
+    /// Waits 100 ms or more, and returns an upper bound of the time taken from the budget.
     fn wait(budget: &FenceBudget) -> Delta {
         let begin = Instant::<Monotonic>::now();
         budget.spend(|_| {
@@ -186,7 +189,7 @@ mod tests {
         assert!(left(&budget) == TIME);
     }
 
-    /// Waits within a wait stand for those of other tasks.
+    /// Nested waits stand for the waits of other tasks.
     #[test]
     fn waits_in_parallel_take_the_time_once() {
         stack_pin_init!(let budget = FenceBudget::new());

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Dma-bufs that the calling process has mapped: by the address of the mapping.
+//! Look-up of the dma-buf that the calling process has mapped at an address.
+//!
+//! [`mapped()`] returns a [`Part`]: the dma-buf, the offset, and the permission to write. Used to
+//! register memory of dma-bufs by address.
 
 use super::super::{
     sg::Table,
@@ -42,14 +45,14 @@ use kernel::{
 pub struct Part {
     /// The dma-buf.
     pub buffer: Buffer,
-    /// Where the part begins, in bytes. The part does not go beyond the end.
+    /// Where the part begins, in bytes. The part ends within the dma-buf.
     pub offset: u64,
-    /// Whether the process may write to it.
+    /// Whether the process may write to the part.
     pub writable: bool,
 }
 
 impl Part {
-    /// Returns `EACCES` if it must not be written to, with `write`.
+    /// Returns `EACCES` if `write` is set and the process must not write to the part.
     ///
     /// Context: any.
     pub fn permits(&self, write: bool) -> Result {
@@ -60,7 +63,7 @@ impl Part {
     }
 }
 
-/// An exporter whose dma-buf shows the file operations of all.
+/// An exporter without memory. Its only dma-buf shows the file operations of all dma-bufs.
 struct Specimen;
 
 impl Exporter for Specimen {
@@ -87,18 +90,18 @@ fn operations() -> Result<Operations> {
     }
     let buf = Buf::export(PAGE_SIZE, Arc::new(Specimen, GFP_KERNEL)?, Pins::File)?;
     let operations = Operations::of(&buf);
-    // Another task may have set the same.
+    // Another task may have set the same value.
     OPERATIONS.populate(operations);
     Ok(operations)
 }
 
-/// The least constant that DRM adds to the offset of a mapping, in pages: no offset of 32 bits is as
-/// large (`DRM_FILE_PAGE_OFFSET_START`).
+/// The smallest constant that DRM adds to the offset of a mapping, in pages
+/// (`DRM_FILE_PAGE_OFFSET_START`). Offsets of 32 bits are smaller.
 const DRM_START: usize = (u32::MAX as usize >> PAGE_SHIFT) + 1;
 
 /// Returns the offset of a range that begins `distance` bytes after the offset `pgoff` of a VMA, in
-/// pages. Returns `None` if `len` bytes there are not in a dma-buf of `size` bytes, or if `pgoff` may
-/// have the constant of DRM in it.
+/// pages. Returns `None` if the range of `len` bytes is not within a dma-buf of `size` bytes, or if
+/// `pgoff` may contain the constant of DRM.
 fn offset(pgoff: usize, distance: usize, len: usize, size: usize) -> Option<usize> {
     if pgoff >= DRM_START {
         return None;
@@ -111,7 +114,7 @@ fn offset(pgoff: usize, distance: usize, len: usize, size: usize) -> Option<usiz
 /// VMAs without a gap that map a dma-buf without a gap.
 struct Run {
     buffer: Buffer,
-    /// First address, and first address after it.
+    /// First address, and first address after the run.
     start: usize,
     end: usize,
     /// Offset of `start` in the file, in pages, as the exporter has left it in the VMA.
@@ -121,7 +124,7 @@ struct Run {
 }
 
 impl Run {
-    /// Returns the run of `vma` alone, or `None` if it does not map a dma-buf.
+    /// Returns the run of `vma` alone, or `None` if `vma` does not map a dma-buf.
     fn of(vma: &VmaRef, operations: Operations) -> Option<Self> {
         // Pages of a private mapping can be copies.
         if !vma::is_shared(vma) {
@@ -142,14 +145,14 @@ impl Run {
         (self.end - self.start) / PAGE_SIZE
     }
 
-    /// Returns whether `next` begins where this one ends, in the address space and in the dma-buf.
+    /// Returns whether `next` begins where this run ends, in the address space and in the dma-buf.
     fn is_before(&self, next: &Self) -> bool {
         self.end == next.start
             && self.buffer == next.buffer
             && self.pgoff.checked_add(self.pages()) == Some(next.pgoff)
     }
 
-    /// Adds the VMAs that go on after this one, up to the address `end` if they do.
+    /// Adds the VMAs that continue this run, until the run reaches the address `end`.
     fn extend(&mut self, mm: &MmapReadGuard<'_>, operations: Operations, end: usize) {
         while self.end < end {
             let next = mm.vma_lookup(self.end);
@@ -163,7 +166,7 @@ impl Run {
         }
     }
 
-    /// Adds the VMAs that come before this one.
+    /// Adds the VMAs that this run continues.
     fn extend_back(&mut self, mm: &MmapReadGuard<'_>, operations: Operations) {
         while let Some(last) = self.start.checked_sub(1) {
             let before = mm.vma_lookup(last);
@@ -175,21 +178,22 @@ impl Run {
         }
     }
 
-    /// Returns the offset of `addr` in the dma-buf if the `len` bytes there are in it.
+    /// Returns the offset of `addr` in the dma-buf. Returns `None` if the offset is not known, or
+    /// if the `len` bytes from there are not all in the dma-buf.
     fn offset(&self, addr: usize, len: usize) -> Option<usize> {
         offset(self.pgoff, addr - self.start, len, self.buffer.size())
     }
 }
 
-/// Returns the part of a dma-buf that the calling process has mapped at `addr`, `len` bytes long, or
-/// `None` if no dma-buf is mapped there.
+/// Returns the part of a dma-buf that the calling process has mapped at `addr`, `len` bytes long,
+/// or `None` if no dma-buf is mapped at `addr`.
 ///
-/// Exporters may add a constant to the offset of a mapping in its file, as those of DRM do: 4 GiB or
-/// more. From there on the offset is known only if the dma-buf is mapped from its beginning to its end,
-/// in any number of VMAs.
+/// Exporters may add a constant to the file offset of a mapping, as the exporters of DRM do: 4 GiB
+/// or more. So for larger file offsets the offset in the dma-buf is known only if the dma-buf is
+/// mapped from beginning to end, in any number of VMAs.
 ///
-/// Returns `EFAULT` if a dma-buf is mapped only at a part of the range, if not all of it is readable, or
-/// if the offset is not known.
+/// Returns `EFAULT` if a dma-buf is mapped only at a part of the range, if a part of the range is
+/// not readable, or if the offset is not known.
 ///
 /// # Examples
 ///
@@ -263,7 +267,7 @@ mod tests {
         assert_eq!(offset(1, usize::MAX, 1, MIB), None);
     }
 
-    /// The dma-buf is large enough for either meaning.
+    /// The dma-buf is large enough for both meanings of the offset.
     #[test]
     fn an_offset_that_may_have_a_constant_in_it_is_not_known() {
         assert_eq!(offset(DRM_START, 0, PAGE_SIZE, 1 << 34), None);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What keeps the module loaded while others may use its code for a shared dma-buf.
+//! References to this module while importers may call this module for a shared dma-buf.
 //!
-//! A dma-buf calls the exporter's operations, which are functions of this module, until it is released.
-//! [`ModuleRef`] has a reference to the module while an importer is attached, and from the end of the
-//! pool to the release. A module that is being removed gives no reference: its removal waits for the
-//! release in [`wait_released`]. Used by [`pool`](super::pool).
+//! Until the release of a dma-buf, the core calls the exporter's operations, which are functions of
+//! this module. So [`ModuleRef`] holds a reference to the module while an importer is attached, and
+//! from the end of the pool to the release. A module that is being removed gives no reference:
+//! module removal waits for the release in [`wait_released`]. Used by [`pool`](super::pool).
 
 use kernel::{
     bindings,
@@ -26,13 +26,13 @@ use kernel::{
     }, //
 };
 
-/// How many shared dma-bufs are [`Left::Awaited`] and not released.
+/// Number of shared dma-bufs that are [`Left::Awaited`] and not released.
 static AWAITED: Atomic<i32> = Atomic::new(0);
 
-/// Waits until all shared dma-bufs are released that the removal of the module has left to others.
+/// Waits until no shared dma-buf is left that has outlived its pool during module removal.
 ///
-/// No device may have a pool any more. The release of a dma-buf is a function of this module: after
-/// this call a Tasks RCU grace period waits for the tasks that are in it.
+/// No device may have a pool any more. The release of a dma-buf is a function of this module, so a
+/// Tasks RCU grace period must follow this call, and waits for the tasks that are in the function.
 ///
 /// Context: may sleep.
 pub(in super::super) fn wait_released() {
@@ -49,23 +49,23 @@ pub(in super::super) fn wait_released() {
     }
 }
 
-/// Takes a reference to the module. Returns `false` if it is being unloaded.
+/// Takes a reference to the module. Returns `false` if the module is being unloaded.
 fn pin() -> bool {
-    // SAFETY: This is the module that the code is linked into.
+    // SAFETY: `__this_module` is the module that contains this code.
     unsafe { bindings::try_module_get(&raw mut bindings::__this_module) }
 }
 
-/// Drops a reference to the module. The caller returns to the dma-buf without sleeping, so the
-/// removal of the module, which waits for a Tasks RCU grace period, waits for it.
+/// Drops a reference to the module. The caller returns to the dma-buf code without sleeping. So the
+/// Tasks RCU grace period of module removal waits for the caller.
 fn unpin() {
     // SAFETY: The reference was taken in `pin`.
     unsafe { bindings::module_put(&raw mut bindings::__this_module) };
 }
 
-/// What keeps the module loaded from the end of the pool to the release of the dma-buf.
+/// What delays module removal from the end of the pool to the release of the dma-buf.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Left {
-    /// The pool has the dma-buf.
+    /// The pool still has the dma-buf.
     No,
     /// A reference to the module.
     Pinned,
@@ -74,8 +74,8 @@ pub(super) enum Left {
 }
 
 impl Left {
-    /// Ends the release of the dma-buf. The module may be gone when the caller has returned, so nothing
-    /// may follow, and the caller must not sleep.
+    /// The last step of the release of the dma-buf. The module may be gone when the caller has
+    /// returned, so no step may follow, and the caller must not sleep.
     pub(super) fn end(self) {
         match self {
             Self::No => {}
@@ -90,9 +90,9 @@ impl Left {
 
 /// Counts the importers of a shared dma-buf.
 struct Importers {
-    /// How many are attached. While there is one, there is a reference to the module.
+    /// Number of attached importers. While the number is not 0, the module is pinned.
     attached: u32,
-    /// Whether the pool has left the dma-buf to those who have a reference.
+    /// Whether the dma-buf has outlived the pool, because other code has a reference.
     left: Left,
 }
 
@@ -104,7 +104,7 @@ pub(super) struct ModuleRef {
 }
 
 impl ModuleRef {
-    /// Creates it for a dma-buf of a pool, without a reference.
+    /// Creates the count for a dma-buf of a pool, without a reference to the module.
     pub(super) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
             importers <- new_spinlock!(
@@ -124,7 +124,7 @@ impl ModuleRef {
         Ok(())
     }
 
-    /// Ends what [`Self::enter`] has begun.
+    /// Reverts [`Self::enter`].
     pub(super) fn leave(&self) {
         let mut importers = self.importers.lock();
         importers.attached -= 1;
@@ -135,7 +135,7 @@ impl ModuleRef {
         }
     }
 
-    /// Has the module stay until [`Left::end`], as the pool ends.
+    /// Delays module removal until [`Left::end`], as the pool ends.
     pub(super) fn stay(&self) {
         let mut importers = self.importers.lock();
         importers.left = if importers.attached > 0 || pin() {
@@ -146,7 +146,7 @@ impl ModuleRef {
         };
     }
 
-    /// Returns what the release of the dma-buf has to end.
+    /// Returns the value whose [`Left::end`] the release of the dma-buf must call.
     pub(super) fn left(&self) -> Left {
         self.importers.lock().left
     }

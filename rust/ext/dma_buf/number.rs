@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The file descriptor that a driver imports a dma-buf by, without a descriptor that a process sees.
+//! Lets a driver import a dma-buf without a file descriptor that any process can see.
 //!
-//! The verb that imports a dma-buf takes a file descriptor of the calling task. [`call`] has it called
-//! with [`NUMBER`], which is no descriptor: the hook on `dma_buf_get()` (see
-//! [`UmemHook`](super::super::rdma::UmemHook)) returns the dma-buf for it, in this task only. Without
-//! the hook the verb is called in a kernel worker, with a descriptor of the kernel threads.
+//! The verb that imports a dma-buf takes a file descriptor of the calling task. [`call`] passes
+//! [`NUMBER`] instead, which is no descriptor: the hook on `dma_buf_get()` (see
+//! [`UmemHook`](super::super::rdma::UmemHook)) returns the dma-buf for that number, in this task
+//! only. Without the hook the verb is called in a kernel worker, with a descriptor of the kernel
+//! threads. Used by [`pool`](super::pool) and [`buffer`](super::buffer).
 //!
-//! In both cases no process has a descriptor of the dma-buf: none can use, close, duplicate or
-//! inherit it.
+//! In both cases no process has a descriptor of the dma-buf, so no process can use, close,
+//! duplicate or inherit a descriptor.
 
 use super::super::{
     compat,
@@ -47,17 +48,17 @@ use kernel::{
     }, //
 };
 
-/// Stands for the dma-buf that the current task imports. No file descriptor is negative, and
-/// ib_core checks none that it passes on.
+/// Magic descriptor of the dma-buf that the current task imports. Real descriptors are not
+/// negative, and ib_core passes this value on unchecked.
 const NUMBER: i32 = -0x1b_be05;
 
 /// Whether the hook on `dma_buf_get()` is placed.
 static HOOKED: Atomic<bool> = Atomic::new(false);
 
-/// The tasks that import. The value of each is its [`Pending`].
+/// The tasks that import. The value of each entry is the [`Pending`] of the task.
 static TASKS: Marks = Marks::new();
 
-/// What a task imports.
+/// The import of a task.
 struct Pending {
     file: NonNull<bindings::file>,
     /// See [`call`].
@@ -66,7 +67,7 @@ struct Pending {
     used: Cell<bool>,
 }
 
-/// The current task in [`TASKS`], until this is dropped.
+/// The entry of the current task in [`TASKS`]. Dropping the object removes the entry.
 ///
 /// # Invariants
 ///
@@ -74,7 +75,8 @@ struct Pending {
 struct Entry<'a>(Mark<'static>, PhantomData<&'a Pending>);
 
 impl<'a> Entry<'a> {
-    /// Enters the current task. Waits while other tasks have all of its slots.
+    /// Enters the current task in the table. Waits while other tasks occupy all slots of the table
+    /// for this task.
     ///
     /// May return `EDEADLK` if the task is in the table.
     ///
@@ -94,11 +96,11 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// Calls `f` with what the current task imports. Returns `None` if it imports nothing.
+/// Calls `f` with the import of the current task. Returns `None` if the task imports nothing.
 fn with_current<R>(f: impl FnOnce(&Pending) -> R) -> Option<R> {
     let pending = TASKS.value(TaskId::current())?;
-    // SAFETY: The task is in the table, so it is inside `call`, and its value is a `Pending` that lives
-    // until that returns, which is after `f` has.
+    // SAFETY: The task is in the table, so the task is inside `call`, and the value is a `Pending`
+    // that lives until `call` returns. `call` returns after `f`.
     Some(f(unsafe { &*pending.cast::<Pending>() }))
 }
 
@@ -112,7 +114,7 @@ pub(in super::super) fn get(fd: i32) -> Option<*mut bindings::dma_buf> {
     let file: ARef<File> = with_current(|pending| {
         (fd == NUMBER).then(|| {
             pending.used.set(true);
-            // SAFETY: The caller of `call` keeps the file, which is that of a dma-buf.
+            // SAFETY: The caller of `call` keeps the file, and the file belongs to a dma-buf.
             unsafe { File::from_raw_file(pending.file.as_ptr()) }.into()
         })
     })??;
@@ -123,14 +125,14 @@ pub(in super::super) fn get(fd: i32) -> Option<*mut bindings::dma_buf> {
 
 /// Returns the offer of the current task's import of `buf`.
 pub(super) fn offer(buf: *mut bindings::dma_buf) -> Option<*const c_void> {
-    // SAFETY: The dma-buf is valid, as its exporter is called for it.
+    // SAFETY: The dma-buf is valid, as the exporter is being called for the dma-buf.
     let file = unsafe { (*buf).file };
     let (of, offer) = with_current(|pending| (pending.file.as_ptr(), pending.offer))?;
     (of == file && !offer.is_null()).then_some(offer)
 }
 
-/// Calls `import` with a number that stands for the dma-buf of `file` in the task that calls it.
-/// [`offer`] returns `offer` meanwhile.
+/// Calls `import` with a number that stands for the dma-buf of `file` in the task that calls
+/// `import`. During the call [`offer`] returns `offer` in that task.
 ///
 /// Returns `EMFILE` if the kernel threads have no free file descriptor.
 ///
@@ -138,8 +140,9 @@ pub(super) fn offer(buf: *mut bindings::dma_buf) -> Option<*const c_void> {
 ///
 /// # Safety
 ///
-/// - `file` must be that of a dma-buf.
-/// - `offer` must be valid, for the exporter of the dma-buf, until this returns, and for all tasks.
+/// - `file` must belong to a dma-buf.
+/// - `offer` must be valid for the exporter of the dma-buf until this function returns, in all
+///   tasks.
 pub(in super::super) unsafe fn call<T: Send>(
     file: &File,
     offer: *const c_void,
@@ -155,12 +158,13 @@ pub(in super::super) unsafe fn call<T: Send>(
         let entry = Entry::new(&pending)?;
         let result = import(NUMBER);
         drop(entry);
-        // No file descriptor has the number, in case the hook was removed before the driver used it.
+        // The hook may have been removed before the driver used the number. Then the driver got
+        // `EBADF`, as no file descriptor has the number.
         if pending.used.get() || !matches!(result, Err(e) if e == EBADF) {
             return result;
         }
     }
-    // A pointer is not `Send`. By this function's safety contract any task may use this one.
+    // A pointer is not `Send`. By the safety requirements any task may use `offer`.
     let offer = offer.expose_provenance();
     worker::run(static_lock_class!(), |worker| {
         let pending = pending(ptr::with_exposed_provenance(offer));
@@ -194,15 +198,15 @@ mod tests {
             )
         })?;
         let file = NonNull::new(file).ok_or(ENOMEM)?;
-        // SAFETY: The reference that was just created becomes that of the `ARef`. The file position
-        // is not shared: there is no descriptor.
+        // SAFETY: The `ARef` takes over the reference that was just created. The file position is
+        // not shared, as there is no descriptor.
         Ok(unsafe { ARef::from_raw(file.cast()) })
     }
 
     /// Calls `import` as if the hook was placed.
     fn call_hooked<T: Send>(file: &File, import: impl Fn(i32) -> Result<T> + Sync) -> Result<T> {
         set_hooked(true);
-        // SAFETY: Nothing of the file but its private data is used, and there is no offer.
+        // SAFETY: Only the private data of the file is used, and the offer is NULL.
         let result = unsafe { call(file, ptr::null(), import) };
         set_hooked(false);
         result
@@ -211,7 +215,7 @@ mod tests {
     /// Returns the address of the dma-buf that `fd` stands for.
     fn address(file: &File, fd: i32) -> Option<usize> {
         let buf = get(fd)?;
-        // SAFETY: Drops the reference that `get` has taken.
+        // SAFETY: Drops the reference taken by `get`.
         unsafe { bindings::fput(ptr::from_ref(file).cast_mut().cast()) };
         Some(buf.addr())
     }
@@ -255,7 +259,7 @@ mod tests {
             (result.err(), calls.load(Acquire))
         };
         assert_eq!(import(EBADF), (None, 2));
-        // Another error is that of the driver.
+        // Any other error comes from the driver.
         assert_eq!(import(ENOSPC), (Some(ENOSPC), 1));
         Ok(())
     }

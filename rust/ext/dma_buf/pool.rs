@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Dma-bufs that one device imports, each any number of times, during function calls.
+//! Dma-bufs that one device imports, each any number of times. Each import happens within one
+//! function call.
 //!
-//! A dma-buf takes a file, an inode and a dentry, which cost more than an MR. So those of a [`Pool`]
-//! are shared: each import brings the memory that its attachment maps. There is one for each CPU,
-//! so that tasks on different CPUs do not wait for one another's reservation lock.
+//! A dma-buf needs a file, an inode and a dentry, which cost more than an MR. So the imports of a
+//! [`Pool`] share dma-bufs, and the memory belongs to the attachment: an [`Import`] is the memory
+//! of one attachment. There is one shared dma-buf for each CPU, so that tasks on different CPUs do
+//! not wait for the same reservation lock. Used for the MRs of a device.
 //!
 //! # Examples
 //!
@@ -85,25 +87,25 @@ use kernel::{
     types::ForeignOwnable, //
 };
 
-/// Size of a shared dma-buf: that of no address space is more, so importers accept every length.
+/// Reported size of a shared dma-buf. No address space is larger, so importers accept any length.
 const SIZE: usize = 1 << 57;
 
-/// The most shared dma-bufs of a device.
+/// Maximum number of shared dma-bufs of a device.
 const MOST: u32 = 64;
 
 /// The importer of an [`Import`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Importer {
-    /// None has attached.
+    /// No importer has attached.
     None,
-    /// The attachment of one was rejected.
+    /// The attachment of an importer was rejected.
     Refused(Mismatch),
-    /// It is attached.
+    /// The importer is attached.
     Attached {
-        /// Whether it unmaps in `invalidate_mappings`.
+        /// Whether the importer unmaps in `invalidate_mappings`.
         revocable: bool,
     },
-    /// It has detached.
+    /// The importer has detached.
     Gone,
 }
 
@@ -115,13 +117,13 @@ pub trait OnDetach: Send + Sync {
     fn detached(&self);
 }
 
-/// State that changes, of a [`Mapping`].
+/// Mutable state of a [`Mapping`].
 struct State {
     importer: Importer,
     on_detach: Option<Arc<dyn OnDetach>>,
 }
 
-/// The memory of one import: the private data of its attachment.
+/// The memory of one import: the private data of the attachment.
 #[pin_data]
 struct Mapping {
     /// DMA addresses of the device.
@@ -168,11 +170,11 @@ impl Mapping {
     ///
     /// # Safety
     ///
-    /// The attachment must be one that [`Shared::attach`] has accepted, and must not be detached
-    /// during `'a`.
+    /// [`Shared::attach`] must have accepted the attachment, and the attachment must not be
+    /// detached during `'a`.
     unsafe fn of<'a>(attachment: &'a Attachment) -> ArcBorrow<'a, Self> {
-        // SAFETY: By this function's safety contract the field has an `Arc<Self>`, which only
-        // `Shared::detach` drops.
+        // SAFETY: By the safety requirements the field holds an `Arc<Self>`, and only
+        // `Shared::detach` drops the `Arc`.
         unsafe { Arc::borrow(attachment.private().load(Relaxed)) }
     }
 }
@@ -189,7 +191,8 @@ struct Shared {
 impl Exporter for Shared {
     fn attach(&self, attachment: &Attachment) -> Result {
         let mapping = number::offer(attachment.dma_buf()).ok_or(EPERM)?;
-        // SAFETY: Offers for the dma-bufs of pools are from `Pool::import`, which keeps the `Arc`.
+        // SAFETY: Offers for the dma-bufs of pools are from `Pool::import`, and `Pool::import`
+        // keeps the `Arc`.
         let mapping = unsafe { ArcBorrow::from_raw(mapping.cast::<Mapping>()) };
         let mapping: Arc<Mapping> = mapping.into();
         if !ptr::eq(&raw const *self.dev, attachment.device()) {
@@ -205,10 +208,11 @@ impl Exporter for Shared {
 
     fn detach(&self, attachment: &Attachment) {
         let mapping = attachment.private().load(Relaxed);
-        // SAFETY: `attach` stored an `Arc<Mapping>` from `into_foreign`. The attachment ends, so this
-        // call may take it over.
+        // SAFETY: `attach` stored an `Arc<Mapping>` from `into_foreign`. The attachment ends, so
+        // this call may take the `Arc` over.
         let mapping = unsafe { Arc::<Mapping>::from_foreign(mapping) };
-        // The end of the import may be that of the pool, which leaves the dma-buf to this importer.
+        // If this was the last import, the pool may end here, while this importer still has the
+        // dma-buf.
         mapping.detach();
         drop(mapping);
         self.module.leave();
@@ -227,13 +231,15 @@ impl Exporter for Shared {
 
     fn release(this: Arc<Self>) {
         let left = this.module.left();
-        // This may sleep, so it comes before the module may go.
+        // The drop may sleep, so the drop must come before the last step, after which the module
+        // may be gone.
         drop(this);
         left.end();
     }
 }
 
-/// A shared dma-buf. Dropping it releases the dma-buf, or leaves it to others who have a reference.
+/// A shared dma-buf. Dropping the object puts the reference, and releases the dma-buf unless other
+/// code has a reference.
 struct SharedBuf {
     buf: ManuallyDrop<Buf>,
     shared: Arc<Shared>,
@@ -258,10 +264,10 @@ impl SharedBuf {
 
 impl Drop for SharedBuf {
     fn drop(&mut self) {
-        // No importer can attach any more: an import has a reference to `self`. Others may have a
-        // reference to the dma-buf, or get one until it is released.
+        // No importer can attach any more: an import has a reference to `self`. Other code may have
+        // a reference to the dma-buf, or get a reference until the release.
         self.shared.module.stay();
-        // SAFETY: The field is not used after this.
+        // SAFETY: The field is not used after this line.
         unsafe { ManuallyDrop::take(&mut self.buf) }.put_now();
     }
 }
@@ -304,11 +310,13 @@ impl Pool {
         let cpu = CpuId::current().as_u32() as usize;
         let mut slot = self.slots[cpu % self.slots.len()].buf.lock();
         match &*slot {
-            // A revocation would wait for a fence that concerns other imports.
+            // A dma-buf with a fence is not used: a revocation would wait for the fence, which
+            // concerns other imports.
             Some(shared) if shared.buf.is_idle() => Ok(shared.clone()),
             _ => {
-                // In a worker: the file keeps the credentials of its creator, and its memory the
-                // cgroup, longer than a process that is the first to register.
+                // The file keeps the credentials of the creator, and the memory of the file keeps
+                // the cgroup, longer than the first registering process lives. So a kernel worker
+                // creates the dma-buf.
                 let shared = worker::run(static_lock_class!(), |_| SharedBuf::new(&self.dev))?;
                 let old = slot.replace(shared.clone());
                 drop(slot);
@@ -319,8 +327,8 @@ impl Pool {
     }
 
     /// Calls `import` with a number that stands for a dma-buf of `segments`, whole pages at DMA
-    /// addresses of the device, for one attachment in the task that calls it. The addresses must be
-    /// valid until the [`Import`] is dropped.
+    /// addresses of the device, for one attachment in the task that calls `import`. The addresses
+    /// must be valid until the [`Import`] is dropped.
     ///
     /// Returns the result of `import` with the handle of the import.
     ///
@@ -352,13 +360,15 @@ impl Pool {
             left: false,
         };
         let offer: *const c_void = Arc::as_ptr(&handle.mapping).cast();
-        // SAFETY: The file is that of the dma-buf. The mapping may be used by any task.
+        // SAFETY: The file belongs to the dma-buf. Any task may use the mapping, and `handle` keeps
+        // the mapping.
         let result = unsafe { number::call(handle.shared.buf.file(), offer, import) };
         Ok((result, handle))
     }
 }
 
-/// The memory of one import. Dropping it waits until the importer has unmapped it.
+/// The memory of one import. Drop waits until the importer has unmapped the memory, except after
+/// [`Self::leave`].
 pub struct Import {
     mapping: Arc<Mapping>,
     shared: Arc<SharedBuf>,
@@ -374,9 +384,10 @@ impl Import {
         self.mapping.state.lock().importer
     }
 
-    /// Begins to revoke the memory: the importer cannot map it any more. Has it unmap, if it is
-    /// revocable; otherwise this does nothing. [`Self::wait_revoked`] follows. `call` is called, at most
-    /// once for an import, with the function that has the importer unmap, and calls that.
+    /// First step of revocation: the importer cannot map the memory any more, and is made to unmap
+    /// the memory. Does nothing if the importer is not revocable. [`Self::wait_revoked`] is the
+    /// second step. `call` is called at most once for an import. The argument of `call` is the
+    /// function that makes the importer unmap, and `call` must call that function.
     ///
     /// Context: may sleep. Takes the reservation lock, and calls the importer under it.
     pub fn begin_revoke(&self, call: impl FnOnce(&dyn Fn())) {
@@ -384,25 +395,28 @@ impl Import {
             return;
         }
         let invalidate = || {
-            // SAFETY: A table is mapped, and this task holds the reservation lock under which it is
-            // unmapped, before its importer detaches. So the attachment is valid.
+            // SAFETY: A table is mapped. The importer unmaps the table under the reservation lock,
+            // and detaches later. This task holds the lock, so the attachment is valid.
             unsafe { (*self.mapping.attachment.load(Relaxed)).invalidate() }
         };
         let buf = self.shared.buf.as_raw();
-        // SAFETY: The importer maps by this dma-buf, which `self` holds.
+        // SAFETY: The importer maps by this dma-buf, and `self` holds the dma-buf.
         unsafe { self.mapping.tables.begin_revoke(buf, || call(&invalidate)) };
     }
 
-    /// Ends what [`Self::begin_revoke`] has begun: on return the importer has unmapped the memory.
+    /// Second step of revocation, after [`Self::begin_revoke`]: on return the importer has unmapped
+    /// the memory.
     ///
-    /// Returns `EOPNOTSUPP` if the importer is not revocable, and `ETIMEDOUT` if it does not unmap.
+    /// Returns `EOPNOTSUPP` if the importer is not revocable, and `ETIMEDOUT` if the importer does
+    /// not unmap in time.
     ///
     /// Context: may sleep. The caller must not hold the reservation lock.
     pub fn wait_revoked(&self, fences: &FenceBudget) -> Result {
         if self.importer() == (Importer::Attached { revocable: false }) {
             return Err(eopnotsupp());
         }
-        // SAFETY: The importer maps by this dma-buf, which `self` holds. The caller has begun.
+        // SAFETY: The importer maps by this dma-buf, and `self` holds the dma-buf. The caller has
+        // begun.
         unsafe {
             self.mapping
                 .tables
@@ -410,8 +424,8 @@ impl Import {
         }
     }
 
-    /// Sets `hook` as the receiver of the notification that the importer has detached. Returns `false`,
-    /// without a notification, if none is attached.
+    /// Sets `hook` as the receiver of the notification that the importer has detached. Returns
+    /// `false` if no importer is attached; then `hook` is not notified.
     ///
     /// Context: any.
     pub fn on_detach(&self, hook: Arc<dyn OnDetach>) -> bool {
@@ -425,15 +439,16 @@ impl Import {
         true
     }
 
-    /// Has the importer map the memory no more, after its import has failed, and waits until it has
-    /// unmapped it, 10 s at most. Returns whether it has: drivers may fail to undo an import.
+    /// After a failed import, forbids the importer to map the memory, and waits until the importer
+    /// has unmapped the memory, 10 s at most. Returns whether the memory is unmapped: drivers may
+    /// fail to undo an import.
     ///
     /// Context: may sleep. The caller must not hold the reservation lock.
     pub fn close(&self) -> bool {
         self.mapping.tables.close()
     }
 
-    /// Has the drop not wait for the importer, whose device is dead.
+    /// Makes drop not wait for the importer, because the device is dead.
     ///
     /// Context: any.
     pub fn leave(&mut self) {
@@ -443,7 +458,7 @@ impl Import {
 
 impl Drop for Import {
     fn drop(&mut self) {
-        // The owner frees the memory after this.
+        // The owner frees the memory after the drop.
         if !self.left {
             self.mapping.tables.wait();
         }

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Tables that importers have mapped.
+//!
+//! [`Tables`] counts the mapped tables of some memory, and waits for importers to unmap. Used by
+//! [`pool`](super::pool) and [`export`](super::export).
 
 use super::super::sg::{
     Segment,
@@ -32,14 +35,14 @@ use kernel::{
 struct State {
     /// No table may be mapped any more.
     closed: bool,
-    /// The memory is revoked, and closed with that.
+    /// The memory is revoked. Implies that no table may be mapped any more.
     revoked: bool,
     /// Number of mapped tables.
     mapped: u32,
-    /// A table was mapped since the last wait for fences and importers. Without one no importer has
+    /// A table was mapped since the last wait for fences and importers. If not, no importer has
     /// accessed the memory, and no fence stands for an access.
     accessed: bool,
-    /// Number of tasks that wait until it is 0.
+    /// Number of tasks that wait until `mapped` is 0.
     waiting: u32,
 }
 
@@ -79,7 +82,8 @@ impl Tables {
     pub(super) fn map(&self, segments: &[Segment]) -> Result<KBox<Table<'static>>> {
         let table = KBox::new(Table::of_dma(segments)?, GFP_KERNEL_ACCOUNT)?;
         let mut state = self.state.lock();
-        // `begin_revoke` sets this under the reservation lock, and then invalidates every mapped table.
+        // `begin_revoke` sets `revoked` under the reservation lock, and then invalidates all mapped
+        // tables.
         if state.revoked || state.closed {
             drop(state);
             return Err(ENODEV);
@@ -115,8 +119,10 @@ impl Tables {
         state.waiting -= 1;
     }
 
-    /// Waits until no table is mapped, [`UNMAP_TIMEOUT`] at most. Returns whether none is. Context: may
-    /// sleep.
+    /// Waits until no table is mapped, [`UNMAP_TIMEOUT`] at most. Returns whether no table is
+    /// mapped.
+    ///
+    /// Context: may sleep.
     fn wait_unmapped(&self) -> bool {
         let start = Instant::<Monotonic>::now();
         while self.state.lock().mapped > 0 {
@@ -128,8 +134,8 @@ impl Tables {
         true
     }
 
-    /// Has importers map no table any more, and waits until none is mapped, [`UNMAP_TIMEOUT`] at most.
-    /// Returns whether none is. No importer is asked to unmap.
+    /// Forbids importers to map a table, and waits until no table is mapped, [`UNMAP_TIMEOUT`] at
+    /// most. Returns whether no table is mapped. Does not make importers unmap.
     ///
     /// Context: may sleep. The caller must not hold the reservation lock.
     pub(super) fn close(&self) -> bool {
@@ -137,22 +143,22 @@ impl Tables {
         self.wait_unmapped()
     }
 
-    /// Begins to revoke the memory: importers cannot map it any more. `invalidate`, which is called under
-    /// the reservation lock of `buf`, has those with a mapped table unmap. It is called once, and only if
-    /// there is one. [`Self::wait_revoked`] follows.
+    /// First step of revocation: importers cannot map the memory any more. `invalidate` must make
+    /// importers with a mapped table unmap. The function is called under the reservation lock of
+    /// `buf`, once, and only if a table is mapped. [`Self::wait_revoked`] is the second step.
     ///
     /// Context: may sleep. Takes the reservation lock.
     ///
     /// # Safety
     ///
-    /// `buf` must be the dma-buf that importers map this memory by, valid for the duration of the
+    /// `buf` must be the dma-buf by which importers map this memory, valid for the duration of the
     /// call.
     pub(super) unsafe fn begin_revoke(
         &self,
         buf: *mut bindings::dma_buf,
         invalidate: impl FnOnce(),
     ) {
-        // SAFETY: By this function's safety contract `buf` is valid.
+        // SAFETY: By the safety requirements `buf` is valid.
         let resv = unsafe { (*buf).resv };
         // SAFETY: The reservation object lives as long as the dma-buf. The context of this function
         // allows to sleep. Without a `ww_acquire_ctx` the call cannot fail.
@@ -168,9 +174,11 @@ impl Tables {
         unsafe { bindings::dma_resv_unlock(resv) };
     }
 
-    /// Waits for the fences and the importers of revoked memory: on return they have unmapped it.
+    /// Second step of revocation: waits for the fences and the importers of the memory. On return
+    /// all importers have unmapped the memory.
     ///
-    /// Returns `ETIMEDOUT` if one has not unmapped in [`UNMAP_TIMEOUT`]. It may unmap later.
+    /// Returns `ETIMEDOUT` if an importer has not unmapped in [`UNMAP_TIMEOUT`]. The importer may
+    /// unmap later.
     ///
     /// Context: may sleep. The caller must not hold the reservation lock.
     ///
@@ -185,12 +193,13 @@ impl Tables {
         if !self.state.lock().accessed {
             return Ok(());
         }
-        // `dma_buf_invalidate_mappings()` requires this of its caller, as an importer may write until
-        // its fences are signalled. A process with the file descriptor can add any fence, also one
-        // that waits for the caller, so the time is limited.
+        // An importer may write until the importer's fences are signalled, so
+        // `dma_buf_invalidate_mappings()` requires the caller to wait for the fences. A process
+        // with the file descriptor can add any fence, also a fence that waits for the caller, so
+        // the time is limited.
         //
-        // SAFETY: By this function's safety contract `buf` is valid, and its reservation object lives as
-        // long.
+        // SAFETY: By the safety requirements `buf` is valid, and the reservation object lives as
+        // long as `buf`.
         unsafe { fences.wait((*buf).resv) };
         if !self.wait_unmapped() {
             return Err(ETIMEDOUT);
