@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! RDMA devices, for a module that is neither their driver nor part of ib_core.
+//! RDMA devices, for a module that is neither a driver of the devices nor part of ib_core.
 //!
 //! C headers: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h),
 //! [`include/rdma/ib_cache.h`](srctree/include/rdma/ib_cache.h).

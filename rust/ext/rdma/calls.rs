@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Calls in functions of a device that is removed, and in functions whose code goes away with the
-//! module.
+//! Counts of calls, to wait for before data of a device is freed or the module's code is unloaded.
+//!
+//! A [`Gate`] counts the calls in the hooks of one device. [`CALLS`] counts the calls in the
+//! functions of this module that kernel code calls by a replaced pointer, and [`Code`] is a share
+//! of these functions. Used by [`interpose`](super::interpose) and [`umem_hook`](super::umem_hook).
 //!
 //! # Examples
 //!
@@ -44,7 +47,7 @@ use kernel::{
 /// Number of slots, as a power of two.
 const BITS: u32 = 5;
 
-/// Calls of some tasks, on a cache line of its own.
+/// The counters of calls of some tasks, on a separate cache line.
 #[repr(align(64))]
 struct Slot {
     entered: Atomic<u64>,
@@ -53,7 +56,7 @@ struct Slot {
 
 impl Slot {
     /// Waits until no call is inside. Returns the number of calls that have left: a call that
-    /// enters while this returns is not among them.
+    /// enters while this function returns is not included.
     fn wait(&self) -> u64 {
         loop {
             let left = self.left.load(Acquire);
@@ -65,11 +68,11 @@ impl Slot {
     }
 }
 
-/// Calls in the hooks of one device, which can be closed. Each CPU counts for itself.
+/// Counts calls in the hooks of one device, and can be closed. Each CPU has counters of its own.
 ///
 /// # Invariants
 ///
-/// The C object is initialised, and this object owns what it has allocated.
+/// The C object is initialised, and this object owns the allocated counters.
 #[repr(transparent)]
 pub(super) struct Gate(Opaque<helpers::ext_calls>);
 
@@ -84,11 +87,11 @@ impl Gate {
     /// Context: may sleep.
     pub(super) fn new() -> Result<Self> {
         let calls = Opaque::zeroed();
-        // SAFETY: `calls` is valid for writes. The context of this function allows to sleep.
+        // SAFETY: `calls` is valid for writes. The context of this function allows sleeping.
         if !unsafe { helpers::ext_calls_init(calls.get()) } {
             return Err(ENOMEM);
         }
-        // INVARIANT: Just initialised. Nothing refers to the object, so it can move.
+        // INVARIANT: Just initialised. No pointer refers to the object, so the object can move.
         Ok(Self(calls))
     }
 
@@ -104,8 +107,10 @@ impl Gate {
     pub(super) fn close(&self) {
         // SAFETY: By the type invariants the C object is initialised.
         unsafe { helpers::ext_calls_close(self.0.get()) };
-        // Every call that found the gate open has been counted after this, visibly for this task.
-        // SAFETY: The function only sleeps, which the context of this function allows.
+        // After the grace period every call that found the gate open has been counted, visibly for
+        // this task.
+        // SAFETY: The called function only sleeps, and the context of this function allows
+        // sleeping.
         unsafe { bindings::synchronize_rcu() };
         // SAFETY: By the type invariants the C object is initialised.
         while unsafe { helpers::ext_calls_inside(self.0.get()) } {
@@ -116,19 +121,21 @@ impl Gate {
 
 impl Drop for Gate {
     fn drop(&mut self) {
-        // SAFETY: By the type invariants this object owns what is freed, and this is the last use.
+        // SAFETY: By the type invariants this object owns the counters, and this is the last use.
         unsafe { helpers::ext_calls_destroy(self.0.get()) };
     }
 }
 
-/// The calls in the functions of this module that stand for others: operations of devices, and
-/// functions of ib_core. Calls that a [`Gate`] counts are not among them.
+/// The calls in the functions of this module that replace other functions: operations of devices,
+/// and functions of ib_core. Calls that a [`Gate`] counts are not included.
 pub(super) static CALLS: Calls = Calls::new();
 
-/// A share of the functions of this module that stand for others.
+/// A share of the functions of this module that replace other functions.
 ///
-/// Each owner of such functions has one. Dropping the last share, which may sleep, waits until no task
-/// executes them any more, so that one Tasks RCU grace period serves all owners.
+/// Each owner of replacement functions has a share. Dropping the last share waits until no task
+/// executes the functions any more, so that one Tasks RCU grace period serves all owners.
+///
+/// Context: dropping the last share may sleep.
 pub struct Code(Arc<Drain>);
 
 /// Drains [`CALLS`] on drop.
@@ -153,8 +160,8 @@ impl Code {
         Self(self.0.clone())
     }
 
-    /// Drops the share, and waits as the last one does. No function pointer may lead to the functions of
-    /// the caller.
+    /// Drops the share, and waits like the drop of the last share. No function pointer may lead to
+    /// the functions of the caller.
     ///
     /// Context: may sleep.
     pub(super) fn leave(self) {
@@ -165,7 +172,7 @@ impl Code {
     }
 }
 
-/// A count of calls that tasks on different CPUs rarely share a cache line of.
+/// A count of calls. Tasks on different CPUs rarely share a cache line of the count.
 pub(super) struct Calls([Slot; 1 << BITS]);
 
 impl Calls {
@@ -181,12 +188,13 @@ impl Calls {
         )
     }
 
-    /// Calls `f` and counts the call. `f` reads nothing older than the caller has read before.
+    /// Calls `f` and counts the call. The reads of `f` are ordered after earlier reads of the
+    /// caller.
     pub(super) fn within<R>(&self, f: impl FnOnce() -> R) -> R {
         let slot = &self.0[TaskId::current().hash(BITS)];
         slot.entered.fetch_add(1, Full);
         let result = f();
-        // Pairs with the load in `wait`, which sees the effects of `f` too.
+        // Pairs with the load in `wait`: the waiting task also sees the effects of `f`.
         slot.left.fetch_add(1, Release);
         result
     }
@@ -202,18 +210,20 @@ impl Calls {
         self.0.iter().map(Slot::wait).fold(0, u64::wrapping_add)
     }
 
-    /// Waits until the code of the functions is not used any more. No function pointer may lead to
-    /// it when this is called, but tasks may have read one before.
+    /// Waits until no task uses the code of the functions any more. When `drain` is called no
+    /// function pointer may lead to the code, but tasks may have read a pointer earlier.
     ///
     /// An RCU-tasks grace period, in which every task passes a voluntary context switch, waits for
-    /// such a task to enter the function, and for one that has left the count to leave the function.
-    /// If a call was counted meanwhile, it may be at either place again.
+    /// tasks with such a pointer to enter the function, and for tasks that have left the count to
+    /// leave the function. If a call was counted meanwhile, that call may be at either place again,
+    /// so the loop repeats.
     ///
     /// Context: may sleep.
     pub(super) fn drain(&self) {
         loop {
             let before = self.wait();
-            // SAFETY: The function only sleeps, which the context of this function allows.
+            // SAFETY: The called function only sleeps, and the context of this function allows
+            // sleeping.
             unsafe { helpers::ext_synchronize_rcu_tasks() };
             if self.entered() == before {
                 return;
@@ -252,7 +262,7 @@ mod tests {
     fn the_last_share_of_the_code_drains() -> Result {
         let code = Code::new()?;
         let other = code.share();
-        // Neither waits for the other.
+        // No share waits for another share.
         other.leave();
         drop(code);
         Ok(())

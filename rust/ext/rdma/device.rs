@@ -2,6 +2,9 @@
 
 //! Devices, protection domains and memory regions.
 //!
+//! [`Device`], [`Pd`] and [`Mr`] wrap the C objects; [`UserMr`] is an MR for a user, and [`Access`]
+//! the access flags. Used by all code that handles a registration.
+//!
 //! # Examples
 //!
 //! ```
@@ -81,7 +84,7 @@ unsafe impl Send for Device {}
 // for the name, which is read byte by byte.
 unsafe impl Sync for Device {}
 
-// SAFETY: `ib_device.refcount` counts the references; unregistering waits until it is zero.
+// SAFETY: `ib_device.refcount` counts the references; unregistering waits until the count is zero.
 unsafe impl AlwaysRefCounted for Device {
     fn inc_ref(&self) {
         // SAFETY: `self` is a reference, so the device is registered and the count is not zero.
@@ -89,7 +92,8 @@ unsafe impl AlwaysRefCounted for Device {
     }
 
     unsafe fn dec_ref(obj: NonNull<Self>) {
-        // SAFETY: By the safety contract of `dec_ref` the caller owns the reference that this puts.
+        // SAFETY: By the safety requirements of `dec_ref` the caller owns the reference that the
+        // call puts.
         unsafe { rdma::ib_device_put(obj.cast().as_ptr()) };
     }
 }
@@ -103,7 +107,7 @@ impl Device {
     pub(super) unsafe fn from_raw<'a>(ptr: *mut rdma::ib_device) -> &'a Self {
         // SAFETY:
         // - `Self` is a transparent wrapper of `struct ib_device`.
-        // - By this function's safety contract the device is valid during `'a`.
+        // - By the safety requirements the device is valid during `'a`.
         unsafe { &*ptr.cast() }
     }
 
@@ -125,13 +129,13 @@ impl Device {
     ///
     /// Context: any.
     pub fn name(&self) -> Name {
-        // Not the name of the kobject, which a rename frees.
+        // A rename frees the name of the kobject, so the name is read from `ib_device.name`.
         // SAFETY: By the type invariants the device is valid; only the address is taken.
         let name = unsafe { &raw const (*self.as_raw()).name };
         let mut bytes = [0; NAME_MAX];
         for (i, byte) in bytes[..NAME_MAX - 1].iter_mut().enumerate() {
-            // SAFETY: `i` is less than the length of the array, which lives as long as the device.
-            // The read is volatile, as ib_core may write the array meanwhile.
+            // SAFETY: `i` is less than the length of the array, and the array lives as long as the
+            // device. The read is volatile, as ib_core may write the array meanwhile.
             // CAST: `c_char` is `u8` in the kernel.
             *byte = unsafe { name.cast::<u8>().add(i).read_volatile() };
             if *byte == 0 {
@@ -151,39 +155,41 @@ impl Device {
     ///
     /// Such a device has no DMA device.
     pub fn is_virt_dma(&self) -> bool {
-        // SAFETY: By the type invariants the device is registered; it reads `dma_device`, which is
+        // SAFETY: By the type invariants the device is registered; the function reads `dma_device`,
         // set before registration.
         unsafe { rdma::ib_uses_virt_dma(self.as_raw()) }
     }
 
     /// Returns the device that performs the DMA, or `None` for software RDMA.
     pub fn dma_device(&self) -> Option<&device::Device> {
-        // SAFETY: By the type invariants the device is registered, and the field is set before
-        // that.
+        // SAFETY: By the type invariants the device is registered, and the field is set before the
+        // registration.
         let dev: *mut bindings::device = unsafe { (*self.as_raw()).dma_device };
         if dev.is_null() {
             return None;
         }
-        // SAFETY: The driver keeps its DMA device valid while the RDMA device is registered.
+        // SAFETY: The driver keeps the DMA device valid while the RDMA device is registered.
         Some(unsafe { device::Device::from_raw(dev) })
     }
 
-    /// Returns whether the PCI function that performs the DMA is gone from its bus: it cannot access
-    /// memory any more. Software RDMA is never gone.
+    /// Returns whether the PCI function that performs the DMA is gone from the bus, so that the
+    /// function cannot access memory any more. Software RDMA is never gone.
     ///
     /// Context: any.
     pub fn is_gone(&self) -> bool {
         self.dma_device()
-            // SAFETY: The device is valid, and a PCI function if its bus is that.
+            // SAFETY: The device is valid, and is part of a PCI function if the bus type is PCI.
             .is_some_and(|dma| unsafe { helpers::ext_dma_is_gone(as_raw(dma)) })
     }
 
-    /// Returns the function of the driver with which it invalidates an imported dma-buf, if the driver
-    /// ignores the result: an `int`.
+    /// Returns the name of the driver's function that invalidates an imported dma-buf, if the
+    /// driver ignores the result of the function, an `int`.
     ///
-    /// mlx5 calls that function from another of its source files, so the compiler keeps it.
+    /// mlx5 calls the function from another source file, so the compiler keeps a symbol of the
+    /// function.
     pub fn ignored_invalidation(&self) -> Option<&'static CStr> {
-        // SAFETY: By the type invariants the device is registered, and the field is set before that.
+        // SAFETY: By the type invariants the device is registered, and the field is set before the
+        // registration.
         match unsafe { (*self.as_raw()).ops.driver_id } {
             rdma::rdma_driver_id_RDMA_DRIVER_MLX5 => Some(c"mlx5_ib:mlx5r_umr_update_mr_pas"),
             _ => None,
@@ -193,7 +199,7 @@ impl Device {
     /// Returns the name of the driver's module, or "built-in".
     pub fn driver(&self) -> &str {
         // SAFETY: By the type invariants the device is registered. The owner is NULL or the
-        // driver's module, which outlives the device.
+        // driver's module, and the module outlives the device.
         let Some(owner) = (unsafe { (*self.as_raw()).ops.owner.as_ref() }) else {
             return "built-in";
         };
@@ -203,9 +209,11 @@ impl Device {
 
     /// Returns whether the driver can create MRs on dma-bufs.
     ///
-    /// mlx5 always has the function, but it fails without the capability for on-demand paging.
+    /// mlx5 always has the function, but the function fails without the capability for on-demand
+    /// paging.
     pub fn has_dma_buf(&self) -> bool {
-        // SAFETY: By the type invariants the device is registered, and the fields are set before that.
+        // SAFETY: By the type invariants the device is registered, and the fields are set before
+        // the registration.
         let (driver, imports, odp) = unsafe {
             (
                 (*self.as_raw()).ops.driver_id,
@@ -220,7 +228,8 @@ impl Device {
 
     /// Returns whether the driver is rdma_rxe.
     pub fn is_rxe(&self) -> bool {
-        // SAFETY: By the type invariants the device is registered, and the field is set before that.
+        // SAFETY: By the type invariants the device is registered, and the field is set before the
+        // registration.
         let id = unsafe { (*self.as_raw()).ops.driver_id };
         id == rdma::rdma_driver_id_RDMA_DRIVER_RXE && self.is_virt_dma()
     }
@@ -230,35 +239,37 @@ impl Device {
         // CAST: The flag is a bit of a 64-bit word.
         let flag = rdma::ib_device_cap_flags_IB_DEVICE_MEM_MGT_EXTENSIONS as u64;
         // SAFETY: By the type invariants the device is registered, and the fields are set before
-        // that.
+        // the registration.
         let (flags, ops) = unsafe {
             (
                 (*self.as_raw()).attrs.device_cap_flags,
                 &(*self.as_raw()).ops,
             )
         };
-        // SAFETY: By the type invariants the device is registered, and the field is set before
-        // that.
+        // SAFETY: By the type invariants the device is registered, and the field is set before the
+        // registration.
         let kernel_verbs = unsafe { (*self.as_raw()).kverbs_provider() } != 0;
         kernel_verbs && flags & flag != 0 && ops.alloc_mr.is_some() && ops.map_mr_sg.is_some()
     }
 
     /// Returns the maximum number of pages of an MR that is registered by work request.
     ///
-    /// This is the number that the driver reports, except for drivers known to accept more.
+    /// Drivers known to accept more pages than reported are special cases. For all other drivers
+    /// the function returns the reported number.
     pub fn max_fast_reg_pages(&self) -> u32 {
         if self.is_rxe() {
-            // rxe reports 512, but its only limit is an array of 16 bytes for each page.
+            // rxe reports 512, but the only limit is an array of 16 bytes for each page.
             return 1 << 18;
         }
-        // SAFETY: By the type invariants the device is registered, and the field is set before that.
+        // SAFETY: By the type invariants the device is registered, and the field is set before the
+        // registration.
         unsafe { (*self.as_raw()).attrs.max_fast_reg_page_list_len }
     }
 
-    /// Returns the page sizes that MRs of the device can have, one bit for each.
+    /// Returns the page sizes that MRs of the device can have, one bit for each size.
     pub fn page_sizes(&self) -> u64 {
-        // SAFETY: By the type invariants the device is registered, and the field is set before
-        // that.
+        // SAFETY: By the type invariants the device is registered, and the field is set before the
+        // registration.
         unsafe { (*self.as_raw()).attrs.page_size_cap }
     }
 
@@ -268,21 +279,21 @@ impl Device {
         unsafe { rdma::ib_dma_max_seg_size(self.as_raw()) }.into()
     }
 
-    /// Returns the first port if it is InfiniBand or RoCE.
+    /// Returns the first port if the port is InfiniBand or RoCE.
     pub fn ib_port(&self) -> Option<u32> {
         // SAFETY: By the type invariants the device is registered.
         let port = unsafe { rdma::rdma_start_port(self.as_raw()) };
-        // SAFETY: By the type invariants the device is registered, and the port is its first one.
+        // SAFETY: By the type invariants the device is registered, and the port is the first port.
         unsafe { rdma::rdma_ib_or_roce(self.as_raw(), port) }.then_some(port)
     }
 }
 
-/// Returns whether `dma` is a PCI function that cannot access memory: it is gone from its bus, or no master
-/// of it, as before its driver has enabled it and after a reset.
+/// Returns whether `dma` is a PCI function that cannot access memory: the function is gone from the
+/// bus, or is not a bus master, as before the driver has enabled the function and after a reset.
 ///
 /// Context: any.
 pub fn dma_is_off(dma: &device::Device) -> bool {
-    // SAFETY: The device is valid, and a PCI function if its bus is that.
+    // SAFETY: The device is valid, and is part of a PCI function if the bus type is PCI.
     unsafe { helpers::ext_dma_is_off(as_raw(dma)) }
 }
 
@@ -337,7 +348,7 @@ impl Pd {
     pub(super) unsafe fn from_raw<'a>(ptr: *mut rdma::ib_pd) -> &'a Self {
         // SAFETY:
         // - `Self` is a transparent wrapper of `struct ib_pd`.
-        // - By this function's safety contract the PD is valid during `'a`.
+        // - By the safety requirements the PD is valid during `'a`.
         unsafe { &*ptr.cast() }
     }
 
@@ -348,8 +359,8 @@ impl Pd {
 
     /// Returns the device of the PD.
     pub fn device(&self) -> &Device {
-        // SAFETY: The device of a PD is set at its creation. By the safety contract of `from_raw`
-        // it stays registered while `self` is borrowed.
+        // SAFETY: The device of a PD is set at its creation. By the safety requirements of
+        // `from_raw` the device stays registered while `self` is borrowed.
         unsafe { Device::from_raw((*self.as_raw()).device) }
     }
 
@@ -360,7 +371,7 @@ impl Pd {
 
     /// Returns the user context of the PD, or `None` for a PD of the kernel.
     pub(super) fn ucontext(&self) -> Option<*mut rdma::ib_ucontext> {
-        // SAFETY: The PD is valid while `self` is borrowed; the field is set at its creation.
+        // SAFETY: The PD is valid while `self` is borrowed; the field is set at the creation.
         let uobject = unsafe { (*self.as_raw()).uobject };
         // SAFETY: The uobject is NULL or lives as long as the PD.
         let context = unsafe { uobject.as_ref() }?.context;
@@ -381,7 +392,7 @@ impl Mr {
     pub(super) unsafe fn from_raw<'a>(ptr: *mut rdma::ib_mr) -> &'a Self {
         // SAFETY:
         // - `Self` is a transparent wrapper of `struct ib_mr`.
-        // - By this function's safety contract the MR is valid during `'a`.
+        // - By the safety requirements the MR is valid during `'a`.
         unsafe { &*ptr.cast() }
     }
 
@@ -390,9 +401,9 @@ impl Mr {
         self.0.get()
     }
 
-    /// Returns the local key, which identifies the MR on its device while it exists.
+    /// Returns the local key. The key identifies the MR on the device while the MR exists.
     pub fn lkey(&self) -> u32 {
-        // SAFETY: The MR is valid while `self` is borrowed; the field is set at its creation.
+        // SAFETY: The MR is valid while `self` is borrowed; the field is set at the creation.
         unsafe { (*self.as_raw()).lkey }
     }
 
@@ -402,7 +413,7 @@ impl Mr {
     }
 }
 
-/// A new MR, to be returned to the caller of `reg_user_mr`, which owns it from then on.
+/// A new MR, to be returned to the caller of `reg_user_mr`. From then on the caller owns the MR.
 pub struct UserMr(pub(super) NonNull<rdma::ib_mr>);
 
 // SAFETY: An MR belongs to no task.
@@ -416,7 +427,7 @@ impl UserMr {
 
     /// Returns the MR.
     pub fn as_mr(&self) -> &Mr {
-        // SAFETY: `self` owns the MR, which only its owner deregisters.
+        // SAFETY: `self` owns the MR, and only the owner deregisters the MR.
         unsafe { Mr::from_raw(self.0.as_ptr()) }
     }
 
@@ -433,20 +444,20 @@ impl UserMr {
     }
 }
 
-/// Has the driver deregister an MR.
+/// Makes the driver deregister an MR.
 ///
 /// Context: may sleep.
 ///
 /// # Safety
 ///
-/// The caller must own the MR, whose device must be set and registered. After success it does not
-/// exist any more.
+/// The caller must own the MR. The device of the MR must be set and registered. After success the
+/// MR does not exist any more.
 pub(super) unsafe fn dereg_mr(mr: NonNull<rdma::ib_mr>) -> Result {
-    // SAFETY: By this function's safety contract the MR is valid and its device is registered.
+    // SAFETY: By the safety requirements the MR is valid and the device is registered.
     let ops = unsafe { Operations::of((*mr.as_ptr()).device) };
     let op = ops.dereg_mr.ok_or_else(compat::eopnotsupp)?;
-    // SAFETY: By this function's safety contract the caller owns the MR. A kernel caller passes NULL
-    // for `udata`.
+    // SAFETY: By the safety requirements the caller owns the MR. A kernel caller passes NULL for
+    // `udata`.
     to_result(unsafe { op(mr.as_ptr(), ptr::null_mut()) })
 }
 
@@ -480,9 +491,9 @@ impl Access {
         self.0 & rdma::ib_access_flags_IB_ACCESS_ON_DEMAND != 0
     }
 
-    /// Returns the flags for an MR on a dma-buf, or `None` if it does not support one of them.
+    /// Returns the flags for an MR on a dma-buf, or `None` if a flag is not supported.
     ///
-    /// The supported flags are those that `ibv_reg_dmabuf_mr` accepts. Other optional flags are
+    /// The supported flags are the flags accepted by `ibv_reg_dmabuf_mr`. Other optional flags are
     /// ignored.
     pub fn for_dma_buf(self) -> Option<Self> {
         let relaxed = self.0 & rdma::ib_access_flags_IB_ACCESS_RELAXED_ORDERING;
@@ -490,8 +501,8 @@ impl Access {
         (wanted & !Self::FAST_REG == 0).then_some(Self(wanted | relaxed))
     }
 
-    /// Returns the flags for a registration by work request, or `None` if it does not support one
-    /// of them: a memory window would outlive the fence, and a flush addresses host memory.
+    /// Returns the flags for a registration by work request, or `None` if a flag is not supported:
+    /// a memory window would outlive the fence, and a flush addresses host memory.
     pub fn for_fast_reg(self) -> Option<Self> {
         let wanted = self.0 & !Self::HINTS;
         (wanted & !Self::FAST_REG == 0).then_some(Self(wanted))

@@ -2,6 +2,9 @@
 
 //! Memory regions that a work request binds to pages.
 //!
+//! [`FastMr`] is such an MR before a user owns the MR; [`FastRegKey`] has the keys for work
+//! requests. Used to register memory on devices that cannot import a dma-buf.
+//!
 //! # Examples
 //!
 //! ```
@@ -64,7 +67,7 @@ use kernel::{
     },
 };
 
-/// A fast-registration MR with no other owner. Dropping it deregisters it.
+/// A fast-registration MR with no other owner. Drop deregisters the MR.
 ///
 /// # Invariants
 ///
@@ -76,13 +79,13 @@ pub struct FastMr {
 impl FastMr {
     /// Allocates an MR for `pages` pages.
     ///
-    /// Unlike `ib_alloc_mr()` this does not count the MR as a user of the PD or track it: uverbs
-    /// does both for every MR that `reg_user_mr` returns.
+    /// Unlike `ib_alloc_mr()` this function does not count the MR as a user of the PD and does not
+    /// track the MR: uverbs does both for every MR that `reg_user_mr` returns.
     ///
     /// Context: may sleep.
     pub fn alloc(pd: &Pd, pages: u32) -> Result<Self> {
-        // SAFETY: The PD is valid, and so its device is registered. ib_alloc_mr() passes on any number of
-        // pages too: a driver fails if there are too many.
+        // SAFETY: The PD is valid, so the device is registered. Any number of pages may be passed,
+        // as by ib_alloc_mr(): a driver fails if there are too many.
         let mr = unsafe { helpers::ext_ib_alloc_mr(pd.as_raw().cast(), pages) };
         let mr = UserMr::from_ptr(mr.cast())?.0;
         // SAFETY: The call above created the MR, so there is no other reference.
@@ -122,7 +125,7 @@ impl FastMr {
                 return Err(EINVAL);
             }
             // A mapping for a device with virtual DMA addresses needs no unmapping.
-            // SAFETY: The list has `n` entries, which have pages.
+            // SAFETY: The list has `n` entries, and each entry has pages.
             let mapped = unsafe {
                 rdma::ib_dma_map_sg(dev.as_raw(), sgl, n, DataDirection::Bidirectional.into())
             };
@@ -202,9 +205,9 @@ impl FastRegKey {
     /// Runs `f` while the type of the MR is `IB_MR_TYPE_MEM_REG`.
     ///
     /// uverbs sets the type to `IB_MR_TYPE_USER` after `reg_user_mr` has returned the MR, and
-    /// drivers check the type when they execute an invalidation. Kernels 7.2 and 7.3 set it without
-    /// sleeping in between, which is an observation, not a contract; so this waits until the type
-    /// is set, up to one second.
+    /// drivers check the type when they execute an invalidation. Kernels 7.2 and 7.3 do not sleep
+    /// between the return and the write of the type. But this is an observation, not a contract, so
+    /// the function waits until the type is set, up to one second.
     ///
     /// Context: may sleep.
     pub fn as_fast_reg<R>(&self, f: impl FnOnce() -> R) -> R {
@@ -233,12 +236,12 @@ impl FastRegKey {
 ///
 /// Context: may sleep, for some tenths of a second.
 pub fn wait_for_software_copies() {
-    // SAFETY: The function only sleeps, which the context of this function allows.
+    // SAFETY: The called function only sleeps, and the context of this function allows sleeping.
     unsafe { helpers::ext_synchronize_rcu_tasks() };
 }
 
-/// Calls [`wait_for_software_copies`] for a device of software. Returns at once for one with a DMA
-/// device.
+/// Calls [`wait_for_software_copies`] for a software device. Returns at once for a device with a
+/// DMA device.
 ///
 /// Context: may sleep, for some tenths of a second.
 pub fn drain_software_copies(dev: &Device) {

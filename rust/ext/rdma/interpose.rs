@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Interposes the verbs of RDMA devices that register user memory.
+//! Interposition of the verbs of RDMA devices that register user memory.
 //!
-//! A [`Registration`] is an `ib_client`. For each device it calls [`Hooks::add`], and then installs
-//! its functions as `reg_user_mr`, `rereg_user_mr`, `dereg_mr` and `dealloc_ucontext` of the device.
-//! These call the hooks, which fall through to the driver's function for all other memory.
+//! A [`Registration`] is an `ib_client`. For each device the registration calls [`Hooks::add`], and
+//! then installs the interposed functions as `reg_user_mr`, `rereg_user_mr`, `dereg_mr` and
+//! `dealloc_ucontext` of the device. The interposed functions call the [`Hooks`]. The hooks call
+//! the driver's function for memory that the driver can register. Used by the peer memory module,
+//! once.
 //!
-//! Writing `ibdev->ops` from a module that is neither the driver nor ib_core is unusual, and ib_core
-//! has no interface for it. It is done because no unmodified kernel calls a third module when a
-//! process registers an address range, and because the driver must stay unmodified too.
+//! No unmodified kernel calls a third module when a process registers an address range, and the
+//! driver must stay unmodified too. So this module writes `ibdev->ops`, which is unusual for a
+//! module that is neither the driver nor ib_core: ib_core has no interface for the purpose.
 //!
 //! What ib_core guarantees to an `ib_client`:
 //!
@@ -19,30 +21,35 @@
 //!
 //! What was only observed, in the sources of 7.2 and 7.3:
 //!
-//! - drivers set `ops` before registration and ib_core does not write these four fields later;
-//! - ib_core reads a field of `ops` for each call and keeps no copy. It may test a field for NULL and
-//!   then read it again, so a NULL field stays NULL here, and others never become NULL;
-//! - uverbs does not sleep between the return of `reg_user_mr` and its write of `mr->type`; see
+//! - drivers set `ops` before registration and ib_core does not write the four fields later;
+//! - ib_core reads a field of `ops` for each call and keeps no copy. ib_core may test a field for
+//!   NULL and then read the field again. So this module leaves a NULL field NULL, and makes no
+//!   other field NULL;
+//! - uverbs does not sleep between the return of `reg_user_mr` and the write of `mr->type`; see
 //!   [`FastRegKey::as_fast_reg`](super::FastRegKey::as_fast_reg).
 //!
 //! Removal from a device:
 //!
 //! 1. restore the driver's `reg_user_mr` and `rereg_user_mr`, and wait for calls in the hooks: the
 //!    hooks create no MR from here on;
-//! 2. call [`Hooks::remove`], which disassociates the MRs that the hooks have created;
+//! 2. call [`Hooks::remove`], which disassociates the MRs created by the hooks;
 //! 3. restore the driver's other functions, and wait for calls in the hooks.
 //!
-//! A task that has read a function pointer before the removal may enter the interposed function after
-//! it. The function then finds no data for the device, or data that is closed, and calls the driver's
-//! function. The data is found by the device in a table of this module, not by ib_core: the number by which
-//! ib_core finds the data of a client belongs to another module's once the client is unregistered.
-//! RCU protects the data until a gate of the device has counted the call. Each CPU counts for
-//! itself. A `dereg_mr` of other MRs than those of the hooks needs nothing of the device but the driver's
-//! function. It is not counted: it ends in a jump to that function. The removal of the module waits once
+//! A task that has read a function pointer before the removal may enter the interposed function
+//! after the removal. The function then finds no data for the device, or closed data, and calls the
+//! driver's function.
+//!
+//! The functions find the data of a device in a table of this module. The client data of ib_core
+//! would not do: ib_core finds client data by a number, and the number belongs to another client
+//! once this client is unregistered. RCU protects the data until a gate of the device has counted
+//! the call. Each CPU has counters of its own. A `dereg_mr` of an MR of the driver needs only the
+//! driver's function, and ends in a jump to that function, so the call is not counted. (With frame
+//! pointers there is no jump, and `CALLS` counts the call.) The removal of the module waits once
 //! for all calls to leave the code of the functions.
 //!
-//! A function that another module has replaced meanwhile is not restored. The removal of the module then
-//! waits until the other module has restored it, as that module calls the function.
+//! If another module has replaced an operation since, this module does not restore the operation.
+//! The removal of this module then waits until the other module has restored our function, because
+//! the other module may still call our function.
 //!
 //! # Examples
 //!
@@ -174,45 +181,48 @@ use kernel::{
 
 /// Hooks for the registration of user memory on one device.
 pub trait Hooks: Send + Sync + Sized + 'static {
-    /// Creates the hooks for a new device. After an error its operations are not interposed.
+    /// Creates the hooks for a new device. After an error the operations of the device are not
+    /// interposed.
     ///
     /// Context: may sleep.
     fn add(dev: &Device) -> Result<Arc<Self>>;
 
     /// Handles the removal of the device or of the interposer.
     ///
-    /// Disassociates every MR that these hooks have created, so that the driver's `dereg_mr` alone
-    /// can deregister it. `reg_user_mr` is not called any more, but `dereg_mr` still is.
+    /// Disassociates every MR created by these hooks, so that the driver's `dereg_mr` alone can
+    /// deregister the MR. `reg_user_mr` is not called any more, but `dereg_mr` may be called.
     ///
     /// Context: may sleep.
     fn remove(&self);
 
-    /// Handles the driver's report of a fatal error of the device (`IB_EVENT_DEVICE_FATAL`), which may
-    /// come again.
+    /// Handles the driver's report of a fatal error of the device (`IB_EVENT_DEVICE_FATAL`). The
+    /// driver may report more than one error.
     ///
     /// Context: may sleep; called by a worker.
     fn fatal(&self);
 
-    /// Returns when [`Self::reg_user_mr`] is called.
+    /// Returns the cell that says when [`Self::reg_user_mr`] is called.
     fn asked(&self) -> &'static AskedCell;
 
-    /// Returns the keys of the MRs that [`Self::dereg_mr`] is for. The key of an MR that the hooks have
-    /// created is there before they return the MR, and until it is deregistered.
+    /// Returns the keys of the MRs that [`Self::dereg_mr`] must see. The key of an MR created by
+    /// the hooks must be in the set before the hooks return the MR, and until the MR is
+    /// deregistered.
     fn keys(&self) -> &KeySet;
 
-    /// Registers memory, or has the driver register it.
+    /// Registers memory, or makes the driver register the memory.
     ///
     /// Context: context of the process that registers; may sleep.
     fn reg_user_mr(self: &Arc<Self>, req: &Request<'_>, driver: Driver<'_>) -> Result<UserMr>;
 
-    /// Registers memory that looked as if the driver could pin it, after the driver has failed with
-    /// `error`; or returns an error. The driver was called inside [`bypass`](super::bypass()).
+    /// Registers memory, or returns an error. Called if the driver came first, see [`Asked`], and
+    /// has failed with `error`. The driver was called inside [`bypass`](super::bypass()).
     ///
     /// Context: context of the process that registers; may sleep.
     fn reg_failed(self: &Arc<Self>, req: &Request<'_>, error: Error) -> Result<UserMr>;
 
-    /// Re-registers `mr` with the arguments in `req`, or has the driver do it. Returns the new MR that
-    /// replaces it, or `None` if it was changed in place. The caller deregisters an MR that was replaced.
+    /// Re-registers `mr` with the arguments in `req`, or makes the driver re-register `mr`. Returns
+    /// the new MR that replaces `mr`, or `None` if `mr` was changed in place. The caller
+    /// deregisters a replaced MR.
     ///
     /// Context: may sleep.
     fn rereg_user_mr(
@@ -223,13 +233,13 @@ pub trait Hooks: Send + Sync + Sized + 'static {
         driver: Driver<'_>,
     ) -> Result<Option<UserMr>>;
 
-    /// Deregisters `mr`. It must call `original`, and not again after that has succeeded. It is called for
-    /// the MRs of [`Self::keys`], and maybe for others.
+    /// Deregisters `mr`. Must call `original`, and must not call `original` again after a success.
+    /// Called for the MRs of [`Self::keys`], and maybe for other MRs.
     ///
     /// Context: context of any process; may sleep.
     fn dereg_mr(&self, mr: &Mr, original: Original<'_>) -> Result;
 
-    /// Handles the end of a user context, which is destroyed after this returns.
+    /// Handles the end of a user context. The context is destroyed after this function returns.
     ///
     /// Context: may sleep.
     fn dealloc_ucontext(&self, ucontext: UcontextId);
@@ -244,16 +254,17 @@ pub struct Driver<'a> {
 }
 
 impl Driver<'_> {
-    /// Has the driver register memory. `req` must be for the device of the call.
+    /// Makes the driver register memory. `req` must be for the device of the call.
     ///
     /// Context: context of the process that registers; may sleep.
     pub fn reg_user_mr(&self, req: &Request<'_>) -> Result<UserMr> {
         let reg = self.ops.reg_user_mr.ok_or_else(compat::eopnotsupp)?;
         let (dmah, udata) = req.driver_args();
         // SAFETY:
-        // - By the type invariants of `Request` the PD, `dmah` and `udata` are those of a call of the
-        //   same operation.
-        // - A `Request` exists only inside the hooks of the device of its PD, whose driver this is.
+        // - By the type invariants of `Request` the PD, `dmah` and `udata` are arguments of a call
+        //   of the same operation.
+        // - A `Request` exists only inside the hooks of the device of the PD, and `ops` are the
+        //   operations of the driver of the same device.
         // CAST: The C argument is an `int` that holds flags.
         let mr = unsafe {
             reg(
@@ -269,8 +280,8 @@ impl Driver<'_> {
         UserMr::from_ptr(mr)
     }
 
-    /// Has the driver re-register the MR with the arguments of the call. Returns the new MR, or `None`
-    /// if the driver changed the old one.
+    /// Makes the driver re-register the MR with the arguments of the call. Returns the new MR, or
+    /// `None` if the driver changed the old one.
     ///
     /// Context: may sleep.
     pub fn rereg_user_mr(&self) -> Result<Option<UserMr>> {
@@ -290,18 +301,22 @@ pub struct Original<'a> {
 }
 
 impl Original<'_> {
-    /// Calls the driver. The MR is deregistered if this succeeds.
+    /// Calls the driver. On success the MR is deregistered.
+    ///
+    /// Context: may sleep.
     pub fn call(&self) -> Result {
         to_result((self.call)())
     }
 }
 
-/// Registration of an interposer. Dropping it restores the operations of all devices, which may sleep, and
-/// waits for another module that has replaced them after this one.
+/// Registration of an interposer. Drop restores the operations of all devices, and waits for a
+/// module that has replaced operations after this module.
+///
+/// Context: drop may sleep.
 ///
 /// # Invariants
 ///
-/// `client` is registered with ib_core, and `CLIENT` points to it.
+/// `client` is registered with ib_core, and `CLIENT` points to `client`.
 #[pin_data(PinnedDrop)]
 pub struct Registration<H: Hooks> {
     #[pin]
@@ -334,16 +349,18 @@ impl<H: Hooks> Registration<H> {
                     remove: Some(Interposer::<H>::remove),
                     ..pin_init::zeroed()
                 };
-                // SAFETY: The functions are static. No call is in them: no device is interposed, and the
-                // interposer before this one has waited for its calls.
+                // SAFETY: The functions are static. No call is in `ext_reg_user_mr()` or
+                // `ext_dereg_mr()`: no device is interposed, and an earlier interposer has waited
+                // for all calls.
                 unsafe { rdma::ext_interposer_set(const { &Interposer::<H>::FUNCTIONS }) };
-                // SAFETY: As for the call before.
+                // SAFETY: As for the previous call.
                 LEAVES_NO_FRAME.store(unsafe { rdma::ext_dereg_mr_leaves_no_frame() }, Relaxed);
                 // User memory can also be registered on devices without kernel verbs.
                 client.set_no_kverbs_req(1);
                 // SAFETY: `slot` is valid for writes during the initialisation.
                 unsafe { slot.write(client) };
-                // SAFETY: The client is initialised and pinned. It is unregistered before it is dropped.
+                // SAFETY: The client is initialised and pinned. Drop unregisters the client before
+                // the memory is freed.
                 to_result(unsafe { rdma::ib_register_client(slot) })
                     .inspect_err(|_| CLIENT.store(ptr::null_mut(), Relaxed))
             }),
@@ -359,14 +376,16 @@ impl<H: Hooks> PinnedDrop for Registration<H> {
         // SAFETY: By the type invariants the client is registered. The call runs `remove` for each device.
         unsafe { rdma::ib_unregister_client(self.client.get()) };
         REPLACED.wait();
-        // The operations of all devices are the drivers' own, so this holds up nothing else.
+        // The operations of all devices are the drivers' own again, so this wait delays no RDMA
+        // device.
         dma_buf::wait_released();
         if let Some(code) = self.project().code.take() {
             code.leave();
         }
-        // SAFETY: No function pointer leads to the interposed functions, and no call is in them.
+        // SAFETY: No function pointer leads to the interposed functions, and no call is inside the
+        // functions.
         unsafe { REPLACED.clear() };
-        // From here on there may be another interposer.
+        // From here on another interposer may be registered.
         CLIENT.store(ptr::null_mut(), Release);
     }
 }

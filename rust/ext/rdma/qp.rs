@@ -2,6 +2,9 @@
 
 //! A kernel-owned queue pair that is connected to itself, for work requests on memory keys.
 //!
+//! The main type is [`LoopbackQp`]. Used to register and invalidate fast-registration MRs, one
+//! queue pair for each PD.
+//!
 //! # Examples
 //!
 //! ```
@@ -48,10 +51,10 @@ use kernel::{
 /// Time in milliseconds that a device has for one work request.
 const TIMEOUT: u32 = 10_000;
 
-/// The owner of the CQs that `rdma resource show` prints.
+/// The owner of the CQs in the output of `rdma resource show`.
 const OWNER: &CStr = c"ib_peer_mem";
 
-/// Whether a work request is outstanding that no task waits for.
+/// Whether an outstanding work request exists for which no task waits.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Outstanding {
     No,
@@ -59,7 +62,7 @@ enum Outstanding {
     Yes,
 }
 
-/// A completion that stays where it is.
+/// A completion at a fixed address.
 ///
 /// # Invariants
 ///
@@ -67,10 +70,12 @@ enum Outstanding {
 struct Completed(KBox<Opaque<bindings::completion>>);
 
 impl Completed {
-    /// Creates one that is not complete. Context: may sleep.
+    /// Creates a completion that is not complete.
+    ///
+    /// Context: may sleep.
     fn new() -> Result<Self> {
         let completed = KBox::new(Opaque::uninit(), GFP_KERNEL_ACCOUNT)?;
-        // SAFETY: The object is valid for writes. The box is not moved out of.
+        // SAFETY: The object is valid for writes, and stays in the box.
         unsafe { bindings::init_completion(completed.get()) };
         // INVARIANT: Just initialised.
         Ok(Self(completed))
@@ -84,14 +89,15 @@ impl Completed {
 
 /// A reliable-connected queue pair whose peer is itself.
 ///
-/// It is a user of its PD. It executes one work request at a time, and each call waits for the
-/// completion.
+/// The queue pair counts as a user of the PD. The queue pair executes one work request at a time,
+/// and each call waits for the completion.
 ///
 /// # Invariants
 ///
-/// - This object owns `qp` and `cq`, which are valid, and `qp` uses `cq`, whose context is `completed`.
-/// - At most one work request is outstanding. The task that posted it holds `busy`, or `busy` contains
-///   [`Outstanding::Yes`].
+/// - `qp` and `cq` are valid and owned by this object. `qp` uses `cq`, and the context of `cq` is
+///   `completed`.
+/// - At most one work request is outstanding. If there is one, the task that posted the request
+///   holds `busy`, or `busy` contains [`Outstanding::Yes`].
 #[pin_data(PinnedDrop)]
 pub struct LoopbackQp {
     qp: *mut rdma::ib_qp,
@@ -99,7 +105,7 @@ pub struct LoopbackQp {
     port: u32,
     /// Completed when there may be an entry in `cq`. Dropped after the CQ is destroyed.
     completed: Completed,
-    /// Serialises work requests. It is held while waiting for a completion.
+    /// Serialises work requests. Held while waiting for a completion.
     #[pin]
     busy: Mutex<Outstanding>,
     dev: ARef<Device>,
@@ -124,13 +130,14 @@ impl LoopbackQp {
             cqe: 4,
             ..pin_init::zeroed()
         };
-        // The task that waits polls the CQ. With ib_alloc_cq() a work queue does: that is another task to
-        // wake for each work request.
-        // Nothing can fail between the creation of the QP and that of the object, which destroys it.
+        // The waiting task polls the CQ. With ib_alloc_cq() a work queue would poll, so each work
+        // request would wake one task more. No step may fail between the creation of the QP and the
+        // creation of the object, because the object destroys the QP.
         let memory = KBox::<Self>::new_uninit(GFP_KERNEL_ACCOUNT)?;
         let completed = Completed::new()?;
-        // SAFETY: The device of a PD that is in use is registered. The context is what the function takes,
-        // at any time from here on, and outlives the CQ: this function or the object destroys that first.
+        // SAFETY: The device of a PD that is in use is registered. The context is a completion, as
+        // `completion` requires from here on. The context outlives the CQ: this function or the
+        // object destroys the CQ first.
         let cq = from_err_ptr(unsafe {
             rdma::__ib_create_cq(
                 dev.as_raw(),
@@ -154,10 +161,11 @@ impl LoopbackQp {
         init.cap.max_recv_sge = 1;
         // SAFETY: The PD and the attributes are valid during the call.
         let qp = from_err_ptr(unsafe { rdma::ib_create_qp(pd.as_raw(), &mut init) })
-            // SAFETY: This function owns the CQ, and no QP uses it.
+            // SAFETY: This function owns the CQ, and no QP uses the CQ.
             .inspect_err(|_| unsafe { rdma::ib_destroy_cq(cq) })?;
 
-        // INVARIANT: The calls above created both for this function, and nothing has been posted.
+        // INVARIANT: The calls above created both objects for this function, and no work request
+        // has been posted.
         let this = pin_init!(Self {
             qp,
             cq,
@@ -197,11 +205,11 @@ impl LoopbackQp {
         self.execute(&mut wr)
     }
 
-    /// Posts one work request and waits for its completion.
+    /// Posts one work request and waits for the completion.
     ///
-    /// Returns `EIO` if it fails; the queue pair is then connected again, for the next one. Returns
-    /// `ETIMEDOUT` if the device does not complete it in [`TIMEOUT`], and at once while an earlier one
-    /// is not completed.
+    /// Returns `EIO` if the work request fails; the queue pair is then connected again, for the
+    /// next work request. Returns `ETIMEDOUT` if the device does not complete the work request in
+    /// [`TIMEOUT`], and immediately while an earlier work request is not completed.
     fn execute(&self, wr: &mut rdma::ib_send_wr) -> Result {
         let mut busy = self.busy.lock();
         if *busy == Outstanding::Yes {
@@ -212,12 +220,13 @@ impl LoopbackQp {
 
         wr.send_flags = rdma::ib_send_flags_IB_SEND_SIGNALED;
         let next = rdma::ib_cq_notify_flags_IB_CQ_NEXT_COMP;
-        // SAFETY: By the type invariants the CQ is valid, and so is its context.
+        // SAFETY: By the type invariants the CQ and the context of the CQ are valid.
         to_result(unsafe { rdma::ib_req_notify_cq(self.cq, next) })?;
         let mut bad = ptr::null();
-        // INVARIANT: This task holds `busy` until the completion has arrived, or sets it below.
-        // SAFETY: By the type invariants the QP is valid. The driver copies the work request before it
-        // returns.
+        // INVARIANT: This task holds `busy` until the completion has arrived, or sets `busy` to
+        // `Outstanding::Yes` below.
+        // SAFETY: By the type invariants the QP is valid. The driver copies the work request before
+        // the call returns.
         to_result(unsafe { rdma::ib_post_send(self.qp, wr, &mut bad) })?;
 
         let status = self.wait().inspect_err(|_| *busy = Outstanding::Yes)?;
@@ -235,7 +244,7 @@ impl LoopbackQp {
         Err(EIO)
     }
 
-    /// Waits for the completion of the outstanding work request and returns its status.
+    /// Waits for the completion of the outstanding work request and returns the status.
     fn wait(&self) -> Result<rdma::ib_wc_status> {
         loop {
             let completed = self.completed.as_raw();
@@ -244,7 +253,8 @@ impl LoopbackQp {
             if let Some(status) = self.poll()? {
                 return Ok(status);
             }
-            // Else the call was about an earlier work request, which had exceeded its time.
+            // Otherwise the completion call was for an earlier work request that had exceeded the
+            // time.
             if !in_time {
                 pr_err!(
                     "{}: no completion of a memory key work request in {} ms; reset the device\n",
@@ -256,12 +266,12 @@ impl LoopbackQp {
         }
     }
 
-    /// Returns the status of the work request that was outstanding, or `None` if it still is. The caller
-    /// holds `busy`.
+    /// Returns the status of the completed work request, or `None` if the work request is still
+    /// outstanding. The caller holds `busy`.
     fn poll(&self) -> Result<Option<rdma::ib_wc_status>> {
         let mut wc: rdma::ib_wc = pin_init::zeroed();
-        // SAFETY: By the type invariants the CQ is valid. Only this task polls it, and `wc` is valid for a
-        // write.
+        // SAFETY: By the type invariants the CQ is valid. Only this task polls the CQ, and `wc` is
+        // valid for a write.
         match unsafe { rdma::ib_poll_cq(self.cq, 1, &mut wc) } {
             0 => Ok(None),
             n if n > 0 => Ok(Some(wc.status)),
@@ -269,20 +279,22 @@ impl LoopbackQp {
         }
     }
 
-    /// Completion handler of the CQ, which the driver calls, in any context.
+    /// Completion handler of the CQ. The driver calls the handler in any context.
     ///
     /// # Safety
     ///
     /// `completed` must be the context of the CQ of a [`LoopbackQp`].
     unsafe extern "C" fn completion(_cq: *mut rdma::ib_cq, completed: *mut c_void) {
-        // SAFETY: By this function's safety contract and the type invariants it is an initialised
-        // completion. Its owner destroys the CQ, which waits for this call, before it frees it.
+        // SAFETY: By the safety requirements and the type invariants `completed` is an initialised
+        // completion. The owner destroys the CQ before freeing the completion, and the destruction
+        // of the CQ waits for this call.
         unsafe { bindings::complete(completed.cast()) };
     }
 
     /// Moves the queue pair from any state to ready-to-send, connected to itself.
     ///
-    /// On RoCE the destination MAC address stays 0: no packet is sent, so drivers do not need it.
+    /// On RoCE the destination MAC address stays 0: no packet is sent, so drivers do not need the
+    /// address.
     fn connect(&self) -> Result {
         let mut attr: KBox<rdma::ib_qp_attr> = KBox::new(pin_init::zeroed(), GFP_KERNEL)?;
 
@@ -301,7 +313,7 @@ impl LoopbackQp {
 
         attr.qp_state = rdma::ib_qp_state_IB_QPS_RTR;
         attr.path_mtu = rdma::ib_mtu_IB_MTU_256;
-        // SAFETY: By the type invariants the QP is valid; its number does not change.
+        // SAFETY: By the type invariants the QP is valid; the number of a QP does not change.
         attr.dest_qp_num = unsafe { (*self.qp).qp_num };
         attr.max_dest_rd_atomic = 1;
         attr.min_rnr_timer = 12;
@@ -335,19 +347,19 @@ impl LoopbackQp {
 
     /// Changes the attributes in `mask`.
     fn modify(&self, attr: &mut rdma::ib_qp_attr, mask: rdma::ib_qp_attr_mask) -> Result {
-        // SAFETY: By the type invariants the QP is valid, and so are the attributes.
+        // SAFETY: By the type invariants the QP is valid. The attributes are a valid reference.
         // CAST: The C argument is an `int` that holds flags.
         to_result(unsafe { rdma::ib_modify_qp(self.qp, attr, mask as i32) })
     }
 
-    /// Sets the address to that of the port itself: its LID, and the first GID that is not zero.
+    /// Sets `ah` to the address of the port itself: the LID, and the first GID that is not zero.
     fn address(&self, ah: &mut rdma::rdma_ah_attr) -> Result {
         let dev = self.dev.as_raw();
         let mut port: KBox<rdma::ib_port_attr> = KBox::new(pin_init::zeroed(), GFP_KERNEL)?;
-        // SAFETY: `self.dev` holds the device, and the port is one of it.
+        // SAFETY: `self.dev` holds the device, and the device has the port.
         to_result(unsafe { rdma::ib_query_port(dev, self.port, &mut *port) })?;
 
-        // SAFETY: `self.dev` holds the device, and the port is one of it.
+        // SAFETY: `self.dev` holds the device, and the device has the port.
         ah.type_ = unsafe { rdma::rdma_ah_find_type(dev, self.port) };
         // SAFETY: `ah` is a valid exclusive reference.
         unsafe { rdma::rdma_ah_set_port_num(ah, self.port) };
@@ -370,7 +382,7 @@ impl LoopbackQp {
             return Ok(());
         }
         // An InfiniBand port has a LID. A RoCE port without a GID has no address.
-        // SAFETY: `self.dev` holds the device, and the port is one of it.
+        // SAFETY: `self.dev` holds the device, and the device has the port.
         if unsafe { rdma::rdma_is_grh_required(dev, self.port) }
             || ah.type_ == rdma::rdma_ah_attr_type_RDMA_AH_ATTR_TYPE_ROCE
         {
@@ -383,11 +395,13 @@ impl LoopbackQp {
 #[pinned_drop]
 impl PinnedDrop for LoopbackQp {
     fn drop(self: Pin<&mut Self>) {
-        // SAFETY: By the type invariants this object owns the QP, and no task is in `execute`. A work
-        // request may be outstanding, for which the device has exceeded its time: the driver has copied it,
-        // ends it with the QP, and its completion is an entry of the CQ, which no one reads any more.
+        // SAFETY: By the type invariants this object owns the QP, and no task is in `execute`. A
+        // work request may be outstanding if the device has exceeded the time. The driver has
+        // copied the work request and ends the work request with the QP. The completion is an entry
+        // of the CQ, and no task reads the CQ any more.
         unsafe { rdma::ib_destroy_qp(self.qp) };
-        // SAFETY: By the type invariants this object owns the CQ, whose only QP is destroyed.
+        // SAFETY: By the type invariants this object owns the CQ, and the only QP of the CQ is
+        // destroyed.
         unsafe { rdma::ib_destroy_cq(self.cq) };
     }
 }

@@ -2,6 +2,9 @@
 
 //! Arguments of registration and re-registration.
 //!
+//! [`Request`] has the arguments of one call, and [`Change`] says what a re-registration changes.
+//! Used by the [`Hooks`](super::Hooks).
+//!
 //! # Examples
 //!
 //! ```
@@ -37,19 +40,19 @@ use super::device::{
 use core::ptr;
 use kernel::prelude::*;
 
-/// A number that identifies a user context while it exists.
+/// A number that identifies a user context while the context exists.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct UcontextId(pub(super) usize);
 
 impl UcontextId {
-    /// Returns the number of a user context, and its device.
+    /// Returns the number and the device of a user context.
     ///
     /// # Safety
     ///
     /// `ucontext` must be a user context that is valid during `'a`.
     pub unsafe fn from_raw<'a>(ucontext: *mut rdma::ib_ucontext) -> (Self, &'a Device) {
-        // SAFETY: By this function's safety contract `ucontext` is valid during `'a`. Its device
-        // stays registered as long.
+        // SAFETY: By the safety requirements `ucontext` is valid during `'a`. The device stays
+        // registered while a user context exists.
         let dev = unsafe { Device::from_raw((*ucontext).device) };
         (Self(ucontext.addr()), dev)
     }
@@ -89,8 +92,8 @@ pub struct Request<'a> {
     udata: *mut rdma::ib_udata,
 }
 
-// SAFETY: By the type invariants the pointers stay valid while any task has a reference. They are only
-// passed to the driver, which gets them in a call that another task waits for.
+// SAFETY: By the type invariants the pointers stay valid while any task has a reference. The
+// pointers are only passed to the driver, in a call for which another task waits.
 unsafe impl Sync for Request<'_> {}
 
 impl<'a> Request<'a> {
@@ -112,10 +115,9 @@ impl<'a> Request<'a> {
         dmah: *mut rdma::ib_dmah,
         udata: *mut rdma::ib_udata,
     ) -> Self {
-        // INVARIANT: By this function's safety contract both pointers are NULL or valid during
-        // `'a`.
+        // INVARIANT: By the safety requirements both pointers are NULL or valid during `'a`.
         Self {
-            // SAFETY: By this function's safety contract `pd` is valid during `'a`.
+            // SAFETY: By the safety requirements `pd` is valid during `'a`.
             pd: unsafe { Pd::from_raw(pd) },
             start,
             length,
@@ -127,7 +129,7 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Returns the DMA handle and the udata that the driver gets, either of which may be NULL.
+    /// Returns the DMA handle and the udata for the driver. Either may be NULL.
     pub(super) fn driver_args(&self) -> (*mut rdma::ib_dmah, *mut rdma::ib_udata) {
         (self.dmah, self.udata)
     }
@@ -142,9 +144,10 @@ impl<'a> Request<'a> {
         self.pd.ucontext().map(|p| UcontextId(p.addr()))
     }
 
-    /// Calls the driver's `reg_user_mr_dmabuf` for the dma-buf `fd`, from `offset` bytes into it.
+    /// Calls the driver's `reg_user_mr_dmabuf` for the dma-buf `fd`, from the byte `offset` of the
+    /// dma-buf on.
     ///
-    /// The bundle carries no attributes: those of REG_MR do not apply to REG_DMABUF_MR.
+    /// The bundle carries no attributes: attributes of REG_MR do not apply to REG_DMABUF_MR.
     ///
     /// Context: process context; may sleep.
     pub fn import(&self, fd: i32, offset: u64, access: Access) -> Result<UserMr> {
@@ -165,7 +168,7 @@ impl<'a> Request<'a> {
             (to.ufile, to.context) = (from.ufile, from.context);
         }
         // SAFETY:
-        // - The PD is valid, and by the type invariants so is `dmah` if it is not NULL.
+        // - The PD is valid. By the type invariants `dmah` is NULL or valid.
         // - The bundle has no attributes, and is valid during the call.
         // CAST: The C argument is an `int` that holds flags.
         let mr = unsafe {
@@ -189,13 +192,13 @@ impl<'a> Request<'a> {
 pub struct Change(pub(super) i32);
 
 impl Change {
-    /// Returns whether it changes the address range.
+    /// Returns whether the address range changes.
     pub fn range(self) -> bool {
         // CAST: The flag is less than 8.
         self.0 & rdma::ib_mr_rereg_flags_IB_MR_REREG_TRANS as i32 != 0
     }
 
-    /// Returns whether it changes the access flags.
+    /// Returns whether the access flags change.
     pub fn access(self) -> bool {
         // CAST: The flag is less than 8.
         self.0 & rdma::ib_mr_rereg_flags_IB_MR_REREG_ACCESS as i32 != 0

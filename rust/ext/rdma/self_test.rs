@@ -50,7 +50,7 @@ use kernel::{
     prelude::*, //
 };
 
-/// A PD of the kernel. Dropping it deallocates it.
+/// A PD of the kernel. Drop deallocates the PD.
 ///
 /// # Invariants
 ///
@@ -77,7 +77,8 @@ impl KernelPd {
 
 impl Drop for KernelPd {
     fn drop(&mut self) {
-        // SAFETY: By the type invariants the PD is owned by this object, whose users are gone.
+        // SAFETY: By the type invariants the PD is owned by this object, and all users of the PD
+        // are gone.
         let ret = unsafe { rdma::ib_dealloc_pd_user(self.0.as_ptr(), ptr::null_mut()) };
         if ret != 0 {
             pr_warn!(
@@ -88,7 +89,7 @@ impl Drop for KernelPd {
     }
 }
 
-/// A page of kernel memory that is mapped for a device. Dropping it unmaps and frees it.
+/// A page of kernel memory that is mapped for a device. Drop unmaps and frees the page.
 ///
 /// # Invariants
 ///
@@ -131,7 +132,8 @@ impl<'a> MappedPage<'a> {
 
 impl Drop for MappedPage<'_> {
     fn drop(&mut self) {
-        // SAFETY: By the type invariants the page is mapped at `addr`. It is freed after this.
+        // SAFETY: By the type invariants the page is mapped at `addr`. The page is freed after the
+        // call.
         unsafe {
             bindings::dma_unmap_page_attrs(
                 as_raw(self.dev),

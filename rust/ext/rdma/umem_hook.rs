@@ -2,30 +2,35 @@
 
 //! A hook on the functions with which ib_core pins user memory for drivers.
 //!
+//! A [`UmemHook`] places the hook, and a [`UmemProvider`] supplies memory that the CPU cannot pin.
+//! Used by the peer memory module, once.
+//!
 //! C headers: [`include/rdma/ib_umem.h`](srctree/include/rdma/ib_umem.h),
 //! [`include/linux/ftrace.h`](srctree/include/linux/ftrace.h).
 //!
 //! All drivers pin user memory through the exported `ib_umem_get_desc()`: MRs, and also the buffers
-//! and doorbell pages of queues. Only `ib_umem_get_cq_buf_or_va()` may have that function inlined.
-//! `scripts/umem-paths` proves this for the `ib_core.ko` of a kernel. A [`UmemHook`] redirects the
-//! calls of both functions by ftrace, as livepatch does.
+//! and doorbell pages of queues. The compiler may inline that function only into
+//! `ib_umem_get_cq_buf_or_va()`. `scripts/umem-paths` proves this for the `ib_core.ko` of a kernel.
+//! A [`UmemHook`] redirects the calls of both functions by ftrace, as livepatch does.
 //!
 //! The replacement first calls the original with the arguments unchanged. If the pages cannot be
-//! pinned it asks the [`UmemProvider`] for a dma-buf, and calls the original again with a descriptor
-//! of that. The driver gets a pinned umem in both cases. `ib_umem_release()` detaches from the
-//! dma-buf, so the end of the umem needs no hook.
+//! pinned, the replacement asks the [`UmemProvider`] for a dma-buf, and calls the original again
+//! with a descriptor of the dma-buf. The driver gets a pinned umem in both cases.
+//! `ib_umem_release()` detaches from the dma-buf, so the end of the umem needs no hook.
 //!
-//! A third function is redirected with them, `dma_buf_get()`: it returns the dma-buf that the current
-//! task imports by a number that no process has; see `dma_buf/number.rs`.
+//! A third function is redirected, too: `dma_buf_get()`. The replacement returns the dma-buf that
+//! the current task imports by a magic number; see `dma_buf/number.rs`.
 //!
 //! The calls of tasks inside [`bypass`](bypass()) go to the original at once, so an MR of host memory
 //! passes ftrace once.
 //!
 //! # Constraints
 //!
-//! - The hook recognizes the calls of this module by their return address. So a replacement must not end
-//!   with a jump to the original: it counts itself out after that call.
-//! - One function can have one redirection: a livepatch of it excludes the hook.
+//! - The hook recognizes calls by this module by the return address. So a replacement must not end
+//!   with a jump to the original: the replacement is counted until after the return of the
+//!   original.
+//! - A function can have only one redirection, so a livepatch of a hooked function excludes the
+//!   hook.
 //!
 //! # Examples
 //!
@@ -100,15 +105,16 @@ use kernel::{
 
 /// A source of memory that the CPU cannot pin.
 pub trait UmemProvider: 'static {
-    /// Returns the memory at `va` in the calling process, or `None` if it is not known. `dev`, which
-    /// has a DMA device, could not pin it. The driver's call fails with an error of this function. The
-    /// offset is equal to `va` modulo `PAGE_SIZE`.
+    /// Returns the memory at `va` in the calling process, or `None` if the memory is not known. The
+    /// memory could not be pinned for `dev`, and `dev` has a DMA device. If this function returns
+    /// an error, the driver's call fails with the error. The offset of the part must be equal to
+    /// `va` modulo `PAGE_SIZE`.
     ///
-    /// Context: process context; may sleep. The caller may hold locks of the driver, so this must not
-    /// call the driver.
+    /// Context: process context; may sleep. The caller may hold locks of the driver, so the
+    /// implementation must not call the driver.
     fn provide(dev: &Device, va: u64, len: u64, access: Access) -> Result<Option<Part>>;
 
-    /// Handles the failure of a umem on `part`, which [`Self::provide`] has returned.
+    /// Handles the failure of a umem on `part`, a result of [`Self::provide`].
     ///
     /// Context: as [`Self::provide`].
     fn failed(dev: &Device, va: u64, len: u64, part: &Part, error: Error);
@@ -117,7 +123,7 @@ pub trait UmemProvider: 'static {
 /// Whether this module has a hook.
 static HOOKED: Atomic<bool> = Atomic::new(false);
 
-/// The functions that stand in for ib_core's.
+/// The functions that replace functions of ib_core.
 struct Replacement<P>(PhantomData<P>);
 
 /// A user buffer that could not be pinned.
@@ -131,7 +137,7 @@ struct Buffer {
 // SAFETY: All threads may use a device; the other fields are numbers.
 unsafe impl Sync for Buffer {}
 
-/// A new umem, which belongs to the holder.
+/// A new umem, owned by the holder.
 struct Umem(*mut rdma::ib_umem);
 
 // SAFETY: A umem belongs to no task.
@@ -150,19 +156,21 @@ impl Buffer {
         };
         let import = |fd| {
             let desc = rdma::ib_uverbs_buffer_desc { fd, ..desc };
-            // SAFETY: The device is that of the driver's call, which waits for this one.
+            // SAFETY: The device is an argument of the driver's call, and the driver's call waits
+            // for this call.
             let umem = unsafe { rdma::ib_umem_get_desc(self.dev, &desc, self.access) };
             from_err_ptr(umem).map(Umem)
         };
         let umem = memory.buffer.import(import)?;
-        // As that of a pinned buffer: drivers that do not choose a page size count pages from it.
-        // SAFETY: The umem is new; only this function knows it.
+        // The iova of a pinned buffer is the address. Drivers that do not choose a page size count
+        // pages from the iova.
+        // SAFETY: The umem is new; only this function has a pointer to the umem.
         unsafe { (*umem.0).iova = self.va };
         Ok(umem)
     }
 
-    /// Asks `P` for the memory, and imports it. Returns `None` if `P` is not to be asked or does not
-    /// know the memory.
+    /// Asks `P` for the memory, and imports the memory. Returns `None` if the buffer is unsuitable,
+    /// or if `P` does not know the memory.
     ///
     /// Context: process context; may sleep.
     ///
@@ -175,7 +183,7 @@ impl Buffer {
         if !valid || access.is_on_demand() {
             return Ok(None);
         }
-        // SAFETY: By this function's safety contract `self.dev` is a registered device.
+        // SAFETY: By the safety requirements `self.dev` is a registered device.
         let dev = unsafe { Device::from_raw(self.dev) };
         if dev.is_virt_dma() || dev.dma_device().is_none() {
             return Ok(None);
@@ -189,14 +197,14 @@ impl Buffer {
             .inspect_err(|e| P::failed(dev, self.va, self.len, &memory, *e))
     }
 
-    /// Returns the umem of the memory that `P` has for the buffer, or `original`, which is the
-    /// error of the attempt to pin it.
+    /// Returns the umem of the memory that `P` has for the buffer, or `original`, the error of the
+    /// attempt to pin the buffer.
     ///
     /// # Safety
     ///
     /// `self.dev` must be a registered device.
     unsafe fn serve_or<P: UmemProvider>(&self, original: *mut rdma::ib_umem) -> *mut rdma::ib_umem {
-        // SAFETY: By this function's safety contract `self.dev` is a registered device.
+        // SAFETY: By the safety requirements `self.dev` is a registered device.
         match unsafe { self.serve::<P>() } {
             Ok(Some(umem)) => umem.0,
             Ok(None) => original,
@@ -210,19 +218,19 @@ impl<P: UmemProvider> Replacement<P> {
     ///
     /// # Safety
     ///
-    /// As that function: `dev` is a registered device and `desc` is valid.
+    /// The requirements of the replaced function: `dev` is a registered device and `desc` is valid.
     unsafe extern "C" fn get_desc(
         dev: *mut rdma::ib_device,
         desc: *const rdma::ib_uverbs_buffer_desc,
         access: c_int,
     ) -> *mut rdma::ib_umem {
         CALLS.within(|| {
-            // SAFETY: The arguments are those of the driver's call, which are valid for the original.
+            // SAFETY: The arguments come from the driver's call, and are valid for the original.
             let umem = unsafe { rdma::ib_umem_get_desc(dev, desc, access) };
             let Err(error) = from_err_ptr(umem) else {
                 return umem;
             };
-            // SAFETY: By this function's safety contract `desc` is valid.
+            // SAFETY: By the safety requirements `desc` is valid.
             let desc = unsafe { &*desc };
             let known = desc.flags & !rdma::IB_UVERBS_BUFFER_DESC_FLAGS_KNOWN_MASK == 0;
             let is_va = desc.type_ == rdma::ib_uverbs_buffer_type_IB_UVERBS_BUFFER_TYPE_VA;
@@ -236,17 +244,18 @@ impl<P: UmemProvider> Replacement<P> {
                 len,
                 access,
             };
-            // SAFETY: By this function's safety contract `dev` is a registered device.
+            // SAFETY: By the safety requirements `dev` is a registered device.
             unsafe { buffer.serve_or::<P>(umem) }
         })
     }
 
-    /// Replaces `ib_umem_get_cq_buf_or_va()`: the buffer that the attributes of the request name,
-    /// or if they name none, the one at `va`.
+    /// Replaces `ib_umem_get_cq_buf_or_va()`: returns the buffer named by the attributes of the
+    /// request, or the buffer at `va` if the attributes name no buffer.
     ///
     /// # Safety
     ///
-    /// As that function: `dev` is a registered device, `attrs` is NULL or valid.
+    /// The requirements of the replaced function: `dev` is a registered device, `attrs` is NULL or
+    /// valid.
     unsafe extern "C" fn get_cq_buf_or_va(
         dev: *mut rdma::ib_device,
         attrs: *const rdma::uverbs_attr_bundle,
@@ -255,9 +264,10 @@ impl<P: UmemProvider> Replacement<P> {
         access: c_int,
     ) -> *mut rdma::ib_umem {
         CALLS.within(|| {
-            // SAFETY: The arguments are those of the driver's call, which are valid for the original.
+            // SAFETY: The arguments come from the driver's call, and are valid for the original.
             let call = || unsafe { rdma::ib_umem_get_cq_buf_or_va(dev, attrs, va, len, access) };
-            // If it calls `ib_umem_get_desc()`, the hook of that must not serve the buffer as well.
+            // If the original calls `ib_umem_get_desc()`, the hook on `ib_umem_get_desc()` must not
+            // serve the buffer as well.
             let umem = bypass(call);
             let Err(error) = from_err_ptr(umem) else {
                 return umem;
@@ -265,8 +275,9 @@ impl<P: UmemProvider> Replacement<P> {
             if !could_not_pin(error) {
                 return umem;
             }
-            // The same but for the case of `va`; the hook of `ib_umem_get_desc()` serves it.
-            // SAFETY: The device and the attributes are those of the driver's call.
+            // `ib_umem_get_cq_buf()` handles only the attributes, not `va`. The hook on
+            // `ib_umem_get_desc()` serves that call.
+            // SAFETY: The device and the attributes come from the driver's call.
             let of_attrs = unsafe { rdma::ib_umem_get_cq_buf(dev, attrs, len, access) };
             if !of_attrs.is_null() {
                 return of_attrs;
@@ -278,7 +289,7 @@ impl<P: UmemProvider> Replacement<P> {
                 len,
                 access,
             };
-            // SAFETY: By this function's safety contract `dev` is a registered device.
+            // SAFETY: By the safety requirements `dev` is a registered device.
             unsafe { buffer.serve_or::<P>(umem) }
         })
     }
@@ -294,11 +305,12 @@ unsafe extern "C" fn dma_buf_get(fd: c_int) -> *mut bindings::dma_buf {
     CALLS.within(|| number::get(fd).unwrap_or_else(|| unsafe { bindings::dma_buf_get(fd) }))
 }
 
-/// Hooks with provider `P` on ib_core. Dropping this removes them, with a Tasks RCU grace period of
-/// ftrace, which may sleep. No call is inside them or inside `P` when all shares of `code` are
-/// dropped.
+/// Hooks with provider `P` on ib_core. Drop removes the hooks, with a Tasks RCU grace period of
+/// ftrace. When all shares of `code` are dropped, no call is inside the hooks or inside `P`.
 ///
-/// If ftrace has failed, and may still call the hooks, dropping this does not return.
+/// If ftrace has failed, and may still call the hooks, drop does not return.
+///
+/// Context: drop may sleep.
 pub struct UmemHook<P: UmemProvider> {
     // Dropped in this order.
     _redirection: Redirection,
@@ -307,7 +319,7 @@ pub struct UmemHook<P: UmemProvider> {
     _provider: PhantomData<fn() -> P>,
 }
 
-/// The only hook of this module. Dropping it makes room for another.
+/// The only hook of this module. Drop permits another hook.
 ///
 /// # Invariants
 ///
@@ -315,7 +327,7 @@ pub struct UmemHook<P: UmemProvider> {
 struct Hooked;
 
 impl Hooked {
-    /// Takes the place of the hook, if there is none.
+    /// Claims the place of the hook. Returns `EBUSY` if this module has a hook.
     fn new() -> Result<Self> {
         match HOOKED.cmpxchg(false, true, Full) {
             // INVARIANT: Just set.
@@ -335,7 +347,7 @@ impl<P: UmemProvider> UmemHook<P> {
     /// Places the hooks.
     ///
     /// Returns `EOPNOTSUPP` if the kernel cannot redirect functions, and `EBUSY` if a livepatch
-    /// redirects one of them, if this module has hooks already, or if ftrace is disabled.
+    /// redirects one of the functions, if this module has hooks already, or if ftrace is disabled.
     ///
     /// Context: may sleep.
     pub fn new(code: Code) -> Result<Self> {
@@ -354,7 +366,7 @@ impl<P: UmemProvider> UmemHook<P> {
                 to: dma_buf_get as *const () as usize,
             },
         ];
-        // SAFETY: Each replacement has the signature and the requirements of its function.
+        // SAFETY: Each replacement has the signature and the requirements of the replaced function.
         let redirection = unsafe { Redirection::new(&list, bypassed()) }?;
         number::set_hooked(true);
         Ok(Self {
@@ -368,8 +380,8 @@ impl<P: UmemProvider> UmemHook<P> {
 
 impl<P: UmemProvider> Drop for UmemHook<P> {
     fn drop(&mut self) {
-        // The redirection goes next. ftrace waits for a Tasks RCU grace period: a task that was on its way
-        // to a replacement is inside it then, and counted.
+        // The redirection is dropped next. ftrace waits for a Tasks RCU grace period: a task that
+        // was about to enter a replacement is then inside the replacement, and counted.
         number::set_hooked(false);
     }
 }

@@ -12,16 +12,16 @@ use kernel::sync::atomic::{
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
 pub enum Asked {
-    /// Each time: they decide whether the driver is called.
+    /// For each registration: the hooks decide whether the driver is called.
     Always = rdma::ext_asked_EXT_ASKED_ALWAYS,
-    /// If the driver fails, or if the memory does not look like memory that it can pin. For memory on
-    /// demand they are asked each time.
+    /// If the driver fails, or if the memory does not look like memory that the driver can pin. For
+    /// on-demand memory the hooks are asked each time.
     AfterDriver = rdma::ext_asked_EXT_ASKED_AFTER_DRIVER,
-    /// If the driver fails, or for memory on demand.
+    /// If the driver fails, or for on-demand memory.
     Never = rdma::ext_asked_EXT_ASKED_NEVER,
 }
 
-/// An [`Asked`] that can change at any time. A registration meanwhile is one before or after that.
+/// An atomic [`Asked`]. A concurrent registration uses the old or the new value.
 ///
 /// # Examples
 ///
@@ -61,15 +61,15 @@ impl AskedCell {
         }
     }
 
-    /// Makes the value [`Asked::AfterDriver`] if it is [`Asked::Never`], until [`Self::unwant`] is called
-    /// as often.
+    /// Turns the value [`Asked::Never`] into [`Asked::AfterDriver`], until [`Self::unwant`] has
+    /// been called once for each call of this function.
     ///
     /// Context: any.
     pub fn want(&self) {
         self.0.add(Self::WANTED, Relaxed);
     }
 
-    /// Ends a [`Self::want`].
+    /// Reverts one [`Self::want`].
     ///
     /// Context: any.
     pub fn unwant(&self) {

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the interposed functions find for a device, and the calls that keep it.
+//! Data of a device for the interposed functions, and the calls that keep the data alive.
+//!
+//! [`ClientData`] holds the hooks and the driver's operations. [`Inside`] is a counted call, during
+//! which the data stays valid. Used by [`functions`](super::functions).
 
 use super::{
     super::{
@@ -25,17 +28,17 @@ use kernel::{
     types::Opaque, //
 };
 
-/// Client data of a device with interposed operations. It begins with a `struct ext_gates`, by which
-/// the functions in C find it.
+/// Client data of a device with interposed operations. Begins with a `struct ext_gates`, so that
+/// the functions in C can find the data.
 ///
 /// # Invariants
 ///
-/// `asked` is static, `keys` is that of `hooks`, and the functions are those of `saved`.
+/// `asked` is static, `keys` belongs to `hooks`, and the functions belong to `saved`.
 #[repr(C)]
 pub(super) struct ClientData<H> {
     /// The device.
     dev: *mut rdma::ib_device,
-    /// That of the table in C, which alone uses it.
+    /// Used only by the table in C.
     node: Opaque<bindings::hlist_node>,
     /// By [`Verbs`].
     gates: [Gate; 2],
@@ -47,7 +50,7 @@ pub(super) struct ClientData<H> {
     pub(super) hooks: Arc<H>,
     /// Operations of the driver.
     pub(super) saved: Arc<Saved>,
-    /// Receives the events of the device, once it is registered.
+    /// Receives the events of the device, once the handler is registered.
     events: Opaque<rdma::ib_event_handler>,
 }
 
@@ -61,7 +64,7 @@ const _: () = assert!(
         && offset_of!(ClientData<()>, dereg_mr) == offset_of!(rdma::ext_gates, dereg_mr)
 );
 
-/// The verbs that a gate counts the calls of.
+/// Selects the gate that counts the calls of a verb.
 #[derive(Clone, Copy)]
 pub(super) enum Verbs {
     /// `reg_user_mr` and `rereg_user_mr`.
@@ -77,9 +80,10 @@ impl<H: Hooks> ClientData<H> {
     pub(super) fn new(dev: &Device, saved: Arc<Saved>) -> Result<KBox<Self>> {
         let gates = [Gate::new()?, Gate::new()?];
         let data = KBox::new_uninit(GFP_KERNEL)?;
-        // Nothing can fail after this: only `remove` ends the hooks.
+        // No later step may fail: only `remove` ends the hooks.
         let hooks = H::add(dev)?;
-        // INVARIANT: The key set is part of the hooks, which the reference keeps in their place.
+        // INVARIANT: The key set is part of the hooks. The reference keeps the hooks alive, and the
+        // hooks do not move.
         let this = Self {
             dev: dev.as_raw(),
             node: Opaque::zeroed(),
@@ -101,37 +105,40 @@ impl<H: Hooks> ClientData<H> {
     ///
     /// # Safety
     ///
-    /// The device must be registered. The data must stay in its place until [`Self::ignore_events`].
+    /// The device must be registered. The data must not move or be freed until
+    /// [`Self::ignore_events`].
     pub(super) unsafe fn receive_events(&self) {
         let handler = self.events.get();
-        // SAFETY: Nothing else uses the handler before it is registered.
+        // SAFETY: No other code uses the handler before the registration.
         unsafe {
             (*handler).device = self.dev;
             (*handler).handler = Some(Self::event);
         }
-        // SAFETY: By this function's safety contract the device is registered, and the handler stays
-        // valid until it is unregistered.
+        // SAFETY: By the safety requirements the device is registered, and the handler stays valid
+        // until `ignore_events` has unregistered the handler.
         unsafe { rdma::ib_register_event_handler(handler) };
     }
 
-    /// Ends that, and waits for a call of the handler.
+    /// Reverts [`Self::receive_events`], and waits for a running call of the handler.
     ///
     /// # Safety
     ///
     /// [`Self::receive_events`] must have been called, and the device must be registered.
     pub(super) unsafe fn ignore_events(&self) {
-        // SAFETY: By this function's safety contract the handler is registered.
+        // SAFETY: By the safety requirements the handler is registered.
         unsafe { rdma::ib_unregister_event_handler(self.events.get()) };
     }
 
     /// # Safety
     ///
-    /// `handler` must be that of a `ClientData<H>`, and `event` valid, as ib_core passes them.
+    /// `handler` must be the field of a `ClientData<H>`, and `event` must be valid, as in the calls
+    /// of ib_core.
     unsafe extern "C" fn event(handler: *mut rdma::ib_event_handler, event: *mut rdma::ib_event) {
-        // SAFETY: By this function's safety contract the handler is a field of a `ClientData<H>`, which
-        // is valid until `ignore_events` has returned. `Opaque` has the layout of what is in it.
+        // SAFETY: By the safety requirements the handler is a field of a `ClientData<H>`, and the
+        // data is valid until `ignore_events` has returned. `Opaque` has the layout of the
+        // contained type.
         let this = unsafe { &*handler.byte_sub(offset_of!(Self, events)).cast::<Self>() };
-        // SAFETY: By this function's safety contract the event is valid.
+        // SAFETY: By the safety requirements the event is valid.
         if unsafe { (*event).event } == rdma::ib_event_type_IB_EVENT_DEVICE_FATAL {
             this.hooks.fatal();
         }
@@ -144,40 +151,42 @@ impl<H> ClientData<H> {
         &self.gates[verbs as usize]
     }
 
-    /// Lets the functions in C and [`Inside::enter`] find the data.
+    /// Makes the data available to the functions in C and to [`Inside::enter`].
     ///
     /// # Safety
     ///
-    /// - This must be called once, and nothing else may be found for the device.
+    /// - This function must be called once, and no other data of the device may be published.
     /// - The data must be pinned, and not be freed until an RCU grace period after [`Self::withdraw`]
     ///   and [`Self::remove`].
     pub(super) unsafe fn publish(&self) {
         let gates = ptr::from_ref(self).cast_mut().cast();
-        // SAFETY: The data begins with a `struct ext_gates`, of which the table uses the node alone, and
-        // by this function's safety contract it is valid as long as the functions find it.
+        // SAFETY: The data begins with a `struct ext_gates`, and the table writes only the node. By
+        // the safety requirements the data is valid as long as the functions find the data.
         unsafe { rdma::ext_gates_add(gates) };
-        // SAFETY: As for the call before.
+        // SAFETY: As for the previous call.
         unsafe { rdma::ext_gates_publish(gates) };
     }
 
-    /// Takes the data from the path of host memory. Does nothing if another device has the slot.
+    /// Hides the data from the path of host memory. Does nothing if the slot belongs to another
+    /// device.
     pub(super) fn withdraw(&self) {
-        // SAFETY: The pointer is only compared, and `dev` read, which are valid.
+        // SAFETY: The function only reads `dev`, which is valid, and compares the pointer.
         unsafe { rdma::ext_gates_withdraw(ptr::from_ref(self).cast_mut().cast()) };
     }
 
-    /// Ends [`Self::publish`]: the data is not found any more.
+    /// After [`Self::withdraw`], removes the data from the table of all devices: no function finds
+    /// the data any more.
     ///
     /// # Safety
     ///
-    /// This must be called once, after [`Self::publish`].
+    /// This function must be called once, after [`Self::publish`].
     pub(super) unsafe fn remove(&self) {
-        // SAFETY: By this function's safety contract the data is in the table.
+        // SAFETY: By the safety requirements the data is in the table.
         unsafe { rdma::ext_gates_del(ptr::from_ref(self).cast_mut().cast()) };
     }
 }
 
-/// A call in the hooks of a device. Dropping it ends the call.
+/// A call in the hooks of a device. Dropping the object ends the call.
 ///
 /// # Invariants
 ///
@@ -194,18 +203,18 @@ impl<H> Drop for Inside<'_, H> {
 }
 
 impl<'a, H> Inside<'a, H> {
-    /// Enters the hooks of `dev`. Returns `None` if they are being removed or are gone; the operations
-    /// of the device are the driver's then.
+    /// Enters the hooks of `dev`. Returns `None` if the hooks are being removed or are gone; the
+    /// caller then calls the driver's operations.
     ///
     /// # Safety
     ///
-    /// What is published for any device must be a `ClientData<H>`, and `remove` must close its gates,
-    /// and wait for the calls that these count, before it frees the data.
+    /// All published data must be a `ClientData<H>`. Before `remove` frees the data, `remove` must
+    /// close the gates and wait for the counted calls.
     pub(super) unsafe fn enter(dev: *mut rdma::ib_device, verbs: Verbs) -> Option<Self> {
         // SAFETY: The function compares the device only.
         let data = unsafe { rdma::ext_gates_enter(dev, verbs as u32) };
-        // SAFETY: By this function's safety contract it is NULL or a `ClientData<H>`. The gate counts
-        // this call, so `remove` does not free the data.
+        // SAFETY: By the safety requirements the result is NULL or a `ClientData<H>`. The gate
+        // counts this call, so `remove` does not free the data.
         let data = unsafe { data.cast::<ClientData<H>>().as_ref() }?;
         // INVARIANT: The gate has just counted this call.
         Some(Self { data, verbs })
@@ -217,7 +226,7 @@ impl<'a, H> Inside<'a, H> {
 mod tests {
     use super::*;
 
-    /// Creates what the functions in C find for the device at `address`, which has no keys.
+    /// Creates the object that the functions in C find for the device at `address`, without keys.
     fn gates(address: usize) -> Result<KBox<rdma::ext_gates>> {
         let mut gates: KBox<rdma::ext_gates> = KBox::new(pin_init::zeroed(), GFP_KERNEL)?;
         gates.owner = ptr::without_provenance(address);
@@ -230,7 +239,7 @@ mod tests {
         Ok(gates)
     }
 
-    /// Returns whether a call enters the hooks of that device.
+    /// Returns whether a call enters the hooks of the device of `gates`.
     fn is_found(gates: &rdma::ext_gates) -> bool {
         // SAFETY: The function compares the device only.
         let found = unsafe { rdma::ext_gates_enter(gates.owner, Verbs::Ending as u32) };
@@ -242,8 +251,8 @@ mod tests {
         ptr::eq(found, gates)
     }
 
-    /// More devices than slots: some have none. Each is found all the same, without a look at ib_core's
-    /// client data, also while it is being removed.
+    /// There are more devices than slots, so some devices have no slot. All devices are found
+    /// nevertheless, also during removal, without a look at the client data of ib_core.
     #[test]
     fn a_device_without_a_slot_is_found() -> Result {
         let mut all = KVec::new();
@@ -253,9 +262,9 @@ mod tests {
         let raw = |gates: &KBox<rdma::ext_gates>| ptr::from_ref(&**gates).cast_mut();
         let before = all.iter().any(|gates| is_found(gates));
         for gates in all.iter() {
-            // SAFETY: The object is initialised. It is taken out below before it is freed.
+            // SAFETY: The object is initialised, and is removed below before the memory is freed.
             unsafe { rdma::ext_gates_add(raw(gates)) };
-            // SAFETY: As for the call before.
+            // SAFETY: As for the previous call.
             unsafe { rdma::ext_gates_publish(raw(gates)) };
         }
         let published = all.iter().filter(|gates| is_found(gates)).count();
@@ -273,7 +282,7 @@ mod tests {
         unsafe { kernel::bindings::synchronize_rcu() };
         for mut gates in all {
             for gate in &mut gates.gates {
-                // SAFETY: It was initialised, and no call is counted any more.
+                // SAFETY: The gate was initialised, and no call is counted any more.
                 unsafe { helpers::ext_calls_destroy(ptr::from_mut(gate).cast()) };
             }
         }

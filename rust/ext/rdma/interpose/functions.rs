@@ -2,8 +2,11 @@
 
 //! The interposed functions, and their installation in a device.
 //!
-//! The operations of a device are `ext_reg_user_mr()` and `ext_dereg_mr()` in `rust/helpers/interpose.c`,
-//! which have the driver register and deregister host memory. Everything else comes here.
+//! [`Interposer`] has the C functions. Used by [`Registration`](super::Registration).
+//!
+//! `reg_user_mr` and `dereg_mr` of a device are `ext_reg_user_mr()` and `ext_dereg_mr()` in
+//! `rust/helpers/interpose.c`, which call the driver for host memory. For all other memory these
+//! functions call the functions of this file.
 
 use super::{
     super::{
@@ -52,20 +55,20 @@ use kernel::{
     },
 };
 
-/// Whether `ext_dereg_mr()` leaves no frame on the stack, so that its calls need no count. That depends on
-/// how it was compiled: with frame pointers it does not end in a jump.
+/// Whether `ext_dereg_mr()` leaves no frame on the stack, so that calls need no count. The answer
+/// depends on the compiler options: with frame pointers the function does not end in a jump.
 pub(super) static LEAVES_NO_FRAME: Atomic<bool> = Atomic::new(false);
 
 /// The registered interposer of this module.
 pub(super) static CLIENT: Atomic<*mut rdma::ib_client> = Atomic::new(ptr::null_mut());
 
-/// Calls `ext_dereg_mr()` and counts the call, for one that leaves a frame.
+/// Calls `ext_dereg_mr()` and counts the call. Used if `ext_dereg_mr()` leaves a frame.
 ///
 /// # Safety
 ///
-/// That of `ib_device_ops.dereg_mr`, as [`Interposer::dereg_mr`].
+/// The requirements of `ib_device_ops.dereg_mr`, as for [`Interposer::dereg_mr`].
 unsafe extern "C" fn counted_dereg_mr(mr: *mut rdma::ib_mr, udata: *mut rdma::ib_udata) -> i32 {
-    // SAFETY: The requirements are those of this function.
+    // SAFETY: `ext_dereg_mr()` has the same requirements as this function.
     CALLS.within(|| unsafe { rdma::ext_dereg_mr(mr, udata) })
 }
 
@@ -73,7 +76,7 @@ unsafe extern "C" fn counted_dereg_mr(mr: *mut rdma::ib_mr, udata: *mut rdma::ib
 pub(super) struct Interposer<H>(PhantomData<H>);
 
 impl<H: Hooks> Interposer<H> {
-    /// The functions in Rust, for those in C.
+    /// The Rust functions that the C functions call.
     pub(super) const FUNCTIONS: rdma::ext_interposer = rdma::ext_interposer {
         reg_user_mr: Some(Self::reg_user_mr),
         dereg_mr: Some(Self::dereg_mr),
@@ -91,16 +94,16 @@ impl<H: Hooks> Interposer<H> {
         f: impl FnOnce(&ClientData<H>) -> R,
         driver: impl FnOnce(&Operations) -> R,
     ) -> R {
-        // SAFETY: `install_all` publishes a `ClientData<H>`, and this module has one interposer. `remove`
-        // closes the gates and waits before it frees the data.
+        // SAFETY: `install_all` publishes a `ClientData<H>`, and this module has one interposer.
+        // `remove` closes the gates, and waits for the counted calls, before freeing the data.
         match unsafe { Inside::<H>::enter(dev, verbs) } {
             Some(inside) => f(inside.data),
-            // SAFETY: By this function's safety contract `dev` stays registered during this call.
+            // SAFETY: By the safety requirements `dev` stays registered during this call.
             None => unsafe { Self::call_driver(dev, driver) },
         }
     }
 
-    /// Calls `driver` with the driver's operations, as the hooks are gone.
+    /// Calls `driver` with the driver's operations, after the hooks are gone.
     ///
     /// # Safety
     ///
@@ -112,12 +115,13 @@ impl<H: Hooks> Interposer<H> {
     ) -> R {
         // No gate counts this call.
         CALLS.within(|| {
-            // `remove` has restored the operations, or entered them in the list, before it closed or
-            // cleared the data. Order the reads the same way.
+            // Before `remove` closed or removed the data, `remove` has restored the operations, or
+            // entered the operations in the list. The full barrier orders the reads of this task in
+            // the same way.
             Atomic::new(0).fetch_add(1, Full);
             match REPLACED.find(dev) {
                 Some(saved) => driver(&saved.driver),
-                // SAFETY: By this function's safety contract the device is registered.
+                // SAFETY: By the safety requirements the device is registered.
                 None => driver(&unsafe { Operations::of(dev) }),
             }
         })
@@ -125,8 +129,8 @@ impl<H: Hooks> Interposer<H> {
 
     /// # Safety
     ///
-    /// - It must be called through `reg_user_mr` of the operations of the device of `pd`.
-    /// - The arguments must be as that operation requires: `pd` is valid, and `dmah` and `udata` are
+    /// - The call must come through `reg_user_mr` of the operations of the device of `pd`.
+    /// - The arguments must be as the operation requires: `pd` is valid, and `dmah` and `udata` are
     ///   NULL or valid, for the duration of the call.
     unsafe extern "C" fn reg_user_mr(
         pd: *mut rdma::ib_pd,
@@ -138,7 +142,7 @@ impl<H: Hooks> Interposer<H> {
         udata: *mut rdma::ib_udata,
     ) -> *mut rdma::ib_mr {
         let driver = |ops: &Operations| match ops.reg_user_mr {
-            // SAFETY: The arguments are those of this call, which is one of the same operation.
+            // SAFETY: The arguments come from this call, which is a call of the same operation.
             Some(driver) => unsafe { driver(pd, start, length, iova, access, dmah, udata) },
             None => compat::eopnotsupp().to_ptr(),
         };
@@ -148,7 +152,7 @@ impl<H: Hooks> Interposer<H> {
                 length,
                 iova,
             };
-            // SAFETY: By this function's safety contract the pointers are valid or NULL during the call.
+            // SAFETY: By the safety requirements the pointers are valid or NULL during the call.
             let req = unsafe { Request::new(pd, range, access, dmah, udata) };
             let driver = Driver {
                 ops: &this.saved.driver,
@@ -159,7 +163,8 @@ impl<H: Hooks> Interposer<H> {
                 Err(e) => e.to_ptr(),
             }
         };
-        // SAFETY: By this function's safety contract `pd` is valid, and so is its device.
+        // SAFETY: By the safety requirements `pd` is valid, so the device of `pd` is valid and
+        // registered.
         unsafe { Self::call((*pd).device, Verbs::Registering, hooks, driver) }
     }
 
@@ -167,8 +172,8 @@ impl<H: Hooks> Interposer<H> {
     ///
     /// # Safety
     ///
-    /// - The gate of the device of `pd` for registrations must count this call, and `gates` must be
-    ///   its data.
+    /// - The gate for registrations of the device of `pd` must count this call, and `gates` must be
+    ///   the data of that device.
     /// - The arguments must be as [`Self::reg_user_mr`] requires.
     unsafe extern "C" fn reg_failed(
         gates: *mut rdma::ext_gates,
@@ -181,15 +186,15 @@ impl<H: Hooks> Interposer<H> {
         udata: *mut rdma::ib_udata,
         error: i32,
     ) -> *mut rdma::ib_mr {
-        // SAFETY: By this function's safety contract the gate counts this call, so `remove` does not free
-        // the data, which is a `ClientData<H>`: this module has one interposer.
+        // SAFETY: By the safety requirements the gate counts this call, so `remove` does not free
+        // the data. The data is a `ClientData<H>`, as this module has one interposer.
         let this = unsafe { &*gates.cast::<ClientData<H>>() };
         let range = Addresses {
             start,
             length,
             iova,
         };
-        // SAFETY: By this function's safety contract the pointers are valid or NULL during the call.
+        // SAFETY: By the safety requirements the pointers are valid or NULL during the call.
         let req = unsafe { Request::new(pd, range, access, dmah, udata) };
         match this.hooks.reg_failed(&req, Error::from_errno(error)) {
             Ok(mr) => mr.0.as_ptr(),
@@ -199,9 +204,9 @@ impl<H: Hooks> Interposer<H> {
 
     /// # Safety
     ///
-    /// - It must be called through `rereg_user_mr` of the operations of the device of `mr`.
-    /// - The arguments must be as that operation requires: `mr` and `pd` are valid, and `udata` is NULL
-    ///   or valid, for the duration of the call.
+    /// - The call must come through `rereg_user_mr` of the operations of the device of `mr`.
+    /// - The arguments must be as the operation requires: `mr` and `pd` are valid, and `udata` is
+    ///   NULL or valid, for the duration of the call.
     unsafe extern "C" fn rereg_user_mr(
         mr: *mut rdma::ib_mr,
         flags: i32,
@@ -213,7 +218,7 @@ impl<H: Hooks> Interposer<H> {
         udata: *mut rdma::ib_udata,
     ) -> *mut rdma::ib_mr {
         let driver = |ops: &Operations| match ops.rereg_user_mr {
-            // SAFETY: The arguments are those of this call, which is one of the same operation.
+            // SAFETY: The arguments come from this call, which is a call of the same operation.
             Some(driver) => unsafe { driver(mr, flags, start, length, iova, access, pd, udata) },
             None => compat::eopnotsupp().to_ptr(),
         };
@@ -223,10 +228,10 @@ impl<H: Hooks> Interposer<H> {
                 length,
                 iova,
             };
-            // SAFETY: By this function's safety contract the pointers are valid or NULL during the call.
+            // SAFETY: By the safety requirements the pointers are valid or NULL during the call.
             // The operation has no DMA handle.
             let req = unsafe { Request::new(pd, range, access, ptr::null_mut(), udata) };
-            // SAFETY: By this function's safety contract the MR is valid during the call.
+            // SAFETY: By the safety requirements the MR is valid during the call.
             let old = unsafe { Mr::from_raw(mr) };
             let rereg = || driver(&this.saved.driver);
             let driver = Driver {
@@ -239,44 +244,45 @@ impl<H: Hooks> Interposer<H> {
                 Err(e) => e.to_ptr(),
             }
         };
-        // SAFETY: By this function's safety contract `mr` is valid, and so is its device.
+        // SAFETY: By the safety requirements `mr` is valid, so the device of `mr` is valid and
+        // registered.
         unsafe { Self::call((*mr).device, Verbs::Registering, hooks, driver) }
     }
 
     /// # Safety
     ///
-    /// - It must be called through `dereg_mr` of the operations of the device of `mr`.
-    /// - `mr` must be valid until the driver has deregistered it, and `udata` NULL or valid for the
-    ///   duration of the call.
+    /// - The call must come through `dereg_mr` of the operations of the device of `mr`.
+    /// - `mr` must be valid until the driver has deregistered `mr`, and `udata` must be NULL or
+    ///   valid for the duration of the call.
     unsafe extern "C" fn dereg_mr(mr: *mut rdma::ib_mr, udata: *mut rdma::ib_udata) -> i32 {
         let driver = |ops: &Operations| match ops.dereg_mr {
-            // SAFETY: The arguments are those of this call, which is one of the same operation.
+            // SAFETY: The arguments come from this call, which is a call of the same operation.
             Some(driver) => unsafe { driver(mr, udata) },
             None => compat::eopnotsupp().to_errno(),
         };
         let hooks = |this: &ClientData<H>| {
             let call = || driver(&this.saved.driver);
-            // SAFETY: By this function's safety contract the MR is valid until the driver has deregistered
-            // it, which is the last use.
+            // SAFETY: By the safety requirements the MR is valid until the driver has deregistered
+            // the MR, and the driver's call is the last use.
             let mr = unsafe { Mr::from_raw(mr) };
             match this.hooks.dereg_mr(mr, Original { call: &call }) {
                 Ok(()) => 0,
                 Err(e) => e.to_errno(),
             }
         };
-        // SAFETY: By this function's safety contract `mr` is valid, and so is its device, which outlives
-        // the MR.
+        // SAFETY: By the safety requirements `mr` is valid. The device of `mr` outlives the MR.
         unsafe { Self::call((*mr).device, Verbs::Ending, hooks, driver) }
     }
 
     /// # Safety
     ///
-    /// - It must be called through `dealloc_ucontext` of the operations of the device of `ucontext`.
-    /// - `ucontext` must be valid until the driver has destroyed it.
+    /// - The call must come through `dealloc_ucontext` of the operations of the device of
+    ///   `ucontext`.
+    /// - `ucontext` must be valid until the driver has destroyed `ucontext`.
     unsafe extern "C" fn dealloc_ucontext(ucontext: *mut rdma::ib_ucontext) {
         let driver = |ops: &Operations| {
             if let Some(driver) = ops.dealloc_ucontext {
-                // SAFETY: The argument is that of this call, which is one of the same operation.
+                // SAFETY: The argument comes from this call, which is a call of the same operation.
                 unsafe { driver(ucontext) };
             }
         };
@@ -284,16 +290,17 @@ impl<H: Hooks> Interposer<H> {
             this.hooks.dealloc_ucontext(UcontextId(ucontext.addr()));
             driver(&this.saved.driver);
         };
-        // SAFETY: By this function's safety contract `ucontext` is valid, and so is its device.
+        // SAFETY: By the safety requirements `ucontext` is valid, so the device of `ucontext` is
+        // valid and registered.
         unsafe { Self::call((*ucontext).device, Verbs::Ending, hooks, driver) }
     }
 
     /// # Safety
     ///
-    /// `raw` must be a device that stays registered for the duration of the call, and the call must be
-    /// one of `ib_client.add` of the client in `CLIENT`.
+    /// `raw` must be a device that stays registered for the duration of the call, and the caller
+    /// must be ib_core, which calls `ib_client.add` of the client in `CLIENT`.
     pub(super) unsafe extern "C" fn add(raw: *mut rdma::ib_device) -> i32 {
-        // SAFETY: By this function's safety contract the device stays registered during the call.
+        // SAFETY: By the safety requirements the device stays registered during the call.
         let dev = unsafe { Device::from_raw(raw) };
         match Self::install_all(dev) {
             Ok(()) => 0,
@@ -326,10 +333,10 @@ impl<H: Hooks> Interposer<H> {
         let saved = unsafe { Saved::new(raw, ours) }?;
         let data = ClientData::<H>::new(dev, saved.clone())?;
         let data = KBox::into_raw(data);
-        // SAFETY: The client is registered, and the device is in its `add`.
+        // SAFETY: The client is registered, and ib_core is calling `add` for the device.
         unsafe { rdma::ib_set_client_data(raw, CLIENT.load(Relaxed), data.cast()) };
-        // SAFETY: The data is in a box. Only `remove` frees it, which ib_core calls after `add`, once for
-        // each device.
+        // SAFETY: The data is in a box. Only `remove` frees the data, and ib_core calls `remove`
+        // after `add`, once for each device.
         unsafe { (*data).publish() };
         // SAFETY: The device is registered. Only `remove` frees the data, after `ignore_events`.
         unsafe { (*data).receive_events() };
@@ -340,8 +347,8 @@ impl<H: Hooks> Interposer<H> {
     /// # Safety
     ///
     /// - `raw` must be a device that stays registered for the duration of the call.
-    /// - `data` must be its client data, and the call must be one of `ib_client.remove` of the client in
-    ///   `CLIENT`.
+    /// - `data` must be the client data of `raw`, and the caller must be ib_core, which calls
+    ///   `ib_client.remove` of the client in `CLIENT`.
     pub(super) unsafe extern "C" fn remove(raw: *mut rdma::ib_device, data: *mut c_void) {
         if data.is_null() {
             return;
@@ -350,7 +357,7 @@ impl<H: Hooks> Interposer<H> {
         // for each device.
         let data = unsafe { KBox::from_raw(data.cast::<ClientData<H>>()) };
         let replaced = || {
-            // SAFETY: By this function's safety contract the device is registered.
+            // SAFETY: By the safety requirements the device is registered.
             let dev = unsafe { Device::from_raw(raw) };
             pr_err!(
                 "{}: another module has replaced the operations after this one; unload that module \
@@ -364,7 +371,7 @@ impl<H: Hooks> Interposer<H> {
         if !restored {
             replaced();
         }
-        // Those that have found it are counted when the gate waits for them.
+        // Before the gate waits, each call that has found the data has been counted.
         data.withdraw();
         data.gate(Verbs::Registering).close();
         data.hooks.remove();
@@ -374,9 +381,9 @@ impl<H: Hooks> Interposer<H> {
             replaced();
         }
         data.gate(Verbs::Ending).close();
-        // SAFETY: `install_all` has published the data, and `remove` is called once for it.
+        // SAFETY: `install_all` has published the data, and `remove` is called once for the data.
         unsafe { data.remove() };
-        // SAFETY: The function only sleeps, which the context of `ib_client.remove` allows.
+        // SAFETY: The function only sleeps, and `ib_client.remove` may sleep.
         unsafe { bindings::synchronize_rcu() };
     }
 }

@@ -2,11 +2,14 @@
 
 //! The driver's operations of a device while they are interposed.
 //!
-//! Another module may interpose the same operations later: it saves this module's functions and calls
-//! them as the driver's. If this module leaves the device first, it must not restore the driver's
-//! functions, as that would undo what the other module did. Its own functions then call the driver's,
-//! which stay in [`REPLACED`], until the other module has restored them or the device is unregistered.
-//! The code of this module must stay as long.
+//! [`Saved`] holds the operations of one device. Used by [`functions`](super::functions).
+//!
+//! Another module may interpose the same operations later: the other module saves this module's
+//! functions and calls our functions as if they were the driver's. If this module leaves the device
+//! first, restoring the driver's functions would undo the work of the other module. So this module
+//! leaves the operations alone. The interposed functions then call the driver's functions, kept in
+//! [`REPLACED`], until the other module has restored our functions or the device is unregistered.
+//! The code of this module must stay until then.
 
 use super::super::super::{
     bindings::rdma,
@@ -57,12 +60,12 @@ type ReregUserMr = Option<
 /// `ib_device_ops.dealloc_ucontext`.
 type DeallocUcontext = Option<unsafe extern "C" fn(*mut rdma::ib_ucontext)>;
 
-/// The place of one operation of a device, an optional function pointer. Other tasks read it at any time,
-/// and interposers replace it as a whole.
+/// The place of one operation of a device, an optional function pointer. Other tasks read the place
+/// at any time, and interposers replace the pointer as a whole.
 ///
 /// # Invariants
 ///
-/// The value is one of `F`, as the pointer that it is.
+/// The pointer has the bits of a value of type `F`.
 struct Place<'a, F>(&'a Atomic<*mut ()>, PhantomData<F>);
 
 impl<F: Copy> Place<'_, F> {
@@ -71,21 +74,21 @@ impl<F: Copy> Place<'_, F> {
     /// # Safety
     ///
     /// - `F` must be an optional function pointer.
-    /// - `field` must be valid for reads and writes while the result is used. Others must only load it, or
-    ///   replace it as a whole.
+    /// - `field` must be valid for reads and writes while the result is used. Other code must only
+    ///   load the field, or replace the field as a whole.
     unsafe fn new(field: *mut F) -> Self {
         const { assert!(size_of::<F>() == size_of::<*mut ()>()) };
-        // SAFETY: By this function's safety contract the field is valid and has the representation of a
-        // pointer that may be NULL, and there is no access to it that is not a single load or store.
+        // SAFETY: By the safety requirements the field is valid and has the representation of a
+        // pointer that may be NULL, and every access to the field is a single load or store.
         let place = unsafe { Atomic::from_ptr(field.cast::<*mut ()>()) };
         // INVARIANT: The field is an `F`.
         Self(place, PhantomData)
     }
 
-    /// Returns an operation as the pointer that it is.
+    /// Returns the bits of an operation as a pointer.
     fn as_pointer(function: F) -> *mut () {
-        // SAFETY: The sizes are equal, and the representation of an optional function pointer is that of
-        // a pointer that may be NULL.
+        // SAFETY: The sizes are equal, and an optional function pointer has the representation of a
+        // pointer that may be NULL.
         unsafe { mem::transmute_copy::<F, *mut ()>(&function) }
     }
 
@@ -101,7 +104,8 @@ impl<F: Copy> Place<'_, F> {
         self.0.store(Self::as_pointer(function), Release);
     }
 
-    /// Restores the driver's operation where `ours` is installed. Returns whether it is in its place.
+    /// Restores the driver's operation if `ours` is installed. Returns whether the driver's
+    /// operation is in place.
     fn restore(&self, ours: F, driver: F) -> bool {
         let (ours, driver) = (Self::as_pointer(ours), Self::as_pointer(driver));
         // An operation that the driver does not have is not interposed.
@@ -114,7 +118,7 @@ impl<F: Copy> Place<'_, F> {
     }
 }
 
-/// The places of the operations that are interposed.
+/// The places of the interposed operations.
 struct Places<'a> {
     reg_user_mr: Place<'a, rdma::ext_reg_user_mr_fn>,
     rereg_user_mr: Place<'a, ReregUserMr>,
@@ -123,30 +127,34 @@ struct Places<'a> {
 }
 
 impl Places<'_> {
-    /// Returns those of a device.
+    /// Returns the places of a device.
     ///
     /// # Safety
     ///
-    /// `dev` must be valid while the result is used, and registered or have been that.
+    /// `dev` must be valid while the result is used, and must be or have been registered.
     unsafe fn of(dev: *mut rdma::ib_device) -> Self {
-        // SAFETY: By this function's safety contract `dev` is valid; only the address is taken.
+        // SAFETY: By the safety requirements `dev` is valid; only the address is taken.
         let ops = unsafe { &raw mut (*dev).ops };
-        // The driver sets the fields before it registers the device. After that ib_core reads them, each
-        // by a load, and interposers replace them.
+        // The driver sets the fields before it registers the device. Later ib_core reads the
+        // fields, each by a load, and interposers replace the fields.
         Self {
-            // SAFETY: See above.
+            // SAFETY: The field is an optional function pointer, valid as long as `dev`, and is
+            // only loaded or replaced.
             reg_user_mr: unsafe { Place::new(&raw mut (*ops).reg_user_mr) },
-            // SAFETY: See above.
+            // SAFETY: The field is an optional function pointer, valid as long as `dev`, and is
+            // only loaded or replaced.
             rereg_user_mr: unsafe { Place::new(&raw mut (*ops).rereg_user_mr) },
-            // SAFETY: See above.
+            // SAFETY: The field is an optional function pointer, valid as long as `dev`, and is
+            // only loaded or replaced.
             dereg_mr: unsafe { Place::new(&raw mut (*ops).dereg_mr) },
-            // SAFETY: See above.
+            // SAFETY: The field is an optional function pointer, valid as long as `dev`, and is
+            // only loaded or replaced.
             dealloc_ucontext: unsafe { Place::new(&raw mut (*ops).dealloc_ucontext) },
         }
     }
 }
 
-/// The operations that are interposed.
+/// The interposed operations.
 #[derive(Clone, Copy)]
 pub(in super::super) struct Operations {
     pub(in super::super) reg_user_mr: rdma::ext_reg_user_mr_fn,
@@ -156,13 +164,13 @@ pub(in super::super) struct Operations {
 }
 
 impl Operations {
-    /// Returns those that a device has now.
+    /// Returns the current operations of a device.
     ///
     /// # Safety
     ///
     /// `dev` must be a registered device.
     pub(in super::super) unsafe fn of(dev: *mut rdma::ib_device) -> Self {
-        // SAFETY: By this function's safety contract the device is registered.
+        // SAFETY: By the safety requirements the device is registered.
         let places = unsafe { Places::of(dev) };
         Self {
             reg_user_mr: places.reg_user_mr.load(),
@@ -173,7 +181,7 @@ impl Operations {
     }
 }
 
-/// The driver's operations of a device, and those that are installed in their place.
+/// The driver's operations of a device, and the operations installed in place of the driver's.
 ///
 /// # Invariants
 ///
@@ -184,19 +192,21 @@ pub(super) struct Saved {
     /// Operations of the driver.
     pub(super) driver: Operations,
     ours: Operations,
-    /// The next one in [`REPLACED`].
+    /// The next entry of [`REPLACED`].
     next: Atomic<*mut Saved>,
 }
 
 // SAFETY: The pointers are not bound to a task, and `memory` keeps the device valid.
 unsafe impl Send for Saved {}
-// SAFETY: Only `next` changes, which is atomic, and operations of the device, which are too.
+// SAFETY: Only `next` and the operations of the device change. All of these are accessed
+// atomically.
 unsafe impl Sync for Saved {}
 
 impl Saved {
-    /// Saves the operations of a device that `ours` is to replace.
+    /// Saves the operations of a device before `ours` replaces the operations.
     ///
-    /// Returns `EBUSY` if another module still has functions of this one from an earlier time.
+    /// Returns `EBUSY` if another module still has functions of this module from an earlier
+    /// registration.
     ///
     /// # Safety
     ///
@@ -205,11 +215,11 @@ impl Saved {
         if REPLACED.find(dev).is_some_and(Self::is_reachable) {
             return Err(EBUSY);
         }
-        // SAFETY: By this function's safety contract `dev` is valid, so its `struct device` is, whose
-        // reference count is not zero.
+        // SAFETY: By the safety requirements `dev` is valid and registered. So the `struct device`
+        // in `dev` is valid, and the reference count is not zero.
         let memory: &device::Device =
             unsafe { device::Device::from_raw(&raw mut (*dev).__bindgen_anon_1.dev) };
-        // SAFETY: By this function's safety contract `dev` is registered.
+        // SAFETY: By the safety requirements `dev` is registered.
         let driver = unsafe { Operations::of(dev) };
         // INVARIANT: `memory` is the reference.
         let saved = Self {
@@ -224,12 +234,13 @@ impl Saved {
 
     /// Returns the places of the operations. Any number of tasks may use them at once.
     fn places(&self) -> Places<'_> {
-        // SAFETY: By the type invariants `dev` is valid. It was registered when this was made.
+        // SAFETY: By the type invariants `dev` is valid. `dev` was registered when `Saved::new` was
+        // called.
         unsafe { Places::of(self.dev) }
     }
 
-    /// Installs the functions. `dereg_mr` comes before `reg_user_mr`, so that it deregisters every MR of
-    /// the hooks.
+    /// Installs the functions. The interposed `dereg_mr` must see every MR of the hooks, so
+    /// `dereg_mr` is installed before `reg_user_mr`.
     pub(super) fn install(&self) {
         let (places, ours, driver) = (self.places(), &self.ours, &self.driver);
         places.dereg_mr.install(ours.dereg_mr);
@@ -242,7 +253,7 @@ impl Saved {
         places.reg_user_mr.install(ours.reg_user_mr);
     }
 
-    /// Restores the driver's functions that make MRs. Returns whether they are in their place.
+    /// Restores the driver's functions that make MRs. Returns whether these functions are in place.
     pub(super) fn restore_registering(&self) -> bool {
         let (places, ours, driver) = (self.places(), &self.ours, &self.driver);
         places
@@ -253,7 +264,7 @@ impl Saved {
                 .restore(ours.rereg_user_mr, driver.rereg_user_mr)
     }
 
-    /// Restores the driver's other functions. Returns whether they are in their place.
+    /// Restores the driver's other functions. Returns whether these functions are in place.
     pub(super) fn restore_ending(&self) -> bool {
         let (places, ours, driver) = (self.places(), &self.ours, &self.driver);
         places.dereg_mr.restore(ours.dereg_mr, driver.dereg_mr)
@@ -271,10 +282,11 @@ impl Saved {
     }
 }
 
-/// Devices that this module has left although another module has replaced its functions.
+/// Devices that this module has left although another module has replaced the functions of this
+/// module.
 pub(super) static REPLACED: Replaced = Replaced(Atomic::new(ptr::null_mut()));
 
-/// A list to which devices are added until it is cleared as a whole.
+/// A list of devices. Entries are added, and the list is cleared as a whole.
 ///
 /// # Invariants
 ///
@@ -286,8 +298,8 @@ impl Replaced {
     fn iter(&self) -> impl Iterator<Item = &Saved> {
         let mut next = self.0.load(Acquire);
         core::iter::from_fn(move || {
-            // SAFETY: By the type invariants it is NULL or valid, until `clear`, whose caller ensures
-            // that no task is here.
+            // SAFETY: By the type invariants the pointer is NULL or valid until `clear`. The caller
+            // of `clear` ensures that no task uses the list.
             let entry = unsafe { next.as_ref() }?;
             next = entry.next.load(Acquire);
             Some(entry)
@@ -304,7 +316,7 @@ impl Replaced {
         if self.find(saved.dev).is_some() {
             return;
         }
-        // INVARIANT: The reference becomes the list's.
+        // INVARIANT: The list takes over the reference from `Arc::into_raw`.
         let new = Arc::into_raw(saved.clone()).cast_mut();
         let mut head = self.0.load(Relaxed);
         loop {
@@ -316,9 +328,10 @@ impl Replaced {
         }
     }
 
-    /// Waits until no function of this module is reachable through one of the devices.
+    /// Waits until no function of this module is reachable through a device of the list.
     ///
-    /// Only the other module ends this wait: the code of this one must stay until then.
+    /// The code of this module must stay while the other module may call this module. So only the
+    /// other module can end the wait.
     ///
     /// Context: may sleep.
     pub(super) fn wait(&self) {
@@ -339,12 +352,12 @@ impl Replaced {
     ///
     /// # Safety
     ///
-    /// No task may use the list or an entry of it, now or later.
+    /// No task may use the list or an entry of the list, now or later.
     pub(super) unsafe fn clear(&self) {
         let mut next = self.0.xchg(ptr::null_mut(), Full);
         while !next.is_null() {
-            // SAFETY: By the type invariants it is from `Arc::into_raw`, and by this function's safety
-            // contract unused.
+            // SAFETY: By the type invariants the pointer is from `Arc::into_raw`, and by the safety
+            // requirements no task uses the entry.
             let entry = unsafe { Arc::from_raw(next) };
             next = entry.next.load(Relaxed);
         }

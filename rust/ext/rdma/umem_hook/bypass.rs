@@ -2,8 +2,8 @@
 
 //! Tasks whose calls are exempt from the umem hook.
 //!
-//! A task enters itself in a table while it runs [`bypass`], and the callback of ftrace looks it up
-//! there.
+//! A task enters itself in a table while running [`bypass`]. The callback of ftrace looks for the
+//! task in the table. Used for calls of a driver whose failure is handled elsewhere.
 
 use super::super::super::{
     bindings::helpers,
@@ -14,17 +14,17 @@ use kernel::prelude::*;
 
 /// Returns the tasks that are inside [`bypass`].
 pub(super) fn bypassed() -> &'static Marks {
-    // SAFETY: The table is static, and only the functions for it access it. `Marks` has the layout of
-    // it and its alignment.
+    // SAFETY: The table is static, and only the functions for marks access the table. `Marks` has
+    // the same layout and alignment.
     unsafe { &*(&raw const helpers::ext_bypass_marks).cast() }
 }
 
-/// Calls `f`, and exempts the calls that the current task makes meanwhile from the umem hook, also if
-/// the pages cannot be pinned. Calls may be nested.
+/// Calls `f`, and meanwhile exempts the calls of the current task from the umem hook, also if the
+/// pages cannot be pinned. Calls may be nested.
 ///
-/// The mark is best effort: if 8 other tasks occupy all slots of this one, the calls are hooked. An
-/// MR that fails to pin is then made on a pinned umem at once, which cannot be revoked, instead of
-/// on a dma-buf by the interposer.
+/// The exemption is best effort: if 8 other tasks occupy all slots that the current task tries, the
+/// calls are hooked. Then the hook serves an MR whose pages cannot be pinned: the MR gets a pinned
+/// umem, which cannot be revoked, instead of a dma-buf from the interposer.
 ///
 /// # Examples
 ///
@@ -37,6 +37,8 @@ pub(super) fn bypassed() -> &'static Marks {
 /// });
 /// assert!(pinned);
 /// ```
+///
+/// Context: that of `f`.
 pub fn bypass<R>(f: impl FnOnce() -> R) -> R {
     let mark = bypassed().enter(TaskId::current());
     let result = f();
@@ -53,7 +55,7 @@ mod tests {
         bypassed().value(TaskId::current()).is_some()
     }
 
-    /// The mark lasts as long as the function, the outer of two nested ones included.
+    /// The exemption lasts as long as the function, also in an outer call after the inner call.
     #[test]
     fn nested() {
         let before = is_bypassed();

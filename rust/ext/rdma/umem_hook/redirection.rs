@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The redirection of functions by ftrace.
+//! The redirection of functions by ftrace. [`Redirection`] lasts until drop. Used by
+//! [`UmemHook`](super::UmemHook).
 
 use super::super::super::{
     bindings::helpers,
@@ -19,12 +20,14 @@ use kernel::{
     },
 };
 
-/// How often a redirection is tried, and the time between two attempts. BPF tries as often as it takes.
+/// Number of attempts at a redirection, and the time between two attempts. (BPF has no limit.)
 const ATTEMPTS: u32 = 100;
 const PAUSE: Delta = Delta::from_millis(10);
 
-/// Calls of some functions of the kernel that go to functions of this module. Dropping it ends that, with a
-/// Tasks RCU grace period of ftrace, which may sleep.
+/// A redirection of some functions of the kernel to functions of this module. Drop ends the
+/// redirection, with a Tasks RCU grace period of ftrace.
+///
+/// Context: drop may sleep.
 ///
 /// # Invariants
 ///
@@ -43,7 +46,7 @@ impl Redirection {
     ///
     /// # Safety
     ///
-    /// Each function `to` must have the signature and the requirements of its function `from`.
+    /// Each function `to` must have the signature and the requirements of the function `from`.
     pub(super) unsafe fn new(
         list: &[helpers::ext_redirect],
         marks: &'static Marks,
@@ -51,8 +54,8 @@ impl Redirection {
         // CAST: A list in the code.
         let (n, marks) = (list.len() as u32, marks.as_raw());
         let raw = again(|| {
-            // SAFETY: The list has that many entries, which by this function's safety contract may stand
-            // for each other. The marks are static.
+            // SAFETY: The list has `n` entries. By the safety requirements each function `to` can
+            // replace the function `from`. The marks are static.
             from_err_ptr(unsafe { helpers::ext_ftrace_redirect(list.as_ptr(), n, marks) })
         })?;
         // INVARIANT: Just registered.
@@ -63,8 +66,8 @@ impl Redirection {
 impl Drop for Redirection {
     fn drop(&mut self) {
         let restore = || {
-            // SAFETY: By the type invariants the object is registered. It is until this succeeds, and
-            // nothing uses it afterwards.
+            // SAFETY: By the type invariants the object is registered, and stays registered until
+            // the call succeeds. No code uses the object afterwards.
             to_result(unsafe { helpers::ext_ftrace_restore(self.0.as_ptr()) })
         };
         until_done(restore, Delta::from_secs(1), |e| {
@@ -77,8 +80,8 @@ impl Drop for Redirection {
     }
 }
 
-/// Calls `f` again while it fails with `EAGAIN`, up to [`ATTEMPTS`] times: a BPF trampoline on one of the
-/// functions is about to change, and has to agree to the redirection.
+/// Calls `f` again while it fails with `EAGAIN`, up to [`ATTEMPTS`] times: a BPF trampoline on one
+/// of the functions is changing, and must first agree to the redirection.
 fn again<T>(mut f: impl FnMut() -> Result<T>) -> Result<T> {
     for _ in 1..ATTEMPTS {
         match f() {
@@ -105,8 +108,8 @@ fn until_done(mut f: impl FnMut() -> Result, pause: Delta, log: impl FnOnce(Erro
 mod tests {
     use super::*;
 
-    /// Returns the result of [`again`] for a function that fails `busy` times with `EAGAIN`, and then as
-    /// `last` says, and the number of its calls.
+    /// Calls [`again`] with a function that returns `EAGAIN` for `busy` calls, and then `last`.
+    /// Returns the result and the number of calls.
     fn tried(busy: u32, last: Result) -> (Result, u32) {
         let mut calls = 0;
         let result = again(|| {
@@ -124,7 +127,7 @@ mod tests {
     fn a_busy_trampoline_is_tried_again() {
         assert!(tried(0, Ok(())) == (Ok(()), 1));
         assert!(tried(3, Ok(())) == (Ok(()), 4));
-        // What is not busy is not tried again.
+        // Other errors are not tried again.
         assert!(tried(1, Err(EBUSY)) == (Err(EBUSY), 2));
         assert!(tried(u32::MAX, Ok(())) == (Err(EAGAIN), ATTEMPTS));
     }
