@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Scatter-gather tables of memory that their owner keeps, and their DMA mapping.
+//! Scatter-gather tables of device memory, in physical addresses, and the DMA mapping of such
+//! tables.
+//!
+//! [`Table`] is the `sg_table` that a peer memory client returns. The owner keeps the memory;
+//! entries are physical addresses until [`Table::map`]. Used by [`run_table`](super::run_table) and
+//! [`ram`](super::ram) (memory with struct pages) and by `mmio_table` (memory without). Tables that
+//! a driver gets are in [`sg`](super::sg).
 //!
 //! C headers: [`include/linux/scatterlist.h`](srctree/include/linux/scatterlist.h),
 //! [`include/linux/dma-mapping.h`](srctree/include/linux/dma-mapping.h).
@@ -50,27 +56,27 @@ pub(super) enum Reach {
     Dma,
 }
 
-/// How a table was mapped, so how to unmap it.
+/// How a table was mapped, and must be unmapped.
 #[derive(Clone, Copy)]
 enum Mapping {
     /// `dma_map_sgtable()` mapped the table.
     Pages,
     /// Each entry was mapped separately, as device memory.
     Mmio,
-    /// The entries are bus addresses, which need no unmapping.
+    /// The entries are bus addresses, and need no unmapping.
     Bus,
 }
 
-/// A scatter-gather table, mapped for at most one device. Dropping it unmaps it.
+/// A scatter-gather table, mapped for at most one device. Drop unmaps the table.
 ///
 /// # Invariants
 ///
-/// If `mapped` is `Some`, the first `nents` of the entries are mapped for its device, in both
-/// directions, as its [`Mapping`] says.
+/// If `mapped` is `Some`, the first `nents` entries are mapped for the device in `mapped`, in both
+/// directions, as the [`Mapping`] says.
 pub struct Table {
     /// The entries.
     entries: Entries,
-    /// Device that the table is mapped for, and how.
+    /// Device for which the table is mapped, and how.
     mapped: Option<(ARef<device::Device>, Mapping)>,
 }
 
@@ -78,10 +84,10 @@ pub struct Table {
 unsafe impl Send for Table {}
 
 impl Table {
-    /// Creates a table of memory with struct pages, with one entry for each of `pieces`, which are
-    /// physical addresses in whole pages.
+    /// Creates a table of memory with struct pages, with one entry for each of `pieces`. The pieces
+    /// are physical addresses of whole pages.
     ///
-    /// Returns `EINVAL` if `pieces` is empty or one is longer than 4 GiB.
+    /// Returns `EINVAL` if `pieces` is empty or a piece is 4 GiB or longer.
     ///
     /// Context: may sleep.
     ///
@@ -94,14 +100,13 @@ impl Table {
         let this = Self::with_entries(pieces.clone().count())?;
         for (sg, piece) in this.entries.iter().zip(pieces) {
             let len = u32::try_from(piece.end - piece.start).map_err(|_| EINVAL)?;
-            // SAFETY: `sg` is an entry of the table. By this function's safety contract the pages
-            // exist.
+            // SAFETY: `sg` is an entry of the table. By the safety requirements the pages exist.
             unsafe { helpers::ext_sg_set_phys(sg, piece.start, len) };
         }
         Ok(this)
     }
 
-    /// Creates a table of `n` entries, which is not mapped. Returns `EINVAL` if `n` is 0.
+    /// Creates a table of `n` entries that is not mapped. Returns `EINVAL` if `n` is 0.
     fn with_entries(n: usize) -> Result<Self> {
         // INVARIANT: The table is not mapped.
         Ok(Self {
@@ -123,9 +128,9 @@ impl Table {
 
     /// Creates a table of device memory, without struct pages, that is mapped for `dev`.
     ///
-    /// It has one entry for each of `pieces`, which are physical addresses. None may be longer than
-    /// [`max_segment`](super::device::max_segment) of `dev`. `dev` must stay bound to a driver
-    /// until the table is unmapped.
+    /// The table has one entry for each of `pieces`. The pieces are physical addresses. No piece
+    /// may be longer than [`max_segment`](super::device::max_segment) of `dev`. `dev` must stay
+    /// bound to a driver until the table is unmapped.
     ///
     /// Returns `EIO` if the DMA API fails, and `EINVAL` if `pieces` is empty.
     ///
@@ -134,7 +139,7 @@ impl Table {
     /// # Safety
     ///
     /// - `pieces` must lie in memory BARs: with other addresses `dev` could access any host memory.
-    /// - With [`Reach::Bus`], the offset must be that of the BAR of all `pieces`.
+    /// - With [`Reach::Bus`], the offset must be the bus offset of the BAR of all `pieces`.
     pub(super) unsafe fn of_mmio(
         pieces: impl Iterator<Item = Range<u64>> + Clone,
         dev: &device::Device,
@@ -148,13 +153,13 @@ impl Table {
             Reach::Bus(_) => (dev.into(), Mapping::Bus),
             Reach::Dma => (dev.into(), Mapping::Mmio),
         });
-        // SAFETY: The list has one entry for each piece, and stays where it is in the loop.
+        // SAFETY: The list has one entry for each piece, and does not move during the loop.
         for (sg, piece) in unsafe { walk(this.entries.first(), n) }.zip(pieces) {
             let len = u32::try_from(piece.end - piece.start)?;
             let mut addr = 0;
             match reach {
                 Reach::Bus(offset) => addr = piece.start.wrapping_add_signed(offset),
-                // SAFETY: `dev` is valid while it is borrowed, and `addr` may be written.
+                // SAFETY: `dev` is valid while borrowed, and `addr` may be written.
                 Reach::Dma => to_result(unsafe {
                     helpers::ext_dma_map_mmio(as_raw(dev), piece.start, len, &mut addr)
                 })?,
@@ -167,8 +172,8 @@ impl Table {
         Ok(this)
     }
 
-    /// Returns a copy of the C structure. C code may read its list while this object is neither
-    /// changed, moved nor dropped.
+    /// Returns a copy of the C structure. C code may read the list of the copy while this object is
+    /// not changed, moved or dropped.
     pub(crate) fn as_raw(&self) -> bindings::sg_table {
         self.entries.table()
     }
@@ -192,7 +197,7 @@ impl Table {
             return Err(EBUSY);
         }
         let dir = DataDirection::Bidirectional.into();
-        // SAFETY: `dev` is valid while it is borrowed; by the type invariants the table is valid.
+        // SAFETY: `dev` is valid while borrowed; by the type invariants the table is valid.
         to_result(unsafe {
             bindings::dma_map_sgtable(as_raw(dev), self.entries.as_mut(), dir, 0)
         })?;
@@ -201,7 +206,7 @@ impl Table {
         Ok(())
     }
 
-    /// Unmaps the table. Does nothing if it is not mapped.
+    /// Unmaps the table. Does nothing if the table is not mapped.
     ///
     /// Context: may sleep.
     pub fn unmap(&mut self) {
@@ -239,7 +244,7 @@ impl Drop for Table {
 pub(super) struct Pieces<'a> {
     /// The ranges that are left.
     runs: &'a [Range<u64>],
-    /// The number of bytes of the first one that are done.
+    /// The number of bytes of the first range that are done.
     done: u64,
     /// The largest piece, in bytes.
     max: u64,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Allocation of ranges of numbers, such as page frames: the kernel's general purpose allocator.
+//! [`GenPool`] is the pool. Used by [`p2pdma`](super::p2pdma).
 //!
 //! C header: [`include/linux/genalloc.h`](srctree/include/linux/genalloc.h).
 //!
@@ -31,7 +32,7 @@ use kernel::{
     prelude::*, //
 };
 
-/// A pool of numbers, of which ranges are allocated at the first fit.
+/// A pool of numbers. Ranges are allocated at the first fit.
 ///
 /// # Invariants
 ///
@@ -95,8 +96,8 @@ impl GenPool {
     /// All of them must be allocated. They need not be one allocation.
     pub unsafe fn free(&mut self, start: usize, n: usize) {
         if n > 0 {
-            // SAFETY: By the type invariants the pool is valid; the rest is this function's safety
-            // contract.
+            // SAFETY: By the type invariants the pool is valid. By the safety requirements the
+            // numbers are allocated.
             unsafe { helpers::ext_gen_pool_free(self.raw.as_ptr(), start, n) };
         }
     }

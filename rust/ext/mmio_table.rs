@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Scatter-gather tables of device memory that has no struct pages.
+//! Scatter-gather tables of device memory that has no struct pages. [`MmioTable`] is the table of
+//! parts of one BAR.
 //!
 //! # Examples
 //!
@@ -44,14 +45,14 @@ use kernel::{
 
 /// A table of parts of a BAR.
 ///
-/// It holds no reference to the BAR: its owner must unmap it before the BAR is assigned to another
-/// driver or released.
+/// The table holds no reference to the BAR. So the owner must unmap the table before the BAR is
+/// assigned to another driver or released.
 ///
 /// # Invariants
 ///
 /// `runs` lie in `window`.
 pub struct MmioTable {
-    /// The table, without entries until it is mapped: there are no struct pages.
+    /// The table. There are no struct pages, so the table has no entries until mapped.
     table: Table,
     /// Physical addresses, in whole pages.
     runs: SmallVec<Range<u64>>,
@@ -103,12 +104,12 @@ impl MmioTable {
         let pieces = cut(&self.runs, max_segment(dev))?;
         // SAFETY:
         // - By the type invariants the pieces lie in `window`, a memory BAR.
-        // - The offset is that of this BAR.
+        // - The offset is the bus offset of this BAR.
         self.table = unsafe { Table::of_mmio(pieces, dev, reach) }?;
         Ok(())
     }
 
-    /// Undoes [`MmioTable::map`]. Does nothing if the table is not mapped.
+    /// Reverts [`MmioTable::map`]. Does nothing if the table is not mapped.
     ///
     /// Context: may sleep.
     pub fn unmap(&mut self) {

@@ -76,7 +76,7 @@ pub fn granularity() -> u64 {
     (unsafe { bindings::memremap_compat_align() }) as u64
 }
 
-/// Publishes the peer-to-peer memory of `dev`, so that other drivers find it.
+/// Publishes the peer-to-peer memory of `dev`, so that other drivers can find the memory.
 ///
 /// Does nothing unless [`Provider::new`] was called for `dev` before.
 ///
@@ -88,11 +88,11 @@ pub fn publish(dev: &pci::Device<Bound>) {
 
 /// A part of a BAR that is peer-to-peer memory while the driver is bound.
 ///
-/// The object may outlive the binding; allocations then fail.
+/// The object may outlive the driver's binding; allocations then fail.
 ///
 /// # Invariants
 ///
-/// `function` is that of `window`, and `member` is the number that it has given this memory.
+/// `function` is the function of `window`, and `member` is the number of this memory in `function`.
 pub struct Provider {
     /// The memory of the function.
     function: Arc<Function>,
@@ -109,11 +109,11 @@ pub struct Provider {
 impl Provider {
     /// Makes `part` of BAR `index` of `dev` peer-to-peer memory until the driver is unbound.
     ///
-    /// `function` is that of `dev`. `part` is a range of byte offsets. Unbinding waits until every
-    /// page is free, so the driver must revoke the pages it has handed out before.
+    /// `function` must be the object of `dev`. `part` is a range of byte offsets. Unbinding waits
+    /// until every page is free, so the driver must first revoke the pages that are in use.
     ///
-    /// Returns `EINVAL` if there is no such BAR or it is not memory space, if the part exceeds it or
-    /// is not aligned to [`granularity`], or if `function` is another one.
+    /// Returns `EINVAL` if the BAR does not exist or is not memory space, if the part exceeds the
+    /// BAR or is not aligned to [`granularity`], or if `function` belongs to another device.
     ///
     /// Context: may sleep.
     pub fn new(
@@ -150,14 +150,14 @@ impl Provider {
         })
     }
 
-    /// Returns the physical addresses of the memory, and the BAR that they belong to.
+    /// Returns the physical addresses of the memory, and the BAR of the memory.
     ///
     /// Context: any.
     pub fn window(&self) -> &Window {
         &self.window
     }
 
-    /// Returns whether the BAR is prefetchable: writes to it may be combined.
+    /// Returns whether the BAR is prefetchable: writes may be combined.
     ///
     /// Context: any.
     pub fn is_prefetchable(&self) -> bool {
@@ -183,8 +183,8 @@ impl Provider {
         Ok(())
     }
 
-    /// Allocates `n` contiguous pages of this memory, whose physical address is a multiple of
-    /// `align`. Their contents are those of the device.
+    /// Allocates `n` contiguous pages of this memory, at a physical address that is a multiple of
+    /// `align`. The pages are not cleared.
     ///
     /// Returns the errors of [`check_alloc`](Self::check_alloc); `ENOMEM` if no free run is long
     /// enough; and `ENODEV` if the driver has been unbound.

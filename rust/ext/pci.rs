@@ -96,9 +96,10 @@ pub(crate) fn as_raw<Ctx: device::DeviceContext>(dev: &pci::Device<Ctx>) -> *mut
 pub struct Bar {
     /// Number, 0 to 5.
     index: u32,
-    /// Physical address of its first byte.
+    /// Physical address of the first byte.
     start: u64,
-    /// Size in bytes; 0 if the function has no such BAR, or it has no address assigned.
+    /// Size in bytes; 0 if the function does not have the BAR, or if the BAR has no address
+    /// assigned.
     len: u64,
     /// Flags (`IORESOURCE_*`).
     flags: usize,
@@ -136,7 +137,8 @@ impl Bar {
         self.start
     }
 
-    /// Returns the size in bytes; 0 if the function has no such BAR, or it has no address assigned.
+    /// Returns the size in bytes; 0 if the function does not have the BAR, or if the BAR has no
+    /// address assigned.
     pub fn size(&self) -> u64 {
         self.len
     }
@@ -161,7 +163,7 @@ impl Bar {
     }
 }
 
-/// Returns the function at an address on the bus, or `None` if there is none.
+/// Returns the function at an address on the bus, or `None` if there is no function.
 ///
 /// `slot` is the device number times 8 plus the function number.
 ///
@@ -172,13 +174,14 @@ pub fn at(domain: u32, bus: u8, slot: u8) -> Option<ARef<pci::Device>> {
     let dev =
         unsafe { bindings::pci_get_domain_bus_and_slot(domain as i32, bus.into(), slot.into()) };
     // SAFETY:
-    // - The call above returned the device with a reference, which the `ARef` takes over.
+    // - The call above returned the device with a reference, and the `ARef` takes the reference
+    //   over.
     // - `pci::Device` is a transparent wrapper of `struct pci_dev`.
     NonNull::new(dev).map(|dev| unsafe { ARef::from_raw(dev.cast()) })
 }
 
-/// Returns whether `dev` is on its bus. A function that is deleted is not, before the notification of
-/// its end ([`Event::Deleted`](super::pci_watch::Event::Deleted)).
+/// Returns whether `dev` is on the bus. A deleted function leaves the bus before the notification
+/// [`Event::Deleted`](super::pci_watch::Event::Deleted).
 ///
 /// Context: may sleep.
 pub fn is_on_bus(dev: &pci::Device) -> bool {
@@ -201,7 +204,7 @@ pub fn address(dev: &pci::Device) -> (u32, u8, u8) {
     (domain as u32, (id >> 8) as u8, id as u8)
 }
 
-/// A function whose memory space is enabled. Dropping this disables it.
+/// A function whose memory space is enabled. Drop disables the memory space.
 ///
 /// # Invariants
 ///
@@ -210,20 +213,21 @@ struct Enabled(ARef<pci::Device>);
 
 impl Drop for Enabled {
     fn drop(&mut self) {
-        // SAFETY: By the type invariants this object owns one enable. It holds a reference to the
-        // device.
+        // SAFETY: By the type invariants this object owns one enable. The object holds a reference
+        // to the device.
         unsafe { bindings::pci_disable_device(as_raw(&self.0)) };
     }
 }
 
-/// Enables the memory space of `dev` until its driver is unbound.
+/// Enables the memory space of `dev` until the driver is unbound.
 ///
-/// Devres disables it after it has released all resources that are added later.
+/// Devres disables the memory space after the release of all resources added later.
 ///
 /// Context: may sleep.
 pub fn enable_mem(dev: &pci::Device<Core<'_>>) -> Result {
     dev.enable_device_mem()?;
-    // INVARIANT: The call above enabled it. If `register` fails it drops the object.
+    // INVARIANT: The call above enabled the memory space. If `register` fails, the object is
+    // dropped.
     devres::register(dev.as_ref(), Enabled(dev.into()), GFP_KERNEL)
 }
 
@@ -239,14 +243,14 @@ pub fn clear_master(dev: &pci::Device<Core<'_>>) {
 ///
 /// Context: any.
 pub fn is_bridge<Ctx: device::DeviceContext>(dev: &pci::Device<Ctx>) -> bool {
-    // SAFETY: `dev` is a valid device, and `hdr_type` does not change after its enumeration.
+    // SAFETY: `dev` is a valid device, and `hdr_type` does not change after the enumeration.
     let hdr_type = unsafe { (*as_raw(dev)).hdr_type };
     u32::from(hdr_type) != bindings::PCI_HEADER_TYPE_NORMAL
 }
 
 /// Claims BAR `index` of `dev` until its driver is unbound.
 ///
-/// Returns `EBUSY` if another driver has claimed it, and `EINVAL` if `index` is not less than
+/// Returns `EBUSY` if another driver has claimed the BAR, and `EINVAL` if `index` is not less than
 /// [`BARS`].
 ///
 /// Context: may sleep.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Notifications of the driver core about functions on the PCI bus.
+//! Notifications of the driver core about functions on the PCI bus. A [`Watcher`] handles an
+//! [`Event`] while its [`Registration`] exists.
 //!
 //! C header: [`include/linux/device/bus.h`](srctree/include/linux/device/bus.h).
 //!
@@ -75,7 +76,7 @@ impl Event {
 
 /// Receiver of events.
 pub trait Watcher: Send + Sync + 'static {
-    /// Handles `event` of `dev`. The driver core continues when this returns.
+    /// Handles `event` of `dev`. The driver core continues when this function returns.
     ///
     /// Context: may sleep. The caller holds the rwsem of the bus's notifiers, so no
     /// [`Registration`] may be created or dropped here; and the lock of `dev`, except for
@@ -83,7 +84,7 @@ pub trait Watcher: Send + Sync + 'static {
     fn event(&self, dev: &pci::Device, event: Event);
 }
 
-/// Registration of a [`Watcher`]. Dropping it waits for calls of the watcher, and ends them.
+/// Registration of a [`Watcher`]. Drop waits for running calls of the watcher; no call follows.
 ///
 /// # Invariants
 ///
@@ -110,7 +111,7 @@ impl<T: Watcher> Registration<T> {
         try_pin_init!(Self {
             watcher,
             // INVARIANT: On success `block` is registered. The object is pinned, so `block` stays a
-            // field of it.
+            // field of the object.
             block <- Opaque::try_ffi_init(|slot: *mut bindings::notifier_block| {
                 // SAFETY: `slot` is valid for writes during the initialisation.
                 unsafe {
@@ -146,15 +147,15 @@ impl<T: Watcher> Registration<T> {
     ) -> c_int {
         if let Some(event) = Event::new(action) {
             let block = block.cast::<Opaque<bindings::notifier_block>>();
-            // SAFETY: By this function's safety contract `block` is the field of a registration.
-            // The registration is valid, as dropping it waits for this call.
+            // SAFETY: By the safety requirements `block` is the field of a registration. The
+            // registration is valid, as dropping it waits for this call.
             let watcher = unsafe { &(*container_of!(block, Self, block)).watcher };
             let dev: *mut bindings::device = dev.cast();
-            // SAFETY: By this function's safety contract `dev` is on the PCI bus, and every such
-            // device is embedded in a `struct pci_dev`.
+            // SAFETY: By the safety requirements `dev` is on the PCI bus, and every such device is
+            // embedded in a `struct pci_dev`.
             let dev = unsafe { container_of!(dev, bindings::pci_dev, dev) };
-            // SAFETY: By this function's safety contract the device is valid during the call.
-            // `pci::Device` is a transparent wrapper of `struct pci_dev`.
+            // SAFETY: By the safety requirements the device is valid during the call. `pci::Device`
+            // is a transparent wrapper of `struct pci_dev`.
             watcher.event(unsafe { &*dev.cast_const().cast::<pci::Device>() }, event);
         }
         // CAST: The constant is 0.

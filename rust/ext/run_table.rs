@@ -2,6 +2,9 @@
 
 //! Scatter-gather tables of memory with struct pages, kept as runs of physical addresses.
 //!
+//! [`RunTable`] is the table of an object that implements [`Runs`]. Used for pages of peer-to-peer
+//! memory, pinned or allocated.
+//!
 //! # Examples
 //!
 //! ```
@@ -34,14 +37,14 @@ use kernel::{
 ///
 /// # Safety
 ///
-/// Every page in the ranges that [`Runs::runs`] returns must have a struct page, which stays valid
+/// Every page in the ranges returned by [`Runs::runs`] must have a struct page that stays valid
 /// until the object is dropped. The ranges must not change.
 pub unsafe trait Runs {
     /// Returns the physical addresses, in whole pages.
     fn runs(&self) -> &[Range<u64>];
 }
 
-/// Appends `run` to `runs`, or extends the last one if `run` follows it.
+/// Appends `run` to `runs`, or extends the last range if `run` follows the last range.
 ///
 /// Context: may sleep.
 pub(super) fn push_run(runs: &mut SmallVec<Range<u64>>, run: Range<u64>) -> Result {
@@ -64,7 +67,7 @@ pub struct RunTable<T: Runs> {
 }
 
 impl<T: Runs> RunTable<T> {
-    /// Creates a table of `memory`. Returns `EINVAL` if that is empty.
+    /// Creates a table of `memory`. Returns `EINVAL` if `memory` is empty.
     ///
     /// Context: may sleep.
     pub fn new(memory: T) -> Result<Self> {
@@ -76,11 +79,11 @@ impl<T: Runs> RunTable<T> {
         })
     }
 
-    /// Builds a table with entries of at most `limit` bytes, which must not outlive `memory`.
+    /// Builds a table with entries of at most `limit` bytes. The table must not outlive `memory`.
     fn build(memory: &T, limit: u32) -> Result<Table> {
         let pieces = cut(memory.runs(), limit)?;
-        // SAFETY: By the safety contract of `Runs` the pages are valid until `memory` is dropped,
-        // before which `RunTable` drops the table.
+        // SAFETY: By the safety requirements of `Runs` the pages are valid until `memory` is
+        // dropped. `RunTable` drops the table before `memory`.
         unsafe { Table::from_runs(pieces) }
     }
 
@@ -107,7 +110,7 @@ impl<T: Runs> RunTable<T> {
         self.table.map(dev)
     }
 
-    /// Undoes [`RunTable::map`]. Does nothing if the table is not mapped.
+    /// Reverts [`RunTable::map`]. Does nothing if the table is not mapped.
     ///
     /// Context: may sleep.
     pub fn unmap(&mut self) {

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Scatter-gather tables: those that other code fills and frees, and those built from segments.
+//! Scatter-gather tables for drivers of RDMA devices.
+//!
+//! [`Table`] is a table built from [`Segment`]s; [`ForeignTable`] is a table that other code, a
+//! client, fills and frees. Used to give memory to a driver, by a dma-buf or by a work request.
+//! Tables that a client maps are in [`dma_table`](super::dma_table).
 //!
 //! C header: [`include/linux/scatterlist.h`](srctree/include/linux/scatterlist.h).
 //!
@@ -57,13 +61,13 @@ pub struct Segment {
 
 /// A `struct sg_table` that starts empty and that other code fills, changes and frees.
 ///
-/// This object owns only the structure. The other code owns the list behind it, which this object
-/// never writes.
+/// This object owns only the structure. The other code owns the list behind the structure, and this
+/// object never writes the list.
 ///
 /// # Invariants
 ///
-/// Outside of calls of the other code, the table is either all zero or its `sgl` heads a list of at
-/// least `orig_nents` entries.
+/// Outside of calls of the other code, the table is either all zero, or `sgl` heads a list of at
+/// least `orig_nents` entries, or of at least `nents` entries if `orig_nents` is 0.
 pub struct ForeignTable {
     raw: Opaque<bindings::sg_table>,
 }
@@ -82,16 +86,17 @@ impl ForeignTable {
         }
     }
 
-    /// Returns the table, for other code to fill, change or free. It is valid until this object is moved
-    /// or dropped.
+    /// Returns the table, for other code to fill, change or free. The pointer is valid until this
+    /// object is moved or dropped.
     ///
-    /// A caller that lets code write through this pointer must restore the type invariants before
-    /// it calls another method, and must not call one while that code runs.
+    /// A caller that passes the pointer to code that writes the table must not call another method
+    /// while that code runs. The type invariants must hold again before the next call of a method.
     pub fn as_raw(&self) -> *mut bindings::sg_table {
         self.raw.get()
     }
 
-    /// Returns the number of entries of the list: `orig_nents`, or `nents` if other code set only that.
+    /// Returns the number of entries of the list: `orig_nents`, or `nents` if other code set only
+    /// `nents`.
     pub fn entries(&self) -> usize {
         // SAFETY: By the type invariants no other code runs that writes the table.
         let table = unsafe { &*self.as_raw() };
@@ -136,12 +141,12 @@ impl ForeignTable {
         })
     }
 
-    /// Iterates over the first `n` entries, of which there must be as many.
+    /// Iterates over the first `n` entries. The table must have at least `n` entries.
     fn iter(&self, n: usize) -> impl Iterator<Item = *mut bindings::scatterlist> + '_ {
         // SAFETY: By the type invariants no other code runs that writes the table.
         let first = unsafe { (*self.as_raw()).sgl };
-        // SAFETY: By the type invariants the list has `n` entries, and stays as it is while `self` is
-        // borrowed.
+        // SAFETY: By the type invariants the list has `n` entries, and does not change while `self`
+        // is borrowed.
         unsafe { walk(first, n) }
     }
 }
@@ -165,7 +170,7 @@ pub struct Table<'a> {
 }
 
 impl<'a> Table<'a> {
-    /// Allocates a table with one entry for each of `segments`, which `fill` fills.
+    /// Allocates a table with one entry for each of `segments`, and calls `fill` for each entry.
     ///
     /// `fill` must make the type invariants true for the entry.
     fn build(
@@ -201,8 +206,8 @@ impl<'a> Table<'a> {
             return Ok(None);
         }
         let segments = cut(foreign.pages().flatten(), skip, len, max)?;
-        // INVARIANT: Each segment is a part of an entry with struct pages, which are valid for
-        // `'a`.
+        // INVARIANT: Each segment is a part of an entry with struct pages, and the pages are valid
+        // for `'a`.
         // SAFETY: `sg` is an entry of the new table, and `s` consists of struct pages.
         Self::build(&segments, false, |sg, s, len| unsafe {
             helpers::ext_sg_set_phys(sg, s.addr, len)
@@ -214,20 +219,20 @@ impl<'a> Table<'a> {
     ///
     /// Context: may sleep.
     pub fn of_dma(segments: &[Segment]) -> Result<Self> {
-        // INVARIANT: Each entry gets its DMA address.
+        // INVARIANT: Each entry gets a DMA address.
         // SAFETY: `sg` is an entry of the new table.
         Self::build(segments, true, |sg, s, len| unsafe {
             helpers::ext_sg_set_dma(sg, s.addr, len)
         })
     }
 
-    /// Returns whether the entries have DMA addresses. Otherwise they have pages.
+    /// Returns whether the entries have DMA addresses. Otherwise the entries have pages.
     pub fn is_mapped(&self) -> bool {
         self.mapped
     }
 
-    /// Returns the list, which is valid until this object is moved or dropped, and the number of its
-    /// entries.
+    /// Returns the list and the number of entries. The list is valid until this object is moved or
+    /// dropped.
     pub fn as_raw(&self) -> (*mut bindings::scatterlist, u32) {
         (self.entries.first(), self.entries.len())
     }
@@ -235,7 +240,7 @@ impl<'a> Table<'a> {
     /// Gives the table to C code, which may read and change the entries until the table is passed
     /// to [`Self::from_raw`].
     pub fn into_raw(mut table: KBox<Self>) -> *mut bindings::sg_table {
-        // The list is where it stays from here on.
+        // The object does not move any more, so the pointer to the list can be set.
         table.entries.as_mut();
         let table = KBox::into_raw(table);
         // SAFETY: The box has left a valid object; only the address of a field is taken.
@@ -246,11 +251,11 @@ impl<'a> Table<'a> {
     ///
     /// # Safety
     ///
-    /// - `raw` must come from [`Self::into_raw`], and this must be its first use here.
+    /// - `raw` must come from [`Self::into_raw`], and must be passed to this function only once.
     /// - The C code must not use the table any more.
     pub unsafe fn from_raw(raw: *mut bindings::sg_table) -> KBox<Self> {
-        // SAFETY: By this function's safety contract `raw` is the field of an object that
-        // `KBox::into_raw` returned and that has no other user.
+        // SAFETY: By the safety requirements `raw` is the field of an object that `KBox::into_raw`
+        // returned and that has no other user.
         unsafe {
             let entries = kernel::container_of!(raw, Entries, table);
             KBox::from_raw(kernel::container_of!(entries, Self, entries))
@@ -259,8 +264,8 @@ impl<'a> Table<'a> {
 
     /// Iterates over the segments: DMA addresses if [`Self::is_mapped`], else physical addresses.
     pub fn segments(&self) -> impl Iterator<Item = Segment> + '_ {
-        // SAFETY: `sg` is an entry of the list, which is valid. By the type invariants it has a DMA
-        // address if `mapped` is true, and pages if it is false.
+        // SAFETY: `sg` is an entry of the list, which is valid. By the type invariants the entry
+        // has a DMA address if `mapped` is true, and pages otherwise.
         self.entries.iter().map(|sg| unsafe {
             if self.mapped {
                 Segment {
@@ -279,11 +284,11 @@ impl<'a> Table<'a> {
 
 /// Returns the part `[skip, skip + len)` of the concatenation of `segments`.
 ///
-/// Rounds out a first segment that starts inside a page and a last one that ends inside a page. Joins
-/// adjacent segments and splits those longer than `max` bytes.
+/// Rounds out a first segment that starts inside a page and a last segment that ends inside a page.
+/// Joins adjacent segments and splits segments longer than `max` bytes.
 ///
-/// Returns `EINVAL` if the segments are too short for the part, empty, or their other ends are not page
-/// boundaries, and `ENOMEM`.
+/// Returns `EINVAL` if the segments are too short for the part, if a segment is empty, or if
+/// another end of a segment is not a page boundary; and `ENOMEM`.
 ///
 /// Context: may sleep.
 pub fn cut(
@@ -329,7 +334,7 @@ pub fn cut(
         left -= s.len;
 
         while s.len > 0 {
-            // Extend the last segment up to `max` if this one follows it.
+            // Extend the last segment up to `max` if this segment follows directly.
             let room = match out.last_mut() {
                 Some(last) if last.addr + last.len == s.addr => max - last.len,
                 _ => 0,

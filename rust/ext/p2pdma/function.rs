@@ -2,14 +2,15 @@
 
 //! The peer-to-peer memory of a function, as an allocator.
 //!
-//! The kernel keeps all BARs that a function provides in one pool, without a choice of the BAR or an
-//! alignment. So this takes memory out of the kernel's pool in large blocks and allocates from these,
-//! by an allocator for each BAR. When nothing is allocated, all blocks are in the kernel's pool, where
-//! other drivers and `p2pmem/allocate` find them. What is free in the kernel's pool is read there: a
-//! question, and a request for more than there is, take nothing.
+//! The kernel keeps all BARs that a function provides in one pool, without a choice of the BAR or
+//! an alignment. So [`Function`] takes memory out of the kernel's pool in large blocks, and
+//! allocates from the blocks, by an allocator for each BAR. When nothing is allocated, all blocks
+//! are back in the kernel's pool, available to other drivers and to `p2pmem/allocate`. The free
+//! space of the kernel's pool is only read: neither a query nor a request for more than the free
+//! space takes a block. Used by [`Provider`](super::Provider) and [`Pages`](super::Pages).
 //!
-//! A page that still has a user when it is freed goes to the kernel's pool with its last reference,
-//! and from there into the next block.
+//! A page that still has a user when freed goes to the kernel's pool with the last reference, and
+//! from the kernel's pool into the next block.
 //!
 //! # Examples
 //!
@@ -49,7 +50,7 @@ use kernel::{
     }, //
 };
 
-/// Smallest block that is taken out of the kernel's pool while there are blocks of this size.
+/// Smallest block that is taken out of the kernel's pool while the pool has blocks of this size.
 const BLOCK: usize = (64 << 20) / PAGE_SIZE;
 
 /// Free space of a provider, in bytes.
@@ -63,11 +64,11 @@ pub struct FreeSpace {
 
 /// Free pages.
 struct Space {
-    /// Their number.
+    /// Number of free pages.
     free: usize,
     /// Length of the longest run, from an aligned page on.
     longest: usize,
-    /// Those in the kernel's pool count.
+    /// Whether free pages in the kernel's pool are included.
     known: bool,
 }
 
@@ -76,7 +77,7 @@ struct Space {
 /// # Invariants
 ///
 /// While [`Devres`] gives access to `bound`, the driver that created this object is bound. So the
-/// function's pool is that of this driver, if it has one.
+/// pool of the function, if there is one, belongs to this driver.
 #[pin_data]
 pub struct Function {
     /// The function, while the driver is bound.
@@ -93,11 +94,12 @@ pub struct Function {
 /// # Invariants
 ///
 /// - `map` is a pool of the page frame numbers of memory that `pci_p2pdma_add_resource()` created.
-/// - The numbers that are free in `map` are pages in blocks of this object, without a reference.
+/// - The free numbers of `map` are pages in blocks of this object, without a reference.
 /// - `used` pages of `map` are allocated to callers of [`Function::alloc`].
-/// - This object owns `blocks` references on the page map, at least one if it has a page.
+/// - This object owns `blocks` references on the page map. If the object has a page, `blocks` is at
+///   least 1.
 struct Member {
-    /// Page frame numbers. Those that are in the kernel's pool count as allocated.
+    /// Page frame numbers. Pages in the kernel's pool count as allocated.
     map: GenPool,
     /// Number of pages that are allocated to callers.
     used: usize,
@@ -122,7 +124,8 @@ impl Function {
     ///
     /// Context: may sleep.
     pub fn new(dev: &pci::Device<Bound>) -> Result<Arc<Self>> {
-        // INVARIANT: The driver is bound now, and devres revokes `bound` before another one is.
+        // INVARIANT: The driver is bound now, and devres revokes `bound` before another driver is
+        // bound.
         let bound = Devres::new(dev.as_ref(), ARef::<pci::Device>::from(dev))?;
         Arc::pin_init(
             pin_init!(Self {
@@ -139,17 +142,18 @@ impl Function {
         as_raw(&self.dev) == as_raw(dev)
     }
 
-    /// Adds the memory `phys`, in whole pages. Returns its number.
+    /// Adds the memory `phys`, in whole pages. Returns the number of the new member.
     ///
     /// # Safety
     ///
-    /// `pci_p2pdma_add_resource()` must have created it for this function.
+    /// `pci_p2pdma_add_resource()` must have created the memory for this function.
     pub(super) unsafe fn add(&self, phys: Range<u64>) -> Result<usize> {
         let mut map = GenPool::new(frame_of(phys.start)..frame_of(phys.end))?;
-        // All of it is in the kernel's pool.
+        // All pages are in the kernel's pool.
         map.alloc(map.range().len(), 1).ok_or(EINVAL)?;
         let mut members = self.members.lock();
-        // INVARIANT: This function's safety contract; there are no blocks yet.
+        // INVARIANT: By the safety requirements the numbers are page frames of peer-to-peer memory.
+        // There are no blocks yet.
         members.push(
             Member {
                 map,
@@ -161,8 +165,8 @@ impl Function {
         Ok(members.len() - 1)
     }
 
-    /// Allocates `n` pages of member `member`, the first of which has a number that is a multiple of
-    /// `align`. Returns that number. The pages have no references.
+    /// Allocates `n` pages of member `member`. The number of the first page is a multiple of
+    /// `align`, and is returned. The pages have no references.
     ///
     /// Returns `ENOMEM` if no free run is long enough, `ENODEV` if the driver has been unbound.
     ///
@@ -172,7 +176,7 @@ impl Function {
         let fit = |members: &mut [Member]| {
             let member = members.get_mut(member)?;
             let first = member.map.alloc(n, align)?;
-            // INVARIANT: They are allocated to the caller.
+            // INVARIANT: The pages are allocated to the caller.
             member.used += n;
             Some(first)
         };
@@ -190,13 +194,13 @@ impl Function {
         taken?.ok_or(ENOMEM)
     }
 
-    /// Frees `n` pages of member `member` that [`Function::alloc`] returned, of which those in `runs`
-    /// have no references, and the kernel frees the others.
+    /// Frees `n` pages of member `member` that [`Function::alloc`] returned. The pages in `runs`
+    /// have no references; the kernel frees the other pages.
     ///
     /// # Safety
     ///
     /// - The caller must own the `n` pages, and must not use them any more.
-    /// - `runs` must yield ranges of them, each page at most once.
+    /// - `runs` must yield ranges of these pages, each page at most once.
     ///
     /// Context: may sleep.
     pub(super) unsafe fn free(
@@ -208,7 +212,7 @@ impl Function {
         for run in runs {
             if let Some(member) = self.members.lock().get_mut(member) {
                 // INVARIANT: The pages have no references.
-                // SAFETY: By this function's safety contract they are allocated.
+                // SAFETY: By the safety requirements the pages are allocated.
                 unsafe { member.map.free(run.start, run.len()) };
             }
         }
@@ -232,8 +236,8 @@ impl Function {
         })
     }
 
-    /// Returns the free space of `member`, in its blocks and in the kernel's pool together. `align` is
-    /// a power of two. Returns `ENODEV` if the driver has been unbound.
+    /// Returns the free space of `member`, in the blocks and in the kernel's pool together. `align`
+    /// is a power of two. Returns `ENODEV` if the driver has been unbound.
     fn space(&self, member: &Member, align: usize) -> Result<Space> {
         self.bound.try_access_with(|_| ()).ok_or(ENODEV)?;
         let (dev, map) = (as_raw(&self.dev), member.map.as_raw());
@@ -242,8 +246,8 @@ impl Function {
             longest: 0,
         };
         // SAFETY:
-        // - `self` holds the function, and the caller `member`, whose numbers are page frames with
-        //   struct pages.
+        // - `self` holds the function, and the caller holds `member`. The numbers of `member` are
+        //   page frames with struct pages.
         // - `align` is a power of two.
         let known = unsafe { helpers::ext_p2p_free_space(dev, map, align, &mut space) };
         Ok(Space {
@@ -255,8 +259,8 @@ impl Function {
 
     /// Takes blocks out of the kernel's pool until `done` returns a value, or the pool is empty.
     ///
-    /// Begins with blocks of `n` pages, or of [`BLOCK`] if that is more. Returns `ENODEV` if the
-    /// driver has been unbound.
+    /// Begins with blocks of `n` pages, or of [`BLOCK`] pages if [`BLOCK`] is larger. Returns
+    /// `ENODEV` if the driver has been unbound.
     fn take<T>(
         &self,
         members: &mut [Member],
@@ -267,8 +271,8 @@ impl Function {
         let mut step = n.max(BLOCK).min(all.unwrap_or(0));
         while step > 0 {
             let block = self.bound.try_access_with(|dev| {
-                // SAFETY: By the type invariants the pool is that of this driver, or there is none,
-                // and then the call returns null.
+                // SAFETY: By the type invariants the pool belongs to this driver, or there is no
+                // pool and the call returns null.
                 let block = unsafe { bindings::pci_alloc_p2pmem(as_raw(dev), step * PAGE_SIZE) };
                 let block = NonNull::new(block)?.as_ptr();
                 // SAFETY: The block has struct pages.
@@ -280,10 +284,11 @@ impl Function {
             };
             let owner = members.iter_mut().find(|m| m.map.range().contains(&first));
             if let Some(owner) = owner {
-                // INVARIANT: The call above has returned the block, without references to its
-                // pages, and with one on the page map.
+                // INVARIANT: The call above has returned the block, without references on the
+                // pages, and with one reference on the page map.
                 owner.blocks += 1;
-                // SAFETY: The pages were in the kernel's pool, so they were allocated in `map`.
+                // SAFETY: The pages were in the kernel's pool, so the numbers were allocated in
+                // `map`.
                 unsafe { owner.map.free(first, step) };
             }
             if let Some(value) = done(members) {
@@ -304,19 +309,20 @@ impl Function {
             while let Some(run) = member.map.free_run(at) {
                 at = run.end;
                 let n = run.len();
-                // The first fit is this run: what was free before it is taken.
+                // The first fit is this run: all earlier free runs are taken.
                 let Some(first) = member.map.alloc(n, 1) else {
                     break;
                 };
                 // The next call puts a reference on the page map, but one block may be several runs.
                 //
-                // SAFETY: By the type invariants of `Member` it owns a reference on the page map.
+                // SAFETY: By the type invariants of `Member` the member owns a reference on the
+                // page map.
                 unsafe { helpers::ext_p2p_map_get(phys) };
                 let (dev, len) = (as_raw(&self.dev), n * PAGE_SIZE);
                 // SAFETY:
                 // - By the type invariants of `Member` the pages came from `pci_alloc_p2pmem()` and
                 //   have no references.
-                // - The references on the page map keep the function's pool.
+                // - The references on the page map keep the function's pool alive.
                 unsafe {
                     let block = helpers::ext_phys_to_virt(phys_of(first));
                     bindings::pci_free_p2pmem(dev, block, len)

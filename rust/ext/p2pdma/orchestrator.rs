@@ -107,7 +107,8 @@ pub fn distance(provider: &pci::Device, client: &device::Device) -> Result<u32, 
 
 /// Returns the function with published memory that is nearest to all of `clients` together.
 ///
-/// Returns any of several at equal distance, and `None` if there is none that all can reach.
+/// Returns any function of several at equal distance, and `None` if no function can be reached by
+/// all clients.
 ///
 /// Context: may sleep.
 pub fn find(clients: &[&device::Device]) -> Result<Option<ARef<pci::Device>>> {
@@ -116,10 +117,11 @@ pub fn find(clients: &[&device::Device]) -> Result<Option<ARef<pci::Device>>> {
         raws.push(device_raw(client), GFP_KERNEL)?;
     }
     let n = raws.len().try_into()?;
-    // SAFETY: The array has `n` devices, which are valid while they are borrowed.
+    // SAFETY: The array has `n` devices, and the devices are valid while borrowed.
     let found = unsafe { bindings::pci_p2pmem_find_many(raws.as_mut_ptr(), n) };
     // SAFETY:
-    // - The call above returned the device with a reference, which the `ARef` takes over.
+    // - The call above returned the device with a reference, and the `ARef` takes the reference
+    //   over.
     // - `pci::Device` is a transparent wrapper of `struct pci_dev`.
     Ok(NonNull::new(found).map(|dev| unsafe { ARef::from_raw(dev.cast()) }))
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Allocated pages of peer-to-peer memory.
+//! Allocated pages of peer-to-peer memory. [`Pages`] is an allocation, and [`Held`] keeps parts of
+//! allocations in use.
 //!
 //! # Examples
 //!
@@ -60,13 +61,14 @@ use kernel::{
 
 /// Contiguous pages of peer-to-peer memory.
 ///
-/// Dropping this frees the pages without other references, such as a mapping or a pin. The others
-/// become free with their last reference.
+/// Drop frees the pages without other references, such as a mapping or a pin. A page with other
+/// references becomes free with the last reference.
 ///
 /// # Invariants
 ///
-/// `function` has allocated the `n` pages from `first` on, of its member `member`, to this object,
-/// which owns one reference of each. A page with a reference holds its page map, and so the pool.
+/// `function` has allocated the `n` pages of `member` from `first` on to this object, and this
+/// object owns one reference to each page. A page with a reference holds the page map, and so the
+/// pool.
 pub struct Pages {
     /// The memory of the function.
     function: Arc<Function>,
@@ -82,7 +84,7 @@ pub struct Pages {
     holders: Atomic<usize>,
     /// Whether writes to the memory may be combined.
     combine: bool,
-    /// Whether the pages are cleared when they are freed.
+    /// Whether the pages are cleared on drop.
     clear_on_drop: bool,
     /// The charge of a user for the pages.
     charge: Option<Charge>,
@@ -99,9 +101,10 @@ impl Pages {
         combine: bool,
     ) -> Result<Self> {
         let first = function.alloc(member, n, align)?;
-        // SAFETY: The call above has allocated the pages, which have struct pages and no references.
+        // SAFETY: The call above has allocated the pages. The pages have struct pages and no
+        // references.
         unsafe { helpers::ext_p2p_pages_init(phys_of(first), n) };
-        // INVARIANT: Each page has a count of one now, which this object owns.
+        // INVARIANT: Each page has a count of one now, and this object owns that reference.
         Ok(Self {
             function: function.clone(),
             member,
@@ -120,15 +123,15 @@ impl Pages {
         self.charge = Some(charge);
     }
 
-    /// Has the pages cleared when they are freed. A page with I/O in flight is cleared before that
-    /// ends.
+    /// Clears the pages on drop. A page with I/O in flight is cleared before the end of the I/O.
     pub fn clear_on_drop(&mut self) {
         self.clear_on_drop = true;
     }
 
-    /// Writes zeros to all pages. Every device sees them when this returns.
+    /// Writes zeros to all pages. On return every device sees the zeros.
     ///
-    /// Returns `EINTR` if the process is being killed: for much memory this takes seconds.
+    /// Clearing much memory takes seconds. So the call returns `EINTR` if the process is being
+    /// killed.
     ///
     /// Context: process context; may sleep.
     pub fn clear(&self) -> Result {
@@ -137,8 +140,8 @@ impl Pages {
         to_result(unsafe { helpers::ext_p2p_clear(phys, self.n, self.combine, killable) })
     }
 
-    /// Returns the address of the byte at `at` and how many bytes, at most `len`, follow it in its
-    /// page. Returns `EINVAL` if `at` is beyond the pages.
+    /// Returns the address of the byte at `at`, and the number of bytes from there to the end of
+    /// the page, at most `len`. Returns `EINVAL` if `at` is beyond the pages.
     fn part(&self, at: u64, len: usize) -> Result<(u64, usize)> {
         if at >= phys_of(self.n) {
             return Err(EINVAL);
@@ -148,8 +151,8 @@ impl Pages {
         Ok((phys_of(self.first) + at, len.min(left)))
     }
 
-    /// Reads bytes from offset `at` on, by the CPU, up to the end of the page. Returns their number,
-    /// or `EINVAL` if `at` is beyond the pages. A device that is gone reads as all ones.
+    /// Reads bytes from offset `at` on, by the CPU, up to the end of the page. Returns the number
+    /// of bytes, or `EINVAL` if `at` is beyond the pages. A device that is gone reads as all ones.
     ///
     /// Context: any.
     pub fn read(&self, at: u64, to: &mut [u8]) -> Result<usize> {
@@ -188,7 +191,7 @@ impl Pages {
     /// Returns whether a [`Held`] holds pages, or a page has another reference: a page table, a pin,
     /// I/O in flight.
     ///
-    /// If none has, only a user of this object can take a new one.
+    /// If not, only a user of this object can take a new reference.
     ///
     /// Context: may sleep.
     pub fn in_use(&self) -> bool {
@@ -223,13 +226,13 @@ impl Drop for Pages {
             }
             Some(run)
         });
-        // SAFETY: By the type invariants this object owns the pages. Each of `runs` has lost its
-        // only reference, and the kernel frees the other pages.
+        // SAFETY: By the type invariants this object owns the pages. The pages in `runs` have lost
+        // the only reference, and the kernel frees the other pages.
         unsafe { self.function.free(self.member, self.n, runs) };
     }
 }
 
-/// Parts of [`Pages`], which are in use as long as this object exists.
+/// Parts of [`Pages`]. The pages are in use as long as this object exists.
 ///
 /// # Invariants
 ///
@@ -275,7 +278,8 @@ impl Default for Held {
     }
 }
 
-// SAFETY: By the type invariants the runs are whole pages of `pages`, which this object keeps.
+// SAFETY: By the type invariants the runs are whole pages of `pages`, and this object keeps
+// `pages`.
 unsafe impl Runs for Held {
     fn runs(&self) -> &[Range<u64>] {
         &self.runs

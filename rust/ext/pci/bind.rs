@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Binding a driver to one function.
+//! Binding a driver to one function. [`Override`] keeps other drivers away from the function.
 //!
 //! # Examples
 //!
@@ -33,11 +33,11 @@ use kernel::{
 };
 
 impl<T: Recovery + BindWith + 'static> Registration<T> {
-    /// Binds the driver to `dev`, whatever its id.
+    /// Binds the driver to `dev`, whatever the id of `dev`.
     ///
-    /// Sets the `driver_override` of `dev`, so that no other driver is bound to it, until the
-    /// returned object is dropped. If `dev` has a driver already, the result is `EBUSY` beside the
-    /// object, otherwise it is that of `probe()`.
+    /// Sets the `driver_override` of `dev` until the returned object is dropped, so that no other
+    /// driver is bound to `dev`. The second part of the result is `EBUSY` if `dev` has a driver
+    /// already, otherwise the result of `probe()`.
     ///
     /// Returns `EEXIST` if `dev` has a `driver_override` already.
     ///
@@ -50,24 +50,25 @@ impl<T: Recovery + BindWith + 'static> Registration<T> {
         }
         // SAFETY: `dev` is valid while it is borrowed, and `name` is a C string.
         to_result(unsafe { helpers::ext_device_set_override(device, self.name.as_char_ptr()) })?;
-        // INVARIANT: The call above has set it.
+        // INVARIANT: The call above has set the override.
         let set = Override {
             dev: dev.clone(),
             driver: self.name,
         };
         let drv = self.driver()?;
-        // SAFETY: `drv` stays registered while `self` is borrowed, and `dev` is valid as long as it is.
+        // SAFETY: `drv` stays registered while `self` is borrowed, and `dev` is valid while
+        // borrowed.
         let bound = to_result(unsafe { bindings::device_driver_attach(drv, device) });
         Ok((set, bound))
     }
 }
 
-/// A function with a `driver_override`. Dropping this removes the override, unless the administrator
-/// has changed it.
+/// A function with a `driver_override`. Drop removes the override, unless the administrator has
+/// changed the override.
 ///
 /// # Invariants
 ///
-/// [`Registration::bind`] has set it to `driver`.
+/// [`Registration::bind`] has set the override to `driver`.
 pub struct Override {
     /// The function.
     dev: ARef<pci::Device>,

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The file `bind_with` of a driver in sysfs, which binds it to one function as its `bind` does, with
-//! options for that function.
+//! The file `bind_with` of a driver in sysfs. A write binds the driver to one function, as `bind`
+//! does, with options for that function.
+//!
+//! A driver implements [`BindWith`], and gets an [`Attach`] to bind itself. Used by
+//! [`Registration`](super::Registration).
 //!
 //! # Examples
 //!
@@ -31,10 +34,10 @@ use kernel::{
     prelude::*, //
 };
 
-/// A driver that has the file, if it implements the function.
+/// A driver that has the file, if the driver implements the function.
 #[vtable]
 pub trait BindWith: pci::Driver {
-    /// Handles a write of `text` to the file, which has no white space at its ends.
+    /// Handles a write of `text` to the file. White space at both ends has been removed.
     ///
     /// Context: may sleep.
     fn bind_with(_driver: &Attach<'_>, _text: &str) -> Result {
@@ -53,20 +56,20 @@ pub struct Attach<'a> {
 }
 
 impl Attach<'_> {
-    /// Binds the driver to `dev`, whose id or `driver_override` must match it.
+    /// Binds the driver to `dev`. The id or the `driver_override` of `dev` must match the driver.
     ///
-    /// Returns `EBUSY` if `dev` has a driver, `ENODEV` if it does not match, and otherwise the result
-    /// of `probe()`.
+    /// Returns `EBUSY` if `dev` has a driver, `ENODEV` if `dev` does not match, and otherwise the
+    /// result of `probe()`.
     ///
     /// Context: may sleep. Calls `probe()` of the driver.
     pub fn attach(&self, dev: &pci::Device) -> Result {
-        // SAFETY: By the type invariants the driver is registered, and `dev` is valid while it is
+        // SAFETY: By the type invariants the driver is registered, and `dev` is valid while
         // borrowed.
         to_result(unsafe { bindings::device_driver_attach(self.driver, device_raw(dev.as_ref())) })
     }
 }
 
-/// The file of the driver `T`. Dropping it removes the file, and waits for writers.
+/// The file of the driver `T`. Drop removes the file, and waits for writers.
 ///
 /// # Invariants
 ///
@@ -106,8 +109,8 @@ impl<T: BindWith> File<T> {
     /// `driver` must be the driver `T` on the PCI bus, and stay registered until the object is dropped.
     pub(super) unsafe fn new(driver: *mut bindings::device_driver) -> Result<Self> {
         if T::HAS_BIND_WITH {
-            // SAFETY: By this function's safety contract the driver is registered, and the attribute
-            // is `'static`.
+            // SAFETY: By the safety requirements the driver is registered, and the attribute is
+            // `'static`.
             to_result(unsafe { bindings::driver_create_file(driver, Self::attribute()) })?;
         }
         // INVARIANT: The file was created above.
@@ -126,12 +129,12 @@ impl<T: BindWith> File<T> {
         buf: *const c_char,
         count: usize,
     ) -> isize {
-        // INVARIANT: By this function's safety contract it is registered during the call.
+        // INVARIANT: By the safety requirements the driver is registered during the call.
         let driver = Attach {
             driver,
             _registered: PhantomData,
         };
-        // SAFETY: By this function's safety contract `buf` has `count` bytes.
+        // SAFETY: By the safety requirements `buf` has `count` bytes.
         let text = unsafe { core::slice::from_raw_parts(buf.cast::<u8>(), count) };
         from_result(|| {
             let text = core::str::from_utf8(text).map_err(|_| EINVAL)?;

@@ -44,7 +44,7 @@ use kernel::{
 /// [`pci::Adapter`], with the callbacks of [`Recovery`].
 struct Adapter<T>(PhantomData<T>);
 
-// SAFETY: These are the properties of `pci::Adapter`, whose `DriverType` this is:
+// SAFETY: `DriverType` is that of `pci::Adapter`, with the same properties:
 // - `bindings::pci_driver` is `repr(C)`.
 // - `T::Data` is the type of the driver's device private data.
 // - `DEVICE_DRIVER_OFFSET` is the offset of the embedded `struct device_driver`.
@@ -54,7 +54,7 @@ unsafe impl<T: Recovery> DriverLayout for Adapter<T> {
     const DEVICE_DRIVER_OFFSET: usize = offset_of!(bindings::pci_driver, driver);
 }
 
-// SAFETY: Both functions are those of `pci::Adapter`.
+// SAFETY: Both functions call the functions of `pci::Adapter`.
 unsafe impl<T: Recovery + 'static> RegistrationOps for Adapter<T> {
     unsafe fn register(
         pdrv: &Opaque<bindings::pci_driver>,
@@ -65,18 +65,17 @@ unsafe impl<T: Recovery + 'static> RegistrationOps for Adapter<T> {
             // SAFETY: The fields of a driver may be set before its registration.
             unsafe { (*pdrv.get()).err_handler = handlers };
         }
-        // SAFETY: By this function's safety contract `pdrv` stays valid until it is unregistered.
+        // SAFETY: By the safety requirements `pdrv` stays valid until it is unregistered.
         unsafe { pci::Adapter::<T>::register(pdrv, name, module) }
     }
 
     unsafe fn unregister(pdrv: &Opaque<bindings::pci_driver>) {
-        // SAFETY: By this function's safety contract `register` has succeeded.
+        // SAFETY: By the safety requirements `register` has succeeded.
         unsafe { pci::Adapter::<T>::unregister(pdrv) }
     }
 }
 
-/// Registration of a PCI driver that accepts more ids at run time. Dropping it unregisters the
-/// driver.
+/// Registration of a PCI driver that accepts more ids at run time. Drop unregisters the driver.
 ///
 /// # Invariants
 ///

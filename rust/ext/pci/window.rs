@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Physical addresses of memory BARs, and the BAR that an address belongs to.
+//! Physical addresses of memory BARs, and the BAR that an address belongs to. The main type is
+//! [`Window`]. Used to find the device behind memory that a process has mapped.
 
 use super::super::bindings::helpers;
 use super::{
@@ -35,11 +36,11 @@ use kernel::{
 ///
 /// # Invariants
 ///
-/// `phys` lies in BAR `index` of `dev`, which was memory space when the object was created. `index` is
-/// less than [`BARS`].
+/// `phys` lies in BAR `index` of `dev`, and the BAR was memory space when the object was created.
+/// `index` is less than [`BARS`].
 #[derive(Clone)]
 pub struct Window {
-    /// Function of the BAR, which may have a driver or not.
+    /// Function of the BAR, with or without a driver.
     dev: ARef<pci::Device>,
     /// Number of the BAR.
     index: u32,
@@ -52,14 +53,13 @@ impl Window {
     ///
     /// # Safety
     ///
-    /// `phys` must lie in BAR `index` of `dev`, which must be memory space.
+    /// `phys` must lie in BAR `index` of `dev`, and the BAR must be memory space.
     pub(in super::super) unsafe fn new(
         dev: ARef<pci::Device>,
         index: u32,
         phys: Range<u64>,
     ) -> Self {
-        // INVARIANT: This function's safety contract is the invariant. A BAR has a number below
-        // `BARS`.
+        // INVARIANT: The safety requirements are the invariant. A BAR has a number below `BARS`.
         Self { dev, index, phys }
     }
 
@@ -74,8 +74,8 @@ impl Window {
     }
 
     /// Returns the memory BAR that contains all of `map`, the physical addresses of a page map of
-    /// peer-to-peer memory; see [`Window::of`]. Only functions count whose driver provides such
-    /// memory, which a bridge like an Intel VMD does not.
+    /// peer-to-peer memory; see [`Window::of`]. Only functions count whose driver provides
+    /// peer-to-peer memory. A bridge like an Intel VMD does not.
     ///
     /// Context: may sleep.
     pub fn of_p2pdma(map: Range<u64>) -> Option<Self> {
@@ -104,7 +104,7 @@ impl Window {
         Some(Self { dev, index, phys })
     }
 
-    /// Returns the function, which may have a driver or not.
+    /// Returns the function, with or without a driver.
     ///
     /// Context: any.
     pub fn dev(&self) -> &ARef<pci::Device> {
@@ -136,7 +136,8 @@ impl Window {
     }
 }
 
-/// Returns `other` if it contains all of `wanted` and is smaller than `best`, else `best`.
+/// Returns `other` if `other` contains all of `wanted` and is smaller than `best`, otherwise
+/// `best`.
 fn narrower<T>(
     best: Option<(T, Range<u64>)>,
     other: (T, Range<u64>),
@@ -151,7 +152,8 @@ fn narrower<T>(
     }
 }
 
-/// Returns the physical addresses of BAR `index` of `dev`, if it is memory space with an address.
+/// Returns the physical addresses of BAR `index` of `dev`, if the BAR is memory space with an
+/// address.
 fn mem_bar(dev: &pci::Device, index: u32) -> Option<Range<u64>> {
     if index >= BARS {
         return None;
@@ -183,7 +185,7 @@ impl Iterator for Functions {
         // SAFETY: `from` is null, or a device with a reference that this call puts.
         let dev = NonNull::new(unsafe { bindings::pci_get_device(any, any, from) })?;
         // SAFETY:
-        // - The call returned the device with a reference, which the `ARef` takes over.
+        // - The call returned the device with a reference, and the `ARef` takes the reference over.
         // - `pci::Device` is a transparent wrapper of `struct pci_dev`.
         let dev: ARef<pci::Device> = unsafe { ARef::from_raw(dev.cast()) };
         self.last = Some(dev.clone());
@@ -223,7 +225,8 @@ mod tests {
         assert_eq!(owner(&[], 0), None);
     }
 
-    /// A VMD endpoint comes first on the bus, and its BARs contain those of the SSDs behind it.
+    /// A VMD endpoint comes first on the bus, and the BARs of the VMD contain the BARs of the SSDs
+    /// behind the VMD.
     #[test]
     fn nested() {
         let (vmd, ssd, cmb) = (
@@ -244,7 +247,8 @@ mod tests {
         assert_eq!(owner(&reversed, 0x2fff_ffff), Some(2));
     }
 
-    /// A range is in a window only if all of it is: the smaller one may have a part.
+    /// A range is in a window only if the whole range is. The smaller window may contain a part of
+    /// the range.
     #[test]
     fn whole_ranges() {
         let windows = [0x1000..0x9000, 0x2000..0x4000];
@@ -256,7 +260,7 @@ mod tests {
         assert_eq!(owner_of_all(&windows, 0x8fff..0x9001), None);
     }
 
-    /// Three levels, and two windows of one size: the first one is returned.
+    /// Three levels, and two windows of equal size: the first is returned.
     #[test]
     fn deep_and_equal() {
         let windows = [0..0x1_0000, 0x1000..0x9000, 0x2000..0x3000, 0x2000..0x3000];

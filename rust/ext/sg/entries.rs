@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The entries of a `struct sg_table`.
+//! The entries of a `struct sg_table`. Used by [`sg::Table`](super::Table) and
+//! [`dma_table::Table`](super::super::dma_table::Table).
 
 use core::cell::UnsafeCell;
 use kernel::{
@@ -9,13 +10,14 @@ use kernel::{
     prelude::*, //
 };
 
-/// A `struct sg_table`, with its list in the object if that has one entry.
+/// A `struct sg_table`. A list of one entry is part of the object, so such a table needs no
+/// allocation.
 ///
 /// # Invariants
 ///
 /// - `table.orig_nents` is the number of entries.
-/// - If it is 1, `one` is the list, and `table.sgl` is not used. Else `sg_alloc_table()` allocated the
-///   list, or `table` is zero.
+/// - If the number is 1, `one` is the list, and `table.sgl` is not used. Otherwise
+///   `sg_alloc_table()` allocated the list, or `table` is zero.
 pub(in super::super) struct Entries {
     pub(super) table: bindings::sg_table,
     one: UnsafeCell<bindings::scatterlist>,
@@ -55,7 +57,7 @@ impl Entries {
         self.table.orig_nents
     }
 
-    /// Returns the first entry. Without entries it is NULL.
+    /// Returns the first entry, or NULL for a table without entries.
     pub(in super::super) fn first(&self) -> *mut bindings::scatterlist {
         if self.len() == 1 {
             self.one.get()
@@ -64,7 +66,8 @@ impl Entries {
         }
     }
 
-    /// Returns a copy of the table, whose list is valid until this object is moved or dropped.
+    /// Returns a copy of the table. The list of the copy is valid until this object is moved or
+    /// dropped.
     pub(in super::super) fn table(&self) -> bindings::sg_table {
         bindings::sg_table {
             sgl: self.first(),
@@ -72,8 +75,8 @@ impl Entries {
         }
     }
 
-    /// Returns the table for C code that may change `nents` and the entries, but not `orig_nents` and
-    /// the list. It is valid until this object is moved or dropped.
+    /// Returns the table for C code that may change `nents` and the entries, but not `orig_nents`
+    /// and the list. The list is valid until this object is moved or dropped.
     pub(in super::super) fn as_mut(&mut self) -> &mut bindings::sg_table {
         if self.len() == 1 {
             self.table.sgl = self.one.get();
@@ -92,8 +95,8 @@ impl Entries {
 impl Drop for Entries {
     fn drop(&mut self) {
         if self.len() != 1 {
-            // SAFETY: By the type invariants `sg_alloc_table()` allocated the table, or it is zero,
-            // which the function accepts.
+            // SAFETY: By the type invariants `sg_alloc_table()` allocated the table, or the table
+            // is zero. The function accepts both.
             unsafe { bindings::sg_free_table(&mut self.table) };
         }
     }
@@ -101,8 +104,8 @@ impl Drop for Entries {
 
 /// Iterates over the first `n` entries of a list.
 ///
-/// The number of entries ends the walk, not the end mark, which some code clears: `sg_next()` is
-/// never called for the last entry.
+/// Some code clears the end mark, so the number of entries ends the walk: `sg_next()` is never
+/// called for the last entry.
 ///
 /// # Safety
 ///
