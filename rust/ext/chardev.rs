@@ -2,9 +2,10 @@
 
 //! Character devices that are created at run time and whose memory can be mapped.
 //!
-//! Adds to [`kernel::miscdevice`]: the name is set at run time, open files and mappings keep the
+//! A driver implements [`Device`] for the object behind the node, and keeps a [`Registration`].
+//! Beyond [`kernel::miscdevice`]: the name is set at run time, open files and mappings keep the
 //! module loaded, and [`AddressSpace::unmap_all`] unmaps all mappings of a device. Files may stay
-//! open after the device is unregistered; their operations still reach the object behind it.
+//! open after the device is unregistered; operations on open files still reach the object.
 //!
 //! C header: [`include/linux/miscdevice.h`](srctree/include/linux/miscdevice.h).
 //!
@@ -107,19 +108,19 @@ pub trait Device: Send + Sync + Sized + 'static {
     /// The object behind a mapping of the device.
     type Mapping: vma::Mapping;
 
-    /// Returns the operations of its mappings, which must be a static.
+    /// Returns the operations of the mappings, which must be a static.
     fn vm_ops() -> &'static vma::Ops<Self::Mapping>;
 
-    /// Handles `mmap(2)`: checks and sets up the VMA, and returns the object behind it.
+    /// Handles `mmap(2)`: checks and sets up the VMA, and returns the object behind the mapping.
     ///
-    /// It must not map pages; only [`vma::Mapping::fault`] may. The VMA is not in the address space
-    /// yet, so [`AddressSpace::unmap_all`] would miss them.
+    /// The VMA is not in the address space yet, so [`AddressSpace::unmap_all`] would miss pages
+    /// mapped here. Therefore the function must not map pages; only [`vma::Mapping::fault`] may.
     ///
     /// Context: process context; may sleep. The caller holds the `mmap_lock` for writing.
     fn mmap(this: ArcBorrow<'_, Self>, vma: &VmaNew) -> Result<Arc<Self::Mapping>>;
 
-    /// Handles `read(2)` from offset `at` of the file: returns the number of bytes, at most the length
-    /// of `to`. Without an implementation it fails with `EINVAL`.
+    /// Handles `read(2)` from offset `at` of the file: returns the number of bytes, at most the
+    /// length of `to`. The default implementation returns `EINVAL`.
     ///
     /// Context: process context; may sleep.
     fn read(this: ArcBorrow<'_, Self>, at: u64, to: UserSliceWriter) -> Result<usize> {
@@ -146,12 +147,12 @@ pub trait Device: Send + Sync + Sized + 'static {
 pub struct AddressSpace(ARef<File>);
 
 impl AddressSpace {
-    /// Creates an address space. `name` is that of its anonymous inode, such as `[driver]`.
+    /// Creates an address space. `name` is the name of the anonymous inode, such as `[driver]`.
     ///
     /// Context: may sleep.
     pub fn new(name: &CStr) -> Result<Self> {
         // The kernel may release a file long after the last reference is dropped, so the operations
-        // must not be in this module. The file is never installed, so any operations work.
+        // must not be in this module. Any operations work, as the file is never installed.
         //
         // SAFETY: The name is a C string, which the function copies. The operations are part of the
         // kernel image.
@@ -167,16 +168,17 @@ impl AddressSpace {
         })?;
         let file = core::ptr::NonNull::new(file).ok_or(ENOMEM)?;
         // SAFETY:
-        // - The call above returned the file with a reference, which the `ARef` takes over.
-        // - No file descriptor refers to it, so there is no active `fdget_pos` call.
+        // - The call above returned the file with a reference, and the `ARef` takes the reference
+        //   over.
+        // - No file descriptor refers to the file, so there is no active `fdget_pos` call.
         // - `File` is a transparent wrapper of `struct file`.
         Ok(Self(unsafe { ARef::from_raw(file.cast()) }))
     }
 
     /// Returns the C object, valid as long as `self` or a clone of it.
     fn as_raw(&self) -> *mut bindings::address_space {
-        // SAFETY: `self` holds the file. Its `f_mapping` is set at its creation and does not
-        // change.
+        // SAFETY: `self` holds the file. `f_mapping` is set at the creation of the file and does
+        // not change.
         unsafe { (*self.0.as_ptr()).f_mapping }
     }
 
@@ -238,7 +240,7 @@ impl<T: Device> Registration<T> {
             node: Arc::new(Node { space, device }, GFP_KERNEL)?,
             _name: name,
             // INVARIANT: On success `misc` is registered. The object is pinned, so `misc` stays a
-            // field of it.
+            // field of the object.
             misc <- Opaque::try_ffi_init(move |slot: *mut bindings::miscdevice| {
                 // SAFETY: `slot` is valid for writes during the initialisation.
                 unsafe {
@@ -256,7 +258,7 @@ impl<T: Device> Registration<T> {
                 // - The write above initialised the slot.
                 // - The name lives in the same object, the operations as long as the module.
                 // - `node`, which `open` uses, is initialised before `misc`.
-                // - `parent` is valid during the call, which takes a reference.
+                // - `parent` is valid during the call, and the call takes a reference.
                 to_result(unsafe { bindings::misc_register(slot) })
             }),
         })
@@ -283,27 +285,29 @@ impl<T: Device> VTable<T> {
     /// # Safety
     ///
     /// - `file` must be a file of a `Registration<T>` that is being opened, through `misc_open()`.
-    /// - `inode` must be its inode.
+    /// - `inode` must be the inode of `file`.
     unsafe extern "C" fn open(inode: *mut bindings::inode, file: *mut bindings::file) -> c_int {
-        // SAFETY: By this function's safety contract both are those of a file that is being opened.
+        // SAFETY: By the safety requirements both belong to a file that is being opened.
         let ret = unsafe { bindings::generic_file_open(inode, file) };
         if ret != 0 {
             return ret;
         }
-        // SAFETY: By this function's safety contract `file` is valid, and `misc_open()` has stored
-        // the `struct miscdevice` in `private_data`.
+        // SAFETY: By the safety requirements `file` is valid, and `misc_open()` has stored the
+        // `struct miscdevice` in `private_data`.
         let misc: *mut bindings::miscdevice = unsafe { (*file).private_data }.cast();
         let misc = misc.cast::<Opaque<bindings::miscdevice>>();
         // SAFETY:
-        // - By this function's safety contract it is the `misc` of a `Registration<T>`.
-        // - The registration is valid: `misc_open()` holds the lock that `misc_deregister()` takes.
+        // - By the safety requirements `misc` is the field of a `Registration<T>`.
+        // - The registration is valid: `misc_deregister()` takes a lock, and `misc_open()` holds
+        //   that lock.
         // - `node` is initialised before `misc` is registered.
         let node = unsafe { &(*container_of!(misc, Registration<T>, misc)).node }.clone();
-        // SAFETY: A file that is being opened has no other user, so it may be set up. The address
-        // space lives as long as the node, which the file holds until it is released; there are no
-        // mappings left then.
+        // SAFETY: A file that is being opened has no other user, so this function may set the file
+        // up. The address space lives as long as the node, and the file holds the node until the
+        // release of the file, when no mappings are left.
         unsafe { (*file).f_mapping = node.space.as_raw() };
-        // SAFETY: A file that is being opened has no other user, so it may be set up.
+        // SAFETY: A file that is being opened has no other user, so this function may set the file
+        // up.
         unsafe { (*file).private_data = Arc::into_raw(node).cast_mut().cast() };
         0
     }
@@ -316,17 +320,17 @@ impl<T: Device> VTable<T> {
     ///   for a `T`.
     /// - `file` must not be released during `'a`.
     unsafe fn node<'a>(file: *mut bindings::file) -> &'a Node<T> {
-        // SAFETY: Both functions store a reference to a `Node<T>`, and by this function's safety
-        // contract the file holds it during `'a`.
+        // SAFETY: Both functions store a reference to a `Node<T>`, and by the safety requirements
+        // the file holds the reference during `'a`.
         unsafe { &*(*file).private_data.cast_const().cast::<Node<T>>() }
     }
 
     /// # Safety
     ///
-    /// `file` must be as [`Self::node`] requires, and must be in its release.
+    /// `file` must be as [`Self::node`] requires, and must be being released.
     unsafe extern "C" fn release(_: *mut bindings::inode, file: *mut bindings::file) -> c_int {
-        // SAFETY: By this function's safety contract `private_data` is a reference from
-        // `Arc::into_raw`. The file is being released, so this call may take over the reference.
+        // SAFETY: By the safety requirements `private_data` is a reference from `Arc::into_raw`.
+        // The file is being released, so this call may take over the reference.
         drop(unsafe { Arc::from_raw((*file).private_data.cast_const().cast::<Node<T>>()) });
         0
     }
@@ -334,14 +338,14 @@ impl<T: Device> VTable<T> {
     /// # Safety
     ///
     /// - `file` must be as [`Self::node`] requires, for the duration of the call.
-    /// - `vma` must be a VMA of it that is being set up.
+    /// - `vma` must be a VMA of `file` that is being set up.
     unsafe extern "C" fn mmap(
         file: *mut bindings::file,
         vma: *mut bindings::vm_area_struct,
     ) -> c_int {
-        // SAFETY: By this function's safety contract `file` is valid for `node` during the call.
+        // SAFETY: By the safety requirements `file` is valid for `node` during the call.
         let device = unsafe { Self::node(file) }.device.as_arc_borrow();
-        // SAFETY: By this function's safety contract `vma` is being set up, under the `mmap_lock`.
+        // SAFETY: By the safety requirements `vma` is being set up, under the `mmap_lock`.
         let vma = unsafe { VmaNew::from_raw(vma) };
         from_result(|| {
             T::vm_ops().attach(vma, T::mmap(device, vma)?);
@@ -353,14 +357,14 @@ impl<T: Device> VTable<T> {
     ///
     /// `file` must be as [`Self::node`] requires, for the duration of the call.
     unsafe extern "C" fn ioctl(file: *mut bindings::file, cmd: c_uint, arg: c_ulong) -> c_long {
-        // SAFETY: By this function's safety contract `file` is valid for `node` during the call.
+        // SAFETY: By the safety requirements `file` is valid for `node` during the call.
         let node = unsafe { Self::node(file) };
-        // SAFETY: By this function's safety contract `file` is an open file of the device.
+        // SAFETY: By the safety requirements `file` is an open file of the device.
         let opened = unsafe { Opened::new(node, file) };
         from_result(|| T::ioctl(node.device.as_arc_borrow(), opened, cmd, arg))
     }
 
-    /// Reads or writes by `f` at the position, and moves it.
+    /// Calls `f` to read or write at the file position, and moves the position by the result.
     ///
     /// # Safety
     ///
@@ -371,13 +375,13 @@ impl<T: Device> VTable<T> {
         pos: *mut bindings::loff_t,
         f: impl FnOnce(ArcBorrow<'_, T>, u64) -> Result<usize>,
     ) -> isize {
-        // SAFETY: By this function's safety contract `file` is valid for `node` during the call.
+        // SAFETY: By the safety requirements `file` is valid for `node` during the call.
         let device = unsafe { Self::node(file) }.device.as_arc_borrow();
         from_result(|| {
-            // SAFETY: By this function's safety contract `pos` may be read.
+            // SAFETY: By the safety requirements `pos` may be read.
             let at = unsafe { *pos };
             let n = isize::try_from(f(device, at.try_into().map_err(|_| EINVAL)?)?)?;
-            // SAFETY: By this function's safety contract `pos` may be written.
+            // SAFETY: By the safety requirements `pos` may be written.
             // CAST: `loff_t` has 64 bits.
             unsafe { *pos = at.saturating_add(n as bindings::loff_t) };
             Ok(n)
@@ -394,7 +398,7 @@ impl<T: Device> VTable<T> {
         pos: *mut bindings::loff_t,
     ) -> isize {
         let to = UserSlice::new(UserPtr::from_addr(to.addr()), len).writer();
-        // SAFETY: This function has the safety contract of `transfer`.
+        // SAFETY: `transfer` has the same safety requirements.
         unsafe { Self::transfer(file, pos, |device, at| T::read(device, at, to)) }
     }
 
@@ -408,7 +412,7 @@ impl<T: Device> VTable<T> {
         pos: *mut bindings::loff_t,
     ) -> isize {
         let from = UserSlice::new(UserPtr::from_addr(from.addr()), len).reader();
-        // SAFETY: This function has the safety contract of `transfer`.
+        // SAFETY: `transfer` has the same safety requirements.
         unsafe { Self::transfer(file, pos, |device, at| T::write(device, at, from)) }
     }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Differences between the kernel releases that this tree builds for, which `scripts/kernels`
-//! lists. With the last release that needs an item, the item goes.
+//! Differences between the kernel releases that this tree builds for. `scripts/kernels` lists the
+//! releases. An item is removed together with the last release that needs the item.
 //!
 //! | item | needed by |
 //! | --- | --- |
@@ -87,7 +87,7 @@ macro_rules! added_ids {
                 ()
             )]
         );
-        // The table has no data: an id that is added at run time could not refer to it.
+        // The table has no data: an id added at run time could not refer to any.
         #[cfg(kernel_7_3)]
         kernel::pci_device_table!(
             PCI_TABLE,

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Scatter-gather tables of device memory, in physical addresses, and the DMA mapping of such
-//! tables.
+//! Scatter-gather tables of the memory of a client, and the DMA mapping of such tables.
 //!
-//! [`Table`] is the `sg_table` that a peer memory client returns. The owner keeps the memory;
-//! entries are physical addresses until [`Table::map`]. Used by [`run_table`](super::run_table) and
-//! [`ram`](super::ram) (memory with struct pages) and by `mmio_table` (memory without). Tables that
-//! a driver gets are in [`sg`](super::sg).
+//! [`Table`] is the `sg_table` that a peer memory client returns. The owner keeps the memory.
+//! Entries of memory with struct pages are physical addresses until [`Table::map`]; a table of
+//! other memory is created mapped. Used by [`run_table`](super::run_table) and [`ram`](super::ram)
+//! (memory with struct pages) and by `mmio_table` (memory without). Tables that a driver gets are
+//! in [`sg`](super::sg).
 //!
 //! C headers: [`include/linux/scatterlist.h`](srctree/include/linux/scatterlist.h),
 //! [`include/linux/dma-mapping.h`](srctree/include/linux/dma-mapping.h).

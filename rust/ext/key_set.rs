@@ -2,6 +2,9 @@
 
 //! A set of 32-bit keys that readers search without a lock.
 //!
+//! The main type is [`KeySet`]. Used for the lkeys of the MRs whose deregistration must not go
+//! straight to the driver. Writers are serialised by the caller.
+//!
 //! # Examples
 //!
 //! ```
@@ -42,19 +45,20 @@ const BITMAPS: usize = helpers::EXT_KEY_SET_BITMAPS as usize;
 /// A bitmap of 4 KiB.
 type Bitmap = [Atomic<usize>; WORDS];
 
-/// A set of keys, by their upper 24 bits. Drivers count these up, and vary the lower ones when they
-/// use an MR again; so they are dense. A bitmap stays until the set is dropped: all of them are 2 MiB.
+/// A set of lkeys, with one bit for each index (upper 24 bits). Drivers allocate indices densely,
+/// and change only the low byte when they reuse an MR. A bitmap stays until the set is dropped. All
+/// bitmaps together take 2 MiB.
 ///
 /// # Invariants
 ///
 /// - An entry of `bitmaps` is NULL, or a [`Bitmap`] that the set owns.
-/// - `keys` is the number of keys in the set, and is the sum of `unknown` and the number of bits that
-///   are set. The bit of a key in the set is set, or `unknown` is not 0.
+/// - `keys` is the number of keys in the set, and is the sum of `unknown` and the number of bits
+///   that are set. For each key in the set the bit is set, or `unknown` is not 0.
 #[repr(C)]
 pub struct KeySet {
     keys: Atomic<usize>,
-    /// The number of keys that have no bit of their own: there was no memory for the bitmap, or another
-    /// key has it. Any key may be one of them.
+    /// The number of keys without a bit: there was no memory for the bitmap, or another key has the
+    /// bit. Any key may be among these keys.
     unknown: Atomic<usize>,
     bitmaps: KBox<[Atomic<*mut Bitmap>; BITMAPS]>,
 }
@@ -67,7 +71,9 @@ const _: () = assert!(
 );
 
 impl KeySet {
-    /// Creates an empty set. Context: may sleep.
+    /// Creates an empty set.
+    ///
+    /// Context: may sleep.
     pub fn new() -> Result<Self> {
         let none = pin_init::init_array_from_fn(|_| Atomic::new(ptr::null_mut()));
         // INVARIANT: There is no bitmap, and no key.
@@ -78,13 +84,13 @@ impl KeySet {
         })
     }
 
-    /// Returns whether `key` may be in the set. `false` is certain for a caller that orders this after
-    /// the insertion of the key, as one that got the key from the inserting task does, and before its
-    /// removal.
+    /// Returns whether `key` may be in the set. `false` is certain if the call is ordered after the
+    /// insertion of the key and before the removal. A caller that got the key from the inserting
+    /// task is ordered after the insertion.
     ///
     /// Context: any.
     pub fn may_contain(&self, key: u32) -> bool {
-        // SAFETY: The set is initialised, and the function only reads it.
+        // SAFETY: The set is initialised, and the function only reads the set.
         unsafe { helpers::ext_key_set_may_contain(self.as_raw(), key) }
     }
 
@@ -93,8 +99,8 @@ impl KeySet {
         ptr::from_ref(self).cast()
     }
 
-    /// Returns the word that has the bit of `key`, and the bit. Returns `None` if there is no bitmap
-    /// for it, after `make` could not make one.
+    /// Returns the word that has the bit of `key`, and the bit. Returns `None` if there is no
+    /// bitmap for the key and `make` could not create the bitmap.
     fn bit(&self, key: u32, make: impl FnOnce() -> *mut Bitmap) -> Option<(&Atomic<usize>, usize)> {
         // CAST: `usize` has at least 32 bits.
         let index = (key >> helpers::EXT_KEY_SET_SHIFT) as usize;
@@ -103,10 +109,10 @@ impl KeySet {
         let mut bitmap = entry.load(Acquire);
         if bitmap.is_null() {
             bitmap = make();
-            // INVARIANT: `make` returns NULL or a bitmap that it leaves to the set.
+            // INVARIANT: `make` returns NULL or a bitmap that belongs to the set.
             entry.store(bitmap, Release);
         }
-        // SAFETY: By the type invariants it is NULL or valid while `self` is.
+        // SAFETY: By the type invariants the pointer is NULL, or valid while `self` is valid.
         let word = unsafe { bitmap.as_ref() }?.get(bit / usize::BITS as usize)?;
         Some((word, 1 << (bit % usize::BITS as usize)))
     }
@@ -118,11 +124,11 @@ impl KeySet {
         let empty = || pin_init::init_array_from_fn(|_| Atomic::new(0));
         let make = || KBox::init(empty(), GFP_NOWAIT).map_or(ptr::null_mut(), KBox::into_raw);
         match self.bit(key, make) {
-            // INVARIANT: The bit is that of this key.
+            // INVARIANT: The bit now belongs to this key.
             Some((word, bit)) if word.load(Relaxed) & bit == 0 => {
                 word.store(word.load(Relaxed) | bit, Relaxed);
             }
-            // INVARIANT: The key has no bit of its own.
+            // INVARIANT: The key has no bit.
             _ => self.unknown.add(1, Relaxed),
         }
         self.keys.add(1, Relaxed);
@@ -133,11 +139,11 @@ impl KeySet {
     /// Context: any. The caller keeps other tasks from changing the set.
     pub fn remove(&self, key: u32) {
         match self.bit(key, ptr::null_mut) {
-            // INVARIANT: If the bit was that of another key, then this one is counted in `unknown`,
-            // where that other one is from here on.
+            // INVARIANT: If the bit belonged to another key, this key was counted in `unknown`.
+            // From here on that count stands for the other key.
             Some((word, bit)) if word.load(Relaxed) & bit != 0 => {
-                // Pairs with the `smp_rmb()` in `ext_key_set_may_contain()`: who finds no bit finds
-                // that other key in `unknown`.
+                // Pairs with the `smp_rmb()` in `ext_key_set_may_contain()`: a reader that sees the
+                // cleared bit sees the other key in `unknown`.
                 word.store(word.load(Relaxed) & !bit, Release);
             }
             // INVARIANT: The key had no bit.
@@ -154,7 +160,7 @@ impl Drop for KeySet {
         for entry in self.bitmaps.iter() {
             let bitmap = entry.load(Relaxed);
             if !bitmap.is_null() {
-                // SAFETY: By the type invariants the set owns it, and this is its last use.
+                // SAFETY: By the type invariants the set owns the bitmap, and this is the last use.
                 drop(unsafe { KBox::from_raw(bitmap) });
             }
         }
@@ -198,11 +204,11 @@ mod tests {
     #[test]
     fn a_key_without_memory_may_be_any() -> Result {
         let set = KeySet::new()?;
-        // What an insertion of it would have done.
+        // The effect of an insertion without memory.
         set.keys.add(1, Relaxed);
         set.unknown.add(1, Relaxed);
         assert!(set.may_contain(7));
-        // Another one has a bitmap.
+        // Another key has a bitmap.
         set.insert(0x300);
         set.remove(0x300);
         assert!(set.may_contain(3));

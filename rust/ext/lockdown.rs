@@ -10,8 +10,8 @@ use kernel::{
     prelude::*, //
 };
 
-/// Returns `EPERM` if the kernel is locked down against direct access to PCI devices, as `mmap(2)` of
-/// `resourceN` in sysfs does. The kernel logs the refusal.
+/// Returns `EPERM` if the kernel is locked down against direct access to PCI devices, as `mmap(2)`
+/// of `resourceN` in sysfs does. The kernel logs the rejection.
 ///
 /// Context: any.
 ///

@@ -22,7 +22,8 @@
 ///
 /// Context: any.
 pub fn allowed() -> bool {
-    // SAFETY: The helper has no preconditions: it only changes a static variable, under a lock.
+    // SAFETY: The helper has no preconditions: the helper only changes a static variable, under a
+    // lock.
     unsafe { super::bindings::helpers::ext_log_allowed() }
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Tables of tasks, each with a value. A task enters itself for the duration of a function call, and
-//! code that it reaches in another way than by arguments looks it up there.
+//! Tables of tasks, each with a value. A task enters itself for the duration of a function call.
+//! Code in the call that cannot get the value as an argument, such as a hook, looks for the task in
+//! the table. [`Marks`] is a table, and [`Mark`] an entry. Used by the hooks on kernel functions.
 //!
 //! There is no lock, and tasks that start at different slots write to different cache lines.
 
@@ -37,42 +38,46 @@ impl Marks {
         self.0.get()
     }
 
-    /// Enters `task`. Returns `None` if the task has its first free slot already, or if all of its
-    /// slots are taken. A task that is in the table twice leaves it when both marks are dropped.
+    /// Enters `task`. Returns `None` if the task has a slot before the first free slot, or if all
+    /// slots that the task tries are taken. A task that is in the table twice leaves the table when
+    /// both marks are dropped.
     pub(super) fn enter(&self, task: TaskId) -> Option<Mark<'_>> {
         // SAFETY: The table is valid: a slot of zero is free.
         let mark = unsafe { helpers::ext_marks_enter(self.as_raw(), task.0) };
-        // INVARIANT: The function has entered the task there.
+        // INVARIANT: The function has entered the task in the slot.
         NonNull::new(mark).map(|mark| Mark(mark, PhantomData))
     }
 
-    /// Returns the value of `task`, which is the caller, or `None` if it is not in the table.
+    /// Returns the value of `task`, or `None` if `task` is not in the table. `task` must be the
+    /// caller.
     pub(super) fn value(&self, task: TaskId) -> Option<*mut c_void> {
         // SAFETY: The table is valid.
         let mark = unsafe { helpers::ext_marks_find(self.as_raw(), task.0) };
-        // SAFETY: The slot is that of the caller, who alone writes the value.
+        // SAFETY: The slot belongs to the caller, and only the caller writes the value.
         unsafe { mark.as_ref() }.map(|mark| mark.room[0])
     }
 }
 
-/// A task in the table, until this is dropped.
+/// An entry of a task in the table. Drop removes the entry.
 ///
 /// # Invariants
 ///
-/// The slot is one of a table that lives for `'a`, and has the task.
+/// The slot belongs to a table that lives for `'a`, and contains the task.
 pub(super) struct Mark<'a>(NonNull<helpers::ext_mark>, PhantomData<&'a Marks>);
 
 impl Mark<'_> {
-    /// Sets the value of the task, which is the caller.
+    /// Sets the value of the task. The caller must be the task.
     pub(super) fn set_value(&self, value: *mut c_void) {
-        // SAFETY: By the type invariants the slot is valid and has the task, which alone uses the field.
+        // SAFETY: By the type invariants the slot is valid and contains the task, and only the task
+        // uses the field.
         unsafe { (*self.0.as_ptr()).room[0] = value };
     }
 }
 
 impl Drop for Mark<'_> {
     fn drop(&mut self) {
-        // SAFETY: By the type invariants the slot is valid, and this object has entered the task there.
+        // SAFETY: By the type invariants the slot is valid, and contains the task on behalf of this
+        // object.
         unsafe { helpers::ext_marks_leave(self.0.as_ptr()) };
     }
 }
@@ -82,7 +87,7 @@ impl Drop for Mark<'_> {
 mod tests {
     use super::*;
 
-    /// How many slots a task has.
+    /// Number of slots that a task tries.
     const PROBES: usize = helpers::EXT_MARK_PROBES as usize;
 
     impl Marks {
@@ -135,7 +140,8 @@ mod tests {
         Ok(())
     }
 
-    /// A task whose slots are all taken is not marked; it is again when one is free.
+    /// A task is not entered while all slots of the task are taken, and is entered when a slot is
+    /// free again.
     #[test]
     fn full() -> Result {
         let marks = marks()?;

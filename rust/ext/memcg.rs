@@ -7,11 +7,11 @@
 use super::bindings::helpers;
 use kernel::prelude::*;
 
-/// Returns `ENOMEM` unless the memory cgroup of the calling process has room for `bytes` of kernel
-/// memory.
+/// Returns `ENOMEM` unless the memory cgroup of the calling process has headroom for `bytes` of
+/// kernel memory.
 ///
-/// If the limit is exceeded by an allocation with `GFP_KERNEL_ACCOUNT`, the OOM killer ends a process of
-/// the cgroup. A call that allocates little can so fail instead.
+/// Exceeding the limit in a `GFP_KERNEL_ACCOUNT` allocation invokes the OOM killer. Checking first
+/// makes a small request fail with `ENOMEM` instead.
 ///
 /// # Examples
 ///

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A character device with ioctls only.
+//! A character device with ioctls only. A driver implements [`Control`] and keeps a
+//! [`Registration`].
 //!
 //! Adds to [`kernel::miscdevice`]: open files keep the module loaded on all supported kernels, and
 //! the node has a mode.
@@ -120,7 +121,7 @@ struct VTable<T: Control>(PhantomData<T>);
 impl<T: Control> VTable<T> {
     /// `file_operations.unlocked_ioctl`.
     ///
-    /// It uses no pointer, so any arguments are safe.
+    /// Dereferences no pointer, so any arguments are safe.
     extern "C" fn ioctl(_: *mut bindings::file, cmd: c_uint, arg: c_ulong) -> c_long {
         from_result(|| T::ioctl(cmd, arg))
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The address space of the calling process.
+//! The address space of the calling process. [`Locked`] shows that the `mmap_lock` is held. Used to
+//! pin memory.
 //!
 //! C header: [`include/linux/mmap_lock.h`](srctree/include/linux/mmap_lock.h).
 
@@ -14,7 +15,7 @@ use kernel::{
 ///
 /// # Invariants
 ///
-/// `guard` is of the address space of the task that holds this object.
+/// `guard` is a lock of the address space of the task that holds this object.
 ///
 /// # Examples
 ///
@@ -29,19 +30,19 @@ use kernel::{
 /// }
 /// ```
 pub struct Locked<'a> {
-    /// The lock. It cannot be sent to another task.
+    /// The lock. Cannot be sent to another task.
     guard: MmapReadGuard<'a>,
 }
 
 impl<'a> Locked<'a> {
     /// Takes the lock. Returns `None` in a kernel thread.
     ///
-    /// Another task of the process may hold the lock while it waits for memory that a process serves
-    /// (FUSE, userfaultfd), for as long as that process likes.
+    /// Another task of the process may hold the lock while waiting for memory that a process serves
+    /// (FUSE, userfaultfd). The serving process determines how long the wait lasts.
     ///
     /// Context: process context; may sleep.
     pub fn of(task: &'a CurrentTask) -> Option<Self> {
-        // INVARIANT: A `CurrentTask` is the calling task, and the guard stays in it.
+        // INVARIANT: A `CurrentTask` is the calling task, and the guard stays in the calling task.
         Some(Self {
             guard: task.mm()?.mmap_read_lock(),
         })

@@ -2,10 +2,10 @@
 
 //! String module parameters, which `module!` lacks.
 //!
-//! A module declares them in C with the type `charp` and defines `ext_module_param_str()`, which
-//! looks one up by name. If a parameter is writable, the module also defines
-//! `ext_module_params_lock()` and `ext_module_params_unlock()`, which take and release the lock
-//! that keeps the kernel from replacing a value. See `rust/helpers/params.h`.
+//! A module declares the parameters in C with the type `charp` and defines
+//! `ext_module_param_str()`, which returns a value by name. If a parameter is writable, the module
+//! also defines `ext_module_params_lock()` and `ext_module_params_unlock()`. While the lock is held
+//! the kernel does not replace a value. See `rust/helpers/params.h`.
 //!
 //! # Examples
 //!
@@ -44,14 +44,14 @@ use kernel::{
 };
 
 extern "C" {
-    // The module defines these; see `rust/helpers/params.h`.
+    // Defined by the module; see `rust/helpers/params.h`.
     fn ext_module_param_str(name: *const c_char) -> *const c_char;
     fn ext_module_params_lock();
     fn ext_module_params_unlock();
 }
 
-/// Returns the value of the string parameter `name`, which must not be writable (mode 0444): an empty
-/// string if it is unset, and `?` if it is not UTF-8.
+/// Returns the value of the string parameter `name`, an empty string for an unset parameter, and
+/// `?` for a value that is not UTF-8. The parameter must not be writable (mode 0444).
 ///
 /// Context: any.
 pub fn string(name: &CStr) -> &'static str {
@@ -59,10 +59,10 @@ pub fn string(name: &CStr) -> &'static str {
     unsafe { value(name) }.map_or("", |text| text.to_str().unwrap_or("?"))
 }
 
-/// Calls `f` with the value of the writable string parameter `name`, or with `None` if it is unset
-/// or empty.
+/// Calls `f` with the value of the writable string parameter `name`, or with `None` if the
+/// parameter is unset or empty.
 ///
-/// Context: may sleep. Holds the parameter lock during `f`, which must not take a lock.
+/// Context: may sleep. Holds the parameter lock during `f`, so `f` must not take a lock.
 pub fn with_string<R>(name: &CStr, f: impl FnOnce(Option<&CStr>) -> R) -> R {
     // SAFETY: The function needs a context that may sleep, as this function does.
     unsafe { ext_module_params_lock() };
@@ -77,8 +77,8 @@ pub fn with_string<R>(name: &CStr, f: impl FnOnce(Option<&CStr>) -> R) -> R {
 /// Defines the function that validates a parameter before the kernel sets it.
 ///
 /// The argument is a function of type `fn(name: &CStr, value: &CStr) -> Result`. The C part of the
-/// module calls it through `ext_module_param_check()`; see `rust/helpers/params.h`. Use it once in
-/// a module.
+/// module calls it through `ext_module_param_check()`; see `rust/helpers/params.h`. Use the macro
+/// once in a module.
 #[macro_export]
 macro_rules! check_params {
     ($check:path) => {
@@ -91,7 +91,7 @@ macro_rules! check_params {
                 name: *const ::kernel::ffi::c_char,
                 value: *const ::kernel::ffi::c_char,
             ) -> ::kernel::ffi::c_int {
-                // SAFETY: By this function's safety contract both are valid C strings.
+                // SAFETY: By the safety requirements both are valid C strings.
                 unsafe { $crate::ext::params::check_with(name, value, $check) }
             }
         };
@@ -99,6 +99,8 @@ macro_rules! check_params {
 }
 
 /// Calls `check` for [`check_params!`](crate::check_params).
+///
+/// Context: that of `check`.
 ///
 /// # Safety
 ///
@@ -108,25 +110,25 @@ pub unsafe fn check_with(
     value: *const c_char,
     check: fn(&CStr, &CStr) -> Result,
 ) -> c_int {
-    // SAFETY: By this function's safety contract both are valid C strings.
+    // SAFETY: By the safety requirements both are valid C strings.
     let (name, value) = unsafe { (CStr::from_char_ptr(name), CStr::from_char_ptr(value)) };
     from_result(|| check(name, value).map(|()| 0))
 }
 
-/// Returns the value of the string parameter `name`, or `None` if it is unset or empty.
+/// Returns the value of the string parameter `name`, or `None` if the parameter is unset or empty.
 ///
 /// # Safety
 ///
 /// The kernel must not replace the value during `'a`.
 unsafe fn value<'a>(name: &CStr) -> Option<&'a CStr> {
-    // SAFETY: `name` is a C string, which the function only reads.
+    // SAFETY: `name` is a C string, and the function only reads the string.
     let value = unsafe { ext_module_param_str(name.as_char_ptr()) };
     if value.is_null() {
         return None;
     }
     // SAFETY:
     // - A value that is not NULL is a C string.
-    // - By this function's safety contract the kernel keeps it during `'a`.
+    // - By the safety requirements the kernel keeps the value during `'a`.
     let value = unsafe { CStr::from_char_ptr(value) };
     (!value.is_empty()).then_some(value)
 }

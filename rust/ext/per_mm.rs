@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Objects that belong to an address space, and are dropped when it ends.
+//! Objects that belong to an address space, and are dropped when the address space ends.
 //!
-//! An address space ends when its last process exits or executes another program. Who has open files
-//! does not matter, and `fork()` does not copy an object. Also has the [`size`] of an address space.
+//! [`PerMm`] holds at most one object for each address space. Used for the names that a process has
+//! given to memory. An address space ends when the last process exits or executes another program.
+//! Open files do not delay the end, and `fork()` does not copy an object. The module also has the
+//! [`size`] of an address space.
 //!
 //! C header: [`include/linux/mmu_notifier.h`](srctree/include/linux/mmu_notifier.h).
 //!
@@ -60,10 +62,11 @@ use kernel::{
     types::Opaque, //
 };
 
-/// The number of locks, so that processes seldom share one.
+/// The number of locks. Processes seldom share a lock.
 const SHARDS: usize = 64;
 
-/// An address space, as a number that no other one has while it is used or notified about.
+/// An address space, as a number. No other address space has the number while the address space is
+/// used or has a notifier.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct MmId(usize);
 
@@ -73,7 +76,7 @@ impl MmId {
         Self(mm.addr())
     }
 
-    /// Returns the place of its lock.
+    /// Returns the index of the lock for the address space.
     fn shard(self) -> usize {
         // CAST: A hash.
         let hash = (self.0 as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -86,12 +89,12 @@ impl MmId {
 ///
 /// Context: any.
 pub fn size(mm: &MmWithUser) -> usize {
-    // SAFETY: The object is valid. The field changes only while a program is started, before its
-    // processes make system calls.
+    // SAFETY: The object is valid. The field changes only while a program is started, before the
+    // program makes system calls.
     unsafe { (*mm.as_raw()).__bindgen_anon_1.task_size }
 }
 
-/// The object of an address space, and the notifier that drops it.
+/// The object of an address space, and the notifier that drops the object.
 struct Entry<T: Send + Sync + 'static> {
     object: Arc<T>,
     _notifier: Notified<T>,
@@ -99,12 +102,12 @@ struct Entry<T: Send + Sync + 'static> {
 
 /// The address spaces that share a lock.
 struct Shard<T: Send + Sync + 'static> {
-    /// Nothing is added any more.
+    /// No entry is added any more.
     closed: bool,
     entries: RBTree<MmId, Entry<T>>,
 }
 
-/// What the notifiers refer to.
+/// The data that the notifiers refer to.
 #[pin_data]
 struct Spaces<T: Send + Sync + 'static> {
     /// Number of notifiers that are not freed.
@@ -133,12 +136,14 @@ impl<T: Send + Sync + 'static> Spaces<T> {
     }
 }
 
-/// The objects of all address spaces that have one. Dropping it drops them, and waits for the kernel's
-/// calls about them.
+/// The objects of all address spaces. Drop drops the objects, and waits for the kernel's calls of
+/// the notifiers.
+///
+/// Context: drop may sleep.
 pub struct PerMm<T: Send + Sync + 'static>(Arc<Spaces<T>>);
 
 impl<T: Send + Sync + 'static> PerMm<T> {
-    /// Creates it without an object.
+    /// Creates a `PerMm` without objects.
     ///
     /// Context: may sleep.
     pub fn new() -> Result<Self> {
@@ -164,8 +169,8 @@ impl<T: Send + Sync + 'static> PerMm<T> {
         self.0.get(MmId::of(mm.as_raw()))
     }
 
-    /// As [`Self::get`]. Adds the object that `new` returns if the address space has none. Of two tasks
-    /// that do so at once, one gets the object of the other.
+    /// Like [`Self::get`], but adds the object returned by `new` if the address space has no
+    /// object. If two tasks add an object at the same time, both get the same object.
     ///
     /// Returns `ESRCH` in a kernel thread, and `ERESTARTSYS` if the task has a signal.
     ///
@@ -193,7 +198,7 @@ impl<T: Send + Sync + 'static> PerMm<T> {
             drop(shard);
             return Err(ENODEV);
         }
-        // The process runs, so its address space has not ended.
+        // The process runs, so the address space has not ended.
         let old = shard.entries.insert(node);
         drop(shard);
         drop(old);
@@ -212,20 +217,20 @@ impl<T: Send + Sync + 'static> Drop for PerMm<T> {
         }
         // SAFETY: The function only sleeps.
         unsafe { bindings::mmu_notifier_synchronize() };
-        // That function does not wait for callbacks which other CPUs have queued. Pairs with the
-        // decrement in `Notifier::free`.
+        // `mmu_notifier_synchronize()` does not wait for callbacks queued by other CPUs. Pairs with
+        // the decrement in `Notifier::free`.
         while self.0.notifiers.load(Acquire) > 0 {
             fsleep(Delta::from_millis(1));
         }
-        // The last of them may still be on its way out of this module. It runs with bottom halves
-        // disabled, which is an RCU read-side section.
+        // The last callback may still be returning from this module. A callback runs with bottom
+        // halves disabled, in an RCU read-side section.
         //
         // SAFETY: The function only sleeps.
         unsafe { bindings::synchronize_rcu() };
     }
 }
 
-/// The C object, and what its callbacks need.
+/// The C object, and the data of the callbacks.
 #[repr(C)]
 struct Notifier<T: Send + Sync + 'static> {
     inner: Opaque<bindings::mmu_notifier>,
@@ -246,8 +251,8 @@ impl<T: Send + Sync + 'static> Notifier<T> {
     ///
     /// `raw` must be the first field of a `Notifier<T>` that is not freed before the call returns.
     unsafe extern "C" fn release(raw: *mut bindings::mmu_notifier, mm: *mut bindings::mm_struct) {
-        // SAFETY: By this function's safety contract the object is valid. That `remove` puts the
-        // notifier does not free it: the kernel waits for this call.
+        // SAFETY: By the safety requirements the object is valid. `remove` puts the notifier but
+        // does not free the notifier: the kernel waits for this call.
         let spaces = unsafe { &(*raw.cast::<Self>()).spaces };
         spaces.remove(MmId::of(mm));
     }
@@ -256,10 +261,10 @@ impl<T: Send + Sync + 'static> Notifier<T> {
     ///
     /// # Safety
     ///
-    /// `raw` must be the first field of a `Notifier<T>` that came from [`KBox::into_raw`] and that
-    /// nothing uses after this call.
+    /// `raw` must be the first field of a `Notifier<T>` that came from [`KBox::into_raw`] and has
+    /// no user after this call.
     unsafe extern "C" fn free(raw: *mut bindings::mmu_notifier) {
-        // SAFETY: By this function's safety contract the pointer came from `into_raw`, and has no user.
+        // SAFETY: By the safety requirements the pointer came from `into_raw`, and has no user.
         let this = unsafe { KBox::from_raw(raw.cast::<Self>()) };
         let spaces = this.spaces.clone();
         drop(this);
@@ -268,21 +273,22 @@ impl<T: Send + Sync + 'static> Notifier<T> {
     }
 }
 
-/// A notifier of an address space. Dropping it frees it, later.
+/// A notifier of an address space. Drop puts the notifier; the kernel frees the notifier later.
 ///
 /// # Invariants
 ///
-/// The pointer is the first field of a [`Notifier`] that is registered, and this object owns its only
+/// The pointer is the first field of a registered [`Notifier`], and this object owns the only
 /// reference.
 struct Notified<T: Send + Sync + 'static>(NonNull<bindings::mmu_notifier>, PhantomData<Arc<T>>);
 
-// SAFETY: Any task may put a notifier. What it refers to is `Send` and `Sync`.
+// SAFETY: Any task may put a notifier. The data of the notifier is `Send` and `Sync`.
 unsafe impl<T: Send + Sync + 'static> Send for Notified<T> {}
 // SAFETY: A shared reference gives access to nothing.
 unsafe impl<T: Send + Sync + 'static> Sync for Notified<T> {}
 
 impl<T: Send + Sync + 'static> Notified<T> {
-    /// Has the end of `mm`, which is that of the calling process, drop its object in `spaces`.
+    /// Registers a notifier that drops the object in `spaces` at the end of `mm`. `mm` must be the
+    /// address space of the calling process.
     ///
     /// Context: process context; may sleep. Takes the `mmap_lock`.
     fn new(mm: &MmWithUser, spaces: &Arc<Spaces<T>>) -> Result<Self> {
@@ -296,12 +302,12 @@ impl<T: Send + Sync + 'static> Notified<T> {
         let notifier = KBox::into_raw(KBox::new(notifier, GFP_KERNEL_ACCOUNT)?);
         let raw: *mut bindings::mmu_notifier = notifier.cast();
         spaces.notifiers.fetch_add(1, Relaxed);
-        // SAFETY: The object is initialised, and stays in its place until `Notifier::free`. The process
-        // uses `mm`, and holds no lock of it here.
+        // SAFETY: The object is initialised, and does not move until `Notifier::free`. The process
+        // uses `mm`, and holds no lock of `mm` here.
         if let Err(e) = to_result(unsafe { bindings::mmu_notifier_register(raw, mm.as_raw()) }) {
-            // SAFETY: The notifier is not registered, so nothing uses it.
+            // SAFETY: The notifier is not registered, so the notifier has no user.
             unsafe { Notifier::<T>::free(raw) };
-            // Nothing has changed: the system call may be made again.
+            // No state has changed, so the system call may be restarted.
             return Err(if e == EINTR { ERESTARTSYS } else { e });
         }
         // INVARIANT: The notifier has just been registered, with one reference.

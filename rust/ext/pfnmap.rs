@@ -36,7 +36,7 @@ use kernel::{
 /// Returns whether `vma` is a shared mapping of a file in sysfs, of addresses without struct pages.
 ///
 /// The files `resourceN` and `resourceN_wc` of a PCI function are such files. Mappings of other
-/// files do not count: their drivers (VFIO, RDMA, graphics) unmap and move them without a
+/// files do not count: drivers such as VFIO, RDMA and graphics unmap and move mappings without a
 /// notification to other modules.
 ///
 /// Context: any.
@@ -51,8 +51,8 @@ pub fn is_mmio(vma: &VmaRef) -> bool {
 
 /// Returns the physical addresses behind `[addr, addr + len)`. Adjacent addresses form one range.
 ///
-/// Returns `EFAULT` unless all of it is mapped in VMAs for which [`is_mmio`] holds and, if `write`
-/// is true, that are writable.
+/// Returns `EFAULT` unless the whole range is mapped in VMAs for which [`is_mmio`] holds, writable
+/// VMAs if `write` is true.
 ///
 /// The addresses are a snapshot. A mapping holds no reference: the caller must know which device
 /// owns the addresses, and until when.
@@ -76,7 +76,7 @@ pub fn physical(
         let mut phys = 0;
         let upto = end.min(vma.end());
         // SAFETY:
-        // - The VMA is valid, and `at` lies in it.
+        // - The VMA is valid, and `at` lies in the VMA.
         // - `mm` shows that the `mmap_lock` is held for reading.
         let got = unsafe { helpers::ext_pfnmap_run(vma.as_ptr(), at, upto, &mut phys) };
         if got == 0 {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Pinning user memory: whether it works, and peer-to-peer memory that is pinned.
+//! Pinning user memory: whether a driver can pin memory ([`can_pin`], [`MemoryKind`]), and pinned
+//! peer-to-peer memory (`Pages`).
 //!
 //! C header: [`include/linux/mm.h`](srctree/include/linux/mm.h).
 
@@ -74,8 +75,8 @@ pub fn can_pin(addr: usize, write: bool) -> bool {
     true
 }
 
-/// Returns an address of the calling process without the bits that its CPU ignores (LAM, TBI), as the
-/// kernel does before it pins memory.
+/// Returns an address of the calling process without the bits that the CPU ignores (LAM, TBI), as
+/// the kernel does before pinning memory.
 ///
 /// # Examples
 ///
@@ -88,7 +89,8 @@ pub fn can_pin(addr: usize, write: bool) -> bool {
 /// Context: process context.
 #[inline]
 pub fn untagged(addr: u64) -> u64 {
-    // CAST: An address of this machine; others are those of no process.
+    // CAST: An address of this machine has the size of `usize`. Larger values are no address of a
+    // process.
     // SAFETY: The function reads the mask of the calling process, for any address.
     unsafe { helpers::ext_untagged_addr(addr as usize) as u64 }
 }
@@ -100,15 +102,15 @@ pub enum MemoryKind {
     Unknown,
     /// Memory that can be pinned.
     Ordinary,
-    /// Peer-to-peer memory, or memory without struct pages. RDMA drivers cannot pin it.
+    /// Peer-to-peer memory, or memory without struct pages. RDMA drivers cannot pin such memory.
     Device,
 }
 
 impl MemoryKind {
     /// Returns what the calling process has mapped at `addr`.
     ///
-    /// This reads the page tables only, at a tenth of the cost of [`can_pin`]. The answer is a hint:
-    /// the mapping can change at any time.
+    /// Reads only the page tables, at a tenth of the cost of [`can_pin`]. The answer is a hint: the
+    /// mapping can change at any time.
     ///
     /// # Examples
     ///

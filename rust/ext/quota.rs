@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Limits of a resource for each user.
+//! Limits of a resource for each user. A [`Quota`] counts the bytes of all users, and a [`Charge`]
+//! is the part of one user. Used for device memory.
 //!
 //! # Examples
 //!
@@ -36,12 +37,12 @@ use kernel::{
 /// The use of a resource by each user, in bytes.
 #[pin_data]
 pub struct Quota {
-    /// The bytes of each user that has some.
+    /// The bytes of each user with charges.
     #[pin]
     users: Mutex<RBTree<u32, u64>>,
 }
 
-/// Bytes that are charged to a user. Dropping this gives them back.
+/// Bytes that are charged to a user. Drop reverts the charge.
 ///
 /// # Invariants
 ///
@@ -68,9 +69,9 @@ impl Quota {
         )
     }
 
-    /// Charges `bytes` to the user of the calling process: its real user, or in a user namespace the one
-    /// who created the outermost namespace, as that user has any number of uids there. Returns `EDQUOT`
-    /// if the user would have more than `limit`.
+    /// Charges `bytes` to the user of the calling process. In a user namespace a user has any
+    /// number of uids, so the user is the creator of the outermost namespace; otherwise the real
+    /// user of the process. Returns `EDQUOT` if the user would have more than `limit` bytes.
     ///
     /// Context: process context; may sleep.
     pub fn charge(this: &Arc<Self>, bytes: u64, limit: u64) -> Result<Charge> {
@@ -135,7 +136,7 @@ mod tests {
         assert_eq!(quota.used(uid), 100);
         drop(first);
         assert_eq!(quota.used(uid), 40);
-        // A lower limit than what the user has.
+        // A limit below the bytes of the user.
         assert!(Quota::charge(&quota, 1, 30).is_err());
         drop(second);
         assert_eq!(quota.used(uid), 0);

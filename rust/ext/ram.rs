@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Pages of RAM that a driver owns, and tables of them for devices.
+//! Pages of RAM that a driver owns, and tables of such pages for devices. [`Pages`] is the memory,
+//! [`PagesTable`] a table. Used by clients without a device, for examples and tests.
 //!
 //! C headers: [`include/linux/gfp.h`](srctree/include/linux/gfp.h),
 //! [`include/linux/scatterlist.h`](srctree/include/linux/scatterlist.h).
@@ -66,11 +67,11 @@ impl Pages {
     /// Returns page `i`, or `None` if there is no such page.
     pub fn get(&self, i: usize) -> Option<BorrowedPage<'_>> {
         let page = NonNull::new(self.pages.get(i)?.as_ptr())?;
-        // SAFETY: `self` owns the page, which is valid while `self` is borrowed.
+        // SAFETY: `self` owns the page, so the page is valid while `self` is borrowed.
         Some(unsafe { BorrowedPage::from_raw(page) })
     }
 
-    /// Creates a table of the pages in `range`, which holds a reference to `this`.
+    /// Creates a table of the pages in `range`. The table holds a reference to `this`.
     ///
     /// Returns `EINVAL` if `range` exceeds the pages.
     ///
@@ -115,7 +116,7 @@ impl PagesTable {
         self.table.map(dev)
     }
 
-    /// Undoes [`PagesTable::map`]. Does nothing if the table is not mapped.
+    /// Reverts [`PagesTable::map`]. Does nothing if the table is not mapped.
     ///
     /// Context: may sleep.
     pub fn unmap(&mut self) {

@@ -4,8 +4,9 @@
 //!
 //! C header: [`include/linux/kprobes.h`](srctree/include/linux/kprobes.h).
 //!
-//! A [`ReturnProbe`] is a kretprobe that is armed only while calls are watched, and for a second more: the
-//! callers of the function pay nothing for it otherwise.
+//! A [`ReturnProbe`] is a kretprobe that is armed only while calls are watched, and for a second
+//! more. Otherwise the probe costs the callers of the function nothing. Used for drivers that
+//! ignore a failed invalidation.
 //!
 //! # Examples
 //!
@@ -45,15 +46,15 @@ pub struct ReturnProbe(NonNull<helpers::ext_return_probe>);
 
 // SAFETY: The functions for a probe may be called by any task.
 unsafe impl Send for ReturnProbe {}
-// SAFETY: They take its locks.
+// SAFETY: The functions for a probe do their own locking.
 unsafe impl Sync for ReturnProbe {}
 
 impl ReturnProbe {
-    /// Creates a probe on the function `symbol`, which returns an `int`. The name may begin with that of
-    /// its module and a colon.
+    /// Creates a probe on the function `symbol`, which must return an `int`. `symbol` may begin
+    /// with the name of a module and a colon.
     ///
-    /// Fails if there is no such function, or if the kernel cannot probe it. The module may be unloaded
-    /// before the probe is dropped.
+    /// Fails if there is no such function, or if the kernel cannot probe the function. The module
+    /// may be unloaded before the probe is dropped.
     ///
     /// Context: may sleep.
     pub fn new(symbol: &'static CStr) -> Result<Self> {
@@ -76,8 +77,8 @@ impl ReturnProbe {
 
 impl Drop for ReturnProbe {
     fn drop(&mut self) {
-        // SAFETY: By the type invariants the probe is valid. Nothing uses it after this: an `Armed`
-        // borrows it.
+        // SAFETY: By the type invariants the probe is valid. No code uses the probe after the call,
+        // as an `Armed` borrows the probe.
         unsafe { helpers::ext_return_probe_free(self.0.as_ptr()) };
     }
 }
@@ -90,13 +91,14 @@ impl Drop for ReturnProbe {
 pub struct Armed<'a>(&'a ReturnProbe);
 
 impl Armed<'_> {
-    /// Calls `f`. Fails with the last error that the function has returned to the current task in that
-    /// call, and with `EAGAIN` if one may have been missed.
+    /// Calls `f`. Fails with the last error that the probed function has returned to the current
+    /// task during the call of `f`, and with `EAGAIN` if an error may have been missed.
     ///
     /// Context: that of `f`.
     pub fn watch(&self, f: &dyn Fn()) -> Result {
         let f: *const &dyn Fn() = &f;
-        // SAFETY: By the type invariants the probe is valid and armed. `call` is passed what it requires.
+        // SAFETY: By the type invariants the probe is valid and armed. `call` gets a pointer to a
+        // `&dyn Fn()`, as `call` requires.
         to_result(unsafe {
             helpers::ext_return_probe_watch((self.0).0.as_ptr(), Some(call), f.cast_mut().cast())
         })
@@ -116,7 +118,7 @@ impl Drop for Armed<'_> {
 ///
 /// `f` must point to a `&dyn Fn()` that is valid during the call.
 unsafe extern "C" fn call(f: *mut c_void) {
-    // SAFETY: By this function's safety contract.
+    // SAFETY: By the safety requirements `f` points to a valid `&dyn Fn()`.
     let f = unsafe { &*f.cast_const().cast::<&dyn Fn()>() };
     f();
 }
@@ -130,7 +132,7 @@ mod tests {
     /// Fails with `EINVAL`.
     fn fail() {
         let mut result = false;
-        // SAFETY: The function accepts NULL, which is no number.
+        // SAFETY: The function accepts NULL, and returns an error.
         let _ = unsafe { bindings::kstrtobool(ptr::null(), &mut result) };
     }
 
@@ -151,14 +153,14 @@ mod tests {
             fail();
             succeed();
         });
-        // The inner of two watches sees it.
+        // Of two nested watches the inner watch sees the error.
         let nested = armed.watch(&|| {
             let _ = armed.watch(&fail);
         });
         fail();
         let after = armed.watch(&|| ());
         drop(armed);
-        // It is armed again.
+        // The probe is armed again.
         let again = probe.arm()?.watch(&fail);
         drop(probe);
         assert_eq!(succeeded, Ok(()));

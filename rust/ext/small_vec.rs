@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A vector that needs no allocation for one element.
+//! A vector without an allocation for a single element. Used for lists that usually have one
+//! element.
 //!
 //! # Examples
 //!
@@ -30,7 +31,8 @@ use kernel::{
     prelude::*, //
 };
 
-/// A vector that needs no allocation for one element. Of most types it is as large as a [`KVec`].
+/// A vector that needs no allocation for one element. For most types the size is that of a
+/// [`KVec`].
 pub struct SmallVec<T>(Storage<T>);
 
 /// The elements.
@@ -49,7 +51,7 @@ impl<T> SmallVec<T> {
         Self(Storage::Many(KVec::new()))
     }
 
-    /// Appends `value`. Returns `ENOMEM`, and leaves the vector as it is, if there is no memory.
+    /// Appends `value`. Returns `ENOMEM`, and does not change the vector, if there is no memory.
     ///
     /// Context: that of an allocation with `flags`.
     pub fn push(&mut self, value: T, flags: Flags) -> Result {
@@ -61,7 +63,7 @@ impl<T> SmallVec<T> {
             Storage::Many(list) => list.push(value, flags)?,
             Storage::One(_) => {
                 let mut list = KVec::with_capacity(4, flags)?;
-                // There is room, so nothing fails from here on.
+                // The list has capacity, so no step fails from here on.
                 if let Storage::One(first) = mem::replace(&mut self.0, Storage::Many(KVec::new())) {
                     list.push(first, flags)?;
                 }

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A pointer to shared data that readers load without a lock and a writer replaces as a whole.
+//! A pointer to shared data. Readers load the pointer without a lock, and a writer replaces the
+//! data as a whole.
+//!
+//! The main type is [`Snapshot`]. Used for lists that are read by every registration and seldom
+//! change.
 //!
 //! # Examples
 //!
@@ -41,12 +45,12 @@ use kernel::{
 
 /// An RCU-protected `Option<Arc<T>>`.
 ///
-/// A reader takes its own reference in an RCU read-side section, without a lock or an allocation.
+/// A reader takes a reference in an RCU read-side section, without a lock or an allocation.
 ///
 /// # Invariants
 ///
-/// `ptr` is null or came from [`Arc::into_raw`], and this object owns that reference. It releases
-/// the reference only after an RCU grace period that begins after `ptr` has been replaced.
+/// `ptr` is null or came from [`Arc::into_raw`], and this object owns the reference. The object
+/// releases the reference only after an RCU grace period that begins after `ptr` has been replaced.
 pub struct Snapshot<T: Send + Sync + 'static> {
     ptr: Atomic<*mut T>,
     _owns: PhantomData<Arc<T>>,
@@ -78,8 +82,8 @@ impl<T: Send + Sync + 'static> Snapshot<T> {
         Some(unsafe { ArcBorrow::from_raw(ptr) }.into())
     }
 
-    /// Calls `f` with the current value, if there is one, without a reference of its own: for values that
-    /// all CPUs use at once.
+    /// Calls `f` with the current value, if there is a value. Takes no reference, so that CPUs that
+    /// read the value at the same time do not share a reference count.
     ///
     /// Context: any. `f` runs in an RCU read-side section.
     pub fn with<R>(&self, f: impl FnOnce(&T) -> R) -> Option<R> {
@@ -95,22 +99,27 @@ impl<T: Send + Sync + 'static> Snapshot<T> {
     /// Context: may sleep.
     pub fn replace(&self, new: Option<Arc<T>>) -> Option<Arc<T>> {
         let new = new.map_or(ptr::null_mut(), |arc| Arc::into_raw(arc).cast_mut());
-        // INVARIANT: `new` is null or came from `Arc::into_raw`, and its reference moves here.
+        // INVARIANT: `new` is null or came from `Arc::into_raw`, and `self` takes over the
+        // reference.
         let old = self.ptr.xchg(new, Full);
         if old.is_null() {
             return None;
         }
-        // SAFETY: The function only sleeps, which the context of this function allows.
+        // SAFETY: The called function only sleeps, and the context of this function allows
+        // sleeping.
         unsafe { bindings::synchronize_rcu() };
         // SAFETY:
         // - By the type invariants `old` came from `Arc::into_raw`.
-        // - `self` does not point to it any more, and every reader that loaded it has taken its own
-        //   reference since, so this call may take over the reference of `self`.
+        // - `self` does not point to the value any more. Every reader that loaded the pointer has
+        //   since taken a reference or left the RCU read-side section. So this call may take over
+        //   the reference of `self`.
         Some(unsafe { Arc::from_raw(old) })
     }
 }
 
-/// A value in a [`Snapshot`]. Dropping this empties the snapshot, which may sleep.
+/// A value in a [`Snapshot`]. Drop empties the snapshot.
+///
+/// Context: drop may sleep.
 #[must_use = "the snapshot is emptied when this is dropped"]
 pub struct Published<T: Send + Sync + 'static>(&'static Snapshot<T>);
 

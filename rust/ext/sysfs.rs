@@ -2,10 +2,13 @@
 
 //! Directories with read-only text files in sysfs.
 //!
+//! A type that implements [`Files`] describes the files, and a [`Folder`] is the directory. Used
+//! for statistics.
+//!
 //! C headers: [`include/linux/kobject.h`](srctree/include/linux/kobject.h),
 //! [`include/linux/sysfs.h`](srctree/include/linux/sysfs.h).
 //!
-//! Covers a directory of statistics: no writable files, no binary files, no uevents.
+//! Not supported: writable files, binary files, and uevents.
 //!
 //! # Examples
 //!
@@ -50,7 +53,7 @@ use kernel::{
     types::Opaque, //
 };
 
-/// One file of a directory: its name and the function that writes its text.
+/// One file of a directory: the name and the function that writes the text.
 #[repr(C)]
 pub struct File<T> {
     attr: bindings::attribute,
@@ -93,10 +96,10 @@ struct Node<T> {
     data: T,
 }
 
-// SAFETY: The kobject is used only through functions that do their own locking.
+// SAFETY: The kobject is used only through functions that take the needed locks.
 unsafe impl<T: Send> Send for Node<T> {}
 // SAFETY:
-// - The kobject is used only through functions that do their own locking.
+// - The kobject is used only through functions that take the needed locks.
 // - `data` is only shared, and `T` is `Sync`.
 unsafe impl<T: Sync> Sync for Node<T> {}
 
@@ -124,13 +127,13 @@ impl<T: Files> Ktype<T> {
         attr: *mut bindings::attribute,
         buf: *mut ffi::c_char,
     ) -> isize {
-        // SAFETY: By this function's safety contract `kobj` is embedded in a `Node<T>`, which lives
+        // SAFETY: By the safety requirements `kobj` is embedded in a `Node<T>`. The node lives
         // until kobject_del() has waited for this call.
         let node = unsafe { &*kobj.byte_sub(offset_of!(Node<T>, kobj)).cast::<Node<T>>() };
-        // SAFETY: By this function's safety contract `attr` is the first field of an entry of
-        // `T::FILES`, which is `'static`.
+        // SAFETY: By the safety requirements `attr` is the first field of an entry of `T::FILES`,
+        // and `T::FILES` is `'static`.
         let file = unsafe { &*attr.cast::<File<T>>() };
-        // SAFETY: By this function's safety contract `buf` is a buffer of one page.
+        // SAFETY: By the safety requirements `buf` is a buffer of one page.
         let buf = unsafe { core::slice::from_raw_parts_mut(buf.cast::<u8>(), PAGE_SIZE) };
 
         from_result(|| {
@@ -145,19 +148,20 @@ impl<T: Files> Ktype<T> {
     ///
     /// `kobj` must be embedded in a live `Node<T>`.
     unsafe extern "C" fn release(kobj: *mut bindings::kobject) {
-        // SAFETY: By this function's safety contract `kobj` is embedded in a `Node<T>`, whose owner
-        // frees it only after `released` is complete.
+        // SAFETY: By the safety requirements `kobj` is embedded in a `Node<T>`. The owner frees the
+        // node only after `released` is complete.
         let node = unsafe { &*kobj.byte_sub(offset_of!(Node<T>, kobj)).cast::<Node<T>>() };
         node.released.complete_all();
     }
 }
 
-/// A directory in sysfs. Dropping it removes the directory and its files and waits for readers,
-/// which may sleep.
+/// A directory in sysfs. Drop removes the directory and the files, and waits for readers.
+///
+/// Context: drop may sleep.
 ///
 /// # Invariants
 ///
-/// `node.kobj` is initialised, and this object owns one reference to it.
+/// `node.kobj` is initialised, and this object owns one reference to `node.kobj`.
 pub struct Folder<T: Files> {
     node: Pin<KBox<Node<T>>>,
 }
@@ -181,13 +185,13 @@ impl<T: Files> Folder<T> {
             }),
             GFP_KERNEL,
         )?;
-        // INVARIANT: kobject_init_and_add() initialises the kobject even if it fails. The caller
-        // must then put the reference, which dropping `folder` does.
+        // INVARIANT: kobject_init_and_add() initialises the kobject even on failure. The caller
+        // must then put the reference, and dropping `folder` puts the reference.
         let folder = Self { node };
         // SAFETY:
         // - The kobject is zeroed and pinned, and its type is `'static`.
-        // - By this function's safety contract the parent is valid.
-        // - "%s" takes one C string, which is `name`.
+        // - By the safety requirements the parent is valid.
+        // - "%s" takes one C string, here `name`.
         to_result(unsafe {
             bindings::kobject_init_and_add(
                 folder.node.kobj.get(),
@@ -222,25 +226,25 @@ impl<T: Files> Folder<T> {
     ///
     /// Context: may sleep.
     pub fn in_kernel_mm(name: &CStr, data: T) -> Result<Self> {
-        // SAFETY: The kernel sets `kernel_kobj` at boot and does not change it afterwards.
+        // SAFETY: The kernel sets `kernel_kobj` at boot and does not change the pointer afterwards.
         let root = unsafe { bindings::kernel_kobj };
-        // SAFETY: `kernel_kobj` is never freed, so its sysfs node is valid. The name is a C string.
+        // SAFETY: `kernel_kobj` is never freed, so the sysfs node is valid. The name is a C string.
         let kn = unsafe {
             bindings::kernfs_find_and_get_ns((*root).sd, c"mm".as_char_ptr(), ptr::null())
         };
         if kn.is_null() {
             return Err(ENOENT);
         }
-        // The kernel does not export `mm_kobj`. The kernfs node of a directory in sysfs points to
-        // its kobject; the match below checks that this one does.
+        // The kernel does not export `mm_kobj`. But the kernfs node of a directory in sysfs points
+        // to the kobject; the match below checks that the pointer is the kobject of this directory.
         //
-        // SAFETY: This function holds a reference to `kn`, so it is valid.
+        // SAFETY: This function holds a reference to `kn`, so `kn` is valid.
         let mm = unsafe { (*kn).priv_ }.cast::<bindings::kobject>();
-        // SAFETY: `priv` of a directory in sysfs is NULL or its kobject. The kernel creates that of
-        // /sys/kernel/mm at boot and never removes it.
+        // SAFETY: `priv` of a directory in sysfs is NULL or the kobject. The kernel creates the
+        // kobject of /sys/kernel/mm at boot and never removes the kobject.
         let folder = match unsafe { mm.as_ref() } {
-            // SAFETY: The checks show that `mm` is the kobject of /sys/kernel/mm, which is never
-            // removed.
+            // SAFETY: The checks show that `mm` is the kobject of /sys/kernel/mm, and that kobject
+            // is never removed.
             Some(k) if k.sd == kn && k.parent == root => unsafe {
                 Self::in_kobject(mm, name, data)
             },
@@ -258,7 +262,8 @@ impl<T: Files> Drop for Folder<T> {
         unsafe { bindings::kobject_del(self.node.kobj.get()) };
         // SAFETY: By the type invariants this object owns one reference.
         unsafe { bindings::kobject_put(self.node.kobj.get()) };
-        // Another task may hold the last reference, which the memory and this code must outlive.
+        // Another task may hold the last reference. The memory and this code must outlive the last
+        // reference.
         self.node.released.wait_for_completion();
     }
 }

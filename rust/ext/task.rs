@@ -14,7 +14,7 @@ use kernel::{
     task::Task, //
 };
 
-/// A task, as a number that no other task has while it runs. It is not 0.
+/// A task, as a number. No other task has the number while the task runs. The number is not 0.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct TaskId(pub(super) usize);
 
@@ -66,8 +66,8 @@ impl Comm {
         let comm = unsafe { &raw const (*Task::current_raw()).comm };
         let mut bytes = [0; COMM];
         for (i, byte) in bytes[..COMM - 1].iter_mut().enumerate() {
-            // SAFETY: `i` is less than the length of the array, which lives as long as the task. The
-            // read is volatile, as another task may change the name meanwhile.
+            // SAFETY: `i` is less than the length of the array, and the array lives as long as the
+            // task. The read is volatile, as another task may change the name meanwhile.
             // CAST: `c_char` is `u8` in the kernel.
             *byte = unsafe { comm.cast::<u8>().add(i).read_volatile() };
         }

@@ -3,6 +3,9 @@
 //! VMA operations, which [`kernel::mm::virt`] lacks: an object behind a mapping, page faults, and
 //! lookup of the object by address.
 //!
+//! An object implements [`Mapping`], and a static [`Ops`] holds the operations. Used by
+//! [`chardev`](super::chardev), and to recognize memory that a process has mapped.
+//!
 //! C header: [`include/linux/mm.h`](srctree/include/linux/mm.h).
 //!
 //! # Examples
@@ -64,9 +67,9 @@ use kernel::{
 /// The object behind a VMA.
 ///
 /// All VMAs that result from a mapping by splitting and by `fork()` share the object. Closing the
-/// last of them drops it.
+/// last VMA drops the object.
 pub trait Mapping: Send + Sync + 'static {
-    /// Handles an access to a page that is not mapped: maps it with [`Fault::map`].
+    /// Handles an access to a page that is not mapped: maps the page with [`Fault::map`].
     ///
     /// After `Ok` or `EBUSY` the CPU retries the access; `ENOMEM` invokes the OOM handling; any
     /// other error sends SIGBUS.
@@ -77,12 +80,12 @@ pub trait Mapping: Send + Sync + 'static {
 
 /// Operations of VMAs with a `T` behind them.
 ///
-/// Define it as a static: its address identifies its VMAs.
+/// The address of the object identifies the VMAs, so define the object as a static.
 ///
 /// # Invariants
 ///
-/// Every VMA whose `vm_ops` point to this object owns a reference to an `Arc<T>`, in
-/// `vm_private_data`, as [`Arc::into_raw`] returns it.
+/// Every VMA whose `vm_ops` point to this object owns a reference to an `Arc<T>`: `vm_private_data`
+/// is a pointer from [`Arc::into_raw`].
 #[repr(transparent)]
 pub struct Ops<T: Mapping> {
     /// C structure.
@@ -111,8 +114,8 @@ impl<T: Mapping> Ops<T> {
 
     /// Installs `data` behind `vma`, which is being set up.
     ///
-    /// Call this last in an `mmap` operation: if the operation failed afterwards, `data` would
-    /// leak.
+    /// If an `mmap` operation failed after this call, `data` would leak. So the call must be the
+    /// last in the operation.
     ///
     /// Context: may sleep. The caller holds the `mmap_lock` for writing.
     pub(crate) fn attach(&'static self, vma: &VmaNew, data: Arc<T>) {
@@ -124,14 +127,15 @@ impl<T: Mapping> Ops<T> {
         unsafe { (*vma).vm_ops = &raw const self.inner };
     }
 
-    /// Finds the VMA at `addr` and returns the `T` behind it, or `None` if it has none.
+    /// Finds the VMA at `addr` and returns the `T` behind the VMA, or `None` if there is no VMA
+    /// with these operations.
     ///
     /// Context: may sleep.
     pub fn find(&'static self, mm: &MmapReadGuard<'_>, addr: usize) -> Option<Found<T>> {
         self.behind(mm.vma_lookup(addr)?)
     }
 
-    /// Returns the `T` behind `vma`, or `None` if it has none.
+    /// Returns the `T` behind `vma`, or `None` if `vma` has other operations.
     ///
     /// Context: any.
     pub fn behind(&'static self, vma: &VmaRef) -> Option<Found<T>> {
@@ -141,8 +145,8 @@ impl<T: Mapping> Ops<T> {
             return None;
         }
         Some(Found {
-            // SAFETY: By the comparison above it is a VMA of this `Ops<T>`. The lock behind a
-            // `VmaRef` keeps it from being closed.
+            // SAFETY: By the comparison above `vma` is a VMA of this `Ops<T>`. The lock behind a
+            // `VmaRef` keeps the VMA open.
             data: unsafe { Self::data(vma.as_ptr()) }.into(),
             start: vma.start(),
             end: vma.end(),
@@ -159,16 +163,16 @@ impl<T: Mapping> Ops<T> {
     unsafe fn data<'a>(vma: *mut bindings::vm_area_struct) -> ArcBorrow<'a, T> {
         // SAFETY:
         // - By the type invariants `vm_private_data` came from `Arc::into_raw`.
-        // - By this function's safety contract the VMA holds its reference during `'a`.
+        // - By the safety requirements the VMA holds the reference during `'a`.
         unsafe { ArcBorrow::from_raw((*vma).vm_private_data.cast_const().cast()) }
     }
 
     /// # Safety
     ///
-    /// `vma` must be a copy of a VMA of an `Ops<T>`, as `vm_operations_struct.open` receives it.
+    /// `vma` must be a copy of a VMA of an `Ops<T>`, as passed to `vm_operations_struct.open`.
     unsafe extern "C" fn open(vma: *mut bindings::vm_area_struct) {
-        // SAFETY: By this function's safety contract `vma` is a copy of an open VMA, whose
-        // reference keeps the object during the call.
+        // SAFETY: By the safety requirements `vma` is a copy of an open VMA, and the reference of
+        // the open VMA keeps the object during the call.
         let data: Arc<T> = unsafe { Self::data(vma) }.into();
         // INVARIANT: Now the copy owns a reference too.
         let _ = Arc::into_raw(data);
@@ -180,8 +184,8 @@ impl<T: Mapping> Ops<T> {
     unsafe extern "C" fn close(vma: *mut bindings::vm_area_struct) {
         // SAFETY:
         // - By the type invariants `vm_private_data` came from `Arc::into_raw`.
-        // - By this function's safety contract the VMA is being closed, so this call may take over
-        //   its reference.
+        // - By the safety requirements the VMA is being closed, so this call may take over the
+        //   reference.
         drop(unsafe { Arc::from_raw((*vma).vm_private_data.cast_const().cast::<T>()) });
     }
 
@@ -189,16 +193,16 @@ impl<T: Mapping> Ops<T> {
     ///
     /// `vmf` must be a fault in a VMA of an `Ops<T>`, whose `mmap_lock` the caller holds.
     unsafe extern "C" fn fault(vmf: *mut bindings::vm_fault) -> bindings::vm_fault_t {
-        // SAFETY: By this function's safety contract `vmf` is a fault, valid during the call.
+        // SAFETY: By the safety requirements `vmf` is a fault, valid during the call.
         let at = unsafe { (*vmf).__bindgen_anon_1 };
         let fault = Fault {
-            // SAFETY: The VMA of a fault is valid during the call, and by this function's safety
-            // contract the `mmap_lock` is held.
+            // SAFETY: The VMA of a fault is valid during the call, and by the safety requirements
+            // the `mmap_lock` is held.
             vma: unsafe { VmaRef::from_raw(at.vma) },
             addr: at.address,
             pgoff: at.pgoff,
         };
-        // SAFETY: By this function's safety contract it is a VMA of an `Ops<T>`; it is not closed
+        // SAFETY: By the safety requirements `at.vma` is a VMA of an `Ops<T>`; a VMA is not closed
         // during a fault.
         match unsafe { Self::data(at.vma) }.fault(&fault) {
             Ok(()) | Err(EBUSY) => bindings::vm_fault_reason_VM_FAULT_NOPAGE,
@@ -208,7 +212,7 @@ impl<T: Mapping> Ops<T> {
     }
 }
 
-/// Returns the offset of `vma` in its file, in pages.
+/// Returns the offset of `vma` in the file, in pages.
 ///
 /// Context: any.
 pub fn pgoff(vma: &VmaRef) -> usize {
@@ -220,12 +224,12 @@ pub fn pgoff(vma: &VmaRef) -> usize {
 ///
 /// Context: any.
 pub fn is_shared(vma: &VmaRef) -> bool {
-    // Not `flags::MAYSHARE`: in Linux 7.2 it has the value of `VM_MAYEXEC`.
+    // `flags::MAYSHARE` has the value of `VM_MAYEXEC` in Linux 7.2, so the bit number is used.
     vma.flags() & (1 << bindings::VMA_MAYSHARE_BIT) != 0
 }
 
 /// Returns whether `vma` is `VM_MIXEDMAP`: a driver may map both struct pages and other addresses
-/// in it. Host memory is not.
+/// in `vma`. Mappings of host memory are not `VM_MIXEDMAP`.
 ///
 /// Context: any.
 pub fn is_mixed(vma: &VmaRef) -> bool {
@@ -248,19 +252,19 @@ pub fn set_writecombine(vma: &VmaNew) {
     unsafe { helpers::ext_vma_set_writecombine(vma.as_ptr()) };
 }
 
-/// Sets the offset of `vma` in its file, in pages: the one of `mmap(2)` without the bits that were a
-/// flag.
+/// Sets the offset of `vma` in the file, in pages: the offset of `mmap(2)` without the bits used as
+/// a flag.
 ///
 /// Context: any.
 pub fn set_pgoff(vma: &VmaNew, pgoff: usize) {
-    // SAFETY: A `VmaNew` is valid and exclusive, so its fields may be written. It is not in the
-    // address space of the file yet.
+    // SAFETY: A `VmaNew` is valid and exclusive, so its fields may be written. The VMA is not in
+    // the address space of the file yet.
     unsafe { (*vma.as_ptr()).vm_pgoff = pgoff };
 }
 
-/// A copy of the properties of a VMA, as they were when it was looked up.
+/// A copy of the properties of a VMA at the time of the lookup.
 pub struct Found<T> {
-    /// The object behind it.
+    /// The object behind the VMA.
     pub data: Arc<T>,
     /// First address.
     pub start: usize,

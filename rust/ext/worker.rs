@@ -2,26 +2,29 @@
 
 //! Calls in a kernel worker, outside of the calling process.
 //!
+//! [`run`] calls a function, and the function gets a [`Worker`]. Used for imports of a dma-buf, and
+//! for objects that must not belong to the calling process.
+//!
 //! C header: [`include/linux/workqueue.h`](srctree/include/linux/workqueue.h).
 //!
-//! A worker uses the file table of the kernel threads. A file descriptor that [`Worker::with_fd`]
-//! installs is invisible to every process: none can use, close, duplicate or inherit it, and no
-//! process's `RLIMIT_NOFILE` counts it.
+//! A worker uses the file table of the kernel threads. A file descriptor installed by
+//! [`Worker::with_fd`] is invisible to every process: no process can use, close, duplicate or
+//! inherit the descriptor, and no `RLIMIT_NOFILE` counts the descriptor.
 //!
 //! # Differences from a direct call
 //!
-//! - `current` is a kernel thread: it has no address space, and the credentials of the kernel. The
-//!   function must not access user memory and must not check privileges.
+//! - `current` is a kernel thread, without an address space, and with the credentials of the
+//!   kernel. The function must not access user memory and must not check privileges.
 //! - Allocations with `GFP_KERNEL_ACCOUNT` are not charged to the caller's memory cgroup.
 //!
 //! # Locking
 //!
-//! The caller may hold any lock that it may hold across a sleep, if the function does not take that
-//! lock. lockdep knows the dependency: it sees the wait as a lock of the class that the caller of
-//! [`run`] gives, so each call site has a class of its own.
+//! The caller may hold any lock that may be held across a sleep, if the function does not take the
+//! same lock. lockdep knows the dependency: lockdep sees the wait as a lock of the class passed to
+//! [`run`], so each call site needs its own class.
 //!
-//! The caller must not be in memory reclaim. The worker has no rescuer: starting it, like the
-//! function itself, may wait for memory. A rescuer would not change that, because the function
+//! The caller must not be in memory reclaim. The worker has no rescuer: the start of the worker,
+//! like the function itself, may wait for memory. A rescuer would not help, because the function
 //! allocates as well.
 
 use super::bindings::helpers;
@@ -45,14 +48,15 @@ use kernel::{
 ///
 /// # Invariants
 ///
-/// The current task is a kernel thread, which uses the file table of all kernel threads.
+/// The current task is a kernel thread, and uses the file table of all kernel threads.
 pub struct Worker(NotThreadSafe);
 
 impl Worker {
     /// Calls `f` with a file descriptor of `file`, and closes the descriptor.
     ///
-    /// Returns `EMFILE` if 1024 descriptors are open in this way. A usermode helper that the kernel
-    /// starts meanwhile closes its copy in `execve()`, before it runs.
+    /// Returns `EMFILE` if 1024 descriptors are open in this way. If the kernel starts a usermode
+    /// helper meanwhile, the helper's copy of the descriptor is closed in `execve()`, before the
+    /// helper runs.
     ///
     /// Context: may sleep.
     pub fn with_fd<R>(&self, file: &File, f: impl FnOnce(i32) -> R) -> Result<R> {
@@ -60,8 +64,8 @@ impl Worker {
         let number = fd.reserved_fd();
         fd.fd_install(file.into());
         let result = f(number as i32);
-        // SAFETY: Closes the descriptor that was installed above: no kernel thread closes a
-        // descriptor that it did not open.
+        // SAFETY: Closes the descriptor that was installed above. The descriptor is still open, as
+        // a kernel thread closes only descriptors that the same thread has opened.
         unsafe { bindings::close_fd(number) };
         Ok(result)
     }
@@ -79,14 +83,15 @@ struct Call<F, T> {
 ///
 /// # Safety
 ///
-/// - `call` must point to a `Call<F, T>` that has its function, and that nothing else accesses
-///   during this call.
+/// - `call` must point to a `Call<F, T>` with the function present, and no other code may access
+///   the `Call` during this call.
 /// - The current task must be a kernel thread.
 unsafe extern "C" fn execute<F, T>(call: *mut c_void)
 where
     F: FnOnce(&Worker) -> T,
 {
-    // SAFETY: `call` points to a `Call<F, T>` that only this function accesses now.
+    // SAFETY: By the safety requirements `call` points to a `Call<F, T>` that only this function
+    // accesses now.
     let call = unsafe { &mut *call.cast::<Call<F, T>>() };
     if let Some(function) = call.function.take() {
         // INVARIANT: The current task is a kernel thread, as this function requires.
@@ -94,11 +99,11 @@ where
     }
 }
 
-/// Calls `f` in a kernel worker and returns its result. Waits uninterruptibly until `f` has
+/// Calls `f` in a kernel worker and returns the result. Waits uninterruptibly until `f` has
 /// returned, so `f` can borrow from the caller.
 ///
-/// A caller that is a kernel thread calls `f` itself: it has the file table already, and workers
-/// never wait for other workers.
+/// If the caller is a kernel thread, the caller executes `f` directly: kernel threads have the file
+/// table already, and so no worker waits for another worker.
 ///
 /// Context: may sleep; see the module documentation for locks.
 ///
@@ -127,7 +132,7 @@ where
     }
 }
 
-/// Calls `f` in a kernel worker, also if the caller is a kernel thread. As [`run`] otherwise.
+/// Like [`run`], but calls `f` in a kernel worker also if the caller is a kernel thread.
 fn queue<T, F>(class: Pin<&'static LockClassKey>, f: F) -> T
 where
     T: Send,
@@ -138,9 +143,9 @@ where
         result: MaybeUninit::uninit(),
     };
     // SAFETY:
-    // - `call` has its function. It is not moved or accessed until the worker has returned from
-    //   `execute()`, for which this function waits.
-    // - `F` and `T` are `Send`, so the worker may call the one and make the other.
+    // - `call` has the function. This function waits until the worker has returned from
+    //   `execute()`, and does not move or access `call` before.
+    // - `F` and `T` are `Send`, so the worker may call `f` and create the result.
     // - The class is pinned and `'static`.
     unsafe {
         helpers::ext_call_in_worker(
@@ -149,11 +154,12 @@ where
             class.as_ptr(),
         )
     };
-    // SAFETY: `execute()` has returned. The function was present, so it has written the result.
+    // SAFETY: `execute()` has returned. The function was present, so `execute()` has written the
+    // result.
     unsafe { call.result.assume_init() }
 }
 
-/// Calls in a worker, and file descriptors there.
+/// Calls in a worker, and file descriptors of a worker.
 #[cfg(ext_tests)]
 #[kunit_tests(ext_worker)]
 mod tests {
@@ -201,8 +207,8 @@ mod tests {
             )
         })?;
         let file = ptr::NonNull::new(file).ok_or(ENOMEM)?;
-        // SAFETY: The reference that was just created becomes that of the `ARef`. The file position
-        // is not shared: there is no descriptor.
+        // SAFETY: The `ARef` takes over the reference that was just created. The file position is
+        // not shared, as there is no descriptor.
         Ok(unsafe { ARef::from_raw(file.cast()) })
     }
 
@@ -236,13 +242,13 @@ mod tests {
         assert_eq!(doubled, caller * 2);
     }
 
-    /// A kernel thread, such as that of the test, calls the function itself.
+    /// A kernel thread, such as the thread of the test, calls the function itself.
     #[test]
     fn in_place() {
         assert_eq!(run(static_lock_class!(), |_| current_pid()), current_pid());
     }
 
-    /// A worker that calls another one does not wait for a second worker.
+    /// A nested call in a worker does not wait for a second worker.
     #[test]
     fn nested() {
         let (outer, inner) = queue(static_lock_class!(), |_| {
@@ -264,7 +270,7 @@ mod tests {
         Ok(())
     }
 
-    /// Nothing but the caller's reference holds the file afterwards: no descriptor was left open.
+    /// Afterwards only the caller's reference holds the file: no descriptor was left open.
     #[test]
     fn descriptor_closed() -> Result {
         let before = released_files();

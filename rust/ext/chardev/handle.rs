@@ -2,6 +2,9 @@
 
 //! Anonymous files that belong to a character device.
 //!
+//! [`Opened`] is the file on which an ioctl was called, and creates further files with
+//! [`Opened::handle`].
+//!
 //! # Examples
 //!
 //! ```
@@ -56,8 +59,9 @@ impl Opened<'_> {
 
     /// Creates an anonymous file with the operations of `device`.
     ///
-    /// The file has the access mode of this file. It shares the address space of this file's
-    /// device, so [`AddressSpace::unmap_all`] unmaps its mappings too. It keeps the module loaded.
+    /// The new file has the access mode of `self`, and keeps the module loaded. The new file shares
+    /// the address space of the device, so [`AddressSpace::unmap_all`] also unmaps mappings of the
+    /// new file.
     ///
     /// Context: may sleep.
     pub fn handle<T: Device>(&self, name: &CStr, device: Arc<T>) -> Result<ARef<File>> {
@@ -66,7 +70,7 @@ impl Opened<'_> {
         let node = Arc::into_raw(Arc::new(Node { space, device }, GFP_KERNEL_ACCOUNT)?);
         // SAFETY:
         // - The name is a C string, which the function copies.
-        // - The operations live as long as the module, which the file keeps loaded.
+        // - The operations live as long as the module, and the file keeps the module loaded.
         // - The private data is a reference from `Arc::into_raw`, as the operations expect.
         let file = from_err_ptr(unsafe {
             helpers::anon_inode_create_getfile(
@@ -77,19 +81,21 @@ impl Opened<'_> {
                 core::ptr::null(),
             )
         })
-        // SAFETY: `node` came from `Arc::into_raw`. Without a file nothing else releases the
+        // SAFETY: `node` came from `Arc::into_raw`. Without a file no other code releases the
         // reference.
         .inspect_err(|_| drop(unsafe { Arc::from_raw(node) }))?;
         let file = NonNull::new(file).ok_or(ENOMEM)?;
-        // SAFETY: This function has the only reference to the file, so it may be set up. The
-        // address space lives as long as the node, which the file holds until it is released; there
-        // are no mappings left then.
+        // SAFETY: This function has the only reference to the file, so the function may set the
+        // file up. The address space lives as long as the node, and the file holds the node until
+        // the release of the file, when no mappings are left.
         unsafe { (*file.as_ptr()).f_mapping = mapping };
-        // SAFETY: This function has the only reference to the file, so it may be set up.
+        // SAFETY: This function has the only reference to the file, so the function may set the
+        // file up.
         unsafe { helpers::ext_file_allow_at(file.as_ptr()) };
         // SAFETY:
-        // - The call above returned the file with a reference, which the `ARef` takes over.
-        // - No file descriptor refers to it, so there is no active `fdget_pos` call.
+        // - The call above returned the file with a reference, and the `ARef` takes the reference
+        //   over.
+        // - No file descriptor refers to the file, so there is no active `fdget_pos` call.
         // - `File` is a transparent wrapper of `struct file`.
         Ok(unsafe { ARef::from_raw(file.cast()) })
     }
@@ -104,7 +110,7 @@ impl<'a> Opened<'a> {
     pub(super) unsafe fn new<T>(node: &'a Node<T>, file: *mut bindings::file) -> Self {
         Self {
             space: &node.space,
-            // SAFETY: By this function's safety contract `file` is open, so it is valid. The read
+            // SAFETY: By the safety requirements `file` is open, so the pointer is valid. The read
             // is volatile as fcntl(2) may write other bits; the access mode does not change.
             // CAST: `O_ACCMODE` is 3.
             access: (unsafe { (&raw const (*file).f_flags).read_volatile() } & bindings::O_ACCMODE)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The lock of a device.
+//! The lock of a device. [`Locked`] is the guard. Used to see a device in a state that no driver's
+//! probe or removal changes.
 
 use super::{
     super::bindings::helpers,
@@ -8,15 +9,16 @@ use super::{
 };
 use kernel::device;
 
-/// The lock of a device, under which the driver core binds and unbinds drivers. Dropping this releases
-/// it.
+/// The lock of a device. The driver core binds and unbinds drivers under the lock. Dropping the
+/// guard releases the lock.
 ///
 /// # Invariants
 ///
 /// The lock of the device is held for this object.
 pub struct Locked<'a>(&'a device::Device);
 
-/// Takes the lock of `dev`, or returns `None` if it is held: a driver may be being bound or unbound.
+/// Takes the lock of `dev`, or returns `None` if another task holds the lock: a driver may be being
+/// bound or unbound.
 ///
 /// # Examples
 ///

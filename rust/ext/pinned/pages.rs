@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Pinned pages of user memory that is peer-to-peer memory.
+//! Pinned pages of user memory that is peer-to-peer memory. [`Pages`] owns the pins. Used by
+//! clients for memory of another driver.
 //!
 //! # Examples
 //!
@@ -45,12 +46,12 @@ use kernel::{
     prelude::*, //
 };
 
-/// Pinned peer-to-peer memory, as runs of contiguous pages. Dropping this unpins it.
+/// Pinned peer-to-peer memory, as runs of contiguous pages. Drop unpins the pages.
 ///
 /// # Invariants
 ///
-/// This object owns one pin of each page of `runs`, which are physical addresses of whole pages of
-/// peer-to-peer memory, in the order of the addresses in the process.
+/// `runs` are physical addresses of whole pages of peer-to-peer memory, in the order of the
+/// addresses in the process. This object owns one pin of each page.
 pub struct Pages {
     /// Physical addresses.
     runs: SmallVec<Range<u64>>,
@@ -62,12 +63,12 @@ impl Pages {
 
     /// Pins `n` pages of the calling process from the page-aligned address `addr` on.
     ///
-    /// If `write` is true the pages are pinned for writing, which fails on read-only mappings.
+    /// If `write` is true the pages are pinned for writing; on read-only mappings the call fails.
     ///
-    /// Nothing here waits for the process: a page that is not mapped yet is not faulted in.
+    /// The call does not wait for the process: a page that is not mapped yet is not faulted in.
     ///
-    /// This is not a long-term pin: the kernel does not allow these on peer-to-peer memory. The
-    /// owner must be able to unpin when the provider of the memory goes away.
+    /// The kernel does not allow long-term pins on peer-to-peer memory, so the pin is not a
+    /// long-term pin. The owner must be able to unpin when the provider of the memory goes away.
     ///
     /// Returns `EFAULT` if a page is not mapped, not writable, or not peer-to-peer memory, and
     /// `EINTR` if the process is being killed.
@@ -91,8 +92,8 @@ impl Pages {
             batch.clear();
             let room: &mut [MaybeUninit<*mut bindings::page>] = batch.spare_capacity_mut();
             let want = (n - done).min(Self::BATCH).min(room.len());
-            // SAFETY: `room` has space for `want` pointers. `_mm` shows that the `mmap_lock` of this
-            // process is held, which the function does not release.
+            // SAFETY: `room` has space for `want` pointers. `_mm` shows that the `mmap_lock` of
+            // this process is held, and the function does not release the lock.
             let got = unsafe {
                 bindings::pin_user_pages(
                     start.ok_or(EFAULT)?,
@@ -117,18 +118,19 @@ impl Pages {
         Ok(this)
     }
 
-    /// Takes over one pin of each of `pages`. On an error it has unpinned those that it does not keep.
+    /// Takes over one pin of each of `pages`. On an error the pages that this object does not keep
+    /// are unpinned.
     ///
     /// # Safety
     ///
     /// The caller must own the pins.
     unsafe fn add(&mut self, pages: &[*mut bindings::page]) -> Result {
         for (i, &page) in pages.iter().enumerate() {
-            // SAFETY: By this function's safety contract the page is pinned, so it is valid.
+            // SAFETY: By the safety requirements the page is pinned, and so valid.
             let phys = unsafe { helpers::ext_page_to_phys(page) };
-            // SAFETY: By this function's safety contract the page is pinned, so it is valid.
+            // SAFETY: By the safety requirements the page is pinned, and so valid.
             let kept = if unsafe { helpers::ext_is_pci_p2pdma_page(page) } {
-                // INVARIANT: By this function's safety contract the object owns the pin now.
+                // INVARIANT: By the safety requirements the object owns the pin now.
                 // CAST: `PAGE_SIZE` is less than 2^32.
                 push_run(&mut self.runs, phys..phys + PAGE_SIZE as u64)
             } else {
@@ -136,7 +138,7 @@ impl Pages {
             };
             if kept.is_err() {
                 for &page in pages.iter().skip(i) {
-                    // SAFETY: By this function's safety contract the page is pinned.
+                    // SAFETY: By the safety requirements the page is pinned.
                     unsafe { bindings::unpin_user_page(page) };
                 }
                 return kept;
@@ -151,7 +153,7 @@ impl Pages {
     pub fn map_of_first(&self) -> Option<Range<u64>> {
         let first = self.runs.first()?.start;
         let (mut start, mut end) = (0, 0);
-        // SAFETY: By the type invariants the page exists, and its pin keeps its page map.
+        // SAFETY: By the type invariants the page exists, and the pin keeps the page map.
         unsafe { helpers::ext_p2p_map_range(first, &mut start, &mut end) };
         Some(start..end)
     }
