@@ -4,7 +4,7 @@
 
 #include "helpers.h"
 
-/* Allows pread(2) and pwrite(2) on a file that is not installed yet. */
+/* Allows pread(2) and pwrite(2) on a file before the file is installed. */
 void ext_file_allow_at(struct file *file)
 {
 	file->f_mode |= FMODE_PREAD | FMODE_PWRITE;

@@ -43,7 +43,7 @@ static __always_inline const struct ext_mark *find(const struct ext_marks *marks
 {
 	unsigned int first = ext_marks_first_of(task), i;
 
-	/* Only the task itself writes its number, so it needs no order to see it. */
+	/* Only the task itself enters or removes @task, so the look-up needs no memory order. */
 	for (i = first; i < first + EXT_MARK_PROBES; i++) {
 		const struct ext_mark *mark = &marks->slots[i % EXT_MARKS];
 
@@ -79,10 +79,12 @@ static void notrace ext_redirect_call(unsigned long ip, unsigned long parent_ip,
 		return;
 	if (find(this->marks, task))
 		return;
-	/* The replacement calls the original by its name. All of its code is in this section. */
+	/*
+	 * The replacement calls the original by name. All code of this module is in this section.
+	 */
 	if (within_module_mem_type(parent_ip, THIS_MODULE, MOD_TEXT))
 		return;
-	/* ip is a few bytes behind the function's address, how many depends on the CPU. */
+	/* ip is a few bytes behind the function's address. The distance depends on the CPU. */
 	for (i = 0; i < this->count; i++) {
 		unsigned long distance = ip - this->list[i].from;
 
@@ -107,8 +109,9 @@ struct ext_redirection *ext_ftrace_redirect(const struct ext_redirect *list, uns
 	this->marks = marks;
 	this->ops.func = ext_redirect_call;
 	/*
-	 * PERMANENT: kernels whose sysctl ftrace_enabled disables ftrace refuse that meanwhile. Without
-	 * RECURSION: ext_redirect_call() calls no function, so ftrace need not protect it.
+	 * PERMANENT: while the redirection is registered, the kernel rejects a write of 0 to the
+	 * sysctl ftrace_enabled. Without RECURSION: ext_redirect_call() calls no function, so
+	 * ftrace need not protect against recursion.
 	 */
 	this->ops.flags = FTRACE_OPS_FL_IPMODIFY | FTRACE_OPS_FL_PERMANENT;
 	for (i = 0; i < count && !err; i++) {
@@ -127,7 +130,7 @@ struct ext_redirection *ext_ftrace_redirect(const struct ext_redirect *list, uns
 
 int ext_ftrace_restore(struct ext_redirection *this)
 {
-	/* Fails only if ftrace has disabled itself after an error of its own. */
+	/* Fails only if ftrace has disabled itself after an internal error. */
 	int err = unregister_ftrace_function(&this->ops);
 
 	if (err)

@@ -21,7 +21,10 @@ static __always_inline struct ext_mark *ext_bypass_slot(void)
 	return &ext_bypass_marks.slots[ext_marks_first_of((unsigned long)current)];
 }
 
-/* Enters the current task there. Returns false if the slot is taken. */
+/*
+ * Enters the current task in @mark, the slot from ext_bypass_slot(). Returns false if the slot is
+ * taken.
+ */
 static __always_inline bool ext_mark_try(struct ext_mark *mark)
 {
 	unsigned long free = 0;

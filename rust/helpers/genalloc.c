@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Helpers for linux/genalloc.h, which the kernel's bindings leave out. */
+/* Helpers for linux/genalloc.h, which the kernel's bindings lack. */
 #include <linux/bitmap.h>
 #include <linux/genalloc.h>
 #include <linux/numa.h>
 
 #include "helpers.h"
 
-/* Creates a pool of the numbers from @start, which is not 0, to @start + @n. */
+/* Creates a pool of the @n numbers from @start on. @start must not be 0. */
 struct gen_pool *ext_gen_pool_new(unsigned long start, unsigned long n)
 {
 	struct gen_pool *pool = gen_pool_create(0, NUMA_NO_NODE);
@@ -56,7 +56,10 @@ static void find_next(struct gen_pool *pool, struct gen_pool_chunk *chunk, void 
 	search->from = chunk->start_addr + from;
 }
 
-/* Returns the first number from @from on that is free or not, or @to, which is in the pool or its end. */
+/*
+ * Returns the first number from @from on that is free, or if !@is_free allocated. Returns @to if
+ * there is no such number before @to, which must be in the pool or the end of the pool.
+ */
 unsigned long ext_gen_pool_next(struct gen_pool *pool, unsigned long from, unsigned long to,
 				bool is_free)
 {
@@ -71,7 +74,7 @@ static void clear(struct gen_pool *pool, struct gen_pool_chunk *chunk, void *dat
 	bitmap_zero(chunk->bits, chunk_bits(chunk));
 }
 
-/* Destroys a pool, of which numbers may still be allocated. */
+/* Destroys a pool. Numbers may still be allocated. */
 void ext_gen_pool_destroy(struct gen_pool *pool)
 {
 	gen_pool_for_each_chunk(pool, clear, NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Static inlines and macros that Rust cannot call, one C file per kernel header.
- * Read by bindgen and by those files.
+ * Functions for static inlines and macros, which Rust cannot call. There is one C file for each
+ * kernel header. Used by bindgen and by the C files.
  */
 #ifndef EXT_HELPERS_H
 #define EXT_HELPERS_H
@@ -50,20 +50,20 @@ void ext_file_allow_at(struct file *file);
 
 /* linux/ftrace.h */
 
-/* Calls of the function at the address from, except by this module, go to that at the address to. */
+/* Redirects calls of the function at @from, except calls by this module, to the function at @to. */
 struct ext_redirect {
 	unsigned long from;
 	unsigned long to;
 };
 
 #define EXT_MARKS 256
-/* How many slots a task tries. */
+/* Number of slots that a task tries. */
 #define EXT_MARK_PROBES 8
 
-/* A slot changes from 0, if it is free, to a task and back, by that task only. */
+/* @task is 0 in a free slot. Only the task itself takes the slot and frees the slot. */
 struct ext_mark {
 	unsigned long task;
-	/* The rest of a cache line, which the task alone uses. */
+	/* The rest of a cache line. Used only by @task. */
 	void *room[7];
 };
 
@@ -72,24 +72,27 @@ struct ext_marks {
 	struct ext_mark slots[EXT_MARKS];
 } __aligned(64);
 
-/* The tasks whose calls the hook on umems leaves alone. */
+/* The tasks whose calls are exempt from the hook on ib_umem_get_desc(). */
 extern struct ext_marks ext_bypass_marks;
 
 /*
- * Enters @task, in a slot that ext_marks_leave() frees. NULL if its first free slot is after one
- * that it has already, or if all of its slots are taken.
+ * Enters @task in a free slot. ext_marks_leave() frees the slot. Returns NULL if all slots that
+ * @task tries are taken, or if @task already has a slot before the first free slot.
  */
 struct ext_mark *ext_marks_enter(struct ext_marks *marks, unsigned long task);
 void ext_marks_leave(struct ext_mark *mark);
-/* Returns a slot of @task, which is the caller. NULL if it is not in the table. */
+/* Returns a slot of @task, or NULL if @task is not in the table. @task must be the caller. */
 const struct ext_mark *ext_marks_find(const struct ext_marks *marks, unsigned long task);
-/* Returns the number of the first slot that is tried for @task. */
+/* Returns the number of the first slot that @task tries. */
 unsigned int ext_marks_first(unsigned long task);
 
-/* The calls of tasks in @marks are left alone. */
+/* Redirects the functions in @list, except for calls by tasks in @marks. */
 struct ext_redirection *ext_ftrace_redirect(const struct ext_redirect *list, unsigned int count,
 					    const struct ext_marks *marks);
-/* Undoes that, and frees @redirection. After an error ftrace may still call this module. */
+/*
+ * Reverts ext_ftrace_redirect() and frees the object. After an error ftrace may still call this
+ * module.
+ */
 int ext_ftrace_restore(struct ext_redirection *redirection);
 
 /* linux/genalloc.h */
@@ -104,17 +107,18 @@ void ext_gen_pool_destroy(struct gen_pool *pool);
 /* linux/kprobes.h */
 
 /*
- * Sees the errors that the function @symbol, which may be "module:name", returns to callers that
- * ignore them. Costs its callers nothing unless it is armed. ERR_PTR() if it cannot be probed.
+ * Creates a probe of the errors that the function @symbol returns, for callers of @symbol that
+ * ignore errors. @symbol may be "module:name". The probe costs nothing unless armed. Returns an
+ * ERR_PTR() if @symbol cannot be probed.
  */
 struct ext_return_probe *ext_return_probe_new(const char *symbol);
 void ext_return_probe_free(struct ext_return_probe *probe);
-/* Arms the probe until ext_return_probe_put(), and for a second more. */
+/* Arms the probe until one second after ext_return_probe_put(). */
 int ext_return_probe_arm(struct ext_return_probe *probe);
 void ext_return_probe_put(struct ext_return_probe *probe);
 /*
- * Calls function(arg), with the probe armed. Returns the last negative result of the probed function
- * in this call; 0 if there was none; -EAGAIN if a result was missed.
+ * Calls function(arg); the probe must be armed. Returns the last negative result of the probed
+ * function during this call, 0 if no result was negative, or -EAGAIN if a result was missed.
  */
 int ext_return_probe_watch(struct ext_return_probe *probe, void (*function)(void *arg), void *arg);
 
@@ -167,9 +171,9 @@ bool ext_p2p_free_space(struct pci_dev *pdev, struct gen_pool *map, unsigned lon
 
 /* linux/percpu.h */
 
-/* Calls of a function, which can be closed. Each CPU counts for itself. */
+/* Counts calls of a function, and can be closed. Each CPU has counters of its own. */
 struct ext_calls {
-	/* Not the address of an object. */
+	/* A per-CPU pointer, not an address. */
 	void *counts;
 	bool closed;
 };
@@ -180,7 +184,7 @@ void ext_calls_close(struct ext_calls *calls);
 /* Counts a call in an RCU read-side section, unless @calls is closed. */
 bool ext_calls_enter(struct ext_calls *calls);
 void ext_calls_leave(struct ext_calls *calls);
-/* Returns whether a call was inside at a time during this call. */
+/* Returns whether a counted call was inside at some time during this call. */
 bool ext_calls_inside(struct ext_calls *calls);
 
 /* linux/pgtable.h */
@@ -191,7 +195,10 @@ enum ext_memory {
 	EXT_MEMORY_DEVICE,	/* peer-to-peer memory, or memory without struct pages */
 };
 
-/* What is mapped at @addr of the calling process. Reads the page tables without a lock: a hint. */
+/*
+ * Returns the kind of memory at @addr of the calling process. A hint: the page tables are read
+ * without a lock.
+ */
 enum ext_memory ext_memory_at(unsigned long addr);
 
 /* linux/ratelimit.h */
@@ -217,7 +224,7 @@ bool ext_memcg_has_room(unsigned long bytes);
 
 /* linux/uaccess.h */
 
-/* Returns @addr of the calling process without the bits that its CPU ignores, as GUP takes it. */
+/* Returns @addr of the calling process without the bits that the CPU ignores, as GUP does. */
 unsigned long ext_untagged_addr(unsigned long addr);
 
 /* linux/user_namespace.h */
@@ -229,8 +236,8 @@ void ext_call_in_worker(void (*function)(void *arg), void *arg, struct lock_clas
 /* rust/ext/key_set.rs */
 
 /*
- * A set of keys by their upper bits. A bitmap is allocated with the first key that has a bit in it, and
- * freed with the set.
+ * A set of keys by the upper bits of the keys. A bitmap is allocated with the first key that needs
+ * the bitmap, and freed with the set.
  */
 #define EXT_KEY_SET_SHIFT 8
 #define EXT_KEY_SET_BITS (1 << 15)
@@ -239,7 +246,7 @@ void ext_call_in_worker(void (*function)(void *arg), void *arg, struct lock_clas
 struct ext_key_set {
 	/* The number of keys. */
 	unsigned long keys;
-	/* The number of keys that have no bit of their own. Any key may be one of them. */
+	/* The number of keys without a bit. Any key may be among these keys. */
 	unsigned long unknown;
 	unsigned long **bitmaps;
 };
@@ -249,16 +256,19 @@ static __always_inline bool ext_key_set_is_empty(const struct ext_key_set *set)
 	return !READ_ONCE(set->keys);
 }
 
-/* Returns whether @key may be in the set. False is certain: see the comment at the function. */
+/* Returns whether @key may be in the set. False is certain: see the definition. */
 bool ext_key_set_may_contain(const struct ext_key_set *set, u32 key);
 
 /* rdma/ib_verbs.h */
 
-/* Has the driver allocate an MR for work requests. An ERR_PTR() if it fails. */
+/* Makes the driver allocate an MR for work requests. Returns an ERR_PTR() on failure. */
 void *ext_ib_alloc_mr(void *pd, u32 pages);
-/* Returns whether a device that does DMA is a PCI function that is gone from its bus. */
+/* Returns whether @dma is a PCI function that is gone from the bus. */
 bool ext_dma_is_gone(struct device *dma);
-/* Returns whether it is that, or a function that must not access memory: no master of its bus. */
+/*
+ * Returns whether @dma is a PCI function that is gone, or that is not a bus master and so cannot
+ * access memory.
+ */
 bool ext_dma_is_off(struct device *dma);
 
 #endif

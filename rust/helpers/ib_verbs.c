@@ -22,7 +22,7 @@ bool ext_dma_is_off(struct device *dma)
 		!(command & PCI_COMMAND_MASTER));
 }
 
-/* Not from Rust: bindgen's type of the enum is not that of the driver's function for kCFI. */
+/* In C, because bindgen's type of the enum differs from the driver's function for kCFI. */
 void *ext_ib_alloc_mr(void *pd, u32 pages)
 {
 	struct ib_pd *in = pd;

@@ -2,9 +2,9 @@
 /*
  * The path of host memory through the interposed verbs.
  *
- * A task that is in these functions, and not in one that they call, neither sleeps nor has a count.
- * The Tasks RCU grace period at the removal of the module waits for it, as for a task that has read
- * the address of such a function and has not entered it yet.
+ * These functions do not sleep outside of the functions that they call. So a Tasks RCU grace period
+ * at module unload waits for every task inside these functions or about to enter one. A task in a
+ * called function is counted, or leaves no frame of these functions on the stack.
  */
 #include <linux/bitops.h>
 #include <linux/compiler.h>
@@ -30,10 +30,10 @@ enum { REGISTERING };
 static const struct ext_interposer *interposer;
 
 /*
- * The data by device: all of it in a table, and in the slots what the path of host memory uses. A
- * device whose slot is taken by another one is only in the table, as is one that is being removed.
- * ib_core's array of client data is not read: the number by which a client finds its own there is
- * another client's as soon as this one is unregistered. RCU protects the data.
+ * The data by device. All data is in a table; the path of host memory uses the slots. A device is
+ * only in the table if another device has the slot, or during removal of the device. ib_core's
+ * array of client data is not read, as the number of a client belongs to another client as soon as
+ * the first client is unregistered. RCU protects the data.
  */
 static struct ext_gates *slots[1 << SLOT_BITS];
 static DEFINE_HASHTABLE(all, SLOT_BITS);
@@ -73,7 +73,7 @@ void ext_gates_withdraw(struct ext_gates *gates)
 	cmpxchg(slot_of(gates->owner), gates, NULL);
 }
 
-/* The caller disables preemption, which is an RCU read-side section, while it uses the result. */
+/* The caller must keep preemption disabled, an RCU read-side section, while using the result. */
 static __always_inline struct ext_gates *find(const struct ib_device *dev)
 {
 	struct ext_gates *gates = smp_load_acquire(slot_of(dev));
@@ -81,12 +81,12 @@ static __always_inline struct ext_gates *find(const struct ib_device *dev)
 	return gates && gates->owner == dev ? gates : NULL;
 }
 
-/* As find(), for all devices. */
+/* Like find(), but for all devices. */
 static noinline struct ext_gates *find_in_table(const struct ib_device *dev)
 {
 	struct ext_gates *gates;
 
-	/* The caller has read an operation of the device, which was written after the table. */
+	/* The caller has read an operation of the device, written after the table. */
 	smp_rmb();
 	hash_for_each_possible_rcu(all, gates, node, (unsigned long)dev)
 		if (gates->owner == dev)
@@ -113,14 +113,17 @@ static __always_inline bool driver_is_first(const struct ext_gates *gates, u64 s
 {
 	u32 asked = READ_ONCE(*gates->asked);
 
-	/* The driver pages on-demand memory by itself, without the mark that is for this path. */
+	/* The driver handles on-demand memory itself, without the mark used by this path. */
 	if ((asked & EXT_ASKED_MASK) == EXT_ASKED_ALWAYS || access & IB_ACCESS_ON_DEMAND)
 		return false;
 	return asked == EXT_ASKED_NEVER ||
 	       ext_native_memory_at(start) == EXT_MEMORY_ORDINARY;
 }
 
-/* The arguments of a registration, in the room of a mark: in registers they take a larger frame. */
+/*
+ * The arguments of a registration, stored in the room of a mark: kept in registers across the call,
+ * the arguments would need a larger stack frame.
+ */
 struct request {
 	struct ib_pd *pd;
 	u64 start, length, iova;
@@ -141,9 +144,8 @@ static noinline struct ib_mr *ask_hooks(struct ext_gates *gates, struct ext_mark
 }
 
 /*
- * The gate counts the call of the driver, as that returns to this function. It need not be looked
- * at: the removal of a device withdraws the data before it waits for an RCU grace period and then for
- * the calls that are counted.
+ * The driver returns here, so this call must be counted. @closed need not be tested: device removal
+ * withdraws the data, waits for an RCU grace period, and then for the counted calls.
  */
 struct ib_mr *ext_reg_user_mr(struct ib_pd *pd, u64 start, u64 length, u64 iova, int access,
 			      struct ib_dmah *dmah, struct ib_udata *udata)
@@ -152,7 +154,7 @@ struct ib_mr *ext_reg_user_mr(struct ib_pd *pd, u64 start, u64 length, u64 iova,
 	struct ext_mark *mark;
 	struct ib_mr *mr;
 
-	/* The operation may sleep, so they are enabled. */
+	/* The operation may sleep, so interrupts are enabled on entry. */
 	local_irq_disable();
 	gates = find(pd->device);
 	if (unlikely(!gates || !driver_is_first(gates, start, access)))
@@ -185,12 +187,13 @@ hooks:
 }
 
 /*
- * The caller got the key after it was inserted, and the key stays in the set. So the count of keys is
- * not 0, and the bitmap is there if there was memory for it: each is one variable, which is never
- * read as it was before. What stands for the key is its bit or a part of @unknown. While it is
- * in the set that may change once, from the bit to @unknown: another key with the same bit is
- * counted there first and removed later, which clears the bit. The writer releases the cleared bit
- * after the count, so a reader of the cleared bit that then reads the count finds it:
+ * The caller got the key after it was inserted, and the key stays in the set. So the reader sees a
+ * count of keys that is not 0, and sees the bitmap if the allocation of the bitmap succeeded: each
+ * is one variable, and a task never reads an older value of one variable. The key is represented by
+ * a bit, or by a part of the count @unknown. The representation may change once, from the bit to
+ * @unknown: another key with the same bit is first counted in @unknown and removed later, and the
+ * removal clears the bit. The writer releases the cleared bit after the count, so a reader that
+ * sees the cleared bit and then reads the count sees the count:
  *
  *	writer					reader
  *	unknown = 1;				r0 = bit;	// 0
@@ -212,13 +215,14 @@ bool ext_key_set_may_contain(const struct ext_key_set *set, u32 key)
 }
 
 /*
- * An MR of the hooks is in their set before reg_user_mr or rereg_user_mr returns it to uverbs, which
- * then publishes it under a lock. So a task that deregisters it finds the key. If the key is not in the
- * set, the MR is not one of the hooks, and nothing but the driver's function is needed. That stays
- * while the MR exists, as it does for the caller in ib_core.
+ * The key of an MR of the hooks is in the set before reg_user_mr or rereg_user_mr returns the MR to
+ * uverbs, and uverbs then publishes the MR under a lock. So a task that deregisters the MR finds
+ * the key. If the key is not in the set, the MR does not belong to the hooks, and only the driver's
+ * function is needed. The driver's function stays while the MR exists, as the caller in ib_core
+ * relies on, too.
  *
- * The call of the driver is the last thing that these functions do, and leaves no frame of them on
- * the stack, so no count is needed that would keep the code until the driver returns.
+ * The call of the driver is the last action of these functions, and leaves no frame of these
+ * functions on the stack. So no count is needed to keep this code until the driver returns.
  */
 static int dereg_mr_unless_empty(struct ib_mr *mr, struct ib_udata *udata)
 {
@@ -248,14 +252,14 @@ int ext_dereg_mr(struct ib_mr *mr, struct ib_udata *udata)
 
 static void *returns_to;
 
-/* Not traced, as a tracer of returns changes the address. */
+/* A tracer of returns changes the address, so the function is not traced. */
 static notrace noinline int record_return(struct ib_mr *mr, struct ib_udata *udata)
 {
 	returns_to = __builtin_return_address(0);
 	return 0;
 }
 
-/* One place from which each function is called. */
+/* The only place that calls the compared functions. */
 static noinline void *return_address_in(ext_dereg_mr_fn *function, struct ib_mr *mr)
 {
 	function(mr, NULL);

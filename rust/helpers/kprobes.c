@@ -20,12 +20,12 @@ struct ext_return_probe {
 	struct delayed_work disarm;
 };
 
-/* So many returns can be awaited at once. A call that is missed counts as one that has failed. */
+/* Maximum number of returns awaited at once. A missed call counts as failed. */
 #define EXT_RETURNS 128
 
 /*
- * The tasks in ext_return_probe_watch(). A probe is hit in a context like that of an NMI, in which no
- * lock can be taken. The room of a task has the error that it was returned, and the probe.
+ * The tasks in ext_return_probe_watch(). A probe is hit in a context like an NMI, where no lock can
+ * be taken. The room of a task holds the returned error and the probe.
  */
 static struct ext_marks ext_watching;
 
@@ -34,7 +34,10 @@ static unsigned long ext_current(void)
 	return (unsigned long)current;
 }
 
-/* Returns the entry of the current task, which alone uses it, if it watches @probe. */
+/*
+ * Returns the entry of the current task if the task watches @probe. Only that task uses the
+ * entry.
+ */
 static struct ext_mark *ext_watch_of_current(const struct ext_return_probe *probe)
 {
 	const struct ext_mark *mark = ext_marks_find(&ext_watching, ext_current());
@@ -47,7 +50,7 @@ static struct ext_return_probe *ext_return_probe_of(struct kretprobe_instance *c
 	return container_of(get_kretprobe(call), struct ext_return_probe, probe);
 }
 
-/* Returns 0 to have the return of this call reported. */
+/* Returns 0 if the return of this call shall be reported. */
 static int ext_return_probe_entry(struct kretprobe_instance *call, struct pt_regs *regs)
 {
 	return !ext_watch_of_current(ext_return_probe_of(call));
@@ -122,7 +125,7 @@ void ext_return_probe_put(struct ext_return_probe *this)
 	mutex_lock(&this->arming);
 	this->users--;
 	mutex_unlock(&this->arming);
-	/* To arm and disarm patches the kernel's text. That is for many watches at once. */
+	/* Arming patches the kernel's text, so many watches within a second share one arming. */
 	schedule_delayed_work(&this->disarm, HZ);
 }
 
@@ -139,7 +142,7 @@ int ext_return_probe_watch(struct ext_return_probe *this, void (*function)(void 
 		if (!mark)
 			fsleep(1000);
 	}
-	/* The inner one of two watches sees the errors. */
+	/* Of two nested watches the inner watch sees the errors. */
 	memcpy(outer, mark->room, sizeof(outer));
 	mark->room[0] = NULL;
 	mark->room[1] = this;

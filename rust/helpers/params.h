@@ -2,18 +2,18 @@
 #ifndef EXT_HELPERS_PARAMS_H
 #define EXT_HELPERS_PARAMS_H
 
-/* Each module with string parameters defines this; see rust/ext/params.rs. */
+/* Defined by each module with string parameters; see rust/ext/params.rs. */
 const char *ext_module_param_str(const char *name);
 
 /*
- * check_params! in Rust defines this. Returns -EINVAL, and logs a line, if @value is not
- * valid for the parameter @name.
+ * Defined by check_params! in Rust. Returns -EINVAL, and logs a line, if @value is not valid for
+ * the parameter @name.
  */
 int ext_module_param_check(const char *name, const char *value);
 
 /*
- * Each module with writable string parameters defines these. The kernel does not replace a
- * value while the lock is held.
+ * Defined by each module with writable string parameters. The kernel does not replace a value while
+ * the lock is held.
  */
 void ext_module_params_lock(void);
 void ext_module_params_unlock(void);

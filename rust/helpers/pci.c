@@ -14,7 +14,10 @@ int ext_pci_domain(struct pci_dev *pdev)
 	return pci_domain_nr(pdev->bus);
 }
 
-/* Sets [*start, *end) to the addresses of a memory BAR. Returns false if there is none. */
+/*
+ * Sets [*start, *end) to the addresses of a memory BAR. Returns false if @bar is not a memory
+ * BAR.
+ */
 bool ext_pci_mem_bar(struct pci_dev *pdev, int bar, u64 *start, u64 *end)
 {
 	unsigned long flags = pci_resource_flags(pdev, bar);
@@ -48,8 +51,8 @@ static bool redirects(struct pci_dev *bridge)
 }
 
 /*
- * Returns the path by the rules of drivers/pci/p2pdma.c, which reports only the distance.
- * A device holds a reference to its parent, so the bridges above it stay valid.
+ * Returns the path by the rules of drivers/pci/p2pdma.c, which reports only the distance. A device
+ * holds a reference to the parent, so the bridges above the device stay valid.
  */
 int ext_pci_path(struct pci_dev *provider, struct device *client)
 {

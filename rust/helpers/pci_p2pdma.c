@@ -31,9 +31,10 @@ static struct percpu_ref *map_of(u64 phys)
 }
 
 /*
- * pci_alloc_p2pmem() takes one reference on the page map for a whole block and leaves the
- * page counts at 0. p2pdma_folio_free(), for the last reference of a page, gives the page
- * back to the pool and puts one reference on the page map. So this takes one for each page.
+ * pci_alloc_p2pmem() takes one reference on the page map for a whole block and leaves the page
+ * counts at 0. p2pdma_folio_free(), for the last reference of a page, gives the page back to the
+ * pool and puts one reference on the page map. So this function takes one reference on the page map
+ * for each page.
  */
 void ext_p2p_pages_init(u64 phys, unsigned long n)
 {
@@ -51,8 +52,8 @@ void ext_p2p_pages_init(u64 phys, unsigned long n)
 }
 
 /*
- * Undoes ext_p2p_pages_init() up to the first page that has another reference. Returns the
- * number of pages.
+ * Reverts ext_p2p_pages_init() up to the first page that has another reference. Returns the number
+ * of reverted pages.
  */
 unsigned long ext_p2p_pages_take(u64 phys, unsigned long n)
 {
@@ -76,7 +77,7 @@ void ext_p2p_page_put(u64 phys)
 	put_page(page_at(phys, 0));
 }
 
-/* Returns whether a page has a reference besides that of its owner. */
+/* Returns whether a page has a reference besides the owner's. */
 bool ext_p2p_pages_in_use(u64 phys, unsigned long n)
 {
 	unsigned long i;
@@ -107,10 +108,9 @@ static void clear_words(void __iomem *at, unsigned long len)
 }
 
 /*
- * Writes zeros to pages, by the widest stores of the CPU. If @combine, through a mapping that
- * combines them to longer writes on the bus, unless there is no memory for one. The pages are
- * zero for every device when this returns. If @killable it ends with -EINTR when the process is
- * being killed.
+ * Writes zeros to pages, by the widest stores of the CPU. If @combine, the stores go through a
+ * write-combining mapping, unless there is no memory for the mapping. On return the pages are zero
+ * for every device. If @killable, the function ends with -EINTR when the process is being killed.
  */
 int ext_p2p_clear(u64 phys, unsigned long n, bool combine, bool killable)
 {
@@ -133,7 +133,7 @@ int ext_p2p_clear(u64 phys, unsigned long n, bool combine, bool killable)
 		if (pages)
 			at = vmap(pages, k, VM_MAP, pgprot_writecombine(PAGE_KERNEL));
 		clear_words(at ? (void __iomem *)at : io_at(phys + i * PAGE_SIZE), k * PAGE_SIZE);
-		/* Before the read below, and before the mapping goes. */
+		/* Orders the stores before the read below, and before the end of the mapping. */
 		wmb();
 		if (at)
 			vunmap(at);
@@ -152,9 +152,9 @@ static unsigned long before_word(const void __iomem *at, unsigned long len)
 }
 
 /*
- * Copies by the CPU, not over the end of a page. Each byte is accessed once, in aligned words of 8
- * bytes as far as there are any: memcpy_fromio() would split a value that a device changes at the
- * same time.
+ * Copies by the CPU. The range must not cross a page boundary. Each byte is accessed once, in
+ * aligned words of 8 bytes where possible: memcpy_fromio() would split a value that a device
+ * changes at the same time.
  */
 void ext_p2p_read(u64 phys, void *to, unsigned long len)
 {
@@ -207,8 +207,8 @@ bool ext_is_pci_p2pdma_page(struct page *page)
 
 /*
  * Returns the kernel's pool of the peer-to-peer memory of a function. struct pci_p2pdma is private
- * to drivers/pci/p2pdma.c; its first field is the pool. What is found there is the pool only if it
- * looks as the kernel makes it, else this returns NULL.
+ * to drivers/pci/p2pdma.c; the first field is the pool. So the function checks that the object
+ * looks like a pool made by the kernel, and otherwise returns NULL.
  */
 static struct gen_pool *pool_of(struct pci_dev *pdev)
 {
@@ -224,7 +224,7 @@ static struct gen_pool *pool_of(struct pci_dev *pdev)
 	return pool;
 }
 
-/* Returns the part of that pool that begins at @start, with @n pages, or NULL. */
+/* Returns the chunk of the kernel's pool that begins at @start and has @n pages, or NULL. */
 static struct gen_pool_chunk *chunk_of(struct pci_dev *pdev, void *start, unsigned long n)
 {
 	struct gen_pool *pool = pool_of(pdev);
@@ -242,10 +242,10 @@ static struct gen_pool_chunk *chunk_of(struct pci_dev *pdev, void *start, unsign
 #define PAGES_PER_SCAN 2048
 
 /*
- * Determines how many pages of @map, a pool of page frame numbers of the function, are free there or
- * in the kernel's pool, and the longest run of them that begins at a multiple of @align, a power of
- * two. Takes nothing: others may allocate and free meanwhile. Returns false if the kernel's pool is
- * not found; then its pages do not count.
+ * Counts the pages of @map, a pool of page frame numbers of the function, that are free in @map or
+ * in the kernel's pool, and finds the longest run of free pages that begins at a multiple of
+ * @align, a power of two. Allocates nothing: other tasks may allocate and free meanwhile. Returns
+ * false if the kernel's pool is not found; then only pages free in @map count.
  */
 bool ext_p2p_free_space(struct pci_dev *pdev, struct gen_pool *map, unsigned long align,
 			struct ext_p2p_space *space)

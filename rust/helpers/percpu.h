@@ -23,7 +23,7 @@ static __always_inline void ext_count_entered(struct ext_calls *calls)
 
 static __always_inline void ext_count_left(struct ext_calls *calls)
 {
-	/* Pairs with the one in ext_calls_inside(), whose caller sees the effects of the call. */
+	/* Pairs with ext_calls_inside(), whose caller then sees the effects of the call. */
 	smp_mb();
 	this_cpu_inc(ext_counts_of(calls)->left);
 }

@@ -16,7 +16,10 @@ static enum ext_memory memory_of(bool permitted, bool special, struct page *page
 {
 	if (!permitted)
 		return EXT_MEMORY_UNKNOWN;
-	/* A mapping without struct pages. The zero page is one too, but never permitted for writes. */
+	/*
+	 * A mapping without struct pages. The zero page is special too, but never permitted for
+	 * writes.
+	 */
 	if (special)
 		return EXT_MEMORY_DEVICE;
 	if (is_pci_p2pdma_page(page))
@@ -40,7 +43,7 @@ static enum ext_memory look_up(unsigned long addr)
 		return EXT_MEMORY_UNKNOWN;
 	pudp = pud_offset_lockless(p4dp, p4d, addr);
 	pud = pudp_get(pudp);
-	/* Huge pages of that size are rare. */
+	/* Huge pages of 1 GiB are rare. */
 	if (!pud_present(pud) || pud_leaf(pud))
 		return EXT_MEMORY_UNKNOWN;
 	pmdp = pmd_offset_lockless(pudp, pud, addr);

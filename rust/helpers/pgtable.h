@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* A look-up in the page tables, for what is mapped most. */
+/* A look-up in the page tables, for the most frequent kinds of mappings. */
 #ifndef EXT_PGTABLE_H
 #define EXT_PGTABLE_H
 
@@ -20,10 +20,12 @@ static __always_inline u64 ext_entry(const u64 *table, unsigned long addr, unsig
 }
 
 /*
- * Returns what is mapped at @addr by the tables from @table on. Otherwise as ext_native_memory_at().
+ * Returns the kind of memory at @addr in the tables from @table on, otherwise like
+ * ext_native_memory_at().
  *
- * Only the tables of the user half stay while interrupts are disabled: those of the kernel half are
- * freed without an interrupt of all CPUs. So no other address reaches a table, as in GUP's fast path.
+ * Only the tables of the user half stay while interrupts are disabled: tables of the kernel half
+ * are freed without an interrupt of all CPUs. So addresses of the kernel half are rejected before a
+ * table is read, as in GUP's fast path.
  */
 static __always_inline enum ext_memory ext_native_walk(const u64 *table, unsigned long addr)
 {
@@ -69,11 +71,11 @@ static __always_inline enum ext_memory ext_native_walk(const u64 *table, unsigne
 }
 
 /*
- * Returns what is mapped at @addr of the calling process. If that is EXT_MEMORY_UNKNOWN,
- * ext_memory_at() has the answer. The caller has disabled interrupts.
+ * Returns the kind of memory at @addr of the calling process. For EXT_MEMORY_UNKNOWN the caller
+ * must ask ext_memory_at(). The caller has disabled interrupts.
  *
- * It reads entries as they are: a third of the instructions of the accessors, which paravirt
- * replaces. Xen, where an entry needs them, is left to ext_memory_at(), as is whatever is rare.
+ * Reads entries without the accessors, which paravirt replaces, in a third of the instructions.
+ * Entries on Xen need the accessors, so Xen and all rare cases are left to ext_memory_at().
  */
 static __always_inline enum ext_memory ext_native_memory_at(unsigned long addr)
 {

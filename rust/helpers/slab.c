@@ -7,11 +7,11 @@
 
 #include "helpers.h"
 
-/* Returns whether the memory cgroup of the caller is not near its limit or that of a parent. */
+/* Returns whether the memory cgroup of the caller, and all parents, are not near the limit. */
 static bool has_ample_room(unsigned long bytes)
 {
 #ifdef CONFIG_MEMCG
-	/* Each CPU may have charged this much in advance. */
+	/* Each CPU may have charged MEMCG_CHARGE_BATCH pages in advance. */
 	unsigned long pages = DIV_ROUND_UP(bytes, PAGE_SIZE) + MEMCG_CHARGE_BATCH;
 	struct page_counter *counter;
 	bool ample = true;
@@ -30,15 +30,15 @@ static bool has_ample_room(unsigned long bytes)
 }
 
 /*
- * Returns whether the memory cgroup of the caller has room for @bytes. An allocation that
- * exceeds its limit invokes the OOM killer; the one here reclaims, and fails.
+ * Returns whether the memory cgroup of the caller has headroom for @bytes. A plain allocation above
+ * the limit invokes the OOM killer; the allocation here reclaims, and fails.
  */
 bool ext_memcg_has_room(unsigned long bytes)
 {
 	void *probe;
 	bool has_room;
 
-	/* An allocation costs the clearing of its bytes. */
+	/* An allocation may have to clear the memory, so the counters are read first. */
 	if (has_ample_room(bytes))
 		return true;
 	probe = kmalloc(bytes, GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL | __GFP_NOWARN);

@@ -7,9 +7,9 @@
 #include "helpers.h"
 
 /*
- * Returns the user whom the calling process counts as: in a user namespace the one who created the
- * outermost namespace, as for the limits on namespaces, else its real user. In a namespace a user may
- * have any number of subordinate uids.
+ * Returns the uid to which the calling process is accounted. In a user namespace a user may have
+ * any number of subordinate uids. So for a process in a namespace the uid is the creator of the
+ * outermost namespace, as for the limits on namespaces; otherwise the real uid of the process.
  */
 u32 ext_current_owner(void)
 {
@@ -17,7 +17,7 @@ u32 ext_current_owner(void)
 
 	if (!ns->level)
 		return __kuid_val(current_uid());
-	/* A namespace holds those around it. */
+	/* A namespace holds references to all outer namespaces. */
 	while (ns->level > 1)
 		ns = ns->parent;
 	return __kuid_val(ns->owner);

@@ -18,7 +18,7 @@ static void ext_call_run(struct work_struct *work)
 	struct ext_call *call = container_of(work, struct ext_call, work);
 
 	call->function(call->arg);
-	/* The last access: the caller may return, and with it the stack that @call is on. */
+	/* The last access: the caller may return, and @call is on the caller's stack. */
 	complete(&call->done);
 }
 
@@ -30,8 +30,8 @@ void ext_call_in_worker(void (*function)(void *arg), void *arg, struct lock_clas
 	INIT_WORK_ONSTACK_KEY(&call.work, ext_call_run, key);
 	queue_work(system_dfl_wq, &call.work);
 	/*
-	 * Not flush_work(), which has the worker execute another work item. For lockdep, the wait
-	 * is the same.
+	 * flush_work() would make the worker execute another work item, so wait for the completion.
+	 * For lockdep, annotate the wait like flush_work().
 	 */
 	lock_map_acquire(&call.work.lockdep_map);
 	lock_map_release(&call.work.lockdep_map);
