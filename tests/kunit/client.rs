@@ -4,7 +4,7 @@
 //!
 //! Callbacks are C functions that get only an address or a context, so there is a fixed number of
 //! slots, each with its own functions. The ledger of a slot checks each callback against the state
-//! of its region: see [`ledger`].
+//! of the region: see [`ledger`].
 
 mod callbacks;
 mod ledger;
@@ -70,7 +70,7 @@ pub(crate) struct Slot {
     own_lock: Mutex<()>,
     /// The task that invalidates while it holds `own_lock`.
     invalidator: Atomic<usize>,
-    /// The invalidate callback, which the core sets. 0: none.
+    /// The invalidate callback, set by the core. 0: none.
     invalidate: Atomic<usize>,
 }
 
@@ -99,11 +99,11 @@ impl Slot {
     /// Returns the invalidate callback.
     fn callback(&self) -> peer::invalidate_peer_memory {
         let callback = ptr::with_exposed_provenance::<()>(self.invalidate.load(Relaxed));
-        // SAFETY: The core sets a function, or it is NULL, which is `None`.
+        // SAFETY: The value is a function set by the core, or NULL. NULL is `None`.
         unsafe { mem::transmute::<*const (), peer::invalidate_peer_memory>(callback) }
     }
 
-    /// Calls the invalidate callback as this shape does, with this handle and for any ticket.
+    /// Calls the invalidate callback as this shape does, with any handle and any ticket.
     fn invalidate(&self, handle: usize, ticket: u64) -> Result<i32> {
         let invalidate = self.callback().ok_or(EINVAL)?;
         let handle = ptr::with_exposed_provenance_mut(handle);
@@ -115,7 +115,7 @@ impl Slot {
         if setup.unmaps {
             self.expect_own_unmap(ticket);
         }
-        // The promise of the call covers only regions that exist before it.
+        // The promise of the call covers only regions that exist before the call.
         let known = self.knows(ticket);
         // SAFETY: The core accepts any handle and any ticket.
         let ret = unsafe { invalidate(handle, ticket) };
@@ -132,7 +132,7 @@ impl Slot {
         Ok(ret)
     }
 
-    /// Returns the ticket that the last `get_pages` got.
+    /// Returns the ticket of the last `get_pages`.
     fn ticket(&self) -> Result<u64> {
         match self.ledger.lock().last_ticket {
             0 => Err(ENOENT),
@@ -146,8 +146,8 @@ pub(crate) fn address(number: usize) -> u64 {
     memory::base(number)
 }
 
-/// Invalidates the last region of the client in slot `number`, whose registration has not returned a
-/// handle.
+/// Invalidates the last region of the client in slot `number`. The registration of the client has
+/// not returned a handle.
 pub(crate) fn invalidate_without_handle(number: usize) -> Result {
     let testbed = Testbed::get()?;
     let slot = testbed.slot(number)?;
@@ -157,7 +157,7 @@ pub(crate) fn invalidate_without_handle(number: usize) -> Result {
     Ok(())
 }
 
-/// A registered fake client. Dropping it unregisters it.
+/// A registered fake client. Drop unregisters the client.
 pub(crate) struct Client {
     testbed: Arc<Testbed>,
     slot: Arc<Slot>,
@@ -166,12 +166,12 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// Registers a client in slot `number`. Fails with `EINVAL` if the core refuses it.
+    /// Registers a client in slot `number`. Fails with `EINVAL` if the core rejects the client.
     pub(crate) fn new(number: usize, name: &str, setup: Setup) -> Result<Arc<Self>> {
         Self::altered(number, name, setup, |_| ())
     }
 
-    /// Registers a client as [`Self::new`] does, after `change` to its structure.
+    /// Like [`Self::new`], but calls `change` for the structure before the registration.
     pub(crate) fn altered(
         number: usize,
         name: &str,
@@ -201,8 +201,8 @@ impl Client {
             ptr::null_mut()
         };
         // SAFETY:
-        // - The structure is initialised as the header requires, or refused.
-        // - `Client` keeps it until the client is unregistered.
+        // - The structure is initialised as the header requires, or is rejected.
+        // - `Client` keeps the structure until the client is unregistered.
         let handle = unsafe { peer::ib_register_peer_memory_client(&raw.client, invalidate_ptr) };
         if handle.is_null() {
             return Err(EINVAL);
@@ -216,22 +216,22 @@ impl Client {
         Ok(Arc::new(client, GFP_KERNEL)?)
     }
 
-    /// Returns the script of its callbacks.
+    /// Returns the script of the callbacks.
     pub(crate) fn script(&self) -> &Script {
         &self.slot.script
     }
 
-    /// Returns its name.
+    /// Returns the name.
     pub(crate) fn name(&self) -> &CStr {
         CStr::from_bytes_until_nul(&self.raw.client.name).unwrap_or(c"?")
     }
 
-    /// Returns the virtual address of byte `offset` of its memory.
+    /// Returns the virtual address of byte `offset` of the memory.
     pub(crate) fn at(&self, offset: u64) -> u64 {
         memory::base(self.slot.number) + offset
     }
 
-    /// Returns the DMA address of byte `offset` of its memory, without an IOMMU.
+    /// Returns the DMA address of byte `offset` of the memory, without an IOMMU.
     pub(crate) fn device_address(&self, offset: u64) -> u64 {
         let setup = *self.slot.setup.lock();
         memory::device_address(&self.testbed, self.slot.number, &setup, offset)
@@ -251,7 +251,7 @@ impl Client {
         Ok(())
     }
 
-    /// Returns the ticket that the last `get_pages` got.
+    /// Returns the ticket of the last `get_pages`.
     pub(crate) fn ticket(&self) -> Result<u64> {
         self.slot.ticket()
     }
@@ -271,22 +271,23 @@ impl Client {
         self.slot.ledger.lock().hinted = true;
     }
 
-    /// Returns the hint that the last `acquire` got.
+    /// Returns the hint of the last `acquire`.
     pub(crate) fn hint(&self) -> Hint {
         self.slot.ledger.lock().hint
     }
 
-    /// Returns the address of the device that the last `dma_map` got.
+    /// Returns the address of the device of the last `dma_map`.
     pub(crate) fn dma_device(&self) -> usize {
         self.slot.ledger.lock().dma_device
     }
 
-    /// Stops unmapping its own pages, as a client without `PEER_MEM_INVALIDATE_UNMAPS`.
+    /// Makes the client stop unmapping pages itself, like a client without
+    /// `PEER_MEM_INVALIDATE_UNMAPS`.
     pub(crate) fn clear_unmaps(&self) {
         self.slot.setup.lock().unmaps = false;
     }
 
-    /// Returns the function that unregisters it, once.
+    /// Returns the function that unregisters the client, once.
     fn end(&self) -> Option<impl FnOnce() + Send + 'static> {
         let handle = self.handle.xchg(0, Full);
         if handle == 0 || sync::is_stuck() {
@@ -302,7 +303,7 @@ impl Client {
         })
     }
 
-    /// Unregisters it, once.
+    /// Unregisters the client, once.
     ///
     /// Context: process context; may sleep.
     pub(crate) fn unregister(&self) {
@@ -311,12 +312,12 @@ impl Client {
         }
     }
 
-    /// Checks that all calls so far were valid, and prints the first that was not.
+    /// Checks that all calls so far were valid, and prints the first invalid call.
     pub(crate) fn check(&self) -> Result {
         ledger::check(&self.slot.ledger)
     }
 
-    /// Unregisters it and checks that all calls were valid and that no region is left.
+    /// Unregisters the client and checks that all calls were valid and no region is left.
     pub(crate) fn finish(&self) -> Result {
         self.unregister();
         ledger::check(&self.slot.ledger)
@@ -325,7 +326,7 @@ impl Client {
 
 impl Drop for Client {
     fn drop(&mut self) {
-        // A test has failed. A region that does not end must not hang it.
+        // A test has failed. A region that does not end must not hang the test.
         let ended = self
             .end()
             .map(|end| -> Result { sync::Task::spawn(end)?.join() });

@@ -29,7 +29,8 @@ struct Node(*mut bindings::kernfs_node);
 impl Node {
     /// Returns the child `name`.
     fn child(&self, name: &CStr) -> Result<Self> {
-        // SAFETY: This object holds a reference to the node. Without that child the result is NULL.
+        // SAFETY: This object holds a reference to the node. The result is NULL if there is no such
+        // child.
         let kn =
             unsafe { bindings::kernfs_find_and_get_ns(self.0, name.as_char_ptr(), ptr::null()) };
         if kn.is_null() {
@@ -41,7 +42,7 @@ impl Node {
 
     /// Returns `/sys/kernel/mm/memory_peers`.
     fn peers() -> Result<Self> {
-        // SAFETY: `kernel_kobj` and its node exist from boot on.
+        // SAFETY: `kernel_kobj` and the node of `kernel_kobj` exist from boot on.
         let kn = unsafe {
             bindings::kernfs_find_and_get_ns(
                 (*bindings::kernel_kobj).sd,
@@ -72,9 +73,9 @@ pub(crate) fn exists(client: &CStr) -> bool {
 fn with_text<R>(client: &CStr, file: &CStr, f: impl FnOnce(&str) -> Result<R>) -> Result<R> {
     let folder = Node::peers()?.child(client)?;
     let node = folder.child(file)?;
-    // SAFETY: The client is registered, so its folder and the kobject exist.
+    // SAFETY: The client is registered, so the folder and the kobject exist.
     let kobj = unsafe { (*folder.0).priv_ }.cast::<bindings::kobject>();
-    // SAFETY: The `priv` of a sysfs file is its attribute.
+    // SAFETY: The `priv` of a sysfs file is the attribute.
     let attr = unsafe { (*node.0).priv_ }.cast::<bindings::attribute>();
     // SAFETY: A folder of sysfs has a type with operations.
     let show = unsafe { (*(*(*kobj).ktype).sysfs_ops).show }.ok_or(EIO)?;

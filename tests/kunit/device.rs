@@ -2,11 +2,11 @@
 
 //! A fake RDMA device, registered with the real ib_core.
 //!
-//! It has one InfiniBand port and moves no data. It executes REG_MR and LOCAL_INV work requests,
-//! and records at any time what the device can access: the pages of its valid MRs. The fake
-//! clients compare that with the calls that they get.
+//! The device has one InfiniBand port and moves no data. The device executes REG_MR and LOCAL_INV
+//! work requests, and records at any time the pages of valid MRs, which the device can access. The
+//! fake clients compare the record with the callbacks.
 //!
-//! Some kinds import dma-bufs, in the modes that drivers in the kernel use: see [`import`].
+//! Some kinds import dma-bufs, in the modes of drivers in the kernel: see [`import`].
 
 mod import;
 mod interposer;
@@ -39,7 +39,7 @@ use kernel::{
     },
 };
 
-/// What a device does its DMA with, and how it registers memory.
+/// How a device does DMA and registers memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     /// Virtual addresses, as software RDMA. No dma-bufs.
@@ -83,7 +83,7 @@ struct Record {
     hi: u64,
     pages: u32,
     page_size: u32,
-    /// The entries of the dma-buf's table, and the bytes of the longest one.
+    /// The entries of the dma-buf's table, and the bytes of the longest entry.
     entries: u32,
     longest: u64,
     access: i32,
@@ -96,7 +96,7 @@ struct Completion {
     qp: usize,
     wr_cqe: usize,
     status: rdma::ib_wc_status,
-    /// The MR that the completion makes invalid; 0: none.
+    /// The MR that becomes invalid with the completion; 0: none.
     invalidates: u32,
 }
 
@@ -137,16 +137,16 @@ struct Inner {
 #[derive(Clone, Copy)]
 enum Reuse {
     No,
-    /// Those of the next one that is deregistered.
+    /// Reuse those of the next deregistered MR.
     Next,
-    /// For the next one that is made.
+    /// Use the values for the next new MR.
     Freed {
         mr: usize,
         key: u32,
     },
 }
 
-/// The device's own side: its state and its script.
+/// The device's own side: the state and the script.
 #[pin_data]
 pub(crate) struct FakeDevice {
     kind: Kind,
@@ -207,7 +207,7 @@ impl FakeDevice {
             .any(|r| r.key != 0 && r.valid && !r.original && r.lo < hi && lo < r.hi)
     }
 
-    /// Returns the state of the MR with that key.
+    /// Returns the state of the MR with the key.
     pub(crate) fn mr(&self, key: u32) -> Option<MrState> {
         let inner = self.inner.lock();
         let r = inner.records.iter().find(|r| r.key == key)?;
@@ -241,12 +241,12 @@ impl FakeDevice {
         self.inner.lock().next_status = rdma::ib_wc_status_IB_WC_MW_BIND_ERR;
     }
 
-    /// Holds back work requests and their completions until [`Self::release_completions`].
+    /// Holds back work requests and completions until [`Self::release_completions`].
     pub(crate) fn hold_completions(&self) {
         self.inner.lock().held = true;
     }
 
-    /// Ends all accesses of the device, which also completes nothing from now on.
+    /// Ends all accesses of the device. From now on the device completes no work request.
     fn die(&self) {
         let mut inner = self.inner.lock();
         inner.held = true;
@@ -266,17 +266,18 @@ impl FakeDevice {
         }
         drop(inner);
         for cq in &cqs[..n] {
-            // A CQ is not destroyed while a work request on it is pending.
+            // A CQ is not destroyed while a work request of the CQ is pending.
             Self::notify(ptr::with_exposed_provenance_mut(*cq));
         }
     }
 
     /// Calls the completion handler of a CQ.
     fn notify(cq: *mut rdma::ib_cq) {
-        // SAFETY: The callers pass a CQ that exists; ib_core has set both fields at its creation.
+        // SAFETY: The callers pass a CQ that exists; ib_core has set both fields at the creation of
+        // the CQ.
         let (handler, context) = unsafe { ((*cq).comp_handler, (*cq).cq_context) };
         if let Some(handler) = handler {
-            // SAFETY: The handler gets its CQ and its context, in process context.
+            // SAFETY: The handler gets the CQ and the context of the CQ, in process context.
             unsafe { handler(cq, context) };
         }
     }

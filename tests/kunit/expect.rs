@@ -2,16 +2,16 @@
 
 //! Expectations of tests.
 //!
-//! A failed KUnit assertion ends the test's thread without running destructors. These return an
-//! error instead, so that clients, MRs and tasks are cleaned up before the next test. The text of
-//! the expectation becomes a KTAP diagnostic of the running case.
+//! A failed KUnit assertion ends the test's thread without running destructors. So the expectations
+//! return an error instead, and clients, MRs and tasks are cleaned up before the next test. The
+//! text of the expectation becomes a KTAP diagnostic of the running case.
 
 use crate::helpers;
 use kernel::fmt;
 
 /// Prints a diagnostic of the case that the calling task runs. See [`diagnostic`].
 pub(crate) fn print(args: fmt::Arguments<'_>) {
-    // SAFETY: The function passes the pointer to `%pA` alone, which takes `fmt::Arguments`.
+    // SAFETY: The function passes the pointer only to `%pA`, and `%pA` takes `fmt::Arguments`.
     unsafe { helpers::kt_diagnostic(core::ptr::from_ref(&args).cast()) };
 }
 

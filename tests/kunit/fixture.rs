@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The device, the PD and the clients of one test, and the tasks that tests start most.
+//! The device, the PD and the clients of one test, and the most frequent tasks of tests.
 
 use crate::{
     client::{
@@ -48,7 +48,7 @@ pub(crate) const PAGE: u64 = 4096;
 /// Names of a fixture's clients, in the order of registration.
 const NAMES: [&str; SLOTS] = ["kunit_first", "kunit_second", "kunit_third"];
 
-/// A device, a PD on it, and the clients that the test has registered.
+/// A device, a PD of the device, and the clients registered by the test.
 pub(crate) struct Fixture {
     // Dropped in this order.
     clients: [OnceCell<Arc<Client>>; SLOTS],
@@ -56,12 +56,12 @@ pub(crate) struct Fixture {
 }
 
 impl Fixture {
-    /// Allocates a PD on the shared device of that kind.
+    /// Allocates a PD on the shared device of the kind.
     pub(crate) fn new(kind: impl Into<Kind>) -> Result<Self> {
         Self::on(Testbed::get()?.device(kind.into()))
     }
 
-    /// Allocates a PD on a device that is this test's alone.
+    /// Allocates a PD on a device used only by this test.
     pub(crate) fn temporary(kind: impl Into<Kind>) -> Result<Self> {
         Self::on(&Testbed::get()?.temporary(kind.into())?)
     }
@@ -74,12 +74,12 @@ impl Fixture {
         })
     }
 
-    /// Returns what the device does and has recorded.
+    /// Returns the device's own side: the script and the records.
     pub(crate) fn dev(&self) -> &Arc<FakeDevice> {
         self.registered().fake()
     }
 
-    /// Returns the device as ib_core knows it.
+    /// Returns the registered device.
     pub(crate) fn registered(&self) -> &Arc<Registered> {
         self.pd.dev()
     }
@@ -89,7 +89,7 @@ impl Fixture {
         self.altered(setup, |_| ())
     }
 
-    /// Registers a client in the next slot, after `change` to its structure.
+    /// Registers a client in the next slot, after `change` of the structure.
     pub(crate) fn altered(
         &self,
         setup: Setup,
@@ -112,7 +112,7 @@ impl Fixture {
         Ok(Arc::new(mr, GFP_KERNEL)?)
     }
 
-    /// Registers as [`Self::reg_at`] does, in another task.
+    /// Like [`Self::reg_at`], in another task.
     pub(crate) fn registration(
         &self,
         client: &Client,
@@ -123,7 +123,7 @@ impl Fixture {
         Task::spawn(move || pd.reg(at, len, USUAL))
     }
 
-    /// Registers the client, and an MR on four pages of it.
+    /// Registers the client, and an MR on four pages of the client.
     pub(crate) fn live(&self, setup: Setup) -> Result<(Arc<Client>, Arc<Mr>)> {
         let client = self.client(setup)?;
         let mr = self.reg(&client, 4 * PAGE)?;
@@ -147,7 +147,7 @@ impl Fixture {
         Ok(())
     }
 
-    /// Makes the next call at `point` wait at the gate that is returned.
+    /// Makes the next call at `point` wait at the returned gate.
     pub(crate) fn hold(&self, point: Point) -> Result<Arc<Gate>> {
         self.script(point)?.hold(point)
     }
@@ -209,11 +209,11 @@ impl Fixture {
         result
     }
 
-    /// Checks as [`Self::check`] does, unregisters the clients and checks that no region is left.
+    /// Like [`Self::check`]. Then unregisters the clients and checks that no region is left.
     pub(crate) fn finish(self) -> Result {
         let result = self.check();
         let clients = self.clients.iter().filter_map(|c| c.get());
-        // All of them, also after an error.
+        // Unregister all clients, also after an error.
         clients.fold(result, |result, client| client.finish().and(result))
     }
 }
@@ -227,7 +227,7 @@ pub(crate) struct Overlap<A, B> {
 }
 
 impl Overlap<Result, Result> {
-    /// Returns the error of a task, and fails unless the second one waited.
+    /// Returns the error of a task, and fails unless the second task waited.
     pub(crate) fn check(self) -> Result {
         self.first?;
         self.second?;
@@ -236,7 +236,7 @@ impl Overlap<Result, Result> {
     }
 }
 
-/// Returns a fixture on the shared device of that kind with [`Fixture::live`].
+/// Returns a fixture on the shared device of the kind with [`Fixture::live`].
 ///
 /// On a device whose MRs cannot be revoked the client does not ask for invalidation.
 pub(crate) fn live(kind: impl Into<Kind>, setup: Setup) -> Result<(Fixture, Arc<Client>, Arc<Mr>)> {
@@ -250,7 +250,7 @@ pub(crate) fn live_on(t: Fixture, setup: Setup) -> Result<(Fixture, Arc<Client>,
     Ok((t, client, mr))
 }
 
-/// Returns `setup`, without invalidation if a device of that kind cannot be made to stop.
+/// Returns `setup`, without invalidation if a device of the kind cannot be made to stop.
 pub(crate) fn fitting(kind: impl Into<Kind>, setup: Setup) -> Setup {
     Setup {
         invalidates: setup.invalidates && kind.into() != Kind::Importer(Mode::Pinned),
@@ -270,7 +270,7 @@ pub(crate) fn deregistration(mr: &Arc<Mr>) -> Result<Task<Result>> {
     Task::spawn(move || mr.dereg())
 }
 
-/// Unregisters the client in another task, and checks it.
+/// Unregisters the client in another task, and checks the calls.
 pub(crate) fn unregistration(client: &Arc<Client>) -> Result<Task<Result>> {
     let client = client.clone();
     Task::spawn(move || client.finish())

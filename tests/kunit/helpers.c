@@ -43,7 +43,7 @@ u64 kt_phys_of(u64 virt)
 	return virt_to_phys((void *)(unsigned long)virt);
 }
 
-/* @phys 0: an entry without a page, as drivers of memory without struct pages make it. */
+/* @phys 0: an entry without a page, as in drivers of memory without struct pages. */
 void kt_sg_set(struct scatterlist *sg, u64 phys, unsigned int len)
 {
 	sg_set_page(sg, phys ? pfn_to_page(PHYS_PFN(phys)) : NULL, len,
@@ -82,7 +82,10 @@ void kt_dma_unmap(struct device *dev, struct sg_table *table)
 	dma_unmap_sgtable(dev, table, DMA_BIDIRECTIONAL, 0);
 }
 
-/* Returns a reference to QEMU's edu function; NULL if there is none, or if a driver has it. */
+/*
+ * Returns a reference to QEMU's edu function; NULL if there is no such function, or if the function
+ * has a driver.
+ */
 struct device *kt_pci_get(void)
 {
 	struct pci_dev *pdev = pci_get_device(0x1234, 0x11e8, NULL);
@@ -99,7 +102,7 @@ void kt_pci_put(struct device *dev)
 	pci_dev_put(to_pci_dev(dev));
 }
 
-/* As the PCI core does when the function is pulled out. */
+/* Sets or clears the state that the PCI core sets when a function is pulled out. */
 void kt_pci_set_gone(struct device *dev, bool gone)
 {
 	WRITE_ONCE(to_pci_dev(dev)->error_state,
@@ -153,7 +156,10 @@ void kt_fence_signal(struct dma_fence *fence)
 	dma_fence_put(fence);
 }
 
-/* Call it from the process that loads the module: kernel threads may have no root folder. */
+/*
+ * Kernel threads may have no root folder, so call this function from the process that loads the
+ * module.
+ */
 struct file *kt_control_open(void)
 {
 	return filp_open("/dev/ib_peer_mem", O_RDWR, 0);
@@ -165,8 +171,8 @@ void kt_control_close(struct file *control)
 }
 
 /*
- * Maps a page for the arguments of the calling test until the test ends. Returns 0 without
- * memory. Not for use while allocations are made to fail: KUnit then leaks its record of it.
+ * Maps a page for the arguments of the calling test until the test ends. Returns 0 without memory.
+ * Not for use while allocations are made to fail: KUnit then leaks the record of the page.
  */
 unsigned long kt_user_page(void)
 {
@@ -183,9 +189,9 @@ unsigned long kt_user_page(void)
 }
 
 /*
- * Returns what the lockless walk finds at @addr, in tables of all levels in which all entries lead to an
- * ordinary page: an address whose tables are not read is unknown. Returns -errno without memory, or
- * without that walk.
+ * Returns the result of the lockless walk for @addr, in tables whose entries all lead to an
+ * ordinary page. So the result is unknown only if the walk rejects @addr before reading the tables.
+ * Returns -errno without memory, or if there is no such walk.
  */
 int kt_walk(unsigned long addr)
 {
@@ -196,7 +202,7 @@ int kt_walk(unsigned long addr)
 
 	if (!table)
 		return -ENOMEM;
-	/* The table is that of the next level, and the page. */
+	/* The table is also the table of the next level, and the page. */
 	for (i = 0; i < PTRS_PER_PTE; i++)
 		table[i] = virt_to_phys(table) | _PAGE_PRESENT | _PAGE_RW | _PAGE_USER;
 	local_irq_disable();
@@ -210,8 +216,8 @@ int kt_walk(unsigned long addr)
 }
 
 /*
- * Calls the ioctl as a process does, with its arguments at @at. Returns the file descriptor
- * of the dma-buf, or -errno.
+ * Calls the ioctl as a process does, with the arguments at @at. Returns the file descriptor of the
+ * dma-buf, or -errno.
  */
 int kt_export(struct file *control, unsigned long at, u64 addr, u64 length)
 {
@@ -230,14 +236,17 @@ int kt_export(struct file *control, unsigned long at, u64 addr, u64 length)
 	return copy_from_user(&arg, (void __user *)at, sizeof(arg)) ? -EFAULT : arg.fd;
 }
 
-/* Also releases the file before it returns, unless there are other references. */
+/* Also releases the file before the return, unless there are other references. */
 void kt_close(int fd)
 {
 	close_fd(fd);
 	flush_delayed_fput();
 }
 
-/* As the driver of the struct ib_device does. On return all handlers have been called. */
+/*
+ * Reports a fatal error, as the driver of the struct ib_device does. On return all handlers have
+ * been called.
+ */
 void kt_report_fatal(void *dev)
 {
 	struct ib_event event = {
@@ -274,8 +283,8 @@ static int kt_waits_enter(struct kprobe *probe, struct pt_regs *regs)
 static struct kprobe kt_waits_probe;
 
 /*
- * Counts the calls of a function, "MODULE:NAME", until kt_waits_end(). With @least only those whose
- * second argument is at least that.
+ * Counts the calls of a function, "MODULE:NAME", until kt_waits_end(). With @least, only calls
+ * whose second argument is at least @least.
  */
 int kt_waits_begin(const char *function, unsigned long least)
 {
@@ -304,7 +313,10 @@ static bool kt_is_grace_period(const char *symbol)
 	       strstarts(symbol, "__wait_rcu_gp");
 }
 
-/* The return addresses on the stack of a task that sleeps; 0: it runs. */
+/*
+ * Stores the return addresses on the stack of a sleeping task. Returns the number; 0: the task
+ * runs.
+ */
 static unsigned int kt_sleep_stack(struct task_struct *task, unsigned long *stack,
 				   unsigned int size)
 {
@@ -316,10 +328,10 @@ static unsigned int kt_sleep_stack(struct task_struct *task, unsigned long *stac
 }
 
 /*
- * Finds where a sleeping task waits. Returns the innermost return address on its stack that is in a
- * module, and in @names the kernel's function that it has called (none for those of the scheduler,
- * such as that of a mutex), a space, and its own name with the module. Returns 0 if the task runs, or
- * waits for an RCU grace period.
+ * Finds where a sleeping task waits. Returns the innermost return address on the stack that is in a
+ * module. Sets @names to the name of the kernel function called there (empty for functions of the
+ * scheduler, such as the mutex functions), a space, and the name of the calling function with the
+ * module. Returns 0 if the task runs, or waits for an RCU grace period.
  */
 unsigned long kt_wait_site(struct task_struct *task, char *names, unsigned int size)
 {
@@ -331,7 +343,7 @@ unsigned long kt_wait_site(struct task_struct *task, char *names, unsigned int s
 		return 0;
 	n = kt_sleep_stack(task, stack, ARRAY_SIZE(stack));
 	for (i = 0; i < n; i++) {
-		/* "name [module]"; the call is before its return address. */
+		/* "name [module]"; the call is before the return address. */
 		sprint_symbol_no_offset(symbol, stack[i] - 1);
 		if (kt_is_grace_period(symbol)) {
 			names[0] = 0;

@@ -3,10 +3,10 @@
 //! KUnit suites for peer memory: one case for each promise of `include/rdma/ib_peer_mem.h` and of
 //! Documentation/client-api.rst.
 //!
-//! They run when this module is loaded, against the loaded `ib_peer_mem` and the kernel's own
+//! The suites run when this module is loaded, against the loaded `ib_peer_mem` and the kernel's own
 //! ib_core, with fakes at both ends: clients ([`client`]) and RDMA devices ([`device`]). A test
-//! makes both fail, delay or wait at any step ([`script`]); both check each call that they get.
-//! A test waits for its other tasks with a bound ([`sync`]). Suites have the names of their files:
+//! makes the fakes fail, delay or wait at any step ([`script`]); the fakes check each call. A test
+//! waits for its other tasks with a bound ([`sync`]). Suites have the names of their files:
 //! `peer_mem_dma_buf_import` is `suites/dma_buf/import.rs`.
 
 use kernel::prelude::*;

@@ -43,7 +43,7 @@ pub(crate) enum Point {
     Deregistered,
     /// Before the import of a dma-buf.
     Import,
-    /// After the import; the driver undoes it if this fails.
+    /// After the import; the driver undoes the import on failure.
     Imported,
     /// The exporter invalidates the mapping.
     Invalidate,
@@ -51,7 +51,7 @@ pub(crate) enum Point {
 }
 
 impl Point {
-    /// Returns whether it is a point of a client, and not of a device.
+    /// Returns whether the point belongs to a client, and not to a device.
     pub(crate) fn is_clients(self) -> bool {
         (self as usize) < Self::AllocMr as usize
     }
@@ -63,7 +63,7 @@ const POINTS: usize = Point::Count as usize;
 #[derive(Default)]
 struct Step {
     calls: u32,
-    /// The numbers of the calls that fail, from 1.
+    /// The numbers of failing calls, from 1.
     failing: Range<u32>,
     errno: i32,
     slow_ms: i64,
@@ -96,7 +96,7 @@ impl Script {
         }
     }
 
-    /// Passes `point`, and waits if the script says so. Returns the errno of the call, or 0.
+    /// Passes `point`, and waits if the script demands a wait. Returns the errno of the call, or 0.
     ///
     /// Context: process context; may sleep.
     pub(crate) fn pass(&self, point: Point) -> i32 {
@@ -119,7 +119,7 @@ impl Script {
         errno
     }
 
-    /// Makes the calls fail that `numbers` names, 1 is the next one.
+    /// Makes the calls with these numbers fail; 1 is the next call.
     fn fail_calls(&self, point: Point, numbers: Range<u32>, errno: i32) {
         let step = &mut self.steps.lock()[point as usize];
         let number = |n: u32| n.saturating_add(step.calls);
@@ -147,7 +147,7 @@ impl Script {
         self.steps.lock()[point as usize].slow_ms = ms;
     }
 
-    /// Makes the next call wait at the gate that is returned.
+    /// Makes the next call wait at the returned gate.
     pub(crate) fn hold(&self, point: Point) -> Result<Arc<Gate>> {
         let gate = Gate::new()?;
         self.steps.lock()[point as usize].gate = Some(gate.clone());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The suites. Each has the name of its file.
+//! The suites. A suite has the name of the file.
 
 mod bounds;
 mod choice;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Tasks of a test that meet at chosen points. Each wait has a bound: a broken core fails a test, it
-//! does not hang it.
+//! Tasks of a test that meet at chosen points. Each wait has a bound, so a broken core fails a test
+//! and does not hang the test.
 
 use crate::{
     expect::diagnostic,
@@ -40,8 +40,8 @@ use kernel::{
 /// Longer than any step of a test takes, in an emulated guest with all checks on.
 const BOUND_MS: u32 = 40_000;
 
-/// A wait has exceeded its bound: a task is stuck in the core. Nothing is cleaned up from then on,
-/// as that would block the test's own task as well.
+/// A wait has exceeded the bound: a task is stuck in the core. From then on nothing is cleaned up,
+/// as the cleanup would block the test's own task as well.
 static STUCK: Atomic<bool> = Atomic::new(false);
 
 /// Returns whether a task is stuck.
@@ -53,8 +53,8 @@ pub(crate) fn is_stuck() -> bool {
 fn set_stuck(what: &str) -> Error {
     diagnostic!("{} within {} ms: a task is stuck", what, BOUND_MS);
     if !STUCK.xchg(true, Full) {
-        // SAFETY: A test of this module is running, so the module is loaded. It must stay for the
-        // stuck task.
+        // SAFETY: A test of this module is running, so the module is loaded. The module must stay
+        // for the stuck task.
         unsafe { bindings::__module_get(&raw mut bindings::__this_module) };
     }
     ETIMEDOUT
@@ -86,13 +86,13 @@ impl Event {
         )
     }
 
-    /// Makes it happen.
+    /// Makes the event happen.
     pub(crate) fn fire(&self) {
         *self.happened.lock() = true;
         self.changed.notify_all();
     }
 
-    /// Waits until it has happened. Returns `false` if it has not within `ms`.
+    /// Waits until the event has happened, at most `ms`. Returns whether the event has happened.
     fn wait_ms(&self, ms: u32) -> bool {
         let mut left = msecs_to_jiffies(ms);
         let mut happened = self.happened.lock();
@@ -106,7 +106,7 @@ impl Event {
         true
     }
 
-    /// Waits until it has happened. Fails with `ETIMEDOUT` if a task is stuck.
+    /// Waits until the event has happened. Fails with `ETIMEDOUT` if a task is stuck.
     pub(crate) fn wait(&self) -> Result {
         if self.wait_ms(BOUND_MS) {
             Ok(())
@@ -115,7 +115,7 @@ impl Event {
         }
     }
 
-    /// Returns whether it has happened.
+    /// Returns whether the event has happened.
     pub(crate) fn happened(&self) -> bool {
         *self.happened.lock()
     }
@@ -149,7 +149,7 @@ impl Gate {
         Ok(Arc::new(gate, GFP_KERNEL)?)
     }
 
-    /// Waits at the gate until it is open. Called by the task that is held.
+    /// Waits until the gate is open. Called by the held task.
     pub(crate) fn pass(&self) {
         self.reached.fire();
         // If the test never opens the gate, the task continues after the bound.
@@ -167,35 +167,35 @@ impl Gate {
     }
 }
 
-/// What a task of a test waits for. A test says which of them it expects: a task also sleeps in places
-/// that do not matter, such as for a mutex.
+/// The wait of a task of a test. A task also sleeps in places that do not matter, such as for a
+/// mutex. So a test names the expected wait.
 #[derive(Clone, Copy)]
 pub(crate) enum Wait {
     /// The completion of a work request.
     Completion,
-    /// An importer, which is to unmap a dma-buf.
+    /// An importer that must unmap a dma-buf.
     Importer,
     /// The fences of a dma-buf.
     Fences,
     /// The next attempt, a second after a fence that has failed.
     Retry,
-    /// Another task, which has the region.
+    /// Another task that has the region.
     Region,
     /// The tasks in the interposed functions of a device.
     Callers,
-    /// Another module, which is to restore the operations that it has replaced.
+    /// Another module that must restore the replaced operations.
     OtherModule,
     /// The tasks that are in a client.
     Client,
-    /// The test, which holds the task in a fake.
+    /// The test, holding the task in a fake.
     Test,
     /// Anything but an RCU grace period, and the test.
     Anything,
 }
 
 impl Wait {
-    /// Returns parts of the names of the function that waits, and of the kernel's that it calls for
-    /// that. Symbols of Rust have the lengths of their parts in them.
+    /// Returns parts of the names of the waiting function, and of the kernel function called for
+    /// the wait. Symbols of Rust contain the lengths of the name's parts.
     fn symbols(self) -> &'static [&'static str] {
         match self {
             Self::Completion => &["ext_wait_for_completion_timeout ["],
@@ -212,8 +212,8 @@ impl Wait {
     }
 }
 
-/// The names of the functions that sleep: that of the kernel, a space, that of the module. Empty if the
-/// task does not sleep.
+/// The names of the sleeping functions: the kernel's function, a space, the module's function.
+/// Empty if the task does not sleep.
 struct Names([u8; 512]);
 
 impl Names {
@@ -222,17 +222,17 @@ impl Names {
         Self([0; 512])
     }
 
-    /// Forgets the names.
+    /// Removes the names.
     fn clear(&mut self) {
         self.0[0] = 0;
     }
 
-    /// Returns them as text.
+    /// Returns the names as text.
     fn as_str(&self) -> &str {
         CStr::from_bytes_until_nul(&self.0).map_or("", |names| names.to_str().unwrap_or(""))
     }
 
-    /// Returns whether they are those of this wait.
+    /// Returns whether the names belong to `wait`.
     fn are_of(&self, wait: Wait) -> bool {
         let names = self.as_str();
         let in_test = names.contains(Wait::Test.symbols()[0]);
@@ -241,7 +241,7 @@ impl Names {
     }
 }
 
-/// The worker of a [`Task`], while it runs.
+/// The worker of a [`Task`], while the worker runs.
 type Worker = SpinLock<Option<ARef<kernel::task::Task>>>;
 
 /// A function that runs in another task.
@@ -279,17 +279,18 @@ impl<T: Send + Unpin + 'static> Task<T> {
         self.done.happened()
     }
 
-    /// Waits until the function has returned or waits for `what`. Returns whether it waits: it sleeps
-    /// at one such place of the code under test for three samples. A task that sleeps elsewhere, such
-    /// as for a mutex, is given the time to come there.
+    /// Waits until the function has returned or waits for `what`. Returns whether the function
+    /// waits: the task sleeps at one place of the code under test for three samples, and the place
+    /// is a wait for `what`. A task that sleeps elsewhere, such as for a mutex, gets time to
+    /// continue.
     pub(crate) fn waits_for(&self, what: Wait) -> bool {
         self.waits_for_one_of(&[what])
     }
 
-    /// Waits as [`Self::waits_for`] does, for any of `what`.
+    /// Like [`Self::waits_for`], for any of `what`.
     pub(crate) fn waits_for_one_of(&self, what: &[Wait]) -> bool {
         const SAMPLES: u32 = 3;
-        // Shorter than the time that a gate holds a task.
+        // Shorter than the longest time for which a gate holds a task.
         const LIMIT_MS: i64 = BOUND_MS as i64 / 2;
         let start = Instant::<Monotonic>::now();
         let mut names = Names::new();
@@ -319,8 +320,8 @@ impl<T: Send + Unpin + 'static> Task<T> {
         false
     }
 
-    /// Returns the address of the call in which the worker sleeps, and its names; 0 if it does not
-    /// sleep.
+    /// Returns the address of the call in which the worker sleeps, and sets `names`. Returns 0 if
+    /// the worker does not sleep.
     fn wait_site(&self, names: &mut Names) -> usize {
         names.clear();
         let Some(worker) = self.worker.lock().clone() else {
@@ -332,7 +333,7 @@ impl<T: Send + Unpin + 'static> Task<T> {
         unsafe { helpers::kt_wait_site(worker.as_ptr(), to, size as u32) }
     }
 
-    /// Waits until the function has returned, and returns its result.
+    /// Waits until the function has returned, and returns the result.
     pub(crate) fn join(self) -> Result<T> {
         self.done.wait()?;
         self.result.lock().take().ok_or(EINVAL)
@@ -341,7 +342,8 @@ impl<T: Send + Unpin + 'static> Task<T> {
 
 impl<T: Send + 'static> Drop for Task<T> {
     fn drop(&mut self) {
-        // The function owns references to all that it uses. Waiting keeps the log in order.
+        // The function owns references to everything the function uses, so the wait is not needed
+        // for memory. Waiting keeps the log in order.
         if !is_stuck() {
             let _ = self.done.wait();
         }

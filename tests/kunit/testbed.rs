@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The fakes of all tests. They live as long as the module.
+//! The fakes of all tests. The fakes live as long as the module.
 
 use crate::{
     client::{
@@ -29,10 +29,11 @@ use kernel::{
 /// 2^10 pages of memory for the fake clients.
 const ORDER: u32 = 10;
 
-/// The installed testbed. The C callbacks of the fakes get no pointer that leads to it.
+/// The installed testbed. The C callbacks of the fakes get no pointer to the testbed, so the
+/// testbed has a static place.
 static TESTBED: Snapshot<Testbed> = Snapshot::new();
 
-/// All fakes, and what they share.
+/// All fakes, and shared data of the fakes.
 #[pin_data(PinnedDrop)]
 pub(crate) struct Testbed {
     slots: [Arc<Slot>; SLOTS],
@@ -43,7 +44,7 @@ pub(crate) struct Testbed {
     /// In the order of [`Mode::ALL`].
     importers: [Arc<Registered>; 4],
     control: Control,
-    /// The device that the current test has made.
+    /// The device made by the current test.
     #[pin]
     temporary: SpinLock<Option<Arc<FakeDevice>>>,
 }
@@ -102,7 +103,7 @@ impl Testbed {
         &self.control
     }
 
-    /// Returns the shared device of that kind.
+    /// Returns the shared device of the kind.
     pub(crate) fn device(&self, kind: Kind) -> &Arc<Registered> {
         match kind {
             Kind::Virtual => &self.software,
@@ -119,7 +120,7 @@ impl Testbed {
         }
     }
 
-    /// Registers a device for one test, which may unregister it.
+    /// Registers a device for one test. The test may unregister the device.
     pub(crate) fn temporary(&self, kind: Kind) -> Result<Arc<Registered>> {
         let name = match kind {
             Kind::Dma | Kind::Pci => c"kunit_own_hw",
@@ -145,13 +146,13 @@ impl Testbed {
 impl PinnedDrop for Testbed {
     fn drop(self: Pin<&mut Self>) {
         // SAFETY:
-        // - The memory is from kt_alloc() with this order.
-        // - No test runs any more, so no MR refers to it.
+        // - The memory is from kt_alloc() with the same order.
+        // - No test runs any more, so no MR refers to the memory.
         unsafe { helpers::kt_free(self.memory, ORDER) };
     }
 }
 
-/// Keeps the testbed installed. Dropping it removes the testbed.
+/// Keeps the testbed installed. Drop removes the testbed.
 pub(crate) struct Installed(());
 
 impl Installed {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The user of the verbs: PDs and MRs, as a kernel consumer or uverbs makes them.
+//! The user of the verbs: PDs and MRs, made as by a kernel consumer or by uverbs.
 
 mod context;
 mod export;
@@ -54,7 +54,7 @@ pub(crate) const RELAXED: u32 = rdma::ib_access_flags_IB_ACCESS_RELAXED_ORDERING
 /// The flags of most users.
 pub(crate) const USUAL: u32 = LOCAL_WRITE | REMOTE_READ | REMOTE_WRITE;
 
-// What a re-registration changes.
+// Properties changed by a re-registration.
 pub(crate) const TRANS: u32 = rdma::ib_mr_rereg_flags_IB_MR_REREG_TRANS;
 pub(crate) const ACCESS: u32 = rdma::ib_mr_rereg_flags_IB_MR_REREG_ACCESS;
 pub(crate) const PD: u32 = rdma::ib_mr_rereg_flags_IB_MR_REREG_PD;
@@ -89,12 +89,12 @@ impl Pd {
         Ok(Arc::new(pd, GFP_KERNEL)?)
     }
 
-    /// Returns its device.
+    /// Returns the device.
     pub(crate) fn dev(&self) -> &Arc<Registered> {
         &self.dev
     }
 
-    /// Returns the number of objects that use it.
+    /// Returns the number of users of the PD.
     pub(crate) fn users(&self) -> i32 {
         // SAFETY: By the type invariants the PD is valid; the counter is written as a whole.
         unsafe { (&raw const (*self.raw).usecnt.counter).read_volatile() }
@@ -105,7 +105,7 @@ impl Pd {
         self.reg_at(start, length, start, access)
     }
 
-    /// Registers as [`Self::reg`] does, with another iova.
+    /// Like [`Self::reg`], with another iova.
     pub(crate) fn reg_at(
         self: &Arc<Self>,
         start: u64,
@@ -136,9 +136,9 @@ impl Pd {
         let hdr = unsafe { &mut bundle.__bindgen_anon_1.hdr };
         hdr.ufile = ptr::without_provenance_mut(verb.ufile);
         hdr.context = ptr::without_provenance_mut(verb.context);
-        // Attributes of another verb, which must not reach the driver.
+        // Attributes of another verb must not reach the driver.
         hdr.attr_present[0] = !0;
-        // SAFETY: By the type invariants the PD is valid, and so is its device.
+        // SAFETY: By the type invariants the PD is valid, so the device is valid.
         let op = unsafe { (*(*self.raw).device).ops.reg_user_mr }.ok_or(EINVAL)?;
         // `driver_udata` is the first field of the bundle.
         let udata: *mut rdma::ib_udata = (&raw mut bundle).cast();
@@ -165,7 +165,7 @@ impl Pd {
         length: u64,
     ) -> Result<Mr> {
         let mut bundle: rdma::uverbs_attr_bundle = pin_init::zeroed();
-        // SAFETY: By the type invariants the PD is valid, and so is its device.
+        // SAFETY: By the type invariants the PD is valid, so the device is valid.
         let op = unsafe { (*(*self.raw).device).ops.reg_user_mr_dmabuf }.ok_or(EINVAL)?;
         // SAFETY: Called as uverbs does.
         let new = from_err_ptr(unsafe {
@@ -204,7 +204,7 @@ impl Drop for Pd {
         if sync::is_stuck() {
             return;
         }
-        // SAFETY: By the type invariants the PD is valid, and this is its last user.
+        // SAFETY: By the type invariants the PD is valid, and this is the last user of the PD.
         let ret = unsafe { rdma::ib_dealloc_pd_user(self.raw, ptr::null_mut()) };
         if ret != 0 {
             diagnostic!("ib_dealloc_pd_user() returned {}", ret);
@@ -212,11 +212,11 @@ impl Drop for Pd {
     }
 }
 
-/// A memory region. Dropping it deregisters it.
+/// A memory region. Drop deregisters the MR.
 ///
 /// # Invariants
 ///
-/// `raw` is the address of a valid MR that is owned by this object, or 0.
+/// `raw` is the address of a valid MR owned by this object, or 0.
 pub(crate) struct Mr {
     raw: Atomic<usize>,
     pd: Arc<Pd>,
@@ -227,40 +227,40 @@ impl Mr {
         ptr::with_exposed_provenance_mut(self.raw.load(Relaxed))
     }
 
-    /// Returns its key.
+    /// Returns the key.
     pub(crate) fn key(&self) -> u32 {
-        // SAFETY: By the type invariants; tests do not call this during a deregistration.
+        // SAFETY: By the type invariants; tests do not call this function during a deregistration.
         unsafe { (*self.as_raw()).lkey }
     }
 
-    /// Returns the device's record of it.
+    /// Returns the device's record of the MR.
     pub(crate) fn state(&self) -> Result<MrState> {
         self.pd.dev.fake().mr(self.key()).ok_or(ENOENT)
     }
 
-    /// Returns whether the device can access its memory.
+    /// Returns whether the device can access the memory.
     pub(crate) fn is_valid(&self) -> bool {
         self.state().is_ok_and(|s| s.valid)
     }
 
-    /// Returns whether it has not been deregistered.
+    /// Returns whether the MR has not been deregistered.
     pub(crate) fn is_alive(&self) -> bool {
         !self.as_raw().is_null()
     }
 
-    /// Returns its iova and length.
+    /// Returns the iova and the length.
     pub(crate) fn place(&self) -> (u64, u64) {
         // SAFETY: By the type invariants the MR is valid.
         unsafe { ((*self.as_raw()).iova, (*self.as_raw()).length) }
     }
 
-    /// Undoes what uverbs does when it has received the MR.
+    /// Undoes the completion of the MR by uverbs.
     pub(crate) fn uncomplete(&self) {
         // SAFETY: By the type invariants the MR is valid; the field is written as a whole.
         unsafe { (*self.as_raw()).type_ = rdma::ib_mr_type_IB_MR_TYPE_MEM_REG };
     }
 
-    /// Deregisters it, once. After an error it is still registered.
+    /// Deregisters the MR, once. After an error the MR is still registered.
     pub(crate) fn dereg(&self) -> Result {
         let raw = self.as_raw();
         if raw.is_null() {
@@ -273,8 +273,8 @@ impl Mr {
         Ok(())
     }
 
-    /// Re-registers as uverbs does. Returns the new MR if the driver makes one; the old one is then
-    /// deregistered.
+    /// Re-registers as uverbs does. Returns the new MR if the driver makes a new MR; the old MR is
+    /// then deregistered.
     pub(crate) fn rereg(
         &self,
         flags: u32,
@@ -298,7 +298,7 @@ impl Mr {
         access: u32,
     ) -> Result<Option<Mr>> {
         let old = self.as_raw();
-        // SAFETY: By the type invariants the MR is valid, and so is its device.
+        // SAFETY: By the type invariants the MR is valid, so the device is valid.
         let op = unsafe { (*(*old).device).ops.rereg_user_mr }.ok_or(EINVAL)?;
         // SAFETY: Called as uverbs does; without udata.
         let new = unsafe {

@@ -39,7 +39,7 @@ pub(super) fn task() -> usize {
 }
 
 impl Slot {
-    /// Takes the mutex of [`Setup::LOCKED`], except in the task that holds it.
+    /// Takes the mutex of [`Setup::LOCKED`], except in the task that holds the mutex.
     fn enter(&self, setup: &Setup) -> Option<kernel::sync::MutexGuard<'_, ()>> {
         (setup.locked && self.invalidator.load(Relaxed) != task()).then(|| self.own_lock.lock())
     }
@@ -222,7 +222,7 @@ impl Slot {
         result
     }
 
-    /// Checks that no device can access region `i`, which was `entry`.
+    /// Checks that no device can access region `i`. `entry` is the earlier state of the region.
     fn expect_untouchable(&self, i: usize, entry: &Entry, testbed: &Testbed, what: &'static str) {
         let setup = *self.setup.lock();
         let (lo, hi) = memory::bounds(testbed, self.number, &setup, entry);
@@ -231,7 +231,7 @@ impl Slot {
         }
         let mut ledger = self.ledger.lock();
         let now = ledger.entries[i];
-        // If it was released meanwhile, that is a later MR on the same memory.
+        // If the region was released meanwhile, the access is by a later MR on the same memory.
         if now.stage != Stage::None && now.ticket == entry.ticket {
             ledger.violation(what);
         }
@@ -263,7 +263,7 @@ impl Slot {
         }
         drop(ledger);
         if setup.shape == Shape::Seed {
-            // SAFETY: `dma_map` has mapped it for this device.
+            // SAFETY: `dma_map` has mapped the table for this device.
             unsafe { helpers::kt_dma_unmap(dev, table) };
         }
         let mut ledger = self.ledger.lock();
@@ -298,13 +298,13 @@ impl Slot {
         };
         drop(ledger);
         match setup.shape {
-            // A client that unmaps itself has a copy of the table in `own`, which was just taken.
-            // SAFETY: `get_pages` has filled the table, or it is all zero.
+            // A client that unmaps itself has a copy of the table in `own`, taken above.
+            // SAFETY: `get_pages` has filled the table, or the table is all zero.
             Shape::Seed => unsafe { bindings::sg_free_table(table) },
             Shape::Gpu => (),
             Shape::OwnTable => {
                 if let Some(Own(mut own)) = own {
-                    // SAFETY: `get_pages` has made it, and it is freed once.
+                    // SAFETY: `get_pages` has made the table, and the table is freed once.
                     unsafe { bindings::sg_free_table(&mut own) };
                 }
             }
@@ -321,19 +321,19 @@ impl Slot {
         let own = ledger.entries[i].own.take();
         drop(ledger);
         if let Some(Own(mut own)) = own {
-            // SAFETY: `dma_map` has made it, and it is freed once.
+            // SAFETY: `dma_map` has made the table, and the table is freed once.
             unsafe { bindings::sg_free_table(&mut own) };
         }
     }
 
-    /// Returns whether there is a region with that ticket.
+    /// Returns whether a region has the ticket.
     pub(super) fn knows(&self, ticket: u64) -> bool {
         let ledger = self.ledger.lock();
         let mut entries = ledger.entries.iter();
         entries.any(|e| e.stage != Stage::None && e.ticket == ticket)
     }
 
-    /// Checks the promise of the invalidate callback, which has returned.
+    /// Checks the promise of the invalidate callback after the callback has returned.
     pub(super) fn after_invalidate(&self, ticket: u64) {
         let Ok(testbed) = Testbed::get() else { return };
         for i in 0..REGIONS {
@@ -349,7 +349,7 @@ impl Slot {
         }
     }
 
-    /// Records that the client unmaps the region itself after its invalidation.
+    /// Records that the client unmaps the region itself after the invalidation.
     pub(super) fn expect_own_unmap(&self, ticket: u64) {
         let mut ledger = self.ledger.lock();
         let same = |e: &&mut Entry| e.stage != Stage::None && e.ticket == ticket;
@@ -369,7 +369,7 @@ impl Slot {
         }
     }
 
-    /// Called at the end of the invalidation and in `release`; the first of them unmaps.
+    /// Called at the end of the invalidation and in `release`; the first call unmaps.
     fn undo_own(&self, i: usize) {
         let mut ledger = self.ledger.lock();
         let Some(entry) = ledger.entries.get_mut(i).filter(|e| e.unmaps_itself) else {
@@ -385,10 +385,10 @@ impl Slot {
         drop(ledger);
         if let Some(Own(mut own)) = own {
             if mapped {
-                // SAFETY: `dma_map` has mapped it for this device.
+                // SAFETY: `dma_map` has mapped the table for this device.
                 unsafe { helpers::kt_dma_unmap(ptr::with_exposed_provenance_mut(dev), &mut own) };
             }
-            // SAFETY: It is a copy of the table that `get_pages` has filled, and it is freed once.
+            // SAFETY: `own` is a copy of the table that `get_pages` has filled, and is freed once.
             unsafe { bindings::sg_free_table(&mut own) };
         }
     }

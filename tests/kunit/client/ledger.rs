@@ -17,7 +17,7 @@ use kernel::{
     prelude::*, //
 };
 
-/// The stage of a region, as the client sees it.
+/// The stage of a region, as seen by the client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Stage {
     /// There is no region.
@@ -32,10 +32,10 @@ pub(crate) enum Stage {
 #[derive(Clone, Copy)]
 pub(super) struct Own(pub(super) bindings::sg_table);
 
-// SAFETY: Only the client that has filled the table uses the list behind it.
+// SAFETY: Only the client that has filled the table uses the list behind the table.
 unsafe impl Send for Own {}
 
-/// `peer_mem_private_data`, and the first bytes of `peer_mem_name` unless that was NULL.
+/// `peer_mem_private_data`, and the first bytes of `peer_mem_name` unless the name was NULL.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Hint {
     pub(crate) data: usize,
@@ -49,23 +49,25 @@ pub(super) struct Entry {
     pub(super) addr: u64,
     pub(super) size: u64,
     pub(super) ticket: u64,
-    /// The address of the core's table, and its three words when the last callback returned.
+    /// The address of the core's table, and the three words of the table when the last callback
+    /// returned.
     pub(super) table: usize,
     pub(super) words: [u64; 3],
     /// A digest of the table's entries when the last callback returned.
     pub(super) digest: u64,
     /// The table that `put_pages` or `release` frees.
     pub(super) own: Option<Own>,
-    /// The device that it is mapped for.
+    /// The device for which the region is mapped.
     pub(super) dev: usize,
-    /// A client with `PEER_MEM_INVALIDATE_UNMAPS` invalidates it, and unmaps it itself.
+    /// A client with `PEER_MEM_INVALIDATE_UNMAPS` invalidates the region, and unmaps the region
+    /// itself.
     pub(super) unmaps_itself: bool,
 }
 
 /// The most regions that a test has at once.
 pub(super) const REGIONS: usize = 32;
 
-/// An invalid call, and the region's stage if the call was invalid at that stage.
+/// An invalid call, and the region's stage if the call was invalid because of the stage.
 #[derive(Clone, Copy)]
 struct Violation {
     what: &'static str,
@@ -80,7 +82,7 @@ pub(super) struct Ledger {
     pub(super) flags: (i32, i32, i32),
     /// Hints are expected.
     pub(super) hinted: bool,
-    /// The hint that the last `acquire` got.
+    /// The hint of the last `acquire`.
     pub(super) hint: Hint,
     pub(super) dma_device: usize,
     pub(super) unregistered: bool,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The memory of the fake clients, and its tables.
+//! The memory of the fake clients, and the tables of the memory.
 
 use super::{
     ledger::Entry,
@@ -98,7 +98,7 @@ pub(super) fn fill(
         let mut at = device_address(testbed, number, setup, from + u64::from(i) * setup.page);
         let mut len = setup.page as u32;
         match setup.fault {
-            // The entry is shorter, so that it ends where it would.
+            // The entry is shorter, so that the end does not change.
             Fault::Misaligned if i == 0 => (at, len) = (at + 0x800, len - 0x800),
             Fault::InnerMisaligned if i == 1 => at += 0x800,
             Fault::InnerOdd if i == 1 => len -= 0x800,
@@ -106,7 +106,8 @@ pub(super) fn fill(
             _ => (),
         }
         let pages = if setup.shape == Shape::Seed { at } else { 0 };
-        // SAFETY: `sg` is an entry of the list; the address is 0 or that of the testbed's pages.
+        // SAFETY: `sg` is an entry of the list; the address is 0, or an address of the testbed's
+        // pages.
         unsafe { helpers::kt_sg_set(sg, pages, len) };
         if setup.shape != Shape::Seed {
             // SAFETY: `sg` is an entry of the list.

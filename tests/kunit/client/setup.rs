@@ -10,11 +10,11 @@ pub(crate) enum Shape {
     /// Has no struct pages: makes the table in `dma_map`, compares the structure byte for byte in
     /// `dma_unmap` and `put_pages`, frees the table in `release`.
     Gpu,
-    /// Assigns its own table in `dma_map`, and frees it in `put_pages`.
+    /// Assigns its own table in `dma_map`, and frees the table in `put_pages`.
     OwnTable,
 }
 
-/// What is wrong with a client's table.
+/// The fault of a client's table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Fault {
     None,
@@ -36,7 +36,7 @@ pub(crate) enum Fault {
     MapsNone,
 }
 
-/// How the table of a client deviates from one that the kernel's functions make.
+/// How the table of a client deviates from a table made by the kernel's functions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Quirk {
     None,
@@ -51,16 +51,16 @@ pub(crate) enum Quirk {
 /// How a fake client behaves.
 #[derive(Clone, Copy)]
 pub(crate) struct Setup {
-    /// The constant that this is, or is changed from.
+    /// The name of the constant from which the setup is derived.
     pub(crate) name: &'static str,
     pub(crate) shape: Shape,
-    /// The size of its pages.
+    /// The size of the client's pages.
     pub(crate) page: u64,
-    /// What `get_page_size` returns, if that is not `page`.
+    /// The result of `get_page_size`, if not `page`.
     pub(crate) says: Option<u64>,
-    /// The size of its memory.
+    /// The size of the client's memory.
     pub(crate) len: u64,
-    /// The slot whose address range it claims, if that is not its own.
+    /// The slot whose address range the client claims, if not the client's own slot.
     pub(crate) place: Option<usize>,
     pub(crate) fault: Fault,
     pub(crate) quirk: Quirk,
@@ -68,22 +68,22 @@ pub(crate) struct Setup {
     pub(crate) pinnable: bool,
     /// `PEER_MEM_MAPS_FOR_ANY_DEVICE`.
     pub(crate) any_device: bool,
-    /// The pages are not in the order of their addresses.
+    /// The pages are not in the order of the addresses.
     pub(crate) scattered: bool,
-    /// The entries that it allocates, and neither fills nor maps.
+    /// The number of entries that the client allocates, but neither fills nor maps.
     pub(crate) spare: u32,
-    /// Two of its regions may be on the same memory: during the teardown of one, a device may
-    /// access it through the other.
+    /// Two regions may be on the same memory: during the teardown of the first region, a device may
+    /// access the memory through the second.
     pub(crate) shared: bool,
-    /// It asks for an invalidate callback.
+    /// The client asks for an invalidate callback.
     pub(crate) invalidates: bool,
-    /// Its callbacks and its invalidations take one mutex.
+    /// The callbacks and the invalidations take the same mutex.
     pub(crate) locked: bool,
     /// `PEER_MEM_INVALIDATE_UNMAPS`.
     pub(crate) unmaps: bool,
     /// Without `release` and `get_page_size`.
     pub(crate) bare: bool,
-    /// What `acquire` returns for its own memory.
+    /// The result of `acquire` for the client's own memory.
     pub(crate) answer: i32,
 }
 
@@ -128,7 +128,7 @@ impl Setup {
         len: 4 << 20,
         ..Self::SEED
     };
-    /// Invalidates under the mutex that its own callbacks take.
+    /// Invalidates under the mutex that the callbacks take.
     pub(crate) const LOCKED: Self = Self {
         name: "LOCKED",
         locked: true,
@@ -140,7 +140,7 @@ impl Setup {
         bare: true,
         ..Self::SEED
     };
-    /// Unmaps and puts its pages itself.
+    /// Unmaps and puts the pages itself.
     pub(crate) const UNMAPS: Self = Self {
         name: "UNMAPS",
         unmaps: true,
@@ -160,7 +160,7 @@ impl Setup {
         ..Self::SEED
     };
 
-    /// Maps its memory for devices of any kind.
+    /// Maps the memory for devices of any kind.
     pub(crate) const ANY_DEVICE: Self = Self {
         name: "ANY_DEVICE",
         any_device: true,
@@ -178,7 +178,7 @@ impl Setup {
         Self::UNMAPS,
     ];
 
-    /// Returns the setup with its memory in the address range of slot `slot`.
+    /// Returns the setup with memory in the address range of slot `slot`.
     pub(crate) const fn at_place_of(self, slot: usize) -> Self {
         Self {
             place: Some(slot),

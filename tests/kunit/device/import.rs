@@ -2,8 +2,8 @@
 
 //! The dma-buf imports of a fake device, on the importer layer that test devices share.
 //!
-//! The device can access what the umem's table has, from the mapping until the invalidation or,
-//! with a [`Quiesce`] that is deferred, until [`FakeDevice::quiesce`].
+//! The device can access the memory of the umem's table from the mapping until the invalidation or,
+//! with a deferred [`Quiesce`], until [`FakeDevice::quiesce`].
 
 #![expect(
     clippy::missing_safety_doc,
@@ -61,13 +61,13 @@ use kernel::{
 /// The umem of a fake MR.
 pub(super) type Umem = crate::importer::Umem<Access>;
 
-/// The operations of a device that imports, beside those of all devices.
+/// The additional operations of a device that imports.
 pub(super) const OPS: rdma::ib_device_ops = rdma::ib_device_ops {
     reg_user_mr_dmabuf: Some(reg_user_mr_dmabuf),
     ..pin_init::zeroed()
 };
 
-/// The arguments that the driver's function was called with.
+/// The arguments of the call of the driver's function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Import {
     pub(crate) offset: u64,
@@ -92,13 +92,13 @@ pub(crate) enum Quiesce {
     UnmapLater,
     /// In [`FakeDevice::quiesce`], which signals a fence. The callback unmaps.
     FenceLater,
-    /// Before the callback returns. But there is a fence that a process has added, which only
-    /// [`FakeDevice::quiesce`] signals.
+    /// Before the callback returns. But a process has added a fence, and only
+    /// [`FakeDevice::quiesce`] signals the fence.
     FenceOfAProcess,
 }
 
 impl Quiesce {
-    /// Returns what a task waits for that has invalidated the umem.
+    /// Returns the wait of a task that has invalidated the umem.
     pub(crate) fn wait(self) -> Wait {
         match self {
             Self::Now => Wait::Anything,
@@ -108,24 +108,24 @@ impl Quiesce {
     }
 }
 
-/// How the device deviates from a plain import, and what it has recorded.
+/// Deviations of the device from a plain import, and records of imports.
 #[derive(Default)]
 pub(super) struct State {
     last: Import,
-    /// Import something else than the descriptor: another thread has replaced it.
+    /// Import another dma-buf than the descriptor's, as if a thread had replaced the descriptor.
     swapped: bool,
     /// Keep a reference to the dma-buf.
     leaks: bool,
     leaked: Option<Leaked>,
-    /// The DMA device that the importing task also attaches, and the result. 0: none.
+    /// A second DMA device attached by the importing task, and the result. 0: none.
     other: usize,
     other_result: Option<Result>,
     quiesce: Quiesce,
-    /// Imports fail with this errno once the memory is mapped, and stay.
+    /// Imports fail with this errno once the memory is mapped, and stay mapped.
     keeps: i32,
-    /// The MR of such an import.
+    /// The MR of an import that has failed and stays mapped.
     kept: usize,
-    /// How it imports from now on.
+    /// The mode of imports from now on.
     mode: Option<Mode>,
     /// The MR and the fence (0: unmap instead) of a deferred [`Quiesce`].
     deferred: Option<(u32, usize)>,
@@ -134,7 +134,7 @@ pub(super) struct State {
 /// The device's access through one umem.
 pub(super) struct Access {
     fake: Arc<FakeDevice>,
-    /// The MR's.
+    /// The key of the MR.
     key: u32,
 }
 
@@ -167,7 +167,7 @@ impl Importer for Access {
                 if quiesce == Quiesce::FenceOfAProcess {
                     self.fake.invalid(self.key);
                 }
-                // SAFETY: The layer gives the reservation object with its lock held.
+                // SAFETY: The layer passes the reservation object with the lock held.
                 let fence = unsafe { helpers::kt_fence_add(resv.as_ptr()) };
                 (fence, Unmap::Now)
             }
@@ -189,7 +189,7 @@ impl Importer for Access {
 ///
 /// `dev` must be the device of an operation that is being called.
 unsafe fn import(dev: *mut rdma::ib_device, args: &Import) -> Result<*mut rdma::ib_mr> {
-    // SAFETY: By this function's safety contract the device is one of `Registered`.
+    // SAFETY: By the safety requirements the device belongs to a `Registered`.
     let fake = unsafe { shared(dev) };
     let Kind::Importer(mode) = fake.kind else {
         return Err(EINVAL);
@@ -199,8 +199,8 @@ unsafe fn import(dev: *mut rdma::ib_device, args: &Import) -> Result<*mut rdma::
         offset: args.offset,
         length: args.length,
     };
-    // SAFETY: The device is registered while one of its operations runs, and ib_core unregisters
-    // it only without MRs.
+    // SAFETY: The device is registered while an operation runs, and ib_core unregisters the device
+    // only without MRs.
     let pending = unsafe { Pending::<Access>::import(dev, mode, args.fd, part, args.access) }?;
     let mr = make(dev, false, 0)?;
     // SAFETY: Just made.
@@ -222,7 +222,7 @@ unsafe fn import(dev: *mut rdma::ib_device, args: &Import) -> Result<*mut rdma::
     });
     match umem {
         Ok(umem) => {
-            // SAFETY: The MR is this function's until it is returned.
+            // SAFETY: The MR belongs to this function until the return.
             unsafe { (*mr.cast::<Mr>()).umem = Some(umem) };
             let mut inner = fake.inner.lock();
             if inner.importing.keeps != 0 {
@@ -249,9 +249,9 @@ unsafe extern "C" fn reg_user_mr_dmabuf(
     dmah: *mut rdma::ib_dmah,
     attrs: *mut rdma::uverbs_attr_bundle,
 ) -> *mut rdma::ib_mr {
-    // SAFETY: The PD is valid; there is a bundle, all of whose bytes are initialised.
+    // SAFETY: The PD is valid. There is a bundle, and all bytes of the bundle are initialised.
     let (dev, hdr) = unsafe { ((*pd).device, &(*attrs).__bindgen_anon_1.hdr) };
-    // SAFETY: The device of the PD is one of `Registered`.
+    // SAFETY: The device of the PD belongs to a `Registered`.
     let fake = unsafe { fake(dev) };
     let args = Import {
         offset,
@@ -289,7 +289,7 @@ unsafe extern "C" fn reg_user_mr_dmabuf(
             // The import of the other dma-buf succeeds.
             return make(dev, false, 0);
         }
-        // SAFETY: The device of the PD, whose operation this is.
+        // SAFETY: `dev` is the device of the PD, and this is an operation of `dev`.
         unsafe { import(dev, &args) }
     })())
 }
@@ -308,18 +308,18 @@ impl FakeDevice {
         }
     }
 
-    /// Calls `f` with the umem of an MR, which must not be deregistered meanwhile.
+    /// Calls `f` with the umem of an MR. The MR must not be deregistered meanwhile.
     fn with_umem<R>(&self, key: u32, f: impl FnOnce(&Umem) -> Result<R>) -> Result<R> {
         let inner = self.inner.lock();
         let record = inner.records.iter().find(|r| r.key == key);
         let mr: *mut Mr = ptr::with_exposed_provenance_mut(record.ok_or(ENOENT)?.mr);
         drop(inner);
-        // SAFETY: The MR was in the table, so it exists; the caller does not deregister it.
+        // SAFETY: The MR was in the table, so the MR exists; the caller does not deregister the MR.
         f(unsafe { (*mr).umem.as_ref() }.ok_or(EINVAL)?)
     }
 
-    /// Accesses an MR after an invalidation: the device maps it again, if the exporter lets it.
-    /// The MR must not be deregistered meanwhile.
+    /// Accesses an MR after an invalidation: the device maps the memory again, if the exporter
+    /// permits the mapping. The MR must not be deregistered meanwhile.
     pub(crate) fn page_fault(&self, key: u32) -> Result {
         self.with_umem(key, |umem| umem.lock().map())
     }
@@ -329,7 +329,7 @@ impl FakeDevice {
         self.inner.lock().importing.last
     }
 
-    /// Makes imports succeed on something else than the descriptor.
+    /// Makes imports succeed on another dma-buf than the descriptor's.
     pub(crate) fn swap_descriptors(&self) {
         self.inner.lock().importing.swapped = true;
     }
@@ -341,7 +341,7 @@ impl FakeDevice {
         inner.importing.other = other.map_or(0, Registered::dma_device);
     }
 
-    /// Returns the reference that an import has kept.
+    /// Returns the reference kept by an import.
     pub(crate) fn leaked(&self) -> Result<Leaked> {
         self.inner.lock().importing.leaked.take().ok_or(ENOENT)
     }
@@ -352,7 +352,7 @@ impl FakeDevice {
     }
 
     /// Makes imports fail once the memory is mapped, as in a driver whose device then also fails to
-    /// undo the mapping: it stays until [`Self::undo_import`].
+    /// undo the mapping. The mapping stays until [`Self::undo_import`].
     pub(crate) fn keep_failed_imports(&self, errno: Error) {
         self.inner.lock().importing.keeps = errno.to_errno();
     }
@@ -373,15 +373,15 @@ impl FakeDevice {
         if mr.is_null() {
             return Err(ENOENT);
         }
-        // SAFETY: `import` has left the MR to this function, which takes it once.
+        // SAFETY: `import` has left the MR to this function, and this function takes the MR once.
         let (key, umem) = unsafe { ((*mr).ib.lkey, (*mr).umem.take()) };
         self.invalid(key);
         drop(umem);
-        // SAFETY: `import` has left the MR to this function, and nothing else uses it.
+        // SAFETY: `import` has left the MR to this function, and the MR has no other user.
         unsafe { unmake(self, mr.cast()) }
     }
 
-    /// Imports in another way from now on, as a driver does whose firmware has changed.
+    /// Changes the mode of imports, as in a driver whose firmware has changed.
     pub(crate) fn set_mode(&self, mode: Mode) {
         self.inner.lock().importing.mode = Some(mode);
     }
@@ -391,7 +391,7 @@ impl FakeDevice {
         self.inner.lock().importing.quiesce = quiesce;
     }
 
-    /// Stops the accesses that [`Self::set_quiesce`] has deferred. The MR must not be deregistered
+    /// Stops the accesses deferred by [`Self::set_quiesce`]. The MR must not be deregistered
     /// meanwhile.
     pub(crate) fn quiesce(&self) {
         let mut inner = self.inner.lock();

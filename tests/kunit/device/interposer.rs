@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A module that replaces operations of a device after others, and calls what it has found there.
+//! A module that replaces operations of a device after other modules, and calls the operations
+//! found there.
 
 use super::Registered;
 use crate::bindings::rdma;
@@ -22,7 +23,7 @@ use kernel::{
     },
 };
 
-/// The operations that it has found, and how often it was called.
+/// The operations found, and the number of calls.
 static REG: Atomic<usize> = Atomic::new(0);
 static DEREG: Atomic<usize> = Atomic::new(0);
 static CALLS: Atomic<usize> = Atomic::new(0);
@@ -40,7 +41,7 @@ type Dereg = unsafe extern "C" fn(*mut rdma::ib_mr, *mut rdma::ib_udata) -> c_in
 
 /// # Safety
 ///
-/// That of `ib_device_ops.reg_user_mr`, while an [`OtherModule`] exists.
+/// As for `ib_device_ops.reg_user_mr`, while an [`OtherModule`] exists.
 unsafe extern "C" fn reg_user_mr(
     pd: *mut rdma::ib_pd,
     start: u64,
@@ -53,23 +54,23 @@ unsafe extern "C" fn reg_user_mr(
     CALLS.fetch_add(1, Relaxed);
     // SAFETY: `OtherModule::install` has stored a pointer of this type.
     let found = unsafe { mem::transmute::<usize, Reg>(REG.load(Acquire)) };
-    // SAFETY: The arguments are those of this call of the same operation.
+    // SAFETY: The arguments come from this call of the same operation.
     unsafe { found(pd, start, length, iova, access, dmah, udata) }
 }
 
 /// # Safety
 ///
-/// That of `ib_device_ops.dereg_mr`, while an [`OtherModule`] exists.
+/// As for `ib_device_ops.dereg_mr`, while an [`OtherModule`] exists.
 unsafe extern "C" fn dereg_mr(mr: *mut rdma::ib_mr, udata: *mut rdma::ib_udata) -> c_int {
     CALLS.fetch_add(1, Relaxed);
     // SAFETY: `OtherModule::install` has stored a pointer of this type.
     let found = unsafe { mem::transmute::<usize, Dereg>(DEREG.load(Acquire)) };
-    // SAFETY: The arguments are those of this call of the same operation.
+    // SAFETY: The arguments come from this call of the same operation.
     unsafe { found(mr, udata) }
 }
 
-/// A module that has replaced two operations of a device. Dropping it restores what it has found.
-/// There can be one at a time.
+/// A module that has replaced two operations of a device. Drop restores the operations found. Only
+/// one object may exist at a time.
 pub(crate) struct OtherModule(Arc<Registered>);
 
 impl OtherModule {
@@ -85,7 +86,7 @@ impl OtherModule {
         Ok(Self(dev.clone()))
     }
 
-    /// Returns whether both operations are still its own.
+    /// Returns whether both operations are still the ones installed by this object.
     pub(crate) fn is_installed(&self) -> bool {
         // SAFETY: The device is allocated; the fields are written as a whole.
         let ops = unsafe { (&raw const (*self.0.as_raw()).ops).read_volatile() };
@@ -95,7 +96,7 @@ impl OtherModule {
             && ops.dereg_mr.is_some_and(|f| ptr::eq(f as *const (), own.1))
     }
 
-    /// Returns how often it was called so far.
+    /// Returns the number of calls so far.
     pub(crate) fn calls(&self) -> usize {
         CALLS.load(Relaxed)
     }
@@ -103,7 +104,8 @@ impl OtherModule {
 
 impl Drop for OtherModule {
     fn drop(&mut self) {
-        // SAFETY: The device is allocated; others write these fields only where they are their own.
+        // SAFETY: The device is allocated; other modules write these fields only if the fields
+        // contain their own functions.
         let ops = unsafe { &mut (*self.0.as_raw()).ops };
         // SAFETY: `install` has stored pointers of these types.
         unsafe {

@@ -35,7 +35,7 @@ use kernel::{
 #[repr(C)]
 pub(super) struct Mr {
     pub(super) ib: rdma::ib_mr,
-    /// The dma-buf import that it uses.
+    /// The dma-buf import of the MR.
     pub(super) umem: Option<Umem>,
     max_pages: u32,
     pages: u32,
@@ -71,7 +71,7 @@ pub(super) fn make(
     let (mr, key) = match reused {
         Some((mr, key)) => {
             let raw = ptr::with_exposed_provenance_mut::<Mr>(mr);
-            // SAFETY: `unmake` has kept the box of this address, and its record was the only user.
+            // SAFETY: `unmake` has kept the box of this address, and the record was the only user.
             let mut mr = unsafe { KBox::from_raw(raw) };
             *mr = blank;
             (mr, key)
@@ -109,9 +109,9 @@ pub(super) fn make(
 ///
 /// # Safety
 ///
-/// `mr` must be from [`make`] on that device, and not be used afterwards.
+/// `mr` must be from [`make`] on the same device, and must not be used afterwards.
 pub(super) unsafe fn unmake(fake: &FakeDevice, mr: *mut rdma::ib_mr) -> Result {
-    // SAFETY: By this function's safety contract the MR is valid.
+    // SAFETY: By the safety requirements the MR is valid.
     let key = unsafe { (*mr).lkey };
     let mut inner = fake.inner.lock();
     let record = inner.records.iter_mut().find(|r| r.key == key);
@@ -124,7 +124,7 @@ pub(super) unsafe fn unmake(fake: &FakeDevice, mr: *mut rdma::ib_mr) -> Result {
         return Ok(());
     }
     drop(inner);
-    // SAFETY: `make` has made it as a `KBox<Mr>`, and its record was just removed.
+    // SAFETY: `make` has made the MR as a `KBox<Mr>`, and the record was just removed.
     drop(unsafe { KBox::from_raw(mr.cast::<Mr>()) });
     Ok(())
 }
@@ -148,7 +148,7 @@ pub(super) unsafe extern "C" fn alloc_mr(
 ) -> *mut rdma::ib_mr {
     // SAFETY: The PD is valid.
     let dev = unsafe { (*pd).device };
-    // SAFETY: The device of the PD is one of `Registered`.
+    // SAFETY: The device of the PD belongs to a `Registered`.
     match unsafe { fake(dev) }.script.pass(Point::AllocMr) {
         0 => to_ptr(make(dev, false, pages)),
         errno => Error::from_errno(errno).to_ptr(),
@@ -159,9 +159,10 @@ pub(super) unsafe extern "C" fn alloc_mr(
 ///
 /// # Safety
 ///
-/// `mr` must be from [`make`], with its device set.
+/// `mr` must be from [`make`], and the device of `mr` must be set.
 unsafe extern "C" fn set_page(mr: *mut rdma::ib_mr, addr: u64) -> c_int {
-    // SAFETY: By this function's safety contract the MR is a `Mr`, and its device one of `Registered`.
+    // SAFETY: By the safety requirements the MR is a `Mr`, and the device belongs to a
+    // `Registered`.
     let (mr, kind) = unsafe { (&mut *mr.cast::<Mr>(), fake((*mr).device).kind) };
     if mr.pages == mr.max_pages {
         return ENOMEM.to_errno();
@@ -183,7 +184,7 @@ pub(super) unsafe extern "C" fn map_mr_sg(
     n: c_int,
     offset: *mut u32,
 ) -> c_int {
-    // SAFETY: The MR is from `make`, and ib_core has set its device.
+    // SAFETY: The MR is from `make`, and ib_core has set the device.
     let fake = unsafe { fake((*mr).device) };
     let errno = fake.script.pass(Point::MapMrSg);
     if errno != 0 {
@@ -212,7 +213,7 @@ pub(super) unsafe extern "C" fn reg_user_mr(
 ) -> *mut rdma::ib_mr {
     // SAFETY: The PD is valid.
     let dev = unsafe { (*pd).device };
-    // SAFETY: The device of the PD is one of `Registered`.
+    // SAFETY: The device of the PD belongs to a `Registered`.
     let fake = unsafe { fake(dev) };
     fake.inner.lock().last_original = Args {
         start,
@@ -237,7 +238,7 @@ pub(super) unsafe extern "C" fn rereg_user_mr(
     _pd: *mut rdma::ib_pd,
     _udata: *mut rdma::ib_udata,
 ) -> *mut rdma::ib_mr {
-    // SAFETY: The MR is valid, and its device one of `Registered`.
+    // SAFETY: The MR is valid, and the device belongs to a `Registered`.
     let fake = unsafe { fake((*mr).device) };
     fake.inner.lock().last_original = Args {
         start,
@@ -255,7 +256,8 @@ pub(super) unsafe extern "C" fn rereg_user_mr(
 }
 
 impl FakeDevice {
-    /// Returns whether the CPU can pin the memory: a client's it cannot, unless the test says so.
+    /// Returns whether the CPU can pin the memory. The memory of a client cannot be pinned, unless
+    /// [`Self::pin_all`] was called.
     fn can_pin(&self, start: u64, length: u64, access: c_int) -> bool {
         let on_demand = access & rdma::ib_access_flags_IB_ACCESS_ON_DEMAND as c_int != 0;
         let range = start..start.saturating_add(length);
@@ -271,7 +273,7 @@ impl FakeDevice {
         self.inner.lock().pins_all = true;
     }
 
-    /// Gives the address and the key of the next MR that is deregistered to the next one that is made.
+    /// Gives the address and the key of the next deregistered MR to the next new MR.
     pub(crate) fn reuse_mr(&self) {
         self.inner.lock().reuse = Reuse::Next;
     }
@@ -283,14 +285,14 @@ pub(super) unsafe extern "C" fn dereg_mr(
 ) -> c_int {
     // SAFETY: The MR is valid.
     let (dev, key) = unsafe { ((*mr).device, (*mr).lkey) };
-    // SAFETY: The device of the MR is one of `Registered`.
+    // SAFETY: The device of the MR belongs to a `Registered`.
     let fake = unsafe { fake(dev) };
     from_result(|| {
         let errno = fake.script.pass(Point::DeregMr);
         if errno != 0 {
             return Err(Error::from_errno(errno));
         }
-        // SAFETY: The MR is from `make`, and not in use during its deregistration.
+        // SAFETY: The MR is from `make`, and not in use during the deregistration.
         if let Some(umem) = unsafe { (*mr.cast::<Mr>()).umem.take() } {
             fake.invalid(key);
             drop(umem);

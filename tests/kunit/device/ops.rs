@@ -66,8 +66,8 @@ pub(super) const OPS: rdma::ib_device_ops = rdma::ib_device_ops {
 ///
 /// `dev` must be the device of a [`super::Registered`] that outlives `'a`.
 pub(super) unsafe fn fake<'a>(dev: *mut rdma::ib_device) -> &'a FakeDevice {
-    // SAFETY: By this function's safety contract; `Registered` keeps the object while the device
-    // exists.
+    // SAFETY: By the safety requirements the device belongs to a `Registered`. `Registered` keeps
+    // the object while the device exists.
     unsafe { &*(*dev.cast::<Raw>()).fake }
 }
 
@@ -102,7 +102,7 @@ unsafe extern "C" fn create_cq(
     _attr: *const rdma::ib_cq_init_attr,
     _attrs: *mut rdma::uverbs_attr_bundle,
 ) -> c_int {
-    // SAFETY: ib_core has set the device to one of `Registered`.
+    // SAFETY: ib_core has set the device, which belongs to a `Registered`.
     let fake = unsafe { fake((*cq).device) };
     match fake.script.pass(Point::CreateCq) {
         0 => {
@@ -114,14 +114,14 @@ unsafe extern "C" fn create_cq(
 }
 
 unsafe extern "C" fn destroy_cq(cq: *mut rdma::ib_cq, _udata: *mut rdma::ib_udata) -> c_int {
-    // SAFETY: ib_core has set the device to one of `Registered`.
+    // SAFETY: ib_core has set the device, which belongs to a `Registered`.
     let fake = unsafe { fake((*cq).device) };
     fake.inner.lock().cqs -= 1;
     0
 }
 
 unsafe extern "C" fn poll_cq(cq: *mut rdma::ib_cq, n: c_int, wc: *mut rdma::ib_wc) -> c_int {
-    // SAFETY: ib_core has set the device to one of `Registered`.
+    // SAFETY: ib_core has set the device, which belongs to a `Registered`.
     let fake = unsafe { fake((*cq).device) };
     let mut inner = fake.inner.lock();
     let mut out = 0;
@@ -158,7 +158,7 @@ unsafe extern "C" fn req_notify_cq(
     cq: *mut rdma::ib_cq,
     _flags: rdma::ib_cq_notify_flags,
 ) -> c_int {
-    // SAFETY: ib_core has set the device to one of `Registered`.
+    // SAFETY: ib_core has set the device, which belongs to a `Registered`.
     let fake = unsafe { fake((*cq).device) };
     let inner = fake.inner.lock();
     let missed = !inner.held
@@ -173,11 +173,11 @@ unsafe extern "C" fn create_qp(
     _attr: *mut rdma::ib_qp_init_attr,
     _udata: *mut rdma::ib_udata,
 ) -> c_int {
-    // SAFETY: ib_core has set the device to one of `Registered`.
+    // SAFETY: ib_core has set the device, which belongs to a `Registered`.
     let fake = unsafe { fake((*qp).device) };
     match fake.script.pass(Point::CreateQp) {
         0 => {
-            // SAFETY: ib_core passes a queue pair that nothing else uses yet.
+            // SAFETY: ib_core passes a queue pair without other users.
             unsafe { (*qp).qp_num = 17 };
             fake.inner.lock().qps += 1;
             0
@@ -192,7 +192,7 @@ unsafe extern "C" fn modify_qp(
     _mask: c_int,
     _udata: *mut rdma::ib_udata,
 ) -> c_int {
-    // SAFETY: ib_core has set the device to one of `Registered`.
+    // SAFETY: ib_core has set the device, which belongs to a `Registered`.
     let fake = unsafe { fake((*qp).device) };
     // SAFETY: The attributes are valid for the call.
     if unsafe { (*attr).qp_state } == rdma::ib_qp_state_IB_QPS_RESET {
@@ -203,7 +203,7 @@ unsafe extern "C" fn modify_qp(
 }
 
 unsafe extern "C" fn destroy_qp(qp: *mut rdma::ib_qp, _udata: *mut rdma::ib_udata) -> c_int {
-    // SAFETY: ib_core has set the device to one of `Registered`.
+    // SAFETY: ib_core has set the device, which belongs to a `Registered`.
     let fake = unsafe { fake((*qp).device) };
     fake.inner.lock().qps -= 1;
     0
@@ -215,7 +215,7 @@ unsafe extern "C" fn post_send(
     wr: *const rdma::ib_send_wr,
     _bad: *mut *const rdma::ib_send_wr,
 ) -> c_int {
-    // SAFETY: ib_core has set the device to one of `Registered`.
+    // SAFETY: ib_core has set the device, which belongs to a `Registered`.
     let fake = unsafe { fake((*qp).device) };
     // SAFETY: The work request is valid for the call.
     let (opcode, cqe, rkey) = unsafe {
@@ -263,11 +263,11 @@ unsafe extern "C" fn post_send(
                 r.valid = true;
                 rdma::ib_wc_status_IB_WC_SUCCESS
             }
-            // As rxe: LOCAL_INV works only on MRs for fast registration.
+            // As in rxe, LOCAL_INV works only on MRs for fast registration.
             Some(r) => {
                 let mr: *mut rdma::ib_mr = ptr::with_exposed_provenance_mut(r.mr);
                 done.invalidates = key;
-                // SAFETY: The MR is in the table, so it exists.
+                // SAFETY: The MR is in the table, so the MR exists.
                 if unsafe { (*mr).type_ } == rdma::ib_mr_type_IB_MR_TYPE_MEM_REG {
                     rdma::ib_wc_status_IB_WC_SUCCESS
                 } else {

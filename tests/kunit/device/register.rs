@@ -51,12 +51,12 @@ pub(super) struct Raw {
 ///
 /// `dev` must be the device of a [`Registered`] that exists.
 pub(super) unsafe fn shared(dev: *mut rdma::ib_device) -> Arc<FakeDevice> {
-    // SAFETY: By this function's safety contract; `Registered` keeps the `Arc` that the pointer is
-    // from.
+    // SAFETY: By the safety requirements the device belongs to a `Registered`. `Registered` keeps
+    // the `Arc` behind the pointer.
     unsafe { ArcBorrow::from_raw((*dev.cast::<Raw>()).fake) }.into()
 }
 
-/// A device that is registered with ib_core. Dropping it unregisters it.
+/// A device that is registered with ib_core. Drop unregisters the device.
 ///
 /// # Invariants
 ///
@@ -106,10 +106,10 @@ impl Registered {
         if kind == Kind::Pci && pci.is_null() {
             return Err(ENODEV);
         }
-        // SAFETY: The size is that of a structure whose first field is an ib_device.
+        // SAFETY: The size is the size of a structure whose first field is an ib_device.
         let raw = unsafe { rdma::_ib_alloc_device(size_of::<Raw>(), &raw mut bindings::init_net) };
         if raw.is_null() {
-            // SAFETY: It is NULL, or registered and not in use.
+            // SAFETY: `platform` is NULL, or registered and not in use.
             unsafe { bindings::platform_device_unregister(platform) };
             if !pci.is_null() {
                 // SAFETY: The reference is from kt_pci_get().
@@ -131,7 +131,7 @@ impl Registered {
 
     /// Initialises the device and registers it.
     fn announce(&self, name: &CStr, kind: Kind) -> Result {
-        // SAFETY: The device is allocated and not registered, so nothing else uses it.
+        // SAFETY: The device is allocated and not registered, so the device has no other user.
         let raw = unsafe { &mut *self.raw };
         raw.fake = Arc::as_ptr(&self.fake);
         raw.ib.node_type = RDMA_NODE_IB_CA;
@@ -142,7 +142,7 @@ impl Registered {
         let dma = if self.platform.is_null() {
             self.pci
         } else {
-            // SAFETY: By the type invariants it is registered.
+            // SAFETY: By the type invariants `platform` is registered.
             unsafe { &raw mut (*self.platform).dev }
         };
         // SAFETY: The device is allocated and not registered; the operations are `'static`.
@@ -154,7 +154,7 @@ impl Registered {
             // SAFETY: The device is allocated and not registered; the operations are `'static`.
             unsafe { rdma::ib_set_device_ops(&mut raw.ib, &import::OPS) };
         }
-        // SAFETY: The device is allocated and initialised; the DMA device outlives it.
+        // SAFETY: The device is allocated and initialised; the DMA device outlives the RDMA device.
         to_result(unsafe { rdma::ib_register_device(&mut raw.ib, name.as_char_ptr(), dma) })?;
         // INVARIANT: Just registered.
         self.registered.store(true, kernel::sync::atomic::Relaxed);
@@ -171,7 +171,7 @@ impl Registered {
         };
         // SAFETY: The description is valid for the call.
         let pdev = from_err_ptr(unsafe { bindings::platform_device_register_full(&info) })?;
-        // SAFETY: It was just registered, and has no driver.
+        // SAFETY: The platform device was just registered, and has no driver.
         unsafe { helpers::kt_set_max_seg_size(&raw mut (*pdev).dev, 2 << 20) };
         Ok(pdev)
     }
@@ -186,7 +186,7 @@ impl Registered {
         self.raw.cast()
     }
 
-    /// Returns the address of its DMA device; 0: none.
+    /// Returns the address of the DMA device; 0: none.
     pub(crate) fn dma_device(&self) -> usize {
         // SAFETY: The field is set at registration and does not change.
         unsafe { (*self.as_raw()).dma_device }.addr()
@@ -216,7 +216,7 @@ impl Registered {
         ptr::eq(unsafe { current.read_volatile() }, own)
     }
 
-    /// Takes a device of [`Kind::Pci`] from its bus.
+    /// Takes a device of [`Kind::Pci`] from the bus.
     pub(crate) fn leave_bus(&self) {
         self.fake.die();
         if !self.pci.is_null() {
@@ -239,7 +239,8 @@ impl Registered {
     /// Context: process context; may sleep.
     pub(crate) fn unregister(&self) {
         if self.registered.xchg(false, Full) {
-            // SAFETY: By the type invariants it was registered; the exchange lets one task unregister it.
+            // SAFETY: By the type invariants the device was registered; because of the exchange
+            // only one task unregisters the device.
             unsafe { rdma::ib_unregister_device(self.as_raw()) };
         }
     }
@@ -251,9 +252,10 @@ impl Drop for Registered {
             return;
         }
         self.unregister();
-        // SAFETY: By the type invariants it is allocated; it is not registered any more.
+        // SAFETY: By the type invariants the device is allocated. The device is not registered any
+        // more.
         unsafe { rdma::ib_dealloc_device(self.as_raw()) };
-        // SAFETY: By the type invariants it is NULL or registered.
+        // SAFETY: By the type invariants `platform` is NULL or registered.
         unsafe { bindings::platform_device_unregister(self.platform) };
         if !self.pci.is_null() {
             // SAFETY: By the type invariants the function is on the bus.

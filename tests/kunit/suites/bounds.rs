@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Waits for devices that are dead, and for what ends them: Documentation/locking.rst has the list.
-//! The suites `removal` and `dma_buf/removal` have more of them.
+//! Waits for dead devices, and the events that end the waits: Documentation/locking.rst has the
+//! list. The suites `removal` and `dma_buf/removal` have more waits.
 
 use kernel::prelude::*;
 
@@ -74,10 +74,10 @@ mod tests {
         // Each PD has a queue pair of its own.
         let one = pds[0].reg(client.at(8 * PAGE), PAGE, USUAL)?;
         let two = pds[1].reg(client.at(16 * PAGE), PAGE, USUAL)?;
-        // As a device that dies: it accesses nothing and completes nothing.
+        // Like a dying device: the device accesses nothing and completes nothing.
         t.registered().leave_bus();
-        // The work request of this one is overdue when the removal begins: another on its queue pair
-        // is not waited for.
+        // The work request of the invalidation is overdue when the removal begins, so the removal
+        // does not wait for another work request on the same queue pair.
         let invalidating = invalidation_of(&client, ticket)?;
         let waited = invalidating.waits_for(Wait::Completion);
         removal(&t)?.join()?;
@@ -88,18 +88,18 @@ mod tests {
         }
         drop(pds);
         ensure!(waited);
-        // The pages of the others stay pinned until the client ends the regions.
+        // The pages of the other regions stay pinned until the client ends the regions.
         ensure_eq!(t.calls(Point::PutPages)?, 1);
         ensure_eq!(t.calls(Point::Release)?, 0);
         client.finish()?;
         ensure_eq!(t.calls(Point::Release)?, 3);
-        // Each work request is waited for: that of the invalidation, and one of the removal, unless it
-        // finds that of the invalidation overdue.
+        // The core waits for each work request: for the request of the invalidation, and for a
+        // request of the removal, unless the removal finds the invalidation's request overdue.
         ensure!(posted <= 2);
         t.finish()
     }
 
-    /// Has `end` wait for a device that cannot be fenced, and deregisters the MR.
+    /// Makes `end` wait for a device that cannot be fenced, and deregisters the MR.
     fn ends_with_dereg(kind: Kind, end: fn(&Arc<Client>) -> Result<Task<Result>>) -> Result {
         let (t, client, mr) = live(kind, Setup::SEED)?;
         if kind == Kind::Dma {
@@ -147,7 +147,8 @@ mod tests {
         t.finish()
     }
 
-    /// The importer of one dma-buf never unmaps, another dma-buf has a fence that is never signalled.
+    /// The importer of a dma-buf never unmaps. A second dma-buf has a fence that is never
+    /// signalled.
     #[test]
     fn dma_bufs_of_dead_importers() -> Result {
         let (fenced, client, fenced_mr) = live(Mode::Dynamic, Setup::SEED)?;
@@ -179,7 +180,7 @@ mod tests {
         fenced.finish()
     }
 
-    /// Exports of a client, each with a fence that is signalled when this is dropped.
+    /// Exports of a client, each with a fence. Drop signals the fences.
     struct Fenced {
         tickets: KVec<u64>,
         mrs: KVec<user::Mr>,
@@ -188,7 +189,7 @@ mod tests {
     }
 
     impl Fenced {
-        /// Makes three exports. If `mapped`, there is an MR on each.
+        /// Makes three exports. If `mapped`, there is an MR on each export.
         fn new(t: &Fixture, client: &Client, mapped: bool) -> Result<Self> {
             let (mut tickets, mut mrs) = (KVec::new(), KVec::new());
             let (mut fences, mut bufs) = (KVec::new(), KVec::new());
@@ -232,15 +233,16 @@ mod tests {
         t.finish()
     }
 
-    /// Three exports of one client that is unregistered, and of another one that invalidates them one
-    /// after the other.
+    /// Three exports of a client that is unregistered, and three exports of a client that
+    /// invalidates the exports in turn.
     #[test]
     fn fences_of_many_exports_are_waited_for_once() -> Result {
         let t = Fixture::new(Mode::Dynamic)?;
         let (leaving, client) = (t.client(Setup::SEED)?, t.client(Setup::SEED)?);
         let of_leaving = Fenced::new(&t, &leaving, true)?;
         let fenced = Fenced::new(&t, &client, true)?;
-        // All of the time is 30 s; what one wait has left of it is little.
+        // The whole time is 30 s. After a wait little time is left, so only first waits have a
+        // limit of 15 s or more.
         let waits = Waits::for_fences(15_000)?;
         let ending = unregistration(&leaving)?;
         let tickets = &fenced.tickets;
@@ -253,7 +255,7 @@ mod tests {
         drop((of_leaving, fenced));
         result?;
         ensure!(!one? && !other?);
-        // Of the unregistration, and of all invalidations.
+        // A long wait of the unregistration, and a long wait of all invalidations together.
         ensure_eq!(long, 2);
         t.finish()
     }

@@ -19,7 +19,8 @@ mod tests {
     fn hardware_is_served_by_fast_registration_only_on_request() -> Result {
         let t = Fixture::new(Kind::Dma)?;
         let client = t.client(Setup::SEED)?;
-        // The parameter `backend` does not name it. It has all that fast registration needs.
+        // The parameter `backend` does not name the device. The device has everything needed for
+        // fast registration.
         let dev = Registered::new(c"kunit_other_hw", Kind::Dma)?;
         let pd = Pd::new(&dev)?;
         let mr = pd.reg(client.at(0), PAGE, USUAL).map(drop);
@@ -27,14 +28,14 @@ mod tests {
         drop(pd);
         ensure_eq!(mr.err(), Some(EFAULT));
         ensure_eq!(allocated, 0);
-        // The same on the device that it names.
+        // The same on the device named by the parameter.
         drop(t.reg(&client, PAGE)?);
         ensure_eq!(t.calls(Point::AllocMr)?, 1);
         t.finish()
     }
 
-    /// Returns whether a device that the parameter `backend` names is served, if it fails as
-    /// `prepare` says.
+    /// Returns whether a device named by the parameter `backend` is served, if the device fails as
+    /// `prepare` demands.
     fn is_served(prepare: impl FnOnce(&FakeDevice)) -> Result<bool> {
         let dev = Registered::prepared(c"kunit_own_hw", Kind::Dma, prepare)?;
         let served = !dev.is_bare();
@@ -47,7 +48,7 @@ mod tests {
         ensure!(is_served(|_| ())?);
         for point in [Point::AllocMr, Point::PostReg, Point::PostInv] {
             ensure!(!is_served(|dev| dev.script.fail(point, EINVAL))?);
-            // It must work more than once.
+            // Fast registration must work more than once.
             ensure!(!is_served(|dev| dev.script.fail_at(point, 2, EINVAL))?);
         }
         ensure!(!is_served(FakeDevice::fail_work_request)?);

@@ -100,7 +100,7 @@ mod tests {
         let mr = t.reg(&client, PAGE)?;
         client.invalidate_last()?;
         ensure_eq!(calls(&client)?, 1);
-        // Each call counts, also for a region that is revoked or unknown.
+        // Each call counts, also for a revoked or unknown region.
         client.invalidate_last()?;
         client.invalidate(0x7777)?;
         ensure_eq!(calls(&client)?, 3);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Which client gets a range, and the arguments of its callbacks.
+//! Which client gets a range, and the arguments of the callbacks.
 
 use kernel::prelude::*;
 
@@ -66,7 +66,7 @@ mod tests {
         ensure!(!goes_to_driver(&t, &second)?);
         ensure_eq!(first.script().calls(Point::GetPages), 1);
         ensure_eq!(second.script().calls(Point::Acquire), 0);
-        // Without it the second client gets the range.
+        // Without the first client, the second client gets the range.
         first.finish()?;
         ensure!(!goes_to_driver(&t, &second)?);
         ensure_eq!(second.script().calls(Point::GetPages), 1);
@@ -126,7 +126,7 @@ mod tests {
         t.finish()
     }
 
-    /// Returns the `write` and `force` that `get_pages` gets.
+    /// Returns the arguments `write` and `force` of `get_pages`.
     fn write_and_force(access: u32) -> Result<(i32, i32)> {
         let t = Fixture::new(Kind::Dma)?;
         let client = t.client(Setup::SEED)?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Devices that import dma-bufs, in each mode that drivers use.
+//! Devices with imports of dma-bufs, in each mode used by drivers.
 
 mod access;
 mod descriptor;
@@ -16,7 +16,7 @@ mod revoke;
 
 use super::prelude::*;
 
-/// Devices that can be made to stop.
+/// Devices with revocable MRs.
 const REVOCABLE: [Mode; 2] = [Mode::Dynamic, Mode::Revocable];
-/// Devices that accept memory without struct pages.
+/// Devices with imports of memory without struct pages.
 const PEER2PEER: [Mode; 3] = [Mode::Dynamic, Mode::Revocable, Mode::Pinned];

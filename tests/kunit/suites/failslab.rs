@@ -17,7 +17,7 @@ mod tests {
     /// More allocations than any operation here makes.
     const LIMIT: u32 = 1000;
 
-    /// Runs `op` with the `n`th allocation failing. Returns also whether there was such an allocation.
+    /// Runs `op` with the `n`th allocation failing. Also returns whether `op` made `n` allocations.
     fn nth<T>(n: u32, op: impl FnOnce() -> T) -> (T, bool) {
         // SAFETY: The function has no requirements.
         unsafe { helpers::kt_fail_nth(n) };
@@ -29,7 +29,8 @@ mod tests {
         (result, left == 0)
     }
 
-    /// Calls `op` with n = 1, 2, ... until it returns that it makes fewer than `n` allocations.
+    /// Calls `op` with n = 1, 2, ... until the result of `op` says that fewer than `n` allocations
+    /// were made.
     fn step(mut op: impl FnMut(u32) -> Result<bool>) -> Result {
         for n in 1..LIMIT {
             match op(n) {
@@ -49,7 +50,7 @@ mod tests {
         Err(EINVAL)
     }
 
-    /// Checks that the result is no other error than `ENOMEM`.
+    /// Checks that the result is no error, or `ENOMEM`.
     fn only_nomem<T>(result: &Result<T>) -> Result {
         if let Some(e) = result.as_ref().err() {
             ensure_eq!(*e, ENOMEM);

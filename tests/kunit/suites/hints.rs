@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Hints that a kernel driver sets on a user context, and how they reach `acquire`.
+//! Hints that a kernel driver sets on a user context, and how the hints reach `acquire`.
 
 use kernel::prelude::*;
 
@@ -12,7 +12,7 @@ mod tests {
         user::Context, //
     };
 
-    /// Registers in a context after `prepare`, and returns the hint that `acquire` got.
+    /// Registers in a context after `prepare`, and returns the hint of `acquire`.
     fn acquired_hint(prepare: impl FnOnce(&Context) -> Result) -> Result<Hint> {
         let t = Fixture::new(Kind::Dma)?;
         let client = t.client(Setup::SEED)?;

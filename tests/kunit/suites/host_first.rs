@@ -40,7 +40,8 @@ mod tests {
         Ok(())
     }
 
-    /// The tables of the kernel half may be freed meanwhile, and no other address is one of a process.
+    /// The tables of the kernel half may be freed during the walk, and no other address belongs to
+    /// a process.
     #[test]
     fn the_page_tables_are_read_for_user_addresses_only() -> Result {
         // SAFETY: The function accepts any address.
@@ -59,7 +60,7 @@ mod tests {
         }
         for bit in 0..u64::BITS {
             let addr = 0x7000 | 1 << bit;
-            // What the CPU ignores is ignored here.
+            // The walk ignores the bits that the CPU ignores.
             ensure_eq!(is_ordinary(addr), untagged(addr) < end);
         }
         for addr in [end, 0xffff_8880_0000_0000, 0xffff_ffff_8100_0000, u64::MAX] {
@@ -108,7 +109,7 @@ mod tests {
         let (client, mr) = t.live(Setup::PINNABLE)?;
         ensure_eq!(t.calls(Point::RegUserMr)?, 0);
         drop(mr);
-        // Memory that it does not claim falls through to the driver.
+        // Memory that the client does not claim falls through to the driver.
         let mr = t.pd.reg(0x5000, PAGE, USUAL)?;
         ensure!(mr.state()?.original);
         drop(mr);

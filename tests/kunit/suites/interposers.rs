@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Another module replaces operations of a device after this one.
+//! Another module replaces operations of a device after the core.
 
 use kernel::prelude::*;
 
@@ -33,18 +33,18 @@ mod tests {
         Relaxed, //
     };
 
-    /// When [`Pass`] is asked.
+    /// When the hooks of [`Pass`] are asked.
     static ASKED: AskedCell = AskedCell::new(Asked::Never);
 
-    /// How often its functions were called: registration, failed registration, deregistration.
+    /// Number of calls of the hooks: registration, failed registration, deregistration.
     static CALLS: [Atomic<usize>; 3] = [const { Atomic::new(0) }; 3];
 
     fn called() -> [usize; 3] {
         CALLS.each_ref().map(|calls| calls.load(Relaxed))
     }
 
-    /// Hooks of an interposer in this module, which let the driver do everything. The MRs that they
-    /// are asked for are theirs.
+    /// Hooks of an interposer in this module. The hooks leave everything to the driver. MRs
+    /// registered through the hooks belong to the hooks.
     struct Pass {
         keys: KeySet,
     }
@@ -103,7 +103,7 @@ mod tests {
         fn dealloc_ucontext(&self, _: UcontextId) {}
     }
 
-    /// Interposes [`Pass`], which is not asked.
+    /// Interposes [`Pass`]. The hooks are not asked at first.
     fn pass() -> Result<Pin<KBox<Registration<Pass>>>> {
         ASKED.set(Asked::Never);
         KBox::pin_init(
@@ -125,7 +125,7 @@ mod tests {
         ensure_eq!(t.pd.reg(0x5000, PAGE, USUAL).err(), Some(EBUSY));
         ensure_eq!(since(called()), [0, 1, 0]);
 
-        // One of theirs, before and after others. The keys differ in the upper bits.
+        // An MR of the hooks, between other MRs. The keys differ in the upper bits.
         let before_own = t.pd.reg(0x5000, PAGE, USUAL)?;
         ASKED.set(Asked::Always);
         let own = t.pd.reg(0x5000, PAGE, USUAL)?;
@@ -148,7 +148,7 @@ mod tests {
         removal(&t)?.join()?;
         let (installed, before) = (other.is_installed(), other.calls());
         let revoked = !mr.is_valid();
-        // Through the other module and this one to the driver.
+        // Through the other module and the core to the driver.
         mr.dereg()?;
         let called = other.calls() - before;
         let left = t.dev().objects();
@@ -169,7 +169,7 @@ mod tests {
         let leaving = Task::spawn(move || drop(registration))?;
         let waited = leaving.waits_for(Wait::OtherModule);
         let installed = other.is_installed();
-        // Both MRs through the other module, this one and the core.
+        // Both MRs went through the other module, the interposer of this module, and the core.
         let late = t.reg_at(&client, 8 * PAGE, PAGE)?;
         let served = late.state()?;
         late.dereg()?;

@@ -13,7 +13,7 @@ mod tests {
     };
     use core::cell::OnceCell;
 
-    /// Invalidates a region of such a client, then deregisters it.
+    /// Invalidates a region of such a client, then deregisters the MR.
     fn revokes(kind: Kind, setup: Setup) -> Result {
         let (t, client, mr) = live(kind, setup)?;
         client.invalidate_last()?;
@@ -41,7 +41,7 @@ mod tests {
         revokes(Kind::Virtual, Setup::SEED)
     }
 
-    /// rdma_rxe may copy with a key that it has looked up before.
+    /// rdma_rxe may copy with a key looked up before the invalidation.
     #[test]
     fn on_software_rdma_waits_for_copies_before_it_puts_the_pages() -> Result {
         let (t, client, mr) = live(Kind::Virtual, Setup::SEED)?;
@@ -67,7 +67,7 @@ mod tests {
             ex.ex_size = size_of::<crate::peer::peer_memory_client>();
         })?;
         let mr = t.reg(&client, PAGE)?;
-        // For the core it is a client without the flag.
+        // For the core the client has no flag.
         client.clear_unmaps();
         client.invalidate_last()?;
         ensure_eq!(t.calls(Point::PutPages)?, 1);
@@ -91,7 +91,7 @@ mod tests {
         let stale = client.ticket()?;
         mr.dereg()?;
         ensure_eq!(client.invalidate(stale)?, 0);
-        // Nor is it the ticket of a later region.
+        // The stale ticket is not the ticket of a later region, either.
         let next = t.reg(&client, PAGE)?;
         ensure!(client.ticket()? != stale);
         ensure_eq!(client.invalidate(stale)?, 0);
@@ -133,8 +133,9 @@ mod tests {
         t.finish()
     }
 
-    /// The core asks a client before its registration has returned: it waits for a grace period, as
-    /// another client is registered. Then the client has the callback, but no handle.
+    /// The core asks a client before the registration of the client has returned: if another client
+    /// is registered, the registration waits for a grace period. During the wait the client has the
+    /// callback, but no handle.
     #[test]
     fn before_the_handle_is_known() -> Result {
         let (t, first, mr) = live(Kind::Dma, Setup::SEED)?;
@@ -145,7 +146,7 @@ mod tests {
                 .is_ok_and(|mr| made.set(mr).is_ok())
         };
         let visible = sync::until(registered);
-        // As a client does that has no handle, also if the registration has returned meanwhile.
+        // Like a client without a handle, also if the registration has returned meanwhile.
         let invalidated = client::invalidate_without_handle(1);
         let revoked = made.get().map(|mr| !mr.is_valid());
         let second = registering.join()??;
@@ -153,7 +154,7 @@ mod tests {
         invalidated?;
         ensure_eq!(revoked, Some(true));
         ensure_eq!(second.script().calls(Point::PutPages), 1);
-        // That ticket is of no other region.
+        // No other region has the ticket.
         ensure!(mr.is_valid() && first.ticket()? != second.ticket()?);
         drop(made);
         second.finish()?;
@@ -192,7 +193,7 @@ mod tests {
         let (t, client, mr) = live(Kind::Dma, Setup::SEED)?;
         t.dev().hold_completions();
         let (one, two) = (invalidation(&client)?, invalidation(&client)?);
-        // One of them has the region.
+        // One of the two tasks has the region.
         let either = [Wait::Completion, Wait::Region];
         let waited = one.waits_for_one_of(&either) && two.waits_for_one_of(&either);
         t.dev().release_completions();
@@ -296,7 +297,7 @@ mod tests {
         during(Setup::UNMAPS, Point::PostReg)
     }
 
-    /// Invalidates during a registration that is held at `point` and then fails there.
+    /// Invalidates during a registration that is held at `point` and then fails at `point`.
     fn during_a_failing_one(setup: Setup, point: Point) -> Result {
         let t = Fixture::new(Kind::Dma)?;
         let client = t.client(setup)?;
@@ -338,7 +339,7 @@ mod tests {
         let waited = invalidating.waits_for(Wait::Region);
         failing.open();
         let reached = putting.reached();
-        // Either task may put the pages; both wait for the end of that.
+        // Either task may put the pages; both tasks wait until the pages are put.
         let waited = invalidating.waits_for_one_of(&[Wait::Region, Wait::Test]) && waited;
         putting.open();
         ensure_eq!(registering.join()?.err(), Some(ENOSPC));

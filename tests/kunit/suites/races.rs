@@ -37,7 +37,7 @@ mod tests {
             || invalidation(&client),
             || deregistration(&mr),
         )?;
-        // A region is released only after its pages are put.
+        // A region is released only after the pages are put.
         both.check()?;
         undone_once(&client)?;
         t.finish()
@@ -97,7 +97,8 @@ mod tests {
 
     #[test]
     fn invalidate_while_dereg_puts_the_pages_returns_at_once() -> Result {
-        // The device has stopped. A wait for put_pages could be one for a lock that the caller holds.
+        // The device has stopped. If the invalidation waited for put_pages, the wait could be for a
+        // lock held by the caller.
         let (t, client, mr) = live_dma(Setup::SEED)?;
         let gate = t.hold(Point::PutPages)?;
         let leaving = deregistration(&mr)?;
@@ -113,7 +114,7 @@ mod tests {
     #[test]
     fn invalidate_under_the_mutex_that_put_pages_of_dereg_waits_for() -> Result {
         let (t, client, mr) = live_dma(Setup::LOCKED)?;
-        // Held before it takes the mutex, so that the invalidation takes the mutex first.
+        // The task is held before taking the mutex, so that the invalidation takes the mutex first.
         let gate = t.hold(Point::PutPages)?;
         let leaving = deregistration(&mr)?;
         gate.reached()?;
@@ -176,7 +177,7 @@ mod tests {
         let reused = other.key() == key;
         let putting = t.hold(Point::PutPages)?;
         let second = deregistration(&other)?;
-        // It does not wait for the first: that has another region.
+        // The second task does not wait for the first task, which has another region.
         let waited = second.waits_for(Wait::Anything);
         freed.open();
         let reached = putting.reached();
@@ -214,7 +215,8 @@ mod tests {
         });
         let mut seed = 12345u32;
         let mut result = Ok(());
-        // Tickets near the last one: of live regions, of regions in teardown, or of later ones.
+        // Tickets near the last ticket: of live regions, of regions in teardown, or of later
+        // regions.
         while !users
             .iter()
             .all(|t| t.as_ref().map_or(true, |t| t.is_done()))

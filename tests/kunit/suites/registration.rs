@@ -14,7 +14,7 @@ mod tests {
 
     type Ex = peer::peer_memory_client_ex;
 
-    /// Checks that a client with that change to its structure is refused and leaves nothing behind.
+    /// Checks that a client with the change to the structure is rejected and leaves nothing behind.
     fn refused(change: impl FnOnce(&mut Ex)) -> Result {
         let client = Client::altered(0, "kunit_bad", Setup::SEED, change);
         ensure!(client.is_err());
@@ -23,7 +23,7 @@ mod tests {
         Client::new(0, "kunit_bad", Setup::SEED)?.finish()
     }
 
-    /// Checks that a client with that change is accepted.
+    /// Checks that a client with the change is accepted.
     fn accepted(setup: Setup, change: impl FnOnce(&mut Ex)) -> Result {
         let client = Client::altered(0, "kunit_good", setup, change)?;
         ensure!(counters::exists(c"kunit_good"));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Removal of an RDMA device that has MRs on peer memory.
+//! Removal of an RDMA device with MRs on peer memory.
 
 use kernel::prelude::*;
 
@@ -138,7 +138,7 @@ mod tests {
         removal(&t)?.join()?;
         let (stage, released) = (client.stage(), t.calls(Point::Release)?);
         let (_, qps, cqs) = t.dev().objects();
-        // As uverbs does, which is notified of the removal after the core.
+        // Like uverbs, which is notified of the removal after the core.
         mr.dereg()?;
         client.invalidate_last()?;
         ensure_eq!(stage, Stage::Mapped);
@@ -149,8 +149,8 @@ mod tests {
         t.finish()
     }
 
-    /// After each fence that fails comes another one, for 10 s. A slow machine needs longer, and never
-    /// less.
+    /// After each failed fence comes another fence, for 10 s. A slow machine needs more time, and
+    /// never less.
     #[test]
     fn ends_with_a_device_that_fails_every_work_request() -> Result {
         let (t, client, mr) = live_temporary(Kind::Dma)?;
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn a_device_that_is_registered_after_the_client_is_served() -> Result {
-        // The client of one fixture, the device of the other.
+        // The client belongs to the first fixture, the device to the second.
         let earlier = Fixture::new(Kind::Dma)?;
         let client = earlier.client(Setup::SEED)?;
         let t = Fixture::temporary(Kind::Dma)?;

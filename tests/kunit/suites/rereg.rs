@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Re-registration of MRs on peer memory: a new MR replaces the old one.
+//! Re-registration of MRs on peer memory: a new MR replaces the old MR.
 
 use kernel::prelude::*;
 
@@ -54,7 +54,7 @@ mod tests {
         let pd = Pd::new(t.registered())?;
         let new = mr.rereg(PD, &pd, (0, 0), 0)?.ok_or(ENOENT)?;
         ensure!(new.is_valid());
-        // The new MR and its queue pair.
+        // The new MR and the queue pair of the new PD.
         ensure_eq!((t.pd.users(), pd.users()), (0, 2));
         drop(new);
         drop(pd);
@@ -159,7 +159,7 @@ mod tests {
         t.finish()
     }
 
-    /// The devices of the backends that make an MR, and one that cannot revoke.
+    /// The devices of the backends that make an MR, and a device that cannot revoke.
     fn kinds() -> [Kind; 4] {
         [
             Kind::Dma,
@@ -203,7 +203,7 @@ mod tests {
         for kind in kinds() {
             let (t, client, mr) = live(kind, Setup::SEED)?;
             let place = mr.state()?;
-            // The driver can pin what is there now.
+            // The driver can pin the memory now.
             t.dev().pin_all();
             let pins = t.calls(Point::RegUserMr)?;
             let new = mr.rereg(ACCESS, &t.pd, (0, 0), user::REMOTE_READ)?;
@@ -255,7 +255,7 @@ mod tests {
             let mr = t.pd.reg(client.at(0), PAGE, user::REMOTE_READ)?;
             ensure_eq!(mr.rereg(ACCESS, &t.pd, (0, 0), USUAL).err(), Some(EACCES));
             ensure_eq!(mr.state()?.access, user::REMOTE_READ as i32);
-            // With a range it is pinned anew.
+            // With a range the memory is pinned anew.
             let range = (client.at(8 * PAGE), PAGE);
             let new = mr.rereg(TRANS | ACCESS, &t.pd, range, USUAL)?;
             ensure_eq!(client.flags().1, 1);
@@ -313,7 +313,7 @@ mod tests {
         Ok(())
     }
 
-    /// The driver does not deregister the old MR: both are on the memory.
+    /// The driver does not deregister the old MR, so both MRs are on the memory.
     fn both(kind: Kind) -> Result<(Fixture, Arc<Client>, Arc<user::Mr>, user::Mr)> {
         let (t, client, mr) = live(kind, Setup::SEED)?;
         let new = mr.rereg_only(ACCESS, &t.pd, (0, 0), user::REMOTE_READ)?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The tables of clients: what the device gets from them, and which are refused.
+//! The tables of clients: the pages that the device gets, and rejected tables.
 
 use kernel::prelude::*;
 
@@ -41,8 +41,8 @@ mod tests {
         Ok(())
     }
 
-    /// Registers 64 KiB at 64 KiB on both kinds of device. For the one that copies by the CPU they
-    /// are one page.
+    /// Registers 64 KiB at 64 KiB on both kinds of device. The memory is one page for the device
+    /// that copies by the CPU.
     fn of_one_large_page(setup: Setup, offset: u64) -> Result {
         for (kind, page_size) in [(Kind::Dma, PAGE), (Kind::Virtual, 64 * K)] {
             let state = registered(Fixture::new(kind)?, setup, offset, 64 * K)?;
@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn the_last_entry_has_no_end_mark() -> Result {
-        // KASAN finds an access behind the five entries.
+        // KASAN detects an access behind the five entries.
         on_hardware(Setup::GPU.with_quirk(Quirk::NoEndMark), 0, 320 * K, 80)
     }
 
@@ -198,7 +198,7 @@ mod tests {
     fn more_pages_than_the_device_takes_are_refused() -> Result {
         let t = Fixture::new(Kind::Dma)?;
         let dev = t.registered().clone();
-        // No larger page covers two of these.
+        // No larger page covers two of the pages.
         let setup = Setup {
             scattered: true,
             ..Setup::SEED
@@ -224,7 +224,7 @@ mod tests {
         t.finish()
     }
 
-    /// Checks on both kinds of device that a table with that fault is refused.
+    /// Checks on both kinds of device that a table with the fault is rejected.
     fn fault(fault: Fault, len: u64) -> Result {
         let setup = Setup::SEED.with_fault(fault);
         refused(Kind::Dma, setup, len)?;
@@ -270,7 +270,7 @@ mod tests {
         refused(Kind::Dma, setup, 4 * PAGE)
     }
 
-    /// Checks that a client whose `get_page_size` returns `size` is refused.
+    /// Checks that a client whose `get_page_size` returns `size` is rejected.
     fn says(size: u64) -> Result {
         let setup = Setup {
             says: Some(size),

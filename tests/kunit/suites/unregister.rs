@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Unregistration of a client that has regions: once it has returned, no callback runs any more.
+//! Unregistration of a client with regions: after the return no callback runs any more.
 
 use kernel::prelude::*;
 
@@ -16,7 +16,7 @@ mod tests {
         live(Kind::Dma, setup)
     }
 
-    /// Unregisters a client with a live region. Its region is revoked, and the MR stays.
+    /// Unregisters a client with a live region. The region is revoked, and the MR stays.
     fn with_a_live_region(setup: Setup) -> Result {
         let (t, client, mr) = live_dma(setup)?;
         let result = client.finish();
@@ -96,7 +96,8 @@ mod tests {
     #[test]
     fn an_mr_made_after_the_others_were_stopped_is_fenced() -> Result {
         let (t, client, mr) = live_dma(Setup::SEED)?;
-        // On another queue pair, which takes no work request while one is held.
+        // A queue pair takes no further work request while a work request is held, so the second MR
+        // is on another queue pair.
         let pd = Pd::new(t.registered())?;
         let other = pd.reg(client.at(8 * PAGE), PAGE, USUAL)?;
         let first = t.hold(Point::PostInv)?;
@@ -150,8 +151,8 @@ mod tests {
         t.finish()
     }
 
-    /// Unregisters during a registration that is held at `point`, and fails then if `fails`. Returns
-    /// the registration's error.
+    /// Unregisters during a registration that is held at `point`. If `fails`, the registration then
+    /// fails. Returns the registration's error.
     fn half_made(setup: Setup, point: Point, fails: bool) -> Result<Option<Error>> {
         let t = Fixture::new(Kind::Dma)?;
         let client = t.client(setup)?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! User contexts, and the hints that a kernel driver sets on them.
+//! User contexts, and hints that a kernel driver sets on a context.
 
 use super::Pd;
 use crate::{
@@ -23,7 +23,7 @@ pub(crate) struct Verb {
     pub(crate) dmah: usize,
 }
 
-/// A user context that a PD belongs to, without a user and without ib_uverbs.
+/// A user context of a PD, without a user and without ib_uverbs.
 ///
 /// # Invariants
 ///
@@ -43,7 +43,7 @@ impl Context {
         uobject.context = &mut *ucontext;
         // SAFETY: The PD is valid, and no MR is being registered on it.
         unsafe { (*pd.raw).uobject = &mut *uobject };
-        // INVARIANT: Just done; undone when this is dropped.
+        // INVARIANT: Set above; drop clears the field.
         Ok(Self {
             ucontext,
             _uobject: uobject,
@@ -71,7 +71,7 @@ impl Context {
         unsafe { peer::ib_peer_mem_clear_hint(self.as_raw()) };
     }
 
-    /// Ends the context as ib_core does, and begins another one at the same address.
+    /// Ends the context as ib_core does, and begins another context at the same address.
     pub(crate) fn again(&self) {
         let raw: *mut rdma::ib_ucontext = self.as_raw().cast();
         // SAFETY: The context's device is registered.
@@ -85,7 +85,7 @@ impl Context {
 impl Drop for Context {
     fn drop(&mut self) {
         self.again();
-        // SAFETY: The PD is valid; by the type invariants it belongs to this context.
+        // SAFETY: The PD is valid; by the type invariants the PD belongs to this context.
         unsafe { (*self.pd.raw).uobject = ptr::null_mut() };
     }
 }

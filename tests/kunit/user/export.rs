@@ -28,7 +28,7 @@ unsafe impl Send for Control {}
 unsafe impl Sync for Control {}
 
 impl Control {
-    /// Opens it. Call this from a process.
+    /// Opens the file. Must be called from a process.
     pub(crate) fn open() -> Result<Self> {
         // SAFETY: The function has no requirements.
         // INVARIANT: Just opened.
@@ -38,12 +38,12 @@ impl Control {
 
 impl Drop for Control {
     fn drop(&mut self) {
-        // SAFETY: By the type invariants the file is open, and nothing uses it after this.
+        // SAFETY: By the type invariants the file is open, and the file has no user after the call.
         unsafe { helpers::kt_control_close(self.0) };
     }
 }
 
-/// The address of a page of user memory of the test's task. It is unmapped after the test.
+/// The address of a page of user memory of the test's task. KUnit unmaps the page after the test.
 pub(crate) struct Page(usize);
 
 impl Page {
@@ -57,16 +57,16 @@ impl Page {
     }
 }
 
-/// A file descriptor of an exported dma-buf. Dropping it closes it.
+/// A file descriptor of an exported dma-buf. Drop closes the descriptor.
 pub(crate) struct DmaBuf(i32);
 
 impl DmaBuf {
-    /// Exports `length` bytes at `addr`. Call this from the test's task.
+    /// Exports `length` bytes at `addr`. Must be called from the test's task.
     pub(crate) fn export(addr: u64, length: u64) -> Result<Self> {
         Self::export_by(&Page::new()?, addr, length)
     }
 
-    /// Exports as [`Self::export`] does, with the arguments in `page`.
+    /// Like [`Self::export`], with the arguments in `page`.
     pub(crate) fn export_by(page: &Page, addr: u64, length: u64) -> Result<Self> {
         let testbed = Testbed::get()?;
         // SAFETY: By the type invariants of `Control` the file is open.
@@ -75,7 +75,7 @@ impl DmaBuf {
         Ok(Self(fd))
     }
 
-    /// Returns its number.
+    /// Returns the number.
     pub(crate) fn fd(&self) -> i32 {
         self.0
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The C functions of the fake clients. They only translate.
+//! The C functions of the fake clients, which only translate the arguments.
 
 #![expect(
     clippy::missing_safety_doc,
@@ -64,7 +64,7 @@ pub(crate) fn structure(number: usize, setup: &Setup) -> peer::peer_memory_clien
 /// The C functions of one slot.
 struct Thunks<const N: usize>;
 
-/// Returns the index of the region with that context.
+/// Returns the index of the region with the context.
 fn index(context: *mut c_void) -> usize {
     (context.addr() & 0xff).wrapping_sub(1)
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A reference to a dma-buf that is kept beyond the import, and attachments through it.
+//! A reference to a dma-buf that is kept beyond the import, and attachments through the reference.
 
 use crate::{
     device::Registered,
@@ -24,19 +24,20 @@ use kernel::{
     }, //
 };
 
-/// The attachment operations of an importer that the dma-buf is not for.
+/// The attachment operations of an importer for which the dma-buf is not meant.
 static FOREIGN: bindings::dma_buf_attach_ops = bindings::dma_buf_attach_ops {
     allow_peer2peer: true,
     invalidate_mappings: Some(invalidate_mappings),
 };
 
-/// Counts its calls.
+/// Counts the calls of this function.
 ///
 /// # Safety
 ///
-/// `attachment` must be one of [`Leaked::attached_raw`].
+/// [`Leaked::attached_raw`] must have made `attachment`.
 unsafe extern "C" fn invalidate_mappings(attachment: *mut bindings::dma_buf_attachment) {
-    // SAFETY: `Leaked::attached_raw` sets the importer to its counter, which outlives the attachment.
+    // SAFETY: `Leaked::attached_raw` sets `importer_priv` to a counter that outlives the
+    // attachment.
     let calls = unsafe { &*(*attachment).importer_priv.cast::<Atomic<u32>>() };
     calls.add(1, Relaxed);
 }
@@ -45,7 +46,7 @@ unsafe extern "C" fn invalidate_mappings(attachment: *mut bindings::dma_buf_atta
 ///
 /// # Invariants
 ///
-/// The pointer is to a dma-buf on which this object has a reference.
+/// The pointer is a dma-buf, and this object owns a reference to the dma-buf.
 pub(crate) struct Leaked(*mut bindings::dma_buf);
 
 // SAFETY: A dma-buf may be used from any thread.
@@ -64,53 +65,53 @@ impl Leaked {
         Self::get(buf.fd())
     }
 
-    /// Attaches it to a device while `f` runs. Returns the number of invalidations that the
-    /// attachment got; it maps nothing.
+    /// Attaches the dma-buf to a device while `f` runs, without a mapping. Returns the number of
+    /// invalidations of the attachment.
     fn attached_raw(&self, dev: *mut bindings::device, f: impl FnOnce() -> Result) -> Result<u32> {
         let calls = Atomic::new(0u32);
         // SAFETY:
         // - By the type invariants the dma-buf is valid.
-        // - The device is that of a registered fake, which outlives the call.
+        // - The device belongs to a registered fake that outlives the call.
         // - `calls` outlives the attachment.
         let attachment = from_err_ptr(unsafe {
             let calls = ptr::from_ref(&calls).cast_mut().cast();
             bindings::dma_buf_dynamic_attach(self.0, dev, &FOREIGN, calls)
         })?;
         let result = f();
-        // SAFETY: The attachment was just made, and is used once.
+        // SAFETY: The attachment was just made, and is detached once.
         unsafe { bindings::dma_buf_detach(self.0, attachment) };
         result.map(|()| calls.load(Relaxed))
     }
 
-    /// Attaches it to a device and detaches it.
+    /// Attaches the dma-buf to a device and detaches the device.
     pub(super) fn attach_raw(&self, dev: *mut bindings::device) -> Result {
         self.attached_raw(dev, || Ok(())).map(|_| ())
     }
 
-    /// Attaches it to a device while `f` runs. Returns the number of invalidations.
+    /// Attaches the dma-buf to a device while `f` runs. Returns the number of invalidations.
     pub(crate) fn attached(&self, dev: &Registered, f: impl FnOnce() -> Result) -> Result<u32> {
         self.attached_raw(ptr::with_exposed_provenance_mut(dev.dma_device()), f)
     }
 
-    /// Attaches it to a device as an importer that pins, and detaches it.
+    /// Attaches the dma-buf to a device as an importer that pins, and detaches the device.
     pub(crate) fn attach_pinning(&self, dev: &Registered) -> Result {
         let dev = ptr::with_exposed_provenance_mut(dev.dma_device());
         // SAFETY:
         // - By the type invariants the dma-buf is valid.
-        // - The device is that of a registered fake, which outlives the call.
+        // - The device belongs to a registered fake that outlives the call.
         let attachment = from_err_ptr(unsafe { bindings::dma_buf_attach(self.0, dev) })?;
-        // SAFETY: The attachment was just made, and is used once.
+        // SAFETY: The attachment was just made, and is detached once.
         unsafe { bindings::dma_buf_detach(self.0, attachment) };
         Ok(())
     }
 
-    /// Attaches it to a device and detaches it.
+    /// Attaches the dma-buf to a device and detaches the device.
     pub(crate) fn attach(&self, dev: &Registered) -> Result {
         self.attached(dev, || Ok(())).map(|_| ())
     }
 
-    /// Attaches it, and detaches it, as a driver that can revoke and imports peer-to-peer memory, on a
-    /// device that is not on a bus and is not that of an RDMA device.
+    /// Attaches the dma-buf, as a revocable importer of peer-to-peer memory, to a device that is
+    /// neither on a bus nor the DMA device of an RDMA device. Then detaches the device.
     pub(crate) fn attach_foreign(&self) -> Result {
         let dev = faux::Registration::new(c"peer_mem_kunit_foreign", None)?;
         let dev = ptr::from_ref(faux_device(&dev)).cast_mut();
@@ -120,8 +121,8 @@ impl Leaked {
 
     /// Adds a fence, as a process that has the descriptor can.
     pub(crate) fn add_fence(&self) -> Result<Fence> {
-        // SAFETY: By the type invariants the dma-buf is valid, and so is its reservation object. A call
-        // without a `ww_acquire_ctx` takes the lock.
+        // SAFETY: By the type invariants the dma-buf is valid, so the reservation object is valid.
+        // Without a `ww_acquire_ctx` the call cannot fail.
         let fence = unsafe {
             let resv = (*self.0).resv;
             bindings::dma_resv_lock(resv, ptr::null_mut());
@@ -141,11 +142,11 @@ impl Drop for Leaked {
     }
 }
 
-/// A fence that is signalled when this is dropped.
+/// A fence. Drop signals the fence.
 ///
 /// # Invariants
 ///
-/// The pointer is to a fence on which this object has a reference.
+/// The pointer is a fence, and this object owns a reference to the fence.
 pub(crate) struct Fence(NonNull<bindings::dma_fence>);
 
 // SAFETY: A fence may be used from any thread.
@@ -153,12 +154,13 @@ unsafe impl Send for Fence {}
 
 impl Drop for Fence {
     fn drop(&mut self) {
-        // SAFETY: By the type invariants this object has a reference, which the helper puts.
+        // SAFETY: By the type invariants this object owns a reference. The helper puts the
+        // reference.
         unsafe { helpers::kt_fence_signal(self.0.as_ptr()) };
     }
 }
 
-/// Returns whether that descriptor of the calling task is a dma-buf.
+/// Returns whether the descriptor `fd` of the calling task is a dma-buf.
 pub(crate) fn is_dma_buf(fd: i32) -> bool {
     Leaked::get(fd).is_ok()
 }

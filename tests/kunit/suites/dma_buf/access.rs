@@ -9,7 +9,7 @@ mod tests {
     use super::super::*;
     use user::Verb;
 
-    /// Returns the access flags that the driver gets.
+    /// Returns the access flags passed to the driver.
     fn access(wanted: u32) -> Result<u32> {
         let t = Fixture::new(Mode::Dynamic)?;
         let client = t.client(Setup::SEED)?;

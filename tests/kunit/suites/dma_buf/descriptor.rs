@@ -35,7 +35,7 @@ mod tests {
         let open = is_dma_buf(fd);
         gate.open();
         drop(registering.join()??);
-        // With the hook on dma_buf_get() the number is none that a file can have.
+        // With the hook on dma_buf_get() the number is not a descriptor of any file.
         ensure_eq!(open, fd >= 0);
         t.finish()
     }
@@ -132,7 +132,7 @@ mod tests {
             t.dev().swap_descriptors();
             let mr = t.reg(&client, PAGE);
             ensure_eq!(mr.err(), Some(EIO));
-            // The driver's MR is on other memory, so it is deregistered.
+            // The driver's MR is on other memory, so the core deregisters the MR.
             ensure_eq!(t.dev().objects(), (0, 0, 0));
             ensure_eq!(t.calls(Point::DeregMr)?, 1);
             undone_once(&client)?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Dma-bufs that the ioctl exports, and their imports.
+//! Dma-bufs exported by the ioctl, and imports of such dma-bufs.
 
 use kernel::prelude::*;
 
@@ -14,7 +14,7 @@ mod tests {
 
     const FOUR: u64 = 4 * PAGE;
 
-    /// Returns a client and a dma-buf of four pages of it.
+    /// Returns a client and a dma-buf of four pages of the client.
     fn exported(mode: Mode, setup: Setup) -> Result<(Fixture, Arc<Client>, DmaBuf)> {
         let t = Fixture::new(mode)?;
         let client = t.client(fitting(mode, setup))?;
@@ -40,7 +40,7 @@ mod tests {
         t.finish()
     }
 
-    /// Imports it, and deregisters the MR before the file is closed.
+    /// Imports the dma-buf, and deregisters the MR before the file is closed.
     fn imported(setup: Setup) -> Result {
         for mode in PEER2PEER {
             let (t, client, buf) = exported(mode, setup)?;
@@ -49,7 +49,7 @@ mod tests {
             mr.dereg()?;
             ensure!(valid);
             undone_once(&client)?;
-            // The open descriptor is of no use any more.
+            // The open descriptor is useless now.
             ensure_eq!(t.pd.import(&buf, 0, FOUR).err(), Some(ENODEV));
             ensure_eq!(calls(&client), [1, 1, 1]);
             drop(buf);
@@ -110,7 +110,8 @@ mod tests {
         t.finish()
     }
 
-    /// Attaches a device that is not that of an RDMA device, and then has one that is import.
+    /// Attaches a device that is not the DMA device of an RDMA device. Then imports on an RDMA
+    /// device.
     fn attached_by_a_foreign_device(setup: Setup) -> Result<(Result, [u32; 3], Result)> {
         let (t, client, buf) = exported(Mode::Dynamic, setup)?;
         let result = Leaked::of(&buf)?.attach_foreign();
@@ -143,7 +144,7 @@ mod tests {
         let (t, _, buf) = exported(Mode::Dynamic, Setup::SEED)?;
         let pinning = Fixture::new(Mode::Pinned)?;
         ensure!(is_unsupported(&pinning.pd.import(&buf, 0, FOUR)));
-        // The next driver is not.
+        // The next driver gets no error.
         t.pd.import(&buf, 0, FOUR)?.dereg()?;
         drop(buf);
         pinning.finish()?;
@@ -324,7 +325,7 @@ mod tests {
         let result = importing.join()?;
         invalidating.join()??;
         ensure!(waited);
-        // Either the mapping failed, or it was invalidated.
+        // Either the mapping failed, or the mapping was invalidated.
         if let Ok(mr) = result {
             let valid = mr.is_valid();
             mr.dereg()?;
@@ -334,7 +335,8 @@ mod tests {
         t.finish()
     }
 
-    /// The attachment may be incomplete: ib_umem_dmabuf uses its own pointer to it in the callback.
+    /// The attachment may be incomplete: in the callback ib_umem_dmabuf uses its own pointer to the
+    /// attachment.
     #[test]
     fn an_attachment_without_a_mapping_is_not_invalidated() -> Result {
         for mode in REVOCABLE {
@@ -391,7 +393,7 @@ mod tests {
         let gate = t.hold(Point::Invalidate)?;
         let leaving = unregistration(&client)?;
         let reached = gate.reached();
-        // One that pins could not be fenced.
+        // An importer that pins could not be fenced.
         let attached = leaked.attach_pinning(t.registered());
         gate.open();
         leaving.join()??;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Drivers whose import fails and stays mapped, as with a device that fails every command.
+//! Drivers whose import fails and stays mapped, as on a device where every command fails.
 
 use kernel::prelude::*;
 
@@ -15,8 +15,8 @@ mod tests {
     /// The error of the driver.
     const ERROR: Error = ENOSPC;
 
-    /// Returns a client and the result of a registration that the driver fails and does not undo. The
-    /// registration is in another task, so that the test has a bound.
+    /// Registers a client, and memory of the client. The driver fails the registration and does not
+    /// undo the import. Another task registers: the wait for the task has a bound.
     fn kept(t: &Fixture, setup: Setup) -> Result<Arc<Client>> {
         let client = t.client(setup)?;
         t.dev().keep_failed_imports(ERROR);

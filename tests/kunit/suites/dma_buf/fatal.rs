@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Devices that have reported a fatal error. Nothing shows whether one invalidates what its driver asks it
-//! to, so it may access the memory until its MR is deregistered, or longer.
+//! Devices that have reported a fatal error. Nothing shows whether the device executes an
+//! invalidation of the driver, so the device may access the memory until the MR is deregistered, or
+//! longer.
 
 use kernel::prelude::*;
 
@@ -13,14 +14,15 @@ mod tests {
         user::DmaBuf, //
     };
 
-    /// Returns a client with a live region on a device of this test, which then has a fatal error.
+    /// Returns a client with a live region on a device of this test. The device has had a fatal
+    /// error since.
     fn fatal(mode: Mode) -> Result<(Fixture, Arc<Client>, Arc<user::Mr>)> {
         let live = live_on(Fixture::temporary(mode)?, fitting(mode, Setup::SEED))?;
         live.0.registered().report_fatal();
         Ok(live)
     }
 
-    /// Has `end` wait for the device, and deregisters the MR.
+    /// Makes `end` wait for the device, and deregisters the MR.
     fn ends_with_dereg(end: fn(&Arc<Client>) -> Result<Task<Result>>) -> Result {
         for mode in REVOCABLE {
             let (t, client, mr) = fatal(mode)?;
@@ -55,7 +57,7 @@ mod tests {
             let (t, client, mr) = fatal(mode)?;
             let invalidating = invalidation(&client)?;
             let waited = invalidating.waits_for(Wait::Retry);
-            // ib_core waits for the MR before it frees the device.
+            // ib_core waits for the MR before freeing the device.
             let leaving = removal(&t)?;
             let bare = until(|| t.registered().is_bare());
             let asked = t.calls(Point::Invalidate)?;
@@ -79,7 +81,7 @@ mod tests {
             let leaving = removal(&t)?;
             let bare = until(|| t.registered().is_bare());
             let stage = client.stage();
-            // The device has no interposed operations: this calls the driver directly.
+            // The device has no interposed operations, so the call goes to the driver directly.
             mr.dereg()?;
             let released = t.calls(Point::Release)?;
             leaving.join()?;
@@ -118,7 +120,7 @@ mod tests {
         Ok(())
     }
 
-    /// The device is not that of the export's region, which has none.
+    /// The region of an export has no device, so the core must look at the importing device.
     #[test]
     fn an_importer_of_exported_memory_is_not_trusted_either() -> Result {
         let t = Fixture::temporary(Mode::Dynamic)?;

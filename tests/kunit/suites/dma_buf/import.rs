@@ -38,7 +38,8 @@ mod tests {
         Ok((import, state))
     }
 
-    /// Checks on each device that the MR has `pages` in `entries`, the longest with `longest` bytes.
+    /// Checks on each device that the MR has `pages` in `entries`, and `longest` bytes in the
+    /// longest entry.
     fn gives(
         modes: &[Mode],
         setup: Setup,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Clients that a device cannot serve: devices that pin dma-bufs without revocation, and devices
+//! Clients on unsuitable devices: devices with pinned dma-bufs, without revocation, and devices
 //! without peer-to-peer DMA.
 
 use kernel::prelude::*;
@@ -9,7 +9,8 @@ use kernel::prelude::*;
 mod tests {
     use super::super::*;
 
-    /// Checks that memory of a client that the device cannot serve gets the driver's error.
+    /// Checks that a registration fails with the driver's error if the device cannot use the
+    /// memory.
     fn skipped(t: &Fixture, client: &Client) -> Result {
         ensure_eq!(t.reg(client, 4 * PAGE).err(), Some(EFAULT));
         Ok(())

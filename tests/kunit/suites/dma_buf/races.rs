@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Invalidation while the driver imports a dma-buf or deregisters an MR on it.
+//! Invalidation while the driver imports a dma-buf or deregisters an MR on a dma-buf.
 
 use kernel::prelude::*;
 

@@ -17,7 +17,7 @@ mod tests {
         live_on(Fixture::temporary(mode)?, fitting(mode, Setup::SEED))
     }
 
-    /// Unregisters the client in another task, so that the test has a bound, then finishes.
+    /// Unregisters the client in another task, for a bound of the test, then finishes.
     fn finish(t: Fixture, client: &Arc<Client>) -> Result {
         unregistration(client)?.join()??;
         undone_once(client)?;
@@ -90,12 +90,12 @@ mod tests {
     #[test]
     fn defers_a_region_that_cannot_be_revoked_to_dereg() -> Result {
         let (t, client, mr) = live_temporary(Mode::Pinned)?;
-        // ib_core waits for the MR before it frees the device.
+        // ib_core waits for the MR before freeing the device.
         let leaving = removal(&t)?;
         let bare = until(|| t.registered().is_bare());
         let (valid, stage) = (mr.is_valid(), client.stage());
         let counted = counters::in_use(client.name())?;
-        // The device has no interposed operations: this calls the driver directly.
+        // The device has no interposed operations, so the call goes to the driver directly.
         mr.dereg()?;
         let released = t.calls(Point::Release)?;
         let balanced = counters::in_use(client.name())?;
@@ -221,7 +221,7 @@ mod tests {
         let (t, client, mr) = live_temporary(Mode::Pinned)?;
         let leaving = removal(&t)?;
         let bare = until(|| t.registered().is_bare());
-        // Held in the client, which the detach of the driver calls.
+        // The task is held in the client, called by the detach of the driver.
         let gate = t.hold(Point::PutPages)?;
         let deregistering = deregistration(&mr)?;
         let reached = gate.reached();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Invalidation on devices that import dma-bufs and can be made to stop.
+//! Invalidation on devices with imports of dma-bufs and with revocable MRs.
 
 use kernel::prelude::*;
 
@@ -158,7 +158,8 @@ mod tests {
         Ok(())
     }
 
-    /// Invalidates on a device that stops later: the memory stays mapped until it has stopped.
+    /// Invalidates on a device with a late stop: the memory stays mapped until the device has
+    /// stopped.
     fn waits_for(quiesce: Quiesce) -> Result {
         for setup in [Setup::SEED, Setup::GPU] {
             let (t, client, mr) = live(Mode::Dynamic, setup)?;
@@ -212,7 +213,7 @@ mod tests {
             let (t, client, mr) = live(Mode::Dynamic, Setup::SEED)?;
             t.dev().set_quiesce(quiesce);
             let (one, two) = (invalidation(&client)?, invalidation(&client)?);
-            // One of them has the region.
+            // One of the two tasks has the region.
             let either = [quiesce.wait(), Wait::Region];
             let waited = one.waits_for_one_of(&either) && two.waits_for_one_of(&either);
             t.dev().quiesce();
