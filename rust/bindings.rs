@@ -26,10 +26,7 @@
 /// The RDMA core: `rdma/*.h`, and the helpers with types of the RDMA core.
 #[cfg(any(ext_rdma, bindings_rdma))]
 pub mod rdma {
-    use super::helpers::{
-        ext_calls,
-        ext_key_set, //
-    };
+    use super::helpers::ext_inflight;
     use kernel::{
         bindings::*,
         ffi, //

@@ -21,7 +21,7 @@ pub mod dma_table;
 #[cfg(ext_p2pdma)]
 pub mod gen_pool;
 #[cfg(ext_rdma)]
-pub mod key_set;
+pub mod key_filter;
 pub mod lockdown;
 pub mod log;
 #[cfg(ext_rdma)]

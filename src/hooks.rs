@@ -14,7 +14,7 @@ use crate::{
     backend::Backend,
     dispatch,
     ext::{
-        key_set::KeySet,
+        key_filter::KeyFilter,
         rdma::{
             bypass,
             Asked,
@@ -69,7 +69,7 @@ impl Hooks for Adapter {
         }
     }
 
-    fn keys(&self) -> &KeySet {
+    fn keys(&self) -> &KeyFilter {
         self.mrs().keys()
     }
 

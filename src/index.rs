@@ -8,7 +8,7 @@
 //!
 //! Context: any, except for the creation of an [`Index`] or a [`Slot`], which may sleep.
 
-use crate::ext::key_set::KeySet;
+use crate::ext::key_filter::KeyFilter;
 use kernel::{
     new_spinlock,
     prelude::*,
@@ -118,13 +118,13 @@ pub(crate) struct Index<T: ?Sized> {
     #[pin]
     map: Map<T>,
     /// The keys of the entries. Changed with the map locked.
-    keys: KeySet,
+    keys: KeyFilter,
 }
 
 impl<T: ?Sized> Index<T> {
     /// Creates an empty index. Context: may sleep.
     pub(crate) fn new() -> Result<Arc<Self>> {
-        let keys = KeySet::new()?;
+        let keys = KeyFilter::new()?;
         Arc::pin_init(
             pin_init!(Self {
                 map <- Map::new(),
@@ -135,7 +135,7 @@ impl<T: ?Sized> Index<T> {
     }
 
     /// Returns the keys of the entries.
-    pub(crate) fn keys(&self) -> &KeySet {
+    pub(crate) fn keys(&self) -> &KeyFilter {
         &self.keys
     }
 

@@ -15,21 +15,13 @@ static __always_inline unsigned int ext_marks_first_of(unsigned long task)
 	return hash_long(task, ilog2(EXT_MARKS));
 }
 
-/* Returns the first slot of the current task in ext_bypass_marks. */
-static __always_inline struct ext_mark *ext_bypass_slot(void)
+/* Enters the current task in ext_bypass_marks. NULL if its first slot is taken. */
+static __always_inline struct ext_mark *ext_bypass_begin(void)
 {
-	return &ext_bypass_marks.slots[ext_marks_first_of((unsigned long)current)];
-}
+	unsigned long task = (unsigned long)current, free = 0;
+	struct ext_mark *mark = &ext_bypass_marks.slots[ext_marks_first_of(task)];
 
-/*
- * Enters the current task in @mark, the slot from ext_bypass_slot(). Returns false if the slot is
- * taken.
- */
-static __always_inline bool ext_mark_try(struct ext_mark *mark)
-{
-	unsigned long free = 0;
-
-	return try_cmpxchg_relaxed(&mark->task, &free, (unsigned long)current);
+	return try_cmpxchg_relaxed(&mark->task, &free, task) ? mark : NULL;
 }
 
 static __always_inline void ext_mark_clear(struct ext_mark *mark)

@@ -63,9 +63,9 @@ struct ext_redirect {
 /* @task is 0 in a free slot. Only the task itself takes the slot and frees the slot. */
 struct ext_mark {
 	unsigned long task;
-	/* The rest of a cache line. Used only by @task. */
-	void *room[7];
-};
+	/* What the task alone uses. */
+	void *room[2];
+} __aligned(64);
 
 /* Tasks, each in a slot. */
 struct ext_marks {
@@ -169,23 +169,20 @@ struct ext_p2p_space {
 bool ext_p2p_free_space(struct pci_dev *pdev, struct gen_pool *map, unsigned long align,
 			struct ext_p2p_space *space);
 
-/* linux/percpu.h */
+/* linux/percpu-refcount.h */
 
-/* Counts calls of a function, and can be closed. Each CPU has counters of its own. */
-struct ext_calls {
-	/* A per-CPU pointer, not an address. */
-	void *counts;
-	bool closed;
-};
+/* Calls in flight. Each CPU counts for itself. */
+struct ext_inflight;
 
-bool ext_calls_init(struct ext_calls *calls);
-void ext_calls_destroy(struct ext_calls *calls);
-void ext_calls_close(struct ext_calls *calls);
-/* Counts a call in an RCU read-side section, unless @calls is closed. */
-bool ext_calls_enter(struct ext_calls *calls);
-void ext_calls_leave(struct ext_calls *calls);
-/* Returns whether a counted call was inside at some time during this call. */
-bool ext_calls_inside(struct ext_calls *calls);
+/* NULL without memory. May sleep. */
+struct ext_inflight *ext_inflight_new(void);
+/* No call may be in flight. */
+void ext_inflight_free(struct ext_inflight *calls);
+/* Counts a call, and returns true unless @calls is closed. */
+bool ext_inflight_enter(struct ext_inflight *calls);
+void ext_inflight_leave(struct ext_inflight *calls);
+/* Lets no call enter any more, and waits for those in flight. To be called once. May sleep. */
+void ext_inflight_close(struct ext_inflight *calls);
 
 /* linux/pgtable.h */
 
@@ -233,31 +230,13 @@ u32 ext_current_owner(void);
 /* linux/workqueue.h */
 void ext_call_in_worker(void (*function)(void *arg), void *arg, struct lock_class_key *key);
 
-/* rust/ext/key_set.rs */
+/* rust/ext/key_filter.rs */
 
-/*
- * A set of keys by the upper bits of the keys. A bitmap is allocated with the first key that needs
- * the bitmap, and freed with the set.
- */
-#define EXT_KEY_SET_SHIFT 8
-#define EXT_KEY_SET_BITS (1 << 15)
-#define EXT_KEY_SET_BITMAPS (1 << (32 - EXT_KEY_SET_SHIFT - 15))
+/* The number of counts of a filter, as a power of two. */
+#define EXT_KEY_FILTER_BITS 12
 
-struct ext_key_set {
-	/* The number of keys. */
-	unsigned long keys;
-	/* The number of keys without a bit. Any key may be among these keys. */
-	unsigned long unknown;
-	unsigned long **bitmaps;
-};
-
-static __always_inline bool ext_key_set_is_empty(const struct ext_key_set *set)
-{
-	return !READ_ONCE(set->keys);
-}
-
-/* Returns whether @key may be in the set. False is certain: see the definition. */
-bool ext_key_set_may_contain(const struct ext_key_set *set, u32 key);
+/* Returns the number of the count of @key. */
+u32 ext_key_filter_slot(u32 key);
 
 /* rdma/ib_verbs.h */
 

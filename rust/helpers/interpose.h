@@ -10,6 +10,7 @@
 
 #include "helpers.h"
 
+struct ext_hook_data;
 struct ib_device;
 struct ib_dmah;
 struct ib_mr;
@@ -30,65 +31,61 @@ enum ext_asked {
 	EXT_ASKED_WANTED = 4,
 };
 
-/* The beginning of the data of a device. Only the gates and @node change. */
-struct ext_gates {
-	const struct ib_device *owner;
-	/* Entry in the table of all devices. */
+/* The verbs whose calls are counted together. */
+enum ext_verbs {
+	EXT_VERBS_REGISTERING,	/* reg_user_mr and rereg_user_mr */
+	EXT_VERBS_ENDING,	/* dereg_mr and dealloc_ucontext */
+	EXT_VERBS,
+};
+
+/* The first part of the data of a device. Constant while the device is in the table. */
+struct ext_hook_data {
+	const struct ib_device *dev;
+	/* In the table of all devices. */
 	struct hlist_node node;
-	/* Gate 0 counts reg_user_mr and rereg_user_mr, gate 1 dereg_mr and dealloc_ucontext. */
-	struct ext_calls gates[2];
-	/* An enum ext_asked, and a count in the upper bits. */
+	/* The calls in flight, by enum ext_verbs. */
+	struct ext_inflight *calls[EXT_VERBS];
+	/* An enum ext_asked, and a count. */
 	const u32 *asked;
-	/* The keys of the MRs that the hooks deregister. */
-	const struct ext_key_set *keys;
-	/* Functions of the driver. */
+	/* A filter of the keys of the MRs that the hooks deregister. */
+	const u32 *keys;
+	/* The driver's functions. */
 	ext_reg_user_mr_fn *reg_user_mr;
 	ext_dereg_mr_fn *dereg_mr;
 };
 
 /*
- * The functions that call the hooks. Except for @reg_failed, each function finds the data of the
- * device and counts the call.
+ * The functions that call the hooks. @data counts the call. If @data is NULL, the device has no hooks any
+ * more, and the function calls the driver.
  */
 struct ext_interposer {
-	ext_reg_user_mr_fn *reg_user_mr;
-	ext_dereg_mr_fn *dereg_mr;
-	/*
-	 * Called when the driver's reg_user_mr() has failed with @error. The caller has already
-	 * counted the call.
-	 */
-	struct ib_mr *(*reg_failed)(struct ext_gates *gates, struct ib_pd *pd, u64 start,
+	struct ib_mr *(*reg_user_mr)(struct ext_hook_data *data, struct ib_pd *pd, u64 start,
+				     u64 length, u64 iova, int access, struct ib_dmah *dmah,
+				     struct ib_udata *udata);
+	/* The driver's reg_user_mr() has failed with @error. @data is not NULL. */
+	struct ib_mr *(*reg_failed)(struct ext_hook_data *data, struct ib_pd *pd, u64 start,
 				    u64 length, u64 iova, int access, struct ib_dmah *dmah,
 				    struct ib_udata *udata, int error);
+	int (*dereg_mr)(struct ext_hook_data *data, struct ib_mr *mr, struct ib_udata *udata);
 };
 
 /* Sets the functions. No call may be in ext_reg_user_mr() or ext_dereg_mr(). */
 void ext_interposer_set(const struct ext_interposer *functions);
 
+/* Adds @data to the table. It is freed an RCU grace period after ext_hook_data_del(). */
+void ext_hook_data_add(struct ext_hook_data *data);
+void ext_hook_data_del(struct ext_hook_data *data);
 /*
- * Makes @gates available to ext_gates_enter(). After ext_gates_del() the owner must wait for an RCU
- * grace period before freeing @gates.
+ * Counts a call of @verbs in the data of @dev, and returns the data. NULL if there is none, or if these
+ * verbs are closed. Reads nothing older than what the caller has read before.
  */
-void ext_gates_add(struct ext_gates *gates);
-void ext_gates_del(struct ext_gates *gates);
-/* Makes @gates available to the operations below, unless another device has the slot. */
-void ext_gates_publish(struct ext_gates *gates);
-void ext_gates_withdraw(struct ext_gates *gates);
-/*
- * Counts a call in the gate number @gate of the object of @owner. Returns NULL if there is no such
- * object or if the gate is closed. The reads are ordered after earlier reads of the caller.
- */
-struct ext_gates *ext_gates_enter(const struct ib_device *owner, unsigned int gate);
+struct ext_hook_data *ext_hook_data_get(const struct ib_device *dev, enum ext_verbs verbs);
+/* Ends the call. Does nothing if @data is NULL. */
+void ext_hook_data_put(struct ext_hook_data *data, enum ext_verbs verbs);
 
-/*
- * Operations of a device. For host memory these functions add little to the cost of the driver's
- * functions.
- */
+/* The operations of a device. Memory that they leave to the driver costs little more than its own. */
 struct ib_mr *ext_reg_user_mr(struct ib_pd *pd, u64 start, u64 length, u64 iova, int access,
 			      struct ib_dmah *dmah, struct ib_udata *udata);
 int ext_dereg_mr(struct ib_mr *mr, struct ib_udata *udata);
-
-/* Returns whether ext_dereg_mr() leaves no frame on the stack. If not, callers must be counted. */
-bool ext_dereg_mr_leaves_no_frame(void);
 
 #endif

@@ -21,10 +21,10 @@ pub mod ext {
     }
 
     /// A set that knows no key for sure: the index itself has them.
-    pub mod key_set {
+    pub mod key_filter {
         /// A set of keys.
-        pub struct KeySet;
-        impl KeySet {
+        pub struct KeyFilter;
+        impl KeyFilter {
             /// Creates a set.
             pub fn new() -> kernel::prelude::Result<Self> {
                 Ok(Self)

@@ -203,7 +203,7 @@ impl Wait {
             Self::Fences => &["ext_dma_resv_wait ["],
             Self::Retry => &["fsleep ", "6Region10revoke_for"],
             Self::Region => &["9Lifecycle", "4waitB"],
-            Self::Callers => &["fsleep ", "10Interposer", "6remove"],
+            Self::Callers => &["ext_inflight_close ["],
             Self::OtherModule => &["fsleep ", "drop_in_place", "9interpose12Registration"],
             Self::Client => &["6Client", "11wait_unused"],
             Self::Test => &["5Event4wait [peer_mem_kunit]"],

@@ -6,8 +6,8 @@
 
 bool our_reg = 1, our_dereg = 1;	/* the operations of the device are the core's */
 bool data = 1;				/* the client data is set */
-bool reg_closed, dereg_closed;		/* Gate::closed */
-byte registering, deregistering;	/* Gate::calls */
+bool reg_closed, dereg_closed;		/* InFlight::close was called */
+byte registering, deregistering;	/* calls in InFlight */
 byte readers;				/* tasks in an RCU read-side section */
 bool gone;				/* the client data is freed, `remove` has returned */
 
@@ -59,7 +59,7 @@ inline enter(count, closed)
 	if
 	:: inside ->
 		assert(!gone);
-		/* Gate::enter */
+		/* ext_inflight_enter_rcu() */
 		if
 		:: closed -> inside = 0
 		:: else -> atomic { assert(!gone); count++ }
@@ -69,7 +69,7 @@ inline enter(count, closed)
 	readers--
 }
 
-/* Gate::close: an RCU grace period, then no call is counted any more. */
+/* InFlight::close: an RCU grace period, then no call is counted any more. */
 #ifdef BREAK_NO_GRACE
 #define CLOSE(gate, calls)  gate = 1; calls == 0
 #else

@@ -2,7 +2,7 @@
 
 //! Counts of calls, to wait for before data of a device is freed or the module's code is unloaded.
 //!
-//! A [`Gate`] counts the calls in the hooks of one device. [`CALLS`] counts the calls in the
+//! An [`InFlight`] counts the calls in the hooks of one device. [`CALLS`] counts the calls in the
 //! functions of this module that kernel code calls by a replaced pointer, and [`Code`] is a share
 //! of these functions. Used by [`interpose`](super::interpose) and [`umem_hook`](super::umem_hook).
 //!
@@ -24,8 +24,8 @@ use super::super::{
     bindings::helpers,
     task::TaskId, //
 };
+use core::ptr::NonNull;
 use kernel::{
-    bindings,
     prelude::*,
     sync::{
         atomic::{
@@ -41,7 +41,6 @@ use kernel::{
         delay::fsleep,
         Delta, //
     },
-    types::Opaque, //
 };
 
 /// Number of slots, as a power of two.
@@ -68,66 +67,55 @@ impl Slot {
     }
 }
 
-/// Counts calls in the hooks of one device, and can be closed. Each CPU has counters of its own.
+/// Calls in flight in the hooks of one device, in a `percpu_ref`.
 ///
 /// # Invariants
 ///
-/// The C object is initialised, and this object owns the allocated counters.
+/// The pointer is from `ext_inflight_new()`, and this object owns the C object.
 #[repr(transparent)]
-pub(super) struct Gate(Opaque<helpers::ext_calls>);
+pub(super) struct InFlight(NonNull<helpers::ext_inflight>);
 
-// SAFETY: The counts belong to no task.
-unsafe impl Send for Gate {}
-// SAFETY: The functions for the counts may be called by any number of tasks.
-unsafe impl Sync for Gate {}
+// SAFETY: The count belongs to no task.
+unsafe impl Send for InFlight {}
+// SAFETY: Any number of tasks may call the functions of a count.
+unsafe impl Sync for InFlight {}
 
-impl Gate {
-    /// Creates an open gate.
+impl InFlight {
+    /// Creates a count without calls, which calls can enter. Returns `ENOMEM` without memory.
     ///
     /// Context: may sleep.
     pub(super) fn new() -> Result<Self> {
-        let calls = Opaque::zeroed();
-        // SAFETY: `calls` is valid for writes. The context of this function allows sleeping.
-        if !unsafe { helpers::ext_calls_init(calls.get()) } {
-            return Err(ENOMEM);
-        }
-        // INVARIANT: Just initialised. No pointer refers to the object, so the object can move.
-        Ok(Self(calls))
+        // SAFETY: The context of this function allows to sleep.
+        let calls = unsafe { helpers::ext_inflight_new() };
+        // INVARIANT: The function returns NULL or a new object.
+        NonNull::new(calls).map(Self).ok_or(ENOMEM)
     }
 
-    /// Ends a call that a function in C has counted.
-    pub(super) fn leave(&self) {
-        // SAFETY: By the type invariants the C object is initialised.
-        unsafe { helpers::ext_calls_leave(self.0.get()) };
+    /// Returns the C object.
+    #[cfg(ext_tests)]
+    pub(super) fn as_raw(&self) -> *mut helpers::ext_inflight {
+        self.0.as_ptr()
     }
 
-    /// Closes the gate and waits for the calls inside.
+    /// Lets no call enter any more, and waits for those in flight. To be called once.
     ///
     /// Context: may sleep.
     pub(super) fn close(&self) {
-        // SAFETY: By the type invariants the C object is initialised.
-        unsafe { helpers::ext_calls_close(self.0.get()) };
-        // After the grace period every call that found the gate open has been counted, visibly for
-        // this task.
-        // SAFETY: The called function only sleeps, and the context of this function allows
-        // sleeping.
-        unsafe { bindings::synchronize_rcu() };
-        // SAFETY: By the type invariants the C object is initialised.
-        while unsafe { helpers::ext_calls_inside(self.0.get()) } {
-            fsleep(Delta::from_millis(1));
-        }
+        // SAFETY: By the type invariants the object is valid.
+        unsafe { helpers::ext_inflight_close(self.0.as_ptr()) };
     }
 }
 
-impl Drop for Gate {
+impl Drop for InFlight {
     fn drop(&mut self) {
-        // SAFETY: By the type invariants this object owns the counters, and this is the last use.
-        unsafe { helpers::ext_calls_destroy(self.0.get()) };
+        // SAFETY: By the type invariants this object owns the C object. Whoever counts a call has a
+        // reference to this object, so no call is in flight.
+        unsafe { helpers::ext_inflight_free(self.0.as_ptr()) };
     }
 }
 
-/// The calls in the functions of this module that replace other functions: operations of devices,
-/// and functions of ib_core. Calls that a [`Gate`] counts are not included.
+/// The calls in the functions of this module that stand for others: operations of devices, and
+/// functions of ib_core. Calls that an [`InFlight`] counts are not among them.
 pub(super) static CALLS: Calls = Calls::new();
 
 /// A share of the functions of this module that replace other functions.
@@ -236,25 +224,20 @@ impl Calls {
 #[kunit_tests(ext_calls)]
 mod tests {
     use super::*;
-    use kernel::sync::rcu;
 
     #[test]
-    fn a_closed_gate_admits_no_call() -> Result {
-        let gate = Gate::new()?;
-        let enter = || {
-            let _rcu = rcu::read_lock();
-            // SAFETY: By the type invariants of `Gate` the C object is initialised.
-            unsafe { helpers::ext_calls_enter(gate.0.get()) }
-        };
-        let admitted = enter();
-        // SAFETY: By the type invariants of `Gate` the C object is initialised.
-        let inside = unsafe { helpers::ext_calls_inside(gate.0.get()) };
-        if admitted {
-            gate.leave();
+    fn no_call_enters_after_close() -> Result {
+        let calls = InFlight::new()?;
+        // SAFETY: By the type invariants of `InFlight` the object is valid.
+        let enter = || unsafe { helpers::ext_inflight_enter(calls.0.as_ptr()) };
+        let entered = enter();
+        if entered {
+            // SAFETY: The object is valid, and counts the call.
+            unsafe { helpers::ext_inflight_leave(calls.0.as_ptr()) };
         }
-        gate.close();
+        calls.close();
         let late = enter();
-        assert!(admitted && inside && !late);
+        assert!(entered && !late);
         Ok(())
     }
 

@@ -35,27 +35,22 @@
 //! 2. call [`Hooks::remove`], which disassociates the MRs created by the hooks;
 //! 3. restore the driver's other functions, and wait for calls in the hooks.
 //!
-//! A task that has read a function pointer before the removal may enter the interposed function
-//! after the removal. The function then finds no data for the device, or closed data, and calls the
-//! driver's function.
-//!
-//! The functions find the data of a device in a table of this module. The client data of ib_core
-//! would not do: ib_core finds client data by a number, and the number belongs to another client
-//! once this client is unregistered. RCU protects the data until a gate of the device has counted
-//! the call. Each CPU has counters of its own. A `dereg_mr` of an MR of the driver needs only the
-//! driver's function, and ends in a jump to that function, so the call is not counted. (With frame
-//! pointers there is no jump, and `CALLS` counts the call.) The removal of the module waits once
+//! A task that has read a function pointer before the removal may enter the interposed function after
+//! the removal. The function then finds no data for the device, or data that counts no call any more,
+//! and calls the driver's function. The data is found by the device in a table of this module, not by
+//! ib_core: the number by which ib_core finds the data of a client belongs to another module's once the
+//! client is unregistered. RCU protects the data until the data has counted the call, in a `percpu_ref`.
+//! Calls that find no data are counted for all devices together. The removal of the module waits once
 //! for all calls to leave the code of the functions.
 //!
-//! If another module has replaced an operation since, this module does not restore the operation.
-//! The removal of this module then waits until the other module has restored our function, because
-//! the other module may still call our function.
+//! A function that another module has replaced meanwhile is not restored. The removal of the module then
+//! waits until the other module has restored the function, which the other module calls.
 //!
 //! # Examples
 //!
 //! ```
 //! use crate::ext::{
-//!     key_set::KeySet,
+//!     key_filter::KeyFilter,
 //!     rdma::{
 //!         Asked, AskedCell, Change, Code, Device, Driver, Hooks, Mr, Original, Registration, Request,
 //!         UcontextId, UserMr,
@@ -65,13 +60,13 @@
 //!
 //! /// Logs registrations and lets the driver perform them.
 //! struct Trace {
-//!     keys: KeySet,
+//!     keys: KeyFilter,
 //! }
 //!
 //! impl Hooks for Trace {
 //!     fn add(dev: &Device) -> Result<Arc<Self>> {
 //!         pr_info!("tracing {}\n", dev.name());
-//!         Ok(Arc::new(Self { keys: KeySet::new()? }, GFP_KERNEL)?)
+//!         Ok(Arc::new(Self { keys: KeyFilter::new()? }, GFP_KERNEL)?)
 //!     }
 //!
 //!     fn remove(&self) {}
@@ -85,7 +80,7 @@
 //!         &ALWAYS
 //!     }
 //!
-//!     fn keys(&self) -> &KeySet {
+//!     fn keys(&self) -> &KeyFilter {
 //!         &self.keys
 //!     }
 //!
@@ -137,8 +132,7 @@ pub(super) use self::saved::Operations;
 use self::{
     functions::{
         Interposer,
-        CLIENT,
-        LEAVES_NO_FRAME, //
+        CLIENT, //
     },
     saved::REPLACED, //
 };
@@ -147,7 +141,7 @@ use super::{
         bindings::rdma,
         compat,
         dma_buf,
-        key_set::KeySet, //
+        key_filter::KeyFilter, //
     },
     calls::Code,
     device::{
@@ -166,6 +160,7 @@ use core::{
     ptr, //
 };
 use kernel::{
+    bindings,
     error::to_result,
     prelude::*,
     sync::{
@@ -204,10 +199,9 @@ pub trait Hooks: Send + Sync + Sized + 'static {
     /// Returns the cell that says when [`Self::reg_user_mr`] is called.
     fn asked(&self) -> &'static AskedCell;
 
-    /// Returns the keys of the MRs that [`Self::dereg_mr`] must see. The key of an MR created by
-    /// the hooks must be in the set before the hooks return the MR, and until the MR is
-    /// deregistered.
-    fn keys(&self) -> &KeySet;
+    /// Returns the filter of the keys of the MRs that [`Self::dereg_mr`] is for. The key of an MR that the
+    /// hooks have created is in the filter before the hooks return the MR, and until the MR is deregistered.
+    fn keys(&self) -> &KeyFilter;
 
     /// Registers memory, or makes the driver register the memory.
     ///
@@ -353,8 +347,6 @@ impl<H: Hooks> Registration<H> {
                 // `ext_dereg_mr()`: no device is interposed, and an earlier interposer has waited
                 // for all calls.
                 unsafe { rdma::ext_interposer_set(const { &Interposer::<H>::FUNCTIONS }) };
-                // SAFETY: As for the previous call.
-                LEAVES_NO_FRAME.store(unsafe { rdma::ext_dereg_mr_leaves_no_frame() }, Relaxed);
                 // User memory can also be registered on devices without kernel verbs.
                 client.set_no_kverbs_req(1);
                 // SAFETY: `slot` is valid for writes during the initialisation.
@@ -379,6 +371,9 @@ impl<H: Hooks> PinnedDrop for Registration<H> {
         // The operations of all devices are the drivers' own again, so this wait delays no RDMA
         // device.
         dma_buf::wait_released();
+        // A count that was closed is released in an RCU callback, with a function of this module.
+        // SAFETY: The function only sleeps.
+        unsafe { bindings::rcu_barrier() };
         if let Some(code) = self.project().code.take() {
             code.leave();
         }

@@ -9,7 +9,7 @@ mod tests {
     use crate::{
         device::OtherModule,
         ext::{
-            key_set::KeySet,
+            key_filter::KeyFilter,
             rdma::{
                 Asked,
                 AskedCell,
@@ -46,12 +46,12 @@ mod tests {
     /// Hooks of an interposer in this module. The hooks leave everything to the driver. MRs
     /// registered through the hooks belong to the hooks.
     struct Pass {
-        keys: KeySet,
+        keys: KeyFilter,
     }
 
     impl Hooks for Pass {
         fn add(_: &Device) -> Result<Arc<Self>> {
-            let keys = KeySet::new()?;
+            let keys = KeyFilter::new()?;
             Ok(Arc::new(Self { keys }, GFP_KERNEL)?)
         }
 
@@ -63,7 +63,7 @@ mod tests {
             &ASKED
         }
 
-        fn keys(&self) -> &KeySet {
+        fn keys(&self) -> &KeyFilter {
             &self.keys
         }
 

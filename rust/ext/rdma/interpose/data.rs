@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Data of a device for the interposed functions, and the calls that keep the data alive.
+//! The data of a device with interposed operations, and the calls that keep the data.
 //!
-//! [`ClientData`] holds the hooks and the driver's operations. [`Inside`] is a counted call, during
-//! which the data stays valid. Used by [`functions`](super::functions).
+//! [`HookData`] is in a table in C (`rust/helpers/interpose.c`) from the installation of the functions
+//! until the removal of the device. A call looks the data up there under RCU and counts itself.
 
 use super::{
     super::{
-        super::bindings::{
-            helpers,
-            rdma, //
-        },
-        calls::Gate,
+        super::bindings::rdma,
+        calls::InFlight,
         device::Device, //
     },
     saved::Saved,
@@ -28,22 +25,22 @@ use kernel::{
     types::Opaque, //
 };
 
-/// Client data of a device with interposed operations. Begins with a `struct ext_gates`, so that
-/// the functions in C can find the data.
+/// Data of a device with interposed operations. It begins with a `struct ext_hook_data`, by which
+/// the functions in C find it.
 ///
 /// # Invariants
 ///
 /// `asked` is static, `keys` belongs to `hooks`, and the functions belong to `saved`.
 #[repr(C)]
-pub(super) struct ClientData<H> {
+pub(super) struct HookData<H> {
     /// The device.
     dev: *mut rdma::ib_device,
     /// Used only by the table in C.
     node: Opaque<bindings::hlist_node>,
     /// By [`Verbs`].
-    gates: [Gate; 2],
+    calls: [InFlight; 2],
     asked: *const u32,
-    keys: *const helpers::ext_key_set,
+    keys: *const u32,
     reg_user_mr: rdma::ext_reg_user_mr_fn,
     dereg_mr: rdma::ext_dereg_mr_fn,
     /// Hooks for the device.
@@ -55,41 +52,41 @@ pub(super) struct ClientData<H> {
 }
 
 const _: () = assert!(
-    offset_of!(ClientData<()>, dev) == offset_of!(rdma::ext_gates, owner)
-        && offset_of!(ClientData<()>, node) == offset_of!(rdma::ext_gates, node)
-        && offset_of!(ClientData<()>, gates) == offset_of!(rdma::ext_gates, gates)
-        && offset_of!(ClientData<()>, asked) == offset_of!(rdma::ext_gates, asked)
-        && offset_of!(ClientData<()>, keys) == offset_of!(rdma::ext_gates, keys)
-        && offset_of!(ClientData<()>, reg_user_mr) == offset_of!(rdma::ext_gates, reg_user_mr)
-        && offset_of!(ClientData<()>, dereg_mr) == offset_of!(rdma::ext_gates, dereg_mr)
+    offset_of!(HookData<()>, dev) == offset_of!(rdma::ext_hook_data, dev)
+        && offset_of!(HookData<()>, node) == offset_of!(rdma::ext_hook_data, node)
+        && offset_of!(HookData<()>, calls) == offset_of!(rdma::ext_hook_data, calls)
+        && offset_of!(HookData<()>, asked) == offset_of!(rdma::ext_hook_data, asked)
+        && offset_of!(HookData<()>, keys) == offset_of!(rdma::ext_hook_data, keys)
+        && offset_of!(HookData<()>, reg_user_mr) == offset_of!(rdma::ext_hook_data, reg_user_mr)
+        && offset_of!(HookData<()>, dereg_mr) == offset_of!(rdma::ext_hook_data, dereg_mr)
 );
 
-/// Selects the gate that counts the calls of a verb.
+/// Verbs whose calls are counted together.
 #[derive(Clone, Copy)]
+#[repr(u32)]
 pub(super) enum Verbs {
     /// `reg_user_mr` and `rereg_user_mr`.
-    Registering = 0,
+    Registering = rdma::ext_verbs_EXT_VERBS_REGISTERING,
     /// `dereg_mr` and `dealloc_ucontext`.
-    Ending = 1,
+    Ending = rdma::ext_verbs_EXT_VERBS_ENDING,
 }
 
-impl<H: Hooks> ClientData<H> {
+impl<H: Hooks> HookData<H> {
     /// Creates the data for a device whose operations are `saved`.
     ///
     /// Context: may sleep.
     pub(super) fn new(dev: &Device, saved: Arc<Saved>) -> Result<KBox<Self>> {
-        let gates = [Gate::new()?, Gate::new()?];
+        let calls = [InFlight::new()?, InFlight::new()?];
         let data = KBox::new_uninit(GFP_KERNEL)?;
         // No later step may fail: only `remove` ends the hooks.
         let hooks = H::add(dev)?;
-        // INVARIANT: The key set is part of the hooks. The reference keeps the hooks alive, and the
-        // hooks do not move.
+        // INVARIANT: The filter is part of the hooks, which the reference keeps in their place.
         let this = Self {
             dev: dev.as_raw(),
             node: Opaque::zeroed(),
-            gates,
+            calls,
             asked: hooks.asked().as_ptr(),
-            keys: hooks.keys().as_raw(),
+            keys: hooks.keys().as_ptr(),
             reg_user_mr: saved.driver.reg_user_mr,
             dereg_mr: saved.driver.dereg_mr,
             hooks,
@@ -100,7 +97,7 @@ impl<H: Hooks> ClientData<H> {
     }
 }
 
-impl<H: Hooks> ClientData<H> {
+impl<H: Hooks> HookData<H> {
     /// Receives the events of the device from here on, until [`Self::ignore_events`].
     ///
     /// # Safety
@@ -131,12 +128,10 @@ impl<H: Hooks> ClientData<H> {
 
     /// # Safety
     ///
-    /// `handler` must be the field of a `ClientData<H>`, and `event` must be valid, as in the calls
-    /// of ib_core.
+    /// `handler` must be that of a `HookData<H>`, and `event` valid, as ib_core passes them.
     unsafe extern "C" fn event(handler: *mut rdma::ib_event_handler, event: *mut rdma::ib_event) {
-        // SAFETY: By the safety requirements the handler is a field of a `ClientData<H>`, and the
-        // data is valid until `ignore_events` has returned. `Opaque` has the layout of the
-        // contained type.
+        // SAFETY: By this function's safety contract the handler is a field of a `HookData<H>`, which
+        // is valid until `ignore_events` has returned. `Opaque` has the layout of what is in it.
         let this = unsafe { &*handler.byte_sub(offset_of!(Self, events)).cast::<Self>() };
         // SAFETY: By the safety requirements the event is valid.
         if unsafe { (*event).event } == rdma::ib_event_type_IB_EVENT_DEVICE_FATAL {
@@ -145,44 +140,32 @@ impl<H: Hooks> ClientData<H> {
     }
 }
 
-impl<H> ClientData<H> {
-    /// Returns the gate for `verbs`.
-    pub(super) fn gate(&self, verbs: Verbs) -> &Gate {
-        &self.gates[verbs as usize]
+impl<H> HookData<H> {
+    /// Returns the calls of `verbs` in flight.
+    pub(super) fn calls(&self, verbs: Verbs) -> &InFlight {
+        &self.calls[verbs as usize]
     }
 
-    /// Makes the data available to the functions in C and to [`Inside::enter`].
+    /// Adds the data to the table, so that calls find it.
     ///
     /// # Safety
     ///
-    /// - This function must be called once, and no other data of the device may be published.
-    /// - The data must be pinned, and not be freed until an RCU grace period after [`Self::withdraw`]
-    ///   and [`Self::remove`].
+    /// - This must be called once, and the table must have no data for the device.
+    /// - The data must be pinned, and not be freed until an RCU grace period after [`Self::remove`].
     pub(super) unsafe fn publish(&self) {
-        let gates = ptr::from_ref(self).cast_mut().cast();
-        // SAFETY: The data begins with a `struct ext_gates`, and the table writes only the node. By
-        // the safety requirements the data is valid as long as the functions find the data.
-        unsafe { rdma::ext_gates_add(gates) };
-        // SAFETY: As for the previous call.
-        unsafe { rdma::ext_gates_publish(gates) };
+        // SAFETY: The data begins with a `struct ext_hook_data`, of which the table changes the node
+        // alone, and by this function's safety contract the data is valid while it is in the table.
+        unsafe { rdma::ext_hook_data_add(ptr::from_ref(self).cast_mut().cast()) };
     }
 
-    /// Hides the data from the path of host memory. Does nothing if the slot belongs to another
-    /// device.
-    pub(super) fn withdraw(&self) {
-        // SAFETY: The function only reads `dev`, which is valid, and compares the pointer.
-        unsafe { rdma::ext_gates_withdraw(ptr::from_ref(self).cast_mut().cast()) };
-    }
-
-    /// After [`Self::withdraw`], removes the data from the table of all devices: no function finds
-    /// the data any more.
+    /// Reverts [`Self::publish`].
     ///
     /// # Safety
     ///
     /// This function must be called once, after [`Self::publish`].
     pub(super) unsafe fn remove(&self) {
-        // SAFETY: By the safety requirements the data is in the table.
-        unsafe { rdma::ext_gates_del(ptr::from_ref(self).cast_mut().cast()) };
+        // SAFETY: By this function's safety contract the data is in the table.
+        unsafe { rdma::ext_hook_data_del(ptr::from_ref(self).cast_mut().cast()) };
     }
 }
 
@@ -190,33 +173,35 @@ impl<H> ClientData<H> {
 ///
 /// # Invariants
 ///
-/// The gate of `data` for `verbs` counts this call, so `remove` does not free the data.
+/// `data` counts this call of `verbs`, so `remove` does not free the data.
 pub(super) struct Inside<'a, H> {
-    pub(super) data: &'a ClientData<H>,
+    pub(super) data: &'a HookData<H>,
     verbs: Verbs,
 }
 
 impl<H> Drop for Inside<'_, H> {
     fn drop(&mut self) {
-        self.data.gate(self.verbs).leave();
+        let data = ptr::from_ref(self.data).cast_mut().cast();
+        // SAFETY: By the type invariants the data counts this call.
+        unsafe { rdma::ext_hook_data_put(data, self.verbs as u32) };
     }
 }
 
 impl<'a, H> Inside<'a, H> {
     /// Enters the hooks of `dev`. Returns `None` if the hooks are being removed or are gone; the
-    /// caller then calls the driver's operations.
+    /// operations of the device are the driver's then.
     ///
     /// # Safety
     ///
-    /// All published data must be a `ClientData<H>`. Before `remove` frees the data, `remove` must
-    /// close the gates and wait for the counted calls.
+    /// All data in the table must be `HookData<H>`, and `remove` must wait for the calls that the data
+    /// counts before it frees the data.
     pub(super) unsafe fn enter(dev: *mut rdma::ib_device, verbs: Verbs) -> Option<Self> {
         // SAFETY: The function compares the device only.
-        let data = unsafe { rdma::ext_gates_enter(dev, verbs as u32) };
-        // SAFETY: By the safety requirements the result is NULL or a `ClientData<H>`. The gate
-        // counts this call, so `remove` does not free the data.
-        let data = unsafe { data.cast::<ClientData<H>>().as_ref() }?;
-        // INVARIANT: The gate has just counted this call.
+        let data = unsafe { rdma::ext_hook_data_get(dev, verbs as u32) };
+        // SAFETY: By this function's safety contract the pointer is NULL or a `HookData<H>`, which counts
+        // this call, so `remove` does not free the data.
+        let data = unsafe { data.cast::<HookData<H>>().as_ref() }?;
+        // INVARIANT: The data has just counted this call.
         Some(Self { data, verbs })
     }
 }
@@ -226,70 +211,60 @@ impl<'a, H> Inside<'a, H> {
 mod tests {
     use super::*;
 
-    /// Creates the object that the functions in C find for the device at `address`, without keys.
-    fn gates(address: usize) -> Result<KBox<rdma::ext_gates>> {
-        let mut gates: KBox<rdma::ext_gates> = KBox::new(pin_init::zeroed(), GFP_KERNEL)?;
-        gates.owner = ptr::without_provenance(address);
-        for gate in &mut gates.gates {
-            // SAFETY: The object is zeroed, and not initialised yet.
-            if !unsafe { helpers::ext_calls_init(ptr::from_mut(gate).cast()) } {
-                return Err(ENOMEM);
-            }
-        }
-        Ok(gates)
+    /// The data of the device at an address, as the functions in C know the data.
+    struct Raw {
+        data: KBox<rdma::ext_hook_data>,
+        _calls: [InFlight; 2],
     }
 
-    /// Returns whether a call enters the hooks of the device of `gates`.
-    fn is_found(gates: &rdma::ext_gates) -> bool {
-        // SAFETY: The function compares the device only.
-        let found = unsafe { rdma::ext_gates_enter(gates.owner, Verbs::Ending as u32) };
-        if !found.is_null() {
-            let gate = ptr::from_ref(&gates.gates[Verbs::Ending as usize]);
-            // SAFETY: The gate is initialised, and has just counted a call.
-            unsafe { helpers::ext_calls_leave(gate.cast_mut().cast()) };
+    impl Raw {
+        fn new(address: usize) -> Result<Self> {
+            let mut data: KBox<rdma::ext_hook_data> = KBox::new(pin_init::zeroed(), GFP_KERNEL)?;
+            let calls = [InFlight::new()?, InFlight::new()?];
+            data.dev = ptr::without_provenance(address);
+            data.calls = [calls[0].as_raw(), calls[1].as_raw()];
+            Ok(Self {
+                data,
+                _calls: calls,
+            })
         }
-        ptr::eq(found, gates)
+
+        fn as_raw(&self) -> *mut rdma::ext_hook_data {
+            ptr::from_ref(&*self.data).cast_mut()
+        }
+
+        /// Returns whether a call finds the data.
+        fn is_found(&self) -> bool {
+            // SAFETY: The function compares the device only.
+            let found = unsafe { rdma::ext_hook_data_get(self.data.dev, Verbs::Ending as u32) };
+            // SAFETY: The pointer is NULL, or the data has just counted a call.
+            unsafe { rdma::ext_hook_data_put(found, Verbs::Ending as u32) };
+            ptr::eq(found, &*self.data)
+        }
     }
 
-    /// There are more devices than slots, so some devices have no slot. All devices are found
-    /// nevertheless, also during removal, without a look at the client data of ib_core.
+    /// More devices than lists in the table.
     #[test]
-    fn a_device_without_a_slot_is_found() -> Result {
+    fn each_of_many_devices_is_found() -> Result {
         let mut all = KVec::new();
         for n in 1..=1100 {
-            all.push(gates(n << 12)?, GFP_KERNEL)?;
+            all.push(Raw::new(n << 12)?, GFP_KERNEL)?;
         }
-        let raw = |gates: &KBox<rdma::ext_gates>| ptr::from_ref(&**gates).cast_mut();
-        let before = all.iter().any(|gates| is_found(gates));
-        for gates in all.iter() {
-            // SAFETY: The object is initialised, and is removed below before the memory is freed.
-            unsafe { rdma::ext_gates_add(raw(gates)) };
-            // SAFETY: As for the previous call.
-            unsafe { rdma::ext_gates_publish(raw(gates)) };
+        let found = || all.iter().filter(|raw| raw.is_found()).count();
+        let before = found();
+        for raw in all.iter() {
+            // SAFETY: The object is initialised. It is taken out below before it is freed.
+            unsafe { rdma::ext_hook_data_add(raw.as_raw()) };
         }
-        let published = all.iter().filter(|gates| is_found(gates)).count();
-        for gates in all.iter() {
-            // SAFETY: The object is valid.
-            unsafe { rdma::ext_gates_withdraw(raw(gates)) };
-        }
-        let withdrawn = all.iter().filter(|gates| is_found(gates)).count();
-        for gates in all.iter() {
+        let published = found();
+        for raw in all.iter() {
             // SAFETY: The object is in the table.
-            unsafe { rdma::ext_gates_del(raw(gates)) };
+            unsafe { rdma::ext_hook_data_del(raw.as_raw()) };
         }
-        let removed = all.iter().any(|gates| is_found(gates));
+        let removed = found();
         // SAFETY: The function only sleeps.
-        unsafe { kernel::bindings::synchronize_rcu() };
-        for mut gates in all {
-            for gate in &mut gates.gates {
-                // SAFETY: The gate was initialised, and no call is counted any more.
-                unsafe { helpers::ext_calls_destroy(ptr::from_mut(gate).cast()) };
-            }
-        }
-        assert_eq!(
-            (before, published, withdrawn, removed),
-            (false, 1100, 1100, false)
-        );
+        unsafe { bindings::synchronize_rcu() };
+        assert_eq!((before, published, removed), (0, 1100, 0));
         Ok(())
     }
 }

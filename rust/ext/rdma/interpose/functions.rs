@@ -27,7 +27,7 @@ use super::{
         }, //
     },
     data::{
-        ClientData,
+        HookData,
         Inside,
         Verbs, //
     },
@@ -55,22 +55,8 @@ use kernel::{
     },
 };
 
-/// Whether `ext_dereg_mr()` leaves no frame on the stack, so that calls need no count. The answer
-/// depends on the compiler options: with frame pointers the function does not end in a jump.
-pub(super) static LEAVES_NO_FRAME: Atomic<bool> = Atomic::new(false);
-
 /// The registered interposer of this module.
 pub(super) static CLIENT: Atomic<*mut rdma::ib_client> = Atomic::new(ptr::null_mut());
-
-/// Calls `ext_dereg_mr()` and counts the call. Used if `ext_dereg_mr()` leaves a frame.
-///
-/// # Safety
-///
-/// The requirements of `ib_device_ops.dereg_mr`, as for [`Interposer::dereg_mr`].
-unsafe extern "C" fn counted_dereg_mr(mr: *mut rdma::ib_mr, udata: *mut rdma::ib_udata) -> i32 {
-    // SAFETY: `ext_dereg_mr()` has the same requirements as this function.
-    CALLS.within(|| unsafe { rdma::ext_dereg_mr(mr, udata) })
-}
 
 /// C functions of an interposer with hooks `H`.
 pub(super) struct Interposer<H>(PhantomData<H>);
@@ -83,7 +69,18 @@ impl<H: Hooks> Interposer<H> {
         reg_failed: Some(Self::reg_failed),
     };
 
-    /// Calls `f` with the hooks of `dev`, or else `driver` with the driver's operations.
+    /// Returns the data that counts a call, for the duration of the call.
+    ///
+    /// # Safety
+    ///
+    /// `data` must be NULL, or data from the table that counts the call for `'a`.
+    unsafe fn data<'a>(data: *mut rdma::ext_hook_data) -> Option<&'a HookData<H>> {
+        // SAFETY: By this function's safety contract the pointer is NULL, or `remove` waits for the call
+        // before it frees the data, which is a `HookData<H>`: this module has one interposer.
+        unsafe { data.cast::<HookData<H>>().as_ref() }
+    }
+
+    /// Calls `f` with the hooks of `dev`, or `driver` with the driver's operations if the hooks are gone.
     ///
     /// # Safety
     ///
@@ -91,11 +88,11 @@ impl<H: Hooks> Interposer<H> {
     unsafe fn call<R>(
         dev: *mut rdma::ib_device,
         verbs: Verbs,
-        f: impl FnOnce(&ClientData<H>) -> R,
+        f: impl FnOnce(&HookData<H>) -> R,
         driver: impl FnOnce(&Operations) -> R,
     ) -> R {
-        // SAFETY: `install_all` publishes a `ClientData<H>`, and this module has one interposer.
-        // `remove` closes the gates, and waits for the counted calls, before freeing the data.
+        // SAFETY: `install_all` publishes a `HookData<H>`, and this module has one interposer. `remove`
+        // closes the counts and waits before it frees the data.
         match unsafe { Inside::<H>::enter(dev, verbs) } {
             Some(inside) => f(inside.data),
             // SAFETY: By the safety requirements `dev` stays registered during this call.
@@ -113,7 +110,7 @@ impl<H: Hooks> Interposer<H> {
         dev: *mut rdma::ib_device,
         driver: impl FnOnce(&Operations) -> R,
     ) -> R {
-        // No gate counts this call.
+        // No data of a device counts this call.
         CALLS.within(|| {
             // Before `remove` closed or removed the data, `remove` has restored the operations, or
             // entered the operations in the list. The full barrier orders the reads of this task in
@@ -129,10 +126,13 @@ impl<H: Hooks> Interposer<H> {
 
     /// # Safety
     ///
-    /// - The call must come through `reg_user_mr` of the operations of the device of `pd`.
-    /// - The arguments must be as the operation requires: `pd` is valid, and `dmah` and `udata` are
+    /// - It must be called by `ext_reg_user_mr()`, through `reg_user_mr` of the operations of the device
+    ///   of `pd`.
+    /// - `data` must be NULL, or data of the device that counts this call.
+    /// - The arguments must be as that operation requires: `pd` is valid, and `dmah` and `udata` are
     ///   NULL or valid, for the duration of the call.
     unsafe extern "C" fn reg_user_mr(
+        data: *mut rdma::ext_hook_data,
         pd: *mut rdma::ib_pd,
         start: u64,
         length: u64,
@@ -146,7 +146,7 @@ impl<H: Hooks> Interposer<H> {
             Some(driver) => unsafe { driver(pd, start, length, iova, access, dmah, udata) },
             None => compat::eopnotsupp().to_ptr(),
         };
-        let hooks = |this: &ClientData<H>| {
+        let hooks = |this: &HookData<H>| {
             let range = Addresses {
                 start,
                 length,
@@ -163,20 +163,22 @@ impl<H: Hooks> Interposer<H> {
                 Err(e) => e.to_ptr(),
             }
         };
-        // SAFETY: By the safety requirements `pd` is valid, so the device of `pd` is valid and
-        // registered.
-        unsafe { Self::call((*pd).device, Verbs::Registering, hooks, driver) }
+        // SAFETY: By this function's safety contract the data counts this call.
+        match unsafe { Self::data(data) } {
+            Some(this) => hooks(this),
+            // SAFETY: By this function's safety contract `pd` is valid, and so is its device.
+            None => unsafe { Self::call_driver((*pd).device, driver) },
+        }
     }
 
     /// Asks the hooks after the driver's `reg_user_mr` has failed with `error`.
     ///
     /// # Safety
     ///
-    /// - The gate for registrations of the device of `pd` must count this call, and `gates` must be
-    ///   the data of that device.
+    /// - `data` must be data of the device of `pd` that counts this call.
     /// - The arguments must be as [`Self::reg_user_mr`] requires.
     unsafe extern "C" fn reg_failed(
-        gates: *mut rdma::ext_gates,
+        data: *mut rdma::ext_hook_data,
         pd: *mut rdma::ib_pd,
         start: u64,
         length: u64,
@@ -186,9 +188,10 @@ impl<H: Hooks> Interposer<H> {
         udata: *mut rdma::ib_udata,
         error: i32,
     ) -> *mut rdma::ib_mr {
-        // SAFETY: By the safety requirements the gate counts this call, so `remove` does not free
-        // the data. The data is a `ClientData<H>`, as this module has one interposer.
-        let this = unsafe { &*gates.cast::<ClientData<H>>() };
+        // SAFETY: By this function's safety contract the data counts this call.
+        let Some(this) = (unsafe { Self::data(data) }) else {
+            return Error::from_errno(error).to_ptr();
+        };
         let range = Addresses {
             start,
             length,
@@ -222,7 +225,7 @@ impl<H: Hooks> Interposer<H> {
             Some(driver) => unsafe { driver(mr, flags, start, length, iova, access, pd, udata) },
             None => compat::eopnotsupp().to_ptr(),
         };
-        let hooks = |this: &ClientData<H>| {
+        let hooks = |this: &HookData<H>| {
             let range = Addresses {
                 start,
                 length,
@@ -251,16 +254,21 @@ impl<H: Hooks> Interposer<H> {
 
     /// # Safety
     ///
-    /// - The call must come through `dereg_mr` of the operations of the device of `mr`.
-    /// - `mr` must be valid until the driver has deregistered `mr`, and `udata` must be NULL or
-    ///   valid for the duration of the call.
-    unsafe extern "C" fn dereg_mr(mr: *mut rdma::ib_mr, udata: *mut rdma::ib_udata) -> i32 {
+    /// - It must be called by `ext_dereg_mr()`, through `dereg_mr` of the operations of the device of `mr`.
+    /// - `data` must be NULL, or data of the device that counts this call.
+    /// - `mr` must be valid until the driver has deregistered it, and `udata` NULL or valid for the
+    ///   duration of the call.
+    unsafe extern "C" fn dereg_mr(
+        data: *mut rdma::ext_hook_data,
+        mr: *mut rdma::ib_mr,
+        udata: *mut rdma::ib_udata,
+    ) -> i32 {
         let driver = |ops: &Operations| match ops.dereg_mr {
             // SAFETY: The arguments come from this call, which is a call of the same operation.
             Some(driver) => unsafe { driver(mr, udata) },
             None => compat::eopnotsupp().to_errno(),
         };
-        let hooks = |this: &ClientData<H>| {
+        let hooks = |this: &HookData<H>| {
             let call = || driver(&this.saved.driver);
             // SAFETY: By the safety requirements the MR is valid until the driver has deregistered
             // the MR, and the driver's call is the last use.
@@ -270,8 +278,13 @@ impl<H: Hooks> Interposer<H> {
                 Err(e) => e.to_errno(),
             }
         };
-        // SAFETY: By the safety requirements `mr` is valid. The device of `mr` outlives the MR.
-        unsafe { Self::call((*mr).device, Verbs::Ending, hooks, driver) }
+        // SAFETY: By this function's safety contract the data counts this call.
+        match unsafe { Self::data(data) } {
+            Some(this) => hooks(this),
+            // SAFETY: By this function's safety contract `mr` is valid, and so is its device, which
+            // outlives the MR.
+            None => unsafe { Self::call_driver((*mr).device, driver) },
+        }
     }
 
     /// # Safety
@@ -286,7 +299,7 @@ impl<H: Hooks> Interposer<H> {
                 unsafe { driver(ucontext) };
             }
         };
-        let hooks = |this: &ClientData<H>| {
+        let hooks = |this: &HookData<H>| {
             this.hooks.dealloc_ucontext(UcontextId(ucontext.addr()));
             driver(&this.saved.driver);
         };
@@ -322,16 +335,12 @@ impl<H: Hooks> Interposer<H> {
         let ours = Operations {
             reg_user_mr: Some(rdma::ext_reg_user_mr),
             rereg_user_mr: Some(Self::rereg_user_mr),
-            dereg_mr: if LEAVES_NO_FRAME.load(Relaxed) {
-                Some(rdma::ext_dereg_mr)
-            } else {
-                Some(counted_dereg_mr)
-            },
+            dereg_mr: Some(rdma::ext_dereg_mr),
             dealloc_ucontext: Some(Self::dealloc_ucontext),
         };
         // SAFETY: The device is registered.
         let saved = unsafe { Saved::new(raw, ours) }?;
-        let data = ClientData::<H>::new(dev, saved.clone())?;
+        let data = HookData::<H>::new(dev, saved.clone())?;
         let data = KBox::into_raw(data);
         // SAFETY: The client is registered, and ib_core is calling `add` for the device.
         unsafe { rdma::ib_set_client_data(raw, CLIENT.load(Relaxed), data.cast()) };
@@ -353,9 +362,9 @@ impl<H: Hooks> Interposer<H> {
         if data.is_null() {
             return;
         }
-        // SAFETY: `install_all` set the data to a `ClientData<H>` from a box, and `remove` is called once
+        // SAFETY: `install_all` set the data to a `HookData<H>` from a box, and `remove` is called once
         // for each device.
-        let data = unsafe { KBox::from_raw(data.cast::<ClientData<H>>()) };
+        let data = unsafe { KBox::from_raw(data.cast::<HookData<H>>()) };
         let replaced = || {
             // SAFETY: By the safety requirements the device is registered.
             let dev = unsafe { Device::from_raw(raw) };
@@ -371,32 +380,17 @@ impl<H: Hooks> Interposer<H> {
         if !restored {
             replaced();
         }
-        // Before the gate waits, each call that has found the data has been counted.
-        data.withdraw();
-        data.gate(Verbs::Registering).close();
+        data.calls(Verbs::Registering).close();
         data.hooks.remove();
         // SAFETY: `install_all` has registered the handler, and the device is registered.
         unsafe { data.ignore_events() };
         if !data.saved.restore_ending() && restored {
             replaced();
         }
-        data.gate(Verbs::Ending).close();
-        // SAFETY: `install_all` has published the data, and `remove` is called once for the data.
+        data.calls(Verbs::Ending).close();
+        // SAFETY: `install_all` has published the data, and `remove` is called once for it.
         unsafe { data.remove() };
         // SAFETY: The function only sleeps, and `ib_client.remove` may sleep.
         unsafe { bindings::synchronize_rcu() };
-    }
-}
-
-#[cfg(ext_tests)]
-#[kunit_tests(ext_interpose)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_deregistration_leaves_a_frame_only_with_frame_pointers() {
-        // SAFETY: No device is interposed by this module now.
-        let leaves_none = unsafe { rdma::ext_dereg_mr_leaves_no_frame() };
-        assert_eq!(leaves_none, !cfg!(CONFIG_FRAME_POINTER));
     }
 }
