@@ -269,6 +269,40 @@ impl<'a> Round<'a> {
     }
 }
 
+/// The driver's turn to register memory: only [`Self::take`] and [`Self::take_last`] call the driver.
+struct DriverTurn<'a, T> {
+    call: &'a dyn Fn() -> Result<T>,
+    /// The error of a driver that could not pin the memory, which is not called again.
+    error: Option<Error>,
+}
+
+impl<'a, T> DriverTurn<'a, T> {
+    /// Creates the turn of a driver that has not been called.
+    fn new(call: &'a dyn Fn() -> Result<T>) -> Self {
+        Self { call, error: None }
+    }
+
+    /// Calls the driver before others are asked. Returns `None` if the driver could not pin the memory, so
+    /// that others are to be asked. Context: process context; may sleep.
+    fn take(&mut self) -> Option<Result<T>> {
+        match (self.call)() {
+            Err(e) if could_not_pin(e) => {
+                self.error = Some(e);
+                None
+            }
+            result => Some(result),
+        }
+    }
+
+    /// Returns the driver's result after all others were asked. Context: process context; may sleep.
+    fn take_last(self) -> Result<T> {
+        match self.error {
+            Some(e) => Err(e),
+            None => (self.call)(),
+        }
+    }
+}
+
 /// Registers memory with the driver, by calling `driver`, or with the client or the dma-buf that
 /// the memory belongs to. Context: process context; may sleep.
 ///
@@ -285,18 +319,17 @@ pub(crate) fn register_memory<T: From<UserMr>>(
     // Do not pin a test page here: `ask_clients` does, after the clients that come before the
     // driver.
     let driver_first = driver_can_pin(adapter.device(), memory, || false);
-    let mut error = None;
+    let mut driver = DriverTurn::new(&driver);
     // A process may have only reserved the addresses of named memory: the driver could pin other
     // memory there.
     let may_be_named = memory != MemoryKind::Ordinary && named::exist();
     let driver_first = driver_first && !may_be_named;
     if asked == Asked::Never || (asked == Asked::AfterDriver && driver_first) {
-        match driver() {
-            Err(e) if could_not_pin(e) => error = Some(e),
-            result => return result,
+        if let Some(result) = driver.take() {
+            return result;
         }
     }
-    ask_clients(adapter, req, driver, memory, error)
+    ask_clients(adapter, req, driver, memory)
 }
 
 /// Registers memory that looked ordinary, after the driver has failed with `error`. Fails with
@@ -310,8 +343,11 @@ pub(crate) fn register_after_driver(
     if !could_not_pin(error) {
         return Err(error);
     }
-    let driver = || Err(error);
-    ask_clients(adapter, req, driver, MemoryKind::Ordinary, Some(error))
+    let driver = DriverTurn {
+        call: &|| Err(error),
+        error: Some(error),
+    };
+    ask_clients(adapter, req, driver, MemoryKind::Ordinary)
 }
 
 /// Returns whether the driver may be able to pin the memory, and so is called before the clients.
@@ -327,19 +363,17 @@ fn driver_can_pin(dev: &Device, memory: MemoryKind, try_pin: impl FnOnce() -> bo
 }
 
 /// Asks the clients, and in turn the driver: last for device memory, which drivers cannot pin, and
-/// not at all if the driver has already failed with `error`. Context: process context; may sleep.
+/// not at all if the driver has already failed. Context: process context; may sleep.
 #[cold]
 fn ask_clients<T: From<UserMr>>(
     adapter: &Adapter,
     req: &Request<'_>,
-    driver: impl Fn() -> Result<T>,
+    mut driver: DriverTurn<'_, T>,
     memory: MemoryKind,
-    mut error: Option<Error>,
 ) -> Result<T> {
-    let unclaimed = |error: Option<Error>| error.map_or_else(&driver, Err);
     // The driver has the errno for a range that is empty or wraps.
     let Some(range) = VaRange::new(untagged(req.start), req.length) else {
-        return unclaimed(error);
+        return driver.take_last();
     };
     let clients = registry::clients();
     let clients = clients.as_deref().map_or(&[][..], |clients| clients);
@@ -360,15 +394,14 @@ fn ask_clients<T: From<UserMr>>(
         )
     };
 
-    if error.is_none() {
+    if driver.error.is_none() {
         if let Some(mr) = ask(&mut round, true)? {
             return Ok(mr.into());
         }
         let try_pin = || can_pin(range.addr(), Intent::of(req.access) == Intent::Write);
         if driver_can_pin(adapter.device(), memory, try_pin) {
-            match driver() {
-                Err(e) if could_not_pin(e) => error = Some(e),
-                result => return result,
+            if let Some(result) = driver.take() {
+                return result;
             }
         }
     }
@@ -379,9 +412,10 @@ fn ask_clients<T: From<UserMr>>(
     }
     match round.mapped() {
         Ok(Some(part)) => import(adapter, req, &round, part).map(T::from),
-        Ok(None) => unclaimed(error)
+        Ok(None) => driver
+            .take_last()
             .inspect_err(|e| round.record_unclaimed(Some(*e), adapter.backend().can_fence())),
-        Err(e) => unclaimed(error.or(Some(e))),
+        Err(e) => Err(driver.error.unwrap_or(e)),
     }
 }
 

@@ -51,8 +51,9 @@ impl KeyFilter {
     /// Returns the count of `key`.
     fn count(&self, key: u32) -> Option<&Atomic<u32>> {
         // SAFETY: The function only computes.
+        let slot = unsafe { helpers::ext_key_filter_slot(key) };
         // CAST: `usize` has at least 32 bits.
-        self.0.get(unsafe { helpers::ext_key_filter_slot(key) } as usize)
+        self.0.get(slot as usize)
     }
 
     /// Returns whether `key` may be in the filter. `false` is certain for a caller that orders this after

@@ -108,8 +108,8 @@ impl InFlight {
 
 impl Drop for InFlight {
     fn drop(&mut self) {
-        // SAFETY: By the type invariants this object owns the C object. Whoever counts a call has a
-        // reference to this object, so no call is in flight.
+        // SAFETY: By the type invariants this object owns the C object. A task whose call is counted
+        // has a reference to this object, so no call is in flight.
         unsafe { helpers::ext_inflight_free(self.0.as_ptr()) };
     }
 }
