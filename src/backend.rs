@@ -169,7 +169,9 @@ impl Backend {
         let registers = dev.has_fast_reg() && dev.ib_port().is_some();
         match choice {
             Choice::Auto | Choice::DmaBuf if imports => Ok(Self::DmaBuf(DmaBuf::new(dev)?)),
-            Choice::Auto if registers && dev.is_rxe() => Ok(Self::FastReg(FastReg::new(dev)?)),
+            Choice::Auto if registers && dev.quirks().fast_reg.is_some() => {
+                Ok(Self::FastReg(FastReg::new(dev)?))
+            }
             Choice::FastReg if registers => Ok(Self::FastReg(FastReg::new(dev)?)),
             Choice::Auto | Choice::Umem if pins => Ok(Self::Umem),
             _ => Err(eopnotsupp()),

@@ -355,9 +355,7 @@ pub(crate) fn register_after_driver(
 fn driver_can_pin(dev: &Device, memory: MemoryKind, try_pin: impl FnOnce() -> bool) -> bool {
     match memory {
         MemoryKind::Ordinary => true,
-        // rdma_rxe logs each failed registration as an error, so do not call rdma_rxe for memory
-        // that clients may claim.
-        MemoryKind::Unknown => !dev.is_rxe() || try_pin(),
+        MemoryKind::Unknown => !dev.quirks().logs_failed_pins || try_pin(),
         MemoryKind::Device => false,
     }
 }

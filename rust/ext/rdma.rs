@@ -10,6 +10,7 @@ mod device;
 mod fast_mr;
 mod interpose;
 mod qp;
+mod quirks;
 mod request;
 mod self_test;
 mod umem_hook;

@@ -57,37 +57,6 @@ struct Link {
     qp: Arc<Pin<KBox<LoopbackQp>>>,
 }
 
-/// The limits of the MRs of a device.
-#[derive(Clone, Copy)]
-struct Limits {
-    pages: u32,
-    /// The largest page size.
-    page_size: u64,
-    /// The most bytes of an MR.
-    length: u64,
-}
-
-impl Limits {
-    /// Returns the limits for a device. Drivers other than rdma_rxe were found to take larger
-    /// pages, longer lists or more bytes than the device can describe, without an error.
-    fn of(dev: &Device) -> Self {
-        let reported = dev.max_fast_reg_pages();
-        if dev.is_rxe() {
-            Self {
-                pages: reported,
-                page_size: 1 << 30,
-                length: u64::MAX,
-            }
-        } else {
-            Self {
-                pages: reported.min(512),
-                page_size: PAGE_SIZE as u64,
-                length: u32::MAX.into(),
-            }
-        }
-    }
-}
-
 /// Whether a task that waits for a spin lock sleeps.
 const SPIN_LOCKS_SLEEP: bool = cfg!(CONFIG_PREEMPT_RT);
 
@@ -120,7 +89,7 @@ impl FastReg {
             );
             return Err(eopnotsupp());
         }
-        if !dev.is_rxe() {
+        if dev.quirks().fast_reg.is_none() {
             self_test(dev).inspect_err(|e| {
                 pr_warn!(
                     "{}: fast registration failed its self-test: {:?}; use another backend\n",
@@ -290,7 +259,7 @@ impl Shape {
     /// `EOPNOTSUPP` if the table does not fit. `iova`: the address of the first byte of `range` in
     /// the MR.
     fn choose(table: &Table<'_>, range: VaRange, iova: u64, dev: &Device) -> Result<Self> {
-        let limits = Limits::of(dev);
+        let limits = dev.fast_reg_limits();
         // The address of the first whole page of the range in the device's address space.
         let iova = iova.wrapping_sub(range.page_offset() as u64);
         // CAST: `usize` has 64 bits at most.

@@ -50,7 +50,7 @@ impl Trust {
     /// Creates the record of a device without an error. `dma`: the device that does the DMA.
     /// Context: may sleep.
     pub(super) fn new(dev: &Device, dma: &device::Device) -> Self {
-        let probe = dev.ignored_invalidation().and_then(|function| {
+        let probe = dev.quirks().ignored_invalidation.and_then(|function| {
             ReturnProbe::new(function)
                 .inspect_err(|e| {
                     pr_warn!(

@@ -95,12 +95,12 @@ pub mod backend {
         /// A device that is never asked: `Shape::choose` is not tested here.
         struct Device;
         impl Device {
-            fn is_rxe(&self) -> bool {
-                true
-            }
-
-            fn max_fast_reg_pages(&self) -> u32 {
-                0
+            fn fast_reg_limits(&self) -> Limits {
+                Limits {
+                    pages: 0,
+                    page_size: 0,
+                    length: 0,
+                }
             }
             fn page_sizes(&self) -> u64 {
                 0
@@ -109,10 +109,15 @@ pub mod backend {
                 "host"
             }
         }
+        struct Limits {
+            pages: u32,
+            page_size: u64,
+            length: u64,
+        }
         fn eopnotsupp() -> Error {
             EINVAL
         }
-        // extract: src/backend/fast_reg.rs Limits can_fence Shape tests
+        // extract: src/backend/fast_reg.rs can_fence Shape tests
         include!(concat!(env!("EXTRACTED"), "/src_backend_fast_reg.rs"));
     }
 }

@@ -12,7 +12,7 @@
 //!
 //! /// Returns whether `dev` can register memory by one of the two methods.
 //! fn is_suitable(dev: &Device) -> bool {
-//!     let pages = dev.page_sizes() & 4096 != 0 && dev.max_fast_reg_pages() > 0;
+//!     let pages = dev.page_sizes() & 4096 != 0 && dev.fast_reg_limits().pages > 0;
 //!     let by_request = dev.has_fast_reg() && dev.ib_port().is_some() && pages;
 //!     let by_dma_buf = dev.has_dma_buf() && !dev.is_virt_dma();
 //!     pr_info!("{} (driver {})\n", dev.name(), dev.driver());
@@ -46,7 +46,13 @@ use super::super::{
     compat,
     device::as_raw, //
 };
-use super::interpose::Operations;
+use super::{
+    interpose::Operations,
+    quirks::{
+        FastRegLimits,
+        Quirks, //
+    }, //
+};
 use core::{
     ops::Deref,
     ptr::{
@@ -62,6 +68,7 @@ use kernel::{
         to_result, //
     },
     fmt,
+    page::PAGE_SIZE,
     prelude::*,
     sync::aref::{
         ARef,
@@ -182,18 +189,12 @@ impl Device {
             .is_some_and(|dma| unsafe { helpers::ext_dma_is_gone(as_raw(dma)) })
     }
 
-    /// Returns the name of the driver's function that invalidates an imported dma-buf, if the
-    /// driver ignores the result of the function, an `int`.
-    ///
-    /// mlx5 calls the function from another source file, so the compiler keeps a symbol of the
-    /// function.
-    pub fn ignored_invalidation(&self) -> Option<&'static CStr> {
+    /// Returns what is known of the driver.
+    pub fn quirks(&self) -> &'static Quirks {
         // SAFETY: By the type invariants the device is registered, and the field is set before the
         // registration.
-        match unsafe { (*self.as_raw()).ops.driver_id } {
-            rdma::rdma_driver_id_RDMA_DRIVER_MLX5 => Some(c"mlx5_ib:mlx5r_umr_update_mr_pas"),
-            _ => None,
-        }
+        let driver = unsafe { (*self.as_raw()).ops.driver_id };
+        Quirks::of(driver, self.is_virt_dma())
     }
 
     /// Returns the name of the driver's module, or "built-in".
@@ -208,30 +209,17 @@ impl Device {
     }
 
     /// Returns whether the driver can create MRs on dma-bufs.
-    ///
-    /// mlx5 always has the function, but the function fails without the capability for on-demand
-    /// paging.
     pub fn has_dma_buf(&self) -> bool {
         // SAFETY: By the type invariants the device is registered, and the fields are set before
         // the registration.
-        let (driver, imports, odp) = unsafe {
+        let (imports, odp) = unsafe {
             (
-                (*self.as_raw()).ops.driver_id,
                 (*self.as_raw()).ops.reg_user_mr_dmabuf.is_some(),
                 (*self.as_raw()).attrs.odp_caps.general_caps,
             )
         };
-        let needs_odp = driver == rdma::rdma_driver_id_RDMA_DRIVER_MLX5;
         let has_odp = odp & u64::from(rdma::ib_odp_general_cap_bits_IB_ODP_SUPPORT) != 0;
-        imports && (has_odp || !needs_odp)
-    }
-
-    /// Returns whether the driver is rdma_rxe.
-    pub fn is_rxe(&self) -> bool {
-        // SAFETY: By the type invariants the device is registered, and the field is set before the
-        // registration.
-        let id = unsafe { (*self.as_raw()).ops.driver_id };
-        id == rdma::rdma_driver_id_RDMA_DRIVER_RXE && self.is_virt_dma()
+        imports && (has_odp || !self.quirks().dma_buf_needs_odp)
     }
 
     /// Returns whether the kernel can register MRs by work request.
@@ -252,18 +240,19 @@ impl Device {
         kernel_verbs && flags & flag != 0 && ops.alloc_mr.is_some() && ops.map_mr_sg.is_some()
     }
 
-    /// Returns the maximum number of pages of an MR that is registered by work request.
+    /// Returns the limits of MRs that are registered by work request.
     ///
-    /// Drivers known to accept more pages than reported are special cases. For all other drivers
-    /// the function returns the reported number.
-    pub fn max_fast_reg_pages(&self) -> u32 {
-        if self.is_rxe() {
-            // rxe reports 512, but the only limit is an array of 16 bytes for each page.
-            return 1 << 18;
-        }
+    /// Drivers whose limits are not known were found to take larger pages, longer lists or more bytes
+    /// than the device can describe, without an error. Their limits are those that all devices have.
+    pub fn fast_reg_limits(&self) -> FastRegLimits {
         // SAFETY: By the type invariants the device is registered, and the field is set before the
         // registration.
-        unsafe { (*self.as_raw()).attrs.max_fast_reg_page_list_len }
+        let reported = unsafe { (*self.as_raw()).attrs.max_fast_reg_page_list_len };
+        self.quirks().fast_reg.unwrap_or(FastRegLimits {
+            pages: reported.min(512),
+            page_size: PAGE_SIZE as u64,
+            length: u32::MAX.into(),
+        })
     }
 
     /// Returns the page sizes that MRs of the device can have, one bit for each size.
