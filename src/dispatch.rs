@@ -50,8 +50,8 @@ use crate::{
             MemoryKind, //
         },
         rdma::{
-            Asked,
             Device,
+            Dispatch,
             Request,
             UserMr, //
         }, //
@@ -59,7 +59,7 @@ use crate::{
     named,
     order::{
         Order,
-        ASKED, //
+        DISPATCH, //
     },
     pr_warn_limited,
     range::VaRange,
@@ -313,7 +313,7 @@ pub(crate) fn register_memory<T: From<UserMr>>(
     req: &Request<'_>,
     driver: impl Fn() -> Result<T>,
 ) -> Result<T> {
-    let asked = ASKED.get();
+    let dispatch = DISPATCH.get();
     // CAST: `usize` holds every address of this machine; for others the driver has the errno.
     let memory = MemoryKind::at(req.start as usize);
     // Do not pin a test page here: `ask_clients` does, after the clients that come before the
@@ -324,7 +324,7 @@ pub(crate) fn register_memory<T: From<UserMr>>(
     // memory there.
     let may_be_named = memory != MemoryKind::Ordinary && named::exist();
     let driver_first = driver_first && !may_be_named;
-    if asked == Asked::Never || (asked == Asked::AfterDriver && driver_first) {
+    if dispatch == Dispatch::DriverOnly || (dispatch == Dispatch::DriverFirst && driver_first) {
         if let Some(result) = driver.take() {
             return result;
         }

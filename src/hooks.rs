@@ -17,10 +17,10 @@ use crate::{
         key_filter::KeyFilter,
         rdma::{
             bypass,
-            Asked,
-            AskedCell,
             Change,
             Device,
+            Dispatch,
+            DispatchCell,
             Driver,
             Hooks,
             Mr,
@@ -30,7 +30,7 @@ use crate::{
             UserMr, //
         },
     },
-    order::ASKED,
+    order::DISPATCH,
     registered, //
 };
 use kernel::{
@@ -59,13 +59,13 @@ impl Hooks for Adapter {
         self.backend().set_fatal();
     }
 
-    fn asked(&self) -> &'static AskedCell {
+    fn dispatch(&self) -> &'static DispatchCell {
         /// For the umem backend. A driver that is called before the hooks are asked is exempt from
         /// the hook on umems, which must serve the memory that the driver pins.
-        static ALWAYS: AskedCell = AskedCell::new(Asked::Always);
+        static ALWAYS: DispatchCell = DispatchCell::new(Dispatch::ClientsFirst);
         match self.backend() {
             Backend::Umem => &ALWAYS,
-            _ => &ASKED,
+            _ => &DISPATCH,
         }
     }
 

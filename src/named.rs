@@ -31,7 +31,7 @@ use crate::{
             Snapshot, //
         }, //
     },
-    order::ASKED,
+    order::DISPATCH,
     pr_warn_limited,
     range::VaRange, //
 };
@@ -82,7 +82,7 @@ impl Names {
             ranges <- new_mutex!(Ranges::new(), "Names::ranges"),
             _: {
                 COUNT.add(1, Relaxed);
-                ASKED.want();
+                DISPATCH.want();
             },
         });
         Arc::pin_init(init, GFP_KERNEL_ACCOUNT)
@@ -93,7 +93,7 @@ impl Names {
 impl PinnedDrop for Names {
     fn drop(self: Pin<&mut Self>) {
         COUNT.fetch_sub(1, Relaxed);
-        ASKED.unwant();
+        DISPATCH.unwant();
     }
 }
 

@@ -2,15 +2,15 @@
 
 //! When the clients are asked for an MR: the module parameter `order`.
 //!
-//! [`Order`] is the value of the parameter. [`ASKED`] follows from the parameter and from the
-//! registered clients: the registry sets [`ASKED`], and the interposed verbs read [`ASKED`] for
+//! [`Order`] is the value of the parameter. [`DISPATCH`] follows from the parameter and from the
+//! registered clients: the registry sets [`DISPATCH`], and the interposed verbs read [`DISPATCH`] for
 //! each registration. Context: any.
 
 use crate::ext::{
     params,
     rdma::{
-        Asked,
-        AskedCell, //
+        Dispatch,
+        DispatchCell, //
     }, //
 };
 use kernel::{
@@ -23,7 +23,7 @@ use kernel::{
 
 /// When the interposed verbs ask the hooks about an MR: as the registered clients need, and after
 /// the driver while a process has names.
-pub(crate) static ASKED: AskedCell = AskedCell::new(Asked::Never);
+pub(crate) static DISPATCH: DispatchCell = DispatchCell::new(Dispatch::DriverOnly);
 
 /// Whether the parameter is `clients_first`.
 static CLIENTS_FIRST: Atomic<bool> = Atomic::new(false);

@@ -9,7 +9,7 @@
 use crate::{
     client::Client,
     ext::{
-        rdma::Asked,
+        rdma::Dispatch,
         snapshot::{
             Published,
             Snapshot, //
@@ -18,7 +18,7 @@ use crate::{
     },
     order::{
         Order,
-        ASKED, //
+        DISPATCH, //
     },
     region,
     stats::ClientFolder, //
@@ -38,14 +38,14 @@ static CLIENTS: Snapshot<KVec<Arc<Client>>> = Snapshot::new();
 
 /// Returns when the hooks must be asked for `clients`: always, if some clients come before the
 /// driver.
-fn asked_of(clients: &[Arc<Client>]) -> Asked {
+fn dispatch_of(clients: &[Arc<Client>]) -> Dispatch {
     let all_first = Order::get() == Order::ClientsFirst;
     if clients.is_empty() {
-        Asked::Never
+        Dispatch::DriverOnly
     } else if all_first || clients.iter().any(|client| client.traits().pinnable) {
-        Asked::Always
+        Dispatch::ClientsFirst
     } else {
-        Asked::AfterDriver
+        Dispatch::DriverFirst
     }
 }
 
@@ -85,10 +85,13 @@ pub(crate) fn open() -> Result<Open> {
     Ok(REGISTRY.publish(registry))
 }
 
-/// Replaces the list of clients, and updates [`ASKED`]. A concurrent registration sees the old or
+/// Replaces the list of clients, and updates [`DISPATCH`]. A concurrent registration sees the old or
 /// the new value. Context: may sleep.
 fn publish(list: Option<Arc<KVec<Arc<Client>>>>) {
-    ASKED.set(list.as_ref().map_or(Asked::Never, |list| asked_of(list)));
+    DISPATCH.set(
+        list.as_ref()
+            .map_or(Dispatch::DriverOnly, |list| dispatch_of(list)),
+    );
     drop(CLIENTS.replace(list));
 }
 

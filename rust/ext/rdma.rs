@@ -33,8 +33,8 @@ pub use self::{
         FastRegKey, //
     },
     interpose::{
-        Asked,
-        AskedCell,
+        Dispatch,
+        DispatchCell,
         Driver,
         Hooks,
         Original,

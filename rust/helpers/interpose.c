@@ -86,13 +86,13 @@ void ext_hook_data_put(struct ext_hook_data *data, enum ext_verbs verbs)
 /* Returns whether the driver is called before the hooks. */
 static __always_inline bool driver_is_first(const struct ext_hook_data *data, u64 start, int access)
 {
-	u32 asked = READ_ONCE(*data->asked);
+	u32 dispatch = READ_ONCE(*data->dispatch);
 	enum ext_memory memory;
 
 	/* The driver handles on-demand memory itself, without the mark used by this path. */
-	if ((asked & EXT_ASKED_MASK) == EXT_ASKED_ALWAYS || access & IB_ACCESS_ON_DEMAND)
+	if ((dispatch & EXT_DISPATCH_MASK) == EXT_DISPATCH_CLIENTS_FIRST || access & IB_ACCESS_ON_DEMAND)
 		return false;
-	if (asked == EXT_ASKED_NEVER)
+	if (dispatch == EXT_DISPATCH_DRIVER_ONLY)
 		return true;
 	/* No page table is freed meanwhile. The operation may sleep, so interrupts are enabled. */
 	local_irq_disable();

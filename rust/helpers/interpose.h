@@ -22,13 +22,13 @@ typedef struct ib_mr *ext_reg_user_mr_fn(struct ib_pd *pd, u64 start, u64 length
 typedef int ext_dereg_mr_fn(struct ib_mr *mr, struct ib_udata *udata);
 
 /* When the hooks are asked about a registration. */
-enum ext_asked {
-	EXT_ASKED_ALWAYS,	/* hooks decide whether the driver is called */
-	EXT_ASKED_AFTER_DRIVER,	/* if the driver fails, or cannot pin the memory */
-	EXT_ASKED_NEVER,
-	/* The other bits count the users that want at least EXT_ASKED_AFTER_DRIVER. */
-	EXT_ASKED_MASK = 3,
-	EXT_ASKED_WANTED = 4,
+enum ext_dispatch {
+	EXT_DISPATCH_CLIENTS_FIRST,	/* hooks decide whether the driver is called */
+	EXT_DISPATCH_DRIVER_FIRST,	/* if the driver fails, or cannot pin the memory */
+	EXT_DISPATCH_DRIVER_ONLY,
+	/* The other bits count the users that want at least EXT_DISPATCH_DRIVER_FIRST. */
+	EXT_DISPATCH_MASK = 3,
+	EXT_DISPATCH_WANTED = 4,
 };
 
 /* The verbs whose calls are counted together. */
@@ -45,8 +45,8 @@ struct ext_hook_data {
 	struct hlist_node node;
 	/* The calls in flight, by enum ext_verbs. */
 	struct ext_inflight *calls[EXT_VERBS];
-	/* An enum ext_asked, and a count. */
-	const u32 *asked;
+	/* An enum ext_dispatch, and a count. */
+	const u32 *dispatch;
 	/* A filter of the keys of the MRs that the hooks deregister. */
 	const u32 *keys;
 	/* The driver's functions. */

@@ -52,7 +52,7 @@
 //! use crate::ext::{
 //!     key_filter::KeyFilter,
 //!     rdma::{
-//!         Asked, AskedCell, Change, Code, Device, Driver, Hooks, Mr, Original, Registration, Request,
+//!         Dispatch, DispatchCell, Change, Code, Device, Driver, Hooks, Mr, Original, Registration, Request,
 //!         UcontextId, UserMr,
 //!     },
 //! };
@@ -75,8 +75,8 @@
 //!         pr_info!("a fatal error\n");
 //!     }
 //!
-//!     fn asked(&self) -> &'static AskedCell {
-//!         static ALWAYS: AskedCell = AskedCell::new(Asked::Always);
+//!     fn dispatch(&self) -> &'static DispatchCell {
+//!         static ALWAYS: DispatchCell = DispatchCell::new(Dispatch::ClientsFirst);
 //!         &ALWAYS
 //!     }
 //!
@@ -117,14 +117,14 @@
 //! # Ok::<(), Error>(())
 //! ```
 
-mod asked;
 mod data;
+mod dispatch;
 mod functions;
 mod saved;
 
-pub use self::asked::{
-    Asked,
-    AskedCell, //
+pub use self::dispatch::{
+    Dispatch,
+    DispatchCell, //
 };
 
 pub(super) use self::saved::Operations;
@@ -197,7 +197,7 @@ pub trait Hooks: Send + Sync + Sized + 'static {
     fn fatal(&self);
 
     /// Returns the cell that says when [`Self::reg_user_mr`] is called.
-    fn asked(&self) -> &'static AskedCell;
+    fn dispatch(&self) -> &'static DispatchCell;
 
     /// Returns the filter of the keys of the MRs that [`Self::dereg_mr`] is for. The key of an MR that the
     /// hooks have created is in the filter before the hooks return the MR, and until the MR is deregistered.
@@ -208,7 +208,7 @@ pub trait Hooks: Send + Sync + Sized + 'static {
     /// Context: context of the process that registers; may sleep.
     fn reg_user_mr(self: &Arc<Self>, req: &Request<'_>, driver: Driver<'_>) -> Result<UserMr>;
 
-    /// Registers memory, or returns an error. Called if the driver came first, see [`Asked`], and
+    /// Registers memory, or returns an error. Called if the driver came first, see [`Dispatch`], and
     /// has failed with `error`. The driver was called inside [`bypass`](super::bypass()).
     ///
     /// Context: context of the process that registers; may sleep.

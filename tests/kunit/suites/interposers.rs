@@ -11,11 +11,11 @@ mod tests {
         ext::{
             key_filter::KeyFilter,
             rdma::{
-                Asked,
-                AskedCell,
                 Change,
                 Code,
                 Device,
+                Dispatch,
+                DispatchCell,
                 Driver,
                 Hooks,
                 Mr,
@@ -34,7 +34,7 @@ mod tests {
     };
 
     /// When the hooks of [`Pass`] are asked.
-    static ASKED: AskedCell = AskedCell::new(Asked::Never);
+    static DISPATCH: DispatchCell = DispatchCell::new(Dispatch::DriverOnly);
 
     /// Number of calls of the hooks: registration, failed registration, deregistration.
     static CALLS: [Atomic<usize>; 3] = [const { Atomic::new(0) }; 3];
@@ -59,8 +59,8 @@ mod tests {
 
         fn fatal(&self) {}
 
-        fn asked(&self) -> &'static AskedCell {
-            &ASKED
+        fn dispatch(&self) -> &'static DispatchCell {
+            &DISPATCH
         }
 
         fn keys(&self) -> &KeyFilter {
@@ -105,7 +105,7 @@ mod tests {
 
     /// Interposes [`Pass`]. The hooks are not asked at first.
     fn pass() -> Result<Pin<KBox<Registration<Pass>>>> {
-        ASKED.set(Asked::Never);
+        DISPATCH.set(Dispatch::DriverOnly);
         KBox::pin_init(
             Registration::<Pass>::new(c"kunit_pass", Code::new()?),
             GFP_KERNEL,
@@ -127,10 +127,10 @@ mod tests {
 
         // An MR of the hooks, between other MRs. The keys differ in the upper bits.
         let before_own = t.pd.reg(0x5000, PAGE, USUAL)?;
-        ASKED.set(Asked::Always);
+        DISPATCH.set(Dispatch::ClientsFirst);
         let own = t.pd.reg(0x5000, PAGE, USUAL)?;
         ensure_eq!(since(called()), [1, 1, 0]);
-        ASKED.set(Asked::Never);
+        DISPATCH.set(Dispatch::DriverOnly);
         let after_own = t.pd.reg(0x5000, PAGE, USUAL)?;
         before_own.dereg()?;
         after_own.dereg()?;

@@ -30,7 +30,7 @@ use kernel::{
 ///
 /// # Invariants
 ///
-/// `asked` is static, `keys` belongs to `hooks`, and the functions belong to `saved`.
+/// `dispatch` is static, `keys` belongs to `hooks`, and the functions belong to `saved`.
 #[repr(C)]
 pub(super) struct HookData<H> {
     /// The device.
@@ -39,7 +39,7 @@ pub(super) struct HookData<H> {
     node: Opaque<bindings::hlist_node>,
     /// By [`Verbs`].
     calls: [InFlight; 2],
-    asked: *const u32,
+    dispatch: *const u32,
     keys: *const u32,
     reg_user_mr: rdma::ext_reg_user_mr_fn,
     dereg_mr: rdma::ext_dereg_mr_fn,
@@ -55,7 +55,7 @@ const _: () = assert!(
     offset_of!(HookData<()>, dev) == offset_of!(rdma::ext_hook_data, dev)
         && offset_of!(HookData<()>, node) == offset_of!(rdma::ext_hook_data, node)
         && offset_of!(HookData<()>, calls) == offset_of!(rdma::ext_hook_data, calls)
-        && offset_of!(HookData<()>, asked) == offset_of!(rdma::ext_hook_data, asked)
+        && offset_of!(HookData<()>, dispatch) == offset_of!(rdma::ext_hook_data, dispatch)
         && offset_of!(HookData<()>, keys) == offset_of!(rdma::ext_hook_data, keys)
         && offset_of!(HookData<()>, reg_user_mr) == offset_of!(rdma::ext_hook_data, reg_user_mr)
         && offset_of!(HookData<()>, dereg_mr) == offset_of!(rdma::ext_hook_data, dereg_mr)
@@ -85,7 +85,7 @@ impl<H: Hooks> HookData<H> {
             dev: dev.as_raw(),
             node: Opaque::zeroed(),
             calls,
-            asked: hooks.asked().as_ptr(),
+            dispatch: hooks.dispatch().as_ptr(),
             keys: hooks.keys().as_ptr(),
             reg_user_mr: saved.driver.reg_user_mr,
             dereg_mr: saved.driver.dereg_mr,

@@ -11,57 +11,57 @@ use kernel::sync::atomic::{
 /// When hooks are asked about a registration of memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
-pub enum Asked {
+pub enum Dispatch {
     /// For each registration: the hooks decide whether the driver is called.
-    Always = rdma::ext_asked_EXT_ASKED_ALWAYS,
+    ClientsFirst = rdma::ext_dispatch_EXT_DISPATCH_CLIENTS_FIRST,
     /// If the driver fails, or if the memory does not look like memory that the driver can pin. For
     /// on-demand memory the hooks are asked each time.
-    AfterDriver = rdma::ext_asked_EXT_ASKED_AFTER_DRIVER,
+    DriverFirst = rdma::ext_dispatch_EXT_DISPATCH_DRIVER_FIRST,
     /// If the driver fails, or for on-demand memory.
-    Never = rdma::ext_asked_EXT_ASKED_NEVER,
+    DriverOnly = rdma::ext_dispatch_EXT_DISPATCH_DRIVER_ONLY,
 }
 
-/// An atomic [`Asked`]. A concurrent registration uses the old or the new value.
+/// An atomic [`Dispatch`]. A concurrent registration uses the old or the new value.
 ///
 /// # Examples
 ///
 /// ```
-/// use crate::ext::rdma::{Asked, AskedCell};
+/// use crate::ext::rdma::{Dispatch, DispatchCell};
 ///
-/// static ASKED: AskedCell = AskedCell::new(Asked::Never);
+/// static DISPATCH: DispatchCell = DispatchCell::new(Dispatch::DriverOnly);
 ///
-/// ASKED.want();
-/// assert_eq!(ASKED.get(), Asked::AfterDriver);
-/// ASKED.set(Asked::Always);
-/// ASKED.unwant();
-/// assert_eq!(ASKED.get(), Asked::Always);
+/// DISPATCH.want();
+/// assert_eq!(DISPATCH.get(), Dispatch::DriverFirst);
+/// DISPATCH.set(Dispatch::ClientsFirst);
+/// DISPATCH.unwant();
+/// assert_eq!(DISPATCH.get(), Dispatch::ClientsFirst);
 /// ```
 #[repr(transparent)]
-pub struct AskedCell(Atomic<u32>);
+pub struct DispatchCell(Atomic<u32>);
 
-impl AskedCell {
-    const MASK: u32 = rdma::ext_asked_EXT_ASKED_MASK;
-    const WANTED: u32 = rdma::ext_asked_EXT_ASKED_WANTED;
+impl DispatchCell {
+    const MASK: u32 = rdma::ext_dispatch_EXT_DISPATCH_MASK;
+    const WANTED: u32 = rdma::ext_dispatch_EXT_DISPATCH_WANTED;
 
     /// Creates a cell.
-    pub const fn new(asked: Asked) -> Self {
-        Self(Atomic::new(asked as u32))
+    pub const fn new(dispatch: Dispatch) -> Self {
+        Self(Atomic::new(dispatch as u32))
     }
 
     /// Sets the value.
     ///
     /// Context: any.
-    pub fn set(&self, asked: Asked) {
+    pub fn set(&self, dispatch: Dispatch) {
         let mut old = self.0.load(Relaxed);
         while let Err(now) = self
             .0
-            .cmpxchg(old, old & !Self::MASK | asked as u32, Relaxed)
+            .cmpxchg(old, old & !Self::MASK | dispatch as u32, Relaxed)
         {
             old = now;
         }
     }
 
-    /// Turns the value [`Asked::Never`] into [`Asked::AfterDriver`], until [`Self::unwant`] has
+    /// Turns the value [`Dispatch::DriverOnly`] into [`Dispatch::DriverFirst`], until [`Self::unwant`] has
     /// been called once for each call of this function.
     ///
     /// Context: any.
@@ -79,12 +79,12 @@ impl AskedCell {
     /// Returns the value.
     ///
     /// Context: any.
-    pub fn get(&self) -> Asked {
+    pub fn get(&self) -> Dispatch {
         let word = self.0.load(Relaxed);
         match word & Self::MASK {
-            n if n == Asked::Always as u32 => Asked::Always,
-            n if n == Asked::Never as u32 && word < Self::WANTED => Asked::Never,
-            _ => Asked::AfterDriver,
+            n if n == Dispatch::ClientsFirst as u32 => Dispatch::ClientsFirst,
+            n if n == Dispatch::DriverOnly as u32 && word < Self::WANTED => Dispatch::DriverOnly,
+            _ => Dispatch::DriverFirst,
         }
     }
 
