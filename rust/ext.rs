@@ -24,8 +24,6 @@ pub mod gen_pool;
 pub mod key_filter;
 pub mod lockdown;
 pub mod log;
-#[cfg(ext_rdma)]
-mod marks;
 #[cfg(ext_p2pdma)]
 pub mod memcg;
 pub mod miscdev;
@@ -56,6 +54,8 @@ pub mod snapshot;
 pub mod sysfs;
 #[cfg(ext_rdma)]
 pub mod task;
+#[cfg(ext_rdma)]
+mod task_table;
 pub mod vma;
 #[cfg(ext_rdma)]
 pub mod worker;

@@ -10,59 +10,59 @@
 #include "ftrace.h"
 #include "helpers.h"
 
-struct ext_marks ext_bypass_marks;
+struct ext_task_table ext_bypass_tasks;
 
-unsigned int ext_marks_first(unsigned long task)
+unsigned int ext_task_first_slot(unsigned long task)
 {
-	return ext_marks_first_of(task);
+	return ext_task_first_slot_of(task);
 }
 
-struct ext_mark *ext_marks_enter(struct ext_marks *marks, unsigned long task)
+struct ext_task_entry *ext_task_table_enter(struct ext_task_table *tasks, unsigned long task)
 {
-	unsigned int first = ext_marks_first_of(task), i;
+	unsigned int first = ext_task_first_slot_of(task), i;
 
-	for (i = first; i < first + EXT_MARK_PROBES; i++) {
-		struct ext_mark *mark = &marks->slots[i % EXT_MARKS];
-		unsigned long holder = READ_ONCE(mark->task);
+	for (i = first; i < first + EXT_TASK_PROBES; i++) {
+		struct ext_task_entry *entry = &tasks->slots[i % EXT_TASK_SLOTS];
+		unsigned long holder = READ_ONCE(entry->task);
 
-		if (!holder && !cmpxchg_relaxed(&mark->task, 0, task))
-			return mark;
+		if (!holder && !cmpxchg_relaxed(&entry->task, 0, task))
+			return entry;
 		if (holder == task)
 			return NULL;
 	}
 	return NULL;
 }
 
-void ext_marks_leave(struct ext_mark *mark)
+void ext_task_table_leave(struct ext_task_entry *entry)
 {
-	ext_mark_clear(mark);
+	ext_task_entry_clear(entry);
 }
 
-static __always_inline const struct ext_mark *find(const struct ext_marks *marks,
+static __always_inline const struct ext_task_entry *find(const struct ext_task_table *tasks,
 						   unsigned long task)
 {
-	unsigned int first = ext_marks_first_of(task), i;
+	unsigned int first = ext_task_first_slot_of(task), i;
 
 	/* Only the task itself enters or removes @task, so the look-up needs no memory order. */
-	for (i = first; i < first + EXT_MARK_PROBES; i++) {
-		const struct ext_mark *mark = &marks->slots[i % EXT_MARKS];
+	for (i = first; i < first + EXT_TASK_PROBES; i++) {
+		const struct ext_task_entry *entry = &tasks->slots[i % EXT_TASK_SLOTS];
 
-		if (READ_ONCE(mark->task) == task)
-			return mark;
+		if (READ_ONCE(entry->task) == task)
+			return entry;
 	}
 	return NULL;
 }
 
-const struct ext_mark *ext_marks_find(const struct ext_marks *marks, unsigned long task)
+const struct ext_task_entry *ext_task_table_find(const struct ext_task_table *tasks, unsigned long task)
 {
-	return find(marks, task);
+	return find(tasks, task);
 }
 
 #ifdef CONFIG_DYNAMIC_FTRACE_WITH_ARGS
 
 struct ext_redirection {
 	struct ftrace_ops ops;
-	const struct ext_marks *marks;
+	const struct ext_task_table *tasks;
 	unsigned int count;
 	struct ext_redirect list[] __counted_by(count);
 };
@@ -75,9 +75,9 @@ static void notrace ext_redirect_call(unsigned long ip, unsigned long parent_ip,
 	unsigned int i;
 
 	/* Most calls are for an MR of host memory, and most tasks are in their first slot. */
-	if (likely(READ_ONCE(this->marks->slots[ext_marks_first_of(task)].task) == task))
+	if (likely(READ_ONCE(this->tasks->slots[ext_task_first_slot_of(task)].task) == task))
 		return;
-	if (find(this->marks, task))
+	if (find(this->tasks, task))
 		return;
 	/*
 	 * The replacement calls the original by name. All code of this module is in this section.
@@ -97,7 +97,7 @@ static void notrace ext_redirect_call(unsigned long ip, unsigned long parent_ip,
 }
 
 struct ext_redirection *ext_ftrace_redirect(const struct ext_redirect *list, unsigned int count,
-					    const struct ext_marks *marks)
+					    const struct ext_task_table *tasks)
 {
 	struct ext_redirection *this = kzalloc(struct_size(this, list, count), GFP_KERNEL);
 	unsigned int i;
@@ -106,7 +106,7 @@ struct ext_redirection *ext_ftrace_redirect(const struct ext_redirect *list, uns
 	if (!this)
 		return ERR_PTR(-ENOMEM);
 	this->count = count;
-	this->marks = marks;
+	this->tasks = tasks;
 	this->ops.func = ext_redirect_call;
 	/*
 	 * PERMANENT: while the redirection is registered, the kernel rejects a write of 0 to the
@@ -143,7 +143,7 @@ int ext_ftrace_restore(struct ext_redirection *this)
 #else
 
 struct ext_redirection *ext_ftrace_redirect(const struct ext_redirect *list, unsigned int count,
-					    const struct ext_marks *marks)
+					    const struct ext_task_table *tasks)
 {
 	return ERR_PTR(-EOPNOTSUPP);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The marks of tasks, inline. */
+/* The entries of tasks, inline. */
 #ifndef EXT_FTRACE_H
 #define EXT_FTRACE_H
 
@@ -10,23 +10,23 @@
 
 #include "helpers.h"
 
-static __always_inline unsigned int ext_marks_first_of(unsigned long task)
+static __always_inline unsigned int ext_task_first_slot_of(unsigned long task)
 {
-	return hash_long(task, ilog2(EXT_MARKS));
+	return hash_long(task, ilog2(EXT_TASK_SLOTS));
 }
 
-/* Enters the current task in ext_bypass_marks. NULL if its first slot is taken. */
-static __always_inline struct ext_mark *ext_bypass_begin(void)
+/* Enters the current task in ext_bypass_tasks. NULL if its first slot is taken. */
+static __always_inline struct ext_task_entry *ext_bypass_begin(void)
 {
 	unsigned long task = (unsigned long)current, free = 0;
-	struct ext_mark *mark = &ext_bypass_marks.slots[ext_marks_first_of(task)];
+	struct ext_task_entry *entry = &ext_bypass_tasks.slots[ext_task_first_slot_of(task)];
 
-	return try_cmpxchg_relaxed(&mark->task, &free, task) ? mark : NULL;
+	return try_cmpxchg_relaxed(&entry->task, &free, task) ? entry : NULL;
 }
 
-static __always_inline void ext_mark_clear(struct ext_mark *mark)
+static __always_inline void ext_task_entry_clear(struct ext_task_entry *entry)
 {
-	WRITE_ONCE(mark->task, 0);
+	WRITE_ONCE(entry->task, 0);
 }
 
 #endif

@@ -56,39 +56,39 @@ struct ext_redirect {
 	unsigned long to;
 };
 
-#define EXT_MARKS 256
+#define EXT_TASK_SLOTS 256
 /* Number of slots that a task tries. */
-#define EXT_MARK_PROBES 8
+#define EXT_TASK_PROBES 8
 
 /* @task is 0 in a free slot. Only the task itself takes the slot and frees the slot. */
-struct ext_mark {
+struct ext_task_entry {
 	unsigned long task;
 	/* What the task alone uses. */
-	void *room[2];
+	void *values[2];
 } __aligned(64);
 
 /* Tasks, each in a slot. */
-struct ext_marks {
-	struct ext_mark slots[EXT_MARKS];
+struct ext_task_table {
+	struct ext_task_entry slots[EXT_TASK_SLOTS];
 } __aligned(64);
 
 /* The tasks whose calls are exempt from the hook on ib_umem_get_desc(). */
-extern struct ext_marks ext_bypass_marks;
+extern struct ext_task_table ext_bypass_tasks;
 
 /*
- * Enters @task in a free slot. ext_marks_leave() frees the slot. Returns NULL if all slots that
+ * Enters @task in a free slot. ext_task_table_leave() frees the slot. Returns NULL if all slots that
  * @task tries are taken, or if @task already has a slot before the first free slot.
  */
-struct ext_mark *ext_marks_enter(struct ext_marks *marks, unsigned long task);
-void ext_marks_leave(struct ext_mark *mark);
+struct ext_task_entry *ext_task_table_enter(struct ext_task_table *tasks, unsigned long task);
+void ext_task_table_leave(struct ext_task_entry *entry);
 /* Returns a slot of @task, or NULL if @task is not in the table. @task must be the caller. */
-const struct ext_mark *ext_marks_find(const struct ext_marks *marks, unsigned long task);
+const struct ext_task_entry *ext_task_table_find(const struct ext_task_table *tasks, unsigned long task);
 /* Returns the number of the first slot that @task tries. */
-unsigned int ext_marks_first(unsigned long task);
+unsigned int ext_task_first_slot(unsigned long task);
 
-/* Redirects the functions in @list, except for calls by tasks in @marks. */
+/* Redirects the functions in @list, except for calls by tasks in @tasks. */
 struct ext_redirection *ext_ftrace_redirect(const struct ext_redirect *list, unsigned int count,
-					    const struct ext_marks *marks);
+					    const struct ext_task_table *tasks);
 /*
  * Reverts ext_ftrace_redirect() and frees the object. After an error ftrace may still call this
  * module.

@@ -89,7 +89,7 @@ static __always_inline bool driver_is_first(const struct ext_hook_data *data, u6
 	u32 dispatch = READ_ONCE(*data->dispatch);
 	enum ext_memory memory;
 
-	/* The driver handles on-demand memory itself, without the mark used by this path. */
+	/* The driver handles on-demand memory itself, without the entry in the task table that this path makes. */
 	if ((dispatch & EXT_DISPATCH_MASK) == EXT_DISPATCH_CLIENTS_FIRST || access & IB_ACCESS_ON_DEMAND)
 		return false;
 	if (dispatch == EXT_DISPATCH_DRIVER_ONLY)
@@ -105,17 +105,17 @@ struct ib_mr *ext_reg_user_mr(struct ib_pd *pd, u64 start, u64 length, u64 iova,
 			      struct ib_dmah *dmah, struct ib_udata *udata)
 {
 	struct ext_hook_data *data = get(pd->device, EXT_VERBS_REGISTERING);
-	struct ext_mark *mark = NULL;
+	struct ext_task_entry *entry = NULL;
 	struct ib_mr *mr;
 
 	if (likely(data && driver_is_first(data, start, access)))
-		mark = ext_bypass_begin();
-	if (unlikely(!mark)) {
+		entry = ext_bypass_begin();
+	if (unlikely(!entry)) {
 		mr = READ_ONCE(interposer)->reg_user_mr(data, pd, start, length, iova, access, dmah,
 							udata);
 	} else {
 		mr = data->reg_user_mr(pd, start, length, iova, access, dmah, udata);
-		ext_mark_clear(mark);
+		ext_task_entry_clear(entry);
 		if (IS_ERR(mr))
 			mr = READ_ONCE(interposer)->reg_failed(data, pd, start, length, iova, access,
 							       dmah, udata, PTR_ERR(mr));

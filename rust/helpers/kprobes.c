@@ -25,9 +25,9 @@ struct ext_return_probe {
 
 /*
  * The tasks in ext_return_probe_watch(). A probe is hit in a context like an NMI, where no lock can
- * be taken. The room of a task holds the returned error and the probe.
+ * be taken. The values of a task are the returned error and the probe.
  */
-static struct ext_marks ext_watching;
+static struct ext_task_table ext_watching;
 
 static unsigned long ext_current(void)
 {
@@ -38,11 +38,11 @@ static unsigned long ext_current(void)
  * Returns the entry of the current task if the task watches @probe. Only that task uses the
  * entry.
  */
-static struct ext_mark *ext_watch_of_current(const struct ext_return_probe *probe)
+static struct ext_task_entry *ext_watch_of_current(const struct ext_return_probe *probe)
 {
-	const struct ext_mark *mark = ext_marks_find(&ext_watching, ext_current());
+	const struct ext_task_entry *entry = ext_task_table_find(&ext_watching, ext_current());
 
-	return mark && mark->room[1] == probe ? (struct ext_mark *)mark : NULL;
+	return entry && entry->values[1] == probe ? (struct ext_task_entry *)entry : NULL;
 }
 
 static struct ext_return_probe *ext_return_probe_of(struct kretprobe_instance *call)
@@ -58,11 +58,11 @@ static int ext_return_probe_entry(struct kretprobe_instance *call, struct pt_reg
 
 static int ext_return_probe_return(struct kretprobe_instance *call, struct pt_regs *regs)
 {
-	struct ext_mark *mark = ext_watch_of_current(ext_return_probe_of(call));
+	struct ext_task_entry *entry = ext_watch_of_current(ext_return_probe_of(call));
 	int result = (int)regs_return_value(regs);
 
-	if (mark && result < 0)
-		mark->room[0] = ERR_PTR(result);
+	if (entry && result < 0)
+		entry->values[0] = ERR_PTR(result);
 	return 0;
 }
 
@@ -131,27 +131,27 @@ void ext_return_probe_put(struct ext_return_probe *this)
 
 int ext_return_probe_watch(struct ext_return_probe *this, void (*function)(void *arg), void *arg)
 {
-	struct ext_mark *mark = (struct ext_mark *)ext_marks_find(&ext_watching, ext_current());
+	struct ext_task_entry *entry = (struct ext_task_entry *)ext_task_table_find(&ext_watching, ext_current());
 	unsigned int missed = READ_ONCE(this->probe.nmissed);
-	bool nested = mark;
+	bool nested = entry;
 	void *outer[2];
 	int error;
 
-	while (!mark) {
-		mark = ext_marks_enter(&ext_watching, ext_current());
-		if (!mark)
+	while (!entry) {
+		entry = ext_task_table_enter(&ext_watching, ext_current());
+		if (!entry)
 			fsleep(1000);
 	}
 	/* Of two nested watches the inner watch sees the errors. */
-	memcpy(outer, mark->room, sizeof(outer));
-	mark->room[0] = NULL;
-	mark->room[1] = this;
+	memcpy(outer, entry->values, sizeof(outer));
+	entry->values[0] = NULL;
+	entry->values[1] = this;
 	function(arg);
-	error = PTR_ERR_OR_ZERO(mark->room[0]);
+	error = PTR_ERR_OR_ZERO(entry->values[0]);
 	if (nested)
-		memcpy(mark->room, outer, sizeof(outer));
+		memcpy(entry->values, outer, sizeof(outer));
 	else
-		ext_marks_leave(mark);
+		ext_task_table_leave(entry);
 	if (!error && missed != READ_ONCE(this->probe.nmissed))
 		return -EAGAIN;
 	return error;

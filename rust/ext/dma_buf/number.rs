@@ -13,11 +13,11 @@
 
 use super::super::{
     compat,
-    marks::{
-        Mark,
-        Marks, //
-    },
     task::TaskId,
+    task_table::{
+        TaskEntry,
+        TaskTable, //
+    },
     worker, //
 };
 use core::{
@@ -56,7 +56,7 @@ const NUMBER: i32 = -0x1b_be05;
 static HOOKED: Atomic<bool> = Atomic::new(false);
 
 /// The tasks that import. The value of each entry is the [`Pending`] of the task.
-static TASKS: Marks = Marks::new();
+static TASKS: TaskTable = TaskTable::new();
 
 /// The import of a task.
 struct Pending {
@@ -71,8 +71,8 @@ struct Pending {
 ///
 /// # Invariants
 ///
-/// The value of the mark is a [`Pending`] that lives for `'a`.
-struct Entry<'a>(Mark<'static>, PhantomData<&'a Pending>);
+/// The value of the entry is a [`Pending`] that lives for `'a`.
+struct Entry<'a>(TaskEntry<'static>, PhantomData<&'a Pending>);
 
 impl<'a> Entry<'a> {
     /// Enters the current task in the table. Waits while other tasks occupy all slots of the table
@@ -83,10 +83,10 @@ impl<'a> Entry<'a> {
     /// Context: may sleep.
     fn new(pending: &'a Pending) -> Result<Self> {
         loop {
-            if let Some(mark) = TASKS.enter(TaskId::current()) {
-                mark.set_value(ptr::from_ref(pending).cast_mut().cast());
+            if let Some(entry) = TASKS.enter(TaskId::current()) {
+                entry.set_value(ptr::from_ref(pending).cast_mut().cast());
                 // INVARIANT: Just set.
-                return Ok(Self(mark, PhantomData));
+                return Ok(Self(entry, PhantomData));
             }
             if with_current(|_| ()).is_some() {
                 return Err(compat::edeadlk());

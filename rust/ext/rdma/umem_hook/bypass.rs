@@ -7,16 +7,16 @@
 
 use super::super::super::{
     bindings::helpers,
-    marks::Marks,
     task::TaskId, //
+    task_table::TaskTable,
 };
 use kernel::prelude::*;
 
 /// Returns the tasks that are inside [`bypass`].
-pub(super) fn bypassed() -> &'static Marks {
-    // SAFETY: The table is static, and only the functions for marks access the table. `Marks` has
+pub(super) fn bypassed() -> &'static TaskTable {
+    // SAFETY: The table is static, and only the functions of task tables access the table. `TaskTable` has
     // the same layout and alignment.
-    unsafe { &*(&raw const helpers::ext_bypass_marks).cast() }
+    unsafe { &*(&raw const helpers::ext_bypass_tasks).cast() }
 }
 
 /// Calls `f`, and meanwhile exempts the calls of the current task from the umem hook, also if the
@@ -40,9 +40,9 @@ pub(super) fn bypassed() -> &'static Marks {
 ///
 /// Context: that of `f`.
 pub fn bypass<R>(f: impl FnOnce() -> R) -> R {
-    let mark = bypassed().enter(TaskId::current());
+    let entry = bypassed().enter(TaskId::current());
     let result = f();
-    drop(mark);
+    drop(entry);
     result
 }
 

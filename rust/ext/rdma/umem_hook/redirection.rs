@@ -5,7 +5,7 @@
 
 use super::super::super::{
     bindings::helpers,
-    marks::Marks, //
+    task_table::TaskTable, //
 };
 use core::ptr::NonNull;
 use kernel::{
@@ -40,7 +40,7 @@ unsafe impl Send for Redirection {}
 unsafe impl Sync for Redirection {}
 
 impl Redirection {
-    /// Redirects the functions in `list`, except for tasks in `marks`.
+    /// Redirects the functions in `list`, except for tasks in `tasks`.
     ///
     /// Context: may sleep.
     ///
@@ -49,14 +49,14 @@ impl Redirection {
     /// Each function `to` must have the signature and the requirements of the function `from`.
     pub(super) unsafe fn new(
         list: &[helpers::ext_redirect],
-        marks: &'static Marks,
+        tasks: &'static TaskTable,
     ) -> Result<Self> {
         // CAST: A list in the code.
-        let (n, marks) = (list.len() as u32, marks.as_raw());
+        let (n, tasks) = (list.len() as u32, tasks.as_raw());
         let raw = again(|| {
             // SAFETY: The list has `n` entries. By the safety requirements each function `to` can
-            // replace the function `from`. The marks are static.
-            from_err_ptr(unsafe { helpers::ext_ftrace_redirect(list.as_ptr(), n, marks) })
+            // replace the function `from`. The table is static.
+            from_err_ptr(unsafe { helpers::ext_ftrace_redirect(list.as_ptr(), n, tasks) })
         })?;
         // INVARIANT: Just registered.
         Ok(Self(NonNull::new(raw).ok_or(ENOMEM)?))
