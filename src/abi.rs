@@ -14,7 +14,7 @@ use crate::{
     client::{
         Callbacks,
         Client,
-        Traits, //
+        ClientFlags, //
     },
     ext::rdma::UcontextId,
     hint::Hint,
@@ -76,7 +76,7 @@ unsafe fn register(raw: *const peer::peer_memory_client, invalidates: bool) -> R
     } else {
         0
     };
-    let traits = Traits {
+    let flags = ClientFlags {
         requires_invalidation: invalidates,
         invalidate_unmaps: flags & peer::PEER_MEM_INVALIDATE_UNMAPS != 0,
         pinnable: flags & peer::PEER_MEM_MEMORY_PINNABLE != 0,
@@ -88,7 +88,7 @@ unsafe fn register(raw: *const peer::peer_memory_client, invalidates: bool) -> R
 
     let result = (|| {
         let version = CString::try_from_fmt(fmt!("{}", version))?;
-        let client = Client::new(CString::try_from(name)?, callbacks, traits)?;
+        let client = Client::new(CString::try_from(name)?, callbacks, flags)?;
         registry::add(client.clone(), version)?;
         Ok(client)
     })();

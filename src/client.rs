@@ -3,8 +3,8 @@
 //! A registered client: the callbacks, the tasks inside the client, and the regions by ticket.
 //!
 //! The C ABI creates a [`Client`], the registry keeps the client, and the dispatch asks the client
-//! for memory. A task is inside the client while the task has a [`Use`]. Callbacks may be called
-//! only while a [`Use`] exists.
+//! for memory. A task is inside the client while the task has a [`ClientRef`]. Callbacks may be called
+//! only while a [`ClientRef`] exists.
 //!
 //! Context: any, except [`Client::new`], [`Client::wait_unused`] and the methods of [`Revocable`],
 //! which may sleep. The locks are leaves.
@@ -90,7 +90,7 @@ pub(crate) trait Revocable: Send + Sync {
 
 /// How the memory of a client must be handled.
 #[derive(Clone, Copy)]
-pub(crate) struct Traits {
+pub(crate) struct ClientFlags {
     /// The memory must be revocable: the client is asked only for devices that can be fenced.
     pub(crate) requires_invalidation: bool,
     /// During an invalidation the client unmaps and puts the pages itself.
@@ -105,7 +105,7 @@ pub(crate) struct Traits {
 struct Gate {
     /// The client is being unregistered and cannot be entered.
     closed: bool,
-    /// Number of [`Use`]s.
+    /// Number of [`ClientRef`]s.
     uses: usize,
 }
 
@@ -117,7 +117,7 @@ static LAST_TICKET: Atomic<u32> = Atomic::new(0);
 pub(crate) struct Client {
     name: CString,
     callbacks: Callbacks,
-    traits: Traits,
+    flags: ClientFlags,
     stats: Arc<Stats>,
     #[pin]
     gate: SpinLock<Gate>,
@@ -134,13 +134,17 @@ pub(crate) struct Client {
 
 impl Client {
     /// Creates a client that is not registered yet.
-    pub(crate) fn new(name: CString, callbacks: Callbacks, traits: Traits) -> Result<Arc<Self>> {
+    pub(crate) fn new(
+        name: CString,
+        callbacks: Callbacks,
+        flags: ClientFlags,
+    ) -> Result<Arc<Self>> {
         let stats = Arc::new(Stats::new(), GFP_KERNEL)?;
         Arc::pin_init(
             pin_init!(Self {
                 name,
                 callbacks,
-                traits,
+                flags,
                 stats,
                 gate <- new_spinlock!(Gate { closed: false, uses: 0 }, "Client::gate"),
                 drained <- new_condvar!("Client::drained"),
@@ -166,14 +170,14 @@ impl Client {
         &self.stats
     }
 
-    /// Returns the callbacks. The caller may call them only while a [`Use`] exists.
+    /// Returns the callbacks. The caller may call them only while a [`ClientRef`] exists.
     pub(crate) fn callbacks(&self) -> &Callbacks {
         &self.callbacks
     }
 
     /// Returns how the memory of the client must be handled.
-    pub(crate) fn traits(&self) -> Traits {
-        self.traits
+    pub(crate) fn flags(&self) -> ClientFlags {
+        self.flags
     }
 
     /// Returns the time that all regions together wait for fences of dma-bufs.
@@ -182,14 +186,14 @@ impl Client {
     }
 
     /// Enters the client. Returns `None` if the client is being unregistered.
-    pub(crate) fn enter(self: &Arc<Self>) -> Option<Use> {
+    pub(crate) fn get_ref(self: &Arc<Self>) -> Option<ClientRef> {
         let mut gate = self.gate.lock();
         if gate.closed {
             return None;
         }
         gate.uses += 1;
         drop(gate);
-        Some(Use(self.clone()))
+        Some(ClientRef(self.clone()))
     }
 
     /// Returns whether the client is being unregistered.
@@ -257,9 +261,9 @@ impl Client {
 
 /// A use of a client. While a use exists, the callbacks may be called, and the unregistration of
 /// the client does not return.
-pub(crate) struct Use(Arc<Client>);
+pub(crate) struct ClientRef(Arc<Client>);
 
-impl Deref for Use {
+impl Deref for ClientRef {
     type Target = Arc<Client>;
 
     fn deref(&self) -> &Arc<Client> {
@@ -267,7 +271,7 @@ impl Deref for Use {
     }
 }
 
-impl Drop for Use {
+impl Drop for ClientRef {
     fn drop(&mut self) {
         let mut gate = self.0.gate.lock();
         gate.uses -= 1;

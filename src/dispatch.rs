@@ -34,7 +34,7 @@ use crate::{
     },
     client::{
         Client,
-        Use, //
+        ClientRef, //
     },
     ext::{
         compat::eopnotsupp,
@@ -107,11 +107,11 @@ impl<'a> Round<'a> {
     fn ask<T>(
         &mut self,
         admits: impl Fn(&Client) -> bool,
-        acquire: impl Fn(Use) -> Option<Acquired>,
+        acquire: impl Fn(ClientRef) -> Option<Acquired>,
         mut make: impl FnMut(Acquired) -> Result<T, Refusal>,
     ) -> Result<Option<T>> {
         for client in self.clients.iter().filter(|client| admits(client)) {
-            let Some(acquired) = client.enter().and_then(&acquire) else {
+            let Some(acquired) = client.get_ref().and_then(&acquire) else {
                 continue;
             };
             match make(acquired) {
@@ -158,7 +158,7 @@ impl<'a> Round<'a> {
         };
         let exported = self.ask(
             admits,
-            |entered| Acquired::ask(entered, range, None),
+            |client| Acquired::ask(client, range, None),
             |acquired| Region::export(acquired, range, intent, importers()),
         )?;
         match (exported, self.unpinned) {
@@ -173,8 +173,8 @@ impl<'a> Round<'a> {
         let range = self.range;
         let mut claimed = false;
         self.ask(
-            |client| client.traits().requires_invalidation,
-            |entered| Acquired::ask(entered, range, None),
+            |client| client.flags().requires_invalidation,
+            |client| Acquired::ask(client, range, None),
             |_| {
                 claimed = true;
                 Err::<(), _>(Refusal::Skip(UNFENCED))
@@ -255,7 +255,7 @@ impl<'a> Round<'a> {
     /// Records that no client claims the memory. `can_fence`: whether MRs of the device can be
     /// fenced. Context: may sleep.
     fn record_unclaimed(&self, error: Option<Error>, can_fence: bool) {
-        let asked = |client: &Arc<Client>| can_fence || !client.traits().requires_invalidation;
+        let asked = |client: &Arc<Client>| can_fence || !client.flags().requires_invalidation;
         self.record(
             None,
             error,
@@ -384,10 +384,10 @@ fn ask_clients<T: From<UserMr>>(
     let ask = |round: &mut Round<'_>, before_driver: bool| {
         round.ask(
             |client| {
-                (all_first || client.traits().pinnable) == before_driver
-                    && (!client.traits().requires_invalidation || adapter.backend().can_fence())
+                (all_first || client.flags().pinnable) == before_driver
+                    && (!client.flags().requires_invalidation || adapter.backend().can_fence())
             },
-            |entered| Acquired::ask(entered, range, hint.as_deref()),
+            |client| Acquired::ask(client, range, hint.as_deref()),
             |acquired| Region::register(acquired, adapter.backend(), adapter.mrs(), req, range),
         )
     };
@@ -459,7 +459,7 @@ pub(crate) fn part_for_umem(dev: &Device, range: VaRange, intent: Intent) -> Res
     if let Some(part) = round.named()? {
         return round.writable(part, intent).map(Some);
     }
-    let exported = round.export(intent, |client| !client.traits().requires_invalidation)?;
+    let exported = round.export(intent, |client| !client.flags().requires_invalidation)?;
     if let Some(export) = exported {
         return Ok(Some(Part {
             buffer: export.buffer(),

@@ -42,7 +42,7 @@ fn dispatch_of(clients: &[Arc<Client>]) -> Dispatch {
     let all_first = Order::get() == Order::ClientsFirst;
     if clients.is_empty() {
         Dispatch::DriverOnly
-    } else if all_first || clients.iter().any(|client| client.traits().pinnable) {
+    } else if all_first || clients.iter().any(|client| client.flags().pinnable) {
         Dispatch::ClientsFirst
     } else {
         Dispatch::DriverFirst

@@ -9,7 +9,7 @@ use super::{
     Context, //
 };
 use crate::{
-    client::Use,
+    client::ClientRef,
     hint::Hint,
     range::VaRange, //
 };
@@ -19,13 +19,13 @@ use kernel::prelude::*;
 /// A range that a client has claimed. Dropping the object calls `release`, which may sleep.
 pub(crate) struct Acquired {
     context: Context,
-    client: Use,
+    client: ClientRef,
 }
 
 impl Acquired {
     /// Asks `client` whether `range` of the calling process is memory of the client. Returns `None`
     /// if the client does not claim the range. Context: process context; may sleep.
-    pub(crate) fn ask(client: Use, range: VaRange, hint: Option<&Hint>) -> Option<Self> {
+    pub(crate) fn ask(client: ClientRef, range: VaRange, hint: Option<&Hint>) -> Option<Self> {
         let acquire = client.callbacks().acquire?;
         let mut context = ptr::null_mut();
         let name = hint.and_then(|h| h.name.as_deref());
@@ -52,7 +52,7 @@ impl Acquired {
     }
 
     /// Returns the client.
-    pub(crate) fn client(&self) -> &Use {
+    pub(crate) fn client(&self) -> &ClientRef {
         &self.client
     }
 

@@ -49,7 +49,7 @@ use kernel::{
 /// # Invariants
 ///
 /// - `context` has not been released: the owner drops this object before the `Acquired` of
-///   `context`. So the `Use` in the `Acquired` exists, and the client is registered.
+///   `context`. So the `ClientRef` in the `Acquired` exists, and the client is registered.
 /// - If `pinned`, `get_pages` of the client has succeeded for the range, with `table`.
 /// - If `mapped` is a device, the range is pinned, and the client has mapped the range for the
 ///   device, in `entries` entries.

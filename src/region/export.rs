@@ -77,7 +77,7 @@ impl Region {
     ) -> Result<Export, Refusal> {
         Self::build(acquired, range, intent, None, |region, pages| {
             let requirements = Requirements {
-                revocable: region.client.traits().requires_invalidation,
+                revocable: region.client.flags().requires_invalidation,
                 peer2peer: !pages.have_struct_pages(),
             };
             let importer = Importer::new()?;
@@ -102,7 +102,7 @@ impl Memory for ExportedMemory {
     /// have.
     fn admit(&self, dev: &Device) -> Result {
         let client = &self.region.client;
-        let admitted = client.traits().maps_for_any_device
+        let admitted = client.flags().maps_for_any_device
             || match &self.importers {
                 Importers::Which(trust_of) => trust_of(dev).is_some(),
                 Importers::Only(only) => ptr::eq(&raw const **only, dev),

@@ -115,7 +115,7 @@ impl Region {
         req: &Request<'_>,
         pages: &mut ClientPages,
     ) -> Result<(UserMr, Attachment), Failed> {
-        let fence = if self.client.traits().requires_invalidation {
+        let fence = if self.client.flags().requires_invalidation {
             Fence::Required
         } else {
             Fence::Optional

@@ -148,7 +148,7 @@ impl Region {
                 },
             };
             self.life.fenced();
-            if matches!(cause, Cause::Invalidation) && self.client.traits().invalidate_unmaps {
+            if matches!(cause, Cause::Invalidation) && self.client.flags().invalidate_unmaps {
                 resources.leave_to_client();
             }
             drop(resources);
