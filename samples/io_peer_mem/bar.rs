@@ -2,9 +2,12 @@
 
 //! A BAR: its allocations and the tickets of its memory regions.
 //!
-//! Locking: [`Bar::state`] and [`Memory::pages`] are leaves. They nest inside the `mmap_lock` (page
-//! faults, `mmap`, `munmap`), so the `mmap_lock` is never taken with one held. Pages are dropped and
-//! tickets invalidated after they are released.
+//! [`Bar`] is the memory of one BAR, and [`Allocation`] a part of a BAR that a file or a mapping
+//! uses. [`Revoke`] revokes a BAR before a reset of the device, and on drop.
+//!
+//! Locking: [`Bar::state`] and [`Memory::pages`] are leaves. Both locks nest inside the `mmap_lock`
+//! (page faults, `mmap`, `munmap`), so the `mmap_lock` is never taken with either lock held. Pages
+//! are dropped and tickets invalidated after both locks are released.
 
 use crate::{
     ext::{
@@ -40,8 +43,8 @@ use kernel::{
 
 /// A BAR that processes can map.
 ///
-/// Open files, mappings and memory regions hold a reference, so it may outlive the device. It is
-/// dead then and holds no pages.
+/// Open files, mappings and memory regions hold a reference, so a `Bar` may outlive the device.
+/// Then the BAR is dead, and holds no pages.
 #[pin_data]
 pub(crate) struct Bar {
     /// The PCI function, for log lines.
@@ -50,9 +53,9 @@ pub(crate) struct Bar {
     index: u32,
     /// The P2PDMA memory.
     memory: Provider,
-    /// When it is cleared.
+    /// When the memory is cleared.
     zero: Policy,
-    /// What each user has of it.
+    /// How much of the memory each user has.
     quota: Arc<Quota>,
     /// The tickets of the memory regions on this BAR.
     tickets: Arc<Tickets>,
@@ -81,7 +84,7 @@ struct Memory {
     pages: Mutex<Kept>,
 }
 
-/// Pages, until they are freed.
+/// Pages, until the pages are freed.
 struct Kept {
     /// The BAR is dead: nothing may begin to use the pages.
     revoked: bool,
@@ -90,14 +93,14 @@ struct Kept {
 }
 
 impl Kept {
-    /// Returns the pages. Returns `ENODEV` if the BAR is dead or they were freed.
+    /// Returns the pages, or `ENODEV` if the BAR is dead or the pages were freed.
     fn get(&self) -> Result<&Arc<Pages>> {
         self.pages.as_ref().filter(|_| !self.revoked).ok_or(ENODEV)
     }
 }
 
 impl Memory {
-    /// Frees the pages that nothing uses; the others follow with their last user.
+    /// Frees the pages that nothing uses. The last user of each other page frees the page.
     fn free(&self) {
         let pages = self.pages.lock().pages.take();
         drop(pages);
@@ -165,14 +168,15 @@ impl Bar {
         &self.tickets
     }
 
-    /// Allocates `n` contiguous pages whose address in the BAR is a multiple of `align`. They are kept
-    /// until the allocation is dropped or the BAR is revoked.
+    /// Allocates `n` contiguous pages at an address in the BAR that is a multiple of `align`. The
+    /// pages are kept until the allocation is dropped or the BAR is revoked.
     ///
-    /// They are cleared if `clear`, or unless the BAR is set up not to be.
+    /// The pages are cleared if `clear` is set, or if the policy of the BAR is not
+    /// [`Policy::Never`].
     ///
     /// Returns `ENOMEM` if the BAR is full, `EDQUOT` if the user would have more than the quota,
-    /// `EINVAL` if the BAR has no such address, `ENODEV` if it is dead, `EINTR` if the process is
-    /// being killed.
+    /// `EINVAL` if no address in the BAR has the alignment, `ENODEV` if the BAR is dead, `EINTR` if
+    /// the process is being killed.
     ///
     /// Context: process context; may sleep.
     pub(crate) fn allocate(
@@ -181,7 +185,7 @@ impl Bar {
         align: u64,
         clear: bool,
     ) -> Result<Allocation> {
-        // Invalid arguments have their errno also if the BAR is dead or the quota is used up.
+        // Invalid arguments have precedence over a dead BAR and an exhausted quota.
         this.memory.check_alloc(n, align)?;
         let node = RBTreeNodeReservation::new(GFP_KERNEL_ACCOUNT)?;
         let revocations = {
@@ -195,7 +199,7 @@ impl Bar {
         let bytes = n.checked_mul(PAGE_SIZE).ok_or(ENOMEM)? as u64;
         let charge = Quota::charge(&this.quota, bytes, options::quota())?;
         let mut pages = this.memory.alloc(n, align).or_else(|e| {
-            // The memory of a device that is being removed may seem to be in use.
+            // While a device is being removed, free memory may seem to be in use.
             if e == ENOMEM {
                 this.check_alive()?;
             }
@@ -219,7 +223,7 @@ impl Bar {
             GFP_KERNEL_ACCOUNT,
         )?;
         let mut state = this.state.lock();
-        // Pages from before a revocation may not be cleared.
+        // Pages that were allocated before a revocation may be uncleared.
         if state.dead || state.revocations != revocations {
             drop(state);
             return Err(ENODEV);
@@ -252,8 +256,8 @@ impl Bar {
         }
         self.tickets.close_and_invalidate();
 
-        // A fault looks the pages up and inserts one with the lock of the allocation held. So the
-        // page is unmapped below, or the fault finds no pages. The pages stay until then.
+        // A fault looks up and inserts a page with the lock of the allocation held. So either the
+        // page is unmapped below, or the fault finds no pages. The pages stay until the unmapping.
         let allocations = core::mem::take(&mut self.state.lock().allocations);
         for memory in allocations.values() {
             memory.pages.lock().revoked = true;
@@ -273,8 +277,8 @@ impl Bar {
     }
 }
 
-/// Contiguous pages of a BAR. Drop frees those that no memory region, mapping or I/O holds, and the
-/// others follow with their last user.
+/// Contiguous pages of a BAR. Drop frees the pages that no memory region, mapping or I/O holds. The
+/// last user of each other page frees the page.
 pub(crate) struct Allocation {
     /// The BAR.
     bar: Arc<Bar>,
@@ -290,9 +294,9 @@ impl Allocation {
         &self.bar
     }
 
-    /// Adds the pages with the numbers `range` to `held`, so that they are in use as long as that
-    /// exists. Returns `ENODEV` if the BAR is dead or the pages were freed, and `EINVAL` if there
-    /// are no such pages.
+    /// Adds the pages with the numbers `range` to `held`: the pages are in use as long as `held`
+    /// exists. Returns `ENODEV` if the BAR is dead or the pages were freed, and `EINVAL` if the
+    /// allocation does not have the whole range.
     ///
     /// Context: may sleep.
     pub(crate) fn hold(&self, held: &mut Held, range: Range<usize>) -> Result {
@@ -317,14 +321,15 @@ impl Allocation {
         Ok(pages.get()?.offset())
     }
 
-    /// Frees the pages now. Returns `EBUSY` if a mapping, memory region or I/O uses one, `ENODEV` if
-    /// the BAR is dead or the pages were freed before. Accesses to remaining mappings fault.
+    /// Frees the pages now. Accesses to remaining mappings fault. Returns `EBUSY` if a mapping,
+    /// memory region or I/O uses a page, `ENODEV` if the BAR is dead or the pages were freed
+    /// before.
     ///
     /// Context: may sleep.
     pub(crate) fn free(&self) -> Result {
         let mut pages = self.memory.pages.lock();
-        // Only a fault or a new memory region, which hold the lock, add the first user of a page:
-        // pages that are not in use stay unused until the lock is released.
+        // Only a fault or a new memory region adds the first user of a page, and both hold the
+        // lock. So unused pages stay unused until the lock is released.
         if pages.get()?.in_use() {
             return Err(EBUSY);
         }
@@ -355,12 +360,12 @@ impl Drop for Allocation {
 pub(crate) struct Revoke {
     /// The BAR.
     bar: Arc<Bar>,
-    /// The address space of all its mappings.
+    /// The address space of all mappings of the BAR.
     space: AddressSpace,
 }
 
 impl Revoke {
-    /// Creates an object that revokes `bar`, whose mappings are in `space`, when it is dropped.
+    /// Creates an object that revokes `bar` on drop. The mappings of `bar` are in `space`.
     pub(crate) fn new(bar: Arc<Bar>, space: AddressSpace) -> Self {
         Self { bar, space }
     }

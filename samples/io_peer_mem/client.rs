@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The peer memory client: claims mappings of the calling process that are BARs of this driver, or
-//! memory of other functions; see [`Kind`].
+//! The peer memory client: claims mappings of the calling process that contain BARs of this driver,
+//! or memory of other functions (see [`Kind`]).
+//!
+//! [`BarClient`] implements the callbacks of the client. [`BarMemory`] is the memory of one memory
+//! region, and keeps the ticket of the region with the owner of the BAR.
 
 use crate::{
     bar::Allocation,
@@ -43,7 +46,7 @@ use kernel::{
     sync::Arc, //
 };
 
-/// Kernel memory that a memory region may take, without that for runs of scattered pages.
+/// Kernel memory that a memory region may need, without the memory for runs of scattered pages.
 const ROOM: usize = 8192;
 
 /// The client.
@@ -51,7 +54,7 @@ pub(crate) struct BarClient;
 
 crate::peer_client_slot!(BarClient);
 
-/// What memory is of, for the log.
+/// The BAR that memory belongs to, for log messages.
 enum Origin {
     /// A BAR of this driver.
     Own(Arc<Allocation>),
@@ -71,14 +74,14 @@ impl Origin {
 
 /// A range that starts in a BAR.
 pub(crate) enum Region {
-    /// The BAR is one of this driver's: the mapping of the first page.
+    /// The BAR belongs to this driver: the mapping of the first page.
     Own(Found<Allocation>),
-    /// The BAR is another driver's, or no driver's.
+    /// The BAR belongs to another driver, or to no driver.
     Foreign(Kind, Window),
 }
 
 impl Region {
-    /// Returns what the memory is of.
+    /// Returns the BAR that the memory belongs to.
     fn origin(&self) -> Origin {
         match self {
             Self::Own(found) => Origin::Own(found.data.clone()),
@@ -87,22 +90,22 @@ impl Region {
     }
 }
 
-/// The table of a memory region, and the object that keeps its memory in place.
+/// The table of a memory region, and the object that keeps the memory in place.
 enum Backing {
-    /// Pages of this driver, which stay allocated.
+    /// Pages of this driver. The pages stay allocated.
     Own(RunTable<Held>),
     /// Pinned struct pages of another driver.
     Pages(RunTable<pinned::Pages>),
-    /// Physical addresses without struct pages. Only the ticket keeps them valid.
+    /// Physical addresses without struct pages. Only the ticket keeps the addresses valid.
     Mmio(MmioTable),
 }
 
 /// Memory of a BAR that an RDMA device uses.
 pub(crate) struct BarMemory {
-    // Drop order: when the ticket is removed, the memory is released.
+    // Drop order: the memory is released before the ticket is removed.
     /// The memory.
     backing: Backing,
-    /// What the memory is of.
+    /// The BAR that the memory belongs to.
     origin: Origin,
     /// Keeps the ticket with the owner of the BAR.
     _ticket: TicketGuard,
@@ -174,8 +177,9 @@ impl Client for BarClient {
         let pin_all = || {
             memcg::check_room(ROOM)?;
             let pages = pages_of(range)?;
-            // Before the ticket is added: from then on an invalidation waits, and the process may
-            // keep the lock as long as it likes. Below nothing waits for the process.
+            // The process may keep the `mmap_lock` for any time, and from the addition of the
+            // ticket on an invalidation waits for this registration. So take the lock before the
+            // addition: nothing below waits for the process.
             let task = current!();
             let mm = match region {
                 Region::Own(found) if pages.end <= found.end => None,
@@ -207,8 +211,8 @@ impl Client for BarClient {
     }
 }
 
-/// Logs a message about memory of `origin`. The line names this module also if another driver owns the
-/// BAR.
+/// Logs a message about memory of `origin`. The message names this module even if another driver
+/// owns the BAR.
 fn log(origin: &Origin, message: fmt::Arguments<'_>) {
     let (dev, index) = (origin.window().dev(), origin.window().index());
     match origin {
@@ -220,8 +224,8 @@ fn log(origin: &Origin, message: fmt::Arguments<'_>) {
     }
 }
 
-/// Logs why `get_pages` failed for `range`, without the user's address: that is in the core's list of
-/// refusals, for root.
+/// Logs why `get_pages` failed for `range`. The message omits the user's address: the core's list
+/// of refusals has the address, for root.
 fn log_refused(region: &Region, range: VaRange, write: bool, e: Error) {
     let own = matches!(region, Region::Own(_));
     let why = match (e, write) {
@@ -262,9 +266,9 @@ fn pages_of(range: VaRange) -> Result<Range<usize>> {
     Ok(start..start.checked_add(bytes).ok_or(EFAULT)?)
 }
 
-/// Holds the pages that are mapped in `range`, which begins in the mapping `first`. `mm` is needed if
-/// it goes on after that. Returns `EFAULT` unless all are pages of the same BAR, and mapped writable if
-/// `write`.
+/// Holds the pages that are mapped in `range`. The range begins in the mapping `first`; `mm` is
+/// needed if the range continues after `first`. Returns `EFAULT` unless all pages are pages of the
+/// same BAR, and mapped writable if `write`.
 fn hold(
     first: &Found<Allocation>,
     mm: Option<&mm::Locked<'_>>,
@@ -285,9 +289,9 @@ fn hold(
     RunTable::new(held)
 }
 
-/// Adds the pages at the beginning of `range` to `held`, as far as the mapping `found` goes, which has
-/// the first one. Returns the address of the next page, and `EFAULT` unless the process may access
-/// them, and write if `write`.
+/// Adds the pages at the beginning of `range` to `held`, up to the end of the mapping `found`,
+/// which contains the first page. Returns the address of the next page, or `EFAULT` unless the
+/// process may access the pages, and write if `write`.
 fn hold_mapped(
     held: &mut Held,
     found: &Found<Allocation>,
@@ -307,7 +311,7 @@ fn hold_mapped(
     }
 }
 
-/// Pins the pages of `range`. Returns `EFAULT` unless all are pages of `window`, and writable if
+/// Pins the pages of `range`. Returns `EFAULT` unless all pages are in `window`, and writable if
 /// `write`.
 fn pin(
     window: &Window,
@@ -316,15 +320,15 @@ fn pin(
     write: bool,
 ) -> Result<RunTable<pinned::Pages>> {
     let pages = pinned::Pages::pin(mm, range.start, range.len() / PAGE_SIZE, write)?;
-    // The range may continue in memory that is not revoked with this function.
+    // The range may continue in memory that is not revoked together with the PCI function.
     if !pages.all_within(window.phys()) {
         return Err(EFAULT);
     }
     RunTable::new(pages)
 }
 
-/// Looks up the physical addresses of `range`. Returns `EFAULT` unless all are in `window`, and
-/// mapped writable if `write`.
+/// Looks up the physical addresses of `range`. Returns `EFAULT` unless all addresses are in
+/// `window`, and mapped writable if `write`.
 fn look_up(
     window: &Window,
     mm: &mm::Locked<'_>,

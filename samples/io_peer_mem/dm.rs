@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Device memory with the semantics of `ibv_alloc_dm(3)`: allocations with a length and an
-//! alignment. Each is a file that can be mapped and passed to other processes.
+//! alignment. Each allocation is a file that can be mapped and passed to other processes.
 //!
 //! The memory is an [`Allocation`], the same as behind `mmap(2)` of the device, so memory regions
-//! and revocation need no special case. Its pages are freed when its files are closed and the last
-//! user is gone. `IO_PEER_MEM_IOC_DM_FREE` frees them at once, or fails if they are in use.
+//! and revocation need no special case. The pages are freed when the files are closed and the last
+//! user is gone. `IO_PEER_MEM_IOC_DM_FREE` frees the pages at once, or fails if a page is in use.
 
 use crate::{
     bar::{
@@ -47,7 +47,7 @@ use kernel::{
     }, //
 };
 
-/// An allocation with its own file.
+/// An allocation with a separate file.
 pub(crate) struct Dm {
     /// The memory.
     allocation: Arc<Allocation>,
@@ -136,7 +136,7 @@ impl chardev::Device for Dm {
     }
 
     fn read(this: ArcBorrow<'_, Self>, at: u64, mut to: UserSliceWriter) -> Result<usize> {
-        // At each access, as in sysfs: lockdown may come while the file is open.
+        // Lockdown may begin while the file is open. So check each access, as sysfs does.
         lockdown::pci_access()?;
         let mut done = 0;
         let mut page = KVec::from_elem(0, PAGE_SIZE.min(to.len()), GFP_KERNEL_ACCOUNT)?;
@@ -183,9 +183,10 @@ impl chardev::Device for Dm {
 }
 
 impl Dm {
-    /// Returns room in `page` for the next bytes of a copy of `left` more bytes, of which `done` are
-    /// copied: up to the end of their page. Returns `None` at the end of the copy or of the memory, or
-    /// if a signal is pending after the first bytes, so that each call makes progress.
+    /// Returns the part of `page` for the next bytes of a copy that starts at offset `at`, with
+    /// `done` bytes copied and `left` bytes to copy. The part does not cross a page of the memory.
+    /// Returns `None` at the end of the copy or of the memory. Also returns `None` if a signal is
+    /// pending, but only after the first bytes, so that each call makes progress.
     fn part<'a>(
         &self,
         page: &'a mut [u8],
@@ -199,7 +200,7 @@ impl Dm {
         if left == 0 || at >= self.length || (done > 0 && task.signal_pending()) {
             return None;
         }
-        // CAST: Less than `PAGE_SIZE`; see above.
+        // CAST: The remainder is less than `PAGE_SIZE`.
         let in_page = PAGE_SIZE - (at % PAGE_SIZE as u64) as usize;
         let len = in_page
             .min(left)
@@ -233,8 +234,9 @@ impl Dm {
 
     /// Implements `IO_PEER_MEM_IOC_DM_FREE`.
     ///
-    /// Returns errors as [`Dm::info`], `EBUSY` while the memory is in use, and `EBADF` if the file is
-    /// not open for writing: a process that may only read the memory must not free it for others.
+    /// A process that may only read the memory must not free the memory for others. So the function
+    /// returns `EBADF` if the file is not open for writing. Returns `EBUSY` while the memory is in
+    /// use, and errors as [`Dm::info`].
     fn free(&self, file: &Opened<'_>, arg: usize) -> Result<isize> {
         if !file.is_writable() {
             return Err(EBADF);

@@ -2,7 +2,8 @@
 
 //! Arguments of the device memory ioctls, `struct io_peer_mem_dm_*`.
 //!
-//! Every input field is checked, including those that must be 0: a later version may define them.
+//! A later version may define fields that must be 0 now. So every input field is checked, including
+//! the reserved fields.
 
 use crate::uapi::{
     self,
@@ -67,7 +68,7 @@ mod tests {
     use super::*;
     use core::mem::size_of;
 
-    /// The bits that a reserved field is tried with.
+    /// The bits that a test sets in a reserved field.
     const BITS: [u32; 4] = [0, 31, 32, 63];
 
     /// Returns a valid request.
@@ -110,7 +111,7 @@ mod tests {
         assert!(check_alloc(&request(1, u32::MAX)) == Err(EINVAL));
     }
 
-    /// Any other version, any flag and any bit of a reserved field is refused.
+    /// Any other version, any flag and any bit of a reserved field is rejected.
     #[test]
     fn reserved_fields() {
         for bit in [0, 1, 31] {

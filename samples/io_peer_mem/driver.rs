@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The PCI driver: binds the functions it is configured for, and creates the device nodes of their
-//! BARs.
+//! The PCI driver: binds the configured PCI functions, and creates device nodes for the BARs.
+//!
+//! [`BarDriver`] is the driver, [`Function`] the driver data of a bound function. The options of a
+//! function come from the module parameters, or from a write to the file `bind_with`.
 
 use crate::{
     bar::{
@@ -47,7 +49,7 @@ use kernel::{
     sync::Arc, //
 };
 
-/// Mode of a device node: no access for others, as one user may have all of a BAR.
+/// Mode of a device node. A user can allocate a whole BAR, so others have no access.
 const MODE: u16 = 0o660;
 
 /// The driver.
@@ -65,12 +67,13 @@ struct BarNode {
 /// Driver data of a bound function. Dropped before the devres of the device, so that all pages are
 /// free when the kernel removes the P2PDMA memory.
 pub(crate) struct Function {
-    /// The nodes of its BARs.
+    /// The nodes of the BARs.
     bars: KVec<BarNode>,
 }
 
-/// The functions whose memory other drivers' mappings can have: also those of this driver, by
-/// `p2pmem/allocate`. The callbacks of a driver get no argument for it.
+/// The functions with memory that mappings of other drivers may contain. Functions of this driver
+/// are included, because of `p2pmem/allocate`. The callbacks of a driver get no argument for the
+/// object, so the object is a static.
 pub(crate) static FUNCTIONS: Snapshot<Functions> = Snapshot::new();
 
 /// The options of functions that are being bound by the file `bind_with`.
@@ -120,7 +123,7 @@ impl ext_pci::Recovery for BarDriver {
 
 #[vtable]
 impl ext_pci::BindWith for BarDriver {
-    /// Binds the function that `text` names, with the options that follow.
+    /// Binds the function that `text` names, with the options after the name.
     fn bind_with(driver: &ext_pci::Attach<'_>, text: &str) -> Result {
         let Some(((domain, bus, slot), given)) = options::parse_bind(text) else {
             pr_err!("bind_with: {}: not domain:bus:device.function and values of bars, ranges, busmaster, publish, zero\n", text);
@@ -133,8 +136,8 @@ impl ext_pci::BindWith for BarDriver {
     }
 }
 
-/// Binds the functions of the parameter `devices`. A function that cannot be bound has a line in the log
-/// and does not keep the others from being bound.
+/// Binds the functions of the parameter `devices`. If a function cannot be bound, logs the failure
+/// and binds the others.
 ///
 /// Context: may sleep.
 pub(crate) fn bind_devices(
@@ -193,7 +196,8 @@ fn probe(dev: &pci::Device<Core<'_>>) -> Result<Function> {
         );
         return Err(EIO);
     }
-    // With memory space, and without bus mastering.
+    // The saved state has memory space enabled. Bus mastering is disabled unless `busmaster` is
+    // set.
     ext_pci::save_state(dev);
 
     let identity = Identity {
@@ -247,7 +251,7 @@ fn probe(dev: &pci::Device<Core<'_>>) -> Result<Function> {
     Ok(Function { bars })
 }
 
-/// Returns why `part` of `bar` cannot be P2PDMA memory, or `None` if it can.
+/// Returns the reason why `part` of `bar` cannot be P2PDMA memory, or `None` if there is no reason.
 fn unusable(bar: &ext_pci::Bar, part: &Range<u64>) -> Option<&'static str> {
     if bar.is_io() {
         Some("it is I/O space")

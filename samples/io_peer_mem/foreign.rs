@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Mappings of BARs that belong to other drivers, or to no driver.
+//!
+//! [`Kind`] says whether a mapping may contain BAR memory, and finds the BAR. The client uses
+//! [`Kind`] for mappings that are not mappings of this driver.
 
 use crate::{
     ext::{
@@ -22,10 +25,9 @@ use kernel::{
 /// Kinds of BAR memory that a mapping may contain.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Peer-to-peer memory, which has struct pages: `p2pmem/allocate` in sysfs, or mappings of a
-    /// driver.
+    /// Peer-to-peer memory with struct pages: `p2pmem/allocate` in sysfs, or mappings of a driver.
     Pages,
-    /// `resourceN` in sysfs, which has no struct pages. Only with the parameter `mmio`.
+    /// `resourceN` in sysfs, without struct pages. Only with the parameter `mmio`.
     Mmio,
 }
 
@@ -42,7 +44,7 @@ impl Kind {
     }
 
     /// Returns the BAR that `addr` of the calling process is mapped to, or `None` if no memory of
-    /// this kind is mapped at `addr` yet.
+    /// the kind is mapped at `addr` yet.
     ///
     /// Context: process context; may sleep.
     pub(crate) fn window(self, mm: mm::Locked<'_>, addr: usize) -> Option<Window> {
@@ -61,7 +63,8 @@ impl Kind {
         }
     }
 
-    /// Returns `EFAULT` unless all of `range` in the calling process may contain this kind of memory.
+    /// Returns `EFAULT` unless all of `range` in the calling process may contain memory of the
+    /// kind.
     ///
     /// Context: any.
     pub(crate) fn check(self, mm: &mm::Locked<'_>, range: Range<usize>) -> Result {

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! PCI functions of other drivers whose memory RDMA devices use. Their memory regions are revoked
-//! when the function changes drivers or is removed. Those of this driver are revoked when they are
-//! reset as well.
+//! PCI functions of other drivers with memory that RDMA devices use.
 //!
-//! Locking: below [`Functions::state`] are only the lock of [`Tickets`] and those of a look-up on the
-//! PCI bus. It is not held while a ticket is added or invalidated.
+//! When a function changes drivers or is removed, all memory regions on the function are revoked.
+//! Memory regions on a function of this driver are also revoked when the function is reset.
+//! [`Functions`] is the set of functions, and follows the events of the PCI bus.
+//!
+//! Locking: below [`Functions::state`] are only the lock of [`Tickets`] and the locks of a look-up
+//! on the PCI bus. [`Functions::state`] is not held while a ticket is added or invalidated.
 
 use crate::{
     ext::{
@@ -57,16 +59,18 @@ fn key_of(dev: &pci::Device) -> Key {
 struct State {
     /// An event could not be recorded for lack of memory: no function is added any more.
     lost: bool,
-    /// Each function that had a memory region or an event. It stays until it is deleted.
+    /// Each function that had a memory region or an event. The entry stays until the function is
+    /// deleted.
     functions: RBTree<Key, Function>,
 }
 
 /// A function.
 struct Function {
-    /// The tickets of its memory regions. They are closed while it changes drivers.
+    /// The tickets of the memory regions on the function. Closed while the function changes
+    /// drivers.
     tickets: Arc<Tickets>,
-    /// The tickets are closed since binding a driver failed. That driver may still have resources,
-    /// until the lock of the device is free.
+    /// The tickets are still closed, because binding a driver has failed. The driver may have
+    /// resources until the lock of the device is free.
     not_bound: bool,
 }
 
@@ -86,22 +90,24 @@ impl Functions {
         )
     }
 
-    /// Adds `ticket` to those of `dev` until the returned guard is dropped. Returns `ENODEV` while
-    /// `dev` changes drivers, and when it has been deleted.
+    /// Adds `ticket` to the tickets of `dev` until the returned guard is dropped. Returns `ENODEV`
+    /// while `dev` changes drivers, and after `dev` was deleted.
     ///
     /// Context: may sleep.
     pub(crate) fn add(&self, dev: &pci::Device, ticket: Ticket) -> Result<TicketGuard> {
-        // No event would close the tickets of a function that is not on the bus any more. If it is
-        // now, they are closed or removed later, or have been closed before.
+        // No event would close the tickets of a function that is no longer on the bus. If the
+        // function is on the bus now, an event has closed the tickets, or will close or remove the
+        // tickets.
         let tickets = self.tickets_of(key_of(dev), || ext_pci::is_on_bus(dev))?;
         self.reopen_if_released(dev);
         Tickets::add(&tickets, ticket)
     }
 
-    /// Allows registrations of memory of `dev` again if they have been refused since binding a driver
-    /// failed, and that driver has no resources any more.
+    /// Allows registrations of memory of `dev` again, if binding a driver has failed and the driver
+    /// has no resources any more.
     ///
-    /// Only tries to take the lock of the device: an event that holds it waits for registrations.
+    /// An event that holds the lock of the device waits for registrations. So this function, which
+    /// a registration calls, only tries to take the lock.
     ///
     /// Context: may sleep.
     fn reopen_if_released(&self, dev: &pci::Device) {
@@ -114,14 +120,14 @@ impl Functions {
         };
         let mut state = self.state.lock();
         if let Some(found) = state.functions.get_mut(&function) {
-            // No, if the function is being deleted, which takes no lock.
+            // The deletion of a function resets `not_bound` without the lock of the device.
             if core::mem::take(&mut found.not_bound) {
                 found.tickets.reopen();
             }
         }
     }
 
-    /// Returns whether binding a driver to `function` has failed, and nothing has happened since.
+    /// Returns whether binding a driver to `function` has failed, and no event has come since.
     fn is_not_bound(&self, function: Key) -> bool {
         let state = self.state.lock();
         (state.functions.get(&function)).is_some_and(|found| found.not_bound)
@@ -135,8 +141,8 @@ impl Functions {
         }
     }
 
-    /// Returns the tickets of `function`, which is added if `may_add` returns true. Returns `ENODEV` if
-    /// it is not, or all registrations are refused.
+    /// Returns the tickets of `function`. Adds `function` to the set if necessary and if `may_add`
+    /// returns true. Returns `ENODEV` if `function` is not in the set and cannot be added.
     ///
     /// Context: may sleep.
     fn tickets_of(&self, function: Key, may_add: impl FnOnce() -> bool) -> Result<Arc<Tickets>> {
@@ -160,8 +166,8 @@ impl Functions {
         })
     }
 
-    /// Revokes all memory of `dev`, and refuses registrations until [`Functions::resume`] or another
-    /// driver is bound.
+    /// Revokes all memory of `dev`, and rejects registrations until [`Functions::resume`] or until
+    /// another driver is bound.
     ///
     /// Context: may sleep; waits for registrations of memory regions that are in progress. The caller
     /// holds the lock of `dev`.
@@ -176,7 +182,7 @@ impl Functions {
         self.reopen(key_of(dev));
     }
 
-    /// Revokes all memory of `function`, and refuses registrations until [`Functions::reopen`].
+    /// Revokes all memory of `function`, and rejects registrations until [`Functions::reopen`].
     ///
     /// Context: may sleep; waits for registrations of memory regions that are in progress.
     fn revoke(&self, function: Key) {
@@ -189,8 +195,9 @@ impl Functions {
         }
     }
 
-    /// Refuses the registration of memory of functions that are not in the set, as an event of
-    /// `function` cannot be recorded. Returns the tickets of `function` if it is in the set by now.
+    /// An event of `function` cannot be recorded: rejects from now on the registration of memory of
+    /// functions that are not in the set. Returns the tickets of `function` if `function` is in the
+    /// set by now.
     fn refuse_new(&self, function: Key) -> Option<Arc<Tickets>> {
         let mut state = self.state.lock();
         let first = !core::mem::replace(&mut state.lost, true);
@@ -215,7 +222,7 @@ impl Functions {
         }
     }
 
-    /// Removes `function`, which is deleted. A task that still has its tickets finds them closed.
+    /// Removes the deleted `function`. A task that still has the tickets finds the tickets closed.
     ///
     /// Context: may sleep.
     fn remove(&self, function: Key) {
@@ -228,8 +235,8 @@ impl Watcher for Functions {
     fn event(&self, dev: &pci::Device, event: Event) {
         let function = key_of(dev);
         match event {
-            // The old driver is still bound, or the new one not yet. After this no device accesses
-            // the memory.
+            // The old driver is still bound, or the new driver is not bound yet. After the
+            // revocation no device accesses the memory.
             Event::Unbinding | Event::Binding | Event::Deleting => {
                 self.set_not_bound(function, false);
                 self.revoke(function);

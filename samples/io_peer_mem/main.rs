@@ -2,9 +2,9 @@
 
 //! PCI BARs as memory for processes and RDMA devices.
 //!
-//! A PCI driver that binds the functions it is configured for, makes their BARs P2PDMA memory, and
-//! creates a character device for each: `/dev/io_peer_mem/BDF/barN`. As a peer memory client it
-//! claims mappings of these devices for RDMA, and revokes them when the PCI function is removed.
+//! A PCI driver binds the configured PCI functions, makes BARs P2PDMA memory, and creates a
+//! character device for each BAR: `/dev/io_peer_mem/BDF/barN`. A peer memory client claims mappings
+//! of the character devices for RDMA, and revokes the memory when the PCI function is removed.
 //!
 //! Layers, top to bottom:
 //!
@@ -62,7 +62,7 @@ module! {
 /// The module.
 #[pin_data]
 struct IoPeerMem {
-    // Drop order: the unbound devices revoke their memory through the client.
+    // Drop order: the driver goes first, since unbound devices revoke memory through the client.
     /// The PCI driver.
     #[pin]
     driver: pci::Registration<driver::BarDriver>,

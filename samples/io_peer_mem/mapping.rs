@@ -19,18 +19,19 @@ use kernel::{
     prelude::*, //
 };
 
-/// The operations of all mappings of this module. Their address identifies these mappings.
+/// The operations of all mappings of this module. The address of the operations identifies the
+/// mappings.
 pub(crate) static VM_OPS: vma::Ops<Allocation> = vma::Ops::new();
 
-/// The bit of the offset of `mmap(2)` that asks for write-combining, in pages.
+/// The bit in the offset of `mmap(2)` that requests write-combining, in pages.
 // CAST: `usize` has 64 bits on architectures with P2PDMA.
 const COMBINE: usize = uapi::IO_PEER_MEM_MMAP_WC as usize / PAGE_SIZE;
 
-/// Sets the flags and the caching of `vma`, a new mapping of memory of `bar`, and its offset to that in
-/// the memory. Returns that offset, in pages.
+/// Sets the flags and the caching of `vma`, a new mapping of memory of `bar`. Sets the offset of
+/// `vma` to the offset in the memory, and returns the offset, in pages.
 ///
-/// Returns `EPERM` under kernel lockdown, and `EINVAL` if write-combining is asked for and the BAR is
-/// not prefetchable.
+/// Returns `EPERM` under kernel lockdown, and `EINVAL` if write-combining is requested and the BAR
+/// is not prefetchable.
 pub(crate) fn set_up(vma: &VmaNew, bar: &Bar) -> Result<usize> {
     lockdown::pci_access()?;
     let combine = vma::pgoff(vma) & COMBINE != 0;
@@ -38,7 +39,7 @@ pub(crate) fn set_up(vma: &VmaNew, bar: &Bar) -> Result<usize> {
     if combine && !bar.memory().is_prefetchable() {
         return Err(EINVAL);
     }
-    // Not PFNMAP: the pages can be pinned, for memory regions and O_DIRECT.
+    // Memory regions and O_DIRECT pin the pages, so the mapping must not be PFNMAP.
     vma.set_mixedmap();
     vma.set_dontexpand();
     vma.set_dontdump();

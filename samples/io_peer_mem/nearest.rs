@@ -21,7 +21,7 @@ use kernel::{
     sync::ArcBorrow, //
 };
 
-/// Returns bus, device and function of `address` in one number.
+/// Returns bus, device and function of `address` as a single number.
 fn bus_slot((_, bus, slot): Address) -> u32 {
     u32::from(bus) << 8 | u32::from(slot)
 }
@@ -42,8 +42,8 @@ fn check(arg: &io_peer_mem_nearest) -> Result<Address> {
     Ok((arg.domain, bus, slot))
 }
 
-/// Returns the answer for `device`: the nearest provider with its distance, and the distance of the
-/// function that was asked.
+/// Returns the answer for `device`: the nearest provider with the distance of the provider, and
+/// `here`, the distance of the function that the ioctl was called on.
 fn answer(
     device: Address,
     provider: Option<(Address, u32)>,
@@ -80,7 +80,7 @@ pub(crate) fn nearest(this: ArcBorrow<'_, Bar>, arg: usize) -> Result<isize> {
     this.check_alive()?;
     let device = pci::at(address.0, address.1, address.2).ok_or(ENXIO)?;
     let client = (*device).as_ref();
-    // The provider may be removed before its distance is known. Then the answer has no provider.
+    // The provider may be removed before the distance is known. Then the answer has no provider.
     let provider = p2pdma::find(&[client])?.and_then(|provider| {
         let distance = p2pdma::distance(&provider, client).ok()?;
         Some((pci::address(&provider), distance))
@@ -113,7 +113,7 @@ mod tests {
         assert_eq!(uapi::IO_PEER_MEM_NEAREST_HERE, 2);
     }
 
-    /// Addresses, and fields that must have one value.
+    /// Addresses, and fields that must have a fixed value.
     #[test]
     fn requests() {
         assert!(check(&request(0, 0x0118)) == Ok((0, 1, 0x18)));
@@ -145,7 +145,7 @@ mod tests {
         assert!(check(&arg).is_ok());
     }
 
-    /// Each part of the answer has its flag, also without the other part.
+    /// Each part of the answer has a separate flag, also without the other part.
     #[test]
     fn answers() {
         let device = (3, 0x12, 0x18);

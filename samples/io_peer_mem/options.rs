@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The module parameters, and the options of one function.
+//! The module parameters, and the options of a function.
+//!
+//! [`Options`] are the options that a function is bound with. [`Given`] are the options of a write
+//! to `bind_with`, and override the module parameters.
 
 use crate::{
     ext::{
@@ -34,7 +37,7 @@ pub(crate) struct Options {
 /// A part of each BAR: offset and size.
 pub(crate) type Parts = [Option<(u64, u64)>; BARS as usize];
 
-/// The options that a write to `bind_with` has for its function; `None` where the parameter counts.
+/// The options of a function in a write to `bind_with`. `None` selects the module parameter.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Given {
     bars: Option<u32>,
@@ -45,7 +48,8 @@ pub(crate) struct Given {
 }
 
 impl Given {
-    /// Sets `option`, of the form `name=value`. Returns `None` if it is invalid, or set already.
+    /// Sets `option`, of the form `name=value`. Returns `None` if `option` is invalid, or set
+    /// already.
     fn set(&mut self, option: &str) -> Option<()> {
         let (name, value) = option.split_once('=')?;
         let value = value.as_bytes();
@@ -61,7 +65,7 @@ impl Given {
     }
 }
 
-/// Parses what is written to `bind_with`: a function, and its options.
+/// Parses a write to `bind_with`: a function, and the options of the function.
 pub(crate) fn parse_bind(text: &str) -> Option<(Address, Given)> {
     let mut words = text.split_ascii_whitespace();
     let address = parse_address(words.next()?.as_bytes())?;
@@ -71,8 +75,9 @@ pub(crate) fn parse_bind(text: &str) -> Option<(Address, Given)> {
 }
 
 impl Options {
-    /// Returns the options of a function: those of `given`, and otherwise the parameters, which users
-    /// may write at run time. `bars` and `ranges` are one choice.
+    /// Returns the options of a function: the options in `given`, and the parameters for all
+    /// others. Users may write the parameters at run time. `bars` and `ranges` are a single choice:
+    /// if `given` has either, both parameters are ignored.
     ///
     /// Context: may sleep.
     pub(crate) fn get(given: Given) -> Result<Self> {
@@ -149,7 +154,8 @@ pub(crate) fn for_each_device(mut f: impl FnMut(&str, Address) -> Result) -> Res
     Ok(())
 }
 
-/// Returns the value of the parameter `name`, or `None` if it is empty. [`check`] has accepted it.
+/// Returns the value of the parameter `name`, which [`check`] has accepted, or `None` if the value
+/// is empty.
 fn parsed<T>(name: &CStr, parse: fn(&[u8]) -> Option<T>) -> Result<Option<T>> {
     params::with_string(name, |text| {
         text.map(|text| parse(text.to_bytes()).ok_or(EINVAL))
@@ -157,8 +163,8 @@ fn parsed<T>(name: &CStr, parse: fn(&[u8]) -> Option<T>) -> Result<Option<T>> {
     })
 }
 
-/// Checks a new value of the parameter `name`. Returns `EINVAL` and logs the rule if it is invalid. An
-/// empty text restores the default.
+/// Checks a new value of the parameter `name`. Returns `EINVAL` and logs the rule if the value is
+/// invalid. An empty text restores the default.
 fn check(name: &CStr, text: &CStr) -> Result {
     let bytes = text.to_bytes();
     let (valid, rule) = match name.to_bytes() {
@@ -194,7 +200,7 @@ fn check(name: &CStr, text: &CStr) -> Result {
     Ok(())
 }
 
-// Called before the module's init, and on a write in sysfs.
+// Called before the init function of the module, and on a write in sysfs.
 crate::check_params!(check);
 
 /// Returns `text` for a log line.
@@ -263,7 +269,7 @@ fn parse_id(item: &[u8]) -> Option<(u16, u16)> {
     Some((parse_hex(vendor)?, parse_hex(device.get(1..)?)?))
 }
 
-/// Parses `domain:bus:device.function`, in hexadecimal; without a domain it is 0.
+/// Parses `domain:bus:device.function`, in hexadecimal. A missing domain is 0.
 fn parse_address(item: &[u8]) -> Option<Address> {
     let text = core::str::from_utf8(item).ok()?;
     let (rest, function) = text.rsplit_once('.')?;
@@ -302,7 +308,7 @@ fn parse_hex(text: &[u8]) -> Option<u16> {
 mod tests {
     use super::*;
 
-    /// One item of `ids`.
+    /// An item of `ids`.
     #[test]
     fn ids() {
         assert_eq!(parse_id(b"1af4:1110"), Some((0x1af4, 0x1110)));
@@ -323,7 +329,7 @@ mod tests {
         }
     }
 
-    /// One item of `devices`.
+    /// An item of `devices`.
     #[test]
     fn devices() {
         assert_eq!(parse_address(b"0000:03:00.0"), Some((0, 3, 0)));
@@ -392,7 +398,7 @@ mod tests {
         }
     }
 
-    /// What is written to `bind_with`.
+    /// Writes to `bind_with`.
     #[test]
     fn bind_with() {
         let none = parse_bind("0000:03:00.1").map(|(address, given)| (address, given.bars));

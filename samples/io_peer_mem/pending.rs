@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The options of functions to which the driver is being bound by its file `bind_with`.
+//! The options of functions that a write to the driver's file `bind_with` is binding.
+//!
+//! The write adds an [`Entry`] to [`Pending`] and binds the driver. The probe function reads the
+//! options.
 //!
 //! Locking: [`Pending::entries`] is a leaf.
 
@@ -16,7 +19,7 @@ use kernel::{
     }, //
 };
 
-/// The options of each such function.
+/// The options of each function that is being bound by `bind_with`.
 #[pin_data]
 pub(crate) struct Pending {
     /// The functions.
@@ -24,7 +27,7 @@ pub(crate) struct Pending {
     entries: Mutex<KVec<(ARef<pci::Device>, Given)>>,
 }
 
-/// Returns whether both are the same function.
+/// Returns whether `a` and `b` are the same function.
 fn same(a: &pci::Device, b: &pci::Device) -> bool {
     core::ptr::eq(a, b)
 }
@@ -42,7 +45,8 @@ impl Pending {
         )
     }
 
-    /// Sets the options of `dev` until the result is dropped. Returns `EBUSY` if it has some.
+    /// Sets the options of `dev` until the result is dropped. Returns `EBUSY` if `dev` has options
+    /// already.
     ///
     /// Context: may sleep.
     pub(crate) fn add(this: Arc<Self>, dev: ARef<pci::Device>, given: Given) -> Result<Entry> {
@@ -55,7 +59,7 @@ impl Pending {
         Ok(Entry { pending: this, dev })
     }
 
-    /// Returns the options of `dev`; those of a function that is not in the set are empty.
+    /// Returns the options of `dev`. A function that is not in the set has empty options.
     ///
     /// Context: may sleep.
     pub(crate) fn of(&self, dev: &pci::Device) -> Given {
@@ -65,7 +69,7 @@ impl Pending {
     }
 }
 
-/// The options of a function, which are gone when this is dropped.
+/// The options of a function. Drop removes the options from the set.
 pub(crate) struct Entry {
     /// The set.
     pending: Arc<Pending>,

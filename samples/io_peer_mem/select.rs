@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Selection of the BARs that become memory, and of those that are published to other drivers.
+//! Selection of the BARs that become memory, and of the BARs that are published to other drivers.
 //!
-//! Many devices have registers in prefetchable BARs, as only such BARs can be placed above 4 GiB
-//! behind a bridge. A process that writes registers can make the device access any host memory. So
-//! without `bars=` or `ranges=` only functions whose class says memory are used. Processing
-//! accelerators do not count: beside their memory are the registers of a shell, or doorbells.
+//! Behind a bridge only prefetchable BARs can be placed above 4 GiB. So many devices have registers
+//! in prefetchable BARs. A process that writes registers can make the device access any host
+//! memory. So without `bars=` or `ranges=` only functions with a memory class are used. Processing
+//! accelerators do not count, because the registers of a shell, or doorbells, are next to the
+//! memory.
 
 use kernel::macros::kunit_tests;
 
@@ -27,12 +28,12 @@ pub(crate) struct Identity {
     pub(crate) id: (u16, u16),
 }
 
-/// The properties of a BAR that its selection depends on.
+/// The properties of a BAR that the selection depends on.
 #[derive(Clone, Copy)]
 pub(crate) struct Properties {
     /// Number, 0 to 5.
     pub(crate) index: u32,
-    /// Whether it is memory space that reads do not change.
+    /// Whether the BAR is memory space that reads do not change.
     pub(crate) prefetchable: bool,
     /// Size in bytes.
     pub(crate) len: u64,
@@ -45,7 +46,8 @@ pub(crate) enum Choice {
     Use,
     /// The BAR is not used.
     Skip,
-    /// The BAR looks like memory, but the function does not. It is not used, and a log line says so.
+    /// The BAR looks like memory, but the function does not. The BAR is not used, and a message in
+    /// the log names the BAR.
     Registers,
 }
 
@@ -67,8 +69,8 @@ impl Identity {
         }
     }
 
-    /// Returns whether the memory of `used` BARs is published to other drivers if the user does not
-    /// say: only memory without side effects, which excludes registers.
+    /// Returns whether the memory of `used` BARs is published to other drivers by default.
+    /// Registers must not be published, so only memory without side effects is.
     pub(crate) fn publishes(self, mut used: impl Iterator<Item = Properties>) -> bool {
         self.is_memory() && used.all(|bar| bar.prefetchable)
     }

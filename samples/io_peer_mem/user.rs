@@ -14,14 +14,15 @@ use kernel::{
     }, //
 };
 
-/// Reads the structure at the user address `arg`. Returns `EFAULT` if it is not readable.
+/// Reads the structure at the user address `arg`. Returns `EFAULT` if the structure is not
+/// readable.
 ///
 /// Context: process context; may sleep.
 pub(crate) fn read<T: FromBytes>(arg: usize) -> Result<T> {
     slice::<T>(arg).reader().read()
 }
 
-/// Writes `value` to the user address `arg`. Returns `EFAULT` if it is not writable.
+/// Writes `value` to the user address `arg`. Returns `EFAULT` if the address is not writable.
 ///
 /// Context: process context; may sleep.
 pub(crate) fn write<T: AsBytes>(arg: usize, value: &T) -> Result {

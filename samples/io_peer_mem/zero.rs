@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! When the memory of a BAR is cleared: the parameter `zero`.
+//! When the memory of a BAR is cleared: the parameter `zero`, which gives each BAR a [`Policy`].
 
 use crate::ext::pci::BARS;
 use kernel::macros::kunit_tests;
@@ -8,11 +8,11 @@ use kernel::macros::kunit_tests;
 /// When memory is cleared.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Policy {
-    /// Never: a user can read what earlier users left, and other drivers that had the memory.
+    /// Never: a user can read data of earlier users, and of other drivers that had the memory.
     Never,
-    /// When it is allocated, and when it is freed: other drivers read nothing either.
+    /// On allocation and on free: other drivers cannot read the data of users either.
     OnFree,
-    /// When it is allocated.
+    /// On allocation.
     #[default]
     OnAllocation,
 }
@@ -20,7 +20,8 @@ pub(crate) enum Policy {
 /// The policy of each BAR.
 pub(crate) type Policies = [Policy; BARS as usize];
 
-/// Parses a list of `POLICY`, for all BARs, or `BAR:POLICY`. A later item counts before an earlier one.
+/// Parses a list of `POLICY`, for all BARs, or `BAR:POLICY`. A later item overrides an earlier
+/// item.
 pub(crate) fn parse(list: &[u8]) -> Option<Policies> {
     let mut policies = Policies::default();
     for item in list.split(|&c| c == b',') {
@@ -53,7 +54,7 @@ mod tests {
         OnFree, //
     };
 
-    /// One policy for all BARs, for some, and both.
+    /// A policy for all BARs, for some BARs, and both.
     #[test]
     fn lists() {
         assert_eq!(Policies::default(), [OnAllocation; 6]);
