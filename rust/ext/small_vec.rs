@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A vector without an allocation for a single element. Used for lists that usually have one
+//! A vector without an allocation for a single element. Used for lists that usually have a single
 //! element.
 //!
 //! # Examples
@@ -31,13 +31,12 @@ use kernel::{
     prelude::*, //
 };
 
-/// A vector that needs no allocation for one element. For most types the size is that of a
-/// [`KVec`].
+/// A vector that needs no allocation for a single element. For most types as large as a [`KVec`].
 pub struct SmallVec<T>(Storage<T>);
 
 /// The elements.
 enum Storage<T> {
-    /// One.
+    /// A single element.
     One(T),
     /// None, or several.
     Many(KVec<T>),
