@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Registers clients=N clients that claim no memory and require invalidation, as those of GPU
- * drivers do.
+ * drivers do; with name=NAME one with that name.
  */
 #include <linux/module.h>
 #include <linux/slab.h>
@@ -10,6 +10,10 @@
 static unsigned int clients = 1;
 module_param(clients, uint, 0444);
 MODULE_PARM_DESC(clients, "number of clients");
+
+static char *name;
+module_param(name, charp, 0444);
+MODULE_PARM_DESC(name, "the name of the only client");
 
 struct bench_client {
 	struct peer_memory_client client;
@@ -60,13 +64,18 @@ static int __init bench_clients_init(void)
 {
 	unsigned int i;
 
+	if (name)
+		clients = 1;
 	list = kvcalloc(clients, sizeof(*list), GFP_KERNEL);
 	if (!list)
 		return -ENOMEM;
 	for (i = 0; i < clients; i++) {
 		struct peer_memory_client *client = &list[i].client;
 
-		snprintf(client->name, sizeof(client->name), "bench_client_%u", i);
+		if (name)
+			strscpy(client->name, name);
+		else
+			snprintf(client->name, sizeof(client->name), "bench_client_%u", i);
 		strscpy(client->version, "1");
 		client->acquire = acquire;
 		client->get_pages = get_pages;

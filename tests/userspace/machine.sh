@@ -107,3 +107,17 @@ ssd() {
 	put /proc/self/mountinfo '22 1 0:40 / / rw,relatime shared:1 - btrfs /dev/sda2 rw'
 	put /sys/module/io_peer_mem/refcnt 0
 }
+
+# gpu_drivers: the drivers of NVIDIA's and AMD's GPUs, and what programs look at in a kernel of 7.3. No
+# client but io_peer_mem is registered.
+CLIENTS=/sys/kernel/mm/memory_peers
+gpu_drivers() {
+	put /proc/driver/nvidia/version 'NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  575.57'
+	put /dev/kfd device
+	put /boot/config-7.3.4 'CONFIG_PCI_P2PDMA=y'
+	put /proc/kallsyms '0000000000000000 T ib_register_peer_memory_client	[ib_peer_mem]
+0000000000000000 T ib_umem_dmabuf_get	[ib_uverbs]
+0000000000000000 T pci_p2pdma_distance_many
+0000000000000000 t amdgpu_dma_buf_move_notify	[amdgpu]'
+	put $CLIENTS/io_peer_mem/version 1.0.0
+}

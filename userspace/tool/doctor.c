@@ -49,45 +49,55 @@ void check_transfers(const struct adapters *adapters, const struct memories *mem
 		report(WARN, NULL, "nothing to test: no RDMA device, or no memory that a file maps");
 }
 
+static void check_all(const struct adapters *adapters, bool test)
+{
+	struct memories memories = memories_find(NULL);
+
+	check_kernel();
+	check_modules();
+	check_adapters(adapters);
+	check_clients();
+	check_gpus(&memories);
+	check_memory(&memories);
+	check_caller(&memories);
+	check_routes(adapters, &memories);
+	check_refusals();
+	if (test)
+		check_transfers(adapters, &memories);
+	memories_free(&memories);
+}
+
 int command_doctor(int argc, char **argv)
 {
 	static const struct option options[] = {
 		{ "test", no_argument, NULL, 't' },
 		{ "json", no_argument, NULL, 'j' },
+		{ "applications", no_argument, NULL, 'a' },
 		{ 0 },
 	};
 	struct adapters adapters;
-	struct memories memories;
-	bool test = false, json = false;
+	bool test = false, json = false, applications = false;
 	int c;
 
 	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
 		switch (c) {
 		case 't': test = true; break;
 		case 'j': json = true; break;
+		case 'a': applications = true; break;
 		default: return STATUS_USAGE;
 		}
 	}
-	if (optind + 1 < argc)
+	if (optind + 1 < argc || (test && applications))
 		return STATUS_USAGE;
 	adapters = adapters_find();
 	if (optind < argc && !select_adapter(&adapters, argv[optind]))
 		errx(1, "no RDMA device %s", argv[optind]);
-	memories = memories_find(NULL);
 
 	report_begin(json);
-	check_kernel();
-	check_modules();
-	check_adapters(&adapters);
-	check_clients();
-	check_gpus(&memories);
-	check_memory(&memories);
-	check_caller(&memories);
-	check_routes(&adapters, &memories);
-	check_refusals();
-	if (test)
-		check_transfers(&adapters, &memories);
-	memories_free(&memories);
+	if (applications)
+		check_applications(&adapters);
+	else
+		check_all(&adapters, test);
 	adapters_free(&adapters);
 	return report_end();
 }

@@ -36,4 +36,7 @@ void check_refusals(void);
 /* A transfer between each RDMA device and each memory. */
 void check_transfers(const struct adapters *adapters, const struct memories *memories);
 
+/* What applications look at, find and conclude; not a part of the other checks. */
+void check_applications(const struct adapters *adapters);
+
 #endif /* DOCTOR_H */

@@ -12,8 +12,9 @@ static const struct command {
 	const char *name, *arguments, *help;
 	int (*run)(int argc, char **argv);
 } commands[] = {
-	{ "doctor", "[--test] [--json] [DEVICE]",
-	  "check all that device memory for RDMA needs, and say how to mend what is missing",
+	{ "doctor", "[--test | --applications] [--json] [DEVICE]",
+	  "check all that device memory for RDMA needs, and say how to mend what is missing; or\n"
+	  "           show what applications find here, and what they conclude",
 	  command_doctor },
 	{ "list", "", "list the memory for RDMA, and how much of it is free", command_list },
 	{ "info", "BAR|BDF", "show one BAR, /dev/io_peer_mem/BDF/barN, or those of a function",

@@ -9,6 +9,7 @@
 IOPM=/mnt/programs/iopm
 DOCTOR=/tmp/doctor
 REFUSALS=/sys/kernel/debug/ib_peer_mem/refusals
+CLIENTS=$MODS/external/tests/bench/bench_clients.ko
 
 setup() {
 	load_stack
@@ -117,6 +118,42 @@ test_refusals() {
 	doctor 0
 	says warn "s ago: peer_rdma \(pid [0-9]+\), .* device $DEV, client io_peer_mem: the client could not pin the memory \(EFAULT\)"
 	must_fail setpriv --reuid 65534 --clear-groups -- cat $REFUSALS
+}
+
+# applications: what applications conclude, in /tmp/applications.
+applications() { "$IOPM" doctor --applications "$DEV" >/tmp/applications || { cat /tmp/applications; fail "a failure"; }; }
+# block APPLICATION PATTERN: a line of its block matches.
+block() {
+	awk -v head="$1: memory of ${3:-}" '!/^ / { on = index($0, head) == 1 } on' /tmp/applications >/tmp/block
+	cat /tmp/block
+	grep -qE "^  $2" /tmp/block || fail "$1: no line matches: $2"
+}
+
+# With clients that have the names of those of GPU drivers, and with io_peer_mem alone. No driver of a GPU
+# is loaded, so what is wrong is a warning.
+test_applications() {
+	applications
+	block NCCL "ok    $DEV imports no dma-bufs$"
+	block NCCL 'ok    concludes: staging through the host'
+	block 'RCCL, since mid 2026' "ok    $PEERS has the folder io_peer_mem$"
+	block 'RCCL, since mid 2026' "warn  wrong: no client for memory of AMD's GPUs is registered"
+	block 'RCCL, before mid 2026' 'ok    /proc/kallsyms has T ib_register_peer_memory_client$'
+	block libfabric 'ok    /proc/kallsyms has ib_umem_dmabuf_get$' NVIDIA
+	note "$(grep -c 'wrong:' /tmp/applications) wrong conclusions without a client"
+	insmod "$CLIENTS" name=nv_mem
+	applications
+	rmmod bench_clients
+	block NCCL "ok    $PEERS/nv_mem/version exists$"
+	block NCCL 'ok    concludes: peer memory usable$'
+	block nvidia-fs 'ok    concludes: peer memory usable$'
+	must_fail grep 'wrong: no client .*NVIDIA' /tmp/applications
+	block libfabric 'warn  wrong: the client nv_mem is registered' NVIDIA
+	insmod "$CLIENTS" name=amdkfd
+	applications
+	rmmod bench_clients
+	block 'RCCL, before mid 2026' "ok    $PEERS/amdkfd/version exists$"
+	must_fail grep 'wrong: no client .*AMD' /tmp/applications
+	block 'UCX' 'warn  wrong: the client amdkfd is registered' AMD
 }
 
 # as_user COMMAND...: as a user without any rights.
