@@ -21,6 +21,12 @@ void check_clients(void);
 /* NVIDIA's and AMD's drivers, if there is such a GPU or driver. */
 void check_gpus(const struct memories *memories);
 
+/* NVIDIA's modules that DKMS has not installed for the running kernel, with the errors of the build. */
+void check_nvidia_dkms(void);
+
+/* What to do without a driver of NVIDIA: a fix for report(). */
+const char *nvidia_release_fix(void);
+
 /* The memory: BARs, links, and the permission to use it. */
 void check_memory(const struct memories *memories);
 

@@ -111,12 +111,12 @@ static void check_nvidia(void)
 
 	sys_line(line, sizeof(line), "/proc/driver/nvidia/version");
 	if (!line[0]) {
-		report(WARN, "apt install nvidia-open-kernel-dkms", "NVIDIA's driver is not loaded");
+		report(WARN, nvidia_release_fix(), "NVIDIA's driver is not loaded");
 		return;
 	}
 	open = strstr(line, "Open Kernel Module");
 	if (!open) {
-		report(FAIL, "apt install nvidia-open-kernel-dkms",
+		report(FAIL, nvidia_release_fix(),
 		       "NVIDIA's closed kernel modules: the kernel refuses the symbols of ib_peer_mem, "
 		       "which are GPL-only, to a module that depends on them");
 		return;
@@ -144,9 +144,8 @@ void check_gpus(const struct memories *memories)
 		nvidia |= memories->list[i].kind == MEMORY_GPU &&
 			  memories->list[i].function.vendor == 0x10de;
 	}
-	if (!nvidia && !amd)
-		return;
 	report_area("GPUs");
+	check_nvidia_dkms();
 	if (nvidia)
 		check_nvidia();
 	if (amd && sys_exists(PEERS "/amdkfd"))
