@@ -57,5 +57,7 @@ pub mod task;
 #[cfg(ext_rdma)]
 mod task_table;
 pub mod vma;
+#[cfg(ext_p2pdma)]
+pub mod work;
 #[cfg(ext_rdma)]
 pub mod worker;

@@ -92,27 +92,51 @@ macro_rules! check_params {
                 value: *const ::kernel::ffi::c_char,
             ) -> ::kernel::ffi::c_int {
                 // SAFETY: By the safety requirements both are valid C strings.
-                unsafe { $crate::ext::params::check_with(name, value, $check) }
+                unsafe { $crate::ext::params::call_with(name, value, $check) }
             }
         };
     };
 }
 
-/// Calls `check` for [`check_params!`](crate::check_params).
+/// Defines the function that applies a parameter after the kernel has set it.
+///
+/// The argument is a function as that of [`check_params!`](crate::check_params), in
+/// `ext_module_param_apply()`. Use it once in a module whose C part calls that.
+#[macro_export]
+macro_rules! apply_params {
+    ($apply:path) => {
+        const _: () = {
+            /// # Safety
+            ///
+            /// `name` and `value` must be valid C strings for the duration of the call.
+            #[no_mangle]
+            unsafe extern "C" fn ext_module_param_apply(
+                name: *const ::kernel::ffi::c_char,
+                value: *const ::kernel::ffi::c_char,
+            ) -> ::kernel::ffi::c_int {
+                // SAFETY: By this function's safety contract both are valid C strings.
+                unsafe { $crate::ext::params::call_with(name, value, $apply) }
+            }
+        };
+    };
+}
+
+/// Calls `function` for [`check_params!`](crate::check_params) and
+/// [`apply_params!`](crate::apply_params).
 ///
 /// Context: that of `check`.
 ///
 /// # Safety
 ///
 /// `name` and `value` must be valid C strings for the duration of the call.
-pub unsafe fn check_with(
+pub unsafe fn call_with(
     name: *const c_char,
     value: *const c_char,
-    check: fn(&CStr, &CStr) -> Result,
+    function: fn(&CStr, &CStr) -> Result,
 ) -> c_int {
     // SAFETY: By the safety requirements both are valid C strings.
     let (name, value) = unsafe { (CStr::from_char_ptr(name), CStr::from_char_ptr(value)) };
-    from_result(|| check(name, value).map(|()| 0))
+    from_result(|| function(name, value).map(|()| 0))
 }
 
 /// Returns the value of the string parameter `name`, or `None` if the parameter is unset or empty.

@@ -12,6 +12,12 @@ const char *ext_module_param_str(const char *name);
 int ext_module_param_check(const char *name, const char *value);
 
 /*
+ * Defined by apply_params! in Rust, in modules that use the macro. Called with the lock of the
+ * parameters held, after @name has been set to @value.
+ */
+int ext_module_param_apply(const char *name, const char *value);
+
+/*
  * Defined by each module with writable string parameters. The kernel does not replace a value while
  * the lock is held.
  */

@@ -35,6 +35,7 @@ use crate::{
         Identity,
         Properties, //
     },
+    service,
     zero::Policy, //
 };
 use core::ops::Range;
@@ -67,8 +68,11 @@ struct BarNode {
 /// Driver data of a bound function. Dropped before the devres of the device, so that all pages are
 /// free when the kernel removes the P2PDMA memory.
 pub(crate) struct Function {
+    // Drop order: the BARs are revoked by their tickets, before the client may end.
     /// The nodes of the BARs.
     bars: KVec<BarNode>,
+    /// Has the client registered.
+    _user: service::User,
 }
 
 /// The functions with memory that mappings of other drivers may contain. Functions of this driver
@@ -204,9 +208,7 @@ fn probe(dev: &pci::Device<Core<'_>>) -> Result<Function> {
         class: dev.pci_class().as_raw(),
         id: (dev.vendor_id().as_raw(), dev.device_id()),
     };
-    let function = p2pdma::Function::new(dev)?;
-    let mut bars = KVec::new();
-    let mut used = KVec::new();
+    let mut chosen = KVec::new();
     for index in 0..ext_pci::BARS {
         let bar = ext_pci::Bar::new(dev, index)?;
         let properties = Properties {
@@ -217,15 +219,12 @@ fn probe(dev: &pci::Device<Core<'_>>) -> Result<Function> {
         match identity.choose(options.bars, properties) {
             Choice::Use => {
                 let (offset, size) = options.parts[index as usize].unwrap_or((0, bar.size()));
-                let node = create_node(
-                    dev,
-                    &function,
-                    &bar,
-                    offset..offset + size,
-                    options.zero[index as usize],
-                )?;
-                bars.push(node, GFP_KERNEL)?;
-                used.push(properties, GFP_KERNEL)?;
+                let part = offset..offset + size;
+                if let Some(why) = unusable(&bar, &part) {
+                    dev_err!(dev, "BAR {} cannot be used: {}\n", index, why);
+                    return Err(EINVAL);
+                }
+                chosen.push((bar, part, properties), GFP_KERNEL)?;
             }
             Choice::Registers => dev_warn!(
                 dev,
@@ -237,18 +236,29 @@ fn probe(dev: &pci::Device<Core<'_>>) -> Result<Function> {
             Choice::Skip => {}
         }
     }
-    if bars.is_empty() {
+    if chosen.is_empty() {
         dev_err!(
             dev,
             "no prefetchable memory BAR of at least 2 MiB is used; bars= selects other BARs\n"
         );
         return Err(ENODEV);
     }
-    let publish = options.publish;
-    if publish.unwrap_or_else(|| identity.publishes(used.iter().copied())) {
+    // Before processes can map anything.
+    let user = service::User::new()?;
+    let function = p2pdma::Function::new(dev)?;
+    let mut bars = KVec::new();
+    for (bar, part, _) in &chosen {
+        let zero = options.zero[bar.index() as usize];
+        bars.push(
+            create_node(dev, &function, bar, part.clone(), zero)?,
+            GFP_KERNEL,
+        )?;
+    }
+    let used = chosen.iter().map(|(_, _, properties)| *properties);
+    if options.publish.unwrap_or_else(|| identity.publishes(used)) {
         p2pdma::publish(dev);
     }
-    Ok(Function { bars })
+    Ok(Function { bars, _user: user })
 }
 
 /// Returns the reason why `part` of `bar` cannot be P2PDMA memory, or `None` if there is no reason.
@@ -275,10 +285,6 @@ fn create_node(
     zero: Policy,
 ) -> Result<BarNode> {
     let index = bar.index();
-    if let Some(why) = unusable(bar, &part) {
-        dev_err!(dev, "BAR {} cannot be used: {}\n", index, why);
-        return Err(EINVAL);
-    }
     ext_pci::request_bar(dev, index, c"io_peer_mem")
         .inspect_err(|e| dev_err!(dev, "BAR {} is claimed by another driver: {:?}\n", index, e))?;
     let size = part.end - part.start;

@@ -10,6 +10,7 @@
 //!
 //! - [`driver`]: binds functions and creates the device nodes;
 //! - [`mod@file`], [`dm`], [`nearest`]: the file operations;
+//! - [`service`]: registers the client while there is memory to serve;
 //! - [`client`]: the peer memory client;
 //! - [`mapping`], [`foreign`], [`functions`]: the memory behind a mapping of a process;
 //! - [`bar`]: the allocations and tickets of a BAR;
@@ -42,6 +43,7 @@ mod nearest;
 mod options;
 mod pending;
 mod select;
+mod service;
 mod user;
 mod zero;
 
@@ -72,8 +74,8 @@ struct IoPeerMem {
     _functions: snapshot::Published<functions::Functions>,
     /// The options of functions that are being bound.
     _pending: snapshot::Published<pending::Pending>,
-    /// The peer memory client.
-    _client: peer_client::Registration<client::BarClient>,
+    /// The peer memory client, while there is memory to serve.
+    _service: service::Open,
     /// Watches the functions of other drivers.
     #[pin]
     watch: pci_watch::Registration<functions::Functions>,
@@ -83,9 +85,7 @@ impl kernel::InPlaceModule for IoPeerMem {
     fn init(module: &'static ThisModule) -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
             watch <- pci_watch::Registration::new(functions::Functions::new()?),
-            _client: peer_client::Registration::new(watch.watcher().clone()).inspect_err(|e| {
-                pr_err!("cannot register the peer memory client: {:?}\n", e)
-            })?,
+            _service: service::Open::new(watch.watcher().clone())?,
             _functions: driver::FUNCTIONS.publish(watch.watcher().clone()),
             _pending: driver::PENDING.publish(pending::Pending::new()?),
             driver <- pci::Registration::new(<Self as kernel::ModuleMetadata>::NAME, module),

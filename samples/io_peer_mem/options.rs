@@ -119,6 +119,17 @@ pub(crate) fn mmio() -> bool {
     matches!(parsed(c"mmio", parse_bool), Ok(Some(true)))
 }
 
+/// Returns a bit of the parameter `name` and whether `text` sets it, if it is one that keeps the client
+/// registered while no function is bound.
+pub(crate) fn keeps_client(name: &CStr, text: &CStr) -> Option<(u32, bool)> {
+    let bit = match name.to_bytes() {
+        b"mmio" => 1 << 0,
+        b"p2pmem" => 1 << 1,
+        _ => return None,
+    };
+    Some((bit, parse_bool(text.to_bytes()) == Some(true)))
+}
+
 /// Returns how many bytes of a BAR one user may have.
 ///
 /// Context: may sleep.
@@ -190,7 +201,7 @@ fn check(name: &CStr, text: &CStr) -> Result {
             "a list of never, free or alloc, with a BAR number and a colon before it or not",
         ),
         b"quota" => (parse_bytes(bytes).is_some(), "a number of bytes"),
-        b"mmio" | b"busmaster" | b"publish" => (parse_bool(bytes).is_some(), "0 or 1"),
+        b"mmio" | b"p2pmem" | b"busmaster" | b"publish" => (parse_bool(bytes).is_some(), "0 or 1"),
         _ => return Err(EINVAL),
     };
     if !valid {
@@ -438,12 +449,23 @@ mod tests {
         }
     }
 
+    /// The parameters that keep the client registered.
+    #[test]
+    fn kept() {
+        assert_eq!(keeps_client(c"mmio", c"y"), Some((1, true)));
+        assert_eq!(keeps_client(c"p2pmem", c"1"), Some((2, true)));
+        for off in [c"0", c"", c"n"] {
+            assert_eq!(keeps_client(c"p2pmem", off), Some((2, false)));
+        }
+        assert_eq!(keeps_client(c"publish", c"1"), None);
+    }
+
     /// Values of the parameters; an empty text is the default.
     #[test]
     fn values() {
         assert!(check(c"bars", c"2").is_ok());
         assert!(check(c"ranges", c"2:0:0x200000").is_ok());
-        for name in [c"mmio", c"busmaster", c"publish"] {
+        for name in [c"mmio", c"p2pmem", c"busmaster", c"publish"] {
             assert!(check(name, c"0").is_ok());
             assert!(check(name, c"1").is_ok());
         }
@@ -457,6 +479,7 @@ mod tests {
             c"bars",
             c"ranges",
             c"mmio",
+            c"p2pmem",
             c"busmaster",
             c"publish",
             c"zero",

@@ -6,7 +6,10 @@
 
 #include "../../rust/helpers/params.h"
 
-/* Sets a parameter, or keeps its value if the new one is invalid. Holds the parameter lock. */
+/*
+ * Sets and applies a parameter, or keeps its value if the new one is invalid. Holds the
+ * parameter lock.
+ */
 static int set_checked(const char *val, const struct kernel_param *kp)
 {
 	char *text = kstrdup(val, GFP_KERNEL), *value;
@@ -19,6 +22,12 @@ static int set_checked(const char *val, const struct kernel_param *kp)
 	err = ext_module_param_check(kp->name, value);
 	if (!err)
 		err = param_set_charp(value, kp);
+	if (!err) {
+		err = ext_module_param_apply(kp->name, value);
+		/* It was not set: only the first registration of the client fails. */
+		if (err)
+			param_set_charp("", kp);
+	}
 	kfree(text);
 	return err;
 }
@@ -43,6 +52,7 @@ CHECKED_PARAM(devices, 0444, "PCI functions to bind to: [domain:]bus:device.func
 CHECKED_PARAM(bars, 0644, "BARs to use: n[,n...] (default: each prefetchable BAR of at least 2 MiB, of memory controllers)");
 CHECKED_PARAM(ranges, 0644, "Parts of BARs to use: BAR:offset:size[,BAR:offset:size...], in bytes (default: all of each)");
 CHECKED_PARAM(mmio, 0644, "1: mappings of resourceN in sysfs can be registered, of any PCI function (default: 0)");
+CHECKED_PARAM(p2pmem, 0644, "1: peer-to-peer memory of other drivers can be registered also while no function is bound (default: 0)");
 CHECKED_PARAM(busmaster, 0644, "1: keep bus mastering of functions as it is (default: 0, disable it)");
 CHECKED_PARAM(publish, 0644, "1: other drivers can allocate from the BARs, 0: they cannot (default: 1 for prefetchable BARs of memory controllers)");
 CHECKED_PARAM(zero, 0644, "When BARs are cleared: [BAR:]never|free|alloc[,...] (default: alloc)");
@@ -60,6 +70,8 @@ const char *ext_module_param_str(const char *name)
 		return ranges;
 	if (!strcmp(name, "mmio"))
 		return mmio;
+	if (!strcmp(name, "p2pmem"))
+		return p2pmem;
 	if (!strcmp(name, "busmaster"))
 		return busmaster;
 	if (!strcmp(name, "publish"))

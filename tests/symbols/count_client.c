@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A client that claims no memory. /sys/module/count_client/parameters/calls counts its
- * callbacks.
+ * A client that claims no memory, of the name in the parameter name.
+ * /sys/module/count_client/parameters/calls counts its callbacks.
  */
 #include <linux/atomic.h>
 #include <linux/module.h>
@@ -42,7 +42,7 @@ static void put_pages(struct sg_table *table, void *context)
 	atomic_inc(&calls);
 }
 
-static const struct peer_memory_client client = {
+static struct peer_memory_client client = {
 	.name = "count_client",
 	.version = "1",
 	.acquire = acquire,
@@ -59,6 +59,7 @@ static int calls_get(char *buffer, const struct kernel_param *kp)
 
 static const struct kernel_param_ops calls_ops = { .get = calls_get };
 module_param_cb(calls, &calls_ops, NULL, 0444);
+module_param_string(name, client.name, sizeof(client.name), 0444);
 
 static int __init count_client_init(void)
 {

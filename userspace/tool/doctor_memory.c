@@ -62,9 +62,11 @@ void check_memory(const struct memories *memories)
 				  size);
 			report(OK, NULL, "%s: %s of peer-to-peer memory of %s (%s)", function, size,
 			       memory->function.driver, name);
-			if (!module_loaded("io_peer_mem"))
-				report(FAIL, "modprobe io_peer_mem",
-				       "%s: its client io_peer_mem is not loaded", function);
+			if (!sys_exists(PEERS "/io_peer_mem"))
+				report(WARN, module_loaded("io_peer_mem") ?
+				       "echo 1 >/sys/module/io_peer_mem/parameters/p2pmem" :
+				       "modprobe io_peer_mem p2pmem=1",
+				       "%s: no client serves it", function);
 			break;
 		case MEMORY_GPU:
 			size_text(largest_bar(&memory->function), size);
@@ -151,7 +153,7 @@ void check_gpus(const struct memories *memories)
 	if (amd && sys_exists(PEERS "/amdkfd"))
 		report(OK, NULL, "amdgpu is a client");
 	else if (amd)
-		report(WARN, "rmmod amdgpu; modprobe ib_peer_mem; modprobe amdgpu",
+		report(WARN, "with AMD's DKMS driver: rmmod amdgpu; modprobe amdgpu",
 		       "amdgpu is no client: the kernel's own has dma-bufs only, and AMD's DKMS driver "
 		       "looks for ib_peer_mem when it is loaded");
 }

@@ -43,6 +43,114 @@ test_io() {
 	note "io_peer_mem loaded: $BAR_A, $BAR_B"
 }
 
+client_is() { expect "$1" ls "$PEERS"; }
+
+# Applications take a client for memory that can be registered: there is one while io_peer_mem has a
+# function.
+test_client_with_its_functions() {
+	load_modules
+	find_bars
+	unbind "$BDF_A"
+	client_is io_peer_mem
+	unbind "$BDF_B"
+	soon client_is ""
+	bind "$BDF_B"
+	client_is io_peer_mem
+	"$RDMA" write "$BAR_B"
+	unload_io
+	# Ids, but no such function.
+	load_io 1af4:ffff
+	client_is ""
+	# One that cannot be bound.
+	unload_io
+	load_io_with bars=0
+	client_is ""
+	unload_io
+}
+
+test_client_by_parameter() {
+	local parameter file
+	unload_modules
+	load_core
+	for parameter in mmio p2pmem; do
+		file=/sys/module/io_peer_mem/parameters/$parameter
+		insmod "$MODS/io_peer_mem.ko" $parameter=1
+		client_is io_peer_mem
+		echo 0 >$file
+		soon client_is ""
+		echo 1 >$file
+		soon client_is io_peer_mem
+		echo >$file
+		soon client_is ""
+		rmmod io_peer_mem
+	done
+}
+
+# binds BDF: binds and unbinds the function until /tmp/stop exists; a line in /tmp/BDF for each time.
+binds() {
+	: >"/tmp/$1"
+	until [ -e /tmp/stop ]; do
+		bind "$1"
+		unbind "$1"
+		echo >>"/tmp/$1"
+	done
+}
+# Two functions come and go at the same time, so that either is the first or the last, while a parameter
+# is written.
+test_client_under_binds() {
+	local a b rounds=${ROUNDS:-20} parameter=/sys/module/io_peer_mem/parameters/p2pmem
+	[ "$KIND" != debug ] || rounds=${ROUNDS:-4}
+	unload_io
+	load_modules
+	find_bars
+	unbind "$BDF_A"
+	unbind "$BDF_B"
+	rm -f /tmp/stop
+	binds "$BDF_A" &
+	a=$!
+	binds "$BDF_B" &
+	b=$!
+	until [ "$(wc -l <"/tmp/$BDF_A")" -ge "$rounds" ] && [ "$(wc -l <"/tmp/$BDF_B")" -ge "$rounds" ]; do
+		gone $a && break
+		gone $b && break
+		echo 1 >$parameter
+		echo 0 >$parameter
+		nap 0.02
+	done
+	: >/tmp/stop
+	ended $a
+	ended $b
+	soon client_is ""
+	bind "$BDF_A"
+	client_is io_peer_mem
+	bind "$BDF_B"
+	find_bars
+	"$RDMA" write "$BAR_A"
+	note "$(wc -l <"/tmp/$BDF_A") and $(wc -l <"/tmp/$BDF_B") binds of two functions at the same time"
+}
+
+# Another client has the name.
+test_client_that_cannot_be_registered() {
+	local parameter=/sys/module/io_peer_mem/parameters/mmio
+	unload_io
+	load_core
+	insmod "$MODS/external/tests/symbols/count_client.ko" name=io_peer_mem
+	log_step ids
+	load_io_with
+	log_since step | grep 'io_peer_mem: cannot register the peer memory client: '
+	[ ! -e "$BAR_A" ]
+	[ ! -e "/sys/bus/pci/devices/$BDF_A/driver" ]
+	refuses 'Invalid argument' bind "$BDF_A"
+	refuses 'Invalid argument' eval "echo 1 >$parameter"
+	expect "" cat $parameter
+	unload_io
+	insmod_refuses 'cannot register the peer memory client: ' "$MODS/io_peer_mem.ko" mmio=1
+	rmmod count_client
+	load_io
+	find_bars
+	client_is io_peer_mem
+}
+
 test_sysfs_files() {
 	local f
 	[ -n "$(counter version)" ]

@@ -167,6 +167,22 @@ test_in_turn() {
 	expect $((callbacks + 4 * ROUNDS)) counter num_free_callbacks
 }
 
+# The client ends with the last function, and begins with the one that is plugged in.
+test_client_of_the_last_function() {
+	local pid
+	unbind "$BDF_A"
+	start forever forever "$BAR_B"
+	soon says /tmp/forever running
+	way_pull "$BDF_B"
+	ended "$pid"
+	soon expect "" ls "$PEERS"
+	back_pull
+	soon test -c "$BAR_B"
+	expect io_peer_mem ls "$PEERS"
+	"$RDMA" write "$BAR_B"
+	bind "$BDF_A"
+}
+
 # Each function has its addresses, its memory and its device node again.
 test_nothing_lost() {
 	local bdf size free
