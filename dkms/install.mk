@@ -39,10 +39,11 @@ install-udev:
 	$(data) system/60-io-peer-mem.rules $(DESTDIR)$(UDEVDIR)/rules.d
 	$(data) system/sysusers.conf $(DESTDIR)$(SYSUSERSDIR)/io-peer-mem.conf
 
-# The modules are loaded at boot, and before drivers that are their clients.
+# ib_peer_mem is loaded before drivers that are its clients, and not by itself: applications take its
+# symbols for device memory that can be registered. Earlier versions had it loaded at boot.
 install-system: install-udev
-	install -d $(DESTDIR)/usr/lib/modules-load.d $(DESTDIR)/usr/lib/modprobe.d $(DESTDIR)/usr/sbin
-	$(data) system/modules-load.conf $(DESTDIR)/usr/lib/modules-load.d/ib-peer-mem.conf
+	rm -f $(DESTDIR)/usr/lib/modules-load.d/ib-peer-mem.conf
+	install -d $(DESTDIR)/usr/lib/modprobe.d $(DESTDIR)/usr/sbin
 	$(data) system/modprobe.conf $(DESTDIR)/usr/lib/modprobe.d/ib-peer-mem.conf
 	install -m 755 dkms/compat $(DESTDIR)/usr/sbin/ib-peer-mem-compat
 	install -d $(DESTDIR)/usr/share/man/man8

@@ -9,7 +9,7 @@
 
 #include "candidates.h"
 #include "commands.h"
-#include "stack.h"
+#include "modules.h"
 #include "sys.h"
 
 #define DRIVER "/sys/bus/pci/drivers/io_peer_mem"
@@ -105,10 +105,15 @@ int command_bind(int argc, char **argv)
 		printf("%s is bound already\n", function.name);
 		return 0;
 	}
-	if (!module_loaded("io_peer_mem"))
-		errx(1, "io_peer_mem is not loaded: modprobe io_peer_mem");
 	check_driver(&function, force);
 	check_bars(&function, bar);
+	module_load("io_peer_mem");
+	/* Its parameter ids or devices may name the function. */
+	sys_target(function.driver, sizeof(function.driver), "/sys/bus/pci/devices/%s/driver", function.name);
+	if (!strcmp(function.driver, "io_peer_mem")) {
+		printf("%s is bound to io_peer_mem, by the parameters of the module\n", function.name);
+		return 0;
+	}
 	if (bar >= 0 && !sys_exists(DRIVER "/bind_with"))
 		errx(1, "the io_peer_mem that is loaded is older than iopm: there is no " DRIVER "/bind_with");
 
@@ -127,6 +132,7 @@ int command_bind(int argc, char **argv)
 	errno = error;
 	warn("bind %s", function.name);
 	fprintf(stderr, "  the kernel log has the cause\n");
+	modules_unload_unused();
 	return 1;
 }
 
@@ -144,5 +150,6 @@ int command_unbind(int argc, char **argv)
 	must_write(function.name, "/sys/bus/pci/devices/%s/driver/unbind", function.name);
 	printf("%s is unbound; \"echo %s >/sys/bus/pci/drivers_probe\" gives it to its own driver\n",
 	       function.name, function.name);
+	modules_unload_unused();
 	return 0;
 }

@@ -97,8 +97,11 @@ void check_kernel(void)
 	check_iommu();
 }
 
-/* @needed: its absence is a failure, not a remark. */
-static void check_module(const char *module, bool needed, const char *load)
+/*
+ * @unloaded: what it means that the module is installed, but not loaded, with its @text and @fix. If it is
+ * OK, a missing module is no failure.
+ */
+static void check_module(const char *module, enum status unloaded, const char *text, const char *fix)
 {
 	/* In no archive: "make deb" builds it. */
 	static const char install[] = "apt install ../ib-peer-mem-common_*.deb "
@@ -107,8 +110,8 @@ static void check_module(const char *module, bool needed, const char *load)
 
 	if (!module_loaded(module)) {
 		if (module_installed(module))
-			report(needed ? FAIL : WARN, load, "%s is installed, but not loaded", module);
-		else if (needed)
+			report(unloaded, fix, "%s %s", module, text);
+		else if (unloaded != OK)
 			report(FAIL, install,
 			       "%s is not installed for the running kernel", module);
 		else
@@ -129,7 +132,8 @@ static void check_module(const char *module, bool needed, const char *load)
 void check_modules(void)
 {
 	report_area("modules");
-	check_module("ib_uverbs", true, "modprobe ib_uverbs");
-	check_module("ib_peer_mem", true, "modprobe ib_peer_mem");
-	check_module("io_peer_mem", false, "modprobe io_peer_mem");
+	check_module("ib_uverbs", FAIL, "is installed, but not loaded", "modprobe ib_uverbs");
+	check_module("ib_peer_mem", WARN, "is not loaded: no client needs it yet",
+		     "iopm bind BDF; or the driver of the GPU, as modprobe nvidia-peermem");
+	check_module("io_peer_mem", OK, "is not loaded: iopm bind does that, for PCI BARs", NULL);
 }

@@ -63,8 +63,8 @@ void check_clients(void)
 	clients = sys_list(PEERS);
 	report_area("clients");
 	if (!clients.count)
-		report(WARN, "modprobe io_peer_mem", "no client is registered: no memory but that of the "
-		       "host can be registered (a GPU's client is nvidia-peermem or its own driver)");
+		report(WARN, "iopm bind BDF", "no client is registered: no memory but that of the host, and "
+		       "of mapped dma-bufs, can be registered (a GPU's client is nvidia-peermem or its own driver)");
 	for (int i = 0; i < clients.count; i++) {
 		const char *name = clients.entries[i]->d_name;
 		unsigned long long made = client_counter(name, "num_alloc_mrs");

@@ -15,8 +15,8 @@ static inline void hint_open(int error)
 	case ENOENT:
 	case ENODEV:
 	case ENXIO:
-		hint = "is io_peer_mem loaded with the ids= of this function? \"iopm list\" shows "
-		       "the BARs it serves; the kernel log says why it refused others";
+		hint = "is the function bound (\"iopm bind\"), or io_peer_mem loaded with its ids=? \"iopm list\" "
+		       "shows the BARs it serves; the kernel log says why it refused others";
 		break;
 	case EACCES:
 	case EPERM:

@@ -251,6 +251,44 @@ test_memory_of_an_ssd_alone() {
 	find_bars
 }
 
+# modules LOADED...: of io_peer_mem and ib_peer_mem, these are loaded.
+modules() { expect "$*" eval "for i in io_peer_mem ib_peer_mem; do ! loaded \$i || echo \$i; done | paste -sd ' '"; }
+
+# The last function takes the modules with it, unless something needs them.
+test_unbind_unloads_the_modules() {
+	local fd
+	unload_modules
+	load_core
+	insmod "$MODS/io_peer_mem.ko"
+	"$IOPM" bind "$BDF_A"
+	"$IOPM" bind "$BDF_B"
+	"$IOPM" unbind "$BDF_A"
+	modules io_peer_mem ib_peer_mem
+	exec {fd}<>"$BAR_B"
+	"$IOPM" unbind "$BDF_B" 2>/tmp/unbind
+	modules io_peer_mem ib_peer_mem
+	expect "" cat /tmp/unbind
+	exec {fd}>&-
+	echo 1 >/sys/module/io_peer_mem/parameters/p2pmem
+	"$IOPM" bind "$BDF_B"
+	"$IOPM" unbind "$BDF_B"
+	modules io_peer_mem ib_peer_mem
+	echo 0 >/sys/module/io_peer_mem/parameters/p2pmem
+	insmod "$MODS/external/tests/symbols/count_client.ko"
+	"$IOPM" bind "$BDF_B"
+	"$IOPM" unbind "$BDF_B"
+	modules ib_peer_mem
+	rmmod count_client
+	insmod "$MODS/io_peer_mem.ko"
+	# A bind that fails is no reason to keep them.
+	echo 0 >/sys/module/io_peer_mem/parameters/bars
+	must_fail "$IOPM" bind "$BDF_B"
+	modules
+	refuses 'modprobe has failed' "$IOPM" bind "$BDF_B"
+	load_modules
+	find_bars
+}
+
 test_without_modules() {
 	unload_modules
 	doctor 1

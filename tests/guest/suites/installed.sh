@@ -1,31 +1,67 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 #
-# A Debian system with the packages installed, after its boot (scripts/installed): no test here
-# loads a module, makes a group or sets a permission.
+# A Debian system with the packages installed, after its boot (scripts/installed): the tests load modules
+# as an administrator does, and make no group and set no permission.
 
 . ./steps.sh
 
-TESTS="test_modules_are_loaded test_stack_is_stock test_no_unit_failed test_bars_are_for_the_group
-	test_rdma_by_a_member_of_the_group test_others_are_refused test_doctor test_order_of_clients"
+TESTS="test_nothing_is_loaded"
 # What README.md says to type after the reboot, if the system was installed as it says.
 README=/build/after-boot
 [ ! -e $README ] || TESTS+=" test_readme"
-
 # A driver in the manner of NVIDIA's, if DKMS has built it.
 ! modinfo vendor_client >/dev/null 2>&1 || TESTS+=" test_driver_of_dkms"
+TESTS+=" test_bind_loads_the_modules test_stack_is_stock test_no_unit_failed test_bars_are_for_the_group
+	test_rdma_by_a_member_of_the_group test_others_are_refused test_doctor test_order_of_clients
+	test_unbind_unloads_the_modules test_functions_of_the_boot"
 
 # The RDMA device is the administrator's.
 setup() { load_stack; }
 
-test_modules_are_loaded() {
+# Applications look for both, and take them for device memory that can be registered.
+client_is() { expect "$1" ls "$PEERS"; }
+is_seen() { [ -e "$PEERS" ] || grep -q ' ib_register_peer_memory_client\b' /proc/kallsyms; }
+
+test_nothing_is_loaded() {
 	local module
+	must_fail is_seen
 	for module in ib_peer_mem io_peer_mem; do
-		eventually loaded $module
+		must_fail loaded $module
 		modinfo -n $module | grep "^/lib/modules/$(uname -r)/updates/"
 		expect "$(sed -n 's/^PEER_MEM_VERSION := //p' /mnt/tree/version.mk)" modinfo -F version $module
 	done
-	note "after the boot of $(uname -r): $(modinfo -n ib_peer_mem)"
+	note "after the boot of $(uname -r): $(modinfo -n ib_peer_mem), not loaded"
+}
+
+test_bind_loads_the_modules() {
+	iopm bind "$BDF_A"
+	client_is io_peer_mem
+	grep -q ' ib_register_peer_memory_client\b' /proc/kallsyms
+	iopm bind "$BDF_B"
+}
+
+test_unbind_unloads_the_modules() {
+	iopm unbind "$BDF_A"
+	client_is io_peer_mem
+	iopm unbind "$BDF_B"
+	must_fail is_seen
+	must_fail loaded io_peer_mem
+}
+
+# As README.md says.
+test_functions_of_the_boot() {
+	echo "options io_peer_mem ids=$IDS" >/etc/modprobe.d/io_peer_mem.conf
+	echo io_peer_mem >/etc/modules-load.d/io_peer_mem.conf
+	systemctl restart systemd-modules-load
+	find_bars
+	client_is io_peer_mem
+	iopm unbind "$BDF_A"
+	iopm unbind "$BDF_B"
+	soon client_is ""
+	# It waits for functions with this id.
+	loaded io_peer_mem
+	rm /etc/modprobe.d/io_peer_mem.conf /etc/modules-load.d/io_peer_mem.conf
 }
 
 test_stack_is_stock() {
@@ -63,9 +99,10 @@ test_doctor() {
 	note "iopm doctor: $(tail -n 1 /tmp/doctor)"
 }
 
-# A client's module comes after ours.
+# A client's module comes after ours, also if it looks the symbol up by symbol_request().
 test_order_of_clients() {
 	modprobe -c | grep '^softdep nvidia_peermem pre: ib_peer_mem$'
+	expect ib_peer_mem modprobe -R symbol:ib_register_peer_memory_client
 }
 
 test_driver_of_dkms() {
@@ -73,6 +110,8 @@ test_driver_of_dkms() {
 	[ -d "$PEERS/count_client" ]
 	expect "DKMS module signing key" modinfo -F signer vendor_client
 	rmmod vendor_client
+	rmmod ib_peer_mem
+	must_fail is_seen
 }
 
 test_readme() {
