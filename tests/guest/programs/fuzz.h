@@ -161,8 +161,14 @@ void unclaim(int bar, ino_t node, uint64_t offset, uint64_t bytes);
 
 void args_map(struct thread *t);
 void fuzz_ioctl(struct thread *t, enum op op);
+
+/* --- fuzz_control.c --- */
+
 /* Removes all names of the process, which hold dma-bufs. */
 void unname_all(void);
+
+/* --- fuzz_bar.c --- */
+
 /* With valid arguments. Return an errno. */
 int ask_range(int fd, const void *addr, uint64_t *offset, uint64_t *length);
 int ask_capacity(int fd, uint64_t *total, uint64_t *free);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The ioctls. Fills in a valid structure, then perhaps breaks it. The expected result
- * is computed here independently of the kernel, from ioctl.rst.
+ * The calls of the ioctls. Fills in a valid structure, then perhaps breaks it, and puts it at
+ * a place that the kernel can read or not. fuzz_bar.c and fuzz_control.c have the contents.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -10,25 +10,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <ib_peer_mem.h>
-#include <io_peer_mem.h>
-
 #include "common.h"
-#include "fuzz.h"
-
-union arg {
-	struct io_peer_mem_range range;
-	struct io_peer_mem_nearest nearest;
-	struct io_peer_mem_dm_alloc alloc;
-	struct io_peer_mem_dm_capacity capacity;
-	struct io_peer_mem_dm_info info;
-	struct io_peer_mem_dm_free free;
-	struct ib_peer_mem_export export;
-	struct ib_peer_mem_name name;
-	unsigned char bytes[64];
-	uint32_t words[16];
-	uint64_t longs[8];
-};
+#include "fuzz_ioctl.h"
 
 /* --- the place of the structure --- */
 
@@ -106,28 +89,6 @@ static int call(struct thread *t, int fd, unsigned long cmd, void *arg)
 	return ioctl(fd, cmd, arg) ? errno : 0;
 }
 
-int ask_range(int fd, const void *addr, uint64_t *offset, uint64_t *length)
-{
-	struct io_peer_mem_range r = { .addr = (uintptr_t)addr };
-
-	if (ioctl(fd, IO_PEER_MEM_IOC_RANGE, &r))
-		return errno;
-	*offset = r.bar_offset;
-	*length = r.length;
-	return 0;
-}
-
-int ask_capacity(int fd, uint64_t *total, uint64_t *free)
-{
-	struct io_peer_mem_dm_capacity c = { .version = IO_PEER_MEM_DM_VERSION };
-
-	if (ioctl(fd, IO_PEER_MEM_IOC_DM_CAPACITY, &c))
-		return errno;
-	*total = c.total;
-	*free = c.free;
-	return 0;
-}
-
 /* --- the contents of the structure --- */
 
 static const struct {
@@ -160,85 +121,10 @@ static const struct {
 		       ONE_OF(ENOENT) },
 };
 
-/* Addresses to name, at which there is no memory. */
-#define NAMED 0x100000000000ULL
-#define NAMED_PAGES 16
-
 /* Returns whether the ioctl is one of /dev/ib_peer_mem. */
 static bool of_control(enum op op)
 {
 	return op >= OP_EXPORT && op <= OP_QUERY;
-}
-
-void unname_all(void)
-{
-	struct ib_peer_mem_name all = { .version = IB_PEER_MEM_NAME_VERSION, .length = 1ULL << 62 };
-
-	while (!ioctl(export_device, IB_PEER_MEM_IOC_UNNAME, &all))
-		;
-}
-
-static uint64_t some_length(struct thread *t, uint64_t most)
-{
-	switch (below(t, 48)) {
-	case 0 ... 3: return edge(t);
-	case 4: return most - 1 + below(t, 3);
-	case 5: return most / 2 - 1 + below(t, 3);
-	default: return 1 + below(t, 16 * PAGE);
-	}
-}
-
-/* A valid structure. @f: the file of the call, or NULL. */
-static void make(struct thread *t, enum op op, const struct file *f, union arg *a)
-{
-	const struct held *h = one_in(t, 4) ? NULL : pick_held(t);
-	const struct bar *bar = &bars[below(t, BARS)];
-
-	memset(a, 0, sizeof(*a));
-	a->words[0] = 1;	/* the version; RANGE has none */
-	switch (op) {
-	case OP_RANGE:
-		for (int i = 0; i < 4 && h && f && (h->bar != f->bar || h->node != f->node); i++)
-			h = pick_held(t);
-		a->range.addr = h ? (uintptr_t)h->addr + below(t, h->length) :
-				one_in(t, 3) ? edge(t) : (uintptr_t)arena_any(t);
-		break;
-	case OP_NEAREST:
-		a->nearest.domain = bar->domain;
-		a->nearest.address = one_in(t, 2) ? below(t, 0x100) : bar->address;
-		break;
-	case OP_ALLOC:
-		a->alloc.length = some_length(t, bar->size);
-		a->alloc.log_align = one_in(t, 6) ? below(t, 70) : below(t, 16);
-		a->alloc.fd = below(t, 20);
-		break;
-	case OP_EXPORT:
-		a->export.addr = h ? (uintptr_t)h->addr + below(t, h->length) / PAGE * PAGE :
-				 (uintptr_t)arena_any(t);
-		a->export.length = one_in(t, 6) ? edge(t) : PAGE * (1 + below(t, 2));
-		a->export.fd = below(t, 20);
-		break;
-	case OP_NAME:
-		a->name.addr = NAMED + PAGE * below(t, NAMED_PAGES);
-		a->name.length = PAGE * (1 + below(t, 2));
-		a->name.offset = one_in(t, 4) ? PAGE : 0;
-		a->name.fd = pick_shared(t);
-		break;
-	case OP_UNNAME:
-		if (one_in(t, 2)) {
-			a->name.flags = IB_PEER_MEM_UNNAME_DMABUF;
-			a->name.fd = pick_shared(t);
-			break;
-		}
-		a->name.addr = NAMED + PAGE * below(t, NAMED_PAGES);
-		a->name.length = PAGE * (1 + below(t, 4));
-		break;
-	case OP_QUERY:
-		a->name.addr = NAMED + below(t, PAGE * NAMED_PAGES);
-		break;
-	default:
-		break;
-	}
 }
 
 static void spoil(struct thread *t, union arg *a, size_t size)
@@ -257,13 +143,7 @@ static void spoil(struct thread *t, union arg *a, size_t size)
 	}
 }
 
-/* Ranges are rounded up to pages. */
-static bool wraps(uint64_t addr, uint64_t length)
-{
-	return addr + length < length || addr + length > UINT64_MAX - (PAGE - 1);
-}
-
-static bool zero(const void *from, size_t size)
+bool zero(const void *from, size_t size)
 {
 	for (const unsigned char *at = from; size; size--)
 		if (*at++)
@@ -271,132 +151,14 @@ static bool zero(const void *from, size_t size)
 	return true;
 }
 
-/* Returns whether the structure is valid by the documentation. */
-static bool right(enum op op, const union arg *a, const struct bar *bar)
+static void make(struct thread *t, enum op op, const struct file *f, union arg *a)
 {
-	uint32_t flags = op == OP_ALLOC ? IO_PEER_MEM_DM_ZERO :
-			 op == OP_UNNAME ? IB_PEER_MEM_UNNAME_DMABUF : 0;
-
-	if (op != OP_RANGE && (a->words[0] != 1 || a->words[1] & ~flags))
-		return false;
-	switch (op) {
-	case OP_RANGE: return !a->range.reserved;
-	case OP_NEAREST:
-		return a->nearest.domain <= INT32_MAX && a->nearest.address <= 0xffff &&
-		       zero(a->nearest.reserved, sizeof(a->nearest.reserved));
-	case OP_ALLOC:
-		return a->alloc.length && a->alloc.log_align < 64 &&
-		       (!bar || 1ULL << a->alloc.log_align <= bar->size) &&
-		       zero(a->alloc.reserved, sizeof(a->alloc.reserved));
-	case OP_CAPACITY: return zero(a->capacity.reserved, sizeof(a->capacity.reserved));
-	case OP_INFO: return zero(a->info.reserved, sizeof(a->info.reserved));
-	case OP_FREE: return zero(a->free.reserved, sizeof(a->free.reserved));
-	case OP_NAME:
-	case OP_UNNAME:
-	case OP_QUERY:
-		if (a->name.pad || !zero(a->name.reserved, sizeof(a->name.reserved)))
-			return false;
-		if (op == OP_QUERY)
-			return !wraps(a->name.addr, 1);
-		if (op == OP_UNNAME && a->name.flags)
-			return !a->name.addr && !a->name.length && !a->name.offset;
-		if (!a->name.length || wraps(a->name.addr, a->name.length))
-			return false;
-		if (op == OP_UNNAME)
-			return !a->name.offset;
-		return (a->name.addr | a->name.length | a->name.offset) % PAGE == 0 &&
-		       a->name.offset + a->name.length >= a->name.length;
-	default:
-		return !a->export.pad && a->export.length && a->export.addr % PAGE == 0 &&
-		       a->export.length % PAGE == 0 &&
-		       a->export.addr + a->export.length >= a->export.length &&
-		       zero(a->export.reserved, sizeof(a->export.reserved));
-	}
-}
-
-/* --- the results --- */
-
-static void allocated(struct thread *t, const struct file *on, const union arg *q,
-		      const struct io_peer_mem_dm_alloc *a)
-{
-	uint64_t end = a->bar_offset + a->length;
-	struct file *f;
-
-	if (a->length != q->alloc.length || a->log_align != q->alloc.log_align || a->fd < 0 ||
-	    a->bar_offset % PAGE || a->bar_offset & ((1ULL << a->log_align) - 1) ||
-	    end < a->length || end > bars[on ? on->bar : 0].size)
-		bug(t, "allocation: fd %d, offset %#llx, length %#llx", a->fd, a->bar_offset,
-		    a->length);
-	/* It is unknown which BAR a shared descriptor was. */
-	if (!on) {
-		dup3(a->fd, pick_shared(t), O_CLOEXEC);
-		close(a->fd);
-		return;
-	}
-	if (!claim(on->bar, on->node, a->bar_offset, a->length))
-		bug(t, "allocation: %#llx bytes at %#llx are allocated already", a->length,
-		    a->bar_offset);
-	f = slot_for_dm(t);
-	*f = *on;
-	f->kind = DM;
-	f->fd = a->fd;
-	f->freed = false;
-	f->offset = a->bar_offset;
-	f->length = a->length;
-}
-
-static void answered(struct thread *t, enum op op, struct file *f, const union arg *q,
-		     const union arg *a)
-{
-	uint64_t most = bars[f ? f->bar : 0].size;
-
-	switch (op) {
-	case OP_RANGE:
-		if (a->range.addr != q->range.addr || !a->range.length || a->range.reserved ||
-		    a->range.bar_offset >= most || a->range.length > most - a->range.bar_offset)
-			bug(t, "range: %#llx bytes at %#llx", a->range.length, a->range.bar_offset);
-		break;
-	case OP_NEAREST:
-		if (a->nearest.version != 1 || a->nearest.flags & ~3 ||
-		    a->nearest.domain != q->nearest.domain ||
-		    a->nearest.address != q->nearest.address ||
-		    !zero(a->nearest.reserved, sizeof(a->nearest.reserved)))
-			bug(t, "nearest: a wrong result");
-		break;
-	case OP_ALLOC:
-		allocated(t, f, q, &a->alloc);
-		break;
-	case OP_CAPACITY:
-		if (a->capacity.total != most || a->capacity.free > most ||
-		    a->capacity.largest > a->capacity.free || a->capacity.page_size != PAGE ||
-		    !zero(a->capacity.reserved, sizeof(a->capacity.reserved)))
-			bug(t, "capacity: %#llx total, %#llx free, %#llx largest",
-			    a->capacity.total, a->capacity.free, a->capacity.largest);
-		break;
-	case OP_INFO:
-		if (a->info.size % PAGE || a->info.length > a->info.size ||
-		    a->info.size - a->info.length >= PAGE || a->info.size > most ||
-		    a->info.bar_offset > most - a->info.size || a->info.pad || a->words[1] ||
-		    !zero(a->info.reserved, sizeof(a->info.reserved)) ||
-		    (f && (a->info.bar_offset != f->offset || a->info.length != f->length ||
-			   a->info.address != bars[f->bar].address)))
-			bug(t, "info: %#llx bytes at %#llx", a->info.length, a->info.bar_offset);
-		break;
-	case OP_EXPORT:
-		if (a->export.fd < 0 || a->export.length != q->export.length)
-			bug(t, "export: fd %d", a->export.fd);
-		dup3(a->export.fd, pick_shared(t), O_CLOEXEC);
-		close(a->export.fd);
-		break;
-	case OP_QUERY:
-		if (q->name.addr < a->name.addr || q->name.addr - a->name.addr >= a->name.length ||
-		    (a->name.addr | a->name.length | a->name.offset) % PAGE || a->name.pad ||
-		    !zero(a->name.reserved, sizeof(a->name.reserved)))
-			bug(t, "query: %#llx bytes at %#llx", a->name.length, a->name.addr);
-		break;
-	default:
-		break;
-	}
+	memset(a, 0, sizeof(*a));
+	a->words[0] = 1;	/* the version; RANGE has none */
+	if (of_control(op))
+		control_make(t, op, a);
+	else
+		bar_make(t, op, f, a);
 }
 
 /* --- one call --- */
@@ -502,7 +264,8 @@ static void call_ioctl(struct thread *t, enum op op)
 	make(t, op, f, &q);
 	if (one_in(t, 3))
 		spoil(t, &q, size);
-	is_right = right(op, &q, f && op == OP_ALLOC ? &bars[f->bar] : NULL);
+	is_right = of_control(op) ? control_right(op, &q) :
+		   bar_right(op, &q, f && op == OP_ALLOC ? &bars[f->bar] : NULL);
 	/*
 	 * Another thread may change a structure in device memory: not for calls that return
 	 * a descriptor, which would be lost.
@@ -541,7 +304,10 @@ static void call_ioctl(struct thread *t, enum op op)
 		    place == READABLE ? "write" : "read");
 	if (f && f->kind == DM && f->freed && !frees)
 		bug(t, "success with an allocation that was freed");
-	answered(t, op, f, &q, &a);
+	if (of_control(op))
+		control_answered(t, op, &q, &a);
+	else
+		bar_answered(t, op, f, &q, &a);
 }
 
 void fuzz_ioctl(struct thread *t, enum op op)
