@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * fuzz [-s SEED] [-n CALLS] [-t THREADS] [-d RDMA-DEVICE] [-o COUNTS] [-clmux] BAR BAR
+ * fuzz [-s SEED] [-n CALLS] [-t THREADS] [-d RDMA-DEVICE] [-a ADAPTER:MODE].. [-o COUNTS]
+ *      [-clmux] BAR BAR
  * fuzz -r COUNTS...
  *
  * Threads that make every call of user space on the BARs' devices, with valid,
@@ -34,6 +35,8 @@ struct bar bars[BARS];
 int shared[SHARED_FILES];
 struct rdma *rdma;
 struct ibv_pd *pd;
+struct adapter adapters[ADAPTERS];
+int n_adapters;
 int export_device = -1;
 int own_memory;
 bool compat, mistaken, hungry, unsteady, lively;
@@ -73,6 +76,11 @@ uint64_t edge(struct thread *t)
 	if (i == n + 2)
 		return (uintptr_t)arena_any(t);
 	return edges[i] - (one_in(t, 4) ? 1 : 0) + (one_in(t, 4) ? 1 : 0);
+}
+
+struct thread *any_thread(struct thread *t)
+{
+	return &threads[below(t, n_threads)];
 }
 
 void bug(struct thread *t, const char *format, ...)
@@ -166,8 +174,11 @@ static void *run(void *arg)
 		t->op = choose(t, sum);
 		if (t->op >= OP_EXPORT && t->op <= OP_QUERY && export_device < 0)
 			t->op = OP_INFO;
+		if (t->op >= OP_BUFFER && !t->field)
+			t->op = OP_INFO;
 		/* Calls of the modules' functions, not those of tests that any call needs. */
-		if (t->op <= OP_NO_IOCTL || t->op == OP_MMAP || t->op >= OP_REG_MR)
+		if (t->op <= OP_NO_IOCTL || t->op == OP_MMAP || t->op == OP_REG_MR ||
+		    t->op == OP_TRANSFER)
 			starve(t, one_in(t, 2));
 		if (t->op <= OP_NO_IOCTL)
 			fuzz_ioctl(t, t->op);
@@ -175,17 +186,34 @@ static void *run(void *arg)
 			fuzz_file(t, t->op);
 		else if (t->op < OP_REG_MR)
 			fuzz_map(t, t->op);
-		else
+		else if (t->op < OP_BUFFER)
 			fuzz_rdma(t, t->op);
+		else
+			fuzz_field(t, t->op);
 		starve(t, false);
 	}
+	if (t->field)
+		field_unmap(t);
+	mrs_free(t);
 	if (t->hunger >= 0)
 		close(t->hunger);
-	mrs_free(t);
 	for (struct file *f = t->files; f < t->files + PRIVATE_FILES; f++)
 		file_close(f);
 	arena_unmap(t);
 	return NULL;
+}
+
+/* @text: ADAPTER:MODE. */
+static void open_adapter(char *text)
+{
+	struct adapter *a = &adapters[n_adapters++];
+	char *mode = strchr(text, ':');
+
+	if (n_adapters > ADAPTERS || !mode)
+		errx(2, "not an adapter, or one too many: %s", text);
+	*mode++ = '\0';
+	*a = (struct adapter) { .name = text, .rdma = rdma_open(text),
+				.pins = strcmp(mode, "dynamic") };
 }
 
 static int open_in_time(const char *path)
@@ -250,9 +278,11 @@ static void all_is_free(const struct bar *bar)
 
 static void __attribute__((noreturn)) usage(void)
 {
-	errx(2, "usage: fuzz [-s SEED] [-n CALLS] [-t THREADS] [-d RDMA-DEVICE] [-o COUNTS] [-clmux] "
-	     "BAR BAR\n"
+	errx(2, "usage: fuzz [-s SEED] [-n CALLS] [-t THREADS] [-d RDMA-DEVICE] [-a ADAPTER:MODE]..\n"
+	     "            [-o COUNTS] [-clmux] BAR BAR\n"
 	     "       fuzz -r COUNTS...\n"
+	     "  -a  use this test adapter, and dma-bufs of the test exporter; MODE: dynamic,\n"
+	     "      revocable or pinned\n"
 	     "  -c  use 32-bit system calls as well\n"
 	     "  -l  rather map, register, transfer and fork than make wrong calls\n"
 	     "  -m  let allocations fail (fault injection, for the tasks that ask for it)\n"
@@ -269,8 +299,9 @@ int main(int argc, char **argv)
 	int files, c;
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
-	while ((c = getopt(argc, argv, "s:n:t:d:o:clmurx")) != -1) {
+	while ((c = getopt(argc, argv, "a:s:n:t:d:o:clmurx")) != -1) {
 		switch (c) {
+		case 'a': open_adapter(optarg); break;
 		case 's': seed = must_number(optarg); break;
 		case 'n': calls = must_number(optarg); break;
 		case 't': n_threads = must_number(optarg); break;
@@ -316,6 +347,8 @@ int main(int argc, char **argv)
 		t->count = counts + i * OPS;
 		args_map(t);
 		arena_map(t);
+		if (n_adapters)
+			field_map(t);
 		t->paired = pd;
 		if (t->paired)
 			t->pair = pair_make(rdma);
@@ -339,6 +372,8 @@ int main(int argc, char **argv)
 		close(shared[i]);
 	if (device && !unsteady)
 		rdma_close(rdma);
+	for (int i = 0; i < n_adapters && !unsteady; i++)
+		rdma_close(&adapters[i].rdma);
 	for (int i = 0; i < BARS; i++)
 		all_is_free(&bars[i]);
 	add_counts(sum, counts, n_threads);

@@ -41,6 +41,12 @@ enum op {
 	OP_FORK,
 	OP_REG_MR,
 	OP_TRANSFER,	/* between two new MRs */
+	/* Dma-bufs of the test exporter, and the test adapters */
+	OP_BUFFER,	/* creates, closes, moves and revokes them */
+	OP_FIELD,	/* changes where they are mapped */
+	OP_LABEL,	/* changes what is named as them */
+	OP_REG_PART,	/* ibv_reg_mr() there */
+	OP_DMA,
 	OPS,
 };
 
@@ -79,6 +85,9 @@ struct held {
 #define HELD 16
 #define MRS 4
 #define ARENA_PAGES 2048
+/* The fields (fuzz_field.c) of all threads. */
+#define FIELDS_START 0x300000000000ULL
+#define FIELDS_END 0x310000000000ULL
 
 struct thread {
 	pthread_t id;
@@ -93,6 +102,7 @@ struct thread {
 	char *args, *alias;	/* see fuzz_ioctl.c */
 	bool paired;
 	struct pair pair;	/* for transfers */
+	struct field *field;	/* NULL: there are no test adapters */
 	int hunger;		/* for fault injection */
 	bool starved;		/* its allocations may fail */
 	struct count *count;	/* of each call */
@@ -109,6 +119,17 @@ extern struct bar bars[BARS];
 extern int shared[SHARED_FILES];
 extern struct rdma *rdma;	/* NULL: none */
 extern struct ibv_pd *pd;
+/* A test adapter (tests/adapter). */
+struct adapter {
+	const char *name;
+	struct rdma rdma;
+	bool pins;		/* the dma-bufs that it imports */
+};
+
+#define ADAPTERS 3
+
+extern struct adapter adapters[ADAPTERS];
+extern int n_adapters;
 extern int export_device;	/* -1: no such device */
 extern int own_memory;		/* /proc/self/mem */
 extern bool compat;		/* the kernel has 32-bit system calls */
@@ -125,6 +146,8 @@ uint64_t below(struct thread *t, uint64_t n);
 bool one_in(struct thread *t, unsigned int n);
 /* A boundary value for a size or an address, or any value. */
 uint64_t edge(struct thread *t);
+
+struct thread *any_thread(struct thread *t);
 
 /* Reports a bug and ends the program. */
 void bug(struct thread *t, const char *format, ...)
@@ -207,5 +230,18 @@ void rdma_begin(struct thread *t);
 void starve(struct thread *t, bool on);
 void fuzz_rdma(struct thread *t, enum op op);
 void mrs_free(struct thread *t);
+/* Deregisters it, unless it is NULL. */
+void dereg(struct thread *t, struct ibv_mr **mr);
+
+/* --- fuzz_field.c --- */
+
+void field_map(struct thread *t);
+void field_unmap(struct thread *t);
+void fuzz_field(struct thread *t, enum op op);
+
+/* --- fuzz_label.c --- */
+
+/* In a child: names dma-bufs, executes another program, and so ends. */
+void field_child(struct thread *t) __attribute__((noreturn));
 
 #endif /* FUZZ_H */

@@ -53,6 +53,13 @@ void control_make(struct thread *t, enum op op, union arg *a)
 	}
 }
 
+void control_spare_fields(union arg *a)
+{
+	if (a->name.addr < FIELDS_END &&
+	    (a->name.addr >= FIELDS_START || a->name.length > FIELDS_START - a->name.addr))
+		a->name.length = 0;
+}
+
 /* Ranges are rounded up to pages. */
 static bool wraps(uint64_t addr, uint64_t length)
 {

@@ -46,6 +46,11 @@ static const struct {
 	[OP_FORK] = { "fork", 1, 0, 4 },
 	[OP_REG_MR] = { "ibv_reg_mr", 4, 1, 60 },
 	[OP_TRANSFER] = { "transfers", 1, 1, 30 },
+	[OP_BUFFER] = { "dma-bufs", 20, 20 },
+	[OP_FIELD] = { "their mappings", 40, 20 },
+	[OP_LABEL] = { "their names", 40, 10 },
+	[OP_REG_PART] = { "their MRs", 40, 10, 60 },
+	[OP_DMA] = { "their DMA", 2, 5, 8 },
 };
 
 int weight(enum op op)

@@ -374,6 +374,8 @@ static void copy(struct thread *t)
 static void child(struct thread *t)
 {
 	alarm(60);
+	if (t->field && one_in(t, 2))
+		field_child(t);
 	for (int i = 0; i < 8; i++) {
 		struct file *f = &t->files[below(t, PRIVATE_FILES)];
 		char *at = some_page(t);

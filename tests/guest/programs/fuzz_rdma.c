@@ -42,7 +42,7 @@ void starve(struct thread *t, bool on)
 		bug(t, "fault injection: %s", strerrorname_np(errno));
 }
 
-static void dereg(struct thread *t, struct ibv_mr **mr)
+void dereg(struct thread *t, struct ibv_mr **mr)
 {
 	int error;
 

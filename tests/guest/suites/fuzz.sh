@@ -6,6 +6,7 @@
 # sequence of calls, peer.fuzz_calls=N for more calls.
 
 . ./steps.sh
+. ./adapter.sh
 
 FUZZ=/mnt/programs/fuzz
 SEED=$(parameter fuzz_seed 1)
@@ -19,11 +20,13 @@ setup() {
 	load_core
 	load_io_with ranges=2:0:0x200000
 	find_bars
+	load_exporter
+	load_adapter dynamic,revocable,pinned
 }
 
 # fuzz OPTION...: on both BARs, in the background; its pid in $pid.
 fuzz() {
-	local options=(-s "$SEED" -d rxe0)
+	local options=(-s "$SEED" -d rxe0 -a edu0:dynamic -a edu1:revocable -a edu2:pinned)
 	! grep -q int80_emulation /proc/kallsyms || options+=(-c)
 	"$FUZZ" "${options[@]}" "$@" "$BAR_A" "$BAR_B" >/tmp/fuzz 2>&1 &
 	pid=$!

@@ -3,13 +3,15 @@
 # shellcheck disable=SC2034 # TEST_LIMIT is init's
 #
 # Random operations of users and of the administrator at once. A user is programs/fuzz.c, which
-# maps, registers, transfers, forks and checks what it gets. The administrator unbinds, removes,
-# rescans, unloads, limits and kills meanwhile. Each round follows from its seed: the calls of
+# maps, registers, transfers, forks and checks what it gets: on BARs with soft RoCE, and on dma-bufs
+# of the test exporter, which move and are revoked, with the test adapters. The administrator unbinds,
+# removes, rescans, unloads, limits and kills meanwhile. Each round follows from its seed: the calls of
 # each thread and the order of the administrator's steps, not their times. On the kernel command
 # line: peer.torture_seed=N for the first round, peer.torture_seconds=N for more rounds, or
 # peer.torture_rounds=N for just that many.
 
 . ./steps.sh
+. ./adapter.sh
 
 FUZZ=/mnt/programs/fuzz
 SEED=$(parameter torture_seed 1)
@@ -19,15 +21,18 @@ TEST_LIMIT=$((LASTS + 300))
 FAILSLAB=/sys/kernel/debug/failslab
 GROUP=/tmp/cgroup/torture
 # A step's function is step_NAME.
-STEPS=(unbind remove unload rdma kill stop starve limit)
+STEPS=(unbind remove unload rdma adapter kill stop starve limit)
 declare -A TAKEN
 USERS=0 pid='' deleting='' killed='' MORE=()
+ADAPTERS=(dynamic revocable pinned)
 
 setup() {
 	load_stack
 	load_core
 	load_io_with ranges=2:0:0x200000
 	find_bars
+	load_exporter
+	load_adapter "$(IFS=,; echo "${ADAPTERS[*]}")"
 	# Allocations of tasks that ask for it fail, on the debug kernel.
 	if [ -d $FAILSLAB ]; then
 		echo Y >$FAILSLAB/task-filter
@@ -62,7 +67,8 @@ did() { TAKEN[$1]=$((${TAKEN[$1]:-0} + 1)); }
 
 # begin_user SEED CALLS THREADS: starts one; its pid is in $pid, its output in /tmp/fuzz.
 begin_user() {
-	local options=("${MORE[@]}" -l -u -s "$1" -n "$2" -t "$3" -d rxe0 -o "/tmp/counts-$USERS")
+	local options=("${MORE[@]}" -l -u -s "$1" -n "$2" -t "$3" -d rxe0 -o "/tmp/counts-$USERS") i
+	for i in "${!ADAPTERS[@]}"; do options+=(-a "edu$i:${ADAPTERS[i]}"); done
 	[ ! -d $FAILSLAB ] || options+=(-m)
 	no_limits
 	: >/tmp/fuzz
@@ -100,6 +106,15 @@ end_user() {
 	fi
 	eventually balanced
 	eventually nothing_registered
+	eventually nothing_imported
+}
+# No MR of an adapter, and no dma-buf of the test exporter.
+nothing_imported() {
+	local i
+	for i in "${!ADAPTERS[@]}"; do
+		[ -z "$(adapter_mrs "edu$i")" ] || fail "$(adapter_mrs "edu$i")" || return 1
+	done
+	no_dma_buf_left
 }
 
 kill_user() {
@@ -143,6 +158,15 @@ step_rdma() {
 	[ -z "$deleting" ] || return 0
 	rdma link delete rxe0 &
 	deleting=$!
+}
+# The calls of the user on this adapter fail with EIO from then on.
+step_adapter() {
+	local device=edu$(($1 % ${#ADAPTERS[@]})) bdf
+	bdf=$(adapter_bdf "$device")
+	unbind "$bdf" &
+	ended $!
+	adapter_bind "$bdf"
+	eventually adapter_there "$device"
 }
 step_kill() { kill_user; }
 step_stop() {
