@@ -116,6 +116,11 @@ bool adapter_rdma(const struct adapter_rdma *mr, const char *command, char **sav
 		answer_rc(exporter_move(control));
 	} else if (!strcmp(command, "revoke")) {
 		answer_rc(exporter_revoke(control));
+	} else if (!strcmp(command, "over")) {
+		word = strtok_r(NULL, " \n", save);
+		answer_rc(word ? memory_map_over(mr->memory, word) : -1);
+	} else if (!strcmp(command, "unname")) {
+		answer_rc(memory_unname(mr->memory));
 	} else if (!strcmp(command, "state")) {
 		answer_state(control);
 	} else if (!strcmp(command, "set")) {

@@ -54,23 +54,38 @@ static int export_mapping(void *addr, size_t length)
 	return rc ? -1 : arg.fd;
 }
 
+static int call(unsigned long cmd, struct ib_peer_mem_name *arg)
+{
+	int rc, saved, device = open("/dev/ib_peer_mem", O_RDWR | O_CLOEXEC);
+
+	if (device < 0)
+		return -1;
+	arg->version = IB_PEER_MEM_NAME_VERSION;
+	rc = ioctl(device, cmd, arg);
+	saved = errno;
+	close(device);
+	errno = saved;
+	return rc;
+}
+
 /* Says that the addresses are a part of the dma-buf. */
 static int name(const struct mapped *mapped)
 {
 	struct ib_peer_mem_name arg = {
-		.version = IB_PEER_MEM_NAME_VERSION,
 		.addr = (uintptr_t)mapped->addr,
 		.length = mapped->length,
 		.offset = mapped->start,
 		.fd = mapped->exported.dmabuf,
 	};
-	int rc, device = open("/dev/ib_peer_mem", O_RDWR | O_CLOEXEC);
 
-	if (device < 0)
-		return -1;
-	rc = ioctl(device, IB_PEER_MEM_IOC_NAME, &arg);
-	close(device);
-	return rc;
+	return call(IB_PEER_MEM_IOC_NAME, &arg);
+}
+
+int memory_unname(const struct memory *m)
+{
+	struct ib_peer_mem_name arg = { .addr = (uintptr_t)m->addr, .length = m->length };
+
+	return call(IB_PEER_MEM_IOC_UNNAME, &arg);
 }
 
 /* A mapping of a dma-buf, which is registered by its addresses, or by the dma-buf. */
@@ -127,6 +142,20 @@ int memory_map(struct memory *m, const char *what, const char *shape, size_t len
 	/* The file stays open, as in most applications. */
 	m->fd = fd;
 	return 0;
+}
+
+int memory_map_over(const struct memory *m, const char *what)
+{
+	bool host = strcmp(what, "host") == 0, anonymous = host || strcmp(what, "reserved") == 0;
+	int flags = MAP_FIXED | (anonymous ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED);
+	struct exported other = { .dmabuf = -1 };
+	void *at;
+
+	if (!anonymous && exporter_make(&other, what, m->length))
+		return -1;
+	at = mmap(m->addr, m->length, PROT_READ | PROT_WRITE, flags | (host ? MAP_POPULATE : 0),
+		  other.dmabuf, 0);
+	return at == MAP_FAILED ? -1 : 0;
 }
 
 int memory_unmap(struct memory *m)

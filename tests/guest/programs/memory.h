@@ -19,11 +19,21 @@ struct memory {
 /*
  * @what: "host"; "udmabuf", a dma-buf of host memory; a file to map; "export:" and a file, a
  * dma-buf of the mapping made by /dev/ib_peer_mem; "mapped:" and an exporter (exporter.h), a
- * mapping of a dma-buf, or "dmabuf:" and an exporter, the dma-buf of such a mapping. @shape: of
- * these mappings (mapped.h); NULL: whole. Returns 0, or -1 with errno set.
+ * mapping of a dma-buf; "named:" and an exporter, the same with the name of the dma-buf; or
+ * "dmabuf:" and an exporter, the dma-buf of such a mapping. @shape: of these mappings
+ * (mapped.h); NULL: whole. Returns 0, or -1 with errno set.
  */
 int memory_map(struct memory *m, const char *what, const char *shape, size_t length,
 	       bool read_only);
+
+/*
+ * Maps other memory at the addresses: "host", "reserved" (the same, never accessed), or a new
+ * dma-buf of this exporter. A name stays. Returns 0, or -1 with errno set.
+ */
+int memory_map_over(const struct memory *m, const char *what);
+
+/* Removes the name. Returns 0, or -1 with errno set. */
+int memory_unname(const struct memory *m);
 
 /* Unmaps the memory and closes its file. Returns 0, or -1 with errno set. */
 int memory_unmap(struct memory *m);

@@ -106,6 +106,36 @@ test_named_memory() {
 	adapter_stop user
 	eventually nothing_left
 }
+# A name that is left when the addresses are used for other memory comes first, unless that looks
+# ordinary: nothing else says which memory the process means.
+test_addresses_of_an_old_name() {
+	local other
+	named user test whole 0 $SIZE all
+	adapter_say user write 41
+	again user over host
+	adapter_say user write 42
+	adapter_say user check 42
+	adapter_say user look 41
+	adapter_stop user
+	for other in reserved test; do
+		named user test whole 0 $SIZE all
+		again user over $other
+		adapter_say user write 43
+		adapter_say user look 43
+		again user unname
+		adapter_say user write 44
+		adapter_say user check 44
+		adapter_say user look 43
+		adapter_stop user
+	done
+	eventually nothing_left
+}
+# again NAME COMMAND...: before it registers the same range again.
+again() {
+	adapter_say "$1" dereg
+	adapter_say "$@"
+	adapter_set "$(adapter_say "$1" reg)"
+}
 # They end with the process, whatever it has registered.
 test_named_memory_of_a_killed_process() {
 	named user test none 0 $SIZE all
