@@ -22,7 +22,8 @@ static int attach(struct dma_buf *dmabuf, struct dma_buf_attachment *attachment)
 
 	if (error)
 		return -(int)error;
-	if (READ_ONCE(b->options[PEER_TEST_EXPORTER_PEER2PEER]) && !attachment->peer2peer)
+	if ((READ_ONCE(b->options[PEER_TEST_EXPORTER_PEER2PEER]) || b->function) &&
+	    !attachment->peer2peer)
 		return -EOPNOTSUPP;
 	dma_resv_lock(dmabuf->resv, NULL);
 	b->attached++;
@@ -123,8 +124,12 @@ static const struct vm_operations_struct vm_ops = {
 
 static int map_for_process(struct dma_buf *dmabuf, struct vm_area_struct *vma)
 {
+	struct buffer *b = dmabuf->priv;
+
 	if (!(vma->vm_flags & VM_SHARED))
 		return -EINVAL;
+	if (b->function)
+		vma->vm_page_prot = pgprot_noncached(vma->vm_page_prot);
 	vm_flags_set(vma, VM_PFNMAP | VM_IO | VM_DONTEXPAND | VM_DONTDUMP);
 	/* The file of the VMA holds it. */
 	vma->vm_private_data = dmabuf;
@@ -197,7 +202,7 @@ int buffer_move(struct buffer *b)
 	int rc = -ENODEV;
 
 	mutex_lock(&b->lock);
-	pages = pages_alloc(b->n_pages);
+	pages = pages_alloc(b, b->n_pages);
 	if (!b->dmabuf || !pages) {
 		rc = b->dmabuf ? -ENOMEM : rc;
 		goto unlock;
@@ -221,7 +226,7 @@ unlock_resv:
 	dma_resv_unlock(b->dmabuf->resv);
 unlock:
 	mutex_unlock(&b->lock);
-	pages_free(pages, b->n_pages);
+	pages_free(b, pages, b->n_pages);
 	return rc;
 }
 

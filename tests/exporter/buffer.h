@@ -10,6 +10,7 @@
 #include "peer_test_exporter.h"
 
 struct dma_buf;
+struct pci_dev;
 
 /* Memory, and the dma-buf of it. */
 struct buffer {
@@ -22,6 +23,7 @@ struct buffer {
 	struct list_head left;	/* pages that the memory was moved from, all of them POISON */
 	unsigned int n_left;
 	u64 moves, late;
+	struct pci_dev *function;	/* whose memory it is; NULL: host memory */
 
 	/* Protected by the reservation lock of the dma-buf, as long as it exists. */
 	unsigned int n_pages;	/* 0: the dma-buf is not created yet; does not change then */
@@ -33,9 +35,12 @@ struct buffer {
 void buffer_get(struct buffer *b);
 void buffer_put(struct buffer *b);
 
+/* Finds the PCI function of the option. Called with the lock, before there are pages. */
+int buffer_take_function(struct buffer *b);
+
 /* Pages, with zeros. Returns NULL if there is no memory. */
-struct page **pages_alloc(unsigned int n);
-void pages_free(struct page **pages, unsigned int n);
+struct page **pages_alloc(struct buffer *b, unsigned int n);
+void pages_free(struct buffer *b, struct page **pages, unsigned int n);
 
 /*
  * Takes over pages that nothing may access any more, and fills them with POISON. Called with the lock.

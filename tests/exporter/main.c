@@ -63,6 +63,16 @@ static ssize_t device_read(struct file *file, char __user *to, size_t length, lo
 	return rc;
 }
 
+/* The other values are errnos and flags. */
+static u32 max_of(u32 option)
+{
+	switch (option) {
+	case PEER_TEST_EXPORTER_MAP_DELAY: return PEER_TEST_EXPORTER_MAX_DELAY;
+	case PEER_TEST_EXPORTER_FUNCTION: return U16_MAX;
+	default: return MAX_ERRNO;
+	}
+}
+
 static int set(struct buffer *b, void __user *user)
 {
 	struct peer_test_exporter_set arg;
@@ -71,9 +81,7 @@ static int set(struct buffer *b, void __user *user)
 		return -EFAULT;
 	if (arg.option >= PEER_TEST_EXPORTER_OPTIONS)
 		return -EINVAL;
-	/* All values are errnos, milliseconds, or flags. */
-	if (arg.value > (arg.option == PEER_TEST_EXPORTER_MAP_DELAY ? PEER_TEST_EXPORTER_MAX_DELAY :
-								      MAX_ERRNO))
+	if (arg.value > max_of(arg.option))
 		return -EINVAL;
 	WRITE_ONCE(b->options[arg.option], arg.value);
 	return 0;
@@ -91,10 +99,14 @@ static int create(struct buffer *b, struct peer_test_exporter_create __user *use
 		return -EINVAL;
 	mutex_lock(&b->lock);
 	if (!b->pages) {
-		b->pages = pages_alloc(arg.size >> PAGE_SHIFT);
+		rc = buffer_take_function(b);
+		if (rc)
+			goto unlock;
+		b->pages = pages_alloc(b, arg.size >> PAGE_SHIFT);
 		b->n_pages = b->pages ? arg.size >> PAGE_SHIFT : 0;
 		rc = b->pages ? buffer_export(b) : -ENOMEM;
 	}
+unlock:
 	mutex_unlock(&b->lock);
 	if (rc < 0)
 		return rc;

@@ -4,6 +4,8 @@
  */
 #include <linux/highmem.h>
 #include <linux/mm.h>
+#include <linux/pci-p2pdma.h>
+#include <linux/pci.h>
 #include <linux/slab.h>
 
 #include "buffer.h"
@@ -17,25 +19,57 @@ struct left {
 	struct page **pages;
 };
 
-void pages_free(struct page **pages, unsigned int n)
+int buffer_take_function(struct buffer *b)
+{
+	u32 address = READ_ONCE(b->options[PEER_TEST_EXPORTER_FUNCTION]);
+
+	lockdep_assert_held(&b->lock);
+	if (!address || b->function)
+		return 0;
+	b->function = pci_get_domain_bus_and_slot(0, address >> 8, address & 0xff);
+	return b->function ? 0 : -ENODEV;
+}
+
+static struct page *one_alloc(struct buffer *b)
+{
+	void *at;
+
+	if (!b->function)
+		return alloc_page(GFP_HIGHUSER | __GFP_ZERO);
+	at = pci_alloc_p2pmem(b->function, PAGE_SIZE);
+	if (!at)
+		return NULL;
+	memset(at, 0, PAGE_SIZE);
+	return virt_to_page(at);
+}
+
+static void one_free(struct buffer *b, struct page *page)
+{
+	if (b->function)
+		pci_free_p2pmem(b->function, page_address(page), PAGE_SIZE);
+	else
+		__free_page(page);
+}
+
+void pages_free(struct buffer *b, struct page **pages, unsigned int n)
 {
 	unsigned int i;
 
 	for (i = 0; pages && i < n; i++)
 		if (pages[i])
-			__free_page(pages[i]);
+			one_free(b, pages[i]);
 	kvfree(pages);
 }
 
-struct page **pages_alloc(unsigned int n)
+struct page **pages_alloc(struct buffer *b, unsigned int n)
 {
 	struct page **pages = kvcalloc(n, sizeof(*pages), GFP_KERNEL);
 	unsigned int i;
 
 	for (i = 0; pages && i < n; i++) {
-		pages[i] = alloc_page(GFP_HIGHUSER | __GFP_ZERO);
+		pages[i] = one_alloc(b);
 		if (!pages[i]) {
-			pages_free(pages, n);
+			pages_free(b, pages, n);
 			return NULL;
 		}
 	}
@@ -80,7 +114,7 @@ static void free_oldest(struct buffer *b)
 
 	count_late_of(b, left);
 	list_del(&left->entry);
-	pages_free(left->pages, b->n_pages);
+	pages_free(b, left->pages, b->n_pages);
 	kfree(left);
 	b->n_left--;
 }
@@ -113,7 +147,8 @@ static void buffer_free(struct kref *ref)
 
 	while (!list_empty(&b->left))
 		free_oldest(b);
-	pages_free(b->pages, b->n_pages);
+	pages_free(b, b->pages, b->n_pages);
+	pci_dev_put(b->function);
 	mutex_destroy(&b->lock);
 	kfree(b);
 }

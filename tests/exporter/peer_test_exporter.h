@@ -18,6 +18,11 @@ enum peer_test_exporter_option {
 	PEER_TEST_EXPORTER_MAP_DELAY,
 	/* Not 0: attach fails with EOPNOTSUPP for importers without allow_peer2peer. */
 	PEER_TEST_EXPORTER_PEER2PEER,
+	/*
+	 * BUS << 8 | DEVFN of a PCI function of domain 0, when the dma-buf is created: the memory is
+	 * peer-to-peer memory of its BAR. 0: host memory.
+	 */
+	PEER_TEST_EXPORTER_FUNCTION,
 	PEER_TEST_EXPORTER_OPTIONS,
 };
 
@@ -45,7 +50,7 @@ struct peer_test_exporter_state {
 };
 
 #define PEER_TEST_EXPORTER_SET _IOW('P', 0x60, struct peer_test_exporter_set)
-/* EEXIST: the file has had its dma-buf. */
+/* EEXIST: the file has had its dma-buf. ENODEV: there is no such PCI function. */
 #define PEER_TEST_EXPORTER_CREATE _IOWR('P', 0x61, struct peer_test_exporter_create)
 /*
  * Moves the memory to other pages: importers are invalidated, mappings of processes fault again.

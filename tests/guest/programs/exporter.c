@@ -107,6 +107,7 @@ int exporter_set(int control, const char *option)
 		[PEER_TEST_EXPORTER_PIN_ERROR] = "pin-error",
 		[PEER_TEST_EXPORTER_MAP_DELAY] = "map-delay",
 		[PEER_TEST_EXPORTER_PEER2PEER] = "peer2peer",
+		[PEER_TEST_EXPORTER_FUNCTION] = "function",
 	};
 	size_t length = strcspn(option, "=");
 	struct peer_test_exporter_set set;

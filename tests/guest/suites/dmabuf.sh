@@ -67,6 +67,38 @@ test_udmabuf() { transfers_of udmabuf whole part split pieces; }
 test_heap() { transfers_of heap:system whole part split pieces; }
 test_test_exporter() { transfers_of test whole part split pieces; }
 
+# in_bar BDF: the exporter, with memory of a BAR of this PCI function, as that of a GPU.
+in_bar() {
+	local bus=${1#*:}
+	local slot=${bus#*:}
+	echo "test:function=$((16#${bus%%:*} << 8 | 16#${slot%.*} << 3 | 16#${slot#*.}))"
+}
+test_memory_of_a_bar() {
+	local exporter before said
+	exporter=$(in_bar "$BDF_A")
+	transfers_of "$exporter" whole pieces
+	mr user "$exporter" whole 100 60000
+	before=$(host_sum a)
+	adapter_say user write 51
+	adapter_say user look 51
+	[ "$(host_sum a)" != "$before" ] || fail "no byte behind the BAR has changed"
+	adapter_say user move
+	adapter_say user read 51
+	revocation_is_refused
+	adapter_say user writer
+	adapter_say user revoke
+	before=$(host_sum a)
+	said=$(adapter_say user stop) || fail "$said"
+	[ "${said#*status=}" = "remote access error" ] || fail "$said"
+	expect "error remote access error" adapter_say user write 52
+	[ "$(host_sum a)" = "$before" ] || fail "bytes behind the BAR change after the revocation"
+	state_is user late 0
+	no_key_reaches "$BDF_A"
+	adapter_stop user
+	eventually nothing_left
+	note "RDMA to the mapping of a dma-buf in a BAR, moved and revoked"
+}
+
 # The offset of the VMA says nothing: the dma-buf must be mapped as a whole. Drivers with shmem ignore
 # the offset of mmap(2): by pieces the process has only the first page, many times.
 drm() {
