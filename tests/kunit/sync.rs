@@ -21,6 +21,7 @@ use kernel::{
             Full,
             Relaxed, //
         },
+        rcu,
         Arc,
         CondVar,
         CondVarTimeoutResult,
@@ -131,6 +132,47 @@ pub(crate) fn until(condition: impl Fn() -> bool) -> Result {
         pause();
     }
     Err(set_stuck("a condition did not become true"))
+}
+
+/// What a [`RcuReader`] and its task tell each other. No lock: the task must not sleep.
+struct ReaderState {
+    inside: Atomic<bool>,
+    ended: Atomic<bool>,
+}
+
+/// A task in an RCU read-side section, until [`Self::end`]: no RCU grace period ends meanwhile.
+pub(crate) struct RcuReader {
+    state: Arc<ReaderState>,
+    task: Task<()>,
+}
+
+impl RcuReader {
+    /// Starts the task, and waits until the task is in the section.
+    pub(crate) fn new() -> Result<Self> {
+        let state = ReaderState {
+            inside: Atomic::new(false),
+            ended: Atomic::new(false),
+        };
+        let state = Arc::new(state, GFP_KERNEL)?;
+        let reader = state.clone();
+        let task = Task::spawn(move || {
+            let start = Instant::<Monotonic>::now();
+            let _rcu = rcu::read_lock();
+            reader.inside.store(true, Relaxed);
+            // Less than the kernel takes for a stall.
+            while !reader.ended.load(Relaxed) && start.elapsed().as_millis() < 10_000 {
+                core::hint::spin_loop();
+            }
+        })?;
+        until(|| state.inside.load(Relaxed))?;
+        Ok(Self { state, task })
+    }
+
+    /// Ends the section.
+    pub(crate) fn end(self) -> Result {
+        self.state.ended.store(true, Relaxed);
+        self.task.join()
+    }
 }
 
 /// Holds a task at a point of a callback or a device operation.

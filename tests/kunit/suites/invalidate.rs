@@ -9,7 +9,10 @@ mod tests {
     use crate::{
         client,
         suites::prelude::*,
-        sync, //
+        sync::{
+            self,
+            RcuReader, //
+        }, //
     };
     use core::cell::OnceCell;
 
@@ -134,11 +137,12 @@ mod tests {
     }
 
     /// The core asks a client before the registration of the client has returned: if another client
-    /// is registered, the registration waits for a grace period. During the wait the client has the
-    /// callback, but no handle.
+    /// is registered, the registration waits for an RCU grace period, which a reader delays here.
+    /// During the wait the client has the callback, but no handle.
     #[test]
     fn before_the_handle_is_known() -> Result {
         let (t, first, mr) = live(Kind::Dma, Setup::SEED)?;
+        let reader = RcuReader::new()?;
         let registering = Task::spawn(|| Client::new(1, "kunit_second", Setup::SEED))?;
         let (at, made) = (client::address(1), OnceCell::new());
         let registered = || {
@@ -146,8 +150,8 @@ mod tests {
                 .is_ok_and(|mr| made.set(mr).is_ok())
         };
         let visible = sync::until(registered);
-        // Like a client without a handle, also if the registration has returned meanwhile.
         let invalidated = client::invalidate_without_handle(1);
+        reader.end()?;
         let revoked = made.get().map(|mr| !mr.is_valid());
         let second = registering.join()??;
         visible?;
