@@ -82,40 +82,37 @@ pub fn with_string<R>(name: &CStr, f: impl FnOnce(Option<&CStr>) -> R) -> R {
 #[macro_export]
 macro_rules! check_params {
     ($check:path) => {
+        $crate::param_function!(ext_module_param_check, $check);
+    };
+}
+
+/// Defines the function that applies a parameter after the kernel has set the parameter.
+///
+/// The argument is a function like the argument of [`check_params!`](crate::check_params). The C
+/// part of the module calls the function through `ext_module_param_apply()`. Use the macro once in
+/// a module.
+#[macro_export]
+macro_rules! apply_params {
+    ($apply:path) => {
+        $crate::param_function!(ext_module_param_apply, $apply);
+    };
+}
+
+/// Defines the C function `$name`, for the macros above.
+#[macro_export]
+macro_rules! param_function {
+    ($name:ident, $function:path) => {
         const _: () = {
             /// # Safety
             ///
             /// `name` and `value` must be valid C strings for the duration of the call.
             #[no_mangle]
-            unsafe extern "C" fn ext_module_param_check(
+            unsafe extern "C" fn $name(
                 name: *const ::kernel::ffi::c_char,
                 value: *const ::kernel::ffi::c_char,
             ) -> ::kernel::ffi::c_int {
                 // SAFETY: By the safety requirements both are valid C strings.
-                unsafe { $crate::ext::params::call_with(name, value, $check) }
-            }
-        };
-    };
-}
-
-/// Defines the function that applies a parameter after the kernel has set it.
-///
-/// The argument is a function as that of [`check_params!`](crate::check_params), in
-/// `ext_module_param_apply()`. Use it once in a module whose C part calls that.
-#[macro_export]
-macro_rules! apply_params {
-    ($apply:path) => {
-        const _: () = {
-            /// # Safety
-            ///
-            /// `name` and `value` must be valid C strings for the duration of the call.
-            #[no_mangle]
-            unsafe extern "C" fn ext_module_param_apply(
-                name: *const ::kernel::ffi::c_char,
-                value: *const ::kernel::ffi::c_char,
-            ) -> ::kernel::ffi::c_int {
-                // SAFETY: By this function's safety contract both are valid C strings.
-                unsafe { $crate::ext::params::call_with(name, value, $apply) }
+                unsafe { $crate::ext::params::call_with(name, value, $function) }
             }
         };
     };
@@ -124,7 +121,7 @@ macro_rules! apply_params {
 /// Calls `function` for [`check_params!`](crate::check_params) and
 /// [`apply_params!`](crate::apply_params).
 ///
-/// Context: that of `check`.
+/// Context: that of `function`.
 ///
 /// # Safety
 ///
