@@ -178,9 +178,6 @@ struct ext_inflight;
 struct ext_inflight *ext_inflight_new(void);
 /* No call may be in flight. */
 void ext_inflight_free(struct ext_inflight *calls);
-/* Counts a call, and returns true unless @calls is closed. */
-bool ext_inflight_enter(struct ext_inflight *calls);
-void ext_inflight_leave(struct ext_inflight *calls);
 /* Lets no call enter any more, and waits for those in flight. To be called once. May sleep. */
 void ext_inflight_close(struct ext_inflight *calls);
 

@@ -61,7 +61,7 @@ static __always_inline struct ext_hook_data *get(const struct ib_device *dev, en
 	hash_for_each_possible_rcu(devices, data, node, (unsigned long)dev)
 		if (data->dev == dev)
 			break;
-	if (data && !ext_inflight_enter_rcu(data->calls[verbs]))
+	if (data && !percpu_ref_tryget_live_rcu(&data->calls[verbs]->ref))
 		data = NULL;
 	rcu_read_unlock();
 	return data;
@@ -70,7 +70,7 @@ static __always_inline struct ext_hook_data *get(const struct ib_device *dev, en
 static __always_inline void put(struct ext_hook_data *data, enum ext_verbs verbs)
 {
 	if (data)
-		ext_inflight_put(data->calls[verbs]);
+		percpu_ref_put(&data->calls[verbs]->ref);
 }
 
 struct ext_hook_data *ext_hook_data_get(const struct ib_device *dev, enum ext_verbs verbs)
@@ -89,7 +89,10 @@ static __always_inline bool driver_is_first(const struct ext_hook_data *data, u6
 	u32 dispatch = READ_ONCE(*data->dispatch);
 	enum ext_memory memory;
 
-	/* The driver handles on-demand memory itself, without the entry in the task table that this path makes. */
+	/*
+	 * The driver handles on-demand memory itself, without the entry in the task table that this
+	 * path makes.
+	 */
 	if ((dispatch & EXT_DISPATCH_MASK) == EXT_DISPATCH_CLIENTS_FIRST || access & IB_ACCESS_ON_DEMAND)
 		return false;
 	if (dispatch == EXT_DISPATCH_DRIVER_ONLY)

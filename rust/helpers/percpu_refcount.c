@@ -31,16 +31,6 @@ void ext_inflight_free(struct ext_inflight *calls)
 	kfree(calls);
 }
 
-bool ext_inflight_enter(struct ext_inflight *calls)
-{
-	return percpu_ref_tryget_live(&calls->ref);
-}
-
-void ext_inflight_leave(struct ext_inflight *calls)
-{
-	ext_inflight_put(calls);
-}
-
 void ext_inflight_close(struct ext_inflight *calls)
 {
 	percpu_ref_kill(&calls->ref);

@@ -59,7 +59,7 @@ inline enter(count, closed)
 	if
 	:: inside ->
 		assert(!gone);
-		/* ext_inflight_enter_rcu() */
+		/* percpu_ref_tryget_live_rcu() */
 		if
 		:: closed -> inside = 0
 		:: else -> atomic { assert(!gone); count++ }

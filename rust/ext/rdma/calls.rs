@@ -226,22 +226,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_call_enters_after_close() -> Result {
-        let calls = InFlight::new()?;
-        // SAFETY: By the type invariants of `InFlight` the object is valid.
-        let enter = || unsafe { helpers::ext_inflight_enter(calls.0.as_ptr()) };
-        let entered = enter();
-        if entered {
-            // SAFETY: The object is valid, and counts the call.
-            unsafe { helpers::ext_inflight_leave(calls.0.as_ptr()) };
-        }
-        calls.close();
-        let late = enter();
-        assert!(entered && !late);
-        Ok(())
-    }
-
-    #[test]
     fn the_last_share_of_the_code_drains() -> Result {
         let code = Code::new()?;
         let other = code.share();

@@ -214,7 +214,7 @@ mod tests {
     /// The data of the device at an address, as the functions in C know the data.
     struct Raw {
         data: KBox<rdma::ext_hook_data>,
-        _calls: [InFlight; 2],
+        calls: [InFlight; 2],
     }
 
     impl Raw {
@@ -223,10 +223,7 @@ mod tests {
             let calls = [InFlight::new()?, InFlight::new()?];
             data.dev = ptr::without_provenance(address);
             data.calls = [calls[0].as_raw(), calls[1].as_raw()];
-            Ok(Self {
-                data,
-                _calls: calls,
-            })
+            Ok(Self { data, calls })
         }
 
         fn as_raw(&self) -> *mut rdma::ext_hook_data {
@@ -241,6 +238,22 @@ mod tests {
             unsafe { rdma::ext_hook_data_put(found, Verbs::Ending as u32) };
             ptr::eq(found, &*self.data)
         }
+    }
+
+    #[test]
+    fn no_call_enters_after_close() -> Result {
+        let raw = Raw::new(1 << 12)?;
+        // SAFETY: The object is initialised. It is taken out below before it is freed.
+        unsafe { rdma::ext_hook_data_add(raw.as_raw()) };
+        let entered = raw.is_found();
+        raw.calls[Verbs::Ending as usize].close();
+        let late = raw.is_found();
+        // SAFETY: The object is in the table.
+        unsafe { rdma::ext_hook_data_del(raw.as_raw()) };
+        // SAFETY: The function only sleeps.
+        unsafe { bindings::synchronize_rcu() };
+        assert!(entered && !late);
+        Ok(())
     }
 
     /// More devices than lists in the table.
