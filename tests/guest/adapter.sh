@@ -43,10 +43,11 @@ adapter_start() {
 	local name=$1 base=/tmp/adapter.$1 in out line word
 	shift
 	rm -f "$base.in" "$base.out"
-	mkfifo "$base.in" "$base.out"
-	# Opened for both directions, so that open() does not block.
-	exec {in}<>"$base.in" {out}<>"$base.out"
-	# The process must not inherit the other ends of the fifos.
+	mkfifo "$base.in"
+	: >"$base.out"
+	# The fifo is opened for both directions, so that open() does not block.
+	exec {in}<>"$base.in" {out}<"$base.out"
+	# The process must not inherit the other end of the fifo.
 	"$ADAPTER_MR" "$@" <"$base.in" >"$base.out" 2>"$base.err" {in}>&- {out}>&- &
 	pid=$!
 	ADAPTER_IN[$name]=$in ADAPTER_OUT[$name]=$out ADAPTER_PID[$name]=$pid
@@ -73,20 +74,21 @@ adapter_set() {
 	done
 }
 
-# adapter_answer NAME: prints the next line of that process, within a minute.
+# adapter_answer NAME: prints the next line of that process, within a minute. The output is a file,
+# whose offset every subshell shares. It is no fifo, because the read of bash with a time limit can
+# take the end of a line and then report that the time is up.
 adapter_answer() {
 	local line='' part end=$((SECONDS + 60)) ended=
-	while [ $SECONDS -lt $end ]; do
-		# A read that times out has read a part of the line.
-		part=
-		if IFS= read -rt 0.1 -u "${ADAPTER_OUT[$1]}" part; then
+	while :; do
+		if IFS= read -ru "${ADAPTER_OUT[$1]}" part; then
 			printf '%s\n' "$line$part"
 			return 0
 		fi
+		# A part of the line.
 		line+=$part
 		# After the end of the process its last output is still read.
-		[ -z "$ended" ] || break
-		! gone "${ADAPTER_PID[$1]}" || ended=1
+		if [ -n "$ended" ] || [ $SECONDS -ge $end ]; then break; fi
+		if gone "${ADAPTER_PID[$1]}"; then ended=1; else nap 0.02; fi
 	done
 	echo "no answer of $1: $line"
 	return 1
