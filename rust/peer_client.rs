@@ -143,12 +143,12 @@ use self::{
     },
     vtable::VTable, //
 };
-use super::{
+use crate::shared::{
     bindings::peer::{
-        self as peer, //
-        peer_memory_client_ex,
+        self as peer,
+        peer_memory_client_ex, //
     },
-    ext::dma_table::Table, //
+    ext::base::dma_table::Table, //
 };
 use core::{
     marker::PhantomData,

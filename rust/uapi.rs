@@ -24,13 +24,13 @@
 //! }
 //! ```
 
-use super::bindings::uapi;
+use crate::shared::bindings::uapi;
 use kernel::transmute::{
     AsBytes,
     FromBytes, //
 };
 
-pub use super::bindings::uapi::*;
+pub use crate::shared::bindings::uapi::*;
 
 /// Implements copying for structures of the ioctl ABI.
 macro_rules! user_structs {

@@ -9,11 +9,11 @@ use crate::{
     adapter::Adapter,
     backend::Trust,
     ext::{
-        rdma::Device,
-        snapshot::{
+        base::snapshot::{
             Published,
             Snapshot, //
-        }, //
+        },
+        rdma::Device, //
     }, //
 };
 use core::ptr;

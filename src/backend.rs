@@ -40,14 +40,16 @@ pub(crate) use self::{
 use crate::{
     callbacks::ClientPages,
     ext::{
-        compat::eopnotsupp,
-        dma_buf::{
-            FenceBudget,
-            OnDetach,
-            Part, //
+        base::{
+            compat::eopnotsupp,
+            params, //
         },
-        params,
         rdma::{
+            dma_buf::{
+                FenceBudget,
+                OnDetach,
+                Part, //
+            },
             Device,
             Name,
             Request,

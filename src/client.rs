@@ -11,7 +11,7 @@
 
 use crate::{
     bindings::peer,
-    ext::dma_buf::FenceBudget,
+    ext::rdma::dma_buf::FenceBudget,
     index::{
         Map,
         Slot, //

@@ -37,19 +37,21 @@ use crate::{
         ClientRef, //
     },
     ext::{
-        compat::eopnotsupp,
-        dma_buf::{
-            mapped,
-            Export,
-            Part, //
-        },
-        pinned::{
-            can_pin,
-            could_not_pin,
-            untagged,
-            MemoryKind, //
+        base::{
+            compat::eopnotsupp,
+            pinned::{
+                can_pin,
+                could_not_pin,
+                untagged,
+                MemoryKind, //
+            }, //
         },
         rdma::{
+            dma_buf::{
+                mapped,
+                Export,
+                Part, //
+            },
             Device,
             Dispatch,
             Request,

@@ -7,7 +7,7 @@
 //! the names, with the names given by `/dev/ib_peer_mem`. Context: process context; may sleep.
 
 use crate::{
-    ext::{
+    ext::base::{
         miscdev::{
             Control,
             Registration, //

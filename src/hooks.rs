@@ -13,22 +13,20 @@ use crate::{
     adapters,
     backend::Backend,
     dispatch,
-    ext::{
+    ext::rdma::{
+        bypass,
         key_filter::KeyFilter,
-        rdma::{
-            bypass,
-            Change,
-            Device,
-            Dispatch,
-            DispatchCell,
-            Driver,
-            Hooks,
-            Mr,
-            Original,
-            Request,
-            UcontextId,
-            UserMr, //
-        },
+        Change,
+        Device,
+        Dispatch,
+        DispatchCell,
+        Driver,
+        Hooks,
+        Mr,
+        Original,
+        Request,
+        UcontextId,
+        UserMr, //
     },
     order::DISPATCH,
     registered, //

@@ -10,15 +10,13 @@
 use crate::{
     backend::Backend,
     callbacks::Intent,
-    ext::{
+    ext::rdma::{
         dma_buf::Part,
-        rdma::{
-            Access,
-            Mr,
-            Original,
-            Request,
-            UserMr, //
-        }, //
+        Access,
+        Mr,
+        Original,
+        Request,
+        UserMr, //
     },
     index::Slot,
     range::VaRange,
@@ -31,7 +29,7 @@ use crate::{
     stats::{
         CountedMr,
         Stats, //
-    },
+    }, //
 };
 use core::ptr;
 use kernel::{

@@ -8,7 +8,7 @@
 //!
 //! Context: any, except for the creation of an [`Index`] or a [`Slot`], which may sleep.
 
-use crate::ext::key_filter::KeyFilter;
+use crate::ext::rdma::key_filter::KeyFilter;
 use kernel::{
     new_spinlock,
     prelude::*,

@@ -9,7 +9,7 @@ mod name;
 
 use crate::{
     dispatch,
-    ext::{
+    ext::base::{
         miscdev::Control,
         pinned::untagged, //
     },

@@ -77,7 +77,7 @@ mod stats;
 mod umem;
 
 use ext::{
-    miscdev,
+    base::miscdev,
     rdma, //
 };
 

@@ -17,18 +17,22 @@ mod ranges;
 
 use crate::{
     ext::{
-        dma_buf::{
-            Buffer,
-            Part, //
+        base::{
+            params,
+            snapshot::{
+                Published,
+                Snapshot, //
+            }, //
         },
-        params,
-        per_mm::{
-            self,
-            PerMm, //
-        },
-        snapshot::{
-            Published,
-            Snapshot, //
+        rdma::{
+            dma_buf::{
+                Buffer,
+                Part, //
+            },
+            per_mm::{
+                self,
+                PerMm, //
+            }, //
         }, //
     },
     order::DISPATCH,

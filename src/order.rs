@@ -7,7 +7,7 @@
 //! each registration. Context: any.
 
 use crate::ext::{
-    params,
+    base::params,
     rdma::{
         Dispatch,
         DispatchCell, //
@@ -70,7 +70,7 @@ impl Order {
 #[kunit_tests(peer_mem_order)]
 mod tests {
     use super::*;
-    use crate::ext::{
+    use crate::ext::base::{
         compat::{
             eopnotsupp,
             eremoteio, //

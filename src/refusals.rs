@@ -7,11 +7,11 @@
 
 use crate::{
     ext::{
-        snapshot::{
+        base::snapshot::{
             Published,
             Snapshot, //
         },
-        task::Comm, //
+        rdma::task::Comm, //
     },
     range::VaRange, //
 };

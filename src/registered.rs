@@ -10,16 +10,14 @@
 
 use crate::{
     backend::Backend,
-    ext::{
+    ext::rdma::{
         dma_buf::FenceBudget,
-        rdma::{
-            Access,
-            Change,
-            Mr,
-            Original,
-            Request,
-            UserMr, //
-        }, //
+        Access,
+        Change,
+        Mr,
+        Original,
+        Request,
+        UserMr, //
     },
     index::Index,
     range::VaRange, //

@@ -9,12 +9,14 @@
 use crate::{
     client::Client,
     ext::{
-        rdma::Dispatch,
-        snapshot::{
-            Published,
-            Snapshot, //
+        base::{
+            snapshot::{
+                Published,
+                Snapshot, //
+            },
+            sysfs::Folder, //
         },
-        sysfs::Folder, //
+        rdma::Dispatch, //
     },
     order::{
         Order,

@@ -6,7 +6,7 @@
 //! [`Stats`] has the counters. A [`CountedMr`] counts the registration of an MR, and on drop the
 //! deregistration. Context: any.
 
-use crate::ext::sysfs::{
+use crate::ext::base::sysfs::{
     File,
     Files, //
 };

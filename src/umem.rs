@@ -14,9 +14,9 @@ use crate::{
     callbacks::Intent,
     dispatch,
     ext::{
-        dma_buf::Part,
-        pinned::untagged,
+        base::pinned::untagged,
         rdma::{
+            dma_buf::Part,
             Access,
             Code,
             Device,

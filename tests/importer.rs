@@ -18,7 +18,7 @@
 
 use crate::{
     bindings::rdma,
-    ext::sg::Segment, //
+    ext::base::sg::Segment, //
 };
 use core::{
     marker::PhantomData,

@@ -29,8 +29,13 @@
 //! ```
 
 mod function;
+pub mod gen_pool;
+pub mod memcg;
+pub mod mmio_table;
 mod orchestrator;
 mod pages;
+pub mod quota;
+pub mod work;
 
 pub use self::{
     function::{
@@ -50,7 +55,7 @@ pub use self::{
     },
 };
 
-use super::pci::{
+use crate::shared::ext::base::pci::{
     as_raw,
     Bar,
     Window, //

@@ -7,13 +7,20 @@
 
 mod calls;
 mod device;
+pub mod dma_buf;
 mod fast_mr;
 mod interpose;
+pub mod key_filter;
+pub mod per_mm;
 mod qp;
 mod quirks;
 mod request;
+pub mod return_probe;
 mod self_test;
+pub mod task;
+mod task_table;
 mod umem_hook;
+pub mod worker;
 
 pub use self::{
     calls::Code,

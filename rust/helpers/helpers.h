@@ -227,7 +227,7 @@ u32 ext_current_owner(void);
 /* linux/workqueue.h */
 void ext_call_in_worker(void (*function)(void *arg), void *arg, struct lock_class_key *key);
 
-/* rust/ext/key_filter.rs */
+/* rust/ext/rdma/key_filter.rs */
 
 /* The number of counts of a filter, as a power of two. */
 #define EXT_KEY_FILTER_BITS 12

@@ -2,7 +2,7 @@
 #ifndef EXT_HELPERS_PARAMS_H
 #define EXT_HELPERS_PARAMS_H
 
-/* Defined by each module with string parameters; see rust/ext/params.rs. */
+/* Defined by each module with string parameters; see rust/ext/base/params.rs. */
 const char *ext_module_param_str(const char *name);
 
 /*

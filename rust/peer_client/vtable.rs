@@ -3,15 +3,15 @@
 //! The C callbacks of a client.
 //!
 //! `VTable` turns an implementation of [`Client`] into the C structure that the core expects. Used
-//! by [`Registration`](super::Registration).
+//! by [`Registration`](crate::shared::peer_client::Registration).
 
-use super::super::bindings::peer::{
+use crate::shared::bindings::peer::{
     peer_memory_client,
     peer_memory_client_ex,
     PEER_MEM_MAPS_FOR_ANY_DEVICE,
     PEER_MEM_MEMORY_PINNABLE, //
 };
-use super::{
+use crate::shared::peer_client::{
     Client,
     Memory,
     SlotData,

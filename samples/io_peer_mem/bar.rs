@@ -11,14 +11,16 @@
 
 use crate::{
     ext::{
-        chardev::AddressSpace,
+        base::{
+            chardev::AddressSpace,
+            vma, //
+        },
         p2pdma::{
+            quota::Quota,
             Held,
             Pages,
             Provider, //
-        },
-        quota::Quota,
-        vma, //
+        }, //
     },
     options,
     peer_client::Tickets,

@@ -10,19 +10,21 @@ use crate::{
     bar::Allocation,
     dev_err_limited,
     ext::{
-        dma_table::Table,
-        memcg,
-        mm,
-        mmio_table::MmioTable,
+        base::{
+            dma_table::Table,
+            mm,
+            pci::Window,
+            pfnmap,
+            pinned,
+            run_table::RunTable,
+            vma::Found, //
+        },
         p2pdma::{
             self,
+            memcg,
+            mmio_table::MmioTable,
             Held, //
-        },
-        pci::Window,
-        pfnmap,
-        pinned,
-        run_table::RunTable,
-        vma::Found, //
+        }, //
     },
     foreign::Kind,
     functions::Functions,

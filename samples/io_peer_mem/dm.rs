@@ -13,7 +13,7 @@ use crate::{
         Bar, //
     },
     dm_abi as abi,
-    ext::{
+    ext::base::{
         chardev::{
             self,
             Opened, //

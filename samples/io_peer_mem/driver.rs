@@ -11,18 +11,20 @@ use crate::{
         Revoke, //
     },
     ext::{
-        chardev::{
-            self,
-            AddressSpace, //
+        base::{
+            chardev::{
+                self,
+                AddressSpace, //
+            },
+            compat,
+            lockdown,
+            pci as ext_pci,
+            snapshot::Snapshot, //
         },
-        compat,
-        lockdown,
         p2pdma::{
             self,
             Provider, //
-        },
-        pci as ext_pci,
-        snapshot::Snapshot, //
+        }, //
     },
     functions::Functions,
     options::{

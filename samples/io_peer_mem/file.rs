@@ -9,7 +9,7 @@ use crate::{
     },
     dev_err_limited,
     dm,
-    ext::{
+    ext::base::{
         chardev,
         vma, //
     },

@@ -6,7 +6,7 @@
 //! [`Kind`] for mappings that are not mappings of this driver.
 
 use crate::{
-    ext::{
+    ext::base::{
         mm,
         pci::Window,
         pfnmap,

@@ -10,7 +10,7 @@
 //! on the PCI bus. [`Functions::state`] is not held while a ticket is added or invalidated.
 
 use crate::{
-    ext::{
+    ext::base::{
         device,
         pci as ext_pci,
         pci_watch::{

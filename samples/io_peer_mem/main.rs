@@ -47,7 +47,7 @@ mod service;
 mod user;
 mod zero;
 
-use ext::{
+use ext::base::{
     pci,
     pci_watch,
     snapshot, //

@@ -7,7 +7,7 @@ use crate::{
         Allocation,
         Bar, //
     },
-    ext::{
+    ext::base::{
         lockdown,
         vma, //
     },

@@ -5,8 +5,8 @@
 use crate::{
     bar::Bar,
     ext::{
-        p2pdma,
-        pci, //
+        base::pci,
+        p2pdma, //
     },
     options::Address,
     uapi::{

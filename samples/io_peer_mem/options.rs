@@ -6,7 +6,7 @@
 //! to `bind_with`, and override the module parameters.
 
 use crate::{
-    ext::{
+    ext::base::{
         params,
         pci::BARS, //
     },

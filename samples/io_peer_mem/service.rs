@@ -12,11 +12,11 @@
 use crate::{
     client::BarClient,
     ext::{
-        snapshot::{
+        base::snapshot::{
             Published,
             Snapshot, //
         },
-        work, //
+        p2pdma::work, //
     },
     functions::Functions,
     options,

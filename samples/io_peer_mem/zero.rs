@@ -2,7 +2,7 @@
 
 //! When the memory of a BAR is cleared: the parameter `zero`, which gives each BAR a [`Policy`].
 
-use crate::ext::pci::BARS;
+use crate::ext::base::pci::BARS;
 use kernel::macros::kunit_tests;
 
 /// When memory is cleared.

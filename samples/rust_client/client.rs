@@ -14,7 +14,7 @@
 //! removal of the adapter, or the unloading of the module.
 
 use crate::{
-    ext::{
+    ext::base::{
         dma_table::Table,
         ram::PagesTable, //
     },

@@ -3,7 +3,7 @@
 //! The character device: maps the memory for processes.
 
 use crate::{
-    ext::{
+    ext::base::{
         chardev::{
             self,
             Opened, //

@@ -35,7 +35,7 @@ pub(crate) use shared::{
     peer_client, //
 };
 
-use ext::{
+use ext::base::{
     chardev,
     compat::faux_device, //
 };

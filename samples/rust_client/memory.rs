@@ -3,7 +3,7 @@
 //! The memory: its pages and the memory regions on it.
 
 use crate::{
-    ext::ram::{
+    ext::base::ram::{
         Pages,
         PagesTable, //
     },

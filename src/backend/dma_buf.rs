@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     callbacks::ClientPages,
-    ext::{
+    ext::rdma::{
         dma_buf::{
             FenceBudget,
             Import,
@@ -30,11 +30,9 @@ use crate::{
             Pool,
             Requirements, //
         },
-        rdma::{
-            Device,
-            Request,
-            UserMr, //
-        }, //
+        Device,
+        Request,
+        UserMr, //
     },
     pr_warn_limited,
     range::VaRange, //

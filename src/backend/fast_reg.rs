@@ -16,7 +16,13 @@ use super::Refusal;
 use crate::{
     callbacks::ClientPages,
     ext::{
-        compat::eopnotsupp,
+        base::{
+            compat::eopnotsupp,
+            sg::{
+                Segment,
+                Table, //
+            }, //
+        },
         rdma::{
             drain_software_copies,
             self_test,
@@ -27,10 +33,6 @@ use crate::{
             Pd,
             Request,
             UserMr, //
-        },
-        sg::{
-            Segment,
-            Table, //
         }, //
     },
     pr_warn_limited,

@@ -10,16 +10,14 @@
 //! dma-buf backend and exported memory use both.
 
 use super::Distrust;
-use crate::ext::{
-    rdma::{
-        dma_is_off,
-        Device,
-        Name, //
-    },
+use crate::ext::rdma::{
+    dma_is_off,
     return_probe::{
         Armed,
         ReturnProbe, //
-    }, //
+    },
+    Device,
+    Name, //
 };
 use kernel::{
     device,

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     client::Client,
-    ext::{
+    ext::base::{
         device::as_raw,
         sg::{
             self,

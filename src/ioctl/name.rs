@@ -5,7 +5,7 @@
 //! [`named`] keeps the names. Context: process context; may sleep.
 
 use crate::{
-    ext::pinned::untagged,
+    ext::base::pinned::untagged,
     named,
     range::VaRange,
     uapi::{

@@ -26,14 +26,16 @@ use crate::{
         Intent, //
     },
     ext::{
-        compat::eopnotsupp,
-        dma_buf::{
+        base::{
+            compat::eopnotsupp,
+            sg::Segment,
+            small_vec::SmallVec, //
+        },
+        rdma::dma_buf::{
             Export,
             Memory,
             Requirements, //
-        },
-        sg::Segment,
-        small_vec::SmallVec, //
+        }, //
     },
     lifecycle::Close,
     pr_warn_limited,

@@ -25,7 +25,7 @@ use crate::{
         Intent, //
     },
     ext::{
-        compat::eopnotsupp,
+        base::compat::eopnotsupp,
         rdma::{
             Access,
             Device,
@@ -45,7 +45,7 @@ use crate::{
         Arguments,
         Deadline,
         Registered, //
-    },
+    }, //
 };
 use core::{
     mem,

@@ -15,7 +15,7 @@ use crate::{
         Refusal, //
     },
     callbacks::ClientPages,
-    ext::dma_buf::FenceBudget,
+    ext::rdma::dma_buf::FenceBudget,
     stats::CountedMr, //
 };
 use kernel::{

@@ -21,12 +21,10 @@ use crate::{
         Client,
         Revocable, //
     },
-    ext::{
+    ext::rdma::{
         dma_buf::OnDetach,
-        rdma::{
-            wait_for_software_copies,
-            Name, //
-        }, //
+        wait_for_software_copies,
+        Name, //
     },
     lifecycle::{
         Taken,

@@ -4,7 +4,7 @@
 
 use crate::{
     engine::Engine,
-    ext::{
+    ext::base::{
         compat,
         pci as ext_pci, //
     },

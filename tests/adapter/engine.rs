@@ -3,7 +3,7 @@
 //! The DMA engine of the `edu` function: transfers between memory and a buffer of the device, which
 //! the CPU cannot access.
 
-use crate::ext::{
+use crate::ext::base::{
     compat::DevresBar,
     pci as ext_pci, //
 };

@@ -46,7 +46,7 @@ mod queue;
 mod register;
 mod umem;
 
-use ext::{
+use ext::base::{
     pci,
     snapshot::Snapshot, //
 };

@@ -7,7 +7,7 @@
 
 use crate::{
     bindings::rdma,
-    ext::compat::eopnotsupp,
+    ext::base::compat::eopnotsupp,
     register::adapter,
     umem::{
         Range,

@@ -3,7 +3,7 @@
 //! How a device gets peer memory: the module parameter `modes`.
 
 use crate::{
-    ext::params,
+    ext::base::params,
     importer, //
 };
 use kernel::{

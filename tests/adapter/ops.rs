@@ -8,7 +8,7 @@
 use crate::{
     bindings::rdma,
     driver,
-    ext::compat::eopnotsupp,
+    ext::base::compat::eopnotsupp,
     memory,
     one_port,
     queue,

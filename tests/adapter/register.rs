@@ -6,7 +6,7 @@ use crate::{
     bindings::rdma,
     device::Adapter,
     engine::Engine,
-    ext::pci as ext_pci,
+    ext::base::pci as ext_pci,
     mode::Mode,
     ops,
     Number, //

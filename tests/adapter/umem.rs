@@ -15,7 +15,7 @@
 
 use crate::{
     bindings::rdma,
-    ext::sg::Segment,
+    ext::base::sg::Segment,
     importer::{
         self,
         Importer,

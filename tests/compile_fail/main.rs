@@ -15,7 +15,7 @@ pub(crate) use shared::{
 /// The memory of most cases: a page of RAM.
 pub mod usual {
     use crate::{
-        ext::{
+        ext::base::{
             dma_table::Table,
             ram::{
                 Pages,
@@ -126,7 +126,7 @@ macro_rules! client {
 pub mod case {
     #[allow(unused_imports)]
     use crate::{
-        ext::dma_table::Table,
+        ext::base::dma_table::Table,
         peer_client::{
             Client,
             Memory,

@@ -6,7 +6,7 @@
 
 log_mark() { echo "peer-test: $1" >/dev/kmsg; }
 # Within a test, for one_line. Each of our modules logs at most 10 lines in 5 s that users can
-# cause (rust/ext/log.rs): no more than 8 steps begin in 6 s, however fast the machine is.
+# cause (rust/ext/base/log.rs): no more than 8 steps begin in 6 s, however fast the machine is.
 LOG_STEPS=/tmp/log-steps
 log_step() {
 	local times=()

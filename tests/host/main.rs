@@ -16,7 +16,7 @@ pub mod ext {
     pub mod sg {
         use crate::small_vec::SmallVec;
         use kernel::{page::PAGE_SIZE, prelude::*};
-        // extract: rust/ext/sg.rs Segment cut tests
+        // extract: rust/ext/base/sg.rs Segment cut tests
         include!(concat!(env!("EXTRACTED"), "/rust_ext_sg.rs"));
     }
 
@@ -68,7 +68,7 @@ pub mod uapi {
     include!(concat!(env!("EXTRACTED"), "/uapi_generated.rs"));
 }
 
-#[path = "../../rust/ext/small_vec.rs"]
+#[path = "../../rust/ext/base/small_vec.rs"]
 pub mod small_vec;
 #[path = "../../src/index.rs"]
 pub mod index;
@@ -81,7 +81,10 @@ pub mod range;
 pub mod backend {
     /// The page lists of devices.
     pub mod fast_reg {
-        use crate::{ext::sg::Segment, range::VaRange};
+        use crate::{
+            ext::base::sg::Segment,
+            range::VaRange, //
+        };
         use kernel::{page::PAGE_SIZE, prelude::*, pr_warn_limited};
 
         /// A table with segments.

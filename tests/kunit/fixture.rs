@@ -301,5 +301,5 @@ pub(crate) fn each(setups: &[Setup], mut case: impl FnMut(Setup) -> Result) -> R
 
 /// Returns whether the result is `EOPNOTSUPP`.
 pub(crate) fn is_unsupported<T>(result: &Result<T>) -> bool {
-    result.as_ref().err() == Some(&crate::ext::compat::eopnotsupp())
+    result.as_ref().err() == Some(&crate::ext::base::compat::eopnotsupp())
 }

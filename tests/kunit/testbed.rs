@@ -12,7 +12,7 @@ use crate::{
         Kind,
         Registered, //
     },
-    ext::snapshot::Snapshot,
+    ext::base::snapshot::Snapshot,
     helpers,
     importer::Mode,
     user::Control, //

@@ -26,10 +26,10 @@
 //! }
 //! ```
 
-use super::super::{
+use super::gen_pool::GenPool;
+use crate::shared::{
     bindings::helpers,
-    gen_pool::GenPool,
-    pci::as_raw, //
+    ext::base::pci::as_raw, //
 };
 use core::{
     ops::Range,

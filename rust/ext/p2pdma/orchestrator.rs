@@ -26,10 +26,12 @@
 //! }
 //! ```
 
-use super::super::{
+use crate::shared::{
     bindings::helpers,
-    device::as_raw as device_raw,
-    pci::as_raw, //
+    ext::base::{
+        device::as_raw as device_raw,
+        pci::as_raw, //
+    }, //
 };
 use core::{
     fmt,

@@ -23,18 +23,20 @@
 //! ```
 
 use super::{
-    super::{
-        bindings::helpers,
-        quota::Charge,
+    function::{
+        phys_of,
+        Function, //
+    },
+    quota::Charge, //
+};
+use crate::shared::{
+    bindings::helpers,
+    ext::base::{
         run_table::{
             push_run,
             Runs, //
         },
         small_vec::SmallVec, //
-    },
-    function::{
-        phys_of,
-        Function, //
     }, //
 };
 use core::{

@@ -20,10 +20,8 @@
 //! # Ok::<(), Error>(())
 //! ```
 
-use super::super::{
-    bindings::helpers,
-    task::TaskId, //
-};
+use super::task::TaskId;
+use crate::shared::bindings::helpers;
 use core::ptr::NonNull;
 use kernel::{
     prelude::*,

@@ -38,19 +38,21 @@
 //! assert!(Access(0).for_fast_reg() == Some(Access(0)));
 //! ```
 
-use super::super::{
-    bindings::{
-        helpers,
-        rdma, //
-    },
-    compat,
-    device::as_raw, //
-};
 use super::{
     interpose::Operations,
     quirks::{
         FastRegLimits,
         Quirks, //
+    }, //
+};
+use crate::shared::{
+    bindings::{
+        helpers,
+        rdma, //
+    },
+    ext::base::{
+        compat,
+        device::as_raw, //
     }, //
 };
 use core::{

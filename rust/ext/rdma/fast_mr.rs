@@ -36,18 +36,18 @@
 //! }
 //! ```
 
-use super::super::{
-    bindings::{
-        helpers,
-        rdma, //
-    },
-    sg::Table, //
-};
 use super::device::{
     dereg_mr,
     Device,
     Pd,
     UserMr, //
+};
+use crate::shared::{
+    bindings::{
+        helpers,
+        rdma, //
+    },
+    ext::base::sg::Table, //
 };
 use core::{
     mem::ManuallyDrop,

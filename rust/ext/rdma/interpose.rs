@@ -137,23 +137,23 @@ use self::{
     saved::REPLACED, //
 };
 use super::{
-    super::{
-        bindings::rdma,
-        compat,
-        dma_buf,
-        key_filter::KeyFilter, //
-    },
     calls::Code,
     device::{
         Device,
         Mr,
         UserMr, //
     },
+    dma_buf,
+    key_filter::KeyFilter,
     request::{
         Change,
         Request,
         UcontextId, //
-    },
+    }, //
+};
+use crate::shared::{
+    bindings::rdma,
+    ext::base::compat, //
 };
 use core::{
     marker::PhantomData,

@@ -18,19 +18,19 @@
 //! }
 //! ```
 
-use super::super::{
-    bindings::{
-        helpers,
-        rdma, //
-    },
-    compat, //
-};
 use super::{
     device::{
         Device,
         Pd, //
     },
     fast_mr::FastRegKey, //
+};
+use crate::shared::{
+    bindings::{
+        helpers,
+        rdma, //
+    },
+    ext::base::compat, //
 };
 use core::ptr;
 use kernel::{

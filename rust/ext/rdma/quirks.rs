@@ -16,7 +16,7 @@
 //! }
 //! ```
 
-use super::super::bindings::rdma;
+use crate::shared::bindings::rdma;
 use kernel::prelude::*;
 
 /// The limits of the MRs that a driver registers by work request.

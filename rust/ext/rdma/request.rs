@@ -27,15 +27,15 @@
 //! }
 //! ```
 
-use super::super::{
-    bindings::rdma,
-    compat, //
-};
 use super::device::{
     Access,
     Device,
     Pd,
     UserMr, //
+};
+use crate::shared::{
+    bindings::rdma,
+    ext::base::compat, //
 };
 use core::ptr;
 use kernel::prelude::*;

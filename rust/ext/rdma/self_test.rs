@@ -13,18 +13,6 @@
 //! }
 //! ```
 
-use super::super::{
-    bindings::{
-        helpers,
-        rdma, //
-    },
-    compat::eopnotsupp,
-    device::as_raw,
-    sg::{
-        Segment,
-        Table, //
-    }, //
-};
 use super::{
     device::{
         Access,
@@ -33,6 +21,20 @@ use super::{
     },
     fast_mr::FastMr,
     qp::LoopbackQp, //
+};
+use crate::shared::{
+    bindings::{
+        helpers,
+        rdma, //
+    },
+    ext::base::{
+        compat::eopnotsupp,
+        device::as_raw,
+        sg::{
+            Segment,
+            Table, //
+        }, //
+    }, //
 };
 use core::ptr::{
     self,

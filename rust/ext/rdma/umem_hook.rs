@@ -67,16 +67,9 @@ use self::{
     bypass::bypassed,
     redirection::Redirection, //
 };
-use super::super::bindings::{
-    helpers,
-    rdma, //
-};
-use super::super::{
-    dma_buf::{
-        number,
-        Part, //
-    },
-    pinned::could_not_pin, //
+use super::dma_buf::{
+    number,
+    Part, //
 };
 use super::{
     calls::{
@@ -88,6 +81,11 @@ use super::{
         Device, //
     }, //
 };
+use crate::shared::bindings::{
+    helpers,
+    rdma, //
+};
+use crate::shared::ext::base::pinned::could_not_pin;
 use core::{
     ffi::c_int,
     marker::PhantomData, //

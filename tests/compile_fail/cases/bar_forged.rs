@@ -2,12 +2,12 @@
 //
 // The properties of a BAR come from its function.
 //
-// expect: error[E0451]: field `index` of struct `ext::pci::Bar` is private
-// expect: error[E0451]: field `start` of struct `ext::pci::Bar` is private
-// expect: error[E0451]: field `len` of struct `ext::pci::Bar` is private
-// expect: error[E0451]: field `flags` of struct `ext::pci::Bar` is private
+// expect: error[E0451]: field `index` of struct `ext::base::pci::Bar` is private
+// expect: error[E0451]: field `start` of struct `ext::base::pci::Bar` is private
+// expect: error[E0451]: field `len` of struct `ext::base::pci::Bar` is private
+// expect: error[E0451]: field `flags` of struct `ext::base::pci::Bar` is private
 
-use crate::ext::pci::Bar;
+use crate::ext::base::pci::Bar;
 
 /// Creates a BAR at any address.
 pub fn forge() -> Bar {

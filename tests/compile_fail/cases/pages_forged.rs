@@ -6,8 +6,8 @@
 // expect: error[E0451]: field `runs` of struct `Held` is private
 
 use crate::ext::{
-    p2pdma::Held,
-    small_vec::SmallVec, //
+    base::small_vec::SmallVec,
+    p2pdma::Held, //
 };
 
 /// Holds memory without an owner.

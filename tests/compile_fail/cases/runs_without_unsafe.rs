@@ -4,7 +4,7 @@
 //
 // expect: error[E0200]: the trait `Runs` requires an `unsafe impl` declaration
 
-use crate::ext::run_table::{
+use crate::ext::base::run_table::{
     RunTable,
     Runs, //
 };

@@ -8,5 +8,9 @@
 /// Maps any physical memory for a device.
 pub fn map(dev: &device::Device) -> Result<Table> {
     let all = 0..u64::MAX;
-    Table::of_mmio([all].into_iter(), dev, crate::ext::dma_table::Reach::Dma)
+    Table::of_mmio(
+        [all].into_iter(),
+        dev,
+        crate::ext::base::dma_table::Reach::Dma,
+    )
 }

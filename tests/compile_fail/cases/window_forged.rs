@@ -7,7 +7,7 @@
 // expect: error[E0451]: field `index` of struct `Window` is private
 // expect: error[E0451]: field `phys` of struct `Window` is private
 
-use crate::ext::pci::Window;
+use crate::ext::base::pci::Window;
 
 /// Declares all physical memory to be a BAR.
 pub fn forge(dev: kernel::sync::aref::ARef<kernel::pci::Device>) -> Window {

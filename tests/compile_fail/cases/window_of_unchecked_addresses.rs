@@ -4,7 +4,7 @@
 //
 // expect: error[E0624]: associated function `new` is private
 
-use crate::ext::pci::Window;
+use crate::ext::base::pci::Window;
 
 /// Declares all physical memory to be a BAR.
 pub fn forge(dev: kernel::sync::aref::ARef<kernel::pci::Device>) -> Window {

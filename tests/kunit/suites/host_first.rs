@@ -8,7 +8,7 @@ use kernel::prelude::*;
 mod tests {
     use crate::{
         bindings::helpers as shared,
-        ext::{
+        ext::base::{
             compat::{
                 eopnotsupp,
                 eremoteio, //

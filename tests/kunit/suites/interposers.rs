@@ -8,23 +8,21 @@ use kernel::prelude::*;
 mod tests {
     use crate::{
         device::OtherModule,
-        ext::{
+        ext::rdma::{
             key_filter::KeyFilter,
-            rdma::{
-                Change,
-                Code,
-                Device,
-                Dispatch,
-                DispatchCell,
-                Driver,
-                Hooks,
-                Mr,
-                Original,
-                Registration,
-                Request,
-                UcontextId,
-                UserMr, //
-            },
+            Change,
+            Code,
+            Device,
+            Dispatch,
+            DispatchCell,
+            Driver,
+            Hooks,
+            Mr,
+            Original,
+            Registration,
+            Request,
+            UcontextId,
+            UserMr, //
         },
         suites::prelude::*, //
     };

@@ -6,13 +6,15 @@
 //! until the removal of the device. A call looks the data up there under RCU and counts itself.
 
 use super::{
-    super::{
-        super::bindings::rdma,
-        calls::InFlight,
-        device::Device, //
-    },
     saved::Saved,
     Hooks, //
+};
+use crate::shared::{
+    bindings::rdma,
+    ext::rdma::{
+        calls::InFlight,
+        device::Device, //
+    }, //
 };
 use core::{
     mem::offset_of,

@@ -2,7 +2,7 @@
 
 //! When hooks are asked about a registration.
 
-use super::super::super::bindings::rdma;
+use crate::shared::bindings::rdma;
 use kernel::sync::atomic::{
     Atomic,
     Relaxed, //

@@ -9,23 +9,6 @@
 //! functions call the functions of this file.
 
 use super::{
-    super::{
-        super::{
-            bindings::rdma,
-            compat, //
-        },
-        calls::CALLS,
-        device::{
-            Device,
-            Mr, //
-        },
-        request::{
-            Addresses,
-            Change,
-            Request,
-            UcontextId, //
-        }, //
-    },
     data::{
         HookData,
         Inside,
@@ -39,6 +22,25 @@ use super::{
     Driver,
     Hooks,
     Original, //
+};
+use crate::shared::{
+    bindings::rdma,
+    ext::{
+        base::compat,
+        rdma::{
+            calls::CALLS,
+            device::{
+                Device,
+                Mr, //
+            },
+            request::{
+                Addresses,
+                Change,
+                Request,
+                UcontextId, //
+            }, //
+        }, //
+    }, //
 };
 use core::{
     ffi::c_void,

@@ -11,9 +11,9 @@
 //! [`REPLACED`], until the other module has restored our functions or the device is unregistered.
 //! The code of this module must stay until then.
 
-use super::super::super::{
+use crate::shared::{
     bindings::rdma,
-    device::as_raw, //
+    ext::base::device::as_raw, //
 };
 use core::{
     marker::PhantomData,

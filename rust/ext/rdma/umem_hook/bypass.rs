@@ -5,10 +5,12 @@
 //! A task enters itself in a table while running [`bypass`]. The callback of ftrace looks for the
 //! task in the table. Used for calls of a driver whose failure is handled elsewhere.
 
-use super::super::super::{
+use crate::shared::{
     bindings::helpers,
-    task::TaskId, //
-    task_table::TaskTable,
+    ext::rdma::{
+        task::TaskId,
+        task_table::TaskTable, //
+    }, //
 };
 use kernel::prelude::*;
 

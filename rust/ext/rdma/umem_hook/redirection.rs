@@ -3,9 +3,9 @@
 //! The redirection of functions by ftrace. [`Redirection`] lasts until drop. Used by
 //! [`UmemHook`](super::UmemHook).
 
-use super::super::super::{
+use crate::shared::{
     bindings::helpers,
-    task_table::TaskTable, //
+    ext::rdma::task_table::TaskTable, //
 };
 use core::ptr::NonNull;
 use kernel::{

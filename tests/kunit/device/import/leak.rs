@@ -4,7 +4,7 @@
 
 use crate::{
     device::Registered,
-    ext::compat::faux_device,
+    ext::base::compat::faux_device,
     helpers,
     user::DmaBuf, //
 };

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Abstractions that need neither RDMA nor PCI peer-to-peer memory: devices, files, tables of DMA
+//! addresses, parameters, logs.
+//!
+//! Modules of this room use no other room.
+
+pub mod chardev;
+pub mod compat;
+pub mod device;
+pub mod dma_table;
+pub mod lockdown;
+pub mod log;
+pub mod miscdev;
+#[cfg(ext_p2pdma)]
+pub mod mm;
+pub mod params;
+pub mod pci;
+pub mod pci_watch;
+pub mod pfnmap;
+pub mod pinned;
+pub mod ram;
+pub mod run_table;
+pub mod sg;
+pub mod small_vec;
+pub mod snapshot;
+pub mod sysfs;
+pub mod vma;

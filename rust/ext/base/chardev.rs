@@ -1,0 +1,432 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Character devices that are created at run time and whose memory can be mapped.
+//!
+//! A driver implements [`Device`] for the object behind the node, and keeps a [`Registration`].
+//! Beyond [`kernel::miscdevice`]: the name is set at run time, open files and mappings keep the
+//! module loaded, and [`AddressSpace::unmap_all`] unmaps all mappings of a device. Files may stay
+//! open after the device is unregistered; operations on open files still reach the object.
+//!
+//! C header: [`include/linux/miscdevice.h`](srctree/include/linux/miscdevice.h).
+//!
+//! # Examples
+//!
+//! ```
+//! use crate::ext::{
+//!     chardev::{AddressSpace, Device, Opened, Registration},
+//!     ram::Pages,
+//!     vma,
+//! };
+//! use kernel::{
+//!     device,
+//!     mm::virt::VmaNew,
+//!     str::CString,
+//!     sync::{Arc, ArcBorrow},
+//! };
+//!
+//! struct Memory(Pages);
+//!
+//! static VM_OPS: vma::Ops<Memory> = vma::Ops::new();
+//!
+//! impl vma::Mapping for Memory {
+//!     fn fault(&self, fault: &vma::Fault<'_>) -> Result {
+//!         fault.map(|i| self.0.get(i))
+//!     }
+//! }
+//!
+//! impl Device for Memory {
+//!     type Mapping = Self;
+//!
+//!     fn vm_ops() -> &'static vma::Ops<Self> {
+//!         &VM_OPS
+//!     }
+//!
+//!     fn mmap(this: ArcBorrow<'_, Self>, vma: &VmaNew) -> Result<Arc<Self>> {
+//!         vma.set_mixedmap();
+//!         Ok(this.into())
+//!     }
+//!
+//!     fn ioctl(_: ArcBorrow<'_, Self>, _: Opened<'_>, _: u32, _: usize) -> Result<isize> {
+//!         Err(ENOTTY)
+//!     }
+//! }
+//!
+//! /// Creates /dev/example, and removes it with all its mappings.
+//! fn example(parent: &device::Device, memory: Arc<Memory>) -> Result {
+//!     let space = AddressSpace::new(c"[example]")?;
+//!     let name = CString::try_from_fmt(fmt!("example"))?;
+//!     let node = KBox::pin_init(
+//!         Registration::new(parent, name, 0o600, space.clone(), memory),
+//!         GFP_KERNEL,
+//!     )?;
+//!     drop(node);
+//!     space.unmap_all();
+//!     Ok(())
+//! }
+//! ```
+
+mod handle;
+
+pub use self::handle::Opened;
+
+use super::{
+    device::as_raw,
+    vma, //
+};
+use crate::shared::bindings::helpers;
+use core::marker::PhantomData;
+use kernel::{
+    bindings,
+    container_of,
+    device,
+    error::{
+        from_err_ptr,
+        from_result,
+        to_result, //
+    },
+    ffi::c_char,
+    fs::File,
+    mm::virt::VmaNew,
+    prelude::*,
+    str::CString,
+    sync::{
+        aref::ARef,
+        Arc,
+        ArcBorrow, //
+    },
+    types::Opaque,
+    uaccess::{
+        UserPtr,
+        UserSlice,
+        UserSliceReader,
+        UserSliceWriter, //
+    }, //
+};
+
+/// The object behind a character device.
+pub trait Device: Send + Sync + Sized + 'static {
+    /// The object behind a mapping of the device.
+    type Mapping: vma::Mapping;
+
+    /// Returns the operations of the mappings, which must be a static.
+    fn vm_ops() -> &'static vma::Ops<Self::Mapping>;
+
+    /// Handles `mmap(2)`: checks and sets up the VMA, and returns the object behind the mapping.
+    ///
+    /// The VMA is not in the address space yet, so [`AddressSpace::unmap_all`] would miss pages
+    /// mapped here. Therefore the function must not map pages; only [`vma::Mapping::fault`] may.
+    ///
+    /// Context: process context; may sleep. The caller holds the `mmap_lock` for writing.
+    fn mmap(this: ArcBorrow<'_, Self>, vma: &VmaNew) -> Result<Arc<Self::Mapping>>;
+
+    /// Handles `read(2)` from offset `at` of the file: returns the number of bytes, at most the
+    /// length of `to`. The default implementation returns `EINVAL`.
+    ///
+    /// Context: process context; may sleep.
+    fn read(this: ArcBorrow<'_, Self>, at: u64, to: UserSliceWriter) -> Result<usize> {
+        let _ = (this, at, to);
+        Err(EINVAL)
+    }
+
+    /// Handles `write(2)` to offset `at` of the file; see [`Device::read`].
+    ///
+    /// Context: process context; may sleep.
+    fn write(this: ArcBorrow<'_, Self>, at: u64, from: UserSliceReader) -> Result<usize> {
+        let _ = (this, at, from);
+        Err(EINVAL)
+    }
+
+    /// Handles `ioctl(2)` on `file`, of 64-bit and of 32-bit processes.
+    ///
+    /// Context: process context; may sleep.
+    fn ioctl(this: ArcBorrow<'_, Self>, file: Opened<'_>, cmd: u32, arg: usize) -> Result<isize>;
+}
+
+/// An address space that all files of a device share, so that all mappings can be unmapped at once.
+#[derive(Clone)]
+pub struct AddressSpace(ARef<File>);
+
+impl AddressSpace {
+    /// Creates an address space. `name` is the name of the anonymous inode, such as `[driver]`.
+    ///
+    /// Context: may sleep.
+    pub fn new(name: &CStr) -> Result<Self> {
+        // The kernel may release a file long after the last reference is dropped, so the operations
+        // must not be in this module. Any operations work, as the file is never installed.
+        //
+        // SAFETY: The name is a C string, which the function copies. The operations are part of the
+        // kernel image.
+        let file = from_err_ptr(unsafe {
+            helpers::anon_inode_create_getfile(
+                name.as_char_ptr(),
+                &raw const bindings::generic_ro_fops,
+                core::ptr::null_mut(),
+                // CAST: `O_RDWR` is 2.
+                bindings::O_RDWR as c_int,
+                core::ptr::null(),
+            )
+        })?;
+        let file = core::ptr::NonNull::new(file).ok_or(ENOMEM)?;
+        // SAFETY:
+        // - The call above returned the file with a reference, and the `ARef` takes the reference
+        //   over.
+        // - No file descriptor refers to the file, so there is no active `fdget_pos` call.
+        // - `File` is a transparent wrapper of `struct file`.
+        Ok(Self(unsafe { ARef::from_raw(file.cast()) }))
+    }
+
+    /// Returns the C object, valid as long as `self` or a clone of it.
+    fn as_raw(&self) -> *mut bindings::address_space {
+        // SAFETY: `self` holds the file. `f_mapping` is set at the creation of the file and does
+        // not change.
+        unsafe { (*self.0.as_ptr()).f_mapping }
+    }
+
+    /// Unmaps all pages of all mappings. Later accesses fault.
+    ///
+    /// Context: may sleep.
+    pub fn unmap_all(&self) {
+        // SAFETY: The address space is valid as long as `self`. Length 0 means up to the end.
+        unsafe { bindings::unmap_mapping_range(self.as_raw(), 0, 0, 1) };
+    }
+}
+
+/// Private data of an open file.
+struct Node<T> {
+    /// Address space of all mappings.
+    space: AddressSpace,
+    /// The object behind the device.
+    device: Arc<T>,
+}
+
+/// Registration of a character device. Dropping it removes the node and waits for `open(2)`.
+///
+/// # Invariants
+///
+/// `misc` is registered with `misc_register()`, and is a field of this object.
+#[pin_data(PinnedDrop)]
+pub struct Registration<T: Device> {
+    /// C structure.
+    #[pin]
+    misc: Opaque<bindings::miscdevice>,
+    /// Private data of the files that are opened.
+    node: Arc<Node<T>>,
+    /// Name, to which `misc` points.
+    _name: CString,
+}
+
+// SAFETY: Any task may deregister a misc device. The other fields are `Send`.
+unsafe impl<T: Device> Send for Registration<T> {}
+// SAFETY: A shared reference gives access only to the device, and a `Device` is `Sync`.
+unsafe impl<T: Device> Sync for Registration<T> {}
+
+impl<T: Device> Registration<T> {
+    /// Registers a device below `parent`.
+    ///
+    /// In `name`, `!` stands for the `/` of the path in `/dev`. `mode` is the mode of the node,
+    /// which udev may change. All files of the device share `space`.
+    ///
+    /// Context: may sleep.
+    pub fn new<'a>(
+        parent: &'a device::Device,
+        name: CString,
+        mode: u16,
+        space: AddressSpace,
+        device: Arc<T>,
+    ) -> impl PinInit<Self, Error> + use<'a, T> {
+        let raw_name = name.as_char_ptr();
+        let raw_parent = as_raw(parent);
+        try_pin_init!(Self {
+            node: Arc::new(Node { space, device }, GFP_KERNEL)?,
+            _name: name,
+            // INVARIANT: On success `misc` is registered. The object is pinned, so `misc` stays a
+            // field of the object.
+            misc <- Opaque::try_ffi_init(move |slot: *mut bindings::miscdevice| {
+                // SAFETY: `slot` is valid for writes during the initialisation.
+                unsafe {
+                    slot.write(bindings::miscdevice {
+                        // CAST: The constant is 255.
+                        minor: bindings::MISC_DYNAMIC_MINOR as c_int,
+                        name: raw_name,
+                        fops: &VTable::<T>::VTABLE,
+                        parent: raw_parent,
+                        mode,
+                        ..pin_init::zeroed()
+                    })
+                };
+                // SAFETY:
+                // - The write above initialised the slot.
+                // - The name lives in the same object, the operations as long as the module.
+                // - `node`, which `open` uses, is initialised before `misc`.
+                // - `parent` is valid during the call, and the call takes a reference.
+                to_result(unsafe { bindings::misc_register(slot) })
+            }),
+        })
+    }
+
+    /// Returns the object behind the device.
+    pub fn device(&self) -> &Arc<T> {
+        &self.node.device
+    }
+}
+
+#[pinned_drop]
+impl<T: Device> PinnedDrop for Registration<T> {
+    fn drop(self: Pin<&mut Self>) {
+        // SAFETY: By the type invariants `misc` is registered.
+        unsafe { bindings::misc_deregister(self.misc.get()) };
+    }
+}
+
+/// File operations of a [`Registration`].
+struct VTable<T: Device>(PhantomData<T>);
+
+impl<T: Device> VTable<T> {
+    /// # Safety
+    ///
+    /// - `file` must be a file of a `Registration<T>` that is being opened, through `misc_open()`.
+    /// - `inode` must be the inode of `file`.
+    unsafe extern "C" fn open(inode: *mut bindings::inode, file: *mut bindings::file) -> c_int {
+        // SAFETY: By the safety requirements both belong to a file that is being opened.
+        let ret = unsafe { bindings::generic_file_open(inode, file) };
+        if ret != 0 {
+            return ret;
+        }
+        // SAFETY: By the safety requirements `file` is valid, and `misc_open()` has stored the
+        // `struct miscdevice` in `private_data`.
+        let misc: *mut bindings::miscdevice = unsafe { (*file).private_data }.cast();
+        let misc = misc.cast::<Opaque<bindings::miscdevice>>();
+        // SAFETY:
+        // - By the safety requirements `misc` is the field of a `Registration<T>`.
+        // - The registration is valid: `misc_deregister()` takes a lock, and `misc_open()` holds
+        //   that lock.
+        // - `node` is initialised before `misc` is registered.
+        let node = unsafe { &(*container_of!(misc, Registration<T>, misc)).node }.clone();
+        // SAFETY: A file that is being opened has no other user, so this function may set the file
+        // up. The address space lives as long as the node, and the file holds the node until the
+        // release of the file, when no mappings are left.
+        unsafe { (*file).f_mapping = node.space.as_raw() };
+        // SAFETY: A file that is being opened has no other user, so this function may set the file
+        // up.
+        unsafe { (*file).private_data = Arc::into_raw(node).cast_mut().cast() };
+        0
+    }
+
+    /// Returns the private data of `file`.
+    ///
+    /// # Safety
+    ///
+    /// - `Self::open` must have succeeded for `file`, or [`Opened::handle`] must have created it
+    ///   for a `T`.
+    /// - `file` must not be released during `'a`.
+    unsafe fn node<'a>(file: *mut bindings::file) -> &'a Node<T> {
+        // SAFETY: Both functions store a reference to a `Node<T>`, and by the safety requirements
+        // the file holds the reference during `'a`.
+        unsafe { &*(*file).private_data.cast_const().cast::<Node<T>>() }
+    }
+
+    /// # Safety
+    ///
+    /// `file` must be as [`Self::node`] requires, and must be being released.
+    unsafe extern "C" fn release(_: *mut bindings::inode, file: *mut bindings::file) -> c_int {
+        // SAFETY: By the safety requirements `private_data` is a reference from `Arc::into_raw`.
+        // The file is being released, so this call may take over the reference.
+        drop(unsafe { Arc::from_raw((*file).private_data.cast_const().cast::<Node<T>>()) });
+        0
+    }
+
+    /// # Safety
+    ///
+    /// - `file` must be as [`Self::node`] requires, for the duration of the call.
+    /// - `vma` must be a VMA of `file` that is being set up.
+    unsafe extern "C" fn mmap(
+        file: *mut bindings::file,
+        vma: *mut bindings::vm_area_struct,
+    ) -> c_int {
+        // SAFETY: By the safety requirements `file` is valid for `node` during the call.
+        let device = unsafe { Self::node(file) }.device.as_arc_borrow();
+        // SAFETY: By the safety requirements `vma` is being set up, under the `mmap_lock`.
+        let vma = unsafe { VmaNew::from_raw(vma) };
+        from_result(|| {
+            T::vm_ops().attach(vma, T::mmap(device, vma)?);
+            Ok(0)
+        })
+    }
+
+    /// # Safety
+    ///
+    /// `file` must be as [`Self::node`] requires, for the duration of the call.
+    unsafe extern "C" fn ioctl(file: *mut bindings::file, cmd: c_uint, arg: c_ulong) -> c_long {
+        // SAFETY: By the safety requirements `file` is valid for `node` during the call.
+        let node = unsafe { Self::node(file) };
+        // SAFETY: By the safety requirements `file` is an open file of the device.
+        let opened = unsafe { Opened::new(node, file) };
+        from_result(|| T::ioctl(node.device.as_arc_borrow(), opened, cmd, arg))
+    }
+
+    /// Calls `f` to read or write at the file position, and moves the position by the result.
+    ///
+    /// # Safety
+    ///
+    /// `file` must be as [`Self::node`] requires, for the duration of the call; `pos` must be valid
+    /// for reads and writes.
+    unsafe fn transfer(
+        file: *mut bindings::file,
+        pos: *mut bindings::loff_t,
+        f: impl FnOnce(ArcBorrow<'_, T>, u64) -> Result<usize>,
+    ) -> isize {
+        // SAFETY: By the safety requirements `file` is valid for `node` during the call.
+        let device = unsafe { Self::node(file) }.device.as_arc_borrow();
+        from_result(|| {
+            // SAFETY: By the safety requirements `pos` may be read.
+            let at = unsafe { *pos };
+            let n = isize::try_from(f(device, at.try_into().map_err(|_| EINVAL)?)?)?;
+            // SAFETY: By the safety requirements `pos` may be written.
+            // CAST: `loff_t` has 64 bits.
+            unsafe { *pos = at.saturating_add(n as bindings::loff_t) };
+            Ok(n)
+        })
+    }
+
+    /// # Safety
+    ///
+    /// As for [`Self::transfer`].
+    unsafe extern "C" fn read(
+        file: *mut bindings::file,
+        to: *mut c_char,
+        len: usize,
+        pos: *mut bindings::loff_t,
+    ) -> isize {
+        let to = UserSlice::new(UserPtr::from_addr(to.addr()), len).writer();
+        // SAFETY: `transfer` has the same safety requirements.
+        unsafe { Self::transfer(file, pos, |device, at| T::read(device, at, to)) }
+    }
+
+    /// # Safety
+    ///
+    /// As for [`Self::transfer`].
+    unsafe extern "C" fn write(
+        file: *mut bindings::file,
+        from: *const c_char,
+        len: usize,
+        pos: *mut bindings::loff_t,
+    ) -> isize {
+        let from = UserSlice::new(UserPtr::from_addr(from.addr()), len).reader();
+        // SAFETY: `transfer` has the same safety requirements.
+        unsafe { Self::transfer(file, pos, |device, at| T::write(device, at, from)) }
+    }
+
+    /// C structure.
+    const VTABLE: bindings::file_operations = bindings::file_operations {
+        // Keeps the module loaded while a file is open.
+        owner: &raw mut bindings::__this_module,
+        open: Some(Self::open),
+        release: Some(Self::release),
+        read: Some(Self::read),
+        write: Some(Self::write),
+        mmap: Some(Self::mmap),
+        unlocked_ioctl: Some(Self::ioctl),
+        compat_ioctl: bindings::compat_ptr_ioctl,
+        ..pin_init::zeroed()
+    };
+}

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Functions of [`kernel::device::Device`] that the `kernel` crate lacks.
+//!
+//! C headers: [`include/linux/device.h`](srctree/include/linux/device.h),
+//! [`include/linux/dma-mapping.h`](srctree/include/linux/dma-mapping.h).
+
+#[cfg(ext_p2pdma)]
+mod lock;
+
+#[cfg(ext_p2pdma)]
+pub use self::lock::{
+    try_lock,
+    Locked, //
+};
+
+use crate::shared::bindings::helpers;
+use kernel::{
+    bindings,
+    device, //
+};
+
+/// Returns the `struct device` behind `dev`, valid as long as `dev` is borrowed.
+///
+/// Context: any.
+pub(crate) fn as_raw<Ctx: device::DeviceContext>(
+    dev: &device::Device<Ctx>,
+) -> *mut bindings::device {
+    // `device::Device` is a transparent wrapper of an `Opaque<bindings::device>`.
+    core::ptr::from_ref(dev).cast_mut().cast()
+}
+
+/// Returns the length in bytes of the longest scatterlist entry that `dev` takes.
+///
+/// Context: any.
+///
+/// # Examples
+///
+/// ```
+/// use crate::ext::base::device::max_segment;
+/// use kernel::device;
+///
+/// /// Returns whether `dev` takes a whole huge page as one entry.
+/// fn takes_huge_pages(dev: &device::Device) -> bool {
+///     max_segment(dev) >= 2 << 20
+/// }
+/// ```
+pub fn max_segment(dev: &device::Device) -> u32 {
+    // SAFETY: `dev` is a valid device while it is borrowed.
+    unsafe { helpers::ext_dma_max_seg_size(as_raw(dev)) }
+}

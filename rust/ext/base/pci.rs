@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Functions that [`kernel::pci`] lacks: BAR flags, claiming a BAR, disabling a device, dynamic
+//! ids, recovery from errors, options of one function, lookup of a function.
+//!
+//! C header: [`include/linux/pci.h`](srctree/include/linux/pci.h).
+//!
+//! # Examples
+//!
+//! ```
+//! use crate::ext::base::pci::{self, Bar, Window};
+//! use kernel::device::Core;
+//!
+//! /// Claims the first memory BAR of `dev`, in `probe()`.
+//! fn claim(dev: &kernel::pci::Device<Core<'_>>) -> Result<Bar> {
+//!     pci::enable_mem(dev)?;
+//!     for index in 0..pci::BARS {
+//!         let bar = Bar::new(dev, index)?;
+//!         if bar.is_mem() && bar.size() > 0 {
+//!             pci::request_bar(dev, index, c"example")?;
+//!             return Ok(bar);
+//!         }
+//!     }
+//!     Err(ENODEV)
+//! }
+//!
+//! /// Returns the function to which the physical address `phys` belongs.
+//! fn owner(phys: u64) -> Option<(u32, u8, u8)> {
+//!     Window::of(phys).map(|window| pci::address(window.dev()))
+//! }
+//!
+//! if let Some(dev) = pci::at(0, 0, 0) {
+//!     assert_eq!(pci::address(&dev), (0, 0, 0));
+//! }
+//! ```
+
+#[cfg(ext_p2pdma)]
+mod bind;
+#[cfg(ext_pci_driver)]
+mod bind_with;
+#[cfg(ext_pci_driver)]
+mod recovery;
+#[cfg(ext_pci_driver)]
+mod registration;
+mod window;
+
+#[cfg(ext_p2pdma)]
+pub use self::bind::Override;
+pub use self::window::Window;
+#[cfg(ext_pci_driver)]
+pub use self::{
+    bind_with::{
+        Attach,
+        BindWith, //
+    },
+    recovery::{
+        answers,
+        save_state,
+        Recovery, //
+    },
+    registration::Registration, //
+};
+
+use crate::shared::bindings::helpers;
+use core::{
+    ops::Range,
+    ptr::NonNull, //
+};
+use kernel::{
+    bindings,
+    device::{
+        self,
+        Bound,
+        Core, //
+    },
+    devres,
+    error::to_result,
+    pci,
+    prelude::*,
+    sync::aref::ARef, //
+};
+
+/// Number of BARs of a function, without the expansion ROM and bridge windows.
+pub const BARS: u32 = 6;
+
+/// Returns the `struct pci_dev` behind `dev`, valid as long as `dev` is borrowed.
+///
+/// Context: any.
+pub(crate) fn as_raw<Ctx: device::DeviceContext>(dev: &pci::Device<Ctx>) -> *mut bindings::pci_dev {
+    // `pci::Device` is a transparent wrapper of an `Opaque<bindings::pci_dev>`.
+    core::ptr::from_ref(dev).cast_mut().cast()
+}
+
+/// Properties of a BAR.
+#[derive(Clone, Copy)]
+pub struct Bar {
+    /// Number, 0 to 5.
+    index: u32,
+    /// Physical address of the first byte.
+    start: u64,
+    /// Size in bytes; 0 if the function does not have the BAR, or if the BAR has no address
+    /// assigned.
+    len: u64,
+    /// Flags (`IORESOURCE_*`).
+    flags: usize,
+}
+
+impl Bar {
+    /// Returns the properties of BAR `index` of `dev`, or `EINVAL` if `index` is not less than
+    /// [`BARS`].
+    ///
+    /// Context: any.
+    pub fn new(dev: &pci::Device<Bound>, index: u32) -> Result<Self> {
+        if index >= BARS {
+            return Err(EINVAL);
+        }
+        // SAFETY: `dev` is valid while it is borrowed, and `index` is the number of a standard BAR.
+        // CAST: `index` is less than `BARS`.
+        let flags = unsafe { helpers::ext_pci_resource_flags(as_raw(dev), index as i32) };
+        // CAST: `IORESOURCE_*` are bits of a 64-bit word.
+        let placed = flags & bindings::IORESOURCE_UNSET as usize == 0;
+        Ok(Self {
+            index,
+            start: dev.resource_start(index)?,
+            len: if placed { dev.resource_len(index)? } else { 0 },
+            flags,
+        })
+    }
+
+    /// Returns the number of the BAR, less than [`BARS`].
+    pub fn index(&self) -> u32 {
+        self.index
+    }
+
+    /// Returns the physical address of the first byte.
+    pub fn start(&self) -> u64 {
+        self.start
+    }
+
+    /// Returns the size in bytes; 0 if the function does not have the BAR, or if the BAR has no
+    /// address assigned.
+    pub fn size(&self) -> u64 {
+        self.len
+    }
+
+    /// Returns whether the BAR is memory space.
+    pub fn is_mem(&self) -> bool {
+        // CAST: `IORESOURCE_*` are bits of a 64-bit word.
+        self.flags & bindings::IORESOURCE_MEM as usize != 0
+    }
+
+    /// Returns whether the BAR is I/O space.
+    pub fn is_io(&self) -> bool {
+        // CAST: `IORESOURCE_*` are bits of a 64-bit word.
+        self.flags & bindings::IORESOURCE_IO as usize != 0
+    }
+
+    /// Returns whether the BAR is prefetchable. Reads should have no side effects, but many devices
+    /// have registers in prefetchable BARs.
+    pub fn is_prefetchable(&self) -> bool {
+        // CAST: `IORESOURCE_*` are bits of a 64-bit word.
+        self.flags & bindings::IORESOURCE_PREFETCH as usize != 0
+    }
+}
+
+/// Returns the function at an address on the bus, or `None` if there is no function.
+///
+/// `slot` is the device number times 8 plus the function number.
+///
+/// Context: may sleep.
+pub fn at(domain: u32, bus: u8, slot: u8) -> Option<ARef<pci::Device>> {
+    // SAFETY: The function needs a context that may sleep, as this function does.
+    // CAST: Domain numbers are `int` in the kernel; any value is safe.
+    let dev =
+        unsafe { bindings::pci_get_domain_bus_and_slot(domain as i32, bus.into(), slot.into()) };
+    // SAFETY:
+    // - The call above returned the device with a reference, and the `ARef` takes the reference
+    //   over.
+    // - `pci::Device` is a transparent wrapper of `struct pci_dev`.
+    NonNull::new(dev).map(|dev| unsafe { ARef::from_raw(dev.cast()) })
+}
+
+/// Returns whether `dev` is on the bus. A deleted function leaves the bus before the notification
+/// [`Event::Deleted`](super::pci_watch::Event::Deleted).
+///
+/// Context: may sleep.
+pub fn is_on_bus(dev: &pci::Device) -> bool {
+    let (domain, bus, slot) = address(dev);
+    at(domain, bus, slot).is_some_and(|found| core::ptr::eq(&*found, dev))
+}
+
+/// Returns the address of `dev` on the bus: domain, bus and slot, as [`at`] takes them.
+///
+/// Context: any.
+pub fn address(dev: &pci::Device) -> (u32, u8, u8) {
+    // SAFETY: `dev` is valid while it is borrowed.
+    let (domain, id) = unsafe {
+        (
+            helpers::ext_pci_domain(as_raw(dev)),
+            bindings::pci_dev_id(as_raw(dev)),
+        )
+    };
+    // CAST: Domain numbers are not negative. `id` has the bus in bits 8 to 15 and the slot below.
+    (domain as u32, (id >> 8) as u8, id as u8)
+}
+
+/// A function whose memory space is enabled. Drop disables the memory space.
+///
+/// # Invariants
+///
+/// This object owns one `pci_enable_device_mem()` of the function.
+struct Enabled(ARef<pci::Device>);
+
+impl Drop for Enabled {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariants this object owns one enable. The object holds a reference
+        // to the device.
+        unsafe { bindings::pci_disable_device(as_raw(&self.0)) };
+    }
+}
+
+/// Enables the memory space of `dev` until the driver is unbound.
+///
+/// Devres disables the memory space after the release of all resources added later.
+///
+/// Context: may sleep.
+pub fn enable_mem(dev: &pci::Device<Core<'_>>) -> Result {
+    dev.enable_device_mem()?;
+    // INVARIANT: The call above enabled the memory space. If `register` fails, the object is
+    // dropped.
+    devres::register(dev.as_ref(), Enabled(dev.into()), GFP_KERNEL)
+}
+
+/// Stops `dev` from accessing memory: clears bus mastering, which firmware may have left enabled.
+///
+/// Context: any.
+pub fn clear_master(dev: &pci::Device<Core<'_>>) {
+    // SAFETY: `dev` is a valid device, whose driver is being bound and has not set bus mastering.
+    unsafe { bindings::pci_clear_master(as_raw(dev)) };
+}
+
+/// Returns whether `dev` is a bridge: its configuration header is not that of an endpoint.
+///
+/// Context: any.
+pub fn is_bridge<Ctx: device::DeviceContext>(dev: &pci::Device<Ctx>) -> bool {
+    // SAFETY: `dev` is a valid device, and `hdr_type` does not change after the enumeration.
+    let hdr_type = unsafe { (*as_raw(dev)).hdr_type };
+    u32::from(hdr_type) != bindings::PCI_HEADER_TYPE_NORMAL
+}
+
+/// Claims BAR `index` of `dev` until its driver is unbound.
+///
+/// Returns `EBUSY` if another driver has claimed the BAR, and `EINVAL` if `index` is not less than
+/// [`BARS`].
+///
+/// Context: may sleep.
+pub fn request_bar(dev: &pci::Device<Bound>, index: u32, name: &'static CStr) -> Result {
+    if index >= BARS {
+        return Err(EINVAL);
+    }
+    // SAFETY:
+    // - `dev` is bound to a driver, whose devres releases the BAR.
+    // - `name` is a C string that lives as long as the module, so longer than the driver.
+    // CAST: `index` is less than `BARS`.
+    to_result(unsafe {
+        bindings::pcim_request_region(as_raw(dev), index as i32, name.as_char_ptr())
+    })
+}

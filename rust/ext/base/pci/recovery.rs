@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Errors and resets of a function.
+//!
+//! A driver implements [`Recovery`]; `Handlers` has the C callbacks. Used by
+//! [`Registration`](super::Registration).
+//!
+//! When PCI reports an error, all functions below the port take part in the recovery. If a function
+//! has a driver without these callbacks, or no driver, no function is recovered.
+//!
+//! C header: [`include/linux/pci.h`](srctree/include/linux/pci.h),
+//! Documentation/PCI/pci-error-recovery.rst.
+//!
+//! # Examples
+//!
+//! ```
+//! use crate::ext::base::pci::Recovery;
+//! use kernel::{device::Bound, pci};
+//!
+//! /// Logs when the memory of `dev` is not accessible, and when it is again.
+//! fn stopped(dev: &pci::Device<Bound>) {
+//!     dev_warn!(dev, "stopped\n");
+//! }
+//! fn resumed(dev: &pci::Device<Bound>) {
+//!     dev_info!(dev, "answers: {}\n", crate::ext::base::pci::answers(dev));
+//! }
+//!
+//! /// Whether a driver takes part.
+//! fn takes_part<T: Recovery>() -> bool {
+//!     T::HAS_STOP && T::HAS_RESUME
+//! }
+//! ```
+
+use super::{
+    as_raw,
+    Bar,
+    BARS, //
+};
+use crate::shared::bindings::helpers;
+use core::marker::PhantomData;
+use kernel::{
+    bindings,
+    device::Bound,
+    error::VTABLE_DEFAULT_ERROR,
+    pci,
+    prelude::*,
+    types::ForeignOwnable, //
+};
+
+/// A driver that takes part in the recovery from errors and resets, if the driver implements both
+/// functions.
+#[vtable]
+pub trait Recovery: pci::Driver {
+    /// Ends all uses of the BARs of `dev`, because `dev` has an error or is about to be reset. May
+    /// be called again before [`Recovery::resume`].
+    ///
+    /// Context: may sleep. The caller holds the lock of `dev`, and may hold `pci_bus_sem` for
+    /// reading.
+    fn stop(_dev: &pci::Device<Bound>, _data: &Self::Data<'_>) {
+        build_error!(VTABLE_DEFAULT_ERROR)
+    }
+
+    /// Allows uses of the BARs of `dev` again: `dev` [answers](answers). The contents of the memory
+    /// may have changed.
+    ///
+    /// Context: as for [`Recovery::stop`].
+    fn resume(_dev: &pci::Device<Bound>, _data: &Self::Data<'_>) {
+        build_error!(VTABLE_DEFAULT_ERROR)
+    }
+}
+
+/// C callbacks of the driver `T`.
+pub(super) struct Handlers<T>(PhantomData<T>);
+
+impl<T: Recovery> Handlers<T> {
+    const TABLE: bindings::pci_error_handlers = bindings::pci_error_handlers {
+        error_detected: Some(Self::error_detected),
+        mmio_enabled: Some(Self::mmio_enabled),
+        slot_reset: Some(Self::slot_reset),
+        reset_prepare: Some(Self::reset_prepare),
+        reset_done: Some(Self::reset_done),
+        resume: Some(Self::resume),
+        ..pin_init::zeroed()
+    };
+
+    /// Returns the callbacks, or `None` if the driver does not implement [`Recovery`].
+    pub(super) const fn table() -> Option<&'static bindings::pci_error_handlers> {
+        if T::HAS_STOP && T::HAS_RESUME {
+            Some(&Self::TABLE)
+        } else {
+            None
+        }
+    }
+
+    /// Calls `f` for `dev` and the driver data of `dev`.
+    ///
+    /// # Safety
+    ///
+    /// `T` must be bound to `dev`, and the caller must hold the lock of `dev`.
+    unsafe fn with(dev: *mut bindings::pci_dev, f: fn(&pci::Device<Bound>, &T::Data<'_>)) {
+        // SAFETY: By the safety requirements `dev` is a valid device.
+        let data = unsafe { bindings::dev_get_drvdata(&raw mut (*dev).dev) };
+        if data.is_null() {
+            return;
+        }
+        // SAFETY: By the safety requirements the driver is bound during this call. `pci::Device` is
+        // a transparent wrapper of `struct pci_dev`.
+        let dev = unsafe { &*dev.cast_const().cast::<pci::Device<Bound>>() };
+        // SAFETY: `T` is bound, so `data` was stored by `Device::set_drvdata`. The data is dropped
+        // only with the lock held.
+        let data = unsafe { <Pin<KBox<T::Data<'_>>> as ForeignOwnable>::borrow(data.cast()) };
+        f(dev, &data);
+    }
+
+    /// # Safety
+    ///
+    /// As for [`Handlers::with`].
+    unsafe extern "C" fn error_detected(
+        dev: *mut bindings::pci_dev,
+        state: bindings::pci_channel_state_t,
+    ) -> bindings::pci_ers_result_t {
+        // SAFETY: The safety requirements are those of this function.
+        unsafe { Self::with(dev, T::stop) };
+        match state {
+            // A reset would hit all functions, so this driver asks for none. If another driver
+            // needs a reset, the kernel resets nevertheless.
+            bindings::pci_channel_io_normal => bindings::pci_ers_result_PCI_ERS_RESULT_CAN_RECOVER,
+            bindings::pci_channel_io_frozen => bindings::pci_ers_result_PCI_ERS_RESULT_NEED_RESET,
+            _ => bindings::pci_ers_result_PCI_ERS_RESULT_DISCONNECT,
+        }
+    }
+
+    /// # Safety
+    ///
+    /// As for [`Handlers::with`].
+    unsafe extern "C" fn mmio_enabled(dev: *mut bindings::pci_dev) -> bindings::pci_ers_result_t {
+        // SAFETY: By the safety requirements the driver is bound during this call. `pci::Device` is
+        // a transparent wrapper of `struct pci_dev`.
+        if answers(unsafe { &*dev.cast_const().cast() }) {
+            bindings::pci_ers_result_PCI_ERS_RESULT_RECOVERED
+        } else {
+            bindings::pci_ers_result_PCI_ERS_RESULT_NEED_RESET
+        }
+    }
+
+    /// # Safety
+    ///
+    /// As for [`Handlers::with`].
+    unsafe extern "C" fn slot_reset(dev: *mut bindings::pci_dev) -> bindings::pci_ers_result_t {
+        // Restores the state saved by the driver or by the PCI core.
+        //
+        // SAFETY: By the safety requirements `dev` is a valid device.
+        unsafe { bindings::pci_restore_state(dev) };
+        // SAFETY: By the safety requirements the driver is bound during this call. `pci::Device` is
+        // a transparent wrapper of `struct pci_dev`.
+        let dev: &pci::Device<Bound> = unsafe { &*dev.cast_const().cast() };
+        if answers(dev) {
+            // The kernel may use the saved state only once, so save the state for the next error.
+            save_state(dev);
+            bindings::pci_ers_result_PCI_ERS_RESULT_RECOVERED
+        } else {
+            bindings::pci_ers_result_PCI_ERS_RESULT_DISCONNECT
+        }
+    }
+
+    /// # Safety
+    ///
+    /// As for [`Handlers::with`].
+    unsafe extern "C" fn reset_prepare(dev: *mut bindings::pci_dev) {
+        // SAFETY: The safety requirements are those of this function.
+        unsafe { Self::with(dev, T::stop) };
+    }
+
+    /// # Safety
+    ///
+    /// As for [`Handlers::with`].
+    unsafe extern "C" fn reset_done(dev: *mut bindings::pci_dev) {
+        // The PCI core has saved and restored the state, also if the reset has failed.
+        //
+        // SAFETY: The safety requirements are those of this function.
+        unsafe { Self::resume(dev) };
+    }
+
+    /// # Safety
+    ///
+    /// As for [`Handlers::with`].
+    unsafe extern "C" fn resume(dev: *mut bindings::pci_dev) {
+        let resume = |dev: &pci::Device<Bound>, data: &T::Data<'_>| {
+            if answers(dev) {
+                T::resume(dev, data);
+            } else {
+                dev_err!(dev, "does not answer after a reset, and stays stopped\n");
+            }
+        };
+        // SAFETY: The safety requirements are those of this function.
+        unsafe { Self::with(dev, resume) };
+    }
+}
+
+/// Saves the configuration space of `dev`, to be restored after a reset. The state saved by the PCI
+/// core is from before the driver was bound, when memory space may not have been enabled.
+///
+/// Context: may sleep. The caller holds the lock of `dev`.
+pub fn save_state(dev: &pci::Device<Bound>) {
+    // Fails only if a capability has no buffer. The capability is then not restored.
+    //
+    // SAFETY: `dev` is valid while it is borrowed.
+    unsafe { bindings::pci_save_state(as_raw(dev)) };
+}
+
+/// Returns whether `dev` answers: `dev` is present, memory space is enabled, and the BARs have the
+/// assigned addresses. A reset clears the addresses.
+///
+/// Context: may sleep.
+pub fn answers(dev: &pci::Device<Bound>) -> bool {
+    let raw = as_raw(dev);
+    // SAFETY: `dev` is valid while it is borrowed.
+    if !unsafe { bindings::pci_device_is_present(raw) } {
+        return false;
+    }
+    // The BARs of a virtual function are in the physical function.
+    //
+    // SAFETY: `dev` is valid while borrowed, and the field does not change.
+    if unsafe { (*raw).is_virtfn() } != 0 {
+        return true;
+    }
+    let mut command = 0;
+    // SAFETY: `dev` is valid while borrowed, and every function has this register.
+    // CAST: The constant is 4.
+    unsafe { bindings::pci_read_config_word(raw, bindings::PCI_COMMAND as c_int, &mut command) };
+    u32::from(command) & bindings::PCI_COMMAND_MEMORY != 0
+        && (0..BARS).all(|index| Bar::new(dev, index).is_ok_and(|bar| bar.is_decoded(dev)))
+}
+
+impl Bar {
+    /// Returns whether the registers of this BAR of `dev` have the assigned address. Returns true
+    /// if no address is assigned.
+    fn is_decoded(&self, dev: &pci::Device<Bound>) -> bool {
+        // CAST: `IORESOURCE_*` are bits of a 64-bit word.
+        let fixed = self.flags & bindings::IORESOURCE_PCI_FIXED as usize != 0;
+        if !self.is_mem() || self.len == 0 || fixed {
+            return true;
+        }
+        // SAFETY: `dev` is valid while borrowed, and `index` is the number of a standard BAR.
+        // CAST: `index` is less than `BARS`.
+        let offset = unsafe { helpers::ext_pci_bus_offset(as_raw(dev), self.index as i32) };
+        let address = self.start.wrapping_add_signed(offset);
+        let register = |number: u32| {
+            let mut value = 0;
+            let at = bindings::PCI_BASE_ADDRESS_0 + 4 * number;
+            // SAFETY: `dev` is valid while borrowed, and the offset is one of the six BAR
+            // registers.
+            // CAST: At most 0x24.
+            unsafe { bindings::pci_read_config_dword(as_raw(dev), at as c_int, &mut value) };
+            value
+        };
+        // The lowest four bits are flags.
+        //
+        // CAST: The casts take the halves of the address.
+        register(self.index) & !0xf == address as u32
+            && (self.flags & bindings::IORESOURCE_MEM_64 as usize == 0
+                || register(self.index + 1) == (address >> 32) as u32)
+    }
+}

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The entries of a `struct sg_table`. Used by [`sg::Table`](super::Table) and
+//! [`dma_table::Table`](crate::shared::ext::base::dma_table::Table).
+
+use core::cell::UnsafeCell;
+use kernel::{
+    bindings,
+    error::to_result,
+    prelude::*, //
+};
+
+/// A `struct sg_table`. A list of one entry is part of the object, so such a table needs no
+/// allocation.
+///
+/// # Invariants
+///
+/// - `table.orig_nents` is the number of entries.
+/// - If the number is 1, `one` is the list, and `table.sgl` is not used. Otherwise
+///   `sg_alloc_table()` allocated the list, or `table` is zero.
+pub(in super::super) struct Entries {
+    pub(super) table: bindings::sg_table,
+    one: UnsafeCell<bindings::scatterlist>,
+}
+
+impl Entries {
+    /// Creates a table without entries.
+    pub(in super::super) fn empty() -> Self {
+        // INVARIANT: The table is zero.
+        Self {
+            table: bindings::sg_table::default(),
+            one: UnsafeCell::default(),
+        }
+    }
+
+    /// Creates a table of `n` entries. Returns `EINVAL` if `n` is 0.
+    ///
+    /// Context: may sleep.
+    pub(in super::super) fn new(n: u32) -> Result<Self> {
+        let mut this = Self::empty();
+        if n == 1 {
+            // SAFETY: `one` is valid for writes.
+            unsafe { bindings::sg_init_table(this.one.get(), n) };
+            // INVARIANT: The call above initialised the list.
+            (this.table.nents, this.table.orig_nents) = (n, n);
+        } else {
+            let gfp = bindings::GFP_KERNEL_ACCOUNT;
+            // INVARIANT: The call allocates the list, or leaves the table zero.
+            // SAFETY: `table` is zero and may be initialised; for 0 entries the call returns -EINVAL.
+            to_result(unsafe { bindings::sg_alloc_table(&mut this.table, n, gfp) })?;
+        }
+        Ok(this)
+    }
+
+    /// Returns the number of entries.
+    pub(in super::super) fn len(&self) -> u32 {
+        self.table.orig_nents
+    }
+
+    /// Returns the first entry, or NULL for a table without entries.
+    pub(in super::super) fn first(&self) -> *mut bindings::scatterlist {
+        if self.len() == 1 {
+            self.one.get()
+        } else {
+            self.table.sgl
+        }
+    }
+
+    /// Returns a copy of the table. The list of the copy is valid until this object is moved or
+    /// dropped.
+    pub(in super::super) fn table(&self) -> bindings::sg_table {
+        bindings::sg_table {
+            sgl: self.first(),
+            ..self.table
+        }
+    }
+
+    /// Returns the table for C code that may change `nents` and the entries, but not `orig_nents`
+    /// and the list. The list is valid until this object is moved or dropped.
+    pub(in super::super) fn as_mut(&mut self) -> &mut bindings::sg_table {
+        if self.len() == 1 {
+            self.table.sgl = self.one.get();
+        }
+        &mut self.table
+    }
+
+    /// Iterates over the entries.
+    pub(in super::super) fn iter(&self) -> impl Iterator<Item = *mut bindings::scatterlist> + '_ {
+        // SAFETY: By the type invariants the list has `len` entries, as long as `self` exists.
+        // CAST: `usize` has at least 32 bits.
+        unsafe { walk(self.first(), self.len() as usize) }
+    }
+}
+
+impl Drop for Entries {
+    fn drop(&mut self) {
+        if self.len() != 1 {
+            // SAFETY: By the type invariants `sg_alloc_table()` allocated the table, or the table
+            // is zero. The function accepts both.
+            unsafe { bindings::sg_free_table(&mut self.table) };
+        }
+    }
+}
+
+/// Iterates over the first `n` entries of a list.
+///
+/// Some code clears the end mark, so the number of entries ends the walk: `sg_next()` is never
+/// called for the last entry.
+///
+/// # Safety
+///
+/// `first` must head a list of at least `n` entries as long as the iterator exists.
+pub(in super::super) unsafe fn walk(
+    first: *mut bindings::scatterlist,
+    n: usize,
+) -> impl Iterator<Item = *mut bindings::scatterlist> {
+    let mut sg = first;
+    (0..n).map_while(move |i| {
+        if i > 0 {
+            // SAFETY: `sg` is entry `i - 1` of the list, which is valid and not the last one.
+            sg = unsafe { bindings::sg_next(sg) };
+        }
+        (!sg.is_null()).then_some(sg)
+    })
+}

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A vector without an allocation for a single element. Used for lists that usually have a single
+//! element.
+//!
+//! # Examples
+//!
+//! ```
+//! use crate::ext::base::small_vec::SmallVec;
+//!
+//! let mut v = SmallVec::new();
+//! v.push(1, GFP_KERNEL)?;
+//! assert_eq!(*v, [1]);
+//! // This allocates.
+//! v.push(2, GFP_KERNEL)?;
+//! assert_eq!(*v, [1, 2]);
+//! # Ok::<(), Error>(())
+//! ```
+
+use core::{
+    mem,
+    ops::{
+        Deref,
+        DerefMut, //
+    },
+    slice, //
+};
+use kernel::{
+    alloc::Flags,
+    macros::kunit_tests,
+    prelude::*, //
+};
+
+/// A vector that needs no allocation for a single element. For most types as large as a [`KVec`].
+pub struct SmallVec<T>(Storage<T>);
+
+/// The elements.
+enum Storage<T> {
+    /// A single element.
+    One(T),
+    /// None, or several.
+    Many(KVec<T>),
+}
+
+impl<T> SmallVec<T> {
+    /// Creates an empty vector.
+    ///
+    /// Context: any.
+    pub const fn new() -> Self {
+        Self(Storage::Many(KVec::new()))
+    }
+
+    /// Appends `value`. Returns `ENOMEM`, and does not change the vector, if there is no memory.
+    ///
+    /// Context: that of an allocation with `flags`.
+    pub fn push(&mut self, value: T, flags: Flags) -> Result {
+        match &mut self.0 {
+            Storage::Many(list) if list.capacity() == 0 => {
+                // There is no memory to free.
+                mem::forget(mem::replace(&mut self.0, Storage::One(value)));
+            }
+            Storage::Many(list) => list.push(value, flags)?,
+            Storage::One(_) => {
+                let mut list = KVec::with_capacity(4, flags)?;
+                // The list has capacity, so no step fails from here on.
+                if let Storage::One(first) = mem::replace(&mut self.0, Storage::Many(KVec::new())) {
+                    list.push(first, flags)?;
+                }
+                list.push(value, flags)?;
+                self.0 = Storage::Many(list);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<T> Default for SmallVec<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T> Deref for SmallVec<T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        match &self.0 {
+            Storage::One(value) => slice::from_ref(value),
+            Storage::Many(list) => list,
+        }
+    }
+}
+
+impl<T> DerefMut for SmallVec<T> {
+    fn deref_mut(&mut self) -> &mut [T] {
+        match &mut self.0 {
+            Storage::One(value) => slice::from_mut(value),
+            Storage::Many(list) => list,
+        }
+    }
+}
+
+#[cfg(ext_tests)]
+#[kunit_tests(ext_small_vec)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn elements_stay_in_order() -> Result {
+        let mut v = SmallVec::new();
+        assert!(v.is_empty());
+        for n in 0..9 {
+            v.push(n, GFP_KERNEL)?;
+            assert_eq!(v.len(), n + 1);
+            assert!(v.iter().copied().eq(0..=n));
+        }
+        if let Some(last) = v.last_mut() {
+            *last = 70;
+        }
+        assert_eq!(v.last(), Some(&70));
+        Ok(())
+    }
+
+    #[test]
+    fn one_element_is_in_the_object() -> Result {
+        let mut v = SmallVec::new();
+        v.push(7u64, GFP_KERNEL)?;
+        let object = &raw const v as usize..&raw const v as usize + size_of_val(&v);
+        assert!(object.contains(&(v.as_ptr() as usize)));
+        v.push(8, GFP_KERNEL)?;
+        assert!(!object.contains(&(v.as_ptr() as usize)));
+        assert_eq!(size_of::<SmallVec<u64>>(), size_of::<KVec<u64>>());
+        Ok(())
+    }
+}

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A pointer to shared data. Readers load the pointer without a lock, and a writer replaces the
+//! data as a whole.
+//!
+//! The main type is [`Snapshot`]. Used for lists that are read by every registration and seldom
+//! change.
+//!
+//! # Examples
+//!
+//! ```
+//! use crate::ext::base::snapshot::Snapshot;
+//! use kernel::sync::Arc;
+//!
+//! static LIMIT: Snapshot<usize> = Snapshot::new();
+//!
+//! assert!(LIMIT.load().is_none());
+//! LIMIT.replace(Some(Arc::new(4, GFP_KERNEL)?));
+//! assert_eq!(LIMIT.load().as_deref(), Some(&4));
+//! assert_eq!(LIMIT.with(|limit| limit + 1), Some(5));
+//! LIMIT.replace(None);
+//!
+//! // Until the end of the block.
+//! let _limit = LIMIT.publish(Arc::new(5, GFP_KERNEL)?);
+//! # Ok::<(), Error>(())
+//! ```
+
+use core::{
+    marker::PhantomData,
+    ptr, //
+};
+use kernel::{
+    bindings,
+    sync::{
+        atomic::{
+            Acquire,
+            Atomic,
+            Full, //
+        },
+        rcu,
+        Arc,
+        ArcBorrow, //
+    },
+};
+
+/// An RCU-protected `Option<Arc<T>>`.
+///
+/// A reader takes a reference in an RCU read-side section, without a lock or an allocation.
+///
+/// # Invariants
+///
+/// `ptr` is null or came from [`Arc::into_raw`], and this object owns the reference. The object
+/// releases the reference only after an RCU grace period that begins after `ptr` has been replaced.
+pub struct Snapshot<T: Send + Sync + 'static> {
+    ptr: Atomic<*mut T>,
+    _owns: PhantomData<Arc<T>>,
+}
+
+impl<T: Send + Sync + 'static> Snapshot<T> {
+    /// Creates an empty snapshot.
+    pub const fn new() -> Self {
+        // INVARIANT: `ptr` is null.
+        Self {
+            ptr: Atomic::new(ptr::null_mut()),
+            _owns: PhantomData,
+        }
+    }
+
+    /// Returns a reference to the current value.
+    ///
+    /// Context: any.
+    pub fn load(&self) -> Option<Arc<T>> {
+        let _rcu = rcu::read_lock();
+        let ptr = self.ptr.load(Acquire);
+        if ptr.is_null() {
+            return None;
+        }
+        // SAFETY:
+        // - By the type invariants `ptr` came from `Arc::into_raw`.
+        // - By the type invariants the reference is released only after a grace period, so not
+        //   before this RCU read-side section ends.
+        Some(unsafe { ArcBorrow::from_raw(ptr) }.into())
+    }
+
+    /// Calls `f` with the current value, if there is a value. Takes no reference, so that CPUs that
+    /// read the value at the same time do not share a reference count.
+    ///
+    /// Context: any. `f` runs in an RCU read-side section.
+    pub fn with<R>(&self, f: impl FnOnce(&T) -> R) -> Option<R> {
+        let _rcu = rcu::read_lock();
+        // SAFETY: By the type invariants `ptr` is null or valid, and the reference is released only after
+        // a grace period, so not before this RCU read-side section ends.
+        let value = unsafe { self.ptr.load(Acquire).as_ref() }?;
+        Some(f(value))
+    }
+
+    /// Replaces the value with `new` and returns the old one, after an RCU grace period.
+    ///
+    /// Context: may sleep.
+    pub fn replace(&self, new: Option<Arc<T>>) -> Option<Arc<T>> {
+        let new = new.map_or(ptr::null_mut(), |arc| Arc::into_raw(arc).cast_mut());
+        // INVARIANT: `new` is null or came from `Arc::into_raw`, and `self` takes over the
+        // reference.
+        let old = self.ptr.xchg(new, Full);
+        if old.is_null() {
+            return None;
+        }
+        // SAFETY: The called function only sleeps, and the context of this function allows
+        // sleeping.
+        unsafe { bindings::synchronize_rcu() };
+        // SAFETY:
+        // - By the type invariants `old` came from `Arc::into_raw`.
+        // - `self` does not point to the value any more. Every reader that loaded the pointer has
+        //   since taken a reference or left the RCU read-side section. So this call may take over
+        //   the reference of `self`.
+        Some(unsafe { Arc::from_raw(old) })
+    }
+}
+
+/// A value in a [`Snapshot`]. Drop empties the snapshot.
+///
+/// Context: drop may sleep.
+#[must_use = "the snapshot is emptied when this is dropped"]
+pub struct Published<T: Send + Sync + 'static>(&'static Snapshot<T>);
+
+impl<T: Send + Sync + 'static> Snapshot<T> {
+    /// Sets the value until the result is dropped.
+    ///
+    /// Context: may sleep.
+    pub fn publish(&'static self, value: Arc<T>) -> Published<T> {
+        self.replace(Some(value));
+        Published(self)
+    }
+}
+
+impl<T: Send + Sync + 'static> Drop for Published<T> {
+    fn drop(&mut self) {
+        self.0.replace(None);
+    }
+}
+
+impl<T: Send + Sync + 'static> Default for Snapshot<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T: Send + Sync + 'static> Drop for Snapshot<T> {
+    fn drop(&mut self) {
+        self.replace(None);
+    }
+}

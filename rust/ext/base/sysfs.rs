@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Directories with read-only text files in sysfs.
+//!
+//! A type that implements [`Files`] describes the files, and a [`Folder`] is the directory. Used
+//! for statistics.
+//!
+//! C headers: [`include/linux/kobject.h`](srctree/include/linux/kobject.h),
+//! [`include/linux/sysfs.h`](srctree/include/linux/sysfs.h).
+//!
+//! Not supported: writable files, binary files, and uevents.
+//!
+//! # Examples
+//!
+//! ```
+//! use crate::ext::base::sysfs::{File, Files, Folder};
+//! use kernel::fmt::Write;
+//!
+//! struct Counters {
+//!     calls: u64,
+//! }
+//!
+//! impl Files for Counters {
+//!     const FILES: &'static [File<Self>] = &[File::new(c"calls", |counters, text| {
+//!         writeln!(text, "{}", counters.calls)
+//!     })];
+//! }
+//!
+//! // /sys/kernel/mm/example/first/calls
+//! let parent = Folder::in_kernel_mm(c"example", ())?;
+//! let first = Folder::inside(&parent, c"first", Counters { calls: 0 })?;
+//! drop((first, parent));
+//! # Ok::<(), Error>(())
+//! ```
+
+use core::{
+    marker::PhantomData,
+    mem::offset_of,
+    ptr, //
+};
+use kernel::{
+    bindings,
+    error::{
+        from_result,
+        to_result, //
+    },
+    ffi,
+    fmt,
+    page::PAGE_SIZE,
+    prelude::*,
+    str::Formatter,
+    sync::Completion,
+    types::Opaque, //
+};
+
+/// One file of a directory: the name and the function that writes the text.
+#[repr(C)]
+pub struct File<T> {
+    attr: bindings::attribute,
+    show: fn(&T, &mut Formatter<'_>) -> fmt::Result,
+}
+
+impl<T> File<T> {
+    // With lockdep the attribute has fields that are not named here.
+    #[allow(clippy::needless_update)]
+    /// Creates the description of a file of mode 0444 whose text `show` writes.
+    pub const fn new(name: &'static CStr, show: fn(&T, &mut Formatter<'_>) -> fmt::Result) -> Self {
+        Self {
+            attr: bindings::attribute {
+                name: kernel::str::as_char_ptr_in_const_context(name),
+                mode: 0o444,
+                ..pin_init::zeroed()
+            },
+            show,
+        }
+    }
+}
+
+/// Data that a directory shows.
+pub trait Files: Send + Sync + Sized + 'static {
+    /// Files of the directory, in any order.
+    const FILES: &'static [File<Self>];
+}
+
+impl Files for () {
+    const FILES: &'static [File<Self>] = &[];
+}
+
+/// C side of a directory.
+#[pin_data]
+struct Node<T> {
+    #[pin]
+    kobj: Opaque<bindings::kobject>,
+    #[pin]
+    released: Completion,
+    data: T,
+}
+
+// SAFETY: The kobject is used only through functions that take the needed locks.
+unsafe impl<T: Send> Send for Node<T> {}
+// SAFETY:
+// - The kobject is used only through functions that take the needed locks.
+// - `data` is only shared, and `T` is `Sync`.
+unsafe impl<T: Sync> Sync for Node<T> {}
+
+/// kobject type of a directory of `T`.
+struct Ktype<T>(PhantomData<T>);
+
+impl<T: Files> Ktype<T> {
+    const OPS: bindings::sysfs_ops = bindings::sysfs_ops {
+        show: Some(Self::show),
+        store: None,
+    };
+    const KTYPE: bindings::kobj_type = bindings::kobj_type {
+        release: Some(Self::release),
+        sysfs_ops: &Self::OPS,
+        ..pin_init::zeroed()
+    };
+
+    /// # Safety
+    ///
+    /// - `kobj` must be embedded in a live `Node<T>`.
+    /// - `attr` must be the attribute of an entry of `T::FILES`.
+    /// - `buf` must be a buffer of one page for the duration of the call.
+    unsafe extern "C" fn show(
+        kobj: *mut bindings::kobject,
+        attr: *mut bindings::attribute,
+        buf: *mut ffi::c_char,
+    ) -> isize {
+        // SAFETY: By the safety requirements `kobj` is embedded in a `Node<T>`. The node lives
+        // until kobject_del() has waited for this call.
+        let node = unsafe { &*kobj.byte_sub(offset_of!(Node<T>, kobj)).cast::<Node<T>>() };
+        // SAFETY: By the safety requirements `attr` is the first field of an entry of `T::FILES`,
+        // and `T::FILES` is `'static`.
+        let file = unsafe { &*attr.cast::<File<T>>() };
+        // SAFETY: By the safety requirements `buf` is a buffer of one page.
+        let buf = unsafe { core::slice::from_raw_parts_mut(buf.cast::<u8>(), PAGE_SIZE) };
+
+        from_result(|| {
+            let mut out = Formatter::new(buf);
+            (file.show)(&node.data, &mut out).map_err(|_| EFBIG)?;
+            // CAST: At most `PAGE_SIZE`.
+            Ok(out.bytes_written() as isize)
+        })
+    }
+
+    /// # Safety
+    ///
+    /// `kobj` must be embedded in a live `Node<T>`.
+    unsafe extern "C" fn release(kobj: *mut bindings::kobject) {
+        // SAFETY: By the safety requirements `kobj` is embedded in a `Node<T>`. The owner frees the
+        // node only after `released` is complete.
+        let node = unsafe { &*kobj.byte_sub(offset_of!(Node<T>, kobj)).cast::<Node<T>>() };
+        node.released.complete_all();
+    }
+}
+
+/// A directory in sysfs. Drop removes the directory and the files, and waits for readers.
+///
+/// Context: drop may sleep.
+///
+/// # Invariants
+///
+/// `node.kobj` is initialised, and this object owns one reference to `node.kobj`.
+pub struct Folder<T: Files> {
+    node: Pin<KBox<Node<T>>>,
+}
+
+impl<T: Files> Folder<T> {
+    /// Creates the directory `name` in `parent`.
+    ///
+    /// Returns `EEXIST` if the name is taken.
+    ///
+    /// Context: may sleep.
+    ///
+    /// # Safety
+    ///
+    /// `parent` must be a kobject that stays in sysfs for the duration of the call.
+    unsafe fn in_kobject(parent: *mut bindings::kobject, name: &CStr, data: T) -> Result<Self> {
+        let node = KBox::pin_init(
+            pin_init!(Node {
+                kobj: Opaque::zeroed(),
+                released <- Completion::new(),
+                data,
+            }),
+            GFP_KERNEL,
+        )?;
+        // INVARIANT: kobject_init_and_add() initialises the kobject even on failure. The caller
+        // must then put the reference, and dropping `folder` puts the reference.
+        let folder = Self { node };
+        // SAFETY:
+        // - The kobject is zeroed and pinned, and its type is `'static`.
+        // - By the safety requirements the parent is valid.
+        // - "%s" takes one C string, here `name`.
+        to_result(unsafe {
+            bindings::kobject_init_and_add(
+                folder.node.kobj.get(),
+                &Ktype::<T>::KTYPE,
+                parent,
+                c"%s".as_char_ptr(),
+                name.as_char_ptr(),
+            )
+        })?;
+        for file in T::FILES {
+            // SAFETY: The kobject is in sysfs, and the attribute is `'static`.
+            to_result(unsafe {
+                bindings::sysfs_create_file_ns(folder.node.kobj.get(), &file.attr, ptr::null())
+            })?;
+        }
+        Ok(folder)
+    }
+
+    /// Creates the directory `name` in `parent`.
+    ///
+    /// Returns `EEXIST` if the name is taken.
+    ///
+    /// Context: may sleep.
+    pub fn inside<P: Files>(parent: &Folder<P>, name: &CStr, data: T) -> Result<Self> {
+        // SAFETY: `parent` is in sysfs while it is borrowed.
+        unsafe { Self::in_kobject(parent.node.kobj.get(), name, data) }
+    }
+
+    /// Creates the directory `/sys/kernel/mm/<name>`.
+    ///
+    /// Returns `EEXIST` if the name is taken, `ENOENT` if there is no `/sys/kernel/mm`.
+    ///
+    /// Context: may sleep.
+    pub fn in_kernel_mm(name: &CStr, data: T) -> Result<Self> {
+        // SAFETY: The kernel sets `kernel_kobj` at boot and does not change the pointer afterwards.
+        let root = unsafe { bindings::kernel_kobj };
+        // SAFETY: `kernel_kobj` is never freed, so the sysfs node is valid. The name is a C string.
+        let kn = unsafe {
+            bindings::kernfs_find_and_get_ns((*root).sd, c"mm".as_char_ptr(), ptr::null())
+        };
+        if kn.is_null() {
+            return Err(ENOENT);
+        }
+        // The kernel does not export `mm_kobj`. But the kernfs node of a directory in sysfs points
+        // to the kobject; the match below checks that the pointer is the kobject of this directory.
+        //
+        // SAFETY: This function holds a reference to `kn`, so `kn` is valid.
+        let mm = unsafe { (*kn).priv_ }.cast::<bindings::kobject>();
+        // SAFETY: `priv` of a directory in sysfs is NULL or the kobject. The kernel creates the
+        // kobject of /sys/kernel/mm at boot and never removes the kobject.
+        let folder = match unsafe { mm.as_ref() } {
+            // SAFETY: The checks show that `mm` is the kobject of /sys/kernel/mm, and that kobject
+            // is never removed.
+            Some(k) if k.sd == kn && k.parent == root => unsafe {
+                Self::in_kobject(mm, name, data)
+            },
+            _ => Err(ENOENT),
+        };
+        // SAFETY: This function owns the reference that kernfs_find_and_get_ns() returned.
+        unsafe { bindings::kernfs_put(kn) };
+        folder
+    }
+}
+
+impl<T: Files> Drop for Folder<T> {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariants the kobject is initialised.
+        unsafe { bindings::kobject_del(self.node.kobj.get()) };
+        // SAFETY: By the type invariants this object owns one reference.
+        unsafe { bindings::kobject_put(self.node.kobj.get()) };
+        // Another task may hold the last reference. The memory and this code must outlive the last
+        // reference.
+        self.node.released.wait_for_completion();
+    }
+}

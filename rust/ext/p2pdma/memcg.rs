@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The memory cgroup of the calling process.
+//!
+//! C header: [`include/linux/slab.h`](srctree/include/linux/slab.h).
+
+use crate::shared::bindings::helpers;
+use kernel::prelude::*;
+
+/// Returns `ENOMEM` unless the memory cgroup of the calling process has headroom for `bytes` of
+/// kernel memory.
+///
+/// Exceeding the limit in a `GFP_KERNEL_ACCOUNT` allocation invokes the OOM killer. Checking first
+/// makes a small request fail with `ENOMEM` instead.
+///
+/// # Examples
+///
+/// ```
+/// use crate::ext::p2pdma::memcg;
+///
+/// /// Creates an object for a process.
+/// fn create() -> Result<KVec<u64>> {
+///     memcg::check_room(4096)?;
+///     Ok(KVec::with_capacity(100, GFP_KERNEL_ACCOUNT)?)
+/// }
+/// ```
+///
+/// Context: process context; may sleep.
+pub fn check_room(bytes: usize) -> Result {
+    // SAFETY: The function needs a context that may sleep, as this function does.
+    if unsafe { helpers::ext_memcg_has_room(bytes) } {
+        Ok(())
+    } else {
+        Err(ENOMEM)
+    }
+}

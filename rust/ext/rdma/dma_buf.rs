@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Dma-bufs: exporters whose memory can be revoked, and dma-bufs of any exporter.
+//!
+//! - [`Pool`]: an exporter for one device. Each import happens within one function call;
+//! - [`Export`]: an exporter for every process with the file descriptor;
+//! - [`Buffer`]: a dma-buf of any exporter; [`mapped()`]: the dma-buf that a process has mapped at
+//!   an address.
+//!
+//! C header: [`include/linux/dma-buf.h`](srctree/include/linux/dma-buf.h). The locking follows
+//! "DOC: locking convention" of `drivers/dma-buf/dma-buf.c`: the core calls `attach`, `detach` and
+//! `release` without the reservation lock, and `map_dma_buf` and `unmap_dma_buf` with the lock.
+//! Callers of [`Import`] and [`Revoker`] must not hold the lock.
+//!
+//! # Examples
+//!
+//! ```
+//! use crate::ext::rdma::dma_buf::{Mismatch, Requirements};
+//!
+//! /// Memory without struct pages that the exporter may revoke at any time.
+//! const MMIO: Requirements = Requirements {
+//!     revocable: true,
+//!     peer2peer: true,
+//! };
+//!
+//! fn cause(mismatch: Mismatch) -> &'static str {
+//!     match mismatch {
+//!         Mismatch::NotRevocable => "the driver pins dma-bufs",
+//!         Mismatch::NotPeer2Peer => "the driver requires struct pages",
+//!     }
+//! }
+//! ```
+
+mod attachment;
+mod buf;
+mod buffer;
+mod export;
+mod fences;
+mod mapped;
+mod module_ref;
+pub(super) mod number;
+mod pool;
+mod tables;
+
+pub(super) use self::module_ref::wait_released;
+
+pub use self::{
+    buffer::Buffer,
+    export::{
+        Export,
+        Memory,
+        Revoker, //
+    },
+    fences::FenceBudget,
+    mapped::{
+        mapped,
+        Part, //
+    },
+    pool::{
+        Import,
+        Importer,
+        OnDetach,
+        Pool, //
+    },
+};
+
+use self::attachment::{
+    Attachment,
+    ImporterCaps, //
+};
+
+/// Capabilities that an importer must have.
+#[derive(Clone, Copy)]
+pub struct Requirements {
+    /// Unmap in `invalidate_mappings` (`dma_buf_attach_revocable()`).
+    pub revocable: bool,
+    /// Import memory without struct pages (`allow_peer2peer`).
+    pub peer2peer: bool,
+}
+
+/// The requirement that an importer does not meet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mismatch {
+    /// [`Requirements::revocable`].
+    NotRevocable,
+    /// [`Requirements::peer2peer`].
+    NotPeer2Peer,
+}
+
+impl Requirements {
+    /// Returns the first requirement that `importer` does not meet.
+    fn unmet_by(self, importer: ImporterCaps) -> Option<Mismatch> {
+        if self.revocable && !importer.revocable {
+            Some(Mismatch::NotRevocable)
+        } else if self.peer2peer && !importer.peer2peer {
+            Some(Mismatch::NotPeer2Peer)
+        } else {
+            None
+        }
+    }
+}

@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `struct dma_buf` and the operations of an exporter.
+//!
+//! An exporter implements [`Exporter`]; [`Buf`] is a reference to the dma-buf of an exporter. Used
+//! by [`pool`](super::pool), [`export`](super::export) and [`mapped`](mod@super::mapped).
+
+use super::attachment::Attachment;
+use crate::shared::ext::base::sg::Table;
+use core::{
+    marker::PhantomData,
+    mem::ManuallyDrop,
+    ptr::{
+        self,
+        NonNull, //
+    }, //
+};
+use kernel::{
+    bindings,
+    error::{
+        from_err_ptr,
+        from_result, //
+    },
+    ffi::c_int,
+    fs::File,
+    prelude::*,
+    sync::{
+        Arc,
+        ArcBorrow, //
+    },
+    types::ForeignOwnable, //
+};
+
+/// The exporter behind a dma-buf: its private data.
+pub(super) trait Exporter: Send + Sync + 'static {
+    /// Accepts or rejects an attachment.
+    ///
+    /// Context: may sleep. The caller holds no lock of the dma-buf.
+    fn attach(&self, attachment: &Attachment) -> Result;
+
+    /// Handles the end of an attachment.
+    ///
+    /// Context: may sleep. The caller holds no lock of the dma-buf.
+    fn detach(&self, attachment: &Attachment);
+
+    /// Creates a table of DMA addresses for an importer.
+    ///
+    /// Context: may sleep. The caller holds the reservation lock.
+    fn map(&self, attachment: &Attachment) -> Result<KBox<Table<'static>>>;
+
+    /// Frees a table from [`Self::map`] for the same attachment.
+    ///
+    /// Context: may sleep. The caller holds the reservation lock.
+    fn unmap(&self, attachment: &Attachment, table: KBox<Table<'static>>);
+
+    /// Handles the release of the last reference to the dma-buf. The dma-buf is valid during this
+    /// call. No other call follows.
+    ///
+    /// Context: may sleep. The caller holds no lock of the dma-buf.
+    fn release(this: Arc<Self>) {
+        drop(this);
+    }
+}
+
+/// What pins the module that contains the `dma_buf_ops`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Pins {
+    /// The file of the dma-buf.
+    File,
+    /// The exporter, until [`Exporter::release`].
+    Exporter,
+}
+
+/// A reference to a dma-buf.
+///
+/// # Invariants
+///
+/// The dma-buf is valid, and this object owns one reference to it.
+pub(super) struct Buf(NonNull<bindings::dma_buf>);
+
+// SAFETY: A dma-buf is not bound to a task.
+unsafe impl Send for Buf {}
+// SAFETY: `&self` methods only read fields that do not change.
+unsafe impl Sync for Buf {}
+
+impl Buf {
+    /// Creates a dma-buf of `size` bytes.
+    ///
+    /// Returns `ENODEV` if the file would pin the module, but the module is being unloaded.
+    ///
+    /// Context: may sleep.
+    pub(super) fn export<E: Exporter>(size: usize, exporter: Arc<E>, pins: Pins) -> Result<Self> {
+        let private = exporter.into_foreign();
+        let info = bindings::dma_buf_export_info {
+            exp_name: c"peer memory".as_char_ptr(),
+            owner: match pins {
+                // The module that this code is linked into.
+                Pins::File => &raw mut bindings::__this_module,
+                Pins::Exporter => ptr::null_mut(),
+            },
+            ops: &VTable::<E>::OPS,
+            size,
+            // CAST: `O_RDWR` is 2.
+            flags: bindings::O_RDWR as c_int,
+            resv: ptr::null_mut(),
+            priv_: private,
+        };
+        // SAFETY:
+        // - All fields of `info` are initialised.
+        // - The operations are `'static`, and the dma-buf or the exporter pins the module that
+        //   contains the operations.
+        // - The private data is an `Arc<E>`, as the operations expect.
+        match from_err_ptr(unsafe { bindings::dma_buf_export(&info) }) {
+            // INVARIANT: The call returned the dma-buf with a reference.
+            // SAFETY: A return value that is not an error is not NULL.
+            Ok(buf) => Ok(Self(unsafe { NonNull::new_unchecked(buf) })),
+            Err(e) => {
+                // SAFETY: `private` came from `into_foreign`, and no dma-buf was created that uses
+                // `private`.
+                drop(unsafe { Arc::<E>::from_foreign(private) });
+                Err(if e == ENOENT { ENODEV } else { e })
+            }
+        }
+    }
+
+    /// Returns the C object.
+    pub(super) fn as_raw(&self) -> *mut bindings::dma_buf {
+        self.0.as_ptr()
+    }
+
+    /// Returns the file of the dma-buf, for a file descriptor.
+    pub(super) fn file(&self) -> &File {
+        // SAFETY: By the type invariants the dma-buf is valid, and the file is valid as long as the
+        // dma-buf.
+        unsafe { File::from_raw_file((*self.as_raw()).file) }
+    }
+
+    /// Returns whether all fences of the reservation object are signalled.
+    pub(super) fn is_idle(&self) -> bool {
+        // SAFETY: By the type invariants the dma-buf is valid, and the reservation object lives as
+        // long as the dma-buf.
+        unsafe {
+            bindings::dma_resv_test_signaled(
+                (*self.as_raw()).resv,
+                bindings::dma_resv_usage_DMA_RESV_USAGE_BOOKKEEP,
+            )
+        }
+    }
+
+    /// Drops the reference. The module may be gone when a delayed release of the dma-buf would run.
+    /// So if the reference is the last one, the dma-buf is released before this function returns.
+    /// Other code may have a reference, or get a reference as long as the dma-buf is not released:
+    /// a BPF iterator takes a reference to each dma-buf of the machine.
+    ///
+    /// Context: may sleep. The caller holds no lock that [`Exporter::release`] takes.
+    pub(super) fn put_now(self) {
+        let this = ManuallyDrop::new(self);
+        // SAFETY: By the type invariants the dma-buf and the file are valid, and this object owned
+        // one reference.
+        unsafe { bindings::__fput_sync((*this.as_raw()).file) };
+    }
+}
+
+impl Drop for Buf {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariants this object owns one reference.
+        unsafe { bindings::dma_buf_put(self.as_raw()) };
+    }
+}
+
+/// Operations of a dma-buf whose private data is an `Arc<E>`.
+///
+/// There is no CPU access, as a CPU may not be able to map the memory.
+struct VTable<E>(PhantomData<E>);
+
+impl<E: Exporter> VTable<E> {
+    /// C structure.
+    const OPS: bindings::dma_buf_ops = bindings::dma_buf_ops {
+        attach: Some(Self::attach),
+        detach: Some(Self::detach),
+        map_dma_buf: Some(Self::map_dma_buf),
+        unmap_dma_buf: Some(Self::unmap_dma_buf),
+        release: Some(Self::release),
+        ..pin_init::zeroed()
+    };
+
+    /// Returns the exporter of `buf`.
+    ///
+    /// # Safety
+    ///
+    /// `buf` must be a dma-buf with these operations that is not released during `'a`.
+    unsafe fn exporter<'a>(buf: *mut bindings::dma_buf) -> ArcBorrow<'a, E> {
+        // SAFETY: By the safety requirements the private data is an `Arc<E>`, which only `release`
+        // drops.
+        unsafe { Arc::borrow((*buf).priv_) }
+    }
+
+    /// # Safety
+    ///
+    /// - `buf` must be a dma-buf with these operations, valid for the duration of the call.
+    /// - `attachment` must be an attachment of `buf` whose device and operations are initialised.
+    unsafe extern "C" fn attach(
+        buf: *mut bindings::dma_buf,
+        attachment: *mut bindings::dma_buf_attachment,
+    ) -> c_int {
+        // SAFETY: By the safety requirements `buf` is valid during the call.
+        let exporter = unsafe { Self::exporter(buf) };
+        // SAFETY: By the safety requirements `attachment` is initialised. The importer holds the
+        // device and the dma-buf.
+        let attachment = unsafe { Attachment::from_raw(attachment) };
+        from_result(|| exporter.attach(attachment).map(|()| 0))
+    }
+
+    /// # Safety
+    ///
+    /// - `buf` must be a dma-buf with these operations, valid for the duration of the call.
+    /// - `attach` must have succeeded for `attachment`.
+    unsafe extern "C" fn detach(
+        buf: *mut bindings::dma_buf,
+        attachment: *mut bindings::dma_buf_attachment,
+    ) {
+        // SAFETY: By the safety requirements `attachment` is initialised. The importer holds the
+        // device and the dma-buf.
+        let attachment = unsafe { Attachment::from_raw(attachment) };
+        // SAFETY: By the safety requirements `buf` is valid during the call.
+        unsafe { Self::exporter(buf) }.detach(attachment);
+    }
+
+    /// # Safety
+    ///
+    /// - `attach` must have succeeded for `attachment`, of a dma-buf with these operations.
+    /// - The caller must hold the reservation lock.
+    unsafe extern "C" fn map_dma_buf(
+        attachment: *mut bindings::dma_buf_attachment,
+        _direction: bindings::dma_data_direction,
+    ) -> *mut bindings::sg_table {
+        // SAFETY: By the safety requirements `attachment` is valid. The attachment holds the
+        // dma-buf, and the dma-buf has these operations.
+        let (exporter, attachment) = unsafe {
+            (
+                Self::exporter((*attachment).dmabuf),
+                Attachment::from_raw(attachment),
+            )
+        };
+        match exporter.map(attachment) {
+            Ok(table) => Table::into_raw(table),
+            Err(e) => e.to_ptr(),
+        }
+    }
+
+    /// # Safety
+    ///
+    /// - `table` must be from `map_dma_buf` for `attachment`, and must have no other user.
+    /// - The caller must hold the reservation lock.
+    unsafe extern "C" fn unmap_dma_buf(
+        attachment: *mut bindings::dma_buf_attachment,
+        table: *mut bindings::sg_table,
+        _direction: bindings::dma_data_direction,
+    ) {
+        // SAFETY: By the safety requirements `attachment` is valid. The attachment holds the
+        // dma-buf, and the dma-buf has these operations.
+        let (exporter, attachment) = unsafe {
+            (
+                Self::exporter((*attachment).dmabuf),
+                Attachment::from_raw(attachment),
+            )
+        };
+        // SAFETY: By the safety requirements `table` is from `map_dma_buf`, thus from
+        // `Table::into_raw`, and has no other user.
+        exporter.unmap(attachment, unsafe { Table::from_raw(table) });
+    }
+
+    /// # Safety
+    ///
+    /// `buf` must be a dma-buf with these operations that is being released.
+    unsafe extern "C" fn release(buf: *mut bindings::dma_buf) {
+        // SAFETY: `Buf::export` stored an `Arc<E>` from `into_foreign`. The dma-buf is being
+        // released, so this call may take the `Arc` over.
+        let exporter = unsafe { Arc::<E>::from_foreign((*buf).priv_) };
+        // The module may be unloaded after this call, so the call must be the last.
+        E::release(exporter);
+    }
+}

@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Lets a driver import a dma-buf without a file descriptor that any process can see.
+//!
+//! The verb that imports a dma-buf takes a file descriptor of the calling task. [`call`] passes
+//! [`NUMBER`] instead, which is no descriptor: the hook on `dma_buf_get()` (see
+//! [`UmemHook`](crate::shared::ext::rdma::UmemHook)) returns the dma-buf for that number, in this task
+//! only. Without the hook the verb is called in a kernel worker, with a descriptor of the kernel
+//! threads. Used by [`pool`](super::pool) and [`buffer`](super::buffer).
+//!
+//! In both cases no process has a descriptor of the dma-buf, so no process can use, close,
+//! duplicate or inherit a descriptor.
+
+use crate::shared::ext::{
+    base::compat,
+    rdma::{
+        task::TaskId,
+        task_table::{
+            TaskEntry,
+            TaskTable, //
+        },
+        worker, //
+    }, //
+};
+use core::{
+    cell::Cell,
+    ffi::c_void,
+    marker::PhantomData,
+    ptr::{
+        self,
+        NonNull, //
+    },
+};
+use kernel::{
+    bindings,
+    fs::File,
+    prelude::*,
+    static_lock_class,
+    sync::{
+        aref::ARef,
+        atomic::{
+            Acquire,
+            Atomic,
+            Release, //
+        }, //
+    },
+    time::{
+        delay::fsleep,
+        Delta, //
+    }, //
+};
+
+/// Magic descriptor of the dma-buf that the current task imports. Real descriptors are not
+/// negative, and ib_core passes this value on unchecked.
+const NUMBER: i32 = -0x1b_be05;
+
+/// Whether the hook on `dma_buf_get()` is placed.
+static HOOKED: Atomic<bool> = Atomic::new(false);
+
+/// The tasks that import. The value of each entry is the [`Pending`] of the task.
+static TASKS: TaskTable = TaskTable::new();
+
+/// The import of a task.
+struct Pending {
+    file: NonNull<bindings::file>,
+    /// See [`call`].
+    offer: *const c_void,
+    /// The hook has returned the dma-buf.
+    used: Cell<bool>,
+}
+
+/// The entry of the current task in [`TASKS`]. Dropping the object removes the entry.
+///
+/// # Invariants
+///
+/// The value of the entry is a [`Pending`] that lives for `'a`.
+struct Entry<'a>(TaskEntry<'static>, PhantomData<&'a Pending>);
+
+impl<'a> Entry<'a> {
+    /// Enters the current task in the table. Waits while other tasks occupy all slots of the table
+    /// for this task.
+    ///
+    /// May return `EDEADLK` if the task is in the table.
+    ///
+    /// Context: may sleep.
+    fn new(pending: &'a Pending) -> Result<Self> {
+        loop {
+            if let Some(entry) = TASKS.enter(TaskId::current()) {
+                entry.set_value(ptr::from_ref(pending).cast_mut().cast());
+                // INVARIANT: Just set.
+                return Ok(Self(entry, PhantomData));
+            }
+            if with_current(|_| ()).is_some() {
+                return Err(compat::edeadlk());
+            }
+            fsleep(Delta::from_millis(1));
+        }
+    }
+}
+
+/// Calls `f` with the import of the current task. Returns `None` if the task imports nothing.
+fn with_current<R>(f: impl FnOnce(&Pending) -> R) -> Option<R> {
+    let pending = TASKS.value(TaskId::current())?;
+    // SAFETY: The task is in the table, so the task is inside `call`, and the value is a `Pending`
+    // that lives until `call` returns. `call` returns after `f`.
+    Some(f(unsafe { &*pending.cast::<Pending>() }))
+}
+
+/// Sets whether the hook on `dma_buf_get()` is placed.
+pub(in super::super) fn set_hooked(hooked: bool) {
+    HOOKED.store(hooked, Release);
+}
+
+/// Returns the dma-buf that the current task imports as `fd`, with a reference for the caller.
+pub(in super::super) fn get(fd: i32) -> Option<*mut bindings::dma_buf> {
+    let file: ARef<File> = with_current(|pending| {
+        (fd == NUMBER).then(|| {
+            pending.used.set(true);
+            // SAFETY: The caller of `call` keeps the file, and the file belongs to a dma-buf.
+            unsafe { File::from_raw_file(pending.file.as_ptr()) }.into()
+        })
+    })??;
+    let file = ARef::into_raw(file).cast::<bindings::file>();
+    // SAFETY: The private data of the file of a dma-buf is the dma-buf.
+    Some(unsafe { (*file.as_ptr()).private_data.cast() })
+}
+
+/// Returns the offer of the current task's import of `buf`.
+pub(super) fn offer(buf: *mut bindings::dma_buf) -> Option<*const c_void> {
+    // SAFETY: The dma-buf is valid, as the exporter is being called for the dma-buf.
+    let file = unsafe { (*buf).file };
+    let (of, offer) = with_current(|pending| (pending.file.as_ptr(), pending.offer))?;
+    (of == file && !offer.is_null()).then_some(offer)
+}
+
+/// Calls `import` with a number that stands for the dma-buf of `file` in the task that calls
+/// `import`. During the call [`offer`] returns `offer` in that task.
+///
+/// Returns `EMFILE` if the kernel threads have no free file descriptor.
+///
+/// Context: may sleep; see [`worker`] for locks.
+///
+/// # Safety
+///
+/// - `file` must belong to a dma-buf.
+/// - `offer` must be valid for the exporter of the dma-buf until this function returns, in all
+///   tasks.
+pub(in super::super) unsafe fn call<T: Send>(
+    file: &File,
+    offer: *const c_void,
+    import: impl Fn(i32) -> Result<T> + Sync,
+) -> Result<T> {
+    let pending = |offer| Pending {
+        file: NonNull::from(file).cast(),
+        offer,
+        used: Cell::new(false),
+    };
+    if HOOKED.load(Acquire) {
+        let pending = pending(offer);
+        let entry = Entry::new(&pending)?;
+        let result = import(NUMBER);
+        drop(entry);
+        // The hook may have been removed before the driver used the number. Then the driver got
+        // `EBADF`, as no file descriptor has the number.
+        if pending.used.get() || !matches!(result, Err(e) if e == EBADF) {
+            return result;
+        }
+    }
+    // A pointer is not `Send`. By the safety requirements any task may use `offer`.
+    let offer = offer.expose_provenance();
+    worker::run(static_lock_class!(), |worker| {
+        let pending = pending(ptr::with_exposed_provenance(offer));
+        let _entry = Entry::new(&pending)?;
+        worker.with_fd(file, &import)?
+    })
+}
+
+#[cfg(ext_tests)]
+#[kunit_tests(ext_dma_buf_number)]
+mod tests {
+    use super::*;
+    use crate::shared::bindings::helpers;
+    use kernel::{
+        error::from_err_ptr,
+        ffi::c_int, //
+    };
+
+    const OPS: bindings::file_operations = pin_init::zeroed();
+
+    /// Creates a file whose private data is `data`.
+    fn file(data: *mut c_void) -> Result<ARef<File>> {
+        // SAFETY: The operations are `'static`, and use no private data.
+        let file = from_err_ptr(unsafe {
+            helpers::anon_inode_create_getfile(
+                c"ext_number".as_char_ptr(),
+                &OPS,
+                data,
+                bindings::O_RDWR as c_int,
+                ptr::null(),
+            )
+        })?;
+        let file = NonNull::new(file).ok_or(ENOMEM)?;
+        // SAFETY: The `ARef` takes over the reference that was just created. The file position is
+        // not shared, as there is no descriptor.
+        Ok(unsafe { ARef::from_raw(file.cast()) })
+    }
+
+    /// Calls `import` as if the hook was placed.
+    fn call_hooked<T: Send>(file: &File, import: impl Fn(i32) -> Result<T> + Sync) -> Result<T> {
+        set_hooked(true);
+        // SAFETY: Only the private data of the file is used, and the offer is NULL.
+        let result = unsafe { call(file, ptr::null(), import) };
+        set_hooked(false);
+        result
+    }
+
+    /// Returns the address of the dma-buf that `fd` stands for.
+    fn address(file: &File, fd: i32) -> Option<usize> {
+        let buf = get(fd)?;
+        // SAFETY: Drops the reference taken by `get`.
+        unsafe { bindings::fput(ptr::from_ref(file).cast_mut().cast()) };
+        Some(buf.addr())
+    }
+
+    #[test]
+    fn stands_for_the_dma_buf_during_the_call() -> Result {
+        let file = file(ptr::without_provenance_mut(0x1000))?;
+        let inside = call_hooked(&file, |fd| {
+            Ok((fd, address(&file, fd), address(&file, fd - 1)))
+        })?;
+        assert_eq!(inside, (NUMBER, Some(0x1000), None));
+        assert_eq!(address(&file, NUMBER), None);
+        Ok(())
+    }
+
+    #[test]
+    fn an_import_within_an_import_fails() -> Result {
+        let file = file(ptr::without_provenance_mut(0x1000))?;
+        let inner = call_hooked(&file, |fd| {
+            let inner = call_hooked(&file, |_| Ok(()));
+            Ok((inner.err(), address(&file, fd)))
+        })?;
+        assert_eq!(inner, (Some(compat::edeadlk()), Some(0x1000)));
+        Ok(())
+    }
+
+    #[test]
+    fn is_a_descriptor_if_the_hook_has_gone() -> Result {
+        let file = file(ptr::without_provenance_mut(0x1000))?;
+        let calls = Atomic::new(0);
+        let import = |e: Error| {
+            calls.store(0, Release);
+            let result = call_hooked(&file, |fd| {
+                calls.store(calls.load(Acquire) + 1, Release);
+                if fd < 0 {
+                    Err(e)
+                } else {
+                    Ok(())
+                }
+            });
+            (result.err(), calls.load(Acquire))
+        };
+        assert_eq!(import(EBADF), (None, 2));
+        // Any other error comes from the driver.
+        assert_eq!(import(ENOSPC), (Some(ENOSPC), 1));
+        Ok(())
+    }
+}
