@@ -28,7 +28,7 @@
 //!
 //! ```
 //! use crate::{
-//!     ext::{
+//!     ext::base::{
 //!         dma_table::Table,
 //!         ram::{
 //!             Pages,

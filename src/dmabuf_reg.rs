@@ -8,7 +8,7 @@
 
 use crate::{
     ext::base::{
-        miscdev::{
+        chardev::control::{
             Control,
             Registration, //
         },

@@ -10,7 +10,7 @@ mod name;
 use crate::{
     dispatch,
     ext::base::{
-        miscdev::Control,
+        chardev::control::Control,
         pinned::untagged, //
     },
     pr_warn_limited,

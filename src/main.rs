@@ -77,7 +77,7 @@ mod stats;
 mod umem;
 
 use ext::{
-    base::miscdev,
+    base::chardev::control,
     rdma, //
 };
 
@@ -96,7 +96,7 @@ module! {
 #[pin_data]
 struct PeerMem {
     #[pin]
-    control: miscdev::Registration<ioctl::Ioctls>,
+    control: control::Registration<ioctl::Ioctls>,
     _dmabuf_reg: dmabuf_reg::Open,
     #[pin]
     debugfs: debugfs::Folder,
@@ -126,7 +126,7 @@ impl kernel::InPlaceModule for PeerMem {
             interposer <- rdma::Registration::new(c"ib_peer_mem", code?),
             debugfs <- debugfs::Folder::new(),
             _dmabuf_reg: dmabuf_reg::open()?,
-            control <- miscdev::Registration::new(),
+            control <- control::Registration::new(),
         })
     }
 }

@@ -11,7 +11,6 @@ pub mod device;
 pub mod dma_table;
 pub mod lockdown;
 pub mod log;
-pub mod miscdev;
 #[cfg(ext_p2pdma)]
 pub mod mm;
 pub mod params;

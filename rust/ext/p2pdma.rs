@@ -11,10 +11,7 @@
 //! # Examples
 //!
 //! ```
-//! use crate::ext::{
-//!     p2pdma::{self, Function, Pages, Provider},
-//!     pci::Bar,
-//! };
+//! use crate::ext::{base::pci::Bar, p2pdma::{self, Function, Pages, Provider}};
 //! use kernel::{device::Bound, pci};
 //!
 //! /// Makes all of BAR 4 peer-to-peer memory and allocates 16 pages of it, aligned to 64 KiB.

@@ -17,7 +17,7 @@ pub mod ext {
         use crate::small_vec::SmallVec;
         use kernel::{page::PAGE_SIZE, prelude::*};
         // extract: rust/ext/base/sg.rs Segment cut tests
-        include!(concat!(env!("EXTRACTED"), "/rust_ext_sg.rs"));
+        include!(concat!(env!("EXTRACTED"), "/rust_ext_base_sg.rs"));
     }
 
     /// A set that knows no key for sure: the index itself has them.

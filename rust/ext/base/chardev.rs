@@ -2,7 +2,8 @@
 
 //! Character devices that are created at run time and whose memory can be mapped.
 //!
-//! A driver implements [`Device`] for the object behind the node, and keeps a [`Registration`].
+//! A driver implements [`Device`] for the object behind the node, and keeps a [`Registration`]. A
+//! device that has only ioctls is a [`control::Control`].
 //! Beyond [`kernel::miscdevice`]: the name is set at run time, open files and mappings keep the
 //! module loaded, and [`AddressSpace::unmap_all`] unmaps all mappings of a device. Files may stay
 //! open after the device is unregistered; operations on open files still reach the object.
@@ -12,7 +13,7 @@
 //! # Examples
 //!
 //! ```
-//! use crate::ext::{
+//! use crate::ext::base::{
 //!     chardev::{AddressSpace, Device, Opened, Registration},
 //!     ram::Pages,
 //!     vma,
@@ -65,10 +66,13 @@
 //! }
 //! ```
 
+pub mod control;
 mod handle;
+mod misc;
 
 pub use self::handle::Opened;
 
+use self::misc::Misc;
 use super::{
     device::as_raw,
     vma, //
@@ -81,8 +85,7 @@ use kernel::{
     device,
     error::{
         from_err_ptr,
-        from_result,
-        to_result, //
+        from_result, //
     },
     ffi::c_char,
     fs::File,
@@ -94,7 +97,6 @@ use kernel::{
         Arc,
         ArcBorrow, //
     },
-    types::Opaque,
     uaccess::{
         UserPtr,
         UserSlice,
@@ -203,22 +205,17 @@ struct Node<T> {
 ///
 /// # Invariants
 ///
-/// `misc` is registered with `misc_register()`, and is a field of this object.
-#[pin_data(PinnedDrop)]
+/// The name of `misc` is `_name`, and the operations of `misc` are those of `VTable<T>`.
+#[pin_data]
 pub struct Registration<T: Device> {
-    /// C structure.
+    /// The node, which is removed first.
     #[pin]
-    misc: Opaque<bindings::miscdevice>,
+    misc: Misc,
     /// Private data of the files that are opened.
     node: Arc<Node<T>>,
     /// Name, to which `misc` points.
     _name: CString,
 }
-
-// SAFETY: Any task may deregister a misc device. The other fields are `Send`.
-unsafe impl<T: Device> Send for Registration<T> {}
-// SAFETY: A shared reference gives access only to the device, and a `Device` is `Sync`.
-unsafe impl<T: Device> Sync for Registration<T> {}
 
 impl<T: Device> Registration<T> {
     /// Registers a device below `parent`.
@@ -239,42 +236,19 @@ impl<T: Device> Registration<T> {
         try_pin_init!(Self {
             node: Arc::new(Node { space, device }, GFP_KERNEL)?,
             _name: name,
-            // INVARIANT: On success `misc` is registered. The object is pinned, so `misc` stays a
-            // field of the object.
-            misc <- Opaque::try_ffi_init(move |slot: *mut bindings::miscdevice| {
-                // SAFETY: `slot` is valid for writes during the initialisation.
-                unsafe {
-                    slot.write(bindings::miscdevice {
-                        // CAST: The constant is 255.
-                        minor: bindings::MISC_DYNAMIC_MINOR as c_int,
-                        name: raw_name,
-                        fops: &VTable::<T>::VTABLE,
-                        parent: raw_parent,
-                        mode,
-                        ..pin_init::zeroed()
-                    })
-                };
-                // SAFETY:
-                // - The write above initialised the slot.
-                // - The name lives in the same object, the operations as long as the module.
-                // - `node`, which `open` uses, is initialised before `misc`.
-                // - `parent` is valid during the call, and the call takes a reference.
-                to_result(unsafe { bindings::misc_register(slot) })
-            }),
+            // INVARIANT: The name and the operations are those of this object.
+            //
+            // SAFETY:
+            // - The name lives in the same object, the operations as long as the module.
+            // - `node`, which `open` uses, is initialised before `misc`.
+            // - `parent` is valid as long as `'a`.
+            misc <- unsafe { Misc::new(raw_name, &VTable::<T>::VTABLE, raw_parent, mode) },
         })
     }
 
     /// Returns the object behind the device.
     pub fn device(&self) -> &Arc<T> {
         &self.node.device
-    }
-}
-
-#[pinned_drop]
-impl<T: Device> PinnedDrop for Registration<T> {
-    fn drop(self: Pin<&mut Self>) {
-        // SAFETY: By the type invariants `misc` is registered.
-        unsafe { bindings::misc_deregister(self.misc.get()) };
     }
 }
 
@@ -294,10 +268,10 @@ impl<T: Device> VTable<T> {
         }
         // SAFETY: By the safety requirements `file` is valid, and `misc_open()` has stored the
         // `struct miscdevice` in `private_data`.
-        let misc: *mut bindings::miscdevice = unsafe { (*file).private_data }.cast();
-        let misc = misc.cast::<Opaque<bindings::miscdevice>>();
+        let misc: *mut Misc = unsafe { (*file).private_data }.cast();
         // SAFETY:
-        // - By the safety requirements `misc` is the field of a `Registration<T>`.
+        // - `Misc` is a transparent wrapper of `struct miscdevice`, and by the safety requirements
+        //   `misc` is the field of a `Registration<T>`.
         // - The registration is valid: `misc_deregister()` takes a lock, and `misc_open()` holds
         //   that lock.
         // - `node` is initialised before `misc` is registered.

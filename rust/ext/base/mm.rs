@@ -20,7 +20,7 @@ use kernel::{
 /// # Examples
 ///
 /// ```
-/// use crate::ext::{mm::Locked, pinned::Pages};
+/// use crate::ext::base::{mm::Locked, pinned::Pages};
 ///
 /// /// Pins a page that is mapped at `addr`. Only the first line can wait for the process.
 /// fn pin(addr: usize) -> Result<Pages> {

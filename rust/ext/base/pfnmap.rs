@@ -7,7 +7,7 @@
 //! # Examples
 //!
 //! ```
-//! use crate::ext::{pci::Window, pfnmap};
+//! use crate::ext::base::{pci::Window, pfnmap};
 //! use kernel::mm::MmWithUser;
 //!
 //! /// Returns the BAR that the process has mapped at `addr`.

@@ -11,7 +11,7 @@
 //! # Examples
 //!
 //! ```
-//! use crate::ext::{ram::Pages, vma};
+//! use crate::ext::base::{ram::Pages, vma};
 //! use kernel::{
 //!     mm::{virt::VmaRef, MmWithUser},
 //!     sync::Arc,

@@ -6,7 +6,7 @@
 //! # Examples
 //!
 //! ```
-//! use crate::ext::{mmio_table::MmioTable, pci::Window, small_vec::SmallVec};
+//! use crate::ext::{base::{pci::Window, small_vec::SmallVec}, p2pdma::mmio_table::MmioTable};
 //! use kernel::{device, page::PAGE_SIZE};
 //!
 //! /// Maps the first page of `window` for `dev`.

@@ -6,10 +6,7 @@
 //! # Examples
 //!
 //! ```
-//! use crate::ext::{
-//!     p2pdma::{Held, Pages},
-//!     run_table::RunTable,
-//! };
+//! use crate::ext::{base::run_table::RunTable, p2pdma::{Held, Pages}};
 //! use kernel::{device, sync::Arc};
 //!
 //! /// Maps the first two of `pages` for `dev`. They are in use until the table is dropped.

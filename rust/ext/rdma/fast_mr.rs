@@ -9,8 +9,8 @@
 //!
 //! ```
 //! use crate::ext::{
+//!     base::sg::Table,
 //!     rdma::{drain_software_copies, Access, FastMr, FastRegKey, LoopbackQp, Pd, UserMr},
-//!     sg::Table,
 //! };
 //!
 //! /// Registers one page of `table` at `iova`.

@@ -49,12 +49,9 @@
 //! # Examples
 //!
 //! ```
-//! use crate::ext::{
-//!     key_filter::KeyFilter,
-//!     rdma::{
-//!         Dispatch, DispatchCell, Change, Code, Device, Driver, Hooks, Mr, Original, Registration, Request,
-//!         UcontextId, UserMr,
-//!     },
+//! use crate::ext::rdma::{
+//!     key_filter::KeyFilter, Change, Code, Device, Dispatch, DispatchCell, Driver, Hooks, Mr,
+//!     Original, Registration, Request, UcontextId, UserMr,
 //! };
 //! use kernel::sync::Arc;
 //!

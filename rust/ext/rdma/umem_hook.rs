@@ -35,10 +35,7 @@
 //! # Examples
 //!
 //! ```
-//! use crate::ext::{
-//!     dma_buf::Part,
-//!     rdma::{Access, Code, Device, UmemHook, UmemProvider},
-//! };
+//! use crate::ext::rdma::{dma_buf::Part, Access, Code, Device, UmemHook, UmemProvider};
 //!
 //! /// Logs the buffers that cannot be pinned, and provides no memory for them.
 //! struct Trace;

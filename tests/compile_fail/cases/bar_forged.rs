@@ -2,10 +2,10 @@
 //
 // The properties of a BAR come from its function.
 //
-// expect: error[E0451]: field `index` of struct `ext::base::pci::Bar` is private
-// expect: error[E0451]: field `start` of struct `ext::base::pci::Bar` is private
-// expect: error[E0451]: field `len` of struct `ext::base::pci::Bar` is private
-// expect: error[E0451]: field `flags` of struct `ext::base::pci::Bar` is private
+// expect: error[E0451]: field `index` of struct `base::pci::Bar` is private
+// expect: error[E0451]: field `start` of struct `base::pci::Bar` is private
+// expect: error[E0451]: field `len` of struct `base::pci::Bar` is private
+// expect: error[E0451]: field `flags` of struct `base::pci::Bar` is private
 
 use crate::ext::base::pci::Bar;
 

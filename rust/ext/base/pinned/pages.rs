@@ -6,7 +6,7 @@
 //! # Examples
 //!
 //! ```
-//! use crate::ext::{mm, pinned::Pages, run_table::RunTable};
+//! use crate::ext::base::{mm, pinned::Pages, run_table::RunTable};
 //! use core::ops::Range;
 //! use kernel::{device, page::PAGE_SIZE};
 //!

@@ -13,9 +13,8 @@
 //!
 //! ```
 //! use crate::ext::{
-//!     dma_buf::{Export, FenceBudget, Memory, Requirements, Revoker},
-//!     sg::Segment,
-//!     small_vec::SmallVec,
+//!     base::{sg::Segment, small_vec::SmallVec},
+//!     rdma::dma_buf::{Export, FenceBudget, Memory, Requirements, Revoker},
 //! };
 //! use kernel::{
 //!     bindings,

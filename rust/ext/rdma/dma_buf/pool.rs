@@ -12,9 +12,8 @@
 //!
 //! ```
 //! use crate::ext::{
-//!     dma_buf::{Import, Importer, Mismatch, Pool, Requirements},
-//!     sg::Segment,
-//!     small_vec::SmallVec,
+//!     base::{sg::Segment, small_vec::SmallVec},
+//!     rdma::dma_buf::{Import, Importer, Mismatch, Pool, Requirements},
 //! };
 //! use kernel::device;
 //!
