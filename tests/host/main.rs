@@ -12,52 +12,58 @@
 
 /// The tree that the modules share.
 pub mod ext {
-    /// The segments of a table.
-    pub mod sg {
-        use crate::small_vec::SmallVec;
-        use kernel::{page::PAGE_SIZE, prelude::*};
-        // extract: rust/ext/base/sg.rs Segment cut tests
-        include!(concat!(env!("EXTRACTED"), "/rust_ext_base_sg.rs"));
-    }
+    /// What needs neither RDMA nor PCI peer-to-peer memory.
+    pub mod base {
+        /// The segments of a table.
+        pub mod sg {
+            use crate::small_vec::SmallVec;
+            use kernel::{page::PAGE_SIZE, prelude::*};
+            // extract: rust/ext/base/sg.rs Segment cut tests
+            include!(concat!(env!("EXTRACTED"), "/rust_ext_base_sg.rs"));
+        }
 
-    /// A set that knows no key for sure: the index itself has them.
-    pub mod key_filter {
-        /// A set of keys.
-        pub struct KeyFilter;
-        impl KeyFilter {
-            /// Creates a set.
-            pub fn new() -> kernel::prelude::Result<Self> {
-                Ok(Self)
+        /// PCI, as much as the options need.
+        pub mod pci {
+            /// The number of BARs of a function.
+            pub const BARS: u32 = 6;
+        }
+
+        /// Module parameters: none is set.
+        pub mod params {
+            use kernel::prelude::*;
+
+            /// Calls `f` with the value of the parameter.
+            pub fn with_string<T>(_name: &CStr, f: impl FnOnce(Option<&CStr>) -> T) -> T {
+                f(None)
             }
-            /// Returns whether the key may be in the set.
-            pub fn may_contain(&self, _key: u32) -> bool {
-                true
+
+            /// Returns the value of the parameter.
+            pub fn string(_name: &CStr) -> &'static str {
+                ""
             }
-            /// Adds a key.
-            pub fn insert(&self, _key: u32) {}
-            /// Removes a key.
-            pub fn remove(&self, _key: u32) {}
         }
     }
 
-    /// PCI, as much as the options need.
-    pub mod pci {
-        /// The number of BARs of a function.
-        pub const BARS: u32 = 6;
-    }
-
-    /// Module parameters: none is set.
-    pub mod params {
-        use kernel::prelude::*;
-
-        /// Calls `f` with the value of the parameter.
-        pub fn with_string<T>(_name: &CStr, f: impl FnOnce(Option<&CStr>) -> T) -> T {
-            f(None)
-        }
-
-        /// Returns the value of the parameter.
-        pub fn string(_name: &CStr) -> &'static str {
-            ""
+    /// What needs ib_core.
+    pub mod rdma {
+        /// A set that knows no key for sure: the index itself has them.
+        pub mod key_filter {
+            /// A set of keys.
+            pub struct KeyFilter;
+            impl KeyFilter {
+                /// Creates a set.
+                pub fn new() -> kernel::prelude::Result<Self> {
+                    Ok(Self)
+                }
+                /// Returns whether the key may be in the set.
+                pub fn may_contain(&self, _key: u32) -> bool {
+                    true
+                }
+                /// Adds a key.
+                pub fn insert(&self, _key: u32) {}
+                /// Removes a key.
+                pub fn remove(&self, _key: u32) {}
+            }
         }
     }
 }
