@@ -6,7 +6,7 @@
 //! makes an MR, and returns the MR with an [`Attachment`], the access of the device to the memory.
 //! A region owns the attachment, and fences the device with it.
 //!
-//! Errors: [`Refusal`] says whether the dispatch asks the next client, and [`Failed`] has an import
+//! Errors: [`RegError`] says whether the dispatch asks the next client, and [`Failed`] has an import
 //! that the driver has not undone.
 //!
 //! Context: functions that call clients or drivers may sleep. The caller holds no lock.
@@ -66,7 +66,7 @@ use kernel::{
 };
 
 /// Why a backend made no MR.
-pub(crate) enum Refusal {
+pub(crate) enum RegError {
     /// The registration fails with this error.
     Error(Error),
     /// The client could not pin the claimed range; the next client may claim the range.
@@ -77,22 +77,22 @@ pub(crate) enum Refusal {
 
 /// Why a backend made no MR, and what stays.
 pub(crate) struct Failed {
-    pub(crate) refusal: Refusal,
+    pub(crate) error: RegError,
     /// An import that the driver has not undone: the device may still access the memory.
     pub(crate) left: Option<Attachment>,
 }
 
-impl<E: Into<Refusal>> From<E> for Failed {
+impl<E: Into<RegError>> From<E> for Failed {
     fn from(e: E) -> Self {
         Self {
-            refusal: e.into(),
+            error: e.into(),
             left: None,
         }
     }
 }
 
-impl Refusal {
-    /// Returns the refusal of a request whose access flags are not supported for peer memory on
+impl RegError {
+    /// Returns the error of a request whose access flags are not supported for peer memory on
     /// `dev`, and logs the flags.
     fn access(dev: &Device, req: &Request<'_>) -> Self {
         pr_warn_limited!(
@@ -104,13 +104,13 @@ impl Refusal {
     }
 }
 
-impl From<Error> for Refusal {
+impl From<Error> for RegError {
     fn from(e: Error) -> Self {
         Self::Error(e)
     }
 }
 
-impl From<AllocError> for Refusal {
+impl From<AllocError> for RegError {
     fn from(_: AllocError) -> Self {
         Self::Error(ENOMEM)
     }
@@ -251,7 +251,7 @@ impl Backend {
                 match made {
                     Ok(mr) => Ok((mr, attachment)),
                     Err(e) => Err(Failed {
-                        refusal: Refusal::Error(e),
+                        error: RegError::Error(e),
                         left: Some(attachment),
                     }),
                 }

@@ -10,7 +10,7 @@
 use crate::{
     adapters,
     backend::umem,
-    refusals, //
+    reject_log, //
 };
 use kernel::{
     debugfs::{
@@ -41,7 +41,7 @@ impl Folder {
     pub(crate) fn new() -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
             dir: Dir::new(c"ib_peer_mem"),
-            refusals <- dir.read_callback_file(c"refusals", (), &|(), f| refusals::print(f)),
+            refusals <- dir.read_callback_file(c"refusals", (), &|(), f| reject_log::print(f)),
             umem <- dir.read_callback_file(c"umem_hook", (), &|(), f| umem_hook(f)),
             dma_bufs <- dir.read_callback_file(c"dma_bufs", (), &|(), f| dma_bufs(f)),
             devices <- dir.read_callback_file(c"devices", (), &|(), f| devices(f)),

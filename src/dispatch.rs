@@ -27,7 +27,7 @@
 use crate::{
     adapter::Adapter,
     adapters,
-    backend::Refusal,
+    backend::RegError,
     callbacks::{
         Acquired,
         Intent, //
@@ -65,12 +65,12 @@ use crate::{
     },
     pr_warn_limited,
     range::VaRange,
-    refusals,
     region::{
         Importers,
         Region, //
     },
     registry, //
+    reject_log,
 };
 use kernel::{
     prelude::*,
@@ -110,7 +110,7 @@ impl<'a> Round<'a> {
         &mut self,
         admits: impl Fn(&Client) -> bool,
         acquire: impl Fn(ClientRef) -> Option<Acquired>,
-        mut make: impl FnMut(Acquired) -> Result<T, Refusal>,
+        mut make: impl FnMut(Acquired) -> Result<T, RegError>,
     ) -> Result<Option<T>> {
         for client in self.clients.iter().filter(|client| admits(client)) {
             let Some(acquired) = client.get_ref().and_then(&acquire) else {
@@ -118,15 +118,15 @@ impl<'a> Round<'a> {
             };
             match make(acquired) {
                 Ok(made) => return Ok(Some(made)),
-                Err(Refusal::Error(e)) => {
+                Err(RegError::Error(e)) => {
                     self.record(Some(client), Some(e), "the memory could not be registered");
                     return Err(e);
                 }
-                Err(Refusal::NotPinned(e)) => {
+                Err(RegError::NotPinned(e)) => {
                     self.record(Some(client), Some(e), "the client could not pin the memory");
                     self.unpinned.get_or_insert(e);
                 }
-                Err(Refusal::Skip(cause)) => {
+                Err(RegError::Skip(cause)) => {
                     self.record(Some(client), None, cause);
                     pr_warn_limited!(
                         "client {}: cannot serve {}: {}\n",
@@ -171,7 +171,7 @@ impl<'a> Round<'a> {
 
     /// Records and logs the clients that claim the range and require invalidation: a umem cannot be
     /// invalidated. Returns whether any client does. Context: may sleep.
-    fn refuse_unfenced(&mut self) -> Result<bool> {
+    fn reject_unfenced(&mut self) -> Result<bool> {
         let range = self.range;
         let mut claimed = false;
         self.ask(
@@ -179,15 +179,15 @@ impl<'a> Round<'a> {
             |client| Acquired::ask(client, range, None),
             |_| {
                 claimed = true;
-                Err::<(), _>(Refusal::Skip(UNFENCED))
+                Err::<(), _>(RegError::Skip(UNFENCED))
             },
         )?;
         Ok(claimed)
     }
 
-    /// Records a refusal for debugfs. Context: may sleep.
+    /// Records a rejection for debugfs. Context: may sleep.
     fn record(&self, client: Option<&Client>, error: Option<Error>, cause: &'static str) {
-        refusals::record(refusals::Refusal {
+        reject_log::record(reject_log::Rejection {
             range: self.range,
             device: self.device.map(Device::name).as_deref(),
             client: client.map(Client::name),
@@ -469,7 +469,7 @@ pub(crate) fn part_for_umem(dev: &Device, range: VaRange, intent: Intent) -> Res
             writable: true,
         }));
     }
-    if round.refuse_unfenced()? {
+    if round.reject_unfenced()? {
         return Ok(None);
     }
     match round.mapped()? {

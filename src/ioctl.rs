@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_ranges_are_refused() {
+    fn bad_ranges_are_rejected() {
         for (addr, length) in [
             (0x1000, 0),
             (0x1001, 0x1000),
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_versions_and_reserved_fields_are_refused() {
+    fn unknown_versions_and_reserved_fields_are_rejected() {
         let changes: [fn(&mut ib_peer_mem_export); 6] = [
             |arg| arg.version += 1,
             |arg| arg.flags = 1,

@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_deregistration_leaves_it_live() -> Result {
+    fn a_failed_deregistration_leaves_it_live() -> Result {
         let l = life()?;
         l.registered(7);
         assert!(matches!(l.close(), Close::Live(7)));

@@ -12,14 +12,14 @@
 //!   that pin user memory;
 //! - [`abi`], [`callbacks`]: the C ABI, inbound and outbound;
 //! - [`ioctl`]: `/dev/ib_peer_mem`; [`dmabuf_reg`]: `/dev/dmabuf_reg`; [`mod@debugfs`]: the list of
-//!   devices, and the last refusals;
+//!   devices, and the last rejections;
 //! - [`dispatch`]: finds the client, or the dma-buf, that a range belongs to;
 //! - [`registry`], [`client`]: the registered clients; [`adapters`], [`adapter`]: the RDMA devices;
 //! - [`region`], [`lifecycle`]: one acquired range, and the tasks that work on the range;
 //! - [`imported`]: an MR on a dma-buf of another exporter; [`registered`]: what regions and imports
 //!   have in common;
 //! - [`backend`]: how a stock driver gets the addresses of a region;
-//! - [`named`]: the ranges of a process that have names; [`refusals`]: why memory was not
+//! - [`named`]: the ranges of a process that have names; [`reject_log`]: why memory was not
 //!   registered;
 //! - [`order`]: when the clients are asked; [`stats`]: counters; [`hint`], [`index`], [`range`]:
 //!   data structures.
@@ -29,9 +29,9 @@
 //! queue pairs. Spin locks do not nest in each other. References are dropped after the lock is
 //! released, except queue pairs, which are destroyed under `FastReg::links`.
 //!
-//! 1. `Registry::entries`, `adapters::LIST`, `refusals::RING`, `Names::ranges` (mutexes): the lists
-//!    of clients, of devices, of refusals, and of the names of an address space; not nested in each
-//!    other;
+//! 1. `Registry::entries`, `adapters::LIST`, `reject_log::LOG`, `Names::ranges` (mutexes): the
+//!    lists of clients, of devices, of rejections, and of the names of an address space; not nested
+//!    in each other;
 //! 2. `FastReg::links` (mutex): the queue pairs; then `LoopbackQp::busy` (mutex): one work request
 //!    at a time;
 //! 3. `Lifecycle::inner`, `Region::acquired`, `Region::mrs`, `Client::gate`, `Map::entries`,
@@ -69,10 +69,10 @@ mod lifecycle;
 mod named;
 mod order;
 mod range;
-mod refusals;
 mod region;
 mod registered;
 mod registry;
+mod reject_log;
 mod stats;
 mod umem;
 
@@ -105,7 +105,7 @@ struct PeerMem {
     interposer: rdma::Registration<adapter::Adapter>,
     _adapters: adapters::Open,
     _registry: registry::Open,
-    _refusals: refusals::Open,
+    _reject_log: reject_log::Open,
     _named: named::Open,
 }
 
@@ -119,7 +119,7 @@ impl kernel::InPlaceModule for PeerMem {
                 named::read_parameter()?;
             },
             _named: named::open()?,
-            _refusals: refusals::open()?,
+            _reject_log: reject_log::open()?,
             _registry: registry::open()?,
             _adapters: adapters::open()?,
             _umem: umem::Hook::place(code.as_ref().map_err(|e| *e)?.share()),

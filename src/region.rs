@@ -34,7 +34,7 @@ use self::{
 use crate::{
     backend::{
         Failed,
-        Refusal, //
+        RegError, //
     },
     callbacks::{
         Acquired,
@@ -96,13 +96,13 @@ impl Region {
         intent: Intent,
         index: Option<&Arc<registered::MrIndex>>,
         make: impl FnOnce(&Arc<Self>, &mut ClientPages) -> Result<(T, Attached), Failed>,
-    ) -> Result<T, Refusal> {
+    ) -> Result<T, RegError> {
         let resources = Resources::new(acquired.pages(range));
         let mut resources = KBox::init(resources, GFP_KERNEL_ACCOUNT)?;
         let region = Self::new(acquired.client(), range, index)?;
         let made = match region.pin(resources.pages(), intent) {
             Ok(()) => make(&region, resources.pages()),
-            Err(e) => Err(Refusal::NotPinned(e).into()),
+            Err(e) => Err(RegError::NotPinned(e).into()),
         };
         // The task that ends the region calls `release`. From here on another task can end the
         // region.
@@ -113,7 +113,7 @@ impl Region {
                 region.life.registered(resources);
                 Ok(made)
             }
-            Err(Failed { refusal, left }) => {
+            Err(Failed { error, left }) => {
                 match left {
                     Some(attachment) => {
                         resources.set_live(Attached { mr: 0, attachment }, region.count());
@@ -123,7 +123,7 @@ impl Region {
                     }
                     None => region.abandon(resources),
                 }
-                Err(refusal)
+                Err(error)
             }
         }
     }

@@ -323,7 +323,7 @@ mod tests {
 
     /// A closed list accepts no ticket, also during the invalidation, which holds no lock.
     #[test]
-    fn closed_list_refuses_tickets() -> Result {
+    fn closed_list_rejects_tickets() -> Result {
         let core = FakeCore::new(|core, region| {
             if core.add(100).err() == Some(ENODEV) {
                 core.put(region);
@@ -366,7 +366,7 @@ mod tests {
         Ok(())
     }
 
-    /// Tickets that are added while the list is closed are refused or invalidated: no other case.
+    /// Tickets that are added while the list is closed are rejected or invalidated: no other case.
     #[test]
     fn add_races_close() -> Result {
         /// More than are added before the list is closed.

@@ -209,7 +209,7 @@ impl Client for BarClient {
                 _ticket: guard,
             })
         };
-        pin_all().inspect_err(|e| log_refused(region, range, write, *e))
+        pin_all().inspect_err(|e| log_rejected(region, range, write, *e))
     }
 }
 
@@ -227,8 +227,8 @@ fn log(origin: &Origin, message: fmt::Arguments<'_>) {
 }
 
 /// Logs why `get_pages` failed for `range`. The message omits the user's address: the core's list
-/// of refusals has the address, for root.
-fn log_refused(region: &Region, range: VaRange, write: bool, e: Error) {
+/// of rejections has the address, for root.
+fn log_rejected(region: &Region, range: VaRange, write: bool, e: Error) {
     let own = matches!(region, Region::Own(_));
     let why = match (e, write) {
         (EFAULT, false) => " (not all of it is mapped from this BAR)",

@@ -188,7 +188,7 @@ impl Functions {
     fn revoke(&self, function: Key) {
         let tickets = match self.tickets_of(function, || true) {
             Ok(tickets) => Some(tickets),
-            Err(_) => self.refuse_new(function),
+            Err(_) => self.reject_new(function),
         };
         if let Some(tickets) = tickets {
             tickets.close_and_invalidate();
@@ -198,7 +198,7 @@ impl Functions {
     /// An event of `function` cannot be recorded: rejects from now on the registration of memory of
     /// functions that are not in the set. Returns the tickets of `function` if `function` is in the
     /// set by now.
-    fn refuse_new(&self, function: Key) -> Option<Arc<Tickets>> {
+    fn reject_new(&self, function: Key) -> Option<Arc<Tickets>> {
         let mut state = self.state.lock();
         let first = !core::mem::replace(&mut state.lost, true);
         let tickets = state

@@ -16,7 +16,7 @@ use super::{
     },
     Distrust,
     Fence,
-    Refusal, //
+    RegError, //
 };
 use crate::{
     callbacks::ClientPages,
@@ -158,9 +158,9 @@ impl DmaBuf {
         range: VaRange,
         pages: &mut ClientPages,
         fence: Fence,
-    ) -> Result<(Result<UserMr>, DmaBufMr), Refusal> {
+    ) -> Result<(Result<UserMr>, DmaBufMr), RegError> {
         let Some(access) = req.access.for_dma_buf() else {
-            return Err(Refusal::access(&self.dev, req));
+            return Err(RegError::access(&self.dev, req));
         };
         let dma = self.dev.dma_device().ok_or(ENODEV)?;
         let segments = pages.map(dma, self.dev.max_segment())?;
@@ -186,12 +186,12 @@ impl DmaBuf {
                 mr.discard(req.pd)?;
                 Err(EIO.into())
             }
-            (Err(_), Importer::Refused(Mismatch::NotRevocable)) => {
+            (Err(_), Importer::Rejected(Mismatch::NotRevocable)) => {
                 self.record(false);
-                Err(Refusal::Skip(PINS))
+                Err(RegError::Skip(PINS))
             }
-            (Err(_), Importer::Refused(Mismatch::NotPeer2Peer)) => {
-                Err(Refusal::Skip(NOT_PEER2PEER))
+            (Err(_), Importer::Rejected(Mismatch::NotPeer2Peer)) => {
+                Err(RegError::Skip(NOT_PEER2PEER))
             }
             (Err(e), Importer::Attached { revocable }) if !import.close() => {
                 Ok((Err(e), self.mr(import, revocable, true)))

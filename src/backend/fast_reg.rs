@@ -12,7 +12,7 @@
 //!
 //! Context: may sleep. `FastReg::links` is held while a queue pair is created or destroyed.
 
-use super::Refusal;
+use super::RegError;
 use crate::{
     callbacks::ClientPages,
     ext::{
@@ -152,14 +152,16 @@ impl FastReg {
         req: &Request<'_>,
         range: VaRange,
         pages: &mut ClientPages,
-    ) -> Result<(UserMr, FastRegMr), Refusal> {
+    ) -> Result<(UserMr, FastRegMr), RegError> {
         let access = req.access.for_fast_reg();
         let (Some(access), false) = (access, req.has_dmah()) else {
-            return Err(Refusal::access(&self.dev, req));
+            return Err(RegError::access(&self.dev, req));
         };
         let max = self.dev.max_segment();
         let table = if self.dev.is_virt_dma() {
-            pages.physical(max)?.ok_or(Refusal::Skip(NO_STRUCT_PAGES))?
+            pages
+                .physical(max)?
+                .ok_or(RegError::Skip(NO_STRUCT_PAGES))?
         } else {
             let dma = self.dev.dma_device().ok_or(ENODEV)?;
             Table::of_dma(&pages.map(dma, max)?)?

@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn malformed_text_is_refused() {
+    fn malformed_text_is_rejected() {
         for text in ["dmabuf", "rxe0:", ",", "auto,", "a:b:c", "rxe0:auto,x"] {
             assert_eq!(choose(text, &["rxe0"]), Err(EINVAL));
         }

@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_versions_and_reserved_fields_are_refused() {
+    fn unknown_versions_and_reserved_fields_are_rejected() {
         let changes: [fn(&mut ib_peer_mem_name); 5] = [
             |arg| arg.version += 1,
             |arg| arg.flags = 2,

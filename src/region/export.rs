@@ -18,7 +18,7 @@ use crate::{
         Attachment,
         Exported,
         Importer,
-        Refusal,
+        RegError,
         Trust, //
     },
     callbacks::{
@@ -76,7 +76,7 @@ impl Region {
         range: VaRange,
         intent: Intent,
         importers: Importers,
-    ) -> Result<Export, Refusal> {
+    ) -> Result<Export, RegError> {
         Self::build(acquired, range, intent, None, |region, pages| {
             let requirements = Requirements {
                 revocable: region.client.flags().requires_invalidation,

@@ -17,7 +17,7 @@ use crate::{
         Backend,
         Failed,
         Fence,
-        Refusal, //
+        RegError, //
     },
     callbacks::{
         Acquired,
@@ -89,7 +89,7 @@ impl Region {
         index: &Arc<registered::MrIndex>,
         req: &Request<'_>,
         range: VaRange,
-    ) -> Result<UserMr, Refusal> {
+    ) -> Result<UserMr, RegError> {
         let intent = Intent::of(req.access);
         Self::build(acquired, range, intent, Some(index), |region, pages| {
             // Allocate first: once the MR exists, nothing may fail before the entry in the index.
@@ -122,7 +122,7 @@ impl Region {
         };
         let made = backend.register(req, self.range, pages, fence);
         if let Err(Failed {
-            refusal: Refusal::Error(e),
+            error: RegError::Error(e),
             left: Some(_),
         }) = &made
         {
@@ -299,9 +299,9 @@ impl Registered for Region {
             })
         });
         self.end_if_detached();
-        replaced.ok_or(ENODEV)?.map_err(|refusal| match refusal {
-            Refusal::Error(e) | Refusal::NotPinned(e) => e,
-            Refusal::Skip(cause) => {
+        replaced.ok_or(ENODEV)?.map_err(|error| match error {
+            RegError::Error(e) | RegError::NotPinned(e) => e,
+            RegError::Skip(cause) => {
                 pr_warn_limited!(
                     "client {}: {}: cannot re-register: {}\n",
                     self.client.name(),

@@ -12,7 +12,7 @@ use crate::{
         Attachment,
         Distrust,
         Failed,
-        Refusal, //
+        RegError, //
     },
     callbacks::ClientPages,
     ext::rdma::dma_buf::FenceBudget,
@@ -82,18 +82,18 @@ impl Resources {
         &mut self,
         region: &Arc<Region>,
         make: impl FnOnce(&mut ClientPages) -> Result<(T, Attached), Failed>,
-    ) -> Result<T, Refusal> {
+    ) -> Result<T, RegError> {
         let Some(free) = self.attached.iter_mut().find(|a| a.is_none()) else {
             return Err(EBUSY.into());
         };
         let (made, attached) = match make(&mut self.pages) {
             Ok((made, attached)) => (Ok(made), attached),
-            Err(Failed { refusal, left }) => {
+            Err(Failed { error, left }) => {
                 let Some(attachment) = left else {
-                    return Err(refusal);
+                    return Err(error);
                 };
                 defer(&attachment, region);
-                (Err(refusal), Attached { mr: 0, attachment })
+                (Err(error), Attached { mr: 0, attachment })
             }
         };
         *free = Some(attached);

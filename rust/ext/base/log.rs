@@ -9,7 +9,7 @@
 //! ```
 //! use kernel::device;
 //!
-//! fn refuse(dev: &device::Device, size: usize) {
+//! fn reject(dev: &device::Device, size: usize) {
 //!     crate::pr_warn_limited!("{} bytes are too many\n", size);
 //!     crate::pr_err_limited!("{} bytes are too many\n", size);
 //!     crate::dev_err_limited!(dev, "{} bytes are too many\n", size);

@@ -435,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_tables_are_refused() {
+    fn bad_tables_are_rejected() {
         assert!(check(&[], (0, 0x1000, BIG), &[]));
         assert!(check(&[(0x1000, 0x1000)], (0, 0x2000, BIG), &[]));
         assert!(check(&[(0x1000, 0x1000)], (0x1000, 0x1000, BIG), &[]));

@@ -274,7 +274,7 @@ mod tests {
 
     /// Arguments without an answer.
     #[test]
-    fn refused() -> Result {
+    fn rejected() -> Result {
         assert!(GenPool::new(0..5).is_err());
         assert!(GenPool::new(5..5).is_err());
         let mut pool = GenPool::new(RANGE)?;

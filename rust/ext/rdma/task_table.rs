@@ -151,12 +151,12 @@ mod tests {
             n = other.0;
             others.push(tasks.enter(other), GFP_KERNEL)?;
         }
-        let refused = tasks.enter(task).is_none();
+        let rejected = tasks.enter(task).is_none();
         let absent = !tasks.contains(task);
         others.pop();
         let accepted = tasks.enter(task).is_some();
         drop(others);
-        assert!(refused && absent && accepted);
+        assert!(rejected && absent && accepted);
         Ok(())
     }
 }

@@ -26,7 +26,7 @@
 //!     let pool = Pool::new(dev)?;
 //!     let requirements = Requirements { revocable: true, peer2peer: false };
 //!     let (imported, handle) = pool.import(segments, requirements, import)?;
-//!     if handle.importer() == Importer::Refused(Mismatch::NotRevocable) {
+//!     if handle.importer() == Importer::Rejected(Mismatch::NotRevocable) {
 //!         dev_warn!(dev, "the driver pins dma-bufs\n");
 //!     }
 //!     imported?;
@@ -100,7 +100,7 @@ pub enum Importer {
     /// No importer has attached.
     None,
     /// The attachment of an importer was rejected.
-    Refused(Mismatch),
+    Rejected(Mismatch),
     /// The importer is attached.
     Attached {
         /// Whether the importer unmaps in `invalidate_mappings`.
@@ -147,7 +147,7 @@ impl Mapping {
             return Err(EPERM);
         }
         if let Some(mismatch) = self.requirements.unmet_by(importer) {
-            state.importer = Importer::Refused(mismatch);
+            state.importer = Importer::Rejected(mismatch);
             return Err(eopnotsupp());
         }
         self.attachment.store(attachment.as_ptr().as_ptr(), Relaxed);

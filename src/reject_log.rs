@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The last refusals: why memory was not registered or exported.
+//! The last rejections: why memory was not registered or exported.
 //!
-//! The dispatch records a [`Refusal`] in a [`Ring`], and debugfs prints the ring. Context: may
-//! sleep. The lock, `refusals::RING`, is a leaf.
+//! The dispatch records a [`Rejection`] in the [`RejectLog`], a ring, and debugfs prints the ring.
+//! Context: may sleep. The lock, `reject_log::LOG`, is a leaf.
 
 use crate::{
     ext::{
@@ -28,18 +28,18 @@ use kernel::{
     },
 };
 
-/// The number of kept refusals.
+/// The number of kept rejections.
 const KEPT: usize = 64;
 
 /// The length of a kept name in bytes: names of clients and RDMA devices fit, with the NUL.
 const NAME: usize = 64;
 
-/// The refusals of the loaded module. The lock is a leaf, held while a refusal is added, and while
-/// debugfs prints the refusals.
-static RING: Snapshot<Mutex<Ring>> = Snapshot::new();
+/// The rejections of the loaded module. The lock is a leaf, held while a rejection is added, and
+/// while debugfs prints the rejections.
+static LOG: Snapshot<Mutex<RejectLog>> = Snapshot::new();
 
-/// The facts of a refusal.
-pub(crate) struct Refusal<'a> {
+/// The facts of a rejection.
+pub(crate) struct Rejection<'a> {
     /// The memory, in the calling process.
     pub(crate) range: VaRange,
     /// The name of the device that the memory is for, if known.
@@ -82,7 +82,7 @@ impl Name {
     }
 }
 
-/// A kept refusal.
+/// A kept rejection.
 struct Entry {
     time: Instant<Monotonic>,
     pid: i32,
@@ -95,14 +95,14 @@ struct Entry {
 }
 
 /// A ring of entries.
-pub(crate) struct Ring {
+pub(crate) struct RejectLog {
     /// Has a capacity of [`KEPT`] entries from the start on.
     entries: KVec<Entry>,
     /// The index of the oldest entry, once the ring is full.
     oldest: usize,
 }
 
-impl Ring {
+impl RejectLog {
     /// Creates an empty ring. Context: may sleep.
     fn new() -> Result<Self> {
         Ok(Self {
@@ -129,28 +129,28 @@ impl Ring {
     }
 }
 
-/// The open list. Dropping the list discards the refusals.
-pub(crate) type Open = Published<Mutex<Ring>>;
+/// The open list. Dropping the list discards the rejections.
+pub(crate) type Open = Published<Mutex<RejectLog>>;
 
-/// Starts to keep refusals. Context: may sleep.
+/// Starts to keep rejections. Context: may sleep.
 pub(crate) fn open() -> Result<Open> {
-    let ring = Ring::new()?;
-    let ring = Arc::pin_init(new_mutex!(ring, "refusals::RING"), GFP_KERNEL)?;
-    Ok(RING.publish(ring))
+    let ring = RejectLog::new()?;
+    let ring = Arc::pin_init(new_mutex!(ring, "reject_log::LOG"), GFP_KERNEL)?;
+    Ok(LOG.publish(ring))
 }
 
 impl Entry {
-    /// Creates the entry of a refusal of the calling process, now.
-    fn new(refusal: Refusal<'_>) -> Self {
+    /// Creates the entry of a rejection of the calling process, now.
+    fn new(rejection: Rejection<'_>) -> Self {
         Self {
             time: Instant::now(),
             pid: current!().pid(),
             comm: Comm::current(),
-            range: refusal.range,
-            device: Name::new(refusal.device),
-            client: Name::new(refusal.client),
-            error: refusal.error,
-            cause: refusal.cause,
+            range: rejection.range,
+            device: Name::new(rejection.device),
+            client: Name::new(rejection.client),
+            error: rejection.error,
+            cause: rejection.cause,
         }
     }
 
@@ -176,34 +176,34 @@ impl Entry {
     }
 }
 
-/// Records a refusal of the calling process. Context: may sleep.
-pub(crate) fn record(refusal: Refusal<'_>) {
-    if let Some(ring) = RING.load() {
-        let entry = Entry::new(refusal);
+/// Records a rejection of the calling process. Context: may sleep.
+pub(crate) fn record(rejection: Rejection<'_>) {
+    if let Some(ring) = LOG.load() {
+        let entry = Entry::new(rejection);
         ring.lock().add(entry);
     }
 }
 
-/// Prints the file `refusals`: a line for each refusal, the oldest first, with tabs between the
+/// Prints the file `rejections`: a line for each rejection, the oldest first, with tabs between the
 /// columns. Context: may sleep.
 pub(crate) fn print(f: &mut fmt::Formatter<'_>) -> fmt::Result {
     writeln!(
         f,
         "seconds ago\tpid\tprocess\taddress\tlength\tdevice\tclient\terror\tcause"
     )?;
-    match RING.load() {
+    match LOG.load() {
         Some(ring) => ring.lock().iter().try_for_each(|entry| entry.print(f)),
         None => Ok(()),
     }
 }
 
-#[kunit_tests(peer_mem_refusals)]
+#[kunit_tests(peer_mem_rejections)]
 mod tests {
     use super::*;
 
-    /// Creates the entry of a refusal of `len` bytes.
+    /// Creates the entry of a rejection of `len` bytes.
     fn entry(len: u64) -> Result<Entry> {
-        Ok(Entry::new(Refusal {
+        Ok(Entry::new(Rejection {
             range: VaRange::new(0x1000, len).ok_or(EINVAL)?,
             device: Some("mlx5_0"),
             client: None,
@@ -213,14 +213,14 @@ mod tests {
     }
 
     /// Returns the first and the last length, and the number of entries.
-    fn contents(ring: &Ring) -> (Option<usize>, Option<usize>, usize) {
+    fn contents(ring: &RejectLog) -> (Option<usize>, Option<usize>, usize) {
         let lengths = || ring.iter().map(|entry| entry.range.len());
         (lengths().next(), lengths().last(), lengths().count())
     }
 
     #[test]
     fn the_last_64_are_kept() -> Result {
-        let mut ring = Ring::new()?;
+        let mut ring = RejectLog::new()?;
         assert_eq!(contents(&ring), (None, None, 0));
         for len in 1..=64 {
             ring.add(entry(len)?);
