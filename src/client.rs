@@ -101,12 +101,12 @@ pub(crate) struct ClientFlags {
     pub(crate) maps_for_any_device: bool,
 }
 
-/// The tasks inside a client.
-struct Gate {
+/// The in-flight count of a client: the tasks inside the client.
+struct InFlight {
     /// The client is being unregistered and cannot be entered.
     closed: bool,
     /// Number of [`ClientRef`]s.
-    uses: usize,
+    count: usize,
 }
 
 /// The last ticket issued, to any client. A ticket is reused only after 2³² other tickets.
@@ -120,7 +120,7 @@ pub(crate) struct Client {
     flags: ClientFlags,
     stats: Arc<Stats>,
     #[pin]
-    gate: SpinLock<Gate>,
+    inflight: SpinLock<InFlight>,
     #[pin]
     drained: CondVar,
     /// The time that the client's invalidations, or the unregistration, wait for fences of
@@ -146,7 +146,7 @@ impl Client {
                 callbacks,
                 flags,
                 stats,
-                gate <- new_spinlock!(Gate { closed: false, uses: 0 }, "Client::gate"),
+                inflight <- new_spinlock!(InFlight { closed: false, count: 0 }, "Client::inflight"),
                 drained <- new_condvar!("Client::drained"),
                 fences <- FenceBudget::new(),
                 regions <- Map::new(),
@@ -187,32 +187,32 @@ impl Client {
 
     /// Enters the client. Returns `None` if the client is being unregistered.
     pub(crate) fn get_ref(self: &Arc<Self>) -> Option<ClientRef> {
-        let mut gate = self.gate.lock();
-        if gate.closed {
+        let mut inflight = self.inflight.lock();
+        if inflight.closed {
             return None;
         }
-        gate.uses += 1;
-        drop(gate);
+        inflight.count += 1;
+        drop(inflight);
         Some(ClientRef(self.clone()))
     }
 
     /// Returns whether the client is being unregistered.
     pub(crate) fn is_closed(&self) -> bool {
-        self.gate.lock().closed
+        self.inflight.lock().closed
     }
 
     /// Closes the client: no task can enter any more. Returns whether this call closed the client.
     pub(crate) fn close(&self) -> bool {
-        !mem::replace(&mut self.gate.lock().closed, true)
+        !mem::replace(&mut self.inflight.lock().closed, true)
     }
 
     /// Waits until no task is inside the client, which must be closed. Context: may sleep.
     // Not inlined, so that the stack of a task that waits tells what for.
     #[inline(never)]
     pub(crate) fn wait_unused(&self) {
-        let mut gate = self.gate.lock();
-        while gate.uses > 0 {
-            self.drained.wait(&mut gate);
+        let mut inflight = self.inflight.lock();
+        while inflight.count > 0 {
+            self.drained.wait(&mut inflight);
         }
     }
 
@@ -273,10 +273,10 @@ impl Deref for ClientRef {
 
 impl Drop for ClientRef {
     fn drop(&mut self) {
-        let mut gate = self.0.gate.lock();
-        gate.uses -= 1;
-        let awaited = gate.closed && gate.uses == 0;
-        drop(gate);
+        let mut inflight = self.0.inflight.lock();
+        inflight.count -= 1;
+        let awaited = inflight.closed && inflight.count == 0;
+        drop(inflight);
         if awaited {
             self.0.drained.notify_all();
         }

@@ -34,7 +34,7 @@
 //!    in each other;
 //! 2. `FastReg::links` (mutex): the queue pairs; then `LoopbackQp::busy` (mutex): one work request
 //!    at a time;
-//! 3. `Lifecycle::inner`, `Region::acquired`, `Region::mrs`, `Client::gate`, `Map::entries`,
+//! 3. `Lifecycle::inner`, `Region::acquired`, `Region::mrs`, `Client::inflight`, `Map::entries`,
 //!    `Hints::tree`, `Importer::trust`, `per_mm::Spaces::shards` (spin locks, leaves).
 //!
 //! Documentation/locking.rst has the argument.
