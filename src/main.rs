@@ -111,7 +111,7 @@ struct PeerMem {
 
 impl kernel::InPlaceModule for PeerMem {
     fn init(_module: &'static ThisModule) -> impl PinInit<Self, Error> {
-        let code = rdma::Code::new();
+        let text = rdma::TextRef::new();
         try_pin_init!(Self {
             _: {
                 backend::Backend::check_parameter()?;
@@ -122,8 +122,8 @@ impl kernel::InPlaceModule for PeerMem {
             _reject_log: reject_log::open()?,
             _registry: registry::open()?,
             _adapters: adapters::open()?,
-            _umem: umem::Hook::place(code.as_ref().map_err(|e| *e)?.share()),
-            interposer <- rdma::Registration::new(c"ib_peer_mem", code?),
+            _umem: umem::Hook::place(text.as_ref().map_err(|e| *e)?.clone()),
+            interposer <- rdma::Registration::new(c"ib_peer_mem", text?),
             debugfs <- debugfs::Folder::new(),
             _dmabuf_reg: dmabuf_reg::open()?,
             control <- control::Registration::new(),

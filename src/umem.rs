@@ -18,8 +18,8 @@ use crate::{
         rdma::{
             dma_buf::Part,
             Access,
-            Code,
             Device,
+            TextRef,
             UmemHook,
             UmemProvider, //
         }, //
@@ -55,8 +55,8 @@ pub(crate) struct Hook(Option<UmemHook<Clients>>);
 impl Hook {
     /// Places the hook. Without the hook the module works, except for the umem backend. Context:
     /// may sleep.
-    pub(crate) fn place(code: Code) -> Self {
-        let hook = UmemHook::new(code);
+    pub(crate) fn place(text: TextRef) -> Self {
+        let hook = UmemHook::new(text);
         umem::set_state(hook.as_ref().map(|_| ()).map_err(|e| *e));
         match &hook {
             Ok(_) => pr_info!("umem backend: the hook on ib_core is placed\n"),

@@ -23,7 +23,7 @@ mod umem_hook;
 pub mod worker;
 
 pub use self::{
-    calls::Code,
+    calls::TextRef,
     device::{
         dma_is_off,
         Access,

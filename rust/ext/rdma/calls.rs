@@ -2,21 +2,22 @@
 
 //! Counts of calls, to wait for before data of a device is freed or the module's code is unloaded.
 //!
-//! An [`InFlight`] counts the calls in the hooks of one device. [`CALLS`] counts the calls in the
-//! functions of this module that kernel code calls by a replaced pointer, and [`Code`] is a share
-//! of these functions. Used by [`interpose`](super::interpose) and [`umem_hook`](super::umem_hook).
+//! An [`InFlight`] counts the calls in the hooks of one device. [`INFLIGHT`] counts the calls in
+//! the functions of this module that kernel code calls by a replaced pointer, and a [`TextRef`]
+//! is a reference to the module's text with these functions. Used by
+//! [`interpose`](super::interpose) and [`umem_hook`](super::umem_hook).
 //!
 //! # Examples
 //!
 //! ```
-//! use crate::ext::rdma::Code;
+//! use crate::ext::rdma::TextRef;
 //!
-//! let code = Code::new()?;
-//! let other = code.share();
-//! // Does not wait, as a share is left.
+//! let text = TextRef::new()?;
+//! let other = text.clone();
+//! // Does not wait, as a reference is left.
 //! drop(other);
 //! // Waits until no call is in the functions.
-//! drop(code);
+//! drop(text);
 //! # Ok::<(), Error>(())
 //! ```
 
@@ -41,17 +42,17 @@ use kernel::{
     },
 };
 
-/// Number of slots, as a power of two.
+/// Number of counters, as a power of two.
 const BITS: u32 = 5;
 
 /// The counters of calls of some tasks, on a separate cache line.
 #[repr(align(64))]
-struct Slot {
+struct CallCounter {
     entered: Atomic<u64>,
     left: Atomic<u64>,
 }
 
-impl Slot {
+impl CallCounter {
     /// Waits until no call is inside. Returns the number of calls that have left: a call that
     /// enters while this function returns is not included.
     fn wait(&self) -> u64 {
@@ -65,7 +66,7 @@ impl Slot {
     }
 }
 
-/// Calls in flight in the hooks of one device, in a `percpu_ref`.
+/// InFlightCalls in flight in the hooks of one device, in a `percpu_ref`.
 ///
 /// # Invariants
 ///
@@ -113,60 +114,56 @@ impl Drop for InFlight {
 }
 
 /// The calls in the functions of this module that stand for others: operations of devices, and
-/// functions of ib_core. Calls that an [`InFlight`] counts are not among them.
-pub(super) static CALLS: Calls = Calls::new();
+/// functions of ib_core. InFlightCalls that an [`InFlight`] counts are not among them.
+pub(super) static INFLIGHT: InFlightCalls = InFlightCalls::new();
 
-/// A share of the functions of this module that replace other functions.
+/// A reference to the text of the functions of this module that replace other functions.
 ///
-/// Each owner of replacement functions has a share. Dropping the last share waits until no task
-/// executes the functions any more, so that one Tasks RCU grace period serves all owners.
+/// Each owner of replacement functions has a reference. Dropping the last reference waits until no
+/// task executes the functions any more, so that one Tasks RCU grace period serves all owners.
 ///
-/// Context: dropping the last share may sleep.
-pub struct Code(Arc<Drain>);
+/// Context: dropping the last reference may sleep.
+#[derive(Clone)]
+pub struct TextRef(Arc<Drain>);
 
-/// Drains [`CALLS`] on drop.
+/// Drains [`INFLIGHT`] on drop.
 struct Drain;
 
 impl Drop for Drain {
     fn drop(&mut self) {
-        CALLS.drain();
+        INFLIGHT.drain();
     }
 }
 
-impl Code {
-    /// Creates the first share.
+impl TextRef {
+    /// Creates the first reference.
     ///
     /// Context: may sleep.
     pub fn new() -> Result<Self> {
         Ok(Self(Arc::new(Drain, GFP_KERNEL)?))
     }
 
-    /// Returns another share.
-    pub fn share(&self) -> Self {
-        Self(self.0.clone())
-    }
-
-    /// Drops the share, and waits like the drop of the last share. No function pointer may lead to
-    /// the functions of the caller.
+    /// Drops the reference, and waits like the drop of the last reference. No function pointer may
+    /// lead to the functions of the caller.
     ///
     /// Context: may sleep.
-    pub(super) fn leave(self) {
+    pub(super) fn drain(self) {
         match Arc::into_unique_or_drop(self.0) {
             Some(last) => drop(last),
-            None => CALLS.drain(),
+            None => INFLIGHT.drain(),
         }
     }
 }
 
 /// A count of calls. Tasks on different CPUs rarely share a cache line of the count.
-pub(super) struct Calls([Slot; 1 << BITS]);
+pub(super) struct InFlightCalls([CallCounter; 1 << BITS]);
 
-impl Calls {
+impl InFlightCalls {
     /// Creates a count without calls.
     pub(super) const fn new() -> Self {
         Self(
             [const {
-                Slot {
+                CallCounter {
                     entered: Atomic::new(0),
                     left: Atomic::new(0),
                 }
@@ -174,26 +171,29 @@ impl Calls {
         )
     }
 
-    /// Calls `f` and counts the call. The reads of `f` are ordered after earlier reads of the
+    /// InFlightCalls `f` and counts the call. The reads of `f` are ordered after earlier reads of the
     /// caller.
     pub(super) fn within<R>(&self, f: impl FnOnce() -> R) -> R {
-        let slot = &self.0[TaskId::current().hash(BITS)];
-        slot.entered.fetch_add(1, Full);
+        let counter = &self.0[TaskId::current().hash(BITS)];
+        counter.entered.fetch_add(1, Full);
         let result = f();
         // Pairs with the load in `wait`: the waiting task also sees the effects of `f`.
-        slot.left.fetch_add(1, Release);
+        counter.left.fetch_add(1, Release);
         result
     }
 
     /// Returns the number of calls so far.
     fn entered(&self) -> u64 {
-        let entered = self.0.iter().map(|slot| slot.entered.load(Relaxed));
+        let entered = self.0.iter().map(|counter| counter.entered.load(Relaxed));
         entered.fold(0, u64::wrapping_add)
     }
 
     /// Waits until no call is inside. Returns the number of calls that have left.
     fn wait(&self) -> u64 {
-        self.0.iter().map(Slot::wait).fold(0, u64::wrapping_add)
+        self.0
+            .iter()
+            .map(CallCounter::wait)
+            .fold(0, u64::wrapping_add)
     }
 
     /// Waits until no task uses the code of the functions any more. When `drain` is called no
@@ -224,21 +224,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_share_of_the_code_drains() -> Result {
-        let code = Code::new()?;
-        let other = code.share();
-        // No share waits for another share.
-        other.leave();
-        drop(code);
+    fn the_last_reference_to_the_text_drains() -> Result {
+        let text = TextRef::new()?;
+        let other = text.clone();
+        // No reference waits for another reference.
+        other.drain();
+        drop(text);
         Ok(())
     }
 
     #[test]
     fn a_drain_without_calls_ends() {
-        static CALLS: Calls = Calls::new();
-        assert_eq!(CALLS.within(|| 7), 7);
-        assert_eq!(CALLS.entered(), 1);
-        CALLS.drain();
-        assert_eq!(CALLS.wait(), 1);
+        static INFLIGHT: InFlightCalls = InFlightCalls::new();
+        assert_eq!(INFLIGHT.within(|| 7), 7);
+        assert_eq!(INFLIGHT.entered(), 1);
+        INFLIGHT.drain();
+        assert_eq!(INFLIGHT.wait(), 1);
     }
 }

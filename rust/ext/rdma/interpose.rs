@@ -50,7 +50,7 @@
 //!
 //! ```
 //! use crate::ext::rdma::{
-//!     key_filter::KeyFilter, Change, Code, Device, Dispatch, DispatchCell, Driver, Hooks, Mr,
+//!     key_filter::KeyFilter, Change, TextRef, Device, Dispatch, DispatchCell, Driver, Hooks, Mr,
 //!     Original, Registration, Request, UcontextId, UserMr,
 //! };
 //! use kernel::sync::Arc;
@@ -107,8 +107,8 @@
 //!     fn dealloc_ucontext(&self, _ucontext: UcontextId) {}
 //! }
 //!
-//! let code = Code::new()?;
-//! let registration = KBox::pin_init(Registration::<Trace>::new(c"trace", code), GFP_KERNEL)?;
+//! let text = TextRef::new()?;
+//! let registration = KBox::pin_init(Registration::<Trace>::new(c"trace", text), GFP_KERNEL)?;
 //! // Restores the operations of all devices.
 //! drop(registration);
 //! # Ok::<(), Error>(())
@@ -134,7 +134,7 @@ use self::{
     saved::REPLACED, //
 };
 use super::{
-    calls::Code,
+    calls::TextRef,
     device::{
         Device,
         Mr,
@@ -313,7 +313,7 @@ pub struct Registration<H: Hooks> {
     #[pin]
     client: Opaque<rdma::ib_client>,
     /// `None` after the operations have been restored.
-    code: Option<Code>,
+    text: Option<TextRef>,
     _hooks: PhantomData<H>,
 }
 
@@ -328,7 +328,7 @@ impl<H: Hooks> Registration<H> {
     /// Returns `EBUSY` if this module has an interposer already.
     ///
     /// Context: may sleep.
-    pub fn new(name: &'static CStr, code: Code) -> impl PinInit<Self, Error> {
+    pub fn new(name: &'static CStr, text: TextRef) -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
             client <- Opaque::try_ffi_init(move |slot: *mut rdma::ib_client| {
                 if CLIENT.cmpxchg(ptr::null_mut(), slot, Full).is_err() {
@@ -353,7 +353,7 @@ impl<H: Hooks> Registration<H> {
                 to_result(unsafe { rdma::ib_register_client(slot) })
                     .inspect_err(|_| CLIENT.store(ptr::null_mut(), Relaxed))
             }),
-            code: Some(code),
+            text: Some(text),
             _hooks: PhantomData,
         })
     }
@@ -371,8 +371,8 @@ impl<H: Hooks> PinnedDrop for Registration<H> {
         // A count that was closed is released in an RCU callback, with a function of this module.
         // SAFETY: The function only sleeps.
         unsafe { bindings::rcu_barrier() };
-        if let Some(code) = self.project().code.take() {
-            code.leave();
+        if let Some(text) = self.project().text.take() {
+            text.drain();
         }
         // SAFETY: No function pointer leads to the interposed functions, and no call is inside the
         // functions.

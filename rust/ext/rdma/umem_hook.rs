@@ -35,7 +35,7 @@
 //! # Examples
 //!
 //! ```
-//! use crate::ext::rdma::{dma_buf::Part, Access, Code, Device, UmemHook, UmemProvider};
+//! use crate::ext::rdma::{dma_buf::Part, Access, TextRef, Device, UmemHook, UmemProvider};
 //!
 //! /// Logs the buffers that cannot be pinned, and provides no memory for them.
 //! struct Trace;
@@ -49,8 +49,8 @@
 //!     fn failed(_: &Device, _va: u64, _len: u64, _: &Part, _: Error) {}
 //! }
 //!
-//! let hook = UmemHook::<Trace>::new(Code::new()?)?;
-//! // The hook has the only share of the code: no call is in `Trace` after this.
+//! let hook = UmemHook::<Trace>::new(TextRef::new()?)?;
+//! // The hook has the only reference to the text: no call is in `Trace` after this.
 //! drop(hook);
 //! # Ok::<(), Error>(())
 //! ```
@@ -70,8 +70,8 @@ use super::dma_buf::{
 };
 use super::{
     calls::{
-        Code,
-        CALLS, //
+        TextRef,
+        INFLIGHT, //
     },
     device::{
         Access,
@@ -219,7 +219,7 @@ impl<P: UmemProvider> Replacement<P> {
         desc: *const rdma::ib_uverbs_buffer_desc,
         access: c_int,
     ) -> *mut rdma::ib_umem {
-        CALLS.within(|| {
+        INFLIGHT.within(|| {
             // SAFETY: The arguments come from the driver's call, and are valid for the original.
             let umem = unsafe { rdma::ib_umem_get_desc(dev, desc, access) };
             let Err(error) = from_err_ptr(umem) else {
@@ -258,7 +258,7 @@ impl<P: UmemProvider> Replacement<P> {
         len: usize,
         access: c_int,
     ) -> *mut rdma::ib_umem {
-        CALLS.within(|| {
+        INFLIGHT.within(|| {
             // SAFETY: The arguments come from the driver's call, and are valid for the original.
             let call = || unsafe { rdma::ib_umem_get_cq_buf_or_va(dev, attrs, va, len, access) };
             // If the original calls `ib_umem_get_desc()`, the hook on `ib_umem_get_desc()` must not
@@ -297,11 +297,11 @@ impl<P: UmemProvider> Replacement<P> {
 /// None; any number may be passed.
 unsafe extern "C" fn dma_buf_get(fd: c_int) -> *mut bindings::dma_buf {
     // SAFETY: The original takes any number.
-    CALLS.within(|| number::get(fd).unwrap_or_else(|| unsafe { bindings::dma_buf_get(fd) }))
+    INFLIGHT.within(|| number::get(fd).unwrap_or_else(|| unsafe { bindings::dma_buf_get(fd) }))
 }
 
 /// Hooks with provider `P` on ib_core. Drop removes the hooks, with a Tasks RCU grace period of
-/// ftrace. When all shares of `code` are dropped, no call is inside the hooks or inside `P`.
+/// ftrace. When all references to `text` are dropped, no call is inside the hooks or inside `P`.
 ///
 /// If ftrace has failed, and may still call the hooks, drop does not return.
 ///
@@ -310,7 +310,7 @@ pub struct UmemHook<P: UmemProvider> {
     // Dropped in this order.
     _redirection: Redirection,
     _hooked: Hooked,
-    _code: Code,
+    _text: TextRef,
     _provider: PhantomData<fn() -> P>,
 }
 
@@ -345,7 +345,7 @@ impl<P: UmemProvider> UmemHook<P> {
     /// redirects one of the functions, if this module has hooks already, or if ftrace is disabled.
     ///
     /// Context: may sleep.
-    pub fn new(code: Code) -> Result<Self> {
+    pub fn new(text: TextRef) -> Result<Self> {
         let hooked = Hooked::new()?;
         let list = [
             helpers::ext_redirect {
@@ -367,7 +367,7 @@ impl<P: UmemProvider> UmemHook<P> {
         Ok(Self {
             _redirection: redirection,
             _hooked: hooked,
-            _code: code,
+            _text: text,
             _provider: PhantomData,
         })
     }

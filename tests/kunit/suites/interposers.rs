@@ -11,7 +11,6 @@ mod tests {
         ext::rdma::{
             key_filter::KeyFilter,
             Change,
-            Code,
             Device,
             Dispatch,
             DispatchCell,
@@ -21,6 +20,7 @@ mod tests {
             Original,
             Registration,
             Request,
+            TextRef,
             UcontextId,
             UserMr, //
         },
@@ -105,7 +105,7 @@ mod tests {
     fn pass() -> Result<Pin<KBox<Registration<Pass>>>> {
         DISPATCH.set(Dispatch::DriverOnly);
         KBox::pin_init(
-            Registration::<Pass>::new(c"kunit_pass", Code::new()?),
+            Registration::<Pass>::new(c"kunit_pass", TextRef::new()?),
             GFP_KERNEL,
         )
     }

@@ -28,7 +28,7 @@ use crate::shared::{
     ext::{
         base::compat,
         rdma::{
-            calls::CALLS,
+            calls::INFLIGHT,
             device::{
                 Device,
                 Mr, //
@@ -113,7 +113,7 @@ impl<H: Hooks> Interposer<H> {
         driver: impl FnOnce(&Operations) -> R,
     ) -> R {
         // No data of a device counts this call.
-        CALLS.within(|| {
+        INFLIGHT.within(|| {
             // Before `remove` closed or removed the data, `remove` has restored the operations, or
             // entered the operations in the list. The full barrier orders the reads of this task in
             // the same way.
