@@ -54,7 +54,7 @@ unsafe fn register(raw: *const peer::peer_memory_client, invalidates: bool) -> R
     let label = name.to_str().unwrap_or("?");
     if name.is_empty() || name.to_bytes().contains(&b'/') || name == c"." || name == c".." {
         pr_err!(
-            "client '{}': the name is empty or not valid for a folder in sysfs; fix the client\n",
+            "client '{}': the name is empty or not valid for a directory in sysfs; fix the client\n",
             label
         );
         return Err(EINVAL);

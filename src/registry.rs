@@ -14,7 +14,7 @@ use crate::{
                 Published,
                 Snapshot, //
             },
-            sysfs::Folder, //
+            sysfs::Directory, //
         },
         rdma::Dispatch, //
     },
@@ -23,7 +23,7 @@ use crate::{
         DISPATCH, //
     },
     region,
-    stats::ClientFolder, //
+    stats::ClientDir, //
 };
 use kernel::{
     new_mutex,
@@ -57,7 +57,7 @@ static REGISTRY: Snapshot<Registry> = Snapshot::new();
 /// A client and the directory of the client in sysfs.
 struct Entry {
     client: Arc<Client>,
-    _folder: Folder<ClientFolder>,
+    _dir: Directory<ClientDir>,
 }
 
 /// The state behind registration and unregistration.
@@ -67,7 +67,7 @@ pub(crate) struct Registry {
     /// regions are revoked.
     #[pin]
     entries: Mutex<KVec<Entry>>,
-    folder: Folder<()>,
+    dir: Directory<()>,
 }
 
 /// The open registry. Dropping the registry closes it. No client is registered then: each client
@@ -76,11 +76,11 @@ pub(crate) type Open = Published<Registry>;
 
 /// Creates `/sys/kernel/mm/memory_peers` and starts to accept clients. Context: may sleep.
 pub(crate) fn open() -> Result<Open> {
-    let folder = Folder::in_kernel_mm(c"memory_peers", ())?;
+    let dir = Directory::in_kernel_mm(c"memory_peers", ())?;
     let registry = Arc::pin_init(
         pin_init!(Registry {
             entries <- new_mutex!(KVec::new(), "Registry::entries"),
-            folder,
+            dir,
         }),
         GFP_KERNEL,
     )?;
@@ -147,18 +147,12 @@ impl Registry {
             entries.iter().map(|e| &e.client),
             [&client],
         ))?;
-        let contents = ClientFolder {
+        let contents = ClientDir {
             version,
             stats: client.stats().clone(),
         };
-        let folder = Folder::inside(&self.folder, client.c_name(), contents)?;
-        entries.push(
-            Entry {
-                client,
-                _folder: folder,
-            },
-            GFP_KERNEL,
-        )?;
+        let dir = Directory::inside(&self.dir, client.c_name(), contents)?;
+        entries.push(Entry { client, _dir: dir }, GFP_KERNEL)?;
         publish(Some(list));
         Ok(())
     }

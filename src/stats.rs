@@ -34,13 +34,13 @@ macro_rules! counters {
         /// The number of counters.
         const COUNTERS: usize = [$($file),*].len();
 
-        impl Files for ClientFolder {
+        impl Files for ClientDir {
             const FILES: &'static [File<Self>] = &[
-                File::new(c"version", |folder, out| {
-                    writeln!(out, "{}", folder.version.to_str().unwrap_or("?"))
+                File::new(c"version", |dir, out| {
+                    writeln!(out, "{}", dir.version.to_str().unwrap_or("?"))
                 }),
-                $(File::new($file, |folder, out| {
-                    writeln!(out, "{}", folder.stats.get(Counter::$name))
+                $(File::new($file, |dir, out| {
+                    writeln!(out, "{}", dir.stats.get(Counter::$name))
                 }),)*
             ];
         }
@@ -136,7 +136,7 @@ impl Drop for CountedMr {
 }
 
 /// The contents of a client's directory in sysfs.
-pub(crate) struct ClientFolder {
+pub(crate) struct ClientDir {
     /// The version text of the client.
     pub(crate) version: CString,
     /// The counters of the client.

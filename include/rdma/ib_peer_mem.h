@@ -31,8 +31,8 @@ struct ib_ucontext;
 
 /**
  * struct peer_memory_client - callbacks of a driver that owns memory
- * @name: unique name; also the folder in /sys/kernel/mm/memory_peers
- * @version: free text, shown in that folder
+ * @name: unique name; also the directory in /sys/kernel/mm/memory_peers
+ * @version: free text, shown in that directory
  * @acquire: returns whether [@addr, @addr + @size) of the calling process belongs
  *	to this client. > 0: the client claims the range, and *@client_context
  *	identifies it in the other callbacks; 0 or -errno: it does not

@@ -3,7 +3,7 @@
 //! Abstractions that need neither RDMA nor PCI peer-to-peer memory: devices, files, tables of DMA
 //! addresses, parameters, logs.
 //!
-//! Modules of this room use no other room.
+//! Modules of this directory use no other directory of `ext`.
 
 pub mod chardev;
 pub mod compat;

@@ -2,7 +2,7 @@
 
 //! Reads a client's counters as user space does: the text of the files in sysfs.
 //!
-//! The kernfs node of a file leads to the folder's kobject and to `show` of its type, without a
+//! The kernfs node of a file leads to the directory's kobject and to `show` of its type, without a
 //! mounted sysfs.
 
 use core::ptr;
@@ -64,20 +64,20 @@ impl Drop for Node {
     }
 }
 
-/// Returns whether the client has a folder.
+/// Returns whether the client has a directory.
 pub(crate) fn exists(client: &CStr) -> bool {
     Node::peers().and_then(|n| n.child(client)).is_ok()
 }
 
 /// Calls `f` with the text of a file.
 fn with_text<R>(client: &CStr, file: &CStr, f: impl FnOnce(&str) -> Result<R>) -> Result<R> {
-    let folder = Node::peers()?.child(client)?;
-    let node = folder.child(file)?;
-    // SAFETY: The client is registered, so the folder and the kobject exist.
-    let kobj = unsafe { (*folder.0).priv_ }.cast::<bindings::kobject>();
+    let dir = Node::peers()?.child(client)?;
+    let node = dir.child(file)?;
+    // SAFETY: The client is registered, so the directory and the kobject exist.
+    let kobj = unsafe { (*dir.0).priv_ }.cast::<bindings::kobject>();
     // SAFETY: The `priv` of a sysfs file is the attribute.
     let attr = unsafe { (*node.0).priv_ }.cast::<bindings::attribute>();
-    // SAFETY: A folder of sysfs has a type with operations.
+    // SAFETY: A directory of sysfs has a type with operations.
     let show = unsafe { (*(*(*kobj).ktype).sysfs_ops).show }.ok_or(EIO)?;
     let mut page = KBox::new([0u8; PAGE_SIZE], GFP_KERNEL)?;
     // SAFETY: Called as sysfs does, with a buffer of one page.

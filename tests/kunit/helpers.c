@@ -157,7 +157,7 @@ void kt_fence_signal(struct dma_fence *fence)
 }
 
 /*
- * Kernel threads may have no root folder, so call this function from the process that loads the
+ * Kernel threads may have no root directory, so call this function from the process that loads the
  * module.
  */
 struct file *kt_control_open(void)

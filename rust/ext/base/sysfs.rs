@@ -2,7 +2,7 @@
 
 //! Directories with read-only text files in sysfs.
 //!
-//! A type that implements [`Files`] describes the files, and a [`Folder`] is the directory. Used
+//! A type that implements [`Files`] describes the files, and a [`Directory`] is the directory. Used
 //! for statistics.
 //!
 //! C headers: [`include/linux/kobject.h`](srctree/include/linux/kobject.h),
@@ -13,7 +13,7 @@
 //! # Examples
 //!
 //! ```
-//! use crate::ext::base::sysfs::{File, Files, Folder};
+//! use crate::ext::base::sysfs::{File, Files, Directory};
 //! use kernel::fmt::Write;
 //!
 //! struct Counters {
@@ -27,8 +27,8 @@
 //! }
 //!
 //! // /sys/kernel/mm/example/first/calls
-//! let parent = Folder::in_kernel_mm(c"example", ())?;
-//! let first = Folder::inside(&parent, c"first", Counters { calls: 0 })?;
+//! let parent = Directory::in_kernel_mm(c"example", ())?;
+//! let first = Directory::inside(&parent, c"first", Counters { calls: 0 })?;
 //! drop((first, parent));
 //! # Ok::<(), Error>(())
 //! ```
@@ -162,11 +162,11 @@ impl<T: Files> Ktype<T> {
 /// # Invariants
 ///
 /// `node.kobj` is initialised, and this object owns one reference to `node.kobj`.
-pub struct Folder<T: Files> {
+pub struct Directory<T: Files> {
     node: Pin<KBox<Node<T>>>,
 }
 
-impl<T: Files> Folder<T> {
+impl<T: Files> Directory<T> {
     /// Creates the directory `name` in `parent`.
     ///
     /// Returns `EEXIST` if the name is taken.
@@ -186,15 +186,15 @@ impl<T: Files> Folder<T> {
             GFP_KERNEL,
         )?;
         // INVARIANT: kobject_init_and_add() initialises the kobject even on failure. The caller
-        // must then put the reference, and dropping `folder` puts the reference.
-        let folder = Self { node };
+        // must then put the reference, and dropping `dir` puts the reference.
+        let dir = Self { node };
         // SAFETY:
         // - The kobject is zeroed and pinned, and its type is `'static`.
         // - By the safety requirements the parent is valid.
         // - "%s" takes one C string, here `name`.
         to_result(unsafe {
             bindings::kobject_init_and_add(
-                folder.node.kobj.get(),
+                dir.node.kobj.get(),
                 &Ktype::<T>::KTYPE,
                 parent,
                 c"%s".as_char_ptr(),
@@ -204,10 +204,10 @@ impl<T: Files> Folder<T> {
         for file in T::FILES {
             // SAFETY: The kobject is in sysfs, and the attribute is `'static`.
             to_result(unsafe {
-                bindings::sysfs_create_file_ns(folder.node.kobj.get(), &file.attr, ptr::null())
+                bindings::sysfs_create_file_ns(dir.node.kobj.get(), &file.attr, ptr::null())
             })?;
         }
-        Ok(folder)
+        Ok(dir)
     }
 
     /// Creates the directory `name` in `parent`.
@@ -215,7 +215,7 @@ impl<T: Files> Folder<T> {
     /// Returns `EEXIST` if the name is taken.
     ///
     /// Context: may sleep.
-    pub fn inside<P: Files>(parent: &Folder<P>, name: &CStr, data: T) -> Result<Self> {
+    pub fn inside<P: Files>(parent: &Directory<P>, name: &CStr, data: T) -> Result<Self> {
         // SAFETY: `parent` is in sysfs while it is borrowed.
         unsafe { Self::in_kobject(parent.node.kobj.get(), name, data) }
     }
@@ -242,7 +242,7 @@ impl<T: Files> Folder<T> {
         let mm = unsafe { (*kn).priv_ }.cast::<bindings::kobject>();
         // SAFETY: `priv` of a directory in sysfs is NULL or the kobject. The kernel creates the
         // kobject of /sys/kernel/mm at boot and never removes the kobject.
-        let folder = match unsafe { mm.as_ref() } {
+        let dir = match unsafe { mm.as_ref() } {
             // SAFETY: The checks show that `mm` is the kobject of /sys/kernel/mm, and that kobject
             // is never removed.
             Some(k) if k.sd == kn && k.parent == root => unsafe {
@@ -252,11 +252,11 @@ impl<T: Files> Folder<T> {
         };
         // SAFETY: This function owns the reference that kernfs_find_and_get_ns() returned.
         unsafe { bindings::kernfs_put(kn) };
-        folder
+        dir
     }
 }
 
-impl<T: Files> Drop for Folder<T> {
+impl<T: Files> Drop for Directory<T> {
     fn drop(&mut self) {
         // SAFETY: By the type invariants the kobject is initialised.
         unsafe { bindings::kobject_del(self.node.kobj.get()) };

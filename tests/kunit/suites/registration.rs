@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn the_folder_shows_the_version() -> Result {
+    fn the_directory_shows_the_version() -> Result {
         let change = |ex: &mut Ex| ex.client.version[..4].copy_from_slice(b"2.1\0");
         let client = Client::altered(0, "kunit_first", Setup::SEED, change)?;
         ensure!(counters::reads(client.name(), c"version", "2.1\n")?);
