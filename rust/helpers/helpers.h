@@ -214,7 +214,7 @@ bool ext_current_is_kthread(void);
 int ext_locked_down_pci(void);
 
 /* linux/slab.h */
-bool ext_memcg_has_room(unsigned long bytes);
+bool ext_memcg_has_headroom(unsigned long bytes);
 
 /* linux/uaccess.h */
 

@@ -33,7 +33,7 @@ static bool has_ample_room(unsigned long bytes)
  * Returns whether the memory cgroup of the caller has headroom for @bytes. A plain allocation above
  * the limit invokes the OOM killer; the allocation here reclaims, and fails.
  */
-bool ext_memcg_has_room(unsigned long bytes)
+bool ext_memcg_has_headroom(unsigned long bytes)
 {
 	void *probe;
 	bool has_room;

@@ -49,7 +49,7 @@ use kernel::{
 };
 
 /// Kernel memory that a memory region may need, without the memory for runs of scattered pages.
-const ROOM: usize = 8192;
+const HEADROOM: usize = 8192;
 
 /// The client.
 pub(crate) struct BarClient;
@@ -177,7 +177,7 @@ impl Client for BarClient {
         ticket: Ticket,
     ) -> Result<BarMemory> {
         let pin_all = || {
-            memcg::check_room(ROOM)?;
+            memcg::check_headroom(HEADROOM)?;
             let pages = pages_of(range)?;
             // The process may keep the `mmap_lock` for any time, and from the addition of the
             // ticket on an invalidation waits for this registration. So take the lock before the

@@ -20,15 +20,15 @@ use kernel::prelude::*;
 ///
 /// /// Creates an object for a process.
 /// fn create() -> Result<KVec<u64>> {
-///     memcg::check_room(4096)?;
+///     memcg::check_headroom(4096)?;
 ///     Ok(KVec::with_capacity(100, GFP_KERNEL_ACCOUNT)?)
 /// }
 /// ```
 ///
 /// Context: process context; may sleep.
-pub fn check_room(bytes: usize) -> Result {
+pub fn check_headroom(bytes: usize) -> Result {
     // SAFETY: The function needs a context that may sleep, as this function does.
-    if unsafe { helpers::ext_memcg_has_room(bytes) } {
+    if unsafe { helpers::ext_memcg_has_headroom(bytes) } {
         Ok(())
     } else {
         Err(ENOMEM)

@@ -92,9 +92,9 @@ impl Pages {
                 .checked_mul(PAGE_SIZE)
                 .and_then(|at| addr.checked_add(at));
             batch.clear();
-            let room: &mut [MaybeUninit<*mut bindings::page>] = batch.spare_capacity_mut();
-            let want = (n - done).min(Self::BATCH).min(room.len());
-            // SAFETY: `room` has space for `want` pointers. `_mm` shows that the `mmap_lock` of
+            let spare: &mut [MaybeUninit<*mut bindings::page>] = batch.spare_capacity_mut();
+            let want = (n - done).min(Self::BATCH).min(spare.len());
+            // SAFETY: `spare` has space for `want` pointers. `_mm` shows that the `mmap_lock` of
             // this process is held, and the function does not release the lock.
             let got = unsafe {
                 bindings::pin_user_pages(
@@ -102,7 +102,7 @@ impl Pages {
                     // CAST: At most `BATCH`.
                     want as c_ulong,
                     flags,
-                    room.as_mut_ptr().cast(),
+                    spare.as_mut_ptr().cast(),
                 )
             };
             let got = match usize::try_from(got) {
