@@ -55,7 +55,7 @@ pub use self::{
 use crate::shared::ext::base::pci::{
     as_raw,
     Bar,
-    Window, //
+    BarRange, //
 };
 use core::ops::Range;
 use kernel::{
@@ -94,14 +94,15 @@ pub fn publish(dev: &pci::Device<Bound>) {
 ///
 /// # Invariants
 ///
-/// `function` is the function of `window`, and `member` is the number of this memory in `function`.
+/// `function` is the function of `bar_range`, and `member` is the number of this memory in
+/// `function`.
 pub struct Provider {
     /// The memory of the function.
     function: Arc<Function>,
     /// The number of this memory in `function`.
     member: usize,
     /// The memory.
-    window: Window,
+    bar_range: BarRange,
     /// Physical address of the first byte of the BAR.
     base: u64,
     /// Whether the BAR is prefetchable, so that writes may be combined.
@@ -146,7 +147,7 @@ impl Provider {
             member: unsafe { function.add(start..end) }?,
             function: function.clone(),
             // SAFETY: `part` lies in BAR `index`, which is memory space.
-            window: unsafe { Window::new(dev.into(), index, start..end) },
+            bar_range: unsafe { BarRange::new(dev.into(), index, start..end) },
             base: bar.start(),
             prefetchable: bar.is_prefetchable(),
         })
@@ -155,8 +156,8 @@ impl Provider {
     /// Returns the physical addresses of the memory, and the BAR of the memory.
     ///
     /// Context: any.
-    pub fn window(&self) -> &Window {
-        &self.window
+    pub fn bar_range(&self) -> &BarRange {
+        &self.bar_range
     }
 
     /// Returns whether the BAR is prefetchable: writes may be combined.
@@ -173,7 +174,7 @@ impl Provider {
     ///
     /// Context: any.
     pub fn check_alloc(&self, n: usize, align: u64) -> Result {
-        let phys = self.window.phys();
+        let phys = self.bar_range.phys();
         let fits = |at: u64| at < phys.end;
         if n == 0
             || !align.is_power_of_two()

@@ -13,7 +13,7 @@ use crate::{
         base::{
             dma_table::Table,
             mm,
-            pci::Window,
+            pci::BarRange,
             pfnmap,
             pinned,
             run_table::RunTable,
@@ -61,15 +61,15 @@ enum Origin {
     /// A BAR of this driver.
     Own(Arc<Allocation>),
     /// A BAR of another driver, or of no driver.
-    Foreign(Window),
+    Foreign(BarRange),
 }
 
 impl Origin {
     /// Returns the BAR.
-    fn window(&self) -> &Window {
+    fn bar_range(&self) -> &BarRange {
         match self {
-            Self::Own(allocation) => allocation.bar().memory().window(),
-            Self::Foreign(window) => window,
+            Self::Own(allocation) => allocation.bar().memory().bar_range(),
+            Self::Foreign(bar_range) => bar_range,
         }
     }
 }
@@ -79,7 +79,7 @@ pub(crate) enum Region {
     /// The BAR belongs to this driver: the mapping of the first page.
     Own(Found<Allocation>),
     /// The BAR belongs to another driver, or to no driver.
-    Foreign(Kind, Window),
+    Foreign(Kind, BarRange),
 }
 
 impl Region {
@@ -87,7 +87,7 @@ impl Region {
     fn origin(&self) -> Origin {
         match self {
             Self::Own(found) => Origin::Own(found.data.clone()),
-            Self::Foreign(_, window) => Origin::Foreign(window.clone()),
+            Self::Foreign(_, bar_range) => Origin::Foreign(bar_range.clone()),
         }
     }
 }
@@ -165,8 +165,8 @@ impl Client for BarClient {
             // Host memory ends here.
             return Ok(None);
         };
-        let window = kind.window(mm, range.addr());
-        Ok(window.map(|window| Region::Foreign(kind, window)))
+        let bar_range = kind.bar_range(mm, range.addr());
+        Ok(bar_range.map(|bar_range| Region::Foreign(kind, bar_range)))
     }
 
     fn get_pages(
@@ -190,16 +190,16 @@ impl Client for BarClient {
             // Before the pages are pinned; see `Tickets`.
             let guard = match region {
                 Region::Own(found) => Tickets::add(found.data.bar().tickets(), ticket)?,
-                Region::Foreign(_, window) => functions.add(window.dev(), ticket)?,
+                Region::Foreign(_, bar_range) => functions.add(bar_range.dev(), ticket)?,
             };
             let backing = match region {
                 Region::Own(found) => Backing::Own(hold(found, mm.as_ref(), pages, write)?),
-                Region::Foreign(kind, window) => {
+                Region::Foreign(kind, bar_range) => {
                     let mm = mm.as_ref().ok_or(EFAULT)?;
                     kind.check(mm, pages.clone())?;
                     match kind {
-                        Kind::Pages => Backing::Pages(pin(window, mm, pages, write)?),
-                        Kind::Mmio => Backing::Mmio(look_up(window, mm, pages, write)?),
+                        Kind::Pages => Backing::Pages(pin(bar_range, mm, pages, write)?),
+                        Kind::Mmio => Backing::Mmio(look_up(bar_range, mm, pages, write)?),
                     }
                 }
             };
@@ -216,7 +216,7 @@ impl Client for BarClient {
 /// Logs a message about memory of `origin`. The message names this module even if another driver
 /// owns the BAR.
 fn log(origin: &Origin, message: fmt::Arguments<'_>) {
-    let (dev, index) = (origin.window().dev(), origin.window().index());
+    let (dev, index) = (origin.bar_range().dev(), origin.bar_range().index());
     match origin {
         Origin::Own(_) => dev_err_limited!(dev, "BAR {}: {}\n", index, message),
         Origin::Foreign(_) => {
@@ -245,7 +245,7 @@ fn log_rejected(region: &Region, range: VaRange, write: bool, e: Error) {
 
 /// Logs why `memory` could not be mapped for `dev`.
 fn log_unreachable(memory: &BarMemory, dev: &device::Device, e: Error) {
-    let why = match p2pdma::distance(memory.origin.window().dev(), dev) {
+    let why = match p2pdma::distance(memory.origin.bar_range().dev(), dev) {
         Ok(_) => "the DMA API fails",
         Err(obstacle) => obstacle.as_str(),
     };
@@ -313,32 +313,32 @@ fn hold_mapped(
     }
 }
 
-/// Pins the pages of `range`. Returns `EFAULT` unless all pages are in `window`, and writable if
+/// Pins the pages of `range`. Returns `EFAULT` unless all pages are in `bar_range`, and writable if
 /// `write`.
 fn pin(
-    window: &Window,
+    bar_range: &BarRange,
     mm: &mm::Locked<'_>,
     range: Range<usize>,
     write: bool,
 ) -> Result<RunTable<pinned::Pages>> {
     let pages = pinned::Pages::pin(mm, range.start, range.len() / PAGE_SIZE, write)?;
     // The range may continue in memory that is not revoked together with the PCI function.
-    if !pages.all_within(window.phys()) {
+    if !pages.all_within(bar_range.phys()) {
         return Err(EFAULT);
     }
     RunTable::new(pages)
 }
 
 /// Looks up the physical addresses of `range`. Returns `EFAULT` unless all addresses are in
-/// `window`, and mapped writable if `write`.
+/// `bar_range`, and mapped writable if `write`.
 fn look_up(
-    window: &Window,
+    bar_range: &BarRange,
     mm: &mm::Locked<'_>,
     range: Range<usize>,
     write: bool,
 ) -> Result<MmioTable> {
     MmioTable::new(
         pfnmap::physical(mm, range.start, range.len(), write)?,
-        window,
+        bar_range,
     )
 }

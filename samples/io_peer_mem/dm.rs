@@ -98,7 +98,7 @@ pub(crate) fn alloc(this: ArcBorrow<'_, Bar>, opened: &Opened<'_>, arg: usize) -
 /// Context: process context; may sleep.
 pub(crate) fn capacity(this: ArcBorrow<'_, Bar>, arg: usize) -> Result<isize> {
     abi::check_capacity(&user::read(arg)?)?;
-    let phys = this.memory().window().phys();
+    let phys = this.memory().bar_range().phys();
     let space = this.memory().free_space()?;
     user::write(
         arg,

@@ -8,7 +8,7 @@
 use crate::{
     ext::base::{
         mm,
-        pci::Window,
+        pci::BarRange,
         pfnmap,
         pinned,
         vma, //
@@ -47,18 +47,18 @@ impl Kind {
     /// the kind is mapped at `addr` yet.
     ///
     /// Context: process context; may sleep.
-    pub(crate) fn window(self, mm: mm::Locked<'_>, addr: usize) -> Option<Window> {
+    pub(crate) fn bar_range(self, mm: mm::Locked<'_>, addr: usize) -> Option<BarRange> {
         let page = addr - addr % PAGE_SIZE;
         match self {
             Self::Pages => {
                 let pinned = pinned::Pages::pin(&mm, page, 1, false).ok()?;
                 drop(mm);
-                Window::of_p2pdma(pinned.map_of_first()?)
+                BarRange::of_p2pdma(pinned.map_of_first()?)
             }
             Self::Mmio => {
                 let runs = pfnmap::physical(&mm, page, PAGE_SIZE, false).ok()?;
                 drop(mm);
-                Window::of(runs.first()?.start)
+                BarRange::of(runs.first()?.start)
             }
         }
     }

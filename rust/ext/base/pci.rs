@@ -8,7 +8,7 @@
 //! # Examples
 //!
 //! ```
-//! use crate::ext::base::pci::{self, Bar, Window};
+//! use crate::ext::base::pci::{self, Bar, BarRange};
 //! use kernel::device::Core;
 //!
 //! /// Claims the first memory BAR of `dev`, in `probe()`.
@@ -26,7 +26,7 @@
 //!
 //! /// Returns the function to which the physical address `phys` belongs.
 //! fn owner(phys: u64) -> Option<(u32, u8, u8)> {
-//!     Window::of(phys).map(|window| pci::address(window.dev()))
+//!     BarRange::of(phys).map(|bar_range| pci::address(bar_range.dev()))
 //! }
 //!
 //! if let Some(dev) = pci::at(0, 0, 0) {
@@ -34,6 +34,7 @@
 //! }
 //! ```
 
+mod bar_range;
 #[cfg(ext_p2pdma)]
 mod bind;
 #[cfg(ext_pci_driver)]
@@ -42,11 +43,10 @@ mod bind_with;
 mod recovery;
 #[cfg(ext_pci_driver)]
 mod registration;
-mod window;
 
+pub use self::bar_range::BarRange;
 #[cfg(ext_p2pdma)]
 pub use self::bind::Override;
-pub use self::window::Window;
 #[cfg(ext_pci_driver)]
 pub use self::{
     bind_with::{

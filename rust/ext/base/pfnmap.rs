@@ -7,13 +7,13 @@
 //! # Examples
 //!
 //! ```
-//! use crate::ext::base::{pci::Window, pfnmap};
+//! use crate::ext::base::{pci::BarRange, pfnmap};
 //! use kernel::mm::MmWithUser;
 //!
 //! /// Returns the BAR that the process has mapped at `addr`.
-//! fn bar_at(mm: &MmWithUser, addr: usize) -> Result<Option<Window>> {
+//! fn bar_at(mm: &MmWithUser, addr: usize) -> Result<Option<BarRange>> {
 //!     let runs = pfnmap::physical(&mm.mmap_read_lock(), addr, 1, false)?;
-//!     Ok(runs.first().and_then(|run| Window::of(run.start)))
+//!     Ok(runs.first().and_then(|run| BarRange::of(run.start)))
 //! }
 //! ```
 

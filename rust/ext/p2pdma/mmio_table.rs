@@ -6,11 +6,11 @@
 //! # Examples
 //!
 //! ```
-//! use crate::ext::{base::{pci::Window, small_vec::SmallVec}, p2pdma::mmio_table::MmioTable};
+//! use crate::ext::{base::{pci::BarRange, small_vec::SmallVec}, p2pdma::mmio_table::MmioTable};
 //! use kernel::{device, page::PAGE_SIZE};
 //!
 //! /// Maps the first page of `window` for `dev`.
-//! fn first_page(window: &Window, dev: &device::Device) -> Result<MmioTable> {
+//! fn first_page(window: &BarRange, dev: &device::Device) -> Result<MmioTable> {
 //!     let start = window.phys().start;
 //!     let mut runs = SmallVec::new();
 //!     runs.push(start..start + PAGE_SIZE as u64, GFP_KERNEL)?;
@@ -30,7 +30,7 @@ use crate::shared::ext::{
             Reach,
             Table, //
         },
-        pci::Window,
+        pci::BarRange,
         small_vec::SmallVec, //
     },
     p2pdma::{
@@ -59,7 +59,7 @@ pub struct MmioTable {
     /// Physical addresses, in whole pages.
     runs: SmallVec<Range<u64>>,
     /// The BAR.
-    window: Window,
+    window: BarRange,
 }
 
 impl MmioTable {
@@ -68,7 +68,7 @@ impl MmioTable {
     /// Returns `EFAULT` unless each range consists of whole pages in `window`.
     ///
     /// Context: any.
-    pub fn new(runs: SmallVec<Range<u64>>, window: &Window) -> Result<Self> {
+    pub fn new(runs: SmallVec<Range<u64>>, window: &BarRange) -> Result<Self> {
         if runs.is_empty() || !runs.iter().all(|run| is_within(run, window.phys())) {
             return Err(EFAULT);
         }

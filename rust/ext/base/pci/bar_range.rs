@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Physical addresses of memory BARs, and the BAR that an address belongs to. The main type is
-//! [`Window`]. Used to find the device behind memory that a process has mapped.
+//! [`BarRange`]. Used to find the device behind memory that a process has mapped.
 
 use super::{
     as_raw,
@@ -25,12 +25,12 @@ use kernel::{
 /// # Examples
 ///
 /// ```
-/// use crate::ext::base::pci::Window;
+/// use crate::ext::base::pci::BarRange;
 ///
 /// /// Returns the number of the BAR that contains `phys`, and the size of the BAR.
 /// fn bar_of(phys: u64) -> Option<(u32, u64)> {
-///     let window = Window::of(phys)?;
-///     Some((window.index(), window.phys().end - window.phys().start))
+///     let range = BarRange::of(phys)?;
+///     Some((range.index(), range.phys().end - range.phys().start))
 /// }
 /// ```
 ///
@@ -39,7 +39,7 @@ use kernel::{
 /// `phys` lies in BAR `index` of `dev`, and the BAR was memory space when the object was created.
 /// `index` is less than [`BARS`].
 #[derive(Clone)]
-pub struct Window {
+pub struct BarRange {
     /// Function of the BAR, with or without a driver.
     dev: ARef<pci::Device>,
     /// Number of the BAR.
@@ -48,8 +48,8 @@ pub struct Window {
     phys: Range<u64>,
 }
 
-impl Window {
-    /// Creates a window of BAR `index` of `dev`.
+impl BarRange {
+    /// Creates a range of BAR `index` of `dev`.
     ///
     /// # Safety
     ///
@@ -74,7 +74,7 @@ impl Window {
     }
 
     /// Returns the memory BAR that contains all of `map`, the physical addresses of a page map of
-    /// peer-to-peer memory; see [`Window::of`]. Only functions count whose driver provides
+    /// peer-to-peer memory; see [`BarRange::of`]. Only functions count whose driver provides
     /// peer-to-peer memory. A bridge like an Intel VMD does not.
     ///
     /// Context: may sleep.
@@ -143,10 +143,10 @@ fn narrower<T>(
     other: (T, Range<u64>),
     wanted: &Range<u64>,
 ) -> Option<(T, Range<u64>)> {
-    let size = |window: &Range<u64>| window.end - window.start;
+    let size = |range: &Range<u64>| range.end - range.start;
     let contains = other.1.start <= wanted.start && wanted.end <= other.1.end;
     match &best {
-        Some((_, window)) if !contains || size(window) <= size(&other.1) => best,
+        Some((_, range)) if !contains || size(range) <= size(&other.1) => best,
         None if !contains => None,
         _ => Some(other),
     }
@@ -194,34 +194,34 @@ impl Iterator for Functions {
 }
 
 #[cfg(ext_tests)]
-#[kunit_tests(ext_pci_window)]
+#[kunit_tests(ext_pci_bar_range)]
 mod tests {
     use super::*;
 
-    /// Returns the number of the innermost window.
-    fn owner(windows: &[Range<u64>], addr: u64) -> Option<usize> {
-        owner_of_all(windows, addr..addr + 1)
+    /// Returns the number of the innermost BAR.
+    fn owner(bars: &[Range<u64>], addr: u64) -> Option<usize> {
+        owner_of_all(bars, addr..addr + 1)
     }
 
-    /// Returns the number of the innermost window for a range.
-    fn owner_of_all(windows: &[Range<u64>], wanted: Range<u64>) -> Option<usize> {
+    /// Returns the number of the innermost BAR for a range.
+    fn owner_of_all(bars: &[Range<u64>], wanted: Range<u64>) -> Option<usize> {
         let mut best = None;
-        for window in windows.iter().cloned().enumerate() {
-            best = narrower(best, window, &wanted);
+        for bar in bars.iter().cloned().enumerate() {
+            best = narrower(best, bar, &wanted);
         }
         best.map(|(i, _)| i)
     }
 
-    /// Windows side by side.
+    /// BARs side by side.
     #[test]
     fn disjoint() {
-        let windows = [0x1000..0x2000, 0x2000..0x6000];
-        assert_eq!(owner(&windows, 0xfff), None);
-        assert_eq!(owner(&windows, 0x1000), Some(0));
-        assert_eq!(owner(&windows, 0x1fff), Some(0));
-        assert_eq!(owner(&windows, 0x2000), Some(1));
-        assert_eq!(owner(&windows, 0x5fff), Some(1));
-        assert_eq!(owner(&windows, 0x6000), None);
+        let bars = [0x1000..0x2000, 0x2000..0x6000];
+        assert_eq!(owner(&bars, 0xfff), None);
+        assert_eq!(owner(&bars, 0x1000), Some(0));
+        assert_eq!(owner(&bars, 0x1fff), Some(0));
+        assert_eq!(owner(&bars, 0x2000), Some(1));
+        assert_eq!(owner(&bars, 0x5fff), Some(1));
+        assert_eq!(owner(&bars, 0x6000), None);
         assert_eq!(owner(&[], 0), None);
     }
 
@@ -234,39 +234,39 @@ mod tests {
             0x1000_0000..0x1000_4000,
             0x2000_0000..0x2400_0000,
         );
-        let windows = [vmd, ssd, cmb];
-        assert_eq!(owner(&windows, 0x1000_0000), Some(1));
-        assert_eq!(owner(&windows, 0x1000_3fff), Some(1));
-        assert_eq!(owner(&windows, 0x1000_4000), Some(0));
-        assert_eq!(owner(&windows, 0x2000_0000), Some(2));
-        assert_eq!(owner(&windows, 0x23ff_ffff), Some(2));
-        assert_eq!(owner(&windows, 0x2400_0000), Some(0));
-        let mut reversed = windows;
+        let bars = [vmd, ssd, cmb];
+        assert_eq!(owner(&bars, 0x1000_0000), Some(1));
+        assert_eq!(owner(&bars, 0x1000_3fff), Some(1));
+        assert_eq!(owner(&bars, 0x1000_4000), Some(0));
+        assert_eq!(owner(&bars, 0x2000_0000), Some(2));
+        assert_eq!(owner(&bars, 0x23ff_ffff), Some(2));
+        assert_eq!(owner(&bars, 0x2400_0000), Some(0));
+        let mut reversed = bars;
         reversed.reverse();
         assert_eq!(owner(&reversed, 0x2000_0000), Some(0));
         assert_eq!(owner(&reversed, 0x2fff_ffff), Some(2));
     }
 
-    /// A range is in a window only if the whole range is. The smaller window may contain a part of
+    /// A range is in a BAR only if the whole range is. The smaller BAR may contain a part of
     /// the range.
     #[test]
     fn whole_ranges() {
-        let windows = [0x1000..0x9000, 0x2000..0x4000];
-        assert_eq!(owner_of_all(&windows, 0x2000..0x4000), Some(1));
-        assert_eq!(owner_of_all(&windows, 0x2000..0x4001), Some(0));
-        assert_eq!(owner_of_all(&windows, 0x1fff..0x3000), Some(0));
-        assert_eq!(owner_of_all(&windows, 0x1000..0x9000), Some(0));
-        assert_eq!(owner_of_all(&windows, 0x0fff..0x2000), None);
-        assert_eq!(owner_of_all(&windows, 0x8fff..0x9001), None);
+        let bars = [0x1000..0x9000, 0x2000..0x4000];
+        assert_eq!(owner_of_all(&bars, 0x2000..0x4000), Some(1));
+        assert_eq!(owner_of_all(&bars, 0x2000..0x4001), Some(0));
+        assert_eq!(owner_of_all(&bars, 0x1fff..0x3000), Some(0));
+        assert_eq!(owner_of_all(&bars, 0x1000..0x9000), Some(0));
+        assert_eq!(owner_of_all(&bars, 0x0fff..0x2000), None);
+        assert_eq!(owner_of_all(&bars, 0x8fff..0x9001), None);
     }
 
-    /// Three levels, and two windows of equal size: the first is returned.
+    /// Three levels, and two BARs of equal size: the first is returned.
     #[test]
     fn deep_and_equal() {
-        let windows = [0..0x1_0000, 0x1000..0x9000, 0x2000..0x3000, 0x2000..0x3000];
-        assert_eq!(owner(&windows, 0x2800), Some(2));
-        assert_eq!(owner(&windows, 0x3000), Some(1));
-        assert_eq!(owner(&windows, 0x9000), Some(0));
+        let bars = [0..0x1_0000, 0x1000..0x9000, 0x2000..0x3000, 0x2000..0x3000];
+        assert_eq!(owner(&bars, 0x2800), Some(2));
+        assert_eq!(owner(&bars, 0x3000), Some(1));
+        assert_eq!(owner(&bars, 0x9000), Some(0));
         assert_eq!(owner(&[0..u64::MAX, 5..6], 5), Some(1));
     }
 }
