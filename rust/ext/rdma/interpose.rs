@@ -117,21 +117,21 @@
 mod data;
 mod dispatch;
 mod functions;
-mod saved;
+mod orig_ops;
 
 pub use self::dispatch::{
     Dispatch,
     DispatchCell, //
 };
 
-pub(super) use self::saved::Operations;
+pub(super) use self::orig_ops::Operations;
 
 use self::{
     functions::{
         Interposer,
         CLIENT, //
     },
-    saved::REPLACED, //
+    orig_ops::HOOKED_OPS, //
 };
 use super::{
     calls::TextRef,
@@ -364,7 +364,7 @@ impl<H: Hooks> PinnedDrop for Registration<H> {
     fn drop(self: Pin<&mut Self>) {
         // SAFETY: By the type invariants the client is registered. The call runs `remove` for each device.
         unsafe { rdma::ib_unregister_client(self.client.get()) };
-        REPLACED.wait();
+        HOOKED_OPS.wait();
         // The operations of all devices are the drivers' own again, so this wait delays no RDMA
         // device.
         dma_buf::wait_released();
@@ -376,7 +376,7 @@ impl<H: Hooks> PinnedDrop for Registration<H> {
         }
         // SAFETY: No function pointer leads to the interposed functions, and no call is inside the
         // functions.
-        unsafe { REPLACED.clear() };
+        unsafe { HOOKED_OPS.clear() };
         // From here on another interposer may be registered.
         CLIENT.store(ptr::null_mut(), Release);
     }

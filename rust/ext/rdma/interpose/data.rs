@@ -6,7 +6,7 @@
 //! until the removal of the device. A call looks the data up there under RCU and counts itself.
 
 use super::{
-    saved::Saved,
+    orig_ops::OrigOps,
     Hooks, //
 };
 use crate::shared::{
@@ -32,7 +32,7 @@ use kernel::{
 ///
 /// # Invariants
 ///
-/// `dispatch` is static, `keys` belongs to `hooks`, and the functions belong to `saved`.
+/// `dispatch` is static, `keys` belongs to `hooks`, and the functions belong to `orig_ops`.
 #[repr(C)]
 pub(super) struct HookData<H> {
     /// The device.
@@ -48,7 +48,7 @@ pub(super) struct HookData<H> {
     /// Hooks for the device.
     pub(super) hooks: Arc<H>,
     /// Operations of the driver.
-    pub(super) saved: Arc<Saved>,
+    pub(super) orig_ops: Arc<OrigOps>,
     /// Receives the events of the device, once the handler is registered.
     events: Opaque<rdma::ib_event_handler>,
 }
@@ -74,10 +74,10 @@ pub(super) enum Verbs {
 }
 
 impl<H: Hooks> HookData<H> {
-    /// Creates the data for a device whose operations are `saved`.
+    /// Creates the data for a device whose operations are `orig_ops`.
     ///
     /// Context: may sleep.
-    pub(super) fn new(dev: &Device, saved: Arc<Saved>) -> Result<KBox<Self>> {
+    pub(super) fn new(dev: &Device, orig_ops: Arc<OrigOps>) -> Result<KBox<Self>> {
         let calls = [InFlight::new()?, InFlight::new()?];
         let data = KBox::new_uninit(GFP_KERNEL)?;
         // No later step may fail: only `remove` ends the hooks.
@@ -89,10 +89,10 @@ impl<H: Hooks> HookData<H> {
             calls,
             dispatch: hooks.dispatch().as_ptr(),
             keys: hooks.keys().as_ptr(),
-            reg_user_mr: saved.driver.reg_user_mr,
-            dereg_mr: saved.driver.dereg_mr,
+            reg_user_mr: orig_ops.driver.reg_user_mr,
+            dereg_mr: orig_ops.driver.dereg_mr,
             hooks,
-            saved,
+            orig_ops,
             events: Opaque::zeroed(),
         };
         Ok(KBox::write(data, this))

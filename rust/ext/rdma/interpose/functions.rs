@@ -14,10 +14,10 @@ use super::{
         Inside,
         Verbs, //
     },
-    saved::{
+    orig_ops::{
         Operations,
-        Saved,
-        REPLACED, //
+        OrigOps,
+        HOOKED_OPS, //
     },
     Driver,
     Hooks,
@@ -118,8 +118,8 @@ impl<H: Hooks> Interposer<H> {
             // entered the operations in the list. The full barrier orders the reads of this task in
             // the same way.
             Atomic::new(0).fetch_add(1, Full);
-            match REPLACED.find(dev) {
-                Some(saved) => driver(&saved.driver),
+            match HOOKED_OPS.find(dev) {
+                Some(orig_ops) => driver(&orig_ops.driver),
                 // SAFETY: By the safety requirements the device is registered.
                 None => driver(&unsafe { Operations::of(dev) }),
             }
@@ -157,7 +157,7 @@ impl<H: Hooks> Interposer<H> {
             // SAFETY: By the safety requirements the pointers are valid or NULL during the call.
             let req = unsafe { Request::new(pd, range, access, dmah, udata) };
             let driver = Driver {
-                ops: &this.saved.driver,
+                ops: &this.orig_ops.driver,
                 rereg: &|| compat::eopnotsupp().to_ptr(),
             };
             match this.hooks.reg_user_mr(&req, driver) {
@@ -238,9 +238,9 @@ impl<H: Hooks> Interposer<H> {
             let req = unsafe { Request::new(pd, range, access, ptr::null_mut(), udata) };
             // SAFETY: By the safety requirements the MR is valid during the call.
             let old = unsafe { Mr::from_raw(mr) };
-            let rereg = || driver(&this.saved.driver);
+            let rereg = || driver(&this.orig_ops.driver);
             let driver = Driver {
-                ops: &this.saved.driver,
+                ops: &this.orig_ops.driver,
                 rereg: &rereg,
             };
             match this.hooks.rereg_user_mr(old, Change(flags), &req, driver) {
@@ -271,7 +271,7 @@ impl<H: Hooks> Interposer<H> {
             None => compat::eopnotsupp().to_errno(),
         };
         let hooks = |this: &HookData<H>| {
-            let call = || driver(&this.saved.driver);
+            let call = || driver(&this.orig_ops.driver);
             // SAFETY: By the safety requirements the MR is valid until the driver has deregistered
             // the MR, and the driver's call is the last use.
             let mr = unsafe { Mr::from_raw(mr) };
@@ -303,7 +303,7 @@ impl<H: Hooks> Interposer<H> {
         };
         let hooks = |this: &HookData<H>| {
             this.hooks.dealloc_ucontext(UcontextId(ucontext.addr()));
-            driver(&this.saved.driver);
+            driver(&this.orig_ops.driver);
         };
         // SAFETY: By the safety requirements `ucontext` is valid, so the device of `ucontext` is
         // valid and registered.
@@ -334,15 +334,15 @@ impl<H: Hooks> Interposer<H> {
         if ops.reg_user_mr.is_none() || ops.dereg_mr.is_none() {
             return Err(compat::eopnotsupp());
         }
-        let ours = Operations {
+        let hooked = Operations {
             reg_user_mr: Some(rdma::ext_reg_user_mr),
             rereg_user_mr: Some(Self::rereg_user_mr),
             dereg_mr: Some(rdma::ext_dereg_mr),
             dealloc_ucontext: Some(Self::dealloc_ucontext),
         };
         // SAFETY: The device is registered.
-        let saved = unsafe { Saved::new(raw, ours) }?;
-        let data = HookData::<H>::new(dev, saved.clone())?;
+        let orig_ops = unsafe { OrigOps::new(raw, hooked) }?;
+        let data = HookData::<H>::new(dev, orig_ops.clone())?;
         let data = KBox::into_raw(data);
         // SAFETY: The client is registered, and ib_core is calling `add` for the device.
         unsafe { rdma::ib_set_client_data(raw, CLIENT.load(Relaxed), data.cast()) };
@@ -351,7 +351,7 @@ impl<H: Hooks> Interposer<H> {
         unsafe { (*data).publish() };
         // SAFETY: The device is registered. Only `remove` frees the data, after `ignore_events`.
         unsafe { (*data).receive_events() };
-        saved.install();
+        orig_ops.install();
         Ok(())
     }
 
@@ -375,10 +375,10 @@ impl<H: Hooks> Interposer<H> {
                  first\n",
                 dev.name()
             );
-            REPLACED.add(&data.saved);
+            HOOKED_OPS.add(&data.orig_ops);
         };
 
-        let restored = data.saved.restore_registering();
+        let restored = data.orig_ops.restore_registering();
         if !restored {
             replaced();
         }
@@ -386,7 +386,7 @@ impl<H: Hooks> Interposer<H> {
         data.hooks.remove();
         // SAFETY: `install_all` has registered the handler, and the device is registered.
         unsafe { data.ignore_events() };
-        if !data.saved.restore_ending() && restored {
+        if !data.orig_ops.restore_ending() && restored {
             replaced();
         }
         data.calls(Verbs::Ending).close();

@@ -2,13 +2,13 @@
 
 //! The driver's operations of a device while they are interposed.
 //!
-//! [`Saved`] holds the operations of one device. Used by [`functions`](super::functions).
+//! [`OrigOps`] holds the operations of one device. Used by [`functions`](super::functions).
 //!
 //! Another module may interpose the same operations later: the other module saves this module's
 //! functions and calls our functions as if they were the driver's. If this module leaves the device
 //! first, restoring the driver's functions would undo the work of the other module. So this module
 //! leaves the operations alone. The interposed functions then call the driver's functions, kept in
-//! [`REPLACED`], until the other module has restored our functions or the device is unregistered.
+//! [`HOOKED_OPS`], until the other module has restored our functions or the device is unregistered.
 //! The code of this module must stay until then.
 
 use crate::shared::{
@@ -104,14 +104,14 @@ impl<F: Copy> Place<'_, F> {
         self.0.store(Self::as_pointer(function), Release);
     }
 
-    /// Restores the driver's operation if `ours` is installed. Returns whether the driver's
+    /// Restores the driver's operation if `hooked` is installed. Returns whether the driver's
     /// operation is in place.
-    fn restore(&self, ours: F, driver: F) -> bool {
-        let (ours, driver) = (Self::as_pointer(ours), Self::as_pointer(driver));
+    fn restore(&self, hooked: F, driver: F) -> bool {
+        let (hooked, driver) = (Self::as_pointer(hooked), Self::as_pointer(driver));
         // An operation that the driver does not have is not interposed.
         // INVARIANT: `driver` is an `F`.
         driver.is_null()
-            || match self.0.cmpxchg(ours, driver, Full) {
+            || match self.0.cmpxchg(hooked, driver, Full) {
                 Ok(_) => true,
                 Err(current) => current == driver,
             }
@@ -186,24 +186,24 @@ impl Operations {
 /// # Invariants
 ///
 /// `dev` is valid: `memory` is a reference to its `struct device`.
-pub(super) struct Saved {
+pub(super) struct OrigOps {
     dev: *mut rdma::ib_device,
     memory: ARef<device::Device>,
     /// Operations of the driver.
     pub(super) driver: Operations,
-    ours: Operations,
-    /// The next entry of [`REPLACED`].
-    next: Atomic<*mut Saved>,
+    hooked: Operations,
+    /// The next entry of [`HOOKED_OPS`].
+    next: Atomic<*mut OrigOps>,
 }
 
 // SAFETY: The pointers are not bound to a task, and `memory` keeps the device valid.
-unsafe impl Send for Saved {}
+unsafe impl Send for OrigOps {}
 // SAFETY: Only `next` and the operations of the device change. All of these are accessed
 // atomically.
-unsafe impl Sync for Saved {}
+unsafe impl Sync for OrigOps {}
 
-impl Saved {
-    /// Saves the operations of a device before `ours` replaces the operations.
+impl OrigOps {
+    /// Saves the operations of a device before `hooked` replaces the operations.
     ///
     /// Returns `EBUSY` if another module still has functions of this module from an earlier
     /// registration.
@@ -211,8 +211,8 @@ impl Saved {
     /// # Safety
     ///
     /// `dev` must be valid and registered.
-    pub(super) unsafe fn new(dev: *mut rdma::ib_device, ours: Operations) -> Result<Arc<Self>> {
-        if REPLACED.find(dev).is_some_and(Self::is_reachable) {
+    pub(super) unsafe fn new(dev: *mut rdma::ib_device, hooked: Operations) -> Result<Arc<Self>> {
+        if HOOKED_OPS.find(dev).is_some_and(Self::is_reachable) {
             return Err(EBUSY);
         }
         // SAFETY: By the safety requirements `dev` is valid and registered. So the `struct device`
@@ -222,55 +222,55 @@ impl Saved {
         // SAFETY: By the safety requirements `dev` is registered.
         let driver = unsafe { Operations::of(dev) };
         // INVARIANT: `memory` is the reference.
-        let saved = Self {
+        let orig_ops = Self {
             dev,
             memory: memory.into(),
             driver,
-            ours,
+            hooked,
             next: Atomic::new(ptr::null_mut()),
         };
-        Ok(Arc::new(saved, GFP_KERNEL)?)
+        Ok(Arc::new(orig_ops, GFP_KERNEL)?)
     }
 
     /// Returns the places of the operations. Any number of tasks may use them at once.
     fn places(&self) -> Places<'_> {
-        // SAFETY: By the type invariants `dev` is valid. `dev` was registered when `Saved::new` was
-        // called.
+        // SAFETY: By the type invariants `dev` is valid. `dev` was registered when `OrigOps::new`
+        // was called.
         unsafe { Places::of(self.dev) }
     }
 
     /// Installs the functions. The interposed `dereg_mr` must see every MR of the hooks, so
     /// `dereg_mr` is installed before `reg_user_mr`.
     pub(super) fn install(&self) {
-        let (places, ours, driver) = (self.places(), &self.ours, &self.driver);
-        places.dereg_mr.install(ours.dereg_mr);
+        let (places, hooked, driver) = (self.places(), &self.hooked, &self.driver);
+        places.dereg_mr.install(hooked.dereg_mr);
         if driver.dealloc_ucontext.is_some() {
-            places.dealloc_ucontext.install(ours.dealloc_ucontext);
+            places.dealloc_ucontext.install(hooked.dealloc_ucontext);
         }
         if driver.rereg_user_mr.is_some() {
-            places.rereg_user_mr.install(ours.rereg_user_mr);
+            places.rereg_user_mr.install(hooked.rereg_user_mr);
         }
-        places.reg_user_mr.install(ours.reg_user_mr);
+        places.reg_user_mr.install(hooked.reg_user_mr);
     }
 
     /// Restores the driver's functions that make MRs. Returns whether these functions are in place.
     pub(super) fn restore_registering(&self) -> bool {
-        let (places, ours, driver) = (self.places(), &self.ours, &self.driver);
+        let (places, hooked, driver) = (self.places(), &self.hooked, &self.driver);
         places
             .reg_user_mr
-            .restore(ours.reg_user_mr, driver.reg_user_mr)
+            .restore(hooked.reg_user_mr, driver.reg_user_mr)
             & places
                 .rereg_user_mr
-                .restore(ours.rereg_user_mr, driver.rereg_user_mr)
+                .restore(hooked.rereg_user_mr, driver.rereg_user_mr)
     }
 
     /// Restores the driver's other functions. Returns whether these functions are in place.
     pub(super) fn restore_ending(&self) -> bool {
-        let (places, ours, driver) = (self.places(), &self.ours, &self.driver);
-        places.dereg_mr.restore(ours.dereg_mr, driver.dereg_mr)
+        let (places, hooked, driver) = (self.places(), &self.hooked, &self.driver);
+        places.dereg_mr.restore(hooked.dereg_mr, driver.dereg_mr)
             & places
                 .dealloc_ucontext
-                .restore(ours.dealloc_ucontext, driver.dealloc_ucontext)
+                .restore(hooked.dealloc_ucontext, driver.dealloc_ucontext)
     }
 
     /// Returns whether a call through the device can still reach this module's functions.
@@ -284,18 +284,18 @@ impl Saved {
 
 /// Devices that this module has left although another module has replaced the functions of this
 /// module.
-pub(super) static REPLACED: Replaced = Replaced(Atomic::new(ptr::null_mut()));
+pub(super) static HOOKED_OPS: HookedOps = HookedOps(Atomic::new(ptr::null_mut()));
 
 /// A list of devices. Entries are added, and the list is cleared as a whole.
 ///
 /// # Invariants
 ///
 /// The list consists of references from `Arc::into_raw`.
-pub(super) struct Replaced(Atomic<*mut Saved>);
+pub(super) struct HookedOps(Atomic<*mut OrigOps>);
 
-impl Replaced {
+impl HookedOps {
     /// Returns the entries.
-    fn iter(&self) -> impl Iterator<Item = &Saved> {
+    fn iter(&self) -> impl Iterator<Item = &OrigOps> {
         let mut next = self.0.load(Acquire);
         core::iter::from_fn(move || {
             // SAFETY: By the type invariants the pointer is NULL or valid until `clear`. The caller
@@ -307,20 +307,20 @@ impl Replaced {
     }
 
     /// Returns the entry of a device.
-    pub(super) fn find(&self, dev: *mut rdma::ib_device) -> Option<&Saved> {
+    pub(super) fn find(&self, dev: *mut rdma::ib_device) -> Option<&OrigOps> {
         self.iter().find(|entry| ptr::eq(entry.dev, dev))
     }
 
     /// Adds a device, once: the driver's operations of a device do not change.
-    pub(super) fn add(&self, saved: &Arc<Saved>) {
-        if self.find(saved.dev).is_some() {
+    pub(super) fn add(&self, orig_ops: &Arc<OrigOps>) {
+        if self.find(orig_ops.dev).is_some() {
             return;
         }
         // INVARIANT: The list takes over the reference from `Arc::into_raw`.
-        let new = Arc::into_raw(saved.clone()).cast_mut();
+        let new = Arc::into_raw(orig_ops.clone()).cast_mut();
         let mut head = self.0.load(Relaxed);
         loop {
-            saved.next.store(head, Relaxed);
+            orig_ops.next.store(head, Relaxed);
             match self.0.cmpxchg(head, new, Full) {
                 Ok(_) => return,
                 Err(current) => head = current,
@@ -336,7 +336,7 @@ impl Replaced {
     /// Context: may sleep.
     pub(super) fn wait(&self) {
         let mut logged = false;
-        while self.iter().any(Saved::is_reachable) {
+        while self.iter().any(OrigOps::is_reachable) {
             if !logged {
                 pr_err!(
                     "waiting until the other module restores the operations of the RDMA devices; \
