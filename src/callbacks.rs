@@ -30,17 +30,17 @@ unsafe impl Send for Context {}
 // SAFETY: As for `Send`: the pointer is only copied.
 unsafe impl Sync for Context {}
 
-/// The access of an MR to the memory.
+/// The direction of the DMA of an MR, as in `enum dma_data_direction`.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Intent {
-    /// Reads only.
+pub(crate) enum Direction {
+    /// The device only reads the memory.
     Read,
-    /// May write.
+    /// The device may write the memory.
     Write,
 }
 
-impl Intent {
-    /// Returns the intent of an MR with the access flags `access`.
+impl Direction {
+    /// Returns the direction of an MR with the access flags `access`.
     pub(crate) fn of(access: Access) -> Self {
         if access.is_writable() {
             Self::Write

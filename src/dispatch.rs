@@ -30,7 +30,7 @@ use crate::{
     backend::RegError,
     callbacks::{
         Acquired,
-        Intent, //
+        Direction, //
     },
     client::{
         Client,
@@ -149,7 +149,7 @@ impl<'a> Round<'a> {
     /// if no other client serves the range. Context: may sleep.
     fn export(
         &mut self,
-        intent: Intent,
+        direction: Direction,
         admits: impl Fn(&Client) -> bool,
     ) -> Result<Option<Export>> {
         let range = self.range;
@@ -161,7 +161,7 @@ impl<'a> Round<'a> {
         let exported = self.ask(
             admits,
             |client| Acquired::ask(client, range, None),
-            |acquired| Region::export(acquired, range, intent, importers()),
+            |acquired| Region::export(acquired, range, direction, importers()),
         )?;
         match (exported, self.unpinned) {
             (None, Some(e)) => Err(e),
@@ -221,10 +221,10 @@ impl<'a> Round<'a> {
         })
     }
 
-    /// Returns `part`. Fails with `EACCES` if the part is read-only and `intent` is to write.
+    /// Returns `part`. Fails with `EACCES` if the part is read-only and `direction` is `Write`.
     /// Context: may sleep.
-    fn writable(&self, part: Part, intent: Intent) -> Result<Part> {
-        match part.permits(intent == Intent::Write) {
+    fn writable(&self, part: Part, direction: Direction) -> Result<Part> {
+        match part.permits(direction == Direction::Write) {
             Ok(()) => Ok(part),
             Err(e) => Err(self.not_imported(&part, e)),
         }
@@ -398,7 +398,7 @@ fn ask_clients<T: From<UserMr>>(
         if let Some(mr) = ask(&mut round, true)? {
             return Ok(mr.into());
         }
-        let try_pin = || can_pin(range.addr(), Intent::of(req.access) == Intent::Write);
+        let try_pin = || can_pin(range.addr(), Direction::of(req.access) == Direction::Write);
         if driver_can_pin(adapter.device(), memory, try_pin) {
             if let Some(result) = driver.take() {
                 return result;
@@ -437,7 +437,7 @@ pub(crate) fn export_memory(range: VaRange) -> Result<Option<Export>> {
     };
     let mut round = Round::new(&clients, range, None);
     // A dma-buf cannot be read-only for importers.
-    let exported = round.export(Intent::Write, |_| true)?;
+    let exported = round.export(Direction::Write, |_| true)?;
     if exported.is_none() {
         round.record_unclaimed(None, true);
     }
@@ -451,17 +451,21 @@ pub(crate) fn export_memory(range: VaRange) -> Result<Option<Export>> {
 /// Umems cannot be fenced, so clients that require invalidation serve no umems. If the range
 /// belongs to a client that requires invalidation, logs the client and returns `None`.
 ///
-/// Fails with `EACCES` if the part is read-only and `intent` is to write.
+/// Fails with `EACCES` if the part is read-only and `direction` is `Write`.
 ///
 /// Context: process context; may sleep.
-pub(crate) fn part_for_umem(dev: &Device, range: VaRange, intent: Intent) -> Result<Option<Part>> {
+pub(crate) fn part_for_umem(
+    dev: &Device,
+    range: VaRange,
+    direction: Direction,
+) -> Result<Option<Part>> {
     let clients = registry::clients();
     let clients = clients.as_deref().map_or(&[][..], |clients| clients);
     let mut round = Round::new(clients, range, Some(dev));
     if let Some(part) = round.named()? {
-        return round.writable(part, intent).map(Some);
+        return round.writable(part, direction).map(Some);
     }
-    let exported = round.export(intent, |client| !client.flags().requires_invalidation)?;
+    let exported = round.export(direction, |client| !client.flags().requires_invalidation)?;
     if let Some(export) = exported {
         return Ok(Some(Part {
             buffer: export.buffer(),
@@ -473,7 +477,7 @@ pub(crate) fn part_for_umem(dev: &Device, range: VaRange, intent: Intent) -> Res
         return Ok(None);
     }
     match round.mapped()? {
-        Some(part) => round.writable(part, intent).map(Some),
+        Some(part) => round.writable(part, direction).map(Some),
         None => {
             round.record_unclaimed(None, true);
             Ok(None)

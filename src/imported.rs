@@ -9,7 +9,7 @@
 
 use crate::{
     backend::Backend,
-    callbacks::Intent,
+    callbacks::Direction,
     ext::rdma::{
         dma_buf::Part,
         Access,
@@ -79,7 +79,7 @@ impl Imports {
         backend: &Backend,
         req: &Request<'_>,
     ) -> Result<UserMr> {
-        part.permits(Intent::of(req.access) == Intent::Write)?;
+        part.permits(Direction::of(req.access) == Direction::Write)?;
         // Allocate first: once the MR exists, nothing may fail before the entry in the index.
         let slot = Slot::new()?;
         let imported = Imported {

@@ -39,7 +39,7 @@ use crate::{
     callbacks::{
         Acquired,
         ClientPages,
-        Intent, //
+        Direction, //
     },
     client::Client,
     index::Slot,
@@ -93,14 +93,14 @@ impl Region {
     fn build<T>(
         acquired: Acquired,
         range: VaRange,
-        intent: Intent,
+        direction: Direction,
         index: Option<&Arc<registered::MrIndex>>,
         make: impl FnOnce(&Arc<Self>, &mut ClientPages) -> Result<(T, Attached), Failed>,
     ) -> Result<T, RegError> {
         let resources = Resources::new(acquired.pages(range));
         let mut resources = KBox::init(resources, GFP_KERNEL_ACCOUNT)?;
         let region = Self::new(acquired.client(), range, index)?;
-        let made = match region.pin(resources.pages(), intent) {
+        let made = match region.pin(resources.pages(), direction) {
             Ok(()) => make(&region, resources.pages()),
             Err(e) => Err(RegError::NotPinned(e).into()),
         };
@@ -156,13 +156,13 @@ impl Region {
 
     /// Pins the memory. Fails with `ENODEV` if the client is being unregistered, and with the error
     /// of `get_pages`. Context: process context; may sleep.
-    fn pin(&self, pages: &mut ClientPages, intent: Intent) -> Result {
+    fn pin(&self, pages: &mut ClientPages, direction: Direction) -> Result {
         // An unregistration closes the client, and then revokes all regions of the client. So
         // either the unregistration finds this region, or this task sees the closed client.
         if self.client.is_closed() {
             return Err(ENODEV);
         }
-        pages.pin(intent, self.ticket)
+        pages.pin(direction, self.ticket)
     }
 
     /// Counts the MR in the client's counters.

@@ -11,7 +11,7 @@ use crate::{
         umem,
         Backend, //
     },
-    callbacks::Intent,
+    callbacks::Direction,
     dispatch,
     ext::{
         base::pinned::untagged,
@@ -39,7 +39,7 @@ impl UmemProvider for Clients {
         if !Backend::allows_umems(dev) {
             return Ok(None);
         }
-        dispatch::part_for_umem(dev, range, Intent::of(access))
+        dispatch::part_for_umem(dev, range, Direction::of(access))
     }
 
     fn failed(dev: &Device, va: u64, len: u64, part: &Part, error: Error) {

@@ -10,7 +10,7 @@
 
 use super::{
     Context,
-    Intent, //
+    Direction, //
 };
 use crate::{
     client::Client,
@@ -81,9 +81,9 @@ impl ClientPages {
 
     /// Has the client pin the range, once. An invalidation names the region by `ticket`. Fails with
     /// the error of `get_pages`. Context: process context; may sleep.
-    pub(crate) fn pin(&mut self, intent: Intent, ticket: u32) -> Result {
+    pub(crate) fn pin(&mut self, direction: Direction, ticket: u32) -> Result {
         let get_pages = self.client.callbacks().get_pages.ok_or(EINVAL)?;
-        let force = intent == Intent::Write;
+        let force = direction == Direction::Write;
         // SAFETY:
         // - by the type invariants the context is valid, so the client is registered and the
         //   callbacks may be called;

@@ -23,7 +23,7 @@ use crate::{
     },
     callbacks::{
         Acquired,
-        Intent, //
+        Direction, //
     },
     ext::{
         base::{
@@ -74,10 +74,10 @@ impl Region {
     pub(crate) fn export(
         acquired: Acquired,
         range: VaRange,
-        intent: Intent,
+        direction: Direction,
         importers: Importers,
     ) -> Result<Export, RegError> {
-        Self::build(acquired, range, intent, None, |region, pages| {
+        Self::build(acquired, range, direction, None, |region, pages| {
             let requirements = Requirements {
                 revocable: region.client.flags().requires_invalidation,
                 peer2peer: !pages.have_struct_pages(),

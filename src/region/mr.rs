@@ -22,7 +22,7 @@ use crate::{
     callbacks::{
         Acquired,
         ClientPages,
-        Intent, //
+        Direction, //
     },
     ext::{
         base::compat::eopnotsupp,
@@ -74,7 +74,7 @@ pub(super) struct Mrs {
     dev: ARef<Device>,
     mrs: [Option<Identity>; 2],
     /// The access that the memory is pinned for.
-    intent: Intent,
+    direction: Direction,
     /// The arguments of the last registration.
     access: Access,
     iova: u64,
@@ -90,15 +90,15 @@ impl Region {
         req: &Request<'_>,
         range: VaRange,
     ) -> Result<UserMr, RegError> {
-        let intent = Intent::of(req.access);
-        Self::build(acquired, range, intent, Some(index), |region, pages| {
+        let direction = Direction::of(req.access);
+        Self::build(acquired, range, direction, Some(index), |region, pages| {
             // Allocate first: once the MR exists, nothing may fail before the entry in the index.
             let slot = Slot::new()?;
             let (mr, attachment) = region.make_mr(backend, req, pages)?;
             *region.mrs.lock() = Some(Mrs {
                 dev: req.pd.device().get(),
                 mrs: [None, None],
-                intent,
+                direction,
                 access: req.access,
                 iova: req.iova,
             });
@@ -285,8 +285,8 @@ impl Registered for Region {
     /// The memory stays the same whatever is at the address now, so the client is not asked. Fails
     /// with `EBUSY` if the driver has not yet deregistered an MR that was replaced before.
     fn replace_mr(self: Arc<Self>, backend: &Backend, req: &Request<'_>) -> Result<UserMr> {
-        let pinned_for = self.mrs.lock().as_ref().map(|mrs| mrs.intent);
-        if pinned_for == Some(Intent::Read) && Intent::of(req.access) == Intent::Write {
+        let pinned_for = self.mrs.lock().as_ref().map(|mrs| mrs.direction);
+        if pinned_for == Some(Direction::Read) && Direction::of(req.access) == Direction::Write {
             return Err(EACCES);
         }
         // Allocate first: once the MR exists, nothing may fail before the entry in the index.
