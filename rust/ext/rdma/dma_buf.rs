@@ -38,8 +38,8 @@ mod export;
 mod fences;
 mod mapped;
 mod module_ref;
-pub(super) mod number;
 mod pool;
+pub(super) mod private_fd;
 mod tables;
 
 pub(super) use self::module_ref::wait_released;

@@ -19,7 +19,7 @@
 //! `ib_umem_release()` detaches from the dma-buf, so the end of the umem needs no hook.
 //!
 //! A third function is redirected, too: `dma_buf_get()`. The replacement returns the dma-buf that
-//! the current task imports by a magic number; see `dma_buf/number.rs`.
+//! the current task imports by a private descriptor; see `dma_buf/private_fd.rs`.
 //!
 //! The calls of tasks inside [`bypass`](bypass()) go to the original at once, so an MR of host memory
 //! passes ftrace once.
@@ -65,7 +65,7 @@ use self::{
     redirection::Redirection, //
 };
 use super::dma_buf::{
-    number,
+    private_fd,
     Part, //
 };
 use super::{
@@ -290,14 +290,14 @@ impl<P: UmemProvider> Replacement<P> {
     }
 }
 
-/// Replaces `dma_buf_get()`, for the number that stands for a dma-buf in the current task.
+/// Replaces `dma_buf_get()`, for the private descriptor of a dma-buf in the current task.
 ///
 /// # Safety
 ///
 /// None; any number may be passed.
 unsafe extern "C" fn dma_buf_get(fd: c_int) -> *mut bindings::dma_buf {
     // SAFETY: The original takes any number.
-    INFLIGHT.within(|| number::get(fd).unwrap_or_else(|| unsafe { bindings::dma_buf_get(fd) }))
+    INFLIGHT.within(|| private_fd::get(fd).unwrap_or_else(|| unsafe { bindings::dma_buf_get(fd) }))
 }
 
 /// Hooks with provider `P` on ib_core. Drop removes the hooks, with a Tasks RCU grace period of
@@ -363,7 +363,7 @@ impl<P: UmemProvider> UmemHook<P> {
         ];
         // SAFETY: Each replacement has the signature and the requirements of the replaced function.
         let redirection = unsafe { Redirection::new(&list, bypassed()) }?;
-        number::set_hooked(true);
+        private_fd::set_hooked(true);
         Ok(Self {
             _redirection: redirection,
             _hooked: hooked,
@@ -377,6 +377,6 @@ impl<P: UmemProvider> Drop for UmemHook<P> {
     fn drop(&mut self) {
         // The redirection is dropped next. ftrace waits for a Tasks RCU grace period: a task that
         // was about to enter a replacement is then inside the replacement, and counted.
-        number::set_hooked(false);
+        private_fd::set_hooked(false);
     }
 }

@@ -22,7 +22,7 @@
 
 use super::{
     buf::Buf,
-    number, //
+    private_fd, //
 };
 use core::ptr;
 use kernel::{
@@ -134,15 +134,15 @@ impl Buffer {
         ptr::eq(owner, &raw const bindings::__this_module)
     }
 
-    /// Calls `import` with a number that stands for a file descriptor of the dma-buf in the task
+    /// Calls `import` with a private descriptor of the dma-buf, which is valid in the task
     /// that calls `import`.
     ///
     /// `import` may be called again, in a kernel worker, if it has failed with `EBADF`.
     ///
     /// Context: may sleep; see [`worker`](crate::shared::ext::rdma::worker) for locks.
     pub fn import<T: Send>(&self, import: impl Fn(i32) -> Result<T> + Sync) -> Result<T> {
-        // SAFETY: By the type invariants the file belongs to a dma-buf. The offer is NULL.
-        unsafe { number::call(&self.0, ptr::null(), import) }
+        // SAFETY: By the type invariants the file belongs to a dma-buf. The cookie is NULL.
+        unsafe { private_fd::call(&self.0, ptr::null(), import) }
     }
 }
 

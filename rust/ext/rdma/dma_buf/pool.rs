@@ -42,7 +42,7 @@ use super::{
         Pins, //
     },
     module_ref::ModuleRef,
-    number,
+    private_fd,
     tables::Tables,
     FenceBudget,
     Mismatch,
@@ -191,7 +191,7 @@ struct Shared {
 
 impl Exporter for Shared {
     fn attach(&self, attachment: &Attachment) -> Result {
-        let mapping = number::offer(attachment.dma_buf()).ok_or(EPERM)?;
+        let mapping = private_fd::cookie(attachment.dma_buf()).ok_or(EPERM)?;
         // SAFETY: Offers for the dma-bufs of pools are from `Pool::import`, and `Pool::import`
         // keeps the `Arc`.
         let mapping = unsafe { ArcBorrow::from_raw(mapping.cast::<Mapping>()) };
@@ -327,7 +327,7 @@ impl Pool {
         }
     }
 
-    /// Calls `import` with a number that stands for a dma-buf of `segments`, whole pages at DMA
+    /// Calls `import` with a private descriptor of a dma-buf of `segments`, whole pages at DMA
     /// addresses of the device, for one attachment in the task that calls `import`. The addresses
     /// must be valid until the [`Import`] is dropped.
     ///
@@ -360,10 +360,10 @@ impl Pool {
             mapping,
             left: false,
         };
-        let offer: *const c_void = Arc::as_ptr(&handle.mapping).cast();
+        let cookie: *const c_void = Arc::as_ptr(&handle.mapping).cast();
         // SAFETY: The file belongs to the dma-buf. Any task may use the mapping, and `handle` keeps
         // the mapping.
-        let result = unsafe { number::call(handle.shared.buf.file(), offer, import) };
+        let result = unsafe { private_fd::call(handle.shared.buf.file(), cookie, import) };
         Ok((result, handle))
     }
 }

@@ -3,10 +3,10 @@
 //! Lets a driver import a dma-buf without a file descriptor that any process can see.
 //!
 //! The verb that imports a dma-buf takes a file descriptor of the calling task. [`call`] passes
-//! [`NUMBER`] instead, which is no descriptor: the hook on `dma_buf_get()` (see
-//! [`UmemHook`](crate::shared::ext::rdma::UmemHook)) returns the dma-buf for that number, in this task
-//! only. Without the hook the verb is called in a kernel worker, with a descriptor of the kernel
-//! threads. Used by [`pool`](super::pool) and [`buffer`](super::buffer).
+//! [`PRIVATE_FD`] instead, which is no descriptor: the hook on `dma_buf_get()` (see
+//! [`UmemHook`](crate::shared::ext::rdma::UmemHook)) returns the dma-buf for that value, in this
+//! task only. Without the hook the verb is called in a kernel worker, with a descriptor of the
+//! kernel threads. Used by [`pool`](super::pool) and [`buffer`](super::buffer).
 //!
 //! In both cases no process has a descriptor of the dma-buf, so no process can use, close,
 //! duplicate or inherit a descriptor.
@@ -50,9 +50,9 @@ use kernel::{
     }, //
 };
 
-/// Magic descriptor of the dma-buf that the current task imports. Real descriptors are not
+/// Private descriptor of the dma-buf that the current task imports. Real descriptors are not
 /// negative, and ib_core passes this value on unchecked.
-const NUMBER: i32 = -0x1b_be05;
+const PRIVATE_FD: i32 = -0x1b_be05;
 
 /// Whether the hook on `dma_buf_get()` is placed.
 static HOOKED: Atomic<bool> = Atomic::new(false);
@@ -63,8 +63,8 @@ static TASKS: TaskTable = TaskTable::new();
 /// The import of a task.
 struct Pending {
     file: NonNull<bindings::file>,
-    /// See [`call`].
-    offer: *const c_void,
+    /// A pointer for the exporter, see [`call`].
+    cookie: *const c_void,
     /// The hook has returned the dma-buf.
     used: Cell<bool>,
 }
@@ -114,7 +114,7 @@ pub(in super::super) fn set_hooked(hooked: bool) {
 /// Returns the dma-buf that the current task imports as `fd`, with a reference for the caller.
 pub(in super::super) fn get(fd: i32) -> Option<*mut bindings::dma_buf> {
     let file: ARef<File> = with_current(|pending| {
-        (fd == NUMBER).then(|| {
+        (fd == PRIVATE_FD).then(|| {
             pending.used.set(true);
             // SAFETY: The caller of `call` keeps the file, and the file belongs to a dma-buf.
             unsafe { File::from_raw_file(pending.file.as_ptr()) }.into()
@@ -125,16 +125,16 @@ pub(in super::super) fn get(fd: i32) -> Option<*mut bindings::dma_buf> {
     Some(unsafe { (*file.as_ptr()).private_data.cast() })
 }
 
-/// Returns the offer of the current task's import of `buf`.
-pub(super) fn offer(buf: *mut bindings::dma_buf) -> Option<*const c_void> {
+/// Returns the cookie of the current task's import of `buf`.
+pub(super) fn cookie(buf: *mut bindings::dma_buf) -> Option<*const c_void> {
     // SAFETY: The dma-buf is valid, as the exporter is being called for the dma-buf.
     let file = unsafe { (*buf).file };
-    let (of, offer) = with_current(|pending| (pending.file.as_ptr(), pending.offer))?;
-    (of == file && !offer.is_null()).then_some(offer)
+    let (of, cookie) = with_current(|pending| (pending.file.as_ptr(), pending.cookie))?;
+    (of == file && !cookie.is_null()).then_some(cookie)
 }
 
-/// Calls `import` with a number that stands for the dma-buf of `file` in the task that calls
-/// `import`. During the call [`offer`] returns `offer` in that task.
+/// Calls `import` with a private descriptor of the dma-buf of `file`, which is valid in the task
+/// that calls `import`. During the call [`cookie`] returns `cookie` in that task.
 ///
 /// Returns `EMFILE` if the kernel threads have no free file descriptor.
 ///
@@ -143,40 +143,40 @@ pub(super) fn offer(buf: *mut bindings::dma_buf) -> Option<*const c_void> {
 /// # Safety
 ///
 /// - `file` must belong to a dma-buf.
-/// - `offer` must be valid for the exporter of the dma-buf until this function returns, in all
+/// - `cookie` must be valid for the exporter of the dma-buf until this function returns, in all
 ///   tasks.
 pub(in super::super) unsafe fn call<T: Send>(
     file: &File,
-    offer: *const c_void,
+    cookie: *const c_void,
     import: impl Fn(i32) -> Result<T> + Sync,
 ) -> Result<T> {
-    let pending = |offer| Pending {
+    let pending = |cookie| Pending {
         file: NonNull::from(file).cast(),
-        offer,
+        cookie,
         used: Cell::new(false),
     };
     if HOOKED.load(Acquire) {
-        let pending = pending(offer);
+        let pending = pending(cookie);
         let entry = Entry::new(&pending)?;
-        let result = import(NUMBER);
+        let result = import(PRIVATE_FD);
         drop(entry);
-        // The hook may have been removed before the driver used the number. Then the driver got
-        // `EBADF`, as no file descriptor has the number.
+        // The hook may have been removed before the driver used the descriptor. Then the driver got
+        // `EBADF`, as no file has the descriptor.
         if pending.used.get() || !matches!(result, Err(e) if e == EBADF) {
             return result;
         }
     }
-    // A pointer is not `Send`. By the safety requirements any task may use `offer`.
-    let offer = offer.expose_provenance();
+    // A pointer is not `Send`. By the safety requirements any task may use `cookie`.
+    let cookie = cookie.expose_provenance();
     worker::run(static_lock_class!(), |worker| {
-        let pending = pending(ptr::with_exposed_provenance(offer));
+        let pending = pending(ptr::with_exposed_provenance(cookie));
         let _entry = Entry::new(&pending)?;
         worker.with_fd(file, &import)?
     })
 }
 
 #[cfg(ext_tests)]
-#[kunit_tests(ext_dma_buf_number)]
+#[kunit_tests(ext_dma_buf_private_fd)]
 mod tests {
     use super::*;
     use crate::shared::bindings::helpers;
@@ -192,7 +192,7 @@ mod tests {
         // SAFETY: The operations are `'static`, and use no private data.
         let file = from_err_ptr(unsafe {
             helpers::anon_inode_create_getfile(
-                c"ext_number".as_char_ptr(),
+                c"ext_private_fd".as_char_ptr(),
                 &OPS,
                 data,
                 bindings::O_RDWR as c_int,
@@ -208,7 +208,7 @@ mod tests {
     /// Calls `import` as if the hook was placed.
     fn call_hooked<T: Send>(file: &File, import: impl Fn(i32) -> Result<T> + Sync) -> Result<T> {
         set_hooked(true);
-        // SAFETY: Only the private data of the file is used, and the offer is NULL.
+        // SAFETY: Only the private data of the file is used, and the cookie is NULL.
         let result = unsafe { call(file, ptr::null(), import) };
         set_hooked(false);
         result
@@ -228,8 +228,8 @@ mod tests {
         let inside = call_hooked(&file, |fd| {
             Ok((fd, address(&file, fd), address(&file, fd - 1)))
         })?;
-        assert_eq!(inside, (NUMBER, Some(0x1000), None));
-        assert_eq!(address(&file, NUMBER), None);
+        assert_eq!(inside, (PRIVATE_FD, Some(0x1000), None));
+        assert_eq!(address(&file, PRIVATE_FD), None);
         Ok(())
     }
 
