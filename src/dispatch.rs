@@ -3,8 +3,8 @@
 //! Dispatch: finds the client, or the dma-buf, that a range belongs to.
 //!
 //! The interposed verbs call [`register_memory`] and [`register_after_driver`], `/dev/ib_peer_mem`
-//! calls [`export_memory`], and the hook on umems calls [`part_for_umem`]. A [`Round`] asks the
-//! clients for a range, one after the other.
+//! calls [`export_memory`], and the hook on umems calls [`part_for_umem`]. A [`ClientLookup`] asks
+//! the clients for a range, one after the other.
 //!
 //! An MR is tried in this order:
 //!
@@ -81,8 +81,8 @@ use kernel::{
 const UNFENCED: &str = "the driver pins the memory (queue, doorbell record, DEVX umem or MR) and \
     does not release it on invalidation, which the client requires; use memory of a client that does not";
 
-/// One pass over the clients, which asks each client for a range.
-struct Round<'a> {
+/// One pass over the clients, to find the client that serves a range.
+struct ClientLookup<'a> {
     clients: &'a [Arc<Client>],
     range: VaRange,
     /// The device that the memory is for, if known.
@@ -91,8 +91,8 @@ struct Round<'a> {
     unpinned: Option<Error>,
 }
 
-impl<'a> Round<'a> {
-    /// Begins a round.
+impl<'a> ClientLookup<'a> {
+    /// Begins a lookup.
     fn new(clients: &'a [Arc<Client>], range: VaRange, device: Option<&'a Device>) -> Self {
         Self {
             clients,
@@ -379,12 +379,12 @@ fn ask_clients<T: From<UserMr>>(
     let clients = clients.as_deref().map_or(&[][..], |clients| clients);
     let hint = adapter.hints().get(req.ucontext());
     let all_first = Order::get() == Order::ClientsFirst;
-    let mut round = Round::new(clients, range, Some(adapter.device()));
-    if let Some(part) = round.named()? {
-        return import(adapter, req, &round, part).map(T::from);
+    let mut lookup = ClientLookup::new(clients, range, Some(adapter.device()));
+    if let Some(part) = lookup.named()? {
+        return import(adapter, req, &lookup, part).map(T::from);
     }
-    let ask = |round: &mut Round<'_>, before_driver: bool| {
-        round.ask(
+    let ask = |lookup: &mut ClientLookup<'_>, before_driver: bool| {
+        lookup.ask(
             |client| {
                 (all_first || client.flags().pinnable) == before_driver
                     && (!client.flags().requires_invalidation || adapter.backend().can_fence())
@@ -395,7 +395,7 @@ fn ask_clients<T: From<UserMr>>(
     };
 
     if driver.error.is_none() {
-        if let Some(mr) = ask(&mut round, true)? {
+        if let Some(mr) = ask(&mut lookup, true)? {
             return Ok(mr.into());
         }
         let try_pin = || can_pin(range.addr(), Direction::of(req.access) == Direction::Write);
@@ -405,27 +405,32 @@ fn ask_clients<T: From<UserMr>>(
             }
         }
     }
-    match (ask(&mut round, false)?, round.unpinned) {
+    match (ask(&mut lookup, false)?, lookup.unpinned) {
         (Some(mr), _) => return Ok(mr.into()),
         (None, Some(e)) => return Err(e),
         (None, None) => {}
     }
-    match round.mapped() {
-        Ok(Some(part)) => import(adapter, req, &round, part).map(T::from),
+    match lookup.mapped() {
+        Ok(Some(part)) => import(adapter, req, &lookup, part).map(T::from),
         Ok(None) => driver
             .take_last()
-            .inspect_err(|e| round.record_unclaimed(Some(*e), adapter.backend().can_fence())),
+            .inspect_err(|e| lookup.record_unclaimed(Some(*e), adapter.backend().can_fence())),
         Err(e) => Err(driver.error.unwrap_or(e)),
     }
 }
 
-/// Has the driver import `part`, the memory of `round`. Records and logs a failure. Context: may
+/// Has the driver import `part`, the memory of `lookup`. Records and logs a failure. Context: may
 /// sleep.
-fn import(adapter: &Adapter, req: &Request<'_>, round: &Round<'_>, part: Part) -> Result<UserMr> {
+fn import(
+    adapter: &Adapter,
+    req: &Request<'_>,
+    lookup: &ClientLookup<'_>,
+    part: Part,
+) -> Result<UserMr> {
     adapter
         .imports()
-        .register(part.clone(), round.range, adapter.backend(), req)
-        .map_err(|e| round.not_imported(&part, e))
+        .register(part.clone(), lookup.range, adapter.backend(), req)
+        .map_err(|e| lookup.not_imported(&part, e))
 }
 
 /// Exports memory of the calling process as a dma-buf, with the first client that claims the range.
@@ -435,11 +440,11 @@ pub(crate) fn export_memory(range: VaRange) -> Result<Option<Export>> {
     let Some(clients) = registry::clients() else {
         return Ok(None);
     };
-    let mut round = Round::new(&clients, range, None);
+    let mut lookup = ClientLookup::new(&clients, range, None);
     // A dma-buf cannot be read-only for importers.
-    let exported = round.export(Direction::Write, |_| true)?;
+    let exported = lookup.export(Direction::Write, |_| true)?;
     if exported.is_none() {
-        round.record_unclaimed(None, true);
+        lookup.record_unclaimed(None, true);
     }
     Ok(exported)
 }
@@ -461,11 +466,11 @@ pub(crate) fn part_for_umem(
 ) -> Result<Option<Part>> {
     let clients = registry::clients();
     let clients = clients.as_deref().map_or(&[][..], |clients| clients);
-    let mut round = Round::new(clients, range, Some(dev));
-    if let Some(part) = round.named()? {
-        return round.writable(part, direction).map(Some);
+    let mut lookup = ClientLookup::new(clients, range, Some(dev));
+    if let Some(part) = lookup.named()? {
+        return lookup.writable(part, direction).map(Some);
     }
-    let exported = round.export(direction, |client| !client.flags().requires_invalidation)?;
+    let exported = lookup.export(direction, |client| !client.flags().requires_invalidation)?;
     if let Some(export) = exported {
         return Ok(Some(Part {
             buffer: export.buffer(),
@@ -473,13 +478,13 @@ pub(crate) fn part_for_umem(
             writable: true,
         }));
     }
-    if round.reject_unfenced()? {
+    if lookup.reject_unfenced()? {
         return Ok(None);
     }
-    match round.mapped()? {
-        Some(part) => round.writable(part, direction).map(Some),
+    match lookup.mapped()? {
+        Some(part) => lookup.writable(part, direction).map(Some),
         None => {
-            round.record_unclaimed(None, true);
+            lookup.record_unclaimed(None, true);
             Ok(None)
         }
     }
@@ -490,6 +495,6 @@ pub(crate) fn part_for_umem(
 pub(crate) fn umem_failed(dev: &Device, range: VaRange, part: &Part, e: Error) {
     // A client's export logs failures in `region::export`.
     if !part.buffer.is_of_this_module() {
-        Round::new(&[], range, Some(dev)).not_imported(part, e);
+        ClientLookup::new(&[], range, Some(dev)).not_imported(part, e);
     }
 }
