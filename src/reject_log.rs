@@ -29,7 +29,7 @@ use kernel::{
 };
 
 /// The number of kept rejections.
-const KEPT: usize = 64;
+const CAPACITY: usize = 64;
 
 /// The length of a kept name in bytes: names of clients and RDMA devices fit, with the NUL.
 const NAME: usize = 64;
@@ -96,7 +96,7 @@ struct Entry {
 
 /// A ring of entries.
 pub(crate) struct RejectLog {
-    /// Has a capacity of [`KEPT`] entries from the start on.
+    /// Has a capacity of [`CAPACITY`] entries from the start on.
     entries: KVec<Entry>,
     /// The index of the oldest entry, once the ring is full.
     oldest: usize,
@@ -106,19 +106,19 @@ impl RejectLog {
     /// Creates an empty ring. Context: may sleep.
     fn new() -> Result<Self> {
         Ok(Self {
-            entries: KVec::with_capacity(KEPT, GFP_KERNEL)?,
+            entries: KVec::with_capacity(CAPACITY, GFP_KERNEL)?,
             oldest: 0,
         })
     }
 
     /// Adds an entry, and removes the oldest entry if the ring is full. Context: may sleep.
     fn add(&mut self, entry: Entry) {
-        if self.entries.len() < KEPT {
+        if self.entries.len() < CAPACITY {
             // Does not fail: the capacity is large enough.
             self.entries.push(entry, GFP_KERNEL).unwrap_or_default();
         } else if let Some(oldest) = self.entries.get_mut(self.oldest) {
             *oldest = entry;
-            self.oldest = (self.oldest + 1) % KEPT;
+            self.oldest = (self.oldest + 1) % CAPACITY;
         }
     }
 

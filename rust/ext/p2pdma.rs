@@ -47,7 +47,7 @@ pub use self::{
         Route, //
     },
     pages::{
-        Held,
+        PageRefs,
         Pages, //
     },
 };

@@ -17,7 +17,7 @@ use crate::{
         },
         p2pdma::{
             quota::Quota,
-            Held,
+            PageRefs,
             Pages,
             Provider, //
         }, //
@@ -83,18 +83,18 @@ struct State {
 struct Memory {
     /// The pages.
     #[pin]
-    pages: Mutex<Kept>,
+    pages: Mutex<PageSlot>,
 }
 
 /// Pages, until the pages are freed.
-struct Kept {
+struct PageSlot {
     /// The BAR is dead: nothing may begin to use the pages.
     revoked: bool,
     /// The pages.
     pages: Option<Arc<Pages>>,
 }
 
-impl Kept {
+impl PageSlot {
     /// Returns the pages, or `ENODEV` if the BAR is dead or the pages were freed.
     fn get(&self) -> Result<&Arc<Pages>> {
         self.pages.as_ref().filter(|_| !self.revoked).ok_or(ENODEV)
@@ -217,7 +217,7 @@ impl Bar {
         let pages = Arc::new(pages, GFP_KERNEL_ACCOUNT)?;
         let memory = Arc::pin_init(
             pin_init!(Memory {
-                pages <- new_mutex!(Kept {
+                pages <- new_mutex!(PageSlot {
                     revoked: false,
                     pages: Some(pages),
                 }, "io_peer_mem::Memory::pages"),
@@ -296,14 +296,14 @@ impl Allocation {
         &self.bar
     }
 
-    /// Adds the pages with the numbers `range` to `held`: the pages are in use as long as `held`
-    /// exists. Returns `ENODEV` if the BAR is dead or the pages were freed, and `EINVAL` if the
+    /// Adds the pages with the numbers `range` to `pinned`: the pages are in use as long as
+    /// `pinned` exists. Returns `ENODEV` if the BAR is dead or the pages were freed, and `EINVAL` if the
     /// allocation does not have the whole range.
     ///
     /// Context: may sleep.
-    pub(crate) fn hold(&self, held: &mut Held, range: Range<usize>) -> Result {
+    pub(crate) fn pin(&self, pinned: &mut PageRefs, range: Range<usize>) -> Result {
         let pages = self.memory.pages.lock();
-        held.push(pages.get()?, range)
+        pinned.push(pages.get()?, range)
     }
 
     /// Calls `f` with the pages. Returns `ENODEV` if the BAR is dead or the pages were freed.

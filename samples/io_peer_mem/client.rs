@@ -23,7 +23,7 @@ use crate::{
             self,
             memcg,
             mmio_table::MmioTable,
-            Held, //
+            PageRefs, //
         }, //
     },
     foreign::Kind,
@@ -95,7 +95,7 @@ impl Region {
 /// The table of a memory region, and the object that keeps the memory in place.
 enum Backing {
     /// Pages of this driver. The pages stay allocated.
-    Own(RunTable<Held>),
+    Own(RunTable<PageRefs>),
     /// Pinned struct pages of another driver.
     Pages(RunTable<pinned::Pages>),
     /// Physical addresses without struct pages. Only the ticket keeps the addresses valid.
@@ -193,7 +193,7 @@ impl Client for BarClient {
                 Region::Foreign(_, bar_range) => functions.add(bar_range.dev(), ticket)?,
             };
             let backing = match region {
-                Region::Own(found) => Backing::Own(hold(found, mm.as_ref(), pages, write)?),
+                Region::Own(found) => Backing::Own(pin_own(found, mm.as_ref(), pages, write)?),
                 Region::Foreign(kind, bar_range) => {
                     let mm = mm.as_ref().ok_or(EFAULT)?;
                     kind.check(mm, pages.clone())?;
@@ -268,34 +268,34 @@ fn pages_of(range: VaRange) -> Result<Range<usize>> {
     Ok(start..start.checked_add(bytes).ok_or(EFAULT)?)
 }
 
-/// Holds the pages that are mapped in `range`. The range begins in the mapping `first`; `mm` is
+/// Pins the pages that are mapped in `range`. The range begins in the mapping `first`; `mm` is
 /// needed if the range continues after `first`. Returns `EFAULT` unless all pages are pages of the
 /// same BAR, and mapped writable if `write`.
-fn hold(
+fn pin_own(
     first: &Found<Allocation>,
     mm: Option<&mm::Locked<'_>>,
     range: Range<usize>,
     write: bool,
-) -> Result<RunTable<Held>> {
-    let mut held = Held::new();
+) -> Result<RunTable<PageRefs>> {
+    let mut pinned = PageRefs::new();
     let end = range.end;
-    let mut at = hold_mapped(&mut held, first, range, write)?;
+    let mut at = pin_mapped(&mut pinned, first, range, write)?;
     while at < end {
         let next = mm.and_then(|mm| mapping::VM_OPS.find(mm, at));
         let next = next.ok_or(EFAULT)?;
         if !Arc::ptr_eq(next.data.bar(), first.data.bar()) {
             return Err(EFAULT);
         }
-        at = hold_mapped(&mut held, &next, at..end, write)?;
+        at = pin_mapped(&mut pinned, &next, at..end, write)?;
     }
-    RunTable::new(held)
+    RunTable::new(pinned)
 }
 
-/// Adds the pages at the beginning of `range` to `held`, up to the end of the mapping `found`,
+/// Adds the pages at the beginning of `range` to `pinned`, up to the end of the mapping `found`,
 /// which contains the first page. Returns the address of the next page, or `EFAULT` unless the
 /// process may access the pages, and write if `write`.
-fn hold_mapped(
-    held: &mut Held,
+fn pin_mapped(
+    pinned: &mut PageRefs,
     found: &Found<Allocation>,
     range: Range<usize>,
     write: bool,
@@ -306,7 +306,7 @@ fn hold_mapped(
     let first = found.offset(range.start) / PAGE_SIZE;
     let upto = found.end.min(range.end);
     let pages = first..first + (upto - range.start) / PAGE_SIZE;
-    match found.data.hold(held, pages) {
+    match found.data.pin(pinned, pages) {
         // An access would fault as well.
         Err(ENODEV) => Err(EFAULT),
         result => result.map(|()| upto),

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Allocated pages of peer-to-peer memory. [`Pages`] is an allocation, and [`Held`] keeps parts of
-//! allocations in use.
+//! Allocated pages of peer-to-peer memory. [`Pages`] is an allocation, and [`PageRefs`] keeps
+//! parts of allocations in use.
 //!
 //! # Examples
 //!
 //! ```
-//! use crate::ext::{base::run_table::RunTable, p2pdma::{Held, Pages}};
+//! use crate::ext::{base::run_table::RunTable, p2pdma::{PageRefs, Pages}};
 //! use kernel::{device, sync::Arc};
 //!
 //! /// Maps the first two of `pages` for `dev`. They are in use until the table is dropped.
-//! fn map(pages: &Arc<Pages>, dev: &device::Device) -> Result<RunTable<Held>> {
-//!     let mut held = Held::new();
-//!     held.push(pages, 0..2)?;
-//!     let mut table = RunTable::new(held)?;
+//! fn map(pages: &Arc<Pages>, dev: &device::Device) -> Result<RunTable<PageRefs>> {
+//!     let mut pinned = PageRefs::new();
+//!     pinned.push(pages, 0..2)?;
+//!     let mut table = RunTable::new(pinned)?;
 //!     table.map(dev)?;
 //!     Ok(table)
 //! }
@@ -79,8 +79,8 @@ pub struct Pages {
     n: usize,
     /// Offset of the first page in the BAR, in bytes.
     offset: u64,
-    /// Number of [`Held`] that hold some of the pages.
-    holders: Atomic<usize>,
+    /// Number of [`PageRefs`] with some of the pages.
+    pins: Atomic<usize>,
     /// Whether writes to the memory may be combined.
     combine: bool,
     /// Whether the pages are cleared on drop.
@@ -110,7 +110,7 @@ impl Pages {
             first,
             n,
             offset: phys_of(first) - base,
-            holders: Atomic::new(0),
+            pins: Atomic::new(0),
             combine,
             clear_on_drop: false,
             charge: None,
@@ -187,14 +187,14 @@ impl Pages {
         NonNull::new(page).map(|page| unsafe { BorrowedPage::from_raw(page) })
     }
 
-    /// Returns whether a [`Held`] holds pages, or a page has another reference: a page table, a pin,
-    /// I/O in flight.
+    /// Returns whether a [`PageRefs`] has pages, or a page has another reference: a page
+    /// table, a pin, I/O in flight.
     ///
     /// If not, only a user of this object can take a new reference.
     ///
     /// Context: may sleep.
     pub fn in_use(&self) -> bool {
-        self.holders.load(Acquire) > 0 || {
+        self.pins.load(Acquire) > 0 || {
             // SAFETY: By the type invariants this object holds the pages.
             unsafe { helpers::ext_p2p_pages_in_use(phys_of(self.first), self.n) }
         }
@@ -236,16 +236,16 @@ impl Drop for Pages {
 /// # Invariants
 ///
 /// - `runs` are the physical addresses of whole pages of `pages`.
-/// - Each of `pages` counts this object once in `holders`.
-pub struct Held {
+/// - Each of `pages` counts this object once in `pins`.
+pub struct PageRefs {
     /// The pages.
     pages: SmallVec<Arc<Pages>>,
     /// Physical addresses.
     runs: SmallVec<Range<u64>>,
 }
 
-impl Held {
-    /// Creates an object that holds nothing.
+impl PageRefs {
+    /// Creates an object without pages.
     pub fn new() -> Self {
         // INVARIANT: There are no pages.
         Self {
@@ -265,13 +265,13 @@ impl Held {
         let phys = phys_of(pages.first + range.start)..phys_of(pages.first + range.end);
         self.pages.push(pages.clone(), GFP_KERNEL_ACCOUNT)?;
         // INVARIANT: This object is in `pages` once more.
-        pages.holders.fetch_add(1, Relaxed);
+        pages.pins.fetch_add(1, Relaxed);
         // INVARIANT: The pages are in `pages`.
         push_run(&mut self.runs, phys)
     }
 }
 
-impl Default for Held {
+impl Default for PageRefs {
     fn default() -> Self {
         Self::new()
     }
@@ -279,16 +279,16 @@ impl Default for Held {
 
 // SAFETY: By the type invariants the runs are whole pages of `pages`, and this object keeps
 // `pages`.
-unsafe impl Runs for Held {
+unsafe impl Runs for PageRefs {
     fn runs(&self) -> &[Range<u64>] {
         &self.runs
     }
 }
 
-impl Drop for Held {
+impl Drop for PageRefs {
     fn drop(&mut self) {
         for pages in self.pages.iter() {
-            pages.holders.fetch_sub(1, Release);
+            pages.pins.fetch_sub(1, Release);
         }
     }
 }

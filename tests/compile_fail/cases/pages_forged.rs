@@ -2,17 +2,17 @@
 //
 // What holds pages knows their addresses from the pages.
 //
-// expect: error[E0451]: field `pages` of struct `Held` is private
-// expect: error[E0451]: field `runs` of struct `Held` is private
+// expect: error[E0451]: field `pages` of struct `PageRefs` is private
+// expect: error[E0451]: field `runs` of struct `PageRefs` is private
 
 use crate::ext::{
     base::small_vec::SmallVec,
-    p2pdma::Held, //
+    p2pdma::PageRefs, //
 };
 
 /// Holds memory without an owner.
-pub fn forge(runs: SmallVec<core::ops::Range<u64>>) -> Held {
-    Held {
+pub fn forge(runs: SmallVec<core::ops::Range<u64>>) -> PageRefs {
+    PageRefs {
         pages: SmallVec::new(),
         runs,
     }
