@@ -13,7 +13,7 @@ static const struct command {
 	int (*run)(int argc, char **argv);
 } commands[] = {
 	{ "doctor", "[--test | --applications] [--json] [DEVICE]",
-	  "check all that device memory for RDMA needs, and say how to mend what is missing; or\n"
+	  "check all that device memory for RDMA needs, and say how to fix what is missing; or\n"
 	  "           show what applications find here, and what they conclude",
 	  command_doctor },
 	{ "list", "", "list the memory for RDMA, and how much of it is free", command_list },

@@ -20,7 +20,7 @@ void report_begin(bool json);
 /* The checks after this belong to this area: a heading in text, a member in JSON. */
 void report_area(const char *area);
 
-/* Adds a check. @fix is a command that mends it, or NULL. */
+/* Adds a check. @fix is a command that fixes it, or NULL. */
 PRINTF(3, 4) void report(enum status status, const char *fix, const char *format, ...);
 
 /* Ends the report. Returns the exit status: 1 if a check failed. */

@@ -25,7 +25,7 @@ test_devinfo() {
 	grep -q 'PORT_ACTIVE' /tmp/devinfo
 }
 
-# iopm finds nothing to mend, and transfers bytes into both BARs.
+# iopm finds nothing to fix, and transfers bytes into both BARs.
 test_doctor() {
 	/mnt/programs/iopm doctor --test "$DEV" | tee /tmp/doctor
 	grep -E "^  ok    $DEV \(mlx5_ib\): hooked, served by dma-buf, can fence: (yes|not seen yet)$" /tmp/doctor
