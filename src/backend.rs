@@ -131,7 +131,7 @@ pub(crate) enum Backend {
     DmaBuf(DmaBuf),
     /// A work request registers the pages.
     FastReg(Arc<FastReg>),
-    /// The driver pins the memory through the hook on umems.
+    /// The driver pins the memory through the hook on `ib_umem_get_desc()`.
     Umem,
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! `/sys/kernel/debug/ib_peer_mem/`: the backend of each device (`devices`), the MRs of each device
-//! on dma-bufs of other exporters (`dma_bufs`), the state of the hook on umems (`umem_hook`), and
-//! why memory was not registered (`refusals`).
+//! on dma-bufs of other exporters (`dma_bufs`), the state of the hook on `ib_umem_get_desc()`
+//! (`umem_hook`), and why memory was not registered (`refusals`).
 //!
 //! [`Directory`] is the core's directory, which exists while the module is loaded. A read of a list
 //! may sleep, and holds the lock of the list.

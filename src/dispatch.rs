@@ -3,8 +3,8 @@
 //! Dispatch: finds the client, or the dma-buf, that a range belongs to.
 //!
 //! The interposed verbs call [`register_memory`] and [`register_after_driver`], `/dev/ib_peer_mem`
-//! calls [`export_memory`], and the hook on umems calls [`part_for_umem`]. A [`ClientLookup`] asks
-//! the clients for a range, one after the other.
+//! calls [`export_memory`], and the hook on `ib_umem_get_desc()` calls [`part_for_umem`]. A
+//! [`ClientLookup`] asks the clients for a range, one after the other.
 //!
 //! An MR is tried in this order:
 //!

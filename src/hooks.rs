@@ -59,7 +59,7 @@ impl Hooks for Adapter {
 
     fn dispatch(&self) -> &'static DispatchCell {
         /// For the umem backend. A driver that is called before the hooks are asked is exempt from
-        /// the hook on umems, which must serve the memory that the driver pins.
+        /// the hook on `ib_umem_get_desc()`, which must serve the memory that the driver pins.
         static ALWAYS: DispatchCell = DispatchCell::new(Dispatch::ClientsFirst);
         match self.backend() {
             Backend::Umem => &ALWAYS,
@@ -72,12 +72,12 @@ impl Hooks for Adapter {
     }
 
     fn reg_user_mr(self: &Arc<Self>, req: &Request<'_>, driver: Driver<'_>) -> Result<UserMr> {
-        // The driver pages on-demand memory in by itself. With the umem backend, the hook on umems
-        // serves the memory that the driver pins.
+        // The driver pages on-demand memory in by itself. With the umem backend, the hook on
+        // `ib_umem_get_desc()` serves the memory that the driver pins.
         if req.access.is_on_demand() || matches!(self.backend(), Backend::Umem) {
             return driver.reg_user_mr(req);
         }
-        // If the hook on umems served this call, the MR could not be fenced.
+        // If the hook on `ib_umem_get_desc()` served this call, the MR could not be fenced.
         dispatch::register_memory(self, req, || bypass(|| driver.reg_user_mr(req)))
     }
 

@@ -91,8 +91,8 @@ module! {
 }
 
 /// What the module has registered with the kernel. The fields drop in this order: the character
-/// devices and debugfs; the hook on umems; the interposer, which leaves the devices and then waits
-/// for the calls in the hook and in the interposed verbs; the lists.
+/// devices and debugfs; the hook on `ib_umem_get_desc()`; the interposer, which leaves the devices
+/// and then waits for the calls in the hook and in the interposed verbs; the lists.
 #[pin_data]
 struct PeerMem {
     #[pin]

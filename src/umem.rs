@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The hook on umems: finds the dma-buf of memory that a driver could not pin.
+//! The hook on `ib_umem_get_desc()`: finds the dma-buf of memory that a driver could not pin.
 //!
 //! [`Hook`] places the hook, for as long as the module is loaded. The hook calls the
 //! [`UmemProvider`] in the task whose driver could not pin memory. Context: process context; may

@@ -13,11 +13,11 @@ use kernel::prelude::*;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Choice {
     /// A dma-buf if the driver imports dma-bufs, fast registration for rdma_rxe, else the hook on
-    /// umems.
+    /// `ib_umem_get_desc()`.
     Auto,
     /// A dma-buf that the driver imports.
     DmaBuf,
-    /// The hook on umems.
+    /// The hook on `ib_umem_get_desc()`.
     Umem,
     /// A registration by work request.
     FastReg,

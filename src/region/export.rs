@@ -2,8 +2,8 @@
 
 //! A region that is exported as a dma-buf. The user chooses the importer.
 //!
-//! `/dev/ib_peer_mem` and the hook on umems call [`Region::export`]. The dma-buf calls [`Memory`],
-//! without a lock; all methods may sleep.
+//! `/dev/ib_peer_mem` and the hook on `ib_umem_get_desc()` call [`Region::export`]. The dma-buf
+//! calls [`Memory`], without a lock; all methods may sleep.
 //!
 //! A client maps a range once, for one device. So the memory is pinned at export, in the owning
 //! process, and mapped at the first import. The process chooses the importer, so the device is
