@@ -102,7 +102,7 @@ pub(crate) struct ClientFlags {
 }
 
 /// The in-flight count of a client: the tasks inside the client.
-struct InFlight {
+struct InFlightCount {
     /// The client is being unregistered and cannot be entered.
     closed: bool,
     /// Number of [`ClientRef`]s.
@@ -120,7 +120,7 @@ pub(crate) struct Client {
     flags: ClientFlags,
     stats: Arc<Stats>,
     #[pin]
-    inflight: SpinLock<InFlight>,
+    inflight: SpinLock<InFlightCount>,
     #[pin]
     drained: CondVar,
     /// The time that the client's invalidations, or the unregistration, wait for fences of
@@ -146,7 +146,7 @@ impl Client {
                 callbacks,
                 flags,
                 stats,
-                inflight <- new_spinlock!(InFlight { closed: false, count: 0 }, "Client::inflight"),
+                inflight <- new_spinlock!(InFlightCount { closed: false, count: 0 }, "Client::inflight"),
                 drained <- new_condvar!("Client::drained"),
                 fences <- FenceBudget::new(),
                 regions <- Map::new(),

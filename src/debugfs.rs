@@ -4,8 +4,8 @@
 //! on dma-bufs of other exporters (`dma_bufs`), the state of the hook on `ib_umem_get_desc()`
 //! (`umem_hook`), and why memory was not registered (`refusals`).
 //!
-//! [`Directory`] is the core's directory, which exists while the module is loaded. A read of a list
-//! may sleep, and holds the lock of the list.
+//! [`DebugfsDir`] is the core's directory, which exists while the module is loaded. A read of a
+//! list may sleep, and holds the lock of the list.
 
 use crate::{
     adapters,
@@ -23,7 +23,7 @@ use kernel::{
 
 /// The directory.
 #[pin_data]
-pub(crate) struct Directory {
+pub(crate) struct DebugfsDir {
     // Removed in this order.
     #[pin]
     devices: File<()>,
@@ -36,7 +36,7 @@ pub(crate) struct Directory {
     dir: Dir,
 }
 
-impl Directory {
+impl DebugfsDir {
     /// Creates the directory. Without debugfs this function does nothing.
     pub(crate) fn new() -> impl PinInit<Self, Error> {
         try_pin_init!(Self {

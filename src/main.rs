@@ -99,7 +99,7 @@ struct PeerMem {
     control: control::Registration<ioctl::Ioctls>,
     _dmabuf_reg: dmabuf_reg::Open,
     #[pin]
-    debugfs: debugfs::Directory,
+    debugfs: debugfs::DebugfsDir,
     _umem: umem::Hook,
     #[pin]
     interposer: rdma::Registration<adapter::Adapter>,
@@ -124,7 +124,7 @@ impl kernel::InPlaceModule for PeerMem {
             _adapters: adapters::open()?,
             _umem: umem::Hook::place(text.as_ref().map_err(|e| *e)?.clone()),
             interposer <- rdma::Registration::new(c"ib_peer_mem", text?),
-            debugfs <- debugfs::Directory::new(),
+            debugfs <- debugfs::DebugfsDir::new(),
             _dmabuf_reg: dmabuf_reg::open()?,
             control <- control::Registration::new(),
         })

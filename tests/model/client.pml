@@ -9,7 +9,7 @@ bool acquired;			/* Region::acquired is Some */
 bool is_mapped;			/* ClientPages::mapped is Some */
 bool link;			/* the Attachment is there */
 bool leaving;			/* Gate::closed */
-byte uses;			/* Gate::uses */
+byte uses;			/* InFlightCount::count */
 bool drain_asleep;		/* Client::drained */
 bool listed = 1;		/* the client is in CLIENTS */
 bool ticket;			/* the region is in Client::regions */
