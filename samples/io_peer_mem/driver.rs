@@ -2,8 +2,8 @@
 
 //! The PCI driver: binds the configured PCI functions, and creates device nodes for the BARs.
 //!
-//! [`BarDriver`] is the driver, [`Function`] the driver data of a bound function. The options of a
-//! function come from the module parameters, or from a write to the file `bind_with`.
+//! [`BarDriver`] is the driver, [`BarFunction`] the driver data of a bound function. The options of
+//! a function come from the module parameters, or from a write to the file `bind_with`.
 
 use crate::{
     bar::{
@@ -69,7 +69,7 @@ struct BarNode {
 
 /// Driver data of a bound function. Dropped before the devres of the device, so that all pages are
 /// free when the kernel removes the P2PDMA memory.
-pub(crate) struct Function {
+pub(crate) struct BarFunction {
     // Drop order: the BARs are revoked by their tickets, before the client may end.
     /// The nodes of the BARs.
     bars: KVec<BarNode>,
@@ -90,20 +90,20 @@ compat::added_ids!(BarDriver);
 
 impl pci::Driver for BarDriver {
     type IdInfo = ();
-    type Data<'bound> = Function;
+    type Data<'bound> = BarFunction;
     const ID_TABLE: pci::IdTable<Self::IdInfo> = &PCI_TABLE;
 
     fn probe<'bound>(
         dev: &'bound pci::Device<Core<'_>>,
         _info: compat::NoInfo<'bound>,
-    ) -> impl PinInit<Function, Error> + 'bound {
+    ) -> impl PinInit<BarFunction, Error> + 'bound {
         probe(dev)
     }
 }
 
 #[vtable]
 impl ext_pci::Recovery for BarDriver {
-    fn stop(dev: &pci::Device<Bound>, function: &Function) {
+    fn stop(dev: &pci::Device<Bound>, function: &BarFunction) {
         dev_warn!(
             dev,
             "an error or a reset: its memory is revoked, until it answers again\n"
@@ -116,7 +116,7 @@ impl ext_pci::Recovery for BarDriver {
         }
     }
 
-    fn resume(dev: &pci::Device<Bound>, function: &Function) {
+    fn resume(dev: &pci::Device<Bound>, function: &BarFunction) {
         if let Some(functions) = FUNCTIONS.load() {
             functions.resume(dev);
         }
@@ -178,7 +178,7 @@ pub(crate) fn bind_devices(
 }
 
 /// Creates a device node for each selected BAR of `dev`.
-fn probe(dev: &pci::Device<Core<'_>>) -> Result<Function> {
+fn probe(dev: &pci::Device<Core<'_>>) -> Result<BarFunction> {
     if ext_pci::is_bridge(dev) {
         dev_err!(dev, "cannot be used: it is a bridge\n");
         return Err(ENODEV);
@@ -260,7 +260,7 @@ fn probe(dev: &pci::Device<Core<'_>>) -> Result<Function> {
     if options.publish.unwrap_or_else(|| identity.publishes(used)) {
         p2pdma::publish(dev);
     }
-    Ok(Function { bars, _user: user })
+    Ok(BarFunction { bars, _user: user })
 }
 
 /// Returns the reason why `part` of `bar` cannot be P2PDMA memory, or `None` if there is no reason.

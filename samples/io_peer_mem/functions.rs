@@ -61,11 +61,11 @@ struct State {
     lost: bool,
     /// Each function that had a memory region or an event. The entry stays until the function is
     /// deleted.
-    functions: RBTree<Key, Function>,
+    functions: RBTree<Key, KnownFunction>,
 }
 
-/// A function.
-struct Function {
+/// A function that had a memory region or an event.
+struct KnownFunction {
     /// The tickets of the memory regions on the function. Closed while the function changes
     /// drivers.
     tickets: Arc<Tickets>,
@@ -155,7 +155,7 @@ impl Functions {
         if state.lost {
             return Err(ENODEV);
         }
-        let new = Function {
+        let new = KnownFunction {
             tickets: new,
             not_bound: false,
         };
