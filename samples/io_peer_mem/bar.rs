@@ -5,9 +5,9 @@
 //! [`Bar`] is the memory of one BAR, and [`Allocation`] a part of a BAR that a file or a mapping
 //! uses. [`Revoke`] revokes a BAR before a reset of the device, and on drop.
 //!
-//! Locking: [`Bar::state`] and [`Memory::pages`] are leaves. Both locks nest inside the `mmap_lock`
-//! (page faults, `mmap`, `munmap`), so the `mmap_lock` is never taken with either lock held. Pages
-//! are dropped and tickets invalidated after both locks are released.
+//! Locking: [`Bar::state`] and [`AllocatedPages::pages`] are leaves. Both locks nest inside the
+//! `mmap_lock` (page faults, `mmap`, `munmap`), so the `mmap_lock` is never taken with either lock
+//! held. Pages are dropped and tickets invalidated after both locks are released.
 
 use crate::{
     ext::{
@@ -75,12 +75,12 @@ struct State {
     /// The last key used.
     last: u64,
     /// The memory of each [`Allocation`], by its key.
-    allocations: RBTree<u64, Arc<Memory>>,
+    allocations: RBTree<u64, Arc<AllocatedPages>>,
 }
 
 /// The memory of an allocation.
 #[pin_data]
-struct Memory {
+struct AllocatedPages {
     /// The pages.
     #[pin]
     pages: Mutex<PageSlot>,
@@ -101,7 +101,7 @@ impl PageSlot {
     }
 }
 
-impl Memory {
+impl AllocatedPages {
     /// Frees the pages that nothing uses. The last user of each other page frees the page.
     fn free(&self) {
         let pages = self.pages.lock().pages.take();
@@ -216,11 +216,11 @@ impl Bar {
         }
         let pages = Arc::new(pages, GFP_KERNEL_ACCOUNT)?;
         let memory = Arc::pin_init(
-            pin_init!(Memory {
+            pin_init!(AllocatedPages {
                 pages <- new_mutex!(PageSlot {
                     revoked: false,
                     pages: Some(pages),
-                }, "io_peer_mem::Memory::pages"),
+                }, "io_peer_mem::AllocatedPages::pages"),
             }),
             GFP_KERNEL_ACCOUNT,
         )?;
@@ -287,7 +287,7 @@ pub(crate) struct Allocation {
     /// The key of the memory in [`State::allocations`].
     key: u64,
     /// The memory.
-    memory: Arc<Memory>,
+    memory: Arc<AllocatedPages>,
 }
 
 impl Allocation {

@@ -19,7 +19,7 @@ use crate::{
         ram::PagesTable, //
     },
     file,
-    memory::Memory,
+    memory::DeviceMemory,
     peer_client::{
         self,
         Client,
@@ -46,7 +46,7 @@ crate::peer_client_slot!(RamClient);
 /// A claimed range.
 pub(crate) struct Region {
     /// The memory. The reference keeps it after the process unmaps it.
-    memory: Arc<Memory>,
+    memory: Arc<DeviceMemory>,
     /// The pages of the range.
     pages: core::ops::Range<usize>,
     /// Whether the process may write to the range.
@@ -58,7 +58,7 @@ pub(crate) struct PinnedPages {
     // Drop order: when `Tickets::wait_empty` returns, no table is left.
     /// The pages. A driver whose memory can move also keeps a pin or a reference here.
     table: PagesTable,
-    /// Keeps the ticket in the list of [`Memory::tickets`].
+    /// Keeps the ticket in the list of [`DeviceMemory::tickets`].
     _ticket: TicketGuard,
 }
 

@@ -10,7 +10,7 @@ use crate::{
         },
         vma, //
     },
-    memory::Memory, //
+    memory::DeviceMemory, //
 };
 use kernel::{
     mm::virt::VmaNew,
@@ -24,16 +24,16 @@ use kernel::{
 
 /// The operations of the mappings. Their address identifies the mappings: `acquire` finds the memory
 /// behind an address with them.
-pub(crate) static VM_OPS: vma::Ops<Memory> = vma::Ops::new();
+pub(crate) static VM_OPS: vma::Ops<DeviceMemory> = vma::Ops::new();
 
-impl chardev::Device for Memory {
-    type Mapping = Memory;
+impl chardev::Device for DeviceMemory {
+    type Mapping = DeviceMemory;
 
-    fn vm_ops() -> &'static vma::Ops<Memory> {
+    fn vm_ops() -> &'static vma::Ops<DeviceMemory> {
         &VM_OPS
     }
 
-    fn mmap(this: ArcBorrow<'_, Self>, vma: &VmaNew) -> Result<Arc<Memory>> {
+    fn mmap(this: ArcBorrow<'_, Self>, vma: &VmaNew) -> Result<Arc<DeviceMemory>> {
         let count = (vma.end() - vma.start()) / PAGE_SIZE;
         let first = vma::pgoff(vma);
         if first > this.count() || count > this.count() - first {
@@ -53,7 +53,7 @@ impl chardev::Device for Memory {
     }
 }
 
-impl vma::Mapping for Memory {
+impl vma::Mapping for DeviceMemory {
     fn fault(&self, fault: &vma::Fault<'_>) -> Result {
         fault.map(|i| self.page(i))
     }

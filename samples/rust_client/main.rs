@@ -46,7 +46,7 @@ mod memory;
 
 use self::{
     client::RamClient,
-    memory::Memory, //
+    memory::DeviceMemory, //
 };
 
 module! {
@@ -78,12 +78,12 @@ const MODE: u16 = 0o600;
 struct Sample {
     /// The file `invalidate`.
     #[pin]
-    invalidate: debugfs::File<Arc<Memory>>,
+    invalidate: debugfs::File<Arc<DeviceMemory>>,
     /// The directory of the file.
     _dir: debugfs::Dir,
     /// The device node.
     #[pin]
-    node: chardev::Registration<Memory>,
+    node: chardev::Registration<DeviceMemory>,
     /// The client. Without this field the compiler warns: the client would be unregistered at once.
     _client: peer_client::Registration<RamClient>,
     /// The device of this driver, for log lines. Other drivers get theirs from a bus.
@@ -103,13 +103,13 @@ impl kernel::InPlaceModule for Sample {
                 CString::try_from_fmt(fmt!("peer_client_rust"))?,
                 MODE,
                 chardev::AddressSpace::new(c"[peer_client_rust]")?,
-                Memory::new(PAGES)?,
+                DeviceMemory::new(PAGES)?,
             ),
             _dir: debugfs::Dir::new(c"peer_client_rust"),
             invalidate <- _dir.write_callback_file(
                 c"invalidate",
                 node.device().clone(),
-                &|memory: &Arc<Memory>, _: &mut _| {
+                &|memory: &Arc<DeviceMemory>, _: &mut _| {
                     memory.invalidate();
                     Ok(())
                 },

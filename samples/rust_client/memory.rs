@@ -24,7 +24,7 @@ use kernel::{
 ///
 /// Open files, mappings and memory regions each hold a reference.
 #[pin_data]
-pub(crate) struct Memory {
+pub(crate) struct DeviceMemory {
     /// The pages.
     pages: Arc<Pages>,
     /// The tickets of the memory regions. No lock of this driver is involved: the list is safe
@@ -36,7 +36,7 @@ pub(crate) struct Memory {
     invalidating: Mutex<()>,
 }
 
-impl Memory {
+impl DeviceMemory {
     /// Allocates memory of `n` pages.
     ///
     /// Context: may sleep.
@@ -47,7 +47,7 @@ impl Memory {
             pin_init!(Self {
                 pages,
                 tickets,
-                invalidating <- new_mutex!((), "rust_client::Memory::invalidating"),
+                invalidating <- new_mutex!((), "rust_client::DeviceMemory::invalidating"),
             }),
             GFP_KERNEL,
         )

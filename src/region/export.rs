@@ -3,7 +3,7 @@
 //! A region that is exported as a dma-buf. The user chooses the importer.
 //!
 //! `/dev/ib_peer_mem` and the hook on `ib_umem_get_desc()` call [`Region::export`]. The dma-buf
-//! calls [`Memory`], without a lock; all methods may sleep.
+//! calls [`ExportOps`], without a lock; all methods may sleep.
 //!
 //! A client maps a range once, for one device. So the memory is pinned at export, in the owning
 //! process, and mapped at the first import. The process chooses the importer, so the device is
@@ -33,7 +33,7 @@ use crate::{
         },
         rdma::dma_buf::{
             Export,
-            Memory,
+            ExportOps,
             Requirements, //
         }, //
     },
@@ -99,7 +99,7 @@ impl Region {
     }
 }
 
-impl Memory for ExportedMemory {
+impl ExportOps for ExportedMemory {
     /// A client expects the device of an adapter, and may access data that other devices do not
     /// have.
     fn admit(&self, dev: &Device) -> Result {

@@ -48,7 +48,7 @@ pub use self::{
     buffer::Buffer,
     export::{
         Export,
-        Memory,
+        ExportOps,
         Revoker, //
     },
     fences::FenceBudget,

@@ -5,7 +5,7 @@
 //! Only the first importing device can import the memory, any number of times. When the last
 //! importer has detached, the memory is released, and later imports fail.
 //!
-//! [`Export`] is the dma-buf, [`Memory`] the trait of the memory behind the dma-buf, and
+//! [`Export`] is the dma-buf, [`ExportOps`] the trait of the memory behind the dma-buf, and
 //! [`Revoker`] the handle to revoke the memory. Used for the file descriptors that a process asks
 //! for.
 //!
@@ -14,7 +14,7 @@
 //! ```
 //! use crate::ext::{
 //!     base::{sg::Segment, small_vec::SmallVec},
-//!     rdma::dma_buf::{Export, FenceBudget, Memory, Requirements, Revoker},
+//!     rdma::dma_buf::{Export, FenceBudget, ExportOps, Requirements, Revoker},
 //! };
 //! use kernel::{
 //!     bindings,
@@ -28,7 +28,7 @@
 //! /// A page at a fixed bus address.
 //! struct Page;
 //!
-//! impl Memory for Page {
+//! impl ExportOps for Page {
 //!     fn admit(&self, _dev: &Device) -> Result {
 //!         Ok(())
 //!     }
@@ -104,10 +104,10 @@ use kernel::{
     }, //
 };
 
-/// The memory behind an [`Export`].
+/// The operations of the memory behind an [`Export`].
 ///
 /// Context: may sleep, for all methods. The caller holds no lock of the dma-buf.
-pub trait Memory: Send + Sync {
+pub trait ExportOps: Send + Sync {
     /// Returns an error if `dev` must not import the memory. The importer gets the error, and the
     /// export does not change.
     fn admit(&self, dev: &Device) -> Result;
@@ -168,7 +168,7 @@ struct State {
 /// `State::buf` is NULL or valid. While `State::uses` is not 0, the dma-buf stays valid.
 #[pin_data]
 struct Shared {
-    memory: Arc<dyn Memory>,
+    memory: Arc<dyn ExportOps>,
     requirements: Requirements,
     #[pin]
     state: SpinLock<State>,
@@ -185,8 +185,8 @@ unsafe impl Sync for Shared {}
 
 impl Exporter for Shared {
     /// Returns `EOPNOTSUPP` if the importer does not meet the requirements, the error of
-    /// [`Memory::admit`] if the device is not admitted, `EBUSY` if the memory is mapped for another
-    /// device, and `ENODEV` if the export has ended.
+    /// [`ExportOps::admit`] if the device is not admitted, `EBUSY` if the memory is mapped for
+    /// another device, and `ENODEV` if the export has ended.
     fn attach(&self, attachment: &Attachment) -> Result {
         let (dev, importer) = (attachment.device(), attachment.importer());
         if self.requirements.unmet_by(importer).is_some() {
@@ -301,13 +301,13 @@ impl Export {
     /// Creates a dma-buf of `size` bytes of `memory`.
     ///
     /// The export ends with the last reference to the file, or with the detachment of the last
-    /// importer. If this function fails, [`Memory::ended`] is not called.
+    /// importer. If this function fails, [`ExportOps::ended`] is not called.
     ///
     /// Returns `ENODEV` if this module is being unloaded.
     ///
     /// Context: may sleep.
     pub fn new(
-        memory: Arc<dyn Memory>,
+        memory: Arc<dyn ExportOps>,
         size: usize,
         requirements: Requirements,
     ) -> Result<(Self, Revoker)> {
