@@ -14,7 +14,7 @@ use crate::{
     ext::rdma::dma_buf::FenceBudget,
     index::{
         Map,
-        Slot, //
+        Reservation, //
     },
     stats::Stats, //
 };
@@ -231,11 +231,11 @@ impl Client {
     /// Enters a region under `ticket`.
     pub(crate) fn insert(
         &self,
-        slot: Slot<dyn Revocable>,
+        reservation: Reservation<dyn Revocable>,
         ticket: u32,
         region: Arc<dyn Revocable>,
     ) {
-        self.regions.insert(slot, ticket, region);
+        self.regions.insert(reservation, ticket, region);
     }
 
     /// Returns the region that has `ticket`.

@@ -18,7 +18,7 @@ use crate::{
         Request,
         UserMr, //
     },
-    index::Slot,
+    index::Reservation,
     range::VaRange,
     registered::{
         Arguments,
@@ -81,7 +81,7 @@ impl Imports {
     ) -> Result<UserMr> {
         part.permits(Direction::of(req.access) == Direction::Write)?;
         // Allocate first: once the MR exists, nothing may fail before the entry in the index.
-        let slot = Slot::new()?;
+        let reservation = Reservation::new()?;
         let imported = Imported {
             part,
             range,
@@ -102,7 +102,7 @@ impl Imports {
         imported.counted.populate(counted);
         // A former MR with the key is gone from the device, or the driver would not have issued the
         // key again.
-        self.mrs.insert(slot, mr.lkey(), imported);
+        self.mrs.insert(reservation, mr.lkey(), imported);
         Ok(made)
     }
 }

@@ -3,10 +3,10 @@
 //! Maps of shared objects by a 32-bit key.
 //!
 //! A [`Map`] has the regions of a client by ticket. An [`Index`], whose keys can be searched
-//! without a lock, has the MRs of a device by local key. Insertion needs a [`Slot`], allocated
-//! before, and cannot fail.
+//! without a lock, has the MRs of a device by local key. Insertion needs a [`Reservation`],
+//! allocated before, and cannot fail.
 //!
-//! Context: any, except for the creation of an [`Index`] or a [`Slot`], which may sleep.
+//! Context: any, except for the creation of an [`Index`] or a [`Reservation`], which may sleep.
 
 use crate::ext::rdma::key_filter::KeyFilter;
 use kernel::{
@@ -31,11 +31,11 @@ pub(crate) struct Map<T: ?Sized> {
     entries: SpinLock<RBTree<u32, Arc<T>>>,
 }
 
-/// The memory for an entry of a [`Map`]: with a slot, [`Map::insert`] cannot fail.
-pub(crate) struct Slot<T: ?Sized>(RBTreeNodeReservation<u32, Arc<T>>);
+/// The memory for an entry of a [`Map`]: with a reservation, [`Map::insert`] cannot fail.
+pub(crate) struct Reservation<T: ?Sized>(RBTreeNodeReservation<u32, Arc<T>>);
 
-impl<T: ?Sized> Slot<T> {
-    /// Allocates a slot. Context: may sleep.
+impl<T: ?Sized> Reservation<T> {
+    /// Allocates a reservation. Context: may sleep.
     pub(crate) fn new() -> Result<Self> {
         Ok(Self(RBTreeNodeReservation::new(GFP_KERNEL_ACCOUNT)?))
     }
@@ -50,14 +50,20 @@ impl<T: ?Sized> Map<T> {
     }
 
     /// Inserts `value` under `key` and replaces an older entry.
-    pub(crate) fn insert(&self, slot: Slot<T>, key: u32, value: Arc<T>) {
-        self.insert_and(slot, key, value, || ());
+    pub(crate) fn insert(&self, reservation: Reservation<T>, key: u32, value: Arc<T>) {
+        self.insert_and(reservation, key, value, || ());
     }
 
     /// As [`Self::insert`]. Calls `added` with the lock held if there was no older entry.
-    fn insert_and(&self, slot: Slot<T>, key: u32, value: Arc<T>, added: impl FnOnce()) {
+    fn insert_and(
+        &self,
+        reservation: Reservation<T>,
+        key: u32,
+        value: Arc<T>,
+        added: impl FnOnce(),
+    ) {
         let mut entries = self.entries.lock();
-        let old = entries.insert(slot.0.into_node(key, value));
+        let old = entries.insert(reservation.0.into_node(key, value));
         if old.is_none() {
             added();
         }
@@ -140,9 +146,9 @@ impl<T: ?Sized> Index<T> {
     }
 
     /// See [`Map::insert`].
-    pub(crate) fn insert(&self, slot: Slot<T>, key: u32, value: Arc<T>) {
+    pub(crate) fn insert(&self, reservation: Reservation<T>, key: u32, value: Arc<T>) {
         self.map
-            .insert_and(slot, key, value, || self.keys.insert(key));
+            .insert_and(reservation, key, value, || self.keys.insert(key));
     }
 
     /// See [`Map::get`]. A key that is not in [`Self::keys`] has no entry.
@@ -175,7 +181,7 @@ mod tests {
     fn index(entries: &[(u32, u64)]) -> Result<Arc<Index<u64>>> {
         let index = Index::new()?;
         for &(key, value) in entries {
-            index.insert(Slot::new()?, key, Arc::new(value, GFP_KERNEL)?);
+            index.insert(Reservation::new()?, key, Arc::new(value, GFP_KERNEL)?);
         }
         Ok(index)
     }
@@ -214,7 +220,7 @@ mod tests {
     fn a_map_has_what_was_inserted() -> Result {
         let map = Arc::pin_init(Map::new(), GFP_KERNEL)?;
         for key in [7, 3, u32::MAX] {
-            map.insert(Slot::new()?, key, Arc::new(key, GFP_KERNEL)?);
+            map.insert(Reservation::new()?, key, Arc::new(key, GFP_KERNEL)?);
         }
         assert!(map.contains(3) && !map.contains(4));
         map.remove(3);

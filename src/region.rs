@@ -42,7 +42,7 @@ use crate::{
         Direction, //
     },
     client::Client,
-    index::Slot,
+    index::Reservation,
     lifecycle::Lifecycle,
     range::VaRange,
     registered,
@@ -135,7 +135,7 @@ impl Region {
         range: VaRange,
         index: Option<&Arc<registered::MrIndex>>,
     ) -> Result<Arc<Self>> {
-        let slot = Slot::new()?;
+        let reservation = Reservation::new()?;
         let ticket = client.issue_ticket();
         let region = Arc::pin_init(
             pin_init!(Self {
@@ -150,7 +150,7 @@ impl Region {
             }),
             GFP_KERNEL_ACCOUNT,
         )?;
-        client.insert(slot, ticket, region.clone());
+        client.insert(reservation, ticket, region.clone());
         Ok(region)
     }
 

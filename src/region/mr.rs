@@ -36,7 +36,7 @@ use crate::{
             UserMr, //
         }, //
     },
-    index::Slot,
+    index::Reservation,
     lifecycle::Close,
     pr_warn_limited,
     range::VaRange,
@@ -93,7 +93,7 @@ impl Region {
         let direction = Direction::of(req.access);
         Self::build(acquired, range, direction, Some(index), |region, pages| {
             // Allocate first: once the MR exists, nothing may fail before the entry in the index.
-            let slot = Slot::new()?;
+            let reservation = Reservation::new()?;
             let (mr, attachment) = region.make_mr(backend, req, pages)?;
             *region.mrs.lock() = Some(Mrs {
                 dev: req.pd.device().get(),
@@ -102,7 +102,7 @@ impl Region {
                 access: req.access,
                 iova: req.iova,
             });
-            let attached = region.add_mr(slot, &mr, attachment, req);
+            let attached = region.add_mr(reservation, &mr, attachment, req);
             Ok((mr, attached))
         })
     }
@@ -142,7 +142,7 @@ impl Region {
     /// Enters the region in the index under the key of a new MR. Returns the access through the MR.
     fn add_mr(
         self: &Arc<Self>,
-        slot: Slot<dyn Registered>,
+        reservation: Reservation<dyn Registered>,
         mr: &UserMr,
         attachment: Attachment,
         req: &Request<'_>,
@@ -163,7 +163,7 @@ impl Region {
         // A former MR with the key is gone from the device, or the driver would not have issued the
         // key again.
         if let (Some(index), true) = (&self.index, has_device) {
-            index.insert(slot, lkey, self.clone());
+            index.insert(reservation, lkey, self.clone());
         }
         Attached { mr: id, attachment }
     }
@@ -290,11 +290,11 @@ impl Registered for Region {
             return Err(EACCES);
         }
         // Allocate first: once the MR exists, nothing may fail before the entry in the index.
-        let slot = Slot::new()?;
+        let reservation = Reservation::new()?;
         let replaced = self.life.with_live(|resources| {
             resources.add(&self, |pages| {
                 let (mr, attachment) = self.make_mr(backend, req, pages)?;
-                let attached = self.add_mr(slot, &mr, attachment, req);
+                let attached = self.add_mr(reservation, &mr, attachment, req);
                 Ok((mr, attached))
             })
         });

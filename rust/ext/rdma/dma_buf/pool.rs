@@ -171,25 +171,25 @@ impl Mapping {
     ///
     /// # Safety
     ///
-    /// [`Shared::attach`] must have accepted the attachment, and the attachment must not be
+    /// [`PoolExporter::attach`] must have accepted the attachment, and the attachment must not be
     /// detached during `'a`.
     unsafe fn of<'a>(attachment: &'a Attachment) -> ArcBorrow<'a, Self> {
         // SAFETY: By the safety requirements the field holds an `Arc<Self>`, and only
-        // `Shared::detach` drops the `Arc`.
+        // `PoolExporter::detach` drops the `Arc`.
         unsafe { Arc::borrow(attachment.private().load(Relaxed)) }
     }
 }
 
 /// Private data of a shared dma-buf.
 #[pin_data]
-struct Shared {
+struct PoolExporter {
     /// The only device that can import.
     dev: ARef<Device>,
     #[pin]
     module: ModuleRef,
 }
 
-impl Exporter for Shared {
+impl Exporter for PoolExporter {
     fn attach(&self, attachment: &Attachment) -> Result {
         let mapping = private_fd::cookie(attachment.dma_buf()).ok_or(EPERM)?;
         // SAFETY: Offers for the dma-bufs of pools are from `Pool::import`, and `Pool::import`
@@ -243,7 +243,7 @@ impl Exporter for Shared {
 /// code has a reference.
 struct SharedBuf {
     buf: ManuallyDrop<Buf>,
-    shared: Arc<Shared>,
+    shared: Arc<PoolExporter>,
 }
 
 impl SharedBuf {
@@ -252,7 +252,7 @@ impl SharedBuf {
     /// Context: may sleep.
     fn new(dev: &Device) -> Result<Arc<Self>> {
         let shared = Arc::pin_init(
-            pin_init!(Shared {
+            pin_init!(PoolExporter {
                 dev: dev.into(),
                 module <- ModuleRef::new(),
             }),
@@ -275,7 +275,7 @@ impl Drop for SharedBuf {
 
 /// The place of a shared dma-buf, which is created with the first import.
 #[pin_data]
-struct Slot {
+struct PoolEntry {
     #[pin]
     buf: Mutex<Option<Arc<SharedBuf>>>,
 }
@@ -284,7 +284,7 @@ struct Slot {
 pub struct Pool {
     dev: ARef<Device>,
     /// At least one.
-    slots: KVec<Pin<KBox<Slot>>>,
+    entries: KVec<Pin<KBox<PoolEntry>>>,
 }
 
 impl Pool {
@@ -292,16 +292,16 @@ impl Pool {
     ///
     /// Context: may sleep.
     pub fn new(dev: &Device) -> Result<Self> {
-        let mut slots = KVec::new();
+        let mut entries = KVec::new();
         for _ in 0..nr_cpu_ids().clamp(1, MOST) {
-            let slot = KBox::pin_init(
-                pin_init!(Slot { buf <- new_mutex!(None, "dma_buf::Slot::buf") }),
+            let entry = KBox::pin_init(
+                pin_init!(PoolEntry { buf <- new_mutex!(None, "dma_buf::PoolEntry::buf") }),
                 GFP_KERNEL,
             )?;
-            slots.push(slot, GFP_KERNEL)?;
+            entries.push(entry, GFP_KERNEL)?;
         }
         let dev = dev.into();
-        Ok(Self { dev, slots })
+        Ok(Self { dev, entries })
     }
 
     /// Returns the dma-buf of this CPU.
@@ -309,8 +309,8 @@ impl Pool {
     /// Context: may sleep.
     fn buf(&self) -> Result<Arc<SharedBuf>> {
         let cpu = CpuId::current().as_u32() as usize;
-        let mut slot = self.slots[cpu % self.slots.len()].buf.lock();
-        match &*slot {
+        let mut entry = self.entries[cpu % self.entries.len()].buf.lock();
+        match &*entry {
             // A dma-buf with a fence is not used: a revocation would wait for the fence, which
             // concerns other imports.
             Some(shared) if shared.buf.is_idle() => Ok(shared.clone()),
@@ -319,8 +319,8 @@ impl Pool {
                 // the cgroup, longer than the first registering process lives. So a kernel worker
                 // creates the dma-buf.
                 let shared = worker::run(static_lock_class!(), |_| SharedBuf::new(&self.dev))?;
-                let old = slot.replace(shared.clone());
-                drop(slot);
+                let old = entry.replace(shared.clone());
+                drop(entry);
                 drop(old);
                 Ok(shared)
             }
