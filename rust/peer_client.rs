@@ -93,7 +93,7 @@
 //!
 //!     fn acquire(_: &MyData, range: VaRange) -> Result<Option<()>> {
 //!         // A driver looks `range.addr()` up in the address space of the calling process.
-//!         Ok((range.size() == 1).then_some(()))
+//!         Ok((range.len() == 1).then_some(()))
 //!     }
 //!
 //!     fn get_pages(
@@ -239,7 +239,7 @@ pub trait Memory: Send + Unpin {
 ///
 /// # Invariants
 ///
-/// `size` is at least 1, and `addr + size` does not overflow.
+/// `len` is at least 1, and `addr + len` does not overflow.
 ///
 /// # Examples
 ///
@@ -248,23 +248,23 @@ pub trait Memory: Send + Unpin {
 ///
 /// /// Returns whether `range` lies in the mapping `[start, end)`.
 /// fn within(range: VaRange, start: usize, end: usize) -> bool {
-///     start <= range.addr() && range.addr() < end && range.size() <= end - range.addr()
+///     start <= range.addr() && range.addr() < end && range.len() <= end - range.addr()
 /// }
 /// ```
 #[derive(Clone, Copy)]
 pub struct VaRange {
     /// Address of the first byte.
     addr: usize,
-    /// Size in bytes.
-    size: usize,
+    /// Length in bytes.
+    len: usize,
 }
 
 impl VaRange {
-    /// Returns the range of `size` bytes at `addr`, or `None` if the range is empty or overflows.
-    fn new(addr: usize, size: usize) -> Option<Self> {
-        addr.checked_add(size)?;
+    /// Returns the range of `len` bytes at `addr`, or `None` if the range is empty or overflows.
+    fn new(addr: usize, len: usize) -> Option<Self> {
+        addr.checked_add(len)?;
         // INVARIANT: Both facts have just been checked.
-        (size > 0).then_some(Self { addr, size })
+        (len > 0).then_some(Self { addr, len })
     }
 
     /// Returns the address of the first byte.
@@ -272,9 +272,9 @@ impl VaRange {
         self.addr
     }
 
-    /// Returns the size in bytes, at least 1. `addr() + size()` does not overflow.
-    pub fn size(self) -> usize {
-        self.size
+    /// Returns the length in bytes, at least 1. `addr() + len()` does not overflow.
+    pub fn len(self) -> usize {
+        self.len
     }
 }
 

@@ -239,7 +239,7 @@ fn log_rejected(region: &Region, range: VaRange, write: bool, e: Error) {
     };
     log(
         &region.origin(),
-        fmt!("cannot register {} bytes: {:?}{}", range.size(), e, why),
+        fmt!("cannot register {} bytes: {:?}{}", range.len(), e, why),
     );
 }
 
@@ -263,7 +263,7 @@ fn log_unreachable(memory: &BarMemory, dev: &device::Device, e: Error) {
 /// Returns the addresses of the whole pages of `range`.
 fn pages_of(range: VaRange) -> Result<Range<usize>> {
     let start = range.addr() - range.addr() % PAGE_SIZE;
-    let bytes = range.addr() - start + range.size();
+    let bytes = range.addr() - start + range.len();
     let bytes = bytes.div_ceil(PAGE_SIZE) * PAGE_SIZE;
     Ok(start..start.checked_add(bytes).ok_or(EFAULT)?)
 }

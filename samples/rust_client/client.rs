@@ -86,12 +86,12 @@ impl Client for RamClient {
         let Some(found) = file::VM_OPS.find(&mm.mmap_read_lock(), range.addr()) else {
             return Ok(None);
         };
-        if range.size() > found.end - range.addr() {
+        if range.len() > found.end - range.addr() {
             return Ok(None);
         }
         let start = found.offset(range.addr());
         Ok(Some(Region {
-            pages: start / PAGE_SIZE..(start + range.size()).div_ceil(PAGE_SIZE),
+            pages: start / PAGE_SIZE..(start + range.len()).div_ceil(PAGE_SIZE),
             writable: found.flags & flags::WRITE != 0,
             memory: found.data,
         }))
