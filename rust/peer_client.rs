@@ -430,10 +430,10 @@ impl<T: Slotted> Registration<T> {
 
 impl<T: Slotted> Drop for Registration<T> {
     fn drop(&mut self) {
-        self.link.leave();
+        self.link.close();
         // SAFETY:
         // - By the type invariant the client is registered under this handle;
-        // - no ticket uses the handle any more, as `leave` has returned.
+        // - no ticket uses the handle any more, as `close` has returned.
         unsafe { peer::ib_unregister_peer_memory_client(self.handle.0.as_ptr()) };
         // SAFETY:
         // - By the type invariant this object owns the data in the slot;

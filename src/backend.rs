@@ -386,15 +386,15 @@ impl Attachment {
         }
     }
 
-    /// Leaves a device that is removed and does not answer. Returns the attachment if the
-    /// attachment stays until the driver detaches, see [`Self::defer_to_dereg`], else `None`.
-    /// Context: may sleep.
-    pub(crate) fn leave(self) -> Option<Self> {
+    /// Gives up the fence of a device that is removed and does not answer. Returns the attachment
+    /// if the attachment stays until the driver detaches, see [`Self::defer_to_dereg`], else
+    /// `None`. Context: may sleep.
+    pub(crate) fn into_deferred(self) -> Option<Self> {
         match self {
             // The drop destroys the queue pair. The driver does not report the end of the MR.
             Self::FastReg(_) => None,
             Self::DmaBuf(mut mr) => {
-                mr.leave();
+                mr.set_deferred();
                 Some(Self::DmaBuf(mr))
             }
             Self::Exported(_) => Some(self),

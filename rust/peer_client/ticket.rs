@@ -58,7 +58,7 @@ impl Link {
     /// Disables all tickets, and waits for the tickets in use.
     ///
     /// Context: may sleep.
-    pub(super) fn leave(&self) {
+    pub(super) fn close(&self) {
         let mut state = self.state.lock();
         while matches!(*state, State::Live(_, _, users) if users > 0) {
             self.changed.wait(&mut state);
@@ -146,7 +146,7 @@ impl Ticket {
         drop(state);
 
         if let Some(invalidate) = invalidate {
-            // SAFETY: The client is registered under `handle`, and `Link::leave` delays its
+            // SAFETY: The client is registered under `handle`, and `Link::close` delays its
             // unregistration while `users` counts this task.
             unsafe { invalidate(handle.0.as_ptr(), self.core_context) };
         }

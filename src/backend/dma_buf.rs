@@ -145,7 +145,7 @@ impl DmaBuf {
             trust: self.trust.clone(),
             orphan,
             revocation: Revocation::default(),
-            left: false,
+            deferred: false,
         }
     }
 
@@ -219,7 +219,7 @@ pub(crate) struct DmaBufMr {
     orphan: bool,
     revocation: Revocation,
     /// The device is removed, and the driver is to deregister the MR.
-    left: bool,
+    deferred: bool,
 }
 
 impl DmaBufMr {
@@ -237,15 +237,15 @@ impl DmaBufMr {
     pub(crate) fn fence(&mut self, fences: &FenceBudget) -> Result {
         if self.orphan && self.trust.is_removed() {
             // The driver has given up the import, and the device is taken to be dead.
-            self.import.leave();
+            self.import.set_dead();
             return Ok(());
         }
-        if !self.left {
+        if !self.deferred {
             self.revocation.check(&self.trust)?;
         }
         self.stop();
         self.import.wait_revoked(fences)?;
-        if self.left {
+        if self.deferred {
             Ok(())
         } else {
             // The error may have come meanwhile.
@@ -265,9 +265,9 @@ impl DmaBufMr {
         self.import.on_detach(hook)
     }
 
-    /// See [`super::Attachment::leave`].
-    pub(crate) fn leave(&mut self) {
-        self.left = true;
+    /// See [`super::Attachment::into_deferred`].
+    pub(crate) fn set_deferred(&mut self) {
+        self.deferred = true;
     }
 
     /// See [`super::Attachment::is_attached`].

@@ -168,12 +168,12 @@ impl Resources {
         self.attachments().for_each(|a| defer(a, region));
     }
 
-    /// Leaves devices that do not answer. The memory stays pinned. `region` is notified as by
-    /// [`Self::defer_to_dereg`]. Context: may sleep.
-    pub(super) fn leave(&mut self, region: &Arc<Region>) {
+    /// Gives up the fences of devices that do not answer. The memory stays pinned. `region` is
+    /// notified as by [`Self::defer_to_dereg`]. Context: may sleep.
+    pub(super) fn defer_unanswered(&mut self, region: &Arc<Region>) {
         for slot in &mut self.attached {
             if let Some(Attached { mr, attachment }) = slot.take() {
-                let attachment = attachment.leave();
+                let attachment = attachment.into_deferred();
                 *slot = attachment.map(|attachment| Attached { mr, attachment });
             }
         }

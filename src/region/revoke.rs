@@ -183,7 +183,7 @@ impl Region {
             // No later attempt succeeds if the device is not trusted.
             Cause::Removal(this, deadline) if distrust.is_some() || deadline.is_over_after(e) => {
                 self.log_detached(e, distrust);
-                resources.leave(this);
+                resources.defer_unanswered(this);
                 Fenced::Deferred
             }
             _ => Fenced::Failed(e, distrust),

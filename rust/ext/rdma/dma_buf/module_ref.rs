@@ -115,7 +115,7 @@ impl ModuleRef {
     }
 
     /// Counts an importer. Returns `ENODEV` if the module is being unloaded.
-    pub(super) fn enter(&self) -> Result {
+    pub(super) fn get(&self) -> Result {
         let mut importers = self.importers.lock();
         if importers.attached == 0 && !pin() {
             return Err(ENODEV);
@@ -124,8 +124,8 @@ impl ModuleRef {
         Ok(())
     }
 
-    /// Reverts [`Self::enter`].
-    pub(super) fn leave(&self) {
+    /// Reverts [`Self::get`].
+    pub(super) fn put(&self) {
         let mut importers = self.importers.lock();
         importers.attached -= 1;
         let last = importers.attached == 0 && importers.left != Left::Pinned;

@@ -199,10 +199,10 @@ impl Exporter for PoolExporter {
         if !ptr::eq(&raw const *self.dev, attachment.device()) {
             return Err(EPERM);
         }
-        self.module.enter()?;
+        self.module.get()?;
         mapping
             .attach(attachment)
-            .inspect_err(|_| self.module.leave())?;
+            .inspect_err(|_| self.module.put())?;
         attachment.private().store(mapping.into_foreign(), Relaxed);
         Ok(())
     }
@@ -216,7 +216,7 @@ impl Exporter for PoolExporter {
         // dma-buf.
         mapping.detach();
         drop(mapping);
-        self.module.leave();
+        self.module.put();
     }
 
     fn map(&self, attachment: &Attachment) -> Result<KBox<Table<'static>>> {
@@ -358,7 +358,7 @@ impl Pool {
         let handle = Import {
             shared: self.buf()?,
             mapping,
-            left: false,
+            dead: false,
         };
         let cookie: *const c_void = Arc::as_ptr(&handle.mapping).cast();
         // SAFETY: The file belongs to the dma-buf. Any task may use the mapping, and `handle` keeps
@@ -369,12 +369,12 @@ impl Pool {
 }
 
 /// The memory of one import. Drop waits until the importer has unmapped the memory, except after
-/// [`Self::leave`].
+/// [`Self::set_dead`].
 pub struct Import {
     mapping: Arc<Mapping>,
     shared: Arc<SharedBuf>,
-    /// See [`Self::leave`].
-    left: bool,
+    /// See [`Self::set_dead`].
+    dead: bool,
 }
 
 impl Import {
@@ -452,15 +452,15 @@ impl Import {
     /// Makes drop not wait for the importer, because the device is dead.
     ///
     /// Context: any.
-    pub fn leave(&mut self) {
-        self.left = true;
+    pub fn set_dead(&mut self) {
+        self.dead = true;
     }
 }
 
 impl Drop for Import {
     fn drop(&mut self) {
         // The owner frees the memory after the drop.
-        if !self.left {
+        if !self.dead {
             self.mapping.tables.wait();
         }
     }
