@@ -1,10 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0
 """Sphinx configuration: make htmldocs."""
 
+import pathlib
+import sys
+
 project = "ib_peer_mem"
 author = "The ib_peer_mem authors"
 root_doc = "index"
-extensions = ["sphinx.ext.graphviz"]
+# from_source.py is beside this file.
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+sys.dont_write_bytecode = True
+extensions = ["sphinx.ext.graphviz", "from_source"]
 html_theme = "alabaster"
 html_theme_options = {"page_width": "64em", "sidebar_width": "16em"}
 # custom.css

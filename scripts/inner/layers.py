@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """layers.py SRC LAYERS: no module in SRC uses one of a layer above its own, or another one
 of its own layer. LAYERS has a layer a line, the top one first: the modules of SRC, by their
-names in the crate root, which is "main". Prints each violation as "file:line: ..."."""
+names in the crate root, which is "main". Prints each violation as "file:line: ...".
+Documentation/from_source.py draws the same layers and uses."""
 
 import pathlib
 import re
@@ -10,29 +11,11 @@ import sys
 
 from rust_source import tokens
 
-src, layers = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
-layer_of = {}
-for number, line in enumerate(layers.read_text().splitlines()):
-    for name in line.partition("#")[0].split():
-        layer_of[name] = number
-root = (src / "main.rs").read_text()
-# What "use crate::NAME" may name besides modules and items of the root: exported macros.
-macros = {name for folder in (src, src.parent / "rust") for path in folder.rglob("*.rs")
-          for name in re.findall(r"macro_rules! (\w+)", path.read_text())}
-modules = {path.stem for path in src.glob("*.rs")} | {path.name for path in src.iterdir() if path.is_dir()}
-# Modules of the root that are no part of SRC have no layer: rust/ knows nothing of SRC.
-foreign = set(re.findall(r'#\[path = "[^"]*"\]\s*(?:#\[.*\]\s*)?(?:pub(?:\([a-z]+\))? )?mod (\w+);', root))
-for name in sorted(foreign):
-    for names in re.findall(rf"use {name}::(?:\{{([^}}]*)\}}|(\w+))", root):
-        foreign |= set(re.findall(r"\w+", re.sub(r"//.*", "", "".join(names))))
-errors = []
 
-
-def module_path(path):
-    parts = list(path.relative_to(src).with_suffix("").parts)
-    if parts[-1] == "mod":
-        parts.pop()
-    return [] if parts == ["main"] else parts
+def read(layers):
+    """The layers of the file LAYERS, from top to bottom: the names of their modules."""
+    lines = (line.partition("#")[0].split() for line in layers.read_text().splitlines())
+    return [names for names in lines if names]
 
 
 def used(stream):
@@ -87,43 +70,85 @@ def expand(stream, at):
     return [path], at
 
 
-def target(module, path):
-    """The module of the root that is named by this path in that module; "main" for an item of
-    the root itself; None outside of SRC."""
-    first, rest = path[0], path[1:]
-    at = [] if first == "crate" else list(module)
-    if first == "super":
-        if not at:
+class Source:
+    """The modules of SRC, and what they use."""
+
+    def __init__(self, src):
+        self.src = src
+        root = (src / "main.rs").read_text()
+        # What "use crate::NAME" may name besides modules and items of the root: exported macros.
+        self.macros = {name for folder in (src, src.parent / "rust") for path in folder.rglob("*.rs")
+                       for name in re.findall(r"macro_rules! (\w+)", path.read_text())}
+        self.modules = {path.stem for path in src.glob("*.rs")} | {path.name for path in src.iterdir() if path.is_dir()}
+        # Modules of the root that are no part of SRC have no layer: rust/ knows nothing of SRC.
+        foreign = set(re.findall(r'#\[path = "[^"]*"\]\s*(?:#\[.*\]\s*)?(?:pub(?:\([a-z]+\))? )?mod (\w+);', root))
+        for name in sorted(foreign):
+            for names in re.findall(rf"use {name}::(?:\{{([^}}]*)\}}|(\w+))", root):
+                foreign |= set(re.findall(r"\w+", re.sub(r"//.*", "", "".join(names))))
+        self.foreign = foreign
+
+    def exists(self, name):
+        """Is there a module of this name?"""
+        return (self.src / f"{name}.rs").exists() or (self.src / name / "mod.rs").exists()
+
+    def files(self):
+        """Yields (file, its module path in the crate) of each file of SRC."""
+        for path in sorted(self.src.rglob("*.rs")):
+            parts = list(path.relative_to(self.src).with_suffix("").parts)
+            if parts[-1] == "mod":
+                parts.pop()
+            yield path, [] if parts == ["main"] else parts
+
+    def uses(self, path, module):
+        """Yields (module of the root, segments, line) for each use of another module in a file."""
+        for within, named, line in used(tokens(path.read_text())):
+            there = self.target(module + within, named)
+            if there is not None and there != (module[0] if module else "main"):
+                yield there, named, line
+
+    def target(self, module, path):
+        """The module of the root that is named by this path in that module; "main" for an item of
+        the root itself; None outside of SRC."""
+        first, rest = path[0], path[1:]
+        at = [] if first == "crate" else list(module)
+        if first == "super":
+            if not at:
+                return None
+            at = at[:-1]
+        while rest and rest[0] in ("super", "self"):
+            at, rest = (at[:-1] if rest[0] == "super" else at), rest[1:]
+        full = at + rest
+        if first == "!" or not full or full[0] in self.foreign:
             return None
-        at = at[:-1]
-    while rest and rest[0] in ("super", "self"):
-        at, rest = (at[:-1] if rest[0] == "super" else at), rest[1:]
-    full = at + rest
-    if first == "!" or not full or full[0] in foreign:
-        return None
-    if full[0] in modules:
-        return full[0]
-    if full[0] in macros:
-        return None
-    return "main" if not at else at[0]
+        if full[0] in self.modules:
+            return full[0]
+        if full[0] in self.macros:
+            return None
+        return "main" if not at else at[0]
 
 
-for path in sorted(src.rglob("*.rs")):
-    module = module_path(path)
-    here = module[0] if module else "main"
-    if here not in layer_of:
-        errors.append(f"{path}: the module {here} is in no layer of {layers.name}")
-        continue
-    for within, named, line in used(tokens(path.read_text())):
-        there = target(module + within, named)
-        if there is None or there == here or there not in layer_of:
+def errors(src, layers):
+    """Yields each violation."""
+    layer_of = {name: number for number, names in enumerate(read(layers)) for name in names}
+    source = Source(src)
+    for path, module in source.files():
+        here = module[0] if module else "main"
+        if here not in layer_of:
+            yield f"{path}: the module {here} is in no layer of {layers.name}"
             continue
-        if layer_of[there] < layer_of[here]:
-            errors.append(f"{path}:{line}: {here} uses {there}, which is above it ({'::'.join(named)})")
-        elif layer_of[there] == layer_of[here]:
-            errors.append(f"{path}:{line}: {here} uses {there}, which is in the same layer ({'::'.join(named)})")
-for name in layer_of:
-    if not (src / f"{name}.rs").exists() and not (src / name / "mod.rs").exists():
-        errors.append(f"{layers}: there is no module {name}")
-print("\n".join(dict.fromkeys(errors)))
-sys.exit(bool(errors))
+        for there, named, line in source.uses(path, module):
+            if there not in layer_of:
+                continue
+            if layer_of[there] < layer_of[here]:
+                yield f"{path}:{line}: {here} uses {there}, which is above it ({'::'.join(named)})"
+            elif layer_of[there] == layer_of[here]:
+                yield f"{path}:{line}: {here} uses {there}, which is in the same layer ({'::'.join(named)})"
+    for name in layer_of:
+        if not source.exists(name):
+            yield f"{layers}: there is no module {name}"
+
+
+if __name__ == "__main__":
+    found = dict.fromkeys(errors(pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])))
+    print("\n".join(found))
+    sys.exit(bool(found))

@@ -29,7 +29,7 @@ def document(lines):
             continue
         else:
             literal = None
-            if re.match(r"\.\. (code-block|parsed-literal|literalinclude|graphviz)::", text):
+            if re.match(r"\.\. (code-block|parsed-literal|literalinclude|graphviz|layers)::", text):
                 literal = indent
             elif text.endswith("::") and not text.startswith(".. "):
                 literal = indent

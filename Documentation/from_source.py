@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Sphinx extension: what the documents take from the source, so that no document has a copy.
+
+  .. layers::     draws the modules of src/ in the layers of src/LAYERS, with their uses. The content
+                  has further arrows, a line each: NAME -> MODULE or MODULE -> NAME. A NAME is a
+                  word or "quoted text".
+"""
+
+import pathlib
+import re
+import sys
+
+from docutils.parsers.rst import directives
+from sphinx.ext.graphviz import graphviz
+from sphinx.util.docutils import SphinxDirective
+
+TOP = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(TOP / "scripts" / "inner"))
+
+import layers  # noqa: E402
+
+
+def reduced(edges):
+    """The arrows that no longer way of arrows stands for."""
+    below = {}
+    for here, there in edges:
+        below.setdefault(here, set()).add(there)
+
+    def reached(here, seen):
+        for there in below.get(here, ()):
+            if there not in seen:
+                seen.add(there)
+                reached(there, seen)
+        return seen
+
+    return {(here, there) for here, there in edges
+            if not any(there in reached(other, set()) for other in below[here] - {there})}
+
+
+def picture(rows, edges, extra):
+    """The layers as a graph of dot. Every arrow is drawn that others do not imply."""
+    out = ["digraph layers {",
+           "graph [rankdir=TB, nodesep=0.25, ranksep=0.4];",
+           "node [shape=box, fontsize=10, height=0.3];",
+           "edge [arrowsize=0.7];"]
+    for row in rows:
+        out.append("{ rank=same; " + " ".join(f'"{name}";' for name in row) + " }")
+    # A layer is below the one before, also where no arrow says so.
+    out += [f'"{above[0]}" -> "{below[0]}" [style=invis];' for above, below in zip(rows, rows[1:])]
+    modules = {name for row in rows for name in row}
+    out += [f'"{name}" [shape=plaintext];' for name in sorted({name for edge in extra for name in edge} - modules)]
+    out += [f'"{here}" -> "{there}";' for here, there in sorted(reduced(edges)) + extra]
+    return "\n".join(out + ["}"])
+
+
+class Layers(SphinxDirective):
+    """The directive "layers"."""
+
+    has_content = True
+    option_spec = {"alt": directives.unchanged}
+
+    def run(self):
+        src = TOP / "src"
+        source = layers.Source(src)
+        edges = set()
+        files = [src / "LAYERS", *(path for path, _ in source.files())]
+        for path, module in source.files():
+            edges |= {(module[0], there) for there, _, _ in source.uses(path, module) if module}
+        # The root of the crate only joins the others.
+        rows = [[name for name in row if name != "main"] for row in layers.read(src / "LAYERS")]
+        rows = [row for row in rows if row]
+        modules = {name for row in rows for name in row}
+        edges = {edge for edge in edges if modules.issuperset(edge)}
+        extra = []
+        for line in self.content:
+            found = re.fullmatch(r'\s*("[^"]+"|\w+)\s*->\s*("[^"]+"|\w+)\s*', line)
+            edge = tuple(name.strip('"') for name in found.groups()) if found else ()
+            if not modules.intersection(edge):
+                raise self.error(f"not an arrow to or from a module of {src / 'LAYERS'}: {line}")
+            extra.append(edge)
+        for path in files:
+            self.env.note_dependency(str(path))
+        node = graphviz()
+        node["code"] = picture(rows, edges, extra)
+        node["options"] = {"docname": self.env.docname}
+        node["alt"] = self.options.get("alt", "The modules of src/ in their layers")
+        self.set_source_info(node)
+        return [node]
+
+
+def setup(app):
+    app.add_directive("layers", Layers)
+    return {"parallel_read_safe": True}
