@@ -2,6 +2,7 @@
 """Sphinx configuration: make htmldocs."""
 
 import pathlib
+import re
 import sys
 
 project = "ib_peer_mem"
@@ -18,3 +19,6 @@ html_static_path = ["_static"]
 graphviz_output_format = "svg"
 highlight_language = "none"
 nitpicky = True
+# |kernels|: 7.1, 7.2 or 7.3.
+_kernels = re.findall(r"(?m)^\d\S*", (pathlib.Path(__file__).parents[1] / "scripts" / "kernels").read_text())
+rst_prolog = f".. |kernels| replace:: {' or '.join(filter(None, (', '.join(_kernels[:-1]), _kernels[-1])))}"

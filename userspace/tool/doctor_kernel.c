@@ -41,8 +41,7 @@ static void check_config(const char *release)
 		return report(UNKNOWN, NULL, "Linux %s: no /boot/config-%s", release, release);
 	if (!set[0])
 		return report(FAIL, "apt install -t trixie-backports linux-image-amd64",
-			      "Linux %s is built without CONFIG_RUST: the modules need 7.2 or later",
-			      release);
+			      "Linux %s is built without CONFIG_RUST, which the modules need", release);
 	for (int i = 1; i < 4; i++)
 		if (!set[i])
 			report(FAIL, NULL, "Linux %s is built without %s", release, options[i]);

@@ -205,9 +205,9 @@ impl FastRegKey {
     /// Runs `f` while the type of the MR is `IB_MR_TYPE_MEM_REG`.
     ///
     /// uverbs sets the type to `IB_MR_TYPE_USER` after `reg_user_mr` has returned the MR, and
-    /// drivers check the type when they execute an invalidation. Kernels 7.2 and 7.3 do not sleep
-    /// between the return and the write of the type. But this is an observation, not a contract, so
-    /// the function waits until the type is set, up to one second.
+    /// drivers check the type when they execute an invalidation. The kernels in `scripts/kernels` do
+    /// not sleep between the return and the write of the type. But this is an observation, not a
+    /// contract, so the function waits until the type is set, up to one second.
     ///
     /// Context: may sleep.
     pub fn as_fast_reg<R>(&self, f: impl FnOnce() -> R) -> R {

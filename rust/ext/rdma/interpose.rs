@@ -19,7 +19,7 @@
 //! - from `add` until `remove` returns the device stays registered, and `remove` gets the client data that
 //!   `add` has set.
 //!
-//! What was only observed, in the sources of 7.2 and 7.3:
+//! What was only observed, in the sources of the kernels in `scripts/kernels`:
 //!
 //! - drivers set `ops` before registration and ib_core does not write the four fields later;
 //! - ib_core reads a field of `ops` for each call and keeps no copy. ib_core may test a field for

@@ -2,8 +2,9 @@
 
 //! [`Quirks`]: facts about drivers that no interface of the kernel tells.
 //!
-//! The facts are from the sources of the drivers in 7.2 and 7.3; Documentation/hazards.rst has the
-//! reasons. All code that depends on a driver asks [`Device::quirks`](super::Device::quirks).
+//! The facts are from the sources of the drivers in the kernels of `scripts/kernels`;
+//! Documentation/hazards.rst has the reasons. All code that depends on a driver asks
+//! [`Device::quirks`](super::Device::quirks).
 //!
 //! # Examples
 //!
