@@ -22,13 +22,16 @@ use kernel::{
     },
 };
 
-/// Defines the counters, a line for each: the name, and the file in sysfs.
-macro_rules! counters {
-    ($($(#[$doc:meta])* $name:ident => $file:literal,)*) => {
+#[macro_use]
+mod list;
+
+/// Defines the counters of the list.
+macro_rules! define {
+    ($($name:ident => $file:literal,)*) => {
         /// The counters of a client. Counters only grow.
         #[derive(Clone, Copy)]
         enum Counter {
-            $($(#[$doc])* $name,)*
+            $($name,)*
         }
 
         /// The number of counters.
@@ -47,16 +50,7 @@ macro_rules! counters {
     };
 }
 
-// The pairs are equal once all MRs are gone.
-counters! {
-    AllocMrs => c"num_alloc_mrs",
-    DeallocMrs => c"num_dealloc_mrs",
-    RegPages => c"num_reg_pages",
-    DeregPages => c"num_dereg_pages",
-    RegBytes => c"num_reg_bytes",
-    DeregBytes => c"num_dereg_bytes",
-    FreeCallbacks => c"num_free_callbacks",
-}
+counters!(define);
 
 /// The counters of a client, or of the imports of a device.
 pub(crate) struct Stats([Atomic<u64>; COUNTERS]);

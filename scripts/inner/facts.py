@@ -4,6 +4,8 @@
 same there. Prints each difference as "file: ...".
 
   kernels     README.md and the newest entry of CHANGELOG.md name the releases of scripts/kernels
+  counters    Documentation/sysfs.rst has the counters of src/stats/list.rs, and programs and suites
+              read no others
 """
 
 import pathlib
@@ -41,7 +43,23 @@ def kernels():
             yield from different(name, "kernel release", "scripts/kernels", named, known)
 
 
-errors = [error for check in (kernels,) for error in check()]
+def counters():
+    """The counters of a client in sysfs."""
+    source = "src/stats/list.rs"
+    known = re.findall(r'(?m)^\s*\w+ => c"(\w+)",$', text(source))
+    rows = re.findall(r"(?m)^``(num_\w+)`` ", text("Documentation/sysfs.rst"))
+    yield from different("Documentation/sysfs.rst", "counter", source, rows, known)
+    # A name that is a part of another one, as of a function, is not meant.
+    named = re.compile(r'client_counter\([^,()]*, "(\w+)"\)|\b(num_(?:alloc|dealloc|reg|dereg|free)_[a-z]+)\b')
+    for folder in "userspace", "tests", "Documentation", "samples":
+        for path in sorted((top / folder).rglob("*")):
+            if path.suffix in (".c", ".rs", ".rst", ".sh") and path.is_file():
+                found = {name for names in named.findall(path.read_text()) for name in names if name}
+                for name in sorted(found - set(known)):
+                    yield f"{path.relative_to(top)}: {source} has no counter {name}"
+
+
+errors = [error for check in (kernels, counters) for error in check()]
 for error in errors:
     print(error)
 sys.exit(bool(errors))

@@ -12,16 +12,19 @@ use kernel::{
     prelude::*, //
 };
 
+#[macro_use]
+#[path = "../../src/stats/list.rs"]
+mod list;
+
+/// The files of the counters in the list.
+macro_rules! files {
+    ($($name:ident => $file:literal,)*) => {
+        &[$($file),*]
+    };
+}
+
 /// All counters of a client.
-pub(crate) const ALL: [&CStr; 7] = [
-    c"num_alloc_mrs",
-    c"num_dealloc_mrs",
-    c"num_reg_pages",
-    c"num_dereg_pages",
-    c"num_reg_bytes",
-    c"num_dereg_bytes",
-    c"num_free_callbacks",
-];
+pub(crate) const ALL: &[&CStr] = counters!(files);
 
 /// A counted reference to a kernfs node.
 struct Node(*mut bindings::kernfs_node);

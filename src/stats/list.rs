@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The list of the counters. The KUnit suites include this file as well.
+
+/// Calls the macro `$then` with the counters, a line for each: the name, and the file in sysfs. The
+/// pairs are equal once all MRs are gone. Documentation/sysfs.rst describes the files.
+macro_rules! counters {
+    ($then:ident) => {
+        $then! {
+            AllocMrs => c"num_alloc_mrs",
+            DeallocMrs => c"num_dealloc_mrs",
+            RegPages => c"num_reg_pages",
+            DeregPages => c"num_dereg_pages",
+            RegBytes => c"num_reg_bytes",
+            DeregBytes => c"num_dereg_bytes",
+            FreeCallbacks => c"num_free_callbacks",
+        }
+    };
+}
