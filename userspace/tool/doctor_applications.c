@@ -222,19 +222,18 @@ static void compare_with_clients(const struct conclusion conclusions[WAYS])
 static void compare_with_kernel(const struct conclusion *conclusion, const struct adapters *adapters)
 {
 	static const struct look p2pdma = { ALL_SYMBOLS, { "pci_p2pdma" } };
-	int major = 0, minor = 0;
+	struct release release = sys_release();
 	char text[128];
 
 	if (!conclusion->by || conclusion->verdict == YES ||
 	    (conclusion->by->look.kind != BOOT_CONFIG && conclusion->by->look.kind != ANY_CONFIG &&
 	     conclusion->by->look.kind != ALL_SYMBOLS))
 		return;
-	sys_line(text, sizeof(text), "/proc/sys/kernel/osrelease");
-	sscanf(text, "%d.%d", &major, &minor);
-	if (major * 1000 + minor < 7001 || look_at(&p2pdma, adapters, text, sizeof(text)) != FOUND)
+	if (release.major * 1000 + release.minor < 7001 ||
+	    look_at(&p2pdma, adapters, text, sizeof(text)) != FOUND)
 		return;
 	report(WARN, conclusion->by->remedy, "wrong: Linux %d.%d has no CONFIG_DMABUF_MOVE_NOTIFY, as "
-	       "kernels from 7.1 on always do what it allowed", major, minor);
+	       "kernels from 7.1 on always do what it allowed", release.major, release.minor);
 }
 
 void check_applications(const struct adapters *adapters)

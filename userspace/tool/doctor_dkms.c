@@ -93,13 +93,10 @@ static void add_log(const char *module, const char *release, char *text, size_t 
 const char *nvidia_release_fix(void)
 {
 	static char fix[160];
-	char release[128];
-	int major = 0, minor = 0;
+	struct release release = sys_release();
 
-	sys_line(release, sizeof(release), "/proc/sys/kernel/osrelease");
-	sscanf(release, "%d.%d", &major, &minor);
 	snprintf(fix, sizeof(fix), "install NVIDIA's open kernel modules after ib-peer-mem-dkms, of a "
-		 "release whose notes name Linux %d.%d", major, minor);
+		 "release whose notes name Linux %d.%d", release.major, release.minor);
 	return fix;
 }
 
@@ -125,19 +122,19 @@ static void check_line(const char *line, const char *release)
 
 void check_nvidia_dkms(void)
 {
-	char release[128], *line = NULL;
+	struct release release = sys_release();
+	char *line = NULL;
 	size_t size = 0;
 	pid_t pid;
 	FILE *f;
 
-	sys_line(release, sizeof(release), "/proc/sys/kernel/osrelease");
-	f = dkms_status(release, &pid);
+	f = dkms_status(release.name, &pid);
 	if (!f)
 		return;
 	while (getline(&line, &size, f) > 0) {
 		line[strcspn(line, "\n")] = 0;
 		if (!strncmp(line, "nvidia", 6))
-			check_line(line, release);
+			check_line(line, release.name);
 	}
 	free(line);
 	fclose(f);

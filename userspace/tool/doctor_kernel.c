@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /* Checks of the kernel and of the modules. */
 #include <string.h>
-#include <sys/utsname.h>
 
 #include "doctor.h"
 #include "sys.h"
@@ -87,11 +86,10 @@ static void check_iommu(void)
 
 void check_kernel(void)
 {
-	struct utsname kernel;
+	struct release release = sys_release();
 
 	report_area("kernel");
-	uname(&kernel);
-	check_config(kernel.release);
+	check_config(release.name);
 	check_lockdown();
 	check_iommu();
 }

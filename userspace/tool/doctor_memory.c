@@ -85,11 +85,12 @@ void check_memory(const struct memories *memories)
 /* --- GPUs --- */
 
 /* Returns whether the installed nvidia-peermem depends on ib_peer_mem. */
-static bool peermem_links(const char *release, bool *installed)
+static bool peermem_links(bool *installed)
 {
 	char line[4096];
 	bool links = false;
-	FILE *f = sys_open("/lib/modules/%s/modules.dep", release);
+	struct release release = sys_release();
+	FILE *f = sys_open("/lib/modules/%s/modules.dep", release.name);
 
 	*installed = false;
 	while (f && fgets(line, sizeof(line), f)) {
@@ -107,7 +108,7 @@ static bool peermem_links(const char *release, bool *installed)
 
 static void check_nvidia(void)
 {
-	char line[256] = "", release[128];
+	char line[256] = "";
 	bool installed, links;
 	bool open;
 
@@ -124,8 +125,7 @@ static void check_nvidia(void)
 		return;
 	}
 	report(OK, NULL, "NVIDIA's open kernel modules (dma-bufs need no nvidia-peermem)");
-	sys_line(release, sizeof(release), "/proc/sys/kernel/osrelease");
-	links = peermem_links(release, &installed);
+	links = peermem_links(&installed);
 	if (sys_exists(PEERS "/nv_mem") || module_loaded("nvidia_peermem"))
 		report(OK, NULL, "nvidia-peermem is loaded");
 	else if (!installed)

@@ -147,13 +147,12 @@ static FILE *open_config(bool all_places, char path[PATH_MAX])
 		{ "/usr/lib/kernel/config-", "" }, { "/usr/src/linux-headers-", "/.config" },
 		{ "/lib/modules/", "/build/.config" },
 	};
-	char release[128];
+	struct release release = sys_release();
 
-	sys_line(release, sizeof(release), "/proc/sys/kernel/osrelease");
 	for (size_t i = 0; i < (all_places ? sizeof(places) / sizeof(places[0]) : 1); i++) {
 		FILE *f;
 
-		snprintf(path, PATH_MAX, "%s%s%s", places[i][0], release, places[i][1]);
+		snprintf(path, PATH_MAX, "%s%s%s", places[i][0], release.name, places[i][1]);
 		f = sys_open("%s", path);
 		if (f)
 			return f;

@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/utsname.h>
 
 #include "stack.h"
 #include "sys.h"
@@ -15,13 +14,12 @@ bool module_loaded(const char *module)
 
 bool module_installed(const char *module)
 {
-	struct utsname kernel;
+	struct release release = sys_release();
 	char line[4096], file[96];
 	bool found = false;
 	FILE *f;
 
-	uname(&kernel);
-	f = sys_open("/lib/modules/%s/modules.dep", kernel.release);
+	f = sys_open("/lib/modules/%s/modules.dep", release.name);
 	snprintf(file, sizeof(file), "/%s.ko", module);
 	/* PATH/NAME.ko[.xz]: DEPENDENCY... */
 	while (f && !found && fgets(line, sizeof(line), f)) {

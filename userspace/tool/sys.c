@@ -60,6 +60,15 @@ bool sys_line(char *line, size_t size, const char *format, ...)
 	return ok;
 }
 
+struct release sys_release(void)
+{
+	struct release release = { 0 };
+
+	sys_line(release.name, sizeof(release.name), "/proc/sys/kernel/osrelease");
+	sscanf(release.name, "%d.%d", &release.major, &release.minor);
+	return release;
+}
+
 long long sys_number(long long otherwise, const char *format, ...)
 {
 	char path[PATH_MAX], line[64], *end;

@@ -23,6 +23,14 @@ PRINTF(1, 2) FILE *sys_open(const char *format, ...);
 /* Reads the first line, without its end. Returns false, with an empty line, if it cannot. */
 PRINTF(3, 4) bool sys_line(char *line, size_t size, const char *format, ...);
 
+/* The running kernel. Without the file in /proc the name is empty, and the numbers are 0. */
+struct release {
+	/* 7.3.4+deb13-amd64 */
+	char name[128];
+	int major, minor;
+};
+struct release sys_release(void);
+
 /* Returns the number in a file, in decimal or after 0x; @otherwise if there is none. */
 PRINTF(2, 3) long long sys_number(long long otherwise, const char *format, ...);
 
