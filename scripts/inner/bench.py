@@ -214,23 +214,27 @@ def size_plot(rows, device):
 def client_plot(rows, device):
     ours = [label for label in rows.labels(device, "host") if label[0].isdigit()]
     counts = sorted({int(label.split("-")[0]) for label in ours})
-    size = rows.sizes(device, "host")[0]
+    sizes = rows.sizes(device, "host")
+    if not sizes:
+        return None
+    size = sizes[0]
 
-    def line(prefix):
-        points = [(i, rows.get(device, f"{prefix}{n}-clients", "host", size, "both"))
+    def line(label):
+        points = [(i, rows.get(device, label.format(n), "host", size, "both"))
                   for i, n in enumerate(counts)]
         return [point for point in points if point[1] is not None]
 
-    stock = rows.get(device, "stock", "host", size, "both")
-    lines = {"stock": [(i, stock) for i in range(len(counts))], "ib_peer_mem": line(""),
-             "vendor-style": line("vendor-")}
+    lines = {"stock": line("stock"), "ib_peer_mem": line("{}-clients"),
+             "vendor-style": line("vendor-{}-clients")}
     return plot(f"{TITLES[device]}: {size_name(size)} of host memory, instructions", "clients", lines,
                 [str(n) for n in counts], False)
 
 
 def device_tables(rows, device):
     title = TITLES[device]
-    tables = [title + "\n" + "-" * len(title), host_table(rows, device)]
+    tables = [title + "\n" + "-" * len(title)]
+    if rows.sizes(device, "host"):
+        tables.append(host_table(rows, device))
     if rows.sizes(device, "bar"):
         tables.append(bar_table(rows, device))
     tables += [make(rows, device) for make in (other_table, many_table, memory_table, data_table,
@@ -239,13 +243,16 @@ def device_tables(rows, device):
 
 
 def write_plots(rows, documentation, kind, make):
-    """Writes a plot for each device. Returns the line that shows them beside each other, and the
-    definitions of its names."""
+    """Writes a plot for each device that has rows for one. Returns the line that shows them beside each
+    other, and the definitions of its names."""
     names, definitions = [], []
     for device in rows.devices():
+        picture = make(rows, device)
+        if picture is None:
+            continue
         name = f"performance-{device.split('_')[0]}-{kind}"
         with open(os.path.join(documentation, name + ".svg"), "w", encoding="ascii") as file:
-            file.write(make(rows, device))
+            file.write(picture)
         names.append(f"|{name}|")
         definitions.append(f".. |{name}| image:: {name}.svg\n   :width: 49%\n"
                            f"   :alt: {TITLES[device]}: instructions by {kind}")
@@ -266,7 +273,7 @@ def render(path, documentation):
     print("\n\n".join(figures + [goals]) + "\n")
     sizes, definitions = write_plots(rows, documentation, "size", size_plot)
     clients, more = write_plots(rows, documentation, "clients", client_plot)
-    results = [f"Kernel {rows.kernel}.", sizes, goals, clients] + definitions + more
+    results = [text for text in (f"Kernel {rows.kernel}.", sizes, goals, clients) if text] + definitions + more
     name = os.path.join(documentation, "performance.rst")
     with open(name, encoding="utf-8") as file:
         text = file.read()

@@ -25,8 +25,11 @@ def _short(value):
 
 
 def plot(title, x_title, lines, x_labels, log):
-    """An SVG of lines, a dict from a name to points (index into x_labels, value)."""
+    """An SVG of lines, a dict from a name to points (index into x_labels, value); None if no line has a
+    point."""
     values = [value for points in lines.values() for _, value in points]
+    if not values:
+        return None
     ticks = _ticks(min(values), max(values), log)
     low, high = ticks[0], ticks[-1]
 
