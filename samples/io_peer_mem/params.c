@@ -47,14 +47,14 @@ static const struct kernel_param_ops checked = {
 MODULE_VERSION(PEER_MEM_VERSION);
 
 /* Read-only: new_id adds ids at run time. */
-CHECKED_PARAM(ids, 0444, "PCI functions to bind to: vendor:device[,vendor:device...], in hexadecimal");
-CHECKED_PARAM(devices, 0444, "PCI functions to bind to: [domain:]bus:device.function[,...]");
-CHECKED_PARAM(bars, 0644, "BARs to use: n[,n...] (default: each prefetchable BAR of at least 2 MiB, of memory controllers)");
-CHECKED_PARAM(ranges, 0644, "Parts of BARs to use: BAR:offset:size[,BAR:offset:size...], in bytes (default: all of each)");
+CHECKED_PARAM(ids, 0444, "PCI functions to bind to: vendor:device[,...], in hexadecimal (default: none)");
+CHECKED_PARAM(devices, 0444, "PCI functions to bind to: [domain:]bus:device.function[,...] (default: none)");
+CHECKED_PARAM(bars, 0644, "BARs to use: n[,n...] (default: each prefetchable BAR of at least 2 MiB, of memory controllers and of QEMU's ivshmem)");
+CHECKED_PARAM(ranges, 0644, "Parts of BARs to use: BAR:offset:size[,...], in bytes (default: all of each BAR)");
 CHECKED_PARAM(mmio, 0644, "1: mappings of resourceN in sysfs can be registered, of any PCI function (default: 0)");
 CHECKED_PARAM(p2pmem, 0644, "1: peer-to-peer memory of other drivers can be registered also while no function is bound (default: 0)");
-CHECKED_PARAM(busmaster, 0644, "1: keep bus mastering of functions as it is (default: 0, disable it)");
-CHECKED_PARAM(publish, 0644, "1: other drivers can allocate from the BARs, 0: they cannot (default: 1 for prefetchable BARs of memory controllers)");
+CHECKED_PARAM(busmaster, 0644, "1: keep bus mastering of functions as it is, 0: disable it (default: 0)");
+CHECKED_PARAM(publish, 0644, "1: other drivers can allocate from the BARs, 0: they cannot (default: 1 for prefetchable BARs of memory controllers and of QEMU's ivshmem)");
 CHECKED_PARAM(zero, 0644, "When BARs are cleared: [BAR:]never|free|alloc[,...] (default: alloc)");
 CHECKED_PARAM(quota, 0644, "Bytes of each BAR that one user may have (default: all)");
 

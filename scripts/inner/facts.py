@@ -4,13 +4,18 @@
 same there. Prints each difference as "file: ...".
 
   kernels     README.md and the newest entry of CHANGELOG.md name the releases of scripts/kernels
+  modules     Documentation/architecture.rst has a line for each module of src/LAYERS
   counters    Documentation/sysfs.rst has the counters of src/stats/list.rs, and programs and suites
               read no others
+  parameters  Documentation/parameters.rst has the parameters of both modules, with the defaults,
+              the syntax and the mode that the modules declare
 """
 
 import pathlib
 import re
 import sys
+
+import layers
 
 top = pathlib.Path(sys.argv[1])
 
@@ -21,9 +26,10 @@ def text(name):
 
 def different(name, what, source, found, known):
     """The differences of the names found in a file, and those known by the source, as errors."""
-    for missing in sorted(set(known) - set(found)):
+    found, known = set(found), set(known)
+    for missing in sorted(known - found):
         yield f"{name}: the {what} {missing} of {source} is missing"
-    for unknown in sorted(set(found) - set(known)):
+    for unknown in sorted(found - known):
         yield f"{name}: {source} has no {what} {unknown}"
 
 
@@ -43,6 +49,14 @@ def kernels():
             yield from different(name, "kernel release", "scripts/kernels", named, known)
 
 
+def modules():
+    """The modules of src/."""
+    known = {name for row in layers.read(top / "src/LAYERS") for name in row} - {"main"}
+    section = text("Documentation/architecture.rst").partition("The layers of src/\n")[2].partition("\nThe path")[0]
+    named = re.findall(r"``(\w+)``", "\n".join(re.findall(r"(?m)^(``.*?)  ", section)))
+    yield from different("Documentation/architecture.rst", "module", "src/LAYERS", named, known)
+
+
 def counters():
     """The counters of a client in sysfs."""
     source = "src/stats/list.rs"
@@ -59,7 +73,67 @@ def counters():
                     yield f"{path.relative_to(top)}: {source} has no counter {name}"
 
 
-errors = [error for check in (kernels, counters) for error in check()]
+def table(name):
+    """The rows of the list-table in a document: lists of cells."""
+    rows = []
+    for line in text(name).split("\n"):
+        found = re.match(r"   (\*| ) - (.*)", line)
+        if found:
+            if found[1] == "*":
+                rows.append([])
+            rows[-1].append(found[2])
+        elif rows and line.startswith("       "):
+            rows[-1][-1] += " " + line.strip()
+    return rows
+
+
+def declared(folder):
+    """The parameters that the C files of a module declare: {name: (mode, description, file)}."""
+    found = {}
+    for path in sorted((top / folder).glob("*.c")):
+        code, file = path.read_text(), path.relative_to(top)
+        descriptions = dict(re.findall(r'MODULE_PARM_DESC\((\w+), "([^"]*)"\)', code))
+        for name, mode in re.findall(r"(?m)^module_param(?:_cb)?\((\w+),.*\b(0\d+)\);", code):
+            found[name] = mode, descriptions.get(name, ""), file
+        for name, mode, description in re.findall(r'CHECKED_PARAM\((\w+), (0\d+), "([^"]*)"\);', code):
+            found[name] = mode, description, file
+        # What Rust can read. A parameter that is missing there would be ignored.
+        readable = {name for name, variable in re.findall(r'strcmp\(name, "(\w+)"\)\)\s+return (\w+);', code)
+                    if name == variable}
+        for name in sorted(readable ^ {name for name in found if found[name][2] == file}):
+            yield f"{file}: {name} is not both a parameter and in ext_module_param_str()"
+    return found
+
+
+def parameters():
+    """The module parameters."""
+    document = "Documentation/parameters.rst"
+    at_load = "the module is loaded"
+    rows = {(row[1], row[0].strip("`")): row[2:] for row in table(document)[1:]}
+    known = {}
+    for module, folder in ("ib_peer_mem", "src"), ("io_peer_mem", "samples/io_peer_mem"):
+        found = yield from declared(folder)
+        known |= {(module, name): value for name, value in found.items()}
+    yield from different(document, "parameter", "src/params.c or samples/io_peer_mem/params.c",
+                         map(" ".join, rows), map(" ".join, known))
+    for key in sorted(rows.keys() & known.keys()):
+        (value, default, _, counts), (mode, description, file) = rows[key], known[key]
+        name = f"{document}: {' '.join(key)}"
+        said = re.search(r"\(default: (.*)\)$", description)
+        if not said or default.strip("`") != said[1]:
+            yield f"{name}: the default is {default}, and in {file}: {description}"
+        if value.startswith("`") and value.strip("`") not in description:
+            yield f"{name}: the value is {value}, and in {file}: {description}"
+        if (mode == "0444") != (counts == at_load):
+            yield f"{name}: counts when {counts}, but the mode in {file} is {mode}"
+    # The only number.
+    limit = re.search(r"\bconst LIMIT: usize = ([\d_]+);", text("src/named.rs"))
+    default = rows.get(("ib_peer_mem", "max_names"), ["", ""])[1]
+    if not limit or limit[1].replace("_", "") != default:
+        yield f"{document}: the default of max_names is {default}, and not LIMIT of src/named.rs"
+
+
+errors = [error for check in (kernels, modules, counters, parameters) for error in check()]
 for error in errors:
     print(error)
 sys.exit(bool(errors))
