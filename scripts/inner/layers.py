@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """layers.py SRC LAYERS: no module in SRC uses one of a layer above its own, or another one
 of its own layer. LAYERS has a layer a line, the top one first: the modules of SRC, by their
-names in the crate root, which is "main". Prints each violation as "file:line: ...".
+names in the crate root, which is "main". And each directory of rust/ext/ uses base and itself
+alone. Prints each violation as "file:line: ...".
 Documentation/from_source.py draws the same layers and uses."""
 
 import pathlib
@@ -70,6 +71,18 @@ def expand(stream, at):
     return [path], at
 
 
+def absolute(module, path):
+    """The segments of this path in that module, from the root of the crate, and the module at
+    which the names begin."""
+    first, rest = path[0], path[1:]
+    at = [] if first == "crate" else list(module)
+    if first == "super":
+        at = at[:-1]
+    while rest and rest[0] in ("super", "self"):
+        at, rest = (at[:-1] if rest[0] == "super" else at), rest[1:]
+    return at + rest, at
+
+
 class Source:
     """The modules of SRC, and what they use."""
 
@@ -109,16 +122,8 @@ class Source:
     def target(self, module, path):
         """The module of the root that is named by this path in that module; "main" for an item of
         the root itself; None outside of SRC."""
-        first, rest = path[0], path[1:]
-        at = [] if first == "crate" else list(module)
-        if first == "super":
-            if not at:
-                return None
-            at = at[:-1]
-        while rest and rest[0] in ("super", "self"):
-            at, rest = (at[:-1] if rest[0] == "super" else at), rest[1:]
-        full = at + rest
-        if first == "!" or not full or full[0] in self.foreign:
+        full, at = absolute(module, path)
+        if path[0] == "!" or not full or full[0] in self.foreign:
             return None
         if full[0] in self.modules:
             return full[0]
@@ -148,7 +153,18 @@ def errors(src, layers):
             yield f"{layers}: there is no module {name}"
 
 
+def ext_errors(ext):
+    """Yields each use of another directory of rust/ext/ than base, which all may use."""
+    for path in sorted(ext.rglob("*.rs")):
+        module = ["shared", "ext", *path.relative_to(ext).with_suffix("").parts]
+        for within, named, line in used(tokens(path.read_text())):
+            full, _ = absolute(module + within, named)
+            if full[:2] == ["shared", "ext"] and full[2:3] not in ([], ["base"], module[2:3]):
+                yield f"{path}:{line}: {module[2]} uses {full[2]} ({'::'.join(named)})"
+
+
 if __name__ == "__main__":
-    found = dict.fromkeys(errors(pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])))
+    src, layers = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
+    found = dict.fromkeys((*errors(src, layers), *ext_errors(src.parent / "rust/ext")))
     print("\n".join(found))
     sys.exit(bool(found))
