@@ -25,6 +25,7 @@ use crate::{
         Script, //
     },
     sync::{
+        until,
         Gate,
         Task,
         Wait, //
@@ -36,7 +37,10 @@ use crate::{
         USUAL, //
     },
 };
-use core::cell::OnceCell;
+use core::{
+    cell::OnceCell,
+    fmt::Debug, //
+};
 use kernel::{
     prelude::*,
     sync::Arc, //
@@ -152,32 +156,17 @@ impl Fixture {
         self.script(point)?.hold(point)
     }
 
-    /// Holds the task `first` at `point`, starts the task `second`, and lets `first` continue when
-    /// `second` waits for the region of `first`, or has returned. Returns the results of both.
-    pub(crate) fn overlap<A, B>(
+    /// Starts a task, and returns when the task is held at `point`.
+    pub(crate) fn held<A: Send + Unpin>(
         &self,
         point: Point,
-        first: impl FnOnce() -> Result<Task<A>>,
-        second: impl FnOnce() -> Result<Task<B>>,
-    ) -> Result<Overlap<A, B>>
-    where
-        A: Send + Unpin + 'static,
-        B: Send + Unpin + 'static,
-    {
-        let gate = self.hold(point)?;
-        let first = first()?;
-        let reached = gate.reached();
-        let second = second()?;
-        let waited = second.waits_for(Wait::Region);
-        gate.open();
-        let first = first.join()?;
-        let second = second.join()?;
-        reached?;
-        Ok(Overlap {
-            first,
-            second,
-            waited,
-        })
+        start: impl FnOnce() -> Result<Task<A>>,
+    ) -> Result<Held<A>> {
+        let gate = OpenedOnDrop(self.hold(point)?);
+        let task = start()?;
+        let held = Held { gate, task };
+        held.gate.0.reached()?;
+        Ok(held)
     }
 
     /// Returns the number of calls at `point`.
@@ -216,9 +205,58 @@ impl Fixture {
         // Unregister all clients, also after an error.
         clients.fold(result, |result, client| client.finish().and(result))
     }
+
+    /// Like [`Self::finish`], after [`undone_once`].
+    pub(crate) fn finish_undone(self, client: &Client) -> Result {
+        undone_once(client)?;
+        self.finish()
+    }
 }
 
-/// The result of [`Fixture::overlap`].
+/// Opens a gate on drop.
+struct OpenedOnDrop(Arc<Gate>);
+
+impl Drop for OpenedOnDrop {
+    fn drop(&mut self) {
+        self.0.open();
+    }
+}
+
+/// A task that is held at a point. Drop lets the task continue, and waits for the task.
+pub(crate) struct Held<A: Send + 'static> {
+    // Dropped in this order.
+    gate: OpenedOnDrop,
+    task: Task<A>,
+}
+
+impl<A: Send + Unpin + 'static> Held<A> {
+    /// Lets the task continue.
+    pub(crate) fn let_go(self) -> Task<A> {
+        drop(self.gate);
+        self.task
+    }
+
+    /// Lets the task continue, and returns the task's result.
+    pub(crate) fn join(self) -> Result<A> {
+        self.let_go().join()
+    }
+
+    /// Lets the task continue when `second` waits for `what`, or has returned. Returns the results
+    /// of both.
+    pub(crate) fn overlap<B>(self, what: Wait, second: Task<B>) -> Result<Overlap<A, B>>
+    where
+        B: Send + Unpin + 'static,
+    {
+        let waited = second.waits_for(what);
+        Ok(Overlap {
+            first: self.join()?,
+            second: second.join()?,
+            waited,
+        })
+    }
+}
+
+/// The result of [`Held::overlap`].
 pub(crate) struct Overlap<A, B> {
     pub(crate) first: A,
     pub(crate) second: B,
@@ -236,9 +274,17 @@ impl Overlap<Result, Result> {
     }
 }
 
-/// Returns a fixture on the shared device of the kind with [`Fixture::live`].
+/// Returns a fixture on the shared device of the kind with a registered client.
 ///
 /// On a device whose MRs cannot be revoked the client does not ask for invalidation.
+pub(crate) fn with_client(kind: impl Into<Kind>, setup: Setup) -> Result<(Fixture, Arc<Client>)> {
+    let kind = kind.into();
+    let t = Fixture::new(kind)?;
+    let client = t.client(fitting(kind, setup))?;
+    Ok((t, client))
+}
+
+/// Like [`with_client`], with [`Fixture::live`].
 pub(crate) fn live(kind: impl Into<Kind>, setup: Setup) -> Result<(Fixture, Arc<Client>, Arc<Mr>)> {
     let kind = kind.into();
     live_on(Fixture::new(kind)?, fitting(kind, setup))
@@ -282,6 +328,27 @@ pub(crate) fn removal(t: &Fixture) -> Result<Task<()>> {
     Task::spawn(move || dev.unregister())
 }
 
+/// A removal that has restored the operations of the driver.
+pub(crate) struct BareRemoval {
+    task: Task<()>,
+    bare: Result,
+}
+
+impl BareRemoval {
+    /// Waits until the device is gone.
+    pub(crate) fn join(self) -> Result {
+        self.task.join()?;
+        self.bare
+    }
+}
+
+/// Like [`removal`], and returns when the device has no interposed operations.
+pub(crate) fn bare_removal(t: &Fixture) -> Result<BareRemoval> {
+    let task = removal(t)?;
+    let bare = until(|| t.registered().is_bare());
+    Ok(BareRemoval { task, bare })
+}
+
 /// Checks that `dma_unmap`, `put_pages` and `release` were called once each.
 pub(crate) fn undone_once(client: &Client) -> Result {
     let script = client.script();
@@ -291,10 +358,13 @@ pub(crate) fn undone_once(client: &Client) -> Result {
     Ok(())
 }
 
-/// Runs `case` for each setup, and names the setup that fails.
-pub(crate) fn each(setups: &[Setup], mut case: impl FnMut(Setup) -> Result) -> Result {
-    for setup in setups {
-        case(*setup).inspect_err(|_| diagnostic!("with the client Setup::{}", setup.name))?;
+/// Runs `case` for each value, and names the value that fails.
+pub(crate) fn each<T: Copy + Debug>(
+    values: impl IntoIterator<Item = T>,
+    mut case: impl FnMut(T) -> Result,
+) -> Result {
+    for value in values {
+        case(value).inspect_err(|_| diagnostic!("with {:?}", value))?;
     }
     Ok(())
 }

@@ -38,6 +38,7 @@ mod prelude {
             ensure_eq, //
         },
         fixture::{
+            bare_removal,
             deregistration,
             each,
             fitting,
@@ -48,6 +49,7 @@ mod prelude {
             removal,
             undone_once,
             unregistration,
+            with_client,
             Fixture,
             PAGE, //
         },

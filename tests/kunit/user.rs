@@ -243,6 +243,11 @@ impl Mr {
         self.state().is_ok_and(|s| s.valid)
     }
 
+    /// Returns whether the device can access memory of a client through the MR.
+    pub(crate) fn is_served(&self) -> bool {
+        self.state().is_ok_and(|s| s.valid && !s.original)
+    }
+
     /// Returns whether the MR has not been deregistered.
     pub(crate) fn is_alive(&self) -> bool {
         !self.as_raw().is_null()

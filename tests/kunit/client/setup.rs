@@ -48,6 +48,12 @@ pub(crate) enum Quirk {
     LatePageSize,
 }
 
+impl core::fmt::Debug for Setup {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "the client Setup::{}", self.name)
+    }
+}
+
 /// How a fake client behaves.
 #[derive(Clone, Copy)]
 pub(crate) struct Setup {
@@ -157,6 +163,20 @@ impl Setup {
     pub(crate) const PINNABLE: Self = Self {
         name: "PINNABLE",
         pinnable: true,
+        ..Self::SEED
+    };
+
+    /// Two regions may be on the same memory.
+    pub(crate) const SHARED: Self = Self {
+        name: "SHARED",
+        shared: true,
+        ..Self::SEED
+    };
+
+    /// The pages are not in the order of the addresses.
+    pub(crate) const SCATTERED: Self = Self {
+        name: "SCATTERED",
+        scattered: true,
         ..Self::SEED
     };
 

@@ -14,7 +14,6 @@ mod tests {
             Quiesce, //
         },
         suites::prelude::*,
-        sync::until,
         user::{
             DmaBuf,
             Pd, //
@@ -115,8 +114,7 @@ mod tests {
         ensure!(waited);
         // Nothing was unmapped or put before.
         ensure_eq!(stage, Stage::Mapped);
-        undone_once(&client)?;
-        t.finish()
+        t.finish_undone(&client)
     }
 
     #[test]
@@ -143,8 +141,7 @@ mod tests {
         mr.dereg()?;
         ensure!(waited);
         client.finish()?;
-        undone_once(&client)?;
-        t.finish()
+        t.finish_undone(&client)
     }
 
     /// The importer of a dma-buf never unmaps. A second dma-buf has a fence that is never
@@ -160,8 +157,7 @@ mod tests {
         let t = Fixture::temporary(Mode::Dynamic)?;
         let mr = t.pd.reg(client.at(32 * PAGE), PAGE, USUAL)?;
         t.dev().set_quiesce(Quiesce::UnmapLater);
-        let leaving = removal(&t)?;
-        let bare = until(|| t.registered().is_bare());
+        let leaving = bare_removal(&t)?;
         let (valid, released) = (mr.is_valid(), client.script().calls(Point::Release));
         // The driver unmaps in its dereg_mr, and so ends the region.
         mr.dereg()?;
@@ -172,7 +168,6 @@ mod tests {
         let stages = client.script().calls(Point::PutPages);
         fenced.dev().quiesce();
         fenced_mr.dereg()?;
-        bare?;
         ensure!(waited && valid);
         ensure_eq!((released, released_by_dereg), (0, 1));
         ensure_eq!(stages, 2);
@@ -220,8 +215,7 @@ mod tests {
 
     #[test]
     fn fences_of_exports_that_no_device_has_mapped() -> Result {
-        let t = Fixture::new(Mode::Dynamic)?;
-        let client = t.client(Setup::SEED)?;
+        let (t, client) = with_client(Mode::Dynamic, Setup::SEED)?;
         let fenced = Fenced::new(&t, &client, false)?;
         let waits = Waits::for_fences(0)?;
         let result = client.invalidate(fenced.tickets[0]);

@@ -17,8 +17,7 @@ mod tests {
 
     #[test]
     fn hardware_is_served_by_fast_registration_only_on_request() -> Result {
-        let t = Fixture::new(Kind::Dma)?;
-        let client = t.client(Setup::SEED)?;
+        let (t, client) = with_client(Kind::Dma, Setup::SEED)?;
         // The parameter `backend` does not name the device. The device has everything needed for
         // fast registration.
         let dev = Registered::new(c"kunit_other_hw", Kind::Dma)?;

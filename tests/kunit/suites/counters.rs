@@ -10,8 +10,7 @@ mod tests {
 
     #[test]
     fn count_mrs_pages_and_bytes() -> Result {
-        let t = Fixture::new(Kind::Dma)?;
-        let client = t.client(Setup::SEED)?;
+        let (t, client) = with_client(Kind::Dma, Setup::SEED)?;
         let one = t.reg(&client, 4 * PAGE)?;
         ensure_eq!(counters::in_use(client.name())?, (1, 4, 4 * PAGE));
         let two = t.reg_at(&client, 16 * PAGE + 5, PAGE)?;
@@ -27,8 +26,7 @@ mod tests {
 
     #[test]
     fn pages_are_the_cpus_and_not_the_clients() -> Result {
-        let t = Fixture::new(Kind::Dma)?;
-        let client = t.client(Setup::GPU)?;
+        let (t, client) = with_client(Kind::Dma, Setup::GPU)?;
         let mr = t.reg(&client, 64 << 10)?;
         ensure_eq!(counters::in_use(client.name())?, (1, 16, 64 << 10));
         drop(mr);
@@ -37,8 +35,7 @@ mod tests {
 
     #[test]
     fn a_revoked_mr_is_counted_out_once() -> Result {
-        let t = Fixture::new(Kind::Dma)?;
-        let client = t.client(Setup::SEED)?;
+        let (t, client) = with_client(Kind::Dma, Setup::SEED)?;
         let mr = t.reg(&client, 4 * PAGE)?;
         client.invalidate_last()?;
         ensure_eq!(counters::in_use(client.name())?, (0, 0, 0));
@@ -49,8 +46,7 @@ mod tests {
 
     #[test]
     fn an_mr_that_the_client_unmaps_itself_is_counted_out() -> Result {
-        let t = Fixture::new(Kind::Dma)?;
-        let client = t.client(Setup::UNMAPS)?;
+        let (t, client) = with_client(Kind::Dma, Setup::UNMAPS)?;
         let mr = t.reg(&client, 4 * PAGE)?;
         client.invalidate_last()?;
         ensure_eq!(counters::in_use(client.name())?, (0, 0, 0));
@@ -72,8 +68,7 @@ mod tests {
 
     #[test]
     fn a_failed_registration_is_not_counted() -> Result {
-        let t = Fixture::new(Kind::Dma)?;
-        let client = t.client(Setup::SEED)?;
+        let (t, client) = with_client(Kind::Dma, Setup::SEED)?;
         t.fail(Point::PostReg, ENOSPC)?;
         ensure!(t.reg(&client, PAGE).is_err());
         ensure_eq!(counters::get(client.name(), c"num_alloc_mrs")?, 0);
@@ -83,8 +78,7 @@ mod tests {
 
     #[test]
     fn unclaimed_memory_is_not_counted() -> Result {
-        let t = Fixture::new(Kind::Dma)?;
-        let client = t.client(Setup::SEED)?;
+        let (t, client) = with_client(Kind::Dma, Setup::SEED)?;
         let mr = t.pd.reg(0x5000, PAGE, USUAL)?;
         ensure_eq!(counters::get(client.name(), c"num_alloc_mrs")?, 0);
         drop(mr);
@@ -93,8 +87,7 @@ mod tests {
 
     #[test]
     fn num_free_callbacks_is_exact() -> Result {
-        let t = Fixture::new(Kind::Dma)?;
-        let client = t.client(Setup::SEED)?;
+        let (t, client) = with_client(Kind::Dma, Setup::SEED)?;
         let other = t.client(Setup::SEED)?;
         let calls = |c: &Client| counters::get(c.name(), c"num_free_callbacks");
         let mr = t.reg(&client, PAGE)?;

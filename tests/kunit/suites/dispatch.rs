@@ -16,14 +16,12 @@ mod tests {
 
     #[test]
     fn unclaimed_memory_falls_through_to_the_driver_unchanged() -> Result {
-        let t = Fixture::new(Kind::Virtual)?;
-        let client = t.client(Setup::SEED)?;
+        let (t, client) = with_client(Kind::Virtual, Setup::SEED)?;
         let access = USUAL | user::RELAXED;
         let mr = t.pd.reg_at(0x1234_5678, 77, 0x9999, access)?;
         let args = t.dev().last_original();
-        let original = mr.state()?.original;
+        ensure!(mr.state()?.original);
         drop(mr);
-        ensure!(original);
         ensure_eq!(
             (args.start, args.length, args.iova, args.access),
             (0x1234_5678, 77, 0x9999, access as i32)
@@ -51,8 +49,7 @@ mod tests {
 
     #[test]
     fn the_driver_is_tried_with_a_range_that_a_client_claims() -> Result {
-        let t = Fixture::new(Kind::Virtual)?;
-        let client = t.client(Setup::SEED)?;
+        let (t, client) = with_client(Kind::Virtual, Setup::SEED)?;
         ensure!(!goes_to_driver(&t, &client)?);
         ensure_eq!(t.calls(Point::RegUserMr)?, 1);
         t.finish()
@@ -128,8 +125,7 @@ mod tests {
 
     /// Returns the arguments `write` and `force` of `get_pages`.
     fn write_and_force(access: u32) -> Result<(i32, i32)> {
-        let t = Fixture::new(Kind::Dma)?;
-        let client = t.client(Setup::SEED)?;
+        let (t, client) = with_client(Kind::Dma, Setup::SEED)?;
         let mr = t.pd.reg(client.at(0), PAGE, access)?;
         let flags = client.flags();
         drop(mr);
@@ -155,8 +151,7 @@ mod tests {
 
     #[test]
     fn dma_map_gets_the_dma_device_and_dmasync_0() -> Result {
-        let t = Fixture::new(Kind::Dma)?;
-        let client = t.client(Setup::SEED)?;
+        let (t, client) = with_client(Kind::Dma, Setup::SEED)?;
         let mr = t.reg(&client, PAGE)?;
         let (sync, dev) = (client.flags().2, client.dma_device());
         drop(mr);
@@ -167,8 +162,7 @@ mod tests {
 
     #[test]
     fn software_rdma_is_served_without_dma_map() -> Result {
-        let t = Fixture::new(Kind::Virtual)?;
-        let client = t.client(Setup::SEED)?;
+        let (t, client) = with_client(Kind::Virtual, Setup::SEED)?;
         ensure!(!goes_to_driver(&t, &client)?);
         ensure_eq!(client.script().calls(Point::DmaMap), 0);
         ensure_eq!(client.script().calls(Point::DmaUnmap), 0);
@@ -188,8 +182,7 @@ mod tests {
 
     #[test]
     fn an_empty_range_falls_through_to_the_driver() -> Result {
-        let t = Fixture::new(Kind::Dma)?;
-        let client = t.client(Setup::SEED)?;
+        let (t, client) = with_client(Kind::Dma, Setup::SEED)?;
         let mr = t.reg(&client, 0)?;
         ensure!(mr.state()?.original);
         drop(mr);
@@ -199,8 +192,7 @@ mod tests {
 
     #[test]
     fn a_range_that_wraps_falls_through_to_the_driver() -> Result {
-        let t = Fixture::new(Kind::Dma)?;
-        let client = t.client(Setup::SEED)?;
+        let (t, client) = with_client(Kind::Dma, Setup::SEED)?;
         for (start, len) in [
             (u64::MAX - 10, 20),
             (client.at(0), u64::MAX),
@@ -215,8 +207,7 @@ mod tests {
 
     #[test]
     fn on_demand_falls_through_to_the_driver() -> Result {
-        let t = Fixture::new(Kind::Dma)?;
-        let client = t.client(Setup::SEED)?;
+        let (t, client) = with_client(Kind::Dma, Setup::SEED)?;
         let mr = t.pd.reg(client.at(0), PAGE, USUAL | user::ON_DEMAND)?;
         ensure!(mr.state()?.original);
         drop(mr);
@@ -226,8 +217,7 @@ mod tests {
 
     #[test]
     fn memory_windows_are_refused() -> Result {
-        let t = Fixture::new(Kind::Dma)?;
-        let client = t.client(Setup::SEED)?;
+        let (t, client) = with_client(Kind::Dma, Setup::SEED)?;
         let mr = t.pd.reg(client.at(0), PAGE, USUAL | user::MW_BIND);
         ensure!(is_unsupported(&mr));
         t.finish()
@@ -235,8 +225,7 @@ mod tests {
 
     #[test]
     fn relaxed_ordering_is_only_a_hint() -> Result {
-        let t = Fixture::new(Kind::Dma)?;
-        let client = t.client(Setup::SEED)?;
+        let (t, client) = with_client(Kind::Dma, Setup::SEED)?;
         let mr = t.pd.reg(client.at(0), PAGE, USUAL | user::RELAXED)?;
         ensure_eq!(mr.state()?.access, USUAL as i32);
         drop(mr);
@@ -245,8 +234,7 @@ mod tests {
 
     #[test]
     fn the_mr_has_the_iova_that_was_asked_for() -> Result {
-        let t = Fixture::new(Kind::Dma)?;
-        let client = t.client(Setup::SEED)?;
+        let (t, client) = with_client(Kind::Dma, Setup::SEED)?;
         let mr = t.pd.reg_at(client.at(5), 2 * PAGE, 0x1_0005, USUAL)?;
         ensure_eq!(mr.place(), (0x1_0005, 2 * PAGE));
         drop(mr);

@@ -88,8 +88,7 @@ mod tests {
 
     /// Registers memory, from `acquire` to a live MR.
     fn registering(kind: impl Into<Kind>, setup: Setup) -> Result {
-        let t = Fixture::new(kind)?;
-        let client = t.client(setup)?;
+        let (t, client) = with_client(kind, setup)?;
         step(|n| {
             let (mr, failed) = nth(n, || t.pd.reg(client.at(0), 4 * PAGE, USUAL));
             only_nomem(&mr)?;
@@ -108,7 +107,7 @@ mod tests {
     #[test]
     fn registering_memory_of_each_shape() -> Result {
         let shapes = [Setup::SEED, Setup::GPU, Setup::OWN_TABLE, Setup::UNMAPS];
-        each(&shapes, |setup| registering(Kind::Dma, setup))
+        each(shapes, |setup| registering(Kind::Dma, setup))
     }
 
     #[test]
@@ -212,8 +211,7 @@ mod tests {
 
     #[test]
     fn reregistering() -> Result {
-        let t = Fixture::new(Kind::Dma)?;
-        let client = t.client(Setup::SEED)?;
+        let (t, client) = with_client(Kind::Dma, Setup::SEED)?;
         step(|n| {
             let mr = t.reg(&client, 4 * PAGE)?;
             let range = (client.at(32 * PAGE), 2 * PAGE);
@@ -229,8 +227,7 @@ mod tests {
 
     #[test]
     fn exporting_a_dma_buf() -> Result {
-        let t = Fixture::new(Mode::Dynamic)?;
-        let client = t.client(Setup::SEED)?;
+        let (t, client) = with_client(Mode::Dynamic, Setup::SEED)?;
         let page = user::Page::new()?;
         step(|n| {
             let (buf, failed) = nth(n, || user::DmaBuf::export_by(&page, client.at(0), 4 * PAGE));
@@ -245,9 +242,8 @@ mod tests {
 
     #[test]
     fn importing_an_exported_dma_buf() -> Result {
-        for mode in [Mode::Dynamic, Mode::Revocable] {
-            let t = Fixture::new(mode)?;
-            let client = t.client(Setup::SEED)?;
+        each([Mode::Dynamic, Mode::Revocable], |mode| {
+            let (t, client) = with_client(mode, Setup::SEED)?;
             step(|n| {
                 let buf = user::DmaBuf::export(client.at(0), 4 * PAGE)?;
                 let (mr, failed) = nth(n, || t.pd.import(&buf, 0, 4 * PAGE));
@@ -257,8 +253,7 @@ mod tests {
                 ensure_eq!(counters::in_use(client.name())?, (0, 0, 0));
                 Ok(failed)
             })?;
-            t.finish()?;
-        }
-        Ok(())
+            t.finish()
+        })
     }
 }

@@ -11,8 +11,7 @@ mod tests {
 
     /// Checks a registration whose `n`th call at `point` fails.
     fn on(kind: Kind, setup: Setup, point: Point, n: u32) -> Result {
-        let t = Fixture::new(kind)?;
-        let client = t.client(setup)?;
+        let (t, client) = with_client(kind, setup)?;
         t.script(point)?.fail_at(point, n, ENOSPC);
         ensure_eq!(t.reg(&client, 4 * PAGE).err(), Some(ENOSPC));
         let script = client.script();
@@ -38,9 +37,8 @@ mod tests {
     /// Fast registration has no DMA handles.
     #[test]
     fn a_dma_handle() -> Result {
-        for kind in [Kind::Dma, Kind::Virtual] {
-            let t = Fixture::new(kind)?;
-            let client = t.client(Setup::SEED)?;
+        each([Kind::Dma, Kind::Virtual], |kind| {
+            let (t, client) = with_client(kind, Setup::SEED)?;
             let verb = user::Verb {
                 ufile: 0x1110,
                 context: 0x2220,
@@ -53,9 +51,8 @@ mod tests {
             ensure_eq!(t.dev().objects(), (0, 0, 0));
             ensure_eq!(t.calls(Point::PutPages)?, 1);
             ensure_eq!(t.calls(Point::Release)?, 1);
-            t.finish()?;
-        }
-        Ok(())
+            t.finish()
+        })
     }
 
     #[test]
@@ -131,8 +128,7 @@ mod tests {
 
     #[test]
     fn alloc_mr_for_a_client_without_release() -> Result {
-        let t = Fixture::new(Kind::Dma)?;
-        let client = t.client(Setup::BARE)?;
+        let (t, client) = with_client(Kind::Dma, Setup::BARE)?;
         t.fail(Point::AllocMr, ENOSPC)?;
         ensure_eq!(t.reg(&client, PAGE).err(), Some(ENOSPC));
         ensure_eq!(t.calls(Point::PutPages)?, 1);
@@ -141,8 +137,7 @@ mod tests {
 
     #[test]
     fn the_work_request_fails_in_the_device() -> Result {
-        let t = Fixture::new(Kind::Dma)?;
-        let client = t.client(Setup::SEED)?;
+        let (t, client) = with_client(Kind::Dma, Setup::SEED)?;
         t.dev().fail_work_request();
         ensure_eq!(t.reg(&client, PAGE).err(), Some(EIO));
         ensure_eq!(t.calls(Point::PutPages)?, 1);
@@ -151,8 +146,7 @@ mod tests {
 
     #[test]
     fn the_queue_pair_works_again_after_a_failed_work_request() -> Result {
-        let t = Fixture::new(Kind::Dma)?;
-        let client = t.client(Setup::SEED)?;
+        let (t, client) = with_client(Kind::Dma, Setup::SEED)?;
         // This MR keeps the queue pair.
         let mr = t.reg(&client, PAGE)?;
         t.dev().fail_work_request();
@@ -168,8 +162,7 @@ mod tests {
 
     #[test]
     fn mrs_of_one_pd_share_a_queue_pair() -> Result {
-        let t = Fixture::new(Kind::Dma)?;
-        let client = t.client(Setup::SEED)?;
+        let (t, client) = with_client(Kind::Dma, Setup::SEED)?;
         let one = t.reg(&client, PAGE)?;
         let two = t.reg_at(&client, 8 * PAGE, PAGE)?;
         let pd = user::Pd::new(t.registered())?;
@@ -184,8 +177,7 @@ mod tests {
 
     #[test]
     fn dma_unmap_may_fail() -> Result {
-        let t = Fixture::new(Kind::Dma)?;
-        let client = t.client(Setup::SEED)?;
+        let (t, client) = with_client(Kind::Dma, Setup::SEED)?;
         t.fail(Point::DmaUnmap, EIO)?;
         let mr = t.reg(&client, PAGE)?;
         mr.dereg()?;

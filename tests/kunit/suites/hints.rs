@@ -14,8 +14,7 @@ mod tests {
 
     /// Registers in a context after `prepare`, and returns the hint of `acquire`.
     fn acquired_hint(prepare: impl FnOnce(&Context) -> Result) -> Result<Hint> {
-        let t = Fixture::new(Kind::Dma)?;
-        let client = t.client(Setup::SEED)?;
+        let (t, client) = with_client(Kind::Dma, Setup::SEED)?;
         client.expect_hints();
         let context = Context::around(&t.pd)?;
         let result = prepare(&context).and_then(|()| {
@@ -90,8 +89,7 @@ mod tests {
 
     #[test]
     fn other_contexts_do_not_have_it() -> Result {
-        let t = Fixture::new(Kind::Dma)?;
-        let client = t.client(Setup::SEED)?;
+        let (t, client) = with_client(Kind::Dma, Setup::SEED)?;
         let other = user::Pd::new(t.registered())?;
         let context = Context::around(&other)?;
         let result = context.hint(Some(c"ring"), 1).and_then(|()| {

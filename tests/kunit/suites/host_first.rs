@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn no_callback_runs_for_host_memory() -> Result {
-        for kind in [Kind::Dma, Kind::Virtual, Mode::Dynamic.into()] {
+        each([Kind::Dma, Kind::Virtual, Mode::Dynamic.into()], |kind| {
             let t = Fixture::new(kind)?;
             let first = t.client(Setup::SEED)?;
             let second = t.client(Setup::GPU)?;
@@ -85,21 +85,19 @@ mod tests {
             ensure_eq!(t.calls(Point::RegUserMr)?, 8);
             untouched(&first)?;
             untouched(&second)?;
-            t.finish()?;
-        }
-        Ok(())
+            t.finish()
+        })
     }
 
     #[test]
     fn the_driver_is_tried_once_before_a_client() -> Result {
-        for kind in [Kind::Dma, Kind::Virtual, Mode::Dynamic.into()] {
+        each([Kind::Dma, Kind::Virtual, Mode::Dynamic.into()], |kind| {
             let (t, client, mr) = live(kind, Setup::SEED)?;
             ensure_eq!(t.calls(Point::RegUserMr)?, 1);
             ensure_eq!(client.script().calls(Point::Acquire), 1);
             drop(mr);
-            t.finish()?;
-        }
-        Ok(())
+            t.finish()
+        })
     }
 
     #[test]
@@ -132,35 +130,31 @@ mod tests {
 
     #[test]
     fn the_clients_are_asked_after_an_error_of_pinning() -> Result {
-        for e in [EFAULT, ENOMEM, EPERM, EINVAL, eremoteio(), eopnotsupp()] {
-            let t = Fixture::new(Kind::Dma)?;
-            let client = t.client(Setup::SEED)?;
+        let errors = [EFAULT, ENOMEM, EPERM, EINVAL, eremoteio(), eopnotsupp()];
+        each(errors, |e| {
+            let (t, client) = with_client(Kind::Dma, Setup::SEED)?;
             t.fail(Point::RegUserMr, e)?;
             let mr = t.reg(&client, PAGE)?;
             ensure!(!mr.state()?.original);
             drop(mr);
-            t.finish()?;
-        }
-        Ok(())
+            t.finish()
+        })
     }
 
     #[test]
     fn the_clients_are_not_asked_after_another_error() -> Result {
-        for e in [EBUSY, EINTR, ENOSPC, EIO] {
-            let t = Fixture::new(Kind::Dma)?;
-            let client = t.client(Setup::SEED)?;
+        each([EBUSY, EINTR, ENOSPC, EIO], |e| {
+            let (t, client) = with_client(Kind::Dma, Setup::SEED)?;
             t.fail(Point::RegUserMr, e)?;
             ensure_eq!(t.reg(&client, PAGE).err(), Some(e));
             untouched(&client)?;
-            t.finish()?;
-        }
-        Ok(())
+            t.finish()
+        })
     }
 
     #[test]
     fn unclaimed_memory_gets_the_drivers_error() -> Result {
-        let t = Fixture::new(Kind::Dma)?;
-        let client = t.client(Setup::SEED)?;
+        let (t, client) = with_client(Kind::Dma, Setup::SEED)?;
         t.fail(Point::RegUserMr, eremoteio())?;
         let mr = t.pd.reg(0x5000, PAGE, USUAL);
         ensure_eq!(mr.err(), Some(eremoteio()));

@@ -153,14 +153,12 @@ mod tests {
         drop(other);
         ensure!(installed && revoked);
         ensure_eq!((called, left), (1, (0, 0, 0)));
-        undone_once(&client)?;
-        t.finish()
+        t.finish_undone(&client)
     }
 
     #[test]
     fn the_code_stays_while_another_module_calls_it() -> Result {
-        let t = Fixture::new(Kind::Dma)?;
-        let client = t.client(Setup::SEED)?;
+        let (t, client) = with_client(Kind::Dma, Setup::SEED)?;
         let registration = pass()?;
         let mr = t.reg(&client, PAGE)?;
         let other = OtherModule::install(t.registered())?;

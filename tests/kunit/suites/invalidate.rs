@@ -36,7 +36,7 @@ mod tests {
 
     #[test]
     fn of_each_shape() -> Result {
-        each(&Setup::ALL_REVOCABLE, |setup| revokes(Kind::Dma, setup))
+        each(Setup::ALL_REVOCABLE, |setup| revokes(Kind::Dma, setup))
     }
 
     #[test]
@@ -213,15 +213,9 @@ mod tests {
     #[test]
     fn a_second_one_does_not_wait_for_put_pages_of_the_first() -> Result {
         let (t, client, mr) = live(Kind::Dma, Setup::SEED)?;
-        let gate = t.hold(Point::PutPages)?;
-        let first = invalidation(&client)?;
-        let reached = gate.reached();
-        let second = invalidation(&client)?;
-        let result = second.join();
-        gate.open();
+        let first = t.held(Point::PutPages, || invalidation(&client))?;
+        invalidation(&client)?.join()??;
         first.join()??;
-        reached?;
-        result??;
         mr.dereg()?;
         t.finish()
     }
@@ -249,18 +243,12 @@ mod tests {
 
     /// Invalidates during a registration that is held at `point`.
     fn during(setup: Setup, point: Point) -> Result {
-        let t = Fixture::new(Kind::Dma)?;
-        let client = t.client(setup)?;
-        let gate = t.hold(point)?;
-        let registering = t.registration(&client, 0, 4 * PAGE)?;
-        gate.reached()?;
-        let invalidating = invalidation(&client)?;
-        let waited = invalidating.waits_for(Wait::Region);
-        gate.open();
-        let mr = registering.join()??;
-        invalidating.join()??;
-        ensure!(waited);
-        ensure!(!mr.is_valid());
+        let (t, client) = with_client(Kind::Dma, setup)?;
+        let first = t.held(point, || t.registration(&client, 0, 4 * PAGE))?;
+        let both = first.overlap(Wait::Region, invalidation(&client)?)?;
+        both.second?;
+        let mr = both.first?;
+        ensure!(both.waited && !mr.is_valid());
         ensure_eq!(client.stage(), Stage::Acquired);
         mr.dereg()?;
         t.finish()
@@ -303,19 +291,13 @@ mod tests {
 
     /// Invalidates during a registration that is held at `point` and then fails at `point`.
     fn during_a_failing_one(setup: Setup, point: Point) -> Result {
-        let t = Fixture::new(Kind::Dma)?;
-        let client = t.client(setup)?;
-        let gate = t.hold(point)?;
+        let (t, client) = with_client(Kind::Dma, setup)?;
         t.fail(point, ENOSPC)?;
-        let registering = t.registration(&client, 0, 4 * PAGE)?;
-        gate.reached()?;
-        let invalidating = invalidation(&client)?;
-        let waited = invalidating.waits_for(Wait::Region);
-        gate.open();
-        let error = registering.join()?.err();
-        invalidating.join()??;
-        ensure!(waited);
-        ensure_eq!(error, Some(ENOSPC));
+        let first = t.held(point, || t.registration(&client, 0, 4 * PAGE))?;
+        let both = first.overlap(Wait::Region, invalidation(&client)?)?;
+        both.second?;
+        ensure!(both.waited);
+        ensure_eq!(both.first.err(), Some(ENOSPC));
         ensure_eq!(t.calls(Point::Release)?, 1);
         t.finish()
     }
@@ -332,8 +314,7 @@ mod tests {
 
     #[test]
     fn during_registration_that_fails_waits_for_put_pages() -> Result {
-        let t = Fixture::new(Kind::Dma)?;
-        let client = t.client(Setup::SEED)?;
+        let (t, client) = with_client(Kind::Dma, Setup::SEED)?;
         let failing = t.hold(Point::AllocMr)?;
         t.fail(Point::AllocMr, ENOSPC)?;
         let putting = t.hold(Point::PutPages)?;

@@ -25,48 +25,39 @@ mod tests {
         invalidating.join()??;
         leaving.join()??;
         ensure!(waited);
-        undone_once(&client)?;
-        t.finish()
+        t.finish_undone(&client)
     }
 
     #[test]
     fn dereg_while_an_invalidation_puts_the_pages() -> Result {
         let (t, client, mr) = live_dma(Setup::SEED)?;
-        let both = t.overlap(
-            Point::PutPages,
-            || invalidation(&client),
-            || deregistration(&mr),
-        )?;
+        let first = t.held(Point::PutPages, || invalidation(&client))?;
+        let both = first.overlap(Wait::Region, deregistration(&mr)?)?;
         // A region is released only after the pages are put.
         both.check()?;
-        undone_once(&client)?;
-        t.finish()
+        t.finish_undone(&client)
     }
 
     /// Invalidates while the driver deregisters.
     fn in_the_drivers_dereg(setup: Setup) -> Result<(Fixture, Arc<Client>)> {
         let (t, client, mr) = live_dma(setup)?;
-        let both = t.overlap(
-            Point::DeregMr,
-            || deregistration(&mr),
-            || invalidation(&client),
-        )?;
-        both.check()?;
+        let first = t.held(Point::DeregMr, || deregistration(&mr))?;
+        first
+            .overlap(Wait::Region, invalidation(&client)?)?
+            .check()?;
         Ok((t, client))
     }
 
     #[test]
     fn invalidate_while_the_driver_deregisters() -> Result {
         let (t, client) = in_the_drivers_dereg(Setup::SEED)?;
-        undone_once(&client)?;
-        t.finish()
+        t.finish_undone(&client)
     }
 
     #[test]
     fn invalidate_under_its_mutex_while_the_driver_deregisters() -> Result {
         let (t, client) = in_the_drivers_dereg(Setup::LOCKED)?;
-        undone_once(&client)?;
-        t.finish()
+        t.finish_undone(&client)
     }
 
     #[test]
@@ -80,64 +71,41 @@ mod tests {
     fn invalidate_while_the_driver_refuses_to_deregister() -> Result {
         let (t, client, mr) = live_dma(Setup::SEED)?;
         t.fail(Point::DeregMr, EBUSY)?;
-        let both = t.overlap(
-            Point::DeregMr,
-            || deregistration(&mr),
-            || invalidation(&client),
-        )?;
+        let first = t.held(Point::DeregMr, || deregistration(&mr))?;
+        let both = first.overlap(Wait::Region, invalidation(&client)?)?;
         both.second?;
         ensure!(both.waited);
         ensure_eq!(both.first.err(), Some(EBUSY));
         ensure!(!mr.is_valid());
         ensure_eq!(client.stage(), Stage::Acquired);
         mr.dereg()?;
-        undone_once(&client)?;
-        t.finish()
+        t.finish_undone(&client)
+    }
+
+    /// Invalidates while a deregistration, past the driver, is held at `point`. The device has
+    /// stopped. If the invalidation waited, the wait could be for a lock held by the caller.
+    fn returns_at_once(setup: Setup, point: Point) -> Result {
+        let (t, client, mr) = live_dma(setup)?;
+        let leaving = t.held(point, || deregistration(&mr))?;
+        invalidation(&client)?.join()??;
+        leaving.join()??;
+        t.finish_undone(&client)
     }
 
     #[test]
     fn invalidate_while_dereg_puts_the_pages_returns_at_once() -> Result {
-        // The device has stopped. If the invalidation waited for put_pages, the wait could be for a
-        // lock held by the caller.
-        let (t, client, mr) = live_dma(Setup::SEED)?;
-        let gate = t.hold(Point::PutPages)?;
-        let leaving = deregistration(&mr)?;
-        gate.reached()?;
-        let returned = invalidation(&client)?.join();
-        gate.open();
-        leaving.join()??;
-        returned??;
-        undone_once(&client)?;
-        t.finish()
+        returns_at_once(Setup::SEED, Point::PutPages)
     }
 
     #[test]
     fn invalidate_under_the_mutex_that_put_pages_of_dereg_waits_for() -> Result {
-        let (t, client, mr) = live_dma(Setup::LOCKED)?;
         // The task is held before taking the mutex, so that the invalidation takes the mutex first.
-        let gate = t.hold(Point::PutPages)?;
-        let leaving = deregistration(&mr)?;
-        gate.reached()?;
-        let returned = invalidation(&client)?.join();
-        gate.open();
-        leaving.join()??;
-        returned??;
-        undone_once(&client)?;
-        t.finish()
+        returns_at_once(Setup::LOCKED, Point::PutPages)
     }
 
     #[test]
     fn invalidate_while_release_runs() -> Result {
-        let (t, client, mr) = live_dma(Setup::SEED)?;
-        let gate = t.hold(Point::Release)?;
-        let leaving = deregistration(&mr)?;
-        gate.reached()?;
-        let returned = invalidation(&client)?.join();
-        gate.open();
-        leaving.join()??;
-        returned??;
-        undone_once(&client)?;
-        t.finish()
+        returns_at_once(Setup::SEED, Point::Release)
     }
 
     #[test]
@@ -148,8 +116,7 @@ mod tests {
         ensure!(mr.is_valid());
         ensure_eq!(client.stage(), Stage::Mapped);
         mr.dereg()?;
-        undone_once(&client)?;
-        t.finish()
+        t.finish_undone(&client)
     }
 
     #[test]
@@ -160,8 +127,7 @@ mod tests {
         ensure_eq!(mr.dereg().err(), Some(EBUSY));
         ensure_eq!(t.calls(Point::Release)?, 0);
         mr.dereg()?;
-        undone_once(&client)?;
-        t.finish()
+        t.finish_undone(&client)
     }
 
     #[test]
@@ -169,9 +135,7 @@ mod tests {
         let (t, _, mr) = live(Kind::Dma, Setup::SEED)?;
         let key = mr.key();
         t.dev().reuse_mr();
-        let freed = t.hold(Point::Deregistered)?;
-        let first = deregistration(&mr)?;
-        freed.reached()?;
+        let first = t.held(Point::Deregistered, || deregistration(&mr))?;
         // On host memory, at the address of the MR that the driver has freed.
         let other = Arc::new(t.pd.reg(0x5000, PAGE, USUAL)?, GFP_KERNEL)?;
         let reused = other.key() == key;
@@ -179,7 +143,7 @@ mod tests {
         let second = deregistration(&other)?;
         // The second task does not wait for the first task, which has another region.
         let waited = second.waits_for(Wait::Anything);
-        freed.open();
+        let first = first.let_go();
         let reached = putting.reached();
         let ended = second.join()?;
         let released = t.calls(Point::Release)?;
@@ -196,8 +160,7 @@ mod tests {
     #[test]
     fn many_tasks_many_times() -> Result {
         const ROUNDS: u32 = 150;
-        let t = Fixture::new(Kind::Dma)?;
-        let client = t.client(Setup::SEED)?;
+        let (t, client) = with_client(Kind::Dma, Setup::SEED)?;
         t.dev().script.slow(Point::PostInv, 1);
         let users = [0u64, 16, 32].map(|page| {
             let (pd, client) = (t.pd.clone(), client.clone());

@@ -22,13 +22,11 @@ mod tests {
     fn revokes(kind: Kind) -> Result {
         let (t, _, mr) = live_temporary(kind)?;
         t.registered().unregister();
-        let valid = mr.is_valid();
+        ensure!(!mr.is_valid());
         let (_, qps, cqs) = t.dev().objects();
-        let released = t.calls(Point::Release)?;
-        mr.dereg()?;
-        ensure!(!valid);
         ensure_eq!((qps, cqs), (0, 0));
-        ensure_eq!(released, 1);
+        ensure_eq!(t.calls(Point::Release)?, 1);
+        mr.dereg()?;
         t.finish()
     }
 
@@ -55,19 +53,11 @@ mod tests {
     #[test]
     fn waits_for_a_registration() -> Result {
         let (t, client, mr) = live_temporary(Kind::Dma)?;
-        let gate = t.hold(Point::GetPages)?;
-        let registering = t.registration(&client, 16 * PAGE, PAGE)?;
-        gate.reached()?;
-        let leaving = removal(&t)?;
-        let waited = leaving.waits_for(Wait::Callers);
-        gate.open();
-        let other = registering.join()?;
-        leaving.join()?;
-        let valid = mr.is_valid() || other.as_ref().is_ok_and(|mr| mr.is_valid());
-        drop(other);
+        let first = t.held(Point::GetPages, || t.registration(&client, 16 * PAGE, PAGE))?;
+        let both = first.overlap(Wait::Callers, removal(&t)?)?;
+        ensure!(both.waited);
+        ensure!(!mr.is_valid() && !both.first.is_ok_and(|mr| mr.is_valid()));
         mr.dereg()?;
-        ensure!(waited);
-        ensure!(!valid);
         t.finish()
     }
 
@@ -91,15 +81,10 @@ mod tests {
     #[test]
     fn races_deregistration() -> Result {
         let (t, _, mr) = live_temporary(Kind::Dma)?;
-        let gate = t.hold(Point::PutPages)?;
-        let deregistering = deregistration(&mr)?;
-        gate.reached()?;
-        let leaving = removal(&t)?;
-        let waited = leaving.waits_for(Wait::Callers);
-        gate.open();
-        deregistering.join()??;
-        leaving.join()?;
-        ensure!(waited);
+        let first = t.held(Point::PutPages, || deregistration(&mr))?;
+        let both = first.overlap(Wait::Callers, removal(&t)?)?;
+        both.first?;
+        ensure!(both.waited);
         ensure_eq!(t.calls(Point::Release)?, 1);
         t.finish()
     }
@@ -127,9 +112,8 @@ mod tests {
         let (t, _, mr) = live_temporary(Kind::Dma)?;
         t.dev().fail_work_request();
         t.registered().unregister();
-        let valid = mr.is_valid();
+        ensure!(!mr.is_valid());
         mr.dereg()?;
-        ensure!(!valid);
         t.finish()
     }
 
@@ -145,8 +129,7 @@ mod tests {
         ensure_eq!(released, 0);
         ensure_eq!((qps, cqs), (0, 0));
         client.finish()?;
-        undone_once(client)?;
-        t.finish()
+        t.finish_undone(client)
     }
 
     /// After each failed fence comes another fence, for 10 s. A slow machine needs more time, and
@@ -176,9 +159,8 @@ mod tests {
         let client = earlier.client(Setup::SEED)?;
         let t = Fixture::temporary(Kind::Dma)?;
         let mr = t.reg(&client, PAGE)?;
-        let state = mr.state()?;
+        ensure!(mr.is_served());
         drop(mr);
-        ensure!(state.valid && !state.original);
         t.finish()?;
         earlier.finish()
     }

@@ -16,11 +16,7 @@ mod tests {
 
     /// Returns a client that allows two regions on the same memory, with a live region.
     fn live_shared() -> Result<(Fixture, Arc<Client>, Arc<user::Mr>)> {
-        let setup = Setup {
-            shared: true,
-            ..Setup::SEED
-        };
-        live(Kind::Dma, setup)
+        live(Kind::Dma, Setup::SHARED)
     }
 
     #[test]
@@ -96,8 +92,7 @@ mod tests {
 
     #[test]
     fn from_host_to_peer_memory() -> Result {
-        let t = Fixture::new(Kind::Dma)?;
-        let client = t.client(Setup::SEED)?;
+        let (t, client) = with_client(Kind::Dma, Setup::SEED)?;
         let mr = t.pd.reg(0x5000, PAGE, USUAL)?;
         let range = (client.at(0), 2 * PAGE);
         let new = mr
@@ -135,8 +130,7 @@ mod tests {
 
     #[test]
     fn from_host_to_peer_memory_with_the_same_access_is_refused_by_the_driver() -> Result {
-        let t = Fixture::new(Kind::Dma)?;
-        let client = t.client(Setup::SEED)?;
+        let (t, client) = with_client(Kind::Dma, Setup::SEED)?;
         let mr = t.pd.reg(0x5000, PAGE, USUAL)?;
         let before = client.script().calls(Point::Acquire);
         let range = (client.at(0), PAGE);
@@ -171,7 +165,7 @@ mod tests {
 
     #[test]
     fn without_a_range_asks_no_client() -> Result {
-        for kind in kinds() {
+        each(kinds(), |kind| {
             let (t, client, mr) = live(kind, Setup::SEED)?;
             let points = [
                 Point::Acquire,
@@ -193,14 +187,13 @@ mod tests {
             ensure_eq!(counters::in_use(client.name())?, (1, 4, 4 * PAGE));
             drop(two);
             drop(pd);
-            t.finish()?;
-        }
-        Ok(())
+            t.finish()
+        })
     }
 
     #[test]
     fn without_a_range_keeps_the_memory_when_the_address_has_other_memory() -> Result {
-        for kind in kinds() {
+        each(kinds(), |kind| {
             let (t, client, mr) = live(kind, Setup::SEED)?;
             let place = mr.state()?;
             // The driver can pin the memory now.
@@ -215,9 +208,8 @@ mod tests {
             ensure_eq!(t.calls(Point::RegUserMr)?, pins);
             drop(new);
             undone_once_if_mapped(&client, kind)?;
-            t.finish()?;
-        }
-        Ok(())
+            t.finish()
+        })
     }
 
     /// Checks that the teardown ran once. Software RDMA has nothing to unmap.
@@ -232,7 +224,7 @@ mod tests {
 
     #[test]
     fn without_a_range_of_a_revoked_mr_is_refused() -> Result {
-        for kind in [Kind::Dma, Kind::Virtual, Mode::Dynamic.into()] {
+        each([Kind::Dma, Kind::Virtual, Mode::Dynamic.into()], |kind| {
             let (t, client, mr) = live(kind, Setup::SEED)?;
             client.invalidate_last()?;
             for (flags, access) in [(ACCESS, user::REMOTE_READ), (PD, 0)] {
@@ -242,16 +234,14 @@ mod tests {
             ensure_eq!(client.script().calls(Point::Acquire), 1);
             mr.dereg()?;
             undone_once_if_mapped(&client, kind)?;
-            t.finish()?;
-        }
-        Ok(())
+            t.finish()
+        })
     }
 
     #[test]
     fn memory_that_is_pinned_for_reading_does_not_become_writable() -> Result {
-        for kind in [Kind::Dma, Mode::Dynamic.into()] {
-            let t = Fixture::new(kind)?;
-            let client = t.client(Setup::SEED)?;
+        each([Kind::Dma, Mode::Dynamic.into()], |kind| {
+            let (t, client) = with_client(kind, Setup::SEED)?;
             let mr = t.pd.reg(client.at(0), PAGE, user::REMOTE_READ)?;
             ensure_eq!(mr.rereg(ACCESS, &t.pd, (0, 0), USUAL).err(), Some(EACCES));
             ensure_eq!(mr.state()?.access, user::REMOTE_READ as i32);
@@ -260,19 +250,19 @@ mod tests {
             let new = mr.rereg(TRANS | ACCESS, &t.pd, range, USUAL)?;
             ensure_eq!(client.flags().1, 1);
             drop(new);
-            t.finish()?;
-        }
-        Ok(())
+            t.finish()
+        })
     }
 
     #[test]
     fn without_a_range_a_failure_leaves_the_old_mr() -> Result {
-        for (kind, point) in [
+        let points = [
             (Kind::Dma, Point::AllocMr),
             (Kind::Dma, Point::PostReg),
             (Mode::Dynamic.into(), Point::Import),
             (Mode::Dynamic.into(), Point::Imported),
-        ] {
+        ];
+        each(points, |(kind, point)| {
             let (t, client, mr) = live(kind, Setup::SEED)?;
             t.fail(point, ENOSPC)?;
             let new = mr.rereg(ACCESS, &t.pd, (0, 0), user::REMOTE_READ);
@@ -281,36 +271,25 @@ mod tests {
             client.invalidate_last()?;
             ensure!(!mr.is_valid());
             mr.dereg()?;
-            undone_once(&client)?;
-            t.finish()?;
-        }
-        Ok(())
+            t.finish_undone(&client)
+        })
     }
 
     #[test]
     fn an_invalidation_waits_for_it_and_revokes_the_new_mr() -> Result {
-        for (kind, point) in [
-            (Kind::Dma, Point::AllocMr),
-            (Mode::Dynamic.into(), Point::Import),
-        ] {
+        let dma_buf = (Mode::Dynamic.into(), Point::Import);
+        each([(Kind::Dma, Point::AllocMr), dma_buf], |(kind, point)| {
             let (t, client, mr) = live(kind, Setup::LOCKED)?;
-            let gate = t.hold(point)?;
             let (old, pd) = (mr.clone(), t.pd.clone());
-            let changing = Task::spawn(move || old.rereg(ACCESS, &pd, (0, 0), user::REMOTE_READ))?;
-            gate.reached()?;
-            let invalidating = invalidation(&client)?;
-            let waited = invalidating.waits_for(Wait::Region);
-            gate.open();
-            let new = changing.join()?;
-            invalidating.join()??;
-            let new = new?.ok_or(ENOENT)?;
-            ensure!(waited);
-            ensure!(!new.is_valid());
+            let change = move || old.rereg(ACCESS, &pd, (0, 0), user::REMOTE_READ);
+            let first = t.held(point, || Task::spawn(change))?;
+            let both = first.overlap(Wait::Region, invalidation(&client)?)?;
+            both.second?;
+            let new = both.first?.ok_or(ENOENT)?;
+            ensure!(both.waited && !new.is_valid());
             new.dereg()?;
-            undone_once(&client)?;
-            t.finish()?;
-        }
-        Ok(())
+            t.finish_undone(&client)
+        })
     }
 
     /// The driver does not deregister the old MR, so both MRs are on the memory.
@@ -324,8 +303,9 @@ mod tests {
 
     #[test]
     fn the_memory_stays_until_both_mrs_are_gone() -> Result {
-        for kind in [Kind::Dma, Mode::Dynamic.into(), Mode::Pinned.into()] {
-            for new_first in [false, true] {
+        let kinds = [Kind::Dma, Mode::Dynamic.into(), Mode::Pinned.into()];
+        each(kinds, |kind| {
+            each([false, true], |new_first| {
                 let (t, client, mr, new) = both(kind)?;
                 let again = mr.rereg(ACCESS, &t.pd, (0, 0), user::REMOTE_READ);
                 ensure_eq!(again.err(), Some(EBUSY));
@@ -338,31 +318,27 @@ mod tests {
                 ensure!(last.is_valid());
                 ensure_eq!(client.stage(), Stage::Mapped);
                 last.dereg()?;
-                undone_once(&client)?;
-                t.finish()?;
-            }
-        }
-        Ok(())
+                t.finish_undone(&client)
+            })
+        })
     }
 
     #[test]
     fn an_invalidation_revokes_both_mrs() -> Result {
-        for kind in [Kind::Dma, Mode::Dynamic.into()] {
+        each([Kind::Dma, Mode::Dynamic.into()], |kind| {
             let (t, client, mr, new) = both(kind)?;
             client.invalidate_last()?;
             ensure!(!mr.is_valid() && !new.is_valid());
             mr.dereg()?;
             ensure_eq!(client.script().calls(Point::Release), 0);
             new.dereg()?;
-            undone_once(&client)?;
-            t.finish()?;
-        }
-        Ok(())
+            t.finish_undone(&client)
+        })
     }
 
     #[test]
     fn a_refused_deregistration_of_the_old_mr_leaves_it() -> Result {
-        for kind in [Kind::Dma, Mode::Dynamic.into()] {
+        each([Kind::Dma, Mode::Dynamic.into()], |kind| {
             let (t, client, mr) = live(kind, Setup::SEED)?;
             t.fail(Point::DeregMr, EBUSY)?;
             let new = mr.rereg(ACCESS, &t.pd, (0, 0), user::REMOTE_READ);
@@ -371,9 +347,7 @@ mod tests {
             client.invalidate_last()?;
             ensure!(!mr.is_valid());
             mr.dereg()?;
-            undone_once(&client)?;
-            t.finish()?;
-        }
-        Ok(())
+            t.finish_undone(&client)
+        })
     }
 }

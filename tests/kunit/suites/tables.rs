@@ -83,7 +83,7 @@ mod tests {
     #[test]
     fn of_each_other_shape() -> Result {
         let shapes = [Setup::BARE, Setup::LOCKED, Setup::PERSISTENT, Setup::UNMAPS];
-        each(&shapes, |setup| on_both(setup, 0, 4 * PAGE, 4))
+        each(shapes, |setup| on_both(setup, 0, 4 * PAGE, 4))
     }
 
     #[test]
@@ -124,11 +124,7 @@ mod tests {
 
     #[test]
     fn pages_in_another_order() -> Result {
-        let setup = Setup {
-            scattered: true,
-            ..Setup::SEED
-        };
-        on_both(setup, 0, 8 * PAGE, 8)
+        on_both(Setup::SCATTERED, 0, 8 * PAGE, 8)
     }
 
     #[test]
@@ -199,11 +195,7 @@ mod tests {
         let t = Fixture::new(Kind::Dma)?;
         let dev = t.registered().clone();
         // No larger page covers two of the pages.
-        let setup = Setup {
-            scattered: true,
-            ..Setup::SEED
-        };
-        let client = t.client(setup)?;
+        let client = t.client(Setup::SCATTERED)?;
         let old = dev.set_max_pages(3);
         let mr = t.reg(&client, 4 * PAGE);
         dev.set_max_pages(old);
@@ -213,8 +205,7 @@ mod tests {
 
     /// Checks that the registration fails with `EINVAL` and is undone.
     fn refused(kind: Kind, setup: Setup, len: u64) -> Result {
-        let t = Fixture::new(kind)?;
-        let client = t.client(setup)?;
+        let (t, client) = with_client(kind, setup)?;
         ensure_eq!(t.reg(&client, len).err(), Some(EINVAL));
         let script = client.script();
         ensure_eq!(script.calls(Point::GetPages), 1);

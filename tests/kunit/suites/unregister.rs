@@ -19,17 +19,15 @@ mod tests {
     /// Unregisters a client with a live region. The region is revoked, and the MR stays.
     fn with_a_live_region(setup: Setup) -> Result {
         let (t, client, mr) = live_dma(setup)?;
-        let result = client.finish();
-        let valid = mr.is_valid();
+        client.finish()?;
+        ensure!(!mr.is_valid());
         mr.dereg()?;
-        result?;
-        ensure!(!valid);
         t.finish()
     }
 
     #[test]
     fn with_a_live_region_of_each_shape() -> Result {
-        each(&Setup::ALL_REVOCABLE, with_a_live_region)
+        each(Setup::ALL_REVOCABLE, with_a_live_region)
     }
 
     #[test]
@@ -42,12 +40,10 @@ mod tests {
         let (t, client, mr) = live_dma(Setup::SEED)?;
         let other = Fixture::new(Kind::Virtual)?;
         let other_mr = other.reg_at(&client, 8 * PAGE, PAGE)?;
-        let result = client.finish();
-        let valid = mr.is_valid() || other_mr.is_valid();
+        client.finish()?;
+        ensure!(!mr.is_valid() && !other_mr.is_valid());
         mr.dereg()?;
         other_mr.dereg()?;
-        result?;
-        ensure!(!valid);
         other.finish()?;
         t.finish()
     }
@@ -59,12 +55,10 @@ mod tests {
         for i in 1..10 {
             mrs.push(t.reg_at(&client, i * 4 * PAGE, PAGE)?, GFP_KERNEL)?;
         }
-        let result = client.finish();
-        let valid = mr.is_valid() || mrs.iter().any(|m| m.is_valid());
+        client.finish()?;
+        ensure!(!mr.is_valid() && !mrs.iter().any(|m| m.is_valid()));
         drop(mrs);
         mr.dereg()?;
-        result?;
-        ensure!(!valid);
         t.finish()
     }
 
@@ -72,24 +66,18 @@ mod tests {
     fn with_many_live_regions_waits_once_for_software() -> Result {
         const REGIONS: u64 = 10;
 
-        let t = Fixture::new(Kind::Virtual)?;
-        let client = t.client(Setup::SEED)?;
+        let (t, client) = with_client(Kind::Virtual, Setup::SEED)?;
         let mut mrs = KVec::new();
         for i in 0..REGIONS {
             mrs.push(t.reg_at(&client, i * PAGE, PAGE)?, GFP_KERNEL)?;
         }
         let waits = Waits::for_software()?;
-        let putting = t.hold(Point::PutPages)?;
-        let leaving = unregistration(&client)?;
-        putting.reached()?;
-        let (valid, before) = (mrs.iter().any(|m| m.is_valid()), waits.count());
-        putting.open();
-        let result = leaving.join()?;
-        let all = waits.count();
+        let leaving = t.held(Point::PutPages, || unregistration(&client))?;
+        ensure!(!mrs.iter().any(|m| m.is_valid()));
+        ensure_eq!(waits.count(), 1);
+        leaving.join()??;
+        ensure_eq!(waits.count(), 1);
         drop(mrs);
-        result?;
-        ensure!(!valid);
-        ensure_eq!((before, all), (1, 1));
         t.finish()
     }
 
@@ -100,23 +88,16 @@ mod tests {
         // is on another queue pair.
         let pd = Pd::new(t.registered())?;
         let other = pd.reg(client.at(8 * PAGE), PAGE, USUAL)?;
-        let first = t.hold(Point::PostInv)?;
-        let leaving = unregistration(&client)?;
-        first.reached()?;
-        let second = t.hold(Point::PostInv)?;
-        first.open();
-        second.reached()?;
-        let stopped = !mr.is_valid();
+        let first = t.held(Point::PostInv, || unregistration(&client))?;
+        let leaving = t.held(Point::PostInv, || Ok(first.let_go()))?;
+        ensure!(!mr.is_valid());
         let new = mr.rereg(user::ACCESS, &t.pd, (0, 0), user::REMOTE_READ);
-        second.open();
-        let result = leaving.join()?;
+        leaving.join()??;
         let new = new?.ok_or(ENOENT)?;
-        let valid = new.is_valid();
+        ensure!(!new.is_valid());
         drop(new);
         other.dereg()?;
         drop((other, pd));
-        result?;
-        ensure!(stopped && !valid);
         ensure_eq!(t.calls(Point::PutPages)?, 2);
         t.finish()
     }
@@ -125,9 +106,8 @@ mod tests {
     fn with_a_revoked_region() -> Result {
         let (t, client, mr) = live_dma(Setup::SEED)?;
         client.invalidate_last()?;
-        let result = client.finish();
+        client.finish()?;
         mr.dereg()?;
-        result?;
         ensure_eq!(t.calls(Point::PutPages)?, 1);
         t.finish()
     }
@@ -154,9 +134,7 @@ mod tests {
     /// Unregisters during a registration that is held at `point`. If `fails`, the registration then
     /// fails. Returns the registration's error.
     fn half_made(setup: Setup, point: Point, fails: bool) -> Result<Option<Error>> {
-        let t = Fixture::new(Kind::Dma)?;
-        let client = t.client(setup)?;
-        let gate = t.hold(point)?;
+        let (t, client) = with_client(Kind::Dma, setup)?;
         if fails {
             // Pages are put only after a failure elsewhere.
             let failing = match point {
@@ -165,24 +143,17 @@ mod tests {
             };
             t.fail(failing, ENOSPC)?;
         }
-        let registering = t.registration(&client, 0, 4 * PAGE)?;
-        gate.reached()?;
-        let leaving = unregistration(&client)?;
-        let waited = leaving.waits_for(match point {
+        let wait = match point {
             // There is no region yet.
             Point::Acquire => Wait::Client,
             _ => Wait::Region,
-        });
-        gate.open();
-        let mr = registering.join()?;
-        let result = leaving.join()?;
-        let valid = mr
-            .as_ref()
-            .is_ok_and(|mr| mr.state().is_ok_and(|s| s.valid && !s.original));
-        let error = mr.map(drop).err();
-        ensure!(waited);
-        result?;
-        ensure!(!valid);
+        };
+        let first = t.held(point, || t.registration(&client, 0, 4 * PAGE))?;
+        let both = first.overlap(wait, unregistration(&client)?)?;
+        both.second?;
+        ensure!(both.waited);
+        ensure!(!both.first.as_ref().is_ok_and(|mr| mr.is_served()));
+        let error = both.first.err();
         t.finish()?;
         Ok(error)
     }
@@ -237,20 +208,13 @@ mod tests {
     /// Unregisters during a deregistration that is held at `point`.
     fn while_dereg(setup: Setup, point: Point) -> Result {
         let (t, client, mr) = live_dma(setup)?;
-        let gate = t.hold(point)?;
-        let deregistering = deregistration(&mr)?;
-        gate.reached()?;
-        let leaving = unregistration(&client)?;
-        let waited = leaving.waits_for(match point {
+        let wait = match point {
             // The region has ended.
             Point::Release => Wait::Client,
             _ => Wait::Region,
-        });
-        gate.open();
-        deregistering.join()??;
-        let result = leaving.join()?;
-        ensure!(waited);
-        result?;
+        };
+        let first = t.held(point, || deregistration(&mr))?;
+        first.overlap(wait, unregistration(&client)?)?.check()?;
         ensure_eq!(t.calls(Point::PutPages)?, 1);
         ensure_eq!(t.calls(Point::Release)?, 1);
         t.finish()
@@ -276,57 +240,51 @@ mod tests {
         while_dereg(Setup::SEED, Point::Release)
     }
 
-    /// Unregisters during an invalidation that waits for the device, or that puts the pages.
-    fn while_invalidating(setup: Setup, in_put_pages: bool) -> Result {
+    /// Unregisters during an invalidation that waits for the device.
+    fn while_an_invalidation_waits(setup: Setup) -> Result {
         let (t, client, mr) = live_dma(setup)?;
-        let gate = if in_put_pages {
-            Some(t.hold(Point::PutPages)?)
-        } else {
-            t.dev().hold_completions();
-            None
-        };
+        t.dev().hold_completions();
         let invalidating = invalidation(&client)?;
-        let waited = match &gate {
-            Some(gate) => gate.reached().is_ok(),
-            None => invalidating.waits_for(Wait::Completion),
-        };
+        let waited = invalidating.waits_for(Wait::Completion);
         let leaving = unregistration(&client)?;
         let waited = leaving.waits_for(Wait::Region) && waited;
-        match gate {
-            Some(gate) => gate.open(),
-            None => t.dev().release_completions(),
-        }
+        t.dev().release_completions();
         invalidating.join()??;
-        let result = leaving.join()?;
-        mr.dereg()?;
+        leaving.join()??;
         ensure!(waited);
-        result?;
+        mr.dereg()?;
         ensure_eq!(t.calls(Point::PutPages)?, 1);
         t.finish()
     }
 
     #[test]
     fn while_an_invalidation_waits_for_the_device() -> Result {
-        while_invalidating(Setup::SEED, false)
-    }
-
-    #[test]
-    fn while_an_invalidation_puts_the_pages() -> Result {
-        while_invalidating(Setup::SEED, true)
+        while_an_invalidation_waits(Setup::SEED)
     }
 
     #[test]
     fn while_an_invalidation_under_its_own_mutex_waits_for_the_device() -> Result {
-        while_invalidating(Setup::LOCKED, false)
+        while_an_invalidation_waits(Setup::LOCKED)
+    }
+
+    #[test]
+    fn while_an_invalidation_puts_the_pages() -> Result {
+        let (t, client, mr) = live_dma(Setup::SEED)?;
+        let first = t.held(Point::PutPages, || invalidation(&client))?;
+        first
+            .overlap(Wait::Region, unregistration(&client)?)?
+            .check()?;
+        mr.dereg()?;
+        ensure_eq!(t.calls(Point::PutPages)?, 1);
+        t.finish()
     }
 
     #[test]
     fn a_device_that_does_not_stop_gets_another_work_request() -> Result {
         let (t, client, mr) = live_dma(Setup::SEED)?;
         t.dev().fail_work_request();
-        let result = client.finish();
+        client.finish()?;
         mr.dereg()?;
-        result?;
         ensure_eq!(t.calls(Point::PostInv)?, 2);
         t.finish()
     }

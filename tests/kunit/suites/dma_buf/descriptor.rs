@@ -14,74 +14,60 @@ mod tests {
 
     #[test]
     fn is_closed() -> Result {
-        for mode in PEER2PEER {
+        each(PEER2PEER, |mode| {
             let (t, _, mr) = live(mode, Setup::SEED)?;
             let open = is_dma_buf(t.dev().last_import().fd);
             mr.dereg()?;
             ensure!(!open);
-            t.finish()?;
-        }
-        Ok(())
+            t.finish()
+        })
     }
 
     #[test]
     fn is_that_of_a_kernel_thread_or_none_during_the_import() -> Result {
-        let t = Fixture::new(Mode::Dynamic)?;
-        let client = t.client(Setup::SEED)?;
-        let gate = t.hold(Point::Import)?;
-        let registering = t.registration(&client, 0, PAGE)?;
-        gate.reached()?;
+        let (t, client) = with_client(Mode::Dynamic, Setup::SEED)?;
+        let registering = t.held(Point::Import, || t.registration(&client, 0, PAGE))?;
         let fd = t.dev().last_import().fd;
-        let open = is_dma_buf(fd);
-        gate.open();
-        drop(registering.join()??);
         // With the hook on dma_buf_get() the number is not a descriptor of any file.
-        ensure_eq!(open, fd >= 0);
+        ensure_eq!(is_dma_buf(fd), fd >= 0);
+        drop(registering.join()??);
         t.finish()
     }
 
     #[test]
     fn another_task_cannot_attach_during_the_import() -> Result {
-        for mode in PEER2PEER {
-            let t = Fixture::new(mode)?;
-            let client = t.client(fitting(mode, Setup::SEED))?;
+        each(PEER2PEER, |mode| {
+            let (t, client) = with_client(mode, Setup::SEED)?;
             t.dev().leak(None);
-            let gate = t.hold(Point::Import)?;
-            let registering = t.registration(&client, 0, PAGE)?;
-            gate.reached()?;
+            let registering = t.held(Point::Import, || t.registration(&client, 0, PAGE))?;
             let result = t.dev().leaked().and_then(|l| l.attach(t.registered()));
-            gate.open();
+            ensure_eq!(result.err(), Some(EPERM));
             // The driver is not affected.
             let mr = registering.join()??;
-            let state = mr.state()?;
+            ensure!(mr.is_served());
             mr.dereg()?;
-            ensure_eq!(result.err(), Some(EPERM));
-            ensure!(state.valid && !state.original);
-            t.finish()?;
-        }
-        Ok(())
+            t.finish()
+        })
     }
 
     #[test]
     fn another_device_cannot_attach() -> Result {
-        let t = Fixture::new(Mode::Dynamic)?;
-        let client = t.client(Setup::SEED)?;
+        let (t, client) = with_client(Mode::Dynamic, Setup::SEED)?;
         let testbed = Testbed::get()?;
         let other = testbed.device(Mode::Revocable.into());
         t.dev().leak(Some(other));
         let mr = t.reg(&client, PAGE)?;
         let result = t.dev().other_attached();
-        let state = mr.state()?;
+        ensure!(mr.is_served());
         mr.dereg()?;
         drop(t.dev().leaked()?);
         ensure_eq!(result.map(|r| r.err()), Some(Some(EPERM)));
-        ensure!(state.valid && !state.original);
         t.finish()
     }
 
     #[test]
     fn nothing_can_attach_after_the_import() -> Result {
-        for mode in PEER2PEER {
+        each(PEER2PEER, |mode| {
             let t = Fixture::new(mode)?;
             t.dev().leak(None);
             let client = t.client(fitting(mode, Setup::SEED))?;
@@ -100,14 +86,13 @@ mod tests {
             ensure_eq!(live.err(), Some(EPERM));
             ensure_eq!(revoked.err(), Some(EPERM));
             ensure_eq!(gone.err(), Some(EPERM));
-            t.finish()?;
-        }
-        Ok(())
+            t.finish()
+        })
     }
 
     #[test]
     fn nothing_can_attach_after_an_import_that_failed() -> Result {
-        for point in [Point::Import, Point::Imported] {
+        each([Point::Import, Point::Imported], |point| {
             let t = Fixture::new(Mode::Dynamic)?;
             t.dev().leak(None);
             t.fail(point, ENOSPC)?;
@@ -118,26 +103,21 @@ mod tests {
             drop(leaked);
             ensure_eq!(mr.err(), Some(ENOSPC));
             ensure_eq!(result.err(), Some(EPERM));
-            undone_once(&client)?;
-            t.finish()?;
-        }
-        Ok(())
+            t.finish_undone(&client)
+        })
     }
 
     #[test]
     fn a_driver_that_imports_another_dma_buf() -> Result {
-        for mode in PEER2PEER {
-            let t = Fixture::new(mode)?;
-            let client = t.client(fitting(mode, Setup::SEED))?;
+        each(PEER2PEER, |mode| {
+            let (t, client) = with_client(mode, Setup::SEED)?;
             t.dev().swap_descriptors();
             let mr = t.reg(&client, PAGE);
             ensure_eq!(mr.err(), Some(EIO));
             // The driver's MR is on other memory, so the core deregisters the MR.
             ensure_eq!(t.dev().objects(), (0, 0, 0));
             ensure_eq!(t.calls(Point::DeregMr)?, 1);
-            undone_once(&client)?;
-            t.finish()?;
-        }
-        Ok(())
+            t.finish_undone(&client)
+        })
     }
 }

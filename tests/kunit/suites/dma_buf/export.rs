@@ -16,8 +16,7 @@ mod tests {
 
     /// Returns a client and a dma-buf of four pages of the client.
     fn exported(mode: Mode, setup: Setup) -> Result<(Fixture, Arc<Client>, DmaBuf)> {
-        let t = Fixture::new(mode)?;
-        let client = t.client(fitting(mode, setup))?;
+        let (t, client) = with_client(mode, setup)?;
         let buf = DmaBuf::export(client.at(0), FOUR)?;
         Ok((t, client, buf))
     }
@@ -42,31 +41,29 @@ mod tests {
 
     /// Imports the dma-buf, and deregisters the MR before the file is closed.
     fn imported(setup: Setup) -> Result {
-        for mode in PEER2PEER {
+        each(PEER2PEER, |mode| {
             let (t, client, buf) = exported(mode, setup)?;
             let mr = t.pd.import(&buf, 0, FOUR)?;
-            let valid = mr.is_valid();
+            ensure!(mr.is_valid());
             mr.dereg()?;
-            ensure!(valid);
             undone_once(&client)?;
             // The open descriptor is useless now.
             ensure_eq!(t.pd.import(&buf, 0, FOUR).err(), Some(ENODEV));
             ensure_eq!(calls(&client), [1, 1, 1]);
             drop(buf);
-            t.finish()?;
-        }
-        Ok(())
+            t.finish()
+        })
     }
 
     #[test]
     fn imported_from_each_shape() -> Result {
         let shapes = [Setup::SEED, Setup::GPU, Setup::OWN_TABLE, Setup::HUGE];
-        each(&shapes, imported)
+        each(shapes, imported)
     }
 
     #[test]
     fn the_file_is_closed_before_the_mr() -> Result {
-        for mode in PEER2PEER {
+        each(PEER2PEER, |mode| {
             let (t, client, buf) = exported(mode, Setup::SEED)?;
             let mr = t.pd.import(&buf, PAGE, 2 * PAGE)?;
             drop(buf);
@@ -74,10 +71,8 @@ mod tests {
             mr.dereg()?;
             ensure!(valid);
             ensure_eq!(called, [1, 0, 0]);
-            undone_once(&client)?;
-            t.finish()?;
-        }
-        Ok(())
+            t.finish_undone(&client)
+        })
     }
 
     #[test]
@@ -178,21 +173,19 @@ mod tests {
 
     #[test]
     fn the_device_fails_after_it_has_imported() -> Result {
-        for mode in PEER2PEER {
+        each(PEER2PEER, |mode| {
             let (t, client, buf) = exported(mode, Setup::SEED)?;
             t.fail(Point::Imported, EIO)?;
             ensure_eq!(t.pd.import(&buf, 0, FOUR).err(), Some(EIO));
             undone_once(&client)?;
             drop(buf);
-            t.finish()?;
-        }
-        Ok(())
+            t.finish()
+        })
     }
 
     #[test]
     fn get_pages_fails() -> Result {
-        let t = Fixture::new(Mode::Dynamic)?;
-        let client = t.client(Setup::SEED)?;
+        let (t, client) = with_client(Mode::Dynamic, Setup::SEED)?;
         t.fail(Point::GetPages, EIO)?;
         ensure_eq!(DmaBuf::export(client.at(0), FOUR).err(), Some(EIO));
         ensure_eq!(calls(&client), [0, 0, 0]);
@@ -202,8 +195,7 @@ mod tests {
 
     #[test]
     fn unclaimed_memory() -> Result {
-        let t = Fixture::new(Mode::Dynamic)?;
-        let client = t.client(Setup::SEED)?;
+        let (t, client) = with_client(Mode::Dynamic, Setup::SEED)?;
         let after_the_end = DmaBuf::export(client.at(Setup::SEED.len), PAGE);
         ensure_eq!(after_the_end.err(), Some(EFAULT));
         client.finish()?;
@@ -225,27 +217,24 @@ mod tests {
 
     /// Invalidates the memory while an MR is on it.
     fn revoked(setup: Setup) -> Result {
-        for mode in REVOCABLE {
+        each(REVOCABLE, |mode| {
             let (t, client, buf) = exported(mode, setup)?;
             let mr = t.pd.import(&buf, 0, FOUR)?;
-            let result = client.invalidate_last();
-            let valid = mr.is_valid();
+            client.invalidate_last()?;
+            ensure!(!mr.is_valid());
             ensure_eq!(client.stage(), Stage::Acquired);
             mr.dereg()?;
-            result?;
-            ensure!(!valid);
             let calls_of_core = u32::from(!setup.unmaps);
             ensure_eq!(calls(&client), [1, calls_of_core, calls_of_core]);
             ensure_eq!(t.pd.import(&buf, 0, FOUR).err(), Some(ENODEV));
             drop(buf);
-            t.finish()?;
-        }
-        Ok(())
+            t.finish()
+        })
     }
 
     #[test]
     fn revoked_from_each_shape() -> Result {
-        each(&Setup::ALL_REVOCABLE, revoked)
+        each(Setup::ALL_REVOCABLE, revoked)
     }
 
     #[test]
@@ -277,20 +266,17 @@ mod tests {
 
     #[test]
     fn the_client_is_unregistered() -> Result {
-        for mode in REVOCABLE {
+        each(REVOCABLE, |mode| {
             let (t, client, buf) = exported(mode, Setup::SEED)?;
             let mr = t.pd.import(&buf, 0, FOUR)?;
-            let result = client.finish();
-            let valid = mr.is_valid();
+            client.finish()?;
+            ensure!(!mr.is_valid());
             mr.dereg()?;
-            result?;
-            ensure!(!valid);
             undone_once(&client)?;
             ensure_eq!(t.pd.import(&buf, 0, FOUR).err(), Some(ENODEV));
             drop(buf);
-            t.finish()?;
-        }
-        Ok(())
+            t.finish()
+        })
     }
 
     #[test]
@@ -311,25 +297,20 @@ mod tests {
     #[test]
     fn an_invalidation_waits_for_a_mapping_under_way() -> Result {
         let (t, client, buf) = exported(Mode::Dynamic, Setup::SEED)?;
-        let gate = t.hold(Point::DmaMap)?;
         let pd = t.pd.clone();
-        let importing = Task::spawn(move || {
+        let import = move || {
             let result = pd.import(&buf, 0, FOUR);
             drop(buf);
             result
-        })?;
-        gate.reached()?;
-        let invalidating = invalidation(&client)?;
-        let waited = invalidating.waits_for(Wait::Region);
-        gate.open();
-        let result = importing.join()?;
-        invalidating.join()??;
-        ensure!(waited);
+        };
+        let first = t.held(Point::DmaMap, || Task::spawn(import))?;
+        let both = first.overlap(Wait::Region, invalidation(&client)?)?;
+        both.second?;
+        ensure!(both.waited);
         // Either the mapping failed, or the mapping was invalidated.
-        if let Ok(mr) = result {
-            let valid = mr.is_valid();
+        if let Ok(mr) = both.first {
+            ensure!(!mr.is_valid());
             mr.dereg()?;
-            ensure!(!valid);
         }
         ensure_eq!(calls(&client), [1, 1, 1]);
         t.finish()
@@ -339,7 +320,7 @@ mod tests {
     /// attachment.
     #[test]
     fn an_attachment_without_a_mapping_is_not_invalidated() -> Result {
-        for mode in REVOCABLE {
+        each(REVOCABLE, |mode| {
             let (t, client, buf) = exported(mode, Setup::SEED)?;
             let mr = t.pd.import(&buf, 0, FOUR)?;
             let attached = Leaked::of(&buf)?;
@@ -350,14 +331,13 @@ mod tests {
             ensure_eq!(invalidations?, 0);
             ensure!(!valid);
             ensure_eq!(calls(&client), [1, 1, 1]);
-            t.finish()?;
-        }
-        Ok(())
+            t.finish()
+        })
     }
 
     #[test]
     fn everything_at_once() -> Result {
-        for round in 0..20 {
+        each(0..20, |round| {
             let (t, client, buf) = exported(REVOCABLE[round % 2], Setup::SEED)?;
             let pd = t.pd.clone();
             let importing = Task::spawn(move || {
@@ -380,9 +360,8 @@ mod tests {
             if let Some(task) = ending {
                 task.join()??;
             }
-            t.finish()?;
-        }
-        Ok(())
+            t.finish()
+        })
     }
 
     #[test]
@@ -390,21 +369,14 @@ mod tests {
         let (t, client, buf) = exported(Mode::Dynamic, Setup::PERSISTENT)?;
         let mr = t.pd.import(&buf, 0, FOUR)?;
         let leaked = Leaked::of(&buf)?;
-        let gate = t.hold(Point::Invalidate)?;
-        let leaving = unregistration(&client)?;
-        let reached = gate.reached();
+        let leaving = t.held(Point::Invalidate, || unregistration(&client))?;
         // An importer that pins could not be fenced.
         let attached = leaked.attach_pinning(t.registered());
-        gate.open();
-        leaving.join()??;
-        let valid = mr.is_valid();
-        mr.dereg()?;
-        drop(leaked);
-        drop(buf);
-        reached?;
         ensure_eq!(attached.err(), Some(ENODEV));
-        ensure!(!valid);
-        undone_once(&client)?;
-        t.finish()
+        leaving.join()??;
+        ensure!(!mr.is_valid());
+        mr.dereg()?;
+        drop((leaked, buf));
+        t.finish_undone(&client)
     }
 }

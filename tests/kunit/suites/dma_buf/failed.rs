@@ -27,7 +27,7 @@ mod tests {
 
     #[test]
     fn the_pages_stay_until_the_driver_detaches() -> Result {
-        for mode in [Mode::Dynamic, Mode::Pinned] {
+        each([Mode::Dynamic, Mode::Pinned], |mode| {
             let t = Fixture::temporary(mode)?;
             let client = kept(&t, fitting(mode, Setup::SEED))?;
             let (stage, counted) = (client.stage(), counters::in_use(client.name())?);
@@ -38,16 +38,13 @@ mod tests {
             ensure_eq!((stage, later), (Stage::Mapped, Stage::Mapped));
             ensure_eq!(counted, (1, 4, 4 * PAGE));
             ensure_eq!(released, 0);
-            undone_once(&client)?;
-            t.finish()?;
-        }
-        Ok(())
+            t.finish_undone(&client)
+        })
     }
 
     #[test]
     fn an_importer_that_unmaps_in_time_is_waited_for() -> Result {
-        let t = Fixture::new(Mode::Dynamic)?;
-        let client = t.client(Setup::SEED)?;
+        let (t, client) = with_client(Mode::Dynamic, Setup::SEED)?;
         t.dev().keep_failed_imports(ERROR);
         let registering = t.registration(&client, 0, PAGE)?;
         let imported = until(|| t.dev().has_kept_import());
@@ -56,8 +53,7 @@ mod tests {
         imported?;
         undone?;
         ensure_eq!(registered.err(), Some(ERROR));
-        undone_once(&client)?;
-        t.finish()
+        t.finish_undone(&client)
     }
 
     /// The client invalidates under its mutex while the driver imports.
@@ -67,12 +63,9 @@ mod tests {
         t.dev().set_quiesce(Quiesce::UnmapLater);
         let client = t.client(Setup::LOCKED)?;
         t.dev().keep_failed_imports(ERROR);
-        let gate = t.hold(Point::Imported)?;
-        let registering = t.registration(&client, 0, PAGE)?;
-        gate.reached()?;
+        let registering = t.held(Point::Imported, || t.registration(&client, 0, PAGE))?;
         let invalidating = invalidation(&client)?;
         let waited = invalidating.waits_for(Wait::Region);
-        gate.open();
         let registered = registering.join()?;
         let waited = invalidating.waits_for(Wait::Importer) && waited;
         let stage = client.stage();
@@ -82,8 +75,7 @@ mod tests {
         ensure!(waited);
         ensure_eq!(stage, Stage::Mapped);
         unregistration(&client)?.join()??;
-        undone_once(&client)?;
-        t.finish()
+        t.finish_undone(&client)
     }
 
     #[test]
@@ -94,8 +86,7 @@ mod tests {
         let (stage, released) = (client.stage(), t.calls(Point::Release)?);
         t.dev().undo_import()?;
         ensure_eq!((stage, released), (Stage::Acquired, 0));
-        undone_once(&client)?;
-        t.finish()
+        t.finish_undone(&client)
     }
 
     #[test]
@@ -108,12 +99,10 @@ mod tests {
         t.registered().leave_bus();
         removal(&t)?.join()?;
         ending.join()??;
-        let undone = t.dev().undo_import();
-        undone?;
+        t.dev().undo_import()?;
         ensure!(waited);
         ensure_eq!(stage, Stage::Mapped);
-        undone_once(&client)?;
-        t.finish()
+        t.finish_undone(&client)
     }
 
     #[test]
@@ -128,7 +117,6 @@ mod tests {
         ensure_eq!(again.err(), Some(ERROR));
         ensure!(valid);
         ensure_eq!((stage, released), (Stage::Mapped, 0));
-        undone_once(&client)?;
-        t.finish()
+        t.finish_undone(&client)
     }
 }

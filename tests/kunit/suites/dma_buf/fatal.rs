@@ -9,10 +9,7 @@ use kernel::prelude::*;
 #[kunit_tests(peer_mem_dma_buf_fatal)]
 mod tests {
     use super::super::*;
-    use crate::{
-        sync::until,
-        user::DmaBuf, //
-    };
+    use crate::user::DmaBuf;
 
     /// Returns a client with a live region on a device of this test. The device has had a fatal
     /// error since.
@@ -24,7 +21,7 @@ mod tests {
 
     /// Makes `end` wait for the device, and deregisters the MR.
     fn ends_with_dereg(end: fn(&Arc<Client>) -> Result<Task<Result>>) -> Result {
-        for mode in REVOCABLE {
+        each(REVOCABLE, |mode| {
             let (t, client, mr) = fatal(mode)?;
             let ending = end(&client)?;
             let waited = ending.waits_for(Wait::Retry);
@@ -34,10 +31,8 @@ mod tests {
             ensure!(waited);
             // Nothing was unmapped or put before.
             ensure_eq!(stage, Stage::Mapped);
-            undone_once(&client)?;
-            t.finish()?;
-        }
-        Ok(())
+            t.finish_undone(&client)
+        })
     }
 
     #[test]
@@ -53,71 +48,59 @@ mod tests {
     /// The driver removes the device at once when it recovers.
     #[test]
     fn the_removal_does_not_wait_and_leaves_the_pages_pinned() -> Result {
-        for mode in REVOCABLE {
+        each(REVOCABLE, |mode| {
             let (t, client, mr) = fatal(mode)?;
             let invalidating = invalidation(&client)?;
             let waited = invalidating.waits_for(Wait::Retry);
             // ib_core waits for the MR before freeing the device.
-            let leaving = removal(&t)?;
-            let bare = until(|| t.registered().is_bare());
+            let leaving = bare_removal(&t)?;
             let asked = t.calls(Point::Invalidate)?;
             mr.dereg()?;
             invalidating.join()??;
             leaving.join()?;
-            bare?;
             ensure!(waited);
             ensure!(asked <= 1);
             unregistration(&client)?.join()??;
-            undone_once(&client)?;
-            t.finish()?;
-        }
-        Ok(())
+            t.finish_undone(&client)
+        })
     }
 
     #[test]
     fn the_pages_of_a_removed_device_are_put_when_the_driver_deregisters() -> Result {
-        for mode in REVOCABLE {
+        each(REVOCABLE, |mode| {
             let (t, client, mr) = fatal(mode)?;
-            let leaving = removal(&t)?;
-            let bare = until(|| t.registered().is_bare());
+            let leaving = bare_removal(&t)?;
             let stage = client.stage();
             // The device has no interposed operations, so the call goes to the driver directly.
             mr.dereg()?;
             let released = t.calls(Point::Release)?;
             leaving.join()?;
-            bare?;
             ensure_eq!(stage, Stage::Mapped);
             ensure_eq!(released, 1);
             unregistration(&client)?.join()??;
-            undone_once(&client)?;
-            t.finish()?;
-        }
-        Ok(())
+            t.finish_undone(&client)
+        })
     }
 
     /// The driver may never deregister.
     #[test]
     fn an_invalidation_after_the_removal_does_not_wait() -> Result {
-        for mode in REVOCABLE {
+        each(REVOCABLE, |mode| {
             let (t, client, mr) = fatal(mode)?;
             t.script(Point::DeregMr)?
                 .fail_always(Point::DeregMr, EBUSY.to_errno());
-            let leaving = removal(&t)?;
-            let bare = until(|| t.registered().is_bare());
+            let leaving = bare_removal(&t)?;
             let stage = client.stage();
             invalidation(&client)?.join()??;
             let ended = client.stage();
             t.script(Point::DeregMr)?.fail_always(Point::DeregMr, 0);
             mr.dereg()?;
             leaving.join()?;
-            bare?;
             ensure_eq!(stage, Stage::Mapped);
             ensure!(ended != Stage::Mapped);
             unregistration(&client)?.join()??;
-            undone_once(&client)?;
-            t.finish()?;
-        }
-        Ok(())
+            t.finish_undone(&client)
+        })
     }
 
     /// The region of an export has no device, so the core must look at the importing device.
@@ -146,9 +129,8 @@ mod tests {
         let other = Fixture::temporary(Mode::Dynamic)?;
         other.registered().report_fatal();
         client.invalidate_last()?;
-        let valid = mr.is_valid();
+        ensure!(!mr.is_valid());
         mr.dereg()?;
-        ensure!(!valid);
         other.finish()?;
         t.finish()
     }

@@ -85,7 +85,7 @@ mod tests {
     #[test]
     fn other_shapes() -> Result {
         let shapes = [Setup::BARE, Setup::LOCKED, Setup::UNMAPS, Setup::PERSISTENT];
-        each(&shapes, |setup| {
+        each(shapes, |setup| {
             gives(&REVOCABLE, setup, (0, 4 * PAGE), (4, 1, 4 * PAGE))
         })
     }
@@ -113,11 +113,7 @@ mod tests {
 
     #[test]
     fn pages_in_another_order() -> Result {
-        let setup = Setup {
-            scattered: true,
-            ..Setup::SEED
-        };
-        gives(&REVOCABLE, setup, (0, 8 * PAGE), (8, 8, PAGE))
+        gives(&REVOCABLE, Setup::SCATTERED, (0, 8 * PAGE), (8, 8, PAGE))
     }
 
     #[test]
@@ -144,9 +140,8 @@ mod tests {
 
     #[test]
     fn the_mr_has_the_iova_that_was_asked_for() -> Result {
-        for mode in REVOCABLE {
-            let t = Fixture::new(mode)?;
-            let client = t.client(Setup::SEED)?;
+        each(REVOCABLE, |mode| {
+            let (t, client) = with_client(mode, Setup::SEED)?;
             let mr = t.pd.reg_at(client.at(5), 2 * PAGE, 0x1_0005, USUAL)?;
             let import = t.dev().last_import();
             ensure_eq!(mr.place(), (0x1_0005, 2 * PAGE));
@@ -154,9 +149,8 @@ mod tests {
             ensure_eq!(import.iova, 0x1_0005);
             ensure_eq!(mr.state()?.pages, 3);
             drop(mr);
-            t.finish()?;
-        }
-        Ok(())
+            t.finish()
+        })
     }
 
     #[test]
@@ -181,9 +175,8 @@ mod tests {
         let t = Fixture::new(Mode::Dynamic)?;
         t.client(Setup::SEED)?;
         let mr = t.pd.reg(0x5000, PAGE, USUAL)?;
-        let original = mr.state()?.original;
+        ensure!(mr.state()?.original);
         drop(mr);
-        ensure!(original);
         ensure_eq!(t.calls(Point::Import)?, 0);
         t.finish()
     }
@@ -199,13 +192,12 @@ mod tests {
         let mr = t.reg(&client, 4 * PAGE);
         ensure_eq!(mr.err(), Some(EINVAL));
         ensure_eq!(t.calls(Point::Import)?, 0);
-        undone_once(&client)?;
-        t.finish()
+        t.finish_undone(&client)
     }
 
     /// Checks on each device a driver that fails at `point`.
     fn fails(setup: Setup, point: Point) -> Result {
-        for mode in PEER2PEER {
+        each(PEER2PEER, |mode| {
             let t = Fixture::new(mode)?;
             let setup = fitting(mode, setup);
             let client = t.client(setup)?;
@@ -221,12 +213,10 @@ mod tests {
             ensure_eq!(script.calls(Point::Release), if setup.bare { 0 } else { 1 });
             // The next registration is not affected.
             let mr = t.reg(&client, 4 * PAGE)?;
-            let valid = mr.is_valid();
+            ensure!(mr.is_valid());
             drop(mr);
-            ensure!(valid);
-            t.finish()?;
-        }
-        Ok(())
+            t.finish()
+        })
     }
 
     #[test]
@@ -236,21 +226,19 @@ mod tests {
 
     #[test]
     fn a_driver_that_fails_after_it_has_imported() -> Result {
-        each(&Setup::ALL_REVOCABLE, |setup| fails(setup, Point::Imported))
+        each(Setup::ALL_REVOCABLE, |setup| fails(setup, Point::Imported))
     }
 
     #[test]
     fn a_refused_dereg_leaves_it_live() -> Result {
-        for mode in PEER2PEER {
+        each(PEER2PEER, |mode| {
             let (t, client, mr) = live(mode, Setup::SEED)?;
             t.fail(Point::DeregMr, EBUSY)?;
             ensure_eq!(mr.dereg().err(), Some(EBUSY));
             ensure!(mr.is_valid());
             ensure_eq!(client.stage(), Stage::Mapped);
             mr.dereg()?;
-            undone_once(&client)?;
-            t.finish()?;
-        }
-        Ok(())
+            t.finish_undone(&client)
+        })
     }
 }

@@ -18,7 +18,8 @@ mod tests {
 
     #[test]
     fn a_client_with_invalidation_is_skipped_for_a_pinning_device() -> Result {
-        for setup in [Setup::SEED, Setup::GPU, Setup::OWN_TABLE, Setup::LOCKED] {
+        let setups = [Setup::SEED, Setup::GPU, Setup::OWN_TABLE, Setup::LOCKED];
+        each(setups, |setup| {
             let t = Fixture::temporary(Mode::Pinned)?;
             let client = t.client(setup)?;
             skipped(&t, &client)?;
@@ -28,9 +29,8 @@ mod tests {
             skipped(&t, &client)?;
             ensure_eq!(client.script().calls(Point::Acquire), 1);
             ensure_eq!(t.calls(Point::Import)?, 1);
-            t.finish()?;
-        }
-        Ok(())
+            t.finish()
+        })
     }
 
     #[test]
@@ -38,9 +38,8 @@ mod tests {
         let t = Fixture::temporary(Mode::Pinned)?;
         let first = t.client(Setup::PERSISTENT)?;
         let mr = t.reg(&first, PAGE)?;
-        let valid = mr.is_valid();
+        ensure!(mr.is_valid());
         mr.dereg()?;
-        ensure!(valid);
         let client = t.client(Setup::SEED)?;
         skipped(&t, &client)?;
         ensure_eq!(client.script().calls(Point::Acquire), 0);
@@ -53,9 +52,8 @@ mod tests {
         let first = t.client(Setup::SEED)?;
         let second = t.client(Setup::PERSISTENT.at_place_of(0))?;
         let mr = t.reg(&first, PAGE)?;
-        let state = mr.state()?;
+        ensure!(mr.is_served());
         mr.dereg()?;
-        ensure!(state.valid && !state.original);
         undone_once(&first)?;
         undone_once(&second)?;
         t.finish()
@@ -65,29 +63,22 @@ mod tests {
     fn an_invalidation_during_the_refusal_returns() -> Result {
         let t = Fixture::temporary(Mode::Pinned)?;
         let client = t.client(Setup::SEED)?;
-        let gate = t.hold(Point::Import)?;
-        let registering = t.registration(&client, 0, PAGE)?;
-        gate.reached()?;
-        let invalidating = invalidation(&client)?;
-        let waited = invalidating.waits_for(Wait::Region);
-        gate.open();
-        let mr = registering.join()?;
-        invalidating.join()??;
-        ensure!(waited);
-        ensure_eq!(mr.err(), Some(EFAULT));
-        undone_once(&client)?;
-        t.finish()
+        let first = t.held(Point::Import, || t.registration(&client, 0, PAGE))?;
+        let both = first.overlap(Wait::Region, invalidation(&client)?)?;
+        both.second?;
+        ensure!(both.waited);
+        ensure_eq!(both.first.err(), Some(EFAULT));
+        t.finish_undone(&client)
     }
 
     #[test]
     fn a_client_without_invalidation_is_served() -> Result {
-        for setup in [Setup::SEED, Setup::GPU, Setup::OWN_TABLE, Setup::HUGE] {
+        let setups = [Setup::SEED, Setup::GPU, Setup::OWN_TABLE, Setup::HUGE];
+        each(setups, |setup| {
             let (t, client, mr) = live(Mode::Pinned, setup)?;
             mr.dereg()?;
-            undone_once(&client)?;
-            t.finish()?;
-        }
-        Ok(())
+            t.finish_undone(&client)
+        })
     }
 
     #[test]
@@ -100,67 +91,55 @@ mod tests {
         leaving.join()??;
         ensure!(waited && valid);
         ensure_eq!(stage, Stage::Mapped);
-        undone_once(&client)?;
-        t.finish()
+        t.finish_undone(&client)
     }
 
     #[test]
     fn the_end_of_its_client_while_the_driver_deregisters() -> Result {
         let (t, client, mr) = live(Mode::Pinned, Setup::SEED)?;
-        let both = t.overlap(
-            Point::DeregMr,
-            || deregistration(&mr),
-            || unregistration(&client),
-        )?;
-        both.check()?;
-        undone_once(&client)?;
-        t.finish()
+        let first = t.held(Point::DeregMr, || deregistration(&mr))?;
+        first
+            .overlap(Wait::Region, unregistration(&client)?)?
+            .check()?;
+        t.finish_undone(&client)
     }
 
     #[test]
     fn the_end_of_its_client_while_the_driver_refuses_to_deregister() -> Result {
         let (t, client, mr) = live(Mode::Pinned, Setup::SEED)?;
-        let gate = t.hold(Point::DeregMr)?;
         t.fail(Point::DeregMr, EBUSY)?;
-        let deregistering = deregistration(&mr)?;
-        let reached = gate.reached();
+        let deregistering = t.held(Point::DeregMr, || deregistration(&mr))?;
         let leaving = unregistration(&client)?;
         let waited = leaving.waits_for(Wait::Region);
-        gate.open();
         let refused = deregistering.join()?;
         let waited = leaving.waits_for(Wait::Retry) && waited;
         let valid = mr.is_valid();
         mr.dereg()?;
         leaving.join()??;
-        reached?;
         ensure!(waited && valid);
         ensure_eq!(refused.err(), Some(EBUSY));
-        undone_once(&client)?;
-        t.finish()
+        t.finish_undone(&client)
     }
 
     #[test]
     fn memory_without_pages_is_skipped_for_a_device_without_peer_to_peer() -> Result {
-        for setup in [Setup::GPU, Setup::OWN_TABLE] {
-            let t = Fixture::new(Mode::NoPeer2Peer)?;
-            let client = t.client(setup)?;
+        each([Setup::GPU, Setup::OWN_TABLE], |setup| {
+            let (t, client) = with_client(Mode::NoPeer2Peer, setup)?;
             skipped(&t, &client)?;
             undone_once(&client)?;
             ensure_eq!(t.calls(Point::RegUserMr)?, 1);
-            t.finish()?;
-        }
-        Ok(())
+            t.finish()
+        })
     }
 
     #[test]
     fn memory_with_pages_is_served_without_peer_to_peer() -> Result {
-        for setup in [Setup::SEED, Setup::HUGE, Setup::LOCKED, Setup::PERSISTENT] {
+        let setups = [Setup::SEED, Setup::HUGE, Setup::LOCKED, Setup::PERSISTENT];
+        each(setups, |setup| {
             let (t, client, mr) = live(Mode::NoPeer2Peer, setup)?;
             mr.dereg()?;
-            undone_once(&client)?;
-            t.finish()?;
-        }
-        Ok(())
+            t.finish_undone(&client)
+        })
     }
 
     #[test]
@@ -170,11 +149,10 @@ mod tests {
         let seed = t.client(Setup::SEED)?;
         skipped(&t, &gpu)?;
         let mr = t.reg(&seed, PAGE)?;
-        let valid = mr.is_valid();
+        ensure!(mr.is_valid());
         seed.invalidate_last()?;
-        let revoked = !mr.is_valid();
+        ensure!(!mr.is_valid());
         mr.dereg()?;
-        ensure!(valid && revoked);
         t.finish()
     }
 }

@@ -10,145 +10,107 @@ mod tests {
 
     /// Invalidates during an import that is held at `point`, and fails then if `fails`.
     fn during(setup: Setup, point: Point, fails: bool) -> Result {
-        for mode in REVOCABLE {
-            let t = Fixture::new(mode)?;
-            let client = t.client(setup)?;
-            let gate = t.hold(point)?;
+        each(REVOCABLE, |mode| {
+            let (t, client) = with_client(mode, setup)?;
             if fails {
                 t.fail(point, ENOSPC)?;
             }
-            let registering = t.registration(&client, 0, 4 * PAGE)?;
-            gate.reached()?;
-            let invalidating = invalidation(&client)?;
-            let waited = invalidating.waits_for(Wait::Region);
-            gate.open();
-            let mr = registering.join()?;
-            invalidating.join()??;
-            ensure!(waited);
-            ensure_eq!(mr.as_ref().err().copied(), fails.then_some(ENOSPC));
-            if let Ok(mr) = mr {
-                let valid = mr.is_valid();
+            let first = t.held(point, || t.registration(&client, 0, 4 * PAGE))?;
+            let both = first.overlap(Wait::Region, invalidation(&client)?)?;
+            both.second?;
+            ensure!(both.waited);
+            ensure_eq!(both.first.as_ref().err().copied(), fails.then_some(ENOSPC));
+            if let Ok(mr) = both.first {
+                ensure!(!mr.is_valid());
                 mr.dereg()?;
-                ensure!(!valid);
             }
             ensure_eq!(t.dev().objects(), (0, 0, 0));
             ensure_eq!(t.calls(Point::Release)?, 1);
-            t.finish()?;
-        }
-        Ok(())
+            t.finish()
+        })
     }
 
     #[test]
     fn before_the_driver_imports() -> Result {
-        for setup in [Setup::SEED, Setup::LOCKED, Setup::UNMAPS] {
-            during(setup, Point::Import, false)?;
-        }
-        Ok(())
+        each([Setup::SEED, Setup::LOCKED, Setup::UNMAPS], |setup| {
+            during(setup, Point::Import, false)
+        })
     }
 
     #[test]
     fn after_the_driver_has_imported() -> Result {
-        for setup in [Setup::SEED, Setup::GPU, Setup::LOCKED, Setup::UNMAPS] {
-            during(setup, Point::Imported, false)?;
-        }
-        Ok(())
+        let setups = [Setup::SEED, Setup::GPU, Setup::LOCKED, Setup::UNMAPS];
+        each(setups, |setup| during(setup, Point::Imported, false))
     }
 
     #[test]
     fn while_the_import_fails() -> Result {
-        for point in [Point::Import, Point::Imported] {
-            for setup in [Setup::SEED, Setup::LOCKED, Setup::UNMAPS] {
-                during(setup, point, true)?;
-            }
-        }
-        Ok(())
+        each([Setup::SEED, Setup::LOCKED, Setup::UNMAPS], |setup| {
+            during(setup, Point::Import, true)?;
+            during(setup, Point::Imported, true)
+        })
     }
 
     #[test]
     fn dereg_waits_for_it() -> Result {
-        for mode in REVOCABLE {
+        each(REVOCABLE, |mode| {
             let (t, client, mr) = live(mode, Setup::SEED)?;
-            let both = t.overlap(
-                Point::Invalidate,
-                || invalidation(&client),
-                || deregistration(&mr),
-            )?;
-            both.check()?;
-            undone_once(&client)?;
-            t.finish()?;
-        }
-        Ok(())
+            let first = t.held(Point::Invalidate, || invalidation(&client))?;
+            first.overlap(Wait::Region, deregistration(&mr)?)?.check()?;
+            t.finish_undone(&client)
+        })
     }
 
     #[test]
     fn while_the_driver_deregisters() -> Result {
-        for setup in [Setup::SEED, Setup::LOCKED, Setup::UNMAPS] {
-            for mode in REVOCABLE {
+        each([Setup::SEED, Setup::LOCKED, Setup::UNMAPS], |setup| {
+            each(REVOCABLE, |mode| {
                 let (t, client, mr) = live(mode, setup)?;
-                let both = t.overlap(
-                    Point::DeregMr,
-                    || deregistration(&mr),
-                    || invalidation(&client),
-                )?;
-                both.check()?;
+                let first = t.held(Point::DeregMr, || deregistration(&mr))?;
+                first
+                    .overlap(Wait::Region, invalidation(&client)?)?
+                    .check()?;
                 ensure_eq!(t.calls(Point::Release)?, 1);
-                t.finish()?;
-            }
-        }
-        Ok(())
+                t.finish()
+            })
+        })
     }
 
     #[test]
     fn while_the_driver_refuses_to_deregister() -> Result {
-        for mode in REVOCABLE {
+        each(REVOCABLE, |mode| {
             let (t, client, mr) = live(mode, Setup::SEED)?;
             t.fail(Point::DeregMr, EBUSY)?;
-            let both = t.overlap(
-                Point::DeregMr,
-                || deregistration(&mr),
-                || invalidation(&client),
-            )?;
+            let first = t.held(Point::DeregMr, || deregistration(&mr))?;
+            let both = first.overlap(Wait::Region, invalidation(&client)?)?;
             both.second?;
             ensure!(both.waited);
             ensure_eq!(both.first.err(), Some(EBUSY));
             ensure!(!mr.is_valid());
             mr.dereg()?;
-            undone_once(&client)?;
-            t.finish()?;
-        }
-        Ok(())
+            t.finish_undone(&client)
+        })
     }
 
     #[test]
     fn by_the_end_of_the_client_while_the_driver_imports() -> Result {
-        for mode in REVOCABLE {
-            let t = Fixture::new(mode)?;
-            let client = t.client(Setup::SEED)?;
-            let gate = t.hold(Point::Imported)?;
-            let registering = t.registration(&client, 0, 4 * PAGE)?;
-            gate.reached()?;
-            let leaving = unregistration(&client)?;
-            let waited = leaving.waits_for(Wait::Region);
-            gate.open();
-            let mr = registering.join()??;
-            let result = leaving.join()?;
-            let valid = mr.is_valid();
+        each(REVOCABLE, |mode| {
+            let (t, client) = with_client(mode, Setup::SEED)?;
+            let first = t.held(Point::Imported, || t.registration(&client, 0, 4 * PAGE))?;
+            let both = first.overlap(Wait::Region, unregistration(&client)?)?;
+            both.second?;
+            let mr = both.first?;
+            ensure!(both.waited && !mr.is_valid());
             mr.dereg()?;
-            result?;
-            ensure!(waited);
-            ensure!(!valid);
-            undone_once(&client)?;
-            t.finish()?;
-        }
-        Ok(())
+            t.finish_undone(&client)
+        })
     }
 
     #[test]
     fn many_tasks_many_times() -> Result {
         const ROUNDS: u32 = 50;
-        for mode in REVOCABLE {
-            let t = Fixture::new(mode)?;
-            let client = t.client(Setup::SEED)?;
+        each(REVOCABLE, |mode| {
+            let (t, client) = with_client(mode, Setup::SEED)?;
             t.dev().script.slow(Point::Invalidate, 1);
             let users = [0u64, 16, 32].map(|page| {
                 let (pd, client) = (t.pd.clone(), client.clone());
@@ -166,8 +128,7 @@ mod tests {
             for task in users {
                 task?.join()??;
             }
-            t.finish()?;
-        }
-        Ok(())
+            t.finish()
+        })
     }
 }

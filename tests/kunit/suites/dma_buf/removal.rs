@@ -20,32 +20,26 @@ mod tests {
     /// Unregisters the client in another task, for a bound of the test, then finishes.
     fn finish(t: Fixture, client: &Arc<Client>) -> Result {
         unregistration(client)?.join()??;
-        undone_once(client)?;
-        t.finish()
+        t.finish_undone(client)
     }
 
     #[test]
     fn revokes_a_live_region() -> Result {
-        for mode in REVOCABLE {
+        each(REVOCABLE, |mode| {
             let (t, client, mr) = live_temporary(mode)?;
             t.registered().unregister();
-            let valid = mr.is_valid();
-            let released = t.calls(Point::Release)?;
-            let counted = counters::in_use(client.name())?;
-            let faulted = t.dev().page_fault(mr.key());
+            ensure!(!mr.is_valid());
+            ensure!(t.dev().page_fault(mr.key()).is_err());
+            ensure_eq!(t.calls(Point::Release)?, 1);
+            ensure_eq!(counters::in_use(client.name())?, (0, 0, 0));
             mr.dereg()?;
-            ensure!(!valid);
-            ensure!(faulted.is_err());
-            ensure_eq!(released, 1);
-            ensure_eq!(counted, (0, 0, 0));
-            finish(t, &client)?;
-        }
-        Ok(())
+            finish(t, &client)
+        })
     }
 
     #[test]
     fn waits_for_a_device_that_stops_later() -> Result {
-        for quiesce in [Quiesce::UnmapLater, Quiesce::FenceLater] {
+        each([Quiesce::UnmapLater, Quiesce::FenceLater], |quiesce| {
             let (t, client, mr) = live_temporary(Mode::Dynamic)?;
             t.dev().set_quiesce(quiesce);
             let leaving = removal(&t)?;
@@ -56,21 +50,18 @@ mod tests {
             mr.dereg()?;
             invalidated?;
             ensure!(waited);
-            finish(t, &client)?;
-        }
-        Ok(())
+            finish(t, &client)
+        })
     }
 
     #[test]
     fn waits_for_an_import() -> Result {
-        for mode in PEER2PEER {
+        each(PEER2PEER, |mode| {
             let (t, client, mr) = live_temporary(mode)?;
-            let gate = t.hold(Point::Imported)?;
-            let registering = t.registration(&client, 16 * PAGE, PAGE)?;
-            gate.reached()?;
+            let registering = || t.registration(&client, 16 * PAGE, PAGE);
+            let registering = t.held(Point::Imported, registering)?;
             let leaving = removal(&t)?;
             let waited = leaving.waits_for(Wait::Callers);
-            gate.open();
             let other = registering.join()?;
             let bare = until(|| t.registered().is_bare());
             let valid = mr.is_valid() || other.as_ref().is_ok_and(|mr| mr.is_valid());
@@ -82,17 +73,15 @@ mod tests {
             ensure_eq!(valid, mode == Mode::Pinned);
             unregistration(&client)?.join()??;
             ensure_eq!(t.calls(Point::Release)?, 2);
-            t.finish()?;
-        }
-        Ok(())
+            t.finish()
+        })
     }
 
     #[test]
     fn defers_a_region_that_cannot_be_revoked_to_dereg() -> Result {
         let (t, client, mr) = live_temporary(Mode::Pinned)?;
         // ib_core waits for the MR before freeing the device.
-        let leaving = removal(&t)?;
-        let bare = until(|| t.registered().is_bare());
+        let leaving = bare_removal(&t)?;
         let (valid, stage) = (mr.is_valid(), client.stage());
         let counted = counters::in_use(client.name())?;
         // The device has no interposed operations, so the call goes to the driver directly.
@@ -100,7 +89,6 @@ mod tests {
         let released = t.calls(Point::Release)?;
         let balanced = counters::in_use(client.name())?;
         leaving.join()?;
-        bare?;
         ensure!(valid);
         ensure_eq!(stage, Stage::Mapped);
         ensure_eq!(counted, (1, 4, 4 * PAGE));
@@ -112,35 +100,25 @@ mod tests {
     #[test]
     fn defers_it_while_the_driver_deregisters() -> Result {
         let (t, client, mr) = live_temporary(Mode::Pinned)?;
-        let gate = t.hold(Point::DeregMr)?;
-        let deregistering = deregistration(&mr)?;
-        let reached = gate.reached();
-        let leaving = removal(&t)?;
-        let waited = leaving.waits_for(Wait::Region);
-        gate.open();
-        deregistering.join()??;
-        leaving.join()?;
-        reached?;
-        ensure!(waited);
+        let first = t.held(Point::DeregMr, || deregistration(&mr))?;
+        let both = first.overlap(Wait::Region, removal(&t)?)?;
+        both.first?;
+        ensure!(both.waited);
         finish(t, &client)
     }
 
     #[test]
     fn defers_it_while_the_driver_refuses_to_deregister() -> Result {
         let (t, client, mr) = live_temporary(Mode::Pinned)?;
-        let gate = t.hold(Point::DeregMr)?;
         t.fail(Point::DeregMr, EBUSY)?;
-        let deregistering = deregistration(&mr)?;
-        let reached = gate.reached();
+        let deregistering = t.held(Point::DeregMr, || deregistration(&mr))?;
         let leaving = removal(&t)?;
         let waited = leaving.waits_for(Wait::Region);
-        gate.open();
         let refused = deregistering.join()?;
         let bare = until(|| t.registered().is_bare());
         let valid = mr.is_valid();
         mr.dereg()?;
         leaving.join()?;
-        reached?;
         bare?;
         ensure!(waited && valid);
         ensure_eq!(refused.err(), Some(EBUSY));
@@ -165,7 +143,7 @@ mod tests {
 
     #[test]
     fn does_not_wait_for_a_reference_that_the_driver_keeps() -> Result {
-        for mode in PEER2PEER {
+        each(PEER2PEER, |mode| {
             let t = Fixture::temporary(mode)?;
             t.dev().leak(None);
             let client = t.client(fitting(mode, Setup::SEED))?;
@@ -177,25 +155,21 @@ mod tests {
             drop(leaked);
             ended?;
             ensure_eq!(late.err(), Some(EPERM));
-            finish(t, &client)?;
-        }
-        Ok(())
+            finish(t, &client)
+        })
     }
 
     #[test]
     fn the_end_of_the_client_waits_for_a_deferred_region() -> Result {
         let (t, client, mr) = live_temporary(Mode::Pinned)?;
-        let leaving = removal(&t)?;
-        let bare = until(|| t.registered().is_bare());
+        let leaving = bare_removal(&t)?;
         let ending = unregistration(&client)?;
         let waited = ending.waits_for(Wait::Retry);
         mr.dereg()?;
         ending.join()??;
         leaving.join()?;
-        bare?;
         ensure!(waited);
-        undone_once(&client)?;
-        t.finish()
+        t.finish_undone(&client)
     }
 
     #[test]
@@ -203,81 +177,62 @@ mod tests {
         let (t, client, mr) = live_temporary(Mode::Pinned)?;
         let ending = unregistration(&client)?;
         let waited = ending.waits_for(Wait::Retry);
-        let leaving = removal(&t)?;
-        let bare = until(|| t.registered().is_bare());
+        let leaving = bare_removal(&t)?;
         let waited = ending.waits_for(Wait::Retry) && waited;
         let valid = mr.is_valid();
         mr.dereg()?;
         ending.join()??;
         leaving.join()?;
-        bare?;
         ensure!(waited && valid);
-        undone_once(&client)?;
-        t.finish()
+        t.finish_undone(&client)
     }
 
     #[test]
     fn the_end_of_the_client_while_the_driver_detaches() -> Result {
         let (t, client, mr) = live_temporary(Mode::Pinned)?;
-        let leaving = removal(&t)?;
-        let bare = until(|| t.registered().is_bare());
+        let leaving = bare_removal(&t)?;
         // The task is held in the client, called by the detach of the driver.
-        let gate = t.hold(Point::PutPages)?;
-        let deregistering = deregistration(&mr)?;
-        let reached = gate.reached();
-        let ending = unregistration(&client)?;
-        let waited = ending.waits_for(Wait::Region);
-        gate.open();
-        deregistering.join()??;
-        ending.join()??;
+        let first = t.held(Point::PutPages, || deregistration(&mr))?;
+        let both = first.overlap(Wait::Region, unregistration(&client)?)?;
         leaving.join()?;
-        bare?;
-        reached?;
-        ensure!(waited);
-        undone_once(&client)?;
-        t.finish()
+        both.check()?;
+        t.finish_undone(&client)
     }
 
     #[test]
     fn a_deferred_region_ends_with_the_last_of_its_mrs() -> Result {
-        for new_first in [false, true] {
+        each([false, true], |new_first| {
             let (t, client, mr) = live_temporary(Mode::Pinned)?;
             let new = mr.rereg_only(user::ACCESS, &t.pd, (0, 0), user::REMOTE_READ)?;
             let new = Arc::new(new.ok_or(ENOENT)?, GFP_KERNEL)?;
-            let leaving = removal(&t)?;
-            let bare = until(|| t.registered().is_bare());
+            let leaving = bare_removal(&t)?;
             let (first, last) = if new_first { (&new, &mr) } else { (&mr, &new) };
             deregistration(first)?.join()??;
             let stage = client.stage();
             deregistration(last)?.join()??;
             let released = t.calls(Point::Release)?;
             leaving.join()?;
-            bare?;
             ensure_eq!(stage, Stage::Mapped);
             ensure_eq!(released, 1);
-            finish(t, &client)?;
-        }
-        Ok(())
+            finish(t, &client)
+        })
     }
 
     #[test]
     fn the_mrs_of_a_deferred_region_may_end_at_the_same_time() -> Result {
-        for _ in 0..5 {
+        each(0..5, |_| {
             let (t, client, mr) = live_temporary(Mode::Pinned)?;
             let new = mr.rereg_only(user::ACCESS, &t.pd, (0, 0), user::REMOTE_READ)?;
             let new = Arc::new(new.ok_or(ENOENT)?, GFP_KERNEL)?;
-            let leaving = removal(&t)?;
-            let bare = until(|| t.registered().is_bare());
+            let leaving = bare_removal(&t)?;
             let (one, other) = (deregistration(&mr)?, deregistration(&new)?);
             let ended = (one.join()?, other.join()?);
             let released = t.calls(Point::Release)?;
             leaving.join()?;
-            bare?;
             ended.0?;
             ended.1?;
             ensure_eq!(released, 1);
-            finish(t, &client)?;
-        }
-        Ok(())
+            finish(t, &client)
+        })
     }
 }

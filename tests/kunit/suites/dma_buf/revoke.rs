@@ -18,8 +18,8 @@ mod tests {
 
     #[test]
     fn of_each_shape() -> Result {
-        each(&Setup::ALL_REVOCABLE, |setup| {
-            for mode in REVOCABLE {
+        each(Setup::ALL_REVOCABLE, |setup| {
+            each(REVOCABLE, |mode| {
                 let (t, client, mr) = live(mode, setup)?;
                 client.invalidate_last()?;
                 ensure!(!mr.is_valid());
@@ -32,55 +32,47 @@ mod tests {
                 ensure_eq!(t.calls(Point::DmaUnmap)?, calls);
                 ensure_eq!(t.calls(Point::PutPages)?, calls);
                 ensure_eq!(t.calls(Point::Release)?, u32::from(!setup.bare));
-                t.finish()?;
-            }
-            Ok(())
+                t.finish()
+            })
         })
     }
 
     #[test]
     fn a_page_fault_maps_again_before_it() -> Result {
         let (t, _, mr) = live(Mode::Dynamic, Setup::SEED)?;
-        let result = t.dev().page_fault(mr.key());
-        let valid = mr.is_valid();
+        t.dev().page_fault(mr.key())?;
+        ensure!(mr.is_valid());
         mr.dereg()?;
-        result?;
-        ensure!(valid);
         t.finish()
     }
 
     #[test]
     fn a_page_fault_after_it_fails() -> Result {
-        for setup in [Setup::SEED, Setup::GPU, Setup::UNMAPS] {
-            for mode in REVOCABLE {
+        each([Setup::SEED, Setup::GPU, Setup::UNMAPS], |setup| {
+            each(REVOCABLE, |mode| {
                 let (t, client, mr) = live(mode, setup)?;
                 client.invalidate_last()?;
-                let result = t.dev().page_fault(mr.key());
-                let valid = mr.is_valid();
+                ensure!(t.dev().page_fault(mr.key()).is_err());
+                ensure!(!mr.is_valid());
                 mr.dereg()?;
-                ensure!(result.is_err());
-                ensure!(!valid);
-                t.finish()?;
-            }
-        }
-        Ok(())
+                t.finish()
+            })
+        })
     }
 
     #[test]
     fn a_page_fault_after_the_end_of_the_client_fails() -> Result {
         let (t, client, mr) = live(Mode::Dynamic, Setup::SEED)?;
         client.finish()?;
-        let result = t.dev().page_fault(mr.key());
-        let valid = mr.is_valid();
+        ensure_eq!(t.dev().page_fault(mr.key()).err(), Some(ENODEV));
+        ensure!(!mr.is_valid());
         mr.dereg()?;
-        ensure_eq!(result.err(), Some(ENODEV));
-        ensure!(!valid);
         t.finish()
     }
 
     #[test]
     fn page_faults_race_it() -> Result {
-        for _ in 0..20 {
+        each(0..20, |_| {
             let (t, client, mr) = live(Mode::Dynamic, Setup::SEED)?;
             t.dev().script.slow(Point::Invalidate, 1);
             let (dev, key) = (t.dev().clone(), mr.key());
@@ -98,70 +90,56 @@ mod tests {
             fsleep(Delta::from_millis(2));
             stop.fire();
             touching.join()?;
-            let valid = mr.is_valid();
-            mr.dereg()?;
             result?;
-            ensure!(!valid);
-            t.finish()?;
-        }
-        Ok(())
+            ensure!(!mr.is_valid());
+            mr.dereg()?;
+            t.finish()
+        })
     }
 
     #[test]
     fn twice() -> Result {
-        for mode in REVOCABLE {
+        each(REVOCABLE, |mode| {
             let (t, client, mr) = live(mode, Setup::SEED)?;
             client.invalidate_last()?;
             client.invalidate_last()?;
             ensure_eq!(t.calls(Point::Invalidate)?, 1);
             mr.dereg()?;
-            undone_once(&client)?;
-            t.finish()?;
-        }
-        Ok(())
+            t.finish_undone(&client)
+        })
     }
 
     #[test]
     fn from_two_threads() -> Result {
-        for mode in REVOCABLE {
+        each(REVOCABLE, |mode| {
             let (t, client, mr) = live(mode, Setup::SEED)?;
-            let gate = t.hold(Point::Invalidate)?;
-            let first = invalidation(&client)?;
-            let reached = gate.reached();
-            let second = invalidation(&client)?;
-            let waited = second.waits_for(Wait::Region);
-            gate.open();
-            first.join()??;
-            second.join()??;
-            reached?;
-            ensure!(waited);
+            let first = t.held(Point::Invalidate, || invalidation(&client))?;
+            first
+                .overlap(Wait::Region, invalidation(&client)?)?
+                .check()?;
             ensure_eq!(t.calls(Point::Invalidate)?, 1);
             mr.dereg()?;
-            undone_once(&client)?;
-            t.finish()?;
-        }
-        Ok(())
+            t.finish_undone(&client)
+        })
     }
 
     #[test]
     fn of_one_region_leaves_the_others() -> Result {
-        for mode in REVOCABLE {
+        each(REVOCABLE, |mode| {
             let (t, client, mr) = live(mode, Setup::SEED)?;
             let other = t.reg_at(&client, 8 * PAGE, PAGE)?;
             client.invalidate_last()?;
-            let valid = (mr.is_valid(), other.is_valid());
+            ensure!(mr.is_valid() && !other.is_valid());
             mr.dereg()?;
             other.dereg()?;
-            ensure_eq!(valid, (true, false));
-            t.finish()?;
-        }
-        Ok(())
+            t.finish()
+        })
     }
 
     /// Invalidates on a device with a late stop: the memory stays mapped until the device has
     /// stopped.
     fn waits_for(quiesce: Quiesce) -> Result {
-        for setup in [Setup::SEED, Setup::GPU] {
+        each([Setup::SEED, Setup::GPU], |setup| {
             let (t, client, mr) = live(Mode::Dynamic, setup)?;
             t.dev().set_quiesce(quiesce);
             let task = invalidation(&client)?;
@@ -172,10 +150,8 @@ mod tests {
             ensure!(waited);
             ensure_eq!(stage, Stage::Mapped);
             mr.dereg()?;
-            undone_once(&client)?;
-            t.finish()?;
-        }
-        Ok(())
+            t.finish_undone(&client)
+        })
     }
 
     #[test]
@@ -209,7 +185,7 @@ mod tests {
 
     #[test]
     fn a_second_one_waits_for_a_device_that_stops_later_as_well() -> Result {
-        for quiesce in [Quiesce::UnmapLater, Quiesce::FenceLater] {
+        each([Quiesce::UnmapLater, Quiesce::FenceLater], |quiesce| {
             let (t, client, mr) = live(Mode::Dynamic, Setup::SEED)?;
             t.dev().set_quiesce(quiesce);
             let (one, two) = (invalidation(&client)?, invalidation(&client)?);
@@ -221,15 +197,13 @@ mod tests {
             two.join()??;
             mr.dereg()?;
             ensure!(waited);
-            undone_once(&client)?;
-            t.finish()?;
-        }
-        Ok(())
+            t.finish_undone(&client)
+        })
     }
 
     #[test]
     fn the_end_of_the_client_waits_for_a_device_that_stops_later() -> Result {
-        for quiesce in [Quiesce::UnmapLater, Quiesce::FenceLater] {
+        each([Quiesce::UnmapLater, Quiesce::FenceLater], |quiesce| {
             let (t, client, mr) = live(Mode::Dynamic, Setup::SEED)?;
             t.dev().set_quiesce(quiesce);
             let leaving = unregistration(&client)?;
@@ -239,27 +213,22 @@ mod tests {
             mr.dereg()?;
             result?;
             ensure!(waited);
-            undone_once(&client)?;
-            t.finish()?;
-        }
-        Ok(())
+            t.finish_undone(&client)
+        })
     }
 
     #[test]
     fn by_the_end_of_the_client() -> Result {
         let end = |setup| {
-            for mode in REVOCABLE {
+            each(REVOCABLE, |mode| {
                 let (t, client, mr) = live(mode, setup)?;
-                let result = client.finish();
-                let valid = mr.is_valid();
+                client.finish()?;
+                ensure!(!mr.is_valid());
                 mr.dereg()?;
-                result?;
-                ensure!(!valid);
-                t.finish()?;
-            }
-            Ok(())
+                t.finish()
+            })
         };
-        each(&Setup::ALL_REVOCABLE, end)?;
+        each(Setup::ALL_REVOCABLE, end)?;
         end(Setup::PERSISTENT)
     }
 }
