@@ -4,6 +4,7 @@
 
 mod bounds;
 mod choice;
+mod common;
 mod counters;
 mod dispatch;
 mod dma_buf;
@@ -22,6 +23,7 @@ mod unregister;
 
 /// The vocabulary of all suites.
 mod prelude {
+    pub(super) use super::common;
     pub(super) use crate::{
         client::{
             Client,

@@ -100,21 +100,13 @@ mod tests {
 
     /// Makes `end` wait for a device that cannot be fenced, and deregisters the MR.
     fn ends_with_dereg(kind: Kind, end: fn(&Arc<Client>) -> Result<Task<Result>>) -> Result {
-        let (t, client, mr) = live(kind, Setup::SEED)?;
+        let live = live(kind, Setup::SEED)?;
         if kind == Kind::Dma {
-            fail_invalidations(&t)?;
+            fail_invalidations(&live.0)?;
         } else {
-            t.dev().set_quiesce(Quiesce::UnmapLater);
+            live.0.dev().set_quiesce(Quiesce::UnmapLater);
         }
-        let ending = end(&client)?;
-        let waited = ending.waits_for(Wait::Retry);
-        let stage = client.stage();
-        deregistration(&mr)?.join()??;
-        ending.join()??;
-        ensure!(waited);
-        // Nothing was unmapped or put before.
-        ensure_eq!(stage, Stage::Mapped);
-        t.finish_undone(&client)
+        common::ends_with_dereg(live, end)
     }
 
     #[test]

@@ -168,13 +168,7 @@ mod tests {
 
     #[test]
     fn of_one_region_leaves_the_others() -> Result {
-        let (t, client, mr) = live(Kind::Dma, Setup::SEED)?;
-        let other = t.reg_at(&client, 8 * PAGE, PAGE)?;
-        client.invalidate_last()?;
-        ensure!(mr.is_valid() && !other.is_valid());
-        mr.dereg()?;
-        other.dereg()?;
-        t.finish()
+        common::invalidation_leaves_the_others(Kind::Dma)
     }
 
     #[test]
@@ -243,15 +237,7 @@ mod tests {
 
     /// Invalidates during a registration that is held at `point`.
     fn during(setup: Setup, point: Point) -> Result {
-        let (t, client) = with_client(Kind::Dma, setup)?;
-        let first = t.held(point, || t.registration(&client, 0, 4 * PAGE))?;
-        let both = first.overlap(Wait::Region, invalidation(&client)?)?;
-        both.second?;
-        let mr = both.first?;
-        ensure!(both.waited && !mr.is_valid());
-        ensure_eq!(client.stage(), Stage::Acquired);
-        mr.dereg()?;
-        t.finish()
+        common::invalidate_during_registration(Kind::Dma, setup, point, false)
     }
 
     #[test]
@@ -291,15 +277,7 @@ mod tests {
 
     /// Invalidates during a registration that is held at `point` and then fails at `point`.
     fn during_a_failing_one(setup: Setup, point: Point) -> Result {
-        let (t, client) = with_client(Kind::Dma, setup)?;
-        t.fail(point, ENOSPC)?;
-        let first = t.held(point, || t.registration(&client, 0, 4 * PAGE))?;
-        let both = first.overlap(Wait::Region, invalidation(&client)?)?;
-        both.second?;
-        ensure!(both.waited);
-        ensure_eq!(both.first.err(), Some(ENOSPC));
-        ensure_eq!(t.calls(Point::Release)?, 1);
-        t.finish()
+        common::invalidate_during_registration(Kind::Dma, setup, point, true)
     }
 
     #[test]

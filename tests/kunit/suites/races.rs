@@ -38,48 +38,24 @@ mod tests {
         t.finish_undone(&client)
     }
 
-    /// Invalidates while the driver deregisters.
-    fn in_the_drivers_dereg(setup: Setup) -> Result<(Fixture, Arc<Client>)> {
-        let (t, client, mr) = live_dma(setup)?;
-        let first = t.held(Point::DeregMr, || deregistration(&mr))?;
-        first
-            .overlap(Wait::Region, invalidation(&client)?)?
-            .check()?;
-        Ok((t, client))
-    }
-
     #[test]
     fn invalidate_while_the_driver_deregisters() -> Result {
-        let (t, client) = in_the_drivers_dereg(Setup::SEED)?;
-        t.finish_undone(&client)
+        common::invalidate_during_dereg(Kind::Dma, Setup::SEED)
     }
 
     #[test]
     fn invalidate_under_its_mutex_while_the_driver_deregisters() -> Result {
-        let (t, client) = in_the_drivers_dereg(Setup::LOCKED)?;
-        t.finish_undone(&client)
+        common::invalidate_during_dereg(Kind::Dma, Setup::LOCKED)
     }
 
     #[test]
     fn invalidate_by_a_client_that_unmaps_itself_while_the_driver_deregisters() -> Result {
-        let (t, _) = in_the_drivers_dereg(Setup::UNMAPS)?;
-        ensure_eq!(t.calls(Point::Release)?, 1);
-        t.finish()
+        common::invalidate_during_dereg(Kind::Dma, Setup::UNMAPS)
     }
 
     #[test]
     fn invalidate_while_the_driver_refuses_to_deregister() -> Result {
-        let (t, client, mr) = live_dma(Setup::SEED)?;
-        t.fail(Point::DeregMr, EBUSY)?;
-        let first = t.held(Point::DeregMr, || deregistration(&mr))?;
-        let both = first.overlap(Wait::Region, invalidation(&client)?)?;
-        both.second?;
-        ensure!(both.waited);
-        ensure_eq!(both.first.err(), Some(EBUSY));
-        ensure!(!mr.is_valid());
-        ensure_eq!(client.stage(), Stage::Acquired);
-        mr.dereg()?;
-        t.finish_undone(&client)
+        common::invalidate_during_a_refused_dereg(Kind::Dma)
     }
 
     /// Invalidates while a deregistration, past the driver, is held at `point`. The device has
@@ -110,13 +86,7 @@ mod tests {
 
     #[test]
     fn a_refused_dereg_leaves_it_live() -> Result {
-        let (t, client, mr) = live_dma(Setup::SEED)?;
-        t.fail(Point::DeregMr, EBUSY)?;
-        ensure_eq!(mr.dereg().err(), Some(EBUSY));
-        ensure!(mr.is_valid());
-        ensure_eq!(client.stage(), Stage::Mapped);
-        mr.dereg()?;
-        t.finish_undone(&client)
+        common::a_refused_dereg_leaves_it_live(Kind::Dma)
     }
 
     #[test]

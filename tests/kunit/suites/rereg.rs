@@ -34,27 +34,13 @@ mod tests {
 
     #[test]
     fn with_new_access() -> Result {
-        let (t, client, mr) = live_shared()?;
-        let read = user::REMOTE_READ;
-        let new = mr.rereg(ACCESS, &t.pd, (0, 0), read)?.ok_or(ENOENT)?;
-        let state = new.state()?;
-        ensure_eq!((state.pages, state.access), (4, read as i32));
-        ensure_eq!(client.script().calls(Point::GetPages), 1);
-        drop(new);
-        t.finish()
+        common::rereg_with_new_access(Kind::Dma)
     }
 
     #[test]
     fn with_a_new_pd() -> Result {
-        let (t, _, mr) = live_shared()?;
-        let pd = Pd::new(t.registered())?;
-        let new = mr.rereg(PD, &pd, (0, 0), 0)?.ok_or(ENOENT)?;
-        ensure!(new.is_valid());
         // The new MR and the queue pair of the new PD.
-        ensure_eq!((t.pd.users(), pd.users()), (0, 2));
-        drop(new);
-        drop(pd);
-        t.finish()
+        common::rereg_with_a_new_pd(Kind::Dma, 2)
     }
 
     #[test]
@@ -70,24 +56,12 @@ mod tests {
 
     #[test]
     fn a_failure_leaves_the_old_mr() -> Result {
-        let (t, client, mr) = live_shared()?;
-        t.fail(Point::AllocMr, ENOSPC)?;
-        let range = (client.at(32 * PAGE), 2 * PAGE);
-        ensure_eq!(mr.rereg(TRANS, &t.pd, range, 0).err(), Some(ENOSPC));
-        ensure!(mr.is_valid());
-        drop(mr);
-        t.finish()
+        common::rereg_that_fails(Kind::Dma, Point::AllocMr)
     }
 
     #[test]
     fn of_a_revoked_mr_to_new_memory() -> Result {
-        let (t, client, mr) = live_shared()?;
-        client.invalidate_last()?;
-        let range = (client.at(32 * PAGE), 2 * PAGE);
-        let new = mr.rereg(TRANS, &t.pd, range, 0)?.ok_or(ENOENT)?;
-        ensure!(new.is_valid());
-        drop(new);
-        t.finish()
+        common::rereg_of_a_revoked_mr(Kind::Dma)
     }
 
     #[test]

@@ -16,13 +16,8 @@ mod tests {
         live(Kind::Dma, setup)
     }
 
-    /// Unregisters a client with a live region. The region is revoked, and the MR stays.
     fn with_a_live_region(setup: Setup) -> Result {
-        let (t, client, mr) = live_dma(setup)?;
-        client.finish()?;
-        ensure!(!mr.is_valid());
-        mr.dereg()?;
-        t.finish()
+        common::end_of_the_client(Kind::Dma, setup)
     }
 
     #[test]

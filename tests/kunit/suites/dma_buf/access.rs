@@ -57,12 +57,7 @@ mod tests {
 
     #[test]
     fn on_demand_falls_through_to_the_driver() -> Result {
-        let (t, client) = with_client(Mode::Dynamic, Setup::SEED)?;
-        let mr = t.pd.reg(client.at(0), PAGE, USUAL | user::ON_DEMAND)?;
-        ensure!(mr.state()?.original);
-        drop(mr);
-        ensure_eq!(t.calls(Point::Acquire)?, 0);
-        t.finish()
+        common::on_demand_falls_through_to_the_driver(Mode::Dynamic)
     }
 
     #[test]

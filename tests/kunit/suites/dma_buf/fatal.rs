@@ -19,30 +19,18 @@ mod tests {
         Ok(live)
     }
 
-    /// Makes `end` wait for the device, and deregisters the MR.
-    fn ends_with_dereg(end: fn(&Arc<Client>) -> Result<Task<Result>>) -> Result {
+    #[test]
+    fn an_invalidation_ends_with_the_deregistration() -> Result {
         each(REVOCABLE, |mode| {
-            let (t, client, mr) = fatal(mode)?;
-            let ending = end(&client)?;
-            let waited = ending.waits_for(Wait::Retry);
-            let stage = client.stage();
-            deregistration(&mr)?.join()??;
-            ending.join()??;
-            ensure!(waited);
-            // Nothing was unmapped or put before.
-            ensure_eq!(stage, Stage::Mapped);
-            t.finish_undone(&client)
+            common::ends_with_dereg(fatal(mode)?, invalidation)
         })
     }
 
     #[test]
-    fn an_invalidation_ends_with_the_deregistration() -> Result {
-        ends_with_dereg(invalidation)
-    }
-
-    #[test]
     fn the_end_of_a_client_ends_with_the_deregistration() -> Result {
-        ends_with_dereg(unregistration)
+        each(REVOCABLE, |mode| {
+            common::ends_with_dereg(fatal(mode)?, unregistration)
+        })
     }
 
     /// The driver removes the device at once when it recovers.

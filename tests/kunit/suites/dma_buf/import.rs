@@ -231,14 +231,6 @@ mod tests {
 
     #[test]
     fn a_refused_dereg_leaves_it_live() -> Result {
-        each(PEER2PEER, |mode| {
-            let (t, client, mr) = live(mode, Setup::SEED)?;
-            t.fail(Point::DeregMr, EBUSY)?;
-            ensure_eq!(mr.dereg().err(), Some(EBUSY));
-            ensure!(mr.is_valid());
-            ensure_eq!(client.stage(), Stage::Mapped);
-            mr.dereg()?;
-            t.finish_undone(&client)
-        })
+        each(PEER2PEER, common::a_refused_dereg_leaves_it_live)
     }
 }

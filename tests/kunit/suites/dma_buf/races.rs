@@ -11,22 +11,7 @@ mod tests {
     /// Invalidates during an import that is held at `point`, and fails then if `fails`.
     fn during(setup: Setup, point: Point, fails: bool) -> Result {
         each(REVOCABLE, |mode| {
-            let (t, client) = with_client(mode, setup)?;
-            if fails {
-                t.fail(point, ENOSPC)?;
-            }
-            let first = t.held(point, || t.registration(&client, 0, 4 * PAGE))?;
-            let both = first.overlap(Wait::Region, invalidation(&client)?)?;
-            both.second?;
-            ensure!(both.waited);
-            ensure_eq!(both.first.as_ref().err().copied(), fails.then_some(ENOSPC));
-            if let Ok(mr) = both.first {
-                ensure!(!mr.is_valid());
-                mr.dereg()?;
-            }
-            ensure_eq!(t.dev().objects(), (0, 0, 0));
-            ensure_eq!(t.calls(Point::Release)?, 1);
-            t.finish()
+            common::invalidate_during_registration(mode, setup, point, fails)
         })
     }
 
@@ -65,31 +50,14 @@ mod tests {
     fn while_the_driver_deregisters() -> Result {
         each([Setup::SEED, Setup::LOCKED, Setup::UNMAPS], |setup| {
             each(REVOCABLE, |mode| {
-                let (t, client, mr) = live(mode, setup)?;
-                let first = t.held(Point::DeregMr, || deregistration(&mr))?;
-                first
-                    .overlap(Wait::Region, invalidation(&client)?)?
-                    .check()?;
-                ensure_eq!(t.calls(Point::Release)?, 1);
-                t.finish()
+                common::invalidate_during_dereg(mode, setup)
             })
         })
     }
 
     #[test]
     fn while_the_driver_refuses_to_deregister() -> Result {
-        each(REVOCABLE, |mode| {
-            let (t, client, mr) = live(mode, Setup::SEED)?;
-            t.fail(Point::DeregMr, EBUSY)?;
-            let first = t.held(Point::DeregMr, || deregistration(&mr))?;
-            let both = first.overlap(Wait::Region, invalidation(&client)?)?;
-            both.second?;
-            ensure!(both.waited);
-            ensure_eq!(both.first.err(), Some(EBUSY));
-            ensure!(!mr.is_valid());
-            mr.dereg()?;
-            t.finish_undone(&client)
-        })
+        each(REVOCABLE, common::invalidate_during_a_refused_dereg)
     }
 
     #[test]

@@ -125,15 +125,7 @@ mod tests {
 
     #[test]
     fn of_one_region_leaves_the_others() -> Result {
-        each(REVOCABLE, |mode| {
-            let (t, client, mr) = live(mode, Setup::SEED)?;
-            let other = t.reg_at(&client, 8 * PAGE, PAGE)?;
-            client.invalidate_last()?;
-            ensure!(mr.is_valid() && !other.is_valid());
-            mr.dereg()?;
-            other.dereg()?;
-            t.finish()
-        })
+        each(REVOCABLE, common::invalidation_leaves_the_others)
     }
 
     /// Invalidates on a device with a late stop: the memory stays mapped until the device has
@@ -219,15 +211,7 @@ mod tests {
 
     #[test]
     fn by_the_end_of_the_client() -> Result {
-        let end = |setup| {
-            each(REVOCABLE, |mode| {
-                let (t, client, mr) = live(mode, setup)?;
-                client.finish()?;
-                ensure!(!mr.is_valid());
-                mr.dereg()?;
-                t.finish()
-            })
-        };
+        let end = |setup| each(REVOCABLE, |mode| common::end_of_the_client(mode, setup));
         each(Setup::ALL_REVOCABLE, end)?;
         end(Setup::PERSISTENT)
     }
