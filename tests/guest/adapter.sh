@@ -34,7 +34,11 @@ adapter_there() {
 }
 # adapter_bdf DEVICE: its PCI function.
 adapter_bdf() { basename "$(readlink -f "/sys/class/infiniband/$1/device")"; }
-adapter_bind() { echo "$1" >/sys/bus/pci/drivers/peer_mem_test_adapter/bind; }
+# adapter_bind BDF DEVICE: binds the function, and waits until processes can open the device.
+adapter_bind() {
+	echo "$1" >/sys/bus/pci/drivers/peer_mem_test_adapter/bind
+	eventually adapter_there "$2"
+}
 
 # adapter_start NAME DEVICE MEMORY OFFSET LENGTH [ACCESS]: starts a process with an MR,
 # see adapter_mr's usage. Sets pid, lkey, rkey, addr. If the registration fails it prints
@@ -196,12 +200,23 @@ copies() {
 	eventually balanced
 	note "$1: 100000 bytes from one BAR to the other by the adapter's DMA${2:+, as dma-bufs}"
 }
+# load_sample, unload_sample: the client in C, as a persistent client, with the device SAMPLE_DEV. It
+# is in use while a region of it is left.
+SAMPLE_DEV=/dev/peer_client_sample
+load_sample() {
+	loaded peer_client_sample || insmod "$SAMPLE" persistent=1
+	eventually test -c $SAMPLE_DEV
+}
+unload_sample() {
+	eventually no_sample_regions
+	rmmod peer_client_sample
+}
+no_sample_regions() { [ "$(in_use_of peer_client_sample)" = 0 ]; }
 # copies_of_sample DEVICE [export:]: as copies, with the memory of the client in C, which
 # is loaded as a persistent client for this test.
 copies_of_sample() {
-	insmod "$SAMPLE" persistent=1
-	eventually test -c /dev/peer_client_sample
-	adapter_start from "$1" "${2:-}/dev/peer_client_sample" 100 5000
+	load_sample
+	adapter_start from "$1" "${2:-}$SAMPLE_DEV" 100 5000
 	adapter_say from fill 71
 	expect 1 in_use_of peer_client_sample
 	set -- "$1" "${2:-}" "$lkey" "$addr"
@@ -232,8 +247,7 @@ revoked() {
 	adapter_stop peer
 	adapter_stop host
 	eventually balanced
-	bind "$BDF_A"
-	find_bars
+	rebind "$BDF_A"
 }
 # state DEVICE: prints the state of the MR that was registered last.
 state() { adapter_mr "$1" "$lkey" state; }

@@ -10,8 +10,7 @@ if [ "$KIND" = debug ]; then TEST_LIMIT=600; else TEST_LIMIT=300; fi
 
 setup() {
 	load_stack
-	load_modules
-	find_bars
+	load_bars
 }
 
 # Nothing is left: no MR, counters balanced, no object or translation on the adapter, modules removable.

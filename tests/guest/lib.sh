@@ -67,6 +67,12 @@ expect() {
 	[ $rc -lt 126 ] || fail "$* printed what it should, and ended with status $rc"
 }
 
+# kill_and_wait [-SIGNAL] PID: ends a child of the test.
+kill_and_wait() {
+	kill "$@"
+	wait "${!#}" || true
+}
+
 # trace_calls FUNCTION: the kernel records its calls, with the callers, until traced_calls prints
 # them.
 TRACE=/sys/kernel/tracing/instances/peer
@@ -303,6 +309,12 @@ find_functions() {
 	BAR_B=$(bar "$BDF_B")
 }
 
+# Loads what is not loaded, and waits for the BARs.
+load_bars() {
+	load_modules
+	find_bars
+}
+
 bar() { echo "/dev/io_peer_mem/$1/bar2"; }
 find_bars() {
 	eventually test -c "$(bar "$BDF_A")"
@@ -311,6 +323,11 @@ find_bars() {
 
 bind() { echo "$1" >/sys/bus/pci/drivers/io_peer_mem/bind; }
 unbind() { echo "$1" >/sys/bus/pci/devices/"$1"/driver/unbind; }
+# rebind BDF: binds it, and waits for the BARs.
+rebind() {
+	bind "$1"
+	find_bars
+}
 
 counter() {
 	local value
@@ -326,3 +343,8 @@ in_use() (
 	echo "$((a - d)) $((rp - dp)) $((rb - db))"
 )
 balanced() { [ "$(in_use)" = "0 0 0" ]; }
+# all_released: waits until no MR is left.
+all_released() {
+	eventually balanced
+	eventually nothing_registered
+}

@@ -184,6 +184,11 @@ ends() {
 	wait "$1" || true
 }
 
+# comes_back: the device appears again, and works.
+comes_back() {
+	load_mlx5
+	works_again
+}
 works_again() {
 	eventually balanced
 	# shellcheck disable=SC2119 # of all BARs

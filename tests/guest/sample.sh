@@ -76,8 +76,7 @@ test_invalidate_without_regions() {
 
 test_invalidated_while_held() {
 	local pid
-	start hold hold -n 3 -o 100 -l 20000 "$SAMPLE"
-	wait_line /tmp/hold '^holding 3'
+	launch hold -n 3 -o 100 -l 20000 "$SAMPLE"
 	expect "3 15" sample_in_use
 	invalidate
 	# The invalidation is complete when the write returns.
@@ -85,16 +84,14 @@ test_invalidated_while_held() {
 	expect 3 sample num_free_callbacks
 	# The process keeps the revoked MRs.
 	kill -0 "$pid"
-	kill "$pid"
-	wait "$pid" || true
+	kill_and_wait "$pid"
 	eventually nothing_registered
 	sample_balanced
 }
 
 test_invalidated_under_a_writer() {
 	local pid
-	start forever forever -t 1 "$SAMPLE"
-	wait_line /tmp/forever '^running'
+	launch forever -t 1 "$SAMPLE"
 	invalidate
 	wait_line /tmp/forever 'remote access error'
 	ended "$pid"
@@ -140,11 +137,9 @@ test_again() { "$RDMA" write "$SAMPLE"; }
 test_mapping_holds_the_module() {
 	local pid
 	expect 0 references
-	start hold hold "$SAMPLE"
-	wait_line /tmp/hold '^holding 1'
+	launch hold "$SAMPLE"
 	must_fail rmmod "$CLIENT"
-	kill "$pid"
-	wait "$pid" || true
+	kill_and_wait "$pid"
 	eventually sample_balanced
 	expect 0 references
 }

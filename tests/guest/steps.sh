@@ -69,6 +69,13 @@ start() {
 	pid=$!
 }
 
+# launch ACTION ARGUMENTS...: as start, under the name of the action, and waits until the process
+# has its MRs, or writes.
+launch() {
+	start "$1" "$@"
+	wait_line "/tmp/$1" '^(running|holding|crowd)'
+}
+
 # ended PID: waits for it, a minute at most; returns its exit status.
 ended() {
 	eventually gone "$1"

@@ -20,8 +20,7 @@ LENGTH=20001
 setup() {
 	modprobe ib_uverbs
 	load_core
-	load_io
-	find_bars
+	load_bars
 	load_adapter dynamic,revocable,dynamic
 }
 
@@ -216,8 +215,7 @@ test_memory_cgroup() {
 	adapter_start a "$device" "$BAR_B" 0 65536
 	adapter_stop a
 	note "a cgroup of $limit bytes: ENOMEM after $made registrations, $((peak / made)) bytes for each"
-	kill -9 $process
-	wait $process || true
+	kill_and_wait -9 $process
 	exec {go}>&-
 	eventually balanced
 	eventually rmdir $group
@@ -301,8 +299,7 @@ test_revoked() {
 	adapter_stop h
 	adapter_stop g
 	eventually balanced
-	bind "$BDF_A"
-	find_bars
+	rebind "$BDF_A"
 }
 
 # refused ADAPTER: it cannot reach the peer. The process gets an error, and the log names

@@ -37,8 +37,7 @@ sees() { within $PATIENCE busybox ping -c 1 -W 1 "$1"; }
 setup_host() {
 	wire "$1"
 	load_stack
-	load_modules
-	find_bars
+	load_bars
 	sees "$2"
 }
 

@@ -237,8 +237,7 @@ test_unbind_and_bind() {
 	[ ! -e /sys/class/infiniband/edu1 ]
 	expect ENOENT adapter_dma edu1 "read $lkey $addr 1"
 	adapter_stop a
-	adapter_bind "$bdf"
-	eventually adapter_there edu1
+	adapter_bind "$bdf" edu1
 	adapter_start a edu1 host 0 4096
 	adapter_dma edu1 "read $lkey $addr 1"
 	adapter_stop a

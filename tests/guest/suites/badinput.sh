@@ -69,14 +69,12 @@ test_not_mapped() { refused EFAULT rxe -M -@ 0x7e0000000000 -l 4096 "$BAR_A"; }
 # One process maps the memory, another one registers the same address.
 test_range_of_another_process() {
 	local pid address
-	start hold hold -n 1 -m 1048576 "$BAR_A"
-	wait_line /tmp/hold '^holding 1'
+	launch hold -n 1 -m 1048576 "$BAR_A"
 	address=0x$(grep -m1 io_peer_mem "/proc/$pid/maps" | cut -d- -f1)
 	log_step "another process"
 	expect "registration: EFAULT" "$RDMA" reg -M -@ "$address" -l 4096 "$BAR_A"
 	if [ "$DEV" = rxe0 ]; then one_line "returned err"; else no_line; fi
-	kill "$pid"
-	wait "$pid" || true
+	kill_and_wait "$pid"
 	eventually balanced
 }
 
@@ -93,11 +91,9 @@ test_mapping_longer_than_the_bar() {
 
 test_bar_is_full() {
 	local pid
-	start hold hold -n 1 -m $((64 << 20)) -l 4096 "$BAR_A"
-	wait_line /tmp/hold '^holding 1'
+	launch hold -n 1 -m $((64 << 20)) -l 4096 "$BAR_A"
 	must_fail "$RDMA" reg -m 4096 "$BAR_A" 2>&1 | grep 'Cannot allocate memory'
-	kill "$pid"
-	wait "$pid" || true
+	kill_and_wait "$pid"
 	eventually balanced
 }
 
@@ -116,8 +112,7 @@ test_io_bar() {
 	[ ! -e "/dev/io_peer_mem/$BDF_NIC/bar2" ]
 	log_since test | grep -E "io_peer_mem.*$BDF_NIC"
 	rmmod io_peer_mem
-	load_io
-	find_bars
+	load_bars
 }
 
 # A virtio device, through which the guest reads its files.
@@ -133,6 +128,5 @@ test_function_of_another_driver() {
 	must_fail bind "${dev##*/}" 2>&1 | grep 'Device or resource busy'
 	readlink "$dev/driver" | grep virtio-pci
 	rmmod io_peer_mem
-	load_io
-	find_bars
+	load_bars
 }

@@ -18,23 +18,22 @@ test_range_of_a_bar() {
 	note "ranges=: $(cat /tmp/write)"
 }
 
-test_ranges_with_bars() {
-	# BAR 0 cannot be used, and a function with an unusable BAR is not bound.
-	load_io_with ranges=2:0:0x200000 bars=0
+# does_not_bind LINE PARAMETER...: with these the client leaves the first function alone, and says why.
+does_not_bind() {
+	load_io_with "${@:2}"
 	[ ! -e "/sys/bus/pci/devices/$BDF_A/driver" ]
-	log_since test | grep "$BDF_A: BAR 0 cannot be used"
+	log_since test | grep "$BDF_A: $1"
 }
 
+# BAR 0 cannot be used, and a function with an unusable BAR is not bound.
+test_ranges_with_bars() { does_not_bind "BAR 0 cannot be used" ranges=2:0:0x200000 bars=0; }
+
 test_range_past_the_end() {
-	load_io_with ranges=2:0x3000000:0x2000000
-	[ ! -e "/sys/bus/pci/devices/$BDF_A/driver" ]
-	log_since test | grep "$BDF_A: BAR 2 cannot be used: it ends before"
+	does_not_bind "BAR 2 cannot be used: it ends before" ranges=2:0x3000000:0x2000000
 }
 
 test_range_that_is_not_aligned() {
-	load_io_with ranges=2:0x1000:0x200000
-	[ ! -e "/sys/bus/pci/devices/$BDF_A/driver" ]
-	log_since test | grep "$BDF_A: BAR 2 cannot be used: it is too small or not aligned"
+	does_not_bind "BAR 2 cannot be used: it is too small or not aligned" ranges=2:0x1000:0x200000
 }
 
 test_wrong_ranges() {
@@ -47,8 +46,7 @@ test_wrong_ranges() {
 		log_since step | grep -F "io_peer_mem: ranges=$ranges: not a list"
 	done
 	must_fail loaded io_peer_mem
-	load_io
-	find_bars
+	load_bars
 }
 
 # --- parameters in /sys/module ---
@@ -218,8 +216,7 @@ test_written_while_bound() {
 		size=$(cat "/sys/bus/pci/devices/$BDF_B/p2pmem/size")
 		[ "$size" = $((4 << 20)) ] || [ "$size" = $((32 << 20)) ] || fail "$size bytes"
 	done
-	kill "$pid"
-	wait "$pid" || true
+	kill_and_wait "$pid"
 	echo >$PARAMETERS/ranges
 	bind_again "$BDF_B" $((32 << 20))
 }
@@ -348,8 +345,7 @@ test_devices_that_cannot_be_bound() {
 	log_step wrong
 	must_fail load_for "0000:03:00"
 	log_since step | grep "io_peer_mem: devices=0000:03:00: not a list"
-	load_io
-	find_bars
+	load_bars
 }
 
 # --- p2pmem/allocate, which the kernel creates for every provider ---
@@ -364,49 +360,40 @@ test_p2pmem_allocate() {
 test_p2pmem_allocate_and_processes() {
 	local pid available=/sys/bus/pci/devices/$BDF_A/p2pmem/available
 	expect $((64 << 20)) cat "$available"
-	start hold hold -n 1 "$BAR_A"
-	wait_line /tmp/hold '^holding 1'
+	launch hold -n 1 "$BAR_A"
 	expect 0 cat "$available"
 	must_fail "$RDMA" reg "${available%/*}/allocate" 2>&1 | grep 'Cannot allocate memory'
-	kill "$pid"
-	wait "$pid" || true
+	kill_and_wait "$pid"
 	eventually balanced
 	expect $((64 << 20)) cat "$available"
 
 	# Memory of the kernel's pool that is in use stays there.
-	start hold hold -n 1 -m $((4 << 20)) "${available%/*}/allocate"
-	wait_line /tmp/hold '^holding 1'
+	launch hold -n 1 -m $((4 << 20)) "${available%/*}/allocate"
 	"$IOPM" info "$BAR_A" | grep -x "free:      $((60 << 20))"
 	"$RDMA" write -o 77 -l 100000 "$BAR_A"
 	expect $((60 << 20)) cat "$available"
-	kill "$pid"
-	wait "$pid" || true
+	kill_and_wait "$pid"
 	eventually balanced
 	expect $((64 << 20)) cat "$available"
 }
 
 test_unbind_with_mrs_of_p2pmem_allocate() {
 	local pid
-	start hold hold -n 5 "/sys/bus/pci/devices/$BDF_B/p2pmem/allocate"
-	wait_line /tmp/hold '^holding 5'
+	launch hold -n 5 "/sys/bus/pci/devices/$BDF_B/p2pmem/allocate"
 	unbind_in_time "$BDF_B"
 	balanced
-	kill "$pid"
-	wait "$pid" || true
-	bind "$BDF_B"
-	find_bars
+	kill_and_wait "$pid"
+	rebind "$BDF_B"
 }
 
 test_unbind_under_a_writer_to_p2pmem_allocate() {
 	local pid
-	start forever forever -t 2 "/sys/bus/pci/devices/$BDF_B/p2pmem/allocate"
-	wait_line /tmp/forever '^running'
+	launch forever -t 2 "/sys/bus/pci/devices/$BDF_B/p2pmem/allocate"
 	unbind_in_time "$BDF_B"
 	wait_line /tmp/forever 'remote access error'
 	ended "$pid"
 	grep 'still revoked' /tmp/forever
-	bind "$BDF_B"
-	find_bars
+	rebind "$BDF_B"
 }
 
 # A driver provides memory and its probe fails: until that memory is gone it must not be registered,
@@ -432,8 +419,7 @@ test_registration_while_a_failed_driver_is_released() {
 	rmmod failed_probe_test
 	echo >"$function/driver_override"
 	# The events of a bound driver count again.
-	bind "$BDF_B"
-	find_bars
+	rebind "$BDF_B"
 	"$RDMA" write "$function/p2pmem/allocate"
 }
 
@@ -454,9 +440,8 @@ test_unbind_while_another_driver_has_memory() {
 	local writer pid user=/sys/module/p2pmem_user_test/parameters
 	insmod "$MODS/external/tests/symbols/p2pmem_user_test.ko" "bdf=$BDF_B"
 	expect 1 cat $user/can_allocate
-	start forever forever -t 2 "$BAR_B"
+	launch forever -t 2 "$BAR_B"
 	writer=$pid
-	wait_line /tmp/forever '^running'
 	unbind "$BDF_B" &
 	pid=$!
 	wait_line /tmp/forever 'remote access error'
@@ -579,8 +564,7 @@ PYTHON
 	wait "$!"
 	cat /tmp/gone
 	grep -x ENODEV /tmp/gone
-	bind "$BDF_A"
-	find_bars
+	rebind "$BDF_A"
 }
 
 # --- the program iopm ---
@@ -608,13 +592,11 @@ test_list() {
 
 test_info() {
 	local pid
-	start hold hold -n 1 "$BAR_A"
-	wait_line /tmp/hold '^holding 1'
+	launch hold -n 1 "$BAR_A"
 	"$IOPM" info "$BDF_A" | tee /tmp/info
 	"$IOPM" info "$BAR_A" | cmp - /tmp/info
 	grep -x "free:      $(((64 << 20) - (1 << 20)))" /tmp/info
-	kill "$pid"
-	wait "$pid" || true
+	kill_and_wait "$pid"
 }
 
 test_nearest_of_the_list() {
@@ -635,6 +617,5 @@ test_error_messages() {
 	refuses 'io_peer_mem loaded' "$RDMA" reg "$BAR_A"
 	refuses 'io_peer_mem loaded' /mnt/programs/dm_atomic "$BAR_A"
 	refuses 'io_peer_mem loaded' /mnt/programs/dm_rust "$BAR_A"
-	load_io
-	find_bars
+	load_bars
 }

@@ -70,8 +70,7 @@ test_clients() {
 
 test_bar() {
 	local size=("${SIZES[@]}")
-	load_io
-	find_bars
+	load_bars
 	# The largest: another MR takes a page of the BAR.
 	[ "$BENCH" = short ] || size+=($((64 * MIB - 64 * KIB)))
 	rows io_peer_mem host "${SIZES[@]}"
@@ -89,12 +88,10 @@ test_bar() {
 	rows io_peer_mem "map:$BAR_A" "${size[@]}"
 	echo never >/sys/module/io_peer_mem/parameters/zero
 	unbind "$BDF_A"
-	bind "$BDF_A"
-	find_bars
+	rebind "$BDF_A"
 	rows zero=never "map:$BAR_A" "${size[@]}"
 	unload_io
-	load_io
-	find_bars
+	load_bars
 }
 
 test_unloaded() {
@@ -139,8 +136,7 @@ data() {
 test_data() {
 	local size operation operations=(write read) again
 	[ "$BENCH" != short ] || skip "no budget"
-	load_modules
-	find_bars
+	load_bars
 	# perftest has no events for writes, and its sends do not sleep all the time.
 	[ "$DEV" = rxe0 ] || operations=(read)
 	for size in $((64 * KIB)) $MIB; do
@@ -181,8 +177,7 @@ test_memory() {
 	mount -t cgroup2 none /tmp/cgroup
 	echo +memory >/tmp/cgroup/cgroup.subtree_control
 	mkdir /tmp/cgroup/bench
-	load_modules
-	find_bars
+	load_bars
 	if [ "$BENCH" = short ]; then
 		memory "bar:$BAR_A" 4096 1000
 	elif [ "$DEV" = rxe0 ]; then
@@ -203,8 +198,7 @@ test_memory() {
 
 test_client_ends_them() {
 	local count=(0 1 100 10000)
-	load_modules
-	find_bars
+	load_bars
 	insmod "$MODULES/bench_memory.ko"
 	# There each one waits some tenths of a second.
 	[ "$DEV" != rxe0 ] || count=(0 1 100)

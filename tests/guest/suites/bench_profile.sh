@@ -7,12 +7,6 @@
 
 TRACING=/sys/kernel/tracing
 
-setup() {
-	load_stack
-	load_modules
-	find_bars
-}
-
 # profile NAME TARGET SIZE
 profile() {
 	/mnt/programs/bench_mr "$DEV" "$@" >"$OUT/untraced-$1"

@@ -19,8 +19,7 @@ threads() { /mnt/programs/bench_threads "$1" "$2" rxe0 rxe1 >>"$OUT/bench"; }
 test_stock() { threads stock host; }
 
 test_loaded() {
-	load_modules
-	find_bars
+	load_bars
 	threads io_peer_mem host
 	threads io_peer_mem "bar:$BAR_A"
 }

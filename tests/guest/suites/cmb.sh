@@ -11,8 +11,7 @@ CMB=$SSD/p2pmem/allocate
 
 setup() {
 	load_stack
-	load_modules
-	find_bars
+	load_bars
 	[ "${TESTS:-}" = no_nvme ] || { modprobe nvme && find_ssd; }
 }
 
@@ -104,34 +103,28 @@ test_continues_in_other_memory() {
 
 test_mapping_of_another_process() {
 	local pid address
-	start hold hold -n 1 "$CMB"
-	wait_line /tmp/hold '^holding 1'
+	launch hold -n 1 "$CMB"
 	address=0x$(grep -m1 p2pmem/allocate "/proc/$pid/maps" | cut -d- -f1)
 	log_step "another process"
 	expect "registration: EFAULT" "$RDMA" reg -M -@ "$address" -l 4096 "$CMB"
 	one_line "rxe_reg_user_mr: returned err"
-	kill "$pid"
-	wait "$pid" || true
+	kill_and_wait "$pid"
 	eventually balanced
 }
 
 test_sigkill_with_mrs() {
 	local pid
-	start hold hold -n 8 -m 4194304 -o 5 -l 4000000 "$CMB"
-	wait_line /tmp/hold '^holding 8'
+	launch hold -n 8 -m 4194304 -o 5 -l 4000000 "$CMB"
 	expect 8 eval 'in_use | cut -d" " -f1'
-	kill -9 "$pid"
-	wait "$pid" || true
-	eventually balanced
-	eventually nothing_registered
+	kill_and_wait -9 "$pid"
+	all_released
 	eventually all_free
 }
 
 test_unbind_under_a_writer() {
 	local pid began took before
 	before=$(counter num_free_callbacks)
-	start forever forever -m $((8 << 20)) -t 60 "$CMB"
-	wait_line /tmp/forever '^running'
+	launch forever -m $((8 << 20)) -t 60 "$CMB"
 	began=$(date +%s%N)
 	unbind_in_time "$BDF_SSD"
 	took=$((($(date +%s%N) - began) / 1000000))
@@ -151,13 +144,11 @@ test_unbind_under_a_writer() {
 
 test_unbind_with_idle_mrs() {
 	local pid
-	start hold hold -n 5 "$CMB"
-	wait_line /tmp/hold '^holding 5'
+	launch hold -n 5 "$CMB"
 	unbind_in_time "$BDF_SSD"
 	kill -0 "$pid"
 	balanced
-	kill "$pid"
-	wait "$pid" || true
+	kill_and_wait "$pid"
 	eventually nothing_registered
 	bind_ssd
 }
@@ -165,14 +156,12 @@ test_unbind_with_idle_mrs() {
 # As a surprise removal.
 test_removal_with_mrs() {
 	local pid
-	start hold hold -n 5 "$CMB"
-	wait_line /tmp/hold '^holding 5'
+	launch hold -n 5 "$CMB"
 	echo 1 >"$SSD/remove" &
 	ended $!
 	[ ! -e "$SSD" ]
 	balanced
-	kill "$pid"
-	wait "$pid" || true
+	kill_and_wait "$pid"
 	echo 1 >/sys/bus/pci/rescan
 	find_ssd
 	"$RDMA" write "$CMB"
@@ -181,8 +170,7 @@ test_removal_with_mrs() {
 test_unbind_five_times() {
 	local pid
 	for _ in 1 2 3 4 5; do
-		start forever forever "$CMB"
-		wait_line /tmp/forever '^running'
+		launch forever "$CMB"
 		unbind_in_time "$BDF_SSD"
 		ended "$pid"
 		bind_ssd
@@ -207,12 +195,10 @@ test_unbind_under_registrations() {
 # No file of io_peer_mem is open, so the module is not pinned.
 test_client_removed_with_mrs() {
 	local pid
-	start forever forever "$CMB"
-	wait_line /tmp/forever '^running'
+	launch forever "$CMB"
 	timeout 60 rmmod io_peer_mem
 	ended "$pid"
-	load_io
-	find_bars
+	load_bars
 	"$RDMA" write "$CMB"
 }
 

@@ -16,12 +16,10 @@ test_during() {
 	mrs=$(counter num_alloc_mrs)
 	pages=$(counter num_dereg_pages)
 	# Three MRs that begin and end inside pages: 20000 bytes span 5 pages.
-	start hold hold -n 3 -o 100 -l 20000 "$BAR_A"
-	wait_line /tmp/hold '^holding 3'
+	launch hold -n 3 -o 100 -l 20000 "$BAR_A"
 	expect "3 15 60000" in_use
 	note "with three MRs: $(in_use)"
-	kill "$pid"
-	wait "$pid" || true
+	kill_and_wait "$pid"
 	eventually balanced
 	note "after: $(in_use); in total $(counter num_alloc_mrs) MRs, $(counter num_reg_pages) pages"
 	expect $((mrs + 3)) counter num_alloc_mrs

@@ -86,8 +86,7 @@ test_zero_flag() { in_bar zero; }
 PARAMETERS=/sys/module/io_peer_mem/parameters
 bind_again() {
 	unbind "$BDF_A"
-	bind "$BDF_A"
-	find_bars
+	rebind "$BDF_A"
 }
 
 test_zero_policies() {
@@ -126,14 +125,12 @@ test_quota() {
 	echo $((4 << 20)) >$PARAMETERS/quota
 	in_bar quota
 	# Each user has a quota.
-	start hold hold -n 1 -m $((4 << 20)) "$BAR_A"
-	wait_line /tmp/hold '^holding 1'
+	launch hold -n 1 -m $((4 << 20)) "$BAR_A"
 	must_fail "$RDMA" reg -m 4096 "$BAR_A" 2>&1 | grep 'Disk quota exceeded'
 	chmod a+rw "$BAR_A"
 	setpriv --reuid 12345 python3 -c "import mmap, os
 mmap.mmap(os.open('$BAR_A', os.O_RDWR), 4 << 20)[0:4] = b'data'"
-	kill "$pid"
-	wait "$pid" || true
+	kill_and_wait "$pid"
 	eventually balanced
 	echo >$PARAMETERS/quota
 	all_free
@@ -193,25 +190,26 @@ test_failures_leak_nothing() { in_bar no_leak; }
 
 test_many_processes() { in_bar stress; }
 
-test_killed_with_allocations() {
-	local pid
+# start_gone: a process with an allocation in use, one never accessed, and one under an MR.
+start_gone() {
 	"$DM" gone "$BAR_A" >/tmp/gone 2>&1 &
 	pid=$!
 	wait_line /tmp/gone '^running'
+}
+
+test_killed_with_allocations() {
+	local pid
+	start_gone
 	must_fail all_free
-	kill -9 "$pid"
-	wait "$pid" || true
+	kill_and_wait -9 "$pid"
 	eventually balanced
 	eventually all_free
 }
 
-# With an allocation in use, one never accessed, and one under an MR.
 test_unbind_with_allocations() {
 	local pid took began
 	for _ in 1 2 3; do
-		"$DM" gone "$BAR_A" >/tmp/gone 2>&1 &
-		pid=$!
-		wait_line /tmp/gone '^running'
+		start_gone
 		sleep 0.5
 		began=${EPOCHREALTIME/[.,]/}
 		unbind_in_time "$BDF_A"
@@ -221,8 +219,7 @@ test_unbind_with_allocations() {
 		grep -x 'copy to removed memory: ENODEV' /tmp/gone
 		grep -x 'gone: done' /tmp/gone
 		eventually balanced
-		bind "$BDF_A"
-		find_bars
+		rebind "$BDF_A"
 		all_free
 	done
 	note "unbind under copies, allocations and an MR returned after $took ms"
@@ -233,15 +230,12 @@ test_works_again() { in_bar rdma; }
 # The file of an allocation pins the module.
 test_allocation_pins_the_module() {
 	local pid
-	"$DM" gone "$BAR_A" >/tmp/gone 2>&1 &
-	pid=$!
-	wait_line /tmp/gone '^running'
+	start_gone
 	must_fail rmmod io_peer_mem
 	unbind_in_time "$BDF_A"
 	ended "$pid"
 	timeout 60 rmmod io_peer_mem
-	load_io
-	find_bars
+	load_bars
 }
 
 test_example_in_c() {

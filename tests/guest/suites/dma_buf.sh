@@ -82,8 +82,7 @@ test_adapter_goes() {
 		unbind_in_time "$bdf"
 		balanced
 		adapter_kill user
-		adapter_bind "$bdf"
-		eventually adapter_there $dev
+		adapter_bind "$bdf" $dev
 	done
 	copies edu0
 }
@@ -103,15 +102,13 @@ test_module_is_held_by_attachments() {
 	[ "$(references)" -gt "$before" ]
 	adapter_stop user
 	eventually references_are "$before"
-	bind "$BDF_A"
-	find_bars
+	rebind "$BDF_A"
 	bdf=$(adapter_bdf edu0)
 	adapter_start user edu0 "$BAR_A" 0 65536
 	unbind_in_time "$bdf"
 	adapter_kill user
 	eventually references_are "$before"
-	adapter_bind "$bdf"
-	eventually adapter_there edu0
+	adapter_bind "$bdf" edu0
 }
 references() { cat /sys/module/ib_peer_mem/refcnt; }
 references_are() { [ "$(references)" = "$1" ]; }
@@ -121,24 +118,21 @@ references_are() { [ "$(references)" = "$1" ]; }
 # not on debug
 test_pinning_adapter_goes() {
 	local bdf
-	insmod "$SAMPLE" persistent=1
-	eventually test -c /dev/peer_client_sample
+	load_sample
 	bdf=$(adapter_bdf edu2)
-	adapter_start user edu2 /dev/peer_client_sample 0 4096
+	adapter_start user edu2 "$SAMPLE_DEV" 0 4096
 	unbind_in_time "$bdf"
 	expect 0 in_use_of peer_client_sample
 	adapter_kill user
 	rmmod peer_client_sample
-	adapter_bind "$bdf"
-	eventually adapter_there edu2
+	adapter_bind "$bdf" edu2
 }
 
 # The client cannot be unloaded before its user ends.
 # not on debug
 test_persistent_client_goes() {
-	insmod "$SAMPLE" persistent=1
-	eventually test -c /dev/peer_client_sample
-	adapter_start user edu2 /dev/peer_client_sample 0 4096
+	load_sample
+	adapter_start user edu2 "$SAMPLE_DEV" 0 4096
 	# A mapping pins the module.
 	must_fail rmmod peer_client_sample
 	adapter_stop user
@@ -310,8 +304,7 @@ test_memory_is_charged() {
 	set -- $!
 	wait_line /tmp/many '^holding 500'
 	charged=$(awk '$1 == "kernel" { print $2 }' $group/memory.stat)
-	kill "$1"
-	wait "$1" || true
+	kill_and_wait "$1"
 	eventually balanced
 	rmdir $group
 	umount /tmp/cgroup
@@ -335,14 +328,12 @@ test_an_import_that_fails_and_stays() {
 	unbind_in_time "$BDF_A"
 	balanced
 	adapter_dma edu0 drop "$lkey"
-	bind "$BDF_A"
-	find_bars
+	rebind "$BDF_A"
 	import_that_stays
 	bdf=$(adapter_bdf edu0)
 	unbind_in_time "$bdf"
 	balanced
-	adapter_bind "$bdf"
-	eventually adapter_there edu0
+	adapter_bind "$bdf" edu0
 	copies edu0
 }
 import_that_stays() {
@@ -357,8 +348,7 @@ import_that_stays() {
 # not on debug
 test_the_first_user_is_not_kept() {
 	unload_modules
-	load_modules
-	find_bars
+	load_bars
 	adapter_start first -k peer_first edu0 "$BAR_A" 0 4096
 	grep -w peer_first /proc/keys
 	adapter_stop first
@@ -412,13 +402,11 @@ test_backend_parameter() {
 	expect "dma-buf not seen yet" served edu0
 	expect "" served edu1
 	expect "" served rxe0
-	load_io
-	find_bars
+	load_bars
 	must_fail adapter_start none edu1 "$BAR_A" 0 4096
 	copies edu0
 	unload_modules
-	load_modules
-	find_bars
+	load_bars
 }
 
 # not on debug

@@ -55,6 +55,12 @@ nothing_left() {
 	must_fail grep -E 'udmabuf|system|vgem|virtio_gpu|peer_mem_test_exporter' /sys/kernel/debug/dma_buf/bufinfo
 }
 
+# stop_user: ends the last process with an MR.
+stop_user() {
+	adapter_stop user
+	eventually nothing_left
+}
+
 # transfers NAME: RDMA writes, and the CPU reads, and the other way round.
 transfers() {
 	adapter_say "$1" write 5
@@ -113,8 +119,7 @@ test_memory_of_a_bar() {
 	[ "$(host_sum a)" = "$before" ] || fail "bytes behind the BAR change after the revocation"
 	state_is user late 0
 	no_key_reaches "$BDF_A"
-	adapter_stop user
-	eventually nothing_left
+	stop_user
 	note "RDMA to the mapping of a dma-buf in a BAR, moved and revoked"
 }
 
@@ -253,8 +258,7 @@ test_read_only_mapping() {
 	# Only the range counts.
 	mr user test read-tail 0 $((SIZE - 4096))
 	transfers user
-	adapter_stop user
-	eventually nothing_left
+	stop_user
 }
 
 test_ranges_that_are_no_dma_buf() {
@@ -311,8 +315,7 @@ test_moves_under_a_writer() {
 	[ "$(state_of user moves)" = "$moves" ]
 	state_is user late 0
 	note "$(field writes "$said") writes during $moves moves, no write lost or late"
-	adapter_stop user
-	eventually nothing_left
+	stop_user
 }
 
 # Several MRs of the same dma-buf, one of them by its descriptor.
@@ -328,8 +331,7 @@ test_moves_of_several_mrs() {
 	adapter_say user write 22
 	adapter_say user look 22
 	state_is user late 0
-	adapter_stop user
-	eventually nothing_left
+	stop_user
 }
 
 test_revoked_under_a_writer() {
@@ -348,8 +350,7 @@ test_revoked_under_a_writer() {
 	expect ok adapter_say user dereg
 	# A revoked dma-buf cannot be registered again.
 	expect "error ENODEV" adapter_say user reg
-	adapter_stop user
-	eventually nothing_left
+	stop_user
 	note "$(field writes "$said") writes before the revocation, then remote access errors"
 }
 
@@ -376,8 +377,7 @@ test_errors_of_the_exporter() {
 	mr user test:pin-error=95 whole 0 $SIZE
 	transfers user
 	state_is user pinned 0
-	adapter_stop user
-	eventually nothing_left
+	stop_user
 }
 
 test_reregistration() {
@@ -401,8 +401,7 @@ test_reregistration() {
 	# To host memory: the dma-buf is no longer used.
 	adapter_say user rereg host 0 8192
 	eventually state_is user attached 0
-	adapter_stop user
-	eventually nothing_left
+	stop_user
 }
 
 test_killed_process() {

@@ -14,8 +14,7 @@ CLIENTS=$MODS/external/tests/bench/bench_clients.ko
 setup() {
 	load_stack
 	modprobe nvme
-	load_modules
-	find_bars
+	load_bars
 	eventually test -e "/sys/bus/pci/devices/$BDF_SSD/p2pmem/allocate"
 }
 
@@ -191,8 +190,7 @@ test_candidates_bind_and_unbind() {
 	expect "" cat /sys/module/io_peer_mem/parameters/bars
 	# As load_io has left it.
 	"$IOPM" unbind "$BDF_B"
-	bind "$BDF_B"
-	find_bars
+	rebind "$BDF_B"
 }
 
 test_bind_refuses_what_is_in_use() {
@@ -247,8 +245,7 @@ test_memory_of_an_ssd_alone() {
 	expect 1 grep -c 'bytes compared' $DOCTOR
 	"$IOPM" list | grep -E "^/sys/.*/$BDF_SSD/p2pmem/allocate +64 MiB +[0-9]+ [KM]iB .*driver nvme$"
 	unload_io
-	load_io
-	find_bars
+	load_bars
 }
 
 # modules LOADED...: of io_peer_mem and ib_peer_mem, these are loaded.
@@ -285,8 +282,7 @@ test_unbind_unloads_the_modules() {
 	must_fail "$IOPM" bind "$BDF_B"
 	modules
 	refuses 'modprobe has failed' "$IOPM" bind "$BDF_B"
-	load_modules
-	find_bars
+	load_bars
 }
 
 test_without_modules() {
@@ -296,8 +292,7 @@ test_without_modules() {
 	grep -q '^        fix: apt install .*/ib-peer-mem-dkms_.*README.md' $DOCTOR
 	must_fail "$IOPM" status
 	refuses 'nothing to test' "$IOPM" test nothing
-	load_modules
-	find_bars
+	load_bars
 }
 
 test_without_a_device() {
@@ -312,12 +307,10 @@ test_without_a_device() {
 test_without_a_backend() {
 	unload_modules
 	insmod "$MODS/ib_peer_mem.ko" backend=none
-	load_io
-	find_bars
+	load_bars
 	doctor 1 --test "$DEV"
 	says FAIL "$DEV: ib_peer_mem does not serve it"
 	says FAIL "$DEV, $BDF_A/bar2: .*ibv_reg_mr of 65536 bytes: "
 	unload_modules
-	load_modules
-	find_bars
+	load_bars
 }

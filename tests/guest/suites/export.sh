@@ -73,8 +73,7 @@ test_adapter_goes() {
 	unbind_in_time "$bdf"
 	eventually balanced
 	adapter_kill user
-	adapter_bind "$bdf"
-	eventually adapter_there edu0
+	adapter_bind "$bdf" edu0
 }
 
 # Users add fences to exported dma-bufs that no device maps: an unbind does not wait for them. The
@@ -101,11 +100,9 @@ test_fences_of_a_user() {
 		note "$number exports, each with a fence that is not signalled: unbind in $ms ms"
 		expect "" traced_calls
 		gone "$1" && { cat /tmp/fences; return 1; }
-		kill "$1"
-		wait "$1" || true
+		kill_and_wait "$1"
 		balanced
-		bind "$BDF_A"
-		find_bars
+		rebind "$BDF_A"
 	done
 }
 FENCES=/mnt/programs/export_fences

@@ -10,13 +10,10 @@ TEST_LIMIT=$((TEST_LIMIT + 5 * ROUNDS))
 
 test_sigkill_with_mrs() {
 	local pid
-	start hold hold -n 8 -m 4194304 -o 5 -l 4000000 "$BAR_A"
-	wait_line /tmp/hold '^holding 8'
+	launch hold -n 8 -m 4194304 -o 5 -l 4000000 "$BAR_A"
 	expect 8 eval 'in_use | cut -d" " -f1'
-	kill -9 "$pid"
-	wait "$pid" || true
-	eventually balanced
-	eventually nothing_registered
+	kill_and_wait -9 "$pid"
+	all_released
 	note "8 MRs of a killed process are released; in use now: $(in_use)"
 }
 
@@ -27,12 +24,9 @@ test_ranges_are_free_again() {
 
 test_sigkill_while_writing() {
 	local pid
-	start forever forever "$BAR_A"
-	wait_line /tmp/forever '^running'
-	kill -9 "$pid"
-	wait "$pid" || true
-	eventually balanced
-	eventually nothing_registered
+	launch forever "$BAR_A"
+	kill_and_wait -9 "$pid"
+	all_released
 }
 
 test_sigkill_many_times() {
@@ -41,8 +35,7 @@ test_sigkill_many_times() {
 		start hold hold -n 3 "$BAR_A"
 		# At another point each time.
 		sleep "0.$((i * 7 % 10))"
-		kill -9 "$pid"
-		wait "$pid" || true
+		kill_and_wait -9 "$pid"
 	done
 	eventually balanced
 }

@@ -35,8 +35,7 @@ test_version() {
 }
 
 test_io() {
-	load_io
-	find_bars
+	load_bars
 	expect io_peer_mem ls "$PEERS"
 	# There is no udev here.
 	expect "660 root root" stat -c "%a %U %G" "$BAR_A"
@@ -48,8 +47,7 @@ client_is() { expect "$1" ls "$PEERS"; }
 # Applications take a client for memory that can be registered: there is one while io_peer_mem has a
 # function.
 test_client_with_its_functions() {
-	load_modules
-	find_bars
+	load_bars
 	unbind "$BDF_A"
 	client_is io_peer_mem
 	unbind "$BDF_B"
@@ -101,8 +99,7 @@ test_client_under_binds() {
 	local a b rounds=${ROUNDS:-20} parameter=/sys/module/io_peer_mem/parameters/p2pmem
 	[ "$KIND" != debug ] || rounds=${ROUNDS:-4}
 	unload_io
-	load_modules
-	find_bars
+	load_bars
 	unbind "$BDF_A"
 	unbind "$BDF_B"
 	rm -f /tmp/stop
@@ -123,8 +120,7 @@ test_client_under_binds() {
 	soon client_is ""
 	bind "$BDF_A"
 	client_is io_peer_mem
-	bind "$BDF_B"
-	find_bars
+	rebind "$BDF_B"
 	"$RDMA" write "$BAR_A"
 	note "$(wc -l <"/tmp/$BDF_A") and $(wc -l <"/tmp/$BDF_B") binds of two functions at the same time"
 }
@@ -146,8 +142,7 @@ test_client_that_cannot_be_registered() {
 	unload_io
 	insmod_refuses 'cannot register the peer memory client: ' "$MODS/io_peer_mem.ko" mmio=1
 	rmmod count_client
-	load_io
-	find_bars
+	load_bars
 	client_is io_peer_mem
 }
 

@@ -14,8 +14,7 @@ setup() {
 	loaded mlx5_ib || first=yes
 	load_stack
 	[ -z "$first" ] || note "$DEV is active $(cut -d' ' -f1 /proc/uptime) s after the start of the kernel"
-	load_modules
-	find_bars
+	load_bars
 }
 
 test_driver_is_stock() { stock "$DEV" mlx5_core mlx5_ib ib_uverbs ib_core; }
@@ -165,8 +164,7 @@ test_command_fails() {
 test_late_page_fault() {
 	local pid
 	ask_host connectx hold-faults
-	start forever forever "$BAR_A"
-	wait_line /tmp/forever '^running'
+	launch forever "$BAR_A"
 	unbind_in_time "$BDF_A"
 	kill -0 "$pid"
 	must_fail grep error /tmp/forever
@@ -174,7 +172,6 @@ test_late_page_fault() {
 	wait_line /tmp/forever 'remote access error'
 	ended "$pid"
 	eventually balanced
-	bind "$BDF_A"
-	find_bars
+	rebind "$BDF_A"
 	"$RDMA" write "$BAR_A"
 }

@@ -72,8 +72,7 @@ traffic() {
 	read -r first < <(ask_host connectx queues)
 	note "$1: 2 CQs and 2 QPs with their doorbell records in a BAR, the first $first"
 	# As after a crash of the application.
-	kill -9 "$pid"
-	wait "$pid" || true
+	kill_and_wait -9 "$pid"
 	unload_client
 }
 test_devx_queues() { traffic devx; }
@@ -97,9 +96,8 @@ test_umem() {
 test_an_mr_is_no_umem() {
 	local writer
 	load_client
-	start forever forever -u $MEMORY
+	launch forever -u $MEMORY
 	writer=$pid
-	wait_line /tmp/forever '^running'
 	rmmod persistent_bar &
 	ended $!
 	wait_line /tmp/forever 'remote access error'
@@ -112,8 +110,7 @@ test_device_is_removed() {
 	kept devx
 	remove_device
 	eventually unused
-	kill -9 "$pid"
-	wait "$pid" || true
+	kill_and_wait -9 "$pid"
 	add_device
 	queues devx -n 100 $MEMORY | grep '^100 rounds'
 	unload_client
@@ -123,8 +120,7 @@ test_device_is_removed() {
 # log names it.
 test_a_client_that_invalidates() {
 	local action
-	load_io
-	find_bars
+	load_bars
 	for action in umem devx verbs; do
 		log_step "$action"
 		expect "$action: error EREMOTEIO" queues $action "$BAR_A"

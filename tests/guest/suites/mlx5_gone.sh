@@ -9,8 +9,7 @@
 
 test_unbind_core_with_mrs() {
 	local pid
-	start hold hold -n 5 -o 1000 -l 100000 "$BAR_A"
-	wait_line /tmp/hold '^holding 5'
+	launch hold -n 5 -o 1000 -l 100000 "$BAR_A"
 	remove_device
 	balanced
 	[ ! -e "/sys/class/infiniband/$DEV" ]
@@ -21,8 +20,7 @@ test_unbind_core_with_mrs() {
 
 test_unbind_core_under_a_writer() {
 	local pid
-	start forever forever -m $((8 << 20)) "$BAR_A"
-	wait_line /tmp/forever '^running'
+	launch forever -m $((8 << 20)) "$BAR_A"
 	remove_device
 	balanced
 	ends "$pid"
@@ -34,8 +32,7 @@ test_unbind_core_under_a_writer() {
 test_unbind_many_times() {
 	local pid rounds=3
 	while ((rounds-- > 0)); do
-		start hold hold -n 3 "$BAR_A"
-		wait_line /tmp/hold '^holding 3'
+		launch hold -n 3 "$BAR_A"
 		remove_device
 		balanced
 		ends "$pid"
@@ -48,29 +45,25 @@ test_unbind_many_times() {
 test_sysfs_remove_and_rescan() {
 	local pid bdf
 	bdf=$(mlx5_bdf)
-	start forever forever "$BAR_A"
-	wait_line /tmp/forever '^running'
+	launch forever "$BAR_A"
 	echo 1 >"/sys/bus/pci/devices/$bdf/remove"
 	[ ! -e "/sys/bus/pci/devices/$bdf" ]
 	balanced
 	ends "$pid"
 	echo 1 >/sys/bus/pci/rescan
-	load_mlx5
-	works_again
+	comes_back
 }
 
 # mlx5_ib can be removed while a process has a device of it open.
 test_modules_removed_with_mrs() {
 	local pid
-	start hold hold -n 2 "$BAR_A"
-	wait_line /tmp/hold '^holding 2'
+	launch hold -n 2 "$BAR_A"
 	rmmod mlx5_ib
 	balanced
 	kill -0 "$pid"
 	ends "$pid"
 	rmmod mlx5_core
-	load_mlx5
-	works_again
+	comes_back
 }
 
 test_mlx5_ib_without_our_modules_and_with() {
@@ -79,8 +72,7 @@ test_mlx5_ib_without_our_modules_and_with() {
 	load_mlx5
 	unload_modules
 	"$RDMA" write host
-	load_modules
-	find_bars
+	load_bars
 	works_again
 }
 
@@ -93,8 +85,7 @@ noticed() { log_has 'mlx5_error_sw_reset.*: end'; }
 test_dead_adapter_with_mrs() {
 	local pid bdf began
 	bdf=$(mlx5_bdf)
-	start hold hold -n 5 "$BAR_A"
-	wait_line /tmp/hold '^holding 5'
+	launch hold -n 5 "$BAR_A"
 	ask_host connectx dead
 	eventually noticed
 	began=$SECONDS
@@ -104,8 +95,7 @@ test_dead_adapter_with_mrs() {
 	ends "$pid"
 	ask_host connectx alive
 	echo 1 >/sys/bus/pci/rescan
-	load_mlx5
-	works_again
+	comes_back
 }
 
 # recovered: mlx5 has loaded itself again, with a new RDMA device. recover_any_time: by default it
@@ -117,8 +107,7 @@ recovered() { log_has 'health recovery succeeded'; }
 test_dead_adapter_recovers() {
 	local pid
 	recover_any_time
-	start hold hold -n 5 "$BAR_A"
-	wait_line /tmp/hold '^holding 5'
+	launch hold -n 5 "$BAR_A"
 	ask_host connectx dead
 	eventually noticed
 	ask_host connectx alive
@@ -126,8 +115,7 @@ test_dead_adapter_recovers() {
 	balanced
 	kill -0 "$pid"
 	ends "$pid"
-	load_mlx5
-	works_again
+	comes_back
 }
 
 # The adapter forgets everything, and the driver is not asked: it has no reset_prepare, and
@@ -138,8 +126,7 @@ test_function_level_reset() {
 	recover_any_time
 	# mlx5 takes the reset for a fatal error, and the core does not know that it has ended all access.
 	log_may 'may still access [0-9]+ bytes'
-	start forever forever "$BAR_A"
-	wait_line /tmp/forever '^running'
+	launch forever "$BAR_A"
 	grep flr "/sys/bus/pci/devices/$bdf/reset_method"
 	echo 1 >"/sys/bus/pci/devices/$bdf/reset"
 	eventually recovered
@@ -147,22 +134,19 @@ test_function_level_reset() {
 	balanced
 	ends "$pid"
 	must_fail grep -i success /tmp/forever
-	load_mlx5
-	works_again
+	comes_back
 }
 
 test_devlink_reload() {
 	local pid bdf
 	bdf=$(mlx5_bdf)
-	start hold hold -n 5 "$BAR_A"
-	wait_line /tmp/hold '^holding 5'
+	launch hold -n 5 "$BAR_A"
 	devlink dev reload "pci/$bdf" &
 	ended $!
 	balanced
 	kill -0 "$pid"
 	ends "$pid"
-	load_mlx5
-	works_again
+	comes_back
 }
 
 # The memory goes while the adapter is dead: nothing confirms the end of its access, and
@@ -170,8 +154,7 @@ test_devlink_reload() {
 test_revoke_with_a_dead_adapter() {
 	local pid bdf
 	bdf=$(mlx5_bdf)
-	start hold hold -n 2 "$BAR_A"
-	wait_line /tmp/hold '^holding 2'
+	launch hold -n 2 "$BAR_A"
 	ask_host connectx dead
 	unbind_in_time "$BDF_A"
 	eventually balanced
@@ -180,8 +163,6 @@ test_revoke_with_a_dead_adapter() {
 	ends "$pid"
 	ask_host connectx alive
 	echo 1 >/sys/bus/pci/rescan
-	bind "$BDF_A"
-	find_bars
-	load_mlx5
-	works_again
+	rebind "$BDF_A"
+	comes_back
 }

@@ -10,8 +10,7 @@
 
 # writer: starts one on the first BAR, and sees it write.
 writer() {
-	start forever forever -m $((8 << 20)) "$BAR_A"
-	wait_line /tmp/forever '^running'
+	launch forever -m $((8 << 20)) "$BAR_A"
 	still_writes
 }
 still_writes() {
@@ -33,12 +32,6 @@ unbind_waits() {
 	must_fail balanced
 }
 
-# bind_again: binds the BAR that was unbound.
-bind_again() {
-	bind "$BDF_A"
-	find_bars
-}
-
 # A WARN_ON_ONCE of mlx5 is printed again.
 warn_again() {
 	connectx_refuses 'fails with syndrome 0x6'
@@ -58,7 +51,7 @@ test_an_invalidation_fails() {
 	ended "$unbinding"
 	eventually balanced
 	must_fail log_has 'unpinned now'
-	bind_again
+	rebind "$BDF_A"
 	works_again
 }
 
@@ -76,7 +69,7 @@ test_an_invalidation_fails_and_the_device_is_removed() {
 	eventually balanced
 	ends "$pid"
 	add_device
-	bind_again
+	rebind "$BDF_A"
 	works_again
 }
 
@@ -112,7 +105,7 @@ test_fatal_and_the_process_ends() {
 	log_has 'mlx5_0 may still access .* bytes (it has reported a fatal error), .*: reset the device'
 	eventually balanced
 	reset_and_load "$bdf"
-	bind_again
+	rebind "$BDF_A"
 	works_again
 }
 
@@ -120,8 +113,7 @@ test_fatal_and_the_process_deregisters() {
 	local bdf
 	bdf=$(mlx5_bdf)
 	log_allow 'may still access [0-9]+ bytes'
-	start hold hold -n 1 "$BAR_A"
-	wait_line /tmp/hold '^holding 1'
+	launch hold -n 1 "$BAR_A"
 	fatal
 	eventually reported
 	ends "$pid"
@@ -148,9 +140,8 @@ test_fatal_and_the_function_is_removed() {
 	# The slot is reset.
 	ask_host connectx alive
 	echo 1 >/sys/bus/pci/rescan
-	bind_again
-	load_mlx5
-	works_again
+	rebind "$BDF_A"
+	comes_back
 }
 
 # mlx5 has the firmware reset the function, removes the RDMA device and adds it again.
@@ -163,8 +154,7 @@ test_fatal_and_the_driver_recovers() {
 	log_has 'mlx5_0 is removed, and may still access .* bytes .*: reset the device'
 	eventually balanced
 	ends "$pid"
-	load_mlx5
-	works_again
+	comes_back
 }
 
 # The revocation needs no command: a process that waits for one does not delay it. At last the
@@ -182,7 +172,7 @@ test_commands_are_not_answered() {
 	kill -0 "$other"
 	ended "$pid" || true
 	eventually balanced
-	bind_again
+	rebind "$BDF_A"
 	# mlx5 gives the command up after a minute.
 	eventually gone "$other" || eventually gone "$other"
 	must_fail wait "$other"

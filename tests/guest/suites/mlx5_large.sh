@@ -19,8 +19,7 @@ test_more_than_4_gib() {
 # The function stays unbound: there are no more tests.
 test_revoked() {
 	local pid
-	start hold hold -m $SIZE "$BAR_A"
-	wait_line /tmp/hold '^holding'
+	launch hold -m $SIZE "$BAR_A"
 	expect "1 $((SIZE / 4096)) $SIZE" in_use
 	unbind_in_time "$BDF_A"
 	balanced

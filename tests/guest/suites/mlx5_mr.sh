@@ -69,14 +69,12 @@ test_key_is_used_again() {
 # Revoked under a writer, deregistered, and its key is that of a new MR.
 test_same_key_after_a_revocation() {
 	local pid old new
-	start again again -l 4096 "$BAR_A"
-	wait_line /tmp/again '^running'
+	launch again -l 4096 "$BAR_A"
 	unbind_in_time "$BDF_A"
 	wait_line /tmp/again '^deregistered'
 	grep 'remote access error' /tmp/again
 	balanced
-	bind "$BDF_A"
-	find_bars
+	rebind "$BDF_A"
 	kill "$pid"
 	ended "$pid"
 	host_has a /tmp/again wrote
@@ -86,11 +84,23 @@ test_same_key_after_a_revocation() {
 	note "key $old, before and after the revocation"
 }
 
+# begin_unbind, end_unbind: the first BAR, whose revocation waits for a UMR in between.
+begin_unbind() {
+	hold_umr
+	unbind "$BDF_A" &
+	unbind=$!
+	eventually umr_waits
+}
+end_unbind() {
+	release_umr
+	ended "$unbind"
+	no_key_reaches "$BDF_A"
+}
+
 # The memory goes while the key of its MR is being written.
 test_revoke_during_a_registration() {
 	local pid unbind
-	start hold hold "$BAR_A"
-	wait_line /tmp/hold '^holding'
+	launch hold "$BAR_A"
 	ends "$pid"
 	hold_umr
 	start hold hold "$BAR_A"
@@ -98,100 +108,74 @@ test_revoke_during_a_registration() {
 	unbind "$BDF_A" &
 	unbind=$!
 	nap 1
-	must_fail gone $unbind
-	release_umr
-	ended $unbind
-	no_key_reaches "$BDF_A"
+	must_fail gone "$unbind"
+	end_unbind
 	eventually balanced
 	ends "$pid"
 	note "the registration ended with: $(cat /tmp/hold)"
-	bind "$BDF_A"
-	find_bars
+	rebind "$BDF_A"
 	works_again
 }
 
 # Until the adapter has emptied the key its user can write, and the memory is not free for others.
 test_revoke_waits_for_the_adapter() {
 	local pid unbind before
-	start forever forever -m $((8 << 20)) "$BAR_A"
-	wait_line /tmp/forever '^running'
-	hold_umr
-	unbind "$BDF_A" &
-	unbind=$!
-	eventually umr_waits
+	launch forever -m $((8 << 20)) "$BAR_A"
+	begin_unbind
 	before=$(host_sum a)
 	nap 1
 	[ "$(host_sum a)" != "$before" ] || fail "the writer does not write"
 	must_fail grep error /tmp/forever
-	must_fail gone $unbind
-	release_umr
-	ended $unbind
-	no_key_reaches "$BDF_A"
+	must_fail gone "$unbind"
+	end_unbind
 	before=$(host_sum a)
 	wait_line /tmp/forever 'remote access error'
 	ended "$pid"
 	[ "$(host_sum a)" = "$before" ] || fail "bytes behind the BAR change after the unbind"
 	eventually balanced
-	bind "$BDF_A"
-	find_bars
+	rebind "$BDF_A"
 	works_again
 }
 
 # Its user deregisters the MR meanwhile: the driver is not called before the revocation has ended.
 test_deregistration_waits_for_the_revocation() {
 	local pid unbind
-	start hold hold "$BAR_A"
-	wait_line /tmp/hold '^holding 1'
-	hold_umr
-	unbind "$BDF_A" &
-	unbind=$!
-	eventually umr_waits
+	launch hold "$BAR_A"
+	begin_unbind
 	kill -9 "$pid"
 	eventually grep -qF '[ib_peer_mem]' "/proc/$pid/stack"
 	nap 0.5
 	cat "/proc/$pid/stack"
 	# Where it waits: the innermost frame of the two modules.
 	[[ $(grep -m 1 -F -e '[ib_peer_mem]' -e '[mlx5_ib]' "/proc/$pid/stack") = *'[ib_peer_mem]' ]]
-	release_umr
-	ended $unbind
-	no_key_reaches "$BDF_A"
+	end_unbind
 	eventually gone "$pid"
 	wait "$pid" || true
 	eventually balanced
-	bind "$BDF_A"
-	find_bars
+	rebind "$BDF_A"
 	works_again
 }
 
 # Its user is killed meanwhile.
 test_kill_during_a_revocation() {
 	local pid unbind
-	start hold hold -n 3 "$BAR_A"
-	wait_line /tmp/hold '^holding 3'
-	hold_umr
-	unbind "$BDF_A" &
-	unbind=$!
-	eventually umr_waits
+	launch hold -n 3 "$BAR_A"
+	begin_unbind
 	kill -9 "$pid"
 	nap 0.5
-	release_umr
-	ended $unbind
-	no_key_reaches "$BDF_A"
+	end_unbind
 	eventually gone "$pid"
 	wait "$pid" || true
-	eventually balanced
-	eventually nothing_registered
-	bind "$BDF_A"
-	find_bars
+	all_released
+	rebind "$BDF_A"
 	works_again
 }
 
 # The driver's own page faults, for host memory, beside peer memory.
 test_on_demand_beside_ours() {
 	local pid writer
-	start forever forever "$BAR_A"
+	launch forever "$BAR_A"
 	writer=$pid
-	wait_line /tmp/forever '^running'
 	adapter_start one "$DEV" host 0 1048576 all,on-demand
 	expect 1 eval 'in_use | cut -d" " -f1'
 	pingpong ibv_rc_pingpong -o
@@ -206,14 +190,11 @@ test_on_demand_beside_ours() {
 # All at once: each is killed as its parent ends.
 test_kill_of_127_processes() {
 	local pid count began
-	start crowd crowd -n 127 -m 262144 -o 100 -l 200000 "$BAR_A"
-	wait_line /tmp/crowd '^crowd of 127'
+	launch crowd -n 127 -m 262144 -o 100 -l 200000 "$BAR_A"
 	expect 127 eval 'in_use | cut -d" " -f1'
 	count=$(counter num_dealloc_mrs) began=$SECONDS
-	kill -9 "$pid"
-	wait "$pid" || true
-	eventually balanced
-	eventually nothing_registered
+	kill_and_wait -9 "$pid"
+	all_released
 	expect $((count + 127)) counter num_dealloc_mrs
 	note "127 killed processes with an MR each: all released after $((SECONDS - began)) s"
 	works_again

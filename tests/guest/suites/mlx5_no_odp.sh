@@ -50,8 +50,7 @@ test_host_memory() {
 
 # io_peer_mem requires invalidation: a umem cannot be fenced.
 test_client_that_invalidates() {
-	load_io
-	find_bars
+	load_bars
 	expect "registration: EREMOTEIO" "$RDMA" reg "$BAR_A"
 	expect 0 counter num_alloc_mrs
 	unload_io

@@ -18,8 +18,7 @@ PARAMETER=/sys/module/io_peer_mem/parameters/mmio
 
 setup() {
 	load_stack
-	load_modules
-	find_bars
+	load_bars
 	echo 1 >"$FUNCTION/enable"
 	[ ! -e "$FUNCTION/driver" ]
 }
@@ -127,8 +126,7 @@ PYTHON
 	log_step "another process"
 	expect "registration: EFAULT" "$RDMA" reg -M -@ "$address" -l 4096 "$MMIO"
 	one_line "rxe_reg_user_mr: returned err"
-	kill "$pid"
-	wait "$pid" || true
+	kill_and_wait "$pid"
 }
 
 # /dev/mem maps the same pages, but is not a file of sysfs.

@@ -26,7 +26,10 @@ setup() {
 	load_adapter dynamic,revocable,dynamic
 }
 
-client_bind() { echo "$BDF_A" >"/sys/bus/pci/drivers/$CLIENT/bind"; }
+client_bind() {
+	echo "$BDF_A" >"/sys/bus/pci/drivers/$CLIENT/bind"
+	eventually test -c "$NODE"
+}
 mmio() {
 	local value
 	read -r value <"$PEERS/$CLIENT/$1"
@@ -159,7 +162,6 @@ test_removed_under_an_mr() {
 	adapter_stop h
 	eventually mmio_balanced
 	client_bind
-	eventually test -c "$NODE"
 }
 
 # The MR is all that is left of the mapping, and of the file and its inode.
@@ -177,7 +179,6 @@ test_removed_under_an_mr_without_a_file() {
 	adapter_stop h
 	eventually mmio_balanced
 	client_bind
-	eventually test -c "$NODE"
 }
 
 # Each node has an inode, and a container has nodes of its own.
@@ -198,7 +199,6 @@ test_removed_under_two_nodes() {
 	rm $other
 	eventually mmio_balanced
 	client_bind
-	eventually test -c "$NODE"
 }
 
 HOLD=/sys/module/hold_call_test/parameters
@@ -238,7 +238,6 @@ test_removed_within_mmap() {
 	expect SIGBUS cat /tmp/mmap
 	rmmod hold_call_test
 	client_bind
-	eventually test -c "$NODE"
 }
 
 test_unload() {
@@ -250,6 +249,5 @@ test_unload() {
 	[ ! -e "$PEERS/$CLIENT" ]
 	echo >"$FUNCTION/driver_override"
 	unload_adapter
-	load_modules
-	find_bars
+	load_bars
 }

@@ -18,8 +18,7 @@ load_named() {
 	unload_modules
 	load_core "$@"
 	[ ! -c /dev/udmabuf ] || return 0
-	load_io
-	find_bars
+	load_bars
 }
 
 # WITH: what the program runs with.
@@ -62,8 +61,7 @@ test_exec() {
 	eventually none_held
 	grep -a ib_peer_mem < <(ls -l "/proc/$HOLDER/fd")
 	gone "$HOLDER" && fail "it has ended"
-	kill "$HOLDER"
-	wait "$HOLDER" || true
+	kill_and_wait "$HOLDER"
 }
 
 # The child has the descriptor of the device still.

@@ -62,8 +62,7 @@ test_ordinary_memory_is_pinned_once() {
 
 # io_peer_mem's memory is served in both orders.
 test_peer_memory_clients_first() {
-	load_io
-	find_bars
+	load_bars
 	"$RDMA" write -o 4096 -l 65536 "$BAR_A"
 	eventually balanced
 	unload_modules

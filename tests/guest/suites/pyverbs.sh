@@ -53,8 +53,7 @@ test_without_the_modules() {
 }
 
 test_with_the_modules() {
-	load_modules
-	find_bars
+	load_bars
 	run_all with
 }
 

@@ -14,8 +14,7 @@ changes() { [ "$(sum)" != "$1" ]; }
 
 test_unbind_under_a_writer() {
 	local pid before after began took
-	start forever forever -m $((8 << 20)) -t 60 "$BAR_A"
-	wait_line /tmp/forever '^running'
+	launch forever -m $((8 << 20)) -t 60 "$BAR_A"
 	# The sums below prove nothing unless the writer writes.
 	before=$(sum)
 	eventually changes "$before" || fail "the writer does not write"
@@ -45,16 +44,14 @@ test_unbind_under_a_writer() {
 
 test_bind_again() {
 	[ ! -e "$BAR_A" ]
-	bind "$BDF_A"
-	find_bars
+	rebind "$BDF_A"
 	"$RDMA" write -o 99 -l 100000 "$BAR_A"
 }
 
 # Reads as well, by which memory of the next user would leak, and no checksum would change.
 test_unbind_under_a_reader() {
 	local pid
-	start forever forever -g -m $((8 << 20)) -t 60 "$BAR_A"
-	wait_line /tmp/forever '^running'
+	launch forever -g -m $((8 << 20)) -t 60 "$BAR_A"
 	unbind_in_time "$BDF_A"
 	wait_line /tmp/forever '^read [0-9]+: remote access error'
 	sleep 1
@@ -62,30 +59,25 @@ test_unbind_under_a_reader() {
 	ended "$pid"
 	note "the reader: $(grep -E '^read|still revoked' /tmp/forever | paste -sd ' ')"
 	eventually balanced
-	bind "$BDF_A"
-	find_bars
+	rebind "$BDF_A"
 }
 
 # The process survives the unbind; only an access to the mapping would raise SIGBUS.
 test_unbind_with_idle_mrs() {
 	local pid
-	start hold hold -n 5 "$BAR_A"
-	wait_line /tmp/hold '^holding 5'
+	launch hold -n 5 "$BAR_A"
 	unbind_in_time "$BDF_A"
 	kill -0 "$pid"
 	eventually balanced
-	kill "$pid"
-	wait "$pid" || true
+	kill_and_wait "$pid"
 	eventually nothing_registered
-	bind "$BDF_A"
-	find_bars
+	rebind "$BDF_A"
 }
 
 # An unbind does not affect other devices.
 test_unbind_leaves_the_other() {
 	local pid
-	start forever forever "$BAR_B"
-	wait_line /tmp/forever '^running'
+	launch forever "$BAR_B"
 	unbind "$BDF_A"
 	no_key_reaches "$BDF_A"
 	sleep 0.5
@@ -94,20 +86,17 @@ test_unbind_leaves_the_other() {
 	unbind "$BDF_B"
 	ended "$pid"
 	bind "$BDF_A"
-	bind "$BDF_B"
-	find_bars
+	rebind "$BDF_B"
 }
 
 test_unbind_many_times() {
 	local pid rounds=${ROUNDS:-10}
 	[ "$KIND" != debug ] || rounds=${ROUNDS:-3}
 	while ((rounds-- > 0)); do
-		start forever forever "$BAR_A"
-		wait_line /tmp/forever '^running'
+		launch forever "$BAR_A"
 		unbind_in_time "$BDF_A"
 		ended "$pid"
-		bind "$BDF_A"
-		find_bars
+		rebind "$BDF_A"
 	done
 	eventually balanced
 }
@@ -115,14 +104,12 @@ test_unbind_many_times() {
 # The RDMA device is deleted while MRs exist. They are revoked before its driver knows.
 test_link_deleted_with_mrs() {
 	local pid delete
-	start hold hold -n 5 -o 1000 -l 100000 "$BAR_A"
-	wait_line /tmp/hold '^holding 5'
+	launch hold -n 5 -o 1000 -l 100000 "$BAR_A"
 	remove_device &
 	delete=$!
 	eventually balanced
 	kill -0 "$pid"
-	kill "$pid"
-	wait "$pid" || true
+	kill_and_wait "$pid"
 	ended "$delete"
 	balanced
 	add_device
@@ -134,16 +121,14 @@ test_link_deleted_with_mrs() {
 test_link_deleted_with_many_mrs() {
 	local pid delete
 	[ "$DEV" = rxe0 ] || skip "not soft RoCE"
-	start hold hold -n 12 -o 1000 -l 100000 "$BAR_A"
-	wait_line /tmp/hold '^holding 12'
+	launch hold -n 12 -o 1000 -l 100000 "$BAR_A"
 	trace_calls synchronize_rcu_tasks
 	remove_device &
 	delete=$!
 	eventually balanced
 	traced_calls | tee /tmp/calls
 	expect 1 grep -c 'synchronize_rcu_tasks <-' /tmp/calls
-	kill "$pid"
-	wait "$pid" || true
+	kill_and_wait "$pid"
 	ended "$delete"
 	add_device
 }
@@ -151,14 +136,11 @@ test_link_deleted_with_many_mrs() {
 # The client can be unloaded while revoked MRs exist.
 test_client_removed_with_mrs() {
 	local pid
-	start hold hold -n 5 "$BAR_A"
-	wait_line /tmp/hold '^holding 5'
+	launch hold -n 5 "$BAR_A"
 	# The open device file pins the module; the function can be unbound.
 	must_fail rmmod io_peer_mem
 	unbind_in_time "$BDF_A"
-	kill "$pid"
-	wait "$pid" || true
+	kill_and_wait "$pid"
 	timeout 60 rmmod io_peer_mem
-	load_io
-	find_bars
+	load_bars
 }

@@ -15,16 +15,12 @@ TESTS="test_load test_write_and_read_back test_atomics test_memory_that_it_rejec
 
 test_killed() {
 	local pid
-	start hold hold -n 5 -o 3 -l 300000 "$SAMPLE"
-	wait_line /tmp/hold '^holding 5'
-	kill -9 "$pid"
-	wait "$pid" || true
+	launch hold -n 5 -o 3 -l 300000 "$SAMPLE"
+	kill_and_wait -9 "$pid"
 	eventually sample_balanced
 	eventually nothing_registered
-	start forever forever "$SAMPLE"
-	wait_line /tmp/forever '^running'
-	kill -9 "$pid"
-	wait "$pid" || true
+	launch forever "$SAMPLE"
+	kill_and_wait -9 "$pid"
 	eventually sample_balanced
 	eventually nothing_registered
 }
@@ -33,8 +29,7 @@ test_killed() {
 # to the MRs fail.
 test_unload_with_live_mrs() {
 	local pid
-	start forever forever -u -t 2 "$SAMPLE"
-	wait_line /tmp/forever '^running'
+	launch forever -u -t 2 "$SAMPLE"
 	expect 0 references
 	expect "1 256" sample_in_use
 	timeout 60 rmmod $CLIENT

@@ -21,8 +21,7 @@ TEST_LIMIT=$((300 + 30 * ROUNDS))
 
 setup() {
 	load_stack
-	load_modules
-	find_bars
+	load_bars
 	cp /proc/iomem /tmp/iomem
 	find_slot
 }

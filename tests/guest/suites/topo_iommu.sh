@@ -84,8 +84,7 @@ test_old_iova() { stale dereg 51; }
 
 test_old_iova_of_a_revoked_mr() {
 	stale unbind_a 61
-	bind "$BDF_A"
-	find_bars
+	rebind "$BDF_A"
 }
 
 # Each of the two tests above caused one.

@@ -14,8 +14,7 @@ SSD=/sys/bus/pci/devices/$BDF_SSD
 
 setup() {
 	load_stack
-	load_modules
-	find_bars
+	load_bars
 	modprobe nvme
 	eventually test -b $DISK
 }
@@ -48,9 +47,8 @@ host True" python3 direct_io.py linear "$BAR_A" $DISK 83
 # users: a writer, an idle MR on memory of p2pmem/allocate, and a mapping, of A.
 users() {
 	# First: while a process has memory of the BAR there is none in the kernel's pool.
-	start hold hold -n 1 "$A/p2pmem/allocate"
+	launch hold -n 1 "$A/p2pmem/allocate"
 	holder=$pid
-	wait_line /tmp/hold '^holding 1'
 	start forever forever -t 600 "$BAR_A"
 	writer=$pid
 	python3 - "$BAR_A" >/tmp/mapping <<'PYTHON' &
@@ -109,11 +107,9 @@ test_zero_free_after_a_reset() {
 	unbind "$BDF_A"
 	bind "$BDF_A"
 	eventually test -c "$BAR_A"
-	start hold hold -n 1 -m $((4 << 20)) "$BAR_A"
-	wait_line /tmp/hold '^holding 1'
+	launch hold -n 1 -m $((4 << 20)) "$BAR_A"
 	echo 1 >"$A/reset"
-	kill "$pid"
-	wait "$pid" || true
+	kill_and_wait "$pid"
 	# Now the bytes of an earlier user, as if the clearing had failed.
 	printf 'left here' | dd of="$OUT/bar-a" conv=notrunc status=none
 	python3 - "$BAR_A" <<'PYTHON'

@@ -104,8 +104,7 @@ end_user() {
 		ended "$deleting"
 		deleting=''
 	fi
-	eventually balanced
-	eventually nothing_registered
+	all_released
 	eventually nothing_imported
 }
 # No MR of an adapter, and no dma-buf of the test exporter.
@@ -165,8 +164,7 @@ step_adapter() {
 	bdf=$(adapter_bdf "$device")
 	unbind "$bdf" &
 	ended $!
-	adapter_bind "$bdf"
-	eventually adapter_there "$device"
+	adapter_bind "$bdf" "$device"
 }
 step_kill() { kill_user; }
 step_stop() {

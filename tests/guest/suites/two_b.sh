@@ -42,10 +42,8 @@ test_kill_under_a_writer() {
 	connectx_refuses 'request refused: mkey'
 	start serve serve -x "$GID" -m $((8 << 20)) "$BAR_A"
 	being_written
-	kill -9 "$pid"
-	wait "$pid" || true
-	eventually balanced
-	eventually nothing_registered
+	kill_and_wait -9 "$pid"
+	all_released
 	before=$(sum)
 	nap 1
 	[ "$(sum)" = "$before" ] || fail "bytes behind the BAR change after the server's end"

@@ -32,8 +32,7 @@ test_udev_runs() {
 owner() { stat -c '%U:%G %a' "$1"; }
 
 test_bars_are_for_the_group() {
-	load_io
-	find_bars
+	load_bars
 	eventually expect "root:rdma 660" owner "$BAR_A"
 	eventually expect "root:rdma 660" owner "$BAR_B"
 	note "$BAR_A: $(owner "$BAR_A")"
@@ -41,8 +40,7 @@ test_bars_are_for_the_group() {
 
 test_again_after_bind() {
 	unbind "$BDF_A"
-	bind "$BDF_A"
-	find_bars
+	rebind "$BDF_A"
 	eventually expect "root:rdma 660" owner "$BAR_A"
 }
 

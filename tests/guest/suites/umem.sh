@@ -11,8 +11,6 @@
 
 QUEUES="cq cq-va cq-umem qp doorbell"
 HOOK=/sys/kernel/debug/ib_peer_mem/umem_hook
-# A client without invalidation: the others are not asked for umems, which cannot be fenced.
-SAMPLE_DEV=/dev/peer_client_sample
 HOOKED="ib_umem_get_desc ib_umem_get_cq_buf_or_va dma_buf_get"
 
 setup() {
@@ -26,16 +24,12 @@ setup() {
 needs_ftrace() { has_ftrace || skip "this kernel has no ftrace"; }
 has_ftrace() { grep -qw register_ftrace_function /proc/kallsyms; }
 
-load_sample() {
-	loaded peer_client_sample || insmod "$SAMPLE" persistent=1
-	eventually test -c $SAMPLE_DEV
+# stop_a: ends process "a", after which no region of the sample client is left. That client is without
+# invalidation: the others are not asked for umems, which cannot be fenced.
+stop_a() {
+	adapter_stop a
+	unload_sample
 }
-# Fails if a region of the client is left: the client then is in use.
-unload_sample() {
-	eventually no_sample_regions
-	rmmod peer_client_sample
-}
-no_sample_regions() { [ "$(in_use_of peer_client_sample)" = 0 ]; }
 
 # count_acquires, acquires, count_no_acquires: how often the client was asked, by ftrace.
 TRACE=/sys/kernel/tracing/instances/umem
@@ -104,14 +98,14 @@ test_without_ftrace() {
 	! has_ftrace || skip "this kernel has ftrace"
 	must_fail grep -q placed $HOOK
 	load_sample
-	expect "error EFAULT" adapter_start a edu0 $SAMPLE_DEV 100 5000
+	expect "error EFAULT" adapter_start a edu0 "$SAMPLE_DEV" 100 5000
 	unload_sample
 }
 
 test_mr() {
 	needs_ftrace
 	load_sample
-	adapter_start a edu0 $SAMPLE_DEV 100 5000
+	adapter_start a edu0 "$SAMPLE_DEV" 100 5000
 	provided edu0
 	moves edu0
 	adapter_say a dereg
@@ -119,15 +113,14 @@ test_mr() {
 	expect EINVAL adapter_dma edu0 "read $lkey $addr 1"
 	adapter_set "$(adapter_say a reg)"
 	provided edu0
-	adapter_stop a
-	unload_sample
+	stop_a
 	note "5000 bytes of a client in an MR of a driver that imports no dma-bufs"
 }
 
 test_rereg() {
 	needs_ftrace
 	load_sample
-	adapter_start a -m 65536 edu0 $SAMPLE_DEV 0 4096
+	adapter_start a -m 65536 edu0 "$SAMPLE_DEV" 0 4096
 	adapter_set "$(adapter_say a rereg start 4000 9000)"
 	provided edu0
 	expect 9000 adapter_mr edu0 "$lkey" length
@@ -135,8 +128,7 @@ test_rereg() {
 	adapter_set "$(adapter_say a rereg host 0 8192)"
 	expect host adapter_mr edu0 "$lkey" state
 	eventually no_sample_regions
-	adapter_stop a
-	unload_sample
+	stop_a
 }
 
 queues_of() {
@@ -145,7 +137,7 @@ queues_of() {
 	load_sample
 	for kind in $QUEUES; do
 		log_step "$kind"
-		queue a "$1" "$kind" $SAMPLE_DEV
+		queue a "$1" "$kind" "$SAMPLE_DEV"
 		provided "$1"
 		moves "$1"
 		adapter_stop a
@@ -160,12 +152,11 @@ test_queues_of_an_importer() { queues_of edu1; }
 # The driver's import of a dma-buf serves the MR, which can be fenced; the hook must not.
 test_mr_of_an_importer() {
 	load_sample
-	adapter_start a edu1 $SAMPLE_DEV 100 5000
+	adapter_start a edu1 "$SAMPLE_DEV" 100 5000
 	expect dynamic adapter_mr edu1 "$lkey" mode
 	expect mapped adapter_mr edu1 "$lkey" state
 	moves edu1
-	adapter_stop a
-	unload_sample
+	stop_a
 }
 
 # dma_buf_is_pinned DEVICE: the memory of lkey is a mapping of a dma-buf, which its exporter must not
@@ -228,10 +219,10 @@ test_host_memory_is_not_asked_for() {
 	host_memory edu0
 	expect 0 acquires
 	# A client is asked once for other memory.
-	adapter_start a edu0 $SAMPLE_DEV 0 4096
+	adapter_start a edu0 "$SAMPLE_DEV" 0 4096
 	adapter_stop a
 	expect 1 acquires
-	queue a edu0 cq $SAMPLE_DEV
+	queue a edu0 cq "$SAMPLE_DEV"
 	adapter_stop a
 	expect 2 acquires
 	expect "error EFAULT" adapter_start a -q cq -m 4096 edu0 host $((1 << 40)) 4096
@@ -248,8 +239,8 @@ test_unclaimed() {
 		expect "error EFAULT" adapter_start a -q "$kind" -m 4096 edu0 host $((1 << 40)) 4096
 	done
 	expect "error EFAULT" adapter_start a -m 4096 edu0 host $((1 << 40)) 4096
-	expect "error EFAULT" adapter_start a -m 4096 edu0 $SAMPLE_DEV $((1 << 40)) 4096
-	expect "error EOPNOTSUPP" adapter_start a edu0 $SAMPLE_DEV 0 4096 local-write,on-demand
+	expect "error EFAULT" adapter_start a -m 4096 edu0 "$SAMPLE_DEV" $((1 << 40)) 4096
+	expect "error EOPNOTSUPP" adapter_start a edu0 "$SAMPLE_DEV" 0 4096 local-write,on-demand
 	expect "" adapter_mrs edu0
 	unload_sample
 }
@@ -258,8 +249,7 @@ test_unclaimed() {
 test_a_client_that_invalidates() {
 	needs_ftrace
 	local asked
-	load_io
-	find_bars
+	load_bars
 	asked=$(counter num_alloc_mrs)
 	expect "error EREMOTEIO" adapter_start a edu0 "$BAR_A" 0 8192
 	log_step qp
@@ -292,7 +282,7 @@ test_locked_memory_limit() {
 		else
 			expect "error ENOMEM" adapter_start a edu0 host 0 16384
 		fi
-		adapter_start a edu0 $SAMPLE_DEV 0 16384
+		adapter_start a edu0 "$SAMPLE_DEV" 0 16384
 		provided edu0
 		adapter_stop a
 	done
@@ -304,13 +294,12 @@ test_no_descriptor() {
 	needs_ftrace
 	local before after
 	load_sample
-	adapter_start a -f edu0 $SAMPLE_DEV 0 4096
+	adapter_start a -f edu0 "$SAMPLE_DEV" 0 4096
 	provided edu0
 	adapter_stop a
-	adapter_start a edu0 $SAMPLE_DEV 0 4096
+	adapter_start a edu0 "$SAMPLE_DEV" 0 4096
 	must_fail grep -l "dmabuf" <(ls -l "/proc/$pid/fd")
-	adapter_stop a
-	unload_sample
+	stop_a
 	# A descriptor of a dma-buf would hold the module.
 	unload_modules
 	load_core
@@ -322,8 +311,8 @@ test_parallel() {
 	read -ra kinds <<<"$QUEUES"
 	load_sample
 	for ((i = 0; i < 8; i++)); do
-		adapter_start "mr$i" edu0 $SAMPLE_DEV $((i * 65536 + 100)) 50000
-		queue "queue$i" edu$((i % 2)) "${kinds[i % 5]}" $SAMPLE_DEV
+		adapter_start "mr$i" edu0 "$SAMPLE_DEV" $((i * 65536 + 100)) 50000
+		queue "queue$i" edu$((i % 2)) "${kinds[i % 5]}" "$SAMPLE_DEV"
 	done
 	expect 16 in_use_of peer_client_sample
 	for ((i = 0; i < 8; i++)); do
@@ -337,8 +326,8 @@ test_killed() {
 	needs_ftrace
 	local kind
 	load_sample
-	adapter_start mr edu0 $SAMPLE_DEV 0 100000
-	for kind in $QUEUES; do queue "$kind" edu0 "$kind" $SAMPLE_DEV; done
+	adapter_start mr edu0 "$SAMPLE_DEV" 0 100000
+	for kind in $QUEUES; do queue "$kind" edu0 "$kind" "$SAMPLE_DEV"; done
 	adapter_kill mr
 	for kind in $QUEUES; do adapter_kill "$kind"; done
 	eventually no_mrs edu0
@@ -352,15 +341,14 @@ test_device_is_removed() {
 	local bdf
 	load_sample
 	bdf=$(adapter_bdf edu0)
-	adapter_start mr edu0 $SAMPLE_DEV 0 100000
-	queue qp edu0 qp $SAMPLE_DEV
+	adapter_start mr edu0 "$SAMPLE_DEV" 0 100000
+	queue qp edu0 qp "$SAMPLE_DEV"
 	expect 2 in_use_of peer_client_sample
 	unbind_in_time "$bdf"
 	eventually no_sample_regions
 	adapter_kill mr
 	adapter_kill qp
-	adapter_bind "$bdf"
-	eventually adapter_there edu0
+	adapter_bind "$bdf" edu0
 	unload_sample
 }
 
@@ -368,11 +356,10 @@ test_device_is_removed() {
 test_unload_while_in_use() {
 	needs_ftrace
 	load_sample
-	adapter_start a edu0 $SAMPLE_DEV 0 8192
+	adapter_start a edu0 "$SAMPLE_DEV" 0 8192
 	must_fail rmmod ib_peer_mem
 	moves edu0
-	adapter_stop a
-	unload_sample
+	stop_a
 }
 
 # After the unload ib_core works as before, and while the module comes and goes as well.
@@ -419,12 +406,11 @@ test_hook_refused() {
 	grep -xE 'not placed: (EBUSY|Error\(16\))' $HOOK
 	expect 1 hooked_functions
 	load_sample
-	expect "error EFAULT" adapter_start a edu0 $SAMPLE_DEV 0 8192
-	adapter_start a edu1 $SAMPLE_DEV 0 8192
+	expect "error EFAULT" adapter_start a edu0 "$SAMPLE_DEV" 0 8192
+	adapter_start a edu1 "$SAMPLE_DEV" 0 8192
 	expect dynamic adapter_mr edu1 "$lkey" mode
 	moves edu1
-	adapter_stop a
-	unload_sample
+	stop_a
 	unload_modules
 	rmmod umem_kprobe_test
 	load_core
