@@ -36,7 +36,8 @@ pub struct Cq {
     entry: usize,
     /// The address of the consumer index and of what it is armed for.
     dbr: u64,
-    eq: u32,
+    /// The EQ of the completions.
+    pub eq: u32,
     uar: u32,
     produced: u32,
     /// After the last completion that a solicited event was asked for.
@@ -44,8 +45,10 @@ pub struct Cq {
     armed: Armed,
     overrun_allowed: bool,
     overrun: bool,
-    uid: u32,
-    umems: Vec<u32>,
+    /// The user context that owns the object.
+    pub uid: u32,
+    /// The umems that have the memory.
+    pub umems: Vec<u32>,
     context: Vec<u8>,
 }
 
@@ -57,24 +60,9 @@ enum Armed {
 }
 
 impl Cq {
-    /// Returns the EQ of the completions.
-    pub fn eq(&self) -> u32 {
-        self.eq
-    }
-
     /// Returns the DMA addresses of the ring and of the doorbell record.
     pub fn place(&self) -> (u64, u64) {
         (self.buffer.address(0), self.dbr)
-    }
-
-    /// Returns the umems that its memory is in.
-    pub fn umems(&self) -> &[u32] {
-        &self.umems
-    }
-
-    /// Returns the user context that it is of.
-    pub fn uid(&self) -> u32 {
-        self.uid
     }
 }
 
@@ -195,9 +183,9 @@ impl Function {
         self.cq(number, user(input))?;
         let hca = &self.hca;
         if hca.qps.values().any(|qp| qp.uses_cq(number))
-            || hca.srqs.values().any(|srq| srq.cq() == number)
-            || hca.sqs.values().any(|sq| sq.cq() == number)
-            || hca.rqs.values().any(|rq| rq.cq() == number)
+            || hca.srqs.values().any(|srq| srq.cq == number)
+            || hca.sqs.values().any(|sq| sq.cq == number)
+            || hca.rqs.values().any(|rq| rq.cq == number)
         {
             return Err(Refusal::busy(format!("CQ {number:#x} is in use")));
         }

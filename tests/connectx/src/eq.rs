@@ -84,7 +84,7 @@ impl Function {
     /// DESTROY_EQ.
     pub fn destroy_eq(&mut self, input: &[u8]) -> Result<(), Refusal> {
         let number = destroy_eq_in::eq_number.get32(input);
-        if self.hca.cqs.values().any(|cq| cq.eq() == number) {
+        if self.hca.cqs.values().any(|cq| cq.eq == number) {
             return Err(Refusal::busy(format!("EQ {number} has completion queues")));
         }
         match self.hca.eqs.remove(&number) {

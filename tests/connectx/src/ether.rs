@@ -22,50 +22,26 @@ pub struct Sq {
     buffer: Buffer,
     log_size: u32,
     dbr: u64,
-    cq: u32,
+    /// The CQ of the completions.
+    pub cq: u32,
     user_index: u32,
     state: u32,
     next: u16,
-    uid: u32,
-    umems: Vec<u32>,
+    /// The user context that owns the object.
+    pub uid: u32,
+    /// The umems that have the memory.
+    pub umems: Vec<u32>,
     context: Vec<u8>,
 }
 
 /// A receive queue, to which nothing comes.
 pub struct Rq {
-    cq: u32,
+    /// The CQ of the completions.
+    pub cq: u32,
     state: u32,
-    uid: u32,
+    /// The user context that owns the object.
+    pub uid: u32,
     context: Vec<u8>,
-}
-
-impl Sq {
-    /// Returns the CQ.
-    pub fn cq(&self) -> u32 {
-        self.cq
-    }
-
-    /// Returns the umems that its memory is in.
-    pub fn umems(&self) -> &[u32] {
-        &self.umems
-    }
-
-    /// Returns the user context that it is of.
-    pub fn uid(&self) -> u32 {
-        self.uid
-    }
-}
-
-impl Rq {
-    /// Returns the CQ.
-    pub fn cq(&self) -> u32 {
-        self.cq
-    }
-
-    /// Returns the user context that it is of.
-    pub fn uid(&self) -> u32 {
-        self.uid
-    }
 }
 
 impl Function {

@@ -183,27 +183,27 @@ impl Function {
         let hca = &self.hca;
         let in_pd = |pd: u32| hca.objects.owner(Kind::Pd, pd).is_some_and(&user);
         let keys = hca.mkeys.used().filter(|(_, m)| !m.free && in_pd(m.pd));
-        let qps = hca.qps.values().filter(|q| user(q.uid()) || in_pd(q.pd()));
-        let srqs = hca.srqs.values().filter(|s| user(s.uid()) || in_pd(s.pd()));
+        let qps = hca.qps.values().filter(|q| user(q.uid) || in_pd(q.pd()));
+        let srqs = hca.srqs.values().filter(|s| user(s.uid) || in_pd(s.pd()));
         let mut all = vec![
             ("memory keys", keys.count()),
             ("queue pairs", qps.count()),
             (
                 "completion queues",
-                hca.cqs.values().filter(|cq| user(cq.uid())).count(),
+                hca.cqs.values().filter(|cq| user(cq.uid)).count(),
             ),
             ("shared receive queues", srqs.count()),
             (
                 "umems",
-                hca.umems.values().filter(|umem| user(umem.uid())).count(),
+                hca.umems.values().filter(|umem| user(umem.uid)).count(),
             ),
             (
                 "send queues",
-                hca.sqs.values().filter(|sq| user(sq.uid())).count(),
+                hca.sqs.values().filter(|sq| user(sq.uid)).count(),
             ),
             (
                 "receive queues",
-                hca.rqs.values().filter(|rq| user(rq.uid())).count(),
+                hca.rqs.values().filter(|rq| user(rq.uid)).count(),
             ),
         ];
         all.extend(hca.objects.counts(user));
@@ -215,11 +215,11 @@ impl Function {
     pub fn queues_of_applications(&self) -> Vec<String> {
         let cqs = self.hca.cqs.iter();
         let cqs = cqs
-            .filter(|(_, cq)| is_application(cq.uid()))
+            .filter(|(_, cq)| is_application(cq.uid))
             .map(|(number, cq)| ("CQ", *number, cq.place()));
         let qps = self.hca.qps.values();
         let qps = qps
-            .filter(|qp| is_application(qp.uid()))
+            .filter(|qp| is_application(qp.uid))
             .map(|qp| ("QP", qp.number, qp.place()));
         cqs.chain(qps)
             .map(|(kind, number, (ring, record))| {

@@ -80,8 +80,10 @@ pub struct Qp {
     pub fault_failed: bool,
     dbr: u64,
     uar: u32,
-    uid: u32,
-    umems: Vec<u32>,
+    /// The user context that owns the object.
+    pub uid: u32,
+    /// The umems that have the memory.
+    pub umems: Vec<u32>,
 }
 
 impl Qp {
@@ -110,16 +112,6 @@ impl Qp {
     pub fn place(&self) -> (u64, u64) {
         let first = self.receive.as_ref().unwrap_or(&self.send);
         (first.buffer.address(0), self.dbr)
-    }
-
-    /// Returns the umems that its memory is in.
-    pub fn umems(&self) -> &[u32] {
-        &self.umems
-    }
-
-    /// Returns the user context that it is of.
-    pub fn uid(&self) -> u32 {
-        self.uid
     }
 
     /// Returns whether it takes what comes in.

@@ -89,10 +89,10 @@ impl Function {
             self.unmapped(&format!("SRQ {number:#x}"), bad.0);
             return None;
         }
-        let xrc = srq.is_xrc() && srq.cq() != 0 && qp.service == Service::Xrc;
+        let xrc = srq.is_xrc() && srq.cq != 0 && qp.service == Service::Xrc;
         Some(Receive {
             index: slot as u16,
-            cq: if xrc { srq.cq() } else { qp.get(qpc::cqn_rcv) },
+            cq: if xrc { srq.cq } else { qp.get(qpc::cqn_rcv) },
             user_index: if xrc {
                 srq.user_index
             } else {

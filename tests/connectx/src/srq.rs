@@ -28,9 +28,12 @@ pub struct Srq {
     pub limit: u16,
     pub user_index: u32,
     pd: u32,
-    cq: u32,
-    uid: u32,
-    umems: Vec<u32>,
+    /// The CQ of the completions.
+    pub cq: u32,
+    /// The user context that owns the object.
+    pub uid: u32,
+    /// The umems that have the memory.
+    pub umems: Vec<u32>,
     xrc: bool,
     context: Vec<u8>,
 }
@@ -39,21 +42,6 @@ impl Srq {
     /// Returns the protection domain.
     pub fn pd(&self) -> u32 {
         self.pd
-    }
-
-    /// Returns the CQ; 0 if that of the queue pair counts.
-    pub fn cq(&self) -> u32 {
-        self.cq
-    }
-
-    /// Returns the umems that its memory is in.
-    pub fn umems(&self) -> &[u32] {
-        &self.umems
-    }
-
-    /// Returns the user context that it is of.
-    pub fn uid(&self) -> u32 {
-        self.uid
     }
 
     /// Returns whether it is for XRC.

@@ -24,15 +24,11 @@ pub struct Umem {
     buffer: Buffer,
     /// The device may write to all of it.
     writable: bool,
-    uid: u32,
+    /// The user context that owns the object.
+    pub uid: u32,
 }
 
 impl Umem {
-    /// Returns the user context that it is of.
-    pub fn uid(&self) -> u32 {
-        self.uid
-    }
-
     /// Returns the DMA address of the first byte in each of its pages.
     pub fn pages(&self) -> impl Iterator<Item = u64> + '_ {
         self.buffer.pages()
@@ -130,10 +126,10 @@ impl Function {
         self.umem(number, user(input))?;
         let hca = &self.hca;
         let uses = |umems: &[u32]| umems.contains(&number);
-        if hca.cqs.values().any(|cq| uses(cq.umems()))
-            || hca.qps.values().any(|qp| uses(qp.umems()))
-            || hca.srqs.values().any(|srq| uses(srq.umems()))
-            || hca.sqs.values().any(|sq| uses(sq.umems()))
+        if hca.cqs.values().any(|cq| uses(&cq.umems))
+            || hca.qps.values().any(|qp| uses(&qp.umems))
+            || hca.srqs.values().any(|srq| uses(&srq.umems))
+            || hca.sqs.values().any(|sq| uses(&sq.umems))
             || hca.mkeys.used().any(|(_, mkey)| mkey.umem == Some(number))
         {
             return Err(Refusal::busy(format!("umem {number:#x} is in use")));

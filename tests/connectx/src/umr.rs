@@ -145,7 +145,7 @@ impl Function {
             ));
         }
         let mut new = changed(mkey.clone(), mask, &context);
-        if let Err(refusal) = self.check_mkey(&new, qp.uid()) {
+        if let Err(refusal) = self.check_mkey(&new, qp.uid) {
             return bind(format!("mkey {key:#x}: {}", refusal.why));
         }
         let table = &mut new.table;
