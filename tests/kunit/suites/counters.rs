@@ -10,8 +10,7 @@ mod tests {
 
     #[test]
     fn count_mrs_pages_and_bytes() -> Result {
-        let (t, client) = with_client(Kind::Dma, Setup::SEED)?;
-        let one = t.reg(&client, 4 * PAGE)?;
+        let (t, client, one) = live(Kind::Dma, Setup::SEED)?;
         ensure_eq!(counters::in_use(client.name())?, (1, 4, 4 * PAGE));
         let two = t.reg_at(&client, 16 * PAGE + 5, PAGE)?;
         ensure_eq!(counters::in_use(client.name())?, (2, 6, 5 * PAGE));
@@ -35,8 +34,7 @@ mod tests {
 
     #[test]
     fn a_revoked_mr_is_counted_out_once() -> Result {
-        let (t, client) = with_client(Kind::Dma, Setup::SEED)?;
-        let mr = t.reg(&client, 4 * PAGE)?;
+        let (t, client, mr) = live(Kind::Dma, Setup::SEED)?;
         client.invalidate_last()?;
         ensure_eq!(counters::in_use(client.name())?, (0, 0, 0));
         mr.dereg()?;
@@ -46,8 +44,7 @@ mod tests {
 
     #[test]
     fn an_mr_that_the_client_unmaps_itself_is_counted_out() -> Result {
-        let (t, client) = with_client(Kind::Dma, Setup::UNMAPS)?;
-        let mr = t.reg(&client, 4 * PAGE)?;
+        let (t, client, mr) = live(Kind::Dma, Setup::UNMAPS)?;
         client.invalidate_last()?;
         ensure_eq!(counters::in_use(client.name())?, (0, 0, 0));
         mr.dereg()?;

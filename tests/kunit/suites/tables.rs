@@ -136,29 +136,26 @@ mod tests {
         on_hardware(setup, 0, 128 * K, 32)
     }
 
-    #[test]
-    fn only_pages_of_the_cpus_size_for_other_devices_than_rdma_rxe() -> Result {
-        let t = Fixture::new(Kind::Dma)?;
+    /// Checks that `len` bytes are more than the device can register, if an MR has at most `max` pages.
+    fn too_many(max: u32, setup: Setup, len: u64) -> Result {
+        let (t, client) = with_client(Kind::Dma, setup)?;
         let dev = t.registered().clone();
-        let client = t.client(Setup::GPU)?;
-        // Two pages of 64 KiB would do.
-        let old = dev.set_max_pages(2);
-        let mr = t.reg(&client, 128 * K);
+        let old = dev.set_max_pages(max);
+        let mr = t.reg(&client, len);
         dev.set_max_pages(old);
         ensure!(is_unsupported(&mr));
         t.finish()
     }
 
     #[test]
+    fn only_pages_of_the_cpus_size_for_other_devices_than_rdma_rxe() -> Result {
+        // Two pages of 64 KiB would do.
+        too_many(2, Setup::GPU, 128 * K)
+    }
+
+    #[test]
     fn at_most_512_pages_for_other_devices_than_rdma_rxe() -> Result {
-        let t = Fixture::new(Kind::Dma)?;
-        let dev = t.registered().clone();
-        let client = t.client(Setup::HUGE)?;
-        let old = dev.set_max_pages(4096);
-        let mr = t.reg(&client, 513 * PAGE);
-        dev.set_max_pages(old);
-        ensure!(is_unsupported(&mr));
-        t.finish()?;
+        too_many(4096, Setup::HUGE, 513 * PAGE)?;
         let state = registered(Fixture::new(Kind::Virtual)?, Setup::HUGE, 0, 513 * PAGE)?;
         ensure_eq!(state.pages, 513);
         Ok(())
@@ -192,15 +189,8 @@ mod tests {
 
     #[test]
     fn more_pages_than_the_device_takes_are_refused() -> Result {
-        let t = Fixture::new(Kind::Dma)?;
-        let dev = t.registered().clone();
         // No larger page covers two of the pages.
-        let client = t.client(Setup::SCATTERED)?;
-        let old = dev.set_max_pages(3);
-        let mr = t.reg(&client, 4 * PAGE);
-        dev.set_max_pages(old);
-        ensure!(is_unsupported(&mr));
-        t.finish()
+        too_many(3, Setup::SCATTERED, 4 * PAGE)
     }
 
     /// Checks that the registration fails with `EINVAL` and is undone.

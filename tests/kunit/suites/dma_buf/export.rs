@@ -67,10 +67,9 @@ mod tests {
             let (t, client, buf) = exported(mode, Setup::SEED)?;
             let mr = t.pd.import(&buf, PAGE, 2 * PAGE)?;
             drop(buf);
-            let (valid, called) = (mr.is_valid(), calls(&client));
+            ensure!(mr.is_valid());
+            ensure_eq!(calls(&client), [1, 0, 0]);
             mr.dereg()?;
-            ensure!(valid);
-            ensure_eq!(called, [1, 0, 0]);
             t.finish_undone(&client)
         })
     }
@@ -83,10 +82,9 @@ mod tests {
         one.dereg()?;
         let three = t.pd.import(&buf, 0, FOUR)?;
         two.dereg()?;
-        let (valid, called) = (three.is_valid(), calls(&client));
+        ensure!(three.is_valid());
+        ensure_eq!(calls(&client), [1, 0, 0]);
         three.dereg()?;
-        ensure!(valid);
-        ensure_eq!(called, [1, 0, 0]);
         undone_once(&client)?;
         drop(buf);
         t.finish()
@@ -97,10 +95,8 @@ mod tests {
         let (t, _, buf) = exported(Mode::Dynamic, Setup::SEED)?;
         let other = Fixture::new(Mode::Revocable)?;
         let mr = t.pd.import(&buf, 0, FOUR)?;
-        let result = other.pd.import(&buf, 0, FOUR);
-        mr.dereg()?;
-        ensure_eq!(result.err(), Some(EBUSY));
-        drop(buf);
+        ensure_eq!(other.pd.import(&buf, 0, FOUR).err(), Some(EBUSY));
+        drop((mr, buf));
         other.finish()?;
         t.finish()
     }
@@ -326,10 +322,9 @@ mod tests {
             let attached = Leaked::of(&buf)?;
             let invalidations = attached.attached(t.registered(), || client.invalidate_last());
             drop(attached);
-            let valid = mr.is_valid();
-            mr.dereg()?;
             ensure_eq!(invalidations?, 0);
-            ensure!(!valid);
+            ensure!(!mr.is_valid());
+            mr.dereg()?;
             ensure_eq!(calls(&client), [1, 1, 1]);
             t.finish()
         })

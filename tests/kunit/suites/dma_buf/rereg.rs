@@ -32,11 +32,8 @@ mod tests {
         let (t, client, mr) = live_on(Fixture::temporary(Mode::Dynamic)?, Setup::SHARED)?;
         t.dev().set_mode(Mode::Pinned);
         let new = mr.rereg(ACCESS, &t.pd, (0, 0), user::REMOTE_READ);
-        let unsupported = is_unsupported(&new);
-        drop(new);
-        let valid = mr.is_valid();
+        ensure!(is_unsupported(&new) && mr.is_valid());
         mr.dereg()?;
-        ensure!(unsupported && valid);
         ensure_eq!(client.script().calls(Point::Acquire), 1);
         t.finish_undone(&client)
     }
