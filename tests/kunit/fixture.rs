@@ -241,36 +241,14 @@ impl<A: Send + Unpin + 'static> Held<A> {
         self.let_go().join()
     }
 
-    /// Lets the task continue when `second` waits for `what`, or has returned. Returns the results
-    /// of both.
-    pub(crate) fn overlap<B>(self, what: Wait, second: Task<B>) -> Result<Overlap<A, B>>
-    where
-        B: Send + Unpin + 'static,
-    {
+    /// Lets the task continue when `second` waits for `what`. Returns the result of the task, and
+    /// fails unless `second` waited and succeeded.
+    pub(crate) fn overlap(self, what: Wait, second: Task<Result>) -> Result<A> {
         let waited = second.waits_for(what);
-        Ok(Overlap {
-            first: self.join()?,
-            second: second.join()?,
-            waited,
-        })
-    }
-}
-
-/// The result of [`Held::overlap`].
-pub(crate) struct Overlap<A, B> {
-    pub(crate) first: A,
-    pub(crate) second: B,
-    /// Whether the second task waited while the first was held.
-    pub(crate) waited: bool,
-}
-
-impl Overlap<Result, Result> {
-    /// Returns the error of a task, and fails unless the second task waited.
-    pub(crate) fn check(self) -> Result {
-        self.first?;
-        self.second?;
-        ensure!(self.waited);
-        Ok(())
+        let result = self.join()?;
+        second.join()??;
+        ensure!(waited);
+        Ok(result)
     }
 }
 
@@ -323,21 +301,24 @@ pub(crate) fn unregistration(client: &Arc<Client>) -> Result<Task<Result>> {
 }
 
 /// Unregisters the device in another task.
-pub(crate) fn removal(t: &Fixture) -> Result<Task<()>> {
+pub(crate) fn removal(t: &Fixture) -> Result<Task<Result>> {
     let dev = t.registered().clone();
-    Task::spawn(move || dev.unregister())
+    Task::spawn(move || {
+        dev.unregister();
+        Ok(())
+    })
 }
 
 /// A removal that has restored the operations of the driver.
 pub(crate) struct BareRemoval {
-    task: Task<()>,
+    task: Task<Result>,
     bare: Result,
 }
 
 impl BareRemoval {
     /// Waits until the device is gone.
     pub(crate) fn join(self) -> Result {
-        self.task.join()?;
+        self.task.join()??;
         self.bare
     }
 }

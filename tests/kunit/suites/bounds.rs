@@ -45,7 +45,7 @@ mod tests {
         t.registered().leave_bus();
         invalidation(&client)?.join()??;
         let stage = client.stage();
-        removal(&t)?.join()?;
+        removal(&t)?.join()??;
         let posted = t.calls(Point::PostInv)?;
         mr.dereg()?;
         other.dereg()?;
@@ -79,7 +79,7 @@ mod tests {
         // does not wait for another work request on the same queue pair.
         let invalidating = invalidation_of(&client, ticket)?;
         let waited = invalidating.waits_for(Wait::Completion);
-        removal(&t)?.join()?;
+        removal(&t)?.join()??;
         let posted = t.calls(Point::PostInv)?;
         invalidating.join()??;
         for mr in [&*mr, &one, &two] {
@@ -127,7 +127,7 @@ mod tests {
         let invalidating = invalidation(&client)?;
         let waited = invalidating.waits_for(Wait::Retry);
         let stage = client.stage();
-        removal(&t)?.join()?;
+        removal(&t)?.join()??;
         invalidating.join()??;
         ensure_eq!(stage, Stage::Mapped);
         mr.dereg()?;

@@ -143,7 +143,7 @@ mod tests {
     fn the_removal_of_a_device_leaves_the_functions_of_another_module() -> Result {
         let (t, client, mr) = live_on(Fixture::temporary(Kind::Dma)?, Setup::SEED)?;
         let other = OtherModule::install(t.registered())?;
-        removal(&t)?.join()?;
+        removal(&t)?.join()??;
         let (installed, before) = (other.is_installed(), other.calls());
         let revoked = !mr.is_valid();
         // Through the other module and the core to the driver.
@@ -192,7 +192,7 @@ mod tests {
             ensure!(mr.is_valid());
             mr.dereg()?;
         }
-        removal(&t)?.join()?;
+        removal(&t)?.join()??;
         ensure!(t.registered().is_bare());
         t.finish()
     }

@@ -257,10 +257,9 @@ mod tests {
             let (old, pd) = (mr.clone(), t.pd.clone());
             let change = move || old.rereg(ACCESS, &pd, (0, 0), user::REMOTE_READ);
             let first = t.held(point, || Task::spawn(change))?;
-            let both = first.overlap(Wait::Region, invalidation(&client)?)?;
-            both.second?;
-            let new = both.first?.ok_or(ENOENT)?;
-            ensure!(both.waited && !new.is_valid());
+            let new = first.overlap(Wait::Region, invalidation(&client)?)?;
+            let new = new?.ok_or(ENOENT)?;
+            ensure!(!new.is_valid());
             new.dereg()?;
             t.finish_undone(&client)
         })

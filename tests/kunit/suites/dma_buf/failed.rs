@@ -31,7 +31,7 @@ mod tests {
             let t = Fixture::temporary(mode)?;
             let client = kept(&t, fitting(mode, Setup::SEED))?;
             let (stage, counted) = (client.stage(), counters::in_use(client.name())?);
-            removal(&t)?.join()?;
+            removal(&t)?.join()??;
             let released = t.calls(Point::Release)?;
             let later = client.stage();
             t.dev().undo_import()?;
@@ -97,7 +97,7 @@ mod tests {
         let waited = ending.waits_for(Wait::Retry);
         let stage = client.stage();
         t.registered().leave_bus();
-        removal(&t)?.join()?;
+        removal(&t)?.join()??;
         ending.join()??;
         t.dev().undo_import()?;
         ensure!(waited);

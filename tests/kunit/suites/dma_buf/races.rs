@@ -41,7 +41,7 @@ mod tests {
         each(REVOCABLE, |mode| {
             let (t, client, mr) = live(mode, Setup::SEED)?;
             let first = t.held(Point::Invalidate, || invalidation(&client))?;
-            first.overlap(Wait::Region, deregistration(&mr)?)?.check()?;
+            first.overlap(Wait::Region, deregistration(&mr)?)??;
             t.finish_undone(&client)
         })
     }
@@ -65,10 +65,8 @@ mod tests {
         each(REVOCABLE, |mode| {
             let (t, client) = with_client(mode, Setup::SEED)?;
             let first = t.held(Point::Imported, || t.registration(&client, 0, 4 * PAGE))?;
-            let both = first.overlap(Wait::Region, unregistration(&client)?)?;
-            both.second?;
-            let mr = both.first?;
-            ensure!(both.waited && !mr.is_valid());
+            let mr = first.overlap(Wait::Region, unregistration(&client)?)??;
+            ensure!(!mr.is_valid());
             mr.dereg()?;
             t.finish_undone(&client)
         })

@@ -46,7 +46,7 @@ mod tests {
             let invalidated = until(|| t.dev().script.calls(Point::Invalidate) > 0);
             let waited = leaving.waits_for(quiesce.wait());
             t.dev().quiesce();
-            leaving.join()?;
+            leaving.join()??;
             mr.dereg()?;
             invalidated?;
             ensure!(waited);
@@ -67,7 +67,7 @@ mod tests {
             let valid = mr.is_valid() || other.as_ref().is_ok_and(|mr| mr.is_valid());
             drop(other);
             mr.dereg()?;
-            leaving.join()?;
+            leaving.join()??;
             bare?;
             ensure!(waited);
             ensure_eq!(valid, mode == Mode::Pinned);
@@ -101,9 +101,7 @@ mod tests {
     fn defers_it_while_the_driver_deregisters() -> Result {
         let (t, client, mr) = live_temporary(Mode::Pinned)?;
         let first = t.held(Point::DeregMr, || deregistration(&mr))?;
-        let both = first.overlap(Wait::Region, removal(&t)?)?;
-        both.first?;
-        ensure!(both.waited);
+        first.overlap(Wait::Region, removal(&t)?)??;
         finish(t, &client)
     }
 
@@ -118,7 +116,7 @@ mod tests {
         let bare = until(|| t.registered().is_bare());
         let valid = mr.is_valid();
         mr.dereg()?;
-        leaving.join()?;
+        leaving.join()??;
         bare?;
         ensure!(waited && valid);
         ensure_eq!(refused.err(), Some(EBUSY));
@@ -132,7 +130,7 @@ mod tests {
             .fail_always(Point::DeregMr, EBUSY.to_errno());
         let leaving = removal(&t)?;
         let refused = mr.dereg();
-        leaving.join()?;
+        leaving.join()??;
         let valid = mr.is_valid();
         t.script(Point::DeregMr)?.fail_always(Point::DeregMr, 0);
         mr.dereg()?;
@@ -150,7 +148,7 @@ mod tests {
             t.reg(&client, PAGE)?.dereg()?;
             let leaked = t.dev().leaked()?;
             let ended = until(|| counters::in_use(client.name()).is_ok_and(|n| n == (0, 0, 0)));
-            removal(&t)?.join()?;
+            removal(&t)?.join()??;
             let late = leaked.attach(t.registered());
             drop(leaked);
             ended?;
@@ -193,9 +191,8 @@ mod tests {
         let leaving = bare_removal(&t)?;
         // The task is held in the client, called by the detach of the driver.
         let first = t.held(Point::PutPages, || deregistration(&mr))?;
-        let both = first.overlap(Wait::Region, unregistration(&client)?)?;
+        first.overlap(Wait::Region, unregistration(&client)?)??;
         leaving.join()?;
-        both.check()?;
         t.finish_undone(&client)
     }
 

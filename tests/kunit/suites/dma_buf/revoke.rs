@@ -114,9 +114,7 @@ mod tests {
         each(REVOCABLE, |mode| {
             let (t, client, mr) = live(mode, Setup::SEED)?;
             let first = t.held(Point::Invalidate, || invalidation(&client))?;
-            first
-                .overlap(Wait::Region, invalidation(&client)?)?
-                .check()?;
+            first.overlap(Wait::Region, invalidation(&client)?)??;
             ensure_eq!(t.calls(Point::Invalidate)?, 1);
             mr.dereg()?;
             t.finish_undone(&client)
