@@ -27,12 +27,12 @@
 
 use std::time::Duration;
 
+use crate::fabric::Fabric;
 use crate::log;
-use crate::world::World;
 
 /// Executes a line; returns the answer, of one or more lines.
-pub fn execute(world: &mut World, line: &str) -> String {
-    match command(world, line) {
+pub fn execute(fabric: &mut Fabric, line: &str) -> String {
+    match command(fabric, line) {
         Ok(text) => format!("{text}ok\n"),
         Err(why) => format!("failed: {why}: {line}\n"),
     }
@@ -60,14 +60,14 @@ fn lines(lines: &[String]) -> String {
         .collect()
 }
 
-fn command(world: &mut World, line: &str) -> Result<String, String> {
+fn command(fabric: &mut Fabric, line: &str) -> Result<String, String> {
     let words: Vec<&str> = line.split_whitespace().collect();
     if words.first() == Some(&"verbose") {
         log::set_level(number(words.get(1))?);
         return Ok(String::new());
     }
     let which = number(words.first())? as usize;
-    let function = world.functions.get_mut(which).ok_or("no such function")?;
+    let function = fabric.functions.get_mut(which).ok_or("no such function")?;
     match words.get(1).copied().unwrap_or_default() {
         "dead" => function.set_dead(true),
         "alive" => function.set_dead(false),
@@ -152,45 +152,45 @@ mod tests {
     #[test]
     fn requests_are_answered() {
         let choice = Choice::default();
-        let mut world = World::new(vec![Function::new(0, choice)]);
-        assert_eq!(execute(&mut world, "0 fail-umr 3"), "ok\n");
-        assert_eq!(world.functions[0].inject.fail_umr, 3);
-        assert_eq!(execute(&mut world, "0 dead"), "ok\n");
-        assert!(!world.functions[0].alive());
-        assert_eq!(execute(&mut world, "0 delay-interrupts 200"), "ok\n");
+        let mut fabric = Fabric::new(vec![Function::new(0, choice)]);
+        assert_eq!(execute(&mut fabric, "0 fail-umr 3"), "ok\n");
+        assert_eq!(fabric.functions[0].inject.fail_umr, 3);
+        assert_eq!(execute(&mut fabric, "0 dead"), "ok\n");
+        assert!(!fabric.functions[0].alive());
+        assert_eq!(execute(&mut fabric, "0 delay-interrupts 200"), "ok\n");
         assert_eq!(
-            world.functions[0].inject.interrupt_delay,
+            fabric.functions[0].inject.interrupt_delay,
             Duration::from_micros(200)
         );
-        assert!(execute(&mut world, "0 delay-interrupts 1000000").starts_with("failed"));
-        assert!(execute(&mut world, "1 dead").starts_with("failed"));
-        assert!(execute(&mut world, "0 nonsense").starts_with("failed"));
+        assert!(execute(&mut fabric, "0 delay-interrupts 1000000").starts_with("failed"));
+        assert!(execute(&mut fabric, "1 dead").starts_with("failed"));
+        assert!(execute(&mut fabric, "0 nonsense").starts_with("failed"));
         // A line for each, and the end of the answer.
         assert_eq!(lines(&["a".into(), "b".into()]), "a\nb\n");
-        assert_eq!(execute(&mut world, "0 applications"), "ok\n");
-        assert_eq!(execute(&mut world, "0 reaches bar-a bar-b"), "ok\n");
-        assert!(execute(&mut world, "0 reaches").starts_with("failed"));
+        assert_eq!(execute(&mut fabric, "0 applications"), "ok\n");
+        assert_eq!(execute(&mut fabric, "0 reaches bar-a bar-b"), "ok\n");
+        assert!(execute(&mut fabric, "0 reaches").starts_with("failed"));
     }
 
     #[test]
     fn what_is_refused_is_asked_for() {
         let functions = (0..3).map(|id| Function::new(id, Choice::default()));
-        let mut world = World::new(functions.collect());
+        let mut fabric = Fabric::new(functions.collect());
         // No other test has a third function.
         refuse!("fn2: QP 0x1: request refused");
         assert!(
-            execute(&mut world, "2 refused").starts_with("failed: 1 not asked for: fn2: QP 0x1")
+            execute(&mut fabric, "2 refused").starts_with("failed: 1 not asked for: fn2: QP 0x1")
         );
-        assert_eq!(execute(&mut world, "2 refused"), "ok\n");
+        assert_eq!(execute(&mut fabric, "2 refused"), "ok\n");
         assert_eq!(
-            execute(&mut world, "2 refuses QP * request refused"),
+            execute(&mut fabric, "2 refuses QP * request refused"),
             "ok\n"
         );
         refuse!("fn2: QP 0x1: request refused");
         refuse!("fn2: ALLOC_PD: status 0x1: injected");
-        assert_eq!(execute(&mut world, "2 refused"), "ok\n");
+        assert_eq!(execute(&mut fabric, "2 refused"), "ok\n");
         // For one test.
         refuse!("fn2: QP 0x1: request refused");
-        assert!(execute(&mut world, "2 refused").starts_with("failed"));
+        assert!(execute(&mut fabric, "2 refused").starts_with("failed"));
     }
 }

@@ -6,6 +6,7 @@ mod address;
 
 use crate::cq::{opcode as completion, Cqe};
 use crate::dma::{cut, gather, scatter, total};
+use crate::fabric::{Fabric, Outcome};
 use crate::fault::Source;
 use crate::function::Function;
 use crate::ifc::qpc;
@@ -14,7 +15,6 @@ use crate::multicast::{self, is_group};
 use crate::port::Gid;
 use crate::qp::{Qp, Service};
 use crate::subnet::{self, FULL_MEMBER};
-use crate::world::{Outcome, World};
 use crate::wqe::{opcode, Wqe};
 use crate::{refuse, sa, trace};
 use address::{header, Address, GRH};
@@ -117,7 +117,7 @@ impl Function {
     }
 }
 
-impl World {
+impl Fabric {
     /// Sends a datagram. It is dropped, without a word to the sender, if it cannot be delivered.
     pub fn datagram(&mut self, f: usize, qp: &Qp, wqe: &Wqe) -> Outcome {
         let port = &self.functions[f].port;
@@ -170,7 +170,7 @@ impl World {
                     va,
                     len,
                     source,
-                    syndrome: crate::world::syndrome::REMOTE_OPERATION,
+                    syndrome: crate::fabric::syndrome::REMOTE_OPERATION,
                 }
             }
         }

@@ -16,6 +16,7 @@ mod datagram;
 mod dma;
 mod eq;
 mod ether;
+mod fabric;
 mod fault;
 mod function;
 mod ifc;
@@ -36,7 +37,6 @@ mod transport;
 mod umem;
 mod umr;
 mod vfio_user;
-mod world;
 mod wqe;
 
 use std::fs::{File, OpenOptions};
@@ -47,9 +47,9 @@ use std::os::unix::net::{SocketAddr, UnixListener};
 use std::process::ExitCode;
 
 use caps::Choice;
+use fabric::Fabric;
 use function::Function;
 use vfio_user::Connection;
-use world::World;
 
 const USAGE: &str = "usage: connectx [option...] SOCKET...
 Serves one PCI function on each socket (a path, or @NAME for one without), until all of them were connected and are closed.
@@ -118,13 +118,13 @@ impl Control {
         })
     }
 
-    fn serve(&mut self, world: &mut World) -> io::Result<()> {
+    fn serve(&mut self, fabric: &mut Fabric) -> io::Result<()> {
         let mut buf = [0; 4096];
         let n = self.requests.read(&mut buf)?;
         self.begun += &String::from_utf8_lossy(&buf[..n]);
         while let Some((line, rest)) = self.begun.split_once('\n') {
             say!("request: {line}");
-            let answer = control::execute(world, line);
+            let answer = control::execute(fabric, line);
             self.begun = rest.to_string();
             self.answers.write_all(answer.as_bytes())?;
         }
@@ -183,7 +183,7 @@ fn listen(path: &str) -> io::Result<UnixListener> {
 
 fn run(options: &Options) -> io::Result<()> {
     let functions = (0..options.sockets.len()).map(|id| Function::new(id, options.choice));
-    let mut world = World::new(functions.collect());
+    let mut fabric = Fabric::new(functions.collect());
     let mut control = options.control.as_deref().map(Control::open).transpose()?;
     let mut sockets = Vec::new();
     for path in &options.sockets {
@@ -197,7 +197,7 @@ fn run(options: &Options) -> io::Result<()> {
             break;
         }
         fds.push(control.as_ref().map(|control| control.requests.as_raw_fd()));
-        let timeout = match world.idle() {
+        let timeout = match fabric.idle() {
             _ if busy => 0,
             Some(time) => time.as_micros().div_ceil(1000).min(1000) as i32,
             None => -1,
@@ -207,16 +207,16 @@ fn run(options: &Options) -> io::Result<()> {
         let ready = sys::wait(&fds, timeout);
         for (n, socket) in sockets.iter_mut().enumerate() {
             if ready[n] {
-                socket.serve(&mut world.functions[n]);
+                socket.serve(&mut fabric.functions[n]);
             }
         }
         if let (Some(control), Some(true)) = (&mut control, ready.last()) {
-            control.serve(&mut world)?;
+            control.serve(&mut fabric)?;
         }
-        world.tick();
-        busy = world.work();
+        fabric.tick();
+        busy = fabric.work();
     }
-    for function in &world.functions {
+    for function in &fabric.functions {
         function.dma.report();
     }
     Ok(())

@@ -5,7 +5,7 @@
 //! The manager is a node of its own. It has no port that could be seen, only the subnet
 //! administration (`sa.rs`), which answers at [`MANAGER_LID`].
 
-use crate::world::World;
+use crate::fabric::Fabric;
 
 /// The LID of the subnet manager; those of the ports are below.
 pub const MANAGER_LID: u16 = 0x100;
@@ -67,7 +67,7 @@ impl Subnet {
     }
 }
 
-impl World {
+impl Fabric {
     /// Returns the subnet as it is now.
     pub fn subnet(&self) -> Subnet {
         let ports = self

@@ -9,12 +9,12 @@ use crate::bits::{be32, be64};
 use crate::cq::{opcode as completion, Cqe};
 use crate::dma::{copy, cut, scatter, swap, total, Spans};
 use crate::eq::event;
+use crate::fabric::{syndrome, Fabric, Outcome};
 use crate::fault::Source;
 use crate::ifc::{ads, qpc};
 use crate::mkey::{Access, Denied};
 use crate::qp::{Qp, Service};
 use crate::refuse;
-use crate::world::{syndrome, Outcome, World};
 use crate::wqe::{opcode, remote, Wqe};
 
 const SEGMENT: usize = 16;
@@ -41,7 +41,7 @@ fn not_ready_time(code: u32) -> Duration {
     Duration::from_micros(10 * TIMES[code as usize & 31])
 }
 
-impl World {
+impl Fabric {
     /// Returns the function that a path leads to.
     pub fn route(&self, f: usize, grh: bool, gid: &[u8], lid: u16) -> Option<usize> {
         let infiniband = self.functions[f].port.infiniband;

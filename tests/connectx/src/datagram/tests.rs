@@ -9,12 +9,12 @@ use crate::qp::tests::queue_pair;
 use crate::qp::State;
 
 /// Two InfiniBand ports.
-fn world() -> World {
+fn fabric() -> Fabric {
     let choice = Choice {
         infiniband: true,
         ..Choice::default()
     };
-    World::new((0..2).map(|id| Function::new(id, choice)).collect())
+    Fabric::new((0..2).map(|id| Function::new(id, choice)).collect())
 }
 
 /// The address vector of a datagram to the subnet manager.
@@ -30,26 +30,26 @@ fn manager(grh: bool) -> Address {
 }
 
 /// A request for the path from the port of function `f` to that of the other one.
-fn request(world: &World, f: usize) -> [u8; sa::MAD] {
+fn request(fabric: &Fabric, f: usize) -> [u8; sa::MAD] {
     let mut mad = [0; sa::MAD];
     mad[..4].copy_from_slice(&[1, 3, 2, 1]);
     mad[17] = 0x35;
     // The GIDs.
     mad[55] = 0b1100;
     for (at, f) in [(64, 1 - f), (80, f)] {
-        mad[at..at + 16].copy_from_slice(&world.functions[f].port.gid(0).gid);
+        mad[at..at + 16].copy_from_slice(&fabric.functions[f].port.gid(0).gid);
     }
     mad
 }
 
 #[test]
 fn an_answer_of_the_subnet_manager_comes_from_its_address() {
-    let mut world = world();
+    let mut fabric = fabric();
     for grh in [false, true] {
         let address = manager(grh);
         assert!(subnet::is_manager(address.grh, &address.gid, address.lid));
-        let request = request(&world, 1);
-        let answer = world.ask_manager(1, &address, QP1_KEY, &request).unwrap();
+        let request = request(&fabric, 1);
+        let answer = fabric.ask_manager(1, &address, QP1_KEY, &request).unwrap();
         assert_eq!((answer.qpn, answer.key), (QP1, QP1_KEY));
         assert_eq!(answer.cqe.slid, subnet::MANAGER_LID);
         assert_eq!(answer.cqe.flags_source, QP1);
@@ -60,31 +60,31 @@ fn an_answer_of_the_subnet_manager_comes_from_its_address() {
         assert_eq!(answer.grh.is_some(), grh);
         if let Some(header) = answer.grh {
             assert_eq!(header[8..24], subnet::manager_gid());
-            assert_eq!(header[24..], world.functions[1].port.gid(0).gid);
+            assert_eq!(header[24..], fabric.functions[1].port.gid(0).gid);
         }
     }
 }
 
 #[test]
 fn the_subnet_manager_has_one_queue_pair_and_one_key() {
-    let mut world = world();
-    let request = request(&world, 0);
+    let mut fabric = fabric();
+    let request = request(&fabric, 0);
     let mut other = manager(false);
     other.qpn = 2;
-    assert!(world.ask_manager(0, &other, QP1_KEY, &request).is_err());
+    assert!(fabric.ask_manager(0, &other, QP1_KEY, &request).is_err());
     let address = manager(false);
-    assert!(world.ask_manager(0, &address, 0, &request).is_err());
-    assert!(world
+    assert!(fabric.ask_manager(0, &address, 0, &request).is_err());
+    assert!(fabric
         .ask_manager(0, &address, QP1_KEY, &request[1..])
         .is_err());
 }
 
 #[test]
 fn a_dead_port_is_not_in_the_subnet() {
-    let mut world = world();
-    let request = request(&world, 0);
-    world.functions[1].set_dead(true);
-    let answer = world
+    let mut fabric = fabric();
+    let request = request(&fabric, 0);
+    fabric.functions[1].set_dead(true);
+    let answer = fabric
         .ask_manager(0, &manager(false), QP1_KEY, &request)
         .unwrap();
     assert_eq!(be16(&answer.payload, 4), sa::status::INVALID_GID);
@@ -98,42 +98,42 @@ fn a_group_is_the_members_and_what_is_attached_there() {
     const GROUP: [u8; 16] = [
         0xff, 0x12, 0x40, 0x1b, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff,
     ];
-    let mut world = world();
+    let mut fabric = fabric();
     for (f, qpn) in [(0, 7), (0, 8), (1, 7)] {
         let mut qp = queue_pair(Service::Ud, 1);
         qp.number = qpn;
-        let function = &mut world.functions[f];
+        let function = &mut fabric.functions[f];
         function.hca.qps.insert(qpn, qp);
         let mut input = [0; 32];
         attach_to_mcg_in::qpn.set(&mut input, qpn.into());
         input[16..].copy_from_slice(&GROUP);
         assert!(function.attach_to_group(&input).is_ok());
     }
-    assert!(world.attached(0, &GROUP).is_empty());
-    let join = |world: &mut World, f: usize| {
+    assert!(fabric.attached(0, &GROUP).is_empty());
+    let join = |fabric: &mut Fabric, f: usize| {
         let mut mad = [0; sa::MAD];
         // Set of a MCMemberRecord, with the GIDs and the state of a full member.
         mad[..4].copy_from_slice(&[1, 3, 2, 2]);
         mad[17] = 0x38;
         mad[53..56].copy_from_slice(&[1, 0, 0b11]);
         mad[56..72].copy_from_slice(&GROUP);
-        mad[72..88].copy_from_slice(&world.functions[f].port.gid(0).gid);
+        mad[72..88].copy_from_slice(&fabric.functions[f].port.gid(0).gid);
         mad[104] = 1;
-        let answer = world.ask_manager(f, &manager(false), QP1_KEY, &mad);
+        let answer = fabric.ask_manager(f, &manager(false), QP1_KEY, &mad);
         assert_eq!(be16(&answer.unwrap().payload, 4), 0);
     };
-    join(&mut world, 1);
-    assert_eq!(world.attached(0, &GROUP), [(1, 7)]);
-    join(&mut world, 0);
-    assert_eq!(world.attached(1, &GROUP), [(0, 7), (0, 8), (1, 7)]);
-    world.functions[0].set_dead(true);
-    assert_eq!(world.attached(1, &GROUP), [(1, 7)]);
+    join(&mut fabric, 1);
+    assert_eq!(fabric.attached(0, &GROUP), [(1, 7)]);
+    join(&mut fabric, 0);
+    assert_eq!(fabric.attached(1, &GROUP), [(0, 7), (0, 8), (1, 7)]);
+    fabric.functions[0].set_dead(true);
+    assert_eq!(fabric.attached(1, &GROUP), [(1, 7)]);
 }
 
 #[test]
 fn another_key_is_dropped() {
-    let mut world = world();
-    let function = &mut world.functions[0];
+    let mut fabric = fabric();
+    let function = &mut fabric.functions[0];
     for (number, service, key) in [(7, Service::Qp1, QP1_KEY), (8, Service::Ud, 0x1234)] {
         let mut qp = queue_pair(service, 1);
         qp.number = number;

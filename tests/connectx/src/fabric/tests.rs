@@ -86,16 +86,16 @@ fn key(function: &mut Function, len: u64) -> u32 {
 }
 
 /// Two functions, with a key each, of which the second one has `len` bytes.
-fn world(len: u64) -> (World, u32, u32) {
+fn fabric(len: u64) -> (Fabric, u32, u32) {
     let (mut a, mut b) = (function(0), function(1));
     let (local, remote) = (key(&mut a, 0x1000), key(&mut b, len));
     a.dma.write(DATA, b"twelve bytes").unwrap();
-    (World::new(vec![a, b]), local, remote)
+    (Fabric::new(vec![a, b]), local, remote)
 }
 
 /// Posts a work request of one block on function 0, and has it done.
-fn post(world: &mut World, opcode: u8, remote: (u64, u32), more: &[u8], local: u32) {
-    let function = &mut world.functions[0];
+fn post(fabric: &mut Fabric, opcode: u8, remote: (u64, u32), more: &[u8], local: u32) {
+    let function = &mut fabric.functions[0];
     let index = function.hca.qps[&QPN].send.next;
     let mut wqe = vec![0; BLOCK as usize];
     let len = 32 + more.len() + 16;
@@ -119,146 +119,152 @@ fn post(world: &mut World, opcode: u8, remote: (u64, u32), more: &[u8], local: u
     let producer = u32::from(index + 1).to_be_bytes();
     function.dma.write(RECORD + 4, &producer).unwrap();
     function.wake(QPN);
-    while world.work() {}
+    while fabric.work() {}
 }
 
-fn data(world: &World, f: usize, at: u64, len: usize) -> Vec<u8> {
+fn data(fabric: &Fabric, f: usize, at: u64, len: usize) -> Vec<u8> {
     let mut data = vec![0; len];
-    world.functions[f].dma.read(DATA + at, &mut data).unwrap();
+    fabric.functions[f].dma.read(DATA + at, &mut data).unwrap();
     data
 }
 
-fn state(world: &World, f: usize) -> State {
-    world.functions[f].hca.qps[&QPN].state
+fn state(fabric: &Fabric, f: usize) -> State {
+    fabric.functions[f].hca.qps[&QPN].state
 }
 
 #[test]
 fn a_write_and_a_read_move_bytes() {
-    let (mut world, local, remote) = world(0x1000);
-    post(&mut world, opcode::WRITE, (0x100, remote), &[], local);
-    assert_eq!(data(&world, 1, 0x100, 12), b"twelve bytes");
-    world.functions[1]
+    let (mut fabric, local, remote) = fabric(0x1000);
+    post(&mut fabric, opcode::WRITE, (0x100, remote), &[], local);
+    assert_eq!(data(&fabric, 1, 0x100, 12), b"twelve bytes");
+    fabric.functions[1]
         .dma
         .write(DATA + 0x100, b"other bytes!")
         .unwrap();
-    post(&mut world, opcode::READ, (0x100, remote), &[], local);
-    assert_eq!(data(&world, 0, 0, 12), b"other bytes!");
+    post(&mut fabric, opcode::READ, (0x100, remote), &[], local);
+    assert_eq!(data(&fabric, 0, 0, 12), b"other bytes!");
     assert_eq!(
-        (state(&world, 0), state(&world, 1)),
+        (state(&fabric, 0), state(&fabric, 1)),
         (State::Rts, State::Rts)
     );
 }
 
 #[test]
 fn a_write_past_the_end_fails_at_both_ends() {
-    let (mut world, local, remote) = world(0x10b);
-    post(&mut world, opcode::WRITE, (0x100, remote), &[], local);
-    assert_eq!(data(&world, 1, 0x100, 12), [0; 12]);
+    let (mut fabric, local, remote) = fabric(0x10b);
+    post(&mut fabric, opcode::WRITE, (0x100, remote), &[], local);
+    assert_eq!(data(&fabric, 1, 0x100, 12), [0; 12]);
     assert_eq!(
-        (state(&world, 0), state(&world, 1)),
+        (state(&fabric, 0), state(&fabric, 1)),
         (State::Error, State::Error)
     );
 }
 
 #[test]
 fn a_write_that_the_responder_does_not_permit_fails() {
-    let (mut world, local, remote) = world(0x1000);
-    let other = world.functions[1].hca.qps.get_mut(&QPN).unwrap();
+    let (mut fabric, local, remote) = fabric(0x1000);
+    let other = fabric.functions[1].hca.qps.get_mut(&QPN).unwrap();
     qpc::rwe.set(&mut other.context, 0);
-    post(&mut world, opcode::WRITE, (0, remote), &[], local);
-    assert_eq!(data(&world, 1, 0, 12), [0; 12]);
-    assert_eq!(state(&world, 0), State::Error);
+    post(&mut fabric, opcode::WRITE, (0, remote), &[], local);
+    assert_eq!(data(&fabric, 1, 0, 12), [0; 12]);
+    assert_eq!(state(&fabric, 0), State::Error);
 }
 
 #[test]
 fn a_key_of_the_requester_is_no_key_of_the_responder() {
-    let (mut world, local, remote) = world(0x1000);
-    world.functions[1].hca.mkeys.remove(remote >> 8);
-    post(&mut world, opcode::WRITE, (0, remote), &[], local);
-    assert_eq!(state(&world, 0), State::Error);
+    let (mut fabric, local, remote) = fabric(0x1000);
+    fabric.functions[1].hca.mkeys.remove(remote >> 8);
+    post(&mut fabric, opcode::WRITE, (0, remote), &[], local);
+    assert_eq!(state(&fabric, 0), State::Error);
 }
 
 #[test]
 fn a_bad_local_key_does_not_harm_the_responder() {
-    let (mut world, local, remote) = world(0x1000);
-    post(&mut world, opcode::WRITE, (0, remote), &[], local + 1);
+    let (mut fabric, local, remote) = fabric(0x1000);
+    post(&mut fabric, opcode::WRITE, (0, remote), &[], local + 1);
     assert_eq!(
-        (state(&world, 0), state(&world, 1)),
+        (state(&fabric, 0), state(&fabric, 1)),
         (State::Error, State::Rts)
     );
 }
 
 #[test]
 fn atomics_are_numbers_of_the_host() {
-    let (mut world, local, remote) = world(0x1000);
-    world.functions[1]
+    let (mut fabric, local, remote) = fabric(0x1000);
+    fabric.functions[1]
         .dma
         .write(DATA + 8, &7u64.to_le_bytes())
         .unwrap();
     let add = [5u64.to_be_bytes(), [0; 8]].concat();
-    post(&mut world, opcode::FETCH_ADD, (8, remote), &add, local);
-    assert_eq!(data(&world, 0, 0, 8), 7u64.to_le_bytes());
-    assert_eq!(data(&world, 1, 8, 8), 12u64.to_le_bytes());
+    post(&mut fabric, opcode::FETCH_ADD, (8, remote), &add, local);
+    assert_eq!(data(&fabric, 0, 0, 8), 7u64.to_le_bytes());
+    assert_eq!(data(&fabric, 1, 8, 8), 12u64.to_le_bytes());
     let swap = [99u64.to_be_bytes(), 12u64.to_be_bytes()].concat();
-    post(&mut world, opcode::COMPARE_SWAP, (8, remote), &swap, local);
-    assert_eq!(data(&world, 1, 8, 8), 99u64.to_le_bytes());
-    post(&mut world, opcode::COMPARE_SWAP, (12, remote), &swap, local);
+    post(&mut fabric, opcode::COMPARE_SWAP, (8, remote), &swap, local);
+    assert_eq!(data(&fabric, 1, 8, 8), 99u64.to_le_bytes());
+    post(
+        &mut fabric,
+        opcode::COMPARE_SWAP,
+        (12, remote),
+        &swap,
+        local,
+    );
     assert_eq!(
-        (state(&world, 0), state(&world, 1)),
+        (state(&fabric, 0), state(&fabric, 1)),
         (State::Error, State::Error)
     );
 }
 
 #[test]
 fn an_opcode_that_is_not_one_fails() {
-    let (mut world, local, remote) = world(0x1000);
-    post(&mut world, 0x3f, (0, remote), &[], local);
-    assert_eq!(state(&world, 0), State::Error);
+    let (mut fabric, local, remote) = fabric(0x1000);
+    post(&mut fabric, 0x3f, (0, remote), &[], local);
+    assert_eq!(state(&fabric, 0), State::Error);
 }
 
 #[test]
 fn a_umr_that_is_held_back_is_done_later() {
-    let (mut world, local, _) = world(0x1000);
-    world.functions[0].hold_umr(true);
+    let (mut fabric, local, _) = fabric(0x1000);
+    fabric.functions[0].hold_umr(true);
     // Too short: it fails as soon as it is looked at.
-    post(&mut world, opcode::UMR, (0, 0), &[], local);
-    assert_eq!(state(&world, 0), State::Rts);
-    assert!(world.functions[0].inject.held_umr.contains(&QPN));
-    world.functions[0].hold_umr(false);
-    while world.work() {}
-    assert_eq!(state(&world, 0), State::Error);
+    post(&mut fabric, opcode::UMR, (0, 0), &[], local);
+    assert_eq!(state(&fabric, 0), State::Rts);
+    assert!(fabric.functions[0].inject.held_umr.contains(&QPN));
+    fabric.functions[0].hold_umr(false);
+    while fabric.work() {}
+    assert_eq!(state(&fabric, 0), State::Error);
 }
 
 /// The firmware is dead: memory keys cannot be changed, and accesses by them go on until a reset.
 #[test]
 fn dma_goes_on_while_fatal() {
-    let (mut world, local, remote) = world(0x1000);
-    world.functions[0].set_fatal();
-    world.functions[1].set_fatal();
-    post(&mut world, opcode::WRITE, (0, remote), &[], local);
-    assert_eq!(data(&world, 1, 0, 12), b"twelve bytes");
+    let (mut fabric, local, remote) = fabric(0x1000);
+    fabric.functions[0].set_fatal();
+    fabric.functions[1].set_fatal();
+    post(&mut fabric, opcode::WRITE, (0, remote), &[], local);
+    assert_eq!(data(&fabric, 1, 0, 12), b"twelve bytes");
     // Too short: it would fail as soon as it is looked at.
-    post(&mut world, opcode::UMR, (0, 0), &[], local);
-    assert_eq!(state(&world, 0), State::Rts);
-    assert!(!world.work());
-    world.functions[1].reset_by("the test");
-    assert!(world.functions[1].hca.qps.is_empty());
-    assert!(!world.functions[1].hca.init.fatal);
+    post(&mut fabric, opcode::UMR, (0, 0), &[], local);
+    assert_eq!(state(&fabric, 0), State::Rts);
+    assert!(!fabric.work());
+    fabric.functions[1].reset_by("the test");
+    assert!(fabric.functions[1].hca.qps.is_empty());
+    assert!(!fabric.functions[1].hca.init.fatal);
 }
 
 #[test]
 fn without_an_answer_it_is_tried_again_and_then_fails() {
-    let (mut world, local, remote) = world(0x1000);
-    let qp = world.functions[0].hca.qps.get_mut(&QPN).unwrap();
+    let (mut fabric, local, remote) = fabric(0x1000);
+    let qp = fabric.functions[0].hca.qps.get_mut(&QPN).unwrap();
     ads::ack_timeout.set(qpc::primary_address_path.rest_mut(&mut qp.context), 1);
     qpc::retry_count.set(&mut qp.context, 2);
-    world.functions[1].hca.qps.get_mut(&QPN).unwrap().state = State::Init;
-    post(&mut world, opcode::WRITE, (0, remote), &[], local);
-    assert_eq!(state(&world, 0), State::Rts);
+    fabric.functions[1].hca.qps.get_mut(&QPN).unwrap().state = State::Init;
+    post(&mut fabric, opcode::WRITE, (0, remote), &[], local);
+    assert_eq!(state(&fabric, 0), State::Rts);
     let end = Instant::now() + Duration::from_secs(10);
-    while state(&world, 0) == State::Rts && Instant::now() < end {
-        world.tick();
-        world.work();
+    while state(&fabric, 0) == State::Rts && Instant::now() < end {
+        fabric.tick();
+        fabric.work();
     }
-    assert_eq!(state(&world, 0), State::Error);
+    assert_eq!(state(&fabric, 0), State::Error);
 }

@@ -57,7 +57,7 @@ enum Step {
 }
 
 /// All functions of this process.
-pub struct World {
+pub struct Fabric {
     pub functions: Vec<Function>,
     /// The multicast groups of the InfiniBand subnet.
     pub groups: Groups,
@@ -70,8 +70,8 @@ const LONGEST: Duration = Duration::from_millis(500);
 /// So many work requests are done before other queue pairs, and the drivers, have a turn.
 const TURN: usize = 64;
 
-impl World {
-    /// Creates the world of these functions.
+impl Fabric {
+    /// Creates the fabric of these functions.
     pub fn new(functions: Vec<Function>) -> Self {
         Self {
             functions,
