@@ -116,9 +116,9 @@ pub enum Denied {
     Alignment,
 }
 
-/// Who accesses memory.
+/// The queue pair and protection domain that a request accesses memory for.
 #[derive(Clone, Copy)]
-pub struct Who {
+pub struct Requester {
     /// The protection domain; the device itself is in none.
     pub pd: Option<u32>,
     pub qpn: u32,
@@ -183,14 +183,14 @@ impl Mkey {
         }
     }
 
-    fn check(&self, va: u64, len: u64, access: Access, who: Who) -> Result<(), Denied> {
+    fn check(&self, va: u64, len: u64, access: Access, requester: Requester) -> Result<(), Denied> {
         if self.free {
             return Err(Denied::Free);
         }
-        if who.pd.is_some_and(|pd| pd != self.pd) {
+        if requester.pd.is_some_and(|pd| pd != self.pd) {
             return Err(Denied::OtherPd);
         }
-        if self.qpn != 0xff_ffff && self.qpn != who.qpn {
+        if self.qpn != 0xff_ffff && self.qpn != requester.qpn {
             return Err(Denied::OtherQp);
         }
         if !self.permits(access) {
@@ -258,7 +258,7 @@ impl Mkeys {
         Ok(mkey)
     }
 
-    /// Adds the memory of `len` bytes at `va` of a key to `spans`, if `who` may access it so.
+    /// Adds the memory of `len` bytes at `va` of a key to `spans`, if `requester` may access it so.
     #[allow(clippy::too_many_arguments)]
     pub fn translate(
         &self,
@@ -267,10 +267,10 @@ impl Mkeys {
         va: u64,
         len: u64,
         access: Access,
-        who: Who,
+        requester: Requester,
         spans: &mut Spans,
     ) -> Result<(), Denied> {
-        self.translate_deep(dma, key, va, len, access, who, spans, 0)
+        self.translate_deep(dma, key, va, len, access, requester, spans, 0)
     }
 
     #[allow(clippy::too_many_arguments)]
@@ -281,7 +281,7 @@ impl Mkeys {
         va: u64,
         len: u64,
         access: Access,
-        who: Who,
+        requester: Requester,
         spans: &mut Spans,
         depth: u32,
     ) -> Result<(), Denied> {
@@ -292,7 +292,7 @@ impl Mkeys {
             return Err(Denied::NotPresent { key, va });
         }
         let mkey = self.find(key)?;
-        mkey.check(va, len, access, who)?;
+        mkey.check(va, len, access, requester)?;
         match mkey.mode {
             Mode::Physical => dma
                 .spans(va, len, access.writes(), spans)
@@ -306,7 +306,7 @@ impl Mkeys {
                     Access::LocalRead
                 };
                 for (key, va, len) in ranges(mkey, va, len)? {
-                    self.translate_deep(dma, key, va, len, inner, who, spans, depth + 1)?;
+                    self.translate_deep(dma, key, va, len, inner, requester, spans, depth + 1)?;
                 }
                 Ok(())
             }

@@ -119,10 +119,10 @@ impl Qp {
         matches!(self.state, State::Rtr | State::Rts)
     }
 
-    /// Returns who accesses memory by its work requests.
-    pub fn who(&self) -> crate::mkey::Who {
+    /// Returns the requester of its work requests.
+    pub fn requester(&self) -> crate::mkey::Requester {
         let own = self.service == Service::Umr;
-        crate::mkey::Who {
+        crate::mkey::Requester {
             pd: (!own).then(|| self.pd()),
             qpn: self.number,
         }

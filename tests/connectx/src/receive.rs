@@ -10,7 +10,7 @@ use crate::error;
 use crate::fault::Source;
 use crate::function::Function;
 use crate::ifc::qpc;
-use crate::mkey::{Access, Denied, Who};
+use crate::mkey::{Access, Denied, Requester};
 use crate::objects::INVALID_LKEY;
 use crate::qp::{Qp, Service, State};
 use crate::wqe::pointer;
@@ -29,7 +29,7 @@ pub struct Receive {
     /// In a shared queue: the entry after this one.
     next: u16,
     segments: Vec<u8>,
-    who: Who,
+    requester: Requester,
 }
 
 impl Receive {
@@ -74,7 +74,7 @@ impl Function {
             srq: None,
             next: 0,
             segments,
-            who: qp.who(),
+            requester: qp.requester(),
         })
     }
 
@@ -101,7 +101,7 @@ impl Function {
             srq: Some(number),
             next: be16(&entry, 2),
             segments: entry.split_off(SEGMENT.min(entry.len())),
-            who: Who {
+            requester: Requester {
                 pd: Some(srq.pd()),
                 qpn: qp.number,
             },
@@ -122,7 +122,7 @@ impl Function {
                 p.va,
                 p.len,
                 Access::LocalWrite,
-                receive.who,
+                receive.requester,
                 &mut spans,
             )?;
         }

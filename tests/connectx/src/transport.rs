@@ -142,11 +142,11 @@ impl Fabric {
             _ => qpc::rwe,
         };
         let function = &mut self.functions[peer.g];
-        let mut who = peer.qp.who();
+        let mut requester = peer.qp.requester();
         if let Some(srq) = peer.srq {
             // The target of XRC has the protection domain of the SRQ.
             match function.hca.srqs.get(&srq) {
-                Some(srq) => who.pd = Some(srq.pd()),
+                Some(srq) => requester.pd = Some(srq.pd()),
                 None => {
                     return Err(self.nak(
                         peer,
@@ -167,11 +167,15 @@ impl Fabric {
         if len == 0 {
             return Ok(spans);
         }
-        match function
-            .hca
-            .mkeys
-            .translate(&function.dma, key, va, len, access, who, &mut spans)
-        {
+        match function.hca.mkeys.translate(
+            &function.dma,
+            key,
+            va,
+            len,
+            access,
+            requester,
+            &mut spans,
+        ) {
             Ok(()) => Ok(spans),
             Err(Denied::NotPresent { key, va: at }) => Err(Outcome::Fault {
                 at: peer.g,

@@ -176,7 +176,7 @@ impl Function {
         let Pointer { len, key, va } = *pointer;
         self.hca
             .mkeys
-            .translate(&self.dma, key, va, len, access, qp.who(), spans)?;
+            .translate(&self.dma, key, va, len, access, qp.requester(), spans)?;
         debug_assert_eq!(total(spans) - before, len as usize);
         Ok(())
     }

@@ -5,7 +5,7 @@ use crate::dma::tests::memory;
 use crate::dma::{scatter, total};
 
 const PD: u32 = 0x10;
-const WHO: Who = Who {
+const REQUESTER: Requester = Requester {
     pd: Some(PD),
     qpn: 0x100,
 };
@@ -45,10 +45,10 @@ fn run(
     va: u64,
     len: u64,
     access: Access,
-    who: Who,
+    requester: Requester,
 ) -> Result<Spans, Denied> {
     let mut spans = Spans::new();
-    keys.translate(dma, key, va, len, access, who, &mut spans)?;
+    keys.translate(dma, key, va, len, access, requester, &mut spans)?;
     Ok(spans)
 }
 
@@ -70,7 +70,7 @@ fn an_access_goes_to_the_pages_of_the_table() {
         0x7f00_0123,
         0x1800,
         Access::RemoteWrite,
-        WHO,
+        REQUESTER,
     )
     .unwrap();
     assert_eq!(total(&spans), 0x1800);
@@ -85,7 +85,7 @@ fn an_access_goes_to_the_pages_of_the_table() {
 #[test]
 fn bounds_are_checked_to_the_byte() {
     let (keys, dma, key) = two_pages();
-    let bad = |va, len| run(&keys, &dma, key, va, len, Access::RemoteRead, WHO).err();
+    let bad = |va, len| run(&keys, &dma, key, va, len, Access::RemoteRead, REQUESTER).err();
     assert_eq!(bad(0x7f00_0122, 1), Some(Denied::Bounds));
     assert_eq!(bad(0x7f00_0123, 0x1801), Some(Denied::Bounds));
     assert_eq!(bad(0x7f00_1922, 1), None);
@@ -104,7 +104,7 @@ fn a_key_is_of_one_domain() {
             0x7f00_0200,
             8,
             Access::RemoteWrite,
-            Who { pd, qpn: 1 },
+            Requester { pd, qpn: 1 },
         )
         .err()
     };
@@ -115,8 +115,18 @@ fn a_key_is_of_one_domain() {
 #[test]
 fn a_stale_or_free_key_is_refused() {
     let (mut keys, dma, key) = two_pages();
-    let bad =
-        |keys: &Mkeys, key| run(keys, &dma, key, 0x7f00_0200, 8, Access::RemoteWrite, WHO).err();
+    let bad = |keys: &Mkeys, key| {
+        run(
+            keys,
+            &dma,
+            key,
+            0x7f00_0200,
+            8,
+            Access::RemoteWrite,
+            REQUESTER,
+        )
+        .err()
+    };
     assert_eq!(bad(&keys, key ^ 1), Some(Denied::Stale));
     assert_eq!(bad(&keys, key + 0x100), Some(Denied::NoKey));
     keys.get_mut(key >> 8).unwrap().free = true;
@@ -137,7 +147,7 @@ fn each_permission_is_for_one_access() {
         mkey.remote_write = allowed == RemoteWrite;
         mkey.atomic = allowed == Atomic;
         for access in [LocalRead, LocalWrite, RemoteRead, RemoteWrite, Atomic] {
-            let result = run(&keys, &dma, key, 0x7f00_0200, 8, access, WHO);
+            let result = run(&keys, &dma, key, 0x7f00_0200, 8, access, REQUESTER);
             let want = if access == allowed {
                 None
             } else {
@@ -152,7 +162,7 @@ fn each_permission_is_for_one_access() {
 fn a_zapped_entry_is_a_page_fault() {
     let (mut keys, dma, key) = two_pages();
     keys.get_mut(key >> 8).unwrap().table[8..16].fill(0);
-    let result = |va, len| run(&keys, &dma, key, va, len, Access::RemoteWrite, WHO).err();
+    let result = |va, len| run(&keys, &dma, key, va, len, Access::RemoteWrite, REQUESTER).err();
     assert_eq!(result(0x7f00_0123, 8), None);
     assert_eq!(
         result(0x7f00_0ff8, 16),
@@ -168,7 +178,16 @@ fn an_address_that_is_not_aligned_to_its_page_is_an_error() {
     let (mut keys, dma, key) = two_pages();
     let before = crate::log::errors();
     keys.get_mut(key >> 8).unwrap().table[6] = 0x24;
-    let result = run(&keys, &dma, key, 0x7f00_0123, 8, Access::RemoteRead, WHO).err();
+    let result = run(
+        &keys,
+        &dma,
+        key,
+        0x7f00_0123,
+        8,
+        Access::RemoteRead,
+        REQUESTER,
+    )
+    .err();
     assert_eq!(result, Some(Denied::Alignment));
     assert!(crate::log::errors() > before);
 }
@@ -177,7 +196,16 @@ fn an_address_that_is_not_aligned_to_its_page_is_an_error() {
 fn a_page_that_is_not_mapped_is_a_fault_of_the_dma() {
     let (keys, dma, key) = two_pages();
     dma.unmap_all();
-    let result = run(&keys, &dma, key, 0x7f00_0123, 8, Access::RemoteWrite, WHO).err();
+    let result = run(
+        &keys,
+        &dma,
+        key,
+        0x7f00_0123,
+        8,
+        Access::RemoteWrite,
+        REQUESTER,
+    )
+    .err();
     assert_eq!(result, Some(Denied::Unmapped(0x12123)));
 }
 
@@ -192,11 +220,11 @@ fn lists_of_keys_are_followed_but_not_for_ever() {
         list.table.extend(va.to_be_bytes());
     }
     let list = key(keys.add(list));
-    let spans = run(&keys, &dma, list, 0x8, 0x18, Access::RemoteRead, WHO).unwrap();
+    let spans = run(&keys, &dma, list, 0x8, 0x18, Access::RemoteRead, REQUESTER).unwrap();
     assert_eq!(total(&spans), 0x18);
     assert_eq!(spans.len(), 2);
     assert_eq!(
-        run(&keys, &dma, list, 0x8, 0x30, Access::RemoteRead, WHO).err(),
+        run(&keys, &dma, list, 0x8, 0x30, Access::RemoteRead, REQUESTER).err(),
         Some(Denied::Bounds)
     );
     // One that refers to itself.
@@ -206,7 +234,7 @@ fn lists_of_keys_are_followed_but_not_for_ever() {
     let table = [0x1000u32.to_be_bytes(), ring.to_be_bytes(), [0; 4], [0; 4]].concat();
     keys.get_mut(ring >> 8).unwrap().table = table;
     assert_eq!(
-        run(&keys, &dma, ring, 0, 8, Access::RemoteRead, WHO).err(),
+        run(&keys, &dma, ring, 0, 8, Access::RemoteRead, REQUESTER).err(),
         Some(Denied::Indirection)
     );
 }

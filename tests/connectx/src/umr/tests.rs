@@ -4,7 +4,7 @@ use super::*;
 use crate::bits::put;
 use crate::caps::Choice;
 use crate::dma::tests::add;
-use crate::mkey::{Mkey, Who};
+use crate::mkey::{Mkey, Requester};
 use crate::qp::tests::queue_pair;
 
 const PD: u32 = 0x10;
@@ -82,7 +82,7 @@ fn enable(key: u32) -> Wqe {
 }
 
 fn access(function: &Function, key: u32) -> Option<Denied> {
-    let who = Who {
+    let requester = Requester {
         pd: Some(PD),
         qpn: 1,
     };
@@ -96,7 +96,7 @@ fn access(function: &Function, key: u32) -> Option<Denied> {
             VA,
             8,
             Access::RemoteWrite,
-            who,
+            requester,
             &mut spans,
         )
         .err()
