@@ -170,7 +170,7 @@ const FLOW_TABLE_CAPS: &[(Field, u64)] = &[
 
 /// Which capabilities a function is started with.
 #[derive(Clone, Copy)]
-pub struct Choice {
+pub struct Features {
     /// The port is of InfiniBand.
     pub infiniband: bool,
     /// On-demand paging is announced.
@@ -179,7 +179,7 @@ pub struct Choice {
     pub transport_faults: bool,
 }
 
-impl Default for Choice {
+impl Default for Features {
     fn default() -> Self {
         Self {
             infiniband: false,
@@ -199,26 +199,26 @@ fn set(data: &mut [u8], caps: &[(Field, u64)]) {
 }
 
 /// Returns all capabilities of a type.
-fn announced(kind: u64, choice: Choice) -> Vec<u8> {
+fn announced(kind: u64, features: Features) -> Vec<u8> {
     let mut caps = vec![0; BYTES];
     match kind {
         GENERAL => {
             set(&mut caps, GENERAL_CAPS);
             set(
                 &mut caps,
-                if choice.infiniband {
+                if features.infiniband {
                     INFINIBAND_CAPS
                 } else {
                     ETHERNET_CAPS
                 },
             );
-            cmd_hca_cap::pg.set(&mut caps, u64::from(choice.odp));
+            cmd_hca_cap::pg.set(&mut caps, u64::from(features.odp));
         }
-        ETHERNET if !choice.infiniband => set(&mut caps, ETHERNET_OFFLOAD_CAPS),
-        ODP if choice.odp => odp(&mut caps, choice.transport_faults),
+        ETHERNET if !features.infiniband => set(&mut caps, ETHERNET_OFFLOAD_CAPS),
+        ODP if features.odp => odp(&mut caps, features.transport_faults),
         ATOMIC => set(&mut caps, ATOMIC_CAPS),
-        ROCE if !choice.infiniband => set(&mut caps, ROCE_CAPS),
-        FLOW_TABLE if !choice.infiniband => flow_tables(&mut caps),
+        ROCE if !features.infiniband => set(&mut caps, ROCE_CAPS),
+        FLOW_TABLE if !features.infiniband => flow_tables(&mut caps),
         _ => {}
     }
     caps
@@ -276,7 +276,7 @@ impl Function {
         let (kind, current) = (mode >> 1, mode & 1 == 1);
         let caps = match self.hca.caps.get(&kind) {
             Some(caps) if current => caps.clone(),
-            _ => announced(kind, self.choice),
+            _ => announced(kind, self.features),
         };
         out.put(AT, &caps);
         Ok(())
@@ -291,10 +291,10 @@ impl Function {
             // The one field that can be set; the driver leaves the others 0.
             let mode = atomic_caps::atomic_req_8B_endianness_mode;
             let wanted = mode.get(&caps);
-            caps = announced(kind, self.choice);
+            caps = announced(kind, self.features);
             mode.set(&mut caps, wanted);
         }
-        if kind == ODP && !self.choice.odp {
+        if kind == ODP && !self.features.odp {
             return Err(Refusal::new(BAD_PARAM, "on-demand paging is not announced"));
         }
         trace!(2, "fn{}: capabilities of type {kind} are set", self.id);

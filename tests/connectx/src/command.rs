@@ -316,7 +316,7 @@ fn words(data: &[u8]) -> Vec<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::caps::Choice;
+    use crate::caps::Features;
     use crate::dma::tests::add;
 
     /// Runs one command by the queue, as a driver does; returns its output.
@@ -345,7 +345,7 @@ mod tests {
     }
 
     fn function() -> Function {
-        let function = Function::new(0, Choice::default());
+        let function = Function::new(0, Features::default());
         function.dma.set_master(true);
         add(&function.dma, 0x1000, 0x4000);
         function

@@ -145,14 +145,14 @@ fn command(fabric: &mut Fabric, line: &str) -> Result<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::caps::Choice;
+    use crate::caps::Features;
     use crate::function::Function;
     use crate::refuse;
 
     #[test]
     fn requests_are_answered() {
-        let choice = Choice::default();
-        let mut fabric = Fabric::new(vec![Function::new(0, choice)]);
+        let features = Features::default();
+        let mut fabric = Fabric::new(vec![Function::new(0, features)]);
         assert_eq!(execute(&mut fabric, "0 fail-umr 3"), "ok\n");
         assert_eq!(fabric.functions[0].inject.fail_umr, 3);
         assert_eq!(execute(&mut fabric, "0 dead"), "ok\n");
@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn what_is_refused_is_asked_for() {
-        let functions = (0..3).map(|id| Function::new(id, Choice::default()));
+        let functions = (0..3).map(|id| Function::new(id, Features::default()));
         let mut fabric = Fabric::new(functions.collect());
         // No other test has a third function.
         refuse!("fn2: QP 0x1: request refused");

@@ -128,7 +128,7 @@ impl Function {
     /// the driver has no queue for page faults.
     pub fn page_fault(&mut self, missing: &Missing, source: Source, waiter: Waiter) -> Option<u64> {
         self.eq_for(event::PAGE_FAULT)?;
-        let transport = self.choice.transport_faults;
+        let transport = self.features.transport_faults;
         let faults = &mut self.hca.faults;
         faults.next += 1;
         let token = if transport {
@@ -194,7 +194,7 @@ impl Function {
     /// PAGE_FAULT_RESUME.
     pub fn page_fault_resume(&mut self, input: &[u8]) -> Result<(), Refusal> {
         let info = page_fault_resume_in::page_fault_info.rest(input);
-        let (token, error, queue) = if self.choice.transport_faults {
+        let (token, error, queue) = if self.features.transport_faults {
             (
                 trans_page_fault_info::fault_token.get(info),
                 trans_page_fault_info::error.is_set(info),
@@ -232,7 +232,7 @@ impl Function {
 mod tests {
     use super::*;
     use crate::bits::{be16, be32, be64};
-    use crate::caps::Choice;
+    use crate::caps::Features;
     use crate::ifc::Field;
 
     const MISSING: Missing = Missing {
@@ -242,11 +242,11 @@ mod tests {
     };
 
     fn function(transport_faults: bool) -> Function {
-        let choice = Choice {
+        let features = Features {
             transport_faults,
-            ..Choice::default()
+            ..Features::default()
         };
-        let mut function = Function::new(0, choice);
+        let mut function = Function::new(0, features);
         let waiter = (0, 5);
         let queue = if transport_faults { 5 } else { 0 };
         function.hca.faults.open.insert(7, Open { waiter, queue });

@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-use crate::caps::{self, Choice};
+use crate::caps::{self, Features};
 use crate::command::SHARED;
 use crate::config::{Asked, Config, BAR0_SIZE, CONFIG_SIZE, VECTORS};
 use crate::cq::Cq;
@@ -96,7 +96,7 @@ pub struct Function {
     /// The port; its addresses are the same after a reset.
     pub port: Port,
     /// What it is started with.
-    pub choice: Choice,
+    pub features: Features,
     /// What the control socket has asked for.
     pub inject: Inject,
     /// Reads give ones, and nothing else happens: as after a surprise removal.
@@ -107,13 +107,13 @@ pub struct Function {
 
 impl Function {
     /// Creates a function.
-    pub fn new(id: usize, choice: Choice) -> Self {
+    pub fn new(id: usize, features: Features) -> Self {
         Self {
             id,
             dma: Dma::default(),
             hca: Hca::default(),
-            port: Port::new(id, choice.infiniband),
-            choice,
+            port: Port::new(id, features.infiniband),
+            features,
             inject: Inject::default(),
             dead: false,
             config: Config::default(),

@@ -192,13 +192,13 @@ impl Function {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::caps::Choice;
+    use crate::caps::Features;
     use crate::dma::tests::add;
 
     #[test]
     fn nothing_is_taken_after_a_reset() {
-        let choice = Choice::default();
-        let mut function = Function::new(0, choice);
+        let features = Features::default();
+        let mut function = Function::new(0, features);
         function.dma.set_master(true);
         add(&function.dma, 0, 0x1000);
         let interface = |function: &mut Function| {
@@ -225,7 +225,7 @@ mod tests {
     /// As mlx5's health poll sees it: the sensor of the syndrome, and a counter that stands still.
     #[test]
     fn fatal_until_a_reset() {
-        let mut function = Function::new(0, Choice::default());
+        let mut function = Function::new(0, Features::default());
         function.dma.set_master(true);
         add(&function.dma, 0, 0x1000);
         let byte = |function: &mut Function, at| {

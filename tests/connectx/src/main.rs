@@ -46,7 +46,7 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
 use std::process::ExitCode;
 
-use caps::Choice;
+use caps::Features;
 use fabric::Fabric;
 use function::Function;
 use vfio_user::Connection;
@@ -62,14 +62,14 @@ Exits with 1 if an error was logged: something that hardware does not forgive.
 ";
 
 struct Options {
-    choice: Choice,
+    features: Features,
     control: Option<String>,
     sockets: Vec<String>,
 }
 
 fn options() -> Result<Options, String> {
     let mut options = Options {
-        choice: Choice::default(),
+        features: Features::default(),
         control: None,
         sockets: Vec::new(),
     };
@@ -77,9 +77,9 @@ fn options() -> Result<Options, String> {
     while let Some(arg) = args.next() {
         let mut value = || args.next().ok_or(format!("{arg} needs a value"));
         match arg.as_str() {
-            "--infiniband" => options.choice.infiniband = true,
-            "--no-odp" => options.choice.odp = false,
-            "--transport-faults" => options.choice.transport_faults = true,
+            "--infiniband" => options.features.infiniband = true,
+            "--no-odp" => options.features.odp = false,
+            "--transport-faults" => options.features.transport_faults = true,
             "--control" => options.control = Some(value()?),
             "--verbose" => {
                 log::set_level(value()?.parse().map_err(|_| "--verbose needs a number")?)
@@ -182,7 +182,7 @@ fn listen(path: &str) -> io::Result<UnixListener> {
 }
 
 fn run(options: &Options) -> io::Result<()> {
-    let functions = (0..options.sockets.len()).map(|id| Function::new(id, options.choice));
+    let functions = (0..options.sockets.len()).map(|id| Function::new(id, options.features));
     let mut fabric = Fabric::new(functions.collect());
     let mut control = options.control.as_deref().map(Control::open).transpose()?;
     let mut sockets = Vec::new();

@@ -80,7 +80,7 @@ impl Function {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::caps::Choice;
+    use crate::caps::Features;
     use crate::ifc::destroy_qp_in;
     use crate::qp::tests::queue_pair;
 
@@ -88,7 +88,7 @@ mod tests {
 
     /// A function with a queue pair of each service, 1 for datagrams and 2 for connections.
     fn function() -> Function {
-        let mut function = Function::new(0, Choice::default());
+        let mut function = Function::new(0, Features::default());
         for (number, service) in [(1, Service::Ud), (2, Service::Rc), (3, Service::Ud)] {
             let mut qp = queue_pair(service, 1);
             qp.number = number;

@@ -331,7 +331,7 @@ impl Function {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::caps::Choice;
+    use crate::caps::Features;
 
     const CONNECTION_MANAGER: u32 = 1 << 16;
 
@@ -354,11 +354,11 @@ mod tests {
 
     #[test]
     fn an_agent_of_the_host_is_announced() {
-        let choice = Choice {
+        let features = Features {
             infiniband: true,
-            ..Choice::default()
+            ..Features::default()
         };
-        let mut function = Function::new(0, choice);
+        let mut function = Function::new(0, features);
         let with = CAPABILITIES | CONNECTION_MANAGER;
         assert_eq!(change(&mut function, CONNECTION_MANAGER, !0), (0, with));
         // The subnet manager is no agent of this host.

@@ -61,7 +61,7 @@ impl Function {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::caps::Choice;
+    use crate::caps::Features;
     use crate::dma::tests::{add, add_file, ALL};
     use crate::ifc::mkc;
     use crate::log;
@@ -73,7 +73,7 @@ mod tests {
     /// Returns a function with memory at 0x10000 and a BAR, and the index of a key of 0x1800 bytes
     /// at offset 0x800 of its pages.
     fn function(table: &[u64]) -> (Function, u32) {
-        let mut function = Function::new(0, Choice::default());
+        let mut function = Function::new(0, Features::default());
         function.dma.set_master(true);
         add(&function.dma, 0x10000, 0x2000);
         add_file(&function.dma, BAR, 0x2000, "bar", ALL);

@@ -4,17 +4,17 @@
 
 use super::*;
 use crate::bits::be16;
-use crate::caps::Choice;
+use crate::caps::Features;
 use crate::qp::tests::queue_pair;
 use crate::qp::State;
 
 /// Two InfiniBand ports.
 fn fabric() -> Fabric {
-    let choice = Choice {
+    let features = Features {
         infiniband: true,
-        ..Choice::default()
+        ..Features::default()
     };
-    Fabric::new((0..2).map(|id| Function::new(id, choice)).collect())
+    Fabric::new((0..2).map(|id| Function::new(id, features)).collect())
 }
 
 /// The address vector of a datagram to the subnet manager.

@@ -5,7 +5,7 @@
 use super::*;
 use crate::bits::put;
 use crate::buffer::Buffer;
-use crate::caps::Choice;
+use crate::caps::Features;
 use crate::dma::tests::add;
 use crate::ifc::mkc;
 use crate::mkey::Mkey;
@@ -29,8 +29,8 @@ fn gid(id: u8) -> [u8; 16] {
 
 /// Returns a function with a queue pair that is connected to that of the other one.
 fn function(id: u8) -> Function {
-    let choice = Choice::default();
-    let mut function = Function::new(id.into(), choice);
+    let features = Features::default();
+    let mut function = Function::new(id.into(), features);
     function.dma.set_master(true);
     add(&function.dma, QUEUE, 0x3000);
     function.port.gids[0] = Gid {

@@ -6,7 +6,7 @@ mod owners;
 
 use super::*;
 use crate::bits::{be32, put, Field};
-use crate::caps::Choice;
+use crate::caps::Features;
 use crate::command::BAD_RES_STATE;
 use crate::cq::{opcode as completion, Cqe};
 use crate::dma::tests::add;
@@ -93,7 +93,7 @@ struct Setup {
 }
 
 fn setup() -> Setup {
-    let mut function = Function::new(0, Choice::default());
+    let mut function = Function::new(0, Features::default());
     function.dma.set_master(true);
     add(&function.dma, SECOND, 0x3000);
     let mut bytes = input(create_eq_in::pas.byte() + 8, 0);

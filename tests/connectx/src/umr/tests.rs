@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::bits::put;
-use crate::caps::Choice;
+use crate::caps::Features;
 use crate::dma::tests::add;
 use crate::mkey::{Mkey, Requester};
 use crate::qp::tests::queue_pair;
@@ -13,8 +13,8 @@ const VA: u64 = 0x7f00_0000;
 
 /// Returns a function with one page of memory, and the key of a free memory key on it.
 fn function() -> (Function, u32) {
-    let choice = Choice::default();
-    let mut function = Function::new(0, choice);
+    let features = Features::default();
+    let mut function = Function::new(0, features);
     function.dma.set_master(true);
     add(&function.dma, PAGE, 0x1000);
     let mut out = crate::command::Reply::new(16);
