@@ -10,7 +10,7 @@ use crate::fabric::{Fabric, Outcome};
 use crate::fault::Source;
 use crate::function::Function;
 use crate::ifc::qpc;
-use crate::mkey::{Access, Denied};
+use crate::mkey::{Access, AccessError};
 use crate::multicast::{self, is_group};
 use crate::port::Gid;
 use crate::qp::{Qp, Service};
@@ -84,7 +84,7 @@ impl Function {
         let len = GRH + message.payload.len();
         let room = match self.receive_memory(&receive, len) {
             Ok(room) => room,
-            Err(Denied::NotPresent { key, va }) => {
+            Err(AccessError::NotPresent { key, va }) => {
                 return Fate::Fault {
                     key,
                     va,
@@ -92,8 +92,8 @@ impl Function {
                     source: receive.source(target.number),
                 }
             }
-            Err(denied) => {
-                self.denied(&format!("QP {:#x}, receive", target.number), denied);
+            Err(error) => {
+                self.denied(&format!("QP {:#x}, receive", target.number), error);
                 return Fate::Dropped("the receive has no memory");
             }
         };
@@ -125,7 +125,7 @@ impl Fabric {
         let address = Address::new(wqe.rest(CONTROL), infiniband);
         let data = match self.functions[f].data(qp, wqe, CONTROL + address.len, Access::LocalRead) {
             Ok(data) => data,
-            Err(denied) => return self.local_denied(f, qp, denied, 1, Access::LocalRead),
+            Err(error) => return self.local_denied(f, qp, error, 1, Access::LocalRead),
         };
         let mut payload = vec![0; total(&data)];
         gather(&data, &mut payload);

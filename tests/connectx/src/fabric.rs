@@ -8,7 +8,7 @@ use crate::cq::{opcode as completion, Cqe};
 use crate::fault::{Missing, Source};
 use crate::function::Function;
 use crate::ifc::{ads, qpc};
-use crate::mkey::{Access, Denied};
+use crate::mkey::{Access, AccessError};
 use crate::qp::{Qp, Service, Tries};
 use crate::sa::group::Groups;
 use crate::umr::Failure;
@@ -239,8 +239,8 @@ impl Fabric {
                         refuse!("fn{f}: UMR on QP {:#x}: {why}", qp.number);
                         Outcome::Fail(syndrome::BIND)
                     }
-                    Err(Failure::List(denied)) => {
-                        function.denied("UMR, translations", denied);
+                    Err(Failure::List(error)) => {
+                        function.denied("UMR, translations", error);
                         Outcome::Fail(syndrome::BIND)
                     }
                 }
@@ -268,11 +268,11 @@ impl Fabric {
         &self,
         f: usize,
         qp: &Qp,
-        denied: Denied,
+        error: AccessError,
         len: u64,
         access: Access,
     ) -> Outcome {
-        if let Denied::NotPresent { key, va } = denied {
+        if let AccessError::NotPresent { key, va } = error {
             return Outcome::Fault {
                 at: f,
                 key,
@@ -285,7 +285,7 @@ impl Fabric {
                 syndrome: syndrome::LOCAL_PROTECTION,
             };
         }
-        self.functions[f].denied(&format!("QP {:#x}, local memory", qp.number), denied);
+        self.functions[f].denied(&format!("QP {:#x}, local memory", qp.number), error);
         Outcome::Fail(syndrome::LOCAL_PROTECTION)
     }
 

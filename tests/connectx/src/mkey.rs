@@ -91,7 +91,7 @@ pub struct Mkey {
 
 /// Why memory cannot be accessed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Denied {
+pub enum AccessError {
     /// No key has this index.
     NoKey,
     /// The key has another low byte by now.
@@ -183,22 +183,28 @@ impl Mkey {
         }
     }
 
-    fn check(&self, va: u64, len: u64, access: Access, requester: Requester) -> Result<(), Denied> {
+    fn check(
+        &self,
+        va: u64,
+        len: u64,
+        access: Access,
+        requester: Requester,
+    ) -> Result<(), AccessError> {
         if self.free {
-            return Err(Denied::Free);
+            return Err(AccessError::Free);
         }
         if requester.pd.is_some_and(|pd| pd != self.pd) {
-            return Err(Denied::OtherPd);
+            return Err(AccessError::OtherPd);
         }
         if self.qpn != 0xff_ffff && self.qpn != requester.qpn {
-            return Err(Denied::OtherQp);
+            return Err(AccessError::OtherQp);
         }
         if !self.permits(access) {
-            return Err(Denied::Permission);
+            return Err(AccessError::Permission);
         }
-        let end = va.checked_add(len).ok_or(Denied::Bounds)?;
+        let end = va.checked_add(len).ok_or(AccessError::Bounds)?;
         if !self.length64 && (va < self.start || end - self.start > self.len) {
-            return Err(Denied::Bounds);
+            return Err(AccessError::Bounds);
         }
         Ok(())
     }
@@ -250,10 +256,10 @@ impl Mkeys {
         self.all.remove(&index)
     }
 
-    fn find(&self, key: u32) -> Result<&Mkey, Denied> {
-        let mkey = self.all.get(&(key >> 8)).ok_or(Denied::NoKey)?;
+    fn find(&self, key: u32) -> Result<&Mkey, AccessError> {
+        let mkey = self.all.get(&(key >> 8)).ok_or(AccessError::NoKey)?;
         if mkey.variant != key as u8 {
-            return Err(Denied::Stale);
+            return Err(AccessError::Stale);
         }
         Ok(mkey)
     }
@@ -269,7 +275,7 @@ impl Mkeys {
         access: Access,
         requester: Requester,
         spans: &mut Spans,
-    ) -> Result<(), Denied> {
+    ) -> Result<(), AccessError> {
         self.translate_deep(dma, key, va, len, access, requester, spans, 0)
     }
 
@@ -284,19 +290,19 @@ impl Mkeys {
         requester: Requester,
         spans: &mut Spans,
         depth: u32,
-    ) -> Result<(), Denied> {
+    ) -> Result<(), AccessError> {
         if depth > MAX_INDIRECTION {
-            return Err(Denied::Indirection);
+            return Err(AccessError::Indirection);
         }
         if key == NULL_MKEY {
-            return Err(Denied::NotPresent { key, va });
+            return Err(AccessError::NotPresent { key, va });
         }
         let mkey = self.find(key)?;
         mkey.check(va, len, access, requester)?;
         match mkey.mode {
             Mode::Physical => dma
                 .spans(va, len, access.writes(), spans)
-                .map_err(|bad| Denied::Unmapped(bad.0)),
+                .map_err(|bad| AccessError::Unmapped(bad.0)),
             Mode::Pages => pages(mkey, dma, key, va, len, access, spans),
             Mode::Ranges | Mode::FixedRanges => {
                 // Only the outermost key says what the other end may do.
@@ -322,22 +328,22 @@ fn pages(
     mut len: u64,
     access: Access,
     spans: &mut Spans,
-) -> Result<(), Denied> {
+) -> Result<(), AccessError> {
     while len > 0 {
         let (page, offset) = mkey.page(va);
         let entry = be64(&mkey.table, (page as usize).saturating_mul(8));
         if entry & PRESENT == 0 || (access.writes() && entry & WRITE == 0) {
-            return Err(Denied::NotPresent { key, va });
+            return Err(AccessError::NotPresent { key, va });
         }
         let size = 1u64 << mkey.log_page.min(63);
         if entry & !PRESENT & (size - 1) != 0 {
             error!("mkey {key:#x}: {entry:#x} is no address of a page of {size:#x} bytes");
-            return Err(Denied::Alignment);
+            return Err(AccessError::Alignment);
         }
         let here = len.min(size - offset);
         let address = (entry & !PRESENT) + offset;
         dma.spans(address, here, access.writes(), spans)
-            .map_err(|bad| Denied::Unmapped(bad.0))?;
+            .map_err(|bad| AccessError::Unmapped(bad.0))?;
         va += here;
         len -= here;
     }
@@ -345,7 +351,7 @@ fn pages(
 }
 
 /// Returns the ranges of other keys that `len` bytes at `va` are made of: key, address, length.
-fn ranges(mkey: &Mkey, va: u64, len: u64) -> Result<Vec<(u32, u64, u64)>, Denied> {
+fn ranges(mkey: &Mkey, va: u64, len: u64) -> Result<Vec<(u32, u64, u64)>, AccessError> {
     let mut found = Vec::new();
     let (mut skip, mut left) = (va.wrapping_sub(mkey.start), len);
     let first = if mkey.mode == Mode::FixedRanges {
@@ -373,7 +379,7 @@ fn ranges(mkey: &Mkey, va: u64, len: u64) -> Result<Vec<(u32, u64, u64)>, Denied
         skip = 0;
     }
     if left > 0 {
-        return Err(Denied::Indirection);
+        return Err(AccessError::Indirection);
     }
     Ok(found)
 }

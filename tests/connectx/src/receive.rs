@@ -10,7 +10,7 @@ use crate::error;
 use crate::fault::Source;
 use crate::function::Function;
 use crate::ifc::qpc;
-use crate::mkey::{Access, Denied, Requester};
+use crate::mkey::{Access, AccessError, Requester};
 use crate::objects::INVALID_LKEY;
 use crate::qp::{Qp, Service, State};
 use crate::wqe::pointer;
@@ -109,7 +109,7 @@ impl Function {
     }
 
     /// Returns the memory of a receive work request.
-    pub fn receive_memory(&self, receive: &Receive, wanted: usize) -> Result<Spans, Denied> {
+    pub fn receive_memory(&self, receive: &Receive, wanted: usize) -> Result<Spans, AccessError> {
         let mut spans = Spans::new();
         for segment in receive.segments.chunks_exact(SEGMENT) {
             if total(&spans) >= wanted || be32(segment, 4) == INVALID_LKEY {

@@ -12,7 +12,7 @@ use crate::eq::event;
 use crate::fabric::{syndrome, Fabric, Outcome};
 use crate::fault::Source;
 use crate::ifc::{ads, qpc};
-use crate::mkey::{Access, Denied};
+use crate::mkey::{Access, AccessError};
 use crate::qp::{Qp, Service};
 use crate::refuse;
 use crate::wqe::{opcode, remote, Wqe};
@@ -177,7 +177,7 @@ impl Fabric {
             &mut spans,
         ) {
             Ok(()) => Ok(spans),
-            Err(Denied::NotPresent { key, va: at }) => Err(Outcome::Fault {
+            Err(AccessError::NotPresent { key, va: at }) => Err(Outcome::Fault {
                 at: peer.g,
                 key,
                 va: at,
@@ -187,7 +187,7 @@ impl Fabric {
                 },
                 syndrome: syndrome::REMOTE_ACCESS,
             }),
-            Err(Denied::Unmapped(bad)) => {
+            Err(AccessError::Unmapped(bad)) => {
                 function.unmapped(&format!("mkey {key:#x}, {va:#x}"), bad);
                 Err(self.nak(
                     peer,
@@ -225,10 +225,10 @@ impl Fabric {
         &mut self,
         peer: &Peer,
         receive: &crate::receive::Receive,
-        denied: Denied,
+        error: AccessError,
         len: u64,
     ) -> Outcome {
-        if let Denied::NotPresent { key, va } = denied {
+        if let AccessError::NotPresent { key, va } = error {
             return Outcome::Fault {
                 at: peer.g,
                 key,
@@ -239,7 +239,7 @@ impl Fabric {
             };
         }
         let function = &mut self.functions[peer.g];
-        function.denied(&format!("QP {:#x}, receive", peer.qp.number), denied);
+        function.denied(&format!("QP {:#x}, receive", peer.qp.number), error);
         let cqe = Cqe {
             opcode: completion::RESPONSE_ERROR,
             syndrome: syndrome::LOCAL_PROTECTION,
@@ -257,7 +257,7 @@ impl Fabric {
     fn send(&mut self, f: usize, qp: &Qp, wqe: &Wqe, at: usize, peer: &Peer) -> Outcome {
         let data = match self.functions[f].data(qp, wqe, at, Access::LocalRead) {
             Ok(data) => data,
-            Err(denied) => return self.local_denied(f, qp, denied, 1, Access::LocalRead),
+            Err(error) => return self.local_denied(f, qp, error, 1, Access::LocalRead),
         };
         let len = total(&data);
         if len > LONGEST {
@@ -269,7 +269,7 @@ impl Fabric {
         };
         let room = match function.receive_memory(&receive, len) {
             Ok(room) => room,
-            Err(denied) => return self.receive_denied(peer, &receive, denied, len as u64),
+            Err(error) => return self.receive_denied(peer, &receive, error, len as u64),
         };
         if total(&room) < len {
             let cqe = Cqe {
@@ -285,8 +285,8 @@ impl Fabric {
             );
         }
         if wqe.opcode == opcode::SEND_INVALIDATE {
-            if let Err(denied) = function.invalidate(peer.qp.pd(), wqe.immediate) {
-                let why = format!("invalidation of mkey {:#x}: {denied:?}", wqe.immediate);
+            if let Err(error) = function.invalidate(peer.qp.pd(), wqe.immediate) {
+                let why = format!("invalidation of mkey {:#x}: {error:?}", wqe.immediate);
                 return self.nak(peer, syndrome::REMOTE_ACCESS, why);
             }
         }
@@ -324,7 +324,7 @@ impl Fabric {
     fn write(&mut self, f: usize, qp: &Qp, wqe: &Wqe, at: usize, peer: &Peer) -> Outcome {
         let data = match self.functions[f].data(qp, wqe, at + SEGMENT, Access::LocalRead) {
             Ok(data) => data,
-            Err(denied) => return self.local_denied(f, qp, denied, 1, Access::LocalRead),
+            Err(error) => return self.local_denied(f, qp, error, 1, Access::LocalRead),
         };
         let len = total(&data);
         if len > LONGEST {
@@ -353,7 +353,7 @@ impl Fabric {
     fn read(&mut self, f: usize, qp: &Qp, wqe: &Wqe, at: usize, peer: &Peer) -> Outcome {
         let room = match self.functions[f].data(qp, wqe, at + SEGMENT, Access::LocalWrite) {
             Ok(room) => room,
-            Err(denied) => return self.local_denied(f, qp, denied, 1, Access::LocalWrite),
+            Err(error) => return self.local_denied(f, qp, error, 1, Access::LocalWrite),
         };
         let len = total(&room);
         match self.target(peer, remote(wqe.rest(at)), len as u64, Access::RemoteRead) {
@@ -366,7 +366,7 @@ impl Fabric {
     fn atomic(&mut self, f: usize, qp: &Qp, wqe: &Wqe, at: usize, peer: &Peer) -> Outcome {
         let room = match self.functions[f].data(qp, wqe, at + 2 * SEGMENT, Access::LocalWrite) {
             Ok(room) => cut(&room, 0, 8),
-            Err(denied) => return self.local_denied(f, qp, denied, 8, Access::LocalWrite),
+            Err(error) => return self.local_denied(f, qp, error, 8, Access::LocalWrite),
         };
         if total(&room) != 8 {
             return Outcome::Fail(syndrome::LOCAL_LENGTH);

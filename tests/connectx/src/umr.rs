@@ -6,7 +6,7 @@ use crate::bits::{be16, be32, be64};
 use crate::dma::{gather, total};
 use crate::function::Function;
 use crate::ifc::mkc;
-use crate::mkey::{Access, Denied, Mkey};
+use crate::mkey::{Access, AccessError, Mkey};
 use crate::qp::{Qp, Service};
 use crate::refuse;
 use crate::wqe::{pointer, Wqe};
@@ -65,7 +65,7 @@ pub enum Failure {
     /// The key is not what the request takes it for.
     Bind(String),
     /// The list of translations cannot be read.
-    List(Denied),
+    List(AccessError),
 }
 
 impl Function {
@@ -191,20 +191,20 @@ impl Function {
     }
 
     /// Frees a key, as a send with invalidation asks for.
-    pub fn invalidate(&mut self, pd: u32, key: u32) -> Result<(), Denied> {
-        let mkey = self.hca.mkeys.get_mut(key >> 8).ok_or(Denied::NoKey)?;
+    pub fn invalidate(&mut self, pd: u32, key: u32) -> Result<(), AccessError> {
+        let mkey = self.hca.mkeys.get_mut(key >> 8).ok_or(AccessError::NoKey)?;
         if mkey.variant != key as u8 {
-            return Err(Denied::Stale);
+            return Err(AccessError::Stale);
         }
         if mkey.pd != pd {
-            return Err(Denied::OtherPd);
+            return Err(AccessError::OtherPd);
         }
         if !mkey.remote_invalidate {
             refuse!(
                 "fn{}: mkey {key:#x} is not to be invalidated by the other end",
                 self.id
             );
-            return Err(Denied::Permission);
+            return Err(AccessError::Permission);
         }
         mkey.free = true;
         Ok(())

@@ -5,7 +5,7 @@
 use crate::bits::{be32, be64};
 use crate::dma::{total, Spans, Unmapped};
 use crate::function::Function;
-use crate::mkey::{Access, Denied};
+use crate::mkey::{Access, AccessError};
 use crate::qp::{Qp, State, BLOCK};
 use crate::{error, refuse};
 
@@ -142,18 +142,24 @@ impl Function {
 
     /// Returns the memory of the data that a work request points to, or has in itself, from the
     /// segment at byte `at` on.
-    pub fn data(&self, qp: &Qp, wqe: &Wqe, mut at: usize, access: Access) -> Result<Spans, Denied> {
+    pub fn data(
+        &self,
+        qp: &Qp,
+        wqe: &Wqe,
+        mut at: usize,
+        access: Access,
+    ) -> Result<Spans, AccessError> {
         let mut spans = Spans::new();
         while at + 4 <= wqe.bytes.len() {
             let count = be32(&wqe.bytes, at);
             if count & INLINE != 0 {
                 let len = (count & !INLINE) as usize;
                 if at + 4 + len > wqe.bytes.len() {
-                    return Err(Denied::Bounds);
+                    return Err(AccessError::Bounds);
                 }
                 let from = u64::from(wqe.index) * BLOCK + at as u64 + 4;
                 ring_spans(self, qp, from, len as u64, &mut spans)
-                    .map_err(|bad| Denied::Unmapped(bad.0))?;
+                    .map_err(|bad| AccessError::Unmapped(bad.0))?;
                 at = (at + 4 + len).next_multiple_of(UNIT);
                 continue;
             }
@@ -171,7 +177,7 @@ impl Function {
         pointer: &Pointer,
         access: Access,
         spans: &mut Spans,
-    ) -> Result<(), Denied> {
+    ) -> Result<(), AccessError> {
         let before = total(spans);
         let Pointer { len, key, va } = *pointer;
         self.hca
@@ -182,9 +188,9 @@ impl Function {
     }
 
     /// Writes why an access was denied to the log.
-    pub fn denied(&self, what: &str, denied: Denied) {
-        match denied {
-            Denied::Unmapped(at) => self.unmapped(what, at),
+    pub fn denied(&self, what: &str, error: AccessError) {
+        match error {
+            AccessError::Unmapped(at) => self.unmapped(what, at),
             other => refuse!("fn{}: {what}: {other:?}", self.id),
         }
     }

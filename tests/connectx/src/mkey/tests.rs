@@ -46,7 +46,7 @@ fn run(
     len: u64,
     access: Access,
     requester: Requester,
-) -> Result<Spans, Denied> {
+) -> Result<Spans, AccessError> {
     let mut spans = Spans::new();
     keys.translate(dma, key, va, len, access, requester, &mut spans)?;
     Ok(spans)
@@ -86,11 +86,11 @@ fn an_access_goes_to_the_pages_of_the_table() {
 fn bounds_are_checked_to_the_byte() {
     let (keys, dma, key) = two_pages();
     let bad = |va, len| run(&keys, &dma, key, va, len, Access::RemoteRead, REQUESTER).err();
-    assert_eq!(bad(0x7f00_0122, 1), Some(Denied::Bounds));
-    assert_eq!(bad(0x7f00_0123, 0x1801), Some(Denied::Bounds));
+    assert_eq!(bad(0x7f00_0122, 1), Some(AccessError::Bounds));
+    assert_eq!(bad(0x7f00_0123, 0x1801), Some(AccessError::Bounds));
     assert_eq!(bad(0x7f00_1922, 1), None);
-    assert_eq!(bad(0x7f00_1923, 1), Some(Denied::Bounds));
-    assert_eq!(bad(u64::MAX, 2), Some(Denied::Bounds));
+    assert_eq!(bad(0x7f00_1923, 1), Some(AccessError::Bounds));
+    assert_eq!(bad(u64::MAX, 2), Some(AccessError::Bounds));
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn a_key_is_of_one_domain() {
         )
         .err()
     };
-    assert_eq!(bad(Some(PD + 1)), Some(Denied::OtherPd));
+    assert_eq!(bad(Some(PD + 1)), Some(AccessError::OtherPd));
     assert_eq!(bad(None), None);
 }
 
@@ -127,12 +127,12 @@ fn a_stale_or_free_key_is_refused() {
         )
         .err()
     };
-    assert_eq!(bad(&keys, key ^ 1), Some(Denied::Stale));
-    assert_eq!(bad(&keys, key + 0x100), Some(Denied::NoKey));
+    assert_eq!(bad(&keys, key ^ 1), Some(AccessError::Stale));
+    assert_eq!(bad(&keys, key + 0x100), Some(AccessError::NoKey));
     keys.get_mut(key >> 8).unwrap().free = true;
-    assert_eq!(bad(&keys, key), Some(Denied::Free));
+    assert_eq!(bad(&keys, key), Some(AccessError::Free));
     keys.remove(key >> 8);
-    assert_eq!(bad(&keys, key), Some(Denied::NoKey));
+    assert_eq!(bad(&keys, key), Some(AccessError::NoKey));
 }
 
 #[test]
@@ -151,7 +151,7 @@ fn each_permission_is_for_one_access() {
             let want = if access == allowed {
                 None
             } else {
-                Some(Denied::Permission)
+                Some(AccessError::Permission)
             };
             assert_eq!(result.err(), want, "{allowed:?} {access:?}");
         }
@@ -166,7 +166,7 @@ fn a_zapped_entry_is_a_page_fault() {
     assert_eq!(result(0x7f00_0123, 8), None);
     assert_eq!(
         result(0x7f00_0ff8, 16),
-        Some(Denied::NotPresent {
+        Some(AccessError::NotPresent {
             key,
             va: 0x7f00_1000
         })
@@ -188,7 +188,7 @@ fn an_address_that_is_not_aligned_to_its_page_is_an_error() {
         REQUESTER,
     )
     .err();
-    assert_eq!(result, Some(Denied::Alignment));
+    assert_eq!(result, Some(AccessError::Alignment));
     assert!(crate::log::errors() > before);
 }
 
@@ -206,7 +206,7 @@ fn a_page_that_is_not_mapped_is_a_fault_of_the_dma() {
         REQUESTER,
     )
     .err();
-    assert_eq!(result, Some(Denied::Unmapped(0x12123)));
+    assert_eq!(result, Some(AccessError::Unmapped(0x12123)));
 }
 
 #[test]
@@ -225,7 +225,7 @@ fn lists_of_keys_are_followed_but_not_for_ever() {
     assert_eq!(spans.len(), 2);
     assert_eq!(
         run(&keys, &dma, list, 0x8, 0x30, Access::RemoteRead, REQUESTER).err(),
-        Some(Denied::Bounds)
+        Some(AccessError::Bounds)
     );
     // One that refers to itself.
     let mut ring = mkey(0, 0x1000, 0, &[]);
@@ -235,7 +235,7 @@ fn lists_of_keys_are_followed_but_not_for_ever() {
     keys.get_mut(ring >> 8).unwrap().table = table;
     assert_eq!(
         run(&keys, &dma, ring, 0, 8, Access::RemoteRead, REQUESTER).err(),
-        Some(Denied::Indirection)
+        Some(AccessError::Indirection)
     );
 }
 

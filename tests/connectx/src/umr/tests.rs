@@ -81,7 +81,7 @@ fn enable(key: u32) -> Wqe {
     request(key, CHECK_NOT_FREE, mask, &context, &[PAGE | 3, 0])
 }
 
-fn access(function: &Function, key: u32) -> Option<Denied> {
+fn access(function: &Function, key: u32) -> Option<AccessError> {
     let requester = Requester {
         pd: Some(PD),
         qpn: 1,
@@ -106,7 +106,7 @@ fn access(function: &Function, key: u32) -> Option<Denied> {
 fn a_key_is_enabled_zapped_and_freed() {
     let (mut function, key) = function();
     let qp = queue_pair(Service::Umr, 0);
-    assert_eq!(access(&function, key), Some(Denied::Free));
+    assert_eq!(access(&function, key), Some(AccessError::Free));
     assert!(function.umr(&qp, &enable(key)).is_ok());
     assert_eq!(access(&function, key), None);
     assert!(function
@@ -114,12 +114,12 @@ fn a_key_is_enabled_zapped_and_freed() {
         .is_ok());
     assert_eq!(
         access(&function, key),
-        Some(Denied::NotPresent { key, va: VA })
+        Some(AccessError::NotPresent { key, va: VA })
     );
     assert!(function
         .umr(&qp, &request(key, 0, mask::FREE, &[(mkc::free, 1)], &[]))
         .is_ok());
-    assert_eq!(access(&function, key), Some(Denied::Free));
+    assert_eq!(access(&function, key), Some(AccessError::Free));
 }
 
 #[test]
@@ -181,7 +181,7 @@ fn a_key_is_enabled_only_as_it_could_be_made() {
     ] {
         assert!(function.umr(&qp, &with(&[change])).is_err(), "{}", change.1);
         // It is as it was.
-        assert_eq!(access(&function, key), Some(Denied::Free));
+        assert_eq!(access(&function, key), Some(AccessError::Free));
     }
     assert!(function.umr(&qp, &with(&[(mkc::len, 0x8000)])).is_ok());
     assert_eq!(access(&function, key), None);
@@ -213,6 +213,6 @@ fn a_new_low_byte_makes_the_old_key_stale() {
         &[],
     );
     assert!(function.umr(&qp, &renamed).is_ok());
-    assert_eq!(access(&function, key), Some(Denied::Stale));
+    assert_eq!(access(&function, key), Some(AccessError::Stale));
     assert_eq!(access(&function, key ^ 1), None);
 }
