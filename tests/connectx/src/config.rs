@@ -17,7 +17,7 @@ const DEVICE: u16 = 0x1017;
 /// Network controller: InfiniBand.
 const CLASS: u16 = 0x0207;
 
-/// The size of BAR 0: registers, and the pages of doorbells after them.
+/// The size of BAR 0: registers, and the UARs after them.
 pub const BAR0_SIZE: u64 = 32 << 20;
 /// The size of the configuration space, of which all after the header is capabilities.
 pub const CONFIG_SIZE: u64 = 4096;

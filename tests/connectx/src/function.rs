@@ -26,7 +26,7 @@ use crate::umem::Umem;
 use crate::vfio_user::{Device, REGION_BAR0, REGION_CONFIG};
 use crate::{error, say, trace};
 
-/// The offset in BAR 0 of the first page of doorbells that is given out.
+/// The offset in BAR 0 of the first UAR that is given out.
 pub const FIRST_UAR: u32 = 16;
 
 /// What a reset clears.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The registers at the start of BAR 0, and the pages of doorbells after them.
+//! The registers at the start of BAR 0, and the UARs after them.
 
 use std::time::Instant;
 

@@ -147,7 +147,7 @@ impl Objects {
         }
     }
 
-    /// Fails if a page of doorbells is not allocated, or is not for the user context `user`.
+    /// Fails if a UAR is not allocated, or is not for the user context `user`.
     pub fn usable_uar(&self, page: u32, user: u32) -> Result<(), Refusal> {
         match self.uars.get(&page) {
             Some(owner) => Refusal::unless_owner(*owner, user),
@@ -158,7 +158,7 @@ impl Objects {
         }
     }
 
-    /// Returns whether a page of doorbells is allocated.
+    /// Returns whether a UAR is allocated.
     pub fn has_uar(&self, page: u32) -> bool {
         self.uars.contains_key(&page)
     }
@@ -177,7 +177,7 @@ impl Objects {
         counts.push(("flow tables", count(Kind::FlowTable)));
         counts.push(("flow groups", count(Kind::FlowGroup)));
         let uars = self.uars.values().filter(|owner| of(**owner)).count();
-        counts.push(("pages of doorbells", uars));
+        counts.push(("UARs", uars));
         counts
     }
 
@@ -319,7 +319,7 @@ impl Function {
     fn alloc_uar(&mut self, uid: u32, out: &mut Reply) -> Result<(), Refusal> {
         let pages = (BAR0_SIZE / 4096) as u32;
         let free = (FIRST_UAR..pages).find(|page| !self.hca.objects.has_uar(*page));
-        let page = free.ok_or(Refusal::new(BAD_RES, "no page of doorbells is left"))?;
+        let page = free.ok_or(Refusal::new(BAD_RES, "no UAR is left"))?;
         self.hca.objects.uars.insert(page, uid);
         out.put(8, &page.to_be_bytes());
         Ok(())

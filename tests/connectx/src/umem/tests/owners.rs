@@ -87,7 +87,7 @@ fn what_applications_have_is_counted() {
         "1 completion queues",
         "1 umems",
         "1 protection domains",
-        "1 pages of doorbells",
+        "1 UARs",
     ];
     assert_eq!(it.function.of_applications(), want);
     // The ring is at the start of the second page, the record at the end of the first one.
