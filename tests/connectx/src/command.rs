@@ -396,6 +396,18 @@ mod tests {
     }
 
     #[test]
+    fn no_port_is_bonded() {
+        let mut function = function();
+        let before = log::errors();
+        let out = run(&mut function, &[0x08, 0x42, 0, 0, 0, 0, 0, 0], 16);
+        assert_eq!(out, [0; 16]);
+        assert_eq!(log::errors(), before);
+        // Only the user context of a command can be wrong.
+        let out = run(&mut function, &[0x08, 0x42, 0, 7, 0, 0, 0, 0], 16);
+        assert_eq!(out[0], BAD_RES);
+    }
+
+    #[test]
     fn an_injected_failure_is_for_one_command() {
         let mut function = function();
         function.inject.fail_command = Some((op::ALLOC_PD, 1));

@@ -131,8 +131,11 @@ impl Function {
             be32(context, 4),
             cqc::dbr_addr.get(context),
         );
+        // The device writes to the ring, and only reads the doorbell record.
+        if let Ring::Umem { id, .. } = ring {
+            self.umem_writable(id)?;
+        }
         let memory = self.queue_memory(ring, record, uid)?;
-        self.umems_writable(&memory.umems)?;
         let entry = if cqc::cqe_sz.get(context) == 1 {
             128
         } else {

@@ -96,6 +96,8 @@ const NO_EFFECT: &[u16] = &[
     op::QUERY_CONG_STATUS,
     op::QUERY_CONG_PARAMS,
     op::QUERY_CONG_STATISTICS,
+    // No port is bonded with another one.
+    op::QUERY_LAG,
     op::SET_L2_TABLE_ENTRY,
     op::DELETE_L2_TABLE_ENTRY,
     op::NOP,

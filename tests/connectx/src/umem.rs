@@ -237,16 +237,13 @@ impl Function {
         self.queue_memory(ring, record, user)
     }
 
-    /// Fails if the device may not write to one of `umems`.
-    pub fn umems_writable(&self, umems: &[u32]) -> Result<(), Refusal> {
-        let read_only = |id: &&u32| self.hca.umems.get(id).is_some_and(|umem| !umem.writable);
-        match umems.iter().find(read_only) {
-            Some(id) => Err(Refusal::new(
-                BAD_PARAM,
-                format!("umem {id:#x} is read-only"),
-            )),
-            None => Ok(()),
+    /// Fails if the device may not write to the umem `id`.
+    pub fn umem_writable(&self, id: u32) -> Result<(), Refusal> {
+        if self.hca.umems.get(&id).is_some_and(|umem| !umem.writable) {
+            let why = format!("umem {id:#x} is read-only");
+            return Err(Refusal::new(BAD_PARAM, why));
         }
+        Ok(())
     }
 }
 

@@ -24,7 +24,7 @@ impl Function {
             mkey.umem = Some(id);
             let count = mkey.len.div_ceil(1 << mkey.log_page.min(63));
             let pages = self.umem_translations(id, offset, (count, mkey.log_page), uid)?;
-            let permission = match self.umems_writable(&[id]) {
+            let permission = match self.umem_writable(id) {
                 Ok(()) => PRESENT,
                 Err(_) => READ,
             };

@@ -343,8 +343,12 @@ fn a_completion_queue_is_in_writable_memory() {
     let id = umem(&mut it.function, ME, 0, &[FIRST | 3, SECOND | 1]).unwrap();
     let ring = (id, 0);
     assert_eq!(it.cq(Where { ring, ..place }), Err(BAD_PARAM));
-    // A send queue is only read.
-    let cq = it.cq(place).unwrap();
+    // A doorbell record is only read, and so is a send queue.
+    let cq = it.cq(Where {
+        record: ring,
+        ..place
+    });
+    let cq = cq.unwrap();
     let pd = it.pd;
     assert!(it.qp(Where { ring, ..place }, 0, pd, cq).is_ok());
 }
