@@ -2,7 +2,7 @@
 
 //! Receive work requests: of a queue pair's own queue, or of a shared one.
 
-use crate::bits::{be16, be32};
+use crate::bits::be32;
 use crate::cq::{opcode, Cqe};
 use crate::dma::{total, Spans};
 use crate::eq::event;
@@ -99,7 +99,7 @@ impl Function {
                 qp.get(qpc::user_index)
             },
             srq: Some(number),
-            next: be16(&entry, 2),
+            next: srq.after(&entry),
             segments: entry.split_off(SEGMENT.min(entry.len())),
             requester: Requester {
                 pd: Some(srq.pd()),

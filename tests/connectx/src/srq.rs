@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Shared receive queues: RMPs, and those of XRC. Their entries are a list, each with the index
-//! of the next one.
+//! Shared receive queues: RMPs, and those of XRC. The entries of a queue are a list, each with the
+//! index of the next one, or the entries of a cyclic RMP follow each other.
 
+use crate::bits::be16;
 use crate::buffer::Buffer;
 use crate::command::{user, Refusal, Reply, BAD_PARAM, BAD_RES};
 use crate::function::Function;
@@ -13,6 +14,10 @@ use crate::ifc::{
 use crate::objects::Kind;
 use crate::trace;
 use crate::umem::{Record, Ring};
+
+/// The types of the work queue of an RMP.
+const LIST: u64 = 0;
+const CYCLIC: u64 = 1;
 
 /// One shared receive queue.
 pub struct Srq {
@@ -27,6 +32,7 @@ pub struct Srq {
     /// An event is due when fewer than this are left; 0 for none.
     pub limit: u16,
     pub user_index: u32,
+    cyclic: bool,
     pd: u32,
     /// The CQ of the completions.
     pub cq: u32,
@@ -42,6 +48,15 @@ impl Srq {
     /// Returns the protection domain.
     pub fn pd(&self) -> u32 {
         self.pd
+    }
+
+    /// Returns the index of the entry after `entry`, the one at the head.
+    pub fn after(&self, entry: &[u8]) -> u16 {
+        if self.cyclic {
+            self.head.wrapping_add(1)
+        } else {
+            be16(entry, 2)
+        }
     }
 
     /// Returns whether it is for XRC.
@@ -62,6 +77,11 @@ impl Function {
         let srq = if opcode == op::CREATE_RMP {
             let context = create_rmp_in::ctx.slice(input);
             let queue = rmpc::wq.rest(context);
+            let kind = wq::wq_type.get(queue);
+            if !matches!(kind, LIST | CYCLIC) {
+                let why = format!("a work queue of type {kind} is not announced");
+                return Err(Refusal::new(BAD_PARAM, why));
+            }
             let list = rmpc::wq.rest(create_rmp_in::ctx.rest(input));
             let list = list.get(wq::BYTES..).unwrap_or_default();
             let memory = self.work_queue_memory(queue, list, uid)?;
@@ -74,6 +94,7 @@ impl Function {
                 dbr: memory.dbr,
                 limit: wq::lwm.get(queue) as u16,
                 user_index: 0,
+                cyclic: kind == CYCLIC,
                 pd: wq::pd.get32(queue),
                 cq: 0,
                 uid,
@@ -108,6 +129,7 @@ impl Function {
                 dbr: memory.dbr,
                 limit: xrc_srqc::lwm.get(context) as u16,
                 user_index: xrc_srqc::user_index.get32(context),
+                cyclic: false,
                 pd: xrc_srqc::pd.get32(context),
                 cq: xrc_srqc::cqn.get32(context),
                 uid,
