@@ -38,6 +38,8 @@ const UAR_CQ: u64 = 0x20;
 const UAR_EQ_ARM: u64 = 0x40;
 const UAR_EQ: u64 = 0x48;
 const UAR_SEND: u64 = 0x800;
+/// The length of a buffer for BlueFlame. The first 8 bytes are the doorbell.
+const BLUE_FLAME: u64 = 256;
 
 /// The state of the interface, above the size of the command queue: commands are taken.
 const FULL: u32 = 0;
@@ -179,7 +181,12 @@ impl Function {
             UAR_CQ => self.arm_cq(uar, be32(data, 0), be32(data, 4)),
             UAR_EQ_ARM => self.eq_doorbell(be32(data, 0), true),
             UAR_EQ => self.eq_doorbell(be32(data, 0), false),
-            UAR_SEND.. => self.send_doorbell(uar, be32(data, 4) >> 8),
+            UAR_SEND.. if offset % BLUE_FLAME == 0 => {
+                self.send_doorbell(uar, be32(data, 4) >> 8);
+            }
+            // The rest of a work request that the application copies there, as UCX does. Without
+            // BlueFlame the adapter reads the work request from the send queue.
+            UAR_SEND.. => {}
             _ => trace!(
                 2,
                 "fn{}: page {uar}, {offset:#x}: no such doorbell",
@@ -194,6 +201,31 @@ mod tests {
     use super::*;
     use crate::caps::Features;
     use crate::dma::tests::add;
+
+    #[test]
+    fn a_copied_work_request_rings_once() {
+        const QPN: u32 = 5;
+        let mut function = Function::new(0, Features::default());
+        function.write_register(CMDQ_ADDR_L, &[0; 4]);
+        let mut out = crate::command::Reply::new(16);
+        let alloc = function.basic_command(crate::ifc::op::ALLOC_UAR, &[0; 16], &mut out);
+        assert!(matches!(alloc, Some(Ok(()))));
+        assert_eq!(be32(out.bytes(), 8), FIRST_UAR);
+        let mut qp = crate::qp::tests::queue_pair(crate::qp::Service::Rc, 1);
+        qp.set_uar(FIRST_UAR);
+        function.hca.qps.insert(QPN, qp);
+        let page = UAR * u64::from(FIRST_UAR);
+        // The number in each part is that of the queue pair, so that each part could ring.
+        let part = u64::from(QPN << 8).to_be_bytes();
+        for register in [UAR_SEND, UAR_SEND + BLUE_FLAME] {
+            for at in (register + 8..register + 64).step_by(8) {
+                function.write_register(page + at, &part);
+            }
+            assert!(function.hca.ready.is_empty(), "{register:#x}");
+            function.write_register(page + register, &part);
+            assert_eq!(function.hca.ready.pop_front(), Some(QPN), "{register:#x}");
+        }
+    }
 
     #[test]
     fn nothing_is_taken_after_a_reset() {

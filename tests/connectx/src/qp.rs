@@ -369,6 +369,11 @@ pub mod tests {
     }
 
     impl Qp {
+        /// Sets the UAR of the send queue.
+        pub fn set_uar(&mut self, uar: u32) {
+            self.uar = uar;
+        }
+
         /// Sets the address of the doorbell record.
         pub fn set_dbr(&mut self, dbr: u64) {
             self.dbr = dbr;
