@@ -36,7 +36,7 @@ const GENERAL_CAPS: &[(Field, u64)] = &[
     (cmd_hca_cap::log_max_qp_sz, 15),
     (cmd_hca_cap::log_max_qp, 16),
     (cmd_hca_cap::log_max_srq, 16),
-    (cmd_hca_cap::log_max_cq_sz, 16),
+    (cmd_hca_cap::log_max_cq_sz, 20),
     (cmd_hca_cap::log_max_cq, 16),
     (cmd_hca_cap::log_max_eq_sz, 16),
     (cmd_hca_cap::log_max_mkey, 20),
