@@ -39,6 +39,7 @@ Build and install
 From nothing, in QEMU
   make demo          RDMA into PCI BAR memory on the stock kernel
   make check         all tests; scripts/check PART...: parts of them (scripts/parts)
+  make check-apps    third-party applications on BARs, fetched when they are first needed
   make check-kernels builds for and boots every supported kernel that Debian has
   make soak HOURS=N  the long loops: hot unplug, fuzzing, stress (1 hour)
   make coverage      the lines of the modules that the tests run
@@ -80,6 +81,9 @@ check:
 
 check-kernels:
 	@scripts/check-kernels
+
+check-apps:
+	@scripts/check-apps
 
 deb:
 	@scripts/deb
@@ -128,5 +132,5 @@ clean:
 distclean:
 	scripts/clean all
 
-.PHONY: modules stock build help demo check check-kernels deb soak test shell host-test \
+.PHONY: modules stock build help demo check check-kernels check-apps deb soak test shell host-test \
 	kunit model coverage bench rust-analyzer fmt clippy doc htmldocs static clean distclean
