@@ -320,7 +320,7 @@ impl Function {
         };
         if cq.uar != uar {
             return refuse!(
-                "fn{}: CQ {number:#x} is armed by page {uar}, and has page {}",
+                "fn{}: CQ {number:#x} is armed by UAR {uar}, and has UAR {}",
                 self.id,
                 cq.uar
             );

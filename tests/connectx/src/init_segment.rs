@@ -167,13 +167,13 @@ impl Function {
         if !self.hca.init.enabled() {
             return trace!(
                 2,
-                "fn{}: a doorbell of a disabled interface, page {uar}",
+                "fn{}: a doorbell of a disabled interface, UAR {uar}",
                 self.id
             );
         }
         if !self.hca.objects.has_uar(uar) {
             return error!(
-                "fn{}: doorbell {offset:#x} of page {uar}, which is not allocated",
+                "fn{}: doorbell {offset:#x} of UAR {uar}, which is not allocated",
                 self.id
             );
         }
@@ -187,11 +187,7 @@ impl Function {
             // The rest of a work request that the application copies there, as UCX does. Without
             // BlueFlame the adapter reads the work request from the send queue.
             UAR_SEND.. => {}
-            _ => trace!(
-                2,
-                "fn{}: page {uar}, {offset:#x}: no such doorbell",
-                self.id
-            ),
+            _ => trace!(2, "fn{}: UAR {uar}, {offset:#x}: no such doorbell", self.id),
         }
     }
 }

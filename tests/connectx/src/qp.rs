@@ -317,7 +317,7 @@ impl Function {
         if let Some(qp) = self.hca.qps.get(&number) {
             if qp.uar != uar {
                 return crate::refuse!(
-                    "fn{}: QP {number:#x} is rung by page {uar}, and has {}",
+                    "fn{}: QP {number:#x} is rung by UAR {uar}, and has {}",
                     self.id,
                     qp.uar
                 );

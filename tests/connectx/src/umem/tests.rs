@@ -280,7 +280,7 @@ fn a_work_request_and_its_doorbell_record_are_read_through_the_umem() {
 }
 
 #[test]
-fn a_queue_is_rung_by_its_own_page_of_doorbells() {
+fn a_queue_is_rung_by_its_own_uar() {
     let mut it = setup();
     let (place, pd) = (it.place(), it.pd);
     let second = plain(&mut it.function, op::ALLOC_UAR, ME, 0).unwrap();
