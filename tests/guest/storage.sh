@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+#
+# Storage on BARs: disks, and unmodified programs that transfer between a disk and mapped memory.
+# Sourced by the suites storage and nvmet.
+
+. ./steps.sh
+
+# load_disks: the stock driver, and the SSDs of scripts/topology by their serial numbers.
+load_disks() {
+	modprobe nvme
+	eventually disk_of disk
+}
+
+# disk_of SERIAL: prints the block device of that SSD; its number can change with each bind.
+disk_of() {
+	local controller serial
+	for controller in /sys/class/nvme/nvme*; do
+		{ read -r serial <"$controller/serial"; } 2>/dev/null || continue
+		[ "$serial" = "$1" ] || continue
+		[ -b "/dev/${controller##*/}n1" ] || return 1
+		echo "/dev/${controller##*/}n1"
+		return
+	done
+	return 1
+}
+# ssd_of SERIAL: prints its PCI function.
+ssd_of() {
+	local disk
+	disk=$(disk_of "$1") && basename "$(readlink -f "/sys/block/${disk##*/}/device/device")"
+}
+
+# io FILE MEMORY [OPTION...]: storage_io.py.
+io() { python3 storage_io.py "$@"; }
+
+# transfers FILE MEMORY [OPTION...]: 64 KiB to the file and back.
+transfers() {
+	expect "write 65536
+read 65536
+same True" io "$@"
+}
+# both_fail ERRNO FILE MEMORY [OPTION...]: the transfers in both directions.
+both_fail() {
+	expect "write $1
+read $1" io "${@:2}"
+}
+
+# run_fio FILE MEMORY ENGINE OPTION...: fio with its buffers in MEMORY, which it maps; "host": in
+# host memory.
+run_fio() {
+	local memory=mmapshared:$2
+	[ "$2" != host ] || memory=malloc
+	fio --name=job "--filename=$1" --direct=1 "--mem=$memory" "--ioengine=$3" \
+		--bs=64k --size=8M --iodepth=8 --verify_state_save=0 "${@:4}"
+}
+# verified FILE MEMORY ENGINE HASH [OPTION...]: writes at random, and reads back what is then
+# verified by the CPU in the buffers.
+verified() {
+	run_fio "$1" "$2" "$3" --rw=randwrite "--verify=$4" "${@:5}" >/tmp/fio 2>&1 || {
+		cat /tmp/fio
+		return 1
+	}
+	grep -E '(READ|WRITE): ' /tmp/fio
+	note "fio, $3, $4: $(sed -nE 's/^ *(READ|WRITE): bw=([^ ]*).* io=([^ ]*).*/\1 \3 at \2/p' /tmp/fio | tr '\n' ' ')"
+}
+
+# all_free BDF: nothing of its memory is allocated.
+all_free() {
+	local free size
+	read -r free <"/sys/bus/pci/devices/$1/p2pmem/available" &&
+		read -r size <"/sys/bus/pci/devices/$1/p2pmem/size" && [ "$free" = "$size" ]
+}
