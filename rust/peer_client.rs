@@ -29,10 +29,14 @@
 //! ```
 //! use crate::{
 //!     ext::base::{
-//!         dma_table::Table,
 //!         ram::{
 //!             Pages,
-//!             PagesTable, //
+//!             Part, //
+//!         },
+//!         sg::{
+//!             Owned,
+//!             PageTable,
+//!             Table, //
 //!         }, //
 //!     },
 //!     peer_client::{
@@ -65,12 +69,12 @@
 //! /// The page, while a memory region uses it.
 //! struct MyMemory {
 //!     // Dropped first: a missing ticket means that the page is unused.
-//!     table: PagesTable,
+//!     table: PageTable<Part>,
 //!     _ticket: TicketGuard,
 //! }
 //!
 //! impl Memory for MyMemory {
-//!     fn table(&self) -> &Table {
+//!     fn table(&self) -> &Table<Owned> {
 //!         self.table.table()
 //!     }
 //!
@@ -148,7 +152,10 @@ use crate::shared::{
         self as peer,
         peer_memory_client_ex, //
     },
-    ext::base::dma_table::Table, //
+    ext::base::sg::{
+        Owned,
+        Table, //
+    }, //
 };
 use core::{
     marker::PhantomData,
@@ -222,14 +229,14 @@ pub trait Client: Sized + 'static {
 /// Pinned pages that a device accesses through a scatter-gather table.
 pub trait Memory: Send + Unpin {
     /// Returns the table. [`Memory::map`] and [`Memory::unmap`] may replace it.
-    fn table(&self) -> &Table;
+    fn table(&self) -> &Table<Owned>;
 
-    /// Maps the table for `dev`; see [`Table::map`]. `dev` stays bound until [`Memory::unmap`].
+    /// Maps the table for `dev`, in both directions. `dev` stays bound until [`Memory::unmap`].
     ///
     /// Context: may sleep.
     fn map(&mut self, dev: &device::Device) -> Result;
 
-    /// Unmaps the table; see [`Table::unmap`].
+    /// Reverts [`Memory::map`].
     ///
     /// Context: may sleep.
     fn unmap(&mut self);

@@ -8,7 +8,6 @@
 pub mod chardev;
 pub mod compat;
 pub mod device;
-pub mod dma_table;
 pub mod lockdown;
 pub mod log;
 #[cfg(ext_p2pdma)]
@@ -19,7 +18,6 @@ pub mod pci_watch;
 pub mod pfnmap;
 pub mod pinned;
 pub mod ram;
-pub mod run_table;
 pub mod sg;
 pub mod small_vec;
 pub mod snapshot;

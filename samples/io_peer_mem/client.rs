@@ -11,12 +11,15 @@ use crate::{
     dev_err_limited,
     ext::{
         base::{
-            dma_table::Table,
             mm,
             pci::BarRange,
             pfnmap,
             pinned,
-            run_table::RunTable,
+            sg::{
+                Owned,
+                PageTable,
+                Table, //
+            },
             vma::Found, //
         },
         p2pdma::{
@@ -48,7 +51,7 @@ use kernel::{
     sync::Arc, //
 };
 
-/// Kernel memory that a memory region may need, without the memory for runs of scattered pages.
+/// Kernel memory that a memory region may need, without the memory for lists of scattered pages.
 const HEADROOM: usize = 8192;
 
 /// The client.
@@ -95,9 +98,9 @@ impl Region {
 /// The table of a memory region, and the object that keeps the memory in place.
 enum Backing {
     /// Pages of this driver. The pages stay allocated.
-    Own(RunTable<PageRefs>),
+    Own(PageTable<PageRefs>),
     /// Pinned struct pages of another driver.
-    Pages(RunTable<pinned::Pages>),
+    Pages(PageTable<pinned::Pages>),
     /// Physical addresses without struct pages. Only the ticket keeps the addresses valid.
     Mmio(MmioTable),
 }
@@ -114,7 +117,7 @@ pub(crate) struct BarMemory {
 }
 
 impl Memory for BarMemory {
-    fn table(&self) -> &Table {
+    fn table(&self) -> &Table<Owned> {
         match &self.backing {
             Backing::Own(table) => table.table(),
             Backing::Pages(table) => table.table(),
@@ -276,7 +279,7 @@ fn pin_own(
     mm: Option<&mm::Locked<'_>>,
     range: Range<usize>,
     write: bool,
-) -> Result<RunTable<PageRefs>> {
+) -> Result<PageTable<PageRefs>> {
     let mut pinned = PageRefs::new();
     let end = range.end;
     let mut at = pin_mapped(&mut pinned, first, range, write)?;
@@ -288,7 +291,7 @@ fn pin_own(
         }
         at = pin_mapped(&mut pinned, &next, at..end, write)?;
     }
-    RunTable::new(pinned)
+    PageTable::new(pinned)
 }
 
 /// Adds the pages at the beginning of `range` to `pinned`, up to the end of the mapping `found`,
@@ -320,13 +323,13 @@ fn pin(
     mm: &mm::Locked<'_>,
     range: Range<usize>,
     write: bool,
-) -> Result<RunTable<pinned::Pages>> {
+) -> Result<PageTable<pinned::Pages>> {
     let pages = pinned::Pages::pin(mm, range.start, range.len() / PAGE_SIZE, write)?;
     // The range may continue in memory that is not revoked together with the PCI function.
     if !pages.all_within(bar_range.phys()) {
         return Err(EFAULT);
     }
-    RunTable::new(pages)
+    PageTable::new(pages)
 }
 
 /// Looks up the physical addresses of `range`. Returns `EFAULT` unless all addresses are in

@@ -56,9 +56,9 @@ impl Kind {
                 BarRange::of_p2pdma(pinned.map_of_first()?)
             }
             Self::Mmio => {
-                let runs = pfnmap::physical(&mm, page, PAGE_SIZE, false).ok()?;
+                let segments = pfnmap::physical(&mm, page, PAGE_SIZE, false).ok()?;
                 drop(mm);
-                BarRange::of(runs.first()?.start)
+                BarRange::of(segments.first()?.addr)
             }
         }
     }

@@ -15,8 +15,12 @@
 
 use crate::{
     ext::base::{
-        dma_table::Table,
-        ram::PagesTable, //
+        ram::Part,
+        sg::{
+            Owned,
+            PageTable,
+            Table, //
+        }, //
     },
     file,
     memory::DeviceMemory,
@@ -57,8 +61,8 @@ pub(crate) struct Region {
 pub(crate) struct PinnedPages {
     // Drop order: when `Tickets::wait_empty` returns, no table is left.
     /// The pages. A driver whose memory can move also keeps a pin or a reference here.
-    table: PagesTable,
-    /// Keeps the ticket in the list of [`DeviceMemory::tickets`].
+    table: PageTable<Part>,
+    /// Keeps the ticket in the list of [`Memory::tickets`].
     _ticket: TicketGuard,
 }
 
@@ -123,7 +127,7 @@ impl Client for RamClient {
 }
 
 impl peer_client::Memory for PinnedPages {
-    fn table(&self) -> &Table {
+    fn table(&self) -> &Table<Owned> {
         self.table.table()
     }
 

@@ -3,9 +3,12 @@
 //! The memory: its pages and the memory regions on it.
 
 use crate::{
-    ext::base::ram::{
-        Pages,
-        PagesTable, //
+    ext::base::{
+        ram::{
+            Pages,
+            Part, //
+        },
+        sg::PageTable, //
     },
     peer_client::Tickets, //
 };
@@ -66,7 +69,7 @@ impl DeviceMemory {
     /// Creates a scatter-gather table of some pages.
     ///
     /// Context: may sleep.
-    pub(crate) fn table(&self, pages: Range<usize>) -> Result<PagesTable> {
+    pub(crate) fn table(&self, pages: Range<usize>) -> Result<PageTable<Part>> {
         Pages::table(&self.pages, pages)
     }
 

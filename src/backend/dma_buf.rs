@@ -163,7 +163,7 @@ impl DmaBuf {
             return Err(RegError::access(&self.dev, req));
         };
         let dma = self.dev.dma_device().ok_or(ENODEV)?;
-        let segments = pages.map(dma, self.dev.max_segment())?;
+        let segments = pages.map(dma)?;
         let requirements = Requirements {
             revocable: fence == Fence::Required,
             peer2peer: !pages.have_struct_pages(),

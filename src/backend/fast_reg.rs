@@ -19,6 +19,8 @@ use crate::{
         base::{
             compat::eopnotsupp,
             sg::{
+                split,
+                Borrowed,
                 Segment,
                 Table, //
             }, //
@@ -164,7 +166,7 @@ impl FastReg {
                 .ok_or(RegError::Skip(NO_STRUCT_PAGES))?
         } else {
             let dma = self.dev.dma_device().ok_or(ENODEV)?;
-            Table::of_dma(&pages.map(dma, max)?)?
+            Table::of_dma(split(pages.map(dma)?.iter().copied(), max)?)?
         };
         let shape = Shape::choose(&table, range, req.iova, &self.dev)?;
 
@@ -262,7 +264,12 @@ impl Shape {
     /// else the smallest size with which the table fits into an MR of the device. Fails with
     /// `EOPNOTSUPP` if the table does not fit. `iova`: the address of the first byte of `range` in
     /// the MR.
-    fn choose(table: &Table<'_>, range: VaRange, iova: u64, dev: &Device) -> Result<Self> {
+    fn choose(
+        table: &Table<Borrowed<'_>>,
+        range: VaRange,
+        iova: u64,
+        dev: &Device,
+    ) -> Result<Self> {
         let limits = dev.fast_reg_limits();
         // The address of the first whole page of the range in the device's address space.
         let iova = iova.wrapping_sub(range.page_offset() as u64);

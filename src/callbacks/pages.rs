@@ -18,6 +18,7 @@ use crate::{
         device::as_raw,
         sg::{
             self,
+            Borrowed,
             ForeignTable,
             Segment,
             Table, //
@@ -110,23 +111,23 @@ impl ClientPages {
         self.pinned
     }
 
-    /// Returns the pages of the range in pieces of at most `max` bytes, or `None` if the memory has
-    /// no struct pages. Fails with `EINVAL` if the client's table does not describe the range.
+    /// Returns a table of the pages of the range, with entries of at most `max` bytes, or `None` if
+    /// the memory has no struct pages. Fails with `EINVAL` if the client's table does not describe the range.
     /// Context: may sleep.
-    pub(crate) fn physical(&self, max: u64) -> Result<Option<Table<'_>>> {
+    pub(crate) fn physical(&self, max: u32) -> Result<Option<Table<Borrowed<'_>>>> {
         let (skip, len) = self.window()?;
         Table::of_pages(&self.table, skip, len, max).inspect_err(|e| self.log_bad_table(*e))
     }
 
     /// Has the client map the range for `dev`, unless the range is mapped for `dev` already.
-    /// Returns the DMA addresses in pieces of at most `max` bytes. `dev` must be the DMA device of
-    /// an adapter, unless the client maps for any device.
+    /// Returns the DMA addresses. `dev` must be the DMA device of an adapter, unless the client maps
+    /// for any device.
     ///
     /// Fails with `EBUSY` if the range is mapped for another device, with the error of `dma_map`,
     /// and with `EINVAL` if the client's table does not describe the range.
     ///
     /// Context: may sleep.
-    pub(crate) fn map(&mut self, dev: &Device, max: u64) -> Result<SmallVec<Segment>> {
+    pub(crate) fn map(&mut self, dev: &Device) -> Result<SmallVec<Segment>> {
         match &self.mapped {
             Some(mapped) if !ptr::eq(&raw const **mapped, dev) => return Err(EBUSY),
             Some(_) => {}
@@ -135,7 +136,7 @@ impl ClientPages {
         let (skip, len) = self.window()?;
         // CAST: `usize` has at least 32 bits.
         let segments = self.table.dma(self.entries as usize);
-        sg::cut(segments, skip, len, max).inspect_err(|e| self.log_bad_table(*e))
+        sg::part(segments, skip, len).inspect_err(|e| self.log_bad_table(*e))
     }
 
     /// Calls `dma_map`. Context: may sleep.

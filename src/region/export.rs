@@ -121,14 +121,14 @@ impl ExportOps for ExportedMemory {
         Err(eopnotsupp())
     }
 
-    fn map(&self, dev: &Device, max: u64) -> Result<SmallVec<Segment>> {
+    fn map(&self, dev: &Device) -> Result<SmallVec<Segment>> {
         let region = &*self.region;
         if let Importers::Which(trust_of) = self.importers {
             self.importer.set(trust_of(dev).flatten());
         }
         let mapped = region
             .life
-            .with_live(|resources| resources.pages().map(dev, max));
+            .with_live(|resources| resources.pages().map(dev));
         mapped.ok_or(ENODEV)?.inspect_err(|e| {
             pr_warn_limited!(
                 "client {}: dma_map of {} bytes for {} failed: {:?}; the import fails\n",

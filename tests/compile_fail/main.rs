@@ -16,10 +16,14 @@ pub(crate) use shared::{
 pub mod usual {
     use crate::{
         ext::base::{
-            dma_table::Table,
             ram::{
                 Pages,
-                PagesTable, //
+                Part, //
+            },
+            sg::{
+                Owned,
+                PageTable,
+                Table, //
             }, //
         },
         peer_client::Memory, //
@@ -31,10 +35,10 @@ pub mod usual {
     };
 
     /// Pages that a device may access.
-    pub struct PinnedPages(pub PagesTable);
+    pub struct PinnedPages(pub PageTable<Part>);
 
     impl Memory for PinnedPages {
-        fn table(&self) -> &Table {
+        fn table(&self) -> &Table<Owned> {
             self.0.table()
         }
 
@@ -126,7 +130,11 @@ macro_rules! client {
 pub mod case {
     #[allow(unused_imports)]
     use crate::{
-        ext::base::dma_table::Table,
+        ext::base::sg::{
+            Owned,
+            Segment,
+            Table, //
+        },
         peer_client::{
             Client,
             Memory,

@@ -17,8 +17,9 @@ pub mod ext {
         /// The segments of a table.
         pub mod sg {
             use crate::small_vec::SmallVec;
+            use core::{iter, ops::Range};
             use kernel::{page::PAGE_SIZE, prelude::*};
-            // extract: rust/ext/base/sg.rs Segment cut tests
+            // extract: rust/ext/base/sg.rs Segment push part Split split tests
             include!(concat!(env!("EXTRACTED"), "/rust_ext_base_sg.rs"));
         }
 
@@ -94,12 +95,13 @@ pub mod backend {
         use kernel::{page::PAGE_SIZE, prelude::*, pr_warn_limited};
 
         /// A table with segments.
-        struct Table<'a>(&'a [Segment]);
-        impl Table<'_> {
+        struct Table<T>(T);
+        impl Table<Borrowed<'_>> {
             fn segments(&self) -> impl Iterator<Item = Segment> + '_ {
-                self.0.iter().copied()
+                self.0 .0.iter().copied()
             }
         }
+        struct Borrowed<'a>(&'a [Segment]);
 
         /// A device that is never asked: `Shape::choose` is not tested here.
         struct Device;

@@ -12,18 +12,20 @@
 //!
 //! /// Returns the BAR that the process has mapped at `addr`.
 //! fn bar_at(mm: &MmWithUser, addr: usize) -> Result<Option<BarRange>> {
-//!     let runs = pfnmap::physical(&mm.mmap_read_lock(), addr, 1, false)?;
-//!     Ok(runs.first().and_then(|run| BarRange::of(run.start)))
+//!     let segments = pfnmap::physical(&mm.mmap_read_lock(), addr, 1, false)?;
+//!     Ok(segments.first().and_then(|first| BarRange::of(first.addr)))
 //! }
 //! ```
 
 use super::{
-    run_table::push_run,
+    sg::{
+        self,
+        Segment, //
+    },
     small_vec::SmallVec,
     vma, //
 };
 use crate::shared::bindings::helpers;
-use core::ops::Range;
 use kernel::{
     bindings,
     mm::{
@@ -49,7 +51,7 @@ pub fn is_mmio(vma: &VmaRef) -> bool {
     }
 }
 
-/// Returns the physical addresses behind `[addr, addr + len)`. Adjacent addresses form one range.
+/// Returns the physical addresses behind `[addr, addr + len)`. Adjacent addresses form one segment.
 ///
 /// Returns `EFAULT` unless the whole range is mapped in VMAs for which [`is_mmio`] holds, writable
 /// VMAs if `write` is true.
@@ -63,9 +65,9 @@ pub fn physical(
     addr: usize,
     len: usize,
     write: bool,
-) -> Result<SmallVec<Range<u64>>> {
+) -> Result<SmallVec<Segment>> {
     let end = addr.checked_add(len).ok_or(EFAULT)?;
-    let mut runs: SmallVec<Range<u64>> = SmallVec::new();
+    let mut segments = SmallVec::new();
     let mut at = addr;
     while at < end {
         let vma = mm.vma_lookup(at).ok_or(EFAULT)?;
@@ -83,9 +85,9 @@ pub fn physical(
             return Err(EFAULT);
         }
         // CAST: `usize` has 64 bits on all architectures with RDMA and Rust support.
-        let run = phys..phys + got as u64;
-        push_run(&mut runs, run)?;
+        let (addr, len) = (phys, got as u64);
+        sg::push(&mut segments, Segment { addr, len })?;
         at += got;
     }
-    Ok(runs)
+    Ok(segments)
 }

@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Pages of RAM that a driver owns, and tables of such pages for devices. [`Pages`] is the memory,
-//! [`PagesTable`] a table. Used by clients without a device, for examples and tests.
+//! Pages of RAM that a driver owns. [`Pages`] is the memory, [`Part`] a part of the memory in a
+//! table. Used by clients without a device, for examples and tests.
 //!
-//! C headers: [`include/linux/gfp.h`](srctree/include/linux/gfp.h),
-//! [`include/linux/scatterlist.h`](srctree/include/linux/scatterlist.h).
+//! C header: [`include/linux/gfp.h`](srctree/include/linux/gfp.h).
 //!
 //! # Examples
 //!
 //! ```
-//! use crate::ext::base::ram::{Pages, PagesTable};
+//! use crate::ext::base::{ram::{Pages, Part}, sg::PageTable};
 //! use kernel::{device, sync::Arc};
 //!
 //! /// Maps the second half of new memory for `dev`.
-//! fn second_half(dev: &device::Device) -> Result<PagesTable> {
+//! fn second_half(dev: &device::Device) -> Result<PageTable<Part>> {
 //!     let pages = Arc::new(Pages::new(8)?, GFP_KERNEL)?;
 //!     let mut table = Pages::table(&pages, 4..pages.count())?;
 //!     table.map(dev)?;
@@ -21,7 +20,11 @@
 //! }
 //! ```
 
-use super::dma_table::Table;
+use super::sg::{
+    PageTable,
+    Segment,
+    Segments, //
+};
 use crate::shared::bindings::helpers;
 use core::{
     ops::Range,
@@ -29,7 +32,6 @@ use core::{
 };
 use kernel::{
     alloc::flags::__GFP_ZERO,
-    device,
     page::{
         BorrowedPage,
         Page,
@@ -74,50 +76,30 @@ impl Pages {
     /// Returns `EINVAL` if `range` exceeds the pages.
     ///
     /// Context: may sleep.
-    pub fn table(this: &Arc<Self>, range: Range<usize>) -> Result<PagesTable> {
-        let range = this.pages.get(range).ok_or(EINVAL)?;
-        // One entry for each page: every device takes entries of this length.
-        let pieces = range.iter().map(|page| {
-            // SAFETY: `this` owns the page.
-            let phys = unsafe { helpers::ext_page_to_phys(page.as_ptr()) };
+    pub fn table(this: &Arc<Self>, range: Range<usize>) -> Result<PageTable<Part>> {
+        this.pages.get(range.clone()).ok_or(EINVAL)?;
+        let pages = this.clone();
+        PageTable::new(Part { pages, range })
+    }
+}
+
+/// A part of [`Pages`], with one segment for each page. The pages exist as long as this object.
+pub struct Part {
+    /// The pages.
+    pages: Arc<Pages>,
+    /// The numbers of the pages.
+    range: Range<usize>,
+}
+
+// SAFETY: This object holds a reference to `pages`, and `pages` does not change.
+unsafe impl Segments for Part {
+    fn segments(&self) -> impl Iterator<Item = Segment> + Clone + '_ {
+        let pages = self.pages.pages.get(self.range.clone());
+        pages.unwrap_or_default().iter().map(|page| Segment {
+            // SAFETY: `pages` owns the page.
+            addr: unsafe { helpers::ext_page_to_phys(page.as_ptr()) },
             // CAST: `PAGE_SIZE` is less than 2^32.
-            phys..phys + PAGE_SIZE as u64
-        });
-        // SAFETY: `PagesTable` holds the pages until it has dropped the table.
-        let table = unsafe { Table::from_runs(pieces) }?;
-        Ok(PagesTable {
-            table,
-            _pages: this.clone(),
+            len: PAGE_SIZE as u64,
         })
-    }
-}
-
-/// A table of [`Pages`].
-pub struct PagesTable {
-    // Fields drop in this order: a table must not outlive its pages.
-    /// The table.
-    table: Table,
-    /// The pages of `table`.
-    _pages: Arc<Pages>,
-}
-
-impl PagesTable {
-    /// Returns the table.
-    pub fn table(&self) -> &Table {
-        &self.table
-    }
-
-    /// Maps the table for `dev`; see [`Table::map`].
-    ///
-    /// Context: may sleep.
-    pub fn map(&mut self, dev: &device::Device) -> Result {
-        self.table.map(dev)
-    }
-
-    /// Reverts [`PagesTable::map`]. Does nothing if the table is not mapped.
-    ///
-    /// Context: may sleep.
-    pub fn unmap(&mut self) {
-        self.table.unmap();
     }
 }

@@ -1,28 +1,51 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Scatter-gather tables for drivers of RDMA devices.
+//! Scatter-gather tables: lists of [`Segment`]s of memory that a device accesses.
 //!
-//! [`Table`] is a table built from [`Segment`]s; [`ForeignTable`] is a table that other code, a
-//! client, fills and frees. Used to give memory to a driver, by a dma-buf or by a work request.
-//! Tables that a client maps are in [`dma_table`](super::dma_table).
+//! A client owns memory. RDMA devices and importers of dma-bufs get the memory of clients, but do
+//! not own the memory. So the type of a table names the owner:
 //!
-//! C header: [`include/linux/scatterlist.h`](srctree/include/linux/scatterlist.h).
+//! ```text
+//!  table            memory of        filled by          mapped by      used by
+//!  Table<Owned>     table's owner    PageTable or       table's owner  clients in Rust
+//!                                    p2pdma's MmioTable
+//!  ForeignTable     any client       client             client         core of peer memory
+//!  Table<Borrowed>  any client       core               client         drivers of devices
+//! ```
+//!
+//! A client returns the `sg_table` of a `Table<Owned>`, or in C any other `sg_table`. The core has
+//! the `sg_table` in a [`ForeignTable`], checks the entries and takes the [`part`] that a process
+//! registers. Drivers get a `Table<Borrowed>` of the part.
+//!
+//! An entry is one of
+//!
+//! - whole pages with struct pages: the entries of an unmapped table;
+//! - pages with DMA addresses, after `dma_map_sgtable()`;
+//! - DMA addresses without pages: device memory without struct pages, and any memory that a client
+//!   has mapped. Such a table has entries only while mapped.
+//!
+//! Adjacent segments of pages are usually joined ([`push`]). No entry may be longer than the device
+//! takes, so each table is built from the result of [`split`]. DMA addresses are valid for one
+//! device. The owner of the memory unmaps and frees the table before the memory.
+//!
+//! C headers: [`include/linux/scatterlist.h`](srctree/include/linux/scatterlist.h),
+//! [`include/linux/dma-mapping.h`](srctree/include/linux/dma-mapping.h).
 //!
 //! # Examples
 //!
 //! ```
-//! use crate::ext::base::sg::{cut, ForeignTable, Segment, Table};
+//! use crate::ext::base::sg::{part, split, ForeignTable, Segment, Table};
 //!
 //! // DMA addresses of 3 pages, for a device that takes entries of at most 2 pages.
 //! let segments = [
 //!     Segment { addr: 0x1_0000, len: 0x1000 },
 //!     Segment { addr: 0x1_1000, len: 0x2000 },
 //! ];
-//! let segments = cut(segments.into_iter(), 0, 0x3000, 0x2000)?;
-//! assert_eq!(segments.len(), 2);
-//! let table = Table::of_dma(&segments)?;
+//! let segments = part(segments.into_iter(), 0, 0x3000)?;
+//! assert_eq!(*segments, [Segment { addr: 0x1_0000, len: 0x3000 }]);
+//! let table = Table::of_dma(split(segments.iter().copied(), 0x2000)?)?;
 //! assert!(table.is_mapped());
-//! assert!(table.segments().eq(segments.iter().copied()));
+//! assert_eq!(table.segments().count(), 2);
 //!
 //! // A table that a C callback fills through `foreign.as_raw()`.
 //! let foreign = ForeignTable::new();
@@ -32,15 +55,23 @@
 //! ```
 
 mod entries;
+mod table;
 
-pub(super) use self::entries::{
-    walk,
-    Entries, //
+pub use self::table::{
+    Borrowed,
+    Owned,
+    PageTable,
+    Segments,
+    Table, //
 };
 
+use self::entries::{
+    segment,
+    walk, //
+};
 use super::small_vec::SmallVec;
 use crate::shared::bindings::helpers;
-use core::marker::PhantomData;
+use core::ops::Range;
 use kernel::{
     bindings,
     page::PAGE_SIZE,
@@ -55,6 +86,13 @@ pub struct Segment {
     pub addr: u64,
     /// Length in bytes.
     pub len: u64,
+}
+
+impl Segment {
+    /// Returns whether the segment lies in `range`.
+    pub fn is_within(&self, range: &Range<u64>) -> bool {
+        (range.start..=range.end).contains(&self.addr) && self.len <= range.end - self.addr
+    }
 }
 
 /// A `struct sg_table` that starts empty and that other code fills, changes and frees.
@@ -111,16 +149,9 @@ impl ForeignTable {
     /// page.
     fn pages(&self) -> impl Iterator<Item = Option<Segment>> + '_ {
         self.iter(self.entries()).map(|sg| {
-            // SAFETY: `sg` is an entry of the list, which is valid.
-            if unsafe { helpers::ext_sg_has_page(sg) } {
-                // SAFETY: `sg` is an entry of the list, and it has a page.
-                let addr = unsafe { helpers::ext_sg_phys(sg) };
-                // SAFETY: `sg` is an entry of the list.
-                let len = u64::from(unsafe { (*sg).length });
-                Some(Segment { addr, len })
-            } else {
-                None
-            }
+            // SAFETY: `sg` is an entry of the list, which is valid. `segment` is called only if the
+            // entry has a page.
+            unsafe { helpers::ext_sg_has_page(sg).then(|| segment(sg, false)) }
         })
     }
 
@@ -131,12 +162,9 @@ impl ForeignTable {
 
     /// Iterates over the DMA addresses of the first `n` entries.
     pub fn dma(&self, n: usize) -> impl Iterator<Item = Segment> + '_ {
-        self.iter(n.min(self.entries())).map(|sg| Segment {
-            // SAFETY: `sg` is an entry of the list, which is valid.
-            addr: unsafe { bindings::sg_dma_address(sg) },
-            // SAFETY: `sg` is an entry of the list, which is valid.
-            len: u64::from(unsafe { bindings::sg_dma_len(sg) }),
-        })
+        // SAFETY: `sg` is an entry of the list, which is valid.
+        let dma = |sg| unsafe { segment(sg, true) };
+        self.iter(n.min(self.entries())).map(dma)
     }
 
     /// Iterates over the first `n` entries. The table must have at least `n` entries.
@@ -155,153 +183,37 @@ impl Default for ForeignTable {
     }
 }
 
-/// A table built from segments, for a device.
-///
-/// # Invariants
-///
-/// - If `mapped` is false, every entry refers to struct pages that are valid for `'a`.
-/// - If `mapped` is true, every entry has a DMA address.
-pub struct Table<'a> {
-    entries: Entries,
-    mapped: bool,
-    _pages: PhantomData<&'a ForeignTable>,
-}
-
-impl<'a> Table<'a> {
-    /// Allocates a table with one entry for each of `segments`, and calls `fill` for each entry.
-    ///
-    /// `fill` must make the type invariants true for the entry.
-    fn build(
-        segments: &[Segment],
-        mapped: bool,
-        fill: impl Fn(*mut bindings::scatterlist, Segment, u32),
-    ) -> Result<Self> {
-        let n = u32::try_from(segments.len()).map_err(|_| EINVAL)?;
-        // INVARIANT: `fill` fills each entry below.
-        let table = Self {
-            entries: Entries::new(n)?,
-            mapped,
-            _pages: PhantomData,
-        };
-        for (sg, s) in table.entries.iter().zip(segments) {
-            fill(sg, *s, u32::try_from(s.len).map_err(|_| EINVAL)?);
-        }
-        Ok(table)
-    }
-
-    /// Creates a table of the struct pages of `foreign`, cut as by [`cut`].
-    ///
-    /// Returns `None` if `foreign` is empty or an entry has no struct page.
-    ///
-    /// Context: may sleep.
-    pub fn of_pages(
-        foreign: &'a ForeignTable,
-        skip: u64,
-        len: u64,
-        max: u64,
-    ) -> Result<Option<Self>> {
-        if !foreign.has_pages() {
-            return Ok(None);
-        }
-        let segments = cut(foreign.pages().flatten(), skip, len, max)?;
-        // INVARIANT: Each segment is a part of an entry with struct pages, and the pages are valid
-        // for `'a`.
-        // SAFETY: `sg` is an entry of the new table, and `s` consists of struct pages.
-        Self::build(&segments, false, |sg, s, len| unsafe {
-            helpers::ext_sg_set_phys(sg, s.addr, len)
-        })
-        .map(Some)
-    }
-
-    /// Creates a table of DMA addresses, without pages.
-    ///
-    /// Context: may sleep.
-    pub fn of_dma(segments: &[Segment]) -> Result<Self> {
-        // INVARIANT: Each entry gets a DMA address.
-        // SAFETY: `sg` is an entry of the new table.
-        Self::build(segments, true, |sg, s, len| unsafe {
-            helpers::ext_sg_set_dma(sg, s.addr, len)
-        })
-    }
-
-    /// Returns whether the entries have DMA addresses. Otherwise the entries have pages.
-    pub fn is_mapped(&self) -> bool {
-        self.mapped
-    }
-
-    /// Returns the list and the number of entries. The list is valid until this object is moved or
-    /// dropped.
-    pub fn as_raw(&self) -> (*mut bindings::scatterlist, u32) {
-        (self.entries.first(), self.entries.len())
-    }
-
-    /// Gives the table to C code, which may read and change the entries until the table is passed
-    /// to [`Self::from_raw`].
-    pub fn into_raw(mut table: KBox<Self>) -> *mut bindings::sg_table {
-        // The object does not move any more, so the pointer to the list can be set.
-        table.entries.as_mut();
-        let table = KBox::into_raw(table);
-        // SAFETY: The box has left a valid object; only the address of a field is taken.
-        unsafe { &raw mut (*table).entries.table }
-    }
-
-    /// Takes over a table from C code.
-    ///
-    /// # Safety
-    ///
-    /// - `raw` must come from [`Self::into_raw`], and must be passed to this function only once.
-    /// - The C code must not use the table any more.
-    pub unsafe fn from_raw(raw: *mut bindings::sg_table) -> KBox<Self> {
-        // SAFETY: By the safety requirements `raw` is the field of an object that `KBox::into_raw`
-        // returned and that has no other user.
-        unsafe {
-            let entries = kernel::container_of!(raw, Entries, table);
-            KBox::from_raw(kernel::container_of!(entries, Self, entries))
-        }
-    }
-
-    /// Iterates over the segments: DMA addresses if [`Self::is_mapped`], else physical addresses.
-    pub fn segments(&self) -> impl Iterator<Item = Segment> + '_ {
-        // SAFETY: `sg` is an entry of the list, which is valid. By the type invariants the entry
-        // has a DMA address if `mapped` is true, and pages otherwise.
-        self.entries.iter().map(|sg| unsafe {
-            if self.mapped {
-                Segment {
-                    addr: bindings::sg_dma_address(sg),
-                    len: bindings::sg_dma_len(sg).into(),
-                }
-            } else {
-                Segment {
-                    addr: helpers::ext_sg_phys(sg),
-                    len: (*sg).length.into(),
-                }
-            }
-        })
-    }
-}
-
-/// Returns the part `[skip, skip + len)` of the concatenation of `segments`.
-///
-/// Rounds out a first segment that starts inside a page and a last segment that ends inside a page.
-/// Joins adjacent segments and splits segments longer than `max` bytes.
-///
-/// Returns `EINVAL` if the segments are too short for the part, if a segment is empty, or if
-/// another end of a segment is not a page boundary; and `ENOMEM`.
+/// Appends `segment` to `list`, or extends the last segment if `segment` follows directly.
 ///
 /// Context: may sleep.
-pub fn cut(
+pub fn push(list: &mut SmallVec<Segment>, segment: Segment) -> Result {
+    match list.last_mut() {
+        Some(last) if last.addr + last.len == segment.addr => last.len += segment.len,
+        _ => list.push(segment, GFP_KERNEL_ACCOUNT)?,
+    }
+    Ok(())
+}
+
+/// Returns the part `[skip, skip + len)` of the concatenation of `segments`. Joins adjacent
+/// segments.
+///
+/// Rounds out a first segment that starts inside a page and a last segment that ends inside a page.
+///
+/// Returns `EINVAL` if the segments are too short for the part, if the part or a segment is empty,
+/// or if another end of a segment is not a page boundary; and `ENOMEM`.
+///
+/// Context: may sleep.
+pub fn part(
     segments: impl Iterator<Item = Segment>,
     mut skip: u64,
     len: u64,
-    max: u64,
 ) -> Result<SmallVec<Segment>> {
     // CAST: `PAGE_SIZE` is less than 2^32.
     let page = PAGE_SIZE as u64;
-    let max = max & !(page - 1);
-    let mut out: SmallVec<Segment> = SmallVec::new();
+    let mut out = SmallVec::new();
     let mut left = len;
 
-    if max == 0 || len == 0 {
+    if len == 0 {
         return Err(EINVAL);
     }
     let mut segments = segments.enumerate().peekable();
@@ -330,27 +242,7 @@ pub fn cut(
         s.len = (s.len - skip).min(left);
         skip = 0;
         left -= s.len;
-
-        while s.len > 0 {
-            // Extend the last segment up to `max` if this segment follows directly.
-            let room = match out.last_mut() {
-                Some(last) if last.addr + last.len == s.addr => max - last.len,
-                _ => 0,
-            };
-            let take = s.len.min(if room > 0 { room } else { max });
-            match out.last_mut() {
-                Some(last) if room > 0 => last.len += take,
-                _ => out.push(
-                    Segment {
-                        addr: s.addr,
-                        len: take,
-                    },
-                    GFP_KERNEL_ACCOUNT,
-                )?,
-            }
-            s.addr += take;
-            s.len -= take;
-        }
+        push(&mut out, s)?;
     }
     if left > 0 {
         return Err(EINVAL);
@@ -358,27 +250,78 @@ pub fn cut(
     Ok(out)
 }
 
+/// Segments of a limited length, from [`split`].
+#[derive(Clone)]
+pub struct Split<I> {
+    /// The segments that are left, behind `first`.
+    segments: I,
+    /// The rest of the first segment, which may be empty.
+    first: Segment,
+    /// The limit in bytes, a multiple of the page size.
+    max: u64,
+}
+
+impl<I> Iterator for Split<I>
+where
+    I: Iterator<Item = Segment>,
+{
+    type Item = Segment;
+
+    fn next(&mut self) -> Option<Segment> {
+        while self.first.len == 0 {
+            self.first = self.segments.next()?;
+        }
+        let (addr, len) = (self.first.addr, self.first.len.min(self.max));
+        self.first.addr += len;
+        self.first.len -= len;
+        Some(Segment { addr, len })
+    }
+
+    /// Computes the number: a table of single pages counts many segments.
+    fn count(self) -> usize {
+        let n = |s: Segment| s.len.div_ceil(self.max);
+        // CAST: The memory has at most as many pages as a `usize` can count.
+        self.segments.fold(n(self.first), |sum, s| sum + n(s)) as usize
+    }
+}
+
+/// Splits segments of whole pages into segments of at most `max` bytes, in whole pages.
+///
+/// Returns `EINVAL` if `max` is less than a page.
+///
+/// Context: any.
+pub fn split<I: Iterator<Item = Segment> + Clone>(segments: I, max: u32) -> Result<Split<I>> {
+    // CAST: `PAGE_SIZE` is less than 2^32.
+    let max = u64::from(max) & !(PAGE_SIZE as u64 - 1);
+    if max == 0 {
+        return Err(EINVAL);
+    }
+    let first = Segment { addr: 0, len: 0 };
+    Ok(Split {
+        segments,
+        first,
+        max,
+    })
+}
+
 #[cfg(ext_tests)]
 #[kunit_tests(ext_sg)]
 mod tests {
     use super::*;
 
-    /// Returns whether `cut` returns `want`, or fails if `want` is empty.
-    fn check(input: &[(u64, u64)], (skip, len, max): (u64, u64, u64), want: &[(u64, u64)]) -> bool {
-        let segments = input.iter().map(|&(addr, len)| Segment { addr, len });
-        match cut(segments, skip, len, max) {
-            Ok(out) => {
-                out.len() == want.len()
-                    && out
-                        .iter()
-                        .zip(want)
-                        .all(|(s, &(a, l))| s.addr == a && s.len == l)
-            }
-            Err(_) => want.is_empty(),
-        }
+    fn segments(list: &[(u64, u64)]) -> impl Iterator<Item = Segment> + Clone + '_ {
+        list.iter().map(|&(addr, len)| Segment { addr, len })
     }
 
-    const BIG: u64 = 1 << 30;
+    /// Returns whether `part` and then `split` return `want`, or one of them fails if `want` is
+    /// empty.
+    fn check(input: &[(u64, u64)], (skip, len, max): (u64, u64, u32), want: &[(u64, u64)]) -> bool {
+        let result = part(segments(input), skip, len)
+            .and_then(|part| Ok(split(part.iter().copied(), max)?.eq(segments(want))));
+        result.unwrap_or(want.is_empty())
+    }
+
+    const BIG: u32 = 1 << 30;
 
     #[test]
     fn neighbours_become_one() {
@@ -456,5 +399,30 @@ mod tests {
         ));
         assert!(check(&[(0x1000, 0x1000)], (0, 0, BIG), &[]));
         assert!(check(&[(0x1000, 0x1000)], (0, 0x1000, 0xfff), &[]));
+    }
+
+    /// No segment exceeds the limit, and neighbours stay apart.
+    #[test]
+    fn split_does_not_join() -> Result {
+        let list = [(0x1000, 0x5000), (0x6000, 0x1000), (0x8000, 0x1000)];
+        assert!(split(segments(&list), u32::MAX)?.eq(segments(&list)));
+        let want = [
+            (0x1000, 0x2000),
+            (0x3000, 0x2000),
+            (0x5000, 0x1000),
+            (0x6000, 0x1000),
+            (0x8000, 0x1000),
+        ];
+        assert!(split(segments(&list), 0x2000)?.eq(segments(&want)));
+        assert!(split(segments(&list), 0x2fff)?.eq(segments(&want)));
+        let mut rest = split(segments(&list), 0x2000)?;
+        for n in (1..=want.len()).rev() {
+            assert_eq!(rest.clone().count(), n);
+            assert!(rest.next().is_some());
+        }
+        assert_eq!(rest.count(), 0);
+        assert!(split(segments(&list), 0xfff).is_err());
+        assert!(split(segments(&[(0, 1 << 33)]), u32::MAX)?.all(|s| u32::try_from(s.len).is_ok()));
+        Ok(())
     }
 }

@@ -6,15 +6,18 @@
 //! # Examples
 //!
 //! ```
-//! use crate::ext::{base::{pci::BarRange, small_vec::SmallVec}, p2pdma::mmio_table::MmioTable};
+//! use crate::ext::{
+//!     base::{pci::BarRange, sg::Segment, small_vec::SmallVec},
+//!     p2pdma::mmio_table::MmioTable,
+//! };
 //! use kernel::{device, page::PAGE_SIZE};
 //!
 //! /// Maps the first page of `window` for `dev`.
 //! fn first_page(window: &BarRange, dev: &device::Device) -> Result<MmioTable> {
-//!     let start = window.phys().start;
-//!     let mut runs = SmallVec::new();
-//!     runs.push(start..start + PAGE_SIZE as u64, GFP_KERNEL)?;
-//!     let mut table = MmioTable::new(runs, window)?;
+//!     let page = Segment { addr: window.phys().start, len: PAGE_SIZE as u64 };
+//!     let mut segments = SmallVec::new();
+//!     segments.push(page, GFP_KERNEL)?;
+//!     let mut table = MmioTable::new(segments, window)?;
 //!     table.map(dev)?;
 //!     Ok(table)
 //! }
@@ -25,17 +28,16 @@ use crate::shared::ext::{
     base::{
         compat::eremoteio,
         device::max_segment,
-        dma_table::{
-            cut,
-            Reach,
+        pci::BarRange,
+        sg::{
+            split,
+            Owned,
+            Segment,
             Table, //
         },
-        pci::BarRange,
         small_vec::SmallVec, //
     },
-    p2pdma::{
-        self, //
-    }, //
+    p2pdma, //
 };
 use core::ops::Range;
 use kernel::{
@@ -52,36 +54,37 @@ use kernel::{
 ///
 /// # Invariants
 ///
-/// `runs` lie in `window`.
+/// `segments` lie in `window`.
 pub struct MmioTable {
     /// The table. There are no struct pages, so the table has no entries until mapped.
-    table: Table,
+    table: Table<Owned>,
     /// Physical addresses, in whole pages.
-    runs: SmallVec<Range<u64>>,
+    segments: SmallVec<Segment>,
     /// The BAR.
     window: BarRange,
 }
 
 impl MmioTable {
-    /// Creates a table of `runs`, which are ranges of physical addresses.
+    /// Creates a table of `segments`, which are physical addresses.
     ///
-    /// Returns `EFAULT` unless each range consists of whole pages in `window`.
+    /// Returns `EFAULT` unless each segment consists of whole pages in `window`.
     ///
     /// Context: any.
-    pub fn new(runs: SmallVec<Range<u64>>, window: &BarRange) -> Result<Self> {
-        if runs.is_empty() || !runs.iter().all(|run| is_within(run, window.phys())) {
+    pub fn new(segments: SmallVec<Segment>, window: &BarRange) -> Result<Self> {
+        let is_valid = |s: &Segment| is_pages_within(s, window.phys());
+        if segments.is_empty() || !segments.iter().all(is_valid) {
             return Err(EFAULT);
         }
         // INVARIANT: The check above.
         Ok(Self {
             table: Table::empty(),
-            runs,
+            segments,
             window: window.clone(),
         })
     }
 
     /// Returns the table.
-    pub fn table(&self) -> &Table {
+    pub fn table(&self) -> &Table<Owned> {
         &self.table
     }
 
@@ -95,19 +98,19 @@ impl MmioTable {
     ///
     /// Context: may sleep.
     pub fn map(&mut self, dev: &device::Device) -> Result {
-        if self.table.nents().is_some() {
+        if self.table.is_mapped() {
             return Err(EBUSY);
         }
-        let reach = match p2pdma::route(self.window.dev(), dev) {
-            Ok((Route::Bridges, _)) => Reach::Bus(self.window.bus_offset()),
-            Ok((Route::HostBridge, _)) => Reach::Dma,
+        let bus_offset = match p2pdma::route(self.window.dev(), dev) {
+            Ok((Route::Bridges, _)) => Some(self.window.bus_offset()),
+            Ok((Route::HostBridge, _)) => None,
             Err(_) => return Err(eremoteio()),
         };
-        let pieces = cut(&self.runs, max_segment(dev))?;
+        let segments = split(self.segments.iter().copied(), max_segment(dev))?;
         // SAFETY:
-        // - By the type invariants the pieces lie in `window`, a memory BAR.
+        // - By the type invariants the segments lie in `window`, a memory BAR.
         // - The offset is the bus offset of this BAR.
-        self.table = unsafe { Table::of_mmio(pieces, dev, reach) }?;
+        self.table = unsafe { Table::of_mmio(segments, dev, bus_offset) }?;
         Ok(())
     }
 
@@ -115,18 +118,15 @@ impl MmioTable {
     ///
     /// Context: may sleep.
     pub fn unmap(&mut self) {
-        self.table = Table::empty();
+        self.table.unmap();
     }
 }
 
-/// Returns whether `run` consists of whole pages and lies in `window`.
-fn is_within(run: &Range<u64>, window: &Range<u64>) -> bool {
+/// Returns whether `segment` consists of whole pages and lies in `window`.
+fn is_pages_within(segment: &Segment, window: &Range<u64>) -> bool {
     // CAST: `PAGE_SIZE` is less than 2^32.
     let page = PAGE_SIZE as u64;
-    run.start < run.end
-        && (run.start | run.end) % page == 0
-        && window.start <= run.start
-        && run.end <= window.end
+    segment.len > 0 && (segment.addr | segment.len) % page == 0 && segment.is_within(window)
 }
 
 #[cfg(ext_tests)]
@@ -138,17 +138,19 @@ mod tests {
     #[test]
     fn within() {
         let window = 0x1000_0000..0x1010_0000;
-        assert!(is_within(&(0x1000_0000..0x1010_0000), &window));
-        assert!(is_within(&(0x1000_1000..0x1000_2000), &window));
-        for wrong in [
-            0x0fff_f000..0x1000_1000,
-            0x100f_f000..0x1010_1000,
-            0x1000_0000..0x1000_0000,
-            0x1000_0800..0x1000_1000,
-            0x1000_0000..0x1000_0800,
-            0x1010_0000..0x1010_1000,
+        let is_valid = |addr, len| is_pages_within(&Segment { addr, len }, &window);
+        assert!(is_valid(0x1000_0000, 0x10_0000));
+        assert!(is_valid(0x1000_1000, 0x1000));
+        for (addr, len) in [
+            (0x0fff_f000, 0x2000),
+            (0x100f_f000, 0x2000),
+            (0x1000_0000, 0),
+            (0x1000_0800, 0x800),
+            (0x1000_0000, 0x800),
+            (0x1010_0000, 0x1000),
+            (0x1000_1000, 0u64.wrapping_sub(0x1000)),
         ] {
-            assert!(!is_within(&wrong, &window));
+            assert!(!is_valid(addr, len));
         }
     }
 }

@@ -6,14 +6,14 @@
 //! # Examples
 //!
 //! ```
-//! use crate::ext::{base::run_table::RunTable, p2pdma::{PageRefs, Pages}};
+//! use crate::ext::{base::sg::PageTable, p2pdma::{PageRefs, Pages}};
 //! use kernel::{device, sync::Arc};
 //!
 //! /// Maps the first two of `pages` for `dev`. They are in use until the table is dropped.
-//! fn map(pages: &Arc<Pages>, dev: &device::Device) -> Result<RunTable<PageRefs>> {
+//! fn map(pages: &Arc<Pages>, dev: &device::Device) -> Result<PageTable<PageRefs>> {
 //!     let mut pinned = PageRefs::new();
 //!     pinned.push(pages, 0..2)?;
-//!     let mut table = RunTable::new(pinned)?;
+//!     let mut table = PageTable::new(pinned)?;
 //!     table.map(dev)?;
 //!     Ok(table)
 //! }
@@ -29,9 +29,10 @@ use super::{
 use crate::shared::{
     bindings::helpers,
     ext::base::{
-        run_table::{
-            push_run,
-            Runs, //
+        sg::{
+            self,
+            Segment,
+            Segments, //
         },
         small_vec::SmallVec, //
     }, //
@@ -235,13 +236,13 @@ impl Drop for Pages {
 ///
 /// # Invariants
 ///
-/// - `runs` are the physical addresses of whole pages of `pages`.
+/// - `segments` are the physical addresses of whole pages of `pages`.
 /// - Each of `pages` counts this object once in `pins`.
 pub struct PageRefs {
     /// The pages.
     pages: SmallVec<Arc<Pages>>,
     /// Physical addresses.
-    runs: SmallVec<Range<u64>>,
+    segments: SmallVec<Segment>,
 }
 
 impl PageRefs {
@@ -250,7 +251,7 @@ impl PageRefs {
         // INVARIANT: There are no pages.
         Self {
             pages: SmallVec::new(),
-            runs: SmallVec::new(),
+            segments: SmallVec::new(),
         }
     }
 
@@ -262,12 +263,15 @@ impl PageRefs {
         if range.is_empty() || range.end > pages.n {
             return Err(EINVAL);
         }
-        let phys = phys_of(pages.first + range.start)..phys_of(pages.first + range.end);
+        let segment = Segment {
+            addr: phys_of(pages.first + range.start),
+            len: phys_of(range.len()),
+        };
         self.pages.push(pages.clone(), GFP_KERNEL_ACCOUNT)?;
         // INVARIANT: This object is in `pages` once more.
         pages.pins.fetch_add(1, Relaxed);
         // INVARIANT: The pages are in `pages`.
-        push_run(&mut self.runs, phys)
+        sg::push(&mut self.segments, segment)
     }
 }
 
@@ -277,11 +281,11 @@ impl Default for PageRefs {
     }
 }
 
-// SAFETY: By the type invariants the runs are whole pages of `pages`, and this object keeps
+// SAFETY: By the type invariants the segments are whole pages of `pages`, and this object keeps
 // `pages`.
-unsafe impl Runs for PageRefs {
-    fn runs(&self) -> &[Range<u64>] {
-        &self.runs
+unsafe impl Segments for PageRefs {
+    fn segments(&self) -> impl Iterator<Item = Segment> + Clone + '_ {
+        self.segments.iter().copied()
     }
 }
 

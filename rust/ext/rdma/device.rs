@@ -265,9 +265,9 @@ impl Device {
     }
 
     /// Returns the length in bytes of the longest scatterlist entry that the device takes.
-    pub fn max_segment(&self) -> u64 {
+    pub fn max_segment(&self) -> u32 {
         // SAFETY: By the type invariants the device is registered.
-        unsafe { rdma::ib_dma_max_seg_size(self.as_raw()) }.into()
+        unsafe { rdma::ib_dma_max_seg_size(self.as_raw()) }
     }
 
     /// Returns the first port if the port is InfiniBand or RoCE.

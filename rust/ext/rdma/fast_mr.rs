@@ -9,7 +9,7 @@
 //!
 //! ```
 //! use crate::ext::{
-//!     base::sg::Table,
+//!     base::sg::{Borrowed, Table},
 //!     rdma::{drain_software_copies, Access, FastMr, FastRegKey, LoopbackQp, Pd, UserMr},
 //! };
 //!
@@ -17,7 +17,7 @@
 //! fn register(
 //!     pd: &Pd,
 //!     qp: &LoopbackQp,
-//!     table: &Table<'_>,
+//!     table: &Table<Borrowed<'_>>,
 //!     iova: u64,
 //!     access: Access,
 //! ) -> Result<(UserMr, FastRegKey)> {
@@ -47,7 +47,10 @@ use crate::shared::{
         helpers,
         rdma, //
     },
-    ext::base::sg::Table, //
+    ext::base::sg::{
+        Borrowed,
+        Table, //
+    }, //
 };
 use core::{
     mem::ManuallyDrop,
@@ -57,6 +60,7 @@ use core::{
     },
 };
 use kernel::{
+    bindings,
     dma::DataDirection,
     prelude::*,
     time::{
@@ -110,14 +114,14 @@ impl FastMr {
     /// Context: may sleep.
     pub fn map(
         &mut self,
-        table: &Table<'_>,
+        table: &Table<Borrowed<'_>>,
         offset: u32,
         length: u64,
         iova: u64,
         page_size: u32,
     ) -> Result {
-        let (sgl, n) = table.as_raw();
-        let n = i32::try_from(n).map_err(|_| EINVAL)?;
+        let bindings::sg_table { sgl, nents, .. } = table.as_raw();
+        let n = i32::try_from(nents)?;
         // SAFETY: By the type invariants the MR is valid, so its device is registered.
         let dev = unsafe { Device::from_raw((*self.mr.as_ptr()).device) };
         if !table.is_mapped() {

@@ -8,7 +8,7 @@
 pub struct Borrowed(PinnedPages, &'static u64);
 
 impl Memory for Borrowed {
-    fn table(&self) -> &Table {
+    fn table(&self) -> &Table<Owned> {
         self.0.table()
     }
 

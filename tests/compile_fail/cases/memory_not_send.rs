@@ -8,7 +8,7 @@
 pub struct Local(PinnedPages, *mut u8);
 
 impl Memory for Local {
-    fn table(&self) -> &Table {
+    fn table(&self) -> &Table<Owned> {
         self.0.table()
     }
 

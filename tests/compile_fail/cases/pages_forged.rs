@@ -3,7 +3,7 @@
 // What holds pages knows their addresses from the pages.
 //
 // expect: error[E0451]: field `pages` of struct `PageRefs` is private
-// expect: error[E0451]: field `runs` of struct `PageRefs` is private
+// expect: error[E0451]: field `segments` of struct `PageRefs` is private
 
 use crate::ext::{
     base::small_vec::SmallVec,
@@ -11,9 +11,9 @@ use crate::ext::{
 };
 
 /// Holds memory without an owner.
-pub fn forge(runs: SmallVec<core::ops::Range<u64>>) -> PageRefs {
+pub fn forge(segments: SmallVec<Segment>) -> PageRefs {
     PageRefs {
         pages: SmallVec::new(),
-        runs,
+        segments,
     }
 }

@@ -8,7 +8,7 @@
 pub struct Early(PinnedPages);
 
 impl Memory for Early {
-    fn table(&self) -> &Table {
+    fn table(&self) -> &Table<Owned> {
         self.0.table()
     }
 

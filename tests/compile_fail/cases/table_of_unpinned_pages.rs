@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 //
-// The caller must promise that the pages of a table are pinned.
+// A table of pages needs an object that keeps the pages.
 //
-// expect: error[E0133]: call to unsafe function `dma_table::Table::from_runs` is unsafe and requires unsafe
+// expect: error[E0624]: associated function `from_pages` is private
 
 /// Creates a table of pages that may be freed.
-pub fn make(pages: &[core::ops::Range<u64>]) -> Result<Table> {
-    Table::from_runs(pages.iter().cloned())
+pub fn make(pages: &[Segment]) -> Result<Table<Owned>> {
+    // SAFETY: None.
+    unsafe { Table::from_pages(pages.iter().copied()) }
 }

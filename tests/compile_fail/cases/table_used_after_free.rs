@@ -7,7 +7,7 @@
 /// Frees a table and uses it.
 pub fn look() -> Result<usize> {
     let pages = pin()?;
-    let table: &Table = pages.table();
+    let table: &Table<Owned> = pages.table();
     drop(pages);
     Ok(core::ptr::from_ref(table).addr())
 }

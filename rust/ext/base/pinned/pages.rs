@@ -6,7 +6,7 @@
 //! # Examples
 //!
 //! ```
-//! use crate::ext::base::{mm, pinned::Pages, run_table::RunTable};
+//! use crate::ext::base::{mm, pinned::Pages, sg::PageTable};
 //! use core::ops::Range;
 //! use kernel::{device, page::PAGE_SIZE};
 //!
@@ -16,12 +16,12 @@
 //!     addr: usize,
 //!     phys: &Range<u64>,
 //!     dev: &device::Device,
-//! ) -> Result<RunTable<Pages>> {
+//! ) -> Result<PageTable<Pages>> {
 //!     let pages = Pages::pin(mm, addr, 2, true)?;
 //!     if pages.map_of_first().is_none() || !pages.all_within(phys) {
 //!         return Err(EFAULT);
 //!     }
-//!     let mut table = RunTable::new(pages)?;
+//!     let mut table = PageTable::new(pages)?;
 //!     table.map(dev)?;
 //!     Ok(table)
 //! }
@@ -31,9 +31,10 @@ use crate::shared::{
     bindings::helpers,
     ext::base::{
         mm,
-        run_table::{
-            push_run,
-            Runs, //
+        sg::{
+            self,
+            Segment,
+            Segments, //
         },
         small_vec::SmallVec, //
     }, //
@@ -48,15 +49,15 @@ use kernel::{
     prelude::*, //
 };
 
-/// Pinned peer-to-peer memory, as runs of contiguous pages. Drop unpins the pages.
+/// Pinned peer-to-peer memory. Drop unpins the pages.
 ///
 /// # Invariants
 ///
-/// `runs` are physical addresses of whole pages of peer-to-peer memory, in the order of the
+/// `segments` are physical addresses of whole pages of peer-to-peer memory, in the order of the
 /// addresses in the process. This object owns one pin of each page.
 pub struct Pages {
     /// Physical addresses.
-    runs: SmallVec<Range<u64>>,
+    segments: SmallVec<Segment>,
 }
 
 impl Pages {
@@ -83,7 +84,7 @@ impl Pages {
         }
         // INVARIANT: There are no pages yet.
         let mut this = Self {
-            runs: SmallVec::new(),
+            segments: SmallVec::new(),
         };
         let mut batch = KVec::with_capacity(n.min(Self::BATCH), GFP_KERNEL_ACCOUNT)?;
         let mut done = 0;
@@ -134,7 +135,8 @@ impl Pages {
             let kept = if unsafe { helpers::ext_is_pci_p2pdma_page(page) } {
                 // INVARIANT: By the safety requirements the object owns the pin now.
                 // CAST: `PAGE_SIZE` is less than 2^32.
-                push_run(&mut self.runs, phys..phys + PAGE_SIZE as u64)
+                let (addr, len) = (phys, PAGE_SIZE as u64);
+                sg::push(&mut self.segments, Segment { addr, len })
             } else {
                 Err(EFAULT)
             };
@@ -153,7 +155,7 @@ impl Pages {
     ///
     /// Context: any.
     pub fn map_of_first(&self) -> Option<Range<u64>> {
-        let first = self.runs.first()?.start;
+        let first = self.segments.first()?.addr;
         let (mut start, mut end) = (0, 0);
         // SAFETY: By the type invariants the page exists, and the pin keeps the page map.
         unsafe { helpers::ext_p2p_map_range(first, &mut start, &mut end) };
@@ -164,26 +166,25 @@ impl Pages {
     ///
     /// Context: any.
     pub fn all_within(&self, phys: &Range<u64>) -> bool {
-        let within = |run: &Range<u64>| phys.start <= run.start && run.end <= phys.end;
-        self.runs.iter().all(within)
+        self.segments.iter().all(|s| s.is_within(phys))
     }
 }
 
-// SAFETY: By the type invariants the object pins the pages of the runs.
-unsafe impl Runs for Pages {
-    fn runs(&self) -> &[Range<u64>] {
-        &self.runs
+// SAFETY: By the type invariants the object pins the pages of the segments.
+unsafe impl Segments for Pages {
+    fn segments(&self) -> impl Iterator<Item = Segment> + Clone + '_ {
+        self.segments.iter().copied()
     }
 }
 
 impl Drop for Pages {
     fn drop(&mut self) {
-        for run in self.runs.iter() {
+        for s in self.segments.iter() {
             // SAFETY: By the type invariants the pages exist.
-            let first = unsafe { helpers::ext_phys_to_page(run.start) };
+            let first = unsafe { helpers::ext_phys_to_page(s.addr) };
             // CAST: `PAGE_SIZE` is less than 2^32, and `usize` has 64 bits on architectures with
             // P2PDMA.
-            let n = ((run.end - run.start) / PAGE_SIZE as u64) as usize;
+            let n = (s.len / PAGE_SIZE as u64) as usize;
             // SAFETY: By the type invariants this object owns one pin of each page.
             unsafe { bindings::unpin_user_page_range_dirty_lock(first, n, false) };
         }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The entries of a `struct sg_table`. Used by [`sg::Table`](super::Table) and
-//! [`dma_table::Table`](crate::shared::ext::base::dma_table::Table).
+//! The entries of a [`Table`](super::Table), in a `struct sg_table`.
 
+use super::Segment;
+use crate::shared::bindings::helpers;
 use core::cell::UnsafeCell;
 use kernel::{
     bindings,
@@ -18,14 +19,14 @@ use kernel::{
 /// - `table.orig_nents` is the number of entries.
 /// - If the number is 1, `one` is the list, and `table.sgl` is not used. Otherwise
 ///   `sg_alloc_table()` allocated the list, or `table` is zero.
-pub(in super::super) struct Entries {
+pub(super) struct Entries {
     pub(super) table: bindings::sg_table,
     one: UnsafeCell<bindings::scatterlist>,
 }
 
 impl Entries {
     /// Creates a table without entries.
-    pub(in super::super) fn empty() -> Self {
+    pub(super) fn empty() -> Self {
         // INVARIANT: The table is zero.
         Self {
             table: bindings::sg_table::default(),
@@ -36,7 +37,7 @@ impl Entries {
     /// Creates a table of `n` entries. Returns `EINVAL` if `n` is 0.
     ///
     /// Context: may sleep.
-    pub(in super::super) fn new(n: u32) -> Result<Self> {
+    pub(super) fn new(n: u32) -> Result<Self> {
         let mut this = Self::empty();
         if n == 1 {
             // SAFETY: `one` is valid for writes.
@@ -53,12 +54,12 @@ impl Entries {
     }
 
     /// Returns the number of entries.
-    pub(in super::super) fn len(&self) -> u32 {
+    pub(super) fn len(&self) -> u32 {
         self.table.orig_nents
     }
 
     /// Returns the first entry, or NULL for a table without entries.
-    pub(in super::super) fn first(&self) -> *mut bindings::scatterlist {
+    pub(super) fn first(&self) -> *mut bindings::scatterlist {
         if self.len() == 1 {
             self.one.get()
         } else {
@@ -68,7 +69,7 @@ impl Entries {
 
     /// Returns a copy of the table. The list of the copy is valid until this object is moved or
     /// dropped.
-    pub(in super::super) fn table(&self) -> bindings::sg_table {
+    pub(super) fn table(&self) -> bindings::sg_table {
         bindings::sg_table {
             sgl: self.first(),
             ..self.table
@@ -77,7 +78,7 @@ impl Entries {
 
     /// Returns the table for C code that may change `nents` and the entries, but not `orig_nents`
     /// and the list. The list is valid until this object is moved or dropped.
-    pub(in super::super) fn as_mut(&mut self) -> &mut bindings::sg_table {
+    pub(super) fn as_mut(&mut self) -> &mut bindings::sg_table {
         if self.len() == 1 {
             self.table.sgl = self.one.get();
         }
@@ -85,7 +86,7 @@ impl Entries {
     }
 
     /// Iterates over the entries.
-    pub(in super::super) fn iter(&self) -> impl Iterator<Item = *mut bindings::scatterlist> + '_ {
+    pub(super) fn iter(&self) -> impl Iterator<Item = *mut bindings::scatterlist> + '_ {
         // SAFETY: By the type invariants the list has `len` entries, as long as `self` exists.
         // CAST: `usize` has at least 32 bits.
         unsafe { walk(self.first(), self.len() as usize) }
@@ -110,7 +111,7 @@ impl Drop for Entries {
 /// # Safety
 ///
 /// `first` must head a list of at least `n` entries as long as the iterator exists.
-pub(in super::super) unsafe fn walk(
+pub(super) unsafe fn walk(
     first: *mut bindings::scatterlist,
     n: usize,
 ) -> impl Iterator<Item = *mut bindings::scatterlist> {
@@ -122,4 +123,22 @@ pub(in super::super) unsafe fn walk(
         }
         (!sg.is_null()).then_some(sg)
     })
+}
+
+/// Returns the DMA addresses of an entry if `is_mapped`, else the physical addresses.
+///
+/// # Safety
+///
+/// `sg` must be a valid entry, with pages unless `is_mapped`.
+pub(super) unsafe fn segment(sg: *mut bindings::scatterlist, is_mapped: bool) -> Segment {
+    // SAFETY: By the safety requirements the entry is valid, and has pages unless `is_mapped`.
+    let (addr, len) = unsafe {
+        if is_mapped {
+            (bindings::sg_dma_address(sg), bindings::sg_dma_len(sg))
+        } else {
+            (helpers::ext_sg_phys(sg), (*sg).length)
+        }
+    };
+    let len = len.into();
+    Segment { addr, len }
 }

@@ -46,12 +46,12 @@ pub(super) trait Exporter: Send + Sync + 'static {
     /// Creates a table of DMA addresses for an importer.
     ///
     /// Context: may sleep. The caller holds the reservation lock.
-    fn map(&self, attachment: &Attachment) -> Result<KBox<Table<'static>>>;
+    fn map(&self, attachment: &Attachment) -> Result<KBox<Table>>;
 
     /// Frees a table from [`Self::map`] for the same attachment.
     ///
     /// Context: may sleep. The caller holds the reservation lock.
-    fn unmap(&self, attachment: &Attachment, table: KBox<Table<'static>>);
+    fn unmap(&self, attachment: &Attachment, table: KBox<Table>);
 
     /// Handles the release of the last reference to the dma-buf. The dma-buf is valid during this
     /// call. No other call follows.

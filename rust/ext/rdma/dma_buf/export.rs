@@ -33,7 +33,7 @@
 //!         Ok(())
 //!     }
 //!
-//!     fn map(&self, _dev: &Device, _max: u64) -> Result<SmallVec<Segment>> {
+//!     fn map(&self, _dev: &Device) -> Result<SmallVec<Segment>> {
 //!         let mut segments = SmallVec::new();
 //!         segments.push(Segment { addr: 0x1000_0000, len: 0x1000 }, GFP_KERNEL)?;
 //!         Ok(segments)
@@ -76,7 +76,6 @@ use crate::shared::{
     bindings::helpers,
     ext::base::{
         compat::eopnotsupp,
-        device::max_segment,
         sg::{
             Segment,
             Table, //
@@ -112,10 +111,10 @@ pub trait ExportOps: Send + Sync {
     /// export does not change.
     fn admit(&self, dev: &Device) -> Result;
 
-    /// Maps the memory for `dev`, in segments of at most `max` bytes.
+    /// Maps the memory for `dev`.
     ///
     /// Called again only after a failure.
-    fn map(&self, dev: &Device, max: u64) -> Result<SmallVec<Segment>>;
+    fn map(&self, dev: &Device) -> Result<SmallVec<Segment>>;
 
     /// Handles the end of the export: no device has access to the memory, or can get access. Called
     /// once.
@@ -219,7 +218,7 @@ impl Exporter for Shared {
 
         let mapped = self
             .memory
-            .map(dev, max_segment(dev).into())
+            .map(dev)
             .and_then(|segments| Ok(Arc::new(segments, GFP_KERNEL_ACCOUNT)?));
         let mut state = self.state.lock();
         let result = match mapped {
@@ -263,17 +262,17 @@ impl Exporter for Shared {
         }
     }
 
-    fn map(&self, attachment: &Attachment) -> Result<KBox<Table<'static>>> {
+    fn map(&self, attachment: &Attachment) -> Result<KBox<Table>> {
         let segments = match &self.state.lock().phase {
             Phase::Mapped { segments, .. } => segments.clone(),
             _ => return Err(ENODEV),
         };
-        let table = self.tables.map(&segments)?;
+        let table = self.tables.map(&segments, attachment.device())?;
         count(attachment, 1);
         Ok(table)
     }
 
-    fn unmap(&self, attachment: &Attachment, table: KBox<Table<'static>>) {
+    fn unmap(&self, attachment: &Attachment, table: KBox<Table>) {
         count(attachment, -1);
         self.tables.unmap(table);
     }

@@ -73,11 +73,11 @@ impl Exporter for Specimen {
 
     fn detach(&self, _: &Attachment) {}
 
-    fn map(&self, _: &Attachment) -> Result<KBox<Table<'static>>> {
+    fn map(&self, _: &Attachment) -> Result<KBox<Table>> {
         Err(EPERM)
     }
 
-    fn unmap(&self, _: &Attachment, _: KBox<Table<'static>>) {}
+    fn unmap(&self, _: &Attachment, _: KBox<Table>) {}
 }
 
 /// Returns the file operations of dma-bufs, which the kernel does not export.

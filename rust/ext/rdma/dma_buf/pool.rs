@@ -219,13 +219,13 @@ impl Exporter for PoolExporter {
         self.module.put();
     }
 
-    fn map(&self, attachment: &Attachment) -> Result<KBox<Table<'static>>> {
+    fn map(&self, attachment: &Attachment) -> Result<KBox<Table>> {
         // SAFETY: The attachment was accepted, and is not detached during this call.
         let mapping = unsafe { Mapping::of(attachment) };
-        mapping.tables.map(&mapping.segments)
+        mapping.tables.map(&mapping.segments, attachment.device())
     }
 
-    fn unmap(&self, attachment: &Attachment, table: KBox<Table<'static>>) {
+    fn unmap(&self, attachment: &Attachment, table: KBox<Table>) {
         // SAFETY: The attachment was accepted, and is not detached during this call.
         unsafe { Mapping::of(attachment) }.tables.unmap(table);
     }

@@ -6,9 +6,13 @@
 //! [`pool`](super::pool) and [`export`](super::export).
 
 use super::FenceBudget;
-use crate::shared::ext::base::sg::{
-    Segment,
-    Table, //
+use crate::shared::ext::base::{
+    device::max_segment,
+    sg::{
+        split,
+        Segment,
+        Table, //
+    }, //
 };
 use core::{
     mem,
@@ -16,6 +20,7 @@ use core::{
 };
 use kernel::{
     bindings,
+    device::Device,
     new_condvar,
     new_spinlock,
     prelude::*,
@@ -76,10 +81,11 @@ impl Tables {
         })
     }
 
-    /// Creates a table for an importer. Returns `ENODEV` if the memory is revoked or closed.
+    /// Creates a table for the importer `dev`. Returns `ENODEV` if the memory is revoked or closed.
     ///
     /// Context: may sleep. The caller holds the reservation lock.
-    pub(super) fn map(&self, segments: &[Segment]) -> Result<KBox<Table<'static>>> {
+    pub(super) fn map(&self, segments: &[Segment], dev: &Device) -> Result<KBox<Table>> {
+        let segments = split(segments.iter().copied(), max_segment(dev))?;
         let table = KBox::new(Table::of_dma(segments)?, GFP_KERNEL_ACCOUNT)?;
         let mut state = self.state.lock();
         // `begin_revoke` sets `revoked` under the reservation lock, and then invalidates all mapped
@@ -96,7 +102,7 @@ impl Tables {
     /// Frees a table that an importer has unmapped.
     ///
     /// Context: any. The caller holds the reservation lock.
-    pub(super) fn unmap(&self, table: KBox<Table<'static>>) {
+    pub(super) fn unmap(&self, table: KBox<Table>) {
         drop(table);
         let mut state = self.state.lock();
         state.mapped -= 1;

@@ -1,0 +1,394 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [`Table`], and [`PageTable`] for memory with struct pages.
+//!
+//! # Examples
+//!
+//! ```
+//! use crate::ext::base::sg::{PageTable, Segments};
+//! use kernel::device;
+//!
+//! /// Returns the number of bytes that `dev` gets of `memory`.
+//! fn bytes<T: Segments>(memory: T, dev: &device::Device) -> Result<u64> {
+//!     let mut table = PageTable::new(memory)?;
+//!     table.map(dev)?;
+//!     Ok(table.table().segments().map(|entry| entry.len).sum())
+//! }
+//! ```
+
+use super::{
+    entries::{
+        segment,
+        walk,
+        Entries, //
+    },
+    part,
+    split,
+    ForeignTable,
+    Segment, //
+};
+use crate::shared::{
+    bindings::helpers,
+    ext::base::device::{
+        as_raw,
+        max_segment, //
+    }, //
+};
+use core::{
+    marker::PhantomData,
+    mem, //
+};
+use kernel::{
+    bindings,
+    device::Device,
+    dma::DataDirection,
+    error::to_result,
+    prelude::*,
+    sync::aref::ARef, //
+};
+
+/// The memory belongs to the owner of the table, who also maps the table.
+pub enum Owned {}
+
+/// The memory belongs to another owner for `'a`, and a mapping, if any, too.
+pub struct Borrowed<'a>(PhantomData<&'a ForeignTable>);
+
+/// What the entries of a table are, and how the entries must be unmapped.
+enum Mapping {
+    /// Struct pages.
+    None,
+    /// Struct pages with DMA addresses: `dma_map_sgtable()` mapped the table for this device, in
+    /// both directions.
+    Pages(ARef<Device>),
+    /// DMA addresses. Each entry was mapped separately for this device, as device memory.
+    Mmio(ARef<Device>),
+    /// DMA addresses that need no unmapping.
+    Fixed,
+}
+
+/// A table with an entry for each of some segments. Drop unmaps the entries.
+///
+/// # Invariants
+///
+/// - The first `nents` entries are as `mapping` says; all entries if `mapping` is
+///   [`Mapping::None`].
+/// - Struct pages are valid until the table is dropped if `T` is [`Owned`], and for `'a` if `T` is
+///   [`Borrowed`].
+pub struct Table<T = Borrowed<'static>> {
+    /// The entries.
+    entries: Entries,
+    /// What the entries are.
+    mapping: Mapping,
+    /// Whose memory it is.
+    _memory: PhantomData<T>,
+}
+
+// SAFETY: A table is not bound to a task.
+unsafe impl Send for Table<Owned> {}
+
+impl<T> Table<T> {
+    /// Allocates a table with one entry for each of `segments`, and calls `fill` for each entry,
+    /// with the address and the length of the segment.
+    ///
+    /// `fill` must make the entry as `mapping` says. Returns the error of `fill`, and `EINVAL` if
+    /// there are no segments or a segment is 4 GiB or longer.
+    fn build(
+        segments: impl Iterator<Item = Segment> + Clone,
+        mapping: Mapping,
+        fill: impl Fn(*mut bindings::scatterlist, u64, u32) -> Result,
+    ) -> Result<Self> {
+        let n = segments.clone().count();
+        // INVARIANT: The loop below fills the entries.
+        let mut this = Self {
+            entries: Entries::new(n.try_into()?)?,
+            mapping,
+            _memory: PhantomData,
+        };
+        // INVARIANT: No entry is filled yet.
+        this.entries.as_mut().nents = 0;
+        // SAFETY: The list has `n` entries, and does not move during the loop.
+        for (sg, s) in unsafe { walk(this.entries.first(), n) }.zip(segments) {
+            fill(sg, s.addr, s.len.try_into()?)?;
+            // INVARIANT: This entry is filled now.
+            this.entries.as_mut().nents += 1;
+        }
+        Ok(this)
+    }
+
+    /// Creates a table of memory with struct pages, with one entry for each of `segments`, which
+    /// are physical addresses of whole pages.
+    ///
+    /// Returns `EINVAL` if there are no segments or a segment is 4 GiB or longer.
+    ///
+    /// Context: may sleep.
+    ///
+    /// # Safety
+    ///
+    /// All pages must have struct pages, which must be valid until the table is dropped if `T` is
+    /// [`Owned`], and for `'a` if `T` is [`Borrowed`].
+    unsafe fn from_pages(segments: impl Iterator<Item = Segment> + Clone) -> Result<Self> {
+        // INVARIANT: By the safety requirements the pages are valid for long enough.
+        Self::build(segments, Mapping::None, |sg, phys, len| {
+            // SAFETY: `sg` is an entry of the new table. By the safety requirements the pages exist.
+            unsafe { helpers::ext_sg_set_phys(sg, phys, len) };
+            Ok(())
+        })
+    }
+
+    /// Returns whether the entries have DMA addresses. Otherwise the entries only have pages.
+    pub fn is_mapped(&self) -> bool {
+        !matches!(self.mapping, Mapping::None)
+    }
+
+    /// Returns the number of entries with a DMA address, or `None` if the table is not mapped.
+    pub(crate) fn nents(&self) -> Option<u32> {
+        self.is_mapped().then(|| self.entries.table().nents)
+    }
+
+    /// Returns a copy of the C structure. C code may read the list of the copy while this object is
+    /// not changed, moved or dropped.
+    pub(crate) fn as_raw(&self) -> bindings::sg_table {
+        self.entries.table()
+    }
+
+    /// Iterates over the segments: DMA addresses if [`Self::is_mapped`], else physical addresses.
+    pub fn segments(&self) -> impl Iterator<Item = Segment> + '_ {
+        // CAST: `usize` has at least 32 bits.
+        let n = self.nents().unwrap_or(u32::MAX) as usize;
+        let is_mapped = self.is_mapped();
+        self.entries.iter().take(n).map(move |sg| {
+            // SAFETY: The entry is valid. By the type invariants the entry has a DMA address if the
+            // table is mapped, and pages otherwise.
+            unsafe { segment(sg, is_mapped) }
+        })
+    }
+
+    /// Unmaps the table. Does nothing if the table is not mapped. A table without struct pages is
+    /// empty afterwards.
+    ///
+    /// Context: may sleep.
+    pub(in crate::shared::ext) fn unmap(&mut self) {
+        match mem::replace(&mut self.mapping, Mapping::None) {
+            Mapping::None => return,
+            Mapping::Pages(dev) => {
+                let dir = DataDirection::Bidirectional.into();
+                // SAFETY: By the type invariants the table is mapped for this device in this
+                // direction.
+                unsafe { bindings::dma_unmap_sgtable(as_raw(&dev), self.entries.as_mut(), dir, 0) };
+                return;
+            }
+            Mapping::Mmio(dev) => {
+                // CAST: `usize` has at least 32 bits.
+                let n = self.entries.table().nents as usize;
+                for sg in self.entries.iter().take(n) {
+                    // SAFETY: By the type invariants this entry is mapped for this device.
+                    unsafe { helpers::ext_dma_unmap_mmio(as_raw(&dev), sg) };
+                }
+            }
+            Mapping::Fixed => {}
+        }
+        // INVARIANT: Only pages may be left.
+        self.entries = Entries::empty();
+    }
+}
+
+impl<T> Drop for Table<T> {
+    fn drop(&mut self) {
+        self.unmap();
+    }
+}
+
+impl Table<Owned> {
+    /// Creates a table without entries.
+    ///
+    /// Context: any.
+    pub(in crate::shared::ext) fn empty() -> Self {
+        // INVARIANT: There are no entries.
+        Self {
+            entries: Entries::empty(),
+            mapping: Mapping::None,
+            _memory: PhantomData,
+        }
+    }
+
+    /// Creates a table of device memory, without struct pages, that is mapped for `dev`: by bus
+    /// addresses, which are physical addresses plus `bus_offset`, or by the DMA API.
+    ///
+    /// The table has one entry for each of `segments`, which are physical addresses. No segment
+    /// may be longer than [`max_segment`] of `dev`. `dev` must stay bound to a driver until the
+    /// table is unmapped.
+    ///
+    /// Returns `EIO` if the DMA API fails, and `EINVAL` if there are no segments.
+    ///
+    /// Context: may sleep.
+    ///
+    /// # Safety
+    ///
+    /// - `segments` must lie in memory BARs: with other addresses `dev` could access any host
+    ///   memory.
+    /// - `bus_offset` must be the bus offset of the BAR of all `segments`.
+    pub(in crate::shared::ext) unsafe fn of_mmio(
+        segments: impl Iterator<Item = Segment> + Clone,
+        dev: &Device,
+        bus_offset: Option<i64>,
+    ) -> Result<Self> {
+        let mapping = match bus_offset {
+            Some(_) => Mapping::Fixed,
+            None => Mapping::Mmio(dev.into()),
+        };
+        // INVARIANT: Each entry gets a DMA address, from the DMA API with `Mapping::Mmio`.
+        Self::build(segments, mapping, |sg, phys, len| {
+            let mut addr = 0;
+            match bus_offset {
+                Some(offset) => addr = phys.wrapping_add_signed(offset),
+                // SAFETY: `dev` is valid while borrowed, and `addr` may be written.
+                None => to_result(unsafe {
+                    helpers::ext_dma_map_mmio(as_raw(dev), phys, len, &mut addr)
+                })?,
+            }
+            // SAFETY: `sg` is an entry of the new table.
+            unsafe { helpers::ext_sg_set_dma(sg, addr, len) };
+            Ok(())
+        })
+    }
+}
+
+impl<'a> Table<Borrowed<'a>> {
+    /// Creates a table of the struct pages of `foreign`, of the [`part`] with `skip` and `len`. No
+    /// entry is longer than `max` bytes; see [`split`].
+    ///
+    /// Returns `None` if `foreign` is empty or an entry has no struct page.
+    ///
+    /// Context: may sleep.
+    pub fn of_pages(
+        foreign: &'a ForeignTable,
+        skip: u64,
+        len: u64,
+        max: u32,
+    ) -> Result<Option<Self>> {
+        if !foreign.has_pages() {
+            return Ok(None);
+        }
+        let segments = part(foreign.pages().flatten(), skip, len)?;
+        let segments = split(segments.iter().copied(), max)?;
+        // SAFETY: Each segment is a part of an entry with struct pages, and the pages are valid
+        // for `'a`.
+        unsafe { Self::from_pages(segments) }.map(Some)
+    }
+
+    /// Creates a table of DMA addresses, without pages.
+    ///
+    /// Returns `EINVAL` if there are no segments or a segment is 4 GiB or longer.
+    ///
+    /// Context: may sleep.
+    pub fn of_dma(segments: impl Iterator<Item = Segment> + Clone) -> Result<Self> {
+        // INVARIANT: Each entry gets a DMA address.
+        Self::build(segments, Mapping::Fixed, |sg, addr, len| {
+            // SAFETY: `sg` is an entry of the new table.
+            unsafe { helpers::ext_sg_set_dma(sg, addr, len) };
+            Ok(())
+        })
+    }
+
+    /// Gives the table to C code, which may read and change the entries until the table is passed
+    /// to [`Self::from_raw`].
+    pub fn into_raw(mut table: KBox<Self>) -> *mut bindings::sg_table {
+        // The object does not move any more, so the pointer to the list can be set.
+        table.entries.as_mut();
+        let table = KBox::into_raw(table);
+        // SAFETY: The box has left a valid object; only the address of a field is taken.
+        unsafe { &raw mut (*table).entries.table }
+    }
+
+    /// Takes over a table from C code.
+    ///
+    /// # Safety
+    ///
+    /// - `raw` must come from [`Self::into_raw`], and must be passed to this function only once.
+    /// - The C code must not use the table any more.
+    pub unsafe fn from_raw(raw: *mut bindings::sg_table) -> KBox<Self> {
+        // SAFETY: By the safety requirements `raw` is the field of an object that `KBox::into_raw`
+        // returned and that has no other user.
+        unsafe {
+            let entries = kernel::container_of!(raw, Entries, table);
+            KBox::from_raw(kernel::container_of!(entries, Self, entries))
+        }
+    }
+}
+
+/// Memory with struct pages.
+///
+/// # Safety
+///
+/// The segments must be physical addresses of whole pages with struct pages, which stay valid until
+/// the object is dropped. The segments must not change.
+pub unsafe trait Segments {
+    /// Returns the segments.
+    fn segments(&self) -> impl Iterator<Item = Segment> + Clone + '_;
+}
+
+/// A table of memory with struct pages, with one entry for each segment.
+pub struct PageTable<T: Segments> {
+    // Fields drop in this order: a table must not outlive its memory.
+    /// The table.
+    table: Table<Owned>,
+    /// The memory.
+    memory: T,
+}
+
+impl<T: Segments> PageTable<T> {
+    /// Creates a table of `memory`. Returns `EINVAL` if `memory` is empty.
+    ///
+    /// Context: may sleep.
+    pub fn new(memory: T) -> Result<Self> {
+        Ok(Self {
+            table: Self::build(&memory, u32::MAX)?,
+            memory,
+        })
+    }
+
+    /// Builds a table with entries of at most `max` bytes. The table must not outlive `memory`.
+    fn build(memory: &T, max: u32) -> Result<Table<Owned>> {
+        let segments = split(memory.segments(), max)?;
+        // SAFETY: By the safety requirements of `Segments` the pages are valid until `memory` is
+        // dropped. `PageTable` drops the table before `memory`.
+        unsafe { Table::from_pages(segments) }
+    }
+
+    /// Returns the table.
+    pub fn table(&self) -> &Table<Owned> {
+        &self.table
+    }
+
+    /// Maps the table for `dev`, in both directions. `dev` must stay bound to a driver until the
+    /// table is unmapped.
+    ///
+    /// Builds the table again if an entry is too long for `dev`.
+    ///
+    /// Returns `EBUSY` if the table is mapped already, else the error of the DMA API: `EREMOTEIO`
+    /// if `dev` cannot reach peer-to-peer memory.
+    ///
+    /// Context: may sleep.
+    pub fn map(&mut self, dev: &Device) -> Result {
+        if self.table.is_mapped() {
+            return Err(EBUSY);
+        }
+        let max = max_segment(dev);
+        if self.table.segments().any(|entry| entry.len > max.into()) {
+            self.table = Self::build(&self.memory, max)?;
+        }
+        let (list, dir) = (self.table.entries.as_mut(), DataDirection::Bidirectional);
+        // SAFETY: `dev` is valid while borrowed; by the type invariants the entries are pages.
+        to_result(unsafe { bindings::dma_map_sgtable(as_raw(dev), list, dir.into(), 0) })?;
+        // INVARIANT: The call above mapped the table.
+        self.table.mapping = Mapping::Pages(dev.into());
+        Ok(())
+    }
+
+    /// Reverts [`PageTable::map`]. Does nothing if the table is not mapped.
+    ///
+    /// Context: may sleep.
+    pub fn unmap(&mut self) {
+        self.table.unmap();
+    }
+}
