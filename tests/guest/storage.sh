@@ -70,3 +70,17 @@ all_free() {
 	read -r free <"/sys/bus/pci/devices/$1/p2pmem/available" &&
 		read -r size <"/sys/bus/pci/devices/$1/p2pmem/size" && [ "$free" = "$size" ]
 }
+
+# disk_to_memory: the sample disk_rdma, through the first BAR to the second one; the host's
+# files behind the disk and both BARs have the same bytes then.
+disk_to_memory() {
+	local disk through to
+	disk=$(disk_of disk)
+	dd if=/dev/urandom of="$disk" bs=1M count=1 oflag=direct status=none
+	/mnt/programs/disk_rdma "$disk" "$BAR_A" "$BAR_B" "$DEV" "$(gid_index)" | tee /tmp/disk_rdma
+	read -r _ _ _ _ _ _ through _ _ _ _ to </tmp/disk_rdma
+	cmp --bytes=$((1 << 20)) --ignore-initial="0:${through%,}" "$OUT/bar-disk" "$OUT/bar-a"
+	cmp --bytes=$((1 << 20)) --ignore-initial="0:$to" "$OUT/bar-disk" "$OUT/bar-b"
+	note "disk_rdma: $(cat /tmp/disk_rdma)"
+	eventually balanced
+}

@@ -573,7 +573,7 @@ IOPM=/mnt/programs/iopm
 
 test_help() {
 	local program
-	for program in iopm peer_rdma peer_verbs dm_atomic dm_rust; do
+	for program in iopm peer_rdma peer_verbs dm_atomic disk_rdma dm_rust; do
 		"/mnt/programs/$program" --help >/tmp/help
 		grep "^usage: $program" /tmp/help
 	done
