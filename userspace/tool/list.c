@@ -119,6 +119,8 @@ static int info_bar(const char *path, const char *function)
 	printf("free:      %llu\n", (unsigned long long)attr.free_dm_size);
 	printf("largest:   %llu\n", (unsigned long long)attr.largest_dm_size);
 	printf("page size: %llu\n", (unsigned long long)attr.dm_page_size);
+	printf("published: %s\n",
+	       sys_number(0, "/sys/bus/pci/devices/%s/p2pmem/published", function) ? "yes" : "no");
 	return 0;
 }
 
