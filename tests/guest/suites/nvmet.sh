@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+#
+# The stock NVMe target with published memory of a BAR, over RDMA (Documentation/storage.rst), in the
+# topology connectx_storage. The initiator is the stock one, in the same guest: the adapter connects to
+# itself.
+
+. ./storage.sh
+
+CONFIG=/sys/kernel/config/nvmet
+SUBSYSTEM=$CONFIG/subsystems/peer
+NAMESPACE=$SUBSYSTEM/namespaces/1
+PORT=$CONFIG/ports/1
+DRIVER=/sys/bus/pci/drivers/io_peer_mem
+
+setup() {
+	load_stack
+	load_modules
+	find_bars
+	load_disks
+	modprobe -a configfs nvmet nvmet-rdma nvme-rdma
+	mountpoint -q /sys/kernel/config || mount -t configfs none /sys/kernel/config
+	stock "$DEV" mlx5_ib nvmet nvmet_rdma nvme_rdma
+	make_target
+}
+
+# make_target: a subsystem of one namespace, the SSD, on a port of the RDMA device.
+make_target() {
+	mkdir $SUBSYSTEM
+	echo 1 >$SUBSYSTEM/attr_allow_any_host
+	mkdir $NAMESPACE $PORT
+	disk_of disk >$NAMESPACE/device_path
+	echo rdma >$PORT/addr_trtype
+	echo ipv4 >$PORT/addr_adrfam
+	echo "$IP" >$PORT/addr_traddr
+	echo 4420 >$PORT/addr_trsvcid
+	ln -s $SUBSYSTEM $PORT/subsystems/peer
+}
+
+# staged_in P2PMEM: the namespace is enabled with this value of p2pmem, and the initiator connects. Sets
+# REMOTE, its disk.
+staged_in() {
+	local controller
+	echo "$1" >$NAMESPACE/p2pmem
+	echo 1 >$NAMESPACE/enable
+	nvme connect -t rdma -a "$IP" -s 4420 -n peer | tee /tmp/connect
+	controller=$(sed -n 's/^connecting to device: //p' /tmp/connect)
+	REMOTE=/dev/${controller}n1
+	eventually test -b "$REMOTE"
+}
+disconnected() {
+	nvme disconnect -n peer
+	echo 0 >$NAMESPACE/enable
+	eventually disk_is_closed
+}
+disk_is_closed() { [ ! -e "$REMOTE" ]; }
+
+# staged COMMAND...: sets $staged, the number of requests whose data got published memory meanwhile.
+staged() {
+	trace_calls pci_p2pmem_alloc_sgl
+	"$@"
+	staged=$(traced_calls | grep -c .)
+}
+
+# passes_through BDF: data of the initiator is staged in the memory of this function.
+passes_through() {
+	local staged
+	log_has "nvmet: using p2pmem on $1 for nsid 1"
+	staged verified "$REMOTE" host io_uring crc32c
+	# 128 requests of 64 KiB each way.
+	[ "$staged" -ge 256 ] || fail "$staged requests were staged"
+	note "$staged requests staged in memory of $1"
+}
+
+test_staged_in_a_bar() {
+	local REMOTE marker
+	staged_in "$BDF_A"
+	passes_through "$BDF_A"
+	eventually all_free "$BDF_A"
+	# A text that is nowhere else: the file behind the BAR has it afterwards.
+	marker=marker-$(cat /proc/sys/kernel/random/uuid)
+	must_fail grep -qa "$marker" "$OUT/bar-a"
+	python3 -c 'import sys; print((sys.argv[1] + " ") * 1400)' "$marker" >/tmp/marker
+	dd if=/tmp/marker of="$REMOTE" bs=64k conv=sync oflag=direct status=none
+	grep -qa "$marker" "$OUT/bar-a"
+	grep -qa "$marker" "$OUT/bar-disk"
+	disconnected
+}
+
+# The kernel chooses the nearest of all published memory.
+test_nearest_published_memory() {
+	local REMOTE
+	staged_in 1
+	log_has "nvmet: using p2pmem on [0-9a-f:.]* for nsid 1"
+	verified "$REMOTE" host io_uring sha256
+	note "p2pmem=1: $(log_since test | grep -o 'using p2pmem.*')"
+	disconnected
+}
+
+# The data of the initiator is in a BAR as well.
+test_initiator_with_a_bar() {
+	local REMOTE
+	staged_in "$BDF_A"
+	transfers "$REMOTE" "$BAR_B"
+	verified "$REMOTE" "$BAR_B" libaio crc32c
+	disconnected
+	eventually all_free "$BDF_A"
+	eventually all_free "$BDF_B"
+}
+
+# dma_bytes MEMORY: the bytes that the adapter has read and written there by DMA. "memfd" is host memory.
+dma_bytes() {
+	ask_host connectx report >/dev/null
+	sed -nE "s/.*DMA [^ ]*$1[^ ]*: ([0-9]+) bytes read, ([0-9]+) bytes written.*/\1 \2/p" "$OUT/connectx.log" | tail -n 1
+}
+# ssd_bytes FROM: the bytes that the SSD has transferred since the log of QEMU had the size FROM: to and
+# from the first BAR, and all others.
+ssd_bytes() {
+	local start end _
+	{ read -r _; read -r _; read -r start end _; } <"/sys/bus/pci/devices/$BDF_A/resource"
+	python3 - "$OUT/qemu.log" "$1" "$start" "$end" <<'PYTHON'
+import re, sys
+
+path, begin, start, end = sys.argv[1], *(int(word, 0) for word in sys.argv[2:])
+inside = others = 0
+with open(path, "rb") as log:
+    log.seek(begin)
+    for addr, length in re.findall(rb"pci_nvme_map_addr addr (0x[0-9a-f]+) len (\d+)", log.read()):
+        if start <= int(addr, 16) and int(addr, 16) + int(length) - 1 <= end:
+            inside += int(length)
+        else:
+            others += int(length)
+print(inside, others)
+PYTHON
+}
+
+# From the SSD to a BAR by its DMA, and from there to another BAR by that of the adapter. What the
+# adapter reads and writes in host memory are commands, completions and the tables of its keys.
+test_no_byte_in_host_memory() {
+	local REMOTE from commands payload=$((8 << 20)) a b ram a_after b_after ram_after
+	staged_in "$BDF_A"
+	transfers "$REMOTE" "$BAR_B"
+	read -r -a a < <(dma_bytes bar-a)
+	read -r -a b < <(dma_bytes bar-b)
+	read -r -a ram < <(dma_bytes memfd)
+	from=$(stat -c %s "$OUT/qemu.log")
+	run_fio "$REMOTE" "$BAR_B" io_uring --rw=read
+	read -r -a a_after < <(dma_bytes bar-a)
+	read -r -a b_after < <(dma_bytes bar-b)
+	read -r -a ram_after < <(dma_bytes memfd)
+	expect "$payload 0" ssd_bytes "$from"
+	expect "$payload 0" echo $((a_after[0] - a[0])) $((a_after[1] - a[1]))
+	expect "0 $payload" echo $((b_after[0] - b[0])) $((b_after[1] - b[1]))
+	commands=$((ram_after[0] + ram_after[1] - ram[0] - ram[1]))
+	[ $commands -lt $((payload / 8)) ] || fail "$commands bytes of host memory"
+	note "$payload bytes: all DMA of the SSD is to the first BAR, the adapter reads all there and writes all to the second BAR; commands, completions and tables of keys in host memory: $commands bytes"
+	disconnected
+}
+
+test_memory_that_is_not_published() {
+	unbind "$BDF_B"
+	echo "$BDF_B publish=0" >$DRIVER/bind_with
+	/mnt/programs/iopm info "$BDF_B" | grep -x 'published: no'
+	must_fail eval "echo $BDF_B >$NAMESPACE/p2pmem" 2>&1 | grep 'No such device'
+	unbind "$BDF_B"
+	bind "$BDF_B"
+	find_bars
+	/mnt/programs/iopm info "$BDF_B" | grep -x 'published: yes'
+	echo "$BDF_B" >$NAMESPACE/p2pmem
+}
+
+in_use_now() { ! all_free "$1"; }
+
+# The target goes on with host memory; no request fails.
+test_unbind_under_io() {
+	local REMOTE pid began took
+	staged_in "$BDF_A"
+	run_fio "$REMOTE" host io_uring --rw=randrw --time_based --runtime=15 >/tmp/fio-io 2>&1 &
+	pid=$!
+	eventually in_use_now "$BDF_A"
+	began=${EPOCHREALTIME/[.,]/}
+	unbind_in_time "$BDF_A"
+	took=$(((${EPOCHREALTIME/[.,]/} - began) / 1000))
+	kill -0 $pid
+	verified "$REMOTE" host io_uring crc32c --offset=16M
+	ended $pid || { cat /tmp/fio-io; false; }
+	grep 'err= 0' /tmp/fio-io
+	note "unbind under the target's I/O: $took ms, and no error for the initiator"
+	bind "$BDF_A"
+	find_bars
+	disconnected
+	# Published memory again.
+	staged_in "$BDF_A"
+	passes_through "$BDF_A"
+	disconnected
+}
+
+# Without the target: the sample.
+test_disk_to_bar_to_rdma() { disk_to_memory; }
+
+test_target_is_removed() {
+	rm $PORT/subsystems/peer
+	rmdir $NAMESPACE $PORT $SUBSYSTEM
+	rmmod nvme-rdma nvmet-rdma nvmet
+}
