@@ -16,6 +16,11 @@
 #include "bench_buffer.h"
 
 #define HUGE_PAGE (2ul << 20)
+/*
+ * Where the mapping of a device begins behind a multiple of HUGE_PAGE. The largest page that an MR
+ * can have depends on this: without a fixed place the cost changes with the libraries of the process.
+ */
+#define DEVICE_OFFSET (16ul << 10)
 
 static int pagemap;
 
@@ -78,9 +83,9 @@ int buffer_open(const char *path)
 
 char *buffer_map(int file, size_t size)
 {
-	char *addr = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+	char *addr = reserve(size + DEVICE_OFFSET, PROT_NONE) + DEVICE_OFFSET;
 
-	if (addr == MAP_FAILED)
+	if (mmap(addr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, 0) == MAP_FAILED)
 		err(1, "mmap %zu bytes of the device", size);
 	return addr;
 }
