@@ -88,7 +88,7 @@ unsafe impl Sync for Handle {}
 
 /// The right to revoke one region.
 ///
-/// Clients usually keep tickets in [`Tickets`](crate::shared::peer_client::Tickets).
+/// Clients usually keep tickets in [`Tickets`](super::Tickets).
 ///
 /// # Examples
 ///
@@ -121,7 +121,7 @@ impl Ticket {
         Self { link, core_context }
     }
 
-    /// Revokes the region: fences the device, then drops the region's [`Memory`](crate::shared::peer_client::Memory) in
+    /// Revokes the region: fences the device, then drops the region's [`Memory`](super::Memory) in
     /// this task. If a deregistration is already in progress, the deregistering task drops the
     /// memory, possibly after this function has returned. Does nothing if the region is gone or the
     /// client is unregistered.
@@ -129,7 +129,7 @@ impl Ticket {
     /// Waits for a registration of the region that is in progress.
     ///
     /// Context: may sleep. Must be called without a lock that dropping the
-    /// [`Memory`](crate::shared::peer_client::Memory) takes, and not from a callback: in `get_pages` and `map` of the
+    /// [`Memory`](super::Memory) takes, and not from a callback: in `get_pages` and `map` of the
     /// same region the call would wait for itself.
     pub fn invalidate(&self) {
         let mut state = self.link.state.lock();

@@ -7,7 +7,7 @@
 //! Locking: `Tickets::state` is a leaf. No task holds the lock while a ticket is invalidated or
 //! dropped.
 
-use crate::shared::peer_client::Ticket;
+use super::Ticket;
 use kernel::{
     new_condvar,
     new_mutex,
@@ -25,8 +25,8 @@ use kernel::{
 
 /// The tickets of all regions on one piece of memory: a buffer, a BAR, a device.
 ///
-/// A client calls [`Tickets::add`] in [`Client::get_pages`](crate::shared::peer_client::Client::get_pages) *before* it
-/// pins pages, and keeps the [`TicketGuard`] in its [`Memory`](crate::shared::peer_client::Memory). A concurrent
+/// A client calls [`Tickets::add`] in [`Client::get_pages`](super::Client::get_pages) *before* it
+/// pins pages, and keeps the [`TicketGuard`] in its [`Memory`](super::Memory). A concurrent
 /// [`Tickets::close_and_invalidate`] then either makes `add` fail, or finds the ticket and waits for
 /// the registration.
 ///
@@ -155,7 +155,7 @@ impl Tickets {
     /// Waits until no [`TicketGuard`] exists. Only a closed list is certain to become empty.
     ///
     /// Context: may sleep. Must be called without a lock that dropping a
-    /// [`Memory`](crate::shared::peer_client::Memory) takes.
+    /// [`Memory`](super::Memory) takes.
     pub fn wait_empty(&self) {
         let mut state = self.state.lock();
         state.waiting += 1;
@@ -168,7 +168,7 @@ impl Tickets {
 
 /// Keeps a ticket in its [`Tickets`]. Drop removes the ticket.
 ///
-/// Usually a field of the client's [`Memory`](crate::shared::peer_client::Memory), declared after the pages: when
+/// Usually a field of the client's [`Memory`](super::Memory), declared after the pages: when
 /// [`Tickets::wait_empty`] returns, the pages are released as well. May be dropped in any task, also
 /// within [`Ticket::invalidate`] of the same ticket.
 ///
@@ -200,11 +200,11 @@ impl Drop for TicketGuard {
 #[cfg(ext_tests)]
 #[kernel::macros::kunit_tests(peer_client_tickets)]
 mod tests {
-    use super::*;
-    use crate::shared::peer_client::ticket::{
+    use super::super::ticket::{
         Handle,
         Link, //
     };
+    use super::*;
     use core::ptr::NonNull;
     use kernel::{
         sync::atomic::{

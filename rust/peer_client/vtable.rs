@@ -3,21 +3,21 @@
 //! The C callbacks of a client.
 //!
 //! `VTable` turns an implementation of [`Client`] into the C structure that the core expects. Used
-//! by [`Registration`](crate::shared::peer_client::Registration).
+//! by [`Registration`](super::Registration).
 
-use crate::shared::bindings::peer::{
-    peer_memory_client,
-    peer_memory_client_ex,
-    PEER_MEM_MAPS_FOR_ANY_DEVICE,
-    PEER_MEM_MEMORY_PINNABLE, //
-};
-use crate::shared::peer_client::{
+use super::{
     Client,
     Memory,
     SlotData,
     Slotted,
     Ticket,
     VaRange, //
+};
+use crate::shared::bindings::peer::{
+    peer_memory_client,
+    peer_memory_client_ex,
+    PEER_MEM_MAPS_FOR_ANY_DEVICE,
+    PEER_MEM_MEMORY_PINNABLE, //
 };
 use core::{
     marker::PhantomData,

@@ -62,7 +62,7 @@ pub(crate) struct PinnedPages {
     // Drop order: when `Tickets::wait_empty` returns, no table is left.
     /// The pages. A driver whose memory can move also keeps a pin or a reference here.
     table: PageTable<Part>,
-    /// Keeps the ticket in the list of [`Memory::tickets`].
+    /// Keeps the ticket in the list of [`DeviceMemory::tickets`].
     _ticket: TicketGuard,
 }
 

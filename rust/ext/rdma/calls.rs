@@ -66,7 +66,7 @@ impl CallCounter {
     }
 }
 
-/// InFlightCalls in flight in the hooks of one device, in a `percpu_ref`.
+/// Calls in flight in the hooks of one device, in a `percpu_ref`.
 ///
 /// # Invariants
 ///
@@ -171,7 +171,7 @@ impl InFlightCalls {
         )
     }
 
-    /// InFlightCalls `f` and counts the call. The reads of `f` are ordered after earlier reads of the
+    /// Calls `f` and counts the call. The reads of `f` are ordered after earlier reads of the
     /// caller.
     pub(super) fn within<R>(&self, f: impl FnOnce() -> R) -> R {
         let counter = &self.0[TaskId::current().hash(BITS)];
