@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
+# shellcheck disable=SC2034 # for the suites
 #
 # Storage on BARs: disks, and unmodified programs that transfer between a disk and mapped memory.
 # Sourced by the suites storage and nvmet.
@@ -69,6 +70,13 @@ all_free() {
 	local free size
 	read -r free <"/sys/bus/pci/devices/$1/p2pmem/available" &&
 		read -r size <"/sys/bus/pci/devices/$1/p2pmem/size" && [ "$free" = "$size" ]
+}
+
+# took_ms COMMAND...: sets $took.
+took_ms() {
+	local began=${EPOCHREALTIME/[.,]/}
+	"$@"
+	took=$(((${EPOCHREALTIME/[.,]/} - began) / 1000))
 }
 
 # disk_to_memory: the sample disk_rdma, through the first BAR to the second one; the host's

@@ -173,14 +173,12 @@ in_use_now() { ! all_free "$1"; }
 
 # The target goes on with host memory; no request fails.
 test_unbind_under_io() {
-	local REMOTE pid began took
+	local REMOTE pid took
 	staged_in "$BDF_A"
 	run_fio "$REMOTE" host io_uring --rw=randrw --time_based --runtime=15 >/tmp/fio-io 2>&1 &
 	pid=$!
 	eventually in_use_now "$BDF_A"
-	began=${EPOCHREALTIME/[.,]/}
-	unbind_in_time "$BDF_A"
-	took=$(((${EPOCHREALTIME/[.,]/} - began) / 1000))
+	took_ms unbind_in_time "$BDF_A"
 	kill -0 $pid
 	verified "$REMOTE" host io_uring crc32c --offset=16M
 	ended $pid || { cat /tmp/fio-io; false; }

@@ -20,8 +20,7 @@ setup() {
 	eventually disk_of slow
 	modprobe -a ext4 xfs dm-mod dm-crypt
 	mkdir -p /tmp/fs
-	DISK=$(disk_of disk)
-	CMB=/sys/bus/pci/devices/$(ssd_of disk)/p2pmem/allocate
+	find_disk
 	cat "${CMB%/*}/available" >/tmp/cmb-available
 	note "nvme: $(modinfo -n nvme), $(fio --version)"
 }
@@ -301,12 +300,6 @@ io_ends() {
 		grep 'err=' /tmp/fio-$i
 		grep -E "error=($2)" /tmp/fio-$i
 	done
-}
-# took_ms COMMAND...: sets $took.
-took_ms() {
-	local began=${EPOCHREALTIME/[.,]/}
-	"$@"
-	took=$(((${EPOCHREALTIME/[.,]/} - began) / 1000))
 }
 bar_is_back() {
 	find_bars
