@@ -20,6 +20,7 @@ struct expected {
 	struct buffer *buffer;	/* NULL: host memory */
 	size_t offset;		/* in bytes */
 	bool writable;
+	bool pinnable;		/* host memory, whatever its name: the driver can pin it */
 };
 
 /* The dma-buf that the pages are named as, all of them. */
@@ -67,7 +68,7 @@ static struct expected expect(const struct field *f, size_t from, size_t length,
 	size_t first = from / PAGE, last = (from + length - 1) / PAGE;
 	const struct place *p = &f->places[first];
 	bool ordinary = p->kind == HOST && p->prot & PROT_WRITE, host = true, any_name = false;
-	struct expected e = { .writable = true };
+	struct expected e = { .writable = true, .pinnable = true };
 
 	for (size_t page = first; page <= last; page++) {
 		int prot = write ? PROT_WRITE : PROT_READ;
@@ -79,6 +80,7 @@ static struct expected expect(const struct field *f, size_t from, size_t length,
 	if (host && (ordinary || !any_name))
 		return e;
 	e = any_name ? named(f, first, last) : mapped(f, first, last);
+	e.pinnable = host;
 	e.offset += from % PAGE;
 	if (!e.error && write && !e.writable)
 		e.error = EACCES;
@@ -153,21 +155,36 @@ static size_t choose(struct thread *t, size_t *length)
 	return first * PAGE + skip;
 }
 
-/* The errnos of a registration that must succeed, or end with @e. */
-static const int *allowed(int error, bool may_be_revoked)
+/*
+ * Between the removal of the core from a device and that of ib_uverbs, the driver alone registers
+ * (locking.rst, "Removal of a device"): it knows no names, and pins what it can. The umem hook then
+ * has the other memory pinned.
+ */
+static bool driver_alone(const struct expected *e)
 {
-	static __thread int list[8];
+	return unsteady && (e->error || e->buffer);
+}
+
+/* The errnos of a registration that must succeed, or end with @e->error. */
+static const int *allowed(const struct expected *e)
+{
+	static __thread int list[10];
 	int n = 0;
 
-	if (error)
-		list[n++] = error;
-	if (may_be_revoked)
+	if (e->error)
+		list[n++] = e->error;
+	if (is_revoked(e->buffer))
 		list[n++] = ENODEV;
 	/* Of a device that is removed, or has too many objects. */
 	if (unsteady) {
 		list[n++] = EIO;
 		list[n++] = ENODEV;
 		list[n++] = EAGAIN;
+	}
+	if (driver_alone(e)) {
+		list[n++] = EFAULT;
+		if (e->buffer && e->buffer->pinned_not)
+			list[n++] = EOPNOTSUPP;
 	}
 	list[n] = 0;
 	return list;
@@ -181,6 +198,7 @@ static void reg_part(struct thread *t)
 	bool write = !one_in(t, 4), starved = one_in(t, 2);
 	size_t length, from = choose(t, &length);
 	struct expected e = expect(f, from, length, write);
+	bool host;	/* perhaps */
 	int error;
 
 	dereg(t, &p->mr);
@@ -192,20 +210,24 @@ static void reg_part(struct thread *t)
 	p->mr = ibv_reg_mr(adapter < 0 ? pd : adapters[adapter].rdma.pd, f->base + from, length,
 			   write ? ACCESS_ALL : IBV_ACCESS_REMOTE_READ);
 	error = p->mr ? 0 : errno;
-	called(t, OP_REG_PART, error, allowed(e.error, is_revoked(e.buffer)));
+	called(t, OP_REG_PART, error, allowed(&e));
 	starve(t, false);
 	if (error)
 		return;
-	if (e.error)
+	host = driver_alone(&e) && e.pinnable;
+	if (e.error && !host)
 		bug(t, "an MR of %zu bytes at byte %#zx of the field, instead of %s", length, from,
 		    strerrorname_np(e.error));
 	p->adapter = adapter;
 	p->writable = write;
-	p->buffer = e.buffer;
+	/* Whether the MR is on its dma-buf or on host memory is not known. */
+	p->buffer = host ? NULL : e.buffer;
 	p->offset = e.offset;
 	p->at = f->base + from;
 	p->length = length;
-	p->changes = f->changes;
+	p->changes = host ? ~0ULL : f->changes;
+	if (host && e.buffer)
+		e.buffer->left = true;
 }
 
 /* --- transfers --- */
