@@ -100,7 +100,7 @@ shell:
 	@KERNEL='$(KERNEL)' scripts/shell
 
 host-test:
-	@scripts/host-test
+	@scripts/checks/host-test
 
 kunit:
 	@FILTER='$(FILTER)' scripts/check kunit

@@ -12,7 +12,7 @@ connectx_pid='' connectx_base=''
 connectx_serve() {
 	local program base=$1
 	shift
-	program=$("$TOP/scripts/connectx")
+	program=$("$TOP/scripts/make/connectx")
 	connectx_base=$base
 	rm -f "$base".{log,in,out}
 	touch "$base.log"

@@ -26,7 +26,7 @@ int do_remote(struct options *o);
 struct buffer host_memory(size_t length);
 /* Maps @path and fills the mapping with zeros, so that a byte beside the MR shows. */
 struct buffer map_zeroed(const char *path, const struct options *o);
-/* Prints the place and the seed of the pattern, for scripts/check-bar-file. */
+/* Prints the place and the seed of the pattern, for scripts/checks/check-bar-file. */
 void report(const char *what, const struct buffer *b, const struct options *o);
 void must_equal(const void *got, const void *want, size_t length, const char *what);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * A pattern of bytes from a seed: splitmix64, little endian. scripts/check-bar-file
+ * A pattern of bytes from a seed: splitmix64, little endian. scripts/checks/check-bar-file
  * generates the same on the host.
  */
 #ifndef PATTERN_H

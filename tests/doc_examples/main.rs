@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Crate of the documentation examples of `rust/`; see `scripts/doc-examples`.
+//! Crate of the documentation examples of `rust/`; see `scripts/checks/doc-examples`.
 
 #[path = "../../rust/mod.rs"]
 #[allow(dead_code, unreachable_pub, unused_imports, unused_macros)]

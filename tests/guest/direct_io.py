@@ -24,7 +24,7 @@ DM_DEV_CREATE, DM_DEV_REMOVE, DM_DEV_SUSPEND, DM_TABLE_LOAD = 3, 4, 6, 9
 
 
 def pattern(seed):
-    """As scripts/check-bar-file makes it."""
+    """As scripts/checks/check-bar-file makes it."""
     mask = (1 << 64) - 1
     out = bytearray()
     while len(out) < LENGTH:

@@ -2,7 +2,7 @@
 # shellcheck shell=bash
 #
 # The kernel log of a guest: marks of tests, and the lines that a healthy kernel does not
-# print (bad-log). Sourced by the suites' lib.sh and, on the host, by scripts/log-scan.
+# print (bad-log). Sourced by the suites' lib.sh and, on the host, by scripts/checks/log-scan.
 
 log_mark() { echo "peer-test: $1" >/dev/kmsg; }
 # Within a test, for one_line. Each of our modules logs at most 10 lines in 5 s that users can

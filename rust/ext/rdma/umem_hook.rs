@@ -10,8 +10,8 @@
 //!
 //! All drivers pin user memory through the exported `ib_umem_get_desc()`: MRs, and also the buffers
 //! and doorbell pages of queues. The compiler may inline that function only into
-//! `ib_umem_get_cq_buf_or_va()`. `scripts/umem-paths` proves this for the `ib_core.ko` of a kernel.
-//! A [`UmemHook`] redirects the calls of both functions by ftrace, as livepatch does.
+//! `ib_umem_get_cq_buf_or_va()`. `scripts/checks/umem-paths` proves this for the `ib_core.ko` of a
+//! kernel. A [`UmemHook`] redirects the calls of both functions by ftrace, as livepatch does.
 //!
 //! The replacement first calls the original with the arguments unchanged. If the pages cannot be
 //! pinned, the replacement asks the [`UmemProvider`] for a dma-buf, and calls the original again

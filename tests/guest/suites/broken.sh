@@ -2,7 +2,7 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2034
 #
-# Tests that fail in every possible way; scripts/harness-test checks the reports.
+# Tests that fail in every possible way; scripts/checks/harness-test checks the reports.
 
 setup() { true; }
 TEST_LIMIT=5

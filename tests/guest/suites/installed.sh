@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 #
-# A Debian system with the packages installed, after its boot (scripts/installed): the tests load modules
-# as an administrator does, and make no group and set no permission.
+# A Debian system with the packages installed, after its boot (scripts/checks/installed): the tests
+# load modules as an administrator does, and make no group and set no permission.
 
 . ./steps.sh
 
