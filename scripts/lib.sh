@@ -77,6 +77,28 @@ publish() {
 	mv -f "$CACHE/$2.key.new" "$CACHE/$2.key"
 }
 
+# cached NAME KEY MESSAGE FUNCTION ARGUMENT...: prints the directory $CACHE/NAME. Unless it was
+# completed with this KEY, says MESSAGE first and has FUNCTION fill it: the last argument of FUNCTION
+# is an empty directory on the same file system, and its output goes to the log NAME.log.
+cached() {
+	local name=$1 key=$2 message=$3 new
+	shift 3
+	# $(cached ...) does not inherit it.
+	set -e
+	if ! made "$name" "$key"; then
+		need_root
+		lock "$name"
+		# Another process may have made it meanwhile.
+		if ! made "$name" "$key"; then
+			say "$message"
+			new=$(scratch "$name")
+			quietly "$name.log" "$@" "$new"
+			publish "$new" "$name" "$key"
+		fi
+	fi
+	printf '%s\n' "$CACHE/$name"
+}
+
 # once NAME ANSWER: prints the answer and keeps it for the rest of the run, during
 # which the checkout does not change. is_once NAME: prints a kept answer, if there is one.
 once() {
@@ -170,6 +192,14 @@ enter_root() {
 		exec chroot "$dir" /usr/bin/env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
 			HOME=/root LC_ALL=C.UTF-8 TERM="${TERM:-dumb}" "$@"
 	' enter_root "$dir" "$TOP" "$CACHE" "$@"
+}
+
+# function_in_root DIR FUNCTION ARGUMENT...: runs a function of this script in the tree DIR; it must
+# not need others.
+function_in_root() {
+	local dir=$1
+	shift
+	in_root "$dir" bash -ec "$(declare -f "$1")"$'\n"$@"' bash "$@"
 }
 
 # over TREE CHANGES COMMAND...: runs COMMAND in the tree TREE, as in_root does; what it changes
