@@ -5,14 +5,14 @@ include version.mk
 # The kernel release to build and install for. KVER= is for scripts/kernel-version as well,
 # which takes Debian's newest known one without it.
 release := $(or $(KVER),$(shell uname -r))
-# The same folder as in scripts/lib.sh.
+# The same directory as in scripts/lib.sh.
 CACHE := $(or $(IB_PEER_MEM_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/ib-peer-mem)
 
 # For an installed kernel; KDIR=TREE: for a tree that is prepared for modules in Rust.
 modules:
 	$(if $(KDIR),+$(MAKE) -C $(KDIR) M=$(CURDIR) modules,dkms/build $(release))
 
-# For Debian's kernel KVER, with its Rust metadata generated again; prints the folder.
+# For Debian's kernel KVER, with its Rust metadata generated again; prints the directory.
 stock:
 	@scripts/build stock
 
@@ -25,7 +25,7 @@ include dkms/install.mk
 
 define help
 Build and install
-  make deb           Debian packages, checked by lintian; prints their folder
+  make deb           Debian packages, checked by lintian; prints their directory
   make               the modules for the running kernel, with its headers and source of the
                      distribution; KDIR=TREE: for any prepared kernel tree with CONFIG_RUST
   make install       modules, headers, system configuration, libiopm and iopm, without

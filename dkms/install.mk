@@ -4,7 +4,7 @@
 
 DESTDIR ?=
 PREFIX ?= /usr/local
-# The folder of the modules and of their Module.symvers.
+# The directory of the modules and of their Module.symvers.
 MODULES ?= .
 SYMVERS ?= $(MODULES)/Module.symvers
 UDEVDIR ?= /usr/lib/udev
@@ -14,7 +14,7 @@ STRIP ?= strip
 moddir := /usr/lib/modules/$(release)/updates/ib-peer-mem
 installed := /usr/src/ib-peer-mem
 dkms_name := ib-peer-mem-$(PEER_MEM_VERSION)
-dkms_folder := $(DESTDIR)/usr/src/$(dkms_name)
+dkms_dir := $(DESTDIR)/usr/src/$(dkms_name)
 data := install -m 644
 
 install-modules:
@@ -55,13 +55,13 @@ dkms_source := Kbuild version.mk include rust src samples/io_peer_mem scripts/in
 # The releases that the modules build for, oldest first.
 kernels = $(shell grep '^[0-9]' scripts/kernels | sort -V)
 install-dkms-source:
-	install -d $(dkms_folder)
+	install -d $(dkms_dir)
 	find $(dkms_source) -type f ! -name '*.o' ! -name '.*' ! -name '*_generated.rs' ! -name '*.rmeta' \
-		! -name rdma_inline.c -exec cp --parents -t $(dkms_folder) {} +
+		! -name rdma_inline.c -exec cp --parents -t $(dkms_dir) {} +
 	$(MAKE) install-dkms-conf DESTDIR=$(DESTDIR)
 install-dkms-conf:
 	sed -e 's/#MODULE_VERSION#/$(PEER_MEM_VERSION)/' -e 's/#OLDEST_KERNEL#/$(firstword $(kernels))/' \
-		-e 's/#NEWEST_KERNEL#/$(lastword $(kernels))/' dkms/dkms.conf >$(dkms_folder)/dkms.conf
+		-e 's/#NEWEST_KERNEL#/$(lastword $(kernels))/' dkms/dkms.conf >$(dkms_dir)/dkms.conf
 
 install-userspace:
 	$(MAKE) -C userspace install DESTDIR=$(DESTDIR) PREFIX=$(PREFIX)
@@ -84,7 +84,7 @@ uninstall-compat:
 uninstall:
 	-[ -n "$(DESTDIR)" ] || [ ! -d /var/lib/dkms/ib-peer-mem ] || dkms remove ib-peer-mem/$(PEER_MEM_VERSION) --all
 	-[ -n "$(DESTDIR)" ] || ib-peer-mem-compat purge
-	rm -rf $(DESTDIR)$(moddir) $(DESTDIR)$(installed) $(dkms_folder) $(DESTDIR)/var/cache/ib-peer-mem
+	rm -rf $(DESTDIR)$(moddir) $(DESTDIR)$(installed) $(dkms_dir) $(DESTDIR)/var/cache/ib-peer-mem
 	rm -f $(addprefix $(DESTDIR), $(UDEVDIR)/rules.d/60-io-peer-mem.rules $(SYSUSERSDIR)/io-peer-mem.conf \
 		/usr/lib/modules-load.d/ib-peer-mem.conf /usr/lib/modprobe.d/ib-peer-mem.conf \
 		/usr/sbin/ib-peer-mem-compat /usr/share/man/man8/ib-peer-mem-compat.8)

@@ -9,7 +9,7 @@ set -euo pipefail
 TOP=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 CACHE=${IB_PEER_MEM_CACHE:-${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/ib-peer-mem}
 JOBS=${JOBS:-$(nproc)}
-# Set by scripts/check and scripts/soak: the folder of the current run's results.
+# Set by scripts/check and scripts/soak: the directory of the current run's results.
 PEER_MEM_RUN=${PEER_MEM_RUN:-}
 LOGS=${PEER_MEM_RUN:+$PEER_MEM_RUN/log}
 LOGS=${LOGS:-$CACHE/log}
@@ -31,14 +31,14 @@ need_root() {
 	[ "$(id -u)" = 0 ] || die "needs root (it mounts and chroots): run it with sudo"
 }
 
-# in_cache FOLDER: prints its path below $CACHE. Guests and the trees of in_root see no other
-# folder but the checkout, so that one elsewhere is an error.
+# in_cache DIR: prints its path below $CACHE. Guests and the trees of in_root see no other
+# directory but the checkout, so that one elsewhere is an error.
 in_cache() {
-	local folder cache
-	folder=$(realpath -m "$1") cache=$(realpath -m "$CACHE")
-	case $folder in
-	"$cache"/*) printf '%s\n' "$CACHE${folder#"$cache"}" ;;
-	*) die "$1 is not in the cache, $CACHE: name a folder there" ;;
+	local dir cache
+	dir=$(realpath -m "$1") cache=$(realpath -m "$CACHE")
+	case $dir in
+	"$cache"/*) printf '%s\n' "$CACHE${dir#"$cache"}" ;;
+	*) die "$1 is not in the cache, $CACHE: name a directory there" ;;
 	esac
 }
 
@@ -111,7 +111,7 @@ once() {
 }
 is_once() { [ -n "$PEER_MEM_RUN" ] && cat "$PEER_MEM_RUN/once/$1" 2>/dev/null; }
 
-# new_run KIND: creates a folder for the results of one run, $CACHE/results/KIND-TIME-PID,
+# new_run KIND: creates a directory for the results of one run, $CACHE/results/KIND-TIME-PID,
 # links results/last-KIND to it (results/last for "check") and prints it. Of older runs of
 # this kind the last KEEP_RUNS stay, and those that still go on. The caller then calls
 # hold_run.
@@ -136,7 +136,7 @@ hold_run() {
 	flock "$HELD_FD"
 }
 
-# scratch NAME: an empty folder of this name in the cache, for publish.
+# scratch NAME: an empty directory of this name in the cache, for publish.
 scratch() {
 	rm -rf --one-file-system "${CACHE:?}/$1.new"
 	mkdir -p "$CACHE/$1.new"
@@ -203,7 +203,7 @@ function_in_root() {
 }
 
 # over TREE CHANGES COMMAND...: runs COMMAND in the tree TREE, as in_root does; what it changes
-# there is kept in the folder CHANGES, on the cache's file system, and TREE stays as it is. With
+# there is kept in the directory CHANGES, on the cache's file system, and TREE stays as it is. With
 # "mounted" before COMMAND it runs outside, with the whole as CHANGES/root.
 over() {
 	local tree=$1 changes=$2

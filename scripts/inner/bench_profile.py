@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""bench_profile.py DEVICE FOLDER runs inside the rootfs, for PROFILE=1 scripts/bench: prints
-the functions with the most instructions of their own, of the traces graph-* in FOLDER.
+"""bench_profile.py DEVICE DIR runs inside the rootfs, for PROFILE=1 scripts/bench: prints
+the functions with the most instructions of their own, of the traces graph-* in DIR.
 
 Tracing costs instructions itself, for each function. What a call costs is estimated from a
 traced and an untraced registration, and taken off.
@@ -50,11 +50,11 @@ def parse(name):
     return calls
 
 
-def main(device, folder):
-    for name in sorted(glob.glob(os.path.join(folder, "graph-*"))):
+def main(device, directory):
+    for name in sorted(glob.glob(os.path.join(directory, "graph-*"))):
         what = os.path.basename(name)[len("graph-"):]
         calls = parse(name)
-        with open(os.path.join(folder, "untraced-" + what), encoding="ascii") as file:
+        with open(os.path.join(directory, "untraced-" + what), encoding="ascii") as file:
             plain = sum(int(line.split()[4]) for line in file)
         # Tracing costs a part inside the function, at most what the shortest one took, and a
         # part outside.

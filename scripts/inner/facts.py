@@ -65,8 +65,8 @@ def counters():
     yield from different("Documentation/sysfs.rst", "counter", source, rows, known)
     # A name that is a part of another one, as of a function, is not meant.
     named = re.compile(r'client_counter\([^,()]*, "(\w+)"\)|\b(num_(?:alloc|dealloc|reg|dereg|free)_[a-z]+)\b')
-    for folder in "userspace", "tests", "Documentation", "samples":
-        for path in sorted((top / folder).rglob("*")):
+    for directory in "userspace", "tests", "Documentation", "samples":
+        for path in sorted((top / directory).rglob("*")):
             if path.suffix in (".c", ".rs", ".rst", ".sh") and path.is_file():
                 found = {name for names in named.findall(path.read_text()) for name in names if name}
                 for name in sorted(found - set(known)):
@@ -87,10 +87,10 @@ def table(name):
     return rows
 
 
-def declared(folder):
+def declared(directory):
     """The parameters that the C files of a module declare: {name: (mode, description, file)}."""
     found = {}
-    for path in sorted((top / folder).glob("*.c")):
+    for path in sorted((top / directory).glob("*.c")):
         code, file = path.read_text(), path.relative_to(top)
         descriptions = dict(re.findall(r'MODULE_PARM_DESC\((\w+), "([^"]*)"\)', code))
         for name, mode in re.findall(r"(?m)^module_param(?:_cb)?\((\w+),.*\b(0\d+)\);", code):
@@ -111,8 +111,8 @@ def parameters():
     at_load = "the module is loaded"
     rows = {(row[1], row[0].strip("`")): row[2:] for row in table(document)[1:]}
     known = {}
-    for module, folder in ("ib_peer_mem", "src"), ("io_peer_mem", "samples/io_peer_mem"):
-        found = yield from declared(folder)
+    for module, directory in ("ib_peer_mem", "src"), ("io_peer_mem", "samples/io_peer_mem"):
+        found = yield from declared(directory)
         known |= {(module, name): value for name, value in found.items()}
     yield from different(document, "parameter", "src/params.c or samples/io_peer_mem/params.c",
                          map(" ".join, rows), map(" ".join, known))

@@ -90,7 +90,7 @@ class Source:
         self.src = src
         root = (src / "main.rs").read_text()
         # What "use crate::NAME" may name besides modules and items of the root: exported macros.
-        self.macros = {name for folder in (src, src.parent / "rust") for path in folder.rglob("*.rs")
+        self.macros = {name for top in (src, src.parent / "rust") for path in top.rglob("*.rs")
                        for name in re.findall(r"macro_rules! (\w+)", path.read_text())}
         self.modules = {path.stem for path in src.glob("*.rs")} | {path.name for path in src.iterdir() if path.is_dir()}
         # Modules of the root that are no part of SRC have no layer: rust/ knows nothing of SRC.

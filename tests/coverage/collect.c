@@ -23,7 +23,7 @@ static struct counters modules[] = {
 	COUNTERS("peer_mem_kunit"),
 };
 
-static struct dentry *folder;
+static struct dentry *dir;
 
 /* The address is valid until the module is freed. */
 static u64 *symbol(const char *name)
@@ -47,7 +47,7 @@ static void accumulate(struct counters *c)
 		if (!c->sum.data)
 			return;
 		c->sum.size = n * sizeof(u64);
-		debugfs_create_blob(c->module, 0400, folder, &c->sum);
+		debugfs_create_blob(c->module, 0400, dir, &c->sum);
 	}
 	for (i = 0; i < n && i < c->sum.size / sizeof(u64); i++)
 		((u64 *)c->sum.data)[i] += c->start[i];
@@ -78,7 +78,7 @@ static struct notifier_block nb = { .notifier_call = on_module };
 
 static int __init collect_init(void)
 {
-	folder = debugfs_create_dir("peer_mem_coverage", NULL);
+	dir = debugfs_create_dir("peer_mem_coverage", NULL);
 	return register_module_notifier(&nb);
 }
 
@@ -87,7 +87,7 @@ static void __exit collect_exit(void)
 	size_t i;
 
 	unregister_module_notifier(&nb);
-	debugfs_remove(folder);
+	debugfs_remove(dir);
 	for (i = 0; i < ARRAY_SIZE(modules); i++)
 		kvfree(modules[i].sum.data);
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""missed.py LCOV TOP FOLDER...: for each source file below TOP/FOLDER, what part of its lines some
+"""missed.py LCOV TOP DIR...: for each source file below TOP/DIR, what part of its lines some
 test runs, and the lines that no test runs.
 
 LCOV is a trace file of llvm-cov. A file without code is left out; one that no module has been built
@@ -45,11 +45,11 @@ def ranges(numbers, known):
     return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in parts)
 
 
-def main(trace, top, *folders):
+def main(trace, top, *directories):
     files, without, total, missed_total = lines_of(trace), [], 0, 0
-    for folder in folders:
+    for directory in directories:
         all_lines, all_missed, rows = 0, 0, []
-        for where, _, names in sorted(os.walk(os.path.join(top, folder))):
+        for where, _, names in sorted(os.walk(os.path.join(top, directory))):
             for name in sorted(names):
                 if not name.endswith(".rs"):
                     continue
@@ -66,7 +66,7 @@ def main(trace, top, *folders):
                 if known:
                     part = 100 * (len(known) - len(missed)) // len(known)
                     rows.append((shown, part, len(known), ranges(missed, known)))
-        print(f"\n{folder}: {all_lines - all_missed} of {all_lines} lines"
+        print(f"\n{directory}: {all_lines - all_missed} of {all_lines} lines"
               + (f", {100 * (all_lines - all_missed) / all_lines:.1f} %" if all_lines else ""))
         for shown, part, lines, missed in rows:
             print(f"  {shown:42} {part:3} % of {lines:4}" + (f"  not run: {missed}" if missed else ""))

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """Run modules of rdma-core's own tests and print the outcome of each test.
 
-usage: run_pyverbs.py FOLDER --dev DEVICE MODULE...
+usage: run_pyverbs.py DIR --dev DEVICE MODULE...
 
-FOLDER contains tests/. Standard output has one line per test: its id, "passed",
+DIR contains tests/. Standard output has one line per test: its id, "passed",
 "skipped" or "failed", and the kind of a failure. Output of the tests and tracebacks go
 to standard error. A failed test runs again, up to TRIES times in all, and the last
 outcome counts: the tests wait a few seconds for completions, which is too short if two
@@ -117,12 +117,12 @@ def leave_out_races(modules):
 
 
 def main():
-    folder = sys.argv.pop(1)
+    directory = sys.argv.pop(1)
     sys.dont_write_bytecode = True
-    sys.path[:0] = [folder, f'{folder}/tests']
+    sys.path[:0] = [directory, f'{directory}/tests']
     # Without the __init__ of the package, which loads the tests of all vendors.
     package = sys.modules['tests'] = types.ModuleType('tests')
-    package.__path__ = [f'{folder}/tests']
+    package.__path__ = [f'{directory}/tests']
     from args_parser import parser
     parser.parse_args()
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 #
-# A machine as files: /sys, /proc and /dev below a folder, for iopm --sysroot. Sourced by
+# A machine as files: /sys, /proc and /dev below a directory, for iopm --sysroot. Sourced by
 # tests/userspace/run.
 
 # put PATH TEXT: a file of the machine.

@@ -2,8 +2,8 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2034,SC2154 # failed and out are of the script that sources this
 #
-# Shared by the tests that scripts/checks/vendor-builds runs in trees of their own. $out is a folder
-# for logs; $failed is set to 1 if a check fails.
+# Shared by the tests that scripts/checks/vendor-builds runs in trees of their own. $out is a
+# directory for logs; $failed is set to 1 if a check fails.
 
 check() { # check NAME COMMAND...
 	local name=$1 rc

@@ -32,11 +32,11 @@ static int add_function(struct iopm_device ***list, int *n, const char *function
 {
 	struct iopm_device **longer, *device;
 	struct dirent **files;
-	char folder[sizeof(device->path)];
+	char dir[sizeof(device->path)];
 	int count, error = 0;
 
-	snprintf(folder, sizeof(folder), DEVICES "%.20s", function);
-	count = scandir(folder, &files, is_visible, alphasort);
+	snprintf(dir, sizeof(dir), DEVICES "%.20s", function);
+	count = scandir(dir, &files, is_visible, alphasort);
 	/* The function may have gone meanwhile. */
 	if (count < 0)
 		return errno == ENOMEM ? ENOMEM : 0;
@@ -51,7 +51,7 @@ static int add_function(struct iopm_device ***list, int *n, const char *function
 			error = ENOMEM;
 			break;
 		}
-		snprintf(device->path, sizeof(device->path), "%.40s/%.16s", folder,
+		snprintf(device->path, sizeof(device->path), "%.40s/%.16s", dir,
 			 files[i]->d_name);
 		longer[(*n)++] = device;
 		longer[*n] = NULL;

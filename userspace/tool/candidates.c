@@ -110,13 +110,13 @@ static bool lies_below(const char *path, const struct pci_function *function)
  */
 static bool is_path_of(const char *path, const struct pci_function *function)
 {
-	static const char folder[] = "/nvme-subsystem/";
-	const char *name = strstr(path, folder);
+	static const char dir[] = "/nvme-subsystem/";
+	const char *name = strstr(path, dir);
 	char subsystem[64], controller[PATH_MAX];
 	struct sys_list names;
 	bool found = false;
 
-	if (!name || sscanf(name + strlen(folder), "%63[^/]", subsystem) != 1)
+	if (!name || sscanf(name + strlen(dir), "%63[^/]", subsystem) != 1)
 		return false;
 	names = sys_list("/sys/class/nvme-subsystem/%s", subsystem);
 	for (int i = 0; i < names.count && !found; i++) {
@@ -125,7 +125,7 @@ static bool is_path_of(const char *path, const struct pci_function *function)
 		/* The links to the controllers, nvme0; its disks are nvme0n1. */
 		found = !strncmp(entry, "nvme", 4) &&
 			sys_real(controller, "/sys/class/nvme-subsystem/%s/%s", subsystem, entry) &&
-			!strstr(controller, folder) && lies_below(strcat(controller, "/"), function);
+			!strstr(controller, dir) && lies_below(strcat(controller, "/"), function);
 	}
 	sys_list_free(&names);
 	return found;

@@ -65,7 +65,7 @@ static const struct probe probes[] = {
 	{ "RCCL, since mid 2026", &amd, BY_DMA_BUF,
 	  { ALL_SYMBOLS, { "dma_buf_move_notify", "pci_p2pdma" } }, YES, NO, FORCE_RCCL },
 	{ "RCCL, since mid 2026", &amd, BY_ADDRESS,
-	  { ANY_FOLDER, { PEERS, "/sys/kernel/memory_peers", "/sys/memory_peers" } }, YES, NO,
+	  { ANY_DIRECTORY, { PEERS, "/sys/kernel/memory_peers", "/sys/memory_peers" } }, YES, NO,
 	  FORCE_RCCL },
 
 	{ "RCCL, before mid 2026", &amd, BY_DMA_BUF, { .kind = IMPORT }, UNDECIDED, NO, NULL },

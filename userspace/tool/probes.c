@@ -56,7 +56,7 @@ static enum finding any_file(const struct look *look, struct line *line)
 	return MISSING;
 }
 
-static enum finding any_folder(const struct look *look, struct line *line)
+static enum finding any_directory(const struct look *look, struct line *line)
 {
 	for (int i = 0; i < count(look); i++) {
 		struct sys_list list = sys_list("%s", look->texts[i]);
@@ -65,14 +65,14 @@ static enum finding any_folder(const struct look *look, struct line *line)
 		for (int j = 0; j < list.count && !found; j++) {
 			found = sys_exists("%s/%s/.", look->texts[i], list.entries[j]->d_name);
 			if (found)
-				add(line, "%s has the folder %s", look->texts[i],
+				add(line, "%s has the directory %s", look->texts[i],
 				    list.entries[j]->d_name);
 		}
 		sys_list_free(&list);
 		if (found)
 			return FOUND;
 	}
-	add(line, "there is no folder in ");
+	add(line, "there is no directory in ");
 	add_texts(line, look, " or ");
 	return MISSING;
 }
@@ -269,7 +269,7 @@ enum finding look_at(const struct look *look, const struct adapters *adapters, c
 	text[0] = 0;
 	switch (look->kind) {
 	case ANY_FILE: return any_file(look, &line);
-	case ANY_FOLDER: return any_folder(look, &line);
+	case ANY_DIRECTORY: return any_directory(look, &line);
 	case ANY_SYMBOL:
 	case ALL_SYMBOLS: return symbols(look, &line);
 	case BOOT_CONFIG:

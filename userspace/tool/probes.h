@@ -9,7 +9,7 @@
 
 enum look_kind {
 	ANY_FILE,	/* one of the files exists */
-	ANY_FOLDER,	/* one of the folders has a folder */
+	ANY_DIRECTORY,	/* one of the directories has a subdirectory */
 	ANY_SYMBOL,	/* a line of /proc/kallsyms has one of the texts */
 	ALL_SYMBOLS,	/* the lines of /proc/kallsyms have all of the texts */
 	BOOT_CONFIG,	/* /boot/config-RELEASE has all of the lines */

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* The root: "" or a folder. */
+/* The root: "" or a directory. */
 extern const char *sys_root;
 
 #define PRINTF(text, first) __attribute__((__format__(printf, text, first)))
@@ -45,7 +45,7 @@ PRINTF(3, 4) bool sys_target(char *name, size_t size, const char *format, ...);
 /* Resolves all links. The result begins with the root. */
 PRINTF(2, 3) bool sys_real(char path[PATH_MAX], const char *format, ...);
 
-/* Lists a folder, sorted, without hidden files. Returns the number of entries, 0 without it. */
+/* Lists a directory, sorted, without hidden files. Returns the number of entries, 0 without it. */
 struct sys_list {
 	struct dirent **entries;
 	int count;

@@ -20,7 +20,7 @@ struct bench_kmem {
 /* The operations of the rows. */
 extern const char *const bench_kmem_name[BENCH_KMEM_KINDS];
 
-/* @cgroup: the folder of a memory cgroup. */
+/* @cgroup: the directory of a memory cgroup. */
 struct bench_kmem bench_kmem_read(const char *cgroup);
 
 #endif

@@ -9,8 +9,8 @@
  *   exit            the process that has them is killed
  *   remove:COMMAND  this shell command removes the device
  * Prints a row for the end, with the cost of all COUNT, and the label COUNT. With -m prints a row
- * for each kind of memory of the kernel that COUNT MRs take, in bytes; CGROUP is the folder of the
- * process's memory cgroup.
+ * for each kind of memory of the kernel that COUNT MRs take, in bytes; CGROUP is the directory of
+ * the process's memory cgroup.
  */
 #include <err.h>
 #include <errno.h>

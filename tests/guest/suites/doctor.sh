@@ -134,7 +134,7 @@ test_applications() {
 	applications
 	block NCCL "ok    $DEV imports no dma-bufs$"
 	block NCCL 'ok    concludes: staging through the host'
-	block 'RCCL, since mid 2026' "ok    $PEERS has the folder io_peer_mem$"
+	block 'RCCL, since mid 2026' "ok    $PEERS has the directory io_peer_mem$"
 	block 'RCCL, since mid 2026' "warn  wrong: no client for memory of AMD's GPUs is registered"
 	block 'RCCL, before mid 2026' 'ok    /proc/kallsyms has T ib_register_peer_memory_client$'
 	block libfabric 'ok    /proc/kallsyms has ib_umem_dmabuf_get$' NVIDIA

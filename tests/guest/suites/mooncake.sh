@@ -7,23 +7,23 @@
 
 . ./steps.sh
 
-FOLDER=/mnt/mooncake
+DIR=/mnt/mooncake
 
 setup() {
 	load_stack
 	load_modules
 	find_bars
-	# scripts/qemu shares the folder for this suite alone.
-	mkdir -p $FOLDER
-	mountpoint -q $FOLDER || mount -t 9p \
-		-o trans=virtio,version=9p2000.L,msize=512000,ro,cache=loose mooncake $FOLDER
+	# scripts/qemu shares the directory for this suite alone.
+	mkdir -p $DIR
+	mountpoint -q $DIR || mount -t 9p \
+		-o trans=virtio,version=9p2000.L,msize=512000,ro,cache=loose mooncake $DIR
 }
 
 # engine ROLE BAR [ARGUMENT...]: see mooncake_bar.py.
 engine() {
 	local role=$1 bar=$2
 	shift 2
-	PYTHONPATH=$FOLDER MC_GID_INDEX=$(gid_index) PYTHONDONTWRITEBYTECODE=1 \
+	PYTHONPATH=$DIR MC_GID_INDEX=$(gid_index) PYTHONDONTWRITEBYTECODE=1 \
 		timeout 100 python3 mooncake_bar.py "$role" "$IP" "$DEV" "$bar" "$@"
 }
 
@@ -48,6 +48,6 @@ test_transfer_between_bars() {
 	host_has a /tmp/transfer read
 	# Each process has one on its BAR.
 	[ $(($(counter num_alloc_mrs) - before)) -ge 2 ] || fail "no MR on a BAR"
-	note "Mooncake $(echo $FOLDER/*.dist-info | sed 's/.*-\(.*\)\.dist-info/\1/'): 1 MiB written and read between two BARs"
+	note "Mooncake $(echo $DIR/*.dist-info | sed 's/.*-\(.*\)\.dist-info/\1/'): 1 MiB written and read between two BARs"
 	eventually balanced
 }

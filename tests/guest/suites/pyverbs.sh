@@ -8,7 +8,7 @@
 # Each of the two runs takes about a minute, or several if the host is busy.
 # shellcheck disable=SC2034 # init's
 TEST_LIMIT=600
-FOLDER=/mnt/rdma-core-tests
+DIR=/mnt/rdma-core-tests
 
 # All except the vendor-specific ones, which skip every test on rxe.
 MODULES=(test_mr test_odp test_qp test_qpex test_atomic test_pd test_srq test_cq
@@ -23,9 +23,9 @@ setup() {
 	load_stack
 	unload_modules
 	# scripts/qemu shares it for this suite alone.
-	mkdir -p $FOLDER
-	mountpoint -q $FOLDER || mount -t 9p \
-		-o trans=virtio,version=9p2000.L,msize=512000,ro,cache=loose rdma-tests $FOLDER
+	mkdir -p $DIR
+	mountpoint -q $DIR || mount -t 9p \
+		-o trans=virtio,version=9p2000.L,msize=512000,ro,cache=loose rdma-tests $DIR
 }
 
 # run_all NAME: the results are in /tmp/pyverbs-NAME, and copied to the host.
@@ -34,7 +34,7 @@ run_all() {
 	echo 16 >/proc/sys/vm/nr_hugepages
 	# Whatever these tests try.
 	connectx_refuses fn
-	python3 run_pyverbs.py $FOLDER --dev "$DEV" --gid "$(gid_index)" "${MODULES[@]}" >"/tmp/pyverbs-$1"
+	python3 run_pyverbs.py $DIR --dev "$DEV" --gid "$(gid_index)" "${MODULES[@]}" >"/tmp/pyverbs-$1"
 	echo 0 >/proc/sys/vm/nr_hugepages
 	cp "/tmp/pyverbs-$1" "$OUT/tests/pyverbs-$1"
 	counts "$1"
