@@ -3,7 +3,7 @@
 # shellcheck disable=SC2034 # for the suites
 #
 # Storage on BARs: disks, and unmodified programs that transfer between a disk and mapped memory.
-# Sourced by the suites storage and nvmet.
+# Sourced by the suites storage, nvmet and topo_ssd.
 
 . ./steps.sh
 

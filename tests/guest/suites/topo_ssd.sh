@@ -6,7 +6,7 @@
 # which all have to recover together. Not for the debug kernel: it has neither nvme nor AER, and
 # loses the configuration space below QEMU's switch.
 
-. ./steps.sh
+. ./storage.sh
 
 DISK=/dev/nvme0n1
 A=/sys/bus/pci/devices/$BDF_A
@@ -29,9 +29,8 @@ test_direct_io() {
 	python3 direct_io.py to-disk "$BAR_A" $DISK 82 | tee /tmp/direct
 	host_has disk /tmp/direct to-disk
 	note "BAR to disk: $(cat /tmp/direct)"
-	eventually all_free
+	eventually all_free "$BDF_A"
 }
-all_free() { [ "$(cat "$A/p2pmem/available")" = "$(cat "$A/p2pmem/size")" ]; }
 
 # The device mapper does not pass on that the disk accepts peer-to-peer memory.
 test_direct_io_through_the_device_mapper() {
@@ -86,7 +85,7 @@ revoked() {
 	"$RDMA" write "$A/p2pmem/allocate"
 	"$RDMA" write "$BAR_B"
 	eventually balanced
-	eventually all_free
+	eventually all_free "$BDF_A"
 }
 log_line() { grep -q "$1" < <(log_since step); }
 
