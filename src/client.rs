@@ -23,7 +23,7 @@ use core::{
     ops::Deref, //
 };
 use kernel::{
-    new_condvar, new_spinlock,
+    fmt, new_condvar, new_spinlock,
     prelude::*,
     str::CString,
     sync::{
@@ -86,6 +86,9 @@ pub(crate) trait Revocable: Send + Sync {
     /// Ends the region at the unregistration of the client: fences, tears down and releases the
     /// region. Context: may sleep.
     fn revoke(&self);
+
+    /// Prints the rows of the region for debugfs. Context: any.
+    fn print(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result;
 }
 
 /// How the memory of a client must be handled.

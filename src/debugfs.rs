@@ -2,7 +2,8 @@
 
 //! `/sys/kernel/debug/ib_peer_mem/`: the backend of each device (`devices`), the MRs of each device
 //! on dma-bufs of other exporters (`dma_bufs`), the state of the hook on `ib_umem_get_desc()`
-//! (`umem_hook`), and why memory was not registered (`refusals`).
+//! (`umem_hook`), why memory was not registered (`refusals`), and the live regions and imports
+//! (`regions`).
 //!
 //! [`DebugfsDir`] is the core's directory, which exists while the module is loaded. A read of a
 //! list may sleep, and holds the lock of the list.
@@ -10,6 +11,8 @@
 use crate::{
     adapters,
     backend::umem,
+    listing::Row,
+    registry,
     reject_log, //
 };
 use kernel::{
@@ -33,6 +36,8 @@ pub(crate) struct DebugfsDir {
     umem: File<()>,
     #[pin]
     refusals: File<()>,
+    #[pin]
+    regions: File<()>,
     dir: Dir,
 }
 
@@ -41,6 +46,7 @@ impl DebugfsDir {
     pub(crate) fn new() -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
             dir: Dir::new(c"ib_peer_mem"),
+            regions <- dir.read_callback_file(c"regions", (), &|(), f| regions(f)),
             refusals <- dir.read_callback_file(c"refusals", (), &|(), f| reject_log::print(f)),
             umem <- dir.read_callback_file(c"umem_hook", (), &|(), f| umem_hook(f)),
             dma_bufs <- dir.read_callback_file(c"dma_bufs", (), &|(), f| dma_bufs(f)),
@@ -86,6 +92,29 @@ fn dma_bufs(f: &mut fmt::Formatter<'_>) -> fmt::Result {
             stats.live(),
             stats.live_bytes()
         )
+    })
+}
+
+/// Prints the file `regions`: the regions of the clients, then the imports of the devices. Holds a
+/// reference to one region at a time, and no lock while a region is printed, except the lock of the
+/// list of devices. A region that comes or goes during the print may be missing.
+fn regions(f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    Row::print_heading(f)?;
+    let clients = registry::clients();
+    for client in clients.iter().flat_map(|clients| clients.iter()) {
+        let mut next = Some(0);
+        while let Some((ticket, region)) = next.and_then(|ticket| client.region_from(ticket)) {
+            region.print(f)?;
+            next = ticket.checked_add(1);
+        }
+    }
+    adapters::try_for_each(|adapter| {
+        let mut next = Some(0);
+        while let Some((lkey, registered)) = next.and_then(|lkey| adapter.mrs().from(lkey)) {
+            registered.print_import(f)?;
+            next = lkey.checked_add(1);
+        }
+        Ok(())
     })
 }
 

@@ -154,6 +154,7 @@ impl<'a> ClientLookup<'a> {
     ) -> Result<Option<Export>> {
         let range = self.range;
         let only = self.device.and_then(Device::dma_device);
+        let device = self.device.map(Device::name);
         let importers = || match only {
             Some(dev) => Importers::Only(dev.into()),
             None => Importers::Which(adapters::trust_of),
@@ -161,7 +162,7 @@ impl<'a> ClientLookup<'a> {
         let exported = self.ask(
             admits,
             |client| Acquired::ask(client, range, None),
-            |acquired| Region::export(acquired, range, direction, importers()),
+            |acquired| Region::export(acquired, range, direction, importers(), device),
         )?;
         match (exported, self.unpinned) {
             (None, Some(e)) => Err(e),

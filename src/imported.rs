@@ -14,11 +14,17 @@ use crate::{
         dma_buf::Part,
         Access,
         Mr,
+        Name,
         Original,
         Request,
         UserMr, //
     },
     index::Reservation,
+    listing::{
+        Kind,
+        Origin,
+        Row, //
+    },
     range::VaRange,
     registered::{
         Arguments,
@@ -33,6 +39,7 @@ use crate::{
 };
 use core::ptr;
 use kernel::{
+    fmt,
     prelude::*,
     sync::{
         atomic::{
@@ -83,6 +90,8 @@ impl Imports {
         // Allocate first: once the MR exists, nothing may fail before the entry in the index.
         let reservation = Reservation::new()?;
         let imported = Imported {
+            origin: Origin::current(),
+            device: req.pd.device().name(),
             part,
             range,
             access: req.access,
@@ -109,6 +118,8 @@ impl Imports {
 
 /// An MR on a part of a dma-buf.
 struct Imported {
+    origin: Origin,
+    device: Name,
     part: Part,
     range: VaRange,
     access: Access,
@@ -170,5 +181,21 @@ impl Registered for Imported {
 
     fn disassociate(self: Arc<Self>, _: &Deadline) {
         self.withdraw();
+    }
+
+    fn print_import(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let row = Row {
+            origin: &self.origin,
+            kind: Kind::Import,
+            owner: self.part.buffer.exporter(),
+            device: Some(self.device),
+            lkey: Some(self.lkey.load(Relaxed)),
+            range: self.range,
+            state: match self.id.load(Relaxed) {
+                0 => "deregistering",
+                _ => "live",
+            },
+        };
+        row.print(f)
     }
 }

@@ -222,6 +222,21 @@ impl<R: Send + Unpin> Lifecycle<R> {
         }
     }
 
+    /// Returns the state in a word, for debugfs, or `None` once the region is torn down and the user
+    /// has no MR.
+    pub(crate) fn word(&self) -> Option<&'static str> {
+        Some(match self.inner.lock().state {
+            State::Registering { .. } => "registering",
+            State::Live(_) => "live",
+            State::Closing { .. } => "deregistering",
+            State::Handed(_) | State::Revoking { fenced: false } => "revoking",
+            State::Revoking { fenced: true } => "fenced",
+            State::Revoked => "revoked",
+            State::Ending => "ending",
+            State::Closed => return None,
+        })
+    }
+
     /// Returns whether the region is revoked, and so torn down.
     pub(crate) fn is_revoked(&self) -> bool {
         matches!(self.inner.lock().state, State::Revoked)
@@ -336,10 +351,15 @@ mod tests {
     #[test]
     fn register_then_deregister() -> Result {
         let l = life()?;
+        assert_eq!(l.word(), Some("registering"));
         l.registered(7);
+        assert_eq!(l.word(), Some("live"));
         assert!(matches!(l.close(), Close::Live(7)));
+        assert_eq!(l.word(), Some("deregistering"));
         assert_eq!(l.closed(7), Some(7));
+        assert_eq!(l.word(), Some("ending"));
         l.torn_down();
+        assert_eq!(l.word(), None);
         assert!(matches!(l.close(), Close::Closed));
         Ok(())
     }
@@ -359,10 +379,13 @@ mod tests {
         let l = life()?;
         l.registered(7);
         assert_eq!(l.take(Until::Fenced), Some(Taken::Live(7)));
+        assert_eq!(l.word(), Some("revoking"));
         l.fenced();
+        assert_eq!(l.word(), Some("fenced"));
         // A second invalidation does not wait for the teardown.
         assert_eq!(l.take(Until::Fenced), None);
         l.revoked();
+        assert_eq!(l.word(), Some("revoked"));
         assert_eq!(l.take(Until::TornDown), None);
         assert!(matches!(l.close(), Close::Revoked));
         Ok(())

@@ -20,7 +20,7 @@
 //!   have in common;
 //! - [`backend`]: how a stock driver gets the addresses of a region;
 //! - [`named`]: the ranges of a process that have names; [`reject_log`]: why memory was not
-//!   registered;
+//!   registered; [`listing`]: the rows of the list of regions;
 //! - [`order`]: when the clients are asked; [`stats`]: counters; [`hint`], [`index`], [`range`]:
 //!   data structures.
 //!
@@ -66,6 +66,7 @@ mod imported;
 mod index;
 mod ioctl;
 mod lifecycle;
+mod listing;
 mod named;
 mod order;
 mod range;

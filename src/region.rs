@@ -42,18 +42,25 @@ use crate::{
         Direction, //
     },
     client::Client,
+    ext::rdma::Name,
     index::Reservation,
     lifecycle::Lifecycle,
+    listing::{
+        Kind,
+        Origin,
+        Row, //
+    },
     range::VaRange,
     registered,
     stats::CountedMr, //
 };
 use kernel::{
-    new_spinlock,
+    fmt, new_spinlock,
     prelude::*,
     sync::{
         atomic::Atomic,
         Arc,
+        SetOnce,
         SpinLock, //
     },
 };
@@ -79,6 +86,10 @@ pub(crate) struct Region {
     /// The MRs of the device, by local key. `None`, as `mrs`, for a region that is exported as a
     /// dma-buf.
     index: Option<Arc<registered::MrIndex>>,
+    origin: Origin,
+    kind: Kind,
+    /// The name of the device that a dma-buf of the region is for, once known.
+    importer: SetOnce<Name>,
     #[pin]
     mrs: SpinLock<Option<Mrs>>,
     /// The number of times that drivers have detached since the region was deferred to the drivers.
@@ -88,18 +99,19 @@ pub(crate) struct Region {
 impl Region {
     /// Pins acquired memory, and has `make` give a device access to the memory. On success the
     /// region is live. The region is also live if `make` fails and leaves a device with access: the
-    /// memory stays pinned until the driver detaches. `index`: see the field. Context: process
+    /// memory stays pinned until the driver detaches. `kind`, `index`: see the fields. Context: process
     /// context; may sleep.
     fn build<T>(
         acquired: Acquired,
         range: VaRange,
         direction: Direction,
+        kind: Kind,
         index: Option<&Arc<registered::MrIndex>>,
         make: impl FnOnce(&Arc<Self>, &mut ClientPages) -> Result<(T, Attached), Failed>,
     ) -> Result<T, RegError> {
         let resources = Resources::new(acquired.pages(range));
         let mut resources = KBox::init(resources, GFP_KERNEL_ACCOUNT)?;
-        let region = Self::new(acquired.client(), range, index)?;
+        let region = Self::new(acquired.client(), range, kind, index)?;
         let made = match region.pin(resources.pages(), direction) {
             Ok(()) => make(&region, resources.pages()),
             Err(e) => Err(RegError::NotPinned(e).into()),
@@ -133,6 +145,7 @@ impl Region {
     fn new(
         client: &Arc<Client>,
         range: VaRange,
+        kind: Kind,
         index: Option<&Arc<registered::MrIndex>>,
     ) -> Result<Arc<Self>> {
         let reservation = Reservation::new()?;
@@ -143,6 +156,9 @@ impl Region {
                 ticket,
                 range,
                 index: index.cloned(),
+                origin: Origin::current(),
+                kind,
+                importer: SetOnce::new(),
                 acquired <- new_spinlock!(None, "Region::acquired"),
                 mrs <- new_spinlock!(None, "Region::mrs"),
                 life <- Lifecycle::new(),
@@ -190,6 +206,30 @@ impl Region {
         if resources.is_some() {
             drop(resources);
             self.life.torn_down();
+        }
+    }
+
+    /// See [`Revocable::print`](crate::client::Revocable::print).
+    fn print(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(state) = self.life.word() else {
+            return Ok(());
+        };
+        let (device, lkeys) = self.device_and_lkeys();
+        let print = |lkey| {
+            let row = Row {
+                origin: &self.origin,
+                kind: self.kind,
+                owner: self.client.name(),
+                device: device.or(self.importer.copy()),
+                lkey,
+                range: self.range,
+                state,
+            };
+            row.print(f)
+        };
+        match lkeys {
+            [None, None] => [None].into_iter().try_for_each(print),
+            lkeys => lkeys.into_iter().flatten().map(Some).try_for_each(print),
         }
     }
 

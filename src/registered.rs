@@ -24,6 +24,7 @@ use crate::{
 };
 use core::cell::Cell;
 use kernel::{
+    fmt,
     prelude::*,
     sync::Arc,
     time::{
@@ -94,6 +95,12 @@ pub(crate) trait Registered: Send + Sync {
     /// Leaves the MRs to the driver, as the device is removed. On return the memory is not in the
     /// index. Context: may sleep.
     fn disassociate(self: Arc<Self>, deadline: &Deadline);
+
+    /// Prints the row of an import for debugfs. Prints nothing for a region: the client has the
+    /// region. Context: any.
+    fn print_import(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Ok(())
+    }
 }
 
 /// The time that a removed device has to answer, for all MRs together.

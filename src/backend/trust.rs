@@ -70,6 +70,11 @@ impl Trust {
         }
     }
 
+    /// Returns the name of the RDMA device.
+    pub(crate) fn name(&self) -> Name {
+        self.name
+    }
+
     /// Records a fatal error. The error ends with the device: a recovered device is added again.
     pub(super) fn set_fatal(&self) {
         self.fatal.store(true, Release);

@@ -31,13 +31,17 @@ use crate::{
             sg::Segment,
             small_vec::SmallVec, //
         },
-        rdma::dma_buf::{
-            Export,
-            ExportOps,
-            Requirements, //
+        rdma::{
+            dma_buf::{
+                Export,
+                ExportOps,
+                Requirements, //
+            },
+            Name, //
         }, //
     },
     lifecycle::Close,
+    listing::Kind,
     pr_warn_limited,
     range::VaRange, //
 };
@@ -70,14 +74,21 @@ struct ExportedMemory {
 }
 
 impl Region {
-    /// Exports the acquired pages as a dma-buf. Context: process context; may sleep.
+    /// Exports the acquired pages as a dma-buf. `device`: the RDMA device that the dma-buf is for,
+    /// if known. Context: process context; may sleep.
     pub(crate) fn export(
         acquired: Acquired,
         range: VaRange,
         direction: Direction,
         importers: Importers,
+        device: Option<Name>,
     ) -> Result<Export, RegError> {
-        Self::build(acquired, range, direction, None, |region, pages| {
+        let kind = match importers {
+            Importers::Which(_) => Kind::Export,
+            Importers::Only(_) => Kind::Umem,
+        };
+        Self::build(acquired, range, direction, kind, None, |region, pages| {
+            device.map(|device| region.importer.populate(device));
             let requirements = Requirements {
                 revocable: region.client.flags().requires_invalidation,
                 peer2peer: !pages.have_struct_pages(),
@@ -124,7 +135,11 @@ impl ExportOps for ExportedMemory {
     fn map(&self, dev: &Device) -> Result<SmallVec<Segment>> {
         let region = &*self.region;
         if let Importers::Which(trust_of) = self.importers {
-            self.importer.set(trust_of(dev).flatten());
+            let trust = trust_of(dev).flatten();
+            if let Some(trust) = &trust {
+                region.importer.populate(trust.name());
+            }
+            self.importer.set(trust);
         }
         let mapped = region
             .life

@@ -38,6 +38,7 @@ use crate::{
     },
     index::Reservation,
     lifecycle::Close,
+    listing::Kind,
     pr_warn_limited,
     range::VaRange,
     registered::{
@@ -91,20 +92,27 @@ impl Region {
         range: VaRange,
     ) -> Result<UserMr, RegError> {
         let direction = Direction::of(req.access);
-        Self::build(acquired, range, direction, Some(index), |region, pages| {
-            // Allocate first: once the MR exists, nothing may fail before the entry in the index.
-            let reservation = Reservation::new()?;
-            let (mr, attachment) = region.make_mr(backend, req, pages)?;
-            *region.mrs.lock() = Some(Mrs {
-                dev: req.pd.device().get(),
-                mrs: [None, None],
-                direction,
-                access: req.access,
-                iova: req.iova,
-            });
-            let attached = region.add_mr(reservation, &mr, attachment, req);
-            Ok((mr, attached))
-        })
+        Self::build(
+            acquired,
+            range,
+            direction,
+            Kind::Mr,
+            Some(index),
+            |region, pages| {
+                // Allocate first: once the MR exists, nothing may fail before the entry in the index.
+                let reservation = Reservation::new()?;
+                let (mr, attachment) = region.make_mr(backend, req, pages)?;
+                *region.mrs.lock() = Some(Mrs {
+                    dev: req.pd.device().get(),
+                    mrs: [None, None],
+                    direction,
+                    access: req.access,
+                    iova: req.iova,
+                });
+                let attached = region.add_mr(reservation, &mr, attachment, req);
+                Ok((mr, attached))
+            },
+        )
     }
 
     /// Has the backend make an MR on the pinned memory. Logs an import that the driver has left
@@ -223,6 +231,18 @@ impl Region {
     pub(super) fn forget_device(&self) {
         let mrs = self.mrs.lock().take();
         drop(mrs);
+    }
+
+    /// Returns the name of the device, if the region has one, and the local keys of the MRs.
+    pub(super) fn device_and_lkeys(&self) -> (Option<Name>, [Option<u32>; 2]) {
+        let mrs = self.mrs.lock();
+        match &*mrs {
+            Some(mrs) => (
+                Some(mrs.dev.name()),
+                mrs.mrs.each_ref().map(|mr| mr.as_ref().map(|mr| mr.lkey)),
+            ),
+            None => (None, [None, None]),
+        }
     }
 
     /// Returns the name of the device, if the region has one.

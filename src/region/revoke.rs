@@ -35,6 +35,7 @@ use crate::{
     registered::Deadline, //
 };
 use kernel::{
+    fmt,
     prelude::*,
     sync::{
         atomic::{
@@ -260,6 +261,10 @@ impl Revocable for Region {
         self.revoke_for(Cause::Unregistration);
         self.forget_mrs();
         self.release();
+    }
+
+    fn print(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Self::print(self, f)
     }
 }
 
