@@ -81,7 +81,11 @@ mlx5_0           mlx5_ib                  dma-buf            yes
 mlx5_1           mlx5_ib                  dma-buf            not seen yet"
 	put /sys/kernel/debug/ib_peer_mem/refusals \
 "seconds ago	pid	process	address	length	device	client	error	cause"
+	put $REGIONS "pid	process	kind	client	device	lkey	address	length	age	state"
 }
+REGIONS=/sys/kernel/debug/ib_peer_mem/regions
+# region PID PROCESS KIND CLIENT DEVICE LKEY ADDRESS LENGTH AGE STATE: a line of the list of regions.
+region() { (IFS=$'\t' && printf '%s\n' "$*") >>"$MACHINE$REGIONS"; }
 
 # ssd [CONTROLLER]: an SSD with a BAR, whose disk has a partition. With several paths the disk is that
 # of a subsystem, and CONTROLLER one of its controllers.

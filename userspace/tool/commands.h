@@ -16,6 +16,7 @@ int command_doctor(int argc, char **argv);
 int command_info(int argc, char **argv);
 int command_list(int argc, char **argv);
 int command_nearest(int argc, char **argv);
+int command_regions(int argc, char **argv);
 int command_status(int argc, char **argv);
 int command_test(int argc, char **argv);
 int command_topology(int argc, char **argv);

@@ -10,6 +10,7 @@
 
 #include "commands.h"
 #include "hint.h"
+#include "json.h"
 #include "stack.h"
 #include "sys.h"
 
@@ -44,13 +45,41 @@ static bool query(const char *path, struct iopm_device_attr_ex *attr)
 	return false;
 }
 
-static int list_bar(const struct memory *memory)
+/* @largest: UINT64_MAX if it is not known. */
+static void json_memory(const struct memory *memory, uint64_t size, uint64_t free, uint64_t largest)
+{
+	const struct pci_function *function = &memory->function;
+	char text[128];
+
+	json_open(NULL, '{');
+	json_text("name", memory->name);
+	json_text("path", memory->path[0] ? memory->path : NULL);
+	json_text("kind", memory->kind == MEMORY_BAR ? "bar" : "p2pmem");
+	json_text("function", function->name);
+	snprintf(text, sizeof(text), "%04x:%04x", function->vendor, function->device);
+	json_text("id", text);
+	json_text("description", pci_describe(function, text, sizeof(text)));
+	json_text("driver", function->driver[0] ? function->driver : NULL);
+	json_number("size", size);
+	json_number("free", free);
+	if (largest == UINT64_MAX)
+		json_text("largest", NULL);
+	else
+		json_number("largest", largest);
+	json_close();
+}
+
+static int list_bar(const struct memory *memory, bool json)
 {
 	struct iopm_device_attr_ex attr;
 	char a[32], b[32], c[32], name[128];
 
 	if (!query(memory->path, &attr))
 		return 1;
+	if (json) {
+		json_memory(memory, attr.max_dm_size, attr.free_dm_size, attr.largest_dm_size);
+		return 0;
+	}
 	printf("%-36s %10s %10s %10s  %04x:%04x  %s\n", memory->path, size_text(attr.max_dm_size, a),
 	       size_text(attr.free_dm_size, b), size_text(attr.largest_dm_size, c),
 	       memory->function.vendor, memory->function.device,
@@ -59,7 +88,7 @@ static int list_bar(const struct memory *memory)
 }
 
 /* Memory that the driver of the function offers, such as the controller memory buffer of an SSD. */
-static int list_p2p(const struct memory *memory)
+static int list_p2p(const struct memory *memory, bool json)
 {
 	const char *function = memory->function.name;
 	char a[32], b[32], name[128];
@@ -67,6 +96,10 @@ static int list_p2p(const struct memory *memory)
 
 	size = (uint64_t)sys_number(0, "/sys/bus/pci/devices/%s/p2pmem/size", function);
 	available = (uint64_t)sys_number(0, "/sys/bus/pci/devices/%s/p2pmem/available", function);
+	if (json) {
+		json_memory(memory, size, available, UINT64_MAX);
+		return 0;
+	}
 	printf("%-36s %10s %10s %10s  %04x:%04x  %s, driver %s\n",
 	       memory->path[0] ? memory->path : function, size_text(size, a),
 	       size_text(available, b), "", memory->function.vendor, memory->function.device,
@@ -78,22 +111,30 @@ int command_list(int argc, char **argv)
 {
 	struct memories found;
 	int rc = 0, count = 0;
+	bool json;
 
-	(void)argv;
-	if (argc != 1)
+	if (!json_option(argc, argv, &json))
 		return STATUS_USAGE;
 	found = memories_find(NULL);
+	if (json) {
+		json_open(NULL, '{');
+		json_open("memory", '[');
+	}
 	for (int i = 0; i < found.count; i++) {
 		const struct memory *memory = &found.list[i];
 
 		if (memory->kind == MEMORY_GPU)
 			continue;
-		if (!count++)
+		if (!count++ && !json)
 			printf("%-36s %10s %10s %10s  %s\n", "MEMORY", "SIZE", "FREE", "LARGEST",
 			       "DEVICE");
-		rc |= memory->kind == MEMORY_BAR ? list_bar(memory) : list_p2p(memory);
+		rc |= memory->kind == MEMORY_BAR ? list_bar(memory, json) : list_p2p(memory, json);
 	}
 	memories_free(&found);
+	if (json) {
+		json_close();
+		json_close();
+	}
 	if (count)
 		return rc;
 	warnx("no BAR");

@@ -26,7 +26,4 @@ PRINTF(3, 4) void report(enum status status, const char *fix, const char *format
 /* Ends the report. Returns the exit status: 1 if a check failed. */
 int report_end(void);
 
-/* Prints a string of JSON, with its quotes. A byte that is not UTF-8 becomes U+FFFD. */
-void json_string(const char *text);
-
 #endif /* REPORT_H */

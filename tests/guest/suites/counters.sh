@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 #
-# The counters in sysfs: exact while MRs exist, balanced after their release.
+# The counters in sysfs: exact while MRs exist, balanced after their release. The list of live
+# regions in debugfs, and iopm regions.
 
 . ./steps.sh
 
@@ -34,3 +35,70 @@ test_host_memory_does_not_count() {
 }
 
 test_no_invalidation() { expect 0 counter num_free_callbacks; }
+
+REGIONS=/sys/kernel/debug/ib_peer_mem/regions
+# region_rows PID [AWK]: the rows of a process in the list, or what AWK prints of each.
+region_rows() { awk -F '\t' -v pid="$1" "\$1 == pid ${2:-}" $REGIONS; }
+all_in_state() { [ "$(region_rows "$1" '{ print $10 }' | sort -u)" = "$2" ]; }
+unlisted() { [ -z "$(region_rows "$1")" ]; }
+
+# By iproute2, which asks ib_core.
+lkeys() { rdma -d resource show mr dev "$DEV" | sed -nE "s/.* lkey (0x[0-9a-f]+) .* pid $1 .*/\1/p" | sort; }
+
+# Two processes have MRs in two BARs; one BAR is unbound.
+test_regions() {
+	local pid one two at
+	expect "pid	process	kind	client	device	lkey	address	length	age	state" cat $REGIONS
+	start one hold -n 2 -o 100 -l 20000 "$BAR_A"
+	one=$pid
+	start two hold -l 4096 "$BAR_B"
+	two=$pid
+	wait_line /tmp/one '^holding'
+	wait_line /tmp/two '^holding'
+	cat $REGIONS
+	note "$(region_rows "$two")"
+	expect 4 eval "wc -l <$REGIONS"
+	expect "peer_rdma mr io_peer_mem $DEV 20000 live" eval \
+		"region_rows $one '{ print \$2, \$3, \$4, \$5, \$8, \$10 }' | uniq"
+	expect "peer_rdma mr io_peer_mem $DEV 4096 live" region_rows "$two" '{ print $2, $3, $4, $5, $8, $10 }'
+	lkeys "$one" >/tmp/lkeys
+	expect 2 eval 'grep -c ^0x /tmp/lkeys'
+	expect "$(cat /tmp/lkeys)" eval "region_rows $one '{ print \$6 }' | sort"
+	# Each MR begins at byte 100 of a mapping of the BAR.
+	for at in $(region_rows "$one" '{ print $7 }'); do
+		grep -E "^$(printf %x $((at - 100)))-.* $BAR_A$" "/proc/$one/maps"
+	done
+	expect 400 stat -c %a $REGIONS
+	must_fail setpriv --reuid 65534 --clear-groups -- cat $REGIONS
+
+	unbind_in_time "$BDF_A"
+	expect "revoked revoked" eval "region_rows $one '{ print \$10 }' | xargs"
+	all_in_state "$two" live
+	/mnt/programs/iopm regions | tee /tmp/regions
+	expect 2 grep -cE "^ *$one peer_rdma +mr +io_peer_mem +$DEV +0x[0-9a-f]+ +0x[0-9a-f]+ +20000 B .* revoked$" /tmp/regions
+	/mnt/programs/iopm regions --json >/tmp/json
+	python3 - "$one" "$two" "$DEV" <<-'PYTHON'
+		import json, sys
+		one, two, device = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+		rows = json.load(open("/tmp/json"))["regions"]
+		assert sorted(r["pid"] for r in rows) == sorted([one, one, two]), rows
+		for r in rows:
+		    assert r["device"] == device and r["client"] == "io_peer_mem" and r["age"] < 3600, r
+		    assert r["state"] == ("live" if r["pid"] == two else "revoked"), r
+		    assert int(r["lkey"], 16) and int(r["address"], 16) and r["length"] in (20000, 4096), r
+	PYTHON
+	kill_and_wait "$one"
+	eventually unlisted "$one"
+	expect 1 eval "region_rows $two | wc -l"
+	kill_and_wait "$two"
+	eventually unlisted "$two"
+	rebind "$BDF_A"
+}
+
+# MRs on host memory are not in the list.
+test_regions_of_host_memory() {
+	local pid
+	launch hold host
+	expect "" region_rows "$pid"
+	kill_and_wait "$pid"
+}

@@ -87,6 +87,29 @@ assert sum(check["area"] == "transfers" for check in report["checks"]) == 3
 PYTHON
 }
 
+test_json_of_lists() {
+	local what
+	for what in list status topology; do "$IOPM" $what --json >/tmp/json-$what; done
+	python3 - "$DEV" "$BDF_A" "$BDF_SSD" <<'PYTHON'
+import json, sys
+
+device, bar, ssd = sys.argv[1:]
+memory, status, pairs = (json.load(open(f"/tmp/json-{what}")) for what in ("list", "status", "topology"))
+memory = {m["name"]: m for m in memory["memory"]}
+assert memory[f"{bar}/bar2"]["free"] == memory[f"{bar}/bar2"]["size"] == memory[f"{bar}/bar2"]["largest"] > 0, memory
+assert memory[f"{bar}/bar2"]["path"] == f"/dev/io_peer_mem/{bar}/bar2" and memory[f"{bar}/bar2"]["kind"] == "bar"
+assert memory[ssd]["size"] == 64 << 20 and memory[ssd]["kind"] == "p2pmem" and memory[ssd]["driver"] == "nvme"
+assert all(m["loaded"] for m in status["modules"]) and len(status["modules"]) == 4, status
+assert {"name": device, "function": None, "driver": "rdma_rxe", "backend": "fast registration",
+        "can_fence": "yes"} in status["devices"], status
+[client] = status["clients"]
+assert client["name"] == "io_peer_mem" and client["mrs"] == client["bytes"] == 0 < client["mrs_ever"], client
+assert status["backends_known"] and status["dma_bufs"] is not None
+assert {"memory": f"{bar}/bar2", "kind": "io_peer_mem", "device": device, "route": "CPU copies", "distance": None,
+        "certain": True} in pairs["pairs"], pairs
+PYTHON
+}
+
 test_status_and_topology() {
 	"$IOPM" status | tee /tmp/status
 	grep -E '^ib_peer_mem +loaded' /tmp/status
