@@ -98,6 +98,16 @@ impl Stats {
     pub(crate) fn count_invalidation(&self) {
         self.add(Counter::FreeCallbacks, 1);
     }
+
+    /// Counts a region that was fenced before the user deregistered it.
+    pub(crate) fn count_revocation(&self) {
+        self.add(Counter::Revocations, 1);
+    }
+
+    /// Counts an attempt to fence that failed or took too long.
+    pub(crate) fn count_failed_fence(&self) {
+        self.add(Counter::FailedFences, 1);
+    }
 }
 
 /// An MR that has been counted. Dropping it counts the deregistration.

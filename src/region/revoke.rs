@@ -132,7 +132,10 @@ impl Region {
             let mut resources = match taken {
                 Taken::Fenced(resources) => resources,
                 Taken::Live(resources) => match self.fence(resources, cause) {
-                    Fenced::Yes(resources) => resources,
+                    Fenced::Yes(resources) => {
+                        self.client.stats().count_revocation();
+                        resources
+                    }
                     Fenced::Deferred => return Revoked::Deferred,
                     Fenced::Failed(e, distrust) => {
                         // If the pages were put now, the adapter could write into memory in use for
@@ -179,6 +182,7 @@ impl Region {
             Ok(()) => return Fenced::Yes(resources),
             Err(e) => e,
         };
+        self.client.stats().count_failed_fence();
         let distrust = resources.distrust();
         let fenced = match cause {
             // No later attempt succeeds if the device is not trusted.

@@ -3,7 +3,7 @@
 //! The list of the counters. The KUnit suites include this file as well.
 
 /// Calls the macro `$then` with the counters, a line for each: the name, and the file in sysfs. The
-/// pairs are equal once all MRs are gone. Documentation/sysfs.rst describes the files.
+/// three pairs are equal once all MRs are gone. Documentation/sysfs.rst describes the files.
 macro_rules! counters {
     ($then:ident) => {
         $then! {
@@ -14,6 +14,8 @@ macro_rules! counters {
             RegBytes => c"num_reg_bytes",
             DeregBytes => c"num_dereg_bytes",
             FreeCallbacks => c"num_free_callbacks",
+            Revocations => c"num_revocations",
+            FailedFences => c"num_failed_fences",
         }
     };
 }

@@ -15,6 +15,7 @@ int command_candidates(int argc, char **argv);
 int command_doctor(int argc, char **argv);
 int command_info(int argc, char **argv);
 int command_list(int argc, char **argv);
+int command_metrics(int argc, char **argv);
 int command_nearest(int argc, char **argv);
 int command_regions(int argc, char **argv);
 int command_status(int argc, char **argv);

@@ -27,6 +27,8 @@ static const struct command {
 	  command_status },
 	{ "regions", "[--json]", "list which process has registered which memory of which client (root)",
 	  command_regions },
+	{ "metrics", "[--output FILE]", "print the state as text of OpenMetrics, for Prometheus",
+	  command_metrics },
 	{ "test", "[DEVICE] [FILE]", "write to memory by RDMA, read it back and compare",
 	  command_test },
 	{ "candidates", "", "list the PCI functions with a BAR that io_peer_mem can serve",

@@ -11,8 +11,7 @@ bool json_option(int argc, char **argv, bool *json)
 	return argc == 1 || *json;
 }
 
-/* Returns the length of the character of UTF-8 at @text, or 0 if it is none. */
-static int utf8_length(const char *text)
+int utf8_length(const char *text)
 {
 	/* The smallest character of each length: longer forms of smaller ones are not valid. */
 	static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };

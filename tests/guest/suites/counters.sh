@@ -34,7 +34,11 @@ test_host_memory_does_not_count() {
 	expect "$before" counter num_alloc_mrs
 }
 
-test_no_invalidation() { expect 0 counter num_free_callbacks; }
+test_no_invalidation() {
+	expect 0 counter num_free_callbacks
+	expect 0 counter num_revocations
+	expect 0 counter num_failed_fences
+}
 
 REGIONS=/sys/kernel/debug/ib_peer_mem/regions
 # region_rows PID [AWK]: the rows of a process in the list, or what AWK prints of each.
@@ -72,10 +76,17 @@ test_regions() {
 	must_fail setpriv --reuid 65534 --clear-groups -- cat $REGIONS
 
 	unbind_in_time "$BDF_A"
+	expect 2 counter num_revocations
+	expect 0 counter num_failed_fences
 	expect "revoked revoked" eval "region_rows $one '{ print \$10 }' | xargs"
 	all_in_state "$two" live
 	/mnt/programs/iopm regions | tee /tmp/regions
 	expect 2 grep -cE "^ *$one peer_rdma +mr +io_peer_mem +$DEV +0x[0-9a-f]+ +0x[0-9a-f]+ +20000 B .* revoked$" /tmp/regions
+	/mnt/programs/iopm metrics >/tmp/metrics
+	grep -x "ib_peer_mem_regions{client=\"io_peer_mem\",device=\"$DEV\",kind=\"mr\",state=\"revoked\"} 2" /tmp/metrics
+	grep -x 'ib_peer_mem_revocations_total{client="io_peer_mem"} 2' /tmp/metrics
+	# Of the BAR that is bound.
+	grep -E "^ib_peer_mem_pool_size_bytes\{memory=\"$BDF_B/bar2\",driver=\"io_peer_mem\"\} [1-9]" /tmp/metrics
 	/mnt/programs/iopm regions --json >/tmp/json
 	python3 - "$one" "$two" "$DEV" <<-'PYTHON'
 		import json, sys

@@ -20,6 +20,7 @@ mod tests {
         ensure_eq!(counters::get(client.name(), c"num_alloc_mrs")?, 2);
         ensure_eq!(counters::get(client.name(), c"num_reg_pages")?, 6);
         ensure_eq!(counters::get(client.name(), c"num_reg_bytes")?, 5 * PAGE);
+        ensure_eq!(counters::get(client.name(), c"num_revocations")?, 0);
         t.finish()
     }
 
@@ -36,9 +37,12 @@ mod tests {
     fn a_revoked_mr_is_counted_out_once() -> Result {
         let (t, client, mr) = live(Kind::Dma, Setup::SEED)?;
         client.invalidate_last()?;
+        client.invalidate_last()?;
         ensure_eq!(counters::in_use(client.name())?, (0, 0, 0));
         mr.dereg()?;
         ensure_eq!(counters::get(client.name(), c"num_dealloc_mrs")?, 1);
+        ensure_eq!(counters::get(client.name(), c"num_revocations")?, 1);
+        ensure_eq!(counters::get(client.name(), c"num_failed_fences")?, 0);
         t.finish()
     }
 
@@ -60,6 +64,7 @@ mod tests {
         let in_use = counters::in_use(client.name())?;
         mr.dereg()?;
         ensure_eq!(in_use, (0, 0, 0));
+        ensure_eq!(counters::get(client.name(), c"num_revocations")?, 1);
         t.finish()
     }
 

@@ -220,6 +220,8 @@ mod tests {
         t.dev().fail_work_request();
         client.invalidate_last()?;
         ensure_eq!(t.calls(Point::PostInv)?, 2);
+        ensure_eq!(counters::get(client.name(), c"num_failed_fences")?, 1);
+        ensure_eq!(counters::get(client.name(), c"num_revocations")?, 1);
         ensure!(!mr.is_valid());
         mr.dereg()?;
         t.finish()
