@@ -12,6 +12,11 @@ use crate::{
     callbacks::Direction,
     ext::rdma::{
         dma_buf::Part,
+        trace::{
+            Event,
+            Point,
+            Timer, //
+        },
         Access,
         Mr,
         Name,
@@ -111,6 +116,8 @@ impl Imports {
         imported.counted.populate(counted);
         // A former MR with the key is gone from the device, or the driver would not have issued the
         // key again.
+        let timer = Timer::since(Point::Register, imported.origin.start());
+        imported.trace(timer, mr.lkey(), Ok(()));
         self.mrs.insert(reservation, mr.lkey(), imported);
         Ok(made)
     }
@@ -134,6 +141,20 @@ struct Imported {
 }
 
 impl Imported {
+    /// Records an event that `timer` has measured.
+    fn trace(&self, timer: Timer, lkey: u32, result: Result) {
+        timer.end(&Event {
+            client: Some(self.part.buffer.exporter()),
+            device: Some(&self.device),
+            lkey,
+            addr: self.range.addr() as u64,
+            length: self.range.len() as u64,
+            pid: self.origin.pid(),
+            result,
+            cause: "",
+        });
+    }
+
     /// Removes the MR from the index.
     fn withdraw(&self) {
         let lkey = self.lkey.load(Relaxed);
@@ -153,12 +174,15 @@ impl Registered for Imported {
     }
 
     fn deregister(&self, mr: &Mr, original: &Original<'_>) -> Result {
+        let timer = Timer::start(Point::Deregister);
         let id = mr.id();
+        let lkey = mr.lkey();
         let result = original.call();
         match result {
             Ok(()) => self.withdraw(),
             Err(_) => self.id.store(id, Relaxed),
         }
+        self.trace(timer, lkey, result);
         result
     }
 

@@ -32,6 +32,16 @@ pub(crate) struct Origin {
 }
 
 impl Origin {
+    /// Returns the number of the process.
+    pub(crate) fn pid(&self) -> i32 {
+        self.pid
+    }
+
+    /// Returns when the memory was registered.
+    pub(crate) fn start(&self) -> Instant<Monotonic> {
+        self.start
+    }
+
     /// Returns the calling process, and the time of the call. Context: process context.
     pub(crate) fn current() -> Self {
         Self {

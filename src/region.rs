@@ -42,7 +42,14 @@ use crate::{
         Direction, //
     },
     client::Client,
-    ext::rdma::Name,
+    ext::rdma::{
+        trace::{
+            Event,
+            Point,
+            Timer, //
+        },
+        Name, //
+    },
     index::Reservation,
     lifecycle::Lifecycle,
     listing::{
@@ -122,6 +129,11 @@ impl Region {
         match made {
             Ok((made, attached)) => {
                 resources.set_live(attached, region.count());
+                region.trace(
+                    Timer::since(Point::Register, region.origin.start()),
+                    None,
+                    Ok(()),
+                );
                 region.life.registered(resources);
                 Ok(made)
             }
@@ -207,6 +219,25 @@ impl Region {
             drop(resources);
             self.life.torn_down();
         }
+    }
+
+    /// Records an event that `timer` has measured, of the MR with the key `lkey` or of any MR.
+    fn trace(&self, timer: Timer, lkey: Option<u32>, result: Result) {
+        if !timer.is_on() {
+            return;
+        }
+        let (device, lkeys) = self.device_and_lkeys();
+        let device = device.or(self.importer.copy());
+        timer.end(&Event {
+            client: Some(self.client.name()),
+            device: device.as_deref(),
+            lkey: lkey.or(lkeys[0]).or(lkeys[1]).unwrap_or(0),
+            addr: self.range.addr() as u64,
+            length: self.range.len() as u64,
+            pid: self.origin.pid(),
+            result,
+            cause: "",
+        });
     }
 
     /// See [`Revocable::print`](crate::client::Revocable::print).

@@ -11,7 +11,14 @@ use crate::{
             Published,
             Snapshot, //
         },
-        rdma::task::Comm, //
+        rdma::{
+            task::Comm,
+            trace::{
+                Event,
+                Point,
+                Timer, //
+            }, //
+        }, //
     },
     range::VaRange, //
 };
@@ -178,6 +185,17 @@ impl Entry {
 
 /// Records a rejection of the calling process. Context: may sleep.
 pub(crate) fn record(rejection: Rejection<'_>) {
+    let timer = Timer::start(Point::Refuse);
+    timer.end(&Event {
+        client: rejection.client,
+        device: rejection.device,
+        lkey: 0,
+        addr: rejection.range.addr() as u64,
+        length: rejection.range.len() as u64,
+        pid: current!().group_leader().pid(),
+        result: rejection.error.map_or(Ok(()), Err),
+        cause: rejection.cause,
+    });
     if let Some(ring) = LOG.load() {
         let entry = Entry::new(rejection);
         ring.lock().add(entry);

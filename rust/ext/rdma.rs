@@ -19,6 +19,7 @@ pub mod return_probe;
 mod self_test;
 pub mod task;
 mod task_table;
+pub mod trace;
 mod umem_hook;
 pub mod worker;
 

@@ -216,6 +216,40 @@ int ext_locked_down_pci(void);
 /* linux/slab.h */
 bool ext_memcg_has_headroom(unsigned long bytes);
 
+/* linux/tracepoint.h */
+
+enum ext_trace_point {
+	EXT_TRACE_REGISTER,
+	EXT_TRACE_DEREGISTER,
+	EXT_TRACE_INVALIDATE,
+	EXT_TRACE_REVOKE,
+	EXT_TRACE_FENCE,
+	EXT_TRACE_REFUSE,
+};
+
+/* A text without a NUL. */
+struct ext_trace_text {
+	const char *text;
+	int len;
+};
+
+/* The facts of an event; trace.h has the meaning. */
+struct ext_trace_region {
+	struct ext_trace_text client;
+	struct ext_trace_text device;
+	u64 addr;
+	u64 length;
+	u64 duration_ns;
+	u32 lkey;
+	s32 pid;
+	s32 error;
+};
+
+bool ext_trace_is_on(enum ext_trace_point point);
+/* @cause: for EXT_TRACE_REFUSE. */
+void ext_trace(enum ext_trace_point point, const struct ext_trace_region *region,
+	       const struct ext_trace_text *cause);
+
 /* linux/uaccess.h */
 
 /* Returns @addr of the calling process without the bits that the CPU ignores, as GUP does. */

@@ -37,6 +37,10 @@ use crate::{
                 ExportOps,
                 Requirements, //
             },
+            trace::{
+                Point,
+                Timer, //
+            },
             Name, //
         }, //
     },
@@ -157,10 +161,12 @@ impl ExportOps for ExportedMemory {
 
     fn ended(&self) {
         let region = &*self.region;
+        let timer = Timer::start(Point::Deregister);
         if let Close::Live(resources) = region.life.close() {
             region.log_fatal(&resources);
             region.tear_down(region.life.closed(resources));
         }
         region.release();
+        region.trace(timer, None, Ok(()));
     }
 }

@@ -27,6 +27,10 @@ use crate::{
     ext::{
         base::compat::eopnotsupp,
         rdma::{
+            trace::{
+                Point,
+                Timer, //
+            },
             Access,
             Device,
             Mr,
@@ -202,6 +206,37 @@ impl Region {
         result
     }
 
+    /// See [`Registered::deregister`]. Context: may sleep.
+    fn deregister_mr(&self, mr: &Mr, original: &Original<'_>) -> Result {
+        let id = mr.id();
+        match self.life.close() {
+            Close::Live(mut resources) => {
+                if let Err(e) = self.call_driver(id, original) {
+                    self.life.reopen(resources);
+                    return Err(e);
+                }
+                if let Some(replaced) = resources.take_replaced(id) {
+                    self.life.reopen(resources);
+                    drop(replaced);
+                    self.end_if_detached();
+                    return Ok(());
+                }
+                self.log_fatal(&resources);
+                self.tear_down(self.life.closed(resources));
+            }
+            Close::Revoked => {
+                self.call_driver(id, original)?;
+                if self.has_mrs() {
+                    return Ok(());
+                }
+            }
+            // Another task tears down, and releases.
+            Close::Closed => return original.call(),
+        }
+        self.release();
+        Ok(())
+    }
+
     /// Undoes [`Self::begin_dereg`].
     fn cancel_dereg(&self, id: usize) {
         self.with_mr(id, |mr| {
@@ -265,33 +300,11 @@ impl Registered for Region {
     }
 
     fn deregister(&self, mr: &Mr, original: &Original<'_>) -> Result {
-        let id = mr.id();
-        match self.life.close() {
-            Close::Live(mut resources) => {
-                if let Err(e) = self.call_driver(id, original) {
-                    self.life.reopen(resources);
-                    return Err(e);
-                }
-                if let Some(replaced) = resources.take_replaced(id) {
-                    self.life.reopen(resources);
-                    drop(replaced);
-                    self.end_if_detached();
-                    return Ok(());
-                }
-                self.log_fatal(&resources);
-                self.tear_down(self.life.closed(resources));
-            }
-            Close::Revoked => {
-                self.call_driver(id, original)?;
-                if self.has_mrs() {
-                    return Ok(());
-                }
-            }
-            // Another task tears down, and releases.
-            Close::Closed => return original.call(),
-        }
-        self.release();
-        Ok(())
+        let timer = Timer::start(Point::Deregister);
+        let lkey = mr.lkey();
+        let result = self.deregister_mr(mr, original);
+        self.trace(timer, Some(lkey), result);
+        result
     }
 
     fn arguments(&self) -> Option<Arguments> {
@@ -311,6 +324,7 @@ impl Registered for Region {
         }
         // Allocate first: once the MR exists, nothing may fail before the entry in the index.
         let reservation = Reservation::new()?;
+        let timer = Timer::start(Point::Register);
         let replaced = self.life.with_live(|resources| {
             resources.add(&self, |pages| {
                 let (mr, attachment) = self.make_mr(backend, req, pages)?;
@@ -319,6 +333,9 @@ impl Registered for Region {
             })
         });
         self.end_if_detached();
+        if let Some(Ok(mr)) = &replaced {
+            self.trace(timer, Some(mr.as_mr().lkey()), Ok(()));
+        }
         replaced.ok_or(ENODEV)?.map_err(|error| match error {
             RegError::Error(e) | RegError::NotPinned(e) => e,
             RegError::Skip(cause) => {

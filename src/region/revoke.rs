@@ -23,6 +23,10 @@ use crate::{
     },
     ext::rdma::{
         dma_buf::OnDetach,
+        trace::{
+            Point,
+            Timer, //
+        },
         wait_for_software_copies,
         Name, //
     },
@@ -127,6 +131,7 @@ impl Region {
             Cause::Invalidation => Until::Fenced,
             Cause::Unregistration | Cause::Removal(..) => Until::TornDown,
         };
+        let timer = Timer::start(Point::Revoke);
         let mut failures = 0u32;
         while let Some(taken) = self.life.take(until) {
             let mut resources = match taken {
@@ -155,6 +160,7 @@ impl Region {
             }
             drop(resources);
             self.life.revoked();
+            self.trace(timer, None, Ok(()));
             break;
         }
         Revoked::TornDown
@@ -163,6 +169,7 @@ impl Region {
     /// Fences live resources, or defers the region to the driver. Unless the result is
     /// [`Fenced::Yes`], the region is live again. Context: may sleep.
     fn fence(&self, mut resources: KBox<Resources>, cause: Cause<'_>) -> Fenced {
+        let timer = Timer::start(Point::Fence);
         let result = match cause {
             Cause::Removal(this, _) if !resources.can_fence() => {
                 resources.defer_to_dereg(this);
@@ -178,6 +185,7 @@ impl Region {
             Cause::Removal(_, deadline) => resources.fence(deadline.fences()),
             _ => resources.fence(self.client.fences()),
         };
+        self.trace(timer, None, result);
         let e = match result {
             Ok(()) => return Fenced::Yes(resources),
             Err(e) => e,
@@ -258,7 +266,9 @@ impl Revocable for Region {
     }
 
     fn invalidate(&self) {
+        let timer = Timer::start(Point::Invalidate);
         self.revoke_for(Cause::Invalidation);
+        self.trace(timer, None, Ok(()));
     }
 
     fn revoke(&self) {

@@ -113,3 +113,43 @@ test_regions_of_host_memory() {
 	expect "" region_rows "$pid"
 	kill_and_wait "$pid"
 }
+
+# traced EVENT: the trace has the event once, with the facts of the MR and a duration.
+EVENTS=/sys/kernel/tracing/instances/events
+traced() {
+	expect 1 grep -cE " peer_mem_$1: $facts duration_ns=[1-9][0-9]* error=0$" $EVENTS/trace
+	expect 1 grep -c " peer_mem_$1: " $EVENTS/trace
+}
+
+test_tracepoints() {
+	local pid facts
+	mountpoint -q /sys/kernel/tracing || mount -t tracefs tracefs /sys/kernel/tracing
+	mkdir $EVENTS
+	echo 1 >$EVENTS/events/ib_peer_mem/enable
+	start one hold -o 100 -l 20000 "$BAR_A"
+	wait_line /tmp/one '^holding'
+	facts="client=io_peer_mem device=$DEV lkey=$(region_rows "$pid" '{ print $6 " addr=" $7 }') length=20000 pid=$pid"
+	grep -E "lkey=0x[0-9a-f]+ addr=0x[0-9a-f]+ " <<<"$facts"
+	traced register
+	must_fail grep -E 'peer_mem_(fence|revoke|invalidate|deregister|refuse)' $EVENTS/trace
+	unbind_in_time "$BDF_A"
+	cat $EVENTS/trace
+	traced fence
+	traced revoke
+	traced invalidate
+	note "$(grep -oE 'peer_mem_revoke: .*' $EVENTS/trace)"
+	must_fail grep peer_mem_deregister $EVENTS/trace
+	kill_and_wait "$pid"
+	eventually unlisted "$pid"
+	traced deregister
+	rebind "$BDF_A"
+	expect "registration: EFAULT" "$RDMA" reg -M -@ 0x7e0000000000 -l 4096 host
+	expect 1 grep -cE " peer_mem_refuse: client=- device=$DEV addr=0x7e0000000000 length=4096 pid=[1-9][0-9]* error=-14 cause=\"no client claims the memory\"$" $EVENTS/trace
+	echo >$EVENTS/trace
+	"$RDMA" write host
+	must_fail grep peer_mem_ $EVENTS/trace
+	echo 0 >$EVENTS/events/ib_peer_mem/enable
+	"$RDMA" write "$BAR_A"
+	must_fail grep peer_mem_ $EVENTS/trace
+	rmdir $EVENTS
+}

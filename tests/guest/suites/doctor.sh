@@ -89,6 +89,7 @@ PYTHON
 
 test_json_of_lists() {
 	local what
+	"$IOPM" test "$DEV" "$BAR_A"
 	for what in list status topology; do "$IOPM" $what --json >/tmp/json-$what; done
 	python3 - "$DEV" "$BDF_A" "$BDF_SSD" <<'PYTHON'
 import json, sys
