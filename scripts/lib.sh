@@ -13,6 +13,10 @@ JOBS=${JOBS:-$(nproc)}
 PEER_MEM_RUN=${PEER_MEM_RUN:-}
 LOGS=${PEER_MEM_RUN:+$PEER_MEM_RUN/log}
 LOGS=${LOGS:-$CACHE/log}
+# The architecture of kernels and guests: amd64, or arm64, whose modules are cross-built. The name of
+# an arm64 kernel is enough.
+case ${KVER:-} in *-arm64*) ARCH=arm64 ;; esac
+ARCH=${ARCH:-amd64}
 export TOP CACHE JOBS PEER_MEM_RUN
 # No job server and no flags of the make that may run this script.
 unset MAKEFLAGS MFLAGS MAKELEVEL
@@ -26,6 +30,26 @@ case ${1:-} in
 	sed -n '4,/^[^#]\|^$/s/^# \{0,1\}//p' "$0"
 	exit ;;
 esac
+
+# shellcheck disable=SC2034 # for the scripts
+case $ARCH in
+# Not exported: the kernel's Makefiles have another name for amd64.
+amd64 | x86_64 | x86) ARCH=amd64 DEFAULT_TOPOLOGY=flat; export -n ARCH ;;
+# There soft RoCE gets no BARs, and devices reach each other only below a switch.
+arm64) DEFAULT_TOPOLOGY=connectx_switch; export ARCH ;;
+*) die "no such architecture: $ARCH (amd64, arm64)" ;;
+esac
+
+# arch NAME ARGUMENT...: runs scripts/NAME or scripts/make/NAME, or the script of that name for the
+# architecture.
+arch() {
+	local dir dirs=("$TOP/scripts" "$TOP/scripts/make")
+	[ "$ARCH" = amd64 ] || dirs=("$TOP/scripts/make/$ARCH")
+	for dir in "${dirs[@]}"; do
+		[ ! -f "$dir/$1" ] || { "$dir/$1" "${@:2}"; return; }
+	done
+	die "there is no $1 for $ARCH"
+}
 
 need_root() {
 	[ "$(id -u)" = 0 ] || die "needs root (it mounts and chroots): run it with sudo"

@@ -14,7 +14,7 @@ static const char *caching = "other";
 static const char *caching_of(struct vm_area_struct *vma)
 {
 	pgprot_t all = vm_get_page_prot(vma->vm_flags);
-	pgprotval_t here = pgprot_val(vma->vm_page_prot);
+	u64 here = pgprot_val(vma->vm_page_prot);
 
 	if (here == pgprot_val(pgprot_writecombine(all)))
 		return "write-combining";

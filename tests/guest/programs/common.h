@@ -3,7 +3,13 @@
 #ifndef COMMON_H
 #define COMMON_H
 
+#include <sys/mman.h>
 #include <sys/types.h>
+
+/* Where ioctl32() is an ordinary ioctl(2), the argument may be anywhere. */
+#ifndef MAP_32BIT
+#define MAP_32BIT 0
+#endif
 
 /* Returns how many file descriptors of this process are open. */
 int open_files(void);

@@ -18,6 +18,7 @@
 
 #include <io_peer_mem.h>
 
+#include "common.h"
 #include "fuzz.h"
 
 #define ARENA_BYTES ((size_t)ARENA_PAGES * PAGE)
