@@ -122,6 +122,7 @@ fn regions(f: &mut fmt::Formatter<'_>) -> fmt::Result {
 fn umem_hook(f: &mut fmt::Formatter<'_>) -> fmt::Result {
     match umem::state() {
         Ok(()) => writeln!(f, "placed"),
+        Err(e) if e == ENXIO => writeln!(f, "not placed: ib_core pins memory past it"),
         Err(e) => writeln!(f, "not placed: {e:?}"),
     }
 }

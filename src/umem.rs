@@ -60,6 +60,10 @@ impl Hook {
         umem::set_state(hook.as_ref().map(|_| ()).map_err(|e| *e));
         match &hook {
             Ok(_) => pr_info!("umem backend: the hook on ib_core is placed\n"),
+            Err(e) if *e == ENXIO => pr_warn!(
+                "umem backend: not there: this ib_core pins memory past the hook; drivers without \
+                 dma-buf import, and queues and doorbells, get no peer memory\n"
+            ),
             Err(e) => pr_warn!(
                 "umem backend: the hook on ib_core could not be placed: {:?}; drivers without \
                  dma-buf import, and queues and doorbells, get no peer memory\n",

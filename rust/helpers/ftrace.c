@@ -58,6 +58,18 @@ const struct ext_task_entry *ext_task_table_find(const struct ext_task_table *ta
 	return find(tasks, task);
 }
 
+static unsigned long trial_task;
+
+void ext_trial_begin(unsigned long task)
+{
+	WRITE_ONCE(trial_task, task);
+}
+
+bool ext_trial_is(unsigned long task)
+{
+	return READ_ONCE(trial_task) == task;
+}
+
 #ifdef CONFIG_DYNAMIC_FTRACE_WITH_ARGS
 
 struct ext_redirection {
@@ -82,7 +94,7 @@ static void notrace ext_redirect_call(unsigned long ip, unsigned long parent_ip,
 	/*
 	 * The replacement calls the original by name. All code of this module is in this section.
 	 */
-	if (within_module_mem_type(parent_ip, THIS_MODULE, MOD_TEXT))
+	if (within_module_mem_type(parent_ip, THIS_MODULE, MOD_TEXT) && READ_ONCE(trial_task) != task)
 		return;
 	/* ip is a few bytes behind the function's address. The distance depends on the CPU. */
 	for (i = 0; i < this->count; i++) {

@@ -90,6 +90,12 @@ unsigned int ext_task_first_slot(unsigned long task);
 struct ext_redirection *ext_ftrace_redirect(const struct ext_redirect *list, unsigned int count,
 					    const struct ext_task_table *tasks);
 /*
+ * Lets calls by @task be redirected, although they come from this module; 0: no task's. Every call of
+ * a redirected function is a trial then; see umem_hook/trial.rs.
+ */
+void ext_trial_begin(unsigned long task);
+bool ext_trial_is(unsigned long task);
+/*
  * Reverts ext_ftrace_redirect() and frees the object. After an error ftrace may still call this
  * module.
  */
@@ -203,6 +209,7 @@ void ext_synchronize_rcu_tasks(void);
 
 /* linux/scatterlist.h */
 bool ext_sg_has_page(struct scatterlist *sg);
+bool ext_sg_is_copyable(struct scatterlist *sg);
 phys_addr_t ext_sg_phys(struct scatterlist *sg);
 void ext_sg_set_phys(struct scatterlist *sg, phys_addr_t phys, unsigned int len);
 void ext_sg_set_dma(struct scatterlist *sg, dma_addr_t addr, unsigned int len);

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
 """umem_paths.py IB_CORE.ko HOOKED...: every path to the pinning passes a hook.
+umem_paths.py --hooks IB_CORE.ko HOOKED...: prints the functions that need a hook.
 umem_paths.py --callers MODULE.ko HOOKED...: the module calls the hooked functions and
 never jumps to them.
 
@@ -9,8 +10,9 @@ from the functions that pin user pages. The walk ends at the HOOKED functions. I
 must reach no function that code outside of the module can call: an exported one,
 or one whose address is taken.
 
-A hooked function may call another one only if it is ib_umem_get_cq_buf_or_va(),
-whose replacement prevents that both serve the buffer.
+A hooked function may call another one only if its replacement prevents that both serve the
+buffer (MAY_NEST). A function of IF_NEEDED is hooked only if it pins without ib_umem_get_desc(), as a
+trial at load shows the module; --hooks prints the functions that are hooked in this IB_CORE.ko.
 
 The hook recognizes the calls of its own module by their return address. The compiler can make
 a jump of a call that is the last thing in a function. The return address then is that of
@@ -24,7 +26,8 @@ from bisect import bisect_right
 from collections import defaultdict
 
 PINNING = re.compile(r"(pin|get)_user_pages")
-MAY_NEST = "ib_umem_get_cq_buf_or_va"
+MAY_NEST = ("ib_umem_get_cq_buf_or_va", "ib_umem_get_attr_or_va")
+IF_NEEDED = ("ib_umem_get_attr_or_va",)
 # Sections that refer to code without making it callable: unwinding, patch sites, exports.
 NOT_CALLS = re.compile(
     r"\.rela(\.orc_|__mcount_loc|__patchable_function|\.return_sites|\.call_sites"
@@ -183,8 +186,16 @@ def check(graph, hooked):
         for other in hooked:
             if other in nested:
                 path = " -> ".join(reversed(path_of(other, nested).split(" -> ")))
-                (found if name == MAY_NEST else errors).append(f"two hooks on the path {path}")
+                (found if name in MAY_NEST else errors).append(f"two hooks on the path {path}")
     return errors, found
+
+
+def needed(graph, hooked):
+    """The hooked functions without those of IF_NEEDED whose paths to the pinning have another hook."""
+    always = [name for name in hooked if name not in IF_NEEDED]
+    pinning = [name for name in graph.callers if PINNING.match(name)]
+    past = reachable(pinning, graph.callers, stop=always)
+    return [name for name in hooked if name in always or name in past]
 
 
 def check_callers(graph, hooked):
@@ -201,12 +212,16 @@ def check_callers(graph, hooked):
 
 def main():
     args = sys.argv[1:]
-    checks = check
-    if args[0] == "--callers":
-        checks = check_callers
-        args.pop(0)
+    option = args.pop(0) if args[0].startswith("--") else ""
+    checks = check_callers if option == "--callers" else check
     path, hooked = args[0], args[1:]
-    errors, found = checks(Graph(path), hooked)
+    graph = Graph(path)
+    if option != "--callers":
+        hooked = needed(graph, hooked)
+    if option == "--hooks":
+        print("\n".join(hooked))
+        return
+    errors, found = checks(graph, hooked)
     for line in found:
         print(line)
     for line in errors:

@@ -9,16 +9,19 @@
 //! [`include/linux/ftrace.h`](srctree/include/linux/ftrace.h).
 //!
 //! All drivers pin user memory through the exported `ib_umem_get_desc()`: MRs, and also the buffers
-//! and doorbell pages of queues. The compiler may inline that function only into
-//! `ib_umem_get_cq_buf_or_va()`. `scripts/checks/umem-paths` proves this for the `ib_core.ko` of a
-//! kernel. A [`UmemHook`] redirects the calls of both functions by ftrace, as livepatch does.
+//! and doorbell pages of queues. The compiler inlines that function into
+//! `ib_umem_get_cq_buf_or_va()` on x86, and into `ib_umem_get_attr_or_va()` on arm64.
+//! `scripts/checks/umem-paths` proves for the `ib_core.ko` of a kernel that there are no others. A
+//! [`UmemHook`] redirects the calls of these functions by ftrace, as livepatch does: the last one only
+//! if its calls do not pass the first one. A trial shows that, and that the hook is effective at all
+//! (`umem_hook/trial.rs`).
 //!
 //! The replacement first calls the original with the arguments unchanged. If the pages cannot be
 //! pinned, the replacement asks the [`UmemProvider`] for a dma-buf, and calls the original again
 //! with a descriptor of the dma-buf. The driver gets a pinned umem in both cases.
 //! `ib_umem_release()` detaches from the dma-buf, so the end of the umem needs no hook.
 //!
-//! A third function is redirected, too: `dma_buf_get()`. The replacement returns the dma-buf that
+//! One more function is redirected, too: `dma_buf_get()`. The replacement returns the dma-buf that
 //! the current task imports by a private descriptor; see `dma_buf/private_fd.rs`.
 //!
 //! The calls of tasks inside [`bypass`](bypass()) go to the original at once, so an MR of host memory
@@ -57,6 +60,7 @@
 
 mod bypass;
 mod redirection;
+mod trial;
 
 pub use self::bypass::bypass;
 
@@ -85,7 +89,8 @@ use crate::shared::bindings::{
 use crate::shared::ext::base::pinned::could_not_pin;
 use core::{
     ffi::c_int,
-    marker::PhantomData, //
+    marker::PhantomData,
+    ptr, //
 };
 use kernel::{
     bindings,
@@ -220,6 +225,9 @@ impl<P: UmemProvider> Replacement<P> {
         access: c_int,
     ) -> *mut rdma::ib_umem {
         INFLIGHT.within(|| {
+            if let Some(seen) = trial::seen() {
+                return seen;
+            }
             // SAFETY: The arguments come from the driver's call, and are valid for the original.
             let umem = unsafe { rdma::ib_umem_get_desc(dev, desc, access) };
             let Err(error) = from_err_ptr(umem) else {
@@ -244,6 +252,35 @@ impl<P: UmemProvider> Replacement<P> {
         })
     }
 
+    /// Replaces `ib_umem_get_attr_or_va()`: returns the buffer named by the attribute of the request,
+    /// or the buffer at `va` if the request has no such attribute.
+    ///
+    /// # Safety
+    ///
+    /// The requirements of the replaced function: `dev` is a registered device, `attrs` is NULL or
+    /// valid.
+    unsafe extern "C" fn get_attr_or_va(
+        dev: *mut rdma::ib_device,
+        attrs: *const rdma::uverbs_attr_bundle,
+        id: u16,
+        va: u64,
+        len: usize,
+        access: c_int,
+    ) -> *mut rdma::ib_umem {
+        // SAFETY: The arguments come from the driver's call, and are valid for the original.
+        let call = || unsafe { rdma::ib_umem_get_attr_or_va(dev, attrs, id, va, len, access) };
+        // SAFETY: The device and the attributes come from the driver's call.
+        let of_attrs = || unsafe { rdma::ib_umem_get_attr(dev, attrs, id, len, access) };
+        let buffer = Buffer {
+            dev,
+            va,
+            len: len as u64,
+            access,
+        };
+        // SAFETY: By the safety requirements `dev` is a registered device, except in a trial.
+        INFLIGHT.within(|| unsafe { Self::or_va(buffer, call, of_attrs) })
+    }
+
     /// Replaces `ib_umem_get_cq_buf_or_va()`: returns the buffer named by the attributes of the
     /// request, or the buffer at `va` if the attributes name no buffer.
     ///
@@ -258,35 +295,51 @@ impl<P: UmemProvider> Replacement<P> {
         len: usize,
         access: c_int,
     ) -> *mut rdma::ib_umem {
-        INFLIGHT.within(|| {
-            // SAFETY: The arguments come from the driver's call, and are valid for the original.
-            let call = || unsafe { rdma::ib_umem_get_cq_buf_or_va(dev, attrs, va, len, access) };
-            // If the original calls `ib_umem_get_desc()`, the hook on `ib_umem_get_desc()` must not
-            // serve the buffer as well.
-            let umem = bypass(call);
-            let Err(error) = from_err_ptr(umem) else {
-                return umem;
-            };
-            if !could_not_pin(error) {
-                return umem;
-            }
-            // `ib_umem_get_cq_buf()` handles only the attributes, not `va`. The hook on
-            // `ib_umem_get_desc()` serves that call.
-            // SAFETY: The device and the attributes come from the driver's call.
-            let of_attrs = unsafe { rdma::ib_umem_get_cq_buf(dev, attrs, len, access) };
-            if !of_attrs.is_null() {
-                return of_attrs;
-            }
-            let len = len as u64;
-            let buffer = Buffer {
-                dev,
-                va,
-                len,
-                access,
-            };
-            // SAFETY: By the safety requirements `dev` is a registered device.
-            unsafe { buffer.serve_or::<P>(umem) }
-        })
+        // SAFETY: The arguments come from the driver's call, and are valid for the original.
+        let call = || unsafe { rdma::ib_umem_get_cq_buf_or_va(dev, attrs, va, len, access) };
+        // SAFETY: The device and the attributes come from the driver's call.
+        let of_attrs = || unsafe { rdma::ib_umem_get_cq_buf(dev, attrs, len, access) };
+        let buffer = Buffer {
+            dev,
+            va,
+            len: len as u64,
+            access,
+        };
+        // SAFETY: By the safety requirements `dev` is a registered device, except in a trial.
+        INFLIGHT.within(|| unsafe { Self::or_va(buffer, call, of_attrs) })
+    }
+
+    /// Replaces a function that pins what the attributes of a request name, or else `buffer`. `call`
+    /// calls the original. `of_attrs` calls the function of ib_core that handles only the attributes,
+    /// and returns NULL if the attributes name nothing.
+    ///
+    /// # Safety
+    ///
+    /// `buffer.dev` must be a registered device, except in a trial.
+    unsafe fn or_va(
+        buffer: Buffer,
+        call: impl FnOnce() -> *mut rdma::ib_umem,
+        of_attrs: impl FnOnce() -> *mut rdma::ib_umem,
+    ) -> *mut rdma::ib_umem {
+        if let Some(seen) = trial::seen() {
+            return seen;
+        }
+        // If the original calls `ib_umem_get_desc()`, the hook on `ib_umem_get_desc()` must not
+        // serve the buffer as well.
+        let umem = bypass(call);
+        let Err(error) = from_err_ptr(umem) else {
+            return umem;
+        };
+        if !could_not_pin(error) {
+            return umem;
+        }
+        // The hook on `ib_umem_get_desc()` serves this call.
+        let of_attrs = of_attrs();
+        if !of_attrs.is_null() {
+            return of_attrs;
+        }
+        // SAFETY: By the safety requirements this is a registered device.
+        unsafe { buffer.serve_or::<P>(umem) }
     }
 }
 
@@ -308,7 +361,7 @@ unsafe extern "C" fn dma_buf_get(fd: c_int) -> *mut bindings::dma_buf {
 /// Context: drop may sleep.
 pub struct UmemHook<P: UmemProvider> {
     // Dropped in this order.
-    _redirection: Redirection,
+    _redirections: (Redirection, Option<Redirection>),
     _hooked: Hooked,
     _text: TextRef,
     _provider: PhantomData<fn() -> P>,
@@ -343,6 +396,7 @@ impl<P: UmemProvider> UmemHook<P> {
     ///
     /// Returns `EOPNOTSUPP` if the kernel cannot redirect functions, and `EBUSY` if a livepatch
     /// redirects one of the functions, if this module has hooks already, or if ftrace is disabled.
+    /// Returns `ENXIO` if memory is pinned past the hooks.
     ///
     /// Context: may sleep.
     pub fn new(text: TextRef) -> Result<Self> {
@@ -364,12 +418,46 @@ impl<P: UmemProvider> UmemHook<P> {
         // SAFETY: Each replacement has the signature and the requirements of the replaced function.
         let redirection = unsafe { Redirection::new(&list, bypassed()) }?;
         private_fd::set_hooked(true);
+        let inlined = Self::redirect_inlined().inspect_err(|_| private_fd::set_hooked(false))?;
         Ok(Self {
-            _redirection: redirection,
+            _redirections: (redirection, inlined),
             _hooked: hooked,
             _text: text,
             _provider: PhantomData,
         })
+    }
+
+    /// Tries the functions with which drivers pin memory by address. Redirects
+    /// `ib_umem_get_attr_or_va()` as well if its calls do not pass the hook on `ib_umem_get_desc()`.
+    ///
+    /// Returns `ENXIO` if a function pins memory past the hooks all the same.
+    ///
+    /// Context: may sleep.
+    fn redirect_inlined() -> Result<Option<Redirection>> {
+        let mut args = trial::Arguments::new()?;
+        let (dev, va, len) = (args.device(), args.va, args.len);
+        let none = ptr::null();
+        // SAFETY: The originals reject the range before they use the device, and accept NULL as
+        // attributes. The replacements use no argument.
+        let attr = || unsafe { rdma::ib_umem_get_attr_or_va(dev, none, 0, va, len, 0) };
+        // SAFETY: The original rejects the range, and the replacement uses no argument.
+        let cq = || unsafe { rdma::ib_umem_get_cq_buf_or_va(dev, none, va, len, 0) };
+        if !trial::passes(cq) {
+            return Err(ENXIO);
+        }
+        if trial::passes(attr) {
+            return Ok(None);
+        }
+        let list = [helpers::ext_redirect {
+            from: rdma::ib_umem_get_attr_or_va as *const () as usize,
+            to: Replacement::<P>::get_attr_or_va as *const () as usize,
+        }];
+        // SAFETY: The replacement has the signature and the requirements of the replaced function.
+        let redirection = unsafe { Redirection::new(&list, bypassed()) }?;
+        if !trial::passes(attr) {
+            return Err(ENXIO);
+        }
+        Ok(Some(redirection))
     }
 }
 

@@ -12,6 +12,9 @@
 QUEUES="cq cq-va cq-umem qp doorbell"
 HOOK=/sys/kernel/debug/ib_peer_mem/umem_hook
 HOOKED="ib_umem_get_desc ib_umem_get_cq_buf_or_va dma_buf_get"
+# Into which the compiler has inlined the first one there.
+[ "$(uname -m)" != aarch64 ] || HOOKED+=" ib_umem_get_attr_or_va"
+HOOKS=$(wc -w <<<"$HOOKED")
 
 setup() {
 	load_stack
@@ -90,7 +93,7 @@ queue() {
 test_hook_is_placed() {
 	needs_ftrace
 	expect placed cat $HOOK
-	expect 3 hooked_functions
+	expect "$HOOKS" hooked_functions
 	dmesg | grep -E "ib_peer_mem: .*hook on ib_core"
 }
 
@@ -375,7 +378,7 @@ test_unload_and_load() {
 	for i in 1 2 3 4 5; do
 		log_step "load $i"
 		load_core
-		! has_ftrace || expect 3 hooked_functions
+		! has_ftrace || expect "$HOOKS" hooked_functions
 		unload_modules
 	done
 	touch /tmp/registrations-stop
@@ -415,5 +418,5 @@ test_hook_refused() {
 	rmmod umem_kprobe_test
 	load_core
 	expect placed cat $HOOK
-	expect 3 hooked_functions
+	expect "$HOOKS" hooked_functions
 }
