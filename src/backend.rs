@@ -73,6 +73,9 @@ pub(crate) enum RegError {
     NotPinned(Error),
     /// The client cannot serve this device; the next client may. Holds the cause.
     Skip(&'static str),
+    /// The device must not have the memory of the client: the registration fails with
+    /// `EOPNOTSUPP`. Holds the cause.
+    Refused(&'static str),
 }
 
 /// Why a backend made no MR, and what stays.

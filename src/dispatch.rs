@@ -126,17 +126,10 @@ impl<'a> ClientLookup<'a> {
                     self.record(Some(client), Some(e), "the client could not pin the memory");
                     self.unpinned.get_or_insert(e);
                 }
-                Err(RegError::Skip(cause)) => {
-                    self.record(Some(client), None, cause);
-                    pr_warn_limited!(
-                        "client {}: cannot serve {}: {}\n",
-                        client.name(),
-                        self.device
-                            .map(Device::name)
-                            .as_deref()
-                            .unwrap_or("an importer"),
-                        cause
-                    );
+                Err(RegError::Skip(cause)) => self.cannot_serve(client, None, cause),
+                Err(RegError::Refused(cause)) => {
+                    self.cannot_serve(client, Some(eopnotsupp()), cause);
+                    return Err(eopnotsupp());
                 }
             }
         }
@@ -184,6 +177,20 @@ impl<'a> ClientLookup<'a> {
             },
         )?;
         Ok(claimed)
+    }
+
+    /// Records and logs that `client` cannot serve the device. Context: may sleep.
+    fn cannot_serve(&self, client: &Client, error: Option<Error>, cause: &'static str) {
+        self.record(Some(client), error, cause);
+        pr_warn_limited!(
+            "client {}: cannot serve {}: {}\n",
+            client.name(),
+            self.device
+                .map(Device::name)
+                .as_deref()
+                .unwrap_or("an importer"),
+            cause
+        );
     }
 
     /// Records a rejection for debugfs. Context: may sleep.

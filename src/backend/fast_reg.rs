@@ -54,6 +54,11 @@ use kernel::{
 /// Why a client is skipped on software RDMA.
 const NO_STRUCT_PAGES: &str = "the memory has no struct pages, and software RDMA has no DMA device";
 
+/// Why software RDMA does not get the memory.
+const NOT_COPYABLE: &str =
+    "software RDMA copies by the CPU, and on this architecture the kernel maps \
+                            PCI memory for aligned accesses only; use an RDMA adapter";
+
 /// The queue pair of one PD and the number of its users.
 struct Link {
     pd: usize,
@@ -161,9 +166,14 @@ impl FastReg {
         };
         let max = self.dev.max_segment();
         let table = if self.dev.is_virt_dma() {
-            pages
+            let table = pages
                 .physical(max)?
-                .ok_or(RegError::Skip(NO_STRUCT_PAGES))?
+                .ok_or(RegError::Skip(NO_STRUCT_PAGES))?;
+            // An unaligned access would be an Oops in the kernel.
+            if !pages.are_copyable() {
+                return Err(RegError::Refused(NOT_COPYABLE));
+            }
+            table
         } else {
             let dma = self.dev.dma_device().ok_or(ENODEV)?;
             Table::of_dma(split(pages.map(dma)?.iter().copied(), max)?)?

@@ -119,6 +119,12 @@ impl ClientPages {
         Table::of_pages(&self.table, skip, len, max).inspect_err(|e| self.log_bad_table(*e))
     }
 
+    /// Returns whether a CPU may copy the memory with accesses of any alignment. The memory must have
+    /// struct pages. Context: any.
+    pub(crate) fn are_copyable(&self) -> bool {
+        self.table.is_copyable()
+    }
+
     /// Has the client map the range for `dev`, unless the range is mapped for `dev` already.
     /// Returns the DMA addresses. `dev` must be the DMA device of an adapter, unless the client maps
     /// for any device.

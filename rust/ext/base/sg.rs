@@ -160,6 +160,18 @@ impl ForeignTable {
         self.entries() > 0 && self.pages().all(|s| s.is_some())
     }
 
+    /// Returns whether a CPU may copy the memory with accesses of any alignment, by the kernel's mapping
+    /// of the pages. False for the pages of PCI BARs, except on x86, and for an entry without a
+    /// struct page.
+    pub fn is_copyable(&self) -> bool {
+        let is_copyable = |sg| {
+            // SAFETY: `sg` is an entry of the list, which is valid. `ext_sg_is_copyable` is called
+            // only if the entry has a page.
+            unsafe { helpers::ext_sg_has_page(sg) && helpers::ext_sg_is_copyable(sg) }
+        };
+        cfg!(CONFIG_X86) || self.iter(self.entries()).all(is_copyable)
+    }
+
     /// Iterates over the DMA addresses of the first `n` entries.
     pub fn dma(&self, n: usize) -> impl Iterator<Item = Segment> + '_ {
         // SAFETY: `sg` is an entry of the list, which is valid.
