@@ -74,7 +74,8 @@ struct io_peer_mem_nearest {
 
 /*
  * In the offset of mmap(2), of BAR devices and of allocations: the CPU combines writes, and may
- * reorder them. EINVAL if the BAR is not prefetchable. Without it accesses are uncached.
+ * reorder them. EINVAL if the BAR is not prefetchable. Without it accesses are uncached; on other
+ * architectures than x86 only if the BAR is not prefetchable, since unaligned accesses fault there.
  */
 #define IO_PEER_MEM_MMAP_WC (1ULL << 43)
 

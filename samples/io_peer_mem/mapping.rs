@@ -27,6 +27,11 @@ pub(crate) static VM_OPS: vma::Ops<Allocation> = vma::Ops::new();
 // CAST: `usize` has 64 bits on architectures with P2PDMA.
 const COMBINE: usize = uapi::IO_PEER_MEM_MMAP_WC as usize / PAGE_SIZE;
 
+/// Whether an uncached mapping permits unaligned accesses. On other architectures the mapping may be
+/// one of device registers (Device-nGnRnE on arm64), in which the `memcpy()` of a program raises
+/// SIGBUS.
+const UNCACHED_IS_UNALIGNED: bool = cfg!(CONFIG_X86);
+
 /// Sets the flags and the caching of `vma`, a new mapping of memory of `bar`. Sets the offset of
 /// `vma` to the offset in the memory, and returns the offset, in pages.
 ///
@@ -43,7 +48,7 @@ pub(crate) fn set_up(vma: &VmaNew, bar: &Bar) -> Result<usize> {
     vma.set_mixedmap();
     vma.set_dontexpand();
     vma.set_dontdump();
-    if combine {
+    if combine || (!UNCACHED_IS_UNALIGNED && bar.memory().is_prefetchable()) {
         vma::set_writecombine(vma);
     } else {
         vma::set_noncached(vma);
