@@ -3,7 +3,7 @@
 # shellcheck disable=SC2034 # for the suites
 #
 # Storage on BARs: disks, and unmodified programs that transfer between a disk and mapped memory.
-# Sourced by the suites storage, nvmet and topo_ssd.
+# Sourced by the suites storage and topo_ssd, and by nvmet.sh.
 
 . ./steps.sh
 
@@ -77,6 +77,34 @@ took_ms() {
 	local began=${EPOCHREALTIME/[.,]/}
 	"$@"
 	took=$(((${EPOCHREALTIME/[.,]/} - began) / 1000))
+}
+
+# dma_bytes MEMORY: the bytes that the adapter has read and written there by DMA. "memfd" is host memory.
+dma_bytes() {
+	local bytes
+	bytes=$(ask_host connectx report |
+		sed -nE "s/^DMA [^ ]*$1[^ ]*: ([0-9]+) bytes read, ([0-9]+) bytes written$/\1 \2/p")
+	echo "${bytes:-0 0}"
+}
+# ssd_bytes FROM: the bytes that the SSD has transferred since the log of QEMU had the size FROM: to and
+# from the first BAR, and all others.
+ssd_bytes() {
+	local start end _
+	{ read -r _; read -r _; read -r start end _; } <"/sys/bus/pci/devices/$BDF_A/resource"
+	python3 - "$OUT/qemu.log" "$1" "$start" "$end" <<'PYTHON'
+import re, sys
+
+path, begin, start, end = sys.argv[1], *(int(word, 0) for word in sys.argv[2:])
+inside = others = 0
+with open(path, "rb") as log:
+    log.seek(begin)
+    for addr, length in re.findall(rb"pci_nvme_map_addr addr (0x[0-9a-f]+) len (\d+)", log.read()):
+        if start <= int(addr, 16) and int(addr, 16) + int(length) - 1 <= end:
+            inside += int(length)
+        else:
+            others += int(length)
+print(inside, others)
+PYTHON
 }
 
 # disk_to_memory: the sample disk_rdma, through the first BAR to the second one; the host's

@@ -13,7 +13,8 @@
 //!                                   an error now
 //! FUNCTION delay-interrupts N       each interrupt comes N microseconds later; less than a second
 //! FUNCTION hold-faults | release-faults
-//! FUNCTION report                   what is alive, and the bytes of DMA, to the log
+//! FUNCTION report                   the bytes of DMA for each memory, also to the log, which gets what is
+//!                                   alive as well
 //! FUNCTION applications             what applications have, a line for each kind of object
 //! FUNCTION queues                   DMA addresses of the rings and doorbell records of applications
 //! FUNCTION mkeys                    all keys with their translations, in the answer
@@ -102,7 +103,7 @@ fn command(fabric: &mut Fabric, line: &str) -> Result<String, String> {
         "release-faults" => function.hold_page_faults(false),
         "report" => {
             function.report_objects(false);
-            function.dma.report();
+            return Ok(lines(&function.dma.report()));
         }
         "applications" => {
             return Ok(lines(&function.of_applications()));
@@ -168,6 +169,7 @@ mod tests {
         // A line for each, and the end of the answer.
         assert_eq!(lines(&["a".into(), "b".into()]), "a\nb\n");
         assert_eq!(execute(&mut fabric, "0 applications"), "ok\n");
+        assert_eq!(execute(&mut fabric, "0 report"), "ok\n");
         assert_eq!(execute(&mut fabric, "0 reaches bar-a bar-b"), "ok\n");
         assert!(execute(&mut fabric, "0 reaches").starts_with("failed"));
     }

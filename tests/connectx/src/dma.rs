@@ -227,17 +227,19 @@ impl Dma {
         Ok(be64(&bytes, 0))
     }
 
-    /// Logs how many bytes went through each backing.
-    pub fn report(&self) {
+    /// Logs how many bytes went through each backing. Returns the same lines.
+    pub fn report(&self) -> Vec<String> {
+        let mut lines = Vec::new();
         for backing in self.backings.borrow().iter() {
             let (read, written) = (backing.read.get(), backing.written.get());
             if read + written > 0 {
-                say!(
-                    "DMA {}: {read} bytes read, {written} bytes written",
-                    backing.name
-                );
+                let name = &backing.name;
+                let line = format!("DMA {name}: {read} bytes read, {written} bytes written");
+                say!("{line}");
+                lines.push(line);
             }
         }
+        lines
     }
 }
 
@@ -400,6 +402,11 @@ pub mod tests {
         dma.read(0x1f80, &mut back).unwrap();
         assert_eq!(back, data);
         assert_eq!(dma.write(0x2fff, &data), Err(Unmapped(0x3000)));
+        let [first, second] = &dma.report()[..] else {
+            panic!("two files")
+        };
+        assert!(first.ends_with(": 128 bytes read, 128 bytes written"));
+        assert!(second.ends_with(": 128 bytes read, 128 bytes written"));
     }
 
     #[test]
