@@ -41,6 +41,10 @@ struct remote {
 /* Any failure ends the program. */
 struct remote remote_open(struct options *o);
 void remote_close(struct remote *r);
+/* RDMA WRITE or READ of the server's whole MR. */
+void remote_must_rw(struct remote *r, enum ibv_wr_opcode opcode, struct ibv_mr *mr);
+/* The server: lets -n clients use the MR, one by one. */
+void remote_serve(struct options *o, const struct ibv_mr *mr);
 /*
  * RDMA WRITE of a pattern from MEMORY to the server's, READ back to the second MEMORY, compare. All
  * three have the same length.

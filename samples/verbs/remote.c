@@ -132,16 +132,22 @@ static void serve_one(struct options *o, int listener, const struct ibv_mr *mr)
 	pair_free(&p);
 }
 
+void remote_serve(struct options *o, const struct ibv_mr *mr)
+{
+	int listener = tcp_listen(o->port);
+
+	for (int i = 0; i < o->count; i++)
+		serve_one(o, listener, mr);
+	close(listener);
+}
+
 int do_serve(struct options *o)
 {
 	struct buffer peer = map_zeroed(o->memory, o);
 	struct ibv_mr *mr = rdma_register(&o->rdma, peer.addr + o->offset, o->length);
-	int listener = tcp_listen(o->port);
 
 	report("serving", &peer, o);
-	for (int i = 0; i < o->count; i++)
-		serve_one(o, listener, mr);
-	close(listener);
+	remote_serve(o, mr);
 	rdma_deregister(mr);
 	buffer_unmap(&peer);
 	printf("deregistered\n");
@@ -170,8 +176,7 @@ void remote_close(struct remote *r)
 	close(r->tcp);
 }
 
-/* RDMA WRITE or READ of the server's whole MR. */
-static void must_rw(struct remote *r, enum ibv_wr_opcode opcode, struct ibv_mr *mr)
+void remote_must_rw(struct remote *r, enum ibv_wr_opcode opcode, struct ibv_mr *mr)
 {
 	enum ibv_wc_status status = pair_rw_key(&r->pair, opcode, mr, mr->addr, r->rkey, r->addr,
 						r->length);
@@ -192,8 +197,8 @@ int remote_copy(struct options *o, struct remote *r)
 		errx(1, "the server's MR has %llu bytes", (unsigned long long)r->length);
 	pattern_fill(want.addr, o->length, o->seed);
 	memcpy(from_mr->addr, want.addr, o->length);
-	must_rw(r, IBV_WR_RDMA_WRITE, from_mr);
-	must_rw(r, IBV_WR_RDMA_READ, back_mr);
+	remote_must_rw(r, IBV_WR_RDMA_WRITE, from_mr);
+	remote_must_rw(r, IBV_WR_RDMA_READ, back_mr);
 	must_equal(back_mr->addr, want.addr, o->length, "RDMA READ");
 	report("from", &from, o);
 	report("back", &back, o);

@@ -41,6 +41,37 @@ setup_host() {
 	sees "$2"
 }
 
+# meet NAME: waits until the other host is at the same place of its test. HOST is a or b, the suite's.
+meet() {
+	local name
+	if [ "$HOST" = b ]; then
+		within $PATIENCE meets_a "$1"
+	else
+		# Its end is that of the connection.
+		name=$(echo "$1" | timeout $PATIENCE busybox nc -l -p 18800)
+		[ "$name" = "$1" ] || fail "the other host is at: $name"
+	fi
+}
+meets_a() (
+	exec 3<>"/dev/tcp/$IP_A/18800" || exit
+	echo "$1" >&3
+	read -rt 10 -u 3 name
+	[ "$name" = "$1" ]
+)
+
+# The network devices of the adapters, for connections by IP addresses, and so for RoCE v2. The
+# emulated ConnectX carries no Ethernet frames: each host gets the address of the other one by hand.
+ROCE_A=203.0.113.1 ROCE_B=203.0.113.2
+MAC_A=02:0c:0e:00:00:01 MAC_B=02:0c:0e:00:00:02
+# roce IP OTHER-IP OTHER-MAC
+roce() {
+	local nic
+	nic=$(mlx5_nic)
+	ip addr add "$1/24" dev "$nic"
+	ip neigh replace "$2" lladdr "$3" nud permanent dev "$nic"
+	device_ready "$nic" 1 "3=$1"
+}
+
 # Removes the device, and brings it back.
 pull() {
 	echo 1 >"/sys/bus/pci/devices/$1/remove" &

@@ -5,12 +5,8 @@
 # topology connectx_storage. The initiator is the stock one, in the same guest: the adapter connects to
 # itself.
 
-. ./storage.sh
+. ./nvmet.sh
 
-CONFIG=/sys/kernel/config/nvmet
-SUBSYSTEM=$CONFIG/subsystems/peer
-NAMESPACE=$SUBSYSTEM/namespaces/1
-PORT=$CONFIG/ports/1
 DRIVER=/sys/bus/pci/drivers/io_peer_mem
 
 setup() {
@@ -18,48 +14,8 @@ setup() {
 	load_modules
 	find_bars
 	load_disks
-	modprobe -a configfs nvmet nvmet-rdma nvme-rdma
-	mountpoint -q /sys/kernel/config || mount -t configfs none /sys/kernel/config
-	stock "$DEV" mlx5_ib nvmet nvmet_rdma nvme_rdma
+	load_fabrics
 	make_target
-}
-
-# make_target: a subsystem of one namespace, the SSD, on a port of the RDMA device.
-make_target() {
-	mkdir $SUBSYSTEM
-	echo 1 >$SUBSYSTEM/attr_allow_any_host
-	mkdir $NAMESPACE $PORT
-	disk_of disk >$NAMESPACE/device_path
-	echo rdma >$PORT/addr_trtype
-	echo ipv4 >$PORT/addr_adrfam
-	echo "$IP" >$PORT/addr_traddr
-	echo 4420 >$PORT/addr_trsvcid
-	ln -s $SUBSYSTEM $PORT/subsystems/peer
-}
-
-# staged_in P2PMEM: the namespace is enabled with this value of p2pmem, and the initiator connects. Sets
-# REMOTE, its disk.
-staged_in() {
-	local controller
-	echo "$1" >$NAMESPACE/p2pmem
-	echo 1 >$NAMESPACE/enable
-	nvme connect -t rdma -a "$IP" -s 4420 -n peer | tee /tmp/connect
-	controller=$(sed -n 's/^connecting to device: //p' /tmp/connect)
-	REMOTE=/dev/${controller}n1
-	eventually test -b "$REMOTE"
-}
-disconnected() {
-	nvme disconnect -n peer
-	echo 0 >$NAMESPACE/enable
-	eventually disk_is_closed
-}
-disk_is_closed() { [ ! -e "$REMOTE" ]; }
-
-# staged COMMAND...: sets $staged, the number of requests whose data got published memory meanwhile.
-staged() {
-	trace_calls pci_p2pmem_alloc_sgl
-	"$@"
-	staged=$(traced_calls | grep -c .)
 }
 
 # passes_through BDF: data of the initiator is staged in the memory of this function.
@@ -108,32 +64,6 @@ test_initiator_with_a_bar() {
 	eventually all_free "$BDF_B"
 }
 
-# dma_bytes MEMORY: the bytes that the adapter has read and written there by DMA. "memfd" is host memory.
-dma_bytes() {
-	ask_host connectx report >/dev/null
-	sed -nE "s/.*DMA [^ ]*$1[^ ]*: ([0-9]+) bytes read, ([0-9]+) bytes written.*/\1 \2/p" "$OUT/connectx.log" | tail -n 1
-}
-# ssd_bytes FROM: the bytes that the SSD has transferred since the log of QEMU had the size FROM: to and
-# from the first BAR, and all others.
-ssd_bytes() {
-	local start end _
-	{ read -r _; read -r _; read -r start end _; } <"/sys/bus/pci/devices/$BDF_A/resource"
-	python3 - "$OUT/qemu.log" "$1" "$start" "$end" <<'PYTHON'
-import re, sys
-
-path, begin, start, end = sys.argv[1], *(int(word, 0) for word in sys.argv[2:])
-inside = others = 0
-with open(path, "rb") as log:
-    log.seek(begin)
-    for addr, length in re.findall(rb"pci_nvme_map_addr addr (0x[0-9a-f]+) len (\d+)", log.read()):
-        if start <= int(addr, 16) and int(addr, 16) + int(length) - 1 <= end:
-            inside += int(length)
-        else:
-            others += int(length)
-print(inside, others)
-PYTHON
-}
-
 # From the SSD to a BAR by its DMA, and from there to another BAR by that of the adapter. What the
 # adapter reads and writes in host memory are commands, completions and the tables of its keys.
 test_no_byte_in_host_memory() {
@@ -166,7 +96,7 @@ test_memory_that_is_not_published() {
 	bind "$BDF_B"
 	find_bars
 	/mnt/programs/iopm info "$BDF_B" | grep -x 'published: yes'
-	echo "$BDF_B" >$NAMESPACE/p2pmem
+	echo "$BDF_B" >"$NAMESPACE"/p2pmem
 }
 
 in_use_now() { ! all_free "$1"; }
@@ -197,7 +127,6 @@ test_unbind_under_io() {
 test_disk_to_bar_to_rdma() { disk_to_memory; }
 
 test_target_is_removed() {
-	rm $PORT/subsystems/peer
-	rmdir $NAMESPACE $PORT $SUBSYSTEM
+	remove_target
 	rmmod nvme-rdma nvmet-rdma nvmet
 }
