@@ -75,6 +75,8 @@ int program_run(const struct program *p, int argc, char **argv)
 	char all[64];
 	int c, gid_index;
 
+	/* Others read each line as soon as it is there. */
+	setvbuf(stdout, NULL, _IOLBF, 0);
 	snprintf(all, sizeof(all), "%s%s", letters, p->letters);
 	while ((c = getopt_long(argc, argv, all, help, NULL)) != -1) {
 		if (c == 'h' || c == '?')

@@ -30,7 +30,6 @@ void report(const char *what, const struct buffer *b, const struct options *o)
 	printf("%s offset=%#llx length=%zu seed=%llu guard=%zu\n", what,
 	       (unsigned long long)buffer_bar_offset(b) + o->offset, o->length,
 	       (unsigned long long)o->seed, o->offset < after ? o->offset : after);
-	fflush(stdout);
 }
 
 void must_equal(const void *got, const void *want, size_t length, const char *what)

@@ -349,10 +349,7 @@ static bool execute(const char *command, char **save)
 	if (strcmp(command, "rereg") == 0)
 		return !it.kind && rereg(save);
 	if (strcmp(command, "dereg") == 0) {
-		if (dereg())
-			answer_errno();
-		else
-			answer("ok");
+		answer_rc(dereg());
 		return true;
 	}
 	if (strcmp(command, "twin") == 0) {
@@ -360,10 +357,7 @@ static bool execute(const char *command, char **save)
 		return true;
 	}
 	if (strcmp(command, "unmap") == 0) {
-		if (memory_unmap(&it.memory))
-			answer_errno();
-		else
-			answer("ok");
+		answer_rc(memory_unmap(&it.memory));
 		return true;
 	}
 	if (strcmp(command, "reg") == 0)

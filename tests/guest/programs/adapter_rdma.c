@@ -84,7 +84,7 @@ static void look(const struct adapter_rdma *mr, const uint64_t *seed)
 
 static void answer_state(int control)
 {
-	struct exporter_state s;
+	struct peer_test_exporter_state s;
 
 	if (exporter_state(control, &s))
 		answer_errno();
@@ -94,7 +94,7 @@ static void answer_state(int control)
 		       (unsigned long long)s.late);
 }
 
-static void answer_rc(int rc)
+void answer_rc(int rc)
 {
 	if (rc)
 		answer_errno();

@@ -25,6 +25,9 @@ bool adapter_rdma(const struct adapter_rdma *mr, const char *command, char **sav
 void answer(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void answer_errno(void);
 
+/* Answers "ok" if @rc is 0, else with the errno. */
+void answer_rc(int rc);
+
 /*
  * A thread that writes to the MR, reads each byte back, and compares it with what the CPU sees in the
  * mapping, if there is one. One at a time.

@@ -22,7 +22,6 @@ void expect_u64(const char *what, uint64_t got, uint64_t want);
 void expect_true(const char *what, bool ok);
 
 /* A failure ends the test. */
-struct iopm_context *dm_open(const char *bar);
 struct iopm_dm *dm_alloc(struct iopm_context *bar, size_t length, uint32_t log_align);
 void dm_free(struct iopm_dm *dm);
 uint64_t dm_room(struct iopm_context *bar);
@@ -31,34 +30,21 @@ uint64_t dm_room(struct iopm_context *bar);
 int dm_alloc_errno(struct iopm_context *bar, size_t length, uint32_t log_align,
 		   uint32_t comp_mask);
 
-/* The tests, listed in dm_test.c. @bar: the path of a BAR of 64 MiB. */
-void test_alloc(const char *bar);
-void test_flags(const char *bar);
-void test_align(const char *bar);
-void test_copy(const char *bar);
-void test_full(const char *bar);
-void test_fragmented(const char *bar);
-void test_import(const char *bar);
-void test_locked(const char *bar);
-void test_reg(const char *bar);
-void test_rdma(const char *bar);
-void test_mr_keeps(const char *bar);
-void test_gone(const char *bar);
-void test_stress(const char *bar);
-void test_abi(const char *bar);
-void test_compat(const char *bar);
-void test_map(const char *bar);
-void test_zero(const char *bar);
-void test_combine(const char *bar);
-void test_read_write(const char *bar);
-void test_signals(const char *bar);
-void test_words(const char *bar);
-void test_quota(const char *bar);
-void test_read_only(const char *bar);
-void test_scan(const char *bar);
-void test_no_leak(const char *bar);
-void test_list(const char *bar);
-void test_query(const char *bar);
-void test_dmabuf(const char *bar);
+/* The path of the BAR. */
+extern const char *dm_path;
+
+/* By the ioctl. Return the file; the first one returns -1 with errno set on failure. */
+int raw_try_alloc(int bar, uint64_t length, uint32_t flags);
+int raw_alloc(int bar, uint64_t length, uint32_t flags);
+
+/* The tests. Each gets a BAR of 64 MiB, which is open for reading and writing. */
+#define DM_TESTS(test) \
+	test(alloc) test(flags) test(align) test(copy) test(full) test(fragmented) test(import) \
+	test(locked) test(reg) test(rdma) test(mr_keeps) test(gone) test(stress) test(abi) \
+	test(compat) test(map) test(zero) test(combine) test(read_write) test(signals) \
+	test(words) test(quota) test(read_only) test(scan) test(no_leak) test(list) test(query) \
+	test(dmabuf)
+#define DECLARE_TEST(name) void test_##name(struct iopm_context *bar);
+DM_TESTS(DECLARE_TEST)
 
 #endif /* DM_TEST_H */

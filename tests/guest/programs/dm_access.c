@@ -19,36 +19,6 @@
 
 #define RW (PROT_READ | PROT_WRITE)
 
-static int bar_open(const char *path)
-{
-	int fd = open(path, O_RDWR | O_CLOEXEC);
-
-	if (fd < 0)
-		err(1, "open %s", path);
-	return fd;
-}
-
-/* Returns the file, or -1 with errno set. */
-static int try_alloc(int bar, uint64_t length, uint32_t flags)
-{
-	struct io_peer_mem_dm_alloc a = {
-		.version = IO_PEER_MEM_DM_VERSION,
-		.flags = flags,
-		.length = length,
-	};
-
-	return ioctl(bar, IO_PEER_MEM_IOC_DM_ALLOC, &a) ? -1 : a.fd;
-}
-
-static int must_alloc(int bar, uint64_t length, uint32_t flags)
-{
-	int fd = try_alloc(bar, length, flags);
-
-	if (fd < 0)
-		err(1, "allocation of %#llx bytes", (unsigned long long)length);
-	return fd;
-}
-
 static uint64_t *must_map(int fd, size_t length, off_t offset)
 {
 	void *at = mmap(NULL, length, RW, MAP_SHARED, fd, offset);
@@ -76,7 +46,7 @@ static void fill(volatile uint64_t *at, size_t length, uint64_t word)
 /* Leaves a word everywhere in the first @length bytes of the BAR. */
 static void leave(int bar, size_t length)
 {
-	int fd = must_alloc(bar, length, 0);
+	int fd = raw_alloc(bar, length, 0);
 	uint64_t *at = must_map(fd, length, 0);
 
 	fill(at, length, 0x4c454654);
@@ -85,16 +55,16 @@ static void leave(int bar, size_t length)
 }
 
 /* The BAR has a policy in the environment: never, free or alloc. */
-void test_zero(const char *path)
+void test_zero(struct iopm_context *context)
 {
 	const size_t length = 5 * PAGE + (2 << 20);
 	const char *policy = getenv("ZERO") ?: "alloc";
 	bool kept = strcmp(policy, "never") == 0;
-	int bar = bar_open(path), fd;
+	int bar = context->cmd_fd, fd;
 	uint64_t *at;
 
 	leave(bar, length);
-	fd = must_alloc(bar, length, 0);
+	fd = raw_alloc(bar, length, 0);
 	at = must_map(fd, length, 0);
 	expect_true("without the flag it is as the policy says",
 		    all_are(at, length, kept ? 0x4c454654 : 0));
@@ -102,17 +72,16 @@ void test_zero(const char *path)
 	munmap(at, length);
 	close(fd);
 
-	fd = must_alloc(bar, length - PAGE, IO_PEER_MEM_DM_ZERO);
+	fd = raw_alloc(bar, length - PAGE, IO_PEER_MEM_DM_ZERO);
 	at = must_map(fd, length - PAGE, 0);
 	expect_true("with the flag it is cleared", all_are(at, length - PAGE, 0));
 	munmap(at, length - PAGE);
 	close(fd);
 	/* Nothing else was. */
-	fd = must_alloc(bar, length, 0);
+	fd = raw_alloc(bar, length, 0);
 	at = must_map(fd, length, 0);
 	expect_u64("the page after it", at[(length - PAGE) / 8], kept ? 1 : 0);
 	close(fd);
-	close(bar);
 }
 
 /* MiB/s of writes of the CPU. */
@@ -146,11 +115,11 @@ static void expect_caching(const void *at, const char *want)
 }
 
 /* Both kinds of mappings show the same bytes, of BARs and of allocations. */
-void test_combine(const char *path)
+void test_combine(struct iopm_context *context)
 {
 	const size_t length = 4 << 20;
 	const off_t wc = IO_PEER_MEM_MMAP_WC;
-	int bar = bar_open(path), fd = must_alloc(bar, length, 0);
+	int bar = context->cmd_fd, fd = raw_alloc(bar, length, 0);
 	uint64_t *plain = must_map(fd, length, 0), *combined = must_map(fd, length, wc), *part;
 	struct io_peer_mem_range where = { 0 };
 	double slow, fast;
@@ -186,14 +155,13 @@ void test_combine(const char *path)
 	expect_u64("its length", where.length, length - 24);
 	expect_true("the BAR at an offset", mmap(NULL, PAGE, RW, MAP_SHARED, bar, wc + PAGE) ==
 		    MAP_FAILED && errno == EINVAL);
-	close(bar);
 }
 
-void test_read_write(const char *path)
+void test_read_write(struct iopm_context *context)
 {
 	static char in[3 * PAGE], out[3 * PAGE];
 	const size_t length = 2 * PAGE + 100;
-	int bar = bar_open(path), fd = must_alloc(bar, length, IO_PEER_MEM_DM_ZERO);
+	int bar = context->cmd_fd, fd = raw_alloc(bar, length, IO_PEER_MEM_DM_ZERO), read_only;
 	char *at = (char *)must_map(fd, length, 0), byte;
 	char *volatile nowhere = NULL;
 
@@ -219,12 +187,11 @@ void test_read_write(const char *path)
 	expect_u64("read", read(fd, out, PAGE), 100);
 	expect_u64("read", read(fd, out, PAGE), 0);
 	expect_true("of a BAR", read(bar, &byte, 1) < 0 && errno == EINVAL);
-	close(bar);
-	bar = open(path, O_RDONLY);
-	fd = must_alloc(bar, PAGE, 0);
+	read_only = open(dm_path, O_RDONLY);
+	fd = raw_alloc(read_only, PAGE, 0);
 	expect_u64("read only", pread(fd, &byte, 1, 0), 1);
 	expect_true("no write", pwrite(fd, &byte, 1, 0) < 0 && errno == EBADF);
-	close(bar);
+	close(read_only);
 }
 
 static void on_alarm(int signal)
@@ -246,12 +213,12 @@ static size_t copy_under_signals(int fd, char *memory, size_t length, bool write
 }
 
 /* A copy ends early if a signal comes, after whole pages. */
-void test_signals(const char *path)
+void test_signals(struct iopm_context *context)
 {
 	const struct itimerval each_ms = { { 0, 1000 }, { 0, 1000 } }, never = { 0 };
 	const struct sigaction action = { .sa_handler = on_alarm };
 	const size_t length = 32 << 20;
-	int bar = bar_open(path), fd = must_alloc(bar, length, IO_PEER_MEM_DM_ZERO);
+	int bar = context->cmd_fd, fd = raw_alloc(bar, length, IO_PEER_MEM_DM_ZERO);
 	char *memory = mmap(NULL, length, PROT_READ | PROT_WRITE,
 			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
 	char *at = (char *)must_map(fd, length, 0);
@@ -273,7 +240,6 @@ void test_signals(const char *path)
 	expect_u64("pread of whole pages", n % PAGE, 0);
 	expect_true("the last byte of it", memory[n - 1] == at[n - 1]);
 	close(fd);
-	close(bar);
 }
 
 /* Alternates between two values that differ in every byte, until end is set. */
@@ -293,9 +259,9 @@ static void *alternate(void *data)
 }
 
 /* A copy by the kernel does not split an aligned word, which may be a counter that changes. */
-void test_words(const char *path)
+void test_words(struct iopm_context *context)
 {
-	int bar = bar_open(path), fd = must_alloc(bar, PAGE, IO_PEER_MEM_DM_ZERO), seen[2] = { 0 };
+	int bar = context->cmd_fd, fd = raw_alloc(bar, PAGE, IO_PEER_MEM_DM_ZERO), seen[2] = { 0 };
 	struct writer w = { .word = must_map(fd, PAGE, 0) + 1 };
 	uint64_t words[3];
 	pthread_t thread;
@@ -317,25 +283,23 @@ void test_words(const char *path)
 	printf("values seen: %d and %d times\n", seen[0], seen[1]);
 	expect_true("both values were seen", seen[0] && seen[1]);
 	close(fd);
-	close(bar);
 }
 
 /* The quota is 4 MiB. */
-void test_quota(const char *path)
+void test_quota(struct iopm_context *context)
 {
-	int bar = bar_open(path), fd, other;
+	int bar = context->cmd_fd, fd, other;
 	uint64_t *at;
 
-	expect_true("more", try_alloc(bar, (4 << 20) + 1, 0) < 0 && errno == EDQUOT);
-	fd = must_alloc(bar, 3 << 20, 0);
-	expect_true("more in all", try_alloc(bar, (1 << 20) + 1, 0) < 0 && errno == EDQUOT);
-	other = must_alloc(bar, 1 << 20, 0);
+	expect_true("more", raw_try_alloc(bar, (4 << 20) + 1, 0) < 0 && errno == EDQUOT);
+	fd = raw_alloc(bar, 3 << 20, 0);
+	expect_true("more in all", raw_try_alloc(bar, (1 << 20) + 1, 0) < 0 && errno == EDQUOT);
+	other = raw_alloc(bar, 1 << 20, 0);
 	expect_true("full", mmap(NULL, PAGE, RW, MAP_SHARED, bar, 0) == MAP_FAILED && errno == EDQUOT);
 	close(fd);
 	at = must_map(bar, 3 << 20, 0);
-	expect_true("full", try_alloc(bar, 1, 0) < 0 && errno == EDQUOT);
+	expect_true("full", raw_try_alloc(bar, 1, 0) < 0 && errno == EDQUOT);
 	munmap(at, 3 << 20);
 	close(other);
-	close(must_alloc(bar, 4 << 20, 0));
-	close(bar);
+	close(raw_alloc(bar, 4 << 20, 0));
 }

@@ -17,33 +17,6 @@ static int try(int fd, unsigned long cmd, void *arg)
 	return ioctl(fd, cmd, arg) ? errno : 0;
 }
 
-static int raw_open(const char *bar, int flags)
-{
-	int fd = open(bar, flags | O_CLOEXEC);
-
-	if (fd < 0)
-		err(1, "open %s", bar);
-	return fd;
-}
-
-static int raw_alloc(int bar, uint64_t length)
-{
-	struct io_peer_mem_dm_alloc a = { .version = IO_PEER_MEM_DM_VERSION, .length = length };
-
-	if (ioctl(bar, IO_PEER_MEM_IOC_DM_ALLOC, &a))
-		err(1, "IO_PEER_MEM_IOC_DM_ALLOC");
-	return a.fd;
-}
-
-static uint64_t raw_room(int bar)
-{
-	struct io_peer_mem_dm_capacity c = { .version = IO_PEER_MEM_DM_VERSION };
-
-	if (ioctl(bar, IO_PEER_MEM_IOC_DM_CAPACITY, &c))
-		err(1, "IO_PEER_MEM_IOC_DM_CAPACITY");
-	return c.free;
-}
-
 static int raw_free(int dm)
 {
 	struct io_peer_mem_dm_free f = { .version = IO_PEER_MEM_DM_VERSION };
@@ -83,14 +56,14 @@ static size_t range(size_t *list, size_t n, size_t from, size_t to)
 	return n;
 }
 
-void test_abi(const char *path)
+void test_abi(struct iopm_context *context)
 {
-	int bar = raw_open(path, O_RDWR), dm, before, version = IO_PEER_MEM_DM_VERSION;
+	int bar = context->cmd_fd, dm, before, version = IO_PEER_MEM_DM_VERSION;
 	struct io_peer_mem_dm_alloc a = { .version = version, .length = 1 };
 	struct io_peer_mem_dm_capacity c = { .version = version };
 	struct io_peer_mem_dm_info info = { .version = version };
 	struct io_peer_mem_dm_free f = { .version = version };
-	uint64_t room = raw_room(bar);
+	uint64_t room = dm_room(context);
 	size_t zero[64], n;
 
 	expect_u64("size of alloc", sizeof(a), 64);
@@ -112,7 +85,7 @@ void test_abi(const char *path)
 	n = range(zero, range(zero, 0, 0, 8), 40, 64);
 	must_refuse("capacity", bar, IO_PEER_MEM_IOC_DM_CAPACITY, &c, sizeof(c), zero, n);
 	expect_u64("files", open_files(), before);
-	dm = raw_alloc(bar, 5000);
+	dm = raw_alloc(bar, 5000, 0);
 	expect_true("close on exec", fcntl(dm, F_GETFD) == FD_CLOEXEC);
 	n = range(zero, range(zero, 0, 0, 8), 48, 64);
 	must_refuse("info", dm, IO_PEER_MEM_IOC_DM_INFO, &info, sizeof(info), zero, n);
@@ -147,7 +120,7 @@ void test_abi(const char *path)
 	expect_true("write of a BAR", write(bar, &a, 8) < 0 && errno == EINVAL);
 
 	expect_errno("free", raw_free(dm), 0);
-	expect_u64("free", raw_room(bar), room);
+	expect_u64("free", dm_room(context), room);
 	expect_errno("free again", raw_free(dm), ENODEV);
 	expect_errno("info after free", raw_info(dm), ENODEV);
 	expect_true("mmap after free", mmap(NULL, PAGE, PROT_READ, MAP_SHARED, dm, 0) ==
@@ -155,9 +128,9 @@ void test_abi(const char *path)
 	close(dm);
 }
 
-void test_compat(const char *path)
+void test_compat(struct iopm_context *context)
 {
-	int bar = raw_open(path, O_RDWR);
+	int bar = context->cmd_fd;
 	struct io_peer_mem_dm_alloc *a = mmap(NULL, PAGE, PROT_READ | PROT_WRITE,
 					      MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT, -1, 0);
 	struct io_peer_mem_dm_info *info = (void *)(a + 1);
@@ -209,9 +182,9 @@ static bool has_vm_flag(volatile void *addr, const char *flag)
 	return has;
 }
 
-void test_map(const char *path)
+void test_map(struct iopm_context *context)
 {
-	int bar = raw_open(path, O_RDWR), dm = raw_alloc(bar, 3 * PAGE - 5);
+	int bar = context->cmd_fd, dm = raw_alloc(bar, 3 * PAGE - 5, 0);
 	int rw = PROT_READ | PROT_WRITE;
 	volatile uint64_t *whole, *part;
 	void *of_bar;
@@ -250,14 +223,15 @@ void test_map(const char *path)
 	expect_errno("free while a part is mapped", raw_free(dm), EBUSY);
 	munmap((void *)part, PAGE);
 	expect_errno("free", raw_free(dm), 0);
-	expect_u64("free", raw_room(bar), 64 << 20);
+	expect_u64("free", dm_room(context), 64 << 20);
 }
 
 /* An allocation of a BAR opened read-only cannot be mapped writable, nor freed for others. */
-void test_read_only(const char *path)
+void test_read_only(struct iopm_context *context)
 {
-	int bar = raw_open(path, O_RDONLY), dm = raw_alloc(bar, PAGE);
+	int bar = open(dm_path, O_RDONLY | O_CLOEXEC), dm = raw_alloc(bar, PAGE, 0);
 
+	(void)context;
 	expect_true("mode", (fcntl(dm, F_GETFL) & O_ACCMODE) == O_RDONLY);
 	expect_errno("to read", map_errno(dm, PAGE, PROT_READ, MAP_SHARED, 0), 0);
 	expect_errno("to write", map_errno(dm, PAGE, PROT_WRITE, MAP_SHARED, 0), EACCES);
@@ -270,13 +244,13 @@ void test_read_only(const char *path)
 }
 
 /* A failed allocation leaks neither files nor memory. */
-void test_no_leak(const char *path)
+void test_no_leak(struct iopm_context *context)
 {
-	int bar = raw_open(path, O_RDWR), before = open_files();
+	int bar = context->cmd_fd, before = open_files();
 	struct io_peer_mem_dm_alloc *a = mmap(NULL, PAGE, PROT_READ | PROT_WRITE,
 					      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	struct rlimit limit, none;
-	uint64_t room = raw_room(bar);
+	uint64_t room = dm_room(context);
 
 	expect_true("mapped", a != MAP_FAILED);
 	a->version = IO_PEER_MEM_DM_VERSION;
@@ -287,7 +261,7 @@ void test_no_leak(const char *path)
 		expect_true("EFAULT", try(bar, IO_PEER_MEM_IOC_DM_ALLOC, a) == EFAULT);
 	mprotect(a, PAGE, PROT_READ | PROT_WRITE);
 	expect_u64("files", open_files(), before);
-	expect_u64("free", raw_room(bar), room);
+	expect_u64("free", dm_room(context), room);
 	/* No file descriptor is free. */
 	getrlimit(RLIMIT_NOFILE, &limit);
 	none = limit;
@@ -296,10 +270,10 @@ void test_no_leak(const char *path)
 	for (int i = 0; i < 100; i++)
 		expect_true("EMFILE", try(bar, IO_PEER_MEM_IOC_DM_ALLOC, a) == EMFILE);
 	setrlimit(RLIMIT_NOFILE, &limit);
-	expect_u64("free", raw_room(bar), room);
+	expect_u64("free", dm_room(context), room);
 	/* Closed without DM_FREE, while it is mapped. */
 	for (int i = 0; i < 200; i++) {
-		int dm = raw_alloc(bar, 1 << 20);
+		int dm = raw_alloc(bar, 1 << 20, 0);
 		volatile char *at = mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_SHARED, dm, 0);
 
 		expect_true("mapped", at != MAP_FAILED);
@@ -307,6 +281,6 @@ void test_no_leak(const char *path)
 		at[i] = 1;
 		munmap((void *)at, 1 << 20);
 	}
-	expect_u64("free", raw_room(bar), room);
+	expect_u64("free", dm_room(context), room);
 	expect_u64("files", open_files(), before);
 }

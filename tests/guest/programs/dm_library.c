@@ -13,7 +13,7 @@
 #include "dm.h"
 
 /* The BAR is in the list once, with its name and address, and can be opened. */
-void test_list(const char *path)
+void test_list(struct iopm_context *bar)
 {
 	int count = -1, found = 0;
 	struct iopm_device **list = iopm_get_device_list(&count);
@@ -21,6 +21,7 @@ void test_list(const char *path)
 	struct iopm_context *context;
 	unsigned int bus, slot, function;
 
+	(void)bar;
 	expect_true("a list", list && count > 0 && !list[count]);
 	for (int i = 0; i < count; i++) {
 		const char *name = iopm_get_device_name(list[i]);
@@ -30,7 +31,7 @@ void test_list(const char *path)
 							      strlen("/dev/io_peer_mem/")));
 		expect_errno("address", iopm_get_device_address(list[i], &address), 0);
 		expect_true("sorted", !i || strcmp(iopm_get_device_name(list[i - 1]), name) < 0);
-		if (strcmp(iopm_get_device_path(list[i]), path))
+		if (strcmp(iopm_get_device_path(list[i]), dm_path))
 			continue;
 		found++;
 		expect_true("its address", sscanf(name, "%*x:%x:%x.%x", &bus, &slot, &function) == 3 &&
@@ -67,9 +68,8 @@ static void sizes(struct iopm_context *bar)
 	expect_u64("untouched", attr.max_dm_size, 0x5a5a5a5a5a5a5a5a);
 }
 
-void test_query(const char *path)
+void test_query(struct iopm_context *bar)
 {
-	struct iopm_context *bar = dm_open(path);
 	struct iopm_pci_address none = { .domain = 0, .bdf = 0xfeff };
 	struct iopm_dm *dm = dm_alloc(bar, 5000, 16);
 	struct iopm_nearest nearest;
@@ -115,7 +115,6 @@ void test_query(const char *path)
 		    nearest.provider.bdf == attr.function.bdf);
 	expect_errno("nearest to nothing", iopm_query_nearest(bar, &none, &nearest), ENXIO);
 	dm_free(dm);
-	iopm_close_device(bar);
 }
 
 static int export_errno(struct iopm_dm *dm, uint64_t offset, size_t length)
@@ -129,9 +128,8 @@ static int export_errno(struct iopm_dm *dm, uint64_t offset, size_t length)
 }
 
 /* The memory is in use until the dma-buf is closed. */
-void test_dmabuf(const char *path)
+void test_dmabuf(struct iopm_context *bar)
 {
-	struct iopm_context *bar = dm_open(path);
 	struct iopm_dm *dm = dm_alloc(bar, 10000, 0);
 	char link[64], target[PATH_MAX] = "";
 	int fd = iopm_export_dmabuf(dm, 4096, 5904);
@@ -154,5 +152,4 @@ void test_dmabuf(const char *path)
 	expect_errno("past the end", export_errno(dm, 8192, 4096), EINVAL);
 	expect_errno("wraps", export_errno(dm, 4096, SIZE_MAX), EINVAL);
 	expect_errno("free", iopm_free_dm(dm), 0);
-	iopm_close_device(bar);
 }

@@ -40,9 +40,8 @@ static bool clears(struct iopm_context *bar, struct iopm_alloc_dm_attr *attr)
 	return same;
 }
 
-void test_flags(const char *path)
+void test_flags(struct iopm_context *bar)
 {
-	struct iopm_context *bar = dm_open(path);
 	struct iopm_alloc_dm_attr attr = {
 		.length = PAGE,
 		.comp_mask = IOPM_ALLOC_DM_MASK_FLAGS,
@@ -57,12 +56,10 @@ void test_flags(const char *path)
 	attr.comp_mask = IOPM_ALLOC_DM_MASK_FLAGS;
 	errno = 0;
 	expect_true("unknown flags", !iopm_alloc_dm(bar, &attr) && errno == EINVAL);
-	iopm_close_device(bar);
 }
 
-void test_alloc(const char *path)
+void test_alloc(struct iopm_context *bar)
 {
-	struct iopm_context *bar = dm_open(path);
 	struct iopm_device_attr_ex attr;
 	struct iopm_query_device_ex_input input = { .comp_mask = 1 };
 	struct iopm_dm *dm;
@@ -96,7 +93,6 @@ void test_alloc(const char *path)
 	expect_u64("free with three pages and a byte allocated", dm_room(bar), BAR_SIZE - 4 * PAGE);
 	dm_free(dm);
 	expect_u64("free again", dm_room(bar), BAR_SIZE);
-	iopm_close_device(bar);
 
 	errno = 0;
 	expect_true("/dev/null is not a BAR", !iopm_open_path("/dev/null") && errno == ENOTTY);
@@ -111,9 +107,8 @@ static uint64_t bar_offset(struct iopm_dm *dm)
 	return info.bar_offset;
 }
 
-void test_align(const char *path)
+void test_align(struct iopm_context *bar)
 {
-	struct iopm_context *bar = dm_open(path);
 	struct iopm_dm *hole[8], *aligned[8], *dm, *pages[16];
 
 	/* Free every other page, then try all alignments. */
@@ -163,12 +158,10 @@ void test_align(const char *path)
 			dm_free(aligned[i]);
 	}
 	expect_u64("free", dm_room(bar), BAR_SIZE);
-	iopm_close_device(bar);
 }
 
-void test_copy(const char *path)
+void test_copy(struct iopm_context *bar)
 {
-	struct iopm_context *bar = dm_open(path);
 	struct iopm_dm *dm = dm_alloc(bar, 10000, 0);
 	unsigned char want[128], got[136], host[128];
 
@@ -203,12 +196,10 @@ void test_copy(const char *path)
 	expect_errno("back, from past the end", iopm_memcpy_from_dm(got, dm, 10001, 0), EINVAL);
 	expect_errno("back, wraps", iopm_memcpy_from_dm(got, dm, UINT64_MAX - 1, 2), EINVAL);
 	dm_free(dm);
-	iopm_close_device(bar);
 }
 
-void test_full(const char *path)
+void test_full(struct iopm_context *bar)
 {
-	struct iopm_context *bar = dm_open(path);
 	struct iopm_dm *all = dm_alloc(bar, BAR_SIZE, 26), *some[200];
 	int n = 0;
 
@@ -231,7 +222,6 @@ void test_full(const char *path)
 	all = dm_alloc(bar, BAR_SIZE, 0);
 	dm_free(all);
 	expect_u64("free", dm_room(bar), BAR_SIZE);
-	iopm_close_device(bar);
 }
 
 /* The free bytes and the largest free piece. */
@@ -246,9 +236,8 @@ static void expect_space(struct iopm_context *bar, uint64_t free, uint64_t large
 }
 
 /* Exact figures, the first fit, and no memory lost to fragments. */
-void test_fragmented(const char *path)
+void test_fragmented(struct iopm_context *bar)
 {
-	struct iopm_context *bar = dm_open(path);
 	struct iopm_dm *some[64], *dm;
 
 	for (int i = 0; i < 64; i++)
@@ -275,10 +264,9 @@ void test_fragmented(const char *path)
 		if (i != 11)
 			dm_free(some[i]);
 	expect_space(bar, BAR_SIZE, BAR_SIZE);
-	iopm_close_device(bar);
 }
 
-/* The other process, which has never opened the BAR. */
+/* The other process, which has no file of the BAR. */
 static void importer(int socket)
 {
 	int fd = fd_receive(socket, 0), other = open("/dev/null", 0);
@@ -310,9 +298,8 @@ static void importer(int socket)
 	iopm_unimport_dm(dm);
 }
 
-void test_import(const char *path)
+void test_import(struct iopm_context *bar)
 {
-	struct iopm_context *bar;
 	struct iopm_dm *dm;
 	int sockets[2], status;
 	char byte, text[16];
@@ -323,11 +310,11 @@ void test_import(const char *path)
 	child = fork();
 	if (!child) {
 		close(sockets[0]);
+		iopm_close_device(bar);
 		importer(sockets[1]);
 		exit(0);
 	}
 	close(sockets[1]);
-	bar = dm_open(path);
 	dm = dm_alloc(bar, 5000, 0);
 	expect_true("write", !iopm_memcpy_to_dm(dm, 4090, "from the parent", 16));
 	expect_errno("send the handle", fd_send(sockets[0], (int)dm->handle), 0);
@@ -348,13 +335,11 @@ void test_import(const char *path)
 	if (waitpid(child, &status, 0) != child || status)
 		errx(1, "the child ended with %#x", status);
 	expect_u64("free", dm_room(bar), BAR_SIZE);
-	iopm_close_device(bar);
 }
 
 /* mlockall() accesses the pages of each new mapping, also of those that the library makes. */
-void test_locked(const char *path)
+void test_locked(struct iopm_context *bar)
 {
-	struct iopm_context *bar = dm_open(path);
 	struct iopm_dm *dm;
 	char text[5] = "";
 
@@ -367,13 +352,11 @@ void test_locked(const char *path)
 	expect_errno("free", iopm_free_dm(dm), 0);
 	expect_u64("free", dm_room(bar), BAR_SIZE);
 	munlockall();
-	iopm_close_device(bar);
 }
 
 /* Allocations by several processes at once, some never freed explicitly. */
-void test_stress(const char *path)
+void test_stress(struct iopm_context *bar)
 {
-	struct iopm_context *bar = dm_open(path);
 	int status, done = 0;
 
 	for (int i = 0; i < 4; i++) {
@@ -411,5 +394,4 @@ void test_stress(const char *path)
 	}
 	expect_u64("processes", done, 4);
 	expect_u64("free", dm_room(bar), BAR_SIZE);
-	iopm_close_device(bar);
 }

@@ -30,9 +30,8 @@ static struct ibv_mr *must_reg(struct rdma *r, struct iopm_dm *dm, uint64_t offs
 	return mr;
 }
 
-void test_reg(const char *path)
+void test_reg(struct iopm_context *bar)
 {
-	struct iopm_context *bar = dm_open(path);
 	struct rdma r = rdma_open("rxe0");
 	struct iopm_dm *dm = dm_alloc(bar, 10000, 0);
 	struct ibv_mr *mr;
@@ -55,7 +54,6 @@ void test_reg(const char *path)
 	rdma_deregister(mr);
 	expect_errno("free", iopm_free_dm(dm), 0);
 	rdma_close(&r);
-	iopm_close_device(bar);
 }
 
 static uint64_t word(struct iopm_dm *dm, uint64_t at)
@@ -75,9 +73,8 @@ static void *host_page(void)
 	return memset(page, 0x5a, 2 * PAGE);
 }
 
-void test_rdma(const char *path)
+void test_rdma(struct iopm_context *bar)
 {
-	struct iopm_context *bar = dm_open(path);
 	struct rdma r = rdma_open("rxe0");
 	struct iopm_dm *dm = dm_alloc(bar, 10000, 3);
 	struct ibv_mr *mr = must_reg(&r, dm, 0, 10000), *late = must_reg(&r, dm, 4096, 5000);
@@ -125,13 +122,11 @@ void test_rdma(const char *path)
 	rdma_deregister(mr);
 	dm_free(dm);
 	rdma_close(&r);
-	iopm_close_device(bar);
 }
 
 /* Unimported, not freed: only the pages of the region stay allocated. */
-void test_mr_keeps(const char *path)
+void test_mr_keeps(struct iopm_context *bar)
 {
-	struct iopm_context *bar = dm_open(path);
 	uint64_t room = dm_room(bar);
 	struct rdma r = rdma_open("rxe0");
 	struct iopm_dm *dm = dm_alloc(bar, 8 * PAGE, 0);
@@ -147,13 +142,11 @@ void test_mr_keeps(const char *path)
 	expect_u64("and free", dm_room(bar), room);
 	rdma_deregister(host);
 	rdma_close(&r);
-	iopm_close_device(bar);
 }
 
 /* Removal of the device: one allocation in use, one idle, one under a region. */
-void test_gone(const char *path)
+void test_gone(struct iopm_context *bar)
 {
-	struct iopm_context *bar = dm_open(path);
 	struct rdma r = rdma_open("rxe0");
 	struct iopm_dm *dm = dm_alloc(bar, 1 << 20, 0), *idle = dm_alloc(bar, PAGE, 0);
 	struct iopm_dm *below = dm_alloc(bar, 10000, 0);
@@ -197,5 +190,4 @@ void test_gone(const char *path)
 	rdma_deregister(mr);
 	rdma_deregister(host);
 	rdma_close(&r);
-	iopm_close_device(bar);
 }

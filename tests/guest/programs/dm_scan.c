@@ -68,9 +68,8 @@ static bool ends_in_time(pid_t child)
 }
 
 /* A scan holds the lock of its allocation alone. */
-void test_scan(const char *path)
+void test_scan(struct iopm_context *bar)
 {
-	struct iopm_context *bar = dm_open(path);
 	struct iopm_dm *scanned = dm_alloc(bar, 1 << 20, 0), *other = dm_alloc(bar, PAGE, 0);
 	char *map = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, (int)other->handle, 0);
 	pthread_t thread;
@@ -99,5 +98,4 @@ void test_scan(const char *path)
 	expect_true("other users do not wait for the scan", ended);
 	munmap(map, PAGE);
 	dm_free(other);
-	iopm_close_device(bar);
 }

@@ -7,42 +7,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 
 #include "dm.h"
 
+#define ENTRY(name) { #name, test_##name },
+
 static const struct {
 	const char *name;
-	void (*test)(const char *bar);
-} tests[] = {
-	{ "alloc", test_alloc },
-	{ "flags", test_flags },
-	{ "align", test_align },
-	{ "copy", test_copy },
-	{ "full", test_full },
-	{ "fragmented", test_fragmented },
-	{ "import", test_import },
-	{ "locked", test_locked },
-	{ "reg", test_reg },
-	{ "rdma", test_rdma },
-	{ "mr_keeps", test_mr_keeps },
-	{ "gone", test_gone },
-	{ "stress", test_stress },
-	{ "abi", test_abi },
-	{ "compat", test_compat },
-	{ "map", test_map },
-	{ "zero", test_zero },
-	{ "combine", test_combine },
-	{ "read_write", test_read_write },
-	{ "signals", test_signals },
-	{ "words", test_words },
-	{ "quota", test_quota },
-	{ "read_only", test_read_only },
-	{ "scan", test_scan },
-	{ "no_leak", test_no_leak },
-	{ "list", test_list },
-	{ "query", test_query },
-	{ "dmabuf", test_dmabuf },
-};
+	void (*test)(struct iopm_context *bar);
+} tests[] = { DM_TESTS(ENTRY) };
+
+const char *dm_path;
 
 void expect_errno(const char *what, int got, int want)
 {
@@ -64,13 +40,24 @@ void expect_true(const char *what, bool ok)
 		errx(1, "false: %s", what);
 }
 
-struct iopm_context *dm_open(const char *bar)
+int raw_try_alloc(int bar, uint64_t length, uint32_t flags)
 {
-	struct iopm_context *context = iopm_open_path(bar);
+	struct io_peer_mem_dm_alloc a = {
+		.version = IO_PEER_MEM_DM_VERSION,
+		.flags = flags,
+		.length = length,
+	};
 
-	if (!context)
-		err(1, "%s", bar);
-	return context;
+	return ioctl(bar, IO_PEER_MEM_IOC_DM_ALLOC, &a) ? -1 : a.fd;
+}
+
+int raw_alloc(int bar, uint64_t length, uint32_t flags)
+{
+	int fd = raw_try_alloc(bar, length, flags);
+
+	if (fd < 0)
+		err(1, "allocation of %#llx bytes", (unsigned long long)length);
+	return fd;
 }
 
 struct iopm_dm *dm_alloc(struct iopm_context *bar, size_t length, uint32_t log_align)
@@ -114,13 +101,20 @@ uint64_t dm_room(struct iopm_context *bar)
 
 int main(int argc, char **argv)
 {
+	struct iopm_context *bar;
+
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	if (argc != 3)
 		errx(2, "usage: dm_test TEST BAR");
 	for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++) {
 		if (strcmp(tests[i].name, argv[1]))
 			continue;
-		tests[i].test(argv[2]);
+		dm_path = argv[2];
+		bar = iopm_open_path(dm_path);
+		if (!bar)
+			err(1, "%s", dm_path);
+		tests[i].test(bar);
+		iopm_close_device(bar);
 		printf("%s: done\n", argv[1]);
 		return 0;
 	}

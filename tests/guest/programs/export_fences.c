@@ -18,7 +18,7 @@
 #include <drm/vgem_drm.h>
 #include <linux/dma-buf.h>
 
-#include "ib_peer_mem.h"
+#include "common.h"
 
 static void call(int fd, unsigned long cmd, void *arg, const char *what)
 {
@@ -80,14 +80,9 @@ int main(int argc, char **argv)
 	if (addr == MAP_FAILED)
 		err(1, "mmap");
 	for (size_t i = 0; i < number; i++) {
-		struct ib_peer_mem_export arg = {
-			.version = IB_PEER_MEM_EXPORT_VERSION,
-			.addr = (uintptr_t)(addr + i * page),
-			.length = page,
-		};
-
-		call(control, IB_PEER_MEM_IOC_EXPORT, &arg, "IB_PEER_MEM_IOC_EXPORT");
-		bufs[i] = arg.fd;
+		bufs[i] = export_range(control, addr + i * page, page);
+		if (bufs[i] < 0)
+			err(1, "IB_PEER_MEM_IOC_EXPORT");
 	}
 	add_fence(bufs, number, card);
 	puts("ready");

@@ -10,36 +10,17 @@
 #include <unistd.h>
 
 #include <linux/dma-heap.h>
-#include <linux/udmabuf.h>
 
+#include "common.h"
 #include "exporter.h"
 #include "exporter_device.h"
 #include "number.h"
-#include "peer_test_exporter.h"
-
-/* Closes a file; errno stays. */
-static void close_quietly(int fd)
-{
-	int saved = errno;
-
-	if (fd >= 0)
-		close(fd);
-	errno = saved;
-}
 
 static int make_udmabuf(size_t size)
 {
-	int device, fd = -1, memfd = memfd_create("exporter", MFD_ALLOW_SEALING | MFD_CLOEXEC);
-	struct udmabuf_create create = { .memfd = memfd, .size = size };
+	int memfd = memfd_create("exporter", MFD_ALLOW_SEALING | MFD_CLOEXEC);
+	int fd = udmabuf_of(memfd, size);
 
-	if (memfd < 0)
-		return -1;
-	device = open("/dev/udmabuf", O_RDWR | O_CLOEXEC);
-	if (device < 0)
-		errno = ENODEV;
-	else if (!ftruncate(memfd, size) && !fcntl(memfd, F_ADD_SEALS, F_SEAL_SHRINK))
-		fd = ioctl(device, UDMABUF_CREATE, &create);
-	close_quietly(device);
 	/* The dma-buf has the pages. */
 	close_quietly(memfd);
 	return fd;
@@ -135,21 +116,9 @@ int exporter_revoke(int control)
 	return ioctl(control, PEER_TEST_EXPORTER_REVOKE);
 }
 
-int exporter_state(int control, struct exporter_state *state)
+int exporter_state(int control, struct peer_test_exporter_state *state)
 {
-	struct peer_test_exporter_state s;
-
-	if (ioctl(control, PEER_TEST_EXPORTER_STATE, &s))
-		return -1;
-	*state = (struct exporter_state) {
-		.exists = s.exists,
-		.attached = s.attached,
-		.mapped = s.mapped,
-		.pinned = s.pinned,
-		.moves = s.moves,
-		.late = s.late,
-	};
-	return 0;
+	return ioctl(control, PEER_TEST_EXPORTER_STATE, state);
 }
 
 int exporter_read(int control, void *to, size_t length, off_t offset)

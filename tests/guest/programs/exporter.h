@@ -7,6 +7,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "peer_test_exporter.h"
+
 struct exported {
 	int dmabuf;		/* the file descriptor */
 	int control;		/* of the test exporter; -1: another exporter */
@@ -33,13 +35,7 @@ int exporter_set(int control, const char *option);
 int exporter_move(int control);
 int exporter_revoke(int control);
 
-struct exporter_state {
-	uint32_t exists;	/* the dma-buf is not released */
-	uint32_t attached, mapped, pinned;	/* importers */
-	uint64_t moves;
-	uint64_t late;		/* bytes written to pages that the memory was moved from */
-};
-int exporter_state(int control, struct exporter_state *state);
+int exporter_state(int control, struct peer_test_exporter_state *state);
 
 /* Copies what is in the memory now; the dma-buf may be released. */
 int exporter_read(int control, void *to, size_t length, off_t offset);

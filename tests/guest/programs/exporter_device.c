@@ -12,6 +12,7 @@
 #include <drm/drm.h>
 #include <linux/vfio.h>
 
+#include "common.h"
 #include "exporter_device.h"
 #include "number.h"
 
@@ -40,7 +41,7 @@ int exporter_drm(const char *driver, size_t size)
 	/* A line of a page and 32 bits for a pixel: the size is exact. */
 	struct drm_mode_create_dumb dumb = { .width = 1024, .height = size / 4096, .bpp = 32 };
 	struct drm_prime_handle prime = { .flags = DRM_CLOEXEC | DRM_RDWR, .fd = -1 };
-	int saved, card = open_card(driver);
+	int card = open_card(driver);
 
 	if (card < 0)
 		return -1;
@@ -49,10 +50,8 @@ int exporter_drm(const char *driver, size_t size)
 		if (ioctl(card, DRM_IOCTL_PRIME_HANDLE_TO_FD, &prime))
 			prime.fd = -1;
 	}
-	saved = errno;
 	/* The dma-buf has the buffer. */
-	close(card);
-	errno = saved;
+	close_quietly(card);
 	return prime.fd;
 }
 

@@ -131,7 +131,7 @@ static void protect(struct thread *t, size_t page)
 /* Nothing of this program needs it, so it must end, if no child has its descriptor any more. */
 static void must_end(struct thread *t, const struct buffer *b)
 {
-	struct exporter_state s = { 0 };
+	struct peer_test_exporter_state s = { 0 };
 
 	for (int i = 0; i < 30000; i++) {
 		if (exporter_state(b->exported.control, &s))
@@ -145,7 +145,7 @@ static void must_end(struct thread *t, const struct buffer *b)
 
 static void check_late(struct thread *t, const struct buffer *b)
 {
-	struct exporter_state s;
+	struct peer_test_exporter_state s;
 
 	if (exporter_state(b->exported.control, &s))
 		bug(t, "the exporter: %s", strerrorname_np(errno));

@@ -10,61 +10,35 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <linux/udmabuf.h>
-
+#include "common.h"
 #include "ib_peer_mem.h"
 #include "mapped.h"
 #include "memory.h"
 #include "pattern.h"
 
-static int make_udmabuf(int memfd, size_t length)
-{
-	struct udmabuf_create create = { .memfd = memfd, .size = length };
-	int device, fd;
-
-	if (ftruncate(memfd, length) || fcntl(memfd, F_ADD_SEALS, F_SEAL_SHRINK))
-		return -1;
-	device = open("/dev/udmabuf", O_RDWR | O_CLOEXEC);
-	if (device < 0)
-		return -1;
-	fd = ioctl(device, UDMABUF_CREATE, &create);
-	close(device);
-	return fd;
-}
-
 /* Returns a dma-buf of a mapping of peer memory. */
 static int export_mapping(void *addr, size_t length)
 {
-	struct ib_peer_mem_export arg = {
-		.version = IB_PEER_MEM_EXPORT_VERSION,
-		.addr = (uintptr_t)addr,
-		.length = length,
-	};
-	int device, rc, saved;
+	int fd, device = open("/dev/ib_peer_mem", O_RDWR | O_CLOEXEC);
 
-	device = open("/dev/ib_peer_mem", O_RDWR | O_CLOEXEC);
 	if (device < 0)
 		return -1;
-	rc = ioctl(device, IB_PEER_MEM_IOC_EXPORT, &arg);
-	saved = errno;
-	close(device);
-	if (!rc && fcntl(arg.fd, F_GETFD) != FD_CLOEXEC)
+	fd = export_range(device, addr, length);
+	close_quietly(device);
+	if (fd >= 0 && fcntl(fd, F_GETFD) != FD_CLOEXEC)
 		errx(1, "the exported dma-buf is not close-on-exec");
-	errno = saved;
-	return rc ? -1 : arg.fd;
+	return fd;
 }
 
 static int call(unsigned long cmd, struct ib_peer_mem_name *arg)
 {
-	int rc, saved, device = open("/dev/ib_peer_mem", O_RDWR | O_CLOEXEC);
+	int rc, device = open("/dev/ib_peer_mem", O_RDWR | O_CLOEXEC);
 
 	if (device < 0)
 		return -1;
 	arg->version = IB_PEER_MEM_NAME_VERSION;
 	rc = ioctl(device, cmd, arg);
-	saved = errno;
-	close(device);
-	errno = saved;
+	close_quietly(device);
 	return rc;
 }
 
@@ -127,7 +101,7 @@ int memory_map(struct memory *m, const char *what, const char *shape, size_t len
 	if (fd < 0 && !(flags & MAP_ANONYMOUS))
 		return -1;
 	if (strcmp(what, "udmabuf") == 0) {
-		m->dmabuf = make_udmabuf(fd, length);
+		m->dmabuf = udmabuf_of(fd, length);
 		if (m->dmabuf < 0)
 			return -1;
 	}

@@ -127,7 +127,6 @@ static int run(struct options *o, struct side *near, struct side *far)
 	}
 	run_rounds(near, far, mr->rkey, o->count);
 	printf("%d rounds, %zu bytes used\n", o->count, area.used);
-	fflush(stdout);
 	while (keep)
 		pause();
 	for (int i = 0; i < 2; i++)
@@ -162,7 +161,6 @@ static int do_umem(struct options *o)
 	if (!umem)
 		return refused("umem");
 	printf("umem: ok\n");
-	fflush(stdout);
 	while (keep)
 		pause();
 	if (mlx5dv_devx_umem_dereg(umem))

@@ -12,7 +12,6 @@
 #include <err.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/udmabuf.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdbool.h>
@@ -26,6 +25,8 @@
 #include <unistd.h>
 
 #include <ib_peer_mem.h>
+
+#include "common.h"
 
 #define PAGE 4096ULL
 /* Of the dma-bufs that "hold" has. No other has this size. */
@@ -47,44 +48,32 @@ static void must(int want, int got, const char *call, int line)
 /* Exports @pages pages of the BAR @path. */
 static int dmabuf_of_bar(const char *path, unsigned int pages)
 {
-	int bar = open(path, O_RDWR), device = open("/dev/ib_peer_mem", O_RDWR);
-	struct ib_peer_mem_export export = {
-		.version = IB_PEER_MEM_EXPORT_VERSION,
-		.length = pages * PAGE,
-	};
-	void *at = mmap(NULL, export.length, PROT_READ | PROT_WRITE, MAP_SHARED, bar, 0);
+	int bar = open(path, O_RDWR), device = open("/dev/ib_peer_mem", O_RDWR), fd;
+	void *at = mmap(NULL, pages * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, bar, 0);
 
 	if (at == MAP_FAILED)
 		err(1, "%s", path);
-	export.addr = (uintptr_t)at;
-	if (ioctl(device, IB_PEER_MEM_IOC_EXPORT, &export))
+	fd = export_range(device, at, pages * PAGE);
+	if (fd < 0)
 		err(1, "export");
-	munmap(at, export.length);
+	munmap(at, pages * PAGE);
 	close(bar);
 	close(device);
-	return export.fd;
+	return fd;
 }
 
 /* Returns a new dma-buf of @pages pages: of the BAR $BAR, or of udmabuf. */
 static int dmabuf(unsigned int pages)
 {
-	int memory = memfd_create("named", MFD_ALLOW_SEALING), device, fd;
-	struct udmabuf_create create = { .size = pages * PAGE };
+	int memory, fd;
 
-	if (getenv("BAR")) {
-		close(memory);
+	if (getenv("BAR"))
 		return dmabuf_of_bar(getenv("BAR"), pages);
-	}
-	device = open("/dev/udmabuf", O_RDWR);
-	if (memory < 0 || ftruncate(memory, pages * PAGE) ||
-	    fcntl(memory, F_ADD_SEALS, F_SEAL_SHRINK) || device < 0)
-		err(1, "/dev/udmabuf");
-	create.memfd = memory;
-	fd = ioctl(device, UDMABUF_CREATE, &create);
+	memory = memfd_create("named", MFD_ALLOW_SEALING);
+	fd = udmabuf_of(memory, pages * PAGE);
 	if (fd < 0)
-		err(1, "UDMABUF_CREATE");
+		err(1, "udmabuf");
 	close(memory);
-	close(device);
 	return fd;
 }
 

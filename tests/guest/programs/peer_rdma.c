@@ -130,7 +130,6 @@ static int do_hold(struct options *o)
 		rdma_register(&o->rdma, b.addr + o->offset, o->length);
 	}
 	printf("holding %d\n", o->count);
-	fflush(stdout);
 	sleep(test.seconds ? test.seconds : 3600);
 	/* The MRs are released with the process. */
 	exit(0);
@@ -151,18 +150,13 @@ static void wait_for_line(void)
 static int do_many(struct options *o)
 {
 	size_t heap = 4 << 20;
-	char *addr;
+	char *addr = map_at(o, 0);
 	int n, error = 0;
-	int fd = open(o->memory, O_RDWR);
 
-	addr = mmap(NULL, o->map_length, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	if (fd < 0 || addr == MAP_FAILED)
-		err(1, "%s", o->memory);
 	mallopt(M_MMAP_THRESHOLD, heap * 2);
 	mallopt(M_TRIM_THRESHOLD, heap * 2);
 	free(memset(malloc(heap), 1, heap));
 	printf("begin\n");
-	fflush(stdout);
 	wait_for_line();
 	for (n = 0; n < o->count; n++) {
 		if (!ibv_reg_mr(o->rdma.pd, addr + o->offset, o->length, test.access)) {
@@ -171,7 +165,6 @@ static int do_many(struct options *o)
 		}
 	}
 	printf("registered %d: %s\n", n, error ? strerrorname_np(error) : "ok");
-	fflush(stdout);
 	wait_for_line();
 	exit(0);
 }
@@ -235,7 +228,6 @@ static int stays_revoked(struct options *o, struct ibv_mr *local, struct ibv_mr 
 		usleep(20000);
 	} while (!stop && time(NULL) < end);
 	printf("still revoked after %d more reads and writes\n", tries);
-	fflush(stdout);
 	return 0;
 }
 
@@ -256,11 +248,9 @@ static enum ibv_wc_status use_until_it_fails(struct pair *p, enum ibv_wr_opcode 
 				     addr + *count % (length / CHUNK) * CHUNK, CHUNK);
 		if (*count == 1 && status == IBV_WC_SUCCESS) {
 			printf("running\n");
-			fflush(stdout);
-		}
+				}
 	} while (status == IBV_WC_SUCCESS);
 	printf("%s %llu: %s\n", name_of(op), (unsigned long long)*count, ibv_wc_status_str(status));
-	fflush(stdout);
 	return status;
 }
 
@@ -368,8 +358,7 @@ static int do_again(struct options *o)
 		rdma_deregister(mr);
 		buffer_unmap(&peer);
 		printf("deregistered\n");
-		fflush(stdout);
-		while (!stop)
+			while (!stop)
 			usleep(20000);
 	}
 	rdma_deregister(from_mr);
@@ -408,7 +397,6 @@ static int do_crowd(struct options *o)
 		if (read(ready[0], &one, 1) != 1)
 			errx(1, "only %d processes have an MR", i);
 	printf("crowd of %d\n", o->count);
-	fflush(stdout);
 	pause();
 	return 0;
 }

@@ -2,16 +2,15 @@
 
 #include <errno.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <rdma/ib_user_ioctl_cmds.h>
 #include <rdma/ib_user_ioctl_verbs.h>
 #include <rdma/ib_user_verbs.h>
-#include <rdma/rdma_user_ioctl_cmds.h>
 
 #include "umem_queue.h"
+#include "uverbs.h"
 
 #define PAGE ((size_t)sysconf(_SC_PAGESIZE))
 
@@ -52,17 +51,6 @@ enum queue_kind queue_kind(const char *name)
 	return QUEUE_NONE;
 }
 
-static int command(struct ibv_context *context, void *cmd, size_t size, uint32_t number,
-		   size_t response)
-{
-	struct ib_uverbs_cmd_hdr *hdr = cmd;
-
-	hdr->command = number;
-	hdr->in_words = size / 4;
-	hdr->out_words = response / 4;
-	return write(context->cmd_fd, cmd, size) == (ssize_t)size ? 0 : -1;
-}
-
 static int create_cq(struct ibv_context *context, const struct request *request, uint32_t *handle,
 		     struct response *keys)
 {
@@ -83,21 +71,11 @@ static int create_cq(struct ibv_context *context, const struct request *request,
 		.driver = *request,
 	};
 
-	if (command(context, &cmd, sizeof(cmd), IB_USER_VERBS_CMD_CREATE_CQ, sizeof(response)))
+	if (uverbs_command(context, &cmd, sizeof(cmd), IB_USER_VERBS_CMD_CREATE_CQ, sizeof(response)))
 		return -1;
 	*handle = response.body.cq_handle;
 	*keys = response.driver;
 	return 0;
-}
-
-static struct ib_uverbs_attr attr(int id, size_t len, uint64_t data)
-{
-	return (struct ib_uverbs_attr) {
-		.attr_id = id,
-		.len = len,
-		.flags = UVERBS_ATTR_F_MANDATORY,
-		.data = data,
-	};
 }
 
 /* The buffer is named by @kind's attributes. */
@@ -111,39 +89,25 @@ static int create_cq_by_attr(struct ibv_context *context, enum queue_kind kind,
 		.length = request->length,
 	};
 	uint32_t cqe;
-	struct {
-		struct ib_uverbs_ioctl_hdr hdr;
-		struct ib_uverbs_attr attrs[9];
-	} cmd = {
-		.hdr = {
-			.object_id = UVERBS_OBJECT_CQ,
-			.method_id = UVERBS_METHOD_CQ_CREATE,
-			.driver_id = RDMA_DRIVER_RXE,
-		},
-		.attrs = {
-			attr(UVERBS_ATTR_CREATE_CQ_HANDLE, 0, 0),
-			attr(UVERBS_ATTR_CREATE_CQ_CQE, 4, 1),
-			attr(UVERBS_ATTR_CREATE_CQ_USER_HANDLE, 8, 0),
-			attr(UVERBS_ATTR_CREATE_CQ_COMP_VECTOR, 4, 0),
-			attr(UVERBS_ATTR_CREATE_CQ_RESP_CQE, 4, (uintptr_t)&cqe),
-			attr(UVERBS_ATTR_UHW_IN, sizeof(*request), (uintptr_t)request),
-			attr(UVERBS_ATTR_UHW_OUT, sizeof(*keys), (uintptr_t)keys),
-		},
+	struct ib_uverbs_attr attrs[9] = {
+		uverbs_attr(UVERBS_ATTR_CREATE_CQ_HANDLE, 0, 0),
+		uverbs_attr(UVERBS_ATTR_CREATE_CQ_CQE, 4, 1),
+		uverbs_attr(UVERBS_ATTR_CREATE_CQ_USER_HANDLE, 8, 0),
+		uverbs_attr(UVERBS_ATTR_CREATE_CQ_COMP_VECTOR, 4, 0),
+		uverbs_attr(UVERBS_ATTR_CREATE_CQ_RESP_CQE, 4, (uintptr_t)&cqe),
+		uverbs_attr(UVERBS_ATTR_UHW_IN, sizeof(*request), (uintptr_t)request),
+		uverbs_attr(UVERBS_ATTR_UHW_OUT, sizeof(*keys), (uintptr_t)keys),
 	};
 	int n = 7;
 
 	if (kind == QUEUE_CQ_VA) {
-		cmd.attrs[n++] = attr(CREATE_CQ_BUFFER_VA, 8, addr);
-		cmd.attrs[n++] = attr(CREATE_CQ_BUFFER_LENGTH, 8, request->length);
+		attrs[n++] = uverbs_attr(CREATE_CQ_BUFFER_VA, 8, addr);
+		attrs[n++] = uverbs_attr(CREATE_CQ_BUFFER_LENGTH, 8, request->length);
 	} else {
-		cmd.attrs[n++] = attr(CREATE_CQ_BUF_UMEM, sizeof(desc), (uintptr_t)&desc);
+		attrs[n++] = uverbs_attr(CREATE_CQ_BUF_UMEM, sizeof(desc), (uintptr_t)&desc);
 	}
-	cmd.hdr.num_attrs = n;
-	cmd.hdr.length = sizeof(cmd.hdr) + n * sizeof(cmd.attrs[0]);
-	if (ioctl(context->cmd_fd, RDMA_VERBS_IOCTL, &cmd))
-		return -1;
-	*handle = cmd.attrs[0].data;
-	return 0;
+	return uverbs_ioctl(context, RDMA_DRIVER_RXE, UVERBS_OBJECT_CQ, UVERBS_METHOD_CQ_CREATE, attrs,
+			    n, handle);
 }
 
 static int destroy_cq(struct ibv_context *context, uint32_t handle)
@@ -156,7 +120,7 @@ static int destroy_cq(struct ibv_context *context, uint32_t handle)
 		.body = { .response = (uintptr_t)&response, .cq_handle = handle },
 	};
 
-	return command(context, &cmd, sizeof(cmd), IB_USER_VERBS_CMD_DESTROY_CQ, sizeof(response));
+	return uverbs_command(context, &cmd, sizeof(cmd), IB_USER_VERBS_CMD_DESTROY_CQ, sizeof(response));
 }
 
 static int create_qp(struct ibv_context *context, uint32_t pd, uint32_t cq,
@@ -185,7 +149,7 @@ static int create_qp(struct ibv_context *context, uint32_t pd, uint32_t cq,
 		.driver = *request,
 	};
 
-	if (command(context, &cmd, sizeof(cmd), IB_USER_VERBS_CMD_CREATE_QP, sizeof(response)))
+	if (uverbs_command(context, &cmd, sizeof(cmd), IB_USER_VERBS_CMD_CREATE_QP, sizeof(response)))
 		return -1;
 	*handle = response.body.qp_handle;
 	*keys = response.driver;
@@ -202,7 +166,7 @@ static int destroy_qp(struct ibv_context *context, uint32_t handle)
 		.body = { .response = (uintptr_t)&response, .qp_handle = handle },
 	};
 
-	return command(context, &cmd, sizeof(cmd), IB_USER_VERBS_CMD_DESTROY_QP, sizeof(response));
+	return uverbs_command(context, &cmd, sizeof(cmd), IB_USER_VERBS_CMD_DESTROY_QP, sizeof(response));
 }
 
 /* The request for a queue whose buffer is a page of host memory, which is never freed. */

@@ -11,8 +11,7 @@
 
 #include "uverbs.h"
 
-/* A command of the write interface, which counts lengths in words of 4 bytes. */
-static int command(struct ibv_context *context, void *cmd, size_t size, uint32_t number,
+int uverbs_command(struct ibv_context *context, void *cmd, size_t size, uint32_t number,
 		   size_t response)
 {
 	struct ib_uverbs_cmd_hdr *hdr = cmd;
@@ -43,7 +42,7 @@ int uverbs_rereg_mr(struct ibv_context *context, struct keys *keys, int flags,
 		},
 	};
 
-	if (command(context, &cmd, sizeof(cmd), IB_USER_VERBS_CMD_REREG_MR, sizeof(response)))
+	if (uverbs_command(context, &cmd, sizeof(cmd), IB_USER_VERBS_CMD_REREG_MR, sizeof(response)))
 		return -1;
 	keys->lkey = response.lkey;
 	keys->rkey = response.rkey;
@@ -57,10 +56,10 @@ int uverbs_dereg_mr(struct ibv_context *context, const struct keys *keys)
 		struct ib_uverbs_dereg_mr body;
 	} cmd = { .body = { .mr_handle = keys->handle } };
 
-	return command(context, &cmd, sizeof(cmd), IB_USER_VERBS_CMD_DEREG_MR, 0);
+	return uverbs_command(context, &cmd, sizeof(cmd), IB_USER_VERBS_CMD_DEREG_MR, 0);
 }
 
-static struct ib_uverbs_attr attr(int id, size_t len, uint64_t data)
+struct ib_uverbs_attr uverbs_attr(int id, size_t len, uint64_t data)
 {
 	return (struct ib_uverbs_attr) {
 		.attr_id = id,
@@ -70,39 +69,48 @@ static struct ib_uverbs_attr attr(int id, size_t len, uint64_t data)
 	};
 }
 
+int uverbs_ioctl(struct ibv_context *context, uint32_t driver, int object, int method,
+		 const struct ib_uverbs_attr *attrs, size_t n, uint32_t *handle)
+{
+	struct {
+		struct ib_uverbs_ioctl_hdr hdr;
+		struct ib_uverbs_attr attrs[16];
+	} cmd = {
+		.hdr = {
+			.length = sizeof(cmd.hdr) + n * sizeof(*attrs),
+			.object_id = object,
+			.method_id = method,
+			.num_attrs = n,
+			.driver_id = driver,
+		},
+	};
+
+	memcpy(cmd.attrs, attrs, n * sizeof(*attrs));
+	if (ioctl(context->cmd_fd, RDMA_VERBS_IOCTL, &cmd))
+		return -1;
+	*handle = cmd.attrs[0].data;
+	return 0;
+}
+
 int uverbs_reg_dmabuf_mr(struct ibv_context *context, uint32_t driver, uint32_t pd,
 			 int fd, uint64_t offset, uint64_t length, uint64_t iova,
 			 int access, struct keys *keys)
 {
-	struct {
-		struct ib_uverbs_ioctl_hdr hdr;
-		struct ib_uverbs_attr attrs[9];
-	} cmd = {
-		.hdr = {
-			.length = sizeof(cmd),
-			.object_id = UVERBS_OBJECT_MR,
-			.method_id = UVERBS_METHOD_REG_DMABUF_MR,
-			.num_attrs = 9,
-			.driver_id = driver,
-		},
-		/* Up to 8 bytes of data are inline. */
-		.attrs = {
-			attr(UVERBS_ATTR_REG_DMABUF_MR_HANDLE, 0, 0),
-			attr(UVERBS_ATTR_REG_DMABUF_MR_PD_HANDLE, 0, pd),
-			attr(UVERBS_ATTR_REG_DMABUF_MR_OFFSET, 8, offset),
-			attr(UVERBS_ATTR_REG_DMABUF_MR_LENGTH, 8, length),
-			attr(UVERBS_ATTR_REG_DMABUF_MR_IOVA, 8, iova),
-			attr(UVERBS_ATTR_REG_DMABUF_MR_FD, 4, fd),
-			attr(UVERBS_ATTR_REG_DMABUF_MR_ACCESS_FLAGS, 4, access),
-			attr(UVERBS_ATTR_REG_DMABUF_MR_RESP_LKEY, 4, (uintptr_t)&keys->lkey),
-			attr(UVERBS_ATTR_REG_DMABUF_MR_RESP_RKEY, 4, (uintptr_t)&keys->rkey),
-		},
+	/* Up to 8 bytes of data are inline. */
+	const struct ib_uverbs_attr attrs[] = {
+		uverbs_attr(UVERBS_ATTR_REG_DMABUF_MR_HANDLE, 0, 0),
+		uverbs_attr(UVERBS_ATTR_REG_DMABUF_MR_PD_HANDLE, 0, pd),
+		uverbs_attr(UVERBS_ATTR_REG_DMABUF_MR_OFFSET, 8, offset),
+		uverbs_attr(UVERBS_ATTR_REG_DMABUF_MR_LENGTH, 8, length),
+		uverbs_attr(UVERBS_ATTR_REG_DMABUF_MR_IOVA, 8, iova),
+		uverbs_attr(UVERBS_ATTR_REG_DMABUF_MR_FD, 4, fd),
+		uverbs_attr(UVERBS_ATTR_REG_DMABUF_MR_ACCESS_FLAGS, 4, access),
+		uverbs_attr(UVERBS_ATTR_REG_DMABUF_MR_RESP_LKEY, 4, (uintptr_t)&keys->lkey),
+		uverbs_attr(UVERBS_ATTR_REG_DMABUF_MR_RESP_RKEY, 4, (uintptr_t)&keys->rkey),
 	};
 
-	if (ioctl(context->cmd_fd, RDMA_VERBS_IOCTL, &cmd))
-		return -1;
-	keys->handle = cmd.attrs[0].data;
-	return 0;
+	return uverbs_ioctl(context, driver, UVERBS_OBJECT_MR, UVERBS_METHOD_REG_DMABUF_MR, attrs, 9,
+			    &keys->handle);
 }
 
 /* Not in the headers of the rdma-core that this is built with. */
@@ -121,31 +129,17 @@ enum {
 int uverbs_reg_mr(struct ibv_context *context, uint32_t driver, uint32_t pd, uint64_t addr,
 		  uint64_t length, int access, struct keys *keys)
 {
-	struct {
-		struct ib_uverbs_ioctl_hdr hdr;
-		struct ib_uverbs_attr attrs[8];
-	} cmd = {
-		.hdr = {
-			.length = sizeof(cmd),
-			.object_id = UVERBS_OBJECT_MR,
-			.method_id = METHOD_REG_MR,
-			.num_attrs = 8,
-			.driver_id = driver,
-		},
-		.attrs = {
-			attr(REG_MR_HANDLE, 0, 0),
-			attr(REG_MR_PD_HANDLE, 0, pd),
-			attr(REG_MR_IOVA, 8, addr),
-			attr(REG_MR_ADDR, 8, addr),
-			attr(REG_MR_LENGTH, 8, length),
-			attr(REG_MR_ACCESS_FLAGS, 4, access),
-			attr(REG_MR_RESP_LKEY, 4, (uintptr_t)&keys->lkey),
-			attr(REG_MR_RESP_RKEY, 4, (uintptr_t)&keys->rkey),
-		},
+	const struct ib_uverbs_attr attrs[] = {
+		uverbs_attr(REG_MR_HANDLE, 0, 0),
+		uverbs_attr(REG_MR_PD_HANDLE, 0, pd),
+		uverbs_attr(REG_MR_IOVA, 8, addr),
+		uverbs_attr(REG_MR_ADDR, 8, addr),
+		uverbs_attr(REG_MR_LENGTH, 8, length),
+		uverbs_attr(REG_MR_ACCESS_FLAGS, 4, access),
+		uverbs_attr(REG_MR_RESP_LKEY, 4, (uintptr_t)&keys->lkey),
+		uverbs_attr(REG_MR_RESP_RKEY, 4, (uintptr_t)&keys->rkey),
 	};
 
-	if (ioctl(context->cmd_fd, RDMA_VERBS_IOCTL, &cmd))
-		return -1;
-	keys->handle = cmd.attrs[0].data;
-	return 0;
+	return uverbs_ioctl(context, driver, UVERBS_OBJECT_MR, METHOD_REG_MR, attrs, 8,
+			    &keys->handle);
 }
