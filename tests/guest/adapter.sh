@@ -108,21 +108,34 @@ adapter_say() {
 	[[ $line = ok* ]]
 }
 
-# adapter_stop NAME: deregisters, and waits for the process to end.
+# adapter_do NAME "COMMAND"...: several commands, which succeed.
+adapter_do() {
+	local command
+	for command in "${@:2}"; do adapter_say "$1" "$command"; done
+}
+
+# adapter_stop NAME...: deregisters, and waits for the process to end.
 adapter_stop() {
-	local name=$1 rc=0
-	adapter_say "$name" quit || rc=1
-	wait "${ADAPTER_PID[$name]}" || rc=1
-	[ $rc = 0 ] || cat "/tmp/adapter.$name.err"
-	adapter_close "$name"
+	local name rc=0
+	for name; do
+		adapter_say "$name" quit || rc=1
+		wait "${ADAPTER_PID[$name]}" || rc=1
+		[ $rc = 0 ] || cat "/tmp/adapter.$name.err"
+		adapter_close "$name"
+	done
 	return $rc
 }
-# adapter_kill NAME: ends the process by SIGKILL.
+
+# adapter_kill NAME...: ends the process by SIGKILL.
 adapter_kill() {
-	kill -9 "${ADAPTER_PID[$1]}"
-	wait "${ADAPTER_PID[$1]}" || true
-	adapter_close "$1"
+	local name
+	for name; do
+		kill -9 "${ADAPTER_PID[$name]}"
+		wait "${ADAPTER_PID[$name]}" || true
+		adapter_close "$name"
+	done
 }
+
 adapter_close() {
 	local in=${ADAPTER_IN[$1]} out=${ADAPTER_OUT[$1]}
 	exec {in}>&- {out}>&-
@@ -170,6 +183,27 @@ adapter_mr() {
 # adapter_entries DEVICE LKEY: prints the number of DMA ranges of the MR.
 adapter_entries() { adapter_mr "$1" "$2" dma | tr , '\n' | grep -c .; }
 
+no_mrs() { [ -z "$(adapter_mrs "$1")" ]; }
+
+# to_host DEVICE SEED, from_host DEVICE SEED: by the adapter's DMA the MR of lkey goes to host memory, which
+# has the pattern then, or is written from host memory with the pattern. lkey and addr stay.
+to_host() { host_copy to "$@"; }
+from_host() { host_copy from "$@"; }
+host_copy() {
+	local key=$lkey at=$addr length
+	length=$(adapter_mr "$2" "$lkey" length)
+	adapter_start host "$2" host 99 "$length"
+	if [ "$1" = to ]; then
+		adapter_dma "$2" copy "$key" "$at" "$lkey" "$addr" "$length"
+		adapter_say host check "$3"
+	else
+		adapter_say host fill "$3"
+		adapter_dma "$2" copy "$lkey" "$addr" "$key" "$at" "$length"
+	fi
+	adapter_stop host
+	lkey=$key addr=$at
+}
+
 # The test exporter of dma-bufs (tests/exporter).
 load_exporter() {
 	loaded peer_mem_test_exporter || insmod "$MODS/peer_mem_test_exporter.ko"
@@ -195,8 +229,7 @@ copies() {
 	adapter_say to fill 62
 	adapter_dma "$1" copy "$from_key" "$from_addr" "$lkey" "$addr" 100000
 	adapter_say to check 61
-	adapter_stop to
-	adapter_stop from
+	adapter_stop to from
 	eventually balanced
 	note "$1: 100000 bytes from one BAR to the other by the adapter's DMA${2:+, as dma-bufs}"
 }
@@ -211,7 +244,7 @@ unload_sample() {
 	eventually no_sample_regions
 	rmmod peer_client_sample
 }
-no_sample_regions() { [ "$(in_use_of peer_client_sample)" = 0 ]; }
+no_sample_regions() { balanced peer_client_sample; }
 # copies_of_sample DEVICE [export:]: as copies, with the memory of the client in C, which
 # is loaded as a persistent client for this test.
 copies_of_sample() {
@@ -219,11 +252,7 @@ copies_of_sample() {
 	adapter_start from "$1" "${2:-}$SAMPLE_DEV" 100 5000
 	adapter_say from fill 71
 	expect 1 in_use_of peer_client_sample
-	set -- "$1" "${2:-}" "$lkey" "$addr"
-	adapter_start to "$1" host 0 5000
-	adapter_dma "$1" copy "$3" "$4" "$lkey" "$addr" 5000
-	adapter_say to check 71
-	adapter_stop to
+	to_host "$1" 71
 	adapter_stop from
 	expect 0 in_use_of peer_client_sample
 	note "$1: 5000 bytes of a persistent client by the adapter's DMA${2:+, as a dma-buf}"
@@ -244,8 +273,7 @@ revoked() {
 	expect EACCES adapter_dma "$1" copy "$2" "$3" "$peer_key" "$peer_addr" 8192
 	expect EACCES adapter_dma "$1" read "$peer_key" "$peer_addr" 1
 	note "$1: 8192 bytes before the revocation, then $(state "$1"): EACCES"
-	adapter_stop peer
-	adapter_stop host
+	adapter_stop peer host
 	eventually balanced
 	rebind "$BDF_A"
 }

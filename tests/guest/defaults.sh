@@ -13,6 +13,9 @@ setup() {
 	load_bars
 }
 
+# Runs in the shell of each test but setup, before the test.
+before_test() { true; }
+
 # Nothing is left: no MR, counters balanced, no object or translation on the adapter, modules removable.
 test_clean() {
 	if [ -d "$PEERS/io_peer_mem" ]; then eventually balanced; fi

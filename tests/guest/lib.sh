@@ -102,13 +102,7 @@ refuses() {
 }
 
 # insmod_refuses LINE MODULE PARAMETER...: the module does not load, and the log has the LINE.
-insmod_refuses() {
-	local line=$1
-	shift
-	log_step "$*"
-	must_fail insmod "$@"
-	log_since step | grep -F "$line"
-}
+insmod_refuses() { logs "$1" must_fail insmod "${@:2}"; }
 
 # as GROUP COMMAND...: runs it as a user of this group alone.
 as() {
@@ -130,6 +124,19 @@ one_line() {
 # no_line: since the last step our modules logged nothing.
 no_line() {
 	must_fail eval "log_since step | grep -E '\b(ib|io)_peer_mem\b'"
+}
+
+# logs LINE COMMAND...: the command is a step, and since its begin the log has a line that matches.
+# logs_one LINE COMMAND...: the same with one_line.
+logs() {
+	log_step "${*:2}"
+	"${@:2}"
+	log_since step | grep "$1"
+}
+logs_one() {
+	log_step "${*:2}"
+	"${@:2}"
+	one_line "$1"
 }
 
 # --- the host ---
@@ -154,6 +161,10 @@ host_sum() {
 	text=$(ask_host sum "$1")
 	printf '%s\n' "${text%%$'\n'*}"
 }
+
+# sum: that of the first BAR. changes SUM: it is another one now.
+sum() { host_sum a; }
+changes() { [ "$(sum)" != "$1" ]; }
 
 # host_has BAR OUTPUT WORD: a line of OUTPUT that begins with WORD describes a pattern;
 # succeeds if the host finds that pattern in the file behind the BAR.
@@ -323,26 +334,35 @@ find_bars() {
 
 bind() { echo "$1" >/sys/bus/pci/drivers/io_peer_mem/bind; }
 unbind() { echo "$1" >/sys/bus/pci/devices/"$1"/driver/unbind; }
-# rebind BDF: binds it, and waits for the BARs.
+# rebind BDF: binds it, and waits for the BARs. unbind_and_bind BDF: the same, after an unbind.
 rebind() {
 	bind "$1"
 	find_bars
 }
+unbind_and_bind() {
+	unbind "$1"
+	rebind "$1"
+}
+owner() { stat -c '%U:%G %a' "$1"; }
 
-counter() {
+# value_of FILE: prints the line that it has.
+value_of() {
 	local value
-	read -r value <"$PEERS/io_peer_mem/$1"
+	read -r value <"$1"
 	echo "$value"
 }
-# The MRs, pages and bytes that are registered now.
+counter() { value_of "$PEERS/io_peer_mem/$1"; }
+client_is() { expect "$1" ls "$PEERS"; }
+
+# in_use [CLIENT]: the MRs, pages and bytes of the client, else of io_peer_mem, that are registered now.
 in_use() (
-	cd "$PEERS/io_peer_mem"
+	cd "$PEERS/${1:-io_peer_mem}"
 	read -r a <num_alloc_mrs && read -r d <num_dealloc_mrs
 	read -r rp <num_reg_pages && read -r dp <num_dereg_pages
 	read -r rb <num_reg_bytes && read -r db <num_dereg_bytes
 	echo "$((a - d)) $((rp - dp)) $((rb - db))"
 )
-balanced() { [ "$(in_use)" = "0 0 0" ]; }
+balanced() { [ "$(in_use "$@")" = "0 0 0" ]; }
 # all_released: waits until no MR is left.
 all_released() {
 	eventually balanced

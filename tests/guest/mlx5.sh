@@ -147,6 +147,11 @@ pingpong() {
 	wait $server || { cat /tmp/server; false; }
 }
 
+# queues ACTION ARGUMENT... MEMORY: see mlx5_queue.
+queues() {
+	/mnt/programs/mlx5_queue "$1" -d "$DEV" -x "$(gid_index)" -m 65536 "${@:2}"
+}
+
 # same_addresses: until the end of the test, processes map memory at the same address each time.
 same_addresses() {
 	trap 'echo 2 >/proc/sys/kernel/randomize_va_space' EXIT

@@ -11,26 +11,10 @@
 SAMPLE=/dev/$CLIENT
 INVALIDATE=/sys/kernel/debug/$CLIENT/invalidate
 
-sample() {
-	local value
-	read -r value <"$PEERS/$CLIENT/$1"
-	echo "$value"
-}
-# Prints the numbers of live MRs and pages.
-sample_in_use() {
-	echo "$(($(sample num_alloc_mrs) - $(sample num_dealloc_mrs)))" \
-		"$(($(sample num_reg_pages) - $(sample num_dereg_pages)))"
-}
-sample_balanced() {
-	[ "$(sample_in_use)" = "0 0" ]
-	[ "$(sample num_reg_bytes)" = "$(sample num_dereg_bytes)" ]
-}
+sample() { value_of "$PEERS/$CLIENT/$1"; }
+sample_balanced() { balanced "$CLIENT"; }
 invalidate() { timeout 60 bash -c "echo 1 >$INVALIDATE"; }
-references() {
-	local value
-	read -r value <"/sys/module/$CLIENT/refcnt"
-	echo "$value"
-}
+references() { value_of "/sys/module/$CLIENT/refcnt"; }
 
 setup() {
 	load_stack
@@ -77,7 +61,7 @@ test_invalidate_without_regions() {
 test_invalidated_while_held() {
 	local pid
 	launch hold -n 3 -o 100 -l 20000 "$SAMPLE"
-	expect "3 15" sample_in_use
+	expect "3 15 60000" in_use "$CLIENT"
 	invalidate
 	# The invalidation is complete when the write returns.
 	sample_balanced

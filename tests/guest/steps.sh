@@ -88,3 +88,19 @@ unbind_in_time() {
 	ended $!
 	no_key_reaches "$1"
 }
+
+# took_ms COMMAND...: sets $took.
+took_ms() {
+	local began=${EPOCHREALTIME/[.,]/}
+	"$@"
+	took=$(((${EPOCHREALTIME/[.,]/} - began) / 1000))
+}
+
+# make_cgroup NAME [CONTROLLER]...: a control group, /tmp/cgroup/NAME, with these controllers and memory.
+make_cgroup() {
+	mkdir -p /tmp/cgroup
+	mountpoint -q /tmp/cgroup || mount -t cgroup2 none /tmp/cgroup
+	grep -qw memory /tmp/cgroup/cgroup.controllers || skip "this kernel has no memory cgroups"
+	echo +memory "${@:2}" >/tmp/cgroup/cgroup.subtree_control
+	mkdir "/tmp/cgroup/$1"
+}

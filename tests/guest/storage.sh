@@ -31,6 +31,34 @@ ssd_of() {
 	disk=$(disk_of "$1") && basename "$(readlink -f "/sys/block/${disk##*/}/device/device")"
 }
 
+# make_target TRANSPORT ADDRESS SERIAL: an NVMe target with a subsystem of one namespace, this SSD.
+# connect_target TRANSPORT ADDRESS: the initiator connects. Sets REMOTE, its disk.
+NVMET=/sys/kernel/config/nvmet
+SUBSYSTEM=$NVMET/subsystems/peer
+NAMESPACE=$SUBSYSTEM/namespaces/1
+PORT=$NVMET/ports/1
+make_target() {
+	mountpoint -q /sys/kernel/config || mount -t configfs none /sys/kernel/config
+	mkdir $SUBSYSTEM
+	echo 1 >$SUBSYSTEM/attr_allow_any_host
+	mkdir $NAMESPACE $PORT
+	disk_of "$3" >$NAMESPACE/device_path
+	echo "$1" >$PORT/addr_trtype
+	echo ipv4 >$PORT/addr_adrfam
+	echo "$2" >$PORT/addr_traddr
+	echo 4420 >$PORT/addr_trsvcid
+	ln -s $SUBSYSTEM $PORT/subsystems/peer
+}
+connect_target() {
+	nvme connect -t "$1" -a "$2" -s 4420 -n peer | tee /tmp/connect
+	REMOTE=/dev/$(sed -n 's/^connecting to device: //p' /tmp/connect)n1
+	eventually test -b "$REMOTE"
+}
+remove_target() {
+	rm $PORT/subsystems/peer
+	rmdir $NAMESPACE $PORT $SUBSYSTEM
+}
+
 # io FILE MEMORY [OPTION...]: storage_io.py.
 io() { python3 storage_io.py "$@"; }
 
@@ -70,13 +98,6 @@ all_free() {
 	local free size
 	read -r free <"/sys/bus/pci/devices/$1/p2pmem/available" &&
 		read -r size <"/sys/bus/pci/devices/$1/p2pmem/size" && [ "$free" = "$size" ]
-}
-
-# took_ms COMMAND...: sets $took.
-took_ms() {
-	local began=${EPOCHREALTIME/[.,]/}
-	"$@"
-	took=$(((${EPOCHREALTIME/[.,]/} - began) / 1000))
 }
 
 # dma_bytes MEMORY: the bytes that the adapter has read and written there by DMA. "memfd" is host memory.

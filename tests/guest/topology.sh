@@ -121,19 +121,17 @@ merged() {
 }
 
 test_whole_bar() {
-	local device end began
+	local device end took
 	device=$(adapter_at "$NEAR")
-	began=$(date +%s%N)
-	in_a a "$device" 0 $SIZE_A
-	note "an MR of the whole BAR, $SIZE_A bytes, in $((($(date +%s%N) - began) / 1000000)) ms, $(adapter_entries "$device" "$lkey") runs"
+	took_ms in_a a "$device" 0 $SIZE_A
+	note "an MR of the whole BAR, $SIZE_A bytes, in $took ms, $(adapter_entries "$device" "$lkey") runs"
 	expect "1 $((SIZE_A / 4096)) $SIZE_A" in_use
 	end="$lkey $((addr + SIZE_A - 999))"
 	adapter_start h "$device" host 0 999
 	adapter_say h fill 31
 	adapter_dma "$device" "copy $lkey $addr $end 999"
 	ask_host pattern a $((SIZE_A - 999)) 999 31
-	adapter_stop h
-	adapter_stop a
+	adapter_stop h a
 	eventually balanced
 }
 
@@ -160,16 +158,21 @@ let_it_register() {
 	wait_line /tmp/many '^registered 20: ok'
 }
 
-# A memory region needs no memory for each page: one of the whole BAR has 65536.
-test_many_registrations() {
-	local device pid bytes
-	device=$(adapter_at "$NEAR")
+# begin_many OPTION...: the action many of peer_rdma in the background, in $pid, which registers once $go is
+# written to.
+begin_many() {
 	rm -f /tmp/go
 	mkfifo /tmp/go
 	exec {go}<>/tmp/go
-	"$RDMA" many -d "$device" -n 20 -m $SIZE_A "$BAR_A" <&"$go" >/tmp/many 2>&1 {go}>&- &
+	"$RDMA" many -d "$(adapter_at "$NEAR")" "$@" "$BAR_A" <&"$go" >/tmp/many 2>&1 {go}>&- &
 	pid=$!
 	wait_line /tmp/many '^begin'
+}
+
+# A memory region needs no memory for each page: one of the whole BAR has 65536.
+test_many_registrations() {
+	local pid bytes
+	begin_many -n 20 -m $SIZE_A
 	allocated "$pid" let_it_register
 	expect "20 $((20 * (SIZE_A / 4096))) $((20 * SIZE_A))" in_use
 	note "20 MRs of $SIZE_A bytes: $bytes bytes of kernel memory allocated"
@@ -184,21 +187,11 @@ test_many_registrations() {
 
 # A process in a memory cgroup registers until the limit stops it.
 test_memory_cgroup() {
-	local group=/tmp/cgroup/peer limit=$((16 << 20)) made peak process device
-	device=$(adapter_at "$NEAR")
-	mkdir -p /tmp/cgroup
-	mountpoint -q /tmp/cgroup || mount -t cgroup2 none /tmp/cgroup
-	grep -qw memory /tmp/cgroup/cgroup.controllers || skip "this kernel has no memory cgroups"
-	echo +memory >/tmp/cgroup/cgroup.subtree_control
-	mkdir $group
+	local group=/tmp/cgroup/peer limit=$((16 << 20)) made peak pid
+	make_cgroup peer
 	echo $limit >$group/memory.max
-	rm -f /tmp/go
-	mkfifo /tmp/go
-	exec {go}<>/tmp/go
-	"$RDMA" many -d "$device" -n 100000 -m 4096 "$BAR_A" <&"$go" >/tmp/many 2>&1 {go}>&- &
-	process=$!
-	wait_line /tmp/many '^begin'
-	echo $process >$group/cgroup.procs
+	begin_many -n 100000 -m 4096
+	echo "$pid" >$group/cgroup.procs
 	echo go >&"$go"
 	wait_line /tmp/many '^registered'
 	cat /tmp/many $group/memory.peak $group/memory.events
@@ -212,10 +205,10 @@ test_memory_cgroup() {
 	grep -x 'oom_kill 0' $group/memory.events
 	expect "$made" eval 'in_use | cut -d" " -f1'
 	# Others register as before.
-	adapter_start a "$device" "$BAR_B" 0 65536
+	adapter_start a "$(adapter_at "$NEAR")" "$BAR_B" 0 65536
 	adapter_stop a
 	note "a cgroup of $limit bytes: ENOMEM after $made registrations, $((peak / made)) bytes for each"
-	kill_and_wait -9 $process
+	kill_and_wait -9 "$pid"
 	exec {go}>&-
 	eventually balanced
 	eventually rmdir $group
@@ -223,16 +216,12 @@ test_memory_cgroup() {
 }
 
 test_one_byte() {
-	local device from
+	local device
 	device=$(adapter_at "$NEAR")
-	adapter_start h "$device" host 7 1
-	adapter_say h fill 32
-	from="$lkey $addr"
 	in_a a "$device" $((1 << 20 | 4095)) 1
-	adapter_dma "$device" "copy $from $lkey $addr 1"
+	from_host "$device" 32
 	ask_host pattern a $((1 << 20 | 4095)) 1 32 64
 	adapter_stop a
-	adapter_stop h
 }
 
 # No CPU touches the second BAR: the adapter wrote what is in it.
@@ -246,29 +235,20 @@ test_bar_to_bar() {
 	adapter_dma "$device" "copy $from $lkey $addr $LENGTH"
 	ask_host pattern b $((OFFSET + 2)) $LENGTH 33 64
 	note "$LENGTH bytes from $BDF_A to $BDF_B by the DMA of $NEAR, found by the host"
-	adapter_stop b
-	adapter_stop a
+	adapter_stop b a
 }
 
 test_bar_to_host_and_back() {
-	local device from
+	local device
 	device=$(adapter_at "$NEAR_TOO")
 	in_a a "$device" $OFFSET $LENGTH
-	from="$lkey $addr"
 	adapter_say a fill 34
-	adapter_start h "$device" host 99 $LENGTH
-	adapter_dma "$device" "copy $from $lkey $addr $LENGTH"
-	adapter_say h check 34
-	adapter_say h fill 35
-	adapter_dma "$device" "copy $lkey $addr $from $LENGTH"
+	to_host "$device" 34
+	from_host "$device" 35
 	ask_host pattern a $OFFSET $LENGTH 35
 	note "$LENGTH bytes from $BDF_A to host memory and as many back by the DMA of $NEAR_TOO"
-	adapter_stop h
 	adapter_stop a
 }
-
-# sum: the host's checksum of all bytes behind the first BAR.
-sum() { host_sum a; }
 
 # The peer is unbound: no access of an adapter reaches it any more.
 test_revoked() {
@@ -294,10 +274,7 @@ test_revoked() {
 	[ "$(sum)" = "$before" ] || fail "bytes behind the BAR change after the unbind"
 	expect revoked adapter_mr "$near" "${bar% *}" state
 	note "after the unbind of $BDF_A: EACCES for both adapters, no byte behind the BAR changed"
-	adapter_stop a
-	adapter_stop c
-	adapter_stop h
-	adapter_stop g
+	adapter_stop a c h g
 	eventually balanced
 	rebind "$BDF_A"
 }

@@ -40,10 +40,8 @@ test_wrong_ranges() {
 	local ranges
 	unload_io
 	for ranges in 2 2:0 2:0:0 9:0:0x200000 2:0:0x200000,2:0:0x200000 2:-1:0x200000; do
-		log_step "$ranges"
-		must_fail load_io_with "ranges=$ranges"
 		# The log line of io_peer_mem has the cause.
-		log_since step | grep -F "io_peer_mem: ranges=$ranges: not a list"
+		logs "io_peer_mem: ranges=$ranges: not a list" must_fail load_io_with "ranges=$ranges"
 	done
 	must_fail loaded io_peer_mem
 	load_bars
@@ -80,9 +78,7 @@ test_bars_at_run_time() {
 	echo 2,0 >$PARAMETERS/bars
 	expect 2,0 cat $PARAMETERS/bars
 	unbind "$BDF_B"
-	log_step "bar 0"
-	must_fail bind "$BDF_B"
-	log_since step | grep "$BDF_B: BAR 0 cannot be used"
+	logs "$BDF_B: BAR 0 cannot be used" must_fail bind "$BDF_B"
 	[ ! -e "$BAR_B" ]
 	# Without the newline of echo.
 	printf 2 >$PARAMETERS/bars
@@ -185,18 +181,15 @@ test_wrong_options_of_one_function() {
 	bind_with_fails 'resource busy' "$BDF_B"
 	unbind "$BDF_B"
 	for text in '' bars=2 "$BDF_B bars" "$BDF_B bars=6" "$BDF_B bars=2 bars=2" "$BDF_B mmio=1" "$BDF_B $BDF_A"; do
-		log_step "$text"
-		bind_with_fails 'Invalid argument' "$text"
-		one_line 'io_peer_mem: bind_with: .*: not domain:bus:device.function and values of'
+		logs_one 'io_peer_mem: bind_with: .*: not domain:bus:device.function and values of' \
+			bind_with_fails 'Invalid argument' "$text"
 	done
 	bind_with_fails 'No such device' "0000:fe:1f.7 bars=2"
 	# Neither an id nor a driver_override.
 	[ -z "${BDF_SSD:-}" ] || { [ ! -e "/sys/bus/pci/devices/$BDF_SSD/driver" ] || unbind "$BDF_SSD"
 		bind_with_fails 'No such device' "$BDF_SSD bars=2"; }
 	# Nothing is left of a bind that has failed.
-	log_step "bar 0"
-	bind_with_fails 'Invalid argument' "$BDF_B bars=0"
-	log_since step | grep "$BDF_B: BAR 0 cannot be used"
+	logs "$BDF_B: BAR 0 cannot be used" bind_with_fails 'Invalid argument' "$BDF_B bars=0"
 	bind "$BDF_B"
 	sizes $((64 << 20)) $((32 << 20))
 }
@@ -245,9 +238,8 @@ test_bus_mastering_is_disabled() {
 
 # joined MEMORY MEMORY [OPTION...]: the one right behind the other, of 1 MiB each, is refused by one line.
 joined() {
-	log_step "$*"
-	expect "registration: EFAULT" "$RDMA" reg -J -l $((2 << 20)) "${@:3}" "$1" "$2"
-	one_line "io_peer_mem $(basename "$(dirname "$1")"): BAR 2: cannot register [0-9]+ bytes: .* \(not all of it"
+	logs_one "io_peer_mem $(basename "$(dirname "$1")"): BAR 2: cannot register [0-9]+ bytes: .* \(not all of it" \
+		expect "registration: EFAULT" "$RDMA" reg -J -l $((2 << 20)) "${@:3}" "$1" "$2"
 	balanced
 }
 
@@ -262,11 +254,7 @@ test_range_across_two_bars() {
 	expect "registration: ok" "$RDMA" reg -J -o $(((1 << 20) - 4096)) -l 4096 "$BAR_A" "$BAR_B"
 }
 
-published() {
-	local value
-	read -r value <"/sys/bus/pci/devices/$1/p2pmem/published"
-	echo "$value"
-}
+published() { value_of "/sys/bus/pci/devices/$1/p2pmem/published"; }
 
 test_publish() {
 	expect 1 published "$BDF_B"
@@ -286,9 +274,7 @@ test_class_that_is_not_memory() {
 	[ -n "${BDF_SSD:-}" ] || skip "no SSD in this guest"
 	[ ! -e "$ssd/driver" ] || unbind "$BDF_SSD"
 	echo io_peer_mem >"$ssd/driver_override"
-	log_step class
-	must_fail bind "$BDF_SSD"
-	log_since step | grep "$BDF_SSD: BAR 2 is not used: in a function of class 0x010802"
+	logs "$BDF_SSD: BAR 2 is not used: in a function of class 0x010802" must_fail bind "$BDF_SSD"
 	[ ! -e "$(bar "$BDF_SSD")" ]
 	echo 2 >$PARAMETERS/bars
 	bind "$BDF_SSD"
@@ -342,9 +328,7 @@ test_devices_that_cannot_be_bound() {
 	unload_io
 	expect other override "$BDF_B"
 	echo >"/sys/bus/pci/devices/$BDF_B/driver_override"
-	log_step wrong
-	must_fail load_for "0000:03:00"
-	log_since step | grep "io_peer_mem: devices=0000:03:00: not a list"
+	logs "io_peer_mem: devices=0000:03:00: not a list" must_fail load_for "0000:03:00"
 	load_bars
 }
 
@@ -408,9 +392,8 @@ test_registration_while_a_failed_driver_is_released() {
 	pid=$!
 	eventually grep -qx 1 $held
 	[ -e "$function/p2pmem/allocate" ]
-	log_step released
-	expect "registration: ENODEV" "$RDMA" reg "$function/p2pmem/allocate"
-	one_line "$BDF_B: BAR 2: cannot register .*the device is being removed or changes drivers"
+	logs_one "$BDF_B: BAR 2: cannot register .*the device is being removed or changes drivers" \
+		expect "registration: ENODEV" "$RDMA" reg "$function/p2pmem/allocate"
 	expect 1 cat $held
 	echo 0 >$held
 	must_fail ended "$pid"
@@ -426,9 +409,7 @@ test_registration_while_a_failed_driver_is_released() {
 test_bar_that_another_driver_has_claimed() {
 	unbind "$BDF_B"
 	insmod "$MODS/external/tests/symbols/p2pmem_user_test.ko" "bdf=$BDF_B" claim=1
-	log_step claimed
-	must_fail bind "$BDF_B" 2>&1 | grep 'Device or resource busy'
-	log_since step | grep "$BDF_B: BAR 2 is claimed by another driver: "
+	logs "$BDF_B: BAR 2 is claimed by another driver: " refuses 'Device or resource busy' bind "$BDF_B"
 	[ ! -e "/sys/bus/pci/devices/$BDF_B/driver" ]
 	rmmod p2pmem_user_test
 	bind_again "$BDF_B" $((32 << 20))

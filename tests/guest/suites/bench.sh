@@ -87,8 +87,7 @@ test_bar() {
 	# The memory is cleared, and then it is not.
 	rows io_peer_mem "map:$BAR_A" "${size[@]}"
 	echo never >/sys/module/io_peer_mem/parameters/zero
-	unbind "$BDF_A"
-	rebind "$BDF_A"
+	unbind_and_bind "$BDF_A"
 	rows zero=never "map:$BAR_A" "${size[@]}"
 	unload_io
 	load_bars
@@ -173,10 +172,7 @@ memory() {
 
 test_memory() {
 	local large=$((64 * MIB - 64 * KIB))
-	mkdir -p /tmp/cgroup
-	mount -t cgroup2 none /tmp/cgroup
-	echo +memory >/tmp/cgroup/cgroup.subtree_control
-	mkdir /tmp/cgroup/bench
+	make_cgroup bench
 	load_bars
 	if [ "$BENCH" = short ]; then
 		memory "bar:$BAR_A" 4096 1000

@@ -64,9 +64,7 @@ test_the_ssd_still_works() { dd if=/dev/nvme0n1 of=/dev/null bs=1M count=16 ifla
 
 # refused ARGUMENTS...: EFAULT and one log line of io_peer_mem, and no leak.
 refused() {
-	log_step "$*"
-	expect "registration: EFAULT" "$RDMA" reg "$@"
-	one_line "io_peer_mem: $BDF_SSD: BAR 2: cannot register"
+	logs_one "io_peer_mem: $BDF_SSD: BAR 2: cannot register" expect "registration: EFAULT" "$RDMA" reg "$@"
 	balanced
 	all_free
 }
@@ -94,9 +92,9 @@ test_continues_in_other_memory() {
 	expect "registration: ok" "$RDMA" reg -J -m 65536 -l 131072 "$CMB"
 	refused -J -m 65536 -l 65537 "$CMB" "$BAR_A"
 	refused -J -m 65536 -l 131072 "$CMB" host
-	log_step "the other way round"
-	expect "registration: EFAULT" "$RDMA" reg -J -m 65536 -l 65537 "$BAR_A" "$CMB"
-	one_line "io_peer_mem $BDF_A: BAR 2: cannot register"
+	# The other way round.
+	logs_one "io_peer_mem $BDF_A: BAR 2: cannot register" \
+		expect "registration: EFAULT" "$RDMA" reg -J -m 65536 -l 65537 "$BAR_A" "$CMB"
 	balanced
 	all_free
 }
@@ -105,9 +103,8 @@ test_mapping_of_another_process() {
 	local pid address
 	launch hold -n 1 "$CMB"
 	address=0x$(grep -m1 p2pmem/allocate "/proc/$pid/maps" | cut -d- -f1)
-	log_step "another process"
-	expect "registration: EFAULT" "$RDMA" reg -M -@ "$address" -l 4096 "$CMB"
-	one_line "rxe_reg_user_mr: returned err"
+	logs_one "rxe_reg_user_mr: returned err" \
+		expect "registration: EFAULT" "$RDMA" reg -M -@ "$address" -l 4096 "$CMB"
 	kill_and_wait "$pid"
 	eventually balanced
 }
@@ -122,12 +119,10 @@ test_sigkill_with_mrs() {
 }
 
 test_unbind_under_a_writer() {
-	local pid began took before
+	local pid took before
 	before=$(counter num_free_callbacks)
 	launch forever -m $((8 << 20)) -t 60 "$CMB"
-	began=$(date +%s%N)
-	unbind_in_time "$BDF_SSD"
-	took=$((($(date +%s%N) - began) / 1000000))
+	took_ms unbind_in_time "$BDF_SSD"
 	note "unbind of nvme under a running writer returned after $took ms"
 	[ ! -e "$SSD/driver" ]
 	[ ! -e "$SSD/p2pmem" ]

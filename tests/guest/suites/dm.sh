@@ -14,11 +14,7 @@ in_bar() {
 	balanced
 	all_free
 }
-available() {
-	local bytes
-	read -r bytes <"/sys/bus/pci/devices/$BDF_A/p2pmem/available"
-	echo "$bytes"
-}
+available() { value_of "/sys/bus/pci/devices/$BDF_A/p2pmem/available"; }
 all_free() { expect $((64 << 20)) available; }
 
 # iopm_get_device_list(), names, addresses, versions.
@@ -84,25 +80,21 @@ test_free_holds_up_no_others() {
 test_zero_flag() { in_bar zero; }
 
 PARAMETERS=/sys/module/io_peer_mem/parameters
-bind_again() {
-	unbind "$BDF_A"
-	rebind "$BDF_A"
-}
 
 test_zero_policies() {
 	local policy
 	for policy in never 2:free 2:never alloc; do
 		echo "$policy" >$PARAMETERS/zero
-		bind_again
+		unbind_and_bind "$BDF_A"
 		ZERO=${policy#2:} in_bar zero
 	done
 	must_fail eval "echo always >$PARAMETERS/zero" 2>&1 | grep 'Invalid argument'
 	# Of another BAR.
 	echo never,2:alloc >$PARAMETERS/zero
-	bind_again
+	unbind_and_bind "$BDF_A"
 	in_bar zero
 	echo >$PARAMETERS/zero
-	bind_again
+	unbind_and_bind "$BDF_A"
 }
 
 # A guest sees the difference in the page protection alone.
@@ -207,13 +199,11 @@ test_killed_with_allocations() {
 }
 
 test_unbind_with_allocations() {
-	local pid took began
+	local pid took
 	for _ in 1 2 3; do
 		start_gone
 		sleep 0.5
-		began=${EPOCHREALTIME/[.,]/}
-		unbind_in_time "$BDF_A"
-		took=$(((${EPOCHREALTIME/[.,]/} - began) / 1000))
+		took_ms unbind_in_time "$BDF_A"
 		ended "$pid" || { cat /tmp/gone; false; }
 		cat /tmp/gone
 		grep -x 'copy to removed memory: ENODEV' /tmp/gone

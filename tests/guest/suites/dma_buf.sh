@@ -35,9 +35,8 @@ test_dma_between_bars_revocable() { copies edu1; }
 # io_peer_mem requires invalidation, which a pinning driver does not support.
 # not on debug
 test_pinning_driver_refuses_a_client_that_invalidates() {
-	log_step "pinned"
-	must_fail adapter_start none edu2 "$BAR_A" 0 4096
-	one_line "client io_peer_mem: cannot serve edu2: .*pins dma-bufs"
+	logs_one "client io_peer_mem: cannot serve edu2: .*pins dma-bufs" \
+		must_fail adapter_start none edu2 "$BAR_A" 0 4096
 	expect "dma-buf no" served edu2
 	# From now on its clients are not asked.
 	log_step "pinned again"
@@ -68,8 +67,7 @@ test_revoke_revocable() { revoked edu1; }
 test_killed_process() {
 	adapter_start one edu0 "$BAR_A" 0 65536
 	adapter_start two edu1 "$BAR_A" 0 65536
-	adapter_kill one
-	adapter_kill two
+	adapter_kill one two
 	eventually balanced
 }
 
@@ -110,7 +108,7 @@ test_module_is_held_by_attachments() {
 	eventually references_are "$before"
 	adapter_bind "$bdf" edu0
 }
-references() { cat /sys/module/ib_peer_mem/refcnt; }
+references() { value_of /sys/module/ib_peer_mem/refcnt; }
 references_are() { [ "$(references)" = "$1" ]; }
 
 # A pinning driver with an MR of a persistent client: the region lives until ib_uverbs
@@ -147,23 +145,9 @@ test_other_dma_bufs_are_not_claimed() {
 	before=$(counter num_alloc_mrs)
 	adapter_start other edu0 udmabuf 0 20001
 	adapter_say other fill 93
-	set -- "$lkey" "$addr"
-	adapter_start host edu0 host 0 20001
-	adapter_dma edu0 copy "$1" "$2" "$lkey" "$addr" 20001
-	adapter_say host check 93
-	adapter_stop host
+	to_host edu0 93
 	adapter_stop other
 	expect "$before" counter num_alloc_mrs
-}
-
-# dma_buf_to_host DEVICE SEED: bytes of process "buf" go to host memory by the adapter's DMA.
-dma_buf_to_host() {
-	set -- "$@" "$lkey" "$addr"
-	adapter_start host "$1" host 99 40000
-	adapter_dma "$1" copy "$3" "$4" "$lkey" "$addr" 40000
-	adapter_say host check "$2"
-	adapter_stop host
-	lkey=$3 addr=$4
 }
 
 # A mapping of a dma-buf of another driver, registered by its address. Its exporter moves it under a
@@ -174,9 +158,9 @@ test_mapped_dma_bufs() {
 	while read -r dev moved revoked; do
 		adapter_start buf -s part "$dev" mapped:test 12345 40000
 		adapter_say buf fill 63
-		dma_buf_to_host "$dev" 63
+		to_host "$dev" 63
 		expect "$moved" eval 'adapter_say buf move | tail -n 1 | sed "s/.* //"'
-		dma_buf_to_host "$dev" 63
+		to_host "$dev" 63
 		adapter_say buf look 63
 		expect "$revoked" eval 'adapter_say buf revoke | tail -n 1 | sed "s/.* //"'
 		if [ "$revoked" = ok ]; then
@@ -195,9 +179,8 @@ test_mapped_dma_bufs() {
 # not on debug
 test_mapped_dma_bufs_and_soft_roce() {
 	load_exporter
-	log_step "soft RoCE"
-	expect "error EOPNOTSUPP" adapter_start none rxe0 mapped:test 0 4096
-	one_line "rxe0: cannot import 4096 bytes of a dma-buf of peer_mem_test_exporter: (EOPNOTSUPP|Error\(95\))"
+	logs_one "rxe0: cannot import 4096 bytes of a dma-buf of peer_mem_test_exporter: (EOPNOTSUPP|Error\(95\))" \
+		expect "error EOPNOTSUPP" adapter_start none rxe0 mapped:test 0 4096
 	unload_exporter
 }
 
@@ -210,8 +193,7 @@ test_both_system_calls() {
 	adapter_start new -i edu0 "$BAR_B" 4000 5000
 	adapter_dma edu0 copy "$1" "$2" "$lkey" "$addr" 5000
 	adapter_say new check 95
-	adapter_stop new
-	adapter_stop old
+	adapter_stop new old
 	expect "error EOPNOTSUPP" adapter_start none -i edu0 "$BAR_A" 0 4096 mw-bind
 	eventually balanced
 }
@@ -293,10 +275,7 @@ test_memlock_does_not_count() (
 # not on debug
 test_memory_is_charged() {
 	local group=/tmp/cgroup/peer charged
-	mkdir -p /tmp/cgroup
-	mount -t cgroup2 none /tmp/cgroup
-	echo +memory >/tmp/cgroup/cgroup.subtree_control
-	mkdir $group
+	make_cgroup peer
 	(
 		echo $BASHPID >$group/cgroup.procs
 		exec "$RDMA" hold -n 500 -m 4096 -l 4096 "$BAR_A"
@@ -319,9 +298,7 @@ test_memory_is_charged() {
 # not on debug
 test_an_import_that_fails_and_stays() {
 	local bdf
-	log_step "stays"
-	import_that_stays
-	one_line "edu0 failed to register 4096 bytes .* and keeps them mapped"
+	logs_one "edu0 failed to register 4096 bytes .* and keeps them mapped" import_that_stays
 	adapter_dma edu0 drop "$lkey"
 	balanced
 	import_that_stays
@@ -378,8 +355,7 @@ test_unload_waits_for_a_bpf_iterator() {
 	removal=$!
 	eventually one_line "waiting until the last reference to a dma-buf"
 	adapter_start other edu1 host 0 4096
-	adapter_stop other
-	adapter_stop host
+	adapter_stop other host
 	unload_adapter
 	[ -e /sys/module/ib_peer_mem ]
 	must_fail gone $removal

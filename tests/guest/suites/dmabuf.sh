@@ -63,10 +63,7 @@ stop_user() {
 
 # transfers NAME: RDMA writes, and the CPU reads, and the other way round.
 transfers() {
-	adapter_say "$1" write 5
-	adapter_say "$1" check 5
-	adapter_say "$1" fill 6
-	adapter_say "$1" read 6
+	adapter_do "$1" "write 5" "check 5" "fill 6" "read 6"
 }
 
 # transfers_of EXPORTER SHAPE...
@@ -104,14 +101,11 @@ test_memory_of_a_bar() {
 	transfers_of "$exporter" whole pieces
 	mr user "$exporter" whole 100 60000
 	before=$(host_sum a)
-	adapter_say user write 51
-	adapter_say user look 51
+	adapter_do user "write 51" "look 51"
 	[ "$(host_sum a)" != "$before" ] || fail "no byte behind the BAR has changed"
-	adapter_say user move
-	adapter_say user read 51
+	adapter_do user move "read 51"
 	revocation_is_refused
-	adapter_say user writer
-	adapter_say user revoke
+	adapter_do user writer revoke
 	before=$(host_sum a)
 	said=$(adapter_say user stop) || fail "$said"
 	[ "${said#*status=}" = "remote access error" ] || fail "$said"
@@ -142,12 +136,7 @@ test_named_memory() {
 	local shape
 	for shape in none reserved; do
 		named user test $shape 100 5000 all
-		adapter_say user write 17
-		adapter_say user look 17
-		adapter_say user read 17
-		adapter_say user move
-		adapter_say user write 18
-		adapter_say user look 18
+		adapter_do user "write 17" "look 17" "read 17" move "write 18" "look 18"
 		state_is user late 0
 		adapter_stop user
 	done
@@ -171,19 +160,14 @@ test_addresses_of_an_old_name() {
 	named user test whole 0 $SIZE all
 	adapter_say user write 41
 	again user over host
-	adapter_say user write 42
-	adapter_say user check 42
-	adapter_say user look 41
+	adapter_do user "write 42" "check 42" "look 41"
 	adapter_stop user
 	for other in reserved test; do
 		named user test whole 0 $SIZE all
 		again user over $other
-		adapter_say user write 43
-		adapter_say user look 43
+		adapter_do user "write 43" "look 43"
 		again user unname
-		adapter_say user write 44
-		adapter_say user check 44
-		adapter_say user look 43
+		adapter_do user "write 44" "check 44" "look 43"
 		adapter_stop user
 	done
 	eventually nothing_left
@@ -246,9 +230,7 @@ read_only_is_refused() {
 test_read_only_mapping() {
 	local shape
 	for shape in read-only read-tail; do
-		log_step "$shape"
-		expect "error EACCES" mr none test "$shape" 0 $SIZE
-		one_line "$DEV: .*read"
+		logs_one "$DEV: .*read" expect "error EACCES" mr none test "$shape" 0 $SIZE
 		expect "error EACCES" mr none test "$shape" $((SIZE - 1)) 1 local-write
 		mr user test "$shape" 0 $SIZE remote-read
 		read_only_is_refused
@@ -283,19 +265,12 @@ test_mr_holds_the_dma_buf() {
 	mr user test whole 100 50000
 	adapter_say user unmap
 	state_is user exists 1
-	adapter_say user write 7
-	adapter_say user look 7
-	adapter_say user read 7
-	adapter_say user move
-	adapter_say user read 7
-	adapter_say user dereg
+	adapter_do user "write 7" "look 7" "read 7" move "read 7" dereg
 	eventually state_is user exists 0
 	adapter_stop user
 	for exporter in $(those udmabuf heap:system drm:vgem); do
 		mr user "$exporter" whole 100 50000
-		adapter_say user unmap
-		adapter_say user write 8
-		adapter_say user read 8
+		adapter_do user unmap "write 8" "read 8"
 		adapter_stop user
 	done
 	eventually nothing_left
@@ -324,12 +299,9 @@ test_moves_of_several_mrs() {
 	mr user test split 0 $SIZE
 	adapter_say user twin
 	[ "$(state_of user attached)" = 2 ]
-	adapter_say user write 21
-	adapter_say user move
+	adapter_do user "write 21" move
 	state_is user mapped 0
-	adapter_say user read 21
-	adapter_say user write 22
-	adapter_say user look 22
+	adapter_do user "read 21" "write 22" "look 22"
 	state_is user late 0
 	stop_user
 }
@@ -338,8 +310,7 @@ test_revoked_under_a_writer() {
 	local said before
 	mr user test whole 100 60000
 	revocation_is_refused
-	adapter_say user writer
-	adapter_say user revoke
+	adapter_do user writer revoke
 	before=$(adapter_say user sum)
 	said=$(adapter_say user stop) || fail "$said"
 	[ "${said#*status=}" = "remote access error" ] || fail "$said"
@@ -365,12 +336,9 @@ test_errors_of_the_exporter() {
 	transfers user
 	# Not mapped again after a move, and then again: another access succeeds.
 	revocation_is_refused
-	adapter_say user set map-error=12
-	adapter_say user move
+	adapter_do user "set map-error=12" move
 	expect "error remote access error" adapter_say user write 31
-	adapter_say user set map-error=0
-	adapter_say user write 32
-	adapter_say user look 32
+	adapter_do user "set map-error=0" "write 32" "look 32"
 	state_is user late 0
 	adapter_stop user
 	# A dynamic importer does not pin.
@@ -409,9 +377,7 @@ test_killed_process() {
 	adapter_say one writer
 	mr two "$(or_test udmabuf)" split 0 $SIZE
 	mr three "$(or_test drm:vgem)" whole 1 $((SIZE - 1))
-	adapter_kill one
-	adapter_kill two
-	adapter_kill three
+	adapter_kill one two three
 	eventually nothing_registered
 	eventually mlx5_nothing_left
 	eventually nothing_left
@@ -425,8 +391,7 @@ test_device_goes() {
 	state_is one attached 0
 	state_is one late 0
 	adapter_say one move
-	adapter_kill one
-	adapter_kill two
+	adapter_kill one two
 	add_device
 	eventually nothing_left
 	mr user test whole 100 60000
@@ -442,12 +407,6 @@ test_exporter_stays() {
 	adapter_stop user
 	unload_exporter
 	load_exporter
-}
-
-queues() {
-	local action=$1
-	shift
-	/mnt/programs/mlx5_queue "$action" -d "$DEV" -x "$(gid_index)" -m 65536 "$@"
 }
 
 # Queues, doorbell records and DEVX umems are pinned.
@@ -466,9 +425,8 @@ test_queues() {
 test_exporter_that_does_not_pin() {
 	local action
 	for action in umem devx verbs; do
-		log_step "$action"
-		expect "$action: error EOPNOTSUPP" queues $action mapped:test:pin-error=95
-		one_line "$DEV: cannot import [0-9]+ bytes of a dma-buf of peer_mem_test_exporter: (EOPNOTSUPP|Error\(95\))"
+		logs_one "$DEV: cannot import [0-9]+ bytes of a dma-buf of peer_mem_test_exporter: (EOPNOTSUPP|Error\(95\))" \
+			expect "$action: error EOPNOTSUPP" queues $action mapped:test:pin-error=95
 	done
 	eventually nothing_left
 }

@@ -61,8 +61,7 @@ test_revoke_revocable() { revoked edu1 export:; }
 test_killed_process() {
 	adapter_start one edu0 "export:$BAR_A" 0 65536
 	adapter_start two edu1 "export:$BAR_A" 0 65536
-	adapter_kill one
-	adapter_kill two
+	adapter_kill one two
 	eventually balanced
 }
 
@@ -79,7 +78,7 @@ test_adapter_goes() {
 # Users add fences to exported dma-bufs that no device maps: an unbind does not wait for them. The
 # program runs as a user who may open the BAR and a GPU.
 test_fences_of_a_user() {
-	local number card before ms
+	local number card took
 	modprobe vgem 2>/dev/null || skip "this kernel has no vgem"
 	eventually test -e /sys/devices/faux/vgem/drm
 	card=/dev/dri/$(basename /sys/devices/faux/vgem/drm/card*)
@@ -94,10 +93,8 @@ test_fences_of_a_user() {
 		set -- $!
 		wait_line /tmp/fences '^ready$'
 		trace_calls ext_dma_resv_wait
-		before=${EPOCHREALTIME/./}
-		unbind_in_time "$BDF_A"
-		ms=$(((${EPOCHREALTIME/./} - before) / 1000))
-		note "$number exports, each with a fence that is not signalled: unbind in $ms ms"
+		took_ms unbind_in_time "$BDF_A"
+		note "$number exports, each with a fence that is not signalled: unbind in $took ms"
 		expect "" traced_calls
 		gone "$1" && { cat /tmp/fences; return 1; }
 		kill_and_wait "$1"
@@ -120,9 +117,8 @@ test_lengths() {
 }
 
 test_host_memory() {
-	log_step "host memory"
-	expect "error EFAULT" adapter_start none edu0 export:/dev/zero 0 4096
-	one_line "export: no client claims 4096 bytes"
+	logs_one "export: no client claims 4096 bytes" \
+		expect "error EFAULT" adapter_start none edu0 export:/dev/zero 0 4096
 }
 
 test_module_is_pinned() {

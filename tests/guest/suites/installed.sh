@@ -20,7 +20,6 @@ TESTS+=" test_bind_loads_the_modules test_stack_is_stock test_no_unit_failed tes
 setup() { load_stack; }
 
 # Applications look for both, and take them for device memory that can be registered.
-client_is() { expect "$1" ls "$PEERS"; }
 is_seen() { [ -e "$PEERS" ] || grep -q ' ib_register_peer_memory_client\b' /proc/kallsyms; }
 
 test_nothing_is_loaded() {
@@ -75,7 +74,6 @@ test_no_unit_failed() {
 	expect "" systemctl list-units --failed --no-legend --plain 'systemd-modules-load*' 'systemd-udev*' 'systemd-sysusers*'
 }
 
-owner() { stat -c '%U:%G %a' "$1"; }
 test_bars_are_for_the_group() {
 	find_bars
 	eventually expect "root:rdma 660" owner "$BAR_A"

@@ -42,8 +42,6 @@ test_io() {
 	note "io_peer_mem loaded: $BAR_A, $BAR_B"
 }
 
-client_is() { expect "$1" ls "$PEERS"; }
-
 # Applications take a client for memory that can be registered: there is one while io_peer_mem has a
 # function.
 test_client_with_its_functions() {
@@ -131,9 +129,7 @@ test_client_that_cannot_be_registered() {
 	unload_io
 	load_core
 	insmod "$MODS/external/tests/symbols/count_client.ko" name=io_peer_mem
-	log_step ids
-	load_io_with
-	log_since step | grep 'io_peer_mem: cannot register the peer memory client: '
+	logs 'io_peer_mem: cannot register the peer memory client: ' load_io_with
 	[ ! -e "$BAR_A" ]
 	[ ! -e "/sys/bus/pci/devices/$BDF_A/driver" ]
 	refuses 'Invalid argument' bind "$BDF_A"

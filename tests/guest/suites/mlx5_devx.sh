@@ -27,14 +27,7 @@ unload_client() {
 	eventually mlx5_nothing_left
 	no_key_reaches "$BDF_A"
 }
-unused() { [ "$(in_use_of persistent_bar)" = 0 ]; }
-
-# queues ACTION ARGUMENT... MEMORY: see mlx5_queue.
-queues() {
-	local action=$1
-	shift
-	/mnt/programs/mlx5_queue "$action" -d "$DEV" -x "$(gid_index)" -m 65536 "$@"
-}
+unused() { balanced persistent_bar; }
 
 # kept ACTION: queues that stay; the pid of the process is in $pid.
 kept() {
@@ -122,9 +115,8 @@ test_a_client_that_invalidates() {
 	local action
 	load_bars
 	for action in umem devx verbs; do
-		log_step "$action"
-		expect "$action: error EREMOTEIO" queues $action "$BAR_A"
-		one_line "client io_peer_mem: cannot serve $DEV: .*does not release it on invalidation"
+		logs_one "client io_peer_mem: cannot serve $DEV: .*does not release it on invalidation" \
+			expect "$action: error EREMOTEIO" queues $action "$BAR_A"
 		tail -n 1 /sys/kernel/debug/ib_peer_mem/refusals | tee /tmp/refusal
 		grep -E "	mlx5_queue	.*	$DEV	io_peer_mem	.*does not release it on invalidation" /tmp/refusal
 	done

@@ -59,7 +59,7 @@ test_client_that_invalidates() {
 # The driver releases the umem.
 test_removed_with_an_mr() {
 	adapter_start one "$DEV" "$SAMPLE" 0 100000
-	expect "1 25" sample_in_use
+	expect "1 25 100000" in_use $CLIENT
 	mlx5_unbind
 	eventually sample_balanced
 	adapter_kill one

@@ -25,26 +25,21 @@ setup() {
 
 # refused PATTERN ARGUMENTS...: EFAULT and matching log lines, and no leak.
 refused() {
-	local pattern=$1
-	shift
-	log_step "$*"
-	expect "registration: EFAULT" "$RDMA" reg "$@"
-	log_since step | grep -E "$pattern"
+	logs "$1" expect "registration: EFAULT" "$RDMA" reg "${@:2}"
 	balanced
 }
 
+# unclaimed ARGUMENTS...: EFAULT, and the line of the adapter's driver alone.
+unclaimed() { logs_one "rxe_reg_user_mr: returned err" expect "registration: EFAULT" "$RDMA" reg "$@"; }
+
 test_off_by_default() {
-	log_step off
-	expect "registration: EFAULT" "$RDMA" reg -m $SIZE "$MMIO"
 	# io_peer_mem does not claim it.
-	one_line "rxe_reg_user_mr: returned err"
+	unclaimed -m $SIZE "$MMIO"
 }
 
 test_wrong_parameter() {
 	unload_io
-	log_step wrong
-	must_fail load_io_with mmio=maybe
-	log_since step | grep -F "io_peer_mem: mmio=maybe: not 0 or 1"
+	logs "io_peer_mem: mmio=maybe: not 0 or 1" must_fail load_io_with mmio=maybe
 	load_io_with mmio=0
 	refused "rxe_reg_user_mr: returned err" -m $SIZE "$MMIO"
 }
@@ -58,9 +53,7 @@ test_parameter() {
 # Affects later registrations.
 test_parameter_at_run_time() {
 	echo 0 >$PARAMETER
-	log_step off
-	expect "registration: EFAULT" "$RDMA" reg -m $SIZE "$MMIO"
-	one_line "rxe_reg_user_mr: returned err"
+	unclaimed -m $SIZE "$MMIO"
 	echo 1 >$PARAMETER
 	refused "no struct pages" -m $SIZE "$MMIO"
 }
@@ -96,9 +89,7 @@ test_continues_in_another_bar() {
 }
 
 test_private_mappings_are_not_claimed() {
-	log_step private
-	expect "registration: EFAULT" "$RDMA" reg -P -m 4096 -l 4096 "$MMIO"
-	one_line "rxe_reg_user_mr: returned err"
+	unclaimed -P -m 4096 -l 4096 "$MMIO"
 }
 
 # The function is refused while a driver is being bound, and served again once that has failed.
@@ -123,9 +114,7 @@ PYTHON
 	pid=$!
 	wait_line /tmp/mapped '^mapped'
 	address=0x$(grep -m1 "$PEER/resource2" "/proc/$pid/maps" | cut -d- -f1)
-	log_step "another process"
-	expect "registration: EFAULT" "$RDMA" reg -M -@ "$address" -l 4096 "$MMIO"
-	one_line "rxe_reg_user_mr: returned err"
+	unclaimed -M -@ "$address" -l 4096 "$MMIO"
 	kill_and_wait "$pid"
 }
 
@@ -134,9 +123,7 @@ test_other_files_are_not_claimed() {
 	local start
 	[ -c /dev/mem ] || mknod /dev/mem c 1 1
 	start=$(sed -n '3s/ .*//p' "$FUNCTION/resource")
-	log_step "$start"
-	expect "registration: EFAULT" "$RDMA" reg -m 4096 -@ "$start" /dev/mem
-	one_line "rxe_reg_user_mr: returned err"
+	unclaimed -m 4096 -@ "$start" /dev/mem
 	# From a file of sysfs it is claimed.
 	refused "no struct pages" -m 8192 -@ 4096 "$MMIO"
 }
@@ -166,24 +153,17 @@ mmio_mr() {
 
 # Checked by the host in the file behind the BAR, and by the process in its mapping.
 test_adapter_writes_and_reads() {
-	local bar
 	adapter
 	mmio_mr bar 4196 20001
-	bar="$lkey $addr"
 	note "adapter: $(adapter_mrs "$edu" "$lkey")"
-	adapter_start host "$edu" host 100 20001
-	adapter_say host fill 61
-	adapter_dma "$edu" "copy $lkey $addr $bar 20001"
+	from_host "$edu" 61
 	adapter_say bar check 61
 	echo "wrote offset=4196 length=20001 seed=61" >/tmp/write
 	host_has small /tmp/write wrote | tee /tmp/host
 	note "DMA into plain MMIO: $(head -n 1 /tmp/host)"
-	adapter_say host fill 62
-	adapter_dma "$edu" "copy $bar $lkey $addr 20001"
-	adapter_say host check 61
+	to_host "$edu" 61
 	expect "1 5 20001" in_use
 	adapter_stop bar
-	adapter_stop host
 	balanced
 }
 
@@ -238,21 +218,16 @@ test_adapter_and_our_unloading() {
 
 # A BAR at another place: below the same switch, if the guest has one.
 test_adapter_elsewhere() {
-	local bar
 	adapter
 	unbind "$BDF_B"
 	PEER=$BDF_B
 	MMIO=/sys/bus/pci/devices/$PEER/resource2
 	echo 1 >"/sys/bus/pci/devices/$PEER/enable"
 	mmio_mr bar 4196 20001
-	bar="$lkey $addr"
 	note "adapter: $(adapter_mrs "$edu" "$lkey"); BAR: $(sed -n 3p "/sys/bus/pci/devices/$PEER/resource")"
-	adapter_start host "$edu" host 100 20001
-	adapter_say host fill 63
-	adapter_dma "$edu" "copy $lkey $addr $bar 20001"
+	from_host "$edu" 63
 	echo "wrote offset=4196 length=20001 seed=63" >/tmp/write
 	host_has b /tmp/write wrote
-	adapter_stop host
 	adapter_stop bar
 }
 

@@ -30,17 +30,8 @@ client_bind() {
 	echo "$BDF_A" >"/sys/bus/pci/drivers/$CLIENT/bind"
 	eventually test -c "$NODE"
 }
-mmio() {
-	local value
-	read -r value <"$PEERS/$CLIENT/$1"
-	echo "$value"
-}
-# Prints the numbers of live MRs and bytes.
-mmio_in_use() {
-	echo "$(($(mmio num_alloc_mrs) - $(mmio num_dealloc_mrs)))" \
-		"$(($(mmio num_reg_bytes) - $(mmio num_dereg_bytes)))"
-}
-mmio_balanced() { expect "0 0" mmio_in_use; }
+mmio() { value_of "$PEERS/$CLIENT/$1"; }
+mmio_balanced() { expect "0 0 0" in_use $CLIENT; }
 
 test_works_without_the_core() {
 	echo $CLIENT >"$FUNCTION/driver_override"
@@ -67,30 +58,20 @@ test_load() {
 
 # From host memory into the BAR by the adapter; the host finds the bytes behind the BAR.
 test_adapter_writes() {
-	local host
-	adapter_start h edu0 host 99 $LENGTH
-	adapter_say h fill 61
-	host="$lkey $addr"
 	adapter_start a edu0 "$NODE" 12345 $LENGTH
-	expect "1 $LENGTH" mmio_in_use
-	adapter_dma edu0 "copy $host $lkey $addr $LENGTH"
+	expect "1 5 $LENGTH" in_use $CLIENT
+	from_host edu0 61
 	ask_host pattern a 12345 $LENGTH 61
 	adapter_stop a
-	adapter_stop h
 	mmio_balanced
 	note "$LENGTH bytes into $BDF_A by the DMA of $(adapter_bdf edu0), found by the host"
 }
 
 # What the CPU has written to the BAR; an adapter that only revokes.
 test_adapter_reads() {
-	local bar
 	adapter_start a edu1 "$NODE" 4097 $LENGTH
 	adapter_say a fill 62
-	bar="$lkey $addr"
-	adapter_start h edu1 host 0 $LENGTH
-	adapter_dma edu1 "copy $bar $lkey $addr $LENGTH"
-	adapter_say h check 62
-	adapter_stop h
+	to_host edu1 62
 	adapter_stop a
 	mmio_balanced
 }
@@ -136,9 +117,7 @@ test_memory_that_it_rejects() {
 
 # The CPU copies through struct pages, of which there are none.
 test_software_rdma_is_refused() {
-	log_step rxe
-	expect "registration: EFAULT" "$RDMA" reg -l 65536 "$NODE"
-	log_since step | grep "client $CLIENT: cannot serve rxe0"
+	logs "client $CLIENT: cannot serve rxe0" expect "registration: EFAULT" "$RDMA" reg -l 65536 "$NODE"
 	mmio_balanced
 }
 
@@ -171,12 +150,11 @@ test_removed_under_an_mr_without_a_file() {
 	adapter_start a edu0 "$NODE" 0 $LENGTH
 	bar="$lkey $addr"
 	adapter_say a unmap
-	expect "1 $LENGTH" mmio_in_use
+	expect "1 5 $LENGTH" in_use $CLIENT
 	adapter_dma edu0 "read $bar 4095"
 	unbind_in_time "$BDF_A"
 	expect EACCES adapter_dma edu0 "read $bar 4095"
-	adapter_stop a
-	adapter_stop h
+	adapter_stop a h
 	eventually mmio_balanced
 	client_bind
 }
@@ -194,8 +172,7 @@ test_removed_under_two_nodes() {
 	unbind_in_time "$BDF_A"
 	expect "error SIGBUS" adapter_say a check 65
 	expect "error SIGBUS" adapter_say b check 66
-	adapter_stop a
-	adapter_stop b
+	adapter_stop a b
 	rm $other
 	eventually mmio_balanced
 	client_bind

@@ -98,9 +98,7 @@ test_unload() {
 
 test_limit() {
 	load_named max_names=100
-	log_step limit
-	named limit 100
-	log_since step | grep '100 ranges of a process have names, which is the limit'
+	logs '100 ranges of a process have names, which is the limit' named limit 100
 	insmod_refuses_named max_names=1k "max_names=1k: not a number"
 	load_named
 }

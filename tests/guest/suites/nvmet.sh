@@ -15,7 +15,7 @@ setup() {
 	find_bars
 	load_disks
 	load_fabrics
-	make_target
+	make_target rdma "$IP" disk
 }
 
 # passes_through BDF: data of the initiator is staged in the memory of this function.
@@ -93,10 +93,9 @@ test_memory_that_is_not_published() {
 	/mnt/programs/iopm info "$BDF_B" | grep -x 'published: no'
 	must_fail eval "echo $BDF_B >$NAMESPACE/p2pmem" 2>&1 | grep 'No such device'
 	unbind "$BDF_B"
-	bind "$BDF_B"
-	find_bars
+	rebind "$BDF_B"
 	/mnt/programs/iopm info "$BDF_B" | grep -x 'published: yes'
-	echo "$BDF_B" >"$NAMESPACE"/p2pmem
+	echo "$BDF_B" >"$NAMESPACE/p2pmem"
 }
 
 in_use_now() { ! all_free "$1"; }
@@ -114,8 +113,7 @@ test_unbind_under_io() {
 	ended $pid || { cat /tmp/fio-io; false; }
 	grep 'err= 0' /tmp/fio-io
 	note "unbind under the target's I/O: $took ms, and no error for the initiator"
-	bind "$BDF_A"
-	find_bars
+	rebind "$BDF_A"
 	disconnected
 	# Published memory again.
 	staged_in "$BDF_A"

@@ -8,11 +8,7 @@ COUNT=$MODS/external/tests/symbols/count_client.ko
 
 setup() { load_stack; }
 
-calls() {
-	local value
-	read -r value </sys/module/count_client/parameters/calls
-	echo "$value"
-}
+calls() { value_of /sys/module/count_client/parameters/calls; }
 
 # with_order PARAMETER...: the core with these parameters, and the client that counts.
 with_order() {

@@ -8,20 +8,14 @@
 # shellcheck disable=SC2034 # init's
 TEST_LIMIT=$((TEST_LIMIT + 10 * ROUNDS))
 
-# sum: prints a checksum of the bytes behind the first BAR, computed by the host.
-sum() { host_sum a; }
-changes() { [ "$(sum)" != "$1" ]; }
-
 test_unbind_under_a_writer() {
-	local pid before after began took
+	local pid before after took
 	launch forever -m $((8 << 20)) -t 60 "$BAR_A"
 	# The sums below prove nothing unless the writer writes.
 	before=$(sum)
 	eventually changes "$before" || fail "the writer does not write"
 
-	began=$(date +%s%N)
-	unbind_in_time "$BDF_A"
-	took=$((($(date +%s%N) - began) / 1000000))
+	took_ms unbind_in_time "$BDF_A"
 	before=$(sum)
 	note "unbind under a running writer returned after $took ms"
 	# What has kept it waiting is in the log: bad-log has the lines of a fence that failed.

@@ -7,7 +7,6 @@
 
 . ./storage.sh
 
-
 NO_ROUTE='cannot be used for peer-to-peer DMA as the client and provider'
 
 setup() {
@@ -24,11 +23,13 @@ setup() {
 	cat "${CMB%/*}/available" >/tmp/cmb-available
 	note "nvme: $(modinfo -n nvme), $(fio --version)"
 }
-# Of the suite: each test runs in a shell of its own.
 find_disk() {
 	DISK=$(disk_of disk)
 	CMB=/sys/bus/pci/devices/$(ssd_of disk)/p2pmem/allocate
 }
+# Each test runs in a shell of its own, and a bind can have renamed the disk. At last the driver
+# is gone.
+before_test() { ! loaded nvme || find_disk; }
 nothing_left() {
 	eventually all_free "$BDF_A"
 	eventually cmp "${CMB%/*}/available" /tmp/cmb-available
@@ -37,7 +38,6 @@ nothing_left() {
 # --- what works ---
 
 test_pread_and_pwrite() {
-	find_disk
 	transfers "$DISK" "$BAR_A"
 	# The host looks at the bytes behind the BAR, and at those of the disk.
 	python3 direct_io.py to-bar "$BAR_A" "$DISK" 91 | tee /tmp/direct
@@ -49,17 +49,15 @@ test_pread_and_pwrite() {
 
 # The alignment of the memory is that of the disk's DMA, not that of its blocks.
 test_memory_at_four_bytes() {
-	find_disk
 	transfers "$DISK" "$BAR_A" at=4
 	both_fail EINVAL "$DISK" "$BAR_A" at=2
 }
 
-test_libaio() { find_disk; verified "$DISK" "$BAR_A" libaio crc32c; nothing_left; }
+test_libaio() { verified "$DISK" "$BAR_A" libaio crc32c; nothing_left; }
 
-test_io_uring() { find_disk; verified "$DISK" "$BAR_A" io_uring sha256; nothing_left; }
+test_io_uring() { verified "$DISK" "$BAR_A" io_uring sha256; nothing_left; }
 
 test_two_processes() {
-	find_disk
 	verified "$DISK" "$BAR_A" io_uring crc32c --numjobs=2 --offset_increment=16M
 	verified "$DISK" "$BAR_A" libaio crc32c --numjobs=2 --offset_increment=16M
 	nothing_left
@@ -68,7 +66,6 @@ test_two_processes() {
 # file_system NAME OPTION: a new one on the disk; its files as the disk itself.
 file_system() {
 	local file=/tmp/fs/file
-	find_disk
 	"mkfs.$1" "$2" -q "$DISK"
 	mount "$DISK" /tmp/fs
 	fallocate -l 8M $file
@@ -87,7 +84,6 @@ test_xfs() { file_system xfs -f; }
 # Of the same SSD, and of another one.
 test_controller_memory_buffer() {
 	local second
-	find_disk
 	second=$(disk_of second)
 	transfers "$DISK" "$CMB"
 	transfers "$second" "$CMB"
@@ -97,7 +93,6 @@ test_controller_memory_buffer() {
 
 # The sample, with soft RoCE.
 test_disk_to_bar_to_rdma() {
-	find_disk
 	disk_to_memory
 	nothing_left
 	refuses 'does not take peer-to-peer memory' eval "modprobe brd; /mnt/programs/disk_rdma /dev/ram0 $BAR_A host"
@@ -107,7 +102,6 @@ test_disk_to_bar_to_rdma() {
 
 # The SSD only reads the memory then.
 test_read_only_mapping() {
-	find_disk
 	expect "write 65536
 read EFAULT" io "$DISK" "$BAR_A" map=readonly
 }
@@ -115,25 +109,21 @@ read EFAULT" io "$DISK" "$BAR_A" map=readonly
 # --- memory that cannot be used, and wrong requests ---
 
 test_private_mapping() {
-	find_disk
 	expect "map EINVAL" io "$DISK" "$BAR_A" map=private
 	expect "map EINVAL" io "$DISK" "$CMB" map=private
 }
 
 test_more_than_the_bar() {
-	find_disk
 	expect "map ENOMEM" io "$DISK" "$BAR_A" size=$((65 << 20))
 }
 
 # A request is served as far as the mapping reaches.
 test_ends_past_the_mapping() {
-	find_disk
 	both_fail 4096 "$DISK" "$BAR_A" at=$(((1 << 20) - 4096)) length=8192
 	both_fail EFAULT "$DISK" "$BAR_A" at=$((1 << 20))
 }
 
 test_not_aligned() {
-	find_disk
 	both_fail EINVAL "$DISK" "$BAR_A" at=1
 	both_fail EINVAL "$DISK" "$BAR_A" offset=100
 	both_fail EINVAL "$DISK" "$BAR_A" length=1000
@@ -141,16 +131,13 @@ test_not_aligned() {
 
 # A mapping of resource2 in sysfs has no struct pages.
 test_memory_without_struct_pages() {
-	find_disk
 	unbind "$BDF_B"
 	both_fail EFAULT "$DISK" "/sys/bus/pci/devices/$BDF_B/resource2"
-	bind "$BDF_B"
-	find_bars
+	rebind "$BDF_B"
 }
 
 # They would be pinned for a long time.
 test_io_uring_fixed_buffers() {
-	find_disk
 	must_fail run_fio "$DISK" "$BAR_A" io_uring --rw=read --fixedbufs=1 >/tmp/fio 2>&1
 	cat /tmp/fio
 	grep -F 'func=io_queue_init, error=Remote I/O error' /tmp/fio
@@ -158,7 +145,6 @@ test_io_uring_fixed_buffers() {
 }
 
 test_vmsplice() {
-	find_disk
 	expect "vmsplice EREMOTEIO" io "$DISK" "$BAR_A" do=vmsplice
 	expect "vmsplice 65536" io "$DISK" host do=vmsplice
 }
@@ -178,21 +164,18 @@ mapped_by() {
 	refuses_peer_memory "/dev/$(basename "$(readlink -f /sys/dev/block/"$(dmsetup info -c --noheadings -o major,minor peer)")")"
 	dmsetup remove --noudevsync peer
 }
-test_device_mapper() { find_disk; mapped_by linear "$DISK" 0; }
+test_device_mapper() { mapped_by linear "$DISK" 0; }
 test_dm_crypt() {
-	find_disk
 	mapped_by crypt aes-xts-plain64 "$(printf '%064d' 7)" 0 "$DISK" 0
 }
 
 test_ram_disk() {
-	find_disk
 	modprobe brd rd_nr=1 rd_size=8192
 	refuses_peer_memory /dev/ram0
 	rmmod brd
 }
 
 test_null_disk() {
-	find_disk
 	modprobe null_blk nr_devices=1 gb=1 memory_backed=1
 	refuses_peer_memory /dev/nullb0
 	rmmod null_blk
@@ -200,7 +183,6 @@ test_null_disk() {
 
 test_loop_device() {
 	local loop
-	find_disk
 	modprobe loop
 	truncate -s 8M /tmp/loop-file
 	loop=$(losetup --find --show /tmp/loop-file)
@@ -210,7 +192,6 @@ test_loop_device() {
 }
 
 test_virtio_disk() {
-	find_disk
 	modprobe virtio_blk
 	eventually test -b /dev/vda
 	refuses_peer_memory /dev/vda
@@ -218,34 +199,20 @@ test_virtio_disk() {
 }
 
 test_nvme_over_tcp() {
-	local port=/sys/kernel/config/nvmet/ports/1 subsystem=/sys/kernel/config/nvmet/subsystems/tcp controller
-	find_disk
+	local REMOTE
 	modprobe -a nvmet nvmet-tcp nvme-tcp
-	mountpoint -q /sys/kernel/config || mount -t configfs none /sys/kernel/config
-	mkdir $subsystem
-	echo 1 >$subsystem/attr_allow_any_host
-	mkdir $subsystem/namespaces/1 $port
-	disk_of second >$subsystem/namespaces/1/device_path
-	echo 1 >$subsystem/namespaces/1/enable
-	echo tcp >$port/addr_trtype
-	echo ipv4 >$port/addr_adrfam
-	echo 127.0.0.1 >$port/addr_traddr
-	echo 4420 >$port/addr_trsvcid
-	ln -s $subsystem $port/subsystems/tcp
-	nvme connect -t tcp -a 127.0.0.1 -s 4420 -n tcp | tee /tmp/connect
-	controller=$(sed -n 's/^connecting to device: //p' /tmp/connect)
-	eventually test -b "/dev/${controller}n1"
-	refuses_peer_memory "/dev/${controller}n1"
-	nvme disconnect -n tcp
-	rm $port/subsystems/tcp
-	rmdir $port $subsystem/namespaces/1 $subsystem
+	make_target tcp 127.0.0.1 second
+	echo 1 >"$NAMESPACE/enable"
+	connect_target tcp 127.0.0.1
+	refuses_peer_memory "$REMOTE"
+	nvme disconnect -n peer
+	remove_target
 	rmmod nvme-tcp nvmet-tcp nvmet
 }
 
 # The SSD outside of the switch, with a CPU whose host bridge is not known to route.
 test_no_route() {
 	local far
-	find_disk
 	far=$(disk_of far)
 	both_fail EINVAL "$far" "$BAR_A"
 	both_fail EINVAL "$far" "$CMB"
@@ -275,7 +242,6 @@ test_tmpfs_copies() {
 # before a write. A read of a disk that is gone returns 0, which fio repeats for ever.
 begin_io() {
 	local engine
-	find_disk
 	# Without the function, so that $! is the process itself.
 	python3 storage_io.py "$DISK" "$BAR_A" do=forever >/tmp/forever 2>&1 &
 	users=($!)
@@ -380,7 +346,6 @@ test_unbind_waits_for_a_request() {
 	must_fail in_flight "$slow"
 	note "unbind of the BAR with a request in flight: $took ms"
 	bind "$BDF_A"
-	find_disk
 	bar_is_back
 }
 in_flight() {

@@ -74,8 +74,7 @@ stale() {
 	after=$(sum)
 	[ "$before" = "$after" ] || fail "bytes behind the BAR change"
 	ask_host pattern a 4096 4000 "$2"
-	adapter_stop h
-	adapter_stop a
+	adapter_stop h a
 }
 dereg() { adapter_say a dereg; }
 unbind_a() { unbind_in_time "$BDF_A"; }

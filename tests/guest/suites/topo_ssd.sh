@@ -103,9 +103,7 @@ test_reset() {
 # Memory that is freed when the device does not answer is not cleared then.
 test_zero_free_after_a_reset() {
 	echo free >/sys/module/io_peer_mem/parameters/zero
-	unbind "$BDF_A"
-	bind "$BDF_A"
-	eventually test -c "$BAR_A"
+	unbind_and_bind "$BDF_A"
 	launch hold -n 1 -m $((4 << 20)) "$BAR_A"
 	echo 1 >"$A/reset"
 	kill_and_wait "$pid"
@@ -119,9 +117,7 @@ if any(memory[:4096]):
     sys.exit("not cleared: %r" % memory[:16])
 PYTHON
 	echo >/sys/module/io_peer_mem/parameters/zero
-	unbind "$BDF_A"
-	bind "$BDF_A"
-	eventually test -c "$BAR_A"
+	unbind_and_bind "$BDF_A"
 }
 
 # A fatal error of the root port: its bus is reset.

@@ -43,10 +43,7 @@ setup() {
 	fi
 	# Control groups, on the stock kernel.
 	if grep -qw cgroup2 /proc/filesystems; then
-		mkdir -p /tmp/cgroup
-		mount -t cgroup2 none /tmp/cgroup
-		echo +memory +pids +rdma >/tmp/cgroup/cgroup.subtree_control
-		mkdir $GROUP
+		make_cgroup torture +pids +rdma
 	fi
 }
 

@@ -10,7 +10,7 @@ HOST=a
 
 setup() {
 	setup_mlx5 "$IP_A" "$IP_B" "$ROCE_A" "$ROCE_B" "$MAC_B"
-	make_target
+	make_target rdma "$IP" disk
 }
 
 # From the SSD to a BAR here, by RDMA to a BAR there, and from there to the SSD.

@@ -23,7 +23,7 @@ test_disk_to_disk() {
 test_nvme_over_fabrics() {
 	local REMOTE ssd bar ram
 	meet offered
-	connected
+	connect_target rdma "$IP"
 	verified "$REMOTE" host io_uring crc32c
 	transfers "$REMOTE" "$BAR_B"
 	verified "$REMOTE" "$BAR_B" libaio sha256
@@ -44,7 +44,7 @@ read_from_a() {
 test_unbind_under_io() {
 	local REMOTE pid
 	meet offered
-	connected
+	connect_target rdma "$IP"
 	run_fio "$REMOTE" host io_uring --rw=randrw --time_based --runtime=15 >/tmp/fio-io 2>&1 &
 	pid=$!
 	meet running

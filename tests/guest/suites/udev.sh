@@ -29,8 +29,6 @@ test_udev_runs() {
 	eventually test -e /run/udev/control
 }
 
-owner() { stat -c '%U:%G %a' "$1"; }
-
 test_bars_are_for_the_group() {
 	load_bars
 	eventually expect "root:rdma 660" owner "$BAR_A"
@@ -39,8 +37,7 @@ test_bars_are_for_the_group() {
 }
 
 test_again_after_bind() {
-	unbind "$BDF_A"
-	rebind "$BDF_A"
+	unbind_and_bind "$BDF_A"
 	eventually expect "root:rdma 660" owner "$BAR_A"
 }
 

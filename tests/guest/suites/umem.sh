@@ -60,18 +60,10 @@ hooked_functions() {
 # moves DEVICE: bytes go from the memory of process "a" to host memory and back by the
 # device's DMA; lkey and addr are those of "a".
 moves() {
-	local key=$lkey at=$addr length
-	length=$(adapter_mr "$1" "$key" length)
 	adapter_say a fill 41
-	adapter_start host "$1" host 77 "$length"
-	adapter_say host fill 42
-	adapter_dma "$1" "copy $key $at $lkey $addr $length"
-	adapter_say host check 41
-	adapter_say host fill 43
-	adapter_dma "$1" "copy $lkey $addr $key $at $length"
+	to_host "$1" 41
+	from_host "$1" 43
 	adapter_say a check 43
-	adapter_stop host
-	lkey=$key addr=$at
 }
 
 # provided DEVICE: the memory of lkey is a client's, in a umem.
@@ -184,9 +176,8 @@ test_mapped_dma_bufs() {
 		dma_buf_is_pinned edu1
 		adapter_stop a
 	done
-	log_step "the exporter refuses"
-	expect "error EOPNOTSUPP" queue none edu1 cq mapped:test:pin-error=95
-	one_line "edu1: cannot import 9000 bytes of a dma-buf of peer_mem_test_exporter: (EOPNOTSUPP|Error\(95\))"
+	logs_one "edu1: cannot import 9000 bytes of a dma-buf of peer_mem_test_exporter: (EOPNOTSUPP|Error\(95\))" \
+		expect "error EOPNOTSUPP" queue none edu1 cq mapped:test:pin-error=95
 	unload_exporter
 }
 
@@ -255,9 +246,8 @@ test_a_client_that_invalidates() {
 	load_bars
 	asked=$(counter num_alloc_mrs)
 	expect "error EREMOTEIO" adapter_start a edu0 "$BAR_A" 0 8192
-	log_step qp
-	expect "error EREMOTEIO" adapter_start a -q qp edu0 "$BAR_A" 0 8192
-	one_line 'client io_peer_mem: cannot serve edu0: .*does not release it on invalidation'
+	logs_one 'client io_peer_mem: cannot serve edu0: .*does not release it on invalidation' \
+		expect "error EREMOTEIO" adapter_start a -q qp edu0 "$BAR_A" 0 8192
 	expect "error EREMOTEIO" adapter_start a -q cq edu1 "$BAR_A" 0 8192
 	expect "$asked" counter num_alloc_mrs
 	adapter_start a edu1 "$BAR_A" 0 8192
@@ -319,8 +309,7 @@ test_parallel() {
 	done
 	expect 16 in_use_of peer_client_sample
 	for ((i = 0; i < 8; i++)); do
-		adapter_stop "mr$i"
-		adapter_stop "queue$i"
+		adapter_stop "mr$i" "queue$i"
 	done
 	unload_sample
 }
@@ -336,8 +325,6 @@ test_killed() {
 	eventually no_mrs edu0
 	unload_sample
 }
-no_mrs() { [ -z "$(adapter_mrs "$1")" ]; }
-
 # The driver releases the umems of a device that is removed.
 test_device_is_removed() {
 	needs_ftrace
@@ -349,8 +336,7 @@ test_device_is_removed() {
 	expect 2 in_use_of peer_client_sample
 	unbind_in_time "$bdf"
 	eventually no_sample_regions
-	adapter_kill mr
-	adapter_kill qp
+	adapter_kill mr qp
 	adapter_bind "$bdf" edu0
 	unload_sample
 }
