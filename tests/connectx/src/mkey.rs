@@ -385,4 +385,4 @@ fn ranges(mkey: &Mkey, va: u64, len: u64) -> Result<Vec<(u32, u64, u64)>, Access
 }
 
 #[cfg(test)]
-mod tests;
+pub mod tests;

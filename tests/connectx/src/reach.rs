@@ -63,9 +63,8 @@ mod tests {
     use super::*;
     use crate::caps::Features;
     use crate::dma::tests::{add, add_file, ALL};
-    use crate::ifc::mkc;
     use crate::log;
-    use crate::mkey::Mkey;
+    use crate::mkey::{tests::mkey, Mkey};
     use crate::vfio_user::Device;
 
     const BAR: u64 = 0x20000;
@@ -77,19 +76,7 @@ mod tests {
         function.dma.set_master(true);
         add(&function.dma, 0x10000, 0x2000);
         add_file(&function.dma, BAR, 0x2000, "bar", ALL);
-        let mut context = vec![0; mkc::BYTES];
-        for (field, value) in [
-            (mkc::access_mode_1_0, 1),
-            (mkc::mkey_7_0, 0x42),
-            (mkc::start_addr, 0x7f00_0800),
-            (mkc::len, 0x1800),
-            (mkc::log_page_size, 12),
-        ] {
-            field.set(&mut context, value);
-        }
-        let mut mkey = Mkey::new(&context, 0).unwrap();
-        mkey.table = table.iter().flat_map(|entry| entry.to_be_bytes()).collect();
-        let index = function.hca.mkeys.add(mkey);
+        let index = function.hca.mkeys.add(mkey(0x7f00_0800, 0x1800, 12, table));
         (function, index)
     }
 

@@ -7,13 +7,11 @@ use crate::bits::put;
 use crate::buffer::Buffer;
 use crate::caps::Features;
 use crate::dma::tests::add;
-use crate::ifc::mkc;
-use crate::mkey::Mkey;
+use crate::mkey::{self, tests::PD};
 use crate::port::Gid;
 use crate::qp::tests::queue_pair;
 use crate::qp::{Ring, State, BLOCK};
 
-const PD: u32 = 0x10;
 const QPN: u32 = 0x100;
 /// The send queue, the doorbell record, and memory for data, of each function.
 const QUEUE: u64 = 0x1000;
@@ -29,8 +27,7 @@ fn gid(id: u8) -> [u8; 16] {
 
 /// Returns a function with a queue pair that is connected to that of the other one.
 fn function(id: u8) -> Function {
-    let features = Features::default();
-    let mut function = Function::new(id.into(), features);
+    let mut function = Function::new(id.into(), Features::default());
     function.dma.set_master(true);
     add(&function.dma, QUEUE, 0x3000);
     function.port.gids[0] = Gid {
@@ -63,26 +60,8 @@ fn function(id: u8) -> Function {
 
 /// Adds a key on the data of a function.
 fn key(function: &mut Function, len: u64) -> u32 {
-    let mut context = vec![0; mkc::BYTES];
-    for (field, value) in [
-        (mkc::access_mode_1_0, 1),
-        (mkc::lr, 1),
-        (mkc::lw, 1),
-        (mkc::rr, 1),
-        (mkc::rw, 1),
-        (mkc::a, 1),
-        (mkc::qpn, 0xff_ffff),
-        (mkc::pd, u64::from(PD)),
-        (mkc::len, len),
-        (mkc::log_page_size, 12),
-    ] {
-        field.set(&mut context, value);
-    }
-    let Ok(mut mkey) = Mkey::new(&context, 0) else {
-        unreachable!()
-    };
-    mkey.table = (DATA | 3).to_be_bytes().to_vec();
-    function.hca.mkeys.add(mkey) << 8
+    let mkey = mkey::tests::mkey(0, len, 12, &[DATA | 3]);
+    mkey::tests::key(function.hca.mkeys.add(mkey))
 }
 
 /// Two functions, with a key each, of which the second one has `len` bytes.
@@ -128,6 +107,14 @@ fn data(fabric: &Fabric, f: usize, at: u64, len: usize) -> Vec<u8> {
     data
 }
 
+fn fill(fabric: &Fabric, at: u64, bytes: &[u8]) {
+    fabric.functions[1].dma.write(DATA + at, bytes).unwrap();
+}
+
+fn states(fabric: &Fabric) -> [State; 2] {
+    [state(fabric, 0), state(fabric, 1)]
+}
+
 fn state(fabric: &Fabric, f: usize) -> State {
     fabric.functions[f].hca.qps[&QPN].state
 }
@@ -137,16 +124,10 @@ fn a_write_and_a_read_move_bytes() {
     let (mut fabric, local, remote) = fabric(0x1000);
     post(&mut fabric, opcode::WRITE, (0x100, remote), &[], local);
     assert_eq!(data(&fabric, 1, 0x100, 12), b"twelve bytes");
-    fabric.functions[1]
-        .dma
-        .write(DATA + 0x100, b"other bytes!")
-        .unwrap();
+    fill(&fabric, 0x100, b"other bytes!");
     post(&mut fabric, opcode::READ, (0x100, remote), &[], local);
     assert_eq!(data(&fabric, 0, 0, 12), b"other bytes!");
-    assert_eq!(
-        (state(&fabric, 0), state(&fabric, 1)),
-        (State::Rts, State::Rts)
-    );
+    assert_eq!(states(&fabric), [State::Rts, State::Rts]);
 }
 
 #[test]
@@ -154,10 +135,7 @@ fn a_write_past_the_end_fails_at_both_ends() {
     let (mut fabric, local, remote) = fabric(0x10b);
     post(&mut fabric, opcode::WRITE, (0x100, remote), &[], local);
     assert_eq!(data(&fabric, 1, 0x100, 12), [0; 12]);
-    assert_eq!(
-        (state(&fabric, 0), state(&fabric, 1)),
-        (State::Error, State::Error)
-    );
+    assert_eq!(states(&fabric), [State::Error, State::Error]);
 }
 
 #[test]
@@ -182,19 +160,13 @@ fn a_key_of_the_requester_is_no_key_of_the_responder() {
 fn a_bad_local_key_does_not_harm_the_responder() {
     let (mut fabric, local, remote) = fabric(0x1000);
     post(&mut fabric, opcode::WRITE, (0, remote), &[], local + 1);
-    assert_eq!(
-        (state(&fabric, 0), state(&fabric, 1)),
-        (State::Error, State::Rts)
-    );
+    assert_eq!(states(&fabric), [State::Error, State::Rts]);
 }
 
 #[test]
 fn atomics_are_numbers_of_the_host() {
     let (mut fabric, local, remote) = fabric(0x1000);
-    fabric.functions[1]
-        .dma
-        .write(DATA + 8, &7u64.to_le_bytes())
-        .unwrap();
+    fill(&fabric, 8, &7u64.to_le_bytes());
     let add = [5u64.to_be_bytes(), [0; 8]].concat();
     post(&mut fabric, opcode::FETCH_ADD, (8, remote), &add, local);
     assert_eq!(data(&fabric, 0, 0, 8), 7u64.to_le_bytes());
@@ -202,17 +174,9 @@ fn atomics_are_numbers_of_the_host() {
     let swap = [99u64.to_be_bytes(), 12u64.to_be_bytes()].concat();
     post(&mut fabric, opcode::COMPARE_SWAP, (8, remote), &swap, local);
     assert_eq!(data(&fabric, 1, 8, 8), 99u64.to_le_bytes());
-    post(
-        &mut fabric,
-        opcode::COMPARE_SWAP,
-        (12, remote),
-        &swap,
-        local,
-    );
-    assert_eq!(
-        (state(&fabric, 0), state(&fabric, 1)),
-        (State::Error, State::Error)
-    );
+    let odd = (12, remote);
+    post(&mut fabric, opcode::COMPARE_SWAP, odd, &swap, local);
+    assert_eq!(states(&fabric), [State::Error, State::Error]);
 }
 
 #[test]

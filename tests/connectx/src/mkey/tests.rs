@@ -4,14 +4,14 @@ use super::*;
 use crate::dma::tests::memory;
 use crate::dma::{scatter, total};
 
-const PD: u32 = 0x10;
+pub const PD: u32 = 0x10;
 const REQUESTER: Requester = Requester {
     pd: Some(PD),
     qpn: 0x100,
 };
 
-/// Returns a context with the given page table: all access, at `start`.
-fn mkey(start: u64, len: u64, log_page: u32, table: &[u64]) -> Mkey {
+/// Returns a key with the given page table: all access, at `start`.
+pub fn mkey(start: u64, len: u64, log_page: u32, table: &[u64]) -> Mkey {
     let mut context = vec![0; mkc::BYTES];
     for (field, value) in [
         (mkc::access_mode_1_0, 1),
@@ -34,58 +34,70 @@ fn mkey(start: u64, len: u64, log_page: u32, table: &[u64]) -> Mkey {
     mkey
 }
 
-fn key(index: u32) -> u32 {
+pub fn key(index: u32) -> u32 {
     index << 8 | 0x42
 }
 
-fn run(
-    keys: &Mkeys,
-    dma: &Dma,
+/// Keys, of which one is looked at.
+struct Fixture {
+    keys: Mkeys,
+    dma: Dma,
     key: u32,
-    va: u64,
-    len: u64,
-    access: Access,
-    requester: Requester,
-) -> Result<Spans, AccessError> {
-    let mut spans = Spans::new();
-    keys.translate(dma, key, va, len, access, requester, &mut spans)?;
-    Ok(spans)
+}
+
+impl Fixture {
+    fn translate(
+        &self,
+        key: u32,
+        range: (u64, u64),
+        access: Access,
+        requester: Requester,
+    ) -> Result<Spans, AccessError> {
+        let (va, len) = range;
+        let mut spans = Spans::new();
+        self.keys
+            .translate(&self.dma, key, va, len, access, requester, &mut spans)?;
+        Ok(spans)
+    }
+
+    /// Returns the error of an access of the usual requester by the key.
+    fn error(&self, va: u64, len: u64, access: Access) -> Option<AccessError> {
+        self.translate(self.key, (va, len), access, REQUESTER).err()
+    }
+
+    fn mkey(&mut self) -> &mut Mkey {
+        self.keys.get_mut(self.key >> 8).unwrap()
+    }
 }
 
 /// Two pages, swapped; the range begins and ends inside of them.
-fn two_pages() -> (Mkeys, Dma, u32) {
+fn two_pages() -> Fixture {
     let dma = memory(0x10000, 0x4000);
     let mut keys = Mkeys::default();
     let index = keys.add(mkey(0x7f00_0123, 0x1800, 12, &[0x12003, 0x10003]));
-    (keys, dma, key(index))
+    let key = key(index);
+    Fixture { keys, dma, key }
 }
 
 #[test]
 fn an_access_goes_to_the_pages_of_the_table() {
-    let (keys, dma, key) = two_pages();
-    let spans = run(
-        &keys,
-        &dma,
-        key,
-        0x7f00_0123,
-        0x1800,
-        Access::RemoteWrite,
-        REQUESTER,
-    )
-    .unwrap();
+    let t = two_pages();
+    let range = (0x7f00_0123, 0x1800);
+    let spans = t.translate(t.key, range, Access::RemoteWrite, REQUESTER);
+    let spans = spans.unwrap();
     assert_eq!(total(&spans), 0x1800);
     scatter(&spans, &[7; 0x1800]);
     let mut byte = [0; 2];
-    dma.read(0x12122, &mut byte).unwrap();
+    t.dma.read(0x12122, &mut byte).unwrap();
     assert_eq!(byte, [0, 7]);
-    dma.read(0x10922, &mut byte).unwrap();
+    t.dma.read(0x10922, &mut byte).unwrap();
     assert_eq!(byte, [7, 0]);
 }
 
 #[test]
 fn bounds_are_checked_to_the_byte() {
-    let (keys, dma, key) = two_pages();
-    let bad = |va, len| run(&keys, &dma, key, va, len, Access::RemoteRead, REQUESTER).err();
+    let t = two_pages();
+    let bad = |va, len| t.error(va, len, Access::RemoteRead);
     assert_eq!(bad(0x7f00_0122, 1), Some(AccessError::Bounds));
     assert_eq!(bad(0x7f00_0123, 0x1801), Some(AccessError::Bounds));
     assert_eq!(bad(0x7f00_1922, 1), None);
@@ -95,18 +107,11 @@ fn bounds_are_checked_to_the_byte() {
 
 #[test]
 fn a_key_is_of_one_domain() {
-    let (keys, dma, key) = two_pages();
+    let t = two_pages();
     let bad = |pd| {
-        run(
-            &keys,
-            &dma,
-            key,
-            0x7f00_0200,
-            8,
-            Access::RemoteWrite,
-            Requester { pd, qpn: 1 },
-        )
-        .err()
+        let (range, requester) = ((0x7f00_0200, 8), Requester { pd, qpn: 1 });
+        let spans = t.translate(t.key, range, Access::RemoteWrite, requester);
+        spans.err()
     };
     assert_eq!(bad(Some(PD + 1)), Some(AccessError::OtherPd));
     assert_eq!(bad(None), None);
@@ -114,129 +119,93 @@ fn a_key_is_of_one_domain() {
 
 #[test]
 fn a_stale_or_free_key_is_refused() {
-    let (mut keys, dma, key) = two_pages();
-    let bad = |keys: &Mkeys, key| {
-        run(
-            keys,
-            &dma,
-            key,
-            0x7f00_0200,
-            8,
-            Access::RemoteWrite,
-            REQUESTER,
-        )
-        .err()
+    let mut t = two_pages();
+    let bad = |t: &Fixture, key| {
+        let range = (0x7f00_0200, 8);
+        let spans = t.translate(key, range, Access::RemoteWrite, REQUESTER);
+        spans.err()
     };
-    assert_eq!(bad(&keys, key ^ 1), Some(AccessError::Stale));
-    assert_eq!(bad(&keys, key + 0x100), Some(AccessError::NoKey));
-    keys.get_mut(key >> 8).unwrap().free = true;
-    assert_eq!(bad(&keys, key), Some(AccessError::Free));
-    keys.remove(key >> 8);
-    assert_eq!(bad(&keys, key), Some(AccessError::NoKey));
+    let key = t.key;
+    assert_eq!(bad(&t, key ^ 1), Some(AccessError::Stale));
+    assert_eq!(bad(&t, key + 0x100), Some(AccessError::NoKey));
+    t.mkey().free = true;
+    assert_eq!(bad(&t, key), Some(AccessError::Free));
+    t.keys.remove(key >> 8);
+    assert_eq!(bad(&t, key), Some(AccessError::NoKey));
 }
 
 #[test]
 fn each_permission_is_for_one_access() {
     use Access::*;
-    let (mut keys, dma, key) = two_pages();
+    let mut t = two_pages();
     for allowed in [LocalRead, LocalWrite, RemoteRead, RemoteWrite, Atomic] {
-        let mkey = keys.get_mut(key >> 8).unwrap();
+        let mkey = t.mkey();
         mkey.local_read = allowed == LocalRead;
         mkey.local_write = allowed == LocalWrite;
         mkey.remote_read = allowed == RemoteRead;
         mkey.remote_write = allowed == RemoteWrite;
         mkey.atomic = allowed == Atomic;
         for access in [LocalRead, LocalWrite, RemoteRead, RemoteWrite, Atomic] {
-            let result = run(&keys, &dma, key, 0x7f00_0200, 8, access, REQUESTER);
-            let want = if access == allowed {
-                None
-            } else {
-                Some(AccessError::Permission)
-            };
-            assert_eq!(result.err(), want, "{allowed:?} {access:?}");
+            let want = (access != allowed).then_some(AccessError::Permission);
+            let error = t.error(0x7f00_0200, 8, access);
+            assert_eq!(error, want, "{allowed:?} {access:?}");
         }
     }
 }
 
 #[test]
 fn a_zapped_entry_is_a_page_fault() {
-    let (mut keys, dma, key) = two_pages();
-    keys.get_mut(key >> 8).unwrap().table[8..16].fill(0);
-    let result = |va, len| run(&keys, &dma, key, va, len, Access::RemoteWrite, REQUESTER).err();
-    assert_eq!(result(0x7f00_0123, 8), None);
-    assert_eq!(
-        result(0x7f00_0ff8, 16),
-        Some(AccessError::NotPresent {
-            key,
-            va: 0x7f00_1000
-        })
-    );
+    let mut t = two_pages();
+    t.mkey().table[8..16].fill(0);
+    assert_eq!(t.error(0x7f00_0123, 8, Access::RemoteWrite), None);
+    let (key, va) = (t.key, 0x7f00_1000);
+    let fault = t.error(0x7f00_0ff8, 16, Access::RemoteWrite);
+    assert_eq!(fault, Some(AccessError::NotPresent { key, va }));
 }
 
 #[test]
 fn an_address_that_is_not_aligned_to_its_page_is_an_error() {
-    let (mut keys, dma, key) = two_pages();
+    let mut t = two_pages();
     let before = crate::log::errors();
-    keys.get_mut(key >> 8).unwrap().table[6] = 0x24;
-    let result = run(
-        &keys,
-        &dma,
-        key,
-        0x7f00_0123,
-        8,
-        Access::RemoteRead,
-        REQUESTER,
-    )
-    .err();
-    assert_eq!(result, Some(AccessError::Alignment));
+    t.mkey().table[6] = 0x24;
+    let error = t.error(0x7f00_0123, 8, Access::RemoteRead);
+    assert_eq!(error, Some(AccessError::Alignment));
     assert!(crate::log::errors() > before);
 }
 
 #[test]
 fn a_page_that_is_not_mapped_is_a_fault_of_the_dma() {
-    let (keys, dma, key) = two_pages();
-    dma.unmap_all();
-    let result = run(
-        &keys,
-        &dma,
-        key,
-        0x7f00_0123,
-        8,
-        Access::RemoteWrite,
-        REQUESTER,
-    )
-    .err();
-    assert_eq!(result, Some(AccessError::Unmapped(0x12123)));
+    let t = two_pages();
+    t.dma.unmap_all();
+    let error = t.error(0x7f00_0123, 8, Access::RemoteWrite);
+    assert_eq!(error, Some(AccessError::Unmapped(0x12123)));
 }
 
 #[test]
 fn lists_of_keys_are_followed_but_not_for_ever() {
-    let (mut keys, dma, inner) = two_pages();
+    let mut t = two_pages();
     let mut list = mkey(0, 0x30, 0, &[]);
     list.mode = Mode::Ranges;
     for (va, len) in [(0x7f00_0200u64, 0x10u32), (0x7f00_0123, 0x20)] {
         list.table.extend(len.to_be_bytes());
-        list.table.extend(inner.to_be_bytes());
+        list.table.extend(t.key.to_be_bytes());
         list.table.extend(va.to_be_bytes());
     }
-    let list = key(keys.add(list));
-    let spans = run(&keys, &dma, list, 0x8, 0x18, Access::RemoteRead, REQUESTER).unwrap();
+    t.key = key(t.keys.add(list));
+    let spans = t.translate(t.key, (0x8, 0x18), Access::RemoteRead, REQUESTER);
+    let spans = spans.unwrap();
     assert_eq!(total(&spans), 0x18);
     assert_eq!(spans.len(), 2);
-    assert_eq!(
-        run(&keys, &dma, list, 0x8, 0x30, Access::RemoteRead, REQUESTER).err(),
-        Some(AccessError::Bounds)
-    );
+    let error = t.error(0x8, 0x30, Access::RemoteRead);
+    assert_eq!(error, Some(AccessError::Bounds));
     // One that refers to itself.
     let mut ring = mkey(0, 0x1000, 0, &[]);
     ring.mode = Mode::Ranges;
-    let ring = key(keys.add(ring));
-    let table = [0x1000u32.to_be_bytes(), ring.to_be_bytes(), [0; 4], [0; 4]].concat();
-    keys.get_mut(ring >> 8).unwrap().table = table;
-    assert_eq!(
-        run(&keys, &dma, ring, 0, 8, Access::RemoteRead, REQUESTER).err(),
-        Some(AccessError::Indirection)
-    );
+    let ring = key(t.keys.add(ring));
+    t.key = ring;
+    t.mkey().table = [0x1000u32.to_be_bytes(), ring.to_be_bytes(), [0; 4], [0; 4]].concat();
+    let error = t.error(0, 8, Access::RemoteRead);
+    assert_eq!(error, Some(AccessError::Indirection));
 }
 
 #[test]
@@ -249,14 +218,14 @@ fn an_index_is_not_given_out_again_at_once() {
 
 #[test]
 fn a_description_of_places_has_no_addresses() {
-    let (mut keys, dma, key) = two_pages();
-    let of = |keys: &mut Mkeys| keys.get_mut(key >> 8).unwrap().describe(Some(&dma));
-    let before = of(&mut keys);
+    let mut t = two_pages();
+    let of = |t: &Fixture| t.keys.all[&(t.key >> 8)].describe(Some(&t.dma));
+    let before = of(&t);
     assert!(before.contains("+0x2003*1 "), "{before}");
     assert!(before.ends_with("+0x3*1"), "{before}");
     // The next page is elsewhere in the same memory: one run, of another length.
-    keys.get_mut(key >> 8).unwrap().table[8..].copy_from_slice(&0x13003u64.to_be_bytes());
-    assert!(of(&mut keys).ends_with("+0x2003*2"));
+    t.mkey().table[8..].copy_from_slice(&0x13003u64.to_be_bytes());
+    assert!(of(&t).ends_with("+0x2003*2"));
 }
 
 /// Tests in the guest compare translations by their descriptions.

@@ -28,9 +28,13 @@ fn request(method: u64, attribute: u64) -> [u8; MAD] {
     mad
 }
 
+fn answer_of(request: &[u8]) -> Result<Answer, &'static str> {
+    answer(&subnet(), &mut Groups::default(), request)
+}
+
 /// The status of the answer, which is one to this request.
 fn status_of(request: &[u8; MAD]) -> u16 {
-    let Answer { mad, refused } = answer(&subnet(), &mut Groups::default(), request).unwrap();
+    let Answer { mad, refused } = answer_of(request).unwrap();
     for field in [
         header::CLASS,
         header::TRANSACTION,
@@ -52,9 +56,7 @@ fn status_of(request: &[u8; MAD]) -> u16 {
 fn the_class_is_described() {
     let request = request(method::GET, attribute::CLASS_PORT_INFO);
     assert_eq!(status_of(&request), 0);
-    let mad = answer(&subnet(), &mut Groups::default(), &request)
-        .unwrap()
-        .mad;
+    let mad = answer_of(&request).unwrap().mad;
     let info = header::DATA.rest(&mad);
     // Versions; no capabilities; the time of an answer.
     assert_eq!(info[..8], [1, 2, 0, 0, 0, 0, 0, 18]);
@@ -65,23 +67,16 @@ fn the_class_is_described() {
 fn what_is_not_served_is_refused_with_its_status() {
     const INFORM_INFO: u64 = 0x03;
     const SERVICE_RECORD: u64 = 0x31;
+    use status::{BAD_ATTRIBUTE, BAD_METHOD};
     for (method, attribute, status) in [
-        (
-            method::GET,
-            attribute::MC_MEMBER_RECORD,
-            status::BAD_ATTRIBUTE,
-        ),
-        (method::SET, INFORM_INFO, status::BAD_ATTRIBUTE),
-        (method::GET_TABLE, SERVICE_RECORD, status::BAD_ATTRIBUTE),
-        (
-            method::GET_TABLE,
-            attribute::PATH_RECORD,
-            status::BAD_ATTRIBUTE,
-        ),
-        (method::SET, attribute::PATH_RECORD, status::BAD_ATTRIBUTE),
-        (method::GET, 0xffff, status::BAD_ATTRIBUTE),
-        (0x03, attribute::PATH_RECORD, status::BAD_METHOD),
-        (0x7f, attribute::CLASS_PORT_INFO, status::BAD_METHOD),
+        (method::GET, attribute::MC_MEMBER_RECORD, BAD_ATTRIBUTE),
+        (method::SET, INFORM_INFO, BAD_ATTRIBUTE),
+        (method::GET_TABLE, SERVICE_RECORD, BAD_ATTRIBUTE),
+        (method::GET_TABLE, attribute::PATH_RECORD, BAD_ATTRIBUTE),
+        (method::SET, attribute::PATH_RECORD, BAD_ATTRIBUTE),
+        (method::GET, 0xffff, BAD_ATTRIBUTE),
+        (0x03, attribute::PATH_RECORD, BAD_METHOD),
+        (0x7f, attribute::CLASS_PORT_INFO, BAD_METHOD),
     ] {
         assert_eq!(
             status_of(&request(method, attribute)),
@@ -101,22 +96,15 @@ fn a_refusal_has_the_attribute_of_its_request() {
     let mut request = request(method::GET, attribute::PATH_RECORD);
     header::DATA.rest_mut(&mut request).fill(0x5a);
     assert_eq!(status_of(&request), status::TOO_FEW_COMPONENTS);
-    let mad = answer(&subnet(), &mut Groups::default(), &request)
-        .unwrap()
-        .mad;
+    let mad = answer_of(&request).unwrap().mad;
     assert_eq!(header::DATA.rest(&mad), header::DATA.rest(&request));
 }
 
 #[test]
 fn what_is_no_request_gets_no_answer() {
     let good = request(method::GET, attribute::CLASS_PORT_INFO);
-    assert!(answer(&subnet(), &mut Groups::default(), &good[..MAD - 1]).is_err());
-    assert!(answer(
-        &subnet(),
-        &mut Groups::default(),
-        &[&good[..], &[0]].concat()
-    )
-    .is_err());
+    assert!(answer_of(&good[..MAD - 1]).is_err());
+    assert!(answer_of(&[&good[..], &[0]].concat()).is_err());
     for (field, value) in [
         // The connection manager's.
         (header::CLASS, 7),
@@ -126,6 +114,6 @@ fn what_is_no_request_gets_no_answer() {
     ] {
         let mut bad = good;
         field.set(&mut bad, value);
-        assert!(answer(&subnet(), &mut Groups::default(), &bad).is_err());
+        assert!(answer_of(&bad).is_err());
     }
 }

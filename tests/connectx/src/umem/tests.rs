@@ -132,6 +132,14 @@ impl Setup {
         }
     }
 
+    /// The ring at the start of the umem, the record as in [`Self::place`].
+    fn other_ring(&self) -> Where {
+        Where {
+            ring: (self.umem, 0),
+            ..self.place()
+        }
+    }
+
     fn cq(&mut self, place: Where) -> Result<u32, u8> {
         let mut bytes = input(create_cq_in::pas.byte(), place.user);
         create_cq_in::cq_umem_valid.set(&mut bytes, 1);
@@ -259,12 +267,7 @@ fn a_completion_queue_is_armed_by_its_doorbell_record_as_well() {
 fn a_work_request_and_its_doorbell_record_are_read_through_the_umem() {
     let mut it = setup();
     let place = it.place();
-    let cq = it
-        .cq(Where {
-            ring: (it.umem, 0),
-            ..place
-        })
-        .unwrap();
+    let cq = it.cq(it.other_ring()).unwrap();
     let pd = it.pd;
     let qpn = it.qp(place, 0, pd, cq).unwrap();
     it.function.hca.qps.get_mut(&qpn).unwrap().state = State::Rts;
@@ -305,11 +308,8 @@ fn a_queue_must_fit_and_be_aligned() {
         (u64::MAX - 63, Err(BAD_PARAM)),
     ] {
         let ring = (id, offset);
-        assert_eq!(
-            it.cq(Where { ring, ..place }).map(drop),
-            want,
-            "{offset:#x}"
-        );
+        let made = it.cq(Where { ring, ..place }).map(drop);
+        assert_eq!(made, want, "{offset:#x}");
     }
     for (offset, want) in [
         (0x1fb8, Ok(())),
@@ -318,11 +318,8 @@ fn a_queue_must_fit_and_be_aligned() {
         (u64::MAX - 7, Err(BAD_PARAM)),
     ] {
         let record = (id, offset);
-        assert_eq!(
-            it.cq(Where { record, ..place }).map(drop),
-            want,
-            "{offset:#x}"
-        );
+        let made = it.cq(Where { record, ..place }).map(drop);
+        assert_eq!(made, want, "{offset:#x}");
     }
 }
 

@@ -11,10 +11,35 @@ const PD: u32 = 0x10;
 const PAGE: u64 = 0x10000;
 const VA: u64 = 0x7f00_0000;
 
-/// Returns a function with one page of memory, and the key of a free memory key on it.
-fn function() -> (Function, u32) {
-    let features = Features::default();
-    let mut function = Function::new(0, features);
+/// A function with one page of memory, the key of a free memory key on it, and the driver's queue pair.
+struct Fixture {
+    function: Function,
+    key: u32,
+    qp: Qp,
+}
+
+impl Fixture {
+    /// Returns whether the work request is done.
+    fn done(&mut self, wqe: &Wqe) -> bool {
+        self.function.umr(&self.qp, wqe).is_ok()
+    }
+
+    /// Returns the error of an access by a key.
+    fn error(&self, key: u32) -> Option<AccessError> {
+        let requester = Requester {
+            pd: Some(PD),
+            qpn: 1,
+        };
+        let (mkeys, dma) = (&self.function.hca.mkeys, &self.function.dma);
+        let mut spans = Vec::new();
+        mkeys
+            .translate(dma, key, VA, 8, Access::RemoteWrite, requester, &mut spans)
+            .err()
+    }
+}
+
+fn setup() -> Fixture {
+    let mut function = Function::new(0, Features::default());
     function.dma.set_master(true);
     add(&function.dma, PAGE, 0x1000);
     let mut out = crate::command::Reply::new(16);
@@ -34,11 +59,10 @@ fn function() -> (Function, u32) {
     ] {
         field.set(&mut context, value);
     }
-    let Ok(mkey) = Mkey::new(&context, 0) else {
-        unreachable!()
-    };
+    let mkey = Mkey::new(&context, 0).unwrap();
     let key = function.hca.mkeys.add(mkey) << 8 | 0x42;
-    (function, key)
+    let qp = queue_pair(Service::Umr, 0);
+    Fixture { function, key, qp }
 }
 
 /// Returns a work request with these flags, mask, and list in itself.
@@ -81,85 +105,50 @@ fn enable(key: u32) -> Wqe {
     request(key, CHECK_NOT_FREE, mask, &context, &[PAGE | 3, 0])
 }
 
-fn access(function: &Function, key: u32) -> Option<AccessError> {
-    let requester = Requester {
-        pd: Some(PD),
-        qpn: 1,
-    };
-    let mut spans = Vec::new();
-    function
-        .hca
-        .mkeys
-        .translate(
-            &function.dma,
-            key,
-            VA,
-            8,
-            Access::RemoteWrite,
-            requester,
-            &mut spans,
-        )
-        .err()
-}
-
 #[test]
 fn a_key_is_enabled_zapped_and_freed() {
-    let (mut function, key) = function();
-    let qp = queue_pair(Service::Umr, 0);
-    assert_eq!(access(&function, key), Some(AccessError::Free));
-    assert!(function.umr(&qp, &enable(key)).is_ok());
-    assert_eq!(access(&function, key), None);
-    assert!(function
-        .umr(&qp, &request(key, CHECK_FREE, 0, &[], &[0, 0]))
-        .is_ok());
-    assert_eq!(
-        access(&function, key),
-        Some(AccessError::NotPresent { key, va: VA })
-    );
-    assert!(function
-        .umr(&qp, &request(key, 0, mask::FREE, &[(mkc::free, 1)], &[]))
-        .is_ok());
-    assert_eq!(access(&function, key), Some(AccessError::Free));
+    let mut t = setup();
+    let key = t.key;
+    assert_eq!(t.error(key), Some(AccessError::Free));
+    assert!(t.done(&enable(key)));
+    assert_eq!(t.error(key), None);
+    assert!(t.done(&request(key, CHECK_FREE, 0, &[], &[0, 0])));
+    let fault = AccessError::NotPresent { key, va: VA };
+    assert_eq!(t.error(key), Some(fault));
+    assert!(t.done(&request(key, 0, mask::FREE, &[(mkc::free, 1)], &[])));
+    assert_eq!(t.error(key), Some(AccessError::Free));
 }
 
 #[test]
 fn the_state_that_the_request_expects_is_checked() {
-    let (mut function, key) = function();
-    let qp = queue_pair(Service::Umr, 0);
-    assert!(function
-        .umr(&qp, &request(key, CHECK_FREE, 0, &[], &[0, 0]))
-        .is_err());
-    assert!(function.umr(&qp, &enable(key)).is_ok());
-    assert!(function.umr(&qp, &enable(key)).is_err());
+    let mut t = setup();
+    let key = t.key;
+    assert!(!t.done(&request(key, CHECK_FREE, 0, &[], &[0, 0])));
+    assert!(t.done(&enable(key)));
+    assert!(!t.done(&enable(key)));
 }
 
 #[test]
 fn what_is_not_the_key_is_refused() {
-    let (mut function, key) = function();
-    let qp = queue_pair(Service::Umr, 0);
-    assert!(function.umr(&qp, &enable(key + 0x100)).is_err());
-    // A stale key, unless the request sets it.
-    assert!(function
-        .umr(&qp, &request(key ^ 1, 0, mask::FREE, &[], &[]))
-        .is_err());
+    let mut t = setup();
+    let key = t.key;
+    assert!(!t.done(&enable(key + 0x100)));
+    // A stale key, unless the request sets t.
+    assert!(!t.done(&request(key ^ 1, 0, mask::FREE, &[], &[])));
     // More translations than there is room for.
-    assert!(function
-        .umr(&qp, &request(key, 0, 0, &[], &[PAGE | 3; 16]))
-        .is_err());
+    assert!(!t.done(&request(key, 0, 0, &[], &[PAGE | 3; 16])));
     // A bit of the mask that is not announced.
-    assert!(function
-        .umr(&qp, &request(key, 0, 1 << 60, &[], &[]))
-        .is_err());
+    assert!(!t.done(&request(key, 0, 1 << 60, &[], &[])));
     // A queue pair of an application, on the key of another one.
-    let other = queue_pair(Service::Rc, PD + 1);
-    assert!(function.umr(&other, &enable(key)).is_err());
+    t.qp = queue_pair(Service::Rc, PD + 1);
+    assert!(!t.done(&enable(key)));
 }
 
 /// What CREATE_MKEY would not take either.
 #[test]
 fn a_key_is_enabled_only_as_it_could_be_made() {
-    let (mut function, key) = function();
-    let qp = queue_pair(Service::Umr, 0);
+    let mut t = setup();
+    let key = t.key;
     let with = |change: &[(crate::bits::Field, u64)]| {
         let mut wqe = enable(key);
         let more = mask::PAGE_SIZE | mask::QPN;
@@ -179,40 +168,35 @@ fn a_key_is_enabled_only_as_it_could_be_made() {
         // The table has room for eight pages.
         (mkc::len, 0x8001),
     ] {
-        assert!(function.umr(&qp, &with(&[change])).is_err(), "{}", change.1);
+        assert!(!t.done(&with(&[change])), "{}", change.1);
         // It is as it was.
-        assert_eq!(access(&function, key), Some(AccessError::Free));
+        assert_eq!(t.error(key), Some(AccessError::Free));
     }
-    assert!(function.umr(&qp, &with(&[(mkc::len, 0x8000)])).is_ok());
-    assert_eq!(access(&function, key), None);
+    assert!(t.done(&with(&[(mkc::len, 0x8000)])));
+    assert_eq!(t.error(key), None);
 }
 
 #[test]
 fn translations_are_copied_in_units_of_64_bytes() {
-    let (mut function, key) = function();
-    let qp = queue_pair(Service::Umr, 0);
+    let mut t = setup();
+    let key = t.key;
     for (octowords, offset, ok) in [(4, 0, true), (3, 0, false), (0, 2, false), (0, 0, true)] {
         let mut wqe = request(key, OFFSET, 0, &[], &[0; 8]);
         put(&mut wqe.bytes, CONTROL + 4, &u16::to_be_bytes(octowords));
         put(&mut wqe.bytes, CONTROL + 6, &u16::to_be_bytes(offset));
-        let done = function.umr(&qp, &wqe).is_ok();
+        let done = t.done(&wqe);
         assert_eq!(done, ok, "{octowords} {offset}");
     }
 }
 
 #[test]
 fn a_new_low_byte_makes_the_old_key_stale() {
-    let (mut function, key) = function();
-    let qp = queue_pair(Service::Umr, 0);
-    assert!(function.umr(&qp, &enable(key)).is_ok());
-    let renamed = request(
-        key ^ 1,
-        0,
-        mask::KEY,
-        &[(mkc::mkey_7_0, u64::from((key ^ 1) as u8))],
-        &[],
-    );
-    assert!(function.umr(&qp, &renamed).is_ok());
-    assert_eq!(access(&function, key), Some(AccessError::Stale));
-    assert_eq!(access(&function, key ^ 1), None);
+    let mut t = setup();
+    let key = t.key;
+    assert!(t.done(&enable(key)));
+    let name = (mkc::mkey_7_0, u64::from((key ^ 1) as u8));
+    let renamed = request(key ^ 1, 0, mask::KEY, &[name], &[]);
+    assert!(t.done(&renamed));
+    assert_eq!(t.error(key), Some(AccessError::Stale));
+    assert_eq!(t.error(key ^ 1), None);
 }

@@ -95,43 +95,28 @@ fn a_port_that_is_not_there_has_no_path() {
 fn a_path_is_as_it_is_wanted() {
     use component::*;
     let refused = status::NO_RECORDS;
+    let mtu = |how| Some((MTU_SELECTOR, how));
+    let lifetime = |how| Some((LIFETIME_SELECTOR, how));
+    let rate = |how| Some((RATE_SELECTOR, how));
     for (component, select, field, value, want) in [
         (PKEY, None, super::PKEY, 0x8001, refused),
         (RAW_TRAFFIC, None, super::RAW_TRAFFIC, 1, refused),
         (QOS_CLASS, None, super::QOS_CLASS, 1, refused),
         (SERVICE_LEVEL, None, super::SERVICE_LEVEL, 1, refused),
-        (MTU, Some((MTU_SELECTOR, 0)), MTU_VALUE, 4, 0),
-        (MTU, Some((MTU_SELECTOR, 0)), MTU_VALUE, 5, refused),
-        (MTU, Some((MTU_SELECTOR, 1)), MTU_VALUE, 5, refused),
-        (MTU, Some((MTU_SELECTOR, 2)), MTU_VALUE, 5, 0),
-        (MTU, Some((MTU_SELECTOR, 2)), MTU_VALUE, 4, refused),
-        (MTU, Some((MTU_SELECTOR, 3)), MTU_VALUE, 1, 0),
-        (
-            LIFETIME,
-            Some((LIFETIME_SELECTOR, 1)),
-            LIFETIME_VALUE,
-            19,
-            0,
-        ),
-        (
-            LIFETIME,
-            Some((LIFETIME_SELECTOR, 1)),
-            LIFETIME_VALUE,
-            18,
-            refused,
-        ),
+        (MTU, mtu(0), MTU_VALUE, 4, 0),
+        (MTU, mtu(0), MTU_VALUE, 5, refused),
+        (MTU, mtu(1), MTU_VALUE, 5, refused),
+        (MTU, mtu(2), MTU_VALUE, 5, 0),
+        (MTU, mtu(2), MTU_VALUE, 4, refused),
+        (MTU, mtu(3), MTU_VALUE, 1, 0),
+        (LIFETIME, lifetime(1), LIFETIME_VALUE, 19, 0),
+        (LIFETIME, lifetime(1), LIFETIME_VALUE, 18, refused),
         // 120, 28 and 1600 Gb/s: the codes are not in order.
-        (RATE, Some((RATE_SELECTOR, 1)), RATE_VALUE, 10, 0),
-        (RATE, Some((RATE_SELECTOR, 0)), RATE_VALUE, 19, 0),
-        (RATE, Some((RATE_SELECTOR, 1)), RATE_VALUE, 19, refused),
-        (RATE, Some((RATE_SELECTOR, 2)), RATE_VALUE, 16, 0),
-        (
-            RATE,
-            Some((RATE_SELECTOR, 2)),
-            RATE_VALUE,
-            1,
-            status::INVALID,
-        ),
+        (RATE, rate(1), RATE_VALUE, 10, 0),
+        (RATE, rate(0), RATE_VALUE, 19, 0),
+        (RATE, rate(1), RATE_VALUE, 19, refused),
+        (RATE, rate(2), RATE_VALUE, 16, 0),
+        (RATE, rate(2), RATE_VALUE, 1, status::INVALID),
     ] {
         let mut request = request();
         field.set(&mut request, value);

@@ -18,20 +18,14 @@ fn what_another_user_context_owns_is_refused() {
     };
     let other_pd = plain(&mut it.function, op::ALLOC_PD, OTHER, 0).unwrap();
     let (cq, other_cq) = (it.cq(place).unwrap(), it.cq(other).unwrap());
-    for mine in [
-        Where {
-            ring: other.ring,
-            ..place
-        },
-        Where {
-            record: other.record,
-            ..place
-        },
-        Where {
-            uar: other.uar,
-            ..place
-        },
-    ] {
+    let changes: [fn(&mut Where, Where); 3] = [
+        |mine, other| mine.ring = other.ring,
+        |mine, other| mine.record = other.record,
+        |mine, other| mine.uar = other.uar,
+    ];
+    for change in changes {
+        let mut mine = place;
+        change(&mut mine, other);
         assert_eq!(it.cq(mine), Err(BAD_RES));
         assert_eq!(it.qp(mine, 0, pd, cq), Err(BAD_RES));
     }

@@ -69,19 +69,13 @@ impl Setup {
     /// Returns the entries that three messages take, from `links` on: the next entry of each.
     fn taken(&mut self, kind: u64, links: [u16; 4]) -> Vec<u16> {
         let place = self.place();
-        let cq = Where {
-            ring: (self.umem, 0),
-            ..place
-        };
-        let cq = self.cq(cq).unwrap();
+        let cq = self.cq(self.other_ring()).unwrap();
         let rmp = self.rmp(place, kind, 2).unwrap();
         let qpn = self.receiver(place, rmp, cq).unwrap();
         for (n, link) in links.iter().enumerate() {
             let at = SECOND + n as u64 * (1 << LOG_STRIDE);
-            self.function
-                .dma
-                .write(at + 2, &link.to_be_bytes())
-                .unwrap();
+            let link = link.to_be_bytes();
+            self.function.dma.write(at + 2, &link).unwrap();
         }
         let posted = 3u32.to_be_bytes();
         self.function.dma.write(FIRST + 0xff8, &posted).unwrap();
@@ -131,11 +125,7 @@ fn a_shared_queue_must_fit() {
 fn a_shared_queue_in_use_stays() {
     let mut it = setup();
     let place = it.place();
-    let cq = Where {
-        ring: (it.umem, 0),
-        ..place
-    };
-    let cq = it.cq(cq).unwrap();
+    let cq = it.cq(it.other_ring()).unwrap();
     let rmp = it.rmp(place, CYCLIC, 2).unwrap();
     assert_eq!(it.destroy_rmp(OTHER, rmp), Err(BAD_RES));
     let qpn = it.receiver(place, rmp, cq).unwrap();
