@@ -131,7 +131,7 @@ no_line() {
 logs() {
 	log_step "${*:2}"
 	"${@:2}"
-	log_since step | grep "$1"
+	log_since step | grep -E "$1"
 }
 logs_one() {
 	log_step "${*:2}"

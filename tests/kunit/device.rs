@@ -68,25 +68,25 @@ pub(crate) struct Args {
 }
 
 /// The device's record of an MR.
-#[derive(Clone, Copy, Default)]
-struct Record {
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct MrState {
     /// 0: an unused record.
     key: u32,
     /// The C object.
     mr: usize,
     /// Made by the driver's own `reg_user_mr`.
-    original: bool,
+    pub(crate) original: bool,
     /// The device can access the pages.
-    valid: bool,
+    pub(crate) valid: bool,
     /// Bounds of the pages, by physical or DMA address.
-    lo: u64,
-    hi: u64,
-    pages: u32,
-    page_size: u32,
+    pub(crate) lo: u64,
+    pub(crate) hi: u64,
+    pub(crate) pages: u32,
+    pub(crate) page_size: u32,
     /// The entries of the dma-buf's table, and the bytes of the longest entry.
-    entries: u32,
-    longest: u64,
-    access: i32,
+    pub(crate) entries: u32,
+    pub(crate) longest: u64,
+    pub(crate) access: i32,
 }
 
 /// The completion of a work request.
@@ -117,7 +117,7 @@ const COMPLETIONS: usize = 16;
 
 struct Inner {
     last_key: u32,
-    records: [Record; MRS],
+    records: [MrState; MRS],
     completions: [Completion; COMPLETIONS],
     pending: usize,
     /// Completions are held back.
@@ -156,20 +156,6 @@ pub(crate) struct FakeDevice {
     inner: SpinLock<Inner>,
 }
 
-/// The state of an MR.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct MrState {
-    pub(crate) original: bool,
-    pub(crate) valid: bool,
-    pub(crate) lo: u64,
-    pub(crate) hi: u64,
-    pub(crate) pages: u32,
-    pub(crate) page_size: u32,
-    pub(crate) entries: u32,
-    pub(crate) longest: u64,
-    pub(crate) access: i32,
-}
-
 impl FakeDevice {
     fn new(kind: Kind) -> Result<Arc<Self>> {
         Arc::pin_init(
@@ -179,7 +165,7 @@ impl FakeDevice {
                 inner <- new_spinlock!(
                     Inner {
                         last_key: 0x100,
-                        records: [Record::default(); MRS],
+                        records: [MrState::default(); MRS],
                         completions: [Completion::default(); COMPLETIONS],
                         pending: 0,
                         held: false,
@@ -210,18 +196,7 @@ impl FakeDevice {
     /// Returns the state of the MR with the key.
     pub(crate) fn mr(&self, key: u32) -> Option<MrState> {
         let inner = self.inner.lock();
-        let r = inner.records.iter().find(|r| r.key == key)?;
-        Some(MrState {
-            original: r.original,
-            valid: r.valid,
-            lo: r.lo,
-            hi: r.hi,
-            pages: r.pages,
-            page_size: r.page_size,
-            entries: r.entries,
-            longest: r.longest,
-            access: r.access,
-        })
+        inner.records.iter().find(|r| r.key == key).copied()
     }
 
     /// Returns the numbers of MRs, queue pairs and completion queues.

@@ -211,6 +211,50 @@ impl Fixture {
         undone_once(client)?;
         self.finish()
     }
+
+    /// Like [`Self::finish`], after the deregistration of the last MR.
+    pub(crate) fn dereg_and_finish(self, last: &Mr) -> Result {
+        last.dereg()?;
+        self.finish()
+    }
+
+    /// Like [`Self::finish_undone`], after the deregistration of the last MR.
+    pub(crate) fn dereg_and_finish_undone(self, last: &Mr, client: &Client) -> Result {
+        last.dereg()?;
+        self.finish_undone(client)
+    }
+
+    /// Like [`Self::finish`], after the drop of the last objects.
+    pub(crate) fn drop_and_finish<T>(self, last: T) -> Result {
+        drop(last);
+        self.finish()
+    }
+
+    /// Like [`Self::finish_undone`], after the client is unregistered in another task: the wait for
+    /// the task has a bound.
+    pub(crate) fn unregister_and_finish_undone(self, client: &Arc<Client>) -> Result {
+        unregistration(client)?.join()??;
+        self.finish_undone(client)
+    }
+
+    /// Starts two tasks and waits for both. Fails unless the first waits for the device, and the
+    /// second for the region of the first.
+    pub(crate) fn second_waits(
+        &self,
+        first: impl FnOnce() -> Result<Task<Result>>,
+        second: impl FnOnce() -> Result<Task<Result>>,
+    ) -> Result {
+        self.dev().hold_completions();
+        let first = first()?;
+        let waited = first.waits_for(Wait::Completion);
+        let second = second()?;
+        let waited = second.waits_for(Wait::Region) && waited;
+        self.dev().release_completions();
+        first.join()??;
+        second.join()??;
+        ensure!(waited);
+        Ok(())
+    }
 }
 
 /// Opens a gate on drop.
@@ -272,6 +316,23 @@ pub(crate) fn live(kind: impl Into<Kind>, setup: Setup) -> Result<(Fixture, Arc<
 pub(crate) fn live_on(t: Fixture, setup: Setup) -> Result<(Fixture, Arc<Client>, Arc<Mr>)> {
     let (client, mr) = t.live(setup)?;
     Ok((t, client, mr))
+}
+
+/// Returns a client with a live region on a device that only this test uses.
+pub(crate) fn live_temporary(kind: impl Into<Kind>) -> Result<(Fixture, Arc<Client>, Arc<Mr>)> {
+    let kind = kind.into();
+    live_on(Fixture::temporary(kind)?, fitting(kind, Setup::SEED))
+}
+
+/// Returns a fixture with two clients. The second claims the memory of the first, too.
+pub(crate) fn with_rival(
+    kind: impl Into<Kind>,
+    setup: Setup,
+) -> Result<(Fixture, Arc<Client>, Arc<Client>)> {
+    let t = Fixture::new(kind)?;
+    let first = t.client(setup)?;
+    let second = t.client(Setup::SEED.at_place_of(0))?;
+    Ok((t, first, second))
 }
 
 /// Returns `setup`, without invalidation if a device of the kind cannot be made to stop.

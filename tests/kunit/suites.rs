@@ -48,10 +48,12 @@ mod prelude {
             is_unsupported,
             live,
             live_on,
+            live_temporary,
             removal,
             undone_once,
             unregistration,
             with_client,
+            with_rival,
             Fixture,
             PAGE, //
         },

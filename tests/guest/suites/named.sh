@@ -114,6 +114,6 @@ test_dmabuf_reg() {
 	eventually test -c /dev/dmabuf_reg
 	expect 666 stat -c %a /dev/dmabuf_reg
 	named -r dmabuf_reg
-	insmod_refuses_named dmabuf_reg=2 "dmabuf_reg=2: not 0|1"
+	insmod_refuses_named dmabuf_reg=2 "dmabuf_reg=2: not 0\|1"
 	load_named
 }

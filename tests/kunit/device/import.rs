@@ -296,7 +296,7 @@ unsafe extern "C" fn reg_user_mr_dmabuf(
 
 impl FakeDevice {
     /// Passes `point`, and fails if the script says so.
-    fn reach(&self, point: Point) -> Result {
+    pub(super) fn reach(&self, point: Point) -> Result {
         to_result(self.script.pass(point))
     }
 

@@ -14,7 +14,7 @@ use super::{
     Args,
     FakeDevice,
     Kind,
-    Record,
+    MrState,
     Reuse, //
 };
 use crate::{
@@ -89,7 +89,7 @@ pub(super) fn make(
     let slot = inner.records.iter_mut().find(|r| r.key == 0);
     let slot = slot.ok_or(ENOMEM)?;
     let mr = KBox::into_raw(mr).cast::<rdma::ib_mr>();
-    *slot = Record {
+    *slot = MrState {
         key,
         mr: mr.expose_provenance(),
         original,
@@ -115,7 +115,7 @@ pub(super) unsafe fn unmake(fake: &FakeDevice, mr: *mut rdma::ib_mr) -> Result {
     let key = unsafe { (*mr).lkey };
     let mut inner = fake.inner.lock();
     let record = inner.records.iter_mut().find(|r| r.key == key);
-    *record.ok_or(ENOENT)? = Record::default();
+    *record.ok_or(ENOENT)? = MrState::default();
     if let Reuse::Next = inner.reuse {
         inner.reuse = Reuse::Freed {
             mr: mr.expose_provenance(),
@@ -149,10 +149,8 @@ pub(super) unsafe extern "C" fn alloc_mr(
     // SAFETY: The PD is valid.
     let dev = unsafe { (*pd).device };
     // SAFETY: The device of the PD belongs to a `Registered`.
-    match unsafe { fake(dev) }.script.pass(Point::AllocMr) {
-        0 => to_ptr(make(dev, false, pages)),
-        errno => Error::from_errno(errno).to_ptr(),
-    }
+    let reached = unsafe { fake(dev) }.reach(Point::AllocMr);
+    to_ptr(reached.and_then(|()| make(dev, false, pages)))
 }
 
 /// Adds one page to an MR.
@@ -215,17 +213,16 @@ pub(super) unsafe extern "C" fn reg_user_mr(
     let dev = unsafe { (*pd).device };
     // SAFETY: The device of the PD belongs to a `Registered`.
     let fake = unsafe { fake(dev) };
-    fake.inner.lock().last_original = Args {
+    let args = Args {
         start,
         length,
         iova,
         access,
     };
-    match fake.script.pass(Point::RegUserMr) {
-        0 if !fake.can_pin(start, length, access) => EFAULT.to_ptr(),
-        0 => to_ptr(make(dev, true, 0)),
-        errno => Error::from_errno(errno).to_ptr(),
-    }
+    to_ptr(
+        fake.own(Point::RegUserMr, args, true)
+            .and_then(|()| make(dev, true, 0)),
+    )
 }
 
 pub(super) unsafe extern "C" fn rereg_user_mr(
@@ -240,26 +237,37 @@ pub(super) unsafe extern "C" fn rereg_user_mr(
 ) -> *mut rdma::ib_mr {
     // SAFETY: The MR is valid, and the device belongs to a `Registered`.
     let fake = unsafe { fake((*mr).device) };
-    fake.inner.lock().last_original = Args {
+    let args = Args {
         start,
         length,
         iova,
         access,
     };
     let moves = flags & rdma::ib_mr_rereg_flags_IB_MR_REREG_TRANS as c_int != 0;
-    match fake.script.pass(Point::ReregUserMr) {
-        0 if moves && !fake.can_pin(start, length, access) => EFAULT.to_ptr(),
-        // NULL: changed in place.
-        0 => ptr::null_mut(),
-        errno => Error::from_errno(errno).to_ptr(),
-    }
+    // NULL: changed in place.
+    to_ptr(
+        fake.own(Point::ReregUserMr, args, moves)
+            .map(|()| ptr::null_mut()),
+    )
 }
 
 impl FakeDevice {
+    /// Records a call of the driver's own function `point`. Fails as the script says, or if the
+    /// function pins memory that the CPU cannot pin.
+    fn own(&self, point: Point, args: Args, pins: bool) -> Result {
+        self.inner.lock().last_original = args;
+        self.reach(point)?;
+        if pins && !self.can_pin(args) {
+            return Err(EFAULT);
+        }
+        Ok(())
+    }
+
     /// Returns whether the CPU can pin the memory. The memory of a client cannot be pinned, unless
     /// [`Self::pin_all`] was called.
-    fn can_pin(&self, start: u64, length: u64, access: c_int) -> bool {
-        let on_demand = access & rdma::ib_access_flags_IB_ACCESS_ON_DEMAND as c_int != 0;
+    fn can_pin(&self, args: Args) -> bool {
+        let Args { start, length, .. } = args;
+        let on_demand = args.access & rdma::ib_access_flags_IB_ACCESS_ON_DEMAND as c_int != 0;
         let range = start..start.saturating_add(length);
         let valid = length > 0
             && start
@@ -288,10 +296,7 @@ pub(super) unsafe extern "C" fn dereg_mr(
     // SAFETY: The device of the MR belongs to a `Registered`.
     let fake = unsafe { fake(dev) };
     from_result(|| {
-        let errno = fake.script.pass(Point::DeregMr);
-        if errno != 0 {
-            return Err(Error::from_errno(errno));
-        }
+        fake.reach(Point::DeregMr)?;
         // SAFETY: The MR is from `make`, and not in use during the deregistration.
         if let Some(umem) = unsafe { (*mr.cast::<Mr>()).umem.take() } {
             fake.invalid(key);
@@ -299,9 +304,7 @@ pub(super) unsafe extern "C" fn dereg_mr(
         }
         // SAFETY: The MR is from `make`, and not used afterwards.
         unsafe { unmake(fake, mr) }?;
-        match fake.script.pass(Point::Deregistered) {
-            0 => Ok(0),
-            errno => Err(Error::from_errno(errno)),
-        }
+        fake.reach(Point::Deregistered)?;
+        Ok(0)
     })
 }

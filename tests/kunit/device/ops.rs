@@ -25,6 +25,7 @@ use core::{
     ptr, //
 };
 use kernel::{
+    error::from_result,
     ffi::c_int,
     prelude::*, //
 };
@@ -104,13 +105,11 @@ unsafe extern "C" fn create_cq(
 ) -> c_int {
     // SAFETY: ib_core has set the device, which belongs to a `Registered`.
     let fake = unsafe { fake((*cq).device) };
-    match fake.script.pass(Point::CreateCq) {
-        0 => {
-            fake.inner.lock().cqs += 1;
-            0
-        }
-        errno => errno,
-    }
+    from_result(|| {
+        fake.reach(Point::CreateCq)?;
+        fake.inner.lock().cqs += 1;
+        Ok(0)
+    })
 }
 
 unsafe extern "C" fn destroy_cq(cq: *mut rdma::ib_cq, _udata: *mut rdma::ib_udata) -> c_int {
@@ -175,15 +174,13 @@ unsafe extern "C" fn create_qp(
 ) -> c_int {
     // SAFETY: ib_core has set the device, which belongs to a `Registered`.
     let fake = unsafe { fake((*qp).device) };
-    match fake.script.pass(Point::CreateQp) {
-        0 => {
-            // SAFETY: ib_core passes a queue pair without other users.
-            unsafe { (*qp).qp_num = 17 };
-            fake.inner.lock().qps += 1;
-            0
-        }
-        errno => errno,
-    }
+    from_result(|| {
+        fake.reach(Point::CreateQp)?;
+        // SAFETY: ib_core passes a queue pair without other users.
+        unsafe { (*qp).qp_num = 17 };
+        fake.inner.lock().qps += 1;
+        Ok(0)
+    })
 }
 
 unsafe extern "C" fn modify_qp(

@@ -20,11 +20,6 @@ mod tests {
         }, //
     };
 
-    /// Returns a client with a live region on a device of this test.
-    fn live_temporary(kind: impl Into<Kind>) -> Result<(Fixture, Arc<Client>, Arc<user::Mr>)> {
-        live_on(Fixture::temporary(kind)?, Setup::SEED)
-    }
-
     /// Invalidates a region of the client in another task.
     fn invalidation_of(client: &Arc<Client>, ticket: u64) -> Result<Task<Result<i32>>> {
         let client = client.clone();
@@ -61,8 +56,7 @@ mod tests {
         client.invalidate_last()?;
         ensure!(!mr.is_valid());
         ensure_eq!(t.calls(Point::PostInv)?, 1);
-        mr.dereg()?;
-        t.finish()
+        t.dereg_and_finish(&mr)
     }
 
     #[test]
@@ -252,7 +246,6 @@ mod tests {
         mr.uncomplete();
         invalidation(&client)?.join()??;
         ensure!(!mr.is_valid());
-        mr.dereg()?;
-        t.finish()
+        t.dereg_and_finish(&mr)
     }
 }

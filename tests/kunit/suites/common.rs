@@ -18,8 +18,7 @@ pub(super) fn a_refused_dereg_leaves_it_live(kind: impl Into<Kind>) -> Result {
     ensure_eq!(mr.dereg().err(), Some(EBUSY));
     ensure!(mr.is_valid());
     ensure_eq!(client.stage(), Stage::Mapped);
-    mr.dereg()?;
-    t.finish_undone(&client)
+    t.dereg_and_finish_undone(&mr, &client)
 }
 
 /// An invalidation waits while the driver deregisters.
@@ -43,8 +42,7 @@ pub(super) fn invalidate_during_a_refused_dereg(kind: impl Into<Kind>) -> Result
     ensure_eq!(result.err(), Some(EBUSY));
     ensure!(!mr.is_valid());
     ensure_eq!(client.stage(), Stage::Acquired);
-    mr.dereg()?;
-    t.finish_undone(&client)
+    t.dereg_and_finish_undone(&mr, &client)
 }
 
 /// An invalidation waits for a registration that is held at `point`, and revokes the MR. If `fails`,
@@ -79,8 +77,7 @@ pub(super) fn invalidation_leaves_the_others(kind: impl Into<Kind>) -> Result {
     client.invalidate_last()?;
     ensure!(mr.is_valid() && !other.is_valid());
     mr.dereg()?;
-    other.dereg()?;
-    t.finish()
+    t.dereg_and_finish(&other)
 }
 
 /// The end of the client revokes a live region, and the MR stays.
@@ -88,8 +85,7 @@ pub(super) fn end_of_the_client(kind: impl Into<Kind>, setup: Setup) -> Result {
     let (t, client, mr) = live(kind, setup)?;
     client.finish()?;
     ensure!(!mr.is_valid());
-    mr.dereg()?;
-    t.finish()
+    t.dereg_and_finish(&mr)
 }
 
 /// Makes `end` wait for a device that cannot be made to stop, until the MR is deregistered.
@@ -115,8 +111,7 @@ pub(super) fn rereg_with_new_access(kind: impl Into<Kind>) -> Result {
     let state = new.as_ref().ok_or(ENOENT)?.state()?;
     ensure_eq!((state.pages, state.access), (4, REMOTE_READ as i32));
     ensure_eq!(t.calls(Point::GetPages)?, 1);
-    drop(new);
-    t.finish()
+    t.drop_and_finish(new)
 }
 
 /// A re-registration with another PD, which then has as many users.
@@ -126,8 +121,7 @@ pub(super) fn rereg_with_a_new_pd(kind: impl Into<Kind>, users: i32) -> Result {
     let new = mr.rereg(PD, &pd, (0, 0), 0)?.ok_or(ENOENT)?;
     ensure!(new.is_valid());
     ensure_eq!((t.pd.users(), pd.users()), (0, users));
-    drop((new, pd));
-    t.finish()
+    t.drop_and_finish((new, pd))
 }
 
 /// A re-registration of a revoked MR to other memory.
@@ -137,8 +131,7 @@ pub(super) fn rereg_of_a_revoked_mr(kind: impl Into<Kind>) -> Result {
     let range = (client.at(32 * PAGE), 2 * PAGE);
     let new = mr.rereg(TRANS, &t.pd, range, 0)?.ok_or(ENOENT)?;
     ensure!(new.is_valid());
-    drop(new);
-    t.finish()
+    t.drop_and_finish(new)
 }
 
 /// A re-registration that fails at `point` leaves the old MR.
@@ -148,8 +141,7 @@ pub(super) fn rereg_that_fails(kind: impl Into<Kind>, point: Point) -> Result {
     let range = (client.at(32 * PAGE), 2 * PAGE);
     ensure_eq!(mr.rereg(TRANS, &t.pd, range, 0).err(), Some(ENOSPC));
     ensure!(mr.is_valid());
-    drop(mr);
-    t.finish()
+    t.drop_and_finish(mr)
 }
 
 /// The driver gets a registration for on-demand paging, and no client is asked.

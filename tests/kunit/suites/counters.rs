@@ -29,8 +29,7 @@ mod tests {
         let (t, client) = with_client(Kind::Dma, Setup::GPU)?;
         let mr = t.reg(&client, 64 << 10)?;
         ensure_eq!(counters::in_use(client.name())?, (1, 16, 64 << 10));
-        drop(mr);
-        t.finish()
+        t.drop_and_finish(mr)
     }
 
     #[test]
@@ -51,8 +50,7 @@ mod tests {
         let (t, client, mr) = live(Kind::Dma, Setup::UNMAPS)?;
         client.invalidate_last()?;
         ensure_eq!(counters::in_use(client.name())?, (0, 0, 0));
-        mr.dereg()?;
-        t.finish()
+        t.dereg_and_finish(&mr)
     }
 
     #[test]
@@ -83,8 +81,7 @@ mod tests {
         let (t, client) = with_client(Kind::Dma, Setup::SEED)?;
         let mr = t.pd.reg(0x5000, PAGE, USUAL)?;
         ensure_eq!(counters::get(client.name(), c"num_alloc_mrs")?, 0);
-        drop(mr);
-        t.finish()
+        t.drop_and_finish(mr)
     }
 
     #[test]

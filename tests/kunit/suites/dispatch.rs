@@ -43,8 +43,7 @@ mod tests {
         let t = Fixture::new(Kind::Dma)?;
         let mr = t.pd.reg(0x5000, PAGE, USUAL)?;
         ensure!(mr.state()?.original);
-        drop(mr);
-        t.finish()
+        t.drop_and_finish(mr)
     }
 
     #[test]
@@ -72,9 +71,7 @@ mod tests {
 
     #[test]
     fn a_persistent_client_before_a_legacy_one_wins() -> Result {
-        let t = Fixture::new(Kind::Virtual)?;
-        let persistent = t.client(Setup::PERSISTENT)?;
-        let legacy = t.client(Setup::SEED.at_place_of(0))?;
+        let (t, persistent, legacy) = with_rival(Kind::Virtual, Setup::PERSISTENT)?;
         ensure!(!goes_to_driver(&t, &persistent)?);
         ensure_eq!(persistent.script().calls(Point::GetPages), 1);
         ensure_eq!(legacy.script().calls(Point::Acquire), 0);
@@ -83,13 +80,11 @@ mod tests {
 
     /// Checks that the second client gets the range if `acquire` of the first returns `answer`.
     fn passes_on(answer: i32) -> Result {
-        let t = Fixture::new(Kind::Dma)?;
         let setup = Setup {
             answer,
             ..Setup::SEED
         };
-        let first = t.client(setup)?;
-        let second = t.client(Setup::SEED.at_place_of(0))?;
+        let (t, first, second) = with_rival(Kind::Dma, setup)?;
         ensure!(!goes_to_driver(&t, &first)?);
         ensure_eq!(first.script().calls(Point::Acquire), 1);
         ensure_eq!(first.script().calls(Point::Release), 0);
@@ -109,13 +104,11 @@ mod tests {
 
     #[test]
     fn acquire_2_is_a_claim() -> Result {
-        let t = Fixture::new(Kind::Dma)?;
         let setup = Setup {
             answer: 2,
             ..Setup::SEED
         };
-        let first = t.client(setup)?;
-        let second = t.client(Setup::SEED.at_place_of(0))?;
+        let (t, first, second) = with_rival(Kind::Dma, setup)?;
         ensure!(!goes_to_driver(&t, &first)?);
         ensure_eq!(first.script().calls(Point::GetPages), 1);
         ensure_eq!(first.script().calls(Point::Release), 1);
@@ -171,9 +164,7 @@ mod tests {
 
     #[test]
     fn a_client_without_pages_is_skipped_for_software_rdma() -> Result {
-        let t = Fixture::new(Kind::Virtual)?;
-        let gpu = t.client(Setup::GPU)?;
-        let second = t.client(Setup::SEED.at_place_of(0))?;
+        let (t, gpu, second) = with_rival(Kind::Virtual, Setup::GPU)?;
         ensure!(!goes_to_driver(&t, &gpu)?);
         ensure_eq!(gpu.script().calls(Point::Release), 1);
         ensure_eq!(second.script().calls(Point::GetPages), 1);
@@ -223,8 +214,7 @@ mod tests {
         let (t, client) = with_client(Kind::Dma, Setup::SEED)?;
         let mr = t.pd.reg(client.at(0), PAGE, USUAL | user::RELAXED)?;
         ensure_eq!(mr.state()?.access, USUAL as i32);
-        drop(mr);
-        t.finish()
+        t.drop_and_finish(mr)
     }
 
     #[test]
@@ -232,7 +222,6 @@ mod tests {
         let (t, client) = with_client(Kind::Dma, Setup::SEED)?;
         let mr = t.pd.reg_at(client.at(5), 2 * PAGE, 0x1_0005, USUAL)?;
         ensure_eq!(mr.place(), (0x1_0005, 2 * PAGE));
-        drop(mr);
-        t.finish()
+        t.drop_and_finish(mr)
     }
 }

@@ -24,8 +24,7 @@ mod tests {
         // The next registration is not affected.
         let mr = t.reg(&client, 4 * PAGE)?;
         ensure!(mr.is_valid());
-        drop(mr);
-        t.finish()
+        t.drop_and_finish(mr)
     }
 
     /// Checks a registration on both kinds of device.
@@ -156,8 +155,7 @@ mod tests {
         ensure_eq!(t.calls(Point::CreateQp)?, 1);
         client.invalidate_last()?;
         ensure!(!next.is_valid() && mr.is_valid());
-        drop((mr, next));
-        t.finish()
+        t.drop_and_finish((mr, next))
     }
 
     #[test]
@@ -171,8 +169,7 @@ mod tests {
         drop(three);
         ensure_eq!(t.dev().objects(), (2, 1, 1));
         drop(pd);
-        drop((one, two));
-        t.finish()
+        t.drop_and_finish((one, two))
     }
 
     #[test]

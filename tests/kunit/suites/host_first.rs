@@ -95,8 +95,7 @@ mod tests {
             let (t, client, mr) = live(kind, Setup::SEED)?;
             ensure_eq!(t.calls(Point::RegUserMr)?, 1);
             ensure_eq!(client.script().calls(Point::Acquire), 1);
-            drop(mr);
-            t.finish()
+            t.drop_and_finish(mr)
         })
     }
 
@@ -136,8 +135,7 @@ mod tests {
             t.fail(Point::RegUserMr, e)?;
             let mr = t.reg(&client, PAGE)?;
             ensure!(!mr.state()?.original);
-            drop(mr);
-            t.finish()
+            t.drop_and_finish(mr)
         })
     }
 
@@ -165,9 +163,7 @@ mod tests {
 
     #[test]
     fn after_a_failed_get_pages_the_next_client_is_asked() -> Result {
-        let t = Fixture::new(Kind::Dma)?;
-        let first = t.client(Setup::SEED)?;
-        let second = t.client(Setup::SEED.at_place_of(0))?;
+        let (t, first, second) = with_rival(Kind::Dma, Setup::SEED)?;
         t.fail(Point::GetPages, ENOSPC)?;
         let mr = t.reg(&first, PAGE)?;
         ensure!(!mr.state()?.original);
@@ -179,9 +175,7 @@ mod tests {
 
     #[test]
     fn the_error_of_the_first_client_that_claims_stands() -> Result {
-        let t = Fixture::new(Kind::Dma)?;
-        let first = t.client(Setup::SEED)?;
-        let second = t.client(Setup::SEED.at_place_of(0))?;
+        let (t, first, second) = with_rival(Kind::Dma, Setup::SEED)?;
         first.script().fail(Point::GetPages, ENOSPC);
         second.script().fail(Point::GetPages, EBUSY);
         ensure_eq!(t.reg(&first, PAGE).err(), Some(ENOSPC));

@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn the_removal_of_a_device_leaves_the_functions_of_another_module() -> Result {
-        let (t, client, mr) = live_on(Fixture::temporary(Kind::Dma)?, Setup::SEED)?;
+        let (t, client, mr) = live_temporary(Kind::Dma)?;
         let other = OtherModule::install(t.registered())?;
         removal(&t)?.join()??;
         let (installed, before) = (other.is_installed(), other.calls());

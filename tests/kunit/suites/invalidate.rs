@@ -74,8 +74,7 @@ mod tests {
         client.clear_unmaps();
         client.invalidate_last()?;
         ensure_eq!(t.calls(Point::PutPages)?, 1);
-        mr.dereg()?;
-        t.finish()
+        t.dereg_and_finish(&mr)
     }
 
     #[test]
@@ -84,8 +83,7 @@ mod tests {
         client.invalidate_last()?;
         client.invalidate_last()?;
         ensure_eq!(t.calls(Point::PutPages)?, 1);
-        mr.dereg()?;
-        t.finish()
+        t.dereg_and_finish(&mr)
     }
 
     #[test]
@@ -99,8 +97,7 @@ mod tests {
         ensure!(client.ticket()? != stale);
         ensure_eq!(client.invalidate(stale)?, 0);
         ensure!(next.is_valid());
-        next.dereg()?;
-        t.finish()
+        t.dereg_and_finish(&next)
     }
 
     #[test]
@@ -110,8 +107,7 @@ mod tests {
             ensure_eq!(client.invalidate(ticket)?, 0);
         }
         ensure!(mr.is_valid());
-        mr.dereg()?;
-        t.finish()
+        t.dereg_and_finish(&mr)
     }
 
     #[test]
@@ -122,8 +118,7 @@ mod tests {
             0
         );
         ensure!(!mr.is_valid());
-        mr.dereg()?;
-        t.finish()
+        t.dereg_and_finish(&mr)
     }
 
     #[test]
@@ -132,8 +127,7 @@ mod tests {
         let other = t.client(Setup::SEED)?;
         ensure_eq!(other.invalidate(client.ticket()?)?, 0);
         ensure!(mr.is_valid());
-        mr.dereg()?;
-        t.finish()
+        t.dereg_and_finish(&mr)
     }
 
     /// The core asks a client before the registration of the client has returned: if another client
@@ -162,8 +156,7 @@ mod tests {
         ensure!(mr.is_valid() && first.ticket()? != second.ticket()?);
         drop(made);
         second.finish()?;
-        drop(mr);
-        t.finish()
+        t.drop_and_finish(mr)
     }
 
     #[test]
@@ -182,8 +175,7 @@ mod tests {
         task.join()??;
         ensure!(waited);
         ensure_eq!(stage, Stage::Mapped);
-        mr.dereg()?;
-        t.finish()
+        t.dereg_and_finish(&mr)
     }
 
     #[test]
@@ -200,8 +192,7 @@ mod tests {
         ensure!(waited);
         ensure_eq!(t.calls(Point::PutPages)?, 1);
         ensure_eq!(t.calls(Point::PostInv)?, 1);
-        mr.dereg()?;
-        t.finish()
+        t.dereg_and_finish(&mr)
     }
 
     #[test]
@@ -210,8 +201,7 @@ mod tests {
         let first = t.held(Point::PutPages, || invalidation(&client))?;
         invalidation(&client)?.join()??;
         first.join()??;
-        mr.dereg()?;
-        t.finish()
+        t.dereg_and_finish(&mr)
     }
 
     #[test]
@@ -223,8 +213,7 @@ mod tests {
         ensure_eq!(counters::get(client.name(), c"num_failed_fences")?, 1);
         ensure_eq!(counters::get(client.name(), c"num_revocations")?, 1);
         ensure!(!mr.is_valid());
-        mr.dereg()?;
-        t.finish()
+        t.dereg_and_finish(&mr)
     }
 
     #[test]
@@ -233,8 +222,7 @@ mod tests {
         t.fail(Point::PostInv, ENOMEM)?;
         client.invalidate_last()?;
         ensure_eq!(t.calls(Point::PostInv)?, 2);
-        mr.dereg()?;
-        t.finish()
+        t.dereg_and_finish(&mr)
     }
 
     /// Invalidates during a registration that is held at `point`.

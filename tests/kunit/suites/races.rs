@@ -8,29 +8,16 @@ use kernel::prelude::*;
 mod tests {
     use crate::suites::prelude::*;
 
-    /// Returns a client with a live region on a device that does DMA.
-    fn live_dma(setup: Setup) -> Result<(Fixture, Arc<Client>, Arc<user::Mr>)> {
-        live(Kind::Dma, setup)
-    }
-
     #[test]
     fn dereg_while_an_invalidation_waits_for_the_device() -> Result {
-        let (t, client, mr) = live_dma(Setup::SEED)?;
-        t.dev().hold_completions();
-        let invalidating = invalidation(&client)?;
-        let waited = invalidating.waits_for(Wait::Completion);
-        let leaving = deregistration(&mr)?;
-        let waited = leaving.waits_for(Wait::Region) && waited;
-        t.dev().release_completions();
-        invalidating.join()??;
-        leaving.join()??;
-        ensure!(waited);
+        let (t, client, mr) = live(Kind::Dma, Setup::SEED)?;
+        t.second_waits(|| invalidation(&client), || deregistration(&mr))?;
         t.finish_undone(&client)
     }
 
     #[test]
     fn dereg_while_an_invalidation_puts_the_pages() -> Result {
-        let (t, client, mr) = live_dma(Setup::SEED)?;
+        let (t, client, mr) = live(Kind::Dma, Setup::SEED)?;
         let first = t.held(Point::PutPages, || invalidation(&client))?;
         // A region is released only after the pages are put.
         first.overlap(Wait::Region, deregistration(&mr)?)??;
@@ -60,7 +47,7 @@ mod tests {
     /// Invalidates while a deregistration, past the driver, is held at `point`. The device has
     /// stopped. If the invalidation waited, the wait could be for a lock held by the caller.
     fn returns_at_once(setup: Setup, point: Point) -> Result {
-        let (t, client, mr) = live_dma(setup)?;
+        let (t, client, mr) = live(Kind::Dma, setup)?;
         let leaving = t.held(point, || deregistration(&mr))?;
         invalidation(&client)?.join()??;
         leaving.join()??;
@@ -90,13 +77,12 @@ mod tests {
 
     #[test]
     fn a_refused_dereg_of_a_revoked_region() -> Result {
-        let (t, client, mr) = live_dma(Setup::SEED)?;
+        let (t, client, mr) = live(Kind::Dma, Setup::SEED)?;
         client.invalidate_last()?;
         t.fail(Point::DeregMr, EBUSY)?;
         ensure_eq!(mr.dereg().err(), Some(EBUSY));
         ensure_eq!(t.calls(Point::Release)?, 0);
-        mr.dereg()?;
-        t.finish_undone(&client)
+        t.dereg_and_finish_undone(&mr, &client)
     }
 
     #[test]

@@ -13,11 +13,6 @@ mod tests {
         Monotonic, //
     };
 
-    /// Returns a client with a live region on a device of this test.
-    fn live_temporary(kind: Kind) -> Result<(Fixture, Arc<Client>, Arc<user::Mr>)> {
-        live_on(Fixture::temporary(kind)?, Setup::SEED)
-    }
-
     /// Removes a device with a live region. The region is revoked, and the MR stays.
     fn revokes(kind: Kind) -> Result {
         let (t, _, mr) = live_temporary(kind)?;
@@ -26,8 +21,7 @@ mod tests {
         let (_, qps, cqs) = t.dev().objects();
         ensure_eq!((qps, cqs), (0, 0));
         ensure_eq!(t.calls(Point::Release)?, 1);
-        mr.dereg()?;
-        t.finish()
+        t.dereg_and_finish(&mr)
     }
 
     #[test]
@@ -56,23 +50,14 @@ mod tests {
         let first = t.held(Point::GetPages, || t.registration(&client, 16 * PAGE, PAGE))?;
         let other = first.overlap(Wait::Callers, removal(&t)?)?;
         ensure!(!mr.is_valid() && !other.is_ok_and(|mr| mr.is_valid()));
-        mr.dereg()?;
-        t.finish()
+        t.dereg_and_finish(&mr)
     }
 
     #[test]
     fn races_invalidation() -> Result {
         let (t, client, mr) = live_temporary(Kind::Dma)?;
-        t.dev().hold_completions();
-        let invalidating = invalidation(&client)?;
-        let waited = invalidating.waits_for(Wait::Completion);
-        let leaving = removal(&t)?;
-        let waited = leaving.waits_for(Wait::Region) && waited;
-        t.dev().release_completions();
-        invalidating.join()??;
-        leaving.join()??;
+        t.second_waits(|| invalidation(&client), || removal(&t))?;
         mr.dereg()?;
-        ensure!(waited);
         ensure_eq!(t.calls(Point::PutPages)?, 1);
         t.finish()
     }
@@ -89,16 +74,8 @@ mod tests {
     #[test]
     fn races_unregistration_of_the_client() -> Result {
         let (t, client, mr) = live_temporary(Kind::Dma)?;
-        t.dev().hold_completions();
-        let unregistering = unregistration(&client)?;
-        let waited = unregistering.waits_for(Wait::Completion);
-        let leaving = removal(&t)?;
-        let waited = leaving.waits_for(Wait::Region) && waited;
-        t.dev().release_completions();
-        unregistering.join()??;
-        leaving.join()??;
+        t.second_waits(|| unregistration(&client), || removal(&t))?;
         mr.dereg()?;
-        ensure!(waited);
         ensure_eq!(t.calls(Point::PutPages)?, 1);
         t.finish()
     }
@@ -109,8 +86,7 @@ mod tests {
         t.dev().fail_work_request();
         t.registered().unregister();
         ensure!(!mr.is_valid());
-        mr.dereg()?;
-        t.finish()
+        t.dereg_and_finish(&mr)
     }
 
     /// Removes a device that never answers. The pages stay pinned until the client ends the region.

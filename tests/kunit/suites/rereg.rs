@@ -14,22 +14,16 @@ mod tests {
         TRANS, //
     };
 
-    /// Returns a client that allows two regions on the same memory, with a live region.
-    fn live_shared() -> Result<(Fixture, Arc<Client>, Arc<user::Mr>)> {
-        live(Kind::Dma, Setup::SHARED)
-    }
-
     #[test]
     fn with_a_new_range() -> Result {
-        let (t, client, mr) = live_shared()?;
+        let (t, client, mr) = live(Kind::Dma, Setup::SHARED)?;
         let range = (client.at(32 * PAGE), 2 * PAGE);
         let new = mr.rereg(TRANS, &t.pd, range, 0)?.ok_or(ENOENT)?;
         let state = new.state()?;
         ensure!(state.valid);
         ensure_eq!((state.pages, state.access), (2, USUAL as i32));
         ensure_eq!(counters::in_use(client.name())?, (1, 2, 2 * PAGE));
-        drop(new);
-        t.finish()
+        t.drop_and_finish(new)
     }
 
     #[test]
@@ -45,13 +39,12 @@ mod tests {
 
     #[test]
     fn the_new_mr_can_be_invalidated() -> Result {
-        let (t, client, mr) = live_shared()?;
+        let (t, client, mr) = live(Kind::Dma, Setup::SHARED)?;
         let range = (client.at(32 * PAGE), 2 * PAGE);
         let new = mr.rereg(TRANS, &t.pd, range, 0)?.ok_or(ENOENT)?;
         client.invalidate_last()?;
         ensure!(!new.is_valid());
-        drop(new);
-        t.finish()
+        t.drop_and_finish(new)
     }
 
     #[test]
@@ -74,32 +67,29 @@ mod tests {
             .ok_or(ENOENT)?;
         let state = new.state()?;
         ensure!(state.valid && !state.original);
-        drop(new);
-        t.finish()
+        t.drop_and_finish(new)
     }
 
     #[test]
     fn from_peer_to_host_memory_is_registered_by_the_driver() -> Result {
-        let (t, _, mr) = live_shared()?;
+        let (t, _, mr) = live(Kind::Dma, Setup::SHARED)?;
         let new = mr.rereg(TRANS, &t.pd, (0x5000, PAGE), 0)?.ok_or(ENOENT)?;
         let args = t.dev().last_original();
         ensure_eq!((args.start, args.length), (0x5000, PAGE));
         ensure_eq!(args.access, USUAL as i32);
         ensure!(new.state()?.original);
         ensure!(!mr.is_alive());
-        drop(new);
-        t.finish()
+        t.drop_and_finish(new)
     }
 
     #[test]
     fn from_peer_to_host_memory_that_the_driver_refuses() -> Result {
-        let (t, _, mr) = live_shared()?;
+        let (t, _, mr) = live(Kind::Dma, Setup::SHARED)?;
         t.fail(Point::RegUserMr, EFAULT)?;
         let new = mr.rereg(TRANS, &t.pd, (0x5000, PAGE), 0);
         ensure_eq!(new.err(), Some(EFAULT));
         ensure!(mr.is_valid());
-        drop(mr);
-        t.finish()
+        t.drop_and_finish(mr)
     }
 
     #[test]
@@ -110,8 +100,7 @@ mod tests {
         let range = (client.at(0), PAGE);
         ensure_eq!(mr.rereg(TRANS, &t.pd, range, 0).err(), Some(EFAULT));
         ensure_eq!(client.script().calls(Point::Acquire), before);
-        drop(mr);
-        t.finish()
+        t.drop_and_finish(mr)
     }
 
     #[test]
@@ -123,8 +112,7 @@ mod tests {
         ensure!(mr.rereg(TRANS, &t.pd, (0x9000, 77), 0)?.is_none());
         let args = t.dev().last_original();
         ensure_eq!((args.start, args.length), (0x9000, 77));
-        drop(mr);
-        t.finish()
+        t.drop_and_finish(mr)
     }
 
     /// The devices of the backends that make an MR, and a device that cannot revoke.
@@ -160,8 +148,7 @@ mod tests {
             ensure_eq!(calls(), before);
             ensure_eq!(counters::in_use(client.name())?, (1, 4, 4 * PAGE));
             drop(two);
-            drop(pd);
-            t.finish()
+            t.drop_and_finish(pd)
         })
     }
 
@@ -223,8 +210,7 @@ mod tests {
             let range = (client.at(8 * PAGE), PAGE);
             let new = mr.rereg(TRANS | ACCESS, &t.pd, range, USUAL)?;
             ensure_eq!(client.flags().1, 1);
-            drop(new);
-            t.finish()
+            t.drop_and_finish(new)
         })
     }
 
@@ -244,8 +230,7 @@ mod tests {
             ensure_eq!(mr.state()?.access, USUAL as i32);
             client.invalidate_last()?;
             ensure!(!mr.is_valid());
-            mr.dereg()?;
-            t.finish_undone(&client)
+            t.dereg_and_finish_undone(&mr, &client)
         })
     }
 
@@ -260,8 +245,7 @@ mod tests {
             let new = first.overlap(Wait::Region, invalidation(&client)?)?;
             let new = new?.ok_or(ENOENT)?;
             ensure!(!new.is_valid());
-            new.dereg()?;
-            t.finish_undone(&client)
+            t.dereg_and_finish_undone(&new, &client)
         })
     }
 
@@ -290,8 +274,7 @@ mod tests {
                 first.dereg()?;
                 ensure!(last.is_valid());
                 ensure_eq!(client.stage(), Stage::Mapped);
-                last.dereg()?;
-                t.finish_undone(&client)
+                t.dereg_and_finish_undone(last, &client)
             })
         })
     }
@@ -304,8 +287,7 @@ mod tests {
             ensure!(!mr.is_valid() && !new.is_valid());
             mr.dereg()?;
             ensure_eq!(client.script().calls(Point::Release), 0);
-            new.dereg()?;
-            t.finish_undone(&client)
+            t.dereg_and_finish_undone(&new, &client)
         })
     }
 
@@ -319,8 +301,7 @@ mod tests {
             ensure!(mr.is_valid());
             client.invalidate_last()?;
             ensure!(!mr.is_valid());
-            mr.dereg()?;
-            t.finish_undone(&client)
+            t.dereg_and_finish_undone(&mr, &client)
         })
     }
 }

@@ -11,11 +11,6 @@ mod tests {
         user::Pd, //
     };
 
-    /// Returns a client with a live region on a device that does DMA.
-    fn live_dma(setup: Setup) -> Result<(Fixture, Arc<Client>, Arc<user::Mr>)> {
-        live(Kind::Dma, setup)
-    }
-
     fn with_a_live_region(setup: Setup) -> Result {
         common::end_of_the_client(Kind::Dma, setup)
     }
@@ -32,7 +27,7 @@ mod tests {
 
     #[test]
     fn with_live_regions_on_both_devices() -> Result {
-        let (t, client, mr) = live_dma(Setup::SEED)?;
+        let (t, client, mr) = live(Kind::Dma, Setup::SEED)?;
         let other = Fixture::new(Kind::Virtual)?;
         let other_mr = other.reg_at(&client, 8 * PAGE, PAGE)?;
         client.finish()?;
@@ -45,7 +40,7 @@ mod tests {
 
     #[test]
     fn with_many_live_regions() -> Result {
-        let (t, client, mr) = live_dma(Setup::SEED)?;
+        let (t, client, mr) = live(Kind::Dma, Setup::SEED)?;
         let mut mrs = KVec::new();
         for i in 1..10 {
             mrs.push(t.reg_at(&client, i * 4 * PAGE, PAGE)?, GFP_KERNEL)?;
@@ -53,8 +48,7 @@ mod tests {
         client.finish()?;
         ensure!(!mr.is_valid() && !mrs.iter().any(|m| m.is_valid()));
         drop(mrs);
-        mr.dereg()?;
-        t.finish()
+        t.dereg_and_finish(&mr)
     }
 
     #[test]
@@ -72,13 +66,12 @@ mod tests {
         ensure_eq!(waits.count(), 1);
         leaving.join()??;
         ensure_eq!(waits.count(), 1);
-        drop(mrs);
-        t.finish()
+        t.drop_and_finish(mrs)
     }
 
     #[test]
     fn an_mr_made_after_the_others_were_stopped_is_fenced() -> Result {
-        let (t, client, mr) = live_dma(Setup::SEED)?;
+        let (t, client, mr) = live(Kind::Dma, Setup::SEED)?;
         // A queue pair takes no further work request while a work request is held, so the second MR
         // is on another queue pair.
         let pd = Pd::new(t.registered())?;
@@ -99,7 +92,7 @@ mod tests {
 
     #[test]
     fn with_a_revoked_region() -> Result {
-        let (t, client, mr) = live_dma(Setup::SEED)?;
+        let (t, client, mr) = live(Kind::Dma, Setup::SEED)?;
         client.invalidate_last()?;
         client.finish()?;
         mr.dereg()?;
@@ -109,17 +102,16 @@ mod tests {
 
     #[test]
     fn a_revoked_mr_is_deregistered_by_the_driver_alone() -> Result {
-        let (t, client, mr) = live_dma(Setup::SEED)?;
+        let (t, client, mr) = live(Kind::Dma, Setup::SEED)?;
         client.finish()?;
         t.fail(Point::DeregMr, EBUSY)?;
         ensure_eq!(mr.dereg().err(), Some(EBUSY));
-        mr.dereg()?;
-        t.finish()
+        t.dereg_and_finish(&mr)
     }
 
     #[test]
     fn afterwards_its_range_gets_the_drivers_error() -> Result {
-        let (t, client, mr) = live_dma(Setup::SEED)?;
+        let (t, client, mr) = live(Kind::Dma, Setup::SEED)?;
         client.finish()?;
         mr.dereg()?;
         ensure_eq!(t.reg(&client, PAGE).err(), Some(EFAULT));
@@ -200,7 +192,7 @@ mod tests {
 
     /// Unregisters during a deregistration that is held at `point`.
     fn while_dereg(setup: Setup, point: Point) -> Result {
-        let (t, client, mr) = live_dma(setup)?;
+        let (t, client, mr) = live(Kind::Dma, setup)?;
         let wait = match point {
             // The region has ended.
             Point::Release => Wait::Client,
@@ -235,16 +227,8 @@ mod tests {
 
     /// Unregisters during an invalidation that waits for the device.
     fn while_an_invalidation_waits(setup: Setup) -> Result {
-        let (t, client, mr) = live_dma(setup)?;
-        t.dev().hold_completions();
-        let invalidating = invalidation(&client)?;
-        let waited = invalidating.waits_for(Wait::Completion);
-        let leaving = unregistration(&client)?;
-        let waited = leaving.waits_for(Wait::Region) && waited;
-        t.dev().release_completions();
-        invalidating.join()??;
-        leaving.join()??;
-        ensure!(waited);
+        let (t, client, mr) = live(Kind::Dma, setup)?;
+        t.second_waits(|| invalidation(&client), || unregistration(&client))?;
         mr.dereg()?;
         ensure_eq!(t.calls(Point::PutPages)?, 1);
         t.finish()
@@ -262,7 +246,7 @@ mod tests {
 
     #[test]
     fn while_an_invalidation_puts_the_pages() -> Result {
-        let (t, client, mr) = live_dma(Setup::SEED)?;
+        let (t, client, mr) = live(Kind::Dma, Setup::SEED)?;
         let first = t.held(Point::PutPages, || invalidation(&client))?;
         first.overlap(Wait::Region, unregistration(&client)?)??;
         mr.dereg()?;
@@ -272,7 +256,7 @@ mod tests {
 
     #[test]
     fn a_device_that_does_not_stop_gets_another_work_request() -> Result {
-        let (t, client, mr) = live_dma(Setup::SEED)?;
+        let (t, client, mr) = live(Kind::Dma, Setup::SEED)?;
         t.dev().fail_work_request();
         client.finish()?;
         mr.dereg()?;
@@ -282,23 +266,21 @@ mod tests {
 
     #[test]
     fn an_invalidation_afterwards_does_nothing() -> Result {
-        let (t, client, mr) = live_dma(Setup::SEED)?;
+        let (t, client, mr) = live(Kind::Dma, Setup::SEED)?;
         let ticket = client.ticket()?;
         client.finish()?;
         ensure_eq!(client.invalidate(ticket)?, 0);
-        mr.dereg()?;
-        t.finish()
+        t.dereg_and_finish(&mr)
     }
 
     #[test]
     fn of_one_client_leaves_the_others() -> Result {
-        let (t, client, mr) = live_dma(Setup::SEED)?;
+        let (t, client, mr) = live(Kind::Dma, Setup::SEED)?;
         let other = t.client(Setup::SEED)?;
         let other_mr = t.reg(&other, PAGE)?;
         client.finish()?;
         ensure!(other_mr.is_valid() && !mr.is_valid());
         mr.dereg()?;
-        other_mr.dereg()?;
-        t.finish()
+        t.dereg_and_finish(&other_mr)
     }
 }

@@ -30,8 +30,7 @@ mod tests {
         let fd = t.dev().last_import().fd;
         // With the hook on dma_buf_get() the number is not a descriptor of any file.
         ensure_eq!(is_dma_buf(fd), fd >= 0);
-        drop(registering.join()??);
-        t.finish()
+        t.drop_and_finish(registering.join()??)
     }
 
     #[test]
@@ -45,8 +44,7 @@ mod tests {
             // The driver is not affected.
             let mr = registering.join()??;
             ensure!(mr.is_served());
-            mr.dereg()?;
-            t.finish()
+            t.dereg_and_finish(&mr)
         })
     }
 

@@ -50,8 +50,7 @@ mod tests {
             // The open descriptor is useless now.
             ensure_eq!(t.pd.import(&buf, 0, FOUR).err(), Some(ENODEV));
             ensure_eq!(calls(&client), [1, 1, 1]);
-            drop(buf);
-            t.finish()
+            t.drop_and_finish(buf)
         })
     }
 
@@ -69,8 +68,7 @@ mod tests {
             drop(buf);
             ensure!(mr.is_valid());
             ensure_eq!(calls(&client), [1, 0, 0]);
-            mr.dereg()?;
-            t.finish_undone(&client)
+            t.dereg_and_finish_undone(&mr, &client)
         })
     }
 
@@ -86,8 +84,7 @@ mod tests {
         ensure_eq!(calls(&client), [1, 0, 0]);
         three.dereg()?;
         undone_once(&client)?;
-        drop(buf);
-        t.finish()
+        t.drop_and_finish(buf)
     }
 
     #[test]
@@ -151,8 +148,7 @@ mod tests {
         t.finish()?;
         let (t, _, buf) = exported(Mode::NoPeer2Peer, Setup::SEED)?;
         t.pd.import(&buf, 0, FOUR)?.dereg()?;
-        drop(buf);
-        t.finish()
+        t.drop_and_finish(buf)
     }
 
     #[test]
@@ -163,8 +159,7 @@ mod tests {
         ensure_eq!(calls(&client), [1, 0, 0]);
         t.pd.import(&buf, 0, FOUR)?.dereg()?;
         ensure_eq!(calls(&client), [2, 1, 1]);
-        drop(buf);
-        t.finish()
+        t.drop_and_finish(buf)
     }
 
     #[test]
@@ -174,8 +169,7 @@ mod tests {
             t.fail(Point::Imported, EIO)?;
             ensure_eq!(t.pd.import(&buf, 0, FOUR).err(), Some(EIO));
             undone_once(&client)?;
-            drop(buf);
-            t.finish()
+            t.drop_and_finish(buf)
         })
     }
 
@@ -201,14 +195,11 @@ mod tests {
 
     #[test]
     fn the_first_client_that_claims_it_has_it() -> Result {
-        let t = Fixture::new(Mode::Dynamic)?;
-        let first = t.client(Setup::SEED)?;
-        let second = t.client(Setup::SEED.at_place_of(0))?;
+        let (t, first, second) = with_rival(Mode::Dynamic, Setup::SEED)?;
         let buf = DmaBuf::export(first.at(0), FOUR)?;
         ensure_eq!(counters::in_use(first.name())?, (1, 4, FOUR));
         ensure_eq!(second.script().calls(Point::Acquire), 0);
-        drop(buf);
-        t.finish()
+        t.drop_and_finish(buf)
     }
 
     /// Invalidates the memory while an MR is on it.
@@ -223,8 +214,7 @@ mod tests {
             let calls_of_core = u32::from(!setup.unmaps);
             ensure_eq!(calls(&client), [1, calls_of_core, calls_of_core]);
             ensure_eq!(t.pd.import(&buf, 0, FOUR).err(), Some(ENODEV));
-            drop(buf);
-            t.finish()
+            t.drop_and_finish(buf)
         })
     }
 
@@ -256,8 +246,7 @@ mod tests {
         mr.dereg()?;
         before?;
         ensure_eq!(after.err(), Some(ENODEV));
-        drop(buf);
-        t.finish()
+        t.drop_and_finish(buf)
     }
 
     #[test]
@@ -270,8 +259,7 @@ mod tests {
             mr.dereg()?;
             undone_once(&client)?;
             ensure_eq!(t.pd.import(&buf, 0, FOUR).err(), Some(ENODEV));
-            drop(buf);
-            t.finish()
+            t.drop_and_finish(buf)
         })
     }
 
@@ -286,8 +274,7 @@ mod tests {
         ending.join()??;
         ensure!(waited && valid);
         undone_once(&client)?;
-        drop(buf);
-        t.finish()
+        t.drop_and_finish(buf)
     }
 
     #[test]

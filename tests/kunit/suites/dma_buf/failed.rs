@@ -74,8 +74,7 @@ mod tests {
         ensure_eq!(registered.err(), Some(ERROR));
         ensure!(waited);
         ensure_eq!(stage, Stage::Mapped);
-        unregistration(&client)?.join()??;
-        t.finish_undone(&client)
+        t.unregister_and_finish_undone(&client)
     }
 
     #[test]

@@ -14,7 +14,7 @@ mod tests {
     /// Returns a client with a live region on a device of this test. The device has had a fatal
     /// error since.
     fn fatal(mode: Mode) -> Result<(Fixture, Arc<Client>, Arc<user::Mr>)> {
-        let live = live_on(Fixture::temporary(mode)?, fitting(mode, Setup::SEED))?;
+        let live = live_temporary(mode)?;
         live.0.registered().report_fatal();
         Ok(live)
     }
@@ -48,8 +48,7 @@ mod tests {
             leaving.join()?;
             ensure!(waited);
             ensure!(asked <= 1);
-            unregistration(&client)?.join()??;
-            t.finish_undone(&client)
+            t.unregister_and_finish_undone(&client)
         })
     }
 
@@ -65,8 +64,7 @@ mod tests {
             leaving.join()?;
             ensure_eq!(stage, Stage::Mapped);
             ensure_eq!(released, 1);
-            unregistration(&client)?.join()??;
-            t.finish_undone(&client)
+            t.unregister_and_finish_undone(&client)
         })
     }
 
@@ -86,8 +84,7 @@ mod tests {
             leaving.join()?;
             ensure_eq!(stage, Stage::Mapped);
             ensure!(ended != Stage::Mapped);
-            unregistration(&client)?.join()??;
-            t.finish_undone(&client)
+            t.unregister_and_finish_undone(&client)
         })
     }
 
@@ -107,8 +104,7 @@ mod tests {
         ensure!(waited);
         ensure_eq!(stage, Stage::Mapped);
         undone_once(&client)?;
-        drop(buf);
-        t.finish()
+        t.drop_and_finish(buf)
     }
 
     #[test]

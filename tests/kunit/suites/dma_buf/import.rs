@@ -148,8 +148,7 @@ mod tests {
             ensure_eq!((import.offset, import.length), (5, 2 * PAGE));
             ensure_eq!(import.iova, 0x1_0005);
             ensure_eq!(mr.state()?.pages, 3);
-            drop(mr);
-            t.finish()
+            t.drop_and_finish(mr)
         })
     }
 
@@ -166,8 +165,7 @@ mod tests {
     fn counters() -> Result {
         let (t, client, mr) = live(Mode::Revocable, Setup::SEED)?;
         ensure_eq!(counters::in_use(client.name())?, (1, 4, 4 * PAGE));
-        drop(mr);
-        t.finish()
+        t.drop_and_finish(mr)
     }
 
     #[test]
@@ -214,8 +212,7 @@ mod tests {
             // The next registration is not affected.
             let mr = t.reg(&client, 4 * PAGE)?;
             ensure!(mr.is_valid());
-            drop(mr);
-            t.finish()
+            t.drop_and_finish(mr)
         })
     }
 

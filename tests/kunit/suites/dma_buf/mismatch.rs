@@ -74,8 +74,7 @@ mod tests {
         let setups = [Setup::SEED, Setup::GPU, Setup::OWN_TABLE, Setup::HUGE];
         each(setups, |setup| {
             let (t, client, mr) = live(Mode::Pinned, setup)?;
-            mr.dereg()?;
-            t.finish_undone(&client)
+            t.dereg_and_finish_undone(&mr, &client)
         })
     }
 
@@ -133,8 +132,7 @@ mod tests {
         let setups = [Setup::SEED, Setup::HUGE, Setup::LOCKED, Setup::PERSISTENT];
         each(setups, |setup| {
             let (t, client, mr) = live(Mode::NoPeer2Peer, setup)?;
-            mr.dereg()?;
-            t.finish_undone(&client)
+            t.dereg_and_finish_undone(&mr, &client)
         })
     }
 
@@ -148,7 +146,6 @@ mod tests {
         ensure!(mr.is_valid());
         seed.invalidate_last()?;
         ensure!(!mr.is_valid());
-        mr.dereg()?;
-        t.finish()
+        t.dereg_and_finish(&mr)
     }
 }

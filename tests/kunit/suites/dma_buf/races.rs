@@ -67,8 +67,7 @@ mod tests {
             let first = t.held(Point::Imported, || t.registration(&client, 0, 4 * PAGE))?;
             let mr = first.overlap(Wait::Region, unregistration(&client)?)??;
             ensure!(!mr.is_valid());
-            mr.dereg()?;
-            t.finish_undone(&client)
+            t.dereg_and_finish_undone(&mr, &client)
         })
     }
 

@@ -12,17 +12,6 @@ mod tests {
         sync::until, //
     };
 
-    /// Returns a client with a live region on a device of this test.
-    fn live_temporary(mode: Mode) -> Result<(Fixture, Arc<Client>, Arc<user::Mr>)> {
-        live_on(Fixture::temporary(mode)?, fitting(mode, Setup::SEED))
-    }
-
-    /// Unregisters the client in another task, for a bound of the test, then finishes.
-    fn finish(t: Fixture, client: &Arc<Client>) -> Result {
-        unregistration(client)?.join()??;
-        t.finish_undone(client)
-    }
-
     #[test]
     fn revokes_a_live_region() -> Result {
         each(REVOCABLE, |mode| {
@@ -33,7 +22,7 @@ mod tests {
             ensure_eq!(t.calls(Point::Release)?, 1);
             ensure_eq!(counters::in_use(client.name())?, (0, 0, 0));
             mr.dereg()?;
-            finish(t, &client)
+            t.unregister_and_finish_undone(&client)
         })
     }
 
@@ -50,7 +39,7 @@ mod tests {
             mr.dereg()?;
             invalidated?;
             ensure!(waited);
-            finish(t, &client)
+            t.unregister_and_finish_undone(&client)
         })
     }
 
@@ -94,7 +83,7 @@ mod tests {
         ensure_eq!(counted, (1, 4, 4 * PAGE));
         ensure_eq!(released, 1);
         ensure_eq!(balanced, (0, 0, 0));
-        finish(t, &client)
+        t.unregister_and_finish_undone(&client)
     }
 
     #[test]
@@ -102,7 +91,7 @@ mod tests {
         let (t, client, mr) = live_temporary(Mode::Pinned)?;
         let first = t.held(Point::DeregMr, || deregistration(&mr))?;
         first.overlap(Wait::Region, removal(&t)?)??;
-        finish(t, &client)
+        t.unregister_and_finish_undone(&client)
     }
 
     #[test]
@@ -120,7 +109,7 @@ mod tests {
         bare?;
         ensure!(waited && valid);
         ensure_eq!(refused.err(), Some(EBUSY));
-        finish(t, &client)
+        t.unregister_and_finish_undone(&client)
     }
 
     #[test]
@@ -136,7 +125,7 @@ mod tests {
         mr.dereg()?;
         ensure_eq!(refused.err(), Some(EBUSY));
         ensure!(valid);
-        finish(t, &client)
+        t.unregister_and_finish_undone(&client)
     }
 
     #[test]
@@ -153,7 +142,7 @@ mod tests {
             drop(leaked);
             ended?;
             ensure_eq!(late.err(), Some(EPERM));
-            finish(t, &client)
+            t.unregister_and_finish_undone(&client)
         })
     }
 
@@ -211,7 +200,7 @@ mod tests {
             leaving.join()?;
             ensure_eq!(stage, Stage::Mapped);
             ensure_eq!(released, 1);
-            finish(t, &client)
+            t.unregister_and_finish_undone(&client)
         })
     }
 
@@ -229,7 +218,7 @@ mod tests {
             ended.0?;
             ended.1?;
             ensure_eq!(released, 1);
-            finish(t, &client)
+            t.unregister_and_finish_undone(&client)
         })
     }
 }

@@ -42,8 +42,7 @@ mod tests {
         let (t, _, mr) = live(Mode::Dynamic, Setup::SEED)?;
         t.dev().page_fault(mr.key())?;
         ensure!(mr.is_valid());
-        mr.dereg()?;
-        t.finish()
+        t.dereg_and_finish(&mr)
     }
 
     #[test]
@@ -54,8 +53,7 @@ mod tests {
                 client.invalidate_last()?;
                 ensure!(t.dev().page_fault(mr.key()).is_err());
                 ensure!(!mr.is_valid());
-                mr.dereg()?;
-                t.finish()
+                t.dereg_and_finish(&mr)
             })
         })
     }
@@ -66,8 +64,7 @@ mod tests {
         client.finish()?;
         ensure_eq!(t.dev().page_fault(mr.key()).err(), Some(ENODEV));
         ensure!(!mr.is_valid());
-        mr.dereg()?;
-        t.finish()
+        t.dereg_and_finish(&mr)
     }
 
     #[test]
@@ -92,8 +89,7 @@ mod tests {
             touching.join()?;
             result?;
             ensure!(!mr.is_valid());
-            mr.dereg()?;
-            t.finish()
+            t.dereg_and_finish(&mr)
         })
     }
 
@@ -104,8 +100,7 @@ mod tests {
             client.invalidate_last()?;
             client.invalidate_last()?;
             ensure_eq!(t.calls(Point::Invalidate)?, 1);
-            mr.dereg()?;
-            t.finish_undone(&client)
+            t.dereg_and_finish_undone(&mr, &client)
         })
     }
 
@@ -116,8 +111,7 @@ mod tests {
             let first = t.held(Point::Invalidate, || invalidation(&client))?;
             first.overlap(Wait::Region, invalidation(&client)?)??;
             ensure_eq!(t.calls(Point::Invalidate)?, 1);
-            mr.dereg()?;
-            t.finish_undone(&client)
+            t.dereg_and_finish_undone(&mr, &client)
         })
     }
 
@@ -139,8 +133,7 @@ mod tests {
             task.join()??;
             ensure!(waited);
             ensure_eq!(stage, Stage::Mapped);
-            mr.dereg()?;
-            t.finish_undone(&client)
+            t.dereg_and_finish_undone(&mr, &client)
         })
     }
 
