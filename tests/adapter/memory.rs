@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! The operations on MRs.
-//!
-//! All `# Safety` sections: as the operation of that name in `struct ib_device_ops`, on a device
-//! that was made by [`crate::register::Registered`].
+
+#![expect(
+    clippy::missing_safety_doc,
+    reason = "the contract of each operation is that of its field in `struct ib_device_ops`, on a \
+              device made by `crate::register::Registered`"
+)]
 
 use crate::{
     bindings::rdma,
@@ -39,12 +42,26 @@ fn known_access(access: c_int) -> Result<u32> {
     Ok(access)
 }
 
-/// Checks the length of an MR.
-fn check_length(length: u64) -> Result {
-    if length == 0 || length > MAX_MR_SIZE {
+/// Returns the memory of an MR. `EINVAL` if no MR has that length.
+fn range(start: u64, len: u64, iova: u64) -> Result<Range> {
+    if len == 0 || len > MAX_MR_SIZE {
         return Err(EINVAL);
     }
-    Ok(())
+    Ok(Range { start, len, iova })
+}
+
+/// Returns the access flags and the memory of a new MR.
+fn checked(
+    start: u64,
+    length: u64,
+    iova: u64,
+    access: c_int,
+    dmah: *mut rdma::ib_dmah,
+) -> Result<(u32, Range)> {
+    if !dmah.is_null() {
+        return Err(eopnotsupp());
+    }
+    Ok((known_access(access)?, range(start, length, iova)?))
 }
 
 /// Creates the C object of an MR and adds the memory.
@@ -66,9 +83,6 @@ unsafe fn register(
     Ok(KBox::into_raw(mr))
 }
 
-/// # Safety
-///
-/// See the module.
 pub(crate) unsafe extern "C" fn reg_user_mr(
     pd: *mut rdma::ib_pd,
     start: u64,
@@ -81,16 +95,7 @@ pub(crate) unsafe extern "C" fn reg_user_mr(
     // SAFETY: The PD is valid.
     let dev = unsafe { (*pd).device };
     let make = || {
-        if !dmah.is_null() {
-            return Err(eopnotsupp());
-        }
-        let access = known_access(access)?;
-        check_length(length)?;
-        let range = Range {
-            start,
-            len: length,
-            iova,
-        };
+        let (access, range) = checked(start, length, iova, access, dmah)?;
         // SAFETY: The device is registered while it has MRs.
         let umem = unsafe { Umem::of_user(dev, range, access) }?;
         // SAFETY: The device is that of this operation.
@@ -99,9 +104,6 @@ pub(crate) unsafe extern "C" fn reg_user_mr(
     make().unwrap_or_else(|e| e.to_ptr())
 }
 
-/// # Safety
-///
-/// See the module.
 pub(crate) unsafe extern "C" fn reg_user_mr_dmabuf(
     pd: *mut rdma::ib_pd,
     offset: u64,
@@ -115,19 +117,10 @@ pub(crate) unsafe extern "C" fn reg_user_mr_dmabuf(
     // SAFETY: The PD is valid.
     let dev = unsafe { (*pd).device };
     let make = || {
-        if !dmah.is_null() {
-            return Err(eopnotsupp());
-        }
-        let access = known_access(access)?;
-        check_length(length)?;
+        let (access, range) = checked(offset, length, iova, access, dmah)?;
         // SAFETY: The device is that of this operation.
         let adapter = unsafe { adapter(dev) };
         let mode = adapter.mode().importer().ok_or_else(eopnotsupp)?;
-        let range = Range {
-            start: offset,
-            len: length,
-            iova,
-        };
         // SAFETY: The device is registered while it has MRs.
         let umem = unsafe { Umem::of_dma_buf(dev, mode, fd, range, access) }?;
         if adapter.is_kept() {
@@ -143,10 +136,6 @@ pub(crate) unsafe extern "C" fn reg_user_mr_dmabuf(
 
 /// Changes the MR in place; new memory is that at an address of the process. ib_core serializes the
 /// calls on an MR, and its deregistration.
-///
-/// # Safety
-///
-/// See the module.
 pub(crate) unsafe extern "C" fn rereg_user_mr(
     mr: *mut rdma::ib_mr,
     flags: c_int,
@@ -174,13 +163,8 @@ pub(crate) unsafe extern "C" fn rereg_user_mr(
         };
         let mut new = None;
         if has(rdma::ib_mr_rereg_flags_IB_MR_REREG_TRANS) {
-            check_length(length)?;
+            let range = range(start, length, iova)?;
             let access = access.map_or_else(|| adapter.access_of(key), Ok)?;
-            let range = Range {
-                start,
-                len: length,
-                iova,
-            };
             // SAFETY: The device is registered while it has MRs.
             new = Some((unsafe { Umem::of_user(dev, range, access) }?, range));
         }
@@ -191,9 +175,6 @@ pub(crate) unsafe extern "C" fn rereg_user_mr(
     change().map_or_else(|e: Error| e.to_ptr(), |()| ptr::null_mut())
 }
 
-/// # Safety
-///
-/// See the module.
 pub(crate) unsafe extern "C" fn dereg_mr(
     mr: *mut rdma::ib_mr,
     _udata: *mut rdma::ib_udata,

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! The operations of a device, except those on MRs and queues.
-//!
-//! All `# Safety` sections: as the operation of that name in `struct ib_device_ops`, on a device
-//! that was made by [`crate::register::Registered`].
+
+#![expect(
+    clippy::missing_safety_doc,
+    reason = "the contract of each operation is that of its field in `struct ib_device_ops`, on a \
+              device made by `crate::register::Registered`"
+)]
 
 use crate::{
     bindings::rdma,
@@ -61,9 +64,6 @@ pub(crate) const NO_DMA_BUF_OPS: rdma::ib_device_ops = rdma::ib_device_ops {
     ..OPS
 };
 
-/// # Safety
-///
-/// See the module.
 unsafe extern "C" fn query_device(
     _dev: *mut rdma::ib_device,
     attr: *mut rdma::ib_device_attr,
@@ -81,9 +81,6 @@ unsafe extern "C" fn query_device(
     0
 }
 
-/// # Safety
-///
-/// See the module.
 unsafe extern "C" fn alloc_ucontext(
     _context: *mut rdma::ib_ucontext,
     _udata: *mut rdma::ib_udata,
@@ -91,66 +88,21 @@ unsafe extern "C" fn alloc_ucontext(
     0
 }
 
-/// Creates no CQs for the kernel.
-///
-/// # Safety
-///
-/// See the module.
-unsafe extern "C" fn create_cq(
-    _cq: *mut rdma::ib_cq,
-    _attr: *const rdma::ib_cq_init_attr,
-    _attrs: *mut rdma::uverbs_attr_bundle,
-) -> c_int {
-    eopnotsupp().to_errno()
+/// Operations that the device has but does not support.
+macro_rules! unsupported {
+    ($($name:ident($($argument:ty),*);)*) => {
+        $(unsafe extern "C" fn $name($(_: $argument),*) -> c_int {
+            eopnotsupp().to_errno()
+        })*
+    };
 }
 
-/// # Safety
-///
-/// See the module.
-unsafe extern "C" fn poll_cq(_cq: *mut rdma::ib_cq, _n: c_int, _wc: *mut rdma::ib_wc) -> c_int {
-    eopnotsupp().to_errno()
-}
-
-/// # Safety
-///
-/// See the module.
-unsafe extern "C" fn req_notify_cq(
-    _cq: *mut rdma::ib_cq,
-    _flags: rdma::ib_cq_notify_flags,
-) -> c_int {
-    eopnotsupp().to_errno()
-}
-
-/// # Safety
-///
-/// See the module.
-unsafe extern "C" fn modify_qp(
-    _qp: *mut rdma::ib_qp,
-    _attr: *mut rdma::ib_qp_attr,
-    _mask: c_int,
-    _udata: *mut rdma::ib_udata,
-) -> c_int {
-    eopnotsupp().to_errno()
-}
-
-/// # Safety
-///
-/// See the module.
-unsafe extern "C" fn post_send(
-    _qp: *mut rdma::ib_qp,
-    _wr: *const rdma::ib_send_wr,
-    _bad: *mut *const rdma::ib_send_wr,
-) -> c_int {
-    eopnotsupp().to_errno()
-}
-
-/// # Safety
-///
-/// See the module.
-unsafe extern "C" fn post_recv(
-    _qp: *mut rdma::ib_qp,
-    _wr: *const rdma::ib_recv_wr,
-    _bad: *mut *const rdma::ib_recv_wr,
-) -> c_int {
-    eopnotsupp().to_errno()
+unsupported! {
+    // No CQs for the kernel.
+    create_cq(*mut rdma::ib_cq, *const rdma::ib_cq_init_attr, *mut rdma::uverbs_attr_bundle);
+    poll_cq(*mut rdma::ib_cq, c_int, *mut rdma::ib_wc);
+    req_notify_cq(*mut rdma::ib_cq, rdma::ib_cq_notify_flags);
+    modify_qp(*mut rdma::ib_qp, *mut rdma::ib_qp_attr, c_int, *mut rdma::ib_udata);
+    post_send(*mut rdma::ib_qp, *const rdma::ib_send_wr, *mut *const rdma::ib_send_wr);
+    post_recv(*mut rdma::ib_qp, *const rdma::ib_recv_wr, *mut *const rdma::ib_recv_wr);
 }

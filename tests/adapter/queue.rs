@@ -3,9 +3,12 @@
 //! Completion queues and queue pairs. Only their memory is real: the buffer and the doorbell page,
 //! which the process allocates and the driver pins. Each has a key, by which the commands of
 //! [`crate::command`] access it as they access an MR.
-//!
-//! All `# Safety` sections: as the operation of that name in `struct ib_device_ops`, on a device
-//! that was made by [`crate::register::Registered`].
+
+#![expect(
+    clippy::missing_safety_doc,
+    reason = "the contract of each operation is that of its field in `struct ib_device_ops`, on a \
+              device made by `crate::register::Registered`"
+)]
 
 use crate::{
     bindings::rdma,
@@ -172,9 +175,6 @@ impl Keys {
     }
 }
 
-/// # Safety
-///
-/// See the module.
 pub(crate) unsafe extern "C" fn create_user_cq(
     cq: *mut rdma::ib_cq,
     attr: *const rdma::ib_cq_init_attr,
@@ -204,9 +204,6 @@ pub(crate) unsafe extern "C" fn create_user_cq(
     })
 }
 
-/// # Safety
-///
-/// See the module.
 pub(crate) unsafe extern "C" fn destroy_cq(
     cq: *mut rdma::ib_cq,
     _udata: *mut rdma::ib_udata,
@@ -216,9 +213,6 @@ pub(crate) unsafe extern "C" fn destroy_cq(
     0
 }
 
-/// # Safety
-///
-/// See the module.
 pub(crate) unsafe extern "C" fn create_qp(
     qp: *mut rdma::ib_qp,
     _attr: *mut rdma::ib_qp_init_attr,
@@ -244,9 +238,6 @@ pub(crate) unsafe extern "C" fn create_qp(
     })
 }
 
-/// # Safety
-///
-/// See the module.
 pub(crate) unsafe extern "C" fn destroy_qp(
     qp: *mut rdma::ib_qp,
     _udata: *mut rdma::ib_udata,
