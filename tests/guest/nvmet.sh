@@ -18,13 +18,13 @@ staged_in() {
 	connect_target rdma "$IP"
 }
 offered_in() {
-	echo "$1" >$NAMESPACE/p2pmem
-	echo 1 >$NAMESPACE/enable
+	echo "$1" >"$NAMESPACE"/p2pmem
+	echo 1 >"$NAMESPACE"/enable
 }
 disconnected() {
 	nvme disconnect -n peer
 	eventually disk_is_closed
-	echo 0 >$NAMESPACE/enable
+	echo 0 >"$NAMESPACE"/enable
 }
 disk_is_closed() { [ ! -e "$REMOTE" ]; }
 
