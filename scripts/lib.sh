@@ -74,6 +74,9 @@ key() {
 	done | sha256sum | cut -c1-16
 }
 
+# code FILE: prints a script without the lines that are comments, for key.
+code() { sed '/^[[:space:]]*#/d' "$1"; }
+
 # made NAME KEY: true if $CACHE/NAME was completed with this KEY.
 made() {
 	[ -e "$CACHE/$1" ] && [ "$(cat "$CACHE/$1.key" 2>/dev/null)" = "$2" ]
