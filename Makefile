@@ -2,7 +2,7 @@
 
 include version.mk
 
-# The kernel release to build and install for. KVER= is for scripts/kernel-version as well,
+# The kernel release to build and install for. KVER= is for scripts/make/kernel-version as well,
 # which takes Debian's newest known one without it.
 release := $(or $(KVER),$(shell uname -r))
 # The same directory as in scripts/lib.sh.

@@ -17,8 +17,8 @@ connectx_serve() {
 	rm -f "$base".{log,in,out}
 	touch "$base.log"
 	mkfifo "$base.in" "$base.out"
-	enter_root "$("$TOP/scripts/rootfs")" "$program" --verbose "${CONNECTX_VERBOSE:-2}" --control "$base" "$@" \
-		</dev/null >"$base.log" 2>&1 &
+	enter_root "$("$TOP/scripts/make/rootfs")" "$program" \
+		--verbose "${CONNECTX_VERBOSE:-2}" --control "$base" "$@" </dev/null >"$base.log" 2>&1 &
 	connectx_pid=$!
 	until grep -q listening "$base.log"; do
 		kill -0 "$connectx_pid" 2>/dev/null || { cat "$base.log" >&2; die "connectx does not start"; }

@@ -40,15 +40,12 @@ arm64) DEFAULT_TOPOLOGY=connectx_switch; export ARCH ;;
 *) die "no such architecture: $ARCH (amd64, arm64)" ;;
 esac
 
-# arch NAME ARGUMENT...: runs scripts/NAME or scripts/make/NAME, or the script of that name for the
-# architecture.
+# arch NAME ARGUMENT...: runs scripts/make/NAME, or the script of that name for the architecture.
 arch() {
-	local dir dirs=("$TOP/scripts" "$TOP/scripts/make")
-	[ "$ARCH" = amd64 ] || dirs=("$TOP/scripts/make/$ARCH")
-	for dir in "${dirs[@]}"; do
-		[ ! -f "$dir/$1" ] || { "$dir/$1" "${@:2}"; return; }
-	done
-	die "there is no $1 for $ARCH"
+	local dir=$TOP/scripts/make
+	[ "$ARCH" = amd64 ] || dir+=/$ARCH
+	[ -f "$dir/$1" ] || die "there is no $1 for $ARCH"
+	"$dir/$1" "${@:2}"
 }
 
 need_root() {
