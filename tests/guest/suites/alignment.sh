@@ -6,7 +6,6 @@
 # accesses only: there soft RoCE gets no BAR, and programs get a mapping of another kind.
 
 . ./steps.sh
-# shellcheck disable=SC2034 # adapter.sh's
 . ./adapter.sh
 
 # Its device is rxe0, whatever the device of the guest is.
