@@ -8,6 +8,7 @@
 . ./nvmet.sh
 
 DRIVER=/sys/bus/pci/drivers/io_peer_mem
+PARAMETERS=/sys/module/io_peer_mem/parameters
 
 setup() {
 	load_stack
@@ -28,16 +29,21 @@ passes_through() {
 	note "$staged requests staged in memory of $1"
 }
 
+# write_marker: the initiator writes $marker, a text that is nowhere else.
+write_marker() {
+	marker=marker-$(cat /proc/sys/kernel/random/uuid)
+	must_fail grep -qa "$marker" "$OUT/bar-a"
+	python3 -c 'import sys; print((sys.argv[1] + " ") * 1400)' "$marker" >/tmp/marker
+	dd if=/tmp/marker of="$REMOTE" bs=64k conv=sync oflag=direct status=none
+}
+
+# The file behind the BAR has the data afterwards.
 test_staged_in_a_bar() {
 	local REMOTE marker
 	staged_in "$BDF_A"
 	passes_through "$BDF_A"
 	eventually all_free "$BDF_A"
-	# A text that is nowhere else: the file behind the BAR has it afterwards.
-	marker=marker-$(cat /proc/sys/kernel/random/uuid)
-	must_fail grep -qa "$marker" "$OUT/bar-a"
-	python3 -c 'import sys; print((sys.argv[1] + " ") * 1400)' "$marker" >/tmp/marker
-	dd if=/tmp/marker of="$REMOTE" bs=64k conv=sync oflag=direct status=none
+	write_marker
 	grep -qa "$marker" "$OUT/bar-a"
 	grep -qa "$marker" "$OUT/bar-disk"
 	disconnected
@@ -96,6 +102,80 @@ test_memory_that_is_not_published() {
 	rebind "$BDF_B"
 	/mnt/programs/iopm info "$BDF_B" | grep -x 'published: yes'
 	echo "$BDF_B" >"$NAMESPACE/p2pmem"
+}
+
+# read_by_the_ssd INSIDE OTHERS: the initiator reads 8 MiB; so many of them come into the first BAR by the
+# SSD, and elsewhere.
+read_by_the_ssd() {
+	local from
+	from=$(stat -c %s "$OUT/qemu.log")
+	run_fio "$REMOTE" host io_uring --rw=read
+	expect "$1 $2" ssd_bytes "$from"
+}
+
+# The quota is one of processes. The target has 8 requests of 64 KiB at a time.
+test_quota_is_not_for_the_target() {
+	local REMOTE
+	echo 65536 >$PARAMETERS/quota
+	"$RDMA" reg -m 65536 "$BAR_A" | grep -x 'registration: ok'
+	refuses 'Disk quota exceeded' "$RDMA" reg -m 131072 "$BAR_A"
+	eventually all_free "$BDF_A"
+	staged_in "$BDF_A"
+	transfers "$REMOTE" host
+	read_by_the_ssd $((8 << 20)) 0
+	disconnected
+	echo >$PARAMETERS/quota
+}
+
+# A process with an allocation, and io_peer_mem with it, takes all of a BAR of 64 MiB: the target goes
+# on with host memory.
+test_process_takes_the_memory() {
+	local REMOTE pid
+	staged_in "$BDF_A"
+	transfers "$REMOTE" host
+	launch hold -m 4096 "$BAR_A"
+	read_by_the_ssd 0 $((8 << 20))
+	kill_and_wait "$pid"
+	eventually balanced
+	eventually all_free "$BDF_A"
+	read_by_the_ssd $((8 << 20)) 0
+	disconnected
+}
+
+# found_in_the_bar TEXT: prints whether a process finds it in new memory, all of the first BAR.
+found_in_the_bar() {
+	python3 - "$BAR_A" "$(cat "/sys/bus/pci/devices/$BDF_A/p2pmem/size")" "$1" <<'PYTHON'
+import mmap, os, sys
+
+path, size, text = sys.argv[1:]
+memory = mmap.mmap(os.open(path, os.O_RDWR), int(size), mmap.MAP_SHARED)
+print(memory.find(text.encode()) >= 0)
+PYTHON
+}
+# left_by_the_target: sets $marker, which was data of the target, and is still in the BAR.
+left_by_the_target() {
+	local REMOTE
+	staged_in "$BDF_A"
+	write_marker
+	disconnected
+	eventually all_free "$BDF_A"
+	grep -qa "$marker" "$OUT/bar-a"
+}
+
+# The memory of the target is not cleared when it is free, but before a process gets it; with
+# zero=never the process has the target's data.
+test_data_of_the_target_is_cleared() {
+	local marker
+	left_by_the_target
+	expect False found_in_the_bar "$marker"
+	must_fail grep -qa "$marker" "$OUT/bar-a"
+	unbind "$BDF_A"
+	echo "$BDF_A zero=never" >$DRIVER/bind_with
+	find_bars
+	left_by_the_target
+	expect True found_in_the_bar "$marker"
+	unbind "$BDF_A"
+	rebind "$BDF_A"
 }
 
 in_use_now() { ! all_free "$1"; }
