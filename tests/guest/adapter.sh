@@ -78,11 +78,11 @@ adapter_set() {
 	done
 }
 
-# adapter_answer NAME: prints the next line of that process, within a minute. The output is a file,
+# adapter_answer NAME: prints the next line of that process. The output is a file,
 # whose offset every subshell shares. It is no fifo, because the read of bash with a time limit can
 # take the end of a line and then report that the time is up.
 adapter_answer() {
-	local line='' part end=$((SECONDS + 60)) ended=
+	local line='' part end=$((SECONDS + WAIT_LIMIT)) ended=
 	while :; do
 		if IFS= read -ru "${ADAPTER_OUT[$1]}" part; then
 			printf '%s\n' "$line$part"

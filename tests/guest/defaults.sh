@@ -6,7 +6,7 @@
 # Seconds after which a test is taken for one that does not end: many times what one takes on an
 # idle machine. The debug kernel is slower.
 # shellcheck disable=SC2034 # init's
-if [ "$KIND" = debug ]; then TEST_LIMIT=600; else TEST_LIMIT=300; fi
+if [ "$KIND" = debug ]; then TEST_LIMIT=900; else TEST_LIMIT=500; fi
 
 setup() {
 	load_stack

@@ -76,7 +76,7 @@ launch() {
 	wait_line "/tmp/$1" '^(running|holding|crowd)'
 }
 
-# ended PID: waits for it, a minute at most; returns its exit status.
+# ended PID: waits for it, WAIT_LIMIT at most; returns its exit status.
 ended() {
 	eventually gone "$1"
 	wait "$1"
@@ -85,7 +85,8 @@ ended() {
 # still reach its BAR.
 unbind_in_time() {
 	unbind "$1" &
-	ended $!
+	within 60 gone $!
+	wait $!
 	no_key_reaches "$1"
 }
 

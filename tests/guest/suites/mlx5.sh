@@ -49,7 +49,7 @@ peer_cm() {
 
 # perftest_by_connection_manager IP
 perftest_by_connection_manager() {
-	local server end=$((SECONDS + 60)) args=(-R -d "$DEV" -p 18700 -s 4096 -n 50 -F)
+	local server end=$((SECONDS + WAIT_LIMIT)) args=(-R -d "$DEV" -p 18700 -s 4096 -n 50 -F)
 	ib_send_bw "${args[@]}" >/tmp/server 2>&1 &
 	server=$!
 	while [ $SECONDS -lt $end ]; do
