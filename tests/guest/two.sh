@@ -26,7 +26,7 @@ wire() {
 	nic=$(ls /sys/bus/virtio/drivers/virtio_net/virtio*/net)
 	ip link set lo up
 	ip link set "$nic" name d0 mtu 4200
-	ip addr add "$IP/24" dev d0
+	ip addr replace "$IP/24" dev d0
 	ip link set d0 up
 }
 
