@@ -96,7 +96,7 @@ pub(crate) struct Region {
     origin: Origin,
     kind: Kind,
     /// The name of the device that a dma-buf of the region is for, once known.
-    importer: SetOnce<Name>,
+    importer: SetOnce<KBox<Name>>,
     #[pin]
     mrs: SpinLock<Option<Mrs>>,
     /// The number of times that drivers have detached since the region was deferred to the drivers.
@@ -221,13 +221,30 @@ impl Region {
         }
     }
 
+    /// Keeps the name of the device that a dma-buf of the region is for. Most regions have none, so the
+    /// name is not in the region. Without memory the lists do not name the device. Context: may
+    /// sleep.
+    fn set_importer(&self, name: Name) {
+        if self.importer.as_ref().is_some() {
+            return;
+        }
+        if let Ok(name) = KBox::new(name, GFP_KERNEL_ACCOUNT) {
+            self.importer.populate(name);
+        }
+    }
+
+    /// Returns the name that [`Self::set_importer`] has kept.
+    fn importer(&self) -> Option<Name> {
+        self.importer.as_ref().map(|name| **name)
+    }
+
     /// Records an event that `timer` has measured, of the MR with the key `lkey` or of any MR.
     fn trace(&self, timer: Timer, lkey: Option<u32>, result: Result) {
         if !timer.is_on() {
             return;
         }
         let (device, lkeys) = self.device_and_lkeys();
-        let device = device.or(self.importer.copy());
+        let device = device.or(self.importer());
         timer.end(&Event {
             client: Some(self.client.name()),
             device: device.as_deref(),
@@ -251,7 +268,7 @@ impl Region {
                 origin: &self.origin,
                 kind: self.kind,
                 owner: self.client.name(),
-                device: device.or(self.importer.copy()),
+                device: device.or(self.importer()),
                 lkey,
                 range: self.range,
                 state,

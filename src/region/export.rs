@@ -92,7 +92,9 @@ impl Region {
             Importers::Only(_) => Kind::Umem,
         };
         Self::build(acquired, range, direction, kind, None, |region, pages| {
-            device.map(|device| region.importer.populate(device));
+            if let Some(device) = device {
+                region.set_importer(device);
+            }
             let requirements = Requirements {
                 revocable: region.client.flags().requires_invalidation,
                 peer2peer: !pages.have_struct_pages(),
@@ -141,7 +143,7 @@ impl ExportOps for ExportedMemory {
         if let Importers::Which(trust_of) = self.importers {
             let trust = trust_of(dev).flatten();
             if let Some(trust) = &trust {
-                region.importer.populate(trust.name());
+                region.set_importer(trust.name());
             }
             self.importer.set(trust);
         }

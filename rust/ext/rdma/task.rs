@@ -42,12 +42,9 @@ const COMM: usize = 16;
 ///
 /// # Invariants
 ///
-/// The first `len` bytes are ASCII.
+/// The bytes before the first 0 are ASCII.
 #[derive(Clone, Copy)]
-pub struct Comm {
-    bytes: [u8; COMM],
-    len: usize,
-}
+pub struct Comm([u8; COMM]);
 
 impl Comm {
     /// Returns the name of the current task.
@@ -76,14 +73,13 @@ impl Comm {
 
     /// Creates the name of a task whose `comm` is `bytes`.
     fn new(mut bytes: [u8; COMM]) -> Self {
-        let len = bytes.iter().position(|&byte| byte == 0).unwrap_or(COMM);
-        for byte in &mut bytes[..len] {
+        for byte in bytes.iter_mut().take_while(|byte| **byte != 0) {
             if !byte.is_ascii_graphic() && *byte != b' ' {
                 *byte = b'?';
             }
         }
         // INVARIANT: The loop has replaced all other bytes.
-        Self { bytes, len }
+        Self(bytes)
     }
 }
 
@@ -91,7 +87,8 @@ impl Deref for Comm {
     type Target = str;
 
     fn deref(&self) -> &str {
-        str::from_utf8(&self.bytes[..self.len]).unwrap_or("?")
+        let len = self.0.iter().position(|&byte| byte == 0);
+        str::from_utf8(&self.0[..len.unwrap_or(COMM)]).unwrap_or("?")
     }
 }
 
