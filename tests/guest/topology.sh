@@ -187,10 +187,12 @@ test_many_registrations() {
 
 # A process in a memory cgroup registers until the limit stops it.
 test_memory_cgroup() {
-	local group=/tmp/cgroup/peer limit=$((16 << 20)) made peak pid
+	local group=/tmp/cgroup/peer limit=$((16 << 20)) made peak pid many
 	make_cgroup peer
 	echo $limit >$group/memory.max
 	begin_many -n 100000 -m 4096
+	# adapter_start sets pid.
+	many=$pid
 	echo "$pid" >$group/cgroup.procs
 	echo go >&"$go"
 	wait_line /tmp/many '^registered'
@@ -208,7 +210,7 @@ test_memory_cgroup() {
 	adapter_start a "$(adapter_at "$NEAR")" "$BAR_B" 0 65536
 	adapter_stop a
 	note "a cgroup of $limit bytes: ENOMEM after $made registrations, $((peak / made)) bytes for each"
-	kill_and_wait -9 "$pid"
+	kill_and_wait -9 "$many"
 	exec {go}>&-
 	eventually balanced
 	eventually rmdir $group

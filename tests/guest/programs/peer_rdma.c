@@ -248,7 +248,7 @@ static enum ibv_wc_status use_until_it_fails(struct pair *p, enum ibv_wr_opcode 
 				     addr + *count % (length / CHUNK) * CHUNK, CHUNK);
 		if (*count == 1 && status == IBV_WC_SUCCESS) {
 			printf("running\n");
-				}
+		}
 	} while (status == IBV_WC_SUCCESS);
 	printf("%s %llu: %s\n", name_of(op), (unsigned long long)*count, ibv_wc_status_str(status));
 	return status;
@@ -358,7 +358,7 @@ static int do_again(struct options *o)
 		rdma_deregister(mr);
 		buffer_unmap(&peer);
 		printf("deregistered\n");
-			while (!stop)
+		while (!stop)
 			usleep(20000);
 	}
 	rdma_deregister(from_mr);
