@@ -224,10 +224,7 @@ impl<P: UmemProvider> Replacement<P> {
         desc: *const rdma::ib_uverbs_buffer_desc,
         access: c_int,
     ) -> *mut rdma::ib_umem {
-        INFLIGHT.within(|| {
-            if let Some(seen) = trial::seen() {
-                return seen;
-            }
+        Self::enter(|| {
             // SAFETY: The arguments come from the driver's call, and are valid for the original.
             let umem = unsafe { rdma::ib_umem_get_desc(dev, desc, access) };
             let Err(error) = from_err_ptr(umem) else {
@@ -277,8 +274,8 @@ impl<P: UmemProvider> Replacement<P> {
             len: len as u64,
             access,
         };
-        // SAFETY: By the safety requirements `dev` is a registered device, except in a trial.
-        INFLIGHT.within(|| unsafe { Self::or_va(buffer, call, of_attrs) })
+        // SAFETY: Outside of a trial `dev` comes from the driver's call, and is a registered device.
+        Self::enter(|| unsafe { Self::or_va(buffer, call, of_attrs) })
     }
 
     /// Replaces `ib_umem_get_cq_buf_or_va()`: returns the buffer named by the attributes of the
@@ -305,8 +302,14 @@ impl<P: UmemProvider> Replacement<P> {
             len: len as u64,
             access,
         };
-        // SAFETY: By the safety requirements `dev` is a registered device, except in a trial.
-        INFLIGHT.within(|| unsafe { Self::or_va(buffer, call, of_attrs) })
+        // SAFETY: Outside of a trial `dev` comes from the driver's call, and is a registered device.
+        Self::enter(|| unsafe { Self::or_va(buffer, call, of_attrs) })
+    }
+
+    /// Runs `replacement` as a call in flight. In a trial, whose arguments are not valid, returns at
+    /// once what a replacement returns then.
+    fn enter(replacement: impl FnOnce() -> *mut rdma::ib_umem) -> *mut rdma::ib_umem {
+        INFLIGHT.within(|| trial::seen().unwrap_or_else(replacement))
     }
 
     /// Replaces a function that pins what the attributes of a request name, or else `buffer`. `call`
@@ -315,15 +318,12 @@ impl<P: UmemProvider> Replacement<P> {
     ///
     /// # Safety
     ///
-    /// `buffer.dev` must be a registered device, except in a trial.
+    /// `buffer.dev` must be a registered device.
     unsafe fn or_va(
         buffer: Buffer,
         call: impl FnOnce() -> *mut rdma::ib_umem,
         of_attrs: impl FnOnce() -> *mut rdma::ib_umem,
     ) -> *mut rdma::ib_umem {
-        if let Some(seen) = trial::seen() {
-            return seen;
-        }
         // If the original calls `ib_umem_get_desc()`, the hook on `ib_umem_get_desc()` must not
         // serve the buffer as well.
         let umem = bypass(call);
