@@ -77,8 +77,12 @@ void called(struct thread *t, enum op op, int error, const int *allowed)
 	}
 	while (*allowed && *allowed != error)
 		allowed++;
-	/* Memory may be missing for the call, or for a page of its argument. */
-	if (!*allowed && t->starved && (error == ENOMEM || error == EFAULT)) {
+	/*
+	 * Memory may be missing for the call, for a page of its argument, or for a socket: soft RoCE
+	 * has one for each queue pair, and the kernel says ENFILE.
+	 */
+	if (!*allowed && t->starved &&
+	    (error == ENOMEM || error == EFAULT || (error == ENFILE && op >= OP_REG_MR))) {
 		t->count[op].errnos[error]++;
 		return;
 	}
