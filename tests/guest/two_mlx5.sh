@@ -3,7 +3,8 @@
 # shellcheck disable=SC2034 # for the suites
 #
 # Two hosts, each with the stock mlx5 driver, an SSD and BARs, in the topology connectx_storage: storage
-# (Documentation/storage.rst). Sourced by the suites two_mlx5_a and two_mlx5_b, see two.sh.
+# (Documentation/storage.rst) and applications (applications.rst). Sourced by the suites two_mlx5_a and
+# two_mlx5_b, see two.sh.
 
 . ./two.sh
 . ./nvmet.sh
@@ -16,6 +17,7 @@ IP=$ROCE_A
 setup_mlx5() {
 	setup_host "$1" "$2"
 	IP=$ROCE_A
+	hostname "host-$HOST"
 	roce "$3" "$4" "$5"
 	load_disks
 	load_fabrics

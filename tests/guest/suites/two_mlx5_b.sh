@@ -59,4 +59,17 @@ test_unbind_under_io() {
 	meet disconnected
 }
 
+# One command of the other host: the daemon of Open MPI, until it ends.
+open_mpi() {
+	local before after
+	before=$(counter num_alloc_mrs)
+	( ulimit -l unlimited && exec timeout -k 5 "$PATIENCE" busybox nc -l -p 18801 -e /bin/sh )
+	after=$(counter num_alloc_mrs)
+	note "host B: $((after - before)) MRs on the BAR"
+	[ "$after" -gt "$before" ]
+	eventually balanced
+}
+test_open_mpi_rc_verbs() { open_mpi; }
+test_open_mpi_rc_mlx5() { open_mpi; }
+
 test_target_is_removed() { rmmod nvme-rdma nvmet-rdma nvmet; }
