@@ -58,7 +58,8 @@ wait_line() { eventually grep -qE "$2" "$1" || { cat "$1"; false; }; }
 # until it forks again.
 gone() {
 	local stat
-	{ IFS= read -r stat <"/proc/$1/stat"; } 2>/dev/null || return 0
+	# /proc//stat is another file.
+	{ IFS= read -r stat <"/proc/${1:-none}/stat"; } 2>/dev/null || return 0
 	[[ ${stat##*) } = Z* ]]
 }
 

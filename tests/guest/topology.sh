@@ -72,7 +72,8 @@ answer_of_p2pdma() {
 	esac
 }
 register_and_stop() {
-	adapter_start a "$1" "$BAR_A" 0 65536
+	# In a condition, where set -e does not hold.
+	adapter_start a "$1" "$BAR_A" 0 65536 || return
 	adapter_stop a
 }
 
