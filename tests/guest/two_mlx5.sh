@@ -52,3 +52,19 @@ only_bars() {
 	[ "$ram" -lt $((PAYLOAD / 8)) ] || fail "$ram bytes of host memory"
 	note "host ${HOST^}: SSD, in the BAR and elsewhere: $ssd; the adapter, read and written in the BAR: $bar, in host memory: $ram"
 }
+
+# mpi_agent: makes the command AGENT, with which Open MPI runs a command on host B: AGENT HOST
+# COMMAND... hands it to a shell, as soon as that listens. The daemon on host B looks for the agent
+# too: without the agent it calls a null pointer.
+AGENT=/tmp/agent
+mpi_agent() {
+	cat >$AGENT <<-END
+		#!/bin/bash
+		for ((i = 0; i < 5 * $PATIENCE; i++)); do
+			! printf '%s\n' "\${*:2}" | busybox nc $IP_B 18801 || exit 0
+			sleep 0.2
+		done
+		exit 1
+	END
+	chmod +x $AGENT
+}

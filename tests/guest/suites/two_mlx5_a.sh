@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
-# shellcheck disable=SC2034 # HOST is of two.sh
+# shellcheck disable=SC2034 # for two.sh and mpi.sh
 #
 # The first of two hosts with the stock mlx5 driver: the one whose data goes to the other host. See
 # two_mlx5.sh.
 
 . ./two_mlx5.sh
+. ./mpi.sh
 
 HOST=a
 
@@ -64,44 +65,18 @@ test_unbind_under_io() {
 	rebind "$BDF_A"
 }
 
-# open_mpi TRANSPORT [OPTION...]: two processes of mpi_bar, one on each host, each with its first BAR, over
-# this transport of UCX. mpirun starts its daemon on the other host by a command, as it does by ssh.
-open_mpi() {
-	local before after transport=$1
-	shift
-	cat >/tmp/agent <<-END
-		#!/bin/bash
-		# HOST COMMAND...: for a shell there, as soon as it listens.
-		for ((i = 0; i < 200; i++)); do
-			! printf '%s\n' "\${*:2}" | busybox nc $IP_B 18801 || exit 0
-			sleep 0.2
-		done
-		exit 1
-	END
-	chmod +x /tmp/agent
-	before=$(counter num_alloc_mrs)
-	(
-		ulimit -l unlimited
-		# No frame passes between the network devices of the adapters.
-		export PRTE_MCA_prte_if_include=d0 PMIX_MCA_ptl_tcp_if_include=lo
-		exec timeout -k 5 "$PATIENCE" mpirun --prtemca plm_ssh_agent /tmp/agent \
-			--host "$IP_A:1,$IP_B:1" -n 2 --map-by node:OVERSUBSCRIBE --allow-run-as-root \
-			--mca pml ucx -x "UCX_TLS=$transport" -x "UCX_NET_DEVICES=$DEV:1" "$@" \
-			/mnt/programs/mpi_bar "$BAR_A" "$BAR_A" "${SIZES[@]}"
-	) >/tmp/mpi 2>&1 || { cat /tmp/mpi; return 1; }
-	cat /tmp/mpi
-	expect ${#SIZES[@]} grep -c '^exchanged ' /tmp/mpi
-	expect ${#SIZES[@]} grep -c '^reduced ' /tmp/mpi
-	must_fail grep -E 'UCX +(ERROR|WARN)' /tmp/mpi
-	after=$(counter num_alloc_mrs)
-	[ "$after" -gt "$before" ]
-	note "host A: $(mpirun --version | head -n 1) over UCX, $transport, between two hosts: messages of ${SIZES[*]} bytes and reductions from BAR to BAR, $((after - before)) MRs on the BAR"
-	eventually balanced
+# A process on each host, each with the first BAR of its host. mpirun starts its daemon on the other
+# host by a command, as it does by ssh.
+place() {
+	mpi_agent
+	# No frame passes between the network devices of the adapters.
+	export PRTE_MCA_prte_if_include=d0 PMIX_MCA_ptl_tcp_if_include=lo
+	MPIRUN=(--prtemca plm_ssh_agent "$AGENT" --host "$IP_A:1,$IP_B:1" --map-by "node:OVERSUBSCRIBE")
+	MPI_BARS=("$BAR_A" "$BAR_A") MPI_MRS=1
 }
-# As in the suite applications.
-SIZES=(8 1000 100000 1048576 8388608)
-test_open_mpi_rc_verbs() { open_mpi rc_v; }
-test_open_mpi_rc_mlx5() { open_mpi rc_x -x UCX_IB_MLX5_DEVX=yes; }
+test_open_mpi_rc_verbs() { mpi_ucx rc_v; }
+test_open_mpi_rc_mlx5() { mpi_ucx rc_x -x UCX_IB_MLX5_DEVX=yes; }
+test_open_mpi_libfabric() { mpi_libfabric; }
 
 test_target_is_removed() {
 	remove_target

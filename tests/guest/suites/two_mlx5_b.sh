@@ -62,6 +62,7 @@ test_unbind_under_io() {
 # One command of the other host: the daemon of Open MPI, until it ends.
 open_mpi() {
 	local before after
+	mpi_agent
 	before=$(counter num_alloc_mrs)
 	( ulimit -l unlimited && exec timeout -k 5 "$PATIENCE" busybox nc -l -p 18801 -e /bin/sh )
 	after=$(counter num_alloc_mrs)
@@ -71,5 +72,6 @@ open_mpi() {
 }
 test_open_mpi_rc_verbs() { open_mpi; }
 test_open_mpi_rc_mlx5() { open_mpi; }
+test_open_mpi_libfabric() { open_mpi; }
 
 test_target_is_removed() { rmmod nvme-rdma nvmet-rdma nvmet; }
