@@ -11,9 +11,6 @@
 /* Parses a command line whose only option is --json. Returns false if it is wrong. */
 bool json_option(int argc, char **argv, bool *json);
 
-/* Returns the length of the character of UTF-8 at @text, or 0 if it is none. */
-int utf8_length(const char *text);
-
 /* Prints a string with its quotes. A byte that is not UTF-8 becomes U+FFFD. */
 void json_string(const char *text);
 

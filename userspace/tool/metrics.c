@@ -16,6 +16,7 @@
 #include "regions.h"
 #include "stack.h"
 #include "sys.h"
+#include "text.h"
 
 static FILE *out;
 
@@ -29,31 +30,13 @@ static void family(const char *name, const char *type, const char *help)
 	fprintf(out, "# TYPE ib_peer_mem_%s %s\n# HELP ib_peer_mem_%s %s\n", name, type, name, help);
 }
 
-static void label_value(const char *text)
-{
-	while (*text) {
-		int length = utf8_length(text);
-
-		if (!length)
-			fputs("\xef\xbf\xbd", out);
-		else if (*text == '"' || *text == '\\')
-			fprintf(out, "\\%c", *text);
-		else if (*text == '\n')
-			fputs("\\n", out);
-		else
-			fwrite(text, 1, (size_t)length, out);
-		text += length ? length : 1;
-	}
-}
-
 /* Prints a sample. @labels ends with a label without a name. */
 static void sample(const char *name, const struct label *labels, unsigned long long value)
 {
 	fprintf(out, "ib_peer_mem_%s", name);
 	for (int i = 0; labels[i].name; i++) {
-		fprintf(out, "%s%s=\"", i ? "," : "{", labels[i].name);
-		label_value(labels[i].value);
-		fputc('"', out);
+		fprintf(out, "%s%s=", i ? "," : "{", labels[i].name);
+		print_quoted(out, labels[i].value, false);
 	}
 	fprintf(out, "%s %llu\n", labels[0].name ? "}" : "", value);
 }
