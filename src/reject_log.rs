@@ -15,8 +15,7 @@ use crate::{
             task::Comm,
             trace::{
                 Event,
-                Point,
-                Timer, //
+                Point, //
             }, //
         }, //
     },
@@ -185,8 +184,7 @@ impl Entry {
 
 /// Records a rejection of the calling process. Context: may sleep.
 pub(crate) fn record(rejection: Rejection<'_>) {
-    let timer = Timer::start(Point::Refuse);
-    timer.end(&Event {
+    Point::Refuse.record(&Event {
         client: rejection.client,
         device: rejection.device,
         lkey: 0,

@@ -94,6 +94,11 @@ impl Point {
         unsafe { helpers::ext_trace_is_on(self as u32) }
     }
 
+    /// Records an event without a duration, if the tracepoint is on.
+    pub fn record(self, event: &Event<'_>) {
+        self.emit(event, 0);
+    }
+
     /// Records the event, if the tracepoint is on.
     fn emit(self, event: &Event<'_>, nanoseconds: i64) {
         let region = helpers::ext_trace_region {
