@@ -105,3 +105,12 @@ make_cgroup() {
 	echo +memory "${@:2}" >/tmp/cgroup/cgroup.subtree_control
 	mkdir "/tmp/cgroup/$1"
 }
+
+# bind_again BDF SIZE: binds the function again; it then has SIZE bytes.
+bind_again() {
+	[ ! -e "/sys/bus/pci/devices/$1/driver" ] || unbind "$1"
+	bind "$1"
+	eventually test -c "$(bar "$1")"
+	expect "$2" cat "/sys/bus/pci/devices/$1/p2pmem/size"
+}
+published() { value_of "/sys/bus/pci/devices/$1/p2pmem/published"; }
