@@ -11,6 +11,7 @@ pub mod dma_buf;
 mod fast_mr;
 mod interpose;
 pub mod key_filter;
+mod mr;
 pub mod per_mm;
 mod qp;
 mod quirks;
@@ -27,12 +28,8 @@ pub use self::{
     calls::TextRef,
     device::{
         dma_is_off,
-        Access,
         Device,
-        Mr,
-        Name,
-        Pd,
-        UserMr, //
+        Name, //
     },
     fast_mr::{
         drain_software_copies,
@@ -47,6 +44,12 @@ pub use self::{
         Hooks,
         Original,
         Registration, //
+    },
+    mr::{
+        Access,
+        Mr,
+        Pd,
+        UserMr, //
     },
     qp::LoopbackQp,
     request::{

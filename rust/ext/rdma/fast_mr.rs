@@ -36,11 +36,13 @@
 //! }
 //! ```
 
-use super::device::{
-    dereg_mr,
-    Device,
-    Pd,
-    UserMr, //
+use super::{
+    device::Device,
+    mr::{
+        dereg_mr,
+        Pd,
+        UserMr, //
+    }, //
 };
 use crate::shared::{
     bindings::{

@@ -135,13 +135,13 @@ use self::{
 };
 use super::{
     calls::TextRef,
-    device::{
-        Device,
+    device::Device,
+    dma_buf,
+    key_filter::KeyFilter,
+    mr::{
         Mr,
         UserMr, //
     },
-    dma_buf,
-    key_filter::KeyFilter,
     request::{
         Change,
         Request,

@@ -19,11 +19,9 @@
 //! ```
 
 use super::{
-    device::{
-        Device,
-        Pd, //
-    },
-    fast_mr::FastRegKey, //
+    device::Device,
+    fast_mr::FastRegKey,
+    mr::Pd, //
 };
 use crate::shared::{
     bindings::{

@@ -27,11 +27,13 @@
 //! }
 //! ```
 
-use super::device::{
-    Access,
-    Device,
-    Pd,
-    UserMr, //
+use super::{
+    device::Device,
+    mr::{
+        Access,
+        Pd,
+        UserMr, //
+    }, //
 };
 use crate::shared::{
     bindings::rdma,

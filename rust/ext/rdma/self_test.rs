@@ -14,12 +14,12 @@
 //! ```
 
 use super::{
-    device::{
+    device::Device,
+    fast_mr::FastMr,
+    mr::{
         Access,
-        Device,
         Pd, //
     },
-    fast_mr::FastMr,
     qp::LoopbackQp, //
 };
 use crate::shared::{

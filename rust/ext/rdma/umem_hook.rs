@@ -77,10 +77,8 @@ use super::{
         TextRef,
         INFLIGHT, //
     },
-    device::{
-        Access,
-        Device, //
-    }, //
+    device::Device,
+    mr::Access, //
 };
 use crate::shared::bindings::{
     helpers,

@@ -29,10 +29,8 @@ use crate::shared::{
         base::compat,
         rdma::{
             calls::INFLIGHT,
-            device::{
-                Device,
-                Mr, //
-            },
+            device::Device,
+            mr::Mr,
             request::{
                 Addresses,
                 Change,
