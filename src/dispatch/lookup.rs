@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! One lookup of a range: asks the clients, and the names and mappings of dma-bufs.
+//!
+//! A [`ClientLookup`] asks the clients for a range, one after the other, and records and logs why
+//! memory is not served.
+//!
+//! Context: process context; may sleep. The caller holds no lock of the core.
+
+use crate::{
+    adapters,
+    backend::RegError,
+    callbacks::{
+        Acquired,
+        Direction, //
+    },
+    client::{
+        Client,
+        ClientRef, //
+    },
+    ext::{
+        base::compat::eopnotsupp,
+        rdma::{
+            dma_buf::{
+                self,
+                Export,
+                Part, //
+            },
+            Device, //
+        }, //
+    },
+    named,
+    pr_warn_limited,
+    range::VaRange,
+    region::{
+        Importers,
+        Region, //
+    },
+    reject_log, //
+};
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+/// Why a client that requires invalidation does not serve a umem, and the remedy.
+const UNFENCED: &str = "the driver pins the memory (queue, doorbell record, DEVX umem or MR) and \
+    does not release it on invalidation, which the client requires; use memory of a client that does not";
+
+/// One pass over the clients, to find the client that serves a range.
+pub(super) struct ClientLookup<'a> {
+    clients: &'a [Arc<Client>],
+    pub(super) range: VaRange,
+    /// The device that the memory is for, if known.
+    device: Option<&'a Device>,
+    /// The error of the first client that claimed the range but could not pin it.
+    pub(super) unpinned: Option<Error>,
+}
+
+impl<'a> ClientLookup<'a> {
+    /// Begins a lookup.
+    pub(super) fn new(
+        clients: &'a [Arc<Client>],
+        range: VaRange,
+        device: Option<&'a Device>,
+    ) -> Self {
+        Self {
+            clients,
+            range,
+            device,
+            unpinned: None,
+        }
+    }
+
+    /// Asks the clients that `admits` accepts, in the order of registration. Returns the result of
+    /// `make` for the first client that serves the range, or `None` if no client does. Skips a
+    /// client that cannot pin the range or cannot serve the device. Fails with any other error of
+    /// `make`. Context: may sleep.
+    pub(super) fn ask<T>(
+        &mut self,
+        admits: impl Fn(&Client) -> bool,
+        acquire: impl Fn(ClientRef) -> Option<Acquired>,
+        mut make: impl FnMut(Acquired) -> Result<T, RegError>,
+    ) -> Result<Option<T>> {
+        for client in self.clients.iter().filter(|client| admits(client)) {
+            let Some(acquired) = client.get_ref().and_then(&acquire) else {
+                continue;
+            };
+            match make(acquired) {
+                Ok(made) => return Ok(Some(made)),
+                Err(RegError::Error(e)) => {
+                    self.record(Some(client), Some(e), "the memory could not be registered");
+                    return Err(e);
+                }
+                Err(RegError::NotPinned(e)) => {
+                    self.record(Some(client), Some(e), "the client could not pin the memory");
+                    self.unpinned.get_or_insert(e);
+                }
+                Err(RegError::Skip(cause)) => self.cannot_serve(client, None, cause),
+                Err(RegError::Refused(cause)) => {
+                    self.cannot_serve(client, Some(eopnotsupp()), cause);
+                    return Err(eopnotsupp());
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Exports the range with the first client that `admits` accepts and that serves the range. The
+    /// importer must be the device that the memory is for, or the device of any adapter if the
+    /// device is not known. Fails with the error of the first client that could not pin the range,
+    /// if no other client serves the range. Context: may sleep.
+    pub(super) fn export(
+        &mut self,
+        direction: Direction,
+        admits: impl Fn(&Client) -> bool,
+    ) -> Result<Option<Export>> {
+        let range = self.range;
+        let only = self.device.and_then(Device::dma_device);
+        let device = self.device.map(Device::name);
+        let importers = || match only {
+            Some(dev) => Importers::Only(dev.into()),
+            None => Importers::Which(adapters::trust_of),
+        };
+        let exported = self.ask(
+            admits,
+            |client| Acquired::ask(client, range, None),
+            |acquired| Region::export(acquired, range, direction, importers(), device),
+        )?;
+        match (exported, self.unpinned) {
+            (None, Some(e)) => Err(e),
+            (exported, _) => Ok(exported),
+        }
+    }
+
+    /// Records and logs the clients that claim the range and require invalidation: a umem cannot be
+    /// invalidated. Returns whether any client does. Context: may sleep.
+    pub(super) fn reject_unfenced(&mut self) -> Result<bool> {
+        let range = self.range;
+        let mut claimed = false;
+        self.ask(
+            |client| client.flags().requires_invalidation,
+            |client| Acquired::ask(client, range, None),
+            |_| {
+                claimed = true;
+                Err::<(), _>(RegError::Skip(UNFENCED))
+            },
+        )?;
+        Ok(claimed)
+    }
+
+    /// Records and logs that `client` cannot serve the device. Context: may sleep.
+    fn cannot_serve(&self, client: &Client, error: Option<Error>, cause: &'static str) {
+        self.record(Some(client), error, cause);
+        pr_warn_limited!(
+            "client {}: cannot serve {}: {}\n",
+            client.name(),
+            self.device
+                .map(Device::name)
+                .as_deref()
+                .unwrap_or("an importer"),
+            cause
+        );
+    }
+
+    /// Records a rejection for debugfs. Context: may sleep.
+    fn record(&self, client: Option<&Client>, error: Option<Error>, cause: &'static str) {
+        reject_log::record(reject_log::Rejection {
+            range: self.range,
+            device: self.device.map(Device::name).as_deref(),
+            client: client.map(Client::name),
+            error,
+            cause,
+        });
+    }
+
+    /// Returns the part of a dma-buf as which the process has named the range, or `None` if no part
+    /// of the range has a name. Fails with `EFAULT` if the range is not one part of one dma-buf.
+    /// Context: may sleep.
+    pub(super) fn named(&self) -> Result<Option<Part>> {
+        named::find(self.range).inspect_err(|e| {
+            self.record(
+                None,
+                Some(*e),
+                "the range is not named as one part of one dma-buf",
+            )
+        })
+    }
+
+    /// Returns the part of a dma-buf that is mapped at the range, or `None` if no dma-buf is mapped
+    /// there. Fails with `EFAULT` if the range is not one part of one dma-buf. Context: may sleep.
+    pub(super) fn mapped(&self) -> Result<Option<Part>> {
+        dma_buf::mapped(self.range.addr(), self.range.len()).inspect_err(|e| {
+            self.record(
+                None,
+                Some(*e),
+                "the range is not mapped from one part of one dma-buf",
+            )
+        })
+    }
+
+    /// Returns `part`. Fails with `EACCES` if the part is read-only and `direction` is `Write`.
+    /// Context: may sleep.
+    pub(super) fn writable(&self, part: Part, direction: Direction) -> Result<Part> {
+        match part.permits(direction == Direction::Write) {
+            Ok(()) => Ok(part),
+            Err(e) => Err(self.not_imported(&part, e)),
+        }
+    }
+
+    /// Records and logs that `part` could not be imported. Returns `e`. Context: may sleep.
+    pub(super) fn not_imported(&self, part: &Part, e: Error) -> Error {
+        let cause = if e == EACCES {
+            "the mapping or the descriptor is read-only; the MR would be written to"
+        } else if e == eopnotsupp() {
+            "the driver or the exporter does not support it; use an adapter whose driver imports dma-bufs"
+        } else {
+            "the driver or the exporter refuses"
+        };
+        self.record(None, Some(e), cause);
+        pr_warn_limited!(
+            "{}: cannot import {} bytes of a dma-buf of {}: {:?} ({})\n",
+            self.device
+                .map(Device::name)
+                .as_deref()
+                .unwrap_or("an importer"),
+            self.range.len(),
+            part.buffer.exporter(),
+            e,
+            cause
+        );
+        e
+    }
+
+    /// Records that no client claims the memory. `can_fence`: whether MRs of the device can be
+    /// fenced. Context: may sleep.
+    pub(super) fn record_unclaimed(&self, error: Option<Error>, can_fence: bool) {
+        let asked = |client: &Arc<Client>| can_fence || !client.flags().requires_invalidation;
+        self.record(
+            None,
+            error,
+            if self.clients.iter().all(asked) {
+                "no client claims the memory"
+            } else {
+                "no client claims the memory; those that require invalidation were not asked: the \
+                 device cannot be fenced"
+            },
+        );
+    }
+}
