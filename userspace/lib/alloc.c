@@ -33,7 +33,10 @@ static struct iopm_dm *dm_new(struct iopm_context *context, int fd)
 	dm->base.comp_mask = IOPM_DM_MASK_HANDLE;
 	dm->base.handle = fd;
 	dm->length = info.length;
-	dm->size = info.size;
+	dm->size = (size_t)info.size;
+	/* An import of 4 GiB or more in a program of 32 bits: ENOMEM, as of mmap(2). */
+	if (dm->size != info.size)
+		goto out_free;
 	dm->addr = mmap(NULL, dm->size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (dm->addr == MAP_FAILED) {
 		error = errno;
