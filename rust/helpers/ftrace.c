@@ -25,7 +25,8 @@ struct ext_task_entry *ext_task_table_enter(struct ext_task_table *tasks, unsign
 		struct ext_task_entry *entry = &tasks->slots[i % EXT_TASK_SLOTS];
 		unsigned long holder = READ_ONCE(entry->task);
 
-		if (!holder && !cmpxchg_relaxed(&entry->task, 0, task))
+		/* The values that this task stores come after those of the former holder of the slot. */
+		if (!holder && !cmpxchg_acquire(&entry->task, 0, task))
 			return entry;
 		if (holder == task)
 			return NULL;
@@ -35,7 +36,8 @@ struct ext_task_entry *ext_task_table_enter(struct ext_task_table *tasks, unsign
 
 void ext_task_table_leave(struct ext_task_entry *entry)
 {
-	ext_task_entry_clear(entry);
+	/* Pairs with the cmpxchg of the next holder. */
+	smp_store_release(&entry->task, 0);
 }
 
 static __always_inline const struct ext_task_entry *find(const struct ext_task_table *tasks,

@@ -15,7 +15,10 @@ static __always_inline unsigned int ext_task_first_slot_of(unsigned long task)
 	return hash_long(task, ilog2(EXT_TASK_SLOTS));
 }
 
-/* Enters the current task in ext_bypass_tasks. NULL if its first slot is taken. */
+/*
+ * Enters the current task in ext_bypass_tasks. NULL if its first slot is taken. The entries of this table
+ * have no values, so that neither the entry nor ext_task_entry_clear() needs a memory order.
+ */
 static __always_inline struct ext_task_entry *ext_bypass_begin(void)
 {
 	unsigned long task = (unsigned long)current, free = 0;
