@@ -76,6 +76,8 @@ pub(crate) enum RegError {
     /// The device must not have the memory of the client: the registration fails with
     /// `EOPNOTSUPP`. Holds the cause.
     Refused(&'static str),
+    /// Root has stopped registrations of the client's memory: the registration fails with `EBUSY`.
+    Draining,
 }
 
 /// Why a backend made no MR, and what stays.

@@ -16,7 +16,10 @@ use crate::{
         Map,
         Reservation, //
     },
-    stats::Stats, //
+    stats::{
+        Drain,
+        Stats, //
+    },
 };
 use core::{
     mem,
@@ -122,6 +125,7 @@ pub(crate) struct Client {
     callbacks: Callbacks,
     flags: ClientFlags,
     stats: Arc<Stats>,
+    drain: Arc<Drain>,
     #[pin]
     inflight: SpinLock<InFlightCount>,
     #[pin]
@@ -143,12 +147,14 @@ impl Client {
         flags: ClientFlags,
     ) -> Result<Arc<Self>> {
         let stats = Arc::new(Stats::new(), GFP_KERNEL)?;
+        let drain = Arc::new(Drain::new(), GFP_KERNEL)?;
         Arc::pin_init(
             pin_init!(Self {
                 name,
                 callbacks,
                 flags,
                 stats,
+                drain,
                 inflight <- new_spinlock!(InFlightCount { closed: false, count: 0 }, "Client::inflight"),
                 drained <- new_condvar!("Client::drained"),
                 fences <- FenceBudget::new(),
@@ -171,6 +177,11 @@ impl Client {
     /// Returns the counters.
     pub(crate) fn stats(&self) -> &Arc<Stats> {
         &self.stats
+    }
+
+    /// Returns the switch that stops new registrations.
+    pub(crate) fn drain(&self) -> &Arc<Drain> {
+        &self.drain
     }
 
     /// Returns the callbacks. The caller may call them only while a [`ClientRef`] exists.

@@ -121,7 +121,7 @@ impl Region {
         let region = Self::new(acquired.client(), range, kind, index)?;
         let made = match region.pin(resources.pages(), direction) {
             Ok(()) => make(&region, resources.pages()),
-            Err(e) => Err(RegError::NotPinned(e).into()),
+            Err(e) => Err(e.into()),
         };
         // The task that ends the region calls `release`. From here on another task can end the
         // region.
@@ -182,15 +182,24 @@ impl Region {
         Ok(region)
     }
 
-    /// Pins the memory. Fails with `ENODEV` if the client is being unregistered, and with the error
-    /// of `get_pages`. Context: process context; may sleep.
-    fn pin(&self, pages: &mut ClientPages, direction: Direction) -> Result {
+    /// Pins the memory. Fails with `ENODEV` if the client is being unregistered, with
+    /// [`RegError::Draining`] if the client is being drained, and with the error of `get_pages`.
+    /// Context: process context; may sleep.
+    fn pin(&self, pages: &mut ClientPages, direction: Direction) -> Result<(), RegError> {
         // An unregistration closes the client, and then revokes all regions of the client. So
         // either the unregistration finds this region, or this task sees the closed client.
         if self.client.is_closed() {
-            return Err(ENODEV);
+            return Err(RegError::NotPinned(ENODEV));
         }
-        pages.pin(direction, self.ticket)
+        // The region is in the list of regions by now, and the lock of the list orders accesses. So
+        // a task that sets the switch, and then reads the list, either finds this region, or this
+        // task sees the switch.
+        if self.client.drain().is_on() {
+            return Err(RegError::Draining);
+        }
+        pages
+            .pin(direction, self.ticket)
+            .map_err(RegError::NotPinned)
     }
 
     /// Counts the MR in the client's counters.

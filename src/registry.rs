@@ -150,6 +150,7 @@ impl Registry {
         let contents = ClientDir {
             version,
             stats: client.stats().clone(),
+            drain: client.drain().clone(),
         };
         let dir = Directory::inside(&self.dir, client.c_name(), contents)?;
         entries.push(Entry { client, _dir: dir }, GFP_KERNEL)?;

@@ -4,9 +4,10 @@
 //! that one device imports, for debugfs.
 //!
 //! [`Stats`] has the counters. A [`CountedMr`] counts the registration of an MR, and on drop the
-//! deregistration. Context: any.
+//! deregistration. [`Drain`] is the writable file beside the counters of a client. Context: any.
 
 use crate::ext::base::sysfs::{
+    parse_switch,
     File,
     Files, //
 };
@@ -42,6 +43,11 @@ macro_rules! define {
                 File::new(c"version", |dir, out| {
                     writeln!(out, "{}", dir.version.to_str().unwrap_or("?"))
                 }),
+                File::writable(
+                    c"drain",
+                    |dir, out| writeln!(out, "{}", u8::from(dir.drain.is_on())),
+                    |dir, text| parse_switch(text).map(|on| dir.drain.set(on)),
+                ),
                 $(File::new($file, |dir, out| {
                     writeln!(out, "{}", dir.stats.get(Counter::$name))
                 }),)*
@@ -110,6 +116,26 @@ impl Stats {
     }
 }
 
+/// The switch by which root stops new registrations of a client's memory.
+pub(crate) struct Drain(Atomic<bool>);
+
+impl Drain {
+    /// Creates a switch that is off.
+    pub(crate) const fn new() -> Self {
+        Self(Atomic::new(false))
+    }
+
+    /// Returns whether new registrations are refused.
+    pub(crate) fn is_on(&self) -> bool {
+        self.0.load(Relaxed)
+    }
+
+    /// Sets the switch.
+    fn set(&self, on: bool) {
+        self.0.store(on, Relaxed);
+    }
+}
+
 /// An MR that has been counted. Dropping it counts the deregistration.
 pub(crate) struct CountedMr {
     stats: Arc<Stats>,
@@ -145,4 +171,6 @@ pub(crate) struct ClientDir {
     pub(crate) version: CString,
     /// The counters of the client.
     pub(crate) stats: Arc<Stats>,
+    /// The client's switch.
+    pub(crate) drain: Arc<Drain>,
 }

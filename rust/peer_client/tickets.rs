@@ -72,6 +72,8 @@ pub struct Tickets {
 struct State {
     /// `add` fails.
     closed: bool,
+    /// `add` fails, and the tickets stay.
+    draining: bool,
     /// Number of [`TicketGuard`]s.
     guards: usize,
     /// Number of tasks that wait until `guards` is 0.
@@ -91,6 +93,7 @@ impl Tickets {
             pin_init!(Self {
                 state <- new_mutex!(State {
                     closed: false,
+                    draining: false,
                     guards: 0,
                     waiting: 0,
                     last: 0,
@@ -102,7 +105,8 @@ impl Tickets {
         )
     }
 
-    /// Adds `ticket` until the returned guard is dropped. Returns `ENODEV` if the list is closed.
+    /// Adds `ticket` until the returned guard is dropped. Returns `ENODEV` if the list is closed, and
+    /// `EBUSY` if the list is being drained.
     ///
     /// Context: may sleep.
     pub fn add(this: &Arc<Self>, ticket: Ticket) -> Result<TicketGuard> {
@@ -110,6 +114,9 @@ impl Tickets {
         let mut state = this.state.lock();
         if state.closed {
             return Err(ENODEV);
+        }
+        if state.draining {
+            return Err(EBUSY);
         }
         state.guards += 1;
         state.last += 1;
@@ -145,7 +152,22 @@ impl Tickets {
         }
     }
 
-    /// Makes [`Tickets::add`] succeed again.
+    /// Sets whether [`Tickets::add`] fails with `EBUSY`. The tickets that the list has stay valid.
+    ///
+    /// Context: may sleep.
+    pub fn set_draining(&self, draining: bool) {
+        self.state.lock().draining = draining;
+    }
+
+    /// Returns the number of [`TicketGuard`]s: the regions on the memory. Only the number of a list
+    /// that is being drained is certain not to grow.
+    ///
+    /// Context: may sleep.
+    pub fn count(&self) -> usize {
+        self.state.lock().guards
+    }
+
+    /// Makes [`Tickets::add`] succeed again after [`Tickets::close_and_invalidate`].
     ///
     /// Context: may sleep.
     pub fn reopen(&self) {
@@ -341,6 +363,27 @@ mod tests {
         core.tickets.close_and_invalidate();
         core.put(3);
         assert!(core.invalidated(&[1, 3]));
+        Ok(())
+    }
+
+    /// A list that is being drained accepts no ticket, and keeps those that it has.
+    #[test]
+    fn draining_list_keeps_its_tickets() -> Result {
+        let core = FakeCore::new(FakeCore::put)?;
+        core.register(1)?;
+        core.tickets.set_draining(true);
+        assert!(core.add(2).err() == Some(EBUSY));
+        assert_eq!(core.tickets.count(), 1);
+        core.put(1);
+        assert_eq!(core.tickets.count(), 0);
+        // A revocation does not end the drain.
+        core.tickets.close_and_invalidate();
+        assert!(core.add(3).err() == Some(ENODEV));
+        core.tickets.reopen();
+        assert!(core.add(4).err() == Some(EBUSY));
+        core.tickets.set_draining(false);
+        drop(core.add(5)?);
+        assert!(core.invalidated(&[]));
         Ok(())
     }
 

@@ -372,6 +372,11 @@ impl Revoke {
         Self { bar, space }
     }
 
+    /// Returns the tickets of the memory regions on the BAR.
+    pub(crate) fn tickets(&self) -> &Arc<Tickets> {
+        self.bar.tickets()
+    }
+
     /// Revokes the BAR now.
     ///
     /// Context: may sleep; waits for registrations of memory regions that are in progress.

@@ -236,6 +236,7 @@ fn log_rejected(region: &Region, range: VaRange, write: bool, e: Error) {
     let why = match (e, write) {
         (EFAULT, false) => " (not all of it is mapped from this BAR)",
         (EFAULT, true) => " (not all of it is mapped from this BAR and writable)",
+        (EBUSY, _) => " (root has stopped registrations of this function: iopm drain)",
         (ENODEV, _) if own => " (the device was removed)",
         (ENODEV, _) => " (the device is being removed or changes drivers; try again)",
         _ => "",

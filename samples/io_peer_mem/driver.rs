@@ -19,7 +19,11 @@ use crate::{
             compat,
             lockdown,
             pci as ext_pci,
-            snapshot::Snapshot, //
+            snapshot::Snapshot,
+            sysfs::{
+                self,
+                Directory, //
+            }, //
         },
         p2pdma::{
             self,
@@ -31,6 +35,7 @@ use crate::{
         self,
         Options, //
     },
+    peer_client::Tickets,
     pending::Pending,
     select::{
         Choice,
@@ -46,10 +51,15 @@ use kernel::{
         Bound,
         Core, //
     },
+    fmt::Write,
+    new_mutex,
     pci,
     prelude::*,
     str::CString,
-    sync::Arc, //
+    sync::{
+        Arc,
+        Mutex, //
+    }, //
 };
 
 /// Mode of a device node. A user can allocate a whole BAR, so others have no access.
@@ -70,11 +80,76 @@ struct BarNode {
 /// Driver data of a bound function. Dropped before the devres of the device, so that all pages are
 /// free when the kernel removes the P2PDMA memory.
 pub(crate) struct BarFunction {
-    // Drop order: the BARs are revoked by their tickets, before the client may end.
+    // Drop order: the files are removed, and the BARs are revoked by their tickets, before the client
+    // may end.
+    /// The files of the function.
+    _files: Directory<FunctionFiles>,
     /// The nodes of the BARs.
     bars: KVec<BarNode>,
     /// Has the client registered.
     _user: service::User,
+}
+
+/// The directory `io_peer_mem` of a bound function in sysfs.
+struct FunctionFiles {
+    /// The tickets of the memory regions on each BAR, and on memory of the function that other
+    /// drivers have mapped.
+    tickets: KVec<Arc<Tickets>>,
+    /// Whether root has stopped registrations. Held while the tickets are changed.
+    draining: Pin<KBox<Mutex<bool>>>,
+}
+
+impl FunctionFiles {
+    /// Collects the tickets of `bars` and of `dev`.
+    ///
+    /// Context: may sleep.
+    fn new(dev: &pci::Device<Bound>, bars: &[BarNode]) -> Result<Self> {
+        let mut tickets = KVec::with_capacity(bars.len() + 1, GFP_KERNEL)?;
+        for bar in bars {
+            tickets.push(bar.revoke.tickets().clone(), GFP_KERNEL)?;
+        }
+        if let Some(functions) = FUNCTIONS.load() {
+            tickets.push(functions.tickets(dev)?, GFP_KERNEL)?;
+        }
+        let draining = KBox::pin_init(
+            new_mutex!(false, "io_peer_mem::FunctionFiles::draining"),
+            GFP_KERNEL,
+        )?;
+        Ok(Self { tickets, draining })
+    }
+
+    /// Stops or allows registrations of memory of the function. On return no registration that began
+    /// before a stop is left out of [`Tickets::count`].
+    ///
+    /// Context: may sleep.
+    fn drain(&self, on: bool) {
+        let mut draining = self.draining.lock();
+        *draining = on;
+        for tickets in &self.tickets {
+            tickets.set_draining(on);
+        }
+    }
+}
+
+impl sysfs::Files for FunctionFiles {
+    const FILES: &'static [sysfs::File<Self>] = &[
+        sysfs::File::writable(
+            c"drain",
+            |files, text| writeln!(text, "{}", u8::from(*files.draining.lock())),
+            |files, text| sysfs::parse_switch(text).map(|on| files.drain(on)),
+        ),
+        sysfs::File::new(c"mrs", |files, text| {
+            let mrs: usize = files.tickets.iter().map(|tickets| tickets.count()).sum();
+            writeln!(text, "{mrs}")
+        }),
+    ];
+}
+
+impl Drop for FunctionFiles {
+    fn drop(&mut self) {
+        // The tickets of other drivers' mappings outlive the binding.
+        self.drain(false);
+    }
 }
 
 /// The functions with memory that mappings of other drivers may contain. Functions of this driver
@@ -260,7 +335,12 @@ fn probe(dev: &pci::Device<Core<'_>>) -> Result<BarFunction> {
     if options.publish.unwrap_or_else(|| identity.publishes(used)) {
         p2pdma::publish(dev);
     }
-    Ok(BarFunction { bars, _user: user })
+    let files = FunctionFiles::new(dev, &bars)?;
+    Ok(BarFunction {
+        _files: Directory::in_device(dev.as_ref(), c"io_peer_mem", files)?,
+        bars,
+        _user: user,
+    })
 }
 
 /// Returns the reason why `part` of `bar` cannot be P2PDMA memory, or `None` if there is no reason.

@@ -166,6 +166,14 @@ impl Functions {
         })
     }
 
+    /// Returns the tickets of the memory regions on mappings of other drivers that contain memory of
+    /// `dev`. Returns `ENODEV` if `dev` cannot be added to the set.
+    ///
+    /// Context: may sleep.
+    pub(crate) fn tickets(&self, dev: &pci::Device) -> Result<Arc<Tickets>> {
+        self.tickets_of(key_of(dev), || true)
+    }
+
     /// Revokes all memory of `dev`, and rejects registrations until [`Functions::resume`] or until
     /// another driver is bound.
     ///

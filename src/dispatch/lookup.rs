@@ -96,6 +96,10 @@ impl<'a> ClientLookup<'a> {
                     self.record(Some(client), Some(e), "the client could not pin the memory");
                     self.unpinned.get_or_insert(e);
                 }
+                Err(RegError::Draining) => {
+                    self.record(Some(client), Some(EBUSY), "the client is being drained");
+                    return Err(EBUSY);
+                }
                 Err(RegError::Skip(cause)) => self.cannot_serve(client, None, cause),
                 Err(RegError::Refused(cause)) => {
                     self.cannot_serve(client, Some(eopnotsupp()), cause);

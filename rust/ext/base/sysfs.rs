@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Directories with read-only text files in sysfs.
+//! Directories with text files in sysfs.
 //!
 //! A type that implements [`Files`] describes the files, and a [`Directory`] is the directory. Used
-//! for statistics.
+//! for statistics, and for switches that root sets.
 //!
 //! C headers: [`include/linux/kobject.h`](srctree/include/linux/kobject.h),
 //! [`include/linux/sysfs.h`](srctree/include/linux/sysfs.h).
 //!
-//! Not supported: writable files, binary files, and uevents.
+//! Not supported: binary files, and uevents.
 //!
 //! # Examples
 //!
@@ -33,6 +33,7 @@
 //! # Ok::<(), Error>(())
 //! ```
 
+use crate::shared::ext::base::device::as_raw as device_raw;
 use core::{
     marker::PhantomData,
     mem::offset_of,
@@ -40,6 +41,10 @@ use core::{
 };
 use kernel::{
     bindings,
+    device::{
+        Bound,
+        Device, //
+    },
     error::{
         from_result,
         to_result, //
@@ -53,26 +58,57 @@ use kernel::{
     types::Opaque, //
 };
 
-/// One file of a directory: the name and the function that writes the text.
+/// One file of a directory: the name and the functions that read and write the text.
 #[repr(C)]
 pub struct File<T> {
     attr: bindings::attribute,
     show: fn(&T, &mut Formatter<'_>) -> fmt::Result,
+    store: Option<fn(&T, &str) -> Result>,
 }
 
 impl<T> File<T> {
-    // With lockdep the attribute has fields that are not named here.
-    #[allow(clippy::needless_update)]
     /// Creates the description of a file of mode 0444 whose text `show` writes.
     pub const fn new(name: &'static CStr, show: fn(&T, &mut Formatter<'_>) -> fmt::Result) -> Self {
+        Self::with(name, 0o444, show, None)
+    }
+
+    /// Creates the description of a file of mode 0644. `store` handles a write, whose text has no
+    /// white space at the ends. Both functions may sleep.
+    pub const fn writable(
+        name: &'static CStr,
+        show: fn(&T, &mut Formatter<'_>) -> fmt::Result,
+        store: fn(&T, &str) -> Result,
+    ) -> Self {
+        Self::with(name, 0o644, show, Some(store))
+    }
+
+    // With lockdep the attribute has fields that are not named here.
+    #[allow(clippy::needless_update)]
+    /// Creates the description of a file.
+    const fn with(
+        name: &'static CStr,
+        mode: u16,
+        show: fn(&T, &mut Formatter<'_>) -> fmt::Result,
+        store: Option<fn(&T, &str) -> Result>,
+    ) -> Self {
         Self {
             attr: bindings::attribute {
                 name: kernel::str::as_char_ptr_in_const_context(name),
-                mode: 0o444,
+                mode,
                 ..pin_init::zeroed()
             },
             show,
+            store,
         }
+    }
+}
+
+/// Parses the text of a switch. Returns `EINVAL` unless `text` is `0` or `1`.
+pub fn parse_switch(text: &str) -> Result<bool> {
+    match text {
+        "0" => Ok(false),
+        "1" => Ok(true),
+        _ => Err(EINVAL),
     }
 }
 
@@ -109,7 +145,7 @@ struct Ktype<T>(PhantomData<T>);
 impl<T: Files> Ktype<T> {
     const OPS: bindings::sysfs_ops = bindings::sysfs_ops {
         show: Some(Self::show),
-        store: None,
+        store: Some(Self::store),
     };
     const KTYPE: bindings::kobj_type = bindings::kobj_type {
         release: Some(Self::release),
@@ -141,6 +177,35 @@ impl<T: Files> Ktype<T> {
             (file.show)(&node.data, &mut out).map_err(|_| EFBIG)?;
             // CAST: At most `PAGE_SIZE`.
             Ok(out.bytes_written() as isize)
+        })
+    }
+
+    /// # Safety
+    ///
+    /// - `kobj` must be embedded in a live `Node<T>`.
+    /// - `attr` must be the attribute of an entry of `T::FILES`.
+    /// - `buf` must have `count` bytes for the duration of the call.
+    unsafe extern "C" fn store(
+        kobj: *mut bindings::kobject,
+        attr: *mut bindings::attribute,
+        buf: *const ffi::c_char,
+        count: usize,
+    ) -> isize {
+        // SAFETY: By the safety requirements `kobj` is embedded in a `Node<T>`. The node lives
+        // until kobject_del() has waited for this call.
+        let node = unsafe { &*kobj.byte_sub(offset_of!(Node<T>, kobj)).cast::<Node<T>>() };
+        // SAFETY: By the safety requirements `attr` is the first field of an entry of `T::FILES`,
+        // and `T::FILES` is `'static`.
+        let file = unsafe { &*attr.cast::<File<T>>() };
+        // SAFETY: By the safety requirements `buf` has `count` bytes.
+        let text = unsafe { core::slice::from_raw_parts(buf.cast::<u8>(), count) };
+
+        from_result(|| {
+            let store = file.store.ok_or(EIO)?;
+            let text = core::str::from_utf8(text).map_err(|_| EINVAL)?;
+            store(&node.data, text.trim())?;
+            // CAST: At most `PAGE_SIZE`.
+            Ok(count as isize)
         })
     }
 
@@ -218,6 +283,16 @@ impl<T: Files> Directory<T> {
     pub fn inside<P: Files>(parent: &Directory<P>, name: &CStr, data: T) -> Result<Self> {
         // SAFETY: `parent` is in sysfs while it is borrowed.
         unsafe { Self::in_kobject(parent.node.kobj.get(), name, data) }
+    }
+
+    /// Creates the directory `name` in the directory of `dev`.
+    ///
+    /// Returns `EEXIST` if the name is taken.
+    ///
+    /// Context: may sleep.
+    pub fn in_device(dev: &Device<Bound>, name: &CStr, data: T) -> Result<Self> {
+        // SAFETY: `dev` is valid while borrowed, and a bound device is in sysfs.
+        unsafe { Self::in_kobject(&raw mut (*device_raw(dev)).kobj, name, data) }
     }
 
     /// Creates the directory `/sys/kernel/mm/<name>`.
