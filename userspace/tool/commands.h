@@ -13,6 +13,7 @@
 int command_bind(int argc, char **argv);
 int command_candidates(int argc, char **argv);
 int command_doctor(int argc, char **argv);
+int command_drain(int argc, char **argv);
 int command_info(int argc, char **argv);
 int command_list(int argc, char **argv);
 int command_metrics(int argc, char **argv);

@@ -43,7 +43,7 @@ static uint64_t largest_bar(const struct pci_function *function)
 
 void check_memory(const struct memories *memories)
 {
-	char name[128], size[32];
+	char name[128], size[32], fix[64];
 
 	report_area("memory");
 	if (!memories->count)
@@ -56,6 +56,11 @@ void check_memory(const struct memories *memories)
 		switch (memory->kind) {
 		case MEMORY_BAR:
 			report(OK, NULL, "%s: a BAR of io_peer_mem (%s)", memory->name, name);
+			if (sys_number(0, "/sys/bus/pci/devices/%s/io_peer_mem/drain", function)) {
+				snprintf(fix, sizeof(fix), "iopm drain --end %s", function);
+				report(WARN, fix, "%s is drained: registrations of its memory fail with EBUSY",
+				       function);
+			}
 			break;
 		case MEMORY_P2P:
 			size_text((uint64_t)sys_number(0, "/sys/bus/pci/devices/%s/p2pmem/size", function),

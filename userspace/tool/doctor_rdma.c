@@ -57,6 +57,7 @@ void check_adapters(const struct adapters *adapters)
 void check_clients(void)
 {
 	struct sys_list clients;
+	char fix[96];
 
 	if (!module_loaded("ib_peer_mem"))
 		return;
@@ -72,6 +73,10 @@ void check_clients(void)
 		report(OK, NULL, "%s: %llu MRs, %llu since it was registered, %llu invalidated", name,
 		       made - client_counter(name, "num_dealloc_mrs"), made,
 		       client_counter(name, "num_free_callbacks"));
+		if (sys_number(0, PEERS "/%s/drain", name)) {
+			snprintf(fix, sizeof(fix), "iopm drain --end %.64s", name);
+			report(WARN, fix, "%s is drained: registrations of its memory fail with EBUSY", name);
+		}
 	}
 	sys_list_free(&clients);
 }

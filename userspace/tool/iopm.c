@@ -35,6 +35,8 @@ static const struct command {
 	  command_candidates },
 	{ "bind", "[--bar N] [--force] BDF", "bind a PCI function to io_peer_mem", command_bind },
 	{ "unbind", "BDF", "unbind it", command_unbind },
+	{ "drain", "[--timeout SECONDS | --end] BDF|CLIENT",
+	  "refuse new registrations of this memory, and wait until the old ones are gone", command_drain },
 };
 
 static void usage(FILE *to)

@@ -114,6 +114,66 @@ test_regions_of_host_memory() {
 	kill_and_wait "$pid"
 }
 
+# While the client is drained its memory is refused, and host memory is not; iopm drain says who has
+# an MR. A process keeps the MR that it has.
+test_drain_of_a_client() {
+	local pid rc=0
+	launch hold -l 20000 "$BAR_A"
+	/mnt/programs/iopm drain --timeout 1 io_peer_mem >/tmp/drain || rc=$?
+	cat /tmp/drain
+	[ $rc = 3 ]
+	expect 1 grep -cE "^  $pid peer_rdma: 20000 B of $DEV, key 0x[0-9a-f]+, for .* \(live\)$" /tmp/drain
+	expect 1 cat "$PEERS/io_peer_mem/drain"
+	expect "registration: EBUSY" "$RDMA" reg "$BAR_A"
+	expect "registration: EBUSY" "$RDMA" reg "$BAR_B"
+	cut -f 6- /sys/kernel/debug/ib_peer_mem/refusals >/tmp/refusals
+	grep -x "$DEV	io_peer_mem	EBUSY	the client is being drained" /tmp/refusals
+	"$RDMA" write host
+	expect "1 5 20000" in_use
+	( nap 2; kill "$pid" ) &
+	/mnt/programs/iopm drain io_peer_mem
+	wait "$pid" || true
+	balanced
+	must_fail setpriv --reuid 65534 --clear-groups -- /mnt/programs/iopm drain --end io_peer_mem
+	/mnt/programs/iopm drain --end io_peer_mem
+	"$RDMA" write "$BAR_A"
+	must_fail eval "echo 2 >$PEERS/io_peer_mem/drain"
+	expect 0 cat "$PEERS/io_peer_mem/drain"
+}
+
+# The other function stays usable. A revocation, and a new binding, ends the drain.
+test_drain_of_a_function() {
+	local pid one two rc=0 files=/sys/bus/pci/devices/$BDF_A/io_peer_mem
+	start one hold -n 2 -l 20000 "$BAR_A"
+	one=$pid
+	start two hold -l 4096 "$BAR_B"
+	two=$pid
+	wait_line /tmp/one '^holding'
+	wait_line /tmp/two '^holding'
+	expect 2 cat "$files/mrs"
+	/mnt/programs/iopm drain --timeout 0 "$BDF_A" >/tmp/drain || rc=$?
+	cat /tmp/drain
+	[ $rc = 3 ]
+	expect 2 grep -cE "^  $one peer_rdma: 20000 B of $DEV, key 0x[0-9a-f]+, for .* \(live\)$" /tmp/drain
+	must_fail grep -E "^  $two|not known" /tmp/drain
+	logs 'BAR 2: cannot register .* EBUSY \(root has stopped registrations of this function: iopm drain\)' \
+		expect "registration: EBUSY" "$RDMA" reg "$BAR_A"
+	"$RDMA" write "$BAR_B"
+	kill_and_wait "$one"
+	/mnt/programs/iopm drain "$BDF_A"
+	expect 0 cat "$files/mrs"
+	/mnt/programs/iopm drain --end "$BDF_A"
+	"$RDMA" write "$BAR_A"
+	/mnt/programs/iopm drain "$BDF_A"
+	unbind_in_time "$BDF_A"
+	[ ! -e "$files" ]
+	must_fail /mnt/programs/iopm drain "$BDF_A"
+	rebind "$BDF_A"
+	expect 0 cat "$files/drain"
+	"$RDMA" write "$BAR_A"
+	kill_and_wait "$two"
+}
+
 # traced EVENT: the trace has the event once, with the facts of the MR and a duration.
 EVENTS=/sys/kernel/tracing/instances/events
 traced() {

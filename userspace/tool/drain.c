@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+/* iopm drain: no new registrations of a function's or a client's memory, until the old ones are gone. */
+#include <err.h>
+#include <errno.h>
+#include <getopt.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "commands.h"
+#include "pci.h"
+#include "regions.h"
+#include "stack.h"
+#include "sys.h"
+
+/* Memory regions are left after the time. */
+#define STATUS_LEFT 3
+#define FUNCTION_FILES "/sys/bus/pci/devices/%s/io_peer_mem"
+
+struct drain {
+	char name[64];
+	bool is_function;
+};
+
+/* How many memory regions are left, and who has registered them. */
+struct left {
+	unsigned long long count;
+	/* Whether the list of regions can be read. */
+	bool listed;
+};
+
+static struct drain find(const char *text)
+{
+	struct drain drain = { 0 };
+	struct iopm_pci_address address;
+	char function[PCI_NAME];
+
+	if (pci_parse(text, &address)) {
+		pci_format(&address, function);
+		snprintf(drain.name, sizeof(drain.name), "%s", function);
+		drain.is_function = true;
+		if (!sys_exists(FUNCTION_FILES "/drain", function))
+			errx(1, "%s is not bound to io_peer_mem; for the memory of another driver, name its "
+			     "client, which \"iopm status\" shows", function);
+	} else {
+		snprintf(drain.name, sizeof(drain.name), "%.63s", text);
+		if (strchr(text, '/') || text[0] == '.' || !sys_exists(PEERS "/%s/drain", drain.name))
+			errx(1, "no client %s; \"iopm status\" lists the clients", text);
+	}
+	return drain;
+}
+
+static void set(const struct drain *drain, bool on)
+{
+	const char *text = on ? "1\n" : "0\n";
+	int error = drain->is_function ? sys_write(text, FUNCTION_FILES "/drain", drain->name) :
+		    sys_write(text, PEERS "/%s/drain", drain->name);
+
+	if (error == EACCES || error == EPERM)
+		errx(1, "%s: only root may drain", drain->name);
+	if (error) {
+		errno = error;
+		err(1, "%s", drain->name);
+	}
+}
+
+/*
+ * Returns whether the process of a region still has a BAR of the function mapped at the address. A
+ * process may have unmapped it, or have ended while a child has its memory region.
+ */
+static bool has_mapped(const struct region *region, const char *function)
+{
+	unsigned long long at = strtoull(region->address, NULL, 16), from, to;
+	char line[512], bars[96], function_dir[80];
+	FILE *maps = sys_open("/proc/%d/maps", region->pid);
+	bool found = false;
+
+	if (!maps)
+		return false;
+	snprintf(bars, sizeof(bars), "/dev/io_peer_mem/%s/", function);
+	/* resourceN, p2pmem/allocate */
+	snprintf(function_dir, sizeof(function_dir), "/%s/", function);
+	while (!found && fgets(line, sizeof(line), maps)) {
+		const char *path = strchr(line, '/');
+
+		found = path && sscanf(line, "%llx-%llx", &from, &to) == 2 && from <= at && at < to &&
+			(!strncmp(path, bars, strlen(bars)) || strstr(path, function_dir));
+	}
+	fclose(maps);
+	return found;
+}
+
+static bool is_of(const struct drain *drain, const struct region *region)
+{
+	/* The device has no access to a revoked one any more. */
+	if (!strcmp(region->kind, "import") || !strcmp(region->state, "revoked"))
+		return false;
+	if (drain->is_function)
+		return !strcmp(region->client, "io_peer_mem") && has_mapped(region, drain->name);
+	return !strcmp(region->client, drain->name);
+}
+
+/* Counts the memory regions that are left; with @print lists those whose process is known. */
+static struct left look(const struct drain *drain, bool print)
+{
+	unsigned long long known = 0, listed = 0;
+	struct left left = { 0 };
+	struct region region;
+	char line[512], size[32];
+	FILE *file = regions_open();
+
+	left.listed = file;
+	while (file && regions_next(file, line, &region)) {
+		if (!is_of(drain, &region))
+			continue;
+		listed++;
+		if (!print)
+			continue;
+		printf("  %d %s: %s of %s, key %s, for %s s (%s)\n", region.pid, region.process,
+		       size_text(region.length, size), region.device, region.lkey, region.age, region.state);
+		known++;
+	}
+	if (file)
+		fclose(file);
+	if (drain->is_function)
+		left.count = (unsigned long long)sys_number(0, FUNCTION_FILES "/mrs", drain->name);
+	else
+		left.count = client_counter(drain->name, "num_alloc_mrs") -
+			     client_counter(drain->name, "num_dealloc_mrs");
+	/* Those that are being registered are in the list, and not counted yet. */
+	if (!drain->is_function && listed > left.count)
+		left.count = listed;
+	if (print && left.count > known)
+		printf("  %llu whose processes are not known%s\n", left.count - known, left.listed ?
+		       ": the memory is unmapped, or the process has ended" : ": debugfs cannot be read");
+	return left;
+}
+
+static uint64_t milliseconds(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+static int wait_and_report(const struct drain *drain, unsigned int seconds)
+{
+	uint64_t end = milliseconds() + (uint64_t)seconds * 1000;
+	const struct timespec pause = { .tv_nsec = 100000000 };
+	struct left left;
+
+	for (;;) {
+		left = look(drain, false);
+		if (!left.count) {
+			printf("%s is drained: no memory region is left, and no new one is made until \"iopm "
+			       "drain --end %s\"\n", drain->name, drain->name);
+			return 0;
+		}
+		if (milliseconds() >= end)
+			break;
+		nanosleep(&pause, NULL);
+	}
+	printf("%s: %llu memory regions are left after %u s:\n", drain->name, left.count, seconds);
+	look(drain, true);
+	printf("no new one is made until \"iopm drain --end %s\"\n", drain->name);
+	return STATUS_LEFT;
+}
+
+int command_drain(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "timeout", required_argument, NULL, 't' },
+		{ "end", no_argument, NULL, 'e' },
+		{ 0 },
+	};
+	unsigned long seconds = 60;
+	struct drain drain;
+	bool end = false;
+	char *rest;
+	int c;
+
+	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		if (c == 'e') {
+			end = true;
+			continue;
+		}
+		if (c != 't' || optarg[0] < '0' || optarg[0] > '9')
+			return STATUS_USAGE;
+		seconds = strtoul(optarg, &rest, 10);
+		if (*rest || seconds > 1000000)
+			return STATUS_USAGE;
+	}
+	if (optind + 1 != argc)
+		return STATUS_USAGE;
+	drain = find(argv[optind]);
+	set(&drain, !end);
+	if (!end)
+		return wait_and_report(&drain, (unsigned int)seconds);
+	printf("%s: memory can be registered again\n", drain.name);
+	return 0;
+}
