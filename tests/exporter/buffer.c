@@ -60,6 +60,13 @@ static void unpin(struct dma_buf_attachment *attachment)
 	b->pinned--;
 }
 
+/*
+ * Each importer maps the same pages, and processes access them meanwhile, as with the umems of ib_core,
+ * which have this attribute. Without it the DMA-API debugging takes more than 7 mappings of a page for
+ * a leak.
+ */
+#define MAP_ATTRS DMA_ATTR_REQUIRE_COHERENT
+
 static struct sg_table *map(struct dma_buf_attachment *attachment, enum dma_data_direction direction)
 {
 	struct buffer *b = attachment->dmabuf->priv;
@@ -80,7 +87,7 @@ static struct sg_table *map(struct dma_buf_attachment *attachment, enum dma_data
 				       (size_t)b->n_pages << PAGE_SHIFT, GFP_KERNEL);
 	if (rc)
 		goto free;
-	rc = dma_map_sgtable(attachment->dev, table, direction, 0);
+	rc = dma_map_sgtable(attachment->dev, table, direction, MAP_ATTRS);
 	if (rc)
 		goto free_table;
 	b->mapped++;
@@ -99,7 +106,7 @@ static void unmap(struct dma_buf_attachment *attachment, struct sg_table *table,
 	struct buffer *b = attachment->dmabuf->priv;
 
 	dma_resv_assert_held(attachment->dmabuf->resv);
-	dma_unmap_sgtable(attachment->dev, table, direction, 0);
+	dma_unmap_sgtable(attachment->dev, table, direction, MAP_ATTRS);
 	sg_free_table(table);
 	kfree(table);
 	b->mapped--;
