@@ -12,6 +12,7 @@
 
 int command_bind(int argc, char **argv);
 int command_candidates(int argc, char **argv);
+int command_cdi(int argc, char **argv);
 int command_doctor(int argc, char **argv);
 int command_drain(int argc, char **argv);
 int command_info(int argc, char **argv);

@@ -29,6 +29,8 @@ static const struct command {
 	  command_regions },
 	{ "metrics", "[--output FILE]", "print the state as text of OpenMetrics, for Prometheus",
 	  command_metrics },
+	{ "cdi", "[--output FILE]", "print a CDI specification of the memory and the RDMA devices, for containers",
+	  command_cdi },
 	{ "test", "[DEVICE] [FILE]", "write to memory by RDMA, read it back and compare",
 	  command_test },
 	{ "candidates", "", "list the PCI functions with a BAR that io_peer_mem can serve",

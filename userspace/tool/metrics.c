@@ -268,41 +268,13 @@ static void print_all(void)
 	fputs("# EOF\n", out);
 }
 
-/* Writes to a new file, which takes the place of @path once it is complete. */
-static int print_to(const char *path)
-{
-	char new[PATH_MAX];
-	int fd;
-
-	if (snprintf(new, sizeof(new), "%s.XXXXXX", path) >= (int)sizeof(new)) {
-		errno = ENAMETOOLONG;
-		goto fail;
-	}
-	fd = mkstemp(new);
-	if (fd < 0)
-		goto fail;
-	out = fdopen(fd, "w");
-	if (!out)
-		err(1, "memory");
-	print_all();
-	if (ferror(out) || fchmod(fd, 0644) || fclose(out) || rename(new, path)) {
-		warn("%s", path);
-		unlink(new);
-		return 1;
-	}
-	return 0;
-fail:
-	warn("%s", path);
-	return 1;
-}
-
 int command_metrics(int argc, char **argv)
 {
+	out = stdout;
 	if (argc == 3 && !strcmp(argv[1], "--output"))
-		return print_to(argv[2]);
+		return output_to(argv[2], print_all);
 	if (argc != 1)
 		return STATUS_USAGE;
-	out = stdout;
 	print_all();
 	return 0;
 }

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+#include <err.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "sys.h"
@@ -110,6 +112,33 @@ int sys_write(const char *text, const char *format, ...)
 		error = errno;
 	close(fd);
 	return error;
+}
+
+int output_to(const char *path, void (*print)(void))
+{
+	char new[PATH_MAX];
+	int fd;
+
+	if (snprintf(new, sizeof(new), "%s.XXXXXX", path) >= (int)sizeof(new)) {
+		errno = ENAMETOOLONG;
+		warn("%s", path);
+		return 1;
+	}
+	fd = mkstemp(new);
+	if (fd < 0) {
+		warn("%s", path);
+		return 1;
+	}
+	if (fchmod(fd, 0644) || dup2(fd, STDOUT_FILENO) < 0)
+		goto fail;
+	print();
+	if (ferror(stdout) || fflush(stdout) || close(fd) || rename(new, path))
+		goto fail;
+	return 0;
+fail:
+	warn("%s", path);
+	unlink(new);
+	return 1;
 }
 
 bool sys_target(char *name, size_t size, const char *format, ...)

@@ -39,6 +39,12 @@ PRINTF(1, 2) bool sys_exists(const char *format, ...);
 /* Writes @text to a file. Returns 0 or an errno. */
 PRINTF(2, 3) int sys_write(const char *text, const char *format, ...);
 
+/*
+ * Has @print write to standard output, to a new file that takes the place of @path once it is
+ * complete. Not below another root. Returns the exit status.
+ */
+int output_to(const char *path, void (*print)(void));
+
 /* Reads the last component of a link's target. */
 PRINTF(3, 4) bool sys_target(char *name, size_t size, const char *format, ...);
 
