@@ -24,13 +24,6 @@ struct drain {
 	bool is_function;
 };
 
-/* How many memory regions are left, and who has registered them. */
-struct left {
-	unsigned long long count;
-	/* Whether the list of regions can be read. */
-	bool listed;
-};
-
 static struct drain find(const char *text)
 {
 	struct drain drain = { 0 };
@@ -102,40 +95,47 @@ static bool is_of(const struct drain *drain, const struct region *region)
 	return !strcmp(region->client, drain->name);
 }
 
-/* Counts the memory regions that are left; with @print lists those whose process is known. */
-static struct left look(const struct drain *drain, bool print)
+/* Prints a memory region. */
+static void print_region(const struct region *region)
 {
-	unsigned long long known = 0, listed = 0;
-	struct left left = { 0 };
-	struct region region;
-	char line[512], size[32];
-	FILE *file = regions_open();
+	char size[32];
 
-	left.listed = file;
+	printf("  %d %s: %s of %s, key %s, for %s s (%s)\n", region->pid, region->process,
+	       size_text(region->length, size), region->device, region->lkey, region->age, region->state);
+}
+
+/*
+ * Counts the memory regions that are left; with @print lists those whose process is known. A function
+ * counts its own, and needs the list only for the processes.
+ */
+static unsigned long long look(const struct drain *drain, bool print)
+{
+	FILE *file = drain->is_function && !print ? NULL : regions_open();
+	unsigned long long listed = 0, count;
+	struct region region;
+	char line[512];
+
 	while (file && regions_next(file, line, &region)) {
 		if (!is_of(drain, &region))
 			continue;
 		listed++;
-		if (!print)
-			continue;
-		printf("  %d %s: %s of %s, key %s, for %s s (%s)\n", region.pid, region.process,
-		       size_text(region.length, size), region.device, region.lkey, region.age, region.state);
-		known++;
+		if (print)
+			print_region(&region);
 	}
+	if (drain->is_function)
+		count = (unsigned long long)sys_number(0, FUNCTION_FILES "/mrs", drain->name);
+	else
+		count = client_counter(drain->name, "num_alloc_mrs") -
+			client_counter(drain->name, "num_dealloc_mrs");
+	/* Those that are being registered are in the list, and not counted yet. */
+	if (!drain->is_function && listed > count)
+		count = listed;
+	if (print && count > listed)
+		printf("  %llu whose processes are not known%s\n", count - listed, file ?
+		       ": the memory is unmapped, or the process has ended" : ": debugfs cannot be read");
 	if (file)
 		fclose(file);
-	if (drain->is_function)
-		left.count = (unsigned long long)sys_number(0, FUNCTION_FILES "/mrs", drain->name);
-	else
-		left.count = client_counter(drain->name, "num_alloc_mrs") -
-			     client_counter(drain->name, "num_dealloc_mrs");
-	/* Those that are being registered are in the list, and not counted yet. */
-	if (!drain->is_function && listed > left.count)
-		left.count = listed;
-	if (print && left.count > known)
-		printf("  %llu whose processes are not known%s\n", left.count - known, left.listed ?
-		       ": the memory is unmapped, or the process has ended" : ": debugfs cannot be read");
-	return left;
+	return count;
 }
 
 static uint64_t milliseconds(void)
@@ -150,11 +150,11 @@ static int wait_and_report(const struct drain *drain, unsigned int seconds)
 {
 	uint64_t end = milliseconds() + (uint64_t)seconds * 1000;
 	const struct timespec pause = { .tv_nsec = 100000000 };
-	struct left left;
+	unsigned long long count;
 
 	for (;;) {
-		left = look(drain, false);
-		if (!left.count) {
+		count = look(drain, false);
+		if (!count) {
 			printf("%s is drained: no memory region is left, and no new one is made until \"iopm "
 			       "drain --end %s\"\n", drain->name, drain->name);
 			return 0;
@@ -163,7 +163,7 @@ static int wait_and_report(const struct drain *drain, unsigned int seconds)
 			break;
 		nanosleep(&pause, NULL);
 	}
-	printf("%s: %llu memory regions are left after %u s:\n", drain->name, left.count, seconds);
+	printf("%s: %llu memory regions are left after %u s:\n", drain->name, count, seconds);
 	look(drain, true);
 	printf("no new one is made until \"iopm drain --end %s\"\n", drain->name);
 	return STATUS_LEFT;
