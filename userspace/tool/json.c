@@ -13,7 +13,7 @@ bool json_option(int argc, char **argv, bool *json)
 
 void json_string(const char *text)
 {
-	print_quoted(stdout, text, true);
+	print_quoted(text, true);
 }
 
 /* The open objects and arrays, from the outside. */

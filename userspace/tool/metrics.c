@@ -18,8 +18,6 @@
 #include "sys.h"
 #include "text.h"
 
-static FILE *out;
-
 struct label {
 	const char *name, *value;
 };
@@ -27,18 +25,18 @@ struct label {
 /* Begins a family: the samples of the family follow. */
 static void family(const char *name, const char *type, const char *help)
 {
-	fprintf(out, "# TYPE ib_peer_mem_%s %s\n# HELP ib_peer_mem_%s %s\n", name, type, name, help);
+	printf("# TYPE ib_peer_mem_%s %s\n# HELP ib_peer_mem_%s %s\n", name, type, name, help);
 }
 
 /* Prints a sample. @labels ends with a label without a name. */
 static void sample(const char *name, const struct label *labels, unsigned long long value)
 {
-	fprintf(out, "ib_peer_mem_%s", name);
+	printf("ib_peer_mem_%s", name);
 	for (int i = 0; labels[i].name; i++) {
-		fprintf(out, "%s%s=", i ? "," : "{", labels[i].name);
-		print_quoted(out, labels[i].value, false);
+		printf("%s%s=", i ? "," : "{", labels[i].name);
+		print_quoted(labels[i].value, false);
 	}
-	fprintf(out, "%s %llu\n", labels[0].name ? "}" : "", value);
+	printf("%s %llu\n", labels[0].name ? "}" : "", value);
 }
 #define LABELS(...) ((const struct label[]){ __VA_ARGS__, { NULL, NULL } })
 #define NO_LABELS ((const struct label[]){ { NULL, NULL } })
@@ -265,12 +263,11 @@ static void print_all(void)
 	devices();
 	refusals();
 	pools();
-	fputs("# EOF\n", out);
+	fputs("# EOF\n", stdout);
 }
 
 int command_metrics(int argc, char **argv)
 {
-	out = stdout;
 	if (argc == 3 && !strcmp(argv[1], "--output"))
 		return output_to(argv[2], print_all);
 	if (argc != 1)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 #include <stdint.h>
+#include <stdio.h>
 
 #include "text.h"
 
@@ -24,24 +25,24 @@ static int utf8_length(const char *text)
 	return length;
 }
 
-void print_quoted(FILE *out, const char *text, bool control)
+void print_quoted(const char *text, bool control)
 {
-	fputc('"', out);
+	putchar('"');
 	while (*text) {
 		int length = utf8_length(text);
 
 		/* Names of files and processes may be any bytes, and a long text is cut. */
 		if (!length)
-			fputs("\xef\xbf\xbd", out);
+			fputs("\xef\xbf\xbd", stdout);
 		else if (*text == '"' || *text == '\\')
-			fprintf(out, "\\%c", *text);
+			printf("\\%c", *text);
 		else if (*text == '\n')
-			fputs("\\n", out);
+			fputs("\\n", stdout);
 		else if (control && (unsigned char)*text < 0x20)
-			fprintf(out, "\\u%04x", (unsigned char)*text);
+			printf("\\u%04x", (unsigned char)*text);
 		else
-			fwrite(text, 1, (size_t)length, out);
+			fwrite(text, 1, (size_t)length, stdout);
 		text += length ? length : 1;
 	}
-	fputc('"', out);
+	putchar('"');
 }

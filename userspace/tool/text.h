@@ -4,13 +4,12 @@
 #define TEXT_H
 
 #include <stdbool.h>
-#include <stdio.h>
 
 /*
  * Prints @text in quotes. Quotes, backslashes and newlines in @text are escaped, and a byte that is
  * not UTF-8 becomes U+FFFD: the value of a label of OpenMetrics. With @control other control
  * characters are escaped too: a string of JSON.
  */
-void print_quoted(FILE *out, const char *text, bool control);
+void print_quoted(const char *text, bool control);
 
 #endif /* TEXT_H */
