@@ -22,7 +22,7 @@ use kernel::{
 
 /// What the replacements return in a trial. The originals return `EINVAL` for the arguments of a
 /// trial.
-const SEEN: Error = ECANCELED;
+const SEEN: Error = EBADCOOKIE;
 
 /// The arguments of a trial: a range that wraps around. The original rejects the range before it
 /// looks at the device and at the process.
