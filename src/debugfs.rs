@@ -2,8 +2,8 @@
 
 //! `/sys/kernel/debug/ib_peer_mem/`: the backend of each device (`devices`), the MRs of each device
 //! on dma-bufs of other exporters (`dma_bufs`), the state of the hook on `ib_umem_get_desc()`
-//! (`umem_hook`), why memory was not registered (`refusals`), and the live regions and imports
-//! (`regions`).
+//! (`umem_hook`), why memory was not registered (`refusals`), which processes have lost MRs
+//! (`revocations`), and the live regions and imports (`regions`).
 //!
 //! [`DebugfsDir`] is the core's directory, which exists while the module is loaded. A read of a
 //! list may sleep, and holds the lock of the list.
@@ -13,7 +13,8 @@ use crate::{
     backend::umem,
     listing::Row,
     registry,
-    reject_log, //
+    reject_log,
+    revoke_log, //
 };
 use kernel::{
     debugfs::{
@@ -37,6 +38,8 @@ pub(crate) struct DebugfsDir {
     #[pin]
     refusals: File<()>,
     #[pin]
+    revocations: File<()>,
+    #[pin]
     regions: File<()>,
     dir: Dir,
 }
@@ -48,6 +51,7 @@ impl DebugfsDir {
             dir: Dir::new(c"ib_peer_mem"),
             regions <- dir.read_callback_file(c"regions", (), &|(), f| regions(f)),
             refusals <- dir.read_callback_file(c"refusals", (), &|(), f| reject_log::print(f)),
+            revocations <- dir.read_callback_file(c"revocations", (), &|(), f| revoke_log::print(f)),
             umem <- dir.read_callback_file(c"umem_hook", (), &|(), f| umem_hook(f)),
             dma_bufs <- dir.read_callback_file(c"dma_bufs", (), &|(), f| dma_bufs(f)),
             devices <- dir.read_callback_file(c"devices", (), &|(), f| devices(f)),

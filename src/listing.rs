@@ -12,7 +12,8 @@ use crate::{
         task::Comm,
         Name, //
     },
-    range::VaRange, //
+    range::VaRange,
+    recent::Age, //
 };
 use kernel::{
     current, fmt,
@@ -24,6 +25,7 @@ use kernel::{
 };
 
 /// Who has registered or exported memory, and when.
+#[derive(Clone)]
 pub(crate) struct Origin {
     /// The process, by its number in the initial namespace.
     pid: i32,
@@ -35,6 +37,16 @@ impl Origin {
     /// Returns the number of the process.
     pub(crate) fn pid(&self) -> i32 {
         self.pid
+    }
+
+    /// Returns the name of the registering thread at that time.
+    pub(crate) fn comm(&self) -> &str {
+        &self.comm
+    }
+
+    /// Whether both are of one process, as far as number and name tell.
+    pub(crate) fn is_same_process(&self, other: &Self) -> bool {
+        self.pid == other.pid && *self.comm == *other.comm
     }
 
     /// Returns when the memory was registered.
@@ -103,7 +115,6 @@ impl Row<'_> {
 
     /// Prints the row as a line, with tabs between the columns.
     pub(crate) fn print(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let age = self.origin.start.elapsed().as_millis();
         write!(
             f,
             "{}\t{}\t{}\t{}\t{}\t",
@@ -119,11 +130,10 @@ impl Row<'_> {
         }
         writeln!(
             f,
-            "\t{:#x}\t{}\t{}.{:03}\t{}",
+            "\t{:#x}\t{}\t{}\t{}",
             self.range.addr(),
             self.range.len(),
-            age / 1000,
-            age % 1000,
+            Age(self.origin.start),
             self.state,
         )
     }

@@ -20,18 +20,19 @@
 //!   have in common;
 //! - [`backend`]: how a stock driver gets the addresses of a region;
 //! - [`named`]: the ranges of a process that have names; [`reject_log`]: why memory was not
-//!   registered; [`listing`]: the rows of the list of regions;
-//! - [`order`]: when the clients are asked; [`stats`]: counters; [`hint`], [`index`], [`range`]:
-//!   data structures.
+//!   registered; [`revoke_log`]: which processes have lost MRs; [`listing`]: the rows of the list of
+//!   regions;
+//! - [`order`]: when the clients are asked; [`stats`]: counters; [`hint`], [`index`], [`range`],
+//!   [`recent`]: data structures.
 //!
 //! Locks. No lock is held across a client's callback or a driver's operation, except
 //! `FastReg::links` and `LoopbackQp::busy`, which may be held across operations on kernel-owned
 //! queue pairs. Spin locks do not nest in each other. References are dropped after the lock is
 //! released, except queue pairs, which are destroyed under `FastReg::links`.
 //!
-//! 1. `Registry::entries`, `adapters::LIST`, `reject_log::LOG`, `Names::ranges` (mutexes): the
-//!    lists of clients, of devices, of rejections, and of the names of an address space; not nested
-//!    in each other;
+//! 1. `Registry::entries`, `adapters::LIST`, `reject_log::LOG`, `revoke_log::LOG`, `Names::ranges`
+//!    (mutexes): the lists of clients, of devices, of rejections, of revocations, and of the names of
+//!    an address space; not nested in each other;
 //! 2. `FastReg::links` (mutex): the queue pairs; then `LoopbackQp::busy` (mutex): one work request
 //!    at a time;
 //! 3. `Lifecycle::inner`, `Region::acquired`, `Region::mrs`, `Client::inflight`, `Map::entries`,
@@ -70,10 +71,12 @@ mod listing;
 mod named;
 mod order;
 mod range;
+mod recent;
 mod region;
 mod registered;
 mod registry;
 mod reject_log;
+mod revoke_log;
 mod stats;
 mod umem;
 
@@ -107,6 +110,7 @@ struct PeerMem {
     _adapters: adapters::Open,
     _registry: registry::Open,
     _reject_log: reject_log::Open,
+    _revoke_log: revoke_log::Open,
     _named: named::Open,
 }
 
@@ -121,6 +125,7 @@ impl kernel::InPlaceModule for PeerMem {
             },
             _named: named::open()?,
             _reject_log: reject_log::open()?,
+            _revoke_log: revoke_log::open()?,
             _registry: registry::open()?,
             _adapters: adapters::open()?,
             _umem: umem::Hook::place(text.as_ref().map_err(|e| *e)?.clone()),

@@ -36,7 +36,11 @@ use crate::{
     },
     pr_err_limited,
     pr_warn_limited,
-    registered::Deadline, //
+    registered::Deadline,
+    revoke_log::{
+        self,
+        Revocation, //
+    }, //
 };
 use kernel::{
     fmt,
@@ -50,7 +54,9 @@ use kernel::{
     },
     time::{
         delay::fsleep,
-        Delta, //
+        Delta,
+        Instant,
+        Monotonic, //
     },
 };
 
@@ -64,6 +70,17 @@ enum Cause<'a> {
     /// The device is removed. A region that the driver cannot revoke is deferred to the driver's
     /// deregistration. If the device does not answer until the deadline, the region is detached.
     Removal(&'a Arc<Region>, &'a Deadline),
+}
+
+impl Cause<'_> {
+    /// Returns the words of the list of revocations.
+    fn words(&self) -> &'static str {
+        match self {
+            Self::Invalidation => "the client has invalidated the memory",
+            Self::Unregistration => "the client was unregistered",
+            Self::Removal(..) => "the device was removed",
+        }
+    }
 }
 
 /// The result of a revocation.
@@ -132,6 +149,7 @@ impl Region {
             Cause::Unregistration | Cause::Removal(..) => Until::TornDown,
         };
         let timer = Timer::start(Point::Revoke);
+        let start = Instant::now();
         let mut failures = 0u32;
         while let Some(taken) = self.life.take(until) {
             let mut resources = match taken {
@@ -139,6 +157,7 @@ impl Region {
                 Taken::Live(resources) => match self.fence(resources, cause) {
                     Fenced::Yes(resources) => {
                         self.client.stats().count_revocation();
+                        self.record_revocation(cause, start);
                         resources
                     }
                     Fenced::Deferred => return Revoked::Deferred,
@@ -164,6 +183,18 @@ impl Region {
             break;
         }
         Revoked::TornDown
+    }
+
+    /// Adds the region, which is fenced, to the list of revocations.
+    fn record_revocation(&self, cause: Cause<'_>, start: Instant<Monotonic>) {
+        revoke_log::record(&Revocation {
+            origin: &self.origin,
+            client: self.client.name(),
+            device: self.device_name().or(self.importer()).as_deref(),
+            bytes: self.range.len() as u64,
+            took: start.elapsed(),
+            cause: cause.words(),
+        });
     }
 
     /// Fences live resources, or defers the region to the driver. Unless the result is

@@ -114,3 +114,9 @@ bind_again() {
 	expect "$2" cat "/sys/bus/pci/devices/$1/p2pmem/size"
 }
 published() { value_of "/sys/bus/pci/devices/$1/p2pmem/published"; }
+
+# lost PID: of all revocations of a process the device, the number of MRs, their bytes, and the cause.
+lost() {
+	awk -F '\t' -v pid="$1" '$2 == pid { device = $5; mrs += $6; bytes += $7; cause = $9 }
+		END { if (mrs) print device, mrs, bytes, cause }' /sys/kernel/debug/ib_peer_mem/revocations
+}

@@ -2,7 +2,7 @@
 # shellcheck shell=bash
 #
 # The counters in sysfs: exact while MRs exist, balanced after their release. The list of live
-# regions in debugfs, and iopm regions.
+# regions in debugfs, and iopm regions. The last revocations. Tracepoints.
 
 . ./steps.sh
 
@@ -80,6 +80,9 @@ test_regions() {
 	expect 0 counter num_failed_fences
 	expect "revoked revoked" eval "region_rows $one '{ print \$10 }' | xargs"
 	all_in_state "$two" live
+	cat /sys/kernel/debug/ib_peer_mem/revocations
+	expect "$DEV 2 40000 the client has invalidated the memory" lost "$one"
+	expect "" lost "$two"
 	/mnt/programs/iopm regions | tee /tmp/regions
 	expect 2 grep -cE "^ *$one peer_rdma +mr +io_peer_mem +$DEV +0x[0-9a-f]+ +0x[0-9a-f]+ +20000 B .* revoked$" /tmp/regions
 	/mnt/programs/iopm metrics >/tmp/metrics
@@ -182,10 +185,14 @@ traced() {
 	expect 1 grep -c " peer_mem_$1: " $EVENTS/trace
 }
 
+# As in operations.rst.
+HISTOGRAM='hist:keys=device,duration_ns.log2'
 test_tracepoints() {
 	local pid facts
 	mountpoint -q /sys/kernel/tracing || mount -t tracefs tracefs /sys/kernel/tracing
 	mkdir $EVENTS
+	# The debug kernel has no such triggers.
+	[ "$KIND" = debug ] || echo "$HISTOGRAM" >$EVENTS/events/ib_peer_mem/peer_mem_fence/trigger
 	echo 1 >$EVENTS/events/ib_peer_mem/enable
 	start one hold -o 100 -l 20000 "$BAR_A"
 	wait_line /tmp/one '^holding'
@@ -199,6 +206,11 @@ test_tracepoints() {
 	traced revoke
 	traced invalidate
 	note "$(grep -oE 'peer_mem_revoke: .*' $EVENTS/trace)"
+	if [ "$KIND" != debug ]; then
+		cat $EVENTS/events/ib_peer_mem/peer_mem_fence/hist
+		grep -E "device: $DEV .*duration_ns: ~ 2\^[0-9]+ .*hitcount: +1\$" $EVENTS/events/ib_peer_mem/peer_mem_fence/hist
+		echo "!$HISTOGRAM" >$EVENTS/events/ib_peer_mem/peer_mem_fence/trigger
+	fi
 	must_fail grep peer_mem_deregister $EVENTS/trace
 	kill_and_wait "$pid"
 	eventually unlisted "$pid"

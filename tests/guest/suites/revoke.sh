@@ -102,6 +102,8 @@ test_link_deleted_with_mrs() {
 	remove_device &
 	delete=$!
 	eventually balanced
+	cat /sys/kernel/debug/ib_peer_mem/revocations
+	expect "$DEV 5 500000 the device was removed" lost "$pid"
 	kill -0 "$pid"
 	kill_and_wait "$pid"
 	ended "$delete"
