@@ -375,9 +375,9 @@ mod tests {
         assert_eq!(out[0], 0);
         // Its objects go first.
         let mut destroy = [0x0a, 0x06, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
-        let before = log::errors();
+        let before = log::errors_of_thread();
         assert_eq!(run(&mut function, &destroy, 16)[0], BAD_RES_STATE);
-        assert!(log::errors() > before);
+        assert!(log::errors_of_thread() > before);
         let mut free = [0x08, 1, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0];
         put(&mut free, 8, &out[8..12]);
         assert_eq!(run(&mut function, &free, 16)[0], 0);
@@ -390,18 +390,18 @@ mod tests {
     #[test]
     fn an_unknown_command_is_an_error_with_a_status() {
         let mut function = function();
-        let before = log::errors();
+        let before = log::errors_of_thread();
         assert_eq!(run(&mut function, &[0x0f, 0xff, 0, 0], 16)[0], BAD_OP);
-        assert!(log::errors() > before);
+        assert!(log::errors_of_thread() > before);
     }
 
     #[test]
     fn no_port_is_bonded() {
         let mut function = function();
-        let before = log::errors();
+        let before = log::errors_of_thread();
         let out = run(&mut function, &[0x08, 0x42, 0, 0, 0, 0, 0, 0], 16);
         assert_eq!(out, [0; 16]);
-        assert_eq!(log::errors(), before);
+        assert_eq!(log::errors_of_thread(), before);
         // Only the user context of a command can be wrong.
         let out = run(&mut function, &[0x08, 0x42, 0, 7, 0, 0, 0, 0], 16);
         assert_eq!(out[0], BAD_RES);

@@ -36,6 +36,17 @@ pub fn errors() -> usize {
     ERRORS.load(Ordering::Relaxed)
 }
 
+#[cfg(test)]
+thread_local! {
+    static ERRORS_OF_THREAD: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
+/// Returns the number of errors of this thread. Each unit test has a thread of its own.
+#[cfg(test)]
+pub fn errors_of_thread() -> usize {
+    ERRORS_OF_THREAD.get()
+}
+
 /// Writes one line.
 pub fn line(what: &str, text: Arguments<'_>) {
     let start = START.get_or_init(Instant::now).elapsed();
@@ -51,6 +62,8 @@ pub fn line(what: &str, text: Arguments<'_>) {
 /// Writes one line, and counts it as an error.
 pub fn failed(text: Arguments<'_>) {
     ERRORS.fetch_add(1, Ordering::Relaxed);
+    #[cfg(test)]
+    ERRORS_OF_THREAD.set(ERRORS_OF_THREAD.get() + 1);
     line("ERROR ", text);
 }
 
