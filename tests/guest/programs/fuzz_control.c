@@ -53,11 +53,22 @@ void control_make(struct thread *t, enum op op, union arg *a)
 	}
 }
 
+static bool is_shared(int fd)
+{
+	for (int i = 0; i < SHARED_FILES; i++)
+		if (shared[i] == fd)
+			return true;
+	return false;
+}
+
 void control_spare_fields(union arg *a)
 {
 	if (a->name.addr < FIELDS_END &&
 	    (a->name.addr >= FIELDS_START || a->name.length > FIELDS_START - a->name.addr))
 		a->name.length = 0;
+	/* No file has a number beyond the limit; the first three are no dma-bufs. */
+	if (a->name.fd > 2 && a->name.fd < sysconf(_SC_OPEN_MAX) && !is_shared(a->name.fd))
+		a->name.fd = -1;
 }
 
 /* Ranges are rounded up to pages. */

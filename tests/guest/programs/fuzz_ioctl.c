@@ -264,7 +264,7 @@ static void call_ioctl(struct thread *t, enum op op)
 	make(t, op, f, &q);
 	if (one_in(t, 3))
 		spoil(t, &q, size);
-	if (op == OP_UNNAME)
+	if (op == OP_NAME || op == OP_UNNAME)
 		control_spare_fields(&q);
 	is_right = of_control(op) ? control_right(op, &q) :
 		   bar_right(op, &q, f && op == OP_ALLOC ? &bars[f->bar] : NULL);

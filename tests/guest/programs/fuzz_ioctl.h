@@ -43,7 +43,10 @@ void bar_answered(struct thread *t, enum op op, struct file *f, const union arg 
 /* --- fuzz_control.c: those of /dev/ib_peer_mem, likewise --- */
 
 void control_make(struct thread *t, enum op op, union arg *a);
-/* Changes a range of UNNAME that has names of the fields, whose threads know them. */
+/*
+ * Changes a range or a descriptor of NAME and UNNAME that is in a field or of a dma-buf of a field:
+ * the thread of a field knows its names.
+ */
 void control_spare_fields(union arg *a);
 bool control_right(enum op op, const union arg *a);
 void control_answered(struct thread *t, enum op op, const union arg *q, const union arg *a);
