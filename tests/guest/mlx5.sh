@@ -47,6 +47,8 @@ ipoib_ready() { [ "$(cat /sys/class/net/ib0/operstate)" = up ]; }
 
 # mlx5_unbind, mlx5_bind: the driver of the function.
 mlx5_unbind() {
+	# ib_uverbs destroys a queue pair before it zaps the doorbell page of the process.
+	connectx_refuses 'doorbell of QP * which is not there'
 	mlx5_bdf >/sys/bus/pci/drivers/mlx5_core/unbind
 }
 mlx5_bind() {
