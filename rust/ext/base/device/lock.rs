@@ -35,7 +35,7 @@ pub fn try_lock(dev: &device::Device) -> Option<Locked<'_>> {
     // SAFETY: `dev` is a valid device while it is borrowed.
     let locked = unsafe { helpers::ext_device_trylock(as_raw(dev)) };
     // INVARIANT: The call above has taken the lock.
-    locked.then_some(Locked(dev))
+    locked.then(|| Locked(dev))
 }
 
 impl Drop for Locked<'_> {
