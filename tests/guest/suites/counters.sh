@@ -73,7 +73,7 @@ test_regions() {
 		grep -E "^$(printf %x $((at - 100)))-.* $BAR_A$" "/proc/$one/maps"
 	done
 	expect 400 stat -c %a $REGIONS
-	must_fail setpriv --reuid 65534 --clear-groups -- cat $REGIONS
+	refuses "Permission denied" setpriv --reuid 65534 --clear-groups -- cat $REGIONS
 
 	unbind_in_time "$BDF_A"
 	expect 2 counter num_revocations
@@ -138,10 +138,10 @@ test_drain_of_a_client() {
 	/mnt/programs/iopm drain io_peer_mem
 	wait "$pid" || true
 	balanced
-	must_fail setpriv --reuid 65534 --clear-groups -- /mnt/programs/iopm drain --end io_peer_mem
+	refuses 'only root may drain' setpriv --reuid 65534 --clear-groups -- /mnt/programs/iopm drain --end io_peer_mem
 	/mnt/programs/iopm drain --end io_peer_mem
 	"$RDMA" write "$BAR_A"
-	must_fail eval "echo 2 >$PEERS/io_peer_mem/drain"
+	refuses 'Invalid argument' eval "echo 2 >$PEERS/io_peer_mem/drain"
 	expect 0 cat "$PEERS/io_peer_mem/drain"
 }
 
@@ -171,7 +171,7 @@ test_drain_of_a_function() {
 	/mnt/programs/iopm drain "$BDF_A"
 	unbind_in_time "$BDF_A"
 	[ ! -e "$files" ]
-	must_fail /mnt/programs/iopm drain "$BDF_A"
+	refuses 'is not bound to io_peer_mem' /mnt/programs/iopm drain "$BDF_A"
 	rebind "$BDF_A"
 	expect 0 cat "$files/drain"
 	"$RDMA" write "$BAR_A"

@@ -221,7 +221,7 @@ test_works_again() { in_bar rdma; }
 test_allocation_pins_the_module() {
 	local pid
 	start_gone
-	must_fail rmmod io_peer_mem
+	refuses 'is in use' rmmod io_peer_mem
 	unbind_in_time "$BDF_A"
 	ended "$pid"
 	timeout 60 rmmod io_peer_mem

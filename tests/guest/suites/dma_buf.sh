@@ -132,7 +132,7 @@ test_persistent_client_goes() {
 	load_sample
 	adapter_start user edu2 "$SAMPLE_DEV" 0 4096
 	# A mapping pins the module.
-	must_fail rmmod peer_client_sample
+	refuses 'is in use' rmmod peer_client_sample
 	adapter_stop user
 	rmmod peer_client_sample
 }

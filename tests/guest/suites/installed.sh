@@ -87,7 +87,7 @@ test_rdma_by_a_member_of_the_group() {
 }
 
 test_others_are_refused() {
-	must_fail as nogroup "$RDMA" reg "$BAR_A"
+	refuses 'Permission denied' as nogroup "$RDMA" reg "$BAR_A"
 }
 
 # The program of the package.

@@ -88,7 +88,7 @@ test_sample() {
 	/mnt/programs/peer_verbs write "${device[@]}" -o 4098 -l 70001 -s 50 "$BAR_A" | tee /tmp/write
 	host_has a /tmp/write wrote
 	/mnt/programs/peer_verbs atomic "${device[@]}" "$BAR_A"
-	must_fail /mnt/programs/peer_verbs reg "${device[@]}" "$BAR_A"
-	must_fail /mnt/programs/peer_verbs write "${device[@]}" -R "$BAR_A"
-	must_fail /mnt/programs/peer_verbs write "${device[@]}" -m 4096 -l 4097 "$BAR_A"
+	refuses usage: /mnt/programs/peer_verbs reg "${device[@]}" "$BAR_A"
+	refuses 'invalid option' /mnt/programs/peer_verbs write "${device[@]}" -R "$BAR_A"
+	refuses 'must lie in the mapping' /mnt/programs/peer_verbs write "${device[@]}" -m 4096 -l 4097 "$BAR_A"
 }

@@ -134,7 +134,7 @@ test_client_removed_with_mrs() {
 	local pid
 	launch hold -n 5 "$BAR_A"
 	# The open device file pins the module; the function can be unbound.
-	must_fail rmmod io_peer_mem
+	refuses 'is in use' rmmod io_peer_mem
 	unbind_in_time "$BDF_A"
 	kill_and_wait "$pid"
 	timeout 60 rmmod io_peer_mem

@@ -52,10 +52,8 @@ test_rdma_without_root() {
 }
 
 test_denied_for_others() {
-	must_fail as nogroup "$RDMA" reg "$BAR_A" 2>/tmp/error
-	cat /tmp/error
-	grep "$BAR_A: Permission denied" /tmp/error
-	grep 'group rdma' /tmp/error
+	refuses "$BAR_A: Permission denied" as nogroup "$RDMA" reg "$BAR_A"
+	grep 'group rdma' /tmp/refused
 }
 
 # Not by "udevadm control --exit": that of Debian 13 sometimes waits for a worker that has
