@@ -95,6 +95,39 @@ void check_kernel(void)
 }
 
 /*
+ * Reads the version of the module that modprobe would load; empty if there is none, or if the root is
+ * no machine.
+ */
+static void installed_version(const char *module, char *version, size_t size)
+{
+	char command[96];
+	FILE *f;
+
+	version[0] = 0;
+	if (sys_root[0])
+		return;
+	snprintf(command, sizeof(command), "/sbin/modinfo -F version %s 2>/dev/null", module);
+	f = popen(command, "re");
+	if (!f)
+		return;
+	if (!fgets(version, size, f))
+		version[0] = 0;
+	version[strcspn(version, "\n")] = 0;
+	pclose(f);
+}
+
+/* An upgrade does not touch modules that are loaded. */
+static void check_version(const char *module, const char *loaded)
+{
+	char installed[32];
+
+	installed_version(module, installed, sizeof(installed));
+	if (installed[0] && strcmp(installed, loaded))
+		report(WARN, "reboot; or unload the clients and the modules when iopm regions lists nothing",
+		       "%s %s is loaded, but %s is installed", module, loaded, installed);
+}
+
+/*
  * @unloaded: what it means that the module is installed, but not loaded, with its @text and @fix. If it is
  * OK, a missing module is no failure.
  */
@@ -116,8 +149,10 @@ static void check_module(const char *module, enum status unloaded, const char *t
 			       "%s, which serves PCI BARs, is not installed", module);
 		return;
 	}
-	if (sys_line(number, sizeof(number), "/sys/module/%s/version", module))
+	if (sys_line(number, sizeof(number), "/sys/module/%s/version", module)) {
 		snprintf(version, sizeof(version), ", version %s", number);
+		check_version(module, number);
+	}
 	sys_line(taint, sizeof(taint), "/sys/module/%s/taint", module);
 	if (strchr(taint, 'E'))
 		report(WARN, "mokutil --import /var/lib/dkms/mok.pub",

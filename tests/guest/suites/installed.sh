@@ -13,7 +13,8 @@ README=/build/after-boot
 # A driver in the manner of NVIDIA's, if DKMS has built it.
 ! modinfo vendor_client >/dev/null 2>&1 || TESTS+=" test_driver_of_dkms"
 TESTS+=" test_bind_loads_the_modules test_stack_is_stock test_no_unit_failed test_bars_are_for_the_group
-	test_rdma_by_a_member_of_the_group test_others_are_refused test_doctor test_order_of_clients
+	test_rdma_by_a_member_of_the_group test_others_are_refused test_doctor test_doctor_after_an_upgrade
+	test_order_of_clients
 	test_unbind_unloads_the_modules test_functions_of_the_boot"
 
 # The RDMA device is the administrator's.
@@ -95,6 +96,18 @@ test_doctor() {
 	iopm doctor --test rxe0 | tee /tmp/doctor
 	grep "ok .*rxe0, $BDF_A/bar2: 64 KiB written and read, bytes compared" /tmp/doctor
 	note "iopm doctor: $(tail -n 1 /tmp/doctor)"
+}
+
+# Another version runs than the installed one.
+test_doctor_after_an_upgrade() {
+	local file=/sys/module/ib_peer_mem/version
+	must_fail grep 'is installed$' /tmp/doctor
+	echo 0.9 >/tmp/version
+	mount --bind /tmp/version $file
+	iopm doctor rxe0 >/tmp/doctor || true
+	umount $file
+	cat /tmp/doctor
+	grep "^  warn  ib_peer_mem 0.9 is loaded, but $(cat $file) is installed$" /tmp/doctor
 }
 
 # A client's module comes after ours, also if it looks the symbol up by symbol_request().
