@@ -15,9 +15,6 @@ MODULES=(test_mr test_odp test_qp test_qpex test_atomic test_pd test_srq test_cq
 	test_cqex test_cq_events test_addr test_device test_parent_domain test_shared_pd
 	test_relaxed_ordering test_flow test_rss_traffic test_tag_matching test_rdmacm test_fork)
 [ "$DEV" = rxe0 ] || MODULES+=(test_mlx5_devx test_mlx5_raw_wqe test_mlx5_mkey)
-# peer.pyverbs=MODULE,...: these alone.
-selected=$(parameter pyverbs '')
-[ -z "$selected" ] || IFS=, read -r -a MODULES <<<"$selected"
 
 setup() {
 	load_stack
