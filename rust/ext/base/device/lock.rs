@@ -34,6 +34,7 @@ pub struct Locked<'a>(&'a device::Device);
 pub fn try_lock(dev: &device::Device) -> Option<Locked<'_>> {
     // SAFETY: `dev` is a valid device while it is borrowed.
     let locked = unsafe { helpers::ext_device_trylock(as_raw(dev)) };
+    // Not then_some(): a guard would be created and dropped, and the lock of another task released.
     // INVARIANT: The call above has taken the lock.
     locked.then(|| Locked(dev))
 }
