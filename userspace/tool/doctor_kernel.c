@@ -110,9 +110,8 @@ static void installed_version(const char *module, char *version, size_t size)
 	f = popen(command, "re");
 	if (!f)
 		return;
-	if (!fgets(version, size, f))
-		version[0] = 0;
-	version[strcspn(version, "\n")] = 0;
+	if (fgets(version, size, f))
+		version[strcspn(version, "\n")] = 0;
 	pclose(f);
 }
 

@@ -73,7 +73,7 @@ test_regions() {
 		grep -E "^$(printf %x $((at - 100)))-.* $BAR_A$" "/proc/$one/maps"
 	done
 	expect 400 stat -c %a $REGIONS
-	refuses "Permission denied" setpriv --reuid 65534 --clear-groups -- cat $REGIONS
+	refuses 'Permission denied' setpriv --reuid 65534 --clear-groups -- cat $REGIONS
 
 	unbind_in_time "$BDF_A"
 	expect 2 counter num_revocations

@@ -140,7 +140,7 @@ test_refusals() {
 	grep -E "	peer_rdma	.*	$DEV	io_peer_mem	EFAULT	the client could not pin the memory$" /tmp/refusal
 	doctor 0
 	says warn "s ago: peer_rdma \(pid [0-9]+\), .* device $DEV, client io_peer_mem: the client could not pin the memory \(EFAULT\)"
-	refuses "Permission denied" setpriv --reuid 65534 --clear-groups -- cat $REFUSALS
+	refuses 'Permission denied' setpriv --reuid 65534 --clear-groups -- cat $REFUSALS
 }
 
 # applications: what applications conclude, in /tmp/applications.

@@ -14,8 +14,7 @@ README=/build/after-boot
 ! modinfo vendor_client >/dev/null 2>&1 || TESTS+=" test_driver_of_dkms"
 TESTS+=" test_bind_loads_the_modules test_stack_is_stock test_no_unit_failed test_bars_are_for_the_group
 	test_rdma_by_a_member_of_the_group test_others_are_refused test_doctor test_doctor_after_an_upgrade
-	test_order_of_clients
-	test_unbind_unloads_the_modules test_functions_of_the_boot"
+	test_order_of_clients test_unbind_unloads_the_modules test_functions_of_the_boot"
 
 # The RDMA device is the administrator's.
 setup() { load_stack; }
