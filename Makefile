@@ -26,6 +26,8 @@ include dkms/install.mk
 define help
 Build and install
   make deb           Debian packages, checked by lintian; prints their directory
+  make repo KEY=FILE an apt repository with signed modules for every supported kernel, for
+                     machines without a compiler; GPG_KEY=FILE signs the repository
   make               the modules for the running kernel, with its headers and source of the
                      distribution; KDIR=TREE: for any prepared kernel tree with CONFIG_RUST
   make install       modules, headers, system configuration, libiopm and iopm, without
@@ -89,6 +91,9 @@ check-apps:
 deb:
 	@scripts/deb
 
+repo:
+	@KEY='$(KEY)' GPG_KEY='$(GPG_KEY)' scripts/repo $(KVER)
+
 HOURS ?= 1
 soak:
 	@scripts/soak $(HOURS)
@@ -133,5 +138,5 @@ clean:
 distclean:
 	scripts/clean all
 
-.PHONY: modules stock build help demo check check-kernels check-apps deb soak test shell host-test \
+.PHONY: modules stock build help demo check check-kernels check-apps deb repo soak test shell host-test \
 	kunit model coverage bench rust-analyzer fmt clippy doc htmldocs static clean distclean

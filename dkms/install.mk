@@ -10,6 +10,8 @@ SYMVERS ?= $(MODULES)/Module.symvers
 UDEVDIR ?= /usr/lib/udev
 SYSUSERSDIR ?= /usr/lib/sysusers.d
 STRIP ?= strip
+# A command that signs the file behind it, as scripts/sign-file HASH KEY CERTIFICATE of the kernel.
+SIGN ?=
 
 moddir := /usr/lib/modules/$(release)/updates/ib-peer-mem
 installed := /usr/src/ib-peer-mem
@@ -21,6 +23,7 @@ install-modules:
 	install -d $(DESTDIR)$(moddir)
 	$(data) $(MODULES)/ib_peer_mem.ko $(MODULES)/io_peer_mem.ko $(DESTDIR)$(moddir)
 	$(STRIP) -g $(DESTDIR)$(moddir)/*.ko
+	$(if $(SIGN),for module in $(DESTDIR)$(moddir)/*.ko; do $(SIGN) $$module || exit 1; done)
 
 # What client modules are built against: headers for all kernels, symbols for each.
 install-include:
