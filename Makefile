@@ -44,6 +44,7 @@ From nothing, in QEMU
   make check-apps    third-party applications on BARs, fetched when they are first needed
   make check-kernels builds for and boots every supported kernel that Debian has
   make soak HOURS=N  the long loops: hot unplug, fuzzing, stress (1 hour)
+  make scale         eight adapters with 64,000 MRs each, and what an MR costs then (40 minutes)
   make coverage      the lines of the modules that the tests run
   make bench         what registrations cost, in instructions, into Documentation/performance.rst
 
@@ -98,6 +99,9 @@ HOURS ?= 1
 soak:
 	@scripts/soak $(HOURS)
 
+scale:
+	@scripts/scale
+
 SUITE ?=
 test:
 	@KERNEL='$(KERNEL)' scripts/test $(SUITE)
@@ -138,5 +142,5 @@ clean:
 distclean:
 	scripts/clean all
 
-.PHONY: modules stock build help demo check check-kernels check-apps deb repo soak test shell host-test \
+.PHONY: modules stock build help demo check check-kernels check-apps deb repo soak scale test shell host-test \
 	kunit model coverage bench rust-analyzer fmt clippy doc htmldocs static clean distclean

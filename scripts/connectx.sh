@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
-# shellcheck disable=SC2154 # out, root, args are of scripts/qemu
+# shellcheck disable=SC2154 # out, root, args, memory are of scripts/qemu
 #
 # The emulated ConnectX beside a guest: a process of its own, which reaches the memory of the
 # guest by DMA. Sourced by scripts/qemu.
@@ -26,15 +26,20 @@ connectx_serve() {
 	done
 }
 
-# connectx_start BUS OPTION...: adds what QEMU needs to args, and starts the process with these
-# options. With CONNECTX_SOCKET set a process serves that socket already (scripts/two-guests).
+# connectx_start BUS FUNCTIONS OPTION...: adds what QEMU needs for so many functions to args, and
+# starts the process with these options. With CONNECTX_SOCKET set a process serves that socket already
+# (scripts/two-guests).
 connectx_start() {
-	local bus=$1 socket=${CONNECTX_SOCKET:-$CACHE/connectx-$$.sock}
-	shift
+	local bus=$1 functions=$2 socket sockets=()
+	shift 2
+	for ((; functions > 0; functions--)); do sockets+=("$CACHE/connectx-$$-$functions.sock"); done
+	[ -n "${CONNECTX_SOCKET:-}" ] || connectx_serve "$out/connectx" "$@" "${sockets[@]}"
+	[ -z "${CONNECTX_SOCKET:-}" ] || sockets=("$CONNECTX_SOCKET")
 	# Memory that another process can map.
-	args+=(-object 'memory-backend-memfd,id=ram,size=2G,share=on' -machine memory-backend=ram
-		-device "{\"driver\":\"vfio-user-pci\",\"bus\":\"$bus\",\"socket\":{\"type\":\"unix\",\"path\":\"$socket\"}}")
-	[ -n "${CONNECTX_SOCKET:-}" ] || connectx_serve "$out/connectx" "$@" "$socket"
+	args+=(-object "memory-backend-memfd,id=ram,size=$memory,share=on" -machine memory-backend=ram)
+	for socket in "${sockets[@]}"; do
+		args+=(-device "{\"driver\":\"vfio-user-pci\",\"bus\":\"$bus\",\"socket\":{\"type\":\"unix\",\"path\":\"$socket\"}}")
+	done
 }
 
 # connectx_end: waits for its end, which comes with that of QEMU; fails if it found an error.
