@@ -11,7 +11,8 @@ COLOURS = ["#555555", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#5
 def _ticks(low, high, log):
     if log:
         return [10 ** e for e in range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)]
-    step = 10 ** math.floor(math.log10(high or 1))
+    high = high or 1
+    step = 10 ** math.floor(math.log10(high))
     while high / step < 4:
         step /= 2
     return [step * i for i in range(int(high / step) + 2)]
