@@ -226,6 +226,13 @@ function_in_root() {
 	in_root "$dir" bash -ec "$(declare -f "$1")"$'\n"$@"' bash "$@"
 }
 
+# new_module_key TREE DIR: makes DIR/key, which signs modules, and its DIR/certificate, by the openssl of
+# the tree TREE.
+new_module_key() {
+	in_root "$1" openssl req -new -x509 -newkey rsa:2048 -nodes -days 3650 -subj "/CN=Key of a site/" \
+		-keyout "$2/key" -out "$2/certificate"
+}
+
 # over TREE CHANGES COMMAND...: runs COMMAND in the tree TREE, as in_root does; what it changes
 # there is kept in the directory CHANGES, on the cache's file system, and TREE stays as it is. With
 # "mounted" before COMMAND it runs outside, with the whole as CHANGES/root.
