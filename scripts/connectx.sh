@@ -32,9 +32,12 @@ connectx_serve() {
 connectx_start() {
 	local bus=$1 functions=$2 socket sockets=()
 	shift 2
-	for ((; functions > 0; functions--)); do sockets+=("$CACHE/connectx-$$-$functions.sock"); done
-	[ -n "${CONNECTX_SOCKET:-}" ] || connectx_serve "$out/connectx" "$@" "${sockets[@]}"
-	[ -z "${CONNECTX_SOCKET:-}" ] || sockets=("$CONNECTX_SOCKET")
+	if [ -n "${CONNECTX_SOCKET:-}" ]; then
+		sockets=("$CONNECTX_SOCKET")
+	else
+		for ((; functions > 0; functions--)); do sockets+=("$CACHE/connectx-$$-$functions.sock"); done
+		connectx_serve "$out/connectx" "$@" "${sockets[@]}"
+	fi
 	# Memory that another process can map.
 	args+=(-object "memory-backend-memfd,id=ram,size=$memory,share=on" -machine memory-backend=ram)
 	for socket in "${sockets[@]}"; do

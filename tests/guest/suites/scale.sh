@@ -11,7 +11,7 @@ TEST_LIMIT=7200
 PROCESSES=$(parameter processes 64)
 MRS=$(parameter mrs 1000)
 ALL=(mlx5_{0..7})
-ONE=(mlx5_7)
+ONE=mlx5_7
 
 setup() {
 	load_stack
@@ -19,12 +19,11 @@ setup() {
 	: >"$OUT/scale"
 }
 
-eight_adapters() { [ "$(echo /sys/class/infiniband/mlx5_*)" = "$(printf '/sys/class/infiniband/%s ' "${ALL[@]}" | sed 's/ $//')" ]; }
+eight_adapters() { [ "$(ls /sys/class/infiniband)" = "$(printf '%s\n' "${ALL[@]}")" ]; }
 
 # The last adapter is removed; the client is unregistered when the last function is unbound.
-remove() { echo "remove:1:echo $(bdf_of "${ONE[0]}") >/sys/bus/pci/drivers/mlx5_core/unbind"; }
+remove() { echo "remove:1:echo $(DEV=$ONE mlx5_bdf) >/sys/bus/pci/drivers/mlx5_core/unbind"; }
 unregister() { echo "unregister:$1:echo $BDF_A >/sys/bus/pci/drivers/io_peer_mem/unbind"; }
-bdf_of() { basename "$(readlink -f "/sys/class/infiniband/$1/device")"; }
 
 # round END... -- DEVICE...
 round() {
@@ -39,9 +38,9 @@ round() {
 in_use_if_there() { if [ -e "$PEERS/io_peer_mem" ]; then in_use; else echo 0 0 0; fi; }
 
 test_one_adapter() {
-	round kill:1 -- "${ONE[@]}"
-	round "$(remove)" -- "${ONE[@]}"
-	round "$(unregister 1)" -- "${ONE[@]}"
+	round kill:1 -- $ONE
+	round "$(remove)" -- $ONE
+	round "$(unregister 1)" -- $ONE
 }
 
 test_eight_adapters() {
