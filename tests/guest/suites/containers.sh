@@ -33,9 +33,9 @@ setup() {
 make_image() {
 	local file
 	mkdir -p "$1"/{bin,tmp,proc,sys,dev,etc}
-	cp $RDMA "$1/bin"
+	cp "$RDMA" "$1/bin"
 	cp -rL --parents /etc/libibverbs.d /usr/lib/*/libibverbs "$1"
-	for file in $RDMA /usr/lib/*/libibverbs/librxe*.so; do ldd "$file"; done |
+	for file in "$RDMA" /usr/lib/*/libibverbs/librxe*.so; do ldd "$file"; done |
 		grep -o '/[^ ]*' | sort -u | xargs cp -L --parents -t "$1"
 	chmod -R go+rX "$1"
 }
