@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * fuzz [-s SEED] [-n CALLS] [-t THREADS] [-d RDMA-DEVICE] [-a ADAPTER:MODE].. [-o COUNTS]
- *      [-clmux] BAR BAR
+ *      [-bclmux] BAR BAR
  * fuzz -r COUNTS...
  *
  * Threads that make every call of user space on the BARs' devices, with valid,
@@ -279,10 +279,12 @@ static void all_is_free(const struct bar *bar)
 static void __attribute__((noreturn)) usage(void)
 {
 	errx(2, "usage: fuzz [-s SEED] [-n CALLS] [-t THREADS] [-d RDMA-DEVICE] [-a ADAPTER:MODE]..\n"
-	     "            [-o COUNTS] [-clmux] BAR BAR\n"
+	     "            [-o COUNTS] [-bclmux] BAR BAR\n"
 	     "       fuzz -r COUNTS...\n"
 	     "  -a  use this test adapter, and dma-bufs of the test exporter; MODE: dynamic,\n"
 	     "      revocable or pinned\n"
+	     "  -b  the devices of the BARs are unbound and bound: how long each is away depends on\n"
+	     "      the speed of the machine, so calls that end with ENODEV are no failed calls\n"
 	     "  -c  use 32-bit system calls as well\n"
 	     "  -l  rather map, register, transfer and fork than make wrong calls\n"
 	     "  -m  let allocations fail (fault injection, for the tasks that ask for it)\n"
@@ -293,13 +295,14 @@ static void __attribute__((noreturn)) usage(void)
 int main(int argc, char **argv)
 {
 	const char *device = NULL, *counts_path = NULL;
+	bool devices_leave = false;
 	struct rdma opened;
 	struct count sum[OPS] = { 0 }, *counts;
 	time_t start = time(NULL);
 	int files, c;
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
-	while ((c = getopt(argc, argv, "a:s:n:t:d:o:clmurx")) != -1) {
+	while ((c = getopt(argc, argv, "a:s:n:t:d:o:bclmurx")) != -1) {
 		switch (c) {
 		case 'a': open_adapter(optarg); break;
 		case 's': seed = must_number(optarg); break;
@@ -307,6 +310,7 @@ int main(int argc, char **argv)
 		case 't': n_threads = must_number(optarg); break;
 		case 'd': device = optarg; break;
 		case 'o': counts_path = optarg; break;
+		case 'b': devices_leave = true; break;
 		case 'c': compat = true; break;
 		case 'l': lively = true; break;
 		case 'm': hungry = true; break;
@@ -378,7 +382,7 @@ int main(int argc, char **argv)
 		all_is_free(&bars[i]);
 	add_counts(sum, counts, n_threads);
 	/* Without a device all calls on it fail. */
-	if (!print_results(sum) && !unsteady)
+	if (!print_results(sum, devices_leave) && !unsteady)
 		return 1;
 	printf("fuzz: %llu calls, seed %llu, %d threads, %ld s\n",
 	       (unsigned long long)(calls_each() * n_threads), (unsigned long long)seed,

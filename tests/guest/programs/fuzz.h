@@ -170,8 +170,11 @@ void called(struct thread *t, enum op op, int error, const int *allowed);
 struct count *map_counts(const char *path, int n);
 /* Adds the counts of @n threads to @sum, which has those of one. */
 void add_counts(struct count *sum, const struct count *counts, int n);
-/* Prints a line per call. Returns false if one succeeded too rarely. */
-bool print_results(const struct count *sum);
+/*
+ * Prints a line per call. Returns false if one succeeded too rarely; if @devices_leave, of the calls
+ * that have not ended with ENODEV.
+ */
+bool print_results(const struct count *sum, bool devices_leave);
 /* Adds up and prints the counts in files. Returns the exit status. */
 int report(char **paths);
 

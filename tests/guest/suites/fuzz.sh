@@ -51,7 +51,7 @@ test_calls() {
 # The two devices are unbound and bound in turn.
 test_calls_while_devices_are_unbound() {
 	local pid n=0 bdf
-	fuzz -n "$CALLS" -t 2
+	fuzz -n "$CALLS" -t 2 -b
 	until gone "$pid"; do
 		for bdf in "$BDF_A" "$BDF_B"; do
 			nap 0.3
