@@ -24,7 +24,7 @@ setup() {
 	for user in $MEMBER $OTHER; do
 		mkdir -m 700 "/tmp/home-$user"
 		chown "$user" "/tmp/home-$user"
-		in_unit "$user" sh -ec "tar -C /tmp/image -cf - . | podman import - peer 2>/tmp/import-$user || cat /tmp/import-$user"
+		tar -C /tmp/image -cf - . | in_unit "$user" podman import - peer
 		in_unit "$user" podman images -n | grep localhost/peer
 	done
 }
@@ -104,7 +104,6 @@ hold() {
 end_hold() {
 	in_unit $MEMBER podman kill holder
 	wait
-	eventually balanced
 }
 
 test_killed_container() {
@@ -121,6 +120,7 @@ test_quota() {
 	refuses 'Disk quota exceeded' container $MEMBER --user 2000:2000 "${PEER[@]}" reg -m $((2 << 20)) "$BAR_A"
 	container $MEMBER --user 2000:2000 "${PEER[@]}" reg -m $((1 << 20)) "$BAR_A" | grep -x 'registration: ok'
 	end_hold
+	all_released
 	container $MEMBER --user 2000:2000 "${PEER[@]}" reg -m $((2 << 20)) "$BAR_A" | grep -x 'registration: ok'
 	echo >$QUOTA
 }
@@ -130,7 +130,6 @@ test_unbind_under_a_container() {
 	hold $MEMBER
 	iopm unbind "$BDF_A"
 	client_is ""
-	in_unit $MEMBER podman kill holder
-	wait
+	end_hold
 	eventually nothing_registered
 }
