@@ -52,20 +52,27 @@ pub use self::{
     },
 };
 
-use crate::shared::ext::base::pci::{
-    as_raw,
-    Bar,
-    BarRange, //
+use crate::shared::{
+    bindings::helpers,
+    ext::base::pci::{
+        as_raw,
+        Bar,
+        BarRange, //
+    }, //
 };
 use core::ops::Range;
 use kernel::{
     bindings,
     device::Bound,
+    devres,
     error::to_result,
     page::PAGE_SIZE,
     pci,
     prelude::*,
-    sync::Arc, //
+    sync::{
+        aref::ARef,
+        Arc, //
+    }, //
 };
 
 /// Returns the alignment in bytes that struct pages require of the start and the size of the
@@ -86,6 +93,28 @@ pub fn granularity() -> u64 {
 pub fn publish(dev: &pci::Device<Bound>) {
     // SAFETY: `dev` is valid while it is borrowed.
     unsafe { bindings::pci_p2pmem_publish(as_raw(dev), true) };
+}
+
+/// Closes the kernel's pool of a function on drop: every later allocation fails.
+///
+/// When a driver is unbound, the kernel frees the page maps of the function before the pool, and
+/// `pci_alloc_p2pmem()` of another driver would use a page map that is gone. So devres drops this
+/// object before the page maps.
+///
+/// # Invariants
+///
+/// The driver that called `pci_p2pdma_add_resource()` for `dev` is bound as long as this object exists.
+struct OpenPool {
+    /// The function.
+    dev: ARef<pci::Device>,
+}
+
+impl Drop for OpenPool {
+    fn drop(&mut self) {
+        // SAFETY: `self` holds the function. By the type invariants the pool of the function, if
+        // there is one, belongs to the driver that is bound.
+        unsafe { helpers::ext_p2p_close_pool(as_raw(&self.dev)) };
+    }
 }
 
 /// A part of a BAR that is peer-to-peer memory while the driver is bound.
@@ -142,6 +171,8 @@ impl Provider {
         to_result(unsafe {
             bindings::pci_p2pdma_add_resource(as_raw(dev), index as i32, size, part.start)
         })?;
+        // INVARIANT: devres drops the object, at the latest when the driver is unbound.
+        devres::register(dev.as_ref(), OpenPool { dev: dev.into() }, GFP_KERNEL)?;
         Ok(Self {
             // SAFETY: The call above has made this range peer-to-peer memory.
             member: unsafe { function.add(start..end) }?,

@@ -168,6 +168,7 @@ void ext_p2p_map_range(u64 phys, u64 *start, u64 *end);
 void ext_p2p_map_get(u64 phys);
 void ext_p2p_map_put(u64 phys, unsigned long n);
 bool ext_is_pci_p2pdma_page(struct page *page);
+void ext_p2p_close_pool(struct pci_dev *pdev);
 
 struct ext_p2p_space {
 	unsigned long free, longest;

@@ -224,6 +224,28 @@ static struct gen_pool *pool_of(struct pci_dev *pdev)
 	return pool;
 }
 
+static unsigned long no_space(unsigned long *map, unsigned long size, unsigned long start,
+			      unsigned int nr, void *data, struct gen_pool *pool,
+			      unsigned long start_addr)
+{
+	return size;
+}
+
+/*
+ * Lets every later allocation from the kernel's pool of a function fail, for the release of a driver.
+ * pci_alloc_p2pmem() takes a reference on the page map that the pool names, and devres frees the page
+ * map before pci_p2pdma_release() ends the use of the pool. On return no allocation is in progress.
+ */
+void ext_p2p_close_pool(struct pci_dev *pdev)
+{
+	struct gen_pool *pool = pool_of(pdev);
+
+	if (!pool)
+		return;
+	gen_pool_set_algo(pool, no_space, NULL);
+	synchronize_rcu();
+}
+
 /* Returns the chunk of the kernel's pool that begins at @start and has @n pages, or NULL. */
 static struct gen_pool_chunk *chunk_of(struct pci_dev *pdev, void *start, unsigned long n)
 {

@@ -228,6 +228,18 @@ test_unbind_while_another_driver_has_memory() {
 	bind_again "$BDF_B" $((32 << 20))
 }
 
+# Another driver allocates while the driver is unbound, when the kernel has freed the memory map and
+# still has the pool. KASAN reports a use of the map.
+test_allocation_when_the_memory_map_is_gone() {
+	local user=/sys/module/p2pmem_user_test/parameters
+	insmod "$MODS/external/tests/symbols/p2pmem_user_test.ko" "bdf=$BDF_B" late=1
+	expect 1 cat $user/can_allocate
+	unbind "$BDF_B"
+	expect "1 0" cat $user/late_result
+	rmmod p2pmem_user_test
+	bind_again "$BDF_B" $((32 << 20))
+}
+
 # What another driver has left in memory that it frees, such as the blocks of the NVMe target.
 test_what_other_drivers_leave() {
 	leave
