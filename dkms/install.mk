@@ -56,7 +56,7 @@ install-system: install-udev
 dkms_source := Kbuild version.mk include rust src samples/io_peer_mem scripts/inner/kernel-stock \
 	dkms/build dkms/compat dkms/kernel-tree
 # The releases that the modules build for, oldest first.
-kernels = $(shell grep '^[0-9]' scripts/kernels | sort -V)
+kernels = $(shell awk '/^[0-9]/ { print $$1 }' scripts/kernels | sort -Vu)
 install-dkms-source:
 	install -d $(dkms_dir)
 	find $(dkms_source) -type f ! -name '*.o' ! -name '.*' ! -name '*_generated.rs' ! -name '*.rmeta' \

@@ -15,7 +15,8 @@ LOGS=${PEER_MEM_RUN:+$PEER_MEM_RUN/log}
 LOGS=${LOGS:-$CACHE/log}
 # The architecture of kernels and guests: amd64, or arm64, whose modules are cross-built. The name of
 # an arm64 kernel is enough.
-case ${KVER:-} in *-arm64*) ARCH=arm64 ;; esac
+arch_of() { case $1 in *-arm64 | *-arm64-*) echo arm64 ;; *) echo amd64 ;; esac; }
+[ -z "${KVER:-}" ] || ARCH=$(arch_of "$KVER")
 ARCH=${ARCH:-amd64}
 export TOP CACHE JOBS PEER_MEM_RUN
 # No job server and no flags of the make that may run this script.
@@ -46,6 +47,18 @@ arch() {
 	[ "$ARCH" = amd64 ] || dir+=/$ARCH
 	[ -f "$dir/$1" ] || die "there is no $1 for $ARCH"
 	"$dir/$1" "${@:2}"
+}
+
+# known_series: prints the series of kernels in scripts/kernels, the oldest first.
+known_series() { awk '/^[0-9]/ { print $1 }' "$TOP/scripts/kernels" | sort -Vu; }
+
+# suite_of RELEASE: the suite of Debian whose compilers have built the kernel.
+suite_of() {
+	case $1 in
+	*+deb13-*) echo trixie ;;
+	*+deb14-*) echo forky ;;
+	*) echo experimental ;;
+	esac
 }
 
 need_root() {
