@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
-# shellcheck disable=SC2154 # out, root, args, memory are of scripts/qemu
+# shellcheck disable=SC2154 # out, root, args are of scripts/qemu
 #
 # The emulated ConnectX beside a guest: a process of its own, which reaches the memory of the
 # guest by DMA. Sourced by scripts/qemu.
@@ -26,8 +26,8 @@ connectx_serve() {
 	done
 }
 
-# connectx_start BUS FUNCTIONS OPTION...: adds what QEMU needs for so many functions to args, and
-# starts the process with these options. With CONNECTX_SOCKET set a process serves that socket already
+# connectx_start BUS FUNCTIONS OPTION...: adds so many functions to args, and starts the process with
+# these options. The memory of the guest must be one that another process can map. With CONNECTX_SOCKET set a process serves that socket already
 # (scripts/two-guests).
 connectx_start() {
 	local bus=$1 functions=$2 socket sockets=()
@@ -38,8 +38,6 @@ connectx_start() {
 		for ((; functions > 0; functions--)); do sockets+=("$CACHE/connectx-$$-$functions.sock"); done
 		connectx_serve "$out/connectx" "$@" "${sockets[@]}"
 	fi
-	# Memory that another process can map.
-	args+=(-object "memory-backend-memfd,id=ram,size=$memory,share=on" -machine memory-backend=ram)
 	for socket in "${sockets[@]}"; do
 		args+=(-device "{\"driver\":\"vfio-user-pci\",\"bus\":\"$bus\",\"socket\":{\"type\":\"unix\",\"path\":\"$socket\"}}")
 	done
