@@ -24,8 +24,10 @@ test_devinfo() {
 	grep -q 'PORT_ACTIVE' /tmp/devinfo
 }
 
-# iopm finds nothing to fix, and transfers bytes into both BARs.
+# iopm finds nothing to fix, and transfers bytes into both BARs. The emulated adapter does not reach the
+# memory of an SSD, whose driver is built into some kernels.
 test_doctor() {
+	[ ! -e "/sys/bus/pci/devices/$BDF_SSD/driver" ] || unbind "$BDF_SSD"
 	/mnt/programs/iopm doctor --test "$DEV" | tee /tmp/doctor
 	grep -E "^  ok    $DEV \(mlx5_ib\): hooked, served by dma-buf, can fence: (yes|not seen yet)$" /tmp/doctor
 	grep -E "^  ok    $DEV, $BDF_A/bar2: distance [0-9]+ (bus address|host bridge)$" /tmp/doctor
