@@ -60,6 +60,50 @@ const struct ext_task_entry *ext_task_table_find(const struct ext_task_table *ta
 	return find(tasks, task);
 }
 
+/* Unplaced tasks, by the first slot that a task tries. */
+static struct hlist_bl_head unplaced[EXT_TASK_SLOTS];
+
+void ext_unplaced_task_add(struct ext_unplaced_task *entry, unsigned long task, void *value)
+{
+	struct hlist_bl_head *head = &unplaced[ext_task_first_slot_of(task)];
+
+	entry->task = task;
+	entry->value = value;
+	hlist_bl_lock(head);
+	hlist_bl_add_head(&entry->node, head);
+	hlist_bl_unlock(head);
+}
+
+void ext_unplaced_task_remove(struct ext_unplaced_task *entry)
+{
+	struct hlist_bl_head *head = &unplaced[ext_task_first_slot_of(entry->task)];
+
+	hlist_bl_lock(head);
+	hlist_bl_del(&entry->node);
+	hlist_bl_unlock(head);
+}
+
+void *ext_unplaced_task_value(unsigned long task)
+{
+	struct hlist_bl_head *head = &unplaced[ext_task_first_slot_of(task)];
+	struct ext_unplaced_task *entry;
+	struct hlist_bl_node *node;
+	void *value = NULL;
+
+	/* The task sees the entry that the task itself has added. */
+	if (hlist_bl_empty(head))
+		return NULL;
+	hlist_bl_lock(head);
+	hlist_bl_for_each_entry(entry, node, head, node) {
+		if (entry->task == task) {
+			value = entry->value;
+			break;
+		}
+	}
+	hlist_bl_unlock(head);
+	return value;
+}
+
 static unsigned long trial_task;
 
 void ext_trial_begin(unsigned long task)

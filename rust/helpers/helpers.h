@@ -6,6 +6,7 @@
 #ifndef EXT_HELPERS_H
 #define EXT_HELPERS_H
 
+#include <linux/list_bl.h>
 #include <linux/types.h>
 
 struct completion;
@@ -85,6 +86,19 @@ void ext_task_table_leave(struct ext_task_entry *entry);
 const struct ext_task_entry *ext_task_table_find(const struct ext_task_table *tasks, unsigned long task);
 /* Returns the number of the first slot that @task tries. */
 unsigned int ext_task_first_slot(unsigned long task);
+
+/* A task without a slot. Only the task itself adds and removes the object. */
+struct ext_unplaced_task {
+	struct hlist_bl_node node;
+	unsigned long task;
+	void *value;
+};
+
+/* @entry must stay in place until ext_unplaced_task_remove(). */
+void ext_unplaced_task_add(struct ext_unplaced_task *entry, unsigned long task, void *value);
+void ext_unplaced_task_remove(struct ext_unplaced_task *entry);
+/* Returns the value of @task, or NULL if @task was not added. @task must be the caller. */
+void *ext_unplaced_task_value(unsigned long task);
 
 /* Redirects the functions in @list, except for calls by tasks in @tasks. */
 struct ext_redirection *ext_ftrace_redirect(const struct ext_redirect *list, unsigned int count,

@@ -4,7 +4,8 @@
 //! Code in the call that cannot get the value as an argument, such as a hook, looks for the task in
 //! the table. [`TaskTable`] is a table, and [`TaskEntry`] an entry. Used by the hooks on kernel functions.
 //!
-//! There is no lock, and tasks that start at different slots write to different cache lines.
+//! There is no lock, and tasks that start at different slots write to different cache lines. A table has
+//! a limited number of slots; [`UnplacedTask`] is a task beyond these.
 
 use super::task::TaskId;
 use crate::shared::bindings::helpers;
@@ -80,9 +81,45 @@ impl Drop for TaskEntry<'_> {
     }
 }
 
+/// A task with a value, for which a table has no slot: there is no limit to the number of such tasks.
+/// Drop removes the task. Each module has one set of them.
+///
+/// # Invariants
+///
+/// The C object is in the set, and the value is not NULL.
+pub(super) struct UnplacedTask(KBox<Opaque<helpers::ext_unplaced_task>>);
+
+impl UnplacedTask {
+    /// Adds `task`, which must be the caller, with `value`.
+    ///
+    /// Context: may sleep.
+    pub(super) fn new(task: TaskId, value: NonNull<c_void>) -> Result<Self> {
+        let entry = KBox::new(Opaque::zeroed(), GFP_KERNEL)?;
+        // SAFETY: The object stays in its box until drop.
+        unsafe { helpers::ext_unplaced_task_add(entry.get(), task.0, value.as_ptr()) };
+        // INVARIANT: Just added.
+        Ok(Self(entry))
+    }
+
+    /// Returns the value of `task`, or `None` if `task` was not added. `task` must be the caller.
+    ///
+    /// Context: any but interrupts.
+    pub(super) fn value(task: TaskId) -> Option<NonNull<c_void>> {
+        // SAFETY: The function has no preconditions.
+        NonNull::new(unsafe { helpers::ext_unplaced_task_value(task.0) })
+    }
+}
+
+impl Drop for UnplacedTask {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariants the object is in the set.
+        unsafe { helpers::ext_unplaced_task_remove(self.0.get()) };
+    }
+}
+
 #[cfg(ext_tests)]
 #[kunit_tests(ext_task_table)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
     /// Number of slots that a task tries.
@@ -98,6 +135,21 @@ mod tests {
     fn first(task: TaskId) -> u32 {
         // SAFETY: The function only computes.
         unsafe { helpers::ext_task_first_slot(task.0) }
+    }
+
+    /// Takes all slots of `task` in `tasks`.
+    pub(in super::super) fn fill(
+        tasks: &TaskTable,
+        task: TaskId,
+    ) -> Result<KVec<Option<TaskEntry<'_>>>> {
+        let mut others = KVec::with_capacity(PROBES, GFP_KERNEL)?;
+        let mut n = task.0;
+        for _ in 0..PROBES {
+            let other = neighbour(task, n);
+            n = other.0;
+            others.push(tasks.enter(other), GFP_KERNEL)?;
+        }
+        Ok(others)
     }
 
     fn table() -> Result<KBox<TaskTable>> {
@@ -144,19 +196,35 @@ mod tests {
     fn full() -> Result {
         let tasks = table()?;
         let task = TaskId(0x1000);
-        let mut others = KVec::with_capacity(PROBES, GFP_KERNEL)?;
-        let mut n = task.0;
-        for _ in 0..PROBES {
-            let other = neighbour(task, n);
-            n = other.0;
-            others.push(tasks.enter(other), GFP_KERNEL)?;
-        }
+        let mut others = fill(&tasks, task)?;
         let rejected = tasks.enter(task).is_none();
         let absent = !tasks.contains(task);
         others.pop();
         let accepted = tasks.enter(task).is_some();
         drop(others);
         assert!(rejected && absent && accepted);
+        Ok(())
+    }
+
+    /// Unplaced tasks with the same slots have values of their own.
+    #[test]
+    fn unplaced() -> Result {
+        let a = TaskId(0x1000);
+        let b = neighbour(a, 0x1000);
+        let (mut x, mut y) = (0, 0);
+        let (x, y) = (NonNull::from(&mut x).cast(), NonNull::from(&mut y).cast());
+        let values = || (UnplacedTask::value(a), UnplacedTask::value(b));
+        let first = UnplacedTask::new(a, x)?;
+        let alone = values();
+        let second = UnplacedTask::new(b, y)?;
+        let both = values();
+        drop(first);
+        let left = values();
+        drop(second);
+        assert!(alone == (Some(x), None));
+        assert!(both == (Some(x), Some(y)));
+        assert!(left == (None, Some(y)));
+        assert!(values() == (None, None));
         Ok(())
     }
 }

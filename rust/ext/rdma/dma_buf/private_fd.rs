@@ -17,7 +17,8 @@ use crate::shared::ext::{
         task::TaskId,
         task_table::{
             TaskEntry,
-            TaskTable, //
+            TaskTable,
+            UnplacedTask, //
         },
         worker, //
     }, //
@@ -43,10 +44,6 @@ use kernel::{
             Atomic,
             Release, //
         }, //
-    },
-    time::{
-        delay::fsleep,
-        Delta, //
     }, //
 };
 
@@ -69,41 +66,54 @@ struct Pending {
     used: Cell<bool>,
 }
 
-/// The entry of the current task in [`TASKS`]. Dropping the object removes the entry.
+/// The current task as one that imports: in [`TASKS`], or without a slot there. Dropping the object
+/// removes the task.
 ///
 /// # Invariants
 ///
-/// The value of the entry is a [`Pending`] that lives for `'a`.
-struct Entry<'a>(TaskEntry<'static>, PhantomData<&'a Pending>);
+/// The value of the task is a [`Pending`] that lives for `'a`.
+struct Entry<'a> {
+    _placed: Option<TaskEntry<'static>>,
+    /// Without a slot: other tasks have all slots that the task tries. The task must not wait for the
+    /// slots: each task keeps the slot until the adapter of that task has answered.
+    _unplaced: Option<UnplacedTask>,
+    _pending: PhantomData<&'a Pending>,
+}
 
 impl<'a> Entry<'a> {
-    /// Enters the current task in the table. Waits while other tasks occupy all slots of the table
-    /// for this task.
+    /// Enters the current task.
     ///
-    /// May return `EDEADLK` if the task is in the table.
+    /// May return `EDEADLK` if the task imports already, and `ENOMEM`.
     ///
     /// Context: may sleep.
     fn new(pending: &'a Pending) -> Result<Self> {
-        loop {
-            if let Some(entry) = TASKS.enter(TaskId::current()) {
-                entry.set_value(ptr::from_ref(pending).cast_mut().cast());
-                // INVARIANT: Just set.
-                return Ok(Self(entry, PhantomData));
+        let (task, value) = (TaskId::current(), NonNull::from(pending).cast());
+        let placed = TASKS.enter(task);
+        let unplaced = match &placed {
+            Some(entry) => {
+                entry.set_value(value.as_ptr());
+                None
             }
-            if with_current(|_| ()).is_some() {
-                return Err(compat::edeadlk());
-            }
-            fsleep(Delta::from_millis(1));
-        }
+            None if with_current(|_| ()).is_some() => return Err(compat::edeadlk()),
+            None => Some(UnplacedTask::new(task, value)?),
+        };
+        // INVARIANT: Just set.
+        Ok(Self {
+            _placed: placed,
+            _unplaced: unplaced,
+            _pending: PhantomData,
+        })
     }
 }
 
 /// Calls `f` with the import of the current task. Returns `None` if the task imports nothing.
 fn with_current<R>(f: impl FnOnce(&Pending) -> R) -> Option<R> {
-    let pending = TASKS.value(TaskId::current())?;
-    // SAFETY: The task is in the table, so the task is inside `call`, and the value is a `Pending`
-    // that lives until `call` returns. `call` returns after `f`.
-    Some(f(unsafe { &*pending.cast::<Pending>() }))
+    let task = TaskId::current();
+    let placed = TASKS.value(task).and_then(NonNull::new);
+    let pending = placed.or_else(|| UnplacedTask::value(task))?;
+    // SAFETY: The task is inside `call`, and the value is a `Pending` that lives until `call` returns.
+    // `call` returns after `f`.
+    Some(f(unsafe { pending.cast::<Pending>().as_ref() }))
 }
 
 /// Sets whether the hook on `dma_buf_get()` is placed.
@@ -113,13 +123,14 @@ pub(in super::super) fn set_hooked(hooked: bool) {
 
 /// Returns the dma-buf that the current task imports as `fd`, with a reference for the caller.
 pub(in super::super) fn get(fd: i32) -> Option<*mut bindings::dma_buf> {
+    if fd != PRIVATE_FD {
+        return None;
+    }
     let file: ARef<File> = with_current(|pending| {
-        (fd == PRIVATE_FD).then(|| {
-            pending.used.set(true);
-            // SAFETY: The caller of `call` keeps the file, and the file belongs to a dma-buf.
-            unsafe { File::from_raw_file(pending.file.as_ptr()) }.into()
-        })
-    })??;
+        pending.used.set(true);
+        // SAFETY: The caller of `call` keeps the file, and the file belongs to a dma-buf.
+        unsafe { File::from_raw_file(pending.file.as_ptr()) }.into()
+    })?;
     let file = ARef::into_raw(file).cast::<bindings::file>();
     // SAFETY: The private data of the file of a dma-buf is the dma-buf.
     Some(unsafe { (*file.as_ptr()).private_data.cast() })
@@ -179,7 +190,10 @@ pub(in super::super) unsafe fn call<T: Send>(
 #[kunit_tests(ext_dma_buf_private_fd)]
 mod tests {
     use super::*;
-    use crate::shared::bindings::helpers;
+    use crate::shared::{
+        bindings::helpers,
+        ext::rdma::task_table::tests::fill, //
+    };
     use kernel::{
         error::from_err_ptr,
         ffi::c_int, //
@@ -241,6 +255,23 @@ mod tests {
             Ok((inner.err(), address(&file, fd)))
         })?;
         assert_eq!(inner, (Some(compat::edeadlk()), Some(0x1000)));
+        Ok(())
+    }
+
+    /// Other tasks have all slots of this task, as when many tasks register at the same time, and
+    /// keep them: this task does not wait.
+    #[test]
+    fn does_not_wait_for_the_slots_of_other_tasks() -> Result {
+        let file = file(ptr::without_provenance_mut(0x1000))?;
+        let others = fill(&TASKS, TaskId::current())?;
+        assert!(others.iter().all(Option::is_some));
+        let inner = call_hooked(&file, |fd| {
+            let inner = call_hooked(&file, |_| Ok(()));
+            Ok((inner.err(), address(&file, fd)))
+        })?;
+        drop(others);
+        assert_eq!(inner, (Some(compat::edeadlk()), Some(0x1000)));
+        assert_eq!(address(&file, PRIVATE_FD), None);
         Ok(())
     }
 
