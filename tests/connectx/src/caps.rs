@@ -28,6 +28,8 @@ const FLOW_TABLE: u64 = 7;
 /// The capabilities are after the head of the output, and of the input that sets them.
 const AT: usize = 16;
 const BYTES: usize = 4096;
+/// Log base 2 of the pages of 4 KiB in the largest page of a host, of 64 KiB.
+const MAX_LOG_UAR_PAGE: u32 = 4;
 
 /// Of all ports: what mlx5_core and mlx5_ib ask for.
 const GENERAL_CAPS: &[(Field, u64)] = &[
@@ -296,6 +298,15 @@ impl Function {
         }
         if kind == ODP && !self.features.odp {
             return Err(Refusal::new(BAD_PARAM, "on-demand paging is not announced"));
+        }
+        if kind == GENERAL {
+            // The driver says how large the pages of its host are.
+            let log = cmd_hca_cap::log_uar_page_sz.get32(&caps);
+            if log > MAX_LOG_UAR_PAGE {
+                return Err(Refusal::new(BAD_PARAM, "no such page size"));
+            }
+            self.hca.objects.set_log_uars(log);
+            cmd_hca_cap::num_of_uars_per_page.set(&mut caps, 1 << log);
         }
         trace!(2, "fn{}: capabilities of type {kind} are set", self.id);
         self.hca.caps.insert(kind, caps);

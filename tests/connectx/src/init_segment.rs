@@ -198,6 +198,27 @@ mod tests {
     use crate::caps::Features;
     use crate::dma::tests::add;
 
+    /// With pages of 16 KiB the driver maps four UARs at once.
+    #[test]
+    fn a_host_page_of_uars_is_allocated_at_once() {
+        let mut function = Function::new(0, Features::default());
+        let mut input = vec![0; 16 + 4096];
+        crate::ifc::cmd_hca_cap::log_uar_page_sz.set(&mut input[16..], 2);
+        assert!(function.set_hca_cap(&input).is_ok());
+        let mut alloc = || {
+            let mut out = crate::command::Reply::new(16);
+            let done = function.basic_command(crate::ifc::op::ALLOC_UAR, &[0; 16], &mut out);
+            assert!(matches!(done, Some(Ok(()))));
+            be32(out.bytes(), 8)
+        };
+        assert_eq!([alloc(), alloc()], [FIRST_UAR, FIRST_UAR + 4]);
+        let objects = &function.hca.objects;
+        assert!((FIRST_UAR..FIRST_UAR + 8).all(|page| objects.has_uar(page)));
+        assert!(!objects.has_uar(FIRST_UAR + 8));
+        crate::ifc::cmd_hca_cap::log_uar_page_sz.set(&mut input[16..], 5);
+        assert!(function.set_hca_cap(&input).is_err());
+    }
+
     #[test]
     fn a_copied_work_request_rings_once() {
         const QPN: u32 = 5;

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use crate::bits::{be16, be32, put};
-use crate::command::{user, Refusal, Reply, BAD_RES};
+use crate::command::{user, Refusal, Reply, BAD_PARAM, BAD_RES};
 use crate::config::BAR0_SIZE;
 use crate::function::{Function, FIRST_UAR};
 use crate::ifc::{
@@ -118,7 +118,10 @@ pub const NULL_MKEY: u32 = 0x200;
 pub struct Objects {
     live: BTreeMap<(Kind, u32), u32>,
     next: BTreeMap<Kind, u32>,
+    /// By the first of the UARs that are allocated together.
     uars: BTreeMap<u32, u32>,
+    /// Log base 2 of the number of UARs that a driver gets at once: of one page of its host.
+    log_uars: u32,
     /// Pages that the driver has given, for it to have back.
     pages: Vec<u64>,
 }
@@ -151,7 +154,7 @@ impl Objects {
 
     /// Fails if a UAR is not allocated, or is not for the user context `user`.
     pub fn usable_uar(&self, page: u32, user: u32) -> Result<(), Refusal> {
-        match self.uars.get(&page) {
+        match self.uars.get(&self.first_uar(page)) {
             Some(owner) => Refusal::unless_owner(*owner, user),
             None => {
                 let why = format!("page {page} of doorbells is not allocated");
@@ -162,7 +165,17 @@ impl Objects {
 
     /// Returns whether a UAR is allocated.
     pub fn has_uar(&self, page: u32) -> bool {
-        self.uars.contains_key(&page)
+        self.uars.contains_key(&self.first_uar(page))
+    }
+
+    /// Returns the first of the UARs that are allocated together with `page`.
+    fn first_uar(&self, page: u32) -> u32 {
+        page >> self.log_uars << self.log_uars
+    }
+
+    /// Sets how many UARs a driver gets at once, as a log base 2.
+    pub fn set_log_uars(&mut self, log: u32) {
+        self.log_uars = log;
     }
 
     /// Returns how many objects of each kind there are, of the user contexts that `of` accepts.
@@ -320,7 +333,9 @@ impl Function {
 
     fn alloc_uar(&mut self, uid: u32, out: &mut Reply) -> Result<(), Refusal> {
         let pages = (BAR0_SIZE / 4096) as u32;
-        let free = (FIRST_UAR..pages).find(|page| !self.hca.objects.has_uar(*page));
+        let step = 1 << self.hca.objects.log_uars;
+        let mut all = (FIRST_UAR..pages).step_by(step);
+        let free = all.find(|page| !self.hca.objects.has_uar(*page));
         let page = free.ok_or(Refusal::new(BAD_RES, "no UAR is left"))?;
         self.hca.objects.uars.insert(page, uid);
         out.put(8, &page.to_be_bytes());
@@ -329,7 +344,12 @@ impl Function {
 
     fn dealloc_uar(&mut self, page: u32, uid: u32) -> Result<(), Refusal> {
         self.hca.objects.usable_uar(page, uid)?;
-        self.hca.objects.uars.remove(&page);
+        if self.hca.objects.uars.remove(&page).is_none() {
+            return Err(Refusal::new(
+                BAD_PARAM,
+                format!("UAR {page} is not the first"),
+            ));
+        }
         Ok(())
     }
 
