@@ -135,8 +135,11 @@ static int map_for_process(struct dma_buf *dmabuf, struct vm_area_struct *vma)
 
 	if (!(vma->vm_flags & VM_SHARED))
 		return -EINVAL;
+	/* On other architectures than x86 programs could not copy at any offset. */
 	if (b->function)
-		vma->vm_page_prot = pgprot_noncached(vma->vm_page_prot);
+		vma->vm_page_prot = IS_ENABLED(CONFIG_X86) ?
+					    pgprot_noncached(vma->vm_page_prot) :
+					    pgprot_writecombine(vma->vm_page_prot);
 	vm_flags_set(vma, VM_PFNMAP | VM_IO | VM_DONTEXPAND | VM_DONTDUMP);
 	/* The file of the VMA holds it. */
 	vma->vm_private_data = dmabuf;

@@ -39,7 +39,8 @@ static struct page *one_alloc(struct buffer *b)
 	at = pci_alloc_p2pmem(b->function, PAGE_SIZE);
 	if (!at)
 		return NULL;
-	memset(at, 0, PAGE_SIZE);
+	/* On other architectures than x86 memset() may use instructions for ordinary memory alone. */
+	memset_io((void __iomem *)at, 0, PAGE_SIZE);
 	return virt_to_page(at);
 }
 

@@ -35,7 +35,9 @@ static int map(struct file *file, struct vm_area_struct *vma)
 {
 	if (!(vma->vm_flags & VM_SHARED))
 		return -EINVAL;
-	vma->vm_page_prot = pgprot_noncached(vma->vm_page_prot);
+	/* Programs copy at any offset, to which an uncached mapping objects on other architectures. */
+	vma->vm_page_prot = IS_ENABLED(CONFIG_X86) ? pgprot_noncached(vma->vm_page_prot) :
+						     pgprot_writecombine(vma->vm_page_prot);
 	vma->vm_ops = &vm_ops;
 	return vm_iomap_memory(vma, pci_resource_start(function, BAR),
 			       pci_resource_len(function, BAR));
