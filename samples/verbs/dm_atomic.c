@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /*
- * dm_atomic BAR [RDMA-DEVICE] - a counter in device memory
+ * dm_atomic BAR [RDMA-DEVICE [GID-INDEX]] - a counter in device memory
  *
  * Allocates device memory aligned for atomics, registers it as a zero-based memory
  * region, and counts in it with RDMA fetch-and-add. The calls are those of
@@ -22,9 +22,9 @@
 
 static void usage(FILE *to)
 {
-	fprintf(to, "usage: dm_atomic BAR [RDMA-DEVICE]\n"
+	fprintf(to, "usage: dm_atomic BAR [RDMA-DEVICE [GID-INDEX]]\n"
 		"Counts with RDMA atomics in memory of the BAR, /dev/io_peer_mem/BDF/barN (\"iopm list\").\n"
-		"RDMA-DEVICE is rxe0 if not given.\n");
+		"RDMA-DEVICE is rxe0 if not given, GID-INDEX 0. RoCE v2 of other devices needs another GID.\n");
 }
 
 int main(int argc, char **argv)
@@ -41,7 +41,7 @@ int main(int argc, char **argv)
 		usage(stdout);
 		return 0;
 	}
-	if (argc < 2 || argc > 3) {
+	if (argc < 2 || argc > 4) {
 		usage(stderr);
 		return 2;
 	}
@@ -54,6 +54,7 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	rdma = rdma_open(argc > 2 ? argv[2] : "rxe0");
+	rdma.gid_index = argc > 3 ? atoi(argv[3]) : 0;
 
 	dm = iopm_alloc_dm(bar, &attr);
 	if (!dm)

@@ -29,7 +29,7 @@ static uint64_t physical(const char *addr)
 {
 	uint64_t entry = 0;
 
-	if (pread(pagemap, &entry, sizeof(entry), (uintptr_t)addr / 4096 * 8) != sizeof(entry))
+	if (pread(pagemap, &entry, sizeof(entry), (uintptr_t)addr / (uintptr_t)sysconf(_SC_PAGESIZE) * 8) != sizeof(entry))
 		err(1, "/proc/self/pagemap");
 	return entry & ((1ull << 55) - 1);
 }

@@ -7,13 +7,18 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
+#include <unistd.h>
 
 #include <io_peer_mem.h>
 #include <iopm.h>
 
 #include "verbs.h"
 
-#define PAGE 4096
+/* The pages of this machine, and the largest of any. */
+#define PAGE ((size_t)sysconf(_SC_PAGESIZE))
+#define MAX_PAGE 65536
+/* Two pages and a part of a third one. */
+#define LENGTH (2 * PAGE + 1808)
 #define ACCESS_DM (ACCESS_ALL | IBV_ACCESS_ZERO_BASED)
 
 /* A failed expectation ends the test. */
@@ -32,6 +37,9 @@ int dm_alloc_errno(struct iopm_context *bar, size_t length, uint32_t log_align,
 
 /* The path of the BAR. */
 extern const char *dm_path;
+
+/* Opens the RDMA device of the command line. */
+struct rdma dm_rdma(void);
 
 /* By the ioctl. Return the file; the first one returns -1 with errno set on failure. */
 int raw_try_alloc(int bar, uint64_t length, uint32_t flags);

@@ -85,7 +85,7 @@ void test_abi(struct iopm_context *context)
 	n = range(zero, range(zero, 0, 0, 8), 40, 64);
 	must_refuse("capacity", bar, IO_PEER_MEM_IOC_DM_CAPACITY, &c, sizeof(c), zero, n);
 	expect_u64("files", open_files(), before);
-	dm = raw_alloc(bar, 5000, 0);
+	dm = raw_alloc(bar, PAGE + 904, 0);
 	expect_true("close on exec", fcntl(dm, F_GETFD) == FD_CLOEXEC);
 	n = range(zero, range(zero, 0, 0, 8), 48, 64);
 	must_refuse("info", dm, IO_PEER_MEM_IOC_DM_INFO, &info, sizeof(info), zero, n);
@@ -98,8 +98,8 @@ void test_abi(struct iopm_context *context)
 	info.flags = 0;
 	memset(info.reserved, 0, sizeof(info.reserved));
 	expect_errno("info", try(dm, IO_PEER_MEM_IOC_DM_INFO, &info), 0);
-	expect_u64("length", info.length, 5000);
-	expect_u64("size", info.size, 8192);
+	expect_u64("length", info.length, PAGE + 904);
+	expect_u64("size", info.size, 2 * PAGE);
 	expect_u64("bar", info.bar, 2);
 	expect_u64("pad", info.pad, 0);
 	printf("%04x:%02x:%02x.%x\n", info.domain, info.address >> 8, info.address >> 3 & 31,

@@ -71,7 +71,7 @@ static void sizes(struct iopm_context *bar)
 void test_query(struct iopm_context *bar)
 {
 	struct iopm_pci_address none = { .domain = 0, .bdf = 0xfeff };
-	struct iopm_dm *dm = dm_alloc(bar, 5000, 16);
+	struct iopm_dm *dm = dm_alloc(bar, PAGE + 904, 16);
 	struct iopm_nearest nearest;
 	struct iopm_dm_attr attr;
 	struct iopm_range range;
@@ -79,19 +79,19 @@ void test_query(struct iopm_context *bar)
 
 	sizes(bar);
 	expect_errno("query of an allocation", iopm_query_dm(dm, &attr), 0);
-	expect_u64("length", attr.length, 5000);
-	expect_u64("size", attr.size, 8192);
+	expect_u64("length", attr.length, PAGE + 904);
+	expect_u64("size", attr.size, 2 * PAGE);
 	expect_u64("alignment", attr.bar_offset % 65536, 0);
 	expect_u64("BAR", attr.bar, 2);
 	expect_u64("prefetchable", attr.comp_mask, IOPM_DM_ATTR_MMAP_WC);
-	map = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, (int)dm->handle,
-		   (off_t)attr.mmap_wc + 4096);
+	map = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, (int)dm->handle,
+		   (off_t)(attr.mmap_wc + PAGE));
 	expect_true("a mapping that combines writes", map != MAP_FAILED);
 	map[9] = 8;
 	__sync_synchronize();
-	expect_errno("its byte", iopm_memcpy_from_dm(&byte, dm, 4096 + 9, 1), 0);
+	expect_errno("its byte", iopm_memcpy_from_dm(&byte, dm, PAGE + 9, 1), 0);
 	expect_u64("its byte", (uint64_t)byte, 8);
-	munmap(map, 4096);
+	munmap(map, PAGE);
 	/* A program of version 1.0. */
 	memset(&attr, 0x5a, sizeof(attr));
 	expect_errno("a smaller structure",
@@ -100,12 +100,12 @@ void test_query(struct iopm_context *bar)
 	expect_errno("not an allocation", iopm_query_dm(&(struct iopm_dm){ .handle = bar->cmd_fd },
 							 &attr), ENOTTY);
 
-	map = mmap(NULL, 8192, PROT_READ, MAP_SHARED, (int)dm->handle, 0);
+	map = mmap(NULL, 2 * PAGE, PROT_READ, MAP_SHARED, (int)dm->handle, 0);
 	expect_true("mmap", map != MAP_FAILED);
-	expect_errno("range", iopm_query_range(bar, map + 4097, &range), 0);
-	expect_u64("its offset", range.bar_offset, attr.bar_offset + 4097);
-	expect_u64("its length", range.length, 8192 - 4097);
-	munmap(map, 8192);
+	expect_errno("range", iopm_query_range(bar, map + PAGE + 1, &range), 0);
+	expect_u64("its offset", range.bar_offset, attr.bar_offset + PAGE + 1);
+	expect_u64("its length", range.length, PAGE - 1);
+	munmap(map, 2 * PAGE);
 	expect_errno("range of host memory", iopm_query_range(bar, &attr, &range), EFAULT);
 
 	expect_errno("nearest to itself", iopm_query_nearest(bar, &attr.function, &nearest), 0);
@@ -130,9 +130,9 @@ static int export_errno(struct iopm_dm *dm, uint64_t offset, size_t length)
 /* The memory is in use until the dma-buf is closed. */
 void test_dmabuf(struct iopm_context *bar)
 {
-	struct iopm_dm *dm = dm_alloc(bar, 10000, 0);
+	struct iopm_dm *dm = dm_alloc(bar, LENGTH, 0);
 	char link[64], target[PATH_MAX] = "";
-	int fd = iopm_export_dmabuf(dm, 4096, 5904);
+	int fd = iopm_export_dmabuf(dm, PAGE, LENGTH - PAGE);
 
 	if (fd < 0)
 		err(1, "iopm_export_dmabuf");
@@ -140,16 +140,16 @@ void test_dmabuf(struct iopm_context *bar)
 	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
 	expect_true("a dma-buf", readlink(link, target, sizeof(target) - 1) > 0 &&
 		    strstr(target, "dmabuf"));
-	expect_u64("whole pages", (uint64_t)lseek(fd, 0, SEEK_END), 8192);
+	expect_u64("whole pages", (uint64_t)lseek(fd, 0, SEEK_END), 2 * PAGE);
 	expect_errno("free under a dma-buf", iopm_free_dm(dm), EBUSY);
 	close(fd);
 
-	expect_errno("all of it", export_errno(dm, 0, 10000), 0);
-	expect_errno("one page", export_errno(dm, 4096, 4096), 0);
+	expect_errno("all of it", export_errno(dm, 0, LENGTH), 0);
+	expect_errno("one page", export_errno(dm, PAGE, PAGE), 0);
 	expect_errno("nothing", export_errno(dm, 0, 0), EINVAL);
-	expect_errno("within a page", export_errno(dm, 8, 4096), EINVAL);
+	expect_errno("within a page", export_errno(dm, 8, PAGE), EINVAL);
 	expect_errno("part of a page", export_errno(dm, 0, 100), EINVAL);
-	expect_errno("past the end", export_errno(dm, 8192, 4096), EINVAL);
-	expect_errno("wraps", export_errno(dm, 4096, SIZE_MAX), EINVAL);
+	expect_errno("past the end", export_errno(dm, 2 * PAGE, PAGE), EINVAL);
+	expect_errno("wraps", export_errno(dm, PAGE, SIZE_MAX), EINVAL);
 	expect_errno("free", iopm_free_dm(dm), 0);
 }

@@ -21,11 +21,12 @@ static bool clears(struct iopm_context *bar, struct iopm_alloc_dm_attr *attr)
 {
 	struct iopm_dm *dm = dm_alloc(bar, attr->length, 0);
 	struct iopm_dm_attr before, after;
-	char bytes[PAGE], zero[PAGE] = { 0 };
+	static char bytes[MAX_PAGE];
+	static const char zero[MAX_PAGE];
 	bool same;
 
-	memset(bytes, 0x5a, sizeof(bytes));
-	expect_errno("write", iopm_memcpy_to_dm(dm, 0, bytes, sizeof(bytes)), 0);
+	memset(bytes, 0x5a, PAGE);
+	expect_errno("write", iopm_memcpy_to_dm(dm, 0, bytes, PAGE), 0);
 	expect_errno("query", iopm_query_dm(dm, &before), 0);
 	dm_free(dm);
 	dm = iopm_alloc_dm(bar, attr);
@@ -33,9 +34,9 @@ static bool clears(struct iopm_context *bar, struct iopm_alloc_dm_attr *attr)
 		err(1, "iopm_alloc_dm");
 	expect_errno("query", iopm_query_dm(dm, &after), 0);
 	expect_u64("the same place", after.bar_offset, before.bar_offset);
-	memset(bytes, 1, sizeof(bytes));
-	expect_errno("read", iopm_memcpy_from_dm(bytes, dm, 0, sizeof(bytes)), 0);
-	same = !memcmp(bytes, zero, sizeof(bytes));
+	memset(bytes, 1, PAGE);
+	expect_errno("read", iopm_memcpy_from_dm(bytes, dm, 0, PAGE), 0);
+	same = !memcmp(bytes, zero, PAGE);
 	dm_free(dm);
 	return same;
 }
@@ -162,10 +163,11 @@ void test_align(struct iopm_context *bar)
 
 void test_copy(struct iopm_context *bar)
 {
-	struct iopm_dm *dm = dm_alloc(bar, 10000, 0);
+	struct iopm_dm *dm = dm_alloc(bar, LENGTH, 0);
 	unsigned char want[128], got[136], host[128];
+	const uint64_t at = PAGE - 96;
 
-	/* Every alignment on both sides; the bytes around stay unchanged. */
+	/* Every alignment on both sides, over the end of a page; the bytes around stay unchanged. */
 	for (size_t i = 0; i < sizeof(host); i++)
 		host[i] = 0x80 | i;
 	for (size_t to = 0; to < 17; to++) {
@@ -173,27 +175,27 @@ void test_copy(struct iopm_context *bar)
 			size_t from = length % 9;
 
 			memset(want, 0x11, sizeof(want));
-			expect_true("clear", !iopm_memcpy_to_dm(dm, 4000, want, sizeof(want)));
+			expect_true("clear", !iopm_memcpy_to_dm(dm, at, want, sizeof(want)));
 			memcpy(want + 32 + to, host + from, length);
-			expect_true("write", !iopm_memcpy_to_dm(dm, 4032 + to, host + from, length));
-			expect_true("read", !iopm_memcpy_from_dm(got + to % 8, dm, 4000, sizeof(want)));
+			expect_true("write", !iopm_memcpy_to_dm(dm, at + 32 + to, host + from, length));
+			expect_true("read", !iopm_memcpy_from_dm(got + to % 8, dm, at, sizeof(want)));
 			expect_true("the bytes", !memcmp(got + to % 8, want, sizeof(want)));
 			memset(got, 0x22, sizeof(got));
-			expect_true("read", !iopm_memcpy_from_dm(got + 32 + from, dm, 4032 + to, length));
+			expect_true("read", !iopm_memcpy_from_dm(got + 32 + from, dm, at + 32 + to, length));
 			expect_true("the bytes", !memcmp(got + 32 + from, host + from, length) &&
 				    got[31 + from] == 0x22 && got[32 + from + length] == 0x22);
 		}
 	}
 
-	expect_errno("to the end", iopm_memcpy_to_dm(dm, 9990, host, 10), 0);
-	expect_errno("nothing, at the end", iopm_memcpy_to_dm(dm, 10000, host, 0), 0);
+	expect_errno("to the end", iopm_memcpy_to_dm(dm, LENGTH - 10, host, 10), 0);
+	expect_errno("nothing, at the end", iopm_memcpy_to_dm(dm, LENGTH, host, 0), 0);
 	/* The last page extends beyond the allocation. */
-	expect_errno("past the end", iopm_memcpy_to_dm(dm, 9990, host, 11), EINVAL);
-	expect_errno("from past the end", iopm_memcpy_to_dm(dm, 10001, host, 0), EINVAL);
+	expect_errno("past the end", iopm_memcpy_to_dm(dm, LENGTH - 10, host, 11), EINVAL);
+	expect_errno("from past the end", iopm_memcpy_to_dm(dm, LENGTH + 1, host, 0), EINVAL);
 	expect_errno("wraps", iopm_memcpy_to_dm(dm, UINT64_MAX, host, 2), EINVAL);
 	expect_errno("SIZE_MAX bytes", iopm_memcpy_to_dm(dm, 1, host, SIZE_MAX), EINVAL);
-	expect_errno("back, past the end", iopm_memcpy_from_dm(got, dm, 9990, 11), EINVAL);
-	expect_errno("back, from past the end", iopm_memcpy_from_dm(got, dm, 10001, 0), EINVAL);
+	expect_errno("back, past the end", iopm_memcpy_from_dm(got, dm, LENGTH - 10, 11), EINVAL);
+	expect_errno("back, from past the end", iopm_memcpy_from_dm(got, dm, LENGTH + 1, 0), EINVAL);
 	expect_errno("back, wraps", iopm_memcpy_from_dm(got, dm, UINT64_MAX - 1, 2), EINVAL);
 	dm_free(dm);
 }
@@ -279,11 +281,11 @@ static void importer(int socket)
 	if (!dm)
 		err(1, "iopm_import_dm");
 	close(fd);
-	expect_true("read", !iopm_memcpy_from_dm(text, dm, 4090, sizeof(text)));
+	expect_true("read", !iopm_memcpy_from_dm(text, dm, PAGE - 6, sizeof(text)));
 	expect_true("the text of the parent", !strcmp(text, "from the parent"));
-	expect_true("write", !iopm_memcpy_to_dm(dm, 4090, "from the child ", sizeof(text)));
+	expect_true("write", !iopm_memcpy_to_dm(dm, PAGE - 6, "from the child ", sizeof(text)));
 	expect_true("write", !iopm_memcpy_to_dm(dm, 0, text, 1));
-	expect_errno("bounds of the import", iopm_memcpy_to_dm(dm, 5000, text, 1), EINVAL);
+	expect_errno("bounds of the import", iopm_memcpy_to_dm(dm, PAGE + 904, text, 1), EINVAL);
 	expect_true("no file", !iopm_import_dm(NULL, 12345) && errno == EBADF);
 	expect_true("another file", !iopm_import_dm(NULL, other) && errno == EINVAL);
 	map = mmap(NULL, PAGE, PROT_READ, MAP_SHARED, (int)dm->handle, 0);
@@ -293,8 +295,8 @@ static void importer(int socket)
 	munmap((void *)map, PAGE);
 	if (write(socket, &byte, 1) != 1 || read(socket, &byte, 1) != 1)
 		err(1, "socket");
-	expect_errno("read of freed memory", iopm_memcpy_from_dm(text, dm, 4090, 1), ENODEV);
-	expect_errno("write to freed memory", iopm_memcpy_to_dm(dm, 4090, text, 1), ENODEV);
+	expect_errno("read of freed memory", iopm_memcpy_from_dm(text, dm, PAGE - 6, 1), ENODEV);
+	expect_errno("write to freed memory", iopm_memcpy_to_dm(dm, PAGE - 6, text, 1), ENODEV);
 	iopm_unimport_dm(dm);
 }
 
@@ -315,16 +317,16 @@ void test_import(struct iopm_context *bar)
 		exit(0);
 	}
 	close(sockets[1]);
-	dm = dm_alloc(bar, 5000, 0);
-	expect_true("write", !iopm_memcpy_to_dm(dm, 4090, "from the parent", 16));
+	dm = dm_alloc(bar, PAGE + 904, 0);
+	expect_true("write", !iopm_memcpy_to_dm(dm, PAGE - 6, "from the parent", 16));
 	expect_errno("send the handle", fd_send(sockets[0], (int)dm->handle), 0);
 	if (read(sockets[0], &byte, 1) != 1)
 		errx(1, "the child failed");
-	expect_true("read", !iopm_memcpy_from_dm(text, dm, 4090, sizeof(text)));
+	expect_true("read", !iopm_memcpy_from_dm(text, dm, PAGE - 6, sizeof(text)));
 	expect_true("the text of the child", !strcmp(text, "from the child "));
 	expect_errno("free while the child has it mapped", iopm_free_dm(dm), EBUSY);
 	/* The failed free has changed nothing. */
-	expect_true("read", !iopm_memcpy_from_dm(text, dm, 4090, sizeof(text)));
+	expect_true("read", !iopm_memcpy_from_dm(text, dm, PAGE - 6, sizeof(text)));
 	expect_true("still there", !strcmp(text, "from the child "));
 	if (write(sockets[0], &byte, 1) != 1 || read(sockets[0], &byte, 1) != 1)
 		err(1, "socket");

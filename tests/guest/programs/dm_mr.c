@@ -32,24 +32,24 @@ static struct ibv_mr *must_reg(struct rdma *r, struct iopm_dm *dm, uint64_t offs
 
 void test_reg(struct iopm_context *bar)
 {
-	struct rdma r = rdma_open("rxe0");
-	struct iopm_dm *dm = dm_alloc(bar, 10000, 0);
+	struct rdma r = dm_rdma();
+	struct iopm_dm *dm = dm_alloc(bar, LENGTH, 0);
 	struct ibv_mr *mr;
 
-	expect_errno("all of it", reg_errno(&r, dm, 0, 10000, ACCESS_DM), 0);
+	expect_errno("all of it", reg_errno(&r, dm, 0, LENGTH, ACCESS_DM), 0);
 	expect_errno("one byte", reg_errno(&r, dm, 0, 1, ACCESS_DM), 0);
-	expect_errno("from a page on", reg_errno(&r, dm, 4096, 5904, ACCESS_DM), 0);
+	expect_errno("from a page on", reg_errno(&r, dm, PAGE, LENGTH - PAGE, ACCESS_DM), 0);
 	expect_errno("read only", reg_errno(&r, dm, 0, 100, IBV_ACCESS_ZERO_BASED), 0);
 	expect_errno("not zero-based", reg_errno(&r, dm, 0, 100, ACCESS_ALL), EINVAL);
 	expect_errno("nothing", reg_errno(&r, dm, 0, 0, ACCESS_DM), EINVAL);
 	expect_errno("from within a page on", reg_errno(&r, dm, 8, 100, ACCESS_DM), EINVAL);
-	expect_errno("past the end", reg_errno(&r, dm, 0, 10001, ACCESS_DM), EINVAL);
-	expect_errno("from past the end", reg_errno(&r, dm, 12288, 1, ACCESS_DM), EINVAL);
-	expect_errno("wraps", reg_errno(&r, dm, 4096, SIZE_MAX, ACCESS_DM), EINVAL);
-	expect_errno("wrapping offset", reg_errno(&r, dm, -4096ULL, 8192, ACCESS_DM), EINVAL);
+	expect_errno("past the end", reg_errno(&r, dm, 0, LENGTH + 1, ACCESS_DM), EINVAL);
+	expect_errno("from past the end", reg_errno(&r, dm, 3 * PAGE, 1, ACCESS_DM), EINVAL);
+	expect_errno("wraps", reg_errno(&r, dm, PAGE, SIZE_MAX, ACCESS_DM), EINVAL);
+	expect_errno("wrapping offset", reg_errno(&r, dm, -PAGE, 2 * PAGE, ACCESS_DM), EINVAL);
 
-	mr = must_reg(&r, dm, 0, 10000);
-	expect_true("addresses are offsets", !mr->addr && mr->length == 10000);
+	mr = must_reg(&r, dm, 0, LENGTH);
+	expect_true("addresses are offsets", !mr->addr && mr->length == LENGTH);
 	expect_errno("free under a region", iopm_free_dm(dm), EBUSY);
 	rdma_deregister(mr);
 	expect_errno("free", iopm_free_dm(dm), 0);
@@ -75,9 +75,9 @@ static void *host_page(void)
 
 void test_rdma(struct iopm_context *bar)
 {
-	struct rdma r = rdma_open("rxe0");
-	struct iopm_dm *dm = dm_alloc(bar, 10000, 3);
-	struct ibv_mr *mr = must_reg(&r, dm, 0, 10000), *late = must_reg(&r, dm, 4096, 5000);
+	struct rdma r = dm_rdma();
+	struct iopm_dm *dm = dm_alloc(bar, LENGTH, 3);
+	struct ibv_mr *mr = must_reg(&r, dm, 0, LENGTH), *late = must_reg(&r, dm, PAGE, 5000);
 	struct ibv_mr *host = rdma_register(&r, host_page(), 2 * PAGE);
 	unsigned char *bytes = host->addr, back[5000];
 	struct pair p = pair_make(&r);
@@ -86,36 +86,36 @@ void test_rdma(struct iopm_context *bar)
 	/* By rkey: the address is the offset, also across pages. */
 	for (int i = 0; i < 5000; i++)
 		bytes[i] = i * 7;
-	pair_must_rw(&p, IBV_WR_RDMA_WRITE, host, bytes, mr, (void *)3001, 5000);
-	expect_true("read", !iopm_memcpy_from_dm(back, dm, 3001, 5000));
+	pair_must_rw(&p, IBV_WR_RDMA_WRITE, host, bytes, mr, (void *)(PAGE - 1095), 5000);
+	expect_true("read", !iopm_memcpy_from_dm(back, dm, PAGE - 1095, 5000));
 	expect_true("what was written", !memcmp(back, bytes, 5000));
 	memset(bytes, 0, 5000);
-	pair_must_rw(&p, IBV_WR_RDMA_READ, host, bytes, mr, (void *)3001, 5000);
+	pair_must_rw(&p, IBV_WR_RDMA_READ, host, bytes, mr, (void *)(PAGE - 1095), 5000);
 	expect_true("what was read", !memcmp(back, bytes, 5000));
 	/* The second region is zero-based too. */
 	pair_must_rw(&p, IBV_WR_RDMA_READ, host, bytes, late, (void *)5, 100);
-	expect_true("read", !iopm_memcpy_from_dm(back, dm, 4101, 100));
+	expect_true("read", !iopm_memcpy_from_dm(back, dm, PAGE + 5, 100));
 	expect_true("what was read of the second", !memcmp(back, bytes, 100));
 	/* By lkey: from one region to the other. */
 	pair_must_rw(&p, IBV_WR_RDMA_WRITE, late, (void *)8, mr, (void *)16, 64);
-	expect_u64("from region to region", word(dm, 16), word(dm, 4104));
+	expect_u64("from region to region", word(dm, 16), word(dm, PAGE + 8));
 
-	expect_true("write", !iopm_memcpy_to_dm(dm, 4096 + 8, &v, 8));
-	v = pair_must_atomic(&p, IBV_WR_ATOMIC_FETCH_AND_ADD, host, mr, 4096 + 8, 5, 0);
+	expect_true("write", !iopm_memcpy_to_dm(dm, PAGE + 8, &v, 8));
+	v = pair_must_atomic(&p, IBV_WR_ATOMIC_FETCH_AND_ADD, host, mr, PAGE + 8, 5, 0);
 	expect_u64("fetch-and-add fetches", v, 1000);
 	v = pair_must_atomic(&p, IBV_WR_ATOMIC_FETCH_AND_ADD, host, late, 8, 6, 0);
 	expect_u64("fetch-and-add at the second region", v, 1005);
-	expect_u64("both have added", word(dm, 4104), 1011);
+	expect_u64("both have added", word(dm, PAGE + 8), 1011);
 	v = pair_must_atomic(&p, IBV_WR_ATOMIC_CMP_AND_SWP, host, late, 8, 1, 2);
 	expect_u64("compare-and-swap of another value", v, 1011);
-	expect_u64("leaves it", word(dm, 4104), 1011);
+	expect_u64("leaves it", word(dm, PAGE + 8), 1011);
 	v = pair_must_atomic(&p, IBV_WR_ATOMIC_CMP_AND_SWP, host, late, 8, 1011, 2);
 	expect_u64("compare-and-swap", v, 1011);
-	expect_u64("swaps it", word(dm, 4104), 2);
+	expect_u64("swaps it", word(dm, PAGE + 8), 2);
 
 	/* The region ends inside its last page. */
 	expect_true("past the end", pair_rw(&p, IBV_WR_RDMA_WRITE, host, bytes, mr,
-					    (void *)9990, 11) == IBV_WC_REM_ACCESS_ERR);
+					    (void *)(LENGTH - 10), 11) == IBV_WC_REM_ACCESS_ERR);
 	pair_free(&p);
 	rdma_deregister(host);
 	rdma_deregister(late);
@@ -128,7 +128,7 @@ void test_rdma(struct iopm_context *bar)
 void test_mr_keeps(struct iopm_context *bar)
 {
 	uint64_t room = dm_room(bar);
-	struct rdma r = rdma_open("rxe0");
+	struct rdma r = dm_rdma();
 	struct iopm_dm *dm = dm_alloc(bar, 8 * PAGE, 0);
 	struct ibv_mr *mr = must_reg(&r, dm, 0, 2 * PAGE);
 	struct ibv_mr *host = rdma_register(&r, host_page(), 2 * PAGE);
@@ -147,10 +147,10 @@ void test_mr_keeps(struct iopm_context *bar)
 /* Removal of the device: one allocation in use, one idle, one under a region. */
 void test_gone(struct iopm_context *bar)
 {
-	struct rdma r = rdma_open("rxe0");
+	struct rdma r = dm_rdma();
 	struct iopm_dm *dm = dm_alloc(bar, 1 << 20, 0), *idle = dm_alloc(bar, PAGE, 0);
-	struct iopm_dm *below = dm_alloc(bar, 10000, 0);
-	struct ibv_mr *mr = must_reg(&r, below, 0, 10000);
+	struct iopm_dm *below = dm_alloc(bar, LENGTH, 0);
+	struct ibv_mr *mr = must_reg(&r, below, 0, LENGTH);
 	struct ibv_mr *host = rdma_register(&r, host_page(), 2 * PAGE);
 	struct pair p = pair_make(&r);
 	struct iopm_device_attr_ex attr;

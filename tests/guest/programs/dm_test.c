@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * dm_test TEST BAR: one test of device memory, through libiopm or by its ioctls. BAR
- * has 64 MiB and no other user.
+ * dm_test TEST BAR RDMA-DEVICE GID-INDEX: one test of device memory, through libiopm or by its
+ * ioctls. BAR has 64 MiB and no other user.
  */
 #include <err.h>
 #include <stdio.h>
@@ -19,6 +19,16 @@ static const struct {
 } tests[] = { DM_TESTS(ENTRY) };
 
 const char *dm_path;
+static const char *device;
+static int gid_index;
+
+struct rdma dm_rdma(void)
+{
+	struct rdma r = rdma_open(device);
+
+	r.gid_index = gid_index;
+	return r;
+}
 
 void expect_errno(const char *what, int got, int want)
 {
@@ -104,8 +114,10 @@ int main(int argc, char **argv)
 	struct iopm_context *bar;
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
-	if (argc != 3)
-		errx(2, "usage: dm_test TEST BAR");
+	if (argc != 5)
+		errx(2, "usage: dm_test TEST BAR RDMA-DEVICE GID-INDEX");
+	device = argv[3];
+	gid_index = atoi(argv[4]);
 	for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++) {
 		if (strcmp(tests[i].name, argv[1]))
 			continue;

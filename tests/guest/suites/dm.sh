@@ -10,7 +10,7 @@ DM=/mnt/programs/dm_test
 
 # in_bar TEST: a test of dm_test; afterwards the whole BAR is free and no MR is left.
 in_bar() {
-	"$DM" "$1" "$BAR_A"
+	"$DM" "$1" "$BAR_A" "$DEV" "$(gid_index)"
 	balanced
 	all_free
 }
@@ -184,7 +184,8 @@ test_many_processes() { in_bar stress; }
 
 # start_gone: a process with an allocation in use, one never accessed, and one under an MR.
 start_gone() {
-	"$DM" gone "$BAR_A" >/tmp/gone 2>&1 &
+	revocation_is_refused
+	"$DM" gone "$BAR_A" "$DEV" "$(gid_index)" >/tmp/gone 2>&1 &
 	pid=$!
 	wait_line /tmp/gone '^running'
 }
@@ -229,13 +230,13 @@ test_allocation_pins_the_module() {
 }
 
 test_example_in_c() {
-	/mnt/programs/dm_atomic "$BAR_A" | tee /tmp/example
+	/mnt/programs/dm_atomic "$BAR_A" "$DEV" "$(gid_index)" | tee /tmp/example
 	note "$(cat /tmp/example)"
 	all_free
 }
 
 test_example_in_rust() {
-	/mnt/programs/dm_rust "$BAR_A" | tee /tmp/example
+	/mnt/programs/dm_rust "$BAR_A" "$DEV" | tee /tmp/example
 	grep -x 'read back: hello, device' /tmp/example
 	grep -x 'all of it is free again' /tmp/example
 	all_free

@@ -81,16 +81,17 @@ fn memory(bar: &Context) -> Result<(), Box<dyn Error>> {
 
 /// Registers a memory region.
 fn region(bar: &Context, pd: NonNull<ibv_pd>) -> Result<(), Box<dyn Error>> {
+    let page = bar.query()?.page_size as usize;
     let dm = bar.alloc_dm(&AllocDmAttr {
-        length: 8192,
+        length: 2 * page,
         ..AllocDmAttr::default()
     })?;
     let flags = Access::LOCAL_WRITE | Access::REMOTE_WRITE | Access::REMOTE_ATOMIC;
     // SAFETY: `main` frees the protection domain after this function returns; no region is left
     // then.
-    assert!(unsafe { dm.reg_dm_mr(pd, 0, 8192, flags) }.is_err());
+    assert!(unsafe { dm.reg_dm_mr(pd, 0, 2 * page, flags) }.is_err());
     // SAFETY: `main` frees the protection domain after this function returns, which drops `mr`.
-    let mr = unsafe { dm.reg_dm_mr(pd, 4096, 100, flags | Access::ZERO_BASED) }?;
+    let mr = unsafe { dm.reg_dm_mr(pd, page as u64, 100, flags | Access::ZERO_BASED) }?;
     println!("a zero-based region of {} bytes", mr.length());
 
     let Err(busy) = dm.free_dm() else {

@@ -38,12 +38,18 @@ extern "C" {
     fn munmap(at: *mut c_void, n: usize) -> c_int;
 }
 
-/// Maps the first page of `dm` to read.
-fn map(dm: &Dm<'_>) -> *mut c_void {
+/// Returns the size of a page of memory.
+fn page_size(bar: &Context) -> usize {
+    let size = bar.query().expect("query").page_size;
+    size.try_into().expect("a size")
+}
+
+/// Maps the first page of `dm`, of `size` bytes, to read.
+fn map(dm: &Dm<'_>, size: usize) -> *mut c_void {
     let (read, shared) = (1, 1);
     let fd = dm.as_fd().as_raw_fd();
     // SAFETY: The kernel chooses the address.
-    let page = unsafe { mmap(std::ptr::null_mut(), 4096, read, shared, fd, 0) };
+    let page = unsafe { mmap(std::ptr::null_mut(), size, read, shared, fd, 0) };
     assert_ne!(page as usize, usize::MAX);
     page
 }
@@ -66,38 +72,42 @@ fn bytes_come_back_and_the_memory_is_freed() {
     let Some((device, bar, _one)) = bar() else {
         return;
     };
-    let before = bar.query().expect("query");
+    let (before, page) = (bar.query().expect("query"), page_size(&bar));
+    let (length, end) = (page + 904, page as u64);
     let dm = bar
         .alloc_dm(&AllocDmAttr {
-            length: 5000,
+            length,
             log_align: 14,
             zero: true,
         })
         .expect("alloc_dm");
-    let mut bytes = [1; 5000];
+    let mut bytes = vec![1; length];
     dm.read_at(&mut bytes, 0).expect("read_at");
-    assert_eq!(bytes, [0; 5000]);
+    assert_eq!(bytes, vec![0; length]);
     let attr = dm.query().expect("query");
-    assert_eq!((attr.length, attr.bar_offset % (1 << 14)), (5000, 0));
+    assert_eq!(
+        (attr.length, attr.bar_offset % (1 << 14)),
+        (length as u64, 0)
+    );
     assert_eq!(attr.function, device.address());
     assert_eq!(attr.mmap_wc, Some(1 << 43));
 
-    dm.write_at(b"device memory", 4091).expect("write_at");
+    dm.write_at(b"device memory", end - 5).expect("write_at");
     let import = Dm::import_dm(dm.as_fd()).expect("import_dm");
     let mut back = [0; 13];
-    import.read_at(&mut back, 4091).expect("read_at");
+    import.read_at(&mut back, end - 5).expect("read_at");
     assert_eq!(&back, b"device memory");
-    assert_eq!(dm.write_at(&back, 4990).map_err(|e| e.errno()), Err(22));
+    assert_eq!(dm.write_at(&back, end + 894).map_err(|e| e.errno()), Err(22));
 
-    let page = map(&dm);
+    let mapped = map(&dm, page);
     // SAFETY: The page is mapped.
-    let first = unsafe { page.cast::<u8>().read_volatile() };
+    let first = unsafe { mapped.cast::<u8>().read_volatile() };
     import.read_at(&mut back[..1], 0).expect("read_at");
     assert_eq!(back[0], first);
     let busy = dm.free_dm().expect_err("a page is mapped");
     assert_eq!(busy.error.errno(), 16);
     // SAFETY: Nothing uses the mapping afterwards.
-    assert_eq!(unsafe { munmap(page, 4096) }, 0);
+    assert_eq!(unsafe { munmap(mapped, page) }, 0);
     // An import alone uses no page.
     busy.dm.free_dm().expect("free_dm");
     assert_eq!(import.read_at(&mut back, 0).map_err(|e| e.errno()), Err(19));
@@ -119,16 +129,17 @@ fn memory_has_a_name_until_the_range_is_dropped() {
     let Some((_, bar, _one)) = bar() else {
         return;
     };
-    let dm = alloc(&bar, 8192);
-    let fd = dm.export_dmabuf(0, 8192).expect("export_dmabuf");
+    let page = page_size(&bar);
+    let dm = alloc(&bar, 2 * page);
+    let fd = dm.export_dmabuf(0, 2 * page).expect("export_dmabuf");
     // Nothing is mapped there.
     let addr = 0x2000_0000_0000_usize as *const c_void;
-    let register = |offset| DmaBufRange::register(addr, 4096, fd.as_fd(), offset);
+    let register = |offset| DmaBufRange::register(addr, page, fd.as_fd(), offset);
     let first = register(0).expect("register");
-    assert_eq!(register(4096).err().map(|e| e.errno()), Some(17));
-    assert_eq!(register(8192).err().map(|e| e.errno()), Some(22));
+    assert_eq!(register(page as u64).err().map(|e| e.errno()), Some(17));
+    assert_eq!(register(2 * page as u64).err().map(|e| e.errno()), Some(22));
     drop(first);
-    register(4096).expect("the range has no name");
+    register(page as u64).expect("the range has no name");
 }
 
 #[test]
@@ -136,17 +147,18 @@ fn a_dma_buf_keeps_the_memory() {
     let Some((_, bar, _one)) = bar() else {
         return;
     };
-    let dm = alloc(&bar, 8192);
+    let page = page_size(&bar);
+    let dm = alloc(&bar, 2 * page);
     assert_eq!(
-        dm.export_dmabuf(1, 4096).map_err(|e| e.errno()).err(),
+        dm.export_dmabuf(1, page).map_err(|e| e.errno()).err(),
         Some(22)
     );
-    let Ok(dma_buf) = dm.export_dmabuf(4096, 4096) else {
+    let Ok(dma_buf) = dm.export_dmabuf(page as u64, page) else {
         println!("skipped: ib_peer_mem is not loaded");
         return;
     };
     let mut file = std::fs::File::from(dma_buf);
-    assert_eq!(file.seek(SeekFrom::End(0)).expect("seek"), 4096);
+    assert_eq!(file.seek(SeekFrom::End(0)).expect("seek"), page as u64);
     let busy = dm.free_dm().expect_err("the dma-buf is open");
     drop(file);
     busy.dm.free_dm().expect("free_dm");
