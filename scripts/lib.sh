@@ -37,7 +37,7 @@ case $ARCH in
 # Not exported: the kernel's Makefiles have another name for amd64.
 amd64 | x86_64 | x86) ARCH=amd64 DEFAULT_TOPOLOGY=flat; export -n ARCH ;;
 # There soft RoCE gets no BARs, and devices reach each other only below a switch.
-arm64) DEFAULT_TOPOLOGY=connectx_switch; export ARCH ;;
+arm64) DEFAULT_TOPOLOGY=connectx_below; export ARCH ;;
 *) die "no such architecture: $ARCH (amd64, arm64)" ;;
 esac
 
