@@ -14,6 +14,8 @@ RDMA=/mnt/programs/peer_rdma
 IP=192.0.2.1
 # The network device of soft RoCE.
 RXE_NIC=d0
+# The size of a page.
+PAGE=$(getconf PAGESIZE)
 # The RDMA device: peer.rdma of the kernel command line.
 DEV=${RDMA_DEV:-rxe0}
 
@@ -369,6 +371,8 @@ in_use() (
 	echo "$((a - d)) $((rp - dp)) $((rb - db))"
 )
 balanced() { [ "$(in_use "$@")" = "0 0 0" ]; }
+# pages OFFSET LENGTH: how many pages a range at this offset from the start of a page touches.
+pages() { echo $((($1 % PAGE + $2 + PAGE - 1) / PAGE)); }
 # all_released: waits until no MR is left.
 all_released() {
 	eventually balanced

@@ -126,7 +126,7 @@ test_whole_bar() {
 	device=$(adapter_at "$NEAR")
 	took_ms in_a a "$device" 0 $SIZE_A
 	note "an MR of the whole BAR, $SIZE_A bytes, in $took ms, $(adapter_entries "$device" "$lkey") runs"
-	expect "1 $((SIZE_A / 4096)) $SIZE_A" in_use
+	expect "1 $((SIZE_A / PAGE)) $SIZE_A" in_use
 	end="$lkey $((addr + SIZE_A - 999))"
 	adapter_start h "$device" host 0 999
 	adapter_say h fill 31
@@ -148,8 +148,8 @@ allocated() {
 		echo 1 >"$events/events/$event/enable"
 	done
 	"$@"
-	bytes=$(awk 'match($0, /bytes_alloc=[0-9]+/) { n += substr($0, RSTART + 12, RLENGTH - 12) }
-		match($0, / order=[0-9]+/) { n += 4096 * 2 ^ substr($0, RSTART + 7, RLENGTH - 7) }
+	bytes=$(awk -v page="$PAGE" 'match($0, /bytes_alloc=[0-9]+/) { n += substr($0, RSTART + 12, RLENGTH - 12) }
+		match($0, / order=[0-9]+/) { n += page * 2 ^ substr($0, RSTART + 7, RLENGTH - 7) }
 		/LOST/ { n += 2 ^ 40 }
 		END { print n + 0 }' "$events/trace")
 	rmdir "$events"
@@ -175,11 +175,11 @@ test_many_registrations() {
 	local pid bytes
 	begin_many -n 20 -m $SIZE_A
 	allocated "$pid" let_it_register
-	expect "20 $((20 * (SIZE_A / 4096))) $((20 * SIZE_A))" in_use
+	expect "20 $((20 * (SIZE_A / PAGE))) $((20 * SIZE_A))" in_use
 	note "20 MRs of $SIZE_A bytes: $bytes bytes of kernel memory allocated"
 	# The MRs themselves.
 	[ "$bytes" -gt $((20 * 256)) ]
-	[ "$bytes" -lt $((20 * SIZE_A / 4096)) ] || fail "more than a byte for each page"
+	[ "$bytes" -lt $((20 * SIZE_A / PAGE)) ] || fail "more than a byte for each page"
 	echo go >&"$go"
 	wait "$pid"
 	exec {go}>&-

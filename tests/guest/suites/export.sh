@@ -29,7 +29,7 @@ test_counters() {
 	local before
 	before=$(counter num_alloc_mrs)
 	adapter_start one edu0 "export:$BAR_A" 100 5000
-	expect "1 2 8192" in_use
+	expect "1 $(pages 100 5000) $(($(pages 100 5000) * PAGE))" in_use
 	adapter_stop one
 	eventually balanced
 	expect $((before + 1)) counter num_alloc_mrs

@@ -25,7 +25,7 @@ test_reregistration() {
 		got=$(translation "$rkey")
 		[ "$got" = "$want" ] || fail "after rereg $change: $got, a new MR: $want"
 		if [ "$change" = pd ]; then [ "$(pd_of "$rkey")" != "$pd" ]; fi
-		expect "1 $(((offset % 4096 + length + 4095) / 4096)) $length" in_use
+		expect "1 $(pages "$offset" "$length") $length" in_use
 		adapter_stop one
 		eventually balanced
 	done <<-END

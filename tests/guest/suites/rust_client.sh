@@ -31,7 +31,7 @@ test_unload_with_live_mrs() {
 	local pid
 	launch forever -u -t 2 "$SAMPLE"
 	expect 0 references
-	expect "1 256 1048576" in_use $CLIENT
+	expect "1 $(pages 0 1048576) 1048576" in_use $CLIENT
 	timeout 60 rmmod $CLIENT
 	[ ! -e "$PEERS/$CLIENT" ]
 	[ ! -e "$SAMPLE" ]

@@ -42,8 +42,8 @@ test_asking_takes_nothing() {
 	expect $((SIZE_A - (64 << 20))) cat "$available"
 	"$iopm" list
 	"$iopm" info "$BAR_A" | tee /tmp/info
-	grep -x "free:      $((SIZE_A - 4096))" /tmp/info
-	grep -x "largest:   $((SIZE_A - 4096))" /tmp/info
+	grep -x "free:      $((SIZE_A - PAGE))" /tmp/info
+	grep -x "largest:   $((SIZE_A - PAGE))" /tmp/info
 	"$iopm" nearest "$BDF_B"
 	"$iopm" doctor || true
 	more_than_there_is | tee /tmp/more
