@@ -78,11 +78,18 @@ use kernel::{
 /// Returns the alignment in bytes that struct pages require of the start and the size of the
 /// memory.
 ///
+/// The kernel accepts whole subsections of 2 MiB. With pages of 16 KiB the struct pages of two
+/// subsections are in one page, which the kernel frees with the first of the two subsections. So
+/// the memory must have whole pages of struct pages.
+///
 /// Context: any.
 pub fn granularity() -> u64 {
+    const PAGE_OF_STRUCT_PAGES: usize =
+        (PAGE_SIZE / size_of::<bindings::page>() * PAGE_SIZE).next_power_of_two();
     // SAFETY: The function has no preconditions.
+    let subsection = unsafe { bindings::memremap_compat_align() } as usize;
     // CAST: `usize` has 64 bits on architectures with P2PDMA.
-    (unsafe { bindings::memremap_compat_align() }) as u64
+    subsection.max(PAGE_OF_STRUCT_PAGES) as u64
 }
 
 /// Publishes the peer-to-peer memory of `dev`, so that other drivers can find the memory.

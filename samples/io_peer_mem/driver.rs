@@ -352,7 +352,10 @@ fn unusable(bar: &ext_pci::Bar, part: &Range<u64>) -> Option<&'static str> {
     } else if part.end > bar.size() {
         Some("it ends before the range of ranges=")
     } else if ((bar.start() + part.start) | (part.end - part.start)) % p2pdma::granularity() != 0 {
-        Some("it is too small or not aligned: P2PDMA memory needs multiples of 2 MiB")
+        Some(
+            "it is too small or not aligned: P2PDMA memory needs multiples of 2 MiB, or of more if \
+             pages are larger than 4 KiB",
+        )
     } else {
         None
     }

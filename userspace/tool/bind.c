@@ -48,7 +48,8 @@ static void check_bars(const struct pci_function *function, int bar)
 		found |= bar_usable(&function->bars[i]) && (bar < 0 ? class_is_memory(function) &&
 				function->bars[i].prefetchable : i == bar);
 	if (!found && bar >= 0)
-		errx(1, "BAR %d of %s is not memory in whole sections of 2 MiB", bar, function->name);
+		errx(1, "BAR %d of %s is not memory in whole sections of %lu MiB", bar, function->name,
+		     section_size() >> 20);
 	if (!found)
 		errx(1, "%s has no BAR that is memory by its class; \"iopm candidates\" shows its BARs, "
 		     "--bar selects one", function->name);

@@ -10,13 +10,20 @@
 #include "commands.h"
 #include "sys.h"
 
-/* struct pages for device memory come in sections of this size. */
-#define SECTION (2u << 20)
+unsigned long section_size(void)
+{
+	const unsigned long subsection = 2u << 20, struct_page = 64;
+	unsigned long page = (unsigned long)sysconf(_SC_PAGESIZE);
+	/* The struct pages of this much memory fill a page. */
+	unsigned long whole = page / struct_page * page;
+
+	return whole > subsection ? whole : subsection;
+}
 
 bool bar_usable(const struct pci_bar *bar)
 {
-	return bar->size && bar->memory && bar->start && bar->size % SECTION == 0 &&
-	       bar->start % SECTION == 0;
+	return bar->size && bar->memory && bar->start && bar->size % section_size() == 0 &&
+	       bar->start % section_size() == 0;
 }
 
 bool class_is_memory(const struct pci_function *function)
@@ -179,7 +186,7 @@ static void verdict(const struct pci_function *function, const struct pci_bar *b
 	if (!strcmp(function->driver, "io_peer_mem")) {
 		snprintf(text, size, "bound");
 	} else if (!bar_usable(bar)) {
-		snprintf(text, size, "no: not in whole sections of 2 MiB");
+		snprintf(text, size, "no: not in whole sections of %lu MiB", section_size() >> 20);
 	} else if (function_in_use(function, false, user, sizeof(user))) {
 		snprintf(text, size, "no: in use (%s)", user);
 	} else if (class_is_memory(function) && bar->prefetchable) {
@@ -209,7 +216,7 @@ int command_candidates(int argc, char **argv)
 			const struct pci_bar *bar = &function.bars[n];
 
 			/* Small BARs are registers. */
-			if (!bar->memory || bar->size < SECTION / 2)
+			if (!bar->memory || bar->size < section_size() / 2)
 				continue;
 			if (!count++)
 				printf("%-14s %-4s %10s %-14s %s\n", "FUNCTION", "BAR", "SIZE", "DRIVER",

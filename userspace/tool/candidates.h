@@ -8,7 +8,10 @@
 
 #include "pci.h"
 
-/* Returns whether io_peer_mem can use a BAR: memory, whole 2 MiB sections. */
+/* struct pages for device memory come in sections of this size: 2 MiB with pages of 4 KiB. */
+unsigned long section_size(void);
+
+/* Returns whether io_peer_mem can use a BAR: memory, whole sections. */
 bool bar_usable(const struct pci_bar *bar);
 
 /* Returns whether io_peer_mem uses prefetchable BARs of this class without bars=. */
