@@ -70,8 +70,8 @@ Clean
   make clean         what was built of this checkout
   make distclean     everything fetched or built: $(CACHE)
 
-KVER=RELEASE names another kernel of Debian. ARCH=arm64 with stock, build, test, shell: for Debian's
-arm64 kernel, cross-built, in an emulated arm64 guest. All but "make" need root.
+KVER=RELEASE names another kernel of Debian. ARCH=arm64 with stock, build, test, shell, demo: for
+Debian's arm64 kernel, cross-built, in an emulated arm64 guest. All but "make" need root.
 endef
 export help
 help:
