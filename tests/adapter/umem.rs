@@ -35,6 +35,7 @@ use kernel::{
         to_result, //
     },
     new_mutex,
+    page::PAGE_SIZE,
     prelude::*,
     sync::{
         Arc,
@@ -42,8 +43,8 @@ use kernel::{
     },
 };
 
-/// The page sizes that an MR can have, a bit each.
-pub(crate) const PAGE_SIZES: usize = (4 << 10) | (64 << 10) | (2 << 20);
+/// The page sizes that an MR can have, a bit each. ib_core makes no pages smaller than its own.
+pub(crate) const PAGE_SIZES: usize = PAGE_SIZE | (64 << 10) | (2 << 20);
 
 /// The part of memory that a umem is made of.
 #[derive(Clone, Copy)]
