@@ -28,6 +28,26 @@ static bool read_config(const char *release, const char *const *options, bool *s
 	return true;
 }
 
+/* How one gets a kernel with Rust: not every release of Debian has it without backports, or at all. */
+static const char *kernel_with_rust(void)
+{
+	const char *fix = "a kernel with CONFIG_RUST, as Debian 13 has in its backports, and Debian 14";
+	char line[128];
+	FILE *f = sys_open("/etc/os-release");
+
+	if (!f)
+		return fix;
+	while (fgets(line, sizeof(line), f)) {
+		line[strcspn(line, "\n")] = 0;
+		if (!strcmp(line, "VERSION_CODENAME=trixie"))
+			fix = "apt install -t trixie-backports linux-image-amd64";
+		else if (!strcmp(line, "VERSION_CODENAME=forky"))
+			fix = "apt install linux-image-amd64";
+	}
+	fclose(f);
+	return fix;
+}
+
 static void check_config(const char *release)
 {
 	static const char *const options[] = { "CONFIG_RUST", "CONFIG_INFINIBAND_USER_ACCESS",
@@ -39,7 +59,7 @@ static void check_config(const char *release)
 	if (!read_config(release, options, set, 4))
 		return report(UNKNOWN, NULL, "Linux %s: no /boot/config-%s", release, release);
 	if (!set[0])
-		return report(FAIL, "apt install -t trixie-backports linux-image-amd64",
+		return report(FAIL, kernel_with_rust(),
 			      "Linux %s is built without CONFIG_RUST, which the modules need", release);
 	for (int i = 1; i < 4; i++)
 		if (!set[i])
