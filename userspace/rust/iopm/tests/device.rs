@@ -97,7 +97,10 @@ fn bytes_come_back_and_the_memory_is_freed() {
     let mut back = [0; 13];
     import.read_at(&mut back, end - 5).expect("read_at");
     assert_eq!(&back, b"device memory");
-    assert_eq!(dm.write_at(&back, end + 894).map_err(|e| e.errno()), Err(22));
+    assert_eq!(
+        dm.write_at(&back, end + 894).map_err(|e| e.errno()),
+        Err(22)
+    );
 
     let mapped = map(&dm, page);
     // SAFETY: The page is mapped.
