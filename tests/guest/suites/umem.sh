@@ -76,7 +76,7 @@ provided() {
 # queue NAME DEVICE KIND MEMORY: the memory of a queue.
 queue() {
 	if [ "$3" = doorbell ]; then
-		adapter_start "$1" -q "$3" "$2" "$4" 8192 4096
+		adapter_start "$1" -q "$3" "$2" "$4" $((2 * PAGE)) "$PAGE"
 	else
 		adapter_start "$1" -q "$3" "$2" "$4" 2112 9000
 	fi
