@@ -87,18 +87,20 @@ const struct ext_task_entry *ext_task_table_find(const struct ext_task_table *ta
 /* Returns the number of the first slot that @task tries. */
 unsigned int ext_task_first_slot(unsigned long task);
 
-/* A task without a slot. Only the task itself adds and removes the object. */
+/* A task without a slot in a table. Only the task itself adds and removes the object. */
 struct ext_unplaced_task {
 	struct hlist_bl_node node;
+	const struct ext_task_table *tasks;
 	unsigned long task;
 	void *value;
 };
 
 /* @entry must stay in place until ext_unplaced_task_remove(). */
-void ext_unplaced_task_add(struct ext_unplaced_task *entry, unsigned long task, void *value);
+void ext_unplaced_task_add(struct ext_unplaced_task *entry, const struct ext_task_table *tasks,
+			   unsigned long task, void *value);
 void ext_unplaced_task_remove(struct ext_unplaced_task *entry);
-/* Returns the value of @task, or NULL if @task was not added. @task must be the caller. */
-void *ext_unplaced_task_value(unsigned long task);
+/* Returns the value of @task for @tasks, or NULL if there is none. @task must be the caller. */
+void *ext_unplaced_task_value(const struct ext_task_table *tasks, unsigned long task);
 
 /* Redirects the functions in @list, except for calls by tasks in @tasks. */
 struct ext_redirection *ext_ftrace_redirect(const struct ext_redirect *list, unsigned int count,

@@ -90,23 +90,30 @@ impl Drop for TaskEntry<'_> {
 pub(super) struct UnplacedTask(KBox<Opaque<helpers::ext_unplaced_task>>);
 
 impl UnplacedTask {
-    /// Adds `task`, which must be the caller, with `value`.
+    /// Adds `task`, which must be the caller and has no slot in `tasks`, with `value`.
     ///
     /// Context: may sleep.
-    pub(super) fn new(task: TaskId, value: NonNull<c_void>) -> Result<Self> {
+    pub(super) fn new(
+        tasks: &'static TaskTable,
+        task: TaskId,
+        value: NonNull<c_void>,
+    ) -> Result<Self> {
         let entry = KBox::new(Opaque::zeroed(), GFP_KERNEL)?;
         // SAFETY: The object stays in its box until drop.
-        unsafe { helpers::ext_unplaced_task_add(entry.get(), task.0, value.as_ptr()) };
+        unsafe {
+            helpers::ext_unplaced_task_add(entry.get(), tasks.as_raw(), task.0, value.as_ptr())
+        };
         // INVARIANT: Just added.
         Ok(Self(entry))
     }
 
-    /// Returns the value of `task`, or `None` if `task` was not added. `task` must be the caller.
+    /// Returns the value of `task` for `tasks`, or `None` if `task` was not added. `task` must be the
+    /// caller.
     ///
     /// Context: any but interrupts.
-    pub(super) fn value(task: TaskId) -> Option<NonNull<c_void>> {
-        // SAFETY: The function has no preconditions.
-        NonNull::new(unsafe { helpers::ext_unplaced_task_value(task.0) })
+    pub(super) fn value(tasks: &'static TaskTable, task: TaskId) -> Option<NonNull<c_void>> {
+        // SAFETY: The function only compares the pointer to the table.
+        NonNull::new(unsafe { helpers::ext_unplaced_task_value(tasks.as_raw(), task.0) })
     }
 }
 
@@ -206,25 +213,37 @@ pub(super) mod tests {
         Ok(())
     }
 
-    /// Unplaced tasks with the same slots have values of their own.
+    /// Unplaced tasks with the same slots have values of their own, in each table.
     #[test]
     fn unplaced() -> Result {
+        static TASKS: TaskTable = TaskTable::new();
+        static OTHERS: TaskTable = TaskTable::new();
         let a = TaskId(0x1000);
         let b = neighbour(a, 0x1000);
         let (mut x, mut y) = (0, 0);
         let (x, y) = (NonNull::from(&mut x).cast(), NonNull::from(&mut y).cast());
-        let values = || (UnplacedTask::value(a), UnplacedTask::value(b));
-        let first = UnplacedTask::new(a, x)?;
+        let values = || {
+            (
+                UnplacedTask::value(&TASKS, a),
+                UnplacedTask::value(&TASKS, b),
+                UnplacedTask::value(&OTHERS, a),
+            )
+        };
+        let first = UnplacedTask::new(&TASKS, a, x)?;
         let alone = values();
-        let second = UnplacedTask::new(b, y)?;
+        let second = UnplacedTask::new(&TASKS, b, y)?;
         let both = values();
+        let other = UnplacedTask::new(&OTHERS, a, y)?;
+        let in_both = values();
+        drop(other);
         drop(first);
         let left = values();
         drop(second);
-        assert!(alone == (Some(x), None));
-        assert!(both == (Some(x), Some(y)));
-        assert!(left == (None, Some(y)));
-        assert!(values() == (None, None));
+        assert!(alone == (Some(x), None, None));
+        assert!(both == (Some(x), Some(y), None));
+        assert!(in_both == (Some(x), Some(y), Some(y)));
+        assert!(left == (None, Some(y), None));
+        assert!(values() == (None, None, None));
         Ok(())
     }
 }

@@ -65,7 +65,10 @@ mod trial;
 pub use self::bypass::bypass;
 
 use self::{
-    bypass::bypassed,
+    bypass::{
+        bypassed,
+        is_unplaced, //
+    },
     redirection::Redirection, //
 };
 use super::dma_buf::{
@@ -196,12 +199,15 @@ impl Buffer {
     }
 
     /// Returns the umem of the memory that `P` has for the buffer, or `original`, the error of the
-    /// attempt to pin the buffer.
+    /// attempt to pin the buffer. A task inside [`bypass`] gets `original`.
     ///
     /// # Safety
     ///
     /// `self.dev` must be a registered device.
     unsafe fn serve_or<P: UmemProvider>(&self, original: *mut rdma::ib_umem) -> *mut rdma::ib_umem {
+        if is_unplaced() {
+            return original;
+        }
         // SAFETY: By the safety requirements `self.dev` is a registered device.
         match unsafe { self.serve::<P>() } {
             Ok(Some(umem)) => umem.0,

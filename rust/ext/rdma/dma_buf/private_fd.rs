@@ -95,7 +95,7 @@ impl<'a> Entry<'a> {
                 None
             }
             None if with_current(|_| ()).is_some() => return Err(compat::edeadlk()),
-            None => Some(UnplacedTask::new(task, value)?),
+            None => Some(UnplacedTask::new(&TASKS, task, value)?),
         };
         // INVARIANT: Just set.
         Ok(Self {
@@ -110,7 +110,7 @@ impl<'a> Entry<'a> {
 fn with_current<R>(f: impl FnOnce(&Pending) -> R) -> Option<R> {
     let task = TaskId::current();
     let placed = TASKS.value(task).and_then(NonNull::new);
-    let pending = placed.or_else(|| UnplacedTask::value(task))?;
+    let pending = placed.or_else(|| UnplacedTask::value(&TASKS, task))?;
     // SAFETY: The task is inside `call`, and the value is a `Pending` that lives until `call` returns.
     // `call` returns after `f`.
     Some(f(unsafe { pending.cast::<Pending>().as_ref() }))
