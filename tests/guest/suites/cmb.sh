@@ -5,9 +5,7 @@
 # the stock nvme driver. Processes map it from p2pmem/allocate in sysfs.
 
 . ./steps.sh
-
-SSD=/sys/bus/pci/devices/$BDF_SSD
-CMB=$SSD/p2pmem/allocate
+. ./cmb.sh
 
 setup() {
 	load_stack
@@ -20,24 +18,7 @@ setup() {
 [ -n "${BDF_SSD:-}" ] && modprobe -qn nvme || TESTS=no_nvme
 no_nvme() { skip "no SSD, or no nvme"; }
 
-# The driver uses some of the buffer for its queues.
-find_ssd() {
-	eventually test -e "$CMB"
-	eventually test -b /dev/nvme0n1
-	cat "$SSD/p2pmem/available" >/tmp/available
-}
-# The free memory is the same as before the tests.
-all_free() { cmp "$SSD/p2pmem/available" /tmp/available; }
-bind_ssd() {
-	echo "$BDF_SSD" >/sys/bus/pci/drivers/nvme/bind
-	find_ssd
-}
-
-test_driver_is_stock() {
-	readlink "$SSD/driver" | grep '/nvme$'
-	modinfo -F filename nvme | grep "^/lib/modules/$(uname -r)/kernel/drivers/nvme/"
-	note "nvme of the distribution, controller memory buffer of $(($(cat "$SSD/p2pmem/size") >> 20)) MiB"
-}
+test_driver_is_stock() { nvme_is_stock; }
 
 test_write_and_read_back() {
 	local before

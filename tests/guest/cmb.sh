@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+#
+# The controller memory buffer of an SSD, under the stock nvme driver. Processes map it from
+# p2pmem/allocate in sysfs.
+
+SSD=/sys/bus/pci/devices/$BDF_SSD
+CMB=$SSD/p2pmem/allocate
+
+# The driver uses some of the buffer for its queues.
+find_ssd() {
+	eventually test -e "$CMB"
+	eventually test -b /dev/nvme0n1
+	cat "$SSD/p2pmem/available" >/tmp/available
+}
+# The free memory is the same as before the tests.
+all_free() { cmp "$SSD/p2pmem/available" /tmp/available; }
+bind_ssd() {
+	echo "$BDF_SSD" >/sys/bus/pci/drivers/nvme/bind
+	find_ssd
+}
+
+nvme_is_stock() {
+	readlink "$SSD/driver" | grep '/nvme$'
+	modinfo -F filename nvme | grep "^/lib/modules/$(uname -r)/kernel/drivers/nvme/"
+	note "nvme of the distribution, controller memory buffer of $(($(cat "$SSD/p2pmem/size") >> 20)) MiB"
+}
