@@ -5,9 +5,9 @@
   collect JSON KERNEL DEVICE=ROWS...  makes JSON of the lines of bench_mr
   compare OLD NEW                     lists the rows that differ by more than 1 % and their spread
   check JSON BUDGETS                  fails for each row above its budget
-  render JSON DOCUMENTATION           prints the tables; writes them into performance.rst there: the
-                                      goals and the plots at RESULTS, the rest at FIGURES; and the
-                                      plots beside it
+  render JSON DOCUMENT                prints the tables; writes them into DOCUMENT.rst: the goals and
+                                      the plots at RESULTS, the rest at FIGURES; and the plots beside
+                                      it, as DOCUMENT-DEVICE-KIND.svg
 """
 
 import json
@@ -18,7 +18,7 @@ from bench_goals import goals_table
 from bench_plot import plot
 from bench_tables import data_table, many_table, memory_table, size_name, table, threads_table
 
-# The lines in performance.rst before and after what is written there.
+# The lines in the document before and after what is written there.
 RESULTS = (".. The results are written by scripts/bench.", ".. End of the results.")
 FIGURES = (".. The figures from here on are written by scripts/bench.", ".. End of the figures.")
 # Of the memory of many MRs, in bytes: what a slab more or less is.
@@ -242,7 +242,7 @@ def device_tables(rows, device):
     return [text for text in tables if text]
 
 
-def write_plots(rows, documentation, kind, make):
+def write_plots(rows, document, kind, make):
     """Writes a plot for each device that has rows for one. Returns the line that shows them beside each
     other, and the definitions of its names."""
     names, definitions = [], []
@@ -250,8 +250,9 @@ def write_plots(rows, documentation, kind, make):
         picture = make(rows, device)
         if picture is None:
             continue
-        name = f"performance-{device.split('_')[0]}-{kind}"
-        with open(os.path.join(documentation, name + ".svg"), "w", encoding="ascii") as file:
+        path = f"{document}-{device.split('_')[0]}-{kind}.svg"
+        name = os.path.basename(path).removesuffix(".svg")
+        with open(path, "w", encoding="ascii") as file:
             file.write(picture)
         names.append(f"|{name}|")
         definitions.append(f".. |{name}| image:: {name}.svg\n   :width: 49%\n"
@@ -266,15 +267,15 @@ def between(text, marks, parts):
     return before + begin + "\n\n" + "\n\n".join(parts) + "\n\n" + end + rest.split(end)[1]
 
 
-def render(path, documentation):
+def render(path, document):
     rows = Rows(path)
     figures = [text for device in rows.devices() for text in device_tables(rows, device)]
     goals = goals_table(rows, {device: TITLES[device].split(",")[0] for device in rows.devices()})
     print("\n\n".join(figures + [goals]) + "\n")
-    sizes, definitions = write_plots(rows, documentation, "size", size_plot)
-    clients, more = write_plots(rows, documentation, "clients", client_plot)
+    sizes, definitions = write_plots(rows, document, "size", size_plot)
+    clients, more = write_plots(rows, document, "clients", client_plot)
     results = [text for text in (f"Kernel {rows.kernel}.", sizes, goals, clients) if text] + definitions + more
-    name = os.path.join(documentation, "performance.rst")
+    name = document + ".rst"
     with open(name, encoding="utf-8") as file:
         text = file.read()
     text = between(between(text, RESULTS, results), FIGURES, figures)
