@@ -27,7 +27,8 @@ define help
 Build and install
   make deb           Debian packages, checked by lintian; prints their directory
   make repo KEY=FILE an apt repository with signed modules for every supported kernel, for
-                     machines without a compiler; GPG_KEY=FILE signs the repository
+                     machines without a compiler; GPG_KEY=FILE signs the repository; DEBIAN=14:
+                     for machines with Debian 14
   make               the modules for the running kernel, with its headers and source of the
                      distribution; KDIR=TREE: for any prepared kernel tree with CONFIG_RUST
   make install       modules, headers, system configuration, libiopm and iopm, without
@@ -93,7 +94,7 @@ deb:
 	@scripts/deb
 
 repo:
-	@KEY='$(KEY)' GPG_KEY='$(GPG_KEY)' scripts/repo $(KVER)
+	@KEY='$(KEY)' GPG_KEY='$(GPG_KEY)' DEBIAN='$(DEBIAN)' scripts/repo $(KVER)
 
 HOURS ?= 1
 soak:
