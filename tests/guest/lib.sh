@@ -279,6 +279,12 @@ nothing_registered() {
 
 . ./mlx5.sh
 
+# share_of_host TAG DIR: what scripts/qemu shares for some suites alone.
+share_of_host() {
+	mkdir -p "$2"
+	mountpoint -q "$2" || mount -t 9p -o trans=virtio,version=9p2000.L,msize=512000,ro,cache=loose "$1" "$2"
+}
+
 # --- our modules ---
 
 IDS=1af4:1110

@@ -12,10 +12,7 @@ DIR=/mnt/mooncake
 # setup_engine IP OTHER-IP
 setup_engine() {
 	setup_host "$1" "$2"
-	# scripts/qemu shares the directory for these suites alone.
-	mkdir -p $DIR
-	mountpoint -q $DIR || mount -t 9p \
-		-o trans=virtio,version=9p2000.L,msize=512000,ro,cache=loose mooncake $DIR
+	share_of_host mooncake $DIR
 }
 
 # engine ROLE [ARGUMENT...]: see mooncake_bar.py.

@@ -19,10 +19,7 @@ MODULES=(test_mr test_odp test_qp test_qpex test_atomic test_pd test_srq test_cq
 setup() {
 	load_stack
 	unload_modules
-	# scripts/qemu shares it for this suite alone.
-	mkdir -p $DIR
-	mountpoint -q $DIR || mount -t 9p \
-		-o trans=virtio,version=9p2000.L,msize=512000,ro,cache=loose rdma-tests $DIR
+	share_of_host rdma-tests $DIR
 }
 
 # run_all NAME: the results are in /tmp/pyverbs-NAME, and copied to the host.
