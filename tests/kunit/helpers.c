@@ -11,6 +11,7 @@
 #include <linux/gfp.h>
 #include <linux/io.h>
 #include <linux/kallsyms.h>
+#include <linux/kmemleak.h>
 #include <linux/kprobes.h>
 #include <linux/mman.h>
 #include <linux/pci.h>
@@ -181,6 +182,11 @@ unsigned long kt_user_page(void)
 
 	if (!test || kunit_attach_mm())
 		return 0;
+	/*
+	 * KUnit never drops the reference that kthread_use_mm() takes. On x86 the page of the page table
+	 * points to the mm_struct, so that kmemleak does not notice.
+	 */
+	kmemleak_not_leak(current->mm);
 	at = kunit_vm_mmap(test, NULL, 0, PAGE_SIZE, PROT_READ | PROT_WRITE,
 			   MAP_ANONYMOUS | MAP_PRIVATE, 0);
 	if (IS_ERR_VALUE(at) || clear_user((void __user *)at, PAGE_SIZE))
