@@ -389,7 +389,7 @@ registrations() {
 test_hook_refused() {
 	needs_ftrace
 	unload_modules
-	insmod "$MODS/external/tests/symbols/umem_kprobe_test.ko"
+	insmod "$MODS/external/tests/symbols/umem_ftrace_test.ko"
 	load_core
 	# The debug kernel has no names of errors.
 	grep -xE 'not placed: (EBUSY|Error\(16\))' $HOOK
@@ -401,7 +401,7 @@ test_hook_refused() {
 	moves edu1
 	stop_a
 	unload_modules
-	rmmod umem_kprobe_test
+	rmmod umem_ftrace_test
 	load_core
 	expect placed cat $HOOK
 	expect "$HOOKS" hooked_functions
