@@ -11,11 +11,18 @@ DOCTOR=/tmp/doctor
 REFUSALS=/sys/kernel/debug/ib_peer_mem/refusals
 CLIENTS=$MODS/external/tests/bench/bench_clients.ko
 
+# The driver of the RDMA device, how its MRs are served, and how it reaches memory.
+SERVED=(rdma_rxe "fast registration") ROUTE='CPU copies'
+[ "$DEV" = rxe0 ] || SERVED=(mlx5_ib dma-buf) ROUTE='[0-9]+ (bus address|host bridge)'
+
 setup() {
 	load_stack
 	load_ssd
 	load_bars
 }
+
+# Prints the PCI function of the RDMA device; nothing for a software device.
+function_of_device() { [ "$DEV" = rxe0 ] || mlx5_bdf; }
 
 # The DMA of the emulated ConnectX does not reach the buffer of the SSD: without_ssd is for transfers
 # into all memory.
@@ -108,34 +115,40 @@ test_json_of_lists() {
 	local what
 	"$IOPM" test "$DEV" "$BAR_A"
 	for what in list status topology; do "$IOPM" $what --json >/tmp/json-$what; done
-	python3 - "$DEV" "$BDF_A" "$BDF_SSD" <<'PYTHON'
+	python3 - "$DEV" "$BDF_A" "$BDF_SSD" "${SERVED[@]}" "$(function_of_device)" <<'PYTHON'
 import json, sys
 
-device, bar, ssd = sys.argv[1:]
+device, bar, ssd, driver, backend, function = sys.argv[1:]
 memory, status, pairs = (json.load(open(f"/tmp/json-{what}")) for what in ("list", "status", "topology"))
 memory = {m["name"]: m for m in memory["memory"]}
 assert memory[f"{bar}/bar2"]["free"] == memory[f"{bar}/bar2"]["size"] == memory[f"{bar}/bar2"]["largest"] > 0, memory
 assert memory[f"{bar}/bar2"]["path"] == f"/dev/io_peer_mem/{bar}/bar2" and memory[f"{bar}/bar2"]["kind"] == "bar"
 assert memory[ssd]["size"] == 64 << 20 and memory[ssd]["kind"] == "p2pmem" and memory[ssd]["driver"] == "nvme"
 assert all(m["loaded"] for m in status["modules"]) and len(status["modules"]) == 4, status
-assert {"name": device, "function": None, "driver": "rdma_rxe", "backend": "fast registration",
+assert {"name": device, "function": function or None, "driver": driver, "backend": backend,
         "can_fence": "yes"} in status["devices"], status
 [client] = status["clients"]
 assert client["name"] == "io_peer_mem" and client["mrs"] == client["bytes"] == 0 < client["mrs_ever"], client
 assert status["backends_known"] and status["dma_bufs"] is not None
-assert {"memory": f"{bar}/bar2", "kind": "io_peer_mem", "device": device, "route": "CPU copies", "distance": None,
-        "certain": True} in pairs["pairs"], pairs
+[pair] = [p for p in pairs["pairs"] if p["memory"] == f"{bar}/bar2" and p["device"] == device]
+assert pair["kind"] == "io_peer_mem" and pair["certain"], pair
+if function:
+    assert pair["route"] in ("bus address", "host bridge") and pair["distance"] > 0, pair
+else:
+    assert pair["route"] == "CPU copies" and pair["distance"] is None, pair
 PYTHON
 }
 
 test_status_and_topology() {
+	local function
+	function=$(function_of_device)
 	"$IOPM" status | tee /tmp/status
 	grep -E '^ib_peer_mem +loaded' /tmp/status
-	grep -E "^$DEV +software +rdma_rxe +fast registration +yes" /tmp/status
+	grep -E "^$DEV +${function:-software} +${SERVED[0]} +${SERVED[1]} +yes" /tmp/status
 	grep -E '^io_peer_mem +.* 0 +0 B +[1-9][0-9]* +0$' /tmp/status
 	"$IOPM" topology | tee /tmp/topology
-	grep -E "^$BDF_A/bar2 +CPU copies +io_peer_mem$" /tmp/topology
-	grep -E "^$BDF_SSD +CPU copies +peer-to-peer memory$" /tmp/topology
+	grep -E "^$BDF_A/bar2 +$ROUTE +io_peer_mem$" /tmp/topology
+	grep -E "^$BDF_SSD +$ROUTE +peer-to-peer memory$" /tmp/topology
 	"$IOPM" nearest "$BDF_SSD" | sed -n 2p | grep -E "^0 +/sys/.*/$BDF_SSD/p2pmem/allocate$"
 }
 
@@ -172,6 +185,7 @@ block() {
 # With clients that have the names of those of GPU drivers, and with io_peer_mem alone. No driver of a GPU
 # is loaded, so what is wrong is a warning.
 test_applications() {
+	[ "$DEV" = rxe0 ] || skip "soft RoCE only: a device that imports no dma-bufs"
 	applications
 	block NCCL "ok    $DEV imports no dma-bufs$"
 	block NCCL 'ok    concludes: staging through the host'
