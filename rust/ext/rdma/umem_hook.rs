@@ -199,7 +199,7 @@ impl Buffer {
     }
 
     /// Returns the umem of the memory that `P` has for the buffer, or `original`, the error of the
-    /// attempt to pin the buffer. A task inside [`bypass`] gets `original`.
+    /// attempt to pin the buffer. A task inside [`bypass()`] gets `original`.
     ///
     /// # Safety
     ///
