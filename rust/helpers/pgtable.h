@@ -11,6 +11,62 @@
 
 #include "helpers.h"
 
+#ifdef CONFIG_HAVE_GUP_FAST
+
+static __always_inline enum ext_memory ext_memory_of(bool permitted, bool special, struct page *page)
+{
+	if (!permitted)
+		return EXT_MEMORY_UNKNOWN;
+	/*
+	 * A mapping without struct pages. The zero page is special too, but never permitted for
+	 * writes.
+	 */
+	if (special)
+		return EXT_MEMORY_DEVICE;
+	if (is_pci_p2pdma_page(page))
+		return EXT_MEMORY_DEVICE;
+	return is_zone_device_page(page) ? EXT_MEMORY_UNKNOWN : EXT_MEMORY_ORDINARY;
+}
+
+/* As ext_native_memory_at(), by the kernel's accessors. */
+static __always_inline enum ext_memory ext_generic_memory_at(unsigned long addr)
+{
+	pgd_t *pgdp, pgd;
+	p4d_t *p4dp, p4d;
+	pud_t *pudp, pud;
+	pmd_t *pmdp, pmd;
+	pte_t pte;
+
+	addr = untagged_addr(addr);
+	if (!current->mm || addr >= TASK_SIZE)
+		return EXT_MEMORY_UNKNOWN;
+	pgdp = pgd_offset(current->mm, addr);
+	pgd = pgdp_get(pgdp);
+	if (pgd_none(pgd))
+		return EXT_MEMORY_UNKNOWN;
+	p4dp = p4d_offset_lockless(pgdp, pgd, addr);
+	p4d = p4dp_get(p4dp);
+	if (!p4d_present(p4d))
+		return EXT_MEMORY_UNKNOWN;
+	pudp = pud_offset_lockless(p4dp, p4d, addr);
+	pud = pudp_get(pudp);
+	/* Huge pages of 1 GiB are rare. */
+	if (!pud_present(pud) || pud_leaf(pud))
+		return EXT_MEMORY_UNKNOWN;
+	pmdp = pmd_offset_lockless(pudp, pud, addr);
+	pmd = pmdp_get_lockless(pmdp);
+	if (!pmd_present(pmd))
+		return EXT_MEMORY_UNKNOWN;
+	if (pmd_leaf(pmd))
+		return ext_memory_of(pmd_access_permitted(pmd, true), pmd_special(pmd), pmd_page(pmd));
+	pte = ptep_get_lockless(pte_offset_kernel(&pmd, addr));
+	if (!pte_present(pte))
+		return EXT_MEMORY_UNKNOWN;
+	return ext_memory_of(pte_access_permitted(pte, true), pte_special(pte), pte_page(pte));
+}
+
+#endif
+
 #ifdef CONFIG_X86_64
 
 /* Returns the entry for @addr of the table at @table, whose entries cover 1 << @shift bytes each. */
@@ -84,6 +140,14 @@ static __always_inline enum ext_memory ext_native_memory_at(unsigned long addr)
 	if (cpu_feature_enabled(X86_FEATURE_XENPV) || !mm)
 		return EXT_MEMORY_UNKNOWN;
 	return ext_native_walk((const u64 *)mm->pgd, addr);
+}
+
+#elif defined(CONFIG_HAVE_GUP_FAST)
+
+/* The accessors of other architectures are plain reads. */
+static __always_inline enum ext_memory ext_native_memory_at(unsigned long addr)
+{
+	return ext_generic_memory_at(addr);
 }
 
 #else
