@@ -92,12 +92,18 @@ fn export(arg: usize) -> Result<isize> {
 mod tests {
     use super::*;
 
-    /// Returns valid arguments for a range.
+    /// Converts a figure for pages of 4 KiB to one for the pages of this kernel.
+    fn scaled(bytes: u64) -> u64 {
+        // CAST: `PAGE_SIZE` is less than 2^32.
+        bytes.wrapping_mul(PAGE_SIZE as u64 / 0x1000)
+    }
+
+    /// Returns valid arguments for a range, which is scaled.
     fn arg(addr: u64, length: u64) -> ib_peer_mem_export {
         ib_peer_mem_export {
             version: uapi::IB_PEER_MEM_EXPORT_VERSION,
-            addr,
-            length,
+            addr: scaled(addr),
+            length: scaled(length),
             ..pin_init::zeroed()
         }
     }
@@ -111,7 +117,9 @@ mod tests {
     #[test]
     fn the_range_is_parsed() -> Result {
         let range = parse(&arg(0x7f12_3456_7000, 0x3000))?;
-        assert_eq!((range.addr(), range.len()), (0x7f12_3456_7000, 0x3000));
+        // CAST: `usize` has 64 bits.
+        let got = (range.addr() as u64, range.len() as u64);
+        assert_eq!(got, (scaled(0x7f12_3456_7000), scaled(0x3000)));
         // An output field may hold anything.
         let mut any = arg(0x1000, 0x1000);
         any.fd = -1;

@@ -321,15 +321,28 @@ pub fn split<I: Iterator<Item = Segment> + Clone>(segments: I, max: u32) -> Resu
 mod tests {
     use super::*;
 
+    /// The figures below are for pages of 4 KiB, and are multiplied by this.
+    // CAST: `PAGE_SIZE` is less than 2^32.
+    const SCALE: u32 = PAGE_SIZE as u32 / 0x1000;
+
     fn segments(list: &[(u64, u64)]) -> impl Iterator<Item = Segment> + Clone + '_ {
-        list.iter().map(|&(addr, len)| Segment { addr, len })
+        let scaled = |bytes: u64| bytes.wrapping_mul(SCALE.into());
+        list.iter().map(move |&(addr, len)| Segment {
+            addr: scaled(addr),
+            len: scaled(len),
+        })
+    }
+
+    fn split_at<I: Iterator<Item = Segment> + Clone>(segments: I, max: u32) -> Result<Split<I>> {
+        split(segments, max.saturating_mul(SCALE))
     }
 
     /// Returns whether `part` and then `split` return `want`, or one of them fails if `want` is
     /// empty.
     fn check(input: &[(u64, u64)], (skip, len, max): (u64, u64, u32), want: &[(u64, u64)]) -> bool {
-        let result = part(segments(input), skip, len)
-            .and_then(|part| Ok(split(part.iter().copied(), max)?.eq(segments(want))));
+        let scale = u64::from(SCALE);
+        let result = part(segments(input), skip * scale, len * scale)
+            .and_then(|part| Ok(split_at(part.iter().copied(), max)?.eq(segments(want))));
         result.unwrap_or(want.is_empty())
     }
 
@@ -417,7 +430,7 @@ mod tests {
     #[test]
     fn split_does_not_join() -> Result {
         let list = [(0x1000, 0x5000), (0x6000, 0x1000), (0x8000, 0x1000)];
-        assert!(split(segments(&list), u32::MAX)?.eq(segments(&list)));
+        assert!(split_at(segments(&list), u32::MAX)?.eq(segments(&list)));
         let want = [
             (0x1000, 0x2000),
             (0x3000, 0x2000),
@@ -425,16 +438,18 @@ mod tests {
             (0x6000, 0x1000),
             (0x8000, 0x1000),
         ];
-        assert!(split(segments(&list), 0x2000)?.eq(segments(&want)));
-        assert!(split(segments(&list), 0x2fff)?.eq(segments(&want)));
-        let mut rest = split(segments(&list), 0x2000)?;
+        assert!(split_at(segments(&list), 0x2000)?.eq(segments(&want)));
+        assert!(split_at(segments(&list), 0x2fff)?.eq(segments(&want)));
+        let mut rest = split_at(segments(&list), 0x2000)?;
         for n in (1..=want.len()).rev() {
             assert_eq!(rest.clone().count(), n);
             assert!(rest.next().is_some());
         }
         assert_eq!(rest.count(), 0);
-        assert!(split(segments(&list), 0xfff).is_err());
-        assert!(split(segments(&[(0, 1 << 33)]), u32::MAX)?.all(|s| u32::try_from(s.len).is_ok()));
+        assert!(split_at(segments(&list), 0xfff).is_err());
+        assert!(
+            split_at(segments(&[(0, 1 << 33)]), u32::MAX)?.all(|s| u32::try_from(s.len).is_ok())
+        );
         Ok(())
     }
 }

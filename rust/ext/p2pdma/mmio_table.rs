@@ -137,8 +137,14 @@ mod tests {
     /// Only whole pages of the BAR are accepted.
     #[test]
     fn within() {
-        let window = 0x1000_0000..0x1010_0000;
-        let is_valid = |addr, len| is_pages_within(&Segment { addr, len }, &window);
+        // The figures are for pages of 4 KiB.
+        // CAST: `PAGE_SIZE` is less than 2^32.
+        let scaled = |bytes: u64| bytes.wrapping_mul(PAGE_SIZE as u64 / 0x1000);
+        let window = scaled(0x1000_0000)..scaled(0x1010_0000);
+        let is_valid = |addr, len| {
+            let (addr, len) = (scaled(addr), scaled(len));
+            is_pages_within(&Segment { addr, len }, &window)
+        };
         assert!(is_valid(0x1000_0000, 0x10_0000));
         assert!(is_valid(0x1000_1000, 0x1000));
         for (addr, len) in [
