@@ -293,7 +293,7 @@ fn probe(dev: &pci::Device<Core<'_>>) -> Result<BarFunction> {
             prefetchable: bar.is_mem() && bar.is_prefetchable(),
             len: bar.size(),
         };
-        match identity.choose(options.bars, properties) {
+        match identity.choose(options.bars, p2pdma::granularity(), properties) {
             Choice::Use => {
                 let (offset, size) = options.parts[index as usize].unwrap_or((0, bar.size()));
                 let part = offset..offset + size;
@@ -316,7 +316,8 @@ fn probe(dev: &pci::Device<Core<'_>>) -> Result<BarFunction> {
     if chosen.is_empty() {
         dev_err!(
             dev,
-            "no prefetchable memory BAR of at least 2 MiB is used; bars= selects other BARs\n"
+            "no prefetchable memory BAR of at least {} MiB is used; bars= selects other BARs\n",
+            p2pdma::granularity() >> 20
         );
         return Err(ENODEV);
     }

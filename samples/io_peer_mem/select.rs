@@ -10,9 +10,6 @@
 
 use kernel::macros::kunit_tests;
 
-/// Smallest BAR that is used without `bars=`.
-const MIN_SIZE: u64 = 2 << 20;
-
 /// Base class of memory controllers.
 const MEMORY: u32 = 0x05;
 
@@ -57,9 +54,10 @@ impl Identity {
         self.class >> 16 == MEMORY || self.id == IVSHMEM
     }
 
-    /// Decides about `bar`. `bars` is the mask that the user has selected.
-    pub(crate) fn choose(self, bars: Option<u32>, bar: Properties) -> Choice {
-        let candidate = bar.prefetchable && bar.len >= MIN_SIZE;
+    /// Decides about `bar`. `bars` is the mask that the user has selected. Without one BARs of less
+    /// than `min` bytes are not used.
+    pub(crate) fn choose(self, bars: Option<u32>, min: u64, bar: Properties) -> Choice {
+        let candidate = bar.prefetchable && bar.len >= min;
         match bars {
             Some(mask) if mask & (1 << bar.index) != 0 => Choice::Use,
             Some(_) => Choice::Skip,
@@ -79,6 +77,9 @@ impl Identity {
 #[kunit_tests(io_peer_mem_select)]
 mod tests {
     use super::*;
+
+    /// The smallest BAR that is used without `bars=`.
+    const MIN: u64 = 2 << 20;
 
     /// Returns a function of the class.
     fn function(class: u32) -> Identity {
@@ -129,18 +130,19 @@ mod tests {
     #[test]
     fn default_choice() {
         let (memory, network) = (function(0x05_0000), function(0x02_0000));
+        let choose = |function: Identity, bar| function.choose(None, MIN, bar);
         // The shell registers of an FPGA, and the doorbells of a GPU.
-        for len in [32 << 20, 2 << 20] {
+        for len in [32 << 20, MIN] {
             let accelerator = function(0x12_0000);
-            assert_eq!(accelerator.choose(None, bar(true, len)), Choice::Registers);
+            assert_eq!(choose(accelerator, bar(true, len)), Choice::Registers);
         }
-        assert_eq!(memory.choose(None, bar(true, 2 << 20)), Choice::Use);
-        assert_eq!(memory.choose(None, bar(true, (2 << 20) - 1)), Choice::Skip);
-        assert_eq!(memory.choose(None, bar(true, 0)), Choice::Skip);
-        assert_eq!(memory.choose(None, bar(false, 2 << 20)), Choice::Skip);
-        assert_eq!(network.choose(None, bar(true, 32 << 20)), Choice::Registers);
-        assert_eq!(network.choose(None, bar(true, 4096)), Choice::Skip);
-        assert_eq!(network.choose(None, bar(false, 32 << 20)), Choice::Skip);
+        assert_eq!(choose(memory, bar(true, MIN)), Choice::Use);
+        assert_eq!(choose(memory, bar(true, MIN - 1)), Choice::Skip);
+        assert_eq!(choose(memory, bar(true, 0)), Choice::Skip);
+        assert_eq!(choose(memory, bar(false, MIN)), Choice::Skip);
+        assert_eq!(choose(network, bar(true, 32 << 20)), Choice::Registers);
+        assert_eq!(choose(network, bar(true, 4096)), Choice::Skip);
+        assert_eq!(choose(network, bar(false, 32 << 20)), Choice::Skip);
     }
 
     /// With `bars=`: exactly these, of any function.
@@ -148,9 +150,12 @@ mod tests {
     fn selected() {
         for class in [0x05_0000, 0x02_0000] {
             for b in [bar(true, 2 << 20), bar(false, 4096), bar(false, 0)] {
-                assert_eq!(function(class).choose(Some(1 << 2), b), Choice::Use);
-                assert_eq!(function(class).choose(Some(!(1 << 2)), b), Choice::Skip);
-                assert_eq!(function(class).choose(Some(0), b), Choice::Skip);
+                assert_eq!(function(class).choose(Some(1 << 2), MIN, b), Choice::Use);
+                assert_eq!(
+                    function(class).choose(Some(!(1 << 2)), MIN, b),
+                    Choice::Skip
+                );
+                assert_eq!(function(class).choose(Some(0), MIN, b), Choice::Skip);
             }
         }
     }

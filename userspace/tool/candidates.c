@@ -216,7 +216,7 @@ int command_candidates(int argc, char **argv)
 			const struct pci_bar *bar = &function.bars[n];
 
 			/* Small BARs are registers. */
-			if (!bar->memory || bar->size < section_size() / 2)
+			if (!bar->memory || bar->size < 1 << 20)
 				continue;
 			if (!count++)
 				printf("%-14s %-4s %10s %-14s %s\n", "FUNCTION", "BAR", "SIZE", "DRIVER",
