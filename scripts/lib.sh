@@ -173,6 +173,14 @@ hold_run() {
 	flock "$HELD_FD"
 }
 
+# workers: how many guests run at a time: one more than processors, since guests also sleep; each
+# needs about 3 GiB.
+workers() {
+	local memory
+	memory=$(awk '/^MemAvailable:/ { print int($2 / 3145728) }' /proc/meminfo)
+	printf '%s\n' $(($(nproc) + 1)) "$memory" 6 | sort -n | awk 'NR == 1 { print ($1 < 1 ? 1 : $1) }'
+}
+
 # scratch NAME: an empty directory of this name in the cache, for publish.
 scratch() {
 	rm -rf --one-file-system "${CACHE:?}/$1.new"
