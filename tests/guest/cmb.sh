@@ -13,6 +13,13 @@ find_ssd() {
 	eventually test -b /dev/nvme0n1
 	cat "$SSD/p2pmem/available" >/tmp/available
 }
+# Another suite of this boot may have left the SSD without a driver. The driver probes it in the
+# background, so that the two may meet.
+load_ssd() {
+	modprobe nvme
+	[ -e "$SSD/driver" ] || echo "$BDF_SSD" >/sys/bus/pci/drivers/nvme/bind || true
+	find_ssd
+}
 # The free memory is the same as before the tests.
 all_free() { cmp "$SSD/p2pmem/available" /tmp/available; }
 bind_ssd() {

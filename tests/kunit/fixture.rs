@@ -24,6 +24,7 @@ use crate::{
         Point,
         Script, //
     },
+    sizes::PAGE,
     sync::{
         until,
         Gate,
@@ -45,9 +46,6 @@ use kernel::{
     prelude::*,
     sync::Arc, //
 };
-
-/// Bytes in a page.
-pub(crate) const PAGE: u64 = 4096;
 
 /// Names of a fixture's clients, in the order of registration.
 const NAMES: [&str; SLOTS] = ["kunit_first", "kunit_second", "kunit_third"];

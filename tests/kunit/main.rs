@@ -37,6 +37,7 @@ mod importer;
 #[path = "../one_port.rs"]
 mod one_port;
 mod script;
+mod sizes;
 mod suites;
 mod sync;
 mod testbed;

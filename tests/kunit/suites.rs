@@ -54,11 +54,15 @@ mod prelude {
             unregistration,
             with_client,
             with_rival,
-            Fixture,
-            PAGE, //
+            Fixture, //
         },
         importer::Mode,
         script::Point,
+        sizes::{
+            K,
+            M,
+            PAGE, //
+        },
         sync::{
             Task,
             Wait, //

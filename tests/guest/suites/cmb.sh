@@ -10,7 +10,7 @@
 setup() {
 	load_stack
 	load_bars
-	[ "${TESTS:-}" = no_nvme ] || { modprobe nvme && find_ssd; }
+	[ "${TESTS:-}" = no_nvme ] || load_ssd
 }
 
 # The debug kernel is built without nvme, and not every guest has an SSD.

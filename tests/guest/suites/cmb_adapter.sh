@@ -13,8 +13,7 @@ setup() {
 	load_stack
 	load_bars
 	load_adapter dynamic,revocable,pinned
-	modprobe nvme
-	find_ssd
+	load_ssd
 }
 
 test_driver_is_stock() { nvme_is_stock; }

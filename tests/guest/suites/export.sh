@@ -117,8 +117,8 @@ test_lengths() {
 }
 
 test_host_memory() {
-	logs_one "export: no client claims 4096 bytes" \
-		expect "error EFAULT" adapter_start none edu0 export:/dev/zero 0 4096
+	logs_one "export: no client claims $PAGE bytes" \
+		expect "error EFAULT" adapter_start none edu0 export:/dev/zero 0 "$PAGE"
 }
 
 test_module_is_pinned() {

@@ -11,6 +11,10 @@ use super::{
 };
 use crate::{
     helpers,
+    sizes::{
+        M,
+        PAGE, //
+    },
     testbed::Testbed, //
 };
 use core::mem::size_of;
@@ -42,7 +46,7 @@ pub(super) fn device_address(testbed: &Testbed, number: usize, setup: &Setup, of
     } else {
         offset
     };
-    testbed.memory() + ((number as u64) << 20) + offset
+    testbed.memory() + number as u64 * M + offset
 }
 
 /// Returns the offsets of the range that a table describes: all client pages of `entry`.
@@ -55,15 +59,15 @@ fn span(number: usize, setup: &Setup, entry: &Entry) -> (u64, u64) {
 /// Returns the bounds of a region in DMA addresses, in whole CPU pages.
 pub(super) fn bounds(testbed: &Testbed, number: usize, setup: &Setup, entry: &Entry) -> (u64, u64) {
     let (mut from, mut to) = (
-        offset(number, setup, entry.addr) & !0xfff,
-        offset(number, setup, entry.addr + entry.size).next_multiple_of(4096),
+        offset(number, setup, entry.addr) & !(PAGE - 1),
+        offset(number, setup, entry.addr + entry.size).next_multiple_of(PAGE),
     );
     if setup.scattered {
         from &= !(2 * setup.page - 1);
         to = to.next_multiple_of(2 * setup.page);
         return (
-            testbed.memory() + ((number as u64) << 20) + from,
-            testbed.memory() + ((number as u64) << 20) + to,
+            testbed.memory() + number as u64 * M + from,
+            testbed.memory() + number as u64 * M + to,
         );
     }
     (

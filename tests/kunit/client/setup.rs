@@ -2,6 +2,12 @@
 
 //! The shapes of fake clients.
 
+use crate::sizes::{
+    K,
+    M,
+    PAGE, //
+};
+
 /// How a client makes its table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Shape {
@@ -96,15 +102,15 @@ pub(crate) struct Setup {
 impl Setup {
     const fn new(name: &'static str, shape: Shape) -> Self {
         let page = match shape {
-            Shape::Gpu => 64 << 10,
-            _ => 4 << 10,
+            Shape::Gpu => 64 * K,
+            _ => PAGE,
         };
         Self {
             name,
             shape,
             page,
             says: None,
-            len: 1 << 20,
+            len: M,
             place: None,
             fault: Fault::None,
             quirk: Quirk::None,
@@ -127,11 +133,11 @@ impl Setup {
     pub(crate) const GPU: Self = Self::new("GPU", Shape::Gpu);
     /// A client with its own table.
     pub(crate) const OWN_TABLE: Self = Self::new("OWN_TABLE", Shape::OwnTable);
-    /// Pages of 2 MiB.
+    /// Huge pages.
     pub(crate) const HUGE: Self = Self {
         name: "HUGE",
-        page: 2 << 20,
-        len: 4 << 20,
+        page: 2 * M,
+        len: 4 * M,
         ..Self::SEED
     };
     /// Invalidates under the mutex that the callbacks take.

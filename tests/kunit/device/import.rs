@@ -45,6 +45,7 @@ use crate::{
         Unmap, //
     },
     script::Point,
+    sizes::PAGE,
     sync::Wait, //
 };
 use core::{
@@ -151,7 +152,7 @@ impl Importer for Access {
         let mut inner = self.fake.inner.lock();
         if let Some(r) = inner.records.iter_mut().find(|r| r.key == self.key) {
             (r.lo, r.hi) = (lo, hi);
-            (r.pages, r.page_size) = ((bytes >> 12) as u32, 1 << 12);
+            (r.pages, r.page_size) = ((bytes / PAGE) as u32, PAGE as u32);
             (r.entries, r.longest) = (entries, longest);
             r.valid = true;
         }

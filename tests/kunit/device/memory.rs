@@ -21,7 +21,8 @@ use crate::{
     bindings::rdma,
     client,
     helpers,
-    script::Point, //
+    script::Point,
+    sizes::PAGE, //
 };
 use core::ptr;
 use kernel::{
@@ -272,7 +273,7 @@ impl FakeDevice {
         let valid = length > 0
             && start
                 .checked_add(length)
-                .is_some_and(|end| end < u64::MAX - 4096);
+                .is_some_and(|end| end < u64::MAX - PAGE);
         on_demand || !valid || !client::owns(&range) || self.inner.lock().pins_all
     }
 

@@ -18,7 +18,12 @@ use super::{
 use crate::{
     bindings::rdma,
     one_port,
-    script::Point, //
+    script::Point,
+    sizes::{
+        K,
+        M,
+        PAGE, //
+    }, //
 };
 use core::{
     mem::size_of,
@@ -80,7 +85,7 @@ unsafe extern "C" fn query_device(
     // SAFETY: ib_core passes attributes to fill in.
     let attr = unsafe { &mut *attr };
     attr.max_mr_size = u64::MAX;
-    attr.page_size_cap = (4 << 10) | (64 << 10) | (2 << 20);
+    attr.page_size_cap = PAGE | (64 * K) | (2 * M);
     attr.device_cap_flags = rdma::ib_device_cap_flags_IB_DEVICE_MEM_MGT_EXTENSIONS as u64;
     attr.kernel_cap_flags = (rdma::ib_kernel_cap_flags_IBK_ON_DEMAND_PAGING
         | rdma::ib_kernel_cap_flags_IBK_LOCAL_DMA_LKEY)

@@ -12,6 +12,7 @@ use super::{
 use crate::{
     bindings::rdma,
     helpers,
+    sizes::M,
     sync, //
 };
 use core::{
@@ -172,7 +173,7 @@ impl Registered {
         // SAFETY: The description is valid for the call.
         let pdev = from_err_ptr(unsafe { bindings::platform_device_register_full(&info) })?;
         // SAFETY: The platform device was just registered, and has no driver.
-        unsafe { helpers::kt_set_max_seg_size(&raw mut (*pdev).dev, 2 << 20) };
+        unsafe { helpers::kt_set_max_seg_size(&raw mut (*pdev).dev, 2 * M as u32) };
         Ok(pdev)
     }
 

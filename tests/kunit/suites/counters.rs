@@ -27,8 +27,8 @@ mod tests {
     #[test]
     fn pages_are_the_cpus_and_not_the_clients() -> Result {
         let (t, client) = with_client(Kind::Dma, Setup::GPU)?;
-        let mr = t.reg(&client, 64 << 10)?;
-        ensure_eq!(counters::in_use(client.name())?, (1, 16, 64 << 10));
+        let mr = t.reg(&client, 64 * K)?;
+        ensure_eq!(counters::in_use(client.name())?, (1, 16, 64 * K));
         t.drop_and_finish(mr)
     }
 

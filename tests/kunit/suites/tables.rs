@@ -11,9 +11,6 @@ mod tests {
         suites::prelude::*, //
     };
 
-    const K: u64 = 1 << 10;
-    const M: u64 = 1 << 20;
-
     /// Registers `[offset, offset + len)` and returns the state of the MR.
     fn registered(t: Fixture, setup: Setup, offset: u64, len: u64) -> Result<MrState> {
         let client = t.client(setup)?;

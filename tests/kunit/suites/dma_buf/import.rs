@@ -13,9 +13,6 @@ mod tests {
         MrState, //
     };
 
-    const K: u64 = 1 << 10;
-    const M: u64 = 1 << 20;
-
     /// Registers `[offset, offset + len)`. Returns the arguments of the driver and the MR's state.
     fn registered(t: Fixture, setup: Setup, offset: u64, len: u64) -> Result<(Import, MrState)> {
         let client = t.client(setup)?;
