@@ -239,7 +239,8 @@ gid_of() {
 
 add_rxe() {
 	[ -e /sys/class/infiniband/rxe0 ] || rdma link add rxe0 type rxe netdev "$RXE_NIC"
-	device_ready "$RXE_NIC" 0 "1=$IP"
+	# Also in a guest whose device is another.
+	DEV=rxe0 device_ready "$RXE_NIC" 0 "1=$IP"
 }
 
 # A user's setup: stock modules, a network device, an RDMA device on it.
