@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Helpers for linux/kprobes.h. */
-#include <linux/delay.h>
 #include <linux/err.h>
 #include <linux/kprobes.h>
 #include <linux/mutex.h>
 #include <linux/sched.h>
 #include <linux/slab.h>
 #include <linux/string.h>
+#include <linux/wait.h>
 #include <linux/workqueue.h>
 
 #include "helpers.h"
@@ -28,6 +28,8 @@ struct ext_return_probe {
  * be taken. The values of a task are the returned error and the probe.
  */
 static struct ext_task_table ext_watching;
+/* Woken when a task leaves the table, for those that have found no place in it. */
+static DECLARE_WAIT_QUEUE_HEAD(ext_watch_ended);
 
 static unsigned long ext_current(void)
 {
@@ -137,21 +139,23 @@ int ext_return_probe_watch(struct ext_return_probe *this, void (*function)(void 
 	void *outer[2];
 	int error;
 
-	while (!entry) {
-		entry = ext_task_table_enter(&ext_watching, ext_current());
-		if (!entry)
-			fsleep(1000);
-	}
+	if (!entry)
+		wait_event(ext_watch_ended,
+			   (entry = ext_task_table_enter(&ext_watching, ext_current())));
 	/* Of two nested watches the inner watch sees the errors. */
 	memcpy(outer, entry->values, sizeof(outer));
 	entry->values[0] = NULL;
 	entry->values[1] = this;
 	function(arg);
 	error = PTR_ERR_OR_ZERO(entry->values[0]);
-	if (nested)
+	if (nested) {
 		memcpy(entry->values, outer, sizeof(outer));
-	else
+	} else {
 		ext_task_table_leave(entry);
+		/* The order is that of wait_event(). */
+		if (wq_has_sleeper(&ext_watch_ended))
+			wake_up_all(&ext_watch_ended);
+	}
 	if (!error && missed != READ_ONCE(this->probe.nmissed))
 		return -EAGAIN;
 	return error;

@@ -94,7 +94,7 @@ impl Armed<'_> {
     /// Calls `f`. Fails with the last error that the probed function has returned to the current
     /// task during the call of `f`, and with `EAGAIN` if an error may have been missed.
     ///
-    /// Context: that of `f`.
+    /// Context: that of `f`, and may sleep.
     pub fn watch(&self, f: &dyn Fn()) -> Result {
         let f: *const &dyn Fn() = &f;
         // SAFETY: By the type invariants the probe is valid and armed. `call` gets a pointer to a
