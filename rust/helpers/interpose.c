@@ -104,6 +104,8 @@ static __always_inline bool driver_is_first(const struct ext_hook_data *data, u6
 	return memory == EXT_MEMORY_ORDINARY;
 }
 
+/* __flatten: the functions of percpu_ref are called twice, and so were not inlined. */
+__flatten
 struct ib_mr *ext_reg_user_mr(struct ib_pd *pd, u64 start, u64 length, u64 iova, int access,
 			      struct ib_dmah *dmah, struct ib_udata *udata)
 {
@@ -142,7 +144,7 @@ u32 ext_key_filter_slot(u32 key)
  * uverbs, which then publishes the MR under a lock. So a task that deregisters the MR finds a count that is
  * not 0, and the driver's function alone is right for every MR whose count is 0.
  */
-int ext_dereg_mr(struct ib_mr *mr, struct ib_udata *udata)
+__flatten int ext_dereg_mr(struct ib_mr *mr, struct ib_udata *udata)
 {
 	struct ext_hook_data *data = get(mr->device, EXT_VERBS_ENDING);
 	int err;
