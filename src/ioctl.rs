@@ -92,18 +92,14 @@ fn export(arg: usize) -> Result<isize> {
 mod tests {
     use super::*;
 
-    /// Converts a figure for pages of 4 KiB to one for the pages of this kernel.
-    fn scaled(bytes: u64) -> u64 {
-        // CAST: `PAGE_SIZE` is less than 2^32.
-        bytes.wrapping_mul(PAGE_SIZE as u64 / 0x1000)
-    }
+    const P: u64 = PAGE_SIZE as u64;
 
-    /// Returns valid arguments for a range, which is scaled.
+    /// Returns valid arguments for a range.
     fn arg(addr: u64, length: u64) -> ib_peer_mem_export {
         ib_peer_mem_export {
             version: uapi::IB_PEER_MEM_EXPORT_VERSION,
-            addr: scaled(addr),
-            length: scaled(length),
+            addr,
+            length,
             ..pin_init::zeroed()
         }
     }
@@ -116,12 +112,12 @@ mod tests {
 
     #[test]
     fn the_range_is_parsed() -> Result {
-        let range = parse(&arg(0x7f12_3456_7000, 0x3000))?;
+        let range = parse(&arg(0x7f12_3456 * P, 3 * P))?;
         // CAST: `usize` has 64 bits.
         let got = (range.addr() as u64, range.len() as u64);
-        assert_eq!(got, (scaled(0x7f12_3456_7000), scaled(0x3000)));
+        assert_eq!(got, (0x7f12_3456 * P, 3 * P));
         // An output field may hold anything.
-        let mut any = arg(0x1000, 0x1000);
+        let mut any = arg(P, P);
         any.fd = -1;
         assert!(parse(&any).is_ok());
         Ok(())
@@ -130,11 +126,11 @@ mod tests {
     #[test]
     fn bad_ranges_are_rejected() {
         for (addr, length) in [
-            (0x1000, 0),
-            (0x1001, 0x1000),
-            (0x1000, 0x1001),
-            (u64::MAX - 0xfff, 0x1000),
-            (0x1000, u64::MAX - 0xfff),
+            (P, 0),
+            (P + 1, P),
+            (P, P + 1),
+            (u64::MAX - (P - 1), P),
+            (P, u64::MAX - (P - 1)),
         ] {
             assert_eq!(parse(&arg(addr, length)).err(), Some(EINVAL));
         }
@@ -151,7 +147,7 @@ mod tests {
             |arg| arg.reserved[2] = 1 << 32,
         ];
         for change in changes {
-            let mut arg = arg(0x1000, 0x1000);
+            let mut arg = arg(P, P);
             change(&mut arg);
             assert_eq!(parse(&arg).err(), Some(EINVAL));
         }

@@ -137,24 +137,19 @@ mod tests {
     /// Only whole pages of the BAR are accepted.
     #[test]
     fn within() {
-        // The figures are for pages of 4 KiB.
-        // CAST: `PAGE_SIZE` is less than 2^32.
-        let scaled = |bytes: u64| bytes.wrapping_mul(PAGE_SIZE as u64 / 0x1000);
-        let window = scaled(0x1000_0000)..scaled(0x1010_0000);
-        let is_valid = |addr, len| {
-            let (addr, len) = (scaled(addr), scaled(len));
-            is_pages_within(&Segment { addr, len }, &window)
-        };
-        assert!(is_valid(0x1000_0000, 0x10_0000));
-        assert!(is_valid(0x1000_1000, 0x1000));
+        const P: u64 = PAGE_SIZE as u64;
+        let window = 0x1_0000 * P..0x1_0100 * P;
+        let is_valid = |addr, len| is_pages_within(&Segment { addr, len }, &window);
+        assert!(is_valid(window.start, 0x100 * P));
+        assert!(is_valid(window.start + P, P));
         for (addr, len) in [
-            (0x0fff_f000, 0x2000),
-            (0x100f_f000, 0x2000),
-            (0x1000_0000, 0),
-            (0x1000_0800, 0x800),
-            (0x1000_0000, 0x800),
-            (0x1010_0000, 0x1000),
-            (0x1000_1000, 0u64.wrapping_sub(0x1000)),
+            (window.start - P, 2 * P),
+            (window.end - P, 2 * P),
+            (window.start, 0),
+            (window.start + P / 2, P / 2),
+            (window.start, P / 2),
+            (window.end, P),
+            (window.start + P, 0u64.wrapping_sub(P)),
         ] {
             assert!(!is_valid(addr, len));
         }
