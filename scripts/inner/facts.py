@@ -5,9 +5,9 @@ same there. Prints each difference as "file: ...".
 
   kernels     README.md and the newest entry of CHANGELOG.md name the releases of scripts/kernels
   modules     Documentation/architecture.rst has a line for each module of src/LAYERS
-  counters    Documentation/sysfs.rst has the counters of src/stats/list.rs, and programs and suites
+  counters    Documentation/operations.rst has the counters of src/stats/list.rs, and programs and suites
               read no others
-  parameters  Documentation/parameters.rst has the parameters of both modules, with the defaults,
+  parameters  Documentation/operations.rst has the parameters of both modules, with the defaults,
               the syntax and the mode that the modules declare
 """
 
@@ -61,8 +61,8 @@ def counters():
     """The counters of a client in sysfs."""
     source = "src/stats/list.rs"
     known = re.findall(r'(?m)^\s*\w+ => c"(\w+)",$', text(source))
-    rows = re.findall(r"(?m)^``(num_\w+)`` ", text("Documentation/sysfs.rst"))
-    yield from different("Documentation/sysfs.rst", "counter", source, rows, known)
+    rows = re.findall(r"(?m)^``(num_\w+)`` ", text("Documentation/operations.rst"))
+    yield from different("Documentation/operations.rst", "counter", source, rows, known)
     # A name that is a part of another one, as of a function, is not meant.
     named = re.compile(r'client_counter\([^,()]*, "(\w+)"\)|\b(num_(?:alloc|dealloc|reg|dereg|free)_[a-z]+)\b')
     for directory in "userspace", "tests", "Documentation", "samples":
@@ -107,7 +107,7 @@ def declared(directory):
 
 def parameters():
     """The module parameters."""
-    document = "Documentation/parameters.rst"
+    document = "Documentation/operations.rst"
     at_load = "the module is loaded"
     rows = {(row[1], row[0].strip("`")): row[2:] for row in table(document)[1:]}
     known = {}

@@ -3,7 +3,7 @@
 //! The list of the counters. The KUnit suites include this file as well.
 
 /// Calls the macro `$then` with the counters, a line for each: the name, and the file in sysfs. The
-/// three pairs are equal once all MRs are gone. Documentation/sysfs.rst describes the files.
+/// three pairs are equal once all MRs are gone. Documentation/operations.rst describes the files.
 macro_rules! counters {
     ($then:ident) => {
         $then! {

@@ -2,7 +2,7 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2154 # lkey and addr are set by adapter.sh
 #
-# Shared by the suites of the topologies (scripts/topology, Documentation/testing.rst).
+# Shared by the suites of the topologies (scripts/topology, Documentation/developing.rst).
 # Those suites list their tests in TESTS, and in NEAR and NEAR_TOO the PCI functions of the
 # adapters that reach the peers.
 

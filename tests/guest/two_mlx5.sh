@@ -3,7 +3,7 @@
 # shellcheck disable=SC2034 # for the suites
 #
 # Two hosts, each with the stock mlx5 driver, an SSD and BARs, in the topology connectx_storage: storage
-# (Documentation/storage.rst) and applications (applications.rst). Sourced by the suites two_mlx5_a and
+# (Documentation/io_peer_mem.rst) and applications (applications.rst). Sourced by the suites two_mlx5_a and
 # two_mlx5_b, see two.sh.
 
 . ./two.sh

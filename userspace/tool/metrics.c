@@ -54,7 +54,7 @@ static void modules(void)
 	}
 }
 
-/* The counters of the clients, see Documentation/sysfs.rst. */
+/* The counters of the clients, see Documentation/operations.rst. */
 static void clients(void)
 {
 	static const struct {

@@ -152,7 +152,7 @@ test_client_that_cannot_be_registered() {
 test_sysfs_files() {
 	local f
 	[ -n "$(counter version)" ]
-	# scripts/static facts compares the names with sysfs.rst.
+	# scripts/static facts compares the names with operations.rst.
 	[ -e "$PEERS/io_peer_mem/num_alloc_mrs" ]
 	for f in "$PEERS"/io_peer_mem/*; do
 		# Root may write one of them (counters:drain_of_a_client).
