@@ -33,18 +33,6 @@ mlx5_nic() {
 	done
 }
 
-# Sets up IPoIB on an InfiniBand port: the network device ib0 with the address IPOIB.
-IPOIB=198.51.100.1
-mlx5_ipoib() {
-	modprobe ib_ipoib
-	eventually test -e /sys/class/net/ib0
-	ip addr replace "$IPOIB/24" dev ib0
-	ip link set ib0 up
-	# It has joined the group of broadcasts.
-	eventually ipoib_ready
-}
-ipoib_ready() { [ "$(cat /sys/class/net/ib0/operstate)" = up ]; }
-
 # mlx5_unbind, mlx5_bind: the driver of the function.
 mlx5_unbind() {
 	# ib_uverbs destroys a queue pair before it zaps the doorbell page of the process.

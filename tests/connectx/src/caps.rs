@@ -14,7 +14,6 @@ use crate::ifc::{
 };
 use crate::init_segment::TIMER_KHZ;
 use crate::mkey::MAX_INDIRECTION;
-use crate::multicast::MOST;
 use crate::trace;
 
 /// The types of capabilities.
@@ -74,8 +73,6 @@ const GENERAL_CAPS: &[(Field, u64)] = &[
     (cmd_hca_cap::log_bf_reg_size, 9),
     (cmd_hca_cap::max_wqe_sz_sq, 1024),
     (cmd_hca_cap::max_wqe_sz_rq, 512),
-    (cmd_hca_cap::max_qp_mcg, MOST as u64),
-    (cmd_hca_cap::log_max_mcg, 16),
     (cmd_hca_cap::log_max_transport_domain, 16),
     (cmd_hca_cap::log_max_pd, 16),
     (cmd_hca_cap::log_max_xrcd, 16),

@@ -261,8 +261,6 @@ impl Function {
             op::RST2INIT_QP..=op::SQD_RTS_QP | op::INIT2INIT_QP if opcode != op::MAD_IFC => {
                 self.modify_qp(opcode, input)
             }
-            op::ATTACH_TO_MCG => self.attach_to_group(input),
-            op::DETACH_FROM_MCG => self.detach_from_group(input),
             op::CREATE_RMP | op::CREATE_XRC_SRQ => self.create_srq(opcode, input, out),
             op::DESTROY_RMP | op::DESTROY_XRC_SRQ => self.destroy_srq(opcode, input),
             op::QUERY_RMP | op::QUERY_XRC_SRQ => self.query_srq(opcode, input, out),

@@ -11,7 +11,6 @@ use crate::fault::Source;
 use crate::function::Function;
 use crate::ifc::qpc;
 use crate::mkey::{Access, AccessError};
-use crate::multicast::{self, is_group};
 use crate::port::Gid;
 use crate::qp::{Qp, Service};
 use crate::subnet::{self, FULL_MEMBER};
@@ -28,7 +27,6 @@ const QP1_KEY: u32 = 0x8001_0000;
 const OWN_KEY: u32 = 0x8000_0000;
 
 /// A datagram that has come to a function.
-#[derive(Clone)]
 struct Arrived {
     /// The number and the key of the queue pair that it is for.
     qpn: u32,
@@ -135,11 +133,6 @@ impl Fabric {
         } else {
             address.key
         };
-        if address.qpn == multicast::QPN {
-            let message = self.message(f, qp, wqe, &address, key, payload);
-            self.send_to_group(f, qp, &address, &message);
-            return done;
-        }
         let (g, message) =
             if infiniband && subnet::is_manager(address.grh, &address.gid, address.lid) {
                 match self.ask_manager(f, &address, key, &payload) {
@@ -175,41 +168,6 @@ impl Fabric {
             }
         }
         done
-    }
-
-    /// Sends a datagram to all queue pairs of a group.
-    fn send_to_group(&mut self, f: usize, qp: &Qp, address: &Address, message: &Arrived) {
-        if !address.grh || !is_group(&address.gid) {
-            return dropped(f, qp, address, "it names no group");
-        }
-        for (g, qpn) in self.attached(f, &address.gid) {
-            let message = Arrived {
-                qpn,
-                ..message.clone()
-            };
-            match self.functions[g].receive_datagram(message) {
-                Fate::Received => {}
-                Fate::Dropped(why) => dropped(f, qp, address, why),
-                Fate::Fault { .. } => dropped(f, qp, address, "a page is missing"),
-            }
-        }
-    }
-
-    /// Returns the queue pairs that get what function `f` sends to a group, with their functions.
-    /// On InfiniBand the subnet manager has the switch send it to members alone.
-    fn attached(&self, f: usize, group: &[u8; 16]) -> Vec<(usize, u32)> {
-        let infiniband = self.functions[f].port.infiniband;
-        let reached = self.functions.iter().enumerate().filter(|(_, function)| {
-            let port = &function.port;
-            function.alive()
-                && port.infiniband == infiniband
-                && (!infiniband || self.groups.receives(group, &port.gid(0).gid))
-        });
-        let queues = reached.flat_map(|(g, function)| {
-            let attached = function.hca.attached.to(group);
-            attached.into_iter().map(move |qpn| (g, qpn))
-        });
-        queues.collect()
     }
 
     /// Returns a datagram as it comes to the port that it is for.
@@ -255,7 +213,7 @@ impl Fabric {
     /// Asks the subnet manager, and returns the answer as it comes back to function `f`. Fails with
     /// a reason if there is none.
     fn ask_manager(
-        &mut self,
+        &self,
         f: usize,
         address: &Address,
         key: u32,
@@ -267,7 +225,7 @@ impl Fabric {
         if key != QP1_KEY {
             return Err("another key");
         }
-        let answer = sa::answer(&self.subnet(), &mut self.groups, request)?;
+        let answer = sa::answer(&self.subnet(), request)?;
         match &answer.refused {
             Some(refused) => refuse!(
                 "subnet manager: fn{f}: {}: status {:#x}, {}",

@@ -10,7 +10,6 @@ use crate::function::Function;
 use crate::ifc::{ads, qpc};
 use crate::mkey::{Access, AccessError};
 use crate::qp::{Qp, Service, Tries};
-use crate::sa::group::Groups;
 use crate::umr::Failure;
 use crate::wqe::{opcode, Next, Wqe};
 use crate::{refuse, trace};
@@ -59,8 +58,6 @@ enum Step {
 /// All functions of this process.
 pub struct Fabric {
     pub functions: Vec<Function>,
-    /// The multicast groups of the InfiniBand subnet.
-    pub groups: Groups,
 }
 
 /// No work request is tried again sooner.
@@ -73,10 +70,7 @@ const TURN: usize = 64;
 impl Fabric {
     /// Creates the fabric of these functions.
     pub fn new(functions: Vec<Function>) -> Self {
-        Self {
-            functions,
-            groups: Groups::default(),
-        }
+        Self { functions }
     }
 
     /// Does some of the work that there is. Returns whether there is more.

@@ -17,7 +17,6 @@ use crate::ether::{Rq, Sq};
 use crate::fault::Faults;
 use crate::init_segment::InitSegment;
 use crate::mkey::Mkeys;
-use crate::multicast::Attached;
 use crate::objects::{Kind, Objects};
 use crate::port::Port;
 use crate::qp::Qp;
@@ -44,8 +43,6 @@ pub struct Hca {
     pub cqs: BTreeMap<u32, Cq>,
     /// Queue pairs.
     pub qps: BTreeMap<u32, Qp>,
-    /// The queue pairs of multicast groups.
-    pub attached: Attached,
     /// Shared receive queues.
     pub srqs: BTreeMap<u32, Srq>,
     /// Memory keys.

@@ -3,7 +3,7 @@
 //! connectx - a ConnectX for the stock mlx5 driver, emulated
 //!
 //! A process beside QEMU is the adapter: each socket is one PCI function, which QEMU's device
-//! vfio-user-pci puts into a guest. See tests/connectx/README.rst.
+//! vfio-user-pci puts into a guest. See README.rst.
 
 mod bits;
 mod buffer;
@@ -23,7 +23,6 @@ mod ifc;
 mod init_segment;
 mod log;
 mod mkey;
-mod multicast;
 mod objects;
 mod port;
 mod qp;

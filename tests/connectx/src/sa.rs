@@ -3,16 +3,13 @@
 //! Subnet administration: what the ports of an InfiniBand subnet ask its subnet manager, by
 //! management datagrams (MADs) to its queue pair 1.
 //!
-//! `rdma_cm` asks for the path to a GID, IPoIB for membership in multicast groups, the kernel for what
-//! the class can do. Everything else is refused with the status that the InfiniBand architecture has
+//! `rdma_cm` asks for the path to a GID, the kernel for what the class can do. Everything else is refused with the status that the InfiniBand architecture has
 //! for it (volume 1, 13.4.7 and 15.2.3).
 
-pub mod group;
 mod path;
 
 use crate::bits::Field;
 use crate::subnet::Subnet;
-use group::Groups;
 
 /// The length of a MAD.
 pub const MAD: usize = 256;
@@ -57,7 +54,6 @@ mod method {
 mod attribute {
     pub const CLASS_PORT_INFO: u64 = 0x01;
     pub const PATH_RECORD: u64 = 0x35;
-    pub const MC_MEMBER_RECORD: u64 = 0x38;
 }
 
 /// What an answer says of its request; 0 is success.
@@ -65,7 +61,6 @@ pub mod status {
     pub const BAD_VERSION: u16 = 0x0004;
     pub const BAD_METHOD: u16 = 0x0008;
     pub const BAD_ATTRIBUTE: u16 = 0x000c;
-    pub const NO_RESOURCES: u16 = 0x0100;
     pub const INVALID: u16 = 0x0200;
     pub const NO_RECORDS: u16 = 0x0300;
     pub const INVALID_GID: u16 = 0x0500;
@@ -93,11 +88,7 @@ pub struct Answer {
 }
 
 /// Answers the MAD of a port. Fails with a reason if it gets no answer.
-pub fn answer(
-    subnet: &Subnet,
-    groups: &mut Groups,
-    request: &[u8],
-) -> Result<Answer, &'static str> {
+pub fn answer(subnet: &Subnet, request: &[u8]) -> Result<Answer, &'static str> {
     let mut mad: [u8; MAD] = request
         .try_into()
         .map_err(|_| "a MAD does not have this length")?;
@@ -114,7 +105,7 @@ pub fn answer(
     if header::SM_KEY.is_set(request) {
         return Err("another key of the subnet manager");
     }
-    let record = record(subnet, groups, request);
+    let record = record(subnet, request);
     header::METHOD.set(&mut mad, method | method::RESPONSE);
     // A refusal has the attribute of its request.
     let refused = match record {
@@ -132,7 +123,7 @@ pub fn answer(
 }
 
 /// Returns the attribute that is asked for.
-fn record(subnet: &Subnet, groups: &mut Groups, request: &[u8]) -> Result<Vec<u8>, Refused> {
+fn record(subnet: &Subnet, request: &[u8]) -> Result<Vec<u8>, Refused> {
     use attribute::*;
     use method::*;
 
@@ -145,8 +136,6 @@ fn record(subnet: &Subnet, groups: &mut Groups, request: &[u8]) -> Result<Vec<u8
     match (header::METHOD.get(request), header::ATTRIBUTE.get(request)) {
         (GET, CLASS_PORT_INFO) => Ok(class_port_info()),
         (GET, PATH_RECORD) => path::record(subnet, given, data),
-        (SET, MC_MEMBER_RECORD) => groups.join(subnet, given, data),
-        (DELETE, MC_MEMBER_RECORD) => groups.leave(given, data),
         (GET | SET | GET_TABLE | GET_TRACE_TABLE | GET_MULTI | DELETE, _) => Err(Refused::new(
             status::BAD_ATTRIBUTE,
             "no such method of the attribute",

@@ -49,25 +49,6 @@ peer_cm() {
 	timeout 100 /mnt/programs/peer_cm "$action" -d "$DEV" -c "$host" -p 18701 "$@"
 }
 
-# perftest_by_connection_manager IP
-perftest_by_connection_manager() {
-	local server end=$((SECONDS + WAIT_LIMIT)) args=(-R -d "$DEV" -p 18700 -s 4096 -n 50 -F)
-	ib_send_bw "${args[@]}" >/tmp/server 2>&1 &
-	server=$!
-	while [ $SECONDS -lt $end ]; do
-		if ib_send_bw "${args[@]}" "$1" >/tmp/client 2>&1; then
-			wait $server || { cat /tmp/server; false; }
-			return
-		fi
-		# The server is starting.
-		! gone $server || break
-		nap 1
-	done
-	kill $server || true
-	cat /tmp/client /tmp/server
-	false
-}
-
 # The connection manager, by the queue pair for general services: two processes whose memory is
 # a BAR. On an InfiniBand port the kernel asks the subnet administration for the path.
 test_connection_manager() {
@@ -87,17 +68,23 @@ test_connection_manager() {
 	eventually balanced
 }
 
-# By IP addresses: of the Ethernet port, or of IPoIB.
+# By IP addresses, of the Ethernet port.
 test_connection_manager_by_ip() {
-	if [ -n "$(mlx5_nic)" ]; then
-		perftest_by_connection_manager "$IP"
-		return
-	fi
-	# IPoIB sends to multicast groups that no port has joined.
-	connectx_refuses 'subnet manager: * attribute 0x38, *: status 0x200'
-	mlx5_ipoib
-	perftest_by_connection_manager "$IPOIB"
-	modprobe -r ib_ipoib
+	local server end=$((SECONDS + WAIT_LIMIT)) args=(-R -d "$DEV" -p 18700 -s 4096 -n 50 -F)
+	ib_send_bw "${args[@]}" >/tmp/server 2>&1 &
+	server=$!
+	while [ $SECONDS -lt $end ]; do
+		if ib_send_bw "${args[@]}" "$IP" >/tmp/client 2>&1; then
+			wait $server || { cat /tmp/server; false; }
+			return
+		fi
+		# The server is starting.
+		! gone $server || break
+		nap 1
+	done
+	kill $server || true
+	cat /tmp/client /tmp/server
+	false
 }
 
 # Without a listener, and to a GID of no port: to that the subnet administration knows no path.

@@ -44,7 +44,7 @@ fn request(fabric: &Fabric, f: usize) -> [u8; sa::MAD] {
 
 #[test]
 fn an_answer_of_the_subnet_manager_comes_from_its_address() {
-    let mut fabric = fabric();
+    let fabric = fabric();
     for grh in [false, true] {
         let address = manager(grh);
         assert!(subnet::is_manager(address.grh, &address.gid, address.lid));
@@ -67,7 +67,7 @@ fn an_answer_of_the_subnet_manager_comes_from_its_address() {
 
 #[test]
 fn the_subnet_manager_has_one_queue_pair_and_one_key() {
-    let mut fabric = fabric();
+    let fabric = fabric();
     let request = request(&fabric, 0);
     let mut other = manager(false);
     other.qpn = 2;
@@ -88,46 +88,6 @@ fn a_dead_port_is_not_in_the_subnet() {
         .ask_manager(0, &manager(false), QP1_KEY, &request)
         .unwrap();
     assert_eq!(be16(&answer.payload, 4), sa::status::INVALID_GID);
-}
-
-#[test]
-fn a_group_is_the_members_and_what_is_attached_there() {
-    use crate::ifc::attach_to_mcg_in;
-
-    // That of IPoIB's broadcasts.
-    const GROUP: [u8; 16] = [
-        0xff, 0x12, 0x40, 0x1b, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff,
-    ];
-    let mut fabric = fabric();
-    for (f, qpn) in [(0, 7), (0, 8), (1, 7)] {
-        let mut qp = queue_pair(Service::Ud, 1);
-        qp.number = qpn;
-        let function = &mut fabric.functions[f];
-        function.hca.qps.insert(qpn, qp);
-        let mut input = [0; 32];
-        attach_to_mcg_in::qpn.set(&mut input, qpn.into());
-        input[16..].copy_from_slice(&GROUP);
-        assert!(function.attach_to_group(&input).is_ok());
-    }
-    assert!(fabric.attached(0, &GROUP).is_empty());
-    let join = |fabric: &mut Fabric, f: usize| {
-        let mut mad = [0; sa::MAD];
-        // Set of a MCMemberRecord, with the GIDs and the state of a full member.
-        mad[..4].copy_from_slice(&[1, 3, 2, 2]);
-        mad[17] = 0x38;
-        mad[53..56].copy_from_slice(&[1, 0, 0b11]);
-        mad[56..72].copy_from_slice(&GROUP);
-        mad[72..88].copy_from_slice(&fabric.functions[f].port.gid(0).gid);
-        mad[104] = 1;
-        let answer = fabric.ask_manager(f, &manager(false), QP1_KEY, &mad);
-        assert_eq!(be16(&answer.unwrap().payload, 4), 0);
-    };
-    join(&mut fabric, 1);
-    assert_eq!(fabric.attached(0, &GROUP), [(1, 7)]);
-    join(&mut fabric, 0);
-    assert_eq!(fabric.attached(1, &GROUP), [(0, 7), (0, 8), (1, 7)]);
-    fabric.functions[0].set_dead(true);
-    assert_eq!(fabric.attached(1, &GROUP), [(1, 7)]);
 }
 
 #[test]

@@ -10,9 +10,9 @@ use crate::bits::Field;
 use crate::subnet::{Member, Subnet, FULL_MEMBER};
 
 /// What every path has: an MTU of 4096, 100 Gb/s, a packet that lives for a second.
-pub const MTU: u64 = 5;
-pub const RATE: u64 = 16;
-pub const LIFETIME: u64 = 18;
+const MTU: u64 = 5;
+const RATE: u64 = 16;
+const LIFETIME: u64 = 18;
 
 const BYTES: usize = 64;
 const SERVICE_ID: Field = Field::new(0, 64);
@@ -56,7 +56,7 @@ mod component {
 }
 
 /// What the two bits before a value mean.
-pub mod selector {
+mod selector {
     pub const GREATER: u64 = 0;
     pub const LESS: u64 = 1;
     pub const EXACTLY: u64 = 2;
@@ -89,7 +89,7 @@ const RATES: [(u64, u32); 22] = [
 ];
 
 /// Returns the rate that a code stands for.
-pub fn speed(code: u64) -> Option<u32> {
+fn speed(code: u64) -> Option<u32> {
     RATES
         .iter()
         .find(|(known, _)| *known == code)
@@ -193,7 +193,7 @@ fn port(subnet: &Subnet, gid: Option<&[u8]>, lid: Option<u16>) -> Result<Member,
 }
 
 /// Returns whether what is offered is as wanted.
-pub fn fits<T: PartialOrd>(select: u64, wanted: T, offered: T) -> bool {
+fn fits<T: PartialOrd>(select: u64, wanted: T, offered: T) -> bool {
     match select {
         selector::GREATER => offered > wanted,
         selector::LESS => offered < wanted,

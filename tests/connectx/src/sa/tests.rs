@@ -29,7 +29,7 @@ fn request(method: u64, attribute: u64) -> [u8; MAD] {
 }
 
 fn answer_of(request: &[u8]) -> Result<Answer, &'static str> {
-    answer(&subnet(), &mut Groups::default(), request)
+    answer(&subnet(), request)
 }
 
 /// The status of the answer, which is one to this request.
@@ -67,9 +67,10 @@ fn the_class_is_described() {
 fn what_is_not_served_is_refused_with_its_status() {
     const INFORM_INFO: u64 = 0x03;
     const SERVICE_RECORD: u64 = 0x31;
+    const MC_MEMBER_RECORD: u64 = 0x38;
     use status::{BAD_ATTRIBUTE, BAD_METHOD};
     for (method, attribute, status) in [
-        (method::GET, attribute::MC_MEMBER_RECORD, BAD_ATTRIBUTE),
+        (method::SET, MC_MEMBER_RECORD, BAD_ATTRIBUTE),
         (method::SET, INFORM_INFO, BAD_ATTRIBUTE),
         (method::GET_TABLE, SERVICE_RECORD, BAD_ATTRIBUTE),
         (method::GET_TABLE, attribute::PATH_RECORD, BAD_ATTRIBUTE),
