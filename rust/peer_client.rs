@@ -210,8 +210,8 @@ pub trait Client: Sized + 'static {
     /// Context: the process that registers the range; may sleep.
     fn acquire(data: &Self::Data, range: VaRange) -> Result<Option<Self::Region>>;
 
-    /// Pins the pages of `range`, starting with the page that contains `range.addr()`; for writing
-    /// by the device if `write`.
+    /// Pins the pages of `range`, starting with the page that contains `range.addr()`. `write` is
+    /// whether the MR may be written, as ib_peer_mem says: other cores give `force` other meanings.
     ///
     /// From now on `ticket` may be used in other tasks. `ticket` must not be used in this call; see
     /// [`Ticket::invalidate`].

@@ -37,9 +37,10 @@ struct ib_ucontext;
  *	to this client. > 0: the client claims the range, and *@client_context
  *	identifies it in the other callbacks; 0 or -errno: it does not
  * @get_pages: pins the range; a client whose memory has struct pages allocates
- *	and fills @sg_head here. @write is always 1; @force is 1 if the region is
- *	to be writable. @core_context identifies the region in the invalidate
- *	function. Returns 0 or -errno
+ *	and fills @sg_head here. @write is always 1. @force is 1 if the MR may be
+ *	written; other cores pass 1 if the MR may *not* be written, so a client
+ *	must not take permission from @force. @core_context identifies the region
+ *	in the invalidate function. Returns 0 or -errno
  * @dma_map: maps the range for @dma_device: sets DMA address and length of each
  *	entry of @sg_head, and *@nmap to the number of mapped entries. @dmasync
  *	is 0. Returns 0 or -errno
@@ -50,10 +51,12 @@ struct ib_ucontext;
  *	it. May be NULL: PAGE_SIZE
  * @release: undoes @acquire. May be NULL
  *
- * Every callback may sleep; the core holds no lock during a call. @acquire,
- * @get_pages and @dma_map run in the process that registers the memory; the
- * others may run in any task. The client owns the structure, which must stay
- * valid until ib_unregister_peer_memory_client() has returned.
+ * Every callback may sleep; the core holds no lock during a call. @acquire and
+ * @get_pages run in the process that registers the memory. So does @dma_map, but
+ * for memory that a process exports as a dma-buf it runs in the process that
+ * imports the dma-buf, which may be another one. The others may run in any task.
+ * The client owns the structure, which must stay valid until
+ * ib_unregister_peer_memory_client() has returned.
  */
 struct peer_memory_client {
 	char name[IB_PEER_MEMORY_NAME_MAX];

@@ -84,8 +84,8 @@ static int mmio_get_pages(unsigned long addr, size_t size, int write, int force,
 	struct mmio_device *dev = region->dev;
 	int ret = 0;
 
-	/* force: the region is to be writable. */
-	if (force && !region->writable)
+	/* Any MR may be written, whatever force is: cores differ in its meaning. */
+	if (!region->writable)
 		return -EFAULT;
 	mutex_lock(&dev->lock);
 	if (dev->gone) {

@@ -160,8 +160,8 @@ static int sample_get_pages(unsigned long addr, size_t size, int write, int forc
 	unsigned long i;
 	int ret;
 
-	/* force: the region is to be writable. */
-	if (force && !region->writable)
+	/* Any MR may be written, whatever force is: cores differ in its meaning. */
+	if (!region->writable)
 		return -EFAULT;
 
 	ret = sg_alloc_table_from_pages(sg_head, sample_pages + region->first,

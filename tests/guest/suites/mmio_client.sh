@@ -104,10 +104,11 @@ test_segments() {
 }
 
 test_memory_that_it_rejects() {
-	# A read-only mapping, to be written.
+	# A read-only mapping, whatever the core says of the MR.
 	expect "error EFAULT" adapter_start a -r edu0 "$NODE" 0 4096
+	expect "error EFAULT" adapter_start a -r edu0 "$NODE" 0 4096 remote-read
 	expect 0 mmio num_free_callbacks
-	adapter_start a -r edu0 "$NODE" 0 4096 remote-read
+	adapter_start a edu0 "$NODE" 0 4096 remote-read
 	adapter_stop a
 	# Host memory is not its own.
 	adapter_start h edu0 host 0 4096

@@ -6,6 +6,7 @@
 
 CLIENT=peer_client_rust
 MODULE=$MODS/$CLIENT.ko
+READ_ONLY=ok
 . ./sample.sh
 
 TESTS="test_load test_write_and_read_back test_atomics test_memory_that_it_rejects

@@ -8,6 +8,7 @@
 CLIENT=peer_client_sample
 EXTERNAL=$MODS/external
 MODULE=$EXTERNAL/samples/peer_client/$CLIENT.ko
+READ_ONLY=EFAULT
 . ./sample.sh
 
 TESTS="test_symvers test_kallsyms test_symbol_get test_load test_write_and_read_back
