@@ -9,8 +9,10 @@ same there. Prints each difference as "file: ...".
               read no others
   parameters  Documentation/operations.rst has the parameters of both modules, with the defaults,
               the syntax and the mode that the modules declare
+  tests       the tests that documents name are there, and each hazard of Documentation/hazards.rst has one
 """
 
+import fnmatch
 import pathlib
 import re
 import sys
@@ -133,7 +135,38 @@ def parameters():
         yield f"{document}: the default of max_names is {default}, and not LIMIT of src/named.rs"
 
 
-errors = [error for check in (kernels, modules, counters, parameters) for error in check()]
+def tests():
+    """The tests that documents name: SUITE:TEST, in hazards.rst also SUITE.TEST and SUITE."""
+    known = {}
+    guest = [path.read_text() for path in sorted((top / "tests/guest").glob("*.sh"))]
+    shared = set(re.findall(r"(?m)^test_(\w+)\(\)", "\n".join(guest)))
+    for path in (top / "tests/guest/suites").glob("*.sh"):
+        known[path.stem] = shared | set(re.findall(r"(?m)^test_(\w+)\(\)", path.read_text()))
+    for directory in "src", "rust", "samples", "tests":
+        for path in (top / directory).rglob("*.rs"):
+            code = path.read_text()
+            for suite in re.findall(r"kunit_tests\((\w+)\)\]", code):
+                known.setdefault(suite.removeprefix("peer_mem_"), set()).update(re.findall(r"\bfn (\w+)", code))
+
+    def missing(name):
+        suite, _, test = name.replace(".", ":").partition(":")
+        found = known.get(suite.removeprefix("peer_mem_"))
+        if found is None:
+            return not (top / name).exists()
+        return test and not fnmatch.filter(found, test)
+
+    for path in sorted((top / "Documentation").glob("*.rst")):
+        for name in filter(missing, re.findall(r"``(\w+:\w+\*?)``", path.read_text())):
+            yield f"{path.relative_to(top)}: there is no test {name}"
+    for hazard, _, shown in table("Documentation/hazards.rst"):
+        names = re.findall(r"``([^`]+)``", shown)
+        if shown not in ("test", "the model") and not names:
+            yield f"Documentation/hazards.rst: no test: {hazard}"
+        for name in filter(missing, names):
+            yield f"Documentation/hazards.rst: there is no test {name}"
+
+
+errors = [error for check in (kernels, modules, counters, parameters, tests) for error in check()]
 for error in errors:
     print(error)
 sys.exit(bool(errors))
