@@ -56,8 +56,8 @@ pub mod rdma {
     ));
 }
 
-/// The C helpers of `rust/helpers/`, and kernel functions that no header of `kernel::bindings`
-/// declares.
+/// The C functions of `rust/helpers/` and `rust/c/`, and kernel functions that no header of
+/// `kernel::bindings` declares.
 pub mod helpers {
     use kernel::{
         bindings::*,

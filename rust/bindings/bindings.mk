@@ -31,7 +31,7 @@ clean-files += rust/bindings/rdma_inline.c .bindgen-c-flags.mk
 
 # All of rdma/*.h, and interpose.h. The static inlines become C wrappers in rdma_inline.c.
 $(obj)/rust/bindings/rdma_generated.rs: private bindgen_target_flags = \
-	--allowlist-file '.*/include/(uapi/rdma/ib_user_ioctl_verbs|rdma/[a-z_]*)\.h|(.*/)?rust/(bindings/\.\./)?helpers/interpose\.h' \
+	--allowlist-file '.*/include/(uapi/rdma/ib_user_ioctl_verbs|rdma/[a-z_]*)\.h|(.*/)?rust/(bindings/\.\./)?c/interpose\.h' \
 	--allowlist-type 'ifla_vf_(guid|stats|info)|rdma_cgroup|rdmacg_device|irq_poll|irq_poll_fn|dim|dim_.*|tph_mem_type|possible_net_t|netdevice_tracker|iphdr.*|rdma_driver_id|rdma_nl_(notify_event_type|counter_mode|counter_mask|dev_type|name_assign_type)|ib_uverbs_query_port_resp' \
 	--blocklist-type 'ib_user_mad_reg_req.*' \
 	--experimental --wrap-static-fns \
@@ -40,7 +40,7 @@ $(obj)/rust/bindings/rdma_inline.c: $(obj)/rust/bindings/rdma_generated.rs ;
 CFLAGS_rust/bindings/rdma_inline.o := -I$(ext_src) -I$(ext_src)/rust/bindings -Wno-missing-prototypes -Wno-missing-declarations
 
 $(obj)/rust/bindings/helpers_generated.rs: private bindgen_target_flags = \
-	--allowlist-file '(.*/)?rust/(bindings/\.\./)?helpers/helpers\.h' \
+	--allowlist-file '(.*/)?rust/(bindings/\.\./)?(helpers/helpers|c/logic)\.h' \
 	--allowlist-function 'anon_inode_create_getfile'
 
 $(obj)/rust/bindings/peer_generated.rs: private bindgen_target_flags = \

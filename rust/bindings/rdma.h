@@ -4,4 +4,4 @@
 #include <rdma/ib_umem.h>
 #include <rdma/ib_cache.h>
 #include <rdma/uverbs_ioctl.h>
-#include "../helpers/interpose.h"
+#include "../c/interpose.h"

@@ -6,19 +6,12 @@
 #ifndef EXT_HELPERS_H
 #define EXT_HELPERS_H
 
-#include <linux/list_bl.h>
 #include <linux/types.h>
 
 struct completion;
 struct device;
 struct file;
-struct dma_buf;
 struct dma_resv;
-struct ext_redirection;
-struct ext_return_probe;
-struct gen_pool;
-struct ib_device;
-struct lock_class_key;
 struct page;
 struct pci_dev;
 struct scatterlist;
@@ -34,9 +27,6 @@ bool ext_device_has_override(struct device *dev);
 bool ext_device_override_is(struct device *dev, const char *driver);
 int ext_device_set_override(struct device *dev, const char *driver);
 
-/* linux/dma-buf.h */
-void ext_dma_buf_invalidate_mapped(struct dma_buf *buf);
-
 /* linux/dma-mapping.h */
 unsigned int ext_dma_max_seg_size(struct device *dev);
 bool ext_dma_mapping_error(struct device *dev, u64 addr);
@@ -49,100 +39,8 @@ bool ext_dma_resv_wait(struct dma_resv *resv, unsigned int ms);
 /* linux/fs.h */
 void ext_file_allow_at(struct file *file);
 
-/* linux/ftrace.h */
-
-/* Redirects calls of the function at @from, except calls by this module, to the function at @to. */
-struct ext_redirect {
-	unsigned long from;
-	unsigned long to;
-};
-
-#define EXT_TASK_SLOTS 256
-/* Number of slots that a task tries. */
-#define EXT_TASK_PROBES 8
-
-/* @task is 0 in a free slot. Only the task itself takes the slot and frees the slot. */
-struct ext_task_entry {
-	unsigned long task;
-	/* What the task alone uses. */
-	void *values[2];
-} __aligned(64);
-
-/* Tasks, each in a slot. */
-struct ext_task_table {
-	struct ext_task_entry slots[EXT_TASK_SLOTS];
-} __aligned(64);
-
-/* The tasks whose calls are exempt from the hook on ib_umem_get_desc(). */
-extern struct ext_task_table ext_bypass_tasks;
-
-/*
- * Enters @task in a free slot. ext_task_table_leave() frees the slot. Returns NULL if all slots that
- * @task tries are taken, or if @task already has a slot before the first free slot.
- */
-struct ext_task_entry *ext_task_table_enter(struct ext_task_table *tasks, unsigned long task);
-void ext_task_table_leave(struct ext_task_entry *entry);
-/* Returns a slot of @task, or NULL if @task is not in the table. @task must be the caller. */
-const struct ext_task_entry *ext_task_table_find(const struct ext_task_table *tasks, unsigned long task);
-/* Returns the number of the first slot that @task tries. */
-unsigned int ext_task_first_slot(unsigned long task);
-
-/* A task without a slot in a table. Only the task itself adds and removes the object. */
-struct ext_unplaced_task {
-	struct hlist_bl_node node;
-	const struct ext_task_table *tasks;
-	unsigned long task;
-	void *value;
-};
-
-/* @entry must stay in place until ext_unplaced_task_remove(). */
-void ext_unplaced_task_add(struct ext_unplaced_task *entry, const struct ext_task_table *tasks,
-			   unsigned long task, void *value);
-void ext_unplaced_task_remove(struct ext_unplaced_task *entry);
-/* Returns the value of @task for @tasks, or NULL if there is none. @task must be the caller. */
-void *ext_unplaced_task_value(const struct ext_task_table *tasks, unsigned long task);
-
-/* Redirects the functions in @list, except for calls by tasks in @tasks. */
-struct ext_redirection *ext_ftrace_redirect(const struct ext_redirect *list, unsigned int count,
-					    const struct ext_task_table *tasks);
-/*
- * Lets calls by @task be redirected, although they come from this module; 0: no task's. Every call of
- * a redirected function is a trial then; see umem_hook/trial.rs.
- */
-void ext_trial_begin(unsigned long task);
-bool ext_trial_is(unsigned long task);
-/*
- * Reverts ext_ftrace_redirect() and frees the object. After an error ftrace may still call this
- * module.
- */
-int ext_ftrace_restore(struct ext_redirection *redirection);
-
-/* linux/genalloc.h */
-struct gen_pool *ext_gen_pool_new(unsigned long start, unsigned long n);
-unsigned long ext_gen_pool_alloc(struct gen_pool *pool, unsigned long n, int align);
-void ext_gen_pool_free(struct gen_pool *pool, unsigned long start, unsigned long n);
-unsigned long ext_gen_pool_avail(struct gen_pool *pool);
-unsigned long ext_gen_pool_next(struct gen_pool *pool, unsigned long from, unsigned long to,
-				bool is_free);
-void ext_gen_pool_destroy(struct gen_pool *pool);
-
-/* linux/kprobes.h */
-
-/*
- * Creates a probe of the errors that the function @symbol returns, for callers of @symbol that
- * ignore errors. @symbol may be "module:name". The probe costs nothing unless armed. Returns an
- * ERR_PTR() if @symbol cannot be probed.
- */
-struct ext_return_probe *ext_return_probe_new(const char *symbol);
-void ext_return_probe_free(struct ext_return_probe *probe);
-/* Arms the probe until one second after ext_return_probe_put(). */
-int ext_return_probe_arm(struct ext_return_probe *probe);
-void ext_return_probe_put(struct ext_return_probe *probe);
-/*
- * Calls function(arg); the probe must be armed. Returns the last negative result of the probed
- * function during this call, 0 if no result was negative, or -EAGAIN if a result was missed.
- */
-int ext_return_probe_watch(struct ext_return_probe *probe, void (*function)(void *arg), void *arg);
+/* linux/memremap.h */
+bool ext_is_pci_p2pdma_page(struct page *page);
 
 /* linux/mm.h */
 struct page *ext_phys_to_page(phys_addr_t phys);
@@ -152,8 +50,6 @@ phys_addr_t ext_page_to_phys(struct page *page);
 bool ext_vma_is_sysfs(struct vm_area_struct *vma);
 void ext_vma_set_noncached(struct vm_area_struct *vma);
 void ext_vma_set_writecombine(struct vm_area_struct *vma);
-unsigned long ext_pfnmap_run(struct vm_area_struct *vma, unsigned long addr,
-			     unsigned long end, u64 *phys);
 
 /* linux/pci.h */
 unsigned long ext_pci_resource_flags(struct pci_dev *pdev, int bar);
@@ -161,62 +57,6 @@ int ext_pci_domain(struct pci_dev *pdev);
 bool ext_pci_mem_bar(struct pci_dev *pdev, int bar, u64 *start, u64 *end);
 s64 ext_pci_bus_offset(struct pci_dev *pdev, int bar);
 bool ext_pci_has_p2pdma(struct pci_dev *pdev);
-
-/* Path between a function and a device, or its first ancestor on PCI. */
-enum ext_pci_path_kind {
-	EXT_PATH_NONE,		/* the device is not on PCI */
-	EXT_PATH_BRIDGES,	/* common upstream bridges without ACS redirection */
-	EXT_PATH_REDIRECTED,	/* common upstream bridges, ACS redirects to the host bridge */
-	EXT_PATH_HOST,		/* no common upstream bridge */
-};
-
-int ext_pci_path(struct pci_dev *provider, struct device *client);
-
-/* linux/pci-p2pdma.h */
-void ext_p2p_pages_init(u64 phys, unsigned long n);
-unsigned long ext_p2p_pages_take(u64 phys, unsigned long n);
-void ext_p2p_page_put(u64 phys);
-bool ext_p2p_pages_in_use(u64 phys, unsigned long n);
-int ext_p2p_clear(u64 phys, unsigned long n, bool combine, bool killable);
-void ext_p2p_read(u64 phys, void *to, unsigned long len);
-void ext_p2p_write(u64 phys, const void *from, unsigned long len);
-void ext_p2p_map_range(u64 phys, u64 *start, u64 *end);
-void ext_p2p_map_get(u64 phys);
-void ext_p2p_map_put(u64 phys, unsigned long n);
-bool ext_is_pci_p2pdma_page(struct page *page);
-void ext_p2p_close_pool(struct pci_dev *pdev);
-
-struct ext_p2p_space {
-	unsigned long free, longest;
-};
-bool ext_p2p_free_space(struct pci_dev *pdev, struct gen_pool *map, unsigned long align,
-			struct ext_p2p_space *space);
-
-/* linux/percpu-refcount.h */
-
-/* Calls in flight. Each CPU counts for itself. */
-struct ext_inflight;
-
-/* NULL without memory. May sleep. */
-struct ext_inflight *ext_inflight_new(void);
-/* No call may be in flight. */
-void ext_inflight_free(struct ext_inflight *calls);
-/* Lets no call enter any more, and waits for those in flight. To be called once. May sleep. */
-void ext_inflight_close(struct ext_inflight *calls);
-
-/* linux/pgtable.h */
-
-enum ext_memory {
-	EXT_MEMORY_UNKNOWN,	/* not mapped, not writable, or of another kind */
-	EXT_MEMORY_ORDINARY,	/* pages that can be pinned */
-	EXT_MEMORY_DEVICE,	/* peer-to-peer memory, or memory without struct pages */
-};
-
-/*
- * Returns the kind of memory at @addr of the calling process. A hint: the page tables are read
- * without a lock.
- */
-enum ext_memory ext_memory_at(unsigned long addr);
 
 /* linux/ratelimit.h */
 bool ext_log_allowed(void);
@@ -226,7 +66,6 @@ void ext_synchronize_rcu_tasks(void);
 
 /* linux/scatterlist.h */
 bool ext_sg_has_page(struct scatterlist *sg);
-bool ext_sg_is_copyable(struct scatterlist *sg);
 phys_addr_t ext_sg_phys(struct scatterlist *sg);
 void ext_sg_set_phys(struct scatterlist *sg, phys_addr_t phys, unsigned int len);
 void ext_sg_set_dma(struct scatterlist *sg, dma_addr_t addr, unsigned int len);
@@ -237,61 +76,10 @@ bool ext_current_is_kthread(void);
 /* linux/security.h */
 int ext_locked_down_pci(void);
 
-/* linux/slab.h */
-bool ext_memcg_has_headroom(unsigned long bytes);
-
-/* linux/tracepoint.h */
-
-enum ext_trace_point {
-	EXT_TRACE_REGISTER,
-	EXT_TRACE_DEREGISTER,
-	EXT_TRACE_INVALIDATE,
-	EXT_TRACE_REVOKE,
-	EXT_TRACE_FENCE,
-	EXT_TRACE_REFUSE,
-};
-
-/* A text without a NUL. */
-struct ext_trace_text {
-	const char *text;
-	int len;
-};
-
-/* The facts of an event; trace.h has the meaning. */
-struct ext_trace_region {
-	struct ext_trace_text client;
-	struct ext_trace_text device;
-	u64 addr;
-	u64 length;
-	u64 duration_ns;
-	u32 lkey;
-	s32 pid;
-	s32 error;
-};
-
-bool ext_trace_is_on(enum ext_trace_point point);
-/* @cause: for EXT_TRACE_REFUSE. */
-void ext_trace(enum ext_trace_point point, const struct ext_trace_region *region,
-	       const struct ext_trace_text *cause);
-
 /* linux/uaccess.h */
 
 /* Returns @addr of the calling process without the bits that the CPU ignores, as GUP does. */
 unsigned long ext_untagged_addr(unsigned long addr);
-
-/* linux/user_namespace.h */
-u32 ext_current_owner(void);
-
-/* linux/workqueue.h */
-void ext_call_in_worker(void (*function)(void *arg), void *arg, struct lock_class_key *key);
-
-/* rust/ext/rdma/key_filter.rs */
-
-/* The number of counts of a filter, as a power of two. */
-#define EXT_KEY_FILTER_BITS 12
-
-/* Returns the number of the count of @key. */
-u32 ext_key_filter_slot(u32 key);
 
 /* rdma/ib_verbs.h */
 

@@ -3,7 +3,6 @@
 #include <linux/fs.h>
 #include <linux/magic.h>
 #include <linux/mm.h>
-#include <linux/sched.h>
 
 #include "helpers.h"
 
@@ -42,36 +41,4 @@ void ext_vma_set_noncached(struct vm_area_struct *vma)
 void ext_vma_set_writecombine(struct vm_area_struct *vma)
 {
 	vma->vm_page_prot = pgprot_writecombine(vma->vm_page_prot);
-}
-
-/*
- * Returns the number of bytes from @addr on, at most up to @end, that are mapped to
- * consecutive physical addresses, and sets *@phys to the first one. Returns 0 if nothing
- * is mapped at @addr.
- */
-unsigned long ext_pfnmap_run(struct vm_area_struct *vma, unsigned long addr,
-			     unsigned long end, u64 *phys)
-{
-	unsigned long at = addr;
-
-	while (at < end) {
-		struct follow_pfnmap_args args = { .vma = vma, .address = at };
-		unsigned long next;
-		u64 here;
-
-		if (follow_pfnmap_start(&args))
-			break;
-		here = PFN_PHYS((u64)args.pfn);
-		/* The entry may be a huge page. */
-		next = (at & args.addr_mask) - args.addr_mask;
-		follow_pfnmap_end(&args);
-
-		if (at == addr)
-			*phys = here;
-		else if (here != *phys + (at - addr))
-			break;
-		at = min(next, end);
-		cond_resched();
-	}
-	return at - addr;
 }

@@ -24,7 +24,7 @@
 #include <rdma/ib_verbs.h>
 
 #include "../../include/uapi/ib_peer_mem.h"
-#include "../../rust/helpers/pgtable.h"
+#include "../../rust/c/pgtable.h"
 #include "helpers.h"
 
 u64 kt_alloc(unsigned int order)

@@ -2,7 +2,7 @@
 
 //! [`KeyFilter`]: a filter of 32-bit keys that readers test without a lock.
 //!
-//! The functions in `rust/helpers/interpose.c` test the key of each MR that is deregistered. The filter
+//! The functions in `rust/c/interpose.c` test the key of each MR that is deregistered. The filter
 //! counts the keys by their hash. If a count is 0, no key with this hash is in the filter. With n keys in
 //! the filter, at most n of 4,096 tests of other keys find a count that is not 0.
 //!

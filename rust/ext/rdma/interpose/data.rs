@@ -2,7 +2,7 @@
 
 //! The data of a device with interposed operations, and the calls that keep the data.
 //!
-//! [`HookData`] is in a table in C (`rust/helpers/interpose.c`) from the installation of the functions
+//! [`HookData`] is in a table in C (`rust/c/interpose.c`) from the installation of the functions
 //! until the removal of the device. A call looks the data up there under RCU and counts itself.
 
 use super::{

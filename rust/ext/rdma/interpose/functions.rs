@@ -5,7 +5,7 @@
 //! [`Interposer`] has the C functions. Used by [`Registration`](super::Registration).
 //!
 //! `reg_user_mr` and `dereg_mr` of a device are `ext_reg_user_mr()` and `ext_dereg_mr()` in
-//! `rust/helpers/interpose.c`, which call the driver for host memory. For all other memory these
+//! `rust/c/interpose.c`, which call the driver for host memory. For all other memory these
 //! functions call the functions of this file.
 
 use super::{

@@ -16,8 +16,8 @@
 #include <linux/spinlock.h>
 #include <rdma/ib_verbs.h>
 
-#include "ftrace.h"
-#include "helpers.h"
+#include "task_table.h"
+#include "logic.h"
 #include "inflight.h"
 #include "interpose.h"
 #include "pgtable.h"

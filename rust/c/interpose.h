@@ -8,7 +8,7 @@
 
 #include <linux/types.h>
 
-#include "helpers.h"
+#include "logic.h"
 
 struct ext_hook_data;
 struct ib_device;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Helpers for linux/slab.h. */
+/* The headroom of a memory cgroup. */
 #include <linux/compiler.h>
 #include <linux/memcontrol.h>
 #include <linux/sched.h>
 #include <linux/slab.h>
 
-#include "helpers.h"
+#include "logic.h"
 
 /* Returns whether the memory cgroup of the caller, and all parents, are not near the limit. */
 static bool has_ample_room(unsigned long bytes)

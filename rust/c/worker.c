@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Helpers for linux/workqueue.h. */
+/* A call in a kernel thread. */
 #include <linux/completion.h>
 #include <linux/lockdep.h>
 #include <linux/workqueue.h>
 
-#include "helpers.h"
+#include "logic.h"
 
 struct ext_call {
 	struct work_struct work;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Helpers for linux/user_namespace.h. */
+/* The user to whom a process is accounted. */
 #include <linux/cred.h>
 #include <linux/uidgid.h>
 #include <linux/user_namespace.h>
 
-#include "helpers.h"
+#include "logic.h"
 
 /*
  * Returns the uid to which the calling process is accounted. In a user namespace a user may have

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Helpers for linux/dma-buf.h. */
+/* Invalidation of a dma-buf. */
 #include <linux/dma-buf.h>
 #include <linux/dma-resv.h>
 
-#include "helpers.h"
+#include "logic.h"
 
 /*
  * Like dma_buf_invalidate_mappings(), for a dma-buf whose exporter counts the mapped tables

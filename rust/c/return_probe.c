@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Helpers for linux/kprobes.h. */
+/* A probe of the errors that a kernel function returns. */
 #include <linux/err.h>
 #include <linux/kprobes.h>
 #include <linux/mutex.h>
@@ -9,7 +9,7 @@
 #include <linux/wait.h>
 #include <linux/workqueue.h>
 
-#include "helpers.h"
+#include "logic.h"
 
 struct ext_return_probe {
 	struct kretprobe probe;

@@ -5,7 +5,7 @@
 #include <linux/completion.h>
 #include <linux/percpu-refcount.h>
 
-/* Calls in flight, see helpers.h. */
+/* Calls in flight, see logic.h. */
 struct ext_inflight {
 	struct percpu_ref ref;
 	/* No call is in flight, and none can enter. */

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Helpers for linux/percpu-refcount.h. */
+/* Calls in flight, counted by each CPU. */
 #include <linux/percpu-refcount.h>
 #include <linux/slab.h>
 
-#include "helpers.h"
+#include "logic.h"
 #include "inflight.h"
 
 static void ext_inflight_release(struct percpu_ref *ref)

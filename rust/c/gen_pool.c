@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Helpers for linux/genalloc.h, which the kernel's bindings lack. */
+/* Pools of numbers. */
 #include <linux/bitmap.h>
 #include <linux/genalloc.h>
 #include <linux/numa.h>
 
-#include "helpers.h"
+#include "logic.h"
 
 /* Creates a pool of the @n numbers from @start on. @start must not be 0. */
 struct gen_pool *ext_gen_pool_new(unsigned long start, unsigned long n)

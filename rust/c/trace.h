@@ -8,7 +8,7 @@
 
 #include <linux/tracepoint.h>
 
-#include "helpers.h"
+#include "logic.h"
 
 /* @lkey is 0 without an MR, @device "-" without a device, @pid the process that has registered. */
 DECLARE_EVENT_CLASS(peer_mem_region,

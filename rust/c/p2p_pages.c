@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Helpers for linux/pci-p2pdma.h. */
+/* Pages of PCI peer-to-peer memory. */
 #include <linux/bitmap.h>
 #include <linux/genalloc.h>
 #include <linux/io.h>
@@ -16,7 +16,7 @@
 #include <linux/unaligned.h>
 #include <linux/vmalloc.h>
 
-#include "helpers.h"
+#include "logic.h"
 
 #define PAGES_PER_RESCHED 4096
 
@@ -198,11 +198,6 @@ void ext_p2p_map_get(u64 phys)
 void ext_p2p_map_put(u64 phys, unsigned long n)
 {
 	percpu_ref_put_many(map_of(phys), n);
-}
-
-bool ext_is_pci_p2pdma_page(struct page *page)
-{
-	return is_pci_p2pdma_page(page);
 }
 
 /*

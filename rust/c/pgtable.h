@@ -9,7 +9,7 @@
 #include <linux/sched.h>
 #include <linux/uaccess.h>
 
-#include "helpers.h"
+#include "logic.h"
 
 #ifdef CONFIG_HAVE_GUP_FAST
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Helpers for linux/pgtable.h. */
+/* A look-up in the page tables. */
 #include <linux/irqflags.h>
 #include <linux/memremap.h>
 #include <linux/mm.h>
@@ -7,7 +7,7 @@
 #include <linux/sched.h>
 #include <linux/uaccess.h>
 
-#include "helpers.h"
+#include "logic.h"
 #include "pgtable.h"
 
 #ifdef CONFIG_HAVE_GUP_FAST
