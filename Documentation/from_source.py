@@ -65,9 +65,9 @@ class Layers(SphinxDirective):
         edges = set()
         files = [src / "LAYERS", *(path for path, _ in source.files())]
         for path, module in source.files():
-            edges |= {(module[0], there) for there, _, _ in source.uses(path, module) if module}
+            edges |= {(source.listed(module), there) for there, _, _ in source.uses(path, module)}
         # The root of the crate only joins the others.
-        rows = [[name for name in row if name != "main"] for row in layers.read(src / "LAYERS")]
+        rows = [[name for name in row if name != "main"] for row in source.layers]
         rows = [row for row in rows if row]
         modules = {name for row in rows for name in row}
         edges = {edge for edge in edges if modules.issuperset(edge)}

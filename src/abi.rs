@@ -16,8 +16,8 @@ use crate::{
         Client,
         ClientFlags, //
     },
+    data::hint::Hint,
     ext::rdma::UcontextId,
-    hint::Hint,
     registry, //
 };
 use core::{

@@ -7,13 +7,15 @@
 
 use crate::{
     backend::Backend,
+    data::{
+        hint::Hints,
+        index::Index, //
+    },
     ext::rdma::{
         Device,
         Mr, //
     },
-    hint::Hints,
     imported::Imports,
-    index::Index,
     registered::{
         MrIndex,
         Registered, //

@@ -11,7 +11,7 @@
 //!
 //! Context: functions that call clients or drivers may sleep. The caller holds no lock.
 
-mod dma_buf;
+mod dma_buf_mr;
 mod exported;
 mod fast_reg;
 mod param;
@@ -19,7 +19,7 @@ mod trust;
 pub(crate) mod umem;
 
 use self::{
-    dma_buf::{
+    dma_buf_mr::{
         DmaBuf,
         DmaBufMr, //
     },
@@ -36,29 +36,29 @@ pub(crate) use self::{
     },
     trust::Trust, //
 };
-
 use crate::{
     callbacks::ClientPages,
+    data::range::VaRange,
     ext::{
         base::{
             compat::eopnotsupp,
             params, //
         },
+        dma_buf::{
+            FenceBudget,
+            OnDetach,
+            Part, //
+        },
         rdma::{
-            dma_buf::{
-                FenceBudget,
-                OnDetach,
-                Part, //
-            },
             Device,
             Name,
             Request,
             UserMr, //
         }, //
     },
-    pr_warn_limited,
-    range::VaRange, //
+    pr_warn_limited, //
 };
+
 use kernel::{
     alloc::AllocError,
     prelude::*,

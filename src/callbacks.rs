@@ -10,11 +10,11 @@
 //! Context: may sleep. The caller must not hold a lock across any of the calls.
 
 mod acquired;
-mod pages;
+mod client_pages;
 
 pub(crate) use self::{
     acquired::Acquired,
-    pages::ClientPages, //
+    client_pages::ClientPages, //
 };
 
 use crate::ext::rdma::Access;

@@ -11,15 +11,15 @@
 
 use crate::{
     bindings::peer,
-    ext::rdma::dma_buf::FenceBudget,
-    index::{
+    data::index::{
         Map,
         Reservation, //
     },
-    stats::{
+    ext::dma_buf::FenceBudget,
+    records::stats::{
         Drain,
         Stats, //
-    },
+    }, //
 };
 use core::{
     mem,

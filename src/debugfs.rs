@@ -11,10 +11,12 @@
 use crate::{
     adapters,
     backend::umem,
-    listing::Row,
-    registry,
-    reject_log,
-    revoke_log, //
+    records::{
+        listing::Row,
+        rejections,
+        revocations, //
+    },
+    registry, //
 };
 use kernel::{
     debugfs::{
@@ -50,8 +52,8 @@ impl DebugfsDir {
         try_pin_init!(Self {
             dir: Dir::new(c"ib_peer_mem"),
             regions <- dir.read_callback_file(c"regions", (), &|(), f| regions(f)),
-            refusals <- dir.read_callback_file(c"refusals", (), &|(), f| reject_log::print(f)),
-            revocations <- dir.read_callback_file(c"revocations", (), &|(), f| revoke_log::print(f)),
+            refusals <- dir.read_callback_file(c"refusals", (), &|(), f| rejections::print(f)),
+            revocations <- dir.read_callback_file(c"revocations", (), &|(), f| revocations::print(f)),
             umem <- dir.read_callback_file(c"umem_hook", (), &|(), f| umem_hook(f)),
             dma_bufs <- dir.read_callback_file(c"dma_bufs", (), &|(), f| dma_bufs(f)),
             devices <- dir.read_callback_file(c"devices", (), &|(), f| devices(f)),

@@ -33,6 +33,7 @@ use crate::{
         Acquired,
         Direction, //
     },
+    data::range::VaRange,
     ext::{
         base::pinned::{
             can_pin,
@@ -40,23 +41,24 @@ use crate::{
             untagged,
             MemoryKind, //
         },
+        dma_buf::{
+            Export,
+            Part, //
+        },
         rdma::{
-            dma_buf::{
-                Export,
-                Part, //
-            },
             Device,
             Dispatch,
             Request,
             UserMr, //
         }, //
     },
-    named,
-    order::{
-        Order,
-        DISPATCH, //
+    policy::{
+        named,
+        order::{
+            Order,
+            DISPATCH, //
+        }, //
     },
-    range::VaRange,
     region::Region,
     registry, //
 };
@@ -284,7 +286,7 @@ pub(crate) fn part_for_umem(
 /// Records and logs that the umem of a dma-buf from [`part_for_umem`] failed with `e`. Context: may
 /// sleep.
 pub(crate) fn umem_failed(dev: &Device, range: VaRange, part: &Part, e: Error) {
-    // A client's export logs failures in `region::export`.
+    // A client's export logs failures in `region::export_fd`.
     if !part.buffer.is_of_this_module() {
         ClientLookup::new(&[], range, Some(dev)).not_imported(part, e);
     }

@@ -7,6 +7,7 @@
 //! the names, with the names given by `/dev/ib_peer_mem`. Context: process context; may sleep.
 
 use crate::{
+    data::range::VaRange,
     ext::base::{
         chardev::control::{
             Control,
@@ -15,8 +16,7 @@ use crate::{
         params,
         pinned::untagged, //
     },
-    named,
-    range::VaRange,
+    policy::named,
     uapi::dmabuf_reg_request as Request, //
 };
 use core::mem::size_of;

@@ -28,7 +28,7 @@ use crate::{
         UcontextId,
         UserMr, //
     },
-    order::DISPATCH,
+    policy::order::DISPATCH,
     registered, //
 };
 use kernel::{

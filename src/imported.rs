@@ -10,36 +10,42 @@
 use crate::{
     backend::Backend,
     callbacks::Direction,
-    ext::rdma::{
+    data::{
+        index::Reservation,
+        range::VaRange, //
+    },
+    ext::{
         dma_buf::Part,
-        trace::{
+        rdma::{
+            Access,
+            Mr,
+            Name,
+            Original,
+            Request,
+            UserMr, //
+        },
+        task::trace::{
             Event,
             Point,
             Timer, //
+        }, //
+    },
+    records::{
+        listing::{
+            Kind,
+            Origin,
+            Row, //
         },
-        Access,
-        Mr,
-        Name,
-        Original,
-        Request,
-        UserMr, //
+        stats::{
+            CountedMr,
+            Stats, //
+        }, //
     },
-    index::Reservation,
-    listing::{
-        Kind,
-        Origin,
-        Row, //
-    },
-    range::VaRange,
     registered::{
         Arguments,
         Deadline,
         MrIndex,
         Registered, //
-    },
-    stats::{
-        CountedMr,
-        Stats, //
     }, //
 };
 use core::ptr;

@@ -2,19 +2,19 @@
 
 //! `/dev/ib_peer_mem`: the ioctls of `include/uapi/ib_peer_mem.h`.
 //!
-//! [`Ioctls`] exports memory by the dispatch, and names memory by [`named`](crate::named). Context:
+//! [`Ioctls`] exports memory by the dispatch, and names memory by [`named`](crate::policy::named). Context:
 //! process context; may sleep.
 
 mod name;
 
 use crate::{
+    data::range::VaRange,
     dispatch,
     ext::base::{
         chardev::control::Control,
         pinned::untagged, //
     },
     pr_warn_limited,
-    range::VaRange,
     uapi::{
         self,
         ib_peer_mem_export, //

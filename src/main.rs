@@ -8,29 +8,28 @@
 //!
 //! `LAYERS` lists the layers. A module uses only modules of the layers below its own.
 //!
-//! - [`hooks`]: the interposed verbs of a device; [`umem`]: the hook on the functions of ib_core
+//! - [`hooks`]: the interposed verbs of a device; [`umem_provider`]: the hook on the functions of ib_core
 //!   that pin user memory;
 //! - [`abi`], [`callbacks`]: the C ABI, inbound and outbound;
 //! - [`ioctl`]: `/dev/ib_peer_mem`; [`dmabuf_reg`]: `/dev/dmabuf_reg`; [`mod@debugfs`]: the list of
 //!   devices, and the last rejections;
 //! - [`dispatch`]: finds the client, or the dma-buf, that a range belongs to;
 //! - [`registry`], [`client`]: the registered clients; [`adapters`], [`adapter`]: the RDMA devices;
-//! - [`region`], [`lifecycle`]: one acquired range, and the tasks that work on the range;
+//! - [`region`]: one acquired range, and the tasks that work on the range;
 //! - [`imported`]: an MR on a dma-buf of another exporter; [`registered`]: what regions and imports
 //!   have in common;
 //! - [`backend`]: how a stock driver gets the addresses of a region;
-//! - [`named`]: the ranges of a process that have names; [`reject_log`]: why memory was not
-//!   registered; [`revoke_log`]: which processes have lost MRs; [`listing`]: the rows of the list of
-//!   regions;
-//! - [`order`]: when the clients are asked; [`stats`]: counters; [`hint`], [`index`], [`range`],
-//!   [`recent`]: data structures.
+//! - [`policy`]: when the clients are asked, and the ranges of a process that have names;
+//! - [`records`]: counters, the list of regions, why memory was not registered, and which processes
+//!   have lost MRs;
+//! - [`data`]: data structures.
 //!
 //! Locks. No lock is held across a client's callback or a driver's operation, except
 //! `FastReg::links` and `LoopbackQp::busy`, which may be held across operations on kernel-owned
 //! queue pairs. Spin locks do not nest in each other. References are dropped after the lock is
 //! released, except queue pairs, which are destroyed under `FastReg::links`.
 //!
-//! 1. `Registry::entries`, `adapters::LIST`, `reject_log::LOG`, `revoke_log::LOG`, `Names::ranges`
+//! 1. `Registry::entries`, `adapters::LIST`, `rejections::LOG`, `revocations::LOG`, `Names::ranges`
 //!    (mutexes): the lists of clients, of devices, of rejections, of revocations, and of the names of
 //!    an address space; not nested in each other;
 //! 2. `FastReg::links` (mutex): the queue pairs; then `LoopbackQp::busy` (mutex): one work request
@@ -58,31 +57,32 @@ mod adapters;
 mod backend;
 mod callbacks;
 mod client;
+mod data;
 mod debugfs;
 mod dispatch;
 mod dmabuf_reg;
-mod hint;
 mod hooks;
 mod imported;
-mod index;
 mod ioctl;
-mod lifecycle;
-mod listing;
-mod named;
-mod order;
-mod range;
-mod recent;
+mod policy;
+mod records;
 mod region;
 mod registered;
 mod registry;
-mod reject_log;
-mod revoke_log;
-mod stats;
-mod umem;
+mod umem_provider;
 
 use ext::{
     base::chardev::control,
-    rdma, //
+    rdma,
+    task, //
+};
+use policy::{
+    named,
+    order, //
+};
+use records::{
+    rejections,
+    revocations, //
 };
 
 module! {
@@ -104,19 +104,19 @@ struct PeerMem {
     _dmabuf_reg: dmabuf_reg::Open,
     #[pin]
     debugfs: debugfs::DebugfsDir,
-    _umem: umem::Hook,
+    _umem: umem_provider::Hook,
     #[pin]
     interposer: rdma::Registration<adapter::Adapter>,
     _adapters: adapters::Open,
     _registry: registry::Open,
-    _reject_log: reject_log::Open,
-    _revoke_log: revoke_log::Open,
+    _rejections: rejections::Open,
+    _revocations: revocations::Open,
     _named: named::Open,
 }
 
 impl kernel::InPlaceModule for PeerMem {
     fn init(_module: &'static ThisModule) -> impl PinInit<Self, Error> {
-        let text = rdma::TextRef::new();
+        let text = task::TextRef::new();
         try_pin_init!(Self {
             _: {
                 backend::Backend::check_parameter()?;
@@ -124,11 +124,11 @@ impl kernel::InPlaceModule for PeerMem {
                 named::read_parameter()?;
             },
             _named: named::open()?,
-            _reject_log: reject_log::open()?,
-            _revoke_log: revoke_log::open()?,
+            _rejections: rejections::open()?,
+            _revocations: revocations::open()?,
             _registry: registry::open()?,
             _adapters: adapters::open()?,
-            _umem: umem::Hook::place(text.as_ref().map_err(|e| *e)?.clone()),
+            _umem: umem_provider::Hook::place(text.as_ref().map_err(|e| *e)?.clone()),
             interposer <- rdma::Registration::new(c"ib_peer_mem", text?),
             debugfs <- debugfs::DebugfsDir::new(),
             _dmabuf_reg: dmabuf_reg::open()?,

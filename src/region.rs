@@ -8,24 +8,24 @@
 //! steps. Resources are torn down on drop, in field order.
 //!
 //! - [`resources`]: the resources of a region, until the teardown;
-//! - [`mr`]: the MRs on a region; [`mod@export`]: a region that is exported as a dma-buf;
+//! - [`register`]: the MRs on a region; [`export_fd`]: a region that is exported as a dma-buf;
 //! - [`revoke`]: the end of a region before the end of the MR.
 //!
 //! Context: may sleep. The spin locks of a region are leaves, and no lock is held across a callback
 //! of the client or an operation of the driver.
 
-mod export;
-mod mr;
+mod export_fd;
+mod register;
 mod resources;
 mod revoke;
 
 pub(crate) use self::{
-    export::Importers,
+    export_fd::Importers,
     revoke::prepare_all, //
 };
 
 use self::{
-    mr::Mrs,
+    register::Mrs,
     resources::{
         Attached,
         Resources, //
@@ -42,24 +42,28 @@ use crate::{
         Direction, //
     },
     client::Client,
-    ext::rdma::{
-        trace::{
+    data::{
+        index::Reservation,
+        lifecycle::Lifecycle,
+        range::VaRange, //
+    },
+    ext::{
+        rdma::Name,
+        task::trace::{
             Event,
             Point,
             Timer, //
+        }, //
+    },
+    records::{
+        listing::{
+            Kind,
+            Origin,
+            Row, //
         },
-        Name, //
+        stats::CountedMr, //
     },
-    index::Reservation,
-    lifecycle::Lifecycle,
-    listing::{
-        Kind,
-        Origin,
-        Row, //
-    },
-    range::VaRange,
-    registered,
-    stats::CountedMr, //
+    registered, //
 };
 use kernel::{
     fmt, new_spinlock,

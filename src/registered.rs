@@ -10,17 +10,21 @@
 
 use crate::{
     backend::Backend,
-    ext::rdma::{
-        dma_buf::FenceBudget,
-        Access,
-        Change,
-        Mr,
-        Original,
-        Request,
-        UserMr, //
+    data::{
+        index::Index,
+        range::VaRange, //
     },
-    index::Index,
-    range::VaRange, //
+    ext::{
+        dma_buf::FenceBudget,
+        rdma::{
+            Access,
+            Change,
+            Mr,
+            Original,
+            Request,
+            UserMr, //
+        }, //
+    }, //
 };
 use core::cell::Cell;
 use kernel::{

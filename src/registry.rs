@@ -18,12 +18,12 @@ use crate::{
         },
         rdma::Dispatch, //
     },
-    order::{
+    policy::order::{
         Order,
         DISPATCH, //
     },
-    region,
-    stats::ClientDir, //
+    records::stats::ClientDir,
+    region, //
 };
 use kernel::{
     new_mutex,

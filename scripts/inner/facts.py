@@ -5,7 +5,7 @@ same there. Prints each difference as "file: ...".
 
   kernels     README.md and the newest entry of CHANGELOG.md name the releases of scripts/kernels
   modules     Documentation/architecture.rst has a line for each module of src/LAYERS
-  counters    Documentation/operations.rst has the counters of src/stats/list.rs, and programs and suites
+  counters    Documentation/operations.rst has the counters of src/records/stats/list.rs, and programs and suites
               read no others
   parameters  Documentation/operations.rst has the parameters of both modules, with the defaults,
               the syntax and the mode that the modules declare
@@ -53,7 +53,7 @@ def kernels():
 
 def modules():
     """The modules of src/."""
-    known = {name for row in layers.read(top / "src/LAYERS") for name in row} - {"main"}
+    known = {name.rpartition("/")[2] for row in layers.read(top / "src/LAYERS") for name in row} - {"main"}
     section = text("Documentation/architecture.rst").partition("The layers of src/\n")[2].partition("\nThe path")[0]
     named = re.findall(r"``(\w+)``", "\n".join(re.findall(r"(?m)^(``.*?)  ", section)))
     yield from different("Documentation/architecture.rst", "module", "src/LAYERS", named, known)
@@ -61,7 +61,7 @@ def modules():
 
 def counters():
     """The counters of a client in sysfs."""
-    source = "src/stats/list.rs"
+    source = "src/records/stats/list.rs"
     known = re.findall(r'(?m)^\s*\w+ => c"(\w+)",$', text(source))
     rows = re.findall(r"(?m)^``(num_\w+)`` ", text("Documentation/operations.rst"))
     yield from different("Documentation/operations.rst", "counter", source, rows, known)
@@ -129,10 +129,10 @@ def parameters():
         if (mode == "0444") != (counts == at_load):
             yield f"{name}: counts when {counts}, but the mode in {file} is {mode}"
     # The only number.
-    limit = re.search(r"\bconst LIMIT: usize = ([\d_]+);", text("src/named.rs"))
+    limit = re.search(r"\bconst LIMIT: usize = ([\d_]+);", text("src/policy/named.rs"))
     default = rows.get(("ib_peer_mem", "max_names"), ["", ""])[1]
     if not limit or limit[1].replace("_", "") != default:
-        yield f"{document}: the default of max_names is {default}, and not LIMIT of src/named.rs"
+        yield f"{document}: the default of max_names is {default}, and not LIMIT of src/policy/named.rs"
 
 
 def tests():

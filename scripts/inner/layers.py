@@ -1,11 +1,12 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""layers.py SRC LAYERS: no module in SRC uses one of a layer above its own, or another one
-of its own layer. LAYERS has a layer a line, the top one first: the modules of SRC, by their
-names in the crate root, which is "main". And each directory of rust/ext/ uses base and itself
-alone. Prints each violation as "file:line: ...".
-Documentation/from_source.py draws the same layers and uses."""
+"""layers.py TOP: no module of TOP/src or TOP/rust/ext uses one of a layer above its own, or another
+one of its own layer. A file LAYERS in each has a layer a line, the top one first: modules by their
+path, with what is below them. The root of the crate is "main". And no two files of src/ and rust/
+have the same name. Prints each violation as "file:line: ...".
+Documentation/from_source.py draws the layers and uses of src/."""
 
+import collections
 import pathlib
 import re
 import sys
@@ -72,99 +73,100 @@ def expand(stream, at):
 
 
 def absolute(module, path):
-    """The segments of this path in that module, from the root of the crate, and the module at
-    which the names begin."""
+    """The segments of this path in that module, from the root of the crate."""
     first, rest = path[0], path[1:]
     at = [] if first == "crate" else list(module)
     if first == "super":
         at = at[:-1]
     while rest and rest[0] in ("super", "self"):
         at, rest = (at[:-1] if rest[0] == "super" else at), rest[1:]
-    return at + rest, at
+    return at + rest
 
 
 class Source:
-    """The modules of SRC, and what they use."""
+    """The modules in a directory, and what they use."""
 
-    def __init__(self, src):
-        self.src = src
-        root = (src / "main.rs").read_text()
-        # What "use crate::NAME" may name besides modules and items of the root: exported macros.
-        self.macros = {name for top in (src, src.parent / "rust") for path in top.rglob("*.rs")
-                       for name in re.findall(r"macro_rules! (\w+)", path.read_text())}
-        self.modules = {path.stem for path in src.glob("*.rs")} | {path.name for path in src.iterdir() if path.is_dir()}
-        # Modules of the root that are no part of SRC have no layer: rust/ knows nothing of SRC.
-        foreign = set(re.findall(r'#\[path = "[^"]*"\]\s*(?:#\[.*\]\s*)?(?:pub(?:\([a-z]+\))? )?mod (\w+);', root))
-        for name in sorted(foreign):
-            for names in re.findall(rf"use {name}::(?:\{{([^}}]*)\}}|(\w+))", root):
-                foreign |= set(re.findall(r"\w+", re.sub(r"//.*", "", "".join(names))))
-        self.foreign = foreign
+    def __init__(self, directory, root=()):
+        """The directory is the module ROOT of the crate."""
+        self.directory, self.root = directory, list(root)
+        self.layers = read(directory / "LAYERS")
+        self.layer_of = {name: number for number, names in enumerate(self.layers) for name in names}
+        self.foreign = set()
+        if not root:
+            # What "use crate::NAME" may name besides modules and items of the root: exported macros,
+            # and modules that are no part of the directory: rust/ knows nothing of src/.
+            text = (directory / "main.rs").read_text()
+            self.foreign = {name for top in (directory, directory.parent / "rust") for path in top.rglob("*.rs")
+                            for name in re.findall(r"macro_rules! (\w+)", path.read_text())}
+            shared = set(re.findall(r'#\[path = "[^"]*"\]\s*(?:#\[.*\]\s*)?(?:pub(?:\([a-z]+\))? )?mod (\w+);', text))
+            for name in sorted(shared):
+                for names in re.findall(rf"use {name}::(?:\{{([^}}]*)\}}|(\w+))", text):
+                    self.foreign |= set(re.findall(r"\w+", re.sub(r"//.*", "", "".join(names))))
+            self.foreign |= shared
 
     def exists(self, name):
         """Is there a module of this name?"""
-        return (self.src / f"{name}.rs").exists() or (self.src / name / "mod.rs").exists()
+        return (self.directory / f"{name}.rs").exists()
 
     def files(self):
-        """Yields (file, its module path in the crate) of each file of SRC."""
-        for path in sorted(self.src.rglob("*.rs")):
-            parts = list(path.relative_to(self.src).with_suffix("").parts)
-            if parts[-1] == "mod":
-                parts.pop()
+        """Yields (file, its module path in the directory) of each file."""
+        for path in sorted(self.directory.rglob("*.rs")):
+            parts = list(path.relative_to(self.directory).with_suffix("").parts)
             yield path, [] if parts == ["main"] else parts
 
+    def listed(self, path):
+        """The module of LAYERS that has this path; "main" for an item of the crate's root itself;
+        None outside of the directory."""
+        for length in range(len(path), 0, -1):
+            if "/".join(path[:length]) in self.layer_of:
+                return "/".join(path[:length])
+        return None if self.root or path and path[0] in self.foreign else "main"
+
     def uses(self, path, module):
-        """Yields (module of the root, segments, line) for each use of another module in a file."""
+        """Yields (module of LAYERS, segments, line) for each use of another module in a file."""
+        here = self.listed(module)
         for within, named, line in used(tokens(path.read_text())):
-            there = self.target(module + within, named)
-            if there is not None and there != (module[0] if module else "main"):
+            full = absolute(self.root + module + within, named)
+            if named[0] == "!" or not full or full[:len(self.root)] != self.root:
+                continue
+            there = self.listed(full[len(self.root):])
+            if there not in (None, here):
                 yield there, named, line
 
-    def target(self, module, path):
-        """The module of the root that is named by this path in that module; "main" for an item of
-        the root itself; None outside of SRC."""
-        full, at = absolute(module, path)
-        if path[0] == "!" or not full or full[0] in self.foreign:
-            return None
-        if full[0] in self.modules:
-            return full[0]
-        if full[0] in self.macros:
-            return None
-        return "main" if not at else at[0]
-
-
-def errors(src, layers):
-    """Yields each violation."""
-    layer_of = {name: number for number, names in enumerate(read(layers)) for name in names}
-    source = Source(src)
-    for path, module in source.files():
-        here = module[0] if module else "main"
-        if here not in layer_of:
-            yield f"{path}: the module {here} is in no layer of {layers.name}"
-            continue
-        for there, named, line in source.uses(path, module):
-            if there not in layer_of:
+    def errors(self):
+        """Yields each violation."""
+        for path, module in self.files():
+            here = self.listed(module)
+            if here not in self.layer_of or here == "main" and module:
+                # The file of a room only names the modules of the room.
+                if not any(name.startswith("/".join(module) + "/") for name in self.layer_of):
+                    yield f"{path}: the module {'/'.join(module)} is in no layer of {self.directory}/LAYERS"
                 continue
-            if layer_of[there] < layer_of[here]:
-                yield f"{path}:{line}: {here} uses {there}, which is above it ({'::'.join(named)})"
-            elif layer_of[there] == layer_of[here]:
-                yield f"{path}:{line}: {here} uses {there}, which is in the same layer ({'::'.join(named)})"
-    for name in layer_of:
-        if not source.exists(name):
-            yield f"{layers}: there is no module {name}"
+            for there, named, line in self.uses(path, module):
+                if self.layer_of[there] < self.layer_of[here]:
+                    yield f"{path}:{line}: {here} uses {there}, which is above it ({'::'.join(named)})"
+                elif self.layer_of[there] == self.layer_of[here]:
+                    yield f"{path}:{line}: {here} uses {there}, which is in the same layer ({'::'.join(named)})"
+        for name in self.layer_of:
+            if not self.exists(name):
+                yield f"{self.directory}/LAYERS: there is no module {name}"
 
 
-def ext_errors(ext):
-    """Yields each use of another directory of rust/ext/ than base, which all may use."""
-    for path in sorted(ext.rglob("*.rs")):
-        module = ["shared", "ext", *path.relative_to(ext).with_suffix("").parts]
-        for within, named, line in used(tokens(path.read_text())):
-            full, _ = absolute(module + within, named)
-            if full[:2] == ["shared", "ext"] and full[2:3] not in ([], ["base"], module[2:3]):
-                yield f"{path}:{line}: {module[2]} uses {full[2]} ({'::'.join(named)})"
+def same_names(*directories):
+    """Yields the files with the same name."""
+    files = collections.defaultdict(list)
+    for directory in directories:
+        for path in sorted(directory.rglob("*.rs")):
+            files[path.name].append(path)
+    for paths in files.values():
+        if len(paths) > 1:
+            yield f"{paths[0]}: {' and '.join(map(str, paths[1:]))} has the same name"
 
 
 if __name__ == "__main__":
-    src, layers = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
-    found = dict.fromkeys((*errors(src, layers), *ext_errors(src.parent / "rust/ext")))
+    top = pathlib.Path(sys.argv[1])
+    src, rust = top / "src", top / "rust"
+    found = dict.fromkeys((*Source(src).errors(), *Source(rust / "ext", ("shared", "ext")).errors(),
+                           *same_names(src, rust)))
     print("\n".join(found))
     sys.exit(bool(found))

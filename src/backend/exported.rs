@@ -13,7 +13,7 @@ use super::{
     },
     Distrust, //
 };
-use crate::ext::rdma::dma_buf::{
+use crate::ext::dma_buf::{
     FenceBudget,
     Revoker, //
 };

@@ -15,6 +15,7 @@
 use super::RegError;
 use crate::{
     callbacks::ClientPages,
+    data::range::VaRange,
     ext::{
         base::{
             compat::eopnotsupp,
@@ -37,8 +38,7 @@ use crate::{
             UserMr, //
         }, //
     },
-    pr_warn_limited,
-    range::VaRange, //
+    pr_warn_limited, //
 };
 use kernel::{
     new_mutex,

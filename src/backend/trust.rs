@@ -10,14 +10,16 @@
 //! dma-buf backend and exported memory use both.
 
 use super::Distrust;
-use crate::ext::rdma::{
-    dma_is_off,
-    return_probe::{
+use crate::ext::{
+    rdma::{
+        dma_is_off,
+        Device,
+        Name, //
+    },
+    task::return_probe::{
         Armed,
         ReturnProbe, //
-    },
-    Device,
-    Name, //
+    }, //
 };
 use kernel::{
     device,

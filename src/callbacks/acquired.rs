@@ -10,8 +10,10 @@ use super::{
 };
 use crate::{
     client::ClientRef,
-    hint::Hint,
-    range::VaRange, //
+    data::{
+        hint::Hint,
+        range::VaRange, //
+    }, //
 };
 use core::ptr;
 use kernel::prelude::*;

@@ -18,25 +18,23 @@ use crate::{
         Client,
         ClientRef, //
     },
+    data::range::VaRange,
     ext::{
         base::compat::eopnotsupp,
-        rdma::{
-            dma_buf::{
-                self,
-                Export,
-                Part, //
-            },
-            Device, //
-        }, //
+        dma_buf::{
+            self,
+            Export,
+            Part, //
+        },
+        rdma::Device, //
     },
-    named,
+    policy::named,
     pr_warn_limited,
-    range::VaRange,
+    records::rejections,
     region::{
         Importers,
         Region, //
-    },
-    reject_log, //
+    }, //
 };
 use kernel::{
     prelude::*,
@@ -169,7 +167,7 @@ impl<'a> ClientLookup<'a> {
 
     /// Records a rejection for debugfs. Context: may sleep.
     fn record(&self, client: Option<&Client>, error: Option<Error>, cause: &'static str) {
-        reject_log::record(reject_log::Rejection {
+        rejections::record(rejections::Rejection {
             range: self.range,
             device: self.device.map(Device::name).as_deref(),
             client: client.map(Client::name),

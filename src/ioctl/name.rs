@@ -5,9 +5,9 @@
 //! [`named`] keeps the names. Context: process context; may sleep.
 
 use crate::{
+    data::range::VaRange,
     ext::base::pinned::untagged,
-    named,
-    range::VaRange,
+    policy::named,
     uapi::{
         self,
         ib_peer_mem_name, //

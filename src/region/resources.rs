@@ -3,7 +3,7 @@
 //! The resources of a region, until the teardown.
 //!
 //! [`Resources`] has the access of devices to the memory, and the pages. The task that has taken
-//! the resources out of the [`Lifecycle`](crate::lifecycle::Lifecycle) of a region calls the
+//! the resources out of the [`Lifecycle`](crate::data::lifecycle::Lifecycle) of a region calls the
 //! methods, so no lock is needed. Dropping the resources tears them down, and may sleep.
 
 use super::Region;
@@ -15,8 +15,8 @@ use crate::{
         RegError, //
     },
     callbacks::ClientPages,
-    ext::rdma::dma_buf::FenceBudget,
-    stats::CountedMr, //
+    ext::dma_buf::FenceBudget,
+    records::stats::CountedMr, //
 };
 use kernel::{
     prelude::*,

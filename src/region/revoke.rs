@@ -21,26 +21,28 @@ use crate::{
         Client,
         Revocable, //
     },
-    ext::rdma::{
-        dma_buf::OnDetach,
-        trace::{
-            Point,
-            Timer, //
-        },
-        wait_for_software_copies,
-        Name, //
-    },
-    lifecycle::{
+    data::lifecycle::{
         Taken,
         Until, //
     },
+    ext::{
+        dma_buf::OnDetach,
+        rdma::{
+            wait_for_software_copies,
+            Name, //
+        },
+        task::trace::{
+            Point,
+            Timer, //
+        }, //
+    },
     pr_err_limited,
     pr_warn_limited,
-    registered::Deadline,
-    revoke_log::{
+    records::revocations::{
         self,
         Revocation, //
-    }, //
+    },
+    registered::Deadline, //
 };
 use kernel::{
     fmt,
@@ -187,7 +189,7 @@ impl Region {
 
     /// Adds the region, which is fenced, to the list of revocations.
     fn record_revocation(&self, cause: Cause<'_>, start: Instant<Monotonic>) {
-        revoke_log::record(&Revocation {
+        revocations::record(&Revocation {
             origin: &self.origin,
             client: self.client.name(),
             device: self.device_name().or(self.importer()).as_deref(),

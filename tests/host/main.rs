@@ -77,11 +77,11 @@ pub mod uapi {
 
 #[path = "../../rust/ext/base/small_vec.rs"]
 pub mod small_vec;
-#[path = "../../src/index.rs"]
+#[path = "../../src/data/index.rs"]
 pub mod index;
-#[path = "../../src/lifecycle.rs"]
+#[path = "../../src/data/lifecycle.rs"]
 pub mod lifecycle;
-#[path = "../../src/range.rs"]
+#[path = "../../src/data/range.rs"]
 pub mod range;
 
 /// The backends.

@@ -13,7 +13,7 @@ use kernel::{
 };
 
 #[macro_use]
-#[path = "../../src/stats/list.rs"]
+#[path = "../../src/records/stats/list.rs"]
 mod list;
 
 /// The files of the counters in the list.

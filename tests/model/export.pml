@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * The protocol of a region that is exported as a dma-buf, for several importers, and of
- * a umem on such a region: src/region/export.rs, rust/ext/rdma/dma_buf/export.rs and
+ * a umem on such a region: src/region/export_fd.rs, rust/ext/dma_buf/export.rs and
  * tables.rs. For the model checker spin; see region.pml.
  *
  *	(always)  the process exports, and closes the file descriptor

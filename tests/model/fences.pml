@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * How long the end of several regions on dma-bufs waits for fences: rust/ext/rdma/dma_buf/
+ * How long the end of several regions on dma-bufs waits for fences: rust/ext/dma_buf/
  * fences.rs and tables.rs, and the loops of src/registry.rs over the regions. Each
  * region is a dma-buf to which its owner adds fences, at any time, that need not be
  * signalled; see export.pml for one region in detail.

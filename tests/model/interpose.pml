@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * rust/ext/rdma/interpose/functions.rs and calls.rs: the operations of the device, the
+ * rust/ext/rdma/interpose/verbs.rs and rust/ext/task/calls.rs: the operations of the device, the
  * tasks in them, and what waits for these.
  */
 
@@ -50,7 +50,7 @@ inline drain()
 #define COUNT_OUT(me)	skip
 #endif
 
-/* --- interpose/functions.rs --- */
+/* --- interpose/verbs.rs --- */
 
 /* Interposer::enter: afterwards `inside` */
 inline enter(count, closed)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * src/lifecycle.rs: the states of a region and the tasks that wait for them.
+ * src/data/lifecycle.rs: the states of a region and the tasks that wait for them.
  *
  * Names are those of the Rust functions. A section under a spin lock is one atomic
  * step. Sleeping is explicit: a task that waits on a condition variable sleeps until

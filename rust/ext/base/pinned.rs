@@ -6,10 +6,10 @@
 //! C header: [`include/linux/mm.h`](srctree/include/linux/mm.h).
 
 #[cfg(ext_p2pdma)]
-mod pages;
+mod pin;
 
 #[cfg(ext_p2pdma)]
-pub use self::pages::Pages;
+pub use self::pin::Pages;
 
 use super::compat;
 use crate::shared::bindings::helpers;

@@ -37,7 +37,7 @@
 //! ```
 
 use super::{
-    device::Device,
+    ib_device::Device,
     mr::{
         dereg_mr,
         Pd,

@@ -49,9 +49,12 @@
 //! # Examples
 //!
 //! ```
-//! use crate::ext::rdma::{
-//!     key_filter::KeyFilter, Change, TextRef, Device, Dispatch, DispatchCell, Driver, Hooks, Mr,
-//!     Original, Registration, Request, UcontextId, UserMr,
+//! use crate::ext::{
+//!     rdma::{
+//!         key_filter::KeyFilter, Change, Device, Dispatch, DispatchCell, Driver, Hooks, Mr, Original,
+//!         Registration, Request, UcontextId, UserMr,
+//!     },
+//!     task::TextRef,
 //! };
 //! use kernel::sync::Arc;
 //!
@@ -114,34 +117,31 @@
 //! # Ok::<(), Error>(())
 //! ```
 
-mod data;
-mod dispatch;
-mod functions;
+mod dispatch_cell;
+mod hook_data;
 mod orig_ops;
+mod verbs;
 
-pub use self::dispatch::{
+pub use self::dispatch_cell::{
     Dispatch,
     DispatchCell, //
 };
 
-pub(super) use self::orig_ops::Operations;
-
 use self::{
-    functions::{
+    orig_ops::HOOKED_OPS,
+    verbs::{
         Interposer,
         CLIENT, //
-    },
-    orig_ops::HOOKED_OPS, //
+    }, //
 };
 use super::{
-    calls::TextRef,
-    device::Device,
-    dma_buf,
+    ib_device::Device,
     key_filter::KeyFilter,
     mr::{
         Mr,
         UserMr, //
     },
+    ops::Operations,
     request::{
         Change,
         Request,
@@ -150,7 +150,11 @@ use super::{
 };
 use crate::shared::{
     bindings::rdma,
-    ext::base::compat, //
+    ext::{
+        base::compat,
+        dma_buf,
+        task::calls::TextRef, //
+    }, //
 };
 use core::{
     marker::PhantomData,

@@ -30,8 +30,8 @@
 //! ```
 
 use super::{
-    device::Device,
-    interpose::Operations, //
+    ib_device::Device,
+    ops::Operations, //
 };
 use crate::shared::{
     bindings::rdma,

@@ -19,9 +19,12 @@
 //! ```
 
 use super::{
-    device::Device,
     fast_mr::FastRegKey,
-    mr::Pd, //
+    ib_device::Device,
+    mr::{
+        Access,
+        Pd, //
+    }, //
 };
 use crate::shared::{
     bindings::{
@@ -181,7 +184,7 @@ impl LoopbackQp {
     /// [`FastMr::map`](super::FastMr::map).
     ///
     /// Context: may sleep.
-    pub fn register(&self, key: &FastRegKey, access: super::Access) -> Result {
+    pub fn register(&self, key: &FastRegKey, access: Access) -> Result {
         let mut wr = rdma::ib_reg_wr {
             mr: key.as_raw(),
             key: key.rkey(),

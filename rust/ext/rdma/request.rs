@@ -28,7 +28,7 @@
 //! ```
 
 use super::{
-    device::Device,
+    ib_device::Device,
     mr::{
         Access,
         Pd,

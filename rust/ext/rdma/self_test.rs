@@ -14,8 +14,8 @@
 //! ```
 
 use super::{
-    device::Device,
     fast_mr::FastMr,
+    ib_device::Device,
     mr::{
         Access,
         Pd, //

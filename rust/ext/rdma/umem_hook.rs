@@ -38,7 +38,7 @@
 //! # Examples
 //!
 //! ```
-//! use crate::ext::rdma::{dma_buf::Part, Access, TextRef, Device, UmemHook, UmemProvider};
+//! use crate::ext::{dma_buf::Part, rdma::{Access, Device, UmemHook, UmemProvider}, task::TextRef};
 //!
 //! /// Logs the buffers that cannot be pinned, and provides no memory for them.
 //! struct Trace;
@@ -71,23 +71,27 @@ use self::{
     },
     redirection::Redirection, //
 };
-use super::dma_buf::{
-    private_fd,
-    Part, //
-};
 use super::{
-    calls::{
-        TextRef,
-        INFLIGHT, //
-    },
-    device::Device,
+    ib_device::Device,
     mr::Access, //
 };
-use crate::shared::bindings::{
-    helpers,
-    rdma, //
+use crate::shared::{
+    bindings::{
+        helpers,
+        rdma, //
+    },
+    ext::{
+        base::pinned::could_not_pin,
+        dma_buf::{
+            private_fd,
+            Part, //
+        },
+        task::calls::{
+            TextRef,
+            INFLIGHT, //
+        }, //
+    }, //
 };
-use crate::shared::ext::base::pinned::could_not_pin;
 use core::{
     ffi::c_int,
     marker::PhantomData,

@@ -8,21 +8,23 @@ use kernel::prelude::*;
 mod tests {
     use crate::{
         device::OtherModule,
-        ext::rdma::{
-            key_filter::KeyFilter,
-            Change,
-            Device,
-            Dispatch,
-            DispatchCell,
-            Driver,
-            Hooks,
-            Mr,
-            Original,
-            Registration,
-            Request,
-            TextRef,
-            UcontextId,
-            UserMr, //
+        ext::{
+            rdma::{
+                key_filter::KeyFilter,
+                Change,
+                Device,
+                Dispatch,
+                DispatchCell,
+                Driver,
+                Hooks,
+                Mr,
+                Original,
+                Registration,
+                Request,
+                UcontextId,
+                UserMr, //
+            },
+            task::TextRef, //
         },
         suites::prelude::*, //
     };

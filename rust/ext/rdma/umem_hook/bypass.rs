@@ -8,8 +8,8 @@
 
 use crate::shared::{
     bindings::helpers,
-    ext::rdma::{
-        task::TaskId,
+    ext::task::{
+        id::TaskId,
         task_table::{
             TaskTable,
             UnplacedTask, //
@@ -80,7 +80,7 @@ pub fn bypass<R>(f: impl FnOnce() -> R) -> R {
 #[kunit_tests(ext_umem_hook_bypass)]
 mod tests {
     use super::*;
-    use crate::shared::ext::rdma::task_table::tests::fill;
+    use crate::shared::ext::task::task_table::tests::fill;
 
     fn is_bypassed() -> bool {
         bypassed().value(TaskId::current()).is_some() || is_unplaced()

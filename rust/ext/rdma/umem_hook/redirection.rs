@@ -5,7 +5,7 @@
 
 use crate::shared::{
     bindings::helpers,
-    ext::rdma::task_table::TaskTable, //
+    ext::task::task_table::TaskTable, //
 };
 use core::ptr::NonNull;
 use kernel::{

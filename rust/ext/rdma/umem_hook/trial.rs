@@ -12,7 +12,7 @@ use crate::shared::{
         helpers,
         rdma, //
     },
-    ext::rdma::task::TaskId, //
+    ext::task::id::TaskId, //
 };
 use kernel::{
     error::from_err_ptr,

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `struct dma_buf_attachment`, for exporters.
+//!
+//! [`Attachment`] wraps the C object in the callbacks of [`exporter`](super::exporter). Used by
+//! [`pool`](super::pool) and [`export`](super::export).
+
+use core::{
+    ffi::c_void,
+    ptr::NonNull, //
+};
+use kernel::{
+    bindings,
+    device::Device,
+    sync::atomic::Atomic,
+    types::Opaque, //
+};
+
+/// Capabilities of an importer.
+#[derive(Clone, Copy)]
+pub(super) struct ImporterCaps {
+    /// The importer unmaps in `invalidate_mappings`.
+    pub(super) revocable: bool,
+    /// The importer takes memory without struct pages.
+    pub(super) peer2peer: bool,
+}
+
+/// An attachment of a dma-buf.
+///
+/// # Invariants
+///
+/// The C object is valid, the fields for the device and the operations are initialised, and the
+/// importer holds the device and the dma-buf.
+#[repr(transparent)]
+pub(super) struct Attachment(Opaque<bindings::dma_buf_attachment>);
+
+impl Attachment {
+    /// Wraps the C object.
+    ///
+    /// # Safety
+    ///
+    /// `raw` must be valid during `'a`, the fields for the device and the operations must be
+    /// initialised, and the importer must hold the device and the dma-buf.
+    pub(super) unsafe fn from_raw<'a>(raw: *mut bindings::dma_buf_attachment) -> &'a Self {
+        // INVARIANT: By the safety requirements.
+        // SAFETY: By the safety requirements `raw` is valid; the type is transparent.
+        unsafe { &*raw.cast() }
+    }
+
+    /// Returns a pointer to the attachment.
+    pub(super) fn as_ptr(&self) -> NonNull<Self> {
+        NonNull::from(self)
+    }
+
+    /// Returns the dma-buf.
+    pub(super) fn dma_buf(&self) -> *mut bindings::dma_buf {
+        // SAFETY: By the type invariants the object is valid. The field does not change.
+        unsafe { (*self.0.get()).dmabuf }
+    }
+
+    /// Returns the device of the importer.
+    pub(super) fn device(&self) -> &Device {
+        // SAFETY: By the type invariants the device is initialised and held.
+        unsafe { Device::from_raw((*self.0.get()).dev) }
+    }
+
+    /// Returns the capabilities of the importer.
+    pub(super) fn importer(&self) -> ImporterCaps {
+        // SAFETY: By the type invariants the object is initialised.
+        unsafe {
+            ImporterCaps {
+                revocable: bindings::dma_buf_attach_revocable(self.0.get()),
+                peer2peer: (*self.0.get()).peer2peer,
+            }
+        }
+    }
+
+    /// Returns the field `priv`, which belongs to the exporter.
+    pub(super) fn private(&self) -> &Atomic<*mut c_void> {
+        // SAFETY: By the type invariants the object is valid. The field belongs to the exporter;
+        // Rust code accesses the field only here, and the C helpers only under the reservation
+        // lock.
+        unsafe { Atomic::from_ptr(&raw mut (*self.0.get()).priv_) }
+    }
+
+    /// Makes the importer invalidate all mappings. Does nothing if the importer has no such
+    /// operation.
+    ///
+    /// Context: may sleep.
+    ///
+    /// # Safety
+    ///
+    /// The caller must hold the reservation lock, and the importer must have a table mapped.
+    pub(super) unsafe fn invalidate(&self) {
+        let raw = self.0.get();
+        // SAFETY: By the type invariants the operations are initialised: NULL or valid.
+        let ops = unsafe { (*raw).importer_ops.as_ref() };
+        if let Some(invalidate) = ops.and_then(|ops| ops.invalidate_mappings) {
+            // SAFETY: By the safety requirements the lock is held, and an importer that has a table
+            // mapped has its attachment.
+            unsafe { invalidate(raw) };
+        }
+    }
+}

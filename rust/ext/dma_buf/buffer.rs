@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A dma-buf of any exporter. [`Buffer`] is a reference to the dma-buf. Used to register a dma-buf
+//! of another driver, and to name a part of a dma-buf.
+//!
+//! # Examples
+//!
+//! ```
+//! use crate::ext::dma_buf::Buffer;
+//!
+//! /// Has `import` use the dma-buf behind the descriptor `fd` of the calling process, if it may be
+//! /// written to.
+//! fn import(fd: i32, import: impl Fn(i32) -> Result + Sync) -> Result {
+//!     let buffer = Buffer::from_fd(fd)?;
+//!     if !buffer.is_writable() {
+//!         return Err(EACCES);
+//!     }
+//!     pr_info!("{} bytes of {}\n", buffer.size(), buffer.exporter());
+//!     buffer.import(import)
+//! }
+//! ```
+
+use super::{
+    exporter::Buf,
+    private_fd, //
+};
+use core::ptr;
+use kernel::{
+    bindings,
+    error::from_err_ptr,
+    fs::File,
+    mm::virt::VmaRef,
+    prelude::*,
+    sync::aref::ARef, //
+};
+
+/// A reference to a dma-buf of any exporter.
+///
+/// # Invariants
+///
+/// The file belongs to a dma-buf.
+#[derive(Clone)]
+pub struct Buffer(ARef<File>);
+
+impl Buffer {
+    /// Returns the dma-buf of `buf`.
+    pub(super) fn of(buf: &Buf) -> Self {
+        // INVARIANT: The file belongs to a dma-buf.
+        Self(buf.file().into())
+    }
+
+    /// Returns the dma-buf behind a file descriptor of the calling process.
+    ///
+    /// Returns `EBADF` if `fd` is no open descriptor, and `EINVAL` if the file is not a dma-buf.
+    ///
+    /// Context: process context.
+    pub fn from_fd(fd: i32) -> Result<Self> {
+        // SAFETY: The function takes any number.
+        let buf = from_err_ptr(unsafe { bindings::dma_buf_get(fd) })?;
+        // SAFETY: The call returned a dma-buf with a reference, and the reference is one to the
+        // file.
+        let file = unsafe { (*buf).file };
+        // SAFETY: The file is valid as long as the reference.
+        let borrowed: ARef<File> = unsafe { File::from_raw_file(file) }.into();
+        // SAFETY: Drops the reference of `dma_buf_get()`. `borrowed` has another.
+        unsafe { bindings::fput(file) };
+        // INVARIANT: The file belongs to a dma-buf.
+        Ok(Self(borrowed))
+    }
+
+    /// Returns the dma-buf that is mapped by `vma`, or `None` if the file of `vma` does not have
+    /// the operations `operations`. A dma-buf is not found if the exporter has replaced the file of
+    /// the mapping.
+    ///
+    /// Context: any.
+    pub(super) fn behind(vma: &VmaRef, operations: Operations) -> Option<Self> {
+        // SAFETY: A `VmaRef` is valid and locked at least for reading, so the fields may be read.
+        let file = unsafe { (*vma.as_ptr()).vm_file };
+        // SAFETY: The file of a VMA is NULL or valid as long as the VMA, and the operations of a
+        // file do not change.
+        if file.is_null() || !ptr::eq(unsafe { (*file).f_op }, operations.0) {
+            return None;
+        }
+        // INVARIANT: Only files of dma-bufs have these operations.
+        // SAFETY: The file is valid. The position of the file of a dma-buf is not used by the
+        // kernel crate's `File`, so the file may be shared.
+        Some(Self(unsafe { File::from_raw_file(file) }.into()))
+    }
+
+    /// Returns the C object.
+    fn as_raw(&self) -> *mut bindings::dma_buf {
+        // SAFETY: By the type invariants the file belongs to a dma-buf, and the private data of the
+        // file is the dma-buf.
+        unsafe { (*self.0.as_ptr()).private_data.cast() }
+    }
+
+    /// Returns the size of the dma-buf in bytes.
+    ///
+    /// Context: any.
+    pub fn size(&self) -> usize {
+        // SAFETY: The dma-buf is valid as long as the file. The size does not change.
+        unsafe { (*self.as_raw()).size }
+    }
+
+    /// Returns the name of the exporter.
+    ///
+    /// Context: any.
+    pub fn exporter(&self) -> &str {
+        // SAFETY: The dma-buf is valid as long as the file, and pins the module of the exporter.
+        let name = unsafe { CStr::from_char_ptr((*self.as_raw()).exp_name) };
+        name.to_str().unwrap_or("?")
+    }
+
+    /// Returns whether the file is open for reading.
+    ///
+    /// Context: any.
+    pub fn is_readable(&self) -> bool {
+        self.0.flags() & bindings::O_ACCMODE != bindings::O_WRONLY
+    }
+
+    /// Returns whether the file is open for writing.
+    ///
+    /// Context: any.
+    pub fn is_writable(&self) -> bool {
+        self.0.flags() & bindings::O_ACCMODE != bindings::O_RDONLY
+    }
+
+    /// Returns whether this module has exported the dma-buf.
+    ///
+    /// Context: any.
+    pub fn is_of_this_module(&self) -> bool {
+        // SAFETY: The dma-buf is valid as long as the file. The field does not change.
+        let owner = unsafe { (*self.as_raw()).owner };
+        ptr::eq(owner, &raw const bindings::__this_module)
+    }
+
+    /// Calls `import` with a private descriptor of the dma-buf, which is valid in the task
+    /// that calls `import`.
+    ///
+    /// `import` may be called again, in a kernel worker, if it has failed with `EBADF`.
+    ///
+    /// Context: may sleep; see [`worker`](crate::shared::ext::task::worker) for locks.
+    pub fn import<T: Send>(&self, import: impl Fn(i32) -> Result<T> + Sync) -> Result<T> {
+        // SAFETY: By the type invariants the file belongs to a dma-buf. The cookie is NULL.
+        unsafe { private_fd::call(&self.0, ptr::null(), import) }
+    }
+}
+
+impl PartialEq for Buffer {
+    fn eq(&self, other: &Self) -> bool {
+        ptr::eq(self.0.as_ptr(), other.0.as_ptr())
+    }
+}
+
+/// The file operations that all dma-bufs have.
+#[derive(Clone, Copy)]
+pub(super) struct Operations(*const bindings::file_operations);
+
+impl Operations {
+    /// Returns the operations of the file of `buf`.
+    pub(super) fn of(buf: &Buf) -> Self {
+        // SAFETY: The file of a dma-buf is valid, and the operations of a file do not change.
+        Self(unsafe { (*buf.file().as_ptr()).f_op })
+    }
+}
+
+// SAFETY: The operations belong to a built-in part of the kernel, and are constant.
+unsafe impl Send for Operations {}
+// SAFETY: The operations are constant.
+unsafe impl Sync for Operations {}

@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Look-up of the dma-buf that the calling process has mapped at an address.
+//!
+//! [`mapped()`] returns a [`Part`]: the dma-buf, the offset, and the permission to write. Used to
+//! register memory of dma-bufs by address.
+
+use super::{
+    attachment::Attachment,
+    buffer::{
+        Buffer,
+        Operations, //
+    },
+    exporter::{
+        Buf,
+        Exporter,
+        Pins, //
+    }, //
+};
+use crate::shared::ext::base::{
+    sg::Table,
+    vma, //
+};
+use kernel::{
+    mm::{
+        virt::{
+            flags,
+            VmaRef, //
+        },
+        MmapReadGuard, //
+    },
+    page::{
+        PAGE_SHIFT,
+        PAGE_SIZE, //
+    },
+    prelude::*,
+    sync::{
+        Arc,
+        SetOnce, //
+    }, //
+};
+
+/// A part of a dma-buf.
+#[derive(Clone)]
+pub struct Part {
+    /// The dma-buf.
+    pub buffer: Buffer,
+    /// Where the part begins, in bytes. The part ends within the dma-buf.
+    pub offset: u64,
+    /// Whether the process may write to the part.
+    pub writable: bool,
+}
+
+impl Part {
+    /// Returns `EACCES` if `write` is set and the process must not write to the part.
+    ///
+    /// Context: any.
+    pub fn permits(&self, write: bool) -> Result {
+        if write && !self.writable {
+            return Err(EACCES);
+        }
+        Ok(())
+    }
+}
+
+/// An exporter without memory. Its only dma-buf shows the file operations of all dma-bufs.
+struct Specimen;
+
+impl Exporter for Specimen {
+    fn attach(&self, _: &Attachment) -> Result {
+        Err(EPERM)
+    }
+
+    fn detach(&self, _: &Attachment) {}
+
+    fn map(&self, _: &Attachment) -> Result<KBox<Table>> {
+        Err(EPERM)
+    }
+
+    fn unmap(&self, _: &Attachment, _: KBox<Table>) {}
+}
+
+/// Returns the file operations of dma-bufs, which the kernel does not export.
+///
+/// Context: may sleep.
+fn operations() -> Result<Operations> {
+    static OPERATIONS: SetOnce<Operations> = SetOnce::new();
+    if let Some(operations) = OPERATIONS.as_ref() {
+        return Ok(*operations);
+    }
+    let buf = Buf::export(PAGE_SIZE, Arc::new(Specimen, GFP_KERNEL)?, Pins::File)?;
+    let operations = Operations::of(&buf);
+    // Another task may have set the same value.
+    OPERATIONS.populate(operations);
+    Ok(operations)
+}
+
+/// The smallest constant that DRM adds to the offset of a mapping, in pages
+/// (`DRM_FILE_PAGE_OFFSET_START`). Offsets of 32 bits are smaller.
+const DRM_START: usize = (u32::MAX as usize >> PAGE_SHIFT) + 1;
+
+/// Returns the offset of a range that begins `distance` bytes after the offset `pgoff` of a VMA, in
+/// pages. Returns `None` if the range of `len` bytes is not within a dma-buf of `size` bytes, or if
+/// `pgoff` may contain the constant of DRM.
+fn offset(pgoff: usize, distance: usize, len: usize, size: usize) -> Option<usize> {
+    if pgoff >= DRM_START {
+        return None;
+    }
+    let offset = (pgoff * PAGE_SIZE).checked_add(distance)?;
+    let end = offset.checked_add(len)?;
+    (end <= size).then_some(offset)
+}
+
+/// VMAs without a gap that map a dma-buf without a gap.
+struct Run {
+    buffer: Buffer,
+    /// First address, and first address after the run.
+    start: usize,
+    end: usize,
+    /// Offset of `start` in the file, in pages, as the exporter has left it in the VMA.
+    pgoff: usize,
+    readable: bool,
+    writable: bool,
+}
+
+impl Run {
+    /// Returns the run of `vma` alone, or `None` if `vma` does not map a dma-buf.
+    fn of(vma: &VmaRef, operations: Operations) -> Option<Self> {
+        // Pages of a private mapping can be copies.
+        if !vma::is_shared(vma) {
+            return None;
+        }
+        Some(Self {
+            buffer: Buffer::behind(vma, operations)?,
+            start: vma.start(),
+            end: vma.end(),
+            pgoff: vma::pgoff(vma),
+            readable: vma.flags() & flags::READ != 0,
+            writable: vma.flags() & flags::WRITE != 0,
+        })
+    }
+
+    /// Returns the number of pages.
+    fn pages(&self) -> usize {
+        (self.end - self.start) / PAGE_SIZE
+    }
+
+    /// Returns whether `next` begins where this run ends, in the address space and in the dma-buf.
+    fn is_before(&self, next: &Self) -> bool {
+        self.end == next.start
+            && self.buffer == next.buffer
+            && self.pgoff.checked_add(self.pages()) == Some(next.pgoff)
+    }
+
+    /// Adds the VMAs that continue this run, until the run reaches the address `end`.
+    fn extend(&mut self, mm: &MmapReadGuard<'_>, operations: Operations, end: usize) {
+        while self.end < end {
+            let next = mm.vma_lookup(self.end);
+            let next = next.and_then(|vma| Self::of(vma, operations));
+            let Some(next) = next.filter(|next| self.is_before(next)) else {
+                return;
+            };
+            self.end = next.end;
+            self.readable &= next.readable;
+            self.writable &= next.writable;
+        }
+    }
+
+    /// Adds the VMAs that this run continues.
+    fn extend_back(&mut self, mm: &MmapReadGuard<'_>, operations: Operations) {
+        while let Some(last) = self.start.checked_sub(1) {
+            let before = mm.vma_lookup(last);
+            let before = before.and_then(|vma| Self::of(vma, operations));
+            let Some(before) = before.filter(|before| before.is_before(self)) else {
+                return;
+            };
+            (self.start, self.pgoff) = (before.start, before.pgoff);
+        }
+    }
+
+    /// Returns the offset of `addr` in the dma-buf. Returns `None` if the offset is not known, or
+    /// if the `len` bytes from there are not all in the dma-buf.
+    fn offset(&self, addr: usize, len: usize) -> Option<usize> {
+        offset(self.pgoff, addr - self.start, len, self.buffer.size())
+    }
+}
+
+/// Returns the part of a dma-buf that the calling process has mapped at `addr`, `len` bytes long,
+/// or `None` if no dma-buf is mapped at `addr`.
+///
+/// Exporters may add a constant to the file offset of a mapping, as the exporters of DRM do: 4 GiB
+/// or more. So for larger file offsets the offset in the dma-buf is known only if the dma-buf is
+/// mapped from beginning to end, in any number of VMAs.
+///
+/// Returns `EFAULT` if a dma-buf is mapped only at a part of the range, if a part of the range is
+/// not readable, or if the offset is not known.
+///
+/// # Examples
+///
+/// ```
+/// use crate::ext::dma_buf::{mapped, Part};
+///
+/// /// Returns whether the process may have memory of its dma-bufs written by a device.
+/// fn may_be_written(addr: usize, len: usize) -> Result<bool> {
+///     let part: Option<Part> = mapped(addr, len)?;
+///     Ok(part.is_some_and(|part| part.writable))
+/// }
+/// ```
+///
+/// Context: process context; may sleep. Takes the `mmap_lock`.
+pub fn mapped(addr: usize, len: usize) -> Result<Option<Part>> {
+    let end = addr.checked_add(len).ok_or(EFAULT)?;
+    let operations = operations()?;
+    let task = current!();
+    let Some(mm) = task.mm() else {
+        return Ok(None);
+    };
+    let mm = mm.mmap_read_lock();
+    let first = mm.vma_lookup(addr);
+    let Some(mut run) = first.and_then(|vma| Run::of(vma, operations)) else {
+        return Ok(None);
+    };
+    run.extend(&mm, operations, end);
+    if run.end < end || !run.readable {
+        return Err(EFAULT);
+    }
+    let writable = run.writable;
+    let offset = match run.offset(addr, len) {
+        Some(offset) => offset,
+        None => {
+            run.extend_back(&mm, operations);
+            run.extend(&mm, operations, usize::MAX);
+            if run.pages() != run.buffer.size() / PAGE_SIZE {
+                return Err(EFAULT);
+            }
+            addr - run.start
+        }
+    };
+    Ok(Some(Part {
+        buffer: run.buffer,
+        offset: offset as u64,
+        writable,
+    }))
+}
+
+#[cfg(ext_tests)]
+#[kunit_tests(ext_dma_buf_mapped)]
+mod tests {
+    use super::*;
+
+    const MIB: usize = 1 << 20;
+
+    #[test]
+    fn the_offset_is_that_of_the_vma() {
+        assert_eq!(offset(0, 0, MIB, MIB), Some(0));
+        assert_eq!(offset(3, 5, 1, MIB), Some(3 * PAGE_SIZE + 5));
+        assert_eq!(
+            offset(DRM_START - 1, 0, 1, 1 << 33),
+            Some((1 << 32) - PAGE_SIZE)
+        );
+    }
+
+    #[test]
+    fn a_range_ends_within_the_dma_buf() {
+        assert_eq!(offset(0, 1, MIB, MIB), None);
+        assert_eq!(offset(1, 0, MIB, MIB), None);
+        assert_eq!(offset(1, usize::MAX, 1, MIB), None);
+    }
+
+    /// The dma-buf is large enough for both meanings of the offset.
+    #[test]
+    fn an_offset_that_may_have_a_constant_in_it_is_not_known() {
+        assert_eq!(offset(DRM_START, 0, PAGE_SIZE, 1 << 34), None);
+        assert_eq!(offset(DRM_START + 7, 0, PAGE_SIZE, 1 << 34), None);
+        assert_eq!(offset(usize::MAX, 0, PAGE_SIZE, usize::MAX), None);
+    }
+}

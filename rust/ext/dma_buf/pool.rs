@@ -1,0 +1,469 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Dma-bufs that one device imports, each any number of times. Each import happens within one
+//! function call.
+//!
+//! A dma-buf needs a file, an inode and a dentry, which cost more than an MR. So the imports of a
+//! [`Pool`] share dma-bufs, and the memory belongs to the attachment: an [`Import`] is the memory
+//! of one attachment. There is one shared dma-buf for each CPU, so that tasks on different CPUs do
+//! not wait for the same reservation lock. Used for the MRs of a device.
+//!
+//! # Examples
+//!
+//! ```
+//! use crate::ext::{
+//!     base::{sg::Segment, small_vec::SmallVec},
+//!     dma_buf::{Import, Importer, Mismatch, Pool, Requirements},
+//! };
+//! use kernel::device;
+//!
+//! /// Lets the function `import` of the driver of `dev` import `segments`.
+//! fn give(
+//!     segments: SmallVec<Segment>,
+//!     dev: &device::Device,
+//!     import: impl Fn(i32) -> Result + Sync,
+//! ) -> Result<Import> {
+//!     let pool = Pool::new(dev)?;
+//!     let requirements = Requirements { revocable: true, peer2peer: false };
+//!     let (imported, handle) = pool.import(segments, requirements, import)?;
+//!     if handle.importer() == Importer::Rejected(Mismatch::NotRevocable) {
+//!         dev_warn!(dev, "the driver pins dma-bufs\n");
+//!     }
+//!     imported?;
+//!     Ok(handle)
+//! }
+//! ```
+
+use super::{
+    attachment::Attachment,
+    exporter::{
+        Buf,
+        Exporter,
+        Pins, //
+    },
+    fences::FenceBudget,
+    module_ref::ModuleRef,
+    private_fd,
+    requirements::{
+        Mismatch,
+        Requirements, //
+    },
+    tables::Tables, //
+};
+use crate::shared::ext::{
+    base::{
+        compat::eopnotsupp,
+        sg::{
+            Segment,
+            Table, //
+        },
+        small_vec::SmallVec, //
+    },
+    task::worker, //
+};
+use core::{
+    ffi::c_void,
+    mem::ManuallyDrop,
+    ptr, //
+};
+use kernel::{
+    cpu::{
+        nr_cpu_ids,
+        CpuId, //
+    },
+    device::Device,
+    new_mutex,
+    new_spinlock,
+    prelude::*,
+    static_lock_class,
+    sync::{
+        aref::ARef,
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
+        Arc,
+        ArcBorrow,
+        Mutex,
+        SpinLock, //
+    },
+    types::ForeignOwnable, //
+};
+
+/// Reported size of a shared dma-buf. No address space is larger, so importers accept any length.
+const SIZE: usize = 1 << 57;
+
+/// Maximum number of shared dma-bufs of a device.
+const MOST: u32 = 64;
+
+/// The importer of an [`Import`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Importer {
+    /// No importer has attached.
+    None,
+    /// The attachment of an importer was rejected.
+    Rejected(Mismatch),
+    /// The importer is attached.
+    Attached {
+        /// Whether the importer unmaps in `invalidate_mappings`.
+        revocable: bool,
+    },
+    /// The importer has detached.
+    Gone,
+}
+
+/// Receiver of the notification that the importer has detached.
+pub trait OnDetach: Send + Sync {
+    /// Handles the end of the attachment.
+    ///
+    /// Context: may sleep. The caller holds no lock of the dma-buf.
+    fn detached(&self);
+}
+
+/// Mutable state of a [`Mapping`].
+struct State {
+    importer: Importer,
+    on_detach: Option<Arc<dyn OnDetach>>,
+}
+
+/// The memory of one import: the private data of the attachment.
+#[pin_data]
+struct Mapping {
+    /// DMA addresses of the device.
+    segments: SmallVec<Segment>,
+    requirements: Requirements,
+    #[pin]
+    state: SpinLock<State>,
+    /// The attachment. Valid while a table is mapped, for a holder of the reservation lock.
+    attachment: Atomic<*mut Attachment>,
+    #[pin]
+    tables: Tables,
+}
+
+impl Mapping {
+    /// Accepts or rejects the importer.
+    fn attach(&self, attachment: &Attachment) -> Result {
+        let importer = attachment.importer();
+        let mut state = self.state.lock();
+        if state.importer != Importer::None {
+            return Err(EPERM);
+        }
+        if let Some(mismatch) = self.requirements.unmet_by(importer) {
+            state.importer = Importer::Rejected(mismatch);
+            return Err(eopnotsupp());
+        }
+        self.attachment.store(attachment.as_ptr().as_ptr(), Relaxed);
+        let revocable = importer.revocable;
+        state.importer = Importer::Attached { revocable };
+        Ok(())
+    }
+
+    /// Handles the end of the attachment.
+    fn detach(&self) {
+        let mut state = self.state.lock();
+        state.importer = Importer::Gone;
+        let on_detach = state.on_detach.take();
+        drop(state);
+        if let Some(on_detach) = on_detach {
+            on_detach.detached();
+        }
+    }
+
+    /// Returns the mapping of an attachment.
+    ///
+    /// # Safety
+    ///
+    /// [`PoolExporter::attach`] must have accepted the attachment, and the attachment must not be
+    /// detached during `'a`.
+    unsafe fn of<'a>(attachment: &'a Attachment) -> ArcBorrow<'a, Self> {
+        // SAFETY: By the safety requirements the field holds an `Arc<Self>`, and only
+        // `PoolExporter::detach` drops the `Arc`.
+        unsafe { Arc::borrow(attachment.private().load(Relaxed)) }
+    }
+}
+
+/// Private data of a shared dma-buf.
+#[pin_data]
+struct PoolExporter {
+    /// The only device that can import.
+    dev: ARef<Device>,
+    #[pin]
+    module: ModuleRef,
+}
+
+impl Exporter for PoolExporter {
+    fn attach(&self, attachment: &Attachment) -> Result {
+        let mapping = private_fd::cookie(attachment.dma_buf()).ok_or(EPERM)?;
+        // SAFETY: Offers for the dma-bufs of pools are from `Pool::import`, and `Pool::import`
+        // keeps the `Arc`.
+        let mapping = unsafe { ArcBorrow::from_raw(mapping.cast::<Mapping>()) };
+        let mapping: Arc<Mapping> = mapping.into();
+        if !ptr::eq(&raw const *self.dev, attachment.device()) {
+            return Err(EPERM);
+        }
+        self.module.get()?;
+        mapping
+            .attach(attachment)
+            .inspect_err(|_| self.module.put())?;
+        attachment.private().store(mapping.into_foreign(), Relaxed);
+        Ok(())
+    }
+
+    fn detach(&self, attachment: &Attachment) {
+        let mapping = attachment.private().load(Relaxed);
+        // SAFETY: `attach` stored an `Arc<Mapping>` from `into_foreign`. The attachment ends, so
+        // this call may take the `Arc` over.
+        let mapping = unsafe { Arc::<Mapping>::from_foreign(mapping) };
+        // If this was the last import, the pool may end here, while this importer still has the
+        // dma-buf.
+        mapping.detach();
+        drop(mapping);
+        self.module.put();
+    }
+
+    fn map(&self, attachment: &Attachment) -> Result<KBox<Table>> {
+        // SAFETY: The attachment was accepted, and is not detached during this call.
+        let mapping = unsafe { Mapping::of(attachment) };
+        mapping.tables.map(&mapping.segments, attachment.device())
+    }
+
+    fn unmap(&self, attachment: &Attachment, table: KBox<Table>) {
+        // SAFETY: The attachment was accepted, and is not detached during this call.
+        unsafe { Mapping::of(attachment) }.tables.unmap(table);
+    }
+
+    fn release(this: Arc<Self>) {
+        let left = this.module.left();
+        // The drop may sleep, so the drop must come before the last step, after which the module
+        // may be gone.
+        drop(this);
+        left.end();
+    }
+}
+
+/// A shared dma-buf. Dropping the object puts the reference, and releases the dma-buf unless other
+/// code has a reference.
+struct SharedBuf {
+    buf: ManuallyDrop<Buf>,
+    shared: Arc<PoolExporter>,
+}
+
+impl SharedBuf {
+    /// Creates a dma-buf that only `dev` can import.
+    ///
+    /// Context: may sleep.
+    fn new(dev: &Device) -> Result<Arc<Self>> {
+        let shared = Arc::pin_init(
+            pin_init!(PoolExporter {
+                dev: dev.into(),
+                module <- ModuleRef::new(),
+            }),
+            GFP_KERNEL,
+        )?;
+        let buf = ManuallyDrop::new(Buf::export(SIZE, shared.clone(), Pins::Exporter)?);
+        Ok(Arc::new(Self { buf, shared }, GFP_KERNEL)?)
+    }
+}
+
+impl Drop for SharedBuf {
+    fn drop(&mut self) {
+        // No importer can attach any more: an import has a reference to `self`. Other code may have
+        // a reference to the dma-buf, or get a reference until the release.
+        self.shared.module.stay();
+        // SAFETY: The field is not used after this line.
+        unsafe { ManuallyDrop::take(&mut self.buf) }.put_now();
+    }
+}
+
+/// The place of a shared dma-buf, which is created with the first import.
+#[pin_data]
+struct PoolEntry {
+    #[pin]
+    buf: Mutex<Option<Arc<SharedBuf>>>,
+}
+
+/// The dma-bufs of one device.
+pub struct Pool {
+    dev: ARef<Device>,
+    /// At least one.
+    entries: KVec<Pin<KBox<PoolEntry>>>,
+}
+
+impl Pool {
+    /// Creates the pool of a device.
+    ///
+    /// Context: may sleep.
+    pub fn new(dev: &Device) -> Result<Self> {
+        let mut entries = KVec::new();
+        for _ in 0..nr_cpu_ids().clamp(1, MOST) {
+            let entry = KBox::pin_init(
+                pin_init!(PoolEntry { buf <- new_mutex!(None, "dma_buf::PoolEntry::buf") }),
+                GFP_KERNEL,
+            )?;
+            entries.push(entry, GFP_KERNEL)?;
+        }
+        let dev = dev.into();
+        Ok(Self { dev, entries })
+    }
+
+    /// Returns the dma-buf of this CPU.
+    ///
+    /// Context: may sleep.
+    fn buf(&self) -> Result<Arc<SharedBuf>> {
+        let cpu = CpuId::current().as_u32() as usize;
+        let mut entry = self.entries[cpu % self.entries.len()].buf.lock();
+        match &*entry {
+            // A dma-buf with a fence is not used: a revocation would wait for the fence, which
+            // concerns other imports.
+            Some(shared) if shared.buf.is_idle() => Ok(shared.clone()),
+            _ => {
+                // The file keeps the credentials of the creator, and the memory of the file keeps
+                // the cgroup, longer than the first registering process lives. So a kernel worker
+                // creates the dma-buf.
+                let shared = worker::run(static_lock_class!(), |_| SharedBuf::new(&self.dev))?;
+                let old = entry.replace(shared.clone());
+                drop(entry);
+                drop(old);
+                Ok(shared)
+            }
+        }
+    }
+
+    /// Calls `import` with a private descriptor of a dma-buf of `segments`, whole pages at DMA
+    /// addresses of the device, for one attachment in the task that calls `import`. The addresses
+    /// must be valid until the [`Import`] is dropped.
+    ///
+    /// Returns the result of `import` with the handle of the import.
+    ///
+    /// `import` may be called again, in a kernel worker, if it has failed with `EBADF`.
+    ///
+    /// Context: may sleep; see [`worker`] for locks.
+    pub fn import<T: Send>(
+        &self,
+        segments: SmallVec<Segment>,
+        requirements: Requirements,
+        import: impl Fn(i32) -> Result<T> + Sync,
+    ) -> Result<(Result<T>, Import)> {
+        let mapping = Arc::pin_init(
+            pin_init!(Mapping {
+                segments,
+                requirements,
+                state <- new_spinlock!(
+                    State { importer: Importer::None, on_detach: None },
+                    "dma_buf::Mapping::state"
+                ),
+                attachment: Atomic::new(ptr::null_mut()),
+                tables <- Tables::new(),
+            }),
+            GFP_KERNEL_ACCOUNT,
+        )?;
+        let handle = Import {
+            shared: self.buf()?,
+            mapping,
+            dead: false,
+        };
+        let cookie: *const c_void = Arc::as_ptr(&handle.mapping).cast();
+        // SAFETY: The file belongs to the dma-buf. Any task may use the mapping, and `handle` keeps
+        // the mapping.
+        let result = unsafe { private_fd::call(handle.shared.buf.file(), cookie, import) };
+        Ok((result, handle))
+    }
+}
+
+/// The memory of one import. Drop waits until the importer has unmapped the memory, except after
+/// [`Self::set_dead`].
+pub struct Import {
+    mapping: Arc<Mapping>,
+    shared: Arc<SharedBuf>,
+    /// See [`Self::set_dead`].
+    dead: bool,
+}
+
+impl Import {
+    /// Returns the state of the importer.
+    ///
+    /// Context: any.
+    pub fn importer(&self) -> Importer {
+        self.mapping.state.lock().importer
+    }
+
+    /// First step of revocation: the importer cannot map the memory any more, and is made to unmap
+    /// the memory. Does nothing if the importer is not revocable. [`Self::wait_revoked`] is the
+    /// second step. `call` is called at most once for an import. The argument of `call` is the
+    /// function that makes the importer unmap, and `call` must call that function.
+    ///
+    /// Context: may sleep. Takes the reservation lock, and calls the importer under it.
+    pub fn begin_revoke(&self, call: impl FnOnce(&dyn Fn())) {
+        if self.importer() == (Importer::Attached { revocable: false }) {
+            return;
+        }
+        let invalidate = || {
+            // SAFETY: A table is mapped. The importer unmaps the table under the reservation lock,
+            // and detaches later. This task holds the lock, so the attachment is valid.
+            unsafe { (*self.mapping.attachment.load(Relaxed)).invalidate() }
+        };
+        let buf = self.shared.buf.as_raw();
+        // SAFETY: The importer maps by this dma-buf, and `self` holds the dma-buf.
+        unsafe { self.mapping.tables.begin_revoke(buf, || call(&invalidate)) };
+    }
+
+    /// Second step of revocation, after [`Self::begin_revoke`]: on return the importer has unmapped
+    /// the memory.
+    ///
+    /// Returns `EOPNOTSUPP` if the importer is not revocable, and `ETIMEDOUT` if the importer does
+    /// not unmap in time.
+    ///
+    /// Context: may sleep. The caller must not hold the reservation lock.
+    pub fn wait_revoked(&self, fences: &FenceBudget) -> Result {
+        if self.importer() == (Importer::Attached { revocable: false }) {
+            return Err(eopnotsupp());
+        }
+        // SAFETY: The importer maps by this dma-buf, and `self` holds the dma-buf. The caller has
+        // begun.
+        unsafe {
+            self.mapping
+                .tables
+                .wait_revoked(self.shared.buf.as_raw(), fences)
+        }
+    }
+
+    /// Sets `hook` as the receiver of the notification that the importer has detached. Returns
+    /// `false` if no importer is attached; then `hook` is not notified.
+    ///
+    /// Context: any.
+    pub fn on_detach(&self, hook: Arc<dyn OnDetach>) -> bool {
+        let mut state = self.mapping.state.lock();
+        if !matches!(state.importer, Importer::Attached { .. }) {
+            return false;
+        }
+        let old = state.on_detach.replace(hook);
+        drop(state);
+        drop(old);
+        true
+    }
+
+    /// After a failed import, forbids the importer to map the memory, and waits until the importer
+    /// has unmapped the memory, 10 s at most. Returns whether the memory is unmapped: drivers may
+    /// fail to undo an import.
+    ///
+    /// Context: may sleep. The caller must not hold the reservation lock.
+    pub fn close(&self) -> bool {
+        self.mapping.tables.close()
+    }
+
+    /// Makes drop not wait for the importer, because the device is dead.
+    ///
+    /// Context: any.
+    pub fn set_dead(&mut self) {
+        self.dead = true;
+    }
+}
+
+impl Drop for Import {
+    fn drop(&mut self) {
+        // The owner frees the memory after the drop.
+        if !self.dead {
+            self.mapping.tables.wait();
+        }
+    }
+}

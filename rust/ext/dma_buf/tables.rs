@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Tables that importers have mapped.
+//!
+//! [`Tables`] counts the mapped tables of some memory, and waits for importers to unmap. Used by
+//! [`pool`](super::pool) and [`export`](super::export).
+
+use super::fences::FenceBudget;
+use crate::shared::ext::base::{
+    device::max_segment,
+    sg::{
+        split,
+        Segment,
+        Table, //
+    }, //
+};
+use core::{
+    mem,
+    ptr, //
+};
+use kernel::{
+    bindings,
+    device::Device,
+    new_condvar,
+    new_spinlock,
+    prelude::*,
+    sync::{
+        CondVar,
+        SpinLock, //
+    },
+    time::{
+        delay::fsleep,
+        Delta,
+        Instant,
+        Monotonic, //
+    }, //
+};
+
+/// State of a [`Tables`].
+struct State {
+    /// No table may be mapped any more.
+    closed: bool,
+    /// The memory is revoked. Implies that no table may be mapped any more.
+    revoked: bool,
+    /// Number of mapped tables.
+    mapped: u32,
+    /// A table was mapped since the last wait for fences and importers. If not, no importer has
+    /// accessed the memory, and no fence stands for an access.
+    accessed: bool,
+    /// Number of tasks that wait until `mapped` is 0.
+    waiting: u32,
+}
+
+/// Time in milliseconds that importers have to unmap after an invalidation.
+const UNMAP_TIMEOUT: i64 = 10_000;
+
+/// Counts the mapped tables of some memory.
+#[pin_data]
+pub(super) struct Tables {
+    #[pin]
+    state: SpinLock<State>,
+    #[pin]
+    changed: CondVar,
+}
+
+impl Tables {
+    /// Creates the count, with no table mapped.
+    pub(super) fn new() -> impl PinInit<Self> {
+        pin_init!(Self {
+            state <- new_spinlock!(
+                State {
+                    closed: false,
+                    revoked: false,
+                    mapped: 0,
+                    accessed: false,
+                    waiting: 0,
+                },
+                "dma_buf::Tables::state"
+            ),
+            changed <- new_condvar!("dma_buf::Tables::changed"),
+        })
+    }
+
+    /// Creates a table for the importer `dev`. Returns `ENODEV` if the memory is revoked or closed.
+    ///
+    /// Context: may sleep. The caller holds the reservation lock.
+    pub(super) fn map(&self, segments: &[Segment], dev: &Device) -> Result<KBox<Table>> {
+        let segments = split(segments.iter().copied(), max_segment(dev))?;
+        let table = KBox::new(Table::of_dma(segments)?, GFP_KERNEL_ACCOUNT)?;
+        let mut state = self.state.lock();
+        // `begin_revoke` sets `revoked` under the reservation lock, and then invalidates all mapped
+        // tables.
+        if state.revoked || state.closed {
+            drop(state);
+            return Err(ENODEV);
+        }
+        state.mapped += 1;
+        state.accessed = true;
+        Ok(table)
+    }
+
+    /// Frees a table that an importer has unmapped.
+    ///
+    /// Context: any. The caller holds the reservation lock.
+    pub(super) fn unmap(&self, table: KBox<Table>) {
+        drop(table);
+        let mut state = self.state.lock();
+        state.mapped -= 1;
+        let awaited = state.waiting > 0;
+        drop(state);
+        if awaited {
+            self.changed.notify_all();
+        }
+    }
+
+    /// Waits until no table is mapped.
+    ///
+    /// Context: may sleep. The caller must not hold the reservation lock.
+    pub(super) fn wait(&self) {
+        let mut state = self.state.lock();
+        state.waiting += 1;
+        while state.mapped > 0 {
+            self.changed.wait(&mut state);
+        }
+        state.waiting -= 1;
+    }
+
+    /// Waits until no table is mapped, [`UNMAP_TIMEOUT`] at most. Returns whether no table is
+    /// mapped.
+    ///
+    /// Context: may sleep.
+    fn wait_unmapped(&self) -> bool {
+        let start = Instant::<Monotonic>::now();
+        while self.state.lock().mapped > 0 {
+            if start.elapsed() >= Delta::from_millis(UNMAP_TIMEOUT) {
+                return false;
+            }
+            fsleep(Delta::from_millis(5));
+        }
+        true
+    }
+
+    /// Forbids importers to map a table, and waits until no table is mapped, [`UNMAP_TIMEOUT`] at
+    /// most. Returns whether no table is mapped. Does not make importers unmap.
+    ///
+    /// Context: may sleep. The caller must not hold the reservation lock.
+    pub(super) fn close(&self) -> bool {
+        self.state.lock().closed = true;
+        self.wait_unmapped()
+    }
+
+    /// First step of revocation: importers cannot map the memory any more. `invalidate` must make
+    /// importers with a mapped table unmap. The function is called under the reservation lock of
+    /// `buf`, once, and only if a table is mapped. [`Self::wait_revoked`] is the second step.
+    ///
+    /// Context: may sleep. Takes the reservation lock.
+    ///
+    /// # Safety
+    ///
+    /// `buf` must be the dma-buf by which importers map this memory, valid for the duration of the
+    /// call.
+    pub(super) unsafe fn begin_revoke(
+        &self,
+        buf: *mut bindings::dma_buf,
+        invalidate: impl FnOnce(),
+    ) {
+        // SAFETY: By the safety requirements `buf` is valid.
+        let resv = unsafe { (*buf).resv };
+        // SAFETY: The reservation object lives as long as the dma-buf. The context of this function
+        // allows to sleep. Without a `ww_acquire_ctx` the call cannot fail.
+        unsafe { bindings::dma_resv_lock(resv, ptr::null_mut()) };
+        let mut state = self.state.lock();
+        let again = mem::replace(&mut state.revoked, true);
+        let mapped = state.mapped > 0;
+        drop(state);
+        if mapped && !again {
+            invalidate();
+        }
+        // SAFETY: This task took the lock above.
+        unsafe { bindings::dma_resv_unlock(resv) };
+    }
+
+    /// Second step of revocation: waits for the fences and the importers of the memory. On return
+    /// all importers have unmapped the memory.
+    ///
+    /// Returns `ETIMEDOUT` if an importer has not unmapped in [`UNMAP_TIMEOUT`]. The importer may
+    /// unmap later.
+    ///
+    /// Context: may sleep. The caller must not hold the reservation lock.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Self::begin_revoke`], which must have returned.
+    pub(super) unsafe fn wait_revoked(
+        &self,
+        buf: *mut bindings::dma_buf,
+        fences: &FenceBudget,
+    ) -> Result {
+        if !self.state.lock().accessed {
+            return Ok(());
+        }
+        // An importer may write until the importer's fences are signalled, so
+        // `dma_buf_invalidate_mappings()` requires the caller to wait for the fences. A process
+        // with the file descriptor can add any fence, also a fence that waits for the caller, so
+        // the time is limited.
+        //
+        // SAFETY: By the safety requirements `buf` is valid, and the reservation object lives as
+        // long as `buf`.
+        unsafe { fences.wait((*buf).resv) };
+        if !self.wait_unmapped() {
+            return Err(ETIMEDOUT);
+        }
+        // No table can be mapped any more.
+        self.state.lock().accessed = false;
+        Ok(())
+    }
+}

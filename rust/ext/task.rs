@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Tasks and address spaces, and the kernel code that tasks execute: tables of tasks, calls that the
+//! module waits for, kernel threads, probes of returns, tracepoints.
+
+pub(super) mod calls;
+pub(super) mod id;
+pub mod per_mm;
+pub mod return_probe;
+pub(super) mod task_table;
+pub mod trace;
+pub mod worker;
+
+pub use self::{
+    calls::TextRef,
+    id::{
+        Comm,
+        TaskId, //
+    },
+};

@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Objects that belong to an address space, and are dropped when the address space ends.
+//!
+//! [`PerMm`] holds at most one object for each address space. Used for the names that a process has
+//! given to memory. An address space ends when the last process exits or executes another program.
+//! Open files do not delay the end, and `fork()` does not copy an object. The module also has the
+//! [`size`] of an address space.
+//!
+//! C header: [`include/linux/mmu_notifier.h`](srctree/include/linux/mmu_notifier.h).
+//!
+//! # Examples
+//!
+//! ```
+//! use crate::ext::task::per_mm::PerMm;
+//! use kernel::sync::{
+//!     atomic::{Atomic, Relaxed},
+//!     Arc,
+//! };
+//!
+//! /// Counts the calls of a process.
+//! fn count(calls: &PerMm<Atomic<u64>>) -> Result<u64> {
+//!     let count = calls.get_or_insert_with(|| Ok(Arc::new(Atomic::new(0), GFP_KERNEL)?))?;
+//!     Ok(count.fetch_add(1, Relaxed) + 1)
+//! }
+//!
+//! let calls = PerMm::new()?;
+//! count(&calls)?;
+//! // Forgets all processes.
+//! drop(calls);
+//! # Ok::<(), Error>(())
+//! ```
+
+use core::{
+    marker::PhantomData,
+    ptr::NonNull, //
+};
+use kernel::{
+    bindings,
+    error::to_result,
+    mm::MmWithUser,
+    new_spinlock,
+    prelude::*,
+    rbtree::{
+        RBTree,
+        RBTreeNode, //
+    },
+    sync::{
+        atomic::{
+            Acquire,
+            Atomic,
+            Relaxed,
+            Release, //
+        },
+        Arc,
+        SpinLock, //
+    },
+    time::{
+        delay::fsleep,
+        Delta, //
+    },
+    types::Opaque, //
+};
+
+/// The number of locks. Processes seldom share a lock.
+const SHARDS: usize = 64;
+
+/// An address space, as a number. No other address space has the number while the address space is
+/// used or has a notifier.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct MmId(usize);
+
+impl MmId {
+    /// Returns the number of an address space.
+    fn of(mm: *mut bindings::mm_struct) -> Self {
+        Self(mm.addr())
+    }
+
+    /// Returns the index of the lock for the address space.
+    fn shard(self) -> usize {
+        // CAST: A hash.
+        let hash = (self.0 as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        // CAST: The remainder is less than `SHARDS`.
+        (hash >> 32) as usize % SHARDS
+    }
+}
+
+/// Returns the size of the user space of `mm`: the first address after it.
+///
+/// Context: any.
+pub fn size(mm: &MmWithUser) -> usize {
+    // SAFETY: The object is valid. The field changes only while a program is started, before the
+    // program makes system calls.
+    unsafe { (*mm.as_raw()).__bindgen_anon_1.task_size }
+}
+
+/// The object of an address space, and the notifier that drops the object.
+struct Entry<T: Send + Sync + 'static> {
+    object: Arc<T>,
+    _notifier: Notified<T>,
+}
+
+/// The address spaces that share a lock.
+struct Shard<T: Send + Sync + 'static> {
+    /// No entry is added any more.
+    closed: bool,
+    entries: RBTree<MmId, Entry<T>>,
+}
+
+/// The data that the notifiers refer to.
+#[pin_data]
+struct Spaces<T: Send + Sync + 'static> {
+    /// Number of notifiers that are not freed.
+    notifiers: Atomic<usize>,
+    /// Leaf locks, each held for one look-up or change.
+    #[pin]
+    shards: [SpinLock<Shard<T>>; SHARDS],
+}
+
+impl<T: Send + Sync + 'static> Spaces<T> {
+    /// Returns the lock for `mm`.
+    fn shard(&self, mm: MmId) -> &SpinLock<Shard<T>> {
+        &self.shards[mm.shard()]
+    }
+
+    /// Returns the object of an address space.
+    fn get(&self, mm: MmId) -> Option<Arc<T>> {
+        let shard = self.shard(mm).lock();
+        shard.entries.get(&mm).map(|entry| entry.object.clone())
+    }
+
+    /// Drops the object of an address space.
+    fn remove(&self, mm: MmId) {
+        let removed = self.shard(mm).lock().entries.remove_node(&mm);
+        drop(removed);
+    }
+}
+
+/// The objects of all address spaces. Drop drops the objects, and waits for the kernel's calls of
+/// the notifiers.
+///
+/// Context: drop may sleep.
+pub struct PerMm<T: Send + Sync + 'static>(Arc<Spaces<T>>);
+
+impl<T: Send + Sync + 'static> PerMm<T> {
+    /// Creates a `PerMm` without objects.
+    ///
+    /// Context: may sleep.
+    pub fn new() -> Result<Self> {
+        let spaces = pin_init!(Spaces {
+            notifiers: Atomic::new(0),
+            shards <- pin_init::pin_init_array_from_fn(|_| {
+                let shard = Shard {
+                    closed: false,
+                    entries: RBTree::new(),
+                };
+                new_spinlock!(shard, "per_mm::Spaces::shards")
+            }),
+        });
+        Ok(Self(Arc::pin_init(spaces, GFP_KERNEL)?))
+    }
+
+    /// Returns the object of the address space of the calling process.
+    ///
+    /// Context: process context.
+    pub fn get(&self) -> Option<Arc<T>> {
+        let task = current!();
+        let mm = task.mm()?;
+        self.0.get(MmId::of(mm.as_raw()))
+    }
+
+    /// Like [`Self::get`], but adds the object returned by `new` if the address space has no
+    /// object. If two tasks add an object at the same time, both get the same object.
+    ///
+    /// Returns `ESRCH` in a kernel thread, and `ERESTARTSYS` if the task has a signal.
+    ///
+    /// Context: process context; may sleep. Takes the `mmap_lock`.
+    pub fn get_or_insert_with(&self, new: impl FnOnce() -> Result<Arc<T>>) -> Result<Arc<T>> {
+        let task = current!();
+        let mm = task.mm().ok_or(ESRCH)?;
+        let id = MmId::of(mm.as_raw());
+        if let Some(object) = self.0.get(id) {
+            return Ok(object);
+        }
+        let object = new()?;
+        let entry = Entry {
+            object: object.clone(),
+            _notifier: Notified::new(mm, &self.0)?,
+        };
+        let node = RBTreeNode::new(id, entry, GFP_KERNEL_ACCOUNT)?;
+        let mut shard = self.0.shard(id).lock();
+        if let Some(entry) = shard.entries.get(&id) {
+            let other = entry.object.clone();
+            drop(shard);
+            return Ok(other);
+        }
+        if shard.closed {
+            drop(shard);
+            return Err(ENODEV);
+        }
+        // The process runs, so the address space has not ended.
+        let old = shard.entries.insert(node);
+        drop(shard);
+        drop(old);
+        Ok(object)
+    }
+}
+
+impl<T: Send + Sync + 'static> Drop for PerMm<T> {
+    fn drop(&mut self) {
+        for shard in &self.0.shards {
+            let mut shard = shard.lock();
+            shard.closed = true;
+            let entries = core::mem::replace(&mut shard.entries, RBTree::new());
+            drop(shard);
+            drop(entries);
+        }
+        // SAFETY: The function only sleeps.
+        unsafe { bindings::mmu_notifier_synchronize() };
+        // `mmu_notifier_synchronize()` does not wait for callbacks queued by other CPUs. Pairs with
+        // the decrement in `Notifier::free`.
+        while self.0.notifiers.load(Acquire) > 0 {
+            fsleep(Delta::from_millis(1));
+        }
+        // The last callback may still be returning from this module. A callback runs with bottom
+        // halves disabled, in an RCU read-side section.
+        //
+        // SAFETY: The function only sleeps.
+        unsafe { bindings::synchronize_rcu() };
+    }
+}
+
+/// The C object, and the data of the callbacks.
+#[repr(C)]
+struct Notifier<T: Send + Sync + 'static> {
+    inner: Opaque<bindings::mmu_notifier>,
+    spaces: Arc<Spaces<T>>,
+}
+
+impl<T: Send + Sync + 'static> Notifier<T> {
+    /// C structure.
+    const OPS: bindings::mmu_notifier_ops = bindings::mmu_notifier_ops {
+        release: Some(Self::release),
+        free_notifier: Some(Self::free),
+        ..pin_init::zeroed()
+    };
+
+    /// Handles the end of an address space. May sleep.
+    ///
+    /// # Safety
+    ///
+    /// `raw` must be the first field of a `Notifier<T>` that is not freed before the call returns.
+    unsafe extern "C" fn release(raw: *mut bindings::mmu_notifier, mm: *mut bindings::mm_struct) {
+        // SAFETY: By the safety requirements the object is valid. `remove` puts the notifier but
+        // does not free the notifier: the kernel waits for this call.
+        let spaces = unsafe { &(*raw.cast::<Self>()).spaces };
+        spaces.remove(MmId::of(mm));
+    }
+
+    /// Handles the end of the notifier, in an SRCU callback.
+    ///
+    /// # Safety
+    ///
+    /// `raw` must be the first field of a `Notifier<T>` that came from [`KBox::into_raw`] and has
+    /// no user after this call.
+    unsafe extern "C" fn free(raw: *mut bindings::mmu_notifier) {
+        // SAFETY: By the safety requirements the pointer came from `into_raw`, and has no user.
+        let this = unsafe { KBox::from_raw(raw.cast::<Self>()) };
+        let spaces = this.spaces.clone();
+        drop(this);
+        // Pairs with the load in the drop of `PerMm`.
+        spaces.notifiers.fetch_sub(1, Release);
+    }
+}
+
+/// A notifier of an address space. Drop puts the notifier; the kernel frees the notifier later.
+///
+/// # Invariants
+///
+/// The pointer is the first field of a registered [`Notifier`], and this object owns the only
+/// reference.
+struct Notified<T: Send + Sync + 'static>(NonNull<bindings::mmu_notifier>, PhantomData<Arc<T>>);
+
+// SAFETY: Any task may put a notifier. The data of the notifier is `Send` and `Sync`.
+unsafe impl<T: Send + Sync + 'static> Send for Notified<T> {}
+// SAFETY: A shared reference gives access to nothing.
+unsafe impl<T: Send + Sync + 'static> Sync for Notified<T> {}
+
+impl<T: Send + Sync + 'static> Notified<T> {
+    /// Registers a notifier that drops the object in `spaces` at the end of `mm`. `mm` must be the
+    /// address space of the calling process.
+    ///
+    /// Context: process context; may sleep. Takes the `mmap_lock`.
+    fn new(mm: &MmWithUser, spaces: &Arc<Spaces<T>>) -> Result<Self> {
+        let notifier = Notifier {
+            inner: Opaque::new(bindings::mmu_notifier {
+                ops: &Notifier::<T>::OPS,
+                ..pin_init::zeroed()
+            }),
+            spaces: spaces.clone(),
+        };
+        let notifier = KBox::into_raw(KBox::new(notifier, GFP_KERNEL_ACCOUNT)?);
+        let raw: *mut bindings::mmu_notifier = notifier.cast();
+        spaces.notifiers.fetch_add(1, Relaxed);
+        // SAFETY: The object is initialised, and does not move until `Notifier::free`. The process
+        // uses `mm`, and holds no lock of `mm` here.
+        if let Err(e) = to_result(unsafe { bindings::mmu_notifier_register(raw, mm.as_raw()) }) {
+            // SAFETY: The notifier is not registered, so the notifier has no user.
+            unsafe { Notifier::<T>::free(raw) };
+            // No state has changed, so the system call may be restarted.
+            return Err(if e == EINTR { ERESTARTSYS } else { e });
+        }
+        // INVARIANT: The notifier has just been registered, with one reference.
+        Ok(Self(NonNull::new(raw).ok_or(ENOMEM)?, PhantomData))
+    }
+}
+
+impl<T: Send + Sync + 'static> Drop for Notified<T> {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariants the notifier is registered, and the reference is owned.
+        unsafe { bindings::mmu_notifier_put(self.0.as_ptr()) };
+    }
+}

@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The dma-buf backend: the driver imports the memory of a region as a dma-buf of the core, like
+//! any other dma-buf.
+//!
+//! [`DmaBuf`] is the backend of one device, and [`DmaBufMr`] the attachment of one MR;
+//! [`Backend`](super::Backend) and [`Attachment`](super::Attachment) call both.
+//!
+//! The client maps the memory for the adapter before the driver imports, so no callback of a client
+//! runs under a reservation lock. The importer gets copies of the client's mapping.
+
+use super::{
+    trust::{
+        Revocation,
+        Trust, //
+    },
+    Distrust,
+    Fence,
+    RegError, //
+};
+use crate::{
+    callbacks::ClientPages,
+    data::range::VaRange,
+    ext::{
+        dma_buf::{
+            FenceBudget,
+            Import,
+            Importer,
+            Mismatch,
+            OnDetach,
+            Pool,
+            Requirements, //
+        },
+        rdma::{
+            Device,
+            Request,
+            UserMr, //
+        }, //
+    },
+    pr_warn_limited, //
+};
+use kernel::{
+    prelude::*,
+    sync::{
+        aref::ARef,
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
+        Arc, //
+    },
+};
+
+/// Why a client is skipped on a driver that pins.
+const PINS: &str = "the client requires invalidation, and the driver pins dma-bufs (no revoke); \
+                    use a client that does not invalidate";
+
+/// Why a client is skipped on a driver that takes no peer-to-peer memory.
+const NOT_PEER2PEER: &str =
+    "the memory has no struct pages, and the driver does not import peer-to-peer memory";
+
+/// Whether the driver revokes a dma-buf on request. A driver shows the ability only at an import.
+mod revokes {
+    pub(super) const UNKNOWN: u32 = 0;
+    pub(super) const YES: u32 = 1;
+    pub(super) const NO: u32 = 2;
+}
+
+/// The backend of one device.
+pub(crate) struct DmaBuf {
+    dev: ARef<Device>,
+    /// The dma-bufs that the driver imports.
+    pool: Pool,
+    /// One of [`revokes`].
+    revokes: Atomic<u32>,
+    trust: Arc<Trust>,
+    /// The errors of failed imports that are in the log, a bit for each errno.
+    logged: [Atomic<u64>; 3],
+}
+
+impl DmaBuf {
+    /// Creates the backend of a device that imports dma-bufs and has a DMA device. Context: may
+    /// sleep.
+    pub(crate) fn new(dev: &Device) -> Result<Self> {
+        let dma = dev.dma_device().ok_or(ENODEV)?;
+        Ok(Self {
+            dev: dev.get(),
+            pool: Pool::new(dma)?,
+            revokes: Atomic::new(revokes::UNKNOWN),
+            trust: Arc::new(Trust::new(dev, dma), GFP_KERNEL)?,
+            logged: [const { Atomic::new(0) }; 3],
+        })
+    }
+
+    /// Returns whether the driver may be able to revoke.
+    pub(crate) fn can_fence(&self) -> bool {
+        self.revokes.load(Relaxed) != revokes::NO
+    }
+
+    /// See [`super::Backend::fence_word`].
+    pub(crate) fn fence_word(&self) -> &'static str {
+        match self.revokes.load(Relaxed) {
+            _ if self.trust.is_fatal() => "fatal error",
+            revokes::YES => "yes",
+            revokes::NO => "no",
+            _ => "not seen yet",
+        }
+    }
+
+    /// See [`super::Backend::trust`].
+    pub(crate) fn trust(&self) -> &Arc<Trust> {
+        &self.trust
+    }
+
+    /// Records whether the driver can revoke, as an import has shown.
+    fn record(&self, revocable: bool) {
+        let word = if revocable { revokes::YES } else { revokes::NO };
+        self.revokes.store(word, Relaxed);
+    }
+
+    /// Logs an error of the driver's import, once for each errno.
+    fn log_once(&self, e: Error) {
+        let errno = e.to_errno().unsigned_abs();
+        let Some(word) = self.logged.get(errno as usize / 64) else {
+            return;
+        };
+        let bit = 1 << (errno % 64);
+        let old = word.load(Relaxed);
+        // Two tasks may both log the line. A bit can get lost, and the line is then logged again.
+        if old & bit == 0 {
+            word.store(old | bit, Relaxed);
+            pr_warn!(
+                "{}: the driver refuses to import peer memory as a dma-buf: {:?}; try \
+                 backend={}:umem\n",
+                self.dev.name(),
+                e,
+                self.dev.name()
+            );
+        }
+    }
+
+    /// Returns the attachment of an import that the driver has begun. `orphan`: there is no MR.
+    fn mr(&self, import: Import, revocable: bool, orphan: bool) -> DmaBufMr {
+        DmaBufMr {
+            import,
+            revocable,
+            trust: self.trust.clone(),
+            orphan,
+            revocation: Revocation::default(),
+            deferred: false,
+        }
+    }
+
+    /// Makes an MR on `pages`. The inner result is an error if the driver has begun an import,
+    /// failed, and not undone the import: the device may still use the pages. Context: process
+    /// context; may sleep.
+    pub(crate) fn register(
+        &self,
+        req: &Request<'_>,
+        range: VaRange,
+        pages: &mut ClientPages,
+        fence: Fence,
+    ) -> Result<(Result<UserMr>, DmaBufMr), RegError> {
+        let Some(access) = req.access.for_dma_buf() else {
+            return Err(RegError::access(&self.dev, req));
+        };
+        let dma = self.dev.dma_device().ok_or(ENODEV)?;
+        let segments = pages.map(dma)?;
+        let requirements = Requirements {
+            revocable: fence == Fence::Required,
+            peer2peer: !pages.have_struct_pages(),
+        };
+        let offset = range.page_offset() as u64;
+        let import = |fd| req.import(fd, offset, access);
+        let (made, import) = self.pool.import(segments, requirements, import)?;
+        match (made, import.importer()) {
+            (Ok(mr), Importer::Attached { revocable }) => {
+                self.record(revocable);
+                let made = self.mr(import, revocable, false);
+                Ok((Ok(mr), made))
+            }
+            (Ok(mr), _) => {
+                pr_warn_limited!(
+                    "{}: the driver made an MR without importing the dma-buf; report it to the \
+                     maintainers of the driver\n",
+                    self.dev.name()
+                );
+                mr.discard(req.pd)?;
+                Err(EIO.into())
+            }
+            (Err(_), Importer::Rejected(Mismatch::NotRevocable)) => {
+                self.record(false);
+                Err(RegError::Skip(PINS))
+            }
+            (Err(_), Importer::Rejected(Mismatch::NotPeer2Peer)) => {
+                Err(RegError::Skip(NOT_PEER2PEER))
+            }
+            (Err(e), Importer::Attached { revocable }) if !import.close() => {
+                Ok((Err(e), self.mr(import, revocable, true)))
+            }
+            (Err(e), _) => {
+                self.log_once(e);
+                Err(e.into())
+            }
+        }
+    }
+}
+
+impl Drop for DmaBuf {
+    fn drop(&mut self) {
+        self.trust.set_removed();
+    }
+}
+
+/// The import of an MR's memory.
+pub(crate) struct DmaBufMr {
+    import: Import,
+    revocable: bool,
+    trust: Arc<Trust>,
+    /// There is no MR: the driver has failed, and has not undone the import.
+    orphan: bool,
+    revocation: Revocation,
+    /// The device is removed, and the driver is to deregister the MR.
+    deferred: bool,
+}
+
+impl DmaBufMr {
+    /// See [`super::Attachment::can_fence`].
+    pub(crate) fn can_fence(&self) -> bool {
+        self.revocable
+    }
+
+    /// See [`super::Attachment::distrust`].
+    pub(crate) fn distrust(&self) -> Option<Distrust> {
+        self.revocation.distrust(&self.trust)
+    }
+
+    /// See [`super::Attachment::fence`].
+    pub(crate) fn fence(&mut self, fences: &FenceBudget) -> Result {
+        if self.orphan && self.trust.is_removed() {
+            // The driver has given up the import, and the device is taken to be dead.
+            self.import.set_dead();
+            return Ok(());
+        }
+        if !self.deferred {
+            self.revocation.check(&self.trust)?;
+        }
+        self.stop();
+        self.import.wait_revoked(fences)?;
+        if self.deferred {
+            Ok(())
+        } else {
+            // The error may have come meanwhile.
+            self.revocation.check(&self.trust)
+        }
+    }
+
+    /// See [`super::Attachment::stop`].
+    pub(crate) fn stop(&mut self) {
+        let import = &self.import;
+        self.revocation
+            .watch(&self.trust, |call| import.begin_revoke(call));
+    }
+
+    /// See [`super::Attachment::defer_to_dereg`].
+    pub(crate) fn on_detach(&self, hook: Arc<dyn OnDetach>) -> bool {
+        self.import.on_detach(hook)
+    }
+
+    /// See [`super::Attachment::into_deferred`].
+    pub(crate) fn set_deferred(&mut self) {
+        self.deferred = true;
+    }
+
+    /// See [`super::Attachment::is_attached`].
+    pub(crate) fn is_attached(&self) -> bool {
+        matches!(self.import.importer(), Importer::Attached { .. })
+    }
+}

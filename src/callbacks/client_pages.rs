@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `get_pages`, `get_page_size`, `dma_map`, `dma_unmap` and `put_pages`: [`ClientPages`], the
+//! memory of an acquired range.
+//!
+//! A region pins the pages, and owns them until the teardown. A backend has the pages mapped for an
+//! adapter, or takes their physical addresses.
+//!
+//! Context: as for all callbacks, may sleep, without a lock.
+
+use super::{
+    Context,
+    Direction, //
+};
+use crate::{
+    client::Client,
+    data::range::VaRange,
+    ext::base::{
+        device::as_raw,
+        sg::{
+            self,
+            Borrowed,
+            ForeignTable,
+            Segment,
+            Table, //
+        },
+        small_vec::SmallVec, //
+    },
+    pr_warn_limited, //
+};
+use core::ptr;
+use kernel::{
+    device::Device,
+    error::to_result,
+    ffi,
+    page::PAGE_SIZE,
+    prelude::*,
+    sync::{
+        aref::ARef,
+        Arc, //
+    },
+};
+
+/// The pages of a range that a client has acquired. Dropping the object calls `dma_unmap` if the
+/// range is mapped, and then `put_pages` if the range is pinned; both may sleep.
+///
+/// A client may compare addresses of the `sg_table`, so the owner does not move the object while
+/// the range is pinned.
+///
+/// # Invariants
+///
+/// - `context` has not been released: the owner drops this object before the `Acquired` of
+///   `context`. So the `ClientRef` in the `Acquired` exists, and the client is registered.
+/// - If `pinned`, `get_pages` of the client has succeeded for the range, with `table`.
+/// - If `mapped` is a device, the range is pinned, and the client has mapped the range for the
+///   device, in `entries` entries.
+pub(crate) struct ClientPages {
+    context: Context,
+    client: Arc<Client>,
+    range: VaRange,
+    table: ForeignTable,
+    pinned: bool,
+    mapped: Option<ARef<Device>>,
+    entries: u32,
+}
+
+impl ClientPages {
+    /// Creates the pages of `range`, which `client` has acquired as `context`. The owner must drop
+    /// the pages before `context` is released.
+    pub(super) fn new(context: Context, client: &Arc<Client>, range: VaRange) -> Self {
+        // INVARIANT: The owner keeps the context; the range is neither pinned nor mapped.
+        Self {
+            context,
+            client: Arc::clone(client),
+            range,
+            table: ForeignTable::new(),
+            pinned: false,
+            mapped: None,
+            entries: 0,
+        }
+    }
+
+    /// Has the client pin the range, once. An invalidation names the region by `ticket`. Fails with
+    /// the error of `get_pages`. Context: process context; may sleep.
+    pub(crate) fn pin(&mut self, direction: Direction, ticket: u32) -> Result {
+        let get_pages = self.client.callbacks().get_pages.ok_or(EINVAL)?;
+        let force = direction == Direction::Write;
+        // SAFETY:
+        // - by the type invariants the context is valid, so the client is registered and the
+        //   callbacks may be called;
+        // - `table` is an empty sg_table; by the C ABI the client leaves the table alone or fills
+        //   the table as sg_alloc_table() does.
+        to_result(unsafe {
+            get_pages(
+                self.range.addr(),
+                self.range.len(),
+                1,
+                force.into(),
+                self.table.as_raw(),
+                self.context.0,
+                ticket.into(),
+            )
+        })?;
+        // INVARIANT: `get_pages` has succeeded.
+        self.pinned = true;
+        Ok(())
+    }
+
+    /// Returns whether the client has pinned the range.
+    pub(crate) fn is_pinned(&self) -> bool {
+        self.pinned
+    }
+
+    /// Returns a table of the pages of the range, with entries of at most `max` bytes, or `None` if
+    /// the memory has no struct pages. Fails with `EINVAL` if the client's table does not describe the range.
+    /// Context: may sleep.
+    pub(crate) fn physical(&self, max: u32) -> Result<Option<Table<Borrowed<'_>>>> {
+        let (skip, len) = self.window()?;
+        Table::of_pages(&self.table, skip, len, max).inspect_err(|e| self.log_bad_table(*e))
+    }
+
+    /// Returns whether a CPU may copy the memory with accesses of any alignment. The memory must have
+    /// struct pages. Context: any.
+    pub(crate) fn are_copyable(&self) -> bool {
+        self.table.is_copyable()
+    }
+
+    /// Has the client map the range for `dev`, unless the range is mapped for `dev` already.
+    /// Returns the DMA addresses. `dev` must be the DMA device of an adapter, unless the client maps
+    /// for any device.
+    ///
+    /// Fails with `EBUSY` if the range is mapped for another device, with the error of `dma_map`,
+    /// and with `EINVAL` if the client's table does not describe the range.
+    ///
+    /// Context: may sleep.
+    pub(crate) fn map(&mut self, dev: &Device) -> Result<SmallVec<Segment>> {
+        match &self.mapped {
+            Some(mapped) if !ptr::eq(&raw const **mapped, dev) => return Err(EBUSY),
+            Some(_) => {}
+            None => self.dma_map(dev)?,
+        }
+        let (skip, len) = self.window()?;
+        // CAST: `usize` has at least 32 bits.
+        let segments = self.table.dma(self.entries as usize);
+        sg::part(segments, skip, len).inspect_err(|e| self.log_bad_table(*e))
+    }
+
+    /// Calls `dma_map`. Context: may sleep.
+    fn dma_map(&mut self, dev: &Device) -> Result {
+        let dma_map = self.client.callbacks().dma_map.ok_or(EINVAL)?;
+        let mut nmap: ffi::c_int = 0;
+        // SAFETY:
+        // - by the type invariants the context is valid, so the client is registered and the
+        //   callbacks may be called;
+        // - by the type invariants `table` is the table of `get_pages`; by the C ABI the client may
+        //   change the table here;
+        // - `dev` is valid while `dev` is borrowed, and `nmap` is valid for a write.
+        to_result(unsafe {
+            dma_map(
+                self.table.as_raw(),
+                self.context.0,
+                as_raw(dev),
+                0,
+                &mut nmap,
+            )
+        })?;
+        // INVARIANT: `dma_map` has succeeded for `dev`, with `nmap` entries.
+        self.mapped = Some(dev.into());
+        self.entries = u32::try_from(nmap).unwrap_or(0);
+        Ok(())
+    }
+
+    /// Returns whether the client's table has entries, each with a struct page.
+    pub(crate) fn have_struct_pages(&self) -> bool {
+        self.table.has_pages()
+    }
+
+    /// Returns the client's page size for the range, in bytes: a power of two, at least
+    /// `PAGE_SIZE`. A client may know the page size only after `dma_map`. Fails with `EINVAL` if
+    /// the client returns another number.
+    fn page_size(&self) -> Result<usize> {
+        let Some(get_page_size) = self.client.callbacks().get_page_size else {
+            return Ok(PAGE_SIZE);
+        };
+        // SAFETY: By the type invariants the context is valid, so the client is registered and the
+        // callbacks may be called.
+        let size = unsafe { get_page_size(self.context.0) };
+        if !size.is_power_of_two() || size < PAGE_SIZE {
+            pr_warn_limited!(
+                "client {}: get_page_size() returned {}, not a power of two >= PAGE_SIZE; \
+                 fix the client\n",
+                self.client.name(),
+                size
+            );
+            return Err(EINVAL);
+        }
+        Ok(size)
+    }
+
+    /// Returns the position of the range, rounded to whole pages, in the client's table: the number
+    /// of bytes before the range, and the number of bytes in the range.
+    fn window(&self) -> Result<(u64, u64)> {
+        let skip = self.range.skip(self.page_size()?);
+        Ok((skip as u64, (self.range.pages() * PAGE_SIZE) as u64))
+    }
+
+    /// Logs that the client's table does not describe the range, if `e` is `EINVAL`.
+    fn log_bad_table(&self, e: Error) {
+        if e == EINVAL {
+            pr_warn_limited!(
+                "client {}: its sg_table for {} bytes is short, empty or not page aligned; \
+                 fix the client\n",
+                self.client.name(),
+                self.range.len(),
+            );
+        }
+    }
+
+    /// Has the object dropped without `dma_unmap` and `put_pages`: the client unmaps and puts the
+    /// pages itself.
+    pub(crate) fn leave_to_client(&mut self) {
+        self.mapped = None;
+        self.pinned = false;
+    }
+}
+
+impl Drop for ClientPages {
+    fn drop(&mut self) {
+        let callbacks = self.client.callbacks();
+        if let (Some(dev), Some(dma_unmap)) = (&self.mapped, callbacks.dma_unmap) {
+            // SAFETY:
+            // - by the type invariants the context is valid, so the client is registered and the
+            //   callbacks may be called;
+            // - by the type invariants the client has mapped `table` for `dev`.
+            let ret = unsafe { dma_unmap(self.table.as_raw(), self.context.0, as_raw(dev)) };
+            if ret != 0 {
+                pr_warn_limited!(
+                    "client {}: dma_unmap returned {}; fix the client\n",
+                    self.client.name(),
+                    ret
+                );
+            }
+        }
+        if let (true, Some(put_pages)) = (self.pinned, callbacks.put_pages) {
+            // SAFETY:
+            // - by the type invariants the context is valid, so the client is registered and the
+            //   callbacks may be called;
+            // - by the type invariants `table` is the table of `get_pages`, and this is the only
+            //   `put_pages` for `table`.
+            unsafe { put_pages(self.table.as_raw(), self.context.0) };
+        }
+    }
+}

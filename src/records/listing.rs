@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The rows of the debugfs file `regions`: the live regions and imports.
+//!
+//! [`Origin`] is kept with each region and import: the process, and the time of the registration. A
+//! [`Row`] has the facts of one MR or export at the time of the print. The name of the process is a
+//! copy: the process may have ended while another process still has the MR or the dma-buf, and the
+//! number of a process that has ended may belong to another process. Context: any.
+
+use crate::{
+    data::range::VaRange,
+    ext::{
+        rdma::Name,
+        task::Comm, //
+    },
+    records::recent::Age, //
+};
+use kernel::{
+    current, fmt,
+    prelude::*,
+    time::{
+        Instant,
+        Monotonic, //
+    },
+};
+
+/// Who has registered or exported memory, and when.
+#[derive(Clone)]
+pub(crate) struct Origin {
+    /// The process, by its number in the initial namespace.
+    pid: i32,
+    comm: Comm,
+    start: Instant<Monotonic>,
+}
+
+impl Origin {
+    /// Returns the number of the process.
+    pub(crate) fn pid(&self) -> i32 {
+        self.pid
+    }
+
+    /// Returns the name of the registering thread at that time.
+    pub(crate) fn comm(&self) -> &str {
+        &self.comm
+    }
+
+    /// Whether both are of one process, as far as number and name tell.
+    pub(crate) fn is_same_process(&self, other: &Self) -> bool {
+        self.pid == other.pid && *self.comm == *other.comm
+    }
+
+    /// Returns when the memory was registered.
+    pub(crate) fn start(&self) -> Instant<Monotonic> {
+        self.start
+    }
+
+    /// Returns the calling process, and the time of the call. Context: process context.
+    pub(crate) fn current() -> Self {
+        Self {
+            pid: current!().group_leader().pid(),
+            comm: Comm::current(),
+            start: Instant::now(),
+        }
+    }
+}
+
+/// What a row describes.
+#[derive(Clone, Copy)]
+pub(crate) enum Kind {
+    /// An MR on memory of a client, or a region whose MR does not exist yet or any more.
+    Mr,
+    /// Memory of a client that `/dev/ib_peer_mem` has exported as a dma-buf.
+    Export,
+    /// Memory of a client that a driver has pinned by `ib_umem_get_desc()`.
+    Umem,
+    /// An MR on a dma-buf of another exporter.
+    Import,
+}
+
+impl Kind {
+    /// Returns the word of the column.
+    fn word(self) -> &'static str {
+        match self {
+            Self::Mr => "mr",
+            Self::Export => "export",
+            Self::Umem => "umem",
+            Self::Import => "import",
+        }
+    }
+}
+
+/// The facts of one MR or export.
+pub(crate) struct Row<'a> {
+    pub(crate) origin: &'a Origin,
+    pub(crate) kind: Kind,
+    /// The client, or the exporter of an import.
+    pub(crate) owner: &'a str,
+    /// The RDMA device. `None` before an export is imported, and after the device is removed.
+    pub(crate) device: Option<Name>,
+    /// The local key of the MR.
+    pub(crate) lkey: Option<u32>,
+    pub(crate) range: VaRange,
+    /// The state, in a word.
+    pub(crate) state: &'static str,
+}
+
+impl Row<'_> {
+    /// Prints the names of the columns.
+    pub(crate) fn print_heading(f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "pid\tprocess\tkind\tclient\tdevice\tlkey\taddress\tlength\tage\tstate"
+        )
+    }
+
+    /// Prints the row as a line, with tabs between the columns.
+    pub(crate) fn print(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{}\t{}\t{}\t{}\t{}\t",
+            self.origin.pid,
+            &*self.origin.comm,
+            self.kind.word(),
+            self.owner,
+            self.device.as_deref().unwrap_or("-"),
+        )?;
+        match self.lkey {
+            Some(lkey) => write!(f, "{lkey:#x}")?,
+            None => write!(f, "-")?,
+        }
+        writeln!(
+            f,
+            "\t{:#x}\t{}\t{}\t{}",
+            self.range.addr(),
+            self.range.len(),
+            Age(self.origin.start),
+            self.state,
+        )
+    }
+}
+
+#[kunit_tests(peer_mem_listing)]
+mod tests {
+    use super::*;
+    use kernel::str::CString;
+
+    /// Returns the line of a row of 4096 bytes, without the age.
+    fn columns(device: Option<Name>, lkey: Option<u32>) -> Result<CString> {
+        let origin = Origin::current();
+        let row = Row {
+            origin: &origin,
+            kind: Kind::Mr,
+            owner: "client",
+            device,
+            lkey,
+            range: VaRange::new(0x1000, 4096).ok_or(EINVAL)?,
+            state: "live",
+        };
+        /// Prints the row by its method.
+        struct Line<'a>(&'a Row<'a>);
+        impl fmt::Display for Line<'_> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.print(f)
+            }
+        }
+        CString::try_from_fmt(fmt!("{}", Line(&row)))
+    }
+
+    #[test]
+    fn a_row_has_ten_columns() -> Result {
+        for lkey in [Some(0x1f00), None] {
+            let line = columns(None, lkey)?;
+            let text = line.to_str().map_err(|_| EINVAL)?;
+            let mut columns = text.trim_end().split('\t');
+            let pid = current!().group_leader().pid();
+            assert_eq!(columns.next().and_then(|c| c.parse().ok()), Some(pid));
+            assert!(columns.next().is_some_and(|comm| !comm.is_empty()));
+            assert_eq!(columns.next(), Some("mr"));
+            assert_eq!(columns.next(), Some("client"));
+            assert_eq!(columns.next(), Some("-"));
+            assert_eq!(columns.next(), Some(lkey.map_or("-", |_| "0x1f00")));
+            assert_eq!(columns.next(), Some("0x1000"));
+            assert_eq!(columns.next(), Some("4096"));
+            assert!(columns.next().is_some_and(|age| age.contains('.')));
+            assert_eq!(columns.next(), Some("live"));
+            assert_eq!(columns.next(), None);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A region that is exported as a dma-buf. The user chooses the importer.
+//!
+//! `/dev/ib_peer_mem` and the hook on `ib_umem_get_desc()` call [`Region::export`]. The dma-buf
+//! calls [`ExportOps`], without a lock; all methods may sleep.
+//!
+//! A client maps a range once, for one device. So the memory is pinned at export, in the owning
+//! process, and mapped at the first import. The process chooses the importer, so the device is
+//! checked before the client gets the device.
+
+use super::{
+    resources::Attached,
+    Region, //
+};
+use crate::{
+    backend::{
+        Attachment,
+        Exported,
+        Importer,
+        RegError,
+        Trust, //
+    },
+    callbacks::{
+        Acquired,
+        Direction, //
+    },
+    data::{
+        lifecycle::Close,
+        range::VaRange, //
+    },
+    ext::{
+        base::{
+            compat::eopnotsupp,
+            sg::Segment,
+            small_vec::SmallVec, //
+        },
+        dma_buf::{
+            Export,
+            ExportOps,
+            Requirements, //
+        },
+        rdma::Name,
+        task::trace::{
+            Point,
+            Timer, //
+        }, //
+    },
+    pr_warn_limited,
+    records::listing::Kind, //
+};
+use core::ptr;
+use kernel::{
+    device::Device,
+    page::PAGE_SIZE,
+    prelude::*,
+    sync::{
+        aref::ARef,
+        Arc, //
+    }, //
+};
+
+/// The devices that may import an exported region, unless the client maps for any device.
+pub(crate) enum Importers {
+    /// Devices for which the function returns `Some`: what is known of the device's invalidations.
+    /// The function may sleep.
+    Which(fn(&Device) -> Option<Option<Arc<Trust>>>),
+    /// One device.
+    Only(ARef<Device>),
+}
+
+/// The memory behind the dma-buf of an exported region.
+struct ExportedMemory {
+    region: Arc<Region>,
+    importers: Importers,
+    /// What is known of the importing device.
+    importer: Arc<Importer>,
+}
+
+impl Region {
+    /// Exports the acquired pages as a dma-buf. `device`: the RDMA device that the dma-buf is for,
+    /// if known. Context: process context; may sleep.
+    pub(crate) fn export(
+        acquired: Acquired,
+        range: VaRange,
+        direction: Direction,
+        importers: Importers,
+        device: Option<Name>,
+    ) -> Result<Export, RegError> {
+        let kind = match importers {
+            Importers::Which(_) => Kind::Export,
+            Importers::Only(_) => Kind::Umem,
+        };
+        Self::build(acquired, range, direction, kind, None, |region, pages| {
+            if let Some(device) = device {
+                region.set_importer(device);
+            }
+            let requirements = Requirements {
+                revocable: region.client.flags().requires_invalidation,
+                peer2peer: !pages.have_struct_pages(),
+            };
+            let importer = Importer::new()?;
+            let memory = ExportedMemory {
+                region: region.clone(),
+                importers,
+                importer: importer.clone(),
+            };
+            let memory = Arc::new(memory, GFP_KERNEL_ACCOUNT)?;
+            let (export, revoker) = Export::new(memory, range.pages() * PAGE_SIZE, requirements)?;
+            let attached = Attached {
+                mr: 0,
+                attachment: Attachment::Exported(Exported::new(revoker, importer)),
+            };
+            Ok((export, attached))
+        })
+    }
+}
+
+impl ExportOps for ExportedMemory {
+    /// A client expects the device of an adapter, and may access data that other devices do not
+    /// have.
+    fn admit(&self, dev: &Device) -> Result {
+        let client = &self.region.client;
+        let admitted = client.flags().maps_for_any_device
+            || match &self.importers {
+                Importers::Which(trust_of) => trust_of(dev).is_some(),
+                Importers::Only(only) => ptr::eq(&raw const **only, dev),
+            };
+        if admitted {
+            return Ok(());
+        }
+        pr_warn_limited!(
+            "client {}: {} is not the device of an RDMA adapter that is served, and cannot import \
+             the client's memory\n",
+            client.name(),
+            dev.name().to_str().unwrap_or("an importer"),
+        );
+        Err(eopnotsupp())
+    }
+
+    fn map(&self, dev: &Device) -> Result<SmallVec<Segment>> {
+        let region = &*self.region;
+        if let Importers::Which(trust_of) = self.importers {
+            let trust = trust_of(dev).flatten();
+            if let Some(trust) = &trust {
+                region.set_importer(trust.name());
+            }
+            self.importer.set(trust);
+        }
+        let mapped = region
+            .life
+            .with_live(|resources| resources.pages().map(dev));
+        mapped.ok_or(ENODEV)?.inspect_err(|e| {
+            pr_warn_limited!(
+                "client {}: dma_map of {} bytes for {} failed: {:?}; the import fails\n",
+                region.client.name(),
+                region.range.len(),
+                dev.name().to_str().unwrap_or("an importer"),
+                e
+            )
+        })
+    }
+
+    fn ended(&self) {
+        let region = &*self.region;
+        let timer = Timer::start(Point::Deregister);
+        if let Close::Live(resources) = region.life.close() {
+            region.log_fatal(&resources);
+            region.tear_down(region.life.closed(resources));
+        }
+        region.release();
+        region.trace(timer, None, Ok(()));
+    }
+}

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The hook on `ib_umem_get_desc()`: finds the dma-buf of memory that a driver could not pin.
+//!
+//! [`Hook`] places the hook, for as long as the module is loaded. The hook calls the
+//! [`UmemProvider`] in the task whose driver could not pin memory. Context: process context; may
+//! sleep. The caller may hold locks of the driver.
+
+use crate::{
+    backend::{
+        umem,
+        Backend, //
+    },
+    callbacks::Direction,
+    data::range::VaRange,
+    dispatch,
+    ext::{
+        base::pinned::untagged,
+        dma_buf::Part,
+        rdma::{
+            Access,
+            Device,
+            UmemHook,
+            UmemProvider, //
+        },
+        task::TextRef, //
+    }, //
+};
+use kernel::prelude::*;
+
+/// The clients, and the dma-bufs that are mapped, as a source of memory.
+struct Clients;
+
+impl UmemProvider for Clients {
+    fn provide(dev: &Device, va: u64, len: u64, access: Access) -> Result<Option<Part>> {
+        let Some(range) = VaRange::new(untagged(va), len) else {
+            return Ok(None);
+        };
+        if !Backend::allows_umems(dev) {
+            return Ok(None);
+        }
+        dispatch::part_for_umem(dev, range, Direction::of(access))
+    }
+
+    fn failed(dev: &Device, va: u64, len: u64, part: &Part, error: Error) {
+        if let Some(range) = VaRange::new(untagged(va), len) {
+            dispatch::umem_failed(dev, range, part, error);
+        }
+    }
+}
+
+/// The hook, if the kernel allows the hook. Dropping the object removes the hook, which may sleep.
+pub(crate) struct Hook(Option<UmemHook<Clients>>);
+
+impl Hook {
+    /// Places the hook. Without the hook the module works, except for the umem backend. Context:
+    /// may sleep.
+    pub(crate) fn place(text: TextRef) -> Self {
+        let hook = UmemHook::new(text);
+        umem::set_state(hook.as_ref().map(|_| ()).map_err(|e| *e));
+        match &hook {
+            Ok(_) => pr_info!("umem backend: the hook on ib_core is placed\n"),
+            Err(e) if *e == ENXIO => pr_warn!(
+                "umem backend: not there: this ib_core pins memory past the hook; drivers without \
+                 dma-buf import, and queues and doorbells, get no peer memory\n"
+            ),
+            Err(e) => pr_warn!(
+                "umem backend: the hook on ib_core could not be placed: {:?}; drivers without \
+                 dma-buf import, and queues and doorbells, get no peer memory\n",
+                e
+            ),
+        }
+        Self(hook.ok())
+    }
+}
+
+impl Drop for Hook {
+    fn drop(&mut self) {
+        umem::set_state(Err(ENODEV));
+        self.0 = None;
+    }
+}
