@@ -31,6 +31,27 @@ permit_lines() {
 	done
 }
 
+# A wait that a test expects (Wait of tests/kunit/sync.rs) is known by parts of the names of its functions:
+# after a rename it would never come.
+test_waits_have_functions() {
+	local parts n=0
+	{
+		awk '{ print $3 }' /proc/kallsyms
+		grep -aohE '[A-Za-z_][A-Za-z0-9_]{4,}' "$MODS"/{ib_peer_mem,peer_mem_kunit}.ko
+	} >/tmp/names
+	while IFS= read -r parts; do
+		n=$((n + 1))
+		parts=${parts//\", \"/.*}
+		# The function of the kernel, and a space.
+		if [[ $parts = *' .*'* ]]; then
+			grep -qx "${parts%% *}" /tmp/names || fail "the kernel has no function ${parts%% *}"
+			parts=${parts#* .\*}
+		fi
+		grep -q "${parts% \[*}" /tmp/names || fail "no function has a name with $parts"
+	done < <(sed -nE '/fn symbols/,/^    }/s/.*=> &\["(.*[^ ].*)"\],/\1/p' /mnt/tree/tests/kunit/sync.rs)
+	[ $n -gt 5 ]
+}
+
 test_suites_ran() {
 	local glob=/sys/module/kunit/parameters/filter_glob
 	[ -e $glob ]
