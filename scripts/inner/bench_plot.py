@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Line plots as SVG, for bench.py and dashboard.py."""
+"""Line plots as SVG, for bench.py."""
 
 import math
 
