@@ -61,6 +61,23 @@ suite_of() {
 	esac
 }
 
+# copy_checkout DIR: the files of this checkout that git knows, as they are now. Others stay: they may be
+# keys.
+copy_checkout() {
+	git -C "$TOP" ls-files -z --deduplicate | tar -C "$TOP" --null -T - --ignore-failed-read -cf - 2>/dev/null |
+		tar -C "$1" -xf -
+}
+
+# site_version: the version of packages for a repository: that of the tree, and the time of its last
+# commit, or of now if files differ from the commit, so that each state is an upgrade of the one before.
+site_version() {
+	local version time
+	version=$(sed -n 's/^PEER_MEM_VERSION := //p' "$TOP/version.mk")
+	time=$(TZ=UTC git -C "$TOP" log -1 --date=format-local:%Y%m%d%H%M%S --format=%cd)
+	git -C "$TOP" diff-index --quiet HEAD || time=$(date -u +%Y%m%d%H%M%S)
+	printf '%s\n' "$version+git$time"
+}
+
 need_root() {
 	[ "$(id -u)" = 0 ] || die "needs root (it mounts and chroots): run it with sudo"
 }
