@@ -13,7 +13,8 @@ README=/build/after-boot
 # A driver in the manner of NVIDIA's, if DKMS has built it.
 ! modinfo vendor_client >/dev/null 2>&1 || TESTS+=" test_driver_of_dkms"
 TESTS+=" test_bind_loads_the_modules test_stack_is_stock test_no_unit_failed test_bars_are_for_the_group
-	test_rdma_by_a_member_of_the_group test_others_are_refused test_doctor test_doctor_after_an_upgrade
+	test_rdma_by_a_member_of_the_group test_others_are_refused test_doctor test_metrics_unit
+	test_doctor_after_an_upgrade
 	test_order_of_clients test_unbind_unloads_the_modules test_functions_of_the_boot"
 
 # The RDMA device is the administrator's.
@@ -95,6 +96,18 @@ test_doctor() {
 	iopm doctor --test rxe0 | tee /tmp/doctor
 	grep "ok .*rxe0, $BDF_A/bar2: 64 KiB written and read, bytes compared" /tmp/doctor
 	note "iopm doctor: $(tail -n 1 /tmp/doctor)"
+}
+
+# The unit may read debugfs, open the BARs and write the file.
+test_metrics_unit() {
+	local dir=/var/lib/prometheus/node-exporter
+	mkdir -p $dir
+	systemctl start iopm-metrics
+	expect active systemctl is-active iopm-metrics.timer
+	grep -x 'ib_peer_mem_details_readable 1' $dir/ib_peer_mem.prom
+	grep "^ib_peer_mem_pool_size_bytes{.*$BDF_A/bar2.*} [1-9]" $dir/ib_peer_mem.prom
+	note "systemd-analyze security: $(systemd-analyze security iopm-metrics | tail -n 1)"
+	rm -r $dir
 }
 
 # Another version runs than the installed one.
