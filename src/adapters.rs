@@ -71,8 +71,8 @@ pub(crate) fn by_device(dev: &Device) -> Result<Arc<Adapter>> {
     found.cloned().ok_or(ENODEV)
 }
 
-/// Returns what is known of the invalidations of the device in the list whose DMA `dev` performs.
-/// Returns `None` if `dev` does not perform the DMA of any device in the list. Context: may sleep.
+/// Looks up the adapter of DMA device `dev`. Outer `None`: not an adapter; inner `None`: its backend
+/// cannot fail silently. Context: may sleep.
 pub(crate) fn trust_of(dev: &device::Device) -> Option<Option<Arc<Trust>>> {
     let performs = |adapter: &&Arc<Adapter>| {
         let dma = adapter.device().dma_device();

@@ -391,9 +391,8 @@ impl Attachment {
         }
     }
 
-    /// Gives up the fence of a device that is removed and does not answer. Returns the attachment
-    /// if the attachment stays until the driver detaches, see [`Self::defer_to_dereg`], else
-    /// `None`. Context: may sleep.
+    /// Stops waiting for an unresponsive, removed device. Returns the attachment if it stays until the
+    /// driver detaches, see [`Self::defer_to_dereg`], else `None`. Context: may sleep.
     pub(crate) fn into_deferred(self) -> Option<Self> {
         match self {
             // The drop destroys the queue pair. The driver does not report the end of the MR.

@@ -114,9 +114,8 @@ impl Request {
         }
     }
 
-    /// Replaces the range of the request by the named range that contains the range. Fails with
-    /// `ENOENT` if no part of the range has a name, and with `EINVAL` if the first named range has
-    /// only a part of the range.
+    /// Widens the request to the whole named range. Fails with `ENOENT` if no part of the range has a
+    /// name, and with `EINVAL` if the first named range has only a part of it.
     fn query(&mut self) -> Result {
         let range = self.range()?;
         let found = named::query(range)?;

@@ -81,9 +81,9 @@ use kernel::{
 /// # Invariants
 ///
 /// - `acquired` is taken, and so released, once, after the resources in `life` are torn down.
-/// - `mrs` is set before a region with an MR is live, and cleared when the device is removed. `mrs`
-///   has the MRs whose accesses are in the resources, and after a revocation the MRs that the user
-///   still has.
+/// - `mrs` is set before a region with an MR is live, and cleared when the device is removed. Before a
+///   revocation it has one entry for each `Attached`, afterwards the dead MRs that the user has not
+///   deregistered.
 #[pin_data]
 pub(crate) struct Region {
     // Dropped in this order: the resources before the acquired range.

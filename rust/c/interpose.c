@@ -2,10 +2,10 @@
 /*
  * The path of host memory through the interposed verbs.
  *
- * A call is counted as long as it uses the data of its device. These functions do not sleep outside of
- * the functions that they call. So the Tasks RCU grace period at the removal of the module waits for a
- * task that is at their beginning or at their end, where its call is not counted, and for a task that has
- * read the address of such a function and has not entered the function yet.
+ * A call is counted as long as it uses the data of its device. Tasks are preempted or sleep only in
+ * callees. So the Tasks RCU grace period at the removal of the module waits for a task that is at the
+ * beginning or the end of a function, where its call is not counted, and for one that has read the address
+ * of the function and has not entered it yet.
  */
 #include <linux/compiler.h>
 #include <linux/err.h>
@@ -25,9 +25,8 @@
 static const struct ext_interposer *interposer;
 
 /*
- * The data of all devices, of which a host with many virtual functions has some hundred. ib_core's array
- * of client data is not read: the number by which a client finds its own data there is another client's
- * as soon as this one is unregistered. RCU protects the data.
+ * The data of all devices, of which a host with many virtual functions has some hundred. Client ids are
+ * reused: after unregistration ib_get_client_data() could return another module's data. RCU protects it.
  */
 static DEFINE_HASHTABLE(devices, 10);
 static DEFINE_SPINLOCK(devices_lock);

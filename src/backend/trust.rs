@@ -2,9 +2,9 @@
 
 //! Whether a device has carried out the invalidations of the driver.
 //!
-//! The importer's function that invalidates a dma-buf has no result. mlx5 unmaps the memory even if
-//! the device does not take the request, so no importer would seem to be left. Two signs show a
-//! failure: the event of a fatal error, and a probe on the driver's function that has the result.
+//! The importer's function that invalidates a dma-buf has no result. mlx5 unmaps even when the
+//! device rejects the request; the dma-buf then looks idle although DMA may continue. Two signs show
+//! a failure: the event of a fatal error, and a probe on the driver's function that has the result.
 //!
 //! [`Trust`] is what is known of a device, and [`Revocation`] what is known of one import. The
 //! dma-buf backend and exported memory use both.

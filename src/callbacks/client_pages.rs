@@ -216,8 +216,7 @@ impl ClientPages {
         }
     }
 
-    /// Has the object dropped without `dma_unmap` and `put_pages`: the client unmaps and puts the
-    /// pages itself.
+    /// Disarms the drop: the client unmaps and puts the pages itself.
     pub(crate) fn leave_to_client(&mut self) {
         self.mapped = None;
         self.pinned = false;

@@ -177,7 +177,7 @@ impl<'a> ClientLookup<'a> {
     }
 
     /// Returns the part of a dma-buf as which the process has named the range, or `None` if no part
-    /// of the range has a name. Fails with `EFAULT` if the range is not one part of one dma-buf.
+    /// of the range has a name. Fails with `EFAULT` if the range spans two dma-bufs, or has a gap.
     /// Context: may sleep.
     pub(super) fn named(&self) -> Result<Option<Part>> {
         named::find(self.range).inspect_err(|e| {
@@ -190,7 +190,7 @@ impl<'a> ClientLookup<'a> {
     }
 
     /// Returns the part of a dma-buf that is mapped at the range, or `None` if no dma-buf is mapped
-    /// there. Fails with `EFAULT` if the range is not one part of one dma-buf. Context: may sleep.
+    /// there. Fails with `EFAULT` if the range spans two dma-bufs, or has a gap. Context: may sleep.
     pub(super) fn mapped(&self) -> Result<Option<Part>> {
         dma_buf::mapped(self.range.addr(), self.range.len()).inspect_err(|e| {
             self.record(

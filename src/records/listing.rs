@@ -4,8 +4,8 @@
 //!
 //! [`Origin`] is kept with each region and import: the process, and the time of the registration. A
 //! [`Row`] has the facts of one MR or export at the time of the print. The name of the process is a
-//! copy: the process may have ended while another process still has the MR or the dma-buf, and the
-//! number of a process that has ended may belong to another process. Context: any.
+//! copy: the process may have ended while another one still has the MR or the dma-buf, and pids are
+//! reused. Context: any.
 
 use crate::{
     data::range::VaRange,

@@ -74,8 +74,8 @@ struct Pending {
 /// The value of the task is a [`Pending`] that lives for `'a`.
 struct Entry<'a> {
     _placed: Option<TaskEntry<'static>>,
-    /// Without a slot: other tasks have all slots that the task tries. The task must not wait for the
-    /// slots: each task keeps the slot until the adapter of that task has answered.
+    /// Without a slot: other tasks have all slots that the task tries. Do not wait for a slot: holders
+    /// may be blocked on hardware.
     _unplaced: Option<UnplacedTask>,
     _pending: PhantomData<&'a Pending>,
 }

@@ -36,15 +36,13 @@
 //! 3. restore the driver's other functions, and wait for calls in the hooks.
 //!
 //! A task that has read a function pointer before the removal may enter the interposed function after
-//! the removal. The function then finds no data for the device, or data that counts no call any more,
-//! and calls the driver's function. The data is found by the device in a table of this module, not by
-//! ib_core: the number by which ib_core finds the data of a client belongs to another module's once the
-//! client is unregistered. RCU protects the data until the data has counted the call, in a `percpu_ref`.
-//! Calls that find no data are counted for all devices together. The removal of the module waits once
-//! for all calls to leave the code of the functions.
+//! it. It then finds no entry, or a dead `percpu_ref`, and calls the driver. The table is this module's:
+//! client ids are reused, so after unregistration `ib_get_client_data()` could return another module's
+//! data. RCU protects an entry until it has counted the call. Calls without an entry are counted for all
+//! devices together, and the removal of the module waits once for all calls to leave its code.
 //!
 //! A function that another module has replaced meanwhile is not restored. The removal of the module then
-//! waits until the other module has restored the function, which the other module calls.
+//! waits for that module to put our function back; until then it may call us.
 //!
 //! # Examples
 //!

@@ -12,9 +12,9 @@
 //! and doorbell pages of queues. The compiler inlines that function into
 //! `ib_umem_get_cq_buf_or_va()` on x86, and into `ib_umem_get_attr_or_va()` on arm64.
 //! `scripts/checks/umem-paths` proves for the `ib_core.ko` of a kernel that there are no others. A
-//! [`UmemHook`] redirects the calls of these functions by ftrace, as livepatch does: the last one only
-//! if its calls do not pass the first one. A trial shows that, and that the hook is effective at all
-//! (`umem_hook/trial.rs`).
+//! [`UmemHook`] redirects the calls of these functions by ftrace, as livepatch does, and
+//! `ib_umem_get_attr_or_va()` only where `ib_umem_get_desc()` was inlined into it, which
+//! `umem_hook/trial.rs` finds out at load.
 //!
 //! The replacement first calls the original with the arguments unchanged. If the pages cannot be
 //! pinned, the replacement asks the [`UmemProvider`] for a dma-buf, and calls the original again

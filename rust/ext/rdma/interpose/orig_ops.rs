@@ -190,8 +190,7 @@ impl HookedOps {
 
     /// Waits until no function of this module is reachable through a device of the list.
     ///
-    /// The code of this module must stay while the other module may call this module. So only the
-    /// other module can end the wait.
+    /// Stay loaded as long as the other interposer may call us: only it can end the wait.
     ///
     /// Context: may sleep.
     pub(super) fn wait(&self) {
