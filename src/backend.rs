@@ -75,7 +75,7 @@ pub(crate) enum RegError {
     Skip(&'static str),
     /// The device must not have the memory of the client: the registration fails with
     /// `EOPNOTSUPP`. Holds the cause.
-    Refused(&'static str),
+    Rejected(&'static str),
     /// Root has stopped registrations of the client's memory: the registration fails with `EBUSY`.
     Draining,
 }

@@ -2,8 +2,10 @@
 
 //! `/sys/kernel/debug/ib_peer_mem/`: the backend of each device (`devices`), the MRs of each device
 //! on dma-bufs of other exporters (`dma_bufs`), the state of the hook on `ib_umem_get_desc()`
-//! (`umem_hook`), why memory was not registered (`refusals`), which processes have lost MRs
+//! (`umem_hook`), why memory was not registered (`rejections`), which processes have lost MRs
 //! (`revocations`), and the live regions and imports (`regions`).
+//!
+//! Tabs separate the columns.
 //!
 //! [`DebugfsDir`] is the core's directory, which exists while the module is loaded. A read of a
 //! list may sleep, and holds the lock of the list.
@@ -38,7 +40,7 @@ pub(crate) struct DebugfsDir {
     #[pin]
     umem: File<()>,
     #[pin]
-    refusals: File<()>,
+    rejections: File<()>,
     #[pin]
     revocations: File<()>,
     #[pin]
@@ -52,7 +54,7 @@ impl DebugfsDir {
         try_pin_init!(Self {
             dir: Dir::new(c"ib_peer_mem"),
             regions <- dir.read_callback_file(c"regions", (), &|(), f| regions(f)),
-            refusals <- dir.read_callback_file(c"refusals", (), &|(), f| rejections::print(f)),
+            rejections <- dir.read_callback_file(c"rejections", (), &|(), f| rejections::print(f)),
             revocations <- dir.read_callback_file(c"revocations", (), &|(), f| revocations::print(f)),
             umem <- dir.read_callback_file(c"umem_hook", (), &|(), f| umem_hook(f)),
             dma_bufs <- dir.read_callback_file(c"dma_bufs", (), &|(), f| dma_bufs(f)),
@@ -63,16 +65,12 @@ impl DebugfsDir {
 
 /// Prints the file `devices`.
 fn devices(f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    writeln!(
-        f,
-        "{:<16} {:<24} {:<18} can fence",
-        "device", "driver", "backend"
-    )?;
+    writeln!(f, "device\tdriver\tbackend\tcan fence")?;
     adapters::try_for_each(|adapter| {
         let (dev, backend) = (adapter.device(), adapter.backend());
         writeln!(
             f,
-            "{:<16} {:<24} {:<18} {}",
+            "{}\t{}\t{}\t{}",
             dev.name(),
             dev.driver(),
             backend.name(),
@@ -83,16 +81,12 @@ fn devices(f: &mut fmt::Formatter<'_>) -> fmt::Result {
 
 /// Prints the file `dma_bufs`.
 fn dma_bufs(f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    writeln!(
-        f,
-        "{:<16} {:>12} {:>12} {:>16}",
-        "device", "registered", "live", "live bytes"
-    )?;
+    writeln!(f, "device\tregistered\tlive\tlive bytes")?;
     adapters::try_for_each(|adapter| {
         let stats = adapter.imports().stats();
         writeln!(
             f,
-            "{:<16} {:>12} {:>12} {:>16}",
+            "{}\t{}\t{}\t{}",
             adapter.device().name(),
             stats.made(),
             stats.live(),

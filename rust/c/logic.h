@@ -194,7 +194,7 @@ enum ext_trace_point {
 	EXT_TRACE_INVALIDATE,
 	EXT_TRACE_REVOKE,
 	EXT_TRACE_FENCE,
-	EXT_TRACE_REFUSE,
+	EXT_TRACE_REJECT,
 };
 
 /* A text without a NUL. */
@@ -216,7 +216,7 @@ struct ext_trace_region {
 };
 
 bool ext_trace_is_on(enum ext_trace_point point);
-/* @cause: for EXT_TRACE_REFUSE. */
+/* @cause: for EXT_TRACE_REJECT. */
 void ext_trace(enum ext_trace_point point, const struct ext_trace_region *region,
 	       const struct ext_trace_text *cause);
 

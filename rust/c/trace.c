@@ -19,8 +19,8 @@ bool ext_trace_is_on(enum ext_trace_point point)
 		return trace_peer_mem_revoke_enabled();
 	case EXT_TRACE_FENCE:
 		return trace_peer_mem_fence_enabled();
-	case EXT_TRACE_REFUSE:
-		return trace_peer_mem_refuse_enabled();
+	case EXT_TRACE_REJECT:
+		return trace_peer_mem_reject_enabled();
 	}
 	return false;
 }
@@ -44,8 +44,8 @@ void ext_trace(enum ext_trace_point point, const struct ext_trace_region *region
 	case EXT_TRACE_FENCE:
 		trace_peer_mem_fence(region);
 		break;
-	case EXT_TRACE_REFUSE:
-		trace_peer_mem_refuse(region, cause);
+	case EXT_TRACE_REJECT:
+		trace_peer_mem_reject(region, cause);
 		break;
 	}
 }

@@ -56,7 +56,7 @@ DEFINE_EVENT(peer_mem_region, peer_mem_fence,
 	TP_PROTO(const struct ext_trace_region *r), TP_ARGS(r));
 
 /* Memory was not registered or exported. @error is 0 if another client may serve the memory. */
-TRACE_EVENT(peer_mem_refuse,
+TRACE_EVENT(peer_mem_reject,
 	TP_PROTO(const struct ext_trace_region *r, const struct ext_trace_text *cause),
 	TP_ARGS(r, cause),
 	TP_STRUCT__entry(

@@ -171,7 +171,7 @@ impl FastReg {
                 .ok_or(RegError::Skip(NO_STRUCT_PAGES))?;
             // An unaligned access would be an Oops in the kernel.
             if !pages.are_copyable() {
-                return Err(RegError::Refused(NOT_COPYABLE));
+                return Err(RegError::Rejected(NOT_COPYABLE));
             }
             table
         } else {

@@ -99,7 +99,7 @@ impl<'a> ClientLookup<'a> {
                     return Err(EBUSY);
                 }
                 Err(RegError::Skip(cause)) => self.cannot_serve(client, None, cause),
-                Err(RegError::Refused(cause)) => {
+                Err(RegError::Rejected(cause)) => {
                     self.cannot_serve(client, Some(eopnotsupp()), cause);
                     return Err(eopnotsupp());
                 }

@@ -105,7 +105,7 @@ impl Entry {
 
 /// Records a rejection of the calling process. Context: may sleep.
 pub(crate) fn record(rejection: Rejection<'_>) {
-    Point::Refuse.record(&Event {
+    Point::Reject.record(&Event {
         client: rejection.client,
         device: rejection.device,
         lkey: 0,
@@ -118,7 +118,7 @@ pub(crate) fn record(rejection: Rejection<'_>) {
     LOG.with(|ring| ring.add(Entry::new(rejection)));
 }
 
-/// Prints the file `refusals`: a line for each rejection, the oldest first, with tabs between the
+/// Prints the file `rejections`: a line for each rejection, the oldest first, with tabs between the
 /// columns. Context: may sleep.
 pub(crate) fn print(f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let heading = "seconds ago\tpid\tprocess\taddress\tlength\tdevice\tclient\terror\tcause";

@@ -341,7 +341,7 @@ impl Registered for Region {
         replaced.ok_or(ENODEV)?.map_err(|error| match error {
             RegError::Error(e) | RegError::NotPinned(e) => e,
             RegError::Draining => EBUSY,
-            RegError::Skip(cause) | RegError::Refused(cause) => {
+            RegError::Skip(cause) | RegError::Rejected(cause) => {
                 pr_warn_limited!(
                     "client {}: {}: cannot re-register: {}\n",
                     self.client.name(),

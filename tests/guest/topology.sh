@@ -290,8 +290,8 @@ refused() {
 	log_step "$bdf"
 	expect "error EREMOTEIO" adapter_start a "$1" "$BAR_A" 0 65536
 	one_line "io_peer_mem $BDF_A: BAR 2: cannot be mapped for $bdf: EREMOTEIO \(no bridge is above both, .*\)"
-	tail -n 1 /sys/kernel/debug/ib_peer_mem/refusals | tee /tmp/refusal
-	grep -E "	$1	io_peer_mem	EREMOTEIO	the memory could not be registered$" /tmp/refusal
+	tail -n 1 /sys/kernel/debug/ib_peer_mem/rejections | tee /tmp/rejection
+	grep -E "	$1	io_peer_mem	EREMOTEIO	the memory could not be registered$" /tmp/rejection
 	expect "" adapter_mrs "$1"
 	balanced
 	note "$(log_since step | sed -n 's/.*\(io_peer_mem [0-9].*cannot be mapped\)/\1/p')"

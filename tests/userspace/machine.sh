@@ -76,10 +76,10 @@ cpu family	: 6
 	put /sys/module/ib_peer_mem/taint O
 	put /sys/kernel/security/lockdown '[none] integrity confidentiality'
 	put /sys/kernel/debug/ib_peer_mem/devices \
-"device           driver                   backend            can fence
-mlx5_0           mlx5_ib                  dma-buf            yes
-mlx5_1           mlx5_ib                  dma-buf            not seen yet"
-	put /sys/kernel/debug/ib_peer_mem/refusals \
+"device	driver	backend	can fence
+mlx5_0	mlx5_ib	dma-buf	yes
+mlx5_1	mlx5_ib	dma-buf	not seen yet"
+	put /sys/kernel/debug/ib_peer_mem/rejections \
 "seconds ago	pid	process	address	length	device	client	error	cause"
 	put $REGIONS "pid	process	kind	client	device	lkey	address	length	age	state"
 }

@@ -61,7 +61,7 @@ static void check_all(const struct adapters *adapters, bool test)
 	check_memory(&memories);
 	check_caller(&memories);
 	check_routes(adapters, &memories);
-	check_refusals();
+	check_rejections();
 	if (test)
 		check_transfers(adapters, &memories);
 	memories_free(&memories);

@@ -36,8 +36,8 @@ void check_caller(const struct memories *memories);
 /* The route of each RDMA device to each memory. */
 void check_routes(const struct adapters *adapters, const struct memories *memories);
 
-/* The last refusals of the core. */
-void check_refusals(void);
+/* The last rejections of the core. */
+void check_rejections(void);
 
 /* A transfer between each RDMA device and each memory. */
 void check_transfers(const struct adapters *adapters, const struct memories *memories);

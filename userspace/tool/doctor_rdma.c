@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-/* Checks of RDMA devices and clients; the last refusals. */
+/* Checks of RDMA devices and clients; the last rejections. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -98,17 +98,17 @@ static bool split(char *line, char *columns[COLUMNS])
 
 #define SHOWN 5
 
-void check_refusals(void)
+void check_rejections(void)
 {
 	char lines[SHOWN][512], line[512], *columns[COLUMNS];
-	FILE *f = sys_open(DEBUGFS "/refusals");
+	FILE *f = sys_open(DEBUGFS "/rejections");
 	int count = 0;
 
 	if (!module_loaded("ib_peer_mem"))
 		return;
-	report_area("refusals");
+	report_area("rejections");
 	if (!f) {
-		report(UNKNOWN, "sudo iopm doctor", "only root can read the last refusals: %s",
+		report(UNKNOWN, "sudo iopm doctor", "only root can read the last rejections: %s",
 		       strerror(errno));
 		return;
 	}
@@ -128,5 +128,5 @@ void check_refusals(void)
 		       columns[DEVICE], columns[CLIENT], columns[CAUSE], columns[ERROR]);
 	}
 	if (count > SHOWN)
-		report(WARN, "cat " DEBUGFS "/refusals", "%d refusals are older", count - SHOWN);
+		report(WARN, "cat " DEBUGFS "/rejections", "%d rejections are older", count - SHOWN);
 }

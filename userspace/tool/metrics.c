@@ -140,7 +140,7 @@ static void regions(void)
 	while (file && regions_next(file, line, &region))
 		add_region(&groups, &count, &region);
 	family("details_readable", "gauge", "Whether debugfs could be read, which the metrics of regions, "
-	       "devices and refusals need.");
+	       "devices and rejections need.");
 	sample("details_readable", NO_LABELS, file != NULL);
 	family("regions", "gauge", "Live regions and imports.");
 	for (int bytes = 0; bytes < 2; bytes++) {
@@ -176,9 +176,9 @@ static void devices(void)
 	adapters_free(&adapters);
 }
 
-static void refusals(void)
+static void rejections(void)
 {
-	FILE *file = sys_open(DEBUGFS "/refusals");
+	FILE *file = sys_open(DEBUGFS "/rejections");
 	unsigned long long count = 0;
 	double age = 0;
 	char line[512];
@@ -186,12 +186,12 @@ static void refusals(void)
 	/* The newest is the last. */
 	while (file && fgets(line, sizeof(line), file))
 		count += sscanf(line, "%lf", &age) == 1;
-	family("kept_refusals", "gauge", "Refused registrations in the log of the last 64.");
+	family("kept_rejections", "gauge", "Rejected registrations in the log of the last 64.");
 	if (file)
-		sample("kept_refusals", NO_LABELS, count);
-	family("last_refusal_age_seconds", "gauge", "Seconds since the last refused registration.");
+		sample("kept_rejections", NO_LABELS, count);
+	family("last_rejection_age_seconds", "gauge", "Seconds since the last rejected registration.");
 	if (file && count)
-		sample("last_refusal_age_seconds", NO_LABELS, (unsigned long long)age);
+		sample("last_rejection_age_seconds", NO_LABELS, (unsigned long long)age);
 	if (file)
 		fclose(file);
 }
@@ -261,7 +261,7 @@ static void print_all(void)
 	clients();
 	regions();
 	devices();
-	refusals();
+	rejections();
 	pools();
 	fputs("# EOF\n", stdout);
 }

@@ -33,51 +33,32 @@ bool module_installed(const char *module)
 
 /* --- RDMA devices --- */
 
-/*
- * Reads a row of the table of debugfs. The columns begin where their headings do: values have
- * blanks.
- */
-static bool read_row(const char *head, const char *row, struct adapter *adapters, int count)
+static void read_row(const char *row, struct adapter *adapters, int count)
 {
-	static const char *const columns[] = { "device", "driver", "backend", "can fence" };
-	char value[4][64];
+	char name[64], driver[64], backend[32], can_fence[32];
 
-	for (int i = 0; i < 4; i++) {
-		const char *from = strstr(head, columns[i]);
-		const char *to = i < 3 ? strstr(head, columns[i + 1]) : NULL;
-		size_t start, end = strlen(row);
-
-		if (!from)
-			return false;
-		start = (size_t)(from - head);
-		if (to && (size_t)(to - head) < end)
-			end = (size_t)(to - head);
-		if (start >= end)
-			return false;
-		while (end > start && (row[end - 1] == ' ' || row[end - 1] == '\n'))
-			end--;
-		snprintf(value[i], sizeof(value[i]), "%.*s", (int)(end - start), row + start);
-	}
+	if (sscanf(row, "%63[^\t]\t%63[^\t]\t%31[^\t]\t%31[^\n]", name, driver, backend, can_fence) != 4)
+		return;
 	for (int i = 0; i < count; i++) {
-		if (strcmp(adapters[i].name, value[0]))
+		if (strcmp(adapters[i].name, name))
 			continue;
-		snprintf(adapters[i].driver, sizeof(adapters[i].driver), "%s", value[1]);
-		snprintf(adapters[i].backend, sizeof(adapters[i].backend), "%.31s", value[2]);
-		snprintf(adapters[i].can_fence, sizeof(adapters[i].can_fence), "%.31s", value[3]);
+		snprintf(adapters[i].driver, sizeof(adapters[i].driver), "%s", driver);
+		snprintf(adapters[i].backend, sizeof(adapters[i].backend), "%s", backend);
+		snprintf(adapters[i].can_fence, sizeof(adapters[i].can_fence), "%s", can_fence);
 	}
-	return true;
 }
 
 static void read_backends(struct adapters *adapters)
 {
 	FILE *f = sys_open(DEBUGFS "/devices");
-	char head[256], row[256];
+	char row[256];
 
 	if (!f)
 		return;
-	adapters->backends_known = fgets(head, sizeof(head), f);
-	while (adapters->backends_known && fgets(row, sizeof(row), f))
-		read_row(head, row, adapters->list, adapters->count);
+	/* The headings. */
+	adapters->backends_known = fgets(row, sizeof(row), f);
+	while (fgets(row, sizeof(row), f))
+		read_row(row, adapters->list, adapters->count);
 	fclose(f);
 }
 

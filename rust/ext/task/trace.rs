@@ -55,7 +55,7 @@ pub enum Point {
     /// An attempt to fence has ended.
     Fence = helpers::ext_trace_point_EXT_TRACE_FENCE,
     /// Memory was not registered.
-    Refuse = helpers::ext_trace_point_EXT_TRACE_REFUSE,
+    Reject = helpers::ext_trace_point_EXT_TRACE_REJECT,
 }
 
 /// The facts of an event.
@@ -74,7 +74,7 @@ pub struct Event<'a> {
     pub pid: i32,
     /// The result.
     pub result: Result,
-    /// The cause of a refusal, in words.
+    /// The cause of a rejection, in words.
     pub cause: &'a str,
 }
 

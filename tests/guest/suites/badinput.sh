@@ -57,7 +57,7 @@ test_log_is_limited() {
 		END { for (i = 21; i <= NR; i++) if (at[i] - at[i - 20] < 4.9) exit 1; exit !NR }' /tmp/lines
 	must_fail grep -E '0x[0-9a-f]{9}' /tmp/lines
 	balanced
-	note "200 refusals: $(wc -l </tmp/lines) lines in the log"
+	note "200 rejections: $(wc -l </tmp/lines) lines in the log"
 	# For the tests after this one.
 	nap 6
 }

@@ -130,9 +130,9 @@ test_drain_of_a_client() {
 	expect 1 cat "$PEERS/io_peer_mem/drain"
 	expect "registration: EBUSY" "$RDMA" reg "$BAR_A"
 	expect "registration: EBUSY" "$RDMA" reg "$BAR_B"
-	cut -f 6- /sys/kernel/debug/ib_peer_mem/refusals >/tmp/refusals
-	cat /tmp/refusals
-	grep -E "^$DEV	io_peer_mem	[^	]+	the client is being drained$" /tmp/refusals
+	cut -f 6- /sys/kernel/debug/ib_peer_mem/rejections >/tmp/rejections
+	cat /tmp/rejections
+	grep -E "^$DEV	io_peer_mem	[^	]+	the client is being drained$" /tmp/rejections
 	"$RDMA" write host
 	expect "1 $(pages 0 20000) 20000" in_use
 	( nap 2; kill "$pid" ) &
@@ -218,7 +218,7 @@ test_tracepoints() {
 	traced deregister
 	rebind "$BDF_A"
 	expect "registration: EFAULT" "$RDMA" reg -M -@ 0x7e0000000000 -l 4096 host
-	expect 1 grep -cE " peer_mem_refuse: client=- device=$DEV addr=0x7e0000000000 length=4096 pid=[1-9][0-9]* error=-14 cause=\"no client claims the memory\"$" $EVENTS/trace
+	expect 1 grep -cE " peer_mem_reject: client=- device=$DEV addr=0x7e0000000000 length=4096 pid=[1-9][0-9]* error=-14 cause=\"no client claims the memory\"$" $EVENTS/trace
 	echo >$EVENTS/trace
 	"$RDMA" write host
 	must_fail grep peer_mem_ $EVENTS/trace

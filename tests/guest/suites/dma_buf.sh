@@ -42,8 +42,8 @@ test_pinning_driver_refuses_a_client_that_invalidates() {
 	log_step "pinned again"
 	expect "error EREMOTEIO" adapter_start none edu2 "$BAR_A" 0 4096
 	must_fail one_line .
-	tail -n 1 /sys/kernel/debug/ib_peer_mem/refusals | tee /tmp/refusal
-	grep -E "	edu2	-	EREMOTEIO	no client claims the memory; those that require invalidation were not asked: " /tmp/refusal
+	tail -n 1 /sys/kernel/debug/ib_peer_mem/rejections | tee /tmp/rejection
+	grep -E "	edu2	-	EREMOTEIO	no client claims the memory; those that require invalidation were not asked: " /tmp/rejection
 	balanced
 }
 

@@ -2,13 +2,13 @@
 # shellcheck shell=bash
 #
 # The program iopm on a machine where all is well, and on one where something is missing: doctor,
-# status, topology, test, candidates, bind and unbind. The debugfs file refusals.
+# status, topology, test, candidates, bind and unbind. The debugfs file rejections.
 
 . ./steps.sh
 
 IOPM=/mnt/programs/iopm
 DOCTOR=/tmp/doctor
-REFUSALS=/sys/kernel/debug/ib_peer_mem/refusals
+REJECTIONS=/sys/kernel/debug/ib_peer_mem/rejections
 CLIENTS=$MODS/external/tests/bench/bench_clients.ko
 
 # The driver of the RDMA device, how its MRs are served, and how it reaches memory.
@@ -153,24 +153,24 @@ test_status_and_topology() {
 }
 
 # Memory that no client claims, and memory of a client that refuses it.
-test_refusals() {
+test_rejections() {
 	local before
-	before=$(wc -l <$REFUSALS)
+	before=$(wc -l <$REJECTIONS)
 	expect "registration: EFAULT" "$RDMA" reg -M -@ 0x7e0000000000 -l 4096 host
-	tail -n 1 $REFUSALS | tee /tmp/refusal
-	expect $((before + 1)) eval "wc -l <$REFUSALS"
-	grep -E "^[0-9.]+	[0-9]+	peer_rdma	0x7e0000000000	4096	$DEV	-	EFAULT	no client claims the memory$" /tmp/refusal
+	tail -n 1 $REJECTIONS | tee /tmp/rejection
+	expect $((before + 1)) eval "wc -l <$REJECTIONS"
+	grep -E "^[0-9.]+	[0-9]+	peer_rdma	0x7e0000000000	4096	$DEV	-	EFAULT	no client claims the memory$" /tmp/rejection
 	# The driver was tried first: the first page is ordinary memory.
 	expect "registration: EFAULT" "$RDMA" reg -T -m 4096 -l $((1 << 30)) host
-	tail -n 1 $REFUSALS | tee /tmp/refusal
-	grep -E "	peer_rdma	.*	$((1 << 30))	$DEV	-	EFAULT	no client claims the memory$" /tmp/refusal
+	tail -n 1 $REJECTIONS | tee /tmp/rejection
+	grep -E "	peer_rdma	.*	$((1 << 30))	$DEV	-	EFAULT	no client claims the memory$" /tmp/rejection
 	# Mapped read-only, to be written.
 	expect "registration: EFAULT" "$RDMA" reg -R -a lw "$BAR_A"
-	tail -n 1 $REFUSALS | tee /tmp/refusal
-	grep -E "	peer_rdma	.*	$DEV	io_peer_mem	EFAULT	the client could not pin the memory$" /tmp/refusal
+	tail -n 1 $REJECTIONS | tee /tmp/rejection
+	grep -E "	peer_rdma	.*	$DEV	io_peer_mem	EFAULT	the client could not pin the memory$" /tmp/rejection
 	doctor 0
 	says warn "s ago: peer_rdma \(pid [0-9]+\), .* device $DEV, client io_peer_mem: the client could not pin the memory \(EFAULT\)"
-	refuses 'Permission denied' setpriv --reuid 65534 --clear-groups -- cat $REFUSALS
+	refuses 'Permission denied' setpriv --reuid 65534 --clear-groups -- cat $REJECTIONS
 }
 
 # applications: what applications conclude, in /tmp/applications.
@@ -218,7 +218,7 @@ test_without_privileges() {
 	as_user "$IOPM" doctor >$DOCTOR || true
 	cat $DOCTOR
 	says '\?' "$DEV: only root can read its backend"
-	says '\?' 'only root can read the last refusals'
+	says '\?' 'only root can read the last rejections'
 	says FAIL "this user may not open $BAR_A"
 	grep -q '^        fix: usermod -aG rdma' $DOCTOR
 	as_user "$IOPM" status | grep -E "^$DEV .*root only"

@@ -228,9 +228,9 @@ test_device_is_renamed() {
 	local devices=/sys/kernel/debug/ib_peer_mem/devices
 	load_modules
 	rdma dev set "$DEV" name peer_renamed
-	grep '^peer_renamed ' $devices
+	grep '^peer_renamed	' $devices
 	rdma dev set peer_renamed name "$DEV"
-	grep "^$DEV " $devices
+	grep "^$DEV	" $devices
 }
 
 test_rxe_module_is_reloaded() {

@@ -117,8 +117,8 @@ test_a_client_that_invalidates() {
 	for action in umem devx verbs; do
 		logs_one "client io_peer_mem: cannot serve $DEV: .*does not release it on invalidation" \
 			expect "$action: error EREMOTEIO" queues $action "$BAR_A"
-		tail -n 1 /sys/kernel/debug/ib_peer_mem/refusals | tee /tmp/refusal
-		grep -E "	mlx5_queue	.*	$DEV	io_peer_mem	.*does not release it on invalidation" /tmp/refusal
+		tail -n 1 /sys/kernel/debug/ib_peer_mem/rejections | tee /tmp/rejection
+		grep -E "	mlx5_queue	.*	$DEV	io_peer_mem	.*does not release it on invalidation" /tmp/rejection
 	done
 	eventually balanced
 	unload_io

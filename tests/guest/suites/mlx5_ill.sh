@@ -122,7 +122,7 @@ test_fatal_and_the_process_deregisters() {
 	works_again
 }
 # The core knows of it.
-reported() { grep -q '^mlx5_0 .*fatal' /sys/kernel/debug/ib_peer_mem/devices; }
+reported() { grep -q '^mlx5_0	.*fatal' /sys/kernel/debug/ib_peer_mem/devices; }
 
 test_fatal_and_the_function_is_removed() {
 	local unbinding bdf

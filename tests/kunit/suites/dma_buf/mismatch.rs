@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn an_invalidation_during_the_refusal_returns() -> Result {
+    fn an_invalidation_during_the_rejection_returns() -> Result {
         let t = Fixture::temporary(Mode::Pinned)?;
         let client = t.client(Setup::SEED)?;
         let first = t.held(Point::Import, || t.registration(&client, 0, PAGE))?;
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_of_one_client_does_not_affect_the_next() -> Result {
+    fn a_rejection_of_one_client_does_not_affect_the_next() -> Result {
         let t = Fixture::new(Mode::NoPeer2Peer)?;
         let gpu = t.client(Setup::GPU)?;
         let seed = t.client(Setup::SEED)?;
