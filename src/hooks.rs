@@ -36,18 +36,19 @@ use kernel::{
     sync::Arc, //
 };
 
-impl Hooks for Adapter {
-    fn add(dev: &Device) -> Result<Arc<Self>> {
-        let adapter = Adapter::new(dev)?;
-        pr_info!(
-            "{}: serves peer memory by {}\n",
-            dev.name(),
-            adapter.backend().name()
-        );
-        adapters::add(&adapter)?;
-        Ok(adapter)
-    }
+/// Creates the hooks for a new device.
+pub(crate) fn add(dev: &Device) -> Result<Arc<dyn Hooks>> {
+    let adapter = Adapter::new(dev)?;
+    pr_info!(
+        "{}: serves peer memory by {}\n",
+        dev.name(),
+        adapter.backend().name()
+    );
+    adapters::add(&adapter)?;
+    Ok(adapter)
+}
 
+impl Hooks for Adapter {
     fn remove(&self) {
         adapters::remove(self);
         registered::disassociate_all(self.mrs(), self.backend());
@@ -71,7 +72,7 @@ impl Hooks for Adapter {
         self.mrs().keys()
     }
 
-    fn reg_user_mr(self: &Arc<Self>, req: &Request<'_>, driver: Driver<'_>) -> Result<UserMr> {
+    fn reg_user_mr(&self, req: &Request<'_>, driver: Driver<'_>) -> Result<UserMr> {
         // The driver pages on-demand memory in by itself. With the umem backend, the hook on
         // `ib_umem_get_desc()` serves the memory that the driver pins.
         if req.access.is_on_demand() || matches!(self.backend(), Backend::Umem) {
@@ -81,12 +82,12 @@ impl Hooks for Adapter {
         dispatch::register_memory(self, req, || bypass(|| driver.reg_user_mr(req)))
     }
 
-    fn reg_failed(self: &Arc<Self>, req: &Request<'_>, error: Error) -> Result<UserMr> {
+    fn reg_failed(&self, req: &Request<'_>, error: Error) -> Result<UserMr> {
         dispatch::register_after_driver(self, req, error)
     }
 
     fn rereg_user_mr(
-        self: &Arc<Self>,
+        &self,
         mr: &Mr,
         change: Change,
         req: &Request<'_>,

@@ -106,7 +106,7 @@ struct PeerMem {
     debugfs: debugfs::DebugfsDir,
     _umem: umem_provider::Hook,
     #[pin]
-    interposer: rdma::Registration<adapter::Adapter>,
+    interposer: rdma::Registration,
     _adapters: adapters::Open,
     _registry: registry::Open,
     _rejections: rejections::Open,
@@ -129,7 +129,7 @@ impl kernel::InPlaceModule for PeerMem {
             _registry: registry::open()?,
             _adapters: adapters::open()?,
             _umem: umem_provider::Hook::place(text.as_ref().map_err(|e| *e)?.clone()),
-            interposer <- rdma::Registration::new(c"ib_peer_mem", text?),
+            interposer <- rdma::Registration::new(c"ib_peer_mem", text?, hooks::add),
             debugfs <- debugfs::DebugfsDir::new(),
             _dmabuf_reg: dmabuf_reg::open()?,
             control <- control::Registration::new(),

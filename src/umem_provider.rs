@@ -2,8 +2,8 @@
 
 //! The hook on `ib_umem_get_desc()`: finds the dma-buf of memory that a driver could not pin.
 //!
-//! [`Hook`] places the hook, for as long as the module is loaded. The hook calls the
-//! [`UmemProvider`] in the task whose driver could not pin memory. Context: process context; may
+//! [`Hook`] places the hook, for as long as the module is loaded. The hook calls
+//! [`PROVIDER`] in the task whose driver could not pin memory. Context: process context; may
 //! sleep. The caller may hold locks of the driver.
 
 use crate::{
@@ -29,34 +29,34 @@ use crate::{
 use kernel::prelude::*;
 
 /// The clients, and the dma-bufs that are mapped, as a source of memory.
-struct Clients;
+static PROVIDER: UmemProvider = UmemProvider { provide, failed };
 
-impl UmemProvider for Clients {
-    fn provide(dev: &Device, va: u64, len: u64, access: Access) -> Result<Option<Part>> {
-        let Some(range) = VaRange::new(untagged(va), len) else {
-            return Ok(None);
-        };
-        if !Backend::allows_umems(dev) {
-            return Ok(None);
-        }
-        dispatch::part_for_umem(dev, range, Direction::of(access))
+/// See [`UmemProvider::provide`].
+fn provide(dev: &Device, va: u64, len: u64, access: Access) -> Result<Option<Part>> {
+    let Some(range) = VaRange::new(untagged(va), len) else {
+        return Ok(None);
+    };
+    if !Backend::allows_umems(dev) {
+        return Ok(None);
     }
+    dispatch::part_for_umem(dev, range, Direction::of(access))
+}
 
-    fn failed(dev: &Device, va: u64, len: u64, part: &Part, error: Error) {
-        if let Some(range) = VaRange::new(untagged(va), len) {
-            dispatch::umem_failed(dev, range, part, error);
-        }
+/// See [`UmemProvider::failed`].
+fn failed(dev: &Device, va: u64, len: u64, part: &Part, error: Error) {
+    if let Some(range) = VaRange::new(untagged(va), len) {
+        dispatch::umem_failed(dev, range, part, error);
     }
 }
 
 /// The hook, if the kernel allows the hook. Dropping the object removes the hook, which may sleep.
-pub(crate) struct Hook(Option<UmemHook<Clients>>);
+pub(crate) struct Hook(Option<UmemHook>);
 
 impl Hook {
     /// Places the hook. Without the hook the module works, except for the umem backend. Context:
     /// may sleep.
     pub(crate) fn place(text: TextRef) -> Self {
-        let hook = UmemHook::new(text);
+        let hook = UmemHook::new(text, &PROVIDER);
         umem::set_state(hook.as_ref().map(|_| ()).map_err(|e| *e));
         match &hook {
             Ok(_) => pr_info!("umem backend: the hook on ib_core is placed\n"),

@@ -61,12 +61,12 @@
 //!     keys: KeyFilter,
 //! }
 //!
-//! impl Hooks for Trace {
-//!     fn add(dev: &Device) -> Result<Arc<Self>> {
-//!         pr_info!("tracing {}\n", dev.name());
-//!         Ok(Arc::new(Self { keys: KeyFilter::new()? }, GFP_KERNEL)?)
-//!     }
+//! fn add(dev: &Device) -> Result<Arc<dyn Hooks>> {
+//!     pr_info!("tracing {}\n", dev.name());
+//!     Ok(Arc::new(Trace { keys: KeyFilter::new()? }, GFP_KERNEL)?)
+//! }
 //!
+//! impl Hooks for Trace {
 //!     fn remove(&self) {}
 //!
 //!     fn fatal(&self) {
@@ -82,17 +82,17 @@
 //!         &self.keys
 //!     }
 //!
-//!     fn reg_user_mr(self: &Arc<Self>, req: &Request<'_>, driver: Driver<'_>) -> Result<UserMr> {
+//!     fn reg_user_mr(&self, req: &Request<'_>, driver: Driver<'_>) -> Result<UserMr> {
 //!         pr_info!("{} bytes\n", req.length);
 //!         driver.reg_user_mr(req)
 //!     }
 //!
-//!     fn reg_failed(self: &Arc<Self>, _req: &Request<'_>, error: Error) -> Result<UserMr> {
+//!     fn reg_failed(&self, _req: &Request<'_>, error: Error) -> Result<UserMr> {
 //!         Err(error)
 //!     }
 //!
 //!     fn rereg_user_mr(
-//!         self: &Arc<Self>,
+//!         &self,
 //!         _mr: &Mr,
 //!         _change: Change,
 //!         _req: &Request<'_>,
@@ -109,7 +109,7 @@
 //! }
 //!
 //! let text = TextRef::new()?;
-//! let registration = KBox::pin_init(Registration::<Trace>::new(c"trace", text), GFP_KERNEL)?;
+//! let registration = KBox::pin_init(Registration::new(c"trace", text, add), GFP_KERNEL)?;
 //! // Restores the operations of all devices.
 //! drop(registration);
 //! # Ok::<(), Error>(())
@@ -128,7 +128,7 @@ pub use self::dispatch_cell::{
 use self::{
     orig_ops::HOOKED_OPS,
     verbs::{
-        Interposer,
+        Client,
         CLIENT, //
     }, //
 };
@@ -154,10 +154,7 @@ use crate::shared::{
         task::calls::TextRef, //
     }, //
 };
-use core::{
-    marker::PhantomData,
-    ptr, //
-};
+use core::ptr;
 use kernel::{
     bindings,
     error::to_result,
@@ -174,13 +171,7 @@ use kernel::{
 };
 
 /// Hooks for the registration of user memory on one device.
-pub trait Hooks: Send + Sync + Sized + 'static {
-    /// Creates the hooks for a new device. After an error the operations of the device are not
-    /// interposed.
-    ///
-    /// Context: may sleep.
-    fn add(dev: &Device) -> Result<Arc<Self>>;
-
+pub trait Hooks: Send + Sync {
     /// Handles the removal of the device or of the interposer.
     ///
     /// Disassociates every MR created by these hooks, so that the driver's `dereg_mr` alone can
@@ -205,13 +196,13 @@ pub trait Hooks: Send + Sync + Sized + 'static {
     /// Registers memory, or makes the driver register the memory.
     ///
     /// Context: context of the process that registers; may sleep.
-    fn reg_user_mr(self: &Arc<Self>, req: &Request<'_>, driver: Driver<'_>) -> Result<UserMr>;
+    fn reg_user_mr(&self, req: &Request<'_>, driver: Driver<'_>) -> Result<UserMr>;
 
     /// Registers memory, or returns an error. Called if the driver came first, see [`Dispatch`], and
     /// has failed with `error`. The driver was called inside [`bypass`](super::bypass()).
     ///
     /// Context: context of the process that registers; may sleep.
-    fn reg_failed(self: &Arc<Self>, req: &Request<'_>, error: Error) -> Result<UserMr>;
+    fn reg_failed(&self, req: &Request<'_>, error: Error) -> Result<UserMr>;
 
     /// Re-registers `mr` with the arguments in `req`, or makes the driver re-register `mr`. Returns
     /// the new MR that replaces `mr`, or `None` if `mr` was changed in place. The caller
@@ -219,7 +210,7 @@ pub trait Hooks: Send + Sync + Sized + 'static {
     ///
     /// Context: may sleep.
     fn rereg_user_mr(
-        self: &Arc<Self>,
+        &self,
         mr: &Mr,
         change: Change,
         req: &Request<'_>,
@@ -302,6 +293,11 @@ impl Original<'_> {
     }
 }
 
+/// Creates the hooks for a new device. After an error the operations of the device are not interposed.
+///
+/// Context: may sleep.
+pub type AddHooks = fn(dev: &Device) -> Result<Arc<dyn Hooks>>;
+
 /// Registration of an interposer. Drop restores the operations of all devices, and waits for a
 /// module that has replaced operations after this module.
 ///
@@ -311,61 +307,59 @@ impl Original<'_> {
 ///
 /// `client` is registered with ib_core, and `CLIENT` points to `client`.
 #[pin_data(PinnedDrop)]
-pub struct Registration<H: Hooks> {
+pub struct Registration {
     #[pin]
-    client: Opaque<rdma::ib_client>,
+    client: Opaque<Client>,
     /// `None` after the operations have been restored.
     text: Option<TextRef>,
-    _hooks: PhantomData<H>,
 }
 
 // SAFETY: Any task may unregister a client.
-unsafe impl<H: Hooks> Send for Registration<H> {}
+unsafe impl Send for Registration {}
 // SAFETY: A shared reference gives access to nothing.
-unsafe impl<H: Hooks> Sync for Registration<H> {}
+unsafe impl Sync for Registration {}
 
-impl<H: Hooks> Registration<H> {
-    /// Interposes the operations of all current and future devices.
+impl Registration {
+    /// Interposes the operations of all current and future devices, each with hooks from `add`.
     ///
     /// Returns `EBUSY` if this module has an interposer already.
     ///
     /// Context: may sleep.
-    pub fn new(name: &'static CStr, text: TextRef) -> impl PinInit<Self, Error> {
+    pub fn new(name: &'static CStr, text: TextRef, add: AddHooks) -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
-            client <- Opaque::try_ffi_init(move |slot: *mut rdma::ib_client| {
+            client <- Opaque::try_ffi_init(move |slot: *mut Client| {
                 if CLIENT.cmpxchg(ptr::null_mut(), slot, Full).is_err() {
                     return Err(EBUSY);
                 }
-                let mut client = rdma::ib_client {
+                let mut ib = rdma::ib_client {
                     name: name.as_char_ptr(),
-                    add: Some(Interposer::<H>::add),
-                    remove: Some(Interposer::<H>::remove),
+                    add: Some(verbs::add),
+                    remove: Some(verbs::remove),
                     ..pin_init::zeroed()
                 };
                 // SAFETY: The functions are static. No call is in `ext_reg_user_mr()` or
                 // `ext_dereg_mr()`: no device is interposed, and an earlier interposer has waited
                 // for all calls.
-                unsafe { rdma::ext_interposer_set(const { &Interposer::<H>::FUNCTIONS }) };
+                unsafe { rdma::ext_interposer_set(&verbs::FUNCTIONS) };
                 // User memory can also be registered on devices without kernel verbs.
-                client.set_no_kverbs_req(1);
+                ib.set_no_kverbs_req(1);
                 // SAFETY: `slot` is valid for writes during the initialisation.
-                unsafe { slot.write(client) };
+                unsafe { slot.write(Client { ib, add }) };
                 // SAFETY: The client is initialised and pinned. Drop unregisters the client before
                 // the memory is freed.
-                to_result(unsafe { rdma::ib_register_client(slot) })
+                to_result(unsafe { rdma::ib_register_client(slot.cast()) })
                     .inspect_err(|_| CLIENT.store(ptr::null_mut(), Relaxed))
             }),
             text: Some(text),
-            _hooks: PhantomData,
         })
     }
 }
 
 #[pinned_drop]
-impl<H: Hooks> PinnedDrop for Registration<H> {
+impl PinnedDrop for Registration {
     fn drop(self: Pin<&mut Self>) {
         // SAFETY: By the type invariants the client is registered. The call runs `remove` for each device.
-        unsafe { rdma::ib_unregister_client(self.client.get()) };
+        unsafe { rdma::ib_unregister_client(self.client.get().cast()) };
         HOOKED_OPS.wait();
         // The operations of all devices are the drivers' own again, so this wait delays no RDMA
         // device.

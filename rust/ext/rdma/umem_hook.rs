@@ -41,19 +41,15 @@
 //! use crate::ext::{dma_buf::Part, rdma::{Access, Device, UmemHook, UmemProvider}, task::TextRef};
 //!
 //! /// Logs the buffers that cannot be pinned, and provides no memory for them.
-//! struct Trace;
-//!
-//! impl UmemProvider for Trace {
-//!     fn provide(dev: &Device, va: u64, len: u64, _: Access) -> Result<Option<Part>> {
-//!         pr_info!("{}: cannot pin {} bytes at {:#x}\n", dev.name(), len, va);
-//!         Ok(None)
-//!     }
-//!
-//!     fn failed(_: &Device, _va: u64, _len: u64, _: &Part, _: Error) {}
+//! fn log(dev: &Device, va: u64, len: u64, _: Access) -> Result<Option<Part>> {
+//!     pr_info!("{}: cannot pin {} bytes at {:#x}\n", dev.name(), len, va);
+//!     Ok(None)
 //! }
 //!
-//! let hook = UmemHook::<Trace>::new(TextRef::new()?)?;
-//! // The hook has the only reference to the text: no call is in `Trace` after this.
+//! static LOG: UmemProvider = UmemProvider { provide: log, failed: |_, _, _, _, _| () };
+//!
+//! let hook = UmemHook::new(TextRef::new()?, &LOG)?;
+//! // The hook has the only reference to the text: no call is in `log` after this.
 //! drop(hook);
 //! # Ok::<(), Error>(())
 //! ```
@@ -94,7 +90,6 @@ use crate::shared::{
 };
 use core::{
     ffi::c_int,
-    marker::PhantomData,
     ptr, //
 };
 use kernel::{
@@ -102,6 +97,7 @@ use kernel::{
     error::from_err_ptr,
     prelude::*,
     sync::atomic::{
+        Acquire,
         Atomic,
         Full,
         Release, //
@@ -109,27 +105,32 @@ use kernel::{
 };
 
 /// A source of memory that the CPU cannot pin.
-pub trait UmemProvider: 'static {
+pub struct UmemProvider {
     /// Returns the memory at `va` in the calling process, or `None` if the memory is not known. The
     /// memory could not be pinned for `dev`, and `dev` has a DMA device. If this function returns
     /// an error, the driver's call fails with the error. The offset of the part must be equal to
     /// `va` modulo `PAGE_SIZE`.
     ///
     /// Context: process context; may sleep. The caller may hold locks of the driver, so the
-    /// implementation must not call the driver.
-    fn provide(dev: &Device, va: u64, len: u64, access: Access) -> Result<Option<Part>>;
+    /// function must not call the driver.
+    pub provide: fn(dev: &Device, va: u64, len: u64, access: Access) -> Result<Option<Part>>,
 
-    /// Handles the failure of a umem on `part`, a result of [`Self::provide`].
+    /// Handles the failure of a umem on `part`, a result of `provide`.
     ///
-    /// Context: as [`Self::provide`].
-    fn failed(dev: &Device, va: u64, len: u64, part: &Part, error: Error);
+    /// Context: as `provide`.
+    pub failed: fn(dev: &Device, va: u64, len: u64, part: &Part, error: Error),
 }
 
-/// Whether this module has a hook.
-static HOOKED: Atomic<bool> = Atomic::new(false);
+/// The provider of this module's hook, or NULL without a hook.
+///
+/// Invariant: the provider is static.
+static PROVIDER: Atomic<*mut UmemProvider> = Atomic::new(ptr::null_mut());
 
-/// The functions that replace functions of ib_core.
-struct Replacement<P>(PhantomData<P>);
+/// Returns the provider of this module's hook.
+fn provider() -> Option<&'static UmemProvider> {
+    // SAFETY: By the invariant of `PROVIDER` the pointer is NULL or valid.
+    unsafe { PROVIDER.load(Acquire).as_ref() }
+}
 
 /// A user buffer that could not be pinned.
 struct Buffer {
@@ -174,15 +175,15 @@ impl Buffer {
         Ok(umem)
     }
 
-    /// Asks `P` for the memory, and imports the memory. Returns `None` if the buffer is unsuitable,
-    /// or if `P` does not know the memory.
+    /// Asks the provider for the memory, and imports the memory. Returns `None` if the buffer is
+    /// unsuitable, or if the provider does not know the memory.
     ///
     /// Context: process context; may sleep.
     ///
     /// # Safety
     ///
     /// `self.dev` must be a registered device.
-    unsafe fn serve<P: UmemProvider>(&self) -> Result<Option<Umem>> {
+    unsafe fn serve(&self) -> Result<Option<Umem>> {
         let access = Access(self.access as u32);
         let valid = self.len > 0 && self.va.checked_add(self.len).is_some();
         if !valid || access.is_on_demand() {
@@ -193,27 +194,30 @@ impl Buffer {
         if dev.is_virt_dma() || dev.dma_device().is_none() {
             return Ok(None);
         }
-        let Some(memory) = P::provide(dev, self.va, self.len, access)? else {
+        let Some(provider) = provider() else {
+            return Ok(None);
+        };
+        let Some(memory) = (provider.provide)(dev, self.va, self.len, access)? else {
             return Ok(None);
         };
         let imported = self.import(&memory);
         imported
             .map(Some)
-            .inspect_err(|e| P::failed(dev, self.va, self.len, &memory, *e))
+            .inspect_err(|e| (provider.failed)(dev, self.va, self.len, &memory, *e))
     }
 
-    /// Returns the umem of the memory that `P` has for the buffer, or `original`, the error of the
+    /// Returns the umem of the memory that the provider has for the buffer, or `original`, the error of the
     /// attempt to pin the buffer. A task inside [`bypass()`] gets `original`.
     ///
     /// # Safety
     ///
     /// `self.dev` must be a registered device.
-    unsafe fn serve_or<P: UmemProvider>(&self, original: *mut rdma::ib_umem) -> *mut rdma::ib_umem {
+    unsafe fn serve_or(&self, original: *mut rdma::ib_umem) -> *mut rdma::ib_umem {
         if is_unplaced() {
             return original;
         }
         // SAFETY: By the safety requirements `self.dev` is a registered device.
-        match unsafe { self.serve::<P>() } {
+        match unsafe { self.serve() } {
             Ok(Some(umem)) => umem.0,
             Ok(None) => original,
             Err(e) => e.to_ptr(),
@@ -221,134 +225,132 @@ impl Buffer {
     }
 }
 
-impl<P: UmemProvider> Replacement<P> {
-    /// Replaces `ib_umem_get_desc()`.
-    ///
-    /// # Safety
-    ///
-    /// The requirements of the replaced function: `dev` is a registered device and `desc` is valid.
-    unsafe extern "C" fn get_desc(
-        dev: *mut rdma::ib_device,
-        desc: *const rdma::ib_uverbs_buffer_desc,
-        access: c_int,
-    ) -> *mut rdma::ib_umem {
-        Self::enter(|| {
-            // SAFETY: The arguments come from the driver's call, and are valid for the original.
-            let umem = unsafe { rdma::ib_umem_get_desc(dev, desc, access) };
-            let Err(error) = from_err_ptr(umem) else {
-                return umem;
-            };
-            // SAFETY: By the safety requirements `desc` is valid.
-            let desc = unsafe { &*desc };
-            let known = desc.flags & !rdma::IB_UVERBS_BUFFER_DESC_FLAGS_KNOWN_MASK == 0;
-            let is_va = desc.type_ == rdma::ib_uverbs_buffer_type_IB_UVERBS_BUFFER_TYPE_VA;
-            if !is_va || !known || !could_not_pin(error) {
-                return umem;
-            }
-            let (va, len) = (desc.addr, desc.length);
-            let buffer = Buffer {
-                dev,
-                va,
-                len,
-                access,
-            };
-            // SAFETY: By the safety requirements `dev` is a registered device.
-            unsafe { buffer.serve_or::<P>(umem) }
-        })
-    }
-
-    /// Replaces `ib_umem_get_attr_or_va()`: returns the buffer named by the attribute of the request,
-    /// or the buffer at `va` if the request has no such attribute.
-    ///
-    /// # Safety
-    ///
-    /// The requirements of the replaced function: `dev` is a registered device, `attrs` is NULL or
-    /// valid.
-    unsafe extern "C" fn get_attr_or_va(
-        dev: *mut rdma::ib_device,
-        attrs: *const rdma::uverbs_attr_bundle,
-        id: u16,
-        va: u64,
-        len: usize,
-        access: c_int,
-    ) -> *mut rdma::ib_umem {
+/// Replaces `ib_umem_get_desc()`.
+///
+/// # Safety
+///
+/// The requirements of the replaced function: `dev` is a registered device and `desc` is valid.
+unsafe extern "C" fn get_desc(
+    dev: *mut rdma::ib_device,
+    desc: *const rdma::ib_uverbs_buffer_desc,
+    access: c_int,
+) -> *mut rdma::ib_umem {
+    enter(|| {
         // SAFETY: The arguments come from the driver's call, and are valid for the original.
-        let call = || unsafe { rdma::ib_umem_get_attr_or_va(dev, attrs, id, va, len, access) };
-        // SAFETY: The device and the attributes come from the driver's call.
-        let of_attrs = || unsafe { rdma::ib_umem_get_attr(dev, attrs, id, len, access) };
-        let buffer = Buffer {
-            dev,
-            va,
-            len: len as u64,
-            access,
-        };
-        // SAFETY: Outside of a trial `dev` comes from the driver's call, and is a registered device.
-        Self::enter(|| unsafe { Self::or_va(buffer, call, of_attrs) })
-    }
-
-    /// Replaces `ib_umem_get_cq_buf_or_va()`: returns the buffer named by the attributes of the
-    /// request, or the buffer at `va` if the attributes name no buffer.
-    ///
-    /// # Safety
-    ///
-    /// The requirements of the replaced function: `dev` is a registered device, `attrs` is NULL or
-    /// valid.
-    unsafe extern "C" fn get_cq_buf_or_va(
-        dev: *mut rdma::ib_device,
-        attrs: *const rdma::uverbs_attr_bundle,
-        va: u64,
-        len: usize,
-        access: c_int,
-    ) -> *mut rdma::ib_umem {
-        // SAFETY: The arguments come from the driver's call, and are valid for the original.
-        let call = || unsafe { rdma::ib_umem_get_cq_buf_or_va(dev, attrs, va, len, access) };
-        // SAFETY: The device and the attributes come from the driver's call.
-        let of_attrs = || unsafe { rdma::ib_umem_get_cq_buf(dev, attrs, len, access) };
-        let buffer = Buffer {
-            dev,
-            va,
-            len: len as u64,
-            access,
-        };
-        // SAFETY: Outside of a trial `dev` comes from the driver's call, and is a registered device.
-        Self::enter(|| unsafe { Self::or_va(buffer, call, of_attrs) })
-    }
-
-    /// Runs `replacement` as a call in flight. In a trial, whose arguments are not valid, returns at
-    /// once what a replacement returns then.
-    fn enter(replacement: impl FnOnce() -> *mut rdma::ib_umem) -> *mut rdma::ib_umem {
-        INFLIGHT.within(|| trial::seen().unwrap_or_else(replacement))
-    }
-
-    /// Replaces a function that pins what the attributes of a request name, or else `buffer`. `call`
-    /// calls the original. `of_attrs` calls the function of ib_core that handles only the attributes,
-    /// and returns NULL if the attributes name nothing.
-    ///
-    /// # Safety
-    ///
-    /// `buffer.dev` must be a registered device.
-    unsafe fn or_va(
-        buffer: Buffer,
-        call: impl FnOnce() -> *mut rdma::ib_umem,
-        of_attrs: impl FnOnce() -> *mut rdma::ib_umem,
-    ) -> *mut rdma::ib_umem {
-        // If the original calls `ib_umem_get_desc()`, the hook on `ib_umem_get_desc()` must not
-        // serve the buffer as well.
-        let umem = bypass(call);
+        let umem = unsafe { rdma::ib_umem_get_desc(dev, desc, access) };
         let Err(error) = from_err_ptr(umem) else {
             return umem;
         };
-        if !could_not_pin(error) {
+        // SAFETY: By the safety requirements `desc` is valid.
+        let desc = unsafe { &*desc };
+        let known = desc.flags & !rdma::IB_UVERBS_BUFFER_DESC_FLAGS_KNOWN_MASK == 0;
+        let is_va = desc.type_ == rdma::ib_uverbs_buffer_type_IB_UVERBS_BUFFER_TYPE_VA;
+        if !is_va || !known || !could_not_pin(error) {
             return umem;
         }
-        // The hook on `ib_umem_get_desc()` serves this call.
-        let of_attrs = of_attrs();
-        if !of_attrs.is_null() {
-            return of_attrs;
-        }
-        // SAFETY: By the safety requirements this is a registered device.
-        unsafe { buffer.serve_or::<P>(umem) }
+        let (va, len) = (desc.addr, desc.length);
+        let buffer = Buffer {
+            dev,
+            va,
+            len,
+            access,
+        };
+        // SAFETY: By the safety requirements `dev` is a registered device.
+        unsafe { buffer.serve_or(umem) }
+    })
+}
+
+/// Replaces `ib_umem_get_attr_or_va()`: returns the buffer named by the attribute of the request,
+/// or the buffer at `va` if the request has no such attribute.
+///
+/// # Safety
+///
+/// The requirements of the replaced function: `dev` is a registered device, `attrs` is NULL or
+/// valid.
+unsafe extern "C" fn get_attr_or_va(
+    dev: *mut rdma::ib_device,
+    attrs: *const rdma::uverbs_attr_bundle,
+    id: u16,
+    va: u64,
+    len: usize,
+    access: c_int,
+) -> *mut rdma::ib_umem {
+    // SAFETY: The arguments come from the driver's call, and are valid for the original.
+    let call = || unsafe { rdma::ib_umem_get_attr_or_va(dev, attrs, id, va, len, access) };
+    // SAFETY: The device and the attributes come from the driver's call.
+    let of_attrs = || unsafe { rdma::ib_umem_get_attr(dev, attrs, id, len, access) };
+    let buffer = Buffer {
+        dev,
+        va,
+        len: len as u64,
+        access,
+    };
+    // SAFETY: Outside of a trial `dev` comes from the driver's call, and is a registered device.
+    enter(|| unsafe { or_va(buffer, call, of_attrs) })
+}
+
+/// Replaces `ib_umem_get_cq_buf_or_va()`: returns the buffer named by the attributes of the
+/// request, or the buffer at `va` if the attributes name no buffer.
+///
+/// # Safety
+///
+/// The requirements of the replaced function: `dev` is a registered device, `attrs` is NULL or
+/// valid.
+unsafe extern "C" fn get_cq_buf_or_va(
+    dev: *mut rdma::ib_device,
+    attrs: *const rdma::uverbs_attr_bundle,
+    va: u64,
+    len: usize,
+    access: c_int,
+) -> *mut rdma::ib_umem {
+    // SAFETY: The arguments come from the driver's call, and are valid for the original.
+    let call = || unsafe { rdma::ib_umem_get_cq_buf_or_va(dev, attrs, va, len, access) };
+    // SAFETY: The device and the attributes come from the driver's call.
+    let of_attrs = || unsafe { rdma::ib_umem_get_cq_buf(dev, attrs, len, access) };
+    let buffer = Buffer {
+        dev,
+        va,
+        len: len as u64,
+        access,
+    };
+    // SAFETY: Outside of a trial `dev` comes from the driver's call, and is a registered device.
+    enter(|| unsafe { or_va(buffer, call, of_attrs) })
+}
+
+/// Runs `replacement` as a call in flight. In a trial, whose arguments are not valid, returns at
+/// once what a replacement returns then.
+fn enter(replacement: impl FnOnce() -> *mut rdma::ib_umem) -> *mut rdma::ib_umem {
+    INFLIGHT.within(|| trial::seen().unwrap_or_else(replacement))
+}
+
+/// Replaces a function that pins what the attributes of a request name, or else `buffer`. `call`
+/// calls the original. `of_attrs` calls the function of ib_core that handles only the attributes,
+/// and returns NULL if the attributes name nothing.
+///
+/// # Safety
+///
+/// `buffer.dev` must be a registered device.
+unsafe fn or_va(
+    buffer: Buffer,
+    call: impl FnOnce() -> *mut rdma::ib_umem,
+    of_attrs: impl FnOnce() -> *mut rdma::ib_umem,
+) -> *mut rdma::ib_umem {
+    // If the original calls `ib_umem_get_desc()`, the hook on `ib_umem_get_desc()` must not
+    // serve the buffer as well.
+    let umem = bypass(call);
+    let Err(error) = from_err_ptr(umem) else {
+        return umem;
+    };
+    if !could_not_pin(error) {
+        return umem;
     }
+    // The hook on `ib_umem_get_desc()` serves this call.
+    let of_attrs = of_attrs();
+    if !of_attrs.is_null() {
+        return of_attrs;
+    }
+    // SAFETY: By the safety requirements this is a registered device.
+    unsafe { buffer.serve_or(umem) }
 }
 
 /// Replaces `dma_buf_get()`, for the private descriptor of a dma-buf in the current task.
@@ -361,31 +363,31 @@ unsafe extern "C" fn dma_buf_get(fd: c_int) -> *mut bindings::dma_buf {
     INFLIGHT.within(|| private_fd::get(fd).unwrap_or_else(|| unsafe { bindings::dma_buf_get(fd) }))
 }
 
-/// Hooks with provider `P` on ib_core. Drop removes the hooks, with a Tasks RCU grace period of
-/// ftrace. When all references to `text` are dropped, no call is inside the hooks or inside `P`.
+/// Hooks on ib_core. Drop removes the hooks, with a Tasks RCU grace period of ftrace. When all
+/// references to `text` are dropped, no call is inside the hooks or inside the provider.
 ///
 /// If ftrace has failed, and may still call the hooks, drop does not return.
 ///
 /// Context: drop may sleep.
-pub struct UmemHook<P: UmemProvider> {
+pub struct UmemHook {
     // Dropped in this order.
     _redirections: (Redirection, Option<Redirection>),
     _hooked: Hooked,
     _text: TextRef,
-    _provider: PhantomData<fn() -> P>,
 }
 
 /// The only hook of this module. Drop permits another hook.
 ///
 /// # Invariants
 ///
-/// [`HOOKED`] is true on behalf of this object.
+/// [`PROVIDER`] is not NULL on behalf of this object.
 struct Hooked;
 
 impl Hooked {
     /// Claims the place of the hook. Returns `EBUSY` if this module has a hook.
-    fn new() -> Result<Self> {
-        match HOOKED.cmpxchg(false, true, Full) {
+    fn new(provider: &'static UmemProvider) -> Result<Self> {
+        let provider = ptr::from_ref(provider).cast_mut();
+        match PROVIDER.cmpxchg(ptr::null_mut(), provider, Full) {
             // INVARIANT: Just set.
             Ok(_) => Ok(Self),
             Err(_) => Err(EBUSY),
@@ -395,28 +397,28 @@ impl Hooked {
 
 impl Drop for Hooked {
     fn drop(&mut self) {
-        HOOKED.store(false, Release);
+        PROVIDER.store(ptr::null_mut(), Release);
     }
 }
 
-impl<P: UmemProvider> UmemHook<P> {
-    /// Places the hooks.
+impl UmemHook {
+    /// Places the hooks, which ask `provider`.
     ///
     /// Returns `EOPNOTSUPP` if the kernel cannot redirect functions, and `EBUSY` if a livepatch
     /// redirects one of the functions, if this module has hooks already, or if ftrace is disabled.
     /// Returns `ENXIO` if memory is pinned past the hooks.
     ///
     /// Context: may sleep.
-    pub fn new(text: TextRef) -> Result<Self> {
-        let hooked = Hooked::new()?;
+    pub fn new(text: TextRef, provider: &'static UmemProvider) -> Result<Self> {
+        let hooked = Hooked::new(provider)?;
         let list = [
             helpers::ext_redirect {
                 from: rdma::ib_umem_get_desc as *const () as usize,
-                to: Replacement::<P>::get_desc as *const () as usize,
+                to: get_desc as *const () as usize,
             },
             helpers::ext_redirect {
                 from: rdma::ib_umem_get_cq_buf_or_va as *const () as usize,
-                to: Replacement::<P>::get_cq_buf_or_va as *const () as usize,
+                to: get_cq_buf_or_va as *const () as usize,
             },
             helpers::ext_redirect {
                 from: bindings::dma_buf_get as *const () as usize,
@@ -431,7 +433,6 @@ impl<P: UmemProvider> UmemHook<P> {
             _redirections: (redirection, inlined),
             _hooked: hooked,
             _text: text,
-            _provider: PhantomData,
         })
     }
 
@@ -458,7 +459,7 @@ impl<P: UmemProvider> UmemHook<P> {
         }
         let list = [helpers::ext_redirect {
             from: rdma::ib_umem_get_attr_or_va as *const () as usize,
-            to: Replacement::<P>::get_attr_or_va as *const () as usize,
+            to: get_attr_or_va as *const () as usize,
         }];
         // SAFETY: The replacement has the signature and the requirements of the replaced function.
         let redirection = unsafe { Redirection::new(&list, bypassed()) }?;
@@ -469,7 +470,7 @@ impl<P: UmemProvider> UmemHook<P> {
     }
 }
 
-impl<P: UmemProvider> Drop for UmemHook<P> {
+impl Drop for UmemHook {
     fn drop(&mut self) {
         // The redirection is dropped next. ftrace waits for a Tasks RCU grace period: a task that
         // was about to enter a replacement is then inside the replacement, and counted.

@@ -7,6 +7,7 @@
 
 use super::{
     orig_ops::OrigOps,
+    AddHooks,
     Hooks, //
 };
 use crate::shared::{
@@ -34,7 +35,7 @@ use kernel::{
 ///
 /// `dispatch` is static, `keys` belongs to `hooks`, and the functions belong to `orig_ops`.
 #[repr(C)]
-pub(super) struct HookData<H> {
+pub(super) struct HookData {
     /// The device.
     dev: *mut rdma::ib_device,
     /// Used only by the table in C.
@@ -46,7 +47,7 @@ pub(super) struct HookData<H> {
     reg_user_mr: rdma::ext_reg_user_mr_fn,
     dereg_mr: rdma::ext_dereg_mr_fn,
     /// Hooks for the device.
-    pub(super) hooks: Arc<H>,
+    pub(super) hooks: Arc<dyn Hooks>,
     /// Operations of the driver.
     pub(super) orig_ops: Arc<OrigOps>,
     /// Receives the events of the device, once the handler is registered.
@@ -54,13 +55,13 @@ pub(super) struct HookData<H> {
 }
 
 const _: () = assert!(
-    offset_of!(HookData<()>, dev) == offset_of!(rdma::ext_hook_data, dev)
-        && offset_of!(HookData<()>, node) == offset_of!(rdma::ext_hook_data, node)
-        && offset_of!(HookData<()>, calls) == offset_of!(rdma::ext_hook_data, calls)
-        && offset_of!(HookData<()>, dispatch) == offset_of!(rdma::ext_hook_data, dispatch)
-        && offset_of!(HookData<()>, keys) == offset_of!(rdma::ext_hook_data, keys)
-        && offset_of!(HookData<()>, reg_user_mr) == offset_of!(rdma::ext_hook_data, reg_user_mr)
-        && offset_of!(HookData<()>, dereg_mr) == offset_of!(rdma::ext_hook_data, dereg_mr)
+    offset_of!(HookData, dev) == offset_of!(rdma::ext_hook_data, dev)
+        && offset_of!(HookData, node) == offset_of!(rdma::ext_hook_data, node)
+        && offset_of!(HookData, calls) == offset_of!(rdma::ext_hook_data, calls)
+        && offset_of!(HookData, dispatch) == offset_of!(rdma::ext_hook_data, dispatch)
+        && offset_of!(HookData, keys) == offset_of!(rdma::ext_hook_data, keys)
+        && offset_of!(HookData, reg_user_mr) == offset_of!(rdma::ext_hook_data, reg_user_mr)
+        && offset_of!(HookData, dereg_mr) == offset_of!(rdma::ext_hook_data, dereg_mr)
 );
 
 /// Verbs whose calls are counted together.
@@ -73,15 +74,15 @@ pub(super) enum Verbs {
     Ending = rdma::ext_verbs_EXT_VERBS_ENDING,
 }
 
-impl<H: Hooks> HookData<H> {
-    /// Creates the data for a device whose operations are `orig_ops`.
+impl HookData {
+    /// Creates the data for a device whose operations are `orig_ops`, with the hooks from `add`.
     ///
     /// Context: may sleep.
-    pub(super) fn new(dev: &Device, orig_ops: Arc<OrigOps>) -> Result<KBox<Self>> {
+    pub(super) fn new(dev: &Device, orig_ops: Arc<OrigOps>, add: AddHooks) -> Result<KBox<Self>> {
         let calls = [InFlight::new()?, InFlight::new()?];
         let data = KBox::new_uninit(GFP_KERNEL)?;
         // No later step may fail: only `remove` ends the hooks.
-        let hooks = H::add(dev)?;
+        let hooks = add(dev)?;
         // INVARIANT: The filter is part of the hooks, which the reference keeps in their place.
         let this = Self {
             dev: dev.as_raw(),
@@ -97,9 +98,7 @@ impl<H: Hooks> HookData<H> {
         };
         Ok(KBox::write(data, this))
     }
-}
 
-impl<H: Hooks> HookData<H> {
     /// Receives the events of the device from here on, until [`Self::ignore_events`].
     ///
     /// # Safety
@@ -130,9 +129,9 @@ impl<H: Hooks> HookData<H> {
 
     /// # Safety
     ///
-    /// `handler` must be that of a `HookData<H>`, and `event` valid, as ib_core passes them.
+    /// `handler` must be that of a `HookData`, and `event` valid, as ib_core passes them.
     unsafe extern "C" fn event(handler: *mut rdma::ib_event_handler, event: *mut rdma::ib_event) {
-        // SAFETY: By this function's safety contract the handler is a field of a `HookData<H>`, which
+        // SAFETY: By this function's safety contract the handler is a field of a `HookData`, which
         // is valid until `ignore_events` has returned. `Opaque` has the layout of what is in it.
         let this = unsafe { &*handler.byte_sub(offset_of!(Self, events)).cast::<Self>() };
         // SAFETY: By the safety requirements the event is valid.
@@ -140,9 +139,7 @@ impl<H: Hooks> HookData<H> {
             this.hooks.fatal();
         }
     }
-}
 
-impl<H> HookData<H> {
     /// Returns the calls of `verbs` in flight.
     pub(super) fn calls(&self, verbs: Verbs) -> &InFlight {
         &self.calls[verbs as usize]
@@ -176,12 +173,12 @@ impl<H> HookData<H> {
 /// # Invariants
 ///
 /// `data` counts this call of `verbs`, so `remove` does not free the data.
-pub(super) struct Inside<'a, H> {
-    pub(super) data: &'a HookData<H>,
+pub(super) struct Inside<'a> {
+    pub(super) data: &'a HookData,
     verbs: Verbs,
 }
 
-impl<H> Drop for Inside<'_, H> {
+impl Drop for Inside<'_> {
     fn drop(&mut self) {
         let data = ptr::from_ref(self.data).cast_mut().cast();
         // SAFETY: By the type invariants the data counts this call.
@@ -189,20 +186,20 @@ impl<H> Drop for Inside<'_, H> {
     }
 }
 
-impl<'a, H> Inside<'a, H> {
+impl<'a> Inside<'a> {
     /// Enters the hooks of `dev`. Returns `None` if the hooks are being removed or are gone; the
     /// operations of the device are the driver's then.
     ///
     /// # Safety
     ///
-    /// All data in the table must be `HookData<H>`, and `remove` must wait for the calls that the data
+    /// All data in the table must be `HookData`, and `remove` must wait for the calls that the data
     /// counts before it frees the data.
     pub(super) unsafe fn enter(dev: *mut rdma::ib_device, verbs: Verbs) -> Option<Self> {
         // SAFETY: The function compares the device only.
         let data = unsafe { rdma::ext_hook_data_get(dev, verbs as u32) };
-        // SAFETY: By this function's safety contract the pointer is NULL or a `HookData<H>`, which counts
+        // SAFETY: By this function's safety contract the pointer is NULL or a `HookData`, which counts
         // this call, so `remove` does not free the data.
-        let data = unsafe { data.cast::<HookData<H>>().as_ref() }?;
+        let data = unsafe { data.cast::<HookData>().as_ref() }?;
         // INVARIANT: The data has just counted this call.
         Some(Self { data, verbs })
     }
