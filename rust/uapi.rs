@@ -5,24 +5,6 @@
 //!
 //! Used by the ioctl handlers. Each structure implements [`FromBytes`] and [`AsBytes`], so a
 //! handler can read and write a structure without unsafe code.
-//!
-//! # Examples
-//!
-//! ```
-//! use crate::uapi;
-//! use kernel::uaccess::{UserPtr, UserSlice};
-//!
-//! /// Handles `IO_PEER_MEM_IOC_RANGE` on a device without mappings.
-//! fn range(arg: usize) -> Result {
-//!     let size = core::mem::size_of::<uapi::io_peer_mem_range>();
-//!     let mut reader = UserSlice::new(UserPtr::from_addr(arg), size).reader();
-//!     let range: uapi::io_peer_mem_range = reader.read()?;
-//!     if range.reserved != 0 {
-//!         return Err(EINVAL);
-//!     }
-//!     Err(EFAULT)
-//! }
-//! ```
 
 use crate::shared::bindings::uapi;
 use kernel::transmute::{

@@ -11,25 +11,6 @@
 //! "DOC: locking convention" of `drivers/dma-buf/dma-buf.c`: the core calls `attach`, `detach` and
 //! `release` without the reservation lock, and `map_dma_buf` and `unmap_dma_buf` with the lock.
 //! Callers of [`Import`] and [`Revoker`] must not hold the lock.
-//!
-//! # Examples
-//!
-//! ```
-//! use crate::ext::dma_buf::{Mismatch, Requirements};
-//!
-//! /// Memory without struct pages that the exporter may revoke at any time.
-//! const MMIO: Requirements = Requirements {
-//!     revocable: true,
-//!     peer2peer: true,
-//! };
-//!
-//! fn cause(mismatch: Mismatch) -> &'static str {
-//!     match mismatch {
-//!         Mismatch::NotRevocable => "the driver pins dma-bufs",
-//!         Mismatch::NotPeer2Peer => "the driver requires struct pages",
-//!     }
-//! }
-//! ```
 
 mod attachment;
 mod buffer;

@@ -89,24 +89,6 @@ unsafe impl Sync for Handle {}
 /// The right to revoke one region.
 ///
 /// Clients usually keep tickets in [`Tickets`](super::Tickets).
-///
-/// # Examples
-///
-/// ```
-/// use crate::peer_client::Ticket;
-/// use kernel::{
-///     prelude::*,
-///     sync::Mutex, //
-/// };
-///
-/// /// Revokes the region of the last ticket, without holding the lock.
-/// fn revoke_last(tickets: &Mutex<KVec<Ticket>>) {
-///     let ticket = tickets.lock().pop();
-///     if let Some(ticket) = ticket {
-///         ticket.invalidate();
-///     }
-/// }
-/// ```
 #[derive(Clone)]
 pub struct Ticket {
     /// The registration of the client.

@@ -9,23 +9,6 @@
 //! | [`NoInfo`], [`added_ids!`] | 7.2 and 7.3: `pci::Driver::probe` and PCI tables without data |
 //! | [`DevresBar`] | 7.2 and 7.3: the type of a BAR that devres holds |
 //! | [`faux_device`] | 7.2 and 7.3: the context of a faux device |
-//!
-//! # Examples
-//!
-//! ```
-//! use crate::ext::base::compat::{edquot, enetunreach, eopnotsupp, eremoteio, faux_device};
-//! use kernel::{device, faux};
-//!
-//! assert!(eopnotsupp() != enetunreach());
-//! assert!(eopnotsupp() != eremoteio());
-//! assert!(eopnotsupp() != edquot());
-//!
-//! /// Logs in the name of a faux device.
-//! fn hello(registration: &faux::Registration) {
-//!     let dev: &device::Device = faux_device(registration);
-//!     dev_info!(dev, "hello\n");
-//! }
-//! ```
 
 use kernel::{
     bindings,

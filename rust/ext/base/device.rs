@@ -33,18 +33,6 @@ pub(crate) fn as_raw<Ctx: device::DeviceContext>(
 /// Returns the length in bytes of the longest scatterlist entry that `dev` takes.
 ///
 /// Context: any.
-///
-/// # Examples
-///
-/// ```
-/// use crate::ext::base::device::max_segment;
-/// use kernel::device;
-///
-/// /// Returns whether `dev` takes a whole huge page as one entry.
-/// fn takes_huge_pages(dev: &device::Device) -> bool {
-///     max_segment(dev) >= 2 << 20
-/// }
-/// ```
 pub fn max_segment(dev: &device::Device) -> u32 {
     // SAFETY: `dev` is a valid device while it is borrowed.
     unsafe { helpers::ext_dma_max_seg_size(as_raw(dev)) }

@@ -14,20 +14,6 @@ use kernel::{
 /// of `resourceN` in sysfs does. The kernel logs the rejection.
 ///
 /// Context: any.
-///
-/// # Examples
-///
-/// ```
-/// use crate::ext::base::lockdown;
-/// use kernel::prelude::*;
-///
-/// /// Maps registers for a process.
-/// fn map_registers() -> Result {
-///     lockdown::pci_access()?;
-///     // Map them here.
-///     Ok(())
-/// }
-/// ```
 pub fn pci_access() -> Result {
     // SAFETY: The function has no requirements.
     to_result(unsafe { helpers::ext_locked_down_pci() })

@@ -3,18 +3,6 @@
 //! Rate-limited log lines, for events that a user can cause.
 //!
 //! C header: [`include/linux/ratelimit.h`](srctree/include/linux/ratelimit.h).
-//!
-//! # Examples
-//!
-//! ```
-//! use kernel::device;
-//!
-//! fn reject(dev: &device::Device, size: usize) {
-//!     crate::pr_warn_limited!("{} bytes are too many\n", size);
-//!     crate::pr_err_limited!("{} bytes are too many\n", size);
-//!     crate::dev_err_limited!(dev, "{} bytes are too many\n", size);
-//! }
-//! ```
 
 /// Returns whether another rate-limited line may be logged now.
 ///

@@ -16,19 +16,6 @@ use kernel::{
 /// # Invariants
 ///
 /// `guard` is a lock of the address space of the task that holds this object.
-///
-/// # Examples
-///
-/// ```
-/// use crate::ext::base::{mm::Locked, pinned::Pages};
-///
-/// /// Pins a page that is mapped at `addr`. Only the first line can wait for the process.
-/// fn pin(addr: usize) -> Result<Pages> {
-///     let task: &kernel::task::CurrentTask = current!();
-///     let mm = Locked::of(task).ok_or(EFAULT)?;
-///     Pages::pin(&mm, addr, 1, false)
-/// }
-/// ```
 pub struct Locked<'a> {
     /// The lock. Cannot be sent to another task.
     guard: MmapReadGuard<'a>,

@@ -6,33 +6,6 @@
 //! `ext_module_param_str()`, which returns a value by name. If a parameter is writable, the module
 //! also defines `ext_module_params_lock()` and `ext_module_params_unlock()`. While the lock is held
 //! the kernel does not replace a value. See `rust/helpers/params.h`.
-//!
-//! # Examples
-//!
-//! ```
-//! use crate::ext::base::params;
-//!
-//! /// Returns whether `name` is one of the names in the writable parameter `clients`.
-//! fn is_listed(name: &[u8]) -> bool {
-//!     params::with_string(c"clients", |list| {
-//!         list.is_some_and(|list| list.to_bytes().split(|&c| c == b',').any(|item| item == name))
-//!     })
-//! }
-//!
-//! /// Returns whether the read-only parameter `mode` is `none`.
-//! fn is_disabled() -> bool {
-//!     params::string(c"mode") == "none"
-//! }
-//!
-//! /// Accepts a value only if it is a known mode.
-//! fn check(_name: &CStr, value: &CStr) -> Result {
-//!     match value.to_bytes() {
-//!         b"" | b"auto" | b"none" => Ok(()),
-//!         _ => Err(EINVAL),
-//!     }
-//! }
-//! crate::check_params!(check);
-//! ```
 
 use kernel::{
     error::from_result,

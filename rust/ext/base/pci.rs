@@ -4,35 +4,6 @@
 //! ids, recovery from errors, options of one function, lookup of a function.
 //!
 //! C header: [`include/linux/pci.h`](srctree/include/linux/pci.h).
-//!
-//! # Examples
-//!
-//! ```
-//! use crate::ext::base::pci::{self, Bar, BarRange};
-//! use kernel::device::Core;
-//!
-//! /// Claims the first memory BAR of `dev`, in `probe()`.
-//! fn claim(dev: &kernel::pci::Device<Core<'_>>) -> Result<Bar> {
-//!     pci::enable_mem(dev)?;
-//!     for index in 0..pci::BARS {
-//!         let bar = Bar::new(dev, index)?;
-//!         if bar.is_mem() && bar.size() > 0 {
-//!             pci::request_bar(dev, index, c"example")?;
-//!             return Ok(bar);
-//!         }
-//!     }
-//!     Err(ENODEV)
-//! }
-//!
-//! /// Returns the function to which the physical address `phys` belongs.
-//! fn owner(phys: u64) -> Option<(u32, u8, u8)> {
-//!     BarRange::of(phys).map(|bar_range| pci::address(bar_range.dev()))
-//! }
-//!
-//! if let Some(dev) = pci::at(0, 0, 0) {
-//!     assert_eq!(pci::address(&dev), (0, 0, 0));
-//! }
-//! ```
 
 mod bar_range;
 #[cfg(ext_p2pdma)]

@@ -4,29 +4,6 @@
 //! [`Event`] while its [`Registration`] exists.
 //!
 //! C header: [`include/linux/device/bus.h`](srctree/include/linux/device/bus.h).
-//!
-//! # Examples
-//!
-//! ```
-//! use crate::ext::base::pci_watch::{Event, Registration, Watcher};
-//! use kernel::{pci, sync::Arc};
-//!
-//! struct Log;
-//!
-//! impl Watcher for Log {
-//!     fn event(&self, dev: &pci::Device, event: Event) {
-//!         if event == Event::Unbinding {
-//!             dev_info!(dev, "its driver is about to be unbound\n");
-//!         }
-//!     }
-//! }
-//!
-//! let log = Arc::new(Log, GFP_KERNEL)?;
-//! let registration = KBox::pin_init(Registration::new(log), GFP_KERNEL)?;
-//! // No event is delivered after this.
-//! drop(registration);
-//! # Ok::<(), Error>(())
-//! ```
 
 use kernel::{
     bindings,

@@ -3,19 +3,6 @@
 //! Device memory that a process has mapped without struct pages, through a BAR's file in sysfs.
 //!
 //! C header: [`include/linux/mm.h`](srctree/include/linux/mm.h).
-//!
-//! # Examples
-//!
-//! ```
-//! use crate::ext::base::{pci::BarRange, pfnmap};
-//! use kernel::mm::MmWithUser;
-//!
-//! /// Returns the BAR that the process has mapped at `addr`.
-//! fn bar_at(mm: &MmWithUser, addr: usize) -> Result<Option<BarRange>> {
-//!     let segments = pfnmap::physical(&mm.mmap_read_lock(), addr, 1, false)?;
-//!     Ok(segments.first().and_then(|first| BarRange::of(first.addr)))
-//! }
-//! ```
 
 use super::{
     sg::{

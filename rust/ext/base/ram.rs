@@ -4,21 +4,6 @@
 //! table. Used by clients without a device, for examples and tests.
 //!
 //! C header: [`include/linux/gfp.h`](srctree/include/linux/gfp.h).
-//!
-//! # Examples
-//!
-//! ```
-//! use crate::ext::base::{ram::{Pages, Part}, sg::PageTable};
-//! use kernel::{device, sync::Arc};
-//!
-//! /// Maps the second half of new memory for `dev`.
-//! fn second_half(dev: &device::Device) -> Result<PageTable<Part>> {
-//!     let pages = Arc::new(Pages::new(8)?, GFP_KERNEL)?;
-//!     let mut table = Pages::table(&pages, 4..pages.count())?;
-//!     table.map(dev)?;
-//!     Ok(table)
-//! }
-//! ```
 
 use super::sg::{
     PageTable,

@@ -2,20 +2,6 @@
 
 //! A vector without an allocation for a single element. Used for lists that usually have a single
 //! element.
-//!
-//! # Examples
-//!
-//! ```
-//! use crate::ext::base::small_vec::SmallVec;
-//!
-//! let mut v = SmallVec::new();
-//! v.push(1, GFP_KERNEL)?;
-//! assert_eq!(*v, [1]);
-//! // This allocates.
-//! v.push(2, GFP_KERNEL)?;
-//! assert_eq!(*v, [1, 2]);
-//! # Ok::<(), Error>(())
-//! ```
 
 use core::{
     mem,

@@ -5,25 +5,6 @@
 //!
 //! The main type is [`Snapshot`]. Used for lists that are read by every registration and seldom
 //! change.
-//!
-//! # Examples
-//!
-//! ```
-//! use crate::ext::base::snapshot::Snapshot;
-//! use kernel::sync::Arc;
-//!
-//! static LIMIT: Snapshot<usize> = Snapshot::new();
-//!
-//! assert!(LIMIT.load().is_none());
-//! LIMIT.replace(Some(Arc::new(4, GFP_KERNEL)?));
-//! assert_eq!(LIMIT.load().as_deref(), Some(&4));
-//! assert_eq!(LIMIT.with(|limit| limit + 1), Some(5));
-//! LIMIT.replace(None);
-//!
-//! // Until the end of the block.
-//! let _limit = LIMIT.publish(Arc::new(5, GFP_KERNEL)?);
-//! # Ok::<(), Error>(())
-//! ```
 
 use core::{
     marker::PhantomData,

@@ -7,39 +7,6 @@
 //! [`chardev`](super::chardev), and to recognize memory that a process has mapped.
 //!
 //! C header: [`include/linux/mm.h`](srctree/include/linux/mm.h).
-//!
-//! # Examples
-//!
-//! ```
-//! use crate::ext::base::{ram::Pages, vma};
-//! use kernel::{
-//!     mm::{virt::VmaRef, MmWithUser},
-//!     sync::Arc,
-//! };
-//!
-//! /// Memory behind a mapping.
-//! struct Memory(Pages);
-//!
-//! impl vma::Mapping for Memory {
-//!     fn fault(&self, fault: &vma::Fault<'_>) -> Result {
-//!         fault.map(|i| self.0.get(i))
-//!     }
-//! }
-//!
-//! static VM_OPS: vma::Ops<Memory> = vma::Ops::new();
-//!
-//! /// Returns the memory that the process has mapped at `addr`, and the offset of `addr` in it.
-//! fn find(mm: &MmWithUser, addr: usize) -> Option<(Arc<Memory>, usize)> {
-//!     let found = VM_OPS.find(&mm.mmap_read_lock(), addr)?;
-//!     let offset = found.offset(addr);
-//!     Some((found.data, offset))
-//! }
-//!
-//! /// Returns whether `vma` is a shared mapping from offset 0, in which only pages are mapped.
-//! fn is_suitable(vma: &VmaRef) -> bool {
-//!     vma::is_shared(vma) && vma::pgoff(vma) == 0 && !vma::is_mixed(vma)
-//! }
-//! ```
 
 use crate::shared::bindings::helpers;
 use core::marker::PhantomData;

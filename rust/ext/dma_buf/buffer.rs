@@ -2,23 +2,6 @@
 
 //! A dma-buf of any exporter. [`Buffer`] is a reference to the dma-buf. Used to register a dma-buf
 //! of another driver, and to name a part of a dma-buf.
-//!
-//! # Examples
-//!
-//! ```
-//! use crate::ext::dma_buf::Buffer;
-//!
-//! /// Has `import` use the dma-buf behind the descriptor `fd` of the calling process, if it may be
-//! /// written to.
-//! fn import(fd: i32, import: impl Fn(i32) -> Result + Sync) -> Result {
-//!     let buffer = Buffer::from_fd(fd)?;
-//!     if !buffer.is_writable() {
-//!         return Err(EACCES);
-//!     }
-//!     pr_info!("{} bytes of {}\n", buffer.size(), buffer.exporter());
-//!     buffer.import(import)
-//! }
-//! ```
 
 use super::{
     exporter::Buf,

@@ -36,25 +36,6 @@ struct State {
 /// The time used by waits is regained at the rate at which time passes without a wait. So
 /// revocations that take `t` without waits wait 30 s + `t` at most, whatever the number of
 /// dma-bufs, and a revocation long after all others has the whole time.
-///
-/// # Examples
-///
-/// ```
-/// use crate::ext::dma_buf::{FenceBudget, Revoker};
-/// use kernel::prelude::*;
-/// use pin_init::stack_pin_init;
-///
-/// /// Revokes the memory of many exports.
-/// fn revoke(revokers: &[Revoker]) -> Result {
-///     stack_pin_init!(let fences = FenceBudget::new());
-///     for revoker in revokers {
-///         revoker.begin_revoke(|invalidate| invalidate());
-///     }
-///     revokers
-///         .iter()
-///         .try_for_each(|revoker| revoker.wait_revoked(&fences))
-/// }
-/// ```
 #[pin_data]
 pub struct FenceBudget {
     #[pin]

@@ -195,18 +195,6 @@ impl Run {
 /// Returns `EFAULT` if a dma-buf is mapped only at a part of the range, if a part of the range is
 /// not readable, or if the offset is not known.
 ///
-/// # Examples
-///
-/// ```
-/// use crate::ext::dma_buf::{mapped, Part};
-///
-/// /// Returns whether the process may have memory of its dma-bufs written by a device.
-/// fn may_be_written(addr: usize, len: usize) -> Result<bool> {
-///     let part: Option<Part> = mapped(addr, len)?;
-///     Ok(part.is_some_and(|part| part.writable))
-/// }
-/// ```
-///
 /// Context: process context; may sleep. Takes the `mmap_lock`.
 pub fn mapped(addr: usize, len: usize) -> Result<Option<Part>> {
     let end = addr.checked_add(len).ok_or(EFAULT)?;

@@ -7,32 +7,6 @@
 //! [`Pool`] share dma-bufs, and the memory belongs to the attachment: an [`Import`] is the memory
 //! of one attachment. There is one shared dma-buf for each CPU, so that tasks on different CPUs do
 //! not wait for the same reservation lock. Used for the MRs of a device.
-//!
-//! # Examples
-//!
-//! ```
-//! use crate::ext::{
-//!     base::{sg::Segment, small_vec::SmallVec},
-//!     dma_buf::{Import, Importer, Mismatch, Pool, Requirements},
-//! };
-//! use kernel::device;
-//!
-//! /// Lets the function `import` of the driver of `dev` import `segments`.
-//! fn give(
-//!     segments: SmallVec<Segment>,
-//!     dev: &device::Device,
-//!     import: impl Fn(i32) -> Result + Sync,
-//! ) -> Result<Import> {
-//!     let pool = Pool::new(dev)?;
-//!     let requirements = Requirements { revocable: true, peer2peer: false };
-//!     let (imported, handle) = pool.import(segments, requirements, import)?;
-//!     if handle.importer() == Importer::Rejected(Mismatch::NotRevocable) {
-//!         dev_warn!(dev, "the driver pins dma-bufs\n");
-//!     }
-//!     imported?;
-//!     Ok(handle)
-//! }
-//! ```
 
 use super::{
     attachment::Attachment,

@@ -11,20 +11,6 @@
 //!
 //! A page that still has a user when freed goes to the kernel's pool with the last reference, and
 //! from the kernel's pool into the next block.
-//!
-//! # Examples
-//!
-//! ```
-//! use crate::ext::p2pdma::{Function, Provider};
-//! use kernel::{device::Bound, pci};
-//!
-//! /// Makes the first MiB of each of two BARs peer-to-peer memory of one function.
-//! fn provide(dev: &pci::Device<Bound>) -> Result<[Provider; 2]> {
-//!     let function = Function::new(dev)?;
-//!     let provider = |bar| Provider::new(&function, dev, bar, 0..1 << 20);
-//!     Ok([provider(2)?, provider(4)?])
-//! }
-//! ```
 
 use super::gen_pool::GenPool;
 use crate::shared::{

@@ -4,23 +4,6 @@
 //! [`GenPool`] is the pool. Used by [`p2pdma`](super).
 //!
 //! C header: [`include/linux/genalloc.h`](srctree/include/linux/genalloc.h).
-//!
-//! # Examples
-//!
-//! ```
-//! use crate::ext::p2pdma::gen_pool::GenPool;
-//!
-//! let mut pool = GenPool::new(0x1000..0x1100)?;
-//! assert_eq!(pool.alloc(1, 1), Some(0x1000));
-//! // The first multiple of 64 with 64 free numbers.
-//! assert_eq!(pool.alloc(64, 64), Some(0x1040));
-//! assert_eq!(pool.available(), 191);
-//! assert_eq!(pool.free_run(0x1000), Some(0x1001..0x1040));
-//! // SAFETY: They were allocated above.
-//! unsafe { pool.free(0x1040, 64) };
-//! assert_eq!(pool.free_run(0x1000), Some(0x1001..0x1100));
-//! # Ok::<(), Error>(())
-//! ```
 
 use crate::shared::bindings::helpers;
 use core::{

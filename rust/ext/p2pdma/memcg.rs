@@ -13,18 +13,6 @@ use kernel::prelude::*;
 /// Exceeding the limit in a `GFP_KERNEL_ACCOUNT` allocation invokes the OOM killer. Checking first
 /// makes a small request fail with `ENOMEM` instead.
 ///
-/// # Examples
-///
-/// ```
-/// use crate::ext::p2pdma::memcg;
-///
-/// /// Creates an object for a process.
-/// fn create() -> Result<KVec<u64>> {
-///     memcg::check_headroom(4096)?;
-///     Ok(KVec::with_capacity(100, GFP_KERNEL_ACCOUNT)?)
-/// }
-/// ```
-///
 /// Context: process context; may sleep.
 pub fn check_headroom(bytes: usize) -> Result {
     // SAFETY: The function needs a context that may sleep, as this function does.

@@ -2,26 +2,6 @@
 
 //! Scatter-gather tables of device memory that has no struct pages. [`MmioTable`] is the table of
 //! parts of one BAR.
-//!
-//! # Examples
-//!
-//! ```
-//! use crate::ext::{
-//!     base::{pci::BarRange, sg::Segment, small_vec::SmallVec},
-//!     p2pdma::mmio_table::MmioTable,
-//! };
-//! use kernel::{device, page::PAGE_SIZE};
-//!
-//! /// Maps the first page of `window` for `dev`.
-//! fn first_page(window: &BarRange, dev: &device::Device) -> Result<MmioTable> {
-//!     let page = Segment { addr: window.phys().start, len: PAGE_SIZE as u64 };
-//!     let mut segments = SmallVec::new();
-//!     segments.push(page, GFP_KERNEL)?;
-//!     let mut table = MmioTable::new(segments, window)?;
-//!     table.map(dev)?;
-//!     Ok(table)
-//! }
-//! ```
 
 use super::Route;
 use crate::shared::ext::{

@@ -3,28 +3,6 @@
 //! The orchestrator of peer-to-peer DMA: routes and distances between devices.
 //!
 //! C header: [`include/linux/pci-p2pdma.h`](srctree/include/linux/pci-p2pdma.h).
-//!
-//! # Examples
-//!
-//! ```
-//! use crate::ext::p2pdma::{self, Route};
-//! use kernel::{device, pci};
-//!
-//! /// Logs how `client` reaches the memory of `provider`.
-//! fn report(provider: &pci::Device, client: &device::Device) {
-//!     match p2pdma::route(provider, client) {
-//!         Ok((Route::Bridges, distance)) => dev_info!(client, "distance {}\n", distance),
-//!         Ok((Route::HostBridge, _)) => dev_info!(client, "through the host bridge\n"),
-//!         Err(obstacle) => dev_info!(client, "no route: {}\n", obstacle.as_str()),
-//!     }
-//! }
-//!
-//! /// Returns the distance of `client` from the nearest published memory.
-//! fn nearest(client: &device::Device) -> Result<Option<u32>> {
-//!     let provider = p2pdma::find(&[client])?;
-//!     Ok(provider.and_then(|provider| p2pdma::distance(&provider, client).ok()))
-//! }
-//! ```
 
 use crate::shared::{
     bindings::helpers,

@@ -2,22 +2,6 @@
 
 //! Allocated pages of peer-to-peer memory. [`Pages`] is an allocation, and [`PageRefs`] keeps
 //! parts of allocations in use.
-//!
-//! # Examples
-//!
-//! ```
-//! use crate::ext::{base::sg::PageTable, p2pdma::{PageRefs, Pages}};
-//! use kernel::{device, sync::Arc};
-//!
-//! /// Maps the first two of `pages` for `dev`. They are in use until the table is dropped.
-//! fn map(pages: &Arc<Pages>, dev: &device::Device) -> Result<PageTable<PageRefs>> {
-//!     let mut pinned = PageRefs::new();
-//!     pinned.push(pages, 0..2)?;
-//!     let mut table = PageTable::new(pinned)?;
-//!     table.map(dev)?;
-//!     Ok(table)
-//! }
-//! ```
 
 use super::{
     function::{

@@ -2,18 +2,6 @@
 
 //! Limits of a resource for each user. A [`Quota`] counts the bytes of all users, and a [`Charge`]
 //! is the part of one user. Used for device memory.
-//!
-//! # Examples
-//!
-//! ```
-//! use crate::ext::p2pdma::quota::{Charge, Quota};
-//! use kernel::sync::Arc;
-//!
-//! /// Allows each user 64 MiB. The result must be kept as long as the resource.
-//! fn charge(quota: &Arc<Quota>, bytes: u64) -> Result<Charge> {
-//!     Quota::charge(quota, bytes, 64 << 20)
-//! }
-//! ```
 
 use crate::shared::{
     bindings::helpers,

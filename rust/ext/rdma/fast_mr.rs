@@ -4,37 +4,6 @@
 //!
 //! [`FastMr`] is such an MR before a user owns the MR; [`FastRegKey`] has the keys for work
 //! requests. Used to register memory on devices that cannot import a dma-buf.
-//!
-//! # Examples
-//!
-//! ```
-//! use crate::ext::{
-//!     base::sg::{Borrowed, Table},
-//!     rdma::{drain_software_copies, Access, FastMr, FastRegKey, LoopbackQp, Pd, UserMr},
-//! };
-//!
-//! /// Registers one page of `table` at `iova`.
-//! fn register(
-//!     pd: &Pd,
-//!     qp: &LoopbackQp,
-//!     table: &Table<Borrowed<'_>>,
-//!     iova: u64,
-//!     access: Access,
-//! ) -> Result<(UserMr, FastRegKey)> {
-//!     let mut mr = FastMr::alloc(pd, 1)?;
-//!     mr.map(table, 0, 4096, iova, 4096)?;
-//!     let key = mr.key();
-//!     qp.register(&key, access)?;
-//!     Ok((mr.into_user(), key))
-//! }
-//!
-//! /// Ends all access through the MR.
-//! fn fence(pd: &Pd, qp: &LoopbackQp, key: &FastRegKey) -> Result {
-//!     key.as_fast_reg(|| qp.invalidate(key))?;
-//!     drain_software_copies(pd.device());
-//!     Ok(())
-//! }
-//! ```
 
 use super::{
     ib_device::Device,

@@ -4,21 +4,6 @@
 //!
 //! [`Device`] wraps the C object, and [`Name`] is the name of a device. Used by all code that
 //! handles a registration.
-//!
-//! # Examples
-//!
-//! ```
-//! use crate::ext::rdma::Device;
-//!
-//! /// Returns whether `dev` can register memory by one of the two methods.
-//! fn is_suitable(dev: &Device) -> bool {
-//!     let pages = dev.page_sizes() & 4096 != 0 && dev.fast_reg_limits().pages > 0;
-//!     let by_request = dev.has_fast_reg() && dev.ib_port().is_some() && pages;
-//!     let by_dma_buf = dev.has_dma_buf() && !dev.is_virt_dma();
-//!     pr_info!("{} (driver {})\n", dev.name(), dev.driver());
-//!     &*dev.name() != "rxe0" && (by_request || by_dma_buf)
-//! }
-//! ```
 
 use super::quirks::{
     FastRegLimits,

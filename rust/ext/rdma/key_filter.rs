@@ -5,19 +5,6 @@
 //! The functions in `rust/c/interpose.c` test the key of each MR that is deregistered. The filter
 //! counts the keys by their hash. If a count is 0, no key with this hash is in the filter. With n keys in
 //! the filter, at most n of 4,096 tests of other keys find a count that is not 0.
-//!
-//! # Examples
-//!
-//! ```
-//! use crate::ext::rdma::key_filter::KeyFilter;
-//!
-//! let filter = KeyFilter::new()?;
-//! filter.insert(7);
-//! assert!(filter.may_contain(7));
-//! filter.remove(7);
-//! assert!(!filter.may_contain(7));
-//! # Ok::<(), Error>(())
-//! ```
 
 use crate::shared::bindings::helpers;
 use kernel::{

@@ -4,30 +4,6 @@
 //!
 //! [`Pd`] and [`Mr`] wrap the C objects; [`UserMr`] is an MR for a user, and [`Access`] the access
 //! flags.
-//!
-//! # Examples
-//!
-//! ```
-//! use crate::ext::rdma::{Access, Device, Mr, Pd, UserMr};
-//!
-//! /// Deregisters an MR that is not on `dev` or does not have the expected key.
-//! fn check(dev: &Device, pd: &Pd, mr: UserMr, lkey: u32) -> Result<UserMr> {
-//!     if pd.device().is(dev) && mr.as_mr().lkey() == lkey {
-//!         return Ok(mr);
-//!     }
-//!     mr.discard(pd)?;
-//!     Err(EINVAL)
-//! }
-//!
-//! /// Returns whether two MRs are the same.
-//! fn same(a: &Mr, b: &Mr) -> bool {
-//!     a.id() == b.id()
-//! }
-//!
-//! assert!(!Access(0).is_writable());
-//! assert!(Access(0).for_dma_buf().is_some());
-//! assert!(Access(0).for_fast_reg() == Some(Access(0)));
-//! ```
 
 use super::{
     ib_device::Device,

@@ -4,19 +4,6 @@
 //!
 //! The main type is [`LoopbackQp`]. Used to register and invalidate fast-registration MRs, one
 //! queue pair for each PD.
-//!
-//! # Examples
-//!
-//! ```
-//! use crate::ext::rdma::{Access, FastRegKey, LoopbackQp, Pd};
-//!
-//! /// Registers an MR and invalidates it again.
-//! fn cycle(pd: &Pd, key: &FastRegKey, access: Access) -> Result {
-//!     let qp = LoopbackQp::new(pd)?;
-//!     qp.register(key, access)?;
-//!     qp.invalidate(key)
-//! }
-//! ```
 
 use super::{
     fast_mr::FastRegKey,

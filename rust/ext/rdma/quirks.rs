@@ -5,17 +5,6 @@
 //! The facts are from the sources of the drivers in the kernels of `scripts/kernels`;
 //! Documentation/hazards.rst has the reasons. All code that depends on a driver asks
 //! [`Device::quirks`](super::Device::quirks).
-//!
-//! # Examples
-//!
-//! ```
-//! use crate::ext::rdma::Device;
-//!
-//! /// Returns whether the driver may be called for memory that the driver possibly cannot pin.
-//! fn may_try(dev: &Device) -> bool {
-//!     !dev.quirks().logs_failed_pins
-//! }
-//! ```
 
 use crate::shared::bindings::rdma;
 use kernel::prelude::*;

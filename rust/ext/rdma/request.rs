@@ -4,28 +4,6 @@
 //!
 //! [`Request`] has the arguments of one call, and [`Change`] says what a re-registration changes.
 //! Used by the [`Hooks`](super::Hooks).
-//!
-//! # Examples
-//!
-//! ```
-//! use crate::ext::rdma::{Change, Request, UserMr};
-//!
-//! /// Registers the memory of the dma-buf `fd` instead of the addresses in `req`.
-//! fn register(req: &Request<'_>, fd: i32) -> Result<Option<UserMr>> {
-//!     let Some(access) = req.access.for_dma_buf() else {
-//!         return Ok(None);
-//!     };
-//!     if req.has_dmah() || req.ucontext().is_none() {
-//!         return Ok(None);
-//!     }
-//!     req.import(fd, 0, access).map(Some)
-//! }
-//!
-//! /// Returns the length of an MR of `old` bytes after a re-registration.
-//! fn new_length(req: &Request<'_>, change: Change, old: u64) -> u64 {
-//!     if change.range() { req.length } else { old }
-//! }
-//! ```
 
 use super::{
     ib_device::Device,

@@ -1,17 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Self-test of fast registration: whether a device registers and invalidates a page by work request.
-//!
-//! # Examples
-//!
-//! ```
-//! use crate::ext::rdma::{self_test, Device};
-//!
-//! /// Fails if `dev` cannot be served by fast registration.
-//! fn check(dev: &Device) -> Result {
-//!     self_test(dev).inspect_err(|e| pr_warn!("{}: self-test failed: {:?}\n", dev.name(), e))
-//! }
-//! ```
 
 use super::{
     fast_mr::FastMr,

@@ -6,20 +6,6 @@
 //! the functions of this module that kernel code calls by a replaced pointer, and a [`TextRef`]
 //! is a reference to the module's text with these functions. Used by
 //! the interposed verbs and by the hook on `ib_umem_get_desc()`.
-//!
-//! # Examples
-//!
-//! ```
-//! use crate::ext::task::TextRef;
-//!
-//! let text = TextRef::new()?;
-//! let other = text.clone();
-//! // Does not wait, as a reference is left.
-//! drop(other);
-//! // Waits until no call is in the functions.
-//! drop(text);
-//! # Ok::<(), Error>(())
-//! ```
 
 use super::id::TaskId;
 use crate::shared::bindings::helpers;

@@ -50,14 +50,6 @@ impl Comm {
     /// Returns the name of the current task.
     ///
     /// Context: any.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use crate::ext::task::Comm;
-    ///
-    /// pr_info!("called by {}\n", &*Comm::current());
-    /// ```
     pub fn current() -> Self {
         // SAFETY: The current task exists; only the address is taken.
         let comm = unsafe { &raw const (*Task::current_raw()).comm };

@@ -8,28 +8,6 @@
 //! [`size`] of an address space.
 //!
 //! C header: [`include/linux/mmu_notifier.h`](srctree/include/linux/mmu_notifier.h).
-//!
-//! # Examples
-//!
-//! ```
-//! use crate::ext::task::per_mm::PerMm;
-//! use kernel::sync::{
-//!     atomic::{Atomic, Relaxed},
-//!     Arc,
-//! };
-//!
-//! /// Counts the calls of a process.
-//! fn count(calls: &PerMm<Atomic<u64>>) -> Result<u64> {
-//!     let count = calls.get_or_insert_with(|| Ok(Arc::new(Atomic::new(0), GFP_KERNEL)?))?;
-//!     Ok(count.fetch_add(1, Relaxed) + 1)
-//! }
-//!
-//! let calls = PerMm::new()?;
-//! count(&calls)?;
-//! // Forgets all processes.
-//! drop(calls);
-//! # Ok::<(), Error>(())
-//! ```
 
 use core::{
     marker::PhantomData,

@@ -7,19 +7,6 @@
 //! A [`ReturnProbe`] is a kretprobe that is armed only while calls are watched, and for a second
 //! more. Otherwise the probe costs the callers of the function nothing. Used for drivers that
 //! ignore a failed invalidation.
-//!
-//! # Examples
-//!
-//! ```
-//! use crate::ext::task::return_probe::ReturnProbe;
-//!
-//! /// Calls `f`, and fails if a call of the function `symbol` in it has failed.
-//! fn strictly(symbol: &'static CStr, f: &dyn Fn()) -> Result {
-//!     let probe = ReturnProbe::new(symbol)?;
-//!     let armed = probe.arm()?;
-//!     armed.watch(f)
-//! }
-//! ```
 
 use crate::shared::bindings::helpers;
 use core::{

@@ -5,31 +5,6 @@
 //! C header: [`include/linux/tracepoint.h`](srctree/include/linux/tracepoint.h). A caller measures
 //! the time only with a [`Timer`], which does nothing while the tracepoint is off. Without
 //! `CONFIG_TRACEPOINTS` all tracepoints are off. Context: any.
-//!
-//! # Examples
-//!
-//! ```
-//! use crate::ext::task::trace::{
-//!     Event, Point, Timer, //
-//! };
-//!
-//! /// Calls `register`, and records the registration of a page by the client `gpu`.
-//! fn traced(addr: u64, register: impl FnOnce() -> Result<u32>) -> Result<u32> {
-//!     let timer = Timer::start(Point::Register);
-//!     let lkey = register()?;
-//!     timer.end(&Event {
-//!         client: Some("gpu"),
-//!         device: None,
-//!         lkey,
-//!         addr,
-//!         length: 4096,
-//!         pid: current!().pid(),
-//!         result: Ok(()),
-//!         cause: "",
-//!     });
-//!     Ok(lkey)
-//! }
-//! ```
 
 use crate::shared::bindings::helpers;
 use kernel::{

@@ -106,18 +106,6 @@ where
 /// table already, and so no worker waits for another worker.
 ///
 /// Context: may sleep; see the module documentation for locks.
-///
-/// # Examples
-///
-/// ```
-/// use crate::ext::task::worker;
-/// use kernel::{fs::File, static_lock_class, sync::aref::ARef};
-///
-/// /// Calls `import` with a file descriptor that the process cannot see.
-/// fn import_in_worker(file: &ARef<File>, import: fn(i32) -> Result) -> Result {
-///     worker::run(static_lock_class!(), |worker| worker.with_fd(file, import))?
-/// }
-/// ```
 pub fn run<T, F>(class: Pin<&'static LockClassKey>, f: F) -> T
 where
     T: Send,

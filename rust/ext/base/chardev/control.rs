@@ -2,28 +2,6 @@
 
 //! A character device with ioctls only, without an object behind the node. A driver implements
 //! [`Control`] and keeps a [`Registration`].
-//!
-//! # Examples
-//!
-//! ```
-//! use crate::ext::base::chardev::control::{Control, Registration};
-//!
-//! struct Example;
-//!
-//! impl Control for Example {
-//!     const NAME: &'static CStr = c"example";
-//!     const MODE: u16 = 0o600;
-//!
-//!     fn ioctl(_cmd: u32, _arg: usize) -> Result<isize> {
-//!         Err(ENOTTY)
-//!     }
-//! }
-//!
-//! let registration = KBox::pin_init(Registration::<Example>::new(), GFP_KERNEL)?;
-//! // Removes /dev/example.
-//! drop(registration);
-//! # Ok::<(), Error>(())
-//! ```
 
 use super::misc::Misc;
 use core::{

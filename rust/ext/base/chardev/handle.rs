@@ -4,22 +4,6 @@
 //!
 //! [`Opened`] is the file on which an ioctl was called, and creates further files with
 //! [`Opened::handle`].
-//!
-//! # Examples
-//!
-//! ```
-//! use crate::ext::base::chardev::{Device, Opened};
-//! use kernel::{bindings, fs::file::FileDescriptorReservation, sync::Arc};
-//!
-//! /// Handles an ioctl on `file` that returns a file descriptor of `part`.
-//! fn open_part<T: Device>(file: Opened<'_>, part: Arc<T>) -> Result<isize> {
-//!     let handle = file.handle(c"[example]", part)?;
-//!     let fd = FileDescriptorReservation::get_unused_fd_flags(bindings::O_CLOEXEC)?;
-//!     let number = fd.reserved_fd();
-//!     fd.fd_install(handle);
-//!     Ok(number as isize)
-//! }
-//! ```
 
 use super::{
     AddressSpace,

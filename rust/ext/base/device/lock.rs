@@ -18,18 +18,6 @@ pub struct Locked<'a>(&'a device::Device);
 /// Takes the lock of `dev`, or returns `None` if another task holds the lock: a driver may be being
 /// bound or unbound.
 ///
-/// # Examples
-///
-/// ```
-/// use crate::ext::base::device::try_lock;
-/// use kernel::device;
-///
-/// /// Returns whether no driver is being bound to `dev` or unbound.
-/// fn is_settled(dev: &device::Device) -> bool {
-///     try_lock(dev).is_some()
-/// }
-/// ```
-///
 /// Context: may sleep.
 pub fn try_lock(dev: &device::Device) -> Option<Locked<'_>> {
     // SAFETY: `dev` is a valid device while it is borrowed.

@@ -22,18 +22,6 @@ use kernel::{
 
 /// Physical addresses in a memory BAR of any function.
 ///
-/// # Examples
-///
-/// ```
-/// use crate::ext::base::pci::BarRange;
-///
-/// /// Returns the number of the BAR that contains `phys`, and the size of the BAR.
-/// fn bar_of(phys: u64) -> Option<(u32, u64)> {
-///     let range = BarRange::of(phys)?;
-///     Some((range.index(), range.phys().end - range.phys().start))
-/// }
-/// ```
-///
 /// # Invariants
 ///
 /// `phys` lies in BAR `index` of `dev`, and the BAR was memory space when the object was created.

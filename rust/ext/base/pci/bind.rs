@@ -1,19 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Binding a driver to one function. [`Override`] keeps other drivers away from the function.
-//!
-//! # Examples
-//!
-//! ```
-//! use crate::ext::base::pci::{self, BindWith, Override, Recovery, Registration};
-//!
-//! /// Binds the driver to the function 0000:03:00.0, until the result is dropped.
-//! fn bind<T: Recovery + BindWith>(driver: &Registration<T>) -> Result<Override> {
-//!     let dev = pci::at(0, 3, 0).ok_or(ENXIO)?;
-//!     let (set, bound) = driver.bind(&dev)?;
-//!     bound.map(|()| set)
-//! }
-//! ```
 
 use super::{
     BindWith,

@@ -5,21 +5,6 @@
 //!
 //! A driver implements [`BindWith`], and gets an [`Attach`] to bind itself. Used by
 //! [`Registration`](super::Registration).
-//!
-//! # Examples
-//!
-//! ```
-//! use crate::ext::base::pci::{self, Attach};
-//!
-//! /// Binds the driver to the function that `text` names, if it is 0000:03:00.0.
-//! fn bind_with(driver: &Attach<'_>, text: &str) -> Result {
-//!     if text != "0000:03:00.0" {
-//!         return Err(EINVAL);
-//!     }
-//!     let dev = pci::at(0, 3, 0).ok_or(ENODEV)?;
-//!     driver.attach(&dev)
-//! }
-//! ```
 
 use crate::shared::ext::base::device::as_raw as device_raw;
 use core::marker::PhantomData;

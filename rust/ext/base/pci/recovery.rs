@@ -10,26 +10,6 @@
 //!
 //! C header: [`include/linux/pci.h`](srctree/include/linux/pci.h),
 //! Documentation/PCI/pci-error-recovery.rst.
-//!
-//! # Examples
-//!
-//! ```
-//! use crate::ext::base::pci::Recovery;
-//! use kernel::{device::Bound, pci};
-//!
-//! /// Logs when the memory of `dev` is not accessible, and when it is again.
-//! fn stopped(dev: &pci::Device<Bound>) {
-//!     dev_warn!(dev, "stopped\n");
-//! }
-//! fn resumed(dev: &pci::Device<Bound>) {
-//!     dev_info!(dev, "answers: {}\n", crate::ext::base::pci::answers(dev));
-//! }
-//!
-//! /// Whether a driver takes part.
-//! fn takes_part<T: Recovery>() -> bool {
-//!     T::HAS_STOP && T::HAS_RESUME
-//! }
-//! ```
 
 use super::{
     as_raw,

@@ -1,21 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Registration of a PCI driver.
-//!
-//! # Examples
-//!
-//! ```
-//! use crate::ext::base::pci::{BindWith, Recovery, Registration};
-//!
-//! /// Registers a driver, which binds all functions 10ee:9038.
-//! fn register<T: Recovery + BindWith>(
-//!     module: &'static ThisModule,
-//! ) -> Result<Pin<KBox<Registration<T>>>> {
-//!     let driver = KBox::pin_init(Registration::new(c"example", module), GFP_KERNEL)?;
-//!     driver.add_id(0x10ee, 0x9038)?;
-//!     Ok(driver)
-//! }
-//! ```
 
 use super::{
     bind_with::File,

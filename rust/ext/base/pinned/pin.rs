@@ -2,30 +2,6 @@
 
 //! Pinned pages of user memory that is peer-to-peer memory. [`Pages`] owns the pins. Used by
 //! clients for memory of another driver.
-//!
-//! # Examples
-//!
-//! ```
-//! use crate::ext::base::{mm, pinned::Pages, sg::PageTable};
-//! use core::ops::Range;
-//! use kernel::{device, page::PAGE_SIZE};
-//!
-//! /// Pins two pages of the BAR at `phys` that the process has mapped at `addr`, for `dev`.
-//! fn pin(
-//!     mm: &mm::Locked<'_>,
-//!     addr: usize,
-//!     phys: &Range<u64>,
-//!     dev: &device::Device,
-//! ) -> Result<PageTable<Pages>> {
-//!     let pages = Pages::pin(mm, addr, 2, true)?;
-//!     if pages.map_of_first().is_none() || !pages.all_within(phys) {
-//!         return Err(EFAULT);
-//!     }
-//!     let mut table = PageTable::new(pages)?;
-//!     table.map(dev)?;
-//!     Ok(table)
-//! }
-//! ```
 
 use crate::shared::{
     bindings::helpers,

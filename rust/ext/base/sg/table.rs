@@ -1,20 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! [`Table`], and [`PageTable`] for memory with struct pages.
-//!
-//! # Examples
-//!
-//! ```
-//! use crate::ext::base::sg::{PageTable, Segments};
-//! use kernel::device;
-//!
-//! /// Returns the number of bytes that `dev` gets of `memory`.
-//! fn bytes<T: Segments>(memory: T, dev: &device::Device) -> Result<u64> {
-//!     let mut table = PageTable::new(memory)?;
-//!     table.map(dev)?;
-//!     Ok(table.table().segments().map(|entry| entry.len).sum())
-//! }
-//! ```
 
 use super::{
     entries::{

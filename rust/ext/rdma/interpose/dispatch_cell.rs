@@ -22,20 +22,6 @@ pub enum Dispatch {
 }
 
 /// An atomic [`Dispatch`]. A concurrent registration uses the old or the new value.
-///
-/// # Examples
-///
-/// ```
-/// use crate::ext::rdma::{Dispatch, DispatchCell};
-///
-/// static DISPATCH: DispatchCell = DispatchCell::new(Dispatch::DriverOnly);
-///
-/// DISPATCH.want();
-/// assert_eq!(DISPATCH.get(), Dispatch::DriverFirst);
-/// DISPATCH.set(Dispatch::ClientsFirst);
-/// DISPATCH.unwant();
-/// assert_eq!(DISPATCH.get(), Dispatch::ClientsFirst);
-/// ```
 #[repr(transparent)]
 pub struct DispatchCell(Atomic<u32>);
 

@@ -52,18 +52,6 @@ fn unplaced() -> Option<UnplacedTask> {
 /// cannot be pinned: the MR gets a pinned umem, which cannot be revoked, instead of a dma-buf from the
 /// interposer.
 ///
-/// # Examples
-///
-/// ```
-/// use crate::ext::rdma::bypass;
-///
-/// let pinned = bypass(|| {
-///     // Call the driver here: the hook does not replace what it pins.
-///     true
-/// });
-/// assert!(pinned);
-/// ```
-///
 /// Context: that of `f`; may sleep.
 pub fn bypass<R>(f: impl FnOnce() -> R) -> R {
     let entry = bypassed().enter(TaskId::current());
