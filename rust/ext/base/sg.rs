@@ -15,7 +15,8 @@
 //!
 //! A client returns the `sg_table` of a `Table<Owned>`, or in C any other `sg_table`. The core has
 //! the `sg_table` in a [`ForeignTable`], checks the entries and takes the [`part`] that a process
-//! registers. Drivers get a `Table<Borrowed>` of the part.
+//! registers. Drivers get a `Table<Borrowed>` of the part: clients compare their table with what they
+//! have filled, so it is never cut in place.
 //!
 //! An entry is one of
 //!
