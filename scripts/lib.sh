@@ -82,6 +82,12 @@ need_root() {
 	[ "$(id -u)" = 0 ] || die "needs root (it mounts and chroots): run it with sudo"
 }
 
+# parts_of WHEN: the parts of a command in scripts/parts: "PART BUDGET AFTER COMMAND" each. any: of all.
+PARTS=${PARTS:-$TOP/scripts/parts}
+parts_of() {
+	awk -v when="$1" '/^[^#]/ && (when == "any" || index("," $1 ",", "," when ",")) { $1 = ""; print substr($0, 2) }' "$PARTS"
+}
+
 # in_cache DIR: prints its path below $CACHE. Guests and the trees of in_root see no other
 # directory but the checkout, so that one elsewhere is an error.
 in_cache() {

@@ -95,9 +95,13 @@ traced_calls() {
 	rmdir "$TRACE"
 }
 
-# must_fail COMMAND...
+# must_fail COMMAND...: the command fails; but it is there, and does not crash, and grep has a file to read.
 must_fail() {
-	if "$@"; then fail "succeeded: $*"; fi
+	local rc=0
+	"$@" || rc=$?
+	[ $rc != 0 ] || fail "succeeded: $*" || return
+	[ $rc -lt 126 ] || fail "crashed, or is missing: $*: status $rc" || return
+	[ "$1" != grep ] || [ $rc = 1 ] || fail "nothing to read: $*"
 }
 
 # refuses WORDS COMMAND...: the command fails, and its message matches WORDS.
@@ -170,9 +174,9 @@ host_sum() {
 	printf '%s\n' "${text%%$'\n'*}"
 }
 
-# sum: that of the first BAR. changes SUM: it is another one now.
+# sum: that of the first BAR. changes SUM [BAR]: it, or that of BAR, is another one now.
 sum() { host_sum a; }
-changes() { [ "$(sum)" != "$1" ]; }
+changes() { [ "$(host_sum "${2:-a}")" != "$1" ]; }
 
 # host_has BAR OUTPUT WORD: a line of OUTPUT that begins with WORD describes a pattern;
 # succeeds if the host finds that pattern in the file behind the BAR.

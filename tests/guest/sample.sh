@@ -9,6 +9,8 @@
 
 . ./steps.sh
 
+CHAIN=yes
+
 SAMPLE=/dev/$CLIENT
 INVALIDATE=/sys/kernel/debug/$CLIENT/invalidate
 

@@ -76,6 +76,22 @@ launch() {
 	wait_line "/tmp/$1" '^(running|holding|crowd)'
 }
 
+# tries_again NAME: waits until that process, started with -t, has tried once more from now on to use its
+# revoked MR. A try that is going on has begun before. tries NAME: how many it has made.
+tries_again() {
+	local before
+	before=$(tries "$1")
+	eventually eval "[ \$(tries $1) -ge $((before + 2)) ]"
+}
+tries() { grep -c '^denied$' "/tmp/$1" || true; }
+
+# in_core PID: the task runs or waits in a function of the core. waits_in_core PID: of the frames of its stack in the core and in mlx5_ib the innermost one is in the core.
+in_core() { grep -qF '[ib_peer_mem]' "/proc/$1/stack"; }
+waits_in_core() {
+	local frame
+	frame=$(grep -m 1 -F -e '[ib_peer_mem]' -e '[mlx5_ib]' "/proc/$1/stack") && [[ $frame = *'[ib_peer_mem]' ]]
+}
+
 # ended PID: waits for it, WAIT_LIMIT at most; returns its exit status.
 ended() {
 	eventually gone "$1"

@@ -121,7 +121,7 @@ merged() {
 	printf '%#x+%#x\n' $((start)) $((end - start))
 }
 
-test_whole_bar() {
+test_mr_of_the_whole_bar() {
 	local device end took
 	device=$(adapter_at "$NEAR")
 	took_ms in_a a "$device" 0 $SIZE_A
@@ -218,7 +218,7 @@ test_memory_cgroup() {
 	umount -l /tmp/cgroup
 }
 
-test_one_byte() {
+test_one_byte_of_a_page() {
 	local device
 	device=$(adapter_at "$NEAR")
 	in_a a "$device" $((1 << 20 | 4095)) 1
@@ -228,7 +228,7 @@ test_one_byte() {
 }
 
 # No CPU touches the second BAR: the adapter wrote what is in it.
-test_bar_to_bar() {
+test_from_bar_to_bar() {
 	local device from
 	device=$(adapter_at "$NEAR")
 	in_a a "$device" $OFFSET $LENGTH

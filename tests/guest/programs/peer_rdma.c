@@ -225,6 +225,7 @@ static int stays_revoked(struct options *o, struct ibv_mr *local, struct ibv_mr 
 				return 1;
 		}
 		tries++;
+		printf("denied\n");
 		usleep(20000);
 	} while (!stop && time(NULL) < end);
 	printf("still revoked after %d more reads and writes\n", tries);

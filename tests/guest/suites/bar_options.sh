@@ -7,6 +7,12 @@
 
 PARAMETERS=/sys/module/io_peer_mem/parameters
 
+# Without parameters.
+before_test() {
+	unload_io
+	load_bars
+}
+
 # --- ranges= ---
 
 test_range_of_a_bar() {

@@ -9,6 +9,8 @@ PARAMETERS=/sys/module/io_peer_mem/parameters
 
 # --- which functions and BARs are used, and how ---
 
+before_test() { load_bars; }
+
 # bus_master BDF: bit 2 of the command register.
 bus_master() { echo $((0x$(setpci -s "$1" COMMAND) & 4)); }
 

@@ -22,6 +22,9 @@ test_negation_fails() {
 	must_fail true
 	true
 }
+test_a_crash_is_no_failure() { must_fail bash -c 'kill -SEGV $$'; }
+test_a_missing_program_is_no_refusal() { refuses 'not found' no_such_program; }
+test_a_missing_file_has_no_such_line() { must_fail grep line /no/such/file; }
 warn() { echo "WARNING: CPU: 0 PID: 1 at made/up.c:$1" >/dev/kmsg; }
 test_warns_in_the_kernel_log() { warn 2; }
 test_permits_a_warning() {

@@ -14,16 +14,19 @@ NAMED="mlx5_ib irdma bnxt_re mana_ib"
 KNOWN="$NAMED efa ionic_rdma mlx4_ib erdma bng_re hns-roce-hw-v2 iw_cxgb4 ib_mthca ocrdma qedr
 	usnic_verbs vmw_pvrdma siw"
 
-# The drivers of this kernel that load and unload without our modules (test_alone).
+# The drivers of this kernel, and those of them with a name above.
 drivers() { cat /tmp/drivers; }
 named() { grep -xE "${NAMED// /|}" /tmp/drivers; }
 
 setup() {
+	local d
 	load_stack
 	unload_modules
 	# load_stack has loaded it.
 	! loaded mlx5_ib || rmmod mlx5_ib
-	: >/tmp/drivers
+	for d in $KNOWN; do
+		! modinfo "$d" >/dev/null 2>&1 || printf '%s\n' "${d//-/_}"
+	done >/tmp/drivers
 }
 
 # Unloads the driver itself; its dependencies stay loaded.
@@ -41,33 +44,25 @@ rdma_works() {
 }
 
 test_which_are_there() {
-	local d there=() not=()
 	[ "$KIND" != debug ] || skip "this kernel is built without drivers of adapters"
-	for d in $KNOWN; do
-		if modinfo "$d" >/dev/null 2>&1; then there+=("$d"); else not+=("$d"); fi
-	done
-	note "this kernel has ${there[*]}"
-	note "it does not have ${not[*]}"
-	printf '%s\n' "${there[@]//-/_}" >/tmp/there
-	[ -s /tmp/there ]
+	note "of the drivers $KNOWN this kernel has $(drivers | paste -sd ' ')"
+	expect "${NAMED// /$'\n'}" named
 }
 
 # not on debug
 test_alone() {
 	local d
-	must_fail loaded ib_peer_mem
-	while read -r d; do
+	unload_modules
+	for d in $(drivers); do
 		load "$d"
 		unload "$d"
-		echo "$d" >>/tmp/drivers
-	done </tmp/there
-	expect "${NAMED// /$'\n'}" named
+	done
 }
 
 # in_order STEP...: the steps with each of the named drivers.
 in_order() {
 	local d step
-	for d in $(named); do
+	for d in $NAMED; do
 		for step; do
 			case $step in
 			+driver) load "$d" ;;
@@ -111,17 +106,19 @@ test_all_together() {
 }
 
 # In each step one driver, or in every fourth our modules, is loaded or unloaded. The
-# sequence is the same in each run.
+# sequence is the same in each run, or that of peer.shuffle=.
 # not on debug
 test_any_order() {
 	local all i what
 	mapfile -t all < <(drivers)
-	RANDOM=1
+	RANDOM=${SHUFFLE:-1}
 	for ((i = 0; i < ${ROUNDS:-30}; i++)); do
 		if ((i % 4 == 0)); then
+			echo "our modules"
 			if loaded ib_peer_mem; then unload_modules; else load_modules; fi
 		else
 			what=${all[RANDOM % ${#all[@]}]}
+			echo "$what"
 			if loaded "$what"; then unload "$what"; else load "$what"; fi
 		fi
 		rdma_works

@@ -5,6 +5,8 @@
 # load modules as an administrator does, and make no group and set no permission.
 
 . ./steps.sh
+# shellcheck disable=SC2034 # init's
+CHAIN=yes
 
 TESTS="test_nothing_is_loaded"
 # What README.md says to type after the reboot, if the system was installed as it says.

@@ -6,6 +6,8 @@
 # locks itself down.
 
 . ./steps.sh
+# shellcheck disable=SC2034 # init's
+CHAIN=yes
 . ./secure_boot.sh
 
 CERTIFICATE=/var/lib/dkms/mok.pub SIGNER='DKMS module signing key'

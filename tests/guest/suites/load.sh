@@ -30,17 +30,6 @@ test_core() {
 	note "ib_peer_mem loaded: $(modinfo -F description "$MODS/ib_peer_mem.ko")"
 }
 
-# not on debug
-test_version() {
-	local module version
-	version=$(sed -n 's/^PEER_MEM_VERSION := //p' /mnt/tree/version.mk)
-	for module in ib_peer_mem io_peer_mem; do
-		expect "$version" modinfo -F version "$MODS/$module.ko"
-	done
-	load_core
-	expect "$version" cat /sys/module/ib_peer_mem/version
-}
-
 test_io() {
 	load_bars
 	expect io_peer_mem ls "$PEERS"
@@ -151,6 +140,8 @@ test_client_that_cannot_be_registered() {
 
 test_sysfs_files() {
 	local f
+	unload_modules
+	load_modules
 	[ -n "$(counter version)" ]
 	# scripts/static facts compares the names with operations.rst.
 	[ -e "$PEERS/io_peer_mem/num_alloc_mrs" ]
@@ -163,12 +154,14 @@ test_sysfs_files() {
 
 # not on debug
 test_symbols_are_exported() {
+	load_core
 	grep -q ' ib_register_peer_memory_client\b' /proc/kallsyms
 	grep -q ' ib_unregister_peer_memory_client\b' /proc/kallsyms
 }
 
 # not on debug
 test_core_is_held_by_its_client() {
+	load_modules
 	refuses 'is in use' rmmod ib_peer_mem
 	loaded ib_peer_mem
 }
@@ -198,6 +191,7 @@ test_unload_waits_once() {
 }
 
 test_io_needs_core() {
+	unload_modules
 	insmod_refuses "Unknown symbol ib_register_peer_memory_client" "$MODS/io_peer_mem.ko" "ids=$IDS"
 }
 
@@ -205,6 +199,7 @@ test_io_needs_core() {
 test_bad_ids() {
 	local ids
 	load_core
+	unload_io
 	for ids in zzz 1af4 1af4:zzzz "1af4:1110,," 1af4:111000; do
 		insmod_refuses "ids=$ids: not a list of" "$MODS/io_peer_mem.ko" "ids=$ids"
 	done
@@ -214,7 +209,8 @@ test_bad_ids() {
 # The device is added after the core, and removed before it.
 test_device_after_core() {
 	remove_device
-	load_modules
+	unload_modules
+	load_bars
 	add_device
 	"$RDMA" write -o 100 -l 50000 "$BAR_A"
 	remove_device
@@ -235,6 +231,7 @@ test_device_is_renamed() {
 
 test_rxe_module_is_reloaded() {
 	[ "$DEV" = rxe0 ] || skip "not soft RoCE"
+	load_bars
 	rdma link delete rxe0
 	rmmod rdma_rxe
 	modprobe rdma_rxe
@@ -248,7 +245,7 @@ test_mlx5_ib_is_reloaded() {
 	modprobe mlx5_ib
 	unload_modules
 	rmmod mlx5_ib
-	load_modules
+	load_bars
 	modprobe mlx5_ib
 	load_stack
 	"$RDMA" write "$BAR_A"

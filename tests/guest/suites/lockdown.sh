@@ -7,6 +7,9 @@
 
 . ./steps.sh
 
+# shellcheck disable=SC2034 # init's
+CHAIN=yes
+
 LOCKDOWN=/sys/kernel/security/lockdown
 
 # allocation: allocates memory by ioctl(2), and copies by read(2) and write(2); prints an errno for

@@ -29,7 +29,7 @@ test_unbind_core_under_a_writer() {
 	works_again
 }
 
-test_unbind_many_times() {
+test_unbind_core_many_times() {
 	local pid rounds=3
 	while ((rounds-- > 0)); do
 		launch hold -n 3 "$BAR_A"

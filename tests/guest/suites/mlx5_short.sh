@@ -9,5 +9,5 @@
 . ./suites/mlx5_gone.sh
 
 # shellcheck disable=SC2034 # init's
-TESTS="test_unbind_under_a_writer test_bind_again test_sigkill_with_mrs test_sigkill_while_writing
+TESTS="test_unbind_under_a_writer test_sigkill_with_mrs test_sigkill_while_writing
 	test_sysfs_remove_and_rescan test_dead_adapter_with_mrs"

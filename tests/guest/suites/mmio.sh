@@ -23,6 +23,11 @@ setup() {
 	[ ! -e "$FUNCTION/driver" ]
 }
 
+before_test() {
+	load_bars
+	echo 1 >$PARAMETER
+}
+
 # refused PATTERN ARGUMENTS...: EFAULT and matching log lines, and no leak.
 refused() {
 	logs "$1" expect "registration: EFAULT" "$RDMA" reg "${@:2}"
@@ -34,6 +39,8 @@ unclaimed() { logs_one "rxe_reg_user_mr: returned err" expect "registration: EFA
 
 test_off_by_default() {
 	# io_peer_mem does not claim it.
+	unload_io
+	load_io
 	unclaimed -m $SIZE "$MMIO"
 }
 
@@ -174,8 +181,8 @@ test_adapter_sigkill() {
 	eventually balanced
 }
 
-# revoked: the MR exists, and accesses to it fail.
-revoked() {
+# mr_is_dead: the MR exists, and accesses to it fail.
+mr_is_dead() {
 	balanced
 	must_fail adapter_dma "$edu" "write $lkey $addr 16" | tee /tmp/dma
 	grep -x EACCES /tmp/dma
@@ -188,7 +195,7 @@ test_adapter_and_a_driver() {
 	adapter
 	mmio_mr bar 0 $SIZE
 	refuses 'No such device' bind "$PEER"
-	revoked
+	mr_is_dead
 	# The driver did not bind, so the BAR can be registered again.
 	mmio_mr bar 0 $SIZE
 	adapter_stop bar
@@ -200,7 +207,7 @@ test_adapter_and_removal() {
 	echo 1 >"$FUNCTION/remove" &
 	ended $!
 	[ ! -e "$FUNCTION" ]
-	revoked
+	mr_is_dead
 	echo 1 >/sys/bus/pci/rescan
 	eventually test -e "$MMIO"
 	echo 1 >"$FUNCTION/enable"
@@ -212,8 +219,6 @@ test_adapter_and_our_unloading() {
 	timeout 60 rmmod io_peer_mem
 	must_fail adapter_dma "$edu" "write $lkey $addr 16"
 	adapter_stop bar
-	load_io_with mmio=1
-	find_bars
 }
 
 # A BAR at another place: below the same switch, if the guest has one.
@@ -229,6 +234,6 @@ test_adapter_elsewhere() {
 	echo "wrote offset=4196 length=20001 seed=63" >/tmp/write
 	host_has b /tmp/write wrote
 	adapter_stop bar
+	echo 0 >"/sys/bus/pci/devices/$PEER/enable"
+	rebind "$PEER"
 }
-
-test_unload_adapter() { unload_adapter; }

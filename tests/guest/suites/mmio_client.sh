@@ -14,6 +14,7 @@ MODULE=$MODS/external/samples/mmio_client/$CLIENT.ko
 NODE=/dev/mmio_client_$BDF_A
 FUNCTION=/sys/bus/pci/devices/$BDF_A
 LENGTH=20001
+CHAIN=yes
 
 TESTS="test_works_without_the_core test_load test_adapter_writes test_adapter_reads
 	test_dma_addresses test_segments test_memory_that_it_rejects test_software_rdma_is_refused

@@ -4,6 +4,8 @@
 # The host whose BAR Mooncake's transfer engine offers to the other host. See mooncake.sh.
 
 . ./mooncake.sh
+# shellcheck disable=SC2034 # init's
+CHAIN=yes
 
 setup() { setup_engine "$IP_A" "$IP_B"; }
 

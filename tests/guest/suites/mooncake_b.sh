@@ -4,6 +4,8 @@
 # The host whose transfer engine of Mooncake writes and reads. See mooncake.sh.
 
 . ./mooncake.sh
+# shellcheck disable=SC2034 # init's
+CHAIN=yes
 
 setup() { setup_engine "$IP_B" "$IP_A"; }
 

@@ -23,9 +23,7 @@ test_host_first() {
 	"$RDMA" atomic -o 77 -l 4096 host
 	expect "registration: ok" "$RDMA" reg -l 4096 host
 	expect 0 calls
-}
-
-test_memory_that_cannot_be_pinned() {
+	# Memory that cannot be pinned.
 	expect "registration: EFAULT" "$RDMA" reg -M -@ 0x7e0000000000 -l 4096 host
 	expect 1 calls
 	rmmod count_client

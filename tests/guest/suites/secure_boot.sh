@@ -6,6 +6,8 @@
 # owner's key. With SECURE_BOOT=yes alone.
 
 . ./steps.sh
+# shellcheck disable=SC2034 # init's
+CHAIN=yes
 . ./secure_boot.sh
 
 EXTERNAL=$MODS/external

@@ -4,6 +4,8 @@
 # The first of two hosts, which reads and writes. See two.sh.
 
 . ./two.sh
+# shellcheck disable=SC2034 # of two.sh and init
+HOST=a CHAIN=yes
 
 setup() { setup_host "$IP_A" "$IP_B"; }
 
@@ -43,6 +45,7 @@ test_kill_under_a_writer() {
 	revocation_is_refused
 	connectx_refuses 'fails with syndrome 0x15'
 	must_fail remote stream "$BAR_A" | tee /tmp/stream
+	meet "the writer has failed"
 	grep -E '^write [0-9]+: (transport retry counter exceeded|remote access error)$' /tmp/stream
 	note "host A, the writer: $(grep '^write' /tmp/stream)"
 	eventually balanced

@@ -4,6 +4,8 @@
 # The second of two hosts, whose memory is read and written. See two.sh.
 
 . ./two.sh
+# shellcheck disable=SC2034 # of two.sh and init
+HOST=b CHAIN=yes
 
 setup() { setup_host "$IP_B" "$IP_A"; }
 
@@ -41,7 +43,7 @@ test_kill_under_a_writer() {
 	kill_and_wait -9 "$pid"
 	all_released
 	before=$(sum)
-	nap 1
+	meet "the writer has failed"
 	[ "$(sum)" = "$before" ] || fail "bytes behind the BAR change after the server's end"
 	note "host B: server killed, in use now: $(in_use); no byte of the BAR changed after that"
 }

@@ -9,6 +9,7 @@
 . ./mpi.sh
 
 HOST=a
+CHAIN=yes
 
 setup() {
 	setup_mlx5 "$IP_A" "$IP_B" "$ROCE_A" "$ROCE_B" "$MAC_B"

@@ -7,6 +7,7 @@
 . ./two_mlx5.sh
 
 HOST=b
+CHAIN=yes
 
 setup() { setup_mlx5 "$IP_B" "$IP_A" "$ROCE_B" "$ROCE_A" "$MAC_A"; }
 

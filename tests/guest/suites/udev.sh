@@ -6,6 +6,9 @@
 
 . ./steps.sh
 
+# shellcheck disable=SC2034 # init's
+CHAIN=yes
+
 RULES=/usr/lib/udev/rules.d/60-io-peer-mem.rules
 
 # Before udev starts, which would rename the devices of the stack.
