@@ -115,8 +115,9 @@ struct InFlightCount {
     count: usize,
 }
 
-/// The last ticket issued, to any client. A ticket is reused only after 2³² other tickets.
-static LAST_TICKET: Atomic<u32> = Atomic::new(0);
+/// The last ticket issued, to any client. A ticket is reused only after 2³² other tickets. As the
+/// kernel's jiffies, the tickets begin shortly before they wrap, so that each test passes the wrap.
+static LAST_TICKET: Atomic<u32> = Atomic::new(u32::MAX - 100);
 
 /// A client. The locks of a client are not held across callbacks, and do not nest in other locks.
 #[pin_data]
