@@ -49,12 +49,12 @@ mod tests {
         keys: KeyFilter,
     }
 
-    impl Hooks for Pass {
-        fn add(_: &Device) -> Result<Arc<Self>> {
-            let keys = KeyFilter::new()?;
-            Ok(Arc::new(Self { keys }, GFP_KERNEL)?)
-        }
+    fn add(_: &Device) -> Result<Arc<dyn Hooks>> {
+        let keys = KeyFilter::new()?;
+        Ok(Arc::new(Pass { keys }, GFP_KERNEL)?)
+    }
 
+    impl Hooks for Pass {
         fn remove(&self) {}
 
         fn fatal(&self) {}
@@ -67,20 +67,20 @@ mod tests {
             &self.keys
         }
 
-        fn reg_user_mr(self: &Arc<Self>, req: &Request<'_>, driver: Driver<'_>) -> Result<UserMr> {
+        fn reg_user_mr(&self, req: &Request<'_>, driver: Driver<'_>) -> Result<UserMr> {
             CALLS[0].add(1, Relaxed);
             driver
                 .reg_user_mr(req)
                 .inspect(|mr| self.keys.insert(mr.as_mr().lkey()))
         }
 
-        fn reg_failed(self: &Arc<Self>, _: &Request<'_>, error: Error) -> Result<UserMr> {
+        fn reg_failed(&self, _: &Request<'_>, error: Error) -> Result<UserMr> {
             CALLS[1].add(1, Relaxed);
             Err(error)
         }
 
         fn rereg_user_mr(
-            self: &Arc<Self>,
+            &self,
             _: &Mr,
             _: Change,
             _: &Request<'_>,
@@ -104,10 +104,10 @@ mod tests {
     }
 
     /// Interposes [`Pass`]. The hooks are not asked at first.
-    fn pass() -> Result<Pin<KBox<Registration<Pass>>>> {
+    fn pass() -> Result<Pin<KBox<Registration>>> {
         DISPATCH.set(Dispatch::DriverOnly);
         KBox::pin_init(
-            Registration::<Pass>::new(c"kunit_pass", TextRef::new()?),
+            Registration::new(c"kunit_pass", TextRef::new()?, add),
             GFP_KERNEL,
         )
     }
