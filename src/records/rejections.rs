@@ -73,7 +73,7 @@ impl Entry {
     fn new(rejection: Rejection<'_>) -> Self {
         Self {
             time: Instant::now(),
-            pid: current!().pid(),
+            pid: current!().group_leader().pid(),
             comm: Comm::current(),
             range: rejection.range,
             device: Name::new(rejection.device),

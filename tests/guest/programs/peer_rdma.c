@@ -8,6 +8,7 @@
 #include <err.h>
 #include <fcntl.h>
 #include <malloc.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -93,11 +94,35 @@ static char *map_parts(struct options *o)
 	return addr;
 }
 
-/* -n registrations. Prints ok, or the name of the errno, of the last one. */
+struct registrations {
+	struct options *o;
+	char *addr;
+	struct ibv_mr *mr;
+	int error;
+};
+
+static void *register_all(void *arg)
+{
+	struct registrations *r = arg;
+
+	for (int i = 0; i < r->o->count; i++) {
+		if (r->mr)
+			rdma_deregister(r->mr);
+		r->mr = ibv_reg_mr(r->o->rdma.pd, r->addr + r->o->offset, r->o->length, test.access);
+	}
+	r->error = r->mr ? 0 : errno;
+	return NULL;
+}
+
+/*
+ * -n registrations, by another thread than the first. Prints ok, or the name of the errno, of the
+ * last one.
+ */
 static int do_reg(struct options *o)
 {
 	char *addr = test.at;
-	struct ibv_mr *mr = NULL;
+	struct registrations r = { .o = o };
+	pthread_t thread;
 
 	if (test.is_private || test.join)
 		addr = map_parts(o);
@@ -110,14 +135,12 @@ static int do_reg(struct options *o)
 		addr[o->offset] = 1;
 	if (test.unserved)
 		map_unserved(addr + o->map_length / 2, o->map_length / 2);
-	for (int i = 0; i < o->count; i++) {
-		if (mr)
-			rdma_deregister(mr);
-		mr = ibv_reg_mr(o->rdma.pd, addr + o->offset, o->length, test.access);
-	}
-	printf("registration: %s\n", mr ? "ok" : strerrorname_np(errno));
-	if (mr)
-		rdma_deregister(mr);
+	r.addr = addr;
+	if ((errno = pthread_create(&thread, NULL, register_all, &r)) || (errno = pthread_join(thread, NULL)))
+		err(1, "a thread");
+	printf("registration: %s\n", r.mr ? "ok" : strerrorname_np(r.error));
+	if (r.mr)
+		rdma_deregister(r.mr);
 	return 0;
 }
 
