@@ -42,8 +42,8 @@ struct ib_ucontext;
  *	must not take permission from @force. @core_context identifies the region
  *	in the invalidate function. Returns 0 or -errno
  * @dma_map: maps the range for @dma_device: sets DMA address and length of each
- *	entry of @sg_head, and *@nmap to the number of mapped entries. @dmasync
- *	is 0. Returns 0 or -errno
+ *	entry of @sg_head, and *@nmap to the number of mapped entries; without
+ *	that, the table's nents counts. @dmasync is 0. Returns 0 or -errno
  * @dma_unmap: undoes @dma_map
  * @put_pages: undoes @get_pages
  * @get_page_size: returns the page size of the range in bytes, a power of two;

@@ -32,7 +32,6 @@ use core::ptr;
 use kernel::{
     device::Device,
     error::to_result,
-    ffi,
     page::PAGE_SIZE,
     prelude::*,
     sync::{
@@ -148,7 +147,9 @@ impl ClientPages {
     /// Calls `dma_map`. Context: may sleep.
     fn dma_map(&mut self, dev: &Device) -> Result {
         let dma_map = self.client.callbacks().dma_map.ok_or(EINVAL)?;
-        let mut nmap: ffi::c_int = 0;
+        // A client may leave `nmap` alone and set only `nents` of the table.
+        let before = self.table.mapped_entries();
+        let mut nmap = before;
         // SAFETY:
         // - by the type invariants the context is valid, so the client is registered and the
         //   callbacks may be called;
@@ -164,6 +165,9 @@ impl ClientPages {
                 &mut nmap,
             )
         })?;
+        if nmap == before {
+            nmap = self.table.mapped_entries();
+        }
         // INVARIANT: `dma_map` has succeeded for `dev`, with `nmap` entries.
         self.mapped = Some(dev.into());
         self.entries = u32::try_from(nmap).unwrap_or(0);

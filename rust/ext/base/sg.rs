@@ -146,6 +146,13 @@ impl ForeignTable {
         n as usize
     }
 
+    /// Returns `nents`, the number of entries that other code says are mapped, as C callers count them.
+    pub fn mapped_entries(&self) -> i32 {
+        // SAFETY: By the type invariants no other code runs that writes the table.
+        let nents = unsafe { (*self.as_raw()).nents };
+        nents.try_into().unwrap_or(0)
+    }
+
     /// Iterates over the physical addresses of the entries, with `None` for an entry without a struct
     /// page.
     fn pages(&self) -> impl Iterator<Item = Option<Segment>> + '_ {

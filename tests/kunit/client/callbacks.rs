@@ -15,6 +15,7 @@ use super::{
     },
     memory,
     Fault,
+    Quirk,
     Setup,
     Shape,
     Slot, //
@@ -209,11 +210,13 @@ impl Slot {
         } else {
             // SAFETY: The core passes a valid table.
             let n = unsafe { (*table).nents }.saturating_sub(setup.spare);
-            *nmap = match setup.fault {
-                Fault::MapsLess => n as c_int - 1,
-                Fault::MapsNone => 0,
-                _ => n as c_int,
-            };
+            if setup.quirk != Quirk::NoNmap {
+                *nmap = match setup.fault {
+                    Fault::MapsLess => n as c_int - 1,
+                    Fault::MapsNone => 0,
+                    _ => n as c_int,
+                };
+            }
             entry.dev = dev.expose_provenance();
             // SAFETY: The core passes a valid table.
             unsafe { Self::remember(&mut entry, &*table) };

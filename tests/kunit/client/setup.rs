@@ -52,6 +52,8 @@ pub(crate) enum Quirk {
     NoEndMark,
     /// `get_page_size` returns 0 before `dma_map`.
     LatePageSize,
+    /// `dma_map` leaves `nmap` alone.
+    NoNmap,
 }
 
 impl core::fmt::Debug for Setup {

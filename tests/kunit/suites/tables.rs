@@ -237,6 +237,12 @@ mod tests {
     }
 
     #[test]
+    fn nents_stand_for_an_nmap_that_is_left_alone() -> Result {
+        on_hardware(Setup::GPU.with_quirk(Quirk::NoNmap), 0, 128 * K, 32)?;
+        on_hardware(Setup::SEED.with_quirk(Quirk::NoNmap), 0, 4 * PAGE, 4)
+    }
+
+    #[test]
     fn nmap_too_small_is_refused() -> Result {
         let setup = Setup::GPU.with_fault(Fault::MapsLess);
         refused(Kind::Dma, setup, 128 * K)
