@@ -210,8 +210,11 @@ impl<'a> ClientLookup<'a> {
         }
     }
 
-    /// Records and logs that `part` could not be imported. Returns `e`. Context: may sleep.
+    /// Records and logs that `part` could not be imported. Returns the error for user space: `e`, or
+    /// `EOPNOTSUPP` for `ENOTSUPP`, which exporters return and C libraries do not know. Context: may
+    /// sleep.
     pub(super) fn not_imported(&self, part: &Part, e: Error) -> Error {
+        let e = if e == ENOTSUPP { eopnotsupp() } else { e };
         let cause = if e == EACCES {
             "the mapping or the descriptor is read-only; the MR would be written to"
         } else if e == eopnotsupp() {

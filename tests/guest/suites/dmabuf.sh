@@ -325,10 +325,10 @@ test_revoked_under_a_writer() {
 	note "$(field writes "$said") writes before the revocation, then remote access errors"
 }
 
-# What the exporter says is what the application gets.
+# What the exporter says is what the application gets, but for an errno that user space does not know.
 test_errors_of_the_exporter() {
 	local errno
-	for errno in "12 ENOMEM" "5 EIO"; do
+	for errno in "12 ENOMEM" "5 EIO" "524 EOPNOTSUPP"; do
 		expect "error ${errno#* }" mr none "test:map-error=${errno% *}" whole 0 $SIZE
 		expect "error ${errno#* }" mr none "test:attach-error=${errno% *}" whole 0 $SIZE
 	done
