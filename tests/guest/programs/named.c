@@ -24,6 +24,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <linux/dma-heap.h>
+
 #include <ib_peer_mem.h>
 
 #include "common.h"
@@ -131,6 +133,8 @@ static void test_errors(void)
 	/* With five levels of page tables. */
 	const uint64_t user_end = 1ULL << 56;
 	int fd = dmabuf(4), file = open("/dev/null", O_RDWR), path = open("/", O_PATH);
+	int heap = open("/dev/dma_heap/system", O_RDWR | O_CLOEXEC);
+	struct dma_heap_allocation_data unreadable = { .len = 4 * PAGE, .fd_flags = O_WRONLY | O_CLOEXEC };
 	unsigned long cmds[] = { IB_PEER_MEM_IOC_NAME, IB_PEER_MEM_IOC_UNNAME, IB_PEER_MEM_IOC_QUERY };
 	struct { uint64_t addr, length, offset; } bad[] = {
 		{ BASE, 0, 0 }, { BASE + 1, PAGE, 0 }, { BASE, PAGE + 1, 0 }, { BASE, PAGE, 1 },
@@ -169,6 +173,9 @@ static void test_errors(void)
 	MUST(EBADF, name(0, 1, -1, 0));
 	MUST(EBADF, name(0, 1, 999, 0));
 	MUST(EBADF, name(0, 1, path, 0));
+	/* The debug kernel has no such heap. */
+	if (heap >= 0 && !ioctl(heap, DMA_HEAP_IOCTL_ALLOC, &unreadable))
+		MUST(EACCES, name(0, 1, unreadable.fd, 0));
 	MUST(EINVAL, name(0, 1, file, 0));
 	MUST(EBADF, unname_dmabuf(-1));
 	MUST(EINVAL, unname_dmabuf(file));
