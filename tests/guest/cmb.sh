@@ -27,6 +27,13 @@ bind_ssd() {
 	find_ssd
 }
 
+# The disk has only zeros, and no byte of its buffer or of a BAR.
+ssd_reads_zeros() {
+	dd if=/dev/nvme0n1 of=/tmp/read bs=1M count=16 iflag=direct
+	cmp -n $((16 << 20)) /tmp/read /dev/zero
+	rm /tmp/read
+}
+
 nvme_is_stock() {
 	readlink "$SSD/driver" | grep '/nvme$'
 	modinfo -F filename nvme | grep "^/lib/modules/$(uname -r)/kernel/drivers/nvme/"

@@ -26,7 +26,7 @@ enum op {
 	OP_NAME,
 	OP_UNNAME,
 	OP_QUERY,
-	OP_NO_IOCTL,	/* unknown numbers */
+	OP_NO_IOCTL,	/* an unknown number */
 	OP_OPEN,
 	OP_FILE,	/* file operations, which must fail or do nothing */
 	OP_SWAP,	/* replaces the file of a shared descriptor */
@@ -99,7 +99,7 @@ struct thread {
 	struct held held[HELD];
 	struct ibv_mr *mrs[MRS];
 	char *arena;		/* addresses that only mappings of this thread use */
-	char *args, *alias;	/* see fuzz_ioctl.c */
+	char *args;		/* see fuzz_ioctl.c */
 	bool paired;
 	struct pair pair;	/* for transfers */
 	struct field *field;	/* NULL: there are no test adapters */
@@ -187,14 +187,8 @@ void unclaim(int bar, ino_t node, uint64_t offset, uint64_t bytes);
 
 void args_map(struct thread *t);
 void fuzz_ioctl(struct thread *t, enum op op);
-
-/* --- fuzz_control.c --- */
-
 /* Removes all names of the process, which hold dma-bufs. */
 void unname_all(void);
-
-/* --- fuzz_bar.c --- */
-
 /* With valid arguments. Return an errno. */
 int ask_range(int fd, const void *addr, uint64_t *offset, uint64_t *length);
 int ask_capacity(int fd, uint64_t *total, uint64_t *free);

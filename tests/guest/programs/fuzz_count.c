@@ -21,17 +21,17 @@ static const struct {
 	const char *name;
 	int weight, good, lively;
 } ops[OPS] = {
-	[OP_RANGE] = { "RANGE", 200, 5, 40 },
+	[OP_RANGE] = { "RANGE", 100, 5, 40 },
 	[OP_NEAREST] = { "NEAREST", 40, 10 },
 	[OP_ALLOC] = { "DM_ALLOC", 80, 10 },
 	[OP_CAPACITY] = { "DM_CAPACITY", 20, 20 },
-	[OP_INFO] = { "DM_INFO", 220, 10, 40 },
+	[OP_INFO] = { "DM_INFO", 100, 10, 40 },
 	[OP_FREE] = { "DM_FREE", 60, 5 },
 	[OP_EXPORT] = { "EXPORT", 20, 5 },
 	[OP_NAME] = { "NAME", 40, 1 },
 	[OP_UNNAME] = { "UNNAME", 10, 1 },
 	[OP_QUERY] = { "QUERY", 20, 1 },
-	[OP_NO_IOCTL] = { "wrong ioctls", 220, 0, 40 },
+	[OP_NO_IOCTL] = { "wrong ioctls", 20, 0, 4 },
 	[OP_OPEN] = { "open", 2, 0 },
 	[OP_FILE] = { "file calls", 80, 0 },
 	[OP_SWAP] = { "dup3", 8, 0 },

@@ -6,15 +6,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <stdio.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/file.h>
 #include <sys/ioctl.h>
-#include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include <io_peer_mem.h>
@@ -139,61 +134,6 @@ static void pass(struct thread *t)
 	close(pair[1]);
 }
 
-/* Opens the file by its name in /proc: works for a BAR, fails for an allocation. */
-static int by_name(struct thread *t, int fd)
-{
-	static const int modes[] = { O_RDWR, O_RDONLY, O_WRONLY, O_PATH };
-	char name[32];
-	int again;
-
-	snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
-	again = open(name, modes[below(t, 4)] | O_CLOEXEC);
-	if (again < 0)
-		return errno;
-	close(again);
-	return 0;
-}
-
-static int fdinfo(int fd)
-{
-	char name[32], text[512];
-	int info;
-
-	snprintf(name, sizeof(name), "/proc/self/fdinfo/%d", fd);
-	info = open(name, O_RDONLY | O_CLOEXEC);
-	if (info < 0)
-		return errno;
-	if (read(info, text, sizeof(text)) <= 0)
-		text[0] = 0;
-	close(info);
-	return text[0] ? 0 : EIO;
-}
-
-static int epoll(int fd)
-{
-	struct epoll_event event = { .events = EPOLLIN };
-	int set = epoll_create1(EPOLL_CLOEXEC), error;
-
-	error = epoll_ctl(set, EPOLL_CTL_ADD, fd, &event) ? errno : 0;
-	close(set);
-	return error;
-}
-
-static int through_pipe(int fd, bool into)
-{
-	int ends[2], error;
-
-	if (pipe2(ends, O_CLOEXEC | O_NONBLOCK))
-		return errno;
-	if (write(ends[1], "12345678", 8) != 8)
-		return EIO;
-	error = (into ? splice(ends[0], NULL, fd, NULL, 8, SPLICE_F_NONBLOCK)
-		      : splice(fd, NULL, ends[1], NULL, 8, SPLICE_F_NONBLOCK)) < 0 ? errno : 0;
-	close(ends[0]);
-	close(ends[1]);
-	return error;
-}
-
 /*
  * File operations. Only the files of allocations have data, so those that move data must
  * fail on others. @bytes: this call would move data.
@@ -203,41 +143,23 @@ static int call_file(struct thread *t, int fd, bool *bytes)
 	char buffer[64] = { 0 };
 	size_t n = 1 + below(t, sizeof(buffer));
 	off_t offset = one_in(t, 2) ? 0 : (off_t)edge(t);
-	struct iovec one = { .iov_base = buffer, .iov_len = n };
 	struct pollfd p = { .fd = fd, .events = POLLIN | POLLOUT };
-	struct stat s;
 	long ret;
+	int which = below(t, 8);
 
-	*bytes = true;
-	switch (below(t, 20)) {
+	*bytes = which < 5;
+	switch (which) {
 	case 0: ret = read(fd, buffer, n); break;
 	case 1: ret = write(fd, buffer, n); break;
 	case 2: ret = pread(fd, buffer, n, offset); break;
 	case 3: ret = pwrite(fd, buffer, n, offset); break;
-	case 4: ret = readv(fd, &one, 1); break;
-	case 5: ret = pwritev2(fd, &one, 1, -1, RWF_NOWAIT); break;
-	case 6: return through_pipe(fd, true);
-	case 7: return through_pipe(fd, false);
-	case 8: ret = ftruncate(fd, offset); break;
-	case 9: ret = fallocate(fd, below(t, 4), 0, PAGE); break;
-	case 10: ret = sendfile(fd, fd, NULL, n); break;
+	case 4: ret = ftruncate(fd, offset); break;
+	case 5: ret = lseek(fd, offset, below(t, 5)); break;
+	case 6: ret = poll(&p, 1, 0); break;
 	default:
-		*bytes = false;
-		switch (below(t, 10)) {
-		case 0: ret = lseek(fd, offset, below(t, 5)); break;
-		case 1: ret = poll(&p, 1, 0); break;
-		case 2: ret = fsync(fd); break;
-		case 3: ret = fcntl(fd, F_SETFL, below(t, 1 << 16)); break;
-		case 4: ret = flock(fd, LOCK_SH | LOCK_NB); break;
-		case 5: ret = fstat(fd, &s); break;
-		case 6: return epoll(fd);
-		case 7: return by_name(t, fd);
-		case 8: return fdinfo(fd);
-		default:
-			ret = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-			if (ret >= 0)
-				close(ret);
-		}
+		ret = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+		if (ret >= 0)
+			close(ret);
 	}
 	return ret < 0 ? errno : 0;
 }
@@ -252,8 +174,7 @@ static void work_on_file(struct thread *t)
 	/* A shared descriptor may be /dev/null, which accepts data. */
 	if (own && f->kind != DM && bytes && !error)
 		bug(t, "a read or write of a file without data succeeded");
-	called(t, OP_FILE, error, ONE_OF(EINVAL, EBADF, ESPIPE, ENODEV, ENXIO, EPERM, EOPNOTSUPP,
-					 EAGAIN, ENOENT, EACCES, EFBIG, ETXTBSY, ENOSPC, EINTR, ENOMEM));
+	called(t, OP_FILE, error, ONE_OF(EINVAL, EBADF, ESPIPE, ENODEV, ENXIO, EPERM, EFBIG, ENOSPC, ENOMEM));
 }
 
 void fuzz_file(struct thread *t, enum op op)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The calls of the ioctls. Fills in a valid structure, then perhaps breaks it, and puts it at
- * a place that the kernel can read or not. fuzz_bar.c and fuzz_control.c have the contents.
+ * The ioctls, with structures that are valid or not, at places that the kernel can access or not. Which
+ * errno a wrong field has is for KUnit and for the programs of the suites dm, bars, export and named.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -10,116 +10,118 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <ib_peer_mem.h>
+#include <io_peer_mem.h>
+
 #include "common.h"
-#include "fuzz_ioctl.h"
+#include "fuzz.h"
 
-/* --- the place of the structure --- */
+/* Addresses to name, at which there is no memory. */
+#define NAMED 0x100000000000ULL
+#define NAMED_PAGES 16
 
-/*
- * Pages for arguments below 4 GiB: writable, unmapped, writable, read-only, unmapped.
- * The same memory is mapped at @alias, writable throughout.
- */
-enum { RW, HOLE, RW2, RO, HOLE2, ARG_PAGES };
-
-void args_map(struct thread *t)
-{
-	int fd = memfd_create("fuzz", MFD_CLOEXEC);
-
-	t->args = mmap(NULL, ARG_PAGES * PAGE, PROT_NONE,
-		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT, -1, 0);
-	if (fd < 0 || t->args == MAP_FAILED || ftruncate(fd, ARG_PAGES * PAGE))
-		bug(t, "no memory for arguments");
-	for (int i = 0; i < ARG_PAGES; i++) {
-		int prot = i == RO ? PROT_READ : PROT_READ | PROT_WRITE;
-
-		if (i != HOLE && i != HOLE2 &&
-		    mmap(t->args + i * PAGE, PAGE, prot, MAP_SHARED | MAP_FIXED, fd,
-			 i * PAGE) == MAP_FAILED)
-			bug(t, "no memory for arguments");
-	}
-	t->alias = mmap(NULL, ARG_PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	if (t->alias == MAP_FAILED)
-		bug(t, "no memory for arguments");
-	close(fd);
-}
-
-/* The kernel's access to the structure. */
-enum place { WHOLE, READABLE, UNREADABLE, UNKNOWN };
-
-static const uint64_t nowhere[] = {
-	0, 1, PAGE, ~0ULL, ~0ULL - 31, 1ULL << 47, (1ULL << 47) - 32, 1ULL << 63,
-	0xffff800000000000, 0xffff888000000000, 0xffffffff81000000, 0xfffffffffffff000,
+union arg {
+	struct io_peer_mem_range range;
+	struct io_peer_mem_nearest nearest;
+	struct io_peer_mem_dm_alloc alloc;
+	struct io_peer_mem_dm_info info;
+	struct ib_peer_mem_export export;
+	struct ib_peer_mem_name name;
+	unsigned char bytes[64];
+	uint32_t words[16];
+	uint64_t longs[8];
 };
-
-/* Copies @arg to a random place, or chooses an address without memory. */
-static enum place put(struct thread *t, const union arg *arg, size_t size, bool device, char **at)
-{
-	size_t part = 1 + below(t, size - 1), offset;
-	enum place place = WHOLE;
-
-	switch (below(t, 20)) {
-	case 0: offset = HOLE * PAGE - part; place = UNREADABLE; break;
-	case 1: offset = HOLE2 * PAGE - part; place = UNREADABLE; break;
-	case 2: offset = RO * PAGE - part; place = READABLE; break;
-	case 3: offset = RO * PAGE + below(t, PAGE - size); place = READABLE; break;
-	case 4:
-		*at = (char *)nowhere[below(t, sizeof(nowhere) / sizeof(nowhere[0]))];
-		return UNREADABLE;
-	case 5:
-		if (device) {
-			*at = arena_any(t);
-			touch(*at, true);	/* the version */
-			return UNKNOWN;
-		}
-		/* fallthrough */
-	default: offset = below(t, PAGE - size);
-	}
-	*at = t->args + offset;
-	/* The alias has memory for the holes as well. */
-	memcpy(t->alias + offset, arg->bytes, size);
-	return place;
-}
-
-/* --- calling --- */
-
-static int call(struct thread *t, int fd, unsigned long cmd, void *arg)
-{
-	if (compat && (uintptr_t)arg >> 32 == 0 && one_in(t, 3))
-		return ioctl32(fd, cmd, arg);
-	return ioctl(fd, cmd, arg) ? errno : 0;
-}
-
-/* --- the contents of the structure --- */
 
 static const struct {
 	unsigned long cmd;
 	size_t size;
 	enum kind on;
-	bool answers;		/* the kernel writes the structure */
-	const int *errnos;	/* of a valid call */
 } what[] = {
-	[OP_RANGE] = { IO_PEER_MEM_IOC_RANGE, sizeof(struct io_peer_mem_range), BAR, true,
-		       ONE_OF(EFAULT, ENODEV) },
-	[OP_NEAREST] = { IO_PEER_MEM_IOC_NEAREST, sizeof(struct io_peer_mem_nearest), BAR, true,
-			 ONE_OF(ENXIO, ENODEV) },
-	[OP_ALLOC] = { IO_PEER_MEM_IOC_DM_ALLOC, sizeof(struct io_peer_mem_dm_alloc), BAR, true,
-		       ONE_OF(ENOMEM, ENODEV) },
-	[OP_CAPACITY] = { IO_PEER_MEM_IOC_DM_CAPACITY, sizeof(struct io_peer_mem_dm_capacity),
-			  BAR, true, ONE_OF(ENODEV) },
-	[OP_INFO] = { IO_PEER_MEM_IOC_DM_INFO, sizeof(struct io_peer_mem_dm_info), DM, true,
-		      ONE_OF(ENODEV) },
-	[OP_FREE] = { IO_PEER_MEM_IOC_DM_FREE, sizeof(struct io_peer_mem_dm_free), DM, false,
-		      ONE_OF(EBUSY, ENODEV) },
-	[OP_EXPORT] = { IB_PEER_MEM_IOC_EXPORT, sizeof(struct ib_peer_mem_export), NONE, true,
-			ONE_OF(EFAULT, ENODEV, ENOMEM) },
-	/* The descriptor may be any file, which also has no room for the range. */
-	[OP_NAME] = { IB_PEER_MEM_IOC_NAME, sizeof(struct ib_peer_mem_name), NONE, false,
-		      ONE_OF(EINVAL, EBADF, EACCES, EEXIST, ENOMEM) },
-	[OP_UNNAME] = { IB_PEER_MEM_IOC_UNNAME, sizeof(struct ib_peer_mem_name), NONE, false,
-			ONE_OF(EINVAL, EBADF, ENOENT) },
-	[OP_QUERY] = { IB_PEER_MEM_IOC_QUERY, sizeof(struct ib_peer_mem_name), NONE, true,
-		       ONE_OF(ENOENT) },
+	[OP_RANGE] = { IO_PEER_MEM_IOC_RANGE, sizeof(struct io_peer_mem_range), BAR },
+	[OP_NEAREST] = { IO_PEER_MEM_IOC_NEAREST, sizeof(struct io_peer_mem_nearest), BAR },
+	[OP_ALLOC] = { IO_PEER_MEM_IOC_DM_ALLOC, sizeof(struct io_peer_mem_dm_alloc), BAR },
+	[OP_CAPACITY] = { IO_PEER_MEM_IOC_DM_CAPACITY, sizeof(struct io_peer_mem_dm_capacity), BAR },
+	[OP_INFO] = { IO_PEER_MEM_IOC_DM_INFO, sizeof(struct io_peer_mem_dm_info), DM },
+	[OP_FREE] = { IO_PEER_MEM_IOC_DM_FREE, sizeof(struct io_peer_mem_dm_free), DM },
+	[OP_EXPORT] = { IB_PEER_MEM_IOC_EXPORT, sizeof(struct ib_peer_mem_export), NONE },
+	[OP_NAME] = { IB_PEER_MEM_IOC_NAME, sizeof(struct ib_peer_mem_name), NONE },
+	[OP_UNNAME] = { IB_PEER_MEM_IOC_UNNAME, sizeof(struct ib_peer_mem_name), NONE },
+	[OP_QUERY] = { IB_PEER_MEM_IOC_QUERY, sizeof(struct ib_peer_mem_name), NONE },
+	/* An unknown number. */
+	[OP_NO_IOCTL] = { _IOWR(IO_PEER_MEM_IOC_MAGIC, 0x1f, union arg), sizeof(union arg), BAR },
 };
+
+/* With -x without the first. */
+static const int errnos[] = { EINVAL, EFAULT, ENOTTY, ENXIO, ENOENT, EEXIST, EACCES, EBADF, ENOMEM, EBUSY,
+			      ENODEV, 0 };
+
+int ask_range(int fd, const void *addr, uint64_t *offset, uint64_t *length)
+{
+	struct io_peer_mem_range r = { .addr = (uintptr_t)addr };
+
+	if (ioctl(fd, IO_PEER_MEM_IOC_RANGE, &r))
+		return errno;
+	*offset = r.bar_offset;
+	*length = r.length;
+	return 0;
+}
+
+int ask_capacity(int fd, uint64_t *total, uint64_t *free)
+{
+	struct io_peer_mem_dm_capacity c = { .version = IO_PEER_MEM_DM_VERSION };
+
+	if (ioctl(fd, IO_PEER_MEM_IOC_DM_CAPACITY, &c))
+		return errno;
+	*total = c.total;
+	*free = c.free;
+	return 0;
+}
+
+void unname_all(void)
+{
+	struct ib_peer_mem_name all = { .version = IB_PEER_MEM_NAME_VERSION, .length = 1ULL << 62 };
+
+	while (!ioctl(export_device, IB_PEER_MEM_IOC_UNNAME, &all))
+		;
+}
+
+/* A page for arguments below 4 GiB, and one that cannot be accessed behind it. */
+void args_map(struct thread *t)
+{
+	t->args = mmap(NULL, 2 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT, -1, 0);
+	if (t->args == MAP_FAILED || mprotect(t->args, PAGE, PROT_READ | PROT_WRITE))
+		bug(t, "no memory for arguments");
+}
+
+/* The kernel's access to the structure. Another thread may change one in device memory. */
+enum place { WHOLE, UNREADABLE, DEVICE };
+
+static enum place put(struct thread *t, const union arg *arg, size_t size, bool device, char **at)
+{
+	static const uint64_t nowhere[] = { 0, ~0ULL, 1ULL << 47, (1ULL << 47) - 32, 0xffff888000000000 };
+	size_t part = 1 + below(t, size - 1);
+
+	switch (below(t, 16)) {
+	case 0:
+		*at = t->args + PAGE - part;
+		memcpy(*at, arg->bytes, part);
+		return UNREADABLE;
+	case 1:
+		*at = (char *)nowhere[below(t, sizeof(nowhere) / sizeof(nowhere[0]))];
+		return UNREADABLE;
+	case 2:
+		if (device) {
+			*at = arena_any(t);
+			touch(*at, true);	/* the version */
+			return DEVICE;
+		}
+		/* fallthrough */
+	default:
+		*at = t->args + below(t, PAGE - size);
+		memcpy(*at, arg->bytes, size);
+		return WHOLE;
+	}
+}
 
 /* Returns whether the ioctl is one of /dev/ib_peer_mem. */
 static bool of_control(enum op op)
@@ -127,78 +129,75 @@ static bool of_control(enum op op)
 	return op >= OP_EXPORT && op <= OP_QUERY;
 }
 
-static void spoil(struct thread *t, union arg *a, size_t size)
-{
-	for (uint64_t n = 1 + below(t, 2); n; n--) {
-		switch (below(t, 8)) {
-		case 0: a->bytes[below(t, size)] = any(t); break;
-		case 1: a->bytes[below(t, size)] ^= 1 << below(t, 8); break;
-		case 2 ... 3: a->words[below(t, size / 4)] = edge(t); break;
-		case 4: a->words[below(t, 2)] = below(t, 4); break;
-		case 5 ... 6: a->longs[below(t, size / 8)] = edge(t); break;
-		default:
-			for (size_t i = 0; i < size; i++)
-				a->bytes[i] = any(t);
-		}
-	}
-}
-
-bool zero(const void *from, size_t size)
-{
-	for (const unsigned char *at = from; size; size--)
-		if (*at++)
-			return false;
-	return true;
-}
-
+/* A valid structure. @f: the file of the call, or NULL. */
 static void make(struct thread *t, enum op op, const struct file *f, union arg *a)
 {
+	const struct held *h = one_in(t, 4) ? NULL : pick_held(t);
+	const struct bar *bar = &bars[below(t, BARS)];
+	char *there = h ? h->addr + below(t, h->length) : arena_any(t);
+
 	memset(a, 0, sizeof(*a));
 	a->words[0] = 1;	/* the version; RANGE has none */
-	if (of_control(op))
-		control_make(t, op, a);
-	else
-		bar_make(t, op, f, a);
-}
-
-/* --- one call --- */
-
-/* An unknown number: no ioctl, or one with another size or direction. */
-static unsigned long no_such(struct thread *t)
-{
-	static const unsigned long others[] = {
-		0x5401,		/* TCGETS */
-		0xc0181b01,	/* RDMA_VERBS_IOCTL */
-		0xae01,		/* KVM_CREATE_VM */
-	};
-	static const unsigned char numbers[] = { 1, 2, 0x10, 0x11, 0x12, 0x13 };
-	unsigned int dir = below(t, 4), size, nr = numbers[below(t, sizeof(numbers))];
-
-	switch (below(t, 6)) {
-	case 0: return others[below(t, 3)];
-	case 1: return _IOC(dir, IO_PEER_MEM_IOC_MAGIC + below(t, 2), 0x20 + below(t, 0xe0), 64);
-	/* A size of no ioctl; also the largest. */
-	case 2: size = one_in(t, 3) ? 0x3fff : 8 * (9 + below(t, 100)); break;
-	case 3: size = below(t, 32); break;
+	switch (op) {
+	case OP_RANGE:
+		for (int i = 0; i < 4 && h && f && (h->bar != f->bar || h->node != f->node); i++)
+			h = pick_held(t);
+		a->range.addr = (uintptr_t)(h ? h->addr : there);
+		break;
+	case OP_NEAREST:
+		a->nearest.domain = bar->domain;
+		a->nearest.address = one_in(t, 2) ? below(t, 0x100) : bar->address;
+		break;
+	case OP_ALLOC:
+		a->alloc.length = one_in(t, 24) ? bar->size / (1 + below(t, 2)) : 1 + below(t, 16 * PAGE);
+		a->alloc.log_align = below(t, 16);
+		break;
+	case OP_EXPORT:
+		a->export.addr = (uintptr_t)there / PAGE * PAGE;
+		a->export.length = PAGE * (1 + below(t, 2));
+		break;
+	case OP_NAME ... OP_QUERY:
+		a->name.addr = NAMED + PAGE * below(t, NAMED_PAGES);
+		a->name.length = op == OP_QUERY ? 0 : PAGE * (1 + below(t, 2));
+		a->name.fd = op == OP_NAME ? pick_shared(t) : 0;
+		if (op == OP_UNNAME && one_in(t, 2)) {
+			a->name = (struct ib_peer_mem_name) { .version = 1, .fd = pick_shared(t),
+							      .flags = IB_PEER_MEM_UNNAME_DMABUF };
+		}
+		break;
 	default:
-		size = nr == 1 || nr == 0x13 ? 32 : 64;
-		dir = nr == 0x13 ? _IOC_READ | below(t, 2) : below(t, 2) ? _IOC_READ : _IOC_WRITE;
+		break;
 	}
-	return _IOC(dir, IO_PEER_MEM_IOC_MAGIC, nr, size);
 }
 
-static void call_nothing(struct thread *t)
+static void spoil(struct thread *t, union arg *a, size_t size)
 {
-	struct file *f = one_in(t, 2) ? pick_dm(t) : pick_bar(t);
-	bool own = f && f->kind != NONE;
-	int fd = own && !one_in(t, 3) ? f->fd : pick_shared(t);
-	union arg a;
-	char *at;
+	switch (below(t, 4)) {
+	case 0: a->bytes[below(t, size)] ^= 1 << below(t, 8); break;
+	case 1: a->words[below(t, size / 4)] = edge(t); break;
+	case 2: a->longs[below(t, size / 8)] = edge(t); break;
+	default:
+		for (size_t i = 0; i < size; i++)
+			a->bytes[i] = any(t);
+	}
+}
 
-	make(t, OP_ALLOC, NULL, &a);
-	put(t, &a, sizeof(a), true, &at);
-	/* Neither our files nor /dev/null have these. */
-	called(t, OP_NO_IOCTL, call(t, fd, no_such(t), at), ONE_OF(ENOTTY));
+/*
+ * Changes a range or a descriptor of NAME and UNNAME that is in a field or of a dma-buf of a field:
+ * the thread of a field knows its names.
+ */
+static void spare_fields(union arg *a)
+{
+	bool is_shared = false;
+
+	for (int i = 0; i < SHARED_FILES; i++)
+		is_shared |= shared[i] == a->name.fd;
+	if (a->name.addr < FIELDS_END &&
+	    (a->name.addr >= FIELDS_START || a->name.length > FIELDS_START - a->name.addr))
+		a->name.length = 0;
+	/* No file has a number beyond the limit; the first three are no dma-bufs. */
+	if (a->name.fd > 2 && a->name.fd < sysconf(_SC_OPEN_MAX) && !is_shared)
+		a->name.fd = -1;
 }
 
 /*
@@ -219,45 +218,37 @@ static int pick(struct thread *t, enum op op, struct file **f)
 	return *f ? (*f)->fd : pick_shared(t);
 }
 
-/* After DM_FREE: updates the state of the allocation. */
-static void freed(struct thread *t, struct file *f, int error)
+static void allocated(struct thread *t, const struct file *on, const struct io_peer_mem_dm_alloc *a)
 {
-	if (!error || error == ENODEV)
-		f->freed = true;
-	else if (!claim(f->bar, f->node, f->offset, f->length))
-		bug(t, "free: its pages were allocated again before it was freed");
-}
+	uint64_t end = a->bar_offset + a->length;
+	struct file *f;
 
-static const int any_file[] = { ENOTTY, EINVAL, EFAULT, ENXIO, ENOMEM, EBUSY, ENODEV, EBADF, 0 };
-static const int any_content[] = { EINVAL, EFAULT, ENXIO, ENOMEM, EBUSY, ENODEV, 0 };
-static const int enotty[] = { ENOTTY, 0 }, efault[] = { EFAULT, 0 }, einval[] = { EINVAL, 0 };
-static const int ebadf[] = { EBADF, 0 };
-
-static const int *expected(enum op op, const struct file *f, bool is_right, enum place place)
-{
-	if (!of_control(op)) {
-		if (!f)
-			return any_file;
-		if (f->kind != what[op].on)
-			return enotty;
-		if (op == OP_FREE && f->access != O_RDWR && f->access != O_WRONLY)
-			return ebadf;
+	/* It is unknown which BAR a shared descriptor was. */
+	if (!on) {
+		dup3(a->fd, pick_shared(t), O_CLOEXEC);
+		close(a->fd);
+		return;
 	}
-	if (place == UNKNOWN)
-		return any_content;
-	if (place == UNREADABLE)
-		return efault;
-	return is_right ? what[op].errnos : mistaken ? enotty : einval;
+	if (a->fd < 0 || a->bar_offset % PAGE || end < a->length || end > bars[on->bar].size ||
+	    !claim(on->bar, on->node, a->bar_offset, a->length))
+		bug(t, "allocation: %#llx bytes at %#llx are not there, or allocated already", a->length,
+		    a->bar_offset);
+	f = slot_for_dm(t);
+	*f = *on;
+	f->kind = DM;
+	f->fd = a->fd;
+	f->freed = false;
+	f->offset = a->bar_offset;
+	f->length = a->length;
 }
 
-static void call_ioctl(struct thread *t, enum op op)
+void fuzz_ioctl(struct thread *t, enum op op)
 {
 	size_t size = what[op].size;
 	union arg q, a;
 	struct file *f;
 	enum place place;
-	bool is_right, frees;
-	const int *errnos;
+	bool frees;
 	int fd = pick(t, op, &f), error;
 	char *at;
 
@@ -265,57 +256,43 @@ static void call_ioctl(struct thread *t, enum op op)
 	if (one_in(t, 3))
 		spoil(t, &q, size);
 	if (op == OP_NAME || op == OP_UNNAME)
-		control_spare_fields(&q);
-	is_right = of_control(op) ? control_right(op, &q) :
-		   bar_right(op, &q, f && op == OP_ALLOC ? &bars[f->bar] : NULL);
-	/*
-	 * Another thread may change a structure in device memory: not for calls that return
-	 * a descriptor, which would be lost.
-	 */
+		spare_fields(&q);
+	/* Not for calls that return a descriptor, which would be lost. */
 	place = put(t, &q, size, op != OP_ALLOC && !of_control(op), &at);
 	frees = op == OP_FREE && f && f->kind == DM && !f->freed;
 	if (frees)
 		unclaim(f->bar, f->node, f->offset, f->length);
-	error = call(t, fd, what[op].cmd, at);
-	errnos = expected(op, f, is_right, place);
-	/* The result cannot be written back. */
-	if (error == EFAULT && place == READABLE && what[op].answers && is_right)
-		errnos = efault;
-	called(t, op, error, errnos);
-
-	if (place == WHOLE || (place == READABLE && !what[op].answers))
-		memcpy(a.bytes, at, size);
+	if (compat && (uintptr_t)at >> 32 == 0 && one_in(t, 3))
+		error = ioctl32(fd, what[op].cmd, at);
 	else
-		a = q;
-	if (error && (place == WHOLE) && memcmp(a.bytes, q.bytes, size))
-		bug(t, "a failed call has changed its argument");
-	if (frees)
-		freed(t, f, error);
+		error = ioctl(fd, what[op].cmd, at) ? errno : 0;
+	called(t, op, error, errnos + mistaken);
+	memcpy(a.bytes, place == WHOLE ? at : (char *)q.bytes, size);
+	if (frees && (!error || error == ENODEV))
+		f->freed = true;
+	else if (frees && !claim(f->bar, f->node, f->offset, f->length))
+		bug(t, "free: its pages were allocated again before it was freed");
 	if (error) {
+		if (memcmp(a.bytes, q.bytes, size))
+			bug(t, "a failed call has changed its argument");
 		/* A file of a removed BAR stays dead. */
 		if (error == ENODEV && f && f->kind == BAR)
 			file_reopen(t, f);
 		return;
 	}
-	if (place == UNKNOWN)
-		return;
-	if (!is_right)
-		bug(t, "success with a wrong structure");
-	if (place == UNREADABLE || (place == READABLE && what[op].answers))
-		bug(t, "success with a structure that the kernel cannot %s",
-		    place == READABLE ? "write" : "read");
+	if (place == UNREADABLE)
+		bug(t, "success with a structure that the kernel cannot read");
 	if (f && f->kind == DM && f->freed && !frees)
 		bug(t, "success with an allocation that was freed");
-	if (of_control(op))
-		control_answered(t, op, &q, &a);
-	else
-		bar_answered(t, op, f, &q, &a);
-}
-
-void fuzz_ioctl(struct thread *t, enum op op)
-{
-	if (op == OP_NO_IOCTL)
-		call_nothing(t);
-	else
-		call_ioctl(t, op);
+	if (op == OP_ALLOC)
+		allocated(t, f, &a.alloc);
+	if (op == OP_INFO && f && place == WHOLE &&
+	    (a.info.bar_offset != f->offset || a.info.length != f->length))
+		bug(t, "info: %#llx bytes at %#llx", a.info.length, a.info.bar_offset);
+	if (op == OP_EXPORT) {
+		if (a.export.fd < 0)
+			bug(t, "export: fd %d", a.export.fd);
+		dup3(a.export.fd, pick_shared(t), O_CLOEXEC);
+		close(a.export.fd);
+	}
 }
