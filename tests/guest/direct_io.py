@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0
 """Transfer bytes between a disk and a BAR by O_DIRECT, without a copy in host memory.
 
-usage: direct_io.py to-bar|to-disk|linear BAR DISK SEED
+usage: direct_io.py to-bar|to-disk BAR DISK SEED
 
 to-bar writes the pattern of SEED to the disk from host memory and reads it into the BAR;
-to-disk writes it to the BAR by the CPU and from there to the disk; linear reads through a
-device-mapper target on the disk, and prints the error. Offsets in the output are those in the
-BAR and on the disk.
+to-disk writes it to the BAR by the CPU and from there to the disk. Offsets in the output are those in
+the BAR and on the disk.
 """
 
-import errno
 import fcntl
 import mmap
 import os
@@ -20,7 +18,6 @@ LENGTH = 1 << 20
 # On the disk.
 AT = 3 << 20
 IOC_RANGE = 0xC020BB01
-DM_DEV_CREATE, DM_DEV_REMOVE, DM_DEV_SUSPEND, DM_TABLE_LOAD = 3, 4, 6, 9
 
 
 def pattern(seed):
@@ -57,40 +54,6 @@ class Bar:
         return struct.unpack("4Q", arg)[1]
 
 
-def dm(control, command, target=b""):
-    """An ioctl of the device mapper, for the device "peer". Returns its minor."""
-    arg = bytearray(struct.pack("3I2I I i 3I Q 128s 129s 7s", 4, 0, 0, 312 + len(target), 312,
-                                1 if target else 0, 0, 0, 0, 0, 0, b"peer", b"", b""))
-    arg += target
-    fcntl.ioctl(control, 0xC138FD00 | command, arg)
-    dev = struct.unpack_from("Q", arg, 40)[0]
-    return dev & 0xFF
-
-
-def linear(bar, path):
-    """Reads through a linear target, and prints the error."""
-    rdev = os.stat(path).st_rdev
-    params = b"%d:%d 0\0" % (os.major(rdev), os.minor(rdev))
-    params += bytes(-len(params) % 8)
-    target = struct.pack("2Q i I 16s", 0, 32 << 11, 0, 0, b"linear") + params
-    with open("/dev/mapper/control", "rb") as control:
-        minor = dm(control, DM_DEV_CREATE)
-        try:
-            dm(control, DM_TABLE_LOAD, target)
-            dm(control, DM_DEV_SUSPEND)
-            fd = os.open("/dev/dm-%d" % minor, os.O_RDWR | os.O_DIRECT)
-            for name, transfer in (("read", os.preadv), ("write", os.pwritev)):
-                try:
-                    print(name, transfer(fd, [bar.memory], AT))
-                except OSError as e:
-                    print(name, errno.errorcode[e.errno])
-            # Of host memory.
-            print("host", os.preadv(fd, [mmap.mmap(-1, LENGTH)], AT) == LENGTH)
-            os.close(fd)
-        finally:
-            dm(control, DM_DEV_REMOVE)
-
-
 def main():
     what, path, disk, seed = sys.argv[1:]
     seed = int(seed)
@@ -108,8 +71,6 @@ def main():
         bar.memory[:] = data
         assert os.pwritev(fd, [bar.memory], AT) == LENGTH
         say("to-disk", AT, seed)
-    elif what == "linear":
-        linear(bar, disk)
     else:
         sys.exit(__doc__)
 

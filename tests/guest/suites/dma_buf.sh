@@ -63,13 +63,6 @@ test_a_persistent_client_and_a_pinning_driver() {
 test_revoke_dynamic() { revoked edu0; }
 test_revoke_revocable() { revoked edu1; }
 
-test_killed_process() {
-	adapter_start one edu0 "$BAR_A" 0 65536
-	adapter_start two edu1 "$BAR_A" 0 65536
-	adapter_kill one two
-	eventually balanced
-}
-
 # The adapter's driver is unbound while MRs exist: they are revoked and released.
 test_adapter_goes() {
 	local bdf dev
@@ -197,62 +190,6 @@ test_both_system_calls() {
 	eventually balanced
 }
 
-# not on debug
-test_rereg_range() {
-	adapter_start user -m 65536 edu0 "$BAR_A" 0 4096
-	adapter_say user rereg start 8192 20000
-	adapter_say user fill 91
-	# Re-registration of host memory is handled by the driver.
-	adapter_say user rereg host 100 5000
-	eventually balanced
-	adapter_stop user
-	eventually balanced
-}
-
-# not on debug
-test_rereg_access_and_pd() {
-	local asked
-	adapter_start user edu1 "$BAR_A" 0 4096
-	adapter_say user fill 92
-	asked=$(counter num_alloc_mrs)
-	adapter_set "$(adapter_say user rereg access none)"
-	expect EACCES adapter_dma edu1 "write $lkey $addr 16"
-	adapter_set "$(adapter_say user rereg access all pd)"
-	adapter_dma edu1 "write $lkey $addr 16"
-	expect revocable adapter_mr edu1 "$lkey" mode
-	# On the same pages: no client is asked.
-	expect "$asked" counter num_alloc_mrs
-	expect "1 1 4096" in_use
-	adapter_stop user
-	eventually balanced
-}
-
-# Access flags that a dma-buf MR does not support.
-# not on debug
-test_access() {
-	expect "error EOPNOTSUPP" adapter_start none edu0 "$BAR_A" 0 4096 mw-bind
-	adapter_start user edu0 "$BAR_A" 0 4096 local-write,relaxed
-	adapter_stop user
-	balanced
-}
-
-# From one byte to the whole BAR; contiguous pages become one entry.
-# not on debug
-test_lengths() {
-	local length size=$((32 << 20))
-	for length in 1 4095 4096 4097 65536 $size; do
-		adapter_start user edu0 "$BAR_B" 0 "$length"
-		note "$length bytes: $(adapter_entries edu0 "$lkey") entries"
-		[ "$(adapter_entries edu0 "$lkey")" -le $(((length >> 21) + 1)) ]
-		adapter_stop user
-	done
-	for length in 1 4095 4097; do
-		adapter_start user edu1 "$BAR_B" $((size - length)) "$length"
-		adapter_stop user
-	done
-	eventually balanced
-}
-
 # The registration needs no free file descriptor of the process.
 # not on debug
 test_fd_table_full() {
@@ -269,26 +206,6 @@ test_memlock_does_not_count() (
 	adapter_stop user
 	expect "registration: ok" "$RDMA" reg -l 1048576 "$BAR_A"
 )
-
-# The kernel memory of a region is charged to the control group of the process.
-# not on debug
-test_memory_is_charged() {
-	local group=/tmp/cgroup/peer charged
-	make_cgroup peer
-	(
-		echo $BASHPID >$group/cgroup.procs
-		exec "$RDMA" hold -n 500 -m 4096 -l 4096 "$BAR_A"
-	) >/tmp/many 2>&1 &
-	set -- $!
-	wait_line /tmp/many '^holding 500'
-	charged=$(awk '$1 == "kernel" { print $2 }' $group/memory.stat)
-	kill_and_wait "$1"
-	eventually balanced
-	rmdir $group
-	umount /tmp/cgroup
-	note "a process with 500 MRs: $charged bytes of the kernel's memory charged to it"
-	[ "$charged" -gt 500000 ]
-}
 
 # A driver fails once it has mapped the memory, and leaves it mapped. The registration fails all the
 # same, and the region ends with the import. Nothing waits for it for good: not the owner of the memory,

@@ -152,20 +152,6 @@ test_sysfs_files() {
 	done
 }
 
-# not on debug
-test_symbols_are_exported() {
-	load_core
-	grep -q ' ib_register_peer_memory_client\b' /proc/kallsyms
-	grep -q ' ib_unregister_peer_memory_client\b' /proc/kallsyms
-}
-
-# not on debug
-test_core_is_held_by_its_client() {
-	load_modules
-	refuses 'is in use' rmmod ib_peer_mem
-	loaded ib_peer_mem
-}
-
 test_unload() {
 	unload_modules
 	[ ! -e "$PEERS" ]
@@ -249,13 +235,6 @@ test_mlx5_ib_is_reloaded() {
 	modprobe mlx5_ib
 	load_stack
 	"$RDMA" write "$BAR_A"
-}
-
-# The interposed operations are removed with the modules.
-# not on debug
-test_host_memory_after_unload() {
-	unload_modules
-	"$RDMA" write host
 }
 
 # registers LABEL: registers and deregisters host memory until /tmp/stop exists; the device may go

@@ -6,12 +6,6 @@
 
 . ./steps.sh
 
-# not on debug
-test_host_memory() {
-	"$RDMA" write -o 77 -l 300001 host
-	"$RDMA" atomic -o 77 -l 4096 host
-}
-
 # The MR starts and ends inside pages; the host looks at the file behind the BAR.
 test_write_and_read_back() {
 	"$RDMA" write -o 12345 -l 654321 -s 42 "$BAR_A" | tee /tmp/write
@@ -42,13 +36,6 @@ test_bar_to_bar() {
 	host_has a /tmp/copy from
 	host_has b /tmp/copy to | tee /tmp/host
 	note "host, second BAR: $(head -n 1 /tmp/host)"
-}
-
-# not on debug
-test_within_one_bar() {
-	"$RDMA" copy -o 321 -l 500000 -s 47 "$BAR_A" "$BAR_A" | tee /tmp/copy
-	host_has a /tmp/copy from
-	host_has a /tmp/copy to
 }
 
 # not on debug

@@ -19,28 +19,6 @@ setup() {
 	eventually test -b $DISK
 }
 
-# --- O_DIRECT ---
-
-# The SSD's DMA reads and writes the BAR: no byte passes through host memory.
-test_direct_io() {
-	python3 direct_io.py to-bar "$BAR_A" $DISK 81 | tee /tmp/direct
-	host_has a /tmp/direct to-bar
-	note "disk to BAR: $(cat /tmp/direct)"
-	python3 direct_io.py to-disk "$BAR_A" $DISK 82 | tee /tmp/direct
-	host_has disk /tmp/direct to-disk
-	note "BAR to disk: $(cat /tmp/direct)"
-	eventually all_free "$BDF_A"
-}
-
-# The device mapper does not pass on that the disk accepts peer-to-peer memory.
-test_direct_io_through_the_device_mapper() {
-	modprobe dm-mod
-	expect "read EREMOTEIO
-write EREMOTEIO
-host True" python3 direct_io.py linear "$BAR_A" $DISK 83
-	rmmod dm-mod
-}
-
 # --- resets and errors ---
 
 # users: a writer, an idle MR on memory of p2pmem/allocate, and a mapping, of A.
