@@ -190,3 +190,13 @@ works_again() {
 	no_key_reaches
 	"$RDMA" write -o 77 -l 300001 "$BAR_A"
 }
+
+# mlx5 has noticed that the adapter is dead, and has given up all its queues. A removal that begins
+# before that stops the detection, and mlx5_ib may wait for ever for a UMR that it posted in
+# between (mlx5r_umr_post_send_wait).
+noticed() { log_has 'mlx5_error_sw_reset.*: end'; }
+
+# recovered: mlx5 has loaded itself again, with a new RDMA device. recover_any_time: by default it
+# does so at most once a minute.
+recover_any_time() { devlink health set "pci/$(mlx5_bdf)" reporter fw_fatal grace_period 0; }
+recovered() { log_has 'health recovery succeeded'; }

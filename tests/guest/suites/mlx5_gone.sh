@@ -76,11 +76,6 @@ test_mlx5_ib_without_our_modules_and_with() {
 	works_again
 }
 
-# mlx5 has noticed that the adapter is dead, and has given up all its queues. A removal that begins
-# before that stops the detection, and mlx5_ib may wait for ever for a UMR that it posted in
-# between (mlx5r_umr_post_send_wait).
-noticed() { log_has 'mlx5_error_sw_reset.*: end'; }
-
 # All reads give ones, nothing is answered any more: a surprise removal.
 test_dead_adapter_with_mrs() {
 	local pid bdf began
@@ -97,11 +92,6 @@ test_dead_adapter_with_mrs() {
 	echo 1 >/sys/bus/pci/rescan
 	comes_back
 }
-
-# recovered: mlx5 has loaded itself again, with a new RDMA device. recover_any_time: by default it
-# does so at most once a minute.
-recover_any_time() { devlink health set "pci/$(mlx5_bdf)" reporter fw_fatal grace_period 0; }
-recovered() { log_has 'health recovery succeeded'; }
 
 # The adapter is there again before an administrator does anything.
 test_dead_adapter_recovers() {

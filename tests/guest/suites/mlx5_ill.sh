@@ -6,7 +6,7 @@
 # it does not answer commands, or its firmware is dead while DMA goes on. Pages that it may still
 # access stay pinned, or a line of the log says that they do not; and every wait ends.
 
-. ./suites/mlx5_gone.sh
+. ./steps.sh
 
 # writer: starts one on the first BAR, and sees it write.
 writer() {
