@@ -111,6 +111,10 @@ test_devices() {
 	expect io_peer_mem override "$BDF_B"
 	expect "(null)" override "$BDF_A"
 	"$RDMA" write "$BAR_B"
+	# A function that a rescan finds is another one, and not bound.
+	echo 1 >"/sys/bus/pci/devices/$BDF_B/remove"
+	echo 1 >/sys/bus/pci/rescan
+	[ ! -e "/sys/bus/pci/devices/$BDF_B/driver" ]
 	unload_io
 	expect "(null)" override "$BDF_B"
 	# Of the administrator, for the time after.
