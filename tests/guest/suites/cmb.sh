@@ -9,6 +9,9 @@
 
 setup() {
 	load_stack
+	before_test
+}
+before_test() {
 	load_bars
 	[ "${TESTS:-}" = no_nvme ] || load_ssd
 }
