@@ -22,7 +22,10 @@ test_stack_is_stock() {
 
 # Beside soft RoCE its driver is loaded without a device.
 # not on debug
-test_mlx5_ib_is_loaded() { stock "mlx5" mlx5_ib mlx5_core; }
+test_mlx5_ib_is_loaded() {
+	modprobe mlx5_ib
+	stock "mlx5" mlx5_ib mlx5_core
+}
 
 test_core() {
 	load_core
@@ -227,6 +230,7 @@ test_rxe_module_is_reloaded() {
 
 # not on debug
 test_mlx5_ib_is_reloaded() {
+	modprobe mlx5_ib
 	rmmod mlx5_ib
 	modprobe mlx5_ib
 	unload_modules

@@ -5,6 +5,9 @@
 
 . ./steps.sh
 
+# shellcheck disable=SC2034 # init's
+CHAIN=yes
+
 SIZE=$(((4 << 30) + 73728))
 
 # From before the 4 GiB to the end of the MR.

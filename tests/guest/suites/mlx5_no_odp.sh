@@ -11,6 +11,8 @@ MODULE=$MODS/external/samples/peer_client/$CLIENT.ko
 . ./adapter.sh
 . ./sample.sh
 
+CHAIN=yes
+
 DEVICES=/sys/kernel/debug/ib_peer_mem/devices
 
 TESTS="test_backend test_client test_import_is_refused test_host_memory

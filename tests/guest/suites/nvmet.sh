@@ -7,6 +7,9 @@
 
 . ./nvmet.sh
 
+# shellcheck disable=SC2034 # init's
+CHAIN=yes
+
 DRIVER=/sys/bus/pci/drivers/io_peer_mem
 PARAMETERS=/sys/module/io_peer_mem/parameters
 

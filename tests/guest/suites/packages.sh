@@ -7,6 +7,9 @@
 
 . ./steps.sh
 
+# shellcheck disable=SC2034 # init's
+CHAIN=yes
+
 PACKAGES=/tmp/packages
 MODULES=/lib/modules/$(uname -r)
 

@@ -16,6 +16,9 @@ MODULES=(test_mr test_odp test_qp test_qpex test_atomic test_pd test_srq test_cq
 	test_relaxed_ordering test_flow test_rss_traffic test_tag_matching test_rdmacm test_fork)
 [ "$DEV" = rxe0 ] || MODULES+=(test_mlx5_devx test_mlx5_raw_wqe test_mlx5_mkey)
 
+# shellcheck disable=SC2034 # init's
+CHAIN=yes
+
 setup() {
 	load_stack
 	unload_modules

@@ -13,6 +13,9 @@ MRS=$(parameter mrs 1000)
 ALL=(mlx5_{0..7})
 ONE=mlx5_7
 
+# shellcheck disable=SC2034 # init's
+CHAIN=yes
+
 setup() {
 	load_stack
 	eventually eight_adapters

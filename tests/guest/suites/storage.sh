@@ -27,9 +27,8 @@ find_disk() {
 	DISK=$(disk_of disk)
 	CMB=/sys/bus/pci/devices/$(ssd_of disk)/p2pmem/allocate
 }
-# Each test runs in a shell of its own, and a bind can have renamed the disk. At last the driver
-# is gone.
-before_test() { ! loaded nvme || find_disk; }
+# Each test runs in a shell of its own, and a bind can have renamed the disk.
+before_test() { find_disk; }
 nothing_left() {
 	eventually all_free "$BDF_A"
 	eventually cmp "${CMB%/*}/available" /tmp/cmb-available
@@ -371,4 +370,5 @@ test_killed_with_requests() {
 test_unload_nvme() {
 	rmmod nvme
 	"$RDMA" write "$BAR_A"
+	load_disks
 }

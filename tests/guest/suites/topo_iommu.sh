@@ -7,6 +7,8 @@
 
 . ./topology.sh
 
+CHAIN=yes
+
 NEAR=${BDF_EDU[0]} NEAR_TOO=${BDF_EDU[1]}
 
 TESTS="test_layout test_translated test_p2pdma test_iovas test_mr_of_the_whole_bar test_one_byte_of_a_page
