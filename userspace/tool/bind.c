@@ -10,6 +10,7 @@
 #include "candidates.h"
 #include "commands.h"
 #include "modules.h"
+#include "stack.h"
 #include "sys.h"
 
 #define DRIVER "/sys/bus/pci/drivers/io_peer_mem"
@@ -55,17 +56,24 @@ static void check_bars(const struct pci_function *function, int bar)
 		     "--bar selects one", function->name);
 }
 
-static void must_write(const char *text, const char *path, const char *function)
+/* Writes to a file of the function; says why it cannot. */
+static bool may_write(const char *text, const char *path, const char *function)
 {
 	int error = sys_write(text, path, function);
 
 	if (!error)
-		return;
+		return true;
 	errno = error;
 	warn(path, function);
 	if (error == EACCES || error == EPERM)
 		fprintf(stderr, "  run it as root\n");
-	exit(1);
+	return false;
+}
+
+static void must_write(const char *text, const char *path, const char *function)
+{
+	if (!may_write(text, path, function))
+		exit(1);
 }
 
 /*
@@ -90,7 +98,7 @@ int command_bind(int argc, char **argv)
 		{ 0 },
 	};
 	struct pci_function function;
-	bool force = false;
+	bool force = false, had_core, loaded;
 	int c, bar = -1, error;
 
 	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
@@ -108,7 +116,9 @@ int command_bind(int argc, char **argv)
 	}
 	check_driver(&function, force);
 	check_bars(&function, bar);
-	module_load("io_peer_mem");
+	/* What was loaded before stays. */
+	had_core = module_loaded("ib_peer_mem");
+	loaded = module_load("io_peer_mem");
 	/* Its parameter ids or devices may name the function. */
 	sys_target(function.driver, sizeof(function.driver), "/sys/bus/pci/devices/%s/driver", function.name);
 	if (!strcmp(function.driver, "io_peer_mem")) {
@@ -118,22 +128,25 @@ int command_bind(int argc, char **argv)
 	if (bar >= 0 && !sys_exists(DRIVER "/bind_with"))
 		errx(1, "the io_peer_mem that is loaded is older than iopm: there is no " DRIVER "/bind_with");
 
-	if (function.driver[0])
-		must_write(function.name, "/sys/bus/pci/devices/%s/driver/unbind", function.name);
+	/* Before the function loses its driver: a failure leaves the function as it was. */
 	must_write("io_peer_mem\n", "/sys/bus/pci/devices/%s/driver_override", function.name);
-	error = bind_with(&function, bar);
-	if (!error) {
-		printf("%s is bound to io_peer_mem\n", function.name);
-		return 0;
+	if (!function.driver[0] ||
+	    may_write(function.name, "/sys/bus/pci/devices/%s/driver/unbind", function.name)) {
+		error = bind_with(&function, bar);
+		if (!error) {
+			printf("%s is bound to io_peer_mem\n", function.name);
+			return 0;
+		}
+		errno = error;
+		warn("bind %s", function.name);
+		fprintf(stderr, "  the kernel log has the cause\n");
 	}
 	/* As before, but for the driver that had it. */
 	sys_write("\n", "/sys/bus/pci/devices/%s/driver_override", function.name);
 	if (function.driver[0])
 		sys_write(function.name, "/sys/bus/pci/drivers_probe");
-	errno = error;
-	warn("bind %s", function.name);
-	fprintf(stderr, "  the kernel log has the cause\n");
-	modules_unload_unused();
+	if (loaded)
+		modules_unload_unused(!had_core);
 	return 1;
 }
 
@@ -151,6 +164,6 @@ int command_unbind(int argc, char **argv)
 	must_write(function.name, "/sys/bus/pci/devices/%s/driver/unbind", function.name);
 	printf("%s is unbound; \"echo %s >/sys/bus/pci/drivers_probe\" gives it to its own driver\n",
 	       function.name, function.name);
-	modules_unload_unused();
+	modules_unload_unused(true);
 	return 0;
 }

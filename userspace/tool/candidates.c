@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -91,12 +92,81 @@ static bool is_exclusive(const char *disk)
 	return false;
 }
 
-/* A disk or partition that is mounted, swap, or that another block device (LVM, RAID, dm) holds. */
+/* Returns whether a path, with its links resolved, is that of the disk. */
+static bool leads_to(const char *path, const char *disk)
+{
+	char real[PATH_MAX];
+
+	if (!realpath(path, real))
+		snprintf(real, sizeof(real), "%s", path);
+	if (strncmp(real, "/dev/", 5))
+		return false;
+	for (char *at = real + 5; (at = strchr(at, '/'));)
+		*at = '!';
+	return !strcmp(real + 5, disk);
+}
+
+/* Returns whether the NVMe target exports the disk: it shares the disk with others. */
+static bool is_exported(const char *disk)
+{
+	static const char dir[] = "/sys/kernel/config/nvmet/subsystems";
+	struct sys_list subsystems = sys_list(dir);
+	char path[PATH_MAX];
+	bool found = false;
+
+	for (int i = 0; i < subsystems.count && !found; i++) {
+		const char *subsystem = subsystems.entries[i]->d_name;
+		struct sys_list namespaces = sys_list("%s/%s/namespaces", dir, subsystem);
+
+		for (int j = 0; j < namespaces.count && !found; j++) {
+			const char *id = namespaces.entries[j]->d_name;
+
+			found = sys_number(0, "%s/%s/namespaces/%s/enable", dir, subsystem, id) &&
+				sys_line(path, sizeof(path), "%s/%s/namespaces/%s/device_path", dir, subsystem, id) &&
+				leads_to(path, disk);
+		}
+		sys_list_free(&namespaces);
+	}
+	sys_list_free(&subsystems);
+	return found;
+}
+
+/* Returns whether a process that the caller may look at has the disk open, such as a virtual machine. */
+static bool is_open(const char *disk)
+{
+	struct sys_list processes = sys_list("/proc");
+	char link[PATH_MAX], target[PATH_MAX];
+	bool found = false;
+
+	for (int i = 0; i < processes.count && !found; i++) {
+		const char *pid = processes.entries[i]->d_name;
+		struct sys_list files = { 0 };
+
+		if (pid[0] >= '0' && pid[0] <= '9')
+			files = sys_list("/proc/%s/fd", pid);
+		for (int j = 0; j < files.count && !found; j++) {
+			ssize_t n;
+
+			sys_path(link, "/proc/%s/fd/%s", pid, files.entries[j]->d_name);
+			n = readlink(link, target, sizeof(target) - 1);
+			target[n > 0 ? n : 0] = 0;
+			found = leads_to(target, disk);
+		}
+		sys_list_free(&files);
+	}
+	sys_list_free(&processes);
+	return found;
+}
+
+/*
+ * A disk or partition that is mounted, swap, exported, open, or that another block device (LVM, RAID, dm)
+ * holds.
+ */
 static bool block_in_use(const char *disk, bool bind)
 {
 	struct sys_list holders = sys_list("/sys/class/block/%s/holders", disk);
 	bool used = holders.count || is_mounted(disk) || is_swap(disk) ||
-		    (bind && is_exclusive(disk));
+		    is_exported(disk) || is_open(disk) || (bind && is_exclusive(disk));
 
 	sys_list_free(&holders);
 	return used;

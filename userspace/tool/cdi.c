@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /* iopm cdi: a specification of the Container Device Interface, for container runtimes. */
-#include <getopt.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -80,6 +79,7 @@ static void print_specification(void)
 	struct memories memories = memories_find(NULL);
 	struct adapters adapters = adapters_find();
 	char path[128], name[64];
+	bool any = false;
 
 	json_open(NULL, '{');
 	json_text("cdiVersion", VERSION);
@@ -88,6 +88,7 @@ static void print_specification(void)
 	for (int i = 0; i < memories.count; i++) {
 		if (memories.list[i].kind != MEMORY_BAR)
 			continue;
+		any = true;
 		bar_name(&memories.list[i], name);
 		device_begin(name);
 		node(memories.list[i].path);
@@ -97,11 +98,15 @@ static void print_specification(void)
 	for (int i = 0; i < adapters.count; i++) {
 		if (!verbs_node(adapters.list[i].name, path))
 			continue;
+		any = true;
 		device_begin(adapters.list[i].name);
 		node(path);
 		node_if_there(CM);
 		device_end();
 	}
+	/* Runtimes reject a device without edits, and all others with it. */
+	if (!any && !sys_exists(CONTROL) && !sys_exists(CM))
+		goto end;
 	device_begin("all");
 	for (int i = 0; i < memories.count; i++) {
 		if (memories.list[i].kind == MEMORY_BAR)
@@ -114,6 +119,7 @@ static void print_specification(void)
 	node_if_there(CONTROL);
 	node_if_there(CM);
 	device_end();
+end:
 	json_close();
 	json_close();
 	adapters_free(&adapters);
@@ -122,19 +128,9 @@ static void print_specification(void)
 
 int command_cdi(int argc, char **argv)
 {
-	static const struct option options[] = {
-		{ "output", required_argument, NULL, 'o' },
-		{ 0 },
-	};
-	const char *output = NULL;
-	int c;
+	const char *output;
 
-	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		if (c != 'o')
-			return STATUS_USAGE;
-		output = optarg;
-	}
-	if (optind != argc)
+	if (!output_option(argc, argv, &output))
 		return STATUS_USAGE;
 	if (output)
 		return output_to(output, print_specification);

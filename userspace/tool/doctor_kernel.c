@@ -28,6 +28,13 @@ static bool read_config(const char *release, const char *const *options, bool *s
 	return true;
 }
 
+/* The name that Debian's packages have for this architecture. */
+#if defined(__aarch64__)
+#define ARCHITECTURE "arm64"
+#else
+#define ARCHITECTURE "amd64"
+#endif
+
 /* How one gets a kernel with Rust: not every release of Debian has it without backports, or at all. */
 static const char *kernel_with_rust(void)
 {
@@ -40,9 +47,9 @@ static const char *kernel_with_rust(void)
 	while (fgets(line, sizeof(line), f)) {
 		line[strcspn(line, "\n")] = 0;
 		if (!strcmp(line, "VERSION_CODENAME=trixie"))
-			fix = "apt install -t trixie-backports linux-image-amd64";
+			fix = "apt install -t trixie-backports linux-image-" ARCHITECTURE;
 		else if (!strcmp(line, "VERSION_CODENAME=forky"))
-			fix = "apt install linux-image-amd64";
+			fix = "apt install linux-image-" ARCHITECTURE;
 	}
 	fclose(f);
 	return fix;
@@ -161,7 +168,8 @@ static void check_module(const char *module, enum status unloaded, const char *t
 		if (module_installed(module))
 			report(unloaded, fix, "%s %s", module, text);
 		else if (unloaded != OK)
-			report(FAIL, install,
+			report(FAIL, strcmp(module, "ib_uverbs") ? install : "a kernel with "
+			       "CONFIG_INFINIBAND_USER_ACCESS, as Debian's linux-image-" ARCHITECTURE,
 			       "%s is not installed for the running kernel", module);
 		else
 			report(WARN, install,
@@ -183,7 +191,10 @@ static void check_module(const char *module, enum status unloaded, const char *t
 void check_modules(void)
 {
 	report_area("modules");
-	check_module("ib_uverbs", FAIL, "is installed, but not loaded", "modprobe ib_uverbs");
+	if (module_builtin("ib_uverbs"))
+		report(OK, NULL, "ib_uverbs is a part of the kernel");
+	else
+		check_module("ib_uverbs", FAIL, "is installed, but not loaded", "modprobe ib_uverbs");
 	check_module("ib_peer_mem", WARN, "is not loaded: no client needs it yet",
 		     "iopm bind BDF; or the driver of the GPU, as modprobe nvidia-peermem");
 	check_module("io_peer_mem", OK, "is not loaded: iopm bind does that, for PCI BARs", NULL);

@@ -111,6 +111,21 @@ static bool peermem_links(bool *installed)
 	return links;
 }
 
+/* Its build looks where MLNX_OFED would have the symbols, and ib-peer-mem-compat puts them there. */
+static const char *peermem_fix(void)
+{
+	char line[64];
+	bool enabled = false;
+	FILE *f = sys_open("/etc/default/ib-peer-mem");
+
+	while (f && fgets(line, sizeof(line), f))
+		enabled |= !strcmp(line, "COMPAT=yes\n");
+	if (f)
+		fclose(f);
+	return enabled ? "ib-peer-mem-compat rebuild && modprobe nvidia-peermem" :
+	       "ib-peer-mem-compat enable && ib-peer-mem-compat rebuild && modprobe nvidia-peermem";
+}
+
 static void check_nvidia(void)
 {
 	char line[256] = "";
@@ -136,7 +151,7 @@ static void check_nvidia(void)
 	else if (!installed)
 		report(WARN, NULL, "nvidia-peermem is not installed: only dma-bufs reach the GPU's memory");
 	else if (!links)
-		report(FAIL, "dkms build --force nvidia/VERSION && dkms install --force nvidia/VERSION",
+		report(FAIL, peermem_fix(),
 		       "nvidia-peermem was built without ib_peer_mem's symbols: modprobe answers "
 		       "\"Invalid argument\"");
 	else
@@ -167,10 +182,11 @@ void check_gpus(const struct memories *memories)
 
 static void check_node(const struct memory *memory)
 {
-	char full[PATH_MAX], chgrp[128];
+	char full[PATH_MAX], chgrp[224];
 
 	sys_path(full, "%s", memory->path);
-	snprintf(chgrp, sizeof(chgrp), "chgrp rdma %s", memory->path);
+	snprintf(chgrp, sizeof(chgrp), "chgrp rdma %s; again after each boot and each bind of the driver, which "
+		 "make it anew", memory->path);
 	if (!access(full, R_OK | W_OK))
 		report(OK, NULL, "this user may open %s", memory->path);
 	else if (errno == EACCES)

@@ -68,10 +68,9 @@ void check_clients(void)
 		       "of mapped dma-bufs, can be registered (a GPU's client is nvidia-peermem or its own driver)");
 	for (int i = 0; i < clients.count; i++) {
 		const char *name = clients.entries[i]->d_name;
-		unsigned long long made = client_counter(name, "num_alloc_mrs");
+		unsigned long long made, live = client_live(name, "num_alloc_mrs", "num_dealloc_mrs", &made);
 
-		report(OK, NULL, "%s: %llu MRs, %llu since it was registered, %llu invalidated", name,
-		       made - client_counter(name, "num_dealloc_mrs"), made,
+		report(OK, NULL, "%s: %llu MRs, %llu since it was registered, %llu invalidated", name, live, made,
 		       client_counter(name, "num_free_callbacks"));
 		if (sys_number(0, PEERS "/%s/drain", name)) {
 			snprintf(fix, sizeof(fix), "iopm drain --end %.64s", name);

@@ -122,11 +122,16 @@ static unsigned long long look(const struct drain *drain, bool print)
 		if (print)
 			print_region(&region);
 	}
+	/* Unplugged, unbound or unregistered meanwhile: the files of the counters are no more. */
+	if (drain->is_function ? !sys_exists(FUNCTION_FILES "/mrs", drain->name) :
+				 !sys_exists(PEERS "/%s/num_alloc_mrs", drain->name))
+		errx(1, "%s is gone, and its memory with it", drain->name);
+	if (!drain->is_function && !file)
+		err(1, DEBUGFS "/regions (without it registrations that have begun are not seen)");
 	if (drain->is_function)
 		count = (unsigned long long)sys_number(0, FUNCTION_FILES "/mrs", drain->name);
 	else
-		count = client_counter(drain->name, "num_alloc_mrs") -
-			client_counter(drain->name, "num_dealloc_mrs");
+		count = client_live(drain->name, "num_alloc_mrs", "num_dealloc_mrs", NULL);
 	/* Those that are being registered are in the list, and not counted yet. */
 	if (!drain->is_function && listed > count)
 		count = listed;

@@ -268,10 +268,12 @@ static void print_all(void)
 
 int command_metrics(int argc, char **argv)
 {
-	if (argc == 3 && !strcmp(argv[1], "--output"))
-		return output_to(argv[2], print_all);
-	if (argc != 1)
+	const char *output;
+
+	if (!output_option(argc, argv, &output))
 		return STATUS_USAGE;
+	if (output)
+		return output_to(output, print_all);
 	print_all();
 	return 0;
 }

@@ -16,16 +16,14 @@
 
 extern char **environ;
 
-#define BOOT "/etc/modules-load.d"
-
-void module_load(const char *module)
+bool module_load(const char *module)
 {
 	char *const argv[] = { "/sbin/modprobe", (char *)module, NULL };
 	int error, status = -1;
 	pid_t pid;
 
 	if (module_loaded(module))
-		return;
+		return false;
 	/* Another root is no machine. */
 	if (sys_root[0])
 		errx(1, "%s is not loaded: modprobe %s", module, module);
@@ -38,17 +36,18 @@ void module_load(const char *module)
 		;
 	if (status)
 		errx(1, "%s is not loaded, and modprobe has failed", module);
+	return true;
 }
 
-/* Returns whether the administrator has the module loaded at boot. */
-static bool loaded_at_boot(const char *module)
+/* Returns whether a file of modules-load.d(5) in this directory names the module. */
+static bool named_in(const char *dir, const char *module)
 {
-	struct sys_list files = sys_list(BOOT);
+	struct sys_list files = sys_list("%s/modules-load.d", dir);
 	bool found = false;
 	char line[128];
 
 	for (int i = 0; i < files.count; i++) {
-		FILE *f = sys_open(BOOT "/%s", files.entries[i]->d_name);
+		FILE *f = sys_open("%s/modules-load.d/%s", dir, files.entries[i]->d_name);
 
 		while (f && !found && fgets(line, sizeof(line), f)) {
 			line[strcspn(line, " \t\n")] = 0;
@@ -59,6 +58,13 @@ static bool loaded_at_boot(const char *module)
 	}
 	sys_list_free(&files);
 	return found;
+}
+
+/* Returns whether the administrator has the module loaded at boot. */
+static bool loaded_at_boot(const char *module)
+{
+	return named_in("/etc", module) || named_in("/run", module) || named_in("/usr/local/lib", module) ||
+	       named_in("/usr/lib", module);
 }
 
 /*
@@ -96,8 +102,8 @@ static bool unload(const char *module)
 	return !sys_root[0] && !loaded_at_boot(module) && !syscall(SYS_delete_module, module, O_NONBLOCK);
 }
 
-void modules_unload_unused(void)
+void modules_unload_unused(bool core)
 {
-	if (!has_functions() && !configured() && unload("io_peer_mem"))
+	if (!has_functions() && !configured() && unload("io_peer_mem") && core)
 		unload("ib_peer_mem");
 }

@@ -6,13 +6,18 @@
 #ifndef MODULES_H
 #define MODULES_H
 
-/* Loads a module, and what it depends on, unless it is loaded. Ends the program if it cannot. */
-void module_load(const char *module);
+#include <stdbool.h>
 
 /*
- * Unloads io_peer_mem if no function is bound and its parameters name no other memory, and then
+ * Loads a module, and what it depends on, unless it is loaded. Ends the program if it cannot. Returns whether
+ * it was not loaded.
+ */
+bool module_load(const char *module);
+
+/*
+ * Unloads io_peer_mem if no function is bound and its parameters name no other memory, and then (@core)
  * ib_peer_mem if nothing else uses it. What the administrator has loaded at boot stays.
  */
-void modules_unload_unused(void);
+void modules_unload_unused(bool core);
 
 #endif /* MODULES_H */

@@ -12,14 +12,15 @@ bool module_loaded(const char *module)
 	return sys_exists("/sys/module/%s/refcnt", module);
 }
 
-bool module_installed(const char *module)
+/* Returns whether a list of the running kernel's modules has this one. */
+static bool listed(const char *list, const char *module)
 {
 	struct release release = sys_release();
 	char line[4096], file[96];
 	bool found = false;
 	FILE *f;
 
-	f = sys_open("/lib/modules/%s/modules.dep", release.name);
+	f = sys_open("/lib/modules/%s/%s", release.name, list);
 	snprintf(file, sizeof(file), "/%s.ko", module);
 	/* PATH/NAME.ko[.xz]: DEPENDENCY... */
 	while (f && !found && fgets(line, sizeof(line), f)) {
@@ -29,6 +30,16 @@ bool module_installed(const char *module)
 	if (f)
 		fclose(f);
 	return found;
+}
+
+bool module_installed(const char *module)
+{
+	return listed("modules.dep", module);
+}
+
+bool module_builtin(const char *module)
+{
+	return listed("modules.builtin", module);
 }
 
 /* --- RDMA devices --- */
@@ -224,4 +235,14 @@ void distance_text(const struct distance *distance, char *text, size_t size)
 unsigned long long client_counter(const char *client, const char *counter)
 {
 	return (unsigned long long)sys_number(0, PEERS "/%s/%s", client, counter);
+}
+
+unsigned long long client_live(const char *client, const char *begun, const char *ended,
+			       unsigned long long *all)
+{
+	unsigned long long gone = client_counter(client, ended), made = client_counter(client, begun);
+
+	if (all)
+		*all = made;
+	return made > gone ? made - gone : 0;
 }

@@ -19,6 +19,9 @@ bool module_loaded(const char *module);
 /* Returns whether the running kernel has this module installed. */
 bool module_installed(const char *module);
 
+/* Returns whether the module is a part of the running kernel. */
+bool module_builtin(const char *module);
+
 /* --- RDMA devices --- */
 
 struct adapter {
@@ -79,5 +82,12 @@ void distance_text(const struct distance *distance, char *text, size_t size);
 
 /* Reads a counter of a client; 0 without it. */
 unsigned long long client_counter(const char *client, const char *counter);
+
+/*
+ * Reads what of a counter is left: more could have ended than begun when the two are read, so that is read
+ * first, and the difference is never negative. @all is what has begun, or NULL.
+ */
+unsigned long long client_live(const char *client, const char *begun, const char *ended,
+			       unsigned long long *all);
 
 #endif /* STACK_H */

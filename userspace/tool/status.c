@@ -96,11 +96,8 @@ static void print_clients(bool json)
 		       "INVALIDATED");
 	for (int i = 0; i < clients.count; i++) {
 		const char *name = clients.entries[i]->d_name;
-		unsigned long long made = client_counter(name, "num_alloc_mrs");
-		unsigned long long bytes = client_counter(name, "num_reg_bytes") -
-					   client_counter(name, "num_dereg_bytes");
-
-		unsigned long long live = made - client_counter(name, "num_dealloc_mrs");
+		unsigned long long made, live = client_live(name, "num_alloc_mrs", "num_dealloc_mrs", &made);
+		unsigned long long bytes = client_live(name, "num_reg_bytes", "num_dereg_bytes", NULL);
 		unsigned long long invalidated = client_counter(name, "num_free_callbacks");
 
 		sys_line(version, sizeof(version), PEERS "/%s/version", name);

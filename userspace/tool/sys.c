@@ -2,6 +2,7 @@
 #include <err.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <getopt.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -114,11 +115,61 @@ int sys_write(const char *text, const char *format, ...)
 	return error;
 }
 
+bool output_option(int argc, char **argv, const char **path)
+{
+	static const struct option options[] = {
+		{ "output", required_argument, NULL, 'o' },
+		{ 0 },
+	};
+	int c;
+
+	*path = NULL;
+	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		if (c != 'o')
+			return false;
+		*path = optarg;
+	}
+	return optind == argc;
+}
+
+/* Returns whether the file is there and none that another one can take the place of: a device, a pipe. */
+static bool is_special(const char *path)
+{
+	struct stat status;
+
+	return !stat(path, &status) && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode);
+}
+
+static bool is_link(const char *path)
+{
+	struct stat status;
+
+	return !lstat(path, &status) && S_ISLNK(status.st_mode);
+}
+
+static int write_to(const char *path, void (*print)(void))
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+
+	if (fd >= 0 && dup2(fd, STDOUT_FILENO) >= 0) {
+		print();
+		if (!ferror(stdout) && !fflush(stdout) && !close(fd))
+			return 0;
+	}
+	warn("%s", path);
+	return 1;
+}
+
 int output_to(const char *path, void (*print)(void))
 {
-	char new[PATH_MAX];
+	char new[PATH_MAX], target[PATH_MAX];
 	int fd;
 
+	/* Of a link the target counts. It may have to be made, or have no path, as a pipe. */
+	if (is_special(path) || (is_link(path) && !realpath(path, target)))
+		return write_to(path, print);
+	if (is_link(path))
+		path = target;
 	if (snprintf(new, sizeof(new), "%s.XXXXXX", path) >= (int)sizeof(new)) {
 		errno = ENAMETOOLONG;
 		warn("%s", path);

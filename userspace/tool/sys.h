@@ -39,9 +39,13 @@ PRINTF(1, 2) bool sys_exists(const char *format, ...);
 /* Writes @text to a file. Returns 0 or an errno. */
 PRINTF(2, 3) int sys_write(const char *text, const char *format, ...);
 
+/* Parses a command line whose only option is --output FILE. Returns false if it is wrong. */
+bool output_option(int argc, char **argv, const char **path);
+
 /*
- * Has @print write to standard output, to a new file that takes the place of @path once it is
- * complete. Not below another root. Returns the exit status.
+ * Has @print write to @path by standard output: to a device or a pipe, or to a new file that takes the place
+ * of a regular one, or of the target of a link, once it is complete. Not below another root. Returns the
+ * exit status.
  */
 int output_to(const char *path, void (*print)(void));
 
