@@ -58,7 +58,10 @@ use crate::{
     },
     pr_warn_limited, //
 };
-
+use core::ops::{
+    Deref,
+    DerefMut, //
+};
 use kernel::{
     alloc::AllocError,
     prelude::*,
@@ -233,7 +236,7 @@ impl Backend {
         }
     }
 
-    /// Waits for the accesses that the device began before [`Attachment::stop`]. Context: may
+    /// Waits for the accesses that the device began before [`DeviceAccess::stop`]. Context: may
     /// sleep.
     pub(crate) fn drain(&self) {
         if let Self::FastReg(backend) = self {
@@ -304,6 +307,47 @@ impl Distrust {
     }
 }
 
+/// The access of a device to one region, through an MR or an exported dma-buf.
+pub(crate) trait DeviceAccess {
+    /// Returns whether the device can be fenced without deregistering the MR.
+    fn can_fence(&self) -> bool {
+        true
+    }
+
+    /// Returns why the device may access the memory until the MR is deregistered, or even longer,
+    /// in spite of [`Self::fence`].
+    fn distrust(&self) -> Option<Distrust> {
+        None
+    }
+
+    /// First step of a fence: stops new accesses of the device, if the device can be fenced. The
+    /// second step is a wait, and the waits for several attachments overlap. Context: may sleep.
+    fn stop(&mut self) -> Result;
+
+    /// Returns whether the device is stopped, so that [`Backend::drain`], once for any number of
+    /// attachments, completes the fence. Otherwise [`Self::fence`] has to wait.
+    fn is_stopped(&self) -> bool {
+        false
+    }
+
+    /// Fences the device: on return the device cannot access the region. The user keeps the MR,
+    /// whose use ends with errors. `fences`: the time to wait for fences of dma-bufs. Context: may
+    /// sleep.
+    fn fence(&mut self, fences: &FenceBudget) -> Result;
+
+    /// Defers the end of the region to the driver, which deregisters the MR during the removal of
+    /// the device, or later: `hook` is notified when the driver detaches. Returns `false`, without
+    /// a notification, if the driver has detached already.
+    fn defer_to_dereg(&self, _hook: Arc<dyn OnDetach>) -> bool {
+        true
+    }
+
+    /// Returns whether the driver is still to detach, after [`Self::defer_to_dereg`].
+    fn is_attached(&self) -> bool {
+        false
+    }
+}
+
 /// The access of a device to one region. Drop the attachment only once the device cannot access the
 /// memory.
 pub(crate) enum Attachment {
@@ -315,84 +359,31 @@ pub(crate) enum Attachment {
     Exported(Exported),
 }
 
+impl Deref for Attachment {
+    type Target = dyn DeviceAccess;
+
+    fn deref(&self) -> &Self::Target {
+        match self {
+            Self::DmaBuf(mr) => mr,
+            Self::FastReg(mr) => mr,
+            Self::Exported(exported) => exported,
+        }
+    }
+}
+
+impl DerefMut for Attachment {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        match self {
+            Self::DmaBuf(mr) => mr,
+            Self::FastReg(mr) => mr,
+            Self::Exported(exported) => exported,
+        }
+    }
+}
+
 impl Attachment {
-    /// Returns whether the device can be fenced without deregistering the MR.
-    pub(crate) fn can_fence(&self) -> bool {
-        match self {
-            Self::DmaBuf(mr) => mr.can_fence(),
-            Self::FastReg(_) => true,
-            Self::Exported(exported) => exported.can_fence(),
-        }
-    }
-
-    /// Returns why the device may access the memory until the MR is deregistered, or even longer,
-    /// in spite of [`Self::fence`].
-    pub(crate) fn distrust(&self) -> Option<Distrust> {
-        match self {
-            Self::DmaBuf(mr) => mr.distrust(),
-            Self::Exported(exported) => exported.distrust(),
-            // A work request has a result.
-            Self::FastReg(_) => None,
-        }
-    }
-
-    /// First step of a fence: stops new accesses of the device, if the device can be fenced. The
-    /// second step is a wait, and the waits for several attachments overlap. Context: may sleep.
-    pub(crate) fn stop(&mut self) -> Result {
-        match self {
-            Self::FastReg(mr) => mr.stop(),
-            Self::DmaBuf(mr) => {
-                mr.stop();
-                Ok(())
-            }
-            Self::Exported(exported) => {
-                exported.stop();
-                Ok(())
-            }
-        }
-    }
-
-    /// Returns whether the device is stopped, so that [`Backend::drain`], once for any number of
-    /// attachments, completes the fence. Otherwise [`Self::fence`] has to wait.
-    pub(crate) fn is_stopped(&self) -> bool {
-        match self {
-            Self::FastReg(mr) => mr.is_stopped(),
-            Self::DmaBuf(_) | Self::Exported(_) => false,
-        }
-    }
-
-    /// Fences the device: on return the device cannot access the region. The user keeps the MR,
-    /// whose use ends with errors. `fences`: the time to wait for fences of dma-bufs. Context: may
-    /// sleep.
-    pub(crate) fn fence(&mut self, fences: &FenceBudget) -> Result {
-        match self {
-            Self::DmaBuf(mr) => mr.fence(fences),
-            Self::FastReg(mr) => mr.fence(),
-            Self::Exported(exported) => exported.fence(fences),
-        }
-    }
-
-    /// Defers the end of the region to the driver, which deregisters the MR during the removal of
-    /// the device, or later: `hook` is notified when the driver detaches. Returns `false`, without
-    /// a notification, if the driver has detached already.
-    pub(crate) fn defer_to_dereg(&self, hook: Arc<dyn OnDetach>) -> bool {
-        match self {
-            Self::DmaBuf(mr) => mr.on_detach(hook),
-            // A fast-registration MR can be fenced, and an export belongs to no adapter.
-            Self::FastReg(_) | Self::Exported(_) => true,
-        }
-    }
-
-    /// Returns whether the driver is still to detach, after [`Self::defer_to_dereg`].
-    pub(crate) fn is_attached(&self) -> bool {
-        match self {
-            Self::DmaBuf(mr) => mr.is_attached(),
-            Self::FastReg(_) | Self::Exported(_) => false,
-        }
-    }
-
-    /// Stops waiting for an unresponsive, removed device. Returns the attachment if it stays until the
-    /// driver detaches, see [`Self::defer_to_dereg`], else `None`. Context: may sleep.
+    /// Stops waiting for an unresponsive, removed device. Returns the attachment if the attachment stays
+    /// until the driver detaches, see [`DeviceAccess::defer_to_dereg`], else `None`. Context: may sleep.
     pub(crate) fn into_deferred(self) -> Option<Self> {
         match self {
             // The drop destroys the queue pair. The driver does not report the end of the MR.

@@ -170,25 +170,13 @@ fn ask_clients<T: From<UserMr>>(
     };
     let clients = registry::clients();
     let clients = clients.as_deref().map_or(&[][..], |clients| clients);
-    let hint = adapter.hints().get(req.ucontext());
-    let all_first = Order::get() == Order::ClientsFirst;
     let mut lookup = ClientLookup::new(clients, range, Some(adapter.device()));
     if let Some(part) = lookup.named()? {
         return import(adapter, req, &lookup, part).map(T::from);
     }
-    let ask = |lookup: &mut ClientLookup<'_>, before_driver: bool| {
-        lookup.ask(
-            |client| {
-                (all_first || client.flags().pinnable) == before_driver
-                    && (!client.flags().requires_invalidation || adapter.backend().can_fence())
-            },
-            |client| Acquired::ask(client, range, hint.as_deref()),
-            |acquired| Region::register(acquired, adapter.backend(), adapter.mrs(), req, range),
-        )
-    };
 
     if driver.error.is_none() {
-        if let Some(mr) = ask(&mut lookup, true)? {
+        if let Some(mr) = register(&mut lookup, adapter, req, true)? {
             return Ok(mr.into());
         }
         let try_pin = || can_pin(range.addr(), Direction::of(req.access) == Direction::Write);
@@ -198,7 +186,7 @@ fn ask_clients<T: From<UserMr>>(
             }
         }
     }
-    match (ask(&mut lookup, false)?, lookup.unpinned) {
+    match (register(&mut lookup, adapter, req, false)?, lookup.unpinned) {
         (Some(mr), _) => return Ok(mr.into()),
         (None, Some(e)) => return Err(e),
         (None, None) => {}
@@ -210,6 +198,41 @@ fn ask_clients<T: From<UserMr>>(
             .inspect_err(|e| lookup.record_unclaimed(Some(*e), adapter.backend().can_fence())),
         Err(e) => Err(driver.error.unwrap_or(e)),
     }
+}
+
+/// Registers the memory with the first client that claims the range and serves the device. Asks the
+/// clients that come before the driver, or the others. Returns `None` if no client does. Context:
+/// process context; may sleep.
+fn register(
+    lookup: &mut ClientLookup<'_>,
+    adapter: &Adapter,
+    req: &Request<'_>,
+    before_driver: bool,
+) -> Result<Option<UserMr>> {
+    let hint = adapter.hints().get(req.ucontext());
+    let all_first = Order::get() == Order::ClientsFirst;
+    for client in lookup.clients {
+        let flags = client.flags();
+        if (all_first || flags.pinnable) != before_driver
+            || flags.requires_invalidation && !adapter.backend().can_fence()
+        {
+            continue;
+        }
+        let Some(acquired) = Acquired::ask(client, lookup.range, hint.as_deref()) else {
+            continue;
+        };
+        match Region::register(
+            acquired,
+            adapter.backend(),
+            adapter.mrs(),
+            req,
+            lookup.range,
+        ) {
+            Ok(mr) => return Ok(Some(mr)),
+            Err(e) => lookup.reject(client, e)?,
+        }
+    }
+    Ok(None)
 }
 
 /// Has the driver import `part`, the memory of `lookup`. Records and logs a failure. Context: may

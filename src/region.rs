@@ -26,24 +26,12 @@ pub(crate) use self::{
 
 use self::{
     register::Mrs,
-    resources::{
-        Attached,
-        Resources, //
-    },
+    resources::Resources, //
 };
 use crate::{
-    backend::{
-        Failed,
-        RegError, //
-    },
-    callbacks::{
-        Acquired,
-        ClientPages,
-        Direction, //
-    },
+    callbacks::Acquired,
     client::Client,
     data::{
-        index::Reservation,
         lifecycle::Lifecycle,
         range::VaRange, //
     },
@@ -51,22 +39,18 @@ use crate::{
         rdma::Name,
         task::trace::{
             Event,
-            Point,
             Timer, //
         }, //
     },
-    records::{
-        listing::{
-            Kind,
-            Origin,
-            Row, //
-        },
-        stats::CountedMr, //
+    records::listing::{
+        Kind,
+        Origin,
+        Row, //
     },
     registered, //
 };
 use kernel::{
-    fmt, new_spinlock,
+    fmt,
     prelude::*,
     sync::{
         atomic::Atomic,
@@ -108,124 +92,6 @@ pub(crate) struct Region {
 }
 
 impl Region {
-    /// Pins acquired memory, and has `make` give a device access to the memory. On success the
-    /// region is live. The region is also live if `make` fails and leaves a device with access: the
-    /// memory stays pinned until the driver detaches. `kind`, `index`: see the fields. Context: process
-    /// context; may sleep.
-    fn build<T>(
-        acquired: Acquired,
-        range: VaRange,
-        direction: Direction,
-        kind: Kind,
-        index: Option<&Arc<registered::MrIndex>>,
-        make: impl FnOnce(&Arc<Self>, &mut ClientPages) -> Result<(T, Attached), Failed>,
-    ) -> Result<T, RegError> {
-        let resources = Resources::new(acquired.pages(range));
-        let mut resources = KBox::init(resources, GFP_KERNEL_ACCOUNT)?;
-        let region = Self::new(acquired.client(), range, kind, index)?;
-        let made = match region.pin(resources.pages(), direction) {
-            Ok(()) => make(&region, resources.pages()),
-            Err(e) => Err(e.into()),
-        };
-        // The task that ends the region calls `release`. From here on another task can end the
-        // region.
-        *region.acquired.lock() = Some(acquired);
-        match made {
-            Ok((made, attached)) => {
-                resources.set_live(attached, region.count());
-                region.trace(
-                    Timer::since(Point::Register, region.origin.start()),
-                    None,
-                    Ok(()),
-                );
-                region.life.registered(resources);
-                Ok(made)
-            }
-            Err(Failed { error, left }) => {
-                match left {
-                    Some(attachment) => {
-                        resources.set_live(Attached { mr: 0, attachment }, region.count());
-                        resources.defer_to_dereg(&region);
-                        region.life.registered(resources);
-                        region.end_if_detached();
-                    }
-                    None => region.abandon(resources),
-                }
-                Err(error)
-            }
-        }
-    }
-
-    /// Creates a region, and enters the region under a new ticket of the client. Context: may
-    /// sleep.
-    fn new(
-        client: &Arc<Client>,
-        range: VaRange,
-        kind: Kind,
-        index: Option<&Arc<registered::MrIndex>>,
-    ) -> Result<Arc<Self>> {
-        let reservation = Reservation::new()?;
-        let ticket = client.issue_ticket();
-        let region = Arc::pin_init(
-            pin_init!(Self {
-                client: client.clone(),
-                ticket,
-                range,
-                index: index.cloned(),
-                origin: Origin::current(),
-                kind,
-                importer: SetOnce::new(),
-                acquired <- new_spinlock!(None, "Region::acquired"),
-                mrs <- new_spinlock!(None, "Region::mrs"),
-                life <- Lifecycle::new(),
-                detached: Atomic::new(0),
-            }),
-            GFP_KERNEL_ACCOUNT,
-        )?;
-        client.insert(reservation, ticket, region.clone());
-        Ok(region)
-    }
-
-    /// Pins the memory. Fails with `ENODEV` if the client is being unregistered, with
-    /// [`RegError::Draining`] if the client is being drained, and with the error of `get_pages`.
-    /// Context: process context; may sleep.
-    fn pin(&self, pages: &mut ClientPages, direction: Direction) -> Result<(), RegError> {
-        // An unregistration closes the client, and then revokes all regions of the client. So
-        // either the unregistration finds this region, or this task sees the closed client.
-        if self.client.is_closed() {
-            return Err(RegError::NotPinned(ENODEV));
-        }
-        // The region is in the list of regions by now, and the lock of the list orders accesses. So
-        // a task that sets the switch, and then reads the list, either finds this region, or this
-        // task sees the switch.
-        if self.client.drain().is_on() {
-            return Err(RegError::Draining);
-        }
-        pages
-            .pin(direction, self.ticket)
-            .map_err(RegError::NotPinned)
-    }
-
-    /// Counts the MR in the client's counters.
-    fn count(&self) -> CountedMr {
-        CountedMr::new(
-            self.client.stats().clone(),
-            self.range.pages() as u64,
-            self.range.len() as u64,
-        )
-    }
-
-    /// Ends a failed registration. Context: may sleep.
-    fn abandon(&self, mut resources: KBox<Resources>) {
-        if resources.pages().is_pinned() {
-            self.tear_down(self.life.abandon(resources));
-        } else {
-            self.life.abandon_empty();
-            drop(resources);
-        }
-        self.release();
-    }
-
     /// Tears down resources, unless a revoker has.
     fn tear_down(&self, resources: Option<KBox<Resources>>) {
         if resources.is_some() {

@@ -14,6 +14,7 @@ use super::{
         Revocation,
         Trust, //
     },
+    DeviceAccess,
     Distrust,
     Fence,
     RegError, //
@@ -225,18 +226,22 @@ pub(crate) struct DmaBufMr {
 }
 
 impl DmaBufMr {
-    /// See [`super::Attachment::can_fence`].
-    pub(crate) fn can_fence(&self) -> bool {
+    /// Stops waiting for the device, which is removed, and is to be deregistered by the driver.
+    pub(super) fn set_deferred(&mut self) {
+        self.deferred = true;
+    }
+}
+
+impl DeviceAccess for DmaBufMr {
+    fn can_fence(&self) -> bool {
         self.revocable
     }
 
-    /// See [`super::Attachment::distrust`].
-    pub(crate) fn distrust(&self) -> Option<Distrust> {
+    fn distrust(&self) -> Option<Distrust> {
         self.revocation.distrust(&self.trust)
     }
 
-    /// See [`super::Attachment::fence`].
-    pub(crate) fn fence(&mut self, fences: &FenceBudget) -> Result {
+    fn fence(&mut self, fences: &FenceBudget) -> Result {
         if self.orphan && self.trust.is_removed() {
             // The driver has given up the import, and the device is taken to be dead.
             self.import.set_dead();
@@ -245,7 +250,7 @@ impl DmaBufMr {
         if !self.deferred {
             self.revocation.check(&self.trust)?;
         }
-        self.stop();
+        self.stop()?;
         self.import.wait_revoked(fences)?;
         if self.deferred {
             Ok(())
@@ -255,25 +260,18 @@ impl DmaBufMr {
         }
     }
 
-    /// See [`super::Attachment::stop`].
-    pub(crate) fn stop(&mut self) {
+    fn stop(&mut self) -> Result {
         let import = &self.import;
         self.revocation
             .watch(&self.trust, |call| import.begin_revoke(call));
+        Ok(())
     }
 
-    /// See [`super::Attachment::defer_to_dereg`].
-    pub(crate) fn on_detach(&self, hook: Arc<dyn OnDetach>) -> bool {
+    fn defer_to_dereg(&self, hook: Arc<dyn OnDetach>) -> bool {
         self.import.on_detach(hook)
     }
 
-    /// See [`super::Attachment::into_deferred`].
-    pub(crate) fn set_deferred(&mut self) {
-        self.deferred = true;
-    }
-
-    /// See [`super::Attachment::is_attached`].
-    pub(crate) fn is_attached(&self) -> bool {
+    fn is_attached(&self) -> bool {
         matches!(self.import.importer(), Importer::Attached { .. })
     }
 }

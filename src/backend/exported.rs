@@ -11,6 +11,7 @@ use super::{
         Revocation,
         Trust, //
     },
+    DeviceAccess,
     Distrust, //
 };
 use crate::ext::dma_buf::{
@@ -72,27 +73,6 @@ impl Exported {
         }
     }
 
-    /// See [`super::Attachment::can_fence`].
-    pub(super) fn can_fence(&self) -> bool {
-        self.revoker.can_revoke()
-    }
-
-    /// See [`super::Attachment::distrust`].
-    pub(super) fn distrust(&self) -> Option<Distrust> {
-        self.revocation.distrust(&*self.importer.trust()?)
-    }
-
-    /// See [`super::Attachment::stop`].
-    pub(super) fn stop(&mut self) {
-        let revoker = &self.revoker;
-        match self.importer.trust() {
-            Some(trust) => self
-                .revocation
-                .watch(&trust, |call| revoker.begin_revoke(call)),
-            None => revoker.begin_revoke(|invalidate| invalidate()),
-        }
-    }
-
     /// Returns an error if the device is not trusted to have invalidated. Context: any.
     fn check(&self) -> Result {
         match self.importer.trust() {
@@ -100,11 +80,31 @@ impl Exported {
             None => Ok(()),
         }
     }
+}
 
-    /// See [`super::Attachment::fence`].
-    pub(super) fn fence(&mut self, fences: &FenceBudget) -> Result {
+impl DeviceAccess for Exported {
+    fn can_fence(&self) -> bool {
+        self.revoker.can_revoke()
+    }
+
+    fn distrust(&self) -> Option<Distrust> {
+        self.revocation.distrust(&*self.importer.trust()?)
+    }
+
+    fn stop(&mut self) -> Result {
+        let revoker = &self.revoker;
+        match self.importer.trust() {
+            Some(trust) => self
+                .revocation
+                .watch(&trust, |call| revoker.begin_revoke(call)),
+            None => revoker.begin_revoke(|invalidate| invalidate()),
+        }
+        Ok(())
+    }
+
+    fn fence(&mut self, fences: &FenceBudget) -> Result {
         self.check()?;
-        self.stop();
+        self.stop()?;
         self.revoker.wait_revoked(fences)?;
         // The error may have come meanwhile.
         self.check()

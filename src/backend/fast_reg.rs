@@ -12,7 +12,10 @@
 //!
 //! Context: may sleep. `FastReg::links` is held while a queue pair is created or destroyed.
 
-use super::RegError;
+use super::{
+    DeviceAccess,
+    RegError, //
+};
 use crate::{
     callbacks::ClientPages,
     data::range::VaRange,
@@ -26,6 +29,7 @@ use crate::{
                 Table, //
             }, //
         },
+        dma_buf::FenceBudget,
         rdma::{
             drain_software_copies,
             self_test,
@@ -234,9 +238,8 @@ pub(crate) struct FastRegMr {
     stopped: bool,
 }
 
-impl FastRegMr {
-    /// See [`super::Attachment::stop`].
-    pub(crate) fn stop(&mut self) -> Result {
+impl DeviceAccess for FastRegMr {
+    fn stop(&mut self) -> Result {
         if self.stopped {
             return Ok(());
         }
@@ -249,13 +252,11 @@ impl FastRegMr {
         Ok(())
     }
 
-    /// See [`super::Attachment::is_stopped`].
-    pub(crate) fn is_stopped(&self) -> bool {
+    fn is_stopped(&self) -> bool {
         self.stopped
     }
 
-    /// See [`super::Attachment::fence`].
-    pub(crate) fn fence(&mut self) -> Result {
+    fn fence(&mut self, _: &FenceBudget) -> Result {
         self.stop()?;
         self.link.backend.drain();
         Ok(())

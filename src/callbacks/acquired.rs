@@ -6,17 +6,24 @@
 
 use super::{
     ClientPages,
-    Context, //
+    Context,
+    Direction, //
 };
 use crate::{
-    client::ClientRef,
+    client::{
+        Client,
+        ClientRef, //
+    },
     data::{
         hint::Hint,
         range::VaRange, //
     }, //
 };
 use core::ptr;
-use kernel::prelude::*;
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
 
 /// A range that a client has claimed. Dropping the object calls `release`, which may sleep.
 pub(crate) struct Acquired {
@@ -26,8 +33,10 @@ pub(crate) struct Acquired {
 
 impl Acquired {
     /// Asks `client` whether `range` of the calling process is memory of the client. Returns `None`
-    /// if the client does not claim the range. Context: process context; may sleep.
-    pub(crate) fn ask(client: ClientRef, range: VaRange, hint: Option<&Hint>) -> Option<Self> {
+    /// if the client does not claim the range, or is being unregistered. Context: process context;
+    /// may sleep.
+    pub(crate) fn ask(client: &Arc<Client>, range: VaRange, hint: Option<&Hint>) -> Option<Self> {
+        let client = client.get_ref()?;
         let acquire = client.callbacks().acquire?;
         let mut context = ptr::null_mut();
         let name = hint.and_then(|h| h.name.as_deref());
@@ -58,10 +67,15 @@ impl Acquired {
         &self.client
     }
 
-    /// Returns the pages of `range`, not pinned yet. The owner must drop the pages before this
+    /// Has the client pin `range`, see [`ClientPages::pin`]. The owner must drop the pages before this
     /// object.
-    pub(crate) fn pages(&self, range: VaRange) -> ClientPages {
-        ClientPages::new(self.context, &self.client, range)
+    pub(crate) fn pin(
+        &self,
+        range: VaRange,
+        direction: Direction,
+        ticket: u32,
+    ) -> impl Init<ClientPages, Error> + use<'_> {
+        ClientPages::pin(self.context, &self.client, range, direction, ticket)
     }
 }
 

@@ -50,7 +50,8 @@ use kernel::{
 ///
 /// - `context` has not been released: the owner drops this object before the `Acquired` of
 ///   `context`. So the `ClientRef` in the `Acquired` exists, and the client is registered.
-/// - If `pinned`, `get_pages` of the client has succeeded for the range, with `table`.
+/// - `get_pages` of the client has succeeded for the range, with `table`. If not `pinned`, the client
+///   puts the pages itself.
 /// - If `mapped` is a device, the range is pinned, and the client has mapped the range for the
 ///   device, in `entries` entries.
 pub(crate) struct ClientPages {
@@ -64,50 +65,48 @@ pub(crate) struct ClientPages {
 }
 
 impl ClientPages {
-    /// Creates the pages of `range`, which `client` has acquired as `context`. The owner must drop
-    /// the pages before `context` is released.
-    pub(super) fn new(context: Context, client: &Arc<Client>, range: VaRange) -> Self {
-        // INVARIANT: The owner keeps the context; the range is neither pinned nor mapped.
-        Self {
+    /// Has `client` pin `range`, which the client has acquired as `context`. An invalidation names the
+    /// region by `ticket`. The owner must drop the pages before `context` is released.
+    ///
+    /// Fails with the error of `get_pages`. Context: process context; may sleep.
+    pub(super) fn pin<'a>(
+        context: Context,
+        client: &'a Arc<Client>,
+        range: VaRange,
+        direction: Direction,
+        ticket: u32,
+    ) -> impl Init<Self, Error> + use<'a> {
+        // INVARIANT: The owner keeps the context; the range is not mapped.
+        try_init!(Self {
             context,
             client: Arc::clone(client),
             range,
-            table: ForeignTable::new(),
-            pinned: false,
             mapped: None,
             entries: 0,
-        }
-    }
-
-    /// Has the client pin the range, once. An invalidation names the region by `ticket`. Fails with
-    /// the error of `get_pages`. Context: process context; may sleep.
-    pub(crate) fn pin(&mut self, direction: Direction, ticket: u32) -> Result {
-        let get_pages = self.client.callbacks().get_pages.ok_or(EINVAL)?;
-        let force = direction == Direction::Write;
-        // SAFETY:
-        // - by the type invariants the context is valid, so the client is registered and the
-        //   callbacks may be called;
-        // - `table` is an empty sg_table; by the C ABI the client leaves the table alone or fills
-        //   the table as sg_alloc_table() does.
-        to_result(unsafe {
-            get_pages(
-                self.range.addr(),
-                self.range.len(),
-                1,
-                force.into(),
-                self.table.as_raw(),
-                self.context.0,
-                ticket.into(),
-            )
-        })?;
-        // INVARIANT: `get_pages` has succeeded.
-        self.pinned = true;
-        Ok(())
-    }
-
-    /// Returns whether the client has pinned the range.
-    pub(crate) fn is_pinned(&self) -> bool {
-        self.pinned
+            table: ForeignTable::new(),
+            // INVARIANT: `get_pages` has succeeded.
+            pinned: {
+                let get_pages = client.callbacks().get_pages.ok_or(EINVAL)?;
+                let force = direction == Direction::Write;
+                // SAFETY:
+                // - by this function's contract the context is valid, so the client is registered and
+                //   the callbacks may be called;
+                // - `table` is an empty sg_table; by the C ABI the client leaves the table alone or
+                //   fills the table as sg_alloc_table() does.
+                to_result(unsafe {
+                    get_pages(
+                        range.addr(),
+                        range.len(),
+                        1,
+                        force.into(),
+                        table.as_raw(),
+                        context.0,
+                        ticket.into(),
+                    )
+                })?;
+                true
+            },
+        })
     }
 
     /// Returns a table of the pages of the range, with entries of at most `max` bytes, or `None` if

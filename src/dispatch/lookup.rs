@@ -14,10 +14,7 @@ use crate::{
         Acquired,
         Direction, //
     },
-    client::{
-        Client,
-        ClientRef, //
-    },
+    client::Client,
     data::range::VaRange,
     ext::{
         base::compat::eopnotsupp,
@@ -47,7 +44,7 @@ const UNFENCED: &str = "the driver pins the memory (queue, doorbell record, DEVX
 
 /// One pass over the clients, to find the client that serves a range.
 pub(super) struct ClientLookup<'a> {
-    clients: &'a [Arc<Client>],
+    pub(super) clients: &'a [Arc<Client>],
     pub(super) range: VaRange,
     /// The device that the memory is for, if known.
     device: Option<&'a Device>,
@@ -70,42 +67,32 @@ impl<'a> ClientLookup<'a> {
         }
     }
 
-    /// Asks the clients that `admits` accepts, in the order of registration. Returns the result of
-    /// `make` for the first client that serves the range, or `None` if no client does. Skips a
-    /// client that cannot pin the range or cannot serve the device. Fails with any other error of
-    /// `make`. Context: may sleep.
-    pub(super) fn ask<T>(
-        &mut self,
-        admits: impl Fn(&Client) -> bool,
-        acquire: impl Fn(ClientRef) -> Option<Acquired>,
-        mut make: impl FnMut(Acquired) -> Result<T, RegError>,
-    ) -> Result<Option<T>> {
-        for client in self.clients.iter().filter(|client| admits(client)) {
-            let Some(acquired) = client.get_ref().and_then(&acquire) else {
-                continue;
-            };
-            match make(acquired) {
-                Ok(made) => return Ok(Some(made)),
-                Err(RegError::Error(e)) => {
-                    self.record(Some(client), Some(e), "the memory could not be registered");
-                    return Err(e);
-                }
-                Err(RegError::NotPinned(e)) => {
-                    self.record(Some(client), Some(e), "the client could not pin the memory");
-                    self.unpinned.get_or_insert(e);
-                }
-                Err(RegError::Draining) => {
-                    self.record(Some(client), Some(EBUSY), "the client is being drained");
-                    return Err(EBUSY);
-                }
-                Err(RegError::Skip(cause)) => self.cannot_serve(client, None, cause),
-                Err(RegError::Rejected(cause)) => {
-                    self.cannot_serve(client, Some(eopnotsupp()), cause);
-                    return Err(eopnotsupp());
-                }
+    /// Records and logs why `client`, which claims the range, has not served the range. Returns the error
+    /// that ends the lookup, or `Ok` if the next client is to be asked. Context: may sleep.
+    pub(super) fn reject(&mut self, client: &Client, error: RegError) -> Result {
+        match error {
+            RegError::Error(e) => {
+                self.record(Some(client), Some(e), "the memory could not be registered");
+                Err(e)
+            }
+            RegError::NotPinned(e) => {
+                self.record(Some(client), Some(e), "the client could not pin the memory");
+                self.unpinned.get_or_insert(e);
+                Ok(())
+            }
+            RegError::Draining => {
+                self.record(Some(client), Some(EBUSY), "the client is being drained");
+                Err(EBUSY)
+            }
+            RegError::Skip(cause) => {
+                self.cannot_serve(client, None, cause);
+                Ok(())
+            }
+            RegError::Rejected(cause) => {
+                self.cannot_serve(client, Some(eopnotsupp()), cause);
+                Err(eopnotsupp())
             }
         }
-        Ok(None)
     }
 
     /// Exports the range with the first client that `admits` accepts and that serves the range. The
@@ -117,37 +104,39 @@ impl<'a> ClientLookup<'a> {
         direction: Direction,
         admits: impl Fn(&Client) -> bool,
     ) -> Result<Option<Export>> {
-        let range = self.range;
         let only = self.device.and_then(Device::dma_device);
         let device = self.device.map(Device::name);
-        let importers = || match only {
-            Some(dev) => Importers::Only(dev.into()),
-            None => Importers::Which(adapters::trust_of),
-        };
-        let exported = self.ask(
-            admits,
-            |client| Acquired::ask(client, range, None),
-            |acquired| Region::export(acquired, range, direction, importers(), device),
-        )?;
-        match (exported, self.unpinned) {
-            (None, Some(e)) => Err(e),
-            (exported, _) => Ok(exported),
+        for client in self.clients.iter().filter(|client| admits(client)) {
+            let Some(acquired) = Acquired::ask(client, self.range, None) else {
+                continue;
+            };
+            let importers = match only {
+                Some(dev) => Importers::Only(dev.into()),
+                None => Importers::Which(adapters::trust_of),
+            };
+            match Region::export(acquired, self.range, direction, importers, device) {
+                Ok(export) => return Ok(Some(export)),
+                Err(e) => self.reject(client, e)?,
+            }
+        }
+        match self.unpinned {
+            Some(e) => Err(e),
+            None => Ok(None),
         }
     }
 
     /// Records and logs the clients that claim the range and require invalidation: a umem cannot be
     /// invalidated. Returns whether any client does. Context: may sleep.
     pub(super) fn reject_unfenced(&mut self) -> Result<bool> {
-        let range = self.range;
         let mut claimed = false;
-        self.ask(
-            |client| client.flags().requires_invalidation,
-            |client| Acquired::ask(client, range, None),
-            |_| {
+        for client in self.clients {
+            if client.flags().requires_invalidation
+                && Acquired::ask(client, self.range, None).is_some()
+            {
                 claimed = true;
-                Err::<(), _>(RegError::Skip(UNFENCED))
-            },
-        )?;
+                self.reject(client, RegError::Skip(UNFENCED))?;
+            }
+        }
         Ok(claimed)
     }
 
@@ -180,6 +169,9 @@ impl<'a> ClientLookup<'a> {
     /// of the range has a name. Fails with `EFAULT` if the range spans two dma-bufs, or has a gap.
     /// Context: may sleep.
     pub(super) fn named(&self) -> Result<Option<Part>> {
+        if !named::exist() {
+            return Ok(None);
+        }
         named::find(self.range).inspect_err(|e| {
             self.record(
                 None,

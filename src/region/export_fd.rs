@@ -10,6 +10,7 @@
 //! checked before the client gets the device.
 
 use super::{
+    register::NewRegion,
     resources::Attached,
     Region, //
 };
@@ -91,28 +92,29 @@ impl Region {
             Importers::Which(_) => Kind::Export,
             Importers::Only(_) => Kind::Umem,
         };
-        Self::build(acquired, range, direction, kind, None, |region, pages| {
-            if let Some(device) = device {
-                region.set_importer(device);
-            }
-            let requirements = Requirements {
-                revocable: region.client.flags().requires_invalidation,
-                peer2peer: !pages.have_struct_pages(),
-            };
-            let importer = Importer::new()?;
-            let memory = ExportedMemory {
-                region: region.clone(),
-                importers,
-                importer: importer.clone(),
-            };
-            let memory = Arc::new(memory, GFP_KERNEL_ACCOUNT)?;
-            let (export, revoker) = Export::new(memory, range.pages() * PAGE_SIZE, requirements)?;
-            let attached = Attached {
-                mr: 0,
-                attachment: Attachment::Exported(Exported::new(revoker, importer)),
-            };
-            Ok((export, attached))
-        })
+        let mut new = NewRegion::new(acquired, range, kind, None)?;
+        let peer2peer = !new.pin(direction)?.have_struct_pages();
+        let region = &new.region;
+        if let Some(device) = device {
+            region.set_importer(device);
+        }
+        let requirements = Requirements {
+            revocable: region.client.flags().requires_invalidation,
+            peer2peer,
+        };
+        let importer = Importer::new()?;
+        let memory = ExportedMemory {
+            region: region.clone(),
+            importers,
+            importer: importer.clone(),
+        };
+        let memory = Arc::new(memory, GFP_KERNEL_ACCOUNT)?;
+        let (export, revoker) = Export::new(memory, range.pages() * PAGE_SIZE, requirements)?;
+        new.publish(Attached {
+            mr: 0,
+            attachment: Attachment::Exported(Exported::new(revoker, importer)),
+        });
+        Ok(export)
     }
 }
 

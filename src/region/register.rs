@@ -3,17 +3,19 @@
 //! The MRs on a region: registration, re-registration and deregistration.
 //!
 //! The dispatch calls [`Region::register`], and the hooks call the methods of [`Registered`].
-//! [`Mrs`] has the identities of the MRs on a region.
+//! [`Mrs`] has the identities of the MRs on a region. A [`NewRegion`] is a region until it is live.
 //!
 //! Context: registration, re-registration and deregistration may sleep.
 
 use super::{
-    resources::Attached,
+    resources::{
+        Attached,
+        Resources, //
+    },
     Region, //
 };
 use crate::{
     backend::{
-        Attachment,
         Backend,
         Failed,
         Fence,
@@ -26,7 +28,10 @@ use crate::{
     },
     data::{
         index::Reservation,
-        lifecycle::Close,
+        lifecycle::{
+            Close,
+            Lifecycle, //
+        },
         range::VaRange, //
     },
     ext::{
@@ -46,7 +51,13 @@ use crate::{
         }, //
     },
     pr_warn_limited,
-    records::listing::Kind,
+    records::{
+        listing::{
+            Kind,
+            Origin, //
+        },
+        stats::CountedMr, //
+    },
     registered::{
         self,
         Arguments,
@@ -59,10 +70,13 @@ use core::{
     ptr, //
 };
 use kernel::{
+    new_spinlock,
     prelude::*,
     sync::{
         aref::ARef,
-        Arc, //
+        atomic::Atomic,
+        Arc,
+        SetOnce, //
     },
 };
 
@@ -73,6 +87,17 @@ struct Identity {
     /// The driver is deregistering the MR. The driver may reuse the key and the number before the
     /// driver's function returns.
     ending: bool,
+}
+
+impl Identity {
+    /// Returns the identity of a new MR.
+    fn new(lkey: u32, id: usize) -> Self {
+        Self {
+            lkey,
+            id,
+            ending: false,
+        }
+    }
 }
 
 /// The MRs on a region: one, or two from a re-registration until the driver has deregistered the
@@ -87,9 +112,130 @@ pub(super) struct Mrs {
     iova: u64,
 }
 
-impl Region {
-    /// Registers acquired memory. `index`: the MRs of the device, which the new MR is added to.
+/// A region whose registration is in progress. Dropping the object ends a failed registration: tears
+/// down, and calls `release`, which may sleep.
+pub(super) struct NewRegion {
+    pub(super) region: Arc<Region>,
+    /// `None` once the region is live.
+    acquired: Option<Acquired>,
+    /// `None` before the memory is pinned.
+    resources: Option<KBox<Resources>>,
+}
+
+impl NewRegion {
+    /// Creates a region, and enters the region under a new ticket of the client. `kind`, `index`: see
+    /// the fields of [`Region`]. Context: may sleep.
+    pub(super) fn new(
+        acquired: Acquired,
+        range: VaRange,
+        kind: Kind,
+        index: Option<&Arc<registered::MrIndex>>,
+    ) -> Result<Self> {
+        let client = acquired.client();
+        let reservation = Reservation::new()?;
+        let ticket = client.issue_ticket();
+        let region = Arc::pin_init(
+            pin_init!(Region {
+                client: Arc::clone(client),
+                ticket,
+                range,
+                index: index.cloned(),
+                origin: Origin::current(),
+                kind,
+                importer: SetOnce::new(),
+                acquired <- new_spinlock!(None, "Region::acquired"),
+                mrs <- new_spinlock!(None, "Region::mrs"),
+                life <- Lifecycle::new(),
+                detached: Atomic::new(0),
+            }),
+            GFP_KERNEL_ACCOUNT,
+        )?;
+        client.insert(reservation, ticket, region.clone());
+        Ok(Self {
+            region,
+            acquired: Some(acquired),
+            resources: None,
+        })
+    }
+
+    /// Pins the memory. Fails with `ENODEV` if the client is being unregistered, with
+    /// [`RegError::Draining`] if the client is being drained, and with the error of `get_pages`.
     /// Context: process context; may sleep.
+    pub(super) fn pin(&mut self, direction: Direction) -> Result<&mut ClientPages, RegError> {
+        let region = &*self.region;
+        let acquired = self.acquired.as_ref().ok_or(EINVAL)?;
+        // An unregistration closes the client, and then revokes all regions of the client. A drain
+        // sets the switch, and then reads the list of regions. The region is in the list by now, and
+        // the lock of the list orders accesses: either the other task finds this region, or this task
+        // sees the closed client or the switch.
+        if region.client.is_closed() {
+            return Err(RegError::NotPinned(ENODEV));
+        }
+        if region.client.drain().is_on() {
+            return Err(RegError::Draining);
+        }
+        let resources = Resources::pin(acquired, region.range, direction, region.ticket)?;
+        Ok(self.resources.insert(resources).pages())
+    }
+
+    /// Makes the region live: `attached` has access to the memory. From here on another task can end the
+    /// region.
+    pub(super) fn publish(mut self, attached: Attached) {
+        if let Some(mut resources) = self.finish() {
+            let region = &*self.region;
+            resources.add(attached);
+            let timer = Timer::since(Point::Register, region.origin.start());
+            region.trace(timer, None, Ok(()));
+            region.life.registered(resources);
+        }
+    }
+
+    /// Ends a registration that has failed. If a driver has left an import, the region is live, and the
+    /// memory stays pinned until the driver detaches. Context: may sleep.
+    pub(super) fn fail(mut self, failed: Failed) -> RegError {
+        if let Some(left) = failed.left {
+            if let Some(mut resources) = self.finish() {
+                resources.add_left(left, &self.region);
+                self.region.life.registered(resources);
+                self.region.end_if_detached();
+            }
+        }
+        failed.error
+    }
+
+    /// Returns the resources. The task that ends the region calls `release` from here on.
+    fn finish(&mut self) -> Option<KBox<Resources>> {
+        let mut resources = self.resources.take()?;
+        let region = &*self.region;
+        *region.acquired.lock() = self.acquired.take();
+        resources.set_counted(CountedMr::new(
+            region.client.stats().clone(),
+            region.range.pages() as u64,
+            region.range.len() as u64,
+        ));
+        Some(resources)
+    }
+}
+
+impl Drop for NewRegion {
+    fn drop(&mut self) {
+        let Some(acquired) = self.acquired.take() else {
+            return;
+        };
+        let region = &*self.region;
+        *region.acquired.lock() = Some(acquired);
+        match self.resources.take() {
+            Some(resources) => region.tear_down(region.life.abandon(resources)),
+            None => region.life.abandon_empty(),
+        }
+        region.release();
+    }
+}
+
+impl Region {
+    /// Registers acquired memory: pins the memory, has the backend attach the device, publishes the MR.
+    /// `index`: the MRs of the device, which the new MR is added to. Context: process context; may
+    /// sleep.
     pub(crate) fn register(
         acquired: Acquired,
         backend: &Backend,
@@ -98,48 +244,45 @@ impl Region {
         range: VaRange,
     ) -> Result<UserMr, RegError> {
         let direction = Direction::of(req.access);
-        Self::build(
-            acquired,
-            range,
+        // Allocate first: once the MR exists, nothing may fail before the entry in the index.
+        let reservation = Reservation::new()?;
+        let mut new = NewRegion::new(acquired, range, Kind::Mr, Some(index))?;
+        let fence = new.region.fence_needed();
+        let pages = new.pin(direction)?;
+        let (mr, attachment) = match backend.register(req, range, pages, fence) {
+            Ok(made) => made,
+            Err(failed) => {
+                new.region.log_left(req, &failed);
+                return Err(new.fail(failed));
+            }
+        };
+        let (lkey, id) = (mr.as_mr().lkey(), mr.as_mr().id());
+        *new.region.mrs.lock() = Some(Mrs {
+            dev: req.pd.device().get(),
+            mrs: [Some(Identity::new(lkey, id)), None],
             direction,
-            Kind::Mr,
-            Some(index),
-            |region, pages| {
-                // Allocate first: once the MR exists, nothing may fail before the entry in the index.
-                let reservation = Reservation::new()?;
-                let (mr, attachment) = region.make_mr(backend, req, pages)?;
-                *region.mrs.lock() = Some(Mrs {
-                    dev: req.pd.device().get(),
-                    mrs: [None, None],
-                    direction,
-                    access: req.access,
-                    iova: req.iova,
-                });
-                let attached = region.add_mr(reservation, &mr, attachment, req);
-                Ok((mr, attached))
-            },
-        )
+            access: req.access,
+            iova: req.iova,
+        });
+        // A former MR with the key is gone from the device, or the driver would not have issued the
+        // key again.
+        index.insert(reservation, lkey, new.region.clone());
+        new.publish(Attached { mr: id, attachment });
+        Ok(mr)
     }
 
-    /// Has the backend make an MR on the pinned memory. Logs an import that the driver has left
-    /// mapped. Context: may sleep.
-    fn make_mr(
-        &self,
-        backend: &Backend,
-        req: &Request<'_>,
-        pages: &mut ClientPages,
-    ) -> Result<(UserMr, Attachment), Failed> {
-        let fence = if self.client.flags().requires_invalidation {
+    /// Returns whether a device must be able to stop its accesses.
+    fn fence_needed(&self) -> Fence {
+        if self.client.flags().requires_invalidation {
             Fence::Required
         } else {
             Fence::Optional
-        };
-        let made = backend.register(req, self.range, pages, fence);
-        if let Err(Failed {
-            error: RegError::Error(e),
-            left: Some(_),
-        }) = &made
-        {
+        }
+    }
+
+    /// Logs an import that the driver has failed to undo.
+    fn log_left(&self, req: &Request<'_>, failed: &Failed) {
+        if let (RegError::Error(e), Some(_)) = (&failed.error, &failed.left) {
             pr_warn_limited!(
                 "client {}: {} failed to register {} bytes ({:?}) and keeps them mapped; they stay \
                  pinned until its driver unmaps them: remove the device, then have the client \
@@ -150,36 +293,46 @@ impl Region {
                 e
             );
         }
-        made
     }
 
-    /// Enters the region in the index under the key of a new MR. Returns the access through the MR.
-    fn add_mr(
+    /// Makes another MR on the memory of a live region, and enters the region in the index under the
+    /// key of the MR. Fails with `EBUSY` if there are two accesses already. Context: may sleep.
+    fn attach_again(
         self: &Arc<Self>,
-        reservation: Reservation<dyn Registered>,
-        mr: &UserMr,
-        attachment: Attachment,
+        resources: &mut Resources,
+        backend: &Backend,
         req: &Request<'_>,
-    ) -> Attached {
+    ) -> Result<UserMr, RegError> {
+        // Allocate first: once the MR exists, nothing may fail before the entry in the index.
+        let reservation = Reservation::new()?;
+        if !resources.has_room() {
+            return Err(EBUSY.into());
+        }
+        let fence = self.fence_needed();
+        let (mr, attachment) = match backend.register(req, self.range, resources.pages(), fence) {
+            Ok(made) => made,
+            Err(failed) => {
+                self.log_left(req, &failed);
+                if let Some(left) = failed.left {
+                    resources.add_left(left, self);
+                }
+                return Err(failed.error);
+            }
+        };
         let (lkey, id) = (mr.as_mr().lkey(), mr.as_mr().id());
         let mut has_device = false;
         if let Some(mrs) = &mut *self.mrs.lock() {
             (mrs.access, mrs.iova) = (req.access, req.iova);
             if let Some(free) = mrs.mrs.iter_mut().find(|mr| mr.is_none()) {
-                *free = Some(Identity {
-                    lkey,
-                    id,
-                    ending: false,
-                });
+                *free = Some(Identity::new(lkey, id));
             }
             has_device = true;
         }
-        // A former MR with the key is gone from the device, or the driver would not have issued the
-        // key again.
         if let (Some(index), true) = (&self.index, has_device) {
             index.insert(reservation, lkey, self.clone());
         }
-        Attached { mr: id, attachment }
+        resources.add(Attached { mr: id, attachment });
+        Ok(mr)
     }
 
     /// Runs `f` on the entry of the MR with the number `id`. Returns `None` if no MR on this region
@@ -324,21 +477,17 @@ impl Registered for Region {
         if pinned_for == Some(Direction::Read) && Direction::of(req.access) == Direction::Write {
             return Err(EACCES);
         }
-        // Allocate first: once the MR exists, nothing may fail before the entry in the index.
-        let reservation = Reservation::new()?;
         let timer = Timer::start(Point::Register);
-        let replaced = self.life.with_live(|resources| {
-            resources.add(&self, |pages| {
-                let (mr, attachment) = self.make_mr(backend, req, pages)?;
-                let attached = self.add_mr(reservation, &mr, attachment, req);
-                Ok((mr, attached))
-            })
-        });
+        let Close::Live(mut resources) = self.life.close() else {
+            return Err(ENODEV);
+        };
+        let replaced = self.attach_again(&mut resources, backend, req);
+        self.life.reopen(resources);
         self.end_if_detached();
-        if let Some(Ok(mr)) = &replaced {
+        if let Ok(mr) = &replaced {
             self.trace(timer, Some(mr.as_mr().lkey()), Ok(()));
         }
-        replaced.ok_or(ENODEV)?.map_err(|error| match error {
+        replaced.map_err(|error| match error {
             RegError::Error(e) | RegError::NotPinned(e) => e,
             RegError::Draining => EBUSY,
             RegError::Skip(cause) | RegError::Rejected(cause) => {

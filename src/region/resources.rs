@@ -11,10 +11,14 @@ use crate::{
     backend::{
         Attachment,
         Distrust,
-        Failed,
         RegError, //
     },
-    callbacks::ClientPages,
+    callbacks::{
+        Acquired,
+        ClientPages,
+        Direction, //
+    },
+    data::range::VaRange,
     ext::dma_buf::FenceBudget,
     records::stats::CountedMr, //
 };
@@ -22,6 +26,7 @@ use kernel::{
     prelude::*,
     sync::Arc, //
 };
+use pin_init::InPlaceWrite;
 
 /// The access to the memory through one MR, or through an exported dma-buf.
 pub(super) struct Attached {
@@ -54,19 +59,26 @@ pub(super) struct Resources {
 }
 
 impl Resources {
-    /// Returns the resources of a registration.
-    pub(super) fn new(pages: ClientPages) -> impl Init<Self> {
-        init!(Self {
+    /// Has the client pin `range`, which the client has acquired. Fails with
+    /// [`RegError::NotPinned`] if the client fails. Context: process context; may sleep.
+    pub(super) fn pin(
+        acquired: &Acquired,
+        range: VaRange,
+        direction: Direction,
+        ticket: u32,
+    ) -> Result<KBox<Self>, RegError> {
+        let resources = KBox::new_uninit(GFP_KERNEL_ACCOUNT)?;
+        let pinned = resources.write_init(try_init!(Self {
             attached: [None, None],
-            pages,
+            pages <- acquired.pin(range, direction, ticket),
             _counted: None,
             prepared: false,
-        })
+        }));
+        pinned.map_err(RegError::NotPinned)
     }
 
-    /// Completes a registration: `attached` has access to the memory.
-    pub(super) fn set_live(&mut self, attached: Attached, counted: CountedMr) {
-        self.attached = [Some(attached), None];
+    /// Counts the MR, until the teardown.
+    pub(super) fn set_counted(&mut self, counted: CountedMr) {
         self._counted = Some(counted);
     }
 
@@ -75,30 +87,24 @@ impl Resources {
         &mut self.pages
     }
 
-    /// Has `make` give a device another access. If `make` fails and leaves an import, the import is
-    /// added, and `region` is notified as by [`Self::defer_to_dereg`]. Fails with `EBUSY` if there
-    /// are two accesses already. Context: may sleep.
-    pub(super) fn add<T>(
-        &mut self,
-        region: &Arc<Region>,
-        make: impl FnOnce(&mut ClientPages) -> Result<(T, Attached), Failed>,
-    ) -> Result<T, RegError> {
-        let Some(free) = self.attached.iter_mut().find(|a| a.is_none()) else {
-            return Err(EBUSY.into());
-        };
-        let (made, attached) = match make(&mut self.pages) {
-            Ok((made, attached)) => (Ok(made), attached),
-            Err(Failed { error, left }) => {
-                let Some(attachment) = left else {
-                    return Err(error);
-                };
-                defer(&attachment, region);
-                (Err(error), Attached { mr: 0, attachment })
-            }
-        };
-        *free = Some(attached);
+    /// Returns whether there may be another access.
+    pub(super) fn has_room(&self) -> bool {
+        self.attached.iter().any(Option::is_none)
+    }
+
+    /// Adds an access. There must be [room](Self::has_room).
+    pub(super) fn add(&mut self, attached: Attached) {
+        if let Some(free) = self.attached.iter_mut().find(|a| a.is_none()) {
+            *free = Some(attached);
+        }
         self.prepared = false;
-        made
+    }
+
+    /// Adds an import that a driver has failed to undo. `region` is notified as by
+    /// [`Self::defer_to_dereg`].
+    pub(super) fn add_left(&mut self, attachment: Attachment, region: &Arc<Region>) {
+        defer(&attachment, region);
+        self.add(Attached { mr: 0, attachment });
     }
 
     /// Takes out the access through `mr`, which the driver has deregistered, if there is another
@@ -118,20 +124,20 @@ impl Resources {
 
     /// Returns whether all devices can be fenced without deregistering an MR.
     pub(super) fn can_fence(&self) -> bool {
-        self.attachments().all(Attachment::can_fence)
+        self.attachments().all(|a| a.can_fence())
     }
 
     /// Returns whether a driver is still to detach, after [`Self::defer_to_dereg`].
     pub(super) fn is_attached(&self) -> bool {
-        self.attachments().any(Attachment::is_attached)
+        self.attachments().any(|a| a.is_attached())
     }
 
     /// Returns why a device is not trusted to be fenced.
     pub(super) fn distrust(&self) -> Option<Distrust> {
-        self.attachments().find_map(Attachment::distrust)
+        self.attachments().find_map(|a| a.distrust())
     }
 
-    /// First step of a fence: stops new accesses of all devices, as [`Attachment::stop`]. Context:
+    /// First step of a fence: stops new accesses of all devices, as [`DeviceAccess::stop`](crate::backend::DeviceAccess::stop). Context:
     /// may sleep.
     pub(super) fn stop(&mut self) -> Result {
         let mut attached = self.attached.iter_mut().flatten();
@@ -140,7 +146,7 @@ impl Resources {
 
     /// Returns whether all devices are stopped, so that a drain completes the fence.
     pub(super) fn is_stopped(&self) -> bool {
-        self.attachments().all(Attachment::is_stopped)
+        self.attachments().all(|a| a.is_stopped())
     }
 
     /// Stops all devices at the unregistration of the client, as [`Self::stop`]. Returns whether a
@@ -156,7 +162,7 @@ impl Resources {
         self.prepared
     }
 
-    /// Fences all devices. `fences`: see [`Attachment::fence`]. Context: may sleep.
+    /// Fences all devices. `fences`: see [`DeviceAccess::fence`](crate::backend::DeviceAccess::fence). Context: may sleep.
     pub(super) fn fence(&mut self, fences: &FenceBudget) -> Result {
         let mut attached = self.attached.iter_mut().flatten();
         attached.try_for_each(|a| a.attachment.fence(fences))
