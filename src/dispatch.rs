@@ -109,8 +109,11 @@ pub(crate) fn register_memory<T: From<UserMr>>(
     driver: impl Fn() -> Result<T>,
 ) -> Result<T> {
     let dispatch = DISPATCH.get();
-    // CAST: `usize` holds every address of this machine; for others the driver has the errno.
-    let memory = MemoryKind::at(req.start as usize);
+    let memory = match req.memory {
+        // CAST: `usize` holds every address of this machine; for others the driver has the errno.
+        MemoryKind::Unknown => MemoryKind::at(req.start as usize),
+        known => known,
+    };
     // Do not pin a test page here: `ask_clients` does, after the clients that come before the
     // driver.
     let driver_first = driver_can_pin(adapter.device(), memory, || false);

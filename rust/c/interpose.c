@@ -82,11 +82,11 @@ void ext_hook_data_put(struct ext_hook_data *data, enum ext_verbs verbs)
 	put(data, verbs);
 }
 
-/* Returns whether the driver is called before the hooks. */
-static __always_inline bool driver_is_first(const struct ext_hook_data *data, u64 start, int access)
+/* Returns whether the driver is called before the hooks. Sets @memory if the page tables show the kind. */
+static __always_inline bool driver_is_first(const struct ext_hook_data *data, u64 start, int access,
+					    enum ext_memory *memory)
 {
 	u32 dispatch = READ_ONCE(*data->dispatch);
-	enum ext_memory memory;
 
 	/*
 	 * The driver handles on-demand memory itself, without the entry in the task table that this
@@ -98,9 +98,9 @@ static __always_inline bool driver_is_first(const struct ext_hook_data *data, u6
 		return true;
 	/* No page table is freed meanwhile. The operation may sleep, so interrupts are enabled. */
 	local_irq_disable();
-	memory = ext_native_memory_at(start);
+	*memory = ext_native_memory_at(start);
 	local_irq_enable();
-	return memory == EXT_MEMORY_ORDINARY;
+	return *memory == EXT_MEMORY_ORDINARY;
 }
 
 /* __flatten: the functions of percpu_ref are called twice, and so were not inlined. */
@@ -109,14 +109,15 @@ struct ib_mr *ext_reg_user_mr(struct ib_pd *pd, u64 start, u64 length, u64 iova,
 			      struct ib_dmah *dmah, struct ib_udata *udata)
 {
 	struct ext_hook_data *data = get(pd->device, EXT_VERBS_REGISTERING);
+	enum ext_memory memory = EXT_MEMORY_UNKNOWN;
 	struct ext_task_entry *entry = NULL;
 	struct ib_mr *mr;
 
-	if (likely(data && driver_is_first(data, start, access)))
+	if (likely(data && driver_is_first(data, start, access, &memory)))
 		entry = ext_bypass_begin();
 	if (unlikely(!entry)) {
 		mr = READ_ONCE(interposer)->reg_user_mr(data, pd, start, length, iova, access, dmah,
-							udata);
+							udata, memory);
 	} else {
 		mr = data->reg_user_mr(pd, start, length, iova, access, dmah, udata);
 		ext_task_entry_clear(entry);

@@ -56,12 +56,12 @@ struct ext_hook_data {
 
 /*
  * The functions that call the hooks. @data counts the call. If @data is NULL, the device has no hooks any
- * more, and the function calls the driver.
+ * more, and the function calls the driver. @memory: an enum ext_memory, a hint what is at @start.
  */
 struct ext_interposer {
 	struct ib_mr *(*reg_user_mr)(struct ext_hook_data *data, struct ib_pd *pd, u64 start,
 				     u64 length, u64 iova, int access, struct ib_dmah *dmah,
-				     struct ib_udata *udata);
+				     struct ib_udata *udata, u32 memory);
 	/* The driver's reg_user_mr() has failed with @error. @data is not NULL. */
 	struct ib_mr *(*reg_failed)(struct ext_hook_data *data, struct ib_pd *pd, u64 start,
 				    u64 length, u64 iova, int access, struct ib_dmah *dmah,

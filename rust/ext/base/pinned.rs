@@ -124,7 +124,14 @@ impl MemoryKind {
     #[inline]
     pub fn at(addr: usize) -> Self {
         // SAFETY: The function reads the page tables of the calling process, for any address.
-        match unsafe { helpers::ext_memory_at(addr) } {
+        Self::from_raw(unsafe { helpers::ext_memory_at(addr) })
+    }
+
+    /// Returns the kind that an `enum ext_memory` stands for.
+    ///
+    /// Context: any.
+    pub fn from_raw(memory: helpers::ext_memory) -> Self {
+        match memory {
             helpers::ext_memory_EXT_MEMORY_ORDINARY => Self::Ordinary,
             helpers::ext_memory_EXT_MEMORY_DEVICE => Self::Device,
             _ => Self::Unknown,

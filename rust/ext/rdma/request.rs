@@ -15,7 +15,10 @@ use super::{
 };
 use crate::shared::{
     bindings::rdma,
-    ext::base::compat, //
+    ext::base::{
+        compat,
+        pinned::MemoryKind, //
+    }, //
 };
 use core::ptr;
 use kernel::prelude::*;
@@ -68,6 +71,8 @@ pub struct Request<'a> {
     pub iova: u64,
     /// Access flags.
     pub access: Access,
+    /// What is known of the memory at `start`.
+    pub memory: MemoryKind,
     dmah: *mut rdma::ib_dmah,
     udata: *mut rdma::ib_udata,
 }
@@ -104,9 +109,15 @@ impl<'a> Request<'a> {
             iova,
             // CAST: The C argument is an `int` that holds flags.
             access: Access(access as u32),
+            memory: MemoryKind::Unknown,
             dmah,
             udata,
         }
+    }
+
+    /// Returns the request, with what is known of the memory.
+    pub(super) fn with_memory(self, memory: MemoryKind) -> Self {
+        Self { memory, ..self }
     }
 
     /// Returns the DMA handle and the udata for the driver. Either may be NULL.

@@ -25,7 +25,10 @@ use super::{
 use crate::shared::{
     bindings::rdma,
     ext::{
-        base::compat,
+        base::{
+            compat,
+            pinned::MemoryKind, //
+        },
         rdma::{
             ib_device::Device,
             mr::Mr,
@@ -138,6 +141,7 @@ unsafe extern "C" fn reg_user_mr(
     access: i32,
     dmah: *mut rdma::ib_dmah,
     udata: *mut rdma::ib_udata,
+    memory: u32,
 ) -> *mut rdma::ib_mr {
     let driver = |ops: &Operations| match ops.reg_user_mr {
         // SAFETY: The arguments come from this call, which is a call of the same operation.
@@ -151,7 +155,8 @@ unsafe extern "C" fn reg_user_mr(
             iova,
         };
         // SAFETY: By the safety requirements the pointers are valid or NULL during the call.
-        let req = unsafe { Request::new(pd, range, access, dmah, udata) };
+        let req = unsafe { Request::new(pd, range, access, dmah, udata) }
+            .with_memory(MemoryKind::from_raw(memory));
         let driver = Driver {
             ops: &this.orig_ops.driver,
             rereg: &|| compat::eopnotsupp().to_ptr(),
