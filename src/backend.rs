@@ -253,21 +253,8 @@ impl Backend {
         fence: Fence,
     ) -> Result<(UserMr, Attachment), Failed> {
         match self {
-            Self::DmaBuf(backend) => {
-                let (made, attachment) = backend.register(req, range, pages, fence)?;
-                let attachment = Attachment::DmaBuf(attachment);
-                match made {
-                    Ok(mr) => Ok((mr, attachment)),
-                    Err(e) => Err(Failed {
-                        error: RegError::Error(e),
-                        left: Some(attachment),
-                    }),
-                }
-            }
-            Self::FastReg(backend) => {
-                let (mr, attachment) = backend.register(req, range, pages)?;
-                Ok((mr, Attachment::FastReg(attachment)))
-            }
+            Self::DmaBuf(backend) => backend.register(req, range, pages, fence),
+            Self::FastReg(backend) => Ok(backend.register(req, range, pages)?),
             // The driver makes the MRs: the memory is pinned already, or cannot be pinned.
             Self::Umem => Err(EFAULT.into()),
         }

@@ -9,16 +9,43 @@
 //!
 //! Context: may sleep. The caller must not hold a lock across any of the calls.
 
-mod acquired;
-mod client_pages;
-
-pub(crate) use self::{
-    acquired::Acquired,
-    client_pages::ClientPages, //
+use crate::{
+    client::{
+        Client,
+        ClientRef, //
+    },
+    data::{
+        hint::Hint,
+        range::VaRange, //
+    },
+    ext::{
+        base::{
+            device::as_raw,
+            sg::{
+                self,
+                Borrowed,
+                ForeignTable,
+                Segment,
+                Table, //
+            },
+            small_vec::SmallVec, //
+        },
+        rdma::Access, //
+    },
+    pr_warn_limited, //
 };
-
-use crate::ext::rdma::Access;
-use kernel::ffi;
+use core::ptr;
+use kernel::{
+    device::Device,
+    error::to_result,
+    ffi,
+    page::PAGE_SIZE,
+    prelude::*,
+    sync::{
+        aref::ARef,
+        Arc, //
+    }, //
+};
 
 /// The client's context of one acquired range.
 #[derive(Clone, Copy)]
@@ -46,6 +73,286 @@ impl Direction {
             Self::Write
         } else {
             Self::Read
+        }
+    }
+}
+
+/// A range that a client has claimed. Dropping the object calls `release`, which may sleep.
+pub(crate) struct Acquired {
+    context: Context,
+    client: ClientRef,
+}
+
+impl Acquired {
+    /// Asks `client` whether `range` of the calling process is memory of the client. Returns `None`
+    /// if the client does not claim the range, or is being unregistered. Context: process context;
+    /// may sleep.
+    pub(crate) fn ask(client: &Arc<Client>, range: VaRange, hint: Option<&Hint>) -> Option<Self> {
+        let client = client.get_ref()?;
+        let acquire = client.callbacks().acquire?;
+        let mut context = ptr::null_mut();
+        let name = hint.and_then(|h| h.name.as_deref());
+        // SAFETY:
+        // - `client` keeps the client registered, so the callbacks may be called;
+        // - the C ABI lets both halves of a hint be NULL; `hint` keeps the name alive, and the
+        //   client only reads the name;
+        // - `context` is valid for a write.
+        let ret = unsafe {
+            acquire(
+                range.addr(),
+                range.len(),
+                ptr::without_provenance_mut(hint.map_or(0, |h| h.private_data)),
+                name.map_or(ptr::null(), |n| n.as_char_ptr()).cast_mut(),
+                &mut context,
+            )
+        };
+        // Not then_some(): an object would be created and dropped, and `release` called, even if
+        // the client does not claim the range.
+        (ret > 0).then(|| Self {
+            context: Context(context),
+            client,
+        })
+    }
+
+    /// Returns the client.
+    pub(crate) fn client(&self) -> &ClientRef {
+        &self.client
+    }
+
+    /// Has the client pin `range`, see [`ClientPages::pin`]. The owner must drop the pages before this
+    /// object.
+    pub(crate) fn pin(
+        &self,
+        range: VaRange,
+        direction: Direction,
+        ticket: u32,
+    ) -> impl Init<ClientPages, Error> + use<'_> {
+        ClientPages::pin(self.context, &self.client, range, direction, ticket)
+    }
+}
+
+impl Drop for Acquired {
+    fn drop(&mut self) {
+        if let Some(release) = self.client.callbacks().release {
+            // SAFETY:
+            // - `client` keeps the client registered, so the callbacks may be called;
+            // - the context came from `acquire` of the client, and `self`, the only owner of the
+            //   context, is being dropped.
+            unsafe { release(self.context.0) };
+        }
+    }
+}
+
+/// The pages of a range that a client has acquired. Dropping the object calls `dma_unmap` if the
+/// range is mapped, and then `put_pages` if the range is pinned; both may sleep.
+///
+/// A client may compare addresses of the `sg_table`, so the owner does not move the object while
+/// the range is pinned.
+///
+/// # Invariants
+///
+/// - `context` has not been released: the owner drops this object before the `Acquired` of
+///   `context`. So the `ClientRef` in the `Acquired` exists, and the client is registered.
+/// - `get_pages` of the client has succeeded for the range, with `table`. If not `pinned`, the client
+///   puts the pages itself.
+/// - If `mapped` is a device, the range is pinned, and the client has mapped the range for the
+///   device, in `entries` entries.
+pub(crate) struct ClientPages {
+    context: Context,
+    client: Arc<Client>,
+    range: VaRange,
+    table: ForeignTable,
+    pinned: bool,
+    mapped: Option<ARef<Device>>,
+    entries: u32,
+}
+
+impl ClientPages {
+    /// Has `client` pin `range`, which the client has acquired as `context`. An invalidation names the
+    /// region by `ticket`. The owner must drop the pages before `context` is released.
+    ///
+    /// Fails with the error of `get_pages`. Context: process context; may sleep.
+    fn pin<'a>(
+        context: Context,
+        client: &'a Arc<Client>,
+        range: VaRange,
+        direction: Direction,
+        ticket: u32,
+    ) -> impl Init<Self, Error> + use<'a> {
+        // INVARIANT: The owner keeps the context; the range is not mapped.
+        try_init!(Self {
+            context,
+            client: Arc::clone(client),
+            range,
+            mapped: None,
+            entries: 0,
+            table: ForeignTable::new(),
+            // INVARIANT: `get_pages` has succeeded.
+            pinned: {
+                let get_pages = client.callbacks().get_pages.ok_or(EINVAL)?;
+                let force = direction == Direction::Write;
+                // SAFETY:
+                // - by this function's contract the context is valid, so the client is registered and
+                //   the callbacks may be called;
+                // - `table` is an empty sg_table; by the C ABI the client leaves the table alone or
+                //   fills the table as sg_alloc_table() does.
+                to_result(unsafe {
+                    get_pages(
+                        range.addr(),
+                        range.len(),
+                        1,
+                        force.into(),
+                        table.as_raw(),
+                        context.0,
+                        ticket.into(),
+                    )
+                })?;
+                true
+            },
+        })
+    }
+
+    /// Returns a table of the pages of the range, with entries of at most `max` bytes, or `None` if
+    /// the memory has no struct pages. Fails with `EINVAL` if the client's table does not describe the range.
+    /// Context: may sleep.
+    pub(crate) fn physical(&self, max: u32) -> Result<Option<Table<Borrowed<'_>>>> {
+        let (skip, len) = self.window()?;
+        Table::of_pages(&self.table, skip, len, max).inspect_err(|e| self.log_bad_table(*e))
+    }
+
+    /// Returns whether a CPU may copy the memory with accesses of any alignment. The memory must have
+    /// struct pages. Context: any.
+    pub(crate) fn are_copyable(&self) -> bool {
+        self.table.is_copyable()
+    }
+
+    /// Has the client map the range for `dev`, unless the range is mapped for `dev` already.
+    /// Returns the DMA addresses. `dev` must be the DMA device of an adapter, unless the client maps
+    /// for any device.
+    ///
+    /// Fails with `EBUSY` if the range is mapped for another device, with the error of `dma_map`,
+    /// and with `EINVAL` if the client's table does not describe the range.
+    ///
+    /// Context: may sleep.
+    pub(crate) fn map(&mut self, dev: &Device) -> Result<SmallVec<Segment>> {
+        match &self.mapped {
+            Some(mapped) if !ptr::eq(&raw const **mapped, dev) => return Err(EBUSY),
+            Some(_) => {}
+            None => self.dma_map(dev)?,
+        }
+        let (skip, len) = self.window()?;
+        // CAST: `usize` has at least 32 bits.
+        let segments = self.table.dma(self.entries as usize);
+        sg::part(segments, skip, len).inspect_err(|e| self.log_bad_table(*e))
+    }
+
+    /// Calls `dma_map`. Context: may sleep.
+    fn dma_map(&mut self, dev: &Device) -> Result {
+        let dma_map = self.client.callbacks().dma_map.ok_or(EINVAL)?;
+        // A client may leave `nmap` alone and set only `nents` of the table.
+        let before = self.table.mapped_entries();
+        let mut nmap = before;
+        // SAFETY:
+        // - by the type invariants the context is valid, so the client is registered and the
+        //   callbacks may be called;
+        // - by the type invariants `table` is the table of `get_pages`; by the C ABI the client may
+        //   change the table here;
+        // - `dev` is valid while `dev` is borrowed, and `nmap` is valid for a write.
+        to_result(unsafe {
+            dma_map(
+                self.table.as_raw(),
+                self.context.0,
+                as_raw(dev),
+                0,
+                &mut nmap,
+            )
+        })?;
+        if nmap == before {
+            nmap = self.table.mapped_entries();
+        }
+        // INVARIANT: `dma_map` has succeeded for `dev`, with `nmap` entries.
+        self.mapped = Some(dev.into());
+        self.entries = u32::try_from(nmap).unwrap_or(0);
+        Ok(())
+    }
+
+    /// Returns whether the client's table has entries, each with a struct page.
+    pub(crate) fn have_struct_pages(&self) -> bool {
+        self.table.has_pages()
+    }
+
+    /// Returns the client's page size for the range, in bytes: a power of two, at least
+    /// `PAGE_SIZE`. A client may know the page size only after `dma_map`. Fails with `EINVAL` if
+    /// the client returns another number.
+    fn page_size(&self) -> Result<usize> {
+        let Some(get_page_size) = self.client.callbacks().get_page_size else {
+            return Ok(PAGE_SIZE);
+        };
+        // SAFETY: By the type invariants the context is valid, so the client is registered and the
+        // callbacks may be called.
+        let size = unsafe { get_page_size(self.context.0) };
+        if !size.is_power_of_two() || size < PAGE_SIZE {
+            pr_warn_limited!(
+                "client {}: get_page_size() returned {}, not a power of two >= PAGE_SIZE; \
+                 fix the client\n",
+                self.client.name(),
+                size
+            );
+            return Err(EINVAL);
+        }
+        Ok(size)
+    }
+
+    /// Returns the position of the range, rounded to whole pages, in the client's table: the number
+    /// of bytes before the range, and the number of bytes in the range.
+    fn window(&self) -> Result<(u64, u64)> {
+        let skip = self.range.skip(self.page_size()?);
+        Ok((skip as u64, (self.range.pages() * PAGE_SIZE) as u64))
+    }
+
+    /// Logs that the client's table does not describe the range, if `e` is `EINVAL`.
+    fn log_bad_table(&self, e: Error) {
+        if e == EINVAL {
+            pr_warn_limited!(
+                "client {}: its sg_table for {} bytes is short, empty or not page aligned; \
+                 fix the client\n",
+                self.client.name(),
+                self.range.len(),
+            );
+        }
+    }
+
+    /// Disarms the drop: the client unmaps and puts the pages itself.
+    pub(crate) fn leave_to_client(&mut self) {
+        self.mapped = None;
+        self.pinned = false;
+    }
+}
+
+impl Drop for ClientPages {
+    fn drop(&mut self) {
+        let callbacks = self.client.callbacks();
+        if let (Some(dev), Some(dma_unmap)) = (&self.mapped, callbacks.dma_unmap) {
+            // SAFETY:
+            // - by the type invariants the context is valid, so the client is registered and the
+            //   callbacks may be called;
+            // - by the type invariants the client has mapped `table` for `dev`.
+            let ret = unsafe { dma_unmap(self.table.as_raw(), self.context.0, as_raw(dev)) };
+            if ret != 0 {
+                pr_warn_limited!(
+                    "client {}: dma_unmap returned {}; fix the client\n",
+                    self.client.name(),
+                    ret
+                );
+            }
+        }
+        if let (true, Some(put_pages)) = (self.pinned, callbacks.put_pages) {
+            // SAFETY:
+            // - by the type invariants the context is valid, so the client is registered and the
+            //   callbacks may be called;
+            // - by the type invariants `table` is the table of `get_pages`, and this is the only
+            //   `put_pages` for `table`.
+            unsafe { put_pages(self.table.as_raw(), self.context.0) };
         }
     }
 }

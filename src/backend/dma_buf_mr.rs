@@ -4,7 +4,7 @@
 //! any other dma-buf.
 //!
 //! [`DmaBuf`] is the backend of one device, and [`DmaBufMr`] the attachment of one MR;
-//! [`Backend`](super::Backend) and [`Attachment`](super::Attachment) call both.
+//! [`Backend`](super::Backend) and [`Attachment`] call both.
 //!
 //! The client maps the memory for the adapter before the driver imports, so no callback of a client
 //! runs under a reservation lock. The importer gets copies of the client's mapping.
@@ -14,8 +14,10 @@ use super::{
         Revocation,
         Trust, //
     },
+    Attachment,
     DeviceAccess,
     Distrust,
+    Failed,
     Fence,
     RegError, //
 };
@@ -141,29 +143,29 @@ impl DmaBuf {
     }
 
     /// Returns the attachment of an import that the driver has begun. `orphan`: there is no MR.
-    fn mr(&self, import: Import, revocable: bool, orphan: bool) -> DmaBufMr {
-        DmaBufMr {
+    fn attachment(&self, import: Import, revocable: bool, orphan: bool) -> Attachment {
+        Attachment::DmaBuf(DmaBufMr {
             import,
             revocable,
             trust: self.trust.clone(),
             orphan,
             revocation: Revocation::default(),
             deferred: false,
-        }
+        })
     }
 
-    /// Makes an MR on `pages`. The inner result is an error if the driver has begun an import,
-    /// failed, and not undone the import: the device may still use the pages. Context: process
-    /// context; may sleep.
+    /// Makes an MR on `pages`. If the driver has begun an import, failed, and not undone the import, the
+    /// device may still use the pages, and the error has the import. Context: process context; may
+    /// sleep.
     pub(crate) fn register(
         &self,
         req: &Request<'_>,
         range: VaRange,
         pages: &mut ClientPages,
         fence: Fence,
-    ) -> Result<(Result<UserMr>, DmaBufMr), RegError> {
+    ) -> Result<(UserMr, Attachment), Failed> {
         let Some(access) = req.access.for_dma_buf() else {
-            return Err(RegError::access(&self.dev, req));
+            return Err(RegError::access(&self.dev, req).into());
         };
         let dma = self.dev.dma_device().ok_or(ENODEV)?;
         let segments = pages.map(dma)?;
@@ -177,8 +179,7 @@ impl DmaBuf {
         match (made, import.importer()) {
             (Ok(mr), Importer::Attached { revocable }) => {
                 self.record(revocable);
-                let made = self.mr(import, revocable, false);
-                Ok((Ok(mr), made))
+                Ok((mr, self.attachment(import, revocable, false)))
             }
             (Ok(mr), _) => {
                 pr_warn_limited!(
@@ -191,14 +192,15 @@ impl DmaBuf {
             }
             (Err(_), Importer::Rejected(Mismatch::NotRevocable)) => {
                 self.record(false);
-                Err(RegError::Skip(PINS))
+                Err(RegError::Skip(PINS).into())
             }
             (Err(_), Importer::Rejected(Mismatch::NotPeer2Peer)) => {
-                Err(RegError::Skip(NOT_PEER2PEER))
+                Err(RegError::Skip(NOT_PEER2PEER).into())
             }
-            (Err(e), Importer::Attached { revocable }) if !import.close() => {
-                Ok((Err(e), self.mr(import, revocable, true)))
-            }
+            (Err(e), Importer::Attached { revocable }) if !import.close() => Err(Failed {
+                error: e.into(),
+                left: Some(self.attachment(import, revocable, true)),
+            }),
             (Err(e), _) => {
                 self.log_once(e);
                 Err(e.into())

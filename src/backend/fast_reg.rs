@@ -5,7 +5,7 @@
 //! the MR.
 //!
 //! [`FastReg`] is the backend of one device, and [`FastRegMr`] the attachment of one MR;
-//! [`Backend`](super::Backend) and [`Attachment`](super::Attachment) call both.
+//! [`Backend`](super::Backend) and [`Attachment`] call both.
 //!
 //! One queue pair serves all MRs of a PD. The queue pair counts as a user of the PD, so the last MR
 //! must destroy the queue pair before the user can deallocate the PD.
@@ -13,6 +13,7 @@
 //! Context: may sleep. `FastReg::links` is held while a queue pair is created or destroyed.
 
 use super::{
+    Attachment,
     DeviceAccess,
     RegError, //
 };
@@ -163,7 +164,7 @@ impl FastReg {
         req: &Request<'_>,
         range: VaRange,
         pages: &mut ClientPages,
-    ) -> Result<(UserMr, FastRegMr), RegError> {
+    ) -> Result<(UserMr, Attachment), RegError> {
         let access = req.access.for_fast_reg();
         let (Some(access), false) = (access, req.has_dmah()) else {
             return Err(RegError::access(&self.dev, req));
@@ -197,7 +198,7 @@ impl FastReg {
         link.qp()?.register(&key, access)?;
         let mr = mr.into_user();
         let stopped = false;
-        Ok((mr, FastRegMr { key, link, stopped }))
+        Ok((mr, Attachment::FastReg(FastRegMr { key, link, stopped })))
     }
 }
 

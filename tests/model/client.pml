@@ -4,7 +4,7 @@
  * it. A callback is a step of its own.
  */
 
-/* callbacks/, client.rs, region.rs */
+/* callbacks.rs, client.rs, region.rs */
 bool acquired;			/* Region::acquired is Some */
 bool is_mapped;			/* ClientPages::mapped is Some */
 bool link;			/* the Attachment is there */
