@@ -40,13 +40,13 @@ impl Origin {
     }
 
     /// Returns the name of the registering thread at that time.
-    pub(crate) fn comm(&self) -> &str {
-        &self.comm
+    pub(crate) fn comm(&self) -> Comm {
+        self.comm
     }
 
     /// Whether both are of one process, as far as number and name tell.
     pub(crate) fn is_same_process(&self, other: &Self) -> bool {
-        self.pid == other.pid && *self.comm == *other.comm
+        self.pid == other.pid && self.comm == other.comm
     }
 
     /// Returns when the memory was registered.
@@ -119,7 +119,7 @@ impl Row<'_> {
             f,
             "{}\t{}\t{}\t{}\t{}\t",
             self.origin.pid,
-            &*self.origin.comm,
+            self.origin.comm,
             self.kind.word(),
             self.owner,
             self.device.as_deref().unwrap_or("-"),

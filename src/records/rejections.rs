@@ -90,7 +90,7 @@ impl Entry {
             "{}\t{}\t{}\t{:#x}\t{}\t{}\t{}\t",
             Age(self.time),
             self.pid,
-            &*self.comm,
+            self.comm,
             self.range.addr(),
             self.range.len(),
             self.device.as_str(),
@@ -140,7 +140,7 @@ mod tests {
         });
         assert_eq!(entry.device.as_str(), "mlx5_0");
         assert_eq!(entry.client.as_str(), "-");
-        assert!(!entry.comm.is_empty());
+        assert!(entry.comm == Comm::current());
         Ok(())
     }
 }

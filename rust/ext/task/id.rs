@@ -5,9 +5,11 @@
 //! C header: [`include/linux/sched.h`](srctree/include/linux/sched.h).
 
 use core::{
-    ops::Deref,
-    ptr,
-    str, //
+    fmt::{
+        self,
+        Write, //
+    },
+    ptr, //
 };
 use kernel::{
     current,
@@ -36,14 +38,8 @@ impl TaskId {
 /// Size of `task_struct.comm`, with the NUL.
 const COMM: usize = 16;
 
-/// The name of a task.
-///
-/// A task chooses its name: bytes that are not printable ASCII are replaced by `?`.
-///
-/// # Invariants
-///
-/// The bytes before the first 0 are ASCII.
-#[derive(Clone, Copy)]
+/// The name of a task. [`fmt::Display`] replaces what is not printable ASCII by `?`.
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Comm([u8; COMM]);
 
 impl Comm {
@@ -53,34 +49,20 @@ impl Comm {
     pub fn current() -> Self {
         // SAFETY: The current task exists; only the address is taken.
         let comm = unsafe { &raw const (*Task::current_raw()).comm };
-        let mut bytes = [0; COMM];
-        for (i, byte) in bytes[..COMM - 1].iter_mut().enumerate() {
-            // SAFETY: `i` is less than the length of the array, and the array lives as long as the
-            // task. The read is volatile, as another task may change the name meanwhile.
-            // CAST: `c_char` is `u8` in the kernel.
-            *byte = unsafe { comm.cast::<u8>().add(i).read_volatile() };
-        }
-        Self::new(bytes)
-    }
-
-    /// Creates the name of a task whose `comm` is `bytes`.
-    fn new(mut bytes: [u8; COMM]) -> Self {
-        for byte in bytes.iter_mut().take_while(|byte| **byte != 0) {
-            if !byte.is_ascii_graphic() && *byte != b' ' {
-                *byte = b'?';
-            }
-        }
-        // INVARIANT: The loop has replaced all other bytes.
-        Self(bytes)
+        // SAFETY: The array lives as long as the task. The read is volatile, as another task may change
+        // the name meanwhile.
+        // CAST: `c_char` is `u8` in the kernel.
+        Self(unsafe { comm.cast::<[u8; COMM]>().read_volatile() })
     }
 }
 
-impl Deref for Comm {
-    type Target = str;
-
-    fn deref(&self) -> &str {
-        let len = self.0.iter().position(|&byte| byte == 0);
-        str::from_utf8(&self.0[..len.unwrap_or(COMM)]).unwrap_or("?")
+impl fmt::Display for Comm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for &byte in self.0.iter().take_while(|byte| **byte != 0) {
+            let shown = byte.is_ascii_graphic() || byte == b' ';
+            f.write_char(if shown { char::from(byte) } else { '?' })?;
+        }
+        Ok(())
     }
 }
 
@@ -88,18 +70,24 @@ impl Deref for Comm {
 #[kernel::macros::kunit_tests(ext_task)]
 mod tests {
     use super::*;
-    use kernel::prelude::*;
+    use kernel::{
+        prelude::*,
+        str::CString, //
+    };
 
     #[test]
-    fn only_printable_characters_are_shown() {
+    fn only_printable_characters_are_shown() -> Result {
         let mut bytes = [0; COMM];
         bytes[..6].copy_from_slice(b"a b\n\x80\t");
-        assert_eq!(&*Comm::new(bytes), "a b???");
-        assert_eq!(&*Comm::new([b'x'; COMM]), "xxxxxxxxxxxxxxxx");
+        let shown = CString::try_from_fmt(format_args!("{}", Comm(bytes)))?;
+        assert_eq!(shown.to_bytes(), b"a b???");
+        let shown = CString::try_from_fmt(format_args!("{}", Comm([b'x'; COMM])))?;
+        assert_eq!(shown.to_bytes(), b"xxxxxxxxxxxxxxxx");
+        Ok(())
     }
 
     #[test]
     fn the_current_task_has_a_name() {
-        assert!(!Comm::current().is_empty());
+        assert!(Comm::current() != Comm([0; COMM]));
     }
 }
