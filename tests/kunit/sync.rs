@@ -246,7 +246,7 @@ impl Wait {
             Self::Retry => &["fsleep ", "6Region10revoke_for"],
             Self::Region => &["9Lifecycle", "4waitB"],
             Self::Callers => &["ext_inflight_close ["],
-            Self::OtherModule => &["fsleep ", "drop_in_place", "9interpose12Registration"],
+            Self::OtherModule => &["fsleep ", "9interpose", "12Registration"],
             Self::Client => &["6Client", "11wait_unused"],
             Self::Test => &["5Event4wait [peer_mem_kunit]"],
             Self::Anything => &[" "],

@@ -2,7 +2,7 @@
 
 //! Interposition of the verbs of RDMA devices that register user memory.
 //!
-//! A [`Registration`] is an `ib_client`. For each device the registration calls [`Hooks::add`], and
+//! A [`Registration`] is an `ib_client`. For each device the registration calls an [`AddHooks`], and
 //! then installs the interposed functions as `reg_user_mr`, `rereg_user_mr`, `dereg_mr` and
 //! `dealloc_ucontext` of the device. The interposed functions call the [`Hooks`]. The hooks call
 //! the driver's function for memory that the driver can register. Used by the peer memory module,
