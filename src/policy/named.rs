@@ -144,8 +144,7 @@ fn names() -> Option<Arc<Names>> {
 /// Returns the part of a dma-buf as which the calling process has named `range`, or `None` if no
 /// part of the range has a name.
 ///
-/// Returns `EFAULT` if only a part of the range has a name, or if the range is not one part of one
-/// dma-buf.
+/// Returns `EFAULT` if only a part of the range has a name, or spans two dma-bufs, or has a gap.
 ///
 /// Context: process context; may sleep.
 pub(crate) fn find(range: VaRange) -> Result<Option<Part>> {
