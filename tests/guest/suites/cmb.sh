@@ -9,11 +9,12 @@
 
 setup() {
 	load_stack
-	before_test
+	load_bars
+	[ "${TESTS:-}" = no_nvme ] || load_ssd
 }
 before_test() {
 	load_bars
-	[ "${TESTS:-}" = no_nvme ] || load_ssd
+	[ "${TESTS:-}" = no_nvme ] || loaded nvme || load_ssd
 }
 
 # The debug kernel is built without nvme, and not every guest has an SSD.

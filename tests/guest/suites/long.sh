@@ -31,6 +31,8 @@ turn() {
 	load_core
 	load_io_with ranges=2:0:0x200000
 	round $((SEED + $1))
+	# An administrator of the round may have deleted it.
+	add_rxe
 	unload_modules
 	load_bars
 }
