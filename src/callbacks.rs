@@ -22,13 +22,11 @@ use crate::{
         base::{
             device::as_raw,
             sg::{
-                self,
                 Borrowed,
+                ForeignPart,
                 ForeignTable,
-                Segment,
                 Table, //
-            },
-            small_vec::SmallVec, //
+            }, //
         },
         rdma::Access, //
     },
@@ -227,14 +225,14 @@ impl ClientPages {
     }
 
     /// Has the client map the range for `dev`, unless the range is mapped for `dev` already.
-    /// Returns the DMA addresses. `dev` must be the DMA device of an adapter, unless the client maps
-    /// for any device.
+    /// Returns the DMA addresses, in segments of at most `max` bytes. `dev` must be the DMA device of
+    /// an adapter, unless the client maps for any device.
     ///
     /// Fails with `EBUSY` if the range is mapped for another device, with the error of `dma_map`,
     /// and with `EINVAL` if the client's table does not describe the range.
     ///
     /// Context: may sleep.
-    pub(crate) fn map(&mut self, dev: &Device) -> Result<SmallVec<Segment>> {
+    pub(crate) fn map(&mut self, dev: &Device, max: u32) -> Result<ForeignPart> {
         match &self.mapped {
             Some(mapped) if !ptr::eq(&raw const **mapped, dev) => return Err(EBUSY),
             Some(_) => {}
@@ -242,8 +240,20 @@ impl ClientPages {
         }
         let (skip, len) = self.window()?;
         // CAST: `usize` has at least 32 bits.
-        let segments = self.table.dma(self.entries as usize);
-        sg::part(segments, skip, len).inspect_err(|e| self.log_bad_table(*e))
+        let entries = self.entries as usize;
+        // SAFETY: By the C ABI the client neither changes nor frees the list before `dma_unmap`, or
+        // with `PEER_MEM_INVALIDATE_UNMAPS` before an invalidation has revoked the access. The owner
+        // ends the access of devices before this object is dropped.
+        let part = unsafe { self.table.part(entries, skip, len, max) };
+        part.inspect_err(|e| self.log_bad_table(*e))
+    }
+
+    /// Has the client map the range as [`Self::map`], and returns a table of the DMA addresses.
+    /// Context: may sleep.
+    pub(crate) fn dma_table(&mut self, dev: &Device, max: u32) -> Result<Table<Borrowed<'_>>> {
+        let part = self.map(dev, max)?;
+        // SAFETY: The list has not changed since the line above.
+        unsafe { part.table() }
     }
 
     /// Calls `dma_map`. Context: may sleep.

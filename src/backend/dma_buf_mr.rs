@@ -25,6 +25,7 @@ use crate::{
     callbacks::ClientPages,
     data::range::VaRange,
     ext::{
+        base::device::max_segment,
         dma_buf::{
             FenceBudget,
             Import,
@@ -121,8 +122,12 @@ impl DmaBuf {
         self.revokes.store(word, Relaxed);
     }
 
-    /// Logs an error of the driver's import, once for each errno.
+    /// Logs an error of the driver's import, once for each errno. A lack of memory is no property of
+    /// the backend.
     fn log_once(&self, e: Error) {
+        if e == ENOMEM {
+            return;
+        }
         let errno = e.to_errno().unsigned_abs();
         let Some(word) = self.logged.get(errno as usize / 64) else {
             return;
@@ -168,14 +173,14 @@ impl DmaBuf {
             return Err(RegError::access(&self.dev, req).into());
         };
         let dma = self.dev.dma_device().ok_or(ENODEV)?;
-        let segments = pages.map(dma)?;
+        let memory = pages.map(dma, max_segment(dma))?;
         let requirements = Requirements {
             revocable: fence == Fence::Required,
             peer2peer: !pages.have_struct_pages(),
         };
         let offset = range.page_offset() as u64;
         let import = |fd| req.import(fd, offset, access);
-        let (made, import) = self.pool.import(segments, requirements, import)?;
+        let (made, import) = self.pool.import(memory, requirements, import)?;
         match (made, import.importer()) {
             (Ok(mr), Importer::Attached { revocable }) => {
                 self.record(revocable);

@@ -24,7 +24,6 @@ use crate::{
         base::{
             compat::eopnotsupp,
             sg::{
-                split,
                 Borrowed,
                 Segment,
                 Table, //
@@ -85,9 +84,10 @@ const fn can_fence(is_software: bool, spin_locks_sleep: bool) -> bool {
 #[pin_data]
 pub(crate) struct FastReg {
     dev: ARef<Device>,
-    /// Held while a queue pair is created or destroyed, never across a client's callback.
+    /// Held while a queue pair is created or destroyed, never across a client's callback. A user
+    /// determines the number of PDs.
     #[pin]
-    links: Mutex<KVec<Link>>,
+    links: Mutex<KVVec<Link>>,
 }
 
 impl FastReg {
@@ -115,7 +115,7 @@ impl FastReg {
         Arc::pin_init(
             pin_init!(Self {
                 dev: dev.get(),
-                links <- new_mutex!(KVec::new(), "FastReg::links"),
+                links <- new_mutex!(KVVec::new(), "FastReg::links"),
             }),
             GFP_KERNEL,
         )
@@ -181,7 +181,7 @@ impl FastReg {
             table
         } else {
             let dma = self.dev.dma_device().ok_or(ENODEV)?;
-            Table::of_dma(split(pages.map(dma)?.iter().copied(), max)?)?
+            pages.dma_table(dma, max)?
         };
         let shape = Shape::choose(&table, range, req.iova, &self.dev)?;
 

@@ -33,8 +33,8 @@ use crate::{
     ext::{
         base::{
             compat::eopnotsupp,
-            sg::Segment,
-            small_vec::SmallVec, //
+            device::max_segment,
+            sg::ForeignPart, //
         },
         dma_buf::{
             Export,
@@ -140,7 +140,7 @@ impl ExportOps for ExportedMemory {
         Err(eopnotsupp())
     }
 
-    fn map(&self, dev: &Device) -> Result<SmallVec<Segment>> {
+    fn map(&self, dev: &Device) -> Result<ForeignPart> {
         let region = &*self.region;
         if let Importers::Which(trust_of) = self.importers {
             let trust = trust_of(dev).flatten();
@@ -151,7 +151,7 @@ impl ExportOps for ExportedMemory {
         }
         let mapped = region
             .life
-            .with_live(|resources| resources.pages().map(dev));
+            .with_live(|resources| resources.pages().map(dev, max_segment(dev)));
         mapped.ok_or(ENODEV)?.inspect_err(|e| {
             pr_warn_limited!(
                 "client {}: dma_map of {} bytes for {} failed: {:?}; the import fails\n",

@@ -18,6 +18,9 @@
 //! registers. Drivers get a `Table<Borrowed>` of the part: clients compare their table with what they
 //! have filled, so it is never cut in place.
 //!
+//! A table has any length. Each kernel that is served preempts loops over a table (x86 and arm64
+//! have no other preemption models from 7.0 on), so the loops do not call `cond_resched()`.
+//!
 //! An entry is one of
 //!
 //! - whole pages with struct pages: the entries of an unmapped table;
@@ -35,16 +38,15 @@
 //! # Examples
 //!
 //! ```
-//! use crate::ext::base::sg::{part, split, ForeignTable, Segment, Table};
+//! use crate::ext::base::sg::{part, ForeignTable, Segment, Table};
 //!
 //! // DMA addresses of 3 pages, for a device that takes entries of at most 2 pages.
 //! let segments = [
 //!     Segment { addr: 0x1_0000, len: 0x1000 },
 //!     Segment { addr: 0x1_1000, len: 0x2000 },
 //! ];
-//! let segments = part(segments.into_iter(), 0, 0x3000)?;
-//! assert_eq!(*segments, [Segment { addr: 0x1_0000, len: 0x3000 }]);
-//! let table = Table::of_dma(split(segments.iter().copied(), 0x2000)?)?;
+//! let (n, segments) = part(segments.into_iter(), 0, 0x3000, 0x2000)?;
+//! let table = Table::of_dma(n, segments)?;
 //! assert!(table.is_mapped());
 //! assert_eq!(table.segments().count(), 2);
 //!
@@ -72,7 +74,11 @@ use self::entries::{
 };
 use super::small_vec::SmallVec;
 use crate::shared::bindings::helpers;
-use core::ops::Range;
+use core::{
+    iter::Peekable,
+    mem,
+    ops::Range, //
+};
 use kernel::{
     bindings,
     page::PAGE_SIZE,
@@ -155,7 +161,7 @@ impl ForeignTable {
 
     /// Iterates over the physical addresses of the entries, with `None` for an entry without a struct
     /// page.
-    fn pages(&self) -> impl Iterator<Item = Option<Segment>> + '_ {
+    fn pages(&self) -> impl Iterator<Item = Option<Segment>> + Clone + '_ {
         self.iter(self.entries()).map(|sg| {
             // SAFETY: `sg` is an entry of the list, which is valid. `segment` is called only if the
             // entry has a page.
@@ -180,15 +186,29 @@ impl ForeignTable {
         cfg!(CONFIG_X86) || self.iter(self.entries()).all(is_copyable)
     }
 
-    /// Iterates over the DMA addresses of the first `n` entries.
-    pub fn dma(&self, n: usize) -> impl Iterator<Item = Segment> + '_ {
-        // SAFETY: `sg` is an entry of the list, which is valid.
-        let dma = |sg| unsafe { segment(sg, true) };
-        self.iter(n.min(self.entries())).map(dma)
+    /// Returns the [`part`] of the DMA addresses of the first `n` entries.
+    ///
+    /// # Safety
+    ///
+    /// The list must neither be changed nor freed until each import and each export of a dma-buf that
+    /// gets the part has ended, or has been revoked.
+    pub unsafe fn part(&self, n: usize, skip: u64, len: u64, max: u32) -> Result<ForeignPart> {
+        let mut this = ForeignPart {
+            // SAFETY: By the type invariants no other code runs that writes the table.
+            first: unsafe { (*self.as_raw()).sgl },
+            entries: n.min(self.entries()),
+            skip,
+            len,
+            max,
+            segments: 0,
+        };
+        // SAFETY: By the type invariants the list has the entries.
+        this.segments = whole(unsafe { this.pieces() }?, len)?;
+        Ok(this)
     }
 
     /// Iterates over the first `n` entries. The table must have at least `n` entries.
-    fn iter(&self, n: usize) -> impl Iterator<Item = *mut bindings::scatterlist> + '_ {
+    fn iter(&self, n: usize) -> impl Iterator<Item = *mut bindings::scatterlist> + Clone + '_ {
         // SAFETY: By the type invariants no other code runs that writes the table.
         let first = unsafe { (*self.as_raw()).sgl };
         // SAFETY: By the type invariants the list has `n` entries, and does not change while `self`
@@ -214,60 +234,160 @@ pub fn push(list: &mut SmallVec<Segment>, segment: Segment) -> Result {
     Ok(())
 }
 
-/// Returns the part `[skip, skip + len)` of the concatenation of `segments`. Joins adjacent
-/// segments.
+/// A part of the concatenation of segments, from [`part`].
+#[derive(Clone)]
+pub struct Part<I: Iterator<Item = Segment>> {
+    /// The segments that are left.
+    segments: Peekable<I>,
+    /// The next segment is the first one.
+    is_first: bool,
+    /// Bytes that are left before the part.
+    skip: u64,
+    /// Bytes that are left of the part. 0 after a bad segment as well.
+    left: u64,
+    /// The segment that the next one may extend. May be empty.
+    open: Segment,
+}
+
+impl<I: Iterator<Item = Segment>> Part<I> {
+    /// Returns the bytes of the next segment that belong to the part, or `None` for a bad segment.
+    fn trimmed(&mut self) -> Option<Segment> {
+        // CAST: `PAGE_SIZE` is less than 2^32.
+        let page = PAGE_SIZE as u64;
+        loop {
+            let mut s = self.segments.next().filter(|s| s.len > 0)?;
+            if mem::take(&mut self.is_first) {
+                s.len = s.len.checked_add(s.addr % page)?;
+                s.addr -= s.addr % page;
+            }
+            if self.segments.peek().is_none() {
+                s.len = s.len.checked_next_multiple_of(page)?;
+            }
+            if (s.addr | s.len) % page != 0 || s.addr.checked_add(s.len).is_none() {
+                return None;
+            }
+            if self.skip < s.len {
+                let skip = mem::take(&mut self.skip);
+                let len = (s.len - skip).min(self.left);
+                return Some(Segment {
+                    addr: s.addr + skip,
+                    len,
+                });
+            }
+            self.skip -= s.len;
+        }
+    }
+}
+
+impl<I: Iterator<Item = Segment>> Iterator for Part<I> {
+    type Item = Segment;
+
+    fn next(&mut self) -> Option<Segment> {
+        let mut done = Segment { addr: 0, len: 0 };
+        while done.len == 0 && self.left > 0 {
+            let Some(s) = self.trimmed() else {
+                self.left = 0;
+                break;
+            };
+            self.left -= s.len;
+            if self.open.addr + self.open.len == s.addr {
+                self.open.len += s.len;
+            } else {
+                done = mem::replace(&mut self.open, s);
+            }
+        }
+        if done.len == 0 {
+            done = mem::replace(&mut self.open, done);
+        }
+        (done.len > 0).then_some(done)
+    }
+}
+
+/// Returns the part `[skip, skip + len)` of the concatenation of `segments`, and the number of its
+/// segments. Joins adjacent segments, and then splits as [`split`]. Allocates nothing, so the part
+/// may have any number of segments.
 ///
 /// Rounds out a first segment that starts inside a page and a last segment that ends inside a page.
 ///
 /// Returns `EINVAL` if the segments are too short for the part, if the part or a segment is empty,
-/// or if another end of a segment is not a page boundary; and `ENOMEM`.
+/// if another end of a segment is not a page boundary, or if `max` is less than a page.
 ///
-/// Context: may sleep.
-pub fn part(
-    segments: impl Iterator<Item = Segment>,
-    mut skip: u64,
-    len: u64,
-) -> Result<SmallVec<Segment>> {
-    // CAST: `PAGE_SIZE` is less than 2^32.
-    let page = PAGE_SIZE as u64;
-    let mut out = SmallVec::new();
-    let mut left = len;
+/// Context: any.
+pub fn part<I>(segments: I, skip: u64, len: u64, max: u32) -> Result<(usize, Split<Part<I>>)>
+where
+    I: Iterator<Item = Segment> + Clone,
+{
+    let pieces = pieces(segments, skip, len, max)?;
+    Ok((whole(pieces.clone(), len)?, pieces))
+}
 
-    if len == 0 {
+/// Returns the segments of [`part`], which end early if [`whole`] returns an error.
+fn pieces<I>(segments: I, skip: u64, len: u64, max: u32) -> Result<Split<Part<I>>>
+where
+    I: Iterator<Item = Segment> + Clone,
+{
+    let part = Part {
+        segments: segments.peekable(),
+        is_first: true,
+        skip,
+        left: len,
+        open: Segment { addr: 0, len: 0 },
+    };
+    split(part, max)
+}
+
+/// Returns the number of `segments`, or `EINVAL` unless they have `len` bytes.
+fn whole(segments: impl Iterator<Item = Segment>, len: u64) -> Result<usize> {
+    let (n, bytes) = segments.fold((0, 0), |(n, bytes), s| (n + 1, bytes + s.len));
+    if n == 0 || bytes != len {
         return Err(EINVAL);
     }
-    let mut segments = segments.enumerate().peekable();
-    while let Some((i, mut s)) = segments.next() {
-        if left == 0 {
-            break;
-        }
-        if s.len == 0 {
-            return Err(EINVAL);
-        }
-        if i == 0 {
-            s.len = s.len.checked_add(s.addr % page).ok_or(EINVAL)?;
-            s.addr -= s.addr % page;
-        }
-        if segments.peek().is_none() {
-            s.len = s.len.checked_next_multiple_of(page).ok_or(EINVAL)?;
-        }
-        if s.addr % page != 0 || s.len % page != 0 || s.addr.checked_add(s.len).is_none() {
-            return Err(EINVAL);
-        }
-        if skip >= s.len {
-            skip -= s.len;
-            continue;
-        }
-        s.addr += skip;
-        s.len = (s.len - skip).min(left);
-        skip = 0;
-        left -= s.len;
-        push(&mut out, s)?;
+    Ok(n)
+}
+
+/// The [`part`] of the DMA addresses in a list of other code, from [`ForeignTable::part`].
+#[derive(Clone, Copy)]
+pub struct ForeignPart {
+    /// The first of `entries` entries.
+    first: *mut bindings::scatterlist,
+    entries: usize,
+    skip: u64,
+    len: u64,
+    max: u32,
+    /// The number of segments.
+    segments: usize,
+}
+
+// SAFETY: The list is not bound to a task.
+unsafe impl Send for ForeignPart {}
+// SAFETY: Methods only read the list.
+unsafe impl Sync for ForeignPart {}
+
+impl ForeignPart {
+    /// Returns the segments.
+    ///
+    /// # Safety
+    ///
+    /// The list must be valid, and must not change during `'a`.
+    unsafe fn pieces<'a>(&self) -> Result<Split<Part<impl Iterator<Item = Segment> + Clone + 'a>>> {
+        // SAFETY: By the safety requirements the list has the entries.
+        let entries = unsafe { walk(self.first, self.entries) };
+        // SAFETY: `sg` is an entry of the list, which is valid.
+        let dma = |sg| unsafe { segment(sg, true) };
+        pieces(entries.map(dma), self.skip, self.len, self.max)
     }
-    if left > 0 {
-        return Err(EINVAL);
+
+    /// Creates a table of the part. The list does not change, so there may be any number of tables.
+    ///
+    /// Context: may sleep.
+    ///
+    /// # Safety
+    ///
+    /// The list must be valid, and must not have changed since [`ForeignTable::part`].
+    pub unsafe fn table<'a>(&self) -> Result<Table<Borrowed<'a>>> {
+        // SAFETY: By the safety requirements the list is valid.
+        Table::of_dma(self.segments, unsafe { self.pieces() }?)
     }
-    Ok(out)
 }
 
 /// Segments of a limited length, from [`split`].
@@ -345,13 +465,14 @@ mod tests {
         split(segments, max.saturating_mul(SCALE))
     }
 
-    /// Returns whether `part` and then `split` return `want`, or one of them fails if `want` is
-    /// empty.
+    /// Returns whether `part` returns `want`, or fails if `want` is empty.
     fn check(input: &[(u64, u64)], (skip, len, max): (u64, u64, u32), want: &[(u64, u64)]) -> bool {
         let scale = u64::from(SCALE);
-        let result = part(segments(input), skip * scale, len * scale)
-            .and_then(|part| Ok(split_at(part.iter().copied(), max)?.eq(segments(want))));
-        result.unwrap_or(want.is_empty())
+        let max = max.saturating_mul(SCALE);
+        part(segments(input), skip * scale, len * scale, max)
+            .map_or(want.is_empty(), |(n, pieces)| {
+                n == want.len() && pieces.eq(segments(want))
+            })
     }
 
     const BIG: u32 = 1 << 30;
@@ -432,6 +553,24 @@ mod tests {
         ));
         assert!(check(&[(0x1000, 0x1000)], (0, 0, BIG), &[]));
         assert!(check(&[(0x1000, 0x1000)], (0, 0x1000, 0xfff), &[]));
+        // A bad segment ends the part, and no later one continues it.
+        let middle = [(0x1000, 0x1000), (0x4800, 0x1000), (0x6000, 0x2000)];
+        assert!(check(&middle, (0, 0x3000, BIG), &[]));
+    }
+
+    /// More segments than one contiguous list of the kernel can have.
+    #[test]
+    fn a_part_has_any_number_of_segments() -> Result {
+        const N: u64 = 300_000;
+        const P: u64 = PAGE_SIZE as u64;
+        let apart = (0..N).map(|i| Segment {
+            addr: 2 * i * P,
+            len: P,
+        });
+        let (n, segments) = part(apart.clone(), P, (N - 1) * P, u32::MAX)?;
+        let table = Table::of_dma(n, segments)?;
+        assert!(table.segments().eq(apart.skip(1)));
+        Ok(())
     }
 
     /// No segment exceeds the limit, and neighbours stay apart.

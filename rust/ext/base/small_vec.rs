@@ -17,15 +17,15 @@ use kernel::{
     prelude::*, //
 };
 
-/// A vector that needs no allocation for a single element. For most types as large as a [`KVec`].
+/// A vector that needs no allocation for a single element. For most types as large as a [`KVVec`].
 pub struct SmallVec<T>(Storage<T>);
 
 /// The elements.
 enum Storage<T> {
     /// A single element.
     One(T),
-    /// None, or several.
-    Many(KVec<T>),
+    /// None, or several. A user may determine the number, so the memory need not be contiguous.
+    Many(KVVec<T>),
 }
 
 impl<T> SmallVec<T> {
@@ -33,7 +33,7 @@ impl<T> SmallVec<T> {
     ///
     /// Context: any.
     pub const fn new() -> Self {
-        Self(Storage::Many(KVec::new()))
+        Self(Storage::Many(KVVec::new()))
     }
 
     /// Appends `value`. Returns `ENOMEM`, and does not change the vector, if there is no memory.
@@ -47,9 +47,10 @@ impl<T> SmallVec<T> {
             }
             Storage::Many(list) => list.push(value, flags)?,
             Storage::One(_) => {
-                let mut list = KVec::with_capacity(4, flags)?;
+                let mut list = KVVec::with_capacity(4, flags)?;
                 // The list has capacity, so no step fails from here on.
-                if let Storage::One(first) = mem::replace(&mut self.0, Storage::Many(KVec::new())) {
+                let one = mem::take(self).0;
+                if let Storage::One(first) = one {
                     list.push(first, flags)?;
                 }
                 list.push(value, flags)?;
@@ -115,7 +116,7 @@ mod tests {
         assert!(object.contains(&(v.as_ptr() as usize)));
         v.push(8, GFP_KERNEL)?;
         assert!(!object.contains(&(v.as_ptr() as usize)));
-        assert_eq!(size_of::<SmallVec<u64>>(), size_of::<KVec<u64>>());
+        assert_eq!(size_of::<SmallVec<u64>>(), size_of::<KVVec<u64>>());
         Ok(())
     }
 }

@@ -13,7 +13,7 @@
 //!
 //! ```
 //! use crate::ext::{
-//!     base::{sg::Segment, small_vec::SmallVec},
+//!     base::sg::ForeignPart,
 //!     dma_buf::{Export, FenceBudget, ExportOps, Requirements, Revoker},
 //! };
 //! use kernel::{
@@ -25,27 +25,25 @@
 //! };
 //! use pin_init::stack_pin_init;
 //!
-//! /// A page at a fixed bus address.
-//! struct Page;
+//! /// A page that a client has mapped.
+//! struct Page(ForeignPart);
 //!
 //! impl ExportOps for Page {
 //!     fn admit(&self, _dev: &Device) -> Result {
 //!         Ok(())
 //!     }
 //!
-//!     fn map(&self, _dev: &Device) -> Result<SmallVec<Segment>> {
-//!         let mut segments = SmallVec::new();
-//!         segments.push(Segment { addr: 0x1000_0000, len: 0x1000 }, GFP_KERNEL)?;
-//!         Ok(segments)
+//!     fn map(&self, _dev: &Device) -> Result<ForeignPart> {
+//!         Ok(self.0)
 //!     }
 //!
 //!     fn ended(&self) {}
 //! }
 //!
 //! /// Installs a file descriptor of the page.
-//! fn export() -> Result<(u32, Revoker)> {
+//! fn export(page: Page) -> Result<(u32, Revoker)> {
 //!     let requirements = Requirements { revocable: true, peer2peer: true };
-//!     let (export, revoker) = Export::new(Arc::new(Page, GFP_KERNEL)?, 0x1000, requirements)?;
+//!     let (export, revoker) = Export::new(Arc::new(page, GFP_KERNEL)?, 0x1000, requirements)?;
 //!     let fd = FileDescriptorReservation::get_unused_fd_flags(bindings::O_CLOEXEC)?;
 //!     let number = fd.reserved_fd();
 //!     fd.fd_install(export.file());
@@ -77,10 +75,9 @@ use crate::shared::{
     ext::base::{
         compat::eopnotsupp,
         sg::{
-            Segment,
+            ForeignPart,
             Table, //
-        },
-        small_vec::SmallVec, //
+        }, //
     }, //
 };
 use core::{
@@ -114,7 +111,7 @@ pub trait ExportOps: Send + Sync {
     /// Maps the memory for `dev`.
     ///
     /// Called again only after a failure.
-    fn map(&self, dev: &Device) -> Result<SmallVec<Segment>>;
+    fn map(&self, dev: &Device) -> Result<ForeignPart>;
 
     /// Handles the end of the export: no device has access to the memory, or can get access. Called
     /// once.
@@ -140,7 +137,8 @@ enum Phase {
     /// One device has importers attached.
     Mapped {
         dev: ARef<Device>,
-        segments: Arc<SmallVec<Segment>>,
+        /// Valid until the memory is revoked or the export has ended.
+        memory: ForeignPart,
         importers: u32,
     },
     /// The last importer has detached, or the file is released.
@@ -216,20 +214,17 @@ impl Exporter for Shared {
         state.phase = Phase::Mapping;
         drop(state);
 
-        let mapped = self
-            .memory
-            .map(dev)
-            .and_then(|segments| Ok(Arc::new(segments, GFP_KERNEL_ACCOUNT)?));
+        let mapped = self.memory.map(dev);
         let mut state = self.state.lock();
         let result = match mapped {
             Ok(_) if state.revoked => {
                 state.phase = Phase::Fresh;
                 Err(ENODEV)
             }
-            Ok(segments) => {
+            Ok(memory) => {
                 state.phase = Phase::Mapped {
                     dev: dev.into(),
-                    segments,
+                    memory,
                     importers: 1,
                 };
                 state.non_revocable += u32::from(!importer.revocable);
@@ -263,11 +258,14 @@ impl Exporter for Shared {
     }
 
     fn map(&self, attachment: &Attachment) -> Result<KBox<Table>> {
-        let segments = match &self.state.lock().phase {
-            Phase::Mapped { segments, .. } => segments.clone(),
+        let memory = match &self.state.lock().phase {
+            Phase::Mapped { memory, .. } => *memory,
             _ => return Err(ENODEV),
         };
-        let table = self.tables.map(&segments, attachment.device())?;
+        // SAFETY: By the safety requirements of `ForeignTable::part` the list does not change before
+        // the memory is revoked, which waits until no table is mapped, or the export has ended: then
+        // there is no attachment.
+        let table = unsafe { self.tables.map(&memory) }?;
         count(attachment, 1);
         Ok(table)
     }

@@ -28,10 +28,9 @@ use crate::shared::ext::{
     base::{
         compat::eopnotsupp,
         sg::{
-            Segment,
+            ForeignPart,
             Table, //
-        },
-        small_vec::SmallVec, //
+        }, //
     },
     task::worker, //
 };
@@ -103,8 +102,8 @@ struct State {
 /// The memory of one import: the private data of the attachment.
 #[pin_data]
 struct Mapping {
-    /// DMA addresses of the device.
-    segments: SmallVec<Segment>,
+    /// DMA addresses of the device, valid until `tables` ends.
+    memory: ForeignPart,
     requirements: Requirements,
     #[pin]
     state: SpinLock<State>,
@@ -198,7 +197,9 @@ impl Exporter for PoolExporter {
     fn map(&self, attachment: &Attachment) -> Result<KBox<Table>> {
         // SAFETY: The attachment was accepted, and is not detached during this call.
         let mapping = unsafe { Mapping::of(attachment) };
-        mapping.tables.map(&mapping.segments, attachment.device())
+        // SAFETY: By the safety requirements of `ForeignTable::part` the list does not change before
+        // the import ends or is revoked. Both close `tables`, and wait until no table is mapped.
+        unsafe { mapping.tables.map(&mapping.memory) }
     }
 
     fn unmap(&self, attachment: &Attachment, table: KBox<Table>) {
@@ -303,9 +304,9 @@ impl Pool {
         }
     }
 
-    /// Calls `import` with a private descriptor of a dma-buf of `segments`, whole pages at DMA
-    /// addresses of the device, for one attachment in the task that calls `import`. The addresses
-    /// must be valid until the [`Import`] is dropped.
+    /// Calls `import` with a private descriptor of a dma-buf of `memory`, DMA addresses of the device,
+    /// for one attachment in the task that calls `import`. The addresses must be valid until the
+    /// [`Import`] is dropped.
     ///
     /// Returns the result of `import` with the handle of the import.
     ///
@@ -314,13 +315,13 @@ impl Pool {
     /// Context: may sleep; see [`worker`] for locks.
     pub fn import<T: Send>(
         &self,
-        segments: SmallVec<Segment>,
+        memory: ForeignPart,
         requirements: Requirements,
         import: impl Fn(i32) -> Result<T> + Sync,
     ) -> Result<(Result<T>, Import)> {
         let mapping = Arc::pin_init(
             pin_init!(Mapping {
-                segments,
+                memory,
                 requirements,
                 state <- new_spinlock!(
                     State { importer: Importer::None, on_detach: None },
@@ -436,8 +437,6 @@ impl Import {
 impl Drop for Import {
     fn drop(&mut self) {
         // The owner frees the memory after the drop.
-        if !self.dead {
-            self.mapping.tables.wait();
-        }
+        self.mapping.tables.end(self.dead);
     }
 }

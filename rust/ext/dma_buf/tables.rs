@@ -6,13 +6,9 @@
 //! [`pool`](super::pool) and [`export`](super::export).
 
 use super::fences::FenceBudget;
-use crate::shared::ext::base::{
-    device::max_segment,
-    sg::{
-        split,
-        Segment,
-        Table, //
-    }, //
+use crate::shared::ext::base::sg::{
+    ForeignPart,
+    Table, //
 };
 use core::{
     mem,
@@ -20,11 +16,11 @@ use core::{
 };
 use kernel::{
     bindings,
-    device::Device,
     new_condvar,
     new_spinlock,
     prelude::*,
     sync::{
+        lock::spinlock::SpinLockGuard,
         CondVar,
         SpinLock, //
     },
@@ -42,8 +38,10 @@ struct State {
     closed: bool,
     /// The memory is revoked. Implies that no table may be mapped any more.
     revoked: bool,
-    /// Number of mapped tables.
+    /// Number of mapped tables, and of tables that are being built.
     mapped: u32,
+    /// Number of tables that are being built.
+    building: u32,
     /// A table was mapped since the last wait for fences and importers. If not, no importer has
     /// accessed the memory, and no fence stands for an access.
     accessed: bool,
@@ -72,6 +70,7 @@ impl Tables {
                     closed: false,
                     revoked: false,
                     mapped: 0,
+                    building: 0,
                     accessed: false,
                     waiting: 0,
                 },
@@ -81,22 +80,48 @@ impl Tables {
         })
     }
 
-    /// Creates a table for the importer `dev`. Returns `ENODEV` if the memory is revoked or closed.
+    /// Creates a table of `memory` for an importer. Returns `ENODEV` if the memory is revoked or
+    /// closed.
     ///
     /// Context: may sleep. The caller holds the reservation lock.
-    pub(super) fn map(&self, segments: &[Segment], dev: &Device) -> Result<KBox<Table>> {
-        let segments = split(segments.iter().copied(), max_segment(dev))?;
-        let table = KBox::new(Table::of_dma(segments)?, GFP_KERNEL_ACCOUNT)?;
+    ///
+    /// # Safety
+    ///
+    /// The list of `memory` must not change before this object has been closed or revoked, and no
+    /// table is mapped any more.
+    pub(super) unsafe fn map(&self, memory: &ForeignPart) -> Result<KBox<Table>> {
         let mut state = self.state.lock();
         // `begin_revoke` sets `revoked` under the reservation lock, and then invalidates all mapped
         // tables.
         if state.revoked || state.closed {
-            drop(state);
             return Err(ENODEV);
         }
         state.mapped += 1;
+        state.building += 1;
         state.accessed = true;
-        Ok(table)
+        drop(state);
+        // SAFETY: The table counts as mapped, so by the safety requirements the list does not change.
+        let table = unsafe { memory.table() };
+        let table = table.and_then(|table| Ok(KBox::new(table, GFP_KERNEL_ACCOUNT)?));
+        self.built(table.is_err());
+        table
+    }
+
+    /// Ends the building of a table, which `failed` or is mapped now.
+    fn built(&self, failed: bool) {
+        let mut state = self.state.lock();
+        state.building -= 1;
+        state.mapped -= u32::from(failed);
+        self.notify(state);
+    }
+
+    /// Wakes the tasks that wait for a change of the state.
+    fn notify(&self, state: SpinLockGuard<'_, State>) {
+        let awaited = state.waiting > 0;
+        drop(state);
+        if awaited {
+            self.changed.notify_all();
+        }
     }
 
     /// Frees a table that an importer has unmapped.
@@ -106,20 +131,19 @@ impl Tables {
         drop(table);
         let mut state = self.state.lock();
         state.mapped -= 1;
-        let awaited = state.waiting > 0;
-        drop(state);
-        if awaited {
-            self.changed.notify_all();
-        }
+        self.notify(state);
     }
 
-    /// Waits until no table is mapped.
+    /// Forbids importers to map a table, and waits until no table is mapped. If the device is
+    /// `dead`, waits only until no table is being built: the importer does not unmap, and accesses
+    /// nothing.
     ///
     /// Context: may sleep. The caller must not hold the reservation lock.
-    pub(super) fn wait(&self) {
+    pub(super) fn end(&self, dead: bool) {
         let mut state = self.state.lock();
+        state.closed = true;
         state.waiting += 1;
-        while state.mapped > 0 {
+        while state.building > 0 || (state.mapped > 0 && !dead) {
             self.changed.wait(&mut state);
         }
         state.waiting -= 1;

@@ -152,7 +152,7 @@ pub fn self_test(dev: &Device) -> Result {
         addr: page.addr,
         len: PAGE_SIZE as u64,
     };
-    let table = Table::of_dma(iter::once(segment))?;
+    let table = Table::of_dma(1, iter::once(segment))?;
     for _ in 0..2 {
         let mut mr = FastMr::alloc(pd.as_pd(), 1)?;
         mr.map(&table, 0, segment.len, segment.addr, PAGE_SIZE as u32)?;

@@ -8,8 +8,13 @@ use core::cell::UnsafeCell;
 use kernel::{
     bindings,
     error::to_result,
+    page::PAGE_SIZE,
     prelude::*, //
 };
+
+/// The entries that fit into a page. A user determines the size of a longer list. So a memory cgroup at
+/// its limit fails the allocation, and does not invoke the OOM killer.
+const IN_ONE_PAGE: u32 = (PAGE_SIZE / size_of::<bindings::scatterlist>()) as u32;
 
 /// A `struct sg_table`. A list of one entry is part of the object, so such a table needs no
 /// allocation.
@@ -45,7 +50,10 @@ impl Entries {
             // INVARIANT: The call above initialised the list.
             (this.table.nents, this.table.orig_nents) = (n, n);
         } else {
-            let gfp = bindings::GFP_KERNEL_ACCOUNT;
+            let mut gfp = bindings::GFP_KERNEL_ACCOUNT;
+            if n > IN_ONE_PAGE {
+                gfp |= 1 << bindings::___GFP_RETRY_MAYFAIL_BIT | 1 << bindings::___GFP_NOWARN_BIT;
+            }
             // INVARIANT: The call allocates the list, or leaves the table zero.
             // SAFETY: `table` is zero and may be initialised; for 0 entries the call returns -EINVAL.
             to_result(unsafe { bindings::sg_alloc_table(&mut this.table, n, gfp) })?;
@@ -114,7 +122,7 @@ impl Drop for Entries {
 pub(super) unsafe fn walk(
     first: *mut bindings::scatterlist,
     n: usize,
-) -> impl Iterator<Item = *mut bindings::scatterlist> {
+) -> impl Iterator<Item = *mut bindings::scatterlist> + Clone {
     let mut sg = first;
     (0..n).map_while(move |i| {
         if i > 0 {

@@ -73,17 +73,17 @@ pub struct Table<T = Borrowed<'static>> {
 unsafe impl Send for Table<Owned> {}
 
 impl<T> Table<T> {
-    /// Allocates a table with one entry for each of `segments`, and calls `fill` for each entry,
+    /// Allocates a table with one entry for each of `n` `segments`, and calls `fill` for each entry,
     /// with the address and the length of the segment.
     ///
     /// `fill` must make the entry as `mapping` says. Returns the error of `fill`, and `EINVAL` if
-    /// there are no segments or a segment is 4 GiB or longer.
+    /// there are no segments, there are less than `n`, or a segment is 4 GiB or longer.
     fn build(
-        segments: impl Iterator<Item = Segment> + Clone,
+        n: usize,
+        segments: impl Iterator<Item = Segment>,
         mapping: Mapping,
         fill: impl Fn(*mut bindings::scatterlist, u64, u32) -> Result,
     ) -> Result<Self> {
-        let n = segments.clone().count();
         // INVARIANT: The loop below fills the entries.
         let mut this = Self {
             entries: Entries::new(n.try_into()?)?,
@@ -98,10 +98,13 @@ impl<T> Table<T> {
             // INVARIANT: This entry is filled now.
             this.entries.as_mut().nents += 1;
         }
+        if this.entries.table().nents < this.entries.len() {
+            return Err(EINVAL);
+        }
         Ok(this)
     }
 
-    /// Creates a table of memory with struct pages, with one entry for each of `segments`, which
+    /// Creates a table of memory with struct pages, with one entry for each of `n` `segments`, which
     /// are physical addresses of whole pages.
     ///
     /// Returns `EINVAL` if there are no segments or a segment is 4 GiB or longer.
@@ -112,9 +115,9 @@ impl<T> Table<T> {
     ///
     /// All pages must have struct pages, which must be valid until the table is dropped if `T` is
     /// [`Owned`], and for `'a` if `T` is [`Borrowed`].
-    unsafe fn from_pages(segments: impl Iterator<Item = Segment> + Clone) -> Result<Self> {
+    unsafe fn from_pages(n: usize, segments: impl Iterator<Item = Segment>) -> Result<Self> {
         // INVARIANT: By the safety requirements the pages are valid for long enough.
-        Self::build(segments, Mapping::None, |sg, phys, len| {
+        Self::build(n, segments, Mapping::None, |sg, phys, len| {
             // SAFETY: `sg` is an entry of the new table. By the safety requirements the pages exist.
             unsafe { helpers::ext_sg_set_phys(sg, phys, len) };
             Ok(())
@@ -222,8 +225,9 @@ impl Table<Owned> {
             Some(_) => Mapping::Fixed,
             None => Mapping::Mmio(dev.into()),
         };
+        let n = segments.clone().count();
         // INVARIANT: Each entry gets a DMA address, from the DMA API with `Mapping::Mmio`.
-        Self::build(segments, mapping, |sg, phys, len| {
+        Self::build(n, segments, mapping, |sg, phys, len| {
             let mut addr = 0;
             match bus_offset {
                 Some(offset) => addr = phys.wrapping_add_signed(offset),
@@ -255,21 +259,20 @@ impl<'a> Table<Borrowed<'a>> {
         if !foreign.has_pages() {
             return Ok(None);
         }
-        let segments = part(foreign.pages().flatten(), skip, len)?;
-        let segments = split(segments.iter().copied(), max)?;
+        let (n, segments) = part(foreign.pages().flatten(), skip, len, max)?;
         // SAFETY: Each segment is a part of an entry with struct pages, and the pages are valid
         // for `'a`.
-        unsafe { Self::from_pages(segments) }.map(Some)
+        unsafe { Self::from_pages(n, segments) }.map(Some)
     }
 
-    /// Creates a table of DMA addresses, without pages.
+    /// Creates a table of `n` DMA addresses, without pages.
     ///
-    /// Returns `EINVAL` if there are no segments or a segment is 4 GiB or longer.
+    /// Returns `EINVAL` if there are no segments, or less than `n`, or a segment is 4 GiB or longer.
     ///
     /// Context: may sleep.
-    pub fn of_dma(segments: impl Iterator<Item = Segment> + Clone) -> Result<Self> {
+    pub fn of_dma(n: usize, segments: impl Iterator<Item = Segment>) -> Result<Self> {
         // INVARIANT: Each entry gets a DMA address.
-        Self::build(segments, Mapping::Fixed, |sg, addr, len| {
+        Self::build(n, segments, Mapping::Fixed, |sg, addr, len| {
             // SAFETY: `sg` is an entry of the new table.
             unsafe { helpers::ext_sg_set_dma(sg, addr, len) };
             Ok(())
@@ -338,7 +341,7 @@ impl<T: Segments> PageTable<T> {
         let segments = split(memory.segments(), max)?;
         // SAFETY: By the safety requirements of `Segments` the pages are valid until `memory` is
         // dropped. `PageTable` drops the table before `memory`.
-        unsafe { Table::from_pages(segments) }
+        unsafe { Table::from_pages(segments.clone().count(), segments) }
     }
 
     /// Returns the table.
