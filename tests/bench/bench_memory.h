@@ -10,5 +10,7 @@
 /* Unregisters the client; registers it again. */
 #define BENCH_MEMORY_UNREGISTER	_IO('b', 2)
 #define BENCH_MEMORY_REGISTER	_IO('b', 3)
+/* Returns a dma-buf of as many entries of 64 KiB as the argument says. */
+#define BENCH_MEMORY_EXPORT	_IO('b', 4)
 
 #endif
