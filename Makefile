@@ -47,7 +47,7 @@ From nothing, in QEMU
   make soak HOURS=N  the long loops: hot unplug, fuzzing, stress (1 hour)
   make scale         eight adapters with 64,000 MRs each, and what an MR costs then (40 minutes)
   make coverage      the lines of the modules that the tests run
-  make bench         what registrations cost, in instructions, into Documentation/performance.rst
+  make bench         what registrations cost, in instructions, and the limits
 
 While you work
   make build         the modules for Debian's kernel; KERNEL=debug: for the debug kernel

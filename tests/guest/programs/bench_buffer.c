@@ -14,6 +14,7 @@
 #include <ib_peer_mem.h>
 
 #include "bench_buffer.h"
+#include "bench_memory.h"
 
 #define HUGE_PAGE (2ul << 20)
 /*
@@ -83,7 +84,9 @@ int buffer_open(const char *path)
 
 char *buffer_map(int file, size_t size)
 {
-	char *addr = reserve(size + DEVICE_OFFSET, PROT_NONE) + DEVICE_OFFSET;
+	/* A table is of entries of 64 KiB. */
+	size_t offset = size >= 1ul << 30 ? 0 : DEVICE_OFFSET;
+	char *addr = reserve(size + offset, PROT_NONE) + offset;
 
 	if (mmap(addr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, 0) == MAP_FAILED)
 		err(1, "mmap %zu bytes of the device", size);
@@ -110,4 +113,13 @@ int buffer_export(int control, void *addr, size_t size)
 	if (ioctl(control, IB_PEER_MEM_IOC_EXPORT, &export))
 		err(1, "IB_PEER_MEM_IOC_EXPORT of %zu bytes", size);
 	return export.fd;
+}
+
+int buffer_table(int memory, size_t size)
+{
+	int fd = ioctl(memory, BENCH_MEMORY_EXPORT, size >> 16);
+
+	if (fd < 0)
+		err(1, "BENCH_MEMORY_EXPORT of %zu bytes", size);
+	return fd;
 }

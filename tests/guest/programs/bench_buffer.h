@@ -21,4 +21,7 @@ int buffer_heap(int heap, size_t size);
 /* Has /dev/ib_peer_mem, which @control is, export memory as a dma-buf; returns the descriptor. */
 int buffer_export(int control, void *addr, size_t size);
 
+/* Has bench_memory.ko, which @memory is, export a table as a dma-buf; returns the descriptor. */
+int buffer_table(int memory, size_t size);
+
 #endif

@@ -33,7 +33,7 @@ static uint64_t tsc(void)
 #endif
 }
 
-uint64_t bench_thread_time(void)
+static uint64_t thread_time(void)
 {
 	struct timespec t;
 
@@ -90,7 +90,7 @@ static uint64_t workers_time(void)
 	return sum;
 }
 
-uint64_t bench_tasks_time(void)
+static uint64_t tasks_time(void)
 {
 	static int schedstat = -1;
 	static char text[16384];
@@ -121,13 +121,10 @@ void bench_begin(void)
 		break;
 	case BENCH_CPU:
 		workers_before = workers_time();
-		before = bench_thread_time();
-		break;
-	case BENCH_WORKERS:
-		before = workers_time();
+		before = thread_time();
 		break;
 	case BENCH_TASKS:
-		before = bench_tasks_time();
+		before = tasks_time();
 		break;
 	}
 }
@@ -141,16 +138,11 @@ uint64_t bench_end(void)
 		cost = tsc() - before;
 		break;
 	case BENCH_CPU:
-		cost = bench_thread_time() - before;
+		cost = thread_time() - before;
 		cost += workers_time() - workers_before;
 		break;
-	case BENCH_WORKERS:
-		/* Those that have been made meanwhile had no time before. */
-		find_workers();
-		cost = workers_time() - before;
-		break;
 	case BENCH_TASKS:
-		cost = bench_tasks_time() - before;
+		cost = tasks_time() - before;
 		break;
 	}
 	/* A worker that has ended has taken its time with it. */
@@ -162,7 +154,7 @@ void bench_clock_init(enum bench_clock clock)
 	uint64_t least = UINT64_MAX;
 
 	clock_used = clock;
-	if (clock == BENCH_CPU || clock == BENCH_WORKERS)
+	if (clock == BENCH_CPU)
 		find_workers();
 	/* What an empty operation costs. */
 	for (int i = 0; i < 16; i++) {

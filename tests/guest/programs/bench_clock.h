@@ -12,7 +12,6 @@
 enum bench_clock {
 	BENCH_TSC,	/* all that the CPU executes meanwhile */
 	BENCH_CPU,	/* CPU time of this thread and of the kernel's workers */
-	BENCH_WORKERS,	/* CPU time of the kernel's workers, for operations of milliseconds */
 	BENCH_TASKS,	/* CPU time of all tasks, for operations of milliseconds */
 };
 
@@ -21,12 +20,6 @@ void bench_clock_init(enum bench_clock clock);
 /* Only one operation is measured at a time. bench_end() returns its cost. */
 void bench_begin(void);
 uint64_t bench_end(void);
-
-/* CPU time of this thread. */
-uint64_t bench_thread_time(void);
-
-/* CPU time of all tasks that are not running now, on all CPUs. */
-uint64_t bench_tasks_time(void);
 
 /*
  * Sorts the @n figures of an operation and prints a row: label, target, size, operation, the usual

@@ -2,25 +2,20 @@
 /*
  * bench_many [-m CGROUP] DEVICE TARGET SIZE END COUNT: registers COUNT MRs of SIZE bytes on the same
  * memory, beside one more, and measures how they end, in instructions; see bench_clock.h.
- * TARGET: host, memory (a page of bench_memory.ko), bar:PATH, dmabuf:PATH; the last two as bench_mr
- * has them. END:
+ * TARGET: memory (a page of bench_memory.ko), and those of bench_mr that have a path. END:
  *   invalidate      the client of TARGET memory invalidates them
  *   unregister      it is unregistered
- *   exit            the process that has them is killed
- *   remove:COMMAND  this shell command removes the device
+ *   none            nothing is measured
  * Prints a row for the end, with the cost of all COUNT, and the label COUNT. With -m prints a row
  * for each kind of memory of the kernel that COUNT MRs take, in bytes; CGROUP is the directory of
  * the process's memory cgroup.
  */
 #include <err.h>
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "bench_buffer.h"
@@ -45,7 +40,7 @@ static struct rdma rdma;
 static struct ibv_mr **mrs;
 /* A device that is mapped. */
 static int file = -1;
-/* The dma-buf of TARGET dmabuf, else -1. */
+/* A dma-buf of the memory, else -1. */
 static int dmabuf = -1;
 static char *addr;
 
@@ -65,11 +60,12 @@ static struct ibv_mr *register_one(void)
 static void set_up(const char *path)
 {
 	rdma = rdma_open(device);
-	if (path)
-		file = buffer_open(path);
-	addr = path ? buffer_map(file, size) : buffer_host(size);
+	file = buffer_open(path);
+	addr = buffer_map(file, size);
 	if (strcmp(target, "dmabuf") == 0)
 		dmabuf = buffer_export(buffer_open("/dev/ib_peer_mem"), addr, size);
+	if (strcmp(target, "table-dmabuf") == 0)
+		dmabuf = buffer_table(file, size);
 	register_one();
 }
 
@@ -116,11 +112,6 @@ static unsigned int request_of(const char *end)
 	return strcmp(end, "invalidate") ? BENCH_MEMORY_UNREGISTER : BENCH_MEMORY_INVALIDATE;
 }
 
-static uint64_t nanoseconds(struct timeval t)
-{
-	return t.tv_sec * 1000000000ull + t.tv_usec * 1000ull;
-}
-
 static uint64_t end_once_by_client(const char *end)
 {
 	uint64_t cost;
@@ -148,55 +139,10 @@ static uint64_t end_by_client(const char *end)
 	return cost / again;
 }
 
-/* What the process executes from its signal on, and the kernel's workers meanwhile. */
-static uint64_t end_by_exit(const char *path)
-{
-	uint64_t cost, before;
-	struct rusage usage;
-	int ready[2];
-	pid_t pid;
-
-	if (pipe(ready))
-		err(1, "pipe");
-	pid = fork();
-	if (pid < 0)
-		err(1, "fork");
-	if (!pid) {
-		set_up(path);
-		register_all();
-		before = bench_thread_time();
-		if (write(ready[1], &before, sizeof(before)) != sizeof(before))
-			err(1, "pipe");
-		pause();
-		_exit(1);
-	}
-	close(ready[1]);
-	if (read(ready[0], &before, sizeof(before)) != sizeof(before))
-		errx(1, "the process could not register");
-	close(ready[0]);
-	bench_begin();
-	if (kill(pid, SIGKILL) || wait4(pid, NULL, 0, &usage) != pid)
-		err(1, "the process that is to be killed");
-	cost = bench_end();
-	return cost + nanoseconds(usage.ru_utime) + nanoseconds(usage.ru_stime) - before;
-}
-
-static uint64_t end_by_removal(const char *command)
-{
-	uint64_t cost;
-
-	register_all();
-	bench_begin();
-	if (system(command))
-		errx(1, "failed: %s", command);
-	cost = bench_end();
-	return cost;
-}
-
 int main(int argc, char **argv)
 {
 	uint64_t cost[ROUNDS];
-	char *path, *end, *command, label[16], name[32];
+	char *path, *end, label[16], name[32];
 	int rounds;
 
 	if (argc > 2 && strcmp(argv[1], "-m") == 0) {
@@ -214,29 +160,23 @@ int main(int argc, char **argv)
 	path = strchr(target, ':');
 	if (path)
 		*path++ = 0;
-	if (strcmp(target, "memory") == 0)
+	if (!path)
 		path = "/dev/bench_memory";
-	command = strchr(end, ':');
-	if (command)
-		*command++ = 0;
 	mrs = calloc(count + 1, sizeof(*mrs));
 	if (!mrs)
 		err(1, "memory");
 	/* Touched, so that it does not count as used by the MRs. */
 	memset(mrs, 1, count * sizeof(*mrs));
 
-	rounds = command || count > 100 ? 1 : ROUNDS;
-	bench_clock_init(command ? BENCH_TASKS : BENCH_CPU);
-	if (strcmp(end, "exit"))
-		set_up(path);
-	for (int i = 0; i < rounds; i++) {
-		if (command)
-			cost[i] = end_by_removal(command);
-		else if (strcmp(end, "exit") == 0)
-			cost[i] = end_by_exit(path);
-		else
-			cost[i] = end_by_client(end);
+	bench_clock_init(BENCH_CPU);
+	set_up(path);
+	if (strcmp(end, "none") == 0) {
+		register_all();
+		return 0;
 	}
+	rounds = count > 100 ? 1 : ROUNDS;
+	for (int i = 0; i < rounds; i++)
+		cost[i] = end_by_client(end);
 	snprintf(label, sizeof(label), "%d", count);
 	snprintf(name, sizeof(name), "many-%s", target);
 	bench_row(label, name, size, end, cost, rounds);

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * bench_mr [-p] [-c] DEVICE LABEL TARGET SIZE...: what a registration costs, in instructions; see
- * bench_clock.h. -c: by CPU time, on a driver that keeps the keys of MRs for later ones. -p: ftrace
- * traces the last round. TARGET:
+ * bench_mr [-c] DEVICE LABEL TARGET SIZE...: what a registration costs, in instructions; see
+ * bench_clock.h. -c: by CPU time, on a driver that keeps the keys of MRs for later ones. TARGET:
  *   host         host memory
- *   bar:PATH     a BAR, by ibv_reg_mr
+ *   bar:PATH     a BAR, by ibv_reg_mr; also other memory of a client
  *   first:PATH   the same, as the only MR on a BAR in its PD
  *   dmabuf:PATH  the same memory exported as a dma-buf, by ibv_reg_dmabuf_mr
- *   export:PATH  exporting it, without an MR
+ *   table:PATH   memory of bench_memory.ko without struct pages, by ibv_reg_mr
+ *   table-dmabuf:PATH  the same, by ibv_reg_dmabuf_mr of a dma-buf of bench_memory.ko
  *   heap:PATH    a mapping of a dma-buf of the dma-heap, by ibv_reg_mr
  *   heap-dmabuf:PATH  the same, by ibv_reg_dmabuf_mr
- *   map:PATH     mapping a BAR and touching a byte
  * Prints a line for each operation: label, target, size, operation, usual figure, least, most.
  */
 #include <err.h>
@@ -30,6 +29,9 @@
 #define WARM_UP 3
 #define OPERATIONS 4
 #define SPARE 2
+/* Above these sizes there are fewer rounds. */
+#define LARGE (4ul << 20)
+#define VAST (1ul << 30)
 
 /* What one round of a target costs. */
 struct costs {
@@ -40,30 +42,9 @@ struct costs {
 
 static struct rdma rdma;
 static int bar = -1;
-static int profile;
 static enum bench_clock clock_used = BENCH_TSC;
 /* Other MRs on the memory of a round. */
 static struct ibv_mr *spare[2 * SPARE + 1];
-/* tracing_on of ftrace in the last round, else -1. */
-static int tracing = -1;
-
-static void trace(const char *on)
-{
-	if (tracing >= 0 && write(tracing, on, 1) != 1)
-		err(1, "tracing_on");
-}
-
-/* Has ftrace trace this process. */
-static void trace_begin(void)
-{
-	FILE *pid = fopen("/sys/kernel/tracing/set_ftrace_pid", "w");
-
-	if (!pid || fprintf(pid, "%d", getpid()) < 0 || fclose(pid))
-		err(1, "set_ftrace_pid");
-	tracing = open("/sys/kernel/tracing/tracing_on", O_WRONLY | O_CLOEXEC);
-	trace("1");
-}
-
 /* Records the cost of operation @i of this round. */
 static void record(struct costs *costs, int i, const char *name)
 {
@@ -93,7 +74,8 @@ static struct ibv_mr *register_range(int dmabuf, void *addr, size_t size)
  */
 static void spare_begin(int dmabuf, void *addr, size_t size, int stay)
 {
-	if (clock_used != BENCH_CPU)
+	/* Of a large MR these are no part that counts. */
+	if (clock_used != BENCH_CPU || size > LARGE)
 		return;
 	for (int i = 0; i < SPARE + stay; i++) {
 		spare[i] = register_range(dmabuf, addr, size);
@@ -160,91 +142,60 @@ static void import_memory(struct costs *costs, int control, void *addr, size_t s
 	close(fd);
 }
 
-static void export_memory(struct costs *costs, int control, void *addr, size_t size)
-{
-	int fd;
-
-	bench_begin();
-	fd = buffer_export(control, addr, size);
-	record(costs, 0, "export");
-	bench_begin();
-	close(fd);
-	record(costs, 1, "close");
-}
-
-static void map_memory(struct costs *costs, size_t size)
-{
-	volatile char *addr;
-
-	bench_begin();
-	addr = buffer_map(bar, size);
-	addr[0] = 1;
-	record(costs, 0, "map");
-	bench_begin();
-	munmap((void *)addr, size);
-	record(costs, 1, "unmap");
-}
-
 static void measure(const char *label, const char *target, size_t size)
 {
 	static struct costs costs;
-	int rounds = size > 4 << 20 ? 7 : ROUNDS;
+	int rounds = size >= VAST ? 5 : size > LARGE ? 7 : ROUNDS;
 	struct ibv_mr *other = NULL;
-	char *addr = NULL, *other_addr = NULL;
-	int control = -1, heap = -1, dmabuf = -1;
+	char *addr, *other_addr = NULL;
+	int control = -1, dmabuf = -1;
 
 	memset(&costs, 0, sizeof(costs));
-	if (strcmp(target, "host") == 0)
+	if (strcmp(target, "host") == 0) {
 		addr = buffer_host(size);
-	else if (strncmp(target, "heap", 4) == 0)
-		addr = buffer_map(heap = buffer_heap(bar, size), size);
-	else if (strcmp(target, "map"))
+	} else if (strncmp(target, "heap", 4) == 0) {
+		dmabuf = buffer_heap(bar, size);
+		addr = buffer_map(dmabuf, size);
+	} else {
 		addr = buffer_map(bar, size);
+	}
 	if (strcmp(target, "bar") == 0) {
 		other_addr = buffer_map(bar, 4096);
 		other = rdma_register(&rdma, other_addr, 4096);
 	}
-	if (strcmp(target, "heap-dmabuf") == 0)
-		dmabuf = heap;
-	if (strcmp(target, "dmabuf") == 0 || strcmp(target, "export") == 0)
+	if (strcmp(target, "table-dmabuf") == 0)
+		dmabuf = buffer_table(bar, size);
+	if (strcmp(target, "dmabuf") == 0)
 		control = buffer_open("/dev/ib_peer_mem");
-	for (int i = -WARM_UP; i < rounds; i++) {
+	for (int i = size >= VAST ? -1 : -WARM_UP; i < rounds; i++) {
 		costs.round = i < 0 ? 0 : i;
-		if (profile && i == rounds - 1)
-			trace_begin();
-		if (strcmp(target, "dmabuf") == 0)
+		if (control >= 0)
 			import_memory(&costs, control, addr, size);
-		else if (control >= 0)
-			export_memory(&costs, control, addr, size);
-		else if (addr)
-			register_memory(&costs, dmabuf, addr, size, strcmp(target, "first") == 0);
 		else
-			map_memory(&costs, size);
+			register_memory(&costs, strcmp(target, "heap") ? dmabuf : -1, addr, size,
+					strcmp(target, "first") == 0);
 	}
-	trace("0");
 	costs.round = rounds;
 	report(&costs, label, target, size);
 	if (other) {
 		rdma_deregister(other);
 		munmap(other_addr, 4096);
 	}
-	if (addr)
-		munmap(addr, size);
+	munmap(addr, size);
 	if (control >= 0)
 		close(control);
-	if (heap >= 0)
-		close(heap);
+	if (dmabuf >= 0)
+		close(dmabuf);
 }
 
 int main(int argc, char **argv)
 {
 	char *target, *path;
 
-	for (; argc > 1 && argv[1][0] == '-'; argc--, argv++) {
-		if (strcmp(argv[1], "-c") == 0)
-			clock_used = BENCH_CPU;
-		else
-			profile = 1;
+	if (argc > 1 && strcmp(argv[1], "-c") == 0) {
+		clock_used = BENCH_CPU;
+		argc--;
+		argv++;
 	}
 	if (argc < 5)
 		errx(2, "usage: bench_mr [-c] DEVICE LABEL TARGET[:PATH] SIZE...");
