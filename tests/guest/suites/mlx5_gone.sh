@@ -156,3 +156,38 @@ test_revoke_with_a_dead_adapter() {
 	rebind "$BDF_A"
 	comes_back
 }
+
+# 100 processes of 20 users map, export, name and register, within a quota that each user reaches; each
+# one ends.
+users() {
+	echo $((1 << 20)) >/sys/module/io_peer_mem/parameters/quota
+	/mnt/programs/users "$DEV" "$BAR_A" 100 20 >/tmp/users 2>&1 &
+	pid=$!
+	wait_line /tmp/users '^running'
+}
+users_end() {
+	kill "$pid"
+	ended "$pid" || { cat /tmp/users; false; }
+	echo >/sys/module/io_peer_mem/parameters/quota
+	note "$(tail -n 1 /tmp/users)"
+	must_fail grep -q '^0 operations' /tmp/users
+	all_released
+}
+
+test_users_while_the_bar_is_unbound() {
+	local pid
+	users
+	unbind_in_time "$BDF_A"
+	rebind "$BDF_A"
+	nap 1
+	users_end
+}
+
+test_users_while_the_adapter_is_removed() {
+	local pid
+	users
+	remove_device
+	users_end
+	add_device
+	works_again
+}
