@@ -8,7 +8,7 @@ mod describe;
 
 use std::collections::btree_map::{BTreeMap, Entry};
 
-use crate::bits::{be32, be64};
+use crate::bits::{be16, be32, be64};
 use crate::command::{Refusal, BAD_PARAM};
 use crate::dma::{Dma, Spans};
 use crate::error;
@@ -21,6 +21,8 @@ pub const MAX_INDIRECTION: u32 = 4;
 const FIRST_INDEX: u32 = 0x10;
 /// The indices have 24 bits.
 const LAST_INDEX: u32 = 0xff_ffff;
+/// In the place of a key in the first entry of a list: what follows is repeated at a distance.
+const STRIDED: u32 = 0x400;
 /// An entry of a translation table of pages: the address, above the permissions to read and write.
 const PRESENT: u64 = READ | WRITE;
 const READ: u64 = 1;
@@ -361,6 +363,9 @@ fn ranges(mkey: &Mkey, va: u64, len: u64) -> Result<Vec<(u32, u64, u64)>, Access
     } else {
         0
     };
+    if be32(&mkey.table, 4) == STRIDED {
+        return strided(&mkey.table, skip, left);
+    }
     for entry in mkey.table.chunks_exact(16).skip(first) {
         if left == 0 {
             break;
@@ -382,6 +387,37 @@ fn ranges(mkey: &Mkey, va: u64, len: u64) -> Result<Vec<(u32, u64, u64)>, Access
         return Err(AccessError::Indirection);
     }
     Ok(found)
+}
+
+/// Returns the same for a list whose first entry says how often, and is followed by so many that each
+/// have a length, and a distance from one repetition to the next.
+fn strided(table: &[u8], skip: u64, mut left: u64) -> Result<Vec<(u32, u64, u64)>, AccessError> {
+    let (row, count) = (u64::from(be32(table, 0)), u64::from(be32(table, 8)));
+    let entries = usize::from(be16(table, 14));
+    let end = skip.checked_add(left).ok_or(AccessError::Indirection)?;
+    if row == 0 || end > row.saturating_mul(count) || table.len() < (entries + 1) * 16 {
+        return Err(AccessError::Indirection);
+    }
+    let (mut found, mut skip) = (Vec::new(), skip);
+    let first = skip / row;
+    skip %= row;
+    for n in first..count {
+        for entry in table[16..].chunks_exact(16).take(entries) {
+            let (stride, size) = (u64::from(be16(entry, 0)), u64::from(be16(entry, 2)));
+            if skip >= size {
+                skip -= size;
+                continue;
+            }
+            let here = left.min(size - skip);
+            let va = be64(entry, 8).wrapping_add(n * stride + skip);
+            found.push((be32(entry, 4), va, here));
+            (left, skip) = (left - here, 0);
+            if left == 0 {
+                return Ok(found);
+            }
+        }
+    }
+    Err(AccessError::Indirection)
 }
 
 #[cfg(test)]

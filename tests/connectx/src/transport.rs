@@ -177,6 +177,19 @@ impl Fabric {
             &mut spans,
         ) {
             Ok(()) => Ok(spans),
+            // The packet has the outermost key, whichever key below lacks the page.
+            Err(AccessError::NotPresent { .. }) if function.features.transport_faults => {
+                Err(Outcome::Fault {
+                    at: peer.g,
+                    key,
+                    va,
+                    len,
+                    source: Source::Packet {
+                        writes: access.writes(),
+                    },
+                    syndrome: syndrome::REMOTE_ACCESS,
+                })
+            }
             Err(AccessError::NotPresent { key, va: at }) => Err(Outcome::Fault {
                 at: peer.g,
                 key,
@@ -285,7 +298,7 @@ impl Fabric {
             );
         }
         if wqe.opcode == opcode::SEND_INVALIDATE {
-            if let Err(error) = function.invalidate(peer.qp.pd(), wqe.immediate) {
+            if let Err(error) = function.invalidate(&peer.qp, wqe.immediate) {
                 let why = format!("invalidation of mkey {:#x}: {error:?}", wqe.immediate);
                 return self.nak(peer, syndrome::REMOTE_ACCESS, why);
             }

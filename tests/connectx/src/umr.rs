@@ -23,6 +23,8 @@ const CHECK_FREE: u8 = 0x40;
 /// The request fails if the key is not free.
 const CHECK_NOT_FREE: u8 = 0x20;
 const OFFSET: u8 = 0x10;
+/// The request fails if the key is bound to another queue pair.
+const CHECK_QPN: u8 = 0x08;
 
 /// Which part of the key changes.
 mod mask {
@@ -131,6 +133,9 @@ impl Function {
         if flags & CHECK_NOT_FREE != 0 && !mkey.free {
             return bind(format!("mkey {key:#x} is not free"));
         }
+        if flags & CHECK_QPN != 0 && mkey.qpn != qp.number {
+            return bind(format!("mkey {key:#x} is of QP {:#x}", mkey.qpn));
+        }
         if list.len() % ALIGNMENT != 0 || offset % ALIGNMENT != 0 {
             return bind(format!(
                 "mkey {key:#x}: {} bytes of translations at {offset}, not in units of {ALIGNMENT}",
@@ -190,14 +195,17 @@ impl Function {
         Ok(list)
     }
 
-    /// Frees a key, as a send with invalidation asks for.
-    pub fn invalidate(&mut self, pd: u32, key: u32) -> Result<(), AccessError> {
+    /// Frees a key, as a send with invalidation to a queue pair asks for.
+    pub fn invalidate(&mut self, qp: &Qp, key: u32) -> Result<(), AccessError> {
         let mkey = self.hca.mkeys.get_mut(key >> 8).ok_or(AccessError::NoKey)?;
         if mkey.variant != key as u8 {
             return Err(AccessError::Stale);
         }
-        if mkey.pd != pd {
+        if mkey.pd != qp.pd() {
             return Err(AccessError::OtherPd);
+        }
+        if mkey.qpn != 0xff_ffff && mkey.qpn != qp.number {
+            return Err(AccessError::OtherQp);
         }
         if !mkey.remote_invalidate {
             refuse!(

@@ -19,13 +19,13 @@ impl Mkey {
         if self.mode != Mode::Pages {
             return Ok(());
         }
-        if !PAGE_SIZES.contains(&self.log_page) {
-            return Err(format!("pages of 2^{} bytes", self.log_page));
-        }
-        // mlx5 has such tables for the parts of an MR of the whole address space: an access is limited by
-        // the table.
+        // mlx5 has such tables for the parts of an MR of the whole address space, and for what no part has
+        // been made of, in pages of 2^61 bytes: an access is limited by the table.
         if self.length64 {
             return Ok(());
+        }
+        if !PAGE_SIZES.contains(&self.log_page) {
+            return Err(format!("pages of 2^{} bytes", self.log_page));
         }
         let Some(last) = self.last_page() else {
             return Ok(());

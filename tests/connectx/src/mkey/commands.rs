@@ -75,6 +75,10 @@ impl Function {
             return Err(Refusal::new(BAD_RES, format!("no mkey index {index:#x}")));
         };
         Refusal::unless_owner(mkey.uid, user(input))?;
+        // A driver follows lists of keys by itself if it must find the memory of a work request.
+        let room = out.from(query_mkey_out::bsf0_klm0_pas_mtt0_1.byte());
+        let len = room.len().min(mkey.table.len());
+        room[..len].copy_from_slice(&mkey.table[..len]);
         let context = out.from(query_mkey_out::memory_key_mkey_entry.byte());
         for (field, value) in [
             (mkc::free, u64::from(mkey.free)),

@@ -176,6 +176,39 @@ fn a_key_is_enabled_only_as_it_could_be_made() {
     assert_eq!(t.error(key), None);
 }
 
+/// A window of type 2 is for the queue pair that has bound it, as are its invalidations.
+#[test]
+fn a_key_of_one_queue_pair_is_invalidated_by_that_one() {
+    let mut t = setup();
+    let key = t.key;
+    assert!(t.done(&enable(key)));
+    t.function.hca.mkeys.get_mut(key >> 8).unwrap().qpn = 1;
+    let free = |key| request(key, CHECK_QPN, mask::FREE, &[(mkc::free, 1)], &[]);
+    t.qp = queue_pair(Service::Rc, PD);
+    let mut other = queue_pair(Service::Rc, PD);
+    other.number = 2;
+    assert_eq!(
+        t.function.invalidate(&other, key),
+        Err(AccessError::OtherQp)
+    );
+    assert_eq!(
+        t.function.invalidate(&t.qp, key),
+        Err(AccessError::Permission)
+    );
+    t.function
+        .hca
+        .mkeys
+        .get_mut(key >> 8)
+        .unwrap()
+        .remote_invalidate = true;
+    assert_eq!(t.error(key), None);
+    std::mem::swap(&mut t.qp, &mut other);
+    assert!(!t.done(&free(key)));
+    std::mem::swap(&mut t.qp, &mut other);
+    assert!(t.done(&free(key)));
+    assert_eq!(t.error(key), Some(AccessError::Free));
+}
+
 #[test]
 fn translations_are_copied_in_units_of_64_bytes() {
     let mut t = setup();

@@ -1,0 +1,350 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Keys that refer to MRs of device memory: indirect keys of mlx5, and memory windows.
+
+usage: mr_keys.py DEVICE GID-INDEX ACTION BAR-A BAR-B
+
+Each action prints "ok" at its end. Requester and responder are two queue pairs of this process. The
+responder makes the keys, by work requests of its own, and the requester accesses memory by them.
+"""
+
+import ctypes
+import mmap
+import os
+import sys
+
+import pyverbs.enums as e
+import pyverbs.providers.mlx5.mlx5_enums as dve
+from pyverbs.addr import AHAttr, GlobalRoute
+from pyverbs.base import inc_rkey
+from pyverbs.cq import CQ
+from pyverbs.mr import MR, MW, MWBind, MWBindInfo
+from pyverbs.pd import PD
+from pyverbs.providers.mlx5.mlx5dv import Mlx5Context, Mlx5DVContextAttr, Mlx5DVQPInitAttr, Mlx5QP
+from pyverbs.providers.mlx5.mlx5dv_mkey import Mlx5Mkey, Mlx5MrInterleaved
+from pyverbs.pyverbs_error import PyverbsRDMAError
+from pyverbs.qp import QPAttr, QPCap, QPInitAttrEx
+from pyverbs.wr import SGE, RecvWR
+
+SIZE = 1 << 20
+REMOTE = e.IBV_ACCESS_REMOTE_READ | e.IBV_ACCESS_REMOTE_WRITE | e.IBV_ACCESS_REMOTE_ATOMIC
+ALL = e.IBV_ACCESS_LOCAL_WRITE | REMOTE
+DENIED = e.IBV_WC_REM_ACCESS_ERR
+SIGNALED = e.IBV_SEND_SIGNALED
+
+
+class Memory:
+    """A mapping of a BAR, or of host memory, and what a CPU sees of it."""
+
+    def __init__(self, path=None):
+        fd = os.open(path, os.O_RDWR) if path else -1
+        self.map = mmap.mmap(fd, SIZE)
+        self.addr = ctypes.addressof(ctypes.c_char.from_buffer(self.map))
+
+    def mr(self, offset=0, length=SIZE, access=ALL):
+        return MR(PAIRS.pd, length, access, address=self.addr + offset)
+
+
+class Pair:
+    """A requester and a responder that are connected."""
+
+    def __init__(self):
+        self.cq = CQ(PAIRS.ctx, 256)
+        self.near, self.far = (self.create() for _ in range(2))
+        for qp, other in ((self.near, self.far), (self.far, self.near)):
+            route = GlobalRoute(dgid=PAIRS.ctx.query_gid(1, PAIRS.index), sgid_index=PAIRS.index)
+            attr = QPAttr(port_num=1)
+            attr.qp_access_flags = ALL
+            attr.path_mtu = e.IBV_MTU_1024
+            attr.max_dest_rd_atomic = attr.max_rd_atomic = 4
+            attr.min_rnr_timer, attr.timeout, attr.retry_cnt, attr.rnr_retry = 12, 14, 7, 7
+            attr.ah_attr = AHAttr(port_num=1, is_global=1, gr=route)
+            attr.dest_qp_num = other.qp_num
+            attr.sq_psn, attr.rq_psn = qp.qp_num, other.qp_num
+            qp.to_rts(attr)
+
+    def create(self):
+        ops = (e.IBV_QP_EX_WITH_RDMA_WRITE | e.IBV_QP_EX_WITH_RDMA_READ | e.IBV_QP_EX_WITH_SEND_WITH_INV |
+               e.IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | e.IBV_QP_EX_WITH_LOCAL_INV | e.IBV_QP_EX_WITH_BIND_MW)
+        init = QPInitAttrEx(cap=QPCap(max_send_wr=16, max_recv_wr=16, max_inline_data=512), pd=PAIRS.pd,
+                            scq=self.cq, rcq=self.cq, qp_type=e.IBV_QPT_RC, send_ops_flags=ops,
+                            comp_mask=e.IBV_QP_INIT_ATTR_PD | e.IBV_QP_INIT_ATTR_SEND_OPS_FLAGS)
+        dv = Mlx5DVQPInitAttr(
+            comp_mask=dve.MLX5DV_QP_INIT_ATTR_MASK_QP_CREATE_FLAGS | dve.MLX5DV_QP_INIT_ATTR_MASK_SEND_OPS_FLAGS,
+            create_flags=dve.MLX5DV_QP_CREATE_DISABLE_SCATTER_TO_CQE,
+            send_ops_flags=dve.MLX5DV_QP_EX_WITH_MR_LIST | dve.MLX5DV_QP_EX_WITH_MR_INTERLEAVED)
+        return Mlx5QP(PAIRS.ctx, init, dv)
+
+    def status(self, wanted=1):
+        """The first status that is no success, once all completions that are wanted have come."""
+        while wanted:
+            n, done = self.cq.poll(1)
+            wanted -= n
+            for wc in done:
+                if wc.status != e.IBV_WC_SUCCESS:
+                    return wc.status
+        return e.IBV_WC_SUCCESS
+
+    def post(self, qp, build, flags=SIGNALED, wanted=1):
+        qp.wr_start()
+        qp.wr_flags = flags
+        build(qp)
+        qp.wr_complete()
+        return self.status(wanted)
+
+    def make(self, build):
+        """A work request of the responder, that must succeed."""
+        must(self.post(self.far, build, SIGNALED | e.IBV_SEND_INLINE), e.IBV_WC_SUCCESS, 'work request on keys')
+
+    def access(self, what, rkey, at, length):
+        """One access of the requester, from or to its own memory; returns the status."""
+        def build(qp):
+            if what == 'add':
+                qp.wr_atomic_fetch_add(rkey, at, 1)
+            else:
+                getattr(qp, f'wr_rdma_{what}')(rkey, at)
+            qp.wr_set_sge(SGE(HOST.addr, length, PAIRS.host.lkey))
+        return self.post(self.near, build)
+
+    def list(self, sges, access=ALL):
+        key = Mlx5Mkey(PAIRS.pd, dve.MLX5DV_MKEY_INIT_ATTR_FLAGS_INDIRECT, 31)
+        self.make(lambda qp: qp.wr_mr_list(key, access, sges))
+        return key
+
+    def window(self, kind, mr, offset, length):
+        """A window of type 1 or 2 on an MR: its key, and what keeps it."""
+        window = MW(PAIRS.pd, kind)
+        info = MWBindInfo(mr, mr.buf + offset, length, REMOTE)
+        if kind == e.IBV_MW_TYPE_1:
+            self.far.bind_mw(window, MWBind(info, SIGNALED))
+            must(self.status(), e.IBV_WC_SUCCESS, 'bind')
+            return window.rkey, (window, mr)
+        rkey = inc_rkey(window.rkey)
+        self.make(lambda qp: qp.wr_bind_mw(window, rkey, info))
+        return rkey, (window, mr)
+
+
+class PAIRS:
+    """What all pairs share."""
+
+
+def must(got, want, what):
+    if got != want:
+        sys.exit(f'{what}: {got!r}, not {want!r}')
+
+
+def say(*words):
+    print(*words, flush=True)
+
+
+def pieces(memories, count, access=ALL):
+    """MRs with odd ends, in turn of the memories, and what to make a list of."""
+    mrs = [memories[n % len(memories)].mr(n * 8192 + 96, 4008 + 8 * n, access) for n in range(count)]
+    return mrs, [SGE(mr.buf, mr.length, mr.lkey) for mr in mrs]
+
+
+def transfer(rkey, mrs, seed):
+    """All of a key by RDMA: each MR has its part of the pattern, and no byte beside it changes."""
+    total = sum(mr.length for mr in mrs)
+    data = bytes((seed + i * 7 + (i >> 8)) & 255 for i in range(total))
+    edges = [(mr, ctypes.string_at(mr.buf - 8, 8), ctypes.string_at(mr.buf + mr.length, 8)) for mr in mrs]
+    pair = Pair()
+    HOST.map[:total] = data
+    must(pair.access('write', rkey, 0, total), e.IBV_WC_SUCCESS, 'write')
+    at = 0
+    for mr in mrs:
+        must(ctypes.string_at(mr.buf, mr.length), data[at:at + mr.length], f'the bytes of the MR at {at}')
+        at += mr.length
+    for mr, before, after in edges:
+        must(ctypes.string_at(mr.buf - 8, 8), before, 'the bytes before an MR')
+        must(ctypes.string_at(mr.buf + mr.length, 8), after, 'the bytes after an MR')
+    HOST.map[:total] = bytes(total)
+    must(pair.access('read', rkey, 0, total), e.IBV_WC_SUCCESS, 'read')
+    must(HOST.map[:total], data, 'what is read')
+    # In the second MR, whose end is a multiple of 8.
+    at = mrs[0].length + 8
+    was = int.from_bytes(ctypes.string_at(mrs[1].buf + 8, 8), 'little')
+    must(pair.access('add', rkey, at, 8), e.IBV_WC_SUCCESS, 'atomic')
+    must(int.from_bytes(ctypes.string_at(mrs[1].buf + 8, 8), 'little'), (was + 1) % 2**64, 'the sum')
+    must(pair.access('write', rkey, total - 8, 16), DENIED, 'a write past the end')
+
+
+def lists(a, b):
+    """Lists of 2, 30 and 31 MRs of one BAR and of two, strict and relaxed; a list of a list."""
+    for count in (2, 30, 31):
+        for memories in ([a], [a, b]):
+            for access in (ALL, ALL | e.IBV_ACCESS_RELAXED_ORDERING):
+                mrs, sges = pieces(memories, count, access)
+                pair = Pair()
+                key = pair.list(sges)
+                transfer(key.rkey, mrs, count)
+                outer = pair.list([SGE(0, sum(mr.length for mr in mrs), key.lkey)])
+                transfer(outer.rkey, mrs, count + 1)
+                outer.close()
+                key.close()
+        say(f'{count} MRs')
+
+
+def interleaved(a, b):
+    """Three bytes of one BAR, then five of the other one, 100 times."""
+    mrs = [a.mr(64, 65536), b.mr(128, 65536)]
+    layout = [Mlx5MrInterleaved(mrs[0].buf, 3, 61, mrs[0].lkey), Mlx5MrInterleaved(mrs[1].buf, 5, 100, mrs[1].lkey)]
+    key = Mlx5Mkey(PAIRS.pd, dve.MLX5DV_MKEY_INIT_ATTR_FLAGS_INDIRECT, 4)
+    pair = Pair()
+    pair.make(lambda qp: qp.wr_mr_interleaved(key, ALL, 100, layout))
+    HOST.map[:800] = data = bytes(i * 11 & 255 for i in range(800))
+    must(pair.access('write', key.rkey, 0, 800), e.IBV_WC_SUCCESS, 'write')
+    for n in range(100):
+        must(ctypes.string_at(mrs[0].buf + n * 64, 3), data[n * 8:n * 8 + 3], f'row {n} of the first BAR')
+        must(ctypes.string_at(mrs[1].buf + n * 105, 5), data[n * 8 + 3:n * 8 + 8], f'row {n} of the second BAR')
+    must(pair.access('read', key.rkey, 4, 600), e.IBV_WC_SUCCESS, 'read')
+    must(HOST.map[:600], data[4:604], 'what is read')
+
+
+def targets(a, b):
+    """Keys that reach the first BAR in all ways, by name: the key, where the BAR begins, a pair that works."""
+    mrs, sges = pieces([b, a], 4)
+    found = {}
+    pair = Pair()
+    key = pair.list(sges)
+    found['list'] = key.rkey, mrs[0].length, pair, (key, mrs)
+    pair = Pair()
+    outer = pair.list([SGE(0, sum(mr.length for mr in mrs), key.lkey)])
+    found['list of a list'] = outer.rkey, mrs[0].length, pair, outer
+    pair = Pair()
+    rows = Mlx5Mkey(PAIRS.pd, dve.MLX5DV_MKEY_INIT_ATTR_FLAGS_INDIRECT, 4)
+    layout = [Mlx5MrInterleaved(mr.buf, 100, 100, mr.lkey) for mr in mrs[:2]]
+    pair.make(lambda qp: qp.wr_mr_interleaved(rows, ALL, 4, layout))
+    found['interleaved'] = rows.rkey, 100, pair, rows
+    for kind in (e.IBV_MW_TYPE_1, e.IBV_MW_TYPE_2):
+        pair = Pair()
+        rkey, window = pair.window(kind, mrs[1], 8, 4000)
+        found[f'window of type {kind}'] = rkey, mrs[1].buf + 8, pair, window
+    return found, mrs
+
+
+def denied(found, mrs):
+    """No key reaches the first BAR any more, in any way, and those that reach the other one as well still do."""
+    for name, (rkey, at, pair, _) in found.items():
+        if 'type 2' not in name:
+            # One that is connected, as an access that is denied ends the connection.
+            pair = Pair()
+        for what in ('write', 'read', 'add'):
+            must(pair.access(what, rkey, at, 8), DENIED, f'{name}: {what}')
+            if 'type 2' in name:
+                break
+            pair = Pair()
+        if 'window' not in name:
+            must(Pair().access('write', rkey, 0, 8), e.IBV_WC_SUCCESS, f'{name}: the MR of the other device')
+    must(Pair().access('write', mrs[0].rkey, mrs[0].buf, 8), e.IBV_WC_SUCCESS, 'the MR of the other device')
+
+
+def writer(a, b):
+    """Writes by all keys until all are denied."""
+    found, mrs = targets(a, b)
+    failed, writes = set(), 0
+    say('running')
+    while len(failed) < len(found):
+        for name, (rkey, at, pair, _) in found.items():
+            if name in failed:
+                continue
+            HOST.map[:64] = os.urandom(64)
+            status = pair.access('write', rkey, at, 64)
+            writes += 1
+            if status != e.IBV_WC_SUCCESS:
+                must(status, DENIED, name)
+                failed.add(name)
+                say(f'{name}: denied after {writes} writes')
+    # The pair of a window of type 2 has failed with it.
+    rest = {name: target for name, target in found.items() if 'type 2' not in name}
+    denied(rest, mrs)
+    say('all denied')
+    sys.stdin.readline()
+    denied(rest, mrs)
+
+
+def children(a, b):
+    """The MRs of the first BAR are deregistered before what refers to them; then others are made."""
+    found, mrs = targets(a, b)
+    for mr in mrs[1::2]:
+        mr.close()
+    denied(found, mrs)
+    say('denied without the MRs')
+    # Their keys are used again as the driver likes, but not for what is outside of the range.
+    other = b.mr(512 * 1024, 100)
+    before = bytes(b.map)
+    for name, (rkey, at, _, _) in found.items():
+        if 'type 2' not in name:
+            must(Pair().access('write', rkey, at, 8), DENIED, f'{name}, after another MR')
+    must(bytes(b.map), before, 'the other memory')
+    other.close()
+
+
+def reregistered(a, b):
+    """An MR below a list is re-registered: the list reaches what it has now, or nothing, never what it had."""
+    found, mrs = targets(a, b)
+    rkey, at, _, _ = found['list']
+    mr, before = mrs[1], bytes(a.map)
+    mr.rereg(e.IBV_REREG_MR_CHANGE_TRANSLATION | e.IBV_REREG_MR_CHANGE_ACCESS, PAIRS.pd, a.addr + 256 * 1024, 4096, ALL)
+    must(Pair().access('write', rkey, at, 8), DENIED, 'the list')
+    must(bytes(a.map), before, 'the memory')
+    pair = Pair()
+    new = pair.list([SGE(mrs[0].buf, mrs[0].length, mrs[0].lkey), SGE(mr.buf, 4096, mr.lkey)])
+    HOST.map[:8] = b'anew    '
+    must(Pair().access('write', new.rkey, mrs[0].length, 8), e.IBV_WC_SUCCESS, 'a new list')
+    must(a.map[256 * 1024:256 * 1024 + 8], b'anew    ', 'the new range')
+    say('running')
+    sys.stdin.readline()
+    must(Pair().access('write', new.rkey, mrs[0].length, 8), DENIED, 'the new list')
+    must(Pair().access('write', new.rkey, 0, 8), e.IBV_WC_SUCCESS, 'the MR of the other device')
+
+
+def invalidated(a, _):
+    """Windows are invalidated by either end, and bound to nothing; the MR below goes on."""
+    mr = a.mr(4096, 8192)
+    for how in ('local', 'remote', 'other pair'):
+        pair = Pair()
+        rkey, window = pair.window(e.IBV_MW_TYPE_2, mr, 0, 4096)
+        must(pair.access('write', rkey, mr.buf, 8), e.IBV_WC_SUCCESS, how)
+        if how == 'local':
+            must(pair.post(pair.far, lambda qp: qp.wr_local_inv(rkey)), e.IBV_WC_SUCCESS, how)
+        elif how == 'remote':
+            sge = SGE(HOST.addr, 8, PAIRS.host.lkey)
+            pair.far.post_recv(RecvWR(num_sge=1, sg=[sge]))
+            must(pair.post(pair.near, lambda qp: (qp.wr_send_inv(rkey), qp.wr_set_sge(sge)), wanted=2),
+                 e.IBV_WC_SUCCESS, how)
+        else:
+            pair = Pair()
+        must(pair.access('write', rkey, mr.buf, 8), DENIED, f'{how}, after it')
+        del window
+    pair = Pair()
+    old, window = pair.window(e.IBV_MW_TYPE_1, mr, 0, 4096)
+    pair.far.bind_mw(window[0], MWBind(MWBindInfo(mr, mr.buf, 0, 0), SIGNALED))
+    must(pair.status(), e.IBV_WC_SUCCESS, 'bind of nothing')
+    for rkey in (old, window[0].rkey):
+        must(Pair().access('write', rkey, mr.buf, 8), DENIED, 'a window of nothing')
+    must(Pair().access('write', mr.rkey, mr.buf, 8), e.IBV_WC_SUCCESS, 'the MR')
+
+
+def implicit(a, _):
+    """An MR of all addresses reaches host memory and, as the driver pages it in, a BAR."""
+    every = MR(PAIRS.pd, 0, ALL | e.IBV_ACCESS_ON_DEMAND, implicit=True)
+    there = Memory()
+    HOST.map[:8192] = os.urandom(8192)
+    must(Pair().access('write', every.rkey, there.addr + 100, 8192), e.IBV_WC_SUCCESS, 'host memory')
+    must(there.map[100:8292], HOST.map[:8192], 'host memory')
+    must(Pair().access('write', every.rkey, a.addr + 4095, 3), e.IBV_WC_SUCCESS, 'a BAR')
+    must(a.map[4095:4098], HOST.map[:3], 'a BAR')
+
+
+ACTIONS = {f.__name__: f for f in (lists, interleaved, writer, children, reregistered, invalidated, implicit)}
+
+PAIRS.ctx = Mlx5Context(Mlx5DVContextAttr(), name=sys.argv[1])
+PAIRS.index = int(sys.argv[2])
+PAIRS.pd = PD(PAIRS.ctx)
+HOST = Memory()
+PAIRS.host = HOST.mr()
+ACTIONS[sys.argv[3]](*map(Memory, sys.argv[4:6]))
+say('ok')
+sys.stdout.flush()
+# The order in which Python would destroy the objects is not that of the verbs.
+os._exit(0)

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+#
+# Keys that refer to MRs of device memory (mr_keys.py), on the stock mlx5 driver: indirect keys of an
+# application, memory windows, MRs of all addresses. None may survive the revocation of an MR below.
+
+. ./steps.sh
+
+setup() {
+	load_stack
+	load_bars
+}
+
+# keys ACTION: one that needs nothing of this suite.
+keys() {
+	connectx_refuses 'request refused: mkey'
+	connectx_refuses 'fails with syndrome 0x13'
+	connectx_refuses 'page fault * cannot be resolved'
+	timeout 200 python3 mr_keys.py "$DEV" "$(gid_index)" "$1" "$BAR_A" "$BAR_B"
+}
+# keys_until ACTION LINE: until it prints the line; tell lets it go on.
+keys_until() {
+	rm -f /tmp/keys.in
+	mkfifo /tmp/keys.in
+	: >/tmp/keys
+	keys "$1" <>/tmp/keys.in >/tmp/keys 2>&1 &
+	pid=$!
+	wait_line /tmp/keys "^$2"
+}
+tell() {
+	echo >/tmp/keys.in
+	ended "$pid" || { cat /tmp/keys; false; }
+	cat /tmp/keys
+	grep -qx ok /tmp/keys
+	eventually balanced
+}
+
+test_lists() { keys lists; eventually balanced; }
+test_interleaved() { keys interleaved; eventually balanced; }
+test_windows_are_invalidated() { keys invalidated; eventually balanced; }
+test_children_go_first() { keys children; eventually balanced; }
+test_mr_of_all_addresses() { keys implicit; eventually balanced; }
+
+# A device goes while an application writes by all keys above its MR.
+test_revocation_reaches_every_key() {
+	local pid sum
+	keys_until writer running
+	unbind_in_time "$BDF_A"
+	sum=$(host_sum a)
+	wait_line /tmp/keys '^all denied'
+	tell
+	[ "$(host_sum a)" = "$sum" ] || fail "bytes behind the BAR change after the unbind"
+	expect 5 grep -c 'denied after' /tmp/keys
+	rebind "$BDF_A"
+	works_again
+}
+
+# The same for a list that is made after the re-registration of an MR.
+test_revocation_after_a_reregistration() {
+	local pid
+	keys_until reregistered running
+	unbind_in_time "$BDF_A"
+	tell
+	rebind "$BDF_A"
+	works_again
+}
