@@ -6,7 +6,7 @@ use crate::bits::{be16, be32, be64, put};
 use crate::dma::Unmapped;
 use crate::eq::event;
 use crate::function::Function;
-use crate::ifc::{op, Field};
+use crate::ifc::{destroy_mkey_in, op, Field};
 use crate::objects::Kind;
 use crate::{error, log, refuse, trace};
 
@@ -134,6 +134,12 @@ impl Function {
         }
     }
 
+    /// Executes the commands that have waited for packets in flight.
+    pub fn answer_fenced(&mut self) {
+        let slots = std::mem::take(&mut self.hca.fenced_slots);
+        self.command_doorbell(slots);
+    }
+
     /// Executes a command. `late`: it was ignored, and fails.
     fn command(&mut self, slot: u32, late: bool) -> Result<(), Unmapped> {
         let at = self.hca.init.slot(slot);
@@ -151,6 +157,11 @@ impl Function {
         if self.inject.ignore_command == Some(opcode) {
             refuse!("fn{}: {} is not answered", self.id, name(opcode));
             self.hca.ignored |= 1 << slot;
+            return Ok(());
+        }
+        let index = destroy_mkey_in::mkey_index.get32(&input);
+        if opcode == op::DESTROY_MKEY && self.in_flight(index) {
+            self.hca.fenced_slots |= 1 << slot;
             return Ok(());
         }
         // The event queue that this command makes gets no event of this command.

@@ -8,6 +8,9 @@
 //! FUNCTION fail-umr COUNT           the next UMR work requests fail
 //! FUNCTION hold-umr | release-umr   UMR work requests wait
 //! FUNCTION held-umr                 fails unless one waits
+//! FUNCTION hold-packet N            after N more packets of RDMA to this function, the next one of each
+//!                                   queue pair is translated and not written, until release-packets
+//! FUNCTION held-packet              fails unless one is
 //! FUNCTION fail-command OPCODE N    the next N of these commands fail
 //! FUNCTION ignore-command OPCODE    these commands are not answered; 0 for none: those that were not get
 //!                                   an error now
@@ -80,6 +83,13 @@ fn command(fabric: &mut Fabric, line: &str) -> Result<String, String> {
             return Err("no UMR work request waits".into())
         }
         "held-umr" => {}
+        "hold-packet" => function.inject.packets.after = Some(number(words.get(2))?),
+        "held-packet" if function.hca.flying.is_empty() => return Err("no packet is held".into()),
+        "held-packet" => {}
+        "release-packets" => {
+            function.inject.packets.after = None;
+            fabric.wake_held();
+        }
         "fail-command" => {
             let opcode = number(words.get(2))? as u16;
             function.inject.fail_command = Some((opcode, number(words.get(3))?));

@@ -10,7 +10,7 @@ use crate::function::Function;
 use crate::ifc::{
     cqc, create_cq_in, create_cq_out, destroy_cq_in, modify_cq_in, query_cq_in, query_cq_out,
 };
-use crate::objects::Kind;
+use crate::objects::lowest_free;
 use crate::umem::{Record, Ring};
 use crate::{error, refuse, trace};
 
@@ -167,7 +167,7 @@ impl Function {
             return Err(Refusal::new(BAD_RES, format!("no EQ {}", cq.eq)));
         }
         self.hca.objects.usable_uar(cq.uar, uid)?;
-        let number = self.hca.objects.number(Kind::Cq);
+        let number = lowest_free(0x10, |n| self.hca.cqs.contains_key(&n));
         trace!(
             2,
             "fn{}: CQ {number:#x}: {} entries, EQ {}",

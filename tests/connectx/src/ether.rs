@@ -12,7 +12,6 @@ use crate::ifc::{
     create_rq_in, create_sq_in, destroy_sq_in, modify_rq_in, modify_sq_in, op, query_rq_out,
     query_sq_out, rqc, sqc, wq,
 };
-use crate::objects::Kind;
 
 const READY: u32 = 1;
 const BLOCK: u64 = 64;
@@ -52,7 +51,7 @@ impl Function {
         input: &[u8],
         out: &mut Reply,
     ) -> Result<(), Refusal> {
-        let number = self.hca.objects.number(Kind::Queue);
+        let number = self.queue_number();
         let uid = user(input);
         let cq = if opcode == op::CREATE_SQ {
             let context = create_sq_in::ctx.slice(input);

@@ -10,6 +10,7 @@ use crate::function::Function;
 use crate::ifc::{ads, qpc};
 use crate::mkey::{Access, AccessError};
 use crate::qp::{Qp, Service, Tries};
+use crate::transport::Message;
 use crate::umr::Failure;
 use crate::wqe::{opcode, Next, Wqe};
 use crate::{refuse, trace};
@@ -33,6 +34,10 @@ pub enum Outcome {
     Done(u32),
     /// It fails.
     Fail(u8),
+    /// A packet of it is written, and it has more.
+    Packet,
+    /// A packet of it is held back.
+    Held,
     /// The other end does not answer: it is tried again.
     NoAnswer,
     /// The other end has no receive work request: it is tried again after this time.
@@ -92,6 +97,7 @@ impl Fabric {
                 }
             }
         }
+        self.settle();
         self.functions
             .iter()
             .any(|function| !function.hca.ready.is_empty())
@@ -192,6 +198,8 @@ impl Fabric {
         match self.execute(f, &qp, &wqe) {
             Outcome::Done(bytes) => self.done(f, &qp, &wqe, bytes),
             Outcome::Fail(syndrome) => self.fail(f, &qp, &wqe, syndrome),
+            Outcome::Packet => Step::Again,
+            Outcome::Held => Step::Stop,
             Outcome::NoAnswer => self.no_answer(f, &qp, &wqe),
             Outcome::NotReady(wait) => self.not_ready(f, &qp, &wqe, wait),
             Outcome::Fault {
@@ -227,7 +235,19 @@ impl Fabric {
             (_, opcode::NOP) => Outcome::Done(0),
             (Service::Rc | Service::Uc | Service::Xrc | Service::Umr, opcode::UMR) => {
                 let function = &mut self.functions[f];
-                match function.umr(qp, wqe) {
+                let applied = match qp.message.applied {
+                    true => Ok(()),
+                    false => function.umr(qp, wqe),
+                };
+                match applied {
+                    // The key has changed, and a packet that was translated before is not written.
+                    Ok(()) if function.in_flight(wqe.immediate >> 8) => {
+                        function.hca.fenced.insert(qp.number);
+                        if let Some(qp) = function.hca.qps.get_mut(&qp.number) {
+                            qp.message.applied = true;
+                        }
+                        Outcome::Held
+                    }
                     Ok(()) => Outcome::Done(0),
                     Err(Failure::Bind(why)) => {
                         refuse!("fn{f}: UMR on QP {:#x}: {why}", qp.number);
@@ -297,6 +317,7 @@ impl Fabric {
             qp.send.next = qp.send.next.wrapping_add(wqe.blocks);
             qp.tries = Tries::default();
             qp.fault_failed = false;
+            qp.message = Message::default();
         }
     }
 

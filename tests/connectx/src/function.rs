@@ -21,6 +21,7 @@ use crate::objects::{Kind, Objects};
 use crate::port::Port;
 use crate::qp::Qp;
 use crate::srq::Srq;
+use crate::transport::Packets;
 use crate::umem::Umem;
 use crate::vfio_user::{Device, REGION_BAR0, REGION_CONFIG};
 use crate::{error, say, trace};
@@ -59,6 +60,12 @@ pub struct Hca {
     pub ignored: u32,
     /// Queue pairs with work to do, in turn.
     pub ready: VecDeque<u32>,
+    /// The keys by which packets in flight have found their memory: the index, and whose packet it is.
+    pub flying: Vec<(u32, (usize, u32))>,
+    /// Queue pairs whose UMR work request is done when no packet uses its key any more.
+    pub fenced: BTreeSet<u32>,
+    /// The slots of commands that wait for the same.
+    pub fenced_slots: u32,
     /// Queue pairs that try again at a time.
     pub waiting: Vec<(Instant, u32)>,
 }
@@ -72,6 +79,8 @@ pub struct Inject {
     pub hold_umr: bool,
     /// The queue pairs with one that waits.
     pub held_umr: BTreeSet<u32>,
+    /// Packets that are translated, and not written.
+    pub packets: Packets,
     /// Commands to fail: the opcode and how many.
     pub fail_command: Option<(u16, u32)>,
     /// The opcode of commands that are not answered.

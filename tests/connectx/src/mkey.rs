@@ -6,21 +6,19 @@ mod checks;
 mod commands;
 mod describe;
 
-use std::collections::btree_map::{BTreeMap, Entry};
+use std::collections::BTreeMap;
 
 use crate::bits::{be16, be32, be64};
 use crate::command::{Refusal, BAD_PARAM};
 use crate::dma::{Dma, Spans};
 use crate::error;
 use crate::ifc::mkc;
-use crate::objects::NULL_MKEY;
+use crate::objects::{lowest_free, NULL_MKEY};
 
 /// How deep keys may refer to keys: `max_indirection` of the capabilities.
 pub const MAX_INDIRECTION: u32 = 4;
 /// The lowest index that is given out; the keys with a meaning of their own are below.
 const FIRST_INDEX: u32 = 0x10;
-/// The indices have 24 bits.
-const LAST_INDEX: u32 = 0xff_ffff;
 /// In the place of a key in the first entry of a list: what follows is repeated at a distance.
 const STRIDED: u32 = 0x400;
 /// An entry of a translation table of pages: the address, above the permissions to read and write.
@@ -130,7 +128,6 @@ pub struct Requester {
 #[derive(Default)]
 pub struct Mkeys {
     all: BTreeMap<u32, Mkey>,
-    next: u32,
 }
 
 impl Mkey {
@@ -229,18 +226,10 @@ impl Mkeys {
 
     /// Adds a key; returns its index.
     pub fn add(&mut self, mkey: Mkey) -> u32 {
-        // One that was in use is not used again soon, so that its last user is found out.
-        loop {
-            self.next = if self.next < FIRST_INDEX || self.next >= LAST_INDEX {
-                FIRST_INDEX
-            } else {
-                self.next + 1
-            };
-            if let Entry::Vacant(free) = self.all.entry(self.next) {
-                free.insert(mkey);
-                return self.next;
-            }
-        }
+        // One that was in use is used again at once, as by firmware: the low byte tells the two apart.
+        let index = lowest_free(FIRST_INDEX, |index| self.all.contains_key(&index));
+        self.all.insert(index, mkey);
+        index
     }
 
     /// Returns a key by its index.
@@ -264,6 +253,42 @@ impl Mkeys {
             return Err(AccessError::Stale);
         }
         Ok(mkey)
+    }
+
+    /// Fails unless `requester` may access so many bytes at `va` of a key, wherever they are.
+    pub fn check(
+        &self,
+        key: u32,
+        va: u64,
+        len: u64,
+        access: Access,
+        requester: Requester,
+    ) -> Result<(), AccessError> {
+        if key == NULL_MKEY {
+            return Ok(());
+        }
+        self.find(key)?.check(va, len, access, requester)
+    }
+
+    /// Returns the indices of a key and of all keys that it refers to.
+    pub fn below(&self, key: u32) -> Vec<u32> {
+        let mut all = vec![key >> 8];
+        let mut seen = 0;
+        while let Some(index) = all.get(seen) {
+            seen += 1;
+            let Some(mkey) = self.all.get(index) else {
+                continue;
+            };
+            if matches!(mkey.mode, Mode::Ranges | Mode::FixedRanges) {
+                for entry in mkey.table.chunks_exact(16) {
+                    let index = be32(entry, 4) >> 8;
+                    if !all.contains(&index) {
+                        all.push(index);
+                    }
+                }
+            }
+        }
+        all
     }
 
     /// Adds the memory of `len` bytes at `va` of a key to `spans`, if `requester` may access it so.

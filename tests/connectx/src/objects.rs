@@ -29,10 +29,6 @@ pub enum Kind {
     FlowTable,
     FlowGroup,
     FlowCounter,
-    Cq,
-    /// Queue pairs, and all other queues of work.
-    Queue,
-    Umem,
 }
 
 /// How a kind is created and destroyed. The number is in the third word of the output of the
@@ -117,7 +113,6 @@ pub const NULL_MKEY: u32 = 0x200;
 #[derive(Default)]
 pub struct Objects {
     live: BTreeMap<(Kind, u32), u32>,
-    next: BTreeMap<Kind, u32>,
     /// By the first of the UARs that are allocated together.
     uars: BTreeMap<u32, u32>,
     /// Log base 2 of the number of UARs that a driver gets at once: of one page of its host.
@@ -127,18 +122,6 @@ pub struct Objects {
 }
 
 impl Objects {
-    /// Returns a new number.
-    pub fn number(&mut self, kind: Kind) -> u32 {
-        let first = match kind {
-            Kind::Queue => 0x100,
-            Kind::UserContext | Kind::QCounter => 1,
-            _ => 0x10,
-        };
-        let next = self.next.entry(kind).or_insert(first);
-        *next += 1;
-        *next - 1
-    }
-
     /// Returns the user context that an object is of.
     pub fn owner(&self, kind: Kind, number: u32) -> Option<u32> {
         self.live.get(&(kind, number)).copied()
@@ -197,7 +180,11 @@ impl Objects {
     }
 
     fn create(&mut self, kind: Kind, uid: u32) -> u32 {
-        let number = self.number(kind);
+        let first = match kind {
+            Kind::UserContext | Kind::QCounter => 1,
+            _ => 0x10,
+        };
+        let number = lowest_free(first, |number| self.live.contains_key(&(kind, number)));
         self.live.insert((kind, number), uid);
         number
     }
@@ -209,7 +196,23 @@ impl Objects {
     }
 }
 
+/// Returns the lowest number that is not used: numbers are given out again at once.
+pub fn lowest_free(first: u32, used: impl Fn(u32) -> bool) -> u32 {
+    (first..).find(|number| !used(*number)).unwrap_or(first)
+}
+
 impl Function {
+    /// Returns a number for a queue pair or another queue of work.
+    pub fn queue_number(&self) -> u32 {
+        let hca = &self.hca;
+        lowest_free(0x100, |n| {
+            hca.qps.contains_key(&n)
+                || hca.srqs.contains_key(&n)
+                || hca.sqs.contains_key(&n)
+                || hca.rqs.contains_key(&n)
+        })
+    }
+
     /// Executes a command of the tables above, or one that is about the function as a whole.
     /// Returns `None` if it is not one.
     pub fn basic_command(

@@ -13,6 +13,7 @@ use crate::ifc::{
 };
 use crate::objects::Kind;
 use crate::trace;
+use crate::transport::Message;
 use crate::umem::{Record, Ring as Place};
 
 /// The states, as the hardware numbers them.
@@ -78,6 +79,8 @@ pub struct Qp {
     pub fault: Option<u64>,
     /// The driver could not resolve its last page fault.
     pub fault_failed: bool,
+    /// How far it is with the work request that it is at.
+    pub message: Message,
     dbr: u64,
     uar: u32,
     /// The user context that owns the object.
@@ -100,6 +103,11 @@ impl Qp {
     /// Returns the primary path.
     pub fn path(&self) -> &[u8] {
         qpc::primary_address_path.slice(&self.context)
+    }
+
+    /// Returns how many bytes a packet has at most.
+    pub fn mtu(&self) -> u64 {
+        128 << self.get(qpc::mtu)
     }
 
     /// Returns whether completions go to this CQ.
@@ -173,7 +181,7 @@ impl Function {
         );
         let memory = self.queue_memory(ring, record, uid)?;
         let buffer = memory.buffer;
-        let number = self.hca.objects.number(Kind::Queue);
+        let number = self.queue_number();
         let mut qp = Qp {
             number,
             service,
@@ -184,6 +192,7 @@ impl Function {
             tries: Tries::default(),
             fault: None,
             fault_failed: false,
+            message: Message::default(),
             dbr: memory.dbr,
             uar: get(qpc::uar_page),
             uid,
@@ -305,6 +314,7 @@ impl Function {
         if let Some(qp) = self.hca.qps.get_mut(&number) {
             qp.fault = None;
             qp.fault_failed = false;
+            qp.message = Message::default();
         }
     }
 
@@ -357,6 +367,7 @@ pub mod tests {
             tries: Tries::default(),
             fault: None,
             fault_failed: false,
+            message: Message::default(),
             dbr: 0,
             uar: 0,
             uid: 0,

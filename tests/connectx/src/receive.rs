@@ -156,6 +156,7 @@ impl Function {
     pub fn fail_queue_pair(&mut self, number: u32) {
         if let Some(qp) = self.hca.qps.get_mut(&number) {
             qp.state = State::Error;
+            qp.message = Default::default();
             let shared = qp.srq.is_some() && qp.service != Service::Xrc;
             self.flush(number);
             if shared {

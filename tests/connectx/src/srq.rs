@@ -148,7 +148,7 @@ impl Function {
         if srq.cq != 0 {
             self.cq(srq.cq, uid)?;
         }
-        let number = self.hca.objects.number(Kind::Queue);
+        let number = self.queue_number();
         trace!(
             2,
             "fn{}: SRQ {number:#x}: {} entries",

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Connected queue pairs: what a request does to the memory and the queues of the other end.
-//! A message is carried out at once, and not packet by packet.
+//!
+//! RDMA goes packet by packet: the addresses of a packet are translated when it is its turn, and
+//! between two packets all others have theirs. Other messages are carried out at once.
 
 use std::time::Duration;
 
@@ -28,6 +30,38 @@ struct Peer {
     qp: Qp,
     /// The SRQ that an XRC message names.
     srq: Option<u32>,
+}
+
+/// A packet whose addresses are translated, and whose bytes are not written.
+#[derive(Clone)]
+pub struct Flight {
+    to: Spans,
+    from: Spans,
+    /// Of the packet, and of the message.
+    bytes: (u64, u64),
+}
+
+/// How far the message of a queue pair is.
+#[derive(Clone, Default)]
+pub struct Message {
+    /// So many bytes are written.
+    pub done: u64,
+    pub flight: Option<Flight>,
+    /// Its UMR work request has changed the key already.
+    pub applied: bool,
+}
+
+/// Which packets to a function the control socket has asked to hold.
+#[derive(Default)]
+pub struct Packets {
+    /// All after so many.
+    pub after: Option<u32>,
+}
+
+impl Packets {
+    fn written(&mut self) {
+        self.after = self.after.map(|after| after.saturating_sub(1));
+    }
 }
 
 /// Returns how long a requester waits after a negative acknowledgement with this code, which
@@ -69,6 +103,15 @@ impl Fabric {
         {
             return None;
         }
+        // A packet of another length or number is dropped. Those of UC may begin with any number.
+        let (sends, takes) = (qp.get(qpc::next_send_psn), other.get(qpc::next_rcv_psn));
+        if qp.mtu() != other.mtu() || (qp.service != Service::Uc && sends != takes) {
+            refuse!(
+                "fn{f}: QP {:#x} sends packets of {} bytes from PSN {sends:#x}, QP {:#x} takes {} from {takes:#x}",
+                qp.number, qp.mtu(), other.number, other.mtu()
+            );
+            return None;
+        }
         Some(Peer {
             g,
             qp: other.clone(),
@@ -105,8 +148,8 @@ impl Fabric {
             (opcode::SEND | opcode::SEND_IMM | opcode::SEND_INVALIDATE, _) => {
                 self.send(f, qp, wqe, at, &peer)
             }
-            (opcode::WRITE | opcode::WRITE_IMM, _) => self.write(f, qp, wqe, at, &peer),
-            (opcode::READ, Service::Rc | Service::Xrc) => self.read(f, qp, wqe, at, &peer),
+            (opcode::WRITE | opcode::WRITE_IMM, _) => self.rdma(f, qp, wqe, at, &peer),
+            (opcode::READ, Service::Rc | Service::Xrc) => self.rdma(f, qp, wqe, at, &peer),
             (opcode::COMPARE_SWAP | opcode::FETCH_ADD, Service::Rc | Service::Xrc) => {
                 self.atomic(f, qp, wqe, at, &peer)
             }
@@ -127,12 +170,86 @@ impl Fabric {
         }
     }
 
-    /// Returns the memory of the other end that a request names.
+    fn holds_packet(&self, peer: &Peer) -> bool {
+        self.functions[peer.g].inject.packets.after == Some(0)
+    }
+
+    /// Holds a packet, and has each end know the keys by which its memory was found.
+    fn fly(&mut self, f: usize, qp: &Qp, wqe: &Wqe, at: usize, peer: &Peer, flight: Flight) {
+        let (_, key) = remote(wqe.rest(at));
+        let there = self.functions[peer.g].hca.mkeys.below(key);
+        let here = wqe
+            .rest(at + SEGMENT)
+            .chunks_exact(SEGMENT)
+            .flat_map(|segment| {
+                let pointer = crate::wqe::pointer(segment);
+                self.functions[f].hca.mkeys.below(pointer.key)
+            });
+        let here: Vec<u32> = here.collect();
+        for (g, keys) in [(peer.g, there), (f, here)] {
+            let of = keys.into_iter().map(|key| (key, (f, qp.number)));
+            self.functions[g].hca.flying.extend(of);
+        }
+        if let Some(qp) = self.functions[f].hca.qps.get_mut(&qp.number) {
+            qp.message.flight = Some(flight);
+        }
+    }
+
+    /// Lets the packets go on that are held back.
+    pub fn wake_held(&mut self) {
+        for function in &mut self.functions {
+            let held = |qp: &&Qp| qp.message.flight.is_some();
+            let held: Vec<u32> = function
+                .hca
+                .qps
+                .values()
+                .filter(held)
+                .map(|qp| qp.number)
+                .collect();
+            for qpn in held {
+                function.wake(qpn);
+            }
+        }
+    }
+
+    /// Looks after work requests and commands that wait for packets which are written by now.
+    pub fn settle(&mut self) {
+        for g in 0..self.functions.len() {
+            let flying = std::mem::take(&mut self.functions[g].hca.flying);
+            if flying.is_empty() {
+                continue;
+            }
+            let before = flying.len();
+            let in_flight = |f: usize, qpn| {
+                let qp = self
+                    .functions
+                    .get(f)
+                    .and_then(|other| other.hca.qps.get(&qpn));
+                qp.is_some_and(|qp| qp.message.flight.is_some())
+            };
+            let left: Vec<_> = flying
+                .into_iter()
+                .filter(|(_, (f, qpn))| in_flight(*f, *qpn))
+                .collect();
+            let function = &mut self.functions[g];
+            let some_are_written = left.len() < before;
+            function.hca.flying = left;
+            if some_are_written {
+                for qpn in std::mem::take(&mut function.hca.fenced) {
+                    function.wake(qpn);
+                }
+                function.answer_fenced();
+            }
+        }
+    }
+
+    /// Returns the memory of the other end that a packet names, which is the first one of a message if
+    /// that is longer.
     fn target(
         &mut self,
         peer: &Peer,
         at: (u64, u32),
-        len: u64,
+        (len, whole): (u64, u64),
         access: Access,
     ) -> Result<Spans, Outcome> {
         let (va, key) = at;
@@ -167,15 +284,13 @@ impl Fabric {
         if len == 0 {
             return Ok(spans);
         }
-        match function.hca.mkeys.translate(
-            &function.dma,
-            key,
-            va,
-            len,
-            access,
-            requester,
-            &mut spans,
-        ) {
+        let mkeys = &function.hca.mkeys;
+        let translated = mkeys
+            .check(key, va, whole, access, requester)
+            .and_then(|()| {
+                mkeys.translate(&function.dma, key, va, len, access, requester, &mut spans)
+            });
+        match translated {
             Ok(()) => Ok(spans),
             // The packet has the outermost key, whichever key below lacks the page.
             Err(AccessError::NotPresent { .. }) if function.features.transport_faults => {
@@ -334,44 +449,81 @@ impl Fabric {
         self.functions[peer.g].complete_receive(peer.qp.number, receive, cqe);
     }
 
-    fn write(&mut self, f: usize, qp: &Qp, wqe: &Wqe, at: usize, peer: &Peer) -> Outcome {
-        let data = match self.functions[f].data(qp, wqe, at + SEGMENT, Access::LocalRead) {
-            Ok(data) => data,
-            Err(error) => return self.local_denied(f, qp, error, 1, Access::LocalRead),
+    /// Carries out the next packet of an RDMA WRITE or READ.
+    fn rdma(&mut self, f: usize, qp: &Qp, wqe: &Wqe, at: usize, peer: &Peer) -> Outcome {
+        let (local, access) = match wqe.opcode {
+            opcode::READ => (Access::LocalWrite, Access::RemoteRead),
+            _ => (Access::LocalRead, Access::RemoteWrite),
         };
-        let len = total(&data);
-        if len > LONGEST {
+        let (done, mtu) = (qp.message.done, qp.mtu());
+        if let Some(flight) = &qp.message.flight {
+            if self.holds_packet(peer) {
+                return Outcome::Held;
+            }
+            copy(&flight.to, &flight.from);
+            return self.packet_done(f, qp, wqe, peer, flight.bytes);
+        }
+        let data = self.functions[f].part(qp, wqe, at + SEGMENT, local, done..done + mtu);
+        let (data, len) = match data {
+            Ok(data) => data,
+            Err(error) => return self.local_denied(f, qp, error, 1, local),
+        };
+        if len > LONGEST as u64 {
             return Outcome::Fail(syndrome::LOCAL_LENGTH);
         }
-        let receive = if wqe.opcode == opcode::WRITE_IMM {
-            match self.functions[peer.g].next_receive(&peer.qp, peer.srq) {
-                Some(receive) => Some(receive),
-                None => return Self::not_ready_at(peer),
-            }
-        } else {
-            None
-        };
-        let target = match self.target(peer, remote(wqe.rest(at)), len as u64, Access::RemoteWrite)
+        if wqe.opcode == opcode::WRITE_IMM
+            && self.functions[peer.g]
+                .next_receive(&peer.qp, peer.srq)
+                .is_none()
         {
-            Ok(target) => target,
+            return Self::not_ready_at(peer);
+        }
+        let here = total(&data) as u64;
+        let (va, key) = remote(wqe.rest(at));
+        // The first packet says how long the message is.
+        let whole = if done == 0 { len } else { here };
+        let named = (va.wrapping_add(done), key);
+        let remote = match self.target(peer, named, (here, whole), access) {
+            Ok(remote) => remote,
             Err(outcome) => return outcome,
         };
-        copy(&target, &data);
-        if let Some(receive) = receive {
-            self.received(peer, &receive, completion::WRITE_IMM, wqe, qp, len as u32);
+        let (to, from) = match wqe.opcode {
+            opcode::READ => (data, remote),
+            _ => (remote, data),
+        };
+        let bytes = (here, len);
+        if self.holds_packet(peer) {
+            let flight = Flight { to, from, bytes };
+            self.fly(f, qp, wqe, at, peer, flight);
+            return Outcome::Held;
         }
-        Outcome::Done(len as u32)
+        copy(&to, &from);
+        self.packet_done(f, qp, wqe, peer, bytes)
     }
 
-    fn read(&mut self, f: usize, qp: &Qp, wqe: &Wqe, at: usize, peer: &Peer) -> Outcome {
-        let room = match self.functions[f].data(qp, wqe, at + SEGMENT, Access::LocalWrite) {
-            Ok(room) => room,
-            Err(error) => return self.local_denied(f, qp, error, 1, Access::LocalWrite),
-        };
-        let len = total(&room);
-        match self.target(peer, remote(wqe.rest(at)), len as u64, Access::RemoteRead) {
-            Ok(source) => copy(&room, &source),
-            Err(outcome) => return outcome,
+    /// A packet of so many bytes, of a message of so many, is written.
+    fn packet_done(
+        &mut self,
+        f: usize,
+        qp: &Qp,
+        wqe: &Wqe,
+        peer: &Peer,
+        (here, len): (u64, u64),
+    ) -> Outcome {
+        self.functions[peer.g].inject.packets.written();
+        if let Some(qp) = self.functions[f].hca.qps.get_mut(&qp.number) {
+            qp.message.flight = None;
+            qp.message.done += here;
+        }
+        if qp.message.done + here < len {
+            return Outcome::Packet;
+        }
+        if wqe.opcode == opcode::WRITE_IMM {
+            let function = &self.functions[peer.g];
+            let Some(receive) = function.next_receive(&peer.qp, peer.srq) else {
+                return Self::not_ready_at(peer);
+            };
+            self.received(peer, &receive, completion::WRITE_IMM, wqe, qp, len as u32);
         }
         Outcome::Done(len as u32)
     }
@@ -385,7 +537,7 @@ impl Fabric {
             return Outcome::Fail(syndrome::LOCAL_LENGTH);
         }
         let named = remote(wqe.rest(at));
-        let target = match self.target(peer, named, 8, Access::Atomic) {
+        let target = match self.target(peer, named, (8, 8), Access::Atomic) {
             Ok(target) => target,
             Err(outcome) => return outcome,
         };

@@ -7,7 +7,7 @@ use crate::buffer::Buffer;
 use crate::command::{user, Refusal, Reply, BAD_PARAM, BAD_RES};
 use crate::function::Function;
 use crate::ifc::{create_umem_in, create_umem_out, destroy_umem_in, umem, wq};
-use crate::objects::Kind;
+use crate::objects::lowest_free;
 use crate::trace;
 
 /// The first page list entry, after the head of the umem.
@@ -107,7 +107,7 @@ impl Function {
             let why = format!("offset {offset:#x} in {count} pages of 2^{log_page} bytes");
             return Err(Refusal::new(BAD_PARAM, why));
         }
-        let number = self.hca.objects.number(Kind::Umem);
+        let number = lowest_free(0x10, |n| self.hca.umems.contains_key(&n));
         trace!(
             2,
             "fn{}: umem {number:#x}: {count} pages of {:#x}, the first at {:#x}",

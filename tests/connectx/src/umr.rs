@@ -81,6 +81,11 @@ impl Function {
         }
     }
 
+    /// Returns whether a packet is in flight that has found its memory by a key, or by one above.
+    pub fn in_flight(&self, index: u32) -> bool {
+        self.hca.flying.iter().any(|(key, _)| *key == index)
+    }
+
     /// Executes a UMR work request.
     pub fn umr(&mut self, qp: &Qp, wqe: &Wqe) -> Result<(), Failure> {
         let bind = |why: String| Err(Failure::Bind(why));

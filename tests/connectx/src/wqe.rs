@@ -146,28 +146,56 @@ impl Function {
         &self,
         qp: &Qp,
         wqe: &Wqe,
-        mut at: usize,
+        at: usize,
         access: Access,
     ) -> Result<Spans, AccessError> {
-        let mut spans = Spans::new();
+        self.part(qp, wqe, at, access, 0..u64::MAX)
+            .map(|(spans, _)| spans)
+    }
+
+    /// Returns the same for these bytes of the data alone, and the length of all of it.
+    pub fn part(
+        &self,
+        qp: &Qp,
+        wqe: &Wqe,
+        mut at: usize,
+        access: Access,
+        part: std::ops::Range<u64>,
+    ) -> Result<(Spans, u64), AccessError> {
+        let (mut spans, mut before) = (Spans::new(), 0);
         while at + 4 <= wqe.bytes.len() {
             let count = be32(&wqe.bytes, at);
-            if count & INLINE != 0 {
-                let len = (count & !INLINE) as usize;
-                if at + 4 + len > wqe.bytes.len() {
+            let inline = count & INLINE != 0;
+            let pointer = pointer(&wqe.bytes[at..]);
+            let len = if inline {
+                u64::from(count & !INLINE)
+            } else {
+                pointer.len
+            };
+            let first = part.start.clamp(before, before + len) - before;
+            let wanted = part.end.clamp(before, before + len) - before - first;
+            before += len;
+            if inline {
+                if at + 4 + len as usize > wqe.bytes.len() {
                     return Err(AccessError::Bounds);
                 }
-                let from = u64::from(wqe.index) * BLOCK + at as u64 + 4;
-                ring_spans(self, qp, from, len as u64, &mut spans)
+                let from = u64::from(wqe.index) * BLOCK + at as u64 + 4 + first;
+                ring_spans(self, qp, from, wanted, &mut spans)
                     .map_err(|bad| AccessError::Unmapped(bad.0))?;
-                at = (at + 4 + len).next_multiple_of(UNIT);
+                at = (at + 4 + len as usize).next_multiple_of(UNIT);
                 continue;
             }
-            let pointer = pointer(&wqe.bytes[at..]);
-            self.pointed(qp, &pointer, access, &mut spans)?;
+            if wanted > 0 {
+                let pointer = Pointer {
+                    len: wanted,
+                    va: pointer.va.wrapping_add(first),
+                    ..pointer
+                };
+                self.pointed(qp, &pointer, access, &mut spans)?;
+            }
             at += UNIT;
         }
-        Ok(spans)
+        Ok((spans, before))
     }
 
     /// Adds the memory of a pointer.

@@ -55,6 +55,33 @@ test_revocation_reaches_every_key() {
 	works_again
 }
 
+# The adapter has translated the addresses of a packet when the device goes, and not written its bytes.
+# Until it has, the memory is not free for others. Then no byte comes, through a list of MRs either.
+packet_is_held() { ask_host connectx held-packet; }
+test_revocation_waits_for_a_translated_packet() {
+	local pid sum unbind
+	launch forever -m $((8 << 20)) "$BAR_A"
+	trap 'ask_host connectx release-packets' EXIT
+	ask_host connectx hold-packet 1
+	eventually packet_is_held
+	sum=$(host_sum a)
+	unbind "$BDF_A" &
+	unbind=$!
+	nap 2
+	must_fail gone "$unbind"
+	[ "$(host_sum a)" = "$sum" ] || fail "a packet is written that is held"
+	ask_host connectx release-packets
+	ended "$unbind"
+	no_key_reaches "$BDF_A"
+	sum=$(host_sum a)
+	wait_line /tmp/forever 'remote access error'
+	ended "$pid"
+	[ "$(host_sum a)" = "$sum" ] || fail "bytes behind the BAR change after the unbind"
+	eventually balanced
+	rebind "$BDF_A"
+	works_again
+}
+
 # The same for a list that is made after the re-registration of an MR.
 test_revocation_after_a_reregistration() {
 	local pid

@@ -7,6 +7,7 @@ use crate::bits::put;
 use crate::buffer::Buffer;
 use crate::caps::Features;
 use crate::dma::tests::add;
+use crate::ifc::mkc;
 use crate::mkey::{self, tests::PD};
 use crate::port::Gid;
 use crate::qp::tests::queue_pair;
@@ -74,6 +75,12 @@ fn fabric(len: u64) -> (Fabric, u32, u32) {
 
 /// Posts a work request of one block on function 0, and has it done.
 fn post(fabric: &mut Fabric, opcode: u8, remote: (u64, u32), more: &[u8], local: u32) {
+    let bytes = if more.is_empty() { 12 } else { 8 };
+    post_bytes(fabric, opcode, remote, more, (local, bytes));
+}
+
+fn post_bytes(fabric: &mut Fabric, opcode: u8, remote: (u64, u32), more: &[u8], from: (u32, u32)) {
+    let (local, bytes) = from;
     let function = &mut fabric.functions[0];
     let index = function.hca.qps[&QPN].send.next;
     let mut wqe = vec![0; BLOCK as usize];
@@ -88,7 +95,6 @@ fn post(fabric: &mut Fabric, opcode: u8, remote: (u64, u32), more: &[u8], local:
     put(&mut wqe, 24, &remote.1.to_be_bytes());
     put(&mut wqe, 32, more);
     let at = 32 + more.len();
-    let bytes: u32 = if more.is_empty() { 12 } else { 8 };
     put(&mut wqe, at, &bytes.to_be_bytes());
     put(&mut wqe, at + 4, &local.to_be_bytes());
     function
@@ -177,6 +183,74 @@ fn atomics_are_numbers_of_the_host() {
     let odd = (12, remote);
     post(&mut fabric, opcode::COMPARE_SWAP, odd, &swap, local);
     assert_eq!(states(&fabric), [State::Error, State::Error]);
+}
+
+/// Has the second function free a key by a work request.
+fn free(fabric: &mut Fabric, key: u32) {
+    let function = &mut fabric.functions[1];
+    let mut wqe = [0; 192];
+    put(&mut wqe, 0, &u32::from(opcode::UMR).to_be_bytes());
+    put(&mut wqe, 4, &(QPN << 8 | 12).to_be_bytes());
+    put(&mut wqe, 12, &key.to_be_bytes());
+    put(&mut wqe, 24, &(1u64 << 29).to_be_bytes());
+    mkc::free.set(&mut wqe[64..], 1);
+    function.dma.write(QUEUE, &wqe).unwrap();
+    function.dma.write(RECORD + 4, &3u32.to_be_bytes()).unwrap();
+    function.wake(QPN);
+    while fabric.work() {}
+}
+
+/// The moment between the translation of a packet and its bytes: what takes the key away then is not
+/// done before the bytes are written, and they are the start of the message.
+#[test]
+fn a_key_is_not_free_before_a_translated_packet_is_written() {
+    let (mut fabric, local, remote) = fabric(0x1000);
+    let function = &mut fabric.functions[1];
+    let mut out = crate::command::Reply::new(16);
+    let pd = function.basic_command(crate::ifc::op::ALLOC_PD, &[0; 16], &mut out);
+    assert!(pd.unwrap().is_ok());
+    function.hca.mkeys.get_mut(remote >> 8).unwrap().umr = true;
+    function.inject.packets.after = Some(1);
+    fabric.functions[0].dma.write(DATA, &[7; 300]).unwrap();
+    post_bytes(
+        &mut fabric,
+        opcode::WRITE,
+        (0x100, remote),
+        &[],
+        (local, 300),
+    );
+    let written = |fabric: &Fabric| {
+        data(fabric, 1, 0x100, 300)
+            .iter()
+            .filter(|byte| **byte == 7)
+            .count()
+    };
+    assert_eq!(written(&fabric), 128);
+    assert!(fabric.functions[1].in_flight(remote >> 8));
+    assert!(fabric.functions[0].in_flight(local >> 8));
+    free(&mut fabric, remote);
+    let done = |fabric: &Fabric| fabric.functions[1].hca.qps[&QPN].send.next == 3;
+    assert!(!done(&fabric));
+    assert_eq!(written(&fabric), 128);
+    fabric.functions[1].inject.packets.after = None;
+    fabric.wake_held();
+    while fabric.work() {}
+    // The packet in flight, and none after it.
+    assert_eq!(written(&fabric), 256);
+    assert_eq!(states(&fabric), [State::Error, State::Error]);
+    assert!(!fabric.functions[1].in_flight(remote >> 8));
+}
+
+#[test]
+fn pairs_that_differ_in_psn_or_mtu_have_no_connection() {
+    for field in [qpc::next_rcv_psn, qpc::mtu] {
+        let (mut fabric, local, remote) = fabric(0x1000);
+        let other = fabric.functions[1].hca.qps.get_mut(&QPN).unwrap();
+        field.set(&mut other.context, 3);
+        post(&mut fabric, opcode::WRITE, (0, remote), &[], local);
+        assert_eq!(data(&fabric, 1, 0, 12), [0; 12]);
+        assert_eq!(state(&fabric, 1), State::Rts);
+    }
 }
 
 #[test]

@@ -132,6 +132,10 @@ impl Function {
             }
         }
         qp.state = state;
+        // A packet that is on its way is lost.
+        if matches!(state, State::Reset | State::Error) {
+            qp.message = Default::default();
+        }
         trace!(2, "fn{}: QP {number:#x}: {state:?}", self.id);
         match state {
             State::Reset => {

@@ -4,6 +4,7 @@
 
 use super::*;
 use crate::command::SHARED;
+use crate::objects::Kind;
 
 #[test]
 fn what_another_user_context_owns_is_refused() {
