@@ -19,6 +19,8 @@
 //!    part;
 //! 7. the driver, if not called yet.
 //!
+//! On-demand memory that is not of a dma-buf is the driver's ([`register_on_demand`]).
+//!
 //! An error of the driver ends the registration, unless the error can mean that the memory cannot
 //! be pinned. If no client claims the range, the driver's error stands.
 //!
@@ -128,6 +130,35 @@ pub(crate) fn register_memory<T: From<UserMr>>(
         }
     }
     ask_clients(adapter, req, driver, memory)
+}
+
+/// Registers on-demand memory with the driver, by calling `driver`: the driver pages the memory in by
+/// itself. But no driver can page in the memory of a dma-buf by its address, so the driver imports a
+/// dma-buf that is named or mapped at the range, as for any other MR. Context: process context; may
+/// sleep.
+pub(crate) fn register_on_demand(
+    adapter: &Adapter,
+    req: &Request<'_>,
+    driver: impl FnOnce() -> Result<UserMr>,
+) -> Result<UserMr> {
+    // CAST: `usize` holds every address of this machine; for others the driver has the errno.
+    let ordinary = MemoryKind::at(req.start as usize) == MemoryKind::Ordinary;
+    // An MR of all addresses is no range.
+    let range = VaRange::new(untagged(req.start), req.length).filter(|_| !ordinary);
+    let Some(range) = range else {
+        return driver();
+    };
+    let lookup = ClientLookup::new(&[], range, Some(adapter.device()));
+    let part = match lookup.named()? {
+        Some(part) => Some(part),
+        None => lookup.mapped()?,
+    };
+    let Some(part) = part else {
+        return driver();
+    };
+    let mut req = req.clone();
+    req.access = req.access.without_on_demand();
+    import(adapter, &req, &lookup, part)
 }
 
 /// Registers memory that looked ordinary, after the driver has failed with `error`. Fails with

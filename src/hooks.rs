@@ -73,10 +73,13 @@ impl Hooks for Adapter {
     }
 
     fn reg_user_mr(&self, req: &Request<'_>, driver: Driver<'_>) -> Result<UserMr> {
-        // The driver pages on-demand memory in by itself. With the umem backend, the hook on
-        // `ib_umem_get_desc()` serves the memory that the driver pins.
-        if req.access.is_on_demand() || matches!(self.backend(), Backend::Umem) {
+        // With the umem backend, the hook on `ib_umem_get_desc()` serves the memory that the driver
+        // pins.
+        if matches!(self.backend(), Backend::Umem) {
             return driver.reg_user_mr(req);
+        }
+        if req.access.is_on_demand() {
+            return dispatch::register_on_demand(self, req, || driver.reg_user_mr(req));
         }
         // If the hook on `ib_umem_get_desc()` served this call, the MR could not be fenced.
         dispatch::register_memory(self, req, || bypass(|| driver.reg_user_mr(req)))

@@ -182,6 +182,11 @@ impl Access {
         self.0 & rdma::ib_access_flags_IB_ACCESS_ON_DEMAND != 0
     }
 
+    /// Returns the flags without that of on-demand paging.
+    pub fn without_on_demand(self) -> Self {
+        Self(self.0 & !rdma::ib_access_flags_IB_ACCESS_ON_DEMAND)
+    }
+
     /// Returns the flags for an MR on a dma-buf, or `None` if a flag is not supported.
     ///
     /// The supported flags are the flags accepted by `ibv_reg_dmabuf_mr`. Other optional flags are

@@ -153,6 +153,25 @@ test_named_memory() {
 	fi
 	eventually nothing_left
 }
+
+# The driver pages such memory in through the dma-buf, as it cannot by the address.
+test_on_demand() {
+	local shape
+	for shape in whole part; do
+		mr user "$(or_test udmabuf)" $shape 100 5000 all,on-demand
+		transfers user
+		adapter_stop user
+	done
+	named user test none 100 5000 all,on-demand
+	adapter_do user "write 17" "look 17" "read 17" move "write 18" "look 18"
+	adapter_stop user
+	# Host memory is the driver's.
+	adapter_start user -x "$(gid_index)" "$DEV" host 100 5000 all,on-demand
+	transfers user
+	balanced
+	stop_user
+}
+
 # A name that is left when the addresses are used for other memory comes first, unless that looks
 # ordinary: nothing else says which memory the process means.
 test_addresses_of_an_old_name() {
