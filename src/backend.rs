@@ -55,8 +55,7 @@ use crate::{
             Request,
             UserMr, //
         }, //
-    },
-    pr_warn_limited, //
+    }, //
 };
 use core::ops::{
     Deref,
@@ -99,18 +98,9 @@ impl<E: Into<RegError>> From<E> for Failed {
     }
 }
 
-impl RegError {
-    /// Returns the error of a request whose access flags are not supported for peer memory on
-    /// `dev`, and logs the flags.
-    fn access(dev: &Device, req: &Request<'_>) -> Self {
-        pr_warn_limited!(
-            "{}: access flags {:#x} are not supported for peer memory; register without them\n",
-            dev.name(),
-            req.access.0
-        );
-        Self::Error(eopnotsupp())
-    }
-}
+/// Why a request is rejected whose access flags are not supported for peer memory.
+const ACCESS: &str = "an access flag (MW_BIND, a FLUSH flag) or a DMA handle is not supported for \
+    peer memory; register without it";
 
 impl From<Error> for RegError {
     fn from(e: Error) -> Self {

@@ -19,7 +19,8 @@ use super::{
     Distrust,
     Failed,
     Fence,
-    RegError, //
+    RegError,
+    ACCESS, //
 };
 use crate::{
     callbacks::ClientPages,
@@ -170,7 +171,7 @@ impl DmaBuf {
         fence: Fence,
     ) -> Result<(UserMr, Attachment), Failed> {
         let Some(access) = req.access.for_dma_buf() else {
-            return Err(RegError::access(&self.dev, req).into());
+            return Err(RegError::Rejected(ACCESS).into());
         };
         let dma = self.dev.dma_device().ok_or(ENODEV)?;
         let memory = pages.map(dma, max_segment(dma))?;

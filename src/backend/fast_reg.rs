@@ -15,7 +15,8 @@
 use super::{
     Attachment,
     DeviceAccess,
-    RegError, //
+    RegError,
+    ACCESS, //
 };
 use crate::{
     callbacks::ClientPages,
@@ -167,7 +168,7 @@ impl FastReg {
     ) -> Result<(UserMr, Attachment), RegError> {
         let access = req.access.for_fast_reg();
         let (Some(access), false) = (access, req.has_dmah()) else {
-            return Err(RegError::access(&self.dev, req));
+            return Err(RegError::Rejected(ACCESS));
         };
         let max = self.dev.max_segment();
         let table = if self.dev.is_virt_dma() {

@@ -5,6 +5,7 @@
 # application, memory windows, MRs of all addresses. None may survive the revocation of an MR below.
 
 . ./steps.sh
+. ./adapter.sh
 
 setup() {
 	load_stack
@@ -40,6 +41,12 @@ test_interleaved() { keys interleaved; eventually balanced; }
 test_windows_are_invalidated() { keys invalidated; eventually balanced; }
 test_children_go_first() { keys children; eventually balanced; }
 test_mr_of_all_addresses() { keys implicit; eventually balanced; }
+
+# The flag with which a driver may demand that an MR is meant for windows.
+test_flag_of_windows() {
+	expect "error EOPNOTSUPP" adapter_start one "$DEV" "$BAR_A" 0 4096 all,mw-bind
+	tail -n 1 /sys/kernel/debug/ib_peer_mem/rejections | grep MW_BIND
+}
 
 # A device goes while an application writes by all keys above its MR.
 test_revocation_reaches_every_key() {
