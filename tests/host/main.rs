@@ -17,9 +17,9 @@ pub mod ext {
         /// The segments of a table.
         pub mod sg {
             use crate::small_vec::SmallVec;
-            use core::{iter, ops::Range};
+            use core::{iter::Peekable, mem, ops::Range};
             use kernel::{page::PAGE_SIZE, prelude::*};
-            // extract: rust/ext/base/sg.rs Segment push part Split split tests
+            // extract: rust/ext/base/sg.rs Segment push Part part pieces whole Split split tests
             include!(concat!(env!("EXTRACTED"), "/rust_ext_base_sg.rs"));
         }
 

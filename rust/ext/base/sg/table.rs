@@ -381,3 +381,26 @@ impl<T: Segments> PageTable<T> {
         self.table.unmap();
     }
 }
+
+#[kunit_tests(ext_sg_table)]
+mod tests {
+    use super::{
+        super::part,
+        *, //
+    };
+    use kernel::page::PAGE_SIZE;
+
+    #[test]
+    fn a_part_has_any_number_of_segments() -> Result {
+        const N: u64 = 300_000;
+        const P: u64 = PAGE_SIZE as u64;
+        let apart = (0..N).map(|i| Segment {
+            addr: 2 * i * P,
+            len: P,
+        });
+        let (n, segments) = part(apart.clone(), P, (N - 1) * P, u32::MAX)?;
+        let table = Table::of_dma(n, segments)?;
+        assert!(table.segments().eq(apart.skip(1)));
+        Ok(())
+    }
+}
