@@ -384,10 +384,7 @@ impl<T: Segments> PageTable<T> {
 
 #[kunit_tests(ext_sg_table)]
 mod tests {
-    use super::{
-        super::part,
-        *, //
-    };
+    use super::*;
     use kernel::page::PAGE_SIZE;
 
     #[test]
