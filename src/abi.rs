@@ -157,14 +157,17 @@ pub(crate) unsafe extern "C" fn ib_unregister_peer_memory_client(handle: *mut ff
         pr_err!("unregister: the handle is not that of a registered client; fix the client\n");
         return;
     };
-    if registry::end(&client) {
-        pr_info!("client {} unregistered\n", client.name());
-    } else {
+    let Some(module) = registry::end(&client) else {
         pr_err!(
             "client {}: unregistered twice; fix the client\n",
             client.name()
         );
-    }
+        return;
+    };
+    pr_info!("client {} unregistered\n", client.name());
+    drop(client);
+    // The last step: the module may be unloaded once this function has returned.
+    drop(module);
 }
 
 /// Invalidates the region with the ticket `ticket`, for a client that does not know its handle yet:

@@ -10,6 +10,7 @@ use crate::{
     client::Client,
     ext::{
         base::{
+            module::ThisModuleRef,
             snapshot::{
                 Published,
                 Snapshot, //
@@ -54,10 +55,12 @@ fn dispatch_of(clients: &[Arc<Client>]) -> Dispatch {
 /// The registry of the loaded module.
 static REGISTRY: Snapshot<Registry> = Snapshot::new();
 
-/// A client and the directory of the client in sysfs.
+/// A client, the directory of the client in sysfs, and the reference to this module on behalf of the
+/// client, whose unregistration calls the module, whether or not the client's module depends on it.
 struct Entry {
     client: Arc<Client>,
     _dir: Directory<ClientDir>,
+    module: ThisModuleRef,
 }
 
 /// The state behind registration and unregistration.
@@ -70,7 +73,7 @@ pub(crate) struct Registry {
     dir: Directory<()>,
 }
 
-/// The open registry. Dropping the registry closes it. No client is registered then: each client
+/// The open registry. Dropping the registry closes it. No client is registered then: each entry
 /// holds a reference to this module.
 pub(crate) type Open = Published<Registry>;
 
@@ -112,32 +115,31 @@ pub(crate) fn find(handle: usize) -> Option<Arc<Client>> {
         .cloned()
 }
 
-/// Adds a client at the end of the list. Fails with `EEXIST` if the name is taken. Context: may
-/// sleep.
+/// Adds a client at the end of the list. Fails with `EEXIST` if the name is taken, and with `ENODEV`
+/// if the module is being unloaded. Context: may sleep.
 pub(crate) fn add(client: Arc<Client>, version: CString) -> Result {
     REGISTRY.load().ok_or(ENODEV)?.add(client, version)
 }
 
-/// Ends a client: revokes all regions, and waits until the last `release` has returned. Returns
-/// `false` if another call has ended the client. Context: may sleep.
-pub(crate) fn end(client: &Arc<Client>) -> bool {
+/// Ends a client: revokes all regions, and waits until the last `release` has returned. Returns the
+/// client's reference to this module, or `None` if another call has ended the client. Context: may
+/// sleep.
+pub(crate) fn end(client: &Arc<Client>) -> Option<ThisModuleRef> {
     if !client.close() {
-        return false;
+        return None;
     }
     region::prepare_all(client);
     while let Some(region) = client.any_region() {
         region.revoke();
     }
     client.wait_unused();
-    if let Some(registry) = REGISTRY.load() {
-        registry.remove(client);
-    }
-    true
+    REGISTRY.load()?.remove(client)
 }
 
 impl Registry {
     /// See [`add`].
     fn add(&self, client: Arc<Client>, version: CString) -> Result {
+        let module = ThisModuleRef::get().ok_or(ENODEV)?;
         let mut entries = self.entries.lock();
         if entries.iter().any(|e| e.client.c_name() == client.c_name()) {
             return Err(EEXIST);
@@ -153,13 +155,18 @@ impl Registry {
             drain: client.drain().clone(),
         };
         let dir = Directory::inside(&self.dir, client.c_name(), contents)?;
-        entries.push(Entry { client, _dir: dir }, GFP_KERNEL)?;
+        let entry = Entry {
+            client,
+            _dir: dir,
+            module,
+        };
+        entries.push(entry, GFP_KERNEL)?;
         publish(Some(list));
         Ok(())
     }
 
-    /// Removes a client that has been ended.
-    fn remove(&self, client: &Arc<Client>) {
+    /// Removes a client that has been ended. Returns the client's reference to this module.
+    fn remove(&self, client: &Arc<Client>) -> Option<ThisModuleRef> {
         let mut entries = self.entries.lock();
         let removed = match entries.iter().position(|e| Arc::ptr_eq(&e.client, client)) {
             Some(i) => entries.remove(i).ok(),
@@ -172,7 +179,7 @@ impl Registry {
             publish(Some(list));
         }
         drop(entries);
-        drop(removed);
+        removed.map(|entry| entry.module)
     }
 
     /// Creates a list for readers.

@@ -132,6 +132,9 @@ typedef int (*invalidate_peer_memory)(void *reg_handle, u64 core_context);
  *	function, and the client *requires* invalidation: it only serves devices
  *	whose MRs can be revoked
  *
+ * The client holds a reference to ib_peer_mem until it is unregistered, however it has
+ * found this function.
+ *
  * Context: may sleep.
  * Return: a handle, or NULL; the kernel log then has one line with the cause.
  */

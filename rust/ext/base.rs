@@ -12,6 +12,7 @@ pub mod lockdown;
 pub mod log;
 #[cfg(ext_p2pdma)]
 pub mod mm;
+pub mod module;
 pub mod params;
 pub mod pci;
 pub mod pci_watch;

@@ -7,8 +7,9 @@
 //! from the end of the pool to the release. A module that is being removed gives no reference:
 //! module removal waits for the release in [`wait_released`]. Used by [`pool`](super::pool).
 
+use crate::shared::ext::base::module::ThisModuleRef;
+use core::mem;
 use kernel::{
-    bindings,
     new_spinlock,
     prelude::*,
     sync::{
@@ -49,26 +50,12 @@ pub(in super::super) fn wait_released() {
     }
 }
 
-/// Takes a reference to the module. Returns `false` if the module is being unloaded.
-fn pin() -> bool {
-    // SAFETY: `__this_module` is the module that contains this code.
-    unsafe { bindings::try_module_get(&raw mut bindings::__this_module) }
-}
-
-/// Drops a reference to the module. The caller returns to the dma-buf code without sleeping. So the
-/// Tasks RCU grace period of module removal waits for the caller.
-fn unpin() {
-    // SAFETY: The reference was taken in `pin`.
-    unsafe { bindings::module_put(&raw mut bindings::__this_module) };
-}
-
 /// What delays module removal from the end of the pool to the release of the dma-buf.
-#[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Left {
     /// The pool still has the dma-buf.
     No,
     /// A reference to the module.
-    Pinned,
+    Pinned(ThisModuleRef),
     /// [`wait_released`]: the module is being removed.
     Awaited,
 }
@@ -79,7 +66,7 @@ impl Left {
     pub(super) fn end(self) {
         match self {
             Self::No => {}
-            Self::Pinned => unpin(),
+            Self::Pinned(module) => drop(module),
             // Pairs with the load in `wait_released`.
             Self::Awaited => {
                 AWAITED.fetch_add(-1, Release);
@@ -90,8 +77,10 @@ impl Left {
 
 /// Counts the importers of a shared dma-buf.
 struct Importers {
-    /// Number of attached importers. While the number is not 0, the module is pinned.
+    /// Number of attached importers.
     attached: u32,
+    /// The reference while an importer is attached, unless `left` has the reference.
+    pinned: Option<ThisModuleRef>,
     /// Whether the dma-buf has outlived the pool, because other code has a reference.
     left: Left,
 }
@@ -108,7 +97,7 @@ impl ModuleRef {
     pub(super) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
             importers <- new_spinlock!(
-                Importers { attached: 0, left: Left::No },
+                Importers { attached: 0, pinned: None, left: Left::No },
                 "dma_buf::ModuleRef::importers"
             ),
         })
@@ -117,37 +106,40 @@ impl ModuleRef {
     /// Counts an importer. Returns `ENODEV` if the module is being unloaded.
     pub(super) fn get(&self) -> Result {
         let mut importers = self.importers.lock();
-        if importers.attached == 0 && !pin() {
-            return Err(ENODEV);
+        if importers.attached == 0 {
+            importers.pinned = Some(ThisModuleRef::get().ok_or(ENODEV)?);
         }
         importers.attached += 1;
         Ok(())
     }
 
-    /// Reverts [`Self::get`].
+    /// Reverts [`Self::get`]. The caller returns to the dma-buf code without sleeping.
     pub(super) fn put(&self) {
         let mut importers = self.importers.lock();
         importers.attached -= 1;
-        let last = importers.attached == 0 && importers.left != Left::Pinned;
+        let last = if importers.attached == 0 {
+            importers.pinned.take()
+        } else {
+            None
+        };
         drop(importers);
-        if last {
-            unpin();
-        }
+        drop(last);
     }
 
     /// Delays module removal until [`Left::end`], as the pool ends.
     pub(super) fn stay(&self) {
         let mut importers = self.importers.lock();
-        importers.left = if importers.attached > 0 || pin() {
-            Left::Pinned
-        } else {
-            AWAITED.fetch_add(1, Relaxed);
-            Left::Awaited
+        importers.left = match importers.pinned.take().or_else(ThisModuleRef::get) {
+            Some(pinned) => Left::Pinned(pinned),
+            None => {
+                AWAITED.fetch_add(1, Relaxed);
+                Left::Awaited
+            }
         };
     }
 
     /// Returns the value whose [`Left::end`] the release of the dma-buf must call.
     pub(super) fn left(&self) -> Left {
-        self.importers.lock().left
+        mem::replace(&mut self.importers.lock().left, Left::No)
     }
 }

@@ -155,6 +155,21 @@ test_sysfs_files() {
 	done
 }
 
+# Clients hold the core without a symbol of it: their module has given the symbols back.
+test_core_is_held_without_a_symbol() {
+	local module=$MODS/external/tests/symbols/symbol_get_test.ko
+	unload_modules
+	refuses 'Unknown symbol' insmod "$module"
+	load_core
+	insmod "$module"
+	client_is "HOST RoCE
+HOST RoCE Notify"
+	refuses 'is in use' rmmod ib_peer_mem
+	rmmod symbol_get_test
+	client_is ""
+	rmmod ib_peer_mem
+}
+
 test_unload() {
 	unload_modules
 	[ ! -e "$PEERS" ]

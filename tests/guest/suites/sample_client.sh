@@ -11,7 +11,7 @@ MODULE=$EXTERNAL/samples/peer_client/$CLIENT.ko
 READ_ONLY=EFAULT
 . ./sample.sh
 
-TESTS="test_symvers test_kallsyms test_symbol_get test_load test_write_and_read_back
+TESTS="test_symvers test_kallsyms test_load test_write_and_read_back
 	test_atomics test_memory_that_it_rejects test_invalidate_without_regions
 	test_invalidated_while_held test_invalidated_under_a_writer
 	test_invalidated_while_registering test_again test_mapping_holds_the_module test_unload
@@ -30,17 +30,6 @@ test_kallsyms() {
 	for f in ib_register_peer_memory_client ib_unregister_peer_memory_client; do
 		grep -E "^[0-9a-f]+ [tT] $f	\[ib_peer_mem\]$" /proc/kallsyms
 	done
-}
-
-test_symbol_get() {
-	insmod "$EXTERNAL/tests/symbols/symbol_get_test.ko"
-	log_since test | grep 'symbol_get_test: found both'
-	# symbol_get() pins the module.
-	refuses 'is in use' rmmod ib_peer_mem
-	rmmod symbol_get_test
-	rmmod ib_peer_mem
-	refuses 'Unknown symbol' insmod "$EXTERNAL/tests/symbols/symbol_get_test.ko"
-	load_core
 }
 
 test_unload() {
