@@ -71,17 +71,24 @@ pub(crate) fn by_device(dev: &Device) -> Result<Arc<Adapter>> {
     found.cloned().ok_or(ENODEV)
 }
 
-/// Looks up the adapter of DMA device `dev`. Outer `None`: not an adapter; inner `None`: its backend
-/// cannot fail silently. Context: may sleep.
+/// Looks up the adapters of DMA device `dev`; see [`TrustOf`](crate::backend::TrustOf). A function may
+/// have several RDMA devices, and which of them imports is not known: an error of one counts for all.
+/// Context: may sleep.
 pub(crate) fn trust_of(dev: &device::Device) -> Option<Option<Arc<Trust>>> {
-    let performs = |adapter: &&Arc<Adapter>| {
-        let dma = adapter.device().dma_device();
-        dma.is_some_and(|dma| ptr::eq(dma, dev))
-    };
     let list = LIST.load()?;
     let list = list.lock();
-    let found = list.iter().find(performs)?;
-    Some(found.backend().trust())
+    let mut found = None;
+    for adapter in list.iter() {
+        let dma = adapter.device().dma_device();
+        if dma.is_some_and(|dma| ptr::eq(dma, dev)) {
+            let trust = adapter.backend().trust();
+            let is_fatal = trust.as_ref().is_some_and(|trust| trust.is_fatal());
+            if found.is_none() || is_fatal {
+                found = Some(trust);
+            }
+        }
+    }
+    found
 }
 
 /// Calls `f` for each device until it fails. Context: may sleep.

@@ -32,7 +32,8 @@ use self::{
 pub(crate) use self::{
     exported::{
         Exported,
-        Importer, //
+        Importer,
+        TrustOf, //
     },
     trust::Trust, //
 };

@@ -32,7 +32,7 @@ void ext_dma_buf_invalidate_mapped(struct dma_buf *buf);
 struct ext_task_entry {
 	unsigned long task;
 	/* What the task alone uses. */
-	void *values[2];
+	void *value;
 } __aligned(64);
 
 /* Tasks, each in a slot. */
@@ -54,20 +54,26 @@ const struct ext_task_entry *ext_task_table_find(const struct ext_task_table *ta
 /* Returns the number of the first slot that @task tries. */
 unsigned int ext_task_first_slot(unsigned long task);
 
-/* A task without a slot in a table. Only the task itself adds and removes the object. */
+/*
+ * A task with a value for an owner, such as a table that has no slot for the task. Only the task itself adds
+ * and removes the object.
+ */
 struct ext_unplaced_task {
 	struct hlist_bl_node node;
-	const struct ext_task_table *tasks;
+	const void *owner;
 	unsigned long task;
 	void *value;
 };
 
 /* @entry must stay in place until ext_unplaced_task_remove(). */
-void ext_unplaced_task_add(struct ext_unplaced_task *entry, const struct ext_task_table *tasks,
-			   unsigned long task, void *value);
+void ext_unplaced_task_add(struct ext_unplaced_task *entry, const void *owner, unsigned long task,
+			   void *value);
 void ext_unplaced_task_remove(struct ext_unplaced_task *entry);
-/* Returns the value of @task for @tasks, or NULL if there is none. @task must be the caller. */
-void *ext_unplaced_task_value(const struct ext_task_table *tasks, unsigned long task);
+/*
+ * Returns the value of @task for @owner that was added last, or NULL if there is none. @task must be the
+ * caller.
+ */
+void *ext_unplaced_task_value(const void *owner, unsigned long task);
 
 /* redirect.c */
 
@@ -105,19 +111,31 @@ void ext_gen_pool_destroy(struct gen_pool *pool);
 
 /*
  * Creates a probe of the errors that the function @symbol returns, for callers of @symbol that
- * ignore errors. @symbol may be "module:name". The probe costs nothing unless armed. Returns an
+ * ignore errors. @symbol may be "module:name". The probe costs nothing unless watched. Returns an
  * ERR_PTR() if @symbol cannot be probed.
  */
 struct ext_return_probe *ext_return_probe_new(const char *symbol);
 void ext_return_probe_free(struct ext_return_probe *probe);
-/* Arms the probe until one second after ext_return_probe_put(). */
-int ext_return_probe_arm(struct ext_return_probe *probe);
-void ext_return_probe_put(struct ext_return_probe *probe);
+
+/* A task that watches a probe. */
+struct ext_watch {
+	struct ext_unplaced_task task;
+	struct ext_return_probe *probe;
+	/* Those of the probe at the beginning. */
+	int missed;
+	/* The last negative result. */
+	int error;
+	bool seen;
+};
+
 /*
- * Calls function(arg); the probe must be armed. Returns the last negative result of the probed
- * function during this call, 0 if no result was negative, or -EAGAIN if a result was missed.
+ * Begins to watch the calls of the current task. @watch must stay in place until ext_watch_end(), by the
+ * same task. Waits while many other tasks watch. Fails if the function cannot be probed now.
  */
-int ext_return_probe_watch(struct ext_return_probe *probe, void (*function)(void *arg), void *arg);
+int ext_watch_begin(struct ext_watch *watch, struct ext_return_probe *probe);
+void ext_watch_end(struct ext_watch *watch);
+/* Returns the last error of the function, 0 without an error, or -EAGAIN if a call was missed. */
+int ext_watch_error(const struct ext_watch *watch);
 
 /* pfnmap.c */
 unsigned long ext_pfnmap_run(struct vm_area_struct *vma, unsigned long addr,

@@ -1,18 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0
 /* A probe of the errors that a kernel function returns. */
+#include <linux/cpumask.h>
 #include <linux/err.h>
 #include <linux/kprobes.h>
 #include <linux/mutex.h>
 #include <linux/sched.h>
+#include <linux/semaphore.h>
 #include <linux/slab.h>
-#include <linux/string.h>
-#include <linux/wait.h>
 #include <linux/workqueue.h>
 
 #include "logic.h"
 
+/*
+ * Number of tasks that may watch a probe at once; the others wait for their turn. So an instance is
+ * left for each watched call, however many tasks watch. The driver, mlx5, has as many requests in
+ * flight: a task that waits here would wait there, with the reservation lock held.
+ */
+#define EXT_WATCHES 128
+
 struct ext_return_probe {
 	struct kretprobe probe;
+	struct semaphore turns;
 	/* Guards @users and @armed. */
 	struct mutex arming;
 	unsigned int users;
@@ -20,51 +28,36 @@ struct ext_return_probe {
 	struct delayed_work disarm;
 };
 
-/* Maximum number of returns awaited at once. A missed call counts as failed. */
-#define EXT_RETURNS 128
-
-/*
- * The tasks in ext_return_probe_watch(). A probe is hit in a context like an NMI, where no lock can
- * be taken. The values of a task are the returned error and the probe.
- */
-static struct ext_task_table ext_watching;
-/* Woken when a task leaves the table, for those that have found no place in it. */
-static DECLARE_WAIT_QUEUE_HEAD(ext_watch_ended);
-
-static unsigned long ext_current(void)
-{
-	return (unsigned long)current;
-}
-
-/*
- * Returns the entry of the current task if the task watches @probe. Only that task uses the
- * entry.
- */
-static struct ext_task_entry *ext_watch_of_current(const struct ext_return_probe *probe)
-{
-	const struct ext_task_entry *entry = ext_task_table_find(&ext_watching, ext_current());
-
-	return entry && entry->values[1] == probe ? (struct ext_task_entry *)entry : NULL;
-}
-
 static struct ext_return_probe *ext_return_probe_of(struct kretprobe_instance *call)
 {
 	return container_of(get_kretprobe(call), struct ext_return_probe, probe);
 }
 
+/*
+ * Returns the current task's watch of the probe, the inner one of two. Callers of the function are
+ * tasks without the lock of the set.
+ */
+static struct ext_watch *ext_watch_of_current(struct kretprobe_instance *call)
+{
+	return ext_unplaced_task_value(ext_return_probe_of(call), (unsigned long)current);
+}
+
 /* Returns 0 if the return of this call shall be reported. */
 static int ext_return_probe_entry(struct kretprobe_instance *call, struct pt_regs *regs)
 {
-	return !ext_watch_of_current(ext_return_probe_of(call));
+	return !ext_watch_of_current(call);
 }
 
 static int ext_return_probe_return(struct kretprobe_instance *call, struct pt_regs *regs)
 {
-	struct ext_task_entry *entry = ext_watch_of_current(ext_return_probe_of(call));
+	struct ext_watch *watch = ext_watch_of_current(call);
 	int result = (int)regs_return_value(regs);
 
-	if (entry && result < 0)
-		entry->values[0] = ERR_PTR(result);
+	if (watch) {
+		watch->seen = true;
+		if (result < 0)
+			watch->error = result;
+	}
 	return 0;
 }
 
@@ -86,13 +79,15 @@ struct ext_return_probe *ext_return_probe_new(const char *symbol)
 
 	if (!this)
 		return ERR_PTR(-ENOMEM);
+	sema_init(&this->turns, EXT_WATCHES);
 	mutex_init(&this->arming);
 	INIT_DELAYED_WORK(&this->disarm, ext_return_probe_disarm);
 	this->probe.kp.symbol_name = symbol;
 	this->probe.kp.flags = KPROBE_FLAG_DISABLED;
 	this->probe.entry_handler = ext_return_probe_entry;
 	this->probe.handler = ext_return_probe_return;
-	this->probe.maxactive = EXT_RETURNS;
+	/* A call that is not watched has an instance while its CPU is in the entry handler. */
+	this->probe.maxactive = EXT_WATCHES + num_possible_cpus();
 	err = register_kretprobe(&this->probe);
 	if (err) {
 		kfree(this);
@@ -108,12 +103,13 @@ void ext_return_probe_free(struct ext_return_probe *this)
 	kfree(this);
 }
 
-int ext_return_probe_arm(struct ext_return_probe *this)
+static int ext_return_probe_arm(struct ext_return_probe *this)
 {
 	int err = 0;
 
 	mutex_lock(&this->arming);
-	if (!this->armed) {
+	/* Once its module is gone, the function is not called any more. */
+	if (!this->armed && !kprobe_gone(&this->probe.kp)) {
 		err = enable_kretprobe(&this->probe);
 		this->armed = !err;
 	}
@@ -122,41 +118,41 @@ int ext_return_probe_arm(struct ext_return_probe *this)
 	return err;
 }
 
-void ext_return_probe_put(struct ext_return_probe *this)
+int ext_watch_begin(struct ext_watch *watch, struct ext_return_probe *probe)
 {
-	mutex_lock(&this->arming);
-	this->users--;
-	mutex_unlock(&this->arming);
-	/* Arming patches the kernel's text, so many watches within a second share one arming. */
-	schedule_delayed_work(&this->disarm, HZ);
+	int err;
+
+	down(&probe->turns);
+	err = ext_return_probe_arm(probe);
+	if (err) {
+		up(&probe->turns);
+		return err;
+	}
+	watch->probe = probe;
+	watch->missed = READ_ONCE(probe->probe.nmissed);
+	watch->error = 0;
+	watch->seen = false;
+	ext_unplaced_task_add(&watch->task, probe, (unsigned long)current, watch);
+	return 0;
 }
 
-int ext_return_probe_watch(struct ext_return_probe *this, void (*function)(void *arg), void *arg)
+int ext_watch_error(const struct ext_watch *watch)
 {
-	struct ext_task_entry *entry = (struct ext_task_entry *)ext_task_table_find(&ext_watching, ext_current());
-	unsigned int missed = READ_ONCE(this->probe.nmissed);
-	bool nested = entry;
-	void *outer[2];
-	int error;
-
-	if (!entry)
-		wait_event(ext_watch_ended,
-			   (entry = ext_task_table_enter(&ext_watching, ext_current())));
-	/* Of two nested watches the inner watch sees the errors. */
-	memcpy(outer, entry->values, sizeof(outer));
-	entry->values[0] = NULL;
-	entry->values[1] = this;
-	function(arg);
-	error = PTR_ERR_OR_ZERO(entry->values[0]);
-	if (nested) {
-		memcpy(entry->values, outer, sizeof(outer));
-	} else {
-		ext_task_table_leave(entry);
-		/* The order is that of wait_event(). */
-		if (wq_has_sleeper(&ext_watch_ended))
-			wake_up_all(&ext_watch_ended);
-	}
-	if (!error && missed != READ_ONCE(this->probe.nmissed))
+	/* Not expected: kprobes can miss a call while another probe is handled. */
+	if (!watch->seen && watch->missed != READ_ONCE(watch->probe->probe.nmissed))
 		return -EAGAIN;
-	return error;
+	return watch->error;
+}
+
+void ext_watch_end(struct ext_watch *watch)
+{
+	struct ext_return_probe *probe = watch->probe;
+
+	ext_unplaced_task_remove(&watch->task);
+	mutex_lock(&probe->arming);
+	probe->users--;
+	mutex_unlock(&probe->arming);
+	up(&probe->turns);
+	/* Arming patches the kernel's text, so many watches within a second share one arming. */
+	schedule_delayed_work(&probe->disarm, HZ);
 }

@@ -40,15 +40,15 @@ const struct ext_task_entry *ext_task_table_find(const struct ext_task_table *ta
 	return ext_task_entry_of(tasks, task);
 }
 
-/* Unplaced tasks of all tables, by the first slot that a task tries. */
+/* Unplaced tasks of all owners, by the first slot that a task tries. */
 static struct hlist_bl_head unplaced[EXT_TASK_SLOTS];
 
-void ext_unplaced_task_add(struct ext_unplaced_task *entry, const struct ext_task_table *tasks,
-			   unsigned long task, void *value)
+void ext_unplaced_task_add(struct ext_unplaced_task *entry, const void *owner, unsigned long task,
+			   void *value)
 {
 	struct hlist_bl_head *head = &unplaced[ext_task_first_slot_of(task)];
 
-	entry->tasks = tasks;
+	entry->owner = owner;
 	entry->task = task;
 	entry->value = value;
 	hlist_bl_lock(head);
@@ -65,7 +65,7 @@ void ext_unplaced_task_remove(struct ext_unplaced_task *entry)
 	hlist_bl_unlock(head);
 }
 
-void *ext_unplaced_task_value(const struct ext_task_table *tasks, unsigned long task)
+void *ext_unplaced_task_value(const void *owner, unsigned long task)
 {
 	struct hlist_bl_head *head = &unplaced[ext_task_first_slot_of(task)];
 	struct ext_unplaced_task *entry;
@@ -77,7 +77,7 @@ void *ext_unplaced_task_value(const struct ext_task_table *tasks, unsigned long 
 		return NULL;
 	hlist_bl_lock(head);
 	hlist_bl_for_each_entry(entry, node, head, node) {
-		if (entry->tasks == tasks && entry->task == task) {
+		if (entry->owner == owner && entry->task == task) {
 			value = entry->value;
 			break;
 		}

@@ -269,9 +269,9 @@ impl DeviceAccess for DmaBufMr {
     }
 
     fn stop(&mut self) -> Result {
-        let import = &self.import;
-        self.revocation
-            .watch(&self.trust, |call| import.begin_revoke(call));
+        let watch = self.trust.watch()?;
+        self.import.begin_revoke();
+        self.revocation.record(watch);
         Ok(())
     }
 

@@ -4,7 +4,7 @@
 //!
 //! [`Exported`] is the access of importers, an [`Attachment`](super::Attachment) of the region.
 //! [`Importer`] is what is known of the device: the region sets the device at the first import. The
-//! lock, `Importer::trust`, is a leaf.
+//! lock, `Importer::known`, is a leaf.
 
 use super::{
     trust::{
@@ -19,40 +19,62 @@ use crate::ext::dma_buf::{
     Revoker, //
 };
 use kernel::{
+    device,
     new_spinlock,
     prelude::*,
     sync::{
+        aref::ARef,
         Arc,
         SpinLock, //
     }, //
 };
+
+/// Returns what is known of the invalidations of a DMA device. Outer `None`: the device belongs to no
+/// adapter; inner `None`: the driver does not fail silently. May sleep.
+pub(crate) type TrustOf = fn(&device::Device) -> Option<Option<Arc<Trust>>>;
+
+/// An importing device, and what was known when last asked.
+type Known = (ARef<device::Device>, TrustOf, Arc<Trust>);
 
 /// What is known of the importing device.
 #[pin_data]
 pub(crate) struct Importer {
     /// `None` before the first import, and for a device that belongs to no adapter.
     #[pin]
-    trust: SpinLock<Option<Arc<Trust>>>,
+    known: SpinLock<Option<Known>>,
 }
 
 impl Importer {
     /// Creates the importer of an export that was not imported yet. Context: may sleep.
     pub(crate) fn new() -> Result<Arc<Self>> {
-        let importer = pin_init!(Self { trust <- new_spinlock!(None, "Importer::trust") });
+        let importer = pin_init!(Self { known <- new_spinlock!(None, "Importer::known") });
         Arc::pin_init(importer, GFP_KERNEL_ACCOUNT)
     }
 
-    /// Sets what is known of the importing device. Context: any.
-    pub(crate) fn set(&self, trust: Option<Arc<Trust>>) {
-        let mut current = self.trust.lock();
-        let old = core::mem::replace(&mut *current, trust);
+    /// Sets the importing device. Returns what is known of it. Context: may sleep.
+    pub(crate) fn set(&self, dev: &device::Device, trust_of: TrustOf) -> Option<Arc<Trust>> {
+        let trust = trust_of(dev).flatten();
+        self.replace(trust.clone().map(|trust| (dev.into(), trust_of, trust)));
+        trust
+    }
+
+    fn replace(&self, known: Option<Known>) {
+        let mut current = self.known.lock();
+        let old = core::mem::replace(&mut *current, known);
         drop(current);
         drop(old);
     }
 
-    /// Returns what is known of the importing device. Context: any.
+    /// Returns what is known of the importing device now: it may have had an error since the import,
+    /// or be another RDMA device of the same function. Context: may sleep.
     fn trust(&self) -> Option<Arc<Trust>> {
-        self.trust.lock().clone()
+        let (dev, trust_of, last) = self.known.lock().clone()?;
+        let Some(trust) = trust_of(&dev).flatten() else {
+            // Removed.
+            return Some(last);
+        };
+        self.replace(Some((dev, trust_of, trust.clone())));
+        Some(trust)
     }
 }
 
@@ -73,7 +95,7 @@ impl Exported {
         }
     }
 
-    /// Returns an error if the device is not trusted to have invalidated. Context: any.
+    /// Returns an error if the device is not trusted to have invalidated. Context: may sleep.
     fn check(&self) -> Result {
         match self.importer.trust() {
             Some(trust) => self.revocation.check(&trust),
@@ -92,12 +114,11 @@ impl DeviceAccess for Exported {
     }
 
     fn stop(&mut self) -> Result {
-        let revoker = &self.revoker;
-        match self.importer.trust() {
-            Some(trust) => self
-                .revocation
-                .watch(&trust, |call| revoker.begin_revoke(call)),
-            None => revoker.begin_revoke(|invalidate| invalidate()),
+        let trust = self.importer.trust();
+        let watch = trust.as_deref().map(Trust::watch).transpose()?;
+        self.revoker.begin_revoke();
+        if let Some(watch) = watch {
+            self.revocation.record(watch);
         }
         Ok(())
     }

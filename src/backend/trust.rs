@@ -17,7 +17,7 @@ use crate::ext::{
         Name, //
     },
     task::return_probe::{
-        Armed,
+        self,
         ReturnProbe, //
     }, //
 };
@@ -93,7 +93,7 @@ impl Trust {
     }
 
     /// Returns whether the device has a fatal error, and may still access memory.
-    pub(super) fn is_fatal(&self) -> bool {
+    pub(crate) fn is_fatal(&self) -> bool {
         self.fatal.load(Acquire) && !self.is_off()
     }
 
@@ -102,14 +102,23 @@ impl Trust {
         dma_is_off(&self.dma)
     }
 
-    /// Makes the driver's errors visible to [`Armed::watch`]. Returns `None` without a probe.
-    /// Context: may sleep.
-    fn arm(&self) -> Option<Armed<'_>> {
-        let armed = self.probe.as_ref()?.arm();
-        armed
-            .inspect_err(|e| pr_err!("the probe on the driver cannot be armed: {:?}\n", e))
-            .ok()
+    /// Watches the driver's invalidations in the current task, until [`Revocation::record`]. Fails if
+    /// the kernel cannot watch now; the importer must not be asked to invalidate then. Context: may
+    /// sleep.
+    pub(super) fn watch(&self) -> Result<Watch<'_>> {
+        let errors = self.probe.as_ref().map(ReturnProbe::watch).transpose()?;
+        Ok(Watch {
+            trust: self,
+            errors,
+        })
     }
+}
+
+/// A task that makes the driver invalidate.
+pub(super) struct Watch<'a> {
+    trust: &'a Trust,
+    /// `None`: the driver does not ignore its errors, or the kernel cannot probe the function.
+    errors: Option<return_probe::Watch<'a>>,
 }
 
 /// The revocation of one import.
@@ -139,19 +148,16 @@ impl Revocation {
         }
     }
 
-    /// Calls `revoke`, and records an error of the driver's invalidation. `revoke` gets a function,
-    /// and calls the function with a closure that has the importer invalidate, unless the importer
-    /// has done so. Context: may sleep.
-    pub(super) fn watch(&mut self, trust: &Trust, revoke: impl FnOnce(&mut dyn FnMut(&dyn Fn()))) {
-        let armed = trust.arm();
-        revoke(&mut |invalidate| match &armed {
-            Some(armed) => self.failed = armed.watch(invalidate).err(),
-            None => invalidate(),
-        });
+    /// Records an error of the driver's invalidation. Context: may sleep.
+    pub(super) fn record(&mut self, watch: Watch<'_>) {
+        let Some(Err(e)) = watch.errors.map(|errors| errors.error()) else {
+            return;
+        };
+        self.failed = Some(e);
         // mlx5 has given up the device, and reports the fatal error later, or never if the device
         // hangs.
-        if self.failed == Some(EIO) {
-            trust.set_fatal();
+        if e == EIO {
+            watch.trust.set_fatal();
         }
     }
 }

@@ -20,7 +20,7 @@ use crate::{
         Exported,
         Importer,
         RegError,
-        Trust, //
+        TrustOf, //
     },
     callbacks::{
         Acquired,
@@ -63,9 +63,8 @@ use kernel::{
 
 /// The devices that may import an exported region, unless the client maps for any device.
 pub(crate) enum Importers {
-    /// Devices for which the function returns `Some`: what is known of the device's invalidations.
-    /// The function may sleep.
-    Which(fn(&Device) -> Option<Option<Arc<Trust>>>),
+    /// Devices for which the function returns `Some`.
+    Which(TrustOf),
     /// One device.
     Only(ARef<Device>),
 }
@@ -143,11 +142,9 @@ impl ExportOps for ExportedMemory {
     fn map(&self, dev: &Device) -> Result<ForeignPart> {
         let region = &*self.region;
         if let Importers::Which(trust_of) = self.importers {
-            let trust = trust_of(dev).flatten();
-            if let Some(trust) = &trust {
+            if let Some(trust) = self.importer.set(dev, trust_of) {
                 region.set_importer(trust.name());
             }
-            self.importer.set(trust);
         }
         let mapped = region
             .life

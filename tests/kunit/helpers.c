@@ -21,6 +21,7 @@
 #include <linux/stacktrace.h>
 #include <linux/string.h>
 #include <linux/uaccess.h>
+#include <linux/wait.h>
 #include <rdma/ib_verbs.h>
 
 #include "../../include/uapi/ib_peer_mem.h"
@@ -263,6 +264,40 @@ void kt_report_fatal(void *dev)
 
 	ib_dispatch_event(&event);
 	flush_workqueue(ib_wq);
+}
+
+static atomic_t kt_updates = ATOMIC_INIT(0);
+static bool kt_holds;
+static DECLARE_WAIT_QUEUE_HEAD(kt_hold_ended);
+
+/*
+ * Stands for the function of mlx5, whose result the driver ignores when it invalidates. The core probes
+ * the function by name.
+ */
+noinline int mlx5r_umr_update_mr_pas(int result)
+{
+	atomic_inc(&kt_updates);
+	wait_event(kt_hold_ended, !READ_ONCE(kt_holds));
+	atomic_dec(&kt_updates);
+	return result;
+}
+
+int kt_update_mr(int result)
+{
+	return mlx5r_umr_update_mr_pas(result);
+}
+
+/* Holds the tasks that call the function above, or no longer. */
+void kt_hold(bool on)
+{
+	WRITE_ONCE(kt_holds, on);
+	wake_up_all(&kt_hold_ended);
+}
+
+/* Returns the number of tasks in the function. */
+unsigned int kt_held(void)
+{
+	return atomic_read(&kt_updates);
 }
 
 /* @args: a struct fmt::Arguments of Rust. */

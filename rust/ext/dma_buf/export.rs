@@ -53,7 +53,7 @@
 //! /// Revokes the page before its device is removed.
 //! fn remove(revoker: &Revoker) -> Result {
 //!     stack_pin_init!(let fences = FenceBudget::new());
-//!     revoker.begin_revoke(|invalidate| invalidate());
+//!     revoker.begin_revoke();
 //!     revoker.wait_revoked(&fences)
 //! }
 //! ```
@@ -110,7 +110,7 @@ pub trait ExportOps: Send + Sync {
 
     /// Maps the memory for `dev`.
     ///
-    /// Called again only after a failure.
+    /// Called again only after a failure, and then perhaps for another device.
     fn map(&self, dev: &Device) -> Result<ForeignPart>;
 
     /// Handles the end of the export: no device has access to the memory, or can get access. Called
@@ -361,12 +361,10 @@ impl Revoker {
 
     /// First step of revocation: no importer can attach or map the memory any more, and importers
     /// with a mapping are made to unmap. Does nothing if an importer is not revocable.
-    /// [`Self::wait_revoked`] is the second step. `call` is called at most once for an export. The
-    /// argument of `call` is the function that makes the importers unmap, and `call` must call that
-    /// function.
+    /// [`Self::wait_revoked`] is the second step.
     ///
     /// Context: may sleep. Takes the reservation lock, and calls the importers under it.
-    pub fn begin_revoke(&self, call: impl FnOnce(&dyn Fn())) {
+    pub fn begin_revoke(&self) {
         // Once `revoked` is set no importer can attach, so no non-revocable importer can appear.
         let can_revoke = |state: &mut State| {
             state.revoked |= state.non_revocable == 0;
@@ -377,7 +375,7 @@ impl Revoker {
             // reservation lock.
             let invalidate = || unsafe { helpers::ext_dma_buf_invalidate_mapped(buf) };
             // SAFETY: The dma-buf is valid during the call, and the importers map by it.
-            unsafe { self.0.tables.begin_revoke(buf, || call(&invalidate)) };
+            unsafe { self.0.tables.begin_revoke(buf, invalidate) };
         });
     }
 

@@ -364,11 +364,10 @@ impl Import {
 
     /// First step of revocation: the importer cannot map the memory any more, and is made to unmap
     /// the memory. Does nothing if the importer is not revocable. [`Self::wait_revoked`] is the
-    /// second step. `call` is called at most once for an import. The argument of `call` is the
-    /// function that makes the importer unmap, and `call` must call that function.
+    /// second step.
     ///
     /// Context: may sleep. Takes the reservation lock, and calls the importer under it.
-    pub fn begin_revoke(&self, call: impl FnOnce(&dyn Fn())) {
+    pub fn begin_revoke(&self) {
         if self.importer() == (Importer::Attached { revocable: false }) {
             return;
         }
@@ -379,7 +378,7 @@ impl Import {
         };
         let buf = self.shared.buf.as_raw();
         // SAFETY: The importer maps by this dma-buf, and `self` holds the dma-buf.
-        unsafe { self.mapping.tables.begin_revoke(buf, || call(&invalidate)) };
+        unsafe { self.mapping.tables.begin_revoke(buf, invalidate) };
     }
 
     /// Second step of revocation, after [`Self::begin_revoke`]: on return the importer has unmapped

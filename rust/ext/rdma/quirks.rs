@@ -57,7 +57,7 @@ impl Quirks {
     const MLX5: Self = Self {
         dma_buf_needs_odp: true,
         // The driver calls the function from another source file, so the compiler keeps the symbol.
-        ignored_invalidation: Some(c"mlx5_ib:mlx5r_umr_update_mr_pas"),
+        ignored_invalidation: Some(c"mlx5r_umr_update_mr_pas"),
         ..Self::NONE
     };
 

@@ -4,24 +4,25 @@
 //!
 //! C header: [`include/linux/kprobes.h`](srctree/include/linux/kprobes.h).
 //!
-//! A [`ReturnProbe`] is a kretprobe that is armed only while calls are watched, and for a second
-//! more. Otherwise the probe costs the callers of the function nothing. Used for drivers that
-//! ignore a failed invalidation.
+//! A [`ReturnProbe`] is a kretprobe that is armed only while tasks watch, and for a second more.
+//! Otherwise the probe costs the callers of the function nothing. Used for drivers that ignore a
+//! failed invalidation.
 
 use crate::shared::bindings::helpers;
 use core::{
-    ffi::c_void,
-    ptr::{
-        self,
-        NonNull, //
-    }, //
+    marker::PhantomData,
+    ptr::NonNull, //
 };
 use kernel::{
     error::{
         from_err_ptr,
         to_result, //
     },
-    prelude::*, //
+    prelude::*,
+    types::{
+        NotThreadSafe,
+        Opaque, //
+    }, //
 };
 
 /// A probe on the returns of a function.
@@ -51,69 +52,63 @@ impl ReturnProbe {
         NonNull::new(raw).map(Self).ok_or(ENOMEM)
     }
 
-    /// Arms the probe until the result is dropped.
+    /// Watches the calls of the function by the current task until the result is dropped.
+    ///
+    /// Any number of tasks may watch: a task waits while 128 others do. Fails if the probe cannot be
+    /// armed now, for example without memory.
     ///
     /// Context: may sleep.
-    pub fn arm(&self) -> Result<Armed<'_>> {
-        // SAFETY: By the type invariants the probe is valid.
-        to_result(unsafe { helpers::ext_return_probe_arm(self.0.as_ptr()) })?;
-        // INVARIANT: Just armed.
-        Ok(Armed(self))
+    pub fn watch(&self) -> Result<Watch<'_>> {
+        let watch = KBox::new(Opaque::zeroed(), GFP_KERNEL)?;
+        // SAFETY: The object stays in its box until drop, which happens in this task. By the type
+        // invariants the probe is valid.
+        to_result(unsafe { helpers::ext_watch_begin(watch.get(), self.0.as_ptr()) })?;
+        // INVARIANT: Just begun.
+        Ok(Watch(watch, PhantomData, NotThreadSafe))
     }
 }
 
 impl Drop for ReturnProbe {
     fn drop(&mut self) {
         // SAFETY: By the type invariants the probe is valid. No code uses the probe after the call,
-        // as an `Armed` borrows the probe.
+        // as a `Watch` borrows the probe.
         unsafe { helpers::ext_return_probe_free(self.0.as_ptr()) };
     }
 }
 
-/// An armed probe.
+/// The watch of the current task.
 ///
 /// # Invariants
 ///
-/// The probe was armed on behalf of this object.
-pub struct Armed<'a>(&'a ReturnProbe);
+/// The C object has begun, in the current task.
+pub struct Watch<'a>(
+    KBox<Opaque<helpers::ext_watch>>,
+    PhantomData<&'a ReturnProbe>,
+    NotThreadSafe,
+);
 
-impl Armed<'_> {
-    /// Calls `f`. Fails with the last error that the probed function has returned to the current
-    /// task during the call of `f`, and with `EAGAIN` if an error may have been missed.
-    ///
-    /// Context: that of `f`, and may sleep.
-    pub fn watch(&self, f: &dyn Fn()) -> Result {
-        let f: *const &dyn Fn() = &f;
-        // SAFETY: By the type invariants the probe is valid and armed. `call` gets a pointer to a
-        // `&dyn Fn()`, as `call` requires.
-        to_result(unsafe {
-            helpers::ext_return_probe_watch((self.0).0.as_ptr(), Some(call), f.cast_mut().cast())
-        })
+impl Watch<'_> {
+    /// Fails with the last error that the function has returned to the current task since the
+    /// beginning of the watch, and with `EAGAIN` if an error may have been missed. Of two watches of
+    /// a task the inner one sees the error.
+    pub fn error(&self) -> Result {
+        // SAFETY: By the type invariants the watch has begun, in this task.
+        to_result(unsafe { helpers::ext_watch_error(self.0.get()) })
     }
 }
 
-impl Drop for Armed<'_> {
+impl Drop for Watch<'_> {
     fn drop(&mut self) {
-        // SAFETY: By the type invariants the probe is valid, and armed on behalf of this object.
-        unsafe { helpers::ext_return_probe_put((self.0).0.as_ptr()) };
+        // SAFETY: By the type invariants the watch has begun, in this task.
+        unsafe { helpers::ext_watch_end(self.0.get()) };
     }
-}
-
-/// Calls a function.
-///
-/// # Safety
-///
-/// `f` must point to a `&dyn Fn()` that is valid during the call.
-unsafe extern "C" fn call(f: *mut c_void) {
-    // SAFETY: By the safety requirements `f` points to a valid `&dyn Fn()`.
-    let f = unsafe { &*f.cast_const().cast::<&dyn Fn()>() };
-    f();
 }
 
 #[cfg(ext_tests)]
 #[kunit_tests(ext_return_probe)]
 mod tests {
     use super::*;
+    use core::ptr;
     use kernel::bindings;
 
     /// Fails with `EINVAL`.
@@ -130,31 +125,31 @@ mod tests {
         let _ = unsafe { bindings::kstrtobool(c"1".as_char_ptr(), &mut result) };
     }
 
+    /// Returns the result of a watch of `f`.
+    fn watched(probe: &ReturnProbe, f: impl FnOnce()) -> Result {
+        let watch = probe.watch()?;
+        f();
+        watch.error()
+    }
+
     #[test]
-    fn only_an_error_in_the_call_is_seen() -> Result {
+    fn only_an_error_in_the_watch_is_seen() -> Result {
         let probe = ReturnProbe::new(c"kstrtobool")?;
-        let armed = probe.arm()?;
         fail();
-        let succeeded = armed.watch(&succeed);
-        let failed = armed.watch(&|| {
+        let succeeded = watched(&probe, succeed);
+        let failed = watched(&probe, || {
             fail();
             succeed();
         });
-        // Of two nested watches the inner watch sees the error.
-        let nested = armed.watch(&|| {
-            let _ = armed.watch(&fail);
-        });
+        let mut inner = Ok(());
+        let outer = watched(&probe, || inner = watched(&probe, fail));
         fail();
-        let after = armed.watch(&|| ());
-        drop(armed);
-        // The probe is armed again.
-        let again = probe.arm()?.watch(&fail);
+        let after = watched(&probe, || ());
         drop(probe);
         assert_eq!(succeeded, Ok(()));
         assert_eq!(failed, Err(EINVAL));
-        assert_eq!(nested, Ok(()));
+        assert_eq!((outer, inner), (Ok(()), Err(EINVAL)));
         assert_eq!(after, Ok(()));
-        assert_eq!(again, Err(EINVAL));
         Ok(())
     }
 

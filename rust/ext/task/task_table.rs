@@ -53,7 +53,7 @@ impl TaskTable {
         // SAFETY: The table is valid.
         let entry = unsafe { helpers::ext_task_table_find(self.as_raw(), task.0) };
         // SAFETY: The slot belongs to the caller, and only the caller writes the value.
-        unsafe { entry.as_ref() }.map(|entry| entry.values[0])
+        unsafe { entry.as_ref() }.map(|entry| entry.value)
     }
 }
 
@@ -69,7 +69,7 @@ impl TaskEntry<'_> {
     pub fn set_value(&self, value: *mut c_void) {
         // SAFETY: By the type invariants the slot is valid and contains the task, and only the task
         // uses the field.
-        unsafe { (*self.0.as_ptr()).values[0] = value };
+        unsafe { (*self.0.as_ptr()).value = value };
     }
 }
 
@@ -97,7 +97,12 @@ impl UnplacedTask {
         let entry = KBox::new(Opaque::zeroed(), GFP_KERNEL)?;
         // SAFETY: The object stays in its box until drop.
         unsafe {
-            helpers::ext_unplaced_task_add(entry.get(), tasks.as_raw(), task.0, value.as_ptr())
+            helpers::ext_unplaced_task_add(
+                entry.get(),
+                tasks.as_raw().cast(),
+                task.0,
+                value.as_ptr(),
+            )
         };
         // INVARIANT: Just added.
         Ok(Self(entry))
@@ -109,7 +114,7 @@ impl UnplacedTask {
     /// Context: any but interrupts.
     pub fn value(tasks: &'static TaskTable, task: TaskId) -> Option<NonNull<c_void>> {
         // SAFETY: The function only compares the pointer to the table.
-        NonNull::new(unsafe { helpers::ext_unplaced_task_value(tasks.as_raw(), task.0) })
+        NonNull::new(unsafe { helpers::ext_unplaced_task_value(tasks.as_raw().cast(), task.0) })
     }
 }
 

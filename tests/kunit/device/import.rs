@@ -160,7 +160,12 @@ impl Importer for Access {
     }
 
     fn invalidate(&self, resv: Resv<'_>) -> Unmap {
-        self.fake.script.pass(Point::Invalidate);
+        let errno = self.fake.script.pass(Point::Invalidate);
+        // SAFETY: The function has no requirements.
+        if unsafe { helpers::kt_update_mr(errno) } != 0 {
+            // As mlx5: the driver unmaps, and the device keeps the translation.
+            return Unmap::Now;
+        }
         let quiesce = self.fake.inner.lock().importing.quiesce;
         let (fence, unmap) = match (quiesce, resv.as_raw()) {
             (Quiesce::UnmapLater, Some(_)) => (ptr::null_mut(), Unmap::Later),

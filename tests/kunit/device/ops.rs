@@ -90,6 +90,7 @@ unsafe extern "C" fn query_device(
     attr.kernel_cap_flags = (rdma::ib_kernel_cap_flags_IBK_ON_DEMAND_PAGING
         | rdma::ib_kernel_cap_flags_IBK_LOCAL_DMA_LKEY)
         .into();
+    attr.odp_caps.general_caps = rdma::ib_odp_general_cap_bits_IB_ODP_SUPPORT.into();
     attr.max_fast_reg_page_list_len = 512;
     attr.max_qp = 16;
     attr.max_qp_wr = 16;

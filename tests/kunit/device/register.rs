@@ -12,6 +12,7 @@ use super::{
 use crate::{
     bindings::rdma,
     helpers,
+    importer::Mode,
     sizes::M,
     sync, //
 };
@@ -150,6 +151,9 @@ impl Registered {
         unsafe { rdma::ib_set_device_ops(&mut raw.ib, &ops::OPS) };
         if kind == Kind::Virtual {
             raw.ib.ops.driver_id = rdma::rdma_driver_id_RDMA_DRIVER_RXE;
+        }
+        if kind == Kind::Importer(Mode::Dynamic) {
+            raw.ib.ops.driver_id = rdma::rdma_driver_id_RDMA_DRIVER_MLX5;
         }
         if let Kind::Importer(_) = kind {
             // SAFETY: The device is allocated and not registered; the operations are `'static`.

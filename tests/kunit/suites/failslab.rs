@@ -11,7 +11,8 @@ use kernel::prelude::*;
 mod tests {
     use crate::{
         helpers,
-        suites::prelude::*, //
+        suites::prelude::*,
+        sync::until, //
     };
 
     /// More allocations than any operation here makes.
@@ -198,6 +199,32 @@ mod tests {
             ending(mode, Setup::SEED, unregister)?;
         }
         Ok(())
+    }
+
+    /// An error of the driver is seen, whatever allocation fails: without memory for the probe on the
+    /// driver, the driver is not asked.
+    #[test]
+    fn invalidating_by_a_driver_that_fails() -> Result {
+        for n in 1..LIMIT {
+            let (t, client, mr) = live(Mode::Dynamic, Setup::SEED)?;
+            t.fail(Point::Invalidate, ENOMEM)?;
+            let invalidated = client.clone();
+            let ending = Task::spawn(move || nth(n, || invalidated.invalidate_last()))?;
+            until(|| t.calls(Point::Invalidate) == Ok(1))?;
+            let waited = ending.waits_for(Wait::Retry);
+            let stage = client.stage();
+            mr.dereg()?;
+            let (result, failed) = ending.join()?;
+            result?;
+            ensure!(waited);
+            ensure_eq!(stage, Stage::Mapped);
+            t.finish_undone(&client)?;
+            if !failed {
+                ensure!(n > 1);
+                return Ok(());
+            }
+        }
+        Err(EINVAL)
     }
 
     #[test]

@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Devices that have reported a fatal error. Nothing shows whether the device executes an
-//! invalidation of the driver, so the device may access the memory until the MR is deregistered, or
-//! longer.
+//! Devices that have reported a fatal error, or have failed an invalidation of the driver, mlx5. The
+//! device may access the memory until the MR is deregistered, or longer.
 
 use kernel::prelude::*;
 
 #[kunit_tests(peer_mem_dma_buf_fatal)]
 mod tests {
     use super::super::*;
-    use crate::user::DmaBuf;
+    use crate::{
+        ext::task::return_probe::ReturnProbe,
+        helpers,
+        sync::until,
+        user::DmaBuf, //
+    };
 
     /// Returns a client with a live region on a device of this test. The device has had a fatal
     /// error since.
@@ -86,6 +90,78 @@ mod tests {
             ensure!(ended != Stage::Mapped);
             t.unregister_and_finish_undone(&client)
         })
+    }
+
+    /// mlx5 ignores the error, and unmaps.
+    #[test]
+    fn a_failed_invalidation_ends_with_the_deregistration() -> Result {
+        for errno in [ENOMEM, EIO] {
+            let live = live_temporary(Mode::Dynamic)?;
+            live.0.fail(Point::Invalidate, errno)?;
+            common::ends_with_dereg(live, invalidation)?;
+        }
+        Ok(())
+    }
+
+    /// The error comes while the core waits for the importer.
+    #[test]
+    fn an_importer_of_exported_memory_that_fails_is_not_trusted() -> Result {
+        let t = Fixture::temporary(Mode::Dynamic)?;
+        let client = t.client(fitting(Mode::Dynamic, Setup::SEED))?;
+        let buf = DmaBuf::export(client.at(0), PAGE)?;
+        let mr = t.pd.import(&buf, 0, PAGE)?;
+        t.fail(Point::Invalidate, ENOMEM)?;
+        let ending = invalidation(&client)?;
+        let waited = ending.waits_for(Wait::Retry);
+        let stage = client.stage();
+        mr.dereg()?;
+        ending.join()??;
+        ensure!(waited);
+        ensure_eq!(stage, Stage::Mapped);
+        undone_once(&client)?;
+        t.drop_and_finish(buf)
+    }
+
+    /// Returns the number of tasks inside the driver's function.
+    fn held() -> u32 {
+        // SAFETY: The function has no requirements.
+        unsafe { helpers::kt_held() }
+    }
+
+    /// More tasks than a probe has instances, all inside the driver at the same time.
+    #[test]
+    fn each_of_many_tasks_sees_its_own_error() -> Result {
+        const TASKS: usize = 300;
+        let probe = Arc::new(ReturnProbe::new(c"mlx5r_umr_update_mr_pas")?, GFP_KERNEL)?;
+        let mut tasks = KVec::new();
+        // SAFETY: The function has no requirements.
+        unsafe { helpers::kt_hold(true) };
+        for i in 0..TASKS {
+            let probe = probe.clone();
+            let errno = if i % 2 == 0 { 0 } else { ENOMEM.to_errno() };
+            let task = Task::spawn(move || {
+                let watch = probe.watch()?;
+                // SAFETY: The function has no requirements.
+                unsafe { helpers::kt_update_mr(errno) };
+                watch.error()
+            })?;
+            tasks.push(task, GFP_KERNEL)?;
+        }
+        let many = until(|| held() >= 128);
+        // A caller that is not watched takes no instance of those that are.
+        let other = Task::spawn(|| {
+            // SAFETY: The function has no requirements.
+            unsafe { helpers::kt_update_mr(EIO.to_errno()) }
+        })?;
+        let all = until(|| held() >= 129);
+        // SAFETY: The function has no requirements.
+        unsafe { helpers::kt_hold(false) };
+        other.join()?;
+        for (i, task) in tasks.into_iter().enumerate() {
+            let result = task.join()?;
+            ensure_eq!(result, if i % 2 == 0 { Ok(()) } else { Err(ENOMEM) });
+        }
+        many.and(all)
     }
 
     /// The region of an export has no device, so the core must look at the importing device.
