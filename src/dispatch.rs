@@ -122,7 +122,7 @@ pub(crate) fn register_memory<T: From<UserMr>>(
     let mut driver = DriverTurn::new(&driver);
     // A process may have only reserved the addresses of named memory: the driver could pin other
     // memory there.
-    let may_be_named = memory != MemoryKind::Ordinary && named::exist();
+    let may_be_named = memory != MemoryKind::Ordinary && named::may_exist();
     let driver_first = driver_first && !may_be_named;
     if dispatch == Dispatch::DriverOnly || (dispatch == Dispatch::DriverFirst && driver_first) {
         if let Some(result) = driver.take() {

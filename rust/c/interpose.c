@@ -82,17 +82,39 @@ void ext_hook_data_put(struct ext_hook_data *data, enum ext_verbs verbs)
 	put(data, verbs);
 }
 
+u32 ext_dispatch_space(unsigned long mm)
+{
+	return hash_long(mm, EXT_DISPATCH_SPACE_BITS);
+}
+
+static __always_inline enum ext_dispatch dispatch_of(const struct ext_dispatch_cell *cell, unsigned long mm)
+{
+	u32 word = READ_ONCE(cell->word);
+
+	if (likely(word < EXT_DISPATCH_WANTED))
+		return word;
+	word &= EXT_DISPATCH_MASK;
+	if (word == EXT_DISPATCH_DRIVER_ONLY && READ_ONCE(cell->spaces[hash_long(mm, EXT_DISPATCH_SPACE_BITS)]))
+		return EXT_DISPATCH_DRIVER_FIRST;
+	return word;
+}
+
+enum ext_dispatch ext_dispatch_of(const struct ext_dispatch_cell *cell, unsigned long mm)
+{
+	return dispatch_of(cell, mm);
+}
+
 /* Returns whether the driver is called before the hooks. Sets @memory if the page tables show the kind. */
 static __always_inline bool driver_is_first(const struct ext_hook_data *data, u64 start, int access,
 					    enum ext_memory *memory)
 {
-	u32 dispatch = READ_ONCE(*data->dispatch);
+	enum ext_dispatch dispatch = dispatch_of(data->dispatch, (unsigned long)current->mm);
 
 	/*
 	 * The driver handles on-demand memory itself, without the entry in the task table that this
 	 * path makes.
 	 */
-	if ((dispatch & EXT_DISPATCH_MASK) == EXT_DISPATCH_CLIENTS_FIRST || access & IB_ACCESS_ON_DEMAND)
+	if (dispatch == EXT_DISPATCH_CLIENTS_FIRST || access & IB_ACCESS_ON_DEMAND)
 		return false;
 	if (dispatch == EXT_DISPATCH_DRIVER_ONLY)
 		return true;

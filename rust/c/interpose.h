@@ -26,10 +26,25 @@ enum ext_dispatch {
 	EXT_DISPATCH_CLIENTS_FIRST,	/* hooks decide whether the driver is called */
 	EXT_DISPATCH_DRIVER_FIRST,	/* if the driver fails, or cannot pin the memory */
 	EXT_DISPATCH_DRIVER_ONLY,
-	/* The other bits count the users that want at least EXT_DISPATCH_DRIVER_FIRST. */
+	/* The other bits count the address spaces. */
 	EXT_DISPATCH_MASK = 3,
 	EXT_DISPATCH_WANTED = 4,
 };
+
+/* The number of counts of address spaces, as a power of two. */
+#define EXT_DISPATCH_SPACE_BITS 10
+
+struct ext_dispatch_cell {
+	/* An enum ext_dispatch, and the number of address spaces that want EXT_DISPATCH_DRIVER_FIRST. */
+	u32 word;
+	/* These address spaces, by the hash of the mm_struct. */
+	u32 spaces[1 << EXT_DISPATCH_SPACE_BITS];
+};
+
+/* Returns the number of the count of an address space. */
+u32 ext_dispatch_space(unsigned long mm);
+/* Returns the value for tasks of an address space. */
+enum ext_dispatch ext_dispatch_of(const struct ext_dispatch_cell *cell, unsigned long mm);
 
 /* The verbs whose calls are counted together. */
 enum ext_verbs {
@@ -45,8 +60,7 @@ struct ext_hook_data {
 	struct hlist_node node;
 	/* The calls in flight, by enum ext_verbs. */
 	struct ext_inflight *calls[EXT_VERBS];
-	/* An enum ext_dispatch, and a count. */
-	const u32 *dispatch;
+	const struct ext_dispatch_cell *dispatch;
 	/* A filter of the keys of the MRs that the hooks deregister. */
 	const u32 *keys;
 	/* The driver's functions. */

@@ -35,7 +35,8 @@ pub use self::{
         Driver,
         Hooks,
         Original,
-        Registration, //
+        Registration,
+        Wanted, //
     },
     mr::{
         Access,

@@ -169,7 +169,7 @@ impl<'a> ClientLookup<'a> {
     /// of the range has a name. Fails with `EFAULT` if the range spans two dma-bufs, or has a gap.
     /// Context: may sleep.
     pub(super) fn named(&self) -> Result<Option<Part>> {
-        if !named::exist() {
+        if !named::may_exist() {
             return Ok(None);
         }
         named::find(self.range).inspect_err(|e| {

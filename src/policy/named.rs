@@ -29,6 +29,7 @@ use crate::{
             Buffer,
             Part, //
         },
+        rdma::Wanted,
         task::per_mm::{
             self,
             PerMm, //
@@ -58,18 +59,17 @@ use ranges::{
 };
 
 /// The names of one address space.
-#[pin_data(PinnedDrop)]
+#[pin_data]
 pub(crate) struct Names {
     /// A leaf lock, held for a look-up or a change. Names are dropped without the lock.
     #[pin]
     ranges: Mutex<Ranges<Buffer>>,
+    /// Makes the registrations of the address space look for names.
+    _wanted: Wanted,
 }
 
 /// The names of all address spaces, for the loaded module.
 static SPACES: Snapshot<PerMm<Names>> = Snapshot::new();
-
-/// Number of address spaces with names; lets registrations skip the look-up.
-static COUNT: Atomic<usize> = Atomic::new(0);
 
 /// The most names in an address space, without the parameter.
 const LIMIT: usize = 65_536;
@@ -78,24 +78,13 @@ const LIMIT: usize = 65_536;
 static MAX_NAMES: Atomic<usize> = Atomic::new(LIMIT);
 
 impl Names {
-    /// Creates the empty names of an address space.
+    /// Creates the empty names of the calling process's address space.
     fn new() -> Result<Arc<Self>> {
         let init = pin_init!(Self {
             ranges <- new_mutex!(Ranges::new(), "Names::ranges"),
-            _: {
-                COUNT.add(1, Relaxed);
-                DISPATCH.want();
-            },
+            _wanted: DISPATCH.want(),
         });
         Arc::pin_init(init, GFP_KERNEL_ACCOUNT)
-    }
-}
-
-#[pinned_drop]
-impl PinnedDrop for Names {
-    fn drop(self: Pin<&mut Self>) {
-        COUNT.fetch_sub(1, Relaxed);
-        DISPATCH.unwant();
     }
 }
 
@@ -128,14 +117,14 @@ fn parse_limit(text: &str) -> Option<usize> {
     text.parse().ok().filter(|_| digits)
 }
 
-/// Returns whether any address space has names. Context: any.
-pub(crate) fn exist() -> bool {
-    COUNT.load(Relaxed) != 0
+/// Returns whether the calling process may have names. `false` is certain. Context: any.
+pub(crate) fn may_exist() -> bool {
+    DISPATCH.may_be_wanted()
 }
 
 /// Returns the names of the calling process's address space.
 fn names() -> Option<Arc<Names>> {
-    if !exist() {
+    if !may_exist() {
         return None;
     }
     SPACES.with(PerMm::get)?

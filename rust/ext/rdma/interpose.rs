@@ -122,7 +122,8 @@ mod verbs;
 
 pub use self::dispatch_cell::{
     Dispatch,
-    DispatchCell, //
+    DispatchCell,
+    Wanted, //
 };
 
 use self::{

@@ -3,9 +3,14 @@
 //! When hooks are asked about a registration.
 
 use crate::shared::bindings::rdma;
-use kernel::sync::atomic::{
-    Atomic,
-    Relaxed, //
+use core::ptr;
+use kernel::{
+    current,
+    prelude::*,
+    sync::atomic::{
+        Atomic,
+        Relaxed, //
+    }, //
 };
 
 /// When hooks are asked about a registration of memory.
@@ -22,60 +27,143 @@ pub enum Dispatch {
 }
 
 /// An atomic [`Dispatch`]. A concurrent registration uses the old or the new value.
-#[repr(transparent)]
-pub struct DispatchCell(Atomic<u32>);
+///
+/// # Invariants
+///
+/// The layout is that of the C structure. The counts are those of the [`Wanted`]s of the cell.
+#[repr(C)]
+pub struct DispatchCell {
+    word: Atomic<u32>,
+    spaces: [Atomic<u32>; SPACES],
+}
+
+/// The number of counts of address spaces.
+const SPACES: usize = 1 << rdma::EXT_DISPATCH_SPACE_BITS;
+
+/// Returns the address of the current task's `mm_struct`, or 0 in a kernel thread.
+fn current_mm() -> usize {
+    let task = current!();
+    task.mm().map_or(0, |mm| mm.as_raw().addr())
+}
+
+/// The wish that the tasks of an address space get [`Dispatch::DriverFirst`] in place of
+/// [`Dispatch::DriverOnly`]. Drop withdraws the wish.
+pub struct Wanted {
+    cell: &'static DispatchCell,
+    mm: usize,
+}
+
+impl Drop for Wanted {
+    fn drop(&mut self) {
+        // INVARIANT: One less.
+        self.cell.word.add(WANTED.wrapping_neg(), Relaxed);
+        self.cell.space(self.mm).fetch_sub(1, Relaxed);
+    }
+}
+
+const MASK: u32 = rdma::ext_dispatch_EXT_DISPATCH_MASK;
+const WANTED: u32 = rdma::ext_dispatch_EXT_DISPATCH_WANTED;
 
 impl DispatchCell {
-    const MASK: u32 = rdma::ext_dispatch_EXT_DISPATCH_MASK;
-    const WANTED: u32 = rdma::ext_dispatch_EXT_DISPATCH_WANTED;
-
     /// Creates a cell.
     pub const fn new(dispatch: Dispatch) -> Self {
-        Self(Atomic::new(dispatch as u32))
+        // INVARIANT: There is no `Wanted`.
+        Self {
+            word: Atomic::new(dispatch as u32),
+            spaces: [const { Atomic::new(0) }; SPACES],
+        }
     }
 
     /// Sets the value.
     ///
     /// Context: any.
     pub fn set(&self, dispatch: Dispatch) {
-        let mut old = self.0.load(Relaxed);
+        let mut old = self.word.load(Relaxed);
         while let Err(now) = self
-            .0
-            .cmpxchg(old, old & !Self::MASK | dispatch as u32, Relaxed)
+            .word
+            .cmpxchg(old, old & !MASK | dispatch as u32, Relaxed)
         {
             old = now;
         }
     }
 
-    /// Turns the value [`Dispatch::DriverOnly`] into [`Dispatch::DriverFirst`], until [`Self::unwant`] has
-    /// been called once for each call of this function.
-    ///
-    /// Context: any.
-    pub fn want(&self) {
-        self.0.add(Self::WANTED, Relaxed);
+    /// Returns the count of an address space.
+    fn space(&self, mm: usize) -> &Atomic<u32> {
+        // SAFETY: The function only computes.
+        let space = unsafe { rdma::ext_dispatch_space(mm) };
+        // CAST: `usize` has at least 32 bits.
+        &self.spaces[space as usize % SPACES]
     }
 
-    /// Reverts one [`Self::want`].
+    /// Turns the value [`Dispatch::DriverOnly`] into [`Dispatch::DriverFirst`] for the tasks of the
+    /// current address space, and of a few others.
     ///
     /// Context: any.
-    pub fn unwant(&self) {
-        self.0.add(Self::WANTED.wrapping_neg(), Relaxed);
+    pub fn want(&'static self) -> Wanted {
+        self.want_for(current_mm())
     }
 
-    /// Returns the value.
+    /// See [`Self::want`].
+    fn want_for(&'static self, mm: usize) -> Wanted {
+        // INVARIANT: One more.
+        self.space(mm).add(1, Relaxed);
+        self.word.add(WANTED, Relaxed);
+        Wanted { cell: self, mm }
+    }
+
+    /// Returns whether the current address space may have a [`Wanted`]. `false` is certain.
+    ///
+    /// Context: any.
+    pub fn may_be_wanted(&self) -> bool {
+        self.word.load(Relaxed) >= WANTED && self.space(current_mm()).load(Relaxed) != 0
+    }
+
+    /// Returns the value for the current task.
     ///
     /// Context: any.
     pub fn get(&self) -> Dispatch {
-        let word = self.0.load(Relaxed);
-        match word & Self::MASK {
-            n if n == Dispatch::ClientsFirst as u32 => Dispatch::ClientsFirst,
-            n if n == Dispatch::DriverOnly as u32 && word < Self::WANTED => Dispatch::DriverOnly,
+        self.of(current_mm())
+    }
+
+    /// Returns the value for the tasks of an address space.
+    fn of(&self, mm: usize) -> Dispatch {
+        // SAFETY: The cell is valid.
+        match unsafe { rdma::ext_dispatch_of(self.as_ptr(), mm) } {
+            rdma::ext_dispatch_EXT_DISPATCH_CLIENTS_FIRST => Dispatch::ClientsFirst,
+            rdma::ext_dispatch_EXT_DISPATCH_DRIVER_ONLY => Dispatch::DriverOnly,
             _ => Dispatch::DriverFirst,
         }
     }
 
     /// Returns the C object.
-    pub(super) fn as_ptr(&self) -> *const u32 {
-        self.0.as_ptr()
+    pub(super) fn as_ptr(&self) -> *const rdma::ext_dispatch_cell {
+        // By the type invariants the layout is the same.
+        ptr::from_ref(self).cast()
+    }
+}
+
+#[cfg(ext_tests)]
+#[kunit_tests(ext_dispatch_cell)]
+mod tests {
+    use super::*;
+
+    /// The names of one process do not change the path of the others.
+    #[test]
+    fn an_address_space_wants_for_itself() {
+        static CELL: DispatchCell = DispatchCell::new(Dispatch::DriverOnly);
+        let mm = |i: usize| 0xffff_8880_0000_0000 + 0x1000 * i;
+        let wanted = CELL.want_for(mm(0));
+        let own = CELL.of(mm(0));
+        // Some have the same hash.
+        let others = (1..100).filter(|i| CELL.of(mm(*i)) != Dispatch::DriverOnly);
+        let many = others.count() > 2;
+        CELL.set(Dispatch::ClientsFirst);
+        let clients = (CELL.of(mm(0)), CELL.of(mm(1)));
+        CELL.set(Dispatch::DriverOnly);
+        drop(wanted);
+        assert_eq!(own, Dispatch::DriverFirst);
+        assert!(!many);
+        assert_eq!(clients, (Dispatch::ClientsFirst, Dispatch::ClientsFirst));
+        assert_eq!(CELL.of(mm(0)), Dispatch::DriverOnly);
     }
 }

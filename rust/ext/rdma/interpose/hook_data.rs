@@ -42,7 +42,7 @@ pub(super) struct HookData {
     node: Opaque<bindings::hlist_node>,
     /// By [`Verbs`].
     calls: [InFlight; 2],
-    dispatch: *const u32,
+    dispatch: *const rdma::ext_dispatch_cell,
     keys: *const u32,
     reg_user_mr: rdma::ext_reg_user_mr_fn,
     dereg_mr: rdma::ext_dereg_mr_fn,
