@@ -49,17 +49,22 @@ pub(crate) struct Protocol;
 /// The registered device, if the administrator wants it.
 pub(crate) type Open = Option<Pin<KBox<Registration<Protocol>>>>;
 
-/// Registers the device if the parameter is set. Fails with `EINVAL` if the parameter is malformed.
-/// Context: may sleep.
-pub(crate) fn open() -> Result<Open> {
+/// Returns whether the parameter is set. Fails with `EINVAL` if the parameter is malformed.
+pub(crate) fn read_parameter() -> Result<bool> {
     match params::string(c"dmabuf_reg") {
-        "" | "0" => Ok(None),
-        "1" => KBox::pin_init(Registration::new(), GFP_KERNEL).map(Some),
+        "" | "0" => Ok(false),
+        "1" => Ok(true),
         text => {
             pr_err!("dmabuf_reg={}: not 0|1\n", text);
             Err(EINVAL)
         }
     }
+}
+
+/// Registers the device if it is wanted. Context: may sleep.
+pub(crate) fn open(wanted: bool) -> Result<Open> {
+    let register = || KBox::pin_init(Registration::new(), GFP_KERNEL);
+    wanted.then(register).transpose()
 }
 
 impl Control for Protocol {

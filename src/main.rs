@@ -35,7 +35,7 @@
 //! 2. `FastReg::links` (mutex): the queue pairs; then `LoopbackQp::busy` (mutex): one work request
 //!    at a time;
 //! 3. `Lifecycle::inner`, `Region::acquired`, `Region::mrs`, `Client::inflight`, `Map::entries`,
-//!    `Hints::tree`, `Importer::trust`, `per_mm::Spaces::shards` (spin locks, leaves).
+//!    `Hints::tree`, `Importer::known`, `per_mm::Spaces::shards` (spin locks, leaves).
 //!
 //! Documentation/locking.rst has the argument.
 
@@ -117,8 +117,11 @@ struct PeerMem {
 impl kernel::InPlaceModule for PeerMem {
     fn init(_module: &'static ThisModule) -> impl PinInit<Self, Error> {
         let text = task::TextRef::new();
+        let has_protocol = dmabuf_reg::read_parameter();
         try_pin_init!(Self {
+            // Before anything is registered: a failure below is that of an allocation.
             _: {
+                has_protocol?;
                 backend::Backend::check_parameter()?;
                 order::Order::read_parameter()?;
                 named::read_parameter()?;
@@ -131,7 +134,7 @@ impl kernel::InPlaceModule for PeerMem {
             _umem: umem_provider::Hook::place(text.as_ref().map_err(|e| *e)?.clone()),
             interposer <- rdma::Registration::new(c"ib_peer_mem", text?, hooks::add),
             debugfs <- debugfs::DebugfsDir::new(),
-            _dmabuf_reg: dmabuf_reg::open()?,
+            _dmabuf_reg: dmabuf_reg::open(has_protocol?)?,
             control <- control::Registration::new(),
         })
     }
