@@ -242,7 +242,7 @@ pub trait Memory: Send + Unpin {
     fn unmap(&mut self);
 }
 
-/// A range of virtual addresses of a process.
+/// A range of virtual addresses of the calling process, without the bits that the CPU ignores.
 ///
 /// # Invariants
 ///

@@ -21,6 +21,7 @@ use crate::{
     ext::{
         base::{
             device::as_raw,
+            pinned::kernel_half,
             sg::{
                 Borrowed,
                 ForeignPart,
@@ -83,9 +84,12 @@ pub(crate) struct Acquired {
 
 impl Acquired {
     /// Asks `client` whether `range` of the calling process is memory of the client. Returns `None`
-    /// if the client does not claim the range, or is being unregistered. Context: process context;
-    /// may sleep.
+    /// if the client does not claim the range or is being unregistered, or if no client can own the
+    /// range. Context: process context; may sleep.
     pub(crate) fn ask(client: &Arc<Client>, range: VaRange, hint: Option<&Hint>) -> Option<Self> {
+        if !range.may_be_a_clients(kernel_half()) {
+            return None;
+        }
         let client = client.get_ref()?;
         let acquire = client.callbacks().acquire?;
         let mut context = ptr::null_mut();

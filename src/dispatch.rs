@@ -40,7 +40,6 @@ use crate::{
         base::pinned::{
             can_pin,
             could_not_pin,
-            untagged,
             MemoryKind, //
         },
         dma_buf::{
@@ -144,7 +143,7 @@ pub(crate) fn register_on_demand(
     // CAST: `usize` holds every address of this machine; for others the driver has the errno.
     let ordinary = MemoryKind::at(req.start as usize) == MemoryKind::Ordinary;
     // An MR of all addresses is no range.
-    let range = VaRange::new(untagged(req.start), req.length).filter(|_| !ordinary);
+    let range = VaRange::new(req.start, req.length).filter(|_| !ordinary);
     let Some(range) = range else {
         return driver();
     };
@@ -199,7 +198,7 @@ fn ask_clients<T: From<UserMr>>(
     memory: MemoryKind,
 ) -> Result<T> {
     // The driver has the errno for a range that is empty or wraps.
-    let Some(range) = VaRange::new(untagged(req.start), req.length) else {
+    let Some(range) = VaRange::new(req.start, req.length) else {
         return driver.take_last();
     };
     let clients = registry::clients();

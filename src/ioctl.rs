@@ -10,10 +10,7 @@ mod name;
 use crate::{
     data::range::VaRange,
     dispatch,
-    ext::base::{
-        chardev::control::Control,
-        pinned::untagged, //
-    },
+    ext::base::chardev::control::Control,
     pr_warn_limited,
     uapi::{
         self,
@@ -62,7 +59,7 @@ fn parse(arg: &ib_peer_mem_export) -> Result<VaRange> {
     {
         return Err(EINVAL);
     }
-    VaRange::new(untagged(arg.addr), arg.length).ok_or(EINVAL)
+    VaRange::new(arg.addr, arg.length).ok_or(EINVAL)
 }
 
 /// `IB_PEER_MEM_IOC_EXPORT`. Fails as [`parse`] does, with `EFAULT` if no client claims the range,

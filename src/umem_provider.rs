@@ -15,7 +15,6 @@ use crate::{
     data::range::VaRange,
     dispatch,
     ext::{
-        base::pinned::untagged,
         dma_buf::Part,
         rdma::{
             Access,
@@ -33,7 +32,7 @@ static PROVIDER: UmemProvider = UmemProvider { provide, failed };
 
 /// See [`UmemProvider::provide`].
 fn provide(dev: &Device, va: u64, len: u64, access: Access) -> Result<Option<Part>> {
-    let Some(range) = VaRange::new(untagged(va), len) else {
+    let Some(range) = VaRange::new(va, len) else {
         return Ok(None);
     };
     if !Backend::allows_umems(dev) {
@@ -44,7 +43,7 @@ fn provide(dev: &Device, va: u64, len: u64, access: Access) -> Result<Option<Par
 
 /// See [`UmemProvider::failed`].
 fn failed(dev: &Device, va: u64, len: u64, part: &Part, error: Error) {
-    if let Some(range) = VaRange::new(untagged(va), len) {
+    if let Some(range) = VaRange::new(va, len) {
         dispatch::umem_failed(dev, range, part, error);
     }
 }

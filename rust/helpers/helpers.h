@@ -80,6 +80,7 @@ int ext_locked_down_pci(void);
 
 /* Returns @addr of the calling process without the bits that the CPU ignores, as GUP does. */
 unsigned long ext_untagged_addr(unsigned long addr);
+unsigned long ext_kernel_half(void);
 
 /* rdma/ib_verbs.h */
 

@@ -13,11 +13,14 @@ use super::{
     Ticket,
     VaRange, //
 };
-use crate::shared::bindings::peer::{
-    peer_memory_client,
-    peer_memory_client_ex,
-    PEER_MEM_MAPS_FOR_ANY_DEVICE,
-    PEER_MEM_MEMORY_PINNABLE, //
+use crate::shared::{
+    bindings::peer::{
+        peer_memory_client,
+        peer_memory_client_ex,
+        PEER_MEM_MAPS_FOR_ANY_DEVICE,
+        PEER_MEM_MEMORY_PINNABLE, //
+    },
+    ext::base::pinned::untagged, //
 };
 use core::{
     marker::PhantomData,
@@ -40,6 +43,12 @@ struct RegionCtx<T: Client> {
     /// that need pages. The value is not moved: the core has a copy of the table, and the list of
     /// the table may be inside the value.
     memory: Result<T::Memory>,
+}
+
+/// Returns the range that the core has passed to a callback.
+fn range(addr: c_ulong, size: usize) -> Option<VaRange> {
+    // CAST: Both types have the size of an address.
+    VaRange::new(untagged(addr as u64) as usize, size)
 }
 
 /// The C callbacks of the client `T`.
@@ -90,7 +99,7 @@ impl<T: Slotted> VTable<T> {
         _name: *mut c_char,
         context: *mut *mut c_void,
     ) -> c_int {
-        let Some(range) = VaRange::new(addr, size) else {
+        let Some(range) = range(addr, size) else {
             return 0;
         };
         // SAFETY: The function is a callback, and the reference does not leave the function.
@@ -135,7 +144,7 @@ impl<T: Slotted> VTable<T> {
         // SAFETY: The function is a callback, and the reference does not leave the function.
         let data = unsafe { Self::slot_data() };
         from_result(|| {
-            let range = VaRange::new(addr, size).ok_or(EINVAL)?;
+            let range = range(addr, size).ok_or(EINVAL)?;
             let ticket = Ticket::new(data.link.clone(), core_context);
             region.memory = T::get_pages(&data.data, &region.region, range, force != 0, ticket);
             let memory = region.memory.as_ref().map_err(|e| *e)?;

@@ -24,6 +24,7 @@
 #include <linux/pci-p2pdma.h>
 #include <linux/scatterlist.h>
 #include <linux/slab.h>
+#include <linux/uaccess.h>
 
 #include "mmio_client.h"
 
@@ -50,6 +51,8 @@ static int mmio_acquire(unsigned long addr, size_t size, void *private_data, cha
 	/* A kernel thread has no address space. */
 	if (!mm)
 		return 0;
+	/* The core passes the bits on that the CPU ignores, as the process has set them. */
+	addr = untagged_addr(addr);
 	mmap_read_lock(mm);
 	vma = vma_lookup(mm, addr);
 	if (vma && size <= vma->vm_end - addr)

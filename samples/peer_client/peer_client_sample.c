@@ -24,6 +24,7 @@
 #include <linux/mutex.h>
 #include <linux/scatterlist.h>
 #include <linux/slab.h>
+#include <linux/uaccess.h>
 #include <linux/wait.h>
 
 #include <rdma/ib_peer_mem.h>
@@ -124,6 +125,8 @@ static int sample_acquire(unsigned long addr, size_t size, void *private_data,
 	if (!mm)
 		return 0;
 
+	/* The core passes the bits on that the CPU ignores, as the process has set them. */
+	addr = untagged_addr(addr);
 	mmap_read_lock(mm);
 	vma = vma_lookup(mm, addr);
 	if (vma && vma->vm_ops == &sample_vm_ops && size <= vma->vm_end - addr) {

@@ -8,7 +8,10 @@ use kernel::{
     prelude::*, //
 };
 
-/// `[addr, addr + len)` in the calling process.
+/// The largest page by which clients of the field round a range.
+const CLIENT_PAGE: usize = 2 << 20;
+
+/// `[addr, addr + len)` in the calling process, with all bits that the process has passed.
 ///
 /// # Invariants
 ///
@@ -27,6 +30,14 @@ impl VaRange {
         addr.checked_add(len)?.checked_add(PAGE_SIZE - 1)?;
         // INVARIANT: `len` is checked here, the sum in the line above.
         (len > 0).then_some(Self { addr, len })
+    }
+
+    /// Returns whether a client may own the range: all of it is below `kernel`, the kernel's first
+    /// address, and does not wrap when rounded to the pages of clients. The first address need not
+    /// be canonical.
+    pub(crate) fn may_be_a_clients(self, kernel: usize) -> bool {
+        let end = self.addr.saturating_add(self.len);
+        end <= kernel && end.checked_add(CLIENT_PAGE - 1).is_some()
     }
 
     /// Returns the first address.
@@ -68,6 +79,25 @@ mod tests {
         assert_eq!(VaRange::new(u64::MAX - 10, 20), None);
         assert_eq!(VaRange::new(u64::MAX - 10, 5), None);
         assert_eq!(VaRange::new(P, u64::MAX), None);
+    }
+
+    #[test]
+    fn the_kernel_and_wrapping_ranges_are_no_clients() -> Result {
+        const KERNEL: usize = 0xffff_8000_0000_0000;
+        for (addr, len, kernel, clients) in [
+            (P, P, KERNEL, true),
+            (0x8001_0000_0000_0000, P, KERNEL, true),
+            (KERNEL as u64 - P, P, KERNEL, true),
+            (KERNEL as u64 - P, P + 1, KERNEL, false),
+            (KERNEL as u64, 1, KERNEL, false),
+            (P, KERNEL as u64, KERNEL, false),
+            (u64::MAX - (2 << 20) - P, P, usize::MAX, true),
+            (u64::MAX - (2 << 20), P, usize::MAX, false),
+        ] {
+            let range = VaRange::new(addr, len).ok_or(EINVAL)?;
+            assert_eq!(range.may_be_a_clients(kernel), clients);
+        }
+        Ok(())
     }
 
     #[test]

@@ -17,7 +17,10 @@ use crate::{
     client::Client,
     data::range::VaRange,
     ext::{
-        base::compat::eopnotsupp,
+        base::{
+            compat::eopnotsupp,
+            pinned::untagged, //
+        },
         dma_buf::{
             self,
             Export,
@@ -165,6 +168,13 @@ impl<'a> ClientLookup<'a> {
         });
     }
 
+    /// Returns the range as the kernel looks it up, without the bits that the CPU ignores.
+    fn untagged(&self) -> VaRange {
+        // CAST: An address has 64 bits.
+        let start = untagged(self.range.addr() as u64);
+        VaRange::new(start, self.range.len() as u64).unwrap_or(self.range)
+    }
+
     /// Returns the part of a dma-buf as which the process has named the range, or `None` if no part
     /// of the range has a name. Fails with `EFAULT` if the range spans two dma-bufs, or has a gap.
     /// Context: may sleep.
@@ -172,7 +182,7 @@ impl<'a> ClientLookup<'a> {
         if !named::may_exist() {
             return Ok(None);
         }
-        named::find(self.range).inspect_err(|e| {
+        named::find(self.untagged()).inspect_err(|e| {
             self.record(
                 None,
                 Some(*e),
@@ -184,7 +194,7 @@ impl<'a> ClientLookup<'a> {
     /// Returns the part of a dma-buf that is mapped at the range, or `None` if no dma-buf is mapped
     /// there. Fails with `EFAULT` if the range spans two dma-bufs, or has a gap. Context: may sleep.
     pub(super) fn mapped(&self) -> Result<Option<Part>> {
-        dma_buf::mapped(self.range.addr(), self.range.len()).inspect_err(|e| {
+        dma_buf::mapped(self.untagged().addr(), self.range.len()).inspect_err(|e| {
             self.record(
                 None,
                 Some(*e),

@@ -93,6 +93,14 @@ pub fn untagged(addr: u64) -> u64 {
     unsafe { helpers::ext_untagged_addr(addr as usize) as u64 }
 }
 
+/// Returns the first address of the kernel. Lower addresses are of a process, or not canonical.
+///
+/// Context: any.
+pub fn kernel_half() -> usize {
+    // SAFETY: The function only computes.
+    unsafe { helpers::ext_kernel_half() }
+}
+
 /// What is mapped at an address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MemoryKind {

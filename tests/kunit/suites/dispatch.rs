@@ -30,6 +30,40 @@ mod tests {
         t.finish()
     }
 
+    /// Registers four pages at `addr`, which the driver cannot pin, of a client whose memory is there.
+    fn at_address(addr: u64) -> Result<(Fixture, Result<bool>)> {
+        let t = Fixture::new(Kind::Dma)?;
+        // The place of slot 0 is 0x7000_0000_0000, and 4 GiB are between two places.
+        let place = (addr.wrapping_sub(0x7000_0000_0000) >> 32) as usize;
+        t.client(Setup::SEED.at_place_of(place))?;
+        t.fail(Point::RegUserMr, EFAULT)?;
+        let mr = t.pd.reg(addr, 4 * PAGE, USUAL);
+        let served = mr.and_then(|mr| Ok(!mr.state()?.original));
+        Ok((t, served))
+    }
+
+    /// Also the bits that a CPU ignores in a pointer.
+    #[test]
+    fn an_address_that_is_not_canonical_may_be_the_clients() -> Result {
+        for addr in [0x0101_0000_0000_0000, 0x8001_0000_0000_0000] {
+            let (t, served) = at_address(addr)?;
+            ensure_eq!(served, Ok(true));
+            t.finish()?;
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn addresses_of_the_kernel_reach_no_client() -> Result {
+        for addr in [0xffff_8880_0000_0000, 0xffff_ffff_0000_0000] {
+            let (t, served) = at_address(addr)?;
+            ensure_eq!(served, Err(EFAULT));
+            ensure_eq!(t.calls(Point::Acquire)?, 0);
+            t.finish()?;
+        }
+        Ok(())
+    }
+
     #[test]
     fn the_drivers_errno_reaches_the_caller() -> Result {
         let t = Fixture::new(Kind::Virtual)?;
