@@ -108,6 +108,21 @@ test_regions_of_host_memory() {
 	kill_and_wait "$pid"
 }
 
+# export_of FILE: the errno of an export of a page of the file by /dev/ib_peer_mem.
+export_of() {
+	python3 - "$1" <<-'PYTHON'
+		import ctypes, errno, fcntl, mmap, os, struct, sys
+		memory = mmap.mmap(os.open(sys.argv[1], os.O_RDWR), 4096)
+		at = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+		argument = bytearray(struct.pack("IIQQiI3Q", 1, 0, at, 4096, 0, 0, 0, 0, 0))
+		try:
+		    fcntl.ioctl(os.open("/dev/ib_peer_mem", os.O_RDWR), 0xc038bc01, argument)
+		    print("exported")
+		except OSError as error:
+		    print(errno.errorcode[error.errno])
+	PYTHON
+}
+
 # While the client is drained its memory is refused, and host memory is not; iopm drain says who has
 # an MR. A process keeps the MR that it has.
 test_drain_of_a_client() {
@@ -120,6 +135,7 @@ test_drain_of_a_client() {
 	expect 1 cat "$PEERS/io_peer_mem/drain"
 	expect "registration: EBUSY" "$RDMA" reg "$BAR_A"
 	expect "registration: EBUSY" "$RDMA" reg "$BAR_B"
+	expect EBUSY export_of "$BAR_A"
 	cut -f 6- /sys/kernel/debug/ib_peer_mem/rejections >/tmp/rejections
 	cat /tmp/rejections
 	grep -E "^$DEV	io_peer_mem	[^	]+	the client is being drained$" /tmp/rejections
@@ -131,6 +147,7 @@ test_drain_of_a_client() {
 	balanced
 	refuses 'only root may drain' setpriv --reuid 65534 --clear-groups -- /mnt/programs/iopm drain --end io_peer_mem
 	/mnt/programs/iopm drain --end io_peer_mem
+	expect exported export_of "$BAR_A"
 	"$RDMA" write "$BAR_A"
 	refuses 'Invalid argument' eval "echo 2 >$PEERS/io_peer_mem/drain"
 	expect 0 cat "$PEERS/io_peer_mem/drain"

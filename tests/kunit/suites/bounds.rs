@@ -165,7 +165,7 @@ mod tests {
     struct Fenced {
         tickets: KVec<u64>,
         mrs: KVec<user::Mr>,
-        _fences: KVec<Fence>,
+        fences: KVec<Fence>,
         _bufs: KVec<DmaBuf>,
     }
 
@@ -186,9 +186,14 @@ mod tests {
             Ok(Self {
                 tickets,
                 mrs,
-                _fences: fences,
+                fences,
                 _bufs: bufs,
             })
+        }
+
+        /// Signals the fences.
+        fn signal(&mut self) {
+            self.fences = KVec::new();
         }
 
         /// Deregisters the MRs. Returns whether one was valid.
@@ -231,10 +236,18 @@ mod tests {
             .try_for_each(|ticket| client.invalidate(*ticket).map(drop));
         ending.join()??;
         let long = waits.count();
+        // The invalidations have used the time up, but the unregistration has a time of its own.
+        let mut late = Fenced::new(&t, &client, true)?;
+        let ending = unregistration(&client)?;
+        let renewed = ending.waits_for(Wait::Fences) && waits.count() == 3;
+        late.signal();
+        ending.join()??;
         let (one, other) = (of_leaving.dereg(), fenced.dereg());
-        drop((of_leaving, fenced));
+        let last = late.dereg();
+        drop((of_leaving, fenced, late));
         result?;
-        ensure!(!one? && !other?);
+        ensure!(!one? && !other? && !last?);
+        ensure!(renewed);
         // A long wait of the unregistration, and a long wait of all invalidations together.
         ensure_eq!(long, 2);
         t.finish()
