@@ -19,6 +19,7 @@
 #include <linux/mm.h>
 #include <linux/module.h>
 #include <linux/mutex.h>
+#include <linux/rwsem.h>
 #include <linux/scatterlist.h>
 #include <linux/slab.h>
 #include <rdma/peer_mem.h>
@@ -51,8 +52,8 @@ static invalidate_peer_memory invalidate;
 /* The regions that are neither invalidated nor put, the newest first. */
 static LIST_HEAD(regions);
 static DEFINE_MUTEX(regions_lock);
-/* Serializes the ioctls. */
-static DEFINE_MUTEX(control_lock);
+/* Serializes the ioctls, except invalidations. */
+static DECLARE_RWSEM(control_lock);
 
 static const struct vm_operations_struct vm_ops = { };
 
@@ -312,11 +313,14 @@ static long control(struct file *file, unsigned int cmd, unsigned long arg)
 {
 	long ret = -ENOTTY;
 
-	mutex_lock(&control_lock);
-	switch (cmd) {
-	case BENCH_MEMORY_INVALIDATE:
+	if (cmd == BENCH_MEMORY_INVALIDATE) {
+		down_read(&control_lock);
 		ret = invalidate_regions(arg);
-		break;
+		up_read(&control_lock);
+		return ret;
+	}
+	down_write(&control_lock);
+	switch (cmd) {
 	case BENCH_MEMORY_UNREGISTER:
 		ret = unregister_client();
 		break;
@@ -327,7 +331,7 @@ static long control(struct file *file, unsigned int cmd, unsigned long arg)
 		ret = export(arg);
 		break;
 	}
-	mutex_unlock(&control_lock);
+	up_write(&control_lock);
 	return ret;
 }
 

@@ -72,6 +72,55 @@ test_an_invalidation_fails_and_the_device_is_removed() {
 	works_again
 }
 
+# invalidations N: as many threads, each of which invalidates a region of bench_memory.
+invalidations() {
+	exec python3 - "$1" <<'PYTHON'
+import fcntl, sys, threading
+
+memory = open("/dev/bench_memory")
+threading.stack_size(65536)
+threads = [threading.Thread(target=fcntl.ioctl, args=(memory, 0x6201, 1)) for _ in range(int(sys.argv[1]))]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+print("all have returned")
+PYTHON
+}
+# waiting PID N: the process has as many threads, beside the first.
+waiting() {
+	local tasks=(/proc/"$1"/task/*)
+	[ ${#tasks[@]} -gt "$2" ]
+}
+
+# More tasks than mlx5 has requests in flight, while the adapter is slow: each returns, and none is taken
+# for failed.
+test_many_invalidations() {
+	local count revoking
+	ulimit -n 8192
+	insmod "$MODS/external/tests/bench/bench_memory.ko"
+	eventually test -c /dev/bench_memory
+	for count in 200 1000; do
+		launch hold -n $count -m 4096 -l 4096 /dev/bench_memory
+		hold_umr
+		invalidations $count >/tmp/invalidations 2>&1 &
+		revoking=$!
+		eventually waiting $revoking $count
+		eventually umr_waits
+		nap 2
+		release_umr
+		within 60 gone $revoking
+		wait $revoking
+		expect "all have returned" cat /tmp/invalidations
+		expect 0 value_of "$PEERS/bench_memory/num_failed_fences"
+		expect $count value_of "$PEERS/bench_memory/num_revocations"
+		kill_and_wait "$pid"
+		rmmod bench_memory
+		insmod "$MODS/external/tests/bench/bench_memory.ko"
+	done
+	rmmod bench_memory
+}
+
 # fatal: the firmware is dead, mlx5 has noticed it, and does nothing until the function is reset.
 fatal() {
 	devlink health set "pci/$(mlx5_bdf)" reporter fw_fatal auto_recover false

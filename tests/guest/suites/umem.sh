@@ -185,9 +185,9 @@ test_mapped_dma_bufs() {
 test_drained() {
 	needs_ftrace
 	load_sample
-	echo 1 >$PEERS/peer_client_sample/drain
+	echo 1 >"$PEERS/peer_client_sample/drain"
 	expect "error EBUSY" adapter_start none edu0 "$SAMPLE_DEV" 100 5000
-	echo 0 >$PEERS/peer_client_sample/drain
+	echo 0 >"$PEERS/peer_client_sample/drain"
 	adapter_start a edu0 "$SAMPLE_DEV" 100 5000
 	provided edu0
 	stop_a
