@@ -279,7 +279,8 @@ impl Exporter for Shared {
         let mut state = this.state.lock();
         state.buf = ptr::null_mut();
         // A task that revokes the memory waits only for fences and importers. No importer is left,
-        // and the wait for fences is limited.
+        // and the wait for fences is limited: to 30 s, for which the kernel's worker that closes files
+        // waits here if it has the last reference.
         while state.uses > 0 {
             this.changed.wait(&mut state);
         }

@@ -112,7 +112,8 @@ fn with_current<R>(f: impl FnOnce(&Pending) -> R) -> Option<R> {
     let placed = TASKS.value(task).and_then(NonNull::new);
     let pending = placed.or_else(|| UnplacedTask::value(&TASKS, task))?;
     // SAFETY: The task is inside `call`, and the value is a `Pending` that lives until `call` returns.
-    // `call` returns after `f`.
+    // `call` returns after `f`. (After an oops in the driver, `call` does not return: a later task at
+    // the same address would find the value of the dead task.)
     Some(f(unsafe { pending.cast::<Pending>().as_ref() }))
 }
 
