@@ -298,6 +298,8 @@ static long export(unsigned long n)
 	if (!n || n > entries)
 		return -EINVAL;
 	info.ops = &buf_ops;
+	/* A dma-buf must have some. */
+	info.priv = &list;
 	info.size = n * ENTRY;
 	info.flags = O_RDWR;
 	buf = dma_buf_export(&info);
