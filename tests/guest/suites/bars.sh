@@ -351,6 +351,7 @@ test_nearest_errors() {
 test_nearest_of_a_gone_function() {
 	local domain bus slot
 	IFS=:. read -r domain bus slot _ <<<"$BDF_B"
+	rm -f /tmp/unbound
 	python3 - "$BAR_A" "0x$domain" "0x$bus" "0x$slot" <<'PYTHON' >/tmp/gone &
 import errno, fcntl, os, struct, sys, time
 
@@ -359,7 +360,7 @@ arg = struct.pack("16I", 1, 0, domain, bus << 8 | dev << 3, *[0] * 12)
 with open(sys.argv[1], "rb") as f:
     fcntl.ioctl(f, 0xC040BB02, bytearray(arg))
     print("found", flush=True)
-    while os.path.exists(sys.argv[1]):
+    while not os.path.exists("/tmp/unbound"):
         time.sleep(0.1)
     try:
         fcntl.ioctl(f, 0xC040BB02, bytearray(arg))
@@ -369,6 +370,7 @@ with open(sys.argv[1], "rb") as f:
 PYTHON
 	wait_line /tmp/gone '^found'
 	unbind "$BDF_A"
+	touch /tmp/unbound
 	wait "$!"
 	cat /tmp/gone
 	grep -x ENODEV /tmp/gone
