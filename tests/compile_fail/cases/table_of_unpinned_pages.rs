@@ -7,5 +7,5 @@
 /// Creates a table of pages that may be freed.
 pub fn make(pages: &[Segment]) -> Result<Table<Owned>> {
     // SAFETY: None.
-    unsafe { Table::from_pages(pages.iter().copied()) }
+    unsafe { Table::from_pages(pages.len(), pages.iter().copied()) }
 }
