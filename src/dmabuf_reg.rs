@@ -105,10 +105,13 @@ impl Request {
     /// Executes the request. Context: process context; may sleep.
     fn execute(&mut self) -> Result {
         match self.op {
-            op::ADD => {
-                named::add(self.range()?, self.fd, 0)
-                    .map_err(|e| if e == EEXIST { EINVAL } else { e })
-            }
+            op::ADD => named::add(self.range()?, self.fd, 0, false).map_err(|e| {
+                if e == EEXIST {
+                    EINVAL
+                } else {
+                    e
+                }
+            }),
             op::REMOVE_ADDR => {
                 let at = usize::try_from(untagged(self.base)).map_err(|_| EINVAL)?;
                 named::remove_at(at).map_err(no_entry)

@@ -44,11 +44,14 @@ struct ib_peer_mem_export {
 
 /* IB_PEER_MEM_IOC_UNNAME: the names of the dma-buf fd, wherever they are. */
 #define IB_PEER_MEM_UNNAME_DMABUF (1U << 0)
+/* IB_PEER_MEM_IOC_NAME: in place of the names that are there. Older modules return EINVAL. */
+#define IB_PEER_MEM_NAME_REPLACE (1U << 1)
 
 /**
  * struct ib_peer_mem_name - name memory: say of which dma-buf it is a part
  * @version: in: IB_PEER_MEM_NAME_VERSION
- * @flags: in: 0, or for IB_PEER_MEM_IOC_UNNAME IB_PEER_MEM_UNNAME_DMABUF
+ * @flags: in: 0, or for IB_PEER_MEM_IOC_UNNAME IB_PEER_MEM_UNNAME_DMABUF, or for
+ *         IB_PEER_MEM_IOC_NAME IB_PEER_MEM_NAME_REPLACE
  * @addr: address in the calling process; whole pages
  * @length: length in bytes; whole pages
  * @offset: where the memory begins in the dma-buf, in bytes; whole pages
@@ -60,7 +63,9 @@ struct ib_peer_mem_export {
  * dma-buf, but cannot be found by its mapping: ibv_reg_mr() of a range with a name then
  * registers that part of the dma-buf. Names belong to the address space: they end with its
  * last process, or when that executes another program, and fork() does not copy them. The
- * same name can be given many times, and is to be removed as often.
+ * same name can be given many times, and is to be removed as often. With
+ * IB_PEER_MEM_NAME_REPLACE other names may be in the range: they end, with all references, and
+ * what is outside of the range keeps its name. A registration finds the old names or the new one.
  *
  * IB_PEER_MEM_IOC_UNNAME removes one reference of each name in the range @addr, @length; with
  * IB_PEER_MEM_UNNAME_DMABUF, and no range, one of each name of the dma-buf @fd.

@@ -36,7 +36,9 @@ pub use self::{
     fences::FenceBudget,
     mapped::{
         mapped,
-        Part, //
+        NoPart,
+        Part,
+        Seam, //
     },
     pool::{
         Import,

@@ -9,3 +9,9 @@ void ext_file_allow_at(struct file *file)
 {
 	file->f_mode |= FMODE_PREAD | FMODE_PWRITE;
 }
+
+/* An unsigned long before Linux 7.3. */
+u64 ext_file_inode_number(const struct file *file)
+{
+	return file_inode(file)->i_ino;
+}

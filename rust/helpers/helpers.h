@@ -38,6 +38,7 @@ bool ext_dma_resv_wait(struct dma_resv *resv, unsigned int ms);
 
 /* linux/fs.h */
 void ext_file_allow_at(struct file *file);
+u64 ext_file_inode_number(const struct file *file);
 
 /* linux/memremap.h */
 bool ext_is_pci_p2pdma_page(struct page *page);

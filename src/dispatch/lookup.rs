@@ -24,6 +24,7 @@ use crate::{
         dma_buf::{
             self,
             Export,
+            NoPart,
             Part, //
         },
         rdma::Device, //
@@ -165,7 +166,40 @@ impl<'a> ClientLookup<'a> {
             client: client.map(Client::name),
             error,
             cause,
+            seam: None,
         });
+    }
+
+    /// Records and logs why the range is not a part of a dma-buf. Returns the error for user space.
+    /// Context: may sleep.
+    fn no_part(&self, reason: NoPart, cause: &'static str) -> Error {
+        let seam = match reason {
+            NoPart::Seam(seam) => seam,
+            NoPart::Error(e) => {
+                self.record(None, Some(e), cause);
+                return e;
+            }
+        };
+        let device = self.device.map(Device::name);
+        rejections::record(rejections::Rejection {
+            range: self.range,
+            device: device.as_deref(),
+            client: None,
+            error: Some(EFAULT),
+            cause,
+            seam: Some(&seam),
+        });
+        // Addresses are for root, in debugfs.
+        pr_warn_limited!(
+            "{}: {} of {} bytes are of the dma-buf {}, then comes {}: register them one by one, or have \
+             the exporter make one dma-buf\n",
+            device.as_deref().unwrap_or("an importer"),
+            seam.at - self.untagged().addr(),
+            self.range.len(),
+            rejections::Id::of(seam.before.as_ref()),
+            rejections::Id::of(seam.after.as_ref()),
+        );
+        EFAULT
     }
 
     /// Returns the range as the kernel looks it up, without the bits that the CPU ignores.
@@ -182,25 +216,15 @@ impl<'a> ClientLookup<'a> {
         if !named::may_exist() {
             return Ok(None);
         }
-        named::find(self.untagged()).inspect_err(|e| {
-            self.record(
-                None,
-                Some(*e),
-                "the range is not named as one part of one dma-buf",
-            )
-        })
+        named::find(self.untagged())
+            .map_err(|e| self.no_part(e, "the range is not named as one part of one dma-buf"))
     }
 
     /// Returns the part of a dma-buf that is mapped at the range, or `None` if no dma-buf is mapped
     /// there. Fails with `EFAULT` if the range spans two dma-bufs, or has a gap. Context: may sleep.
     pub(super) fn mapped(&self) -> Result<Option<Part>> {
-        dma_buf::mapped(self.untagged().addr(), self.range.len()).inspect_err(|e| {
-            self.record(
-                None,
-                Some(*e),
-                "the range is not mapped from one part of one dma-buf",
-            )
-        })
+        dma_buf::mapped(self.untagged().addr(), self.range.len())
+            .map_err(|e| self.no_part(e, "the range is not mapped from one part of one dma-buf"))
     }
 
     /// Returns `part`. Fails with `EACCES` if the part is read-only and `direction` is `Write`.

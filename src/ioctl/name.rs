@@ -51,8 +51,8 @@ fn range(arg: &ib_peer_mem_name, length: u64) -> Result<VaRange> {
 /// `IB_PEER_MEM_IOC_NAME`. Fails as [`check`], [`range`] and [`named::add`] do.
 pub(super) fn name(arg: usize) -> Result<isize> {
     let arg = user(arg).0.read()?;
-    check(&arg, 0)?;
-    named::add(range(&arg, arg.length)?, arg.fd, arg.offset)?;
+    check(&arg, uapi::IB_PEER_MEM_NAME_REPLACE)?;
+    named::add(range(&arg, arg.length)?, arg.fd, arg.offset, arg.flags != 0)?;
     Ok(0)
 }
 
@@ -146,12 +146,13 @@ mod tests {
     fn unknown_versions_and_reserved_fields_are_rejected() {
         let changes: [fn(&mut ib_peer_mem_name); 5] = [
             |arg| arg.version += 1,
-            |arg| arg.flags = 2,
+            |arg| arg.flags = 4,
             |arg| arg.pad = 1,
             |arg| arg.reserved[0] = 1 << 32,
             |arg| arg.reserved[2] = 1,
         ];
         let flags = uapi::IB_PEER_MEM_UNNAME_DMABUF;
+        assert_eq!((flags, uapi::IB_PEER_MEM_NAME_REPLACE), (1, 2));
         for change in changes {
             let mut arg = arg(0x1000, 0x1000);
             assert_eq!(check(&arg, flags), Ok(()));

@@ -27,6 +27,7 @@ use crate::{
         },
         dma_buf::{
             Buffer,
+            NoPart,
             Part, //
         },
         rdma::Wanted,
@@ -133,14 +134,14 @@ fn names() -> Option<Arc<Names>> {
 /// Returns the part of a dma-buf as which the calling process has named `range`, or `None` if no
 /// part of the range has a name.
 ///
-/// Returns `EFAULT` if only a part of the range has a name, or spans two dma-bufs, or has a gap.
+/// Returns the seam if only a part of the range has a name, or spans two dma-bufs, or has a gap.
 ///
 /// Context: process context; may sleep.
-pub(crate) fn find(range: VaRange) -> Result<Option<Part>> {
+pub(crate) fn find(range: VaRange) -> Result<Option<Part>, NoPart> {
     let Some(names) = names() else {
         return Ok(None);
     };
-    let found = names.ranges.lock().find(range)?;
+    let found = names.ranges.lock().find(range).map_err(NoPart::Seam)?;
     Ok(found.map(|Target { buffer, offset }| Part {
         writable: buffer.is_writable(),
         buffer,
@@ -160,19 +161,20 @@ fn check(range: VaRange) -> Result<VaRange> {
 }
 
 /// Names `range` of the calling process as the part of the dma-buf `fd` that begins at the byte
-/// `offset`. Adds a reference if the range has exactly the same name already.
+/// `offset`. Adds a reference if the range has exactly the same name already. With `replace`, the name
+/// takes the place of the names that are there, as [`Ranges::replace`] does.
 ///
 /// Returns
 ///
 /// - `EBADF` if `fd` is not a file descriptor, and `EACCES` if `fd` is not open for reading;
 /// - `EINVAL` if `fd` is not a dma-buf, if the range or the offset is not in whole pages, or if the
 ///   range is not in user space or goes beyond the end of the dma-buf;
-/// - `EEXIST` if a part of the range has another name;
+/// - `EEXIST` if a part of the range has another name, without `replace`;
 /// - `ENOSPC` if the process has too many names;
 /// - `ERESTARTSYS` if the process has a signal.
 ///
 /// Context: process context; may sleep. Takes the `mmap_lock`.
-pub(crate) fn add(range: VaRange, fd: i32, offset: u64) -> Result {
+pub(crate) fn add(range: VaRange, fd: i32, offset: u64, replace: bool) -> Result {
     let range = check(range)?;
     let end = offset.checked_add(range.len() as u64).ok_or(EINVAL)?;
     if offset % PAGE_SIZE as u64 != 0 {
@@ -188,11 +190,16 @@ pub(crate) fn add(range: VaRange, fd: i32, offset: u64) -> Result {
     let spaces = SPACES.load().ok_or(ENODEV)?;
     let names = spaces.get_or_insert_with(Names::new)?;
     let limit = MAX_NAMES.load(Relaxed);
-    let added = names
-        .ranges
-        .lock()
-        .add(range, Target { buffer, offset }, fd, limit);
-    added.inspect_err(|&e| {
+    let target = Target { buffer, offset };
+    let mut ranges = names.ranges.lock();
+    let result = if replace {
+        ranges.replace(range, target, fd, limit).map(Some)
+    } else {
+        ranges.add(range, target, fd, limit).map(|()| None)
+    };
+    // The replaced names are dropped without the lock.
+    drop(ranges);
+    result.map(drop).inspect_err(|&e| {
         if e == ENOSPC {
             pr_warn_limited!(
                 "{} ranges of a process have names, which is the limit; remove names of freed \
@@ -279,7 +286,7 @@ mod tests {
     #[test]
     fn nothing_has_a_name_in_a_kernel_thread() -> Result {
         let range = VaRange::new(0x1000, 0x1000).ok_or(EINVAL)?;
-        assert!(find(range)?.is_none());
+        assert!(matches!(find(range), Ok(None)));
         assert_eq!(remove(range), Err(ENOENT));
         assert_eq!(query(range).err(), Some(ENOENT));
         Ok(())

@@ -7,12 +7,18 @@
 
 use crate::{
     data::range::VaRange,
-    ext::task::{
-        trace::{
-            Event,
-            Point, //
+    ext::{
+        dma_buf::{
+            Buffer,
+            Seam, //
         },
-        Comm, //
+        task::{
+            trace::{
+                Event,
+                Point, //
+            },
+            Comm, //
+        }, //
     },
     records::recent::{
         self,
@@ -46,6 +52,35 @@ pub(crate) struct Rejection<'a> {
     pub(crate) error: Option<Error>,
     /// The cause, in words.
     pub(crate) cause: &'static str,
+    /// Where the memory ceases to be a part of one dma-buf, if that is the cause.
+    pub(crate) seam: Option<&'a Seam<Buffer>>,
+}
+
+/// The identity of a dma-buf, which a record does not keep: exporter and number.
+pub(crate) struct Id(Option<(Name, u64)>);
+
+impl Id {
+    /// Returns the identity of `buffer`, if any.
+    pub(crate) fn of(buffer: Option<&Buffer>) -> Self {
+        Self(buffer.map(|buffer| (Name::new(Some(buffer.exporter())), buffer.number())))
+    }
+}
+
+/// For the macros of `kernel`, such as `pr_warn!`.
+impl fmt::Display for Id {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        core::fmt::Display::fmt(self, f)
+    }
+}
+
+/// For the macros of `core`, such as `write!`.
+impl core::fmt::Display for Id {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match &self.0 {
+            Some((exporter, number)) => write!(f, "{} {number}", exporter.as_str()),
+            None => f.write_str("none"),
+        }
+    }
 }
 
 /// A kept rejection.
@@ -58,6 +93,8 @@ pub(crate) struct Entry {
     client: Name,
     error: Option<Error>,
     cause: &'static str,
+    /// The address of the seam, and the dma-bufs before and after the seam.
+    seam: Option<(usize, Id, Id)>,
 }
 
 /// The open list. Dropping the list discards the rejections.
@@ -80,6 +117,10 @@ impl Entry {
             client: Name::new(rejection.client),
             error: rejection.error,
             cause: rejection.cause,
+            seam: rejection.seam.map(|seam| {
+                let id = |buffer: &Option<Buffer>| Id::of(buffer.as_ref());
+                (seam.at, id(&seam.before), id(&seam.after))
+            }),
         }
     }
 
@@ -97,8 +138,17 @@ impl Entry {
             self.client.as_str(),
         )?;
         match self.error {
-            Some(e) => writeln!(f, "{e:?}\t{}", self.cause),
-            None => writeln!(f, "-\t{}", self.cause),
+            Some(e) => write!(f, "{e:?}\t{}", self.cause)?,
+            None => write!(f, "-\t{}", self.cause)?,
+        }
+        match &self.seam {
+            Some((at, before, after)) => {
+                writeln!(
+                    f,
+                    ": dma-buf {before} before {at:#x}, {after} from there on"
+                )
+            }
+            None => writeln!(f),
         }
     }
 }
@@ -137,6 +187,7 @@ mod tests {
             client: None,
             error: Some(EFAULT),
             cause: "test",
+            seam: None,
         });
         assert_eq!(entry.device.as_str(), "mlx5_0");
         assert_eq!(entry.client.as_str(), "-");

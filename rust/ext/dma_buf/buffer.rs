@@ -7,6 +7,7 @@ use super::{
     exporter::Buf,
     private_fd, //
 };
+use crate::shared::bindings::helpers;
 use core::ptr;
 use kernel::{
     bindings,
@@ -92,6 +93,14 @@ impl Buffer {
         // SAFETY: The dma-buf is valid as long as the file, and pins the module of the exporter.
         let name = unsafe { CStr::from_char_ptr((*self.as_raw()).exp_name) };
         name.to_str().unwrap_or("?")
+    }
+
+    /// Returns the number of the dma-buf, which `bufinfo` of debugfs has as its inode.
+    ///
+    /// Context: any.
+    pub fn number(&self) -> u64 {
+        // SAFETY: The file is valid, and the file of a dma-buf has an inode.
+        unsafe { helpers::ext_file_inode_number(self.0.as_ptr()) }
     }
 
     /// Returns whether the file is open for reading.

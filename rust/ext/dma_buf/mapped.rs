@@ -63,6 +63,32 @@ impl Part {
     }
 }
 
+/// Where a range ceases to be one part of one dma-buf: two dma-bufs meet, or memory that is no dma-buf
+/// (`None`) begins or ends.
+#[derive(PartialEq, Eq, Debug)]
+pub struct Seam<B> {
+    /// The address.
+    pub at: usize,
+    /// The dma-buf of the range below the address.
+    pub before: Option<B>,
+    /// The dma-buf at the address.
+    pub after: Option<B>,
+}
+
+/// Why a range is not a part of a dma-buf.
+pub enum NoPart {
+    /// The range has a seam.
+    Seam(Seam<Buffer>),
+    /// Another reason.
+    Error(Error),
+}
+
+impl From<Error> for NoPart {
+    fn from(e: Error) -> Self {
+        Self::Error(e)
+    }
+}
+
 /// An exporter without memory. Its only dma-buf shows the file operations of all dma-bufs.
 struct Specimen;
 
@@ -192,11 +218,11 @@ impl Run {
 /// or more. So for larger file offsets the offset in the dma-buf is known only if the dma-buf is
 /// mapped from beginning to end, in any number of VMAs.
 ///
-/// Returns `EFAULT` if a dma-buf is mapped only at a part of the range, if a part of the range is
-/// not readable, or if the offset is not known.
+/// Returns the seam if the dma-buf is mapped only at the beginning of the range, and `EFAULT` if a part
+/// of the range is not readable, or if the offset is not known.
 ///
 /// Context: process context; may sleep. Takes the `mmap_lock`.
-pub fn mapped(addr: usize, len: usize) -> Result<Option<Part>> {
+pub fn mapped(addr: usize, len: usize) -> Result<Option<Part>, NoPart> {
     let end = addr.checked_add(len).ok_or(EFAULT)?;
     let operations = operations()?;
     let task = current!();
@@ -209,8 +235,16 @@ pub fn mapped(addr: usize, len: usize) -> Result<Option<Part>> {
         return Ok(None);
     };
     run.extend(&mm, operations, end);
-    if run.end < end || !run.readable {
-        return Err(EFAULT);
+    if run.end < end {
+        let next = mm.vma_lookup(run.end);
+        return Err(NoPart::Seam(Seam {
+            at: run.end,
+            after: next.and_then(|vma| Buffer::behind(vma, operations)),
+            before: Some(run.buffer),
+        }));
+    }
+    if !run.readable {
+        return Err(EFAULT.into());
     }
     let writable = run.writable;
     let offset = match run.offset(addr, len) {
@@ -219,7 +253,7 @@ pub fn mapped(addr: usize, len: usize) -> Result<Option<Part>> {
             run.extend_back(&mm, operations);
             run.extend(&mm, operations, usize::MAX);
             if run.pages() != run.buffer.size() / PAGE_SIZE {
-                return Err(EFAULT);
+                return Err(EFAULT.into());
             }
             addr - run.start
         }

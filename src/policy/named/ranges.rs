@@ -3,10 +3,13 @@
 //! The named ranges of an address space.
 //!
 //! [`Ranges`] maps ranges of addresses to parts of dma-bufs. [`named`](super) has a [`Ranges`] for
-//! each address space, under a lock, and chooses the type of a dma-buf, `B`. Only [`Ranges::add`]
-//! may sleep.
+//! each address space, under a lock, and chooses the type of a dma-buf, `B`. Only [`Ranges::add`] and
+//! [`Ranges::replace`] may sleep.
 
-use crate::data::range::VaRange;
+use crate::{
+    data::range::VaRange,
+    ext::dma_buf::Seam, //
+};
 use kernel::{
     prelude::*,
     rbtree::{
@@ -36,7 +39,22 @@ pub(crate) struct Name<B> {
     references: usize,
 }
 
-impl<B: PartialEq> Name<B> {
+impl<B: Clone + PartialEq> Name<B> {
+    /// Returns the name of the addresses from `from` to `to`, a part of the range.
+    fn part(&self, from: usize, to: usize) -> Result<Self> {
+        // CAST: A length has 64 bits.
+        let range = VaRange::new(from as u64, (to - from) as u64 + 1).ok_or(EINVAL)?;
+        Ok(Self {
+            range,
+            target: Target {
+                buffer: self.target.buffer.clone(),
+                offset: self.target.offset + (from - self.range.addr()) as u64,
+            },
+            fd: self.fd,
+            references: self.references,
+        })
+    }
+
     /// Returns whether `target` at the address `addr` continues the part of the dma-buf. `addr` is
     /// not below the range.
     fn continues(&self, target: &Target<B>, addr: usize) -> bool {
@@ -120,17 +138,79 @@ impl<B: Clone + PartialEq> Ranges<B> {
         Ok(())
     }
 
+    /// Names `range` in place of the names that are there, which are returned. What a name has outside of
+    /// the range stays, with its references.
+    ///
+    /// Returns `ENOSPC` if there would be more than `limit` names, and more than before.
+    ///
+    /// Context: may sleep. Changes nothing if it fails.
+    pub(crate) fn replace(
+        &mut self,
+        range: VaRange,
+        target: Target<B>,
+        fd: i32,
+        limit: usize,
+    ) -> Result<Removed<B>> {
+        let (from, to) = (range.addr(), last(range));
+        let node = |name: Name<B>| RBTreeNode::new(last(name.range), name, GFP_KERNEL_ACCOUNT);
+        let mut there = 0;
+        let mut at = from;
+        while let Some(name) = self.first_from(at).filter(|name| name.range.addr() <= to) {
+            there += 1;
+            // Does not overflow: user space ends below the last `usize`.
+            at = last(name.range) + 1;
+        }
+        let before = self.first_in(range).filter(|n| n.range.addr() < from);
+        let after = self
+            .first_from(to)
+            .filter(|n| n.range.addr() <= to && last(n.range) > to);
+        let before = before
+            .map(|n| node(n.part(n.range.addr(), from - 1)?))
+            .transpose()?;
+        let after = after
+            .map(|n| node(n.part(to + 1, last(n.range))?))
+            .transpose()?;
+        let name = Name {
+            range,
+            target,
+            fd,
+            references: 1,
+        };
+        let new = node(name)?;
+        let count =
+            1 + usize::from(before.is_some()) + usize::from(after.is_some()) + self.count - there;
+        if count > limit && count > self.count {
+            return Err(ENOSPC);
+        }
+        let mut removed = RBTree::new();
+        while let Some(cursor) = self.names.cursor_lower_bound_mut(&from) {
+            if cursor.current().1.range.addr() > to {
+                break;
+            }
+            removed.insert(cursor.remove_current().1);
+        }
+        for node in [before, Some(new), after].into_iter().flatten() {
+            self.names.insert(node);
+        }
+        self.count = count;
+        Ok(removed)
+    }
+
     /// Returns the part of a dma-buf as which `range` is named, or `None` if no part of the range
     /// has a name.
     ///
-    /// Returns `EFAULT` if only a part of the range has a name, or if the range is not one part of
-    /// one dma-buf.
-    pub(crate) fn find(&self, range: VaRange) -> Result<Option<Target<B>>> {
+    /// Returns the first seam if only a part of the range has a name, or if the range is not one part
+    /// of one dma-buf.
+    pub(crate) fn find(&self, range: VaRange) -> Result<Option<Target<B>>, Seam<B>> {
         let Some(first) = self.first_in(range) else {
             return Ok(None);
         };
         if first.range.addr() > range.addr() {
-            return Err(EFAULT);
+            return Err(Seam {
+                at: first.range.addr(),
+                before: None,
+                after: Some(first.target.buffer.clone()),
+            });
         }
         let skip = (range.addr() - first.range.addr()) as u64;
         let target = Target {
@@ -139,10 +219,16 @@ impl<B: Clone + PartialEq> Ranges<B> {
         };
         let mut end = last(first.range);
         while end < last(range) {
-            let next = self.first_from(end + 1).ok_or(EFAULT)?;
-            if next.range.addr() != end + 1 || !first.continues(&next.target, end + 1) {
-                return Err(EFAULT);
-            }
+            let next = self
+                .first_from(end + 1)
+                .filter(|next| next.range.addr() == end + 1);
+            let Some(next) = next.filter(|next| first.continues(&next.target, end + 1)) else {
+                return Err(Seam {
+                    at: end + 1,
+                    before: Some(first.target.buffer.clone()),
+                    after: next.map(|next| next.target.buffer.clone()),
+                });
+            };
             end = last(next.range);
         }
         Ok(Some(target))
@@ -259,7 +345,7 @@ mod tests {
         assert_eq!(ranges.find(pages(16, 4)?), Ok(Some(at(1, 2))));
         assert_eq!(ranges.find(pages(18, 2)?), Ok(Some(at(1, 4))));
         let byte = VaRange::new(20 * P - 1, 1).ok_or(EINVAL)?;
-        let found = ranges.find(byte)?.ok_or(ENOENT)?;
+        let found = ranges.find(byte).map_err(|_| EFAULT)?.ok_or(ENOENT)?;
         assert_eq!((found.buffer, found.offset), (1, 6 * P - 1));
         for none in [pages(12, 4)?, pages(20, 1)?] {
             assert_eq!(ranges.find(none), Ok(None));
@@ -267,11 +353,24 @@ mod tests {
         Ok(())
     }
 
+    /// Looks up a range that has a seam at a page, between two dma-bufs.
+    fn finds_seam(ranges: &Ranges<u8>, find: VaRange, at: usize, around: [Option<u8>; 2]) {
+        let [before, after] = around;
+        let at = at * PAGE_SIZE;
+        assert_eq!(ranges.find(find), Err(Seam { at, before, after }));
+    }
+
     #[test]
-    fn a_range_that_has_a_name_in_part_is_an_error() -> Result {
+    fn a_range_that_has_a_name_in_part_has_a_seam() -> Result {
         let ranges = ranges(&[(16, 4, 1, 0), (24, 4, 1, 8)])?;
-        for (addr, len) in [(15, 2), (15, 8), (19, 2), (16, 5), (18, 8), (0, 100)] {
-            assert_eq!(ranges.find(pages(addr, len)?), Err(EFAULT));
+        for (addr, len, at, around) in [
+            (15, 2, 16, [None, Some(1)]),
+            (0, 100, 16, [None, Some(1)]),
+            (19, 2, 20, [Some(1), None]),
+            (18, 8, 20, [Some(1), None]),
+            (26, 3, 28, [Some(1), None]),
+        ] {
+            finds_seam(&ranges, pages(addr, len)?, at, around);
         }
         Ok(())
     }
@@ -280,7 +379,7 @@ mod tests {
     fn names_that_continue_the_dma_buf_are_one_part() -> Result {
         let ranges = ranges(&[(16, 4, 1, 0), (20, 1, 1, 4), (21, 3, 1, 5)])?;
         assert_eq!(ranges.find(pages(17, 7)?), Ok(Some(at(1, 1))));
-        assert_eq!(ranges.find(pages(17, 8)?), Err(EFAULT));
+        finds_seam(&ranges, pages(17, 8)?, 24, [Some(1), None]);
         Ok(())
     }
 
@@ -288,9 +387,64 @@ mod tests {
     fn other_neighbours_are_not() -> Result {
         for (buffer, offset) in [(2, 4), (1, 5), (1, 0)] {
             let ranges = ranges(&[(16, 4, 1, 0), (20, 4, buffer, offset)])?;
-            assert_eq!(ranges.find(pages(19, 2)?), Err(EFAULT));
+            finds_seam(&ranges, pages(19, 2)?, 20, [Some(1), Some(buffer)]);
             assert_eq!(ranges.find(pages(20, 4)?), Ok(Some(at(buffer, offset))));
         }
+        Ok(())
+    }
+
+    /// Each case: the pages to name, how many names end, and the names then: first page, dma-buf, offset
+    /// of the first page.
+    #[test]
+    fn a_name_replaces_what_is_in_its_range() -> Result {
+        type Names = &'static [(u64, u8, u64)];
+        let cases: [((u64, u64), usize, Names); 7] = [
+            ((0, 4), 0, &[(0, 9, 0), (16, 1, 2), (20, 2, 0), (30, 3, 0)]),
+            ((16, 4), 1, &[(16, 9, 0), (20, 2, 0), (30, 3, 0)]),
+            ((14, 20), 3, &[(14, 9, 0)]),
+            (
+                (18, 2),
+                1,
+                &[(16, 1, 2), (18, 9, 0), (20, 2, 0), (30, 3, 0)],
+            ),
+            (
+                (12, 6),
+                1,
+                &[(12, 9, 0), (18, 1, 4), (20, 2, 0), (30, 3, 0)],
+            ),
+            (
+                (17, 2),
+                1,
+                &[(16, 1, 2), (17, 9, 0), (19, 1, 5), (20, 2, 0), (30, 3, 0)],
+            ),
+            ((18, 13), 3, &[(16, 1, 2), (18, 9, 0), (31, 3, 1)]),
+        ];
+        for ((addr, len), ended, names) in cases {
+            let mut ranges = ranges(&[(16, 4, 1, 2), (20, 4, 2, 0), (30, 4, 3, 0)])?;
+            let removed = ranges.replace(pages(addr, len)?, at(9, 0), 9, 100)?;
+            assert_eq!(removed.values().count(), ended);
+            assert_eq!(left(&ranges)?.len(), names.len());
+            for &(addr, buffer, offset) in names {
+                assert_eq!(ranges.find(pages(addr, 1)?), Ok(Some(at(buffer, offset))));
+            }
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn a_replacement_keeps_references_and_the_limit() -> Result {
+        let mut ranges = ranges(&[(16, 8, 1, 0), (16, 8, 1, 0)])?;
+        // Two names more.
+        assert_eq!(
+            ranges.replace(pages(18, 2)?, at(2, 0), 2, 2).err(),
+            Some(ENOSPC)
+        );
+        assert_eq!(ranges.find(pages(16, 8)?), Ok(Some(at(1, 0))));
+        ranges.replace(pages(18, 2)?, at(2, 0), 2, 3)?;
+        // As many as before, though there are more than the limit.
+        ranges.replace(pages(18, 2)?, at(3, 0), 3, 1)?;
+        ranges.remove(pages(16, 8)?)?;
+        assert_eq!(left(&ranges)?[..], [16, 20]);
         Ok(())
     }
 

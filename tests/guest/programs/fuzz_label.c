@@ -45,6 +45,34 @@ static int call(unsigned long cmd, struct ib_peer_mem_name *name)
 	return ioctl(export_device, cmd, name) ? errno : 0;
 }
 
+/* There are as many labels as pages. */
+static void add_label(struct field *f, struct label label)
+{
+	struct label *l = f->labels;
+
+	while (l->references)
+		l++;
+	*l = label;
+}
+
+/* What a replacement of these pages leaves of a name. */
+static void cut(struct field *f, struct label *l, size_t first, size_t end)
+{
+	struct label before = *l, after = *l;
+
+	l->references = 0;
+	if (before.first < first) {
+		before.pages = first - before.first;
+		add_label(f, before);
+	}
+	if (after.first + after.pages > end) {
+		after.pages -= end - after.first;
+		after.offset += end - after.first;
+		after.first = end;
+		add_label(f, after);
+	}
+}
+
 static void name(struct thread *t, size_t first, size_t pages)
 {
 	struct field *f = t->field;
@@ -52,8 +80,8 @@ static void name(struct thread *t, size_t first, size_t pages)
 	struct label *l = first_label(f, first, pages);
 	struct ib_peer_mem_name arg = argument(f, first, pages);
 	size_t offset = one_in(t, 2) ? 0 : below(t, BUFFER_PAGES);
+	bool same, replace = one_in(t, 3);
 	int want = 0, error;
-	bool same;
 
 	/* Exactly the name that is there counts once more. */
 	if (l && one_in(t, 3)) {
@@ -63,13 +91,14 @@ static void name(struct thread *t, size_t first, size_t pages)
 	}
 	arg.offset = offset * PAGE;
 	arg.fd = b->exported.dmabuf;
+	arg.flags = replace ? IB_PEER_MEM_NAME_REPLACE : 0;
 	same = l && arg.addr == (uintptr_t)field_page(f, l->first) && arg.length == l->pages * PAGE &&
 	       b == l->buffer && offset == l->offset;
 	if (arg.fd < 0)
 		want = EBADF;
 	else if (arg.offset + arg.length > b->pages * PAGE)
 		want = EINVAL;
-	else if (l && !same)
+	else if (l && !same && !replace)
 		want = EEXIST;
 	starve(t, one_in(t, 2));
 	error = call(IB_PEER_MEM_IOC_NAME, &arg);
@@ -77,14 +106,16 @@ static void name(struct thread *t, size_t first, size_t pages)
 	starve(t, false);
 	if (error)
 		return;
-	if (same) {
+	if (same && !replace) {
 		l->references++;
 		return;
 	}
-	for (l = f->labels; l->references; )
-		l++;
-	*l = (struct label) { .first = first, .pages = pages, .buffer = b, .offset = offset,
-			      .references = 1 };
+	first = (arg.addr - (uintptr_t)field_page(f, 0)) / PAGE;
+	pages = arg.length / PAGE;
+	while ((l = first_label(f, first, pages)))
+		cut(f, l, first, first + pages);
+	add_label(f, (struct label) { .first = first, .pages = pages, .buffer = b, .offset = offset,
+				      .references = 1 });
 }
 
 static void unname(struct thread *t, size_t first, size_t pages)

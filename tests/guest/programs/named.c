@@ -102,6 +102,15 @@ static int name(uint64_t page, uint64_t n, int fd, uint64_t offset)
 	return call(IB_PEER_MEM_IOC_NAME, &arg);
 }
 
+/* In place of the names that are there. */
+static int replace(uint64_t page, uint64_t n, int fd, uint64_t offset)
+{
+	struct ib_peer_mem_name arg = pages(page, n, fd, offset);
+
+	arg.flags = IB_PEER_MEM_NAME_REPLACE;
+	return call(IB_PEER_MEM_IOC_NAME, &arg);
+}
+
 static int unname(uint64_t page, uint64_t n)
 {
 	struct ib_peer_mem_name arg = pages(page, n, 0, 0);
@@ -160,7 +169,7 @@ static void test_errors(void)
 			if (field == 0)
 				arg.version++;
 			else if (field == 1)
-				arg.flags = 2;
+				arg.flags = 4;
 			else if (field == 2)
 				arg.pad = 1;
 			else
@@ -228,6 +237,16 @@ static void test_names(void)
 	MUST(ENOENT, query(1));
 	MUST(0, unname_dmabuf(other));
 	MUST(ENOENT, query(0));
+	/* A replacement splits a name, and ends it with all its references. */
+	MUST(0, name(0, 2, other, 0));
+	MUST(0, name(0, 2, other, 0));
+	MUST(EINVAL, replace(1, 3, other, 0));
+	MUST(0, replace(1, 1, other, 0));
+	MUST(0, unname(1, 2));
+	MUST(0, unname(0, 1));
+	MUST(0, unname(0, 1));
+	MUST(ENOENT, query(0));
+	MUST(ENOENT, query(1));
 }
 
 /* @argument is the limit, the parameter max_names. */
