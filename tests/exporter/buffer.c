@@ -15,6 +15,13 @@
 
 #include "buffer.h"
 
+static const struct dma_buf_ops gpu_ops;
+
+static bool is_gpu(struct dma_buf *dmabuf)
+{
+	return dmabuf->ops == &gpu_ops;
+}
+
 static int attach(struct dma_buf *dmabuf, struct dma_buf_attachment *attachment)
 {
 	struct buffer *b = dmabuf->priv;
@@ -22,7 +29,7 @@ static int attach(struct dma_buf *dmabuf, struct dma_buf_attachment *attachment)
 
 	if (error)
 		return -(int)error;
-	if ((READ_ONCE(b->options[PEER_TEST_EXPORTER_PEER2PEER]) || b->function) &&
+	if ((READ_ONCE(b->options[PEER_TEST_EXPORTER_PEER2PEER]) || b->function || is_gpu(dmabuf)) &&
 	    !attachment->peer2peer)
 		return -EOPNOTSUPP;
 	dma_resv_lock(dmabuf->resv, NULL);
@@ -67,6 +74,58 @@ static void unpin(struct dma_buf_attachment *attachment)
  */
 #define MAP_ATTRS DMA_ATTR_REQUIRE_COHERENT
 
+/* The end of a segment: of a run of pages in a unit of 64 KiB. */
+static unsigned int segment_end(struct buffer *b, unsigned int first)
+{
+	unsigned int i = first + 1;
+
+	while (i < b->n_pages && b->pages[i] == b->pages[i - 1] + 1 && page_to_phys(b->pages[i]) % SZ_64K)
+		i++;
+	return i;
+}
+
+static void unmap_segments(struct device *dev, struct sg_table *table, enum dma_data_direction direction)
+{
+	struct scatterlist *sg;
+	unsigned int i;
+
+	for_each_sgtable_dma_sg(table, sg, i)
+		if (sg_dma_len(sg))
+			dma_unmap_page_attrs(dev, sg_dma_address(sg), sg_dma_len(sg), direction, MAP_ATTRS);
+	sg_free_table(table);
+}
+
+/* A table with addresses for the device alone. */
+static int map_segments(struct buffer *b, struct device *dev, struct sg_table *table,
+			enum dma_data_direction direction)
+{
+	unsigned int i, n = 0;
+	struct scatterlist *sg;
+	int rc;
+
+	for (i = 0; i < b->n_pages; i = segment_end(b, i))
+		n++;
+	rc = sg_alloc_table(table, n, GFP_KERNEL);
+	if (rc)
+		return rc;
+	sg = table->sgl;
+	for (i = 0; i < b->n_pages; sg = sg_next(sg)) {
+		unsigned int end = segment_end(b, i);
+		size_t length = (size_t)(end - i) << PAGE_SHIFT;
+		dma_addr_t at = dma_map_page_attrs(dev, b->pages[i], 0, length, direction, MAP_ATTRS);
+
+		if (dma_mapping_error(dev, at)) {
+			unmap_segments(dev, table, direction);
+			return -EIO;
+		}
+		sg_set_page(sg, NULL, length, 0);
+		sg_dma_address(sg) = at;
+		sg_dma_len(sg) = length;
+		i = end;
+	}
+	return 0;
+}
+
 static struct sg_table *map(struct dma_buf_attachment *attachment, enum dma_data_direction direction)
 {
 	struct buffer *b = attachment->dmabuf->priv;
@@ -83,6 +142,13 @@ static struct sg_table *map(struct dma_buf_attachment *attachment, enum dma_data
 	table = kzalloc(sizeof(*table), GFP_KERNEL);
 	if (!table)
 		return ERR_PTR(-ENOMEM);
+	if (is_gpu(attachment->dmabuf)) {
+		rc = map_segments(b, attachment->dev, table, direction);
+		if (rc)
+			goto free;
+		b->mapped++;
+		return table;
+	}
 	rc = sg_alloc_table_from_pages(table, b->pages, b->n_pages, 0,
 				       (size_t)b->n_pages << PAGE_SHIFT, GFP_KERNEL);
 	if (rc)
@@ -106,8 +172,12 @@ static void unmap(struct dma_buf_attachment *attachment, struct sg_table *table,
 	struct buffer *b = attachment->dmabuf->priv;
 
 	dma_resv_assert_held(attachment->dmabuf->resv);
-	dma_unmap_sgtable(attachment->dev, table, direction, MAP_ATTRS);
-	sg_free_table(table);
+	if (is_gpu(attachment->dmabuf)) {
+		unmap_segments(attachment->dev, table, direction);
+	} else {
+		dma_unmap_sgtable(attachment->dev, table, direction, MAP_ATTRS);
+		sg_free_table(table);
+	}
 	kfree(table);
 	b->mapped--;
 }
@@ -168,6 +238,20 @@ static const struct dma_buf_ops ops = {
 	.release = release,
 };
 
+static int map_for_no_process(struct dma_buf *dmabuf, struct vm_area_struct *vma)
+{
+	return -ENOTSUPP;
+}
+
+static const struct dma_buf_ops gpu_ops = {
+	.attach = attach,
+	.detach = detach,
+	.map_dma_buf = map,
+	.unmap_dma_buf = unmap,
+	.mmap = map_for_no_process,
+	.release = release,
+};
+
 int buffer_export(struct buffer *b)
 {
 	DEFINE_DMA_BUF_EXPORT_INFO(info);
@@ -176,7 +260,7 @@ int buffer_export(struct buffer *b)
 
 	lockdep_assert_held(&b->lock);
 	info.exp_name = "peer_mem_test_exporter";
-	info.ops = &ops;
+	info.ops = b->options[PEER_TEST_EXPORTER_GPU] ? &gpu_ops : &ops;
 	info.size = (size_t)b->n_pages << PAGE_SHIFT;
 	info.flags = O_RDWR;
 	info.priv = b;
@@ -212,6 +296,10 @@ int buffer_move(struct buffer *b)
 	int rc = -ENODEV;
 
 	mutex_lock(&b->lock);
+	if (b->parts || b->joined) {
+		mutex_unlock(&b->lock);
+		return -EBUSY;
+	}
 	pages = pages_alloc(b, b->n_pages);
 	if (!b->dmabuf || !pages) {
 		rc = b->dmabuf ? -ENOMEM : rc;
@@ -245,7 +333,9 @@ int buffer_revoke(struct buffer *b)
 	int rc = -ENODEV;
 
 	mutex_lock(&b->lock);
-	if (b->dmabuf) {
+	if (b->parts || b->joined) {
+		rc = -EBUSY;
+	} else if (b->dmabuf) {
 		dma_resv_lock(b->dmabuf->resv, NULL);
 		/* Importers must not map again during the invalidation. */
 		b->revoked = true;

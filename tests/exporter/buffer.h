@@ -24,6 +24,9 @@ struct buffer {
 	unsigned int n_left;
 	u64 moves, late;
 	struct pci_dev *function;	/* whose memory it is; NULL: host memory */
+	struct buffer **parts;	/* whose pages these are; NULL: its own */
+	unsigned int n_parts;
+	bool joined;		/* its pages are those of another as well */
 
 	/* Protected by the reservation lock of the dma-buf, as long as it exists. */
 	unsigned int n_pages;	/* 0: the dma-buf is not created yet; does not change then */
@@ -34,6 +37,9 @@ struct buffer {
 
 void buffer_get(struct buffer *b);
 void buffer_put(struct buffer *b);
+
+/* Takes over the pages of the parts. Called with the lock, before there are pages. */
+int buffer_join(struct buffer *b, struct peer_test_exporter_join *arg);
 
 /* Finds the PCI function of the option. Called with the lock, before there are pages. */
 int buffer_take_function(struct buffer *b);
@@ -48,6 +54,9 @@ void pages_free(struct buffer *b, struct page **pages, unsigned int n);
 int buffer_leave(struct buffer *b, struct page **pages);
 /* Looks for bytes that were written there. Called with the lock. */
 void buffer_count_late(struct buffer *b);
+
+/* The buffer of a file of the device, with a reference; or an errno. */
+struct buffer *buffer_of(int fd);
 
 /* Creates the dma-buf of the pages; returns its descriptor or an errno. Called with the lock. */
 int buffer_export(struct buffer *b);

@@ -5,6 +5,7 @@
  */
 #include <linux/dma-buf.h>
 #include <linux/dma-resv.h>
+#include <linux/file.h>
 #include <linux/fs.h>
 #include <linux/highmem.h>
 #include <linux/miscdevice.h>
@@ -114,6 +115,27 @@ unlock:
 	return put_user(rc, &user->fd);
 }
 
+static int join(struct buffer *b, struct peer_test_exporter_join __user *user)
+{
+	/* Of two locks at a time. */
+	static DEFINE_MUTEX(joins);
+	struct peer_test_exporter_join arg;
+	int rc = -EEXIST;
+
+	if (copy_from_user(&arg, user, sizeof(arg)))
+		return -EFAULT;
+	mutex_lock(&joins);
+	mutex_lock(&b->lock);
+	if (!b->pages) {
+		rc = buffer_join(b, &arg);
+		if (!rc)
+			rc = buffer_export(b);
+	}
+	mutex_unlock(&b->lock);
+	mutex_unlock(&joins);
+	return rc < 0 ? rc : put_user(rc, &user->fd);
+}
+
 static int state(struct buffer *b, void __user *user)
 {
 	struct peer_test_exporter_state s = { 0 };
@@ -145,6 +167,7 @@ static long device_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 	case PEER_TEST_EXPORTER_MOVE: return buffer_move(b);
 	case PEER_TEST_EXPORTER_REVOKE: return buffer_revoke(b);
 	case PEER_TEST_EXPORTER_STATE: return state(b, user);
+	case PEER_TEST_EXPORTER_JOIN: return join(b, user);
 	default: return -ENOTTY;
 	}
 }
@@ -156,6 +179,20 @@ static const struct file_operations fops = {
 	.read = device_read,
 	.unlocked_ioctl = device_ioctl,
 };
+
+struct buffer *buffer_of(int fd)
+{
+	struct file *file = fget(fd);
+	struct buffer *b = ERR_PTR(-EBADF);
+
+	if (file && file->f_op == &fops) {
+		b = file->private_data;
+		buffer_get(b);
+	}
+	if (file)
+		fput(file);
+	return b;
+}
 
 static struct miscdevice device = {
 	.minor = MISC_DYNAMIC_MINOR,

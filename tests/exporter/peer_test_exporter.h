@@ -23,6 +23,12 @@ enum peer_test_exporter_option {
 	 * peer-to-peer memory of its BAR. 0: host memory.
 	 */
 	PEER_TEST_EXPORTER_FUNCTION,
+	/*
+	 * Not 0, when the dma-buf is created: it behaves as one of NVIDIA's nv_dmabuf. mmap(2) of it fails with
+	 * errno 524, importers must allow peer-to-peer memory and get segments of 64 KiB without pages, and
+	 * cannot pin it. The size is a multiple of 64 KiB, unless parts are joined.
+	 */
+	PEER_TEST_EXPORTER_GPU,
 	PEER_TEST_EXPORTER_OPTIONS,
 };
 
@@ -38,6 +44,22 @@ struct peer_test_exporter_create {
 	__u64 size;		/* a multiple of the page size */
 	__s32 fd;		/* returned: the dma-buf */
 	__u32 reserved;
+};
+
+#define PEER_TEST_EXPORTER_PARTS 64
+
+/* A part of the memory of another file, in whole pages. */
+struct peer_test_exporter_part {
+	__s32 control;		/* that file */
+	__u32 reserved;
+	__u64 offset;
+	__u64 size;
+};
+
+struct peer_test_exporter_join {
+	__u64 parts;		/* an array of them */
+	__u32 n;		/* at most PEER_TEST_EXPORTER_PARTS */
+	__s32 fd;		/* returned: the dma-buf */
 };
 
 struct peer_test_exporter_state {
@@ -60,5 +82,10 @@ struct peer_test_exporter_state {
 /* As a move, but no importer can map the memory again, and no process. */
 #define PEER_TEST_EXPORTER_REVOKE _IO('P', 0x63)
 #define PEER_TEST_EXPORTER_STATE _IOR('P', 0x64, struct peer_test_exporter_state)
+/*
+ * As CREATE, of memory that other files have: it is there as long as the dma-buf. Neither of them can be
+ * moved or revoked then: EBUSY.
+ */
+#define PEER_TEST_EXPORTER_JOIN _IOWR('P', 0x65, struct peer_test_exporter_join)
 
 #endif /* PEER_TEST_EXPORTER_H */

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* CUDA's driver as programs get it: each function by name, on one of these ways. */
+#ifndef CUDA_H
+#define CUDA_H
+
+#include <dlfcn.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef unsigned long long cu_ptr;
+
+#define CUDA_FUNCTIONS(F)                                                                   \
+	F(cuMemAlloc, _v2, , (cu_ptr *, size_t))                                            \
+	F(cuMemAllocPitch, _v2, , (cu_ptr *, size_t *, size_t, size_t, unsigned int))       \
+	F(cuMemAllocAsync, , _ptsz, (cu_ptr *, size_t, void *))                             \
+	F(cuMemAllocFromPoolAsync, , _ptsz, (cu_ptr *, size_t, void *, void *))             \
+	F(cuMemFree, _v2, , (cu_ptr))                                                       \
+	F(cuMemFreeAsync, , _ptsz, (cu_ptr, void *))                                        \
+	F(cuMemAddressReserve, , , (cu_ptr *, size_t, size_t, cu_ptr, unsigned long long))  \
+	F(cuMemAddressFree, , , (cu_ptr, size_t))                                           \
+	F(cuMemCreate, , , (void **, size_t, const void *, unsigned long long))             \
+	F(cuMemRelease, , , (void *))                                                       \
+	F(cuMemMap, , , (cu_ptr, size_t, size_t, void *, unsigned long long))               \
+	F(cuMemUnmap, , , (cu_ptr, size_t))                                                 \
+	F(cuMemcpyDtoH, _v2, , (void *, cu_ptr, size_t))                                    \
+	F(cuCtxSetCurrent, , , (void *))                                                    \
+	F(cuCtxDestroy, _v2, , (void *))                                                    \
+	F(cuDevicePrimaryCtxReset, _v2, , (int))                                            \
+	F(cuDevicePrimaryCtxRelease, _v2, , (int))
+
+static struct {
+#define F(name, version, twin, arguments) int (*name) arguments;
+	CUDA_FUNCTIONS(F)
+#undef F
+	unsigned int (*per_thread_calls)(void);
+} cuda;
+
+#ifdef LINKED
+#define F(name, version, twin, arguments) int name##version arguments;
+CUDA_FUNCTIONS(F)
+#undef F
+unsigned int standin_per_thread_calls(void);
+#endif
+
+static inline void *cuda_must(void *found, const char *name)
+{
+	if (found)
+		return found;
+	fprintf(stderr, "no function %s\n", name);
+	exit(1);
+}
+
+/*
+ * @way: linked, global (as a linked program finds them), dlsym, dlsym_ptsz, proc1, proc2, proc2_ptsz (flags), ptsz (the function for programs of
+ * per-thread streams).
+ */
+static inline void cuda_open(const char *way)
+{
+	void *library = NULL;
+	int (*proc1)(const char *, void **, int, uint64_t) = NULL;
+	int (*proc2)(const char *, void **, int, uint64_t, int *) = NULL;
+	int twin = strstr(way, "ptsz") != NULL, status;
+
+	(void)status;
+#ifdef LINKED
+#define F(name, version, twin, arguments) cuda.name = name##version;
+	CUDA_FUNCTIONS(F)
+#undef F
+	cuda.per_thread_calls = standin_per_thread_calls;
+	return;
+#endif
+	library = cuda_must(dlopen("libcuda.so.1", RTLD_NOW | (*way == 'g' ? RTLD_GLOBAL : RTLD_LOCAL)), "libcuda.so.1");
+	cuda.per_thread_calls = dlsym(library, "standin_per_thread_calls");
+	if (!strcmp(way, "global"))
+		library = RTLD_DEFAULT;
+	if (!strncmp(way, "dl", 2) || library == RTLD_DEFAULT) {
+#define F(name, version, twin_, arguments) \
+		cuda.name = cuda_must(dlsym(library, twin ? #name #version #twin_ : #name #version), #name);
+		CUDA_FUNCTIONS(F)
+#undef F
+		return;
+	}
+	if (!strcmp(way, "proc1"))
+		proc1 = cuda_must(dlsym(library, "cuGetProcAddress"), "cuGetProcAddress");
+	else
+		proc2 = cuda_must(dlsym(library, !strcmp(way, "ptsz") ? "cuGetProcAddress_v2_ptsz" :
+					"cuGetProcAddress_v2"), "cuGetProcAddress_v2");
+	/* As the runtime does: by the first one to the newest. */
+	if (proc2)
+		proc2("cuGetProcAddress", (void **)&proc2, 12000, 0, &status);
+	if (!strcmp(way, "ptsz"))
+		proc2 = dlsym(library, "cuGetProcAddress_v2_ptsz");
+#define F(name, version, twin_, arguments) \
+	if (proc1) \
+		proc1(#name, (void **)&cuda.name, 11040, twin ? 2 : 0); \
+	else \
+		proc2(#name, (void **)&cuda.name, 12040, !strcmp(way, "proc2_ptsz") ? 2 : 0, &status); \
+	cuda_must(cuda.name, #name);
+	CUDA_FUNCTIONS(F)
+#undef F
+}
+
+#endif /* CUDA_H */

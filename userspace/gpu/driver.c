@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+/*
+ * The functions that allocate and free: CUDA's driver, and AMD's HSA, by which HIP allocates. No GPU of
+ * AMD was there to run it on.
+ */
+#include "gpu.h"
+
+#define CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD 1
+#define HSA_AMD_MEMORY_POOL_INFO_LOCATION 17
+#define HSA_AMD_MEMORY_POOL_LOCATION_GPU 1
+
+/* Calls what is behind this library. */
+#define CALL(name, ...) \
+	({ \
+		__typeof__(&name) next_ = NEXT(name); \
+		next_ ? next_(__VA_ARGS__) : CUDA_ERROR_NOT_FOUND; \
+	})
+
+/* A dma-buf of CUDA begins where it is asked to. Fails for host memory, and in the child of a fork. */
+static int export_cuda(uint64_t start, uint64_t size, uint64_t *offset)
+{
+	int fd = -1;
+
+	*offset = 0;
+	return CALL(cuMemGetHandleForAddressRange, &fd, start, size, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0) ? -1 : fd;
+}
+
+static void allocated(CUdeviceptr at, size_t size)
+{
+	struct span span = {
+		.at = at,
+		.size = size,
+		/* The driver allocates in such units: what is exported is memory of the allocation's block. */
+		.start = at / GRANULE * GRANULE,
+		.end = (at + size + GRANULE - 1) / GRANULE * GRANULE,
+		.export = export_cuda,
+		.device = -1,
+	};
+
+	CALL(cuCtxGetCurrent, &span.context);
+	CALL(cuCtxGetDevice, &span.device);
+	memory_add(span);
+}
+
+/* What @call does to the memory, which has no name from before it on. */
+#define WITHOUT_NAMES(which_, call) \
+	({ \
+		struct spans taken_ = memory_take(which_); \
+		CUresult result_ = call; \
+		memory_freed(&taken_, !result_); \
+		result_; \
+	})
+#define AT(at_, size_) ((struct which) { .start = at_, .end = (at_) + (size_), .device = -1 })
+
+#define ALLOCATES(name, parameters, arguments) \
+	EXPORTED CUresult name parameters \
+	{ \
+		CUresult result = CALL(name, arguments); \
+\
+		if (!result && *at) \
+			allocated(*at, size); \
+		return result; \
+	}
+#define ARGUMENTS(...) __VA_ARGS__
+
+ALLOCATES(cuMemAlloc_v2, (CUdeviceptr *at, size_t size), ARGUMENTS(at, size))
+ALLOCATES(cuMemAllocAsync, (CUdeviceptr *at, size_t size, CUstream stream), ARGUMENTS(at, size, stream))
+ALLOCATES(cuMemAllocAsync_ptsz, (CUdeviceptr *at, size_t size, CUstream stream), ARGUMENTS(at, size, stream))
+ALLOCATES(cuMemAllocFromPoolAsync, (CUdeviceptr *at, size_t size, CUmemoryPool pool, CUstream stream),
+	  ARGUMENTS(at, size, pool, stream))
+ALLOCATES(cuMemAllocFromPoolAsync_ptsz, (CUdeviceptr *at, size_t size, CUmemoryPool pool, CUstream stream),
+	  ARGUMENTS(at, size, pool, stream))
+
+EXPORTED CUresult cuMemAllocPitch_v2(CUdeviceptr *at, size_t *pitch, size_t width, size_t height, unsigned int bytes)
+{
+	CUresult result = CALL(cuMemAllocPitch_v2, at, pitch, width, height, bytes);
+
+	if (!result && *at)
+		allocated(*at, *pitch * height);
+	return result;
+}
+
+EXPORTED CUresult cuMemFree_v2(CUdeviceptr at)
+{
+	return WITHOUT_NAMES(AT(at, 1), CALL(cuMemFree_v2, at));
+}
+
+/* The stream may use the memory still; but the program registers it no more. */
+EXPORTED CUresult cuMemFreeAsync(CUdeviceptr at, CUstream stream)
+{
+	return WITHOUT_NAMES(AT(at, 1), CALL(cuMemFreeAsync, at, stream));
+}
+
+EXPORTED CUresult cuMemFreeAsync_ptsz(CUdeviceptr at, CUstream stream)
+{
+	return WITHOUT_NAMES(AT(at, 1), CALL(cuMemFreeAsync_ptsz, at, stream));
+}
+
+EXPORTED CUresult cuMemMap(CUdeviceptr at, size_t size, size_t offset, unsigned long long handle,
+			   unsigned long long flags)
+{
+	struct span span = {
+		.at = at, .size = size, .start = at, .end = at + size,
+		.export = export_cuda, .joins = true, .device = -1,
+	};
+	CUresult result = CALL(cuMemMap, at, size, offset, handle, flags);
+
+	if (result)
+		return result;
+	CALL(cuCtxGetDevice, &span.device);
+	memory_add(span);
+	return result;
+}
+
+EXPORTED CUresult cuMemUnmap(CUdeviceptr at, size_t size)
+{
+	return WITHOUT_NAMES(AT(at, size), CALL(cuMemUnmap, at, size));
+}
+
+EXPORTED CUresult cuMemAddressFree(CUdeviceptr at, size_t size)
+{
+	return WITHOUT_NAMES(AT(at, size), CALL(cuMemAddressFree, at, size));
+}
+
+/* --- all memory of a context, or of a device; what is still there afterwards is named again --- */
+
+#define ALL_OF(context_, device_) ((struct which) { .end = UINT64_MAX, .context = context_, .device = device_ })
+#define AND_AGAIN(which_, call) \
+	({ \
+		struct spans all_ = memory_take(which_); \
+		CUresult done_ = call; \
+		memory_freed(&all_, false); \
+		done_; \
+	})
+
+EXPORTED CUresult cuCtxDestroy_v2(CUcontext context)
+{
+	if (!context)
+		return CALL(cuCtxDestroy_v2, context);
+	return AND_AGAIN(ALL_OF(context, -1), CALL(cuCtxDestroy_v2, context));
+}
+
+#define ENDS_PRIMARY(name) \
+	EXPORTED CUresult name(CUdevice device) \
+	{ \
+		return AND_AGAIN(ALL_OF(NULL, device), CALL(name, device)); \
+	}
+
+ENDS_PRIMARY(cuDevicePrimaryCtxReset)
+ENDS_PRIMARY(cuDevicePrimaryCtxReset_v2)
+ENDS_PRIMARY(cuDevicePrimaryCtxRelease)
+ENDS_PRIMARY(cuDevicePrimaryCtxRelease_v2)
+
+/* --- HSA --- */
+
+static int export_hsa(uint64_t start, uint64_t size, uint64_t *offset)
+{
+	__typeof__(&hsa_amd_portable_export_dmabuf) export = NEXT(hsa_amd_portable_export_dmabuf);
+	int fd = -1;
+
+	return !export || export((void *)(uintptr_t)start, size, &fd, offset) ? -1 : fd;
+}
+
+EXPORTED hsa_status_t hsa_amd_memory_pool_allocate(uint64_t pool, size_t size, uint32_t flags, void **at)
+{
+	__typeof__(&hsa_amd_memory_pool_allocate) next = NEXT(hsa_amd_memory_pool_allocate);
+	__typeof__(&hsa_amd_memory_pool_get_info) get_info = NEXT(hsa_amd_memory_pool_get_info);
+	hsa_status_t result = next ? next(pool, size, flags, at) : HSA_STATUS_ERROR;
+	int location = -1;
+
+	if (result || !get_info || get_info(pool, HSA_AMD_MEMORY_POOL_INFO_LOCATION, &location) ||
+	    location != HSA_AMD_MEMORY_POOL_LOCATION_GPU)
+		return result;
+	memory_add((struct span) {
+		.at = (uintptr_t)*at, .size = size,
+		.start = (uintptr_t)*at, .end = ((uintptr_t)*at + size + 4095) / 4096 * 4096,
+		.export = export_hsa, .device = -1,
+	});
+	return result;
+}
+
+EXPORTED hsa_status_t hsa_amd_memory_pool_free(void *at)
+{
+	return WITHOUT_NAMES(AT((uintptr_t)at, 1), CALL(hsa_amd_memory_pool_free, at));
+}
+
+EXPORTED hsa_status_t hsa_memory_free(void *at)
+{
+	return WITHOUT_NAMES(AT((uintptr_t)at, 1), CALL(hsa_memory_free, at));
+}
