@@ -51,6 +51,7 @@ static void __attribute__((noreturn)) usage(void)
 	      "dma-buf, registered by its address, \"named:EXPORTER\": the same, with its name, or\n"
 	      "\"dmabuf:EXPORTER\": the dma-buf of such a mapping. EXPORTER is udmabuf, heap:NAME,\n"
 	      "drm:DRIVER, vfio:FUNCTION:BAR, or test[:OPTION,..], with options as \"set\" has them.\n"
+	      "\"gpu:WAY[:MIB]\" is memory of a GPU, in chunks of so many MiB (gpu.h).\n"
 	      "ACCESS is one or more of: none local-write remote-write remote-read remote-atomic mw-bind\n"
 	      "on-demand relaxed all (the default), or a number.\n"
 	      "  -f        use up all file descriptors first\n"
@@ -85,6 +86,9 @@ static void __attribute__((noreturn)) usage(void)
 	      "  move, revoke         the memory of the test exporter\n"
 	      "  set NAME=NUMBER      attach-error, map-error, pin-error, map-delay, peer2peer, and before\n"
 	      "                       the dma-buf exists: function\n"
+	      "  map-chunk N, unmap-chunk N, free\n"
+	      "                       of the memory of a GPU\n"
+	      "  churn TIMES          register the range while chunk 1 is mapped and unmapped\n"
 	      "  state                of the dma-buf: \"ok exists=.. attached=.. mapped=.. pinned=..\n"
 	      "                       moves=.. late=..\"; late: bytes written to pages left by a move\n"
 	      "  look SEED            compare the memory as the exporter has it\n"
@@ -194,7 +198,7 @@ static int reg(void)
 				  it.length, it.access, &it.keys))
 			return -1;
 	} else {
-		it.mr = ibv_reg_mr(pd, addr, it.length, it.access);
+		it.mr = reg_mr(pd, addr, it.length, it.access);
 		if (!it.mr)
 			return -1;
 		it.keys = (struct keys) {

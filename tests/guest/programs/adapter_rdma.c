@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
+#include <dlfcn.h>
 #include <err.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "adapter_rdma.h"
 #include "exporter.h"
+#include "gpu.h"
 #include "number.h"
 #include "pattern.h"
 
@@ -70,7 +73,8 @@ static void look(const struct adapter_rdma *mr, const uint64_t *seed)
 
 	if (!bytes)
 		err(1, "malloc");
-	if (exporter_read(mr->memory->control, bytes, mr->length, mr->memory->start + mr->offset)) {
+	if (mr->memory->gpu ? gpu_read(bytes, mr->memory->addr + mr->offset, mr->length) :
+	    exporter_read(mr->memory->control, bytes, mr->length, mr->memory->start + mr->offset)) {
 		answer_errno();
 	} else if (seed) {
 		answer_compared(bytes, mr->length, *seed);
@@ -92,6 +96,61 @@ static void answer_state(int control)
 		answer("ok exists=%u attached=%u mapped=%u pinned=%u moves=%llu late=%llu", s.exists,
 		       s.attached, s.mapped, s.pinned, (unsigned long long)s.moves,
 		       (unsigned long long)s.late);
+}
+
+struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
+{
+	const char *by = getenv("REG");
+	struct ibv_mr *(*plain)(struct ibv_pd *, void *, size_t, int) = NULL;
+	struct ibv_mr *(*iova)(struct ibv_pd *, void *, size_t, uint64_t, int) = NULL;
+
+	if (!by)
+		return ibv_reg_mr(pd, addr, length, access);
+	if (!strcmp(by, "dlsym"))
+		plain = dlsym(RTLD_DEFAULT, "ibv_reg_mr");
+	else if (!strcmp(by, "ibv_reg_mr"))
+		plain = dlvsym(RTLD_DEFAULT, by, "IBVERBS_1.1");
+	else if (!strcmp(by, "iova"))
+		iova = dlvsym(RTLD_DEFAULT, "ibv_reg_mr_iova", "IBVERBS_1.7");
+	else
+		iova = dlvsym(RTLD_DEFAULT, "ibv_reg_mr_iova2", "IBVERBS_1.8");
+	if (!plain && !iova)
+		errx(1, "no function for %s", by);
+	return plain ? plain(pd, addr, length, access) : iova(pd, addr, length, (uintptr_t)addr, access);
+}
+
+static volatile bool churning;
+
+static void *churner(void *changes)
+{
+	while (churning) {
+		if (gpu_chunk(true, 1) || gpu_chunk(false, 1))
+			errx(1, "chunk 1");
+		++*(unsigned long *)changes;
+	}
+	return NULL;
+}
+
+static void churn(const struct adapter_rdma *mr, uint64_t times)
+{
+	unsigned long changes = 0, failures = 0;
+	pthread_t thread;
+
+	churning = true;
+	if (pthread_create(&thread, NULL, churner, &changes))
+		err(1, "pthread_create");
+	for (uint64_t i = 0; i < times || changes < 20; i++) {
+		struct ibv_mr *it = ibv_reg_mr(mr->rdma.pd, mr->memory->addr + mr->offset, mr->length,
+					       IBV_ACCESS_LOCAL_WRITE);
+
+		if (!it)
+			failures++;
+		else if (ibv_dereg_mr(it))
+			err(1, "deregistration");
+	}
+	churning = false;
+	pthread_join(thread, NULL);
+	answer("%s failures=%lu", failures ? "error" : "ok", failures);
 }
 
 void answer_rc(int rc)
@@ -126,6 +185,16 @@ bool adapter_rdma(const struct adapter_rdma *mr, const char *command, char **sav
 	} else if (!strcmp(command, "set")) {
 		word = strtok_r(NULL, " \n", save);
 		answer_rc(word ? exporter_set(control, word) : -1);
+	} else if (!strcmp(command, "churn")) {
+		if (!parse_number(strtok_r(NULL, " \n", save), &seed))
+			return false;
+		churn(mr, seed);
+	} else if (!strcmp(command, "free")) {
+		answer_rc(gpu_free());
+	} else if (!strcmp(command, "map-chunk") || !strcmp(command, "unmap-chunk")) {
+		if (!parse_number(strtok_r(NULL, " \n", save), &seed))
+			return false;
+		answer_rc(gpu_chunk(*command == 'm', seed));
 	} else if (!strcmp(command, "sum")) {
 		look(mr, NULL);
 	} else if (!strcmp(command, "write") || !strcmp(command, "read") || !strcmp(command, "look")) {

@@ -25,6 +25,9 @@ bool adapter_rdma(const struct adapter_rdma *mr, const char *command, char **sav
 void answer(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void answer_errno(void);
 
+/* ibv_reg_mr(), by the function that $REG names: dlsym, or dlvsym and ibv_reg_mr, iova or iova2. */
+struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access);
+
 /* Answers "ok" if @rc is 0, else with the errno. */
 void answer_rc(int rc);
 

@@ -89,6 +89,7 @@ int exporter_set(int control, const char *option)
 		[PEER_TEST_EXPORTER_MAP_DELAY] = "map-delay",
 		[PEER_TEST_EXPORTER_PEER2PEER] = "peer2peer",
 		[PEER_TEST_EXPORTER_FUNCTION] = "function",
+		[PEER_TEST_EXPORTER_GPU] = "gpu",
 	};
 	size_t length = strcspn(option, "=");
 	struct peer_test_exporter_set set;

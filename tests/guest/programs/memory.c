@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "common.h"
+#include "gpu.h"
 #include "ib_peer_mem.h"
 #include "mapped.h"
 #include "memory.h"
@@ -86,6 +87,9 @@ int memory_map(struct memory *m, const char *what, const char *shape, size_t len
 	size_t page = sysconf(_SC_PAGESIZE);
 
 	*m = (struct memory) { .length = length, .fd = -1, .dmabuf = -1, .control = -1 };
+	m->gpu = strncmp(what, "gpu:", 4) == 0;
+	if (m->gpu)
+		return gpu_allocate(what + 4, length, &m->addr);
 	if (named || strncmp(what, "mapped:", 7) == 0 || strncmp(what, "dmabuf:", 7) == 0) {
 		m->length = (length + page - 1) & -page;
 		if (!shape)

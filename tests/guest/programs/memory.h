@@ -14,11 +14,12 @@ struct memory {
 	int dmabuf;		/* to register instead of the addresses; -1: the addresses */
 	size_t start;		/* of the mapping in that dma-buf */
 	int control;		/* of the test exporter; -1: another exporter */
+	bool gpu;
 };
 
 /*
  * @what: "host"; "udmabuf", a dma-buf of host memory; a file to map; "export:" and a file, a
- * dma-buf of the mapping made by /dev/ib_peer_mem; "mapped:" and an exporter (exporter.h), a
+ * dma-buf of the mapping made by /dev/ib_peer_mem; "gpu:" and what gpu_allocate() takes; "mapped:" and an exporter (exporter.h), a
  * mapping of a dma-buf; "named:" and an exporter, the same with the name of the dma-buf; or
  * "dmabuf:" and an exporter, the dma-buf of such a mapping. @shape: of these mappings
  * (mapped.h); NULL: whole. Returns 0, or -1 with errno set.
