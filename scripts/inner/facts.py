@@ -9,6 +9,7 @@ same there. Prints each difference as "file: ...".
               read no others
   parameters  Documentation/operations.rst has the parameters of both modules, with the defaults,
               the syntax and the mode that the modules declare
+  probes      Documentation/applications.rst has what iopm doctor looks at for each application
   tests       the tests that documents name are there, and each hazard of Documentation/hazards.rst has one
 """
 
@@ -66,13 +67,27 @@ def counters():
     rows = re.findall(r"(?m)^``(num_\w+)`` ", text("Documentation/operations.rst"))
     yield from different("Documentation/operations.rst", "counter", source, rows, known)
     # A name that is a part of another one, as of a function, is not meant.
-    named = re.compile(r'client_counter\([^,()]*, "(\w+)"\)|\b(num_(?:alloc|dealloc|reg|dereg|free)_[a-z]+)\b')
+    named = re.compile(r'"(num_\w+)"|\b(num_(?:alloc|dealloc|reg|dereg|free)_[a-z]+)\b')
     for directory in "userspace", "tests", "Documentation", "samples":
         for path in sorted((top / directory).rglob("*")):
             if path.suffix in (".c", ".rs", ".rst", ".sh") and path.is_file():
                 found = {name for names in named.findall(path.read_text()) for name in names if name}
                 for name in sorted(found - set(known)):
                     yield f"{path.relative_to(top)}: {source} has no counter {name}"
+
+
+def probes():
+    """What applications look at, and the settings to make: files, and VARIABLE=VALUE."""
+    document, source = "Documentation/applications.rst", "userspace/src/bin/iopm/doctor/applications.json"
+    known, words = set(), re.compile(r'"(/[^"]*)"|\b([A-Z][A-Z_]+=\w+)')
+    for line in text(source).split("\n"):
+        if '"way"' in line:
+            known |= {"".join(names).replace("/sys/kernel/mm/memory_peers", "P") for names in words.findall(line)}
+    named = re.findall(r"``([^`]*)``", text(document).partition("What applications look at\n")[2])
+    for missing in sorted(known - set(named)):
+        yield f"{document}: {source} has {missing}"
+    for unknown in sorted(name for name in named if re.match(r"P/|/sys/module/", name) and name not in known):
+        yield f"{source} has no {unknown}, as {document}"
 
 
 def table(name):
@@ -166,7 +181,7 @@ def tests():
             yield f"Documentation/hazards.rst: there is no test {name}"
 
 
-errors = [error for check in (kernels, modules, counters, parameters, tests) for error in check()]
+errors = [error for check in (kernels, modules, counters, parameters, probes, tests) for error in check()]
 for error in errors:
     print(error)
 sys.exit(bool(errors))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Verbs for iopm, the samples and the tests: a device, and two queue pairs that are connected to
+ * Verbs for the samples and the tests: a device, and two queue pairs that are connected to
  * each other. Both belong to this process, or one to a process on another host.
  */
 #ifndef VERBS_H

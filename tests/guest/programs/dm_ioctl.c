@@ -230,15 +230,19 @@ void test_map(struct iopm_context *context)
 void test_read_only(struct iopm_context *context)
 {
 	int bar = open(dm_path, O_RDONLY | O_CLOEXEC), dm = raw_alloc(bar, PAGE, 0);
+	struct iopm_dm *import;
+	uint64_t word;
 
-	(void)context;
 	expect_true("mode", (fcntl(dm, F_GETFL) & O_ACCMODE) == O_RDONLY);
 	expect_errno("to read", map_errno(dm, PAGE, PROT_READ, MAP_SHARED, 0), 0);
 	expect_errno("to write", map_errno(dm, PAGE, PROT_WRITE, MAP_SHARED, 0), EACCES);
 	expect_errno("to read and write",
 		     map_errno(dm, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, 0), EACCES);
-	errno = 0;
-	expect_true("import", !iopm_import_dm(NULL, dm) && errno == EACCES);
+	import = iopm_import_dm(context, dm);
+	expect_true("import", import);
+	expect_errno("a copy from it", iopm_memcpy_from_dm(&word, import, 0, sizeof(word)), 0);
+	expect_errno("a copy to it", iopm_memcpy_to_dm(import, 0, &word, sizeof(word)), EBADF);
+	iopm_unimport_dm(import);
 	expect_errno("free", raw_free(dm), EBADF);
 	expect_errno("to read after free", map_errno(dm, PAGE, PROT_READ, MAP_SHARED, 0), 0);
 }

@@ -385,11 +385,11 @@ test_help() {
 	local program
 	for program in iopm peer_rdma peer_verbs dm_atomic disk_rdma dm_rust; do
 		"/mnt/programs/$program" --help >/tmp/help
-		grep "^usage: $program" /tmp/help
+		grep -i "^usage: $program" /tmp/help
 	done
-	refuses usage: "$IOPM"
-	refuses usage: "$IOPM" list all
-	refuses usage: "$IOPM" lst
+	refuses Usage: "$IOPM"
+	refuses Usage: "$IOPM" list all
+	refuses Usage: "$IOPM" lst
 }
 
 test_list() {

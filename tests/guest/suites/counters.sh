@@ -75,7 +75,7 @@ test_regions() {
 	expect "$DEV 2 40000 the client has invalidated the memory" lost "$one"
 	expect "" lost "$two"
 	/mnt/programs/iopm regions | tee /tmp/regions
-	expect 2 grep -cE "^ *$one peer_rdma +mr +io_peer_mem +$DEV +0x[0-9a-f]+ +0x[0-9a-f]+ +20000 B .* revoked$" /tmp/regions
+	expect 2 grep -cE "^ *$one +peer_rdma +mr +io_peer_mem +$DEV +0x[0-9a-f]+ +0x[0-9a-f]+ +20000 B .* revoked$" /tmp/regions
 	/mnt/programs/iopm metrics >/tmp/metrics
 	grep -x "ib_peer_mem_regions{client=\"io_peer_mem\",device=\"$DEV\",kind=\"mr\",state=\"revoked\"} 2" /tmp/metrics
 	grep -x "ib_peer_mem_revocations_total{client=\"io_peer_mem\"} $revoked" /tmp/metrics

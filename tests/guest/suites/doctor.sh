@@ -267,7 +267,7 @@ test_bind_refuses_what_is_in_use() {
 	refuses 'no PCI function 0000:fe:1f.7' "$IOPM" bind fe:1f.7
 	refuses 'is not bound to io_peer_mem' "$IOPM" unbind "$BDF_NIC"
 	refuses 'is no address' "$IOPM" unbind rxe0
-	refuses '^usage' "$IOPM" bind --bar 9 "$BDF_A"
+	refuses '^Usage' "$IOPM" bind --bar 9 "$BDF_A"
 }
 
 # As a file system in another mount namespace has it.

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+
+//! iopm bind, unbind: one function, by its driver_override.
+
+use crate::{
+    candidates::section_size,
+    cli, modules,
+    pci::{self, Function},
+    print::Out,
+    sys::{self, cause},
+    Status,
+};
+use anyhow::{anyhow, bail, Result};
+use std::{io, path::Path};
+
+const DRIVER: &str = "/sys/bus/pci/drivers/io_peer_mem";
+
+fn find(text: &str) -> Result<Function> {
+    let Some(address) = pci::parse(text) else {
+        bail!("{text} is no address of a PCI function, as 0000:03:00.0");
+    };
+    match Function::read(&address.to_string()) {
+        Some(function) => Ok(function),
+        None => bail!("no PCI function {address}"),
+    }
+}
+
+/// Fails unless another driver may lose the function.
+fn check_driver(function: &Function, force: bool) -> Result<()> {
+    let (name, driver) = (&function.name, function.driver.as_deref());
+    if let Some(user) = function.user(true) {
+        bail!("{name} is in use: {user} (driver {})", driver.unwrap_or("none"));
+    }
+    match driver {
+        Some(driver) if !force => {
+            bail!("{name} belongs to the driver {driver}; with --force it is unbound from it")
+        }
+        _ => Ok(()),
+    }
+}
+
+fn check_bars(function: &Function, bar: Option<u8>) -> Result<()> {
+    let name = &function.name;
+    if function.is_bridge() {
+        bail!("{name} is a bridge");
+    }
+    let mut usable = function.bars.iter().enumerate().filter(|(_, bar)| bar.is_usable());
+    match bar {
+        Some(bar) if !usable.any(|(i, _)| i == usize::from(bar)) => {
+            bail!("BAR {bar} of {name} is not memory in whole sections of {} MiB", section_size() >> 20)
+        }
+        None if !usable.any(|(_, bar)| function.is_memory() && bar.prefetchable) => bail!(
+            "{name} has no BAR that is memory by its class; \"iopm candidates\" shows its BARs, --bar selects one"
+        ),
+        _ => Ok(()),
+    }
+}
+
+fn write(file: &Path, text: &str) -> Result<()> {
+    sys::write(file, text).map_err(|error| {
+        let denied = error.kind() == io::ErrorKind::PermissionDenied;
+        let hint = if denied { "\n  run it as root" } else { "" };
+        anyhow!("{}: {}{hint}", file.display(), cause(&error))
+    })
+}
+
+/// Has io_peer_mem bind the function, with these options for it alone: the driver takes them with its address,
+/// so they apply to no other function, whatever happens to this process.
+fn bind_with(function: &Function, bar: Option<u8>) -> Result<()> {
+    let name = &function.name;
+    let driver_override = pci::file(name, "driver_override");
+    write(&driver_override, "io_peer_mem\n")?;
+    let begin = || -> Result<()> {
+        if function.driver.is_some() {
+            write(&pci::file(name, "driver/unbind"), name)?;
+        }
+        let bound = match bar {
+            None => sys::write(format!("{DRIVER}/bind"), name),
+            Some(bar) => sys::write(format!("{DRIVER}/bind_with"), &format!("{name} bars={bar}")),
+        };
+        bound.map_err(|error| anyhow!("bind {name}: {}\n  the kernel log has the cause", cause(&error)))
+    };
+    begin().inspect_err(|_| {
+        // The driver that had it may have it again.
+        let _ = sys::write(&driver_override, "\n");
+        if function.driver.is_some() {
+            let _ = sys::write("/sys/bus/pci/drivers_probe", name);
+        }
+    })
+}
+
+/// Binds a function.
+pub(crate) fn bind(options: &cli::Bind, out: Out<'_>) -> Status {
+    let function = find(&options.function)?;
+    let name = &function.name;
+    if function.is_of_io_peer_mem() {
+        writeln!(out, "{name} is bound already")?;
+        return Ok(0);
+    }
+    check_driver(&function, options.force)?;
+    check_bars(&function, options.bar)?;
+    // Of the two modules, one that was loaded before stays.
+    let had_core = modules::is_loaded("ib_peer_mem");
+    let loaded = modules::load("io_peer_mem")?;
+    // Its parameter ids or devices may name the function.
+    let Some(function) = Function::read(name).filter(|function| !function.is_of_io_peer_mem()) else {
+        writeln!(out, "{name} is bound to io_peer_mem, by the parameters of the module")?;
+        return Ok(0);
+    };
+    if options.bar.is_some() && !sys::exists(format!("{DRIVER}/bind_with")) {
+        bail!("the io_peer_mem that is loaded is older than iopm: there is no {DRIVER}/bind_with");
+    }
+    bind_with(&function, options.bar).inspect_err(|_| {
+        if loaded {
+            modules::unload_unused(!had_core);
+        }
+    })?;
+    writeln!(out, "{name} is bound to io_peer_mem")?;
+    Ok(0)
+}
+
+/// Unbinds a function.
+pub(crate) fn unbind(text: &str, out: Out<'_>) -> Status {
+    let function = find(text)?;
+    let name = &function.name;
+    if !function.is_of_io_peer_mem() {
+        bail!("{name} is not bound to io_peer_mem");
+    }
+    // Without the override, or the function would be bound to io_peer_mem again.
+    write(&pci::file(name, "driver_override"), "\n")?;
+    write(&pci::file(name, "driver/unbind"), name)?;
+    writeln!(
+        out,
+        "{name} is unbound; \"echo {name} >/sys/bus/pci/drivers_probe\" gives it to its own driver"
+    )?;
+    modules::unload_unused(true);
+    Ok(0)
+}

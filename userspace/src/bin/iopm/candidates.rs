@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+
+//! iopm candidates: which functions have a BAR for io_peer_mem, why not the others, and what uses a function.
+
+use crate::{
+    pci::{Bar, Function},
+    print::{size, Out, Table},
+    sys, Status,
+};
+use std::{
+    collections::HashSet,
+    fs::{self, OpenOptions},
+    os::unix::fs::OpenOptionsExt,
+    path::Path,
+    sync::OnceLock,
+};
+
+/// struct pages for device memory come in sections of this size: 2 MiB with pages of 4 KiB.
+pub(crate) fn section_size() -> u64 {
+    let page = rustix::param::page_size() as u64;
+    // The struct pages, of 64 bytes, of this much memory fill a page.
+    (page / 64 * page).max(2 << 20)
+}
+
+impl Bar {
+    /// Returns whether io_peer_mem can use a BAR: memory, whole sections.
+    pub(crate) fn is_usable(&self) -> bool {
+        let whole = |number| number != 0 && number % section_size() == 0;
+        self.memory && whole(self.size) && whole(self.start)
+    }
+}
+
+// --- what is in use ---
+
+/// Returns the disks that a process has open or that are exported by the NVMe target, as paths of /dev.
+fn open_disks() -> &'static HashSet<String> {
+    static DISKS: OnceLock<HashSet<String>> = OnceLock::new();
+    DISKS.get_or_init(|| {
+        let files = |dir: String| sys::names(&dir).into_iter().map(move |name| format!("{dir}/{name}"));
+        let processes = sys::names("/proc").into_iter().filter(|name| name.parse::<u32>().is_ok());
+        let descriptors = processes.flat_map(|pid| files(format!("/proc/{pid}/fd")));
+        let open = descriptors.filter_map(|link| fs::read_link(sys::path(link)).ok());
+        let subsystems = files("/sys/kernel/config/nvmet/subsystems".into());
+        let namespaces = subsystems.flat_map(|subsystem| files(format!("{subsystem}/namespaces")));
+        let exported = namespaces
+            .filter(|dir| sys::number(format!("{dir}/enable")) == Some(1))
+            .filter_map(|dir| sys::line(format!("{dir}/device_path")))
+            .map(|path| fs::canonicalize(&path).unwrap_or_else(|_| path.into()));
+        let text = |path: std::path::PathBuf| path.to_str().map(str::to_owned);
+        open.chain(exported).filter_map(text).filter(|path| path.starts_with("/dev/")).collect()
+    })
+}
+
+/// Returns whether the disk is open exclusively: for a file system, in any mount namespace and over several
+/// disks, for ZFS, swap, RAID or a database. This opens it for a moment, in which a mount fails.
+fn is_exclusive(path: &str) -> bool {
+    // CAST: Flags of open(2) are positive.
+    let flags = (rustix::fs::OFlags::EXCL | rustix::fs::OFlags::NONBLOCK).bits() as i32;
+    let opened = OpenOptions::new().read(true).custom_flags(flags).open(sys::path(path));
+    opened.is_err_and(|error| error.kind() == std::io::ErrorKind::ResourceBusy)
+}
+
+/// Returns whether a disk or partition is mounted, swap, open, or held by another block device (LVM, RAID,
+/// dm). `bind`: it is to be bound now, so root also finds out whether it is open exclusively.
+fn is_block_in_use(disk: &str, bind: bool) -> bool {
+    // In the names of disks, ! stands for the / of the path.
+    let path = format!("/dev/{}", disk.replace('!', "/"));
+    let device = sys::line(format!("/sys/class/block/{disk}/dev"));
+    let has = |file, column, text: &str| {
+        let table = sys::read(file).unwrap_or_default();
+        table.lines().any(|line| line.split_whitespace().nth(column) == Some(text))
+    };
+    !sys::entries(format!("/sys/class/block/{disk}/holders")).is_empty()
+        || device.is_some_and(|device| has("/proc/self/mountinfo", 2, &device))
+        || has("/proc/swaps", 0, &path)
+        || open_disks().contains(&path)
+        || (bind && is_exclusive(&path))
+}
+
+/// Returns whether a device of a class is one of the function: it lies below it in sysfs, or is a disk with
+/// several controllers (CONFIG_NVME_MULTIPATH), which belongs to the subsystem, and one of them lies there.
+fn is_below(class: &str, name: &str, function: &Function) -> bool {
+    let lies_below = |path: &Path| path.iter().any(|part| part == function.name.as_str());
+    let Some(path) = sys::real(format!("/sys/class/{class}/{name}")) else { return false };
+    let mut parts = path.iter().skip_while(|part| *part != "nvme-subsystem");
+    let subsystem = parts.nth(1).and_then(|name| name.to_str());
+    let is_path = |subsystem: &str| {
+        let dir = format!("/sys/class/nvme-subsystem/{subsystem}");
+        // The links to the controllers, nvme0; its disks are nvme0n1.
+        let controllers = sys::names(&dir).into_iter().filter(|name| name.starts_with("nvme"));
+        controllers
+            .filter_map(|name| sys::real(format!("{dir}/{name}")))
+            .any(|path| !path.iter().any(|part| part == "nvme-subsystem") && lies_below(&path))
+    };
+    lies_below(&path) || subsystem.is_some_and(is_path)
+}
+
+impl Function {
+    /// Returns what uses the function, as a mounted disk or a network interface that is up; `None` if nothing
+    /// is known to use it. `bind`: as in [`is_block_in_use`].
+    pub(crate) fn user(&self, bind: bool) -> Option<String> {
+        let used = |class: &str, name: &str| match class {
+            "block" => is_block_in_use(name, bind),
+            // IFF_UP
+            "net" => sys::number(format!("/sys/class/net/{name}/flags")).unwrap_or(1) & 1 != 0,
+            _ => true,
+        };
+        ["block", "net", "drm", "sound", "infiniband"].iter().find_map(|class| {
+            let names = sys::names(format!("/sys/class/{class}")).into_iter();
+            let mut users = names.filter(|name| is_below(class, name, self) && used(class, name));
+            users.next().map(|name| format!("{class} {name}"))
+        })
+    }
+}
+
+/// Returns what to do with the function, or why it cannot be used.
+fn verdict(function: &Function, bar: &Bar, number: usize) -> String {
+    let force = if function.driver.is_some() { " --force" } else { "" };
+    let name = &function.name;
+    if function.is_of_io_peer_mem() {
+        "bound".into()
+    } else if !bar.is_usable() {
+        format!("no: not in whole sections of {} MiB", section_size() >> 20)
+    } else if let Some(user) = function.user(false) {
+        format!("no: in use ({user})")
+    } else if function.is_memory() && bar.prefetchable {
+        format!("yes: iopm bind {name}{force}")
+    } else {
+        format!("only if it is memory, not registers: iopm bind {name} --bar {number}{force}")
+    }
+}
+
+/// Lists the functions with a BAR that is no mere set of registers.
+pub(crate) fn candidates(out: Out<'_>) -> Status {
+    let mut table = Table::new(["FUNCTION", "BAR", ">SIZE", "DRIVER", "CAN BE USED"]);
+    let mut found = false;
+    for function in Function::all().filter(|function| !function.is_bridge()) {
+        let bars = function.bars.iter().enumerate();
+        for (number, bar) in bars.filter(|(_, bar)| bar.memory && bar.size >= 1 << 20) {
+            let driver = function.driver.as_deref().unwrap_or("none");
+            table.row([&function.name, &number, &size(bar.size), &driver, &verdict(&function, bar, number)]);
+            table.row([&"", &"", &"", &"", &function.describe()]);
+            found = true;
+        }
+    }
+    if found {
+        table.print(out)?;
+    } else {
+        writeln!(out, "no PCI function has a memory BAR of 1 MiB or more")?;
+    }
+    Ok(0)
+}

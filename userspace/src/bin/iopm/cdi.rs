@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+
+//! iopm cdi: a specification of the Container Device Interface, for container runtimes.
+
+use crate::{
+    stack::{Adapters, Kind, Memory},
+    sys,
+};
+use serde_json::{json, Value};
+
+/// Returns a device with these files, as far as there are any.
+fn device(name: &str, nodes: &[&Option<String>]) -> Value {
+    let node = |path: &String| json!({"path": path, "permissions": "rw"});
+    let nodes: Vec<_> = nodes.iter().copied().flatten().map(node).collect();
+    json!({"name": name, "containerEdits": {"deviceNodes": nodes}})
+}
+
+/// Returns the device file of an RDMA device, /dev/infiniband/uverbsN.
+fn verbs_node(device: &str) -> Option<String> {
+    let dir = "/sys/class/infiniband_verbs";
+    let is_of = |file: &String| sys::line(format!("{dir}/{file}/ibdev")).as_deref() == Some(device);
+    let file = sys::names(dir).into_iter().find(is_of)?;
+    Some(format!("/dev/infiniband/{file}")).filter(|path| sys::exists(path))
+}
+
+/// Returns the text: one device for each BAR and each RDMA device, and "all". A device without a node would
+/// make runtimes reject the whole.
+pub(crate) fn text() -> anyhow::Result<String> {
+    let [control, cm] = ["/dev/ib_peer_mem", "/dev/infiniband/rdma_cm"]
+        .map(|path| sys::exists(path).then(|| path.to_owned()));
+    let (mut devices, mut all) = (Vec::new(), Vec::new());
+    for memory in Memory::find(None).into_iter().filter(|memory| memory.kind == Kind::Bar) {
+        // Without the slash, which CDI does not allow.
+        devices.push(device(&memory.name.replace('/', "-"), &[&memory.path, &control]));
+        all.push(memory.path);
+    }
+    for adapter in Adapters::find().list {
+        let node = verbs_node(&adapter.name);
+        if node.is_some() {
+            devices.push(device(&adapter.name, &[&node, &cm]));
+            all.push(node);
+        }
+    }
+    all.extend([control, cm]);
+    if all.iter().any(Option::is_some) {
+        devices.push(device("all", &all.iter().collect::<Vec<_>>()));
+    }
+    // What all supported versions of podman, docker, containerd and CRI-O read.
+    let specification = json!({"cdiVersion": "0.6.0", "kind": "ib-peer-mem/device", "devices": devices});
+    Ok(serde_json::to_string_pretty(&specification)? + "\n")
+}

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+
+//! The command line. The manual pages and the completions of shells are generated from it (build.rs).
+
+use clap::{Args, Parser, Subcommand};
+use std::path::PathBuf;
+
+const MORE: &str = "\
+EXIT STATUS
+0 on success; 1 if something failed: for doctor a check with the result FAIL, for status if ib_peer_mem is \
+not loaded; 2 for a wrong command line; 3 if drain has waited in vain.
+
+JSON
+With --json a command prints one object. Sizes are numbers of bytes; a value that is not there or not known \
+is null.
+
+FILES
+/dev/io_peer_mem/BDF/barN: the BARs. Root may open them, and with the udev rule of this package the group rdma.
+
+/sys/kernel/debug/ib_peer_mem/: the backends of the RDMA devices, the regions and the last rejections, for root.
+
+/sys/kernel/mm/memory_peers/: the clients and their counters.
+
+EXAMPLES
+iopm nearest mlx5_0
+
+sudo iopm doctor --test mlx5_0
+
+ib_write_bw -d mlx5_0 --mmap=/dev/io_peer_mem/0000:05:00.0/bar2";
+
+/// List and check the memory of PCI devices for RDMA
+///
+/// iopm shows the memory that RDMA devices reach through the module ib_peer_mem: the PCI BARs that the
+/// driver io_peer_mem serves, the peer-to-peer memory of other drivers, such as the controller memory buffer
+/// of an SSD, and GPUs. DEVICE is an RDMA device, or a network device; BDF is the address of a PCI function,
+/// as "lspci -D" shows it (0000:03:00.0).
+#[derive(Parser)]
+#[command(name = "iopm", version, after_long_help = MORE, infer_subcommands = false)]
+pub(crate) struct Cli {
+    /// Another root for /sys, /proc and /dev, for tests
+    #[arg(long, hide = true, value_name = "DIR")]
+    pub(crate) sysroot: Option<PathBuf>,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// A command.
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Check all that device memory for RDMA needs, and say how to fix what is missing
+    ///
+    /// The kernel, lockdown and the IOMMU; the modules and their signatures; for each RDMA device, or DEVICE
+    /// alone, its port, the backend that serves it, and whether it can be fenced; the clients; the flavour of
+    /// NVIDIA's driver, its state in dkms(8) with the errors of a failed build, and the symbols of
+    /// nvidia-peermem; the memory, its links and BAR sizes; the permissions and limits of the caller; the
+    /// distance and route of each pair, with the parameter of the kernel that fixes it; and the last
+    /// registrations that ib_peer_mem refused.
+    ///
+    /// Each line is ok, warn, FAIL, or ? if the caller may not find out. A line "fix:" has what to do. A pair
+    /// without a route is a warning, an RDMA device or a memory without any is a failure. With --json the
+    /// members are checks (area, status, text, fix), ok, unknown, warn and fail.
+    Doctor(Doctor),
+    /// List the memory for RDMA, and how much of it is free
+    ///
+    /// All memory with size, free memory, largest free range, and the function. With --json: memory is an
+    /// array of objects with name, path, kind (bar or p2pmem), function, id, description, driver, size, free
+    /// and largest.
+    List(Json),
+    /// Show one BAR, /dev/io_peer_mem/BDF/barN, or those of a function
+    ///
+    /// In bytes, and whether other drivers may allocate from the BAR, such as the NVMe target (published).
+    Info {
+        /// A BAR, or a function
+        #[arg(value_name = "BAR|BDF")]
+        what: String,
+    },
+    /// Sort the memory by its distance from an RDMA or network device
+    ///
+    /// Distances are those of the kernel's p2pdma: 0 for the function itself, 2 within a device, 4 below one
+    /// switch, more through a host bridge; "no way" if the kernel does not support peer-to-peer DMA between
+    /// the two.
+    Nearest {
+        /// A device, or a function
+        #[arg(value_name = "DEVICE|BDF")]
+        device: String,
+    },
+    /// Show the distance and route between each RDMA device and each memory
+    ///
+    /// The route is "bus address" if only bridges lie between the two, else "host bridge". A question mark:
+    /// the caller may not read the ACS control of the bridges, or only the kernel knows whether the host
+    /// bridge routes. With --json: pairs is an array of objects with memory, kind, device, route (bus address,
+    /// host bridge, none, CPU copies), distance, and certain, which is false where the table has a question
+    /// mark.
+    Topology(Json),
+    /// Show the modules, the RDMA devices with their backends, and the clients
+    ///
+    /// For root also the memory regions on mapped dma-bufs of other drivers. With --json: modules (name,
+    /// loaded, version); backends_known is false if the caller may not read the backends; devices (name,
+    /// function, driver, backend, can_fence); clients (name, version, mrs, bytes, mrs_ever, invalidations);
+    /// dma_bufs (device, mrs, bytes, mrs_ever).
+    Status(Json),
+    /// List which process has registered which memory of which client (root)
+    ///
+    /// The live memory regions on memory of clients and on dma-bufs: the process that has registered the
+    /// memory; the kind (mr, export of a dma-buf, umem for queues and other memory that a driver pins, import
+    /// of a dma-buf of another exporter); the client, or the exporter; the RDMA device and the local key, if
+    /// there are any; address and length; the age in seconds; and the state, of which revoked means that the
+    /// process still has the memory region, and the device has no access any more. With --json: regions is
+    /// an array of objects with pid, process, kind, client, device, lkey, address, length, age and state;
+    /// keys and addresses are hexadecimal texts.
+    Regions(Json),
+    /// Print the state as text of OpenMetrics, for Prometheus
+    ///
+    /// The counters of the clients, the number and bytes of the live regions, the RDMA devices, the refused
+    /// registrations, and the sizes of the memory. Regions, devices and rejections are for root. The timer
+    /// iopm-metrics.timer of the package writes the text each 30 seconds for the node exporter, to
+    /// /var/lib/prometheus/node-exporter/ib_peer_mem.prom, if the directory exists.
+    Metrics(Output),
+    /// Print a CDI specification of the memory and the RDMA devices, for containers
+    ///
+    /// Of the Container Device Interface, version 0.6.0, of kind ib-peer-mem/device, by which podman, docker
+    /// and Kubernetes give device files to containers. It has a device for each BAR of io_peer_mem
+    /// (0000:03:00.0-bar2), with /dev/ib_peer_mem; for each RDMA device, by its name, with
+    /// /dev/infiniband/rdma_cm if that is there; and all. Run it again after a function is bound or unbound,
+    /// and after an RDMA device is added: iopm cdi --output /etc/cdi/ib-peer-mem.json
+    Cdi(Output),
+    /// Write to memory by RDMA, read it back and compare
+    ///
+    /// 64 KiB, for each RDMA device and each memory, or for those given.
+    Test {
+        /// An RDMA device
+        #[arg(value_name = "DEVICE")]
+        device: Option<String>,
+        /// A character device of device memory that can be mapped, or p2pmem/allocate of a function; the test
+        /// overwrites it
+        #[arg(value_name = "FILE")]
+        file: Option<String>,
+    },
+    /// List the PCI functions with a BAR that io_peer_mem can serve
+    Candidates,
+    /// Bind a PCI function to io_peer_mem
+    ///
+    /// With its driver_override, until it is unbound or the machine reboots. If the module is not loaded, it
+    /// is loaded, and with it ib_peer_mem; if the bind fails then, both are unloaded again. A function that is
+    /// in use is refused: a disk that is mounted, swap, part of another one, exported by the NVMe target, open
+    /// in a process, or held exclusively by anybody, also over another controller of it; a network interface
+    /// that is up; a graphics, sound or RDMA device. One that belongs to another driver is refused without
+    /// --force.
+    Bind(Bind),
+    /// Unbind a function from io_peer_mem
+    ///
+    /// Clears its driver_override. With the last function io_peer_mem is unloaded, and then ib_peer_mem,
+    /// unless something uses it, modules-load.d(5) or the kernel's command line names it, or a parameter (ids,
+    /// devices, mmio, p2pmem) has io_peer_mem serve more than single functions. Ids that were written to
+    /// new_id, and names of memory (iopm_register_dmabuf(3)), are lost then. Software such as RCCL takes a
+    /// loaded ib_peer_mem for GPU memory that can be registered.
+    Unbind {
+        /// The function
+        #[arg(value_name = "BDF")]
+        function: String,
+    },
+    /// Refuse new registrations of this memory, and wait until the old ones are gone (root)
+    ///
+    /// Registrations of the memory of a function that io_peer_mem serves, or of all memory of a client, whose
+    /// name status shows, fail with EBUSY, which doctor lists with the cause. What is registered stays usable.
+    /// The command waits until all memory regions on the memory are deregistered or revoked, and otherwise
+    /// lists the processes that have one, with exit status 3. Until --end, or until the function is unbound or
+    /// the client unregistered, no new one is made, whatever the exit status. Mappings stay: a process can
+    /// still access the memory by the CPU.
+    Drain(Drain),
+    /// One transfer of test, in a process of its own
+    #[command(hide = true)]
+    Transfer { device: String, file: String },
+}
+
+/// Options of doctor.
+#[derive(Args)]
+pub(crate) struct Doctor {
+    /// Also write to and read from each memory that a file maps over loop-back, and compare the bytes
+    #[arg(long, conflicts_with = "applications")]
+    pub(crate) test: bool,
+    /// Show instead what applications look at before they use the memory of a GPU, and what they conclude
+    ///
+    /// NCCL, RCCL, UCX, NVSHMEM, libfabric, nvidia-fs, perftest and Mooncake. The block of an application has
+    /// what it finds on this machine, its conclusion (peer memory or dma-bufs are usable, else staging through
+    /// the host, or an error), and in a line "wrong:" how that differs from the clients that are registered
+    /// and from the kernel. The line "fix:" has the environment variable or option to set. A wrong conclusion
+    /// is a failure if the driver of such a GPU is loaded and the application does not prefer dma-bufs, else
+    /// a warning. Environment variables are those of iopm.
+    #[arg(long)]
+    pub(crate) applications: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Check this RDMA device alone
+    #[arg(value_name = "DEVICE")]
+    pub(crate) device: Option<String>,
+}
+
+/// Options of lists.
+#[derive(Args)]
+pub(crate) struct Json {
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Options of commands whose output is for programs.
+#[derive(Args)]
+pub(crate) struct Output {
+    /// Write to this file: a regular one is replaced at once, when the text is complete
+    #[arg(long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+}
+
+/// Options of bind.
+#[derive(Args)]
+pub(crate) struct Bind {
+    /// A BAR of a function whose class is not memory
+    ///
+    /// Use it only if the BAR holds memory, as access to registers is equivalent to root. It applies to this
+    /// function alone, and until it is unbound: it is written with the address of the function to bind_with
+    /// of the driver. Without it the parameter bars of the module counts.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..6))]
+    pub(crate) bar: Option<u8>,
+    /// Unbind the function from its driver
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// The function
+    #[arg(value_name = "BDF")]
+    pub(crate) function: String,
+}
+
+/// Options of drain.
+#[derive(Args)]
+pub(crate) struct Drain {
+    /// Wait so long
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(0..=1_000_000))]
+    pub(crate) timeout: u64,
+    /// Allow registrations again
+    #[arg(long)]
+    pub(crate) end: bool,
+    /// A function, or a client
+    #[arg(value_name = "BDF|CLIENT")]
+    pub(crate) what: String,
+}

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+
+//! Checks of the drivers of GPUs, if there is such a GPU or driver.
+
+use super::{Findings, Machine};
+use crate::{
+    modules::{self, is_loaded},
+    stack::{Kind, Memory, PEERS},
+    sys::{self, Release},
+};
+use std::process::{Command, Stdio};
+
+const DKMS: &str = "/var/lib/dkms";
+
+/// What to do without a driver of NVIDIA.
+fn release_fix(release: &Release) -> String {
+    let (major, minor) = release.version;
+    format!(
+        "install NVIDIA's open kernel modules after ib-peer-mem-dkms, of a release whose notes name Linux \
+         {major}.{minor}"
+    )
+}
+
+/// NVIDIA's modules that DKMS has not installed for the running kernel, with the errors of the build. A line:
+/// NAME/VERSION[, RELEASE, ARCHITECTURE]: STATE
+pub(super) fn nvidia_dkms(machine: &Machine, found: &mut Findings) {
+    let release = &machine.release.name;
+    let output = Command::new("dkms")
+        .args(["status", "-k", release, "--dkmstree"])
+        .arg(sys::path(DKMS))
+        .stderr(Stdio::null())
+        .output();
+    let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+    for line in text.lines().filter(|line| line.starts_with("nvidia")) {
+        let module = line.split([',', ':', ' ']).next().unwrap_or(line);
+        let failed = format!("dkms status: {line}: not installed for Linux {release}");
+        if line.contains(": installed") {
+            found.ok(format!("dkms status: {line}"));
+        } else if line.contains(": built") {
+            found.fail(failed, format!("dkms install {module} -k {release}"));
+        } else {
+            found.fail(failed + &build_log(module, release), release_fix(&machine.release));
+        }
+    }
+}
+
+/// Returns the compiler's errors and the last lines of the log, if that is of this kernel, which its first
+/// line names.
+fn build_log(module: &str, release: &str) -> String {
+    const SHOWN: usize = 3;
+    let log = sys::read(format!("{DKMS}/{module}/build/make.log")).unwrap_or_default();
+    let lines: Vec<_> = log.lines().filter(|line| !line.is_empty()).collect();
+    if !lines.first().is_some_and(|line| line.contains(release)) {
+        return String::new();
+    }
+    let errors: Vec<_> = lines.iter().copied().filter(|line| line.contains("error:")).collect();
+    let last = |lines: &[&str]| lines[lines.len().saturating_sub(SHOWN)..].join("\n");
+    let mut text = "; in make.log:".to_owned();
+    for line in (last(&errors) + "\n" + &last(&lines)).lines().filter(|line| !line.is_empty()) {
+        text += &format!("\n        | {line:.120}");
+    }
+    text
+}
+
+/// The flavour of NVIDIA's driver, and its client.
+pub(super) fn nvidia(machine: &Machine, found: &mut Findings) {
+    let fix = release_fix(&machine.release);
+    let is_there = |memory: &Memory| memory.kind == Kind::Gpu && memory.function.vendor == 0x10de;
+    match sys::line("/proc/driver/nvidia/version") {
+        None if machine.memories.iter().any(is_there) => found.warn("NVIDIA's driver is not loaded", fix),
+        None => {}
+        Some(version) if version.contains("Open Kernel Module") => {
+            found.ok("NVIDIA's open kernel modules (dma-bufs need no nvidia-peermem)");
+            peermem(&machine.release, found);
+        }
+        Some(_) => {
+            let text =
+                "NVIDIA's closed kernel modules: the kernel refuses the symbols of ib_peer_mem, which are \
+                        GPL-only, to a module that depends on them";
+            found.fail(text, fix);
+        }
+    }
+}
+
+fn peermem(release: &Release, found: &mut Findings) {
+    if sys::exists(format!("{PEERS}/nv_mem")) || is_loaded("nvidia_peermem") {
+        return found.ok("nvidia-peermem is loaded");
+    }
+    if !modules::is_installed("nvidia-peermem") {
+        let text = "nvidia-peermem is not installed: only dma-bufs reach the GPU's memory";
+        return found.warn(text, "");
+    }
+    let dependencies = sys::read(format!("/lib/modules/{}/modules.dep", release.name)).unwrap_or_default();
+    let is_peermem =
+        |line: &str| line.split(':').next().is_some_and(|module| module.contains("/nvidia-peermem.ko"));
+    if dependencies.lines().any(|line| is_peermem(line) && line.contains("/ib_peer_mem.ko")) {
+        return found.fail("nvidia-peermem is not loaded", "modprobe nvidia-peermem");
+    }
+    // Its build looks where MLNX_OFED would have the symbols, and ib-peer-mem-compat puts them there.
+    let settings = sys::read("/etc/default/ib-peer-mem").unwrap_or_default();
+    let enable = match settings.lines().any(|line| line == "COMPAT=yes") {
+        true => "",
+        false => "ib-peer-mem-compat enable && ",
+    };
+    found.fail(
+        "nvidia-peermem was built without ib_peer_mem's symbols: modprobe answers \"Invalid argument\"",
+        format!("{enable}ib-peer-mem-compat rebuild && modprobe nvidia-peermem"),
+    );
+}
+
+/// AMD's driver.
+pub(super) fn amd(_: &Machine, found: &mut Findings) {
+    if !is_loaded("amdgpu") {
+    } else if sys::exists(format!("{PEERS}/amdkfd")) {
+        found.ok("amdgpu is a client");
+    } else {
+        let text =
+            "amdgpu is no client: the kernel's own has dma-bufs only, and AMD's DKMS driver looks for \
+                    ib_peer_mem when it is loaded";
+        found.warn(text, "with AMD's DKMS driver: rmmod amdgpu; modprobe amdgpu");
+    }
+}

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+
+//! Checks of the kernel and of the modules.
+
+use super::{Findings, Machine};
+use crate::{modules, sys};
+use std::{env::consts::ARCH, process::Command};
+
+/// The options that a kernel needs.
+pub(super) fn config(machine: &Machine, found: &mut Findings) {
+    let release = &machine.release.name;
+    if modules::is_loaded("ib_peer_mem") {
+        return found.ok(format!("Linux {release} runs ib_peer_mem"));
+    }
+    let files = [format!("/boot/config-{release}"), format!("/lib/modules/{release}/config")];
+    let Some(config) = files.iter().find_map(|file| sys::read(file).ok()) else {
+        return found.unknown(format!("Linux {release}: no /boot/config-{release}"), "");
+    };
+    let has =
+        |option: &str| config.lines().any(|line| matches!(line.strip_prefix(option), Some("=y" | "=m")));
+    if !has("CONFIG_RUST") {
+        let text = format!("Linux {release} is built without CONFIG_RUST, which the modules need");
+        return found.fail(text, kernel_with_rust());
+    }
+    for option in ["CONFIG_INFINIBAND_USER_ACCESS", "CONFIG_PCI_P2PDMA", "CONFIG_KPROBES"] {
+        if !has(option) {
+            found.fail(format!("Linux {release} is built without {option}"), "");
+        }
+    }
+    found.ok(format!("Linux {release} is built with CONFIG_RUST"));
+}
+
+/// Returns the name that Debian's packages have for this architecture.
+fn architecture() -> &'static str {
+    match ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    }
+}
+
+/// How one gets a kernel with Rust: not every release of Debian has it without backports, or at all.
+fn kernel_with_rust() -> String {
+    let release = sys::read("/etc/os-release").unwrap_or_default();
+    match release.lines().find_map(|line| line.strip_prefix("VERSION_CODENAME=")) {
+        Some("trixie") => format!("apt install -t trixie-backports linux-image-{}", architecture()),
+        Some("forky") => format!("apt install linux-image-{}", architecture()),
+        _ => "a kernel with CONFIG_RUST, as Debian 13 has in its backports, and Debian 14".into(),
+    }
+}
+
+/// Lockdown, as with Secure Boot.
+pub(super) fn lockdown(_: &Machine, found: &mut Findings) {
+    let line = sys::line("/sys/kernel/security/lockdown").unwrap_or_default();
+    match line.split_once('[').and_then(|(_, rest)| rest.split_once(']')) {
+        None => {}
+        Some(("none", _)) => found.ok("the kernel is not locked down"),
+        Some((mode, _)) => found.warn(
+            format!(
+                "the kernel is locked down ({mode}), as with Secure Boot: modules must be signed, and io_peer_mem \
+                 binds nothing"
+            ),
+            "mokutil --sb-state",
+        ),
+    }
+}
+
+/// The IOMMU, by the type of a group: DMA, DMA-FQ, identity.
+pub(super) fn iommu(_: &Machine, found: &mut Findings) {
+    if sys::entries("/sys/class/iommu").is_empty() {
+        return found.ok("no IOMMU is in use");
+    }
+    match sys::line("/sys/kernel/iommu_groups/0/type").as_deref() {
+        Some("identity") => found.ok("the IOMMU passes addresses through (identity)"),
+        kind => found.warn(
+            format!(
+                "the IOMMU translates ({}): traffic between devices may go through the host bridge",
+                kind.unwrap_or("type not known")
+            ),
+            "add iommu=pt to the kernel's command line; then devices of the host can access all of its memory",
+        ),
+    }
+}
+
+/// ib_uverbs, which is the kernel's own.
+pub(super) fn uverbs(_: &Machine, found: &mut Findings) {
+    if modules::is_builtin("ib_uverbs") {
+        found.ok("ib_uverbs is a part of the kernel");
+    } else if modules::is_loaded("ib_uverbs") {
+        loaded("ib_uverbs", found);
+    } else if modules::is_installed("ib_uverbs") {
+        found.fail("ib_uverbs is installed, but not loaded", "modprobe ib_uverbs");
+    } else {
+        let fix = "a kernel with CONFIG_INFINIBAND_USER_ACCESS, as Debian's linux-image-";
+        found.fail("ib_uverbs is not installed for the running kernel", fix.to_owned() + architecture());
+    }
+}
+
+// In no archive: "make deb" builds it.
+const INSTALL: &str =
+    "apt install ../ib-peer-mem-common_*.deb ../ib-peer-mem-dkms_*.deb, built as README.md says";
+
+/// ib_peer_mem.
+pub(super) fn core(_: &Machine, found: &mut Findings) {
+    if modules::is_loaded("ib_peer_mem") {
+        loaded("ib_peer_mem", found);
+    } else if modules::is_installed("ib_peer_mem") {
+        let fix = "iopm bind BDF; or the driver of the GPU, as modprobe nvidia-peermem";
+        found.warn("ib_peer_mem is not loaded: no client needs it yet", fix);
+    } else {
+        found.fail("ib_peer_mem is not installed for the running kernel", INSTALL);
+    }
+}
+
+/// io_peer_mem, which not every machine needs.
+pub(super) fn io_peer_mem(_: &Machine, found: &mut Findings) {
+    if modules::is_loaded("io_peer_mem") {
+        loaded("io_peer_mem", found);
+    } else if modules::is_installed("io_peer_mem") {
+        found.ok("io_peer_mem is not loaded: iopm bind does that, for PCI BARs");
+    } else {
+        found.warn("io_peer_mem, which serves PCI BARs, is not installed", INSTALL);
+    }
+}
+
+/// Checks a module that is loaded: its signature, and its version. An upgrade does not touch it.
+fn loaded(name: &str, found: &mut Findings) {
+    let version = sys::line(format!("/sys/module/{name}/version"));
+    match (&version, installed_version(name)) {
+        (Some(loaded), Some(installed)) if *loaded != installed => found.warn(
+            format!("{name} {loaded} is loaded, but {installed} is installed"),
+            "reboot; or unload the clients and the modules when iopm regions lists nothing",
+        ),
+        _ => {}
+    }
+    let version = version.map_or(String::new(), |version| format!(", version {version}"));
+    let taint = sys::line(format!("/sys/module/{name}/taint")).unwrap_or_default();
+    if taint.contains('E') {
+        let text = format!("{name} is loaded{version}; it is not signed: Secure Boot would refuse it");
+        found.warn(text, "mokutil --import /var/lib/dkms/mok.pub");
+    } else {
+        found.ok(format!("{name} is loaded{version}"));
+    }
+}
+
+/// Returns the version of the module that modprobe would load; `None` if there is none, or if the root is no
+/// machine.
+fn installed_version(module: &str) -> Option<String> {
+    if sys::root().is_some() {
+        return None;
+    }
+    let output = Command::new("/sbin/modinfo").args(["-F", "version", module]).output().ok()?;
+    String::from_utf8(output.stdout).ok()?.lines().next().map(str::to_owned)
+}

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+
+//! iopm(1): memory for RDMA on PCI devices, and why an adapter does not reach it.
+
+mod bind;
+mod candidates;
+mod cdi;
+mod cli;
+mod doctor;
+mod drain;
+mod list;
+mod metrics;
+mod modules;
+mod pci;
+mod print;
+mod stack;
+mod status;
+mod sys;
+mod test;
+mod verbs;
+
+use clap::{
+    error::{ContextKind, ContextValue, ErrorKind},
+    CommandFactory, Parser,
+};
+use cli::Command;
+use print::Out;
+use std::{
+    env,
+    io::{self, Write},
+    process::ExitCode,
+};
+
+/// The result of a command: its exit status.
+type Status = anyhow::Result<u8>;
+
+fn run(command: Command, out: Out<'_>) -> Status {
+    match command {
+        Command::Doctor(options) => doctor::doctor(&options, out),
+        Command::List(options) => list::list(options.json, out),
+        Command::Info { what } => list::info(&what, out),
+        Command::Nearest { device } => list::nearest(&device, out),
+        Command::Topology(options) => list::topology(options.json, out),
+        Command::Status(options) => status::status(options.json, out),
+        Command::Regions(options) => status::regions(options.json, out),
+        Command::Metrics(options) => output(&options, metrics::text()?, out),
+        Command::Cdi(options) => output(&options, cdi::text()?, out),
+        Command::Test { device, file } => test::test(device, file, out),
+        Command::Candidates => candidates::candidates(out),
+        Command::Bind(options) => bind::bind(&options, out),
+        Command::Unbind { function } => bind::unbind(&function, out),
+        Command::Drain(options) => drain::drain(&options, out),
+        Command::Transfer { device, file } => test::transfer(&device, &file, out),
+    }
+}
+
+fn output(options: &cli::Output, text: String, out: Out<'_>) -> Status {
+    match &options.output {
+        Some(file) => sys::write_output(file, text.as_bytes())?,
+        None => out.write_all(text.as_bytes())?,
+    }
+    Ok(0)
+}
+
+/// Adds the usage of the command to an error of a value, as all other errors of the command line have it.
+fn with_usage(mut error: clap::Error) -> clap::Error {
+    let mut command = cli::Cli::command();
+    command.build();
+    let name = env::args().nth(1).unwrap_or_default();
+    if let (ErrorKind::ValueValidation, Some(command)) = (error.kind(), command.find_subcommand_mut(name)) {
+        error.insert(ContextKind::Usage, ContextValue::StyledStr(command.render_usage()));
+    }
+    error
+}
+
+fn main() -> ExitCode {
+    let cli = cli::Cli::try_parse().unwrap_or_else(|error| with_usage(error).exit());
+    if let Some(root) = cli.sysroot {
+        sys::set_root(root);
+    }
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    let status = run(cli.command, &mut out);
+    let flushed = out.flush().map_err(anyhow::Error::from);
+    match status.and_then(|status| flushed.map(|()| status)) {
+        Ok(status) => status.into(),
+        Err(error) => {
+            // A reader that has enough, as head(1), is no failure to report.
+            let cause = error.downcast_ref::<io::Error>().map(io::Error::kind);
+            if cause != Some(io::ErrorKind::BrokenPipe) {
+                eprintln!("iopm: {error}");
+            }
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+
+//! iopm metrics: the state of the machine as text of OpenMetrics.
+
+use crate::{
+    modules::is_loaded,
+    stack::{client_number, debugfs, Adapters, Kind, Memory, Region, PEERS},
+    sys,
+};
+use prometheus_client::{
+    encoding::{text::encode, EncodeMetric, MetricEncoder},
+    metrics::{gauge::Gauge, MetricType},
+    registry::Registry,
+};
+use std::{collections::BTreeMap, ffi::OsString, fmt};
+
+/// The counters of the clients: family, file, help, which gets a full stop as all.
+const COUNTERS: [(&str, &str, &str); 9] = [
+    ("registrations", "num_alloc_mrs", "MRs that were made on memory of the client"),
+    ("deregistrations", "num_dealloc_mrs", "MRs that ended: deregistered or revoked"),
+    ("registered_bytes", "num_reg_bytes", "Bytes of the MRs that were made"),
+    ("deregistered_bytes", "num_dereg_bytes", "Bytes of the MRs that ended"),
+    ("registered_pages", "num_reg_pages", "Pages of the MRs that were made"),
+    ("deregistered_pages", "num_dereg_pages", "Pages of the MRs that ended"),
+    ("invalidations", "num_free_callbacks", "Invalidations by the client, whatever their effect"),
+    ("revocations", "num_revocations", "Regions that were fenced before the user deregistered the MR"),
+    ("failed_fences", "num_failed_fences", "Attempts to fence that failed or timed out"),
+];
+
+type Labels = Vec<(&'static str, String)>;
+
+/// The crate writes the values of labels as they are.
+fn escape(value: &str) -> String {
+    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+fn labels<const N: usize>(pairs: [(&'static str, &str); N]) -> Labels {
+    pairs.map(|(name, value)| (name, escape(value))).into()
+}
+
+/// Samples in their order: those of a family of the crate have none.
+#[derive(Debug)]
+struct Samples(MetricType, Vec<(Labels, u64)>);
+
+impl EncodeMetric for Samples {
+    fn encode(&self, mut encoder: MetricEncoder<'_>) -> fmt::Result {
+        for (labels, value) in &self.1 {
+            let mut encoder = encoder.encode_family(labels)?;
+            match self.0 {
+                MetricType::Counter => encoder.encode_counter::<Labels, _, u64>(value, None)?,
+                // CAST: Sizes and numbers are below 2^63.
+                _ => encoder.encode_gauge(&(*value as i64))?,
+            }
+        }
+        Ok(())
+    }
+
+    fn metric_type(&self) -> MetricType {
+        self.0
+    }
+}
+
+struct Metrics(Registry);
+
+impl Metrics {
+    fn gauges(&mut self, name: &str, help: &str, samples: impl IntoIterator<Item = (Labels, u64)>) {
+        self.0.register(name, help, Samples(MetricType::Gauge, samples.into_iter().collect()));
+    }
+
+    /// One that has no labels; nothing if it is not known.
+    fn gauge(&mut self, name: &str, help: &str, value: Option<u64>) {
+        if let Some(value) = value {
+            let gauge = Gauge::<i64>::default();
+            // CAST: A number is below 2^63.
+            gauge.set(value as i64);
+            self.0.register(name, help, gauge);
+        }
+    }
+
+    fn modules(&mut self) {
+        let samples = ["ib_peer_mem", "io_peer_mem"].map(|name| {
+            let version = sys::line(format!("/sys/module/{name}/version")).unwrap_or_default();
+            (labels([("module", name), ("version", &version)]), is_loaded(name).into())
+        });
+        self.gauges("module_loaded", "Whether the module is loaded", samples);
+    }
+
+    fn clients(&mut self) {
+        let clients = sys::entries(PEERS);
+        for (name, file, help) in COUNTERS {
+            // An older module does not have each counter.
+            let sample = |client: &OsString| {
+                Some((labels([("client", &client.to_string_lossy())]), client_number(client, file)?))
+            };
+            let samples = Samples(MetricType::Counter, clients.iter().filter_map(sample).collect());
+            self.0.register(name, help, samples);
+        }
+    }
+
+    /// For root: debugfs. Regions that differ in nothing but the process, the address and the age count
+    /// together.
+    fn regions(&mut self) {
+        let regions = Region::all();
+        self.gauge(
+            "details_readable",
+            "Whether debugfs could be read, which the metrics of regions, devices and rejections need",
+            Some(regions.is_ok().into()),
+        );
+        let (mut numbers, mut bytes) = (BTreeMap::<Labels, u64>::new(), BTreeMap::<Labels, u64>::new());
+        for Region { client, device, kind, state, length, .. } in regions.into_iter().flatten() {
+            let device = device.unwrap_or("-".into());
+            let labels =
+                labels([("client", &client), ("device", &device), ("kind", &kind), ("state", &state)]);
+            *numbers.entry(labels.clone()).or_default() += 1;
+            *bytes.entry(labels).or_default() += length;
+        }
+        self.gauges("regions", "Live regions and imports", numbers);
+        self.gauges("region_bytes", "Bytes of the live regions and imports", bytes);
+    }
+
+    fn devices(&mut self) {
+        let Adapters { backends_known, list } = Adapters::find();
+        let samples = list.into_iter().filter(|_| backends_known).map(|adapter| {
+            let served = adapter.backend.is_some();
+            let [driver, backend, can_fence] =
+                [adapter.driver, adapter.backend, adapter.can_fence].map(Option::unwrap_or_default);
+            let device = [
+                ("device", &*adapter.name),
+                ("driver", &driver),
+                ("backend", &backend),
+                ("can_fence", &can_fence),
+            ];
+            (labels(device), served.into())
+        });
+        self.gauges("device_served", "Whether ib_peer_mem serves the RDMA device", samples);
+    }
+
+    fn rejections(&mut self) {
+        let age = |row: &Vec<String>| row.first()?.split('.').next()?.parse().ok();
+        let ages: Option<Vec<u64>> =
+            debugfs("rejections").ok().map(|rows| rows.iter().filter_map(age).collect());
+        let kept = ages.as_ref().map(|ages| ages.len() as u64);
+        self.gauge("kept_rejections", "Rejected registrations in the log of the last 64", kept);
+        // The newest is the last.
+        let last = ages.and_then(|ages| ages.last().copied());
+        self.gauge("last_rejection_age_seconds", "Seconds since the last rejected registration", last);
+    }
+
+    /// BARs of io_peer_mem that the caller may open, and peer-to-peer memory of other drivers.
+    fn pools(&mut self) {
+        let (mut sizes, mut free, mut largest) = (Vec::new(), Vec::new(), Vec::new());
+        for memory in Memory::find(None).into_iter().filter(|memory| memory.kind != Kind::Gpu) {
+            let Ok(pool) = memory.pool() else { continue };
+            let driver = memory.function.driver.unwrap_or_default();
+            let labels = labels([("memory", &memory.name), ("driver", &driver)]);
+            sizes.push((labels.clone(), pool.size));
+            free.push((labels.clone(), pool.free));
+            largest.extend(pool.largest.map(|bytes| (labels, bytes)));
+        }
+        self.gauges("pool_size_bytes", "Size of the memory for RDMA", sizes);
+        self.gauges("pool_free_bytes", "Free memory", free);
+        self.gauges("pool_largest_free_bytes", "Largest free range", largest);
+    }
+}
+
+/// Returns the text.
+pub(crate) fn text() -> anyhow::Result<String> {
+    let mut metrics = Metrics(Registry::with_prefix("ib_peer_mem"));
+    metrics.modules();
+    metrics.clients();
+    metrics.regions();
+    metrics.devices();
+    metrics.rejections();
+    metrics.pools();
+    let mut text = String::new();
+    encode(&mut text, &metrics.0)?;
+    Ok(text)
+}

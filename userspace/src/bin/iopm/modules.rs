@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+
+//! The kernel's modules. Applications take ib_peer_mem, once it is loaded, for device memory that can be
+//! registered: it is loaded for a bind, and unloaded after the last one.
+
+use crate::sys::{self, Release};
+use anyhow::{bail, Result};
+use rustix::{fs::OFlags, system::delete_module};
+use std::{ffi::CString, process::Command};
+
+/// Returns whether a module is loaded.
+pub(crate) fn is_loaded(module: &str) -> bool {
+    sys::exists(format!("/sys/module/{module}/refcnt"))
+}
+
+/// Returns whether a list of the running kernel's modules has this one.
+fn is_in(list: &str, module: &str) -> bool {
+    let list = sys::read(format!("/lib/modules/{}/{list}", Release::running().name)).unwrap_or_default();
+    let file = format!("/{module}.ko");
+    // PATH/NAME.ko[.xz]: DEPENDENCY...
+    list.lines().any(|line| line.split(':').next().is_some_and(|path| path.contains(&file)))
+}
+
+/// Returns whether the running kernel has this module installed.
+pub(crate) fn is_installed(module: &str) -> bool {
+    is_in("modules.dep", module)
+}
+
+/// Returns whether the module is a part of the running kernel.
+pub(crate) fn is_builtin(module: &str) -> bool {
+    is_in("modules.builtin", module)
+}
+
+/// Loads a module, and what it depends on. Returns whether it was not loaded before.
+pub(crate) fn load(module: &str) -> Result<bool> {
+    if is_loaded(module) {
+        return Ok(false);
+    }
+    // Another root is no machine.
+    if sys::root().is_some() {
+        bail!("{module} is not loaded: modprobe {module}");
+    }
+    if !Command::new("/sbin/modprobe").arg(module).status().is_ok_and(|status| status.success()) {
+        bail!("{module} is not loaded, and modprobe has failed");
+    }
+    Ok(true)
+}
+
+/// Returns whether the administrator has the module loaded at boot.
+fn is_loaded_at_boot(module: &str) -> bool {
+    let dirs = ["/etc", "/run", "/usr/local/lib", "/usr/lib"].map(|dir| format!("{dir}/modules-load.d"));
+    let files =
+        dirs.iter().flat_map(|dir| sys::names(dir).into_iter().map(move |name| format!("{dir}/{name}")));
+    let text: String = files.chain(["/etc/modules".into()]).filter_map(|file| sys::read(file).ok()).collect();
+    let command_line = sys::read("/proc/cmdline").unwrap_or_default();
+    let mut on_line = command_line
+        .split_whitespace()
+        .filter_map(|word| word.strip_prefix("rd.").unwrap_or(word).strip_prefix("modules_load="))
+        .flat_map(|list| list.split(','));
+    text.lines().any(|line| line.trim() == module) || on_line.any(|name| name == module)
+}
+
+/// Returns whether the parameters of io_peer_mem name more than the functions that are bound one by one:
+/// functions that may come later, or memory of other drivers.
+fn is_configured() -> bool {
+    let value = |name| sys::line(format!("/sys/module/io_peer_mem/parameters/{name}")).unwrap_or_default();
+    ["ids", "devices"].map(value).iter().any(|value| !value.is_empty())
+        || ["mmio", "p2pmem"].map(value).iter().any(|value| value.starts_with(['1', 'y', 'Y']))
+}
+
+/// Unloads io_peer_mem if no function is bound and its parameters name no other memory, and then (`core`)
+/// ib_peer_mem if nothing else uses it. What the administrator has loaded at boot stays.
+pub(crate) fn unload_unused(core: bool) {
+    // Functions are the only names with a colon.
+    let bound = sys::names("/sys/bus/pci/drivers/io_peer_mem").iter().any(|name| name.contains(':'));
+    let unload = |module: &str| {
+        // A module that is in use stays.
+        sys::root().is_none()
+            && !is_loaded_at_boot(module)
+            && CString::new(module)
+                .is_ok_and(|name| delete_module(&name, OFlags::NONBLOCK.bits() as i32).is_ok())
+    };
+    if !bound && !is_configured() && unload("io_peer_mem") && core {
+        unload("ib_peer_mem");
+    }
+}

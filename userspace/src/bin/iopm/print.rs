@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+
+//! Output for people, and as JSON.
+
+use anyhow::Result;
+use serde::Serialize;
+use std::{
+    env,
+    fmt::Display,
+    io::{self, IsTerminal, Write},
+};
+
+/// Where a command prints to.
+pub(crate) type Out<'a> = &'a mut dyn Write;
+
+/// Writes a number of bytes as `64 MiB`.
+pub(crate) fn size(mut bytes: u64) -> String {
+    let mut units = ["B", "KiB", "MiB", "GiB", "TiB"].iter();
+    let mut unit = units.next();
+    while bytes != 0 && bytes % 1024 == 0 && units.len() > 0 {
+        bytes /= 1024;
+        unit = units.next();
+    }
+    format!("{bytes} {}", unit.unwrap_or(&""))
+}
+
+/// A table. A heading that begins with `>` is of a column of numbers, which is aligned on the right.
+pub(crate) struct Table {
+    right: Vec<bool>,
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    pub(crate) fn new<T: Into<String>>(heads: impl IntoIterator<Item = T>) -> Self {
+        let heads: Vec<String> = heads.into_iter().map(Into::into).collect();
+        Self {
+            right: heads.iter().map(|head| head.starts_with('>')).collect(),
+            rows: vec![heads.iter().map(|head| head.trim_start_matches('>').into()).collect()],
+        }
+    }
+
+    pub(crate) fn row<const N: usize>(&mut self, cells: [&dyn Display; N]) {
+        self.rows.push(cells.iter().map(|cell| cell.to_string()).collect());
+    }
+
+    pub(crate) fn row_of(&mut self, cells: impl Iterator<Item = String>) {
+        self.rows.push(cells.collect());
+    }
+
+    pub(crate) fn print(&self, out: Out<'_>) -> Result<()> {
+        let width =
+            |i: usize| self.rows.iter().filter_map(|row| row.get(i)).map(|cell| cell.chars().count()).max();
+        let widths: Vec<_> = (0..self.right.len()).map(|i| width(i).unwrap_or(0)).collect();
+        for row in &self.rows {
+            let mut line = String::new();
+            for ((cell, &width), &right) in row.iter().zip(&widths).zip(&self.right) {
+                line += &if right { format!("{cell:>width$}  ") } else { format!("{cell:width$}  ") };
+            }
+            writeln!(out, "{}", line.trim_end())?;
+        }
+        Ok(())
+    }
+}
+
+/// Prints a value as JSON.
+pub(crate) fn json(out: Out<'_>, value: &impl Serialize) -> Result<()> {
+    // The error of a closed pipe stays one of the output.
+    writeln!(out, "{}", serde_json::to_string_pretty(value)?)?;
+    Ok(())
+}
+
+/// Returns the text in a colour of ECMA-48, if standard output is a terminal and the user wants it.
+pub(crate) fn coloured(text: &str, colour: u8) -> String {
+    let wanted = io::stdout().is_terminal()
+        && env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+        && env::var_os("TERM").is_none_or(|term| term != "dumb");
+    if wanted {
+        format!("\x1b[{colour}m{text}\x1b[0m")
+    } else {
+        text.into()
+    }
+}
+
+/// Shows what takes long, on a terminal; an empty text removes the line.
+pub(crate) fn progress(text: &str) {
+    let mut err = io::stderr();
+    if err.is_terminal() {
+        let _ = write!(err, "\r\x1b[K{text}");
+    }
+}
+
+/// Returns what to do about an error of opening a BAR.
+pub(crate) fn hint(error: &io::Error) -> &'static str {
+    match error.raw_os_error() {
+        // ENOENT, ENXIO, ENODEV
+        Some(2 | 6 | 19) | None => {
+            "\n  is the function bound (\"iopm bind\"), or io_peer_mem loaded with its ids=? \"iopm list\" shows \
+             the BARs it serves; the kernel log says why it refused others"
+        }
+        // EPERM, EACCES
+        Some(1 | 13) => {
+            "\n  add the user to the group rdma, to which the udev rule of the package ib-peer-mem-common gives \
+             the devices"
+        }
+        // ENOTTY
+        Some(25) => "\n  the file is no BAR of io_peer_mem",
+        _ => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes() {
+        for (bytes, text) in [(0, "0 B"), (4097, "4097 B"), (64 << 20, "64 MiB"), (2048 << 40, "2048 TiB")] {
+            assert_eq!(size(bytes), text);
+        }
+    }
+
+    #[test]
+    fn columns_are_aligned() -> Result<()> {
+        let mut table = Table::new(["A", ">NUMBER", "B"]);
+        table.row([&"long", &7, &""]);
+        let mut out = Vec::new();
+        table.print(&mut out)?;
+        assert_eq!(String::from_utf8(out)?, "A     NUMBER  B\nlong       7\n");
+        Ok(())
+    }
+}

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+
+//! Files of /sys, /proc, /dev and /boot, below another root for tests (`--sysroot`).
+//!
+//! Text of the kernel may have any bytes, such as the name of a process: bytes that are not UTF-8 become
+//! U+FFFD.
+
+use anyhow::{anyhow, Result};
+use std::{
+    ffi::OsString,
+    fmt::Display,
+    fs::{self, OpenOptions},
+    io::{self, Write},
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    sync::OnceLock,
+};
+
+static ROOT: OnceLock<PathBuf> = OnceLock::new();
+
+/// Sets the root, once.
+pub(crate) fn set_root(root: PathBuf) {
+    ROOT.get_or_init(|| root);
+}
+
+/// Returns the other root: no machine, whose modules could be loaded.
+pub(crate) fn root() -> Option<&'static Path> {
+    ROOT.get().map(PathBuf::as_path)
+}
+
+/// Returns the path below the root.
+pub(crate) fn path(path: impl AsRef<Path>) -> PathBuf {
+    let path = path.as_ref();
+    match root() {
+        Some(root) => root.join(path.strip_prefix("/").unwrap_or(path)),
+        None => path.into(),
+    }
+}
+
+/// Reads a file.
+pub(crate) fn read(file: impl AsRef<Path>) -> io::Result<String> {
+    Ok(String::from_utf8_lossy(&fs::read(path(file))?).into_owned())
+}
+
+/// Reads the first line, without its end; `None` without the file or a line.
+pub(crate) fn line(file: impl AsRef<Path>) -> Option<String> {
+    read(file).ok()?.lines().next().map(str::to_owned)
+}
+
+/// Reads the number in a file, in decimal or after `0x`.
+pub(crate) fn number(file: impl AsRef<Path>) -> Option<u64> {
+    let line = line(file)?;
+    let text = line.trim();
+    match text.strip_prefix("0x") {
+        Some(hex) => u64::from_str_radix(hex, 16).ok(),
+        None => text.parse().ok(),
+    }
+}
+
+/// Returns whether the file exists.
+pub(crate) fn exists(file: impl AsRef<Path>) -> bool {
+    path(file).exists()
+}
+
+/// Writes to a file that exists.
+pub(crate) fn write(file: impl AsRef<Path>, text: &str) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).open(path(file))?;
+    file.write_all(text.as_bytes())
+}
+
+/// Lists a directory, sorted, without hidden files; empty without it.
+pub(crate) fn entries(dir: impl AsRef<Path>) -> Vec<OsString> {
+    let mut names: Vec<_> = fs::read_dir(path(dir))
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.file_name())
+        .filter(|name| !name.as_encoded_bytes().starts_with(b"."))
+        .collect();
+    names.sort();
+    names
+}
+
+/// The same as text, for names that only the kernel's drivers choose.
+pub(crate) fn names(dir: impl AsRef<Path>) -> Vec<String> {
+    entries(dir).into_iter().map(|name| name.to_string_lossy().into_owned()).collect()
+}
+
+/// Reads the last component of a link's target.
+pub(crate) fn target(link: impl AsRef<Path>) -> Option<String> {
+    let target = fs::read_link(path(link)).ok()?;
+    Some(target.file_name()?.to_string_lossy().into_owned())
+}
+
+/// Resolves all links. The result begins with the root.
+pub(crate) fn real(file: impl AsRef<Path>) -> Option<PathBuf> {
+    fs::canonicalize(path(file)).ok()
+}
+
+/// The running kernel; empty, with zeros, without its file in /proc.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Release {
+    /// `7.3.4+deb13-amd64`
+    pub(crate) name: String,
+    pub(crate) version: (u32, u32),
+}
+
+impl Release {
+    pub(crate) fn running() -> Self {
+        let name = line("/proc/sys/kernel/osrelease").unwrap_or_default();
+        let mut numbers = name.split(|c: char| !c.is_ascii_digit()).map(|part| part.parse().unwrap_or(0));
+        let mut number = || numbers.next().unwrap_or(0);
+        let version = (number(), number());
+        Self { name, version }
+    }
+}
+
+/// Returns the cause of an error as `strerror(3)` says it.
+pub(crate) fn cause(error: &io::Error) -> String {
+    let text = error.to_string();
+    match text.find(" (os error ") {
+        Some(end) => text[..end].to_owned(),
+        None => text,
+    }
+}
+
+/// Names what failed, as `warn(3)` does.
+pub(crate) trait At<T> {
+    fn at(self, what: impl Display) -> Result<T>;
+}
+
+impl<T> At<T> for io::Result<T> {
+    fn at(self, what: impl Display) -> Result<T> {
+        self.map_err(|error| anyhow!("{what}: {}", cause(&error)))
+    }
+}
+
+/// Writes a whole text to `file`, as its kind demands: a device or a pipe is written to, a regular file is
+/// replaced once the new one is complete, and of a symbolic link the target counts. Not below another root.
+pub(crate) fn write_output(file: &Path, text: &[u8]) -> Result<()> {
+    let target = match fs::read_link(file) {
+        // To be made.
+        Ok(target) if !file.exists() => file.with_file_name("").join(target),
+        _ => fs::canonicalize(file).unwrap_or_else(|_| file.into()),
+    };
+    let regular = |data: fs::Metadata| data.is_file() || data.is_dir();
+    let written = match fs::metadata(&target).map(regular) {
+        Ok(false) => OpenOptions::new().write(true).open(&target).and_then(|mut file| file.write_all(text)),
+        _ => replace(&target, text),
+    };
+    written.at(file.display())
+}
+
+fn replace(file: &Path, text: &[u8]) -> io::Result<()> {
+    let dir = file.parent().filter(|dir| !dir.as_os_str().is_empty());
+    let mut new = tempfile::NamedTempFile::new_in(dir.unwrap_or(Path::new(".")))?;
+    new.as_file_mut().write_all(text)?;
+    new.as_file().set_permissions(fs::Permissions::from_mode(0o644))?;
+    new.persist(file)?;
+    Ok(())
+}

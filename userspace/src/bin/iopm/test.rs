@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+
+//! iopm test: a transfer by RDMA between each RDMA device and each memory, with the bytes compared.
+
+use crate::{
+    print::{progress, Out},
+    stack::{Adapters, Memory},
+    sys::{self, At},
+    verbs::{Device, Mapping, Pair},
+    Status,
+};
+use anyhow::{bail, Result};
+use std::{
+    collections::hash_map::RandomState,
+    fs,
+    hash::BuildHasher,
+    io::Read,
+    os::unix::{fs::FileTypeExt, process::ExitStatusExt},
+    path::Path,
+    process::{Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+const LENGTH: usize = 64 << 10;
+
+/// Fails unless the file is device memory: the test overwrites it.
+fn check_file(path: &str) -> Result<()> {
+    let real = fs::canonicalize(path).at(path)?;
+    let kind = fs::metadata(&real).at(path)?.file_type();
+    if kind.is_char_device() || (real.starts_with("/sys") && real.ends_with("p2pmem/allocate")) {
+        return Ok(());
+    }
+    bail!(
+        "{path} is neither a character device nor p2pmem/allocate of a function, and the test would overwrite it"
+    )
+}
+
+/// Transfers in a process of its own: whatever happens ends there. Returns what was done, or what failed.
+pub(crate) fn run(adapter: &str, path: &str) -> std::result::Result<String, String> {
+    // An adapter that does not answer ends with an error before.
+    const LIMIT: Duration = Duration::from_secs(60);
+    let root = sys::root().unwrap_or(Path::new("/"));
+    let child = Command::new("/proc/self/exe")
+        .args(["--sysroot".as_ref(), root.as_os_str()])
+        .args(["transfer", adapter, path])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    let mut child = child.map_err(|error| format!("fork: {error}"))?;
+    let begin = Instant::now();
+    let status = loop {
+        match child.try_wait() {
+            Ok(Some(status)) => break status,
+            Ok(None) if begin.elapsed() < LIMIT => thread::sleep(Duration::from_millis(5)),
+            _ => {
+                let _ = child.kill();
+                let _ = child.wait();
+                return Err("the adapter does not answer".into());
+            }
+        }
+        if begin.elapsed() > Duration::from_secs(1) {
+            progress(&format!("{adapter}, {path}: {} s", begin.elapsed().as_secs()));
+        }
+    };
+    progress("");
+    if let Some(signal) = status.signal() {
+        return Err(format!("ended by signal {signal}"));
+    }
+    let mut text = String::new();
+    let _ = child.stdout.take().map(|mut pipe| pipe.read_to_string(&mut text));
+    let _ = child.stderr.take().map(|mut pipe| pipe.read_to_string(&mut text));
+    let text = text.trim_end().replace('\n', " ");
+    if status.success() {
+        Ok(text)
+    } else {
+        Err(text)
+    }
+}
+
+/// The child.
+pub(crate) fn transfer(adapter: &str, path: &str, out: Out<'_>) -> Status {
+    let device = Device::open(adapter)?;
+    let memory = Mapping::of_file(path, LENGTH)?;
+    let host = Mapping::anonymous(2 * LENGTH)?;
+    // Other bytes in each run: with zero=never the memory may still have those of an earlier one.
+    let random = RandomState::new();
+    let bytes: Vec<u8> = (0..LENGTH / 8).flat_map(|word| random.hash_one(word).to_ne_bytes()).collect();
+    for (i, &byte) in bytes.iter().enumerate() {
+        host.set(i, byte);
+    }
+    let pair = Pair::new(&device, &host, &memory)?;
+
+    let begin = Instant::now();
+    // CAST: 64 KiB.
+    pair.transfer(false, 0, LENGTH as u32)?;
+    pair.transfer(true, LENGTH, LENGTH as u32)?;
+    let passed = begin.elapsed().as_secs_f64() * 1e3;
+    for (i, &byte) in bytes.iter().enumerate() {
+        let (read, cpu) = (host.get(LENGTH + i), memory.get(i));
+        if read != byte {
+            bail!("byte {i} is {read:#x} after RDMA READ, not {byte:#x}");
+        }
+        if cpu != byte {
+            bail!("byte {i} is {cpu:#x} to the CPU, not {byte:#x}");
+        }
+    }
+    writeln!(out, "{} KiB written and read, bytes compared, {passed:.1} ms", LENGTH >> 10)?;
+    Ok(0)
+}
+
+/// Transfers between all, or those that are named, in either order.
+pub(crate) fn test(device: Option<String>, file: Option<String>, out: Out<'_>) -> Status {
+    let (files, devices): (Vec<_>, Vec<_>) =
+        [device, file].into_iter().flatten().partition(|argument| argument.starts_with('/'));
+    let (file, device) = (files.last(), devices.last());
+    let paths: Vec<String> = match file {
+        Some(file) => {
+            check_file(file)?;
+            vec![file.clone()]
+        }
+        None => Memory::find(None).into_iter().filter_map(|memory| memory.path).collect(),
+    };
+    let adapters = Adapters::find().list.into_iter().map(|adapter| adapter.name);
+    let (mut status, mut count) = (0, 0);
+    for adapter in adapters.filter(|name| device.is_none_or(|device| device == name)) {
+        for path in &paths {
+            let (word, text) = match run(&adapter, path) {
+                Ok(text) => ("ok", text),
+                Err(text) => ("FAIL", text),
+            };
+            status |= u8::from(word == "FAIL");
+            writeln!(out, "{word:4}  {adapter}  {path}: {text}")?;
+            out.flush()?;
+            count += 1;
+        }
+    }
+    if count == 0 {
+        let which = if device.is_some() { "no such RDMA device" } else { "no RDMA device" };
+        bail!("nothing to test: {which}, or no memory for it");
+    }
+    Ok(status)
+}

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+
+//! System calls. This module and the modules below have all `unsafe` of the library.
+
+pub(crate) mod uapi;
+pub(crate) mod verbs;
+
+use crate::{Error, Result};
+use std::{
+    ffi::{c_void, CStr},
+    os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd},
+    ptr::{self, NonNull},
+};
+
+/// Returns the size of a page of memory.
+pub(crate) fn page_size() -> usize {
+    // CAST: A size is positive.
+    // SAFETY: The function has no requirements.
+    unsafe { libc::sysconf(libc::_SC_PAGESIZE) as usize }
+}
+
+/// Returns `length` in whole pages.
+pub(crate) fn pages(length: u64) -> u64 {
+    // A power of two. A division would have to be one by something that is not 0.
+    let mask = page_size() as u64 - 1;
+    length.wrapping_add(mask) & !mask
+}
+
+/// Appends to a list. `Vec::push()` ends the process if there is no memory.
+pub(crate) fn push<T>(list: &mut Vec<T>, value: T) -> Result<()> {
+    list.try_reserve(1).map_err(|_| Error::ENOMEM)?;
+    let length = list.len();
+    if let Some(free) = list.spare_capacity_mut().first_mut() {
+        free.write(value);
+        // SAFETY: One value more is initialized.
+        unsafe { list.set_len(length + 1) };
+    }
+    Ok(())
+}
+
+/// Opens a file to read and to write.
+pub(crate) fn open(path: &CStr) -> Result<OwnedFd> {
+    // SAFETY: `path` is a C string.
+    let fd = unsafe { libc::open64(path.as_ptr(), libc::O_RDWR | libc::O_CLOEXEC) };
+    owned(fd)
+}
+
+/// Takes ownership of the new file `fd`, or returns the error of the call that has returned it.
+fn owned(fd: i32) -> Result<OwnedFd> {
+    if fd < 0 {
+        return Err(Error::last());
+    }
+    // SAFETY: The callers' system call has opened `fd`, which has no other owner.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Takes ownership of the file that an ioctl has opened for its caller.
+pub(crate) fn opened_by_ioctl(fd: i32) -> Result<OwnedFd> {
+    if fd < 0 {
+        return Err(Error::EIO);
+    }
+    owned(fd)
+}
+
+/// Duplicates a descriptor.
+pub(crate) fn duplicate(fd: BorrowedFd<'_>) -> Result<OwnedFd> {
+    // SAFETY: The descriptor is open.
+    owned(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, 0) })
+}
+
+/// Calls pread(2).
+pub(crate) fn read(fd: BorrowedFd<'_>, to: &mut [u8], offset: u64) -> Result<usize> {
+    // CAST: The offset is a number to the kernel.
+    let (fd, offset) = (fd.as_raw_fd(), offset as libc::off64_t);
+    // SAFETY: `to` is valid for writes.
+    let n = unsafe { libc::pread64(fd, to.as_mut_ptr().cast(), to.len(), offset) };
+    usize::try_from(n).map_err(|_| Error::last())
+}
+
+/// Calls pwrite(2).
+pub(crate) fn write(fd: BorrowedFd<'_>, from: &[u8], offset: u64) -> Result<usize> {
+    // CAST: The offset is a number to the kernel.
+    let (fd, offset) = (fd.as_raw_fd(), offset as libc::off64_t);
+    // SAFETY: `from` is valid for reads.
+    let n = unsafe { libc::pwrite64(fd, from.as_ptr().cast(), from.len(), offset) };
+    usize::try_from(n).map_err(|_| Error::last())
+}
+
+/// Calls ioctl(2).
+pub(crate) fn ioctl<T>(fd: BorrowedFd<'_>, request: &uapi::Ioctl<T>, arg: &mut T) -> Result<()> {
+    let arg: *mut T = arg;
+    // SAFETY: By the invariant of `Ioctl` the kernel accesses nothing but a `T` at `arg`, of which
+    // every value is valid.
+    match unsafe { libc::ioctl(fd.as_raw_fd(), request.number() as _, arg) } {
+        -1 => Err(Error::last()),
+        _ => Ok(()),
+    }
+}
+
+/// Calls `each` with the names in a directory that do not begin with a dot.
+pub(crate) fn entries(path: &CStr, mut each: impl FnMut(&CStr) -> Result<()>) -> Result<()> {
+    // SAFETY: `path` is a C string.
+    let dir = NonNull::new(unsafe { libc::opendir(path.as_ptr()) }).ok_or_else(Error::last)?;
+    let mut result = Ok(());
+    while result.is_ok() {
+        // SAFETY: `dir` is open, and no other thread has it.
+        let entry = unsafe { libc::readdir64(dir.as_ptr()) };
+        if entry.is_null() {
+            break;
+        }
+        // SAFETY: The entry is valid until the next call, and its name is a C string.
+        let name = unsafe { CStr::from_ptr((*entry).d_name.as_ptr()) };
+        if name.to_bytes().first() != Some(&b'.') {
+            result = each(name);
+        }
+    }
+    // SAFETY: Nothing uses `dir` afterwards.
+    unsafe { libc::closedir(dir.as_ptr()) };
+    result
+}
+
+/// The mapping of a file, for registrations, which take an address. The CPU does not access the memory,
+/// and the kernel maps each page at the first access, so the mapping is cheap.
+///
+/// A child does not have the mapping: an inherited mapping would keep the memory. The child may have other
+/// memory at the address, so the mapping has no address in another process.
+///
+/// # Invariants
+///
+/// In the process `process` `size` bytes are mapped at `addr`, and only this object unmaps them.
+#[derive(Debug)]
+pub(crate) struct Mapping {
+    addr: NonNull<c_void>,
+    size: usize,
+    process: u32,
+}
+
+// SAFETY: A mapping belongs to the process, not to a thread.
+unsafe impl Send for Mapping {}
+// SAFETY: The methods change nothing.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Maps `size` bytes of `fd`, to read and to write, or only to read if the file allows no more.
+    pub(crate) fn new(fd: BorrowedFd<'_>, size: usize, offset: u64) -> Result<Self> {
+        let map = |protection| {
+            // CAST: The offset is a number to the kernel.
+            let offset = offset as libc::off64_t;
+            let (flags, fd) = (libc::MAP_SHARED, fd.as_raw_fd());
+            // SAFETY: The kernel chooses an address that is free.
+            unsafe { libc::mmap64(ptr::null_mut(), size, protection, flags, fd, offset) }
+        };
+        let mut addr = map(libc::PROT_READ | libc::PROT_WRITE);
+        if addr == libc::MAP_FAILED && Error::last().errno() == libc::EACCES {
+            addr = map(libc::PROT_READ);
+        }
+        let valid = NonNull::new(addr).filter(|_| addr != libc::MAP_FAILED);
+        let addr = valid.ok_or_else(Error::last)?;
+        // SAFETY: The range is mapped.
+        unsafe { libc::madvise(addr.as_ptr(), size, libc::MADV_DONTFORK) };
+        // INVARIANT: The mapping is new.
+        Ok(Self { addr, size, process: std::process::id() })
+    }
+
+    /// Returns the address, or `None` in a child of the process that has the mapping.
+    pub(crate) fn addr(&self) -> Option<NonNull<c_void>> {
+        (std::process::id() == self.process).then_some(self.addr)
+    }
+
+    /// Gives the pages back that `mlockall(2)`, which accesses every mapping, has mapped: they are in use.
+    pub(crate) fn drop_pages(&self) {
+        if let Some(addr) = self.addr() {
+            // SAFETY: By the type invariant the range is mapped; the memory is shared, so no content is lost.
+            unsafe { libc::madvise(addr.as_ptr(), self.size, libc::MADV_DONTNEED) };
+        }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        if let Some(addr) = self.addr() {
+            // SAFETY: By the type invariant the range is mapped, and belongs to this object.
+            unsafe { libc::munmap(addr.as_ptr(), self.size) };
+        }
+    }
+}
