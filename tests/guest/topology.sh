@@ -186,15 +186,17 @@ test_many_registrations() {
 	eventually balanced
 }
 
-# A process in a memory cgroup registers until the limit stops it.
+# A process in a memory cgroup registers until the limit, which is its parent's, stops it.
 test_memory_cgroup() {
 	local group=/tmp/cgroup/peer limit=$((16 << 20)) made peak pid many
 	make_cgroup peer
 	echo $limit >$group/memory.max
+	echo +memory >$group/cgroup.subtree_control
+	mkdir $group/container
 	begin_many -n 100000 -m 4096
 	# adapter_start sets pid.
 	many=$pid
-	echo "$pid" >$group/cgroup.procs
+	echo "$pid" >$group/container/cgroup.procs
 	echo go >&"$go"
 	wait_line /tmp/many '^registered'
 	cat /tmp/many $group/memory.peak $group/memory.events
@@ -214,7 +216,7 @@ test_memory_cgroup() {
 	kill_and_wait -9 "$many"
 	exec {go}>&-
 	eventually balanced
-	eventually rmdir $group
+	eventually rmdir $group/container $group
 	umount -l /tmp/cgroup
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * hold_call_test - holds a call of a function of the kernel with one or two arguments
+ * hold_call_test - holds a call of a function of the kernel with up to four arguments
  *
  * After 1 is written to the parameter armed, the next call sleeps before its first instruction,
  * with all locks of its caller; after the number of a process, the next call by that. held is 1
@@ -28,16 +28,17 @@ MODULE_PARM_DESC(held, "1 while a call is held; 0 releases it");
 
 static struct kprobe probe;
 
-static unsigned long held_call(unsigned long a, unsigned long b)
+static unsigned long held_call(unsigned long a, unsigned long b, unsigned long c, unsigned long d)
 {
-	unsigned long (*call)(unsigned long a, unsigned long b) = (void *)probe.addr;
+	unsigned long (*call)(unsigned long, unsigned long, unsigned long, unsigned long) =
+		(void *)probe.addr;
 	unsigned long end = jiffies + LIMIT;
 
 	WRITE_ONCE(held, 1);
 	while (READ_ONCE(held) && time_before(jiffies, end))
 		msleep(10);
 	WRITE_ONCE(held, 0);
-	return call(a, b);
+	return call(a, b, c, d);
 }
 
 static int pre_handler(struct kprobe *p, struct pt_regs *regs)

@@ -26,9 +26,9 @@ static int make_udmabuf(size_t size)
 	return fd;
 }
 
-static int make_heap(const char *name, size_t size)
+static int make_heap(const char *name, size_t size, int access)
 {
-	struct dma_heap_allocation_data data = { .len = size, .fd_flags = O_RDWR | O_CLOEXEC };
+	struct dma_heap_allocation_data data = { .len = size, .fd_flags = access | O_CLOEXEC };
 	char path[64];
 	int rc, heap;
 
@@ -66,7 +66,9 @@ int exporter_make(struct exported *e, const char *what, size_t size)
 	if (!strcmp(what, "udmabuf"))
 		e->dmabuf = make_udmabuf(size);
 	else if (!strncmp(what, "heap:", 5))
-		e->dmabuf = make_heap(what + 5, size);
+		e->dmabuf = make_heap(what + 5, size, O_RDWR);
+	else if (!strncmp(what, "heap-read-only:", 15))
+		e->dmabuf = make_heap(what + 15, size, O_RDONLY);
 	else if (!strncmp(what, "drm:", 4))
 		e->dmabuf = exporter_drm(what + 4, size);
 	else if (!strncmp(what, "vfio:", 5))

@@ -18,6 +18,7 @@ struct exported {
  * Makes a dma-buf of @size bytes, a multiple of the page size. @what:
  *   udmabuf		host memory of a memfd
  *   heap:NAME		/dev/dma_heap/NAME
+ *   heap-read-only:NAME	the same, with a descriptor that is open for reading
  *   drm:DRIVER		a dumb buffer of the first card with this driver
  *   vfio:FUNCTION:BAR	a BAR of a PCI function that is bound to vfio-pci
  *   test[:OPTION,..]	the test exporter (tests/exporter), see exporter_set()

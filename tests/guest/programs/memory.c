@@ -93,7 +93,7 @@ int memory_map(struct memory *m, const char *what, const char *shape, size_t len
 	if (named || strncmp(what, "mapped:", 7) == 0 || strncmp(what, "dmabuf:", 7) == 0) {
 		m->length = (length + page - 1) & -page;
 		if (!shape)
-			shape = read_only ? "read-only" : "whole";
+			shape = read_only ? "read-only" : named ? "none" : "whole";
 		return map_dmabuf(m, strchr(what, ':') + 1, shape, *what != 'd', named);
 	}
 	if (strcmp(what, "host") == 0)

@@ -155,31 +155,40 @@ def attempt(what, size):
         print(what, errno.errorcode[e.errno], flush=True)
 
 
+def unshare():
+    if libc.unshare(CLONE_NEWUSER):
+        print("unshare:", os.strerror(ctypes.get_errno()), flush=True)
+        os._exit(1)
+
+
 child = os.fork()
 if not child:
     # A process below another root than that of the mount namespace must not create one.
     os.chroot("/proc/1/root")
     os.setresuid(12345, 12345, 12345)
     held = mmap.mmap(fd, 3 << 20)
-    if libc.unshare(CLONE_NEWUSER):
-        print("unshare:", os.strerror(ctypes.get_errno()), flush=True)
-        os._exit(1)
+    unshare()
     os.write(ready[1], b"1")
     os.read(mapped[0], 1)
     os.setresuid(5, 5, 5)
     attempt("the rest", 1 << 20)
     attempt("more", 2 << 20)
+    # Its owner is the subordinate uid.
+    unshare()
+    attempt("in a namespace within it", 2 << 20)
     os._exit(0)
 os.close(ready[1])
 if os.read(ready[0], 1):
-    with open(f"/proc/{child}/uid_map", "w") as f:
-        f.write("0 12345 1\n5 200005 1\n")
+    for ids, lines in (("uid", "0 12345 1\n5 200005 1\n"), ("gid", "0 0 1\n")):
+        with open(f"/proc/{child}/{ids}_map", "w") as f:
+            f.write(lines)
     os.write(mapped[1], b"1")
 os.waitpid(child, 0)
 PYTHON
 	echo >$PARAMETERS/quota
 	expect "the rest ok
-more EDQUOT" cat /tmp/namespace
+more EDQUOT
+in a namespace within it EDQUOT" cat /tmp/namespace
 	all_free
 }
 

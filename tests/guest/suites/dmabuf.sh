@@ -443,6 +443,10 @@ test_queues() {
 		done
 		eventually mlx5_nothing_left
 	done
+	# The adapter would write through a descriptor that is for reading.
+	if has heap:system; then
+		logs_one "$DEV: .*read-only" expect "umem: error EACCES" queues umem named:heap-read-only:system
+	fi
 	eventually nothing_left
 }
 

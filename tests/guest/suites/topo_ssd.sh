@@ -98,6 +98,25 @@ PYTHON
 	unbind_and_bind "$BDF_A"
 }
 
+# An allocation that begins before a reset and would end after the recovery: a process may have had
+# its pages meanwhile.
+test_allocation_across_a_reset() {
+	local hold=/sys/module/hold_call_test/parameters mapper
+	insmod "$MODS/external/tests/symbols/hold_call_test.ko" symbol=ext_p2p_clear armed=1
+	python3 -c "import mmap, os; mmap.mmap(os.open('$BAR_A', os.O_RDWR), 4096)" >/tmp/across 2>&1 &
+	mapper=$!
+	eventually grep -qx 1 $hold/held
+	log_step "across"
+	echo 1 >"$A/reset"
+	eventually log_line "$BDF_A: has recovered"
+	expect 1 cat $hold/held
+	echo 0 >$hold/held
+	must_fail wait $mapper
+	grep 'No such device' /tmp/across
+	rmmod hold_call_test
+	"$RDMA" write "$BAR_A"
+}
+
 # A fatal error of the root port: its bus is reset.
 test_fatal_error() {
 	local writer holder mapping
@@ -146,7 +165,11 @@ test_no_recovery() {
 	"$RDMA" write "$BAR_B"
 	eventually ssd_works
 
-	# The functions are new: the kernel has found them without memory space.
+	# The functions are new: the kernel has found them without memory space. One was a bus master
+	# before it was bound.
+	unbind "$BDF_A"
+	setpci -s "$BDF_A" COMMAND=6
+	bind "$BDF_A"
 	log_step "recovery again"
 	expect 2 command "$BDF_A"
 	ask_host pci_error root DLP
