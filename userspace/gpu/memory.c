@@ -22,6 +22,8 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct spans memory, names;
 /* memory.n, for readers without the lock. */
 static size_t any_memory;
+/* Some memory got no name: registrations look for it, and else take no lock here. */
+static bool any_unnamed;
 
 static void say(const char *what, uint64_t start, uint64_t end, int error)
 {
@@ -109,7 +111,7 @@ static void unname(uint64_t start, uint64_t end)
 }
 
 /* Names the span in place of all names in it. */
-static bool name(struct span span)
+static bool try_name(struct span span)
 {
 	uint64_t offset = 0;
 	int fd, error;
@@ -131,6 +133,15 @@ static bool name(struct span span)
 	erase(&names, from, to);
 	insert(&names, from, span);
 	return true;
+}
+
+static bool name(struct span span)
+{
+	bool named = try_name(span);
+
+	if (!named)
+		__atomic_store_n(&any_unnamed, true, __ATOMIC_RELAXED);
+	return named;
 }
 
 /* The span and its neighbours as one, as far as the exporter makes one dma-buf of them. */
@@ -311,7 +322,7 @@ int memory_export(uint64_t at, size_t length, uint64_t *offset)
 	int fd = -1;
 	size_t i;
 
-	if (!length || at + length < at || !__atomic_load_n(&any_memory, __ATOMIC_RELAXED))
+	if (!length || at + length < at || !__atomic_load_n(&any_unnamed, __ATOMIC_RELAXED))
 		return -1;
 	pthread_mutex_lock(&lock);
 	i = first_after(&memory, at);
