@@ -128,8 +128,9 @@ impl Acquired {
         range: VaRange,
         direction: Direction,
         ticket: u32,
-    ) -> impl Init<ClientPages, Error> + use<'_> {
-        ClientPages::pin(self.context, &self.client, range, direction, ticket)
+        table: &Arc<ForeignTable>,
+    ) -> Result<ClientPages> {
+        ClientPages::pin(self.context, &self.client, range, direction, ticket, table)
     }
 }
 
@@ -148,8 +149,8 @@ impl Drop for Acquired {
 /// The pages of a range that a client has acquired. Dropping the object calls `dma_unmap` if the
 /// range is mapped, and then `put_pages` if the range is pinned; both may sleep.
 ///
-/// A client may compare addresses of the `sg_table`, so the owner does not move the object while
-/// the range is pinned.
+/// A client may look at the `sg_table` until `release` has returned, so the region keeps the table as
+/// well.
 ///
 /// # Invariants
 ///
@@ -163,7 +164,7 @@ pub(crate) struct ClientPages {
     context: Context,
     client: Arc<Client>,
     range: VaRange,
-    table: ForeignTable,
+    table: Arc<ForeignTable>,
     pinned: bool,
     mapped: Option<ARef<Device>>,
     entries: u32,
@@ -174,43 +175,42 @@ impl ClientPages {
     /// region by `ticket`. The owner must drop the pages before `context` is released.
     ///
     /// Fails with the error of `get_pages`. Context: process context; may sleep.
-    fn pin<'a>(
+    fn pin(
         context: Context,
-        client: &'a Arc<Client>,
+        client: &Arc<Client>,
         range: VaRange,
         direction: Direction,
         ticket: u32,
-    ) -> impl Init<Self, Error> + use<'a> {
-        // INVARIANT: The owner keeps the context; the range is not mapped.
-        try_init!(Self {
+        table: &Arc<ForeignTable>,
+    ) -> Result<Self> {
+        let get_pages = client.callbacks().get_pages.ok_or(EINVAL)?;
+        let force = direction == Direction::Write;
+        // SAFETY:
+        // - by this function's contract the context is valid, so the client is registered and the
+        //   callbacks may be called;
+        // - `table` is an empty sg_table; by the C ABI the client leaves the table alone or fills the
+        //   table as sg_alloc_table() does.
+        to_result(unsafe {
+            get_pages(
+                range.addr(),
+                range.len(),
+                1,
+                force.into(),
+                table.as_raw(),
+                context.0,
+                ticket.into(),
+            )
+        })?;
+        // INVARIANT: The owner keeps the context; `get_pages` has succeeded, and the range is not
+        // mapped.
+        Ok(Self {
             context,
             client: Arc::clone(client),
             range,
+            table: Arc::clone(table),
+            pinned: true,
             mapped: None,
             entries: 0,
-            table: ForeignTable::new(),
-            // INVARIANT: `get_pages` has succeeded.
-            pinned: {
-                let get_pages = client.callbacks().get_pages.ok_or(EINVAL)?;
-                let force = direction == Direction::Write;
-                // SAFETY:
-                // - by this function's contract the context is valid, so the client is registered and
-                //   the callbacks may be called;
-                // - `table` is an empty sg_table; by the C ABI the client leaves the table alone or
-                //   fills the table as sg_alloc_table() does.
-                to_result(unsafe {
-                    get_pages(
-                        range.addr(),
-                        range.len(),
-                        1,
-                        force.into(),
-                        table.as_raw(),
-                        context.0,
-                        ticket.into(),
-                    )
-                })?;
-                true
-            },
         })
     }
 

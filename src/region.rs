@@ -36,6 +36,7 @@ use crate::{
         range::VaRange, //
     },
     ext::{
+        base::sg::ForeignTable,
         rdma::Name,
         task::trace::{
             Event,
@@ -78,6 +79,8 @@ pub(crate) struct Region {
     client: Arc<Client>,
     ticket: u32,
     range: VaRange,
+    /// The table of `get_pages`, which lives until `release` has returned: a client may look at it.
+    table: Arc<ForeignTable>,
     /// The MRs of the device, by local key. `None`, as `mrs`, for a region that is exported as a
     /// dma-buf.
     index: Option<Arc<registered::MrIndex>>,

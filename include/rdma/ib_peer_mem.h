@@ -40,7 +40,8 @@ struct ib_ucontext;
  *	and fills @sg_head here. @write is always 1. @force is 1 if the MR may be
  *	written; other cores pass 1 if the MR may *not* be written, so a client
  *	must not take permission from @force. @core_context identifies the region
- *	in the invalidate function. Returns 0 or -errno
+ *	in the invalidate function. @sg_head lives until @release has returned.
+ *	Returns 0 or -errno
  * @dma_map: maps the range for @dma_device: sets DMA address and length of each
  *	entry of @sg_head, and *@nmap to the number of mapped entries; without
  *	that, the table's nents counts. @dmasync is 0. Returns 0 or -errno

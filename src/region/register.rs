@@ -35,7 +35,10 @@ use crate::{
         range::VaRange, //
     },
     ext::{
-        base::compat::eopnotsupp,
+        base::{
+            compat::eopnotsupp,
+            sg::ForeignTable, //
+        },
         rdma::{
             Access,
             Device,
@@ -134,11 +137,13 @@ impl NewRegion {
         let client = acquired.client();
         let reservation = Reservation::new()?;
         let ticket = client.issue_ticket();
+        let table = Arc::new(ForeignTable::new(), GFP_KERNEL_ACCOUNT)?;
         let region = Arc::pin_init(
             pin_init!(Region {
                 client: Arc::clone(client),
                 ticket,
                 range,
+                table,
                 index: index.cloned(),
                 origin: Origin::current(),
                 kind,
@@ -174,7 +179,13 @@ impl NewRegion {
         if region.client.drain().is_on() {
             return Err(RegError::Draining);
         }
-        let resources = Resources::pin(acquired, region.range, direction, region.ticket)?;
+        let resources = Resources::pin(
+            acquired,
+            region.range,
+            direction,
+            region.ticket,
+            &region.table,
+        )?;
         Ok(self.resources.insert(resources).pages())
     }
 

@@ -19,14 +19,16 @@ use crate::{
         Direction, //
     },
     data::range::VaRange,
-    ext::dma_buf::FenceBudget,
+    ext::{
+        base::sg::ForeignTable,
+        dma_buf::FenceBudget, //
+    },
     records::stats::CountedMr, //
 };
 use kernel::{
     prelude::*,
     sync::Arc, //
 };
-use pin_init::InPlaceWrite;
 
 /// The access to the memory through one MR, or through an exported dma-buf.
 pub(super) struct Attached {
@@ -66,15 +68,16 @@ impl Resources {
         range: VaRange,
         direction: Direction,
         ticket: u32,
+        table: &Arc<ForeignTable>,
     ) -> Result<KBox<Self>, RegError> {
-        let resources = KBox::new_uninit(GFP_KERNEL_ACCOUNT)?;
-        let pinned = resources.write_init(try_init!(Self {
+        let pages = acquired.pin(range, direction, ticket, table);
+        let resources = Self {
             attached: [None, None],
-            pages <- acquired.pin(range, direction, ticket),
+            pages: pages.map_err(RegError::NotPinned)?,
             _counted: None,
             prepared: false,
-        }));
-        pinned.map_err(RegError::NotPinned)
+        };
+        Ok(KBox::new(resources, GFP_KERNEL_ACCOUNT)?)
     }
 
     /// Counts the MR, until the teardown.

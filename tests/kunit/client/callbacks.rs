@@ -122,7 +122,7 @@ impl Slot {
             entry.stage = Stage::Acquired;
         } else {
             entry.ticket = ticket;
-            entry.table = table.addr();
+            entry.table = table.expose_provenance();
             if setup.unmaps {
                 // The core may free its structure before the client frees the list.
                 // SAFETY: The core passes a valid table; `fill` has initialised it.
@@ -312,11 +312,28 @@ impl Slot {
                 }
             }
         }
+        // SAFETY: The core passes a valid table.
+        self.ledger.lock().entries[i].words = memory::words(unsafe { &*table });
+    }
+
+    /// Checks that the core keeps its table until `release`, as the client has left the table.
+    fn expect_kept(&self, i: usize) {
+        let mut ledger = self.ledger.lock();
+        let Entry { table, words, .. } = ledger.entries[i];
+        let table = ptr::with_exposed_provenance::<bindings::sg_table>(table);
+        // SAFETY: By the C ABI the table of `get_pages` lives until `release` has returned.
+        if let Some(table) = unsafe { table.as_ref() } {
+            ledger.expect(
+                memory::words(table) == words,
+                "a table that has not been kept until release",
+            );
+        }
     }
 
     fn release(&self, i: usize) {
         self.script.pass(Point::Release);
         self.undo_own(i);
+        self.expect_kept(i);
         let mut ledger = self.ledger.lock();
         if !ledger.step(i, Stage::Acquired, Stage::None, "release") {
             return;
