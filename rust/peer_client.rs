@@ -374,6 +374,10 @@ impl<T: Slotted> Registration<T> {
     ///
     /// Context: may sleep.
     pub fn new(data: T::Data) -> Result<Self> {
+        // The modules of some vendors export the functions of the API as well, and say by `force` the
+        // opposite of what `get_pages` has as `write`. With this symbol, which only ib_peer_mem has, the
+        // kernel does not load the client beside another core.
+        core::hint::black_box(peer::ib_peer_mem_clear_hint as *const ());
         let raw = KBox::new(VTable::<T>::build(), GFP_KERNEL)?;
         let link = Link::new()?;
         let data = SlotData {
