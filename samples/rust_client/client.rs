@@ -109,11 +109,12 @@ impl Client for RamClient {
         (): &(),
         region: &Region,
         _: VaRange,
-        write: bool,
+        _: bool,
         ticket: Ticket,
     ) -> Result<PinnedPages> {
-        // RDMA must not write memory that the process cannot write.
-        if write && !region.writable {
+        // RDMA must not write memory that the process cannot write. Any MR may be written, whatever the
+        // core says: cores differ in it.
+        if !region.writable {
             return Err(EFAULT);
         }
         // The ticket comes before the pages: a concurrent invalidation makes `add` fail, or waits
