@@ -52,9 +52,9 @@ test_clients() {
 	load_core
 	rows 0-clients host "${SIZES[@]}"
 	for n in 1 64; do
-		insmod "$MODULES/bench_clients.ko" clients=$n
+		insmod "$MODS/external/tests/symbols/replica.ko" clients=$n
 		rows $n-clients host "${SIZES[@]}"
-		rmmod bench_clients
+		rmmod replica
 	done
 }
 

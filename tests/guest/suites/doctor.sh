@@ -9,7 +9,7 @@
 IOPM=/mnt/programs/iopm
 DOCTOR=/tmp/doctor
 REJECTIONS=/sys/kernel/debug/ib_peer_mem/rejections
-CLIENTS=$MODS/external/tests/bench/bench_clients.ko
+REPLICA=$MODS/external/tests/symbols/replica.ko
 
 # The driver of the RDMA device, how its MRs are served, and how it reaches memory.
 SERVED=(rdma_rxe "fast registration") ROUTE='CPU copies'
@@ -196,17 +196,17 @@ test_applications() {
 	block 'RCCL, before mid 2026' 'ok    /proc/kallsyms has T ib_register_peer_memory_client$'
 	block libfabric 'ok    /proc/kallsyms has ib_umem_dmabuf_get$' NVIDIA
 	note "$(grep -c 'wrong:' /tmp/applications) wrong conclusions without a client"
-	insmod "$CLIENTS" name=nv_mem
+	insmod "$REPLICA" name=nv_mem
 	applications
-	rmmod bench_clients
+	rmmod replica
 	block NCCL "ok    $PEERS/nv_mem/version exists$"
 	block NCCL 'ok    concludes: peer memory usable$'
 	block nvidia-fs 'ok    concludes: peer memory usable$'
 	must_fail grep 'wrong: no client .*NVIDIA' /tmp/applications
 	block libfabric 'warn  wrong: the client nv_mem is registered' NVIDIA
-	insmod "$CLIENTS" name=amdkfd
+	insmod "$REPLICA" name=amdkfd
 	applications
-	rmmod bench_clients
+	rmmod replica
 	block 'RCCL, before mid 2026' "ok    $PEERS/amdkfd/version exists$"
 	must_fail grep 'wrong: no client .*AMD' /tmp/applications
 	block 'UCX' 'warn  wrong: the client amdkfd is registered' AMD
@@ -332,11 +332,11 @@ test_unbind_unloads_the_modules() {
 	"$IOPM" unbind "$BDF_B"
 	modules io_peer_mem ib_peer_mem
 	echo 0 >/sys/module/io_peer_mem/parameters/p2pmem
-	insmod "$MODS/external/tests/symbols/count_client.ko"
+	insmod "$REPLICA"
 	"$IOPM" bind "$BDF_B"
 	"$IOPM" unbind "$BDF_B"
 	modules ib_peer_mem
-	rmmod count_client
+	rmmod replica
 	insmod "$MODS/io_peer_mem.ko"
 	# A bind that fails leaves what others have loaded.
 	echo 0 >/sys/module/io_peer_mem/parameters/bars

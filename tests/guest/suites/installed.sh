@@ -132,7 +132,7 @@ test_order_of_clients() {
 
 test_driver_of_dkms() {
 	modprobe vendor_client
-	[ -d "$PEERS/count_client" ]
+	[ -d "$PEERS/vendor_client" ]
 	expect "DKMS module signing key" modinfo -F signer vendor_client
 	rmmod vendor_client
 	rmmod ib_peer_mem

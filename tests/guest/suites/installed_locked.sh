@@ -44,7 +44,7 @@ test_modules_load() {
 test_client_of_dkms_loads() {
 	expect "DKMS module signing key" modinfo -F signer vendor_client
 	modprobe vendor_client
-	[ -d "$PEERS/count_client" ]
+	[ -d "$PEERS/vendor_client" ]
 	rmmod vendor_client
 }
 

@@ -127,7 +127,7 @@ test_client_that_cannot_be_registered() {
 	local parameter=/sys/module/io_peer_mem/parameters/mmio
 	unload_io
 	load_core
-	insmod "$MODS/external/tests/symbols/count_client.ko" name=io_peer_mem
+	insmod "$MODS/external/tests/symbols/replica.ko" name=io_peer_mem
 	logs 'io_peer_mem: cannot register the peer memory client: ' load_io_with
 	[ ! -e "$BAR_A" ]
 	[ ! -e "/sys/bus/pci/devices/$BDF_A/driver" ]
@@ -136,7 +136,7 @@ test_client_that_cannot_be_registered() {
 	expect "" cat $parameter
 	unload_io
 	insmod_refuses 'cannot register the peer memory client: ' "$MODS/io_peer_mem.ko" mmio=1
-	rmmod count_client
+	rmmod replica
 	load_bars
 	client_is io_peer_mem
 }
@@ -153,21 +153,6 @@ test_sysfs_files() {
 		[ "${f##*/}" = drain ] || must_fail eval "echo 1 >$f"
 		[ "${f##*/}" = version ] || expect 0 counter "${f##*/}"
 	done
-}
-
-# Clients hold the core without a symbol of it: their module has given the symbols back.
-test_core_is_held_without_a_symbol() {
-	local module=$MODS/external/tests/symbols/symbol_get_test.ko
-	unload_modules
-	refuses 'Unknown symbol' insmod "$module"
-	load_core
-	insmod "$module"
-	client_is "HOST RoCE
-HOST RoCE Notify"
-	refuses 'is in use' rmmod ib_peer_mem
-	rmmod symbol_get_test
-	client_is ""
-	rmmod ib_peer_mem
 }
 
 test_unload() {

@@ -3,18 +3,18 @@
 #
 # When clients are asked: host memory goes to the driver alone, unless order=clients_first.
 
-COUNT=$MODS/external/tests/symbols/count_client.ko
+REPLICA=$MODS/external/tests/symbols/replica.ko
 . ./steps.sh
 
 setup() { load_stack; }
 
-calls() { value_of /sys/module/count_client/parameters/calls; }
+calls() { value_of /sys/module/replica/parameters/calls; }
 
 # with_order PARAMETER...: the core with these parameters, and the client that counts.
 with_order() {
 	unload_modules
 	load_core "$@"
-	insmod "$COUNT"
+	insmod "$REPLICA"
 }
 
 test_host_first() {
@@ -26,7 +26,7 @@ test_host_first() {
 	# Memory that cannot be pinned.
 	expect "registration: EFAULT" "$RDMA" reg -M -@ 0x7e0000000000 -l 4096 host
 	expect 1 calls
-	rmmod count_client
+	rmmod replica
 }
 
 test_clients_first() {
@@ -35,7 +35,7 @@ test_clients_first() {
 	expect 1 calls
 	expect "registration: EFAULT" "$RDMA" reg -M -@ 0x7e0000000000 -l 4096 host
 	expect 2 calls
-	rmmod count_client
+	rmmod replica
 }
 
 # The page tables say that the memory of the second MR is ordinary: the core does not try to pin it
@@ -51,7 +51,7 @@ test_ordinary_memory_is_pinned_once() {
 	expect 2 grep -cE '<-(__)?ib_umem' <<<"$calls"
 	# Rust's own names.
 	[ "$(grep -c '<-_R' <<<"$calls")" -le 1 ]
-	rmmod count_client
+	rmmod replica
 }
 
 # io_peer_mem's memory is served in both orders.

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+# shellcheck disable=SC2154 # pid is of steps.sh
+#
+# Habits of clients in the field, on the stock mlx5 driver (TOPOLOGY=connectx): each works, or is refused
+# with an errno and a line. On the debug kernel KASAN sees what such a client looks at.
+
+. ./steps.sh
+
+IOPM=/mnt/programs/iopm
+SYMBOLS=$MODS/external/tests/symbols
+NAMES='HOST RoCE
+HOST RoCE 1'
+
+setup() {
+	load_stack
+	load_core
+}
+before_test() { load_core; }
+
+# Clients whose build looks for a line of Module.symvers.
+test_symvers() {
+	local f
+	for f in ib_register_peer_memory_client ib_unregister_peer_memory_client; do
+		grep -E "^0x[0-9a-f]+	$f	ib_peer_mem	EXPORT_SYMBOL_GPL	*$" \
+			"$MODS"/installed/usr/src/ib-peer-mem/*/Module.symvers
+	done
+}
+
+# load_replica: with a megabyte, so that a table of it is chained. habit NAME.
+load_replica() {
+	insmod "$SYMBOLS/replica.ko" pages=256
+	eventually test -c /dev/replica
+}
+habit() { echo "$1" >/sys/module/replica/parameters/habit; }
+
+# held_without_a_symbol MODULE-PARAMETER...: the clients hold the core; their module has no symbol of it.
+held_without_a_symbol() {
+	insmod "$SYMBOLS/replica_by_symbol.ko" 'name="HOST RoCE"' clients=2 "$@"
+	client_is "$NAMES"
+	refuses 'is in use' rmmod ib_peer_mem
+	# The names are whole.
+	"$IOPM" status | grep 'HOST RoCE 1'
+	"$IOPM" metrics | grep 'client="HOST RoCE 1"'
+	"$IOPM" doctor | grep 'HOST RoCE 1' || fail "doctor does not name the client"
+	"$IOPM" cdi | python3 -m json.tool >/dev/null
+	rmmod replica_by_symbol
+	client_is ""
+	rmmod ib_peer_mem
+}
+test_symbol_is_given_back() {
+	unload_modules
+	refuses 'Unknown symbol' insmod "$SYMBOLS/replica_by_symbol.ko"
+	load_core
+	held_without_a_symbol
+}
+test_functions_by_their_addresses() {
+	held_without_a_symbol "register_at=0x$(address ib_register_peer_memory_client)" \
+		"unregister_at=0x$(address ib_unregister_peer_memory_client)"
+}
+address() { awk -v name="$1" '$3 == name { print $1; exit }' /proc/kallsyms; }
+
+test_tables() {
+	local habit
+	load_replica
+	for habit in none page_link_0 length_0 nmap_more nmap_unset copy put_twice; do
+		habit $habit
+		"$RDMA" write -o 100 -l 1000001 /dev/replica || fail "$habit"
+		balanced replica || fail "$habit"
+	done
+	rmmod replica
+}
+
+# The table then would have to begin at another address.
+test_page_size_is_larger_than_the_table() {
+	load_replica
+	habit page_size_large
+	logs_one 'client replica: its sg_table for 65536 bytes is short' \
+		expect "registration: EINVAL" "$RDMA" reg -o 4096 -l 65536 /dev/replica
+	balanced replica
+	rmmod replica
+}
+
+# It looks at the table of get_pages, and puts the pages, which the core has put.
+test_client_unmaps_after_an_invalidation() {
+	local pid
+	load_replica
+	habit unmaps
+	launch hold -n 3 -o 100 -l 20000 /dev/replica
+	echo 1 >/sys/module/replica/parameters/invalidate
+	balanced replica
+	kill_and_wait "$pid"
+	eventually nothing_registered
+	rmmod replica
+}
+
+# Neither the core nor a client in Rust, to which another core would say force in its own sense, is loaded
+# beside another module with the functions; the line names the module.
+test_another_module_exports_the_functions() {
+	local owner=foreign_exporter
+	unload_modules
+	insmod "$SYMBOLS/foreign/$owner.ko"
+	insmod_refuses "exports duplicate symbol ib_register_peer_memory_client .owned by $owner" "$MODS/ib_peer_mem.ko"
+	insmod_refuses 'Unknown symbol ib_peer_mem_clear_hint' "$MODS/io_peer_mem.ko"
+	rmmod $owner
+}
+
+# As README.md says of NVIDIA's closed modules. The last one: the kernel is tainted afterwards.
+# not on debug
+test_client_of_a_closed_driver() {
+	insmod "$SYMBOLS/closed_provider.ko"
+	refuses 'Unknown symbol' insmod "$SYMBOLS/closed_client.ko"
+	log_since test | grep 'closed_client: module .*uses symbols .*from proprietary module closed_provider'
+	rmmod closed_provider
+}
