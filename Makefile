@@ -54,6 +54,8 @@ While you work
   make stock         the same, and the client modules in C
   make test SUITE="NAME NAME:TEST ..."
                      suites of tests/guest, or single tests; KERNEL=debug
+  make check-client CLIENT=DIR
+                     the report card of a client that you write; KERNEL=debug
   make shell         a guest with the modules loaded, on this terminal; KERNEL=debug
   make host-test     the tests of pure logic, on this machine
   make kunit         the KUnit suites; FILTER=SUITE.TEST, with * and ?
@@ -107,6 +109,9 @@ SUITE ?=
 test:
 	@KERNEL='$(KERNEL)' scripts/test $(SUITE)
 
+check-client:
+	@KERNEL='$(KERNEL)' scripts/check-client '$(CLIENT)'
+
 shell:
 	@KERNEL='$(KERNEL)' scripts/shell
 
@@ -143,5 +148,5 @@ clean:
 distclean:
 	scripts/clean all
 
-.PHONY: modules stock build help demo check check-kernels check-apps deb repo soak scale test shell host-test \
+.PHONY: modules stock build help demo check check-kernels check-apps deb repo soak scale test check-client shell host-test \
 	kunit model coverage bench rust-analyzer fmt clippy doc htmldocs static clean distclean

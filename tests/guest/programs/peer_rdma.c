@@ -17,6 +17,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -451,6 +452,71 @@ static int do_span(struct options *o)
 	return 0;
 }
 
+/* Registers until no allocation fails: the first one, then the second one, and so on. */
+static int do_starve(struct options *o)
+{
+	struct buffer peer = buffer_map(o->memory, o->map_length, PROT_READ | PROT_WRITE);
+	int fd = open("/proc/thread-self/fail-nth", O_RDWR | O_CLOEXEC);
+	char left[16];
+	int n;
+
+	if (fd < 0)
+		err(1, "fail-nth");
+	for (n = 1;; n++) {
+		struct ibv_mr *mr;
+
+		if (dprintf(fd, "%d", n) < 0)
+			err(1, "fail-nth");
+		mr = ibv_reg_mr(o->rdma.pd, peer.addr + o->offset, o->length, test.access);
+		memset(left, 0, sizeof(left));
+		if (pread(fd, left, sizeof(left) - 1, 0) < 0 || pwrite(fd, "0", 1, 0) != 1)
+			err(1, "fail-nth");
+		if (mr)
+			rdma_deregister(mr);
+		if (atoi(left))
+			break;
+	}
+	if (n == 1)
+		errx(1, "no allocation has failed");
+	printf("%d allocations failed in turn\n", n - 1);
+	return 0;
+}
+
+/* A child registers the mapping that it has of its parent. The parent then uses its own MR. */
+static int do_fork(struct options *o)
+{
+	struct buffer from = host_memory(o->length);
+	struct buffer peer = map_zeroed(o->memory, o);
+	struct ibv_mr *from_mr = rdma_register(&o->rdma, from.addr, o->length);
+	struct ibv_mr *mr = rdma_register(&o->rdma, peer.addr + o->offset, o->length);
+	struct pair p = pair_make(&o->rdma);
+	const char *device = ibv_get_device_name(o->rdma.context->device);
+	int status;
+	pid_t pid = fork();
+
+	if (pid < 0)
+		err(1, "fork");
+	if (!pid) {
+		struct rdma rdma = rdma_open(device);
+		struct ibv_mr *own = ibv_reg_mr(rdma.pd, peer.addr + o->offset, o->length, test.access);
+
+		printf("registration of the child: %s\n", own ? "ok" : strerrorname_np(errno));
+		if (own)
+			rdma_deregister(own);
+		exit(0);
+	}
+	if (waitpid(pid, &status, 0) != pid || status)
+		errx(1, "the child has failed");
+	pattern_fill(from.addr, o->length, o->seed);
+	pair_must_rw(&p, IBV_WR_RDMA_WRITE, from_mr, from.addr, mr, mr->addr, o->length);
+	must_equal(mr->addr, from.addr, o->length, "CPU read");
+	printf("the parent writes\n");
+	pair_free(&p);
+	rdma_deregister(mr);
+	rdma_deregister(from_mr);
+	return 0;
+}
+
 static int access_flags(const char *text)
 {
 	int flags = 0;
@@ -494,6 +560,8 @@ static const struct action actions[] = {
 	{ "stream", do_stream, "write to the server until that fails, then try -n times", false },
 	{ "again", do_again, "write until the memory is revoked, then use a new MR of it", false },
 	{ "crowd", do_crowd, "one MR in each of -n processes, which stay", false },
+	{ "starve", do_starve, "reg, with each allocation failing in turn", false },
+	{ "fork", do_fork, "a child registers the memory of its parent, which then writes", false },
 	{ "span", do_span, "an MR of the whole mapping; WRITE -l bytes at -o, READ back", false },
 };
 

@@ -1,17 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
-# shellcheck disable=SC2034 # sample.sh's
+# shellcheck disable=SC2034 # card.sh's
 #
 # The stock mlx5 driver on a function without on-demand paging, as some virtual functions are:
 # it refuses to import dma-bufs, and the umem backend serves its MRs. For
 # TOPOLOGY=connectx_no_odp.
 
-CLIENT=peer_client_sample
-MODULE=$MODS/external/samples/peer_client/$CLIENT.ko
+KIT=/mnt/tree/samples/peer_client
 . ./adapter.sh
-. ./sample.sh
-
-CHAIN=yes
+. ./card.sh
 
 DEVICES=/sys/kernel/debug/ib_peer_mem/devices
 
@@ -28,26 +25,26 @@ test_backend() {
 
 # A client that does not require invalidation.
 test_client() {
-	insmod "$MODULE" persistent=1
-	eventually test -c "$SAMPLE"
-	"$RDMA" write -o 100 -l 50000 "$SAMPLE"
-	"$RDMA" atomic -o 8 -l 4096 "$SAMPLE"
-	expect 2 sample num_alloc_mrs
-	sample_balanced
+	insmod "$FILE" persistent=1
+	eventually test -c "$MEMORY"
+	"$RDMA" write -o 100 -l 50000 "$MEMORY"
+	"$RDMA" atomic -o 8 -l 4096 "$MEMORY"
+	expect 2 client num_alloc_mrs
+	client_balanced
 	note "$DEV without on-demand paging: RDMA to the memory of a client, by the umem backend"
 }
 
 # Why the backend is not dma-buf.
 test_import_is_refused() {
-	expect "error EOPNOTSUPP" adapter_start one "$DEV" "export:$SAMPLE" 0 4096
-	sample_balanced
+	expect "error EOPNOTSUPP" adapter_start one "$DEV" "export:$MEMORY" 0 4096
+	client_balanced
 }
 
 test_host_memory() {
 	local before
-	before=$(sample num_alloc_mrs)
+	before=$(client num_alloc_mrs)
 	"$RDMA" write host
-	expect "$before" sample num_alloc_mrs
+	expect "$before" client num_alloc_mrs
 }
 
 # io_peer_mem requires invalidation: a umem cannot be fenced.
@@ -60,17 +57,17 @@ test_client_that_invalidates() {
 
 # The driver releases the umem.
 test_removed_with_an_mr() {
-	adapter_start one "$DEV" "$SAMPLE" 0 100000
-	expect "1 25 100000" in_use $CLIENT
+	adapter_start one "$DEV" "$MEMORY" 0 100000
+	expect "1 25 100000" in_use "$CLIENT"
 	mlx5_unbind
-	eventually sample_balanced
+	eventually client_balanced
 	adapter_kill one
 	mlx5_bind
-	"$RDMA" write "$SAMPLE"
+	"$RDMA" write "$MEMORY"
 }
 
 test_unload() {
-	eventually sample_balanced
-	rmmod $CLIENT
+	eventually client_balanced
+	rmmod "$CLIENT"
 	[ ! -e "$PEERS/$CLIENT" ]
 }

@@ -17,7 +17,7 @@ LENGTH=20001
 CHAIN=yes
 
 TESTS="test_works_without_the_core test_load test_adapter_writes test_adapter_reads
-	test_dma_addresses test_segments test_memory_that_it_rejects test_software_rdma_is_refused
+	test_dma_addresses test_segments test_software_rdma_is_refused
 	test_removed_under_an_mr test_removed_under_an_mr_without_a_file test_removed_under_two_nodes
 	test_removed_within_mmap test_unload"
 
@@ -102,19 +102,6 @@ test_segments() {
 	done
 	adapter_stop a
 	mmio_balanced
-}
-
-test_memory_that_it_rejects() {
-	# A read-only mapping, whatever the core says of the MR.
-	expect "error EFAULT" adapter_start a -r edu0 "$NODE" 0 4096
-	expect "error EFAULT" adapter_start a -r edu0 "$NODE" 0 4096 remote-read
-	expect 0 mmio num_free_callbacks
-	adapter_start a edu0 "$NODE" 0 4096 remote-read
-	adapter_stop a
-	# Host memory is not its own.
-	adapter_start h edu0 host 0 4096
-	mmio_balanced
-	adapter_stop h
 }
 
 # The CPU copies through struct pages, of which there are none.
