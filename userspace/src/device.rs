@@ -44,7 +44,7 @@ impl FromStr for PciAddress {
             };
             let (bus, device) = (number(bus, 0xff)?, number(device, 0x1f)?);
             // CAST: By the limits of the parts it has 16 bits.
-            let bdf = (bus << 8 | device << 3 | number(function, 7)?) as u16;
+            let bdf = ((bus << 8) | (device << 3) | number(function, 7)?) as u16;
             let domain = number(domain, u32::MAX)?;
             Some(Self { domain, bdf })
         };

@@ -425,8 +425,8 @@ pub struct CDmAttr {
 unsafe extern "C" fn _iopm_query_dm(dm: *const CDm, attr: *mut CDmAttr, size: usize) -> c_int {
     let query = || {
         // SAFETY: The object is the caller's, who may have made it for a handle: the library's part is not read.
-        let have =
-            DmAttr::of_file(unsafe { BorrowedFd::borrow_raw((&raw const (*dm).handle).read() as c_int) })?;
+        let file = unsafe { BorrowedFd::borrow_raw((&raw const (*dm).handle).read() as c_int) };
+        let have = DmAttr::of_file(file)?;
         // Not for a program that was built before there was this member.
         let mmap_wc = have.mmap_wc.filter(|_| size >= size_of::<CDmAttr>());
         let all = CDmAttr {

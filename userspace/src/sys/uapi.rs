@@ -17,7 +17,7 @@ impl<T> Ioctl<T> {
     const fn new(direction: u32, magic: u8, number: u8) -> Self {
         // CAST: The structures are small.
         let size = size_of::<T>() as u32;
-        Self(direction << 30 | size << 16 | (magic as u32) << 8 | number as u32, PhantomData)
+        Self((direction << 30) | (size << 16) | ((magic as u32) << 8) | number as u32, PhantomData)
     }
 
     pub(crate) fn number(&self) -> u32 {
