@@ -26,7 +26,6 @@
 
 static struct { uint64_t start, end; } names[NAMES];
 static size_t n_names;
-static int control = -1;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void record(const char *format, ...)
@@ -120,7 +119,7 @@ int open(const char *path, int flags, ...)
 	mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(args, mode_t) : 0;
 	va_end(args);
 	if (is_device(path))
-		return control = syscall(SYS_openat, AT_FDCWD, "/dev/null", flags);
+		return syscall(SYS_openat, AT_FDCWD, "/dev/null", flags);
 	return syscall(SYS_openat, AT_FDCWD, path, flags, mode);
 }
 int open64(const char *path, int flags, ...) __attribute__((alias("open")));
@@ -141,7 +140,7 @@ int ioctl(int fd, unsigned long request, ...)
 	if (_IOC_TYPE(request) != IB_PEER_MEM_IOC_MAGIC)
 		return syscall(SYS_ioctl, fd, request, arg);
 	pthread_mutex_lock(&lock);
-	errno = fd == control ? answer(request, arg) : EBADF;
+	errno = answer(request, arg);
 	pthread_mutex_unlock(&lock);
 	return errno ? -1 : 0;
 }
