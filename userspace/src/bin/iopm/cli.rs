@@ -3,7 +3,7 @@
 //! The command line. The manual pages and the completions of shells are generated from it (build.rs).
 
 use clap::{Args, Parser, Subcommand};
-use std::path::PathBuf;
+use std::{ffi::OsString, path::PathBuf};
 
 const MORE: &str = "\
 EXIT STATUS
@@ -168,6 +168,14 @@ pub(crate) enum Command {
     /// the client unregistered, no new one is made, whatever the exit status. Mappings stay: a process can
     /// still access the memory by the CPU.
     Drain(Drain),
+    /// Run a program whose GPU memory ibv_reg_mr(3) can register
+    ///
+    /// Executes the program with libiopm-gpu.so, before other libraries in LD_PRELOAD: iopm-gpu(7).
+    Gpu {
+        /// The program, and its arguments
+        #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
+        program: Vec<OsString>,
+    },
     /// One transfer of test, in a process of its own
     #[command(hide = true)]
     Transfer { device: String, file: String },

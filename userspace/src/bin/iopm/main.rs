@@ -8,6 +8,7 @@ mod cdi;
 mod cli;
 mod doctor;
 mod drain;
+mod gpu;
 mod list;
 mod metrics;
 mod modules;
@@ -50,6 +51,7 @@ fn run(command: Command, out: Out<'_>) -> Status {
         Command::Bind(options) => bind::bind(&options, out),
         Command::Unbind { function } => bind::unbind(&function, out),
         Command::Drain(options) => drain::drain(&options, out),
+        Command::Gpu { program } => gpu::gpu(&program),
         Command::Transfer { device, file } => test::transfer(&device, &file, out),
     }
 }

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+
+//! iopm gpu: runs a program with the library that names the memory of GPUs.
+
+use crate::Status;
+use anyhow::{bail, Context};
+use std::{
+    env,
+    ffi::OsString,
+    fs,
+    os::unix::process::CommandExt,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+const LIBRARY: &str = "libiopm-gpu.so";
+
+/// Finds the library: beside this program, where it was built, or in a directory of libraries of its prefix.
+fn library(program: &Path) -> Option<PathBuf> {
+    let bin = program.parent()?;
+    let lib = bin.parent()?.join("lib");
+    let mut places = vec![bin.to_owned(), lib.join("iopm")];
+    let multiarch = fs::read_dir(&lib).into_iter().flatten().flatten();
+    places.extend(multiarch.map(|entry| entry.path().join("iopm")));
+    places.into_iter().map(|place| place.join(LIBRARY)).find(|file| file.is_file())
+}
+
+/// Executes the program. Returns only if that fails.
+pub(crate) fn gpu(program: &[OsString]) -> Status {
+    let Some(library) = library(&env::current_exe()?) else {
+        bail!("there is no {LIBRARY}");
+    };
+    let mut preload = library.into_os_string();
+    if let Some(others) = env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
+        preload.push(":");
+        preload.push(others);
+    }
+    let (name, arguments) = program.split_first().context("no program")?;
+    let error = Command::new(name).args(arguments).env("LD_PRELOAD", preload).exec();
+    bail!("{}: {error}", name.to_string_lossy())
+}
