@@ -339,6 +339,46 @@ void test_import(struct iopm_context *bar)
 	expect_u64("free", dm_room(bar), BAR_SIZE);
 }
 
+/* Where a mapping of device memory begins. */
+static char *mapped_at(void)
+{
+	FILE *maps = fopen("/proc/self/maps", "re");
+	unsigned long at = 0;
+	char line[512];
+
+	while (maps && !at && fgets(line, sizeof(line), maps))
+		if (strstr(line, "io_peer_mem"))
+			at = strtoul(line, NULL, 16);
+	expect_true("a mapping", at);
+	fclose(maps);
+	return (char *)at;
+}
+
+/* A child has not the library's mapping, and may have memory of its own at the address. */
+void test_fork(struct iopm_context *bar)
+{
+	struct iopm_dm *dm = dm_alloc(bar, PAGE, 0);
+	char *at = mapped_at();
+	int status;
+	pid_t child = fork();
+
+	if (!child) {
+		expect_true("the address is free", mmap(at, PAGE, PROT_READ | PROT_WRITE,
+							MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE,
+							-1, 0) == at);
+		*at = 1;
+		errno = 0;
+		expect_errno("export of other memory",
+			     iopm_export_dmabuf(dm, 0, PAGE) < 0 ? errno : 0, EINVAL);
+		iopm_unimport_dm(dm);
+		expect_true("the child's memory", *(volatile char *)at == 1);
+		_exit(0);
+	}
+	if (waitpid(child, &status, 0) != child || status)
+		errx(1, "the child ended with %#x", status);
+	dm_free(dm);
+}
+
 /* mlockall() accesses the pages of each new mapping, also of those that the library makes. */
 void test_locked(struct iopm_context *bar)
 {

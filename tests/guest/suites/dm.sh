@@ -45,6 +45,9 @@ test_fragmented() { in_bar fragmented; }
 # SCM_RIGHTS; EBUSY while the other process has it mapped.
 test_import_by_another_process() { in_bar import; }
 
+# What is at the address in a forked child is neither exported nor unmapped.
+test_forked_child() { in_bar fork; }
+
 # mlockall(MCL_FUTURE) has accessed the library's mapping.
 test_locked_memory() { in_bar locked; }
 
