@@ -3,6 +3,7 @@
 //! iopm cdi: a specification of the Container Device Interface, for container runtimes.
 
 use crate::{
+    gpu,
     stack::{Adapters, Kind, Memory},
     sys,
 };
@@ -15,6 +16,19 @@ fn device(name: &str, nodes: &[&Option<String>]) -> Value {
     json!({"name": name, "containerEdits": {"deviceNodes": nodes}})
 }
 
+/// Returns the device with which programs of a container run with the library for the memory of NVIDIA's
+/// GPUs, if there is such a GPU. The name of the library in the container is that of no architecture.
+fn gpu(control: &Option<String>) -> Option<Value> {
+    const IN_CONTAINER: &str = "/usr/lib/iopm/libiopm-gpu.so";
+    let library = gpu::library().filter(|_| sys::exists("/proc/driver/nvidia/version"))?;
+    let mut gpu = device("gpu", &[control]);
+    let mount = json!({"hostPath": library, "containerPath": IN_CONTAINER,
+        "options": ["ro", "nosuid", "nodev", "bind"]});
+    gpu["containerEdits"]["mounts"] = json!([mount]);
+    gpu["containerEdits"]["env"] = json!([format!("LD_PRELOAD={IN_CONTAINER}")]);
+    Some(gpu)
+}
+
 /// Returns the device file of an RDMA device, /dev/infiniband/uverbsN.
 fn verbs_node(device: &str) -> Option<String> {
     let dir = "/sys/class/infiniband_verbs";
@@ -23,8 +37,8 @@ fn verbs_node(device: &str) -> Option<String> {
     Some(format!("/dev/infiniband/{file}")).filter(|path| sys::exists(path))
 }
 
-/// Returns the text: one device for each BAR and each RDMA device, and "all". A device without a node would
-/// make runtimes reject the whole.
+/// Returns the text: one device for each BAR and each RDMA device, "all", and "gpu". A device without edits
+/// would make runtimes reject the whole.
 pub(crate) fn text() -> anyhow::Result<String> {
     let [control, cm] = ["/dev/ib_peer_mem", "/dev/infiniband/rdma_cm"]
         .map(|path| sys::exists(path).then(|| path.to_owned()));
@@ -41,10 +55,12 @@ pub(crate) fn text() -> anyhow::Result<String> {
             all.push(node);
         }
     }
+    let gpu = gpu(&control);
     all.extend([control, cm]);
     if all.iter().any(Option::is_some) {
         devices.push(device("all", &all.iter().collect::<Vec<_>>()));
     }
+    devices.extend(gpu);
     // What all supported versions of podman, docker, containerd and CRI-O read.
     let specification = json!({"cdiVersion": "0.6.0", "kind": "ib-peer-mem/device", "devices": devices});
     Ok(serde_json::to_string_pretty(&specification)? + "\n")

@@ -2,21 +2,15 @@
 
 //! iopm gpu: runs a program with the library that names the memory of GPUs.
 
-use crate::Status;
+use crate::{sys, Status};
 use anyhow::{bail, Context};
-use std::{
-    env,
-    ffi::OsString,
-    fs,
-    os::unix::process::CommandExt,
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::{env, ffi::OsString, fs, os::unix::process::CommandExt, path::PathBuf, process::Command};
 
 const LIBRARY: &str = "libiopm-gpu.so";
 
 /// Finds the library: beside this program, where it was built, or in a directory of libraries of its prefix.
-fn library(program: &Path) -> Option<PathBuf> {
+pub(crate) fn library() -> Option<PathBuf> {
+    let program = env::current_exe().ok()?;
     let bin = program.parent()?;
     let lib = bin.parent()?.join("lib");
     let mut places = vec![bin.to_owned(), lib.join("iopm")];
@@ -25,9 +19,18 @@ fn library(program: &Path) -> Option<PathBuf> {
     places.into_iter().map(|place| place.join(LIBRARY)).find(|file| file.is_file())
 }
 
+/// Lists the processes that run with the library, as far as the caller may look.
+pub(crate) fn processes() -> Vec<String> {
+    let has_it = |pid: &String| {
+        let maps = format!("/proc/{pid}/maps");
+        pid.parse::<u32>().is_ok() && sys::read(maps).is_ok_and(|maps| maps.contains(LIBRARY))
+    };
+    sys::names("/proc").into_iter().filter(has_it).collect()
+}
+
 /// Executes the program. Returns only if that fails.
 pub(crate) fn gpu(program: &[OsString]) -> Status {
-    let Some(library) = library(&env::current_exe()?) else {
+    let Some(library) = library() else {
         bail!("there is no {LIBRARY}");
     };
     let mut preload = library.into_os_string();

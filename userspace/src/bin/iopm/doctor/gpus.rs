@@ -4,6 +4,7 @@
 
 use super::{Findings, Machine};
 use crate::{
+    gpu,
     modules::{self, is_loaded},
     stack::{Kind, Memory, PEERS},
     sys::{self, Release},
@@ -71,6 +72,7 @@ pub(super) fn nvidia(machine: &Machine, found: &mut Findings) {
         None => {}
         Some(version) if version.contains("Open Kernel Module") => {
             found.ok("NVIDIA's open kernel modules (dma-bufs need no nvidia-peermem)");
+            by_address(found);
             peermem(&machine.release, found);
         }
         Some(_) => {
@@ -82,12 +84,29 @@ pub(super) fn nvidia(machine: &Machine, found: &mut Findings) {
     }
 }
 
+/// Registrations by address without nvidia-peermem.
+fn by_address(found: &mut Findings) {
+    let Some(library) = gpu::library() else {
+        return found.warn("without libiopm-gpu.so memory by address needs nvidia-peermem", "install iopm");
+    };
+    let by = match sys::exists("/dev/ib_peer_mem") {
+        true => "",
+        false => ", in the program itself, as there is no /dev/ib_peer_mem",
+    };
+    let name = library.file_name().unwrap_or_default().to_string_lossy();
+    found.ok(format!("iopm gpu PROGRAM registers memory by address, with {name}{by}"));
+    let processes = gpu::processes();
+    if !processes.is_empty() {
+        found.ok(format!("with it run the processes {}", processes.join(", ")));
+    }
+}
+
 fn peermem(release: &Release, found: &mut Findings) {
     if sys::exists(format!("{PEERS}/nv_mem")) || is_loaded("nvidia_peermem") {
         return found.ok("nvidia-peermem is loaded");
     }
     if !modules::is_installed("nvidia-peermem") {
-        let text = "nvidia-peermem is not installed: only dma-bufs reach the GPU's memory";
+        let text = "nvidia-peermem is not installed: without iopm gpu only dma-bufs reach the GPU's memory";
         return found.warn(text, "");
     }
     let dependencies = sys::read(format!("/lib/modules/{}/modules.dep", release.name)).unwrap_or_default();
