@@ -73,7 +73,9 @@ Clean
   make clean         what was built of this checkout
   make distclean     everything fetched or built: $(CACHE)
 
-KVER=RELEASE names another kernel of Debian. ARCH=arm64 with stock, build, test, shell, demo: for
+KVER=RELEASE names another kernel of Debian. KERNEL_TREE=DIR with check, demo, test, soak: builds the
+kernel of this source first, for KERNEL_CONFIG=FILE or the default configuration, and runs what it has
+the drivers for. ARCH=arm64 with stock, build, test, shell, demo: for
 Debian's arm64 kernel, cross-built, in an emulated arm64 guest. All but "make" need root.
 endef
 export help
@@ -143,7 +145,7 @@ clean:
 	scripts/clean
 	rm -f $(addprefix *., ko mod mod.c mod.o o order symvers) .*.cmd .*.o.d .module-common.o .bindgen-c-flags.mk
 	find src rust samples tests \( -name '*.o' -o -name '*.o.d' -o -name '.*.cmd' -o -name '.*.o.d' \
-		-o -name '*.rmeta' -o -name '*_generated.rs' -o -name rdma_inline.c \) -delete
+		-o -name '*.rmeta' -o -name '*_generated.rs' -o -name rdma_inline.c -o -path 'rust/probe/features.*' -o -path 'rust/probe/*.log' \) -delete
 
 distclean:
 	scripts/clean all

@@ -60,7 +60,7 @@ kernels = $(shell awk '/^[0-9]/ { print $$1 }' scripts/kernels | sort -Vu)
 install-dkms-source:
 	install -d $(dkms_dir)
 	find $(dkms_source) -type f ! -name '*.o' ! -name '.*' ! -name '*_generated.rs' ! -name '*.rmeta' \
-		! -name rdma_inline.c -exec cp --parents -t $(dkms_dir) {} +
+		! -name rdma_inline.c ! -path 'rust/probe/features.*' ! -name '*.log' -exec cp --parents -t $(dkms_dir) {} +
 	$(MAKE) install-dkms-conf DESTDIR=$(DESTDIR)
 install-dkms-conf:
 	sed -e 's/#MODULE_VERSION#/$(PEER_MEM_VERSION)/' -e 's/#OLDEST_KERNEL#/$(firstword $(kernels))/' \

@@ -18,7 +18,10 @@ LOGS=${LOGS:-$CACHE/log}
 arch_of() { case $1 in *-arm64 | *-arm64-*) echo arm64 ;; *) echo amd64 ;; esac; }
 [ -z "${KVER:-}" ] || ARCH=$(arch_of "$KVER")
 ARCH=${ARCH:-amd64}
-export TOP CACHE JOBS PEER_MEM_RUN
+# A kernel's source instead of a kernel of Debian, and its .config (scripts/make/kernel-tree).
+[ -z "${KERNEL_TREE:-}" ] || KERNEL_TREE=$(realpath -e "$KERNEL_TREE") || exit
+[ -z "${KERNEL_CONFIG:-}" ] || KERNEL_CONFIG=$(realpath -e "$KERNEL_CONFIG") || exit
+export TOP CACHE JOBS PEER_MEM_RUN KERNEL_TREE KERNEL_CONFIG
 # No job server and no flags of the make that may run this script.
 unset MAKEFLAGS MFLAGS MAKELEVEL
 
@@ -58,7 +61,7 @@ known_series() { awk '/^[0-9]/ { print $1 }' "$TOP/scripts/kernels" | sort -Vu; 
 # suite_of RELEASE: the suite of Debian whose compilers have built the kernel.
 suite_of() {
 	case $1 in
-	*+deb13-*) echo trixie ;;
+	*+deb13-* | *-tree.*) echo trixie ;;
 	*+deb14-*) echo forky ;;
 	*) echo experimental ;;
 	esac
@@ -89,6 +92,31 @@ need_root() {
 PARTS=${PARTS:-$TOP/scripts/parts}
 parts_of() {
 	awk -v when="$1" '/^[^#]/ && (when == "any" || index("," $1 ",", "," when ",")) { $1 = ""; print substr($0, 2) }' "$PARTS"
+}
+
+# not_on_tree PART COMMAND...: prints why a part cannot run, or need not, on the kernel of KERNEL_TREE;
+# nothing if it can.
+not_on_tree() {
+	local words="$*" config option
+	case $2 in
+	guest | two | kunit | build | umem-paths) ;;
+	installed) echo "needs packages of the kernel"; return ;;
+	bench) echo "its budgets are those of Debian's kernel"; return ;;
+	*) echo "does not depend on the kernel"; return ;;
+	esac
+	case $words in
+	*SECURE_BOOT*) echo "the kernel is not signed by Debian"; return ;;
+	*ARCH=arm64*) echo "for another kernel"; return ;;
+	esac
+	config=$("$TOP/scripts/make/kernel-tree")/config
+	set -- PCI_P2PDMA
+	case $words in *TOPOLOGY=connectx* | *mlx5*) set -- "$@" MLX5_INFINIBAND ;; *) set -- "$@" RDMA_RXE ;; esac
+	case $words in *storage* | *ssd* | *nvme*) set -- "$@" BLK_DEV_NVME ;; esac
+	case $words in *iommu*) set -- "$@" INTEL_IOMMU ;; esac
+	case $words in *umem*) set -- "$@" DYNAMIC_FTRACE ;; esac
+	for option; do
+		grep -q "^CONFIG_$option=[ym]" "$config" || { echo "the tree has no CONFIG_$option"; return; }
+	done
 }
 
 # in_cache DIR: prints its path below $CACHE. Guests and the trees of in_root see no other
@@ -238,9 +266,9 @@ quietly() {
 	fi
 }
 
-# in_root DIR COMMAND...: runs COMMAND in the tree DIR, with the checkout and the
-# cache at the same paths as outside. The mounts are in a private mount namespace,
-# so they end with the command.
+# in_root DIR COMMAND...: runs COMMAND in the tree DIR, with the checkout, the cache and the source of
+# KERNEL_TREE at the same paths as outside. The mounts are in a private mount namespace, so they end with
+# the command.
 in_root() { (enter_root "$@"); }
 
 # enter_root DIR COMMAND...: the same, by exec: COMMAND replaces this shell.
@@ -248,21 +276,22 @@ enter_root() {
 	local dir=$1
 	shift
 	exec unshare --mount --propagation private -- bash -ec '
-		dir=$1 top=$2 cache=$3
-		shift 3
+		dir=$1 dirs=("${@:2:4}")
+		shift 5
 		[ ! -e /etc/resolv.conf ] || cp -L /etc/resolv.conf "$dir/etc/resolv.conf"
 		[ ! -e /etc/hosts ] || cp -L /etc/hosts "$dir/etc/hosts"
 		mount -t proc proc "$dir/proc"
 		mount --rbind /dev "$dir/dev"
 		mount -t tmpfs tmpfs "$dir/tmp"
 		# After /tmp, which they may be in.
-		for d in "$top" "$cache"; do
+		for d in "${dirs[@]}"; do
+			[ -n "$d" ] || continue
 			mkdir -p "$dir$d"
 			mount --rbind "$d" "$dir$d"
 		done
 		exec chroot "$dir" /usr/bin/env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
 			HOME=/root LC_ALL=C.UTF-8 TERM="${TERM:-dumb}" "$@"
-	' enter_root "$dir" "$TOP" "$CACHE" "$@"
+	' enter_root "$dir" "$TOP" "$CACHE" "${KERNEL_TREE:-}" "${KERNEL_CONFIG:+${KERNEL_CONFIG%/*}}" "$@"
 }
 
 # function_in_root DIR FUNCTION ARGUMENT...: runs a function of this script in the tree DIR; it must

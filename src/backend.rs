@@ -42,7 +42,10 @@ use crate::{
     data::range::VaRange,
     ext::{
         base::{
-            compat::eopnotsupp,
+            compat::{
+                dev_name,
+                eopnotsupp, //
+            },
             params, //
         },
         dma_buf::{
@@ -142,7 +145,7 @@ fn parameter() -> &'static str {
 /// Returns the administrator's choice for a device.
 fn choice(dev: &Device) -> Result<Choice> {
     let name = dev.name();
-    let dma = dev.dma_device().and_then(|dma| dma.name().to_str().ok());
+    let dma = dev.dma_device().and_then(|dma| dev_name(dma).to_str().ok());
     match dma {
         Some(dma) => param::choose(parameter(), &[&name, dma]),
         None => param::choose(parameter(), &[&name]),

@@ -3,7 +3,19 @@
 #include <linux/dma-buf.h>
 #include <linux/dma-resv.h>
 
+#include "../helpers/compat.h"
 #include "logic.h"
+
+bool ext_dma_buf_attach_revocable(struct dma_buf_attachment *attach)
+{
+	return dma_buf_attach_revocable(attach);
+}
+
+void ext_dma_buf_invalidate(struct dma_buf_attachment *attach)
+{
+	if (attach->importer_ops && attach->importer_ops->invalidate_mappings)
+		attach->importer_ops->invalidate_mappings(attach);
+}
 
 /*
  * Like dma_buf_invalidate_mappings(), for a dma-buf whose exporter counts the mapped tables
@@ -18,6 +30,6 @@ void ext_dma_buf_invalidate_mapped(struct dma_buf *buf)
 	dma_resv_assert_held(buf->resv);
 
 	list_for_each_entry(attach, &buf->attachments, node)
-		if (attach->priv && attach->importer_ops && attach->importer_ops->invalidate_mappings)
-			attach->importer_ops->invalidate_mappings(attach);
+		if (attach->priv)
+			ext_dma_buf_invalidate(attach);
 }

@@ -11,6 +11,7 @@
 
 struct device;
 struct dma_buf;
+struct dma_buf_attachment;
 struct ext_redirection;
 struct ext_return_probe;
 struct gen_pool;
@@ -20,6 +21,11 @@ struct scatterlist;
 struct vm_area_struct;
 
 /* invalidate.c */
+
+/* Returns whether the importer unmaps when the dma-buf is invalidated. */
+bool ext_dma_buf_attach_revocable(struct dma_buf_attachment *attach);
+/* Makes the importer invalidate its mappings, if it can. The caller holds the reservation lock. */
+void ext_dma_buf_invalidate(struct dma_buf_attachment *attach);
 void ext_dma_buf_invalidate_mapped(struct dma_buf *buf);
 
 /* task_table.c */

@@ -2,7 +2,13 @@
 /* Helpers for linux/device.h. */
 #include <linux/device.h>
 
+#include "compat.h"
 #include "helpers.h"
+
+const char *ext_dev_name(const struct device *dev)
+{
+	return dev_name(dev);
+}
 
 bool ext_device_trylock(struct device *dev)
 {
@@ -16,18 +22,16 @@ void ext_device_unlock(struct device *dev)
 
 bool ext_device_has_override(struct device *dev)
 {
-	return device_has_driver_override(dev);
+	return compat_has_driver_override(dev);
 }
 
 bool ext_device_override_is(struct device *dev, const char *driver)
 {
-	const struct device_driver drv = { .name = driver };
-
-	return device_match_driver_override(dev, &drv) > 0;
+	return compat_driver_override_is(dev, driver);
 }
 
 /* An empty @driver removes the override. */
 int ext_device_set_override(struct device *dev, const char *driver)
 {
-	return device_set_driver_override(dev, driver);
+	return compat_set_driver_override(dev, driver);
 }

@@ -21,6 +21,7 @@ struct vm_area_struct;
 bool ext_wait_for_completion_timeout(struct completion *done, unsigned int ms);
 
 /* linux/device.h */
+const char *ext_dev_name(const struct device *dev);
 bool ext_device_trylock(struct device *dev);
 void ext_device_unlock(struct device *dev);
 bool ext_device_has_override(struct device *dev);
@@ -34,6 +35,8 @@ int ext_dma_map_mmio(struct device *dev, u64 phys, u32 len, u64 *addr);
 void ext_dma_unmap_mmio(struct device *dev, struct scatterlist *sg);
 
 /* linux/dma-resv.h */
+void ext_dma_resv_lock(struct dma_resv *resv);
+void ext_dma_resv_unlock(struct dma_resv *resv);
 bool ext_dma_resv_wait(struct dma_resv *resv, unsigned int ms);
 
 /* linux/fs.h */

@@ -11,6 +11,7 @@ use crate::{
     dev_err_limited,
     ext::{
         base::{
+            compat::dev_name,
             mm,
             pci::BarRange,
             pfnmap,
@@ -223,7 +224,7 @@ fn log(origin: &Origin, message: fmt::Arguments<'_>) {
     match origin {
         Origin::Own(_) => dev_err_limited!(dev, "BAR {}: {}\n", index, message),
         Origin::Foreign(_) => {
-            let name = dev.as_ref().name().to_str().unwrap_or("unnamed function");
+            let name = dev_name(dev.as_ref()).to_str().unwrap_or("unnamed function");
             pr_warn_limited!("{}: BAR {}: {}\n", name, index, message);
         }
     }
@@ -257,7 +258,7 @@ fn log_unreachable(memory: &BarMemory, dev: &device::Device, e: Error) {
         &memory.origin,
         fmt!(
             "cannot be mapped for {}: {:?} ({})",
-            dev.name().to_str().unwrap_or("unnamed device"),
+            dev_name(dev).to_str().unwrap_or("unnamed device"),
             e,
             why
         ),

@@ -16,7 +16,11 @@ use crate::{
                 self,
                 AddressSpace, //
             },
-            compat,
+            compat::{
+                dev_name,
+                Core,
+                PciDriver, //
+            },
             lockdown,
             pci as ext_pci,
             snapshot::Snapshot,
@@ -47,10 +51,7 @@ use crate::{
 };
 use core::ops::Range;
 use kernel::{
-    device::{
-        Bound,
-        Core, //
-    },
+    device::Bound,
     fmt::Write,
     new_mutex,
     pci,
@@ -161,17 +162,10 @@ pub(crate) static FUNCTIONS: Snapshot<Functions> = Snapshot::new();
 pub(crate) static PENDING: Snapshot<Pending> = Snapshot::new();
 
 // All ids come from the module parameter or `new_id`.
-compat::added_ids!(BarDriver);
+impl PciDriver for BarDriver {
+    type Data = BarFunction;
 
-impl pci::Driver for BarDriver {
-    type IdInfo = ();
-    type Data<'bound> = BarFunction;
-    const ID_TABLE: pci::IdTable<Self::IdInfo> = &PCI_TABLE;
-
-    fn probe<'bound>(
-        dev: &'bound pci::Device<Core<'_>>,
-        _info: compat::NoInfo<'bound>,
-    ) -> impl PinInit<BarFunction, Error> + 'bound {
+    fn probe(dev: &pci::Device<Core<'_>>) -> Result<BarFunction> {
         probe(dev)
     }
 }
@@ -380,7 +374,7 @@ fn create_node(
     let space = AddressSpace::new(c"[io_peer_mem]")?;
     let bar = Bar::new(dev.into(), index, memory, zero)?;
     let revoke = Revoke::new(bar.clone(), space.clone());
-    let name = dev.as_ref().name().to_str().map_err(|_| EINVAL)?;
+    let name = dev_name(dev.as_ref()).to_str().map_err(|_| EINVAL)?;
     let name = CString::try_from_fmt(fmt!("io_peer_mem!{}!bar{}", name, index))?;
     let node = KBox::pin_init(
         chardev::Registration::new(dev.as_ref(), name, MODE, space, bar),

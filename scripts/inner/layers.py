@@ -3,7 +3,8 @@
 """layers.py TOP: no module of TOP/src or TOP/rust/ext uses one of a layer above its own, or another
 one of its own layer. A file LAYERS in each has a layer a line, the top one first: modules by their
 path, with what is below them. The root of the crate is "main". And no two files of src/ and rust/
-have the same name. Prints each violation as "file:line: ...".
+have the same name, only the room for differences between kernels asks what a kernel has, and src/
+names no kernel. Prints each violation as "file:line: ...".
 Documentation/from_source.py draws the layers and uses of src/."""
 
 import collections
@@ -163,10 +164,29 @@ def same_names(*directories):
             yield f"{paths[0]}: {' and '.join(map(str, paths[1:]))} has the same name"
 
 
+# What rust/ext/base/compat.rs describes.
+ROOM = re.compile(r"rust/(ext/base/compat|ext/rdma/umem_hook/entry|helpers/compat|probe/)|tests/adapter/compat\.rs")
+ASKS = re.compile(r"\bcfg\w*!?\(.*\bhas_\w|#\s*(?:el)?if.*\b(?:HAS_[A-Z]|LINUX_VERSION)")
+NAMES = re.compile(r"\b[67]\.[0-9]+\b")
+
+
+def kernels(top):
+    """Yields the lines that depend on the kernel, but for the room."""
+    for directory in "src", "rust", "samples", "tests":
+        for path in sorted((top / directory).rglob("*.[rch]*")):
+            if path.suffix not in (".rs", ".c", ".h") or ROOM.match(str(path.relative_to(top))):
+                continue
+            for number, line in enumerate(path.read_text().splitlines(), 1):
+                if ASKS.search(line):
+                    yield f"{path}:{number}: what a kernel has is asked in the room (rust/ext/base/compat.rs)"
+                elif directory == "src" and NAMES.search(line):
+                    yield f"{path}:{number}: src/ knows no kernel"
+
+
 if __name__ == "__main__":
     top = pathlib.Path(sys.argv[1])
     src, rust = top / "src", top / "rust"
     found = dict.fromkeys((*Source(src).errors(), *Source(rust / "ext", ("shared", "ext")).errors(),
-                           *same_names(src, rust)))
+                           *same_names(src, rust), *kernels(top)))
     print("\n".join(found))
     sys.exit(bool(found))

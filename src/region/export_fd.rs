@@ -32,7 +32,10 @@ use crate::{
     },
     ext::{
         base::{
-            compat::eopnotsupp,
+            compat::{
+                dev_name,
+                eopnotsupp, //
+            },
             device::max_segment,
             sg::ForeignPart, //
         },
@@ -134,7 +137,7 @@ impl ExportOps for ExportedMemory {
             "client {}: {} is not the device of an RDMA adapter that is served, and cannot import \
              the client's memory\n",
             client.name(),
-            dev.name().to_str().unwrap_or("an importer"),
+            dev_name(dev).to_str().unwrap_or("an importer"),
         );
         Err(eopnotsupp())
     }
@@ -154,7 +157,7 @@ impl ExportOps for ExportedMemory {
                 "client {}: dma_map of {} bytes for {} failed: {:?}; the import fails\n",
                 region.client.name(),
                 region.range.len(),
-                dev.name().to_str().unwrap_or("an importer"),
+                dev_name(dev).to_str().unwrap_or("an importer"),
                 e
             )
         })

@@ -5,7 +5,10 @@
 use crate::{
     engine::Engine,
     ext::base::{
-        compat,
+        compat::{
+            Core,
+            PciDriver, //
+        },
         pci as ext_pci, //
     },
     files::Files,
@@ -14,7 +17,6 @@ use crate::{
     Number, //
 };
 use kernel::{
-    device::Core,
     dma::{
         Device as _,
         DmaMask, //
@@ -44,17 +46,10 @@ pub(crate) struct Function {
 }
 
 // The kernel crate has no name for this vendor: the module adds the id when it is loaded.
-compat::added_ids!(EduDriver);
+impl PciDriver for EduDriver {
+    type Data = Function;
 
-impl pci::Driver for EduDriver {
-    type IdInfo = ();
-    type Data<'bound> = Function;
-    const ID_TABLE: pci::IdTable<Self::IdInfo> = &PCI_TABLE;
-
-    fn probe<'bound>(
-        dev: &'bound pci::Device<Core<'_>>,
-        _info: compat::NoInfo<'bound>,
-    ) -> impl PinInit<Function, Error> + 'bound {
+    fn probe(dev: &pci::Device<Core<'_>>) -> Result<Function> {
         probe(dev)
     }
 }

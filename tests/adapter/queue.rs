@@ -64,6 +64,8 @@ struct Keys {
 struct Cq {
     ib: rdma::ib_cq,
     keys: Keys,
+    /// The buffer, if it belongs to the CQ and not to the adapter. NULL: it does not.
+    umem: *mut rdma::ib_umem,
 }
 
 /// A queue pair. ib_core allocates it by [`QP_SIZE`].
@@ -175,6 +177,18 @@ impl Keys {
     }
 }
 
+/// Gives a new CQ its buffer.
+pub(crate) unsafe fn set_umem(cq: *mut rdma::ib_cq, umem: *mut rdma::ib_umem) {
+    // SAFETY: ib_core has allocated a `Cq`, which is not in use yet.
+    unsafe { (*cq.cast::<Cq>()).umem = umem };
+}
+
+/// Returns the buffer that [`set_umem`] has given to a CQ, or NULL.
+pub(crate) unsafe fn umem(cq: *mut rdma::ib_cq) -> *mut rdma::ib_umem {
+    // SAFETY: ib_core has allocated a `Cq`, all zero.
+    unsafe { (*cq.cast::<Cq>()).umem }
+}
+
 pub(crate) unsafe extern "C" fn create_user_cq(
     cq: *mut rdma::ib_cq,
     attr: *const rdma::ib_cq_init_attr,
@@ -192,7 +206,7 @@ pub(crate) unsafe extern "C" fn create_user_cq(
         // SAFETY: The udata is that of this call.
         let request = unsafe { Request::read(udata) }?;
         // SAFETY: The device is registered while it has CQs; the attributes are those of the call.
-        let umem = unsafe { Umem::of_cq(dev, attrs, request.buffer(), ACCESS) }?;
+        let umem = unsafe { Umem::of_cq(cq, attrs, request.buffer(), ACCESS) }?;
         // SAFETY: The device and the udata are those of this call; the device is registered while
         // it has CQs.
         let keys = unsafe { Keys::insert(dev, umem, &request, udata) }?;
@@ -210,6 +224,8 @@ pub(crate) unsafe extern "C" fn destroy_cq(
 ) -> c_int {
     // SAFETY: The CQ is one of `create_user_cq`, with its keys.
     unsafe { (*cq.cast::<Cq>()).keys.remove((*cq).device) };
+    // SAFETY: No key leads to the buffer any more. The function accepts NULL.
+    unsafe { rdma::ib_umem_release(umem(cq)) };
     0
 }
 

@@ -15,6 +15,7 @@
 
 use crate::{
     bindings::rdma,
+    compat,
     ext::base::sg::Segment,
     importer::{
         self,
@@ -104,15 +105,18 @@ impl Importer for Fence {
 fn page_size(mapped: importer::Mapped<'_>, iova: u64) -> usize {
     // SAFETY: The umem is valid and mapped. The call stores the iova in it, which only the driver
     // uses.
-    unsafe { rdma::ib_umem_find_best_pgsz(mapped.as_raw(), PAGE_SIZES, iova) }
+    unsafe { rdma::ext_umem_find_best_pgsz(mapped.as_raw(), PAGE_SIZES, iova) }
 }
 
 /// User memory that ib_core has pinned: host memory, or peer memory if a hook provides that.
 ///
 /// # Invariants
 ///
-/// The pointer is to a umem that is owned by this object and mapped for as long as it exists.
-struct Pinned(NonNull<rdma::ib_umem>);
+/// `umem` is mapped for as long as this object exists, which owns it if `owned` is set.
+struct Pinned {
+    umem: NonNull<rdma::ib_umem>,
+    owned: bool,
+}
 
 // SAFETY: A umem belongs to no task; ib_core releases it from any.
 unsafe impl Send for Pinned {}
@@ -124,28 +128,32 @@ impl Pinned {
     ///
     /// # Safety
     ///
-    /// `raw` must be the result of `ib_umem_get_va()` or a variant of it that no one else has.
-    unsafe fn new(raw: *mut rdma::ib_umem) -> Result<Self> {
+    /// `raw` must be the result of `ib_umem_get_va()` or a variant of it. If `owned` is set, no one
+    /// else may have it, and otherwise its owner must keep it for as long as the result exists.
+    unsafe fn new(raw: *mut rdma::ib_umem, owned: bool) -> Result<Self> {
+        let umem = NonNull::new(from_err_ptr(raw)?).ok_or(EINVAL)?;
         // INVARIANT: By this function's safety contract.
-        Ok(Self(NonNull::new(from_err_ptr(raw)?).ok_or(EINVAL)?))
+        Ok(Self { umem, owned })
     }
 
     fn mapped(&self) -> importer::Mapped<'_> {
         // SAFETY: By the type invariants the umem is valid and mapped while `self` exists.
-        unsafe { importer::Mapped::new(self.0) }
+        unsafe { importer::Mapped::new(self.umem) }
     }
 
     /// Returns whether the umem is one of a dma-buf.
     fn is_dma_buf(&self) -> bool {
         // SAFETY: By the type invariants the umem is valid.
-        unsafe { self.0.as_ref() }.is_dmabuf() != 0
+        unsafe { self.umem.as_ref() }.is_dmabuf() != 0
     }
 }
 
 impl Drop for Pinned {
     fn drop(&mut self) {
-        // SAFETY: By the type invariants the umem is owned by this object.
-        unsafe { rdma::ib_umem_release(self.0.as_ptr()) };
+        if self.owned {
+            // SAFETY: By the type invariants the umem is owned by this object.
+            unsafe { rdma::ib_umem_release(self.umem.as_ptr()) };
+        }
     }
 }
 
@@ -191,7 +199,7 @@ impl Umem {
         // SAFETY: The device is valid; ib_core checks the other arguments.
         let raw = unsafe { rdma::ib_umem_get_va(dev, start, len, access as c_int) };
         // SAFETY: The umem is new.
-        Self::pinned(unsafe { Pinned::new(raw) }?, range.iova)
+        Self::pinned(unsafe { Pinned::new(raw, true) }?, range.iova)
     }
 
     /// Pins and maps the buffer of a CQ: that of the attributes of the request, or if they have
@@ -199,20 +207,20 @@ impl Umem {
     ///
     /// # Safety
     ///
-    /// - `dev` must be registered until the umem is dropped.
-    /// - `attrs` must be the attributes of a request to create a CQ on `dev`.
+    /// - The device of `cq` must be registered until the umem is dropped, and `cq` be destroyed later.
+    /// - `attrs` must be the attributes of the request to create `cq`.
     pub(crate) unsafe fn of_cq(
-        dev: *mut rdma::ib_device,
+        cq: *mut rdma::ib_cq,
         attrs: *const rdma::uverbs_attr_bundle,
         range: Range,
         access: u32,
     ) -> Result<Self> {
         let len = range.len.try_into()?;
         let access = access as c_int;
-        // SAFETY: The device and the attributes are valid; ib_core checks the other arguments.
-        let raw = unsafe { rdma::ib_umem_get_cq_buf_or_va(dev, attrs, range.start, len, access) };
-        // SAFETY: The umem is new.
-        Self::pinned(unsafe { Pinned::new(raw) }?, range.iova)
+        // SAFETY: By this function's safety contract.
+        let (raw, owned) = unsafe { compat::cq_umem(cq, attrs, range.start, len, access) };
+        // SAFETY: The umem is new, or belongs to the CQ.
+        Self::pinned(unsafe { Pinned::new(raw, owned) }?, range.iova)
     }
 
     /// Imports and maps `range` of the dma-buf `fd`. Context: may sleep; takes the reservation.
@@ -315,7 +323,7 @@ impl Umem {
     /// Checks if the MR can have that access without another umem.
     pub(crate) fn check_access(&self, access: u32) -> Result {
         let raw = match &self.source {
-            Source::Pinned(pinned) => pinned.0.as_ptr(),
+            Source::Pinned(pinned) => pinned.umem.as_ptr(),
             Source::DmaBuf(umem) => umem.as_raw().cast(),
         };
         let flags = rdma::ib_mr_rereg_flags_IB_MR_REREG_ACCESS as c_int;

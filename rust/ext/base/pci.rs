@@ -32,7 +32,10 @@ pub use self::{
     registration::Registration, //
 };
 
-use crate::shared::bindings::helpers;
+use crate::shared::{
+    bindings::helpers,
+    ext::base::compat::Core, //
+};
 use core::{
     ops::Range,
     ptr::NonNull, //
@@ -41,8 +44,7 @@ use kernel::{
     bindings,
     device::{
         self,
-        Bound,
-        Core, //
+        Bound, //
     },
     devres,
     error::to_result,

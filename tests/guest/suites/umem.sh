@@ -9,15 +9,20 @@
 . ./steps.sh
 . ./adapter.sh
 
-QUEUES="cq cq-va cq-umem qp doorbell"
+QUEUES="cq cq-va qp doorbell"
 HOOK=/sys/kernel/debug/ib_peer_mem/umem_hook
-HOOKED="ib_umem_get_desc ib_umem_get_cq_buf_or_va dma_buf_get"
-# Into which the compiler has inlined the first one there.
-[ "$(uname -m)" != aarch64 ] || HOOKED+=" ib_umem_get_attr_or_va"
-HOOKS=$(wc -w <<<"$HOOKED")
+# Before Linux 7.2 and its attribute for any umem.
+HOOKED="ib_umem_get dma_buf_get"
 
 setup() {
 	load_stack
+	if grep -qw ib_umem_get_desc /proc/kallsyms; then
+		QUEUES+=" cq-umem"
+		HOOKED="ib_umem_get_desc ib_umem_get_cq_buf_or_va dma_buf_get"
+		# Into which the compiler has inlined the first one there.
+		[ "$(uname -m)" != aarch64 ] || HOOKED+=" ib_umem_get_attr_or_va"
+	fi
+	HOOKS=$(wc -w <<<"$HOOKED")
 	load_core
 	load_adapter va,dynamic
 	mountpoint -q /sys/kernel/tracing || mount -t tracefs tracefs /sys/kernel/tracing 2>/dev/null || true
