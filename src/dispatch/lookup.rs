@@ -23,9 +23,11 @@ use crate::{
         },
         dma_buf::{
             self,
+            Buffer,
             Export,
             NoPart,
-            Part, //
+            Part,
+            Seam, //
         },
         rdma::Device, //
     },
@@ -160,13 +162,24 @@ impl<'a> ClientLookup<'a> {
 
     /// Records a rejection for debugfs. Context: may sleep.
     fn record(&self, client: Option<&Client>, error: Option<Error>, cause: &'static str) {
+        self.record_seam(client, error, cause, None);
+    }
+
+    /// Records a rejection, whose cause may be a seam. Context: may sleep.
+    fn record_seam(
+        &self,
+        client: Option<&Client>,
+        error: Option<Error>,
+        cause: &'static str,
+        seam: Option<&Seam<Buffer>>,
+    ) {
         rejections::record(rejections::Rejection {
             range: self.range,
             device: self.device.map(Device::name).as_deref(),
             client: client.map(Client::name),
             error,
             cause,
-            seam: None,
+            seam,
         });
     }
 
@@ -180,20 +193,15 @@ impl<'a> ClientLookup<'a> {
                 return e;
             }
         };
-        let device = self.device.map(Device::name);
-        rejections::record(rejections::Rejection {
-            range: self.range,
-            device: device.as_deref(),
-            client: None,
-            error: Some(EFAULT),
-            cause,
-            seam: Some(&seam),
-        });
+        self.record_seam(None, Some(EFAULT), cause, Some(&seam));
         // Addresses are for root, in debugfs.
         pr_warn_limited!(
             "{}: {} of {} bytes are of the dma-buf {}, then comes {}: register them one by one, or have \
              the exporter make one dma-buf\n",
-            device.as_deref().unwrap_or("an importer"),
+            self.device
+                .map(Device::name)
+                .as_deref()
+                .unwrap_or("an importer"),
             seam.at - self.untagged().addr(),
             self.range.len(),
             rejections::Id::of(seam.before.as_ref()),
