@@ -16,7 +16,9 @@ use std::{
 };
 
 /// An open BAR.
+// Transparent: programs in C have it as their `struct iopm_context`.
 #[derive(Debug)]
+#[repr(transparent)]
 pub struct Context(OwnedFd);
 
 /// The memory of a BAR, in bytes.

@@ -156,29 +156,24 @@ unsafe extern "C" fn iopm_get_device_address(device: *const Device, address: *mu
     0
 }
 
-/// `struct iopm_context`, and what follows it in the library.
-#[repr(C)]
-pub struct CContext {
-    cmd_fd: c_int,
-    context: Context,
-}
+// `struct iopm_context` is the file descriptor, as the crate's context.
+const _: () = assert!(size_of::<Context>() == size_of::<c_int>());
 
 #[no_mangle]
-unsafe extern "C" fn iopm_open_device(device: *const Device) -> *mut CContext {
+unsafe extern "C" fn iopm_open_device(device: *const Device) -> *mut Context {
     // SAFETY: The device is on a list; its path is a C string.
     unsafe { iopm_open_path((*device).c_path().as_ptr()) }
 }
 
 #[no_mangle]
-unsafe extern "C" fn iopm_open_path(path: *const c_char) -> *mut CContext {
+unsafe extern "C" fn iopm_open_path(path: *const c_char) -> *mut Context {
     // SAFETY: The path is a C string.
     let context = Context::open(unsafe { CStr::from_ptr(path) });
-    let context = context.and_then(|context| new(CContext { cmd_fd: context.as_fd().as_raw_fd(), context }));
-    or_set_errno(context, ptr::null_mut())
+    or_set_errno(context.and_then(new), ptr::null_mut())
 }
 
 #[no_mangle]
-unsafe extern "C" fn iopm_close_device(context: *mut CContext) -> c_int {
+unsafe extern "C" fn iopm_close_device(context: *mut Context) -> c_int {
     // SAFETY: The context is open, and not used afterwards.
     unsafe {
         context.drop_in_place();
@@ -200,7 +195,7 @@ pub struct CDeviceAttr {
 
 #[no_mangle]
 unsafe extern "C" fn _iopm_query_device_ex(
-    context: *const CContext,
+    context: *const Context,
     input: *const u32,
     attr: *mut CDeviceAttr,
     size: usize,
@@ -210,7 +205,7 @@ unsafe extern "C" fn _iopm_query_device_ex(
         return EINVAL;
     }
     // SAFETY: The context is open.
-    let all = unsafe { &*context }.context.query().map(|have| CDeviceAttr {
+    let all = unsafe { &*context }.query().map(|have| CDeviceAttr {
         comp_mask: 0,
         pad: 0,
         max_dm_size: have.size,
@@ -234,7 +229,7 @@ pub struct CNearest {
 
 #[no_mangle]
 unsafe extern "C" fn _iopm_query_nearest(
-    context: *const CContext,
+    context: *const Context,
     device: *const CAddress,
     nearest: *mut CNearest,
     size: usize,
@@ -245,7 +240,7 @@ unsafe extern "C" fn _iopm_query_nearest(
         // The kernel says the same of what is no address.
         let bdf = bdf.try_into().map_err(|_| EINVAL)?;
         // SAFETY: The context is open.
-        let have = unsafe { &*context }.context.nearest(PciAddress { domain, bdf })?;
+        let have = unsafe { &*context }.nearest(PciAddress { domain, bdf })?;
         let mut all = CNearest::default();
         if let Some(distance) = have.distance {
             all.comp_mask |= 1 << 0;
@@ -272,13 +267,13 @@ pub struct CRange {
 
 #[no_mangle]
 unsafe extern "C" fn _iopm_query_range(
-    context: *const CContext,
+    context: *const Context,
     addr: *const c_void,
     range: *mut CRange,
     size: usize,
 ) -> c_int {
     // SAFETY: The context is open.
-    let all = unsafe { &*context }.context.range(addr).map(|have| CRange {
+    let all = unsafe { &*context }.range(addr).map(|have| CRange {
         comp_mask: 0,
         reserved: 0,
         bar_offset: have.bar_offset,
@@ -302,14 +297,14 @@ pub struct CAllocAttr {
 /// `struct iopm_dm`, and what follows it in the library.
 #[repr(C)]
 pub struct CDm {
-    context: *const CContext,
+    context: *const Context,
     comp_mask: u32,
     handle: u32,
     dm: Dm,
 }
 
 impl CDm {
-    fn new(context: *const CContext, dm: Dm) -> Result<*mut Self> {
+    fn new(context: *const Context, dm: Dm) -> Result<*mut Self> {
         // CAST: A file descriptor is not negative.
         let handle = dm.as_fd().as_raw_fd() as u32;
         new(Self { context, comp_mask: 1 << 0, handle, dm })
@@ -317,7 +312,7 @@ impl CDm {
 }
 
 #[no_mangle]
-unsafe extern "C" fn iopm_alloc_dm(context: *const CContext, attr: *const CAllocAttr) -> *mut CDm {
+unsafe extern "C" fn iopm_alloc_dm(context: *const Context, attr: *const CAllocAttr) -> *mut CDm {
     const MASK_FLAGS: u32 = 1 << 0;
     const ZERO: u32 = 1 << 0;
     let alloc = || {
@@ -330,13 +325,13 @@ unsafe extern "C" fn iopm_alloc_dm(context: *const CContext, attr: *const CAlloc
         }
         let attr = AllocDmAttr { length, log_align, zero: flags & ZERO != 0 };
         // SAFETY: The context is open.
-        CDm::new(context, unsafe { &*context }.context.alloc_dm(&attr)?)
+        CDm::new(context, unsafe { &*context }.alloc_dm(&attr)?)
     };
     or_set_errno(alloc(), ptr::null_mut())
 }
 
 #[no_mangle]
-unsafe extern "C" fn iopm_import_dm(context: *const CContext, handle: u32) -> *mut CDm {
+unsafe extern "C" fn iopm_import_dm(context: *const Context, handle: u32) -> *mut CDm {
     let import = || {
         // CAST: The kernel refuses what is no descriptor.
         // SAFETY: The command has no requirements.
