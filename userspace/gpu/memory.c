@@ -172,11 +172,11 @@ static void name_joined(struct span span)
 
 	both.start = first.start = start;
 	both.end = last.end = end;
-	if (name(both) || !span.joins)
+	if (name(both) || !span.joins || (!left && !right))
 		return;
 	/* Of two devices, for example. */
-	if ((left && right && (name(first) || name(last))) || ((left || right) && name(span)))
-		return;
+	if (!left || !right || (!name(first) && !name(last)))
+		name(span);
 }
 
 /* Some memory of a name is gone: what is left gets names of its own, before the old one ends. */
