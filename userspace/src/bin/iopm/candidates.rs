@@ -37,8 +37,7 @@ fn open_disks() -> &'static HashSet<String> {
     static DISKS: OnceLock<HashSet<String>> = OnceLock::new();
     DISKS.get_or_init(|| {
         let files = |dir: String| sys::names(&dir).into_iter().map(move |name| format!("{dir}/{name}"));
-        let processes = sys::names("/proc").into_iter().filter(|name| name.parse::<u32>().is_ok());
-        let descriptors = processes.flat_map(|pid| files(format!("/proc/{pid}/fd")));
+        let descriptors = sys::processes().flat_map(|pid| files(format!("/proc/{pid}/fd")));
         let open = descriptors.filter_map(|link| fs::read_link(sys::path(link)).ok());
         let subsystems = files("/sys/kernel/config/nvmet/subsystems".into());
         let namespaces = subsystems.flat_map(|subsystem| files(format!("{subsystem}/namespaces")));

@@ -6,7 +6,7 @@ use crate::{sys, Status};
 use anyhow::{bail, Context};
 use std::{env, ffi::OsString, fs, os::unix::process::CommandExt, path::PathBuf, process::Command};
 
-const LIBRARY: &str = "libiopm-gpu.so";
+pub(crate) const LIBRARY: &str = "libiopm-gpu.so";
 
 /// Finds the library: beside this program, where it was built, or in a directory of libraries of its prefix.
 pub(crate) fn library() -> Option<PathBuf> {
@@ -21,11 +21,9 @@ pub(crate) fn library() -> Option<PathBuf> {
 
 /// Lists the processes that run with the library, as far as the caller may look.
 pub(crate) fn processes() -> Vec<String> {
-    let has_it = |pid: &String| {
-        let maps = format!("/proc/{pid}/maps");
-        pid.parse::<u32>().is_ok() && sys::read(maps).is_ok_and(|maps| maps.contains(LIBRARY))
-    };
-    sys::names("/proc").into_iter().filter(has_it).collect()
+    let has_it =
+        |pid: &String| sys::read(format!("/proc/{pid}/maps")).is_ok_and(|maps| maps.contains(LIBRARY));
+    sys::processes().filter(has_it).collect()
 }
 
 /// Executes the program. Returns only if that fails.

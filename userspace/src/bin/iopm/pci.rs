@@ -19,20 +19,8 @@ pub(crate) fn file(function: &str, name: &str) -> PathBuf {
 
 /// Parses `[DOMAIN:]BUS:DEVICE.FUNCTION`.
 pub(crate) fn parse(text: &str) -> Option<PciAddress> {
-    let hex = |text: &str| match text.starts_with('+') {
-        true => None,
-        false => u32::from_str_radix(text, 16).ok(),
-    };
-    let (rest, function) = text.rsplit_once('.')?;
-    let (rest, device) = rest.rsplit_once(':')?;
-    let (domain, bus) = rest.rsplit_once(':').unwrap_or(("0", rest));
-    let (domain, bus, device, function) = (hex(domain)?, hex(bus)?, hex(device)?, hex(function)?);
-    if bus > 0xff || device > 0x1f || function > 7 {
-        return None;
-    }
-    // CAST: The parts are in their limits.
-    let bdf = ((bus << 8) | (device << 3) | function) as u16;
-    Some(PciAddress { domain, bdf })
+    let domain = if text.matches(':').count() == 1 { "0:" } else { "" };
+    format!("{domain}{text}").parse().ok()
 }
 
 /// A base address register.

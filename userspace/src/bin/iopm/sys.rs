@@ -86,6 +86,11 @@ pub(crate) fn names(dir: impl AsRef<Path>) -> Vec<String> {
     entries(dir).into_iter().map(|name| name.to_string_lossy().into_owned()).collect()
 }
 
+/// Lists the processes: their directories in /proc.
+pub(crate) fn processes() -> impl Iterator<Item = String> {
+    names("/proc").into_iter().filter(|name| name.parse::<u32>().is_ok())
+}
+
 /// Reads the last component of a link's target.
 pub(crate) fn target(link: impl AsRef<Path>) -> Option<String> {
     let target = fs::read_link(path(link)).ok()?;

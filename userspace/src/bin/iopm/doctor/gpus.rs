@@ -4,7 +4,7 @@
 
 use super::{Findings, Machine};
 use crate::{
-    gpu,
+    gpu::{self, LIBRARY},
     modules::{self, is_loaded},
     stack::{Kind, Memory, PEERS},
     sys::{self, Release},
@@ -86,15 +86,15 @@ pub(super) fn nvidia(machine: &Machine, found: &mut Findings) {
 
 /// Registrations by address without nvidia-peermem.
 fn by_address(found: &mut Findings) {
-    let Some(library) = gpu::library() else {
-        return found.warn("without libiopm-gpu.so memory by address needs nvidia-peermem", "install iopm");
-    };
+    if gpu::library().is_none() {
+        return found
+            .warn(format!("without {LIBRARY} memory by address needs nvidia-peermem"), "install iopm");
+    }
     let by = match sys::exists("/dev/ib_peer_mem") {
         true => "",
         false => ", in the program itself, as there is no /dev/ib_peer_mem",
     };
-    let name = library.file_name().unwrap_or_default().to_string_lossy();
-    found.ok(format!("iopm gpu PROGRAM registers memory by address, with {name}{by}"));
+    found.ok(format!("iopm gpu PROGRAM registers memory by address, with {LIBRARY}{by}"));
     let processes = gpu::processes();
     if !processes.is_empty() {
         found.ok(format!("with it run the processes {}", processes.join(", ")));
