@@ -4,7 +4,15 @@
 
 use crate::{sys, Status};
 use anyhow::{bail, Context};
-use std::{env, ffi::OsString, fs, os::unix::process::CommandExt, path::PathBuf, process::Command};
+use std::{
+    env,
+    ffi::OsString,
+    fs::{self, File},
+    io::{BufRead, BufReader, Read},
+    os::unix::process::CommandExt,
+    path::PathBuf,
+    process::Command,
+};
 
 pub(crate) const LIBRARY: &str = "libiopm-gpu.so";
 
@@ -21,8 +29,15 @@ pub(crate) fn library() -> Option<PathBuf> {
 
 /// Lists the processes that run with the library, as far as the caller may look.
 pub(crate) fn processes() -> Vec<String> {
-    let has_it =
-        |pid: &String| sys::read(format!("/proc/{pid}/maps")).is_ok_and(|maps| maps.contains(LIBRARY));
+    // The text of more mappings than a process has by the default limit.
+    const MAPS: u64 = 16 << 20;
+    let has_it = |pid: &String| {
+        let Ok(maps) = File::open(sys::path(format!("/proc/{pid}/maps"))) else {
+            return false;
+        };
+        let mut lines = BufReader::new(maps.take(MAPS)).split(b'\n').map_while(Result::ok);
+        lines.any(|line| line.ends_with(LIBRARY.as_bytes()))
+    };
     sys::processes().filter(has_it).collect()
 }
 
