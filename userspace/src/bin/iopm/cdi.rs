@@ -16,8 +16,9 @@ fn device(name: &str, nodes: &[&Option<String>]) -> Value {
     json!({"name": name, "containerEdits": {"deviceNodes": nodes}})
 }
 
-/// Returns the device with which programs of a container run with the library for the memory of NVIDIA's
-/// GPUs, if there is such a GPU. The name of the library in the container is that of no architecture.
+/// Returns the device that gives a container the library for the memory of NVIDIA's GPUs, if there is such a
+/// GPU. Its name there is that of no architecture. Who starts the container sets LD_PRELOAD for programs with
+/// glibc: an image may have another C library, in which no program would run, or an LD_PRELOAD of its own.
 fn gpu(control: &Option<String>) -> Option<Value> {
     const IN_CONTAINER: &str = "/usr/lib/iopm/libiopm-gpu.so";
     let library = gpu::library().filter(|_| sys::exists("/proc/driver/nvidia/version"))?;
@@ -25,7 +26,6 @@ fn gpu(control: &Option<String>) -> Option<Value> {
     let mount = json!({"hostPath": library, "containerPath": IN_CONTAINER,
         "options": ["ro", "nosuid", "nodev", "bind"]});
     gpu["containerEdits"]["mounts"] = json!([mount]);
-    gpu["containerEdits"]["env"] = json!([format!("LD_PRELOAD={IN_CONTAINER}")]);
     Some(gpu)
 }
 

@@ -121,7 +121,8 @@ pub(crate) enum Command {
     /// Of the Container Device Interface, version 0.6.0, of kind ib-peer-mem/device, by which podman, docker
     /// and Kubernetes give device files to containers. It has a device for each BAR of io_peer_mem
     /// (0000:03:00.0-bar2), with /dev/ib_peer_mem; for each RDMA device, by its name, with
-    /// /dev/infiniband/rdma_cm if that is there; and all. Run it again after a function is bound or unbound,
+    /// /dev/infiniband/rdma_cm if that is there; all; and gpu, with /usr/lib/iopm/libiopm-gpu.so, to which
+    /// programs need LD_PRELOAD set (iopm-gpu(7)). Run it again after a function is bound or unbound,
     /// and after an RDMA device is added: iopm cdi --output /etc/cdi/ib-peer-mem.json
     Cdi(Output),
     /// Write to memory by RDMA, read it back and compare
