@@ -28,6 +28,7 @@ typedef unsigned long long cu_ptr;
 	F(cuMemcpyDtoH, _v2, , (void *, cu_ptr, size_t))                                    \
 	F(cuCtxSetCurrent, , , (void *))                                                    \
 	F(cuCtxDestroy, _v2, , (void *))                                                    \
+	F(cuDevicePrimaryCtxRetain, , , (void **, int))                                     \
 	F(cuDevicePrimaryCtxReset, _v2, , (int))                                            \
 	F(cuDevicePrimaryCtxRelease, _v2, , (int))
 
@@ -36,6 +37,7 @@ static struct {
 	CUDA_FUNCTIONS(F)
 #undef F
 	unsigned int (*per_thread_calls)(void);
+	void (*set_hook)(void (*hook)(void));
 } cuda;
 
 #ifdef LINKED
@@ -43,19 +45,20 @@ static struct {
 CUDA_FUNCTIONS(F)
 #undef F
 unsigned int standin_per_thread_calls(void);
+void standin_set_hook(void (*hook)(void));
 #endif
 
 static inline void *cuda_must(void *found, const char *name)
 {
-	if (found)
+	if (found && !dlerror())
 		return found;
 	fprintf(stderr, "no function %s\n", name);
 	exit(1);
 }
 
 /*
- * @way: linked, global (as a linked program finds them), dlsym, dlsym_ptsz, proc1, proc2, proc2_ptsz (flags), ptsz (the function for programs of
- * per-thread streams).
+ * @way: linked, global (as a linked program finds them), dlsym, dlsym_ptsz, proc1, proc2, proc2_ptsz (flags),
+ * ptsz (the function for programs of per-thread streams).
  */
 static inline void cuda_open(const char *way)
 {
@@ -70,10 +73,12 @@ static inline void cuda_open(const char *way)
 	CUDA_FUNCTIONS(F)
 #undef F
 	cuda.per_thread_calls = standin_per_thread_calls;
+	cuda.set_hook = standin_set_hook;
 	return;
 #endif
 	library = cuda_must(dlopen("libcuda.so.1", RTLD_NOW | (*way == 'g' ? RTLD_GLOBAL : RTLD_LOCAL)), "libcuda.so.1");
 	cuda.per_thread_calls = dlsym(library, "standin_per_thread_calls");
+	cuda.set_hook = dlsym(library, "standin_set_hook");
 	if (!strcmp(way, "global"))
 		library = RTLD_DEFAULT;
 	if (!strncmp(way, "dl", 2) || library == RTLD_DEFAULT) {

@@ -4,7 +4,8 @@
  * those of nv_dmabuf; or where that is not, dma-bufs that are empty files.
  *
  * What was seen of the real one: a dma-buf of any whole pages of memory, over several handles, in any
- * mapping; error 1 for others, error 3 in the child of a fork. Aborts if memory is freed with a name.
+ * mapping, of one device; error 1 for others, error 3 in the child of a fork. Aborts if memory is freed with
+ * a name, except by the last release of the primary context.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -34,6 +35,7 @@ struct handle {
 	int control;		/* of the exporter; -1: none */
 	size_t size;
 	unsigned int users;	/* the program, and mappings */
+	int device;
 };
 
 struct mapping {
@@ -51,9 +53,23 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static __thread void *current = (void *)1;	/* the primary context */
 static pid_t owner;
 static unsigned int per_thread_calls;
+static unsigned int retains = 1;	/* of the primary context of device 0 */
+static void (*hook)(void);
 
 /* Of the stand-in: how often a function of per-thread streams was called. */
 unsigned int standin_per_thread_calls(void) { return per_thread_calls; }
+
+/* Of the stand-in: what the next one of some functions calls, as if another thread did at that time. */
+void standin_set_hook(void (*call)(void)) { hook = call; }
+
+static void call_hook(void)
+{
+	void (*call)(void) = hook;
+
+	hook = NULL;
+	if (call)
+		call();
+}
 
 static struct handle *make_handle(size_t size)
 {
@@ -111,7 +127,8 @@ static struct mapping *mapping_of(ptr at)
 
 static void end_mapping(struct mapping *m)
 {
-	must_have_no_name(m->at, m->size);
+	if (retains)
+		must_have_no_name(m->at, m->size);
 	put_handle(m->handle);
 	*m = mappings[--n_mappings];
 }
@@ -134,12 +151,22 @@ int cuMemAddressFree(ptr at, size_t size)
 	return 0;
 }
 
-int cuMemCreate(struct handle **h, size_t size, const void *properties, unsigned long long flags)
+/* @properties: the last is the device. */
+int cuMemCreate(struct handle **h, size_t size, const int properties[4], unsigned long long flags)
 {
-	if (size % BLOCK || properties || flags)
+	if (size % BLOCK || flags)
 		return INVALID_VALUE;
 	*h = make_handle(size);
+	if (*h && properties)
+		(*h)->device = properties[3];
 	return *h ? 0 : OUT_OF_MEMORY;
+}
+
+int cuMemGetAllocationPropertiesFromHandle(int properties[4], const struct handle *h)
+{
+	properties[2] = 1;
+	properties[3] = h->device;
+	return 0;
 }
 
 int cuMemRelease(struct handle *h)
@@ -276,24 +303,41 @@ int cuInit(unsigned int flags) { return flags; }
 int cuDeviceGetCount(int *count) { return *count = 1, 0; }
 int cuDeviceGetName(char *name, int length, int device) { return device || snprintf(name, length, "stand-in") < 0; }
 int cuDriverGetVersion(int *version) { return *version = 13000, 0; }
-int cuDevicePrimaryCtxRetain(void **context, int device) { return *context = (void *)1, device; }
-
 int cuCtxGetCurrent(void **context) { return *context = current, 0; }
 int cuCtxSetCurrent(void *context) { return current = context, 0; }
 int cuCtxGetDevice(int *device) { return *device = 0; }
+int cuPointerGetAttribute(int *value, int what, ptr at) { return call_hook(), what != 9 || !at || (*value = 0); }
 
-int cuCtxDestroy_v2(void *context)
+static void end_mappings(const void *context, int device)
 {
 	pthread_mutex_lock(&lock);
 	for (size_t i = 0; i < n_mappings; i++)
-		if (mappings[i].context == context)
+		if (context ? mappings[i].context == context : mappings[i].handle->device == device)
 			end_mapping(&mappings[i--]);
 	pthread_mutex_unlock(&lock);
+}
+
+int cuCtxDestroy_v2(void *context)
+{
+	end_mappings(context, -1);
+	call_hook();
 	return 0;
 }
-int cuDevicePrimaryCtxReset_v2(int device) { return device ? INVALID_VALUE : cuCtxDestroy_v2((void *)1); }
-/* Not the last reference. */
-int cuDevicePrimaryCtxRelease_v2(int device) { return device ? INVALID_VALUE : 0; }
+int cuDevicePrimaryCtxReset_v2(int device) { return end_mappings(device ? NULL : (void *)1, device), 0; }
+int cuDevicePrimaryCtxRetain(void **context, int device) { return *context = (void *)1, retains += !device, 0; }
+int cuDevicePrimaryCtxGetState(int device, unsigned int *flags, int *active)
+{
+	return *active = device || retains, *flags = 0;
+}
+int cuDevicePrimaryCtxRelease_v2(int device)
+{
+	call_hook();
+	if (device || !retains)
+		return INVALID_VALUE;
+	if (!--retains)
+		end_mappings((void *)1, -1);
+	return 0;
+}
 
 /* --- what is in the memory, and its dma-bufs --- */
 
@@ -318,18 +362,18 @@ int cuMemcpyDtoH_v2(void *to, ptr from, size_t size)
 	return result;
 }
 
-static int join(ptr at, size_t size)
+static int join(ptr start, size_t size)
 {
 	struct peer_test_exporter_part parts[PEER_TEST_EXPORTER_PARTS];
 	struct peer_test_exporter_set gpu = { .option = PEER_TEST_EXPORTER_GPU, .value = 1 };
 	struct peer_test_exporter_join arg = { .parts = (uintptr_t)parts, .fd = -1 };
 	int control;
 
-	for (ptr end = at + size; at < end; arg.n++) {
+	for (ptr at = start, end = at + size; at < end; arg.n++) {
 		const struct mapping *m = mapping_of(at);
 		size_t n;
 
-		if (!m || arg.n == PEER_TEST_EXPORTER_PARTS)
+		if (!m || m->handle->device != mapping_of(start)->handle->device || arg.n == PEER_TEST_EXPORTER_PARTS)
 			return -1;
 		n = m->at + m->size < end ? m->at + m->size - at : end - at;
 		parts[arg.n] = (struct peer_test_exporter_part) {
@@ -390,6 +434,7 @@ static int find(const char *name, void **function, int version, bool per_thread)
 		{ "cuMemcpyDtoH", 3020, cuMemcpyDtoH_v2, NULL },
 		{ "cuCtxSetCurrent", 4000, cuCtxSetCurrent, NULL },
 		{ "cuCtxDestroy", 4000, cuCtxDestroy_v2, NULL },
+		{ "cuDevicePrimaryCtxRetain", 7000, cuDevicePrimaryCtxRetain, NULL },
 		{ "cuDevicePrimaryCtxReset", 11000, cuDevicePrimaryCtxReset_v2, NULL },
 		{ "cuDevicePrimaryCtxRelease", 11000, cuDevicePrimaryCtxRelease_v2, NULL },
 	};

@@ -98,8 +98,11 @@ static int answer(unsigned long request, struct ib_peer_mem_name *arg)
 		return 0;
 	case IB_PEER_MEM_IOC_QUERY:
 		for (size_t i = 0; i < n_names; i++)
-			if (names[i].start <= arg->addr && arg->addr < names[i].end)
+			if (names[i].start <= arg->addr && arg->addr < names[i].end) {
+				arg->addr = names[i].start;
+				arg->length = names[i].end - names[i].start;
 				return 0;
+			}
 		return ENOENT;
 	}
 	return ENOTTY;

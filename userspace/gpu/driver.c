@@ -3,8 +3,12 @@
  * The functions that allocate and free: CUDA's driver, and AMD's HSA, by which HIP allocates. No GPU of
  * AMD was there to run it on.
  */
+#include <unistd.h>
+
 #include "gpu.h"
 
+#define CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL 9
+#define CU_MEM_LOCATION_TYPE_DEVICE 1
 #define CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD 1
 #define HSA_AMD_MEMORY_POOL_INFO_LOCATION 17
 #define HSA_AMD_MEMORY_POOL_LOCATION_GPU 1
@@ -32,14 +36,17 @@ static void allocated(CUdeviceptr at, size_t size)
 		.size = size,
 		/* The driver allocates in such units: what is exported is memory of the allocation's block. */
 		.start = at / GRANULE * GRANULE,
-		.end = (at + size + GRANULE - 1) / GRANULE * GRANULE,
+		.end = in_whole(at + size, GRANULE),
 		.export = export_cuda,
 		.device = -1,
 	};
 
 	CALL(cuCtxGetCurrent, &span.context);
+	/* A pool may be of another device than the context. */
 	CALL(cuCtxGetDevice, &span.device);
-	memory_add(span);
+	CALL(cuPointerGetAttribute, &span.device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, at);
+	if (NEXT(cuMemGetHandleForAddressRange))
+		memory_add(span);
 }
 
 /* What @call does to the memory, which has no name from before it on. */
@@ -103,12 +110,17 @@ EXPORTED CUresult cuMemMap(CUdeviceptr at, size_t size, size_t offset, unsigned 
 		.at = at, .size = size, .start = at, .end = at + size,
 		.export = export_cuda, .joins = true, .device = -1,
 	};
+	/* CUmemAllocationProp, and room for what comes to it. */
+	struct { int type, handle_types, location_type, location; uint64_t rest[16]; } of;
 	CUresult result = CALL(cuMemMap, at, size, offset, handle, flags);
 
 	if (result)
 		return result;
-	CALL(cuCtxGetDevice, &span.device);
-	memory_add(span);
+	if (!CALL(cuMemGetAllocationPropertiesFromHandle, &of, handle) &&
+	    of.location_type == CU_MEM_LOCATION_TYPE_DEVICE)
+		span.device = of.location;
+	if (NEXT(cuMemGetHandleForAddressRange))
+		memory_add(span);
 	return result;
 }
 
@@ -140,16 +152,36 @@ EXPORTED CUresult cuCtxDestroy_v2(CUcontext context)
 	return AND_AGAIN(ALL_OF(context, -1), CALL(cuCtxDestroy_v2, context));
 }
 
-#define ENDS_PRIMARY(name) \
+#define RESETS_PRIMARY(name) \
 	EXPORTED CUresult name(CUdevice device) \
 	{ \
 		return AND_AGAIN(ALL_OF(NULL, device), CALL(name, device)); \
 	}
 
-ENDS_PRIMARY(cuDevicePrimaryCtxReset)
-ENDS_PRIMARY(cuDevicePrimaryCtxReset_v2)
-ENDS_PRIMARY(cuDevicePrimaryCtxRelease)
-ENDS_PRIMARY(cuDevicePrimaryCtxRelease_v2)
+RESETS_PRIMARY(cuDevicePrimaryCtxReset)
+RESETS_PRIMARY(cuDevicePrimaryCtxReset_v2)
+
+/*
+ * The last release frees the memory, and the driver says only afterwards which one was the last: it counts the
+ * retains of the program and of CUDA's runtime, which need not come by here, and a retain of this library's
+ * would but put off the same question. Libraries retain and release while others register, so names stay
+ * until it is known. Until then they keep the memory, and a program that registers it too late has an MR of
+ * that memory, not of another's: who gets the addresses next names them anew.
+ */
+#define RELEASES_PRIMARY(name) \
+	EXPORTED CUresult name(CUdevice device) \
+	{ \
+		CUresult result = CALL(name, device); \
+		unsigned int flags; \
+		int active = 0; \
+\
+		if (!result && (CALL(cuDevicePrimaryCtxGetState, device, &flags, &active) || !active)) \
+			memory_check(ALL_OF(NULL, device)); \
+		return result; \
+	}
+
+RELEASES_PRIMARY(cuDevicePrimaryCtxRelease)
+RELEASES_PRIMARY(cuDevicePrimaryCtxRelease_v2)
 
 /* --- HSA --- */
 
@@ -168,12 +200,12 @@ EXPORTED hsa_status_t hsa_amd_memory_pool_allocate(uint64_t pool, size_t size, u
 	hsa_status_t result = next ? next(pool, size, flags, at) : HSA_STATUS_ERROR;
 	int location = -1;
 
-	if (result || !get_info || get_info(pool, HSA_AMD_MEMORY_POOL_INFO_LOCATION, &location) ||
-	    location != HSA_AMD_MEMORY_POOL_LOCATION_GPU)
+	if (result || !get_info || !NEXT(hsa_amd_portable_export_dmabuf) ||
+	    get_info(pool, HSA_AMD_MEMORY_POOL_INFO_LOCATION, &location) || location != HSA_AMD_MEMORY_POOL_LOCATION_GPU)
 		return result;
 	memory_add((struct span) {
 		.at = (uintptr_t)*at, .size = size,
-		.start = (uintptr_t)*at, .end = ((uintptr_t)*at + size + 4095) / 4096 * 4096,
+		.start = (uintptr_t)*at, .end = in_whole((uintptr_t)*at + size, sysconf(_SC_PAGESIZE)),
 		.export = export_hsa, .device = -1,
 	});
 	return result;

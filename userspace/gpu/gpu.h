@@ -59,6 +59,9 @@ typedef void *CUcontext, *CUstream, *CUmemoryPool;
 	F(CUresult, cuMemGetHandleForAddressRange, 0, (void *, CUdeviceptr, size_t, int, unsigned long long))     \
 	F(CUresult, cuCtxGetCurrent, 0, (CUcontext *))                                                            \
 	F(CUresult, cuCtxGetDevice, 0, (CUdevice *))                                                              \
+	F(CUresult, cuPointerGetAttribute, 0, (void *, int, CUdeviceptr))                                         \
+	F(CUresult, cuMemGetAllocationPropertiesFromHandle, 0, (void *, unsigned long long))                      \
+	F(CUresult, cuDevicePrimaryCtxGetState, 0, (CUdevice, unsigned int *, int *))                             \
 	F(hsa_status_t, hsa_amd_portable_export_dmabuf, 0, (const void *, size_t, int *, uint64_t *))             \
 	F(hsa_status_t, hsa_amd_memory_pool_get_info, 0, (uint64_t, int, void *))                                 \
 	F(struct ibv_mr *, ibv_reg_dmabuf_mr, 0, (struct ibv_pd *, uint64_t, size_t, uint64_t, int, int))
@@ -77,12 +80,15 @@ GPU_FUNCTIONS(F) GPU_CALLED(F)
 void *gpu_next(enum function_id id);
 #define NEXT(name) ((__typeof__(&name))gpu_next(FUNCTION_##name))
 
-/* Makes a dma-buf of memory; @start and @size are multiples of 4 KiB. Returns its descriptor or -1. */
+/*
+ * Makes a dma-buf of memory; @start and @size are whole pages. Returns its descriptor or -1. Its functions
+ * are known before there is a span: dlsym() waits for constructors, which may wait for the lock of the spans.
+ */
 typedef int export_fn(uint64_t start, uint64_t size, uint64_t *offset);
 
 /* Memory that a program has allocated, or mapped. */
 struct span {
-	uint64_t start, end;	/* in whole GRANULEs */
+	uint64_t start, end;	/* in whole GRANULEs, or pages */
 	uint64_t at, size;	/* as allocated */
 	export_fn *export;
 	bool joins;		/* memory that follows in the address space can be in the same dma-buf */
@@ -91,6 +97,11 @@ struct span {
 };
 
 #define GRANULE 65536ULL
+
+static inline uint64_t in_whole(uint64_t size, uint64_t unit)
+{
+	return (size + unit - 1) / unit * unit;
+}
 
 struct spans {
 	struct span *at;
@@ -113,8 +124,21 @@ struct which {
  */
 struct spans memory_take(struct which which);
 void memory_freed(struct spans *taken, bool freed);
+/* Removes the names of what is not there any more. */
+void memory_check(struct which which);
 
-/* A dma-buf of a range that is in one span, and that the kernel has no name of; else -1. */
-int memory_export(uint64_t at, size_t length, uint64_t *offset);
+/* Some memory got no name: registrations look for it, and else take no lock here. */
+extern bool memory_any_unnamed;
+
+/* A dma-buf for a call. The thread is not cancelled before its end, and no other one forks. */
+struct dma_buf {
+	int fd;
+	uint64_t offset;
+	int error, cancel;	/* as they were */
+};
+
+/* Makes a dma-buf of a range that is in one span, and that the kernel has no name of, or returns false. */
+bool memory_export(uint64_t at, size_t length, struct dma_buf *dma_buf);
+void memory_exported(struct dma_buf *dma_buf);
 
 #endif /* GPU_H */

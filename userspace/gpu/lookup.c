@@ -39,7 +39,7 @@ static struct function functions[] = {
 
 #define FUNCTIONS (sizeof(functions) / sizeof(functions[0]))
 
-/* --- glibc's own dlsym() and dlvsym(), which no call can return, as this library is found first --- */
+/* --- glibc's own functions: no call can return dlsym() and dlvsym(), as this library is found first --- */
 
 static uint32_t hash_of(const char *name)
 {
@@ -97,9 +97,6 @@ static void *of_glibc(const char *name)
 	return NULL;
 }
 
-typedef void *dlsym_fn(void *, const char *);
-typedef void *dlvsym_fn(void *, const char *, const char *);
-
 static void *remembered(void **where, const char *name)
 {
 	void *function = __atomic_load_n(where, __ATOMIC_RELAXED);
@@ -111,19 +108,12 @@ static void *remembered(void **where, const char *name)
 	return function;
 }
 
-static dlsym_fn *glibc_dlsym(void)
-{
-	static void *function;
-
-	return remembered(&function, "dlsym");
-}
-
-static dlvsym_fn *glibc_dlvsym(void)
-{
-	static void *function;
-
-	return remembered(&function, "dlvsym");
-}
+/* A symbol of the C library where this was built would be one of the newest glibc. */
+#define GLIBC(name) \
+	({ \
+		static void *function_; \
+		(__typeof__(&name))remembered(&function_, #name); \
+	})
 
 /* --- the functions behind this library --- */
 
@@ -142,33 +132,37 @@ static bool set_next(struct function *f, void *next)
 	Dl_info info, old_info;
 
 	if (__atomic_compare_exchange_n(&f->next, &old, next, false, __ATOMIC_RELEASE, __ATOMIC_ACQUIRE)) {
-		if (dladdr(next, &info))
-			dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+		if (GLIBC(dladdr)(next, &info))
+			GLIBC(dlopen)(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+		GLIBC(dlerror)();
 		return true;
 	}
 	/* The driver may give another entry of the same function to cuGetProcAddress(). */
-	return old == next || (dladdr(next, &info) && dladdr(old, &old_info) && info.dli_fbase == old_info.dli_fbase);
+	return old == next || (GLIBC(dladdr)(next, &info) && GLIBC(dladdr)(old, &old_info) &&
+			       info.dli_fbase == old_info.dli_fbase);
 }
 
 void *gpu_next(enum function_id id)
 {
 	struct function *f = &functions[id];
-	void *next = __atomic_load_n(&f->next, __ATOMIC_ACQUIRE), *library;
-	dlsym_fn *find = glibc_dlsym();
+	void *next = __atomic_load_n(&f->next, __ATOMIC_ACQUIRE), *library = NULL;
+	__typeof__(&dlsym) find = GLIBC(dlsym);
 
 	if (next || !find)
 		return next;
 	next = find(RTLD_NEXT, f->name);
 	if (!next) {
 		/* It is not in the global scope if it was opened by dlopen(). */
-		library = dlopen(is_of(f->name, "cu") ? "libcuda.so.1" : is_of(f->name, "ibv") ?
-				 "libibverbs.so.1" : "libhsa-runtime64.so.1", RTLD_LAZY | RTLD_NOLOAD);
+		library = GLIBC(dlopen)(is_of(f->name, "cu") ? "libcuda.so.1" : is_of(f->name, "ibv") ?
+					"libibverbs.so.1" : "libhsa-runtime64.so.1", RTLD_LAZY | RTLD_NOLOAD);
 		next = library ? find(library, f->name) : NULL;
-		if (library)
-			dlclose(library);
 	}
 	if (next)
 		set_next(f, next);
+	if (library)
+		GLIBC(dlclose)(library);
+	/* No error of the program. */
+	GLIBC(dlerror)();
 	return next;
 }
 
@@ -185,10 +179,15 @@ static struct function *function_of(const char *name)
 /* What the program gets, which has asked for a function and would get @found. */
 static void *instead_of(struct function *f, void *found)
 {
-	/* Ours alone is none. */
-	if (found == f->ours)
-		return gpu_next(f - functions) ? found : NULL;
-	return found && set_next(f, found) ? f->ours : found;
+	if (found != f->ours)
+		return found && set_next(f, found) ? f->ours : found;
+	if (!gpu_next(f - functions)) {
+		/* Ours alone is none: glibc finds none after it, and has the error for dlerror(). */
+		found = GLIBC(dlsym)(RTLD_NEXT, f->name);
+		/* This is no jump, which would be a call of the program's. */
+		__asm__ volatile("" : "+r"(found));
+	}
+	return found;
 }
 
 /* --- dlsym() and dlvsym() --- */
@@ -197,7 +196,7 @@ EXPORTED void *dlsym(void *handle, const char *name)
 {
 	/* The next after the caller is another one than the next after us. */
 	struct function *f = handle == RTLD_NEXT ? NULL : function_of(name);
-	dlsym_fn *find = glibc_dlsym();
+	__typeof__(&dlsym) find = GLIBC(dlsym);
 
 	if (!f)
 		TAIL_CALL find(handle, name);
@@ -207,7 +206,7 @@ EXPORTED void *dlsym(void *handle, const char *name)
 EXPORTED void *dlvsym(void *handle, const char *name, const char *version)
 {
 	struct function *f = handle == RTLD_NEXT ? NULL : function_of(name);
-	dlvsym_fn *find = glibc_dlvsym();
+	__typeof__(&dlvsym) find = GLIBC(dlvsym);
 
 	/* The first ibv_reg_mr() of libibverbs has other arguments. */
 	if (!f || !strcmp(version, "IBVERBS_1.0"))

@@ -22,14 +22,33 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct spans memory, names;
 /* memory.n, for readers without the lock. */
 static size_t any_memory;
-/* Some memory got no name: registrations look for it, and else take no lock here. */
-static bool any_unnamed;
+bool memory_any_unnamed;
 
 static void say(const char *what, uint64_t start, uint64_t end, int error)
 {
 	if (getenv("IOPM_GPU_DEBUG"))
 		dprintf(2, "iopm-gpu: %#llx-%#llx: %s: %s\n", (unsigned long long)start, (unsigned long long)end,
-			what, error ? strerrorname_np(error) : "ok");
+			what, error ? strerror(error) : "ok");
+}
+
+/* No thread is cancelled with the lock, and errno is the program's. */
+static struct dma_buf take_lock(void)
+{
+	struct dma_buf none = { .fd = -1, .error = errno };
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &none.cancel);
+	pthread_mutex_lock(&lock);
+	return none;
+}
+
+/* Ends what was with the lock. */
+void memory_exported(struct dma_buf *dma_buf)
+{
+	if (dma_buf->fd >= 0)
+		close(dma_buf->fd);
+	pthread_mutex_unlock(&lock);
+	pthread_setcancelstate(dma_buf->cancel, NULL);
+	errno = dma_buf->error;
 }
 
 /* --- lists --- */
@@ -140,7 +159,7 @@ static bool name(struct span span)
 	bool named = try_name(span);
 
 	if (!named)
-		__atomic_store_n(&any_unnamed, true, __ATOMIC_RELAXED);
+		__atomic_store_n(&memory_any_unnamed, true, __ATOMIC_RELAXED);
 	return named;
 }
 
@@ -188,7 +207,8 @@ static void name_rest(struct span old)
 	while (i < memory.n && memory.at[i].start < old.end) {
 		struct span piece = memory.at[i++];
 
-		while (i < memory.n && memory.at[i].start < piece.end + piece.joins) {
+		/* What follows the old name has a name, or can have none with it. */
+		while (i < memory.n && memory.at[i].start < old.end && memory.at[i].start < piece.end + piece.joins) {
 			if (memory.at[i].end > piece.end)
 				piece.end = memory.at[i].end;
 			i++;
@@ -222,11 +242,6 @@ static void in_child(void)
 	memory.n = names.n = 0;
 	__atomic_store_n(&any_memory, 0, __ATOMIC_RELAXED);
 	pthread_mutex_unlock(&lock);
-}
-
-static void watch_forks(void)
-{
-	pthread_atfork(before_fork, after_fork, in_child);
 }
 
 static bool is(const struct span *s, const struct which *which)
@@ -274,35 +289,40 @@ static struct spans take(struct which which)
 struct spans memory_take(struct which which)
 {
 	struct spans taken = { 0 };
-	int saved = errno;
 
-	if (!__atomic_load_n(&any_memory, __ATOMIC_RELAXED))
-		return taken;
-	pthread_mutex_lock(&lock);
-	taken = take(which);
-	pthread_mutex_unlock(&lock);
-	errno = saved;
+	if (__atomic_load_n(&any_memory, __ATOMIC_RELAXED)) {
+		struct dma_buf none = take_lock();
+
+		taken = take(which);
+		memory_exported(&none);
+	}
 	return taken;
 }
 
-void memory_freed(struct spans *taken, bool freed)
+static struct which of(const struct span *s)
 {
-	for (size_t i = 0; !freed && i < taken->n; i++)
-		memory_add(taken->at[i]);
-	free(taken->at);
+	return (struct which) { .start = s->at, .end = s->at + s->size, .device = -1 };
 }
 
-void memory_add(struct span span)
+static bool is_there(const struct span *s)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
-	int saved = errno;
+	uint64_t offset;
+	int fd = s->export(s->start, s->end - s->start, &offset);
 
-	if (!span.size || span.end <= span.start)
-		return;
-	pthread_once(&once, watch_forks);
-	pthread_mutex_lock(&lock);
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0;
+}
+
+/* Called with the lock. */
+static void add(struct span span)
+{
+	static bool watches_forks;
+
+	if (!watches_forks)
+		watches_forks = !pthread_atfork(before_fork, after_fork, in_child);
 	/* What was there was freed by a function that is not known here. */
-	free(take((struct which) { .start = span.at, .end = span.at + span.size, .device = -1 }).at);
+	free(take(of(&span)).at);
 	if (room_for_one(&memory)) {
 		size_t i = first_after(&memory, span.start);
 
@@ -312,27 +332,78 @@ void memory_add(struct span span)
 		__atomic_store_n(&any_memory, memory.n, __ATOMIC_RELAXED);
 		name_joined(span);
 	}
-	pthread_mutex_unlock(&lock);
-	errno = saved;
 }
 
-int memory_export(uint64_t at, size_t length, uint64_t *offset)
+void memory_add(struct span span)
 {
-	uint64_t start = at / 4096 * 4096, end = (at + length + 4095) / 4096 * 4096;
-	int fd = -1;
-	size_t i;
+	struct dma_buf none;
 
-	if (!length || at + length < at || !__atomic_load_n(&any_unnamed, __ATOMIC_RELAXED))
-		return -1;
-	pthread_mutex_lock(&lock);
-	i = first_after(&memory, at);
-	if (i < memory.n && memory.at[i].start <= at) {
-		size_t named = first_after(&names, at);
+	if (!span.size || span.end <= span.start)
+		return;
+	none = take_lock();
+	add(span);
+	memory_exported(&none);
+}
 
-		if (named == names.n || names.at[named].start > at)
-			fd = memory.at[i].export(start, end - start, offset);
+/* Whether other memory has been allocated there. */
+static bool is_newer_there(const struct span *s)
+{
+	const struct which there = of(s);
+
+	for (size_t i = first_after(&memory, s->start); i < memory.n && memory.at[i].start < s->end; i++)
+		if (is(&memory.at[i], &there))
+			return true;
+	return false;
+}
+
+void memory_freed(struct spans *taken, bool freed)
+{
+	if (!freed && taken->n) {
+		struct dma_buf none = take_lock();
+
+		for (const struct span *s = taken->at; s < taken->at + taken->n; s++)
+			if (!is_newer_there(s) && is_there(s))
+				add(*s);
+		memory_exported(&none);
 	}
-	pthread_mutex_unlock(&lock);
-	*offset += at - start;
-	return fd;
+	free(taken->at);
+}
+
+void memory_check(struct which which)
+{
+	struct dma_buf none;
+	size_t i = 0;
+
+	if (!__atomic_load_n(&any_memory, __ATOMIC_RELAXED))
+		return;
+	none = take_lock();
+	while (i < memory.n) {
+		struct span s = memory.at[i];
+
+		if (is(&s, &which) && !is_there(&s))
+			free(take(of(&s)).at);
+		else
+			i++;
+	}
+	memory_exported(&none);
+}
+
+bool memory_export(uint64_t at, size_t length, struct dma_buf *dma_buf)
+{
+	const uint64_t page = sysconf(_SC_PAGESIZE), start = at / page * page;
+	size_t i, named;
+
+	if (!length || at + length < at)
+		return false;
+	*dma_buf = take_lock();
+	i = first_after(&memory, at);
+	named = first_after(&names, at);
+	if (i < memory.n && memory.at[i].start <= at && (named == names.n || names.at[named].start > at))
+		dma_buf->fd = memory.at[i].export(start, in_whole(at + length, page) - start, &dma_buf->offset);
+	if (dma_buf->fd < 0) {
+		memory_exported(dma_buf);
+		return false;
+	}
+	dma_buf->offset += at - start;
+	return true;
 }

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /*
  * Registrations of memory that the kernel has no name of, as without ib_peer_mem: by the dma-buf of the
- * memory, if the adapter's driver imports dma-bufs. libibverbs is not needed in programs without RDMA.
+ * memory, if the adapter's driver imports dma-bufs, or else as without this library. libibverbs is not needed in programs without RDMA.
  */
 #include <errno.h>
-#include <unistd.h>
 
 #include "gpu.h"
 
@@ -18,48 +17,36 @@ struct ibv_mr {
 #define IBV_ACCESS_ON_DEMAND (1 << 6)
 #define IBV_ACCESS_HUGETLB (1 << 7)
 
-/* An errno of the kernel, with which exporters refuse. */
-#define ENOTSUPP 524
-
-/* Returns whether the memory has a dma-buf, by which it is, or cannot be, registered. */
-static bool by_dmabuf(struct ibv_mr **mr, struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
-		      unsigned int access)
+static struct ibv_mr *by_dma_buf(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, unsigned int access)
 {
-	__typeof__(&ibv_reg_dmabuf_mr) reg;
-	uint64_t offset = 0;
-	int fd = memory_export((uintptr_t)addr, length, &offset), saved;
+	const bool looks = __atomic_load_n(&memory_any_unnamed, __ATOMIC_RELAXED);
+	__typeof__(&ibv_reg_dmabuf_mr) reg = looks ? NEXT(ibv_reg_dmabuf_mr) : NULL;
+	struct dma_buf dma_buf;
+	struct ibv_mr *mr;
 
-	if (fd < 0)
-		return false;
-	reg = NEXT(ibv_reg_dmabuf_mr);
-	if (!reg) {
-		close(fd);
-		return false;
-	}
+	if (!reg || !memory_export((uintptr_t)addr, length, &dma_buf))
+		return NULL;
 	/* A dma-buf is paged in anyway, and has no huge pages. */
 	access &= ~(IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB);
-	*mr = reg(pd, offset, length, iova, fd, access);
+	mr = reg(pd, dma_buf.offset, length, iova, dma_buf.fd, access);
+	if (mr)
+		mr->addr = addr;
 	/* The MR has the dma-buf. */
-	saved = errno;
-	close(fd);
-	errno = saved == ENOTSUPP ? EOPNOTSUPP : saved;
-	if (*mr)
-		(*mr)->addr = addr;
-	return true;
+	memory_exported(&dma_buf);
+	return mr;
 }
 
 #define REGISTERS(name, parameters, iova, arguments) \
 	EXPORTED struct ibv_mr *name parameters \
 	{ \
-		__typeof__(&name) next = NEXT(name); \
-		struct ibv_mr *mr = NULL; \
+		struct ibv_mr *mr = by_dma_buf(pd, addr, length, iova, access); \
+		__typeof__(&name) next = mr ? NULL : NEXT(name); \
 \
-		if (by_dmabuf(&mr, pd, addr, length, iova, access)) \
-			return mr; \
 		if (next) \
 			return next arguments; \
-		errno = ENOSYS; \
-		return NULL; \
+		if (!mr) \
+			errno = ENOSYS; \
+		return mr; \
 	}
 
 REGISTERS(ibv_reg_mr, (struct ibv_pd *pd, void *addr, size_t length, int access), (uintptr_t)addr,
