@@ -1,20 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The copies of libiopm, on a file in memory that stands for an allocation: bounds, short copies,
- * signals, a device that is removed meanwhile; and the way it frees. This program's ioctl(),
+ * signals, a device that is removed meanwhile; the way it frees; and arguments of programs that err. This program's ioctl(),
  * pread() and pwrite() are called instead of those of the C library.
  */
 #include <err.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <io_peer_mem.h>
@@ -37,7 +41,8 @@ int ioctl(int fd, unsigned long request, ...)
 	va_start(arguments, request);
 	info = va_arg(arguments, void *);
 	va_end(arguments);
-	(void)fd;
+	if (fcntl(fd, F_GETFD) < 0)
+		return -1;
 	switch (request) {
 	case IO_PEER_MEM_IOC_DM_INFO:
 		info->length = LENGTH;
@@ -108,6 +113,75 @@ static struct iopm_dm *import(int fd)
 	return dm;
 }
 
+/* Returns the beginning of the line of /proc/self/maps that has @text, or NULL. */
+static char *mapped_at(const char *text)
+{
+	FILE *maps = fopen("/proc/self/maps", "re");
+	unsigned long at = 0;
+	char line[512];
+
+	while (maps && !at && fgets(line, sizeof(line), maps))
+		if (strstr(line, text))
+			at = strtoul(line, NULL, 16);
+	fclose(maps);
+	return (char *)at;
+}
+
+/* Calls @then in a child that is process 1 of a namespace. */
+static void as_first_process(void (*then)(int fd, char *at), int fd, char *at)
+{
+	int status;
+	pid_t child;
+
+	expect_true("a namespace", !unshare(CLONE_NEWPID));
+	child = fork();
+	if (!child) {
+		expect_true("its number", getpid() == 1);
+		then(fd, at);
+		exit(0);
+	}
+	expect_true("its end", waitpid(child, &status, 0) == child && !status);
+}
+
+/* The child has memory of its own where its parent has the library's mapping. */
+static struct iopm_dm *of_parent;
+static void child(int fd, char *at)
+{
+	(void)fd;
+	expect_true("the address is free", mmap(at, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS |
+						MAP_FIXED_NOREPLACE, -1, 0) == at);
+	*at = 1;
+	iopm_unimport_dm(of_parent);
+	expect_true("the child's memory", *(volatile char *)at == 1);
+}
+static void parent(int fd, char *at)
+{
+	(void)at;
+	of_parent = import(fd);
+	as_first_process(child, fd, mapped_at("/memfd:memory"));
+}
+
+/* What is no handle, no address and no library has an errno, as every failure. */
+static void wrong_arguments(int fd)
+{
+	const unsigned int zero_based = 1 << 5;
+	struct iopm_dm *dm = import(fd);
+	struct iopm_dm_attr attr;
+	char byte;
+
+	expect("no handle", iopm_query_dm(&(struct iopm_dm){ .handle = -1 }, &attr), EBADF);
+	expect_true("no handle", !iopm_import_dm(NULL, -1) && errno == EBADF);
+	expect_true("no path", !iopm_open_path(NULL) && errno == EFAULT);
+	expect("no memory", iopm_memcpy_to_dm(dm, 0, NULL, 8), EFAULT);
+	expect("no memory", iopm_memcpy_from_dm(NULL, dm, 0, 8), EFAULT);
+	expect("no bytes", iopm_memcpy_from_dm(NULL, dm, 0, 0), 0);
+	expect("a byte", iopm_memcpy_from_dm(&byte, dm, 0, 1), 0);
+	/* A second libibverbs would not know the protection domain of the first. */
+	expect_true("no libibverbs", !iopm_reg_dm_mr((struct ibv_pd *)&byte, dm, 0, 4096, zero_based) &&
+		    errno == ENOSYS && !mapped_at("libibverbs"));
+	iopm_unimport_dm(dm);
+}
+
 int main(void)
 {
 	static char in[LENGTH], out[LENGTH];
@@ -119,6 +193,9 @@ int main(void)
 	alarm(60);
 	if (fd < 0 || ftruncate(fd, 3 * 4096))
 		err(1, "memfd_create");
+	wrong_arguments(fd);
+	as_first_process(parent, fd, NULL);
+	calls = 0;
 	dm = import(fd);
 	for (size_t i = 0; i < sizeof(in); i++)
 		in[i] = (char)(i * 7 + i / 251);

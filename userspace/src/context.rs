@@ -9,7 +9,7 @@ use crate::{
 use std::{
     ffi::{c_void, CStr, CString},
     os::{
-        fd::{AsFd, BorrowedFd, OwnedFd},
+        fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
         unix::ffi::OsStrExt,
     },
     path::Path,
@@ -82,7 +82,7 @@ impl Context {
     /// Returns the size and the free memory of the BAR.
     pub fn query(&self) -> Result<DeviceAttr> {
         let mut arg = uapi::DmCapacity { version: uapi::VERSION, ..Default::default() };
-        sys::ioctl(self.as_fd(), &uapi::DM_CAPACITY, &mut arg)?;
+        sys::ioctl(self.0.as_raw_fd(), &uapi::DM_CAPACITY, &mut arg)?;
         Ok(DeviceAttr { size: arg.total, free: arg.free, largest: arg.largest, page_size: arg.page_size })
     }
 
@@ -95,7 +95,7 @@ impl Context {
             address: function.bdf.into(),
             ..Default::default()
         };
-        sys::ioctl(self.as_fd(), &uapi::NEAREST, &mut arg)?;
+        sys::ioctl(self.0.as_raw_fd(), &uapi::NEAREST, &mut arg)?;
         let has = |flag| arg.flags & flag != 0;
         let provider = PciAddress {
             domain: arg.provider_domain,
@@ -111,7 +111,7 @@ impl Context {
     /// Returns the place of the address of a mapping of this BAR by the calling process.
     pub fn range(&self, addr: *const c_void) -> Result<Range> {
         let mut arg = uapi::Range { addr: addr.addr() as u64, ..Default::default() };
-        sys::ioctl(self.as_fd(), &uapi::RANGE, &mut arg)?;
+        sys::ioctl(self.0.as_raw_fd(), &uapi::RANGE, &mut arg)?;
         Ok(Range { bar_offset: arg.bar_offset, length: arg.length })
     }
 
@@ -124,7 +124,7 @@ impl Context {
             log_align: attr.log_align,
             ..Default::default()
         };
-        sys::ioctl(self.as_fd(), &uapi::DM_ALLOC, &mut arg)?;
+        sys::ioctl(self.0.as_raw_fd(), &uapi::DM_ALLOC, &mut arg)?;
         sys::opened_by_ioctl(arg.fd)?.try_into()
     }
 }

@@ -34,19 +34,22 @@ impl FromStr for PciAddress {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let parse = || {
-            let (domain, rest) = text.split_once(':')?;
-            let (bus, rest) = rest.split_once(':')?;
-            let (device, function) = rest.split_once('.')?;
-            let number = |text: &str, limit| {
-                let value = u32::from_str_radix(text, 16).ok()?;
-                (value <= limit && !text.starts_with('+')).then_some(value)
-            };
-            let (bus, device) = (number(bus, 0xff)?, number(device, 0x1f)?);
+        // By the byte: what finds and slices text has code that panics.
+        let mut bytes = text.bytes();
+        let mut number = |end, limit| {
+            let mut value = char::from(bytes.next()?).to_digit(16)?;
+            loop {
+                match bytes.next() {
+                    byte if byte == end => return Some(value).filter(|value| *value <= limit),
+                    byte => value = value.checked_mul(16)? | char::from(byte?).to_digit(16)?,
+                }
+            }
+        };
+        let mut parse = || {
+            let (domain, bus) = (number(Some(b':'), u32::MAX)?, number(Some(b':'), 0xff)?);
+            let (device, function) = (number(Some(b'.'), 0x1f)?, number(None, 7)?);
             // CAST: By the limits of the parts it has 16 bits.
-            let bdf = ((bus << 8) | (device << 3) | number(function, 7)?) as u16;
-            let domain = number(domain, u32::MAX)?;
-            Some(Self { domain, bdf })
+            Some(Self { domain, bdf: ((bus << 8) | (device << 3) | function) as u16 })
         };
         parse().ok_or(Error::EINVAL)
     }

@@ -7,10 +7,8 @@ use crate::{
     Error, PciAddress, Result,
 };
 use std::{
-    error,
     ffi::c_void,
-    fmt,
-    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd},
 };
 
 /// Device memory.
@@ -26,30 +24,6 @@ pub struct Dm {
     file: OwnedFd,
     length: u64,
     mapping: Mapping,
-}
-
-/// Memory that could not be freed: `EBUSY` if it is in use.
-#[derive(Debug)]
-pub struct Busy {
-    /// The memory, unchanged.
-    pub dm: Dm,
-    /// The error.
-    pub error: Error,
-}
-
-impl fmt::Display for Busy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.error.fmt(f)
-    }
-}
-
-impl error::Error for Busy {}
-
-/// Drops the memory, which is free once nothing uses it.
-impl From<Busy> for Error {
-    fn from(busy: Busy) -> Self {
-        busy.error
-    }
 }
 
 /// The place of device memory.
@@ -71,15 +45,16 @@ pub struct DmAttr {
 }
 
 /// Returns what the kernel knows of an allocation.
-fn info(fd: BorrowedFd<'_>) -> Result<uapi::DmInfo> {
+fn info(fd: RawFd) -> Result<uapi::DmInfo> {
     let mut info = uapi::DmInfo { version: uapi::VERSION, ..Default::default() };
     sys::ioctl(fd, &uapi::DM_INFO, &mut info)?;
     Ok(info)
 }
 
 impl DmAttr {
-    /// Returns the place of the memory of a file. Fails with `ENOTTY` if the file is no allocation.
-    pub fn of_file(file: BorrowedFd<'_>) -> Result<Self> {
+    /// Returns the place of the memory of a file. Fails with `ENOTTY` if the file is no allocation, and with
+    /// `EBADF` if the number is of no file.
+    pub fn of_file(file: RawFd) -> Result<Self> {
         let info = info(file)?;
         // The kernel decides, by the BAR.
         let combines = Mapping::new(file, sys::page_size(), uapi::MMAP_WC).is_ok();
@@ -103,18 +78,17 @@ impl TryFrom<OwnedFd> for Dm {
     type Error = Error;
 
     fn try_from(fd: OwnedFd) -> Result<Self> {
-        let info = info(fd.as_fd()).map_err(|error| match error.errno() {
+        let info = info(fd.as_raw_fd()).map_err(|error| match error.errno() {
             libc::ENOTTY => Error::EINVAL,
             _ => error,
         })?;
         // An import of 4 GiB or more in a program of 32 bits: ENOMEM, as of mmap(2).
         let size = usize::try_from(info.size).map_err(|_| Error::ENOMEM)?;
-        Ok(Self { mapping: Mapping::new(fd.as_fd(), size, 0)?, file: fd, length: info.length })
+        Ok(Self { mapping: Mapping::new(fd.as_raw_fd(), size, 0)?, file: fd, length: info.length })
     }
 }
 
 /// Copies `length` bytes by a call that may copy less, for example if a signal comes. `copy` gets what is done.
-/// Those of the standard library panic if a call has copied too much.
 fn whole(length: usize, mut copy: impl FnMut(usize) -> Result<usize>) -> Result<()> {
     let mut done = 0;
     while done < length {
@@ -132,22 +106,28 @@ impl Dm {
     /// Imports device memory by its file. The caller keeps the file. Fails with `EINVAL` if the file
     /// is no allocation.
     pub fn import_dm(handle: BorrowedFd<'_>) -> Result<Self> {
+        Self::import_raw(handle.as_raw_fd())
+    }
+
+    /// Imports device memory by the number of its file. Fails with `EBADF` if the number is of no file.
+    pub fn import_raw(handle: RawFd) -> Result<Self> {
         sys::duplicate(handle)?.try_into()
     }
 
-    /// Frees the memory, for all processes. Later copies by other holders fail with `ENODEV`.
-    pub fn free_dm(self) -> std::result::Result<(), Busy> {
+    /// Frees the memory, for all processes. Later copies, by any holder, fail with `ENODEV`. Fails with `EBUSY`
+    /// if the memory is in use.
+    pub fn free_dm(&self) -> Result<()> {
         let mut arg = uapi::DmFree { version: uapi::VERSION, ..Default::default() };
         self.mapping.drop_pages();
-        match sys::ioctl(self.as_fd(), &uapi::DM_FREE, &mut arg) {
+        match sys::ioctl(self.file.as_raw_fd(), &uapi::DM_FREE, &mut arg) {
             // ENODEV: the device was removed or another process has freed the memory.
-            Err(error) if error.errno() != libc::ENODEV => Err(Busy { dm: self, error }),
+            Err(error) if error.errno() != libc::ENODEV => Err(error),
             _ => Ok(()),
         }
     }
 
     /// Fails with `EINVAL` unless the memory has `length` bytes at `offset`.
-    pub fn check(&self, offset: u64, length: usize) -> Result<()> {
+    fn check(&self, offset: u64, length: usize) -> Result<()> {
         let end = offset.checked_add(length as u64);
         match end {
             Some(end) if end <= self.length => Ok(()),
@@ -159,25 +139,47 @@ impl Dm {
     /// removed meanwhile. Fails with `EINVAL` if they exceed the memory, and with `ENODEV` if the
     /// device was removed or the memory was freed.
     pub fn write_at(&self, from: &[u8], offset: u64) -> Result<()> {
-        self.check(offset, from.len())?;
-        whole(from.len(), |done| {
-            let rest = from.get(done..).unwrap_or_default();
-            sys::write(self.as_fd(), rest, offset + done as u64)
+        // SAFETY: The bytes are borrowed.
+        unsafe { self.write_from(from.as_ptr(), from.len(), offset) }
+    }
+
+    /// Does the same with the bytes at an address. Fails with `EFAULT` if there are none.
+    ///
+    /// # Safety
+    ///
+    /// Nothing writes the bytes meanwhile.
+    pub unsafe fn write_from(&self, from: *const u8, length: usize, offset: u64) -> Result<()> {
+        self.check(offset, length)?;
+        whole(length, |done| {
+            let from = from.wrapping_add(done);
+            // SAFETY: By the safety requirements.
+            unsafe { sys::write(self.file.as_raw_fd(), from, length - done, offset + done as u64) }
         })
     }
 
     /// Copies the bytes at `offset` to `to`. Fails as [`Dm::write_at`].
     pub fn read_at(&self, to: &mut [u8], offset: u64) -> Result<()> {
-        self.check(offset, to.len())?;
-        whole(to.len(), |done| {
-            let rest = to.get_mut(done..).unwrap_or_default();
-            sys::read(self.as_fd(), rest, offset + done as u64)
+        // SAFETY: The bytes are the caller's.
+        unsafe { self.read_to(to.as_mut_ptr(), to.len(), offset) }
+    }
+
+    /// Does the same with the bytes at an address. Fails with `EFAULT` if there are none.
+    ///
+    /// # Safety
+    ///
+    /// Nothing else accesses the bytes meanwhile.
+    pub unsafe fn read_to(&self, to: *mut u8, length: usize, offset: u64) -> Result<()> {
+        self.check(offset, length)?;
+        whole(length, |done| {
+            let to = to.wrapping_add(done);
+            // SAFETY: By the safety requirements.
+            unsafe { sys::read(self.file.as_raw_fd(), to, length - done, offset + done as u64) }
         })
     }
 
     /// Returns the length and the place. Fails with `ENODEV` if the device was removed.
     pub fn query(&self) -> Result<DmAttr> {
-        DmAttr::of_file(self.as_fd())
+        DmAttr::of_file(self.file.as_raw_fd())
     }
 
     /// Returns the address of the bytes at `offset`, which begins a page. Fails with `EINVAL`, also in a child
@@ -209,7 +211,7 @@ impl Dm {
             ..Default::default()
         };
         let control = sys::open(c"/dev/ib_peer_mem")?;
-        sys::ioctl(control.as_fd(), &uapi::EXPORT, &mut arg)?;
+        sys::ioctl(control.as_raw_fd(), &uapi::EXPORT, &mut arg)?;
         sys::opened_by_ioctl(arg.fd)
     }
 }
@@ -218,5 +220,11 @@ impl Dm {
 impl AsFd for Dm {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
+    }
+}
+
+impl AsRawFd for Dm {
+    fn as_raw_fd(&self) -> RawFd {
+        self.file.as_raw_fd()
     }
 }

@@ -27,7 +27,7 @@ mod sys;
 
 pub use context::{AllocDmAttr, Context, DeviceAttr, Nearest, Range};
 pub use device::{devices, Device, PciAddress};
-pub use dm::{Busy, Dm, DmAttr};
+pub use dm::{Dm, DmAttr};
 pub use error::{Error, Result};
 pub use named::DmaBufRange;
 pub use sys::verbs::{ibv_mr, ibv_pd, Access, Mr};

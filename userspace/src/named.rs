@@ -8,7 +8,7 @@ use crate::{
 };
 use std::{
     mem::ManuallyDrop,
-    os::fd::{AsFd, AsRawFd, BorrowedFd},
+    os::fd::{AsRawFd, BorrowedFd},
 };
 
 /// A range of addresses that the kernel knows to be a part of a dma-buf. Dropping it ends that: drop it
@@ -35,7 +35,7 @@ pub struct DmaBufRange {
 fn call(request: &uapi::Ioctl<uapi::Name>, mut arg: uapi::Name) -> Result<()> {
     let control = sys::open(c"/dev/ib_peer_mem")?;
     loop {
-        match sys::ioctl(control.as_fd(), request, &mut arg) {
+        match sys::ioctl(control.as_raw_fd(), request, &mut arg) {
             Err(error) if error.errno() == libc::EINTR => continue,
             result => return result,
         }

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 
 //! System calls. This module and the modules below have all `unsafe` of the library.
+//!
+//! Descriptors are numbers: `BorrowedFd` and its conversions panic for -1, which a program in C may have, and
+//! libiopm has no code that panics.
 
 pub(crate) mod uapi;
 pub(crate) mod verbs;
@@ -8,7 +11,8 @@ pub(crate) mod verbs;
 use crate::{Error, Result};
 use std::{
     ffi::{c_void, CStr},
-    os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd},
+    mem::MaybeUninit,
+    os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd},
     ptr::{self, NonNull},
 };
 
@@ -63,35 +67,41 @@ pub(crate) fn opened_by_ioctl(fd: i32) -> Result<OwnedFd> {
 }
 
 /// Duplicates a descriptor.
-pub(crate) fn duplicate(fd: BorrowedFd<'_>) -> Result<OwnedFd> {
-    // SAFETY: The descriptor is open.
-    owned(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, 0) })
+pub(crate) fn duplicate(fd: RawFd) -> Result<OwnedFd> {
+    // SAFETY: The command has no requirements.
+    owned(unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 0) })
 }
 
 /// Calls pread(2).
-pub(crate) fn read(fd: BorrowedFd<'_>, to: &mut [u8], offset: u64) -> Result<usize> {
+///
+/// # Safety
+///
+/// Nothing else accesses the `length` bytes at `to` meanwhile. If there are none, the call fails.
+pub(crate) unsafe fn read(fd: RawFd, to: *mut u8, length: usize, offset: u64) -> Result<usize> {
     // CAST: The offset is a number to the kernel.
-    let (fd, offset) = (fd.as_raw_fd(), offset as libc::off64_t);
-    // SAFETY: `to` is valid for writes.
-    let n = unsafe { libc::pread64(fd, to.as_mut_ptr().cast(), to.len(), offset) };
+    // SAFETY: By the safety requirements.
+    let n = unsafe { libc::pread64(fd, to.cast(), length, offset as libc::off64_t) };
     usize::try_from(n).map_err(|_| Error::last())
 }
 
 /// Calls pwrite(2).
-pub(crate) fn write(fd: BorrowedFd<'_>, from: &[u8], offset: u64) -> Result<usize> {
+///
+/// # Safety
+///
+/// Nothing writes the `length` bytes at `from` meanwhile. If there are none, the call fails.
+pub(crate) unsafe fn write(fd: RawFd, from: *const u8, length: usize, offset: u64) -> Result<usize> {
     // CAST: The offset is a number to the kernel.
-    let (fd, offset) = (fd.as_raw_fd(), offset as libc::off64_t);
-    // SAFETY: `from` is valid for reads.
-    let n = unsafe { libc::pwrite64(fd, from.as_ptr().cast(), from.len(), offset) };
+    // SAFETY: By the safety requirements.
+    let n = unsafe { libc::pwrite64(fd, from.cast(), length, offset as libc::off64_t) };
     usize::try_from(n).map_err(|_| Error::last())
 }
 
 /// Calls ioctl(2).
-pub(crate) fn ioctl<T>(fd: BorrowedFd<'_>, request: &uapi::Ioctl<T>, arg: &mut T) -> Result<()> {
+pub(crate) fn ioctl<T>(fd: RawFd, request: &uapi::Ioctl<T>, arg: &mut T) -> Result<()> {
     let arg: *mut T = arg;
     // SAFETY: By the invariant of `Ioctl` the kernel accesses nothing but a `T` at `arg`, of which
     // every value is valid.
-    match unsafe { libc::ioctl(fd.as_raw_fd(), request.number() as _, arg) } {
+    match unsafe { libc::ioctl(fd, request.number() as _, arg) } {
         -1 => Err(Error::last()),
         _ => Ok(()),
     }
@@ -119,6 +129,24 @@ pub(crate) fn entries(path: &CStr, mut each: impl FnMut(&CStr) -> Result<()>) ->
     result
 }
 
+/// Returns the number of the process and that of the kernel's file for it (pidfs): namespaces repeat the first.
+fn process() -> (u32, u64) {
+    let id = std::process::id();
+    // CAST: As pidfd_open(2) declares it.
+    // SAFETY: The call has no requirements.
+    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, id, 0) };
+    let file = owned(fd as RawFd).and_then(|file| {
+        let mut stat = MaybeUninit::<libc::stat64>::uninit();
+        // SAFETY: `stat` is valid for writes.
+        match unsafe { libc::fstat64(file.as_raw_fd(), stat.as_mut_ptr()) } {
+            // SAFETY: The call has filled it.
+            0 => Ok(unsafe { stat.assume_init() }.st_ino),
+            _ => Err(Error::last()),
+        }
+    });
+    (id, file.unwrap_or(0))
+}
+
 /// The mapping of a file, for registrations, which take an address. The CPU does not access the memory,
 /// and the kernel maps each page at the first access, so the mapping is cheap.
 ///
@@ -132,7 +160,7 @@ pub(crate) fn entries(path: &CStr, mut each: impl FnMut(&CStr) -> Result<()>) ->
 pub(crate) struct Mapping {
     addr: NonNull<c_void>,
     size: usize,
-    process: u32,
+    process: (u32, u64),
 }
 
 // SAFETY: A mapping belongs to the process, not to a thread.
@@ -142,13 +170,12 @@ unsafe impl Sync for Mapping {}
 
 impl Mapping {
     /// Maps `size` bytes of `fd`, to read and to write, or only to read if the file allows no more.
-    pub(crate) fn new(fd: BorrowedFd<'_>, size: usize, offset: u64) -> Result<Self> {
+    pub(crate) fn new(fd: RawFd, size: usize, offset: u64) -> Result<Self> {
         let map = |protection| {
             // CAST: The offset is a number to the kernel.
             let offset = offset as libc::off64_t;
-            let (flags, fd) = (libc::MAP_SHARED, fd.as_raw_fd());
             // SAFETY: The kernel chooses an address that is free.
-            unsafe { libc::mmap64(ptr::null_mut(), size, protection, flags, fd, offset) }
+            unsafe { libc::mmap64(ptr::null_mut(), size, protection, libc::MAP_SHARED, fd, offset) }
         };
         let mut addr = map(libc::PROT_READ | libc::PROT_WRITE);
         if addr == libc::MAP_FAILED && Error::last().errno() == libc::EACCES {
@@ -159,12 +186,12 @@ impl Mapping {
         // SAFETY: The range is mapped.
         unsafe { libc::madvise(addr.as_ptr(), size, libc::MADV_DONTFORK) };
         // INVARIANT: The mapping is new.
-        Ok(Self { addr, size, process: std::process::id() })
+        Ok(Self { addr, size, process: process() })
     }
 
     /// Returns the address, or `None` in a child of the process that has the mapping.
     pub(crate) fn addr(&self) -> Option<NonNull<c_void>> {
-        (std::process::id() == self.process).then_some(self.addr)
+        (process() == self.process).then_some(self.addr)
     }
 
     /// Gives the pages back that `mlockall(2)`, which accesses every mapping, has mapped: they are in use.

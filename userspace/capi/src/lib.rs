@@ -10,16 +10,14 @@
 #![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use iopm::{
-    ibv_mr, ibv_pd, Access, AllocDmAttr, Busy, Context, Device, Dm, DmAttr, DmaBufRange, Error, PciAddress,
-    Result,
+    ibv_mr, ibv_pd, Access, AllocDmAttr, Context, Device, Dm, DmAttr, DmaBufRange, Error, PciAddress, Result,
 };
-use libc::{EBADF, EINVAL, ENOMEM};
+use libc::{EBADF, EFAULT, EINVAL, ENOMEM};
 use std::{
     ffi::{c_char, c_int, c_uint, c_void, CStr},
     mem::offset_of,
-    os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd},
+    os::fd::{AsRawFd, BorrowedFd},
     ptr::{self, NonNull},
-    slice,
 };
 
 /// Returns the errno of a result, or 0.
@@ -167,6 +165,9 @@ unsafe extern "C" fn iopm_open_device(device: *const Device) -> *mut Context {
 
 #[no_mangle]
 unsafe extern "C" fn iopm_open_path(path: *const c_char) -> *mut Context {
+    if path.is_null() {
+        return or_set_errno(Err(EFAULT.into()), ptr::null_mut());
+    }
     // SAFETY: The path is a C string.
     let context = Context::open(unsafe { CStr::from_ptr(path) });
     or_set_errno(context.and_then(new), ptr::null_mut())
@@ -182,11 +183,11 @@ unsafe extern "C" fn iopm_close_device(context: *mut Context) -> c_int {
     0
 }
 
-/// `struct iopm_device_attr_ex`. The compiler of C has padding where this has `pad`.
+/// `struct iopm_device_attr_ex`. The compiler of C has padding where this has `pad`: none on i386.
 #[repr(C)]
 pub struct CDeviceAttr {
     comp_mask: u32,
-    pad: u32,
+    pad: [u8; align_of::<u64>() - size_of::<u32>()],
     max_dm_size: u64,
     free_dm_size: u64,
     largest_dm_size: u64,
@@ -207,7 +208,7 @@ unsafe extern "C" fn _iopm_query_device_ex(
     // SAFETY: The context is open.
     let all = unsafe { &*context }.query().map(|have| CDeviceAttr {
         comp_mask: 0,
-        pad: 0,
+        pad: Default::default(),
         max_dm_size: have.size,
         free_dm_size: have.free,
         largest_dm_size: have.largest,
@@ -306,7 +307,7 @@ pub struct CDm {
 impl CDm {
     fn new(context: *const Context, dm: Dm) -> Result<*mut Self> {
         // CAST: A file descriptor is not negative.
-        let handle = dm.as_fd().as_raw_fd() as u32;
+        let handle = dm.as_raw_fd() as u32;
         new(Self { context, comp_mask: 1 << 0, handle, dm })
     }
 }
@@ -332,17 +333,9 @@ unsafe extern "C" fn iopm_alloc_dm(context: *const Context, attr: *const CAllocA
 
 #[no_mangle]
 unsafe extern "C" fn iopm_import_dm(context: *const Context, handle: u32) -> *mut CDm {
-    let import = || {
-        // CAST: The kernel refuses what is no descriptor.
-        // SAFETY: The command has no requirements.
-        let fd = unsafe { libc::fcntl(handle as c_int, libc::F_DUPFD_CLOEXEC, 0) };
-        if fd < 0 {
-            return Err(Error::last());
-        }
-        // SAFETY: The descriptor is new.
-        CDm::new(context, unsafe { OwnedFd::from_raw_fd(fd) }.try_into()?)
-    };
-    or_set_errno(import(), ptr::null_mut())
+    // CAST: The kernel refuses what is no descriptor.
+    let dm = Dm::import_raw(handle as c_int);
+    or_set_errno(dm.and_then(|dm| CDm::new(context, dm)), ptr::null_mut())
 }
 
 #[no_mangle]
@@ -356,16 +349,10 @@ unsafe extern "C" fn iopm_unimport_dm(dm: *mut CDm) {
 
 #[no_mangle]
 unsafe extern "C" fn iopm_free_dm(dm: *mut CDm) -> c_int {
-    // SAFETY: The object is the caller's. What is moved out comes back if the memory is not freed.
-    unsafe {
-        let inner = &raw mut (*dm).dm;
-        if let Err(Busy { dm, error }) = inner.read().free_dm() {
-            inner.write(dm);
-            return error.errno();
-        }
-        libc::free(dm.cast());
-    }
-    0
+    // SAFETY: The object is the caller's.
+    let freed = unsafe { &*dm }.dm.free_dm();
+    // SAFETY: The object is not used afterwards.
+    status(freed.map(|()| unsafe { iopm_unimport_dm(dm) }))
 }
 
 #[no_mangle]
@@ -377,13 +364,8 @@ unsafe extern "C" fn iopm_memcpy_to_dm(
 ) -> c_int {
     // SAFETY: The object is the caller's.
     let dm = unsafe { &(*dm).dm };
-    // What is longer than the memory need not be there.
-    if let Err(error) = dm.check(offset, length) {
-        return error.errno();
-    }
-    // SAFETY: The caller's bytes are valid for reads, and not written meanwhile.
-    let from = if length == 0 { &[] } else { unsafe { slice::from_raw_parts(from.cast(), length) } };
-    status(dm.write_at(from, offset))
+    // SAFETY: The caller's bytes are not written meanwhile.
+    status(unsafe { dm.write_from(from.cast(), length, offset) })
 }
 
 #[no_mangle]
@@ -395,13 +377,8 @@ unsafe extern "C" fn iopm_memcpy_from_dm(
 ) -> c_int {
     // SAFETY: The object is the caller's.
     let dm = unsafe { &(*dm).dm };
-    // What is longer than the memory need not be there.
-    if let Err(error) = dm.check(offset, length) {
-        return error.errno();
-    }
-    // SAFETY: The caller's bytes are valid for writes, and not accessed meanwhile.
-    let to = if length == 0 { &mut [] } else { unsafe { slice::from_raw_parts_mut(to.cast(), length) } };
-    status(dm.read_at(to, offset))
+    // SAFETY: The caller's bytes are not accessed meanwhile.
+    status(unsafe { dm.read_to(to.cast(), length, offset) })
 }
 
 /// `struct iopm_dm_attr`.
@@ -420,8 +397,9 @@ pub struct CDmAttr {
 unsafe extern "C" fn _iopm_query_dm(dm: *const CDm, attr: *mut CDmAttr, size: usize) -> c_int {
     let query = || {
         // SAFETY: The object is the caller's, who may have made it for a handle: the library's part is not read.
-        let file = unsafe { BorrowedFd::borrow_raw((&raw const (*dm).handle).read() as c_int) };
-        let have = DmAttr::of_file(file)?;
+        let file = unsafe { (&raw const (*dm).handle).read() };
+        // CAST: The kernel refuses what is no descriptor.
+        let have = DmAttr::of_file(file as c_int)?;
         // Not for a program that was built before there was this member.
         let mmap_wc = have.mmap_wc.filter(|_| size >= size_of::<CDmAttr>());
         let all = CDmAttr {

@@ -61,8 +61,10 @@ impl Symbol {
         // SAFETY: `name` is a C string.
         let mut symbol = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
         if symbol.is_null() {
-            // SAFETY: The name is a C string; the constructors of libibverbs have no requirements.
-            let library = unsafe { libc::dlopen(c"libibverbs.so.1".as_ptr(), libc::RTLD_NOW) };
+            // The one that has made the protection domain: another one has other contexts.
+            const FLAGS: c_int = libc::RTLD_NOW | libc::RTLD_NOLOAD;
+            // SAFETY: The name is a C string; nothing is loaded.
+            let library = unsafe { libc::dlopen(c"libibverbs.so.1".as_ptr(), FLAGS) };
             if !library.is_null() {
                 // SAFETY: The library stays open; `name` is a C string.
                 symbol = unsafe { libc::dlsym(library, name.as_ptr()) };
