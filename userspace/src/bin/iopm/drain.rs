@@ -5,7 +5,7 @@
 use crate::{
     cli, pci,
     print::{progress, size, Out},
-    stack::{client_number, Client, Region, PEERS},
+    stack::{client_number, Region, PEERS},
     sys::{self, cause, At},
     Status,
 };
@@ -98,8 +98,10 @@ impl Drain {
                          seen): {cause}"
                     )
                 })?;
-                client_number(client.as_ref(), "num_alloc_mrs").with_context(gone)?;
-                Ok(Client::read(client.as_ref()).mrs.max(listed.len() as u64))
+                let number = |name| client_number(client.as_ref(), name).with_context(gone);
+                // In the order of Client::read().
+                let (ended, begun) = (number("num_dealloc_mrs")?, number("num_alloc_mrs")?);
+                Ok(begun.saturating_sub(ended).max(listed.len() as u64))
             }
         }
     }

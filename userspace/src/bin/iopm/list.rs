@@ -4,7 +4,7 @@
 
 use crate::{
     pci::{self, Function},
-    print::{self, hint, size, Out, Table},
+    print::{self, complain, hint, size, Out, Table},
     stack::{open_bar, Adapter, Adapters, Distance, Kind, Memory, Pool},
     sys::{self, cause},
     Status,
@@ -16,12 +16,12 @@ use std::io;
 
 /// Says that there is no BAR. Returns the exit status.
 fn no_bar(of: &str) -> u8 {
-    eprintln!("iopm: no BAR{of}{}", hint(&io::ErrorKind::NotFound.into()));
+    complain(format_args!("no BAR{of}{}", hint(&io::ErrorKind::NotFound.into())));
     1
 }
 
 fn say(path: &str, error: &io::Error) {
-    eprintln!("iopm: {path}: {}{}", cause(error), hint(error));
+    complain(format_args!("{path}: {}{}", cause(error), hint(error)));
 }
 
 /// Returns the members of a memory in JSON.
@@ -171,7 +171,8 @@ pub(crate) fn topology(json: bool, out: Out<'_>) -> Status {
         table.print(out)?;
     }
     if adapters.is_empty() || memories.is_empty() {
-        eprintln!("iopm: no {}", if adapters.is_empty() { "RDMA device" } else { "memory for RDMA" });
+        let what = if adapters.is_empty() { "RDMA device" } else { "memory for RDMA" };
+        complain(format_args!("no {what}"));
     }
     Ok(0)
 }

@@ -89,7 +89,7 @@ fn main() -> ExitCode {
             // A reader that has enough, as head(1), is no failure to report.
             let cause = error.downcast_ref::<io::Error>().map(io::Error::kind);
             if cause != Some(io::ErrorKind::BrokenPipe) {
-                eprintln!("iopm: {error}");
+                print::complain(error);
             }
             ExitCode::FAILURE
         }

@@ -51,13 +51,16 @@ fn is_loaded_at_boot(module: &str) -> bool {
     let dirs = ["/etc", "/run", "/usr/local/lib", "/usr/lib"].map(|dir| format!("{dir}/modules-load.d"));
     let files =
         dirs.iter().flat_map(|dir| sys::names(dir).into_iter().map(move |name| format!("{dir}/{name}")));
-    let text: String = files.chain(["/etc/modules".into()]).filter_map(|file| sys::read(file).ok()).collect();
+    let files = files.chain(["/etc/modules".into()]);
+    let mut texts = files.filter_map(|file| sys::read(file).ok());
     let command_line = sys::read("/proc/cmdline").unwrap_or_default();
     let mut on_line = command_line
         .split_whitespace()
         .filter_map(|word| word.strip_prefix("rd.").unwrap_or(word).strip_prefix("modules_load="))
         .flat_map(|list| list.split(','));
-    text.lines().any(|line| line.trim() == module) || on_line.any(|name| name == module)
+    // After the name /etc/modules has parameters.
+    let has = |text: String| text.lines().any(|line| line.split_whitespace().next() == Some(module));
+    texts.any(has) || on_line.any(|name| name == module)
 }
 
 /// Returns whether the parameters of io_peer_mem name more than the functions that are bound one by one:
@@ -82,5 +85,30 @@ pub(crate) fn unload_unused(core: bool) {
     };
     if !bound && !is_configured() && unload("io_peer_mem") && core {
         unload("ib_peer_mem");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn modules_that_are_loaded_at_boot() -> Result<()> {
+        let root = tempfile::tempdir()?;
+        for (file, text) in [
+            ("modules-load.d/a.conf", "# ib_core\nib_uverbs"),
+            ("modules-load.d/b.conf", "io_peer_mem"),
+            ("modules", "ib_peer_mem backend=auto\n"),
+        ] {
+            let path = root.path().join("etc").join(file);
+            std::fs::create_dir_all(path.with_file_name(""))?;
+            std::fs::write(path, text)?;
+        }
+        sys::set_root(root.path().into());
+        for module in ["ib_uverbs", "io_peer_mem", "ib_peer_mem"] {
+            assert!(is_loaded_at_boot(module), "{module}");
+        }
+        assert!(!is_loaded_at_boot("ib_core"));
+        Ok(())
     }
 }

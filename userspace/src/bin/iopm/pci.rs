@@ -88,7 +88,10 @@ impl Function {
         let Some(vendor) = lines.next().and_then(|line| line.get(6..)) else {
             return self.id();
         };
-        match lines.take_while(|line| line.starts_with('\t')).find(|line| line.starts_with(&device)) {
+        match lines
+            .take_while(|line| line.is_empty() || line.starts_with(['\t', '#']))
+            .find(|line| line.starts_with(&device))
+        {
             Some(line) => format!("{vendor} {}", &line[7..]),
             None => format!("{vendor} Device {:04x}", self.device),
         }
@@ -131,8 +134,7 @@ fn ids() -> &'static str {
     IDS.get_or_init(|| {
         ["/usr/share/misc/pci.ids", "/usr/share/hwdata/pci.ids"]
             .iter()
-            .find_map(|file| fs::read(file).ok())
-            .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+            .find_map(|file| sys::read(file).ok())
             .unwrap_or_default()
     })
 }

@@ -89,6 +89,11 @@ pub(crate) fn progress(text: &str) {
     }
 }
 
+/// Reports an error. Whether the text can be written changes nothing.
+pub(crate) fn complain(text: impl Display) {
+    let _ = writeln!(io::stderr(), "iopm: {text}");
+}
+
 /// Returns what to do about an error of opening a BAR.
 pub(crate) fn hint(error: &io::Error) -> &'static str {
     match error.raw_os_error() {

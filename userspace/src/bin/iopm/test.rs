@@ -17,7 +17,7 @@ use std::{
     io::Read,
     os::unix::{fs::FileTypeExt, process::ExitStatusExt},
     path::Path,
-    process::{Command, Stdio},
+    process::{Child, Command, ExitStatus, Stdio},
     thread,
     time::{Duration, Instant},
 };
@@ -36,6 +36,22 @@ fn check_file(path: &str) -> Result<()> {
     )
 }
 
+/// Waits for the end of a process, and calls `each` with the seconds that have passed. Returns `None` if it goes
+/// on: also after a signal it does, while a driver waits.
+fn wait(child: &mut Child, limit: Duration, each: impl Fn(u64)) -> Option<ExitStatus> {
+    let begin = Instant::now();
+    while begin.elapsed() < limit {
+        if let Some(status) = child.try_wait().ok()? {
+            return Some(status);
+        }
+        if begin.elapsed() > Duration::from_secs(1) {
+            each(begin.elapsed().as_secs());
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+    None
+}
+
 /// Transfers in a process of its own: whatever happens ends there. Returns what was done, or what failed.
 pub(crate) fn run(adapter: &str, path: &str) -> std::result::Result<String, String> {
     // An adapter that does not answer ends with an error before.
@@ -49,22 +65,16 @@ pub(crate) fn run(adapter: &str, path: &str) -> std::result::Result<String, Stri
         .stderr(Stdio::piped())
         .spawn();
     let mut child = child.map_err(|error| format!("fork: {error}"))?;
-    let begin = Instant::now();
-    let status = loop {
-        match child.try_wait() {
-            Ok(Some(status)) => break status,
-            Ok(None) if begin.elapsed() < LIMIT => thread::sleep(Duration::from_millis(5)),
-            _ => {
-                let _ = child.kill();
-                let _ = child.wait();
-                return Err("the adapter does not answer".into());
-            }
-        }
-        if begin.elapsed() > Duration::from_secs(1) {
-            progress(&format!("{adapter}, {path}: {} s", begin.elapsed().as_secs()));
-        }
-    };
+    let end = wait(&mut child, LIMIT, |passed| progress(&format!("{adapter}, {path}: {passed} s")));
     progress("");
+    let Some(status) = end else {
+        let _ = child.kill();
+        let stays = match wait(&mut child, Duration::from_secs(5), |_| ()) {
+            Some(_) => String::new(),
+            None => format!(", and process {} stays in a call of the kernel", child.id()),
+        };
+        return Err(format!("the adapter does not answer{stays}"));
+    };
     if let Some(signal) = status.signal() {
         return Err(format!("ended by signal {signal}"));
     }
@@ -141,4 +151,19 @@ pub(crate) fn test(device: Option<String>, file: Option<String>, out: Out<'_>) -
         bail!("nothing to test: {which}, or no memory for it");
     }
     Ok(status)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_ends() -> Result<()> {
+        let mut child = Command::new("sleep").arg("100").spawn()?;
+        assert_eq!(wait(&mut child, Duration::from_millis(20), |_| ()), None);
+        child.kill()?;
+        let status = wait(&mut child, Duration::from_secs(60), |_| ());
+        assert_eq!(status.and_then(|status| status.signal()), Some(9));
+        Ok(())
+    }
 }
