@@ -143,19 +143,36 @@ pub(super) fn locked_memory(_: &Machine, found: &mut Findings) {
 // --- routes ---
 
 /// The route of each RDMA device to each memory. A pair without a route is no failure: on a machine with
-/// several sockets each device has its own memory. [`partners`] finds a device or a memory that has none.
+/// several sockets each device has its own memory. A device or a memory that has none is one.
 pub(super) fn routes(machine: &Machine, found: &mut Findings) {
-    for adapter in &machine.adapters.list {
-        match &adapter.function {
-            Some(function) => machine.memories.iter().for_each(|memory| {
-                if let Some(distance) = Distance::find(memory, function) {
-                    route(&format!("{}, {}", adapter.name, memory.name), &distance, found);
-                }
-            }),
-            None if machine.memories.is_empty() => {}
-            None => found.ok(format!("{}: a software device, for which the CPU copies", adapter.name)),
+    let (adapters, memories) = (&machine.adapters.list, &machine.memories);
+    // Of each memory: whether any device has a route to it, or None if no distance is known.
+    let mut reached = vec![None; memories.len()];
+    let mut alone = Findings::of(found.area.clone());
+    for Adapter { name, function, .. } in adapters {
+        let Some(function) = function else {
+            if !memories.is_empty() {
+                found.ok(format!("{name}: a software device, for which the CPU copies"));
+            }
+            continue;
+        };
+        let mut reaches = None;
+        for (memory, reached) in memories.iter().zip(&mut reached) {
+            let Some(distance) = Distance::find(memory, function) else { continue };
+            route(&format!("{name}, {}", memory.name), &distance, found);
+            // Some(true) is the greatest.
+            let is_there = Some(!distance.is_none());
+            (reaches, *reached) = (reaches.max(is_there), is_there.max(*reached));
+        }
+        if reaches == Some(false) {
+            alone.fail(format!("{name}: no route to any memory"), "put memory below its PCIe switch");
         }
     }
+    for (memory, _) in memories.iter().zip(reached).filter(|(_, reached)| *reached == Some(false)) {
+        let text = format!("{}: no RDMA device has a route to it", memory.name);
+        alone.fail(text, "put an RDMA device below its PCIe switch");
+    }
+    found.list.extend(alone.list);
 }
 
 fn route(pair: &str, distance: &Distance, found: &mut Findings) {
@@ -181,29 +198,5 @@ fn route(pair: &str, distance: &Distance, found: &mut Findings) {
         found.warn(text, "iopm test");
     } else {
         found.ok(format!("{pair}: distance {distance}"));
-    }
-}
-
-/// RDMA devices and memory without any partner.
-pub(super) fn partners(machine: &Machine, found: &mut Findings) {
-    let (adapters, memories) = (&machine.adapters.list, &machine.memories);
-    let has_route = |adapter: &Adapter, memory: &Memory| {
-        Distance::find(memory, adapter.function.as_deref()?).map(|distance| !distance.is_none())
-    };
-    // Of the pairs whose distance is known.
-    let alone = |pairs: Vec<Option<bool>>| pairs.contains(&Some(false)) && !pairs.contains(&Some(true));
-    for adapter in adapters {
-        if alone(memories.iter().map(|memory| has_route(adapter, memory)).collect()) {
-            found.fail(
-                format!("{}: no route to any memory", adapter.name),
-                "put memory below its PCIe switch",
-            );
-        }
-    }
-    for memory in memories {
-        if alone(adapters.iter().map(|adapter| has_route(adapter, memory)).collect()) {
-            let text = format!("{}: no RDMA device has a route to it", memory.name);
-            found.fail(text, "put an RDMA device below its PCIe switch");
-        }
     }
 }

@@ -51,7 +51,6 @@ const CHECKS: &[(&str, Check)] = &[
     ("permissions", memory::memory_nodes),
     ("permissions", memory::locked_memory),
     ("routes", memory::routes),
-    ("routes", memory::partners),
     ("rejections", devices::rejections),
 ];
 
