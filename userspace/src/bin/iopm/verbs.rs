@@ -45,7 +45,7 @@ struct Qp {
 }
 
 #[repr(C)]
-struct RawMr {
+struct Mr {
     unused: [*mut c_void; 2],
     addr: *mut c_void,
     length: usize,
@@ -150,23 +150,10 @@ extern "C" {
     fn ibv_close_device(context: *mut Context) -> c_int;
     fn ibv_alloc_pd(context: *mut Context) -> *mut c_void;
     fn ibv_dealloc_pd(pd: *mut c_void) -> c_int;
-    fn ibv_reg_mr(pd: *mut c_void, addr: *mut c_void, length: usize, access: c_int) -> *mut RawMr;
-    fn ibv_reg_dmabuf_mr(
-        pd: *mut c_void,
-        at: u64,
-        n: usize,
-        iova: u64,
-        fd: c_int,
-        access: c_int,
-    ) -> *mut RawMr;
-    fn ibv_dereg_mr(mr: *mut RawMr) -> c_int;
-    fn ibv_create_cq(
-        context: *mut Context,
-        n: c_int,
-        of: *mut c_void,
-        channel: *mut c_void,
-        v: c_int,
-    ) -> *mut Cq;
+    fn ibv_reg_mr(pd: *mut c_void, addr: *mut c_void, length: usize, access: c_int) -> *mut Mr;
+    fn ibv_reg_dmabuf_mr(pd: *mut c_void, at: u64, n: usize, iova: u64, fd: c_int, a: c_int) -> *mut Mr;
+    fn ibv_dereg_mr(mr: *mut Mr) -> c_int;
+    fn ibv_create_cq(of: *mut Context, n: c_int, a: *mut c_void, b: *mut c_void, v: c_int) -> *mut Cq;
     fn ibv_destroy_cq(cq: *mut Cq) -> c_int;
     fn ibv_create_qp(pd: *mut c_void, attr: *mut QpInitAttr) -> *mut Qp;
     fn ibv_modify_qp(qp: *mut Qp, attr: *mut QpAttr, mask: c_int) -> c_int;
@@ -174,9 +161,38 @@ extern "C" {
     fn ibv_wc_status_str(status: c_uint) -> *const c_char;
 }
 
-/// Returns the pointer, or the errno of the call that has returned it.
-fn check<T>(pointer: *mut T, call: &str) -> Result<NonNull<T>> {
-    NonNull::new(pointer).ok_or_else(io::Error::last_os_error).at(call)
+/// An object of libibverbs, which is destroyed with this one.
+///
+/// # Invariants
+///
+/// `at` is of an object that only this one destroys, by `destroy`.
+struct Object<T> {
+    at: NonNull<T>,
+    destroy: unsafe extern "C" fn(*mut T) -> c_int,
+}
+
+impl<T> Object<T> {
+    /// Takes what `call` has returned, or its errno.
+    ///
+    /// # Safety
+    ///
+    /// `at` is null, or of a new object, which `destroy` destroys.
+    unsafe fn new(at: *mut T, destroy: unsafe extern "C" fn(*mut T) -> c_int, call: &str) -> Result<Self> {
+        let at = NonNull::new(at).ok_or_else(io::Error::last_os_error).at(call)?;
+        // INVARIANT: By the safety requirements.
+        Ok(Self { at, destroy })
+    }
+
+    fn ptr(&self) -> *mut T {
+        self.at.as_ptr()
+    }
+}
+
+impl<T> Drop for Object<T> {
+    fn drop(&mut self) {
+        // SAFETY: By the invariant. What uses the object is dropped before it, or borrows it.
+        unsafe { (self.destroy)(self.ptr()) };
+    }
 }
 
 /// Returns the result of a call that returns an errno.
@@ -188,14 +204,11 @@ fn check_errno(error: c_int, call: &str) -> Result<()> {
 }
 
 /// An open RDMA device with a protection domain.
-///
-/// # Invariants
-///
-/// Both pointers are of objects of libibverbs that only this one frees.
 pub(crate) struct Device {
     name: String,
-    context: NonNull<Context>,
-    pd: NonNull<c_void>,
+    // In the order in which they end.
+    pd: Object<c_void>,
+    context: Object<Context>,
 }
 
 impl Device {
@@ -204,7 +217,8 @@ impl Device {
         let mut count = 0;
         // SAFETY: `count` is valid for writes.
         let list = unsafe { ibv_get_device_list(&mut count) };
-        let list = check(list, "ibv_get_device_list (is ib_uverbs loaded?)")?;
+        let list = NonNull::new(list).ok_or_else(io::Error::last_os_error);
+        let list = list.at("ibv_get_device_list (is ib_uverbs loaded?)")?;
         // SAFETY: The list has `count` devices, which live until it is freed, below.
         let devices = unsafe { std::slice::from_raw_parts(list.as_ptr(), usize::try_from(count)?) };
         let name_of = |device: &*mut c_void| {
@@ -212,8 +226,11 @@ impl Device {
             unsafe { CStr::from_ptr(ibv_get_device_name(*device)) }.to_string_lossy().into_owned()
         };
         let context = match devices.iter().find(|device| name_of(device) == name) {
-            // SAFETY: The device is on the list.
-            Some(device) => check(unsafe { ibv_open_device(*device) }, &format!("RDMA device {name}")),
+            Some(device) => {
+                let call = format!("RDMA device {name}");
+                // SAFETY: The device is on the list.
+                unsafe { Object::new(ibv_open_device(*device), ibv_close_device, &call) }
+            }
             None if devices.is_empty() => Err(anyhow!(
                 "no RDMA device {name}\n  this host has no RDMA device; \"rdma link add rxe0 type rxe netdev eth0\" \
                  creates a software device"
@@ -227,18 +244,14 @@ impl Device {
         unsafe { ibv_free_device_list(list.as_ptr()) };
         let context = context?;
         // SAFETY: The device is open.
-        let pd = check(unsafe { ibv_alloc_pd(context.as_ptr()) }, "ibv_alloc_pd").inspect_err(|_| {
-            // SAFETY: The device is open, and nothing uses it any more.
-            unsafe { ibv_close_device(context.as_ptr()) };
-        })?;
-        // INVARIANT: Both are new.
-        Ok(Self { name: name.into(), context, pd })
+        let pd = unsafe { Object::new(ibv_alloc_pd(context.ptr()), ibv_dealloc_pd, "ibv_alloc_pd") }?;
+        Ok(Self { name: name.into(), pd, context })
     }
 
     /// Returns whether the driver imports dma-bufs: then it looks at the descriptor, which is none (EBADF).
     pub(crate) fn imports_dma_bufs(&self) -> bool {
-        // SAFETY: By the invariant the protection domain is one.
-        let mr = unsafe { ibv_reg_dmabuf_mr(self.pd.as_ptr(), 0, 0, 0, -1, 0) };
+        // SAFETY: The protection domain is one.
+        let mr = unsafe { ibv_reg_dmabuf_mr(self.pd.ptr(), 0, 0, 0, -1, 0) };
         let error = io::Error::last_os_error().raw_os_error();
         if !mr.is_null() {
             // SAFETY: The MR is new.
@@ -248,12 +261,12 @@ impl Device {
     }
 
     /// Registers memory, with all kinds of access. The caller deregisters it before the mapping ends.
-    fn register(&self, memory: &Mapping) -> Result<NonNull<RawMr>> {
+    fn register(&self, memory: &Mapping) -> Result<Object<Mr>> {
         let (addr, length) = (memory.addr.as_ptr(), memory.length);
-        // SAFETY: By the invariant the protection domain is one. The memory is mapped, and only accessed as one
-        // that a device writes to.
-        let mr = NonNull::new(unsafe { ibv_reg_mr(self.pd.as_ptr(), addr, length, ACCESS_ALL) });
-        mr.ok_or_else(|| {
+        // SAFETY: The protection domain is one. The memory is mapped, and only accessed as one that a device
+        // writes to.
+        let at = unsafe { ibv_reg_mr(self.pd.ptr(), addr, length, ACCESS_ALL) };
+        if at.is_null() {
             let error = io::Error::last_os_error();
             let hint = match error.raw_os_error() {
                 // EFAULT
@@ -270,8 +283,10 @@ impl Device {
                 }
                 _ => "",
             };
-            anyhow!("ibv_reg_mr of {length} bytes: {}{hint}", cause(&error))
-        })
+            bail!("ibv_reg_mr of {length} bytes: {}{hint}", cause(&error));
+        }
+        // SAFETY: The MR is new.
+        unsafe { Object::new(at, ibv_dereg_mr, "ibv_reg_mr") }
     }
 
     /// Returns a file of the port.
@@ -288,16 +303,6 @@ impl Device {
         let text = sys::line(self.port(&format!("gids/{index}"))).unwrap_or_default();
         let address: std::net::Ipv6Addr = text.parse()?;
         Ok((index, Gid(address.octets())))
-    }
-}
-
-impl Drop for Device {
-    fn drop(&mut self) {
-        // SAFETY: By the invariant they are this object's; what uses them borrows it.
-        unsafe {
-            ibv_dealloc_pd(self.pd.as_ptr());
-            ibv_close_device(self.context.as_ptr());
-        }
     }
 }
 
@@ -363,55 +368,47 @@ impl Drop for Mapping {
 
 /// Two queue pairs that are connected to each other, and a memory region for each. Requests are posted on the
 /// first one, whose region is in host memory; the second one answers them.
-///
-/// # Invariants
-///
-/// The pointers are of objects of libibverbs that only this one destroys.
 pub(crate) struct Pair<'a> {
     device: &'a Device,
-    cq: NonNull<Cq>,
-    qps: Vec<NonNull<Qp>>,
-    mrs: [NonNull<RawMr>; 2],
+    // In the order in which they end.
+    qps: [Object<Qp>; 2],
+    cq: Object<Cq>,
+    mrs: [Object<Mr>; 2],
     memory: PhantomData<&'a Mapping>,
 }
 
 impl<'a> Pair<'a> {
     /// Registers the memory, and makes and connects the queue pairs.
     pub(crate) fn new(device: &'a Device, near: &'a Mapping, far: &'a Mapping) -> Result<Self> {
-        let far = device.register(far)?;
-        let near = device.register(near).inspect_err(|_| {
-            // SAFETY: The MR is new.
-            unsafe { ibv_dereg_mr(far.as_ptr()) };
-        })?;
-        // SAFETY: By its invariant the device is open.
-        let cq = unsafe { ibv_create_cq(device.context.as_ptr(), 64, ptr::null_mut(), ptr::null_mut(), 0) };
-        let cq = check(cq, "ibv_create_cq").inspect_err(|_| {
-            // SAFETY: The MRs are new.
-            let _ = [near, far].map(|mr| unsafe { ibv_dereg_mr(mr.as_ptr()) });
-        })?;
-        // INVARIANT: All is new, as each queue pair below.
-        let mut pair = Self { device, cq, qps: Vec::new(), mrs: [near, far], memory: PhantomData };
-        for _ in 0..2 {
+        let mrs = [device.register(near)?, device.register(far)?];
+        let null = ptr::null_mut();
+        // SAFETY: The device is open.
+        let cq = unsafe { ibv_create_cq(device.context.ptr(), 64, null, null, 0) };
+        // SAFETY: The completion queue is new.
+        let cq = unsafe { Object::new(cq, ibv_destroy_cq, "ibv_create_cq") }?;
+        let make = || {
             let mut attr = QpInitAttr {
-                qp_context: ptr::null_mut(),
-                send_cq: cq.as_ptr(),
-                recv_cq: cq.as_ptr(),
-                srq: ptr::null_mut(),
+                qp_context: null,
+                send_cq: cq.ptr(),
+                recv_cq: cq.ptr(),
+                srq: null,
                 cap: [16, 1, 1, 1, 0],
                 // IBV_QPT_RC
                 qp_type: 2,
                 sq_sig_all: 0,
             };
             // SAFETY: The protection domain and the completion queue are of this device.
-            pair.qps.push(check(unsafe { ibv_create_qp(device.pd.as_ptr(), &mut attr) }, "ibv_create_qp")?);
-        }
-        pair.connect(pair.qps[0], pair.qps[1])?;
-        pair.connect(pair.qps[1], pair.qps[0])?;
+            unsafe { Object::new(ibv_create_qp(device.pd.ptr(), &mut attr), ibv_destroy_qp, "ibv_create_qp") }
+        };
+        let pair = Self { device, qps: [make()?, make()?], cq, mrs, memory: PhantomData };
+        let [near, far] = &pair.qps;
+        pair.connect(near, far)?;
+        pair.connect(far, near)?;
         Ok(pair)
     }
 
     /// Moves a queue pair through INIT and RTR to RTS.
-    fn connect(&self, qp: NonNull<Qp>, peer: NonNull<Qp>) -> Result<()> {
+    fn connect(&self, qp: &Object<Qp>, peer: &Object<Qp>) -> Result<()> {
         let (sgid_index, dgid) = self.device.gid()?;
         // CAST: A local identifier has 16 bits; Ethernet has none.
         let dlid = sys::number(self.device.port("lid")).unwrap_or(0) as u16;
@@ -421,8 +418,8 @@ impl<'a> Pair<'a> {
             attr.qp_state = state;
             // IBV_QP_STATE and these.
             let mask = bits.iter().fold(1, |mask, bit| mask | (1 << bit));
-            // SAFETY: By the invariant the queue pair is one.
-            let error = unsafe { ibv_modify_qp(qp.as_ptr(), attr, mask) };
+            // SAFETY: The queue pair is one.
+            let error = unsafe { ibv_modify_qp(qp.ptr(), attr, mask) };
             check_errno(error, &format!("ibv_modify_qp to {name}"))
         };
         attr.port_num = PORT;
@@ -431,23 +428,16 @@ impl<'a> Pair<'a> {
         modify(&mut attr, 1, &[4, 5, 3], "INIT")?;
         // 1024 bytes
         attr.path_mtu = 3;
-        // SAFETY: By the invariant the other queue pair is one.
-        attr.dest_qp_num = unsafe { peer.as_ref() }.qp_num;
+        // SAFETY: The other queue pair is one.
+        attr.dest_qp_num = unsafe { peer.at.as_ref() }.qp_num;
         attr.max_dest_rd_atomic = 1;
         attr.min_rnr_timer = 12;
-        let AhAttr { flow_label, traffic_class, unused, .. } = attr.ah_attr;
-        let (hop_limit, is_global, port_num) = (64, 1, PORT);
-        attr.ah_attr = AhAttr {
-            dgid,
-            flow_label,
-            sgid_index,
-            hop_limit,
-            traffic_class,
-            dlid,
-            unused,
-            is_global,
-            port_num,
-        };
+        attr.ah_attr.dgid = dgid;
+        attr.ah_attr.sgid_index = sgid_index;
+        attr.ah_attr.hop_limit = 64;
+        attr.ah_attr.dlid = dlid;
+        attr.ah_attr.is_global = 1;
+        attr.ah_attr.port_num = PORT;
         // AV, PATH_MTU, DEST_QPN, RQ_PSN, MAX_DEST_RD_ATOMIC, MIN_RNR_TIMER
         modify(&mut attr, 2, &[7, 8, 20, 12, 17, 15], "RTR")?;
         // 1 s, and 6 retries: soft RoCE retries for ever with a count of 7.
@@ -461,8 +451,8 @@ impl<'a> Pair<'a> {
 
     /// Reads `length` bytes from the beginning of the far memory to `at` of the near one, or writes them.
     pub(crate) fn transfer(&self, read: bool, at: usize, length: u32) -> Result<()> {
-        // SAFETY: By the invariant the MRs are some, and libibverbs does not change them.
-        let [near, far] = self.mrs.map(|mr| unsafe { mr.as_ref() });
+        // SAFETY: The MRs are some, and libibverbs does not change them.
+        let [near, far] = self.mrs.each_ref().map(|mr| unsafe { mr.at.as_ref() });
         let mut sge = Sge { addr: near.addr as u64 + at as u64, length, lkey: near.lkey };
         let mut wr = SendWr {
             wr_id: 0,
@@ -479,8 +469,8 @@ impl<'a> Pair<'a> {
             rest: [0; 9],
         };
         let name = if read { "READ" } else { "WRITE" };
-        let (qp, cq, mut bad) = (self.qps[0].as_ptr(), self.cq.as_ptr(), ptr::null_mut());
-        // SAFETY: By the invariant the queue pair is one, and its device has the function. The request lives
+        let (qp, cq, mut bad) = (self.qps[0].ptr(), self.cq.ptr(), ptr::null_mut());
+        // SAFETY: The queue pair is one, and its device has the function. The request lives
         // until the call returns; an adapter that the MRs do not allow the access refuses it.
         let error = unsafe { ((*(*qp).context).post_send)(qp, &mut wr, &mut bad) };
         check_errno(error, "ibv_post_send")?;
@@ -488,7 +478,7 @@ impl<'a> Pair<'a> {
         let begin = Instant::now();
         // Every request completes, a failed one with an error status. Emulated machines are slow.
         while begin.elapsed() < Duration::from_secs(20) {
-            // SAFETY: By the invariant the completion queue is one; `wc` has the size of one completion.
+            // SAFETY: The completion queue is one; `wc` has the size of one completion.
             match unsafe { ((*(*cq).context).poll_cq)(cq, 1, &mut wc) } {
                 0 => continue,
                 1 if wc.status == 0 => return Ok(()),
@@ -504,21 +494,6 @@ impl<'a> Pair<'a> {
     }
 }
 
-impl Drop for Pair<'_> {
-    fn drop(&mut self) {
-        // SAFETY: By the invariant they are this object's; the queue pairs go before their completion queue.
-        unsafe {
-            for qp in &self.qps {
-                ibv_destroy_qp(qp.as_ptr());
-            }
-            ibv_destroy_cq(self.cq.as_ptr());
-            for mr in self.mrs {
-                ibv_dereg_mr(mr.as_ptr());
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -529,6 +504,6 @@ mod tests {
         assert_eq!([offset_of!(Context, poll_cq), offset_of!(Context, post_send)], [96, 208]);
         assert_eq!([size_of::<QpInitAttr>(), size_of::<AhAttr>(), size_of::<QpAttr>()], [64, 32, 144]);
         assert_eq!([size_of::<SendWr>(), size_of::<Wc>(), offset_of!(Qp, qp_num)], [128, 48, 52]);
-        assert_eq!([offset_of!(RawMr, rkey), offset_of!(QpAttr, timeout)], [40, 130]);
+        assert_eq!([offset_of!(Mr, rkey), offset_of!(QpAttr, timeout)], [40, 130]);
     }
 }
