@@ -11,6 +11,7 @@ mod cli;
 fn generate(dir: &std::path::Path) -> std::io::Result<()> {
     use clap::CommandFactory;
     use clap_complete::{generate_to, Shell};
+    use std::{fs::OpenOptions, io::Write};
 
     let all = cli::Cli::command();
     // Without what is not for users.
@@ -22,7 +23,13 @@ fn generate(dir: &std::path::Path) -> std::io::Result<()> {
         .disable_help_subcommand(true)
         .subcommands(all.get_subcommands().filter(|command| !command.is_hide_set()).cloned());
     for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
-        generate_to(shell, &mut command, "iopm", dir)?;
+        let file = generate_to(shell, &mut command, "iopm", dir)?;
+        if shell == Shell::Bash {
+            OpenOptions::new()
+                .append(true)
+                .open(file)?
+                .write_all(include_bytes!("src/bin/iopm/completion.bash"))?;
+        }
     }
     clap_mangen::generate_to(command, dir)
 }
@@ -35,6 +42,7 @@ fn generate(_: &std::path::Path) -> std::io::Result<()> {
 fn main() -> std::io::Result<()> {
     println!("cargo::rerun-if-env-changed=IOPM_GENERATED");
     println!("cargo::rerun-if-changed=src/bin/iopm/cli.rs");
+    println!("cargo::rerun-if-changed=src/bin/iopm/completion.bash");
     match std::env::var_os("IOPM_GENERATED") {
         Some(dir) => generate(dir.as_ref()),
         None => Ok(()),

@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+# shellcheck shell=bash
+#
+# After the completion that is generated: the names that this machine has. Anybody may name an interface, so no
+# name is expanded as a word of bash.
+_iopm_with_names() {
+	local word=${COMP_WORDS[COMP_CWORD]} functions=/sys/bus/pci/devices bars=/dev/io_peer_mem name names=() files=()
+	_iopm "$@"
+	case ${COMP_WORDS[1]} in
+	bind) names=("$functions"/*) ;;
+	unbind) names=("$bars"/*) ;;
+	drain) names=("$bars"/* /sys/kernel/mm/memory_peers/*) ;;
+	info) names=("$bars"/*) files=("$bars"/*/*) ;;
+	doctor) names=(/sys/class/infiniband/*) ;;
+	test) names=(/sys/class/infiniband/*) files=("$bars"/*/*) ;;
+	nearest) names=(/sys/class/{infiniband,net}/* "$functions"/*) ;;
+	esac
+	[ "$COMP_CWORD" -gt 1 ] || names=() files=()
+	for name in "${names[@]}"; do [ ! -e "$name" ] || files+=("${name##*/}"); done
+	for name in "${!COMPREPLY[@]}"; do [[ ${COMPREPLY[name]} != [\[\<]* ]] || unset "COMPREPLY[name]"; done
+	for name in "${files[@]}"; do
+		[[ $name != "$word"* || $name = *'*' ]] || COMPREPLY+=("$(printf %q "$name")")
+	done
+	# A PCI address has colons, at which bash ends a word.
+	if declare -F __ltrimcolon_completions >/dev/null; then __ltrimcolon_completions "$word"; fi
+}
+complete -o nosort -o bashdefault -o default -F _iopm_with_names iopm
