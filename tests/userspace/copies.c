@@ -17,6 +17,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -166,6 +167,7 @@ static void wrong_arguments(int fd)
 {
 	const unsigned int zero_based = 1 << 5;
 	struct iopm_dm *dm = import(fd);
+	struct rlimit limit, none = { 0 };
 	struct iopm_dm_attr attr;
 	char byte;
 
@@ -179,7 +181,13 @@ static void wrong_arguments(int fd)
 	/* A second libibverbs would not know the protection domain of the first. */
 	expect_true("no libibverbs", !iopm_reg_dm_mr((struct ibv_pd *)&byte, dm, 0, 4096, zero_based) &&
 		    errno == ENOSYS && !mapped_at("libibverbs"));
+	/* The mapping ends without a free descriptor as well. */
+	expect_true("limit", !getrlimit(RLIMIT_NOFILE, &limit));
+	none.rlim_max = limit.rlim_max;
+	expect_true("limit", !setrlimit(RLIMIT_NOFILE, &none));
 	iopm_unimport_dm(dm);
+	expect_true("limit", !setrlimit(RLIMIT_NOFILE, &limit));
+	expect_true("unmapped", !mapped_at("/memfd:memory"));
 }
 
 int main(void)

@@ -130,6 +130,7 @@ pub(crate) fn entries(path: &CStr, mut each: impl FnMut(&CStr) -> Result<()>) ->
 }
 
 /// Returns the number of the process and that of the kernel's file for it (pidfs): namespaces repeat the first.
+/// The second is 0 without a free descriptor.
 fn process() -> (u32, u64) {
     let id = std::process::id();
     // CAST: As pidfd_open(2) declares it.
@@ -191,7 +192,9 @@ impl Mapping {
 
     /// Returns the address, or `None` in a child of the process that has the mapping.
     pub(crate) fn addr(&self) -> Option<NonNull<c_void>> {
-        (process() == self.process).then_some(self.addr)
+        let (was, is) = (self.process, process());
+        let same = was.0 == is.0 && (was.1 == is.1 || was.1 == 0 || is.1 == 0);
+        same.then_some(self.addr)
     }
 
     /// Gives the pages back that `mlockall(2)`, which accesses every mapping, has mapped: they are in use.
