@@ -64,9 +64,9 @@ fn write(file: &Path, text: &str) -> Result<()> {
     })
 }
 
-/// Has io_peer_mem bind the function, with these options for it alone: the driver takes them with its address,
-/// so they apply to no other function, whatever happens to this process.
-fn bind_with(function: &Function, bar: Option<u8>) -> Result<()> {
+/// Has io_peer_mem bind the function, with these BARs, as `2,4`, for it alone: the driver takes them with its
+/// address, so they apply to no other function, whatever happens to this process.
+pub(crate) fn bind_with(function: &Function, bars: Option<&str>) -> Result<()> {
     let name = &function.name;
     let driver_override = pci::file(name, "driver_override");
     write(&driver_override, "io_peer_mem\n")?;
@@ -74,9 +74,9 @@ fn bind_with(function: &Function, bar: Option<u8>) -> Result<()> {
         if function.driver.is_some() {
             write(&pci::file(name, "driver/unbind"), name)?;
         }
-        let bound = match bar {
+        let bound = match bars {
             None => sys::write(format!("{DRIVER}/bind"), name),
-            Some(bar) => sys::write(format!("{DRIVER}/bind_with"), &format!("{name} bars={bar}")),
+            Some(bars) => sys::write(format!("{DRIVER}/bind_with"), &format!("{name} bars={bars}")),
         };
         bound.map_err(|error| anyhow!("bind {name}: {}\n  the kernel log has the cause", cause(&error)))
     };
@@ -101,7 +101,7 @@ pub(crate) fn bind(options: &cli::Bind, out: Out<'_>) -> Status {
     check_bars(&function, options.bar)?;
     // Of the two modules, one that was loaded before stays.
     let had_core = modules::is_loaded("ib_peer_mem");
-    let loaded = modules::load("io_peer_mem")?;
+    let loaded = modules::load("io_peer_mem", &[])?;
     // Its parameter ids or devices may name the function.
     let Some(function) = Function::read(name).filter(|function| !function.is_of_io_peer_mem()) else {
         writeln!(out, "{name} is bound to io_peer_mem, by the parameters of the module")?;
@@ -110,7 +110,8 @@ pub(crate) fn bind(options: &cli::Bind, out: Out<'_>) -> Status {
     if options.bar.is_some() && !sys::exists(format!("{DRIVER}/bind_with")) {
         bail!("the io_peer_mem that is loaded is older than iopm: there is no {DRIVER}/bind_with");
     }
-    bind_with(&function, options.bar).inspect_err(|_| {
+    let bar = options.bar.map(|bar| bar.to_string());
+    bind_with(&function, bar.as_deref()).inspect_err(|_| {
         if loaded {
             modules::unload_unused(!had_core);
         }

@@ -8,7 +8,7 @@ use std::{ffi::OsString, path::PathBuf};
 const MORE: &str = "\
 EXIT STATUS
 0 on success; 1 if something failed: for doctor a check with the result FAIL, for status if ib_peer_mem is \
-not loaded; 2 for a wrong command line; 3 if drain has waited in vain.
+not loaded; 2 for a wrong command line; 3 if drain has waited in vain, or stop has stopped nothing.
 
 JSON
 With --json a command prints one object. Sizes are numbers of bytes; a value that is not there or not known \
@@ -169,6 +169,19 @@ pub(crate) enum Command {
     /// the client unregistered, no new one is made, whatever the exit status. Mappings stay: a process can
     /// still access the memory by the CPU.
     Drain(Drain),
+    /// Unload ib_peer_mem and its clients, so that the RDMA stack can be stopped (root)
+    ///
+    /// What stops the stack fails with "Module ib_core is in use by: ib_peer_mem" otherwise. All modules that
+    /// use ib_peer_mem are unloaded, such as io_peer_mem and nvidia_peermem, and then ib_peer_mem. If one is
+    /// in use, or memory is registered, nothing changes: the command says which process or client holds
+    /// what, with exit status 3.
+    Stop(Stop),
+    /// Load again what stop has unloaded (root)
+    ///
+    /// With the parameters that ib_peer_mem and io_peer_mem had, and binds the functions that io_peer_mem
+    /// had, with the same BARs. Fails if a module cannot be loaded, or one of the clients is not registered
+    /// again, and can be repeated then.
+    Start,
     /// Run a program whose GPU memory ibv_reg_mr(3) can register
     ///
     /// Executes the program with libiopm-gpu.so, before other libraries in LD_PRELOAD: iopm-gpu(7).
@@ -238,6 +251,14 @@ pub(crate) struct Bind {
     /// The function
     #[arg(value_name = "BDF")]
     pub(crate) function: String,
+}
+
+/// Options of stop.
+#[derive(Args)]
+pub(crate) struct Stop {
+    /// Also if memory is registered: the memory regions are revoked
+    #[arg(long)]
+    pub(crate) force: bool,
 }
 
 /// Options of drain.

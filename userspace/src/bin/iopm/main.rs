@@ -16,6 +16,7 @@ mod pci;
 mod print;
 mod stack;
 mod status;
+mod stop;
 mod sys;
 mod test;
 mod verbs;
@@ -51,6 +52,8 @@ fn run(command: Command, out: Out<'_>) -> Status {
         Command::Bind(options) => bind::bind(&options, out),
         Command::Unbind { function } => bind::unbind(&function, out),
         Command::Drain(options) => drain::drain(&options, out),
+        Command::Stop(options) => stop::stop(&options, out),
+        Command::Start => stop::start(out),
         Command::Gpu { program } => gpu::gpu(&program),
         Command::Transfer { device, file } => test::transfer(&device, &file, out),
     }

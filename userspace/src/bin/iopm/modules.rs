@@ -6,7 +6,7 @@
 use crate::sys::{self, Release};
 use anyhow::{bail, Result};
 use rustix::{fs::OFlags, system::delete_module};
-use std::{ffi::CString, process::Command};
+use std::{ffi::CString, io, process::Command};
 
 /// Returns whether a module is loaded.
 pub(crate) fn is_loaded(module: &str) -> bool {
@@ -31,8 +31,14 @@ pub(crate) fn is_builtin(module: &str) -> bool {
     is_in("modules.builtin", module)
 }
 
-/// Loads a module, and what it depends on. Returns whether it was not loaded before.
-pub(crate) fn load(module: &str) -> Result<bool> {
+/// Returns the modules that use the symbols of this one.
+pub(crate) fn holders(module: &str) -> Vec<String> {
+    sys::names(format!("/sys/module/{module}/holders"))
+}
+
+/// Loads a module with parameters, NAME=VALUE, and what it depends on. Returns whether it was not loaded
+/// before.
+pub(crate) fn load(module: &str, parameters: &[String]) -> Result<bool> {
     if is_loaded(module) {
         return Ok(false);
     }
@@ -40,10 +46,17 @@ pub(crate) fn load(module: &str) -> Result<bool> {
     if sys::root().is_some() {
         bail!("{module} is not loaded: modprobe {module}");
     }
-    if !Command::new("/sbin/modprobe").arg(module).status().is_ok_and(|status| status.success()) {
+    let status = Command::new("/sbin/modprobe").arg(module).args(parameters).status();
+    if !status.is_ok_and(|status| status.success()) {
         bail!("{module} is not loaded, and modprobe has failed");
     }
     Ok(true)
+}
+
+/// Unloads a module. Fails with `EWOULDBLOCK` if it is in use.
+pub(crate) fn unload(module: &str) -> io::Result<()> {
+    let name = CString::new(module)?;
+    Ok(delete_module(&name, OFlags::NONBLOCK.bits() as i32)?)
 }
 
 /// Returns whether the administrator has the module loaded at boot.
@@ -78,10 +91,7 @@ pub(crate) fn unload_unused(core: bool) {
     let bound = sys::names("/sys/bus/pci/drivers/io_peer_mem").iter().any(|name| name.contains(':'));
     let unload = |module: &str| {
         // A module that is in use stays.
-        sys::root().is_none()
-            && !is_loaded_at_boot(module)
-            && CString::new(module)
-                .is_ok_and(|name| delete_module(&name, OFlags::NONBLOCK.bits() as i32).is_ok())
+        sys::root().is_none() && !is_loaded_at_boot(module) && self::unload(module).is_ok()
     };
     if !bound && !is_configured() && unload("io_peer_mem") && core {
         unload("ib_peer_mem");

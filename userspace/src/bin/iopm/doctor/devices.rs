@@ -13,7 +13,9 @@ use crate::{
 pub(super) fn adapters(machine: &Machine, found: &mut Findings) {
     if machine.adapters.list.is_empty() {
         let text = "there is no RDMA device; software RDMA works without hardware";
-        found.fail(text, "rdma link add rxe0 type rxe netdev eth0");
+        let fix = "rdma link add rxe0 type rxe netdev eth0; or, if what starts the RDMA stack has failed, iopm stop, \
+                   start the stack, iopm start";
+        found.fail(text, fix);
     }
     for adapter in &machine.adapters.list {
         let name = &adapter.name;

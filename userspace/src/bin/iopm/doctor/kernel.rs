@@ -3,7 +3,11 @@
 //! Checks of the kernel and of the modules.
 
 use super::{Findings, Machine};
-use crate::{modules, sys};
+use crate::{
+    modules,
+    stop::{in_the_way, Stopped},
+    sys,
+};
 use std::{env::consts::ARCH, process::Command};
 
 /// The options that a kernel needs.
@@ -121,6 +125,29 @@ pub(super) fn io_peer_mem(_: &Machine, found: &mut Findings) {
     } else {
         found.warn("io_peer_mem, which serves PCI BARs, is not installed", INSTALL);
     }
+}
+
+/// What fails when the RDMA stack is stopped, in the words of rmmod(8), and what was unloaded for that.
+pub(super) fn stack(_: &Machine, found: &mut Findings) {
+    if let Some(stopped) = Stopped::read() {
+        let names: Vec<_> = stopped.modules.into_iter().map(|(module, _)| module).collect();
+        let text = format!("\"iopm stop\" has unloaded {}", names.join(", "));
+        return found.warn(text, "after the start of the RDMA stack: iopm start");
+    }
+    let holders = modules::holders("ib_core");
+    if !holders.iter().any(|holder| holder == "ib_peer_mem") {
+        return;
+    }
+    let (modules, users) = in_the_way();
+    let mut text = format!(
+        "Module ib_core is in use by: {}: to stop the RDMA stack, \"iopm stop\" unloads {} first",
+        holders.join(" "),
+        modules.join(", ")
+    );
+    if !users.is_empty() {
+        text += &format!(", once no process uses them:\n        | {}", users.join("\n        | "));
+    }
+    found.ok(text);
 }
 
 /// Checks a module that is loaded: its signature, and its version. An upgrade does not touch it.

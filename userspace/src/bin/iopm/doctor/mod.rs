@@ -41,6 +41,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("modules", kernel::uverbs),
     ("modules", kernel::core),
     ("modules", kernel::io_peer_mem),
+    ("modules", kernel::stack),
     ("RDMA devices", devices::adapters),
     ("clients", devices::clients),
     ("GPUs", gpus::nvidia_dkms),
