@@ -4,15 +4,7 @@
 
 use crate::{sys, Status};
 use anyhow::{bail, Context};
-use std::{
-    env,
-    ffi::OsString,
-    fs::{self, File},
-    io::{BufRead, BufReader, Read},
-    os::unix::process::CommandExt,
-    path::PathBuf,
-    process::Command,
-};
+use std::{env, ffi::OsString, fs, os::unix::process::CommandExt, path::PathBuf, process::Command};
 
 pub(crate) const LIBRARY: &str = "libiopm-gpu.so";
 
@@ -29,15 +21,7 @@ pub(crate) fn library() -> Option<PathBuf> {
 
 /// Lists the processes that run with the library, as far as the caller may look.
 pub(crate) fn processes() -> Vec<String> {
-    // The text of more mappings than a process has by the default limit.
-    const MAPS: u64 = 16 << 20;
-    let has_it = |pid: &String| {
-        let Ok(maps) = File::open(sys::path(format!("/proc/{pid}/maps"))) else {
-            return false;
-        };
-        let mut lines = BufReader::new(maps.take(MAPS)).split(b'\n').map_while(Result::ok);
-        lines.any(|line| line.ends_with(LIBRARY.as_bytes()))
-    };
+    let has_it = |pid: &String| sys::maps(pid).any(|line| line.ends_with(LIBRARY.as_bytes()));
     sys::processes().filter(has_it).collect()
 }
 
