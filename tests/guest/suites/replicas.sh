@@ -102,6 +102,10 @@ test_another_module_exports_the_functions() {
 	insmod "$SYMBOLS/foreign/$owner.ko"
 	insmod_refuses "exports duplicate symbol ib_register_peer_memory_client .owned by $owner" "$MODS/ib_peer_mem.ko"
 	insmod_refuses 'Unknown symbol ib_peer_mem_clear_hint' "$MODS/io_peer_mem.ko"
+	"$IOPM" doctor >/tmp/doctor || true
+	grep "FAIL  the functions of ib_peer_mem are owned by $owner: " /tmp/doctor
+	"$IOPM" cdi 2>&1 | grep "^iopm: the functions of ib_peer_mem are owned by $owner: "
+	refuses "modprobe has failed: $owner exports ib_register_peer_memory_client" "$IOPM" bind "$BDF_A"
 	rmmod $owner
 }
 

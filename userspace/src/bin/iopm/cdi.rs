@@ -3,7 +3,8 @@
 //! iopm cdi: a specification of the Container Device Interface, for container runtimes.
 
 use crate::{
-    gpu,
+    gpu, modules,
+    print::complain,
     stack::{Adapters, Kind, Memory},
     sys,
 };
@@ -42,6 +43,12 @@ fn verbs_node(device: &str) -> Option<String> {
 pub(crate) fn text() -> anyhow::Result<String> {
     let [control, cm] = ["/dev/ib_peer_mem", "/dev/infiniband/rdma_cm"]
         .map(|path| sys::exists(path).then(|| path.to_owned()));
+    // The specification is on stdout.
+    if let Some(other) = modules::other_exporter() {
+        complain(format!(
+            "the functions of ib_peer_mem are owned by {other}: no BARs, and no /dev/ib_peer_mem"
+        ));
+    }
     let (mut devices, mut all) = (Vec::new(), Vec::new());
     for memory in Memory::find(None).into_iter().filter(|memory| memory.kind == Kind::Bar) {
         // Without the slash, which CDI does not allow.

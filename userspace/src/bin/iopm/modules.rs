@@ -8,6 +8,8 @@ use anyhow::{bail, Result};
 use rustix::{fs::OFlags, system::delete_module};
 use std::{ffi::CString, io, process::Command};
 
+const REGISTER: &str = "ib_register_peer_memory_client";
+
 /// Returns whether a module is loaded.
 pub(crate) fn is_loaded(module: &str) -> bool {
     sys::exists(format!("/sys/module/{module}/refcnt"))
@@ -31,6 +33,27 @@ pub(crate) fn is_builtin(module: &str) -> bool {
     is_in("modules.builtin", module)
 }
 
+/// Returns the module, other than ib_peer_mem, that is loaded and exports the functions of its API, as those
+/// of some vendors do: the kernel then refuses ib_peer_mem. It may be a part of the kernel.
+pub(crate) fn other_exporter() -> Option<String> {
+    if is_loaded("ib_peer_mem") {
+        return None;
+    }
+    let symbols = sys::read("/proc/kallsyms").unwrap_or_default();
+    // ADDRESS T NAME[\t[MODULE]]
+    let line = symbols.lines().find(|line| line.split_whitespace().nth(2) == Some(REGISTER))?;
+    let module = line.split_whitespace().nth(3).map(|module| module.trim_matches(['[', ']']));
+    Some(module.unwrap_or("the kernel itself").to_owned())
+}
+
+/// Returns the module that depmod(8) has chosen for clients, if that is another than ib_peer_mem.
+pub(crate) fn other_installed_exporter() -> Option<String> {
+    let symbols = sys::read(format!("/lib/modules/{}/modules.symbols", Release::running().name)).ok()?;
+    let alias = format!("alias symbol:{REGISTER} ");
+    let module = symbols.lines().find_map(|line| line.strip_prefix(&alias))?;
+    (module != "ib_peer_mem").then(|| module.to_owned())
+}
+
 /// Returns the modules that use the symbols of this one.
 pub(crate) fn holders(module: &str) -> Vec<String> {
     sys::names(format!("/sys/module/{module}/holders"))
@@ -48,7 +71,8 @@ pub(crate) fn load(module: &str, parameters: &[String]) -> Result<bool> {
     }
     let status = Command::new("/sbin/modprobe").arg(module).args(parameters).status();
     if !status.is_ok_and(|status| status.success()) {
-        bail!("{module} is not loaded, and modprobe has failed");
+        let why = other_exporter().map(|other| format!(": {other} exports {REGISTER}")).unwrap_or_default();
+        bail!("{module} is not loaded, and modprobe has failed{why}");
     }
     Ok(true)
 }

@@ -104,8 +104,23 @@ pub(super) fn uverbs(_: &Machine, found: &mut Findings) {
 const INSTALL: &str =
     "apt install ../ib-peer-mem-common_*.deb ../ib-peer-mem-dkms_*.deb, built as README.md says";
 
-/// ib_peer_mem.
+/// ib_peer_mem, and another module that has the functions of its API.
 pub(super) fn core(_: &Machine, found: &mut Findings) {
+    if let Some(other) = modules::other_exporter() {
+        let text = format!(
+            "the functions of ib_peer_mem are owned by {other}: clients register with {other}, which serves \
+             them; ib_peer_mem and io_peer_mem cannot be loaded beside it (\"exports duplicate symbol\"). BARs, \
+             names of memory and mapped dma-bufs are not available; ibv_reg_dmabuf_mr(3) is"
+        );
+        return found.fail(text, format!("use {other} alone; or a kernel or a stack without it"));
+    }
+    if let Some(other) = modules::other_installed_exporter() {
+        let text = format!(
+            "depmod has chosen {other}, which exports the functions of ib_peer_mem as well: modprobe loads it for \
+             a client, and only one of the two can be loaded"
+        );
+        found.warn(text, "remove one of them; depmod");
+    }
     if modules::is_loaded("ib_peer_mem") {
         loaded("ib_peer_mem", found);
     } else if modules::is_installed("ib_peer_mem") {
