@@ -77,6 +77,7 @@ impl Slot {
     fn get_pages(
         &self,
         i: usize,
+        range: (u64, u64),
         flags: (i32, i32),
         table: *mut bindings::sg_table,
         ticket: u64,
@@ -103,6 +104,9 @@ impl Slot {
             return Err(EINVAL);
         }
         let mut entry = ledger.entries[i];
+        // With all bits of the address.
+        let same = range == (entry.addr, entry.size);
+        ledger.expect(same, "get_pages with another range than acquire");
         drop(ledger);
 
         let result = match errno {

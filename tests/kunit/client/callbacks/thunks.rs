@@ -122,8 +122,8 @@ impl<const N: usize> Thunks<N> {
     }
 
     unsafe extern "C" fn get_pages(
-        _addr: c_ulong,
-        _size: usize,
+        addr: c_ulong,
+        size: usize,
         write: c_int,
         force: c_int,
         table: *mut bindings::sg_table,
@@ -132,7 +132,9 @@ impl<const N: usize> Thunks<N> {
     ) -> c_int {
         from_result(|| {
             Self::with(|slot, testbed| {
-                slot.get_pages(index(context), (write, force), table, ticket, testbed)
+                let range = (addr as u64, size as u64);
+                let flags = (write, force);
+                slot.get_pages(index(context), range, flags, table, ticket, testbed)
             })??;
             Ok(0)
         })
