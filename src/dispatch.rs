@@ -148,16 +148,16 @@ pub(crate) fn register_on_demand(
         return driver();
     };
     let lookup = ClientLookup::new(&[], range, Some(adapter.device()));
-    let part = match lookup.named()? {
-        Some(part) => Some(part),
-        None => lookup.mapped()?,
+    let found = match lookup.named()? {
+        Some((part, name)) => Some((part, Some(name))),
+        None => lookup.mapped()?.map(|part| (part, None)),
     };
-    let Some(part) = part else {
+    let Some((part, name)) = found else {
         return driver();
     };
     let mut req = req.clone();
     req.access = req.access.without_on_demand();
-    import(adapter, &req, &lookup, part)
+    import(adapter, &req, &lookup, part, name)
 }
 
 /// Registers memory that looked ordinary, after the driver has failed with `error`. Fails with
@@ -204,8 +204,8 @@ fn ask_clients<T: From<UserMr>>(
     let clients = registry::clients();
     let clients = clients.as_deref().map_or(&[][..], |clients| clients);
     let mut lookup = ClientLookup::new(clients, range, Some(adapter.device()));
-    if let Some(part) = lookup.named()? {
-        return import(adapter, req, &lookup, part).map(T::from);
+    if let Some((part, name)) = lookup.named()? {
+        return import(adapter, req, &lookup, part, Some(name)).map(T::from);
     }
 
     if driver.error.is_none() {
@@ -225,7 +225,7 @@ fn ask_clients<T: From<UserMr>>(
         (None, None) => {}
     }
     match lookup.mapped() {
-        Ok(Some(part)) => import(adapter, req, &lookup, part).map(T::from),
+        Ok(Some(part)) => import(adapter, req, &lookup, part, None).map(T::from),
         Ok(None) => driver
             .take_last()
             .inspect_err(|e| lookup.record_unclaimed(Some(*e), adapter.backend().can_fence())),
@@ -268,17 +268,18 @@ fn register(
     Ok(None)
 }
 
-/// Has the driver import `part`, the memory of `lookup`. Records and logs a failure. Context: may
-/// sleep.
+/// Has the driver import `part`, the memory of `lookup`, which may have a name. Records and logs a
+/// failure. Context: may sleep.
 fn import(
     adapter: &Adapter,
     req: &Request<'_>,
     lookup: &ClientLookup<'_>,
     part: Part,
+    name: Option<named::Watched>,
 ) -> Result<UserMr> {
     adapter
         .imports()
-        .register(part.clone(), lookup.range, adapter.backend(), req)
+        .register(part.clone(), name, lookup.range, adapter.backend(), req)
         .map_err(|e| lookup.not_imported(&part, e))
 }
 
@@ -316,7 +317,7 @@ pub(crate) fn part_for_umem(
     let clients = registry::clients();
     let clients = clients.as_deref().map_or(&[][..], |clients| clients);
     let mut lookup = ClientLookup::new(clients, range, Some(dev));
-    if let Some(part) = lookup.named()? {
+    if let Some((part, _)) = lookup.named()? {
         return lookup.writable(part, direction).map(Some);
     }
     let exported = lookup.export(direction, |client| !client.flags().requires_invalidation)?;

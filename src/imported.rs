@@ -30,6 +30,7 @@ use crate::{
             Timer, //
         }, //
     },
+    policy::named::Watched,
     records::{
         listing::{
             Kind,
@@ -84,7 +85,8 @@ impl Imports {
         &self.stats
     }
 
-    /// Has the driver make an MR on `part`, the memory at `range` of the calling process.
+    /// Has the driver make an MR on `part`, the memory at `range` of the calling process, by its `name` if
+    /// the range has one.
     ///
     /// Fails with `EACCES` if the MR is to be writable and the part is read-only, with `EOPNOTSUPP`
     /// if the backend imports no dma-bufs, and with errors of the driver and of the exporter.
@@ -93,6 +95,7 @@ impl Imports {
     pub(crate) fn register(
         &self,
         part: Part,
+        name: Option<Watched>,
         range: VaRange,
         backend: &Backend,
         req: &Request<'_>,
@@ -104,6 +107,7 @@ impl Imports {
             origin: Origin::current(),
             device: req.pd.device().name(),
             part,
+            name,
             range,
             access: req.access,
             iova: req.iova,
@@ -134,6 +138,8 @@ struct Imported {
     origin: Origin,
     device: Name,
     part: Part,
+    /// The name by which the memory was found, if by a name.
+    name: Option<Watched>,
     range: VaRange,
     access: Access,
     iova: u64,
@@ -201,8 +207,8 @@ impl Registered for Imported {
     }
 
     fn replace_mr(self: Arc<Self>, backend: &Backend, req: &Request<'_>) -> Result<UserMr> {
-        self.imports
-            .register(self.part.clone(), self.range, backend, req)
+        let (part, name) = (self.part.clone(), self.name.clone());
+        self.imports.register(part, name, self.range, backend, req)
     }
 
     fn stop(&self) -> Result<bool> {
@@ -223,6 +229,7 @@ impl Registered for Imported {
             range: self.range,
             state: match self.id.load(Relaxed) {
                 0 => "deregistering",
+                _ if self.name.as_ref().is_some_and(|name| !name.is_named()) => "unnamed",
                 _ => "live",
             },
         };

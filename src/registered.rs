@@ -101,7 +101,7 @@ pub(crate) trait Registered: Send + Sync {
     fn disassociate(self: Arc<Self>, deadline: &Deadline);
 
     /// Prints the row of an import for debugfs. Prints nothing for a region: the client has the
-    /// region. Context: any.
+    /// region. Context: may sleep.
     fn print_import(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
         Ok(())
     }

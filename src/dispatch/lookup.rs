@@ -218,9 +218,9 @@ impl<'a> ClientLookup<'a> {
     }
 
     /// Returns the part of a dma-buf as which the process has named the range, or `None` if no part
-    /// of the range has a name. Fails with `EFAULT` if the range spans two dma-bufs, or has a gap.
-    /// Context: may sleep.
-    pub(super) fn named(&self) -> Result<Option<Part>> {
+    /// of the range has a name, as [`named::find`] does. Fails with `EFAULT` if the range spans two
+    /// dma-bufs, or has a gap. Context: may sleep.
+    pub(super) fn named(&self) -> Result<Option<(Part, named::Watched)>> {
         if !named::may_exist() {
             return Ok(None);
         }

@@ -39,6 +39,7 @@ use crate::{
     policy::order::DISPATCH,
     pr_warn_limited, //
 };
+use core::mem;
 use kernel::{
     current,
     new_mutex,
@@ -65,12 +66,38 @@ pub(crate) struct Names {
     /// A leaf lock, held for a look-up or a change. Names are dropped without the lock.
     #[pin]
     ranges: Mutex<Ranges<Buffer>>,
+}
+
+/// An address space with names. Drop removes the names; the MRs by name keep the empty [`Names`].
+pub(crate) struct Space {
+    names: Arc<Names>,
     /// Makes the registrations of the address space look for names.
     _wanted: Wanted,
 }
 
-/// The names of all address spaces, for the loaded module.
-static SPACES: Snapshot<PerMm<Names>> = Snapshot::new();
+impl Drop for Space {
+    fn drop(&mut self) {
+        let ranges = mem::replace(&mut *self.names.ranges.lock(), Ranges::new());
+        drop(ranges);
+    }
+}
+
+/// A range whose names may end.
+#[derive(Clone)]
+pub(crate) struct Watched {
+    names: Arc<Names>,
+    range: VaRange,
+}
+
+impl Watched {
+    /// Returns whether the range still has names, those of [`find`] or newer ones. Context: may sleep.
+    pub(crate) fn is_named(&self) -> bool {
+        self.names.ranges.lock().cover(self.range)
+    }
+}
+
+/// The address spaces with names, for the loaded module.
+static SPACES: Snapshot<PerMm<Space>> = Snapshot::new();
 
 /// The most names in an address space, without the parameter.
 const LIMIT: usize = 65_536;
@@ -78,20 +105,23 @@ const LIMIT: usize = 65_536;
 /// The most names in an address space.
 static MAX_NAMES: Atomic<usize> = Atomic::new(LIMIT);
 
-impl Names {
-    /// Creates the empty names of the calling process's address space.
+impl Space {
+    /// Creates the calling process's address space, without names.
     fn new() -> Result<Arc<Self>> {
-        let init = pin_init!(Self {
+        let names = pin_init!(Names {
             ranges <- new_mutex!(Ranges::new(), "Names::ranges"),
-            _wanted: DISPATCH.want(),
         });
-        Arc::pin_init(init, GFP_KERNEL_ACCOUNT)
+        let space = Self {
+            names: Arc::pin_init(names, GFP_KERNEL_ACCOUNT)?,
+            _wanted: DISPATCH.want(),
+        };
+        Ok(Arc::new(space, GFP_KERNEL_ACCOUNT)?)
     }
 }
 
 /// The open registry of names. Dropping the registry removes all names, and waits until the kernel
 /// no longer calls this module about their address spaces.
-pub(crate) type Open = Published<PerMm<Names>>;
+pub(crate) type Open = Published<PerMm<Space>>;
 
 /// Starts to accept names. Context: may sleep.
 pub(crate) fn open() -> Result<Open> {
@@ -128,24 +158,28 @@ fn names() -> Option<Arc<Names>> {
     if !may_exist() {
         return None;
     }
-    SPACES.with(PerMm::get)?
+    let space = SPACES.with(PerMm::get)??;
+    Some(space.names.clone())
 }
 
 /// Returns the part of a dma-buf as which the calling process has named `range`, or `None` if no
-/// part of the range has a name.
+/// part of the range has a name. The second result tells later whether the range still has a name.
 ///
 /// Returns the seam if only a part of the range has a name, or spans two dma-bufs, or has a gap.
 ///
 /// Context: process context; may sleep.
-pub(crate) fn find(range: VaRange) -> Result<Option<Part>, NoPart> {
+pub(crate) fn find(range: VaRange) -> Result<Option<(Part, Watched)>, NoPart> {
     let Some(names) = names() else {
         return Ok(None);
     };
     let found = names.ranges.lock().find(range).map_err(NoPart::Seam)?;
-    Ok(found.map(|Target { buffer, offset }| Part {
-        writable: buffer.is_writable(),
-        buffer,
-        offset,
+    Ok(found.map(|Target { buffer, offset }| {
+        let part = Part {
+            writable: buffer.is_writable(),
+            buffer,
+            offset,
+        };
+        (part, Watched { names, range })
     }))
 }
 
@@ -188,10 +222,10 @@ pub(crate) fn add(range: VaRange, fd: i32, offset: u64, replace: bool) -> Result
         return Err(EACCES);
     }
     let spaces = SPACES.load().ok_or(ENODEV)?;
-    let names = spaces.get_or_insert_with(Names::new)?;
+    let space = spaces.get_or_insert_with(Space::new)?;
     let limit = MAX_NAMES.load(Relaxed);
     let target = Target { buffer, offset };
-    let mut ranges = names.ranges.lock();
+    let mut ranges = space.names.ranges.lock();
     let result = if replace {
         ranges.replace(range, target, fd, limit).map(Some)
     } else {

@@ -101,6 +101,18 @@ impl<B: Clone + PartialEq> Ranges<B> {
         (name.range.addr() <= last(range)).then_some(name)
     }
 
+    /// Returns whether each address of `range` has a name, of whichever dma-bufs.
+    pub(crate) fn cover(&self, range: VaRange) -> bool {
+        let mut at = range.addr();
+        while let Some(name) = self.first_from(at).filter(|name| name.range.addr() <= at) {
+            if last(name.range) >= last(range) {
+                return true;
+            }
+            at = last(name.range) + 1;
+        }
+        false
+    }
+
     /// Names `range`, or adds a reference if the range has exactly the same name already.
     ///
     /// Returns `EEXIST` if a part of the range has another name, and `ENOSPC` if there are `limit`
@@ -389,6 +401,23 @@ mod tests {
             let ranges = ranges(&[(16, 4, 1, 0), (20, 4, buffer, offset)])?;
             finds_seam(&ranges, pages(19, 2)?, 20, [Some(1), Some(buffer)]);
             assert_eq!(ranges.find(pages(20, 4)?), Ok(Some(at(buffer, offset))));
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn names_cover_a_range_without_gaps() -> Result {
+        let ranges = ranges(&[(16, 4, 1, 0), (20, 4, 2, 0), (25, 1, 2, 5)])?;
+        for (addr, len, covered) in [
+            (16, 8, true),
+            (19, 2, true),
+            (25, 1, true),
+            (15, 2, false),
+            (23, 3, false),
+            (24, 1, false),
+            (25, 2, false),
+        ] {
+            assert_eq!(ranges.cover(pages(addr, len)?), covered);
         }
         Ok(())
     }

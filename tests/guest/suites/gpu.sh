@@ -82,10 +82,17 @@ test_hole() {
 	eventually nothing_left
 }
 
-# An MR that outlives its memory keeps the memory, as on a GPU.
+# state_is STATE: of the MR.
+state_is() { [ "$(awk -F '\t' '$3 == "import" { print $10 }' /sys/kernel/debug/ib_peer_mem/regions)" = "$1" ]; }
+
+# An MR that outlives its memory keeps the memory, as on a GPU, and the list says so: not of one whose range has
+# grown, and got another dma-buf.
 test_kept() {
-	gpu user dlsym $((2 * MIB)) 0 5000
+	gpu user dlsym:2 $((2 * MIB)) 0 5000
+	adapter_do user "map-chunk 1"
+	state_is live
 	adapter_do user "write 9" free "read 9"
+	state_is unnamed
 	must_fail no_dma_buf_left
 	adapter_say user dereg
 	eventually nothing_left

@@ -105,7 +105,8 @@ pub(crate) enum Command {
     /// memory; the kind (mr, export of a dma-buf, umem for queues and other memory that a driver pins, import
     /// of a dma-buf of another exporter); the client, or the exporter; the RDMA device and the local key, if
     /// there are any; address and length; the age in seconds; and the state, of which revoked means that the
-    /// process still has the memory region, and the device has no access any more. With --json: regions is
+    /// process still has the memory region, and the device has no access any more, and unnamed that the
+    /// process has freed the memory, which others cannot have while the memory region is there. With --json: regions is
     /// an array of objects with pid, process, kind, client, device, lkey, address, length, age and state;
     /// keys and addresses are hexadecimal texts.
     Regions(Json),
