@@ -22,6 +22,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <linux/dma-heap.h>
@@ -327,8 +328,29 @@ static void *race(void *arg)
 	return NULL;
 }
 
+static volatile bool replacing = true;
+
+static void *replace_all_the_time(void *fd)
+{
+	while (replacing)
+		MUST(0, replace(40, 2, *(int *)fd, 0));
+	return NULL;
+}
+
 static void test_races(void)
 {
+	int fd = dmabuf(2);
+	pthread_t thread;
+
+	/* There is no moment without a name, in the time of many switches between the threads. */
+	MUST(0, name(40, 2, fd, 0));
+	pthread_create(&thread, NULL, replace_all_the_time, &fd);
+	for (time_t end = time(NULL) + 4; time(NULL) < end; )
+		MUST(0, query(40));
+	replacing = false;
+	pthread_join(thread, NULL);
+	MUST(0, unname(40, 2));
+
 	for (int round = 0; round < 4; round++) {
 		for (int i = 0; i < 4; i++) {
 			pthread_t threads[3];
