@@ -13,9 +13,9 @@ use crate::ifc::qpc;
 use crate::mkey::{Access, AccessError};
 use crate::port::Gid;
 use crate::qp::{Qp, Service};
+use crate::refuse;
 use crate::subnet::{self, FULL_MEMBER};
 use crate::wqe::{opcode, Wqe};
-use crate::{refuse, sa, trace};
 use address::{header, Address, GRH};
 
 /// The control segment, after which the address vector is.
@@ -225,16 +225,7 @@ impl Fabric {
         if key != QP1_KEY {
             return Err("another key");
         }
-        let answer = sa::answer(&self.subnet(), request)?;
-        match &answer.refused {
-            Some(refused) => refuse!(
-                "subnet manager: fn{f}: {}: status {:#x}, {}",
-                sa::describe(request),
-                refused.status,
-                refused.why
-            ),
-            None => trace!(1, "subnet manager: fn{f}: {}", sa::describe(request)),
-        }
+        let answer = self.administer(f, request)?;
         let from = Gid {
             gid: subnet::manager_gid(),
             ..Gid::default()
@@ -245,8 +236,8 @@ impl Fabric {
             key: QP1_KEY,
             grh: address
                 .grh
-                .then(|| header(&from, &to, address, answer.mad.len())),
-            payload: answer.mad.to_vec(),
+                .then(|| header(&from, &to, address, answer.len())),
+            payload: answer.to_vec(),
             cqe: Cqe {
                 opcode: completion::SEND,
                 flags_source: QP1,

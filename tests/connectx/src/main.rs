@@ -28,7 +28,6 @@ mod port;
 mod qp;
 mod reach;
 mod receive;
-mod sa;
 mod srq;
 mod subnet;
 mod sys;

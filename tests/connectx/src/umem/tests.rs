@@ -3,7 +3,6 @@
 //! Queues of user contexts in umems, made by commands as an application gives them.
 
 mod owners;
-mod shared;
 
 use super::*;
 use crate::bits::{be32, put, Field};
