@@ -172,6 +172,15 @@ hold_umr() {
 release_umr() { ask_host connectx release-umr; }
 umr_waits() { ask_host connectx held-umr; }
 
+# hold_command OPCODE: the adapter executes these commands, and completes them at release_commands, or at the
+# end of the test.
+hold_command() {
+	ask_host connectx hold-command "$1"
+	trap release_commands EXIT
+}
+release_commands() { ask_host connectx release-commands; }
+command_is_held() { ask_host connectx held-command; }
+
 # ends PID: ends a process whose device or memory is gone.
 ends() {
 	kill "$1" 2>/dev/null || true

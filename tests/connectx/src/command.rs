@@ -98,6 +98,14 @@ impl Reply {
     }
 }
 
+/// A command that is executed, and not complete.
+pub struct Done {
+    slot: u32,
+    entry: [u8; ENTRY],
+    reply: Reply,
+    eq: Option<u32>,
+}
+
 /// The user context of objects that all others may use.
 pub const SHARED: u32 = 0xffff;
 
@@ -195,11 +203,38 @@ impl Function {
                 words(reply.bytes())
             );
         }
-        self.write_mailbox(at, &entry, reply.bytes())?;
+        let done = Done {
+            slot,
+            entry,
+            reply,
+            eq,
+        };
+        if self.inject.hold_command == Some(opcode) {
+            trace!(1, "fn{}: {} is done, not complete", self.id, name(opcode));
+            self.hca.held_commands.push(done);
+            return Ok(());
+        }
+        self.complete_command(&done)
+    }
+
+    /// Completes the commands that are held between their end and their completion.
+    pub fn release_commands(&mut self) {
+        self.inject.hold_command = None;
+        for done in std::mem::take(&mut self.hca.held_commands) {
+            if let Err(bad) = self.complete_command(&done) {
+                self.unmapped(&format!("command slot {}", done.slot), bad.0);
+            }
+        }
+    }
+
+    /// Delivers the output of a command, and hands the slot back to the driver.
+    fn complete_command(&mut self, done: &Done) -> Result<(), Unmapped> {
+        let at = self.hca.init.slot(done.slot);
+        self.write_mailbox(at, &done.entry, done.reply.bytes())?;
         // Delivered, and the driver's again.
         self.dma.write(at + OWNER, &[0])?;
-        if let Some(eq) = eq.filter(|eq| self.hca.eqs.contains_key(eq)) {
-            self.post_to_eq(eq, event::COMMAND, 0, &(1u32 << slot).to_be_bytes());
+        if let Some(eq) = done.eq.filter(|eq| self.hca.eqs.contains_key(eq)) {
+            self.post_to_eq(eq, event::COMMAND, 0, &(1u32 << done.slot).to_be_bytes());
         }
         Ok(())
     }
@@ -328,8 +363,8 @@ mod tests {
     use crate::caps::Features;
     use crate::dma::tests::add;
 
-    /// Runs one command by the queue, as a driver does; returns its output.
-    fn run(function: &mut Function, input: &[u8], out_len: u32) -> Vec<u8> {
+    /// Puts a command into a slot of the queue, and rings, as a driver does.
+    fn begin(function: &mut Function, slot: u32, input: &[u8], out_len: u32) {
         let mut entry = [0; ENTRY];
         put(&mut entry, 4, &(input.len() as u32).to_be_bytes());
         put(&mut entry, IN_POINTER, &0x2000u64.to_be_bytes());
@@ -337,20 +372,35 @@ mod tests {
         put(&mut entry, OUT_POINTER, &0x3000u64.to_be_bytes());
         put(&mut entry, OUT_LENGTH, &out_len.to_be_bytes());
         entry[OWNER as usize] = 1;
-        function.dma.write(0x1000, &entry).unwrap();
+        let at = 0x1000 + u64::from(slot) * ENTRY as u64;
+        function.dma.write(at, &entry).unwrap();
         if input.len() > INLINE {
             function.dma.write(0x2000, &input[INLINE..]).unwrap();
         }
         function.write_register(0x10, &[0; 4]);
         function.write_register(0x14, &0x1000u32.to_be_bytes());
-        function.write_register(0x18, &1u32.to_be_bytes());
-        function.dma.read(0x1000, &mut entry).unwrap();
-        assert_eq!(entry[OWNER as usize], 0);
+        function.write_register(0x18, &(1u32 << slot).to_be_bytes());
+    }
+
+    /// Returns the output of the command in a slot, if it is complete.
+    fn end(function: &Function, slot: u32, out_len: u32) -> Option<Vec<u8>> {
+        let mut entry = [0; ENTRY];
+        let at = 0x1000 + u64::from(slot) * ENTRY as u64;
+        function.dma.read(at, &mut entry).unwrap();
+        if entry[OWNER as usize] != 0 {
+            return None;
+        }
         let mut out = entry[OUTPUT..OUTPUT + INLINE].to_vec();
         let mut rest = vec![0; (out_len as usize).saturating_sub(INLINE).min(BLOCK)];
         function.dma.read(0x3000, &mut rest).unwrap();
         out.extend(rest);
-        out
+        Some(out)
+    }
+
+    /// Runs one command; returns its output.
+    fn run(function: &mut Function, input: &[u8], out_len: u32) -> Vec<u8> {
+        begin(function, 0, input, out_len);
+        end(function, 0, out_len).unwrap()
     }
 
     fn function() -> Function {
@@ -414,6 +464,19 @@ mod tests {
         // Only the user context of a command can be wrong.
         let out = run(&mut function, &[0x08, 0x42, 0, 7, 0, 0, 0, 0], 16);
         assert_eq!(out[0], BAD_RES);
+    }
+
+    #[test]
+    fn a_held_command_is_done_and_completes_after_others() {
+        let mut function = function();
+        function.inject.hold_command = Some(op::ALLOC_PD);
+        begin(&mut function, 1, &[0x08, 0, 0, 0, 0, 0, 0, 0], 16);
+        assert!(!function.objects_of(|_| true).is_empty());
+        // ALLOC_UAR
+        assert_eq!(run(&mut function, &[0x08, 2, 0, 0, 0, 0, 0, 0], 16)[0], 0);
+        assert_eq!(end(&function, 1, 16), None);
+        function.release_commands();
+        assert_ne!(be32(&end(&function, 1, 16).unwrap(), 8), 0);
     }
 
     #[test]

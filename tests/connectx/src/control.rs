@@ -11,6 +11,9 @@
 //! FUNCTION hold-packet N            after N more packets of RDMA to this function, the next one of each
 //!                                   queue pair is translated and not written, until release-packets
 //! FUNCTION held-packet              fails unless one is
+//! FUNCTION hold-command OPCODE      these commands are executed, and complete at release-commands; those of
+//!                                   other slots complete meanwhile
+//! FUNCTION held-command             fails unless one is held
 //! FUNCTION fail-command OPCODE N    the next N of these commands fail
 //! FUNCTION ignore-command OPCODE    these commands are not answered; 0 for none: those that were not get
 //!                                   an error now
@@ -90,6 +93,12 @@ fn command(fabric: &mut Fabric, line: &str) -> Result<String, String> {
             function.inject.packets.after = None;
             fabric.wake_held();
         }
+        "hold-command" => function.inject.hold_command = Some(number(words.get(2))? as u16),
+        "held-command" if function.hca.held_commands.is_empty() => {
+            return Err("no command is held".into())
+        }
+        "held-command" => {}
+        "release-commands" => function.release_commands(),
         "fail-command" => {
             let opcode = number(words.get(2))? as u16;
             function.inject.fail_command = Some((opcode, number(words.get(3))?));

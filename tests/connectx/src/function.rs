@@ -8,7 +8,7 @@ use std::io::Write;
 use std::time::{Duration, Instant};
 
 use crate::caps::{self, Features};
-use crate::command::SHARED;
+use crate::command::{Done, SHARED};
 use crate::config::{Asked, Config, BAR0_SIZE, CONFIG_SIZE, VECTORS};
 use crate::cq::Cq;
 use crate::dma::{Dma, Permission};
@@ -66,6 +66,8 @@ pub struct Hca {
     pub fenced: BTreeSet<u32>,
     /// The slots of commands that wait for the same.
     pub fenced_slots: u32,
+    /// Commands that are executed, and held before their completion.
+    pub held_commands: Vec<Done>,
     /// Queue pairs that try again at a time.
     pub waiting: Vec<(Instant, u32)>,
 }
@@ -83,6 +85,8 @@ pub struct Inject {
     pub packets: Packets,
     /// Commands to fail: the opcode and how many.
     pub fail_command: Option<(u16, u32)>,
+    /// The opcode of commands that are executed, and complete later.
+    pub hold_command: Option<u16>,
     /// The opcode of commands that are not answered.
     pub ignore_command: Option<u16>,
     /// What is refused and meant to be.

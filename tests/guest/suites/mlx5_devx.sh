@@ -109,6 +109,22 @@ test_device_is_removed() {
 	unload_client
 }
 
+# A process is killed, and the adapter has not confirmed yet that a umem is destroyed.
+test_killed_before_a_command_is_complete() {
+	load_client
+	kept devx
+	# DESTROY_UMEM
+	hold_command 0xa0a
+	kill -9 "$pid"
+	eventually command_is_held
+	nap 1
+	must_fail unused
+	must_fail gone "$pid"
+	release_commands
+	eventually gone "$pid"
+	unload_client
+}
+
 # A client that requires invalidation is refused, as such memory cannot be revoked. One line in the
 # log names it.
 test_a_client_that_invalidates() {

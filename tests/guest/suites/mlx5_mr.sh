@@ -97,18 +97,30 @@ end_unbind() {
 	no_key_reaches "$BDF_A"
 }
 
-# The memory goes while the key of its MR is being written.
+# The memory goes while the key of its MR is being written, or made.
 test_revoke_during_a_registration() {
-	local pid unbind
 	launch hold "$BAR_A"
 	ends "$pid"
 	hold_umr
-	start hold hold "$BAR_A"
-	eventually umr_waits
+	registers_during_an_unbind umr_waits release_umr
+	# CREATE_MKEY: no MR had this length.
+	hold_command 0x200
+	registers_during_an_unbind command_is_held release_commands -m 16777216 -l 9999999
+}
+# registers_during_an_unbind HELD RELEASE OPTION...: of the process that registers.
+registers_during_an_unbind() {
+	local pid unbind held=$1 release=$2
+	shift 2
+	start hold hold "$@" "$BAR_A"
+	eventually "$held"
 	unbind "$BDF_A" &
 	unbind=$!
 	eventually in_core "$unbind"
-	end_unbind
+	nap 1
+	must_fail gone "$unbind"
+	"$release"
+	ended "$unbind"
+	no_key_reaches "$BDF_A"
 	eventually balanced
 	ends "$pid"
 	note "the registration ended with: $(cat /tmp/hold)"
