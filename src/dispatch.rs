@@ -178,6 +178,18 @@ pub(crate) fn register_after_driver(
     ask_clients(adapter, req, driver, MemoryKind::Ordinary)
 }
 
+/// Returns the error for user space of a re-registration without access flags, of an MR on host memory,
+/// after the driver has failed with `error`: the driver alone knows the flags, so no other memory can take
+/// the place. Context: process context; may sleep.
+pub(crate) fn without_access(adapter: &Adapter, req: &Request<'_>, error: Error) -> Error {
+    let Some(range) = VaRange::new(req.start, req.length).filter(|_| could_not_pin(error)) else {
+        return error;
+    };
+    let clients = registry::clients();
+    let clients = clients.as_deref().map_or(&[][..], |clients| clients);
+    ClientLookup::new(clients, range, Some(adapter.device())).without_access(error)
+}
+
 /// Returns whether the driver may be able to pin the memory, and so is called before the clients.
 /// `try_pin` tries to pin the first page. Context: that of `try_pin`.
 fn driver_can_pin(dev: &Device, memory: MemoryKind, try_pin: impl FnOnce() -> bool) -> bool {

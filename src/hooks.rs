@@ -97,15 +97,18 @@ impl Hooks for Adapter {
         driver: Driver<'_>,
     ) -> Result<Option<UserMr>> {
         let Some(registered) = self.registered(mr) else {
-            // An MR on host memory can become an MR on peer memory. Only the driver knows the
-            // access flags of an MR on host memory, so only the driver can change the MR if the
-            // flags stay.
             let falls_through =
                 req.access.is_on_demand() || matches!(self.backend(), Backend::Umem);
-            if falls_through || !change.range() || !change.access() {
+            if falls_through || !change.range() {
                 return driver.rereg_user_mr();
             }
-            return dispatch::register_memory(self, req, || bypass(|| driver.rereg_user_mr()));
+            // An MR on host memory can become an MR on peer memory. Only the driver knows the
+            // access flags of an MR on host memory, so the request must have the flags.
+            let driver = || bypass(|| driver.rereg_user_mr());
+            if change.access() {
+                return dispatch::register_memory(self, req, driver);
+            }
+            return driver().map_err(|e| dispatch::without_access(self, req, e));
         };
         // Drivers cannot change an MR on a dma-buf, so a new MR replaces the old MR.
         let mut req = req.clone();

@@ -48,6 +48,11 @@ use kernel::{
 const UNFENCED: &str = "the driver pins the memory (queue, doorbell record, DEVX umem or MR) and \
     does not release it on invalidation, which the client requires; use memory of a client that does not";
 
+/// Why an MR on host memory does not become an MR on other memory, and the remedy.
+const WITHOUT_ACCESS: &str =
+    "only the driver knows the access flags of the MR, which is on host memory; \
+    re-register it with IBV_REREG_MR_CHANGE_ACCESS";
+
 /// One pass over the clients, to find the client that serves a range.
 pub(super) struct ClientLookup<'a> {
     pub(super) clients: &'a [Arc<Client>],
@@ -144,6 +149,22 @@ impl<'a> ClientLookup<'a> {
             }
         }
         Ok(claimed)
+    }
+
+    /// Records and logs that the range cannot take the place of the host memory of an MR, if the range is
+    /// of a client or a dma-buf. Returns the error for user space, which is `error` for other memory.
+    /// Context: may sleep.
+    pub(super) fn without_access(&self, error: Error) -> Error {
+        let claims = |client: &&Arc<Client>| Acquired::ask(client, self.range, None).is_some();
+        if let Some(client) = self.clients.iter().find(claims) {
+            self.cannot_serve(client, Some(eopnotsupp()), WITHOUT_ACCESS);
+            return eopnotsupp();
+        }
+        let named = self.named().ok().flatten().map(|(part, _)| part);
+        match named.or_else(|| self.mapped().ok().flatten()) {
+            Some(part) => self.part_not_imported(&part, eopnotsupp(), WITHOUT_ACCESS),
+            None => error,
+        }
     }
 
     /// Records and logs that `client` cannot serve the device. Context: may sleep.
@@ -256,6 +277,11 @@ impl<'a> ClientLookup<'a> {
         } else {
             "the driver or the exporter refuses"
         };
+        self.part_not_imported(part, e, cause)
+    }
+
+    /// Records and logs `cause`, for which `part` was not imported. Returns `e`. Context: may sleep.
+    fn part_not_imported(&self, part: &Part, e: Error, cause: &'static str) -> Error {
         self.record(None, Some(e), cause);
         pr_warn_limited!(
             "{}: cannot import {} bytes of a dma-buf of {}: {:?} ({})\n",

@@ -6,7 +6,10 @@ use kernel::prelude::*;
 
 #[kunit_tests(peer_mem_rereg)]
 mod tests {
-    use crate::suites::prelude::*;
+    use crate::{
+        ext::base::compat::eopnotsupp,
+        suites::prelude::*, //
+    };
     use user::{
         Pd,
         ACCESS,
@@ -93,13 +96,15 @@ mod tests {
     }
 
     #[test]
-    fn from_host_to_peer_memory_with_the_same_access_is_refused_by_the_driver() -> Result {
+    fn from_host_to_peer_memory_without_access_flags() -> Result {
         let (t, client) = with_client(Kind::Dma, Setup::SEED)?;
         let mr = t.pd.reg(0x5000, PAGE, USUAL)?;
-        let before = client.script().calls(Point::Acquire);
-        let range = (client.at(0), PAGE);
-        ensure_eq!(mr.rereg(TRANS, &t.pd, range, 0).err(), Some(EFAULT));
-        ensure_eq!(client.script().calls(Point::Acquire), before);
+        let refused = |addr| mr.rereg(TRANS, &t.pd, (addr, PAGE), 0).err();
+        ensure_eq!(refused(client.at(0)), Some(eopnotsupp()));
+        ensure_eq!(client.script().calls(Point::GetPages), 0);
+        // Not of a client.
+        t.fail(Point::ReregUserMr, EFAULT)?;
+        ensure_eq!(refused(0x9000), Some(EFAULT));
         t.drop_and_finish(mr)
     }
 
