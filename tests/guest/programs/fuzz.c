@@ -34,7 +34,7 @@
 struct bar bars[BARS];
 int shared[SHARED_FILES];
 struct rdma *rdma;
-struct ibv_pd *pd;
+struct ibv_pd *pd, *mr_pd;
 struct adapter adapters[ADAPTERS];
 int n_adapters;
 int export_device = -1;
@@ -177,8 +177,8 @@ static void *run(void *arg)
 		if (t->op >= OP_BUFFER && !t->field)
 			t->op = OP_INFO;
 		/* Calls of the modules' functions, not those of tests that any call needs. */
-		if (t->op <= OP_NO_IOCTL || t->op == OP_MMAP || t->op == OP_REG_MR ||
-		    t->op == OP_TRANSFER)
+		if (t->op <= OP_NO_IOCTL || t->op == OP_MMAP ||
+		    (t->op >= OP_REG_MR && t->op <= OP_TRANSFER))
 			starve(t, one_in(t, 2));
 		if (t->op <= OP_NO_IOCTL)
 			fuzz_ioctl(t, t->op);
@@ -296,7 +296,7 @@ int main(int argc, char **argv)
 {
 	const char *device = NULL, *counts_path = NULL;
 	bool devices_leave = false;
-	struct rdma opened;
+	struct rdma opened, again;
 	struct count sum[OPS] = { 0 }, *counts;
 	time_t start = time(NULL);
 	int files, c;
@@ -330,6 +330,8 @@ int main(int argc, char **argv)
 		opened = rdma_open(device);
 		rdma = &opened;
 		pd = rdma->pd;
+		again = rdma_open(device);
+		mr_pd = again.pd;
 	}
 	export_device = open("/dev/ib_peer_mem", O_RDWR | O_CLOEXEC);
 	for (int i = 0; i < SHARED_FILES; i++)
@@ -374,8 +376,10 @@ int main(int argc, char **argv)
 		errx(1, "%d files are open in the end, %d were before", c, files);
 	for (int i = 0; i < SHARED_FILES; i++)
 		close(shared[i]);
-	if (device && !unsteady)
+	if (device && !unsteady) {
 		rdma_close(rdma);
+		rdma_close(&again);
+	}
 	for (int i = 0; i < n_adapters && !unsteady; i++)
 		rdma_close(&adapters[i].rdma);
 	for (int i = 0; i < BARS; i++)

@@ -40,6 +40,7 @@ enum op {
 	OP_COPY,	/* system calls with a buffer in device memory */
 	OP_FORK,
 	OP_REG_MR,
+	OP_REREG_MR,	/* of any thread */
 	OP_TRANSFER,	/* between two new MRs */
 	/* Dma-bufs of the test exporter, and the test adapters */
 	OP_BUFFER,	/* creates, closes, moves and revokes them */
@@ -98,6 +99,7 @@ struct thread {
 	struct file files[PRIVATE_FILES];
 	struct held held[HELD];
 	struct ibv_mr *mrs[MRS];
+	uint32_t handles[MRS];	/* theirs, also of some that are gone */
 	char *arena;		/* addresses that only mappings of this thread use */
 	char *args;		/* see fuzz_ioctl.c */
 	bool paired;
@@ -119,6 +121,7 @@ extern struct bar bars[BARS];
 extern int shared[SHARED_FILES];
 extern struct rdma *rdma;	/* NULL: none */
 extern struct ibv_pd *pd;
+extern struct ibv_pd *mr_pd;	/* of a context of its own, whose MRs any thread re-registers */
 /* A test adapter (tests/adapter). */
 struct adapter {
 	const char *name;

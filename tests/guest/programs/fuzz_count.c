@@ -45,6 +45,7 @@ static const struct {
 	[OP_COPY] = { "copies", 15, 5 },
 	[OP_FORK] = { "fork", 1, 0, 4 },
 	[OP_REG_MR] = { "ibv_reg_mr", 4, 1, 60 },
+	[OP_REREG_MR] = { "re-registrations", 4, 1, 60 },
 	[OP_TRANSFER] = { "transfers", 1, 1, 30 },
 	[OP_BUFFER] = { "dma-bufs", 20, 20 },
 	[OP_FIELD] = { "their mappings", 40, 20 },

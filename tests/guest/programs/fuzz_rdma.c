@@ -4,6 +4,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -14,6 +15,7 @@
 
 #include "fuzz.h"
 #include "pattern.h"
+#include "uverbs.h"
 
 #define TRANSFER (2 * PAGE)	/* bytes at the most */
 
@@ -50,7 +52,9 @@ void dereg(struct thread *t, struct ibv_mr **mr)
 		return;
 	/* uverbs needs memory for the call, and then refuses it. */
 	starve(t, false);
-	error = ibv_dereg_mr(*mr);
+	/* Another thread re-registers it. */
+	while ((error = ibv_dereg_mr(*mr)) == EBUSY)
+		sched_yield();
 	/* ib_uverbs has deregistered it with the device. */
 	if (error && !(unsteady && error == EIO))
 		bug(t, "ibv_dereg_mr: %s", strerrorname_np(error));
@@ -122,37 +126,66 @@ static void must_be_mapped(struct thread *t, char *at, uint64_t length, int acce
 	close(maps);
 }
 
-static void reg_mr(struct thread *t)
+/* A range, mostly of a mapping, whose length in host memory is limited: pinning is slow. */
+static void range(struct thread *t, char **at, uint64_t *length)
 {
-	struct ibv_mr **mr = &t->mrs[below(t, MRS)];
-	bool starved = t->starved;
-	uint64_t length;
-	char *at;
-	int access = one_in(t, 2) ? IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE : below(t, 16);
-
-	if (!pd)
-		return;
-	dereg(t, mr);
-	starve(t, starved);
-	piece(t, &at, &length);
+	piece(t, at, length);
 	if (one_in(t, 2)) {
 		uint64_t offset = below(t, PAGE);
 
-		at += offset;
-		length -= offset;
+		*at += offset;
+		*length -= offset;
 	}
 	if (one_in(t, 6))
-		length = edge(t);
-	/* Limit the length in host memory: pinning is slow. */
-	if (length > 64 * PAGE && in_arena(t, at, length))
-		length = PAGE;
-	*mr = ibv_reg_mr(pd, at, length, access);
+		*length = edge(t);
+	if (*length > 64 * PAGE && in_arena(t, *at, *length))
+		*length = PAGE;
+}
+
+static int some_access(struct thread *t)
+{
+	return one_in(t, 2) ? IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE : below(t, 16);
+}
+
+static void reg_mr(struct thread *t)
+{
+	int i = below(t, MRS), access = some_access(t);
+	struct ibv_mr **mr = &t->mrs[i];
+	bool starved = t->starved;
+	uint64_t length;
+	char *at;
+
+	if (!mr_pd)
+		return;
+	dereg(t, mr);
+	starve(t, starved);
+	range(t, &at, &length);
+	*mr = ibv_reg_mr(mr_pd, at, length, access);
 	called(t, OP_REG_MR, *mr ? 0 : errno, unsteady ? unsteady_errnos : errnos);
 	if (!*mr)
 		return;
+	t->handles[i] = (*mr)->handle;
 	starve(t, false);
 	must_be_mapped(t, at, length, access);
 	starve(t, starved);
+}
+
+/* An MR of any thread, which may re-register or deregister it as well. */
+static void rereg_mr(struct thread *t)
+{
+	static const int allowed[] = { EINVAL, EFAULT, ENOMEM, EOPNOTSUPP, ENODEV, EACCES, EPERM,
+				       EREMOTEIO, EBUSY, ENOENT, EAGAIN, EIO, 0 };
+	struct keys keys = { .handle = any_thread(t)->handles[below(t, MRS)] };
+	int access = some_access(t), flags = one_in(t, 8) ? below(t, 16) : 1 | below(t, 8);
+	uint64_t length;
+	char *at;
+
+	if (!mr_pd)
+		return;
+	range(t, &at, &length);
+	called(t, OP_REREG_MR,
+	       uverbs_rereg_mr(mr_pd->context, &keys, flags, (uintptr_t)at, length, mr_pd->handle,
+			       access) ? errno : 0, allowed);
 }
 
 /* Whether a request may end so if its memory is revoked. */
@@ -258,6 +291,8 @@ void fuzz_rdma(struct thread *t, enum op op)
 {
 	if (op == OP_REG_MR)
 		reg_mr(t);
+	else if (op == OP_REREG_MR)
+		rereg_mr(t);
 	else
 		transfer(t);
 }

@@ -3,8 +3,9 @@
 # shellcheck disable=SC2034 # TEST_LIMIT is init's
 #
 # Random operations of users and of the administrator at once. A user is programs/fuzz.c, which
-# maps, registers, transfers, forks and checks what it gets: on BARs with soft RoCE, and on dma-bufs
-# of the test exporter, which move and are revoked, with the test adapters. The administrator unbinds,
+# maps, registers, re-registers, transfers, forks and checks what it gets: on BARs with soft RoCE, or mlx5
+# (TOPOLOGY=connectx), and on dma-bufs of the test exporter, which move and are revoked, with the test
+# adapters. The administrator unbinds,
 # removes, rescans, unloads, limits and kills meanwhile. Each round follows from its seed: the calls of
 # each thread and the order of the administrator's steps, not their times. On the kernel command
 # line: peer.torture_seed=N for the first round, peer.torture_seconds=N for more rounds, or
@@ -25,6 +26,8 @@ STEPS=(unbind remove unload rdma adapter kill stop starve limit)
 declare -A TAKEN
 USERS=0 pid='' deleting='' killed='' MORE=()
 ADAPTERS=(dynamic revocable pinned)
+# How mlx5 leaves while it is in use is the suite mlx5_gone.
+[ "$DEV" = rxe0 ] || STEPS=("${STEPS[@]/#rdma/unbind}")
 
 setup() {
 	load_stack
@@ -64,7 +67,7 @@ did() { TAKEN[$1]=$((${TAKEN[$1]:-0} + 1)); }
 
 # begin_user SEED CALLS THREADS: starts one; its pid is in $pid, its output in /tmp/fuzz.
 begin_user() {
-	local options=("${MORE[@]}" -l -u -s "$1" -n "$2" -t "$3" -d rxe0 -o "/tmp/counts-$USERS") i
+	local options=("${MORE[@]}" -l -u -s "$1" -n "$2" -t "$3" -d "$DEV" -o "/tmp/counts-$USERS") i
 	for i in "${!ADAPTERS[@]}"; do options+=(-a "edu$i:${ADAPTERS[i]}"); done
 	[ ! -d $FAILSLAB ] || options+=(-m)
 	no_limits
@@ -126,7 +129,7 @@ no_limits() {
 set_limits() {
 	echo "$1" >$GROUP/memory.high
 	echo "$2" >$GROUP/pids.max
-	[ ! -e /sys/class/infiniband/rxe0 ] || echo "rxe0 hca_object=$3" >$GROUP/rdma.max || true
+	[ ! -e "/sys/class/infiniband/$DEV" ] || echo "$DEV hca_object=$3" >$GROUP/rdma.max || true
 }
 
 # --- the administrator; $1 is a random number ---
@@ -186,7 +189,7 @@ round() {
 	done
 	echo "round with the seed $seed: $threads threads, ${names[*]}"
 	log_step "torture seed $seed: $threads threads, ${names[*]}"
-	add_rxe
+	add_device
 	find_bars
 	# A user that makes its calls and ends, or one that is killed.
 	[ "$end" = 0 ] || calls=1000000
@@ -208,6 +211,7 @@ round() {
 
 test_everything_at_once() {
 	local end=$((SECONDS + LASTS)) rounds=0 steps=0 name list=''
+	connectx_refuses '*'
 	# Drivers do not ask the kernel to be quiet about allocations that step_starve has fail.
 	[ ! -d $FAILSLAB ] || log_may '(page allocation failure|vmalloc error): '
 	while [ $SECONDS -lt $end ] && { [ "$ROUNDS" = 0 ] || [ $rounds -lt "$ROUNDS" ]; }; do
@@ -230,7 +234,7 @@ test_everything_at_once() {
 # A user that expects a wrong errno. In the background set -e works.
 test_a_wrong_answer_is_found() {
 	local rc=0
-	add_rxe
+	add_device
 	find_bars
 	(
 		MORE=(-x)
