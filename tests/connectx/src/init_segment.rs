@@ -270,43 +270,4 @@ mod tests {
         function.write_register(CMD_DOORBELL, &1u32.to_be_bytes());
         assert_eq!(owner(&function), 0);
     }
-
-    /// As mlx5's health poll sees it: the sensor of the syndrome, and a counter that stands still.
-    #[test]
-    fn fatal_until_a_reset() {
-        let mut function = Function::new(0, Features::default());
-        function.dma.set_master(true);
-        add(&function.dma, 0, 0x1000);
-        let byte = |function: &mut Function, at| {
-            let mut byte = [0];
-            function.read_register(at, &mut byte);
-            byte[0]
-        };
-        let counter = |function: &mut Function| {
-            let mut word = [0; 4];
-            function.read_register(HEALTH_COUNTER, &mut word);
-            be32(&word, 0)
-        };
-        function.write_register(CMDQ_ADDR_L, &[0; 4]);
-        assert_eq!(byte(&mut function, HEALTH_SEVERITY) >> 7, 0);
-        assert_eq!(byte(&mut function, HEALTH_SYNDROME + 1), 0);
-        assert_ne!(counter(&mut function), counter(&mut function));
-
-        function.set_fatal();
-        assert_eq!(byte(&mut function, HEALTH_SEVERITY) >> 7, 1);
-        assert_eq!(byte(&mut function, HEALTH_SYNDROME + 1), 1);
-        assert_eq!(counter(&mut function), counter(&mut function));
-        // It is there, and the interface is not disabled: this is no reset.
-        assert!(function.alive() && function.hca.init.enabled());
-        function.dma.write(63, &[1]).unwrap();
-        function.write_register(CMD_DOORBELL, &1u32.to_be_bytes());
-        let mut owner = [0];
-        function.dma.read(63, &mut owner).unwrap();
-        assert_eq!(owner, [1]);
-
-        // The driver asks the firmware for a reset.
-        function.write_register(CMDQ_ADDR_L, &(RESET << INTERFACE_SHIFT).to_be_bytes());
-        assert!(!function.hca.init.fatal && !function.hca.init.enabled());
-        assert_eq!(byte(&mut function, HEALTH_SYNDROME + 1), 0);
-    }
 }

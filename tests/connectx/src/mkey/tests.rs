@@ -208,60 +208,6 @@ fn lists_of_keys_are_followed_but_not_for_ever() {
     assert_eq!(error, Some(AccessError::Indirection));
 }
 
-/// Three bytes of 64 and two of 32, five times.
-#[test]
-fn a_strided_list_is_repeated_at_a_distance() {
-    let mut t = two_pages();
-    let mut list = mkey(0, 25, 0, &[]);
-    list.mode = Mode::Ranges;
-    for words in [
-        [5, STRIDED, 5, 2],
-        [64 << 16 | 3, t.key, 0, 0x7f00_0123],
-        [32 << 16 | 2, t.key, 0, 0x7f00_0400],
-    ] {
-        list.table
-            .extend(words.map(u32::to_be_bytes).as_flattened());
-    }
-    let index = t.keys.add(list);
-    let ranges = |va, len| ranges(&t.keys.all[&index], va, len);
-    assert_eq!(
-        ranges(0, 6).unwrap(),
-        [
-            (t.key, 0x7f00_0123, 3),
-            (t.key, 0x7f00_0400, 2),
-            (t.key, 0x7f00_0163, 1)
-        ]
-    );
-    assert_eq!(
-        ranges(24, 1).unwrap(),
-        [(t.key, 0x7f00_0400 + 4 * 32 + 1, 1)]
-    );
-    assert_eq!(ranges(24, 2), Err(AccessError::Indirection));
-}
-
-/// A list has nothing of its own: what happens to a key below happens to it.
-#[test]
-fn a_list_reaches_what_the_keys_below_it_reach_now() {
-    let mut t = two_pages();
-    let below = t.key;
-    let mut list = mkey(0, 0x10, 0, &[]);
-    list.mode = Mode::Ranges;
-    list.table = [0x10, below, 0, 0x7f00_0123].map(u32::to_be_bytes).concat();
-    t.key = key(t.keys.add(list));
-    let error = |t: &Fixture| t.error(0, 8, Access::RemoteWrite);
-    assert_eq!(error(&t), None);
-    t.keys.get_mut(below >> 8).unwrap().table.fill(0);
-    let (key, va) = (below, 0x7f00_0123);
-    assert_eq!(error(&t), Some(AccessError::NotPresent { key, va }));
-    t.keys.get_mut(below >> 8).unwrap().free = true;
-    assert_eq!(error(&t), Some(AccessError::Free));
-    // Another key of the same index.
-    t.keys.get_mut(below >> 8).unwrap().variant ^= 1;
-    assert_eq!(error(&t), Some(AccessError::Stale));
-    t.keys.remove(below >> 8);
-    assert_eq!(error(&t), Some(AccessError::NoKey));
-}
-
 #[test]
 fn an_index_is_given_out_again_at_once() {
     let mut keys = Mkeys::default();
