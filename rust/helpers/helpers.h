@@ -67,6 +67,7 @@ void ext_synchronize_rcu_tasks(void);
 
 /* linux/scatterlist.h */
 bool ext_sg_has_page(struct scatterlist *sg);
+bool ext_sg_is_last(struct scatterlist *sg);
 phys_addr_t ext_sg_phys(struct scatterlist *sg);
 void ext_sg_set_phys(struct scatterlist *sg, phys_addr_t phys, unsigned int len);
 void ext_sg_set_dma(struct scatterlist *sg, dma_addr_t addr, unsigned int len);

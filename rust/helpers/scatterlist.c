@@ -10,6 +10,11 @@ bool ext_sg_has_page(struct scatterlist *sg)
 	return sg_page(sg) != NULL;
 }
 
+bool ext_sg_is_last(struct scatterlist *sg)
+{
+	return sg_is_last(sg);
+}
+
 phys_addr_t ext_sg_phys(struct scatterlist *sg)
 {
 	return sg_phys(sg);

@@ -16,7 +16,8 @@
 //! A client returns the `sg_table` of a `Table<Owned>`, or in C any other `sg_table`. The core has
 //! the `sg_table` in a [`ForeignTable`], checks the entries and takes the [`part`] that a process
 //! registers. Drivers get a `Table<Borrowed>` of the part: clients compare their table with what they
-//! have filled, so it is never cut in place.
+//! have filled, so it is never cut in place. A long list of which nothing is to be cut is borrowed instead
+//! of copied ([`ForeignPart::borrow`]).
 //!
 //! A table has any length. Each kernel that is served preempts loops over a table (x86 and arm64
 //! have no other preemption models from 7.0 on), so the loops do not call `cond_resched()`.
@@ -70,7 +71,8 @@ pub use self::table::{
 
 use self::entries::{
     segment,
-    walk, //
+    walk,
+    IN_ONE_PAGE, //
 };
 use super::small_vec::SmallVec;
 use crate::shared::bindings::helpers;
@@ -201,9 +203,16 @@ impl ForeignTable {
             len,
             max,
             segments: 0,
+            is_as_is: false,
         };
         // SAFETY: By the type invariants the list has the entries.
-        this.segments = whole(unsafe { this.pieces() }?, len)?;
+        let as_is = unsafe { this.as_is() };
+        this.is_as_is = as_is.is_some();
+        this.segments = match as_is {
+            Some(n) => n,
+            // SAFETY: By the type invariants the list has the entries.
+            None => whole(unsafe { this.pieces() }?, len)?,
+        };
         Ok(this)
     }
 
@@ -351,6 +360,25 @@ fn whole(segments: impl Iterator<Item = Segment>, len: u64) -> Result<usize> {
     Ok(n)
 }
 
+/// Returns the number of `segments` that are the [`part`] `[0, len)` as they are: none is to be rounded,
+/// cut, joined or split. Returns `None` if there are not so many.
+fn as_is(segments: impl Iterator<Item = Segment>, len: u64, max: u32) -> Option<usize> {
+    let (mut n, mut end, mut left) = (0, 0, len);
+    for s in segments {
+        let is_whole = s.len > 0 && (s.addr | s.len) % (PAGE_SIZE as u64) == 0;
+        if !is_whole || s.addr == end || s.len > u64::from(max) || s.len > left {
+            return None;
+        }
+        end = s.addr.checked_add(s.len)?;
+        left -= s.len;
+        n += 1;
+        if left == 0 {
+            return Some(n);
+        }
+    }
+    None
+}
+
 /// The [`part`] of the DMA addresses in a list of other code, from [`ForeignTable::part`].
 #[derive(Clone, Copy)]
 pub struct ForeignPart {
@@ -362,6 +390,8 @@ pub struct ForeignPart {
     max: u32,
     /// The number of segments.
     segments: usize,
+    /// The first entries of the list are the segments, see [`Self::as_is`].
+    is_as_is: bool,
 }
 
 // SAFETY: The list is not bound to a task.
@@ -370,17 +400,47 @@ unsafe impl Send for ForeignPart {}
 unsafe impl Sync for ForeignPart {}
 
 impl ForeignPart {
-    /// Returns the segments.
+    /// Returns the DMA addresses of the entries.
     ///
     /// # Safety
     ///
     /// The list must be valid, and must not change during `'a`.
-    unsafe fn pieces<'a>(&self) -> Result<Split<Part<impl Iterator<Item = Segment> + Clone + 'a>>> {
+    unsafe fn dma<'a>(&self) -> impl Iterator<Item = Segment> + Clone + 'a {
         // SAFETY: By the safety requirements the list has the entries.
         let entries = unsafe { walk(self.first, self.entries) };
         // SAFETY: `sg` is an entry of the list, which is valid.
-        let dma = |sg| unsafe { segment(sg, true) };
-        pieces(entries.map(dma), self.skip, self.len, self.max)
+        entries.map(|sg| unsafe { segment(sg, true) })
+    }
+
+    /// Returns the segments.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Self::dma`].
+    unsafe fn pieces<'a>(&self) -> Result<Split<Part<impl Iterator<Item = Segment> + Clone + 'a>>> {
+        // SAFETY: By the safety requirements of this function.
+        pieces(unsafe { self.dma() }, self.skip, self.len, self.max)
+    }
+
+    /// Returns the number of entries of the part, if the first entries of the list are the part as they are
+    /// ([`as_is`]), and the kernel's loops over them, which look for an entry behind the last one, find one
+    /// or the end mark.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Self::dma`].
+    unsafe fn as_is(&self) -> Option<usize> {
+        if self.skip > 0 {
+            return None;
+        }
+        let mut last = self.first;
+        // SAFETY: By the safety requirements the list has the entries.
+        let entries = unsafe { walk(self.first, self.entries) }.inspect(|sg| last = *sg);
+        // SAFETY: `sg` is an entry of the list, which is valid.
+        let segments = entries.map(|sg| unsafe { segment(sg, true) });
+        let n = as_is(segments, self.len, self.max)?;
+        // SAFETY: `last` is an entry of the list: there is one, as the part has `n`.
+        (n < self.entries || unsafe { helpers::ext_sg_is_last(last) }).then_some(n)
     }
 
     /// Creates a table of the part. The list does not change, so there may be any number of tables.
@@ -393,6 +453,26 @@ impl ForeignPart {
     pub unsafe fn table<'a>(&self) -> Result<Table<Borrowed<'a>>> {
         // SAFETY: By the safety requirements the list is valid.
         Table::of_dma(self.segments, unsafe { self.pieces() }?)
+    }
+
+    /// Returns the list itself as a table if a copy would be the same and longer than a page. Else
+    /// creates a table as [`Self::table`].
+    ///
+    /// Context: may sleep.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Self::table`]; and until the table is dropped the list must not be freed, and who uses
+    /// the table may store in an entry only what the entry has. `ib_umem_dmabuf_map_pages()` stores the
+    /// ends of an MR in the entries, so the MR must have the whole part.
+    pub unsafe fn borrow<'a>(&self) -> Result<Table<Borrowed<'a>>> {
+        // CAST: `usize` has at least 32 bits.
+        if self.is_as_is && self.segments > IN_ONE_PAGE as usize {
+            // SAFETY: By the safety requirements the list has the segments, with DMA addresses.
+            return unsafe { Table::borrowed(self.first, self.segments) };
+        }
+        // SAFETY: By the safety requirements of this function.
+        unsafe { self.table() }
     }
 }
 
@@ -564,7 +644,6 @@ mod tests {
         assert!(check(&middle, (0, 0x3000, BIG), &[]));
     }
 
-    /// More segments than one contiguous list of the kernel can have.
     /// No segment exceeds the limit, and neighbours stay apart.
     #[test]
     fn split_does_not_join() -> Result {

@@ -262,10 +262,12 @@ impl Exporter for Shared {
             Phase::Mapped { memory, .. } => *memory,
             _ => return Err(ENODEV),
         };
+        // A table of its own for each importer: an MR may have a part of the memory.
+        //
         // SAFETY: By the safety requirements of `ForeignTable::part` the list does not change before
         // the memory is revoked, which waits until no table is mapped, or the export has ended: then
         // there is no attachment.
-        let table = unsafe { self.tables.map(&memory) }?;
+        let table = self.tables.map(|| unsafe { memory.table() })?;
         count(attachment, 1);
         Ok(table)
     }

@@ -198,8 +198,9 @@ impl Exporter for PoolExporter {
         // SAFETY: The attachment was accepted, and is not detached during this call.
         let mapping = unsafe { Mapping::of(attachment) };
         // SAFETY: By the safety requirements of `ForeignTable::part` the list does not change before
-        // the import ends or is revoked. Both close `tables`, and wait until no table is mapped.
-        unsafe { mapping.tables.map(&mapping.memory) }
+        // the import ends or is revoked. Both close `tables`, and wait until no table is mapped, or the
+        // device is dead, and its driver does not unmap. The MR of an import has all of the memory.
+        mapping.tables.map(|| unsafe { mapping.memory.borrow() })
     }
 
     fn unmap(&self, attachment: &Attachment, table: KBox<Table>) {

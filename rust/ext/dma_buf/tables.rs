@@ -6,10 +6,7 @@
 //! [`pool`](super::pool) and [`export`](super::export).
 
 use super::fences::FenceBudget;
-use crate::shared::ext::base::sg::{
-    ForeignPart,
-    Table, //
-};
+use crate::shared::ext::base::sg::Table;
 use core::{
     mem,
     ptr, //
@@ -80,16 +77,11 @@ impl Tables {
         })
     }
 
-    /// Creates a table of `memory` for an importer. Returns `ENODEV` if the memory is revoked or
-    /// closed.
+    /// Creates a table by `make` for an importer. Returns `ENODEV` if the memory is revoked or closed.
+    /// The table counts as mapped before `make` is called.
     ///
     /// Context: may sleep. The caller holds the reservation lock.
-    ///
-    /// # Safety
-    ///
-    /// The list of `memory` must not change before this object has been closed or revoked, and no
-    /// table is mapped any more.
-    pub(super) unsafe fn map(&self, memory: &ForeignPart) -> Result<KBox<Table>> {
+    pub(super) fn map(&self, make: impl FnOnce() -> Result<Table>) -> Result<KBox<Table>> {
         let mut state = self.state.lock();
         // `begin_revoke` sets `revoked` under the reservation lock, and then invalidates all mapped
         // tables.
@@ -100,9 +92,7 @@ impl Tables {
         state.building += 1;
         state.accessed = true;
         drop(state);
-        // SAFETY: The table counts as mapped, so by the safety requirements the list does not change.
-        let table = unsafe { memory.table() };
-        let table = table.and_then(|table| Ok(KBox::new(table, GFP_KERNEL_ACCOUNT)?));
+        let table = make().and_then(|table| Ok(KBox::new(table, GFP_KERNEL_ACCOUNT)?));
         self.built(table.is_err());
         table
     }

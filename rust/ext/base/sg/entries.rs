@@ -14,7 +14,7 @@ use kernel::{
 
 /// The entries that fit into a page. A user determines the size of a longer list. So a memory cgroup at
 /// its limit fails the allocation, and does not invoke the OOM killer.
-const IN_ONE_PAGE: u32 = (PAGE_SIZE / size_of::<bindings::scatterlist>()) as u32;
+pub(super) const IN_ONE_PAGE: u32 = (PAGE_SIZE / size_of::<bindings::scatterlist>()) as u32;
 
 /// A `struct sg_table`. A list of one entry is part of the object, so such a table needs no
 /// allocation.
@@ -22,11 +22,14 @@ const IN_ONE_PAGE: u32 = (PAGE_SIZE / size_of::<bindings::scatterlist>()) as u32
 /// # Invariants
 ///
 /// - `table.orig_nents` is the number of entries.
-/// - If the number is 1, `one` is the list, and `table.sgl` is not used. Otherwise
+/// - If `is_borrowed`, `table.sgl` heads a list of other code, which has the entries as long as the object
+///   exists.
+/// - Otherwise, if the number is 1, `one` is the list, and `table.sgl` is not used; if not,
 ///   `sg_alloc_table()` allocated the list, or `table` is zero.
 pub(super) struct Entries {
     pub(super) table: bindings::sg_table,
     one: UnsafeCell<bindings::scatterlist>,
+    is_borrowed: bool,
 }
 
 impl Entries {
@@ -36,6 +39,25 @@ impl Entries {
         Self {
             table: bindings::sg_table::default(),
             one: UnsafeCell::default(),
+            is_borrowed: false,
+        }
+    }
+
+    /// Creates a table of the first `n` entries of a list of other code.
+    ///
+    /// # Safety
+    ///
+    /// `sgl` must head a list of at least `n` entries as long as the object exists.
+    pub(super) unsafe fn borrowed(sgl: *mut bindings::scatterlist, n: u32) -> Self {
+        // INVARIANT: By the safety requirements the list has the entries.
+        Self {
+            table: bindings::sg_table {
+                sgl,
+                nents: n,
+                orig_nents: n,
+            },
+            one: UnsafeCell::default(),
+            is_borrowed: true,
         }
     }
 
@@ -66,9 +88,14 @@ impl Entries {
         self.table.orig_nents
     }
 
+    /// Returns whether `one` is the list.
+    fn is_one(&self) -> bool {
+        self.len() == 1 && !self.is_borrowed
+    }
+
     /// Returns the first entry, or NULL for a table without entries.
     pub(super) fn first(&self) -> *mut bindings::scatterlist {
-        if self.len() == 1 {
+        if self.is_one() {
             self.one.get()
         } else {
             self.table.sgl
@@ -87,7 +114,7 @@ impl Entries {
     /// Returns the table for C code that may change `nents` and the entries, but not `orig_nents`
     /// and the list. The list is valid until this object is moved or dropped.
     pub(super) fn as_mut(&mut self) -> &mut bindings::sg_table {
-        if self.len() == 1 {
+        if self.is_one() {
             self.table.sgl = self.one.get();
         }
         &mut self.table
@@ -103,7 +130,7 @@ impl Entries {
 
 impl Drop for Entries {
     fn drop(&mut self) {
-        if self.len() != 1 {
+        if self.len() != 1 && !self.is_borrowed {
             // SAFETY: By the type invariants `sg_alloc_table()` allocated the table, or the table
             // is zero. The function accepts both.
             unsafe { bindings::sg_free_table(&mut self.table) };

@@ -279,6 +279,23 @@ impl<'a> Table<Borrowed<'a>> {
         })
     }
 
+    /// Creates a table that is the first `n` entries of a list of other code, with DMA addresses.
+    ///
+    /// # Safety
+    ///
+    /// `first` must head a list of at least `n` mapped entries for `'a`.
+    pub(super) unsafe fn borrowed(first: *mut bindings::scatterlist, n: usize) -> Result<Self> {
+        let n = n.try_into()?;
+        // INVARIANT: By the safety requirements the entries have DMA addresses, which the other code
+        // unmaps.
+        Ok(Self {
+            // SAFETY: By the safety requirements the list has the entries for `'a`.
+            entries: unsafe { Entries::borrowed(first, n) },
+            mapping: Mapping::Fixed,
+            _memory: PhantomData,
+        })
+    }
+
     /// Gives the table to C code, which may read and change the entries until the table is passed
     /// to [`Self::from_raw`].
     pub fn into_raw(mut table: KBox<Self>) -> *mut bindings::sg_table {
@@ -384,13 +401,17 @@ impl<T: Segments> PageTable<T> {
 
 #[kunit_tests(ext_sg_table)]
 mod tests {
-    use super::*;
+    use super::{
+        super::entries::IN_ONE_PAGE,
+        *, //
+    };
     use kernel::page::PAGE_SIZE;
+
+    const P: u64 = PAGE_SIZE as u64;
 
     #[test]
     fn a_part_has_any_number_of_segments() -> Result {
         const N: u64 = 300_000;
-        const P: u64 = PAGE_SIZE as u64;
         let apart = (0..N).map(|i| Segment {
             addr: 2 * i * P,
             len: P,
@@ -398,6 +419,40 @@ mod tests {
         let (n, segments) = part(apart.clone(), P, (N - 1) * P, u32::MAX)?;
         let table = Table::of_dma(n, segments)?;
         assert!(table.segments().eq(apart.skip(1)));
+        Ok(())
+    }
+
+    /// Returns whether the list of `n` entries of 2 pages, `gap` pages apart, is borrowed as the part with
+    /// `skip` and `len`, in pages, or fails unless the part has `len` pages.
+    fn is_borrowed(n: u64, gap: u64, (skip, len): (u64, u64)) -> Result<bool> {
+        let entries = (0..n).map(|i| Segment {
+            addr: (1 + i * (2 + gap)) * P,
+            len: 2 * P,
+        });
+        let list = Table::of_dma(n as usize, entries)?;
+        let foreign = ForeignTable::new();
+        // SAFETY: The table is zero, and `list` has the entries of its copy.
+        unsafe { *foreign.as_raw() = list.as_raw() };
+        // SAFETY: The list neither changes nor ends before the table of the part.
+        let table = unsafe {
+            foreign
+                .part(n as usize, skip * P, len * P, u32::MAX)?
+                .borrow()
+        }?;
+        assert_eq!(table.segments().map(|s| s.len).sum::<u64>(), len * P);
+        Ok(table.as_raw().sgl == list.as_raw().sgl)
+    }
+
+    #[test]
+    fn a_long_list_is_borrowed_if_nothing_is_cut_or_joined() -> Result {
+        let most = u64::from(IN_ONE_PAGE);
+        assert!(is_borrowed(most + 1, 1, (0, 2 * most + 2))?);
+        assert!(is_borrowed(most + 9, 1, (0, 2 * most + 2))?);
+        assert!(!is_borrowed(most, 1, (0, 2 * most))?);
+        assert!(!is_borrowed(most + 9, 0, (0, 2 * most + 18))?);
+        assert!(!is_borrowed(most + 9, 1, (1, 2 * most + 2))?);
+        assert!(!is_borrowed(most + 9, 1, (0, 2 * most + 3))?);
+        assert!(is_borrowed(most + 1, 1, (0, 2 * most + 3)).is_err());
         Ok(())
     }
 }
