@@ -46,14 +46,15 @@ void starve(struct thread *t, bool on)
 
 void dereg(struct thread *t, struct ibv_mr **mr)
 {
+	time_t end = time(NULL) + 20;
 	int error;
 
 	if (!*mr)
 		return;
 	/* uverbs needs memory for the call, and then refuses it. */
 	starve(t, false);
-	/* Another thread re-registers it. */
-	while ((error = ibv_dereg_mr(*mr)) == EBUSY)
+	/* Another thread re-registers it. The handle has no object while one takes the place of another. */
+	while ((error = ibv_dereg_mr(*mr)) == EBUSY || (error == ENOENT && time(NULL) < end))
 		sched_yield();
 	/* ib_uverbs has deregistered it with the device. */
 	if (error && !(unsteady && error == EIO))
