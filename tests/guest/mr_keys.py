@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Keys that refer to MRs of device memory: indirect keys of mlx5, and memory windows.
+"""Keys that refer to MRs of device memory, indirect keys of mlx5 and memory windows; MRs after a fork, in
+another process, and at one address.
 
 usage: mr_keys.py DEVICE GID-INDEX ACTION BAR-A BAR-B
 
@@ -8,15 +9,19 @@ responder makes the keys, by work requests of its own, and the requester accesse
 """
 
 import ctypes
+import errno
+import fcntl
 import mmap
 import os
 import sys
+import threading
 
 import pyverbs.enums as e
 import pyverbs.providers.mlx5.mlx5_enums as dve
 from pyverbs.addr import AHAttr, GlobalRoute
 from pyverbs.base import inc_rkey
 from pyverbs.cq import CQ
+from pyverbs.device import Context
 from pyverbs.mr import MR, MW, MWBind, MWBindInfo
 from pyverbs.pd import PD
 from pyverbs.providers.mlx5.mlx5dv import Mlx5Context, Mlx5DVContextAttr, Mlx5DVQPInitAttr, Mlx5QP
@@ -30,14 +35,15 @@ REMOTE = e.IBV_ACCESS_REMOTE_READ | e.IBV_ACCESS_REMOTE_WRITE | e.IBV_ACCESS_REM
 ALL = e.IBV_ACCESS_LOCAL_WRITE | REMOTE
 DENIED = e.IBV_WC_REM_ACCESS_ERR
 SIGNALED = e.IBV_SEND_SIGNALED
+IMPORTED = b'imported' * 8
 
 
 class Memory:
     """A mapping of a BAR, or of host memory, and what a CPU sees of it."""
 
     def __init__(self, path=None):
-        fd = os.open(path, os.O_RDWR) if path else -1
-        self.map = mmap.mmap(fd, SIZE)
+        self.fd = os.open(path, os.O_RDWR) if path else -1
+        self.map = mmap.mmap(self.fd, SIZE)
         self.addr = ctypes.addressof(ctypes.c_char.from_buffer(self.map))
 
     def mr(self, offset=0, length=SIZE, access=ALL):
@@ -129,7 +135,7 @@ class PAIRS:
 
 def must(got, want, what):
     if got != want:
-        sys.exit(f'{what}: {got!r}, not {want!r}')
+        sys.exit(f'{what}: {got!r:.200}, not {want!r:.200}')
 
 
 def say(*words):
@@ -238,11 +244,9 @@ def denied(found, mrs):
     must(Pair().access('write', mrs[0].rkey, mrs[0].buf, 8), e.IBV_WC_SUCCESS, 'the MR of the other device')
 
 
-def writer(a, b):
-    """Writes by all keys until all are denied."""
-    found, mrs = targets(a, b)
+def write_until_denied(found, meanwhile=lambda: None):
+    """Writes by all keys until all are denied, the first time before something else begins."""
     failed, writes = set(), 0
-    say('running')
     while len(failed) < len(found):
         for name, (rkey, at, pair, _) in found.items():
             if name in failed:
@@ -254,12 +258,37 @@ def writer(a, b):
                 must(status, DENIED, name)
                 failed.add(name)
                 say(f'{name}: denied after {writes} writes')
+        if writes == len(found):
+            must(failed, set(), 'keys that are denied at first')
+            meanwhile()
     # The pair of a window of type 2 has failed with it.
-    rest = {name: target for name, target in found.items() if 'type 2' not in name}
+    return {name: target for name, target in found.items() if 'type 2' not in name}
+
+
+def writer(a, b):
+    """Writes by all keys while the device of the first memory goes."""
+    found, mrs = targets(a, b)
+    rest = write_until_denied(found, lambda: say('running'))
     denied(rest, mrs)
     say('all denied')
     sys.stdin.readline()
     denied(rest, mrs)
+
+
+def client(a, b):
+    """The same, but the client of the first memory invalidates it, and has it for others at once."""
+    def contents():
+        mr, pair = a.mr(), Pair()
+        must(pair.access('read', mr.rkey, mr.buf, SIZE), e.IBV_WC_SUCCESS, 'read')
+        mr.close()
+        return HOST.map[:SIZE]
+    found, mrs = targets(a, b)
+    done = threading.Thread(target=fcntl.ioctl, args=(a.fd, 0x6201, 2))
+    rest = write_until_denied(found, done.start)
+    done.join()
+    before = contents()
+    denied(rest, mrs)
+    must(contents(), before, 'the memory after the invalidation')
 
 
 def children(a, b):
@@ -325,22 +354,153 @@ def invalidated(a, _):
     must(Pair().access('write', mr.rkey, mr.buf, 8), e.IBV_WC_SUCCESS, 'the MR')
 
 
+def reused(a, _):
+    """A window gets the number of one that is gone. The old key does not reach what the new one does."""
+    mr = a.mr(4096, 8192)
+    for kind in (e.IBV_MW_TYPE_1, e.IBV_MW_TYPE_2):
+        keys = []
+        for _ in range(2):
+            pair = Pair()
+            rkey, window = pair.window(kind, mr, 0, 4096)
+            must(pair.access('write', rkey, mr.buf, 8), e.IBV_WC_SUCCESS, 'a window')
+            keys.append(rkey)
+            if len(keys) == 2:
+                must(keys[0] >> 8, rkey >> 8, 'the number of the second window')
+                must(pair.access('write', keys[0], mr.buf, 8), DENIED, 'the key of the first window')
+            window[0].close()
+
+
 def implicit(a, _):
-    """An MR of all addresses reaches host memory and, as the driver pages it in, a BAR."""
+    """An MR of all addresses reaches host memory and, as the driver pages it in, a BAR; so does one of a BAR."""
     every = MR(PAIRS.pd, 0, ALL | e.IBV_ACCESS_ON_DEMAND, implicit=True)
     there = Memory()
     HOST.map[:8192] = os.urandom(8192)
     must(Pair().access('write', every.rkey, there.addr + 100, 8192), e.IBV_WC_SUCCESS, 'host memory')
     must(there.map[100:8292], HOST.map[:8192], 'host memory')
-    must(Pair().access('write', every.rkey, a.addr + 4095, 3), e.IBV_WC_SUCCESS, 'a BAR')
-    must(a.map[4095:4098], HOST.map[:3], 'a BAR')
+    of_a_bar = [(mr, Pair()) for mr in (every, a.mr(0, 8192, ALL | e.IBV_ACCESS_ON_DEMAND))]
+    for mr, pair in of_a_bar:
+        HOST.map[:3] = os.urandom(3)
+        must(pair.access('write', mr.rkey, a.addr + 4095, 3), e.IBV_WC_SUCCESS, 'a BAR')
+        must(a.map[4095:4098], HOST.map[:3], 'a BAR')
+    say('running')
+    sys.stdin.readline()
+    for mr, pair in of_a_bar:
+        must(pair.access('write', mr.rkey, a.addr + 4095, 3), DENIED, 'a BAR that is gone')
 
 
-ACTIONS = {f.__name__: f for f in (lists, interleaved, writer, children, reregistered, invalidated, implicit)}
+def imported(_, b):
+    """Of another process, or of the program before this one: its MR, by its descriptor and their handles."""
+    at, handle = (int(word) for word in sys.argv[8:])
+    mr, other, pair = MR(PAIRS.pd, handle=handle), b.mr(), Pair()
+    HOST.map[:64] = IMPORTED
+    must(pair.access('write', mr.rkey, at, 64), e.IBV_WC_SUCCESS, 'an imported MR')
+    HOST.map[:64] = bytes(64)
+    must(pair.access('read', mr.rkey, at, 64), e.IBV_WC_SUCCESS, 'an imported MR')
+    must(HOST.map[:64], IMPORTED, 'the bytes of an imported MR')
+    say('running')
+    sys.stdin.readline()
+    must(pair.access('write', mr.rkey, at, 64), DENIED, 'an imported MR')
+    must(Pair().access('write', other.rkey, b.addr, 64), e.IBV_WC_SUCCESS, 'the MR of the other device')
 
-PAIRS.ctx = Mlx5Context(Mlx5DVContextAttr(), name=sys.argv[1])
+
+def import_command(a):
+    """An MR on the memory, and the command that imports it."""
+    mr = a.mr(4096, 8192)
+    os.set_inheritable(PAIRS.ctx.cmd_fd, True)
+    more = (PAIRS.ctx.cmd_fd, PAIRS.pd.handle, mr.buf, mr.handle)
+    return mr, [sys.executable, *sys.argv[:3], 'imported', *sys.argv[4:6], *map(str, more)]
+
+
+def another_process(a, _):
+    """Another process has the MR alone."""
+    _, command = import_command(a)
+    child = os.posix_spawn(command[0], command, os.environ)
+    os.close(PAIRS.ctx.cmd_fd)
+    while a.map[4096:4160] != IMPORTED:
+        must(os.waitpid(child, os.WNOHANG), (0, 0), 'the other process')
+    must(LIBC.munmap(a.addr, SIZE), 0, 'munmap')
+    say('alone')
+    os._exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+
+
+def another_program(a, _):
+    """Another program has the MR, in this process."""
+    _, command = import_command(a)
+    os.execv(command[0], command)
+
+
+def forked(a, _):
+    """A child has the mapping as well, but not where an old library has split it from forks."""
+    def child():
+        pid = os.fork()
+        if not pid:
+            if LIBC.mincore(a.addr + 4096, 4096, ctypes.create_string_buffer(1)):
+                os._exit(errno.ENOMEM)
+            a.map[4097] = a.map[4096] ^ 1
+            os._exit(0)
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    must(ctypes.CDLL('libibverbs.so.1').ibv_is_fork_initialized(), 2, 'forks copy what is pinned')
+    mrs = [a.mr(4096, 8192)]
+    must(child(), 0, 'a child')
+    transfer_all(mrs[0], a)
+    a.map.madvise(mmap.MADV_DONTFORK, 4096, 4096)
+    must(child(), errno.ENOMEM, 'a child without the page')
+    mrs.append(a.mr())
+    for mr in mrs:
+        transfer_all(mr, a)
+    try:
+        a.map.madvise(mmap.MADV_DOFORK, 4096, 4096)
+        must(None, 'EINVAL', 'MADV_DOFORK')
+    except OSError as error:
+        must(error.errno, errno.EINVAL, 'MADV_DOFORK')
+
+
+def transfer_all(mr, memory):
+    """Random bytes to all of an MR, which are then in the memory."""
+    HOST.map[:mr.length] = os.urandom(mr.length)
+    must(Pair().access('write', mr.rkey, mr.buf, mr.length), e.IBV_WC_SUCCESS, 'write')
+    at = mr.buf - memory.addr
+    must(memory.map[at:at + mr.length], HOST.map[:mr.length], 'the bytes of an MR')
+
+
+def stacked(a, b):
+    """Three MRs at one address, each on its own memory, which has moved since; in any order."""
+    def move(at, to):
+        must(LIBC.mremap(at, SIZE, SIZE, 3, to), to, 'mremap')
+    memories, seen, mrs = [a, b, Memory()], [Memory() for _ in range(3)], []
+    for memory, there in zip(memories, seen):
+        if memory is not a:
+            move(memory.addr, a.addr)
+        mrs.append(a.mr(0, 8192))
+        move(a.addr, there.addr)
+    for gone in (None, 1, 0):
+        if gone is not None:
+            mrs[gone].close()
+            mrs[gone] = None
+        for n, mr in enumerate(mrs):
+            if mr:
+                HOST.map[:8192] = os.urandom(8192)
+                want = [memory.map[:8192] for memory in seen]
+                want[n] = HOST.map[:8192]
+                must(Pair().access('write', mr.rkey, a.addr, 8192), e.IBV_WC_SUCCESS, 'one of three')
+                must([seen[i].map[:8192] == want[i] for i in range(3)], [True] * 3, f'the memories after MR {n}')
+
+
+ACTIONS = {f.__name__: f for f in (lists, interleaved, writer, client, children, reregistered, invalidated,
+                                   reused, implicit, imported, another_process, another_program, forked, stacked)}
+LIBC = ctypes.CDLL(None)
+LIBC.mremap.restype = ctypes.c_void_p
+LIBC.mremap.argtypes = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t, ctypes.c_int, ctypes.c_void_p
+LIBC.munmap.argtypes = ctypes.c_void_p, ctypes.c_size_t
+LIBC.mincore.argtypes = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p
+
+if sys.argv[3] == 'imported':
+    PAIRS.ctx = Context(cmd_fd=int(sys.argv[6]))
+    PAIRS.pd = PD(PAIRS.ctx, handle=int(sys.argv[7]))
+else:
+    PAIRS.ctx = Mlx5Context(Mlx5DVContextAttr(), name=sys.argv[1])
+    PAIRS.pd = PD(PAIRS.ctx)
 PAIRS.index = int(sys.argv[2])
-PAIRS.pd = PD(PAIRS.ctx)
 HOST = Memory()
 PAIRS.host = HOST.mr()
 ACTIONS[sys.argv[3]](*map(Memory, sys.argv[4:6]))

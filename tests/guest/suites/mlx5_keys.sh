@@ -2,7 +2,8 @@
 # shellcheck shell=bash
 #
 # Keys that refer to MRs of device memory (mr_keys.py), on the stock mlx5 driver: indirect keys of an
-# application, memory windows, MRs of all addresses. None may survive the revocation of an MR below.
+# application, memory windows, MRs of all addresses. None may survive the revocation of an MR below. And
+# MRs that other processes than the one that registers have.
 
 . ./steps.sh
 . ./adapter.sh
@@ -12,12 +13,12 @@ setup() {
 	load_bars
 }
 
-# keys ACTION: one that needs nothing of this suite.
+# keys ACTION [MEMORY]: one that needs nothing of this suite; MEMORY is in the place of the first BAR.
 keys() {
 	connectx_refuses 'request refused: mkey'
 	connectx_refuses 'fails with syndrome 0x13'
 	connectx_refuses 'page fault * cannot be resolved'
-	timeout 200 python3 mr_keys.py "$DEV" "$(gid_index)" "$1" "$BAR_A" "$BAR_B"
+	timeout 200 python3 mr_keys.py "$DEV" "$(gid_index)" "$1" "${2:-$BAR_A}" "$BAR_B"
 }
 # keys_until ACTION LINE: until it prints the line; tell lets it go on.
 keys_until() {
@@ -39,8 +40,28 @@ tell() {
 test_lists() { keys lists; eventually balanced; }
 test_interleaved() { keys interleaved; eventually balanced; }
 test_windows_are_invalidated() { keys invalidated; eventually balanced; }
+test_number_of_a_window_is_given_again() { keys reused; eventually balanced; }
 test_children_go_first() { keys children; eventually balanced; }
-test_mr_of_all_addresses() { keys implicit; eventually balanced; }
+test_forks() { keys forked; eventually balanced; }
+test_three_mrs_at_one_address() { keys stacked; eventually balanced; }
+# The driver has no MR of a client then.
+test_mr_of_all_addresses() { denied_without_the_device implicit "0 0 0"; }
+# The process that has registered the MR does not have it any more.
+test_mr_of_another_process() { denied_without_the_device another_process "2 258 1056768" alone; }
+test_mr_of_the_program_before() { denied_without_the_device another_program "2 258 1056768"; }
+
+# denied_without_the_device ACTION IN-USE [LINE]: it has so many MRs, pages and bytes of BARs when a device
+# goes, after it has printed the line as well.
+denied_without_the_device() {
+	local pid
+	keys_until "$1" running
+	wait_line /tmp/keys "^${3:-running}"
+	expect "$2" in_use
+	unbind_in_time "$BDF_A"
+	tell
+	rebind "$BDF_A"
+	works_again
+}
 
 # The flag with which a driver may demand that an MR is meant for windows.
 test_flag_of_windows() {
@@ -60,6 +81,16 @@ test_revocation_reaches_every_key() {
 	expect 5 grep -c 'denied after' /tmp/keys
 	rebind "$BDF_A"
 	works_again
+}
+
+# The client itself takes its memory back, and the device stays.
+test_invalidation_reaches_every_key() {
+	insmod "$MODS/external/tests/bench/bench_memory.ko" entries=17
+	eventually test -c /dev/bench_memory
+	keys client /dev/bench_memory | tee /tmp/keys
+	expect 5 grep -c 'denied after' /tmp/keys
+	eventually balanced bench_memory
+	rmmod bench_memory
 }
 
 # The adapter has translated the addresses of a packet when the device goes, and not written its bytes.
