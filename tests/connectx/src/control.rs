@@ -11,6 +11,7 @@
 //! FUNCTION hold-packet N            after N more packets of RDMA to this function, the next one of each
 //!                                   queue pair is translated and not written, until release-packets
 //! FUNCTION held-packet              fails unless one is
+//! FUNCTION fenced                   fails unless a UMR work request or a command waits for such a packet
 //! FUNCTION hold-command OPCODE      these commands are executed, and complete at release-commands; those of
 //!                                   other slots complete meanwhile
 //! FUNCTION held-command             fails unless one is held
@@ -89,6 +90,10 @@ fn command(fabric: &mut Fabric, line: &str) -> Result<String, String> {
         "hold-packet" => function.inject.packets.after = Some(number(words.get(2))?),
         "held-packet" if function.hca.flying.is_empty() => return Err("no packet is held".into()),
         "held-packet" => {}
+        "fenced" if function.hca.fenced.is_empty() && function.hca.fenced_slots == 0 => {
+            return Err("nothing waits for a packet".into())
+        }
+        "fenced" => {}
         "release-packets" => {
             function.inject.packets.after = None;
             fabric.wake_held();

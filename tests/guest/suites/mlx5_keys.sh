@@ -96,6 +96,7 @@ test_invalidation_reaches_every_key() {
 # The adapter has translated the addresses of a packet when the device goes, and not written its bytes.
 # Until it has, the memory is not free for others. Then no byte comes, through a list of MRs either.
 packet_is_held() { ask_host connectx held-packet; }
+revocation_waits() { ask_host connectx fenced; }
 test_revocation_waits_for_a_translated_packet() {
 	local pid sum unbind
 	launch forever -m $((8 << 20)) "$BAR_A"
@@ -105,7 +106,8 @@ test_revocation_waits_for_a_translated_packet() {
 	sum=$(host_sum a)
 	unbind "$BDF_A" &
 	unbind=$!
-	nap 2
+	eventually revocation_waits
+	nap 1
 	must_fail gone "$unbind"
 	[ "$(host_sum a)" = "$sum" ] || fail "a packet is written that is held"
 	ask_host connectx release-packets
