@@ -26,16 +26,16 @@ waits() {
 	for threads in 2 8; do
 		echo $TRIGGER >$EVENT/trigger
 		/mnt/programs/bench_threads "$DEV" "$1" $threads $((MRS / threads))
-		cat $EVENT/hist >"$OUT/waits-${1%:*}-$threads"
+		cat $EVENT/hist >"$OUT/waits-${1%%:*}-$threads"
 		echo "!$TRIGGER" >$EVENT/trigger
-		awk -v threads=$threads -v target="${1%:*}" -v mrs=$MRS '
+		awk -v threads=$threads -v target="${1%%:*}" -v mrs=$MRS '
 			/stacktrace:/ { caller = "" }
 			/^ / && caller == "" && (/\[/ || $1 !~ /lock|mutex|rwsem|down_|up_|sched|trace/) { caller = $0 }
 			/hitcount:/ { all += $NF; if (caller ~ /\[i[bo]_peer_mem\]/) ours += $NF }
 			END {
 				printf "%d-threads %s 4096 waits %d 0 0\n", threads, target, 1000 * ours / mrs
 				printf "%d-threads %s 4096 all-waits %d 0 0\n", threads, target, 1000 * all / mrs
-			}' "$OUT/waits-${1%:*}-$threads" >>"$OUT/bench"
+			}' "$OUT/waits-${1%%:*}-$threads" >>"$OUT/bench"
 	done
 }
 
