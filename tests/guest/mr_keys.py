@@ -36,6 +36,8 @@ ALL = e.IBV_ACCESS_LOCAL_WRITE | REMOTE
 DENIED = e.IBV_WC_REM_ACCESS_ERR
 SIGNALED = e.IBV_SEND_SIGNALED
 IMPORTED = b'imported' * 8
+# BENCH_MEMORY_INVALIDATE of tests/bench/bench_memory.h, with the number of regions.
+INVALIDATE = ord('b') << 8 | 1
 
 
 class Memory:
@@ -283,7 +285,7 @@ def client(a, b):
         mr.close()
         return HOST.map[:SIZE]
     found, mrs = targets(a, b)
-    done = threading.Thread(target=fcntl.ioctl, args=(a.fd, 0x6201, 2))
+    done = threading.Thread(target=fcntl.ioctl, args=(a.fd, INVALIDATE, 2))
     rest = write_until_denied(found, done.start)
     done.join()
     before = contents()

@@ -24,7 +24,7 @@ setup() {
 # have N: the physical function has so many; the first ones are on the BARs $VF_0, $VF_1.
 have() {
 	local i bdf
-	[ "$1" = 0 ] || echo "$1" >"$PF/sriov_numvfs"
+	echo "$1" >"$PF/sriov_numvfs"
 	for ((i = 0; i < $1; i++)); do
 		bdf=$(basename "$(readlink -f "$PF/virtfn$i")")
 		echo $CLIENT >"/sys/bus/pci/devices/$bdf/driver_override"
