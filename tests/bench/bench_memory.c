@@ -162,7 +162,7 @@ static int dma_map(struct sg_table *table, void *context, struct device *dev, in
 	else if (device_iommu_mapped(dev))
 		err = map_entries(table, dev, region->entries);
 	else
-		*table = (struct sg_table) { list.sgl, region->entries, region->entries };
+		*table = (struct sg_table) { list.sgl, region->entries, list.orig_nents };
 	*nmap = err ? 0 : table->nents;
 	return err;
 }

@@ -206,7 +206,7 @@ impl ForeignTable {
             is_as_is: false,
         };
         // SAFETY: By the type invariants the list has the entries.
-        let as_is = unsafe { this.as_is() };
+        let as_is = unsafe { this.as_is(self.entries()) };
         this.is_as_is = as_is.is_some();
         this.segments = match as_is {
             Some(n) => n,
@@ -424,12 +424,12 @@ impl ForeignPart {
 
     /// Returns the number of entries of the part, if the first entries of the list are the part as they are
     /// ([`as_is`]), and the kernel's loops over them, which look for an entry behind the last one, find one
-    /// or the end mark.
+    /// of the `listed` entries of the whole list, or the end mark.
     ///
     /// # Safety
     ///
     /// As for [`Self::dma`].
-    unsafe fn as_is(&self) -> Option<usize> {
+    unsafe fn as_is(&self, listed: usize) -> Option<usize> {
         if self.skip > 0 {
             return None;
         }
@@ -440,7 +440,7 @@ impl ForeignPart {
         let segments = entries.map(|sg| unsafe { segment(sg, true) });
         let n = as_is(segments, self.len, self.max)?;
         // SAFETY: `last` is an entry of the list: there is one, as the part has `n`.
-        (n < self.entries || unsafe { helpers::ext_sg_is_last(last) }).then_some(n)
+        (n < listed || unsafe { helpers::ext_sg_is_last(last) }).then_some(n)
     }
 
     /// Creates a table of the part. The list does not change, so there may be any number of tables.

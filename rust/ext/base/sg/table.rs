@@ -423,12 +423,13 @@ mod tests {
     }
 
     /// Returns whether the list of `n` entries of 2 pages, `gap` pages apart, is borrowed as the part with
-    /// `skip` and `len`, in pages, or fails unless the part has `len` pages.
+    /// `skip` and `len`, in pages, for which so many are mapped, or fails unless the part has `len` pages.
     fn is_borrowed(n: u64, gap: u64, (skip, len): (u64, u64)) -> Result<bool> {
         let entries = (0..n).map(|i| Segment {
             addr: (1 + i * (2 + gap)) * P,
             len: 2 * P,
         });
+        let mapped = (skip + len).div_ceil(2);
         let list = Table::of_dma(n as usize, entries)?;
         let foreign = ForeignTable::new();
         // SAFETY: The table is zero, and `list` has the entries of its copy.
@@ -436,7 +437,7 @@ mod tests {
         // SAFETY: The list neither changes nor ends before the table of the part.
         let table = unsafe {
             foreign
-                .part(n as usize, skip * P, len * P, u32::MAX)?
+                .part(mapped as usize, skip * P, len * P, u32::MAX)?
                 .borrow()
         }?;
         assert_eq!(table.segments().map(|s| s.len).sum::<u64>(), len * P);
