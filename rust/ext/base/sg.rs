@@ -400,26 +400,17 @@ unsafe impl Send for ForeignPart {}
 unsafe impl Sync for ForeignPart {}
 
 impl ForeignPart {
-    /// Returns the DMA addresses of the entries.
-    ///
-    /// # Safety
-    ///
-    /// The list must be valid, and must not change during `'a`.
-    unsafe fn dma<'a>(&self) -> impl Iterator<Item = Segment> + Clone + 'a {
-        // SAFETY: By the safety requirements the list has the entries.
-        let entries = unsafe { walk(self.first, self.entries) };
-        // SAFETY: `sg` is an entry of the list, which is valid.
-        entries.map(|sg| unsafe { segment(sg, true) })
-    }
-
     /// Returns the segments.
     ///
     /// # Safety
     ///
-    /// As for [`Self::dma`].
+    /// The list must be valid, and must not change during `'a`.
     unsafe fn pieces<'a>(&self) -> Result<Split<Part<impl Iterator<Item = Segment> + Clone + 'a>>> {
-        // SAFETY: By the safety requirements of this function.
-        pieces(unsafe { self.dma() }, self.skip, self.len, self.max)
+        // SAFETY: By the safety requirements the list has the entries.
+        let entries = unsafe { walk(self.first, self.entries) };
+        // SAFETY: `sg` is an entry of the list, which is valid.
+        let dma = entries.map(|sg| unsafe { segment(sg, true) });
+        pieces(dma, self.skip, self.len, self.max)
     }
 
     /// Returns the number of entries of the part, if the first entries of the list are the part as they are
@@ -428,7 +419,7 @@ impl ForeignPart {
     ///
     /// # Safety
     ///
-    /// As for [`Self::dma`].
+    /// As for [`Self::pieces`].
     unsafe fn as_is(&self, listed: usize) -> Option<usize> {
         if self.skip > 0 {
             return None;
