@@ -35,6 +35,7 @@ struct bar bars[BARS];
 int shared[SHARED_FILES];
 struct rdma *rdma;
 struct ibv_pd *pd, *mr_pd;
+bool pd_imports;
 struct adapter adapters[ADAPTERS];
 int n_adapters;
 int export_device = -1;
@@ -330,6 +331,7 @@ int main(int argc, char **argv)
 		opened = rdma_open(device);
 		rdma = &opened;
 		pd = rdma->pd;
+		pd_imports = strncmp(device, "rxe", 3);
 		again = rdma_open(device);
 		mr_pd = again.pd;
 	}

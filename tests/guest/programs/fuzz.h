@@ -121,6 +121,7 @@ extern struct bar bars[BARS];
 extern int shared[SHARED_FILES];
 extern struct rdma *rdma;	/* NULL: none */
 extern struct ibv_pd *pd;
+extern bool pd_imports;		/* dma-bufs, without pinning them */
 extern struct ibv_pd *mr_pd;	/* of a context of its own, whose MRs any thread re-registers */
 /* A test adapter (tests/adapter). */
 struct adapter {

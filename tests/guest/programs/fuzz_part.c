@@ -203,7 +203,8 @@ static void reg_part(struct thread *t)
 
 	dereg(t, &p->mr);
 	/* Soft RoCE imports no dma-bufs; the others pin them, or do not. */
-	if (!e.error && e.buffer && (adapter < 0 || (adapters[adapter].pins && e.buffer->pinned_not)))
+	if (!e.error && e.buffer &&
+	    (adapter < 0 ? !pd_imports : adapters[adapter].pins && e.buffer->pinned_not))
 		e.error = EOPNOTSUPP;
 	/* If the driver lacks memory for ordinary memory, its name counts. */
 	starve(t, starved && (e.error || e.buffer));
