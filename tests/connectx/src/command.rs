@@ -322,6 +322,9 @@ impl Function {
                 let why = format!("no object of type {:#x} is announced", be16(input, 6));
                 Err(Refusal::new(BAD_PARAM, why))
             }
+            op::ATTACH_TO_MCG | op::DETACH_FROM_MCG => {
+                Err(Refusal::new(BAD_OP, "there are no multicast groups"))
+            }
             op::QUERY_HCA_VPORT_CONTEXT
             | op::QUERY_HCA_VPORT_GID
             | op::QUERY_HCA_VPORT_PKEY
