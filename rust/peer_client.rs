@@ -441,11 +441,12 @@ impl<T: Slotted> Registration<T> {
 
 impl<T: Slotted> Drop for Registration<T> {
     fn drop(&mut self) {
-        self.link.close();
-        // SAFETY:
-        // - By the type invariant the client is registered under this handle;
-        // - no ticket uses the handle any more, as `close` has returned.
+        // First, so that a task that invalidates a ticket meanwhile waits for the revocation.
+        //
+        // SAFETY: By the type invariant the client is registered under this handle. ib_peer_mem only compares
+        // handles, so a ticket may still use it.
         unsafe { peer::ib_unregister_peer_memory_client(self.handle.0.as_ptr()) };
+        self.link.close();
         // SAFETY:
         // - By the type invariant this object owns the data in the slot;
         // - the core runs no callback of an unregistered client.

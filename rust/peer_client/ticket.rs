@@ -55,7 +55,7 @@ impl Link {
         self.changed.notify_all();
     }
 
-    /// Disables all tickets, and waits for the tickets in use.
+    /// Disables all tickets, and waits for the tickets in use. The client is unregistered.
     ///
     /// Context: may sleep.
     pub(super) fn close(&self) {
@@ -73,7 +73,7 @@ enum State {
     Registering,
     /// Registered: the handle, the invalidate function, the number of tasks in that function.
     Live(Handle, peer::invalidate_peer_memory, usize),
-    /// Never registered, or about to be unregistered.
+    /// Never registered, or unregistered.
     Gone,
 }
 
@@ -128,8 +128,8 @@ impl Ticket {
         drop(state);
 
         if let Some(invalidate) = invalidate {
-            // SAFETY: The client is registered under `handle`, and `Link::close` delays its
-            // unregistration while `users` counts this task.
+            // SAFETY: The core only compares `handle`. `Link::close` waits while `users` counts this task,
+            // so the core's module, which this module depends on, stays.
             unsafe { invalidate(handle.0.as_ptr(), self.core_context) };
         }
 

@@ -86,6 +86,8 @@ impl<'a> ClientLookup<'a> {
                 self.record(Some(client), Some(e), "the memory could not be registered");
                 Err(e)
             }
+            // A signal: the system call begins again.
+            RegError::NotPinned(ERESTARTNOINTR) => Err(ERESTARTNOINTR),
             RegError::NotPinned(e) => {
                 self.record(Some(client), Some(e), "the client could not pin the memory");
                 self.unpinned.get_or_insert(e);
