@@ -139,7 +139,7 @@ int ext_watch_error(const struct ext_watch *watch);
 
 /* pfnmap.c */
 unsigned long ext_pfnmap_run(struct vm_area_struct *vma, unsigned long addr,
-			     unsigned long end, u64 *phys);
+			     unsigned long end, bool write, u64 *phys);
 
 /* pci_path.c */
 

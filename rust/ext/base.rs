@@ -16,6 +16,7 @@ pub mod module;
 pub mod params;
 pub mod pci;
 pub mod pci_watch;
+#[cfg(ext_p2pdma)]
 pub mod pfnmap;
 pub mod pinned;
 pub mod ram;
@@ -23,4 +24,6 @@ pub mod sg;
 pub mod small_vec;
 pub mod snapshot;
 pub mod sysfs;
+#[cfg(ext_p2pdma)]
+pub mod unmap_watch;
 pub mod vma;

@@ -12,10 +12,12 @@ struct completion;
 struct device;
 struct file;
 struct dma_resv;
+struct mmu_interval_notifier;
 struct page;
 struct pci_dev;
 struct scatterlist;
 struct vm_area_struct;
+struct workqueue_struct;
 
 /* linux/completion.h */
 bool ext_wait_for_completion_timeout(struct completion *done, unsigned int ms);
@@ -25,6 +27,7 @@ bool ext_device_trylock(struct device *dev);
 void ext_device_unlock(struct device *dev);
 bool ext_device_has_override(struct device *dev);
 bool ext_device_override_is(struct device *dev, const char *driver);
+bool ext_device_has_class_below(struct device *dev, const char *name);
 int ext_device_set_override(struct device *dev, const char *driver);
 
 /* linux/dma-mapping.h */
@@ -48,9 +51,14 @@ struct page *ext_phys_to_page(phys_addr_t phys);
 void *ext_phys_to_virt(phys_addr_t phys);
 phys_addr_t ext_virt_to_phys(void *kaddr);
 phys_addr_t ext_page_to_phys(struct page *page);
-bool ext_vma_is_sysfs(struct vm_area_struct *vma);
+unsigned long ext_vma_magic(struct vm_area_struct *vma);
+bool ext_vma_is_chardev(struct vm_area_struct *vma, unsigned int major);
 void ext_vma_set_noncached(struct vm_area_struct *vma);
 void ext_vma_set_writecombine(struct vm_area_struct *vma);
+
+/* linux/mmu_notifier.h */
+void ext_mmu_interval_set_seq(struct mmu_interval_notifier *notifier, unsigned long seq);
+bool ext_mmu_interval_read_retry(struct mmu_interval_notifier *notifier, unsigned long seq);
 
 /* linux/pci.h */
 unsigned long ext_pci_resource_flags(struct pci_dev *pdev, int bar);
@@ -74,6 +82,8 @@ void ext_sg_set_dma(struct scatterlist *sg, dma_addr_t addr, unsigned int len);
 
 /* linux/sched.h */
 bool ext_current_is_kthread(void);
+unsigned int ext_memalloc_noreclaim_save(void);
+void ext_memalloc_noreclaim_restore(unsigned int flags);
 
 /* linux/security.h */
 int ext_locked_down_pci(void);
@@ -83,6 +93,9 @@ int ext_locked_down_pci(void);
 /* Returns @addr of the calling process without the bits that the CPU ignores, as GUP does. */
 unsigned long ext_untagged_addr(unsigned long addr);
 unsigned long ext_kernel_half(void);
+
+/* linux/workqueue.h */
+struct workqueue_struct *ext_alloc_workqueue(const char *name, bool reclaim);
 
 /* rdma/ib_verbs.h */
 

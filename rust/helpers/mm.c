@@ -27,10 +27,17 @@ phys_addr_t ext_page_to_phys(struct page *page)
 	return page_to_phys(page);
 }
 
-bool ext_vma_is_sysfs(struct vm_area_struct *vma)
+/* Returns the magic number of the file system of the file, or 0 without a file. */
+unsigned long ext_vma_magic(struct vm_area_struct *vma)
 {
-	return vma->vm_file &&
-	       file_inode(vma->vm_file)->i_sb->s_magic == SYSFS_MAGIC;
+	return vma->vm_file ? file_inode(vma->vm_file)->i_sb->s_magic : 0;
+}
+
+bool ext_vma_is_chardev(struct vm_area_struct *vma, unsigned int major)
+{
+	struct inode *inode = vma->vm_file ? file_inode(vma->vm_file) : NULL;
+
+	return inode && S_ISCHR(inode->i_mode) && imajor(inode) == major;
 }
 
 void ext_vma_set_noncached(struct vm_area_struct *vma)

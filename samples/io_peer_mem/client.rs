@@ -13,13 +13,17 @@ use crate::{
         base::{
             mm,
             pci::BarRange,
-            pfnmap,
+            pfnmap::{
+                self,
+                Source, //
+            },
             pinned,
             sg::{
                 Owned,
                 PageTable,
                 Table, //
             },
+            unmap_watch::Watched,
             vma::Found, //
         },
         p2pdma::{
@@ -40,7 +44,8 @@ use crate::{
         Tickets,
         VaRange, //
     },
-    pr_warn_limited, //
+    pr_warn_limited,
+    unmapped::Unmapped, //
 };
 use core::ops::Range;
 use kernel::{
@@ -50,6 +55,9 @@ use kernel::{
     prelude::*,
     sync::Arc, //
 };
+
+/// How often a registration begins again because its mapping has changed.
+const CHANGES: usize = 3;
 
 /// Kernel memory that a memory region may need, without the memory for lists of scattered pages.
 const HEADROOM: usize = 8192;
@@ -101,7 +109,8 @@ enum Backing {
     Own(PageTable<PageRefs>),
     /// Pinned struct pages of another driver.
     Pages(PageTable<pinned::Pages>),
-    /// Physical addresses without struct pages. Only the ticket keeps the addresses valid.
+    /// Physical addresses without struct pages. Only the ticket and the watch of the mapping keep the addresses
+    /// valid.
     Mmio(MmioTable),
 }
 
@@ -110,6 +119,8 @@ pub(crate) struct BarMemory {
     // Drop order: the memory is released before the ticket is removed.
     /// The memory.
     backing: Backing,
+    /// The mapping, of memory without struct pages.
+    watch: Option<Watched<Unmapped>>,
     /// The BAR that the memory belongs to.
     origin: Origin,
     /// Keeps the ticket with the owner of the BAR.
@@ -126,6 +137,9 @@ impl Memory for BarMemory {
     }
 
     fn map(&mut self, dev: &device::Device) -> Result {
+        if let Some(watch) = &self.watch {
+            watch.user().set_device(dev);
+        }
         match &mut self.backing {
             Backing::Own(table) => table.map(dev),
             Backing::Pages(table) => table.map(dev),
@@ -179,41 +193,93 @@ impl Client for BarClient {
         write: bool,
         ticket: Ticket,
     ) -> Result<BarMemory> {
-        let pin_all = || {
-            memcg::check_headroom(HEADROOM)?;
-            let pages = pages_of(range)?;
-            // The process may keep the `mmap_lock` for any time, and from the addition of the
-            // ticket on an invalidation waits for this registration. So take the lock before the
-            // addition: nothing below waits for the process.
-            let task = current!();
-            let mm = match region {
-                Region::Own(found) if pages.end <= found.end => None,
-                _ => Some(mm::Locked::of(task).ok_or(EFAULT)?),
-            };
-            // Before the pages are pinned; see `Tickets`.
-            let guard = match region {
-                Region::Own(found) => Tickets::add(found.data.bar().tickets(), ticket)?,
-                Region::Foreign(_, bar_range) => functions.add(bar_range.dev(), ticket)?,
-            };
-            let backing = match region {
-                Region::Own(found) => Backing::Own(pin_own(found, mm.as_ref(), pages, write)?),
-                Region::Foreign(kind, bar_range) => {
-                    let mm = mm.as_ref().ok_or(EFAULT)?;
-                    kind.check(mm, pages.clone())?;
-                    match kind {
-                        Kind::Pages => Backing::Pages(pin(bar_range, mm, pages, write)?),
-                        Kind::Mmio => Backing::Mmio(look_up(bar_range, mm, pages, write)?),
-                    }
-                }
-            };
-            Ok(BarMemory {
-                backing,
-                origin: region.origin(),
-                _ticket: guard,
-            })
+        let memory = match region {
+            Region::Foreign(Kind::Mmio(source), _) => {
+                pin_mmio(functions, region, *source, range, write, &ticket)
+            }
+            _ => pin_all(functions, region, range, write, ticket),
         };
-        pin_all().inspect_err(|e| log_rejected(region, range, write, *e))
+        memory.inspect_err(|e| log_rejected(region, range, write, *e))
     }
+}
+
+/// Pins or looks up the memory of a region. Returns `EAGAIN` if the mapping has changed meanwhile.
+fn pin_all(
+    functions: &Functions,
+    region: &Region,
+    range: VaRange,
+    write: bool,
+    ticket: Ticket,
+) -> Result<BarMemory> {
+    memcg::check_headroom(HEADROOM)?;
+    let pages = pages_of(range)?;
+    let task = current!();
+    // Dropped after the lock and the ticket: that waits for tasks that unmap.
+    let watch = match region {
+        Region::Foreign(Kind::Mmio(_), bar_range) => {
+            let user = Unmapped::new(ticket.clone(), bar_range.clone(), range.len());
+            let mm = task.mm().ok_or(EFAULT)?;
+            Some(Watched::new(mm, pages.clone(), functions.queues(), user)?)
+        }
+        _ => None,
+    };
+    let sequence = watch.as_ref().map(Watched::begin);
+    // The process may keep the `mmap_lock` for any time, and from the addition of the ticket on an
+    // invalidation waits for this registration. So take the lock before the addition: nothing below
+    // waits for the process.
+    let mm = match region {
+        Region::Own(found) if pages.end <= found.end => None,
+        _ => Some(mm::Locked::of(task).ok_or(EFAULT)?),
+    };
+    // Before the pages are pinned; see `Tickets`.
+    let guard = match region {
+        Region::Own(found) => Tickets::add(found.data.bar().tickets(), ticket)?,
+        Region::Foreign(_, bar_range) => functions.add(bar_range.dev(), ticket)?,
+    };
+    let backing = match region {
+        Region::Own(found) => Backing::Own(pin_own(found, mm.as_ref(), pages, write)?),
+        Region::Foreign(kind, bar_range) => {
+            let mm = mm.as_ref().ok_or(EFAULT)?;
+            kind.check(mm, pages.clone())?;
+            match kind {
+                Kind::Pages => Backing::Pages(pin(bar_range, mm, pages, write)?),
+                Kind::Mmio(source) => Backing::Mmio(look_up(bar_range, mm, pages, *source, write)?),
+            }
+        }
+    };
+    if let (Some(watch), Some(sequence)) = (&watch, sequence) {
+        watch.arm(sequence)?;
+    }
+    Ok(BarMemory {
+        backing,
+        watch,
+        origin: region.origin(),
+        _ticket: guard,
+    })
+}
+
+/// As [`pin_all`], for memory without struct pages: faults in what the process has not accessed yet, and begins
+/// again if the mapping has changed.
+fn pin_mmio(
+    functions: &Functions,
+    region: &Region,
+    source: Source,
+    range: VaRange,
+    write: bool,
+    ticket: &Ticket,
+) -> Result<BarMemory> {
+    let mut memory = pin_all(functions, region, range, write, ticket.clone());
+    if memory.as_ref().err() == Some(&EFAULT) {
+        fault_in(range, source, write)?;
+        memory = pin_all(functions, region, range, write, ticket.clone());
+    }
+    for _ in 0..CHANGES {
+        if memory.as_ref().err() != Some(&EAGAIN) {
+            break;
+        }
+        memory = pin_all(functions, region, range, write, ticket.clone());
+    }
+    memory
 }
 
 /// Logs a message about memory of `origin`. The message names this module even if another driver
@@ -232,10 +298,15 @@ fn log(origin: &Origin, message: fmt::Arguments<'_>) {
 /// Logs why `get_pages` failed for `range`. The message omits the user's address: the core's list
 /// of rejections has the address, for root.
 fn log_rejected(region: &Region, range: VaRange, write: bool, e: Error) {
+    if e == ERESTARTNOINTR {
+        return;
+    }
     let own = matches!(region, Region::Own(_));
     let why = match (e, write) {
         (EFAULT, false) => " (not all of it is mapped from this BAR)",
         (EFAULT, true) => " (not all of it is mapped from this BAR and writable)",
+        (EAGAIN, _) => " (the mapping has changed meanwhile; try again)",
+        (EPERM, _) => " (doorbells of an RDMA device, or an interrupt table)",
         (EBUSY, _) => " (root has stopped registrations of this function: iopm drain)",
         (ENODEV, _) if own => " (the device was removed)",
         (ENODEV, _) => " (the device is being removed or changes drivers; try again)",
@@ -333,16 +404,32 @@ fn pin(
     PageTable::new(pages)
 }
 
+/// Faults in the pages of `range`, which the process has not accessed yet. Nothing waits for this registration
+/// yet, so the driver of the mapping may take any time.
+fn fault_in(range: VaRange, source: Source, write: bool) -> Result {
+    let task = current!();
+    let mut mm = mm::Locked::of(task).ok_or(EFAULT)?;
+    let pages = pages_of(range)?;
+    pfnmap::fault_in(&mut mm, pages.start, pages.len(), source, write)
+}
+
 /// Looks up the physical addresses of `range`. Returns `EFAULT` unless all addresses are in
-/// `bar_range`, and mapped writable if `write`.
+/// `bar_range`, and mapped writable if `write`; `EPERM` if a driver's mapping has doorbells of an RDMA device or
+/// the interrupt table of the function.
 fn look_up(
     bar_range: &BarRange,
     mm: &mm::Locked<'_>,
     range: Range<usize>,
+    source: Source,
     write: bool,
 ) -> Result<MmioTable> {
-    MmioTable::new(
-        pfnmap::physical(mm, range.start, range.len(), write)?,
-        bar_range,
-    )
+    let segments = pfnmap::physical(mm, range.start, range.len(), source, write)?;
+    if source == Source::Driver {
+        let mut of_interrupts = bar_range.msix().into_iter();
+        let are_interrupts = of_interrupts.any(|part| segments.iter().any(|s| s.overlaps(&part)));
+        if are_interrupts || bar_range.is_of_rdma_device() {
+            return Err(EPERM);
+        }
+    }
+    MmioTable::new(segments, bar_range)
 }

@@ -9,11 +9,17 @@ use crate::{
     ext::base::{
         mm,
         pci::BarRange,
-        pfnmap,
+        pfnmap::{
+            self,
+            Source, //
+        },
         pinned,
         vma, //
     },
-    options, //
+    options::{
+        self,
+        Mmio, //
+    }, //
 };
 use core::ops::Range;
 use kernel::{
@@ -27,27 +33,30 @@ use kernel::{
 pub(crate) enum Kind {
     /// Peer-to-peer memory with struct pages: `p2pmem/allocate` in sysfs, or mappings of a driver.
     Pages,
-    /// `resourceN` in sysfs, without struct pages. Only with the parameter `mmio`.
-    Mmio,
+    /// Memory without struct pages, in mappings of `resourceN` in sysfs or of a driver's file. Only with the
+    /// parameter `mmio`.
+    Mmio(Source),
 }
 
 impl Kind {
     /// Returns the kind of memory that `vma` may contain. Reads only the flags of host memory.
     pub(crate) fn of(vma: &VmaRef) -> Option<Self> {
         if vma::is_mixed(vma) {
-            Some(Self::Pages)
-        } else if pfnmap::is_mmio(vma) && options::mmio() {
-            Some(Self::Mmio)
-        } else {
-            None
+            return Some(Self::Pages);
         }
+        let source = pfnmap::source(vma)?;
+        let least = match source {
+            Source::Sysfs => Mmio::Sysfs,
+            Source::Driver => Mmio::Any,
+        };
+        (options::mmio() >= least).then_some(Self::Mmio(source))
     }
 
     /// Returns the BAR that `addr` of the calling process is mapped to, or `None` if no memory of
-    /// the kind is mapped at `addr` yet.
+    /// the kind is mapped at `addr`. Memory without struct pages is faulted in.
     ///
     /// Context: process context; may sleep.
-    pub(crate) fn bar_range(self, mm: mm::Locked<'_>, addr: usize) -> Option<BarRange> {
+    pub(crate) fn bar_range(self, mut mm: mm::Locked<'_>, addr: usize) -> Option<BarRange> {
         let page = addr - addr % PAGE_SIZE;
         match self {
             Self::Pages => {
@@ -55,8 +64,9 @@ impl Kind {
                 drop(mm);
                 BarRange::of_p2pdma(pinned.map_of_first()?)
             }
-            Self::Mmio => {
-                let segments = pfnmap::physical(&mm, page, PAGE_SIZE, false).ok()?;
+            Self::Mmio(source) => {
+                pfnmap::fault_in(&mut mm, page, PAGE_SIZE, source, false).ok()?;
+                let segments = pfnmap::physical(&mm, page, PAGE_SIZE, source, false).ok()?;
                 drop(mm);
                 BarRange::of(segments.first()?.addr)
             }

@@ -16,7 +16,8 @@ use crate::{
         pci_watch::{
             Event,
             Watcher, //
-        }, //
+        },
+        unmap_watch::Queues, //
     },
     peer_client::{
         Ticket,
@@ -45,6 +46,8 @@ pub(crate) struct Functions {
     /// The tickets of all functions.
     #[pin]
     state: Mutex<State>,
+    /// The work of the watches of mappings.
+    queues: Arc<Queues>,
 }
 
 /// Key of a PCI function: the address of its `pci_dev`, unique until [`Event::Deleted`].
@@ -78,16 +81,22 @@ impl Functions {
     /// Creates an empty set.
     ///
     /// Context: may sleep.
-    pub(crate) fn new() -> Result<Arc<Self>> {
+    pub(crate) fn new(queues: &Arc<Queues>) -> Result<Arc<Self>> {
         Arc::pin_init(
             pin_init!(Self {
                 state <- new_mutex!(State {
                     lost: false,
                     functions: RBTree::new(),
                 }, "io_peer_mem::Functions::state"),
+                queues: queues.clone(),
             }),
             GFP_KERNEL,
         )
+    }
+
+    /// Returns the queues for watches of mappings.
+    pub(crate) fn queues(&self) -> &Arc<Queues> {
+        &self.queues
     }
 
     /// Adds `ticket` to the tickets of `dev` until the returned guard is dropped. Returns `ENODEV`

@@ -12,7 +12,7 @@
 //! - [`mod@file`], [`dm`], [`nearest`]: the file operations;
 //! - [`service`]: registers the client while there is memory to serve;
 //! - [`client`]: the peer memory client;
-//! - [`mapping`], [`foreign`], [`functions`]: the memory behind a mapping of a process;
+//! - [`mapping`], [`foreign`], [`functions`], [`unmapped`]: the memory behind a mapping of a process;
 //! - [`bar`]: the allocations and tickets of a BAR;
 //! - [`pending`]: the options of functions that are being bound;
 //! - [`dm_abi`], [`options`], [`select`], [`zero`], [`user`]: arguments of ioctls, module parameters,
@@ -44,13 +44,15 @@ mod options;
 mod pending;
 mod select;
 mod service;
+mod unmapped;
 mod user;
 mod zero;
 
 use ext::base::{
     pci,
     pci_watch,
-    snapshot, //
+    snapshot,
+    unmap_watch::QueuesOwner, //
 };
 
 module! {
@@ -79,12 +81,15 @@ struct IoPeerMem {
     /// Watches the functions of other drivers.
     #[pin]
     watch: pci_watch::Registration<functions::Functions>,
+    /// The work of [`unmapped`].
+    _queues: QueuesOwner,
 }
 
 impl kernel::InPlaceModule for IoPeerMem {
     fn init(module: &'static ThisModule) -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
-            watch <- pci_watch::Registration::new(functions::Functions::new()?),
+            _queues: QueuesOwner::new(c"io_peer_mem")?,
+            watch <- pci_watch::Registration::new(functions::Functions::new(_queues.queues())?),
             _service: service::Open::new(watch.watcher().clone())?,
             _functions: driver::FUNCTIONS.publish(watch.watcher().clone()),
             _pending: driver::PENDING.publish(pending::Pending::new()?),

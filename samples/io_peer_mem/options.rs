@@ -112,22 +112,37 @@ impl Options {
     }
 }
 
-/// Returns whether mappings without struct pages may be registered.
+/// Which mappings without struct pages may be registered.
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Debug)]
+pub(crate) enum Mmio {
+    /// None.
+    #[default]
+    No,
+    /// Those of `resourceN` in sysfs.
+    Sysfs,
+    /// Those of any file.
+    Any,
+}
+
+/// Returns which mappings without struct pages may be registered.
 ///
 /// Context: may sleep.
-pub(crate) fn mmio() -> bool {
-    matches!(parsed(c"mmio", parse_bool), Ok(Some(true)))
+pub(crate) fn mmio() -> Mmio {
+    parsed(c"mmio", parse_mmio)
+        .ok()
+        .flatten()
+        .unwrap_or_default()
 }
 
 /// Returns a bit of the parameter `name` and whether `text` sets it, if it is one that keeps the client
 /// registered while no function is bound.
 pub(crate) fn keeps_client(name: &CStr, text: &CStr) -> Option<(u32, bool)> {
-    let bit = match name.to_bytes() {
-        b"mmio" => 1 << 0,
-        b"p2pmem" => 1 << 1,
-        _ => return None,
-    };
-    Some((bit, parse_bool(text.to_bytes()) == Some(true)))
+    let text = text.to_bytes();
+    match name.to_bytes() {
+        b"mmio" => Some((1 << 0, parse_mmio(text) > Some(Mmio::No))),
+        b"p2pmem" => Some((1 << 1, parse_bool(text) == Some(true))),
+        _ => None,
+    }
 }
 
 /// Returns how many bytes of a BAR one user may have.
@@ -201,7 +216,8 @@ fn check(name: &CStr, text: &CStr) -> Result {
             "a list of never, free or alloc, with a BAR number and a colon before it or not",
         ),
         b"quota" => (parse_bytes(bytes).is_some(), "a number of bytes"),
-        b"mmio" | b"p2pmem" | b"busmaster" | b"publish" => (parse_bool(bytes).is_some(), "0 or 1"),
+        b"mmio" => (parse_mmio(bytes).is_some(), "0, 1, sysfs or any"),
+        b"p2pmem" | b"busmaster" | b"publish" => (parse_bool(bytes).is_some(), "0 or 1"),
         _ => return Err(EINVAL),
     };
     if !valid {
@@ -270,6 +286,15 @@ fn parse_bool(text: &[u8]) -> Option<bool> {
         b"0" | b"n" | b"N" => Some(false),
         b"1" | b"y" | b"Y" => Some(true),
         _ => None,
+    }
+}
+
+/// Parses which mappings may be registered.
+fn parse_mmio(text: &[u8]) -> Option<Mmio> {
+    match text {
+        b"any" => Some(Mmio::Any),
+        b"sysfs" => Some(Mmio::Sysfs),
+        _ => parse_bool(text).map(|on| if on { Mmio::Sysfs } else { Mmio::No }),
     }
 }
 
@@ -442,10 +467,16 @@ mod tests {
     /// Values of `mmio`.
     #[test]
     fn mmio() {
-        assert_eq!(parse_bool(b"1"), Some(true));
-        assert_eq!(parse_bool(b"N"), Some(false));
-        for wrong in [&b""[..], b"2", b"yes", b" 1"] {
-            assert_eq!(parse_bool(wrong), None);
+        for (text, mmio) in [
+            (&b"1"[..], Mmio::Sysfs),
+            (b"N", Mmio::No),
+            (b"sysfs", Mmio::Sysfs),
+            (b"any", Mmio::Any),
+        ] {
+            assert_eq!(parse_mmio(text), Some(mmio));
+        }
+        for wrong in [&b""[..], b"2", b"yes", b" 1", b"Any"] {
+            assert_eq!(parse_mmio(wrong), None);
         }
     }
 
@@ -453,6 +484,7 @@ mod tests {
     #[test]
     fn kept() {
         assert_eq!(keeps_client(c"mmio", c"y"), Some((1, true)));
+        assert_eq!(keeps_client(c"mmio", c"any"), Some((1, true)));
         assert_eq!(keeps_client(c"p2pmem", c"1"), Some((2, true)));
         for off in [c"0", c"", c"n"] {
             assert_eq!(keeps_client(c"p2pmem", off), Some((2, false)));

@@ -51,7 +51,7 @@ CHECKED_PARAM(ids, 0444, "PCI functions to bind to: vendor:device[,...], in hexa
 CHECKED_PARAM(devices, 0444, "PCI functions to bind to: [domain:]bus:device.function[,...] (default: none)");
 CHECKED_PARAM(bars, 0644, "BARs to use: n[,n...] (default: each prefetchable BAR of at least 2 MiB, or 4 MiB with pages of 16 KiB, of memory controllers and of QEMU's ivshmem)");
 CHECKED_PARAM(ranges, 0644, "Parts of BARs to use: BAR:offset:size[,...], in bytes (default: all of each BAR)");
-CHECKED_PARAM(mmio, 0644, "1: mappings of resourceN in sysfs can be registered, of any PCI function (default: 0)");
+CHECKED_PARAM(mmio, 0644, "Mappings of BARs without struct pages that can be registered: sysfs (or 1): of resourceN in sysfs, any: of any file (default: 0)");
 CHECKED_PARAM(p2pmem, 0644, "1: peer-to-peer memory of other drivers can be registered also while no function is bound (default: 0)");
 CHECKED_PARAM(busmaster, 0644, "1: keep bus mastering of functions as it is, 0: disable it (default: 0)");
 CHECKED_PARAM(publish, 0644, "1: other drivers can allocate from the BARs, 0: they cannot (default: 1 for prefetchable BARs of memory controllers and of QEMU's ivshmem)");

@@ -176,7 +176,8 @@ void kt_control_close(struct file *control)
  * Maps a page for the arguments of the calling test until the test ends. Returns 0 without memory.
  * Not for use while allocations are made to fail: KUnit then leaks the record of the page.
  */
-unsigned long kt_user_page(void)
+/* @pages pages at consecutive addresses, which are in memory. */
+unsigned long kt_user_pages(unsigned int pages)
 {
 	struct kunit *test = kunit_get_current_test();
 	unsigned long at;
@@ -188,9 +189,9 @@ unsigned long kt_user_page(void)
 	 * points to the mm_struct, so that kmemleak does not notice.
 	 */
 	kmemleak_not_leak(current->mm);
-	at = kunit_vm_mmap(test, NULL, 0, PAGE_SIZE, PROT_READ | PROT_WRITE,
+	at = kunit_vm_mmap(test, NULL, 0, pages * PAGE_SIZE, PROT_READ | PROT_WRITE,
 			   MAP_ANONYMOUS | MAP_PRIVATE, 0);
-	if (IS_ERR_VALUE(at) || clear_user((void __user *)at, PAGE_SIZE))
+	if (IS_ERR_VALUE(at) || clear_user((void __user *)at, pages * PAGE_SIZE))
 		return 0;
 	return at;
 }

@@ -31,7 +31,7 @@ struct dma_fence *kt_fence_add(struct dma_resv *resv);
 void kt_fence_signal(struct dma_fence *fence);
 struct file *kt_control_open(void);
 void kt_control_close(struct file *control);
-unsigned long kt_user_page(void);
+unsigned long kt_user_pages(unsigned int pages);
 int kt_walk(unsigned long addr);
 int kt_export(struct file *control, unsigned long at, u64 addr, u64 length);
 void kt_close(int fd);

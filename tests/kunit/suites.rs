@@ -19,6 +19,7 @@ mod registration;
 mod removal;
 mod rereg;
 mod tables;
+mod unmap_watch;
 mod unregister;
 
 /// The vocabulary of all suites.

@@ -7,7 +7,13 @@
 
 use core::ops::Deref;
 use kernel::{
-    mm::MmapReadGuard,
+    bindings,
+    error::to_result,
+    mm::{
+        MmWithUser,
+        MmapReadGuard, //
+    },
+    prelude::*,
     task::CurrentTask, //
 };
 
@@ -15,8 +21,10 @@ use kernel::{
 ///
 /// # Invariants
 ///
-/// `guard` is a lock of the address space of the task that holds this object.
+/// `guard` is a lock of `mm`, the address space of the task that holds this object.
 pub struct Locked<'a> {
+    /// The address space.
+    mm: &'a MmWithUser,
     /// The lock. Cannot be sent to another task.
     guard: MmapReadGuard<'a>,
 }
@@ -29,9 +37,30 @@ impl<'a> Locked<'a> {
     ///
     /// Context: process context; may sleep.
     pub fn of(task: &'a CurrentTask) -> Option<Self> {
+        let mm = task.mm()?;
         // INVARIANT: A `CurrentTask` is the calling task, and the guard stays in the calling task.
         Some(Self {
-            guard: task.mm()?.mmap_read_lock(),
+            mm,
+            guard: mm.mmap_read_lock(),
+        })
+    }
+
+    /// Handles a page fault at `addr`, for writing if `write`. The lock may be released and taken again.
+    /// Returns `EFAULT` if the process may not access the page, or the driver of the mapping has none, and
+    /// `EINTR` at a signal that kills the process.
+    ///
+    /// Context: process context; may sleep.
+    pub fn fault(&mut self, addr: usize, write: bool) -> Result {
+        let flags = if write {
+            bindings::fault_flag_FAULT_FLAG_WRITE
+        } else {
+            0
+        };
+        let mut unlocked = false;
+        // SAFETY: By the type invariants this task holds the lock of `mm` for reading, and as `self` is
+        // borrowed exclusively, no VMA of `mm` is in use. The lock is held again when the call returns.
+        to_result(unsafe {
+            bindings::fixup_user_fault(self.mm.as_raw(), addr, flags, &mut unlocked)
         })
     }
 }

@@ -10,6 +10,8 @@ mod bar_range;
 mod bind;
 #[cfg(ext_pci_driver)]
 mod bind_with;
+#[cfg(ext_p2pdma)]
+mod msix;
 #[cfg(ext_pci_driver)]
 mod recovery;
 #[cfg(ext_pci_driver)]

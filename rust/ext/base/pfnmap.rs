@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Device memory that a process has mapped without struct pages, through a BAR's file in sysfs.
+//! Device memory that a process has mapped without struct pages, through a BAR's file in sysfs or the file of
+//! a driver.
 //!
 //! C header: [`include/linux/mm.h`](srctree/include/linux/mm.h).
 
 use super::{
+    mm::Locked,
     sg::{
         self,
         Segment, //
@@ -22,26 +24,49 @@ use kernel::{
     prelude::*, //
 };
 
-/// Returns whether `vma` is a shared mapping of a file in sysfs, of addresses without struct pages.
+/// Kinds of mappings with device memory without struct pages.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    /// The files `resourceN` and `resourceN_wc` of a PCI function in sysfs.
+    Sysfs,
+    /// Files of drivers.
+    Driver,
+}
+
+/// Returns the kind of `vma`, or `None` unless it is a shared mapping of a file, of addresses without struct
+/// pages.
 ///
-/// The files `resourceN` and `resourceN_wc` of a PCI function are such files. Mappings of other
-/// files do not count: drivers such as VFIO, RDMA and graphics unmap and move mappings without a
-/// notification to other modules.
+/// `/dev/mem`, dma-bufs, and the files of graphics and accelerator drivers are none: the first has no owner that
+/// takes memory back, and the others serve their memory as dma-bufs, and move it while they hold locks of these.
 ///
 /// Context: any.
-pub fn is_mmio(vma: &VmaRef) -> bool {
+pub fn source(vma: &VmaRef) -> Option<Source> {
     const FLAGS: usize = 1 << bindings::VMA_PFNMAP_BIT | 1 << bindings::VMA_IO_BIT;
+    /// Major numbers of the devices of `linux/major.h`, `drm/drm_ioctl.h` and `drm/drm_accel.h`.
+    const NOT_SERVED: [u32; 3] = [1, 226, 261];
+    /// Numbers of file systems in `linux/magic.h`.
+    const SYSFS: usize = 0x6265_6572;
+    const DMA_BUF: usize = 0x444d_4142;
 
-    vma.flags() & FLAGS == FLAGS && vma::is_shared(vma) && {
-        // SAFETY: A `VmaRef` is valid and locked at least for reading, so its fields may be read.
-        unsafe { helpers::ext_vma_is_sysfs(vma.as_ptr()) }
+    if vma.flags() & FLAGS != FLAGS || !vma::is_shared(vma) {
+        return None;
+    }
+    // SAFETY: A `VmaRef` is valid and locked at least for reading, so its fields may be read.
+    let is_of = |major| unsafe { helpers::ext_vma_is_chardev(vma.as_ptr(), major) };
+    // SAFETY: A `VmaRef` is valid and locked at least for reading.
+    match unsafe { helpers::ext_vma_magic(vma.as_ptr()) } {
+        // No file.
+        0 => None,
+        SYSFS => Some(Source::Sysfs),
+        DMA_BUF => None,
+        _ => (!NOT_SERVED.into_iter().any(is_of)).then_some(Source::Driver),
     }
 }
 
 /// Returns the physical addresses behind `[addr, addr + len)`. Adjacent addresses form one segment.
 ///
-/// Returns `EFAULT` unless the whole range is mapped in VMAs for which [`is_mmio`] holds, writable
-/// VMAs if `write` is true.
+/// Returns `EFAULT` unless the whole range is mapped in VMAs of the kind `wanted`, with page table entries
+/// that allow to write if `write` is true.
 ///
 /// The addresses are a snapshot. A mapping holds no reference: the caller must know which device
 /// owns the addresses, and until when.
@@ -51,30 +76,88 @@ pub fn physical(
     mm: &MmapReadGuard<'_>,
     addr: usize,
     len: usize,
+    wanted: Source,
     write: bool,
 ) -> Result<SmallVec<Segment>> {
-    let end = addr.checked_add(len).ok_or(EFAULT)?;
     let mut segments = SmallVec::new();
+    let push = |segment| sg::push(&mut segments, segment);
+    match for_each_run(mm, addr, len, wanted, write, push) {
+        Ok(()) => Ok(segments),
+        Err(Stop::Absent(_)) => Err(EFAULT),
+        Err(Stop::Error(e)) => Err(e),
+    }
+}
+
+/// Faults in the pages of `[addr, addr + len)` that are not mapped yet, for writing if `write` is true.
+/// Returns `EFAULT` as [`physical`].
+///
+/// A driver may wait for anything in a page fault. So the caller must hold nothing that the driver may wait
+/// for.
+///
+/// Context: process context; may sleep.
+pub fn fault_in(
+    mm: &mut Locked<'_>,
+    addr: usize,
+    len: usize,
+    wanted: Source,
+    write: bool,
+) -> Result {
+    let end = addr.checked_add(len).ok_or(EFAULT)?;
+    let (mut at, mut faulted) = (addr, None);
+    loop {
+        match for_each_run(mm, at, end - at, wanted, write, |_| Ok(())) {
+            Ok(()) => return Ok(()),
+            // One fault for each page.
+            Err(Stop::Absent(page)) if faulted != Some(page) => {
+                mm.fault(page, write)?;
+                (at, faulted) = (page, Some(page));
+            }
+            Err(Stop::Absent(_)) => return Err(EFAULT),
+            Err(Stop::Error(e)) => return Err(e),
+        }
+    }
+}
+
+/// Why [`for_each_run`] has stopped.
+enum Stop {
+    /// The page at the address is not mapped, or not for writing, in a VMA that allows it.
+    Absent(usize),
+    Error(Error),
+}
+
+/// Calls `f` for each run of adjacent addresses behind `[addr, addr + len)`. Stops at the first page that is not
+/// mapped as [`physical`] demands, and at the first error of `f`.
+///
+/// Context: may sleep. The caller holds the `mmap_lock` for reading.
+fn for_each_run(
+    mm: &MmapReadGuard<'_>,
+    addr: usize,
+    len: usize,
+    wanted: Source,
+    write: bool,
+    mut f: impl FnMut(Segment) -> Result,
+) -> core::result::Result<(), Stop> {
     let mut at = addr;
+    let end = addr.checked_add(len).ok_or(Stop::Error(EFAULT))?;
     while at < end {
-        let vma = mm.vma_lookup(at).ok_or(EFAULT)?;
+        let vma = mm.vma_lookup(at).ok_or(Stop::Error(EFAULT))?;
         let writable = vma.flags() & (1 << bindings::VMA_WRITE_BIT) != 0;
-        if !is_mmio(vma) || (write && !writable) {
-            return Err(EFAULT);
+        if source(vma) != Some(wanted) || (write && !writable) {
+            return Err(Stop::Error(EFAULT));
         }
         let mut phys = 0;
         let upto = end.min(vma.end());
         // SAFETY:
         // - The VMA is valid, and `at` lies in the VMA.
         // - `mm` shows that the `mmap_lock` is held for reading.
-        let got = unsafe { helpers::ext_pfnmap_run(vma.as_ptr(), at, upto, &mut phys) };
+        let got = unsafe { helpers::ext_pfnmap_run(vma.as_ptr(), at, upto, write, &mut phys) };
         if got == 0 {
-            return Err(EFAULT);
+            return Err(Stop::Absent(at));
         }
         // CAST: `usize` has 64 bits on all architectures with RDMA and Rust support.
         let (addr, len) = (phys, got as u64);
-        sg::push(&mut segments, Segment { addr, len })?;
+        f(Segment { addr, len }).map_err(Stop::Error)?;
         at += got;
     }
-    Ok(segments)
+    Ok(())
 }

@@ -98,6 +98,11 @@ pub struct Segment {
 }
 
 impl Segment {
+    /// Returns whether the segment has addresses of `range`.
+    pub fn overlaps(&self, range: &Range<u64>) -> bool {
+        range.start < self.addr.saturating_add(self.len) && self.addr < range.end
+    }
+
     /// Returns whether the segment lies in `range`.
     pub fn is_within(&self, range: &Range<u64>) -> bool {
         (range.start..=range.end).contains(&self.addr) && self.len <= range.end - self.addr

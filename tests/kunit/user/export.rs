@@ -50,7 +50,7 @@ impl Page {
     /// Maps a page. Not for use while allocations are made to fail.
     pub(crate) fn new() -> Result<Self> {
         // SAFETY: The function has no requirements.
-        match unsafe { helpers::kt_user_page() } {
+        match unsafe { helpers::kt_user_pages(1) } {
             0 => Err(ENOMEM),
             at => Ok(Self(at)),
         }

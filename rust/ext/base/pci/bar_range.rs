@@ -3,11 +3,16 @@
 //! Physical addresses of memory BARs, and the BAR that an address belongs to. The main type is
 //! [`BarRange`]. Used to find the device behind memory that a process has mapped.
 
+#[cfg(ext_p2pdma)]
+use super::msix;
 use super::{
     as_raw,
     BARS, //
 };
-use crate::shared::bindings::helpers;
+use crate::shared::{
+    bindings::helpers,
+    ext::base::device, //
+};
 use core::{
     ops::Range,
     ptr::NonNull, //
@@ -15,6 +20,7 @@ use core::{
 use kernel::{
     bindings,
     macros::kunit_tests,
+    page::PAGE_SIZE,
     pci,
     prelude::*,
     sync::aref::ARef, //
@@ -111,6 +117,36 @@ impl BarRange {
     /// Context: any.
     pub fn phys(&self) -> &Range<u64> {
         &self.phys
+    }
+
+    /// Returns the physical addresses of the pages in the BAR that have the function's MSI-X table, whose entries
+    /// are addresses that the function writes to, and the pending bits. All of the BAR if the function does not
+    /// answer.
+    ///
+    /// Context: may sleep.
+    #[cfg(ext_p2pdma)]
+    pub fn msix(&self) -> [Range<u64>; 2] {
+        // CAST: `PAGE_SIZE` is less than 2^32.
+        let page = PAGE_SIZE as u64;
+        let bar = &self.phys;
+        msix::parts_of(&self.dev).map(|part| match part {
+            None => bar.clone(),
+            Some((index, _)) if index != self.index => 0..0,
+            Some((_, part)) => {
+                let start = bar.start + part.start;
+                start - start % page..(bar.start + part.end).next_multiple_of(page)
+            }
+        })
+    }
+
+    /// Returns whether the function, or a sub-function of it, has an RDMA device, with doorbells in the BARs.
+    ///
+    /// Context: may sleep.
+    #[cfg(ext_p2pdma)]
+    pub fn is_of_rdma_device(&self) -> bool {
+        let name = c"infiniband".as_char_ptr();
+        // SAFETY: The device is valid while `self.dev` holds a reference, and the name is a C string.
+        unsafe { helpers::ext_device_has_class_below(device::as_raw(self.dev.as_ref()), name) }
     }
 
     /// Returns the offset from physical addresses in the BAR to bus addresses.

@@ -105,7 +105,7 @@ fn is_loaded_at_boot(module: &str) -> bool {
 fn is_configured() -> bool {
     let value = |name| sys::line(format!("/sys/module/io_peer_mem/parameters/{name}")).unwrap_or_default();
     ["ids", "devices"].map(value).iter().any(|value| !value.is_empty())
-        || ["mmio", "p2pmem"].map(value).iter().any(|value| value.starts_with(['1', 'y', 'Y']))
+        || ["mmio", "p2pmem"].map(value).iter().any(|value| !["", "0", "n", "N"].contains(&value.as_str()))
 }
 
 /// Unloads io_peer_mem if no function is bound and its parameters name no other memory, and then (`core`)
