@@ -136,3 +136,25 @@ lost() {
 	awk -F '\t' -v pid="$1" '$2 == pid { device = $5; mrs += $6; bytes += $7; cause = $9 }
 		END { if (mrs) print device, mrs, bytes, cause }' /sys/kernel/debug/ib_peer_mem/revocations
 }
+
+# override BDF DRIVER: has this driver bind the function. no_override BDF: unbinds it, and the function
+# has no driver.
+override() {
+	local function=/sys/bus/pci/devices/$1
+	echo "$2" >"$function/driver_override"
+	[ ! -e "$function/driver" ] || unbind "$1"
+	echo "$1" >/sys/bus/pci/drivers_probe
+	[ "$(basename "$(readlink "$function/driver")")" = "$2" ]
+}
+no_override() {
+	unbind "$1"
+	echo >"/sys/bus/pci/devices/$1/driver_override"
+}
+
+# vfio_bind BDF: to vfio-pci. The IOMMU of the guest does not remap interrupts.
+vfio_bind() {
+	modprobe vfio_iommu_type1 allow_unsafe_interrupts=1
+	modprobe vfio-pci
+	override "$1" vfio-pci
+	eventually eval '[ -c /dev/vfio/[0-9]* ]'
+}

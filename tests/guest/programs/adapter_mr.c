@@ -7,6 +7,7 @@
  */
 #include <err.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <linux/keyctl.h>
 #include <stdarg.h>
@@ -14,11 +15,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <rdma/ib_user_ioctl_verbs.h>
 
 #include "adapter_rdma.h"
+#include "exporter_device.h"
 #include "memory.h"
 #include "number.h"
 #include "umem_queue.h"
@@ -51,6 +54,8 @@ static void __attribute__((noreturn)) usage(void)
 	      "dma-buf, registered by its address, \"named:EXPORTER\": the same, with its name, or\n"
 	      "\"dmabuf:EXPORTER\": the dma-buf of such a mapping. EXPORTER is udmabuf, heap:NAME,\n"
 	      "drm:DRIVER, vfio:FUNCTION:BAR, or test[:OPTION,..], with options as \"set\" has them.\n"
+	      "\"vfio:FUNCTION:BAR\" is a mapping by vfio-pci itself, at a multiple of 2 MiB; \"doorbell\" a page of\n"
+	      "DEVICE that libibverbs has mapped.\n"
 	      "\"gpu:WAY[:MIB]\" is memory of a GPU, in chunks of so many MiB (gpu.h).\n"
 	      "ACCESS is one or more of: none local-write remote-write remote-read remote-atomic mw-bind\n"
 	      "on-demand relaxed all (the default), or a number.\n"
@@ -76,8 +81,15 @@ static void __attribute__((noreturn)) usage(void)
 	      "  twin                 another MR of the range, by the descriptor of the dma-buf that is\n"
 	      "                       mapped\n"
 	      "  unmap                unmap the memory and close its file; the MR stays\n"
-	      "  over MEMORY          map other memory at the addresses: host, reserved (never accessed)\n"
-	      "                       or EXPORTER\n"
+	      "  unmap OFFSET LENGTH  unmap a part\n"
+	      "  protect OFFSET LENGTH\n"
+	      "                       permit only reads of a part, by mprotect(2)\n"
+	      "  remap OFFSET LENGTH  move a part to other addresses, by mremap(2)\n"
+	      "  over MEMORY          map other memory at the addresses: host, reserved (never accessed),\n"
+	      "                       same (the mapped file) or EXPORTER\n"
+	      "  fork                 fork a child, which ends\n"
+	      "  exec                 become sleep(1), with the MR; the last answer\n"
+	      "  reset                the function that vfio-pci has\n"
 	      "  unname               remove the name of the memory\n"
 	      "  write SEED           write a pattern to the MR by RDMA, from host memory\n"
 	      "  read SEED            compare, by RDMA\n"
@@ -335,6 +347,42 @@ static bool reg_again(char **save)
 	return true;
 }
 
+/* "unmap" without numbers is all of the memory, and closes its file. false: a syntax error. */
+static bool change(const char *how, char **save)
+{
+	char *word = strtok_r(NULL, " \n", save);
+	uint64_t n[2];
+
+	if (!word && strcmp(how, "unmap") == 0) {
+		answer_rc(memory_unmap(&it.memory));
+		return true;
+	}
+	if (!parse_number(word, &n[0]) || !parse_number(strtok_r(NULL, " \n", save), &n[1]))
+		return false;
+	answer_rc(memory_change(&it.memory, how, n[0], n[1]));
+	return true;
+}
+
+static void fork_and_wait(void)
+{
+	pid_t child = fork();
+	int status;
+
+	if (!child)
+		_exit(0);
+	answer_rc(child < 0 || waitpid(child, &status, 0) < 0 ? -1 : status);
+}
+
+/* The descriptor of the device stays open, and with that the MR exists. */
+static void become_sleep(void)
+{
+	if (fcntl(it.rdma.context->cmd_fd, F_SETFD, 0))
+		err(1, "fcntl");
+	answer("ok");
+	execl("/bin/sleep", "sleep", "3600", NULL);
+	err(1, "sleep");
+}
+
 /* Returns false for an unknown command. */
 static bool execute(const char *command, char **save)
 {
@@ -360,8 +408,17 @@ static bool execute(const char *command, char **save)
 		make_twin();
 		return true;
 	}
-	if (strcmp(command, "unmap") == 0) {
-		answer_rc(memory_unmap(&it.memory));
+	if (strcmp(command, "unmap") == 0 || strcmp(command, "protect") == 0 ||
+	    strcmp(command, "remap") == 0)
+		return change(command, save);
+	if (strcmp(command, "fork") == 0) {
+		fork_and_wait();
+		return true;
+	}
+	if (strcmp(command, "exec") == 0)
+		become_sleep();
+	if (strcmp(command, "reset") == 0) {
+		answer_rc(exporter_vfio_reset(it.memory.fd));
 		return true;
 	}
 	if (strcmp(command, "reg") == 0)
@@ -427,6 +484,9 @@ int main(int argc, char **argv)
 	it.pd[1] = ibv_alloc_pd(it.rdma.context);
 	if (!it.pd[1])
 		err(1, "ibv_alloc_pd");
+	/* The driver maps a doorbell for a queue pair, at the latest. */
+	if (strcmp(argv[1], "doorbell") == 0)
+		pair_make(&it.rdma);
 	if (memory_map(&it.memory, argv[1], shape, map_length, read_only)) {
 		answer_errno();
 		return 1;

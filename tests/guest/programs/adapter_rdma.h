@@ -13,7 +13,7 @@
 /* The MR: @length bytes at @offset of @memory. */
 struct adapter_rdma {
 	struct rdma rdma;	/* with the PD of the MR */
-	const struct memory *memory;
+	struct memory *memory;
 	size_t offset, length;
 	uint32_t rkey;
 };

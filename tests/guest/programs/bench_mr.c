@@ -4,6 +4,7 @@
  * bench_clock.h. -c: by CPU time, on a driver that keeps the keys of MRs for later ones. TARGET:
  *   host         host memory
  *   bar:PATH     a BAR, by ibv_reg_mr; also other memory of a client
+ *   mmio:PATH    the same, of a BAR without struct pages
  *   first:PATH   the same, as the only MR on a BAR in its PD
  *   dmabuf:PATH  the same memory exported as a dma-buf, by ibv_reg_dmabuf_mr
  *   table:PATH   memory of bench_memory.ko without struct pages, by ibv_reg_mr
@@ -159,7 +160,7 @@ static void measure(const char *label, const char *target, size_t size)
 	} else {
 		addr = buffer_map(bar, size);
 	}
-	if (strcmp(target, "bar") == 0) {
+	if (strcmp(target, "bar") == 0 || strcmp(target, "mmio") == 0) {
 		other_addr = buffer_map(bar, 4096);
 		other = rdma_register(&rdma, other_addr, 4096);
 	}

@@ -96,24 +96,50 @@ static int open_vfio(const char *function)
 	return ioctl(group, VFIO_GROUP_GET_DEVICE_FD, function);
 }
 
+/* Opens the device of FUNCTION:BAR. Returns the descriptor, or -1 with errno set. */
+static int open_bar(const char *what, uint64_t *bar)
+{
+	const char *colon = strrchr(what, ':');
+	char function[32];
+
+	if (!colon || !parse_number(colon + 1, bar)) {
+		errno = EINVAL;
+		return -1;
+	}
+	snprintf(function, sizeof(function), "%.*s", (int)(colon - what), what);
+	return open_vfio(function);
+}
+
+int exporter_vfio_bar(const char *what, off_t *offset)
+{
+	struct vfio_region_info info = { .argsz = sizeof(info) };
+	uint64_t bar;
+	int device = open_bar(what, &bar);
+
+	if (device < 0)
+		return -1;
+	info.index = bar;
+	if (ioctl(device, VFIO_DEVICE_GET_REGION_INFO, &info))
+		return -1;
+	*offset = info.offset;
+	return device;
+}
+
+int exporter_vfio_reset(int device)
+{
+	return ioctl(device, VFIO_DEVICE_RESET);
+}
+
 int exporter_vfio(const char *what, size_t size)
 {
 	const size_t length = sizeof(struct vfio_device_feature) +
 			      sizeof(struct vfio_device_feature_dma_buf) +
 			      sizeof(struct vfio_region_dma_range);
-	const char *colon = strrchr(what, ':');
 	struct vfio_device_feature_dma_buf *buf;
 	struct vfio_device_feature *feature;
-	char function[32];
 	uint64_t bar;
-	int device;
+	int device = open_bar(what, &bar);
 
-	if (!colon || !parse_number(colon + 1, &bar)) {
-		errno = EINVAL;
-		return -1;
-	}
-	snprintf(function, sizeof(function), "%.*s", (int)(colon - what), what);
-	device = open_vfio(function);
 	feature = calloc(1, length);
 	if (device < 0 || !feature)
 		return -1;

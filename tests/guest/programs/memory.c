@@ -5,12 +5,14 @@
 #include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "common.h"
+#include "exporter_device.h"
 #include "gpu.h"
 #include "ib_peer_mem.h"
 #include "mapped.h"
@@ -79,6 +81,44 @@ static int map_dmabuf(struct memory *m, const char *what, const char *shape, boo
 	return 0;
 }
 
+/* The huge pages of a BAR that vfio-pci maps need an address with the alignment of the BAR. */
+static int map_vfio(struct memory *m, const char *what)
+{
+	const size_t huge = 2 << 20;
+	off_t offset;
+	char *at;
+
+	m->fd = exporter_vfio_bar(what, &offset);
+	if (m->fd < 0)
+		return -1;
+	at = mmap(NULL, m->length + huge, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (at == MAP_FAILED)
+		return -1;
+	at = (char *)(((uintptr_t)at + huge - 1) & -huge);
+	m->addr = mmap(at, m->length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, m->fd, offset);
+	return m->addr == MAP_FAILED ? -1 : 0;
+}
+
+/* The mapping is that of libibverbs. */
+static int find_doorbell(struct memory *m)
+{
+	FILE *maps = fopen("/proc/self/maps", "re");
+	unsigned long start;
+	char line[512], write;
+
+	if (!maps)
+		return -1;
+	while (fgets(line, sizeof(line), maps)) {
+		if (sscanf(line, "%lx-%*x %*c%c", &start, &write) == 2 && write == 'w' &&
+		    strstr(line, "/dev/infiniband/uverbs")) {
+			m->addr = (char *)start;
+			fclose(maps);
+			return 0;
+		}
+	}
+	errx(1, "no doorbell is mapped");
+}
+
 int memory_map(struct memory *m, const char *what, const char *shape, size_t length,
 	       bool read_only)
 {
@@ -90,6 +130,10 @@ int memory_map(struct memory *m, const char *what, const char *shape, size_t len
 	m->gpu = strncmp(what, "gpu:", 4) == 0;
 	if (m->gpu)
 		return gpu_allocate(what + 4, length, &m->addr);
+	if (strncmp(what, "vfio:", 5) == 0)
+		return map_vfio(m, what + 5);
+	if (strcmp(what, "doorbell") == 0)
+		return find_doorbell(m);
 	if (named || strncmp(what, "mapped:", 7) == 0 || strncmp(what, "dmabuf:", 7) == 0) {
 		m->length = (length + page - 1) & -page;
 		if (!shape)
@@ -122,40 +166,61 @@ int memory_map(struct memory *m, const char *what, const char *shape, size_t len
 	return 0;
 }
 
-int memory_map_over(const struct memory *m, const char *what)
+int memory_map_over(struct memory *m, const char *what)
 {
 	bool host = strcmp(what, "host") == 0, anonymous = host || strcmp(what, "reserved") == 0;
 	int flags = MAP_FIXED | (anonymous ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED);
 	struct exported other = { .dmabuf = -1 };
 	void *at;
 
-	if (!anonymous && exporter_make(&other, what, m->length))
+	if (strcmp(what, "same") == 0)
+		other.dmabuf = m->fd;
+	else if (!anonymous && exporter_make(&other, what, m->length))
 		return -1;
+	m->changed = true;
 	at = mmap(m->addr, m->length, PROT_READ | PROT_WRITE, flags | (host ? MAP_POPULATE : 0),
 		  other.dmabuf, 0);
 	return at == MAP_FAILED ? -1 : 0;
 }
 
+int memory_change(struct memory *m, const char *how, size_t offset, size_t length)
+{
+	char *at = m->addr + offset;
+	void *to;
+
+	m->changed = true;
+	if (strcmp(how, "unmap") == 0)
+		return munmap(at, length);
+	if (strcmp(how, "protect") == 0)
+		return mprotect(at, length, PROT_READ);
+	to = mmap(NULL, length, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (to == MAP_FAILED)
+		return -1;
+	return mremap(at, length, length, MREMAP_MAYMOVE | MREMAP_FIXED, to) == MAP_FAILED ? -1 : 0;
+}
+
 int memory_unmap(struct memory *m)
 {
+	m->changed = true;
 	if (munmap(m->addr, m->length) || (m->fd >= 0 && close(m->fd)))
 		return -1;
 	m->fd = -1;
 	return 0;
 }
 
-static sigjmp_buf gone;
+static _Thread_local sigjmp_buf gone;
 
-static void on_sigbus(int sig)
+static void on_signal(int sig)
 {
 	siglongjmp(gone, sig);
 }
 
-static void catch_sigbus(void)
+static void catch_signals(void)
 {
-	struct sigaction action = { .sa_handler = on_sigbus };
+	struct sigaction action = { .sa_handler = on_signal };
 
 	sigaction(SIGBUS, &action, NULL);
+	sigaction(SIGSEGV, &action, NULL);
 }
 
 /* Writes the pattern, or returns the offset of the first difference; @length: none. */
@@ -179,7 +244,7 @@ static __attribute__((noinline)) size_t walk(volatile char *at, size_t length, u
 
 int memory_fill(char *to, size_t length, uint64_t seed)
 {
-	catch_sigbus();
+	catch_signals();
 	if (sigsetjmp(gone, 1))
 		return -1;
 	walk(to, length, seed, true);
@@ -188,9 +253,18 @@ int memory_fill(char *to, size_t length, uint64_t seed)
 
 int memory_check(const char *from, size_t length, uint64_t seed, size_t *wrong)
 {
-	catch_sigbus();
+	catch_signals();
 	if (sigsetjmp(gone, 1))
 		return -1;
 	*wrong = walk((char *)from, length, seed, false);
+	return 0;
+}
+
+int memory_read(char *to, const char *from, size_t length)
+{
+	catch_signals();
+	if (sigsetjmp(gone, 1))
+		return -1;
+	memcpy(to, from, length);
 	return 0;
 }

@@ -15,23 +15,32 @@ struct memory {
 	size_t start;		/* of the mapping in that dma-buf */
 	int control;		/* of the test exporter; -1: another exporter */
 	bool gpu;
+	bool changed;		/* the process has unmapped or mapped something in it */
 };
 
 /*
  * @what: "host"; "udmabuf", a dma-buf of host memory; a file to map; "export:" and a file, a
  * dma-buf of the mapping made by /dev/ib_peer_mem; "gpu:" and what gpu_allocate() takes; "mapped:" and an exporter (exporter.h), a
- * mapping of a dma-buf; "named:" and an exporter, the same with the name of the dma-buf; or
- * "dmabuf:" and an exporter, the dma-buf of such a mapping. @shape: of these mappings
- * (mapped.h); NULL: whole. Returns 0, or -1 with errno set.
+ * mapping of a dma-buf; "named:" and an exporter, the same with the name of the dma-buf;
+ * "dmabuf:" and an exporter, the dma-buf of such a mapping; "vfio:FUNCTION:BAR", a mapping of the BAR by
+ * vfio-pci, at a multiple of 2 MiB; or "doorbell", the first page of an RDMA device that this process
+ * has mapped for writing. @shape: of mappings of a dma-buf (mapped.h); NULL: whole. Returns 0, or -1 with
+ * errno set.
  */
 int memory_map(struct memory *m, const char *what, const char *shape, size_t length,
 	       bool read_only);
 
 /*
- * Maps other memory at the addresses: "host", "reserved" (the same, never accessed), or a new
- * dma-buf of this exporter. A name stays. Returns 0, or -1 with errno set.
+ * Maps other memory at the addresses: "host", "reserved" (the same, never accessed), "same" (the file
+ * from its beginning), or a new dma-buf of this exporter. A name stays. Returns 0, or -1 with errno set.
  */
-int memory_map_over(const struct memory *m, const char *what);
+int memory_map_over(struct memory *m, const char *what);
+
+/*
+ * Changes the mapping of a part: "unmap", "protect" (only reads are permitted), or "remap" (to other
+ * addresses). Returns 0, or -1 with errno set.
+ */
+int memory_change(struct memory *m, const char *how, size_t offset, size_t length);
 
 /* Removes the name. Returns 0, or -1 with errno set. */
 int memory_unname(const struct memory *m);
@@ -41,10 +50,11 @@ int memory_unmap(struct memory *m);
 
 /*
  * Accesses by the CPU, volatile as device memory needs it. Return 0, or -1 if the
- * memory is removed (SIGBUS).
+ * memory is removed (SIGBUS) or unmapped (SIGSEGV).
  */
 int memory_fill(char *to, size_t length, uint64_t seed);
 /* @wrong: the first byte that differs from the pattern; @length: all are equal. */
 int memory_check(const char *from, size_t length, uint64_t seed, size_t *wrong);
+int memory_read(char *to, const char *from, size_t length);
 
 #endif /* MEMORY_H */

@@ -65,6 +65,11 @@ test_bar() {
 	rows io_peer_mem "first:$BAR_A" 4096
 	[ "$DEV" != rxe0 ] || return 0
 	rows io_peer_mem "dmabuf:$BAR_A" "${SIZES[@]}"
+	echo 1 >"/sys/bus/pci/devices/$BDF_SMALL/enable"
+	echo any >/sys/module/io_peer_mem/parameters/mmio
+	rows io_peer_mem "mmio:/sys/bus/pci/devices/$BDF_SMALL/resource2" 4096
+	echo 0 >/sys/module/io_peer_mem/parameters/mmio
+	echo 0 >"/sys/bus/pci/devices/$BDF_SMALL/enable"
 	# Debian's arm64 kernels have no heaps.
 	[ -e $HEAP ] || return 0
 	rows io_peer_mem "heap:$HEAP" "${SIZES[@]}"

@@ -11,21 +11,9 @@
 TESTS="test_udmabuf test_test_exporter test_moves_under_a_writer test_revoked_under_a_writer
 	test_killed_process test_device_goes test_vfio test_vfio_and_pinning_drivers"
 
-# To vfio-pci, and back. The IOMMU of the guest does not remap interrupts.
-vfio_bind() {
-	modprobe vfio_iommu_type1 allow_unsafe_interrupts=1
-	modprobe vfio-pci
-	echo vfio-pci >"/sys/bus/pci/devices/$1/driver_override"
-	unbind "$1"
-	echo "$1" >/sys/bus/pci/drivers_probe
-	[ "$(basename "$(readlink "/sys/bus/pci/devices/$1/driver")")" = vfio-pci ]
-	eventually eval '[ -c /dev/vfio/[0-9]* ]'
-}
 vfio_unbind() {
-	unbind "$1"
-	echo >"/sys/bus/pci/devices/$1/driver_override"
-	echo "$1" >/sys/bus/pci/drivers/io_peer_mem/bind
-	find_bars
+	no_override "$1"
+	rebind "$1"
 }
 
 # By its descriptor, and by the address of a name.

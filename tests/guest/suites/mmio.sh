@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 #
-# BARs that are mapped from resourceN in sysfs, without struct pages, with mmio=1.
+# BARs that are mapped from resourceN in sysfs, without struct pages, with mmio=1. The suite mmio_any
+# has other mappings, and the end of a mapping.
 # Software RDMA needs struct pages; the test adapter, if the guest has one, does not.
 
 # shellcheck disable=SC2154 # lkey and addr are set by adapter_start
@@ -46,7 +47,7 @@ test_off_by_default() {
 
 test_wrong_parameter() {
 	unload_io
-	logs "io_peer_mem: mmio=maybe: not 0 or 1" must_fail load_io_with mmio=maybe
+	logs "io_peer_mem: mmio=maybe: not 0, 1, sysfs or any" must_fail load_io_with mmio=maybe
 	load_io_with mmio=0
 	refused "rxe_reg_user_mr: returned err" -m $SIZE "$MMIO"
 }
@@ -59,10 +60,13 @@ test_parameter() {
 
 # Affects later registrations.
 test_parameter_at_run_time() {
+	local value
 	echo 0 >$PARAMETER
 	unclaimed -m $SIZE "$MMIO"
-	echo 1 >$PARAMETER
-	refused "no struct pages" -m $SIZE "$MMIO"
+	for value in 1 sysfs any; do
+		echo $value >$PARAMETER
+		refused "no struct pages" -m $SIZE "$MMIO"
+	done
 }
 
 # Memory with struct pages is served as before.
@@ -97,6 +101,8 @@ test_continues_in_another_bar() {
 
 test_private_mappings_are_not_claimed() {
 	unclaimed -P -m 4096 -l 4096 "$MMIO"
+	echo any >$PARAMETER
+	unclaimed -P -m 4096 -l 4096 "$MMIO"
 }
 
 # The function is refused while a driver is being bound, and served again once that has failed.
@@ -125,12 +131,15 @@ PYTHON
 	kill_and_wait "$pid"
 }
 
-# /dev/mem maps the same pages, but is not a file of sysfs.
+# /dev/mem maps the same pages, but is not a file of sysfs, and no driver knows who maps it.
 test_other_files_are_not_claimed() {
-	local start
+	local start value
 	[ -c /dev/mem ] || mknod /dev/mem c 1 1
 	start=$(sed -n '3s/ .*//p' "$FUNCTION/resource")
-	unclaimed -m 4096 -@ "$start" /dev/mem
+	for value in 1 any; do
+		echo $value >$PARAMETER
+		unclaimed -m 4096 -@ "$start" /dev/mem
+	done
 	# From a file of sysfs it is claimed.
 	refused "no struct pages" -m 8192 -@ 4096 "$MMIO"
 }
@@ -172,13 +181,6 @@ test_adapter_writes_and_reads() {
 	expect "1 5 20001" in_use
 	adapter_stop bar
 	balanced
-}
-
-test_adapter_sigkill() {
-	adapter
-	mmio_mr bar 0 $SIZE
-	adapter_kill bar
-	eventually balanced
 }
 
 # mr_is_dead: the MR exists, and accesses to it fail.
