@@ -52,7 +52,7 @@ void *ext_phys_to_virt(phys_addr_t phys);
 phys_addr_t ext_virt_to_phys(void *kaddr);
 phys_addr_t ext_page_to_phys(struct page *page);
 unsigned long ext_vma_magic(struct vm_area_struct *vma);
-bool ext_vma_is_chardev(struct vm_area_struct *vma, unsigned int major);
+unsigned int ext_vma_chardev_major(struct vm_area_struct *vma);
 void ext_vma_set_noncached(struct vm_area_struct *vma);
 void ext_vma_set_writecombine(struct vm_area_struct *vma);
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Helpers for linux/mm.h. */
 #include <linux/fs.h>
-#include <linux/magic.h>
 #include <linux/mm.h>
 
 #include "helpers.h"
@@ -33,11 +32,12 @@ unsigned long ext_vma_magic(struct vm_area_struct *vma)
 	return vma->vm_file ? file_inode(vma->vm_file)->i_sb->s_magic : 0;
 }
 
-bool ext_vma_is_chardev(struct vm_area_struct *vma, unsigned int major)
+/* Returns the major number of the file, or 0 if it is not that of a character device. */
+unsigned int ext_vma_chardev_major(struct vm_area_struct *vma)
 {
 	struct inode *inode = vma->vm_file ? file_inode(vma->vm_file) : NULL;
 
-	return inode && S_ISCHR(inode->i_mode) && imajor(inode) == major;
+	return inode && S_ISCHR(inode->i_mode) ? imajor(inode) : 0;
 }
 
 void ext_vma_set_noncached(struct vm_area_struct *vma)

@@ -194,8 +194,9 @@ impl Client for BarClient {
         ticket: Ticket,
     ) -> Result<BarMemory> {
         let memory = match region {
-            Region::Foreign(Kind::Mmio(source), _) => {
-                pin_mmio(functions, region, *source, range, write, &ticket)
+            Region::Foreign(Kind::Mmio(source), bar_range) => {
+                let pin = || pin_watched(functions, region, bar_range, range, write, &ticket);
+                pin_mmio(*source, range, write, pin)
             }
             _ => pin_all(functions, region, range, write, ticket),
         };
@@ -203,7 +204,7 @@ impl Client for BarClient {
     }
 }
 
-/// Pins or looks up the memory of a region. Returns `EAGAIN` if the mapping has changed meanwhile.
+/// Pins or looks up the memory of a region.
 fn pin_all(
     functions: &Functions,
     region: &Region,
@@ -214,16 +215,6 @@ fn pin_all(
     memcg::check_headroom(HEADROOM)?;
     let pages = pages_of(range)?;
     let task = current!();
-    // Dropped after the lock and the ticket: that waits for tasks that unmap.
-    let watch = match region {
-        Region::Foreign(Kind::Mmio(_), bar_range) => {
-            let user = Unmapped::new(ticket.clone(), bar_range.clone(), range.len());
-            let mm = task.mm().ok_or(EFAULT)?;
-            Some(Watched::new(mm, pages.clone(), functions.queues(), user)?)
-        }
-        _ => None,
-    };
-    let sequence = watch.as_ref().map(Watched::begin);
     // The process may keep the `mmap_lock` for any time, and from the addition of the ticket on an
     // invalidation waits for this registration. So take the lock before the addition: nothing below
     // waits for the process.
@@ -240,44 +231,63 @@ fn pin_all(
         Region::Own(found) => Backing::Own(pin_own(found, mm.as_ref(), pages, write)?),
         Region::Foreign(kind, bar_range) => {
             let mm = mm.as_ref().ok_or(EFAULT)?;
-            kind.check(mm, pages.clone())?;
             match kind {
-                Kind::Pages => Backing::Pages(pin(bar_range, mm, pages, write)?),
+                Kind::Pages => {
+                    kind.check(mm, pages.clone())?;
+                    Backing::Pages(pin(bar_range, mm, pages, write)?)
+                }
                 Kind::Mmio(source) => Backing::Mmio(look_up(bar_range, mm, pages, *source, write)?),
             }
         }
     };
-    if let (Some(watch), Some(sequence)) = (&watch, sequence) {
-        watch.arm(sequence)?;
-    }
     Ok(BarMemory {
         backing,
-        watch,
+        watch: None,
         origin: region.origin(),
         _ticket: guard,
     })
 }
 
-/// As [`pin_all`], for memory without struct pages: faults in what the process has not accessed yet, and begins
-/// again if the mapping has changed.
-fn pin_mmio(
+/// As [`pin_all`], of memory in `bar_range` whose mapping is watched. Returns `EAGAIN` if the mapping has changed
+/// meanwhile.
+fn pin_watched(
     functions: &Functions,
     region: &Region,
-    source: Source,
+    bar_range: &BarRange,
     range: VaRange,
     write: bool,
     ticket: &Ticket,
 ) -> Result<BarMemory> {
-    let mut memory = pin_all(functions, region, range, write, ticket.clone());
+    let user = Unmapped::new(ticket.clone(), bar_range.clone(), range.len());
+    let task = current!();
+    let mm = task.mm().ok_or(EFAULT)?;
+    // Dropped after the memory, which has the ticket: that waits for tasks that unmap.
+    let watch = Watched::new(mm, pages_of(range)?, functions.queues(), user)?;
+    let sequence = watch.begin();
+    let mut memory = pin_all(functions, region, range, write, ticket.clone())?;
+    watch.arm(sequence)?;
+    memory.watch = Some(watch);
+    Ok(memory)
+}
+
+/// Calls `pin`, and again after a page fault for what the process has not accessed yet, and if the mapping has
+/// changed.
+fn pin_mmio(
+    source: Source,
+    range: VaRange,
+    write: bool,
+    pin: impl Fn() -> Result<BarMemory>,
+) -> Result<BarMemory> {
+    let mut memory = pin();
     if memory.as_ref().err() == Some(&EFAULT) {
         fault_in(range, source, write)?;
-        memory = pin_all(functions, region, range, write, ticket.clone());
+        memory = pin();
     }
     for _ in 0..CHANGES {
         if memory.as_ref().err() != Some(&EAGAIN) {
             break;
         }
-        memory = pin_all(functions, region, range, write, ticket.clone());
+        memory = pin();
     }
     memory
 }

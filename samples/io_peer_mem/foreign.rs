@@ -65,9 +65,15 @@ impl Kind {
                 BarRange::of_p2pdma(pinned.map_of_first()?)
             }
             Self::Mmio(source) => {
-                pfnmap::fault_in(&mut mm, page, PAGE_SIZE, source, false).ok()?;
-                let segments = pfnmap::physical(&mm, page, PAGE_SIZE, source, false).ok()?;
+                let look_up =
+                    |mm: &mm::Locked<'_>| pfnmap::physical(mm, page, PAGE_SIZE, source, false).ok();
+                let mut segments = look_up(&mm);
+                if segments.is_none() {
+                    pfnmap::fault_in(&mut mm, page, PAGE_SIZE, source, false).ok()?;
+                    segments = look_up(&mm);
+                }
                 drop(mm);
+                let segments = segments?;
                 BarRange::of(segments.first()?.addr)
             }
         }

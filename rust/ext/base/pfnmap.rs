@@ -52,14 +52,15 @@ pub fn source(vma: &VmaRef) -> Option<Source> {
         return None;
     }
     // SAFETY: A `VmaRef` is valid and locked at least for reading, so its fields may be read.
-    let is_of = |major| unsafe { helpers::ext_vma_is_chardev(vma.as_ptr(), major) };
+    let major = unsafe { helpers::ext_vma_chardev_major(vma.as_ptr()) };
     // SAFETY: A `VmaRef` is valid and locked at least for reading.
     match unsafe { helpers::ext_vma_magic(vma.as_ptr()) } {
         // No file.
         0 => None,
         SYSFS => Some(Source::Sysfs),
         DMA_BUF => None,
-        _ => (!NOT_SERVED.into_iter().any(is_of)).then_some(Source::Driver),
+        _ if NOT_SERVED.contains(&major) => None,
+        _ => Some(Source::Driver),
     }
 }
 
