@@ -83,9 +83,10 @@ kill_and_wait() {
 
 # trace_calls FUNCTION: the kernel records its calls, with the callers, until traced_calls prints
 # them.
-TRACE=/sys/kernel/tracing/instances/peer
+TRACING=/sys/kernel/tracing
+TRACE=$TRACING/instances/peer
 trace_calls() {
-	mountpoint -q /sys/kernel/tracing || mount -t tracefs tracefs /sys/kernel/tracing
+	mountpoint -q $TRACING || mount -t tracefs tracefs $TRACING
 	mkdir "$TRACE"
 	echo "$1" >"$TRACE/set_ftrace_filter"
 	echo function >"$TRACE/current_tracer"

@@ -9,7 +9,6 @@
 . ./steps.sh
 . ./adapter.sh
 
-TRACE=/sys/kernel/tracing
 SIZE_A=$((256 << 20))
 SIZE_B=$((32 << 20))
 # Both ends are inside a page; the length is no multiple of the device's buffer.
@@ -57,12 +56,12 @@ bus_address() {
 # when the command maps memory of the one for the other.
 answer_of_p2pdma() {
 	local type
-	echo 'r:peer_map_type pci_p2pdma_map_type type=$retval:u32' >$TRACE/kprobe_events
-	echo 1 >$TRACE/events/kprobes/peer_map_type/enable
+	echo 'r:peer_map_type pci_p2pdma_map_type type=$retval:u32' >"$TRACING/kprobe_events"
+	echo 1 >"$TRACING/events/kprobes/peer_map_type/enable"
 	"$@" >/tmp/mapped 2>&1 || true
-	echo 0 >$TRACE/events/kprobes/peer_map_type/enable
-	type=$(sed -n 's/.*peer_map_type: .* type=\([0-9]*\)$/\1/p' $TRACE/trace | tail -n 1)
-	echo >$TRACE/kprobe_events
+	echo 0 >"$TRACING/events/kprobes/peer_map_type/enable"
+	type=$(sed -n 's/.*peer_map_type: .* type=\([0-9]*\)$/\1/p' "$TRACING/trace" | tail -n 1)
+	echo >"$TRACING/kprobe_events"
 	# enum pci_p2pdma_map_type
 	case $type in
 	2) echo "not supported" ;;
@@ -139,7 +138,7 @@ test_mr_of_the_whole_bar() {
 # allocated PID COMMAND...: sets $bytes to what this process allocates in the kernel during the
 # command, freed meanwhile or not.
 allocated() {
-	local events=$TRACE/instances/allocated event process=$1
+	local events=$TRACING/instances/allocated event process=$1
 	shift
 	mkdir "$events"
 	echo 16384 >"$events/buffer_size_kb"

@@ -35,17 +35,16 @@ stop_a() {
 }
 
 # count_acquires, acquires, count_no_acquires: how often the client was asked, by ftrace.
-TRACE=/sys/kernel/tracing/instances/umem
 count_acquires() {
-	mkdir -p $TRACE
-	echo sample_acquire >$TRACE/set_ftrace_filter
-	echo function >$TRACE/current_tracer
-	: >$TRACE/trace
+	mkdir -p "$TRACE"
+	echo sample_acquire >"$TRACE/set_ftrace_filter"
+	echo function >"$TRACE/current_tracer"
+	: >"$TRACE/trace"
 }
-acquires() { grep -c 'sample_acquire <-' $TRACE/trace || true; }
+acquires() { grep -c 'sample_acquire <-' "$TRACE/trace" || true; }
 count_no_acquires() {
-	echo nop >$TRACE/current_tracer
-	rmdir $TRACE
+	echo nop >"$TRACE/current_tracer"
+	rmdir "$TRACE"
 }
 
 # hooked_functions: how many functions of ib_core are redirected.
