@@ -91,6 +91,17 @@ test_they_go_under_a_writer() {
 	done
 }
 
+# One without a driver, mapped from sysfs.
+test_a_mapping_goes_under_a_writer() {
+	local host vf writer answer CLIENT=io_peer_mem VF_0=$PF/virtfn0/resource0
+	load_io_with mmio=sysfs
+	echo 1 >"$PF/sriov_numvfs"
+	writer
+	echo 0 >"$PF/sriov_numvfs"
+	writer_is_denied
+	unload_io
+}
+
 # The kernel gives the virtual functions their BARs back: the MR stays, and can be revoked. What the
 # emulated igb keeps in its mailbox is not compared.
 test_reset_of_the_physical_function() {
