@@ -101,27 +101,27 @@ test_class_that_is_not_memory() {
 
 # load_for DEVICES: the client, for these functions and no ids.
 load_for() { unload_io && insmod "$MODS/io_peer_mem.ko" "devices=$1"; }
-override() { cat "/sys/bus/pci/devices/$1/driver_override"; }
+overridden() { cat "/sys/bus/pci/devices/$1/driver_override"; }
 
 # One of two functions with the same id.
 test_devices() {
 	load_for "$BDF_B"
 	eventually test -c "$BAR_B"
 	[ ! -e "/sys/bus/pci/devices/$BDF_A/driver" ]
-	expect io_peer_mem override "$BDF_B"
-	expect "(null)" override "$BDF_A"
+	expect io_peer_mem overridden "$BDF_B"
+	expect "(null)" overridden "$BDF_A"
 	"$RDMA" write "$BAR_B"
 	# A function that a rescan finds is another one, and not bound.
 	echo 1 >"/sys/bus/pci/devices/$BDF_B/remove"
 	echo 1 >/sys/bus/pci/rescan
 	[ ! -e "/sys/bus/pci/devices/$BDF_B/driver" ]
 	unload_io
-	expect "(null)" override "$BDF_B"
+	expect "(null)" overridden "$BDF_B"
 	# Of the administrator, for the time after.
 	load_for "$BDF_B"
 	echo other >"/sys/bus/pci/devices/$BDF_B/driver_override"
 	unload_io
-	expect other override "$BDF_B"
+	expect other overridden "$BDF_B"
 	echo >"/sys/bus/pci/devices/$BDF_B/driver_override"
 }
 
@@ -134,12 +134,12 @@ test_devices_that_cannot_be_bound() {
 	log_since step >/tmp/lines
 	grep "io_peer_mem: devices: there is no PCI function 0000:fe:1f.7" /tmp/lines
 	grep "io_peer_mem: devices: $BDF_B is not bound: it has a driver_override" /tmp/lines
-	expect other override "$BDF_B"
+	expect other overridden "$BDF_B"
 	[ -z "$driver" ] || grep "io_peer_mem: devices: $BDF_NIC is bound to another driver" /tmp/lines
 	# The others are bound.
 	eventually test -c "$BAR_A"
 	unload_io
-	expect other override "$BDF_B"
+	expect other overridden "$BDF_B"
 	echo >"/sys/bus/pci/devices/$BDF_B/driver_override"
 	logs "io_peer_mem: devices=0000:03:00: not a list" must_fail load_for "0000:03:00"
 	load_bars
