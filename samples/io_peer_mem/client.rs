@@ -194,13 +194,21 @@ impl Client for BarClient {
         ticket: Ticket,
     ) -> Result<BarMemory> {
         let memory = match region {
-            Region::Foreign(Kind::Mmio(source), bar_range) => {
-                let pin = || pin_watched(functions, region, bar_range, range, write, &ticket);
-                pin_mmio(*source, range, write, pin)
-            }
+            Region::Foreign(Kind::Mmio(source), bar_range) => pin_mmio(
+                functions,
+                region,
+                (*source, bar_range),
+                range,
+                write,
+                &ticket,
+            ),
             _ => pin_all(functions, region, range, write, ticket),
         };
-        memory.inspect_err(|e| log_rejected(region, range, write, *e))
+        // `inspect_err` would move the memory, which is large, once more.
+        if let Err(e) = &memory {
+            log_rejected(region, range, write, *e);
+        }
+        memory
     }
 }
 
@@ -270,14 +278,19 @@ fn pin_watched(
     Ok(memory)
 }
 
-/// Calls `pin`, and again after a page fault for what the process has not accessed yet, and if the mapping has
-/// changed.
+/// Calls [`pin_watched`], and again after a page fault for what the process has not accessed yet, and if the mapping
+/// has changed.
+// Inlined, it would cost the other kinds of memory a copy of theirs.
+#[inline(never)]
 fn pin_mmio(
-    source: Source,
+    functions: &Functions,
+    region: &Region,
+    (source, bar_range): (Source, &BarRange),
     range: VaRange,
     write: bool,
-    pin: impl Fn() -> Result<BarMemory>,
+    ticket: &Ticket,
 ) -> Result<BarMemory> {
+    let pin = || pin_watched(functions, region, bar_range, range, write, ticket);
     let mut memory = pin();
     if memory.as_ref().err() == Some(&EFAULT) {
         fault_in(range, source, write)?;
