@@ -194,14 +194,10 @@ impl Client for BarClient {
         ticket: Ticket,
     ) -> Result<BarMemory> {
         let memory = match region {
-            Region::Foreign(Kind::Mmio(source), bar_range) => pin_mmio(
-                functions,
-                region,
-                (*source, bar_range),
-                range,
-                write,
-                &ticket,
-            ),
+            Region::Foreign(Kind::Mmio(source), bar_range) => {
+                let pin = || pin_watched(functions, region, bar_range, range, write, &ticket);
+                pin_mmio(*source, range, write, pin)
+            }
             _ => pin_all(functions, region, range, write, ticket),
         };
         // `inspect_err` would move the memory, which is large, once more.
@@ -278,19 +274,14 @@ fn pin_watched(
     Ok(memory)
 }
 
-/// Calls [`pin_watched`], and again after a page fault for what the process has not accessed yet, and if the mapping
-/// has changed.
-// Inlined, it would cost the other kinds of memory a copy of theirs.
-#[inline(never)]
+/// Calls `pin`, and again after a page fault for what the process has not accessed yet, and if the mapping has
+/// changed.
 fn pin_mmio(
-    functions: &Functions,
-    region: &Region,
-    (source, bar_range): (Source, &BarRange),
+    source: Source,
     range: VaRange,
     write: bool,
-    ticket: &Ticket,
+    pin: impl Fn() -> Result<BarMemory>,
 ) -> Result<BarMemory> {
-    let pin = || pin_watched(functions, region, bar_range, range, write, ticket);
     let mut memory = pin();
     if memory.as_ref().err() == Some(&EFAULT) {
         fault_in(range, source, write)?;
