@@ -246,13 +246,13 @@ test_unmapped_while_registering() {
 
 # Claimed, and not served: the driver's memory follows the rules of a BAR.
 test_refused() {
-	local line="io_peer_mem: $BDF_A: BAR 2: cannot register"
+	local line="io_peer_mem: $BDF_A: BAR 2: cannot register" errno='(EFAULT|Error\(14\))'
 	refused "no struct pages" -m 65536 "$NODE"
-	refused "$line [0-9]+ bytes: .*not all of it .*and writable" -R -a lw -m 65536 "$NODE"
+	refused "$line [0-9]+ bytes: $errno .*not all of it .*and writable" -R -a lw -m 65536 "$NODE"
 	refused "no struct pages" -R -a r -m 65536 "$NODE"
-	refused "$line 65537 bytes: .*not all of it" -m 65536 -l 65537 "$NODE"
-	refused "$line 4097 bytes: .*not all of it" -J -m 4096 -l 4097 "$NODE" "$RESOURCE"
-	refused "$line 4097 bytes: .*not all of it" -J -m 4096 -l 4097 "$NODE" host
+	refused "$line 65537 bytes: $errno .*not all of it" -m 65536 -l 65537 "$NODE"
+	refused "$line 4097 bytes: $errno .*not all of it" -J -m 4096 -l 4097 "$NODE" "$RESOURCE"
+	refused "$line 4097 bytes: $errno .*not all of it" -J -m 4096 -l 4097 "$NODE" host
 }
 
 # uio_bind BDF: to the driver that maps BARs below 4 GiB by remap_pfn_range(), and never unmaps them. Sets UIO
