@@ -63,7 +63,6 @@ bool ext_mmu_interval_read_retry(struct mmu_interval_notifier *notifier, unsigne
 /* linux/pci.h */
 unsigned long ext_pci_resource_flags(struct pci_dev *pdev, int bar);
 int ext_pci_domain(struct pci_dev *pdev);
-bool ext_pci_mem_bar(struct pci_dev *pdev, int bar, u64 *start, u64 *end);
 s64 ext_pci_bus_offset(struct pci_dev *pdev, int bar);
 bool ext_pci_has_p2pdma(struct pci_dev *pdev);
 

@@ -13,12 +13,10 @@ use crate::shared::{
     bindings::helpers,
     ext::base::device, //
 };
-use core::{
-    ops::Range,
-    ptr::NonNull, //
-};
+use core::ops::Range;
 use kernel::{
     bindings,
+    container_of,
     macros::kunit_tests,
     page::PAGE_SIZE,
     pci,
@@ -82,20 +80,26 @@ impl BarRange {
     /// Returns the innermost memory BAR that contains all of `wanted`, of the functions for which
     /// `is_candidate` returns true.
     fn find(wanted: Range<u64>, is_candidate: impl Fn(&pci::Device) -> bool) -> Option<Self> {
-        let mut best = None;
-        for dev in (Functions { last: None }) {
-            if !is_candidate(&dev) {
-                continue;
+        let mut best: Option<Self> = None;
+        for_each_function(&mut |dev: &pci::Device| {
+            if !is_candidate(dev) {
+                return;
             }
             for index in 0..BARS {
-                if let Some(phys) = mem_bar(&dev, index) {
-                    best = narrower(best, ((dev.clone(), index), phys), &wanted);
+                let Some(phys) = mem_bar(dev, index) else {
+                    continue;
+                };
+                if is_narrower(best.as_ref().map(|best| &best.phys), &phys, &wanted) {
+                    // INVARIANT: `mem_bar` returned these addresses for this BAR.
+                    best = Some(Self {
+                        dev: dev.into(),
+                        index,
+                        phys,
+                    });
                 }
             }
-        }
-        let ((dev, index), phys) = best?;
-        // INVARIANT: `mem_bar` returned these addresses for this BAR.
-        Some(Self { dev, index, phys })
+        });
+        best
     }
 
     /// Returns the function, with or without a driver.
@@ -160,61 +164,57 @@ impl BarRange {
     }
 }
 
-/// Returns `other` if `other` contains all of `wanted` and is smaller than `best`, otherwise
-/// `best`.
-fn narrower<T>(
-    best: Option<(T, Range<u64>)>,
-    other: (T, Range<u64>),
-    wanted: &Range<u64>,
-) -> Option<(T, Range<u64>)> {
+/// Returns whether `other` contains all of `wanted`, and is smaller than `best`.
+fn is_narrower(best: Option<&Range<u64>>, other: &Range<u64>, wanted: &Range<u64>) -> bool {
     let size = |range: &Range<u64>| range.end - range.start;
-    let contains = other.1.start <= wanted.start && wanted.end <= other.1.end;
-    match &best {
-        Some((_, range)) if !contains || size(range) <= size(&other.1) => best,
-        None if !contains => None,
-        _ => Some(other),
-    }
+    other.start <= wanted.start
+        && wanted.end <= other.end
+        && best.is_none_or(|best| size(other) < size(best))
 }
 
 /// Returns the physical addresses of BAR `index` of `dev`, if the BAR is memory space with an
-/// address.
+/// address. As `pci_resource_flags()`, `pci_resource_start()` and `pci_resource_end()` in C.
 fn mem_bar(dev: &pci::Device, index: u32) -> Option<Range<u64>> {
+    const KIND: usize = (bindings::IORESOURCE_MEM | bindings::IORESOURCE_UNSET) as usize;
     if index >= BARS {
         return None;
     }
-    let (mut start, mut end) = (0, 0);
-    // SAFETY: `dev` is valid while it is borrowed, and `index` is the number of a standard BAR.
-    // CAST: `index` is less than `BARS`.
-    let found =
-        unsafe { helpers::ext_pci_mem_bar(as_raw(dev), index as i32, &mut start, &mut end) };
-    found.then_some(start..end)
+    // SAFETY: `dev` is valid while it is borrowed, and a function has more resources than standard BARs. The kernel
+    // may assign addresses meanwhile, so no reference is made.
+    let (flags, start, end) = unsafe {
+        let bar = (&raw const (*as_raw(dev)).resource[index as usize]);
+        ((*bar).flags, (*bar).start, (*bar).end)
+    };
+    let is_memory = flags & KIND == bindings::IORESOURCE_MEM as usize;
+    // The last byte of a BAR that does not exist is 0.
+    (is_memory && end != 0 && start <= end).then(|| start..end + 1)
 }
 
-/// Iterator over all functions of the system.
-struct Functions {
-    /// The function that was returned last.
-    last: Option<ARef<pci::Device>>,
-}
-
-impl Iterator for Functions {
-    type Item = ARef<pci::Device>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        // CAST: The C macro is `~0`.
-        let any = bindings::PCI_ANY_ID as u32;
-        let last = self.last.take();
-        let from = last.map_or(core::ptr::null_mut(), |dev| {
-            ARef::into_raw(dev).as_ptr().cast()
-        });
-        // SAFETY: `from` is null, or a device with a reference that this call puts.
-        let dev = NonNull::new(unsafe { bindings::pci_get_device(any, any, from) })?;
-        // SAFETY:
-        // - The call returned the device with a reference, and the `ARef` takes the reference over.
-        // - `pci::Device` is a transparent wrapper of `struct pci_dev`.
-        let dev: ARef<pci::Device> = unsafe { ARef::from_raw(dev.cast()) };
-        self.last = Some(dev.clone());
-        Some(dev)
+/// Calls `f` for each function of the system. A registration looks for a BAR here, so the walk takes references
+/// to no function, and waits for no lock that a driver's callback may hold, as `pci_bus_sem`.
+///
+/// Context: may sleep.
+fn for_each_function<F: FnMut(&pci::Device)>(f: &mut F) {
+    /// # Safety
+    ///
+    /// `dev` must be a device of the PCI bus, and `f` must be the `F`.
+    unsafe extern "C" fn call<F: FnMut(&pci::Device)>(
+        dev: *mut bindings::device,
+        f: *mut c_void,
+    ) -> c_int {
+        // SAFETY: By the safety requirements the device is the field of a `pci_dev`, which the caller keeps.
+        // `pci::Device` is a transparent wrapper of it.
+        let dev: &pci::Device = unsafe { &*container_of!(dev, bindings::pci_dev, dev).cast() };
+        // SAFETY: By the safety requirements.
+        let f = unsafe { &mut *f.cast::<F>() };
+        f(dev);
+        0
     }
+
+    let (bus, f) = (&raw const bindings::pci_bus_type, core::ptr::from_mut(f));
+    // SAFETY: The bus has PCI devices alone, and the function calls `call` with `f`, which is borrowed, before it
+    // returns.
+    unsafe { bindings::bus_for_each_dev(bus, core::ptr::null_mut(), f.cast(), Some(call::<F>)) };
 }
 
 #[cfg(ext_tests)]
@@ -230,10 +230,12 @@ mod tests {
     /// Returns the number of the innermost BAR for a range.
     fn owner_of_all(bars: &[Range<u64>], wanted: Range<u64>) -> Option<usize> {
         let mut best = None;
-        for bar in bars.iter().cloned().enumerate() {
-            best = narrower(best, bar, &wanted);
+        for (i, bar) in bars.iter().enumerate() {
+            if is_narrower(best.map(|i: usize| &bars[i]), bar, &wanted) {
+                best = Some(i);
+            }
         }
-        best.map(|(i, _)| i)
+        best
     }
 
     /// BARs side by side.
