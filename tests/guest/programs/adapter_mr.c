@@ -89,7 +89,7 @@ static void __attribute__((noreturn)) usage(void)
 	      "                       same (the mapped file) or EXPORTER\n"
 	      "  fork                 fork a child, which ends\n"
 	      "  exec                 become sleep(1), with the MR; the last answer\n"
-	      "  reset                the function that vfio-pci has\n"
+	      "  reset, sleep         the function that vfio-pci has\n"
 	      "  unname               remove the name of the memory\n"
 	      "  write SEED           write a pattern to the MR by RDMA, from host memory\n"
 	      "  read SEED            compare, by RDMA\n"
@@ -419,6 +419,10 @@ static bool execute(const char *command, char **save)
 		become_sleep();
 	if (strcmp(command, "reset") == 0) {
 		answer_rc(exporter_vfio_reset(it.memory.fd));
+		return true;
+	}
+	if (strcmp(command, "sleep") == 0) {
+		answer_rc(exporter_vfio_sleep(it.memory.fd));
 		return true;
 	}
 	if (strcmp(command, "reg") == 0)

@@ -130,6 +130,19 @@ int exporter_vfio_reset(int device)
 	return ioctl(device, VFIO_DEVICE_RESET);
 }
 
+int exporter_vfio_sleep(int device)
+{
+	struct vfio_device_feature feature = {
+		.argsz = sizeof(feature),
+		.flags = VFIO_DEVICE_FEATURE_SET | VFIO_DEVICE_FEATURE_LOW_POWER_ENTRY,
+	};
+
+	if (ioctl(device, VFIO_DEVICE_FEATURE, &feature))
+		return -1;
+	feature.flags = VFIO_DEVICE_FEATURE_SET | VFIO_DEVICE_FEATURE_LOW_POWER_EXIT;
+	return ioctl(device, VFIO_DEVICE_FEATURE, &feature);
+}
+
 int exporter_vfio(const char *what, size_t size)
 {
 	const size_t length = sizeof(struct vfio_device_feature) +

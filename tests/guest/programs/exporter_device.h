@@ -13,9 +13,10 @@ int exporter_vfio(const char *what, size_t size);
 
 /*
  * Opens the device of FUNCTION:BAR; @offset: of the BAR in its file. Returns the descriptor, or -1 with errno
- * set. exporter_vfio_reset() resets the device.
+ * set. exporter_vfio_reset() resets the device, exporter_vfio_sleep() lets it sleep and wakes it.
  */
 int exporter_vfio_bar(const char *what, off_t *offset);
 int exporter_vfio_reset(int device);
+int exporter_vfio_sleep(int device);
 
 #endif /* EXPORTER_DEVICE_H */

@@ -24,19 +24,21 @@ test_hot_unplug() {
 	client_bind
 }
 
-# More than a huge page. A reset unmaps, and permits page faults again.
+# More than a huge page. A reset and low power unmap, and the device permits page faults again.
 test_vfio() {
-	local device bdf bar from to seed LENGTH=3000001
+	local device bdf bar from to seed ends LENGTH=3000001
 	vfio_bind "$BDF_B"
 	trace_calls vmf_insert_pfn_pmd
 	begin "$DEV" "vfio:$BDF_B:2" $((4 << 20))
 	traced_calls >/tmp/calls
 	grep vmf_insert_pfn_pmd /tmp/calls
-	adapter_say user reset
-	dead
-	adapter_do user dereg reg
-	start_writer
-	still_writes
+	for ends in reset sleep; do
+		adapter_say user $ends
+		dead
+		adapter_do user dereg reg
+		start_writer
+		still_writes
+	done
 	# The last mapping of the device and its file.
 	adapter_say user unmap
 	dead
@@ -44,5 +46,5 @@ test_vfio() {
 	no_override "$BDF_B"
 	bind "$BDF_B"
 	eventually test -c "$BAR_B"
-	note "a BAR of vfio-pci, registered by its address, reset and closed under a writer"
+	note "a BAR of vfio-pci, registered by its address, reset, asleep and closed under a writer"
 }
