@@ -73,6 +73,9 @@ Clean
   make clean         what was built of this checkout
   make distclean     everything fetched or built: $(CACHE)
 
+KERNEL_TREE=DIR with demo, check, soak, build, stock, test, shell, kunit: the kernel that is built from the
+source DIR, in its default configuration or that of KERNEL_CONFIG=FILE, with what the suites need
+(tests/kernel/tree.config); check-kernels TREES="DIR...": trees as well.
 KVER=RELEASE names another kernel of Debian. ARCH=arm64 with stock, build, test, shell, demo: for
 Debian's arm64 kernel, cross-built, in an emulated arm64 guest. All but "make" need root.
 endef

@@ -19,6 +19,10 @@ arch_of() { case $1 in *-arm64 | *-arm64-*) echo arm64 ;; *) echo amd64 ;; esac;
 [ -z "${KVER:-}" ] || ARCH=$(arch_of "$KVER")
 ARCH=${ARCH:-amd64}
 export TOP CACHE JOBS PEER_MEM_RUN
+# The source of a kernel, instead of one of Debian, and the .config to build it with.
+for path in KERNEL_TREE KERNEL_CONFIG; do
+	[ -z "${!path:-}" ] || { declare "$path=$(realpath -m "${!path}")"; export "${path?}"; }
+done
 # No job server and no flags of the make that may run this script.
 unset MAKEFLAGS MFLAGS MAKELEVEL
 
@@ -55,10 +59,10 @@ crates() { sed -n '/^Build-Depends:/,/^[A-Z].*:/p' "$TOP/debian/control" | grep 
 # known_series: prints the series of kernels in scripts/kernels, the oldest first.
 known_series() { awk '/^[0-9]/ { print $1 }' "$TOP/scripts/kernels" | sort -Vu; }
 
-# suite_of RELEASE: the suite of Debian whose compilers have built the kernel.
+# suite_of RELEASE: the suite of Debian whose compilers have built the kernel, or build that of a tree.
 suite_of() {
 	case $1 in
-	*+deb13-*) echo trixie ;;
+	*+deb13-* | *-tree-*) echo trixie ;;
 	*+deb14-*) echo forky ;;
 	*) echo experimental ;;
 	esac
@@ -248,8 +252,8 @@ enter_root() {
 	local dir=$1
 	shift
 	exec unshare --mount --propagation private -- bash -ec '
-		dir=$1 top=$2 cache=$3
-		shift 3
+		dir=$1 top=$2 cache=$3 source=$4
+		shift 4
 		[ ! -e /etc/resolv.conf ] || cp -L /etc/resolv.conf "$dir/etc/resolv.conf"
 		[ ! -e /etc/hosts ] || cp -L /etc/hosts "$dir/etc/hosts"
 		mount -t proc proc "$dir/proc"
@@ -260,9 +264,13 @@ enter_root() {
 			mkdir -p "$dir$d"
 			mount --rbind "$d" "$dir$d"
 		done
+		if [ -n "$source" ]; then
+			mkdir -p "$dir$source"
+			mount --bind -o ro "$source" "$dir$source"
+		fi
 		exec chroot "$dir" /usr/bin/env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
 			HOME=/root LC_ALL=C.UTF-8 TERM="${TERM:-dumb}" "$@"
-	' enter_root "$dir" "$TOP" "$CACHE" "$@"
+	' enter_root "$dir" "$TOP" "$CACHE" "${KERNEL_TREE:-}" "$@"
 }
 
 # function_in_root DIR FUNCTION ARGUMENT...: runs a function of this script in the tree DIR; it must
