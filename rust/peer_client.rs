@@ -152,9 +152,12 @@ use crate::shared::{
         self as peer,
         peer_memory_client_ex, //
     },
-    ext::base::sg::{
-        Owned,
-        Table, //
+    ext::base::{
+        compat::AtomicPtr,
+        sg::{
+            Owned,
+            Table, //
+        }, //
     }, //
 };
 use core::{
@@ -165,10 +168,7 @@ use kernel::{
     device,
     prelude::*,
     sync::{
-        atomic::{
-            Atomic,
-            Full, //
-        },
+        atomic::Full,
         Arc, //
     }, //
 };
@@ -294,7 +294,7 @@ impl VaRange {
 /// client, so callbacks never see null.
 pub struct Slot<T: Client> {
     /// The data that the callbacks use.
-    data: Atomic<*mut SlotData<T>>,
+    data: AtomicPtr<SlotData<T>>,
 }
 
 impl<T: Client> Slot<T> {
@@ -302,7 +302,7 @@ impl<T: Client> Slot<T> {
     pub const fn new() -> Self {
         // INVARIANT: The pointer is null, and no client is registered with a new slot.
         Self {
-            data: Atomic::new(core::ptr::null_mut()),
+            data: AtomicPtr::new(core::ptr::null_mut()),
         }
     }
 }

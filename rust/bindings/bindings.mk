@@ -22,7 +22,7 @@ quiet_cmd_ext_bindgen = BINDGEN $@
 		--default-non-copy-union-style manually_drop \
 		--with-derive-custom-struct '.*=Copy,Clone' \
 		--with-derive-custom-union '.*=Copy,Clone' \
-		-o $@ -- $(bindgen_c_flags_final) -I$(ext_src)/include -DMODULE \
+		-o $@ -- $(bindgen_c_flags_final) -I$(ext_src)/include $(ext_defines) -DMODULE \
 	; sed -Ei -e 's/::core::mem::ManuallyDrop<(.*)>,$$/\1,/' -e 's/pub const EXT_CONST_/pub const /' $@
 
 generated := $(addprefix rust/bindings/, $(addsuffix _generated.rs, rdma helpers peer uapi))
@@ -31,7 +31,7 @@ clean-files += rust/bindings/rdma_inline.c .bindgen-c-flags.mk
 
 # All of rdma/*.h, and interpose.h. The static inlines become C wrappers in rdma_inline.c.
 $(obj)/rust/bindings/rdma_generated.rs: private bindgen_target_flags = \
-	--allowlist-file '.*/include/(uapi/rdma/ib_user_ioctl_verbs|rdma/[a-z_]*)\.h|(.*/)?rust/(bindings/\.\./)?c/interpose\.h' \
+	--allowlist-file '.*/include/(uapi/rdma/ib_user_ioctl_verbs|rdma/[a-z_]*)\.h|(.*/)?rust/(bindings/\.\./)?(c/interpose|helpers/compat_rdma)\.h' \
 	--allowlist-type 'ifla_vf_(guid|stats|info)|rdma_cgroup|rdmacg_device|irq_poll|irq_poll_fn|dim|dim_.*|tph_mem_type|possible_net_t|netdevice_tracker|iphdr.*|rdma_driver_id|rdma_nl_(notify_event_type|counter_mode|counter_mask|dev_type|name_assign_type)|ib_uverbs_query_port_resp' \
 	--blocklist-type 'ib_user_mad_reg_req.*' \
 	--experimental --wrap-static-fns \

@@ -16,7 +16,12 @@ use crate::{
                 self,
                 AddressSpace, //
             },
-            compat,
+            compat::{
+                self,
+                CoreDevice,
+                PciDriver, //
+            },
+            device::name as device_name,
             lockdown,
             pci as ext_pci,
             snapshot::Snapshot,
@@ -47,10 +52,7 @@ use crate::{
 };
 use core::ops::Range;
 use kernel::{
-    device::{
-        Bound,
-        Core, //
-    },
+    device::Bound,
     fmt::Write,
     new_mutex,
     pci,
@@ -161,17 +163,13 @@ pub(crate) static FUNCTIONS: Snapshot<Functions> = Snapshot::new();
 pub(crate) static PENDING: Snapshot<Pending> = Snapshot::new();
 
 // All ids come from the module parameter or `new_id`.
-compat::added_ids!(BarDriver);
+compat::added_ids!();
 
-impl pci::Driver for BarDriver {
-    type IdInfo = ();
-    type Data<'bound> = BarFunction;
-    const ID_TABLE: pci::IdTable<Self::IdInfo> = &PCI_TABLE;
+impl PciDriver for BarDriver {
+    type Data = BarFunction;
+    const ID_TABLE: pci::IdTable<()> = &PCI_TABLE;
 
-    fn probe<'bound>(
-        dev: &'bound pci::Device<Core<'_>>,
-        _info: compat::NoInfo<'bound>,
-    ) -> impl PinInit<BarFunction, Error> + 'bound {
+    fn probe(dev: &CoreDevice<'_>) -> Result<BarFunction> {
         probe(dev)
     }
 }
@@ -253,7 +251,7 @@ pub(crate) fn bind_devices(
 }
 
 /// Creates a device node for each selected BAR of `dev`.
-fn probe(dev: &pci::Device<Core<'_>>) -> Result<BarFunction> {
+fn probe(dev: &CoreDevice<'_>) -> Result<BarFunction> {
     if ext_pci::is_bridge(dev) {
         dev_err!(dev, "cannot be used: it is a bridge\n");
         return Err(ENODEV);
@@ -380,7 +378,7 @@ fn create_node(
     let space = AddressSpace::new(c"[io_peer_mem]")?;
     let bar = Bar::new(dev.into(), index, memory, zero)?;
     let revoke = Revoke::new(bar.clone(), space.clone());
-    let name = dev.as_ref().name().to_str().map_err(|_| EINVAL)?;
+    let name = device_name(dev.as_ref()).to_str().map_err(|_| EINVAL)?;
     let name = CString::try_from_fmt(fmt!("io_peer_mem!{}!bar{}", name, index))?;
     let node = KBox::pin_init(
         chardev::Registration::new(dev.as_ref(), name, MODE, space, bar),

@@ -5,7 +5,11 @@
 use crate::{
     engine::Engine,
     ext::base::{
-        compat,
+        compat::{
+            self,
+            CoreDevice,
+            PciDriver, //
+        },
         pci as ext_pci, //
     },
     files::Files,
@@ -14,7 +18,6 @@ use crate::{
     Number, //
 };
 use kernel::{
-    device::Core,
     dma::{
         Device as _,
         DmaMask, //
@@ -44,17 +47,13 @@ pub(crate) struct Function {
 }
 
 // The kernel crate has no name for this vendor: the module adds the id when it is loaded.
-compat::added_ids!(EduDriver);
+compat::added_ids!();
 
-impl pci::Driver for EduDriver {
-    type IdInfo = ();
-    type Data<'bound> = Function;
-    const ID_TABLE: pci::IdTable<Self::IdInfo> = &PCI_TABLE;
+impl PciDriver for EduDriver {
+    type Data = Function;
+    const ID_TABLE: pci::IdTable<()> = &PCI_TABLE;
 
-    fn probe<'bound>(
-        dev: &'bound pci::Device<Core<'_>>,
-        _info: compat::NoInfo<'bound>,
-    ) -> impl PinInit<Function, Error> + 'bound {
+    fn probe(dev: &CoreDevice<'_>) -> Result<Function> {
         probe(dev)
     }
 }
@@ -67,7 +66,7 @@ impl ext_pci::Recovery for EduDriver {}
 impl ext_pci::BindWith for EduDriver {}
 
 /// Creates the RDMA device of `dev`.
-fn probe(dev: &pci::Device<Core<'_>>) -> Result<Function> {
+fn probe(dev: &CoreDevice<'_>) -> Result<Function> {
     ext_pci::enable_mem(dev)?;
     dev.set_master();
     // SAFETY: The device is being bound: no DMA mapping of it exists yet.

@@ -4,7 +4,12 @@
 //! the CPU cannot access.
 
 use crate::ext::base::{
-    compat::DevresBar,
+    compat::{
+        emsgsize,
+        map_bar,
+        DevresBar,
+        MappedBar, //
+    },
     pci as ext_pci, //
 };
 use kernel::{
@@ -45,7 +50,7 @@ const CMD_TO_MEMORY: u64 = 2;
 const TIME_LIMIT: Delta = Delta::from_secs(20);
 
 /// The part of the BAR that has registers.
-type Bar<'a> = pci::Bar<'a, 0x100>;
+type Bar<'a> = MappedBar<'a, 0x100>;
 
 /// The BAR, while the function is bound.
 type Registers = DevresBar<0x100>;
@@ -73,16 +78,18 @@ pub(crate) struct Engine {
 impl Engine {
     /// Maps the registers of `dev`, whose memory space is enabled. Context: may sleep.
     pub(crate) fn new(dev: &pci::Device<Bound>) -> Result<Self> {
-        let bar = dev.iomap_region_sized::<0x100>(0, c"peer_mem_test_adapter")?;
-        if bar.read32(REG_ID) & 0xff != ID || bar.try_read64(REG_CMD)? & CMD_RUN != 0 {
-            return Err(ENODEV);
-        }
-        // INVARIANT: The command register says that no transfer is running.
-        Ok(Self {
-            bar: bar.into_devres()?,
+        // INVARIANT: Only with a command register that says that no transfer is running.
+        let engine = Self {
+            bar: map_bar(dev, 0, c"peer_mem_test_adapter")?,
             dev: dev.into(),
             broken: false,
-        })
+        };
+        let (id, command) =
+            engine.with_bar(|bar| Ok((bar.try_read32(REG_ID)?, bar.try_read64(REG_CMD)?)))?;
+        if id & 0xff != ID || command & CMD_RUN != 0 {
+            return Err(ENODEV);
+        }
+        Ok(engine)
     }
 
     /// Calls `f` with the registers; `ENODEV` if the function is unbound.
@@ -106,7 +113,7 @@ impl Engine {
             return Err(EINVAL);
         }
         if at > BUFFER_SIZE || len > BUFFER_SIZE - at {
-            return Err(EMSGSIZE);
+            return Err(emsgsize());
         }
         if self.broken {
             return Err(EIO);

@@ -1,21 +1,49 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Differences between the kernel releases that this tree builds for. `scripts/kernels` lists the
-//! releases. An item is removed together with the last release that needs the item.
+//! The room for what differs between the kernels that this tree builds for. It has the interface of
+//! the newest one, and implements that on the others. `rust/probe` finds out what a kernel has: a
+//! feature is `cfg(have_NAME)` here, and no other code of `rust/` has such a cfg, but
+//! `rdma/umem_hook/entry.rs`. In C the room is `rust/helpers/compat.h` and `compat_rdma.h`.
+//!
+//! `scripts/kernels` lists the releases. An item is removed together with the last release that
+//! needs the item.
 //!
 //! | item | needed by |
 //! | --- | --- |
 //! | [`edeadlk`], [`edquot`], [`eopnotsupp`], [`enetunreach`], [`eremoteio`] | 7.2, whose [`kernel::error::code`] lacks them |
-//! | [`NoInfo`], [`added_ids!`] | 7.2 and 7.3: `pci::Driver::probe` and PCI tables without data |
-//! | [`DevresBar`] | 7.2 and 7.3: the type of a BAR that devres holds |
-//! | [`faux_device`] | 7.2 and 7.3: the context of a faux device |
+//! | [`added_ids!`] | 7.2: `pci::Driver::probe` and PCI tables always have data |
+//! | [`DevresBar`] | 7.2: the type of a BAR that devres holds |
+//! | [`faux_device`] | 7.2: the context of a faux device |
+//! | [`PciDriver`], [`CoreDevice`], [`MappedBar`], [`map_bar`] | 7.1: a PCI driver has the type of its data, which is dropped after devres |
+//! | [`AtomicPtr`] | 7.0: `Atomic` takes numbers only |
+//! | [`attach_ops`] | 7.0: another name of the field |
+//! | [`emsgsize`] | 7.0: another one that [`kernel::error::code`] lacks |
+
+#[cfg(not(have_atomic_ptr))]
+mod atomic_ptr;
+#[cfg(have_pci_driver_data)]
+mod pci_driver;
+#[cfg(not(have_pci_driver_data))]
+#[path = "compat/pci_driver_of_data.rs"]
+mod pci_driver;
+
+#[cfg(not(have_atomic_ptr))]
+pub use self::atomic_ptr::AtomicPtr;
+pub(crate) use self::pci_driver::driver_data;
+pub use self::pci_driver::{
+    map_bar,
+    Adapted,
+    CoreDevice,
+    DevresBar,
+    MappedBar, //
+};
 
 use kernel::{
     bindings,
     device,
-    error::Error,
     faux,
-    pci, //
+    pci,
+    prelude::*, //
 };
 
 /// Returns `EDEADLK`: the task would wait for itself.
@@ -48,30 +76,62 @@ pub fn eremoteio() -> Error {
     Error::from_errno(-(bindings::EREMOTEIO as i32))
 }
 
-/// Type of the `id_info` argument of `probe()` in a driver whose ids have no data.
-#[cfg(not(kernel_7_3))]
-pub type NoInfo<'a> = &'a ();
-/// Type of the `id_info` argument of `probe()` in a driver whose ids have no data.
-#[cfg(kernel_7_3)]
-pub type NoInfo<'a> = Option<&'a ()>;
+/// Returns `EMSGSIZE`: the message is too long.
+pub fn emsgsize() -> Error {
+    // CAST: Error numbers are less than 4096.
+    Error::from_errno(-(bindings::EMSGSIZE as i32))
+}
+
+/// A pointer that tasks change atomically.
+#[cfg(have_atomic_ptr)]
+pub type AtomicPtr<T> = kernel::sync::atomic::Atomic<*mut T>;
+
+/// A driver of PCI functions, whose ids are all added at run time. The driver is registered as
+/// [`Adapted`].
+pub trait PciDriver: Sized + 'static {
+    /// The data of a bound function. Dropped before the devres of the function.
+    type Data: Send + 'static;
+
+    /// `&PCI_TABLE`, defined by [`added_ids!`].
+    const ID_TABLE: pci::IdTable<()>;
+
+    /// Binds the driver to `dev`.
+    ///
+    /// Context: may sleep. The caller holds the lock of `dev`.
+    fn probe(dev: &CoreDevice<'_>) -> Result<Self::Data>;
+}
+
+/// Returns the operations of an importer of dma-bufs that `invalidate` makes unmap.
+pub const fn attach_ops(
+    allow_peer2peer: bool,
+    invalidate: unsafe extern "C" fn(*mut bindings::dma_buf_attachment),
+) -> bindings::dma_buf_attach_ops {
+    bindings::dma_buf_attach_ops {
+        allow_peer2peer,
+        #[cfg(have_dma_buf_invalidate)]
+        invalidate_mappings: Some(invalidate),
+        #[cfg(not(have_dma_buf_invalidate))]
+        move_notify: Some(invalidate),
+    }
+}
 
 /// Defines `PCI_TABLE` for a driver whose ids are all added at run time.
 ///
 /// The table has one id that no function can have: the register is 16 bits wide.
 macro_rules! added_ids {
-    ($driver:ty) => {
-        #[cfg(not(kernel_7_3))]
+    () => {
+        #[cfg(not(have_pci_ids_without_data))]
         kernel::pci_device_table!(
             PCI_TABLE,
             MODULE_PCI_TABLE,
-            <$driver as kernel::pci::Driver>::IdInfo,
+            (),
             [(
                 kernel::pci::DeviceId::from_id(kernel::pci::Vendor::REDHAT, 0x10000),
                 ()
             )]
         );
         // The table has no data: an id added at run time could not refer to any.
-        #[cfg(kernel_7_3)]
+        #[cfg(have_pci_ids_without_data)]
         kernel::pci_device_table!(
             PCI_TABLE,
             @none,
@@ -81,20 +141,13 @@ macro_rules! added_ids {
 }
 pub(crate) use added_ids;
 
-/// BAR of which `SIZE` bytes are mapped while its function is bound.
-#[cfg(not(kernel_7_3))]
-pub type DevresBar<const SIZE: usize> = kernel::devres::Devres<pci::Bar<'static, SIZE>>;
-/// BAR of which `SIZE` bytes are mapped while its function is bound.
-#[cfg(kernel_7_3)]
-pub type DevresBar<const SIZE: usize> = pci::DevresBar<SIZE>;
-
 /// Returns the device of a faux registration.
-#[cfg(not(kernel_7_3))]
+#[cfg(not(have_faux_device))]
 pub fn faux_device(registration: &faux::Registration) -> &device::Device {
     registration.as_ref()
 }
 /// Returns the device of a faux registration.
-#[cfg(kernel_7_3)]
+#[cfg(have_faux_device)]
 pub fn faux_device(registration: &faux::Registration) -> &device::Device {
     let dev: &faux::Device<device::Bound> = registration.as_ref();
     let dev: &device::Device<device::Bound> = dev.as_ref();

@@ -17,7 +17,8 @@ pub use self::lock::{
 use crate::shared::bindings::helpers;
 use kernel::{
     bindings,
-    device, //
+    device,
+    prelude::*, //
 };
 
 /// Returns the `struct device` behind `dev`, valid as long as `dev` is borrowed.
@@ -36,4 +37,21 @@ pub(crate) fn as_raw<Ctx: device::DeviceContext>(
 pub fn max_segment(dev: &device::Device) -> u32 {
     // SAFETY: `dev` is a valid device while it is borrowed.
     unsafe { helpers::ext_dma_max_seg_size(as_raw(dev)) }
+}
+
+/// Returns the name of `dev`: `Device::name`, which 7.0 lacks.
+///
+/// Context: any.
+pub fn name<Ctx: device::DeviceContext>(dev: &device::Device<Ctx>) -> &CStr {
+    let raw = as_raw(dev);
+    // SAFETY: `dev` is valid while borrowed. A device has one of the two names, which does not change
+    // while the device is in use.
+    unsafe {
+        let initial = (*raw).init_name;
+        CStr::from_char_ptr(if initial.is_null() {
+            (*raw).kobj.name
+        } else {
+            initial
+        })
+    }
 }

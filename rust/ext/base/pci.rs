@@ -34,7 +34,10 @@ pub use self::{
     registration::Registration, //
 };
 
-use crate::shared::bindings::helpers;
+use crate::shared::{
+    bindings::helpers,
+    ext::base::compat::CoreDevice, //
+};
 use core::{
     ops::Range,
     ptr::NonNull, //
@@ -43,8 +46,7 @@ use kernel::{
     bindings,
     device::{
         self,
-        Bound,
-        Core, //
+        Bound, //
     },
     devres,
     error::to_result,
@@ -197,7 +199,7 @@ impl Drop for Enabled {
 /// Devres disables the memory space after the release of all resources added later.
 ///
 /// Context: may sleep.
-pub fn enable_mem(dev: &pci::Device<Core<'_>>) -> Result {
+pub fn enable_mem(dev: &CoreDevice<'_>) -> Result {
     dev.enable_device_mem()?;
     // INVARIANT: The call above enabled the memory space. If `register` fails, the object is
     // dropped.
@@ -207,7 +209,7 @@ pub fn enable_mem(dev: &pci::Device<Core<'_>>) -> Result {
 /// Stops `dev` from accessing memory: clears bus mastering, which firmware may have left enabled.
 ///
 /// Context: any.
-pub fn clear_master(dev: &pci::Device<Core<'_>>) {
+pub fn clear_master(dev: &CoreDevice<'_>) {
     // SAFETY: `dev` is a valid device, whose driver is being bound and has not set bus mastering.
     unsafe { bindings::pci_clear_master(as_raw(dev)) };
 }

@@ -6,6 +6,7 @@
 //! The main type is [`Snapshot`]. Used for lists that are read by every registration and seldom
 //! change.
 
+use super::compat::AtomicPtr;
 use core::{
     marker::PhantomData,
     ptr, //
@@ -15,7 +16,6 @@ use kernel::{
     sync::{
         atomic::{
             Acquire,
-            Atomic,
             Full, //
         },
         rcu,
@@ -33,7 +33,7 @@ use kernel::{
 /// `ptr` is null or came from [`Arc::into_raw`], and this object owns the reference. The object
 /// releases the reference only after an RCU grace period that begins after `ptr` has been replaced.
 pub struct Snapshot<T: Send + Sync + 'static> {
-    ptr: Atomic<*mut T>,
+    ptr: AtomicPtr<T>,
     _owns: PhantomData<Arc<T>>,
 }
 
@@ -42,7 +42,7 @@ impl<T: Send + Sync + 'static> Snapshot<T> {
     pub const fn new() -> Self {
         // INVARIANT: `ptr` is null.
         Self {
-            ptr: Atomic::new(ptr::null_mut()),
+            ptr: AtomicPtr::new(ptr::null_mut()),
             _owns: PhantomData,
         }
     }

@@ -26,7 +26,10 @@ use super::{
 };
 use crate::shared::ext::{
     base::{
-        compat::eopnotsupp,
+        compat::{
+            eopnotsupp,
+            AtomicPtr, //
+        },
         sg::{
             ForeignPart,
             Table, //
@@ -51,10 +54,7 @@ use kernel::{
     static_lock_class,
     sync::{
         aref::ARef,
-        atomic::{
-            Atomic,
-            Relaxed, //
-        },
+        atomic::Relaxed,
         Arc,
         ArcBorrow,
         Mutex,
@@ -108,7 +108,7 @@ struct Mapping {
     #[pin]
     state: SpinLock<State>,
     /// The attachment. Valid while a table is mapped, for a holder of the reservation lock.
-    attachment: Atomic<*mut Attachment>,
+    attachment: AtomicPtr<Attachment>,
     #[pin]
     tables: Tables,
 }
@@ -328,7 +328,7 @@ impl Pool {
                     State { importer: Importer::None, on_detach: None },
                     "dma_buf::Mapping::state"
                 ),
-                attachment: Atomic::new(ptr::null_mut()),
+                attachment: AtomicPtr::new(ptr::null_mut()),
                 tables <- Tables::new(),
             }),
             GFP_KERNEL_ACCOUNT,

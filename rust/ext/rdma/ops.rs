@@ -3,7 +3,10 @@
 //! The operations of a device that are interposed: [`Operations`], and the [`Places`] of the
 //! function pointers in the device.
 
-use crate::shared::bindings::rdma;
+use crate::shared::{
+    bindings::rdma,
+    ext::base::compat::AtomicPtr, //
+};
 use core::{
     marker::PhantomData,
     mem::{
@@ -12,7 +15,6 @@ use core::{
     },
 };
 use kernel::sync::atomic::{
-    Atomic,
     Full,
     Relaxed,
     Release, //
@@ -41,7 +43,7 @@ pub(super) type DeallocUcontext = Option<unsafe extern "C" fn(*mut rdma::ib_ucon
 /// # Invariants
 ///
 /// The pointer has the bits of a value of type `F`.
-pub(super) struct Place<'a, F>(&'a Atomic<*mut ()>, PhantomData<F>);
+pub(super) struct Place<'a, F>(&'a AtomicPtr<()>, PhantomData<F>);
 
 impl<F: Copy> Place<'_, F> {
     /// Returns the place at `field`.
@@ -55,7 +57,7 @@ impl<F: Copy> Place<'_, F> {
         const { assert!(size_of::<F>() == size_of::<*mut ()>()) };
         // SAFETY: By the safety requirements the field is valid and has the representation of a
         // pointer that may be NULL, and every access to the field is a single load or store.
-        let place = unsafe { Atomic::from_ptr(field.cast::<*mut ()>()) };
+        let place = unsafe { AtomicPtr::from_ptr(field.cast()) };
         // INVARIANT: The field is an `F`.
         Self(place, PhantomData)
     }

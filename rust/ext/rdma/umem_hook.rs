@@ -77,7 +77,10 @@ use crate::shared::{
         rdma, //
     },
     ext::{
-        base::pinned::could_not_pin,
+        base::{
+            compat::AtomicPtr,
+            pinned::could_not_pin, //
+        },
         dma_buf::{
             private_fd,
             Part, //
@@ -98,7 +101,6 @@ use kernel::{
     prelude::*,
     sync::atomic::{
         Acquire,
-        Atomic,
         Full,
         Release, //
     }, //
@@ -124,7 +126,7 @@ pub struct UmemProvider {
 /// The provider of this module's hook, or NULL without a hook.
 ///
 /// Invariant: the provider is static.
-static PROVIDER: Atomic<*mut UmemProvider> = Atomic::new(ptr::null_mut());
+static PROVIDER: AtomicPtr<UmemProvider> = AtomicPtr::new(ptr::null_mut());
 
 /// Returns the provider of this module's hook.
 fn provider() -> Option<&'static UmemProvider> {

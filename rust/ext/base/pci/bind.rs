@@ -19,7 +19,7 @@ use kernel::{
     sync::aref::ARef, //
 };
 
-impl<T: Recovery + BindWith + 'static> Registration<T> {
+impl<T: Recovery + BindWith> Registration<T> {
     /// Binds the driver to `dev`, whatever the id of `dev`.
     ///
     /// Sets the `driver_override` of `dev` until the returned object is dropped, so that no other

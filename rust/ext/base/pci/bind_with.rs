@@ -6,7 +6,10 @@
 //! A driver implements [`BindWith`], and gets an [`Attach`] to bind itself. Used by
 //! [`Registration`](super::Registration).
 
-use crate::shared::ext::base::device::as_raw as device_raw;
+use crate::shared::ext::base::{
+    compat::PciDriver,
+    device::as_raw as device_raw, //
+};
 use core::marker::PhantomData;
 use kernel::{
     bindings,
@@ -21,7 +24,7 @@ use kernel::{
 
 /// A driver that has the file, if the driver implements the function.
 #[vtable]
-pub trait BindWith: pci::Driver {
+pub trait BindWith: PciDriver {
     /// Handles a write of `text` to the file. White space at both ends has been removed.
     ///
     /// Context: may sleep.

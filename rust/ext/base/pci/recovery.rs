@@ -16,7 +16,10 @@ use super::{
     Bar,
     BARS, //
 };
-use crate::shared::bindings::helpers;
+use crate::shared::{
+    bindings::helpers,
+    ext::base::compat::PciDriver, //
+};
 use core::marker::PhantomData;
 use kernel::{
     bindings,
@@ -30,13 +33,13 @@ use kernel::{
 /// A driver that takes part in the recovery from errors and resets, if the driver implements both
 /// functions.
 #[vtable]
-pub trait Recovery: pci::Driver {
+pub trait Recovery: PciDriver {
     /// Ends all uses of the BARs of `dev`, because `dev` has an error or is about to be reset. May
     /// be called again before [`Recovery::resume`].
     ///
     /// Context: may sleep. The caller holds the lock of `dev`, and may hold `pci_bus_sem` for
     /// reading.
-    fn stop(_dev: &pci::Device<Bound>, _data: &Self::Data<'_>) {
+    fn stop(_dev: &pci::Device<Bound>, _data: &Self::Data) {
         build_error!(VTABLE_DEFAULT_ERROR)
     }
 
@@ -44,7 +47,7 @@ pub trait Recovery: pci::Driver {
     /// may have changed.
     ///
     /// Context: as for [`Recovery::stop`].
-    fn resume(_dev: &pci::Device<Bound>, _data: &Self::Data<'_>) {
+    fn resume(_dev: &pci::Device<Bound>, _data: &Self::Data) {
         build_error!(VTABLE_DEFAULT_ERROR)
     }
 }
@@ -77,7 +80,7 @@ impl<T: Recovery> Handlers<T> {
     /// # Safety
     ///
     /// `T` must be bound to `dev`, and the caller must hold the lock of `dev`.
-    unsafe fn with(dev: *mut bindings::pci_dev, f: fn(&pci::Device<Bound>, &T::Data<'_>)) {
+    unsafe fn with(dev: *mut bindings::pci_dev, f: fn(&pci::Device<Bound>, &T::Data)) {
         // SAFETY: By the safety requirements `dev` is a valid device.
         let data = unsafe { bindings::dev_get_drvdata(&raw mut (*dev).dev) };
         if data.is_null() {
@@ -86,9 +89,9 @@ impl<T: Recovery> Handlers<T> {
         // SAFETY: By the safety requirements the driver is bound during this call. `pci::Device` is
         // a transparent wrapper of `struct pci_dev`.
         let dev = unsafe { &*dev.cast_const().cast::<pci::Device<Bound>>() };
-        // SAFETY: `T` is bound, so `data` was stored by `Device::set_drvdata`. The data is dropped
-        // only with the lock held.
-        let data = unsafe { <Pin<KBox<T::Data<'_>>> as ForeignOwnable>::borrow(data.cast()) };
+        // SAFETY: `T` is bound, so `data` was stored by `Device::set_drvdata`, and has the layout of
+        // `T::Data`. The data is dropped only with the lock held.
+        let data = unsafe { <Pin<KBox<T::Data>> as ForeignOwnable>::borrow(data.cast()) };
         f(dev, &data);
     }
 
@@ -165,7 +168,7 @@ impl<T: Recovery> Handlers<T> {
     ///
     /// As for [`Handlers::with`].
     unsafe extern "C" fn resume(dev: *mut bindings::pci_dev) {
-        let resume = |dev: &pci::Device<Bound>, data: &T::Data<'_>| {
+        let resume = |dev: &pci::Device<Bound>, data: &T::Data| {
             if answers(dev) {
                 T::resume(dev, data);
             } else {

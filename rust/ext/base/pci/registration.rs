@@ -8,6 +8,10 @@ use super::{
     BindWith,
     Recovery, //
 };
+use crate::shared::ext::base::compat::{
+    driver_data,
+    Adapted, //
+};
 use core::{
     marker::PhantomData,
     mem::offset_of, //
@@ -31,16 +35,16 @@ struct Adapter<T>(PhantomData<T>);
 
 // SAFETY: `DriverType` is that of `pci::Adapter`, with the same properties:
 // - `bindings::pci_driver` is `repr(C)`.
-// - `T::Data` is the type of the driver's device private data.
+// - `driver_data` defines the type of the driver's device private data.
 // - `DEVICE_DRIVER_OFFSET` is the offset of the embedded `struct device_driver`.
 unsafe impl<T: Recovery> DriverLayout for Adapter<T> {
     type DriverType = bindings::pci_driver;
-    type DriverData<'bound> = T::Data<'bound>;
+    driver_data!(T);
     const DEVICE_DRIVER_OFFSET: usize = offset_of!(bindings::pci_driver, driver);
 }
 
 // SAFETY: Both functions call the functions of `pci::Adapter`.
-unsafe impl<T: Recovery + 'static> RegistrationOps for Adapter<T> {
+unsafe impl<T: Recovery> RegistrationOps for Adapter<T> {
     unsafe fn register(
         pdrv: &Opaque<bindings::pci_driver>,
         name: &'static CStr,
@@ -51,12 +55,12 @@ unsafe impl<T: Recovery + 'static> RegistrationOps for Adapter<T> {
             unsafe { (*pdrv.get()).err_handler = handlers };
         }
         // SAFETY: By the safety requirements `pdrv` stays valid until it is unregistered.
-        unsafe { pci::Adapter::<T>::register(pdrv, name, module) }
+        unsafe { pci::Adapter::<Adapted<T>>::register(pdrv, name, module) }
     }
 
     unsafe fn unregister(pdrv: &Opaque<bindings::pci_driver>) {
         // SAFETY: By the safety requirements `register` has succeeded.
-        unsafe { pci::Adapter::<T>::unregister(pdrv) }
+        unsafe { pci::Adapter::<Adapted<T>>::unregister(pdrv) }
     }
 }
 
@@ -66,7 +70,7 @@ unsafe impl<T: Recovery + 'static> RegistrationOps for Adapter<T> {
 ///
 /// The driver `T` is registered under `name` until this object is dropped.
 #[pin_data]
-pub struct Registration<T: Recovery + BindWith + 'static> {
+pub struct Registration<T: Recovery + BindWith> {
     // Drop order: the file is removed before the driver is unregistered.
     /// The file `bind_with`.
     _file: File<T>,
@@ -77,7 +81,7 @@ pub struct Registration<T: Recovery + BindWith + 'static> {
     pub(super) name: &'static CStr,
 }
 
-impl<T: Recovery + BindWith + 'static> Registration<T> {
+impl<T: Recovery + BindWith> Registration<T> {
     /// Registers the driver `T` under `name`.
     ///
     /// Context: may sleep. Calls `probe()` of the driver.

@@ -14,7 +14,10 @@
 use crate::shared::{
     bindings::rdma,
     ext::{
-        base::device::as_raw,
+        base::{
+            compat::AtomicPtr,
+            device::as_raw, //
+        },
         rdma::ops::{
             Operations,
             Places, //
@@ -29,7 +32,6 @@ use kernel::{
         aref::ARef,
         atomic::{
             Acquire,
-            Atomic,
             Full,
             Relaxed, //
         },
@@ -53,7 +55,7 @@ pub(super) struct OrigOps {
     pub(super) driver: Operations,
     hooked: Operations,
     /// The next entry of [`HOOKED_OPS`].
-    next: Atomic<*mut OrigOps>,
+    next: AtomicPtr<OrigOps>,
 }
 
 // SAFETY: The pointers are not bound to a task, and `memory` keeps the device valid.
@@ -87,7 +89,7 @@ impl OrigOps {
             memory: memory.into(),
             driver,
             hooked,
-            next: Atomic::new(ptr::null_mut()),
+            next: AtomicPtr::new(ptr::null_mut()),
         };
         Ok(Arc::new(orig_ops, GFP_KERNEL)?)
     }
@@ -144,14 +146,14 @@ impl OrigOps {
 
 /// Devices that this module has left although another module has replaced the functions of this
 /// module.
-pub(super) static HOOKED_OPS: HookedOps = HookedOps(Atomic::new(ptr::null_mut()));
+pub(super) static HOOKED_OPS: HookedOps = HookedOps(AtomicPtr::new(ptr::null_mut()));
 
 /// A list of devices. Entries are added, and the list is cleared as a whole.
 ///
 /// # Invariants
 ///
 /// The list consists of references from `Arc::into_raw`.
-pub(super) struct HookedOps(Atomic<*mut OrigOps>);
+pub(super) struct HookedOps(AtomicPtr<OrigOps>);
 
 impl HookedOps {
     /// Returns the entries.

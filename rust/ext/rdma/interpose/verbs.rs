@@ -26,7 +26,10 @@ use crate::shared::{
     bindings::rdma,
     ext::{
         base::{
-            compat,
+            compat::{
+                self,
+                AtomicPtr, //
+            },
             pinned::MemoryKind, //
         },
         rdma::{
@@ -65,7 +68,7 @@ pub(super) struct Client {
 }
 
 /// The registered interposer of this module.
-pub(super) static CLIENT: Atomic<*mut Client> = Atomic::new(ptr::null_mut());
+pub(super) static CLIENT: AtomicPtr<Client> = AtomicPtr::new(ptr::null_mut());
 
 /// The Rust functions that the C functions call.
 pub(super) static FUNCTIONS: rdma::ext_interposer = rdma::ext_interposer {
