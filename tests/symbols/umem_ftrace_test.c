@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * umem_ftrace_test - modifies ib_umem_get_desc() as another user of ftrace
+ * umem_ftrace_test - modifies the function that pins user memory as another user of ftrace
  *
  * ftrace gives the right to change the instruction pointer to one user of a function, so the umem hook
  * cannot be placed meanwhile.
@@ -13,7 +13,8 @@ static void modify(unsigned long ip, unsigned long parent_ip, struct ftrace_ops 
 {
 }
 
-static char name[] = "ib_umem_get_desc";
+/* The second one before 7.2. */
+static char name[] = "ib_umem_get_desc", old_name[] = "ib_umem_get";
 static struct ftrace_ops ops = {
 	.func = modify,
 	.flags = FTRACE_OPS_FL_IPMODIFY,
@@ -23,6 +24,8 @@ static int __init umem_ftrace_test_init(void)
 {
 	int err = ftrace_set_filter(&ops, name, strlen(name), 1);
 
+	if (err)
+		err = ftrace_set_filter(&ops, old_name, strlen(old_name), 1);
 	if (!err)
 		err = register_ftrace_function(&ops);
 	if (err)

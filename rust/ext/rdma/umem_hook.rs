@@ -8,17 +8,15 @@
 //! C headers: [`include/rdma/ib_umem.h`](srctree/include/rdma/ib_umem.h),
 //! [`include/linux/ftrace.h`](srctree/include/linux/ftrace.h).
 //!
-//! All drivers pin user memory through the exported `ib_umem_get_desc()`: MRs, and also the buffers
-//! and doorbell pages of queues. The compiler inlines that function into
-//! `ib_umem_get_cq_buf_or_va()` on x86, and into `ib_umem_get_attr_or_va()` on arm64.
-//! `scripts/checks/umem-paths` proves for the `ib_core.ko` of a kernel that there are no others. A
-//! [`UmemHook`] redirects the calls of these functions by ftrace, as livepatch does, and
-//! `ib_umem_get_attr_or_va()` only where `ib_umem_get_desc()` was inlined into it, which
-//! `umem_hook/trial.rs` finds out at load.
+//! All drivers pin user memory through one exported function: MRs, and also the buffers and doorbell
+//! pages of queues. That is `ib_umem_get_desc()` with a few others that the compiler inlines it
+//! into, and in earlier kernels `ib_umem_get()`: see `umem_hook/entry/`. `scripts/checks/umem-paths`
+//! proves for the module of a kernel that has them that there are no others. A [`UmemHook`]
+//! redirects the calls of these functions by ftrace, as livepatch does.
 //!
 //! The replacement first calls the original with the arguments unchanged. If the pages cannot be
-//! pinned, the replacement asks the [`UmemProvider`] for a dma-buf, and calls the original again
-//! with a descriptor of the dma-buf. The driver gets a pinned umem in both cases.
+//! pinned, the replacement asks the [`UmemProvider`] for a dma-buf, and imports the dma-buf as a
+//! pinned umem. The driver gets a pinned umem in both cases.
 //! `ib_umem_release()` detaches from the dma-buf, so the end of the umem needs no hook.
 //!
 //! One more function is redirected, too: `dma_buf_get()`. The replacement returns the dma-buf that
@@ -55,16 +53,14 @@
 //! ```
 
 mod bypass;
+mod entry;
 mod redirection;
 mod trial;
 
 pub use self::bypass::bypass;
 
 use self::{
-    bypass::{
-        bypassed,
-        is_unplaced, //
-    },
+    bypass::is_unplaced,
     redirection::Redirection, //
 };
 use super::{
@@ -77,10 +73,7 @@ use crate::shared::{
         rdma, //
     },
     ext::{
-        base::{
-            compat::AtomicPtr,
-            pinned::could_not_pin, //
-        },
+        base::compat::AtomicPtr,
         dma_buf::{
             private_fd,
             Part, //
@@ -156,19 +149,7 @@ impl Buffer {
     ///
     /// Context: may sleep.
     fn import(&self, memory: &Part) -> Result<Umem> {
-        let desc = rdma::ib_uverbs_buffer_desc {
-            type_: rdma::ib_uverbs_buffer_type_IB_UVERBS_BUFFER_TYPE_DMABUF,
-            addr: memory.offset,
-            length: self.len,
-            ..pin_init::zeroed()
-        };
-        let import = |fd| {
-            let desc = rdma::ib_uverbs_buffer_desc { fd, ..desc };
-            // SAFETY: The device is an argument of the driver's call, and the driver's call waits
-            // for this call.
-            let umem = unsafe { rdma::ib_umem_get_desc(self.dev, &desc, self.access) };
-            from_err_ptr(umem).map(Umem)
-        };
+        let import = |fd| entry::import(self, memory.offset, fd).map(Umem);
         let umem = memory.buffer.import(import)?;
         // The iova of a pinned buffer is the address. Drivers that do not choose a page size count
         // pages from the iova.
@@ -227,132 +208,10 @@ impl Buffer {
     }
 }
 
-/// Replaces `ib_umem_get_desc()`.
-///
-/// # Safety
-///
-/// The requirements of the replaced function: `dev` is a registered device and `desc` is valid.
-unsafe extern "C" fn get_desc(
-    dev: *mut rdma::ib_device,
-    desc: *const rdma::ib_uverbs_buffer_desc,
-    access: c_int,
-) -> *mut rdma::ib_umem {
-    enter(|| {
-        // SAFETY: The arguments come from the driver's call, and are valid for the original.
-        let umem = unsafe { rdma::ib_umem_get_desc(dev, desc, access) };
-        let Err(error) = from_err_ptr(umem) else {
-            return umem;
-        };
-        // SAFETY: By the safety requirements `desc` is valid.
-        let desc = unsafe { &*desc };
-        let known = desc.flags & !rdma::IB_UVERBS_BUFFER_DESC_FLAGS_KNOWN_MASK == 0;
-        let is_va = desc.type_ == rdma::ib_uverbs_buffer_type_IB_UVERBS_BUFFER_TYPE_VA;
-        if !is_va || !known || !could_not_pin(error) {
-            return umem;
-        }
-        let (va, len) = (desc.addr, desc.length);
-        let buffer = Buffer {
-            dev,
-            va,
-            len,
-            access,
-        };
-        // SAFETY: By the safety requirements `dev` is a registered device.
-        unsafe { buffer.serve_or(umem) }
-    })
-}
-
-/// Replaces `ib_umem_get_attr_or_va()`: returns the buffer named by the attribute of the request,
-/// or the buffer at `va` if the request has no such attribute.
-///
-/// # Safety
-///
-/// The requirements of the replaced function: `dev` is a registered device, `attrs` is NULL or
-/// valid.
-unsafe extern "C" fn get_attr_or_va(
-    dev: *mut rdma::ib_device,
-    attrs: *const rdma::uverbs_attr_bundle,
-    id: u16,
-    va: u64,
-    len: usize,
-    access: c_int,
-) -> *mut rdma::ib_umem {
-    // SAFETY: The arguments come from the driver's call, and are valid for the original.
-    let call = || unsafe { rdma::ib_umem_get_attr_or_va(dev, attrs, id, va, len, access) };
-    // SAFETY: The device and the attributes come from the driver's call.
-    let of_attrs = || unsafe { rdma::ib_umem_get_attr(dev, attrs, id, len, access) };
-    let buffer = Buffer {
-        dev,
-        va,
-        len: len as u64,
-        access,
-    };
-    // SAFETY: Outside of a trial `dev` comes from the driver's call, and is a registered device.
-    enter(|| unsafe { or_va(buffer, call, of_attrs) })
-}
-
-/// Replaces `ib_umem_get_cq_buf_or_va()`: returns the buffer named by the attributes of the
-/// request, or the buffer at `va` if the attributes name no buffer.
-///
-/// # Safety
-///
-/// The requirements of the replaced function: `dev` is a registered device, `attrs` is NULL or
-/// valid.
-unsafe extern "C" fn get_cq_buf_or_va(
-    dev: *mut rdma::ib_device,
-    attrs: *const rdma::uverbs_attr_bundle,
-    va: u64,
-    len: usize,
-    access: c_int,
-) -> *mut rdma::ib_umem {
-    // SAFETY: The arguments come from the driver's call, and are valid for the original.
-    let call = || unsafe { rdma::ib_umem_get_cq_buf_or_va(dev, attrs, va, len, access) };
-    // SAFETY: The device and the attributes come from the driver's call.
-    let of_attrs = || unsafe { rdma::ib_umem_get_cq_buf(dev, attrs, len, access) };
-    let buffer = Buffer {
-        dev,
-        va,
-        len: len as u64,
-        access,
-    };
-    // SAFETY: Outside of a trial `dev` comes from the driver's call, and is a registered device.
-    enter(|| unsafe { or_va(buffer, call, of_attrs) })
-}
-
 /// Runs `replacement` as a call in flight. In a trial, whose arguments are not valid, returns at
 /// once what a replacement returns then.
 fn enter(replacement: impl FnOnce() -> *mut rdma::ib_umem) -> *mut rdma::ib_umem {
     INFLIGHT.within(|| trial::seen().unwrap_or_else(replacement))
-}
-
-/// Replaces a function that pins what the attributes of a request name, or else `buffer`. `call`
-/// calls the original. `of_attrs` calls the function of ib_core that handles only the attributes,
-/// and returns NULL if the attributes name nothing.
-///
-/// # Safety
-///
-/// `buffer.dev` must be a registered device.
-unsafe fn or_va(
-    buffer: Buffer,
-    call: impl FnOnce() -> *mut rdma::ib_umem,
-    of_attrs: impl FnOnce() -> *mut rdma::ib_umem,
-) -> *mut rdma::ib_umem {
-    // If the original calls `ib_umem_get_desc()`, the hook on `ib_umem_get_desc()` must not
-    // serve the buffer as well.
-    let umem = bypass(call);
-    let Err(error) = from_err_ptr(umem) else {
-        return umem;
-    };
-    if !could_not_pin(error) {
-        return umem;
-    }
-    // The hook on `ib_umem_get_desc()` serves this call.
-    let of_attrs = of_attrs();
-    if !of_attrs.is_null() {
-        return of_attrs;
-    }
-    // SAFETY: By the safety requirements this is a registered device.
-    unsafe { buffer.serve_or(umem) }
 }
 
 /// Replaces `dma_buf_get()`, for the private descriptor of a dma-buf in the current task.
@@ -413,62 +272,19 @@ impl UmemHook {
     /// Context: may sleep.
     pub fn new(text: TextRef, provider: &'static UmemProvider) -> Result<Self> {
         let hooked = Hooked::new(provider)?;
-        let list = [
-            helpers::ext_redirect {
-                from: rdma::ib_umem_get_desc as *const () as usize,
-                to: get_desc as *const () as usize,
-            },
-            helpers::ext_redirect {
-                from: rdma::ib_umem_get_cq_buf_or_va as *const () as usize,
-                to: get_cq_buf_or_va as *const () as usize,
-            },
-            helpers::ext_redirect {
-                from: bindings::dma_buf_get as *const () as usize,
-                to: dma_buf_get as *const () as usize,
-            },
-        ];
-        // SAFETY: Each replacement has the signature and the requirements of the replaced function.
-        let redirection = unsafe { Redirection::new(&list, bypassed()) }?;
+        let dma_buf_get = helpers::ext_redirect {
+            from: bindings::dma_buf_get as *const () as usize,
+            to: dma_buf_get as *const () as usize,
+        };
+        // SAFETY: The replacement has the signature and the requirements of `dma_buf_get()`.
+        let redirection = unsafe { entry::redirect(dma_buf_get) }?;
         private_fd::set_hooked(true);
-        let inlined = Self::redirect_inlined().inspect_err(|_| private_fd::set_hooked(false))?;
+        let inlined = entry::redirect_inlined().inspect_err(|_| private_fd::set_hooked(false))?;
         Ok(Self {
             _redirections: (redirection, inlined),
             _hooked: hooked,
             _text: text,
         })
-    }
-
-    /// Tries the functions with which drivers pin memory by address. Redirects
-    /// `ib_umem_get_attr_or_va()` as well if its calls do not pass the hook on `ib_umem_get_desc()`.
-    ///
-    /// Returns `ENXIO` if a function pins memory past the hooks all the same.
-    ///
-    /// Context: may sleep.
-    fn redirect_inlined() -> Result<Option<Redirection>> {
-        let mut args = trial::Arguments::new()?;
-        let (dev, va, len) = (args.device(), args.va, args.len);
-        let none = ptr::null();
-        // SAFETY: The originals reject the range before they use the device, and accept NULL as
-        // attributes. The replacements use no argument.
-        let attr = || unsafe { rdma::ib_umem_get_attr_or_va(dev, none, 0, va, len, 0) };
-        // SAFETY: The original rejects the range, and the replacement uses no argument.
-        let cq = || unsafe { rdma::ib_umem_get_cq_buf_or_va(dev, none, va, len, 0) };
-        if !trial::passes(cq) {
-            return Err(ENXIO);
-        }
-        if trial::passes(attr) {
-            return Ok(None);
-        }
-        let list = [helpers::ext_redirect {
-            from: rdma::ib_umem_get_attr_or_va as *const () as usize,
-            to: get_attr_or_va as *const () as usize,
-        }];
-        // SAFETY: The replacement has the signature and the requirements of the replaced function.
-        let redirection = unsafe { Redirection::new(&list, bypassed()) }?;
-        if !trial::passes(attr) {
-            return Err(ENXIO);
-        }
-        Ok(Some(redirection))
     }
 }
 

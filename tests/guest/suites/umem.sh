@@ -9,12 +9,22 @@
 . ./steps.sh
 . ./adapter.sh
 
-QUEUES="cq cq-va cq-umem qp doorbell"
 HOOK=/sys/kernel/debug/ib_peer_mem/umem_hook
-HOOKED="ib_umem_get_desc ib_umem_get_cq_buf_or_va dma_buf_get"
-# Into which the compiler has inlined the first one there.
-[ "$(uname -m)" != aarch64 ] || HOOKED+=" ib_umem_get_attr_or_va"
-HOOKS=$(wc -w <<<"$HOOKED")
+
+# The queues whose memory the kernel lets a driver pin, and the functions that are redirected for that.
+before_test() {
+	QUEUES="cq cq-va cq-umem qp doorbell"
+	HOOKED="ib_umem_get_desc ib_umem_get_cq_buf_or_va dma_buf_get"
+	if ! grep -qw ib_umem_get_desc /proc/kallsyms; then
+		# Before 7.2 a request does not describe buffers.
+		QUEUES="cq cq-va qp doorbell"
+		HOOKED="ib_umem_get dma_buf_get"
+	elif [ "$(uname -m)" = aarch64 ]; then
+		# Into which the compiler has inlined the first one there.
+		HOOKED+=" ib_umem_get_attr_or_va"
+	fi
+	HOOKS=$(wc -w <<<"$HOOKED")
+}
 
 setup() {
 	load_stack
@@ -316,7 +326,7 @@ test_parallel() {
 	load_sample
 	for ((i = 0; i < 8; i++)); do
 		adapter_start "mr$i" edu0 "$SAMPLE_DEV" $((i * 65536 + 100)) 50000
-		queue "queue$i" edu$((i % 2)) "${kinds[i % 5]}" "$SAMPLE_DEV"
+		queue "queue$i" edu$((i % 2)) "${kinds[i % ${#kinds[@]}]}" "$SAMPLE_DEV"
 	done
 	expect 16 in_use_of peer_client_sample
 	for ((i = 0; i < 8; i++)); do

@@ -72,7 +72,10 @@ pub(super) fn seen() -> Option<*mut rdma::ib_umem> {
 #[cfg(ext_tests)]
 #[kunit_tests(ext_umem_hook_trial)]
 mod tests {
-    use super::*;
+    use super::{
+        super::entry,
+        *, //
+    };
 
     /// Stands for a function of ib_core that does not pass a hook.
     fn original() -> *mut rdma::ib_umem {
@@ -95,7 +98,7 @@ mod tests {
         assert!(va.checked_add(len as u64).is_none());
         let dev = args.device();
         // SAFETY: The function rejects the range before it uses the device.
-        let umem = unsafe { rdma::ib_umem_get_attr_or_va(dev, core::ptr::null(), 0, va, len, 0) };
+        let umem = unsafe { entry::pin(dev, va, len) };
         assert!(from_err_ptr(umem) == Err(EINVAL));
         Ok(())
     }
