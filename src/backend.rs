@@ -43,6 +43,7 @@ use crate::{
     ext::{
         base::{
             compat::eopnotsupp,
+            device::name as device_name,
             params, //
         },
         dma_buf::{
@@ -142,7 +143,8 @@ fn parameter() -> &'static str {
 /// Returns the administrator's choice for a device.
 fn choice(dev: &Device) -> Result<Choice> {
     let name = dev.name();
-    let dma = dev.dma_device().and_then(|dma| dma.name().to_str().ok());
+    let dma = dev.dma_device();
+    let dma = dma.and_then(|dma| device_name(dma).to_str().ok());
     match dma {
         Some(dma) => param::choose(parameter(), &[&name, dma]),
         None => param::choose(parameter(), &[&name]),

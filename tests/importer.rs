@@ -18,7 +18,10 @@
 
 use crate::{
     bindings::rdma,
-    ext::base::sg::Segment, //
+    ext::base::{
+        compat::attach_ops,
+        sg::Segment, //
+    }, //
 };
 use core::{
     marker::PhantomData,
@@ -66,6 +69,15 @@ impl Mode {
     /// Returns whether the device maps again after an invalidation.
     pub(crate) fn is_dynamic(self) -> bool {
         matches!(self, Self::Dynamic | Self::NoPeer2Peer)
+    }
+
+    /// Returns the mode, or [`Self::Dynamic`] if the kernel cannot revoke pinned memory.
+    fn or_dynamic(self) -> Self {
+        if self == Self::Revocable && rdma::EXT_UMEM_REVOCABLE == 0 {
+            Self::Dynamic
+        } else {
+            self
+        }
     }
 }
 
@@ -208,6 +220,7 @@ impl<I: Importer> Pending<I> {
         access: c_int,
     ) -> Result<Self> {
         let (offset, len) = (part.offset.try_into()?, part.length.try_into()?);
+        let mode = mode.or_dynamic();
         // SAFETY: For all of these:
         // - by this function's safety contract the device is registered;
         // - ib_core checks the range, the descriptor and the access flags;
@@ -408,15 +421,9 @@ impl<'a> Mapped<'a> {
 struct AttachOps<I>(PhantomData<I>);
 
 impl<I: Importer> AttachOps<I> {
-    const DYNAMIC: bindings::dma_buf_attach_ops = bindings::dma_buf_attach_ops {
-        allow_peer2peer: true,
-        invalidate_mappings: Some(Self::invalidate_mappings),
-    };
+    const DYNAMIC: bindings::dma_buf_attach_ops = attach_ops(true, Self::invalidate_mappings);
 
-    const NO_PEER2PEER: bindings::dma_buf_attach_ops = bindings::dma_buf_attach_ops {
-        allow_peer2peer: false,
-        invalidate_mappings: Some(Self::invalidate_mappings),
-    };
+    const NO_PEER2PEER: bindings::dma_buf_attach_ops = attach_ops(false, Self::invalidate_mappings);
 
     /// # Safety
     ///

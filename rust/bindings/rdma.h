@@ -5,3 +5,4 @@
 #include <rdma/ib_cache.h>
 #include <rdma/uverbs_ioctl.h>
 #include "../c/interpose.h"
+#include "../helpers/compat_rdma.h"

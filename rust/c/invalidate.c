@@ -1,9 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Invalidation of a dma-buf. */
+/* Importers that can be revoked, and their invalidation. */
 #include <linux/dma-buf.h>
 #include <linux/dma-resv.h>
 
+#include "../helpers/compat.h"
 #include "logic.h"
+
+bool ext_dma_buf_attach_revocable(struct dma_buf_attachment *attach)
+{
+	return dma_buf_attach_revocable(attach);
+}
+
+/* Makes the importer invalidate all mappings, if it has such an operation. */
+void ext_dma_buf_invalidate(struct dma_buf_attachment *attach)
+{
+	if (attach->importer_ops && attach->importer_ops->invalidate_mappings)
+		attach->importer_ops->invalidate_mappings(attach);
+}
 
 /*
  * Like dma_buf_invalidate_mappings(), for a dma-buf whose exporter counts the mapped tables
@@ -18,6 +31,6 @@ void ext_dma_buf_invalidate_mapped(struct dma_buf *buf)
 	dma_resv_assert_held(buf->resv);
 
 	list_for_each_entry(attach, &buf->attachments, node)
-		if (attach->priv && attach->importer_ops && attach->importer_ops->invalidate_mappings)
-			attach->importer_ops->invalidate_mappings(attach);
+		if (attach->priv)
+			ext_dma_buf_invalidate(attach);
 }

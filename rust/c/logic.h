@@ -11,6 +11,7 @@
 
 struct device;
 struct dma_buf;
+struct dma_buf_attachment;
 struct ext_redirection;
 struct ext_return_probe;
 struct gen_pool;
@@ -20,6 +21,8 @@ struct scatterlist;
 struct vm_area_struct;
 
 /* invalidate.c */
+bool ext_dma_buf_attach_revocable(struct dma_buf_attachment *attach);
+void ext_dma_buf_invalidate(struct dma_buf_attachment *attach);
 void ext_dma_buf_invalidate_mapped(struct dma_buf *buf);
 
 /* task_table.c */

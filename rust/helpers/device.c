@@ -4,6 +4,7 @@
 #include <linux/device/class.h>
 #include <linux/string.h>
 
+#include "compat.h"
 #include "helpers.h"
 
 bool ext_device_trylock(struct device *dev)

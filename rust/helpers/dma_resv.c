@@ -5,6 +5,16 @@
 
 #include "helpers.h"
 
+void ext_dma_resv_lock(struct dma_resv *resv)
+{
+	dma_resv_lock(resv, NULL);
+}
+
+void ext_dma_resv_unlock(struct dma_resv *resv)
+{
+	dma_resv_unlock(resv);
+}
+
 bool ext_dma_resv_wait(struct dma_resv *resv, unsigned int ms)
 {
 	return dma_resv_wait_timeout(resv, DMA_RESV_USAGE_BOOKKEEP, false, msecs_to_jiffies(ms)) > 0;

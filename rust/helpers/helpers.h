@@ -37,6 +37,8 @@ int ext_dma_map_mmio(struct device *dev, u64 phys, u32 len, u64 *addr);
 void ext_dma_unmap_mmio(struct device *dev, struct scatterlist *sg);
 
 /* linux/dma-resv.h */
+void ext_dma_resv_lock(struct dma_resv *resv);
+void ext_dma_resv_unlock(struct dma_resv *resv);
 bool ext_dma_resv_wait(struct dma_resv *resv, unsigned int ms);
 
 /* linux/fs.h */

@@ -11,6 +11,7 @@ use crate::{
     dev_err_limited,
     ext::{
         base::{
+            device::name as device_name,
             mm,
             pci::BarRange,
             pfnmap::{
@@ -303,7 +304,9 @@ fn log(origin: &Origin, message: fmt::Arguments<'_>) {
     match origin {
         Origin::Own(_) => dev_err_limited!(dev, "BAR {}: {}\n", index, message),
         Origin::Foreign(_) => {
-            let name = dev.as_ref().name().to_str().unwrap_or("unnamed function");
+            let name = device_name(dev.as_ref())
+                .to_str()
+                .unwrap_or("unnamed function");
             pr_warn_limited!("{}: BAR {}: {}\n", name, index, message);
         }
     }
@@ -342,7 +345,7 @@ fn log_unreachable(memory: &BarMemory, dev: &device::Device, e: Error) {
         &memory.origin,
         fmt!(
             "cannot be mapped for {}: {:?} ({})",
-            dev.name().to_str().unwrap_or("unnamed device"),
+            device_name(dev).to_str().unwrap_or("unnamed device"),
             e,
             why
         ),

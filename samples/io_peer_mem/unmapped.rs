@@ -8,6 +8,7 @@
 
 use crate::{
     ext::base::{
+        device::name as device_name,
         pci::BarRange,
         unmap_watch::{
             Limit,
@@ -120,10 +121,10 @@ impl OnUnmap for Unmapped {
         let device = self.device.lock().clone();
         let device = device
             .as_deref()
-            .and_then(|device| device.name().to_str().ok());
+            .and_then(|device| device_name(device).to_str().ok());
         // Without a device the registration is still in progress.
         let device = device.unwrap_or("the registration");
-        let function = self.bar_range.dev().as_ref().name();
+        let function = device_name(self.bar_range.dev().as_ref());
         pr_warn_limited!(
             "{}: BAR {}: {} does not answer, and may still access {} bytes that were unmapped; reset the device\n",
             function.to_str().unwrap_or("unnamed function"),

@@ -66,7 +66,7 @@ impl Hints {
     pub(crate) fn clear(&self, ucontext: UcontextId) {
         let old = self.tree.lock().remove_node(&ucontext);
         if old.is_some() {
-            self.count.fetch_sub(1, Relaxed);
+            self.count.add(1_usize.wrapping_neg(), Relaxed);
         }
     }
 

@@ -149,7 +149,7 @@ mod tests {
     fn contents(ring: &Recent<Entry>) -> Result<KVec<(u64, u64, i64)>> {
         let mut all = KVec::new();
         for entry in ring.iter() {
-            let row = (entry.regions, entry.bytes, entry.longest.as_nanos());
+            let row = (entry.regions, entry.bytes, entry.longest.as_micros_ceil());
             all.push(row, GFP_KERNEL)?;
         }
         Ok(all)
@@ -165,7 +165,7 @@ mod tests {
                 client: "client",
                 device: Some(device),
                 bytes,
-                took: Delta::from_nanos(took),
+                took: Delta::from_micros(took),
                 cause,
             };
             add(&mut ring, &revocation);
@@ -189,7 +189,7 @@ mod tests {
             client: "client",
             device: None,
             bytes: 1,
-            took: Delta::from_nanos(1),
+            took: Delta::from_micros(1),
             cause: "test",
         };
         let mut old = Entry::new(&revocation);

@@ -33,7 +33,10 @@ use crate::{
     ext::{
         base::{
             compat::eopnotsupp,
-            device::max_segment,
+            device::{
+                max_segment,
+                name as device_name, //
+            },
             sg::ForeignPart, //
         },
         dma_buf::{
@@ -134,7 +137,7 @@ impl ExportOps for ExportedMemory {
             "client {}: {} is not the device of an RDMA adapter that is served, and cannot import \
              the client's memory\n",
             client.name(),
-            dev.name().to_str().unwrap_or("an importer"),
+            device_name(dev).to_str().unwrap_or("an importer"),
         );
         Err(eopnotsupp())
     }
@@ -154,7 +157,7 @@ impl ExportOps for ExportedMemory {
                 "client {}: dma_map of {} bytes for {} failed: {:?}; the import fails\n",
                 region.client.name(),
                 region.range.len(),
-                dev.name().to_str().unwrap_or("an importer"),
+                device_name(dev).to_str().unwrap_or("an importer"),
                 e
             )
         })

@@ -14,6 +14,7 @@ use crate::{
         Engine, //
         BUFFER_SIZE,
     },
+    ext::base::compat::emsgsize,
     mode::{
         self,
         Mode, //
@@ -119,7 +120,7 @@ impl Inner {
     /// Moves bytes between memory and the device's buffer.
     fn access(&mut self, direction: Direction, place: Place, len: usize) -> Result {
         if len > BUFFER_SIZE {
-            return Err(EMSGSIZE);
+            return Err(emsgsize());
         }
         let Self { engine, mrs, .. } = self;
         let record = mrs.iter().find(|r| r.key == place.key).ok_or(EINVAL)?;

@@ -30,6 +30,7 @@ pub(crate) use shared::{
 };
 
 mod command;
+mod cq_entry;
 mod device;
 mod driver;
 mod engine;

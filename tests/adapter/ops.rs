@@ -10,6 +10,7 @@
 
 use crate::{
     bindings::rdma,
+    cq_entry,
     driver,
     ext::base::compat::eopnotsupp,
     memory,
@@ -42,8 +43,6 @@ pub(crate) const OPS: rdma::ib_device_ops = rdma::ib_device_ops {
     reg_user_mr_dmabuf: Some(memory::reg_user_mr_dmabuf),
     rereg_user_mr: Some(memory::rereg_user_mr),
     dereg_mr: Some(memory::dereg_mr),
-    create_cq: Some(create_cq),
-    create_user_cq: Some(queue::create_user_cq),
     destroy_cq: Some(queue::destroy_cq),
     poll_cq: Some(poll_cq),
     req_notify_cq: Some(req_notify_cq),
@@ -55,7 +54,7 @@ pub(crate) const OPS: rdma::ib_device_ops = rdma::ib_device_ops {
     size_ib_ucontext: size_of::<rdma::ib_ucontext>(),
     size_ib_cq: queue::CQ_SIZE,
     size_ib_qp: queue::QP_SIZE,
-    ..one_port::OPS
+    ..cq_entry::OPS
 };
 
 /// The same for a device that imports no dma-bufs.
@@ -98,8 +97,6 @@ macro_rules! unsupported {
 }
 
 unsupported! {
-    // No CQs for the kernel.
-    create_cq(*mut rdma::ib_cq, *const rdma::ib_cq_init_attr, *mut rdma::uverbs_attr_bundle);
     poll_cq(*mut rdma::ib_cq, c_int, *mut rdma::ib_wc);
     req_notify_cq(*mut rdma::ib_cq, rdma::ib_cq_notify_flags);
     modify_qp(*mut rdma::ib_qp, *mut rdma::ib_qp_attr, c_int, *mut rdma::ib_udata);

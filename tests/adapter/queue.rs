@@ -64,6 +64,8 @@ struct Keys {
 struct Cq {
     ib: rdma::ib_cq,
     keys: Keys,
+    /// The umem of the buffer, if this driver releases what ib_uverbs has pinned.
+    given: *mut rdma::ib_umem,
 }
 
 /// A queue pair. ib_core allocates it by [`QP_SIZE`].
@@ -175,9 +177,15 @@ impl Keys {
     }
 }
 
-pub(crate) unsafe extern "C" fn create_user_cq(
+/// Creates a CQ of a process, with the buffer in `borrowed`, or without that the buffer of the request.
+///
+/// # Safety
+///
+/// `borrowed` must be NULL, or stay valid until the end of [`destroy_cq`].
+pub(crate) unsafe fn create_cq(
     cq: *mut rdma::ib_cq,
     attr: *const rdma::ib_cq_init_attr,
+    borrowed: *mut rdma::ib_umem,
     attrs: *mut rdma::uverbs_attr_bundle,
 ) -> c_int {
     // SAFETY: ib_core gives a CQ of this device, and valid attributes.
@@ -191,8 +199,9 @@ pub(crate) unsafe extern "C" fn create_user_cq(
     from_result(|| {
         // SAFETY: The udata is that of this call.
         let request = unsafe { Request::read(udata) }?;
-        // SAFETY: The device is registered while it has CQs; the attributes are those of the call.
-        let umem = unsafe { Umem::of_cq(dev, attrs, request.buffer(), ACCESS) }?;
+        // SAFETY: The device is registered while it has CQs; the attributes are those of the call. By
+        // the safety requirements the umem stays until the CQ is destroyed.
+        let umem = unsafe { Umem::of_cq(dev, attrs, borrowed, request.buffer(), ACCESS) }?;
         // SAFETY: The device and the udata are those of this call; the device is registered while
         // it has CQs.
         let keys = unsafe { Keys::insert(dev, umem, &request, udata) }?;
@@ -208,9 +217,25 @@ pub(crate) unsafe extern "C" fn destroy_cq(
     cq: *mut rdma::ib_cq,
     _udata: *mut rdma::ib_udata,
 ) -> c_int {
-    // SAFETY: The CQ is one of `create_user_cq`, with its keys.
-    unsafe { (*cq.cast::<Cq>()).keys.remove((*cq).device) };
+    let cq = cq.cast::<Cq>();
+    // SAFETY: The CQ is one of `create_cq`, with its keys. Nothing uses a given umem any more; it may be
+    // NULL.
+    unsafe {
+        (*cq).keys.remove((*cq).ib.device);
+        rdma::ib_umem_release((*cq).given);
+    }
     0
+}
+
+/// Has [`destroy_cq`] release `umem`.
+///
+/// # Safety
+///
+/// [`create_cq`] must have created `cq`, and `umem` must belong to the CQ alone.
+#[allow(dead_code)] // With a kernel whose ib_uverbs pins buffers.
+pub(crate) unsafe fn give(cq: *mut rdma::ib_cq, umem: *mut rdma::ib_umem) {
+    // SAFETY: By the safety requirements this is a `Cq`.
+    unsafe { (*cq.cast::<Cq>()).given = umem };
 }
 
 pub(crate) unsafe extern "C" fn create_qp(

@@ -104,15 +104,20 @@ impl Importer for Fence {
 fn page_size(mapped: importer::Mapped<'_>, iova: u64) -> usize {
     // SAFETY: The umem is valid and mapped. The call stores the iova in it, which only the driver
     // uses.
-    unsafe { rdma::ib_umem_find_best_pgsz(mapped.as_raw(), PAGE_SIZES, iova) }
+    unsafe { rdma::ext_umem_find_best_pgsz(mapped.as_raw(), PAGE_SIZES, iova) }
 }
 
 /// User memory that ib_core has pinned: host memory, or peer memory if a hook provides that.
 ///
 /// # Invariants
 ///
-/// The pointer is to a umem that is owned by this object and mapped for as long as it exists.
-struct Pinned(NonNull<rdma::ib_umem>);
+/// The pointer is to a umem that is owned by this object, unless borrowed, and mapped for as long as
+/// it exists.
+struct Pinned {
+    umem: NonNull<rdma::ib_umem>,
+    /// The caller of the operation releases the umem.
+    is_borrowed: bool,
+}
 
 // SAFETY: A umem belongs to no task; ib_core releases it from any.
 unsafe impl Send for Pinned {}
@@ -127,25 +132,30 @@ impl Pinned {
     /// `raw` must be the result of `ib_umem_get_va()` or a variant of it that no one else has.
     unsafe fn new(raw: *mut rdma::ib_umem) -> Result<Self> {
         // INVARIANT: By this function's safety contract.
-        Ok(Self(NonNull::new(from_err_ptr(raw)?).ok_or(EINVAL)?))
+        Ok(Self {
+            umem: NonNull::new(from_err_ptr(raw)?).ok_or(EINVAL)?,
+            is_borrowed: false,
+        })
     }
 
     fn mapped(&self) -> importer::Mapped<'_> {
         // SAFETY: By the type invariants the umem is valid and mapped while `self` exists.
-        unsafe { importer::Mapped::new(self.0) }
+        unsafe { importer::Mapped::new(self.umem) }
     }
 
     /// Returns whether the umem is one of a dma-buf.
     fn is_dma_buf(&self) -> bool {
         // SAFETY: By the type invariants the umem is valid.
-        unsafe { self.0.as_ref() }.is_dmabuf() != 0
+        unsafe { self.umem.as_ref() }.is_dmabuf() != 0
     }
 }
 
 impl Drop for Pinned {
     fn drop(&mut self) {
-        // SAFETY: By the type invariants the umem is owned by this object.
-        unsafe { rdma::ib_umem_release(self.0.as_ptr()) };
+        if !self.is_borrowed {
+            // SAFETY: By the type invariants the umem is owned by this object.
+            unsafe { rdma::ib_umem_release(self.umem.as_ptr()) };
+        }
     }
 }
 
@@ -194,19 +204,26 @@ impl Umem {
         Self::pinned(unsafe { Pinned::new(raw) }?, range.iova)
     }
 
-    /// Pins and maps the buffer of a CQ: that of the attributes of the request, or if they have
-    /// none, that at `range.start`. Context: may sleep.
+    /// Pins and maps the buffer of a CQ: `borrowed`, or that of the attributes of the request, or if they
+    /// have none, that at `range.start`. Context: may sleep.
     ///
     /// # Safety
     ///
     /// - `dev` must be registered until the umem is dropped.
     /// - `attrs` must be the attributes of a request to create a CQ on `dev`.
+    /// - `borrowed` must be NULL, or stay valid until the umem is dropped.
     pub(crate) unsafe fn of_cq(
         dev: *mut rdma::ib_device,
         attrs: *const rdma::uverbs_attr_bundle,
+        borrowed: *mut rdma::ib_umem,
         range: Range,
         access: u32,
     ) -> Result<Self> {
+        if let Some(umem) = NonNull::new(borrowed) {
+            // INVARIANT: By this function's safety contract.
+            let is_borrowed = true;
+            return Self::pinned(Pinned { umem, is_borrowed }, range.iova);
+        }
         let len = range.len.try_into()?;
         let access = access as c_int;
         // SAFETY: The device and the attributes are valid; ib_core checks the other arguments.
@@ -315,7 +332,7 @@ impl Umem {
     /// Checks if the MR can have that access without another umem.
     pub(crate) fn check_access(&self, access: u32) -> Result {
         let raw = match &self.source {
-            Source::Pinned(pinned) => pinned.0.as_ptr(),
+            Source::Pinned(pinned) => pinned.umem.as_ptr(),
             Source::DmaBuf(umem) => umem.as_raw().cast(),
         };
         let flags = rdma::ib_mr_rereg_flags_IB_MR_REREG_ACCESS as c_int;

@@ -11,8 +11,8 @@
 #include <linux/module.h>
 #include <linux/scatterlist.h>
 #include <linux/slab.h>
-#include <linux/version.h>
 
+#include "../../rust/helpers/compat.h"
 #include "buffer.h"
 
 static const struct dma_buf_ops gpu_ops;

@@ -241,12 +241,12 @@ impl Wait {
     fn symbols(self) -> &'static [&'static str] {
         match self {
             Self::Completion => &["ext_wait_for_completion_timeout ["],
-            Self::Importer => &["fsleep ", "6Tables13wait_unmapped"],
+            Self::Importer => &["sleep", "6Tables13wait_unmapped"],
             Self::Fences => &["ext_dma_resv_wait ["],
-            Self::Retry => &["fsleep ", "6Region10revoke_for"],
+            Self::Retry => &["sleep", "6Region10revoke_for"],
             Self::Region => &["9Lifecycle", "4waitB"],
             Self::Callers => &["ext_inflight_close ["],
-            Self::OtherModule => &["fsleep ", "9interpose", "12Registration"],
+            Self::OtherModule => &["sleep", "9interpose", "12Registration"],
             Self::Client => &["6Client", "11wait_unused"],
             Self::Test => &["5Event4wait [peer_mem_kunit]"],
             Self::Anything => &[" "],

@@ -5,6 +5,10 @@
 //! [`Attachment`] wraps the C object in the callbacks of [`exporter`](super::exporter). Used by
 //! [`pool`](super::pool) and [`export`](super::export).
 
+use crate::shared::{
+    bindings::helpers,
+    ext::base::compat::AtomicPtr, //
+};
 use core::{
     ffi::c_void,
     ptr::NonNull, //
@@ -12,7 +16,6 @@ use core::{
 use kernel::{
     bindings,
     device::Device,
-    sync::atomic::Atomic,
     types::Opaque, //
 };
 
@@ -69,18 +72,18 @@ impl Attachment {
         // SAFETY: By the type invariants the object is initialised.
         unsafe {
             ImporterCaps {
-                revocable: bindings::dma_buf_attach_revocable(self.0.get()),
+                revocable: helpers::ext_dma_buf_attach_revocable(self.0.get()),
                 peer2peer: (*self.0.get()).peer2peer,
             }
         }
     }
 
     /// Returns the field `priv`, which belongs to the exporter.
-    pub(super) fn private(&self) -> &Atomic<*mut c_void> {
+    pub(super) fn private(&self) -> &AtomicPtr<c_void> {
         // SAFETY: By the type invariants the object is valid. The field belongs to the exporter;
         // Rust code accesses the field only here, and the C helpers only under the reservation
         // lock.
-        unsafe { Atomic::from_ptr(&raw mut (*self.0.get()).priv_) }
+        unsafe { AtomicPtr::from_ptr(&raw mut (*self.0.get()).priv_) }
     }
 
     /// Makes the importer invalidate all mappings. Does nothing if the importer has no such
@@ -92,13 +95,8 @@ impl Attachment {
     ///
     /// The caller must hold the reservation lock, and the importer must have a table mapped.
     pub(super) unsafe fn invalidate(&self) {
-        let raw = self.0.get();
-        // SAFETY: By the type invariants the operations are initialised: NULL or valid.
-        let ops = unsafe { (*raw).importer_ops.as_ref() };
-        if let Some(invalidate) = ops.and_then(|ops| ops.invalidate_mappings) {
-            // SAFETY: By the safety requirements the lock is held, and an importer that has a table
-            // mapped has its attachment.
-            unsafe { invalidate(raw) };
-        }
+        // SAFETY: By the type invariants the operations are initialised: NULL or valid. By the safety
+        // requirements the lock is held, and an importer that has a table mapped has its attachment.
+        unsafe { helpers::ext_dma_buf_invalidate(self.0.get()) };
     }
 }

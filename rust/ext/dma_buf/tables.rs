@@ -6,7 +6,10 @@
 //! [`pool`](super::pool) and [`export`](super::export).
 
 use super::fences::FenceBudget;
-use crate::shared::ext::base::sg::Table;
+use crate::shared::{
+    bindings::helpers,
+    ext::base::sg::Table, //
+};
 use core::{
     mem,
     ptr, //
@@ -181,8 +184,8 @@ impl Tables {
         // SAFETY: By the safety requirements `buf` is valid.
         let resv = unsafe { (*buf).resv };
         // SAFETY: The reservation object lives as long as the dma-buf. The context of this function
-        // allows to sleep. Without a `ww_acquire_ctx` the call cannot fail.
-        unsafe { bindings::dma_resv_lock(resv, ptr::null_mut()) };
+        // allows to sleep.
+        unsafe { helpers::ext_dma_resv_lock(resv) };
         let mut state = self.state.lock();
         let again = mem::replace(&mut state.revoked, true);
         let mapped = state.mapped > 0;
@@ -191,7 +194,7 @@ impl Tables {
             invalidate();
         }
         // SAFETY: This task took the lock above.
-        unsafe { bindings::dma_resv_unlock(resv) };
+        unsafe { helpers::ext_dma_resv_unlock(resv) };
     }
 
     /// Second step of revocation: waits for the fences and the importers of the memory. On return

@@ -276,7 +276,7 @@ unsafe impl Segments for PageRefs {
 impl Drop for PageRefs {
     fn drop(&mut self) {
         for pages in self.pages.iter() {
-            pages.pins.fetch_sub(1, Release);
+            pages.pins.fetch_add(1_usize.wrapping_neg(), Release);
         }
     }
 }

@@ -74,7 +74,7 @@ impl KeyFilter {
     pub fn remove(&self, key: u32) {
         if let Some(count) = self.count(key) {
             // INVARIANT: One key less.
-            count.fetch_sub(1, Relaxed);
+            count.add(1_u32.wrapping_neg(), Relaxed);
         }
     }
 }

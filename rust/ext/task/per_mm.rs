@@ -247,7 +247,7 @@ impl<T: Send + Sync + 'static> Notifier<T> {
         let spaces = this.spaces.clone();
         drop(this);
         // Pairs with the load in the drop of `PerMm`.
-        spaces.notifiers.fetch_sub(1, Release);
+        spaces.notifiers.fetch_add(1_usize.wrapping_neg(), Release);
     }
 }
 

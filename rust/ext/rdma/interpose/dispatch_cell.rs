@@ -57,7 +57,7 @@ impl Drop for Wanted {
     fn drop(&mut self) {
         // INVARIANT: One less.
         self.cell.word.add(WANTED.wrapping_neg(), Relaxed);
-        self.cell.space(self.mm).fetch_sub(1, Relaxed);
+        self.cell.space(self.mm).add(1_u32.wrapping_neg(), Relaxed);
     }
 }
 

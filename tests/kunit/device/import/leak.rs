@@ -4,7 +4,10 @@
 
 use crate::{
     device::Registered,
-    ext::base::compat::faux_device,
+    ext::base::compat::{
+        attach_ops,
+        faux_device, //
+    },
     helpers,
     user::DmaBuf, //
 };
@@ -25,10 +28,7 @@ use kernel::{
 };
 
 /// The attachment operations of an importer for which the dma-buf is not meant.
-static FOREIGN: bindings::dma_buf_attach_ops = bindings::dma_buf_attach_ops {
-    allow_peer2peer: true,
-    invalidate_mappings: Some(invalidate_mappings),
-};
+static FOREIGN: bindings::dma_buf_attach_ops = attach_ops(true, invalidate_mappings);
 
 /// Counts the calls of this function.
 ///
@@ -122,14 +122,7 @@ impl Leaked {
     /// Adds a fence, as a process that has the descriptor can.
     pub(crate) fn add_fence(&self) -> Result<Fence> {
         // SAFETY: By the type invariants the dma-buf is valid, so the reservation object is valid.
-        // Without a `ww_acquire_ctx` the call cannot fail.
-        let fence = unsafe {
-            let resv = (*self.0).resv;
-            bindings::dma_resv_lock(resv, ptr::null_mut());
-            let fence = helpers::kt_fence_add(resv);
-            bindings::dma_resv_unlock(resv);
-            fence
-        };
+        let fence = unsafe { helpers::kt_fence_add((*self.0).resv) };
         // INVARIANT: The helper returns a fence with a reference for the caller, or NULL.
         NonNull::new(fence).map(Fence).ok_or(ENOMEM)
     }

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What differs between kernels, in C; see rust/ext/base/compat.rs. HAVE_* are the features that
+ * rust/probe finds. An item is removed together with the last release that needs the item.
+ */
+#ifndef EXT_HELPERS_COMPAT_H
+#define EXT_HELPERS_COMPAT_H
+
+#include <linux/device.h>
+#include <linux/dma-buf.h>
+#include <linux/kallsyms.h>
+#include <linux/pci.h>
+#include <linux/string.h>
+
+/* 7.0: the names of the callback of importers, and of the function that calls them. */
+#ifndef HAVE_DMA_BUF_INVALIDATE
+#define invalidate_mappings move_notify
+#define dma_buf_invalidate_mappings dma_buf_move_notify
+#endif
+
+/*
+ * 7.0: ib_core has a callback also for memory that stays pinned, and that callback only warns. So the
+ * name of the callback decides: an importer can be revoked if its callback has a name, which does
+ * not say that it is unsupported.
+ */
+#ifndef HAVE_DMA_BUF_REVOCABLE
+static inline bool dma_buf_attach_revocable(struct dma_buf_attachment *attach)
+{
+	char name[KSYM_SYMBOL_LEN];
+
+	if (!attach->importer_ops || !attach->importer_ops->invalidate_mappings)
+		return false;
+	sprint_symbol_no_offset(name, (unsigned long)attach->importer_ops->invalidate_mappings);
+	return strncmp(name, "0x", 2) && !strstr(name, "unsupported");
+}
+#endif
+
+/* 7.0: a PCI function has an override of its own, and the PCI bus ignores that of the device. */
+#ifdef HAVE_PCI_DRIVER_OVERRIDE
+static inline bool ext_pci_override_is(struct device *dev, const char *driver)
+{
+	const char *override;
+	bool is;
+
+	device_lock(dev);
+	override = to_pci_dev(dev)->driver_override;
+	is = override && (!driver || !strcmp(override, driver));
+	device_unlock(dev);
+	return is;
+}
+#define device_has_driver_override(dev) ext_pci_override_is(dev, NULL)
+#define device_match_driver_override(dev, drv) ext_pci_override_is(dev, (drv)->name)
+#define device_set_driver_override(dev, name) \
+	driver_set_override(dev, &to_pci_dev(dev)->driver_override, name, strlen(name))
+#endif
+
+#endif
