@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """layers.py TOP: no module of TOP/src or TOP/rust/ext uses one of a layer above its own, or another
 one of its own layer. A file LAYERS in each has a layer a line, the top one first: modules by their
-path, with what is below them. The root of the crate is "main". And no two files of src/ and rust/
-have the same name. Prints each violation as "file:line: ...".
+path, with what is below them. The root of the crate is "main". No two files of src/ and rust/
+have the same name. And only the room of rust/ext/base/compat.rs knows what differs between kernels.
+Prints each violation as "file:line: ...".
 Documentation/from_source.py draws the layers and uses of src/."""
 
 import collections
@@ -12,6 +13,13 @@ import re
 import sys
 
 from rust_source import tokens
+
+
+# The room, what only the room has, and what src/ and samples/ do not have either.
+ROOM = re.compile(r"rust/ext/base/compat(/\w+)?\.rs|rust/ext/rdma/umem_hook/entry\.rs"
+                  r"|rust/helpers/compat(_rdma)?\.h|tests/adapter/cq_entry\.rs")
+FEATURE = re.compile(r"\bcfg\S*\(.*\bhave_\w+|\b(HAVE_[A-Z]\w*|LINUX_VERSION_CODE|KERNEL_VERSION)")
+VERSION = re.compile(r"\b[67]\.\d{1,2}\b")
 
 
 def read(layers):
@@ -163,10 +171,22 @@ def same_names(*directories):
             yield f"{paths[0]}: {' and '.join(map(str, paths[1:]))} has the same name"
 
 
+def kernels(top):
+    """Yields the lines outside of the room that depend on the kernel."""
+    for path in sorted(path for name in ("src", "samples", "rust", "tests") for path in (top / name).rglob("*.*")):
+        name = path.relative_to(top).as_posix()
+        if path.suffix not in (".rs", ".c", ".h") or ROOM.fullmatch(name):
+            continue
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            found = FEATURE.search(line) or name.startswith(("src/", "samples/")) and VERSION.search(line)
+            if found:
+                yield f"{path}:{number}: {found[0]}: only the room of rust/ext/base/compat.rs knows kernels"
+
+
 if __name__ == "__main__":
     top = pathlib.Path(sys.argv[1])
     src, rust = top / "src", top / "rust"
     found = dict.fromkeys((*Source(src).errors(), *Source(rust / "ext", ("shared", "ext")).errors(),
-                           *same_names(src, rust)))
+                           *same_names(src, rust), *kernels(top)))
     print("\n".join(found))
     sys.exit(bool(found))
