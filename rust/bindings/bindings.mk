@@ -5,13 +5,15 @@
 # differences: only items of the named headers are emitted, so that every other type
 # resolves to that of the kernel crate; and layout tests stay on, so that a type with
 # another layout is a compile error. In this non-recursive mode bindgen assumes that
-# foreign types are not Copy, hence the custom derives and the ManuallyDrop rewrite.
+# foreign types are not Copy, hence the custom derives and the ManuallyDrop rewrite. Of the kernel's
+# rust/bindgen_parameters nothing else makes a difference here, and headers packages lack that file.
 
 ext_bindgen_flags_mk := $(obj)/.bindgen-c-flags.mk
 $(shell mkdir -p $(obj) && sed -n '/^ifdef CONFIG_CC_IS_CLANG$$/,/^bindgen_c_flags_final/p' \
 	$(srctree)/rust/Makefile > $(ext_bindgen_flags_mk))
 include $(ext_bindgen_flags_mk)
-ext_bindgen_params := $(shell grep -Ev '^#|^$$' $(srctree)/rust/bindgen_parameters)
+ext_bindgen_params := --no-doc-comments \
+	--with-derive-custom-struct '.*=MaybeZeroable' --with-derive-custom-union '.*=MaybeZeroable'
 
 quiet_cmd_ext_bindgen = BINDGEN $@
       cmd_ext_bindgen = \
