@@ -8,6 +8,7 @@ PREFIX ?= /usr/local
 MODULES ?= .
 SYMVERS ?= $(MODULES)/Module.symvers
 UDEVDIR ?= /usr/lib/udev
+SBINDIR ?= /usr/sbin
 SYSUSERSDIR ?= /usr/lib/sysusers.d
 STRIP ?= strip
 # A command that signs the file behind it, as scripts/sign-file HASH KEY CERTIFICATE of the kernel.
@@ -46,9 +47,9 @@ install-udev:
 # symbols for device memory that can be registered. Earlier versions had it loaded at boot.
 install-system: install-udev
 	rm -f $(DESTDIR)/usr/lib/modules-load.d/ib-peer-mem.conf
-	install -d $(DESTDIR)/usr/lib/modprobe.d $(DESTDIR)/usr/sbin
+	install -d $(DESTDIR)/usr/lib/modprobe.d $(DESTDIR)$(SBINDIR)
 	$(data) system/modprobe.conf $(DESTDIR)/usr/lib/modprobe.d/ib-peer-mem.conf
-	install -m 755 dkms/compat $(DESTDIR)/usr/sbin/ib-peer-mem-compat
+	install -m 755 dkms/compat $(DESTDIR)$(SBINDIR)/ib-peer-mem-compat
 	install -d $(DESTDIR)/usr/share/man/man8
 	$(data) dkms/ib-peer-mem-compat.8 $(DESTDIR)/usr/share/man/man8
 
@@ -90,7 +91,7 @@ uninstall:
 	rm -rf $(DESTDIR)$(moddir) $(DESTDIR)$(installed) $(dkms_dir) $(DESTDIR)/var/cache/ib-peer-mem
 	rm -f $(addprefix $(DESTDIR), $(UDEVDIR)/rules.d/60-io-peer-mem.rules $(SYSUSERSDIR)/io-peer-mem.conf \
 		/usr/lib/modules-load.d/ib-peer-mem.conf /usr/lib/modprobe.d/ib-peer-mem.conf \
-		/usr/sbin/ib-peer-mem-compat /usr/share/man/man8/ib-peer-mem-compat.8)
+		$(SBINDIR)/ib-peer-mem-compat /usr/share/man/man8/ib-peer-mem-compat.8)
 	$(MAKE) -C userspace uninstall DESTDIR=$(DESTDIR) PREFIX=$(PREFIX)
 	$(here) 'depmod $(release); ldconfig; udevadm control --reload || true'
 

@@ -54,7 +54,7 @@ arch() {
 }
 
 # crates: prints the packages of crates that userspace/ depends on, as debian/control names them.
-crates() { sed -n '/^Build-Depends:/,/^[A-Z].*:/p' "$TOP/debian/control" | grep -o 'librust-[a-z0-9.+-]*-dev'; }
+crates() { sed -n '/^Build-Depends-Arch:/,/^[A-Z].*:/p' "$TOP/debian/control" | grep -o 'librust-[a-z0-9.+-]*-dev'; }
 
 # known_series: prints the series of kernels in scripts/kernels, the oldest first.
 known_series() { awk '/^[0-9]/ { print $1 }' "$TOP/scripts/kernels" | sort -Vu; }
