@@ -4,13 +4,16 @@
   .. layers::     draws the modules of src/ in the layers of src/LAYERS, with their uses. The content
                   has further arrows, a line each: NAME -> MODULE or MODULE -> NAME. A NAME is a
                   word or "quoted text".
+  .. kernels::    the table of scripts/kernels, a row for each distribution.
 """
 
 import pathlib
 import re
 import sys
 
+from docutils import nodes
 from docutils.parsers.rst import directives
+from docutils.statemachine import StringList
 from sphinx.ext.graphviz import graphviz
 from sphinx.util.docutils import SphinxDirective
 
@@ -88,6 +91,32 @@ class Layers(SphinxDirective):
         return [node]
 
 
+class Kernels(SphinxDirective):
+    """The directive "kernels"."""
+
+    def run(self):
+        path = TOP / "scripts" / "kernels"
+        self.env.note_dependency(str(path))
+        rows = {}
+        for line in path.read_text().splitlines():
+            series, suite, *flavours = line.split() if line[:1].isdigit() else ("", "")
+            if series:
+                rows.setdefault((suite, ", ".join(flavours)), []).append(series)
+        text = [".. list-table::", "   :header-rows: 1", ""]
+        cells = [("distribution", "series", "kernels", "what was run")]
+        for (suite, flavours), series in rows.items():
+            system, slash, release = suite.partition("/")
+            name = f"{system.capitalize()} {release}" if slash else f"Debian, {suite}"
+            run = "kernels of the series from source trees, not the distribution" if slash else "its packages"
+            cells.append((name, ", ".join(series), flavours, run))
+        for row in cells:
+            text += [f"   {'-' if column else '* -'} {cell}".replace("   -", "     -") for column, cell in enumerate(row)]
+        node = nodes.Element()
+        self.state.nested_parse(StringList(text, source=str(path)), self.content_offset, node)
+        return node.children
+
+
 def setup(app):
+    app.add_directive("kernels", Kernels)
     app.add_directive("layers", Layers)
     return {"parallel_read_safe": True}

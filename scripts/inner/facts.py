@@ -3,7 +3,9 @@
 """facts.py TOP: what is written in one place, and again where no program can insert it, is the
 same there. Prints each difference as "file: ...".
 
-  kernels     README.md and the newest entry of CHANGELOG.md name the releases of scripts/kernels
+  kernels     README.md, the newest entry of CHANGELOG.md and iopm doctor name the releases of scripts/kernels,
+              README.md and Documentation/install.rst other distributions than Debian
+  headers     dkms/kernel-tree and iopm doctor look for the same files in headers
   modules     Documentation/architecture.rst has a line for each module of src/LAYERS
   counters    Documentation/operations.rst has the counters of src/records/stats/list.rs, and programs and suites
               read no others
@@ -14,6 +16,7 @@ same there. Prints each difference as "file: ...".
 """
 
 import fnmatch
+import json
 import pathlib
 import re
 import sys
@@ -50,6 +53,24 @@ def kernels():
         named = re.findall(rf"(?<![\w.-])((?:{majors})\.\d+)(?:\.\d+)?\b", words)
         if words:
             yield from different(name, "kernel release", "scripts/kernels", named, known)
+
+
+    doctor = "userspace/src/bin/iopm/doctor/kernels.json"
+    yield from different(doctor, "kernel release", "scripts/kernels", json.loads(text(doctor))["series"], known)
+    systems = re.findall(r"(?m)^\d\S* +([a-z]+)/(\S+)", text("scripts/kernels"))
+    for name in "README.md", "Documentation/install.rst":
+        for system, release in systems:
+            # "Fedora 43 and 44"
+            if not re.search(rf"{system.capitalize()} [\d., and]*(?<!\d){re.escape(release)}\b", text(name)):
+                yield f"{name}: {system.capitalize()} {release} of scripts/kernels is missing"
+
+
+def headers():
+    """What a build needs of the headers of a kernel."""
+    script, doctor = "dkms/kernel-tree", "userspace/src/bin/iopm/doctor/kernels.json"
+    known = re.search(r"(?m)^\tfor file in (rust/.*); do$", text(script))[1].split()
+    found = [header["file"] for header in json.loads(text(doctor))["headers"]]
+    yield from different(doctor, "file", script, found, known)
 
 
 def modules():
@@ -181,7 +202,7 @@ def tests():
             yield f"Documentation/hazards.rst: there is no test {name}"
 
 
-errors = [error for check in (kernels, modules, counters, parameters, probes, tests) for error in check()]
+errors = [error for check in (kernels, headers, modules, counters, parameters, probes, tests) for error in check()]
 for error in errors:
     print(error)
 sys.exit(bool(errors))

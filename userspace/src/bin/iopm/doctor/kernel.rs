@@ -2,19 +2,28 @@
 
 //! Checks of the kernel and of the modules.
 
-use super::{Findings, Machine};
+use super::{
+    headers::{architecture, series, Kernels},
+    Findings, Machine,
+};
 use crate::{
     modules,
     stop::{in_the_way, Stopped},
     sys,
 };
-use std::{env::consts::ARCH, process::Command};
+use std::process::Command;
 
-/// The options that a kernel needs.
+/// The series of the kernel, and the options that a kernel needs.
 pub(super) fn config(machine: &Machine, found: &mut Findings) {
     let release = &machine.release.name;
     if modules::is_loaded("ib_peer_mem") {
         return found.ok(format!("Linux {release} runs ib_peer_mem"));
+    }
+    let table = Kernels::read();
+    if !release.is_empty() && !table.series.contains(&series(&machine.release)) {
+        let text =
+            format!("Linux {release} is not of {}: DKMS builds no modules for it", table.series.join(", "));
+        return found.fail(text, table.with_rust(&machine.release));
     }
     let files = [format!("/boot/config-{release}"), format!("/lib/modules/{release}/config")];
     let Some(config) = files.iter().find_map(|file| sys::read(file).ok()) else {
@@ -24,7 +33,7 @@ pub(super) fn config(machine: &Machine, found: &mut Findings) {
         |option: &str| config.lines().any(|line| matches!(line.strip_prefix(option), Some("=y" | "=m")));
     if !has("CONFIG_RUST") {
         let text = format!("Linux {release} is built without CONFIG_RUST, which the modules need");
-        return found.fail(text, kernel_with_rust());
+        return found.fail(text, table.with_rust(&machine.release));
     }
     for option in ["CONFIG_INFINIBAND_USER_ACCESS", "CONFIG_PCI_P2PDMA", "CONFIG_KPROBES"] {
         if !has(option) {
@@ -32,25 +41,6 @@ pub(super) fn config(machine: &Machine, found: &mut Findings) {
         }
     }
     found.ok(format!("Linux {release} is built with CONFIG_RUST"));
-}
-
-/// Returns the name that Debian's packages have for this architecture.
-fn architecture() -> &'static str {
-    match ARCH {
-        "x86_64" => "amd64",
-        "aarch64" => "arm64",
-        other => other,
-    }
-}
-
-/// How one gets a kernel with Rust: not every release of Debian has it without backports, or at all.
-fn kernel_with_rust() -> String {
-    let release = sys::read("/etc/os-release").unwrap_or_default();
-    match release.lines().find_map(|line| line.strip_prefix("VERSION_CODENAME=")) {
-        Some("trixie") => format!("apt install -t trixie-backports linux-image-{}", architecture()),
-        Some("forky") => format!("apt install linux-image-{}", architecture()),
-        _ => "a kernel with CONFIG_RUST, as Debian 13 has in its backports, and Debian 14".into(),
-    }
 }
 
 /// Lockdown, as with Secure Boot.

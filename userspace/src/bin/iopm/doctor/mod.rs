@@ -8,6 +8,7 @@
 mod applications;
 mod devices;
 mod gpus;
+mod headers;
 mod kernel;
 mod memory;
 mod probes;
@@ -36,6 +37,7 @@ type Check = fn(&Machine, &mut Findings);
 /// The checks, in the order of the report, each with its area: a heading in text, a member in JSON.
 const CHECKS: &[(&str, Check)] = &[
     ("kernel", kernel::config),
+    ("kernel", headers::headers),
     ("kernel", kernel::lockdown),
     ("kernel", kernel::iommu),
     ("modules", kernel::uverbs),

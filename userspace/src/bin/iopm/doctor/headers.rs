@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+
+//! The kernels that the modules are for, and what a build of the modules needs of a kernel's headers:
+//! kernels.json.
+
+use super::{Findings, Machine};
+use crate::{
+    modules,
+    sys::{self, Release},
+};
+use serde::Deserialize;
+use std::{collections::HashMap, env::consts::ARCH};
+
+/// kernels.json. In commands {release}, {series} and {arch} stand for those of the machine.
+#[derive(Deserialize)]
+pub(super) struct Kernels {
+    /// As in scripts/kernels.
+    pub(super) series: Vec<String>,
+    /// What installs a kernel with Rust, by the code name of the distribution's release.
+    kernels: HashMap<String, String>,
+    /// What the headers have, if the modules can be built with them as they are.
+    headers: Vec<Header>,
+    /// By the ID of the distribution.
+    systems: HashMap<String, System>,
+}
+
+#[derive(Deserialize)]
+struct Header {
+    file: String,
+    what: String,
+}
+
+#[derive(Deserialize)]
+struct System {
+    /// What installs the headers.
+    headers: String,
+    /// What to do about files that they lack.
+    lacking: String,
+    /// What DKMS makes the files of.
+    source: Option<String>,
+}
+
+/// Returns the words of a setting in os-release(5).
+fn os_release(setting: &str) -> Vec<String> {
+    let text = sys::read("/etc/os-release").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix(setting)?.strip_prefix('='));
+    line.unwrap_or_default().trim_matches('"').split_whitespace().map(str::to_owned).collect()
+}
+
+/// Returns the name that Debian's packages have for this architecture.
+pub(super) fn architecture() -> &'static str {
+    match ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    }
+}
+
+fn filled(command: &str, release: &Release) -> String {
+    command
+        .replace("{release}", &release.name)
+        .replace("{series}", &series(release))
+        .replace("{arch}", architecture())
+}
+
+/// Returns the series of a release, as 7.3.
+pub(super) fn series(release: &Release) -> String {
+    let (major, minor) = release.version;
+    format!("{major}.{minor}")
+}
+
+impl Kernels {
+    pub(super) fn read() -> Self {
+        serde_json::from_str(include_str!("kernels.json")).expect("kernels.json is a table of kernels")
+    }
+
+    /// How one gets a kernel with Rust: not every release of a distribution has it, or without backports.
+    pub(super) fn with_rust(&self, release: &Release) -> String {
+        let command = os_release("VERSION_CODENAME").pop().and_then(|name| self.kernels.get(&name));
+        command.map_or_else(
+            || "a kernel with CONFIG_RUST, as Debian 13 has in its backports, and Debian 14".into(),
+            |command| filled(command, release),
+        )
+    }
+
+    /// Returns the distribution, or one that it is like.
+    fn system(&self) -> Option<&System> {
+        let mut names = os_release("ID");
+        names.extend(os_release("ID_LIKE"));
+        names.iter().find_map(|name| self.systems.get(name))
+    }
+}
+
+/// The headers of the running kernel, if it has no modules yet.
+pub(super) fn headers(machine: &Machine, found: &mut Findings) {
+    let release = &machine.release;
+    let table = Kernels::read();
+    if !table.series.contains(&series(release))
+        || modules::is_loaded("ib_peer_mem")
+        || modules::is_installed("ib_peer_mem")
+    {
+        return;
+    }
+    let name = &release.name;
+    let system = table.system();
+    let fix = |command: fn(&System) -> &String| {
+        system.map_or_else(String::new, |system| filled(command(system), release))
+    };
+    let build = format!("/lib/modules/{name}/build");
+    if sys::entries(&build).is_empty() {
+        return found
+            .warn(format!("the headers of Linux {name} are not installed"), fix(|system| &system.headers));
+    }
+    let lacking: Vec<_> = table
+        .headers
+        .iter()
+        .filter(|header| !sys::exists(format!("{build}/{}", header.file)))
+        .map(|header| format!("{} ({})", header.file, header.what))
+        .collect();
+    if lacking.is_empty() {
+        return found.ok(format!("the headers of Linux {name} have what modules in Rust need"));
+    }
+    let text = format!("the headers of Linux {name} lack {}", lacking.join(", "));
+    let source = system.and_then(|system| system.source.as_ref()).map(|source| filled(source, release));
+    match source.filter(|source| sys::exists(source)) {
+        Some(source) => found.ok(format!("{text}: DKMS makes them of {source}")),
+        None => found.warn(text, fix(|system| &system.lacking)),
+    }
+}
