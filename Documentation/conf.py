@@ -20,5 +20,6 @@ graphviz_output_format = "svg"
 highlight_language = "none"
 nitpicky = True
 # |kernels|: 7.1, 7.2 or 7.3.
-_kernels = sorted(set(re.findall(r"(?m)^\d\S*", (pathlib.Path(__file__).parents[1] / "scripts" / "kernels").read_text())))
+_table = (pathlib.Path(__file__).parents[1] / "scripts" / "kernels").read_text()
+_kernels = sorted(set(re.findall(r"(?m)^\d\S*", _table)), key=lambda series: [int(n) for n in series.split(".")])
 rst_prolog = f".. |kernels| replace:: {' or '.join(filter(None, (', '.join(_kernels[:-1]), _kernels[-1])))}"
