@@ -60,6 +60,7 @@ pub(in super::super) fn import(
     offset: u64,
     fd: c_int,
 ) -> Result<*mut rdma::ib_umem> {
+    // CAST: `usize` has 64 bits.
     let (offset, len) = (offset as usize, buffer.len as usize);
     // SAFETY: The device is an argument of the driver's call, and the driver's call waits for this
     // call.
@@ -84,6 +85,7 @@ pub(in super::super) unsafe fn pin(
     len: usize,
 ) -> *mut rdma::ib_umem {
     // SAFETY: By the safety requirements the device is valid, or not used.
+    // CAST: `usize` has 64 bits.
     unsafe { rdma::ib_umem_get(dev, va as usize, len, 0) }
 }
 
