@@ -107,7 +107,7 @@ class Kernels(SphinxDirective):
         for (suite, flavours), series in rows.items():
             system, slash, release = suite.partition("/")
             name = f"{system.capitalize()} {release}" if slash else f"Debian, {suite}"
-            run = "kernels of the series from source trees, not the distribution" if slash else "its packages"
+            run = "see below" if slash else "its packages"
             cells.append((name, ", ".join(series), flavours, run))
         for row in cells:
             text += [f"   {'-' if column else '* -'} {cell}".replace("   -", "     -") for column, cell in enumerate(row)]
