@@ -53,8 +53,6 @@ def kernels():
         named = re.findall(rf"(?<![\w.-])((?:{majors})\.\d+)(?:\.\d+)?\b", words)
         if words:
             yield from different(name, "kernel release", "scripts/kernels", named, known)
-
-
     doctor = "userspace/src/bin/iopm/doctor/kernels.json"
     yield from different(doctor, "kernel release", "scripts/kernels", json.loads(text(doctor))["series"], known)
     systems = re.findall(r"(?m)^\d\S* +([a-z]+)/(\S+)", text("scripts/kernels"))
