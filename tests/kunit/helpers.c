@@ -140,20 +140,28 @@ static const struct dma_fence_ops kt_fence_ops = {
 /* Before 7.1 a fence has no lock of its own. */
 static DEFINE_SPINLOCK(kt_fence_lock);
 
-/* Adds a fence to the object. Returns NULL without memory. */
+/* Adds a fence to the locked object. Returns NULL without memory. */
 struct dma_fence *kt_fence_add(struct dma_resv *resv)
 {
-	struct dma_fence *fence = kzalloc(sizeof(*fence), GFP_KERNEL);
+	struct dma_fence *fence;
+
+	if (dma_resv_reserve_fences(resv, 1))
+		return NULL;
+	fence = kzalloc(sizeof(*fence), GFP_KERNEL);
+	if (!fence)
+		return NULL;
+	dma_fence_init(fence, &kt_fence_ops, &kt_fence_lock, dma_fence_context_alloc(1), 1);
+	dma_resv_add_fence(resv, fence, DMA_RESV_USAGE_BOOKKEEP);
+	return fence;
+}
+
+/* The same, of an object that is not locked. */
+struct dma_fence *kt_fence_add_unlocked(struct dma_resv *resv)
+{
+	struct dma_fence *fence;
 
 	dma_resv_lock(resv, NULL);
-	if (fence && dma_resv_reserve_fences(resv, 1)) {
-		kfree(fence);
-		fence = NULL;
-	}
-	if (fence) {
-		dma_fence_init(fence, &kt_fence_ops, &kt_fence_lock, dma_fence_context_alloc(1), 1);
-		dma_resv_add_fence(resv, fence, DMA_RESV_USAGE_BOOKKEEP);
-	}
+	fence = kt_fence_add(resv);
 	dma_resv_unlock(resv);
 	return fence;
 }

@@ -122,7 +122,7 @@ impl Leaked {
     /// Adds a fence, as a process that has the descriptor can.
     pub(crate) fn add_fence(&self) -> Result<Fence> {
         // SAFETY: By the type invariants the dma-buf is valid, so the reservation object is valid.
-        let fence = unsafe { helpers::kt_fence_add((*self.0).resv) };
+        let fence = unsafe { helpers::kt_fence_add_unlocked((*self.0).resv) };
         // INVARIANT: The helper returns a fence with a reference for the caller, or NULL.
         NonNull::new(fence).map(Fence).ok_or(ENOMEM)
     }
