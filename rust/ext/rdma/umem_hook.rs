@@ -60,7 +60,10 @@ mod trial;
 pub use self::bypass::bypass;
 
 use self::{
-    bypass::is_unplaced,
+    bypass::{
+        bypassed,
+        is_unplaced, //
+    },
     redirection::Redirection, //
 };
 use super::{
@@ -145,6 +148,17 @@ struct Umem(*mut rdma::ib_umem);
 unsafe impl Send for Umem {}
 
 impl Buffer {
+    /// Creates the object of `len` bytes at the address `va` of the process.
+    fn new(dev: *mut rdma::ib_device, va: u64, len: usize, access: c_int) -> Self {
+        Self {
+            dev,
+            va,
+            // CAST: `usize` has 64 bits.
+            len: len as u64,
+            access,
+        }
+    }
+
     /// Imports `memory` as a umem.
     ///
     /// Context: may sleep.
@@ -276,8 +290,10 @@ impl UmemHook {
             from: bindings::dma_buf_get as *const () as usize,
             to: dma_buf_get as *const () as usize,
         };
-        // SAFETY: The replacement has the signature and the requirements of `dma_buf_get()`.
-        let redirection = unsafe { entry::redirect(dma_buf_get) }?;
+        let list = entry::redirections(dma_buf_get);
+        // SAFETY: The replacements in `entry` have the signatures and the requirements of the replaced
+        // functions, and so has that of `dma_buf_get()`.
+        let redirection = unsafe { Redirection::new(&list, bypassed()) }?;
         private_fd::set_hooked(true);
         let inlined = entry::redirect_inlined().inspect_err(|_| private_fd::set_hooked(false))?;
         Ok(Self {

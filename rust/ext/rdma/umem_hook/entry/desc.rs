@@ -86,12 +86,7 @@ unsafe extern "C" fn get_attr_or_va(
     let call = || unsafe { rdma::ib_umem_get_attr_or_va(dev, attrs, id, va, len, access) };
     // SAFETY: The device and the attributes come from the driver's call.
     let of_attrs = || unsafe { rdma::ib_umem_get_attr(dev, attrs, id, len, access) };
-    let buffer = Buffer {
-        dev,
-        va,
-        len: len as u64,
-        access,
-    };
+    let buffer = Buffer::new(dev, va, len, access);
     // SAFETY: Outside of a trial `dev` comes from the driver's call, and is a registered device.
     enter(|| unsafe { or_va(buffer, call, of_attrs) })
 }
@@ -114,12 +109,7 @@ unsafe extern "C" fn get_cq_buf_or_va(
     let call = || unsafe { rdma::ib_umem_get_cq_buf_or_va(dev, attrs, va, len, access) };
     // SAFETY: The device and the attributes come from the driver's call.
     let of_attrs = || unsafe { rdma::ib_umem_get_cq_buf(dev, attrs, len, access) };
-    let buffer = Buffer {
-        dev,
-        va,
-        len: len as u64,
-        access,
-    };
+    let buffer = Buffer::new(dev, va, len, access);
     // SAFETY: Outside of a trial `dev` comes from the driver's call, and is a registered device.
     enter(|| unsafe { or_va(buffer, call, of_attrs) })
 }
@@ -192,15 +182,10 @@ pub(in super::super) unsafe fn pin(
     unsafe { rdma::ib_umem_get_attr_or_va(dev, ptr::null(), 0, va, len, 0) }
 }
 
-/// Redirects the functions that pin memory, and the functions in `other`.
-///
-/// Context: may sleep.
-///
-/// # Safety
-///
-/// The requirements of [`Redirection::new`].
-pub(in super::super) unsafe fn redirect(other: helpers::ext_redirect) -> Result<Redirection> {
-    let list = [
+/// Returns the redirections of the functions that pin memory, and `other`. Each replacement has the signature
+/// and the requirements of the replaced function.
+pub(in super::super) fn redirections(other: helpers::ext_redirect) -> [helpers::ext_redirect; 3] {
+    [
         helpers::ext_redirect {
             from: rdma::ib_umem_get_desc as *const () as usize,
             to: get_desc as *const () as usize,
@@ -210,10 +195,7 @@ pub(in super::super) unsafe fn redirect(other: helpers::ext_redirect) -> Result<
             to: get_cq_buf_or_va as *const () as usize,
         },
         other,
-    ];
-    // SAFETY: Each replacement has the signature and the requirements of the replaced function. For
-    // `other` this is a safety requirement.
-    unsafe { Redirection::new(&list, bypassed()) }
+    ]
 }
 
 /// Tries the functions with which drivers pin memory by address. Redirects

@@ -4,7 +4,6 @@
 //! the kernel has this one inlined, which a trial shows at load.
 
 use super::super::{
-    bypass::bypassed,
     enter,
     redirection::Redirection,
     trial,
@@ -41,12 +40,7 @@ unsafe extern "C" fn get(
             Err(error) if could_not_pin(error) => {}
             _ => return umem,
         }
-        let buffer = Buffer {
-            dev,
-            va: va as u64,
-            len: len as u64,
-            access,
-        };
+        let buffer = Buffer::new(dev, va as u64, len, access);
         // SAFETY: By the safety requirements `dev` is a registered device.
         unsafe { buffer.serve_or(umem) }
     })
@@ -89,24 +83,16 @@ pub(in super::super) unsafe fn pin(
     unsafe { rdma::ib_umem_get(dev, va as usize, len, 0) }
 }
 
-/// Redirects the function that pins memory, and the function in `other`.
-///
-/// Context: may sleep.
-///
-/// # Safety
-///
-/// The requirements of [`Redirection::new`].
-pub(in super::super) unsafe fn redirect(other: helpers::ext_redirect) -> Result<Redirection> {
-    let list = [
+/// Returns the redirection of the function that pins memory, and `other`. The replacement has the signature and
+/// the requirements of the replaced function.
+pub(in super::super) fn redirections(other: helpers::ext_redirect) -> [helpers::ext_redirect; 2] {
+    [
         helpers::ext_redirect {
             from: rdma::ib_umem_get as *const () as usize,
             to: get as *const () as usize,
         },
         other,
-    ];
-    // SAFETY: The replacement has the signature and the requirements of the replaced function. For
-    // `other` this is a safety requirement.
-    unsafe { Redirection::new(&list, bypassed()) }
+    ]
 }
 
 /// Tries the function with which drivers pin memory. Redirects no other function.
