@@ -81,7 +81,7 @@ impl BarRange {
     /// `is_candidate` returns true.
     fn find(wanted: Range<u64>, is_candidate: impl Fn(&pci::Device) -> bool) -> Option<Self> {
         let mut best: Option<Self> = None;
-        for_each_function(&mut |dev: &pci::Device| {
+        for_each_function(|dev| {
             if !is_candidate(dev) {
                 return;
             }
@@ -194,7 +194,7 @@ fn mem_bar(dev: &pci::Device, index: u32) -> Option<Range<u64>> {
 /// to no function, and waits for no lock that a driver's callback may hold, as `pci_bus_sem`.
 ///
 /// Context: may sleep.
-fn for_each_function<F: FnMut(&pci::Device)>(f: &mut F) {
+fn for_each_function<F: FnMut(&pci::Device)>(mut f: F) {
     /// # Safety
     ///
     /// `dev` must be a device of the PCI bus, and `f` must be the `F`.
@@ -211,7 +211,7 @@ fn for_each_function<F: FnMut(&pci::Device)>(f: &mut F) {
         0
     }
 
-    let (bus, f) = (&raw const bindings::pci_bus_type, core::ptr::from_mut(f));
+    let (bus, f) = (&raw const bindings::pci_bus_type, &raw mut f);
     // SAFETY: The bus has PCI devices alone, and the function calls `call` with `f`, which is borrowed, before it
     // returns.
     unsafe { bindings::bus_for_each_dev(bus, core::ptr::null_mut(), f.cast(), Some(call::<F>)) };
