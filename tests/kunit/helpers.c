@@ -155,17 +155,6 @@ struct dma_fence *kt_fence_add(struct dma_resv *resv)
 	return fence;
 }
 
-/* The same, of an object that is not locked. */
-struct dma_fence *kt_fence_add_unlocked(struct dma_resv *resv)
-{
-	struct dma_fence *fence;
-
-	dma_resv_lock(resv, NULL);
-	fence = kt_fence_add(resv);
-	dma_resv_unlock(resv);
-	return fence;
-}
-
 void kt_fence_signal(struct dma_fence *fence)
 {
 	dma_fence_signal(fence);

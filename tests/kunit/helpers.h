@@ -28,7 +28,6 @@ void kt_count_up(atomic_t *count);
 void kt_fail_nth(unsigned int n);
 unsigned int kt_fail_left(void);
 struct dma_fence *kt_fence_add(struct dma_resv *resv);
-struct dma_fence *kt_fence_add_unlocked(struct dma_resv *resv);
 void kt_fence_signal(struct dma_fence *fence);
 struct file *kt_control_open(void);
 void kt_control_close(struct file *control);

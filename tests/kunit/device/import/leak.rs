@@ -3,6 +3,7 @@
 //! A reference to a dma-buf that is kept beyond the import, and attachments through the reference.
 
 use crate::{
+    bindings::helpers as shared,
     device::Registered,
     ext::base::compat::{
         attach_ops,
@@ -122,7 +123,13 @@ impl Leaked {
     /// Adds a fence, as a process that has the descriptor can.
     pub(crate) fn add_fence(&self) -> Result<Fence> {
         // SAFETY: By the type invariants the dma-buf is valid, so the reservation object is valid.
-        let fence = unsafe { helpers::kt_fence_add_unlocked((*self.0).resv) };
+        let fence = unsafe {
+            let resv = (*self.0).resv;
+            shared::ext_dma_resv_lock(resv);
+            let fence = helpers::kt_fence_add(resv);
+            shared::ext_dma_resv_unlock(resv);
+            fence
+        };
         // INVARIANT: The helper returns a fence with a reference for the caller, or NULL.
         NonNull::new(fence).map(Fence).ok_or(ENOMEM)
     }
