@@ -58,14 +58,6 @@ pub(crate) enum Mode {
 }
 
 impl Mode {
-    /// All modes.
-    pub(crate) const ALL: [Self; 4] = [
-        Self::Dynamic,
-        Self::NoPeer2Peer,
-        Self::Revocable,
-        Self::Pinned,
-    ];
-
     /// Returns whether the device maps again after an invalidation.
     pub(crate) fn is_dynamic(self) -> bool {
         matches!(self, Self::Dynamic | Self::NoPeer2Peer)

@@ -17,7 +17,6 @@ pub(crate) use ledger::{
 };
 pub(crate) use setup::{
     Fault,
-    Quirk,
     Setup,
     Shape, //
 };

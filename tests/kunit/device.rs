@@ -52,12 +52,6 @@ pub(crate) enum Kind {
     Importer(Mode),
 }
 
-impl From<Mode> for Kind {
-    fn from(mode: Mode) -> Self {
-        Self::Importer(mode)
-    }
-}
-
 /// The arguments of the driver's own `reg_user_mr`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Args {
@@ -89,8 +83,8 @@ pub(crate) struct MrState {
     pub(crate) access: i32,
 }
 
-/// The completion of a work request.
-#[derive(Clone, Copy)]
+/// The completion of a work request. The default is a success.
+#[derive(Clone, Copy, Default)]
 struct Completion {
     cq: usize,
     qp: usize,
@@ -98,18 +92,6 @@ struct Completion {
     status: rdma::ib_wc_status,
     /// The MR that becomes invalid with the completion; 0: none.
     invalidates: u32,
-}
-
-impl Default for Completion {
-    fn default() -> Self {
-        Self {
-            cq: 0,
-            qp: 0,
-            wr_cqe: 0,
-            status: rdma::ib_wc_status_IB_WC_SUCCESS,
-            invalidates: 0,
-        }
-    }
 }
 
 const MRS: usize = 64;
@@ -131,6 +113,13 @@ struct Inner {
     pins_all: bool,
     reuse: Reuse,
     importing: import::State,
+}
+
+impl Inner {
+    /// Returns the record of the MR with the key.
+    fn record(&mut self, key: u32) -> Option<&mut MrState> {
+        self.records.iter_mut().find(|r| r.key == key)
+    }
 }
 
 /// Whether the address and the key of an MR are used again.
@@ -195,8 +184,7 @@ impl FakeDevice {
 
     /// Returns the state of the MR with the key.
     pub(crate) fn mr(&self, key: u32) -> Option<MrState> {
-        let inner = self.inner.lock();
-        inner.records.iter().find(|r| r.key == key).copied()
+        self.inner.lock().record(key).copied()
     }
 
     /// Returns the numbers of MRs, queue pairs and completion queues.

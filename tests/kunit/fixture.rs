@@ -6,6 +6,7 @@ use crate::{
     client::{
         Client,
         Setup,
+        Stage,
         SLOTS, //
     },
     counters,
@@ -59,13 +60,13 @@ pub(crate) struct Fixture {
 
 impl Fixture {
     /// Allocates a PD on the shared device of the kind.
-    pub(crate) fn new(kind: impl Into<Kind>) -> Result<Self> {
-        Self::on(Testbed::get()?.device(kind.into()))
+    pub(crate) fn new(kind: Kind) -> Result<Self> {
+        Self::on(Testbed::get()?.device(kind)?)
     }
 
     /// Allocates a PD on a device used only by this test.
-    pub(crate) fn temporary(kind: impl Into<Kind>) -> Result<Self> {
-        Self::on(&Testbed::get()?.temporary(kind.into())?)
+    pub(crate) fn temporary(kind: Kind) -> Result<Self> {
+        Self::on(&Testbed::get()?.temporary(kind)?)
     }
 
     fn on(dev: &Arc<Registered>) -> Result<Self> {
@@ -146,6 +147,12 @@ impl Fixture {
     /// Makes the next call at `point` fail.
     pub(crate) fn fail(&self, point: Point, errno: Error) -> Result {
         self.script(point)?.fail(point, errno);
+        Ok(())
+    }
+
+    /// Makes all calls at `point` fail.
+    pub(crate) fn fail_always(&self, point: Point, errno: Error) -> Result {
+        self.script(point)?.fail_always(point, errno.to_errno());
         Ok(())
     }
 
@@ -297,16 +304,14 @@ impl<A: Send + Unpin + 'static> Held<A> {
 /// Returns a fixture on the shared device of the kind with a registered client.
 ///
 /// On a device whose MRs cannot be revoked the client does not ask for invalidation.
-pub(crate) fn with_client(kind: impl Into<Kind>, setup: Setup) -> Result<(Fixture, Arc<Client>)> {
-    let kind = kind.into();
+pub(crate) fn with_client(kind: Kind, setup: Setup) -> Result<(Fixture, Arc<Client>)> {
     let t = Fixture::new(kind)?;
     let client = t.client(fitting(kind, setup))?;
     Ok((t, client))
 }
 
 /// Like [`with_client`], with [`Fixture::live`].
-pub(crate) fn live(kind: impl Into<Kind>, setup: Setup) -> Result<(Fixture, Arc<Client>, Arc<Mr>)> {
-    let kind = kind.into();
+pub(crate) fn live(kind: Kind, setup: Setup) -> Result<(Fixture, Arc<Client>, Arc<Mr>)> {
     live_on(Fixture::new(kind)?, fitting(kind, setup))
 }
 
@@ -317,16 +322,12 @@ pub(crate) fn live_on(t: Fixture, setup: Setup) -> Result<(Fixture, Arc<Client>,
 }
 
 /// Returns a client with a live region on a device that only this test uses.
-pub(crate) fn live_temporary(kind: impl Into<Kind>) -> Result<(Fixture, Arc<Client>, Arc<Mr>)> {
-    let kind = kind.into();
+pub(crate) fn live_temporary(kind: Kind) -> Result<(Fixture, Arc<Client>, Arc<Mr>)> {
     live_on(Fixture::temporary(kind)?, fitting(kind, Setup::SEED))
 }
 
 /// Returns a fixture with two clients. The second claims the memory of the first, too.
-pub(crate) fn with_rival(
-    kind: impl Into<Kind>,
-    setup: Setup,
-) -> Result<(Fixture, Arc<Client>, Arc<Client>)> {
+pub(crate) fn with_rival(kind: Kind, setup: Setup) -> Result<(Fixture, Arc<Client>, Arc<Client>)> {
     let t = Fixture::new(kind)?;
     let first = t.client(setup)?;
     let second = t.client(Setup::SEED.at_place_of(0))?;
@@ -334,9 +335,9 @@ pub(crate) fn with_rival(
 }
 
 /// Returns `setup`, without invalidation if a device of the kind cannot be made to stop.
-pub(crate) fn fitting(kind: impl Into<Kind>, setup: Setup) -> Setup {
+pub(crate) fn fitting(kind: Kind, setup: Setup) -> Setup {
     Setup {
-        invalidates: setup.invalidates && kind.into() != Kind::Importer(Mode::Pinned),
+        invalidates: setup.invalidates && kind != Kind::Importer(Mode::Pinned),
         ..setup
     }
 }
@@ -366,6 +367,35 @@ pub(crate) fn removal(t: &Fixture) -> Result<Task<Result>> {
         dev.unregister();
         Ok(())
     })
+}
+
+/// A task that ends a region of the client.
+pub(crate) type End = fn(&Arc<Client>) -> Result<Task<Result>>;
+
+/// The same, on a device that only one test uses.
+type AnyEnd = fn(&Fixture, &Arc<Client>) -> Result<Task<Result>>;
+
+/// What ends a region: its client, the end of the client, and the removal of the device.
+pub(crate) const ENDS: [AnyEnd; 3] = [
+    |_, client| invalidation(client),
+    |_, client| unregistration(client),
+    |t, _| removal(t),
+];
+
+/// Makes `end` wait for a device that cannot be made to stop, until the MR is deregistered.
+pub(crate) fn ends_with_dereg(
+    (t, client, mr): (Fixture, Arc<Client>, Arc<Mr>),
+    end: End,
+) -> Result {
+    let ending = end(&client)?;
+    let waited = ending.waits_for(Wait::Retry);
+    let stage = client.stage();
+    deregistration(&mr)?.join()??;
+    ending.join()??;
+    ensure!(waited);
+    // Nothing was unmapped or put before.
+    ensure_eq!(stage, Stage::Mapped);
+    t.finish_undone(&client)
 }
 
 /// A removal that has restored the operations of the driver.

@@ -4,7 +4,6 @@
 
 mod bounds;
 mod choice;
-mod common;
 mod counters;
 mod dispatch;
 mod dma_buf;
@@ -24,39 +23,32 @@ mod unregister;
 
 /// The vocabulary of all suites.
 mod prelude {
-    pub(super) use super::common;
     pub(super) use crate::{
         client::{
             Client,
             Fault,
-            Quirk,
+            Hint,
             Setup,
             Stage, //
         },
         counters,
-        device::Kind,
+        device::{
+            is_dma_buf,
+            Fence,
+            Import,
+            Kind,
+            Leaked,
+            MrState,
+            OtherModule,
+            Quiesce,
+            Registered, //
+        },
         expect::{
             diagnostic,
             ensure,
             ensure_eq, //
         },
-        fixture::{
-            bare_removal,
-            deregistration,
-            each,
-            fitting,
-            invalidation,
-            is_unsupported,
-            live,
-            live_on,
-            live_temporary,
-            removal,
-            undone_once,
-            unregistration,
-            with_client,
-            with_rival,
-            Fixture, //
-        },
+        fixture::*,
         importer::Mode,
         script::Point,
         sizes::{
@@ -65,11 +57,19 @@ mod prelude {
             PAGE, //
         },
         sync::{
+            until,
+            Event,
             Task,
             Wait, //
         },
         user::{
             self,
+            DmaBuf,
+            Pd,
+            ACCESS,
+            PD,
+            REMOTE_READ,
+            TRANS,
             USUAL, //
         },
         waits::Waits, //
@@ -78,4 +78,15 @@ mod prelude {
         prelude::*,
         sync::Arc, //
     };
+
+    pub(super) const DYNAMIC: Kind = Kind::Importer(Mode::Dynamic);
+    pub(super) const NO_PEER2PEER: Kind = Kind::Importer(Mode::NoPeer2Peer);
+    pub(super) const REVOCABLE: Kind = Kind::Importer(Mode::Revocable);
+    pub(super) const PINNED: Kind = Kind::Importer(Mode::Pinned);
+    /// Devices whose MRs can be revoked: fast registration, and both kinds of dma-bufs.
+    pub(super) const FENCED: [Kind; 3] = [Kind::Dma, DYNAMIC, REVOCABLE];
+    /// Devices with revocable MRs on dma-bufs.
+    pub(super) const DMA_BUFS: [Kind; 2] = [DYNAMIC, REVOCABLE];
+    /// Devices with imports of memory without struct pages.
+    pub(super) const PEER2PEER: [Kind; 3] = [DYNAMIC, REVOCABLE, PINNED];
 }

@@ -29,6 +29,16 @@ use kernel::{
 /// 2^10 pages of memory for the fake clients.
 const ORDER: u32 = 10;
 
+/// The devices that tests share.
+const SHARED: [(Kind, &CStr); 6] = [
+    (Kind::Virtual, c"kunit_sw"),
+    (Kind::Dma, c"kunit_hw"),
+    (Kind::Importer(Mode::Dynamic), c"kunit_dynamic"),
+    (Kind::Importer(Mode::NoPeer2Peer), c"kunit_no_p2p"),
+    (Kind::Importer(Mode::Revocable), c"kunit_revocable"),
+    (Kind::Importer(Mode::Pinned), c"kunit_pinned"),
+];
+
 /// The installed testbed. The C callbacks of the fakes get no pointer to the testbed, so the
 /// testbed has a static place.
 static TESTBED: Snapshot<Testbed> = Snapshot::new();
@@ -39,10 +49,7 @@ pub(crate) struct Testbed {
     slots: [Arc<Slot>; SLOTS],
     /// Physical address of the memory of clients whose memory has struct pages.
     memory: u64,
-    software: Arc<Registered>,
-    hardware: Arc<Registered>,
-    /// In the order of [`Mode::ALL`].
-    importers: [Arc<Registered>; 4],
+    shared: [Arc<Registered>; SHARED.len()],
     control: Control,
     /// The device made by the current test.
     #[pin]
@@ -51,17 +58,8 @@ pub(crate) struct Testbed {
 
 impl Testbed {
     fn new() -> Result<Arc<Self>> {
-        let software = Registered::new(c"kunit_sw", Kind::Virtual)?;
-        let hardware = Registered::new(c"kunit_hw", Kind::Dma)?;
-        let names = [
-            c"kunit_dynamic",
-            c"kunit_no_p2p",
-            c"kunit_revocable",
-            c"kunit_pinned",
-        ];
-        let [one, two, three, four] =
-            core::array::from_fn(|i| Registered::new(names[i], Mode::ALL[i].into()));
-        let importers = [one?, two?, three?, four?];
+        let [a, b, c, d, e, f] = SHARED.map(|(kind, name)| Registered::new(name, kind));
+        let shared = [a?, b?, c?, d?, e?, f?];
         let slots = [Slot::new(0)?, Slot::new(1)?, Slot::new(2)?];
         let control = Control::open()?;
         // SAFETY: The function has no requirements.
@@ -73,9 +71,7 @@ impl Testbed {
             pin_init!(Self {
                 slots,
                 memory,
-                software,
-                hardware,
-                importers,
+                shared,
                 control,
                 temporary <- new_spinlock!(None, "kunit::Testbed::temporary"),
             }),
@@ -104,20 +100,9 @@ impl Testbed {
     }
 
     /// Returns the shared device of the kind.
-    pub(crate) fn device(&self, kind: Kind) -> &Arc<Registered> {
-        match kind {
-            Kind::Virtual => &self.software,
-            Kind::Dma | Kind::Pci => &self.hardware,
-            Kind::Importer(mode) => {
-                let [dynamic, no_peer2peer, revocable, pinned] = &self.importers;
-                match mode {
-                    Mode::Dynamic => dynamic,
-                    Mode::NoPeer2Peer => no_peer2peer,
-                    Mode::Revocable => revocable,
-                    Mode::Pinned => pinned,
-                }
-            }
-        }
+    pub(crate) fn device(&self, kind: Kind) -> Result<&Arc<Registered>> {
+        let at = SHARED.iter().position(|(k, _)| *k == kind).ok_or(ENODEV)?;
+        Ok(&self.shared[at])
     }
 
     /// Registers a device for one test. The test may unregister the device.
@@ -135,9 +120,7 @@ impl Testbed {
     /// Returns whether a device can access memory between these addresses.
     pub(crate) fn can_touch(&self, lo: u64, hi: u64) -> bool {
         let temporary = self.temporary.lock().clone();
-        self.software.fake().can_touch(lo, hi)
-            || self.hardware.fake().can_touch(lo, hi)
-            || self.importers.iter().any(|i| i.fake().can_touch(lo, hi))
+        self.shared.iter().any(|dev| dev.fake().can_touch(lo, hi))
             || temporary.is_some_and(|t| t.can_touch(lo, hi))
     }
 }

@@ -15,7 +15,6 @@ use super::{
     },
     memory,
     Fault,
-    Quirk,
     Setup,
     Shape,
     Slot, //
@@ -196,7 +195,7 @@ impl Slot {
                     // SAFETY: `fill` has initialised the table.
                     entry.own = Some(Own(unsafe { *table }));
                     // SAFETY: `fill` has initialised the table.
-                    unsafe { memory::alter(&mut *table, setup.quirk) };
+                    unsafe { memory::alter(&mut *table, setup.fault) };
                 })
             }
             (0, Shape::OwnTable) => {
@@ -214,7 +213,7 @@ impl Slot {
         } else {
             // SAFETY: The core passes a valid table.
             let n = unsafe { (*table).nents }.saturating_sub(setup.spare);
-            if setup.quirk != Quirk::NoNmap {
+            if setup.fault != Fault::NoNmap {
                 *nmap = match setup.fault {
                     Fault::MapsLess => n as c_int - 1,
                     Fault::MapsNone => 0,

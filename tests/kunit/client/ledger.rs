@@ -67,13 +67,6 @@ pub(super) struct Entry {
 /// The most regions that a test has at once.
 pub(super) const REGIONS: usize = 32;
 
-/// An invalid call, and the region's stage if the call was invalid because of the stage.
-#[derive(Clone, Copy)]
-struct Violation {
-    what: &'static str,
-    stage: Option<Stage>,
-}
-
 /// Everything that a fake client records.
 pub(super) struct Ledger {
     pub(super) entries: [Entry; REGIONS],
@@ -88,7 +81,7 @@ pub(super) struct Ledger {
     pub(super) unregistered: bool,
     /// Without `release`, regions stay acquired.
     pub(super) bare: bool,
-    first_violation: Option<Violation>,
+    first_violation: Option<&'static str>,
 }
 
 impl Ledger {
@@ -115,13 +108,8 @@ impl Ledger {
 
     /// Records an invalid call. The ledger's lock is held, so KUnit's own log cannot be used here.
     pub(super) fn violation(&mut self, what: &'static str) {
-        self.violation_at(what, None);
-    }
-
-    fn violation_at(&mut self, what: &'static str, stage: Option<Stage>) {
-        pr_err!("invalid call of a client: {} (stage {:?})\n", what, stage);
-        self.first_violation
-            .get_or_insert(Violation { what, stage });
+        pr_err!("invalid call of a client: {}\n", what);
+        self.first_violation.get_or_insert(what);
     }
 
     /// Records a violation unless `ok`.
@@ -145,7 +133,8 @@ impl Ledger {
         if stage == from {
             entry.stage = to;
         } else {
-            self.violation_at(what, Some(stage));
+            pr_err!("a region in the stage {:?}\n", stage);
+            self.violation(what);
         }
         stage == from
     }
@@ -177,7 +166,7 @@ impl Ledger {
     }
 
     /// Returns the first violation; after the client's end, also if a region is left.
-    fn first_violation(&mut self) -> Option<Violation> {
+    fn first_violation(&mut self) -> Option<&'static str> {
         if self.unregistered && self.has_regions() {
             self.violation("a region that was never released");
         }
@@ -189,9 +178,9 @@ impl Ledger {
 ///
 /// After the client's end, a region that is left is a violation.
 pub(super) fn check(ledger: &kernel::sync::SpinLock<Ledger>) -> Result {
-    let Some(Violation { what, stage }) = ledger.lock().first_violation() else {
+    let Some(what) = ledger.lock().first_violation() else {
         return Ok(());
     };
-    diagnostic!("invalid call of a client: {} (stage {:?})", what, stage);
+    diagnostic!("invalid call of a client: {}", what);
     Err(EINVAL)
 }

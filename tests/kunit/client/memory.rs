@@ -5,7 +5,6 @@
 use super::{
     ledger::Entry,
     Fault,
-    Quirk,
     Setup,
     Shape, //
 };
@@ -123,11 +122,11 @@ pub(super) fn fill(
     Ok(())
 }
 
-/// Applies a quirk to a table that [`fill`] has filled.
-pub(super) fn alter(table: &mut bindings::sg_table, quirk: Quirk) {
-    match quirk {
-        Quirk::NoOrigNents => table.orig_nents = 0,
-        Quirk::NoEndMark if table.nents > 0 => {
+/// Applies a deviation to a table that [`fill`] has filled.
+pub(super) fn alter(table: &mut bindings::sg_table, fault: Fault) {
+    match fault {
+        Fault::NoOrigNents => table.orig_nents = 0,
+        Fault::NoEndMark if table.nents > 0 => {
             // SAFETY: `fill` has made a list of `nents` entries.
             unsafe { helpers::kt_sg_unmark_end(table.sgl, table.nents - 1) };
         }

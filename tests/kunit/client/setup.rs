@@ -20,7 +20,7 @@ pub(crate) enum Shape {
     OwnTable,
 }
 
-/// The fault of a client's table.
+/// How the table of a client deviates from a table made by the kernel's functions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Fault {
     None,
@@ -40,12 +40,7 @@ pub(crate) enum Fault {
     MapsLess,
     /// `dma_map` returns 0 mapped entries.
     MapsNone,
-}
-
-/// How the table of a client deviates from a table made by the kernel's functions.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Quirk {
-    None,
+    // The others are accepted.
     /// Only `sgl` and `nents` are set.
     NoOrigNents,
     /// The last entry has no end mark.
@@ -56,17 +51,9 @@ pub(crate) enum Quirk {
     NoNmap,
 }
 
-impl core::fmt::Debug for Setup {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "the client Setup::{}", self.name)
-    }
-}
-
 /// How a fake client behaves.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Setup {
-    /// The name of the constant from which the setup is derived.
-    pub(crate) name: &'static str,
     pub(crate) shape: Shape,
     /// The size of the client's pages.
     pub(crate) page: u64,
@@ -77,7 +64,6 @@ pub(crate) struct Setup {
     /// The slot whose address range the client claims, if not the client's own slot.
     pub(crate) place: Option<usize>,
     pub(crate) fault: Fault,
-    pub(crate) quirk: Quirk,
     /// `PEER_MEM_MEMORY_PINNABLE`.
     pub(crate) pinnable: bool,
     /// `PEER_MEM_MAPS_FOR_ANY_DEVICE`.
@@ -102,20 +88,18 @@ pub(crate) struct Setup {
 }
 
 impl Setup {
-    const fn new(name: &'static str, shape: Shape) -> Self {
+    const fn new(shape: Shape) -> Self {
         let page = match shape {
             Shape::Gpu => 64 * K,
             _ => PAGE,
         };
         Self {
-            name,
             shape,
             page,
             says: None,
             len: M,
             place: None,
             fault: Fault::None,
-            quirk: Quirk::None,
             pinnable: false,
             any_device: false,
             scattered: false,
@@ -130,67 +114,58 @@ impl Setup {
     }
 
     /// The seed style.
-    pub(crate) const SEED: Self = Self::new("SEED", Shape::Seed);
+    pub(crate) const SEED: Self = Self::new(Shape::Seed);
     /// A GPU without struct pages.
-    pub(crate) const GPU: Self = Self::new("GPU", Shape::Gpu);
+    pub(crate) const GPU: Self = Self::new(Shape::Gpu);
     /// A client with its own table.
-    pub(crate) const OWN_TABLE: Self = Self::new("OWN_TABLE", Shape::OwnTable);
+    pub(crate) const OWN_TABLE: Self = Self::new(Shape::OwnTable);
     /// Huge pages.
     pub(crate) const HUGE: Self = Self {
-        name: "HUGE",
         page: 2 * M,
         len: 4 * M,
         ..Self::SEED
     };
     /// Invalidates under the mutex that the callbacks take.
     pub(crate) const LOCKED: Self = Self {
-        name: "LOCKED",
         locked: true,
         ..Self::SEED
     };
     /// Without `release` and `get_page_size`.
     pub(crate) const BARE: Self = Self {
-        name: "BARE",
         bare: true,
         ..Self::SEED
     };
     /// Unmaps and puts the pages itself.
     pub(crate) const UNMAPS: Self = Self {
-        name: "UNMAPS",
         unmaps: true,
         ..Self::SEED
     };
     /// Without invalidation.
     pub(crate) const PERSISTENT: Self = Self {
-        name: "PERSISTENT",
         invalidates: false,
         ..Self::SEED
     };
 
     /// Memory that the CPU can pin.
     pub(crate) const PINNABLE: Self = Self {
-        name: "PINNABLE",
         pinnable: true,
         ..Self::SEED
     };
 
     /// Two regions may be on the same memory.
     pub(crate) const SHARED: Self = Self {
-        name: "SHARED",
         shared: true,
         ..Self::SEED
     };
 
     /// The pages are not in the order of the addresses.
     pub(crate) const SCATTERED: Self = Self {
-        name: "SCATTERED",
         scattered: true,
         ..Self::SEED
     };
 
     /// Maps the memory for devices of any kind.
     pub(crate) const ANY_DEVICE: Self = Self {
-        name: "ANY_DEVICE",
         any_device: true,
         ..Self::GPU
     };
@@ -212,11 +187,6 @@ impl Setup {
             place: Some(slot),
             ..self
         }
-    }
-
-    /// Returns the setup with a quirk.
-    pub(crate) const fn with_quirk(self, quirk: Quirk) -> Self {
-        Self { quirk, ..self }
     }
 
     /// Returns the setup with a fault.

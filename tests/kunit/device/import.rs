@@ -150,7 +150,7 @@ impl Importer for Access {
             entries += 1;
         }
         let mut inner = self.fake.inner.lock();
-        if let Some(r) = inner.records.iter_mut().find(|r| r.key == self.key) {
+        if let Some(r) = inner.record(self.key) {
             (r.lo, r.hi) = (lo, hi);
             (r.pages, r.page_size) = ((bytes / PAGE) as u32, PAGE as u32);
             (r.entries, r.longest) = (entries, longest);
@@ -214,11 +214,9 @@ unsafe fn import(dev: *mut rdma::ib_device, args: &Import) -> Result<*mut rdma::
         (*mr).device = dev;
         (*mr).lkey
     };
-    let mut inner = fake.inner.lock();
-    if let Some(r) = inner.records.iter_mut().find(|r| r.key == key) {
+    if let Some(r) = fake.inner.lock().record(key) {
         r.access = args.access;
     }
-    drop(inner);
     let umem = fake.reach(Point::Imported).and_then(|()| {
         let access = Access {
             fake: fake.clone(),
@@ -308,18 +306,14 @@ impl FakeDevice {
 
     /// Ends the device's access through the MR.
     pub(super) fn invalid(&self, key: u32) {
-        let mut inner = self.inner.lock();
-        if let Some(r) = inner.records.iter_mut().find(|r| r.key == key) {
+        if let Some(r) = self.inner.lock().record(key) {
             r.valid = false;
         }
     }
 
     /// Calls `f` with the umem of an MR. The MR must not be deregistered meanwhile.
     fn with_umem<R>(&self, key: u32, f: impl FnOnce(&Umem) -> Result<R>) -> Result<R> {
-        let inner = self.inner.lock();
-        let record = inner.records.iter().find(|r| r.key == key);
-        let mr: *mut Mr = ptr::with_exposed_provenance_mut(record.ok_or(ENOENT)?.mr);
-        drop(inner);
+        let mr: *mut Mr = ptr::with_exposed_provenance_mut(self.mr(key).ok_or(ENOENT)?.mr);
         // SAFETY: The MR was in the table, so the MR exists; the caller does not deregister the MR.
         f(unsafe { (*mr).umem.as_ref() }.ok_or(EINVAL)?)
     }

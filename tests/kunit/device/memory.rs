@@ -87,8 +87,7 @@ pub(super) fn make(
         }
         key => key,
     };
-    let slot = inner.records.iter_mut().find(|r| r.key == 0);
-    let slot = slot.ok_or(ENOMEM)?;
+    let slot = inner.record(0).ok_or(ENOMEM)?;
     let mr = KBox::into_raw(mr).cast::<rdma::ib_mr>();
     *slot = MrState {
         key,
@@ -115,8 +114,7 @@ pub(super) unsafe fn unmake(fake: &FakeDevice, mr: *mut rdma::ib_mr) -> Result {
     // SAFETY: By the safety requirements the MR is valid.
     let key = unsafe { (*mr).lkey };
     let mut inner = fake.inner.lock();
-    let record = inner.records.iter_mut().find(|r| r.key == key);
-    *record.ok_or(ENOENT)? = MrState::default();
+    *inner.record(key).ok_or(ENOENT)? = MrState::default();
     if let Reuse::Next = inner.reuse {
         inner.reuse = Reuse::Freed {
             mr: mr.expose_provenance(),
@@ -193,8 +191,7 @@ pub(super) unsafe extern "C" fn map_mr_sg(
     let done = unsafe { rdma::ib_sg_to_pages(mr, sg, n, offset, Some(set_page)) };
     // SAFETY: The MR is from `make`.
     let raw = unsafe { &*mr.cast::<Mr>() };
-    let mut inner = fake.inner.lock();
-    if let Some(r) = inner.records.iter_mut().find(|r| r.key == raw.ib.lkey) {
+    if let Some(r) = fake.inner.lock().record(raw.ib.lkey) {
         (r.lo, r.hi) = (raw.lo, raw.hi);
         (r.pages, r.page_size) = (raw.pages, raw.ib.page_size);
     }

@@ -143,10 +143,9 @@ unsafe extern "C" fn poll_cq(cq: *mut rdma::ib_cq, n: c_int, wc: *mut rdma::ib_w
         inner.pending -= 1;
         let pending = inner.pending;
         inner.completions.copy_within(i + 1..pending + 1, i);
-        if let Some(r) = inner.records.iter_mut().find(|r| r.key == c.invalidates) {
-            if c.invalidates != 0 {
-                r.valid = false;
-            }
+        // Key 0 is that of unused records.
+        if let Some(r) = inner.record(c.invalidates) {
+            r.valid = false;
         }
         let mut entry: rdma::ib_wc = pin_init::zeroed();
         entry.__bindgen_anon_1.wr_cqe = ptr::with_exposed_provenance_mut(c.wr_cqe);
@@ -258,7 +257,7 @@ unsafe extern "C" fn post_send(
         } else {
             rkey
         };
-        let record = inner.records.iter_mut().find(|r| r.key == key && key != 0);
+        let record = inner.record(key).filter(|_| key != 0);
         done.status = match record {
             Some(r) if registers => {
                 // SAFETY: A REG_MR work request is an ib_reg_wr.

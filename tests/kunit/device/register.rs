@@ -96,37 +96,32 @@ impl Registered {
     ) -> Result<Arc<Self>> {
         let fake = FakeDevice::new(kind)?;
         prepare(&fake);
-        let platform = match kind {
-            Kind::Virtual | Kind::Pci => ptr::null_mut(),
-            _ => Self::platform(name)?,
-        };
-        let pci = match kind {
-            // SAFETY: The function has no requirements.
-            Kind::Pci => unsafe { helpers::kt_pci_get() },
-            _ => ptr::null_mut(),
-        };
-        if kind == Kind::Pci && pci.is_null() {
-            return Err(ENODEV);
-        }
         // SAFETY: The size is the size of a structure whose first field is an ib_device.
         let raw = unsafe { rdma::_ib_alloc_device(size_of::<Raw>(), &raw mut bindings::init_net) };
         if raw.is_null() {
-            // SAFETY: `platform` is NULL, or registered and not in use.
-            unsafe { bindings::platform_device_unregister(platform) };
-            if !pci.is_null() {
-                // SAFETY: The reference is from kt_pci_get().
-                unsafe { helpers::kt_pci_put(pci) };
-            }
             return Err(ENOMEM);
         }
         // INVARIANT: Just allocated, and not registered.
-        let this = Self {
+        let mut this = Self {
             raw: raw.cast(),
-            platform,
-            pci,
+            platform: ptr::null_mut(),
+            pci: ptr::null_mut(),
             registered: Atomic::new(false),
             fake,
         };
+        match kind {
+            Kind::Virtual => (),
+            Kind::Pci => {
+                // INVARIANT: A reference, or NULL.
+                // SAFETY: The function has no requirements.
+                this.pci = unsafe { helpers::kt_pci_get() };
+                if this.pci.is_null() {
+                    return Err(ENODEV);
+                }
+            }
+            // INVARIANT: Just registered.
+            _ => this.platform = Self::platform(name)?,
+        }
         this.announce(name, kind)?;
         Ok(Arc::new(this, GFP_KERNEL)?)
     }

@@ -7,31 +7,7 @@ use kernel::prelude::*;
 
 #[kunit_tests(peer_mem_bounds)]
 mod tests {
-    use crate::{
-        device::{
-            Fence,
-            Leaked,
-            Quiesce, //
-        },
-        suites::prelude::*,
-        user::{
-            DmaBuf,
-            Pd, //
-        }, //
-    };
-
-    /// Invalidates a region of the client in another task.
-    fn invalidation_of(client: &Arc<Client>, ticket: u64) -> Result<Task<Result<i32>>> {
-        let client = client.clone();
-        Task::spawn(move || client.invalidate(ticket))
-    }
-
-    /// Makes all invalidations fail.
-    fn fail_invalidations(t: &Fixture) -> Result {
-        t.script(Point::PostInv)?
-            .fail_always(Point::PostInv, EIO.to_errno());
-        Ok(())
-    }
+    use crate::suites::prelude::*;
 
     #[test]
     fn a_device_that_is_gone_from_the_bus_needs_no_fence() -> Result {
@@ -61,17 +37,18 @@ mod tests {
 
     #[test]
     fn a_removed_device_has_the_time_of_one_work_request_for_all_regions() -> Result {
-        let (t, client, mr) = live_temporary(Kind::Dma)?;
-        let ticket = client.ticket()?;
+        let t = Fixture::temporary(Kind::Dma)?;
+        let client = t.client(Setup::SEED)?;
         let pds = [Pd::new(t.registered())?, Pd::new(t.registered())?];
         // Each PD has a queue pair of its own.
         let one = pds[0].reg(client.at(8 * PAGE), PAGE, USUAL)?;
         let two = pds[1].reg(client.at(16 * PAGE), PAGE, USUAL)?;
+        let mr = t.reg(&client, 4 * PAGE)?;
         // Like a dying device: the device accesses nothing and completes nothing.
         t.registered().leave_bus();
         // The work request of the invalidation is overdue when the removal begins, so the removal
         // does not wait for another work request on the same queue pair.
-        let invalidating = invalidation_of(&client, ticket)?;
+        let invalidating = invalidation(&client)?;
         let waited = invalidating.waits_for(Wait::Completion);
         removal(&t)?.join()??;
         let posted = t.calls(Point::PostInv)?;
@@ -92,31 +69,24 @@ mod tests {
         t.finish()
     }
 
-    /// Makes `end` wait for a device that cannot be fenced, and deregisters the MR.
-    fn ends_with_dereg(kind: Kind, end: fn(&Arc<Client>) -> Result<Task<Result>>) -> Result {
-        let live = live(kind, Setup::SEED)?;
-        if kind == Kind::Dma {
-            fail_invalidations(&live.0)?;
-        } else {
-            live.0.dev().set_quiesce(Quiesce::UnmapLater);
-        }
-        common::ends_with_dereg(live, end)
-    }
-
     #[test]
     fn an_invalidation_ends_with_the_deregistration() -> Result {
-        ends_with_dereg(Kind::Dma, invalidation)
+        let live = live(Kind::Dma, Setup::SEED)?;
+        live.0.fail_always(Point::PostInv, EIO)?;
+        ends_with_dereg(live, invalidation)
     }
 
     #[test]
     fn the_end_of_a_client_ends_with_the_deregistration() -> Result {
-        ends_with_dereg(Kind::Dma, unregistration)
+        let live = live(Kind::Dma, Setup::SEED)?;
+        live.0.fail_always(Point::PostInv, EIO)?;
+        ends_with_dereg(live, unregistration)
     }
 
     #[test]
     fn an_invalidation_ends_with_the_removal() -> Result {
         let (t, client, mr) = live_temporary(Kind::Dma)?;
-        fail_invalidations(&t)?;
+        t.fail_always(Point::PostInv, EIO)?;
         t.registered().leave_bus();
         let invalidating = invalidation(&client)?;
         let waited = invalidating.waits_for(Wait::Retry);
@@ -134,13 +104,12 @@ mod tests {
     /// signalled.
     #[test]
     fn dma_bufs_of_dead_importers() -> Result {
-        let (fenced, client, fenced_mr) = live(Mode::Dynamic, Setup::SEED)?;
-        let ticket = client.ticket()?;
+        let (fenced, client, fenced_mr) = live(DYNAMIC, Setup::SEED)?;
         fenced.dev().set_quiesce(Quiesce::FenceOfAProcess);
-        let invalidating = invalidation_of(&client, ticket)?;
+        let invalidating = invalidation(&client)?;
         let waited = invalidating.waits_for(Wait::Fences);
 
-        let t = Fixture::temporary(Mode::Dynamic)?;
+        let t = Fixture::temporary(DYNAMIC)?;
         let mr = t.pd.reg(client.at(32 * PAGE), PAGE, USUAL)?;
         t.dev().set_quiesce(Quiesce::UnmapLater);
         let leaving = bare_removal(&t)?;
@@ -206,7 +175,7 @@ mod tests {
 
     #[test]
     fn fences_of_exports_that_no_device_has_mapped() -> Result {
-        let (t, client) = with_client(Mode::Dynamic, Setup::SEED)?;
+        let (t, client) = with_client(DYNAMIC, Setup::SEED)?;
         let fenced = Fenced::new(&t, &client, false)?;
         let waits = Waits::for_fences(0)?;
         let result = client.invalidate(fenced.tickets[0]);
@@ -222,7 +191,7 @@ mod tests {
     /// invalidates the exports in turn.
     #[test]
     fn fences_of_many_exports_are_waited_for_once() -> Result {
-        let t = Fixture::new(Mode::Dynamic)?;
+        let t = Fixture::new(DYNAMIC)?;
         let (leaving, client) = (t.client(Setup::SEED)?, t.client(Setup::SEED)?);
         let of_leaving = Fenced::new(&t, &leaving, true)?;
         let fenced = Fenced::new(&t, &client, true)?;

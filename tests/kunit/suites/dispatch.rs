@@ -8,26 +8,47 @@ use kernel::prelude::*;
 mod tests {
     use crate::suites::prelude::*;
 
-    /// Registers four pages of `client`. Returns whether the driver itself registers them.
-    fn goes_to_driver(t: &Fixture, client: &Client) -> Result<bool> {
-        let mr = t.reg(client, 4 * PAGE)?;
-        Ok(mr.state()?.original)
+    /// Registers four pages of `client`, which a client must get.
+    fn is_served(t: &Fixture, client: &Client) -> Result {
+        ensure!(t.reg(client, 4 * PAGE)?.is_served());
+        Ok(())
     }
 
     #[test]
-    fn unclaimed_memory_falls_through_to_the_driver_unchanged() -> Result {
+    fn other_memory_falls_through_to_the_driver_unchanged() -> Result {
         let (t, client) = with_client(Kind::Virtual, Setup::SEED)?;
-        let access = USUAL | user::RELAXED;
-        let mr = t.pd.reg_at(0x1234_5678, 77, 0x9999, access)?;
-        let args = t.dev().last_original();
-        ensure!(mr.state()?.original);
-        drop(mr);
-        ensure_eq!(
-            (args.start, args.length, args.iova, args.access),
-            (0x1234_5678, 77, 0x9999, access as i32)
-        );
+        let (at, access) = (client.at(0), USUAL | user::RELAXED);
+        for (start, len, access) in [
+            (0x1234_5678, 77, access),
+            // An empty range, and ranges that wrap.
+            (at, 0, access),
+            (at, u64::MAX, access),
+            (u64::MAX - 10, 20, access),
+            (u64::MAX - 9, 5, access),
+        ] {
+            let mr = t.pd.reg_at(start, len, 0x9999, access)?;
+            let args = t.dev().last_original();
+            ensure!(mr.state()?.original);
+            drop(mr);
+            ensure_eq!(
+                (args.start, args.length, args.iova, args.access),
+                (start, len, 0x9999, access as i32)
+            );
+        }
         ensure_eq!(client.script().calls(Point::Acquire), 0);
         t.finish()
+    }
+
+    #[test]
+    fn on_demand_falls_through_to_the_driver() -> Result {
+        each([Kind::Dma, DYNAMIC], |kind| {
+            let (t, client) = with_client(kind, Setup::SEED)?;
+            let mr = t.pd.reg(client.at(0), PAGE, USUAL | user::ON_DEMAND)?;
+            ensure!(mr.state()?.original);
+            drop(mr);
+            ensure_eq!(t.calls(Point::Acquire)?, 0);
+            t.finish()
+        })
     }
 
     /// Registers four pages at `addr`, which the driver cannot pin, of a client whose memory is there.
@@ -37,8 +58,7 @@ mod tests {
         let place = (addr.wrapping_sub(0x7000_0000_0000) >> 32) as usize;
         t.client(Setup::SEED.at_place_of(place))?;
         t.fail(Point::RegUserMr, EFAULT)?;
-        let mr = t.pd.reg(addr, 4 * PAGE, USUAL);
-        let served = mr.and_then(|mr| Ok(!mr.state()?.original));
+        let served = t.pd.reg(addr, 4 * PAGE, USUAL).map(|mr| mr.is_served());
         Ok((t, served))
     }
 
@@ -65,27 +85,16 @@ mod tests {
     }
 
     #[test]
-    fn the_drivers_errno_reaches_the_caller() -> Result {
-        let t = Fixture::new(Kind::Virtual)?;
-        t.fail(Point::RegUserMr, EFAULT)?;
-        ensure_eq!(t.pd.reg(0x1000, 77, USUAL).err(), Some(EFAULT));
-        t.finish()
-    }
-
-    #[test]
-    fn without_a_client_memory_falls_through_to_the_driver() -> Result {
-        let t = Fixture::new(Kind::Dma)?;
-        let mr = t.pd.reg(0x5000, PAGE, USUAL)?;
-        ensure!(mr.state()?.original);
-        t.drop_and_finish(mr)
-    }
-
-    #[test]
-    fn the_driver_is_tried_with_a_range_that_a_client_claims() -> Result {
-        let (t, client) = with_client(Kind::Virtual, Setup::SEED)?;
-        ensure!(!goes_to_driver(&t, &client)?);
-        ensure_eq!(t.calls(Point::RegUserMr)?, 1);
-        t.finish()
+    fn without_a_client_the_driver_answers() -> Result {
+        each([Kind::Dma, Kind::Virtual, DYNAMIC], |kind| {
+            let t = Fixture::new(kind)?;
+            let mr = t.pd.reg(0x5000, PAGE, USUAL)?;
+            ensure!(mr.state()?.original);
+            t.fail(Point::RegUserMr, EFAULT)?;
+            ensure_eq!(t.pd.reg(0x1000, 77, USUAL).err(), Some(EFAULT));
+            ensure_eq!(t.calls(Point::Import)?, 0);
+            t.drop_and_finish(mr)
+        })
     }
 
     #[test]
@@ -93,12 +102,12 @@ mod tests {
         let t = Fixture::new(Kind::Dma)?;
         let first = t.client(Setup::SEED.at_place_of(1))?;
         let second = t.client(Setup::SEED)?;
-        ensure!(!goes_to_driver(&t, &second)?);
+        is_served(&t, &second)?;
         ensure_eq!(first.script().calls(Point::GetPages), 1);
         ensure_eq!(second.script().calls(Point::Acquire), 0);
         // Without the first client, the second client gets the range.
         first.finish()?;
-        ensure!(!goes_to_driver(&t, &second)?);
+        is_served(&t, &second)?;
         ensure_eq!(second.script().calls(Point::GetPages), 1);
         t.finish()
     }
@@ -106,91 +115,78 @@ mod tests {
     #[test]
     fn a_persistent_client_before_a_legacy_one_wins() -> Result {
         let (t, persistent, legacy) = with_rival(Kind::Virtual, Setup::PERSISTENT)?;
-        ensure!(!goes_to_driver(&t, &persistent)?);
+        is_served(&t, &persistent)?;
         ensure_eq!(persistent.script().calls(Point::GetPages), 1);
         ensure_eq!(legacy.script().calls(Point::Acquire), 0);
         t.finish()
     }
 
-    /// Checks that the second client gets the range if `acquire` of the first returns `answer`.
-    fn passes_on(answer: i32) -> Result {
+    /// Returns the calls of `acquire`, `get_pages` and `release` of the first of two clients, whose
+    /// `acquire` returns `answer`, and of `get_pages` of the second.
+    fn calls_after(answer: i32) -> Result<([u32; 3], u32)> {
         let setup = Setup {
             answer,
             ..Setup::SEED
         };
         let (t, first, second) = with_rival(Kind::Dma, setup)?;
-        ensure!(!goes_to_driver(&t, &first)?);
-        ensure_eq!(first.script().calls(Point::Acquire), 1);
-        ensure_eq!(first.script().calls(Point::Release), 0);
-        ensure_eq!(second.script().calls(Point::GetPages), 1);
-        t.finish()
-    }
-
-    #[test]
-    fn acquire_0_is_no_claim() -> Result {
-        passes_on(0)
-    }
-
-    #[test]
-    fn an_errno_of_acquire_is_no_claim() -> Result {
-        passes_on(EPERM.to_errno())
-    }
-
-    #[test]
-    fn acquire_2_is_a_claim() -> Result {
-        let setup = Setup {
-            answer: 2,
-            ..Setup::SEED
-        };
-        let (t, first, second) = with_rival(Kind::Dma, setup)?;
-        ensure!(!goes_to_driver(&t, &first)?);
-        ensure_eq!(first.script().calls(Point::GetPages), 1);
-        ensure_eq!(first.script().calls(Point::Release), 1);
-        ensure_eq!(second.script().calls(Point::Acquire), 0);
-        t.finish()
-    }
-
-    /// Returns the arguments `write` and `force` of `get_pages`.
-    fn write_and_force(access: u32) -> Result<(i32, i32)> {
-        let (t, client) = with_client(Kind::Dma, Setup::SEED)?;
-        let mr = t.pd.reg(client.at(0), PAGE, access)?;
-        let flags = client.flags();
-        drop(mr);
+        is_served(&t, &first)?;
+        let points = [Point::Acquire, Point::GetPages, Point::Release];
+        let calls = points.map(|point| first.script().calls(point));
+        let second = second.script().calls(Point::GetPages);
         t.finish()?;
-        Ok((flags.0, flags.1))
+        Ok((calls, second))
     }
 
     #[test]
-    fn write_is_1_and_force_0_for_a_read_only_mr() -> Result {
-        ensure_eq!(write_and_force(user::REMOTE_READ)?, (1, 0));
-        ensure_eq!(write_and_force(0)?, (1, 0));
+    fn acquire_0_or_an_errno_is_no_claim() -> Result {
+        for answer in [0, EPERM.to_errno()] {
+            ensure_eq!(calls_after(answer)?, ([1, 0, 0], 1));
+        }
         Ok(())
     }
 
     #[test]
-    fn force_is_1_for_a_writable_mr() -> Result {
-        ensure_eq!(write_and_force(user::LOCAL_WRITE)?, (1, 1));
-        ensure_eq!(write_and_force(USUAL)?, (1, 1));
+    fn acquire_2_is_a_claim() -> Result {
+        ensure_eq!(calls_after(2)?, ([1, 1, 1], 0));
+        Ok(())
+    }
+
+    #[test]
+    fn write_is_1_and_force_is_1_for_a_writable_mr() -> Result {
         let atomic = user::LOCAL_WRITE | user::REMOTE_ATOMIC;
-        ensure_eq!(write_and_force(atomic)?, (1, 1));
+        for (access, force) in [
+            (REMOTE_READ, 0),
+            (0, 0),
+            (user::LOCAL_WRITE, 1),
+            (USUAL, 1),
+            (atomic, 1),
+        ] {
+            let (t, client) = with_client(Kind::Dma, Setup::SEED)?;
+            let mr = t.pd.reg(client.at(0), PAGE, access)?;
+            let flags = client.flags();
+            drop(mr);
+            t.finish()?;
+            ensure_eq!((flags.0, flags.1), (1, force));
+        }
         Ok(())
     }
 
     #[test]
     fn dma_map_gets_the_dma_device_and_dmasync_0() -> Result {
-        let (t, client) = with_client(Kind::Dma, Setup::SEED)?;
-        let mr = t.reg(&client, PAGE)?;
-        let (sync, dev) = (client.flags().2, client.dma_device());
-        drop(mr);
-        ensure_eq!(sync, 0);
-        ensure!(dev != 0 && dev == t.registered().dma_device());
-        t.finish()
+        each([Kind::Dma, DYNAMIC], |kind| {
+            let (t, client, mr) = live(kind, Setup::GPU)?;
+            let (sync, dev) = (client.flags().2, client.dma_device());
+            drop(mr);
+            ensure_eq!(sync, 0);
+            ensure!(dev != 0 && dev == t.registered().dma_device());
+            t.finish()
+        })
     }
 
     #[test]
     fn software_rdma_is_served_without_dma_map() -> Result {
         let (t, client) = with_client(Kind::Virtual, Setup::SEED)?;
-        ensure!(!goes_to_driver(&t, &client)?);
+        is_served(&t, &client)?;
         ensure_eq!(client.script().calls(Point::DmaMap), 0);
         ensure_eq!(client.script().calls(Point::DmaUnmap), 0);
         t.finish()
@@ -199,48 +195,22 @@ mod tests {
     #[test]
     fn a_client_without_pages_is_skipped_for_software_rdma() -> Result {
         let (t, gpu, second) = with_rival(Kind::Virtual, Setup::GPU)?;
-        ensure!(!goes_to_driver(&t, &gpu)?);
+        is_served(&t, &gpu)?;
         ensure_eq!(gpu.script().calls(Point::Release), 1);
         ensure_eq!(second.script().calls(Point::GetPages), 1);
         t.finish()
     }
 
     #[test]
-    fn an_empty_range_falls_through_to_the_driver() -> Result {
-        let (t, client) = with_client(Kind::Dma, Setup::SEED)?;
-        let mr = t.reg(&client, 0)?;
-        ensure!(mr.state()?.original);
-        drop(mr);
-        ensure_eq!(client.script().calls(Point::Acquire), 0);
-        t.finish()
-    }
-
-    #[test]
-    fn a_range_that_wraps_falls_through_to_the_driver() -> Result {
-        let (t, client) = with_client(Kind::Dma, Setup::SEED)?;
-        for (start, len) in [
-            (u64::MAX - 10, 20),
-            (client.at(0), u64::MAX),
-            (u64::MAX - 9, 5),
-        ] {
-            let mr = t.pd.reg(start, len, USUAL)?;
-            ensure!(mr.state()?.original);
-        }
-        ensure_eq!(client.script().calls(Point::Acquire), 0);
-        t.finish()
-    }
-
-    #[test]
-    fn on_demand_falls_through_to_the_driver() -> Result {
-        common::on_demand_falls_through_to_the_driver(Kind::Dma)
-    }
-
-    #[test]
     fn memory_windows_are_refused() -> Result {
-        let (t, client) = with_client(Kind::Dma, Setup::SEED)?;
-        let mr = t.pd.reg(client.at(0), PAGE, USUAL | user::MW_BIND);
-        ensure!(is_unsupported(&mr));
-        t.finish()
+        each([Kind::Dma, DYNAMIC], |kind| {
+            let (t, client) = with_client(kind, Setup::SEED)?;
+            let mr = t.pd.reg(client.at(0), PAGE, USUAL | user::MW_BIND);
+            ensure!(is_unsupported(&mr));
+            ensure_eq!(t.calls(Point::Import)?, 0);
+            ensure_eq!(t.calls(Point::Release)?, 1);
+            t.finish()
+        })
     }
 
     #[test]
@@ -253,9 +223,73 @@ mod tests {
 
     #[test]
     fn the_mr_has_the_iova_that_was_asked_for() -> Result {
-        let (t, client) = with_client(Kind::Dma, Setup::SEED)?;
-        let mr = t.pd.reg_at(client.at(5), 2 * PAGE, 0x1_0005, USUAL)?;
-        ensure_eq!(mr.place(), (0x1_0005, 2 * PAGE));
-        t.drop_and_finish(mr)
+        each(FENCED, |kind| {
+            let (t, client) = with_client(kind, Setup::SEED)?;
+            let mr = t.pd.reg_at(client.at(5), 2 * PAGE, 0x1_0005, USUAL)?;
+            ensure_eq!(mr.place(), (0x1_0005, 2 * PAGE));
+            ensure_eq!(mr.state()?.pages, 3);
+            if kind != Kind::Dma {
+                let Import { offset, iova, .. } = t.dev().last_import();
+                ensure_eq!((offset, iova), (5, 0x1_0005));
+            }
+            t.drop_and_finish(mr)
+        })
+    }
+
+    /// Returns the access flags passed to the driver.
+    fn access(wanted: u32) -> Result<u32> {
+        let (t, client) = with_client(DYNAMIC, Setup::SEED)?;
+        let mr = t.pd.reg(client.at(0), PAGE, wanted)?;
+        let (original, given) = (mr.state()?.original, t.dev().last_import().access);
+        drop(mr);
+        ensure!(!original);
+        t.finish()?;
+        Ok(given as u32)
+    }
+
+    #[test]
+    fn access_reaches_the_driver() -> Result {
+        for wanted in [
+            user::LOCAL_WRITE,
+            REMOTE_READ,
+            USUAL | user::REMOTE_ATOMIC,
+            USUAL | user::RELAXED,
+        ] {
+            ensure_eq!(access(wanted)?, wanted);
+        }
+        Ok(())
+    }
+
+    /// The second one is for host pages.
+    #[test]
+    fn unknown_optional_flags_do_not_reach_the_driver() -> Result {
+        for flag in [user::OPTIONAL_LAST, user::HUGETLB] {
+            ensure_eq!(access(USUAL | flag)?, USUAL);
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn a_kernel_caller_has_an_empty_bundle() -> Result {
+        let (t, _, mr) = live(DYNAMIC, Setup::SEED)?;
+        let import = t.dev().last_import();
+        drop(mr);
+        ensure_eq!((import.ufile, import.context, import.dmah), (0, 0, 0));
+        ensure!(!import.attributes);
+        t.finish()
+    }
+
+    #[test]
+    fn a_users_file_and_dma_handle_but_no_attribute_reach_the_driver() -> Result {
+        let (t, client) = with_client(DYNAMIC, Setup::SEED)?;
+        let verb = user::Verb::ANY;
+        let mr = t.pd.reg_by_verb(client.at(0), PAGE, USUAL, &verb)?;
+        let import = t.dev().last_import();
+        ensure!(mr.is_valid());
+        drop(mr);
+        ensure_eq!((import.ufile, import.context), (verb.ufile, verb.context));
+        ensure_eq!(import.dmah, verb.dmah);
+        ensure!(!import.attributes);
+        t.finish()
     }
 }

@@ -7,50 +7,33 @@ use kernel::prelude::*;
 #[kunit_tests(peer_mem_hints)]
 mod tests {
     use crate::{
-        client::Hint,
         suites::prelude::*,
         user::Context, //
     };
 
-    /// Registers in a context after `prepare`, and returns the hint of `acquire`.
-    fn acquired_hint(prepare: impl FnOnce(&Context) -> Result) -> Result<Hint> {
+    /// Registers in a context after `prepare`, and returns the data and the name of the hint of
+    /// `acquire`.
+    fn acquired_hint(prepare: impl FnOnce(&Context) -> Result) -> Result<(usize, Option<[u8; 4]>)> {
         let (t, client) = with_client(Kind::Dma, Setup::SEED)?;
         client.expect_hints();
         let context = Context::around(&t.pd)?;
         let result = prepare(&context).and_then(|()| {
             t.reg(&client, PAGE)?.dereg()?;
-            Ok(client.hint())
+            let Hint { data, name } = client.hint();
+            Ok((data, name))
         });
         drop(context);
         t.finish()?;
         result
     }
 
-    const NONE: Hint = Hint {
-        data: 0,
-        name: None,
-    };
-
     #[test]
-    fn both_halves_reach_acquire() -> Result {
-        let hint = acquired_hint(|c| c.hint(Some(c"ring"), 0x1234))?;
-        ensure_eq!(hint.data, 0x1234);
-        ensure_eq!(hint.name, Some(*b"ring"));
-        Ok(())
-    }
-
-    #[test]
-    fn either_half_may_be_missing() -> Result {
-        let hint = acquired_hint(|c| c.hint(None, 0x1234))?;
-        ensure_eq!((hint.data, hint.name), (0x1234, None));
-        let hint = acquired_hint(|c| c.hint(Some(c"ring"), 0))?;
-        ensure_eq!((hint.data, hint.name), (0, Some(*b"ring")));
-        Ok(())
-    }
-
-    #[test]
-    fn without_one_both_are_null() -> Result {
-        ensure_eq!(acquired_hint(|_| Ok(()))?, NONE);
+    fn either_half_reaches_acquire() -> Result {
+        for (name, data) in [(Some(c"ring"), 0x1234), (None, 0x1234), (Some(c"ring"), 0)] {
+            let hint = acquired_hint(|c| c.hint(name, data))?;
+            ensure_eq!(hint, (data, name.map(|_| *b"ring")));
+        }
+        ensure_eq!(acquired_hint(|_| Ok(()))?, (0, None));
         Ok(())
     }
 
@@ -60,37 +43,29 @@ mod tests {
             c.hint(Some(c"ring"), 1)?;
             c.hint(Some(c"heap"), 2)
         })?;
-        ensure_eq!((hint.data, hint.name), (2, Some(*b"heap")));
+        ensure_eq!(hint, (2, Some(*b"heap")));
         Ok(())
     }
 
     #[test]
-    fn a_cleared_one_is_gone() -> Result {
-        let hint = acquired_hint(|c| {
-            c.hint(Some(c"ring"), 1)?;
-            c.clear();
-            c.clear();
-            Ok(())
-        })?;
-        ensure_eq!(hint, NONE);
-        Ok(())
-    }
-
-    #[test]
-    fn it_ends_with_the_context() -> Result {
-        let hint = acquired_hint(|c| {
-            c.hint(Some(c"ring"), 1)?;
-            c.again();
-            Ok(())
-        })?;
-        ensure_eq!(hint, NONE);
+    fn it_ends_when_it_is_cleared_and_with_the_context() -> Result {
+        for end in [Context::clear, Context::again] {
+            let hint = acquired_hint(|c| {
+                c.hint(Some(c"ring"), 1)?;
+                end(c);
+                // Without a hint it does nothing.
+                c.clear();
+                Ok(())
+            })?;
+            ensure_eq!(hint, (0, None));
+        }
         Ok(())
     }
 
     #[test]
     fn other_contexts_do_not_have_it() -> Result {
         let (t, client) = with_client(Kind::Dma, Setup::SEED)?;
-        let other = user::Pd::new(t.registered())?;
+        let other = Pd::new(t.registered())?;
         let context = Context::around(&other)?;
         let result = context.hint(Some(c"ring"), 1).and_then(|()| {
             // This PD belongs to no context: a hint would be a violation.
@@ -107,11 +82,9 @@ mod tests {
         const LONG: &CStr = c"a_name_of_sixty_three_characters_which_is_as_long_as_any_may_be";
         const TOO_LONG: &CStr =
             c"a_name_of_sixty_four_characters_which_is_longer_than_any_may_be!!";
-        ensure!(acquired_hint(|c| c.hint(Some(LONG), 0)).is_ok());
-        ensure_eq!(
-            acquired_hint(|c| c.hint(Some(TOO_LONG), 0)).err(),
-            Some(EINVAL)
-        );
+        acquired_hint(|c| c.hint(Some(LONG), 0))?;
+        let too_long = acquired_hint(|c| c.hint(Some(TOO_LONG), 0));
+        ensure_eq!(too_long.err(), Some(EINVAL));
         Ok(())
     }
 }

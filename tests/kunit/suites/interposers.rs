@@ -7,7 +7,6 @@ use kernel::prelude::*;
 #[kunit_tests(peer_mem_interposers)]
 mod tests {
     use crate::{
-        device::OtherModule,
         ext::{
             rdma::{
                 key_filter::KeyFilter,

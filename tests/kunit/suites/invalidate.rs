@@ -9,10 +9,7 @@ mod tests {
     use crate::{
         client,
         suites::prelude::*,
-        sync::{
-            self,
-            RcuReader, //
-        }, //
+        sync::RcuReader, //
     };
     use core::cell::OnceCell;
 
@@ -24,24 +21,23 @@ mod tests {
         ensure_eq!(client.stage(), Stage::Acquired);
         let puts = u32::from(!setup.unmaps);
         let unmaps = if kind == Kind::Virtual { 0 } else { puts };
-        ensure_eq!(t.calls(Point::DmaUnmap)?, unmaps);
-        ensure_eq!(t.calls(Point::PutPages)?, puts);
+        let calls = || -> Result<_> { Ok((t.calls(Point::DmaUnmap)?, t.calls(Point::PutPages)?)) };
+        ensure_eq!(calls()?, (unmaps, puts));
         ensure_eq!(t.calls(Point::Release)?, 0);
         mr.dereg()?;
-        ensure_eq!(t.calls(Point::DmaUnmap)?, unmaps);
-        ensure_eq!(t.calls(Point::PutPages)?, puts);
+        ensure_eq!(calls()?, (unmaps, puts));
         ensure_eq!(t.calls(Point::Release)?, u32::from(!setup.bare));
+        let imports = u32::from(DMA_BUFS.contains(&kind));
+        ensure_eq!(t.calls(Point::Invalidate)?, imports);
         t.finish()
     }
 
     #[test]
     fn of_each_shape() -> Result {
-        each(Setup::ALL_REVOCABLE, |setup| revokes(Kind::Dma, setup))
-    }
-
-    #[test]
-    fn on_software_rdma() -> Result {
-        revokes(Kind::Virtual, Setup::SEED)
+        revokes(Kind::Virtual, Setup::SEED)?;
+        each(FENCED, |kind| {
+            each(Setup::ALL_REVOCABLE, |setup| revokes(kind, setup))
+        })
     }
 
     /// rdma_rxe may copy with a key looked up before the invalidation.
@@ -79,11 +75,13 @@ mod tests {
 
     #[test]
     fn twice() -> Result {
-        let (t, client, mr) = live(Kind::Dma, Setup::SEED)?;
-        client.invalidate_last()?;
-        client.invalidate_last()?;
-        ensure_eq!(t.calls(Point::PutPages)?, 1);
-        t.dereg_and_finish(&mr)
+        each(FENCED, |kind| {
+            let (t, client, mr) = live(kind, Setup::SEED)?;
+            client.invalidate_last()?;
+            client.invalidate_last()?;
+            ensure!(t.calls(Point::Invalidate)? <= 1);
+            t.dereg_and_finish_undone(&mr, &client)
+        })
     }
 
     #[test]
@@ -101,32 +99,18 @@ mod tests {
     }
 
     #[test]
-    fn with_a_made_up_ticket() -> Result {
+    fn with_a_ticket_that_is_not_the_clients() -> Result {
         let (t, client, mr) = live(Kind::Dma, Setup::SEED)?;
-        for ticket in [0, 0x7777_7777, u64::from(u32::MAX), client.ticket()? + 1] {
-            ensure_eq!(client.invalidate(ticket)?, 0);
+        let ticket = client.ticket()?;
+        for made_up in [0, 0x7777_7777, u64::from(u32::MAX), ticket + 1] {
+            ensure_eq!(client.invalidate(made_up)?, 0);
         }
-        ensure!(mr.is_valid());
-        t.dereg_and_finish(&mr)
-    }
-
-    #[test]
-    fn only_the_low_half_of_a_ticket_counts() -> Result {
-        let (t, client, mr) = live(Kind::Dma, Setup::SEED)?;
-        ensure_eq!(
-            client.invalidate(client.ticket()? | 0xdead_0000_0000_0000)?,
-            0
-        );
-        ensure!(!mr.is_valid());
-        t.dereg_and_finish(&mr)
-    }
-
-    #[test]
-    fn with_the_handle_of_another_client() -> Result {
-        let (t, client, mr) = live(Kind::Dma, Setup::SEED)?;
         let other = t.client(Setup::SEED)?;
-        ensure_eq!(other.invalidate(client.ticket()?)?, 0);
+        ensure_eq!(other.invalidate(ticket)?, 0);
         ensure!(mr.is_valid());
+        // Only the low half of a ticket counts.
+        ensure_eq!(client.invalidate(ticket | 0xdead_0000_0000_0000)?, 0);
+        ensure!(!mr.is_valid());
         t.dereg_and_finish(&mr)
     }
 
@@ -143,7 +127,7 @@ mod tests {
             t.pd.reg(at, PAGE, USUAL)
                 .is_ok_and(|mr| made.set(mr).is_ok())
         };
-        let visible = sync::until(registered);
+        let visible = until(registered);
         let invalidated = client::invalidate_without_handle(1);
         reader.end()?;
         let revoked = made.get().map(|mr| !mr.is_valid());
@@ -161,7 +145,14 @@ mod tests {
 
     #[test]
     fn of_one_region_leaves_the_others() -> Result {
-        common::invalidation_leaves_the_others(Kind::Dma)
+        each(FENCED, |kind| {
+            let (t, client, mr) = live(kind, Setup::SEED)?;
+            let other = t.reg_at(&client, 8 * PAGE, PAGE)?;
+            client.invalidate_last()?;
+            ensure!(mr.is_valid() && !other.is_valid());
+            mr.dereg()?;
+            t.dereg_and_finish(&other)
+        })
     }
 
     #[test]
@@ -204,80 +195,88 @@ mod tests {
         t.dereg_and_finish(&mr)
     }
 
+    /// After a work request that fails in the device, and one that post_send refuses. Also at the end
+    /// of the client, and at the removal of the device.
     #[test]
     fn a_device_that_does_not_stop_gets_another_work_request() -> Result {
-        let (t, client, mr) = live(Kind::Dma, Setup::SEED)?;
-        t.dev().fail_work_request();
-        client.invalidate_last()?;
-        ensure_eq!(t.calls(Point::PostInv)?, 2);
-        ensure_eq!(counters::get(client.name(), c"num_failed_fences")?, 1);
-        ensure_eq!(counters::get(client.name(), c"num_revocations")?, 1);
-        ensure!(!mr.is_valid());
-        t.dereg_and_finish(&mr)
+        for end in ENDS {
+            each([true, false], |in_device| {
+                let (t, client, mr) = live_temporary(Kind::Dma)?;
+                if in_device {
+                    t.dev().fail_work_request();
+                } else {
+                    t.fail(Point::PostInv, ENOMEM)?;
+                }
+                end(&t, &client)?.join()??;
+                ensure!(!mr.is_valid());
+                ensure_eq!(t.calls(Point::PostInv)?, 2);
+                if counters::exists(client.name()) {
+                    ensure_eq!(counters::get(client.name(), c"num_failed_fences")?, 1);
+                    ensure_eq!(counters::get(client.name(), c"num_revocations")?, 1);
+                }
+                t.dereg_and_finish(&mr)
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Invalidates during a registration that is held at `point`: waits for the registration, and
+    /// revokes the MR. If `fails`, the registration fails at `point`.
+    fn during((kind, setup, point): (Kind, Setup, Point), fails: bool) -> Result {
+        let (t, client) = with_client(kind, setup)?;
+        if fails {
+            t.fail(point, ENOSPC)?;
+        }
+        let first = t.held(point, || t.registration(&client, 0, 4 * PAGE))?;
+        let result = first.overlap(Wait::Region, invalidation(&client)?)?;
+        ensure_eq!(result.as_ref().err().copied(), fails.then_some(ENOSPC));
+        if let Ok(mr) = result {
+            ensure!(!mr.is_valid());
+            ensure_eq!(client.stage(), Stage::Acquired);
+            mr.dereg()?;
+        }
+        ensure_eq!(t.dev().objects(), (0, 0, 0));
+        ensure_eq!(t.calls(Point::Release)?, 1);
+        t.finish()
     }
 
     #[test]
-    fn a_work_request_that_post_send_refuses_is_posted_again() -> Result {
-        let (t, client, mr) = live(Kind::Dma, Setup::SEED)?;
-        t.fail(Point::PostInv, ENOMEM)?;
-        client.invalidate_last()?;
-        ensure_eq!(t.calls(Point::PostInv)?, 2);
-        t.dereg_and_finish(&mr)
-    }
-
-    /// Invalidates during a registration that is held at `point`.
-    fn during(setup: Setup, point: Point) -> Result {
-        common::invalidate_during_registration(Kind::Dma, setup, point, false)
-    }
-
-    #[test]
-    fn during_registration_in_get_page_size() -> Result {
-        during(Setup::SEED, Point::PageSize)
-    }
-
-    #[test]
-    fn during_registration_in_dma_map() -> Result {
-        during(Setup::GPU, Point::DmaMap)
-    }
-
-    #[test]
-    fn during_registration_in_alloc_mr() -> Result {
-        during(Setup::SEED, Point::AllocMr)
-    }
-
-    #[test]
-    fn during_registration_in_create_qp() -> Result {
-        during(Setup::SEED, Point::CreateQp)
-    }
-
-    #[test]
-    fn during_registration_in_the_work_request() -> Result {
-        during(Setup::SEED, Point::PostReg)
-    }
-
-    #[test]
-    fn during_registration_under_the_mutex_of_its_own_callbacks() -> Result {
-        during(Setup::LOCKED, Point::AllocMr)
-    }
-
-    #[test]
-    fn during_registration_of_a_client_that_unmaps_itself() -> Result {
-        during(Setup::UNMAPS, Point::PostReg)
-    }
-
-    /// Invalidates during a registration that is held at `point` and then fails at `point`.
-    fn during_a_failing_one(setup: Setup, point: Point) -> Result {
-        common::invalidate_during_registration(Kind::Dma, setup, point, true)
+    fn during_registration() -> Result {
+        let cases = [
+            (Kind::Dma, Setup::SEED, Point::PageSize),
+            (Kind::Dma, Setup::GPU, Point::DmaMap),
+            (Kind::Dma, Setup::SEED, Point::AllocMr),
+            (Kind::Dma, Setup::SEED, Point::CreateQp),
+            (Kind::Dma, Setup::SEED, Point::PostReg),
+            (Kind::Dma, Setup::LOCKED, Point::AllocMr),
+            (Kind::Dma, Setup::UNMAPS, Point::PostReg),
+        ];
+        each(cases, |case| during(case, false))?;
+        each(DMA_BUFS, |kind| {
+            during((kind, Setup::GPU, Point::Imported), false)
+        })
     }
 
     #[test]
     fn during_registration_that_fails() -> Result {
-        during_a_failing_one(Setup::SEED, Point::AllocMr)
+        each([Point::AllocMr, Point::PostReg], |point| {
+            during((Kind::Dma, Setup::SEED, point), true)
+        })?;
+        each([Setup::LOCKED, Setup::UNMAPS], |setup| {
+            during((Kind::Dma, setup, Point::AllocMr), true)
+        })
     }
 
     #[test]
-    fn during_registration_that_fails_at_its_end() -> Result {
-        during_a_failing_one(Setup::SEED, Point::PostReg)
+    fn during_an_import() -> Result {
+        each([Setup::SEED, Setup::LOCKED, Setup::UNMAPS], |setup| {
+            each([Point::Import, Point::Imported], |point| {
+                each(DMA_BUFS, |kind| {
+                    during((kind, setup, point), false)?;
+                    during((kind, setup, point), true)
+                })
+            })
+        })
     }
 
     #[test]
@@ -300,15 +299,5 @@ mod tests {
         reached?;
         ensure!(waited);
         t.finish()
-    }
-
-    #[test]
-    fn during_registration_that_fails_under_the_mutex_of_its_own_callbacks() -> Result {
-        during_a_failing_one(Setup::LOCKED, Point::AllocMr)
-    }
-
-    #[test]
-    fn during_registration_that_fails_of_a_client_that_unmaps_itself() -> Result {
-        during_a_failing_one(Setup::UNMAPS, Point::AllocMr)
     }
 }

@@ -15,74 +15,89 @@ mod tests {
         t.finish_undone(&client)
     }
 
+    /// A region is released only after the pages are put.
     #[test]
-    fn dereg_while_an_invalidation_puts_the_pages() -> Result {
-        let (t, client, mr) = live(Kind::Dma, Setup::SEED)?;
-        let first = t.held(Point::PutPages, || invalidation(&client))?;
-        // A region is released only after the pages are put.
-        first.overlap(Wait::Region, deregistration(&mr)?)??;
-        t.finish_undone(&client)
+    fn dereg_while_an_invalidation_is_under_way() -> Result {
+        let points = [
+            (Kind::Dma, Point::PutPages),
+            (DYNAMIC, Point::Invalidate),
+            (REVOCABLE, Point::Invalidate),
+        ];
+        each(points, |(kind, point)| {
+            let (t, client, mr) = live(kind, Setup::SEED)?;
+            let first = t.held(point, || invalidation(&client))?;
+            first.overlap(Wait::Region, deregistration(&mr)?)??;
+            t.finish_undone(&client)
+        })
     }
 
     #[test]
     fn invalidate_while_the_driver_deregisters() -> Result {
-        common::invalidate_during_dereg(Kind::Dma, Setup::SEED)
+        each(FENCED, |kind| {
+            each([Setup::SEED, Setup::LOCKED, Setup::UNMAPS], |setup| {
+                let (t, client, mr) = live(kind, setup)?;
+                let first = t.held(Point::DeregMr, || deregistration(&mr))?;
+                first.overlap(Wait::Region, invalidation(&client)?)??;
+                if !setup.unmaps {
+                    undone_once(&client)?;
+                }
+                ensure_eq!(t.calls(Point::Release)?, 1);
+                t.finish()
+            })
+        })
     }
 
-    #[test]
-    fn invalidate_under_its_mutex_while_the_driver_deregisters() -> Result {
-        common::invalidate_during_dereg(Kind::Dma, Setup::LOCKED)
-    }
-
-    #[test]
-    fn invalidate_by_a_client_that_unmaps_itself_while_the_driver_deregisters() -> Result {
-        common::invalidate_during_dereg(Kind::Dma, Setup::UNMAPS)
-    }
-
+    /// The invalidation waits while the driver refuses, and then revokes the MR.
     #[test]
     fn invalidate_while_the_driver_refuses_to_deregister() -> Result {
-        common::invalidate_during_a_refused_dereg(Kind::Dma)
+        each(FENCED, |kind| {
+            let (t, client, mr) = live(kind, Setup::SEED)?;
+            t.fail(Point::DeregMr, EBUSY)?;
+            let first = t.held(Point::DeregMr, || deregistration(&mr))?;
+            let result = first.overlap(Wait::Region, invalidation(&client)?)?;
+            ensure_eq!(result.err(), Some(EBUSY));
+            ensure!(!mr.is_valid());
+            ensure_eq!(client.stage(), Stage::Acquired);
+            t.dereg_and_finish_undone(&mr, &client)
+        })
     }
 
-    /// Invalidates while a deregistration, past the driver, is held at `point`. The device has
-    /// stopped. If the invalidation waited, the wait could be for a lock held by the caller.
-    fn returns_at_once(setup: Setup, point: Point) -> Result {
-        let (t, client, mr) = live(Kind::Dma, setup)?;
-        let leaving = t.held(point, || deregistration(&mr))?;
-        invalidation(&client)?.join()??;
-        leaving.join()??;
-        t.finish_undone(&client)
+    /// Invalidates while a deregistration, past the driver, is held at a point. The device has
+    /// stopped. If the invalidation waited, the wait could be for a lock held by the caller: the task
+    /// is held before taking the mutex of a client.
+    #[test]
+    fn invalidate_after_the_driver_has_deregistered_returns_at_once() -> Result {
+        let points = [
+            (Setup::SEED, Point::PutPages),
+            (Setup::LOCKED, Point::PutPages),
+            (Setup::SEED, Point::Release),
+        ];
+        each(points, |(setup, point)| {
+            let (t, client, mr) = live(Kind::Dma, setup)?;
+            let leaving = t.held(point, || deregistration(&mr))?;
+            invalidation(&client)?.join()??;
+            leaving.join()??;
+            t.finish_undone(&client)
+        })
     }
 
     #[test]
-    fn invalidate_while_dereg_puts_the_pages_returns_at_once() -> Result {
-        returns_at_once(Setup::SEED, Point::PutPages)
-    }
-
-    #[test]
-    fn invalidate_under_the_mutex_that_put_pages_of_dereg_waits_for() -> Result {
-        // The task is held before taking the mutex, so that the invalidation takes the mutex first.
-        returns_at_once(Setup::LOCKED, Point::PutPages)
-    }
-
-    #[test]
-    fn invalidate_while_release_runs() -> Result {
-        returns_at_once(Setup::SEED, Point::Release)
-    }
-
-    #[test]
-    fn a_refused_dereg_leaves_it_live() -> Result {
-        common::a_refused_dereg_leaves_it_live(Kind::Dma)
-    }
-
-    #[test]
-    fn a_refused_dereg_of_a_revoked_region() -> Result {
-        let (t, client, mr) = live(Kind::Dma, Setup::SEED)?;
-        client.invalidate_last()?;
-        t.fail(Point::DeregMr, EBUSY)?;
-        ensure_eq!(mr.dereg().err(), Some(EBUSY));
-        ensure_eq!(t.calls(Point::Release)?, 0);
-        t.dereg_and_finish_undone(&mr, &client)
+    fn a_refused_dereg_leaves_it() -> Result {
+        each([Kind::Dma, DYNAMIC, REVOCABLE, PINNED], |kind| {
+            let (t, client, mr) = live(kind, Setup::SEED)?;
+            t.fail(Point::DeregMr, EBUSY)?;
+            ensure_eq!(mr.dereg().err(), Some(EBUSY));
+            ensure!(mr.is_valid());
+            ensure_eq!(client.stage(), Stage::Mapped);
+            if kind == PINNED {
+                return t.dereg_and_finish_undone(&mr, &client);
+            }
+            client.invalidate_last()?;
+            t.fail(Point::DeregMr, EBUSY)?;
+            ensure_eq!(mr.dereg().err(), Some(EBUSY));
+            ensure_eq!(t.calls(Point::Release)?, 0);
+            t.dereg_and_finish_undone(&mr, &client)
+        })
     }
 
     #[test]
@@ -114,42 +129,47 @@ mod tests {
 
     #[test]
     fn many_tasks_many_times() -> Result {
-        const ROUNDS: u32 = 150;
-        let (t, client) = with_client(Kind::Dma, Setup::SEED)?;
-        t.dev().script.slow(Point::PostInv, 1);
-        let users = [0u64, 16, 32].map(|page| {
-            let (pd, client) = (t.pd.clone(), client.clone());
-            Task::spawn(move || -> Result {
-                for i in 0..ROUNDS {
-                    let mr = pd.reg(client.at(page * PAGE), PAGE * u64::from(i % 4 + 1), USUAL)?;
-                    let ticket = client.ticket()?;
-                    if (i + page as u32) % 3 == 0 {
-                        client.invalidate(ticket)?;
-                    }
-                    mr.dereg()?;
-                }
-                Ok(())
-            })
-        });
-        let mut seed = 12345u32;
-        let mut result = Ok(());
-        // Tickets near the last ticket: of live regions, of regions in teardown, or of later
-        // regions.
-        while !users
-            .iter()
-            .all(|t| t.as_ref().map_or(true, |t| t.is_done()))
-        {
-            seed = seed.wrapping_mul(1664525).wrapping_add(1013904223);
-            let near = client.ticket().unwrap_or(1) + u64::from(seed >> 30);
-            if client.invalidate(near.saturating_sub(1)) != Ok(0) {
-                result = Err(EIO);
+        const ROUNDS: u32 = 50;
+        each(FENCED, |kind| {
+            let (t, client) = with_client(kind, Setup::SEED)?;
+            for point in [Point::PostInv, Point::Invalidate] {
+                t.dev().script.slow(point, 1);
             }
-            kernel::time::delay::fsleep(kernel::time::Delta::from_micros(500));
-        }
-        for task in users {
-            task?.join()??;
-        }
-        result?;
-        t.finish()
+            let users = [0u64, 16, 32].map(|page| {
+                let (pd, client) = (t.pd.clone(), client.clone());
+                Task::spawn(move || -> Result {
+                    for i in 0..ROUNDS {
+                        let len = PAGE * u64::from(i % 4 + 1);
+                        let mr = pd.reg(client.at(page * PAGE), len, USUAL)?;
+                        // The ticket of any task: of a region in registration, live, or in teardown.
+                        let ticket = client.ticket()?;
+                        if (i + page as u32) % 3 == 0 {
+                            client.invalidate(ticket)?;
+                        }
+                        mr.dereg()?;
+                    }
+                    Ok(())
+                })
+            });
+            let mut seed = 12345u32;
+            let mut result = Ok(());
+            // Tickets near the last ticket, also of later regions.
+            while !users
+                .iter()
+                .all(|t| t.as_ref().map_or(true, |t| t.is_done()))
+            {
+                seed = seed.wrapping_mul(1664525).wrapping_add(1013904223);
+                let near = client.ticket().unwrap_or(1) + u64::from(seed >> 30);
+                if client.invalidate(near.saturating_sub(1)) != Ok(0) {
+                    result = Err(EIO);
+                }
+                kernel::time::delay::fsleep(kernel::time::Delta::from_micros(500));
+            }
+            for task in users {
+                task?.join()??;
+            }
+            result?;
+            t.finish()
+        })
     }
 }

@@ -13,25 +13,22 @@ mod tests {
         Monotonic, //
     };
 
-    /// Removes a device with a live region. The region is revoked, and the MR stays.
-    fn revokes(kind: Kind) -> Result {
-        let (t, _, mr) = live_temporary(kind)?;
-        t.registered().unregister();
-        ensure!(!mr.is_valid());
-        let (_, qps, cqs) = t.dev().objects();
-        ensure_eq!((qps, cqs), (0, 0));
-        ensure_eq!(t.calls(Point::Release)?, 1);
-        t.dereg_and_finish(&mr)
-    }
-
     #[test]
     fn revokes_a_live_region() -> Result {
-        revokes(Kind::Dma)
-    }
-
-    #[test]
-    fn revokes_a_live_region_on_software_rdma() -> Result {
-        revokes(Kind::Virtual)
+        each([Kind::Dma, Kind::Virtual, DYNAMIC, REVOCABLE], |kind| {
+            let (t, client, mr) = live_temporary(kind)?;
+            t.registered().unregister();
+            ensure!(!mr.is_valid());
+            let (_, qps, cqs) = t.dev().objects();
+            ensure_eq!((qps, cqs), (0, 0));
+            ensure!(t.dev().page_fault(mr.key()).is_err());
+            ensure_eq!(t.calls(Point::Release)?, 1);
+            ensure_eq!(counters::in_use(client.name())?, (0, 0, 0));
+            ensure_eq!(counters::get(client.name(), c"num_revocations")?, 1);
+            mr.dereg()?;
+            unregistration(&client)?.join()??;
+            t.finish()
+        })
     }
 
     #[test]
@@ -39,9 +36,7 @@ mod tests {
         let (t, client, mr) = live_temporary(Kind::Dma)?;
         client.invalidate_last()?;
         t.registered().unregister();
-        mr.dereg()?;
-        ensure_eq!(t.calls(Point::PutPages)?, 1);
-        t.finish()
+        t.dereg_and_finish_undone(&mr, &client)
     }
 
     #[test]
@@ -54,12 +49,13 @@ mod tests {
     }
 
     #[test]
-    fn races_invalidation() -> Result {
-        let (t, client, mr) = live_temporary(Kind::Dma)?;
-        t.second_waits(|| invalidation(&client), || removal(&t))?;
-        mr.dereg()?;
-        ensure_eq!(t.calls(Point::PutPages)?, 1);
-        t.finish()
+    fn races_invalidation_and_the_end_of_the_client() -> Result {
+        for end in [invalidation as End, unregistration] {
+            let (t, client, mr) = live_temporary(Kind::Dma)?;
+            t.second_waits(|| end(&client), || removal(&t))?;
+            t.dereg_and_finish_undone(&mr, &client)?;
+        }
+        Ok(())
     }
 
     #[test]
@@ -71,57 +67,31 @@ mod tests {
         t.finish()
     }
 
+    /// The device fails or holds each work request. The pages stay pinned until the client ends the
+    /// region. After each failed fence comes another fence, for 10 s. A slow machine needs more time,
+    /// and never less.
     #[test]
-    fn races_unregistration_of_the_client() -> Result {
-        let (t, client, mr) = live_temporary(Kind::Dma)?;
-        t.second_waits(|| unregistration(&client), || removal(&t))?;
-        mr.dereg()?;
-        ensure_eq!(t.calls(Point::PutPages)?, 1);
-        t.finish()
-    }
-
-    #[test]
-    fn a_device_that_does_not_stop_gets_another_work_request() -> Result {
-        let (t, _, mr) = live_temporary(Kind::Dma)?;
-        t.dev().fail_work_request();
-        t.registered().unregister();
-        ensure!(!mr.is_valid());
-        t.dereg_and_finish(&mr)
-    }
-
-    /// Removes a device that never answers. The pages stay pinned until the client ends the region.
-    fn ends(t: Fixture, client: &Arc<Client>, mr: &user::Mr) -> Result {
-        removal(&t)?.join()??;
-        let (stage, released) = (client.stage(), t.calls(Point::Release)?);
-        let (_, qps, cqs) = t.dev().objects();
-        // Like uverbs, which is notified of the removal after the core.
-        mr.dereg()?;
-        client.invalidate_last()?;
-        ensure_eq!(stage, Stage::Mapped);
-        ensure_eq!(released, 0);
-        ensure_eq!((qps, cqs), (0, 0));
-        client.finish()?;
-        t.finish_undone(client)
-    }
-
-    /// After each failed fence comes another fence, for 10 s. A slow machine needs more time, and
-    /// never less.
-    #[test]
-    fn ends_with_a_device_that_fails_every_work_request() -> Result {
-        let (t, client, mr) = live_temporary(Kind::Dma)?;
-        t.script(Point::PostInv)?
-            .fail_always(Point::PostInv, EIO.to_errno());
-        let start = Instant::<Monotonic>::now();
-        ends(t, &client, &mr)?;
-        ensure!(start.elapsed() >= Delta::from_secs(10));
-        Ok(())
-    }
-
-    #[test]
-    fn ends_with_a_device_that_completes_no_work_request() -> Result {
-        let (t, client, mr) = live_temporary(Kind::Dma)?;
-        t.dev().hold_completions();
-        ends(t, &client, &mr)
+    fn ends_with_a_device_that_never_answers() -> Result {
+        each([true, false], |fails| {
+            let (t, client, mr) = live_temporary(Kind::Dma)?;
+            if fails {
+                t.fail_always(Point::PostInv, EIO)?;
+            } else {
+                t.dev().hold_completions();
+            }
+            let start = Instant::<Monotonic>::now();
+            removal(&t)?.join()??;
+            let (stage, released) = (client.stage(), t.calls(Point::Release)?);
+            let (_, qps, cqs) = t.dev().objects();
+            // Like uverbs, which is notified of the removal after the core.
+            mr.dereg()?;
+            client.invalidate_last()?;
+            ensure!(!fails || start.elapsed() >= Delta::from_secs(10));
+            ensure_eq!((stage, released), (Stage::Mapped, 0));
+            ensure_eq!((qps, cqs), (0, 0));
+            client.finish()?;
+            t.finish_undone(&client)
+        })
     }
 
     #[test]

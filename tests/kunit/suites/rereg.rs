@@ -10,54 +10,59 @@ mod tests {
         ext::base::compat::eopnotsupp,
         suites::prelude::*, //
     };
-    use user::{
-        Pd,
-        ACCESS,
-        PD,
-        TRANS, //
-    };
+
+    /// The devices of the backends that make an MR, and a device that cannot revoke.
+    const KINDS: [Kind; 4] = [Kind::Dma, Kind::Virtual, DYNAMIC, PINNED];
 
     #[test]
     fn with_a_new_range() -> Result {
-        let (t, client, mr) = live(Kind::Dma, Setup::SHARED)?;
-        let range = (client.at(32 * PAGE), 2 * PAGE);
-        let new = mr.rereg(TRANS, &t.pd, range, 0)?.ok_or(ENOENT)?;
-        let state = new.state()?;
-        ensure!(state.valid);
-        ensure_eq!((state.pages, state.access), (2, USUAL as i32));
-        ensure_eq!(counters::in_use(client.name())?, (1, 2, 2 * PAGE));
-        t.drop_and_finish(new)
-    }
-
-    #[test]
-    fn with_new_access() -> Result {
-        common::rereg_with_new_access(Kind::Dma)
-    }
-
-    #[test]
-    fn with_a_new_pd() -> Result {
-        // The new MR and the queue pair of the new PD.
-        common::rereg_with_a_new_pd(Kind::Dma, 2)
-    }
-
-    #[test]
-    fn the_new_mr_can_be_invalidated() -> Result {
-        let (t, client, mr) = live(Kind::Dma, Setup::SHARED)?;
-        let range = (client.at(32 * PAGE), 2 * PAGE);
-        let new = mr.rereg(TRANS, &t.pd, range, 0)?.ok_or(ENOENT)?;
-        client.invalidate_last()?;
-        ensure!(!new.is_valid());
-        t.drop_and_finish(new)
+        each([Kind::Dma, DYNAMIC, REVOCABLE, PINNED], |kind| {
+            each([false, true], |revoked| {
+                let (t, client, mr) = live(kind, Setup::SHARED)?;
+                if revoked && kind != PINNED {
+                    client.invalidate_last()?;
+                }
+                let range = (client.at(32 * PAGE + 3), 2 * PAGE);
+                let new = mr.rereg(TRANS, &t.pd, range, 0)?.ok_or(ENOENT)?;
+                let state = new.state()?;
+                ensure!(state.valid);
+                ensure_eq!((state.pages, state.access), (3, USUAL as i32));
+                ensure_eq!(counters::in_use(client.name())?, (1, 3, 2 * PAGE));
+                if kind != PINNED {
+                    client.invalidate_last()?;
+                    ensure!(!new.is_valid());
+                }
+                t.drop_and_finish(new)
+            })
+        })
     }
 
     #[test]
     fn a_failure_leaves_the_old_mr() -> Result {
-        common::rereg_that_fails(Kind::Dma, Point::AllocMr)
+        let points = [
+            (Kind::Dma, Point::AllocMr),
+            (DYNAMIC, Point::Import),
+            (DYNAMIC, Point::Imported),
+        ];
+        each(points, |(kind, point)| {
+            let (t, client, mr) = live(kind, Setup::SHARED)?;
+            t.fail(point, ENOSPC)?;
+            let range = (client.at(32 * PAGE), 2 * PAGE);
+            ensure_eq!(mr.rereg(TRANS, &t.pd, range, 0).err(), Some(ENOSPC));
+            ensure!(mr.is_valid());
+            t.drop_and_finish(mr)
+        })
     }
 
     #[test]
-    fn of_a_revoked_mr_to_new_memory() -> Result {
-        common::rereg_of_a_revoked_mr(Kind::Dma)
+    fn a_driver_that_pins_by_now_leaves_the_old_mr() -> Result {
+        let (t, client, mr) = live_on(Fixture::temporary(DYNAMIC)?, Setup::SHARED)?;
+        t.dev().set_mode(Mode::Pinned);
+        let new = mr.rereg(ACCESS, &t.pd, (0, 0), REMOTE_READ);
+        ensure!(is_unsupported(&new) && mr.is_valid());
+        mr.dereg()?;
+        ensure_eq!(client.script().calls(Point::Acquire), 1);
+        t.finish_undone(&client)
     }
 
     #[test]
@@ -120,59 +125,36 @@ mod tests {
         t.drop_and_finish(mr)
     }
 
-    /// The devices of the backends that make an MR, and a device that cannot revoke.
-    fn kinds() -> [Kind; 4] {
-        [
-            Kind::Dma,
-            Kind::Virtual,
-            Mode::Dynamic.into(),
-            Mode::Pinned.into(),
-        ]
-    }
-
+    /// The driver could pin the memory now, but is not asked either.
     #[test]
     fn without_a_range_asks_no_client() -> Result {
-        each(kinds(), |kind| {
+        each(KINDS, |kind| {
             let (t, client, mr) = live(kind, Setup::SEED)?;
+            t.dev().pin_all();
             let points = [
                 Point::Acquire,
                 Point::GetPages,
                 Point::DmaMap,
                 Point::PutPages,
             ];
+            let pins = t.calls(Point::RegUserMr)?;
             let calls = || points.map(|point| client.script().calls(point));
             let (before, place) = (calls(), mr.state()?);
-            let one = mr.rereg(ACCESS, &t.pd, (0, 0), user::REMOTE_READ)?;
+            let one = mr.rereg(ACCESS, &t.pd, (0, 0), REMOTE_READ)?;
             let one = one.ok_or(ENOENT)?;
             let pd = Pd::new(t.registered())?;
             let two = one.rereg(PD, &pd, (0, 0), 0)?.ok_or(ENOENT)?;
             let state = two.state()?;
-            ensure!(state.valid);
-            ensure_eq!((state.lo, state.hi), (place.lo, place.hi));
-            ensure_eq!(state.access, user::REMOTE_READ as i32);
-            ensure_eq!(calls(), before);
-            ensure_eq!(counters::in_use(client.name())?, (1, 4, 4 * PAGE));
-            drop(two);
-            t.drop_and_finish(pd)
-        })
-    }
-
-    #[test]
-    fn without_a_range_keeps_the_memory_when_the_address_has_other_memory() -> Result {
-        each(kinds(), |kind| {
-            let (t, client, mr) = live(kind, Setup::SEED)?;
-            let place = mr.state()?;
-            // The driver can pin the memory now.
-            t.dev().pin_all();
-            let pins = t.calls(Point::RegUserMr)?;
-            let new = mr.rereg(ACCESS, &t.pd, (0, 0), user::REMOTE_READ)?;
-            let new = new.ok_or(ENOENT)?;
-            let state = new.state()?;
             ensure!(state.valid && !state.original);
             ensure_eq!((state.lo, state.hi), (place.lo, place.hi));
-            ensure_eq!(state.access, user::REMOTE_READ as i32);
-            ensure_eq!(t.calls(Point::RegUserMr)?, pins);
-            drop(new);
+            ensure_eq!((state.pages, state.access), (4, REMOTE_READ as i32));
+            ensure_eq!((calls(), t.calls(Point::RegUserMr)?), (before, pins));
+            ensure_eq!(counters::in_use(client.name())?, (1, 4, 4 * PAGE));
+            // The MR, and the queue pair of fast registration.
+            let imports = matches!(kind, Kind::Importer(_));
+            ensure_eq!((t.pd.users(), pd.users()), (0, if imports { 1 } else { 2 }));
+            drop(two);
+            drop(pd);
             undone_once_if_mapped(&client, kind)?;
             t.finish()
         })
@@ -190,10 +172,10 @@ mod tests {
 
     #[test]
     fn without_a_range_of_a_revoked_mr_is_refused() -> Result {
-        each([Kind::Dma, Kind::Virtual, Mode::Dynamic.into()], |kind| {
+        each([Kind::Dma, Kind::Virtual, DYNAMIC], |kind| {
             let (t, client, mr) = live(kind, Setup::SEED)?;
             client.invalidate_last()?;
-            for (flags, access) in [(ACCESS, user::REMOTE_READ), (PD, 0)] {
+            for (flags, access) in [(ACCESS, REMOTE_READ), (PD, 0)] {
                 let new = mr.rereg(flags, &t.pd, (0, 0), access);
                 ensure_eq!(new.err(), Some(ENODEV));
             }
@@ -206,11 +188,11 @@ mod tests {
 
     #[test]
     fn memory_that_is_pinned_for_reading_does_not_become_writable() -> Result {
-        each([Kind::Dma, Mode::Dynamic.into()], |kind| {
+        each([Kind::Dma, DYNAMIC], |kind| {
             let (t, client) = with_client(kind, Setup::SEED)?;
-            let mr = t.pd.reg(client.at(0), PAGE, user::REMOTE_READ)?;
+            let mr = t.pd.reg(client.at(0), PAGE, REMOTE_READ)?;
             ensure_eq!(mr.rereg(ACCESS, &t.pd, (0, 0), USUAL).err(), Some(EACCES));
-            ensure_eq!(mr.state()?.access, user::REMOTE_READ as i32);
+            ensure_eq!(mr.state()?.access, REMOTE_READ as i32);
             // With a range the memory is pinned anew.
             let range = (client.at(8 * PAGE), PAGE);
             let new = mr.rereg(TRANS | ACCESS, &t.pd, range, USUAL)?;
@@ -224,13 +206,13 @@ mod tests {
         let points = [
             (Kind::Dma, Point::AllocMr),
             (Kind::Dma, Point::PostReg),
-            (Mode::Dynamic.into(), Point::Import),
-            (Mode::Dynamic.into(), Point::Imported),
+            (DYNAMIC, Point::Import),
+            (DYNAMIC, Point::Imported),
         ];
         each(points, |(kind, point)| {
             let (t, client, mr) = live(kind, Setup::SEED)?;
             t.fail(point, ENOSPC)?;
-            let new = mr.rereg(ACCESS, &t.pd, (0, 0), user::REMOTE_READ);
+            let new = mr.rereg(ACCESS, &t.pd, (0, 0), REMOTE_READ);
             ensure_eq!(new.err(), Some(ENOSPC));
             ensure_eq!(mr.state()?.access, USUAL as i32);
             client.invalidate_last()?;
@@ -241,11 +223,11 @@ mod tests {
 
     #[test]
     fn an_invalidation_waits_for_it_and_revokes_the_new_mr() -> Result {
-        let dma_buf = (Mode::Dynamic.into(), Point::Import);
+        let dma_buf = (DYNAMIC, Point::Import);
         each([(Kind::Dma, Point::AllocMr), dma_buf], |(kind, point)| {
             let (t, client, mr) = live(kind, Setup::LOCKED)?;
             let (old, pd) = (mr.clone(), t.pd.clone());
-            let change = move || old.rereg(ACCESS, &pd, (0, 0), user::REMOTE_READ);
+            let change = move || old.rereg(ACCESS, &pd, (0, 0), REMOTE_READ);
             let first = t.held(point, || Task::spawn(change))?;
             let new = first.overlap(Wait::Region, invalidation(&client)?)?;
             let new = new?.ok_or(ENOENT)?;
@@ -257,7 +239,7 @@ mod tests {
     /// The driver does not deregister the old MR, so both MRs are on the memory.
     fn both(kind: Kind) -> Result<(Fixture, Arc<Client>, Arc<user::Mr>, user::Mr)> {
         let (t, client, mr) = live(kind, Setup::SEED)?;
-        let new = mr.rereg_only(ACCESS, &t.pd, (0, 0), user::REMOTE_READ)?;
+        let new = mr.rereg_only(ACCESS, &t.pd, (0, 0), REMOTE_READ)?;
         let new = new.ok_or(ENOENT)?;
         ensure!(mr.is_valid() && new.is_valid());
         Ok((t, client, mr, new))
@@ -265,11 +247,11 @@ mod tests {
 
     #[test]
     fn the_memory_stays_until_both_mrs_are_gone() -> Result {
-        let kinds = [Kind::Dma, Mode::Dynamic.into(), Mode::Pinned.into()];
+        let kinds = [Kind::Dma, DYNAMIC, PINNED];
         each(kinds, |kind| {
             each([false, true], |new_first| {
                 let (t, client, mr, new) = both(kind)?;
-                let again = mr.rereg(ACCESS, &t.pd, (0, 0), user::REMOTE_READ);
+                let again = mr.rereg(ACCESS, &t.pd, (0, 0), REMOTE_READ);
                 ensure_eq!(again.err(), Some(EBUSY));
                 let (first, last) = if new_first {
                     (&new, &*mr)
@@ -286,7 +268,7 @@ mod tests {
 
     #[test]
     fn an_invalidation_revokes_both_mrs() -> Result {
-        each([Kind::Dma, Mode::Dynamic.into()], |kind| {
+        each([Kind::Dma, DYNAMIC], |kind| {
             let (t, client, mr, new) = both(kind)?;
             client.invalidate_last()?;
             ensure!(!mr.is_valid() && !new.is_valid());
@@ -298,10 +280,10 @@ mod tests {
 
     #[test]
     fn a_refused_deregistration_of_the_old_mr_leaves_it() -> Result {
-        each([Kind::Dma, Mode::Dynamic.into()], |kind| {
+        each([Kind::Dma, DYNAMIC], |kind| {
             let (t, client, mr) = live(kind, Setup::SEED)?;
             t.fail(Point::DeregMr, EBUSY)?;
-            let new = mr.rereg(ACCESS, &t.pd, (0, 0), user::REMOTE_READ);
+            let new = mr.rereg(ACCESS, &t.pd, (0, 0), REMOTE_READ);
             ensure_eq!(new.err(), Some(EBUSY));
             ensure!(mr.is_valid());
             client.invalidate_last()?;

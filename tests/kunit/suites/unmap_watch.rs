@@ -14,11 +14,7 @@ mod tests {
             Watched, //
         },
         helpers,
-        suites::prelude::*,
-        sync::{
-            until,
-            Event, //
-        },
+        suites::prelude::*, //
     };
     use core::ops::Range;
     use kernel::{

@@ -6,23 +6,20 @@ use kernel::prelude::*;
 
 #[kunit_tests(peer_mem_unregister)]
 mod tests {
-    use crate::{
-        suites::prelude::*,
-        user::Pd, //
-    };
-
-    fn with_a_live_region(setup: Setup) -> Result {
-        common::end_of_the_client(Kind::Dma, setup)
-    }
+    use crate::suites::prelude::*;
 
     #[test]
     fn with_a_live_region_of_each_shape() -> Result {
-        each(Setup::ALL_REVOCABLE, with_a_live_region)
-    }
-
-    #[test]
-    fn with_a_live_region_of_a_persistent_client() -> Result {
-        with_a_live_region(Setup::PERSISTENT)
+        each(FENCED, |kind| {
+            let ends = |setup| {
+                let (t, client, mr) = live(kind, setup)?;
+                client.finish()?;
+                ensure!(!mr.is_valid());
+                t.dereg_and_finish(&mr)
+            };
+            each(Setup::ALL_REVOCABLE, ends)?;
+            ends(Setup::PERSISTENT)
+        })
     }
 
     #[test]
@@ -39,25 +36,10 @@ mod tests {
     }
 
     #[test]
-    fn with_many_live_regions() -> Result {
-        let (t, client, mr) = live(Kind::Dma, Setup::SEED)?;
-        let mut mrs = KVec::new();
-        for i in 1..10 {
-            mrs.push(t.reg_at(&client, i * 4 * PAGE, PAGE)?, GFP_KERNEL)?;
-        }
-        client.finish()?;
-        ensure!(!mr.is_valid() && !mrs.iter().any(|m| m.is_valid()));
-        drop(mrs);
-        t.dereg_and_finish(&mr)
-    }
-
-    #[test]
     fn with_many_live_regions_waits_once_for_software() -> Result {
-        const REGIONS: u64 = 10;
-
         let (t, client) = with_client(Kind::Virtual, Setup::SEED)?;
         let mut mrs = KVec::new();
-        for i in 0..REGIONS {
+        for i in 0..10 {
             mrs.push(t.reg_at(&client, i * PAGE, PAGE)?, GFP_KERNEL)?;
         }
         let waits = Waits::for_software()?;
@@ -79,7 +61,7 @@ mod tests {
         let first = t.held(Point::PostInv, || unregistration(&client))?;
         let leaving = t.held(Point::PostInv, || Ok(first.let_go()))?;
         ensure!(!mr.is_valid());
-        let new = mr.rereg(user::ACCESS, &t.pd, (0, 0), user::REMOTE_READ);
+        let new = mr.rereg(ACCESS, &t.pd, (0, 0), REMOTE_READ);
         leaving.join()??;
         let new = new?.ok_or(ENOENT)?;
         ensure!(!new.is_valid());
@@ -95,33 +77,28 @@ mod tests {
         let (t, client, mr) = live(Kind::Dma, Setup::SEED)?;
         client.invalidate_last()?;
         client.finish()?;
-        mr.dereg()?;
-        ensure_eq!(t.calls(Point::PutPages)?, 1);
-        t.finish()
+        t.dereg_and_finish_undone(&mr, &client)
     }
 
     #[test]
-    fn a_revoked_mr_is_deregistered_by_the_driver_alone() -> Result {
+    fn afterwards_nothing_comes_to_the_client() -> Result {
         let (t, client, mr) = live(Kind::Dma, Setup::SEED)?;
+        let ticket = client.ticket()?;
         client.finish()?;
+        ensure_eq!(client.invalidate(ticket)?, 0);
+        // A revoked MR is deregistered by the driver alone.
         t.fail(Point::DeregMr, EBUSY)?;
         ensure_eq!(mr.dereg().err(), Some(EBUSY));
-        t.dereg_and_finish(&mr)
-    }
-
-    #[test]
-    fn afterwards_its_range_gets_the_drivers_error() -> Result {
-        let (t, client, mr) = live(Kind::Dma, Setup::SEED)?;
-        client.finish()?;
         mr.dereg()?;
+        // The range gets the driver's error.
         ensure_eq!(t.reg(&client, PAGE).err(), Some(EFAULT));
         t.finish()
     }
 
     /// Unregisters during a registration that is held at `point`. If `fails`, the registration then
     /// fails. Returns the registration's error.
-    fn half_made(setup: Setup, point: Point, fails: bool) -> Result<Option<Error>> {
-        let (t, client) = with_client(Kind::Dma, setup)?;
+    fn half_made(kind: Kind, setup: Setup, point: Point, fails: bool) -> Result<Option<Error>> {
+        let (t, client) = with_client(kind, setup)?;
         if fails {
             // Pages are put only after a failure elsewhere.
             let failing = match point {
@@ -144,104 +121,64 @@ mod tests {
     }
 
     #[test]
-    fn while_acquire_runs() -> Result {
-        ensure_eq!(half_made(Setup::SEED, Point::Acquire, false)?, Some(ENODEV));
+    fn while_a_region_is_registered() -> Result {
+        each(
+            [
+                (Kind::Dma, Setup::SEED, Point::GetPages),
+                (Kind::Dma, Setup::GPU, Point::DmaMap),
+                (Kind::Dma, Setup::SEED, Point::AllocMr),
+                (Kind::Dma, Setup::SEED, Point::PostReg),
+                (DYNAMIC, Setup::SEED, Point::Imported),
+                (REVOCABLE, Setup::SEED, Point::Imported),
+            ],
+            |(kind, setup, point)| half_made(kind, setup, point, false).map(|_| ()),
+        )?;
+        let error = half_made(Kind::Dma, Setup::SEED, Point::Acquire, false)?;
+        ensure_eq!(error, Some(ENODEV));
         Ok(())
     }
 
     #[test]
-    fn while_get_pages_runs() -> Result {
-        half_made(Setup::SEED, Point::GetPages, false).map(|_| ())
+    fn while_a_registration_fails() -> Result {
+        each(
+            [Point::GetPages, Point::AllocMr, Point::PutPages],
+            |point| {
+                let error = half_made(Kind::Dma, Setup::SEED, point, true)?;
+                ensure_eq!(error, Some(ENOSPC));
+                Ok(())
+            },
+        )
     }
 
     #[test]
-    fn while_get_pages_fails() -> Result {
-        let error = half_made(Setup::SEED, Point::GetPages, true)?;
-        ensure_eq!(error, Some(ENOSPC));
-        Ok(())
-    }
-
-    #[test]
-    fn while_dma_map_runs() -> Result {
-        half_made(Setup::GPU, Point::DmaMap, false).map(|_| ())
-    }
-
-    #[test]
-    fn while_an_mr_is_allocated() -> Result {
-        half_made(Setup::SEED, Point::AllocMr, false).map(|_| ())
-    }
-
-    #[test]
-    fn while_the_work_request_is_posted() -> Result {
-        half_made(Setup::SEED, Point::PostReg, false).map(|_| ())
-    }
-
-    #[test]
-    fn while_a_registration_fails_in_the_driver() -> Result {
-        let error = half_made(Setup::SEED, Point::AllocMr, true)?;
-        ensure_eq!(error, Some(ENOSPC));
-        Ok(())
-    }
-
-    #[test]
-    fn while_a_failed_registration_puts_the_pages() -> Result {
-        let error = half_made(Setup::SEED, Point::PutPages, true)?;
-        ensure_eq!(error, Some(ENOSPC));
-        Ok(())
-    }
-
-    /// Unregisters during a deregistration that is held at `point`.
-    fn while_dereg(setup: Setup, point: Point) -> Result {
-        let (t, client, mr) = live(Kind::Dma, setup)?;
-        let wait = match point {
-            // The region has ended.
-            Point::Release => Wait::Client,
-            _ => Wait::Region,
-        };
-        let first = t.held(point, || deregistration(&mr))?;
-        first.overlap(wait, unregistration(&client)?)??;
-        ensure_eq!(t.calls(Point::PutPages)?, 1);
-        ensure_eq!(t.calls(Point::Release)?, 1);
-        t.finish()
-    }
-
-    #[test]
-    fn while_the_driver_deregisters() -> Result {
-        while_dereg(Setup::SEED, Point::DeregMr)
-    }
-
-    #[test]
-    fn while_dereg_unmaps() -> Result {
-        while_dereg(Setup::SEED, Point::DmaUnmap)
-    }
-
-    #[test]
-    fn while_dereg_puts_the_pages() -> Result {
-        while_dereg(Setup::SEED, Point::PutPages)
-    }
-
-    #[test]
-    fn while_dereg_releases() -> Result {
-        while_dereg(Setup::SEED, Point::Release)
-    }
-
-    /// Unregisters during an invalidation that waits for the device.
-    fn while_an_invalidation_waits(setup: Setup) -> Result {
-        let (t, client, mr) = live(Kind::Dma, setup)?;
-        t.second_waits(|| invalidation(&client), || unregistration(&client))?;
-        mr.dereg()?;
-        ensure_eq!(t.calls(Point::PutPages)?, 1);
-        t.finish()
+    fn while_a_region_is_deregistered() -> Result {
+        let held = [
+            (Kind::Dma, Point::DeregMr),
+            (PINNED, Point::DeregMr),
+            (Kind::Dma, Point::DmaUnmap),
+            (Kind::Dma, Point::PutPages),
+            (Kind::Dma, Point::Release),
+        ];
+        each(held, |(kind, point)| {
+            let (t, client, mr) = live(kind, Setup::SEED)?;
+            let wait = match point {
+                // The region has ended.
+                Point::Release => Wait::Client,
+                _ => Wait::Region,
+            };
+            let first = t.held(point, || deregistration(&mr))?;
+            first.overlap(wait, unregistration(&client)?)??;
+            t.finish_undone(&client)
+        })
     }
 
     #[test]
     fn while_an_invalidation_waits_for_the_device() -> Result {
-        while_an_invalidation_waits(Setup::SEED)
-    }
-
-    #[test]
-    fn while_an_invalidation_under_its_own_mutex_waits_for_the_device() -> Result {
-        while_an_invalidation_waits(Setup::LOCKED)
+        each([Setup::SEED, Setup::LOCKED], |setup| {
+            let (t, client, mr) = live(Kind::Dma, setup)?;
+            t.second_waits(|| invalidation(&client), || unregistration(&client))?;
+            t.dereg_and_finish_undone(&mr, &client)
+        })
     }
 
     #[test]
@@ -249,28 +186,7 @@ mod tests {
         let (t, client, mr) = live(Kind::Dma, Setup::SEED)?;
         let first = t.held(Point::PutPages, || invalidation(&client))?;
         first.overlap(Wait::Region, unregistration(&client)?)??;
-        mr.dereg()?;
-        ensure_eq!(t.calls(Point::PutPages)?, 1);
-        t.finish()
-    }
-
-    #[test]
-    fn a_device_that_does_not_stop_gets_another_work_request() -> Result {
-        let (t, client, mr) = live(Kind::Dma, Setup::SEED)?;
-        t.dev().fail_work_request();
-        client.finish()?;
-        mr.dereg()?;
-        ensure_eq!(t.calls(Point::PostInv)?, 2);
-        t.finish()
-    }
-
-    #[test]
-    fn an_invalidation_afterwards_does_nothing() -> Result {
-        let (t, client, mr) = live(Kind::Dma, Setup::SEED)?;
-        let ticket = client.ticket()?;
-        client.finish()?;
-        ensure_eq!(client.invalidate(ticket)?, 0);
-        t.dereg_and_finish(&mr)
+        t.dereg_and_finish_undone(&mr, &client)
     }
 
     #[test]

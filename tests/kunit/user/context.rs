@@ -23,6 +23,15 @@ pub(crate) struct Verb {
     pub(crate) dmah: usize,
 }
 
+impl Verb {
+    /// A call with different addresses.
+    pub(crate) const ANY: Self = Self {
+        ufile: 0x1110,
+        context: 0x2220,
+        dmah: 0x3330,
+    };
+}
+
 /// A user context of a PD, without a user and without ib_uverbs.
 ///
 /// # Invariants

@@ -10,7 +10,7 @@
 use crate::{
     client::{
         ledger::Hint,
-        Quirk,
+        Fault,
         Setup,
         Slot, //
         EX_SIZE,
@@ -173,7 +173,7 @@ impl<const N: usize> Thunks<N> {
         Self::with(|slot, _| {
             slot.script.pass(Point::PageSize);
             let setup = *slot.setup.lock();
-            if setup.quirk == Quirk::LatePageSize && !slot.is_mapped(index(context)) {
+            if setup.fault == Fault::LatePageSize && !slot.is_mapped(index(context)) {
                 return 0;
             }
             setup.says.unwrap_or(setup.page) as c_ulong

@@ -6,16 +6,15 @@ use kernel::prelude::*;
 
 #[kunit_tests(peer_mem_dma_buf_descriptor)]
 mod tests {
-    use super::super::*;
     use crate::{
-        device::is_dma_buf,
+        suites::prelude::*,
         testbed::Testbed, //
     };
 
     #[test]
     fn is_closed() -> Result {
-        each(PEER2PEER, |mode| {
-            let (t, _, mr) = live(mode, Setup::SEED)?;
+        each(PEER2PEER, |kind| {
+            let (t, _, mr) = live(kind, Setup::SEED)?;
             let open = is_dma_buf(t.dev().last_import().fd);
             mr.dereg()?;
             ensure!(!open);
@@ -24,19 +23,9 @@ mod tests {
     }
 
     #[test]
-    fn is_that_of_a_kernel_thread_or_none_during_the_import() -> Result {
-        let (t, client) = with_client(Mode::Dynamic, Setup::SEED)?;
-        let registering = t.held(Point::Import, || t.registration(&client, 0, PAGE))?;
-        let fd = t.dev().last_import().fd;
-        // With the hook on dma_buf_get() the number is not a descriptor of any file.
-        ensure_eq!(is_dma_buf(fd), fd >= 0);
-        t.drop_and_finish(registering.join()??)
-    }
-
-    #[test]
     fn another_task_cannot_attach_during_the_import() -> Result {
-        each(PEER2PEER, |mode| {
-            let (t, client) = with_client(mode, Setup::SEED)?;
+        each(PEER2PEER, |kind| {
+            let (t, client) = with_client(kind, Setup::SEED)?;
             t.dev().leak(None);
             let registering = t.held(Point::Import, || t.registration(&client, 0, PAGE))?;
             let result = t.dev().leaked().and_then(|l| l.attach(t.registered()));
@@ -50,9 +39,9 @@ mod tests {
 
     #[test]
     fn another_device_cannot_attach() -> Result {
-        let (t, client) = with_client(Mode::Dynamic, Setup::SEED)?;
+        let (t, client) = with_client(DYNAMIC, Setup::SEED)?;
         let testbed = Testbed::get()?;
-        let other = testbed.device(Mode::Revocable.into());
+        let other = testbed.device(REVOCABLE)?;
         t.dev().leak(Some(other));
         let mr = t.reg(&client, PAGE)?;
         let result = t.dev().other_attached();
@@ -65,14 +54,14 @@ mod tests {
 
     #[test]
     fn nothing_can_attach_after_the_import() -> Result {
-        each(PEER2PEER, |mode| {
-            let t = Fixture::new(mode)?;
+        each(PEER2PEER, |kind| {
+            let t = Fixture::new(kind)?;
             t.dev().leak(None);
-            let client = t.client(fitting(mode, Setup::SEED))?;
+            let client = t.client(fitting(kind, Setup::SEED))?;
             let mr = t.reg(&client, PAGE)?;
             let leaked = t.dev().leaked()?;
             let live = leaked.attach(t.registered());
-            if mode != Mode::Pinned {
+            if kind != PINNED {
                 client.invalidate_last()?;
             }
             let revoked = leaked.attach(t.registered());
@@ -91,7 +80,7 @@ mod tests {
     #[test]
     fn nothing_can_attach_after_an_import_that_failed() -> Result {
         each([Point::Import, Point::Imported], |point| {
-            let t = Fixture::new(Mode::Dynamic)?;
+            let t = Fixture::new(DYNAMIC)?;
             t.dev().leak(None);
             t.fail(point, ENOSPC)?;
             let client = t.client(Setup::SEED)?;
@@ -107,8 +96,8 @@ mod tests {
 
     #[test]
     fn a_driver_that_imports_another_dma_buf() -> Result {
-        each(PEER2PEER, |mode| {
-            let (t, client) = with_client(mode, Setup::SEED)?;
+        each(PEER2PEER, |kind| {
+            let (t, client) = with_client(kind, Setup::SEED)?;
             t.dev().swap_descriptors();
             let mr = t.reg(&client, PAGE);
             ensure_eq!(mr.err(), Some(EIO));

@@ -6,17 +6,13 @@ use kernel::prelude::*;
 
 #[kunit_tests(peer_mem_dma_buf_export)]
 mod tests {
-    use super::super::*;
-    use crate::{
-        device::Leaked,
-        user::DmaBuf, //
-    };
+    use crate::suites::prelude::*;
 
     const FOUR: u64 = 4 * PAGE;
 
     /// Returns a client and a dma-buf of four pages of the client.
-    fn exported(mode: Mode, setup: Setup) -> Result<(Fixture, Arc<Client>, DmaBuf)> {
-        let (t, client) = with_client(mode, setup)?;
+    fn exported(kind: Kind, setup: Setup) -> Result<(Fixture, Arc<Client>, DmaBuf)> {
+        let (t, client) = with_client(kind, setup)?;
         let buf = DmaBuf::export(client.at(0), FOUR)?;
         Ok((t, client, buf))
     }
@@ -28,7 +24,7 @@ mod tests {
 
     #[test]
     fn without_an_import() -> Result {
-        let (t, client, buf) = exported(Mode::Dynamic, Setup::SEED)?;
+        let (t, client, buf) = exported(DYNAMIC, Setup::SEED)?;
         ensure_eq!(client.flags(), (1, 1, -1));
         ensure_eq!(counters::in_use(client.name())?, (1, 4, FOUR));
         ensure_eq!(calls(&client), [0, 0, 0]);
@@ -39,42 +35,37 @@ mod tests {
         t.finish()
     }
 
-    /// Imports the dma-buf, and deregisters the MR before the file is closed.
-    fn imported(setup: Setup) -> Result {
-        each(PEER2PEER, |mode| {
-            let (t, client, buf) = exported(mode, setup)?;
-            let mr = t.pd.import(&buf, 0, FOUR)?;
+    /// Imports the dma-buf. The file is closed before the MR is deregistered, or later.
+    fn imported(kind: Kind, setup: Setup, file_first: bool) -> Result {
+        let (t, client, buf) = exported(kind, setup)?;
+        let mr = t.pd.import(&buf, 0, FOUR)?;
+        if file_first {
+            drop(buf);
             ensure!(mr.is_valid());
-            mr.dereg()?;
-            undone_once(&client)?;
-            // The open descriptor is useless now.
-            ensure_eq!(t.pd.import(&buf, 0, FOUR).err(), Some(ENODEV));
-            ensure_eq!(calls(&client), [1, 1, 1]);
-            t.drop_and_finish(buf)
-        })
+            ensure_eq!(calls(&client), [1, 0, 0]);
+            return t.dereg_and_finish_undone(&mr, &client);
+        }
+        ensure!(mr.is_valid());
+        mr.dereg()?;
+        undone_once(&client)?;
+        // The open descriptor is useless now.
+        ensure_eq!(t.pd.import(&buf, 0, FOUR).err(), Some(ENODEV));
+        ensure_eq!(calls(&client), [1, 1, 1]);
+        t.drop_and_finish(buf)
     }
 
     #[test]
     fn imported_from_each_shape() -> Result {
-        let shapes = [Setup::SEED, Setup::GPU, Setup::OWN_TABLE, Setup::HUGE];
-        each(shapes, imported)
-    }
-
-    #[test]
-    fn the_file_is_closed_before_the_mr() -> Result {
-        each(PEER2PEER, |mode| {
-            let (t, client, buf) = exported(mode, Setup::SEED)?;
-            let mr = t.pd.import(&buf, PAGE, 2 * PAGE)?;
-            drop(buf);
-            ensure!(mr.is_valid());
-            ensure_eq!(calls(&client), [1, 0, 0]);
-            t.dereg_and_finish_undone(&mr, &client)
+        each(PEER2PEER, |kind| {
+            let shapes = [Setup::SEED, Setup::GPU, Setup::OWN_TABLE, Setup::HUGE];
+            each(shapes, |setup| imported(kind, setup, false))?;
+            imported(kind, Setup::SEED, true)
         })
     }
 
     #[test]
     fn many_mrs_of_one_device() -> Result {
-        let (t, client, buf) = exported(Mode::Dynamic, Setup::SEED)?;
+        let (t, client, buf) = exported(DYNAMIC, Setup::SEED)?;
         let one = t.pd.import(&buf, 0, PAGE)?;
         let two = t.pd.import(&buf, PAGE, FOUR - PAGE)?;
         one.dereg()?;
@@ -89,8 +80,8 @@ mod tests {
 
     #[test]
     fn is_for_one_device() -> Result {
-        let (t, _, buf) = exported(Mode::Dynamic, Setup::SEED)?;
-        let other = Fixture::new(Mode::Revocable)?;
+        let (t, _, buf) = exported(DYNAMIC, Setup::SEED)?;
+        let other = Fixture::new(REVOCABLE)?;
         let mr = t.pd.import(&buf, 0, FOUR)?;
         ensure_eq!(other.pd.import(&buf, 0, FOUR).err(), Some(EBUSY));
         drop((mr, buf));
@@ -101,7 +92,7 @@ mod tests {
     /// Attaches a device that is not the DMA device of an RDMA device. Then imports on an RDMA
     /// device.
     fn attached_by_a_foreign_device(setup: Setup) -> Result<(Result, [u32; 3], Result)> {
-        let (t, client, buf) = exported(Mode::Dynamic, setup)?;
+        let (t, client, buf) = exported(DYNAMIC, setup)?;
         let result = Leaked::of(&buf)?.attach_foreign();
         let called = calls(&client);
         let then = t.pd.import(&buf, 0, FOUR).and_then(|mr| mr.dereg());
@@ -129,8 +120,8 @@ mod tests {
 
     #[test]
     fn a_driver_that_pins_is_refused() -> Result {
-        let (t, _, buf) = exported(Mode::Dynamic, Setup::SEED)?;
-        let pinning = Fixture::new(Mode::Pinned)?;
+        let (t, _, buf) = exported(DYNAMIC, Setup::SEED)?;
+        let pinning = Fixture::new(PINNED)?;
         ensure!(is_unsupported(&pinning.pd.import(&buf, 0, FOUR)));
         // The next driver gets no error.
         t.pd.import(&buf, 0, FOUR)?.dereg()?;
@@ -141,19 +132,19 @@ mod tests {
 
     #[test]
     fn a_driver_without_peer_to_peer_is_refused_without_pages() -> Result {
-        let (t, client, buf) = exported(Mode::NoPeer2Peer, Setup::GPU)?;
+        let (t, client, buf) = exported(NO_PEER2PEER, Setup::GPU)?;
         ensure!(is_unsupported(&t.pd.import(&buf, 0, FOUR)));
         ensure_eq!(calls(&client), [0, 0, 0]);
         drop(buf);
         t.finish()?;
-        let (t, _, buf) = exported(Mode::NoPeer2Peer, Setup::SEED)?;
+        let (t, _, buf) = exported(NO_PEER2PEER, Setup::SEED)?;
         t.pd.import(&buf, 0, FOUR)?.dereg()?;
         t.drop_and_finish(buf)
     }
 
     #[test]
     fn dma_map_fails_and_then_works() -> Result {
-        let (t, client, buf) = exported(Mode::Dynamic, Setup::SEED)?;
+        let (t, client, buf) = exported(DYNAMIC, Setup::SEED)?;
         t.fail(Point::DmaMap, EIO)?;
         ensure_eq!(t.pd.import(&buf, 0, FOUR).err(), Some(EIO));
         ensure_eq!(calls(&client), [1, 0, 0]);
@@ -164,8 +155,8 @@ mod tests {
 
     #[test]
     fn the_device_fails_after_it_has_imported() -> Result {
-        each(PEER2PEER, |mode| {
-            let (t, client, buf) = exported(mode, Setup::SEED)?;
+        each(PEER2PEER, |kind| {
+            let (t, client, buf) = exported(kind, Setup::SEED)?;
             t.fail(Point::Imported, EIO)?;
             ensure_eq!(t.pd.import(&buf, 0, FOUR).err(), Some(EIO));
             undone_once(&client)?;
@@ -174,18 +165,13 @@ mod tests {
     }
 
     #[test]
-    fn get_pages_fails() -> Result {
-        let (t, client) = with_client(Mode::Dynamic, Setup::SEED)?;
+    fn memory_that_cannot_be_exported() -> Result {
+        let (t, client) = with_client(DYNAMIC, Setup::SEED)?;
         t.fail(Point::GetPages, EIO)?;
         ensure_eq!(DmaBuf::export(client.at(0), FOUR).err(), Some(EIO));
         ensure_eq!(calls(&client), [0, 0, 0]);
         ensure_eq!(t.calls(Point::Release)?, 1);
-        t.finish()
-    }
-
-    #[test]
-    fn unclaimed_memory() -> Result {
-        let (t, client) = with_client(Mode::Dynamic, Setup::SEED)?;
+        // Unclaimed.
         let after_the_end = DmaBuf::export(client.at(Setup::SEED.len), PAGE);
         ensure_eq!(after_the_end.err(), Some(EFAULT));
         client.finish()?;
@@ -195,7 +181,7 @@ mod tests {
 
     #[test]
     fn the_first_client_that_claims_it_has_it() -> Result {
-        let (t, first, second) = with_rival(Mode::Dynamic, Setup::SEED)?;
+        let (t, first, second) = with_rival(DYNAMIC, Setup::SEED)?;
         let buf = DmaBuf::export(first.at(0), FOUR)?;
         ensure_eq!(counters::in_use(first.name())?, (1, 4, FOUR));
         ensure_eq!(second.script().calls(Point::Acquire), 0);
@@ -203,56 +189,34 @@ mod tests {
     }
 
     /// Invalidates the memory while an MR is on it.
-    fn revoked(setup: Setup) -> Result {
-        each(REVOCABLE, |mode| {
-            let (t, client, buf) = exported(mode, setup)?;
-            let mr = t.pd.import(&buf, 0, FOUR)?;
-            client.invalidate_last()?;
-            ensure!(!mr.is_valid());
-            ensure_eq!(client.stage(), Stage::Acquired);
-            mr.dereg()?;
-            let calls_of_core = u32::from(!setup.unmaps);
-            ensure_eq!(calls(&client), [1, calls_of_core, calls_of_core]);
-            ensure_eq!(t.pd.import(&buf, 0, FOUR).err(), Some(ENODEV));
-            t.drop_and_finish(buf)
-        })
-    }
-
-    #[test]
-    fn revoked_from_each_shape() -> Result {
-        each(Setup::ALL_REVOCABLE, revoked)
-    }
-
-    #[test]
-    fn revoked_before_an_import() -> Result {
-        let (t, client, buf) = exported(Mode::Dynamic, Setup::SEED)?;
-        client.invalidate_last()?;
-        ensure_eq!(calls(&client), [0, 0, 1]);
-        ensure_eq!(t.pd.import(&buf, 0, FOUR).err(), Some(ENODEV));
-        ensure_eq!(calls(&client), [0, 0, 1]);
-        drop(buf);
-        // The ticket of a region that was released.
-        client.invalidate_last()?;
-        t.finish()
-    }
-
-    #[test]
-    fn a_page_fault_after_it_fails() -> Result {
-        let (t, client, buf) = exported(Mode::Dynamic, Setup::SEED)?;
+    fn revoked(kind: Kind, setup: Setup) -> Result {
+        let (t, client, buf) = exported(kind, setup)?;
         let mr = t.pd.import(&buf, 0, FOUR)?;
-        let before = t.dev().page_fault(mr.key());
         client.invalidate_last()?;
-        let after = t.dev().page_fault(mr.key());
+        ensure!(!mr.is_valid());
+        ensure_eq!(client.stage(), Stage::Acquired);
+        if kind == DYNAMIC {
+            let after = t.dev().page_fault(mr.key());
+            ensure_eq!(after.err(), Some(ENODEV));
+        }
         mr.dereg()?;
-        before?;
-        ensure_eq!(after.err(), Some(ENODEV));
+        let calls_of_core = u32::from(!setup.unmaps);
+        ensure_eq!(calls(&client), [1, calls_of_core, calls_of_core]);
+        ensure_eq!(t.pd.import(&buf, 0, FOUR).err(), Some(ENODEV));
         t.drop_and_finish(buf)
     }
 
     #[test]
+    fn revoked_from_each_shape() -> Result {
+        each(DMA_BUFS, |kind| {
+            each(Setup::ALL_REVOCABLE, |setup| revoked(kind, setup))
+        })
+    }
+
+    #[test]
     fn the_client_is_unregistered() -> Result {
-        each(REVOCABLE, |mode| {
-            let (t, client, buf) = exported(mode, Setup::SEED)?;
+        each(DMA_BUFS, |kind| {
+            let (t, client, buf) = exported(kind, Setup::SEED)?;
             let mr = t.pd.import(&buf, 0, FOUR)?;
             client.finish()?;
             ensure!(!mr.is_valid());
@@ -264,22 +228,21 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_the_client_waits_for_a_driver_that_pins() -> Result {
-        let (t, client, buf) = exported(Mode::Pinned, Setup::SEED)?;
-        let mr = t.pd.import(&buf, 0, FOUR)?;
-        let ending = unregistration(&client)?;
-        let waited = ending.waits_for(Wait::Retry);
-        let valid = mr.is_valid();
-        mr.dereg()?;
-        ending.join()??;
-        ensure!(waited && valid);
-        undone_once(&client)?;
-        t.drop_and_finish(buf)
+    fn revoked_before_an_import() -> Result {
+        let (t, client, buf) = exported(DYNAMIC, Setup::SEED)?;
+        client.invalidate_last()?;
+        ensure_eq!(calls(&client), [0, 0, 1]);
+        ensure_eq!(t.pd.import(&buf, 0, FOUR).err(), Some(ENODEV));
+        ensure_eq!(calls(&client), [0, 0, 1]);
+        drop(buf);
+        // The ticket of a region that was released.
+        client.invalidate_last()?;
+        t.finish()
     }
 
     #[test]
     fn an_invalidation_waits_for_a_mapping_under_way() -> Result {
-        let (t, client, buf) = exported(Mode::Dynamic, Setup::SEED)?;
+        let (t, client, buf) = exported(DYNAMIC, Setup::SEED)?;
         let pd = t.pd.clone();
         let import = move || {
             let result = pd.import(&buf, 0, FOUR);
@@ -301,8 +264,8 @@ mod tests {
     /// attachment.
     #[test]
     fn an_attachment_without_a_mapping_is_not_invalidated() -> Result {
-        each(REVOCABLE, |mode| {
-            let (t, client, buf) = exported(mode, Setup::SEED)?;
+        each(DMA_BUFS, |kind| {
+            let (t, client, buf) = exported(kind, Setup::SEED)?;
             let mr = t.pd.import(&buf, 0, FOUR)?;
             let attached = Leaked::of(&buf)?;
             let invalidations = attached.attached(t.registered(), || client.invalidate_last());
@@ -318,7 +281,7 @@ mod tests {
     #[test]
     fn everything_at_once() -> Result {
         each(0..20, |round| {
-            let (t, client, buf) = exported(REVOCABLE[round % 2], Setup::SEED)?;
+            let (t, client, buf) = exported(DMA_BUFS[round % 2], Setup::SEED)?;
             let pd = t.pd.clone();
             let importing = Task::spawn(move || {
                 for _ in 0..3 {
@@ -346,7 +309,7 @@ mod tests {
 
     #[test]
     fn no_importer_attaches_during_a_revocation() -> Result {
-        let (t, client, buf) = exported(Mode::Dynamic, Setup::PERSISTENT)?;
+        let (t, client, buf) = exported(DYNAMIC, Setup::PERSISTENT)?;
         let mr = t.pd.import(&buf, 0, FOUR)?;
         let leaked = Leaked::of(&buf)?;
         let leaving = t.held(Point::Invalidate, || unregistration(&client))?;

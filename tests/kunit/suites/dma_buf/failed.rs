@@ -6,11 +6,7 @@ use kernel::prelude::*;
 
 #[kunit_tests(peer_mem_dma_buf_failed)]
 mod tests {
-    use super::super::*;
-    use crate::{
-        device::Quiesce,
-        sync::until, //
-    };
+    use crate::suites::prelude::*;
 
     /// The error of the driver.
     const ERROR: Error = ENOSPC;
@@ -27,9 +23,9 @@ mod tests {
 
     #[test]
     fn the_pages_stay_until_the_driver_detaches() -> Result {
-        each([Mode::Dynamic, Mode::Pinned], |mode| {
-            let t = Fixture::temporary(mode)?;
-            let client = kept(&t, fitting(mode, Setup::SEED))?;
+        each([DYNAMIC, PINNED], |kind| {
+            let t = Fixture::temporary(kind)?;
+            let client = kept(&t, fitting(kind, Setup::SEED))?;
             let (stage, counted) = (client.stage(), counters::in_use(client.name())?);
             removal(&t)?.join()??;
             let released = t.calls(Point::Release)?;
@@ -44,7 +40,7 @@ mod tests {
 
     #[test]
     fn an_importer_that_unmaps_in_time_is_waited_for() -> Result {
-        let (t, client) = with_client(Mode::Dynamic, Setup::SEED)?;
+        let (t, client) = with_client(DYNAMIC, Setup::SEED)?;
         t.dev().keep_failed_imports(ERROR);
         let registering = t.registration(&client, 0, PAGE)?;
         let imported = until(|| t.dev().has_kept_import());
@@ -59,7 +55,7 @@ mod tests {
     /// The client invalidates under its mutex while the driver imports.
     #[test]
     fn an_invalidation_waits_until_the_driver_detaches() -> Result {
-        let t = Fixture::new(Mode::Dynamic)?;
+        let t = Fixture::new(DYNAMIC)?;
         t.dev().set_quiesce(Quiesce::UnmapLater);
         let client = t.client(Setup::LOCKED)?;
         t.dev().keep_failed_imports(ERROR);
@@ -79,7 +75,7 @@ mod tests {
 
     #[test]
     fn an_importer_that_can_be_revoked_is_asked_to_unmap() -> Result {
-        let t = Fixture::new(Mode::Dynamic)?;
+        let t = Fixture::new(DYNAMIC)?;
         let client = kept(&t, Setup::SEED)?;
         invalidation(&client)?.join()??;
         let (stage, released) = (client.stage(), t.calls(Point::Release)?);
@@ -90,8 +86,8 @@ mod tests {
 
     #[test]
     fn the_end_of_the_client_ends_with_the_removal_of_the_device() -> Result {
-        let t = Fixture::temporary(Mode::Pinned)?;
-        let client = kept(&t, fitting(Mode::Pinned, Setup::SEED))?;
+        let t = Fixture::temporary(PINNED)?;
+        let client = kept(&t, fitting(PINNED, Setup::SEED))?;
         let ending = unregistration(&client)?;
         let waited = ending.waits_for(Wait::Retry);
         let stage = client.stage();
@@ -106,9 +102,9 @@ mod tests {
 
     #[test]
     fn a_re_registration_that_fails_leaves_the_region_until_both_are_gone() -> Result {
-        let (t, client, mr) = live(Mode::Pinned, Setup::SEED)?;
+        let (t, client, mr) = live(PINNED, Setup::SEED)?;
         t.dev().keep_failed_imports(ERROR);
-        let again = mr.rereg_only(user::ACCESS, &t.pd, (0, 0), user::REMOTE_READ);
+        let again = mr.rereg_only(ACCESS, &t.pd, (0, 0), REMOTE_READ);
         let valid = mr.is_valid();
         mr.dereg()?;
         let (stage, released) = (client.stage(), t.calls(Point::Release)?);

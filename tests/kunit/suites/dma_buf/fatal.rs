@@ -7,41 +7,37 @@ use kernel::prelude::*;
 
 #[kunit_tests(peer_mem_dma_buf_fatal)]
 mod tests {
-    use super::super::*;
     use crate::{
         ext::task::return_probe::ReturnProbe,
         helpers,
-        sync::until,
-        user::DmaBuf, //
+        suites::prelude::*, //
     };
 
     /// Returns a client with a live region on a device of this test. The device has had a fatal
     /// error since.
-    fn fatal(mode: Mode) -> Result<(Fixture, Arc<Client>, Arc<user::Mr>)> {
-        let live = live_temporary(mode)?;
+    fn fatal(kind: Kind) -> Result<(Fixture, Arc<Client>, Arc<user::Mr>)> {
+        let live = live_temporary(kind)?;
         live.0.registered().report_fatal();
         Ok(live)
     }
 
     #[test]
     fn an_invalidation_ends_with_the_deregistration() -> Result {
-        each(REVOCABLE, |mode| {
-            common::ends_with_dereg(fatal(mode)?, invalidation)
-        })
+        each(DMA_BUFS, |kind| ends_with_dereg(fatal(kind)?, invalidation))
     }
 
     #[test]
     fn the_end_of_a_client_ends_with_the_deregistration() -> Result {
-        each(REVOCABLE, |mode| {
-            common::ends_with_dereg(fatal(mode)?, unregistration)
+        each(DMA_BUFS, |kind| {
+            ends_with_dereg(fatal(kind)?, unregistration)
         })
     }
 
     /// The driver removes the device at once when it recovers.
     #[test]
     fn the_removal_does_not_wait_and_leaves_the_pages_pinned() -> Result {
-        each(REVOCABLE, |mode| {
-            let (t, client, mr) = fatal(mode)?;
+        each(DMA_BUFS, |kind| {
+            let (t, client, mr) = fatal(kind)?;
             let invalidating = invalidation(&client)?;
             let waited = invalidating.waits_for(Wait::Retry);
             // ib_core waits for the MR before freeing the device.
@@ -56,39 +52,26 @@ mod tests {
         })
     }
 
+    /// The driver may never deregister, so an invalidation does not wait.
     #[test]
     fn the_pages_of_a_removed_device_are_put_when_the_driver_deregisters() -> Result {
-        each(REVOCABLE, |mode| {
-            let (t, client, mr) = fatal(mode)?;
-            let leaving = bare_removal(&t)?;
-            let stage = client.stage();
-            // The device has no interposed operations, so the call goes to the driver directly.
-            mr.dereg()?;
-            let released = t.calls(Point::Release)?;
-            leaving.join()?;
-            ensure_eq!(stage, Stage::Mapped);
-            ensure_eq!(released, 1);
-            t.unregister_and_finish_undone(&client)
-        })
-    }
-
-    /// The driver may never deregister.
-    #[test]
-    fn an_invalidation_after_the_removal_does_not_wait() -> Result {
-        each(REVOCABLE, |mode| {
-            let (t, client, mr) = fatal(mode)?;
-            t.script(Point::DeregMr)?
-                .fail_always(Point::DeregMr, EBUSY.to_errno());
-            let leaving = bare_removal(&t)?;
-            let stage = client.stage();
-            invalidation(&client)?.join()??;
-            let ended = client.stage();
-            t.script(Point::DeregMr)?.fail_always(Point::DeregMr, 0);
-            mr.dereg()?;
-            leaving.join()?;
-            ensure_eq!(stage, Stage::Mapped);
-            ensure!(ended != Stage::Mapped);
-            t.unregister_and_finish_undone(&client)
+        each([false, true], |invalidates| {
+            each(DMA_BUFS, |kind| {
+                let (t, client, mr) = fatal(kind)?;
+                let leaving = bare_removal(&t)?;
+                let stage = client.stage();
+                if invalidates {
+                    invalidation(&client)?.join()??;
+                }
+                let later = client.stage();
+                // The device has no interposed operations, so the call goes to the driver directly.
+                mr.dereg()?;
+                let released = t.calls(Point::Release)?;
+                leaving.join()?;
+                ensure_eq!((stage, released), (Stage::Mapped, 1));
+                ensure_eq!(later == Stage::Mapped, !invalidates);
+                t.unregister_and_finish_undone(&client)
+            })
         })
     }
 
@@ -96,30 +79,37 @@ mod tests {
     #[test]
     fn a_failed_invalidation_ends_with_the_deregistration() -> Result {
         for errno in [ENOMEM, EIO] {
-            let live = live_temporary(Mode::Dynamic)?;
+            let live = live_temporary(DYNAMIC)?;
             live.0.fail(Point::Invalidate, errno)?;
-            common::ends_with_dereg(live, invalidation)?;
+            ends_with_dereg(live, invalidation)?;
         }
         Ok(())
     }
 
-    /// The error comes while the core waits for the importer.
+    /// The region of an export has no device, so the core must look at the importing device, also at
+    /// an error that comes while the core waits for the importer.
     #[test]
-    fn an_importer_of_exported_memory_that_fails_is_not_trusted() -> Result {
-        let t = Fixture::temporary(Mode::Dynamic)?;
-        let client = t.client(fitting(Mode::Dynamic, Setup::SEED))?;
-        let buf = DmaBuf::export(client.at(0), PAGE)?;
-        let mr = t.pd.import(&buf, 0, PAGE)?;
-        t.fail(Point::Invalidate, ENOMEM)?;
-        let ending = invalidation(&client)?;
-        let waited = ending.waits_for(Wait::Retry);
-        let stage = client.stage();
-        mr.dereg()?;
-        ending.join()??;
-        ensure!(waited);
-        ensure_eq!(stage, Stage::Mapped);
-        undone_once(&client)?;
-        t.drop_and_finish(buf)
+    fn an_importer_of_exported_memory_that_does_not_stop() -> Result {
+        type Case = (Kind, fn(&Fixture) -> Result, End);
+        let fails: fn(&Fixture) -> Result = |t| t.fail(Point::Invalidate, ENOMEM);
+        let dies: fn(&Fixture) -> Result = |t| {
+            t.registered().report_fatal();
+            Ok(())
+        };
+        let cases: [Case; 3] = [
+            (DYNAMIC, fails, invalidation),
+            (DYNAMIC, dies, invalidation),
+            (PINNED, |_| Ok(()), unregistration),
+        ];
+        for (kind, happens, end) in cases {
+            let t = Fixture::temporary(kind)?;
+            let client = t.client(fitting(kind, Setup::SEED))?;
+            let buf = DmaBuf::export(client.at(0), PAGE)?;
+            let mr = Arc::new(t.pd.import(&buf, 0, PAGE)?, GFP_KERNEL)?;
+            happens(&t)?;
+            ends_with_dereg((t, client, mr), end)?;
+        }
+        Ok(())
     }
 
     /// Returns the number of tasks inside the driver's function.
@@ -164,29 +154,10 @@ mod tests {
         many.and(all)
     }
 
-    /// The region of an export has no device, so the core must look at the importing device.
-    #[test]
-    fn an_importer_of_exported_memory_is_not_trusted_either() -> Result {
-        let t = Fixture::temporary(Mode::Dynamic)?;
-        let client = t.client(fitting(Mode::Dynamic, Setup::SEED))?;
-        let buf = DmaBuf::export(client.at(0), PAGE)?;
-        let mr = t.pd.import(&buf, 0, PAGE)?;
-        t.registered().report_fatal();
-        let ending = invalidation(&client)?;
-        let waited = ending.waits_for(Wait::Retry);
-        let stage = client.stage();
-        mr.dereg()?;
-        ending.join()??;
-        ensure!(waited);
-        ensure_eq!(stage, Stage::Mapped);
-        undone_once(&client)?;
-        t.drop_and_finish(buf)
-    }
-
     #[test]
     fn the_error_of_another_device_does_not_matter() -> Result {
-        let (t, client, mr) = live(Mode::Dynamic, Setup::SEED)?;
-        let other = Fixture::temporary(Mode::Dynamic)?;
+        let (t, client, mr) = live(DYNAMIC, Setup::SEED)?;
+        let other = Fixture::temporary(DYNAMIC)?;
         other.registered().report_fatal();
         client.invalidate_last()?;
         ensure!(!mr.is_valid());

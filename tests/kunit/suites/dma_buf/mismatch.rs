@@ -7,7 +7,7 @@ use kernel::prelude::*;
 
 #[kunit_tests(peer_mem_dma_buf_mismatch)]
 mod tests {
-    use super::super::*;
+    use crate::suites::prelude::*;
 
     /// Checks that a registration fails with the driver's error if the device cannot use the
     /// memory.
@@ -20,7 +20,7 @@ mod tests {
     fn a_client_with_invalidation_is_skipped_for_a_pinning_device() -> Result {
         let setups = [Setup::SEED, Setup::GPU, Setup::OWN_TABLE, Setup::LOCKED];
         each(setups, |setup| {
-            let t = Fixture::temporary(Mode::Pinned)?;
+            let t = Fixture::temporary(PINNED)?;
             let client = t.client(setup)?;
             skipped(&t, &client)?;
             undone_once(&client)?;
@@ -35,7 +35,7 @@ mod tests {
 
     #[test]
     fn an_import_of_another_client_shows_that_the_device_pins() -> Result {
-        let t = Fixture::temporary(Mode::Pinned)?;
+        let t = Fixture::temporary(PINNED)?;
         let first = t.client(Setup::PERSISTENT)?;
         let mr = t.reg(&first, PAGE)?;
         ensure!(mr.is_valid());
@@ -48,7 +48,7 @@ mod tests {
 
     #[test]
     fn the_next_client_gets_the_range() -> Result {
-        let t = Fixture::temporary(Mode::Pinned)?;
+        let t = Fixture::temporary(PINNED)?;
         let first = t.client(Setup::SEED)?;
         let second = t.client(Setup::PERSISTENT.at_place_of(0))?;
         let mr = t.reg(&first, PAGE)?;
@@ -61,7 +61,7 @@ mod tests {
 
     #[test]
     fn an_invalidation_during_the_rejection_returns() -> Result {
-        let t = Fixture::temporary(Mode::Pinned)?;
+        let t = Fixture::temporary(PINNED)?;
         let client = t.client(Setup::SEED)?;
         let first = t.held(Point::Import, || t.registration(&client, 0, PAGE))?;
         let result = first.overlap(Wait::Region, invalidation(&client)?)?;
@@ -70,38 +70,27 @@ mod tests {
     }
 
     #[test]
-    fn a_client_without_invalidation_is_served() -> Result {
-        let setups = [Setup::SEED, Setup::GPU, Setup::OWN_TABLE, Setup::HUGE];
-        each(setups, |setup| {
-            let (t, client, mr) = live(Mode::Pinned, setup)?;
-            t.dereg_and_finish_undone(&mr, &client)
-        })
+    fn a_client_that_fits_the_device_is_served() -> Result {
+        let without_invalidation = [Setup::SEED, Setup::GPU, Setup::OWN_TABLE, Setup::HUGE];
+        let with_pages = [Setup::SEED, Setup::HUGE, Setup::LOCKED, Setup::PERSISTENT];
+        let served = |kind, setups: [Setup; 4]| {
+            each(setups, |setup| {
+                let (t, client, mr) = live(kind, setup)?;
+                t.dereg_and_finish_undone(&mr, &client)
+            })
+        };
+        served(PINNED, without_invalidation)?;
+        served(NO_PEER2PEER, with_pages)
     }
 
     #[test]
     fn the_end_of_its_client_waits_for_dereg() -> Result {
-        let (t, client, mr) = live(Mode::Pinned, Setup::SEED)?;
-        let leaving = unregistration(&client)?;
-        let waited = leaving.waits_for(Wait::Retry);
-        let (valid, stage) = (mr.is_valid(), client.stage());
-        mr.dereg()?;
-        leaving.join()??;
-        ensure!(waited && valid);
-        ensure_eq!(stage, Stage::Mapped);
-        t.finish_undone(&client)
-    }
-
-    #[test]
-    fn the_end_of_its_client_while_the_driver_deregisters() -> Result {
-        let (t, client, mr) = live(Mode::Pinned, Setup::SEED)?;
-        let first = t.held(Point::DeregMr, || deregistration(&mr))?;
-        first.overlap(Wait::Region, unregistration(&client)?)??;
-        t.finish_undone(&client)
+        ends_with_dereg(live(PINNED, Setup::SEED)?, unregistration)
     }
 
     #[test]
     fn the_end_of_its_client_while_the_driver_refuses_to_deregister() -> Result {
-        let (t, client, mr) = live(Mode::Pinned, Setup::SEED)?;
+        let (t, client, mr) = live(PINNED, Setup::SEED)?;
         t.fail(Point::DeregMr, EBUSY)?;
         let deregistering = t.held(Point::DeregMr, || deregistration(&mr))?;
         let leaving = unregistration(&client)?;
@@ -119,7 +108,7 @@ mod tests {
     #[test]
     fn memory_without_pages_is_skipped_for_a_device_without_peer_to_peer() -> Result {
         each([Setup::GPU, Setup::OWN_TABLE], |setup| {
-            let (t, client) = with_client(Mode::NoPeer2Peer, setup)?;
+            let (t, client) = with_client(NO_PEER2PEER, setup)?;
             skipped(&t, &client)?;
             undone_once(&client)?;
             ensure_eq!(t.calls(Point::RegUserMr)?, 1);
@@ -128,17 +117,8 @@ mod tests {
     }
 
     #[test]
-    fn memory_with_pages_is_served_without_peer_to_peer() -> Result {
-        let setups = [Setup::SEED, Setup::HUGE, Setup::LOCKED, Setup::PERSISTENT];
-        each(setups, |setup| {
-            let (t, client, mr) = live(Mode::NoPeer2Peer, setup)?;
-            t.dereg_and_finish_undone(&mr, &client)
-        })
-    }
-
-    #[test]
     fn a_rejection_of_one_client_does_not_affect_the_next() -> Result {
-        let t = Fixture::new(Mode::NoPeer2Peer)?;
+        let t = Fixture::new(NO_PEER2PEER)?;
         let gpu = t.client(Setup::GPU)?;
         let seed = t.client(Setup::SEED)?;
         skipped(&t, &gpu)?;

@@ -6,47 +6,12 @@ use kernel::prelude::*;
 
 #[kunit_tests(peer_mem_dma_buf_removal)]
 mod tests {
-    use super::super::*;
-    use crate::{
-        device::Quiesce,
-        sync::until, //
-    };
-
-    #[test]
-    fn revokes_a_live_region() -> Result {
-        each(REVOCABLE, |mode| {
-            let (t, client, mr) = live_temporary(mode)?;
-            t.registered().unregister();
-            ensure!(!mr.is_valid());
-            ensure!(t.dev().page_fault(mr.key()).is_err());
-            ensure_eq!(t.calls(Point::Release)?, 1);
-            ensure_eq!(counters::in_use(client.name())?, (0, 0, 0));
-            mr.dereg()?;
-            t.unregister_and_finish_undone(&client)
-        })
-    }
-
-    #[test]
-    fn waits_for_a_device_that_stops_later() -> Result {
-        each([Quiesce::UnmapLater, Quiesce::FenceLater], |quiesce| {
-            let (t, client, mr) = live_temporary(Mode::Dynamic)?;
-            t.dev().set_quiesce(quiesce);
-            let leaving = removal(&t)?;
-            let invalidated = until(|| t.dev().script.calls(Point::Invalidate) > 0);
-            let waited = leaving.waits_for(quiesce.wait());
-            t.dev().quiesce();
-            leaving.join()??;
-            mr.dereg()?;
-            invalidated?;
-            ensure!(waited);
-            t.unregister_and_finish_undone(&client)
-        })
-    }
+    use crate::suites::prelude::*;
 
     #[test]
     fn waits_for_an_import() -> Result {
-        each(PEER2PEER, |mode| {
-            let (t, client, mr) = live_temporary(mode)?;
+        each(PEER2PEER, |kind| {
+            let (t, client, mr) = live_temporary(kind)?;
             let registering = || t.registration(&client, 16 * PAGE, PAGE);
             let registering = t.held(Point::Imported, registering)?;
             let leaving = removal(&t)?;
@@ -59,7 +24,7 @@ mod tests {
             leaving.join()??;
             bare?;
             ensure!(waited);
-            ensure_eq!(valid, mode == Mode::Pinned);
+            ensure_eq!(valid, kind == PINNED);
             unregistration(&client)?.join()??;
             ensure_eq!(t.calls(Point::Release)?, 2);
             t.finish()
@@ -68,7 +33,7 @@ mod tests {
 
     #[test]
     fn defers_a_region_that_cannot_be_revoked_to_dereg() -> Result {
-        let (t, client, mr) = live_temporary(Mode::Pinned)?;
+        let (t, client, mr) = live_temporary(PINNED)?;
         // ib_core waits for the MR before freeing the device.
         let leaving = bare_removal(&t)?;
         let (valid, stage) = (mr.is_valid(), client.stage());
@@ -88,7 +53,7 @@ mod tests {
 
     #[test]
     fn defers_it_while_the_driver_deregisters() -> Result {
-        let (t, client, mr) = live_temporary(Mode::Pinned)?;
+        let (t, client, mr) = live_temporary(PINNED)?;
         let first = t.held(Point::DeregMr, || deregistration(&mr))?;
         first.overlap(Wait::Region, removal(&t)?)??;
         t.unregister_and_finish_undone(&client)
@@ -96,7 +61,7 @@ mod tests {
 
     #[test]
     fn defers_it_while_the_driver_refuses_to_deregister() -> Result {
-        let (t, client, mr) = live_temporary(Mode::Pinned)?;
+        let (t, client, mr) = live_temporary(PINNED)?;
         t.fail(Point::DeregMr, EBUSY)?;
         let deregistering = t.held(Point::DeregMr, || deregistration(&mr))?;
         let leaving = removal(&t)?;
@@ -114,9 +79,8 @@ mod tests {
 
     #[test]
     fn ends_while_the_driver_does_not_deregister() -> Result {
-        let (t, client, mr) = live_temporary(Mode::Pinned)?;
-        t.script(Point::DeregMr)?
-            .fail_always(Point::DeregMr, EBUSY.to_errno());
+        let (t, client, mr) = live_temporary(PINNED)?;
+        t.fail_always(Point::DeregMr, EBUSY)?;
         let leaving = removal(&t)?;
         let refused = mr.dereg();
         leaving.join()??;
@@ -130,10 +94,10 @@ mod tests {
 
     #[test]
     fn does_not_wait_for_a_reference_that_the_driver_keeps() -> Result {
-        each(PEER2PEER, |mode| {
-            let t = Fixture::temporary(mode)?;
+        each(PEER2PEER, |kind| {
+            let t = Fixture::temporary(kind)?;
             t.dev().leak(None);
-            let client = t.client(fitting(mode, Setup::SEED))?;
+            let client = t.client(fitting(kind, Setup::SEED))?;
             t.reg(&client, PAGE)?.dereg()?;
             let leaked = t.dev().leaked()?;
             let ended = until(|| counters::in_use(client.name()).is_ok_and(|n| n == (0, 0, 0)));
@@ -148,7 +112,7 @@ mod tests {
 
     #[test]
     fn the_end_of_the_client_waits_for_a_deferred_region() -> Result {
-        let (t, client, mr) = live_temporary(Mode::Pinned)?;
+        let (t, client, mr) = live_temporary(PINNED)?;
         let leaving = bare_removal(&t)?;
         let ending = unregistration(&client)?;
         let waited = ending.waits_for(Wait::Retry);
@@ -161,7 +125,7 @@ mod tests {
 
     #[test]
     fn races_the_end_of_the_client() -> Result {
-        let (t, client, mr) = live_temporary(Mode::Pinned)?;
+        let (t, client, mr) = live_temporary(PINNED)?;
         let ending = unregistration(&client)?;
         let waited = ending.waits_for(Wait::Retry);
         let leaving = bare_removal(&t)?;
@@ -176,7 +140,7 @@ mod tests {
 
     #[test]
     fn the_end_of_the_client_while_the_driver_detaches() -> Result {
-        let (t, client, mr) = live_temporary(Mode::Pinned)?;
+        let (t, client, mr) = live_temporary(PINNED)?;
         let leaving = bare_removal(&t)?;
         // The task is held in the client, called by the detach of the driver.
         let first = t.held(Point::PutPages, || deregistration(&mr))?;
@@ -185,21 +149,27 @@ mod tests {
         t.finish_undone(&client)
     }
 
+    type Deferred = (Fixture, Arc<Client>, [Arc<user::Mr>; 2], BareRemoval);
+
+    /// Returns a region with two MRs, and the removal of its device, which has deferred the region.
+    fn deferred() -> Result<Deferred> {
+        let (t, client, mr) = live_temporary(PINNED)?;
+        let new = mr.rereg_only(ACCESS, &t.pd, (0, 0), REMOTE_READ)?;
+        let new = Arc::new(new.ok_or(ENOENT)?, GFP_KERNEL)?;
+        let leaving = bare_removal(&t)?;
+        Ok((t, client, [mr, new], leaving))
+    }
+
     #[test]
     fn a_deferred_region_ends_with_the_last_of_its_mrs() -> Result {
-        each([false, true], |new_first| {
-            let (t, client, mr) = live_temporary(Mode::Pinned)?;
-            let new = mr.rereg_only(user::ACCESS, &t.pd, (0, 0), user::REMOTE_READ)?;
-            let new = Arc::new(new.ok_or(ENOENT)?, GFP_KERNEL)?;
-            let leaving = bare_removal(&t)?;
-            let (first, last) = if new_first { (&new, &mr) } else { (&mr, &new) };
-            deregistration(first)?.join()??;
+        each([0, 1], |first| {
+            let (t, client, mrs, leaving) = deferred()?;
+            deregistration(&mrs[first])?.join()??;
             let stage = client.stage();
-            deregistration(last)?.join()??;
+            deregistration(&mrs[1 - first])?.join()??;
             let released = t.calls(Point::Release)?;
             leaving.join()?;
-            ensure_eq!(stage, Stage::Mapped);
-            ensure_eq!(released, 1);
+            ensure_eq!((stage, released), (Stage::Mapped, 1));
             t.unregister_and_finish_undone(&client)
         })
     }
@@ -207,10 +177,7 @@ mod tests {
     #[test]
     fn the_mrs_of_a_deferred_region_may_end_at_the_same_time() -> Result {
         each(0..5, |_| {
-            let (t, client, mr) = live_temporary(Mode::Pinned)?;
-            let new = mr.rereg_only(user::ACCESS, &t.pd, (0, 0), user::REMOTE_READ)?;
-            let new = Arc::new(new.ok_or(ENOENT)?, GFP_KERNEL)?;
-            let leaving = bare_removal(&t)?;
+            let (t, client, [mr, new], leaving) = deferred()?;
             let (one, other) = (deregistration(&mr)?, deregistration(&new)?);
             let ended = (one.join()?, other.join()?);
             let released = t.calls(Point::Release)?;
