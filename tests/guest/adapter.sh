@@ -218,6 +218,9 @@ no_dma_buf_left() {
 	[ "$(cat /sys/module/peer_mem_test_exporter/refcnt)" = 0 ] || fail "the test exporter is in use"
 }
 
+# Fails while an adapter has an MR, or a dma-buf of the test exporter exists.
+nothing_imported() { [ -z "$(cat "$ADAPTER"/*/mrs)" ] && no_dma_buf_left; }
+
 # copies DEVICE [export:]: the adapter copies from one BAR to the other by DMA; with
 # export: the MRs are on dma-bufs of /dev/ib_peer_mem.
 copies() {

@@ -1,61 +1,97 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * fuzz [-s SEED] [-n CALLS] [-t THREADS] [-d RDMA-DEVICE] [-a ADAPTER:MODE].. [-o COUNTS]
- *      [-bclmux] BAR BAR
- * fuzz -r COUNTS...
+ * fuzz [-s SEED] [-n CALLS] [-p PROCESSES] [-t THREADS] [-d RDMA-DEVICE].. [-mux] BAR BAR
  *
- * Threads that make every call of user space on the BARs' devices, with valid,
- * nearly valid and invalid arguments, while the devices may be unbound and bound.
- * Checks: each errno is one that the documentation lists for the call, no two threads
- * get the same memory, and all memory is free at the end. The seed alone determines
- * the calls of each thread. The counts of all calls are in the file COUNTS at any time,
- * also after the process has been killed; -r adds up such files.
+ * Threads of several processes that make every call of user space on the BARs' devices, with valid,
+ * nearly valid and invalid arguments, while the devices may be unbound and bound. There is no model of
+ * what a call must return. Checks: each errno is one of those of the call, a call that fails leaves its
+ * argument, an MR lies in mappings that allow it, and no file stays open. The caller checks that all
+ * memory is free at the end, and the log. The numbers follow from the seed, the order does not.
+ *
+ *  -m  let allocations fail (fault injection, for the tasks that ask for it)
+ *  -u  devices may be removed, or the objects of the RDMA device limited: calls may fail for that alone
+ *  -x  expect a wrong errno: the run must fail
  */
 #include <err.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "common.h"
 #include "fuzz.h"
 #include "number.h"
 #include "pattern.h"
-#include "verbs.h"
 
-#define THREADS 16
+#define FILES_EACH 5
 
-struct bar bars[BARS];
-int shared[SHARED_FILES];
-struct rdma *rdma;
-struct ibv_pd *pd, *mr_pd;
-bool pd_imports;
-struct adapter adapters[ADAPTERS];
-int n_adapters;
-int export_device = -1;
-int own_memory;
-bool compat, mistaken, hungry, unsteady, lively;
+int export_device;
+bool mistaken, unsteady;
 
+static char **bars;
+static int files[KINDS * FILES_EACH];
+static bool hungry;
 static uint64_t seed = 1, calls = 10000;
-static int n_threads = 3;
-static struct thread *threads;
+static int n_processes = 1, n_threads = 3, process;
+static struct thread threads[THREADS];
 
-/* --- random numbers --- */
+#define ERRNOS 160
 
-uint64_t any(struct thread *t)
-{
-	return splitmix64(&t->random);
-}
+#define IOCTL { EINVAL, EFAULT, ENOTTY, ENXIO, ENOENT, EEXIST, EACCES, EBADF, ENOMEM, EBUSY, ENODEV }
+/* The last two are those of an RDMA device that is removed or limited. */
+#define REG EINVAL, EFAULT, ENOMEM, EOPNOTSUPP, ENODEV, EACCES, EPERM, EREMOTEIO, ENOENT, EBUSY, EAGAIN, EIO
+
+/*
+ * How often each is called, the percentage of its calls that must succeed, since a call that always
+ * fails tests little, and its errnos.
+ */
+static const struct {
+	const char *name;
+	int weight, good, errnos[16];
+} ops[OPS] = {
+	[OP_RANGE] = { "RANGE", 40, 2, IOCTL },
+	[OP_NEAREST] = { "NEAREST", 40, 1, IOCTL },
+	[OP_ALLOC] = { "DM_ALLOC", 60, 10, IOCTL },
+	[OP_CAPACITY] = { "DM_CAPACITY", 20, 20, IOCTL },
+	[OP_INFO] = { "DM_INFO", 40, 10, IOCTL },
+	[OP_FREE] = { "DM_FREE", 20, 2, IOCTL },
+	[OP_EXPORT] = { "EXPORT", 30, 2, IOCTL },
+	[OP_NAME] = { "NAME", 50, 2, IOCTL },
+	[OP_UNNAME] = { "UNNAME", 20, 2, IOCTL },
+	[OP_QUERY] = { "QUERY", 20, 2, IOCTL },
+	[OP_NO_IOCTL] = { "wrong ioctls", 10, 0, IOCTL },
+	[OP_OPEN] = { "open", 10, 10, { ENOENT, ENODEV, ENXIO } },
+	[OP_FILE] = { "file calls", 40, 5,
+		      { EINVAL, EBADF, ESPIPE, ENODEV, ENXIO, EPERM, EFBIG, ENOSPC, ENOMEM } },
+	[OP_MMAP] = { "mmap", 100, 10, { EINVAL, ENOMEM, ENODEV, EACCES, EEXIST, EOVERFLOW, EOPNOTSUPP,
+					 EBADF, EPERM, EAGAIN, ENXIO } },
+	[OP_MAPPING] = { "their changes", 40, 5, { EINVAL, ENOMEM, EACCES, EFAULT, EBADF, EIO, EBUSY, EAGAIN,
+						   EPERM, EOPNOTSUPP, EHWPOISON, ENODEV, EREMOTEIO } },
+	[OP_ACCESS] = { "accesses", 50, 5, { EFAULT, EIO, EREMOTEIO, EAGAIN, EPERM, ENOMEM, EOPNOTSUPP } },
+	[OP_FORK] = { "fork", 2, 50, { ENOMEM, EAGAIN } },
+	[OP_BUFFER] = { "dma-bufs", 40, 10, { EBUSY, ENODEV, ENOMEM } },
+	[OP_REG_MR] = { "registrations", 80, 5, { REG } },
+	[OP_REREG_MR] = { "re-registrations", 10, 1, { REG } },
+	[OP_DEREG_MR] = { "deregistrations", 10, 5, { REG } },
+};
+
+static struct count {
+	uint64_t calls, good;
+	uint32_t errnos[ERRNOS];
+} *counts;
 
 uint64_t below(struct thread *t, uint64_t n)
 {
-	return any(t) % n;
+	return splitmix64(&t->random) % n;
 }
 
 bool one_in(struct thread *t, unsigned int n)
@@ -67,21 +103,13 @@ uint64_t edge(struct thread *t)
 {
 	static const uint64_t edges[] = { 0, 1, 2, 7, 8, PAGE, 2 << 20, 1ULL << 31, 1ULL << 32,
 					  1ULL << 40, 1ULL << 47, 1ULL << 52, 1ULL << 63, ~0ULL };
-	size_t n = sizeof(edges) / sizeof(edges[0]);
-	uint64_t i = below(t, n + 3);
+	size_t length;
 
-	if (i == n)
-		return any(t) >> below(t, 64);
-	if (i == n + 1)
-		return bars[0].size - 1 + below(t, 3);
-	if (i == n + 2)
-		return (uintptr_t)arena_any(t);
-	return edges[i] - (one_in(t, 4) ? 1 : 0) + (one_in(t, 4) ? 1 : 0);
-}
-
-struct thread *any_thread(struct thread *t)
-{
-	return &threads[below(t, n_threads)];
+	switch (below(t, 6)) {
+	case 0: return below(t, ~0ULL) >> below(t, 64);
+	case 1: return (uintptr_t)some_range(t, &length) + (one_in(t, 2) ? 0 : below(t, PAGE));
+	default: return PICK(t, edges) + below(t, 3) - 1;
+	}
 }
 
 void bug(struct thread *t, const char *format, ...)
@@ -89,14 +117,105 @@ void bug(struct thread *t, const char *format, ...)
 	va_list args;
 
 	flockfile(stdout);
-	printf("fuzz: BUG: seed %llu, thread %d of %d, call %llu, %s: ", (unsigned long long)seed,
-	       t->number, n_threads, (unsigned long long)t->iteration, name_of(t->op));
+	printf("fuzz: BUG: process %d, thread %d, call %llu, %s: ", process, t->number,
+	       (unsigned long long)t->call, ops[t->op].name);
 	va_start(args, format);
 	vprintf(format, args);
 	va_end(args);
 	printf("\n");
 	fflush(stdout);
 	_exit(1);
+}
+
+int pick_file(struct thread *t, enum kind kind)
+{
+	return one_in(t, 12) ? PICK(t, files) : files[kind * FILES_EACH + below(t, FILES_EACH)];
+}
+
+void put_file(struct thread *t, enum kind kind, int fd)
+{
+	if (dup3(fd, files[kind * FILES_EACH + below(t, FILES_EACH)], O_CLOEXEC) < 0 && errno != EBUSY)
+		bug(t, "dup3: %s", strerrorname_np(errno));
+	close(fd);
+}
+
+int open_bar(struct thread *t)
+{
+	/* Access mode 3 is for ioctls alone. */
+	int fd = open(bars[below(t, BARS)], (one_in(t, 4) ? below(t, 4) : O_RDWR) | O_CLOEXEC);
+
+	if (fd < 0)
+		return errno;
+	put_file(t, BAR, fd);
+	return 0;
+}
+
+static enum op choose_op(struct thread *t)
+{
+	enum op op = 0;
+	int at = 0;
+
+	for (int i = 0; i < OPS; i++)
+		at += ops[i].weight;
+	at = below(t, at);
+	while ((at -= ops[op].weight) >= 0)
+		op++;
+	return op;
+}
+
+static bool allowed(const struct thread *t, int error)
+{
+	const int *list = ops[t->op].errnos;
+
+	/* For the call, or for a page of its argument. */
+	if (t->starved && (error == ENOMEM || error == EFAULT))
+		return true;
+	if ((error == EAGAIN || error == EIO) && t->op >= OP_REG_MR && !unsteady)
+		return false;
+	if (mistaken && error == EINVAL && t->op <= OP_NO_IOCTL)
+		return false;
+	while (*list && *list != error)
+		list++;
+	/* A small kernel lacks system calls, but not our ioctls. */
+	return *list || (error == ENOSYS && t->op >= OP_OPEN);
+}
+
+void called(struct thread *t, int error)
+{
+	struct count *c = &counts[t->op];
+
+	__atomic_add_fetch(&c->calls, 1, __ATOMIC_RELAXED);
+	if (!error)
+		__atomic_add_fetch(&c->good, 1, __ATOMIC_RELAXED);
+	else if (allowed(t, error))
+		__atomic_add_fetch(&c->errnos[error], 1, __ATOMIC_RELAXED);
+	else
+		bug(t, "%s is no errno of %s", strerrorname_np(error), ops[t->op].name);
+}
+
+/* Prints a line per call. Returns false if one succeeded too rarely. */
+static bool print_results(void)
+{
+	bool enough = true;
+
+	for (enum op op = 0; op < OPS; op++) {
+		uint64_t sum = counts[op].calls, good = counts[op].good;
+
+		if (!sum)
+			continue;
+		printf("%-16s %7llu, %3llu%% ok", ops[op].name, (unsigned long long)sum,
+		       (unsigned long long)(100 * good / sum));
+		for (int error = 1; error < ERRNOS; error++)
+			if (counts[op].errnos[error])
+				printf(", %s %u", strerrorname_np(error), counts[op].errnos[error]);
+		printf("\n");
+		/* A few calls prove nothing. */
+		if (sum >= 200 && 100 * good < ops[op].good * sum) {
+			printf("less than %d%% of these succeeded\n", ops[op].good);
+			enough = false;
+		}
+	}
+	return enough;
 }
 
 static __thread sigjmp_buf back;
@@ -117,21 +236,6 @@ static void catch_faults(void)
 	sigaction(SIGSEGV, &action, NULL);
 }
 
-bool touch(volatile char *at, bool write)
-{
-	if (sigsetjmp(back, 0)) {
-		touching = 0;
-		return false;
-	}
-	touching = 1;
-	if (write)
-		*at = 1;
-	else
-		(void)*at;
-	touching = 0;
-	return true;
-}
-
 bool copy_guarded(volatile char *to, const volatile char *from, size_t n)
 {
 	if (sigsetjmp(back, 0)) {
@@ -145,253 +249,117 @@ bool copy_guarded(volatile char *to, const volatile char *from, size_t n)
 	return true;
 }
 
-/* --- the run --- */
-
-static enum op choose(struct thread *t, int sum)
+void starve(struct thread *t, bool on)
 {
-	int at = below(t, sum);
-	enum op op = 0;
-
-	while ((at -= weight(op)) >= 0)
-		op++;
-	return op;
+	if (!hungry || t->starved == on)
+		return;
+	/* Before the write that turns it on. */
+	t->starved = on;
+	if (pwrite(t->hunger, on ? "1" : "0", 1, 0) != 1)
+		bug(t, "fault injection: %s", strerrorname_np(errno));
 }
 
-/* Rounded up: at least @calls in all. */
-static uint64_t calls_each(void)
+static void call(struct thread *t)
 {
-	return (calls + n_threads - 1) / n_threads;
+	t->op = choose_op(t);
+	if (t->op >= OP_BUFFER && !rdma_has(t->op))
+		t->op = OP_INFO;
+	/* Calls of the modules' functions, not those of tests that any call needs. */
+	if (t->op <= OP_NO_IOCTL || t->op == OP_MMAP || t->op >= OP_REG_MR)
+		starve(t, one_in(t, 2));
+	if (t->op <= OP_NO_IOCTL)
+		fuzz_ioctl(t);
+	else
+		called(t, t->op < OP_BUFFER ? fuzz_memory(t) : fuzz_rdma(t));
+	starve(t, false);
 }
 
 static void *run(void *arg)
 {
 	struct thread *t = arg;
-	int sum = 0;
 
-	rdma_begin(t);
-	for (enum op op = 0; op < OPS; op++)
-		sum += weight(op);
-	for (; t->iteration < calls_each(); t->iteration++) {
-		t->op = choose(t, sum);
-		if (t->op >= OP_EXPORT && t->op <= OP_QUERY && export_device < 0)
-			t->op = OP_INFO;
-		if (t->op >= OP_BUFFER && !t->field)
-			t->op = OP_INFO;
-		/* Calls of the modules' functions, not those of tests that any call needs. */
-		if (t->op <= OP_NO_IOCTL || t->op == OP_MMAP ||
-		    (t->op >= OP_REG_MR && t->op <= OP_TRANSFER))
-			starve(t, one_in(t, 2));
-		if (t->op <= OP_NO_IOCTL)
-			fuzz_ioctl(t, t->op);
-		else if (t->op <= OP_PASS)
-			fuzz_file(t, t->op);
-		else if (t->op < OP_REG_MR)
-			fuzz_map(t, t->op);
-		else if (t->op < OP_BUFFER)
-			fuzz_rdma(t, t->op);
-		else
-			fuzz_field(t, t->op);
-		starve(t, false);
-	}
-	if (t->field)
-		field_unmap(t);
-	mrs_free(t);
-	if (t->hunger >= 0)
+	if (hungry)
+		t->hunger = open("/proc/thread-self/make-it-fail", O_WRONLY | O_CLOEXEC);
+	if (hungry && t->hunger < 0)
+		bug(t, "no fault injection: %s", strerrorname_np(errno));
+	/* Rounded up: at least @calls in all. */
+	for (; t->call * n_threads * n_processes < calls; t->call++)
+		call(t);
+	if (hungry)
 		close(t->hunger);
-	for (struct file *f = t->files; f < t->files + PRIVATE_FILES; f++)
-		file_close(f);
-	arena_unmap(t);
 	return NULL;
 }
 
-/* @text: ADAPTER:MODE. */
-static void open_adapter(char *text)
+/* A process: its threads, from the beginning to the end. */
+static void work(char **rdma)
 {
-	struct adapter *a = &adapters[n_adapters++];
-	char *mode = strchr(text, ':');
+	pthread_t ids[THREADS];
+	int before;
 
-	if (n_adapters > ADAPTERS || !mode)
-		errx(2, "not an adapter, or one too many: %s", text);
-	*mode++ = '\0';
-	*a = (struct adapter) { .name = text, .rdma = rdma_open(text),
-				.pins = strcmp(mode, "dynamic") };
-}
+	while (*rdma)
+		rdma_add(*rdma++);
+	export_device = open("/dev/ib_peer_mem", O_RDWR | O_CLOEXEC);
+	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
+		files[i] = open("/dev/null", O_RDWR | O_CLOEXEC);
+	catch_faults();
+	for (int i = 0; i < n_threads; i++) {
+		struct thread *t = &threads[i];
+		uint64_t mix = seed + process * THREADS + i;
 
-static int open_in_time(const char *path)
-{
-	int fd;
-
-	/* The device may be unbound just now. */
-	for (int i = 0; (fd = open(path, O_RDWR | O_CLOEXEC)) < 0 && i < 300; i++)
-		usleep(100000);
-	if (fd < 0)
-		err(1, "%s", path);
-	return fd;
-}
-
-static void examine(struct bar *bar, const char *path)
-{
-	unsigned int domain, bus, device, function;
-	int fd = open_in_time(path), error;
-	uint64_t free;
-
-	bar->path = path;
-	if (sscanf(path, "/dev/io_peer_mem/%x:%x:%x.%x/", &domain, &bus, &device, &function) != 4)
-		errx(2, "not the name of a BAR: %s", path);
-	bar->domain = domain;
-	bar->address = bus << 8 | device << 3 | function;
-	/* A child of a user that was killed may still end, and free its memory. */
-	for (int i = 0; i < 300; i++) {
-		error = ask_capacity(fd, &bar->size, &free);
-		if (error || free == bar->size)
-			break;
-		usleep(100000);
+		t->number = i;
+		t->random = splitmix64(&mix);
+		arena_map(t);
 	}
-	if (error)
-		errx(1, "%s: %s", path, strerrorname_np(error));
-	if (free != bar->size)
-		errx(1, "%s: has other users", path);
-	close(fd);
-}
-
-/* Waits: work that is deferred to the end of a system call may still free memory. */
-static void all_is_free(const struct bar *bar)
-{
-	int fd = open_in_time(bar->path), error;
-	uint64_t size, free;
-
-	for (int i = 0; i < 100; i++) {
-		error = ask_capacity(fd, &size, &free);
-		if (error == ENODEV) {
-			close(fd);
-			fd = open_in_time(bar->path);
-		} else if (error) {
-			errx(1, "%s: %s", bar->path, strerrorname_np(error));
-		} else if (free == size) {
-			close(fd);
-			return;
-		}
-		usleep(100000);
-	}
-	errx(1, "%s: only %llu of %llu bytes are free in the end", bar->path,
-	     (unsigned long long)free, (unsigned long long)size);
-}
-
-static void __attribute__((noreturn)) usage(void)
-{
-	errx(2, "usage: fuzz [-s SEED] [-n CALLS] [-t THREADS] [-d RDMA-DEVICE] [-a ADAPTER:MODE]..\n"
-	     "            [-o COUNTS] [-bclmux] BAR BAR\n"
-	     "       fuzz -r COUNTS...\n"
-	     "  -a  use this test adapter, and dma-bufs of the test exporter; MODE: dynamic,\n"
-	     "      revocable or pinned\n"
-	     "  -b  the devices of the BARs are unbound and bound: how long each is away depends on\n"
-	     "      the speed of the machine, so calls that end with ENODEV are no failed calls\n"
-	     "  -c  use 32-bit system calls as well\n"
-	     "  -l  rather map, register, transfer and fork than make wrong calls\n"
-	     "  -m  let allocations fail (fault injection, for the tasks that ask for it)\n"
-	     "  -u  the RDMA device may be removed, or its objects limited\n"
-	     "  -x  expect a wrong errno: the run must fail");
+	before = open_files();
+	printf("fuzz: running\n");
+	for (int i = 0; i < n_threads; i++)
+		if ((errno = pthread_create(&ids[i], NULL, run, &threads[i])))
+			err(1, "pthread_create");
+	for (int i = 0; i < n_threads; i++)
+		pthread_join(ids[i], NULL);
+	if (open_files() != before)
+		errx(1, "%d files are open in the end, %d were before", open_files(), before);
 }
 
 int main(int argc, char **argv)
 {
-	const char *device = NULL, *counts_path = NULL;
-	bool devices_leave = false;
-	struct rdma opened, again;
-	struct count sum[OPS] = { 0 }, *counts;
-	time_t start = time(NULL);
-	int files, c;
+	char *rdma[9] = { NULL };
+	int n_rdma = 0, status, c;
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
-	while ((c = getopt(argc, argv, "a:s:n:t:d:o:bclmurx")) != -1) {
+	while ((c = getopt(argc, argv, "s:n:p:t:d:mux")) != -1) {
 		switch (c) {
-		case 'a': open_adapter(optarg); break;
 		case 's': seed = must_number(optarg); break;
 		case 'n': calls = must_number(optarg); break;
+		case 'p': n_processes = must_number(optarg); break;
 		case 't': n_threads = must_number(optarg); break;
-		case 'd': device = optarg; break;
-		case 'o': counts_path = optarg; break;
-		case 'b': devices_leave = true; break;
-		case 'c': compat = true; break;
-		case 'l': lively = true; break;
+		case 'd': rdma[n_rdma++ % 8] = optarg; break;
 		case 'm': hungry = true; break;
 		case 'u': unsteady = true; break;
-		case 'r': return report(argv + optind);
 		case 'x': mistaken = true; break;
-		default: usage();
+		default: errx(2, "no such option");
 		}
 	}
-	if (optind + BARS != argc || n_threads < 1 || n_threads > THREADS)
-		usage();
-	for (int i = 0; i < BARS; i++)
-		examine(&bars[i], argv[optind + i]);
-	if (bars[0].size != bars[1].size)
-		errx(2, "the BARs have to be of one size");
-	if (device) {
-		opened = rdma_open(device);
-		rdma = &opened;
-		pd = rdma->pd;
-		pd_imports = strncmp(device, "rxe", 3);
-		again = rdma_open(device);
-		mr_pd = again.pd;
-	}
-	export_device = open("/dev/ib_peer_mem", O_RDWR | O_CLOEXEC);
-	for (int i = 0; i < SHARED_FILES; i++)
-		shared[i] = open("/dev/null", O_RDWR | O_CLOEXEC);
-	own_memory = open("/proc/self/mem", O_RDWR | O_CLOEXEC);
-	catch_faults();
-	files = open_files();
-
-	printf("fuzz: seed %llu, %llu calls, %d threads\n", (unsigned long long)seed,
-	       (unsigned long long)calls, n_threads);
-	threads = calloc(n_threads, sizeof(*threads));
-	counts = map_counts(counts_path, n_threads);
-	for (int i = 0; i < n_threads; i++) {
-		struct thread *t = &threads[i];
-		uint64_t mix = seed + i;
-
-		t->number = i;
-		t->random = splitmix64(&mix);
-		t->count = counts + i * OPS;
-		args_map(t);
-		arena_map(t);
-		if (n_adapters)
-			field_map(t);
-		t->paired = pd;
-		if (t->paired)
-			t->pair = pair_make(rdma);
-	}
-	printf("fuzz: running\n");
-	for (int i = 0; i < n_threads; i++)
-		if ((errno = pthread_create(&threads[i].id, NULL, run, &threads[i])))
-			err(1, "pthread_create");
-	for (int i = 0; i < n_threads; i++)
-		pthread_join(threads[i].id, NULL);
-	unname_all();
-	/* Of a device that may be gone the end of the process frees everything. */
-	for (int i = 0; i < n_threads && !unsteady; i++)
-		if (threads[i].paired)
-			pair_free(&threads[i].pair);
-
-	c = open_files();
-	if (c != files)
-		errx(1, "%d files are open in the end, %d were before", c, files);
-	for (int i = 0; i < SHARED_FILES; i++)
-		close(shared[i]);
-	if (device && !unsteady) {
-		rdma_close(rdma);
-		rdma_close(&again);
-	}
-	for (int i = 0; i < n_adapters && !unsteady; i++)
-		rdma_close(&adapters[i].rdma);
-	for (int i = 0; i < BARS; i++)
-		all_is_free(&bars[i]);
-	add_counts(sum, counts, n_threads);
-	/* Without a device all calls on it fail. */
-	if (!print_results(sum, devices_leave) && !unsteady)
+	if (optind + BARS != argc || n_processes < 1 || n_threads < 1 || n_threads > THREADS)
+		errx(2, "usage: fuzz [OPTION].. BAR BAR");
+	bars = argv + optind;
+	counts = mmap(NULL, sizeof(*counts) * OPS, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (counts == MAP_FAILED)
+		err(1, "mmap of the counts");
+	/* The parent is one of the processes. The others end with it. */
+	for (process = n_processes - 1; process > 0; process--)
+		if (!fork())
+			break;
+	if (process)
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+	work(rdma);
+	if (process)
+		return 0;
+	while (wait(&status) > 0)
+		if (status)
+			errx(1, "a process ended with status %#x", status);
+	if (!print_results() && !unsteady)
 		return 1;
-	printf("fuzz: %llu calls, seed %llu, %d threads, %ld s\n",
-	       (unsigned long long)(calls_each() * n_threads), (unsigned long long)seed,
-	       n_threads, (long)(time(NULL) - start));
+	printf("fuzz: %llu calls, seed %llu\n", (unsigned long long)calls, (unsigned long long)seed);
 	return 0;
 }

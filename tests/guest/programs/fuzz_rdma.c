@@ -1,149 +1,105 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Memory regions on the mappings, and transfers between them over loop-back.
+ * Dma-bufs of the test exporter, and memory regions on the mappings and names, of soft RoCE or mlx5 and of
+ * the test adapters.
  */
+#include <err.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <sched.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <linux/fs.h>
 
+#include "exporter.h"
 #include "fuzz.h"
-#include "pattern.h"
 #include "uverbs.h"
+#include "verbs.h"
 
-#define TRANSFER (2 * PAGE)	/* bytes at the most */
+#define DEVICES 4
+#define CONTROLS 6
+#define MRS 8
 
-static const int errnos[] = { EINVAL, EFAULT, ENOMEM, EOPNOTSUPP, ENODEV, EACCES, EPERM,
-			      EREMOTEIO, 0 };
-/* Of a limit on RDMA objects; of an RDMA device that is removed, as ib_uverbs says it. */
-static const int unsteady_errnos[] = { EINVAL, EFAULT, ENOMEM, EOPNOTSUPP, ENODEV, EACCES, EPERM,
-				       EREMOTEIO, EAGAIN, EIO, 0 };
+static struct rdma devices[DEVICES];
+static int n_devices;
+static bool is_mlx5;
 
-void rdma_begin(struct thread *t)
+/* Shared by all threads: their files and MRs change at any time. */
+static int controls[CONTROLS];
+static struct {
+	uint32_t device, handle;
+} mrs[MRS];
+
+void rdma_add(const char *name)
 {
-	t->hunger = -1;
-	if (hungry)
-		t->hunger = open("/proc/thread-self/make-it-fail", O_WRONLY | O_CLOEXEC);
-	if (hungry && t->hunger < 0)
-		bug(t, "no fault injection: %s", strerrorname_np(errno));
+	if (n_devices == DEVICES)
+		errx(2, "one device too many: %s", name);
+	devices[n_devices++] = rdma_open(name);
+	is_mlx5 |= !strncmp(name, "mlx5", 4);
+	for (int i = 0; i < CONTROLS && !controls[i]; i++)
+		controls[i] = open("/dev/peer_mem_test_exporter", O_RDWR | O_CLOEXEC);
 }
 
-void starve(struct thread *t, bool on)
+bool rdma_has(enum op op)
 {
-	if (!hungry || t->starved == on)
-		return;
-	/* Before the write that turns it on. */
-	t->starved = on;
-	if (pwrite(t->hunger, on ? "1" : "0", 1, 0) != 1)
-		bug(t, "fault injection: %s", strerrorname_np(errno));
+	return n_devices && (op != OP_BUFFER || controls[0] >= 0);
 }
 
-void dereg(struct thread *t, struct ibv_mr **mr)
+/* Other threads move and revoke a new dma-buf at once. */
+static int use_buffer(struct thread *t)
 {
-	time_t end = time(NULL) + 20;
-	int error;
+	int control = PICK(t, controls), error;
+	size_t size = PAGE * (1 + below(t, 8));
+	struct exported e;
 
-	if (!*mr)
-		return;
-	/* uverbs needs memory for the call, and then refuses it. */
-	starve(t, false);
-	/* Another thread re-registers it. The handle has no object while one takes the place of another. */
-	while ((error = ibv_dereg_mr(*mr)) == EBUSY || (error == ENOENT && time(NULL) < end))
-		sched_yield();
-	/* ib_uverbs has deregistered it with the device. */
-	if (error && !(unsteady && error == EIO))
-		bug(t, "ibv_dereg_mr: %s", strerrorname_np(error));
-	*mr = NULL;
+	if (!one_in(t, 4))
+		return (one_in(t, 16) ? exporter_revoke(control) : exporter_move(control)) ? errno : 0;
+	error = exporter_make(&e, one_in(t, 8) ? "test:pin-error=95" : "test", size) ? errno : 0;
+	if (!error)
+		put_file(t, DMABUF, e.dmabuf);
+	if (!error && dup3(e.control, control, O_CLOEXEC) < 0 && errno != EBUSY)
+		bug(t, "dup3: %s", strerrorname_np(errno));
+	if (e.control >= 0)
+		close(e.control);
+	return error;
 }
 
-void mrs_free(struct thread *t)
+/* A memory region that has been made lies in mappings that allow it. */
+static void must_be_mapped(struct thread *t, uint64_t at, uint64_t length, int access)
 {
-	for (int i = 0; i < MRS; i++)
-		dereg(t, &t->mrs[i]);
-}
-
-/* What lies at an address. */
-struct place {
-	char *end;		/* of the mapping */
-	bool readable, writable;
-	bool peer;		/* device memory */
-	const struct held *held;	/* NULL: not known */
-};
-
-static bool look(int maps, struct thread *t, char *at, struct place *p)
-{
-	char name[1024] = "";
-	struct procmap_query query = {
-		.size = sizeof(query),
-		.query_addr = (uintptr_t)at,
-		.vma_name_addr = (uintptr_t)name,
-		.vma_name_size = sizeof(name),
-	};
-
-	*p = (struct place) { 0 };
-	if (ioctl(maps, PROCMAP_QUERY, &query))
-		return false;
-	p->end = (char *)(uintptr_t)query.vma_end;
-	p->readable = query.vma_flags & PROCMAP_QUERY_VMA_READABLE;
-	p->writable = query.vma_flags & PROCMAP_QUERY_VMA_WRITABLE;
-	p->peer = strstr(name, "io_peer_mem");
-	for (const struct held *h = t->held; h < t->held + HELD; h++)
-		if (h->length && h->addr <= at && at < h->addr + h->length)
-			p->held = h;
-	return true;
-}
-
-/* A memory region that has been made lies in mappings that allow it, all of host memory or of one BAR. */
-static void must_be_mapped(struct thread *t, char *at, uint64_t length, int access)
-{
+	bool write = access & (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC);
 	int maps = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
-	bool write = access & (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
-			       IBV_ACCESS_REMOTE_ATOMIC);
-	struct place first = { 0 }, p;
+	struct procmap_query q;
 
 	if (maps < 0)
 		bug(t, "maps: %s", strerrorname_np(errno));
-	for (char *now = at; now < at + length; now = p.end) {
-		if (!look(maps, t, now, &p))
-			bug(t, "an MR of %#llx bytes at %p, but nothing is mapped at %p",
-			    (unsigned long long)length, at, now);
-		if (now == at)
-			first = p;
-		if (write ? !p.writable : !p.readable && !p.writable)
-			bug(t, "an MR with access %#x at %p, where the mapping does not allow it",
-			    access, now);
-		if (p.peer != first.peer)
-			bug(t, "an MR of device memory and other memory, at %p and %p", at, now);
-		if (p.peer && p.held && first.held &&
-		    (p.held->bar != first.held->bar || p.held->node != first.held->node))
-			bug(t, "an MR across two BARs, at %p and %p", at, now);
+	for (uint64_t now = at; now < at + length; now = q.vma_end) {
+		q = (struct procmap_query) { .size = sizeof(q), .query_addr = now };
+		if (ioctl(maps, PROCMAP_QUERY, &q))
+			bug(t, "an MR of %#llx bytes at %#llx, but nothing is mapped at %#llx",
+			    (unsigned long long)length, (unsigned long long)at, (unsigned long long)now);
+		if (!(q.vma_flags & PROCMAP_QUERY_VMA_WRITABLE) &&
+		    (write || !(q.vma_flags & PROCMAP_QUERY_VMA_READABLE)))
+			bug(t, "an MR with access %#x at %#llx, where the mapping does not allow it", access,
+			    (unsigned long long)now);
 	}
 	close(maps);
 }
 
-/* A range, mostly of a mapping, whose length in host memory is limited: pinning is slow. */
-static void range(struct thread *t, char **at, uint64_t *length)
+static uint64_t range(struct thread *t, uint64_t *length)
 {
-	piece(t, at, length);
-	if (one_in(t, 2)) {
-		uint64_t offset = below(t, PAGE);
+	uint64_t at = (uintptr_t)some_range(t, length), skip = one_in(t, 2) ? 0 : below(t, *length);
 
-		*at += offset;
-		*length -= offset;
-	}
-	if (one_in(t, 6))
-		*length = edge(t);
-	if (*length > 64 * PAGE && in_arena(t, *at, *length))
+	*length -= skip;
+	if (one_in(t, 2) && *length > PAGE)
 		*length = PAGE;
+	if (one_in(t, 8))
+		*length = edge(t);
 	/* The stock mlx5_ib warns of an empty range that begins inside a page. */
-	if (pd_imports && !*length)
+	if (!*length && is_mlx5)
 		*length = 1;
+	return at + skip;
 }
 
 static int some_access(struct thread *t)
@@ -151,152 +107,54 @@ static int some_access(struct thread *t)
 	return one_in(t, 2) ? IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE : below(t, 16);
 }
 
-static void reg_mr(struct thread *t)
+/* By its handle, so that any thread can end an MR; the library keeps its own structure of each. */
+static int dereg(int i)
 {
-	int i = below(t, MRS), access = some_access(t);
-	struct ibv_mr **mr = &t->mrs[i];
-	bool starved = t->starved;
-	uint64_t length;
-	char *at;
+	struct keys keys = { .handle = mrs[i].handle };
 
-	if (!mr_pd)
-		return;
-	dereg(t, mr);
-	starve(t, starved);
-	range(t, &at, &length);
-	*mr = ibv_reg_mr(mr_pd, at, length, access);
-	called(t, OP_REG_MR, *mr ? 0 : errno, unsteady ? unsteady_errnos : errnos);
-	if (!*mr)
-		return;
-	t->handles[i] = (*mr)->handle;
+	return uverbs_dereg_mr(devices[mrs[i].device].context, &keys) ? errno : 0;
+}
+
+static int reg_mr(struct thread *t)
+{
+	int i = below(t, MRS), device = below(t, n_devices), access = some_access(t);
+	uint64_t length, at = range(t, &length);
+	bool starved = t->starved;
+	struct ibv_mr *mr;
+
+	/* uverbs needs memory for the call, and then refuses it. */
 	starve(t, false);
-	must_be_mapped(t, at, length, access);
+	dereg(i);
 	starve(t, starved);
+	mr = ibv_reg_mr(devices[device].pd, (void *)at, length, access);
+	if (!mr)
+		return errno;
+	mrs[i].device = device;
+	mrs[i].handle = mr->handle;
+	starve(t, false);
+	/* The field has names, and changes. */
+	if (at < FIELD)
+		must_be_mapped(t, at, length, access);
+	return 0;
 }
 
 /* An MR of any thread, which may re-register or deregister it as well. */
-static void rereg_mr(struct thread *t)
+static int rereg_mr(struct thread *t)
 {
-	static const int allowed[] = { EINVAL, EFAULT, ENOMEM, EOPNOTSUPP, ENODEV, EACCES, EPERM,
-				       EREMOTEIO, EBUSY, ENOENT, EAGAIN, EIO, 0 };
-	struct keys keys = { .handle = any_thread(t)->handles[below(t, MRS)] };
-	int access = some_access(t), flags = one_in(t, 8) ? below(t, 16) : 1 | below(t, 8);
-	uint64_t length;
-	char *at;
+	int i = below(t, MRS), access = some_access(t), flags = one_in(t, 8) ? below(t, 16) : 1 | below(t, 8);
+	struct keys keys = { .handle = mrs[i].handle };
+	const struct rdma *d = &devices[mrs[i].device];
+	uint64_t length, at = range(t, &length);
 
-	if (!mr_pd)
-		return;
-	range(t, &at, &length);
-	called(t, OP_REREG_MR,
-	       uverbs_rereg_mr(mr_pd->context, &keys, flags, (uintptr_t)at, length, mr_pd->handle,
-			       access) ? errno : 0, allowed);
+	return uverbs_rereg_mr(d->context, &keys, flags, at, length, d->pd->handle, access) ? errno : 0;
 }
 
-/* Whether a request may end so if its memory is revoked. */
-static bool may_end(enum ibv_wc_status status)
+int fuzz_rdma(struct thread *t)
 {
-	return status == IBV_WC_REM_ACCESS_ERR || status == IBV_WC_LOC_PROT_ERR ||
-	       status == IBV_WC_REM_OP_ERR || status == IBV_WC_WR_FLUSH_ERR;
-}
-
-/* Posts an RDMA WRITE and waits for its end. Returns an errno; ECONNABORTED: see @status. */
-static int write_bytes(struct thread *t, struct ibv_mr *near, char *from, struct ibv_mr *far,
-		       char *to, uint32_t n, enum ibv_wc_status *status)
-{
-	struct ibv_sge sge = { .addr = (uintptr_t)from, .length = n, .lkey = near->lkey };
-	struct ibv_send_wr *bad, wr = {
-		.sg_list = &sge,
-		.num_sge = 1,
-		.opcode = IBV_WR_RDMA_WRITE,
-		.send_flags = IBV_SEND_SIGNALED,
-		.wr.rdma = { .remote_addr = (uintptr_t)to, .rkey = far->rkey },
-	};
-	time_t end = time(NULL) + 20;
-	struct ibv_wc wc;
-	int error = ibv_post_send(t->pair.near, &wr, &bad);
-
-	if (error)
-		return error;
-	while (!(error = ibv_poll_cq(t->pair.cq, 1, &wc))) {
-		if (time(NULL) <= end)
-			continue;
-		/* A removed device completes nothing. */
-		if (unsteady)
-			return EIO;
-		bug(t, "a transfer does not end");
+	switch (t->op) {
+	case OP_BUFFER: return use_buffer(t);
+	case OP_REG_MR: return reg_mr(t);
+	case OP_REREG_MR: return rereg_mr(t);
+	default: return dereg(below(t, MRS));
 	}
-	if (error < 0)
-		bug(t, "ibv_poll_cq: %d", error);
-	*status = wc.status;
-	return wc.status == IBV_WC_SUCCESS ? 0 : ECONNABORTED;
-}
-
-/*
- * The queue pairs are in an error state. Those of a device that may be removed stay: the
- * process ends with no others, and the kernel frees them.
- */
-static void renew_pair(struct thread *t)
-{
-	t->paired = !unsteady;
-	if (t->paired) {
-		pair_free(&t->pair);
-		t->pair = pair_make(rdma);
-	}
-}
-
-/*
- * Writes by RDMA from one half of a mapping to the other. The bytes must arrive, unless
- * the device of the memory or the RDMA device is being removed.
- */
-static void transfer(struct thread *t)
-{
-	const struct held *h = pick_held(t);
-	char sent[TRANSFER], seen[TRANSFER], *from, *to;
-	enum ibv_wc_status status = IBV_WC_SUCCESS;
-	struct ibv_mr *near = NULL, *far = NULL;
-	uint64_t half, n, seed = any(t);
-	int error = 0;
-
-	if (!pd || !t->paired || !h)
-		return;
-	half = h->length / 2;
-	n = 1 + below(t, half < TRANSFER ? half : TRANSFER);
-	from = h->addr + below(t, half - n + 1);
-	to = h->addr + half + below(t, half - n + 1);
-	pattern_fill(sent, n, seed);
-	/* It may be mapped for reading, or its device gone. */
-	if (!copy_guarded(from, sent, n) || !touch(to, true))
-		error = EFAULT;
-	if (!error && !(near = ibv_reg_mr(pd, from, n, ACCESS_ALL)))
-		error = errno;
-	if (!error && !(far = ibv_reg_mr(pd, to, n, ACCESS_ALL)))
-		error = errno;
-	if (!error) {
-		error = write_bytes(t, near, from, far, to, n, &status);
-		if (error)
-			renew_pair(t);
-	}
-	dereg(t, &near);
-	dereg(t, &far);
-	if (error == ECONNABORTED) {
-		if (!may_end(status))
-			bug(t, "a transfer ended with: %s", ibv_wc_status_str(status));
-		if (!unsteady && touch(from, false) && touch(to, false))
-			bug(t, "a transfer failed, but its memory is there");
-		called(t, OP_TRANSFER, error, ONE_OF(ECONNABORTED));
-		return;
-	}
-	if (!error && copy_guarded(seen, to, n) && memcmp(seen, sent, n))
-		bug(t, "%llu bytes did not arrive", (unsigned long long)n);
-	called(t, OP_TRANSFER, error, unsteady ? unsteady_errnos : errnos);
-}
-
-void fuzz_rdma(struct thread *t, enum op op)
-{
-	if (op == OP_REG_MR)
-		reg_mr(t);
-	else if (op == OP_REREG_MR)
-		rereg_mr(t);
-	else
-		transfer(t);
 }

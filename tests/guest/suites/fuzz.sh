@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 #
-# Every call of user space, with valid and invalid arguments, by several threads at
+# Every call of user space, with valid and invalid arguments, by several processes and threads at
 # once: see programs/fuzz.c. On the kernel command line: peer.fuzz_seed=N for another
 # sequence of calls, peer.fuzz_calls=N for more calls.
 
@@ -26,12 +26,10 @@ setup() {
 
 # fuzz OPTION...: on both BARs, in the background; its pid in $pid.
 fuzz() {
-	local options=(-s "$SEED" -d rxe0 -a edu0:dynamic -a edu1:revocable -a edu2:pinned)
-	! grep -q int80_emulation /proc/kallsyms || options+=(-c)
-	"$FUZZ" "${options[@]}" "$@" "$BAR_A" "$BAR_B" >/tmp/fuzz 2>&1 &
+	"$FUZZ" -s "$SEED" -n "$CALLS" -p 2 -d rxe0 -d edu0 -d edu1 -d edu2 "$@" "$BAR_A" "$BAR_B" >/tmp/fuzz 2>&1 &
 	pid=$!
 }
-# fuzzed PID: waits for it, and notes the share of successful calls of each kind.
+# fuzzed PID: waits for it, and notes the share of successful calls of each kind. Nothing is left.
 fuzzed() {
 	local rc=0
 	wait "$1" || rc=$?
@@ -39,19 +37,27 @@ fuzzed() {
 	[ $rc = 0 ]
 	note "$(tail -n 1 /tmp/fuzz)"
 	note "of these succeeded: $(sed -nE 's/^(.*[^ ]) +[0-9]+, +([0-9]+%) ok.*/\1 \2/p' /tmp/fuzz | paste -sd, | sed 's/,/, /g')"
-	balanced
+	all_released
+	eventually nothing_imported
+	eventually all_free
+}
+all_free() {
+	local bdf
+	for bdf in "$BDF_A" "$BDF_B"; do
+		cmp "/sys/bus/pci/devices/$bdf/p2pmem/available" "/sys/bus/pci/devices/$bdf/p2pmem/size" || return 1
+	done
 }
 
 test_calls() {
 	local pid
-	fuzz -n "$CALLS"
+	fuzz
 	fuzzed "$pid"
 }
 
 # The two devices are unbound and bound in turn.
 test_calls_while_devices_are_unbound() {
 	local pid n=0 bdf
-	fuzz -n "$CALLS" -t 2 -b
+	fuzz -t 2 -u
 	until gone "$pid"; do
 		for bdf in "$BDF_A" "$BDF_B"; do
 			nap 0.3
