@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "dm.h"
@@ -132,7 +133,15 @@ void test_dmabuf(struct iopm_context *bar)
 {
 	struct iopm_dm *dm = dm_alloc(bar, LENGTH, 0);
 	char link[64], target[PATH_MAX] = "";
-	int fd = iopm_export_dmabuf(dm, PAGE, LENGTH - PAGE);
+	int fd = iopm_export_dmabuf(dm, PAGE, LENGTH - PAGE), status;
+	const struct {
+		size_t offset, length;
+		int error;
+	} ranges[] = {
+		{ 0, LENGTH, 0 }, { PAGE, PAGE, 0 }, { 0, 0, EINVAL }, { 8, PAGE, EINVAL }, { 0, 100, EINVAL },
+		{ 2 * PAGE, PAGE, EINVAL }, { PAGE, SIZE_MAX, EINVAL },
+	};
+	pid_t child;
 
 	if (fd < 0)
 		err(1, "iopm_export_dmabuf");
@@ -144,12 +153,14 @@ void test_dmabuf(struct iopm_context *bar)
 	expect_errno("free under a dma-buf", iopm_free_dm(dm), EBUSY);
 	close(fd);
 
-	expect_errno("all of it", export_errno(dm, 0, LENGTH), 0);
-	expect_errno("one page", export_errno(dm, PAGE, PAGE), 0);
-	expect_errno("nothing", export_errno(dm, 0, 0), EINVAL);
-	expect_errno("within a page", export_errno(dm, 8, PAGE), EINVAL);
-	expect_errno("part of a page", export_errno(dm, 0, 100), EINVAL);
-	expect_errno("past the end", export_errno(dm, 2 * PAGE, PAGE), EINVAL);
-	expect_errno("wraps", export_errno(dm, PAGE, SIZE_MAX), EINVAL);
+	for (size_t i = 0; i < sizeof(ranges) / sizeof(ranges[0]); i++) {
+		printf("%#zx bytes at %#zx: ", ranges[i].length, ranges[i].offset);
+		expect_errno("export", export_errno(dm, ranges[i].offset, ranges[i].length), ranges[i].error);
+	}
+	/* A child has not the mapping of the library. */
+	child = fork();
+	if (!child)
+		_exit(!export_errno(dm, 0, PAGE));
+	expect_true("in a child", waitpid(child, &status, 0) == child && !status);
 	expect_errno("free", iopm_free_dm(dm), 0);
 }

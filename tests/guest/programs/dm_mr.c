@@ -34,19 +34,24 @@ void test_reg(struct iopm_context *bar)
 {
 	struct rdma r = dm_rdma();
 	struct iopm_dm *dm = dm_alloc(bar, LENGTH, 0);
+	const struct {
+		size_t offset, length;
+		unsigned int access;
+		int error;
+	} ranges[] = {
+		{ 0, LENGTH, ACCESS_DM, 0 }, { 0, 1, ACCESS_DM, 0 }, { PAGE, LENGTH - PAGE, ACCESS_DM, 0 },
+		{ 0, 100, IBV_ACCESS_ZERO_BASED, 0 }, { 0, 100, ACCESS_ALL, EINVAL },
+		{ 0, 0, ACCESS_DM, EINVAL }, { 8, 100, ACCESS_DM, EINVAL },
+		{ 0, LENGTH + 1, ACCESS_DM, EINVAL }, { 3 * PAGE, 1, ACCESS_DM, EINVAL },
+		{ PAGE, SIZE_MAX, ACCESS_DM, EINVAL }, { -PAGE, 2 * PAGE, ACCESS_DM, EINVAL },
+	};
 	struct ibv_mr *mr;
 
-	expect_errno("all of it", reg_errno(&r, dm, 0, LENGTH, ACCESS_DM), 0);
-	expect_errno("one byte", reg_errno(&r, dm, 0, 1, ACCESS_DM), 0);
-	expect_errno("from a page on", reg_errno(&r, dm, PAGE, LENGTH - PAGE, ACCESS_DM), 0);
-	expect_errno("read only", reg_errno(&r, dm, 0, 100, IBV_ACCESS_ZERO_BASED), 0);
-	expect_errno("not zero-based", reg_errno(&r, dm, 0, 100, ACCESS_ALL), EINVAL);
-	expect_errno("nothing", reg_errno(&r, dm, 0, 0, ACCESS_DM), EINVAL);
-	expect_errno("from within a page on", reg_errno(&r, dm, 8, 100, ACCESS_DM), EINVAL);
-	expect_errno("past the end", reg_errno(&r, dm, 0, LENGTH + 1, ACCESS_DM), EINVAL);
-	expect_errno("from past the end", reg_errno(&r, dm, 3 * PAGE, 1, ACCESS_DM), EINVAL);
-	expect_errno("wraps", reg_errno(&r, dm, PAGE, SIZE_MAX, ACCESS_DM), EINVAL);
-	expect_errno("wrapping offset", reg_errno(&r, dm, -PAGE, 2 * PAGE, ACCESS_DM), EINVAL);
+	for (size_t i = 0; i < sizeof(ranges) / sizeof(ranges[0]); i++) {
+		printf("%#zx bytes at %#zx, access %#x: ", ranges[i].length, ranges[i].offset, ranges[i].access);
+		expect_errno("registration", reg_errno(&r, dm, ranges[i].offset, ranges[i].length,
+						       ranges[i].access), ranges[i].error);
+	}
 
 	mr = must_reg(&r, dm, 0, LENGTH);
 	expect_true("addresses are offsets", !mr->addr && mr->length == LENGTH);
