@@ -33,10 +33,6 @@ setup() {
 	mountpoint -q /sys/kernel/tracing || mount -t tracefs tracefs /sys/kernel/tracing 2>/dev/null || true
 }
 
-# needs_ftrace: the debug kernel may be built without it; the hook is not placed there then.
-needs_ftrace() { has_ftrace || skip "this kernel has no ftrace"; }
-has_ftrace() { grep -qw register_ftrace_function /proc/kallsyms; }
-
 # stop_a: ends process "a", after which no region of the sample client is left. That client is without
 # invalidation: the others are not asked for umems, which cannot be fenced.
 stop_a() {
@@ -92,37 +88,39 @@ queue() {
 }
 
 test_hook_is_placed() {
-	needs_ftrace
 	expect placed cat $HOOK
 	expect "$HOOKS" hooked_functions
 	dmesg | grep -E "ib_peer_mem: .*hook on ib_core"
 }
 
-test_without_ftrace() {
-	! has_ftrace || skip "this kernel has ftrace"
-	must_fail grep -q placed $HOOK
-	load_sample
-	expect "error EFAULT" adapter_start a edu0 "$SAMPLE_DEV" 100 5000
-	unload_sample
-}
-
+# The import leaves no descriptor in the process, and works if the process can open no more. A umem on peer
+# memory holds the module: the module cannot make the driver release it. A client that is drained serves none.
 test_mr() {
-	needs_ftrace
 	load_sample
 	adapter_start a edu0 "$SAMPLE_DEV" 100 5000
 	provided edu0
+	must_fail grep -l "dmabuf" <(ls -l "/proc/$pid/fd")
 	moves edu0
+	refuses 'is in use' rmmod ib_peer_mem
 	adapter_say a dereg
 	eventually no_sample_regions
 	expect EINVAL adapter_dma edu0 "read $lkey $addr 1"
 	adapter_set "$(adapter_say a reg)"
 	provided edu0
-	stop_a
+	adapter_stop a
+	adapter_start a -f edu0 "$SAMPLE_DEV" 0 4096
+	provided edu0
+	adapter_stop a
+	echo 1 >"$PEERS/peer_client_sample/drain"
+	expect "error EBUSY" adapter_start none edu0 "$SAMPLE_DEV" 100 5000
+	unload_sample
 	note "5000 bytes of a client in an MR of a driver that imports no dma-bufs"
+	# A descriptor of a dma-buf would hold the module.
+	unload_modules
+	load_core
 }
 
 test_rereg() {
-	needs_ftrace
 	load_sample
 	adapter_start a -m 65536 edu0 "$SAMPLE_DEV" 0 4096
 	adapter_set "$(adapter_say a rereg start 4000 9000)"
@@ -135,23 +133,23 @@ test_rereg() {
 	stop_a
 }
 
-queues_of() {
-	local kind
-	needs_ftrace
+# Of a driver without dma-bufs, and of an importer.
+test_queues() {
+	local device kind
 	load_sample
-	for kind in $QUEUES; do
-		log_step "$kind"
-		queue a "$1" "$kind" "$SAMPLE_DEV"
-		provided "$1"
-		moves "$1"
-		adapter_stop a
-		eventually no_sample_regions
-		note "$1: $kind in the memory of a client"
+	for device in edu0 edu1; do
+		for kind in $QUEUES; do
+			log_step "$device $kind"
+			queue a "$device" "$kind" "$SAMPLE_DEV"
+			provided "$device"
+			moves "$device"
+			adapter_stop a
+			eventually no_sample_regions
+			note "$device: $kind in the memory of a client"
+		done
 	done
 	unload_sample
 }
-test_queues_without_dma_buf() { queues_of edu0; }
-test_queues_of_an_importer() { queues_of edu1; }
 
 # The driver's import of a dma-buf serves the MR, which can be fenced; the hook must not.
 test_mr_of_an_importer() {
@@ -175,7 +173,6 @@ dma_buf_is_pinned() {
 # Mappings of dma-bufs of another driver; no client is needed.
 test_mapped_dma_bufs() {
 	local kind
-	needs_ftrace
 	load_exporter
 	adapter_start a edu0 mapped:test 100 5000
 	dma_buf_is_pinned edu0
@@ -188,18 +185,6 @@ test_mapped_dma_bufs() {
 	logs_one "edu1: cannot import 9000 bytes of a dma-buf of peer_mem_test_exporter: (EOPNOTSUPP|Error\(95\))" \
 		expect "error EOPNOTSUPP" queue none edu1 cq mapped:test:pin-error=95
 	unload_exporter
-}
-
-# A client that is drained serves no umem.
-test_drained() {
-	needs_ftrace
-	load_sample
-	echo 1 >"$PEERS/peer_client_sample/drain"
-	expect "error EBUSY" adapter_start none edu0 "$SAMPLE_DEV" 100 5000
-	echo 0 >"$PEERS/peer_client_sample/drain"
-	adapter_start a edu0 "$SAMPLE_DEV" 100 5000
-	provided edu0
-	stop_a
 }
 
 # host_memory DEVICE: works as without clients.
@@ -217,19 +202,12 @@ host_memory() {
 		adapter_stop a
 	done
 }
-test_host_memory() {
-	load_sample
-	# The next test has it as well.
-	has_ftrace || host_memory edu0
-	host_memory edu1
-	unload_sample
-}
 
 # edu0: no client is asked for memory that the driver can pin. Not so with edu1: the client says
 # that its own memory can be pinned, so it is asked for MRs that a dma-buf can serve.
-test_host_memory_is_not_asked_for() {
-	needs_ftrace
+test_host_memory() {
 	load_sample
+	host_memory edu1
 	count_acquires
 	host_memory edu0
 	expect 0 acquires
@@ -262,7 +240,6 @@ test_unclaimed() {
 
 # io_peer_mem requires invalidation: a umem cannot be fenced.
 test_a_client_that_invalidates() {
-	needs_ftrace
 	local asked
 	load_bars
 	asked=$(counter num_alloc_mrs)
@@ -281,7 +258,6 @@ test_a_client_that_invalidates() {
 # Whether RLIMIT_MEMLOCK allows the pages is checked before they are looked up. Peer memory
 # does not count against it, host memory does.
 test_locked_memory_limit() {
-	needs_ftrace
 	local ADAPTER_MR=/tmp/limited limit
 	load_sample
 	for limit in 0 4; do
@@ -303,40 +279,7 @@ test_locked_memory_limit() {
 	unload_sample
 }
 
-# The import leaves no descriptor in the process, and works if the process can open no more.
-test_no_descriptor() {
-	needs_ftrace
-	local before after
-	load_sample
-	adapter_start a -f edu0 "$SAMPLE_DEV" 0 4096
-	provided edu0
-	adapter_stop a
-	adapter_start a edu0 "$SAMPLE_DEV" 0 4096
-	must_fail grep -l "dmabuf" <(ls -l "/proc/$pid/fd")
-	stop_a
-	# A descriptor of a dma-buf would hold the module.
-	unload_modules
-	load_core
-}
-
-test_parallel() {
-	needs_ftrace
-	local i kinds
-	read -ra kinds <<<"$QUEUES"
-	load_sample
-	for ((i = 0; i < 8; i++)); do
-		adapter_start "mr$i" edu0 "$SAMPLE_DEV" $((i * 65536 + 100)) 50000
-		queue "queue$i" edu$((i % 2)) "${kinds[i % ${#kinds[@]}]}" "$SAMPLE_DEV"
-	done
-	expect 16 in_use_of peer_client_sample
-	for ((i = 0; i < 8; i++)); do
-		adapter_stop "mr$i" "queue$i"
-	done
-	unload_sample
-}
-
 test_killed() {
-	needs_ftrace
 	local kind
 	load_sample
 	adapter_start mr edu0 "$SAMPLE_DEV" 0 100000
@@ -348,7 +291,6 @@ test_killed() {
 }
 # The driver releases the umems of a device that is removed.
 test_device_is_removed() {
-	needs_ftrace
 	local bdf
 	load_sample
 	bdf=$(adapter_bdf edu0)
@@ -362,21 +304,11 @@ test_device_is_removed() {
 	unload_sample
 }
 
-# A umem on peer memory holds the module: the module cannot make the driver release it.
-test_unload_while_in_use() {
-	needs_ftrace
-	load_sample
-	adapter_start a edu0 "$SAMPLE_DEV" 0 8192
-	refuses 'is in use' rmmod ib_peer_mem
-	moves edu0
-	stop_a
-}
-
 # After the unload ib_core works as before, and while the module comes and goes as well.
 test_unload_and_load() {
 	local i busy
 	unload_modules
-	! has_ftrace || expect 0 hooked_functions
+	expect 0 hooked_functions
 	adapter_start a edu0 host 0 8192
 	expect host adapter_mr edu0 "$lkey" state
 	adapter_stop a
@@ -385,7 +317,7 @@ test_unload_and_load() {
 	for i in 1 2 3 4 5; do
 		log_step "load $i"
 		load_core
-		! has_ftrace || expect "$HOOKS" hooked_functions
+		expect "$HOOKS" hooked_functions
 		unload_modules
 	done
 	touch /tmp/registrations-stop
@@ -408,7 +340,6 @@ registrations() {
 # Another user of ftrace modifies one of the functions: the module is loaded without the hook,
 # and all else works.
 test_hook_refused() {
-	needs_ftrace
 	unload_modules
 	insmod "$MODS/external/tests/symbols/umem_ftrace_test.ko"
 	load_core
