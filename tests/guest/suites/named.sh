@@ -52,7 +52,7 @@ hold() {
 test_errors() { named errors; }
 test_names() { named names; }
 test_fork() { named fork; }
-test_races() { named races; eventually none_held; }
+test_replace() { named replace; }
 
 # The references are those of the address space, not of the descriptor, which sleep(1) has too.
 test_exec() {
