@@ -25,7 +25,6 @@ enum op {
 	OP_QUERY,
 	OP_NO_IOCTL,	/* an unknown number */
 	OP_OPEN,
-	OP_FILE,	/* file operations */
 	OP_MMAP,
 	OP_MAPPING,	/* changes of mappings */
 	OP_ACCESS,	/* by this process, or by a system call with a buffer in device memory */

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Files, mappings and accesses, at addresses so low that the kernel does not choose them by itself. */
+/* Mappings and accesses, at addresses so low that the kernel does not choose them by itself. */
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -169,30 +168,10 @@ static int have_child(struct thread *t)
 	return 0;
 }
 
-static int call_file(struct thread *t)
-{
-	int fd = pick_file(t, below(t, KINDS));
-	char buffer[64] = { 0 };
-	size_t n = 1 + below(t, sizeof(buffer));
-	off_t offset = one_in(t, 2) ? 0 : (off_t)edge(t);
-	struct pollfd p = { .fd = fd, .events = POLLIN | POLLOUT };
-
-	switch (below(t, 7)) {
-	case 0: return read(fd, buffer, n) < 0 ? errno : 0;
-	case 1: return write(fd, buffer, n) < 0 ? errno : 0;
-	case 2: return pread(fd, buffer, n, offset) < 0 ? errno : 0;
-	case 3: return pwrite(fd, buffer, n, offset) < 0 ? errno : 0;
-	case 4: return ftruncate(fd, offset) ? errno : 0;
-	case 5: return lseek(fd, offset, below(t, 5)) < 0 ? errno : 0;
-	default: return poll(&p, 1, 0) < 0 ? errno : 0;
-	}
-}
-
 int fuzz_memory(struct thread *t)
 {
 	switch (t->op) {
 	case OP_OPEN: return open_bar(t);
-	case OP_FILE: return call_file(t);
 	case OP_MMAP: return map(t);
 	case OP_MAPPING: return change(t);
 	case OP_ACCESS: return access_it(t);

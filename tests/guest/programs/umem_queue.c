@@ -51,37 +51,9 @@ enum queue_kind queue_kind(const char *name)
 	return QUEUE_NONE;
 }
 
-static int create_cq(struct ibv_context *context, const struct request *request, uint32_t *handle,
-		     struct response *keys)
-{
-	struct {
-		struct ib_uverbs_create_cq_resp body;
-		struct response driver;
-	} response = { .body = { 0 } };
-	struct {
-		struct ib_uverbs_cmd_hdr hdr;
-		struct ib_uverbs_create_cq body;
-		struct request driver;
-	} cmd = {
-		.body = {
-			.response = (uintptr_t)&response,
-			.cqe = 1,
-			.comp_channel = -1,
-		},
-		.driver = *request,
-	};
-
-	if (uverbs_command(context, &cmd, sizeof(cmd), IB_USER_VERBS_CMD_CREATE_CQ, sizeof(response)))
-		return -1;
-	*handle = response.body.cq_handle;
-	*keys = response.driver;
-	return 0;
-}
-
-/* The buffer is named by @kind's attributes. */
-static int create_cq_by_attr(struct ibv_context *context, enum queue_kind kind,
-			     const struct request *request, uint64_t addr, uint32_t *handle,
-			     struct response *keys)
+/* The buffer is named by @kind's attributes, or by the request alone. */
+static int create_cq(struct ibv_context *context, enum queue_kind kind, const struct request *request,
+		     uint64_t addr, uint32_t *handle, struct response *keys)
 {
 	const struct buffer_desc desc = {
 		.type = BUFFER_TYPE_VA,
@@ -103,7 +75,7 @@ static int create_cq_by_attr(struct ibv_context *context, enum queue_kind kind,
 	if (kind == QUEUE_CQ_VA) {
 		attrs[n++] = uverbs_attr(CREATE_CQ_BUFFER_VA, 8, addr);
 		attrs[n++] = uverbs_attr(CREATE_CQ_BUFFER_LENGTH, 8, request->length);
-	} else {
+	} else if (kind == QUEUE_CQ_UMEM) {
 		attrs[n++] = uverbs_attr(CREATE_CQ_BUF_UMEM, sizeof(desc), (uintptr_t)&desc);
 	}
 	return uverbs_ioctl(context, RDMA_DRIVER_RXE, UVERBS_OBJECT_CQ, UVERBS_METHOD_CQ_CREATE, attrs,
@@ -190,7 +162,7 @@ static int create_with_qp(struct ibv_context *context, uint32_t pd, enum queue_k
 	struct request host, request = *range;
 	struct response keys;
 
-	if (host_request(&host) || create_cq(context, &host, &queue->cq, &keys))
+	if (host_request(&host) || create_cq(context, QUEUE_CQ, &host, 0, &queue->cq, &keys))
 		return -1;
 	if (kind == QUEUE_DOORBELL) {
 		request = host;
@@ -219,21 +191,13 @@ int queue_create(struct ibv_context *context, uint32_t pd, enum queue_kind kind,
 	struct response keys;
 
 	*queue = (struct queue) { .has_qp = false };
-	switch (kind) {
-	case QUEUE_CQ:
-		if (create_cq(context, &range, &queue->cq, &keys))
-			return -1;
-		break;
-	case QUEUE_CQ_VA:
-	case QUEUE_CQ_UMEM:
-		/* No memory is mapped there. */
-		range.buffer = PAGE;
-		if (create_cq_by_attr(context, kind, &range, (uintptr_t)addr, &queue->cq, &keys))
-			return -1;
-		break;
-	default:
+	if (kind == QUEUE_QP || kind == QUEUE_DOORBELL)
 		return create_with_qp(context, pd, kind, &range, queue);
-	}
+	/* With an attribute no memory is mapped where the request says. */
+	if (kind != QUEUE_CQ)
+		range.buffer = PAGE;
+	if (create_cq(context, kind, &range, (uintptr_t)addr, &queue->cq, &keys))
+		return -1;
 	queue->key = keys.buffer;
 	return 0;
 }
