@@ -49,7 +49,7 @@ int raw_alloc(int bar, uint64_t length, uint32_t flags);
 #define DM_TESTS(test) \
 	test(alloc) test(flags) test(copy) test(full) test(import) test(locked) test(reg) test(rdma) \
 	test(mr_keeps) test(gone) test(stress) test(abi) test(compat) test(map) test(zero) test(combine) \
-	test(read_write) test(signals) test(words) test(quota) test(read_only) test(scan) test(no_leak) \
+	test(read_write) test(signals) test(words) test(quota) test(read_only) test(no_leak) \
 	test(list) test(query) test(dmabuf)
 #define DECLARE_TEST(name) void test_##name(struct iopm_context *bar);
 DM_TESTS(DECLARE_TEST)

@@ -62,11 +62,21 @@ test_32_bit() {
 # Mappings, read(2) and write(2), also of a BAR that is open for reading; calls that fail leak nothing.
 test_files() { each map read_only read_write no_leak; }
 
-# Other allocations of the BAR go on while DM_FREE looks for users of the pages.
+# Other allocations and mappings of the BAR go on while DM_FREE looks for users of the pages.
 test_free_holds_up_no_others() {
-	insmod "$MODS/external/tests/symbols/hold_call_test.ko"
-	in_bar scan
+	local hold=/sys/module/hold_call_test/parameters free
+	insmod "$MODS/external/tests/symbols/hold_call_test.ko" armed=1
+	"$DM" locked "$BAR_A" "$DEV" "$(gid_index)" >/tmp/free 2>&1 &
+	free=$!
+	eventually grep -qx 1 $hold/held
+	"$DM" flags "$BAR_A" "$DEV" "$(gid_index)"
+	"$DM" read_write "$BAR_A" "$DEV" "$(gid_index)"
+	"$RDMA" write "$BAR_A"
+	expect 1 cat $hold/held
+	echo 0 >$hold/held
+	ended $free
 	rmmod hold_call_test
+	all_free
 }
 
 # With the flag and without; then with the other policies of zero=.

@@ -24,9 +24,9 @@ setup() {
 	load_adapter dynamic,revocable,pinned
 }
 
-# fuzz OPTION...: on both BARs, in the background; its pid in $pid.
+# fuzz CALLS OPTION...: on both BARs, in the background; its pid in $pid.
 fuzz() {
-	"$FUZZ" -s "$SEED" -n "$CALLS" -p 2 -d rxe0 -d edu0 -d edu1 -d edu2 "$@" "$BAR_A" "$BAR_B" >/tmp/fuzz 2>&1 &
+	"$FUZZ" -s "$SEED" -n "$1" -p 2 -d rxe0 -d edu0 -d edu1 -d edu2 "${@:2}" "$BAR_A" "$BAR_B" >/tmp/fuzz 2>&1 &
 	pid=$!
 }
 # fuzzed PID: waits for it, and notes the share of successful calls of each kind. Nothing is left.
@@ -50,14 +50,14 @@ all_free() {
 
 test_calls() {
 	local pid
-	fuzz
+	fuzz "$CALLS"
 	fuzzed "$pid"
 }
 
 # The two devices are unbound and bound in turn.
 test_calls_while_devices_are_unbound() {
 	local pid n=0 bdf
-	fuzz -t 2 -u
+	fuzz $((CALLS / 2)) -t 2 -u
 	until gone "$pid"; do
 		for bdf in "$BDF_A" "$BDF_B"; do
 			nap 0.3
