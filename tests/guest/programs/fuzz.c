@@ -46,7 +46,7 @@ static struct thread threads[THREADS];
 
 #define IOCTL { EINVAL, EFAULT, ENOTTY, ENXIO, ENOENT, EEXIST, EACCES, EBADF, ENOMEM, EBUSY, ENODEV }
 /* The last two are those of an RDMA device that is removed or limited. */
-#define REG EINVAL, EFAULT, ENOMEM, EOPNOTSUPP, ENODEV, EACCES, EPERM, EREMOTEIO, ENOENT, EBUSY, EAGAIN, EIO
+#define REG EINVAL, EFAULT, ENOMEM, EOPNOTSUPP, ENODEV, EACCES, EPERM, EREMOTEIO, EAGAIN, EIO
 
 /*
  * How often each is called, the percentage of its calls that must succeed, since a call that always
@@ -57,7 +57,7 @@ static const struct {
 	int weight, good, errnos[16];
 } ops[OPS] = {
 	[OP_RANGE] = { "RANGE", 40, 2, IOCTL },
-	[OP_NEAREST] = { "NEAREST", 40, 1, IOCTL },
+	[OP_NEAREST] = { "NEAREST", 40, 0, IOCTL },
 	[OP_ALLOC] = { "DM_ALLOC", 60, 10, IOCTL },
 	[OP_CAPACITY] = { "DM_CAPACITY", 20, 20, IOCTL },
 	[OP_INFO] = { "DM_INFO", 40, 10, IOCTL },
@@ -76,8 +76,8 @@ static const struct {
 	[OP_FORK] = { "fork", 2, 50, { ENOMEM, EAGAIN } },
 	[OP_BUFFER] = { "dma-bufs", 40, 10, { EBUSY, ENODEV, ENOMEM } },
 	[OP_REG_MR] = { "registrations", 80, 5, { REG } },
-	[OP_REREG_MR] = { "re-registrations", 10, 1, { REG } },
-	[OP_DEREG_MR] = { "deregistrations", 10, 5, { REG } },
+	[OP_REREG_MR] = { "re-registrations", 10, 1, { REG, ENOENT, EBUSY } },
+	[OP_DEREG_MR] = { "deregistrations", 10, 5, { REG, ENOENT, EBUSY } },
 };
 
 static struct {
@@ -165,7 +165,7 @@ static bool allowed(const struct thread *t, int error)
 	/* For the call, for a page of its argument, or for a socket of soft RoCE. */
 	if (t->starved && (error == ENOMEM || error == EFAULT || (error == ENFILE && t->op >= OP_REG_MR)))
 		return true;
-	if ((error == EAGAIN || error == EIO) && t->op >= OP_REG_MR && !unsteady)
+	if ((error == EAGAIN || error == EIO) && t->op == OP_REG_MR && !unsteady)
 		return false;
 	if (mistaken && error == EINVAL && t->op <= OP_NO_IOCTL)
 		return false;
