@@ -221,20 +221,19 @@ no_dma_buf_left() {
 # Fails while an adapter has an MR, or a dma-buf of the test exporter exists.
 nothing_imported() { [ -z "$(cat "$ADAPTER"/*/mrs)" ] && no_dma_buf_left; }
 
-# copies DEVICE [export:]: the adapter copies from one BAR to the other by DMA; with
-# export: the MRs are on dma-bufs of /dev/ib_peer_mem.
+# copies DEVICE: the adapter copies from one BAR to the other by DMA.
 copies() {
 	local from_key from_addr
-	adapter_start from "$1" "${2:-}$BAR_A" 12345 100000
+	adapter_start from "$1" "$BAR_A" 12345 100000
 	adapter_say from fill 61
 	from_key=$lkey from_addr=$addr
-	adapter_start to "$1" "${2:-}$BAR_B" 777 100000
+	adapter_start to "$1" "$BAR_B" 777 100000
 	adapter_say to fill 62
 	adapter_dma "$1" copy "$from_key" "$from_addr" "$lkey" "$addr" 100000
 	adapter_say to check 61
 	adapter_stop to from
 	eventually balanced
-	note "$1: 100000 bytes from one BAR to the other by the adapter's DMA${2:+, as dma-bufs}"
+	note "$1: 100000 bytes from one BAR to the other by the adapter's DMA"
 }
 # load_sample, unload_sample: the client in C, as a persistent client, with the device SAMPLE_DEV. It
 # is in use while a region of it is left.
@@ -248,37 +247,5 @@ unload_sample() {
 	rmmod peer_client_sample
 }
 no_sample_regions() { balanced peer_client_sample; }
-# copies_of_sample DEVICE [export:]: as copies, with the memory of the client in C, which
-# is loaded as a persistent client for this test.
-copies_of_sample() {
-	load_sample
-	adapter_start from "$1" "${2:-}$SAMPLE_DEV" 100 5000
-	adapter_say from fill 71
-	expect 1 in_use_of peer_client_sample
-	to_host "$1" 71
-	adapter_stop from
-	expect 0 in_use_of peer_client_sample
-	note "$1: 5000 bytes of a persistent client by the adapter's DMA${2:+, as a dma-buf}"
-	rmmod peer_client_sample
-}
 # in_use_of CLIENT: prints the number of its live MRs.
 in_use_of() { echo "$(($(cat "$PEERS/$1/num_alloc_mrs") - $(cat "$PEERS/$1/num_dealloc_mrs")))"; }
-# revoked DEVICE [export:]: unbinds the PCI device; accesses to the MR then fail.
-revoked() {
-	local peer_key peer_addr
-	adapter_start host "$1" host 0 8192
-	adapter_say host fill 81
-	set -- "$1" "$lkey" "$addr" "${2:-}"
-	adapter_start peer "$1" "$4$BAR_A" 4096 8192
-	peer_key=$lkey peer_addr=$addr
-	adapter_dma "$1" copy "$2" "$3" "$peer_key" "$peer_addr" 8192
-	unbind_in_time "$BDF_A"
-	expect EACCES adapter_dma "$1" copy "$2" "$3" "$peer_key" "$peer_addr" 8192
-	expect EACCES adapter_dma "$1" read "$peer_key" "$peer_addr" 1
-	note "$1: 8192 bytes before the revocation, then $(state "$1"): EACCES"
-	adapter_stop peer host
-	eventually balanced
-	rebind "$BDF_A"
-}
-# state DEVICE: prints the state of the MR that was registered last.
-state() { adapter_mr "$1" "$lkey" state; }
