@@ -78,6 +78,7 @@ test_no_unit_failed() {
 }
 
 test_bars_are_for_the_group() {
+	udevadm verify /usr/lib/udev/rules.d/60-io-peer-mem.rules
 	find_bars
 	eventually expect "root:rdma 660" owner "$BAR_A"
 	eventually expect "root:root 666" owner /dev/ib_peer_mem
