@@ -27,7 +27,6 @@ use crate::{
 use core::str;
 use kernel::{
     current,
-    macros::kunit_tests,
     prelude::*, //
 };
 
@@ -35,13 +34,12 @@ use kernel::{
 pub(crate) const MAX_LEN: usize = 256;
 
 /// Where an access begins.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy)]
 pub(crate) struct Place {
     pub(crate) key: u32,
     pub(crate) addr: u64,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Command {
     Read(Place, usize),
     Write(Place, usize),
@@ -126,54 +124,4 @@ fn copy(adapter: &Adapter, mut from: Place, mut to: Place, mut left: u64) -> Res
         }
     }
     Ok(())
-}
-
-/// Valid and invalid commands.
-#[kunit_tests(peer_mem_test_adapter_command)]
-mod tests {
-    use super::*;
-
-    /// Each command is parsed.
-    #[test]
-    fn commands() {
-        let a = Place {
-            key: 0x100,
-            addr: 0x7000,
-        };
-        let b = Place { key: 2, addr: 3 };
-        assert_eq!(
-            parse("read 0x100 0x7000 4095\n"),
-            Some(Command::Read(a, 4095))
-        );
-        assert_eq!(parse("write 2 3 0x4"), Some(Command::Write(b, 4)));
-        assert_eq!(parse("copy 256 28672 2 3 5"), Some(Command::Copy(a, b, 5)));
-        assert_eq!(
-            parse("raw-read 0xffffffffffffffff 1"),
-            Some(Command::RawRead(u64::MAX, 1))
-        );
-        assert_eq!(parse(" raw-write  1\t2 "), Some(Command::RawWrite(1, 2)));
-        assert_eq!(parse("keep\n"), Some(Command::Keep));
-        assert_eq!(parse("drop 0x100"), Some(Command::Drop(0x100)));
-    }
-
-    /// Text that is not a command is refused.
-    #[test]
-    fn invalid() {
-        for wrong in [
-            "",
-            "\n",
-            "read",
-            "read 1 2",
-            "read 1 2 3 4",
-            "read 1 2 0x",
-            "read 1 2 -3",
-            "read 1 2 3x",
-            "read 0x100000000 2 3",
-            "raw-read 0x10000000000000000 1",
-            "copy 1 2 3 4 5 6",
-            "Read 1 2 3",
-        ] {
-            assert_eq!(parse(wrong), None);
-        }
-    }
 }

@@ -7,7 +7,6 @@ use crate::{
     importer, //
 };
 use kernel::{
-    macros::kunit_tests,
     prelude::*,
     sync::SetOnce, //
 };
@@ -118,24 +117,4 @@ pub(crate) fn read() -> Result {
     })?;
     MODES.populate(modes);
     Ok(())
-}
-
-/// Valid and invalid parameters.
-#[kunit_tests(peer_mem_test_adapter_mode)]
-mod tests {
-    use super::*;
-
-    /// The last mode is that of all other devices.
-    #[test]
-    fn modes() -> Result {
-        let modes = Modes::parse(b"pinned,va,revocable\n").ok_or(EINVAL)?;
-        assert_eq!(modes.get(0), Mode::Pinned);
-        assert_eq!(modes.get(1), Mode::Va);
-        assert_eq!(modes.get(2), Mode::Revocable);
-        assert_eq!(modes.get(7), Mode::Revocable);
-        for wrong in [&b""[..], b",", b"pinned,", b"Pinned", b"pinned revocable"] {
-            assert!(Modes::parse(wrong).is_none());
-        }
-        Ok(())
-    }
 }

@@ -2,17 +2,14 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2154 # adapter.sh sets lkey and addr
 #
-# The test RDMA adapter without peer memory: host memory and dma-bufs of the kernel's
-# udmabuf. The tests of peer memory rely on it. Needs three edu devices:
-# QEMU_ARGS='-device edu,dma_mask=0xffffffffffffffff' three times.
+# The test RDMA adapter without peer memory: the tests of peer memory rely on it. Its dma-bufs are in the
+# suites dma_buf and export.
 
 . ./adapter.sh
 
 setup() {
 	load_stack
-	load_adapter dynamic,revocable,pinned
-	adapter_there edu1
-	adapter_there edu2
+	load_adapter
 }
 
 # The MR begins and ends inside pages and exceeds the device's buffer.
@@ -82,32 +79,3 @@ test_key_is_dead_after_dereg() {
 	expect EINVAL adapter_dma edu0 "read $old $addr 16"
 	adapter_stop a
 }
-
-# dma_buf DEVICE MODE: with udmabuf, the kernel's exporter of host memory.
-dma_buf() {
-	local from
-	[ -e /dev/udmabuf ] || modprobe udmabuf 2>/dev/null || skip "this kernel has no udmabuf"
-	adapter_start a "$1" udmabuf 5000 20001
-	from="$lkey $addr"
-	expect "$2" adapter_mr "$1" "$lkey" mode
-	expect mapped adapter_mr "$1" "$lkey" state
-	note "$1: $(adapter_mrs "$1")"
-	adapter_say a fill 11
-	adapter_start b "$1" host 77 20001
-	adapter_dma "$1" "copy $from $lkey $addr 20001"
-	adapter_say b check 11
-	adapter_say b fill 12
-	adapter_dma "$1" "copy $lkey $addr $from 20001"
-	adapter_say a check 12
-	adapter_say a dereg
-	expect EINVAL adapter_dma "$1" "read $from 1"
-	adapter_say a reg
-	# From a dma-buf to host memory.
-	adapter_set "$(adapter_say a rereg host 0 4096)"
-	expect host adapter_mr "$1" "$lkey" state
-	adapter_stop b a
-	expect "" adapter_mrs "$1"
-}
-test_dma_buf_dynamic() { dma_buf edu0 dynamic; }
-test_dma_buf_revocable() { dma_buf edu1 revocable; }
-test_dma_buf_pinned() { dma_buf edu2 pinned; }

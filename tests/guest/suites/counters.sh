@@ -22,13 +22,6 @@ test_during() {
 	expect $((before + in_mrs)) counter num_dereg_pages
 }
 
-test_host_memory_does_not_count() {
-	local before
-	before=$(counter num_alloc_mrs)
-	"$RDMA" write host
-	expect "$before" counter num_alloc_mrs
-}
-
 REGIONS=/sys/kernel/debug/ib_peer_mem/regions
 # region_rows PID [AWK]: the rows of a process in the list, or what AWK prints of each.
 region_rows() { awk -F '\t' -v pid="$1" "\$1 == pid ${2:-}" $REGIONS; }
@@ -76,36 +69,13 @@ test_regions() {
 	expect "" lost "$two"
 	/mnt/programs/iopm regions | tee /tmp/regions
 	expect 2 grep -cE "^ *$one +peer_rdma +mr +io_peer_mem +$DEV +0x[0-9a-f]+ +0x[0-9a-f]+ +20000 B .* revoked$" /tmp/regions
-	/mnt/programs/iopm metrics >/tmp/metrics
-	grep -x "ib_peer_mem_regions{client=\"io_peer_mem\",device=\"$DEV\",kind=\"mr\",state=\"revoked\"} 2" /tmp/metrics
-	grep -x "ib_peer_mem_revocations_total{client=\"io_peer_mem\"} $revoked" /tmp/metrics
-	# Of the BAR that is bound.
-	grep -E "^ib_peer_mem_pool_size_bytes\{memory=\"$BDF_B/bar2\",driver=\"io_peer_mem\"\} [1-9]" /tmp/metrics
-	/mnt/programs/iopm regions --json >/tmp/json
-	python3 - "$one" "$two" "$DEV" <<-'PYTHON'
-		import json, sys
-		one, two, device = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
-		rows = json.load(open("/tmp/json"))["regions"]
-		assert sorted(r["pid"] for r in rows) == sorted([one, one, two]), rows
-		for r in rows:
-		    assert r["device"] == device and r["client"] == "io_peer_mem" and r["age"] < 3600, r
-		    assert r["state"] == ("live" if r["pid"] == two else "revoked"), r
-		    assert int(r["lkey"], 16) and int(r["address"], 16) and r["length"] in (20000, 4096), r
-	PYTHON
+	/mnt/programs/iopm metrics | grep -x "ib_peer_mem_revocations_total{client=\"io_peer_mem\"} $revoked"
 	kill_and_wait "$one"
 	eventually unlisted "$one"
 	expect 1 eval "region_rows $two | wc -l"
 	kill_and_wait "$two"
 	eventually unlisted "$two"
 	rebind "$BDF_A"
-}
-
-# MRs on host memory are not in the list.
-test_regions_of_host_memory() {
-	local pid
-	launch hold host
-	expect "" region_rows "$pid"
-	kill_and_wait "$pid"
 }
 
 # export_of FILE: the errno of an export of a page of the file by /dev/ib_peer_mem.

@@ -59,31 +59,6 @@ test_alone() {
 	done
 }
 
-# in_order STEP...: the steps with each of the named drivers.
-in_order() {
-	local d step
-	for d in $NAMED; do
-		for step; do
-			case $step in
-			+driver) load "$d" ;;
-			-driver) unload "$d" ;;
-			+us) load_modules ;;
-			-us) unload_modules ;;
-			rdma) rdma_works ;;
-			esac
-		done
-	done
-}
-
-# not on debug
-test_driver_loaded_first_unloaded_first() { in_order +driver +us rdma -driver rdma -us; }
-# not on debug
-test_driver_loaded_first_unloaded_last() { in_order +driver +us rdma -us rdma -driver; }
-# not on debug
-test_driver_loaded_last_unloaded_first() { in_order +us +driver rdma -driver rdma -us; }
-# not on debug
-test_driver_loaded_last_unloaded_last() { in_order +us +driver rdma -us rdma -driver; }
-
 # not on debug
 test_all_together() {
 	local d

@@ -222,20 +222,3 @@ test_adapter_and_our_unloading() {
 	must_fail adapter_dma "$edu" "write $lkey $addr 16"
 	adapter_stop bar
 }
-
-# A BAR at another place: below the same switch, if the guest has one.
-test_adapter_elsewhere() {
-	adapter
-	unbind "$BDF_B"
-	PEER=$BDF_B
-	MMIO=/sys/bus/pci/devices/$PEER/resource2
-	echo 1 >"/sys/bus/pci/devices/$PEER/enable"
-	mmio_mr bar 4196 20001
-	note "adapter: $(adapter_mrs "$edu" "$lkey"); BAR: $(sed -n 3p "/sys/bus/pci/devices/$PEER/resource")"
-	from_host "$edu" 63
-	echo "wrote offset=4196 length=20001 seed=63" >/tmp/write
-	host_has b /tmp/write wrote
-	adapter_stop bar
-	echo 0 >"/sys/bus/pci/devices/$PEER/enable"
-	rebind "$PEER"
-}

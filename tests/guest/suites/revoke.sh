@@ -64,20 +64,6 @@ test_unbind_with_idle_mrs() {
 	rebind "$BDF_A"
 }
 
-# An unbind does not affect other devices.
-test_unbind_leaves_the_other() {
-	local pid
-	launch forever "$BAR_B"
-	unbind "$BDF_A"
-	no_key_reaches "$BDF_A"
-	eventually changes "$(host_sum b)" b
-	must_fail grep error /tmp/forever
-	unbind "$BDF_B"
-	ended "$pid"
-	bind "$BDF_A"
-	rebind "$BDF_B"
-}
-
 test_unbind_many_times() {
 	local pid rounds=${ROUNDS:-10}
 	[ "$KIND" != debug ] || rounds=${ROUNDS:-3}
