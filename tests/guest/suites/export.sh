@@ -34,35 +34,6 @@ test_unbind() {
 	rebind "$BDF_A"
 }
 
-# Users add fences to exported dma-bufs that no device maps: an unbind does not wait for them. The
-# program runs as a user who may open the BAR and a GPU.
-test_fences_of_a_user() {
-	local number card took
-	modprobe vgem 2>/dev/null || skip "this kernel has no vgem"
-	eventually test -e /sys/devices/faux/vgem/drm
-	card=/dev/dri/$(basename /sys/devices/faux/vgem/drm/card*)
-	eventually test -c "$card"
-	chgrp video "$card"
-	chmod 660 "$card"
-	for number in 1 1000; do
-		chgrp video "$BAR_A"
-		chmod 660 "$BAR_A"
-		: >/tmp/fences
-		as video "$FENCES" $number "$BAR_A" "$card" >/tmp/fences 2>&1 &
-		set -- $!
-		wait_line /tmp/fences '^ready$'
-		trace_calls ext_dma_resv_wait
-		took_ms unbind_in_time "$BDF_A"
-		note "$number exports, each with a fence that is not signalled: unbind in $took ms"
-		expect "" traced_calls
-		gone "$1" && { cat /tmp/fences; return 1; }
-		kill_and_wait "$1"
-		balanced
-		rebind "$BDF_A"
-	done
-}
-FENCES=/mnt/programs/export_fences
-
 test_host_memory() {
 	logs_one "export: no client claims $PAGE bytes" \
 		expect "error EFAULT" adapter_start none edu0 export:/dev/zero 0 "$PAGE"
