@@ -32,19 +32,22 @@ refused() {
 
 test_valid_registration() { expect "registration: ok" "$RDMA" reg -o 1 -l 4096 "$BAR_A"; }
 
-test_empty() { refused EINVAL rxe -l 0 "$BAR_A"; }
-
-test_wraps() { refused EINVAL rxe -o 4096 -l 0xfffffffffffff000 "$BAR_A"; }
-
-test_ends_past_the_mapping() {
-	refused EFAULT client -m 65536 -o 0 -l 65537 "$BAR_A"
-	refused EFAULT client -m 65536 -o 4096 -l 1048576 "$BAR_A"
-}
-
-# The table of its pages would exceed the memory of the machine.
-test_ends_far_past_the_mapping() {
-	refused EFAULT client -m 65536 -l $((1 << 38)) "$BAR_A"
-	refused EFAULT client -m 65536 -l $((1 << 45)) "$BAR_A"
+# The table of the last two ranges would exceed the memory of the machine.
+test_ranges_outside_of_the_memory() {
+	local errno logger range
+	while read -r errno logger range; do
+		# shellcheck disable=SC2086 # words are meant
+		refused "$errno" "$logger" $range "$BAR_A"
+	done <<-END
+		EINVAL rxe -l 0
+		EINVAL rxe -o 4096 -l 0xfffffffffffff000
+		EFAULT rxe -M -@ 0x7e0000000000 -l 4096
+		EFAULT rxe -m 65536 -o 65536 -l 4096
+		EFAULT client -m 65536 -l 65537
+		EFAULT client -m 65536 -o 4096 -l 1048576
+		EFAULT client -m 65536 -l $((1 << 38))
+		EFAULT client -m 65536 -l $((1 << 45))
+	END
 }
 
 # However often a user does it, our modules log ten lines in five seconds at most, without addresses.
@@ -61,10 +64,6 @@ test_log_is_limited() {
 	# For the tests after this one.
 	nap 6
 }
-
-test_begins_past_the_mapping() { refused EFAULT rxe -m 65536 -o 65536 -l 4096 "$BAR_A"; }
-
-test_not_mapped() { refused EFAULT rxe -M -@ 0x7e0000000000 -l 4096 "$BAR_A"; }
 
 # One process maps the memory, another one registers the same address.
 test_range_of_another_process() {
