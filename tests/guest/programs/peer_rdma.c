@@ -31,7 +31,6 @@
 
 static struct {
 	bool read_only;		/* map without PROT_WRITE */
-	bool touch;		/* reg: write to the first page before */
 	bool unserved;		/* reg: the second half of the mapping is memory that is never served */
 	bool no_map;		/* register an address without a mapping */
 	bool is_private;	/* reg: map with MAP_PRIVATE */
@@ -132,8 +131,6 @@ static int do_reg(struct options *o)
 	else if (!test.no_map)
 		addr = buffer_map(o->memory, o->map_length,
 				  PROT_READ | (test.read_only ? 0 : PROT_WRITE)).addr;
-	if (test.touch)
-		addr[o->offset] = 1;
 	if (test.unserved)
 		map_unserved(addr + o->map_length / 2, o->map_length / 2);
 	r.addr = addr;
@@ -542,7 +539,6 @@ static void option(int letter, const char *argument)
 	case 'u': test.unmap = true; break;
 	case 'g': test.read = true; break;
 	case 'R': test.read_only = true; break;
-	case 'T': test.touch = true; break;
 	case 'U': test.unserved = true; break;
 	case 'P': test.is_private = true; break;
 	case 'J': test.join = true; break;
@@ -571,14 +567,13 @@ int main(int argc, char **argv)
 		.name = "peer_rdma",
 		.actions = actions,
 		.n_actions = sizeof(actions) / sizeof(actions[0]),
-		.letters = "t:@:a:ugRTUMPJ",
+		.letters = "t:@:a:ugRUMPJ",
 		.option = option,
 		.help = "  -t SECONDS  hold, forever\n"
 			"  -u          forever: unmap the memory after the registration\n"
 			"  -g          forever: RDMA READ instead of WRITE until the memory is revoked\n"
 			"  -a FLAGS    reg: access: l(ocal write) w(rite) r(ead) a(tomic) (lwra)\n"
 			"  -R          reg: map read-only\n"
-			"  -T          reg: write to the first page before\n"
 			"  -U          reg: page faults in the second half wait for ever\n"
 			"  -M          reg: do not map\n"
 			"  -P          reg: map private\n"

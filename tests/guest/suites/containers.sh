@@ -63,11 +63,6 @@ test_root_of_a_container() {
 	note "podman $(podman --version | cut -d' ' -f3), rootless: $(grep -m 1 wrote /tmp/write)"
 }
 
-test_user_of_a_container() {
-	container $MEMBER --user 1000:1000 "${PEER[@]}" write -o 100 -l 50000 -s 92 "$BAR_A" | tee /tmp/write
-	host_has a /tmp/write wrote
-}
-
 # No capability is needed.
 test_without_capabilities() {
 	container $MEMBER --cap-drop=all --security-opt=no-new-privileges --read-only "${PEER[@]}" \
@@ -88,10 +83,6 @@ test_other_users_are_refused() {
 
 test_bar_that_is_not_given() {
 	refuses 'No such file' without_bar $MEMBER "${PEER[@]}" reg "$BAR_A"
-}
-
-test_device_that_is_not_there() {
-	refuses 'unresolvable CDI devices' without_bar $MEMBER --device ib-peer-mem/device=none "${PEER[@]}" reg "$BAR_A"
 }
 
 # hold USER OPTION...: a container that holds 3 MiB of the BAR.

@@ -3,7 +3,7 @@
 #
 # BARs that are mapped from resourceN in sysfs, without struct pages, with mmio=1. The suite mmio_any
 # has other mappings, and the end of a mapping.
-# Software RDMA needs struct pages; the test adapter, if the guest has one, does not.
+# Software RDMA needs struct pages; the test adapter does not.
 
 # shellcheck disable=SC2154 # lkey and addr are set by adapter_start
 
@@ -146,38 +146,21 @@ test_other_files_are_not_claimed() {
 
 # --- with an adapter that has a DMA engine ---
 
-adapter() {
-	[ ${#BDF_EDU[@]} -gt 0 ] || skip "no edu device in this guest"
-	loaded peer_mem_test_adapter || load_adapter
-}
-
-# mmio_mr NAME OFFSET LENGTH: as adapter_start, with the first adapter that can reach the
-# BAR; sets $edu. The log must have the cause for each adapter that cannot. Skips if no
-# adapter can.
+# mmio_mr OFFSET LENGTH: the process bar has an MR of edu0.
 mmio_mr() {
-	local i
-	for i in "${!BDF_EDU[@]}"; do
-		edu=edu$i
-		log_step "$edu: $*"
-		! adapter_start "$1" "$edu" "$MMIO" "$2" "$3" >/tmp/mmio_mr || return 0
-		grep -x "error EREMOTEIO" /tmp/mmio_mr || { cat /tmp/mmio_mr; return 1; }
-		balanced
-		log_since step | grep -E "io_peer_mem: $PEER: BAR 2: cannot be mapped for $(adapter_bdf "$edu"): .* \(.*route"
-	done
-	skip "no adapter of this guest reaches $PEER; the log has the cause for each"
+	loaded peer_mem_test_adapter || load_adapter
+	adapter_start bar edu0 "$MMIO" "$@"
 }
 
 # Checked by the host in the file behind the BAR, and by the process in its mapping.
 test_adapter_writes_and_reads() {
-	adapter
-	mmio_mr bar 4196 20001
-	note "adapter: $(adapter_mrs "$edu" "$lkey")"
-	from_host "$edu" 61
+	mmio_mr 4196 20001
+	from_host edu0 61
 	adapter_say bar check 61
 	echo "wrote offset=4196 length=20001 seed=61" >/tmp/write
 	host_has small /tmp/write wrote | tee /tmp/host
 	note "DMA into plain MMIO: $(head -n 1 /tmp/host)"
-	to_host "$edu" 61
+	to_host edu0 61
 	expect "1 5 20001" in_use
 	adapter_stop bar
 	balanced
@@ -186,26 +169,23 @@ test_adapter_writes_and_reads() {
 # mr_is_dead: the MR exists, and accesses to it fail.
 mr_is_dead() {
 	balanced
-	must_fail adapter_dma "$edu" "write $lkey $addr 16" | tee /tmp/dma
-	grep -x EACCES /tmp/dma
+	expect EACCES adapter_dma edu0 "write $lkey $addr 16"
 	adapter_say bar dereg
 	adapter_stop bar
 }
 
 # A driver binds to the function: the MR is revoked.
 test_adapter_and_a_driver() {
-	adapter
-	mmio_mr bar 0 $SIZE
+	mmio_mr 0 $SIZE
 	refuses 'No such device' bind "$PEER"
 	mr_is_dead
 	# The driver did not bind, so the BAR can be registered again.
-	mmio_mr bar 0 $SIZE
+	mmio_mr 0 $SIZE
 	adapter_stop bar
 }
 
 test_adapter_and_removal() {
-	adapter
-	mmio_mr bar 0 $SIZE
+	mmio_mr 0 $SIZE
 	echo 1 >"$FUNCTION/remove" &
 	ended $!
 	[ ! -e "$FUNCTION" ]
@@ -216,9 +196,8 @@ test_adapter_and_removal() {
 }
 
 test_adapter_and_our_unloading() {
-	adapter
-	mmio_mr bar 0 $SIZE
+	mmio_mr 0 $SIZE
 	timeout 60 rmmod io_peer_mem
-	must_fail adapter_dma "$edu" "write $lkey $addr 16"
+	must_fail adapter_dma edu0 "write $lkey $addr 16"
 	adapter_stop bar
 }
