@@ -77,7 +77,7 @@ fn probe(dev: &CoreDevice<'_>) -> Result<Function> {
     let engine = Engine::new(dev).inspect_err(|e| dev_err!(dev, "no edu device: {:?}\n", e))?;
     let number = Number::take()?;
     let n = number.get();
-    let mode = Mode::of_device(n);
+    let mode = Mode::of_device(n)?;
     let dir = number.dir()?;
     let device = Registered::new(dev, number, mode, engine)
         .inspect_err(|e| dev_err!(dev, "cannot register the RDMA device: {:?}\n", e))?;

@@ -154,7 +154,6 @@ struct TestAdapter {
 impl kernel::InPlaceModule for TestAdapter {
     fn init(module: &'static ThisModule) -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
-            _: { mode::read()? },
             _shared: {
                 drop(SHARED.replace(Some(Shared::new()?)));
                 ClearShared

@@ -6,10 +6,7 @@ use crate::{
     ext::base::params,
     importer, //
 };
-use kernel::{
-    prelude::*,
-    sync::SetOnce, //
-};
+use kernel::prelude::*;
 
 /// A way to get peer memory; each is that of stock drivers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -35,10 +32,10 @@ impl Mode {
         }
     }
 
-    fn parse(name: &[u8]) -> Option<Self> {
+    fn parse(name: &str) -> Option<Self> {
         [Self::Dynamic, Self::Revocable, Self::Pinned, Self::Va]
             .into_iter()
-            .find(|mode| mode.name().as_bytes() == name)
+            .find(|mode| mode.name() == name)
     }
 
     /// Returns how the device imports dma-bufs, if it does.
@@ -51,11 +48,15 @@ impl Mode {
         }
     }
 
-    /// Returns the mode of the device with that number.
-    pub(crate) fn of_device(number: u32) -> Self {
-        MODES
-            .copy()
-            .map_or(Self::Dynamic, |modes| modes.get(number))
+    /// Returns the mode of the device with that number: that of its item in the parameter, or of the last
+    /// one. `EINVAL` if the item is wrong.
+    pub(crate) fn of_device(number: u32) -> Result<Self> {
+        let text = params::string(c"modes");
+        if text.is_empty() {
+            return Ok(Self::Dynamic);
+        }
+        let item = text.split(',').take(number as usize + 1).last();
+        item.and_then(Self::parse).ok_or(EINVAL)
     }
 }
 
@@ -67,54 +68,4 @@ pub(crate) fn name(mode: importer::Mode) -> &'static str {
         importer::Mode::Revocable => Mode::Revocable.name(),
         importer::Mode::Pinned => Mode::Pinned.name(),
     }
-}
-
-/// The longest list that is accepted.
-const MAX_MODES: usize = 16;
-
-/// The modes of the first devices; the last mode is that of all other devices.
-#[derive(Clone, Copy)]
-struct Modes {
-    list: [Mode; MAX_MODES],
-    len: usize,
-}
-
-impl Modes {
-    fn parse(text: &[u8]) -> Option<Self> {
-        let mut modes = Self {
-            list: [Mode::Dynamic; MAX_MODES],
-            len: 0,
-        };
-        for name in text
-            .strip_suffix(b"\n")
-            .unwrap_or(text)
-            .split(|&c| c == b',')
-        {
-            *modes.list.get_mut(modes.len)? = Mode::parse(name)?;
-            modes.len += 1;
-        }
-        Some(modes)
-    }
-
-    fn get(&self, number: u32) -> Mode {
-        let last = self.len.saturating_sub(1);
-        self.list[(number as usize).min(last)]
-    }
-}
-
-/// Set once, by [`read`].
-static MODES: SetOnce<Modes> = SetOnce::new();
-
-/// Reads the parameter. `EINVAL`, and a line in the log, if it is wrong.
-pub(crate) fn read() -> Result {
-    let text = params::string(c"modes");
-    if text.is_empty() {
-        return Ok(());
-    }
-    let modes = Modes::parse(text.as_bytes()).ok_or_else(|| {
-        pr_err!("modes: must be a list of dynamic, revocable, pinned or va, separated by commas\n");
-        EINVAL
-    })?;
-    MODES.populate(modes);
-    Ok(())
 }
