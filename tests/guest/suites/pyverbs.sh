@@ -37,7 +37,7 @@ run_all() {
 	counts "$1"
 }
 counts() {
-	awk '{ n[$2]++ } END { printf "%d passed %d skipped %d failed\n", n["passed"], n["skipped"], n["failed:"] }' \
+	awk '{ n[$2]++ } END { printf "%d passed %d skipped %d failed\n", n["passed"], n["skipped"], n["failed"] }' \
 		"/tmp/pyverbs-$1"
 }
 
