@@ -6,7 +6,6 @@
 //! `read KEY ADDR LEN`                       from the memory into the device's buffer
 //! `write KEY ADDR LEN`                      from the device's buffer to the memory
 //! `copy KEY ADDR KEY2 ADDR2 LEN`            from the first memory to the second
-//! `raw-read DMAADDR LEN`                    from that DMA address, unchecked
 //! `raw-write DMAADDR LEN`                   to that DMA address, unchecked
 //! `keep`                                    the next import of a dma-buf fails with `EIO` once it is
 //!                                           mapped, and its memory stays in the list
@@ -44,7 +43,6 @@ enum Command {
     Read(Place, usize),
     Write(Place, usize),
     Copy(Place, Place, u64),
-    RawRead(u64, usize),
     RawWrite(u64, usize),
     Keep,
     Drop(u32),
@@ -78,7 +76,6 @@ fn parse(text: &str) -> Option<Command> {
         ("read", 3) => Some(Command::Read(place(0)?, len(2)?)),
         ("write", 3) => Some(Command::Write(place(0)?, len(2)?)),
         ("copy", 5) => Some(Command::Copy(place(0)?, place(2)?, args[4])),
-        ("raw-read", 2) => Some(Command::RawRead(args[0], len(1)?)),
         ("raw-write", 2) => Some(Command::RawWrite(args[0], len(1)?)),
         ("keep", 0) => Some(Command::Keep),
         ("drop", 1) => Some(Command::Drop(u32::try_from(args[0]).ok()?)),
@@ -97,8 +94,7 @@ pub(crate) fn run(adapter: &Adapter, text: &[u8]) -> Result {
         Command::Read(from, len) => adapter.access(Direction::FromMemory, from, len),
         Command::Write(to, len) => adapter.access(Direction::ToMemory, to, len),
         Command::Copy(from, to, len) => copy(adapter, from, to, len),
-        Command::RawRead(addr, len) => adapter.raw(Direction::FromMemory, addr, len),
-        Command::RawWrite(addr, len) => adapter.raw(Direction::ToMemory, addr, len),
+        Command::RawWrite(addr, len) => adapter.raw_write(addr, len),
         Command::Keep => {
             adapter.keep_next();
             Ok(())

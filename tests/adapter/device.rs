@@ -251,9 +251,10 @@ impl Adapter {
         inner.access(Direction::ToMemory, to, len)
     }
 
-    /// Moves bytes between any DMA address and the device's buffer. Context: may sleep.
-    pub(crate) fn raw(&self, direction: Direction, addr: u64, len: usize) -> Result {
-        self.inner.lock().engine.transfer(direction, addr, 0, len)
+    /// Writes bytes of the device's buffer to any DMA address. Context: may sleep.
+    pub(crate) fn raw_write(&self, addr: u64, len: usize) -> Result {
+        let mut inner = self.inner.lock();
+        inner.engine.transfer(Direction::ToMemory, addr, 0, len)
     }
 
     /// Prints a line for each piece of memory. Context: may sleep.

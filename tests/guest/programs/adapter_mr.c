@@ -32,11 +32,8 @@ static const struct {
 	const char *name;
 	int flags;
 } accesses[] = {
-	{ "none", 0 },
 	{ "local-write", IBV_ACCESS_LOCAL_WRITE },
-	{ "remote-write", IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE },
 	{ "remote-read", IBV_ACCESS_REMOTE_READ },
-	{ "remote-atomic", IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_ATOMIC },
 	{ "mw-bind", IBV_ACCESS_MW_BIND },
 	{ "on-demand", IBV_ACCESS_ON_DEMAND },
 	{ "relaxed", IBV_ACCESS_RELAXED_ORDERING },
@@ -47,18 +44,17 @@ static const struct {
 
 static void __attribute__((noreturn)) usage(void)
 {
-	fputs("usage: adapter_mr [-fi] [-k NAME] [-m BYTES] [-q QUEUE] [-r] [-s SHAPE] [-x INDEX]\n"
+	fputs("usage: adapter_mr [-fi] [-k NAME] [-m BYTES] [-q QUEUE] [-s SHAPE] [-x INDEX]\n"
 	      "                  DEVICE MEMORY OFFSET LENGTH [ACCESS[,ACCESS..]]\n"
 	      "MEMORY is \"host\", a file to map, \"export:\" and a file: the mapping as a dma-buf of\n"
-	      "ib_peer_mem, \"udmabuf\": a dma-buf of host memory, \"mapped:EXPORTER\": a mapping of a\n"
-	      "dma-buf, registered by its address, \"named:EXPORTER\": the same, with its name, or\n"
+	      "ib_peer_mem, \"mapped:EXPORTER\": a mapping of a dma-buf, registered by its address,\n"
+	      "\"named:EXPORTER\": the same, with its name, or\n"
 	      "\"dmabuf:EXPORTER\": the dma-buf of such a mapping. EXPORTER is udmabuf, heap:NAME,\n"
 	      "drm:DRIVER, vfio:FUNCTION:BAR, or test[:OPTION,..], with options as \"set\" has them.\n"
 	      "\"vfio:FUNCTION:BAR\" is a mapping by vfio-pci itself, at a multiple of 2 MiB; \"doorbell\" a page of\n"
 	      "DEVICE that libibverbs has mapped.\n"
 	      "\"gpu:WAY[:MIB]\" is memory of a GPU, in chunks of so many MiB (gpu.h).\n"
-	      "ACCESS is one or more of: none local-write remote-write remote-read remote-atomic mw-bind\n"
-	      "on-demand relaxed all (the default), or a number.\n"
+	      "ACCESS is one or more of: local-write remote-read mw-bind on-demand relaxed all (the default).\n"
 	      "  -f        use up all file descriptors first\n"
 	      "  -i        register by ioctl(2) instead of write(2)\n"
 	      "  -k NAME   join a new session keyring first\n"
@@ -66,7 +62,6 @@ static void __attribute__((noreturn)) usage(void)
 	      "  -q QUEUE  create a queue instead of an MR. The memory is the buffer of a CQ (cq, or\n"
 	      "            named by attributes cq-va, cq-umem), the buffer of a QP (qp) or its\n"
 	      "            doorbell page (doorbell). The keys are that of this memory.\n"
-	      "  -r        map read-only\n"
 	      "  -s SHAPE  of the mapping of a dma-buf: whole part split pieces read-only private\n"
 	      "            swapped two hole tail head guarded read-tail none (mapped.h)\n"
 	      "  -x INDEX  of the GID, for write, read and writer (0)\n\n"
@@ -132,7 +127,6 @@ static struct {
 static bool access_flags(char *text, int *flags)
 {
 	char *save, *word;
-	uint64_t n;
 
 	*flags = 0;
 	if (!text)
@@ -140,10 +134,6 @@ static bool access_flags(char *text, int *flags)
 	for (word = strtok_r(text, ",", &save); word; word = strtok_r(NULL, ",", &save)) {
 		size_t i = 0;
 
-		if (parse_number(word, &n)) {
-			*flags |= n;
-			continue;
-		}
 		while (i < N_ACCESSES && strcmp(accesses[i].name, word))
 			i++;
 		if (i == N_ACCESSES)
@@ -266,7 +256,7 @@ static bool rereg(char **save)
 			offset = n[0];
 			length = n[1];
 			/* The old memory stays mapped. */
-			if (*word == 'h' && memory_map(&memory, "host", NULL, offset + length, false)) {
+			if (*word == 'h' && memory_map(&memory, "host", NULL, offset + length)) {
 				answer_errno();
 				return true;
 			}
@@ -445,12 +435,12 @@ static bool execute(const char *command, char **save)
 int main(int argc, char **argv)
 {
 	size_t page = sysconf(_SC_PAGESIZE), map_length = 0, size = 0;
-	bool read_only = false, full = false;
+	bool full = false;
 	const char *shape = NULL;
 	char *line = NULL;
 	int c, gid_index = 0;
 
-	while ((c = getopt(argc, argv, "fik:m:q:rs:x:")) != -1) {
+	while ((c = getopt(argc, argv, "fik:m:q:s:x:")) != -1) {
 		switch (c) {
 		case 'f': full = true; break;
 		case 'i': it.by_ioctl = true; break;
@@ -464,7 +454,6 @@ int main(int argc, char **argv)
 			if (!it.kind)
 				usage();
 			break;
-		case 'r': read_only = true; break;
 		case 's': shape = optarg; break;
 		case 'x': gid_index = must_number(optarg); break;
 		default: usage();
@@ -491,7 +480,7 @@ int main(int argc, char **argv)
 	/* The driver maps a doorbell for a queue pair, at the latest. */
 	if (strcmp(argv[1], "doorbell") == 0)
 		pair_make(&it.rdma);
-	if (memory_map(&it.memory, argv[1], shape, map_length, read_only)) {
+	if (memory_map(&it.memory, argv[1], shape, map_length)) {
 		answer_errno();
 		return 1;
 	}

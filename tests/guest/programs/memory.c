@@ -119,10 +119,9 @@ static int find_doorbell(struct memory *m)
 	errx(1, "no doorbell is mapped");
 }
 
-int memory_map(struct memory *m, const char *what, const char *shape, size_t length,
-	       bool read_only)
+int memory_map(struct memory *m, const char *what, const char *shape, size_t length)
 {
-	int prot = PROT_READ | (read_only ? 0 : PROT_WRITE), flags = MAP_SHARED, fd = -1;
+	int flags = MAP_SHARED, fd = -1;
 	bool export = strncmp(what, "export:", 7) == 0, named = strncmp(what, "named:", 6) == 0;
 	size_t page = sysconf(_SC_PAGESIZE);
 
@@ -137,23 +136,16 @@ int memory_map(struct memory *m, const char *what, const char *shape, size_t len
 	if (named || strncmp(what, "mapped:", 7) == 0 || strncmp(what, "dmabuf:", 7) == 0) {
 		m->length = (length + page - 1) & -page;
 		if (!shape)
-			shape = read_only ? "read-only" : named ? "none" : "whole";
+			shape = named ? "none" : "whole";
 		return map_dmabuf(m, strchr(what, ':') + 1, shape, *what != 'd', named);
 	}
 	if (strcmp(what, "host") == 0)
 		flags = MAP_PRIVATE | MAP_ANONYMOUS;
-	else if (strcmp(what, "udmabuf") == 0)
-		fd = memfd_create("adapter_mr", MFD_ALLOW_SEALING | MFD_CLOEXEC);
 	else
-		fd = open(export ? what + 7 : what, (read_only ? O_RDONLY : O_RDWR) | O_CLOEXEC);
+		fd = open(export ? what + 7 : what, O_RDWR | O_CLOEXEC);
 	if (fd < 0 && !(flags & MAP_ANONYMOUS))
 		return -1;
-	if (strcmp(what, "udmabuf") == 0) {
-		m->dmabuf = udmabuf_of(fd, length);
-		if (m->dmabuf < 0)
-			return -1;
-	}
-	m->addr = mmap(NULL, length, prot, flags, fd, 0);
+	m->addr = mmap(NULL, length, PROT_READ | PROT_WRITE, flags, fd, 0);
 	if (m->addr == MAP_FAILED)
 		return -1;
 	if (export) {

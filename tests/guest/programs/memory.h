@@ -19,7 +19,7 @@ struct memory {
 };
 
 /*
- * @what: "host"; "udmabuf", a dma-buf of host memory; a file to map; "export:" and a file, a
+ * @what: "host"; a file to map; "export:" and a file, a
  * dma-buf of the mapping made by /dev/ib_peer_mem; "gpu:" and what gpu_allocate() takes; "mapped:" and an exporter (exporter.h), a
  * mapping of a dma-buf; "named:" and an exporter, the same with the name of the dma-buf;
  * "dmabuf:" and an exporter, the dma-buf of such a mapping; "vfio:FUNCTION:BAR", a mapping of the BAR by
@@ -27,8 +27,7 @@ struct memory {
  * has mapped for writing. @shape: of mappings of a dma-buf (mapped.h); NULL: whole. Returns 0, or -1 with
  * errno set.
  */
-int memory_map(struct memory *m, const char *what, const char *shape, size_t length,
-	       bool read_only);
+int memory_map(struct memory *m, const char *what, const char *shape, size_t length);
 
 /*
  * Maps other memory at the addresses: "host", "reserved" (the same, never accessed), "same" (the file

@@ -69,7 +69,7 @@ static char *map(const struct options *o)
 {
 	struct memory memory;
 
-	if (memory_map(&memory, o->memory, NULL, o->map_length, false))
+	if (memory_map(&memory, o->memory, NULL, o->map_length))
 		err(1, "%s", o->memory);
 	return memory.addr;
 }

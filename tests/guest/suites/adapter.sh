@@ -47,8 +47,8 @@ test_bad_commands() {
 	done
 	expect EMSGSIZE adapter_dma edu0 "read $lkey $addr 4096"
 	expect EMSGSIZE adapter_dma edu0 "write $lkey $addr 10000"
-	expect EMSGSIZE adapter_dma edu0 "raw-read 0 4096"
-	expect EINVAL adapter_dma edu0 "raw-read 0 0"
+	expect EMSGSIZE adapter_dma edu0 "raw-write 0 4096"
+	expect EINVAL adapter_dma edu0 "raw-write 0 0"
 	adapter_dma edu0 "read $lkey $((addr + 9999)) 1"
 	adapter_stop a
 }
