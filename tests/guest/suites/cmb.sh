@@ -111,16 +111,6 @@ test_continues_in_other_memory() {
 	all_free
 }
 
-test_mapping_of_another_process() {
-	local pid address
-	launch hold -n 1 "$CMB"
-	address=0x$(grep -m1 p2pmem/allocate "/proc/$pid/maps" | cut -d- -f1)
-	logs_one "rxe_reg_user_mr: returned err" \
-		expect "registration: EFAULT" "$RDMA" reg -M -@ "$address" -l 4096 "$CMB"
-	kill_and_wait "$pid"
-	eventually balanced
-}
-
 test_unbind_under_a_writer() {
 	local pid took before
 	before=$(counter num_free_callbacks)
@@ -138,20 +128,6 @@ test_unbind_under_a_writer() {
 	balanced
 	[ "$(counter num_free_callbacks)" -gt "$before" ]
 	bind_ssd
-}
-
-# Registrations during the unbind.
-test_unbind_under_registrations() {
-	local pid i
-	for i in 1 2 3 4 5; do
-		while [ -e "$CMB" ] && "$RDMA" reg "$CMB"; do :; done >/dev/null 2>&1 &
-		pid=$!
-		sleep "0.$((i * 3 % 10))"
-		unbind_in_time "$BDF_SSD"
-		wait "$pid" || true
-		balanced
-		bind_ssd
-	done
 }
 
 # No file of io_peer_mem is open, so the module is not pinned.

@@ -45,13 +45,6 @@ test_off_by_default() {
 	unclaimed -m $SIZE "$MMIO"
 }
 
-test_wrong_parameter() {
-	unload_io
-	logs "io_peer_mem: mmio=maybe: not 0, 1, sysfs or any" must_fail load_io_with mmio=maybe
-	load_io_with mmio=0
-	refused "rxe_reg_user_mr: returned err" -m $SIZE "$MMIO"
-}
-
 test_parameter() {
 	load_io_with mmio=1
 	find_bars
@@ -113,22 +106,6 @@ test_after_a_failed_bind() {
 	echo >"$FUNCTION/driver_override"
 	echo 1 >"$FUNCTION/enable"
 	refused "no struct pages" -m $SIZE "$MMIO"
-}
-
-test_mapping_of_another_process() {
-	local pid address
-	python3 - "$MMIO" $SIZE <<'PYTHON' >/tmp/mapped &
-import mmap, sys, time
-with open(sys.argv[1], "r+b") as f:
-    m = mmap.mmap(f.fileno(), int(sys.argv[2]))
-print("mapped", flush=True)
-time.sleep(600)
-PYTHON
-	pid=$!
-	wait_line /tmp/mapped '^mapped'
-	address=0x$(grep -m1 "$PEER/resource2" "/proc/$pid/maps" | cut -d- -f1)
-	unclaimed -M -@ "$address" -l 4096 "$MMIO"
-	kill_and_wait "$pid"
 }
 
 # /dev/mem maps the same pages, but is not a file of sysfs, and no driver knows who maps it.
