@@ -272,10 +272,10 @@ print(sum(map(bool, mmap.mmap(os.open('$BAR_B', os.O_RDWR), 65536)[:])))"
 
 # --- IO_PEER_MEM_IOC_NEAREST ---
 
-# nearest BDF [WORD=VALUE...]: queries the first BAR; prints the flags and values of the
-# answer, or the errno.
+# nearest BDF [WORD=VALUE...]: queries the first BAR, by the descriptor $FD if there is one; prints the
+# flags and values of the answer, or the errno.
 nearest() {
-	python3 - "$BAR_A" "$@" <<'PYTHON'
+	python3 - "${FD:-$BAR_A}" "$@" <<'PYTHON'
 import errno, fcntl, re, struct, sys
 
 domain, bus, dev, fn = (int(x, 16) for x in re.split("[:.]", sys.argv[2]))
@@ -284,7 +284,8 @@ for change in sys.argv[3:]:
     word, value = change.split("=")
     words[int(word)] = int(value, 0)
 arg = bytearray(struct.pack("16I", *words))
-with open(sys.argv[1], "rb") as f:
+where = sys.argv[1]
+with open(int(where) if where.isdigit() else where, "rb") as f:
     try:
         fcntl.ioctl(f, 0xC040BB02, arg)
     except OSError as e:
@@ -329,31 +330,12 @@ test_nearest_errors() {
 # The file stays open while the function is unbound: its configuration space must not be
 # accessed any more.
 test_nearest_of_a_gone_function() {
-	local domain bus slot
-	IFS=:. read -r domain bus slot _ <<<"$BDF_B"
-	rm -f /tmp/unbound
-	python3 - "$BAR_A" "0x$domain" "0x$bus" "0x$slot" <<'PYTHON' >/tmp/gone &
-import errno, fcntl, os, struct, sys, time
-
-domain, bus, dev = (int(x, 0) for x in sys.argv[2:])
-arg = struct.pack("16I", 1, 0, domain, bus << 8 | dev << 3, *[0] * 12)
-with open(sys.argv[1], "rb") as f:
-    fcntl.ioctl(f, 0xC040BB02, bytearray(arg))
-    print("found", flush=True)
-    while not os.path.exists("/tmp/unbound"):
-        time.sleep(0.1)
-    try:
-        fcntl.ioctl(f, 0xC040BB02, bytearray(arg))
-        print("answered", flush=True)
-    except OSError as e:
-        print(errno.errorcode[e.errno], flush=True)
-PYTHON
-	wait_line /tmp/gone '^found'
+	local FD
+	exec {FD}<"$BAR_A"
+	nearest "$BDF_B" | tee /dev/fd/2 | grep -x "nearest $BDF_B 0"
 	unbind "$BDF_A"
-	touch /tmp/unbound
-	wait "$!"
-	cat /tmp/gone
-	grep -x ENODEV /tmp/gone
+	expect ENODEV nearest "$BDF_B"
+	exec {FD}<&-
 	rebind "$BDF_A"
 }
 

@@ -99,16 +99,3 @@ test_any_order() {
 		rdma_works
 	done
 }
-
-# Restores the modules that the other suites expect.
-# not on debug
-test_stack_as_before() {
-	local d
-	for d in $(drivers); do load "$d"; done
-	# With their unused dependencies.
-	# shellcheck disable=SC2046 # words are meant
-	modprobe -ra $(drivers)
-	for d in $(drivers); do must_fail loaded "$d"; done
-	load mlx5_ib
-	rdma_works
-}
