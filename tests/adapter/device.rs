@@ -33,7 +33,7 @@ use kernel::{
     },
 };
 
-/// Memory that the device accesses by a key: an MR, or the buffer or doorbell page of a queue.
+/// Memory that the device accesses by a key: an MR, or the buffer of a queue.
 pub(crate) struct Record {
     /// Unique until the memory is removed, also if it was invalidated.
     key: u32,

@@ -28,8 +28,8 @@ use kernel::{
 /// own to the requests for contexts, PDs and MRs.
 const UVERBS_ABI: u32 = 2;
 
-/// The operations of a device. Queues have memory but do no work: clients of ib_core do not see a
-/// device that lacks their operations.
+/// The operations of a device. Completion queues have memory but do no work, and there are no queue pairs:
+/// clients of ib_core do not see a device that lacks their operations.
 pub(crate) const OPS: rdma::ib_device_ops = rdma::ib_device_ops {
     owner: &raw mut bindings::__this_module,
     driver_id: rdma::rdma_driver_id_RDMA_DRIVER_RXE,
@@ -46,14 +46,8 @@ pub(crate) const OPS: rdma::ib_device_ops = rdma::ib_device_ops {
     destroy_cq: Some(queue::destroy_cq),
     poll_cq: Some(poll_cq),
     req_notify_cq: Some(req_notify_cq),
-    create_qp: Some(queue::create_qp),
-    modify_qp: Some(modify_qp),
-    destroy_qp: Some(queue::destroy_qp),
-    post_send: Some(post_send),
-    post_recv: Some(post_recv),
     size_ib_ucontext: size_of::<rdma::ib_ucontext>(),
     size_ib_cq: queue::CQ_SIZE,
-    size_ib_qp: queue::QP_SIZE,
     ..cq_entry::OPS
 };
 
@@ -99,7 +93,4 @@ macro_rules! unsupported {
 unsupported! {
     poll_cq(*mut rdma::ib_cq, c_int, *mut rdma::ib_wc);
     req_notify_cq(*mut rdma::ib_cq, rdma::ib_cq_notify_flags);
-    modify_qp(*mut rdma::ib_qp, *mut rdma::ib_qp_attr, c_int, *mut rdma::ib_udata);
-    post_send(*mut rdma::ib_qp, *const rdma::ib_send_wr, *mut *const rdma::ib_send_wr);
-    post_recv(*mut rdma::ib_qp, *const rdma::ib_recv_wr, *mut *const rdma::ib_recv_wr);
 }

@@ -60,8 +60,7 @@ static void __attribute__((noreturn)) usage(void)
 	      "  -k NAME   join a new session keyring first\n"
 	      "  -m BYTES  length of the mapping (to the end of the MR, in whole pages)\n"
 	      "  -q QUEUE  create a queue instead of an MR. The memory is the buffer of a CQ (cq, or\n"
-	      "            named by attributes cq-va, cq-umem), the buffer of a QP (qp) or its\n"
-	      "            doorbell page (doorbell). The keys are that of this memory.\n"
+	      "            named by attributes cq-va, cq-umem). The keys are that of this memory.\n"
 	      "  -s SHAPE  of the mapping of a dma-buf: whole part split pieces read-only private\n"
 	      "            swapped two hole tail head guarded read-tail none (mapped.h)\n"
 	      "  -x INDEX  of the GID, for write, read and writer (0)\n\n"
@@ -189,7 +188,7 @@ static int reg(void)
 	struct ibv_pd *pd = it.pd[it.pd_in_use];
 
 	if (it.kind) {
-		if (queue_create(it.rdma.context, pd->handle, it.kind, addr, it.length, &it.queue))
+		if (queue_create(it.rdma.context, it.kind, addr, it.length, &it.queue))
 			return -1;
 		it.keys = (struct keys) { .lkey = it.queue.key, .rkey = it.queue.key };
 	} else if (it.memory.dmabuf >= 0) {

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-#include <errno.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <rdma/ib_user_ioctl_cmds.h>
@@ -12,15 +10,9 @@
 #include "umem_queue.h"
 #include "uverbs.h"
 
-#define PAGE ((size_t)sysconf(_SC_PAGESIZE))
-
-/* The driver's part of a request and of a response; see tests/adapter/queue.rs. */
+/* The driver's part of a request, to which it answers with a key; see tests/adapter/queue.rs. */
 struct request {
-	uint64_t buffer, length, iova, doorbell;
-};
-
-struct response {
-	uint32_t buffer, doorbell;
+	uint64_t buffer, length, iova;
 };
 
 /* Newer than the rdma-core that this is built with. */
@@ -43,17 +35,43 @@ struct buffer_desc {
 
 enum queue_kind queue_kind(const char *name)
 {
-	static const char *const names[] = { "", "cq", "cq-va", "cq-umem", "qp", "doorbell" };
+	static const char *const names[] = { "", "cq", "cq-va", "cq-umem" };
 
-	for (enum queue_kind kind = QUEUE_CQ; kind <= QUEUE_DOORBELL; kind++)
+	for (enum queue_kind kind = QUEUE_CQ; kind <= QUEUE_CQ_UMEM; kind++)
 		if (strcmp(name, names[kind]) == 0)
 			return kind;
 	return QUEUE_NONE;
 }
 
-/* The buffer is named by @kind's attributes, or by the request alone. */
-static int create_cq(struct ibv_context *context, enum queue_kind kind, const struct request *request,
-		     uint64_t addr, uint32_t *handle, struct response *keys)
+static int create_cq(struct ibv_context *context, const struct request *request, struct queue *queue)
+{
+	struct {
+		struct ib_uverbs_create_cq_resp body;
+		uint32_t key;
+	} response = { .body = { 0 } };
+	struct {
+		struct ib_uverbs_cmd_hdr hdr;
+		struct ib_uverbs_create_cq body;
+		struct request driver;
+	} cmd = {
+		.body = {
+			.response = (uintptr_t)&response,
+			.cqe = 1,
+			.comp_channel = -1,
+		},
+		.driver = *request,
+	};
+
+	if (uverbs_command(context, &cmd, sizeof(cmd), IB_USER_VERBS_CMD_CREATE_CQ, sizeof(response)))
+		return -1;
+	queue->cq = response.body.cq_handle;
+	queue->key = response.key;
+	return 0;
+}
+
+/* The buffer is named by @kind's attributes. */
+static int create_cq_by_attr(struct ibv_context *context, enum queue_kind kind,
+			     const struct request *request, uint64_t addr, struct queue *queue)
 {
 	const struct buffer_desc desc = {
 		.type = BUFFER_TYPE_VA,
@@ -68,143 +86,45 @@ static int create_cq(struct ibv_context *context, enum queue_kind kind, const st
 		uverbs_attr(UVERBS_ATTR_CREATE_CQ_COMP_VECTOR, 4, 0),
 		uverbs_attr(UVERBS_ATTR_CREATE_CQ_RESP_CQE, 4, (uintptr_t)&cqe),
 		uverbs_attr(UVERBS_ATTR_UHW_IN, sizeof(*request), (uintptr_t)request),
-		uverbs_attr(UVERBS_ATTR_UHW_OUT, sizeof(*keys), (uintptr_t)keys),
+		uverbs_attr(UVERBS_ATTR_UHW_OUT, sizeof(queue->key), (uintptr_t)&queue->key),
 	};
 	int n = 7;
 
 	if (kind == QUEUE_CQ_VA) {
 		attrs[n++] = uverbs_attr(CREATE_CQ_BUFFER_VA, 8, addr);
 		attrs[n++] = uverbs_attr(CREATE_CQ_BUFFER_LENGTH, 8, request->length);
-	} else if (kind == QUEUE_CQ_UMEM) {
+	} else {
 		attrs[n++] = uverbs_attr(CREATE_CQ_BUF_UMEM, sizeof(desc), (uintptr_t)&desc);
 	}
 	return uverbs_ioctl(context, RDMA_DRIVER_RXE, UVERBS_OBJECT_CQ, UVERBS_METHOD_CQ_CREATE, attrs,
-			    n, handle);
+			    n, &queue->cq);
 }
 
-static int destroy_cq(struct ibv_context *context, uint32_t handle)
+int queue_destroy(struct ibv_context *context, const struct queue *queue)
 {
 	struct ib_uverbs_destroy_cq_resp response;
 	struct {
 		struct ib_uverbs_cmd_hdr hdr;
 		struct ib_uverbs_destroy_cq body;
 	} cmd = {
-		.body = { .response = (uintptr_t)&response, .cq_handle = handle },
+		.body = { .response = (uintptr_t)&response, .cq_handle = queue->cq },
 	};
 
 	return uverbs_command(context, &cmd, sizeof(cmd), IB_USER_VERBS_CMD_DESTROY_CQ, sizeof(response));
 }
 
-static int create_qp(struct ibv_context *context, uint32_t pd, uint32_t cq,
-		     const struct request *request, uint32_t *handle, struct response *keys)
-{
-	struct {
-		struct ib_uverbs_create_qp_resp body;
-		struct response driver;
-	} response = { .body = { 0 } };
-	struct {
-		struct ib_uverbs_cmd_hdr hdr;
-		struct ib_uverbs_create_qp body;
-		struct request driver;
-	} cmd = {
-		.body = {
-			.response = (uintptr_t)&response,
-			.pd_handle = pd,
-			.send_cq_handle = cq,
-			.recv_cq_handle = cq,
-			.max_send_wr = 1,
-			.max_recv_wr = 1,
-			.max_send_sge = 1,
-			.max_recv_sge = 1,
-			.qp_type = IBV_QPT_UD,
-		},
-		.driver = *request,
-	};
-
-	if (uverbs_command(context, &cmd, sizeof(cmd), IB_USER_VERBS_CMD_CREATE_QP, sizeof(response)))
-		return -1;
-	*handle = response.body.qp_handle;
-	*keys = response.driver;
-	return 0;
-}
-
-static int destroy_qp(struct ibv_context *context, uint32_t handle)
-{
-	struct ib_uverbs_destroy_qp_resp response;
-	struct {
-		struct ib_uverbs_cmd_hdr hdr;
-		struct ib_uverbs_destroy_qp body;
-	} cmd = {
-		.body = { .response = (uintptr_t)&response, .qp_handle = handle },
-	};
-
-	return uverbs_command(context, &cmd, sizeof(cmd), IB_USER_VERBS_CMD_DESTROY_QP, sizeof(response));
-}
-
-/* The request for a queue whose buffer is a page of host memory, which is never freed. */
-static int host_request(struct request *request)
-{
-	void *page = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	if (page == MAP_FAILED)
-		return -1;
-	*request = (struct request) {
-		.buffer = (uintptr_t)page,
-		.length = PAGE,
-		.iova = (uintptr_t)page,
-	};
-	return 0;
-}
-
-static int create_with_qp(struct ibv_context *context, uint32_t pd, enum queue_kind kind,
-			  const struct request *range, struct queue *queue)
-{
-	struct request host, request = *range;
-	struct response keys;
-
-	if (host_request(&host) || create_cq(context, QUEUE_CQ, &host, 0, &queue->cq, &keys))
-		return -1;
-	if (kind == QUEUE_DOORBELL) {
-		request = host;
-		request.doorbell = range->buffer;
-	}
-	if (create_qp(context, pd, queue->cq, &request, &queue->qp, &keys)) {
-		int saved = errno;
-
-		destroy_cq(context, queue->cq);
-		errno = saved;
-		return -1;
-	}
-	queue->has_qp = true;
-	queue->key = kind == QUEUE_DOORBELL ? keys.doorbell : keys.buffer;
-	return 0;
-}
-
-int queue_create(struct ibv_context *context, uint32_t pd, enum queue_kind kind, void *addr,
-		 size_t length, struct queue *queue)
+int queue_create(struct ibv_context *context, enum queue_kind kind, void *addr, size_t length,
+		 struct queue *queue)
 {
 	struct request range = {
 		.buffer = (uintptr_t)addr,
 		.length = length,
 		.iova = (uintptr_t)addr,
 	};
-	struct response keys;
 
-	*queue = (struct queue) { .has_qp = false };
-	if (kind == QUEUE_QP || kind == QUEUE_DOORBELL)
-		return create_with_qp(context, pd, kind, &range, queue);
-	/* With an attribute no memory is mapped where the request says. */
-	if (kind != QUEUE_CQ)
-		range.buffer = PAGE;
-	if (create_cq(context, kind, &range, (uintptr_t)addr, &queue->cq, &keys))
-		return -1;
-	queue->key = keys.buffer;
-	return 0;
-}
-
-int queue_destroy(struct ibv_context *context, const struct queue *queue)
-{
-	if (queue->has_qp && destroy_qp(context, queue->qp))
-		return -1;
-	return destroy_cq(context, queue->cq);
+	if (kind == QUEUE_CQ)
+		return create_cq(context, &range, queue);
+	/* No memory is mapped there. */
+	range.buffer = sysconf(_SC_PAGESIZE);
+	return create_cq_by_attr(context, kind, &range, (uintptr_t)addr, queue);
 }

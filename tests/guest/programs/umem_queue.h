@@ -7,7 +7,6 @@
 #define UMEM_QUEUE_H
 
 #include <infiniband/verbs.h>
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -16,13 +15,10 @@ enum queue_kind {
 	QUEUE_CQ,		/* the buffer of a CQ, by its address in the driver's request */
 	QUEUE_CQ_VA,		/* by its address in an attribute; that in the request is wrong */
 	QUEUE_CQ_UMEM,		/* by its address in a buffer descriptor; likewise */
-	QUEUE_QP,		/* the buffer of a QP */
-	QUEUE_DOORBELL,		/* the doorbell page of a QP */
 };
 
 struct queue {
-	uint32_t cq, qp;	/* handles */
-	bool has_qp;
+	uint32_t cq;		/* the handle */
 	uint32_t key;		/* of the memory, for the adapter's commands */
 };
 
@@ -30,8 +26,8 @@ struct queue {
 enum queue_kind queue_kind(const char *name);
 
 /* Both return 0, or -1 with errno set. */
-int queue_create(struct ibv_context *context, uint32_t pd, enum queue_kind kind, void *addr,
-		 size_t length, struct queue *queue);
+int queue_create(struct ibv_context *context, enum queue_kind kind, void *addr, size_t length,
+		 struct queue *queue);
 int queue_destroy(struct ibv_context *context, const struct queue *queue);
 
 #endif /* UMEM_QUEUE_H */

@@ -3,8 +3,8 @@
 # shellcheck disable=SC2034,SC2154 # adapter.sh sets lkey and addr; init uses TESTS
 #
 # Peer memory in umems that drivers pin by address, through the hook on ib_core: MRs of
-# edu0, which imports no dma-bufs as mlx4, hns and qedr; queue buffers and doorbell pages
-# of edu0 and of edu1, which imports dma-bufs as mlx5.
+# edu0, which imports no dma-bufs as mlx4, hns and qedr; buffers of completion queues of
+# edu0 and of edu1, which imports dma-bufs as mlx5. The queues of mlx5_devx do work.
 
 . ./steps.sh
 . ./adapter.sh
@@ -13,11 +13,11 @@ HOOK=/sys/kernel/debug/ib_peer_mem/umem_hook
 
 # The queues whose memory the kernel lets a driver pin, and the functions that are redirected for that.
 before_test() {
-	QUEUES="cq cq-va cq-umem qp doorbell"
+	QUEUES="cq cq-va cq-umem"
 	HOOKED="ib_umem_get_desc ib_umem_get_cq_buf_or_va dma_buf_get"
 	if ! grep -qw ib_umem_get_desc /proc/kallsyms; then
 		# Before 7.2 a request does not describe buffers.
-		QUEUES="cq cq-va qp doorbell"
+		QUEUES="cq cq-va"
 		HOOKED="ib_umem_get dma_buf_get"
 	elif [ "$(uname -m)" = aarch64 ]; then
 		# Into which the compiler has inlined the first one there.
@@ -79,13 +79,7 @@ provided() {
 }
 
 # queue NAME DEVICE KIND MEMORY: the memory of a queue.
-queue() {
-	if [ "$3" = doorbell ]; then
-		adapter_start "$1" -q "$3" "$2" "$4" $((2 * PAGE)) "$PAGE"
-	else
-		adapter_start "$1" -q "$3" "$2" "$4" 2112 9000
-	fi
-}
+queue() { adapter_start "$1" -q "$3" "$2" "$4" 2112 9000; }
 
 test_hook_is_placed() {
 	expect placed cat $HOOK
@@ -245,7 +239,7 @@ test_a_client_that_invalidates() {
 	asked=$(counter num_alloc_mrs)
 	expect "error EREMOTEIO" adapter_start a edu0 "$BAR_A" 0 8192
 	logs_one 'client io_peer_mem: cannot serve edu0: .*does not release it on invalidation' \
-		expect "error EREMOTEIO" adapter_start a -q qp edu0 "$BAR_A" 0 8192
+		expect "error EREMOTEIO" adapter_start a -q cq edu0 "$BAR_A" 0 8192
 	expect "error EREMOTEIO" adapter_start a -q cq edu1 "$BAR_A" 0 8192
 	expect "$asked" counter num_alloc_mrs
 	adapter_start a edu1 "$BAR_A" 0 8192
@@ -295,11 +289,11 @@ test_device_is_removed() {
 	load_sample
 	bdf=$(adapter_bdf edu0)
 	adapter_start mr edu0 "$SAMPLE_DEV" 0 100000
-	queue qp edu0 qp "$SAMPLE_DEV"
+	queue cq edu0 cq "$SAMPLE_DEV"
 	expect 2 in_use_of peer_client_sample
 	unbind_in_time "$bdf"
 	eventually no_sample_regions
-	adapter_kill mr qp
+	adapter_kill mr cq
 	adapter_bind "$bdf" edu0
 	unload_sample
 }
