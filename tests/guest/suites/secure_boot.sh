@@ -12,7 +12,6 @@ CHAIN=yes
 EXTERNAL=$MODS/external
 SAMPLE=$EXTERNAL/samples/peer_client/peer_client_sample.ko
 SSD=/sys/bus/pci/devices/$BDF_SSD
-IOPM=/mnt/programs/iopm
 
 setup() {
 	modprobe efivarfs
@@ -87,10 +86,4 @@ test_memory_buffer_of_an_ssd() {
 	eventually test -b /dev/nvme0n1
 	"$RDMA" write -o 12345 -l 654321 -s 52 "$SSD/p2pmem/allocate"
 	note "the SSD's buffer, locked down: $("$RDMA" write "$SSD/p2pmem/allocate")"
-}
-
-test_doctor_says_so() {
-	"$IOPM" doctor >/tmp/doctor || true
-	cat /tmp/doctor
-	grep -E '^  warn  .*lock' /tmp/doctor
 }
