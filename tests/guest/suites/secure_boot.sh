@@ -72,13 +72,6 @@ test_client_of_a_driver() {
 	rmmod peer_client_sample
 }
 
-test_io_peer_mem_binds_nothing() {
-	load_io
-	log_since test | grep "io_peer_mem $BDF_A: cannot be used: the kernel is locked down"
-	[ ! -e /dev/io_peer_mem ] || expect "" ls /dev/io_peer_mem
-	expect "" ls "$PEERS"
-}
-
 test_memory_buffer_of_an_ssd() {
 	modprobe nvme
 	load_io_with p2pmem=1
