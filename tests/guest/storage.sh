@@ -3,7 +3,7 @@
 # shellcheck disable=SC2034 # for the suites
 #
 # Storage on BARs: disks, and unmodified programs that transfer between a disk and mapped memory.
-# Sourced by the suites storage and topo_ssd, and by nvmet.sh.
+# Sourced by the suites storage, topo_ssd and nvmet.
 
 . ./steps.sh
 

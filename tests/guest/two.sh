@@ -59,19 +59,6 @@ meets_a() (
 	[ "$name" = "$1" ]
 )
 
-# The network devices of the adapters, for connections by IP addresses, and so for RoCE v2. The
-# emulated ConnectX carries no Ethernet frames: each host gets the address of the other one by hand.
-ROCE_A=203.0.113.1 ROCE_B=203.0.113.2
-MAC_A=02:0c:0e:00:00:01 MAC_B=02:0c:0e:00:00:02
-# roce IP OTHER-IP OTHER-MAC
-roce() {
-	local nic
-	nic=$(mlx5_nic)
-	ip addr add "$1/24" dev "$nic"
-	ip neigh replace "$2" lladdr "$3" nud permanent dev "$nic"
-	device_ready "$nic" 1 "3=$1"
-}
-
 # Removes the device, and brings it back.
 pull() {
 	echo 1 >"/sys/bus/pci/devices/$1/remove" &
@@ -81,24 +68,4 @@ pull() {
 plug() {
 	echo 1 >/sys/bus/pci/rescan
 	find_bars
-}
-
-# bandwidth read|write MEMORY [HOST]: the distribution's perftest with its buffer in
-# MEMORY; without HOST the server.
-bandwidth() {
-	local tool=ib_$1_bw args=(-d "$DEV" -x "$GID" -p 18600 -s 65536 -n 100 -F)
-	[ "$2" = host ] || args+=(--mmap "$2")
-	timeout $PATIENCE "$tool" "${args[@]}" ${3:+"$3"}
-}
-
-# client_bandwidth read|write MEMORY HOST: prints MiB/s.
-client_bandwidth() {
-	local end=$((SECONDS + PATIENCE)) log=/tmp/perftest
-	while [ $SECONDS -lt $end ]; do
-		! bandwidth "$@" >$log 2>&1 || break
-		# The server is starting; anything else is an error.
-		grep -q "Couldn't connect" $log || break
-		nap 1
-	done
-	awk '$1 == 65536 && NF >= 5 { print $4; found = 1 } END { exit !found }' $log || { cat $log; return 1; }
 }

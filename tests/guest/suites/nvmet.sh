@@ -5,7 +5,7 @@
 # topology connectx_storage. The initiator is the stock one, in the same guest: the adapter connects to
 # itself.
 
-. ./nvmet.sh
+. ./storage.sh
 
 # shellcheck disable=SC2034 # init's
 CHAIN=yes
@@ -18,8 +18,30 @@ setup() {
 	load_modules
 	find_bars
 	load_disks
-	load_fabrics
+	modprobe -a configfs nvmet nvmet-rdma nvme-rdma
+	stock "$DEV" mlx5_ib nvmet nvmet_rdma nvme_rdma
 	make_target rdma "$IP" disk
+}
+
+# staged_in P2PMEM: the namespace is enabled with this value of p2pmem, and the initiator connects. Sets
+# REMOTE, its disk.
+staged_in() {
+	echo "$1" >"$NAMESPACE"/p2pmem
+	echo 1 >"$NAMESPACE"/enable
+	connect_target rdma "$IP"
+}
+disconnected() {
+	nvme disconnect -n peer
+	eventually disk_is_closed
+	echo 0 >"$NAMESPACE"/enable
+}
+disk_is_closed() { [ ! -e "$REMOTE" ]; }
+
+# staged COMMAND...: sets $staged, the number of requests whose data got published memory meanwhile.
+staged() {
+	trace_calls pci_p2pmem_alloc_sgl
+	"$@"
+	staged=$(traced_calls | grep -c .)
 }
 
 # passes_through BDF: data of the initiator is staged in the memory of this function.
@@ -203,9 +225,6 @@ test_unbind_under_io() {
 	passes_through "$BDF_A"
 	disconnected
 }
-
-# Without the target: the sample.
-test_disk_to_bar_to_rdma() { disk_to_memory; }
 
 test_target_is_removed() {
 	remove_target

@@ -24,22 +24,6 @@ test_write_and_read_back() {
 	note "host A, second BAR, what was read back: $(head -n 1 /tmp/host)"
 }
 
-# figures read|write: BARs on both hosts, and host memory on both; the better of two
-# alternating runs of each.
-figures() {
-	local device=0 host=0 speed
-	for _ in 1 2; do
-		speed=$(client_bandwidth "$1" "$BAR_A" "$IP_B") || fail "BARs: $speed"
-		device=$(printf '%s\n' "$device" "$speed" | sort -g | tail -n 1)
-		speed=$(client_bandwidth "$1" host "$IP_B") || fail "host memory: $speed"
-		host=$(printf '%s\n' "$host" "$speed" | sort -g | tail -n 1)
-	done
-	note "ib_$1_bw between two hosts: BARs $device MiB/s, host memory $host MiB/s, ratio $(awk "BEGIN { printf \"%.2f\", $device / $host }")"
-	awk "BEGIN { exit !($device > 0) }"
-}
-test_perftest_write() { figures write; }
-test_perftest_read() { figures read; }
-
 # The adapter detects by its retries that the other one no longer answers.
 test_kill_under_a_writer() {
 	revocation_is_refused

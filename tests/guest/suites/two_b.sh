@@ -16,16 +16,6 @@ test_write_and_read_back() {
 	note "host B, what was written: $(head -n 1 /tmp/host)"
 }
 
-# In the same order as on the other host.
-figures() {
-	for _ in 1 2; do
-		bandwidth "$1" "$BAR_A"
-		bandwidth "$1" host
-	done
-}
-test_perftest_write() { figures write; }
-test_perftest_read() { figures read; }
-
 # being_written: waits until the other host's writer writes.
 being_written() {
 	wait_line /tmp/serve '^serving'
