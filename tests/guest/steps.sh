@@ -73,7 +73,7 @@ start() {
 # has its MRs, or writes.
 launch() {
 	start "$1" "$@"
-	wait_line "/tmp/$1" '^(running|holding|crowd)'
+	wait_line "/tmp/$1" '^(running|holding)'
 }
 
 # tries_again NAME: waits until that process, started with -t, has tried once more from now on to use its

@@ -15,7 +15,6 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -388,41 +387,6 @@ static int do_again(struct options *o)
 	return 0;
 }
 
-/* One MR in each of -n processes, which stay, and end with their parent. */
-static int do_crowd(struct options *o)
-{
-	const char *device = ibv_get_device_name(o->rdma.context->device);
-	char one = 0;
-	int ready[2];
-
-	if (pipe(ready))
-		err(1, "pipe");
-	for (int i = 0; i < o->count; i++) {
-		struct buffer peer;
-		pid_t pid = fork();
-
-		if (pid < 0)
-			err(1, "fork");
-		if (pid)
-			continue;
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		/* The device as another process has it. */
-		o->rdma = rdma_open(device);
-		peer = buffer_map(o->memory, o->map_length, PROT_READ | PROT_WRITE);
-		rdma_register(&o->rdma, peer.addr + o->offset, o->length);
-		if (write(ready[1], &one, 1) != 1)
-			err(1, "pipe");
-		pause();
-	}
-	close(ready[1]);
-	for (int i = 0; i < o->count; i++)
-		if (read(ready[0], &one, 1) != 1)
-			errx(1, "only %d processes have an MR", i);
-	printf("crowd of %d\n", o->count);
-	pause();
-	return 0;
-}
-
 /* The whole mapping is the MR, of which -l bytes at -o are written, and read back. */
 static int do_span(struct options *o)
 {
@@ -555,7 +519,6 @@ static const struct action actions[] = {
 	  false },
 	{ "stream", do_stream, "write to the server until that fails, then try -n times", false },
 	{ "again", do_again, "write until the memory is revoked, then use a new MR of it", false },
-	{ "crowd", do_crowd, "one MR in each of -n processes, which stay", false },
 	{ "starve", do_starve, "reg, with each allocation failing in turn", false },
 	{ "fork", do_fork, "a child registers the memory of its parent, which then writes", false },
 	{ "span", do_span, "an MR of the whole mapping; WRITE -l bytes at -o, READ back", false },

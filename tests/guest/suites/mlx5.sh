@@ -19,11 +19,6 @@ setup() {
 
 test_driver_is_stock() { stock "$DEV" mlx5_core mlx5_ib ib_uverbs ib_core; }
 
-test_devinfo() {
-	ibv_devinfo -d "$DEV" | tee /tmp/devinfo
-	grep -q 'PORT_ACTIVE' /tmp/devinfo
-}
-
 # iopm finds nothing to fix, and transfers bytes into both BARs. The emulated adapter does not reach the
 # memory of an SSD, whose driver is built into some kernels.
 test_doctor() {
@@ -35,42 +30,13 @@ test_doctor() {
 	/mnt/programs/iopm nearest "$DEV" | grep "$BAR_A"
 }
 
-test_pingpong() { pingpong ibv_rc_pingpong; }
-test_pingpong_with_interrupts() { pingpong ibv_rc_pingpong -e; }
 test_pingpong_of_datagrams() { pingpong ibv_ud_pingpong -s 1024; }
 test_pingpong_with_a_shared_queue() { pingpong ibv_srq_pingpong; }
 test_pingpong_on_demand() { pingpong ibv_rc_pingpong -o; }
 
-# peer_cm ACTION ARGUMENT...: on this host's port, by its IP address or GID.
-peer_cm() {
-	local action=$1 host=$IP
-	shift
-	[ -n "$(mlx5_nic)" ] || read -r host <"/sys/class/infiniband/$DEV/ports/1/gids/0"
-	timeout 100 /mnt/programs/peer_cm "$action" -d "$DEV" -c "$host" -p 18701 "$@"
-}
-
-# The connection manager, by the queue pair for general services: two processes whose memory is
-# a BAR. On an InfiniBand port the kernel asks the subnet administration for the path.
+# Messages between BARs, connected by IP addresses of the Ethernet port.
 test_connection_manager() {
-	local server lid
-	peer_cm serve -o 12345 -l 654321 -s 91 "$BAR_B" >/tmp/server 2>&1 &
-	server=$!
-	wait_line /tmp/server '^serving'
-	peer_cm remote -o 4097 -l 654321 -s 91 "$BAR_A" host | tee /tmp/client
-	wait $server || { cat /tmp/server; false; }
-	host_has a /tmp/client from
-	host_has b /tmp/server serving
-	if [ -z "$(mlx5_nic)" ]; then
-		read -r lid <"/sys/class/infiniband/$DEV/ports/1/lid"
-		grep -x "path from lid=$lid to lid=$lid pkey=0xffff mtu=5 rate=16 hops=0" /tmp/client
-		note "rdma_cm, AF_IB: $(grep '^path' /tmp/client)"
-	fi
-	eventually balanced
-}
-
-# By IP addresses, of the Ethernet port.
-test_connection_manager_by_ip() {
-	local server end=$((SECONDS + WAIT_LIMIT)) args=(-R -d "$DEV" -p 18700 -s 4096 -n 50 -F)
+	local server end=$((SECONDS + WAIT_LIMIT)) args=(-R -d "$DEV" -p 18700 -s 65536 -n 50 -F --mmap "$BAR_A")
 	ib_send_bw "${args[@]}" >/tmp/server 2>&1 &
 	server=$!
 	while [ $SECONDS -lt $end ]; do
@@ -85,16 +51,6 @@ test_connection_manager_by_ip() {
 	kill $server || true
 	cat /tmp/client /tmp/server
 	false
-}
-
-# Without a listener, and to a GID of no port: to that the subnet administration knows no path.
-test_connection_manager_refuses() {
-	refuses 'EVENT_REJECTED with status 8,' peer_cm remote "$BAR_A"
-	if [ -z "$(mlx5_nic)" ]; then
-		connectx_refuses 'subnet manager: * attribute 0x35, *: status 0x500'
-		refuses 'EVENT_ROUTE_ERROR with status -22,' peer_cm remote -c fe80::1 "$BAR_A"
-		grep 'refused: subnet manager: .* attribute 0x35, .*: status 0x500' "$OUT/connectx.log"
-	fi
 }
 
 # The adapter gets the same, whether an application registers an address and we make a

@@ -7,17 +7,6 @@
 
 . ./steps.sh
 
-test_unbind_core_with_mrs() {
-	local pid
-	launch hold -n 5 -o 1000 -l 100000 "$BAR_A"
-	remove_device
-	balanced
-	[ ! -e "/sys/class/infiniband/$DEV" ]
-	ends "$pid"
-	add_device
-	works_again
-}
-
 test_unbind_core_under_a_writer() {
 	local pid
 	launch forever -m $((8 << 20)) "$BAR_A"
@@ -26,18 +15,6 @@ test_unbind_core_under_a_writer() {
 	ends "$pid"
 	must_fail grep -i 'success' /tmp/forever
 	add_device
-	works_again
-}
-
-test_unbind_core_many_times() {
-	local pid rounds=3
-	while ((rounds-- > 0)); do
-		launch hold -n 3 "$BAR_A"
-		remove_device
-		balanced
-		ends "$pid"
-		add_device
-	done
 	works_again
 }
 
@@ -157,37 +134,26 @@ test_revoke_with_a_dead_adapter() {
 	comes_back
 }
 
-# 100 processes of 20 users map, export, name and register, within a quota that each user reaches; each
-# one ends. With the priority of the others, a task that unbinds would run only every 100th time.
-users() {
+# Processes of several users map, export, name and register, within a quota that each user reaches, while
+# the BAR is unbound, and then the adapter is removed; each one ends. peer.rounds=N, as in make soak: 100
+# processes of 20 users. With the priority of the others, a task that unbinds would run only every 100th time.
+test_many_users() {
+	local pid count=(20 4)
+	[ -z "$ROUNDS" ] || count=(100 20)
 	echo $((1 << 20)) >/sys/module/io_peer_mem/parameters/quota
-	nice -n 19 /mnt/programs/users "$DEV" "$BAR_A" 100 20 >/tmp/users 2>&1 &
+	nice -n 19 /mnt/programs/users "$DEV" "$BAR_A" "${count[@]}" >/tmp/users 2>&1 &
 	pid=$!
 	wait_line /tmp/users '^running'
-}
-users_end() {
+	unbind_in_time "$BDF_A"
+	rebind "$BDF_A"
+	nap 1
+	remove_device
 	kill "$pid"
 	ended "$pid" || { cat /tmp/users; false; }
 	echo >/sys/module/io_peer_mem/parameters/quota
 	note "$(tail -n 1 /tmp/users)"
 	must_fail grep -q '^0 operations' /tmp/users
 	all_released
-}
-
-test_users_while_the_bar_is_unbound() {
-	local pid
-	users
-	unbind_in_time "$BDF_A"
-	rebind "$BDF_A"
-	nap 1
-	users_end
-}
-
-test_users_while_the_adapter_is_removed() {
-	local pid
-	users
-	remove_device
-	users_end
 	add_device
 	works_again
 }

@@ -38,9 +38,6 @@ tell() {
 }
 
 test_lists() { keys lists; eventually balanced; }
-test_interleaved() { keys interleaved; eventually balanced; }
-test_windows_are_invalidated() { keys invalidated; eventually balanced; }
-test_number_of_a_window_is_given_again() { keys reused; eventually balanced; }
 test_children_go_first() { keys children; eventually balanced; }
 test_forks() { keys forked; eventually balanced; }
 test_three_mrs_at_one_address() { keys stacked; eventually balanced; }

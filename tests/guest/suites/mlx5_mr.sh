@@ -36,36 +36,6 @@ test_reregistration() {
 	END
 }
 
-# To host memory and back: the first of them ends the region.
-test_reregistration_as_host_memory() {
-	adapter_start one "$DEV" "$BAR_A" 0 65536 all
-	adapter_say one rereg host 0 8192
-	balanced
-	adapter_say one fill 5
-	adapter_say one check 5
-	adapter_stop one
-	eventually balanced
-}
-
-# created: how many keys the driver has had made.
-created() { grep -c 'CREATE_MKEY' "$OUT/connectx.log"; }
-
-# The driver keeps the key of an MR for the next one of this kind.
-test_key_is_used_again() {
-	local first before i
-	adapter_start one "$DEV" "$BAR_A" 100 65536 all
-	first=$rkey before=$(created)
-	adapter_stop one
-	for i in 2 3 4; do
-		adapter_start one "$DEV" "$BAR_A" $((i * 100)) 65536 all
-		[ "$rkey" = "$first" ] || fail "MR $i has the key $rkey, and not $first"
-		adapter_stop one
-	done
-	expect "$before" created
-	eventually balanced
-	note "4 MRs with the key $first"
-}
-
 # Revoked under a writer, deregistered, and its key is that of a new MR.
 test_same_key_after_a_revocation() {
 	local pid old new
@@ -161,21 +131,6 @@ test_deregistration_waits_for_the_revocation() {
 	works_again
 }
 
-# Its user is killed meanwhile.
-test_kill_during_a_revocation() {
-	local pid unbind
-	launch hold -n 3 "$BAR_A"
-	begin_unbind
-	kill -9 "$pid"
-	eventually in_core "$pid"
-	end_unbind
-	eventually gone "$pid"
-	wait "$pid" || true
-	all_released
-	rebind "$BDF_A"
-	works_again
-}
-
 # The driver's own page faults, for host memory, beside peer memory.
 test_on_demand_beside_ours() {
 	local pid writer
@@ -190,17 +145,4 @@ test_on_demand_beside_ours() {
 	expect 1 eval 'in_use | cut -d" " -f1'
 	ends "$writer"
 	eventually balanced
-}
-
-# All at once: each is killed as its parent ends.
-test_kill_of_127_processes() {
-	local pid count began
-	launch crowd -n 127 -m 262144 -o 100 -l 200000 "$BAR_A"
-	expect 127 eval 'in_use | cut -d" " -f1'
-	count=$(counter num_dealloc_mrs) began=$SECONDS
-	kill_and_wait -9 "$pid"
-	all_released
-	expect $((count + 127)) counter num_dealloc_mrs
-	note "127 killed processes with an MR each: all released after $((SECONDS - began)) s"
-	works_again
 }

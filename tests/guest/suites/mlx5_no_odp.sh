@@ -12,7 +12,7 @@ KIT=/mnt/tree/samples/peer_client
 
 DEVICES=/sys/kernel/debug/ib_peer_mem/devices
 
-TESTS="test_backend test_client test_import_is_refused test_host_memory
+TESTS="test_backend test_client test_import_is_refused
 	test_client_that_invalidates test_removed_with_an_mr test_unload"
 
 test_backend() {
@@ -38,13 +38,6 @@ test_client() {
 test_import_is_refused() {
 	expect "error EOPNOTSUPP" adapter_start one "$DEV" "export:$MEMORY" 0 4096
 	client_balanced
-}
-
-test_host_memory() {
-	local before
-	before=$(client num_alloc_mrs)
-	"$RDMA" write host
-	expect "$before" client num_alloc_mrs
 }
 
 # io_peer_mem requires invalidation: a umem cannot be fenced.
