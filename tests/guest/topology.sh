@@ -219,15 +219,6 @@ test_memory_cgroup() {
 	umount -l /tmp/cgroup
 }
 
-test_one_byte_of_a_page() {
-	local device
-	device=$(adapter_at "$NEAR")
-	in_a a "$device" $((1 << 20 | 4095)) 1
-	from_host "$device" 32
-	ask_host pattern a $((1 << 20 | 4095)) 1 32 64
-	adapter_stop a
-}
-
 # No CPU touches the second BAR: the adapter wrote what is in it.
 test_from_bar_to_bar() {
 	local device from
@@ -240,18 +231,6 @@ test_from_bar_to_bar() {
 	ask_host pattern b $((OFFSET + 2)) $LENGTH 33 64
 	note "$LENGTH bytes from $BDF_A to $BDF_B by the DMA of $NEAR, found by the host"
 	adapter_stop b a
-}
-
-test_bar_to_host_and_back() {
-	local device
-	device=$(adapter_at "$NEAR_TOO")
-	in_a a "$device" $OFFSET $LENGTH
-	adapter_say a fill 34
-	to_host "$device" 34
-	from_host "$device" 35
-	ask_host pattern a $OFFSET $LENGTH 35
-	note "$LENGTH bytes from $BDF_A to host memory and as many back by the DMA of $NEAR_TOO"
-	adapter_stop a
 }
 
 # The peer is unbound: no access of an adapter reaches it any more.

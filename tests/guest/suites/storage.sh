@@ -38,11 +38,6 @@ nothing_left() {
 
 test_pread_and_pwrite() {
 	transfers "$DISK" "$BAR_A"
-	# The host looks at the bytes behind the BAR, and at those of the disk.
-	python3 direct_io.py to-bar "$BAR_A" "$DISK" 91 | tee /tmp/direct
-	host_has a /tmp/direct to-bar
-	python3 direct_io.py to-disk "$BAR_A" "$DISK" 92 | tee /tmp/direct
-	host_has disk /tmp/direct to-disk
 	nothing_left
 }
 
@@ -52,13 +47,9 @@ test_memory_at_four_bytes() {
 	both_fail EINVAL "$DISK" "$BAR_A" at=2
 }
 
-test_libaio() { verified "$DISK" "$BAR_A" libaio crc32c; nothing_left; }
-
-test_io_uring() { verified "$DISK" "$BAR_A" io_uring sha256; nothing_left; }
-
-test_two_processes() {
-	verified "$DISK" "$BAR_A" io_uring crc32c --numjobs=2 --offset_increment=16M
-	verified "$DISK" "$BAR_A" libaio crc32c --numjobs=2 --offset_increment=16M
+test_libaio_and_io_uring() {
+	verified "$DISK" "$BAR_A" libaio crc32c
+	verified "$DISK" "$BAR_A" io_uring sha256 --numjobs=2 --offset_increment=16M
 	nothing_left
 }
 
@@ -69,16 +60,16 @@ file_system() {
 	mount "$DISK" /tmp/fs
 	fallocate -l 8M $file
 	transfers $file "$BAR_A"
-	python3 direct_io.py to-bar "$BAR_A" $file 93 | tee /tmp/direct
-	host_has a /tmp/direct to-bar
 	# Blocks that are not allocated yet.
 	verified /tmp/fs/new "$BAR_A" io_uring crc32c
 	verified /tmp/fs/new "$CMB" libaio crc32c
 	umount /tmp/fs
 	nothing_left
 }
-test_ext4() { file_system ext4 -F; }
-test_xfs() { file_system xfs -f; }
+test_file_systems() {
+	file_system ext4 -F
+	file_system xfs -f
+}
 
 # Of the same SSD, and of another one.
 test_controller_memory_buffer() {
@@ -110,10 +101,6 @@ read EFAULT" io "$DISK" "$BAR_A" map=readonly
 test_private_mapping() {
 	expect "map EINVAL" io "$DISK" "$BAR_A" map=private
 	expect "map EINVAL" io "$DISK" "$CMB" map=private
-}
-
-test_more_than_the_bar() {
-	expect "map ENOMEM" io "$DISK" "$BAR_A" size=$((65 << 20))
 }
 
 # A request is served as far as the mapping reaches.
@@ -163,38 +150,30 @@ mapped_by() {
 	refuses_peer_memory "/dev/$(basename "$(readlink -f /sys/dev/block/"$(dmsetup info -c --noheadings -o major,minor peer)")")"
 	dmsetup remove --noudevsync peer
 }
-test_device_mapper() { mapped_by linear "$DISK" 0; }
-test_dm_crypt() {
+test_device_mapper() {
+	mapped_by linear "$DISK" 0
 	mapped_by crypt aes-xts-plain64 "$(printf '%064d' 7)" 0 "$DISK" 0
 }
 
-test_ram_disk() {
-	modprobe brd rd_nr=1 rd_size=8192
-	refuses_peer_memory /dev/ram0
-	rmmod brd
-}
-
-test_null_disk() {
-	modprobe null_blk nr_devices=1 gb=1 memory_backed=1
-	refuses_peer_memory /dev/nullb0
-	rmmod null_blk
-}
-
-test_loop_device() {
-	local loop
+test_other_disks() {
+	local disk driver
+	while read -r disk driver; do
+		# shellcheck disable=SC2086 # words are meant
+		modprobe $driver
+		eventually test -b "$disk"
+		refuses_peer_memory "$disk"
+		rmmod "${driver%% *}"
+	done <<-END
+		/dev/ram0 brd rd_nr=1 rd_size=8192
+		/dev/nullb0 null_blk nr_devices=1 gb=1 memory_backed=1
+		/dev/vda virtio_blk
+	END
 	modprobe loop
 	truncate -s 8M /tmp/loop-file
-	loop=$(losetup --find --show /tmp/loop-file)
-	refuses_peer_memory "$loop"
-	losetup --detach "$loop"
+	disk=$(losetup --find --show /tmp/loop-file)
+	refuses_peer_memory "$disk"
+	losetup --detach "$disk"
 	rmmod loop
-}
-
-test_virtio_disk() {
-	modprobe virtio_blk
-	eventually test -b /dev/vda
-	refuses_peer_memory /dev/vda
-	rmmod virtio_blk
 }
 
 test_nvme_over_tcp() {
@@ -220,15 +199,7 @@ test_no_route() {
 	expect "write 65536" io "$far" host do=write
 }
 
-test_ramfs_refuses_o_direct() {
-	mkdir -p /tmp/ramfs
-	mount -t ramfs none /tmp/ramfs
-	truncate -s 1M /tmp/ramfs/file
-	expect "open EINVAL" io /tmp/ramfs/file "$BAR_A"
-	umount /tmp/ramfs
-}
-
-# It accepts O_DIRECT, and the CPU copies.
+# tmpfs accepts O_DIRECT, and the CPU copies.
 test_tmpfs_copies() {
 	truncate -s 1M /dev/shm/file
 	transfers /dev/shm/file "$BAR_A"
@@ -289,36 +260,6 @@ test_unbind_of_the_bar() {
 	note "unbind of the BAR under three processes: $took ms, then EFAULT"
 	bind "$BDF_A"
 	bar_is_back
-}
-
-test_unplug_of_the_bar() {
-	local users took
-	begin_io read
-	took_ms ask_host unplug peer-a
-	io_ends EFAULT 'Bad address'
-	note "hot unplug of the BAR: $took ms, then EFAULT"
-	ask_host plug peer-a a
-	bar_is_back
-}
-
-test_removal_of_the_bar() {
-	local users took
-	begin_io read
-	took_ms eval "echo 1 >/sys/bus/pci/devices/$BDF_A/remove"
-	io_ends EFAULT 'Bad address'
-	echo 1 >/sys/bus/pci/rescan
-	bar_is_back
-}
-
-test_unbind_of_the_ssd() {
-	local users took ssd
-	begin_io write
-	ssd=$(ssd_of disk)
-	took_ms unbind_in_time "$ssd"
-	io_ends "$SSD_GONE" "$SSD_GONE_TEXT"
-	note "unbind of the SSD: $took ms, then $(tail -n 1 /tmp/forever)"
-	echo "$ssd" >/sys/bus/pci/drivers/nvme/bind
-	ssd_is_back
 }
 
 test_unplug_of_the_ssd() {
