@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
-# shellcheck disable=SC2154 # rkey is of tests/guest/adapter.sh
+# shellcheck disable=SC2034,SC2154 # init's and dmabuf's; rkey is of tests/guest/adapter.sh
 #
 # Dma-bufs behind a strict IOMMU: those of the suite dmabuf, and BARs that vfio-pci exports, which
 # processes cannot map.
 
 . ./suites/dmabuf.sh
 
-# shellcheck disable=SC2034 # init's
-TESTS="test_udmabuf test_test_exporter test_moves_under_a_writer test_revoked_under_a_writer
-	test_killed_process test_device_goes test_vfio test_vfio_and_pinning_drivers"
+EXPORTERS='test pieces
+udmabuf split'
+TESTS="test_exporters test_moves_under_a_writer test_revoked_under_a_writer test_device_goes test_vfio
+	test_vfio_and_pinning_drivers"
 
 vfio_unbind() {
 	no_override "$1"

@@ -49,28 +49,25 @@ in_bar() {
 	echo $n
 }
 
-# traffic ACTION: 100 messages and their answers, more than a ring has entries.
-traffic() {
+# A queue of each kind: 100 messages and their answers, more than a ring has entries.
+test_devx_and_verbs_queues() {
 	local first
 	load_client
-	queues "$1" -n 100 $MEMORY | grep '^100 rounds'
+	queues mixed -n 100 $MEMORY | grep '^100 rounds'
 	eventually unused
 	eventually mlx5_nothing_left
-	kept "$1"
+	kept mixed
 	ask_host connectx queues
 	expect 4 in_bar
 	# The check at the end of each suite sees them.
 	must_fail mlx5_nothing_left
 	must_fail no_key_reaches "$BDF_A"
 	read -r first < <(ask_host connectx queues)
-	note "$1: 2 CQs and 2 QPs with their doorbell records in a BAR, the first $first"
+	note "2 CQs and 2 QPs with their doorbell records in a BAR, the first $first"
 	# As after a crash of the application.
 	kill_and_wait -9 "$pid"
 	unload_client
 }
-test_devx_queues() { traffic devx; }
-test_verbs_queues() { traffic verbs; }
-test_devx_and_verbs_queues() { traffic mixed; }
 
 test_umem() {
 	local range
@@ -130,7 +127,7 @@ test_killed_before_a_command_is_complete() {
 test_a_client_that_invalidates() {
 	local action
 	load_bars
-	for action in umem devx verbs; do
+	for action in umem verbs; do
 		logs_one "client io_peer_mem: cannot serve $DEV: .*does not release it on invalidation" \
 			expect "$action: error EREMOTEIO" queues $action "$BAR_A"
 		tail -n 1 /sys/kernel/debug/ib_peer_mem/rejections | tee /tmp/rejection

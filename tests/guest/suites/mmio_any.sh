@@ -28,7 +28,7 @@ else
 	DEVICES=$DEV
 	TESTS="test_driver_unmaps test_process_unmaps test_fork test_exec test_sigkill test_thousand_regions
 		test_adapter_does_not_answer test_doorbell"
-	[ "$KIND" = debug ] || TESTS+=" test_unmapped_while_registering"
+	[ "$KIND" = debug ] || TESTS+=" test_msix_table test_unmapped_while_registering"
 fi
 TESTS+=" test_unload"
 # The device of most tests.
@@ -133,7 +133,7 @@ test_driver_unmaps() {
 # A page of the MR is enough. What the same mapping has beside the MR is not.
 test_process_unmaps() {
 	local device bdf bar from to seed way
-	for way in "unmap 8192 4096" "remap 8192 4096" "protect 8192 4096" "over host" "over same"; do
+	for way in "unmap 8192 4096" "remap 8192 4096" "protect 8192 4096" "over host"; do
 		echo "$way"
 		begin "$FIRST" "$RESOURCE"
 		adapter_say user unmap 57344 4096
@@ -275,10 +275,10 @@ forbidden() {
 test_msix_table() {
 	local UIO
 	uio_bind "$BDF_NIC"
-	refused "no struct pages" -m 4096 "$UIO"
+	[ "$DEV" != rxe0 ] || refused "no struct pages" -m 4096 "$UIO"
 	forbidden -@ 8192 -m 4096 -l 4096 "$UIO"
 	forbidden -@ 8192 -m 16384 -o 4096 -l 8192 "$UIO"
-	refused "no struct pages" -@ 8192 -m 16384 -o 4096 -l 4096 "$UIO"
+	[ "$DEV" != rxe0 ] || refused "no struct pages" -@ 8192 -m 16384 -o 4096 -l 4096 "$UIO"
 	no_override "$BDF_NIC"
 }
 

@@ -47,9 +47,9 @@ all_gone() {
 }
 
 hold_one() {
-	took_ms launch hold -m "$SIZE" $MEMORY
+	launch hold -m "$SIZE" $MEMORY
 	holds 1
-	took_ms kill_and_wait -9 "$pid"
+	kill_and_wait -9 "$pid"
 	eventually balanced $CLIENT
 	START=$(available)
 }
@@ -92,17 +92,6 @@ control() {
 	python3 -c "import fcntl; fcntl.ioctl(open('$MEMORY'), $1, $2)"
 }
 
-test_one() {
-	local took
-	START=$(available)
-	took_ms launch hold -m "$SIZE" $MEMORY
-	note "$ENTRIES entries registered in $took ms"
-	holds 1
-	took_ms kill_and_wait -9 "$pid"
-	note "released in $took ms"
-	all_gone
-}
-
 test_four_in_a_memory_cgroup() {
 	START=$(available)
 	four 256M
@@ -133,13 +122,10 @@ test_memory_cgroup_is_full() {
 }
 
 test_sigkill_while_registering() {
-	local delay
 	START=$(available)
-	for delay in 0.1 0.3 0.6; do
-		four
-		nap $delay
-		kill_four
-	done
+	four
+	nap 0.3
+	kill_four
 }
 
 test_invalidation_of_all() {
