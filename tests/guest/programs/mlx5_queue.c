@@ -4,7 +4,8 @@
  *
  * Two queue pairs, of one process, that are connected to each other. One sends a message, the
  * other one answers it by an RDMA WRITE. The queues, the doorbell records and the messages
- * are in MEMORY, which is also an exporter of dma-bufs, as "mapped:udmabuf" (memory.h).
+ * are in MEMORY, which is also an exporter of dma-bufs, as "mapped:udmabuf" (memory.h). libmlx5
+ * takes the memory of its queues by the allocators of a parent domain.
  */
 #include <err.h>
 #include <errno.h>
@@ -18,25 +19,45 @@
 
 #include "actions.h"
 #include "memory.h"
-#include "mlx5_queue.h"
 #include "number.h"
 #include "pattern.h"
 
+#define DEPTH 64
 #define MESSAGE 256
 #define TIMEOUT 10
 
+struct queue {
+	struct ibv_pd *domain;
+	/* The part that samples/verbs connects: near is the queue pair. */
+	struct pair pair;
+	/* How often libmlx5 has asked for memory. */
+	int rings, records;
+	char *message;
+};
+
 static bool keep;
+static struct rdma *rdma;
+static struct ibv_mr *mr;
+/* Memory that is handed out from its start on. */
+static struct {
+	char *addr;
+	size_t length, used;
+} area;
 
-void *area_take(struct area *area, size_t size, size_t alignment)
+/*
+ * Returns @size bytes at a multiple of @alignment, all zero, as a doorbell record of earlier
+ * queues must not be taken for that of new ones. NULL with errno set: no more.
+ */
+static void *area_take(size_t size, size_t alignment)
 {
-	size_t start = (area->used + alignment - 1) / alignment * alignment;
+	size_t start = (area.used + alignment - 1) / alignment * alignment;
 
-	if (start > area->length || size > area->length - start) {
+	if (start > area.length || size > area.length - start) {
 		errno = ENOSPC;
 		return NULL;
 	}
-	area->used = start + size;
-	return memset(area->addr + start, 0, size);
+	area.used = start + size;
+	return memset(area.addr + start, 0, size);
 }
 
 /* Prints the errno of what could not be made. */
@@ -48,21 +69,134 @@ static int refused(const char *what)
 	return 1;
 }
 
-static void complete(const struct queue_ops *ops, struct queue *queue)
+static void *allocate(struct ibv_pd *domain, void *context, size_t size, size_t alignment,
+		      uint64_t type)
 {
-	time_t end = time(NULL) + TIMEOUT;
+	struct queue *queue = context;
 
-	while (!ops->poll(queue))
-		if (time(NULL) > end)
-			errx(1, "no completion on the %s queue", ops->name);
+	(void)domain;
+	switch (type) {
+	case MLX5DV_RES_TYPE_QP:
+	case MLX5DV_RES_TYPE_CQ:
+		queue->rings++;
+		break;
+	case MLX5DV_RES_TYPE_DBR:
+		queue->records++;
+		break;
+	default:
+		return IBV_ALLOCATOR_USE_DEFAULT;
+	}
+	return area_take(size, alignment);
 }
 
-/* One of the two. */
-struct side {
-	const struct queue_ops *ops;
-	struct queue *queue;
-	struct message message;
-};
+/* The area is released as a whole. */
+static void release(struct ibv_pd *domain, void *context, void *addr, uint64_t type)
+{
+	(void)domain;
+	(void)context;
+	(void)addr;
+	(void)type;
+}
+
+/* Returns false with errno set on failure. */
+static bool create(struct queue *queue)
+{
+	struct ibv_parent_domain_init_attr domain = {
+		.pd = rdma->pd,
+		.comp_mask = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS |
+			     IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT,
+		.alloc = allocate,
+		.free = release,
+		.pd_context = queue,
+	};
+	struct ibv_cq_init_attr_ex cq = {
+		.cqe = DEPTH,
+		.wc_flags = IBV_WC_STANDARD_FLAGS,
+		.comp_mask = IBV_CQ_INIT_ATTR_MASK_PD,
+	};
+	struct ibv_qp_init_attr qp = {
+		.cap = { .max_send_wr = DEPTH / 4, .max_recv_wr = DEPTH / 4,
+			 .max_send_sge = 1, .max_recv_sge = 1 },
+		.qp_type = IBV_QPT_RC,
+	};
+	struct ibv_cq_ex *made;
+
+	queue->domain = ibv_alloc_parent_domain(rdma->context, &domain);
+	if (!queue->domain)
+		err(1, "ibv_alloc_parent_domain");
+	cq.parent_domain = queue->domain;
+	made = ibv_create_cq_ex(rdma->context, &cq);
+	if (!made)
+		return false;
+	queue->pair.cq = ibv_cq_ex_to_cq(made);
+	qp.send_cq = qp.recv_cq = queue->pair.cq;
+	queue->pair.near = ibv_create_qp(queue->domain, &qp);
+	if (!queue->pair.near)
+		return false;
+	if (queue->rings != 2 || queue->records != 2)
+		errx(1, "libmlx5 took %d rings and %d doorbell records, not 2 and 2",
+		     queue->rings, queue->records);
+	return true;
+}
+
+static void destroy(struct queue *queue)
+{
+	if ((errno = ibv_destroy_qp(queue->pair.near)))
+		err(1, "ibv_destroy_qp");
+	if ((errno = ibv_destroy_cq(queue->pair.cq)))
+		err(1, "ibv_destroy_cq");
+	if ((errno = ibv_dealloc_pd(queue->domain)))
+		err(1, "ibv_dealloc_pd of a parent domain");
+}
+
+static struct ibv_sge sge(const struct queue *queue)
+{
+	return (struct ibv_sge) {
+		.addr = (uintptr_t)queue->message,
+		.length = MESSAGE,
+		.lkey = mr->lkey,
+	};
+}
+
+static void post_receive(struct queue *queue)
+{
+	struct ibv_sge room = sge(queue);
+	struct ibv_recv_wr wr = { .sg_list = &room, .num_sge = 1 }, *bad;
+
+	if ((errno = ibv_post_recv(queue->pair.near, &wr, &bad)))
+		err(1, "ibv_post_recv");
+}
+
+/* SEND; RDMA WRITE into the message of @to if that is not NULL. */
+static void post_send(struct queue *queue, struct queue *to)
+{
+	struct ibv_sge data = sge(queue);
+	struct ibv_send_wr wr = {
+		.opcode = to ? IBV_WR_RDMA_WRITE : IBV_WR_SEND,
+		.send_flags = IBV_SEND_SIGNALED,
+		.sg_list = &data,
+		.num_sge = 1,
+		.wr.rdma = { .remote_addr = to ? (uintptr_t)to->message : 0, .rkey = mr->rkey },
+	}, *bad;
+
+	if ((errno = ibv_post_send(queue->pair.near, &wr, &bad)))
+		err(1, "ibv_post_send");
+}
+
+static void complete(struct queue *queue)
+{
+	time_t end = time(NULL) + TIMEOUT;
+	struct ibv_wc wc;
+	int n;
+
+	while (!(n = ibv_poll_cq(queue->pair.cq, 1, &wc)))
+		if (time(NULL) > end)
+			errx(1, "no completion");
+	if (n < 0)
+		errx(1, "ibv_poll_cq");
+	if (wc.status != IBV_WC_SUCCESS)
+		errx(1, "completion: %s", ibv_wc_status_str(wc.status));
+}
 
 /* MEMORY, which is never unmapped. */
 static char *map(const struct options *o)
@@ -75,81 +209,60 @@ static char *map(const struct options *o)
 }
 
 /* The messages are compared by the CPU, with patterns of which no two are alike. */
-static void must_have(const struct message *message, uint64_t seed)
+static void must_have(const struct queue *queue, uint64_t seed)
 {
 	char want[MESSAGE];
 
 	pattern_fill(want, MESSAGE, seed);
-	if (memcmp(message->addr, want, MESSAGE))
+	if (memcmp(queue->message, want, MESSAGE))
 		errx(1, "message %llu has not arrived", (unsigned long long)seed);
 }
 
-static void run_rounds(struct side *near, struct side *far, uint32_t rkey, int rounds)
+static void run_rounds(struct queue *near, struct queue *far, int rounds)
 {
 	for (uint64_t seed = 0; seed < (uint64_t)rounds * 2; seed += 2) {
-		far->ops->receive(far->queue, &far->message);
-		pattern_fill(near->message.addr, MESSAGE, seed);
-		near->ops->send(near->queue, &near->message, 0, 0);
-		complete(far->ops, far->queue);
-		must_have(&far->message, seed);
-		pattern_fill(far->message.addr, MESSAGE, seed + 1);
-		far->ops->send(far->queue, &far->message, (uintptr_t)near->message.addr, rkey);
-		complete(far->ops, far->queue);
-		must_have(&near->message, seed + 1);
+		post_receive(far);
+		pattern_fill(near->message, MESSAGE, seed);
+		post_send(near, NULL);
+		complete(far);
+		must_have(far, seed);
+		pattern_fill(far->message, MESSAGE, seed + 1);
+		post_send(far, near);
+		complete(far);
+		must_have(near, seed + 1);
 		/* That of the message. */
-		complete(near->ops, near->queue);
+		complete(near);
 	}
-}
-
-static int run(struct options *o, struct side *near, struct side *far)
-{
-	struct area area = { .addr = map(o), .length = o->map_length };
-	struct side *sides[] = { near, far };
-	struct address addresses[2];
-	struct ibv_mr *mr;
-
-	for (int i = 0; i < 2; i++) {
-		sides[i]->queue = sides[i]->ops->create(&o->rdma, &area);
-		if (!sides[i]->queue)
-			return refused(sides[i]->ops->name);
-		addresses[i] = sides[i]->ops->address(sides[i]->queue);
-	}
-	mr = rdma_register(&o->rdma, area.addr, area.length);
-	for (int i = 0; i < 2; i++) {
-		sides[i]->ops->connect(sides[i]->queue, &addresses[!i]);
-		sides[i]->message = (struct message) {
-			.addr = area_take(&area, MESSAGE, MESSAGE),
-			.length = MESSAGE,
-			.lkey = mr->lkey,
-		};
-		if (!sides[i]->message.addr)
-			err(1, "the memory is too short");
-	}
-	run_rounds(near, far, mr->rkey, o->count);
-	printf("%d rounds, %zu bytes used\n", o->count, area.used);
-	while (keep)
-		pause();
-	for (int i = 0; i < 2; i++)
-		sides[i]->ops->destroy(sides[i]->queue);
-	rdma_deregister(mr);
-	return 0;
-}
-
-static int do_devx(struct options *o)
-{
-	return run(o, &(struct side) { .ops = &devx_queue }, &(struct side) { .ops = &devx_queue });
 }
 
 static int do_verbs(struct options *o)
 {
-	return run(o, &(struct side) { .ops = &verbs_queue },
-		   &(struct side) { .ops = &verbs_queue });
-}
+	struct queue queues[2] = { 0 };
+	struct address addresses[2];
 
-static int do_mixed(struct options *o)
-{
-	return run(o, &(struct side) { .ops = &devx_queue },
-		   &(struct side) { .ops = &verbs_queue });
+	rdma = &o->rdma;
+	area.addr = map(o);
+	area.length = o->map_length;
+	for (int i = 0; i < 2; i++) {
+		if (!create(&queues[i]))
+			return refused("verbs");
+		addresses[i] = pair_address(rdma, &queues[i].pair);
+	}
+	mr = rdma_register(rdma, area.addr, area.length);
+	for (int i = 0; i < 2; i++) {
+		pair_connect(rdma, &queues[i].pair, &addresses[!i]);
+		queues[i].message = area_take(MESSAGE, MESSAGE);
+		if (!queues[i].message)
+			err(1, "the memory is too short");
+	}
+	run_rounds(&queues[0], &queues[1], o->count);
+	printf("%d rounds, %zu bytes used\n", o->count, area.used);
+	while (keep)
+		pause();
+	for (int i = 0; i < 2; i++)
+		destroy(&queues[i]);
+	rdma_deregister(mr);
+	return 0;
 }
 
 static int do_umem(struct options *o)
@@ -176,9 +289,7 @@ static void option(int letter, const char *argument)
 }
 
 static const struct action actions[] = {
-	{ "devx", do_devx, "both by DEVX; -n rounds", false },
-	{ "verbs", do_verbs, "both by the verbs; -n rounds", false },
-	{ "mixed", do_mixed, "one of each; -n rounds", false },
+	{ "verbs", do_verbs, "two queue pairs; -n rounds", false },
 	{ "umem", do_umem, "one DEVX umem; prints ok, or the name of its errno", false },
 };
 

@@ -3,7 +3,7 @@
 # shellcheck disable=SC2034,SC2154 # pid is of tests/guest/adapter.sh
 #
 # Control objects of the stock mlx5 driver in a BAR: DEVX umems, and CQs and QPs whose rings
-# and doorbell records the umem backend provides, by DEVX and by the verbs, with traffic.
+# and doorbell records the umem backend provides, with traffic.
 
 . ./steps.sh
 . ./adapter.sh
@@ -29,12 +29,12 @@ unload_client() {
 }
 unused() { balanced persistent_bar; }
 
-# kept ACTION: queues that stay; the pid of the process is in $pid.
+# kept ACTION: queues or a umem that stay; the pid of the process is in $pid.
 kept() {
 	: >/tmp/kept
 	/mnt/programs/mlx5_queue "$1" -d "$DEV" -x "$(gid_index)" -m 65536 -k -n 3 $MEMORY >/tmp/kept 2>&1 &
 	pid=$!
-	wait_line /tmp/kept '^3 rounds'
+	wait_line /tmp/kept '^(3 rounds|umem: ok)'
 }
 
 # in_bar: of all queues that applications have, the adapter has rings and doorbell records in
@@ -49,14 +49,14 @@ in_bar() {
 	echo $n
 }
 
-# A queue of each kind: 100 messages and their answers, more than a ring has entries.
-test_devx_and_verbs_queues() {
+# 100 messages and their answers, more than a ring has entries.
+test_queues() {
 	local first
 	load_client
-	queues mixed -n 100 $MEMORY | grep '^100 rounds'
+	queues verbs -n 100 $MEMORY | grep '^100 rounds'
 	eventually unused
 	eventually mlx5_nothing_left
-	kept mixed
+	kept verbs
 	ask_host connectx queues
 	expect 4 in_bar
 	# The check at the end of each suite sees them.
@@ -97,19 +97,19 @@ test_an_mr_is_no_umem() {
 # The driver releases the umems of a device that is removed.
 test_device_is_removed() {
 	load_client
-	kept devx
+	kept umem
 	remove_device
 	eventually unused
 	kill_and_wait -9 "$pid"
 	add_device
-	queues devx -n 100 $MEMORY | grep '^100 rounds'
+	queues verbs -n 100 $MEMORY | grep '^100 rounds'
 	unload_client
 }
 
 # A process is killed, and the adapter has not confirmed yet that a umem is destroyed.
 test_killed_before_a_command_is_complete() {
 	load_client
-	kept devx
+	kept umem
 	# DESTROY_UMEM
 	hold_command 0xa0a
 	kill -9 "$pid"
