@@ -2,12 +2,12 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2034,SC2154 # init's; those of mmio_any.sh
 #
-# mmio=any behind a strict IOMMU: a driver that unmaps, a function that is unplugged, and a BAR that vfio-pci
+# mmio=any behind a strict IOMMU: a function that is unplugged, and a BAR that vfio-pci
 # maps by huge pages.
 
 . ./suites/mmio_any.sh
 
-TESTS="test_driver_unmaps test_hot_unplug test_vfio test_unload"
+TESTS="test_hot_unplug test_vfio test_unload"
 
 test_hot_unplug() {
 	local device bdf bar from to seed unplugging
