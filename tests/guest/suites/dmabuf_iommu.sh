@@ -9,7 +9,7 @@
 
 EXPORTERS='test pieces
 udmabuf split'
-TESTS="test_exporters test_moves_under_a_writer test_revoked_under_a_writer test_device_goes test_vfio
+TESTS="test_exporters test_moves_under_a_writer test_revoked_under_a_writer test_vfio
 	test_vfio_and_pinning_drivers"
 
 vfio_unbind() {

@@ -5,9 +5,6 @@
 
 . ./steps.sh
 
-# shellcheck disable=SC2034 # init's
-CHAIN=yes
-
 SIZE=$(((4 << 30) + 73728))
 
 # From before the 4 GiB to the end of the MR.
@@ -16,15 +13,6 @@ test_more_than_4_gib() {
 	"$RDMA" span -m $SIZE -o $offset -l $((SIZE - offset)) -s 61 "$BAR_A" | tee /tmp/span
 	host_has a /tmp/span wrote
 	eventually balanced
+	expect $((SIZE / 4096)) counter num_dereg_pages
 	note "RDMA to the end of an MR of $SIZE bytes, in $((SECONDS - began)) s"
-}
-
-# The function stays unbound: there are no more tests.
-test_revoked() {
-	local pid
-	launch hold -m $SIZE "$BAR_A"
-	expect "1 $((SIZE / 4096)) $SIZE" in_use
-	unbind_in_time "$BDF_A"
-	balanced
-	ends "$pid"
 }

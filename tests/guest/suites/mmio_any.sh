@@ -150,18 +150,16 @@ test_process_unmaps() {
 
 # Neither the fork nor the end of the child's address space.
 test_fork() {
-	local device bdf bar from to seed said memory
-	for memory in "$NODE" "$RESOURCE"; do
-		begin "$FIRST" "$memory"
-		adapter_say user fork
-		still_writes
-		expect "1 5 $LENGTH" in_use
-		if [ "$device" = "$DEV" ]; then
-			said=$(adapter_say user stop) || fail "$said"
-			[ "${said#*status=}" = success ] || fail "$said"
-		fi
-		finish
-	done
+	local device bdf bar from to seed said
+	begin "$FIRST" "$RESOURCE"
+	adapter_say user fork
+	still_writes
+	expect "1 5 $LENGTH" in_use
+	if [ "$device" = "$DEV" ]; then
+		said=$(adapter_say user stop) || fail "$said"
+		[ "${said#*status=}" = success ] || fail "$said"
+	fi
+	finish
 }
 
 # The new program keeps the descriptor of the device, and so the MR.

@@ -34,16 +34,13 @@ load_replica() {
 }
 habit() { echo "$1" >/sys/module/replica/parameters/habit; }
 
-# held_without_a_symbol MODULE-PARAMETER...: the clients hold the core; their module has no symbol of it.
-held_without_a_symbol() {
+# hold_without_a_symbol MODULE-PARAMETER...: the clients hold the core; their module has no symbol of it.
+hold_without_a_symbol() {
 	insmod "$SYMBOLS/replica_by_symbol.ko" 'name="HOST RoCE"' clients=2 "$@"
 	client_is "$NAMES"
 	refuses 'is in use' rmmod ib_peer_mem
-	# The names are whole.
-	"$IOPM" status | grep 'HOST RoCE 1'
-	"$IOPM" metrics | grep 'client="HOST RoCE 1"'
-	"$IOPM" doctor | grep 'HOST RoCE 1' || fail "doctor does not name the client"
-	"$IOPM" cdi | python3 -m json.tool >/dev/null
+}
+let_go() {
 	rmmod replica_by_symbol
 	client_is ""
 	rmmod ib_peer_mem
@@ -52,11 +49,18 @@ test_symbol_is_given_back() {
 	unload_modules
 	refuses 'Unknown symbol' insmod "$SYMBOLS/replica_by_symbol.ko"
 	load_core
-	held_without_a_symbol
+	hold_without_a_symbol
+	# The names are whole.
+	"$IOPM" status | grep 'HOST RoCE 1'
+	"$IOPM" metrics | grep 'client="HOST RoCE 1"'
+	"$IOPM" doctor | grep 'HOST RoCE 1' || fail "doctor does not name the client"
+	"$IOPM" cdi | python3 -m json.tool >/dev/null
+	let_go
 }
 test_functions_by_their_addresses() {
-	held_without_a_symbol "register_at=0x$(address ib_register_peer_memory_client)" \
+	hold_without_a_symbol "register_at=0x$(address ib_register_peer_memory_client)" \
 		"unregister_at=0x$(address ib_unregister_peer_memory_client)"
+	let_go
 }
 address() { awk -v name="$1" '$3 == name { print $1; exit }' /proc/kallsyms; }
 

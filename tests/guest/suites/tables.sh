@@ -129,6 +129,7 @@ test_sigkill_while_registering() {
 }
 
 test_invalidation_of_all() {
+	local took
 	START=$(available)
 	four
 	eventually decided
