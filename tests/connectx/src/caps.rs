@@ -305,7 +305,7 @@ impl Function {
             self.hca.objects.set_log_uars(log);
             cmd_hca_cap::num_of_uars_per_page.set(&mut caps, 1 << log);
         }
-        trace!(2, "fn{}: capabilities of type {kind} are set", self.id);
+        trace!(2, self, "capabilities of type {kind} are set");
         self.hca.caps.insert(kind, caps);
         Ok(())
     }

@@ -154,16 +154,13 @@ impl Function {
         let mut entry = [0; ENTRY];
         self.dma.read(at, &mut entry)?;
         if entry[OWNER as usize] & 1 == 0 {
-            error!(
-                "fn{}: command slot {slot} is rung, and is not the device's",
-                self.id
-            );
+            error!(self, "command slot {slot} is rung, and is not the device's");
             return Ok(());
         }
         let input = self.read_mailbox(&entry)?;
         let opcode = be16(&input, 0);
         if self.inject.ignore_command == Some(opcode) {
-            refuse!("fn{}: {} is not answered", self.id, name(opcode));
+            refuse!(self, "{} is not answered", name(opcode));
             self.hca.ignored |= 1 << slot;
             return Ok(());
         }
@@ -184,8 +181,8 @@ impl Function {
         };
         if let Err(refusal) = outcome {
             refuse!(
-                "fn{}: {}: status {:#x}: {}",
-                self.id,
+                self,
+                "{}: status {:#x}: {}",
                 name(opcode),
                 refusal.status,
                 refusal.why
@@ -196,8 +193,8 @@ impl Function {
         } else {
             trace!(
                 1,
-                "fn{}: {} {:x?}: {:x?}",
-                self.id,
+                self,
+                "{} {:x?}: {:x?}",
                 name(opcode),
                 words(&input),
                 words(reply.bytes())
@@ -210,7 +207,7 @@ impl Function {
             eq,
         };
         if self.inject.hold_command == Some(opcode) {
-            trace!(1, "fn{}: {} is done, not complete", self.id, name(opcode));
+            trace!(1, self, "{} is done, not complete", name(opcode));
             self.hca.held_commands.push(done);
             return Ok(());
         }
@@ -339,11 +336,7 @@ impl Function {
             _ => match self.basic_command(opcode, input, out) {
                 Some(outcome) => outcome,
                 None => {
-                    error!(
-                        "fn{}: unknown command {opcode:#x} ({})",
-                        self.id,
-                        name(opcode)
-                    );
+                    error!(self, "unknown command {opcode:#x} ({})", name(opcode));
                     Err(Refusal::new(BAD_OP, "unknown command"))
                 }
             },

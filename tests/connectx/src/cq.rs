@@ -170,8 +170,8 @@ impl Function {
         let number = lowest_free(0x10, |n| self.hca.cqs.contains_key(&n));
         trace!(
             2,
-            "fn{}: CQ {number:#x}: {} entries, EQ {}",
-            self.id,
+            self,
+            "CQ {number:#x}: {} entries, EQ {}",
             1 << cq.log_size,
             cq.eq
         );
@@ -237,18 +237,15 @@ impl Function {
     pub fn complete(&mut self, number: u32, cqe: &Cqe) {
         trace!(
             3,
-            "fn{}: CQ {number:#x}: opcode {}, QP {:#x}, WQE {}, syndrome {:#x}",
-            self.id,
+            self,
+            "CQ {number:#x}: opcode {}, QP {:#x}, WQE {}, syndrome {:#x}",
             cqe.opcode,
             cqe.qpn,
             cqe.wqe_counter,
             cqe.syndrome
         );
         let Some(cq) = self.hca.cqs.get(&number) else {
-            return error!(
-                "fn{}: completion for CQ {number:#x}, which is not there",
-                self.id
-            );
+            return error!(self, "completion for CQ {number:#x}, which is not there");
         };
         let full = cq.produced.wrapping_sub(self.consumed(cq)) & SEQUENCE >= 1 << cq.log_size;
         if cq.overrun || (full && !cq.overrun_allowed) {
@@ -292,7 +289,7 @@ impl Function {
         if std::mem::replace(&mut cq.overrun, true) {
             return;
         }
-        refuse!("fn{}: CQ {number:#x} is full", self.id);
+        refuse!(self, "CQ {number:#x} is full");
         let mut data = [0; 28];
         put(&mut data, 0, &number.to_be_bytes());
         data[11] = 1;
@@ -316,12 +313,12 @@ impl Function {
     pub fn arm_cq(&mut self, uar: u32, value: u32, number: u32) {
         let number = number & SEQUENCE;
         let Some(cq) = self.hca.cqs.get_mut(&number) else {
-            return refuse!("fn{}: CQ {number:#x} is armed, and is not there", self.id);
+            return refuse!(self, "CQ {number:#x} is armed, and is not there");
         };
         if cq.uar != uar {
             return refuse!(
-                "fn{}: CQ {number:#x} is armed by UAR {uar}, and has UAR {}",
-                self.id,
+                self,
+                "CQ {number:#x} is armed by UAR {uar}, and has UAR {}",
                 cq.uar
             );
         }
@@ -334,8 +331,8 @@ impl Function {
             // doorbell of that is on its way.
             return trace!(
                 1,
-                "fn{}: CQ {number:#x} is not armed: the doorbell {value:#x}, the record {record:#x}",
-                self.id
+                self,
+                "CQ {number:#x} is not armed: the doorbell {value:#x}, the record {record:#x}"
             );
         }
         let Some(cq) = self.hca.cqs.get_mut(&number) else {

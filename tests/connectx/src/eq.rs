@@ -71,8 +71,8 @@ impl Function {
         let number = number.ok_or(Refusal::new(BAD_PARAM, "no event queue is left"))?;
         trace!(
             1,
-            "fn{}: EQ {number}: vector {}, events {:#x}",
-            self.id,
+            self,
+            "EQ {number}: vector {}, events {:#x}",
             eq.vector,
             eq.events
         );
@@ -107,10 +107,7 @@ impl Function {
     pub fn post_event(&mut self, event: u8, subtype: u8, data: &[u8]) {
         match self.eq_for(event) {
             Some(number) => self.post_to_eq(number, event, subtype, data),
-            None => refuse!(
-                "fn{}: event {event:#x}: no event queue has asked for it",
-                self.id
-            ),
+            None => refuse!(self, "event {event:#x}: no event queue has asked for it"),
         }
     }
 
@@ -125,13 +122,10 @@ impl Function {
     /// Posts an event to an EQ.
     pub fn post_to_eq(&mut self, number: u32, event: u8, subtype: u8, data: &[u8]) {
         let Some(eq) = self.hca.eqs.get_mut(&number) else {
-            return error!(
-                "fn{}: event {event:#x} for EQ {number}, which is not there",
-                self.id
-            );
+            return error!(self, "event {event:#x} for EQ {number}, which is not there");
         };
         if eq.produced.wrapping_sub(eq.consumed) & 0xff_ffff >= 1 << eq.log_size {
-            return error!("fn{}: EQ {number} is full", self.id);
+            return error!(self, "EQ {number} is full");
         }
         let mut entry = [0; EQE as usize];
         entry[1] = event;
@@ -153,7 +147,7 @@ impl Function {
     pub fn eq_doorbell(&mut self, value: u32, arm: bool) {
         let number = value >> 24;
         let Some(eq) = self.hca.eqs.get_mut(&number) else {
-            return error!("fn{}: doorbell of EQ {number}, which is not there", self.id);
+            return error!(self, "doorbell of EQ {number}, which is not there");
         };
         eq.consumed = value & 0xff_ffff;
         if !arm {

@@ -167,8 +167,8 @@ impl Function {
         faults.open.insert(token, Open { waiter, queue });
         trace!(
             2,
-            "fn{}: page fault {token}, subtype {subtype}: mkey {:#x}, {:#x}, {} bytes",
-            self.id,
+            self,
+            "page fault {token}, subtype {subtype}: mkey {:#x}, {:#x}, {} bytes",
             missing.key,
             missing.va,
             missing.len
@@ -215,8 +215,8 @@ impl Function {
         };
         if error {
             refuse!(
-                "fn{}: page fault {token} cannot be resolved, the driver says",
-                self.id
+                self,
+                "page fault {token} cannot be resolved, the driver says"
             );
         }
         self.hca.faults.resumed.push(Resumed {

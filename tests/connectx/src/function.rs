@@ -149,8 +149,8 @@ impl Function {
     /// Makes the function go dead, or come back with no state, as after a surprise removal.
     pub fn set_dead(&mut self, dead: bool) {
         say!(
-            "fn{}: {}",
-            self.id,
+            self,
+            "{}",
             if dead {
                 "dead: all reads give ones"
             } else {
@@ -163,22 +163,19 @@ impl Function {
 
     /// Has the firmware die, while the queues and their DMA go on until a reset.
     pub fn set_fatal(&mut self) {
-        say!("fn{}: fatal: the firmware is dead, DMA goes on", self.id);
+        say!(self, "fatal: the firmware is dead, DMA goes on");
         self.hca.init.fatal = true;
     }
 
     /// Resets all but the configuration space. The queues, their keys and their DMA end.
     pub fn reset_by(&mut self, by: &str) {
-        say!("fn{}: reset by {by}", self.id);
+        say!(self, "reset by {by}");
         self.hca = Hca::default();
     }
 
     /// Logs a DMA that hardware would not have been able to do.
     pub fn unmapped(&self, what: &str, at: u64) {
-        error!(
-            "fn{}: {what}: no memory is mapped at DMA address {at:#x}",
-            self.id
-        );
+        error!(self, "{what}: no memory is mapped at DMA address {at:#x}");
     }
 
     /// Returns how many objects of each kind applications have, in words: those of user contexts,
@@ -258,10 +255,10 @@ impl Function {
         all.extend(hca.objects.counts(|_| true));
         let alive = in_words(&all);
         match (leak, alive.is_empty()) {
-            (true, false) => error!("fn{}: left at TEARDOWN_HCA: {}", self.id, alive.join(", ")),
+            (true, false) => error!(self, "left at TEARDOWN_HCA: {}", alive.join(", ")),
             (_, empty) => say!(
-                "fn{}: alive: {}",
-                self.id,
+                self,
+                "alive: {}",
                 if empty {
                     "nothing".into()
                 } else {
@@ -322,14 +319,14 @@ impl Device for Function {
     }
 
     fn dma_map(&mut self, at: u64, len: u64, file: Option<(&File, u64)>, permission: Permission) {
-        trace!(2, "fn{}: DMA map {at:#x}, {len:#x} bytes", self.id);
+        trace!(2, self, "DMA map {at:#x}, {len:#x} bytes");
         if let Some((file, offset)) = file {
             self.dma.map(at, len, file, offset, permission);
         }
     }
 
     fn dma_unmap(&mut self, at: u64, len: u64, all: bool) {
-        trace!(2, "fn{}: DMA unmap {at:#x}, {len:#x} bytes", self.id);
+        trace!(2, self, "DMA unmap {at:#x}, {len:#x} bytes");
         if all {
             self.dma.unmap_all();
         } else {

@@ -148,33 +148,25 @@ impl Function {
             }
             CMDQ_ADDR_L => self.hca.init.queue_low = be32(data, 0),
             CMD_DOORBELL if self.hca.init.fatal => {
-                refuse!("fn{}: a command is not answered: fatal", self.id);
+                refuse!(self, "a command is not answered: fatal");
             }
             CMD_DOORBELL if !self.hca.init.enabled() => {
-                refuse!("fn{}: a command for a disabled interface", self.id);
+                refuse!(self, "a command for a disabled interface");
             }
             CMD_DOORBELL => self.command_doorbell(be32(data, 0)),
-            _ => trace!(
-                2,
-                "fn{}: register {offset:#x} is written: {data:02x?}",
-                self.id
-            ),
+            _ => trace!(2, self, "register {offset:#x} is written: {data:02x?}"),
         }
     }
 
     fn doorbell(&mut self, uar: u32, offset: u64, data: &[u8]) {
         // A process does not know of the reset yet.
         if !self.hca.init.enabled() {
-            return trace!(
-                2,
-                "fn{}: a doorbell of a disabled interface, UAR {uar}",
-                self.id
-            );
+            return trace!(2, self, "a doorbell of a disabled interface, UAR {uar}");
         }
         if !self.hca.objects.has_uar(uar) {
             return error!(
-                "fn{}: doorbell {offset:#x} of UAR {uar}, which is not allocated",
-                self.id
+                self,
+                "doorbell {offset:#x} of UAR {uar}, which is not allocated"
             );
         }
         match offset {
@@ -187,7 +179,7 @@ impl Function {
             // The rest of a work request that the application copies there, as UCX does. Without
             // BlueFlame the adapter reads the work request from the send queue.
             UAR_SEND.. => {}
-            _ => trace!(2, "fn{}: UAR {uar}, {offset:#x}: no such doorbell", self.id),
+            _ => trace!(2, self, "UAR {uar}, {offset:#x}: no such doorbell"),
         }
     }
 }

@@ -102,15 +102,19 @@ fn matches(text: &str, pattern: &str) -> bool {
     rest.is_some()
 }
 
-/// Logs what is always of interest.
+/// Logs what is always of interest. As in the macros below, the name of a function may come first.
 #[macro_export]
 macro_rules! say {
+    ($of:ident, $($arg:tt)*) => { $crate::say!("fn{}: {}", $of.id, format_args!($($arg)*)) };
     ($($arg:tt)*) => { $crate::log::line("", format_args!($($arg)*)) };
 }
 
 /// Logs at a level: 1, 2 or 3.
 #[macro_export]
 macro_rules! trace {
+    ($level:literal, $of:ident, $($arg:tt)*) => {
+        $crate::trace!($level, "fn{}: {}", $of.id, format_args!($($arg)*))
+    };
     ($level:literal, $($arg:tt)*) => {
         if $crate::log::wants($level) {
             $crate::log::line("", format_args!($($arg)*))
@@ -121,12 +125,14 @@ macro_rules! trace {
 /// Logs what the device refuses, as hardware would.
 #[macro_export]
 macro_rules! refuse {
+    ($of:ident, $($arg:tt)*) => { $crate::refuse!("fn{}: {}", $of.id, format_args!($($arg)*)) };
     ($($arg:tt)*) => { $crate::log::refused(format_args!($($arg)*)) };
 }
 
 /// Logs an error; the run fails.
 #[macro_export]
 macro_rules! error {
+    ($of:ident, $($arg:tt)*) => { $crate::error!("fn{}: {}", $of.id, format_args!($($arg)*)) };
     ($($arg:tt)*) => { $crate::log::failed(format_args!($($arg)*)) };
 }
 

@@ -321,7 +321,7 @@ impl Function {
         };
         if !left.is_empty() {
             let why = format!("user context {number:#x} still has {}", left.join(", "));
-            error!("fn{}: {why}", self.id);
+            error!(self, "{why}");
             return Err(Refusal::busy(why));
         }
         self.hca.objects.destroy(kind, number, uid)
@@ -381,12 +381,12 @@ impl Function {
                     out.put(16 + n * 8, &page.to_be_bytes());
                 }
             }
-            _ => say!("fn{}: the driver cannot give pages", self.id),
+            _ => say!(self, "the driver cannot give pages"),
         }
         trace!(
             2,
-            "fn{}: {} pages of the driver's",
-            self.id,
+            self,
+            "{} pages of the driver's",
             self.hca.objects.pages.len()
         );
         Ok(())

@@ -231,12 +231,7 @@ impl Function {
         );
         entry.version = roce_addr_layout::roce_version.get(layout) as u8;
         entry.ipv6 = roce_addr_layout::roce_l3_type.is_set(layout);
-        trace!(
-            2,
-            "fn{}: GID {index}: {:02x?}",
-            self.id,
-            self.port.gids[index]
-        );
+        trace!(2, self, "GID {index}: {:02x?}", self.port.gids[index]);
         Ok(())
     }
 

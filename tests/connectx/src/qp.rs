@@ -231,7 +231,7 @@ impl Function {
         }
         self.qp_resources(&qp, &context)?;
         qp.context = context;
-        trace!(2, "fn{}: QP {number:#x}: {service:?}", self.id);
+        trace!(2, self, "QP {number:#x}: {service:?}");
         self.hca.qps.insert(number, qp);
         out.set(create_qp_out::qpn, u64::from(number));
         Ok(())
@@ -323,8 +323,8 @@ impl Function {
         if let Some(qp) = self.hca.qps.get(&number) {
             if qp.uar != uar {
                 return crate::refuse!(
-                    "fn{}: QP {number:#x} is rung by UAR {uar}, and has {}",
-                    self.id,
+                    self,
+                    "QP {number:#x} is rung by UAR {uar}, and has {}",
                     qp.uar
                 );
             }
@@ -340,10 +340,7 @@ impl Function {
         } else if self.hca.sqs.contains_key(&number) {
             self.run_ethernet(number);
         } else {
-            crate::refuse!(
-                "fn{}: doorbell of QP {number:#x}, which is not there",
-                self.id
-            );
+            crate::refuse!(self, "doorbell of QP {number:#x}, which is not there");
         }
     }
 }

@@ -37,8 +37,8 @@ impl Function {
         let in_range = |(_, start, len): &(String, u64, u64)| *start < end && start + len > at;
         if let Some((who, start, _)) = self.translated().find(in_range) {
             error!(
-                "fn{}: {at:#x} is unmapped, {len:#x} bytes, and {who} translates to {start:#x}",
-                self.id
+                self,
+                "{at:#x} is unmapped, {len:#x} bytes, and {who} translates to {start:#x}"
             );
         }
     }

@@ -233,7 +233,7 @@ impl Function {
     /// Writes the completion of a message that has come in; `cqe` has what the message says.
     pub fn complete_receive(&mut self, qpn: u32, receive: &Receive, cqe: Cqe) {
         if !self.hca.qps.contains_key(&qpn) {
-            return error!("fn{}: message for QP {qpn:#x}, which is not there", self.id);
+            return error!(self, "message for QP {qpn:#x}, which is not there");
         }
         self.take_receive(qpn, receive);
         let cqe = Cqe {

@@ -149,12 +149,7 @@ impl Function {
             self.cq(srq.cq, uid)?;
         }
         let number = self.queue_number();
-        trace!(
-            2,
-            "fn{}: SRQ {number:#x}: {} entries",
-            self.id,
-            1 << srq.log_size
-        );
+        trace!(2, self, "SRQ {number:#x}: {} entries", 1 << srq.log_size);
         self.hca.srqs.insert(number, srq);
         out.put(8, &number.to_be_bytes());
         Ok(())

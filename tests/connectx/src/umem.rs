@@ -110,8 +110,8 @@ impl Function {
         let number = lowest_free(0x10, |n| self.hca.umems.contains_key(&n));
         trace!(
             2,
-            "fn{}: umem {number:#x}: {count} pages of {:#x}, the first at {:#x}",
-            self.id,
+            self,
+            "umem {number:#x}: {count} pages of {:#x}, the first at {:#x}",
             1u64 << log_page,
             new.buffer.address(0)
         );

@@ -214,8 +214,8 @@ impl Function {
         }
         if !mkey.remote_invalidate {
             refuse!(
-                "fn{}: mkey {key:#x} is not to be invalidated by the other end",
-                self.id
+                self,
+                "mkey {key:#x} is not to be invalidated by the other end"
             );
             return Err(AccessError::Permission);
         }

@@ -132,8 +132,8 @@ impl Function {
         let (found, qpn) = ((head >> 8) as u16, be32(&wqe.bytes, 4) >> 8);
         if qp.state != State::Error && (found != index || qpn != qp.number) {
             error!(
-                "fn{}: QP {:#x}: work request {index} says index {found}, QP {qpn:#x}",
-                self.id, qp.number
+                self,
+                "QP {:#x}: work request {index} says index {found}, QP {qpn:#x}", qp.number
             );
             return Next::Malformed(wqe);
         }
@@ -219,7 +219,7 @@ impl Function {
     pub fn denied(&self, what: &str, error: AccessError) {
         match error {
             AccessError::Unmapped(at) => self.unmapped(what, at),
-            other => refuse!("fn{}: {what}: {other:?}", self.id),
+            other => refuse!(self, "{what}: {other:?}"),
         }
     }
 }

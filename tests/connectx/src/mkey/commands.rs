@@ -56,15 +56,12 @@ impl Function {
     pub fn destroy_mkey(&mut self, input: &[u8]) -> Result<(), Refusal> {
         let index = destroy_mkey_in::mkey_index.get32(input);
         let Some(mkey) = self.hca.mkeys.get_mut(index) else {
-            error!(
-                "fn{}: mkey index {index:#x} is destroyed, and is not there",
-                self.id
-            );
+            error!(self, "mkey index {index:#x} is destroyed, and is not there");
             return Err(Refusal::new(BAD_RES, format!("no mkey index {index:#x}")));
         };
         Refusal::unless_owner(mkey.uid, user(input))?;
         self.hca.mkeys.remove(index);
-        trace!(2, "fn{}: mkey index {index:#x} is destroyed", self.id);
+        trace!(2, self, "mkey index {index:#x} is destroyed");
         Ok(())
     }
 
@@ -105,12 +102,7 @@ impl Function {
     /// Logs a key with its translation.
     pub fn log_mkey(&mut self, what: &str, key: u32) {
         if let Some(mkey) = self.hca.mkeys.get_mut(key >> 8) {
-            trace!(
-                2,
-                "fn{}: mkey {key:#x} {what}: {}",
-                self.id,
-                mkey.describe(None)
-            );
+            trace!(2, self, "mkey {key:#x} {what}: {}", mkey.describe(None));
         }
     }
 }

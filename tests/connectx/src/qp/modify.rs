@@ -136,7 +136,7 @@ impl Function {
         if matches!(state, State::Reset | State::Error) {
             qp.message = Default::default();
         }
-        trace!(2, "fn{}: QP {number:#x}: {state:?}", self.id);
+        trace!(2, self, "QP {number:#x}: {state:?}");
         match state {
             State::Reset => {
                 qp.send.next = 0;
