@@ -136,12 +136,12 @@ fn command(fabric: &mut Fabric, line: &str) -> Result<String, String> {
             return Ok(lines(&function.queues_of_applications()));
         }
         what @ ("mkeys" | "places") => {
-            let keys = function.hca.mkeys.used().filter(|(_, mkey)| !mkey.free);
+            let keys = function.hca.mkeys.used().filter(|(_, mkey)| !mkey.free());
             let dma = (what == "places").then_some(&function.dma);
             let line = |(index, mkey): (u32, &crate::mkey::Mkey)| {
                 format!(
                     "mkey {:#x}: {}\n",
-                    index << 8 | u32::from(mkey.variant),
+                    index << 8 | u32::from(mkey.variant()),
                     mkey.describe(dma)
                 )
             };

@@ -189,7 +189,7 @@ impl Function {
     pub fn objects_of(&self, user: impl Fn(u32) -> bool) -> Vec<String> {
         let hca = &self.hca;
         let in_pd = |pd: u32| hca.objects.owner(Kind::Pd, pd).is_some_and(&user);
-        let keys = hca.mkeys.used().filter(|(_, m)| !m.free && in_pd(m.pd));
+        let keys = hca.mkeys.used().filter(|(_, m)| !m.free() && in_pd(m.pd()));
         let qps = hca.qps.values().filter(|q| user(q.uid) || in_pd(q.pd()));
         let srqs = hca.srqs.values().filter(|s| user(s.uid) || in_pd(s.pd()));
         let mut all = vec![

@@ -12,7 +12,7 @@ use crate::bits::{be16, be32, be64};
 use crate::command::{Refusal, BAD_PARAM};
 use crate::dma::{Dma, Spans};
 use crate::error;
-use crate::ifc::mkc;
+use crate::ifc::{mkc, Field};
 use crate::objects::{lowest_free, NULL_MKEY};
 
 /// How deep keys may refer to keys: `max_indirection` of the capabilities.
@@ -59,32 +59,11 @@ pub enum Mode {
 /// One memory key.
 #[derive(Clone)]
 pub struct Mkey {
-    /// The low byte of the key; the index is above it.
-    pub variant: u8,
-    pub free: bool,
+    /// The context, as the driver writes it and QUERY_MKEY returns it.
+    context: Vec<u8>,
     pub mode: Mode,
-    pub umr: bool,
-    pub local_read: bool,
-    pub local_write: bool,
-    pub remote_read: bool,
-    pub remote_write: bool,
-    pub atomic: bool,
-    pub relaxed_read: bool,
-    pub relaxed_write: bool,
-    /// May be invalidated by the other end.
-    pub remote_invalidate: bool,
-    /// The queue pair that alone may use it; all ones for any.
-    pub qpn: u32,
-    pub pd: u32,
-    /// All addresses: `len` counts for nothing.
-    pub length64: bool,
-    pub start: u64,
-    pub len: u64,
-    pub log_page: u32,
     /// The translation table, as the driver writes it.
     pub table: Vec<u8>,
-    /// How many bytes the driver may write to the table.
-    pub table_size: usize,
     pub umem: Option<u32>,
     uid: u32,
 }
@@ -146,40 +125,80 @@ impl Mkey {
                 ))
             }
         };
+        let mut context = context.to_vec();
+        context.resize(mkc::BYTES, 0);
         Ok(Self {
-            variant: mkc::mkey_7_0.get(context) as u8,
-            free: mkc::free.is_set(context),
+            context,
             mode,
-            umr: mkc::umr_en.is_set(context),
-            local_read: mkc::lr.is_set(context),
-            local_write: mkc::lw.is_set(context),
-            remote_read: mkc::rr.is_set(context),
-            remote_write: mkc::rw.is_set(context),
-            atomic: mkc::a.is_set(context),
-            relaxed_read: mkc::relaxed_ordering_read.is_set(context),
-            relaxed_write: mkc::relaxed_ordering_write.is_set(context),
-            remote_invalidate: mkc::en_rinval.is_set(context),
-            qpn: mkc::qpn.get32(context),
-            pd: mkc::pd.get32(context),
-            length64: mkc::length64.is_set(context),
-            start: mkc::start_addr.get(context),
-            len: mkc::len.get(context),
-            log_page: mkc::log_page_size.get32(context),
             table: Vec::new(),
-            table_size: mkc::translations_octword_size.get(context) as usize * 16,
             umem: None,
             uid,
         })
     }
 
+    /// Returns whether a flag of the context is set.
+    pub fn has(&self, field: Field) -> bool {
+        field.is_set(&self.context)
+    }
+
+    /// Changes a field of the context.
+    pub fn set(&mut self, field: Field, value: u64) {
+        field.set(&mut self.context, value);
+    }
+
+    /// Takes a field over from another context.
+    pub fn take(&mut self, field: Field, from: &[u8]) {
+        self.set(field, field.get(from));
+    }
+
+    /// Returns the low byte of the key; the index is above it.
+    pub fn variant(&self) -> u8 {
+        mkc::mkey_7_0.get(&self.context) as u8
+    }
+
+    /// Returns whether the key is free: registered for nothing.
+    pub fn free(&self) -> bool {
+        self.has(mkc::free)
+    }
+
+    /// Returns the queue pair that alone may use the key; all ones for any.
+    pub fn qpn(&self) -> u32 {
+        mkc::qpn.get32(&self.context)
+    }
+
+    /// Returns the protection domain.
+    pub fn pd(&self) -> u32 {
+        mkc::pd.get32(&self.context)
+    }
+
+    /// Returns the first address.
+    pub fn start(&self) -> u64 {
+        mkc::start_addr.get(&self.context)
+    }
+
+    /// Returns the length, which counts for nothing in a key of all addresses.
+    pub fn len(&self) -> u64 {
+        mkc::len.get(&self.context)
+    }
+
+    /// Returns the size of a page, as a power of two.
+    pub fn log_page(&self) -> u32 {
+        mkc::log_page_size.get32(&self.context)
+    }
+
+    /// Returns how many bytes the driver may write to the table.
+    pub fn table_size(&self) -> usize {
+        mkc::translations_octword_size.get(&self.context) as usize * 16
+    }
+
     fn permits(&self, access: Access) -> bool {
-        match access {
-            Access::LocalRead => self.local_read,
-            Access::LocalWrite => self.local_write,
-            Access::RemoteRead => self.remote_read,
-            Access::RemoteWrite => self.remote_write,
-            Access::Atomic => self.atomic,
-        }
+        self.has(match access {
+            Access::LocalRead => mkc::lr,
+            Access::LocalWrite => mkc::lw,
+            Access::RemoteRead => mkc::rr,
+            Access::RemoteWrite => mkc::rw,
+            Access::Atomic => mkc::a,
+        })
     }
 
     fn check(
@@ -189,20 +208,20 @@ impl Mkey {
         access: Access,
         requester: Requester,
     ) -> Result<(), AccessError> {
-        if self.free {
+        if self.free() {
             return Err(AccessError::Free);
         }
-        if requester.pd.is_some_and(|pd| pd != self.pd) {
+        if requester.pd.is_some_and(|pd| pd != self.pd()) {
             return Err(AccessError::OtherPd);
         }
-        if self.qpn != 0xff_ffff && self.qpn != requester.qpn {
+        if self.qpn() != 0xff_ffff && self.qpn() != requester.qpn {
             return Err(AccessError::OtherQp);
         }
         if !self.permits(access) {
             return Err(AccessError::Permission);
         }
         let end = va.checked_add(len).ok_or(AccessError::Bounds)?;
-        if !self.length64 && (va < self.start || end - self.start > self.len) {
+        if !self.has(mkc::length64) && (va < self.start() || end - self.start() > self.len()) {
             return Err(AccessError::Bounds);
         }
         Ok(())
@@ -210,11 +229,11 @@ impl Mkey {
 
     /// Returns the page that `va` is in, and the offset in it.
     fn page(&self, va: u64) -> (u64, u64) {
-        let size = 1u64 << self.log_page.min(63);
+        let size = 1u64 << self.log_page().min(63);
         let offset = va
-            .wrapping_sub(self.start)
-            .wrapping_add(self.start & (size - 1));
-        (offset >> self.log_page.min(63), offset & (size - 1))
+            .wrapping_sub(self.start())
+            .wrapping_add(self.start() & (size - 1));
+        (offset >> self.log_page().min(63), offset & (size - 1))
     }
 }
 
@@ -249,7 +268,7 @@ impl Mkeys {
 
     fn find(&self, key: u32) -> Result<&Mkey, AccessError> {
         let mkey = self.all.get(&(key >> 8)).ok_or(AccessError::NoKey)?;
-        if mkey.variant != key as u8 {
+        if mkey.variant() != key as u8 {
             return Err(AccessError::Stale);
         }
         Ok(mkey)
@@ -362,7 +381,7 @@ fn pages(
         if entry & PRESENT == 0 || (access.writes() && entry & WRITE == 0) {
             return Err(AccessError::NotPresent { key, va });
         }
-        let size = 1u64 << mkey.log_page.min(63);
+        let size = 1u64 << mkey.log_page().min(63);
         if entry & !PRESENT & (size - 1) != 0 {
             error!("mkey {key:#x}: {entry:#x} is no address of a page of {size:#x} bytes");
             return Err(AccessError::Alignment);
@@ -380,7 +399,7 @@ fn pages(
 /// Returns the ranges of other keys that `len` bytes at `va` are made of: key, address, length.
 fn ranges(mkey: &Mkey, va: u64, len: u64) -> Result<Vec<(u32, u64, u64)>, AccessError> {
     let mut found = Vec::new();
-    let (mut skip, mut left) = (va.wrapping_sub(mkey.start), len);
+    let (mut skip, mut left) = (va.wrapping_sub(mkey.start()), len);
     let first = if mkey.mode == Mode::FixedRanges {
         let (page, offset) = mkey.page(va);
         skip = offset;
@@ -396,7 +415,7 @@ fn ranges(mkey: &Mkey, va: u64, len: u64) -> Result<Vec<(u32, u64, u64)>, Access
             break;
         }
         let size = match mkey.mode {
-            Mode::FixedRanges => 1 << mkey.log_page.min(63),
+            Mode::FixedRanges => 1 << mkey.log_page().min(63),
             _ => u64::from(be32(entry, 0)),
         };
         if skip >= size {

@@ -331,7 +331,7 @@ impl Function {
         let hca = &self.hca;
         hca.qps.values().any(|qp| qp.pd() == pd)
             || hca.srqs.values().any(|srq| srq.pd() == pd)
-            || hca.mkeys.used().any(|(_, mkey)| mkey.pd == pd)
+            || hca.mkeys.used().any(|(_, mkey)| mkey.pd() == pd)
     }
 
     fn alloc_uar(&mut self, uid: u32, out: &mut Reply) -> Result<(), Refusal> {

@@ -46,7 +46,7 @@ impl Function {
     /// Returns all that keys and umems in use translate to: of whom, the DMA address, the length.
     fn translated(&self) -> impl Iterator<Item = (String, u64, u64)> + '_ {
         let keys = self.hca.mkeys.used().flat_map(|(index, mkey)| {
-            let key = index << 8 | u32::from(mkey.variant);
+            let key = index << 8 | u32::from(mkey.variant());
             let ranges = mkey.reach().into_iter();
             ranges.map(move |(at, len)| (format!("mkey {key:#x}"), at, len))
         });
@@ -63,6 +63,7 @@ mod tests {
     use super::*;
     use crate::caps::Features;
     use crate::dma::tests::{add, add_file, ALL};
+    use crate::ifc::mkc;
     use crate::log;
     use crate::mkey::{tests::mkey, Mkey};
     use crate::vfio_user::Device;
@@ -100,13 +101,13 @@ mod tests {
             change(function.hca.mkeys.get_mut(index).unwrap());
         };
         // A free key cannot be used.
-        change(&mut function, |mkey| mkey.free = true);
+        change(&mut function, |mkey| mkey.set(mkc::free, 1));
         assert_eq!(function.reaches(&bar), Ok(()));
-        change(&mut function, |mkey| mkey.free = false);
+        change(&mut function, |mkey| mkey.set(mkc::free, 0));
         // The range of the key ends before, whatever the table has there from earlier.
-        change(&mut function, |mkey| mkey.len = 0x800);
+        change(&mut function, |mkey| mkey.set(mkc::len, 0x800));
         assert_eq!(function.reaches(&bar), Ok(()));
-        change(&mut function, |mkey| mkey.len = 0x801);
+        change(&mut function, |mkey| mkey.set(mkc::len, 0x801));
         assert!(function.reaches(&bar).is_err());
         // A permission to read alone is one too many.
         change(&mut function, |mkey| mkey.table[15] = 1);

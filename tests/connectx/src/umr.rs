@@ -5,8 +5,8 @@
 use crate::bits::{be16, be32, be64};
 use crate::dma::{gather, total};
 use crate::function::Function;
-use crate::ifc::mkc;
-use crate::mkey::{Access, AccessError, Mkey};
+use crate::ifc::{mkc, Field};
+use crate::mkey::{Access, AccessError};
 use crate::qp::{Qp, Service};
 use crate::refuse;
 use crate::wqe::{pointer, Wqe};
@@ -44,23 +44,27 @@ mod mask {
     pub const RELAXED_WRITE: u64 = 1 << 25;
     pub const FREE: u64 = 1 << 29;
     pub const RELAXED_READ: u64 = 1 << 47;
-    pub const ALL: u64 = LEN
-        | PAGE_SIZE
-        | START
-        | PD
-        | REMOTE_INVALIDATE
-        | KEY
-        | QPN
-        | LOCAL_READ
-        | LOCAL_WRITE
-        | REMOTE_READ
-        | REMOTE_WRITE
-        | ATOMIC
-        | SMALL_FENCE
-        | RELAXED_WRITE
-        | FREE
-        | RELAXED_READ;
 }
+
+/// What each bit changes.
+const PARTS: &[(u64, &[Field])] = &[
+    (mask::LEN, &[mkc::len, mkc::length64]),
+    (mask::PAGE_SIZE, &[mkc::log_page_size]),
+    (mask::START, &[mkc::start_addr]),
+    (mask::PD, &[mkc::pd]),
+    (mask::REMOTE_INVALIDATE, &[mkc::en_rinval]),
+    (mask::KEY, &[mkc::mkey_7_0]),
+    (mask::QPN, &[mkc::qpn]),
+    (mask::LOCAL_READ, &[mkc::lr]),
+    (mask::LOCAL_WRITE, &[mkc::lw]),
+    (mask::REMOTE_READ, &[mkc::rr]),
+    (mask::REMOTE_WRITE, &[mkc::rw]),
+    (mask::ATOMIC, &[mkc::a]),
+    (mask::SMALL_FENCE, &[]),
+    (mask::RELAXED_WRITE, &[mkc::relaxed_ordering_write]),
+    (mask::FREE, &[mkc::free]),
+    (mask::RELAXED_READ, &[mkc::relaxed_ordering_read]),
+];
 
 /// How a UMR fails.
 pub enum Failure {
@@ -111,35 +115,36 @@ impl Function {
         let Some(mkey) = self.hca.mkeys.get_mut(key >> 8) else {
             return bind(format!("mkey {key:#x}: no such index"));
         };
-        if mask & !mask::ALL != 0 {
+        let known = PARTS.iter().fold(0, |all, (bit, _)| all | bit);
+        if mask & !known != 0 {
             return bind(format!(
                 "mkey {key:#x}: mask {mask:#x} has bits that are not announced"
             ));
         }
-        if !mkey.umr {
+        if !mkey.has(mkc::umr_en) {
             return bind(format!("mkey {key:#x} is not enabled for UMR"));
         }
-        if mask & mask::KEY == 0 && mkey.variant != key as u8 {
+        if mask & mask::KEY == 0 && mkey.variant() != key as u8 {
             return bind(format!(
                 "mkey {key:#x} is stale, it is {:#x} now",
-                mkey.variant
+                mkey.variant()
             ));
         }
-        if qp.service != Service::Umr && mkey.pd != qp.pd() {
+        if qp.service != Service::Umr && mkey.pd() != qp.pd() {
             return bind(format!(
                 "mkey {key:#x} is of PD {:#x}, the queue pair of {:#x}",
-                mkey.pd,
+                mkey.pd(),
                 qp.pd()
             ));
         }
-        if flags & CHECK_FREE != 0 && mkey.free {
+        if flags & CHECK_FREE != 0 && mkey.free() {
             return bind(format!("mkey {key:#x} is free"));
         }
-        if flags & CHECK_NOT_FREE != 0 && !mkey.free {
+        if flags & CHECK_NOT_FREE != 0 && !mkey.free() {
             return bind(format!("mkey {key:#x} is not free"));
         }
-        if flags & CHECK_QPN != 0 && mkey.qpn != qp.number {
-            return bind(format!("mkey {key:#x} is of QP {:#x}", mkey.qpn));
+        if flags & CHECK_QPN != 0 && mkey.qpn() != qp.number {
+            return bind(format!("mkey {key:#x} is of QP {:#x}", mkey.qpn()));
         }
         if list.len() % ALIGNMENT != 0 || offset % ALIGNMENT != 0 {
             return bind(format!(
@@ -147,14 +152,17 @@ impl Function {
                 list.len()
             ));
         }
-        if offset + list.len() > mkey.table_size.next_multiple_of(ALIGNMENT) {
-            let size = mkey.table_size;
+        if offset + list.len() > mkey.table_size().next_multiple_of(ALIGNMENT) {
+            let size = mkey.table_size();
             return bind(format!(
                 "mkey {key:#x}: translations to {}, of {size}",
                 offset + list.len()
             ));
         }
-        let mut new = changed(mkey.clone(), mask, &context);
+        let mut new = mkey.clone();
+        for (_, fields) in PARTS.iter().filter(|(bit, _)| mask & bit != 0) {
+            fields.iter().for_each(|field| new.take(*field, &context));
+        }
         if let Err(refusal) = self.check_mkey(&new, qp.uid) {
             return bind(format!("mkey {key:#x}: {}", refusal.why));
         }
@@ -165,7 +173,7 @@ impl Function {
             }
             table[offset..offset + list.len()].copy_from_slice(&list);
         }
-        let what = if new.free { "freed" } else { "written" };
+        let what = if new.free() { "freed" } else { "written" };
         self.hca.mkeys.replace(key >> 8, new);
         self.log_mkey(what, key);
         Ok(())
@@ -203,78 +211,25 @@ impl Function {
     /// Frees a key, as a send with invalidation to a queue pair asks for.
     pub fn invalidate(&mut self, qp: &Qp, key: u32) -> Result<(), AccessError> {
         let mkey = self.hca.mkeys.get_mut(key >> 8).ok_or(AccessError::NoKey)?;
-        if mkey.variant != key as u8 {
+        if mkey.variant() != key as u8 {
             return Err(AccessError::Stale);
         }
-        if mkey.pd != qp.pd() {
+        if mkey.pd() != qp.pd() {
             return Err(AccessError::OtherPd);
         }
-        if mkey.qpn != 0xff_ffff && mkey.qpn != qp.number {
+        if mkey.qpn() != 0xff_ffff && mkey.qpn() != qp.number {
             return Err(AccessError::OtherQp);
         }
-        if !mkey.remote_invalidate {
+        if !mkey.has(mkc::en_rinval) {
             refuse!(
                 self,
                 "mkey {key:#x} is not to be invalidated by the other end"
             );
             return Err(AccessError::Permission);
         }
-        mkey.free = true;
+        mkey.set(mkc::free, 1);
         Ok(())
     }
-}
-
-/// Returns the key with what the mask names from the context of a work request.
-fn changed(mut mkey: Mkey, mask: u64, context: &[u8]) -> Mkey {
-    let has = |bit: u64| mask & bit != 0;
-    let set = |field: crate::bits::Field| field.is_set(context);
-    if has(mask::LEN) {
-        mkey.len = mkc::len.get(context);
-        mkey.length64 = set(mkc::length64);
-    }
-    if has(mask::PAGE_SIZE) {
-        mkey.log_page = mkc::log_page_size.get32(context);
-    }
-    if has(mask::START) {
-        mkey.start = mkc::start_addr.get(context);
-    }
-    if has(mask::PD) {
-        mkey.pd = mkc::pd.get32(context);
-    }
-    if has(mask::KEY) {
-        mkey.variant = mkc::mkey_7_0.get(context) as u8;
-    }
-    if has(mask::QPN) {
-        mkey.qpn = mkc::qpn.get32(context);
-    }
-    for (bit, field, value) in [
-        (
-            mask::REMOTE_INVALIDATE,
-            &mut mkey.remote_invalidate,
-            mkc::en_rinval,
-        ),
-        (mask::LOCAL_READ, &mut mkey.local_read, mkc::lr),
-        (mask::LOCAL_WRITE, &mut mkey.local_write, mkc::lw),
-        (mask::REMOTE_READ, &mut mkey.remote_read, mkc::rr),
-        (mask::REMOTE_WRITE, &mut mkey.remote_write, mkc::rw),
-        (mask::ATOMIC, &mut mkey.atomic, mkc::a),
-        (
-            mask::RELAXED_READ,
-            &mut mkey.relaxed_read,
-            mkc::relaxed_ordering_read,
-        ),
-        (
-            mask::RELAXED_WRITE,
-            &mut mkey.relaxed_write,
-            mkc::relaxed_ordering_write,
-        ),
-        (mask::FREE, &mut mkey.free, mkc::free),
-    ] {
-        if has(bit) {
-            *field = set(value);
-        }
-    }
-    mkey
 }
 
 #[cfg(test)]

@@ -178,7 +178,8 @@ fn a_key_is_not_free_before_a_translated_packet_is_written() {
     let mut out = crate::command::Reply::new(16);
     let pd = function.basic_command(crate::ifc::op::ALLOC_PD, &[0; 16], &mut out);
     assert!(pd.unwrap().is_ok());
-    function.hca.mkeys.get_mut(remote >> 8).unwrap().umr = true;
+    let mkey = function.hca.mkeys.get_mut(remote >> 8).unwrap();
+    mkey.set(mkc::umr_en, 1);
     function.inject.packets.after = Some(1);
     fabric.functions[0].dma.write(DATA, &[7; 300]).unwrap();
     post_bytes(

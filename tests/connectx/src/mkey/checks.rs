@@ -6,6 +6,7 @@ use super::{Mkey, Mode, PRESENT};
 use crate::bits::be64;
 use crate::command::{Refusal, BAD_PARAM, BAD_RES};
 use crate::function::Function;
+use crate::ifc::mkc;
 use crate::objects::Kind;
 
 /// The sizes of a page, as powers of two: without the capabilities for others.
@@ -21,16 +22,16 @@ impl Mkey {
         }
         // mlx5 has such tables for the parts of an MR of the whole address space, and for what no part has
         // been made of, in pages of 2^61 bytes: an access is limited by the table.
-        if self.length64 {
+        if self.has(mkc::length64) {
             return Ok(());
         }
-        if !PAGE_SIZES.contains(&self.log_page) {
-            return Err(format!("pages of 2^{} bytes", self.log_page));
+        if !PAGE_SIZES.contains(&self.log_page()) {
+            return Err(format!("pages of 2^{} bytes", self.log_page()));
         }
         let Some(last) = self.last_page() else {
             return Ok(());
         };
-        let room = self.table_size.next_multiple_of(64) / 8;
+        let room = self.table_size().next_multiple_of(64) / 8;
         if last >= room as u64 {
             return Err(format!("{} pages, and a table of {room}", last + 1));
         }
@@ -39,8 +40,8 @@ impl Mkey {
 
     /// Returns the number of the last page; `None` of an empty range.
     fn last_page(&self) -> Option<u64> {
-        let last = self.len.checked_sub(1)?;
-        Some(self.page(self.start.saturating_add(last)).0)
+        let last = self.len().checked_sub(1)?;
+        Some(self.page(self.start().saturating_add(last)).0)
     }
 
     /// Returns the DMA addresses that the key translates to, if it is in use, and the length of
@@ -49,13 +50,13 @@ impl Mkey {
     pub fn reach(&self) -> Vec<(u64, u64)> {
         let Some(last) = self
             .last_page()
-            .filter(|_| !self.free && self.mode == Mode::Pages)
+            .filter(|_| !self.free() && self.mode == Mode::Pages)
         else {
             return Vec::new();
         };
-        let size = 1u64 << self.log_page.min(63);
-        let before = self.start & (size - 1);
-        let end = before.saturating_add(self.len);
+        let size = 1u64 << self.log_page().min(63);
+        let before = self.start() & (size - 1);
+        let end = before.saturating_add(self.len());
         let entries = self.table.chunks_exact(8).take(last as usize + 1);
         let mut ranges = Vec::<(u64, u64)>::new();
         for (n, entry) in entries.map(|entry| be64(entry, 0)).enumerate() {
@@ -78,12 +79,12 @@ impl Function {
     /// Fails unless a key that is about to be in use has a protection domain that the user context
     /// `user` may use, a queue pair that is there, and room for its translations.
     pub(crate) fn check_mkey(&self, mkey: &Mkey, user: u32) -> Result<(), Refusal> {
-        self.hca.objects.usable(Kind::Pd, mkey.pd, user)?;
-        if mkey.free {
+        self.hca.objects.usable(Kind::Pd, mkey.pd(), user)?;
+        if mkey.free() {
             return Ok(());
         }
-        if mkey.qpn != ANY_QP && !self.hca.qps.contains_key(&mkey.qpn) {
-            return Err(Refusal::new(BAD_RES, format!("no QP {:#x}", mkey.qpn)));
+        if mkey.qpn() != ANY_QP && !self.hca.qps.contains_key(&mkey.qpn()) {
+            return Err(Refusal::new(BAD_RES, format!("no QP {:#x}", mkey.qpn())));
         }
         mkey.fits().map_err(|why| Refusal::new(BAD_PARAM, why))
     }

@@ -6,9 +6,7 @@ use super::{Mkey, PRESENT, READ};
 use crate::bits::{be32, be64};
 use crate::command::{user, Refusal, Reply, BAD_PARAM, BAD_RES};
 use crate::function::Function;
-use crate::ifc::{
-    create_mkey_in, create_mkey_out, destroy_mkey_in, mkc, query_mkey_in, query_mkey_out,
-};
+use crate::ifc::{create_mkey_in, create_mkey_out, destroy_mkey_in, query_mkey_in, query_mkey_out};
 use crate::{error, trace};
 
 impl Function {
@@ -22,8 +20,8 @@ impl Function {
             // The header has no names for these two.
             let (id, offset) = (be32(input, 100), be64(input, 104));
             mkey.umem = Some(id);
-            let count = mkey.len.div_ceil(1 << mkey.log_page.min(63));
-            let pages = self.umem_translations(id, offset, (count, mkey.log_page), uid)?;
+            let count = mkey.len().div_ceil(1 << mkey.log_page().min(63));
+            let pages = self.umem_translations(id, offset, (count, mkey.log_page()), uid)?;
             let permission = match self.umem_writable(id) {
                 Ok(()) => PRESENT,
                 Err(_) => READ,
@@ -35,7 +33,7 @@ impl Function {
         } else {
             let given = create_mkey_in::translations_octword_actual_size.get(input) as usize * 16;
             let list = create_mkey_in::klm_pas_mtt.rest(input);
-            if given > list.len() || given > mkey.table_size {
+            if given > list.len() || given > mkey.table_size() {
                 return Err(Refusal::new(
                     BAD_PARAM,
                     "more translations than there is room for",
@@ -43,7 +41,7 @@ impl Function {
             }
             mkey.table = list[..given].to_vec();
         }
-        let (variant, free) = (mkey.variant, mkey.free);
+        let (variant, free) = (mkey.variant(), mkey.free());
         let index = self.hca.mkeys.add(mkey);
         out.set(create_mkey_out::mkey_index, u64::from(index));
         if !free {
@@ -76,26 +74,7 @@ impl Function {
         let room = out.from(query_mkey_out::bsf0_klm0_pas_mtt0_1.byte());
         let len = room.len().min(mkey.table.len());
         room[..len].copy_from_slice(&mkey.table[..len]);
-        let context = out.from(query_mkey_out::memory_key_mkey_entry.byte());
-        for (field, value) in [
-            (mkc::free, u64::from(mkey.free)),
-            (mkc::umr_en, u64::from(mkey.umr)),
-            (mkc::lr, u64::from(mkey.local_read)),
-            (mkc::lw, u64::from(mkey.local_write)),
-            (mkc::rr, u64::from(mkey.remote_read)),
-            (mkc::rw, u64::from(mkey.remote_write)),
-            (mkc::a, u64::from(mkey.atomic)),
-            (mkc::qpn, u64::from(mkey.qpn)),
-            (mkc::mkey_7_0, u64::from(mkey.variant)),
-            (mkc::length64, u64::from(mkey.length64)),
-            (mkc::pd, u64::from(mkey.pd)),
-            (mkc::start_addr, mkey.start),
-            (mkc::len, mkey.len),
-            (mkc::translations_octword_size, mkey.table_size as u64 / 16),
-            (mkc::log_page_size, u64::from(mkey.log_page)),
-        ] {
-            field.set(context, value);
-        }
+        out.put(query_mkey_out::memory_key_mkey_entry.byte(), &mkey.context);
         Ok(())
     }
 

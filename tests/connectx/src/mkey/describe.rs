@@ -5,39 +5,33 @@
 use super::{Mkey, Mode, PRESENT};
 use crate::bits::{be32, be64};
 use crate::dma::{Dma, Place};
+use crate::ifc::mkc;
 
 impl Mkey {
     /// Returns the translation: entries that follow each other as one. With `dma`, what is at the
     /// addresses instead of these, which are not the same each time behind an IOMMU.
     pub fn describe(&self, dma: Option<&Dma>) -> String {
+        let flag = |field, yes, no| if self.has(field) { yes } else { no };
         let mut text = format!(
             "{:?} start {:#x} len {:#x} page {:#x} pd {:#x} access {}{}{}{}{}{}{}",
             self.mode,
-            self.start,
-            self.len,
-            1u64 << self.log_page.min(63),
-            self.pd,
-            if self.local_read { "r" } else { "-" },
-            if self.local_write { "w" } else { "-" },
-            if self.remote_read { "R" } else { "-" },
-            if self.remote_write { "W" } else { "-" },
-            if self.atomic { "A" } else { "-" },
-            if self.relaxed_read {
-                " relaxed-read"
-            } else {
-                ""
-            },
-            if self.relaxed_write {
-                " relaxed-write"
-            } else {
-                ""
-            },
+            self.start(),
+            self.len(),
+            1u64 << self.log_page().min(63),
+            self.pd(),
+            flag(mkc::lr, "r", "-"),
+            flag(mkc::lw, "w", "-"),
+            flag(mkc::rr, "R", "-"),
+            flag(mkc::rw, "W", "-"),
+            flag(mkc::a, "A", "-"),
+            flag(mkc::relaxed_ordering_read, " relaxed-read", ""),
+            flag(mkc::relaxed_ordering_write, " relaxed-write", ""),
         );
-        let (last, _) = self.page(self.start.saturating_add(self.len.saturating_sub(1)));
+        let (last, _) = self.page(self.start().saturating_add(self.len().saturating_sub(1)));
         match self.mode {
             Mode::Physical => {}
             Mode::Pages => {
-                let size = 1u64 << self.log_page.min(63);
+                let size = 1u64 << self.log_page().min(63);
                 let entries = self
                     .table
                     .chunks_exact(8)

@@ -128,7 +128,7 @@ fn a_stale_or_free_key_is_refused() {
     let key = t.key;
     assert_eq!(bad(&t, key ^ 1), Some(AccessError::Stale));
     assert_eq!(bad(&t, key + 0x100), Some(AccessError::NoKey));
-    t.mkey().free = true;
+    t.mkey().set(mkc::free, 1);
     assert_eq!(bad(&t, key), Some(AccessError::Free));
     t.keys.remove(key >> 8);
     assert_eq!(bad(&t, key), Some(AccessError::NoKey));
@@ -140,11 +140,11 @@ fn each_permission_is_for_one_access() {
     let mut t = two_pages();
     for allowed in [LocalRead, LocalWrite, RemoteRead, RemoteWrite, Atomic] {
         let mkey = t.mkey();
-        mkey.local_read = allowed == LocalRead;
-        mkey.local_write = allowed == LocalWrite;
-        mkey.remote_read = allowed == RemoteRead;
-        mkey.remote_write = allowed == RemoteWrite;
-        mkey.atomic = allowed == Atomic;
+        mkey.set(mkc::lr, (allowed == LocalRead).into());
+        mkey.set(mkc::lw, (allowed == LocalWrite).into());
+        mkey.set(mkc::rr, (allowed == RemoteRead).into());
+        mkey.set(mkc::rw, (allowed == RemoteWrite).into());
+        mkey.set(mkc::a, (allowed == Atomic).into());
         for access in [LocalRead, LocalWrite, RemoteRead, RemoteWrite, Atomic] {
             let want = (access != allowed).then_some(AccessError::Permission);
             let error = t.error(0x7f00_0200, 8, access);
@@ -239,20 +239,20 @@ fn a_description_differs_if_the_translation_does() {
         mkey.describe(None)
     };
     let same = of(|_| {});
-    assert_eq!(of(|mkey| mkey.variant = 1), same);
+    assert_eq!(of(|mkey| mkey.set(mkc::mkey_7_0, 1)), same);
     let changes: [fn(&mut Mkey); 12] = [
-        |mkey| mkey.start += 1,
-        |mkey| mkey.len += 1,
-        |mkey| mkey.log_page = 13,
+        |mkey| mkey.set(mkc::start_addr, mkey.start() + 1),
+        |mkey| mkey.set(mkc::len, mkey.len() + 1),
+        |mkey| mkey.set(mkc::log_page_size, 13),
         |mkey| mkey.table.rotate_left(8),
         |mkey| mkey.table[6] = 0x30,
-        |mkey| mkey.local_read = false,
-        |mkey| mkey.local_write = false,
-        |mkey| mkey.remote_read = false,
-        |mkey| mkey.remote_write = false,
-        |mkey| mkey.atomic = false,
-        |mkey| mkey.relaxed_read = true,
-        |mkey| mkey.relaxed_write = true,
+        |mkey| mkey.set(mkc::lr, 0),
+        |mkey| mkey.set(mkc::lw, 0),
+        |mkey| mkey.set(mkc::rr, 0),
+        |mkey| mkey.set(mkc::rw, 0),
+        |mkey| mkey.set(mkc::a, 0),
+        |mkey| mkey.set(mkc::relaxed_ordering_read, 1),
+        |mkey| mkey.set(mkc::relaxed_ordering_write, 1),
     ];
     for (n, change) in changes.into_iter().enumerate() {
         assert_ne!(of(change), same, "change {n}");

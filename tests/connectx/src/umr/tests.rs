@@ -182,7 +182,8 @@ fn a_key_of_one_queue_pair_is_invalidated_by_that_one() {
     let mut t = setup();
     let key = t.key;
     assert!(t.done(&enable(key)));
-    t.function.hca.mkeys.get_mut(key >> 8).unwrap().qpn = 1;
+    let mkey = t.function.hca.mkeys.get_mut(key >> 8).unwrap();
+    mkey.set(mkc::qpn, 1);
     let free = |key| request(key, CHECK_QPN, mask::FREE, &[(mkc::free, 1)], &[]);
     t.qp = queue_pair(Service::Rc, PD);
     let mut other = queue_pair(Service::Rc, PD);
@@ -195,12 +196,8 @@ fn a_key_of_one_queue_pair_is_invalidated_by_that_one() {
         t.function.invalidate(&t.qp, key),
         Err(AccessError::Permission)
     );
-    t.function
-        .hca
-        .mkeys
-        .get_mut(key >> 8)
-        .unwrap()
-        .remote_invalidate = true;
+    let mkey = t.function.hca.mkeys.get_mut(key >> 8).unwrap();
+    mkey.set(mkc::en_rinval, 1);
     assert_eq!(t.error(key), None);
     std::mem::swap(&mut t.qp, &mut other);
     assert!(!t.done(&free(key)));
