@@ -7,7 +7,6 @@ use crate::dma::Unmapped;
 use crate::eq::event;
 use crate::function::Function;
 use crate::ifc::{destroy_mkey_in, op, Field};
-use crate::objects::Kind;
 use crate::{error, log, refuse, trace};
 
 /// The status of a command, as the PRM numbers them.
@@ -53,18 +52,6 @@ impl Refusal {
     pub fn busy(why: impl Into<String>) -> Self {
         Self::new(BAD_RES_STATE, why)
     }
-
-    /// Refuses the user context `user`, unless the object is its own, or shared by all. The kernel
-    /// has 0.
-    pub fn unless_owner(owner: u32, user: u32) -> Result<(), Self> {
-        if owner == user || user == 0 || owner == SHARED {
-            return Ok(());
-        }
-        Err(Self::new(
-            BAD_RES,
-            format!("user context {user} does not own the object, {owner} does"),
-        ))
-    }
 }
 
 /// The output of a command.
@@ -105,9 +92,6 @@ pub struct Done {
     reply: Reply,
     eq: Option<u32>,
 }
-
-/// The user context of objects that all others may use.
-pub const SHARED: u32 = 0xffff;
 
 /// Returns the user context that gives a command, at the same place in all of them.
 pub fn user(input: &[u8]) -> u32 {
@@ -175,9 +159,7 @@ impl Function {
         let injected = late.then(|| Refusal::new(INTERNAL, "injected, late"));
         let outcome = match injected.or_else(|| self.injected(opcode)) {
             Some(refusal) => Err(refusal),
-            None => self
-                .check_user(user(&input))
-                .and_then(|()| self.execute(opcode, &input, &mut reply)),
+            None => self.execute(opcode, &input, &mut reply),
         };
         if let Err(refusal) = outcome {
             refuse!(
@@ -234,14 +216,6 @@ impl Function {
             self.post_to_eq(eq, event::COMMAND, 0, &(1u32 << done.slot).to_be_bytes());
         }
         Ok(())
-    }
-
-    /// Fails unless the user context of a command is there. The driver itself has 0.
-    fn check_user(&self, user: u32) -> Result<(), Refusal> {
-        if user == 0 || user == SHARED {
-            return Ok(());
-        }
-        self.hca.objects.usable(Kind::UserContext, user, 0)
     }
 
     /// Returns the failure that the control socket has asked for.
@@ -305,13 +279,13 @@ impl Function {
                 self.modify_qp(opcode, input)
             }
             op::CREATE_RMP | op::CREATE_XRC_SRQ => self.create_srq(opcode, input, out),
-            op::DESTROY_RMP | op::DESTROY_XRC_SRQ => self.destroy_srq(opcode, input),
+            op::DESTROY_RMP | op::DESTROY_XRC_SRQ => self.destroy_srq(input),
             op::QUERY_RMP | op::QUERY_XRC_SRQ => self.query_srq(opcode, input, out),
             op::MODIFY_RMP | op::ARM_XRC_SRQ => self.arm_srq(opcode, input),
             op::CREATE_SQ | op::CREATE_RQ => self.create_ethernet_queue(opcode, input, out),
-            op::MODIFY_SQ | op::MODIFY_RQ => self.modify_ethernet_queue(opcode, input),
-            op::DESTROY_SQ | op::DESTROY_RQ => self.destroy_ethernet_queue(opcode, input),
-            op::QUERY_SQ | op::QUERY_RQ => self.query_ethernet_queue(opcode, input, out),
+            op::MODIFY_SQ | op::MODIFY_RQ => self.modify_ethernet_queue(input),
+            op::DESTROY_SQ | op::DESTROY_RQ => self.destroy_ethernet_queue(input),
+            op::QUERY_SQ | op::QUERY_RQ => self.query_ethernet_queue(input, out),
             op::CREATE_GENERAL_OBJECT
             | op::MODIFY_GENERAL_OBJECT
             | op::QUERY_GENERAL_OBJECT
@@ -407,29 +381,14 @@ mod tests {
     }
 
     #[test]
-    fn a_domain_is_allocated_and_is_gone_after_that() {
+    fn a_user_context_goes_after_its_objects() {
         let mut function = function();
-        let out = run(&mut function, &[0x08, 0, 0, 0, 0, 0, 0, 0], 16);
-        assert_eq!(out[0], 0);
-        let pd = be32(&out, 8);
-        assert_ne!(pd, 0);
-        let mut free = [0x08, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
-        put(&mut free, 8, &pd.to_be_bytes());
-        assert_eq!(run(&mut function, &free, 16)[0], 0);
-        assert_eq!(run(&mut function, &free, 16)[0], BAD_RES);
-    }
-
-    #[test]
-    fn a_user_context_gives_commands_while_it_is_there() {
-        let mut function = function();
-        let alloc = |uid: u32| [0x08, 0, 0, uid as u8, 0, 0, 0, 0];
-        assert_eq!(run(&mut function, &alloc(1), 16)[0], BAD_RES);
         let out = run(&mut function, &[0x0a, 0x04, 0, 0, 0, 0, 0, 0], 16);
         assert_eq!((out[0], be32(&out, 8)), (0, 1));
-        let out = run(&mut function, &alloc(1), 16);
+        let out = run(&mut function, &[0x08, 0, 0, 1, 0, 0, 0, 0], 16);
         assert_eq!(out[0], 0);
         // Its objects go first.
-        let mut destroy = [0x0a, 0x06, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
+        let destroy = [0x0a, 0x06, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
         let before = log::errors_of_thread();
         assert_eq!(run(&mut function, &destroy, 16)[0], BAD_RES_STATE);
         assert!(log::errors_of_thread() > before);
@@ -437,8 +396,6 @@ mod tests {
         put(&mut free, 8, &out[8..12]);
         assert_eq!(run(&mut function, &free, 16)[0], 0);
         assert_eq!(run(&mut function, &destroy, 16)[0], 0);
-        assert_eq!(run(&mut function, &alloc(1), 16)[0], BAD_RES);
-        destroy[11] = 2;
         assert_eq!(run(&mut function, &destroy, 16)[0], BAD_RES);
     }
 
@@ -448,18 +405,6 @@ mod tests {
         let before = log::errors_of_thread();
         assert_eq!(run(&mut function, &[0x0f, 0xff, 0, 0], 16)[0], BAD_OP);
         assert!(log::errors_of_thread() > before);
-    }
-
-    #[test]
-    fn no_port_is_bonded() {
-        let mut function = function();
-        let before = log::errors_of_thread();
-        let out = run(&mut function, &[0x08, 0x42, 0, 0, 0, 0, 0, 0], 16);
-        assert_eq!(out, [0; 16]);
-        assert_eq!(log::errors_of_thread(), before);
-        // Only the user context of a command can be wrong.
-        let out = run(&mut function, &[0x08, 0x42, 0, 7, 0, 0, 0, 0], 16);
-        assert_eq!(out[0], BAD_RES);
     }
 
     #[test]

@@ -114,7 +114,6 @@ impl Function {
     /// CREATE_CQ.
     pub fn create_cq(&mut self, input: &[u8], out: &mut Reply) -> Result<(), Refusal> {
         let context = create_cq_in::cq_context.slice(input);
-        let uid = user(input);
         let ring = if create_cq_in::cq_umem_valid.is_set(input) {
             // The header has no names for these two: 64 bits of offset, then the number.
             Ring::Umem {
@@ -135,15 +134,16 @@ impl Function {
         if let Ring::Umem { id, .. } = ring {
             self.umem_writable(id)?;
         }
-        let memory = self.queue_memory(ring, record, uid)?;
         let entry = if cqc::cqe_sz.get(context) == 1 {
             128
         } else {
             64
         };
+        let log_size = cqc::log_cq_size.get32(context);
+        let memory = self.queue_memory(ring, record, (entry as u64) << log_size)?;
         let cq = Cq {
             buffer: memory.buffer,
-            log_size: cqc::log_cq_size.get32(context),
+            log_size,
             entry,
             dbr: memory.dbr,
             eq: cqc::c_eqn_or_apu_element.get32(context),
@@ -153,20 +153,14 @@ impl Function {
             armed: Armed::No,
             overrun_allowed: cqc::oi.is_set(context),
             overrun: false,
-            uid,
+            uid: user(input),
             umems: memory.umems,
             context: context.to_vec(),
         };
-        if !cq.buffer.holds((entry as u64) << cq.log_size) {
-            return Err(Refusal::new(
-                BAD_PARAM,
-                "the pages are too few for the completion queue",
-            ));
-        }
         if !self.hca.eqs.contains_key(&cq.eq) {
             return Err(Refusal::new(BAD_RES, format!("no EQ {}", cq.eq)));
         }
-        self.hca.objects.usable_uar(cq.uar, uid)?;
+        self.hca.objects.usable_uar(cq.uar)?;
         let number = lowest_free(0x10, |n| self.hca.cqs.contains_key(&n));
         trace!(
             2,
@@ -183,12 +177,11 @@ impl Function {
     /// DESTROY_CQ.
     pub fn destroy_cq(&mut self, input: &[u8]) -> Result<(), Refusal> {
         let number = destroy_cq_in::cqn.get32(input);
-        self.cq(number, user(input))?;
+        self.cq(number)?;
         let hca = &self.hca;
         if hca.qps.values().any(|qp| qp.uses_cq(number))
             || hca.srqs.values().any(|srq| srq.cq == number)
-            || hca.sqs.values().any(|sq| sq.cq == number)
-            || hca.rqs.values().any(|rq| rq.cq == number)
+            || hca.ethernet.values().any(|queue| queue.cq() == number)
         {
             return Err(Refusal::busy(format!("CQ {number:#x} is in use")));
         }
@@ -198,7 +191,7 @@ impl Function {
 
     /// QUERY_CQ.
     pub fn query_cq(&mut self, input: &[u8], out: &mut Reply) -> Result<(), Refusal> {
-        let cq = self.cq(query_cq_in::cqn.get32(input), user(input))?;
+        let cq = self.cq(query_cq_in::cqn.get32(input))?;
         let mut context = cq.context.clone();
         cqc::producer_counter.set(&mut context, u64::from(cq.produced));
         cqc::consumer_counter.set(&mut context, u64::from(self.consumed(cq)));
@@ -212,15 +205,13 @@ impl Function {
         if modify_cq_in::op_mod.get(input) == RESIZE {
             return Err(Refusal::new(BAD_PARAM, "a resize, which is not announced"));
         }
-        self.cq(modify_cq_in::cqn.get32(input), user(input))
-            .map(|_| ())
+        self.cq(modify_cq_in::cqn.get32(input)).map(|_| ())
     }
 
-    /// Returns a CQ that the user context `user` may use.
-    pub(crate) fn cq(&self, number: u32, user: u32) -> Result<&Cq, Refusal> {
+    /// Returns a CQ.
+    pub(crate) fn cq(&self, number: u32) -> Result<&Cq, Refusal> {
         let cq = self.hca.cqs.get(&number);
         let cq = cq.ok_or_else(|| Refusal::new(BAD_RES, format!("no CQ {number:#x}")))?;
-        Refusal::unless_owner(cq.uid, user)?;
         Ok(cq)
     }
 

@@ -8,6 +8,7 @@ use crate::command::{Refusal, Reply, BAD_PARAM, BAD_RES};
 use crate::config::VECTORS;
 use crate::function::Function;
 use crate::ifc::{create_eq_in, create_eq_out, destroy_eq_in, eqc};
+use crate::umem::{Record, Ring};
 use crate::{error, refuse, trace};
 
 /// Events, as the hardware numbers them.
@@ -43,11 +44,16 @@ impl Function {
     /// CREATE_EQ.
     pub fn create_eq(&mut self, input: &[u8], out: &mut Reply) -> Result<(), Refusal> {
         let context = create_eq_in::eq_context_entry.slice(input);
-        let log_page = eqc::log_page_size.get32(context) + 12;
-        let offset = eqc::page_offset.get(context) << (log_page - 6);
+        let ring = Ring::pages(
+            create_eq_in::pas.rest(input),
+            eqc::log_page_size.get32(context) + 12,
+            eqc::page_offset.get(context),
+        );
+        let log_size = eqc::log_eq_size.get32(context);
+        let memory = self.queue_memory(ring, Record::Address(0), EQE << log_size)?;
         let eq = Eq {
-            buffer: Buffer::new(create_eq_in::pas.rest(input), log_page, offset),
-            log_size: eqc::log_eq_size.get32(context),
+            buffer: memory.buffer,
+            log_size,
             vector: eqc::intr.get32(context),
             // Four words of 64 bits, the first one with the events below 64.
             events: create_eq_in::event_bitmask
@@ -58,12 +64,6 @@ impl Function {
             consumed: 0,
             armed: false,
         };
-        if !eq.buffer.holds(EQE << eq.log_size) {
-            return Err(Refusal::new(
-                BAD_PARAM,
-                "the pages are too few for the event queue",
-            ));
-        }
         if eq.vector >= VECTORS {
             return Err(Refusal::new(BAD_PARAM, format!("no vector {}", eq.vector)));
         }

@@ -8,12 +8,12 @@ use std::io::Write;
 use std::time::{Duration, Instant};
 
 use crate::caps::{self, Features};
-use crate::command::{Done, SHARED};
+use crate::command::Done;
 use crate::config::{Asked, Config, BAR0_SIZE, CONFIG_SIZE, VECTORS};
 use crate::cq::Cq;
 use crate::dma::{Dma, Permission};
 use crate::eq::Eq;
-use crate::ether::{Rq, Sq};
+use crate::ether;
 use crate::fault::Faults;
 use crate::init_segment::InitSegment;
 use crate::mkey::Mkeys;
@@ -26,6 +26,8 @@ use crate::umem::Umem;
 use crate::vfio_user::{Device, REGION_BAR0, REGION_CONFIG};
 use crate::{error, say, trace};
 
+/// The user context of objects that all others may use.
+const SHARED: u32 = 0xffff;
 /// The offset in BAR 0 of the first UAR that is given out.
 pub const FIRST_UAR: u32 = 16;
 
@@ -50,10 +52,8 @@ pub struct Hca {
     pub mkeys: Mkeys,
     /// Memory of applications for queues.
     pub umems: BTreeMap<u32, Umem>,
-    /// Ethernet send queues.
-    pub sqs: BTreeMap<u32, Sq>,
-    /// Ethernet receive queues.
-    pub rqs: BTreeMap<u32, Rq>,
+    /// Ethernet queues.
+    pub ethernet: BTreeMap<u32, ether::Queue>,
     /// Page faults that the driver has not answered yet.
     pub faults: Faults,
     /// The slots of commands that are not answered.
@@ -205,12 +205,8 @@ impl Function {
                 hca.umems.values().filter(|umem| user(umem.uid)).count(),
             ),
             (
-                "send queues",
-                hca.sqs.values().filter(|sq| user(sq.uid)).count(),
-            ),
-            (
-                "receive queues",
-                hca.rqs.values().filter(|rq| user(rq.uid)).count(),
+                "Ethernet queues",
+                hca.ethernet.values().filter(|q| user(q.uid)).count(),
             ),
         ];
         all.extend(hca.objects.counts(user));
@@ -249,8 +245,7 @@ impl Function {
             ("shared receive queues", hca.srqs.len()),
             ("event queues", hca.eqs.len()),
             ("umems", hca.umems.len()),
-            ("send queues", hca.sqs.len()),
-            ("receive queues", hca.rqs.len()),
+            ("Ethernet queues", hca.ethernet.len()),
         ];
         all.extend(hca.objects.counts(|_| true));
         let alive = in_words(&all);

@@ -65,7 +65,6 @@ pub struct Mkey {
     /// The translation table, as the driver writes it.
     pub table: Vec<u8>,
     pub umem: Option<u32>,
-    uid: u32,
 }
 
 /// Why memory cannot be accessed.
@@ -111,7 +110,7 @@ pub struct Mkeys {
 
 impl Mkey {
     /// Creates a key from a context.
-    pub fn new(context: &[u8], uid: u32) -> Result<Self, Refusal> {
+    pub fn new(context: &[u8]) -> Result<Self, Refusal> {
         let mode = mkc::access_mode_4_2.get(context) << 2 | mkc::access_mode_1_0.get(context);
         let mode = match mode {
             0 => Mode::Physical,
@@ -132,7 +131,6 @@ impl Mkey {
             mode,
             table: Vec::new(),
             umem: None,
-            uid,
         })
     }
 

@@ -127,23 +127,21 @@ impl Objects {
         self.live.get(&(kind, number)).copied()
     }
 
-    /// Fails if an object is not there, or is not for the user context `user`.
-    pub fn usable(&self, kind: Kind, number: u32, user: u32) -> Result<(), Refusal> {
-        match self.owner(kind, number) {
-            Some(owner) => Refusal::unless_owner(owner, user),
-            None => Err(Refusal::new(BAD_RES, format!("no {kind:?} {number:#x}"))),
-        }
+    /// Fails if an object is not there.
+    pub fn usable(&self, kind: Kind, number: u32) -> Result<(), Refusal> {
+        self.owner(kind, number)
+            .map(drop)
+            .ok_or_else(|| Refusal::new(BAD_RES, format!("no {kind:?} {number:#x}")))
     }
 
-    /// Fails if a UAR is not allocated, or is not for the user context `user`.
-    pub fn usable_uar(&self, page: u32, user: u32) -> Result<(), Refusal> {
-        match self.uars.get(&self.first_uar(page)) {
-            Some(owner) => Refusal::unless_owner(*owner, user),
-            None => {
-                let why = format!("page {page} of doorbells is not allocated");
-                Err(Refusal::new(BAD_RES, why))
-            }
-        }
+    /// Fails if a UAR is not allocated.
+    pub fn usable_uar(&self, page: u32) -> Result<(), Refusal> {
+        self.has_uar(page).then_some(()).ok_or_else(|| {
+            Refusal::new(
+                BAD_RES,
+                format!("page {page} of doorbells is not allocated"),
+            )
+        })
     }
 
     /// Returns whether a UAR is allocated.
@@ -189,8 +187,8 @@ impl Objects {
         number
     }
 
-    fn destroy(&mut self, kind: Kind, number: u32, uid: u32) -> Result<(), Refusal> {
-        self.usable(kind, number, uid)?;
+    fn destroy(&mut self, kind: Kind, number: u32) -> Result<(), Refusal> {
+        self.usable(kind, number)?;
         self.live.remove(&(kind, number));
         Ok(())
     }
@@ -206,10 +204,7 @@ impl Function {
     pub fn queue_number(&self) -> u32 {
         let hca = &self.hca;
         lowest_free(0x100, |n| {
-            hca.qps.contains_key(&n)
-                || hca.srqs.contains_key(&n)
-                || hca.sqs.contains_key(&n)
-                || hca.rqs.contains_key(&n)
+            hca.qps.contains_key(&n) || hca.srqs.contains_key(&n) || hca.ethernet.contains_key(&n)
         })
     }
 
@@ -229,11 +224,11 @@ impl Function {
                 return Some(Ok(()));
             }
             if opcode == *destroy {
-                return Some(self.destroy_plain(*kind, number, uid));
+                return Some(self.destroy_plain(*kind, number));
             }
         }
         if let Some((_, kind)) = ON_PLAIN.iter().find(|(on, _)| *on == opcode) {
-            return Some(self.hca.objects.usable(*kind, number, uid));
+            return Some(self.hca.objects.usable(*kind, number));
         }
         if NO_EFFECT.contains(&opcode) {
             return Some(Ok(()));
@@ -284,7 +279,7 @@ impl Function {
                 Ok(())
             }
             op::ALLOC_UAR => self.alloc_uar(uid, out),
-            op::DEALLOC_UAR => self.dealloc_uar(number, uid),
+            op::DEALLOC_UAR => self.dealloc_uar(number),
             op::CREATE_FLOW_TABLE => {
                 let number = self.hca.objects.create(Kind::FlowTable, uid);
                 out.put(8, &number.to_be_bytes());
@@ -296,21 +291,16 @@ impl Function {
                 Ok(())
             }
             // The number of a table is in the sixth word, that of a group in the seventh.
-            op::DESTROY_FLOW_TABLE => {
-                self.hca
-                    .objects
-                    .destroy(Kind::FlowTable, be32(input, 20) & 0xff_ffff, uid)
-            }
-            op::DESTROY_FLOW_GROUP => {
-                self.hca
-                    .objects
-                    .destroy(Kind::FlowGroup, be32(input, 24), uid)
-            }
+            op::DESTROY_FLOW_TABLE => self
+                .hca
+                .objects
+                .destroy(Kind::FlowTable, be32(input, 20) & 0xff_ffff),
+            op::DESTROY_FLOW_GROUP => self.hca.objects.destroy(Kind::FlowGroup, be32(input, 24)),
             _ => return None,
         })
     }
 
-    fn destroy_plain(&mut self, kind: Kind, number: u32, uid: u32) -> Result<(), Refusal> {
+    fn destroy_plain(&mut self, kind: Kind, number: u32) -> Result<(), Refusal> {
         if kind == Kind::Pd && self.pd_in_use(number) {
             return Err(Refusal::busy(format!("PD {number:#x} is in use")));
         }
@@ -324,7 +314,7 @@ impl Function {
             error!(self, "{why}");
             return Err(Refusal::busy(why));
         }
-        self.hca.objects.destroy(kind, number, uid)
+        self.hca.objects.destroy(kind, number)
     }
 
     fn pd_in_use(&self, pd: u32) -> bool {
@@ -345,8 +335,8 @@ impl Function {
         Ok(())
     }
 
-    fn dealloc_uar(&mut self, page: u32, uid: u32) -> Result<(), Refusal> {
-        self.hca.objects.usable_uar(page, uid)?;
+    fn dealloc_uar(&mut self, page: u32) -> Result<(), Refusal> {
+        self.hca.objects.usable_uar(page)?;
         if self.hca.objects.uars.remove(&page).is_none() {
             return Err(Refusal::new(
                 BAD_PARAM,

@@ -157,11 +157,6 @@ impl Function {
                 ))
             }
         };
-        let uid = user(input);
-        if uid != 0 && matches!(service, Service::Qp0 | Service::Qp1 | Service::Umr) {
-            let why = format!("user context {uid}: no service {service:?} for it");
-            return Err(Refusal::new(BAD_PARAM, why));
-        }
         let get = |field: Field| field.get32(&context);
         let ring = if create_qp_in::wq_umem_valid.is_set(input) {
             Place::Umem {
@@ -179,7 +174,16 @@ impl Function {
             be32(&context, 228),
             qpc::dbr_addr.get(&context),
         );
-        let memory = self.queue_memory(ring, record, uid)?;
+        let stride = 16 << get(qpc::log_rq_stride);
+        let receives = match get(qpc::rq_type) {
+            0 => stride << get(qpc::log_rq_size),
+            _ => 0,
+        };
+        let sends = match qpc::no_sq.is_set(&context) {
+            true => 0,
+            false => BLOCK << get(qpc::log_sq_size),
+        };
+        let memory = self.queue_memory(ring, record, receives + sends)?;
         let buffer = memory.buffer;
         let number = self.queue_number();
         let mut qp = Qp {
@@ -195,15 +199,12 @@ impl Function {
             message: Message::default(),
             dbr: memory.dbr,
             uar: get(qpc::uar_page),
-            uid,
+            uid: user(input),
             umems: memory.umems,
             context: Vec::new(),
         };
-        let mut size = 0;
         match get(qpc::rq_type) {
             0 => {
-                let stride = 16 << get(qpc::log_rq_stride);
-                size = stride << get(qpc::log_rq_size);
                 qp.receive = Some(Ring {
                     buffer: buffer.clone(),
                     log_size: get(qpc::log_rq_size),
@@ -214,20 +215,13 @@ impl Function {
             1 => qp.srq = Some(get(qpc::srqn_rmpn_xrqn)),
             _ => {}
         }
-        if !qpc::no_sq.is_set(&context) {
+        if sends > 0 {
             qp.send = Ring {
-                buffer: buffer.from(size),
+                buffer: buffer.from(receives),
                 log_size: get(qpc::log_sq_size),
                 stride: BLOCK,
                 next: 0,
             };
-            size += BLOCK << qp.send.log_size;
-        }
-        if !buffer.holds(size) {
-            return Err(Refusal::new(
-                BAD_PARAM,
-                "the pages are too few for the queues",
-            ));
         }
         self.qp_resources(&qp, &context)?;
         qp.context = context;
@@ -239,22 +233,20 @@ impl Function {
 
     fn qp_resources(&self, qp: &Qp, context: &[u8]) -> Result<(), Refusal> {
         // The driver gives a target of XRC the PD and the SRQ of the message.
-        let of_driver = qp.uid == 0;
-        if !matches!(qp.service, Service::Umr | Service::Xrc) || !of_driver {
-            let pd = qpc::pd.get32(context);
-            self.hca.objects.usable(Kind::Pd, pd, qp.uid)?;
+        if !matches!(qp.service, Service::Umr | Service::Xrc) {
+            self.hca.objects.usable(Kind::Pd, qpc::pd.get32(context))?;
         }
-        if let Some(srq) = qp.srq.filter(|_| qp.service != Service::Xrc || !of_driver) {
-            self.srq(srq, qp.uid)?;
+        if let Some(srq) = qp.srq.filter(|_| qp.service != Service::Xrc) {
+            self.srq(srq)?;
         }
         for field in [qpc::cqn_snd, qpc::cqn_rcv] {
             let cq = field.get32(context);
             if cq != 0 {
-                self.cq(cq, qp.uid)?;
+                self.cq(cq)?;
             }
         }
         if qp.send.stride != 0 {
-            self.hca.objects.usable_uar(qp.uar, qp.uid)?;
+            self.hca.objects.usable_uar(qp.uar)?;
         }
         Ok(())
     }
@@ -262,7 +254,7 @@ impl Function {
     /// DESTROY_QP.
     pub fn destroy_qp(&mut self, input: &[u8]) -> Result<(), Refusal> {
         let number = destroy_qp_in::qpn.get32(input);
-        self.qp(number, user(input))?;
+        self.qp(number)?;
         self.forget_work(number);
         self.hca.qps.remove(&number);
         Ok(())
@@ -270,7 +262,7 @@ impl Function {
 
     /// QUERY_QP.
     pub fn query_qp(&mut self, input: &[u8], out: &mut Reply) -> Result<(), Refusal> {
-        let qp = self.qp(query_qp_in::qpn.get32(input), user(input))?;
+        let qp = self.qp(query_qp_in::qpn.get32(input))?;
         let mut context = qp.context.clone();
         qpc::state.set(&mut context, qp.state as u64);
         qpc::hw_sq_wqebb_counter.set(&mut context, u64::from(qp.send.next));
@@ -278,11 +270,10 @@ impl Function {
         Ok(())
     }
 
-    /// Returns a queue pair of the user context `user`.
-    pub fn qp(&self, number: u32, user: u32) -> Result<&Qp, Refusal> {
+    /// Returns a queue pair.
+    pub fn qp(&self, number: u32) -> Result<&Qp, Refusal> {
         let qp = self.hca.qps.get(&number);
         let qp = qp.ok_or_else(|| Refusal::new(BAD_RES, format!("no QP {number:#x}")))?;
-        Refusal::unless_owner(qp.uid, user)?;
         Ok(qp)
     }
 
@@ -337,7 +328,7 @@ impl Function {
             {
                 self.wake(number);
             }
-        } else if self.hca.sqs.contains_key(&number) {
+        } else if self.hca.ethernet.contains_key(&number) {
             self.run_ethernet(number);
         } else {
             crate::refuse!(self, "doorbell of QP {number:#x}, which is not there");

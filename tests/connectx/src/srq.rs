@@ -13,13 +13,14 @@ use crate::ifc::{
 };
 use crate::objects::Kind;
 use crate::trace;
-use crate::umem::{Record, Ring};
+use crate::umem::{QueueMemory, Record, Ring};
 
 /// The types of the work queue of an RMP.
 const LIST: u64 = 0;
 const CYCLIC: u64 = 1;
 
 /// One shared receive queue.
+#[derive(Default)]
 pub struct Srq {
     pub buffer: Buffer,
     pub log_size: u32,
@@ -45,6 +46,17 @@ pub struct Srq {
 }
 
 impl Srq {
+    fn new(memory: QueueMemory, uid: u32, context: &[u8]) -> Self {
+        Self {
+            buffer: memory.buffer,
+            dbr: memory.dbr,
+            umems: memory.umems,
+            uid,
+            context: context.to_vec(),
+            ..Self::default()
+        }
+    }
+
     /// Returns the protection domain.
     pub fn pd(&self) -> u32 {
         self.pd
@@ -84,23 +96,16 @@ impl Function {
             }
             let list = rmpc::wq.rest(create_rmp_in::ctx.rest(input));
             let list = list.get(wq::BYTES..).unwrap_or_default();
-            let memory = self.work_queue_memory(queue, list, uid)?;
+            let log_size = wq::log_wq_sz.get32(queue);
+            let stride = 1 << wq::log_wq_stride.get32(queue);
+            let memory = self.work_queue_memory(queue, list, stride << log_size)?;
             Srq {
-                buffer: memory.buffer,
-                log_size: wq::log_wq_sz.get32(queue),
-                stride: 1 << wq::log_wq_stride.get32(queue),
-                head: 0,
-                taken: 0,
-                dbr: memory.dbr,
+                log_size,
+                stride,
                 limit: wq::lwm.get(queue) as u16,
-                user_index: 0,
                 cyclic: kind == CYCLIC,
                 pd: wq::pd.get32(queue),
-                cq: 0,
-                uid,
-                umems: memory.umems,
-                xrc: false,
-                context: context.to_vec(),
+                ..Srq::new(memory, uid, context)
             }
         } else {
             let context = create_xrc_srq_in::xrc_srq_context_entry.slice(input);
@@ -119,34 +124,23 @@ impl Function {
                 xrc_srqc::db_record_addr_h.get(context) << 32
                     | xrc_srqc::db_record_addr_l.get(context) << 2,
             );
-            let memory = self.queue_memory(ring, record, uid)?;
+            let log_size = xrc_srqc::log_xrc_srq_size.get32(context);
+            let stride = 16 << xrc_srqc::log_rq_stride.get32(context);
+            let memory = self.queue_memory(ring, record, stride << log_size)?;
             Srq {
-                buffer: memory.buffer,
-                log_size: xrc_srqc::log_xrc_srq_size.get32(context),
-                stride: 16 << xrc_srqc::log_rq_stride.get32(context),
-                head: 0,
-                taken: 0,
-                dbr: memory.dbr,
+                log_size,
+                stride,
                 limit: xrc_srqc::lwm.get(context) as u16,
                 user_index: xrc_srqc::user_index.get32(context),
-                cyclic: false,
                 pd: xrc_srqc::pd.get32(context),
                 cq: xrc_srqc::cqn.get32(context),
-                uid,
-                umems: memory.umems,
                 xrc: true,
-                context: context.to_vec(),
+                ..Srq::new(memory, uid, context)
             }
         };
-        if !srq.buffer.holds(srq.stride << srq.log_size) {
-            return Err(Refusal::new(
-                BAD_PARAM,
-                "the pages are too few for the shared receive queue",
-            ));
-        }
-        self.hca.objects.usable(Kind::Pd, srq.pd, uid)?;
+        self.hca.objects.usable(Kind::Pd, srq.pd)?;
         if srq.cq != 0 {
-            self.cq(srq.cq, uid)?;
+            self.cq(srq.cq)?;
         }
         let number = self.queue_number();
         trace!(2, self, "SRQ {number:#x}: {} entries", 1 << srq.log_size);
@@ -156,9 +150,9 @@ impl Function {
     }
 
     /// DESTROY_RMP, DESTROY_XRC_SRQ. The numbers are at the same place.
-    pub fn destroy_srq(&mut self, _opcode: u16, input: &[u8]) -> Result<(), Refusal> {
+    pub fn destroy_srq(&mut self, input: &[u8]) -> Result<(), Refusal> {
         let number = destroy_rmp_in::rmpn.get32(input);
-        let srq = self.srq(number, user(input))?;
+        let srq = self.srq(number)?;
         if self.hca.qps.values().any(|qp| qp.srq == Some(number)) && !srq.xrc {
             return Err(Refusal::busy(format!("SRQ {number:#x} has queue pairs")));
         }
@@ -168,7 +162,7 @@ impl Function {
 
     /// QUERY_RMP, QUERY_XRC_SRQ.
     pub fn query_srq(&mut self, opcode: u16, input: &[u8], out: &mut Reply) -> Result<(), Refusal> {
-        let srq = self.srq(destroy_rmp_in::rmpn.get32(input), user(input))?;
+        let srq = self.srq(destroy_rmp_in::rmpn.get32(input))?;
         let mut context = srq.context.clone();
         let limit = u64::from(srq.limit);
         if opcode == op::QUERY_RMP {
@@ -192,7 +186,7 @@ impl Function {
                 arm_xrc_srq_in::lwm.get(input),
             )
         };
-        self.srq(number, user(input))?;
+        self.srq(number)?;
         if let Some(srq) = self.hca.srqs.get_mut(&number) {
             srq.limit = limit as u16;
         }
@@ -216,11 +210,10 @@ impl Function {
         self.post_queue_event(crate::eq::event::SRQ_LIMIT, 0, number);
     }
 
-    /// Returns a shared receive queue that the user context `user` may use.
-    pub(crate) fn srq(&self, number: u32, user: u32) -> Result<&Srq, Refusal> {
+    /// Returns a shared receive queue .
+    pub(crate) fn srq(&self, number: u32) -> Result<&Srq, Refusal> {
         let srq = self.hca.srqs.get(&number);
         let srq = srq.ok_or_else(|| Refusal::new(BAD_RES, format!("no SRQ {number:#x}")))?;
-        Refusal::unless_owner(srq.uid, user)?;
         Ok(srq)
     }
 }

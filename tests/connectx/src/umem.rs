@@ -123,13 +123,13 @@ impl Function {
     /// DESTROY_UMEM.
     pub fn destroy_umem(&mut self, input: &[u8]) -> Result<(), Refusal> {
         let number = destroy_umem_in::umem_id.get32(input);
-        self.umem(number, user(input))?;
+        self.umem(number)?;
         let hca = &self.hca;
         let uses = |umems: &[u32]| umems.contains(&number);
         if hca.cqs.values().any(|cq| uses(&cq.umems))
             || hca.qps.values().any(|qp| uses(&qp.umems))
             || hca.srqs.values().any(|srq| uses(&srq.umems))
-            || hca.sqs.values().any(|sq| uses(&sq.umems))
+            || hca.ethernet.values().any(|queue| uses(&queue.umems))
             || hca.mkeys.used().any(|(_, mkey)| mkey.umem == Some(number))
         {
             return Err(Refusal::busy(format!("umem {number:#x} is in use")));
@@ -138,23 +138,20 @@ impl Function {
         Ok(())
     }
 
-    fn umem(&self, id: u32, user: u32) -> Result<&Umem, Refusal> {
+    fn umem(&self, id: u32) -> Result<&Umem, Refusal> {
         let umem = self.hca.umems.get(&id);
-        let umem = umem.ok_or_else(|| Refusal::new(BAD_RES, format!("no umem {id:#x}")))?;
-        Refusal::unless_owner(umem.uid, user)?;
-        Ok(umem)
+        umem.ok_or_else(|| Refusal::new(BAD_RES, format!("no umem {id:#x}")))
     }
 
-    /// Returns the `len` bytes from `offset` on of a umem of the user context `user`, whose address
+    /// Returns the `len` bytes from `offset` on of a umem, whose address
     /// must be a multiple of `alignment`.
     fn umem_part(
         &self,
         id: u32,
         (offset, len): (u64, u64),
         alignment: u64,
-        user: u32,
     ) -> Result<Buffer, Refusal> {
-        let part = self.umem(id, user)?.buffer.from(offset);
+        let part = self.umem(id)?.buffer.from(offset);
         if !part.holds(len) || part.address(0) % alignment != 0 {
             let why =
                 format!("umem {id:#x}: no {len} bytes, aligned to {alignment}, at {offset:#x}");
@@ -170,11 +167,10 @@ impl Function {
         id: u32,
         offset: u64,
         (count, log_page): (u64, u32),
-        user: u32,
     ) -> Result<Vec<u64>, Refusal> {
         let size = 1u64.checked_shl(log_page).unwrap_or(0);
         let len = count.saturating_mul(size);
-        let part = self.umem_part(id, (offset, len), size.max(1), user)?;
+        let part = self.umem_part(id, (offset, len), size.max(1))?;
         if size == 0 || log_page > part.log_page() {
             let why = format!("umem {id:#x} has pages of 2^{} bytes", part.log_page());
             return Err(Refusal::new(BAD_PARAM, why));
@@ -182,12 +178,12 @@ impl Function {
         Ok((0..count).map(|n| part.address(n * size)).collect())
     }
 
-    /// Returns the memory of a queue of the user context `user`.
+    /// Returns the memory of a queue with rings of `size` bytes.
     pub fn queue_memory(
         &self,
         ring: Ring<'_>,
         record: Record,
-        user: u32,
+        size: u64,
     ) -> Result<QueueMemory, Refusal> {
         let mut umems = Vec::new();
         let buffer = match ring {
@@ -198,14 +194,17 @@ impl Function {
             } => Buffer::new(list, log_page, offset),
             Ring::Umem { id, offset } => {
                 umems.push(id);
-                self.umem_part(id, (offset, 1), RING_ALIGNMENT, user)?
+                self.umem_part(id, (offset, 1), RING_ALIGNMENT)?
             }
         };
+        if !buffer.holds(size) {
+            return Err(Refusal::new(BAD_PARAM, "too few pages for the queue"));
+        }
         let dbr = match record {
             Record::Address(at) => at,
             Record::Umem { id, offset } => {
                 umems.push(id);
-                let part = self.umem_part(id, (offset, RECORD), RECORD, user)?;
+                let part = self.umem_part(id, (offset, RECORD), RECORD)?;
                 part.address(0)
             }
         };
@@ -218,7 +217,7 @@ impl Function {
         &self,
         queue: &[u8],
         list: &[u8],
-        user: u32,
+        size: u64,
     ) -> Result<QueueMemory, Refusal> {
         let ring = if wq::wq_umem_valid.is_set(queue) {
             Ring::Umem {
@@ -234,7 +233,7 @@ impl Function {
             wq::dbr_umem_id.get32(queue),
             wq::dbr_addr.get(queue),
         );
-        self.queue_memory(ring, record, user)
+        self.queue_memory(ring, record, size)
     }
 
     /// Fails if the device may not write to the umem `id`.

@@ -163,7 +163,7 @@ impl Function {
         for (_, fields) in PARTS.iter().filter(|(bit, _)| mask & bit != 0) {
             fields.iter().for_each(|field| new.take(*field, &context));
         }
-        if let Err(refusal) = self.check_mkey(&new, qp.uid) {
+        if let Err(refusal) = self.check_mkey(&new) {
             return bind(format!("mkey {key:#x}: {}", refusal.why));
         }
         let table = &mut new.table;

@@ -76,10 +76,9 @@ impl Mkey {
 }
 
 impl Function {
-    /// Fails unless a key that is about to be in use has a protection domain that the user context
-    /// `user` may use, a queue pair that is there, and room for its translations.
-    pub(crate) fn check_mkey(&self, mkey: &Mkey, user: u32) -> Result<(), Refusal> {
-        self.hca.objects.usable(Kind::Pd, mkey.pd(), user)?;
+    /// Fails unless a key that is about to be in use has a protection domain, a queue pair that is there, and room for its translations.
+    pub(crate) fn check_mkey(&self, mkey: &Mkey) -> Result<(), Refusal> {
+        self.hca.objects.usable(Kind::Pd, mkey.pd())?;
         if mkey.free() {
             return Ok(());
         }

@@ -4,7 +4,7 @@
 
 use super::{Mkey, PRESENT, READ};
 use crate::bits::{be32, be64};
-use crate::command::{user, Refusal, Reply, BAD_PARAM, BAD_RES};
+use crate::command::{Refusal, Reply, BAD_PARAM, BAD_RES};
 use crate::function::Function;
 use crate::ifc::{create_mkey_in, create_mkey_out, destroy_mkey_in, query_mkey_in, query_mkey_out};
 use crate::{error, trace};
@@ -13,15 +13,14 @@ impl Function {
     /// CREATE_MKEY.
     pub fn create_mkey(&mut self, input: &[u8], out: &mut Reply) -> Result<(), Refusal> {
         let context = create_mkey_in::memory_key_mkey_entry.slice(input);
-        let uid = user(input);
-        let mut mkey = Mkey::new(context, uid)?;
-        self.check_mkey(&mkey, uid)?;
+        let mut mkey = Mkey::new(context)?;
+        self.check_mkey(&mkey)?;
         if create_mkey_in::mkey_umem_valid.is_set(input) {
             // The header has no names for these two.
             let (id, offset) = (be32(input, 100), be64(input, 104));
             mkey.umem = Some(id);
             let count = mkey.len().div_ceil(1 << mkey.log_page().min(63));
-            let pages = self.umem_translations(id, offset, (count, mkey.log_page()), uid)?;
+            let pages = self.umem_translations(id, offset, (count, mkey.log_page()))?;
             let permission = match self.umem_writable(id) {
                 Ok(()) => PRESENT,
                 Err(_) => READ,
@@ -53,12 +52,10 @@ impl Function {
     /// DESTROY_MKEY.
     pub fn destroy_mkey(&mut self, input: &[u8]) -> Result<(), Refusal> {
         let index = destroy_mkey_in::mkey_index.get32(input);
-        let Some(mkey) = self.hca.mkeys.get_mut(index) else {
+        if self.hca.mkeys.remove(index).is_none() {
             error!(self, "mkey index {index:#x} is destroyed, and is not there");
             return Err(Refusal::new(BAD_RES, format!("no mkey index {index:#x}")));
-        };
-        Refusal::unless_owner(mkey.uid, user(input))?;
-        self.hca.mkeys.remove(index);
+        }
         trace!(2, self, "mkey index {index:#x} is destroyed");
         Ok(())
     }
@@ -69,7 +66,6 @@ impl Function {
         let Some(mkey) = self.hca.mkeys.get_mut(index) else {
             return Err(Refusal::new(BAD_RES, format!("no mkey index {index:#x}")));
         };
-        Refusal::unless_owner(mkey.uid, user(input))?;
         // A driver follows lists of keys by itself if it must find the memory of a work request.
         let room = out.from(query_mkey_out::bsf0_klm0_pas_mtt0_1.byte());
         let len = room.len().min(mkey.table.len());

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::dma::tests::memory;
-use crate::dma::{scatter, total};
+use crate::dma::total;
 
 pub const PD: u32 = 0x10;
 const REQUESTER: Requester = Requester {
@@ -29,7 +29,7 @@ pub fn mkey(start: u64, len: u64, log_page: u32, table: &[u64]) -> Mkey {
     ] {
         field.set(&mut context, value);
     }
-    let mut mkey = Mkey::new(&context, 0).unwrap();
+    let mut mkey = Mkey::new(&context).unwrap();
     mkey.table = table.iter().flat_map(|entry| entry.to_be_bytes()).collect();
     mkey
 }
@@ -77,21 +77,6 @@ fn two_pages() -> Fixture {
     let index = keys.add(mkey(0x7f00_0123, 0x1800, 12, &[0x12003, 0x10003]));
     let key = key(index);
     Fixture { keys, dma, key }
-}
-
-#[test]
-fn an_access_goes_to_the_pages_of_the_table() {
-    let t = two_pages();
-    let range = (0x7f00_0123, 0x1800);
-    let spans = t.translate(t.key, range, Access::RemoteWrite, REQUESTER);
-    let spans = spans.unwrap();
-    assert_eq!(total(&spans), 0x1800);
-    scatter(&spans, &[7; 0x1800]);
-    let mut byte = [0; 2];
-    t.dma.read(0x12122, &mut byte).unwrap();
-    assert_eq!(byte, [0, 7]);
-    t.dma.read(0x10922, &mut byte).unwrap();
-    assert_eq!(byte, [7, 0]);
 }
 
 #[test]
@@ -206,16 +191,6 @@ fn lists_of_keys_are_followed_but_not_for_ever() {
     t.mkey().table = [0x1000u32.to_be_bytes(), ring.to_be_bytes(), [0; 4], [0; 4]].concat();
     let error = t.error(0, 8, Access::RemoteRead);
     assert_eq!(error, Some(AccessError::Indirection));
-}
-
-#[test]
-fn an_index_is_given_out_again_at_once() {
-    let mut keys = Mkeys::default();
-    let mut new = || keys.add(mkey(0, 1, 12, &[]));
-    let (first, second) = (new(), new());
-    assert_ne!(first, second);
-    keys.remove(first);
-    assert_eq!(keys.add(mkey(0, 1, 12, &[])), first);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! Changes of the state of a queue pair, and what each takes over.
 
 use super::{Qp, State, Tries};
-use crate::command::{user, Refusal, BAD_QP_STATE};
+use crate::command::{Refusal, BAD_QP_STATE};
 use crate::function::Function;
 use crate::ifc::{ads, init2rtr_qp_in, op, qpc, Field};
 use crate::trace;
@@ -84,7 +84,7 @@ impl Function {
         let number = init2rtr_qp_in::qpn.get32(input);
         let mask = init2rtr_qp_in::opt_param_mask.get32(input);
         let from = init2rtr_qp_in::qpc.slice(input);
-        let qp = self.qp(number, user(input))?;
+        let qp = self.qp(number)?;
         let Some(state) = transition(opcode, qp.state) else {
             let why = format!("QP {number:#x} is in state {:?}", qp.state);
             return Err(Refusal::new(BAD_QP_STATE, why));

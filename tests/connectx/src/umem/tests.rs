@@ -2,8 +2,6 @@
 
 //! Queues of user contexts in umems, made by commands as an application gives them.
 
-mod owners;
-
 use super::*;
 use crate::bits::{be32, put, Field};
 use crate::caps::Features;
@@ -13,11 +11,8 @@ use crate::dma::tests::add;
 use crate::ifc::{
     cqc, create_cq_in, create_eq_in, create_mkey_in, create_qp_in, eqc, mkc, op, qpc,
 };
-use crate::qp::State;
-use crate::wqe::{opcode, Next};
 
 const ME: u32 = 7;
-const OTHER: u32 = 8;
 /// Two pages of memory, which the umem has in the opposite order.
 const FIRST: u64 = 0x11000;
 const SECOND: u64 = 0x10000;
@@ -51,9 +46,8 @@ fn run(
     }
 }
 
-fn plain(function: &mut Function, opcode: u16, user: u32, number: u32) -> Result<u32, u8> {
-    let mut bytes = input(16, user);
-    put(&mut bytes, 8, &number.to_be_bytes());
+fn plain(function: &mut Function, opcode: u16, user: u32) -> Result<u32, u8> {
+    let bytes = input(16, user);
     let command = |function: &mut Function, input: &[u8], out: &mut Reply| {
         let outcome = function.basic_command(opcode, input, out);
         outcome.unwrap_or(Err(Refusal::new(BAD_PARAM, "no such command")))
@@ -61,8 +55,8 @@ fn plain(function: &mut Function, opcode: u16, user: u32, number: u32) -> Result
     run(function, command, &bytes)
 }
 
-fn umem(function: &mut Function, user: u32, offset: u64, list: &[u64]) -> Result<u32, u8> {
-    let mut bytes = input(16 + LIST + list.len() * 8, user);
+fn umem(function: &mut Function, offset: u64, list: &[u64]) -> Result<u32, u8> {
+    let mut bytes = input(16 + LIST + list.len() * 8, ME);
     let context = create_umem_in::umem.rest_mut(&mut bytes);
     let values = [
         (umem::num_of_mtt, list.len() as u64),
@@ -75,8 +69,8 @@ fn umem(function: &mut Function, user: u32, offset: u64, list: &[u64]) -> Result
     run(function, Function::create_umem, &bytes)
 }
 
-fn destroy_umem(function: &mut Function, user: u32, id: u32) -> Result<u32, u8> {
-    let mut bytes = input(16, user);
+fn destroy_umem(function: &mut Function, id: u32) -> Result<u32, u8> {
+    let mut bytes = input(16, ME);
     destroy_umem_in::umem_id.set(&mut bytes, id.into());
     let command =
         |function: &mut Function, input: &[u8], _: &mut Reply| function.destroy_umem(input);
@@ -103,9 +97,9 @@ fn setup() -> Setup {
     let eq = run(&mut function, Function::create_eq, &bytes).unwrap();
     Setup {
         eq,
-        uar: plain(&mut function, op::ALLOC_UAR, ME, 0).unwrap(),
-        pd: plain(&mut function, op::ALLOC_PD, ME, 0).unwrap(),
-        umem: umem(&mut function, ME, OFFSET, &[FIRST | 3, SECOND | 3]).unwrap(),
+        uar: plain(&mut function, op::ALLOC_UAR, ME).unwrap(),
+        pd: plain(&mut function, op::ALLOC_PD, ME).unwrap(),
+        umem: umem(&mut function, OFFSET, &[FIRST | 3, SECOND | 3]).unwrap(),
         function,
     }
 }
@@ -131,14 +125,6 @@ impl Setup {
         }
     }
 
-    /// The ring at the start of the umem, the record as in [`Self::place`].
-    fn other_ring(&self) -> Where {
-        Where {
-            ring: (self.umem, 0),
-            ..self.place()
-        }
-    }
-
     fn cq(&mut self, place: Where) -> Result<u32, u8> {
         let mut bytes = input(create_cq_in::pas.byte(), place.user);
         create_cq_in::cq_umem_valid.set(&mut bytes, 1);
@@ -157,7 +143,7 @@ impl Setup {
         run(&mut self.function, Function::create_cq, &bytes)
     }
 
-    fn qp(&mut self, place: Where, service: u64, pd: u32, cq: u32) -> Result<u32, u8> {
+    fn qp(&mut self, place: Where, cq: u32) -> Result<u32, u8> {
         let mut bytes = input(create_qp_in::pas.byte(), place.user);
         let values = [
             (create_qp_in::wq_umem_valid, 1),
@@ -167,8 +153,7 @@ impl Setup {
         set(&mut bytes, &values);
         let context = create_qp_in::qpc.rest_mut(&mut bytes);
         let values = [
-            (qpc::st, service),
-            (qpc::pd, pd.into()),
+            (qpc::pd, self.pd.into()),
             (qpc::rq_type, 3),
             (qpc::log_sq_size, 2),
             (qpc::uar_page, place.uar.into()),
@@ -182,8 +167,8 @@ impl Setup {
         run(&mut self.function, Function::create_qp, &bytes)
     }
 
-    fn mkey(&mut self, user: u32, offset: u64, len: u64, log_page: u64) -> Result<u32, u8> {
-        let mut bytes = input(create_mkey_in::klm_pas_mtt.byte(), user);
+    fn mkey(&mut self, offset: u64, len: u64, log_page: u64) -> Result<u32, u8> {
+        let mut bytes = input(create_mkey_in::klm_pas_mtt.byte(), ME);
         create_mkey_in::mkey_umem_valid.set(&mut bytes, 1);
         put(&mut bytes, 100, &self.umem.to_be_bytes());
         put(&mut bytes, 104, &offset.to_be_bytes());
@@ -263,31 +248,12 @@ fn a_completion_queue_is_armed_by_its_doorbell_record_as_well() {
 }
 
 #[test]
-fn a_work_request_and_its_doorbell_record_are_read_through_the_umem() {
-    let mut it = setup();
-    let place = it.place();
-    let cq = it.cq(it.other_ring()).unwrap();
-    let pd = it.pd;
-    let qpn = it.qp(place, 0, pd, cq).unwrap();
-    it.function.hca.qps.get_mut(&qpn).unwrap().state = State::Rts;
-    let mut wqe = [0; 16];
-    put(&mut wqe, 0, &u32::from(opcode::NOP).to_be_bytes());
-    put(&mut wqe, 4, &(qpn << 8 | 1).to_be_bytes());
-    it.function.dma.write(SECOND, &wqe).unwrap();
-    let next = |it: &Setup| it.function.next_work(&it.function.hca.qps[&qpn]);
-    assert!(matches!(next(&it), Next::Nothing));
-    let producer = 1u32.to_be_bytes();
-    it.function.dma.write(FIRST + 0xffc, &producer).unwrap();
-    assert!(matches!(next(&it), Next::Work(wqe) if wqe.opcode == opcode::NOP));
-}
-
-#[test]
 fn a_queue_is_rung_by_its_own_uar() {
     let mut it = setup();
-    let (place, pd) = (it.place(), it.pd);
-    let second = plain(&mut it.function, op::ALLOC_UAR, ME, 0).unwrap();
+    let place = it.place();
+    let second = plain(&mut it.function, op::ALLOC_UAR, ME).unwrap();
     let cq = it.cq(place).unwrap();
-    let qpn = it.qp(place, 0, pd, cq).unwrap();
+    let qpn = it.qp(place, cq).unwrap();
     it.function.send_doorbell(second, qpn);
     assert!(it.function.hca.ready.is_empty());
     it.function.send_doorbell(place.uar, qpn);
@@ -326,8 +292,8 @@ fn a_queue_must_fit_and_be_aligned() {
 fn a_umem_has_as_many_pages_as_it_says() {
     let mut it = setup();
     let f = &mut it.function;
-    assert_eq!(umem(f, ME, 0, &[]), Err(BAD_PARAM));
-    assert_eq!(umem(f, ME, 0x1000, &[FIRST | 3]), Err(BAD_PARAM));
+    assert_eq!(umem(f, 0, &[]), Err(BAD_PARAM));
+    assert_eq!(umem(f, 0x1000, &[FIRST | 3]), Err(BAD_PARAM));
     let mut short = input(16 + LIST + 8, ME);
     umem::num_of_mtt.set(create_umem_in::umem.rest_mut(&mut short), 2);
     assert_eq!(run(f, Function::create_umem, &short), Err(BAD_PARAM));
@@ -337,7 +303,7 @@ fn a_umem_has_as_many_pages_as_it_says() {
 fn a_completion_queue_is_in_writable_memory() {
     let mut it = setup();
     let place = it.place();
-    let id = umem(&mut it.function, ME, 0, &[FIRST | 3, SECOND | 1]).unwrap();
+    let id = umem(&mut it.function, 0, &[FIRST | 3, SECOND | 1]).unwrap();
     let ring = (id, 0);
     assert_eq!(it.cq(Where { ring, ..place }), Err(BAD_PARAM));
     // A doorbell record is only read, and so is a send queue.
@@ -346,8 +312,7 @@ fn a_completion_queue_is_in_writable_memory() {
         ..place
     });
     let cq = cq.unwrap();
-    let pd = it.pd;
-    assert!(it.qp(Where { ring, ..place }, 0, pd, cq).is_ok());
+    assert!(it.qp(Where { ring, ..place }, cq).is_ok());
 }
 
 #[test]
@@ -355,19 +320,19 @@ fn a_umem_in_use_stays() {
     let mut it = setup();
     let id = it.umem;
     let cq = it.cq(it.place()).unwrap();
-    assert_eq!(destroy_umem(&mut it.function, ME, id), Err(BAD_RES_STATE));
+    assert_eq!(destroy_umem(&mut it.function, id), Err(BAD_RES_STATE));
     it.function.hca.cqs.remove(&cq);
-    let key = it.mkey(ME, 0xfc0, 0x1000, 12).unwrap();
-    assert_eq!(destroy_umem(&mut it.function, ME, id), Err(BAD_RES_STATE));
+    let key = it.mkey(0xfc0, 0x1000, 12).unwrap();
+    assert_eq!(destroy_umem(&mut it.function, id), Err(BAD_RES_STATE));
     it.function.hca.mkeys.remove(key);
-    assert!(destroy_umem(&mut it.function, ME, id).is_ok());
-    assert_eq!(destroy_umem(&mut it.function, ME, id), Err(BAD_RES));
+    assert!(destroy_umem(&mut it.function, id).is_ok());
+    assert_eq!(destroy_umem(&mut it.function, id), Err(BAD_RES));
 }
 
 #[test]
 fn a_key_on_a_umem_is_within_it() {
     let mut it = setup();
-    let key = it.mkey(ME, 0xfc0, 0x1000, 12).unwrap();
+    let key = it.mkey(0xfc0, 0x1000, 12).unwrap();
     let table = &it.function.hca.mkeys.get_mut(key).unwrap().table;
     assert_eq!(table[..], (SECOND | 3).to_be_bytes());
     for (offset, len, log_page) in [
@@ -377,11 +342,42 @@ fn a_key_on_a_umem_is_within_it() {
         (0, 0x1000, 12),
         (0, 0x1000, 13),
     ] {
-        let made = it.mkey(ME, offset, len, log_page);
+        let made = it.mkey(offset, len, log_page);
         assert_eq!(made, Err(BAD_PARAM), "{offset:#x} {len:#x} {log_page}");
     }
     // The umem has smaller pages, of which the second one can be anywhere.
-    it.umem = umem(&mut it.function, ME, 0, &[SECOND | 3, EQ_PAGE | 3]).unwrap();
-    assert!(it.mkey(ME, 0, 0x2000, 12).is_ok());
-    assert_eq!(it.mkey(ME, 0, 0x2000, 13), Err(BAD_PARAM));
+    it.umem = umem(&mut it.function, 0, &[SECOND | 3, EQ_PAGE | 3]).unwrap();
+    assert!(it.mkey(0, 0x2000, 12).is_ok());
+    assert_eq!(it.mkey(0, 0x2000, 13), Err(BAD_PARAM));
+}
+
+#[test]
+fn what_applications_have_is_counted() {
+    let mut it = setup();
+    let place = it.place();
+    let cq = it.cq(place).unwrap();
+    it.qp(place, cq).unwrap();
+    // Of the driver, in the PD of an application.
+    it.qp(Where { user: 0, ..place }, cq).unwrap();
+    it.mkey(0xfc0, 0x1000, 12).unwrap();
+    // Of all, and of none of them.
+    plain(&mut it.function, op::ALLOC_PD, 0xffff).unwrap();
+    let want = [
+        "1 memory keys",
+        "2 queue pairs",
+        "1 completion queues",
+        "1 umems",
+        "1 protection domains",
+        "1 UARs",
+    ];
+    assert_eq!(it.function.of_applications(), want);
+    // The ring is at the start of the second page, the record at the end of the first one.
+    let places = it.function.queues_of_applications();
+    assert_eq!(places.len(), 2);
+    for place in places {
+        assert!(
+            place.contains(": ring 0x10000 record 0x11ff8 in "),
+            "{place}"
+        );
+    }
 }

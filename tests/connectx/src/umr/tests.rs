@@ -59,7 +59,7 @@ fn setup() -> Fixture {
     ] {
         field.set(&mut context, value);
     }
-    let mkey = Mkey::new(&context, 0).unwrap();
+    let mkey = Mkey::new(&context).unwrap();
     let key = function.hca.mkeys.add(mkey) << 8 | 0x42;
     let qp = queue_pair(Service::Umr, 0);
     Fixture { function, key, qp }
