@@ -223,7 +223,7 @@ fn announced(kind: u64, features: Features) -> Vec<u8> {
     caps
 }
 
-/// Page faults for every transport: by memory key and address, or by work request and packet.
+/// Page faults for connected transports: by memory key and address, or by work request and packet.
 fn odp(caps: &mut [u8], transport_faults: bool) {
     odp_cap::mem_page_fault.set(caps, u64::from(!transport_faults));
     let scheme = if transport_faults {
@@ -233,11 +233,7 @@ fn odp(caps: &mut [u8], transport_faults: bool) {
     };
     let scheme = scheme.rest_mut(caps);
     odp_scheme_cap::page_prefetch.set(scheme, u64::from(!transport_faults));
-    let transports = [
-        odp_scheme_cap::rc_odp_caps,
-        odp_scheme_cap::ud_odp_caps,
-        odp_scheme_cap::xrc_odp_caps,
-    ];
+    let transports = [odp_scheme_cap::rc_odp_caps, odp_scheme_cap::xrc_odp_caps];
     for transport in transports {
         let service = transport.rest_mut(scheme);
         for field in [

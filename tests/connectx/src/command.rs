@@ -304,7 +304,6 @@ impl Function {
             | op::QUERY_NIC_VPORT_CONTEXT
             | op::MODIFY_NIC_VPORT_CONTEXT
             | op::SET_ROCE_ADDRESS
-            | op::MODIFY_HCA_VPORT_CONTEXT
             | op::MAD_IFC
             | op::ACCESS_REG => self.port_command(opcode, input, out),
             _ => match self.basic_command(opcode, input, out) {

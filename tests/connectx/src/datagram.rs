@@ -7,11 +7,9 @@ mod address;
 use crate::cq::{opcode as completion, Cqe};
 use crate::dma::{cut, gather, scatter, total};
 use crate::fabric::{Fabric, Outcome};
-use crate::fault::Source;
 use crate::function::Function;
 use crate::ifc::qpc;
-use crate::mkey::{Access, AccessError};
-use crate::port::Gid;
+use crate::mkey::Access;
 use crate::qp::{Qp, Service};
 use crate::refuse;
 use crate::subnet::{self, FULL_MEMBER};
@@ -37,19 +35,6 @@ struct Arrived {
     cqe: Cqe,
 }
 
-/// What becomes of a datagram.
-enum Fate {
-    Received,
-    Dropped(&'static str),
-    /// A page is missing in the memory of the receive.
-    Fault {
-        key: u32,
-        va: u64,
-        len: u64,
-        source: Source,
-    },
-}
-
 impl Function {
     /// Returns the queue pair that a datagram with this number is for.
     fn datagram_target(&self, number: u32) -> Option<&Qp> {
@@ -64,39 +49,31 @@ impl Function {
             .filter(|qp| qp.can_receive())
     }
 
-    /// Receives a datagram.
-    fn receive_datagram(&mut self, message: Arrived) -> Fate {
+    /// Receives a datagram. Fails with a reason to drop it.
+    fn receive_datagram(&mut self, message: Arrived) -> Result<(), &'static str> {
         let Some(target) = self.datagram_target(message.qpn).cloned() else {
-            return Fate::Dropped("no such queue pair");
+            return Err("no such queue pair");
         };
         let own = match target.service {
             Service::Qp1 => QP1_KEY,
             _ => target.get(qpc::q_key),
         };
         if message.key != own {
-            return Fate::Dropped("another key");
+            return Err("another key");
         }
         let Some(receive) = self.next_receive(&target, None) else {
-            return Fate::Dropped("no receive is posted");
+            return Err("no receive is posted");
         };
         let len = GRH + message.payload.len();
         let room = match self.receive_memory(&receive, len) {
             Ok(room) => room,
-            Err(AccessError::NotPresent { key, va }) => {
-                return Fate::Fault {
-                    key,
-                    va,
-                    len: len as u64,
-                    source: receive.source(target.number),
-                }
-            }
             Err(error) => {
                 self.denied(&format!("QP {:#x}, receive", target.number), error);
-                return Fate::Dropped("the receive has no memory");
+                return Err("the receive has no memory");
             }
         };
         if total(&room) < len {
-            return Fate::Dropped("the receive is too short");
+            return Err("the receive is too short");
         }
         if let Some(grh) = message.grh {
             scatter(&cut(&room, 0, GRH), &grh);
@@ -111,7 +88,7 @@ impl Function {
             cqe.immediate = FULL_MEMBER.into();
         }
         self.complete_receive(target.number, &receive, cqe);
-        Fate::Received
+        Ok(())
     }
 }
 
@@ -133,39 +110,22 @@ impl Fabric {
         } else {
             address.key
         };
-        let (g, message) =
-            if infiniband && subnet::is_manager(address.grh, &address.gid, address.lid) {
-                match self.ask_manager(f, &address, key, &payload) {
-                    Ok(answer) => (f, answer),
-                    Err(why) => {
-                        dropped(f, qp, &address, why);
-                        return done;
-                    }
-                }
-            } else if let Some(g) = self.route(f, address.grh, &address.gid, address.lid) {
-                (g, self.message(f, qp, wqe, &address, key, payload))
-            } else {
-                dropped(f, qp, &address, "no such address");
-                return done;
-            };
-        match self.functions[g].receive_datagram(message) {
-            Fate::Received => {}
-            Fate::Dropped(why) => dropped(f, qp, &address, why),
-            Fate::Fault {
-                key,
-                va,
-                len,
-                source,
-            } => {
-                return Outcome::Fault {
-                    at: g,
-                    key,
-                    va,
-                    len,
-                    source,
-                    syndrome: crate::fabric::syndrome::REMOTE_OPERATION,
+        let (g, message) = if infiniband && address.lid == subnet::MANAGER_LID {
+            match self.ask_manager(f, &address, key, &payload) {
+                Ok(answer) => (f, answer),
+                Err(why) => {
+                    dropped(f, qp, &address, why);
+                    return done;
                 }
             }
+        } else if let Some(g) = self.route(f, address.grh, &address.gid, address.lid) {
+            (g, self.message(f, qp, wqe, &address, key, payload))
+        } else {
+            dropped(f, qp, &address, "no such address");
+            return done;
+        };
+        if let Err(why) = self.functions[g].receive_datagram(message) {
+            dropped(f, qp, &address, why);
         }
         done
     }
@@ -225,19 +185,11 @@ impl Fabric {
         if key != QP1_KEY {
             return Err("another key");
         }
-        let answer = self.administer(f, request)?;
-        let from = Gid {
-            gid: subnet::manager_gid(),
-            ..Gid::default()
-        };
-        let to = self.functions[f].port.gid(address.source).gid;
         Ok(Arrived {
             qpn: QP1,
             key: QP1_KEY,
-            grh: address
-                .grh
-                .then(|| header(&from, &to, address, answer.len())),
-            payload: answer.to_vec(),
+            grh: None,
+            payload: self.administer(f, request)?.to_vec(),
             cqe: Cqe {
                 opcode: completion::SEND,
                 flags_source: QP1,

@@ -40,8 +40,8 @@ pub enum Outcome {
     Held,
     /// The other end does not answer: it is tried again.
     NoAnswer,
-    /// The other end has no receive work request: it is tried again after this time.
-    NotReady(Duration),
+    /// The other end has no receive work request: it is tried again soon, whatever time it asks for.
+    NotReady,
     /// A page is missing in the memory of function `at`.
     Fault {
         at: usize,
@@ -201,7 +201,7 @@ impl Fabric {
             Outcome::Packet => Step::Again,
             Outcome::Held => Step::Stop,
             Outcome::NoAnswer => self.no_answer(f, &qp, &wqe),
-            Outcome::NotReady(wait) => self.not_ready(f, &qp, &wqe, wait),
+            Outcome::NotReady => self.not_ready(f, &qp, &wqe),
             Outcome::Fault {
                 at,
                 key,
@@ -379,7 +379,7 @@ impl Fabric {
         self.wait(f, qp.number, wait)
     }
 
-    fn not_ready(&mut self, f: usize, qp: &Qp, wqe: &Wqe, wait: Duration) -> Step {
+    fn not_ready(&mut self, f: usize, qp: &Qp, wqe: &Wqe) -> Step {
         const FOR_EVER: u32 = 7;
         let tries = qp.tries.not_ready + 1;
         let most = qp.get(qpc::rnr_retry);
@@ -389,7 +389,7 @@ impl Fabric {
         if let Some(qp) = self.functions[f].hca.qps.get_mut(&qp.number) {
             qp.tries.not_ready = tries;
         }
-        self.wait(f, qp.number, wait)
+        self.wait(f, qp.number, SHORTEST)
     }
 }
 

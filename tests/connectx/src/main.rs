@@ -40,8 +40,7 @@ mod wqe;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::fd::AsRawFd;
-use std::os::linux::net::SocketAddrExt;
-use std::os::unix::net::{SocketAddr, UnixListener};
+use std::os::unix::net::UnixListener;
 use std::process::ExitCode;
 
 use caps::Features;
@@ -50,7 +49,7 @@ use function::Function;
 use vfio_user::Connection;
 
 const USAGE: &str = "usage: connectx [option...] SOCKET...
-Serves one PCI function on each socket (a path, or @NAME for one without), until all of them were connected and are closed.
+Serves one PCI function on each socket, until all of them were connected and are closed.
   --infiniband     the ports are of InfiniBand, not of Ethernet
   --no-odp         on-demand paging is not announced
   --transport-faults  page faults are of the work request or the packet, as of a ConnectX-5
@@ -171,21 +170,13 @@ impl Socket {
     }
 }
 
-/// Listens on a path, or on an abstract name after `@`.
-fn listen(path: &str) -> io::Result<UnixListener> {
-    match path.strip_prefix('@') {
-        Some(name) => UnixListener::bind_addr(&SocketAddr::from_abstract_name(name)?),
-        None => UnixListener::bind(path),
-    }
-}
-
 fn run(options: &Options) -> io::Result<()> {
     let functions = (0..options.sockets.len()).map(|id| Function::new(id, options.features));
     let mut fabric = Fabric::new(functions.collect());
     let mut control = options.control.as_deref().map(Control::open).transpose()?;
     let mut sockets = Vec::new();
     for path in &options.sockets {
-        sockets.push(Socket::Listens(listen(path)?));
+        sockets.push(Socket::Listens(UnixListener::bind(path)?));
     }
     say!("listening on {}", options.sockets.join(" "));
     let mut busy = false;

@@ -7,11 +7,11 @@ use crate::command::{Refusal, Reply, BAD_PARAM};
 use crate::eq::event;
 use crate::function::Function;
 use crate::ifc::{
-    access_register_in, access_register_out, hca_vport_context, modify_hca_vport_context_in,
-    modify_nic_vport_context_in, modify_nic_vport_field_select, nic_vport_context, op, paos_reg,
-    pmtu_reg, ptys_reg, pvlc_reg, query_hca_vport_context_out, query_hca_vport_gid_in,
-    query_hca_vport_gid_out, query_hca_vport_pkey_out, query_nic_vport_context_out,
-    query_vport_state_out, roce_addr_layout, set_roce_address_in,
+    access_register_in, access_register_out, hca_vport_context, modify_nic_vport_context_in,
+    modify_nic_vport_field_select, nic_vport_context, op, paos_reg, pmtu_reg, ptys_reg, pvlc_reg,
+    query_hca_vport_context_out, query_hca_vport_gid_in, query_hca_vport_gid_out,
+    query_hca_vport_pkey_out, query_nic_vport_context_out, query_vport_state_out, roce_addr_layout,
+    set_roce_address_in,
 };
 use crate::subnet::{self, FULL_MEMBER};
 use crate::trace;
@@ -23,7 +23,7 @@ const LINK_UP: u64 = 5;
 /// The capabilities of an InfiniBand port: automatic migration, trap, extended speeds, and others of
 /// a ConnectX.
 const CAPABILITIES: u32 = 0x2650_e848;
-/// Those that the driver sets when an agent of the host begins to serve a class: the connection
+/// Those that the driver may set, as when an agent of the host begins to serve a class: the connection
 /// manager, SNMP, device management, a class of a vendor.
 const OF_AGENTS: u32 = 1 << 16 | 1 << 17 | 1 << 19 | 1 << 20;
 const PKEYS: usize = 128;
@@ -56,7 +56,6 @@ pub struct Port {
     pub lid: u16,
     /// Of Ethernet: what the driver has set.
     pub gids: Vec<Gid>,
-    capabilities: u32,
     admin_up: bool,
     mtu: u64,
     roce: bool,
@@ -73,7 +72,6 @@ impl Port {
             guid: 0x0200_c0ff_fe00_0100 | (id as u64 + 1),
             lid: id as u16 + 1,
             gids: vec![Gid::default(); 128],
-            capabilities: CAPABILITIES,
             admin_up: true,
             mtu: 1522,
             roce: false,
@@ -117,7 +115,6 @@ impl Function {
                 let context = out.from(query_hca_vport_context_out::hca_vport_context.byte());
                 self.hca_vport_context(context);
             }
-            op::MODIFY_HCA_VPORT_CONTEXT => return self.modify_hca_vport(input),
             op::QUERY_HCA_VPORT_GID => {
                 let index = query_hca_vport_gid_in::gid_index.get(input) as usize;
                 out.set(query_hca_vport_gid_out::gids_num, 1);
@@ -161,8 +158,8 @@ impl Function {
             (hca_vport_context::system_image_guid, self.port.guid),
             (hca_vport_context::port_guid, self.port.guid),
             (hca_vport_context::node_guid, self.port.guid),
-            (hca_vport_context::cap_mask1, self.port.capabilities.into()),
-            // What can be changed.
+            (hca_vport_context::cap_mask1, CAPABILITIES.into()),
+            // What the driver may change, without an effect.
             (hca_vport_context::cap_mask1_field_select, OF_AGENTS.into()),
             (hca_vport_context::lid, u64::from(self.port.lid)),
             (hca_vport_context::subnet_timeout, 18),
@@ -170,18 +167,6 @@ impl Function {
         ] {
             field.set(context, value);
         }
-    }
-
-    fn modify_hca_vport(&mut self, input: &[u8]) -> Result<(), Refusal> {
-        let context = modify_hca_vport_context_in::hca_vport_context.rest(input);
-        let mask = hca_vport_context::cap_mask1_field_select.get32(context);
-        if mask & !OF_AGENTS != 0 || hca_vport_context::field_select.is_set(context) {
-            let why = format!("capabilities {mask:#x}, or other attributes, cannot be changed");
-            return Err(Refusal::new(BAD_PARAM, why));
-        }
-        let set = hca_vport_context::cap_mask1.get32(context);
-        self.port.capabilities = self.port.capabilities & !mask | set & mask;
-        Ok(())
     }
 
     fn query_nic_vport(&self, out: &mut Reply) {
@@ -319,48 +304,6 @@ impl Function {
             event::PORT_CHANGE,
             if up { PORT_ACTIVE } else { PORT_DOWN },
             &data,
-        );
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::caps::Features;
-
-    const CONNECTION_MANAGER: u32 = 1 << 16;
-
-    /// Changes the capabilities in `mask` to those of `value`. Returns the status, and all of
-    /// them.
-    fn change(function: &mut Function, mask: u32, value: u32) -> (u8, u32) {
-        let mut input = vec![0; modify_hca_vport_context_in::BYTES];
-        let context = modify_hca_vport_context_in::hca_vport_context.rest_mut(&mut input);
-        hca_vport_context::cap_mask1.set(context, value.into());
-        hca_vport_context::cap_mask1_field_select.set(context, mask.into());
-        let mut out = Reply::new(16);
-        let done = function.port_command(op::MODIFY_HCA_VPORT_CONTEXT, &input, &mut out);
-        let mut context = vec![0; hca_vport_context::BYTES];
-        function.hca_vport_context(&mut context);
-        (
-            done.map_or_else(|refusal| refusal.status, |()| 0),
-            hca_vport_context::cap_mask1.get32(&context),
-        )
-    }
-
-    #[test]
-    fn an_agent_of_the_host_is_announced() {
-        let features = Features {
-            infiniband: true,
-            ..Features::default()
-        };
-        let mut function = Function::new(0, features);
-        let with = CAPABILITIES | CONNECTION_MANAGER;
-        assert_eq!(change(&mut function, CONNECTION_MANAGER, !0), (0, with));
-        // The subnet manager is no agent of this host.
-        assert_eq!(change(&mut function, 1 << 1, !0), (BAD_PARAM, with));
-        assert_eq!(
-            change(&mut function, CONNECTION_MANAGER, 0),
-            (0, CAPABILITIES)
         );
     }
 }

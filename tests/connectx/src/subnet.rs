@@ -15,8 +15,6 @@ use crate::{refuse, trace};
 pub const MANAGER_LID: u16 = 0x100;
 /// The default prefix of a subnet.
 pub const PREFIX: u64 = 0xfe80_0000_0000_0000;
-/// The GUID at which every port reaches the subnet administration of its subnet.
-const ADMINISTRATION_GUID: u64 = 0x0200_0000_0000_0002;
 /// The default partition, of which all ports are full members.
 pub const FULL_MEMBER: u16 = 0xffff;
 /// The length of a MAD.
@@ -77,20 +75,6 @@ pub fn gid(guid: u64) -> [u8; 16] {
     gid[..8].copy_from_slice(&PREFIX.to_be_bytes());
     gid[8..].copy_from_slice(&guid.to_be_bytes());
     gid
-}
-
-/// Returns whether an address is that of the subnet manager: a GID if there is a global route
-/// header, else a LID.
-pub fn is_manager(grh: bool, to: &[u8; 16], lid: u16) -> bool {
-    match grh {
-        true => *to == manager_gid(),
-        false => lid == MANAGER_LID,
-    }
-}
-
-/// Returns the GID that the subnet manager sends from.
-pub fn manager_gid() -> [u8; 16] {
-    gid(ADMINISTRATION_GUID)
 }
 
 impl Fabric {
@@ -198,20 +182,6 @@ mod tests {
 
     fn status_of(fabric: &Fabric, mad: &[u8]) -> u16 {
         be16(&fabric.administer(0, mad).unwrap(), 4)
-    }
-
-    #[test]
-    fn a_path_leads_from_port_to_port() {
-        let (fabric, request) = request();
-        let mad = fabric.administer(0, &request).unwrap();
-        let record = header::DATA.rest(&mad);
-        assert_eq!((mad[3], be16(&mad, 4)), (0x81, 0));
-        // The service and the GIDs.
-        assert_eq!(record[..40], header::DATA.rest(&request)[..40]);
-        let rest = [
-            0, 2, 0, 1, 0, 0, 0, 0, 0x20, 0x81, 0xff, 0xff, 0, 0, 0x85, 0x90, 0x92,
-        ];
-        assert_eq!(record[40..57], rest);
     }
 
     #[test]

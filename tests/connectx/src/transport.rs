@@ -5,8 +5,6 @@
 //! RDMA goes packet by packet: the addresses of a packet are translated when it is its turn, and
 //! between two packets all others have theirs. Other messages are carried out at once.
 
-use std::time::Duration;
-
 use crate::bits::{be32, be64};
 use crate::cq::{opcode as completion, Cqe};
 use crate::dma::{copy, cut, scatter, swap, total, Spans};
@@ -62,17 +60,6 @@ impl Packets {
     fn written(&mut self) {
         self.after = self.after.map(|after| after.saturating_sub(1));
     }
-}
-
-/// Returns how long a requester waits after a negative acknowledgement with this code, which
-/// says that no receive is posted.
-fn not_ready_time(code: u32) -> Duration {
-    // In units of 10 microseconds, from the InfiniBand specification.
-    const TIMES: [u64; 32] = [
-        65536, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024,
-        1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152,
-    ];
-    Duration::from_micros(10 * TIMES[code as usize & 31])
 }
 
 impl Fabric {
@@ -163,9 +150,7 @@ impl Fabric {
             }
         };
         match outcome {
-            Outcome::NotReady(_) | Outcome::NoAnswer if qp.service == Service::Uc => {
-                Outcome::Done(0)
-            }
+            Outcome::NotReady | Outcome::NoAnswer if qp.service == Service::Uc => Outcome::Done(0),
             other => other,
         }
     }
@@ -378,10 +363,6 @@ impl Fabric {
         Outcome::Fail(syndrome::REMOTE_OPERATION)
     }
 
-    fn not_ready_at(peer: &Peer) -> Outcome {
-        Outcome::NotReady(not_ready_time(peer.qp.get(qpc::min_rnr_nak)))
-    }
-
     fn send(&mut self, f: usize, qp: &Qp, wqe: &Wqe, at: usize, peer: &Peer) -> Outcome {
         let data = match self.functions[f].data(qp, wqe, at, Access::LocalRead) {
             Ok(data) => data,
@@ -393,7 +374,7 @@ impl Fabric {
         }
         let function = &mut self.functions[peer.g];
         let Some(receive) = function.next_receive(&peer.qp, peer.srq) else {
-            return Self::not_ready_at(peer);
+            return Outcome::NotReady;
         };
         let room = match function.receive_memory(&receive, len) {
             Ok(room) => room,
@@ -476,7 +457,7 @@ impl Fabric {
                 .next_receive(&peer.qp, peer.srq)
                 .is_none()
         {
-            return Self::not_ready_at(peer);
+            return Outcome::NotReady;
         }
         let here = total(&data) as u64;
         let (va, key) = remote(wqe.rest(at));
@@ -521,7 +502,7 @@ impl Fabric {
         if wqe.opcode == opcode::WRITE_IMM {
             let function = &self.functions[peer.g];
             let Some(receive) = function.next_receive(&peer.qp, peer.srq) else {
-                return Self::not_ready_at(peer);
+                return Outcome::NotReady;
             };
             self.received(peer, &receive, completion::WRITE_IMM, wqe, qp, len as u32);
         }
