@@ -29,6 +29,7 @@ const CQE: usize = 64;
 const SEQUENCE: u32 = 0xff_ffff;
 
 /// One completion queue.
+#[derive(Default)]
 pub struct Cq {
     buffer: Buffer,
     log_size: u32,
@@ -52,8 +53,9 @@ pub struct Cq {
     context: Vec<u8>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum Armed {
+    #[default]
     No,
     Any,
     Solicited,
@@ -148,14 +150,11 @@ impl Function {
             dbr: memory.dbr,
             eq: cqc::c_eqn_or_apu_element.get32(context),
             uar: cqc::uar_page.get32(context),
-            produced: 0,
-            solicited: 0,
-            armed: Armed::No,
             overrun_allowed: cqc::oi.is_set(context),
-            overrun: false,
             uid: user(input),
             umems: memory.umems,
             context: context.to_vec(),
+            ..Cq::default()
         };
         if !self.hca.eqs.contains_key(&cq.eq) {
             return Err(Refusal::new(BAD_RES, format!("no EQ {}", cq.eq)));

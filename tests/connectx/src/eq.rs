@@ -29,6 +29,7 @@ const EQE: u64 = 64;
 const EQS: u32 = 64;
 
 /// One event queue.
+#[derive(Default)]
 pub struct Eq {
     buffer: Buffer,
     log_size: u32,
@@ -60,9 +61,7 @@ impl Function {
                 .rest(input)
                 .get(..8)
                 .map_or(0, |b| crate::bits::be64(b, 0)),
-            produced: 0,
-            consumed: 0,
-            armed: false,
+            ..Eq::default()
         };
         if eq.vector >= VECTORS {
             return Err(Refusal::new(BAD_PARAM, format!("no vector {}", eq.vector)));

@@ -17,8 +17,9 @@ use crate::transport::Message;
 use crate::umem::{Record, Ring as Place};
 
 /// The states, as the hardware numbers them.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Debug)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Debug)]
 pub enum State {
+    #[default]
     Reset = 0,
     Init = 1,
     Rtr = 2,
@@ -27,8 +28,9 @@ pub enum State {
 }
 
 /// What a queue pair does.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub enum Service {
+    #[default]
     Rc,
     Uc,
     Ud,
@@ -63,7 +65,7 @@ pub struct Tries {
 }
 
 /// One queue pair.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct Qp {
     pub number: u32,
     pub service: Service,
@@ -189,19 +191,11 @@ impl Function {
         let mut qp = Qp {
             number,
             service,
-            state: State::Reset,
-            send: Ring::default(),
-            receive: None,
-            srq: None,
-            tries: Tries::default(),
-            fault: None,
-            fault_failed: false,
-            message: Message::default(),
             dbr: memory.dbr,
             uar: get(qpc::uar_page),
             uid: user(input),
             umems: memory.umems,
-            context: Vec::new(),
+            ..Qp::default()
         };
         match get(qpc::rq_type) {
             0 => {
@@ -347,19 +341,8 @@ pub mod tests {
         Qp {
             number: 1,
             service,
-            state: State::Reset,
             context,
-            send: Ring::default(),
-            receive: None,
-            srq: None,
-            tries: Tries::default(),
-            fault: None,
-            fault_failed: false,
-            message: Message::default(),
-            dbr: 0,
-            uar: 0,
-            uid: 0,
-            umems: Vec::new(),
+            ..Qp::default()
         }
     }
 
