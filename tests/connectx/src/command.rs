@@ -300,7 +300,6 @@ impl Function {
             | op::QUERY_HCA_VPORT_GID
             | op::QUERY_HCA_VPORT_PKEY
             | op::QUERY_VPORT_STATE
-            | op::MODIFY_VPORT_STATE
             | op::QUERY_NIC_VPORT_CONTEXT
             | op::MODIFY_NIC_VPORT_CONTEXT
             | op::SET_ROCE_ADDRESS

@@ -30,7 +30,6 @@
 //!                                   an address at which nothing is mapped
 //! FUNCTION refuses PATTERN          what is refused is meant if it has the parts between the `*`
 //! FUNCTION refused                  fails with the lines that are not meant, since the last time
-//! verbose LEVEL
 //! ```
 
 use std::time::Duration;
@@ -70,10 +69,6 @@ fn lines(lines: &[String]) -> String {
 
 fn command(fabric: &mut Fabric, line: &str) -> Result<String, String> {
     let words: Vec<&str> = line.split_whitespace().collect();
-    if words.first() == Some(&"verbose") {
-        log::set_level(number(words.get(1))?);
-        return Ok(String::new());
-    }
     let which = number(words.first())? as usize;
     let function = fabric.functions.get_mut(which).ok_or("no such function")?;
     match words.get(1).copied().unwrap_or_default() {

@@ -28,52 +28,67 @@ pub enum Kind {
     Rqt,
     FlowTable,
     FlowGroup,
-    FlowCounter,
 }
 
 /// How a kind is created and destroyed. The number is in the third word of the output of the
-/// first command, and of the input of the second one.
-const PLAIN: &[(Kind, u16, u16, &str)] = &[
-    (Kind::Pd, op::ALLOC_PD, op::DEALLOC_PD, "protection domains"),
+/// first command; where it is in the input of the second one is here.
+const PLAIN: &[(Kind, u16, u16, usize, &str)] = &[
+    (
+        Kind::Pd,
+        op::ALLOC_PD,
+        op::DEALLOC_PD,
+        8,
+        "protection domains",
+    ),
     (
         Kind::TransportDomain,
         op::ALLOC_TRANSPORT_DOMAIN,
         op::DEALLOC_TRANSPORT_DOMAIN,
+        8,
         "transport domains",
     ),
-    (Kind::Xrcd, op::ALLOC_XRCD, op::DEALLOC_XRCD, "XRC domains"),
+    (
+        Kind::Xrcd,
+        op::ALLOC_XRCD,
+        op::DEALLOC_XRCD,
+        8,
+        "XRC domains",
+    ),
     (
         Kind::UserContext,
         op::CREATE_UCTX,
         op::DESTROY_UCTX,
+        8,
         "user contexts",
     ),
     (
         Kind::QCounter,
         op::ALLOC_Q_COUNTER,
         op::DEALLOC_Q_COUNTER,
+        8,
         "queue counters",
     ),
-    (Kind::Tis, op::CREATE_TIS, op::DESTROY_TIS, "TISes"),
-    (Kind::Tir, op::CREATE_TIR, op::DESTROY_TIR, "TIRs"),
-    (Kind::Rqt, op::CREATE_RQT, op::DESTROY_RQT, "RQTs"),
+    (Kind::Tis, op::CREATE_TIS, op::DESTROY_TIS, 8, "TISes"),
+    (Kind::Tir, op::CREATE_TIR, op::DESTROY_TIR, 8, "TIRs"),
+    (Kind::Rqt, op::CREATE_RQT, op::DESTROY_RQT, 8, "RQTs"),
     (
-        Kind::FlowCounter,
-        op::ALLOC_FLOW_COUNTER,
-        op::DEALLOC_FLOW_COUNTER,
-        "flow counters",
+        Kind::FlowTable,
+        op::CREATE_FLOW_TABLE,
+        op::DESTROY_FLOW_TABLE,
+        20,
+        "flow tables",
+    ),
+    (
+        Kind::FlowGroup,
+        op::CREATE_FLOW_GROUP,
+        op::DESTROY_FLOW_GROUP,
+        24,
+        "flow groups",
     ),
 ];
 
 /// Commands on such an object: the number is in the third word; the output is zeros.
-const ON_PLAIN: &[(u16, Kind)] = &[
-    (op::MODIFY_TIS, Kind::Tis),
-    (op::QUERY_TIS, Kind::Tis),
-    (op::MODIFY_TIR, Kind::Tir),
-    (op::QUERY_TIR, Kind::Tir),
-    (op::MODIFY_RQT, Kind::Rqt),
-    (op::QUERY_RQT, Kind::Rqt),
-];
+const ON_PLAIN: &[(u16, Kind)] = &[(op::MODIFY_TIR, Kind::Tir), (op::MODIFY_RQT, Kind::Rqt)];
 
 /// Commands that have no effect that a driver could see: the output is zeros.
 const NO_EFFECT: &[u16] = &[
@@ -81,7 +96,6 @@ const NO_EFFECT: &[u16] = &[
     op::SET_ISSI,
     op::INIT_HCA,
     op::DISABLE_HCA,
-    op::SET_DRIVER_VERSION,
     op::SET_FLOW_TABLE_ROOT,
     op::SET_FLOW_TABLE_ENTRY,
     op::DELETE_FLOW_TABLE_ENTRY,
@@ -89,15 +103,8 @@ const NO_EFFECT: &[u16] = &[
     op::MODIFY_HCA_VPORT_CONTEXT,
     op::QUERY_VPORT_COUNTER,
     op::QUERY_Q_COUNTER,
-    op::QUERY_VNIC_ENV,
-    op::QUERY_CONG_STATUS,
-    op::QUERY_CONG_PARAMS,
-    op::QUERY_CONG_STATISTICS,
     // No port is bonded with another one.
     op::QUERY_LAG,
-    op::SET_L2_TABLE_ENTRY,
-    op::DELETE_L2_TABLE_ENTRY,
-    op::NOP,
 ];
 
 /// Pages that the driver gives to the firmware at boot, and at initialisation.
@@ -169,10 +176,8 @@ impl Objects {
         };
         let mut counts: Vec<_> = PLAIN
             .iter()
-            .map(|(kind, _, _, name)| (*name, count(*kind)))
+            .map(|(kind, .., name)| (*name, count(*kind)))
             .collect();
-        counts.push(("flow tables", count(Kind::FlowTable)));
-        counts.push(("flow groups", count(Kind::FlowGroup)));
         let uars = self.uars.values().filter(|owner| of(**owner)).count();
         counts.push(("UARs", uars));
         counts
@@ -218,14 +223,14 @@ impl Function {
         out: &mut Reply,
     ) -> Option<Result<(), Refusal>> {
         let (uid, number) = (user(input), be32(input, 8) & 0xff_ffff);
-        for (kind, create, destroy, _) in PLAIN {
+        for (kind, create, destroy, at, _) in PLAIN {
             if opcode == *create {
                 let number = self.hca.objects.create(*kind, uid);
                 out.put(8, &number.to_be_bytes());
                 return Some(Ok(()));
             }
             if opcode == *destroy {
-                return Some(self.destroy_plain(*kind, number));
+                return Some(self.destroy_plain(*kind, be32(input, *at) & 0xff_ffff));
             }
         }
         if let Some((_, kind)) = ON_PLAIN.iter().find(|(on, _)| *on == opcode) {
@@ -281,22 +286,6 @@ impl Function {
             }
             op::ALLOC_UAR => self.alloc_uar(uid, out),
             op::DEALLOC_UAR => self.dealloc_uar(number),
-            op::CREATE_FLOW_TABLE => {
-                let number = self.hca.objects.create(Kind::FlowTable, uid);
-                out.put(8, &number.to_be_bytes());
-                Ok(())
-            }
-            op::CREATE_FLOW_GROUP => {
-                let number = self.hca.objects.create(Kind::FlowGroup, uid);
-                out.put(8, &number.to_be_bytes());
-                Ok(())
-            }
-            // The number of a table is in the sixth word, that of a group in the seventh.
-            op::DESTROY_FLOW_TABLE => self
-                .hca
-                .objects
-                .destroy(Kind::FlowTable, be32(input, 20) & 0xff_ffff),
-            op::DESTROY_FLOW_GROUP => self.hca.objects.destroy(Kind::FlowGroup, be32(input, 24)),
             _ => return None,
         })
     }
