@@ -102,6 +102,13 @@ pub fn be64(data: &[u8], at: usize) -> u64 {
     Field::new(at * 8, 64).get(data)
 }
 
+/// Stores values in fields.
+pub fn set(data: &mut [u8], values: &[(Field, u64)]) {
+    for (field, value) in values {
+        field.set(data, *value);
+    }
+}
+
 /// Stores bytes at `at`; what does not fit is dropped.
 pub fn put(data: &mut [u8], at: usize, bytes: &[u8]) {
     for (to, from) in data.iter_mut().skip(at).zip(bytes) {

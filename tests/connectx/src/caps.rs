@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::bits::put;
+use crate::bits::{put, set};
 use crate::command::{Refusal, Reply, BAD_PARAM};
 use crate::function::Function;
 use crate::ifc::{
@@ -190,12 +190,6 @@ impl Default for Features {
 
 /// Capabilities that the driver has set, by type.
 pub type Set = BTreeMap<u64, Vec<u8>>;
-
-fn set(data: &mut [u8], caps: &[(Field, u64)]) {
-    for (field, value) in caps {
-        field.set(data, *value);
-    }
-}
 
 /// Returns all capabilities of a type.
 fn announced(kind: u64, features: Features) -> Vec<u8> {

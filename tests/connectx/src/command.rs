@@ -48,6 +48,11 @@ impl Refusal {
         }
     }
 
+    /// Creates the refusal of what is not there.
+    pub fn missing(kind: &str, number: u32) -> Self {
+        Self::new(BAD_RES, format!("no {kind} {number:#x}"))
+    }
+
     /// Creates the refusal to destroy what is in use.
     pub fn busy(why: impl Into<String>) -> Self {
         Self::new(BAD_RES_STATE, why)

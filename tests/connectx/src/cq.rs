@@ -210,8 +210,7 @@ impl Function {
     /// Returns a CQ.
     pub(crate) fn cq(&self, number: u32) -> Result<&Cq, Refusal> {
         let cq = self.hca.cqs.get(&number);
-        let cq = cq.ok_or_else(|| Refusal::new(BAD_RES, format!("no CQ {number:#x}")))?;
-        Ok(cq)
+        cq.ok_or_else(|| Refusal::missing("CQ", number))
     }
 
     /// Returns the consumer index that the driver has written to memory.

@@ -6,7 +6,7 @@
 
 use crate::bits::be32;
 use crate::buffer::Buffer;
-use crate::command::{user, Refusal, Reply, BAD_RES};
+use crate::command::{user, Refusal, Reply};
 use crate::cq::{opcode, Cqe};
 use crate::function::Function;
 use crate::ifc::{create_sq_in, destroy_sq_in, modify_sq_in, op, query_sq_out, sqc, wq};
@@ -66,7 +66,7 @@ impl Function {
 
     fn ethernet_queue(&mut self, number: u32) -> Result<&mut Queue, Refusal> {
         let queue = self.hca.ethernet.get_mut(&number);
-        queue.ok_or_else(|| Refusal::new(BAD_RES, format!("no queue {number:#x}")))
+        queue.ok_or_else(|| Refusal::missing("queue", number))
     }
 
     /// MODIFY_SQ, MODIFY_RQ.

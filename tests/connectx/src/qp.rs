@@ -6,7 +6,7 @@ mod modify;
 
 use crate::bits::be32;
 use crate::buffer::Buffer;
-use crate::command::{user, Refusal, Reply, BAD_PARAM, BAD_RES};
+use crate::command::{user, Refusal, Reply, BAD_PARAM};
 use crate::function::Function;
 use crate::ifc::{
     create_qp_in, create_qp_out, destroy_qp_in, qpc, query_qp_in, query_qp_out, Field,
@@ -267,8 +267,7 @@ impl Function {
     /// Returns a queue pair.
     pub fn qp(&self, number: u32) -> Result<&Qp, Refusal> {
         let qp = self.hca.qps.get(&number);
-        let qp = qp.ok_or_else(|| Refusal::new(BAD_RES, format!("no QP {number:#x}")))?;
-        Ok(qp)
+        qp.ok_or_else(|| Refusal::missing("QP", number))
     }
 
     /// Returns the counters of the doorbell record: receive, send.

@@ -5,7 +5,7 @@
 
 use crate::bits::be16;
 use crate::buffer::Buffer;
-use crate::command::{user, Refusal, Reply, BAD_PARAM, BAD_RES};
+use crate::command::{user, Refusal, Reply, BAD_PARAM};
 use crate::function::Function;
 use crate::ifc::{
     arm_xrc_srq_in, create_rmp_in, create_xrc_srq_in, destroy_rmp_in, modify_rmp_in, op,
@@ -213,7 +213,6 @@ impl Function {
     /// Returns a shared receive queue .
     pub(crate) fn srq(&self, number: u32) -> Result<&Srq, Refusal> {
         let srq = self.hca.srqs.get(&number);
-        let srq = srq.ok_or_else(|| Refusal::new(BAD_RES, format!("no SRQ {number:#x}")))?;
-        Ok(srq)
+        srq.ok_or_else(|| Refusal::missing("SRQ", number))
     }
 }

@@ -277,8 +277,12 @@ impl Fabric {
             });
         match translated {
             Ok(()) => Ok(spans),
-            // The packet has the outermost key, whichever key below lacks the page.
-            Err(AccessError::NotPresent { .. }) if function.features.transport_faults => {
+            Err(AccessError::NotPresent { key: below, va: at }) => {
+                // A packet has the outermost key, whichever key below lacks the page.
+                let (key, va, len) = match function.features.transport_faults {
+                    true => (key, va, len),
+                    false => (below, at, va.saturating_add(len).saturating_sub(at)),
+                };
                 Err(Outcome::Fault {
                     at: peer.g,
                     key,
@@ -290,16 +294,6 @@ impl Fabric {
                     syndrome: syndrome::REMOTE_ACCESS,
                 })
             }
-            Err(AccessError::NotPresent { key, va: at }) => Err(Outcome::Fault {
-                at: peer.g,
-                key,
-                va: at,
-                len: va.saturating_add(len).saturating_sub(at),
-                source: Source::Packet {
-                    writes: access.writes(),
-                },
-                syndrome: syndrome::REMOTE_ACCESS,
-            }),
             Err(AccessError::Unmapped(bad)) => {
                 function.unmapped(&format!("mkey {key:#x}, {va:#x}"), bad);
                 Err(self.nak(

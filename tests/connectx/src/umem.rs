@@ -4,7 +4,7 @@
 //! the memory of a queue is: in such umems, or in pages that the driver lists.
 
 use crate::buffer::Buffer;
-use crate::command::{user, Refusal, Reply, BAD_PARAM, BAD_RES};
+use crate::command::{user, Refusal, Reply, BAD_PARAM};
 use crate::function::Function;
 use crate::ifc::{create_umem_in, create_umem_out, destroy_umem_in, umem, wq};
 use crate::objects::lowest_free;
@@ -140,7 +140,7 @@ impl Function {
 
     fn umem(&self, id: u32) -> Result<&Umem, Refusal> {
         let umem = self.hca.umems.get(&id);
-        umem.ok_or_else(|| Refusal::new(BAD_RES, format!("no umem {id:#x}")))
+        umem.ok_or_else(|| Refusal::missing("umem", id))
     }
 
     /// Returns the `len` bytes from `offset` on of a umem, whose address

@@ -4,7 +4,7 @@
 
 use super::{Mkey, PRESENT, READ};
 use crate::bits::{be32, be64};
-use crate::command::{Refusal, Reply, BAD_PARAM, BAD_RES};
+use crate::command::{Refusal, Reply, BAD_PARAM};
 use crate::function::Function;
 use crate::ifc::{create_mkey_in, create_mkey_out, destroy_mkey_in, query_mkey_in, query_mkey_out};
 use crate::{error, trace};
@@ -54,7 +54,7 @@ impl Function {
         let index = destroy_mkey_in::mkey_index.get32(input);
         if self.hca.mkeys.remove(index).is_none() {
             error!(self, "mkey index {index:#x} is destroyed, and is not there");
-            return Err(Refusal::new(BAD_RES, format!("no mkey index {index:#x}")));
+            return Err(Refusal::missing("mkey index", index));
         }
         trace!(2, self, "mkey index {index:#x} is destroyed");
         Ok(())
@@ -64,7 +64,7 @@ impl Function {
     pub fn query_mkey(&mut self, input: &[u8], out: &mut Reply) -> Result<(), Refusal> {
         let index = query_mkey_in::mkey_index.get32(input);
         let Some(mkey) = self.hca.mkeys.get_mut(index) else {
-            return Err(Refusal::new(BAD_RES, format!("no mkey index {index:#x}")));
+            return Err(Refusal::missing("mkey index", index));
         };
         // A driver follows lists of keys by itself if it must find the memory of a work request.
         let room = out.from(query_mkey_out::bsf0_klm0_pas_mtt0_1.byte());

@@ -3,9 +3,9 @@
 //! Queues of user contexts in umems, made by commands as an application gives them.
 
 use super::*;
-use crate::bits::{be32, put, Field};
+use crate::bits::{be32, put, set};
 use crate::caps::Features;
-use crate::command::BAD_RES_STATE;
+use crate::command::{BAD_RES, BAD_RES_STATE};
 use crate::cq::{opcode as completion, Cqe};
 use crate::dma::tests::add;
 use crate::ifc::{
@@ -19,12 +19,6 @@ const SECOND: u64 = 0x10000;
 const EQ_PAGE: u64 = 0x12000;
 /// Where the umem begins in its first page.
 const OFFSET: u64 = 0x40;
-
-fn set(input: &mut [u8], values: &[(Field, u64)]) {
-    for (field, value) in values {
-        field.set(input, *value);
-    }
-}
 
 /// Returns the input of a command of a user context.
 fn input(len: usize, user: u32) -> Vec<u8> {
