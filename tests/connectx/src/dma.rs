@@ -312,34 +312,9 @@ pub fn scatter(spans: &[Span], from: &[u8]) {
 
 /// Copies as much as both have.
 pub fn copy(to: &[Span], from: &[Span]) {
-    let (mut from, mut source) = (from.iter(), None::<(&Span, usize)>);
-    for target in to {
-        let mut done = 0;
-        while done < target.len {
-            let (span, at) = match source.take() {
-                Some(more) => more,
-                None => match from.next() {
-                    Some(span) => (span, 0),
-                    None => return,
-                },
-            };
-            let here = (target.len - done).min(span.len - at);
-            Mapping::copy(
-                (&target.memory, target.at + done),
-                (&span.memory, span.at + at),
-                here,
-            );
-            span.backing.read.set(span.backing.read.get() + here as u64);
-            target
-                .backing
-                .written
-                .set(target.backing.written.get() + here as u64);
-            done += here;
-            if at + here < span.len {
-                source = Some((span, at + here));
-            }
-        }
-    }
+    let mut bytes = vec![0; total(from).min(total(to))];
+    gather(from, &mut bytes);
+    scatter(to, &bytes);
 }
 
 /// Replaces the 8 bytes of `spans` at once; returns the old ones, or nothing if they are not

@@ -190,17 +190,6 @@ impl Mapping {
         true
     }
 
-    /// Copies bytes from one mapping to another, or within one.
-    pub fn copy(to: (&Self, usize), from: (&Self, usize), len: usize) -> bool {
-        let (Some(target), Some(source)) = (to.0.range(to.1, len), from.0.range(from.1, len))
-        else {
-            return false;
-        };
-        // SAFETY: `range` has checked both; `copy` allows them to overlap.
-        unsafe { copy(source, target, len) };
-        true
-    }
-
     /// Replaces 8 bytes by what `change` makes of them, at once; returns the old ones. Fails
     /// unless they are aligned and lie in the mapping.
     pub fn swap(&self, offset: usize, change: impl Fn(u64) -> u64) -> Option<u64> {
