@@ -23,7 +23,7 @@ use crate::qp::Qp;
 use crate::srq::Srq;
 use crate::transport::Packets;
 use crate::umem::Umem;
-use crate::vfio_user::{Device, REGION_BAR0, REGION_CONFIG};
+use crate::vfio_user::{REGION_BAR0, REGION_CONFIG};
 use crate::{error, say, trace};
 
 /// The user context of objects that all others may use.
@@ -276,8 +276,10 @@ fn in_words(counts: &[(&str, usize)]) -> Vec<String> {
         .collect()
 }
 
-impl Device for Function {
-    fn region_size(&self, region: u32) -> u64 {
+/// What QEMU asks for.
+impl Function {
+    /// Returns the size of a region; 0 if there is none.
+    pub fn region_size(&self, region: u32) -> u64 {
         match region {
             REGION_BAR0 => BAR0_SIZE,
             REGION_CONFIG => CONFIG_SIZE,
@@ -285,11 +287,8 @@ impl Device for Function {
         }
     }
 
-    fn vectors(&self) -> u32 {
-        VECTORS
-    }
-
-    fn read(&mut self, region: u32, offset: u64, data: &mut [u8]) {
+    /// Reads a register or configuration space.
+    pub fn read(&mut self, region: u32, offset: u64, data: &mut [u8]) {
         match region {
             _ if self.dead => data.fill(0xff),
             REGION_BAR0 => self.read_register(offset, data),
@@ -298,7 +297,8 @@ impl Device for Function {
         }
     }
 
-    fn write(&mut self, region: u32, offset: u64, data: &[u8]) {
+    /// Writes a register or configuration space.
+    pub fn write(&mut self, region: u32, offset: u64, data: &[u8]) {
         match region {
             _ if self.dead => {}
             REGION_BAR0 => self.write_register(offset, data),
@@ -313,14 +313,22 @@ impl Device for Function {
         }
     }
 
-    fn dma_map(&mut self, at: u64, len: u64, file: Option<(&File, u64)>, permission: Permission) {
+    /// Makes memory reachable by DMA; `file` is missing if QEMU cannot share it.
+    pub fn dma_map(
+        &mut self,
+        at: u64,
+        len: u64,
+        file: Option<(&File, u64)>,
+        permission: Permission,
+    ) {
         trace!(2, self, "DMA map {at:#x}, {len:#x} bytes");
         if let Some((file, offset)) = file {
             self.dma.map(at, len, file, offset, permission);
         }
     }
 
-    fn dma_unmap(&mut self, at: u64, len: u64, all: bool) {
+    /// Makes memory unreachable; everything, if `all`.
+    pub fn dma_unmap(&mut self, at: u64, len: u64, all: bool) {
         trace!(2, self, "DMA unmap {at:#x}, {len:#x} bytes");
         if all {
             self.dma.unmap_all();
@@ -330,13 +338,15 @@ impl Device for Function {
         }
     }
 
-    fn set_vector(&mut self, vector: u32, event: Option<File>) {
+    /// Sets the event that raises a vector.
+    pub fn set_vector(&mut self, vector: u32, event: Option<File>) {
         if let Some(slot) = self.vectors.get_mut(vector as usize) {
             *slot = event;
         }
     }
 
-    fn reset(&mut self) {
+    /// Resets the function.
+    pub fn reset(&mut self) {
         self.reset_by("QEMU");
         self.config = Config::default();
         self.dma.set_master(false);

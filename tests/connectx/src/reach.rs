@@ -66,7 +66,6 @@ mod tests {
     use crate::ifc::mkc;
     use crate::log;
     use crate::mkey::{tests::mkey, Mkey};
-    use crate::vfio_user::Device;
 
     const BAR: u64 = 0x20000;
 

@@ -9,7 +9,9 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
+use crate::config::VECTORS;
 use crate::dma::Permission;
+use crate::function::Function;
 use crate::{error, sys};
 
 /// Regions as VFIO numbers them.
@@ -39,26 +41,6 @@ const EINVAL: u32 = 22;
 const ENOTSUP: u32 = 95;
 /// No message is longer; QEMU writes at most this much in one.
 const LONGEST: usize = 2 << 20;
-
-/// What the protocol is spoken for.
-pub trait Device {
-    /// Returns the size of a region; 0 if there is none.
-    fn region_size(&self, region: u32) -> u64;
-    /// Returns the number of MSI-X vectors.
-    fn vectors(&self) -> u32;
-    /// Reads a register or configuration space.
-    fn read(&mut self, region: u32, offset: u64, data: &mut [u8]);
-    /// Writes a register or configuration space.
-    fn write(&mut self, region: u32, offset: u64, data: &[u8]);
-    /// Makes memory reachable by DMA; `file` is missing if QEMU cannot share it.
-    fn dma_map(&mut self, at: u64, len: u64, file: Option<(&File, u64)>, permission: Permission);
-    /// Makes memory unreachable; everything, if `all`.
-    fn dma_unmap(&mut self, at: u64, len: u64, all: bool);
-    /// Sets the event that raises a vector.
-    fn set_vector(&mut self, vector: u32, event: Option<File>);
-    /// Resets the function.
-    fn reset(&mut self);
-}
 
 /// One client.
 pub struct Connection {
@@ -94,7 +76,7 @@ impl Connection {
     }
 
     /// Reads one message and answers it. Fails if the connection is over.
-    pub fn serve(&mut self, device: &mut dyn Device) -> io::Result<()> {
+    pub fn serve(&mut self, device: &mut Function) -> io::Result<()> {
         let mut header = [0; HEADER];
         let mut fds = Vec::new();
         let got = sys::receive(&self.stream, &mut header, &mut fds)?;
@@ -151,7 +133,7 @@ fn answer(
     command: u16,
     body: &[u8],
     fds: Vec<OwnedFd>,
-    device: &mut dyn Device,
+    device: &mut Function,
 ) -> Result<Vec<u8>, u32> {
     if body.len() < fixed(command) {
         return Err(EINVAL);
@@ -196,11 +178,7 @@ fn answer(
         }
         DEVICE_GET_IRQ_INFO => {
             let index = u32_at(body, 8);
-            let count = if index == IRQ_MSIX {
-                device.vectors()
-            } else {
-                0
-            };
+            let count = if index == IRQ_MSIX { VECTORS } else { 0 };
             // Signalled by an eventfd; it may be set vector by vector.
             Ok(words(&[16, 1, index, count]))
         }
@@ -233,7 +211,7 @@ fn answer(
 fn set_irqs(
     body: &[u8],
     mut files: impl Iterator<Item = File>,
-    device: &mut dyn Device,
+    device: &mut Function,
 ) -> Result<Vec<u8>, u32> {
     const DATA_NONE: u32 = 1;
     const DATA_EVENTFD: u32 = 4;
@@ -244,11 +222,11 @@ fn set_irqs(
         return Ok(Vec::new());
     }
     let end = start.checked_add(count).ok_or(EINVAL)?;
-    if end > device.vectors() {
+    if end > VECTORS {
         return Err(EINVAL);
     }
     if flags & (DATA_NONE | ACTION_TRIGGER) == DATA_NONE | ACTION_TRIGGER && count == 0 {
-        for vector in 0..device.vectors() {
+        for vector in 0..VECTORS {
             device.set_vector(vector, None);
         }
     } else if flags & DATA_EVENTFD != 0 {
