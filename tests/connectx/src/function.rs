@@ -148,15 +148,10 @@ impl Function {
 
     /// Makes the function go dead, or come back with no state, as after a surprise removal.
     pub fn set_dead(&mut self, dead: bool) {
-        say!(
-            self,
-            "{}",
-            if dead {
-                "dead: all reads give ones"
-            } else {
-                "alive, after a reset"
-            }
-        );
+        match dead {
+            true => say!(self, "dead: all reads give ones"),
+            false => say!(self, "alive, after a reset"),
+        }
         self.dead = dead;
         self.hca = Hca::default();
     }
@@ -192,22 +187,16 @@ impl Function {
         let keys = hca.mkeys.used().filter(|(_, m)| !m.free() && in_pd(m.pd()));
         let qps = hca.qps.values().filter(|q| user(q.uid) || in_pd(q.pd()));
         let srqs = hca.srqs.values().filter(|s| user(s.uid) || in_pd(s.pd()));
+        let cqs = hca.cqs.values().filter(|cq| user(cq.uid));
+        let umems = hca.umems.values().filter(|umem| user(umem.uid));
+        let ethernet = hca.ethernet.values().filter(|queue| user(queue.uid));
         let mut all = vec![
             ("memory keys", keys.count()),
             ("queue pairs", qps.count()),
-            (
-                "completion queues",
-                hca.cqs.values().filter(|cq| user(cq.uid)).count(),
-            ),
+            ("completion queues", cqs.count()),
             ("shared receive queues", srqs.count()),
-            (
-                "umems",
-                hca.umems.values().filter(|umem| user(umem.uid)).count(),
-            ),
-            (
-                "Ethernet queues",
-                hca.ethernet.values().filter(|q| user(q.uid)).count(),
-            ),
+            ("umems", umems.count()),
+            ("Ethernet queues", ethernet.count()),
         ];
         all.extend(hca.objects.counts(user));
         in_words(&all)
@@ -251,15 +240,8 @@ impl Function {
         let alive = in_words(&all);
         match (leak, alive.is_empty()) {
             (true, false) => error!(self, "left at TEARDOWN_HCA: {}", alive.join(", ")),
-            (_, empty) => say!(
-                self,
-                "alive: {}",
-                if empty {
-                    "nothing".into()
-                } else {
-                    alive.join(", ")
-                }
-            ),
+            (_, true) => say!(self, "alive: nothing"),
+            _ => say!(self, "alive: {}", alive.join(", ")),
         }
     }
 }
