@@ -82,7 +82,7 @@ fn command(fabric: &mut Fabric, line: &str) -> Result<String, String> {
             return Err("no UMR work request waits".into())
         }
         "held-umr" => {}
-        "hold-packet" => function.inject.packets.after = Some(number(words.get(2))?),
+        "hold-packet" => function.inject.packets = Some(number(words.get(2))?),
         "held-packet" if function.hca.flying.is_empty() => return Err("no packet is held".into()),
         "held-packet" => {}
         "fenced" if function.hca.fenced.is_empty() && function.hca.fenced_slots == 0 => {
@@ -90,7 +90,7 @@ fn command(fabric: &mut Fabric, line: &str) -> Result<String, String> {
         }
         "fenced" => {}
         "release-packets" => {
-            function.inject.packets.after = None;
+            function.inject.packets = None;
             fabric.wake_held();
         }
         "hold-command" => function.inject.hold_command = Some(number(words.get(2))? as u16),

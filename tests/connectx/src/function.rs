@@ -21,7 +21,6 @@ use crate::objects::{Kind, Objects};
 use crate::port::Port;
 use crate::qp::Qp;
 use crate::srq::Srq;
-use crate::transport::Packets;
 use crate::umem::Umem;
 use crate::vfio_user::{REGION_BAR0, REGION_CONFIG};
 use crate::{error, say, trace};
@@ -81,8 +80,8 @@ pub struct Inject {
     pub hold_umr: bool,
     /// The queue pairs with one that waits.
     pub held_umr: BTreeSet<u32>,
-    /// Packets that are translated, and not written.
-    pub packets: Packets,
+    /// All packets after so many are translated, and not written.
+    pub packets: Option<u32>,
     /// Commands to fail: the opcode and how many.
     pub fail_command: Option<(u16, u32)>,
     /// The opcode of commands that are executed, and complete later.

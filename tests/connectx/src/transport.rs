@@ -49,19 +49,6 @@ pub struct Message {
     pub applied: bool,
 }
 
-/// Which packets to a function the control socket has asked to hold.
-#[derive(Default)]
-pub struct Packets {
-    /// All after so many.
-    pub after: Option<u32>,
-}
-
-impl Packets {
-    fn written(&mut self) {
-        self.after = self.after.map(|after| after.saturating_sub(1));
-    }
-}
-
 impl Fabric {
     /// Returns the function that a path leads to.
     pub fn route(&self, f: usize, grh: bool, gid: &[u8], lid: u16) -> Option<usize> {
@@ -156,7 +143,7 @@ impl Fabric {
     }
 
     fn holds_packet(&self, peer: &Peer) -> bool {
-        self.functions[peer.g].inject.packets.after == Some(0)
+        self.functions[peer.g].inject.packets == Some(0)
     }
 
     /// Holds a packet, and has each end know the keys by which its memory was found.
@@ -485,7 +472,9 @@ impl Fabric {
         peer: &Peer,
         (here, len): (u64, u64),
     ) -> Outcome {
-        self.functions[peer.g].inject.packets.written();
+        if let Some(left) = &mut self.functions[peer.g].inject.packets {
+            *left = left.saturating_sub(1);
+        }
         if let Some(qp) = self.functions[f].hca.qps.get_mut(&qp.number) {
             qp.message.flight = None;
             qp.message.done += here;

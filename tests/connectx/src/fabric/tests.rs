@@ -176,7 +176,7 @@ fn a_key_is_not_free_before_a_translated_packet_is_written() {
     assert!(pd.unwrap().is_ok());
     let mkey = function.hca.mkeys.get_mut(remote >> 8).unwrap();
     mkey.set(mkc::umr_en, 1);
-    function.inject.packets.after = Some(1);
+    function.inject.packets = Some(1);
     fabric.functions[0].dma.write(DATA, &[7; 300]).unwrap();
     post(&mut fabric, opcode::WRITE, (0x100, remote), (local, 300));
     let written = |fabric: &Fabric| {
@@ -192,7 +192,7 @@ fn a_key_is_not_free_before_a_translated_packet_is_written() {
     let done = |fabric: &Fabric| fabric.functions[1].hca.qps[&QPN].send.next == 3;
     assert!(!done(&fabric));
     assert_eq!(written(&fabric), 128);
-    fabric.functions[1].inject.packets.after = None;
+    fabric.functions[1].inject.packets = None;
     fabric.wake_held();
     while fabric.work() {}
     // The packet in flight, and none after it.
