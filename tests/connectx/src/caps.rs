@@ -168,24 +168,14 @@ const FLOW_TABLE_CAPS: &[(Field, u64)] = &[
 ];
 
 /// Which capabilities a function is started with.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub struct Features {
     /// The port is of InfiniBand.
     pub infiniband: bool,
-    /// On-demand paging is announced.
-    pub odp: bool,
+    /// On-demand paging is not announced.
+    pub no_odp: bool,
     /// Page faults are of the work request or the packet, as of a ConnectX-5, not of the memory.
     pub transport_faults: bool,
-}
-
-impl Default for Features {
-    fn default() -> Self {
-        Self {
-            infiniband: false,
-            odp: true,
-            transport_faults: false,
-        }
-    }
 }
 
 /// Capabilities that the driver has set, by type.
@@ -205,10 +195,10 @@ fn announced(kind: u64, features: Features) -> Vec<u8> {
                     ETHERNET_CAPS
                 },
             );
-            cmd_hca_cap::pg.set(&mut caps, u64::from(features.odp));
+            cmd_hca_cap::pg.set(&mut caps, u64::from(!features.no_odp));
         }
         ETHERNET if !features.infiniband => set(&mut caps, ETHERNET_OFFLOAD_CAPS),
-        ODP if features.odp => odp(&mut caps, features.transport_faults),
+        ODP if !features.no_odp => odp(&mut caps, features.transport_faults),
         ATOMIC => set(&mut caps, ATOMIC_CAPS),
         ROCE if !features.infiniband => set(&mut caps, ROCE_CAPS),
         FLOW_TABLE if !features.infiniband => flow_tables(&mut caps),
@@ -283,7 +273,7 @@ impl Function {
             caps = announced(kind, self.features);
             mode.set(&mut caps, wanted);
         }
-        if kind == ODP && !self.features.odp {
+        if kind == ODP && self.features.no_odp {
             return Err(Refusal::new(BAD_PARAM, "on-demand paging is not announced"));
         }
         if kind == GENERAL {

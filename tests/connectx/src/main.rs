@@ -75,7 +75,7 @@ fn options() -> Result<Options, String> {
         let mut value = || args.next().ok_or(format!("{arg} needs a value"));
         match arg.as_str() {
             "--infiniband" => options.features.infiniband = true,
-            "--no-odp" => options.features.odp = false,
+            "--no-odp" => options.features.no_odp = true,
             "--transport-faults" => options.features.transport_faults = true,
             "--control" => options.control = Some(value()?),
             "--verbose" => {
