@@ -210,11 +210,8 @@ fn dropped(f: usize, qp: &Qp, to: &Address, why: &str) {
 
 /// Returns the number that the receiver sees as the source.
 fn source_number(qp: &Qp) -> u32 {
-    let alias = qp.get(qpc::deth_sqpn);
     match qp.service {
         Service::Qp1 => QP1,
-        // Port and index of a queue pair that sends in the place of QP1.
-        _ if alias == QP1 => alias,
         _ => qp.number,
     }
 }

@@ -27,7 +27,6 @@ const CAPABILITIES: u32 = 0x2650_e848;
 /// manager, SNMP, device management, a class of a vendor.
 const OF_AGENTS: u32 = 1 << 16 | 1 << 17 | 1 << 19 | 1 << 20;
 const PKEYS: usize = 128;
-const GIDS: usize = 8;
 const MAX_MTU_ETHERNET: u64 = 9978;
 const MAX_MTU_INFINIBAND: u64 = 4096;
 
@@ -93,11 +92,7 @@ impl Port {
 
     /// Returns whether a GID is one of this port.
     pub fn has_gid(&self, gid: &[u8]) -> bool {
-        let count = if self.infiniband {
-            GIDS
-        } else {
-            self.gids.len()
-        };
+        let count = if self.infiniband { 1 } else { self.gids.len() };
         gid.iter().any(|byte| *byte != 0) && (0..count).any(|index| self.gid(index).gid == gid)
     }
 }
