@@ -17,16 +17,12 @@ use crate::{
         pinned::untagged, //
     },
     policy::named,
-    uapi::dmabuf_reg_request as Request, //
+    uapi::{
+        self,
+        dmabuf_reg_request as Request, //
+    }, //
 };
-use core::mem::size_of;
-use kernel::{
-    prelude::*,
-    uaccess::{
-        UserPtr,
-        UserSlice, //
-    },
-};
+use kernel::prelude::*;
 
 /// The number of the ioctl, without a type or a size.
 const IOCTL: u32 = 1;
@@ -43,7 +39,6 @@ mod op {
     pub(super) const QUERY: u32 = 3;
 }
 
-/// The device.
 pub(crate) struct Protocol;
 
 /// The registered device, if the administrator wants it.
@@ -76,12 +71,10 @@ impl Control for Protocol {
         if cmd != IOCTL {
             return Err(ENOTTY);
         }
-        let user = UserSlice::new(UserPtr::from_addr(arg), size_of::<Request>());
-        let (mut reader, mut writer) = user.reader_writer();
-        let mut request = reader.read::<Request>()?;
+        let mut request: Request = uapi::read(arg)?;
         let result = request.execute();
         if request.op == op::QUERY && result.is_ok() {
-            writer.write(&request)?;
+            uapi::write(arg, &request)?;
         }
         result.map(|()| 0)
     }

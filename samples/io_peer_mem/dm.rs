@@ -28,8 +28,7 @@ use crate::{
         io_peer_mem_dm_alloc,
         io_peer_mem_dm_capacity,
         io_peer_mem_dm_info, //
-    },
-    user, //
+    }, //
 };
 use kernel::{
     bindings,
@@ -49,9 +48,7 @@ use kernel::{
 
 /// An allocation with a separate file.
 pub(crate) struct Dm {
-    /// The memory.
     allocation: Arc<Allocation>,
-    /// The requested length in bytes.
     length: u64,
     /// The size in pages.
     pages: usize,
@@ -65,7 +62,7 @@ pub(crate) struct Dm {
 /// Context: process context; may sleep.
 pub(crate) fn alloc(this: ArcBorrow<'_, Bar>, opened: &Opened<'_>, arg: usize) -> Result<isize> {
     lockdown::pci_access()?;
-    let request: io_peer_mem_dm_alloc = user::read(arg)?;
+    let request: io_peer_mem_dm_alloc = uapi::read(arg)?;
     let abi::Allocate { align, clear } = abi::check_alloc(&request)?;
     let align = align.max(PAGE_SIZE as u64);
     let pages = request.length.div_ceil(PAGE_SIZE as u64).try_into()?;
@@ -79,7 +76,7 @@ pub(crate) fn alloc(this: ArcBorrow<'_, Bar>, opened: &Opened<'_>, arg: usize) -
     // On an error from here on, the file is dropped before any process sees it.
     let file = opened.handle(c"[io_peer_mem]", Arc::new(dm, GFP_KERNEL_ACCOUNT)?)?;
     let fd = FileDescriptorReservation::get_unused_fd_flags(bindings::O_CLOEXEC)?;
-    user::write(
+    uapi::write(
         arg,
         &io_peer_mem_dm_alloc {
             fd: fd.reserved_fd().try_into()?,
@@ -97,10 +94,10 @@ pub(crate) fn alloc(this: ArcBorrow<'_, Bar>, opened: &Opened<'_>, arg: usize) -
 ///
 /// Context: process context; may sleep.
 pub(crate) fn capacity(this: ArcBorrow<'_, Bar>, arg: usize) -> Result<isize> {
-    abi::check_capacity(&user::read(arg)?)?;
+    abi::check_capacity(&uapi::read(arg)?)?;
     let phys = this.memory().bar_range().phys();
     let space = this.memory().free_space()?;
-    user::write(
+    uapi::write(
         arg,
         &io_peer_mem_dm_capacity {
             version: uapi::IO_PEER_MEM_DM_VERSION,
@@ -213,10 +210,10 @@ impl Dm {
     /// Returns `EINVAL` for an invalid argument, `ENODEV` if the device is gone or the memory was
     /// freed.
     fn info(&self, arg: usize) -> Result<isize> {
-        abi::check_info(&user::read(arg)?)?;
+        abi::check_info(&uapi::read(arg)?)?;
         let bar = self.allocation.bar();
         let (domain, bus, slot) = pci::address(bar.dev());
-        user::write(
+        uapi::write(
             arg,
             &io_peer_mem_dm_info {
                 version: uapi::IO_PEER_MEM_DM_VERSION,
@@ -241,7 +238,7 @@ impl Dm {
         if !file.is_writable() {
             return Err(EBADF);
         }
-        abi::check_free(&user::read(arg)?)?;
+        abi::check_free(&uapi::read(arg)?)?;
         self.allocation.free()?;
         Ok(0)
     }

@@ -18,11 +18,9 @@ use crate::{
     uapi::{
         self,
         io_peer_mem_range, //
-    },
-    user, //
+    }, //
 };
 use kernel::{
-    macros::kunit_tests,
     mm::virt::VmaNew,
     page::PAGE_SIZE,
     prelude::*,
@@ -83,7 +81,7 @@ impl chardev::Device for Bar {
 /// Returns `EINVAL` if the reserved field is not 0, `EFAULT` if the address is not in a mapping of
 /// this device by the calling process, `ENODEV` if the device is gone.
 fn range(this: ArcBorrow<'_, Bar>, arg: usize) -> Result<isize> {
-    let request: io_peer_mem_range = user::read(arg)?;
+    let request: io_peer_mem_range = uapi::read(arg)?;
     if request.reserved != 0 {
         return Err(EINVAL);
     }
@@ -92,7 +90,7 @@ fn range(this: ArcBorrow<'_, Bar>, arg: usize) -> Result<isize> {
     if !core::ptr::eq(&**found.data.bar(), &*this) {
         return Err(EFAULT);
     }
-    user::write(
+    uapi::write(
         arg,
         &io_peer_mem_range {
             bar_offset: found.data.offset()? + found.offset(addr) as u64,
@@ -101,16 +99,4 @@ fn range(this: ArcBorrow<'_, Bar>, arg: usize) -> Result<isize> {
         },
     )?;
     Ok(0)
-}
-
-#[kunit_tests(io_peer_mem_file)]
-mod tests {
-    use super::*;
-
-    /// Size and number are part of the ABI.
-    #[test]
-    fn abi() {
-        assert_eq!(core::mem::size_of::<io_peer_mem_range>(), 32);
-        assert_eq!(uapi::IO_PEER_MEM_IOC_RANGE, 0xc020_bb01);
-    }
 }

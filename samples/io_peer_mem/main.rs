@@ -15,8 +15,8 @@
 //! - [`mapping`], [`foreign`], [`functions`], [`unmapped`]: the memory behind a mapping of a process;
 //! - [`bar`]: the allocations and tickets of a BAR;
 //! - [`pending`]: the options of functions that are being bound;
-//! - [`dm_abi`], [`options`], [`select`], [`zero`], [`user`]: arguments of ioctls, module parameters,
-//!   the choice of BARs, when memory is cleared, copies from and to user space.
+//! - [`dm_abi`], [`options`], [`select`], [`zero`]: arguments of ioctls, module parameters, the choice
+//!   of BARs, when memory is cleared.
 
 use kernel::prelude::*;
 
@@ -45,7 +45,6 @@ mod pending;
 mod select;
 mod service;
 mod unmapped;
-mod user;
 mod zero;
 
 use ext::base::{
@@ -67,10 +66,8 @@ module! {
 #[pin_data]
 struct IoPeerMem {
     // Drop order: the driver goes first, since unbound devices revoke memory through the client.
-    /// The PCI driver.
     #[pin]
     driver: pci::Registration<driver::BarDriver>,
-    /// The functions of the parameter `devices`.
     _devices: KVec<pci::Override>,
     /// Makes `watch` known to the driver.
     _functions: snapshot::Published<functions::Functions>,
@@ -81,7 +78,6 @@ struct IoPeerMem {
     /// Watches the functions of other drivers.
     #[pin]
     watch: pci_watch::Registration<functions::Functions>,
-    /// The work of [`unmapped`].
     _queues: QueuesOwner,
 }
 
