@@ -2,74 +2,19 @@
 
 //! Character devices that are created at run time and whose memory can be mapped.
 //!
-//! A driver implements [`Device`] for the object behind the node, and keeps a [`Registration`]. A
-//! device that has only ioctls is a [`control::Control`].
+//! A driver implements [`Device`] for the object behind the node, and keeps a [`Registration`]; see
+//! `samples/rust_client/file.rs`. A device that has only ioctls is a [`control::Control`].
 //! Beyond [`kernel::miscdevice`]: the name is set at run time, open files and mappings keep the
 //! module loaded, and [`AddressSpace::unmap_all`] unmaps all mappings of a device. Files may stay
 //! open after the device is unregistered; operations on open files still reach the object.
 //!
 //! C header: [`include/linux/miscdevice.h`](srctree/include/linux/miscdevice.h).
-//!
-//! # Examples
-//!
-//! ```
-//! use crate::ext::base::{
-//!     chardev::{AddressSpace, Device, Opened, Registration},
-//!     ram::Pages,
-//!     vma,
-//! };
-//! use kernel::{
-//!     device,
-//!     mm::virt::VmaNew,
-//!     str::CString,
-//!     sync::{Arc, ArcBorrow},
-//! };
-//!
-//! struct Memory(Pages);
-//!
-//! static VM_OPS: vma::Ops<Memory> = vma::Ops::new();
-//!
-//! impl vma::Mapping for Memory {
-//!     fn fault(&self, fault: &vma::Fault<'_>) -> Result {
-//!         fault.map(|i| self.0.get(i))
-//!     }
-//! }
-//!
-//! impl Device for Memory {
-//!     type Mapping = Self;
-//!
-//!     fn vm_ops() -> &'static vma::Ops<Self> {
-//!         &VM_OPS
-//!     }
-//!
-//!     fn mmap(this: ArcBorrow<'_, Self>, vma: &VmaNew) -> Result<Arc<Self>> {
-//!         vma.set_mixedmap();
-//!         Ok(this.into())
-//!     }
-//!
-//!     fn ioctl(_: ArcBorrow<'_, Self>, _: Opened<'_>, _: u32, _: usize) -> Result<isize> {
-//!         Err(ENOTTY)
-//!     }
-//! }
-//!
-//! /// Creates /dev/example, and removes it with all its mappings.
-//! fn example(parent: &device::Device, memory: Arc<Memory>) -> Result {
-//!     let space = AddressSpace::new(c"[example]")?;
-//!     let name = CString::try_from_fmt(fmt!("example"))?;
-//!     let node = KBox::pin_init(
-//!         Registration::new(parent, name, 0o600, space.clone(), memory),
-//!         GFP_KERNEL,
-//!     )?;
-//!     drop(node);
-//!     space.unmap_all();
-//!     Ok(())
-//! }
-//! ```
 
 pub mod control;
 mod handle;
 mod misc;
 
+pub(in crate::shared::ext) use self::handle::anon_file;
 pub use self::handle::Opened;
 
 use self::misc::Misc;
@@ -77,16 +22,12 @@ use super::{
     device::as_raw,
     vma, //
 };
-use crate::shared::bindings::helpers;
 use core::marker::PhantomData;
 use kernel::{
     bindings,
     container_of,
     device,
-    error::{
-        from_err_ptr,
-        from_result, //
-    },
+    error::from_result,
     ffi::c_char,
     fs::File,
     mm::virt::VmaNew,
@@ -117,30 +58,26 @@ pub trait Device: Send + Sync + Sized + 'static {
     ///
     /// The VMA is not in the address space yet, so [`AddressSpace::unmap_all`] would miss pages
     /// mapped here. Therefore the function must not map pages; only [`vma::Mapping::fault`] may.
-    ///
     /// Context: process context; may sleep. The caller holds the `mmap_lock` for writing.
     fn mmap(this: ArcBorrow<'_, Self>, vma: &VmaNew) -> Result<Arc<Self::Mapping>>;
 
     /// Handles `read(2)` from offset `at` of the file: returns the number of bytes, at most the
-    /// length of `to`. The default implementation returns `EINVAL`.
-    ///
-    /// Context: process context; may sleep.
+    /// length of `to`. The default implementation returns `EINVAL`. Context: process context; may
+    /// sleep.
     fn read(this: ArcBorrow<'_, Self>, at: u64, to: UserSliceWriter) -> Result<usize> {
         let _ = (this, at, to);
         Err(EINVAL)
     }
 
-    /// Handles `write(2)` to offset `at` of the file; see [`Device::read`].
-    ///
-    /// Context: process context; may sleep.
+    /// Handles `write(2)` to offset `at` of the file; see [`Device::read`]. Context: process
+    /// context; may sleep.
     fn write(this: ArcBorrow<'_, Self>, at: u64, from: UserSliceReader) -> Result<usize> {
         let _ = (this, at, from);
         Err(EINVAL)
     }
 
-    /// Handles `ioctl(2)` on `file`, of 64-bit and of 32-bit processes.
-    ///
-    /// Context: process context; may sleep.
+    /// Handles `ioctl(2)` on `file`, of 64-bit and of 32-bit processes. Context: process context;
+    /// may sleep.
     fn ioctl(this: ArcBorrow<'_, Self>, file: Opened<'_>, cmd: u32, arg: usize) -> Result<isize>;
 }
 
@@ -150,31 +87,18 @@ pub struct AddressSpace(ARef<File>);
 
 impl AddressSpace {
     /// Creates an address space. `name` is the name of the anonymous inode, such as `[driver]`.
-    ///
     /// Context: may sleep.
     pub fn new(name: &CStr) -> Result<Self> {
         // The kernel may release a file long after the last reference is dropped, so the operations
         // must not be in this module. Any operations work, as the file is never installed.
         //
-        // SAFETY: The name is a C string, which the function copies. The operations are part of the
-        // kernel image.
-        let file = from_err_ptr(unsafe {
-            helpers::anon_inode_create_getfile(
-                name.as_char_ptr(),
-                &raw const bindings::generic_ro_fops,
-                core::ptr::null_mut(),
-                // CAST: `O_RDWR` is 2.
-                bindings::O_RDWR as c_int,
-                core::ptr::null(),
-            )
-        })?;
-        let file = core::ptr::NonNull::new(file).ok_or(ENOMEM)?;
-        // SAFETY:
-        // - The call above returned the file with a reference, and the `ARef` takes the reference
-        //   over.
-        // - No file descriptor refers to the file, so there is no active `fdget_pos` call.
-        // - `File` is a transparent wrapper of `struct file`.
-        Ok(Self(unsafe { ARef::from_raw(file.cast()) }))
+        // CAST: `O_RDWR` is 2.
+        let (ops, flags) = (
+            &raw const bindings::generic_ro_fops,
+            bindings::O_RDWR as c_int,
+        );
+        // SAFETY: The operations are part of the kernel image, and use no private data.
+        unsafe { anon_file(name, ops, core::ptr::null_mut(), flags) }.map(Self)
     }
 
     /// Returns the C object, valid as long as `self` or a clone of it.
@@ -184,20 +108,15 @@ impl AddressSpace {
         unsafe { (*self.0.as_ptr()).f_mapping }
     }
 
-    /// Unmaps all pages of all mappings. Later accesses fault.
-    ///
-    /// Context: may sleep.
+    /// Unmaps all pages of all mappings. Later accesses fault. Context: may sleep.
     pub fn unmap_all(&self) {
         // SAFETY: The address space is valid as long as `self`. Length 0 means up to the end.
         unsafe { bindings::unmap_mapping_range(self.as_raw(), 0, 0, 1) };
     }
 }
 
-/// Private data of an open file.
 struct Node<T> {
-    /// Address space of all mappings.
     space: AddressSpace,
-    /// The object behind the device.
     device: Arc<T>,
 }
 
@@ -211,7 +130,6 @@ pub struct Registration<T: Device> {
     /// The node, which is removed first.
     #[pin]
     misc: Misc,
-    /// Private data of the files that are opened.
     node: Arc<Node<T>>,
     /// Name, to which `misc` points.
     _name: CString,
@@ -221,9 +139,7 @@ impl<T: Device> Registration<T> {
     /// Registers a device below `parent`.
     ///
     /// In `name`, `!` stands for the `/` of the path in `/dev`. `mode` is the mode of the node,
-    /// which udev may change. All files of the device share `space`.
-    ///
-    /// Context: may sleep.
+    /// which udev may change. All files of the device share `space`. Context: may sleep.
     pub fn new<'a>(
         parent: &'a device::Device,
         name: CString,
@@ -252,7 +168,6 @@ impl<T: Device> Registration<T> {
     }
 }
 
-/// File operations of a [`Registration`].
 struct VTable<T: Device>(PhantomData<T>);
 
 impl<T: Device> VTable<T> {
@@ -280,8 +195,7 @@ impl<T: Device> VTable<T> {
         // up. The address space lives as long as the node, and the file holds the node until the
         // release of the file, when no mappings are left.
         unsafe { (*file).f_mapping = node.space.as_raw() };
-        // SAFETY: A file that is being opened has no other user, so this function may set the file
-        // up.
+        // SAFETY: The file has no other user.
         unsafe { (*file).private_data = Arc::into_raw(node).cast_mut().cast() };
         0
     }
@@ -390,7 +304,6 @@ impl<T: Device> VTable<T> {
         unsafe { Self::transfer(file, pos, |device, at| T::write(device, at, from)) }
     }
 
-    /// C structure.
     const VTABLE: bindings::file_operations = bindings::file_operations {
         // Keeps the module loaded while a file is open.
         owner: &raw mut bindings::__this_module,

@@ -6,7 +6,7 @@
 //! [`PRIVATE_FD`] instead, which is no descriptor: the hook on `dma_buf_get()` (see
 //! [`UmemHook`](crate::shared::ext::rdma::UmemHook)) returns the dma-buf for that value, in this
 //! task only. Without the hook the verb is called in a kernel worker, with a descriptor of the
-//! kernel threads. Used by [`pool`](super::pool) and [`buffer`](super::buffer).
+//! kernel threads.
 //!
 //! In both cases no process has a descriptor of the dma-buf, so no process can use, close,
 //! duplicate or inherit a descriptor.
@@ -51,13 +51,11 @@ use kernel::{
 /// negative, and ib_core passes this value on unchecked.
 const PRIVATE_FD: i32 = -0x1b_be05;
 
-/// Whether the hook on `dma_buf_get()` is placed.
 static HOOKED: Atomic<bool> = Atomic::new(false);
 
 /// The tasks that import. The value of each entry is the [`Pending`] of the task.
 static TASKS: TaskTable = TaskTable::new();
 
-/// The import of a task.
 struct Pending {
     file: NonNull<bindings::file>,
     /// A pointer for the exporter, see [`call`].
@@ -83,9 +81,7 @@ struct Entry<'a> {
 impl<'a> Entry<'a> {
     /// Enters the current task.
     ///
-    /// May return `EDEADLK` if the task imports already, and `ENOMEM`.
-    ///
-    /// Context: may sleep.
+    /// May return `EDEADLK` if the task imports already, and `ENOMEM`. Context: may sleep.
     fn new(pending: &'a Pending) -> Result<Self> {
         let (task, value) = (TaskId::current(), NonNull::from(pending).cast());
         let placed = TASKS.enter(task);
@@ -148,9 +144,8 @@ pub(super) fn cookie(buf: *mut bindings::dma_buf) -> Option<*const c_void> {
 /// Calls `import` with a private descriptor of the dma-buf of `file`, which is valid in the task
 /// that calls `import`. During the call [`cookie`] returns `cookie` in that task.
 ///
-/// Returns `EMFILE` if the kernel threads have no free file descriptor.
-///
-/// Context: may sleep; see [`worker`] for locks.
+/// Returns `EMFILE` if the kernel threads have no free file descriptor. Context: may sleep; see
+/// [`worker`] for locks.
 ///
 /// # Safety
 ///
@@ -191,34 +186,10 @@ pub(in super::super) unsafe fn call<T: Send>(
 #[kunit_tests(ext_dma_buf_private_fd)]
 mod tests {
     use super::*;
-    use crate::shared::{
-        bindings::helpers,
-        ext::task::task_table::tests::fill, //
+    use crate::shared::ext::task::{
+        task_table::tests::fill,
+        worker::tests::file, //
     };
-    use kernel::{
-        error::from_err_ptr,
-        ffi::c_int, //
-    };
-
-    const OPS: bindings::file_operations = pin_init::zeroed();
-
-    /// Creates a file whose private data is `data`.
-    fn file(data: *mut c_void) -> Result<ARef<File>> {
-        // SAFETY: The operations are `'static`, and use no private data.
-        let file = from_err_ptr(unsafe {
-            helpers::anon_inode_create_getfile(
-                c"ext_private_fd".as_char_ptr(),
-                &OPS,
-                data,
-                bindings::O_RDWR as c_int,
-                ptr::null(),
-            )
-        })?;
-        let file = NonNull::new(file).ok_or(ENOMEM)?;
-        // SAFETY: The `ARef` takes over the reference that was just created. The file position is
-        // not shared, as there is no descriptor.
-        Ok(unsafe { ARef::from_raw(file.cast()) })
-    }
 
     /// Calls `import` as if the hook was placed.
     fn call_hooked<T: Send>(file: &File, import: impl Fn(i32) -> Result<T> + Sync) -> Result<T> {

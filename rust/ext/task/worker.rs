@@ -56,9 +56,7 @@ impl Worker {
     ///
     /// Returns `EMFILE` if 1024 descriptors are open in this way. If the kernel starts a usermode
     /// helper meanwhile, the helper's copy of the descriptor is closed in `execve()`, before the
-    /// helper runs.
-    ///
-    /// Context: may sleep.
+    /// helper runs. Context: may sleep.
     pub fn with_fd<R>(&self, file: &File, f: impl FnOnce(i32) -> R) -> Result<R> {
         let fd = FileDescriptorReservation::get_unused_fd_flags(bindings::O_CLOEXEC)?;
         let number = fd.reserved_fd();
@@ -103,9 +101,8 @@ where
 /// returned, so `f` can borrow from the caller.
 ///
 /// If the caller is a kernel thread, the caller executes `f` directly: kernel threads have the file
-/// table already, and so no worker waits for another worker.
-///
-/// Context: may sleep; see the module documentation for locks.
+/// table already, and so no worker waits for another worker. Context: may sleep; see the module
+/// documentation for locks.
 pub fn run<T, F>(class: Pin<&'static LockClassKey>, f: F) -> T
 where
     T: Send,
@@ -150,61 +147,22 @@ where
 /// Calls in a worker, and file descriptors of a worker.
 #[cfg(ext_tests)]
 #[kunit_tests(ext_worker)]
-mod tests {
+pub mod tests {
     use super::*;
+    use crate::shared::ext::base::chardev::anon_file;
     use kernel::{
-        error::from_err_ptr,
         fs::LocalFile,
         static_lock_class,
-        sync::{
-            aref::ARef,
-            atomic::{
-                Atomic,
-                Relaxed, //
-            }, //
-        },
+        sync::aref::ARef,
         task::Task, //
     };
 
-    /// How many test files were released.
-    static RELEASED: Atomic<u32> = Atomic::new(0);
+    const OPS: bindings::file_operations = pin_init::zeroed();
 
-    const OPS: bindings::file_operations = bindings::file_operations {
-        release: Some(released),
-        ..pin_init::zeroed()
-    };
-
-    /// # Safety
-    ///
-    /// None; the arguments are not used.
-    unsafe extern "C" fn released(_: *mut bindings::inode, _: *mut bindings::file) -> c_int {
-        RELEASED.add(1, Relaxed);
-        0
-    }
-
-    /// Creates a file that counts its release.
-    fn test_file() -> Result<ARef<File>> {
-        // SAFETY: The operations are `'static` and expect no private data.
-        let file = from_err_ptr(unsafe {
-            helpers::anon_inode_create_getfile(
-                c"ext_worker".as_char_ptr(),
-                &OPS,
-                ptr::null_mut(),
-                bindings::O_RDWR as c_int,
-                ptr::null(),
-            )
-        })?;
-        let file = ptr::NonNull::new(file).ok_or(ENOMEM)?;
-        // SAFETY: The `ARef` takes over the reference that was just created. The file position is
-        // not shared, as there is no descriptor.
-        Ok(unsafe { ARef::from_raw(file.cast()) })
-    }
-
-    /// Returns how many test files are released after all delayed releases.
-    fn released_files() -> u32 {
-        // SAFETY: The test may sleep and holds no lock.
-        unsafe { bindings::flush_delayed_fput() };
-        RELEASED.load(Relaxed)
+    /// Creates a file whose private data is `data`.
+    pub fn file(data: *mut c_void) -> Result<ARef<File>> {
+        // SAFETY: The operations are `'static`, and use no private data.
+        unsafe { anon_file(c"ext_worker", &OPS, data, bindings::O_RDWR as c_int) }
     }
 
     /// Returns whether `fd` is a descriptor of `file` in the current task.
@@ -236,41 +194,16 @@ mod tests {
         assert_eq!(run(static_lock_class!(), |_| current_pid()), current_pid());
     }
 
-    /// A nested call in a worker does not wait for a second worker.
-    #[test]
-    fn nested() {
-        let (outer, inner) = queue(static_lock_class!(), |_| {
-            (current_pid(), run(static_lock_class!(), |_| current_pid()))
-        });
-        assert_eq!(outer, inner);
-    }
-
     /// The descriptor exists inside the function only.
     #[test]
     fn descriptor() -> Result {
-        let file = test_file()?;
+        let file = file(ptr::null_mut())?;
         let inside = queue(static_lock_class!(), |worker| {
             worker.with_fd(&file, |fd| (fd, is_open(fd, &file)))
         })?;
         let after = queue(static_lock_class!(), |_| is_open(inside.0, &file));
         assert!(inside.1);
         assert!(!after);
-        Ok(())
-    }
-
-    /// Afterwards only the caller's reference holds the file: no descriptor was left open.
-    #[test]
-    fn descriptor_closed() -> Result {
-        let before = released_files();
-        let file = test_file()?;
-        for _ in 0..3 {
-            queue(static_lock_class!(), |worker| worker.with_fd(&file, |_| ()))?;
-        }
-        let held = released_files();
-        drop(file);
-        let dropped = released_files();
-        assert_eq!(held, before);
-        assert_eq!(dropped, before + 1);
         Ok(())
     }
 }

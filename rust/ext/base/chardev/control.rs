@@ -27,9 +27,7 @@ pub trait Control: 'static {
     /// Mode of the node, which udev may change.
     const MODE: u16;
 
-    /// Handles `ioctl(2)` of 64-bit and of 32-bit processes.
-    ///
-    /// Context: process context; may sleep.
+    /// Handles `ioctl(2)` of 64-bit and of 32-bit processes. Context: process context; may sleep.
     fn ioctl(cmd: u32, arg: usize) -> Result<isize>;
 }
 
@@ -42,9 +40,7 @@ pub struct Registration<T: Control> {
 }
 
 impl<T: Control> Registration<T> {
-    /// Registers the device.
-    ///
-    /// Context: may sleep.
+    /// Registers the device. Context: may sleep.
     pub fn new() -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
             // SAFETY: The name and the operations live as long as the module. There is no parent,
@@ -57,7 +53,6 @@ impl<T: Control> Registration<T> {
     }
 }
 
-/// File operations of a [`Registration`].
 struct VTable<T: Control>(PhantomData<T>);
 
 impl<T: Control> VTable<T> {

@@ -34,8 +34,6 @@ pub struct Opened<'a> {
 
 impl Opened<'_> {
     /// Returns whether the file was opened for writing.
-    ///
-    /// Context: any.
     pub fn is_writable(&self) -> bool {
         // CAST: The constants are small, and not negative.
         self.access == bindings::O_WRONLY as c_int || self.access == bindings::O_RDWR as c_int
@@ -45,44 +43,49 @@ impl Opened<'_> {
     ///
     /// The new file has the access mode of `self`, and keeps the module loaded. The new file shares
     /// the address space of the device, so [`AddressSpace::unmap_all`] also unmaps mappings of the
-    /// new file.
-    ///
-    /// Context: may sleep.
+    /// new file. Context: may sleep.
     pub fn handle<T: Device>(&self, name: &CStr, device: Arc<T>) -> Result<ARef<File>> {
         let space = self.space.clone();
         let mapping = space.as_raw();
         let node = Arc::into_raw(Arc::new(Node { space, device }, GFP_KERNEL_ACCOUNT)?);
-        // SAFETY:
-        // - The name is a C string, which the function copies.
-        // - The operations live as long as the module, and the file keeps the module loaded.
-        // - The private data is a reference from `Arc::into_raw`, as the operations expect.
-        let file = from_err_ptr(unsafe {
-            helpers::anon_inode_create_getfile(
-                name.as_char_ptr(),
-                &VTable::<T>::VTABLE,
-                node.cast_mut().cast(),
-                self.access,
-                core::ptr::null(),
-            )
-        })
-        // SAFETY: `node` came from `Arc::into_raw`. Without a file no other code releases the
-        // reference.
-        .inspect_err(|_| drop(unsafe { Arc::from_raw(node) }))?;
-        let file = NonNull::new(file).ok_or(ENOMEM)?;
+        let ops = &VTable::<T>::VTABLE;
+        // SAFETY: The operations live as long as the module, and the file keeps the module loaded.
+        // The private data is a reference from `Arc::into_raw`, as the operations expect.
+        let file = unsafe { anon_file(name, ops, node.cast_mut().cast(), self.access) }
+            // SAFETY: `node` came from `Arc::into_raw`. Without a file no other code releases the
+            // reference.
+            .inspect_err(|_| drop(unsafe { Arc::from_raw(node) }))?;
         // SAFETY: This function has the only reference to the file, so the function may set the
         // file up. The address space lives as long as the node, and the file holds the node until
         // the release of the file, when no mappings are left.
         unsafe { (*file.as_ptr()).f_mapping = mapping };
-        // SAFETY: This function has the only reference to the file, so the function may set the
-        // file up.
+        // SAFETY: This function has the only reference.
         unsafe { helpers::ext_file_allow_at(file.as_ptr()) };
-        // SAFETY:
-        // - The call above returned the file with a reference, and the `ARef` takes the reference
-        //   over.
-        // - No file descriptor refers to the file, so there is no active `fdget_pos` call.
-        // - `File` is a transparent wrapper of `struct file`.
-        Ok(unsafe { ARef::from_raw(file.cast()) })
+        Ok(file)
     }
+}
+
+/// Creates an anonymous file without a descriptor. Context: may sleep.
+///
+/// # Safety
+///
+/// The operations must be valid for the private data, as long as the file exists.
+pub(in crate::shared::ext) unsafe fn anon_file(
+    name: &CStr,
+    ops: *const bindings::file_operations,
+    private: *mut c_void,
+    flags: c_int,
+) -> Result<ARef<File>> {
+    let name = name.as_char_ptr();
+    // SAFETY: The name is a C string, which the function copies. The rest are the safety
+    // requirements.
+    let file = from_err_ptr(unsafe {
+        helpers::anon_inode_create_getfile(name, ops, private, flags, core::ptr::null())
+    })?;
+    let file = NonNull::new(file).ok_or(ENOMEM)?;
+    // SAFETY: The `ARef` takes over the reference that the call returned. No file descriptor refers
+    // to the file, so there is no active `fdget_pos` call. `File` is a transparent wrapper.
+    Ok(unsafe { ARef::from_raw(file.cast()) })
 }
 
 impl<'a> Opened<'a> {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The registration of a `struct miscdevice`. [`Misc`] is the C structure. Used by
-//! [`Registration`](super::Registration) and [`control`](super::control).
+//! The registration of a `struct miscdevice`. [`Misc`] is the C structure.
 
 use kernel::{
     bindings,
@@ -22,7 +21,6 @@ use kernel::{
 #[pin_data(PinnedDrop)]
 #[repr(transparent)]
 pub(super) struct Misc {
-    /// C structure.
     #[pin]
     raw: Opaque<bindings::miscdevice>,
 }
@@ -34,9 +32,7 @@ unsafe impl Sync for Misc {}
 
 impl Misc {
     /// Registers a device. `mode` is the mode of the node, which udev may change. `parent` may be
-    /// null.
-    ///
-    /// Context: may sleep.
+    /// null. Context: may sleep.
     ///
     /// # Safety
     ///
