@@ -21,10 +21,7 @@ use crate::{
     registry, //
 };
 use core::{
-    mem::{
-        offset_of,
-        size_of, //
-    },
+    mem::offset_of,
     ptr, //
 };
 use kernel::{
@@ -187,12 +184,8 @@ fn invalidate_without_handle(ticket: u32) {
     }
 }
 
-/// The invalidate callback.
-///
-/// # Safety
-///
-/// None: the handle is compared, not dereferenced, and an unknown ticket is ignored.
-unsafe extern "C" fn invalidate_region(handle: *mut ffi::c_void, ticket: u64) -> ffi::c_int {
+/// The invalidate callback. The handle is compared, not dereferenced, and an unknown ticket is ignored.
+extern "C" fn invalidate_region(handle: *mut ffi::c_void, ticket: u64) -> ffi::c_int {
     // CAST: Tickets have 32 bits. A client built with the older type of the argument sets no other
     // bits.
     let ticket = ticket as u32;
@@ -246,7 +239,7 @@ pub(crate) unsafe extern "C" fn ib_peer_mem_set_hint(
         // SAFETY: By the safety requirements of this function, the context is valid during the
         // call.
         let (id, adapter) = unsafe { adapter_of(context) }?;
-        adapter.hints().set(
+        adapter.hints.set(
             id,
             Hint {
                 name,
@@ -266,7 +259,7 @@ pub(crate) unsafe extern "C" fn ib_peer_mem_set_hint(
 pub(crate) unsafe extern "C" fn ib_peer_mem_clear_hint(context: *mut peer::ib_ucontext) {
     // SAFETY: By the safety requirements of this function, the context is valid during the call.
     if let Ok((id, adapter)) = unsafe { adapter_of(context) } {
-        adapter.hints().clear(id);
+        adapter.hints.clear(id);
     }
 }
 

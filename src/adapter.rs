@@ -32,14 +32,14 @@ use kernel::{
 /// A device that can serve peer memory.
 #[pin_data]
 pub(crate) struct Adapter {
-    dev: ARef<Device>,
-    backend: Backend,
+    pub(crate) dev: ARef<Device>,
+    pub(crate) backend: Backend,
     /// The MRs that the core has made, by local key.
-    mrs: Arc<MrIndex>,
-    imports: Imports,
+    pub(crate) mrs: Arc<MrIndex>,
+    pub(crate) imports: Imports,
     /// The hints for the device's user contexts.
     #[pin]
-    hints: Hints,
+    pub(crate) hints: Hints,
 }
 
 impl Adapter {
@@ -59,31 +59,6 @@ impl Adapter {
             }),
             GFP_KERNEL,
         )
-    }
-
-    /// Returns the RDMA device.
-    pub(crate) fn device(&self) -> &Device {
-        &self.dev
-    }
-
-    /// Returns the backend that serves the device.
-    pub(crate) fn backend(&self) -> &Backend {
-        &self.backend
-    }
-
-    /// Returns the MRs that the core has made, by local key.
-    pub(crate) fn mrs(&self) -> &Arc<MrIndex> {
-        &self.mrs
-    }
-
-    /// Returns the MRs on dma-bufs.
-    pub(crate) fn imports(&self) -> &Imports {
-        &self.imports
-    }
-
-    /// Returns the hints for the device's user contexts.
-    pub(crate) fn hints(&self) -> &Hints {
-        &self.hints
     }
 
     /// Returns the memory that `mr` is on, if the core has made the MR. Context: any.

@@ -29,7 +29,6 @@ use kernel::{
 /// The devices. The list is locked for a look-up or a change, and while debugfs prints the list.
 type List = Mutex<KVec<Arc<Adapter>>>;
 
-/// The list of the loaded module.
 static LIST: Snapshot<List> = Snapshot::new();
 
 /// The open list. Dropping the list closes it. No device is in the list then.
@@ -67,7 +66,7 @@ pub(crate) fn remove(adapter: &Adapter) {
 pub(crate) fn by_device(dev: &Device) -> Result<Arc<Adapter>> {
     let list = LIST.load().ok_or(ENODEV)?;
     let list = list.lock();
-    let found = list.iter().find(|a| a.device().is(dev));
+    let found = list.iter().find(|a| a.dev.is(dev));
     found.cloned().ok_or(ENODEV)
 }
 
@@ -79,9 +78,9 @@ pub(crate) fn trust_of(dev: &device::Device) -> Option<Option<Arc<Trust>>> {
     let list = list.lock();
     let mut found = None;
     for adapter in list.iter() {
-        let dma = adapter.device().dma_device();
+        let dma = adapter.dev.dma_device();
         if dma.is_some_and(|dma| ptr::eq(dma, dev)) {
-            let trust = adapter.backend().trust();
+            let trust = adapter.backend.trust();
             let is_fatal = trust.as_ref().is_some_and(|trust| trust.is_fatal());
             if found.is_none() || is_fatal {
                 found = Some(trust);

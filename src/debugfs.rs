@@ -63,11 +63,10 @@ impl DebugfsDir {
     }
 }
 
-/// Prints the file `devices`.
 fn devices(f: &mut fmt::Formatter<'_>) -> fmt::Result {
     writeln!(f, "device\tdriver\tbackend\tcan fence")?;
     adapters::try_for_each(|adapter| {
-        let (dev, backend) = (adapter.device(), adapter.backend());
+        let (dev, backend) = (&adapter.dev, &adapter.backend);
         writeln!(
             f,
             "{}\t{}\t{}\t{}",
@@ -79,15 +78,14 @@ fn devices(f: &mut fmt::Formatter<'_>) -> fmt::Result {
     })
 }
 
-/// Prints the file `dma_bufs`.
 fn dma_bufs(f: &mut fmt::Formatter<'_>) -> fmt::Result {
     writeln!(f, "device\tregistered\tlive\tlive bytes")?;
     adapters::try_for_each(|adapter| {
-        let stats = adapter.imports().stats();
+        let stats = adapter.imports.stats();
         writeln!(
             f,
             "{}\t{}\t{}\t{}",
-            adapter.device().name(),
+            adapter.dev.name(),
             stats.made(),
             stats.live(),
             stats.live_bytes()
@@ -110,7 +108,7 @@ fn regions(f: &mut fmt::Formatter<'_>) -> fmt::Result {
     }
     adapters::try_for_each(|adapter| {
         let mut next = Some(0);
-        while let Some((lkey, registered)) = next.and_then(|lkey| adapter.mrs().from(lkey)) {
+        while let Some((lkey, registered)) = next.and_then(|lkey| adapter.mrs.from(lkey)) {
             registered.print_import(f)?;
             next = lkey.checked_add(1);
         }
@@ -118,7 +116,6 @@ fn regions(f: &mut fmt::Formatter<'_>) -> fmt::Result {
     })
 }
 
-/// Prints the file `umem_hook`.
 fn umem_hook(f: &mut fmt::Formatter<'_>) -> fmt::Result {
     match umem::state() {
         Ok(()) => writeln!(f, "placed"),

@@ -117,7 +117,7 @@ pub(crate) fn register_memory<T: From<UserMr>>(
     };
     // Do not pin a test page here: `ask_clients` does, after the clients that come before the
     // driver.
-    let driver_first = driver_can_pin(adapter.device(), memory, || false);
+    let driver_first = driver_can_pin(&adapter.dev, memory, || false);
     let mut driver = DriverTurn::new(&driver);
     // A process may have only reserved the addresses of named memory: the driver could pin other
     // memory there.
@@ -147,7 +147,7 @@ pub(crate) fn register_on_demand(
     let Some(range) = range else {
         return driver();
     };
-    let lookup = ClientLookup::new(&[], range, Some(adapter.device()));
+    let lookup = ClientLookup::new(&[], range, Some(&adapter.dev));
     let found = match lookup.named()? {
         Some((part, name)) => Some((part, Some(name))),
         None => lookup.mapped()?.map(|part| (part, None)),
@@ -187,7 +187,7 @@ pub(crate) fn without_access(adapter: &Adapter, req: &Request<'_>, error: Error)
     };
     let clients = registry::clients();
     let clients = clients.as_deref().map_or(&[][..], |clients| clients);
-    ClientLookup::new(clients, range, Some(adapter.device())).without_access(error)
+    ClientLookup::new(clients, range, Some(&adapter.dev)).without_access(error)
 }
 
 /// Returns whether the driver may be able to pin the memory, and so is called before the clients.
@@ -215,7 +215,7 @@ fn ask_clients<T: From<UserMr>>(
     };
     let clients = registry::clients();
     let clients = clients.as_deref().map_or(&[][..], |clients| clients);
-    let mut lookup = ClientLookup::new(clients, range, Some(adapter.device()));
+    let mut lookup = ClientLookup::new(clients, range, Some(&adapter.dev));
     if let Some((part, name)) = lookup.named()? {
         return import(adapter, req, &lookup, part, Some(name)).map(T::from);
     }
@@ -225,7 +225,7 @@ fn ask_clients<T: From<UserMr>>(
             return Ok(mr.into());
         }
         let try_pin = || can_pin(range.addr(), Direction::of(req.access) == Direction::Write);
-        if driver_can_pin(adapter.device(), memory, try_pin) {
+        if driver_can_pin(&adapter.dev, memory, try_pin) {
             if let Some(result) = driver.take() {
                 return result;
             }
@@ -240,7 +240,7 @@ fn ask_clients<T: From<UserMr>>(
         Ok(Some(part)) => import(adapter, req, &lookup, part, None).map(T::from),
         Ok(None) => driver
             .take_last()
-            .inspect_err(|e| lookup.record_unclaimed(Some(*e), adapter.backend().can_fence())),
+            .inspect_err(|e| lookup.record_unclaimed(Some(*e), adapter.backend.can_fence())),
         Err(e) => Err(driver.error.unwrap_or(e)),
     }
 }
@@ -254,25 +254,19 @@ fn register(
     req: &Request<'_>,
     before_driver: bool,
 ) -> Result<Option<UserMr>> {
-    let hint = adapter.hints().get(req.ucontext());
+    let hint = adapter.hints.get(req.ucontext());
     let all_first = Order::get() == Order::ClientsFirst;
     for client in lookup.clients {
         let flags = client.flags();
         if (all_first || flags.pinnable) != before_driver
-            || flags.requires_invalidation && !adapter.backend().can_fence()
+            || flags.requires_invalidation && !adapter.backend.can_fence()
         {
             continue;
         }
         let Some(acquired) = Acquired::ask(client, lookup.range, hint.as_deref()) else {
             continue;
         };
-        match Region::register(
-            acquired,
-            adapter.backend(),
-            adapter.mrs(),
-            req,
-            lookup.range,
-        ) {
+        match Region::register(acquired, &adapter.backend, &adapter.mrs, req, lookup.range) {
             Ok(mr) => return Ok(Some(mr)),
             Err(e) => lookup.reject(client, e)?,
         }
@@ -290,8 +284,8 @@ fn import(
     name: Option<named::Watched>,
 ) -> Result<UserMr> {
     adapter
-        .imports()
-        .register(part.clone(), name, lookup.range, adapter.backend(), req)
+        .imports
+        .register(part.clone(), name, lookup.range, &adapter.backend, req)
         .map_err(|e| lookup.not_imported(&part, e))
 }
 

@@ -36,13 +36,12 @@ use kernel::{
     sync::Arc, //
 };
 
-/// Creates the hooks for a new device.
 pub(crate) fn add(dev: &Device) -> Result<Arc<dyn Hooks>> {
     let adapter = Adapter::new(dev)?;
     pr_info!(
         "{}: serves peer memory by {}\n",
         dev.name(),
-        adapter.backend().name()
+        adapter.backend.name()
     );
     adapters::add(&adapter)?;
     Ok(adapter)
@@ -51,31 +50,31 @@ pub(crate) fn add(dev: &Device) -> Result<Arc<dyn Hooks>> {
 impl Hooks for Adapter {
     fn remove(&self) {
         adapters::remove(self);
-        registered::disassociate_all(self.mrs(), self.backend());
+        registered::disassociate_all(&self.mrs, &self.backend);
     }
 
     fn fatal(&self) {
-        self.backend().set_fatal();
+        self.backend.set_fatal();
     }
 
     fn dispatch(&self) -> &'static DispatchCell {
         /// For the umem backend. A driver that is called before the hooks are asked is exempt from
         /// the hook on `ib_umem_get_desc()`, which must serve the memory that the driver pins.
         static ALWAYS: DispatchCell = DispatchCell::new(Dispatch::ClientsFirst);
-        match self.backend() {
+        match &self.backend {
             Backend::Umem => &ALWAYS,
             _ => &DISPATCH,
         }
     }
 
     fn keys(&self) -> &KeyFilter {
-        self.mrs().keys()
+        self.mrs.keys()
     }
 
     fn reg_user_mr(&self, req: &Request<'_>, driver: Driver<'_>) -> Result<UserMr> {
         // With the umem backend, the hook on `ib_umem_get_desc()` serves the memory that the driver
         // pins.
-        if matches!(self.backend(), Backend::Umem) {
+        if matches!(self.backend, Backend::Umem) {
             return driver.reg_user_mr(req);
         }
         if req.access.is_on_demand() {
@@ -97,8 +96,7 @@ impl Hooks for Adapter {
         driver: Driver<'_>,
     ) -> Result<Option<UserMr>> {
         let Some(registered) = self.registered(mr) else {
-            let falls_through =
-                req.access.is_on_demand() || matches!(self.backend(), Backend::Umem);
+            let falls_through = req.access.is_on_demand() || matches!(self.backend, Backend::Umem);
             if falls_through || !change.range() {
                 return driver.rereg_user_mr();
             }
@@ -116,7 +114,7 @@ impl Hooks for Adapter {
         if change.range() {
             self.reg_user_mr(&req, driver).map(Some)
         } else {
-            registered.replace_mr(self.backend(), &req).map(Some)
+            registered.replace_mr(&self.backend, &req).map(Some)
         }
     }
 
@@ -128,6 +126,6 @@ impl Hooks for Adapter {
     }
 
     fn dealloc_ucontext(&self, ucontext: UcontextId) {
-        self.hints().clear(ucontext);
+        self.hints.clear(ucontext);
     }
 }
