@@ -135,7 +135,6 @@ pub(crate) enum Backend {
     Umem,
 }
 
-/// Returns the text of the module parameter.
 fn parameter() -> &'static str {
     params::string(c"backend")
 }
@@ -152,7 +151,6 @@ fn choice(dev: &Device) -> Result<Choice> {
 }
 
 impl Backend {
-    /// Checks the module parameter.
     pub(crate) fn check_parameter() -> Result {
         param::choose(parameter(), &[]).map(drop).inspect_err(|_| {
             pr_err!(
@@ -269,7 +267,6 @@ impl Backend {
 /// Why no fence of a device succeeds any more, even if the driver seems to succeed.
 #[derive(Clone, Copy)]
 pub(crate) struct Distrust {
-    /// The device.
     pub(crate) device: Name,
     /// The driver has reported a fatal error. Otherwise the driver has failed to invalidate the MR,
     /// and does not try again.
@@ -277,7 +274,6 @@ pub(crate) struct Distrust {
 }
 
 impl Distrust {
-    /// Returns the cause for the log.
     pub(crate) fn cause(self) -> &'static str {
         if self.is_fatal {
             "it has reported a fatal error"
@@ -331,9 +327,7 @@ pub(crate) trait DeviceAccess {
 /// The access of a device to one region. Drop the attachment only once the device cannot access the
 /// memory.
 pub(crate) enum Attachment {
-    /// An MR made by [`Backend::DmaBuf`].
     DmaBuf(DmaBufMr),
-    /// An MR made by [`Backend::FastReg`].
     FastReg(FastRegMr),
     /// A dma-buf of the user, for any importing device.
     Exported(Exported),
@@ -369,7 +363,7 @@ impl Attachment {
             // The drop destroys the queue pair. The driver does not report the end of the MR.
             Self::FastReg(_) => None,
             Self::DmaBuf(mut mr) => {
-                mr.set_deferred();
+                mr.deferred = true;
                 Some(Self::DmaBuf(mr))
             }
             Self::Exported(_) => Some(self),

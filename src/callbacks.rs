@@ -59,9 +59,7 @@ unsafe impl Sync for Context {}
 /// The direction of the DMA of an MR, as in `enum dma_data_direction`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Direction {
-    /// The device only reads the memory.
     Read,
-    /// The device may write the memory.
     Write,
 }
 
@@ -116,7 +114,6 @@ impl Acquired {
         })
     }
 
-    /// Returns the client.
     pub(crate) fn client(&self) -> &ClientRef {
         &self.client
     }

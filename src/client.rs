@@ -111,7 +111,6 @@ pub(crate) struct ClientFlags {
 struct InFlightCount {
     /// The client is being unregistered and cannot be entered.
     closed: bool,
-    /// Number of [`ClientRef`]s.
     count: usize,
 }
 
@@ -135,7 +134,6 @@ pub(crate) struct Client {
     /// dma-bufs.
     #[pin]
     fences: FenceBudget,
-    /// The regions by ticket.
     #[pin]
     regions: Map<dyn Revocable>,
 }
@@ -165,17 +163,14 @@ impl Client {
         )
     }
 
-    /// Returns the name.
     pub(crate) fn name(&self) -> &str {
         self.name.to_str().unwrap_or("?")
     }
 
-    /// Returns the name as a C string.
     pub(crate) fn c_name(&self) -> &CStr {
         &self.name
     }
 
-    /// Returns the counters.
     pub(crate) fn stats(&self) -> &Arc<Stats> {
         &self.stats
     }
@@ -243,7 +238,6 @@ impl Client {
         }
     }
 
-    /// Enters a region under `ticket`.
     pub(crate) fn insert(
         &self,
         reservation: Reservation<dyn Revocable>,
@@ -253,7 +247,6 @@ impl Client {
         self.regions.insert(reservation, ticket, region);
     }
 
-    /// Returns the region that has `ticket`.
     pub(crate) fn region(&self, ticket: u32) -> Option<Arc<dyn Revocable>> {
         self.regions.get(ticket)
     }
@@ -261,11 +254,6 @@ impl Client {
     /// Returns the region with the smallest ticket from `ticket` on, and the ticket of the region.
     pub(crate) fn region_from(&self, ticket: u32) -> Option<(u32, Arc<dyn Revocable>)> {
         self.regions.from(ticket)
-    }
-
-    /// Returns any region.
-    pub(crate) fn any_region(&self) -> Option<Arc<dyn Revocable>> {
-        self.regions.first()
     }
 
     /// Retires a ticket: invalidations of the ticket do nothing from here on.

@@ -69,7 +69,6 @@ use kernel::{
 pub(crate) struct Imports {
     /// All MRs that the core has made on the device.
     mrs: Arc<MrIndex>,
-    /// Counts the MRs on dma-bufs.
     stats: Arc<Stats>,
 }
 
@@ -80,7 +79,6 @@ impl Imports {
         Ok(Self { mrs, stats })
     }
 
-    /// Returns the counters.
     pub(crate) fn stats(&self) -> &Stats {
         &self.stats
     }
@@ -153,7 +151,6 @@ struct Imported {
 }
 
 impl Imported {
-    /// Records an event that `timer` has measured.
     fn trace(&self, timer: Timer, lkey: u32, result: Result) {
         timer.end(&Event {
             client: Some(self.part.buffer.exporter()),
@@ -167,7 +164,6 @@ impl Imported {
         });
     }
 
-    /// Removes the MR from the index.
     fn withdraw(&self) {
         let lkey = self.lkey.load(Relaxed);
         self.imports

@@ -6,38 +6,9 @@
 //! With this module a stock RDMA driver registers memory of clients by address, and memory that is
 //! a part of a dma-buf. [`PeerMem`] holds everything that the module registers with the kernel.
 //!
-//! `LAYERS` lists the layers. A module uses only modules of the layers below its own.
-//!
-//! - [`hooks`]: the interposed verbs of a device; [`umem_provider`]: the hook on the functions of ib_core
-//!   that pin user memory;
-//! - [`abi`], [`callbacks`]: the C ABI, inbound and outbound;
-//! - [`ioctl`]: `/dev/ib_peer_mem`; [`dmabuf_reg`]: `/dev/dmabuf_reg`; [`mod@debugfs`]: the list of
-//!   devices, and the last rejections;
-//! - [`dispatch`]: finds the client, or the dma-buf, that a range belongs to;
-//! - [`registry`], [`client`]: the registered clients; [`adapters`], [`adapter`]: the RDMA devices;
-//! - [`region`]: one acquired range, and the tasks that work on the range;
-//! - [`imported`]: an MR on a dma-buf of another exporter; [`registered`]: what regions and imports
-//!   have in common;
-//! - [`backend`]: how a stock driver gets the addresses of a region;
-//! - [`policy`]: when the clients are asked, and the ranges of a process that have names;
-//! - [`records`]: counters, the list of regions, why memory was not registered, and which processes
-//!   have lost MRs;
-//! - [`data`]: data structures.
-//!
-//! Locks. No lock is held across a client's callback or a driver's operation, except
-//! `FastReg::links` and `LoopbackQp::busy`, which may be held across operations on kernel-owned
-//! queue pairs. Spin locks do not nest in each other. References are dropped after the lock is
-//! released, except queue pairs, which are destroyed under `FastReg::links`.
-//!
-//! 1. `Registry::entries`, `adapters::LIST`, `rejections::LOG`, `revocations::LOG`, `Names::ranges`
-//!    (mutexes): the lists of clients, of devices, of rejections, of revocations, and of the names of
-//!    an address space; not nested in each other;
-//! 2. `FastReg::links` (mutex): the queue pairs; then `LoopbackQp::busy` (mutex): one work request
-//!    at a time;
-//! 3. `Lifecycle::inner`, `Region::acquired`, `Region::mrs`, `Client::inflight`, `Map::entries`,
-//!    `Hints::tree`, `Importer::known`, `per_mm::Spaces::shards` (spin locks, leaves).
-//!
-//! Documentation/locking.rst has the argument.
+//! `LAYERS` lists the layers: a module uses only modules of the layers below its own.
+//! Documentation/architecture.rst says what each module has, Documentation/locking.rst which locks
+//! there are, and in which order they are taken.
 
 use kernel::prelude::*;
 
@@ -81,6 +52,7 @@ use policy::{
     order, //
 };
 use records::{
+    recent,
     rejections,
     revocations, //
 };
@@ -109,8 +81,8 @@ struct PeerMem {
     interposer: rdma::Registration,
     _adapters: adapters::Open,
     _registry: registry::Open,
-    _rejections: rejections::Open,
-    _revocations: revocations::Open,
+    _rejections: recent::Open<rejections::Entry>,
+    _revocations: recent::Open<revocations::Entry>,
     _named: named::Open,
 }
 
@@ -127,8 +99,8 @@ impl kernel::InPlaceModule for PeerMem {
                 named::read_parameter()?;
             },
             _named: named::open()?,
-            _rejections: rejections::open()?,
-            _revocations: revocations::open()?,
+            _rejections: rejections::LOG.open()?,
+            _revocations: revocations::LOG.open()?,
             _registry: registry::open()?,
             _adapters: adapters::open()?,
             _umem: umem_provider::Hook::place(text.as_ref().map_err(|e| *e)?.clone()),

@@ -7,10 +7,6 @@
 //! as a `Revocable`. [`Lifecycle`] orders the steps of the tasks, and this module performs the
 //! steps. Resources are torn down on drop, in field order.
 //!
-//! - [`resources`]: the resources of a region, until the teardown;
-//! - [`register`]: the MRs on a region; [`export_fd`]: a region that is exported as a dma-buf;
-//! - [`revoke`]: the end of a region before the end of the MR.
-//!
 //! Context: may sleep. The spin locks of a region are leaves, and no lock is held across a callback
 //! of the client or an operation of the driver.
 
@@ -115,7 +111,6 @@ impl Region {
         }
     }
 
-    /// Returns the name that [`Self::set_importer`] has kept.
     fn importer(&self) -> Option<Name> {
         self.importer.as_ref().map(|name| **name)
     }

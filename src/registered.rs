@@ -122,7 +122,6 @@ impl Deadline {
     /// Seconds in which failed fences are repeated.
     const SECONDS: i64 = 10;
 
-    /// Starts the time.
     fn start() -> impl PinInit<Self> {
         pin_init!(Self {
             start: Instant::now(),
@@ -167,7 +166,7 @@ pub(crate) fn disassociate_all(mrs: &MrIndex, backend: &Backend) {
     if stopped {
         backend.drain();
     }
-    while let Some(registered) = mrs.first() {
+    while let Some((_, registered)) = mrs.from(0) {
         registered.disassociate(&deadline);
     }
 }

@@ -52,7 +52,6 @@ fn dispatch_of(clients: &[Arc<Client>]) -> Dispatch {
     }
 }
 
-/// The registry of the loaded module.
 static REGISTRY: Snapshot<Registry> = Snapshot::new();
 
 /// A client, the directory of the client in sysfs, and the reference to this module on behalf of the
@@ -129,7 +128,7 @@ pub(crate) fn end(client: &Arc<Client>) -> Option<ThisModuleRef> {
         return None;
     }
     region::prepare_all(client);
-    while let Some(region) = client.any_region() {
+    while let Some((_, region)) = client.region_from(0) {
         region.revoke();
     }
     client.wait_unused();
@@ -137,7 +136,6 @@ pub(crate) fn end(client: &Arc<Client>) -> Option<ThisModuleRef> {
 }
 
 impl Registry {
-    /// See [`add`].
     fn add(&self, client: Arc<Client>, version: CString) -> Result {
         let module = ThisModuleRef::get().ok_or(ENODEV)?;
         let mut entries = self.entries.lock();
@@ -182,7 +180,6 @@ impl Registry {
         removed.map(|entry| entry.module)
     }
 
-    /// Creates a list for readers.
     fn list<'a>(clients: impl Iterator<Item = &'a Arc<Client>>) -> Result<Arc<KVec<Arc<Client>>>> {
         let mut list = KVec::new();
         for client in clients {

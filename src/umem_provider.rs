@@ -30,7 +30,6 @@ use kernel::prelude::*;
 /// The clients, and the dma-bufs that are mapped, as a source of memory.
 static PROVIDER: UmemProvider = UmemProvider { provide, failed };
 
-/// See [`UmemProvider::provide`].
 fn provide(dev: &Device, va: u64, len: u64, access: Access) -> Result<Option<Part>> {
     let Some(range) = VaRange::new(va, len) else {
         return Ok(None);
@@ -41,7 +40,6 @@ fn provide(dev: &Device, va: u64, len: u64, access: Access) -> Result<Option<Par
     dispatch::part_for_umem(dev, range, Direction::of(access))
 }
 
-/// See [`UmemProvider::failed`].
 fn failed(dev: &Device, va: u64, len: u64, part: &Part, error: Error) {
     if let Some(range) = VaRange::new(va, len) {
         dispatch::umem_failed(dev, range, part, error);

@@ -102,7 +102,6 @@ impl DmaBuf {
         self.revokes.load(Relaxed) != revokes::NO
     }
 
-    /// See [`super::Backend::fence_word`].
     pub(crate) fn fence_word(&self) -> &'static str {
         match self.revokes.load(Relaxed) {
             _ if self.trust.is_fatal() => "fatal error",
@@ -112,7 +111,6 @@ impl DmaBuf {
         }
     }
 
-    /// See [`super::Backend::trust`].
     pub(crate) fn trust(&self) -> &Arc<Trust> {
         &self.trust
     }
@@ -229,15 +227,8 @@ pub(crate) struct DmaBufMr {
     /// There is no MR: the driver has failed, and has not undone the import.
     orphan: bool,
     revocation: Revocation,
-    /// The device is removed, and the driver is to deregister the MR.
-    deferred: bool,
-}
-
-impl DmaBufMr {
-    /// Stops waiting for the device, which is removed, and is to be deregistered by the driver.
-    pub(super) fn set_deferred(&mut self) {
-        self.deferred = true;
-    }
+    /// The device is removed and not waited for: the driver is to deregister the MR.
+    pub(super) deferred: bool,
 }
 
 impl DeviceAccess for DmaBufMr {

@@ -211,7 +211,6 @@ struct LinkRef {
 }
 
 impl LinkRef {
-    /// Returns the queue pair.
     fn qp(&self) -> Result<&LoopbackQp> {
         self.qp.as_ref().map(|qp| &***qp).ok_or(ENODEV)
     }
@@ -311,7 +310,6 @@ impl Shape {
         })
     }
 
-    /// Returns the bytes that the pages describe.
     fn bytes(&self) -> u64 {
         u64::from(self.page_size) * u64::from(self.pages)
     }

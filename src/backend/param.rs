@@ -26,7 +26,6 @@ pub(crate) enum Choice {
 }
 
 impl Choice {
-    /// Parses the name of a backend.
     fn parse(word: &str) -> Result<Self> {
         match word {
             "auto" => Ok(Self::Auto),

@@ -36,12 +36,10 @@ use kernel::{
 
 /// What is known of a device that invalidates. Keeps no reference to the RDMA device.
 pub(crate) struct Trust {
-    /// The name of the RDMA device.
     name: Name,
     dma: ARef<device::Device>,
     /// The driver has reported a fatal error.
     fatal: Atomic<bool>,
-    /// The device is removed.
     removed: Atomic<bool>,
     probe: Option<ReturnProbe>,
 }
@@ -72,7 +70,6 @@ impl Trust {
         }
     }
 
-    /// Returns the name of the RDMA device.
     pub(crate) fn name(&self) -> Name {
         self.name
     }
@@ -82,12 +79,10 @@ impl Trust {
         self.fatal.store(true, Release);
     }
 
-    /// Records that the device is removed.
     pub(super) fn set_removed(&self) {
         self.removed.store(true, Release);
     }
 
-    /// Returns whether the device is removed.
     pub(super) fn is_removed(&self) -> bool {
         self.removed.load(Acquire)
     }

@@ -22,12 +22,10 @@ use kernel::{
 /// The state of the hook: 0 if it is placed, else the errno.
 static HOOK: Atomic<i32> = Atomic::new(-1);
 
-/// Sets the state of the hook.
 pub(crate) fn set_state(state: Result) {
     HOOK.store(state.err().map_or(0, Error::to_errno), Relaxed);
 }
 
-/// Returns the state of the hook.
 pub(crate) fn state() -> Result {
     kernel::error::to_result(HOOK.load(Relaxed))
 }

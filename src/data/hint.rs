@@ -44,7 +44,6 @@ pub(crate) struct Hints {
 }
 
 impl Hints {
-    /// Creates an empty set.
     pub(crate) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
             count: Atomic::new(0),
@@ -70,7 +69,6 @@ impl Hints {
         }
     }
 
-    /// Returns the hint of a context.
     pub(crate) fn get(&self, ucontext: Option<UcontextId>) -> Option<Arc<Hint>> {
         if self.count.load(Relaxed) == 0 {
             return None;

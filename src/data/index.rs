@@ -42,7 +42,6 @@ impl<T: ?Sized> Reservation<T> {
 }
 
 impl<T: ?Sized> Map<T> {
-    /// Creates an empty map.
     pub(crate) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
             entries <- new_spinlock!(RBTree::new(), "Map::entries"),
@@ -71,7 +70,6 @@ impl<T: ?Sized> Map<T> {
         drop(old);
     }
 
-    /// Returns the entry under `key`.
     pub(crate) fn get(&self, key: u32) -> Option<Arc<T>> {
         self.entries.lock().get(&key).cloned()
     }
@@ -79,11 +77,6 @@ impl<T: ?Sized> Map<T> {
     /// Returns whether there is an entry under `key`.
     pub(crate) fn contains(&self, key: u32) -> bool {
         self.entries.lock().get(&key).is_some()
-    }
-
-    /// Returns the entry with the smallest key.
-    pub(crate) fn first(&self) -> Option<Arc<T>> {
-        self.entries.lock().values().next().cloned()
     }
 
     /// Returns the entry with the smallest key from `key` on, and the key of the entry.
@@ -94,7 +87,6 @@ impl<T: ?Sized> Map<T> {
         Some((*key, value.clone()))
     }
 
-    /// Removes the entry under `key`.
     pub(crate) fn remove(&self, key: u32) {
         self.remove_if_and(key, |_| true, || ());
     }
@@ -140,12 +132,10 @@ impl<T: ?Sized> Index<T> {
         )
     }
 
-    /// Returns the keys of the entries.
     pub(crate) fn keys(&self) -> &KeyFilter {
         &self.keys
     }
 
-    /// See [`Map::insert`].
     pub(crate) fn insert(&self, reservation: Reservation<T>, key: u32, value: Arc<T>) {
         self.map
             .insert_and(reservation, key, value, || self.keys.insert(key));
@@ -156,12 +146,6 @@ impl<T: ?Sized> Index<T> {
         self.map.get(key)
     }
 
-    /// See [`Map::first`].
-    pub(crate) fn first(&self) -> Option<Arc<T>> {
-        self.map.first()
-    }
-
-    /// See [`Map::from`].
     pub(crate) fn from(&self, key: u32) -> Option<(u32, Arc<T>)> {
         self.map.from(key)
     }
@@ -190,7 +174,7 @@ mod tests {
     fn a_later_entry_replaces_an_older_one() -> Result {
         let index = index(&[(7, 70), (3, 30), (7, 71)])?;
         assert_eq!(index.get(7).map(|v| *v), Some(71));
-        assert_eq!(index.first().map(|v| *v), Some(30));
+        assert_eq!(index.from(0).map(|(_, v)| *v), Some(30));
         assert!(index.get(0).is_none());
         Ok(())
     }
@@ -212,7 +196,7 @@ mod tests {
         index.remove_if(7, |v| *v == 71);
         assert!(index.get(7).is_some());
         index.remove_if(7, |v| *v == 70);
-        assert!(index.first().is_none());
+        assert!(index.from(0).is_none());
         index.remove_if(7, |_| true);
         Ok(())
     }

@@ -79,7 +79,6 @@ pub(crate) enum Taken<R> {
     Fenced(R),
 }
 
-/// The result of [`Lifecycle::close`].
 pub(crate) enum Close<R> {
     /// The region was live: call the driver, then [`Lifecycle::closed`] or [`Lifecycle::reopen`].
     Live(R),

@@ -64,7 +64,6 @@ pub(super) struct ClientLookup<'a> {
 }
 
 impl<'a> ClientLookup<'a> {
-    /// Begins a lookup.
     pub(super) fn new(
         clients: &'a [Arc<Client>],
         range: VaRange,

@@ -102,7 +102,6 @@ static SPACES: Snapshot<PerMm<Space>> = Snapshot::new();
 /// The most names in an address space, without the parameter.
 const LIMIT: usize = 65_536;
 
-/// The most names in an address space.
 static MAX_NAMES: Atomic<usize> = Atomic::new(LIMIT);
 
 impl Space {
@@ -138,7 +137,6 @@ pub(crate) fn read_parameter() -> Result {
     Ok(())
 }
 
-/// Parses the parameter's text.
 fn parse_limit(text: &str) -> Option<usize> {
     if text.is_empty() {
         return Some(LIMIT);

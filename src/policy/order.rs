@@ -38,7 +38,6 @@ pub(crate) enum Order {
 }
 
 impl Order {
-    /// Parses the parameter's text.
     fn parse(text: &str) -> Result<Self> {
         match text {
             "" | "host_first" => Ok(Self::HostFirst),

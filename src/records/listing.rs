@@ -34,7 +34,6 @@ pub(crate) struct Origin {
 }
 
 impl Origin {
-    /// Returns the number of the process.
     pub(crate) fn pid(&self) -> i32 {
         self.pid
     }
@@ -49,7 +48,6 @@ impl Origin {
         self.pid == other.pid && self.comm == other.comm
     }
 
-    /// Returns when the memory was registered.
     pub(crate) fn start(&self) -> Instant<Monotonic> {
         self.start
     }
@@ -78,7 +76,6 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// Returns the word of the column.
     fn word(self) -> &'static str {
         match self {
             Self::Mr => "mr",
@@ -97,7 +94,6 @@ pub(crate) struct Row<'a> {
     pub(crate) owner: &'a str,
     /// The RDMA device. `None` before an export is imported, and after the device is removed.
     pub(crate) device: Option<Name>,
-    /// The local key of the MR.
     pub(crate) lkey: Option<u32>,
     pub(crate) range: VaRange,
     /// The state, in a word.
@@ -105,7 +101,6 @@ pub(crate) struct Row<'a> {
 }
 
 impl Row<'_> {
-    /// Prints the names of the columns.
     pub(crate) fn print_heading(f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,

@@ -23,7 +23,6 @@ use kernel::{
     },
 };
 
-/// The number of kept records.
 const CAPACITY: usize = 64;
 
 /// The length of a kept name in bytes: names of clients and RDMA devices fit, with the NUL.
@@ -53,7 +52,6 @@ impl Name {
         Self { bytes, len }
     }
 
-    /// Returns the name.
     pub(crate) fn as_str(&self) -> &str {
         core::str::from_utf8(&self.bytes[..self.len]).unwrap_or("?")
     }

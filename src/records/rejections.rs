@@ -21,7 +21,6 @@ use crate::{
         }, //
     },
     records::recent::{
-        self,
         Age,
         Log,
         Name, //
@@ -38,7 +37,7 @@ use kernel::{
 
 /// The rejections of the loaded module. The lock is a leaf, held while a rejection is added, and
 /// while debugfs prints the rejections.
-static LOG: Log<Entry> = Log::new();
+pub(crate) static LOG: Log<Entry> = Log::new();
 
 /// The facts of a rejection.
 pub(crate) struct Rejection<'a> {
@@ -60,7 +59,6 @@ pub(crate) struct Rejection<'a> {
 pub(crate) struct Id(Option<(Name, u64)>);
 
 impl Id {
-    /// Returns the identity of `buffer`, if any.
     pub(crate) fn of(buffer: Option<&Buffer>) -> Self {
         Self(buffer.map(|buffer| (Name::new(Some(buffer.exporter())), buffer.number())))
     }
@@ -83,7 +81,6 @@ impl core::fmt::Display for Id {
     }
 }
 
-/// A kept rejection.
 pub(crate) struct Entry {
     time: Instant<Monotonic>,
     pid: i32,
@@ -95,14 +92,6 @@ pub(crate) struct Entry {
     cause: &'static str,
     /// The address of the seam, and the dma-bufs before and after the seam.
     seam: Option<(usize, Id, Id)>,
-}
-
-/// The open list. Dropping the list discards the rejections.
-pub(crate) type Open = recent::Open<Entry>;
-
-/// Starts to keep rejections. Context: may sleep.
-pub(crate) fn open() -> Result<Open> {
-    LOG.open()
 }
 
 impl Entry {
@@ -124,7 +113,6 @@ impl Entry {
         }
     }
 
-    /// Prints the entry as a line.
     fn print(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,

@@ -9,7 +9,6 @@
 use crate::records::{
     listing::Origin,
     recent::{
-        self,
         Age,
         Log,
         Name,
@@ -31,14 +30,13 @@ const TOGETHER: Delta = Delta::from_secs(1);
 
 /// The revocations of the loaded module. The lock is a leaf, held while an entry is looked up and
 /// added, and while debugfs prints the entries.
-static LOG: Log<Entry> = Log::new();
+pub(crate) static LOG: Log<Entry> = Log::new();
 
 /// The facts of a revocation of one region.
 pub(crate) struct Revocation<'a> {
     /// Who has registered the memory.
     pub(crate) origin: &'a Origin,
     pub(crate) client: &'a str,
-    /// The device, if known.
     pub(crate) device: Option<&'a str>,
     pub(crate) bytes: u64,
     /// How long the fence has taken.
@@ -85,7 +83,6 @@ impl Entry {
             && new.time - self.time < TOGETHER
     }
 
-    /// Adds a later revocation of one region.
     fn join(&mut self, new: &Self) {
         self.time = new.time;
         self.regions += new.regions;
@@ -93,7 +90,6 @@ impl Entry {
         self.longest = self.longest.max(new.longest);
     }
 
-    /// Prints the entry as a line.
     fn print(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
@@ -111,15 +107,6 @@ impl Entry {
     }
 }
 
-/// The open list. Dropping the list discards the revocations.
-pub(crate) type Open = recent::Open<Entry>;
-
-/// Starts to keep revocations. Context: may sleep.
-pub(crate) fn open() -> Result<Open> {
-    LOG.open()
-}
-
-/// Adds a revocation to `ring`.
 fn add(ring: &mut Recent<Entry>, revocation: &Revocation<'_>) {
     let new = Entry::new(revocation);
     match ring.find_mut(|entry| entry.is_of(&new)) {

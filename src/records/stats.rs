@@ -35,7 +35,6 @@ macro_rules! define {
             $($name,)*
         }
 
-        /// The number of counters.
         const COUNTERS: usize = [$($file),*].len();
 
         impl Files for ClientDir {
@@ -62,17 +61,14 @@ counters!(define);
 pub(crate) struct Stats([Atomic<u64>; COUNTERS]);
 
 impl Stats {
-    /// Creates counters that are all zero.
     pub(crate) const fn new() -> Self {
         Self([const { Atomic::new(0) }; COUNTERS])
     }
 
-    /// Adds `n` to a counter.
     fn add(&self, counter: Counter, n: u64) {
         self.0[counter as usize].add(n, Relaxed);
     }
 
-    /// Returns the value of a counter.
     fn get(&self, counter: Counter) -> u64 {
         self.0[counter as usize].load(Relaxed)
     }
@@ -120,7 +116,6 @@ impl Stats {
 pub(crate) struct Drain(Atomic<bool>);
 
 impl Drain {
-    /// Creates a switch that is off.
     pub(crate) const fn new() -> Self {
         Self(Atomic::new(false))
     }
@@ -130,7 +125,6 @@ impl Drain {
         self.0.load(Relaxed)
     }
 
-    /// Sets the switch.
     fn set(&self, on: bool) {
         self.0.store(on, Relaxed);
     }
@@ -167,10 +161,7 @@ impl Drop for CountedMr {
 
 /// The contents of a client's directory in sysfs.
 pub(crate) struct ClientDir {
-    /// The version text of the client.
     pub(crate) version: CString,
-    /// The counters of the client.
     pub(crate) stats: Arc<Stats>,
-    /// The client's switch.
     pub(crate) drain: Arc<Drain>,
 }

@@ -68,7 +68,6 @@ use kernel::{
 pub(crate) enum Importers {
     /// Devices for which the function returns `Some`.
     Which(TrustOf),
-    /// One device.
     Only(ARef<Device>),
 }
 
@@ -76,7 +75,6 @@ pub(crate) enum Importers {
 struct ExportedMemory {
     region: Arc<Region>,
     importers: Importers,
-    /// What is known of the importing device.
     importer: Arc<Importer>,
 }
 

@@ -93,7 +93,6 @@ struct Identity {
 }
 
 impl Identity {
-    /// Returns the identity of a new MR.
     fn new(lkey: u32, id: usize) -> Self {
         Self {
             lkey,
@@ -514,7 +513,8 @@ impl Registered for Region {
     }
 
     fn stop(&self) -> Result<bool> {
-        Self::stop(self).map(|()| true)
+        let stopped = self.life.with_live(|resources| resources.stop());
+        stopped.unwrap_or(Ok(())).map(|()| true)
     }
 
     fn disassociate(self: Arc<Self>, deadline: &Deadline) {

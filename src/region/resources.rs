@@ -34,7 +34,6 @@ use kernel::{
 pub(super) struct Attached {
     /// The number of the MR; 0 for an exported dma-buf and for a failed import.
     pub(super) mr: usize,
-    /// The adapter's side of the access.
     pub(super) attachment: Attachment,
 }
 
@@ -80,12 +79,10 @@ impl Resources {
         Ok(KBox::new(resources, GFP_KERNEL_ACCOUNT)?)
     }
 
-    /// Counts the MR, until the teardown.
     pub(super) fn set_counted(&mut self, counted: CountedMr) {
         self._counted = Some(counted);
     }
 
-    /// Returns the pinned memory.
     pub(super) fn pages(&mut self) -> &mut ClientPages {
         &mut self.pages
     }
@@ -120,7 +117,6 @@ impl Resources {
         self.attached.iter_mut().find(of_mr)?.take()
     }
 
-    /// Returns the attachments.
     fn attachments(&self) -> impl Iterator<Item = &Attachment> {
         self.attached.iter().flatten().map(|a| &a.attachment)
     }

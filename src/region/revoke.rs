@@ -65,9 +65,7 @@ use kernel::{
 /// Why a region is revoked.
 #[derive(Clone, Copy)]
 enum Cause<'a> {
-    /// Its client invalidates it.
     Invalidation,
-    /// Its client is unregistered.
     Unregistration,
     /// The device is removed. A region that the driver cannot revoke is deferred to the driver's
     /// deregistration. If the device does not answer until the deadline, the region is detached.
@@ -94,7 +92,6 @@ enum Revoked {
     Deferred,
 }
 
-/// The result of [`Region::fence`].
 enum Fenced {
     /// The adapter cannot access the memory.
     Yes(KBox<Resources>),
@@ -125,12 +122,6 @@ pub(crate) fn prepare_all(client: &Client) {
 }
 
 impl Region {
-    /// See [`Registered::stop`](crate::registered::Registered::stop).
-    pub(super) fn stop(&self) -> Result {
-        let stopped = self.life.with_live(|resources| resources.stop());
-        stopped.unwrap_or(Ok(()))
-    }
-
     /// Ends the region because the device is removed. A region that cannot be fenced ends later,
     /// when the driver deregisters the MR: ib_core notifies the driver only after this function has
     /// returned. Context: may sleep.
@@ -261,7 +252,6 @@ impl Region {
         );
     }
 
-    /// Logs that the adapter cannot be fenced.
     fn log_unfenced(&self, e: Error, distrust: Option<Distrust>) {
         pr_err_limited!(
             "client {}: {} does not revoke {} bytes ({:?}: {}); retrying: end the process that has the \

@@ -21,7 +21,6 @@ use kernel::{
 /// The part of the dma-buf `B` as which a range is named.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Target<B> {
-    /// The dma-buf.
     pub(crate) buffer: B,
     /// Where the range begins in the dma-buf, in bytes.
     pub(crate) offset: u64,
@@ -63,7 +62,6 @@ impl<B: Clone + PartialEq> Name<B> {
     }
 }
 
-/// Returns the last address of a range.
 fn last(range: VaRange) -> usize {
     // By the type invariants of `VaRange`, the sum does not wrap.
     range.addr() + (range.len() - 1)
@@ -80,7 +78,6 @@ pub(crate) struct Ranges<B> {
 }
 
 impl<B: Clone + PartialEq> Ranges<B> {
-    /// Creates an empty set of names.
     pub(crate) fn new() -> Self {
         Self {
             names: RBTree::new(),
