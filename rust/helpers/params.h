@@ -6,15 +6,11 @@
 const char *ext_module_param_str(const char *name);
 
 /*
- * Defined by check_params! in Rust. Returns -EINVAL, and logs a line, if @value is not valid for
- * the parameter @name.
+ * Defined by param_function! in Rust: the first returns -EINVAL, and logs a line, if @value is not valid
+ * for the parameter @name. The second is called with the lock of the parameters held, after @name has
+ * been set to @value.
  */
 int ext_module_param_check(const char *name, const char *value);
-
-/*
- * Defined by apply_params! in Rust, in modules that use the macro. Called with the lock of the
- * parameters held, after @name has been set to @value.
- */
 int ext_module_param_apply(const char *name, const char *value);
 
 /*

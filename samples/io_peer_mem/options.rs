@@ -228,14 +228,13 @@ fn check(name: &CStr, text: &CStr) -> Result {
 }
 
 // Called before the init function of the module, and on a write in sysfs.
-crate::check_params!(check);
+crate::param_function!(ext_module_param_check, check);
 
 /// Returns `text` for a log line.
 fn show(text: &CStr) -> &str {
     text.to_str().unwrap_or("(not text)")
 }
 
-/// Returns the items of a comma-separated list.
 fn items(list: &[u8]) -> impl Iterator<Item = &[u8]> {
     list.split(|&c| c == b',')
 }
@@ -289,7 +288,6 @@ fn parse_bool(text: &[u8]) -> Option<bool> {
     }
 }
 
-/// Parses which mappings may be registered.
 fn parse_mmio(text: &[u8]) -> Option<Mmio> {
     match text {
         b"any" => Some(Mmio::Any),
@@ -298,7 +296,6 @@ fn parse_mmio(text: &[u8]) -> Option<Mmio> {
     }
 }
 
-/// Parses `vendor:device`.
 fn parse_id(item: &[u8]) -> Option<(u16, u16)> {
     let colon = item.iter().position(|&c| c == b':')?;
     let (vendor, device) = item.split_at(colon);
@@ -344,7 +341,6 @@ fn parse_hex(text: &[u8]) -> Option<u16> {
 mod tests {
     use super::*;
 
-    /// An item of `ids`.
     #[test]
     fn ids() {
         assert_eq!(parse_id(b"1af4:1110"), Some((0x1af4, 0x1110)));
@@ -365,7 +361,6 @@ mod tests {
         }
     }
 
-    /// An item of `devices`.
     #[test]
     fn devices() {
         assert_eq!(parse_address(b"0000:03:00.0"), Some((0, 3, 0)));
@@ -395,7 +390,6 @@ mod tests {
         }
     }
 
-    /// Values of `bars`.
     #[test]
     fn bars() {
         assert_eq!(parse_bars(b"0"), Some(1));
@@ -406,7 +400,6 @@ mod tests {
         }
     }
 
-    /// Values of `ranges`.
     #[test]
     fn ranges() {
         let two = parse_ranges(b"2:0x200000:4194304,0:0:0x200000");
@@ -434,7 +427,6 @@ mod tests {
         }
     }
 
-    /// Writes to `bind_with`.
     #[test]
     fn bind_with() {
         let none = parse_bind("0000:03:00.1").map(|(address, given)| (address, given.bars));
@@ -464,7 +456,6 @@ mod tests {
         }
     }
 
-    /// Values of `mmio`.
     #[test]
     fn mmio() {
         for (text, mmio) in [

@@ -54,7 +54,6 @@ const WAIT_MS: u32 = 10_000;
 /// parameters serializes changes.
 static KEPT: Atomic<u32> = Atomic::new(0);
 
-/// The service of the loaded module.
 static SERVICE: Snapshot<Service> = Snapshot::new();
 
 /// The client's registration, if there is one.
@@ -68,14 +67,12 @@ enum Client {
 /// The data that [`Service::state`] protects.
 struct State {
     client: Client,
-    /// Number of [`User`]s.
     users: usize,
     /// The module is being unloaded.
     closed: bool,
 }
 
 impl State {
-    /// Returns whether the client shall be registered.
     fn is_wanted(&self) -> bool {
         !self.closed && (self.users > 0 || KEPT.load(Relaxed) != 0)
     }
@@ -84,7 +81,6 @@ impl State {
 /// Registers and unregisters the client.
 #[pin_data]
 pub(crate) struct Service {
-    /// What the client needs.
     functions: Arc<Functions>,
     #[pin]
     state: Mutex<State>,
@@ -273,4 +269,4 @@ fn apply(name: &CStr, text: &CStr) -> Result {
 }
 
 // Called before the module's init, and on a write in sysfs.
-crate::apply_params!(apply);
+crate::param_function!(ext_module_param_apply, apply);

@@ -146,8 +146,8 @@ pub mod zero;
 
 /// Registers a check of the module parameters; here they are never set.
 #[macro_export]
-macro_rules! check_params {
-    ($check:ident) => {
+macro_rules! param_function {
+    ($function:ident, $check:ident) => {
         const _: fn(&kernel::prelude::CStr, &kernel::prelude::CStr) -> kernel::error::Result =
             $check;
     };

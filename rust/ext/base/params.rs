@@ -25,17 +25,14 @@ extern "C" {
 
 /// Returns the value of the string parameter `name`, an empty string for an unset parameter, and
 /// `?` for a value that is not UTF-8. The parameter must not be writable (mode 0444).
-///
-/// Context: any.
 pub fn string(name: &CStr) -> &'static str {
     // SAFETY: The kernel sets a parameter of mode 0444 before the module starts and never again.
     unsafe { value(name) }.map_or("", |text| text.to_str().unwrap_or("?"))
 }
 
 /// Calls `f` with the value of the writable string parameter `name`, or with `None` if the
-/// parameter is unset or empty.
-///
-/// Context: may sleep. Holds the parameter lock during `f`, so `f` must not take a lock.
+/// parameter is unset or empty. Context: may sleep. Holds the parameter lock during `f`, so `f`
+/// must not take a lock.
 pub fn with_string<R>(name: &CStr, f: impl FnOnce(Option<&CStr>) -> R) -> R {
     // SAFETY: The function needs a context that may sleep, as this function does.
     unsafe { ext_module_params_lock() };
@@ -47,31 +44,11 @@ pub fn with_string<R>(name: &CStr, f: impl FnOnce(Option<&CStr>) -> R) -> R {
     result
 }
 
-/// Defines the function that validates a parameter before the kernel sets it.
+/// Defines the C function `$name`, which calls a `fn(name: &CStr, value: &CStr) -> Result`. Use the
+/// macro at most once in a module for each of:
 ///
-/// The argument is a function of type `fn(name: &CStr, value: &CStr) -> Result`. The C part of the
-/// module calls it through `ext_module_param_check()`; see `rust/helpers/params.h`. Use the macro
-/// once in a module.
-#[macro_export]
-macro_rules! check_params {
-    ($check:path) => {
-        $crate::param_function!(ext_module_param_check, $check);
-    };
-}
-
-/// Defines the function that applies a parameter after the kernel has set the parameter.
-///
-/// The argument is a function like the argument of [`check_params!`](crate::check_params). The C
-/// part of the module calls the function through `ext_module_param_apply()`. Use the macro once in
-/// a module.
-#[macro_export]
-macro_rules! apply_params {
-    ($apply:path) => {
-        $crate::param_function!(ext_module_param_apply, $apply);
-    };
-}
-
-/// Defines the C function `$name`, for the macros above.
+/// - `ext_module_param_check`: validates a parameter before the kernel sets it;
+/// - `ext_module_param_apply`: applies a parameter that the kernel has set.
 #[macro_export]
 macro_rules! param_function {
     ($name:ident, $function:path) => {
@@ -91,10 +68,7 @@ macro_rules! param_function {
     };
 }
 
-/// Calls `function` for [`check_params!`](crate::check_params) and
-/// [`apply_params!`](crate::apply_params).
-///
-/// Context: that of `function`.
+/// Calls `function` for [`param_function!`](crate::param_function). Context: that of `function`.
 ///
 /// # Safety
 ///
