@@ -55,9 +55,7 @@ impl FastMr {
     /// Allocates an MR for `pages` pages.
     ///
     /// Unlike `ib_alloc_mr()` this function does not count the MR as a user of the PD and does not
-    /// track the MR: uverbs does both for every MR that `reg_user_mr` returns.
-    ///
-    /// Context: may sleep.
+    /// track the MR: uverbs does both for every MR that `reg_user_mr` returns. Context: may sleep.
     pub fn alloc(pd: &Pd, pages: u32) -> Result<Self> {
         // SAFETY: The PD is valid, so the device is registered. Any number of pages may be passed,
         // as by ib_alloc_mr(): a driver fails if there are too many.
@@ -80,9 +78,8 @@ impl FastMr {
     /// The memory begins `offset` bytes into the first entry. `iova` and the memory must be
     /// congruent modulo `page_size`.
     ///
-    /// Returns `EINVAL` for a table of pages on a device that needs DMA addresses.
-    ///
-    /// Context: may sleep.
+    /// Returns `EINVAL` for a table of pages on a device that needs DMA addresses. Context: may
+    /// sleep.
     pub fn map(
         &mut self,
         table: &Table<Borrowed<'_>>,
@@ -166,12 +163,10 @@ unsafe impl Send for FastRegKey {}
 unsafe impl Sync for FastRegKey {}
 
 impl FastRegKey {
-    /// Returns the C object.
     pub(super) fn as_raw(&self) -> *mut rdma::ib_mr {
         self.mr.as_ptr()
     }
 
-    /// Returns the remote key.
     pub(super) fn rkey(&self) -> u32 {
         // SAFETY: By the type invariants the MR is valid.
         unsafe { (*self.mr.as_ptr()).rkey }
@@ -182,9 +177,7 @@ impl FastRegKey {
     /// uverbs sets the type to `IB_MR_TYPE_USER` after `reg_user_mr` has returned the MR, and
     /// drivers check the type when they execute an invalidation. The kernels in `scripts/kernels` do
     /// not sleep between the return and the write of the type. But this is an observation, not a
-    /// contract, so the function waits until the type is set, up to one second.
-    ///
-    /// Context: may sleep.
+    /// contract, so the function waits until the type is set, up to one second. Context: may sleep.
     pub fn as_fast_reg<R>(&self, f: impl FnOnce() -> R) -> R {
         // SAFETY: By the type invariants the MR is valid; only the address is taken.
         let field = unsafe { &raw mut (*self.mr.as_ptr()).type_ };
@@ -195,10 +188,10 @@ impl FastRegKey {
         {
             fsleep(Delta::from_millis(1));
         }
-        // SAFETY: The MR is valid. Concurrent accesses are single loads and stores.
+        // SAFETY: The MR is valid, and accesses are single loads and stores.
         unsafe { field.write_volatile(rdma::ib_mr_type_IB_MR_TYPE_MEM_REG) };
         let result = f();
-        // SAFETY: The MR is valid. Concurrent accesses are single loads and stores.
+        // SAFETY: The MR is valid, and accesses are single loads and stores.
         unsafe { field.write_volatile(rdma::ib_mr_type_IB_MR_TYPE_USER) };
         result
     }
@@ -207,18 +200,14 @@ impl FastRegKey {
 /// Waits until software RDMA drivers have finished every copy that began before this call.
 ///
 /// rxe checks a key and copies (`rxe_mr_copy()`) in one work item without sleeping in between, so
-/// an RCU-tasks grace period waits for the copy.
-///
-/// Context: may sleep, for some tenths of a second.
+/// an RCU-tasks grace period waits for the copy. Context: may sleep, for some tenths of a second.
 pub fn wait_for_software_copies() {
     // SAFETY: The called function only sleeps, and the context of this function allows sleeping.
     unsafe { helpers::ext_synchronize_rcu_tasks() };
 }
 
 /// Calls [`wait_for_software_copies`] for a software device. Returns at once for a device with a
-/// DMA device.
-///
-/// Context: may sleep, for some tenths of a second.
+/// DMA device. Context: may sleep, for some tenths of a second.
 pub fn drain_software_copies(dev: &Device) {
     if dev.is_virt_dma() {
         wait_for_software_copies();

@@ -74,14 +74,11 @@ impl Device {
         unsafe { &*ptr.cast() }
     }
 
-    /// Returns the C object.
     pub(super) fn as_raw(&self) -> *mut rdma::ib_device {
         self.0.get()
     }
 
     /// Returns a new reference.
-    ///
-    /// Context: any.
     pub fn get(&self) -> ARef<Self> {
         self.into()
     }
@@ -89,8 +86,6 @@ impl Device {
     /// Returns a copy of the device's name, as `rdma link` shows it.
     ///
     /// A concurrent rename may give a mix of both names.
-    ///
-    /// Context: any.
     pub fn name(&self) -> Name {
         // A rename frees the name of the kobject, so the name is read from `ib_device.name`.
         // SAFETY: By the type invariants the device is valid; only the address is taken.
@@ -137,8 +132,6 @@ impl Device {
 
     /// Returns whether the PCI function that performs the DMA is gone from the bus, so that the
     /// function cannot access memory any more. Software RDMA is never gone.
-    ///
-    /// Context: any.
     pub fn is_gone(&self) -> bool {
         self.dma_device()
             // SAFETY: The device is valid, and is part of a PCI function if the bus type is PCI.
@@ -235,8 +228,6 @@ impl Device {
 
 /// Returns whether `dma` is a PCI function that cannot access memory: the function is gone from the
 /// bus, or is not a bus master, as before the driver has enabled the function and after a reset.
-///
-/// Context: any.
 pub fn dma_is_off(dma: &device::Device) -> bool {
     // SAFETY: The device is valid, and is part of a PCI function if the bus type is PCI.
     unsafe { helpers::ext_dma_is_off(as_raw(dma)) }

@@ -43,77 +43,6 @@
 //!
 //! A function that another module has replaced meanwhile is not restored. The removal of the module then
 //! waits for that module to put our function back; until then it may call us.
-//!
-//! # Examples
-//!
-//! ```
-//! use crate::ext::{
-//!     rdma::{
-//!         key_filter::KeyFilter, Change, Device, Dispatch, DispatchCell, Driver, Hooks, Mr, Original,
-//!         Registration, Request, UcontextId, UserMr,
-//!     },
-//!     task::TextRef,
-//! };
-//! use kernel::sync::Arc;
-//!
-//! /// Logs registrations and lets the driver perform them.
-//! struct Trace {
-//!     keys: KeyFilter,
-//! }
-//!
-//! fn add(dev: &Device) -> Result<Arc<dyn Hooks>> {
-//!     pr_info!("tracing {}\n", dev.name());
-//!     Ok(Arc::new(Trace { keys: KeyFilter::new()? }, GFP_KERNEL)?)
-//! }
-//!
-//! impl Hooks for Trace {
-//!     fn remove(&self) {}
-//!
-//!     fn fatal(&self) {
-//!         pr_info!("a fatal error\n");
-//!     }
-//!
-//!     fn dispatch(&self) -> &'static DispatchCell {
-//!         static ALWAYS: DispatchCell = DispatchCell::new(Dispatch::ClientsFirst);
-//!         &ALWAYS
-//!     }
-//!
-//!     fn keys(&self) -> &KeyFilter {
-//!         &self.keys
-//!     }
-//!
-//!     fn reg_user_mr(&self, req: &Request<'_>, driver: Driver<'_>) -> Result<UserMr> {
-//!         pr_info!("{} bytes\n", req.length);
-//!         driver.reg_user_mr(req)
-//!     }
-//!
-//!     fn reg_failed(&self, _req: &Request<'_>, error: Error) -> Result<UserMr> {
-//!         Err(error)
-//!     }
-//!
-//!     fn rereg_user_mr(
-//!         &self,
-//!         _mr: &Mr,
-//!         _change: Change,
-//!         _req: &Request<'_>,
-//!         driver: Driver<'_>,
-//!     ) -> Result<Option<UserMr>> {
-//!         driver.rereg_user_mr()
-//!     }
-//!
-//!     fn dereg_mr(&self, _mr: &Mr, original: Original<'_>) -> Result {
-//!         original.call()
-//!     }
-//!
-//!     fn dealloc_ucontext(&self, _ucontext: UcontextId) {}
-//! }
-//!
-//! let text = TextRef::new()?;
-//! let registration = KBox::pin_init(Registration::new(c"trace", text, add), GFP_KERNEL)?;
-//! // Restores the operations of all devices.
-//! drop(registration);
-//! # Ok::<(), Error>(())
-//! ```
 
 mod dispatch_cell;
 mod hook_data;
@@ -177,14 +106,11 @@ pub trait Hooks: Send + Sync {
     ///
     /// Disassociates every MR created by these hooks, so that the driver's `dereg_mr` alone can
     /// deregister the MR. `reg_user_mr` is not called any more, but `dereg_mr` may be called.
-    ///
     /// Context: may sleep.
     fn remove(&self);
 
     /// Handles the driver's report of a fatal error of the device (`IB_EVENT_DEVICE_FATAL`). The
-    /// driver may report more than one error.
-    ///
-    /// Context: may sleep; called by a worker.
+    /// driver may report more than one error. Context: may sleep; called by a worker.
     fn fatal(&self);
 
     /// Returns the cell that says when [`Self::reg_user_mr`] is called.
@@ -194,22 +120,18 @@ pub trait Hooks: Send + Sync {
     /// hooks have created is in the filter before the hooks return the MR, and until the MR is deregistered.
     fn keys(&self) -> &KeyFilter;
 
-    /// Registers memory, or makes the driver register the memory.
-    ///
-    /// Context: context of the process that registers; may sleep.
+    /// Registers memory, or makes the driver register the memory. Context: context of the process
+    /// that registers; may sleep.
     fn reg_user_mr(&self, req: &Request<'_>, driver: Driver<'_>) -> Result<UserMr>;
 
     /// Registers memory, or returns an error. Called if the driver came first, see [`Dispatch`], and
-    /// has failed with `error`. The driver was called inside [`bypass`](super::bypass()).
-    ///
-    /// Context: context of the process that registers; may sleep.
+    /// has failed with `error`. The driver was called inside [`bypass`](super::bypass()). Context:
+    /// context of the process that registers; may sleep.
     fn reg_failed(&self, req: &Request<'_>, error: Error) -> Result<UserMr>;
 
     /// Re-registers `mr` with the arguments in `req`, or makes the driver re-register `mr`. Returns
     /// the new MR that replaces `mr`, or `None` if `mr` was changed in place. The caller
-    /// deregisters a replaced MR.
-    ///
-    /// Context: may sleep.
+    /// deregisters a replaced MR. Context: may sleep.
     fn rereg_user_mr(
         &self,
         mr: &Mr,
@@ -219,29 +141,25 @@ pub trait Hooks: Send + Sync {
     ) -> Result<Option<UserMr>>;
 
     /// Deregisters `mr`. Must call `original`, and must not call `original` again after a success.
-    /// Called for the MRs of [`Self::keys`], and maybe for other MRs.
-    ///
-    /// Context: context of any process; may sleep.
+    /// Called for the MRs of [`Self::keys`], and maybe for other MRs. Context: context of any
+    /// process; may sleep.
     fn dereg_mr(&self, mr: &Mr, original: Original<'_>) -> Result;
 
     /// Handles the end of a user context. The context is destroyed after this function returns.
-    ///
     /// Context: may sleep.
     fn dealloc_ucontext(&self, ucontext: UcontextId);
 }
 
 /// The driver's functions that create MRs, for one call.
 pub struct Driver<'a> {
-    /// Operations of the driver.
     ops: &'a Operations,
     /// Calls the driver's `rereg_user_mr` with the arguments of the call.
     rereg: &'a dyn Fn() -> *mut rdma::ib_mr,
 }
 
 impl Driver<'_> {
-    /// Makes the driver register memory. `req` must be for the device of the call.
-    ///
-    /// Context: context of the process that registers; may sleep.
+    /// Makes the driver register memory. `req` must be for the device of the call. Context: context
+    /// of the process that registers; may sleep.
     pub fn reg_user_mr(&self, req: &Request<'_>) -> Result<UserMr> {
         let reg = self.ops.reg_user_mr.ok_or_else(compat::eopnotsupp)?;
         let (dmah, udata) = req.driver_args();
@@ -266,9 +184,7 @@ impl Driver<'_> {
     }
 
     /// Makes the driver re-register the MR with the arguments of the call. Returns the new MR, or
-    /// `None` if the driver changed the old one.
-    ///
-    /// Context: may sleep.
+    /// `None` if the driver changed the old one. Context: may sleep.
     pub fn rereg_user_mr(&self) -> Result<Option<UserMr>> {
         let new = (self.rereg)();
         if new.is_null() {
@@ -286,23 +202,18 @@ pub struct Original<'a> {
 }
 
 impl Original<'_> {
-    /// Calls the driver. On success the MR is deregistered.
-    ///
-    /// Context: may sleep.
+    /// Calls the driver. On success the MR is deregistered. Context: may sleep.
     pub fn call(&self) -> Result {
         to_result((self.call)())
     }
 }
 
-/// Creates the hooks for a new device. After an error the operations of the device are not interposed.
-///
-/// Context: may sleep.
+/// Creates the hooks for a new device. After an error the operations of the device are not
+/// interposed. Context: may sleep.
 pub type AddHooks = fn(dev: &Device) -> Result<Arc<dyn Hooks>>;
 
 /// Registration of an interposer. Drop restores the operations of all devices, and waits for a
-/// module that has replaced operations after this module.
-///
-/// Context: drop may sleep.
+/// module that has replaced operations after this module. Context: drop may sleep.
 ///
 /// # Invariants
 ///
@@ -323,9 +234,7 @@ unsafe impl Sync for Registration {}
 impl Registration {
     /// Interposes the operations of all current and future devices, each with hooks from `add`.
     ///
-    /// Returns `EBUSY` if this module has an interposer already.
-    ///
-    /// Context: may sleep.
+    /// Returns `EBUSY` if this module has an interposer already. Context: may sleep.
     pub fn new(name: &'static CStr, text: TextRef, add: AddHooks) -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
             client <- Opaque::try_ffi_init(move |slot: *mut Client| {

@@ -15,7 +15,6 @@ use kernel::{
     },
 };
 
-/// The number of counts.
 const COUNTS: usize = 1 << helpers::EXT_KEY_FILTER_BITS;
 
 /// A filter of keys, of 16 KiB.
@@ -26,16 +25,13 @@ const COUNTS: usize = 1 << helpers::EXT_KEY_FILTER_BITS;
 pub struct KeyFilter(KBox<[Atomic<u32>; COUNTS]>);
 
 impl KeyFilter {
-    /// Creates a filter without keys.
-    ///
-    /// Context: may sleep.
+    /// Creates a filter without keys. Context: may sleep.
     pub fn new() -> Result<Self> {
         // INVARIANT: There is no key.
         let none = pin_init::init_array_from_fn(|_| Atomic::new(0));
         Ok(Self(KBox::init(none, GFP_KERNEL)?))
     }
 
-    /// Returns the count of `key`.
     fn count(&self, key: u32) -> Option<&Atomic<u32>> {
         // SAFETY: The function only computes.
         let slot = unsafe { helpers::ext_key_filter_slot(key) };
@@ -46,8 +42,6 @@ impl KeyFilter {
     /// Returns whether `key` may be in the filter. `false` is certain for a caller that orders this after
     /// the insertion of the key, as one that got the key from the inserting task does, and before its
     /// removal.
-    ///
-    /// Context: any.
     pub fn may_contain(&self, key: u32) -> bool {
         self.count(key).is_none_or(|count| count.load(Relaxed) != 0)
     }
@@ -59,8 +53,6 @@ impl KeyFilter {
     }
 
     /// Adds `key`, which may be in the filter already.
-    ///
-    /// Context: any.
     pub fn insert(&self, key: u32) {
         if let Some(count) = self.count(key) {
             // INVARIANT: One more key.
@@ -69,8 +61,6 @@ impl KeyFilter {
     }
 
     /// Removes `key`, which must have been added.
-    ///
-    /// Context: any.
     pub fn remove(&self, key: u32) {
         if let Some(count) = self.count(key) {
             // INVARIANT: One key less.

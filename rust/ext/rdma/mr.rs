@@ -43,7 +43,6 @@ impl Pd {
         unsafe { &*ptr.cast() }
     }
 
-    /// Returns the C object.
     pub(super) fn as_raw(&self) -> *mut rdma::ib_pd {
         self.0.get()
     }
@@ -87,7 +86,6 @@ impl Mr {
         unsafe { &*ptr.cast() }
     }
 
-    /// Returns the C object.
     pub(super) fn as_raw(&self) -> *mut rdma::ib_mr {
         self.0.get()
     }
@@ -122,9 +120,7 @@ impl UserMr {
         unsafe { Mr::from_raw(self.0.as_ptr()) }
     }
 
-    /// Deregisters the MR, which must have been created on `pd`.
-    ///
-    /// Context: may sleep.
+    /// Deregisters the MR, which must have been created on `pd`. Context: may sleep.
     pub fn discard(self, pd: &Pd) -> Result {
         // SAFETY: `self` owns the MR, so there is no other reference.
         let raw = unsafe { &mut *self.0.as_ptr() };
@@ -135,9 +131,7 @@ impl UserMr {
     }
 }
 
-/// Makes the driver deregister an MR.
-///
-/// Context: may sleep.
+/// Makes the driver deregister an MR. Context: may sleep.
 ///
 /// # Safety
 ///

@@ -9,10 +9,7 @@ use crate::shared::{
 };
 use core::{
     marker::PhantomData,
-    mem::{
-        self,
-        size_of, //
-    },
+    mem, //
 };
 use kernel::sync::atomic::{
     Full,
@@ -69,7 +66,6 @@ impl<F: Copy> Place<'_, F> {
         unsafe { mem::transmute_copy::<F, *mut ()>(&function) }
     }
 
-    /// Returns the operation.
     fn load(&self) -> F {
         // SAFETY: By the type invariants the pointer is an `F`.
         unsafe { mem::transmute_copy::<*mut (), F>(&self.0.load(Relaxed)) }
@@ -95,7 +91,6 @@ impl<F: Copy> Place<'_, F> {
     }
 }
 
-/// The places of the interposed operations.
 pub(super) struct Places<'a> {
     pub(super) reg_user_mr: Place<'a, rdma::ext_reg_user_mr_fn>,
     pub(super) rereg_user_mr: Place<'a, ReregUserMr>,
@@ -114,19 +109,15 @@ impl Places<'_> {
         let ops = unsafe { &raw mut (*dev).ops };
         // The driver sets the fields before it registers the device. Later ib_core reads the
         // fields, each by a load, and interposers replace the fields.
-        Self {
-            // SAFETY: The field is an optional function pointer, valid as long as `dev`, and is
-            // only loaded or replaced.
-            reg_user_mr: unsafe { Place::new(&raw mut (*ops).reg_user_mr) },
-            // SAFETY: The field is an optional function pointer, valid as long as `dev`, and is
-            // only loaded or replaced.
-            rereg_user_mr: unsafe { Place::new(&raw mut (*ops).rereg_user_mr) },
-            // SAFETY: The field is an optional function pointer, valid as long as `dev`, and is
-            // only loaded or replaced.
-            dereg_mr: unsafe { Place::new(&raw mut (*ops).dereg_mr) },
-            // SAFETY: The field is an optional function pointer, valid as long as `dev`, and is
-            // only loaded or replaced.
-            dealloc_ucontext: unsafe { Place::new(&raw mut (*ops).dealloc_ucontext) },
+        // SAFETY: Each field is an optional function pointer, valid as long as `dev`, and is only
+        // loaded or replaced.
+        unsafe {
+            Self {
+                reg_user_mr: Place::new(&raw mut (*ops).reg_user_mr),
+                rereg_user_mr: Place::new(&raw mut (*ops).rereg_user_mr),
+                dereg_mr: Place::new(&raw mut (*ops).dereg_mr),
+                dealloc_ucontext: Place::new(&raw mut (*ops).dealloc_ucontext),
+            }
         }
     }
 }

@@ -58,9 +58,7 @@ enum Outstanding {
 struct Completed(KBox<Opaque<bindings::completion>>);
 
 impl Completed {
-    /// Creates a completion that is not complete.
-    ///
-    /// Context: may sleep.
+    /// Creates a completion that is not complete. Context: may sleep.
     fn new() -> Result<Self> {
         let completed = KBox::new(Opaque::uninit(), GFP_KERNEL_ACCOUNT)?;
         // SAFETY: The object is valid for writes, and stays in the box.
@@ -69,7 +67,6 @@ impl Completed {
         Ok(Self(completed))
     }
 
-    /// Returns the C object.
     fn as_raw(&self) -> *mut bindings::completion {
         self.0.get()
     }
@@ -108,9 +105,7 @@ impl LoopbackQp {
     /// Creates a queue pair on `pd` and connects it.
     ///
     /// Returns `EOPNOTSUPP` if the first port of the device is neither InfiniBand nor RoCE, and
-    /// `ENETUNREACH` if the port has no address.
-    ///
-    /// Context: may sleep.
+    /// `ENETUNREACH` if the port has no address. Context: may sleep.
     pub fn new(pd: &Pd) -> Result<Pin<KBox<Self>>> {
         let dev = pd.device();
         let port = dev.ib_port().ok_or_else(compat::eopnotsupp)?;
@@ -168,9 +163,7 @@ impl LoopbackQp {
     }
 
     /// Registers a fast-registration MR with the page list that was set with
-    /// [`FastMr::map`](super::FastMr::map).
-    ///
-    /// Context: may sleep.
+    /// [`FastMr::map`](super::FastMr::map). Context: may sleep.
     pub fn register(&self, key: &FastRegKey, access: Access) -> Result {
         let mut wr = rdma::ib_reg_wr {
             mr: key.as_raw(),
@@ -184,7 +177,6 @@ impl LoopbackQp {
     }
 
     /// Invalidates the keys of a fast-registration MR. On return the device begins no new access.
-    ///
     /// Context: may sleep.
     pub fn invalidate(&self, key: &FastRegKey) -> Result {
         let mut wr: rdma::ib_send_wr = pin_init::zeroed();
@@ -333,7 +325,6 @@ impl LoopbackQp {
         )
     }
 
-    /// Changes the attributes in `mask`.
     fn modify(&self, attr: &mut rdma::ib_qp_attr, mask: rdma::ib_qp_attr_mask) -> Result {
         // SAFETY: By the type invariants the QP is valid. The attributes are a valid reference.
         // CAST: The C argument is an `int` that holds flags.

@@ -3,7 +3,6 @@
 //! Arguments of registration and re-registration.
 //!
 //! [`Request`] has the arguments of one call, and [`Change`] says what a re-registration changes.
-//! Used by the [`Hooks`](super::Hooks).
 
 use super::{
     ib_device::Device,
@@ -39,16 +38,6 @@ impl UcontextId {
         let dev = unsafe { Device::from_raw((*ucontext).device) };
         (Self(ucontext.addr()), dev)
     }
-}
-
-/// Address arguments of a registration.
-pub(super) struct Addresses {
-    /// See [`Request::start`].
-    pub(super) start: u64,
-    /// See [`Request::length`].
-    pub(super) length: u64,
-    /// See [`Request::iova`].
-    pub(super) iova: u64,
 }
 
 /// Arguments of a registration (IBTA, Register Memory Region), for the duration of the call.
@@ -91,11 +80,9 @@ impl<'a> Request<'a> {
     /// - `udata` must be NULL or valid during `'a`, and part of an attribute bundle.
     pub(super) unsafe fn new(
         pd: *mut rdma::ib_pd,
-        Addresses {
-            start,
-            length,
-            iova,
-        }: Addresses,
+        start: u64,
+        length: u64,
+        iova: u64,
         access: i32,
         dmah: *mut rdma::ib_dmah,
         udata: *mut rdma::ib_udata,
@@ -113,11 +100,6 @@ impl<'a> Request<'a> {
             dmah,
             udata,
         }
-    }
-
-    /// Returns the request, with what is known of the memory.
-    pub(super) fn with_memory(self, memory: MemoryKind) -> Self {
-        Self { memory, ..self }
     }
 
     /// Returns the DMA handle and the udata for the driver. Either may be NULL.
@@ -139,7 +121,6 @@ impl<'a> Request<'a> {
     /// dma-buf on.
     ///
     /// The bundle carries no attributes: attributes of REG_MR do not apply to REG_DMABUF_MR.
-    ///
     /// Context: process context; may sleep.
     pub fn import(&self, fd: i32, offset: u64, access: Access) -> Result<UserMr> {
         // SAFETY: The device of a PD that is in use is registered.

@@ -52,9 +52,7 @@ use kernel::{
 struct KernelPd(NonNull<rdma::ib_pd>);
 
 impl KernelPd {
-    /// Allocates a PD.
-    ///
-    /// Context: may sleep.
+    /// Allocates a PD. Context: may sleep.
     fn new(dev: &Device) -> Result<Self> {
         // SAFETY: By the type invariants of `Device` the device is registered. The name is `'static`.
         let pd = unsafe { rdma::__ib_alloc_pd(dev.as_raw(), 0, c"ib_peer_mem".as_char_ptr()) };
@@ -62,7 +60,6 @@ impl KernelPd {
         Ok(Self(NonNull::new(from_err_ptr(pd)?).ok_or(ENOMEM)?))
     }
 
-    /// Returns the PD.
     fn as_pd(&self) -> &Pd {
         // SAFETY: By the type invariants the PD is valid.
         unsafe { Pd::from_raw(self.0.as_ptr()) }
@@ -95,9 +92,7 @@ struct MappedPage<'a> {
 }
 
 impl<'a> MappedPage<'a> {
-    /// Allocates and maps a page.
-    ///
-    /// Context: may sleep.
+    /// Allocates and maps a page. Context: may sleep.
     fn new(dev: &'a device::Device) -> Result<Self> {
         let page = Page::alloc_page(GFP_KERNEL | __GFP_ZERO)?;
         // SAFETY: The page is allocated, and the device does DMA.
@@ -142,7 +137,6 @@ impl Drop for MappedPage<'_> {
 
 /// Registers and invalidates a page of kernel memory by work request, twice, on a PD of the kernel.
 /// Returns `EOPNOTSUPP` if the device has no DMA device, and the error of the step that failed.
-///
 /// Context: may sleep.
 pub fn self_test(dev: &Device) -> Result {
     let page = MappedPage::new(dev.dma_device().ok_or_else(eopnotsupp)?)?;

@@ -107,15 +107,11 @@ pub struct UmemProvider {
     /// Returns the memory at `va` in the calling process, or `None` if the memory is not known. The
     /// memory could not be pinned for `dev`, and `dev` has a DMA device. If this function returns
     /// an error, the driver's call fails with the error. The offset of the part must be equal to
-    /// `va` modulo `PAGE_SIZE`.
-    ///
-    /// Context: process context; may sleep. The caller may hold locks of the driver, so the
-    /// function must not call the driver.
+    /// `va` modulo `PAGE_SIZE`. Context: process context; may sleep. The caller may hold locks of
+    /// the driver, so the function must not call the driver.
     pub provide: fn(dev: &Device, va: u64, len: u64, access: Access) -> Result<Option<Part>>,
 
-    /// Handles the failure of a umem on `part`, a result of `provide`.
-    ///
-    /// Context: as `provide`.
+    /// Handles the failure of a umem on `part`, a result of `provide`. Context: as `provide`.
     pub failed: fn(dev: &Device, va: u64, len: u64, part: &Part, error: Error),
 }
 
@@ -124,7 +120,6 @@ pub struct UmemProvider {
 /// Invariant: the provider is static.
 static PROVIDER: AtomicPtr<UmemProvider> = AtomicPtr::new(ptr::null_mut());
 
-/// Returns the provider of this module's hook.
 fn provider() -> Option<&'static UmemProvider> {
     // SAFETY: By the invariant of `PROVIDER` the pointer is NULL or valid.
     unsafe { PROVIDER.load(Acquire).as_ref() }
@@ -159,9 +154,7 @@ impl Buffer {
         }
     }
 
-    /// Imports `memory` as a umem.
-    ///
-    /// Context: may sleep.
+    /// Imports `memory` as a umem. Context: may sleep.
     fn import(&self, memory: &Part) -> Result<Umem> {
         let import = |fd| entry::import(self, memory.offset, fd).map(Umem);
         let umem = memory.buffer.import(import)?;
@@ -173,9 +166,8 @@ impl Buffer {
     }
 
     /// Asks the provider for the memory, and imports the memory. Returns `None` if the buffer is
-    /// unsuitable, or if the provider does not know the memory.
-    ///
-    /// Context: process context; may sleep.
+    /// unsuitable, or if the provider does not know the memory. Context: process context; may
+    /// sleep.
     ///
     /// # Safety
     ///
@@ -229,11 +221,7 @@ fn enter(replacement: impl FnOnce() -> *mut rdma::ib_umem) -> *mut rdma::ib_umem
 }
 
 /// Replaces `dma_buf_get()`, for the private descriptor of a dma-buf in the current task.
-///
-/// # Safety
-///
-/// None; any number may be passed.
-unsafe extern "C" fn dma_buf_get(fd: c_int) -> *mut bindings::dma_buf {
+extern "C" fn dma_buf_get(fd: c_int) -> *mut bindings::dma_buf {
     // SAFETY: The original takes any number.
     INFLIGHT.within(|| private_fd::get(fd).unwrap_or_else(|| unsafe { bindings::dma_buf_get(fd) }))
 }
@@ -241,9 +229,8 @@ unsafe extern "C" fn dma_buf_get(fd: c_int) -> *mut bindings::dma_buf {
 /// Hooks on ib_core. Drop removes the hooks, with a Tasks RCU grace period of ftrace. When all
 /// references to `text` are dropped, no call is inside the hooks or inside the provider.
 ///
-/// If ftrace has failed, and may still call the hooks, drop does not return.
-///
-/// Context: drop may sleep.
+/// If ftrace has failed, and may still call the hooks, drop does not return. Context: drop may
+/// sleep.
 pub struct UmemHook {
     // Dropped in this order.
     _redirections: (Redirection, Option<Redirection>),
@@ -281,9 +268,7 @@ impl UmemHook {
     ///
     /// Returns `EOPNOTSUPP` if the kernel cannot redirect functions, and `EBUSY` if a livepatch
     /// redirects one of the functions, if this module has hooks already, or if ftrace is disabled.
-    /// Returns `ENXIO` if memory is pinned past the hooks.
-    ///
-    /// Context: may sleep.
+    /// Returns `ENXIO` if memory is pinned past the hooks. Context: may sleep.
     pub fn new(text: TextRef, provider: &'static UmemProvider) -> Result<Self> {
         let hooked = Hooked::new(provider)?;
         let dma_buf_get = helpers::ext_redirect {

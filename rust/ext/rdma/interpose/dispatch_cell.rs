@@ -37,7 +37,6 @@ pub struct DispatchCell {
     spaces: [Atomic<u32>; SPACES],
 }
 
-/// The number of counts of address spaces.
 const SPACES: usize = 1 << rdma::EXT_DISPATCH_SPACE_BITS;
 
 /// Returns the address of the current task's `mm_struct`, or 0 in a kernel thread.
@@ -75,8 +74,6 @@ impl DispatchCell {
     }
 
     /// Sets the value.
-    ///
-    /// Context: any.
     pub fn set(&self, dispatch: Dispatch) {
         let mut old = self.word.load(Relaxed);
         while let Err(now) = self
@@ -87,7 +84,6 @@ impl DispatchCell {
         }
     }
 
-    /// Returns the count of an address space.
     fn space(&self, mm: usize) -> &Atomic<u32> {
         // SAFETY: The function only computes.
         let space = unsafe { rdma::ext_dispatch_space(mm) };
@@ -97,13 +93,10 @@ impl DispatchCell {
 
     /// Turns the value [`Dispatch::DriverOnly`] into [`Dispatch::DriverFirst`] for the tasks of the
     /// current address space, and of a few others.
-    ///
-    /// Context: any.
     pub fn want(&'static self) -> Wanted {
         self.want_for(current_mm())
     }
 
-    /// See [`Self::want`].
     fn want_for(&'static self, mm: usize) -> Wanted {
         // INVARIANT: One more.
         self.space(mm).add(1, Relaxed);
@@ -112,15 +105,11 @@ impl DispatchCell {
     }
 
     /// Returns whether the current address space may have a [`Wanted`]. `false` is certain.
-    ///
-    /// Context: any.
     pub fn may_be_wanted(&self) -> bool {
         self.word.load(Relaxed) >= WANTED && self.space(current_mm()).load(Relaxed) != 0
     }
 
     /// Returns the value for the current task.
-    ///
-    /// Context: any.
     pub fn get(&self) -> Dispatch {
         self.of(current_mm())
     }
@@ -135,7 +124,6 @@ impl DispatchCell {
         }
     }
 
-    /// Returns the C object.
     pub(super) fn as_ptr(&self) -> *const rdma::ext_dispatch_cell {
         // By the type invariants the layout is the same.
         ptr::from_ref(self).cast()

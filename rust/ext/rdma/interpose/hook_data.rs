@@ -36,7 +36,6 @@ use kernel::{
 /// `dispatch` is static, `keys` belongs to `hooks`, and the functions belong to `orig_ops`.
 #[repr(C)]
 pub(super) struct HookData {
-    /// The device.
     dev: *mut rdma::ib_device,
     /// Used only by the table in C.
     node: Opaque<bindings::hlist_node>,
@@ -46,9 +45,7 @@ pub(super) struct HookData {
     keys: *const u32,
     reg_user_mr: rdma::ext_reg_user_mr_fn,
     dereg_mr: rdma::ext_dereg_mr_fn,
-    /// Hooks for the device.
     pub(super) hooks: Arc<dyn Hooks>,
-    /// Operations of the driver.
     pub(super) orig_ops: Arc<OrigOps>,
     /// Receives the events of the device, once the handler is registered.
     events: Opaque<rdma::ib_event_handler>,
@@ -76,7 +73,6 @@ pub(super) enum Verbs {
 
 impl HookData {
     /// Creates the data for a device whose operations are `orig_ops`, with the hooks from `add`.
-    ///
     /// Context: may sleep.
     pub(super) fn new(dev: &Device, orig_ops: Arc<OrigOps>, add: AddHooks) -> Result<KBox<Self>> {
         let calls = [InFlight::new()?, InFlight::new()?];
@@ -140,7 +136,6 @@ impl HookData {
         }
     }
 
-    /// Returns the calls of `verbs` in flight.
     pub(super) fn calls(&self, verbs: Verbs) -> &InFlight {
         &self.calls[verbs as usize]
     }

@@ -2,7 +2,7 @@
 
 //! The driver's operations of a device while they are interposed.
 //!
-//! [`OrigOps`] holds the operations of one device. Used by [`verbs`](super::verbs).
+//! [`OrigOps`] holds the operations of one device.
 //!
 //! Another module may interpose the same operations later: the other module saves this module's
 //! functions and calls our functions as if they were the driver's. If this module leaves the device
@@ -51,10 +51,8 @@ use kernel::{
 pub(super) struct OrigOps {
     dev: *mut rdma::ib_device,
     memory: ARef<device::Device>,
-    /// Operations of the driver.
     pub(super) driver: Operations,
     hooked: Operations,
-    /// The next entry of [`HOOKED_OPS`].
     next: AtomicPtr<OrigOps>,
 }
 
@@ -156,7 +154,6 @@ pub(super) static HOOKED_OPS: HookedOps = HookedOps(AtomicPtr::new(ptr::null_mut
 pub(super) struct HookedOps(AtomicPtr<OrigOps>);
 
 impl HookedOps {
-    /// Returns the entries.
     fn iter(&self) -> impl Iterator<Item = &OrigOps> {
         let mut next = self.0.load(Acquire);
         core::iter::from_fn(move || {
@@ -168,7 +165,6 @@ impl HookedOps {
         })
     }
 
-    /// Returns the entry of a device.
     pub(super) fn find(&self, dev: *mut rdma::ib_device) -> Option<&OrigOps> {
         self.iter().find(|entry| ptr::eq(entry.dev, dev))
     }
@@ -192,9 +188,8 @@ impl HookedOps {
 
     /// Waits until no function of this module is reachable through a device of the list.
     ///
-    /// Stay loaded as long as the other interposer may call us: only it can end the wait.
-    ///
-    /// Context: may sleep.
+    /// Stay loaded as long as the other interposer may call us: only it can end the wait. Context:
+    /// may sleep.
     pub(super) fn wait(&self) {
         let mut logged = false;
         while self.iter().any(OrigOps::is_reachable) {

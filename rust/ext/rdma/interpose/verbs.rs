@@ -2,8 +2,6 @@
 
 //! The interposed functions, and their installation in a device.
 //!
-//! Used by [`Registration`](super::Registration).
-//!
 //! `reg_user_mr` and `dereg_mr` of a device are `ext_reg_user_mr()` and `ext_dereg_mr()` in
 //! `rust/c/interpose.c`, which call the driver for host memory. For all other memory these
 //! functions call the functions of this file.
@@ -37,7 +35,6 @@ use crate::shared::{
             mr::Mr,
             ops::Operations,
             request::{
-                Addresses,
                 Change,
                 Request,
                 UcontextId, //
@@ -152,14 +149,9 @@ unsafe extern "C" fn reg_user_mr(
         None => compat::eopnotsupp().to_ptr(),
     };
     let hooks = |this: &HookData| {
-        let range = Addresses {
-            start,
-            length,
-            iova,
-        };
         // SAFETY: By the safety requirements the pointers are valid or NULL during the call.
-        let req = unsafe { Request::new(pd, range, access, dmah, udata) }
-            .with_memory(MemoryKind::from_raw(memory));
+        let mut req = unsafe { Request::new(pd, start, length, iova, access, dmah, udata) };
+        req.memory = MemoryKind::from_raw(memory);
         let driver = Driver {
             ops: &this.orig_ops.driver,
             rereg: &|| compat::eopnotsupp().to_ptr(),
@@ -198,13 +190,8 @@ unsafe extern "C" fn reg_failed(
     let Some(this) = (unsafe { counted(data) }) else {
         return Error::from_errno(error).to_ptr();
     };
-    let range = Addresses {
-        start,
-        length,
-        iova,
-    };
     // SAFETY: By the safety requirements the pointers are valid or NULL during the call.
-    let req = unsafe { Request::new(pd, range, access, dmah, udata) };
+    let req = unsafe { Request::new(pd, start, length, iova, access, dmah, udata) };
     match this.hooks.reg_failed(&req, Error::from_errno(error)) {
         Ok(mr) => mr.0.as_ptr(),
         Err(e) => e.to_ptr(),
@@ -232,14 +219,9 @@ unsafe extern "C" fn rereg_user_mr(
         None => compat::eopnotsupp().to_ptr(),
     };
     let hooks = |this: &HookData| {
-        let range = Addresses {
-            start,
-            length,
-            iova,
-        };
         // SAFETY: By the safety requirements the pointers are valid or NULL during the call.
         // The operation has no DMA handle.
-        let req = unsafe { Request::new(pd, range, access, ptr::null_mut(), udata) };
+        let req = unsafe { Request::new(pd, start, length, iova, access, ptr::null_mut(), udata) };
         // SAFETY: By the safety requirements the MR is valid during the call.
         let old = unsafe { Mr::from_raw(mr) };
         let rereg = || driver(&this.orig_ops.driver);

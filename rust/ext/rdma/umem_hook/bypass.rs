@@ -19,7 +19,6 @@ use crate::shared::{
 use core::ptr::NonNull;
 use kernel::prelude::*;
 
-/// Returns the tasks that are inside [`bypass`].
 pub(super) fn bypassed() -> &'static TaskTable {
     // SAFETY: The table is static, and only the functions of task tables access the table. `TaskTable` has
     // the same layout and alignment.
@@ -27,9 +26,7 @@ pub(super) fn bypassed() -> &'static TaskTable {
 }
 
 /// Returns whether the current task is inside [`bypass`] without a slot in the table, so that the
-/// callback of ftrace does not see the task.
-///
-/// Context: any but interrupts.
+/// callback of ftrace does not see the task. Context: any but interrupts.
 pub(super) fn is_unplaced() -> bool {
     UnplacedTask::value(bypassed(), TaskId::current()).is_some()
 }
@@ -50,9 +47,7 @@ fn unplaced() -> Option<UnplacedTask> {
 /// The exemption is best effort: if other tasks occupy all slots that the current task tries, and there
 /// is no memory for an entry of its own, the calls are hooked. Then the hook serves an MR whose pages
 /// cannot be pinned: the MR gets a pinned umem, which cannot be revoked, instead of a dma-buf from the
-/// interposer.
-///
-/// Context: that of `f`; may sleep.
+/// interposer. Context: that of `f`; may sleep.
 pub fn bypass<R>(f: impl FnOnce() -> R) -> R {
     let entry = bypassed().enter(TaskId::current());
     let unplaced = match entry {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The redirection of functions by ftrace. [`Redirection`] lasts until drop. Used by
-//! [`UmemHook`](super::UmemHook).
+//! The redirection of functions by ftrace. [`Redirection`] lasts until drop.
 
 use crate::shared::{
     bindings::helpers,
@@ -25,9 +24,7 @@ const ATTEMPTS: u32 = 100;
 const PAUSE: Delta = Delta::from_millis(10);
 
 /// A redirection of some functions of the kernel to functions of this module. Drop ends the
-/// redirection, with a Tasks RCU grace period of ftrace.
-///
-/// Context: drop may sleep.
+/// redirection, with a Tasks RCU grace period of ftrace. Context: drop may sleep.
 ///
 /// # Invariants
 ///
@@ -40,9 +37,7 @@ unsafe impl Send for Redirection {}
 unsafe impl Sync for Redirection {}
 
 impl Redirection {
-    /// Redirects the functions in `list`, except for tasks in `tasks`.
-    ///
-    /// Context: may sleep.
+    /// Redirects the functions in `list`, except for tasks in `tasks`. Context: may sleep.
     ///
     /// # Safety
     ///

@@ -50,9 +50,7 @@ impl Arguments {
 }
 
 /// Returns whether `call`, which calls a function that pins user memory with [`Arguments`], passes a
-/// replacement. Only one task may try at a time.
-///
-/// Context: that of `call`.
+/// replacement. Only one task may try at a time. Context: that of `call`.
 pub(super) fn passes(call: impl FnOnce() -> *mut rdma::ib_umem) -> bool {
     // SAFETY: The function stores a number.
     unsafe { helpers::ext_trial_begin(TaskId::current().0) };

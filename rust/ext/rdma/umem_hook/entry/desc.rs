@@ -144,9 +144,8 @@ unsafe fn or_va(
     unsafe { buffer.serve_or(umem) }
 }
 
-/// Imports a part of the dma-buf `fd`, from `offset` on, as the umem of `buffer`.
-///
-/// Context: may sleep.
+/// Imports a part of the dma-buf `fd`, from `offset` on, as the umem of `buffer`. Context: may
+/// sleep.
 pub(in super::super) fn import(
     buffer: &Buffer,
     offset: u64,
@@ -164,9 +163,7 @@ pub(in super::super) fn import(
     from_err_ptr(unsafe { rdma::ib_umem_get_desc(buffer.dev, &desc, buffer.access) })
 }
 
-/// Pins memory by its address, as drivers do.
-///
-/// Context: may sleep.
+/// Pins memory by its address, as drivers do. Context: may sleep.
 ///
 /// # Safety
 ///
@@ -201,9 +198,7 @@ pub(in super::super) fn redirections(other: helpers::ext_redirect) -> [helpers::
 /// Tries the functions with which drivers pin memory by address. Redirects
 /// `ib_umem_get_attr_or_va()` as well if its calls do not pass the hook on `ib_umem_get_desc()`.
 ///
-/// Returns `ENXIO` if a function pins memory past the hooks all the same.
-///
-/// Context: may sleep.
+/// Returns `ENXIO` if a function pins memory past the hooks all the same. Context: may sleep.
 pub(in super::super) fn redirect_inlined() -> Result<Option<Redirection>> {
     let mut args = trial::Arguments::new()?;
     let (dev, va, len) = (args.device(), args.va, args.len);

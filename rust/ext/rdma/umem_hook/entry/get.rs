@@ -46,9 +46,8 @@ unsafe extern "C" fn get(
     })
 }
 
-/// Imports a part of the dma-buf `fd`, from `offset` on, as the umem of `buffer`.
-///
-/// Context: may sleep.
+/// Imports a part of the dma-buf `fd`, from `offset` on, as the umem of `buffer`. Context: may
+/// sleep.
 pub(in super::super) fn import(
     buffer: &Buffer,
     offset: u64,
@@ -65,9 +64,7 @@ pub(in super::super) fn import(
     Ok(unsafe { &raw mut (*umem).umem })
 }
 
-/// Pins memory by its address, as drivers do.
-///
-/// Context: may sleep.
+/// Pins memory by its address, as drivers do. Context: may sleep.
 ///
 /// # Safety
 ///
@@ -97,9 +94,7 @@ pub(in super::super) fn redirections(other: helpers::ext_redirect) -> [helpers::
 
 /// Tries the function with which drivers pin memory. Redirects no other function.
 ///
-/// Returns `ENXIO` if the function pins memory past the hook.
-///
-/// Context: may sleep.
+/// Returns `ENXIO` if the function pins memory past the hook. Context: may sleep.
 pub(in super::super) fn redirect_inlined() -> Result<Option<Redirection>> {
     let mut args = trial::Arguments::new()?;
     let (dev, va, len) = (args.device(), args.va, args.len);
