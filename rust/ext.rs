@@ -7,9 +7,9 @@
 //! symbol namespace. Those modules depend on a cfg, and Kbuild sets the cfg for the crates that use
 //! the modules.
 //!
-//! The documentation of a function has a line `Context:`, as in kernel-doc: `any` context, or a
-//! context where the function `may sleep`, with the locks taken by the function or held by the
-//! caller. A function without the line may be called in any context.
+//! The documentation of a function says `Context:`, as in kernel-doc: `any` context, or a context
+//! where the function `may sleep`, with the locks taken by the function or held by the caller. A
+//! function without it may be called in any context.
 
 pub mod base;
 #[cfg(ext_rdma)]

@@ -36,11 +36,6 @@ unsigned long ext_gen_pool_avail(struct gen_pool *pool)
 	return gen_pool_avail(pool);
 }
 
-static unsigned long chunk_bits(struct gen_pool_chunk *chunk)
-{
-	return chunk->end_addr - chunk->start_addr + 1;
-}
-
 struct search {
 	unsigned long from, to;
 	bool is_free;
@@ -71,7 +66,7 @@ unsigned long ext_gen_pool_next(struct gen_pool *pool, unsigned long from, unsig
 
 static void clear(struct gen_pool *pool, struct gen_pool_chunk *chunk, void *data)
 {
-	bitmap_zero(chunk->bits, chunk_bits(chunk));
+	bitmap_zero(chunk->bits, chunk->end_addr - chunk->start_addr + 1);
 }
 
 /* Destroys a pool. Numbers may still be allocated. */

@@ -17,13 +17,8 @@ static __always_inline enum ext_memory ext_memory_of(bool permitted, bool specia
 {
 	if (!permitted)
 		return EXT_MEMORY_UNKNOWN;
-	/*
-	 * A mapping without struct pages. The zero page is special too, but never permitted for
-	 * writes.
-	 */
-	if (special)
-		return EXT_MEMORY_DEVICE;
-	if (is_pci_p2pdma_page(page))
+	/* Without struct pages. The zero page is special too, but never permitted for writes. */
+	if (special || is_pci_p2pdma_page(page))
 		return EXT_MEMORY_DEVICE;
 	return is_zone_device_page(page) ? EXT_MEMORY_UNKNOWN : EXT_MEMORY_ORDINARY;
 }

@@ -42,9 +42,7 @@ static void notrace ext_redirect_call(unsigned long ip, unsigned long parent_ip,
 		return;
 	if (ext_task_entry_of(this->tasks, task))
 		return;
-	/*
-	 * The replacement calls the original by name. All code of this module is in this section.
-	 */
+	/* The replacement calls the original by name. All code of this module is in this section. */
 	if (within_module_mem_type(parent_ip, THIS_MODULE, MOD_TEXT) && READ_ONCE(trial_task) != task)
 		return;
 	/* ip is a few bytes behind the function's address. The distance depends on the CPU. */

@@ -81,8 +81,6 @@ use kernel::{
 /// The kernel accepts whole subsections of 2 MiB. With pages of 16 KiB the struct pages of two
 /// subsections are in one page, which the kernel frees with the first of the two subsections. So
 /// the memory must have whole pages of struct pages.
-///
-/// Context: any.
 pub fn granularity() -> u64 {
     const PAGE_OF_STRUCT_PAGES: usize =
         (PAGE_SIZE / size_of::<bindings::page>() * PAGE_SIZE).next_power_of_two();
@@ -94,9 +92,7 @@ pub fn granularity() -> u64 {
 
 /// Publishes the peer-to-peer memory of `dev`, so that other drivers can find the memory.
 ///
-/// Does nothing unless [`Provider::new`] was called for `dev` before.
-///
-/// Context: may sleep.
+/// Does nothing unless [`Provider::new`] was called for `dev` before. Context: may sleep.
 pub fn publish(dev: &pci::Device<Bound>) {
     // SAFETY: `dev` is valid while it is borrowed.
     unsafe { bindings::pci_p2pmem_publish(as_raw(dev), true) };
@@ -112,7 +108,6 @@ pub fn publish(dev: &pci::Device<Bound>) {
 ///
 /// The driver that called `pci_p2pdma_add_resource()` for `dev` is bound as long as this object exists.
 struct OpenPool {
-    /// The function.
     dev: ARef<pci::Device>,
 }
 
@@ -133,11 +128,8 @@ impl Drop for OpenPool {
 /// `function` is the function of `bar_range`, and `member` is the number of this memory in
 /// `function`.
 pub struct Provider {
-    /// The memory of the function.
     function: Arc<Function>,
-    /// The number of this memory in `function`.
     member: usize,
-    /// The memory.
     bar_range: BarRange,
     /// Physical address of the first byte of the BAR.
     base: u64,
@@ -153,7 +145,6 @@ impl Provider {
     ///
     /// Returns `EINVAL` if the BAR does not exist or is not memory space, if the part exceeds the
     /// BAR or is not aligned to [`granularity`], or if `function` belongs to another device.
-    ///
     /// Context: may sleep.
     pub fn new(
         function: &Arc<Function>,
@@ -192,15 +183,11 @@ impl Provider {
     }
 
     /// Returns the physical addresses of the memory, and the BAR of the memory.
-    ///
-    /// Context: any.
     pub fn bar_range(&self) -> &BarRange {
         &self.bar_range
     }
 
     /// Returns whether the BAR is prefetchable: writes may be combined.
-    ///
-    /// Context: any.
     pub fn is_prefetchable(&self) -> bool {
         self.prefetchable
     }
@@ -209,8 +196,6 @@ impl Provider {
     ///
     /// Returns `EINVAL` if `n` is 0, if `align` is not a power of two, or if no address in this
     /// memory is a multiple of `align`.
-    ///
-    /// Context: any.
     pub fn check_alloc(&self, n: usize, align: u64) -> Result {
         let phys = self.bar_range.phys();
         let fits = |at: u64| at < phys.end;
@@ -228,9 +213,7 @@ impl Provider {
     /// `align`. The pages are not cleared.
     ///
     /// Returns the errors of [`check_alloc`](Self::check_alloc); `ENOMEM` if no free run is long
-    /// enough; and `ENODEV` if the driver has been unbound.
-    ///
-    /// Context: may sleep.
+    /// enough; and `ENODEV` if the driver has been unbound. Context: may sleep.
     pub fn alloc(&self, n: usize, align: u64) -> Result<Pages> {
         self.check_alloc(n, align)?;
         // CAST: `usize` has 64 bits on architectures with P2PDMA; `PAGE_SIZE` is less than 2^32.
@@ -247,9 +230,7 @@ impl Provider {
 
     /// Returns the free space of this memory.
     ///
-    /// Returns `ENODEV` if the driver has been unbound.
-    ///
-    /// Context: may sleep.
+    /// Returns `ENODEV` if the driver has been unbound. Context: may sleep.
     pub fn free_space(&self) -> Result<FreeSpace> {
         self.function.free_space(self.member)
     }

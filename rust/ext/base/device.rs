@@ -22,8 +22,6 @@ use kernel::{
 };
 
 /// Returns the `struct device` behind `dev`, valid as long as `dev` is borrowed.
-///
-/// Context: any.
 pub(crate) fn as_raw<Ctx: device::DeviceContext>(
     dev: &device::Device<Ctx>,
 ) -> *mut bindings::device {
@@ -32,16 +30,12 @@ pub(crate) fn as_raw<Ctx: device::DeviceContext>(
 }
 
 /// Returns the length in bytes of the longest scatterlist entry that `dev` takes.
-///
-/// Context: any.
 pub fn max_segment(dev: &device::Device) -> u32 {
     // SAFETY: `dev` is a valid device while it is borrowed.
     unsafe { helpers::ext_dma_max_seg_size(as_raw(dev)) }
 }
 
 /// Returns the name of `dev`: `Device::name`, which 7.0 lacks.
-///
-/// Context: any.
 pub fn name<Ctx: device::DeviceContext>(dev: &device::Device<Ctx>) -> &CStr {
     let raw = as_raw(dev);
     // SAFETY: `dev` is valid while borrowed. A device has one of the two names, which does not change

@@ -12,8 +12,6 @@ use kernel::{
 
 /// Returns `EPERM` if the kernel is locked down against direct access to PCI devices, as `mmap(2)`
 /// of `resourceN` in sysfs does. The kernel logs the rejection.
-///
-/// Context: any.
 pub fn pci_access() -> Result {
     // SAFETY: The function has no requirements.
     to_result(unsafe { helpers::ext_locked_down_pci() })

@@ -7,8 +7,6 @@
 /// Returns whether another rate-limited line may be logged now.
 ///
 /// All callers in a module share one limit; the kernel logs how many lines it suppressed.
-///
-/// Context: any.
 pub fn allowed() -> bool {
     // SAFETY: The helper has no preconditions: the helper only changes a static variable, under a
     // lock.

@@ -23,7 +23,6 @@ use kernel::{
 ///
 /// `guard` is a lock of `mm`, the address space of the task that holds this object.
 pub struct Locked<'a> {
-    /// The address space.
     mm: &'a MmWithUser,
     /// The lock. Cannot be sent to another task.
     guard: MmapReadGuard<'a>,
@@ -33,9 +32,8 @@ impl<'a> Locked<'a> {
     /// Takes the lock. Returns `None` in a kernel thread.
     ///
     /// Another task of the process may hold the lock while waiting for memory that a process serves
-    /// (FUSE, userfaultfd). The serving process determines how long the wait lasts.
-    ///
-    /// Context: process context; may sleep.
+    /// (FUSE, userfaultfd). The serving process determines how long the wait lasts. Context:
+    /// process context; may sleep.
     pub fn of(task: &'a CurrentTask) -> Option<Self> {
         let mm = task.mm()?;
         // INVARIANT: A `CurrentTask` is the calling task, and the guard stays in the calling task.
@@ -47,9 +45,7 @@ impl<'a> Locked<'a> {
 
     /// Handles a page fault at `addr`, for writing if `write`. The lock may be released and taken again.
     /// Returns `EFAULT` if the process may not access the page, or the driver of the mapping has none, and
-    /// `EINTR` at a signal that kills the process.
-    ///
-    /// Context: process context; may sleep.
+    /// `EINTR` at a signal that kills the process. Context: process context; may sleep.
     pub fn fault(&mut self, addr: usize, write: bool) -> Result {
         let flags = if write {
             bindings::fault_flag_FAULT_FLAG_WRITE

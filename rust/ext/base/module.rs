@@ -18,8 +18,6 @@ pub struct ThisModuleRef(());
 
 impl ThisModuleRef {
     /// Takes a reference. Returns `None` if the module is being unloaded.
-    ///
-    /// Context: any.
     pub fn get() -> Option<Self> {
         // SAFETY: `__this_module` is the module that contains this code.
         let taken = unsafe { bindings::try_module_get(&raw mut bindings::__this_module) };

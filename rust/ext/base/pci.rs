@@ -59,8 +59,6 @@ use kernel::{
 pub const BARS: u32 = 6;
 
 /// Returns the `struct pci_dev` behind `dev`, valid as long as `dev` is borrowed.
-///
-/// Context: any.
 pub(crate) fn as_raw<Ctx: device::DeviceContext>(dev: &pci::Device<Ctx>) -> *mut bindings::pci_dev {
     // `pci::Device` is a transparent wrapper of an `Opaque<bindings::pci_dev>`.
     core::ptr::from_ref(dev).cast_mut().cast()
@@ -69,12 +67,8 @@ pub(crate) fn as_raw<Ctx: device::DeviceContext>(dev: &pci::Device<Ctx>) -> *mut
 /// Properties of a BAR.
 #[derive(Clone, Copy)]
 pub struct Bar {
-    /// Number, 0 to 5.
     index: u32,
-    /// Physical address of the first byte.
     start: u64,
-    /// Size in bytes; 0 if the function does not have the BAR, or if the BAR has no address
-    /// assigned.
     len: u64,
     /// Flags (`IORESOURCE_*`).
     flags: usize,
@@ -83,8 +77,6 @@ pub struct Bar {
 impl Bar {
     /// Returns the properties of BAR `index` of `dev`, or `EINVAL` if `index` is not less than
     /// [`BARS`].
-    ///
-    /// Context: any.
     pub fn new(dev: &pci::Device<Bound>, index: u32) -> Result<Self> {
         if index >= BARS {
             return Err(EINVAL);
@@ -140,9 +132,7 @@ impl Bar {
 
 /// Returns the function at an address on the bus, or `None` if there is no function.
 ///
-/// `slot` is the device number times 8 plus the function number.
-///
-/// Context: may sleep.
+/// `slot` is the device number times 8 plus the function number. Context: may sleep.
 pub fn at(domain: u32, bus: u8, slot: u8) -> Option<ARef<pci::Device>> {
     // SAFETY: The function needs a context that may sleep, as this function does.
     // CAST: Domain numbers are `int` in the kernel; any value is safe.
@@ -156,17 +146,13 @@ pub fn at(domain: u32, bus: u8, slot: u8) -> Option<ARef<pci::Device>> {
 }
 
 /// Returns whether `dev` is on the bus. A deleted function leaves the bus before the notification
-/// [`Event::Deleted`](super::pci_watch::Event::Deleted).
-///
-/// Context: may sleep.
+/// [`Event::Deleted`](super::pci_watch::Event::Deleted). Context: may sleep.
 pub fn is_on_bus(dev: &pci::Device) -> bool {
     let (domain, bus, slot) = address(dev);
     at(domain, bus, slot).is_some_and(|found| core::ptr::eq(&*found, dev))
 }
 
 /// Returns the address of `dev` on the bus: domain, bus and slot, as [`at`] takes them.
-///
-/// Context: any.
 pub fn address(dev: &pci::Device) -> (u32, u8, u8) {
     // SAFETY: `dev` is valid while it is borrowed.
     let (domain, id) = unsafe {
@@ -196,9 +182,8 @@ impl Drop for Enabled {
 
 /// Enables the memory space of `dev` until the driver is unbound.
 ///
-/// Devres disables the memory space after the release of all resources added later.
-///
-/// Context: may sleep.
+/// Devres disables the memory space after the release of all resources added later. Context: may
+/// sleep.
 pub fn enable_mem(dev: &CoreDevice<'_>) -> Result {
     dev.enable_device_mem()?;
     // INVARIANT: The call above enabled the memory space. If `register` fails, the object is
@@ -207,16 +192,12 @@ pub fn enable_mem(dev: &CoreDevice<'_>) -> Result {
 }
 
 /// Stops `dev` from accessing memory: clears bus mastering, which firmware may have left enabled.
-///
-/// Context: any.
 pub fn clear_master(dev: &CoreDevice<'_>) {
     // SAFETY: `dev` is a valid device, whose driver is being bound and has not set bus mastering.
     unsafe { bindings::pci_clear_master(as_raw(dev)) };
 }
 
 /// Returns whether `dev` is a bridge: its configuration header is not that of an endpoint.
-///
-/// Context: any.
 pub fn is_bridge<Ctx: device::DeviceContext>(dev: &pci::Device<Ctx>) -> bool {
     // SAFETY: `dev` is a valid device, and `hdr_type` does not change after the enumeration.
     let hdr_type = unsafe { (*as_raw(dev)).hdr_type };
@@ -226,9 +207,7 @@ pub fn is_bridge<Ctx: device::DeviceContext>(dev: &pci::Device<Ctx>) -> bool {
 /// Claims BAR `index` of `dev` until its driver is unbound.
 ///
 /// Returns `EBUSY` if another driver has claimed the BAR, and `EINVAL` if `index` is not less than
-/// [`BARS`].
-///
-/// Context: may sleep.
+/// [`BARS`]. Context: may sleep.
 pub fn request_bar(dev: &pci::Device<Bound>, index: u32, name: &'static CStr) -> Result {
     if index >= BARS {
         return Err(EINVAL);

@@ -53,11 +53,10 @@ impl Event {
 
 /// Receiver of events.
 pub trait Watcher: Send + Sync + 'static {
-    /// Handles `event` of `dev`. The driver core continues when this function returns.
-    ///
-    /// Context: may sleep. The caller holds the rwsem of the bus's notifiers, so no
-    /// [`Registration`] may be created or dropped here; and the lock of `dev`, except for
-    /// [`Event::Deleting`] and [`Event::Deleted`].
+    /// Handles `event` of `dev`. The driver core continues when this function returns. Context: may
+    /// sleep. The caller holds the rwsem of the bus's notifiers, so no [`Registration`] may be
+    /// created or dropped here; and the lock of `dev`, except for [`Event::Deleting`] and
+    /// [`Event::Deleted`].
     fn event(&self, dev: &pci::Device, event: Event);
 }
 
@@ -68,10 +67,8 @@ pub trait Watcher: Send + Sync + 'static {
 /// `block` is registered with the PCI bus, and is a field of this object.
 #[pin_data(PinnedDrop)]
 pub struct Registration<T: Watcher> {
-    /// C structure.
     #[pin]
     block: Opaque<bindings::notifier_block>,
-    /// Receiver of the events.
     watcher: Arc<T>,
 }
 
@@ -81,9 +78,7 @@ unsafe impl<T: Watcher> Send for Registration<T> {}
 unsafe impl<T: Watcher> Sync for Registration<T> {}
 
 impl<T: Watcher> Registration<T> {
-    /// Registers `watcher`, which receives events from now on.
-    ///
-    /// Context: may sleep.
+    /// Registers `watcher`, which receives events from now on. Context: may sleep.
     pub fn new(watcher: Arc<T>) -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
             watcher,

@@ -38,8 +38,6 @@ pub enum Source {
 ///
 /// `/dev/mem`, dma-bufs, and the files of graphics and accelerator drivers are none: the first has no owner that
 /// takes memory back, and the others serve their memory as dma-bufs, and move it while they hold locks of these.
-///
-/// Context: any.
 pub fn source(vma: &VmaRef) -> Option<Source> {
     const FLAGS: usize = 1 << bindings::VMA_PFNMAP_BIT | 1 << bindings::VMA_IO_BIT;
     /// Major numbers of the devices of `linux/major.h`, `drm/drm_ioctl.h` and `drm/drm_accel.h`.
@@ -70,9 +68,8 @@ pub fn source(vma: &VmaRef) -> Option<Source> {
 /// that allow to write if `write` is true.
 ///
 /// The addresses are a snapshot. A mapping holds no reference: the caller must know which device
-/// owns the addresses, and until when.
-///
-/// Context: may sleep. The caller holds the `mmap_lock` for reading.
+/// owns the addresses, and until when. Context: may sleep. The caller holds the `mmap_lock` for
+/// reading.
 pub fn physical(
     mm: &MmapReadGuard<'_>,
     addr: usize,
@@ -93,9 +90,7 @@ pub fn physical(
 /// Returns `EFAULT` as [`physical`].
 ///
 /// A driver may wait for anything in a page fault. So the caller must hold nothing that the driver may wait
-/// for.
-///
-/// Context: process context; may sleep.
+/// for. Context: process context; may sleep.
 pub fn fault_in(
     mm: &mut Locked<'_>,
     addr: usize,
@@ -119,7 +114,6 @@ pub fn fault_in(
     }
 }
 
-/// Why [`for_each_run`] has stopped.
 enum Stop {
     /// The page at the address is not mapped, or not for writing, in a VMA that allows it.
     Absent(usize),
@@ -127,9 +121,8 @@ enum Stop {
 }
 
 /// Calls `f` for each run of adjacent addresses behind `[addr, addr + len)`. Stops at the first page that is not
-/// mapped as [`physical`] demands, and at the first error of `f`.
-///
-/// Context: may sleep. The caller holds the `mmap_lock` for reading.
+/// mapped as [`physical`] demands, and at the first error of `f`. Context: may sleep. The caller
+/// holds the `mmap_lock` for reading.
 fn for_each_run(
     mm: &MmapReadGuard<'_>,
     addr: usize,

@@ -24,8 +24,6 @@ use kernel::{
 /// A page walk fails with `EFAULT` (nothing mapped, or memory without struct pages), `EREMOTEIO`
 /// (peer-to-peer memory) or `EOPNOTSUPP`. The limit on locked memory is checked before the pages
 /// are looked at: `ENOMEM`, `EPERM`. Drivers return `EINVAL` as well.
-///
-/// Context: any.
 pub fn could_not_pin(e: Error) -> bool {
     [
         EFAULT,
@@ -39,19 +37,8 @@ pub fn could_not_pin(e: Error) -> bool {
 }
 
 /// Returns whether the page at `addr` in the calling process can be pinned as RDMA drivers pin host
-/// memory: for long, and with `write` for writing. Returns `true` in a kernel thread.
-///
-/// # Examples
-///
-/// ```
-/// use crate::ext::base::pinned::can_pin;
-///
-/// let on_stack = 0u8;
-/// // A kernel address is not one of the process.
-/// let _ = can_pin((&raw const on_stack).addr(), true);
-/// ```
-///
-/// Context: process context; may sleep. Takes `mmap_lock`.
+/// memory: for long, and with `write` for writing. Returns `true` in a kernel thread. Context:
+/// process context; may sleep. Takes `mmap_lock`.
 pub fn can_pin(addr: usize, write: bool) -> bool {
     let task: &kernel::task::CurrentTask = current!();
     if task.mm().is_none() {
@@ -74,17 +61,7 @@ pub fn can_pin(addr: usize, write: bool) -> bool {
 }
 
 /// Returns an address of the calling process without the bits that the CPU ignores (LAM, TBI), as
-/// the kernel does before pinning memory.
-///
-/// # Examples
-///
-/// ```
-/// use crate::ext::base::pinned::untagged;
-///
-/// assert_eq!(untagged(0x7000), 0x7000);
-/// ```
-///
-/// Context: process context.
+/// the kernel does before pinning memory. Context: process context.
 #[inline]
 pub fn untagged(addr: u64) -> u64 {
     // CAST: An address of this machine has the size of `usize`. Larger values are no address of a
@@ -94,8 +71,6 @@ pub fn untagged(addr: u64) -> u64 {
 }
 
 /// Returns the first address of the kernel. Lower addresses are of a process, or not canonical.
-///
-/// Context: any.
 pub fn kernel_half() -> usize {
     // SAFETY: The function only computes.
     unsafe { helpers::ext_kernel_half() }
@@ -116,19 +91,7 @@ impl MemoryKind {
     /// Returns what the calling process has mapped at `addr`.
     ///
     /// Reads only the page tables, at a tenth of the cost of [`can_pin`]. The answer is a hint: the
-    /// mapping can change at any time.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use crate::ext::base::pinned::MemoryKind;
-    ///
-    /// let on_stack = 0u8;
-    /// // A kernel address is not one of the process.
-    /// assert_eq!(MemoryKind::at((&raw const on_stack).addr()), MemoryKind::Unknown);
-    /// ```
-    ///
-    /// Context: process context.
+    /// mapping can change at any time. Context: process context.
     #[inline]
     pub fn at(addr: usize) -> Self {
         // SAFETY: The function reads the page tables of the calling process, for any address.
@@ -136,8 +99,6 @@ impl MemoryKind {
     }
 
     /// Returns the kind that an `enum ext_memory` stands for.
-    ///
-    /// Context: any.
     pub fn from_raw(memory: helpers::ext_memory) -> Self {
         match memory {
             helpers::ext_memory_EXT_MEMORY_ORDINARY => Self::Ordinary,

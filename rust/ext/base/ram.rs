@@ -28,14 +28,11 @@ use kernel::{
 
 /// Pages of RAM, zeroed when they are allocated.
 pub struct Pages {
-    /// The pages.
     pages: KVVec<Page>,
 }
 
 impl Pages {
-    /// Allocates `n` pages.
-    ///
-    /// Context: may sleep.
+    /// Allocates `n` pages. Context: may sleep.
     pub fn new(n: usize) -> Result<Self> {
         let mut pages = KVVec::with_capacity(n, GFP_KERNEL)?;
         for _ in 0..n {
@@ -58,9 +55,7 @@ impl Pages {
 
     /// Creates a table of the pages in `range`. The table holds a reference to `this`.
     ///
-    /// Returns `EINVAL` if `range` exceeds the pages.
-    ///
-    /// Context: may sleep.
+    /// Returns `EINVAL` if `range` exceeds the pages. Context: may sleep.
     pub fn table(this: &Arc<Self>, range: Range<usize>) -> Result<PageTable<Part>> {
         this.pages.get(range.clone()).ok_or(EINVAL)?;
         let pages = this.clone();
@@ -70,9 +65,7 @@ impl Pages {
 
 /// A part of [`Pages`], with one segment for each page. The pages exist as long as this object.
 pub struct Part {
-    /// The pages.
     pages: Arc<Pages>,
-    /// The numbers of the pages.
     range: Range<usize>,
 }
 

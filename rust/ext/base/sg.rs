@@ -35,28 +35,6 @@
 //!
 //! C headers: [`include/linux/scatterlist.h`](srctree/include/linux/scatterlist.h),
 //! [`include/linux/dma-mapping.h`](srctree/include/linux/dma-mapping.h).
-//!
-//! # Examples
-//!
-//! ```
-//! use crate::ext::base::sg::{part, ForeignTable, Segment, Table};
-//!
-//! // DMA addresses of 3 pages, for a device that takes entries of at most 2 pages.
-//! let segments = [
-//!     Segment { addr: 0x1_0000, len: 0x1000 },
-//!     Segment { addr: 0x1_1000, len: 0x2000 },
-//! ];
-//! let (n, segments) = part(segments.into_iter(), 0, 0x3000, 0x2000)?;
-//! let table = Table::of_dma(n, segments)?;
-//! assert!(table.is_mapped());
-//! assert_eq!(table.segments().count(), 2);
-//!
-//! // A table that a C callback fills through `foreign.as_raw()`.
-//! let foreign = ForeignTable::new();
-//! assert_eq!(foreign.entries(), 0);
-//! assert!(Table::of_pages(&foreign, 0, 0x1000, 0x1000)?.is_none());
-//! # Ok::<(), Error>(())
-//! ```
 
 mod entries;
 mod table;
@@ -237,9 +215,8 @@ impl Default for ForeignTable {
     }
 }
 
-/// Appends `segment` to `list`, or extends the last segment if `segment` follows directly.
-///
-/// Context: may sleep.
+/// Appends `segment` to `list`, or extends the last segment if `segment` follows directly. Context:
+/// may sleep.
 pub fn push(list: &mut SmallVec<Segment>, segment: Segment) -> Result {
     match list.last_mut() {
         Some(last) if last.addr + last.len == segment.addr => last.len += segment.len,
@@ -251,9 +228,7 @@ pub fn push(list: &mut SmallVec<Segment>, segment: Segment) -> Result {
 /// A part of the concatenation of segments, from [`part`].
 #[derive(Clone)]
 pub struct Part<I: Iterator<Item = Segment>> {
-    /// The segments that are left.
     segments: Peekable<I>,
-    /// The next segment is the first one.
     is_first: bool,
     /// Bytes that are left before the part.
     skip: u64,
@@ -331,8 +306,6 @@ where
 ///
 /// Returns `EINVAL` if the segments are too short for the part, if the part or a segment is empty,
 /// if another end of a segment is not a page boundary, or if `max` is less than a page.
-///
-/// Context: any.
 pub fn part<I>(segments: I, skip: u64, len: u64, max: u32) -> Result<(usize, Split<Part<I>>)>
 where
     I: Iterator<Item = Segment> + Clone,
@@ -387,13 +360,11 @@ fn as_is(segments: impl Iterator<Item = Segment>, len: u64, max: u32) -> Option<
 /// The [`part`] of the DMA addresses in a list of other code, from [`ForeignTable::part`].
 #[derive(Clone, Copy)]
 pub struct ForeignPart {
-    /// The first of `entries` entries.
     first: *mut bindings::scatterlist,
     entries: usize,
     skip: u64,
     len: u64,
     max: u32,
-    /// The number of segments.
     segments: usize,
     /// The first entries of the list are the segments, see [`Self::as_is`].
     is_as_is: bool,
@@ -440,7 +411,6 @@ impl ForeignPart {
     }
 
     /// Creates a table of the part. The list does not change, so there may be any number of tables.
-    ///
     /// Context: may sleep.
     ///
     /// # Safety
@@ -452,9 +422,7 @@ impl ForeignPart {
     }
 
     /// Returns the list itself as a table if a copy would be the same and longer than a page. Else
-    /// creates a table as [`Self::table`].
-    ///
-    /// Context: may sleep.
+    /// creates a table as [`Self::table`]. Context: may sleep.
     ///
     /// # Safety
     ///
@@ -510,8 +478,6 @@ where
 /// Splits segments of whole pages into segments of at most `max` bytes, in whole pages.
 ///
 /// Returns `EINVAL` if `max` is less than a page.
-///
-/// Context: any.
 pub fn split<I: Iterator<Item = Segment> + Clone>(segments: I, max: u32) -> Result<Split<I>> {
     // CAST: `PAGE_SIZE` is less than 2^32.
     let max = u64::from(max) & !(PAGE_SIZE as u64 - 1);

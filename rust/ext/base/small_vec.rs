@@ -20,9 +20,7 @@ use kernel::{
 /// A vector that needs no allocation for a single element. For most types as large as a [`KVVec`].
 pub struct SmallVec<T>(Storage<T>);
 
-/// The elements.
 enum Storage<T> {
-    /// A single element.
     One(T),
     /// None, or several. A user may determine the number, so the memory need not be contiguous.
     Many(KVVec<T>),
@@ -30,14 +28,11 @@ enum Storage<T> {
 
 impl<T> SmallVec<T> {
     /// Creates an empty vector.
-    ///
-    /// Context: any.
     pub const fn new() -> Self {
         Self(Storage::Many(KVVec::new()))
     }
 
     /// Appends `value`. Returns `ENOMEM`, and does not change the vector, if there is no memory.
-    ///
     /// Context: that of an allocation with `flags`.
     pub fn push(&mut self, value: T, flags: Flags) -> Result {
         match &mut self.0 {

@@ -48,8 +48,6 @@ impl<T: Send + Sync + 'static> Snapshot<T> {
     }
 
     /// Returns a reference to the current value.
-    ///
-    /// Context: any.
     pub fn load(&self) -> Option<Arc<T>> {
         let _rcu = rcu::read_lock();
         let ptr = self.ptr.load(Acquire);
@@ -64,9 +62,8 @@ impl<T: Send + Sync + 'static> Snapshot<T> {
     }
 
     /// Calls `f` with the current value, if there is a value. Takes no reference, so that CPUs that
-    /// read the value at the same time do not share a reference count.
-    ///
-    /// Context: any. `f` runs in an RCU read-side section.
+    /// read the value at the same time do not share a reference count. Context: any. `f` runs in an
+    /// RCU read-side section.
     pub fn with<R>(&self, f: impl FnOnce(&T) -> R) -> Option<R> {
         let _rcu = rcu::read_lock();
         // SAFETY: By the type invariants `ptr` is null or valid, and the reference is released only after
@@ -75,9 +72,8 @@ impl<T: Send + Sync + 'static> Snapshot<T> {
         Some(f(value))
     }
 
-    /// Replaces the value with `new` and returns the old one, after an RCU grace period.
-    ///
-    /// Context: may sleep.
+    /// Replaces the value with `new` and returns the old one, after an RCU grace period. Context:
+    /// may sleep.
     pub fn replace(&self, new: Option<Arc<T>>) -> Option<Arc<T>> {
         let new = new.map_or(ptr::null_mut(), |arc| Arc::into_raw(arc).cast_mut());
         // INVARIANT: `new` is null or came from `Arc::into_raw`, and `self` takes over the
@@ -98,16 +94,12 @@ impl<T: Send + Sync + 'static> Snapshot<T> {
     }
 }
 
-/// A value in a [`Snapshot`]. Drop empties the snapshot.
-///
-/// Context: drop may sleep.
+/// A value in a [`Snapshot`]. Drop empties the snapshot. Context: drop may sleep.
 #[must_use = "the snapshot is emptied when this is dropped"]
 pub struct Published<T: Send + Sync + 'static>(&'static Snapshot<T>);
 
 impl<T: Send + Sync + 'static> Snapshot<T> {
-    /// Sets the value until the result is dropped.
-    ///
-    /// Context: may sleep.
+    /// Sets the value until the result is dropped. Context: may sleep.
     pub fn publish(&'static self, value: Arc<T>) -> Published<T> {
         self.replace(Some(value));
         Published(self)

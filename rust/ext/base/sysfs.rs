@@ -9,29 +9,6 @@
 //! [`include/linux/sysfs.h`](srctree/include/linux/sysfs.h).
 //!
 //! Not supported: binary files, and uevents.
-//!
-//! # Examples
-//!
-//! ```
-//! use crate::ext::base::sysfs::{File, Files, Directory};
-//! use kernel::fmt::Write;
-//!
-//! struct Counters {
-//!     calls: u64,
-//! }
-//!
-//! impl Files for Counters {
-//!     const FILES: &'static [File<Self>] = &[File::new(c"calls", |counters, text| {
-//!         writeln!(text, "{}", counters.calls)
-//!     })];
-//! }
-//!
-//! // /sys/kernel/mm/example/first/calls
-//! let parent = Directory::in_kernel_mm(c"example", ())?;
-//! let first = Directory::inside(&parent, c"first", Counters { calls: 0 })?;
-//! drop((first, parent));
-//! # Ok::<(), Error>(())
-//! ```
 
 use crate::shared::ext::base::device::as_raw as device_raw;
 use core::{
@@ -84,7 +61,6 @@ impl<T> File<T> {
 
     // With lockdep the attribute has fields that are not named here.
     #[allow(clippy::needless_update)]
-    /// Creates the description of a file.
     const fn with(
         name: &'static CStr,
         mode: u16,
@@ -139,7 +115,6 @@ unsafe impl<T: Send> Send for Node<T> {}
 // - `data` is only shared, and `T` is `Sync`.
 unsafe impl<T: Sync> Sync for Node<T> {}
 
-/// kobject type of a directory of `T`.
 struct Ktype<T>(PhantomData<T>);
 
 impl<T: Files> Ktype<T> {
@@ -220,9 +195,8 @@ impl<T: Files> Ktype<T> {
     }
 }
 
-/// A directory in sysfs. Drop removes the directory and the files, and waits for readers.
-///
-/// Context: drop may sleep.
+/// A directory in sysfs. Drop removes the directory and the files, and waits for readers. Context:
+/// drop may sleep.
 ///
 /// # Invariants
 ///
@@ -234,9 +208,7 @@ pub struct Directory<T: Files> {
 impl<T: Files> Directory<T> {
     /// Creates the directory `name` in `parent`.
     ///
-    /// Returns `EEXIST` if the name is taken.
-    ///
-    /// Context: may sleep.
+    /// Returns `EEXIST` if the name is taken. Context: may sleep.
     ///
     /// # Safety
     ///
@@ -277,9 +249,7 @@ impl<T: Files> Directory<T> {
 
     /// Creates the directory `name` in `parent`.
     ///
-    /// Returns `EEXIST` if the name is taken.
-    ///
-    /// Context: may sleep.
+    /// Returns `EEXIST` if the name is taken. Context: may sleep.
     pub fn inside<P: Files>(parent: &Directory<P>, name: &CStr, data: T) -> Result<Self> {
         // SAFETY: `parent` is in sysfs while it is borrowed.
         unsafe { Self::in_kobject(parent.node.kobj.get(), name, data) }
@@ -287,9 +257,7 @@ impl<T: Files> Directory<T> {
 
     /// Creates the directory `name` in the directory of `dev`.
     ///
-    /// Returns `EEXIST` if the name is taken.
-    ///
-    /// Context: may sleep.
+    /// Returns `EEXIST` if the name is taken. Context: may sleep.
     pub fn in_device(dev: &Device<Bound>, name: &CStr, data: T) -> Result<Self> {
         // SAFETY: `dev` is valid while borrowed, and a bound device is in sysfs.
         unsafe { Self::in_kobject(&raw mut (*device_raw(dev)).kobj, name, data) }
@@ -297,9 +265,8 @@ impl<T: Files> Directory<T> {
 
     /// Creates the directory `/sys/kernel/mm/<name>`.
     ///
-    /// Returns `EEXIST` if the name is taken, `ENOENT` if there is no `/sys/kernel/mm`.
-    ///
-    /// Context: may sleep.
+    /// Returns `EEXIST` if the name is taken, `ENOENT` if there is no `/sys/kernel/mm`. Context:
+    /// may sleep.
     pub fn in_kernel_mm(name: &CStr, data: T) -> Result<Self> {
         // SAFETY: The kernel sets `kernel_kobj` at boot and does not change the pointer afterwards.
         let root = unsafe { bindings::kernel_kobj };

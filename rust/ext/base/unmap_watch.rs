@@ -62,24 +62,18 @@ pub enum Limit {
 
 /// The user of memory that a process has mapped.
 pub trait OnUnmap: Send + Sync + 'static {
-    /// Ends all use of the memory.
-    ///
-    /// Context: a worker, which does not reclaim memory; may sleep.
+    /// Ends all use of the memory. Context: a worker, which does not reclaim memory; may sleep.
     fn unmapped(&self);
 
-    /// Returns how long an unmapping task waits for [`Self::unmapped`].
-    ///
-    /// Context: any; with a spin lock held.
+    /// Returns how long an unmapping task waits for [`Self::unmapped`]. Context: any; with a spin
+    /// lock held.
     fn limit(&self) -> Limit;
 
     /// Records that the time has passed, or that [`Self::unmapped`] has returned after all.
-    ///
     /// Context: any; with a spin lock held.
     fn set_late(&self, late: bool);
 
-    /// Logs that the time has passed.
-    ///
-    /// Context: may sleep, with locks of the unmapping task held.
+    /// Logs that the time has passed. Context: may sleep, with locks of the unmapping task held.
     fn log_late(&self);
 }
 
@@ -104,13 +98,11 @@ impl OwnedQueue {
         NonNull::new(queue).map(Self).ok_or(ENOMEM)
     }
 
-    /// Returns the queue.
     fn get(&self) -> &Queue {
         // SAFETY: By the type invariants the queue is valid, at least as long as `self` is borrowed.
         unsafe { Queue::from_raw(self.0.as_ptr()) }
     }
 
-    /// Waits for the work that is queued.
     fn flush(&self) {
         // SAFETY: By the type invariants the queue is valid.
         unsafe { bindings::__flush_workqueue(self.0.as_ptr()) };
@@ -139,14 +131,11 @@ pub struct Queues {
 }
 
 /// The owner of [`Queues`]. Drop waits for all work of watches that have been dropped before.
-///
 /// Context: drop may sleep.
 pub struct QueuesOwner(Arc<Queues>);
 
 impl QueuesOwner {
-    /// Creates the queues; `name` is for process lists.
-    ///
-    /// Context: may sleep.
+    /// Creates the queues; `name` is for process lists. Context: may sleep.
     pub fn new(name: &CStr) -> Result<Self> {
         let queues = Queues {
             usual: OwnedQueue::new(name, true)?,
@@ -170,7 +159,6 @@ impl Drop for QueuesOwner {
     }
 }
 
-/// Progress of a watch.
 enum Phase {
     /// The owner looks the pages up, or does not use them any more.
     Idle,
@@ -258,7 +246,6 @@ impl<T: OnUnmap> WorkItem<REMOVE> for Watch<T> {
 }
 
 impl<T: OnUnmap> Watch<T> {
-    /// The operations of the notifier.
     const OPS: bindings::mmu_interval_notifier_ops = bindings::mmu_interval_notifier_ops {
         invalidate: Some(Self::invalidate),
         ..pin_init::zeroed()
@@ -338,9 +325,8 @@ impl<T: OnUnmap> Watch<T> {
         self.user.log_late();
     }
 
-    /// Removes the notifier. Waits for calls of notifiers of the address space.
-    ///
-    /// Context: may sleep; not in a notifier, nor in what a notifier waits for.
+    /// Removes the notifier. Waits for calls of notifiers of the address space. Context: may sleep;
+    /// not in a notifier, nor in what a notifier waits for.
     fn remove_now(&self) {
         // SAFETY: The notifier is inserted, and this is the only removal: that of the owner, or the one that
         // the owner has left to the work item.
@@ -359,8 +345,8 @@ impl<T: OnUnmap> Watch<T> {
 pub struct Sequence(c_ulong);
 
 /// A watch of memory that a process has mapped. Drop ends the watch, also in [`OnUnmap::unmapped`].
-///
-/// Context: drop may sleep, and waits for unmapping tasks of the process unless its own range is unmapped.
+/// Context: drop may sleep, and waits for unmapping tasks of the process unless its own range is
+/// unmapped.
 ///
 /// # Invariants
 ///
@@ -369,9 +355,8 @@ pub struct Watched<T: OnUnmap>(Arc<Watch<T>>);
 
 impl<T: OnUnmap> Watched<T> {
     /// Watches `range` of `mm`, which is not empty. The range must have no RAM by the time of [`Self::arm`].
-    /// Returns `ERESTARTNOINTR` at a signal.
-    ///
-    /// Context: the process of `mm`; may sleep. Takes the `mmap_lock`.
+    /// Returns `ERESTARTNOINTR` at a signal. Context: the process of `mm`; may sleep. Takes the
+    /// `mmap_lock`.
     pub fn new(
         mm: &MmWithUser,
         range: Range<usize>,
@@ -417,9 +402,8 @@ impl<T: OnUnmap> Watched<T> {
         Ok(Self(watch))
     }
 
-    /// Begins a look-up of the pages. Waits for unmapping tasks.
-    ///
-    /// Context: may sleep. The caller holds no lock of the address space.
+    /// Begins a look-up of the pages. Waits for unmapping tasks. Context: may sleep. The caller
+    /// holds no lock of the address space.
     pub fn begin(&self) -> Sequence {
         // SAFETY: By the type invariants the notifier is inserted.
         Sequence(unsafe { bindings::mmu_interval_read_begin(self.0.notifier.get()) })
@@ -427,8 +411,6 @@ impl<T: OnUnmap> Watched<T> {
 
     /// Ends the look-up: from now on the end of any part of the mapping calls [`OnUnmap::unmapped`]. Returns
     /// `EAGAIN` if a part has ended since [`Self::begin`] returned `sequence`.
-    ///
-    /// Context: any.
     pub fn arm(&self, sequence: Sequence) -> Result {
         let mut state = self.0.state.lock();
         // SAFETY: By the type invariants the notifier is inserted. The lock is that of `invalidate`.

@@ -3,8 +3,7 @@
 //! VMA operations, which [`kernel::mm::virt`] lacks: an object behind a mapping, page faults, and
 //! lookup of the object by address.
 //!
-//! An object implements [`Mapping`], and a static [`Ops`] holds the operations. Used by
-//! [`chardev`](super::chardev), and to recognize memory that a process has mapped.
+//! An object implements [`Mapping`], and a static [`Ops`] holds the operations.
 //!
 //! C header: [`include/linux/mm.h`](srctree/include/linux/mm.h).
 
@@ -39,9 +38,8 @@ pub trait Mapping: Send + Sync + 'static {
     /// Handles an access to a page that is not mapped: maps the page with [`Fault::map`].
     ///
     /// After `Ok` or `EBUSY` the CPU retries the access; `ENOMEM` invokes the OOM handling; any
-    /// other error sends SIGBUS.
-    ///
-    /// Context: may sleep. The caller holds the `mmap_lock` of the process for reading.
+    /// other error sends SIGBUS. Context: may sleep. The caller holds the `mmap_lock` of the
+    /// process for reading.
     fn fault(&self, fault: &Fault<'_>) -> Result;
 }
 
@@ -55,9 +53,7 @@ pub trait Mapping: Send + Sync + 'static {
 /// is a pointer from [`Arc::into_raw`].
 #[repr(transparent)]
 pub struct Ops<T: Mapping> {
-    /// C structure.
     inner: bindings::vm_operations_struct,
-    /// The operations call methods of `T`.
     _t: PhantomData<fn(T)>,
 }
 
@@ -82,29 +78,23 @@ impl<T: Mapping> Ops<T> {
     /// Installs `data` behind `vma`, which is being set up.
     ///
     /// If an `mmap` operation failed after this call, `data` would leak. So the call must be the
-    /// last in the operation.
-    ///
-    /// Context: may sleep. The caller holds the `mmap_lock` for writing.
+    /// last in the operation. Context: may sleep. The caller holds the `mmap_lock` for writing.
     pub(crate) fn attach(&'static self, vma: &VmaNew, data: Arc<T>) {
         let vma = vma.as_ptr();
         // INVARIANT: Both fields are set before any other task can see the VMA.
         // SAFETY: A `VmaNew` is valid and exclusive, so its fields may be written.
         unsafe { (*vma).vm_private_data = Arc::into_raw(data).cast_mut().cast() };
-        // SAFETY: A `VmaNew` is valid and exclusive, so its fields may be written.
+        // SAFETY: A `VmaNew` is valid and exclusive.
         unsafe { (*vma).vm_ops = &raw const self.inner };
     }
 
     /// Finds the VMA at `addr` and returns the `T` behind the VMA, or `None` if there is no VMA
-    /// with these operations.
-    ///
-    /// Context: may sleep.
+    /// with these operations. Context: may sleep.
     pub fn find(&'static self, mm: &MmapReadGuard<'_>, addr: usize) -> Option<Found<T>> {
         self.behind(mm.vma_lookup(addr)?)
     }
 
     /// Returns the `T` behind `vma`, or `None` if `vma` has other operations.
-    ///
-    /// Context: any.
     pub fn behind(&'static self, vma: &VmaRef) -> Option<Found<T>> {
         // SAFETY: A `VmaRef` is valid and locked at least for reading, so its fields may be read.
         let ops = unsafe { (*vma.as_ptr()).vm_ops };
@@ -180,16 +170,12 @@ impl<T: Mapping> Ops<T> {
 }
 
 /// Returns the offset of `vma` in the file, in pages.
-///
-/// Context: any.
 pub fn pgoff(vma: &VmaRef) -> usize {
     // SAFETY: A `VmaRef` is valid and locked at least for reading, so its fields may be read.
     unsafe { (*vma.as_ptr()).vm_pgoff }
 }
 
 /// Returns whether `vma` was mapped with `MAP_SHARED`, even if the file is open read-only.
-///
-/// Context: any.
 pub fn is_shared(vma: &VmaRef) -> bool {
     // `flags::MAYSHARE` has the value of `VM_MAYEXEC` in Linux 7.2, so the bit number is used.
     vma.flags() & (1 << bindings::VMA_MAYSHARE_BIT) != 0
@@ -197,23 +183,17 @@ pub fn is_shared(vma: &VmaRef) -> bool {
 
 /// Returns whether `vma` is `VM_MIXEDMAP`: a driver may map both struct pages and other addresses
 /// in `vma`. Mappings of host memory are not `VM_MIXEDMAP`.
-///
-/// Context: any.
 pub fn is_mixed(vma: &VmaRef) -> bool {
     vma.flags() & (1 << bindings::VMA_MIXEDMAP_BIT) != 0
 }
 
 /// Makes accesses of the CPU through `vma` uncached, for device memory.
-///
-/// Context: any.
 pub fn set_noncached(vma: &VmaNew) {
     // SAFETY: A `VmaNew` is valid and exclusive, so its fields may be written.
     unsafe { helpers::ext_vma_set_noncached(vma.as_ptr()) };
 }
 
 /// Lets the CPU combine writes through `vma`, and reorder them, for device memory.
-///
-/// Context: any.
 pub fn set_writecombine(vma: &VmaNew) {
     // SAFETY: A `VmaNew` is valid and exclusive, so its fields may be written.
     unsafe { helpers::ext_vma_set_writecombine(vma.as_ptr()) };
@@ -221,8 +201,6 @@ pub fn set_writecombine(vma: &VmaNew) {
 
 /// Sets the offset of `vma` in the file, in pages: the offset of `mmap(2)` without the bits used as
 /// a flag.
-///
-/// Context: any.
 pub fn set_pgoff(vma: &VmaNew, pgoff: usize) {
     // SAFETY: A `VmaNew` is valid and exclusive, so its fields may be written. The VMA is not in
     // the address space of the file yet.
@@ -262,9 +240,7 @@ impl<T> Found<T> {
 
 /// A page fault.
 pub struct Fault<'a> {
-    /// VMA of the fault.
     vma: &'a VmaRef,
-    /// Address of the page.
     addr: usize,
     /// Offset of the page in the file, in pages.
     pgoff: usize,
@@ -279,9 +255,8 @@ impl Fault<'_> {
     /// `page` returns the page at an offset in the file, in pages.
     ///
     /// Returns `EFAULT` if `page` returns `None` for the fault itself, `EINVAL` if the VMA is not
-    /// `VM_MIXEDMAP`, `EBUSY` if another task has mapped the page, and `ENOMEM`.
-    ///
-    /// Context: may sleep. The caller of the fault handler holds the `mmap_lock` for reading.
+    /// `VM_MIXEDMAP`, `EBUSY` if another task has mapped the page, and `ENOMEM`. Context: may
+    /// sleep. The caller of the fault handler holds the `mmap_lock` for reading.
     pub fn map<'p>(&self, page: impl Fn(usize) -> Option<BorrowedPage<'p>>) -> Result {
         let vma = self.vma.as_mixedmap_vma().ok_or(EINVAL)?;
         vma.vm_insert_page(self.addr, &*page(self.pgoff).ok_or(EFAULT)?)?;

@@ -2,17 +2,13 @@
 
 //! `struct dma_buf_attachment`, for exporters.
 //!
-//! [`Attachment`] wraps the C object in the callbacks of [`exporter`](super::exporter). Used by
-//! [`pool`](super::pool) and [`export`](super::export).
+//! [`Attachment`] wraps the C object in the callbacks of [`exporter`](super::exporter).
 
 use crate::shared::{
     bindings::helpers,
     ext::base::compat::AtomicPtr, //
 };
-use core::{
-    ffi::c_void,
-    ptr::NonNull, //
-};
+use core::ffi::c_void;
 use kernel::{
     bindings,
     device::Device,
@@ -50,24 +46,16 @@ impl Attachment {
         unsafe { &*raw.cast() }
     }
 
-    /// Returns a pointer to the attachment.
-    pub(super) fn as_ptr(&self) -> NonNull<Self> {
-        NonNull::from(self)
-    }
-
-    /// Returns the dma-buf.
     pub(super) fn dma_buf(&self) -> *mut bindings::dma_buf {
         // SAFETY: By the type invariants the object is valid. The field does not change.
         unsafe { (*self.0.get()).dmabuf }
     }
 
-    /// Returns the device of the importer.
     pub(super) fn device(&self) -> &Device {
         // SAFETY: By the type invariants the device is initialised and held.
         unsafe { Device::from_raw((*self.0.get()).dev) }
     }
 
-    /// Returns the capabilities of the importer.
     pub(super) fn importer(&self) -> ImporterCaps {
         // SAFETY: By the type invariants the object is initialised.
         unsafe {
@@ -87,9 +75,7 @@ impl Attachment {
     }
 
     /// Makes the importer invalidate all mappings. Does nothing if the importer has no such
-    /// operation.
-    ///
-    /// Context: may sleep.
+    /// operation. Context: may sleep.
     ///
     /// # Safety
     ///

@@ -27,7 +27,6 @@ use kernel::{
 pub struct Buffer(ARef<File>);
 
 impl Buffer {
-    /// Returns the dma-buf of `buf`.
     pub(super) fn of(buf: &Buf) -> Self {
         // INVARIANT: The file belongs to a dma-buf.
         Self(buf.file().into())
@@ -36,7 +35,6 @@ impl Buffer {
     /// Returns the dma-buf behind a file descriptor of the calling process.
     ///
     /// Returns `EBADF` if `fd` is no open descriptor, and `EINVAL` if the file is not a dma-buf.
-    ///
     /// Context: process context.
     pub fn from_fd(fd: i32) -> Result<Self> {
         // SAFETY: The function takes any number.
@@ -55,8 +53,6 @@ impl Buffer {
     /// Returns the dma-buf that is mapped by `vma`, or `None` if the file of `vma` does not have
     /// the operations `operations`. A dma-buf is not found if the exporter has replaced the file of
     /// the mapping.
-    ///
-    /// Context: any.
     pub(super) fn behind(vma: &VmaRef, operations: Operations) -> Option<Self> {
         // SAFETY: A `VmaRef` is valid and locked at least for reading, so the fields may be read.
         let file = unsafe { (*vma.as_ptr()).vm_file };
@@ -71,7 +67,6 @@ impl Buffer {
         Some(Self(unsafe { File::from_raw_file(file) }.into()))
     }
 
-    /// Returns the C object.
     fn as_raw(&self) -> *mut bindings::dma_buf {
         // SAFETY: By the type invariants the file belongs to a dma-buf, and the private data of the
         // file is the dma-buf.
@@ -79,16 +74,12 @@ impl Buffer {
     }
 
     /// Returns the size of the dma-buf in bytes.
-    ///
-    /// Context: any.
     pub fn size(&self) -> usize {
         // SAFETY: The dma-buf is valid as long as the file. The size does not change.
         unsafe { (*self.as_raw()).size }
     }
 
     /// Returns the name of the exporter.
-    ///
-    /// Context: any.
     pub fn exporter(&self) -> &str {
         // SAFETY: The dma-buf is valid as long as the file, and pins the module of the exporter.
         let name = unsafe { CStr::from_char_ptr((*self.as_raw()).exp_name) };
@@ -96,30 +87,22 @@ impl Buffer {
     }
 
     /// Returns the number of the dma-buf, which `bufinfo` of debugfs has as its inode.
-    ///
-    /// Context: any.
     pub fn number(&self) -> u64 {
         // SAFETY: The file is valid, and the file of a dma-buf has an inode.
         unsafe { helpers::ext_file_inode_number(self.0.as_ptr()) }
     }
 
     /// Returns whether the file is open for reading.
-    ///
-    /// Context: any.
     pub fn is_readable(&self) -> bool {
         self.0.flags() & bindings::O_ACCMODE != bindings::O_WRONLY
     }
 
     /// Returns whether the file is open for writing.
-    ///
-    /// Context: any.
     pub fn is_writable(&self) -> bool {
         self.0.flags() & bindings::O_ACCMODE != bindings::O_RDONLY
     }
 
     /// Returns whether this module has exported the dma-buf.
-    ///
-    /// Context: any.
     pub fn is_of_this_module(&self) -> bool {
         // SAFETY: The dma-buf is valid as long as the file. The field does not change.
         let owner = unsafe { (*self.as_raw()).owner };
@@ -129,9 +112,8 @@ impl Buffer {
     /// Calls `import` with a private descriptor of the dma-buf, which is valid in the task
     /// that calls `import`.
     ///
-    /// `import` may be called again, in a kernel worker, if it has failed with `EBADF`.
-    ///
-    /// Context: may sleep; see [`worker`](crate::shared::ext::task::worker) for locks.
+    /// `import` may be called again, in a kernel worker, if it has failed with `EBADF`. Context:
+    /// may sleep; see [`worker`](crate::shared::ext::task::worker) for locks.
     pub fn import<T: Send>(&self, import: impl Fn(i32) -> Result<T> + Sync) -> Result<T> {
         // SAFETY: By the type invariants the file belongs to a dma-buf. The cookie is NULL.
         unsafe { private_fd::call(&self.0, ptr::null(), import) }

@@ -100,9 +100,8 @@ use kernel::{
     }, //
 };
 
-/// The operations of the memory behind an [`Export`].
-///
-/// Context: may sleep, for all methods. The caller holds no lock of the dma-buf.
+/// The operations of the memory behind an [`Export`]. Context: may sleep, for all methods. The
+/// caller holds no lock of the dma-buf.
 pub trait ExportOps: Send + Sync {
     /// Returns an error if `dev` must not import the memory. The importer gets the error, and the
     /// export does not change.
@@ -128,7 +127,6 @@ fn count(attachment: &Attachment, by: isize) {
     tables.store(ptr::without_provenance_mut(n), Relaxed);
 }
 
-/// State of an [`Export`].
 enum Phase {
     /// No importer has attached yet.
     Fresh,
@@ -145,7 +143,6 @@ enum Phase {
     Ended,
 }
 
-/// Mutable state of a [`Shared`].
 struct State {
     phase: Phase,
     /// Number of importers that do not unmap in `invalidate_mappings`.
@@ -303,9 +300,7 @@ impl Export {
     /// The export ends with the last reference to the file, or with the detachment of the last
     /// importer. If this function fails, [`ExportOps::ended`] is not called.
     ///
-    /// Returns `ENODEV` if this module is being unloaded.
-    ///
-    /// Context: may sleep.
+    /// Returns `ENODEV` if this module is being unloaded. Context: may sleep.
     pub fn new(
         memory: Arc<dyn ExportOps>,
         size: usize,
@@ -337,15 +332,11 @@ impl Export {
     }
 
     /// Returns the dma-buf.
-    ///
-    /// Context: any.
     pub fn buffer(&self) -> Buffer {
         Buffer::of(&self.0)
     }
 
     /// Returns the file of the dma-buf, for a file descriptor.
-    ///
-    /// Context: any.
     pub fn file(&self) -> ARef<File> {
         self.0.file().into()
     }
@@ -356,17 +347,14 @@ pub struct Revoker(Arc<Shared>);
 
 impl Revoker {
     /// Returns whether all current importers are revocable.
-    ///
-    /// Context: any.
     pub fn can_revoke(&self) -> bool {
         self.0.state.lock().non_revocable == 0
     }
 
     /// First step of revocation: no importer can attach or map the memory any more, and importers
     /// with a mapping are made to unmap. Does nothing if an importer is not revocable.
-    /// [`Self::wait_revoked`] is the second step.
-    ///
-    /// Context: may sleep. Takes the reservation lock, and calls the importers under it.
+    /// [`Self::wait_revoked`] is the second step. Context: may sleep. Takes the reservation lock,
+    /// and calls the importers under it.
     pub fn begin_revoke(&self) {
         // Once `revoked` is set no importer can attach, so no non-revocable importer can appear.
         let can_revoke = |state: &mut State| {
@@ -386,9 +374,7 @@ impl Revoker {
     /// unmapped the memory.
     ///
     /// Returns `EOPNOTSUPP` if an importer is not revocable, and `ETIMEDOUT` if an importer does
-    /// not unmap in time.
-    ///
-    /// Context: may sleep. The caller must not hold the reservation lock.
+    /// not unmap in time. Context: may sleep. The caller must not hold the reservation lock.
     pub fn wait_revoked(&self, fences: &FenceBudget) -> Result {
         if !self.0.state.lock().revoked {
             return Err(eopnotsupp());

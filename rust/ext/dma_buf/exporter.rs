@@ -2,8 +2,7 @@
 
 //! `struct dma_buf` and the operations of an exporter.
 //!
-//! An exporter implements [`Exporter`]; [`Buf`] is a reference to the dma-buf of an exporter. Used
-//! by [`pool`](super::pool), [`export`](super::export) and [`mapped`](mod@super::mapped).
+//! An exporter implements [`Exporter`]; [`Buf`] is a reference to the dma-buf of an exporter.
 
 use super::attachment::Attachment;
 use crate::shared::ext::base::sg::Table;
@@ -33,30 +32,24 @@ use kernel::{
 
 /// The exporter behind a dma-buf: its private data.
 pub(super) trait Exporter: Send + Sync + 'static {
-    /// Accepts or rejects an attachment.
-    ///
-    /// Context: may sleep. The caller holds no lock of the dma-buf.
+    /// Accepts or rejects an attachment. Context: may sleep. The caller holds no lock of the
+    /// dma-buf.
     fn attach(&self, attachment: &Attachment) -> Result;
 
-    /// Handles the end of an attachment.
-    ///
-    /// Context: may sleep. The caller holds no lock of the dma-buf.
+    /// Handles the end of an attachment. Context: may sleep. The caller holds no lock of the
+    /// dma-buf.
     fn detach(&self, attachment: &Attachment);
 
-    /// Creates a table of DMA addresses for an importer.
-    ///
-    /// Context: may sleep. The caller holds the reservation lock.
+    /// Creates a table of DMA addresses for an importer. Context: may sleep. The caller holds the
+    /// reservation lock.
     fn map(&self, attachment: &Attachment) -> Result<KBox<Table>>;
 
-    /// Frees a table from [`Self::map`] for the same attachment.
-    ///
-    /// Context: may sleep. The caller holds the reservation lock.
+    /// Frees a table from [`Self::map`] for the same attachment. Context: may sleep. The caller
+    /// holds the reservation lock.
     fn unmap(&self, attachment: &Attachment, table: KBox<Table>);
 
     /// Handles the release of the last reference to the dma-buf. The dma-buf is valid during this
-    /// call. No other call follows.
-    ///
-    /// Context: may sleep. The caller holds no lock of the dma-buf.
+    /// call. No other call follows. Context: may sleep. The caller holds no lock of the dma-buf.
     fn release(this: Arc<Self>) {
         drop(this);
     }
@@ -87,7 +80,6 @@ impl Buf {
     /// Creates a dma-buf of `size` bytes.
     ///
     /// Returns `ENODEV` if the file would pin the module, but the module is being unloaded.
-    ///
     /// Context: may sleep.
     pub(super) fn export<E: Exporter>(size: usize, exporter: Arc<E>, pins: Pins) -> Result<Self> {
         let private = exporter.into_foreign();
@@ -123,7 +115,6 @@ impl Buf {
         }
     }
 
-    /// Returns the C object.
     pub(super) fn as_raw(&self) -> *mut bindings::dma_buf {
         self.0.as_ptr()
     }
@@ -150,9 +141,8 @@ impl Buf {
     /// Drops the reference. The module may be gone when a delayed release of the dma-buf would run.
     /// So if the reference is the last one, the dma-buf is released before this function returns.
     /// Other code may have a reference, or get a reference as long as the dma-buf is not released:
-    /// a BPF iterator takes a reference to each dma-buf of the machine.
-    ///
-    /// Context: may sleep. The caller holds no lock that [`Exporter::release`] takes.
+    /// a BPF iterator takes a reference to each dma-buf of the machine. Context: may sleep. The
+    /// caller holds no lock that [`Exporter::release`] takes.
     pub(super) fn put_now(self) {
         let this = ManuallyDrop::new(self);
         // SAFETY: By the type invariants the dma-buf and the file are valid, and this object owned
@@ -174,7 +164,6 @@ impl Drop for Buf {
 struct VTable<E>(PhantomData<E>);
 
 impl<E: Exporter> VTable<E> {
-    /// C structure.
     const OPS: bindings::dma_buf_ops = bindings::dma_buf_ops {
         attach: Some(Self::attach),
         detach: Some(Self::detach),

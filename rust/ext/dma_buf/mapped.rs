@@ -53,8 +53,6 @@ pub struct Part {
 
 impl Part {
     /// Returns `EACCES` if `write` is set and the process must not write to the part.
-    ///
-    /// Context: any.
     pub fn permits(&self, write: bool) -> Result {
         if write && !self.writable {
             return Err(EACCES);
@@ -77,9 +75,7 @@ pub struct Seam<B> {
 
 /// Why a range is not a part of a dma-buf.
 pub enum NoPart {
-    /// The range has a seam.
     Seam(Seam<Buffer>),
-    /// Another reason.
     Error(Error),
 }
 
@@ -106,9 +102,7 @@ impl Exporter for Specimen {
     fn unmap(&self, _: &Attachment, _: KBox<Table>) {}
 }
 
-/// Returns the file operations of dma-bufs, which the kernel does not export.
-///
-/// Context: may sleep.
+/// Returns the file operations of dma-bufs, which the kernel does not export. Context: may sleep.
 fn operations() -> Result<Operations> {
     static OPERATIONS: SetOnce<Operations> = SetOnce::new();
     if let Some(operations) = OPERATIONS.as_ref() {
@@ -166,7 +160,6 @@ impl Run {
         })
     }
 
-    /// Returns the number of pages.
     fn pages(&self) -> usize {
         (self.end - self.start) / PAGE_SIZE
     }
@@ -219,9 +212,8 @@ impl Run {
 /// mapped from beginning to end, in any number of VMAs.
 ///
 /// Returns the seam if the dma-buf is mapped only at the beginning of the range, and `EFAULT` if a part
-/// of the range is not readable, or if the offset is not known.
-///
-/// Context: process context; may sleep. Takes the `mmap_lock`.
+/// of the range is not readable, or if the offset is not known. Context: process context; may
+/// sleep. Takes the `mmap_lock`.
 pub fn mapped(addr: usize, len: usize) -> Result<Option<Part>, NoPart> {
     let end = addr.checked_add(len).ok_or(EFAULT)?;
     let operations = operations()?;

@@ -5,7 +5,7 @@
 //! Until the release of a dma-buf, the core calls the exporter's operations, which are functions of
 //! this module. So [`ModuleRef`] holds a reference to the module while an importer is attached, and
 //! from the end of the pool to the release. A module that is being removed gives no reference:
-//! module removal waits for the release in [`wait_released`]. Used by [`pool`](super::pool).
+//! module removal waits for the release in [`wait_released`].
 
 use crate::shared::ext::base::module::ThisModuleRef;
 use core::mem;
@@ -34,7 +34,6 @@ static AWAITED: Atomic<i32> = Atomic::new(0);
 ///
 /// No device may have a pool any more. The release of a dma-buf is a function of this module, so a
 /// Tasks RCU grace period must follow this call, and waits for the tasks that are in the function.
-///
 /// Context: may sleep.
 pub(in super::super) fn wait_released() {
     let mut logged = false;
@@ -75,9 +74,7 @@ impl Left {
     }
 }
 
-/// Counts the importers of a shared dma-buf.
 struct Importers {
-    /// Number of attached importers.
     attached: u32,
     /// The reference while an importer is attached, unless `left` has the reference.
     pinned: Option<ThisModuleRef>,

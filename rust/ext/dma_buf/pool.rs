@@ -87,13 +87,11 @@ pub enum Importer {
 
 /// Receiver of the notification that the importer has detached.
 pub trait OnDetach: Send + Sync {
-    /// Handles the end of the attachment.
-    ///
-    /// Context: may sleep. The caller holds no lock of the dma-buf.
+    /// Handles the end of the attachment. Context: may sleep. The caller holds no lock of the
+    /// dma-buf.
     fn detached(&self);
 }
 
-/// Mutable state of a [`Mapping`].
 struct State {
     importer: Importer,
     on_detach: Option<Arc<dyn OnDetach>>,
@@ -114,7 +112,6 @@ struct Mapping {
 }
 
 impl Mapping {
-    /// Accepts or rejects the importer.
     fn attach(&self, attachment: &Attachment) -> Result {
         let importer = attachment.importer();
         let mut state = self.state.lock();
@@ -125,13 +122,13 @@ impl Mapping {
             state.importer = Importer::Rejected(mismatch);
             return Err(eopnotsupp());
         }
-        self.attachment.store(attachment.as_ptr().as_ptr(), Relaxed);
+        let at = ptr::from_ref(attachment).cast_mut();
+        self.attachment.store(at, Relaxed);
         let revocable = importer.revocable;
         state.importer = Importer::Attached { revocable };
         Ok(())
     }
 
-    /// Handles the end of the attachment.
     fn detach(&self) {
         let mut state = self.state.lock();
         state.importer = Importer::Gone;
@@ -225,9 +222,7 @@ struct SharedBuf {
 }
 
 impl SharedBuf {
-    /// Creates a dma-buf that only `dev` can import.
-    ///
-    /// Context: may sleep.
+    /// Creates a dma-buf that only `dev` can import. Context: may sleep.
     fn new(dev: &Device) -> Result<Arc<Self>> {
         let shared = Arc::pin_init(
             pin_init!(PoolExporter {
@@ -266,9 +261,7 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// Creates the pool of a device.
-    ///
-    /// Context: may sleep.
+    /// Creates the pool of a device. Context: may sleep.
     pub fn new(dev: &Device) -> Result<Self> {
         let mut entries = KVec::new();
         for _ in 0..nr_cpu_ids().clamp(1, MOST) {
@@ -282,9 +275,7 @@ impl Pool {
         Ok(Self { dev, entries })
     }
 
-    /// Returns the dma-buf of this CPU.
-    ///
-    /// Context: may sleep.
+    /// Returns the dma-buf of this CPU. Context: may sleep.
     fn buf(&self) -> Result<Arc<SharedBuf>> {
         let cpu = CpuId::current().as_u32() as usize;
         let mut entry = self.entries[cpu % self.entries.len()].buf.lock();
@@ -311,9 +302,8 @@ impl Pool {
     ///
     /// Returns the result of `import` with the handle of the import.
     ///
-    /// `import` may be called again, in a kernel worker, if it has failed with `EBADF`.
-    ///
-    /// Context: may sleep; see [`worker`] for locks.
+    /// `import` may be called again, in a kernel worker, if it has failed with `EBADF`. Context:
+    /// may sleep; see [`worker`] for locks.
     pub fn import<T: Send>(
         &self,
         memory: ForeignPart,
@@ -351,23 +341,19 @@ impl Pool {
 pub struct Import {
     mapping: Arc<Mapping>,
     shared: Arc<SharedBuf>,
-    /// See [`Self::set_dead`].
     dead: bool,
 }
 
 impl Import {
     /// Returns the state of the importer.
-    ///
-    /// Context: any.
     pub fn importer(&self) -> Importer {
         self.mapping.state.lock().importer
     }
 
     /// First step of revocation: the importer cannot map the memory any more, and is made to unmap
     /// the memory. Does nothing if the importer is not revocable. [`Self::wait_revoked`] is the
-    /// second step.
-    ///
-    /// Context: may sleep. Takes the reservation lock, and calls the importer under it.
+    /// second step. Context: may sleep. Takes the reservation lock, and calls the importer under
+    /// it.
     pub fn begin_revoke(&self) {
         if self.importer() == (Importer::Attached { revocable: false }) {
             return;
@@ -386,9 +372,7 @@ impl Import {
     /// the memory.
     ///
     /// Returns `EOPNOTSUPP` if the importer is not revocable, and `ETIMEDOUT` if the importer does
-    /// not unmap in time.
-    ///
-    /// Context: may sleep. The caller must not hold the reservation lock.
+    /// not unmap in time. Context: may sleep. The caller must not hold the reservation lock.
     pub fn wait_revoked(&self, fences: &FenceBudget) -> Result {
         if self.importer() == (Importer::Attached { revocable: false }) {
             return Err(eopnotsupp());
@@ -404,8 +388,6 @@ impl Import {
 
     /// Sets `hook` as the receiver of the notification that the importer has detached. Returns
     /// `false` if no importer is attached; then `hook` is not notified.
-    ///
-    /// Context: any.
     pub fn on_detach(&self, hook: Arc<dyn OnDetach>) -> bool {
         let mut state = self.mapping.state.lock();
         if !matches!(state.importer, Importer::Attached { .. }) {
@@ -419,16 +401,12 @@ impl Import {
 
     /// After a failed import, forbids the importer to map the memory, and waits until the importer
     /// has unmapped the memory, 10 s at most. Returns whether the memory is unmapped: drivers may
-    /// fail to undo an import.
-    ///
-    /// Context: may sleep. The caller must not hold the reservation lock.
+    /// fail to undo an import. Context: may sleep. The caller must not hold the reservation lock.
     pub fn close(&self) -> bool {
         self.mapping.tables.close()
     }
 
     /// Makes drop not wait for the importer, because the device is dead.
-    ///
-    /// Context: any.
     pub fn set_dead(&mut self) {
         self.dead = true;
     }

@@ -16,9 +16,7 @@ pub struct Requirements {
 /// The requirement that an importer does not meet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mismatch {
-    /// [`Requirements::revocable`].
     NotRevocable,
-    /// [`Requirements::peer2peer`].
     NotPeer2Peer,
 }
 

@@ -2,8 +2,7 @@
 
 //! Tables that importers have mapped.
 //!
-//! [`Tables`] counts the mapped tables of some memory, and waits for importers to unmap. Used by
-//! [`pool`](super::pool) and [`export`](super::export).
+//! [`Tables`] counts the mapped tables of some memory, and waits for importers to unmap.
 
 use super::fences::FenceBudget;
 use crate::shared::{
@@ -32,7 +31,6 @@ use kernel::{
     }, //
 };
 
-/// State of a [`Tables`].
 struct State {
     /// No table may be mapped any more.
     closed: bool,
@@ -40,7 +38,6 @@ struct State {
     revoked: bool,
     /// Number of mapped tables, and of tables that are being built.
     mapped: u32,
-    /// Number of tables that are being built.
     building: u32,
     /// A table was mapped since the last wait for fences and importers. If not, no importer has
     /// accessed the memory, and no fence stands for an access.
@@ -62,7 +59,6 @@ pub(super) struct Tables {
 }
 
 impl Tables {
-    /// Creates the count, with no table mapped.
     pub(super) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
             state <- new_spinlock!(
@@ -81,9 +77,8 @@ impl Tables {
     }
 
     /// Creates a table by `make` for an importer. Returns `ENODEV` if the memory is revoked or closed.
-    /// The table counts as mapped before `make` is called.
-    ///
-    /// Context: may sleep. The caller holds the reservation lock.
+    /// The table counts as mapped before `make` is called. Context: may sleep. The caller holds the
+    /// reservation lock.
     pub(super) fn map(&self, make: impl FnOnce() -> Result<Table>) -> Result<KBox<Table>> {
         let mut state = self.state.lock();
         // `begin_revoke` sets `revoked` under the reservation lock, and then invalidates all mapped
@@ -117,9 +112,8 @@ impl Tables {
         }
     }
 
-    /// Frees a table that an importer has unmapped.
-    ///
-    /// Context: any. The caller holds the reservation lock.
+    /// Frees a table that an importer has unmapped. Context: any. The caller holds the reservation
+    /// lock.
     pub(super) fn unmap(&self, table: KBox<Table>) {
         drop(table);
         let mut state = self.state.lock();
@@ -129,9 +123,7 @@ impl Tables {
 
     /// Forbids importers to map a table, and waits until no table is mapped. If the device is
     /// `dead`, waits only until no table is being built: the importer does not unmap, and accesses
-    /// nothing.
-    ///
-    /// Context: may sleep. The caller must not hold the reservation lock.
+    /// nothing. Context: may sleep. The caller must not hold the reservation lock.
     pub(super) fn end(&self, dead: bool) {
         let mut state = self.state.lock();
         state.closed = true;
@@ -143,9 +135,7 @@ impl Tables {
     }
 
     /// Waits until no table is mapped, [`UNMAP_TIMEOUT`] at most. Returns whether no table is
-    /// mapped.
-    ///
-    /// Context: may sleep.
+    /// mapped. Context: may sleep.
     fn wait_unmapped(&self) -> bool {
         let start = Instant::<Monotonic>::now();
         while self.state.lock().mapped > 0 {
@@ -158,9 +148,8 @@ impl Tables {
     }
 
     /// Forbids importers to map a table, and waits until no table is mapped, [`UNMAP_TIMEOUT`] at
-    /// most. Returns whether no table is mapped. Does not make importers unmap.
-    ///
-    /// Context: may sleep. The caller must not hold the reservation lock.
+    /// most. Returns whether no table is mapped. Does not make importers unmap. Context: may sleep.
+    /// The caller must not hold the reservation lock.
     pub(super) fn close(&self) -> bool {
         self.state.lock().closed = true;
         self.wait_unmapped()
@@ -169,7 +158,6 @@ impl Tables {
     /// First step of revocation: importers cannot map the memory any more. `invalidate` must make
     /// importers with a mapped table unmap. The function is called under the reservation lock of
     /// `buf`, once, and only if a table is mapped. [`Self::wait_revoked`] is the second step.
-    ///
     /// Context: may sleep. Takes the reservation lock.
     ///
     /// # Safety
@@ -201,9 +189,7 @@ impl Tables {
     /// all importers have unmapped the memory.
     ///
     /// Returns `ETIMEDOUT` if an importer has not unmapped in [`UNMAP_TIMEOUT`]. The importer may
-    /// unmap later.
-    ///
-    /// Context: may sleep. The caller must not hold the reservation lock.
+    /// unmap later. Context: may sleep. The caller must not hold the reservation lock.
     ///
     /// # Safety
     ///

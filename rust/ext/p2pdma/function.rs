@@ -7,7 +7,7 @@
 //! allocates from the blocks, by an allocator for each BAR. When nothing is allocated, all blocks
 //! are back in the kernel's pool, available to other drivers and to `p2pmem/allocate`. The free
 //! space of the kernel's pool is only read: neither a query nor a request for more than the free
-//! space takes a block. Used by [`Provider`](super::Provider) and [`Pages`](super::Pages).
+//! space takes a block.
 //!
 //! A page that still has a user when freed goes to the kernel's pool with the last reference, and
 //! from the kernel's pool into the next block.
@@ -48,16 +48,6 @@ pub struct FreeSpace {
     pub largest: u64,
 }
 
-/// Free pages.
-struct Space {
-    /// Number of free pages.
-    free: usize,
-    /// Length of the longest run, from an aligned page on.
-    longest: usize,
-    /// Whether free pages in the kernel's pool are included.
-    known: bool,
-}
-
 /// The peer-to-peer memory of a function that a driver is bound to.
 ///
 /// # Invariants
@@ -66,11 +56,8 @@ struct Space {
 /// pool of the function, if there is one, belongs to this driver.
 #[pin_data]
 pub struct Function {
-    /// The function, while the driver is bound.
     bound: Devres<ARef<pci::Device>>,
-    /// The function.
     dev: ARef<pci::Device>,
-    /// The memory of each provider.
     #[pin]
     members: Mutex<KVec<Member>>,
 }
@@ -87,13 +74,11 @@ pub struct Function {
 struct Member {
     /// Page frame numbers. Pages in the kernel's pool count as allocated.
     map: GenPool,
-    /// Number of pages that are allocated to callers.
     used: usize,
     /// Number of blocks that were taken out of the kernel's pool.
     blocks: usize,
 }
 
-/// Returns the physical address of a page.
 pub(super) fn phys_of(frame: usize) -> u64 {
     // CAST: `usize` has 64 bits on architectures with P2PDMA.
     (frame * PAGE_SIZE) as u64
@@ -106,9 +91,7 @@ fn frame_of(phys: u64) -> usize {
 }
 
 impl Function {
-    /// Creates an object for `dev`, without memory.
-    ///
-    /// Context: may sleep.
+    /// Creates an object for `dev`, without memory. Context: may sleep.
     pub fn new(dev: &pci::Device<Bound>) -> Result<Arc<Self>> {
         // INVARIANT: The driver is bound now, and devres revokes `bound` before another driver is
         // bound.
@@ -155,7 +138,6 @@ impl Function {
     /// `align`, and is returned. The pages have no references.
     ///
     /// Returns `ENOMEM` if no free run is long enough, `ENODEV` if the driver has been unbound.
-    ///
     /// Context: may sleep.
     pub(super) fn alloc(&self, member: usize, n: usize, align: usize) -> Result<usize> {
         let mut members = self.members.lock();
@@ -169,7 +151,7 @@ impl Function {
         let taken = match fit(&mut members) {
             Some(first) => Ok(Some(first)),
             None => match members.get(member).map(|m| self.space(m, align)) {
-                Some(Ok(space)) if !space.known || n <= space.longest => {
+                Some(Ok((space, known))) if !known || n <= space.longest => {
                     self.take(&mut members, n.saturating_add(align - 1), fit)
                 }
                 Some(Err(e)) => Err(e),
@@ -211,11 +193,10 @@ impl Function {
     }
 
     /// Returns the free space of member `member`. Returns `ENODEV` if the driver has been unbound.
-    ///
     /// Context: may sleep.
     pub(super) fn free_space(&self, member: usize) -> Result<FreeSpace> {
         let members = self.members.lock();
-        let space = self.space(members.get(member).ok_or(EINVAL)?, 1)?;
+        let (space, _) = self.space(members.get(member).ok_or(EINVAL)?, 1)?;
         Ok(FreeSpace {
             free: phys_of(space.free),
             largest: phys_of(space.longest),
@@ -223,8 +204,9 @@ impl Function {
     }
 
     /// Returns the free space of `member`, in the blocks and in the kernel's pool together. `align`
-    /// is a power of two. Returns `ENODEV` if the driver has been unbound.
-    fn space(&self, member: &Member, align: usize) -> Result<Space> {
+    /// is a power of two. The second result is whether those in the kernel's pool are included. Returns
+    /// `ENODEV` if the driver has been unbound.
+    fn space(&self, member: &Member, align: usize) -> Result<(helpers::ext_p2p_space, bool)> {
         self.bound.try_access_with(|_| ()).ok_or(ENODEV)?;
         let (dev, map) = (as_raw(&self.dev), member.map.as_raw());
         let mut space = helpers::ext_p2p_space {
@@ -236,11 +218,7 @@ impl Function {
         //   page frames with struct pages.
         // - `align` is a power of two.
         let known = unsafe { helpers::ext_p2p_free_space(dev, map, align, &mut space) };
-        Ok(Space {
-            free: space.free,
-            longest: space.longest,
-            known,
-        })
+        Ok((space, known))
     }
 
     /// Takes blocks out of the kernel's pool until `done` returns a value, or the pool is empty.

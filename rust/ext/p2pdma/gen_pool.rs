@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Allocation of ranges of numbers, such as page frames: the kernel's general purpose allocator.
-//! [`GenPool`] is the pool. Used by [`p2pdma`](super).
+//! [`GenPool`] is the pool.
 //!
 //! C header: [`include/linux/genalloc.h`](srctree/include/linux/genalloc.h).
 
@@ -21,9 +21,7 @@ use kernel::{
 ///
 /// `raw` is a pool of the numbers in `range`, owned by this object.
 pub struct GenPool {
-    /// C structure.
     raw: NonNull<helpers::gen_pool>,
-    /// The numbers.
     range: Range<usize>,
 }
 
@@ -35,9 +33,7 @@ unsafe impl Sync for GenPool {}
 impl GenPool {
     /// Creates a pool of the numbers in `range`, all free.
     ///
-    /// Returns `EINVAL` if the range is empty or contains 0, and `ENOMEM`.
-    ///
-    /// Context: may sleep.
+    /// Returns `EINVAL` if the range is empty or contains 0, and `ENOMEM`. Context: may sleep.
     pub fn new(range: Range<usize>) -> Result<Self> {
         if range.start == 0 || range.is_empty() {
             return Err(EINVAL);
@@ -58,8 +54,6 @@ impl GenPool {
 
     /// Allocates `n` consecutive numbers, of which the first one is a multiple of `align`. Returns the
     /// first one, or `None` if no free run has them, `n` is 0, or `align` is not a power of two.
-    ///
-    /// Context: any.
     pub fn alloc(&mut self, n: usize, align: usize) -> Option<usize> {
         let align = i32::try_from(align).ok()?;
         if align <= 0 || align & (align - 1) != 0 || n > self.available() {
@@ -71,8 +65,6 @@ impl GenPool {
     }
 
     /// Frees `n` numbers from `start` on.
-    ///
-    /// Context: any.
     ///
     /// # Safety
     ///
@@ -91,16 +83,12 @@ impl GenPool {
     }
 
     /// Returns how many numbers are free.
-    ///
-    /// Context: any.
     pub fn available(&self) -> usize {
         // SAFETY: By the type invariants the pool is valid.
         unsafe { helpers::ext_gen_pool_avail(self.raw.as_ptr()) }
     }
 
     /// Returns the first run of free numbers from `from` on.
-    ///
-    /// Context: any.
     pub fn free_run(&self, from: usize) -> Option<Range<usize>> {
         let start = self.next(from.max(self.range.start), true);
         (start < self.range.end).then(|| start..self.next(start, false))
@@ -222,23 +210,6 @@ mod tests {
         }
         pool.check();
         assert!(pool.alloc(RANGE.len(), 1)?);
-        Ok(())
-    }
-
-    /// Every second number is in use: as many free ones as may be, but no two in a row.
-    #[test]
-    fn fragmented() -> Result {
-        let mut pool = Checked::new()?;
-        while pool.alloc(1, 1)? {}
-        for i in 0..RANGE.len() / 2 {
-            pool.free(i)?;
-        }
-        pool.check();
-        assert_eq!(pool.pool.available(), 500);
-        assert!(!pool.alloc(2, 1)?);
-        // Only odd numbers are free.
-        assert!(!pool.alloc(1, 256)?);
-        assert!(pool.alloc(1, 1)?);
         Ok(())
     }
 

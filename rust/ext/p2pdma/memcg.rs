@@ -11,9 +11,7 @@ use kernel::prelude::*;
 /// kernel memory.
 ///
 /// Exceeding the limit in a `GFP_KERNEL_ACCOUNT` allocation invokes the OOM killer. Checking first
-/// makes a small request fail with `ENOMEM` instead.
-///
-/// Context: process context; may sleep.
+/// makes a small request fail with `ENOMEM` instead. Context: process context; may sleep.
 pub fn check_headroom(bytes: usize) -> Result {
     // SAFETY: The function needs a context that may sleep, as this function does.
     if unsafe { helpers::ext_memcg_has_headroom(bytes) } {

@@ -36,11 +36,10 @@ use kernel::{
 ///
 /// `segments` lie in `window`.
 pub struct MmioTable {
-    /// The table. There are no struct pages, so the table has no entries until mapped.
+    /// There are no struct pages, so the table has no entries until mapped.
     table: Table<Owned>,
-    /// Physical addresses, in whole pages.
+    /// In whole pages.
     segments: SmallVec<Segment>,
-    /// The BAR.
     window: BarRange,
 }
 
@@ -48,8 +47,6 @@ impl MmioTable {
     /// Creates a table of `segments`, which are physical addresses.
     ///
     /// Returns `EFAULT` unless each segment consists of whole pages in `window`.
-    ///
-    /// Context: any.
     pub fn new(segments: SmallVec<Segment>, window: &BarRange) -> Result<Self> {
         let is_valid = |s: &Segment| is_pages_within(s, window.phys());
         if segments.is_empty() || !segments.iter().all(is_valid) {
@@ -74,9 +71,7 @@ impl MmioTable {
     /// the DMA API. `dev` must stay bound to a driver until the table is unmapped.
     ///
     /// Returns `EBUSY` if the table is mapped already, `EREMOTEIO` if `dev` cannot reach the
-    /// memory, and `EIO` if the DMA API fails.
-    ///
-    /// Context: may sleep.
+    /// memory, and `EIO` if the DMA API fails. Context: may sleep.
     pub fn map(&mut self, dev: &device::Device) -> Result {
         if self.table.is_mapped() {
             return Err(EBUSY);
@@ -94,9 +89,7 @@ impl MmioTable {
         Ok(())
     }
 
-    /// Reverts [`MmioTable::map`]. Does nothing if the table is not mapped.
-    ///
-    /// Context: may sleep.
+    /// Reverts [`MmioTable::map`]. Does nothing if the table is not mapped. Context: may sleep.
     pub fn unmap(&mut self) {
         self.table.unmap();
     }

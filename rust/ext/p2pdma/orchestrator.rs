@@ -64,9 +64,7 @@ impl fmt::Display for Obstacle {
 /// Returns the route from `client` to `provider` and the distance.
 ///
 /// The distance is 0 for the function itself, 2 for another function of the same slot, 4 below one
-/// switch. `provider` need not have registered memory.
-///
-/// Context: may sleep.
+/// switch. `provider` need not have registered memory. Context: may sleep.
 pub fn route(provider: &pci::Device, client: &device::Device) -> Result<(Route, u32), Obstacle> {
     let mut clients = [device_raw(client)];
     // SAFETY: Both devices are valid while they are borrowed, and the array has one entry.
@@ -78,9 +76,7 @@ pub fn route(provider: &pci::Device, client: &device::Device) -> Result<(Route, 
     judge(distance, path)
 }
 
-/// Returns the distance of `client` from `provider`; see [`route`].
-///
-/// Context: may sleep.
+/// Returns the distance of `client` from `provider`; see [`route`]. Context: may sleep.
 pub fn distance(provider: &pci::Device, client: &device::Device) -> Result<u32, Obstacle> {
     route(provider, client).map(|(_, distance)| distance)
 }
@@ -88,9 +84,7 @@ pub fn distance(provider: &pci::Device, client: &device::Device) -> Result<u32, 
 /// Returns the function with published memory that is nearest to all of `clients` together.
 ///
 /// Returns any function of several at equal distance, and `None` if no function can be reached by
-/// all clients.
-///
-/// Context: may sleep.
+/// all clients. Context: may sleep.
 pub fn find(clients: &[&device::Device]) -> Result<Option<ARef<pci::Device>>> {
     let mut raws = KVec::with_capacity(clients.len(), GFP_KERNEL)?;
     for client in clients {

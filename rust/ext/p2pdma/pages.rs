@@ -54,13 +54,10 @@ use kernel::{
 /// object owns one reference to each page. A page with a reference holds the page map, and so the
 /// pool.
 pub struct Pages {
-    /// The memory of the function.
     function: Arc<Function>,
-    /// The provider in `function`.
     member: usize,
     /// Page frame number of the first page.
     first: usize,
-    /// Number of pages.
     n: usize,
     /// Offset of the first page in the BAR, in bytes.
     offset: u64,
@@ -68,9 +65,7 @@ pub struct Pages {
     pins: Atomic<usize>,
     /// Whether writes to the memory may be combined.
     combine: bool,
-    /// Whether the pages are cleared on drop.
     clear_on_drop: bool,
-    /// The charge of a user for the pages.
     charge: Option<Charge>,
 }
 
@@ -115,9 +110,7 @@ impl Pages {
     /// Writes zeros to all pages. On return every device sees the zeros.
     ///
     /// Clearing much memory takes seconds. So the call returns `EINTR` if the process is being
-    /// killed.
-    ///
-    /// Context: process context; may sleep.
+    /// killed. Context: process context; may sleep.
     pub fn clear(&self) -> Result {
         let (phys, killable) = (phys_of(self.first), true);
         // SAFETY: By the type invariants this object holds the pages.
@@ -137,8 +130,6 @@ impl Pages {
 
     /// Reads bytes from offset `at` on, by the CPU, up to the end of the page. Returns the number
     /// of bytes, or `EINVAL` if `at` is beyond the pages. A device that is gone reads as all ones.
-    ///
-    /// Context: any.
     pub fn read(&self, at: u64, to: &mut [u8]) -> Result<usize> {
         let (phys, len) = self.part(at, to.len())?;
         // SAFETY: By the type invariants the page is mapped, and `to` has room for `len` bytes.
@@ -147,8 +138,6 @@ impl Pages {
     }
 
     /// Writes bytes from offset `at` on; see [`Pages::read`].
-    ///
-    /// Context: any.
     pub fn write(&self, at: u64, from: &[u8]) -> Result<usize> {
         let (phys, len) = self.part(at, from.len())?;
         // SAFETY: By the type invariants the page is mapped, and `from` has `len` bytes.
@@ -175,9 +164,7 @@ impl Pages {
     /// Returns whether a [`PageRefs`] has pages, or a page has another reference: a page
     /// table, a pin, I/O in flight.
     ///
-    /// If not, only a user of this object can take a new reference.
-    ///
-    /// Context: may sleep.
+    /// If not, only a user of this object can take a new reference. Context: may sleep.
     pub fn in_use(&self) -> bool {
         self.pins.load(Acquire) > 0 || {
             // SAFETY: By the type invariants this object holds the pages.
@@ -223,9 +210,7 @@ impl Drop for Pages {
 /// - `segments` are the physical addresses of whole pages of `pages`.
 /// - Each of `pages` counts this object once in `pins`.
 pub struct PageRefs {
-    /// The pages.
     pages: SmallVec<Arc<Pages>>,
-    /// Physical addresses.
     segments: SmallVec<Segment>,
 }
 
@@ -240,9 +225,7 @@ impl PageRefs {
     }
 
     /// Adds the pages of `pages` with the numbers `range`. Returns `EINVAL` if there are no such
-    /// pages.
-    ///
-    /// Context: may sleep.
+    /// pages. Context: may sleep.
     pub fn push(&mut self, pages: &Arc<Pages>, range: Range<usize>) -> Result {
         if range.is_empty() || range.end > pages.n {
             return Err(EINVAL);

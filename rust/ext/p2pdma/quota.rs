@@ -25,7 +25,6 @@ use kernel::{
 /// The use of a resource by each user, in bytes.
 #[pin_data]
 pub struct Quota {
-    /// The bytes of each user with charges.
     #[pin]
     users: Mutex<RBTree<u32, u64>>,
 }
@@ -36,18 +35,13 @@ pub struct Quota {
 ///
 /// `bytes` are a part of the bytes of `uid` in `quota`.
 pub struct Charge {
-    /// The quota.
     quota: Arc<Quota>,
-    /// The user.
     uid: u32,
-    /// The bytes.
     bytes: u64,
 }
 
 impl Quota {
-    /// Creates a quota that is not used.
-    ///
-    /// Context: may sleep.
+    /// Creates a quota that is not used. Context: may sleep.
     pub fn new() -> Result<Arc<Self>> {
         Arc::pin_init(
             pin_init!(Self {
@@ -60,7 +54,6 @@ impl Quota {
     /// Charges `bytes` to the user of the calling process. In a user namespace a user has any
     /// number of uids, so the user is the creator of the outermost namespace; otherwise the real
     /// user of the process. Returns `EDQUOT` if the user would have more than `limit` bytes.
-    ///
     /// Context: process context; may sleep.
     pub fn charge(this: &Arc<Self>, bytes: u64, limit: u64) -> Result<Charge> {
         // SAFETY: The function reads the credentials of the calling task.

@@ -11,9 +11,8 @@ use kernel::{
 };
 
 /// Waits until `work` is not queued and its function has returned, and no worker executes its code. If
-/// others queue it meanwhile, that call is not waited for.
-///
-/// Context: may sleep; not in the function of `work`, which would wait for itself.
+/// others queue it meanwhile, that call is not waited for. Context: may sleep; not in the function
+/// of `work`, which would wait for itself.
 pub fn flush<T: ?Sized, const ID: u64>(work: &Work<T, ID>) {
     // SAFETY:
     // - A `Work` exists only as an initialized and pinned `struct work_struct`.

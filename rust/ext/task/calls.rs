@@ -67,7 +67,6 @@ unsafe impl Sync for InFlight {}
 
 impl InFlight {
     /// Creates a count without calls, which calls can enter. Returns `ENOMEM` without memory.
-    ///
     /// Context: may sleep.
     pub fn new() -> Result<Self> {
         // SAFETY: The context of this function allows to sleep.
@@ -82,9 +81,8 @@ impl InFlight {
         self.0.as_ptr()
     }
 
-    /// Lets no call enter any more, and waits for those in flight. To be called once.
-    ///
-    /// Context: may sleep.
+    /// Lets no call enter any more, and waits for those in flight. To be called once. Context: may
+    /// sleep.
     pub fn close(&self) {
         // SAFETY: By the type invariants the object is valid.
         unsafe { helpers::ext_inflight_close(self.0.as_ptr()) };
@@ -108,7 +106,6 @@ pub static INFLIGHT: InFlightCalls = InFlightCalls::new();
 ///
 /// Each owner of replacement functions has a reference. Dropping the last reference waits until no
 /// task executes the functions any more, so that one Tasks RCU grace period serves all owners.
-///
 /// Context: dropping the last reference may sleep.
 #[derive(Clone)]
 pub struct TextRef(Arc<Drain>);
@@ -123,17 +120,13 @@ impl Drop for Drain {
 }
 
 impl TextRef {
-    /// Creates the first reference.
-    ///
-    /// Context: may sleep.
+    /// Creates the first reference. Context: may sleep.
     pub fn new() -> Result<Self> {
         Ok(Self(Arc::new(Drain, GFP_KERNEL)?))
     }
 
     /// Drops the reference, and waits like the drop of the last reference. No function pointer may
-    /// lead to the functions of the caller.
-    ///
-    /// Context: may sleep.
+    /// lead to the functions of the caller. Context: may sleep.
     pub fn drain(self) {
         match Arc::into_unique_or_drop(self.0) {
             Some(last) => drop(last),
@@ -169,7 +162,6 @@ impl InFlightCalls {
         result
     }
 
-    /// Returns the number of calls so far.
     fn entered(&self) -> u64 {
         let entered = self.0.iter().map(|counter| counter.entered.load(Relaxed));
         entered.fold(0, u64::wrapping_add)
@@ -189,9 +181,7 @@ impl InFlightCalls {
     /// An RCU-tasks grace period, in which every task passes a voluntary context switch, waits for
     /// tasks with such a pointer to enter the function, and for tasks that have left the count to
     /// leave the function. If a call was counted meanwhile, that call may be at either place again,
-    /// so the loop repeats.
-    ///
-    /// Context: may sleep.
+    /// so the loop repeats. Context: may sleep.
     pub fn drain(&self) {
         loop {
             let before = self.wait();

@@ -44,8 +44,6 @@ pub struct Comm([u8; COMM]);
 
 impl Comm {
     /// Returns the name of the current task.
-    ///
-    /// Context: any.
     pub fn current() -> Self {
         // SAFETY: The current task exists; only the address is taken.
         let comm = unsafe { &raw const (*Task::current_raw()).comm };

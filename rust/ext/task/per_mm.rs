@@ -49,7 +49,6 @@ const SHARDS: usize = 64;
 struct MmId(usize);
 
 impl MmId {
-    /// Returns the number of an address space.
     fn of(mm: *mut bindings::mm_struct) -> Self {
         Self(mm.addr())
     }
@@ -64,8 +63,6 @@ impl MmId {
 }
 
 /// Returns the size of the user space of `mm`: the first address after it.
-///
-/// Context: any.
 pub fn size(mm: &MmWithUser) -> usize {
     // SAFETY: The object is valid. The field changes only while a program is started, before the
     // program makes system calls.
@@ -78,7 +75,6 @@ struct Entry<T: Send + Sync + 'static> {
     _notifier: Notified<T>,
 }
 
-/// The address spaces that share a lock.
 struct Shard<T: Send + Sync + 'static> {
     /// No entry is added any more.
     closed: bool,
@@ -96,18 +92,15 @@ struct Spaces<T: Send + Sync + 'static> {
 }
 
 impl<T: Send + Sync + 'static> Spaces<T> {
-    /// Returns the lock for `mm`.
     fn shard(&self, mm: MmId) -> &SpinLock<Shard<T>> {
         &self.shards[mm.shard()]
     }
 
-    /// Returns the object of an address space.
     fn get(&self, mm: MmId) -> Option<Arc<T>> {
         let shard = self.shard(mm).lock();
         shard.entries.get(&mm).map(|entry| entry.object.clone())
     }
 
-    /// Drops the object of an address space.
     fn remove(&self, mm: MmId) {
         let removed = self.shard(mm).lock().entries.remove_node(&mm);
         drop(removed);
@@ -115,15 +108,11 @@ impl<T: Send + Sync + 'static> Spaces<T> {
 }
 
 /// The objects of all address spaces. Drop drops the objects, and waits for the kernel's calls of
-/// the notifiers.
-///
-/// Context: drop may sleep.
+/// the notifiers. Context: drop may sleep.
 pub struct PerMm<T: Send + Sync + 'static>(Arc<Spaces<T>>);
 
 impl<T: Send + Sync + 'static> PerMm<T> {
-    /// Creates a `PerMm` without objects.
-    ///
-    /// Context: may sleep.
+    /// Creates a `PerMm` without objects. Context: may sleep.
     pub fn new() -> Result<Self> {
         let spaces = pin_init!(Spaces {
             notifiers: Atomic::new(0),
@@ -138,9 +127,7 @@ impl<T: Send + Sync + 'static> PerMm<T> {
         Ok(Self(Arc::pin_init(spaces, GFP_KERNEL)?))
     }
 
-    /// Returns the object of the address space of the calling process.
-    ///
-    /// Context: process context.
+    /// Returns the object of the address space of the calling process. Context: process context.
     pub fn get(&self) -> Option<Arc<T>> {
         let task = current!();
         let mm = task.mm()?;
@@ -150,9 +137,8 @@ impl<T: Send + Sync + 'static> PerMm<T> {
     /// Like [`Self::get`], but adds the object returned by `new` if the address space has no
     /// object. If two tasks add an object at the same time, both get the same object.
     ///
-    /// Returns `ESRCH` in a kernel thread, and `ERESTARTSYS` if the task has a signal.
-    ///
-    /// Context: process context; may sleep. Takes the `mmap_lock`.
+    /// Returns `ESRCH` in a kernel thread, and `ERESTARTSYS` if the task has a signal. Context:
+    /// process context; may sleep. Takes the `mmap_lock`.
     pub fn get_or_insert_with(&self, new: impl FnOnce() -> Result<Arc<T>>) -> Result<Arc<T>> {
         let task = current!();
         let mm = task.mm().ok_or(ESRCH)?;
@@ -216,7 +202,6 @@ struct Notifier<T: Send + Sync + 'static> {
 }
 
 impl<T: Send + Sync + 'static> Notifier<T> {
-    /// C structure.
     const OPS: bindings::mmu_notifier_ops = bindings::mmu_notifier_ops {
         release: Some(Self::release),
         free_notifier: Some(Self::free),
@@ -266,9 +251,8 @@ unsafe impl<T: Send + Sync + 'static> Sync for Notified<T> {}
 
 impl<T: Send + Sync + 'static> Notified<T> {
     /// Registers a notifier that drops the object in `spaces` at the end of `mm`. `mm` must be the
-    /// address space of the calling process.
-    ///
-    /// Context: process context; may sleep. Takes the `mmap_lock`.
+    /// address space of the calling process. Context: process context; may sleep. Takes the
+    /// `mmap_lock`.
     fn new(mm: &MmWithUser, spaces: &Arc<Spaces<T>>) -> Result<Self> {
         let notifier = Notifier {
             inner: Opaque::new(bindings::mmu_notifier {

@@ -90,9 +90,8 @@ impl Drop for TaskEntry<'_> {
 pub struct UnplacedTask(KBox<Opaque<helpers::ext_unplaced_task>>);
 
 impl UnplacedTask {
-    /// Adds `task`, which must be the caller and has no slot in `tasks`, with `value`.
-    ///
-    /// Context: may sleep.
+    /// Adds `task`, which must be the caller and has no slot in `tasks`, with `value`. Context: may
+    /// sleep.
     pub fn new(tasks: &'static TaskTable, task: TaskId, value: NonNull<c_void>) -> Result<Self> {
         let entry = KBox::new(Opaque::zeroed(), GFP_KERNEL)?;
         // SAFETY: The object stays in its box until drop.
@@ -109,9 +108,7 @@ impl UnplacedTask {
     }
 
     /// Returns the value of `task` for `tasks`, or `None` if `task` was not added. `task` must be the
-    /// caller.
-    ///
-    /// Context: any but interrupts.
+    /// caller. Context: any but interrupts.
     pub fn value(tasks: &'static TaskTable, task: TaskId) -> Option<NonNull<c_void>> {
         // SAFETY: The function only compares the pointer to the table.
         NonNull::new(unsafe { helpers::ext_unplaced_task_value(tasks.as_raw().cast(), task.0) })

@@ -53,7 +53,6 @@ pub struct Event<'a> {
     pub cause: &'a str,
 }
 
-/// Returns the text for C.
 fn text(text: &str) -> helpers::ext_trace_text {
     helpers::ext_trace_text {
         text: text.as_ptr().cast(),
@@ -63,7 +62,6 @@ fn text(text: &str) -> helpers::ext_trace_text {
 }
 
 impl Point {
-    /// Returns whether the tracepoint is on.
     fn is_on(self) -> bool {
         // SAFETY: The function only reads the state of a tracepoint.
         unsafe { helpers::ext_trace_is_on(self as u32) }

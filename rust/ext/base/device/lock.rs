@@ -16,9 +16,7 @@ use kernel::device;
 pub struct Locked<'a>(&'a device::Device);
 
 /// Takes the lock of `dev`, or returns `None` if another task holds the lock: a driver may be being
-/// bound or unbound.
-///
-/// Context: may sleep.
+/// bound or unbound. Context: may sleep.
 pub fn try_lock(dev: &device::Device) -> Option<Locked<'_>> {
     // SAFETY: `dev` is a valid device while it is borrowed.
     let locked = unsafe { helpers::ext_device_trylock(as_raw(dev)) };

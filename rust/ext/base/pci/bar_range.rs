@@ -32,11 +32,8 @@ use kernel::{
 /// `index` is less than [`BARS`].
 #[derive(Clone)]
 pub struct BarRange {
-    /// Function of the BAR, with or without a driver.
     dev: ARef<pci::Device>,
-    /// Number of the BAR.
     index: u32,
-    /// Physical addresses.
     phys: Range<u64>,
 }
 
@@ -58,18 +55,14 @@ impl BarRange {
     /// Returns the memory BAR that contains the physical address `phys`, or `None` if no BAR does, as
     /// for host memory. If BARs are nested, as behind an Intel VMD, the innermost one is returned.
     ///
-    /// Visits every function of the system.
-    ///
-    /// Context: may sleep.
+    /// Visits every function of the system. Context: may sleep.
     pub fn of(phys: u64) -> Option<Self> {
         Self::find(phys..phys.checked_add(1)?, |_| true)
     }
 
     /// Returns the memory BAR that contains all of `map`, the physical addresses of a page map of
     /// peer-to-peer memory; see [`BarRange::of`]. Only functions count whose driver provides
-    /// peer-to-peer memory. A bridge like an Intel VMD does not.
-    ///
-    /// Context: may sleep.
+    /// peer-to-peer memory. A bridge like an Intel VMD does not. Context: may sleep.
     pub fn of_p2pdma(map: Range<u64>) -> Option<Self> {
         // SAFETY: `dev` is valid while it is borrowed.
         Self::find(map, |dev| unsafe {
@@ -103,31 +96,23 @@ impl BarRange {
     }
 
     /// Returns the function, with or without a driver.
-    ///
-    /// Context: any.
     pub fn dev(&self) -> &ARef<pci::Device> {
         &self.dev
     }
 
     /// Returns the number of the BAR, less than [`BARS`].
-    ///
-    /// Context: any.
     pub fn index(&self) -> u32 {
         self.index
     }
 
     /// Returns the physical addresses.
-    ///
-    /// Context: any.
     pub fn phys(&self) -> &Range<u64> {
         &self.phys
     }
 
     /// Returns the physical addresses of the pages in the BAR that have the function's MSI-X table, whose entries
     /// are addresses that the function writes to, and the pending bits. All of the BAR if the function does not
-    /// answer.
-    ///
-    /// Context: may sleep.
+    /// answer. Context: may sleep.
     #[cfg(ext_p2pdma)]
     pub fn msix(&self) -> [Range<u64>; 2] {
         // CAST: `PAGE_SIZE` is less than 2^32.
@@ -143,9 +128,8 @@ impl BarRange {
         })
     }
 
-    /// Returns whether the function, or a sub-function of it, has an RDMA device, with doorbells in the BARs.
-    ///
-    /// Context: may sleep.
+    /// Returns whether the function, or a sub-function of it, has an RDMA device, with doorbells in
+    /// the BARs. Context: may sleep.
     #[cfg(ext_p2pdma)]
     pub fn is_of_rdma_device(&self) -> bool {
         let name = c"infiniband".as_char_ptr();
@@ -154,8 +138,6 @@ impl BarRange {
     }
 
     /// Returns the offset from physical addresses in the BAR to bus addresses.
-    ///
-    /// Context: any.
     pub fn bus_offset(&self) -> i64 {
         // SAFETY: `self.dev` holds a reference, and by the type invariants `index` is the number of a
         // standard BAR.
@@ -192,7 +174,6 @@ fn mem_bar(dev: &pci::Device, index: u32) -> Option<Range<u64>> {
 
 /// Calls `f` for each function of the system. A registration looks for a BAR here, so the walk takes references
 /// to no function, and waits for no lock that a driver's callback may hold, as `pci_bus_sem`.
-///
 /// Context: may sleep.
 fn for_each_function<F: FnMut(&pci::Device)>(mut f: F) {
     /// # Safety
@@ -236,19 +217,6 @@ mod tests {
             }
         }
         best
-    }
-
-    /// BARs side by side.
-    #[test]
-    fn disjoint() {
-        let bars = [0x1000..0x2000, 0x2000..0x6000];
-        assert_eq!(owner(&bars, 0xfff), None);
-        assert_eq!(owner(&bars, 0x1000), Some(0));
-        assert_eq!(owner(&bars, 0x1fff), Some(0));
-        assert_eq!(owner(&bars, 0x2000), Some(1));
-        assert_eq!(owner(&bars, 0x5fff), Some(1));
-        assert_eq!(owner(&bars, 0x6000), None);
-        assert_eq!(owner(&[], 0), None);
     }
 
     /// A VMD endpoint comes first on the bus, and the BARs of the VMD contain the BARs of the SSDs

@@ -26,9 +26,8 @@ impl<T: Recovery + BindWith> Registration<T> {
     /// driver is bound to `dev`. The second part of the result is `EBUSY` if `dev` has a driver
     /// already, otherwise the result of `probe()`.
     ///
-    /// Returns `EEXIST` if `dev` has a `driver_override` already.
-    ///
-    /// Context: may sleep. Calls `probe()` of the driver.
+    /// Returns `EEXIST` if `dev` has a `driver_override` already. Context: may sleep. Calls
+    /// `probe()` of the driver.
     pub fn bind(&self, dev: &ARef<pci::Device>) -> Result<(Override, Result)> {
         let device = device_raw((**dev).as_ref());
         // SAFETY: `dev` is valid while it is borrowed.
@@ -57,9 +56,7 @@ impl<T: Recovery + BindWith> Registration<T> {
 ///
 /// [`Registration::bind`] has set the override to `driver`.
 pub struct Override {
-    /// The function.
     dev: ARef<pci::Device>,
-    /// The name of the driver.
     driver: &'static CStr,
 }
 

@@ -3,8 +3,7 @@
 //! The file `bind_with` of a driver in sysfs. A write binds the driver to one function, as `bind`
 //! does, with options for that function.
 //!
-//! A driver implements [`BindWith`], and gets an [`Attach`] to bind itself. Used by
-//! [`Registration`](super::Registration).
+//! A driver implements [`BindWith`], and gets an [`Attach`] to bind itself.
 
 use crate::shared::ext::base::{
     compat::PciDriver,
@@ -25,9 +24,8 @@ use kernel::{
 /// A driver that has the file, if the driver implements the function.
 #[vtable]
 pub trait BindWith: PciDriver {
-    /// Handles a write of `text` to the file. White space at both ends has been removed.
-    ///
-    /// Context: may sleep.
+    /// Handles a write of `text` to the file. White space at both ends has been removed. Context:
+    /// may sleep.
     fn bind_with(_driver: &Attach<'_>, _text: &str) -> Result {
         build_error!(VTABLE_DEFAULT_ERROR)
     }
@@ -47,9 +45,7 @@ impl Attach<'_> {
     /// Binds the driver to `dev`. The id or the `driver_override` of `dev` must match the driver.
     ///
     /// Returns `EBUSY` if `dev` has a driver, `ENODEV` if `dev` does not match, and otherwise the
-    /// result of `probe()`.
-    ///
-    /// Context: may sleep. Calls `probe()` of the driver.
+    /// result of `probe()`. Context: may sleep. Calls `probe()` of the driver.
     pub fn attach(&self, dev: &pci::Device) -> Result {
         // SAFETY: By the type invariants the driver is registered, and `dev` is valid while
         // borrowed.
@@ -85,7 +81,6 @@ impl<T: BindWith> File<T> {
         store: Some(Self::store),
     };
 
-    /// Returns the description of the file.
     const fn attribute() -> &'static bindings::driver_attribute {
         &Self::ATTRIBUTE
     }

@@ -17,9 +17,7 @@ use kernel::{
 };
 
 /// Returns the BARs and the offsets of the MSI-X table of `dev` and of its pending bits, which are empty without
-/// a table, or `None` if the function does not answer.
-///
-/// Context: may sleep.
+/// a table, or `None` if the function does not answer. Context: may sleep.
 pub(super) fn parts_of(dev: &pci::Device) -> [Option<(u32, Range<u64>)>; 2] {
     // SAFETY: `dev` is valid while it is borrowed. The field does not change.
     let cap = unsafe { (*as_raw(dev)).msix_cap };

@@ -2,8 +2,7 @@
 
 //! Errors and resets of a function.
 //!
-//! A driver implements [`Recovery`]; `Handlers` has the C callbacks. Used by
-//! [`Registration`](super::Registration).
+//! A driver implements [`Recovery`]; `Handlers` has the C callbacks.
 //!
 //! When PCI reports an error, all functions below the port take part in the recovery. If a function
 //! has a driver without these callbacks, or no driver, no function is recovered.
@@ -35,24 +34,19 @@ use kernel::{
 #[vtable]
 pub trait Recovery: PciDriver {
     /// Ends all uses of the BARs of `dev`, because `dev` has an error or is about to be reset. May
-    /// be called again before [`Recovery::resume`].
-    ///
-    /// Context: may sleep. The caller holds the lock of `dev`, and may hold `pci_bus_sem` for
-    /// reading.
+    /// be called again before [`Recovery::resume`]. Context: may sleep. The caller holds the lock
+    /// of `dev`, and may hold `pci_bus_sem` for reading.
     fn stop(_dev: &pci::Device<Bound>, _data: &Self::Data) {
         build_error!(VTABLE_DEFAULT_ERROR)
     }
 
     /// Allows uses of the BARs of `dev` again: `dev` [answers](answers). The contents of the memory
-    /// may have changed.
-    ///
-    /// Context: as for [`Recovery::stop`].
+    /// may have changed. Context: as for [`Recovery::stop`].
     fn resume(_dev: &pci::Device<Bound>, _data: &Self::Data) {
         build_error!(VTABLE_DEFAULT_ERROR)
     }
 }
 
-/// C callbacks of the driver `T`.
 pub(super) struct Handlers<T>(PhantomData<T>);
 
 impl<T: Recovery> Handlers<T> {
@@ -181,9 +175,8 @@ impl<T: Recovery> Handlers<T> {
 }
 
 /// Saves the configuration space of `dev`, to be restored after a reset. The state saved by the PCI
-/// core is from before the driver was bound, when memory space may not have been enabled.
-///
-/// Context: may sleep. The caller holds the lock of `dev`.
+/// core is from before the driver was bound, when memory space may not have been enabled. Context:
+/// may sleep. The caller holds the lock of `dev`.
 pub fn save_state(dev: &pci::Device<Bound>) {
     // Fails only if a capability has no buffer. The capability is then not restored.
     //
@@ -192,9 +185,7 @@ pub fn save_state(dev: &pci::Device<Bound>) {
 }
 
 /// Returns whether `dev` answers: `dev` is present, memory space is enabled, and the BARs have the
-/// assigned addresses. A reset clears the addresses.
-///
-/// Context: may sleep.
+/// assigned addresses. A reset clears the addresses. Context: may sleep.
 pub fn answers(dev: &pci::Device<Bound>) -> bool {
     let raw = as_raw(dev);
     // SAFETY: `dev` is valid while it is borrowed.

@@ -72,19 +72,14 @@ unsafe impl<T: Recovery> RegistrationOps for Adapter<T> {
 #[pin_data]
 pub struct Registration<T: Recovery + BindWith> {
     // Drop order: the file is removed before the driver is unregistered.
-    /// The file `bind_with`.
     _file: File<T>,
-    /// Registration with the driver core.
     #[pin]
     inner: driver::Registration<Adapter<T>>,
-    /// Name of the driver.
     pub(super) name: &'static CStr,
 }
 
 impl<T: Recovery + BindWith> Registration<T> {
-    /// Registers the driver `T` under `name`.
-    ///
-    /// Context: may sleep. Calls `probe()` of the driver.
+    /// Registers the driver `T` under `name`. Context: may sleep. Calls `probe()` of the driver.
     pub fn new(name: &'static CStr, module: &'static ThisModule) -> impl PinInit<Self, Error> {
         // INVARIANT: If `inner` is initialised, the driver is registered under `name`.
         try_pin_init!(Self {
@@ -103,9 +98,8 @@ impl<T: Recovery + BindWith> Registration<T> {
 
     /// Adds the id `vendor`:`device` to the driver, as a write to `new_id` does.
     ///
-    /// Binds the driver to matching functions that have no driver.
-    ///
-    /// Context: may sleep. Calls `probe()` of the driver.
+    /// Binds the driver to matching functions that have no driver. Context: may sleep. Calls
+    /// `probe()` of the driver.
     pub fn add_id(&self, vendor: u16, device: u16) -> Result {
         let drv = self.driver()?;
         // SAFETY: Every driver on the PCI bus is embedded in a `struct pci_driver`, and `drv` stays

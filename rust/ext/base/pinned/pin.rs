@@ -32,7 +32,6 @@ use kernel::{
 /// `segments` are physical addresses of whole pages of peer-to-peer memory, in the order of the
 /// addresses in the process. This object owns one pin of each page.
 pub struct Pages {
-    /// Physical addresses.
     segments: SmallVec<Segment>,
 }
 
@@ -50,9 +49,7 @@ impl Pages {
     /// long-term pin. The owner must be able to unpin when the provider of the memory goes away.
     ///
     /// Returns `EFAULT` if a page is not mapped, not writable, or not peer-to-peer memory, and
-    /// `EINTR` if the process is being killed.
-    ///
-    /// Context: process context; may sleep.
+    /// `EINTR` if the process is being killed. Context: process context; may sleep.
     pub fn pin(_mm: &mm::Locked<'_>, addr: usize, n: usize, write: bool) -> Result<Self> {
         let mut flags = bindings::FOLL_PCI_P2PDMA | bindings::FOLL_NOFAULT;
         if write {
@@ -128,8 +125,6 @@ impl Pages {
     }
 
     /// Returns the physical addresses of the page map that has the first page.
-    ///
-    /// Context: any.
     pub fn map_of_first(&self) -> Option<Range<u64>> {
         let first = self.segments.first()?.addr;
         let (mut start, mut end) = (0, 0);
@@ -139,8 +134,6 @@ impl Pages {
     }
 
     /// Returns whether all pages have physical addresses in `phys`.
-    ///
-    /// Context: any.
     pub fn all_within(&self, phys: &Range<u64>) -> bool {
         self.segments.iter().all(|s| s.is_within(phys))
     }

@@ -33,7 +33,6 @@ pub(super) struct Entries {
 }
 
 impl Entries {
-    /// Creates a table without entries.
     pub(super) fn empty() -> Self {
         // INVARIANT: The table is zero.
         Self {
@@ -61,9 +60,7 @@ impl Entries {
         }
     }
 
-    /// Creates a table of `n` entries. Returns `EINVAL` if `n` is 0.
-    ///
-    /// Context: may sleep.
+    /// Creates a table of `n` entries. Returns `EINVAL` if `n` is 0. Context: may sleep.
     pub(super) fn new(n: u32) -> Result<Self> {
         let mut this = Self::empty();
         if n == 1 {
@@ -83,12 +80,10 @@ impl Entries {
         Ok(this)
     }
 
-    /// Returns the number of entries.
     pub(super) fn len(&self) -> u32 {
         self.table.orig_nents
     }
 
-    /// Returns whether `one` is the list.
     fn is_one(&self) -> bool {
         self.len() == 1 && !self.is_borrowed
     }
@@ -120,7 +115,6 @@ impl Entries {
         &mut self.table
     }
 
-    /// Iterates over the entries.
     pub(super) fn iter(&self) -> impl Iterator<Item = *mut bindings::scatterlist> + '_ {
         // SAFETY: By the type invariants the list has `len` entries, as long as `self` exists.
         // CAST: `usize` has at least 32 bits.

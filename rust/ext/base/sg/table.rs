@@ -61,11 +61,8 @@ enum Mapping {
 /// - Struct pages are valid until the table is dropped if `T` is [`Owned`], and for `'a` if `T` is
 ///   [`Borrowed`].
 pub struct Table<T = Borrowed<'static>> {
-    /// The entries.
     entries: Entries,
-    /// What the entries are.
     mapping: Mapping,
-    /// Whose memory it is.
     _memory: PhantomData<T>,
 }
 
@@ -107,9 +104,8 @@ impl<T> Table<T> {
     /// Creates a table of memory with struct pages, with one entry for each of `n` `segments`, which
     /// are physical addresses of whole pages.
     ///
-    /// Returns `EINVAL` if there are no segments or a segment is 4 GiB or longer.
-    ///
-    /// Context: may sleep.
+    /// Returns `EINVAL` if there are no segments or a segment is 4 GiB or longer. Context: may
+    /// sleep.
     ///
     /// # Safety
     ///
@@ -153,9 +149,7 @@ impl<T> Table<T> {
     }
 
     /// Unmaps the table. Does nothing if the table is not mapped. A table without struct pages is
-    /// empty afterwards.
-    ///
-    /// Context: may sleep.
+    /// empty afterwards. Context: may sleep.
     pub(in crate::shared::ext) fn unmap(&mut self) {
         match mem::replace(&mut self.mapping, Mapping::None) {
             Mapping::None => return,
@@ -188,9 +182,6 @@ impl<T> Drop for Table<T> {
 }
 
 impl Table<Owned> {
-    /// Creates a table without entries.
-    ///
-    /// Context: any.
     pub(in crate::shared::ext) fn empty() -> Self {
         // INVARIANT: There are no entries.
         Self {
@@ -207,9 +198,8 @@ impl Table<Owned> {
     /// may be longer than [`max_segment`] of `dev`. `dev` must stay bound to a driver until the
     /// table is unmapped.
     ///
-    /// Returns `EIO` if the DMA API fails, and `EINVAL` if there are no segments.
-    ///
-    /// Context: may sleep.
+    /// Returns `EIO` if the DMA API fails, and `EINVAL` if there are no segments. Context: may
+    /// sleep.
     ///
     /// # Safety
     ///
@@ -247,9 +237,7 @@ impl<'a> Table<Borrowed<'a>> {
     /// Creates a table of the struct pages of `foreign`, of the [`part`] with `skip` and `len`. No
     /// entry is longer than `max` bytes; see [`split`].
     ///
-    /// Returns `None` if `foreign` is empty or an entry has no struct page.
-    ///
-    /// Context: may sleep.
+    /// Returns `None` if `foreign` is empty or an entry has no struct page. Context: may sleep.
     pub fn of_pages(
         foreign: &'a ForeignTable,
         skip: u64,
@@ -267,9 +255,8 @@ impl<'a> Table<Borrowed<'a>> {
 
     /// Creates a table of `n` DMA addresses, without pages.
     ///
-    /// Returns `EINVAL` if there are no segments, or less than `n`, or a segment is 4 GiB or longer.
-    ///
-    /// Context: may sleep.
+    /// Returns `EINVAL` if there are no segments, or less than `n`, or a segment is 4 GiB or
+    /// longer. Context: may sleep.
     pub fn of_dma(n: usize, segments: impl Iterator<Item = Segment>) -> Result<Self> {
         // INVARIANT: Each entry gets a DMA address.
         Self::build(n, segments, Mapping::Fixed, |sg, addr, len| {
@@ -336,16 +323,12 @@ pub unsafe trait Segments {
 /// A table of memory with struct pages, with one entry for each segment.
 pub struct PageTable<T: Segments> {
     // Fields drop in this order: a table must not outlive its memory.
-    /// The table.
     table: Table<Owned>,
-    /// The memory.
     memory: T,
 }
 
 impl<T: Segments> PageTable<T> {
-    /// Creates a table of `memory`. Returns `EINVAL` if `memory` is empty.
-    ///
-    /// Context: may sleep.
+    /// Creates a table of `memory`. Returns `EINVAL` if `memory` is empty. Context: may sleep.
     pub fn new(memory: T) -> Result<Self> {
         Ok(Self {
             table: Self::build(&memory, u32::MAX)?,
@@ -372,9 +355,7 @@ impl<T: Segments> PageTable<T> {
     /// Builds the table again if an entry is too long for `dev`.
     ///
     /// Returns `EBUSY` if the table is mapped already, else the error of the DMA API: `EREMOTEIO`
-    /// if `dev` cannot reach peer-to-peer memory.
-    ///
-    /// Context: may sleep.
+    /// if `dev` cannot reach peer-to-peer memory. Context: may sleep.
     pub fn map(&mut self, dev: &Device) -> Result {
         if self.table.is_mapped() {
             return Err(EBUSY);
@@ -391,9 +372,7 @@ impl<T: Segments> PageTable<T> {
         Ok(())
     }
 
-    /// Reverts [`PageTable::map`]. Does nothing if the table is not mapped.
-    ///
-    /// Context: may sleep.
+    /// Reverts [`PageTable::map`]. Does nothing if the table is not mapped. Context: may sleep.
     pub fn unmap(&mut self) {
         self.table.unmap();
     }
