@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Peer memory clients: drivers that own memory which RDMA devices can access. Used by clients that
-//! are written in Rust.
+//! are written in Rust; `samples/rust_client` is one.
 //!
 //! A driver implements [`Client`] and [`Memory`], declares a slot with
 //! [`peer_client_slot!`](crate::peer_client_slot), and keeps a [`Registration`]. The types encode the
@@ -23,110 +23,6 @@
 //! invalidation.
 //!
 //! C header: `include/rdma/ib_peer_mem.h`.
-//!
-//! # Examples
-//!
-//! ```
-//! use crate::{
-//!     ext::base::{
-//!         ram::{
-//!             Pages,
-//!             Part, //
-//!         },
-//!         sg::{
-//!             Owned,
-//!             PageTable,
-//!             Table, //
-//!         }, //
-//!     },
-//!     peer_client::{
-//!         Client,
-//!         Memory,
-//!         Registration,
-//!         Ticket,
-//!         TicketGuard,
-//!         Tickets,
-//!         VaRange, //
-//!     }, //
-//! };
-//! use kernel::{
-//!     device,
-//!     prelude::*,
-//!     sync::Arc, //
-//! };
-//!
-//! /// A driver that owns one page.
-//! struct MyClient;
-//!
-//! crate::peer_client_slot!(MyClient);
-//!
-//! /// The state that the callbacks share.
-//! struct MyData {
-//!     page: Arc<Pages>,
-//!     tickets: Arc<Tickets>,
-//! }
-//!
-//! /// The page, while a memory region uses it.
-//! struct MyMemory {
-//!     // Dropped first: a missing ticket means that the page is unused.
-//!     table: PageTable<Part>,
-//!     _ticket: TicketGuard,
-//! }
-//!
-//! impl Memory for MyMemory {
-//!     fn table(&self) -> &Table<Owned> {
-//!         self.table.table()
-//!     }
-//!
-//!     fn map(&mut self, dev: &device::Device) -> Result {
-//!         self.table.map(dev)
-//!     }
-//!
-//!     fn unmap(&mut self) {
-//!         self.table.unmap();
-//!     }
-//! }
-//!
-//! impl Client for MyClient {
-//!     const NAME: &'static CStr = c"my_client";
-//!     const VERSION: &'static CStr = c"1.0";
-//!
-//!     type Data = MyData;
-//!     type Region = ();
-//!     type Memory = MyMemory;
-//!
-//!     fn acquire(_: &MyData, range: VaRange) -> Result<Option<()>> {
-//!         // A driver looks `range.addr()` up in the address space of the calling process.
-//!         Ok((range.len() == 1).then_some(()))
-//!     }
-//!
-//!     fn get_pages(
-//!         data: &MyData,
-//!         (): &(),
-//!         _: VaRange,
-//!         _write: bool,
-//!         ticket: Ticket,
-//!     ) -> Result<MyMemory> {
-//!         Ok(MyMemory {
-//!             _ticket: Tickets::add(&data.tickets, ticket)?,
-//!             table: Pages::table(&data.page, 0..1)?,
-//!         })
-//!     }
-//! }
-//!
-//! /// Registers the client and revokes its memory once.
-//! fn run() -> Result {
-//!     let tickets = Tickets::new()?;
-//!     let registration = Registration::<MyClient>::new(MyData {
-//!         page: Arc::new(Pages::new(1)?, GFP_KERNEL)?,
-//!         tickets: tickets.clone(),
-//!     })?;
-//!     tickets.close_and_invalidate();
-//!     tickets.wait_empty();
-//!     drop(registration);
-//!     Ok(())
-//! }
-//! ```
 
 mod ticket;
 mod tickets;
@@ -175,8 +71,7 @@ use kernel::{
 
 /// A driver that owns memory. Needs a slot: [`peer_client_slot!`](crate::peer_client_slot).
 ///
-/// The peer memory core calls all functions without a lock, and all functions may sleep. See the
-/// [module](self) for an example.
+/// The peer memory core calls all functions without a lock, and all functions may sleep.
 pub trait Client: Sized + 'static {
     /// Unique name, shorter than 64 bytes, without `/`. Names the statistics in
     /// `/sys/kernel/mm/memory_peers/`.
@@ -205,18 +100,14 @@ pub trait Client: Sized + 'static {
     type Memory: Memory;
 
     /// Claims `range`. Returns `None` if the range is not memory of this client. An error has the
-    /// same effect as `None`.
-    ///
-    /// Context: the process that registers the range; may sleep.
+    /// same effect as `None`. Context: the process that registers the range; may sleep.
     fn acquire(data: &Self::Data, range: VaRange) -> Result<Option<Self::Region>>;
 
     /// Pins the pages of `range`, starting with the page that contains `range.addr()`. `write` is
     /// whether the MR may be written, as ib_peer_mem says: other cores give `force` other meanings.
     ///
     /// From now on `ticket` may be used in other tasks. `ticket` must not be used in this call; see
-    /// [`Ticket::invalidate`].
-    ///
-    /// Context: the process that registers the range; may sleep.
+    /// [`Ticket::invalidate`]. Context: the process that registers the range; may sleep.
     fn get_pages(
         data: &Self::Data,
         region: &Self::Region,
@@ -232,13 +123,10 @@ pub trait Memory: Send + Unpin {
     fn table(&self) -> &Table<Owned>;
 
     /// Maps the table for `dev`, in both directions. `dev` stays bound until [`Memory::unmap`].
-    ///
     /// Context: may sleep.
     fn map(&mut self, dev: &device::Device) -> Result;
 
-    /// Reverts [`Memory::map`].
-    ///
-    /// Context: may sleep.
+    /// Reverts [`Memory::map`]. Context: may sleep.
     fn unmap(&mut self);
 }
 
@@ -247,22 +135,9 @@ pub trait Memory: Send + Unpin {
 /// # Invariants
 ///
 /// `len` is at least 1, and `addr + len` does not overflow.
-///
-/// # Examples
-///
-/// ```
-/// use crate::peer_client::VaRange;
-///
-/// /// Returns whether `range` lies in the mapping `[start, end)`.
-/// fn within(range: VaRange, start: usize, end: usize) -> bool {
-///     start <= range.addr() && range.addr() < end && range.len() <= end - range.addr()
-/// }
-/// ```
 #[derive(Clone, Copy)]
 pub struct VaRange {
-    /// Address of the first byte.
     addr: usize,
-    /// Length in bytes.
     len: usize,
 }
 
@@ -293,7 +168,6 @@ impl VaRange {
 /// `data` is null or a pointer from [`KBox::into_raw`]. `data` is not null while the core knows the
 /// client, so callbacks never see null.
 pub struct Slot<T: Client> {
-    /// The data that the callbacks use.
     data: AtomicPtr<SlotData<T>>,
 }
 
@@ -336,7 +210,6 @@ macro_rules! peer_client_slot {
 struct SlotData<T: Client> {
     /// Shared with the tickets of all regions.
     link: Arc<Link>,
-    /// The client's own state.
     data: T::Data,
 }
 
@@ -349,19 +222,13 @@ struct SlotData<T: Client> {
 ///
 /// The client is registered under `handle` with the structure `_raw`, and this object owns the data
 /// in the slot of `T`.
-///
-/// # Examples
-///
-/// See the [module](self).
 #[must_use = "the client is unregistered when the registration is dropped"]
 pub struct Registration<T: Slotted> {
     /// The core's name of the client.
     handle: Handle,
-    /// Shared with the tickets of all regions.
     link: Arc<Link>,
     /// Read by the core until the client is unregistered.
     _raw: KBox<peer_memory_client_ex>,
-    /// The client.
     _t: PhantomData<fn(T)>,
 }
 
@@ -370,9 +237,7 @@ impl<T: Slotted> Registration<T> {
     /// behalf of devices whose access can be revoked. Callbacks receive `data`.
     ///
     /// Returns `EBUSY` if `T` is registered already, and `EINVAL` if the core rejects the client. The
-    /// core logs the reason.
-    ///
-    /// Context: may sleep.
+    /// core logs the reason. Context: may sleep.
     pub fn new(data: T::Data) -> Result<Self> {
         // The modules of some vendors export the functions of the API as well, and say by `force` the
         // opposite of what `get_pages` has as `write`. With this symbol, which only ib_peer_mem has, the

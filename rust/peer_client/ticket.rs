@@ -25,7 +25,6 @@ pub(super) struct Link {
     /// Progress of the registration. Not held across calls.
     #[pin]
     state: Mutex<State>,
-    /// Signals changes of `state`.
     #[pin]
     changed: CondVar,
 }
@@ -55,9 +54,8 @@ impl Link {
         self.changed.notify_all();
     }
 
-    /// Disables all tickets, and waits for the tickets in use. The client is unregistered.
-    ///
-    /// Context: may sleep.
+    /// Disables all tickets, and waits for the tickets in use. The client is unregistered. Context:
+    /// may sleep.
     pub(super) fn close(&self) {
         let mut state = self.state.lock();
         while matches!(*state, State::Live(_, _, users) if users > 0) {
@@ -67,7 +65,6 @@ impl Link {
     }
 }
 
-/// Progress of a registration.
 enum State {
     /// The core may call the client already, and has not returned the handle yet.
     Registering,
@@ -91,14 +88,12 @@ unsafe impl Sync for Handle {}
 /// Clients usually keep tickets in [`Tickets`](super::Tickets).
 #[derive(Clone)]
 pub struct Ticket {
-    /// The registration of the client.
     link: Arc<Link>,
     /// The core's name of the region.
     core_context: u64,
 }
 
 impl Ticket {
-    /// Creates the ticket of the region `core_context`.
     pub(super) fn new(link: Arc<Link>, core_context: u64) -> Self {
         Self { link, core_context }
     }
@@ -108,11 +103,9 @@ impl Ticket {
     /// memory, possibly after this function has returned. Does nothing if the region is gone or the
     /// client is unregistered.
     ///
-    /// Waits for a registration of the region that is in progress.
-    ///
-    /// Context: may sleep. Must be called without a lock that dropping the
-    /// [`Memory`](super::Memory) takes, and not from a callback: in `get_pages` and `map` of the
-    /// same region the call would wait for itself.
+    /// Waits for a registration of the region that is in progress. Context: may sleep. Must be
+    /// called without a lock that dropping the [`Memory`](super::Memory) takes, and not from a
+    /// callback: in `get_pages` and `map` of the same region the call would wait for itself.
     pub fn invalidate(&self) {
         let mut state = self.link.state.lock();
         let (handle, invalidate) = loop {

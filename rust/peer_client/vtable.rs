@@ -22,10 +22,7 @@ use crate::shared::{
     },
     ext::base::pinned::untagged, //
 };
-use core::{
-    marker::PhantomData,
-    mem::size_of, //
-};
+use core::marker::PhantomData;
 use kernel::{
     bindings,
     device,
@@ -37,7 +34,6 @@ use kernel::{
 
 /// The `client_context` of a region, from `acquire` to `release`.
 struct RegionCtx<T: Client> {
-    /// The claimed range.
     region: T::Region,
     /// The pinned pages, from `get_pages` to `put_pages`. Without pages, the errno of the callbacks
     /// that need pages. The value is not moved: the core has a copy of the table, and the list of
@@ -126,8 +122,7 @@ impl<T: Slotted> VTable<T> {
     /// # Safety
     ///
     /// - The client must be registered.
-    /// - `context` must be the `client_context` of a region that is not released during the call,
-    ///   and no other callback of this region may run.
+    /// - `context` must be as [`Self::region`] requires.
     /// - `sg` must be valid for a write.
     unsafe extern "C" fn get_pages(
         addr: c_ulong,
@@ -138,8 +133,7 @@ impl<T: Slotted> VTable<T> {
         context: *mut c_void,
         core_context: u64,
     ) -> c_int {
-        // SAFETY: By the safety requirements `acquire` stored `context`, `context` is not released
-        // during the call, and no other callback of the region runs.
+        // SAFETY: By the safety requirements; this is the only call in this callback.
         let region = unsafe { Self::region(context) };
         // SAFETY: The function is a callback, and the reference does not leave the function.
         let data = unsafe { Self::slot_data() };
@@ -159,8 +153,7 @@ impl<T: Slotted> VTable<T> {
     ///
     /// # Safety
     ///
-    /// - `context` must be the `client_context` of a region that is not released during the call,
-    ///   and no other callback of this region may run.
+    /// - `context` must be as [`Self::region`] requires.
     /// - `dev` must be null or a device that stays bound until `dma_unmap`.
     /// - `sg` and `nmap` must be valid for a write.
     unsafe extern "C" fn dma_map(
@@ -170,8 +163,7 @@ impl<T: Slotted> VTable<T> {
         _dmasync: c_int,
         nmap: *mut c_int,
     ) -> c_int {
-        // SAFETY: By the safety requirements `acquire` stored `context`, `context` is not released
-        // during the call, and no other callback of the region runs.
+        // SAFETY: By the safety requirements; this is the only call in this callback.
         let region = unsafe { Self::region(context) };
         if dev.is_null() {
             return EINVAL.to_errno();
@@ -190,8 +182,7 @@ impl<T: Slotted> VTable<T> {
             unsafe { *nmap = nents.try_into()? };
             Ok(0)
         });
-        // SAFETY: By the safety requirements `sg` is valid for a write. The core only reads the
-        // copy; `memory`, which is not moved, owns the table.
+        // SAFETY: As in `get_pages`.
         unsafe { *sg = memory.table().as_raw() };
         ret
     }
@@ -200,24 +191,21 @@ impl<T: Slotted> VTable<T> {
     ///
     /// # Safety
     ///
-    /// - `context` must be the `client_context` of a region that is not released during the call,
-    ///   and no other callback of this region may run.
+    /// - `context` must be as [`Self::region`] requires.
     /// - `sg` must be valid for a write.
     unsafe extern "C" fn dma_unmap(
         sg: *mut bindings::sg_table,
         context: *mut c_void,
         _dev: *mut bindings::device,
     ) -> c_int {
-        // SAFETY: By the safety requirements `acquire` stored `context`, `context` is not released
-        // during the call, and no other callback of the region runs.
+        // SAFETY: By the safety requirements; this is the only call in this callback.
         let region = unsafe { Self::region(context) };
         let memory = match &mut region.memory {
             Ok(memory) => memory,
             Err(e) => return e.to_errno(),
         };
         memory.unmap();
-        // SAFETY: By the safety requirements `sg` is valid for a write. The core only reads the
-        // copy; `memory`, which is not moved, owns the table.
+        // SAFETY: As in `get_pages`.
         unsafe { *sg = memory.table().as_raw() };
         0
     }
@@ -226,12 +214,10 @@ impl<T: Slotted> VTable<T> {
     ///
     /// # Safety
     ///
-    /// - `context` must be the `client_context` of a region that is not released during the call,
-    ///   and no other callback of this region may run.
+    /// - `context` must be as [`Self::region`] requires.
     /// - `sg` must be valid for a write.
     unsafe extern "C" fn put_pages(sg: *mut bindings::sg_table, context: *mut c_void) {
-        // SAFETY: By the safety requirements `acquire` stored `context`, `context` is not released
-        // during the call, and no other callback of the region runs.
+        // SAFETY: By the safety requirements; this is the only call in this callback.
         let region = unsafe { Self::region(context) };
         region.memory = Err(EINVAL);
         // SAFETY: By the safety requirements `sg` is valid for a write. The table behind the copy
@@ -251,7 +237,6 @@ impl<T: Slotted> VTable<T> {
         drop(unsafe { <KBox<RegionCtx<T>> as ForeignOwnable>::from_foreign(context) });
     }
 
-    /// Returns the C structure of the client.
     pub(super) fn build() -> peer_memory_client_ex {
         peer_memory_client_ex {
             client: peer_memory_client {

@@ -51,17 +51,13 @@ use kernel::{
 pub(crate) struct Bar {
     /// The PCI function, for log lines.
     dev: ARef<pci::Device>,
-    /// The number of the BAR.
     index: u32,
-    /// The P2PDMA memory.
     memory: Provider,
-    /// When the memory is cleared.
     zero: Policy,
     /// How much of the memory each user has.
     quota: Arc<Quota>,
     /// The tickets of the memory regions on this BAR.
     tickets: Arc<Tickets>,
-    /// The allocations.
     #[pin]
     state: Mutex<State>,
 }
@@ -70,9 +66,7 @@ pub(crate) struct Bar {
 struct State {
     /// The device is being removed, reset or gone: `allocate` fails.
     dead: bool,
-    /// How often the memory was revoked.
     revocations: u64,
-    /// The last key used.
     last: u64,
     /// The memory of each [`Allocation`], by its key.
     allocations: RBTree<u64, Arc<AllocatedPages>>,
@@ -81,7 +75,6 @@ struct State {
 /// The memory of an allocation.
 #[pin_data]
 struct AllocatedPages {
-    /// The pages.
     #[pin]
     pages: Mutex<PageSlot>,
 }
@@ -90,7 +83,6 @@ struct AllocatedPages {
 struct PageSlot {
     /// The BAR is dead: nothing may begin to use the pages.
     revoked: bool,
-    /// The pages.
     pages: Option<Arc<Pages>>,
 }
 
@@ -140,17 +132,14 @@ impl Bar {
         )
     }
 
-    /// Returns the PCI function.
     pub(crate) fn dev(&self) -> &ARef<pci::Device> {
         &self.dev
     }
 
-    /// Returns the number of the BAR.
     pub(crate) fn index(&self) -> u32 {
         self.index
     }
 
-    /// Returns the P2PDMA memory.
     pub(crate) fn memory(&self) -> &Provider {
         &self.memory
     }
@@ -282,16 +271,13 @@ impl Bar {
 /// Contiguous pages of a BAR. Drop frees the pages that no memory region, mapping or I/O holds. The
 /// last user of each other page frees the page.
 pub(crate) struct Allocation {
-    /// The BAR.
     bar: Arc<Bar>,
     /// The key of the memory in [`State::allocations`].
     key: u64,
-    /// The memory.
     memory: Arc<AllocatedPages>,
 }
 
 impl Allocation {
-    /// Returns the BAR.
     pub(crate) fn bar(&self) -> &Arc<Bar> {
         &self.bar
     }
@@ -360,7 +346,6 @@ impl Drop for Allocation {
 
 /// Revokes a BAR on drop.
 pub(crate) struct Revoke {
-    /// The BAR.
     bar: Arc<Bar>,
     /// The address space of all mappings of the BAR.
     space: AddressSpace,

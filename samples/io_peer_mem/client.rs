@@ -63,21 +63,18 @@ const CHANGES: usize = 3;
 /// Kernel memory that a memory region may need, without the memory for lists of scattered pages.
 const HEADROOM: usize = 8192;
 
-/// The client.
 pub(crate) struct BarClient;
 
 crate::peer_client_slot!(BarClient);
 
 /// The BAR that memory belongs to, for log messages.
 enum Origin {
-    /// A BAR of this driver.
     Own(Arc<Allocation>),
     /// A BAR of another driver, or of no driver.
     Foreign(BarRange),
 }
 
 impl Origin {
-    /// Returns the BAR.
     fn bar_range(&self) -> &BarRange {
         match self {
             Self::Own(allocation) => allocation.bar().memory().bar_range(),
@@ -118,11 +115,9 @@ enum Backing {
 /// Memory of a BAR that an RDMA device uses.
 pub(crate) struct BarMemory {
     // Drop order: the memory is released before the ticket is removed.
-    /// The memory.
     backing: Backing,
     /// The mapping, of memory without struct pages.
     watch: Option<Watched<Unmapped>>,
-    /// The BAR that the memory belongs to.
     origin: Origin,
     /// Keeps the ticket with the owner of the BAR.
     _ticket: TicketGuard,

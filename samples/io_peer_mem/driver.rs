@@ -67,15 +67,12 @@ use kernel::{
 /// Mode of a device node. A user can allocate a whole BAR, so others have no access.
 const MODE: u16 = 0o660;
 
-/// The driver.
 pub(crate) struct BarDriver;
 
 /// The device node of a BAR. After drop no process or RDMA device uses the BAR.
 struct BarNode {
     // Drop order: the node is removed before the BAR is revoked.
-    /// The device node.
     _node: Pin<KBox<chardev::Registration<Bar>>>,
-    /// Revokes the memory.
     revoke: Revoke,
 }
 
@@ -84,9 +81,7 @@ struct BarNode {
 pub(crate) struct BarFunction {
     // Drop order: the files are removed, and the BARs are revoked by their tickets, before the client
     // may end.
-    /// The files of the function.
     _files: Directory<FunctionFiles>,
-    /// The nodes of the BARs.
     bars: KVec<BarNode>,
     /// Has the client registered.
     _user: service::User,

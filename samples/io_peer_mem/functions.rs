@@ -43,7 +43,6 @@ use kernel::{
 /// The functions.
 #[pin_data]
 pub(crate) struct Functions {
-    /// The tickets of all functions.
     #[pin]
     state: Mutex<State>,
     /// The work of the watches of mappings.
@@ -53,7 +52,6 @@ pub(crate) struct Functions {
 /// Key of a PCI function: the address of its `pci_dev`, unique until [`Event::Deleted`].
 type Key = usize;
 
-/// Returns the key of `dev`.
 fn key_of(dev: &pci::Device) -> Key {
     core::ptr::from_ref(dev).addr()
 }
@@ -94,7 +92,6 @@ impl Functions {
         )
     }
 
-    /// Returns the queues for watches of mappings.
     pub(crate) fn queues(&self) -> &Arc<Queues> {
         &self.queues
     }

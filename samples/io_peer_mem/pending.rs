@@ -22,7 +22,6 @@ use kernel::{
 /// The options of each function that is being bound by `bind_with`.
 #[pin_data]
 pub(crate) struct Pending {
-    /// The functions.
     #[pin]
     entries: Mutex<KVec<(ARef<pci::Device>, Given)>>,
 }
@@ -71,9 +70,7 @@ impl Pending {
 
 /// The options of a function. Drop removes the options from the set.
 pub(crate) struct Entry {
-    /// The set.
     pending: Arc<Pending>,
-    /// The function.
     dev: ARef<pci::Device>,
 }
 

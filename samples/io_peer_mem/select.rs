@@ -39,9 +39,7 @@ pub(crate) struct Properties {
 /// The decision about a BAR.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Choice {
-    /// The BAR becomes memory.
     Use,
-    /// The BAR is not used.
     Skip,
     /// The BAR looks like memory, but the function does not. The BAR is not used, and a message in
     /// the log names the BAR.

@@ -35,7 +35,6 @@ pub(crate) fn parse(list: &[u8]) -> Option<Policies> {
     Some(policies)
 }
 
-/// Parses the name of a policy.
 fn policy(name: &[u8]) -> Option<Policy> {
     match name {
         b"never" => Some(Policy::Never),

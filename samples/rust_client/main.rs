@@ -76,12 +76,9 @@ const MODE: u16 = 0o600;
 /// - the device, and the memory with its last reference.
 #[pin_data]
 struct Sample {
-    /// The file `invalidate`.
     #[pin]
     invalidate: debugfs::File<Arc<DeviceMemory>>,
-    /// The directory of the file.
     _dir: debugfs::Dir,
-    /// The device node.
     #[pin]
     node: chardev::Registration<DeviceMemory>,
     /// The client. Without this field the compiler warns: the client would be unregistered at once.

@@ -28,7 +28,6 @@ use kernel::{
 /// Open files, mappings and memory regions each hold a reference.
 #[pin_data]
 pub(crate) struct DeviceMemory {
-    /// The pages.
     pages: Arc<Pages>,
     /// The tickets of the memory regions. No lock of this driver is involved: the list is safe
     /// against concurrent registrations.
