@@ -57,7 +57,6 @@ While you work
   make check-client CLIENT=DIR
                      the report card of a client that you write; KERNEL=debug
   make shell         a guest with the modules loaded, on this terminal; KERNEL=debug
-  make host-test     the tests of pure logic, on this machine
   make kunit         the KUnit suites; FILTER=SUITE.TEST, with * and ?
   make model         the model of the region protocol, checked completely
   make rust-analyzer rust-project.json, for editors
@@ -118,9 +117,6 @@ check-client:
 shell:
 	@KERNEL='$(KERNEL)' scripts/shell
 
-host-test:
-	@scripts/checks/host-test
-
 kunit:
 	@FILTER='$(FILTER)' scripts/check kunit
 
@@ -151,5 +147,5 @@ clean:
 distclean:
 	scripts/clean all
 
-.PHONY: modules stock build help demo check check-kernels check-apps deb repo soak scale test check-client shell host-test \
+.PHONY: modules stock build help demo check check-kernels check-apps deb repo soak scale test check-client shell \
 	kunit model coverage bench rust-analyzer fmt clippy doc htmldocs static clean distclean
