@@ -139,7 +139,6 @@ test_sysfs_files() {
 	unload_modules
 	load_modules
 	[ -n "$(counter version)" ]
-	# scripts/static facts compares the names with operations.rst.
 	[ -e "$PEERS/io_peer_mem/num_alloc_mrs" ]
 	for f in "$PEERS"/io_peer_mem/*; do
 		# Root may write one of them (counters:drain_of_a_client).
