@@ -92,7 +92,7 @@ check-kernels:
 	@scripts/check-kernels
 
 check-apps:
-	@scripts/check-apps
+	@WHEN=apps scripts/check
 
 deb:
 	@scripts/deb

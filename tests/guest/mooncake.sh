@@ -3,7 +3,7 @@
 #
 # Mooncake's transfer engine, unmodified, on mapped BARs of two hosts: an application that registers
 # memory by address and connects by a handshake of its own. Sourced by the suites mooncake_a and
-# mooncake_b, which scripts/check-apps runs.
+# mooncake_b, which make check-apps runs.
 
 . ./two.sh
 
