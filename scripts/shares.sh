@@ -24,7 +24,7 @@ share() {
 
 share_by_virtiofs() {
 	local tag=$1 dir=$2 mode=$3 program socket=$CACHE/share-$$-$1.sock cache=(--cache=always)
-	program=$("$TOP/scripts/make/virtiofsd")
+	program=$("$TOP/scripts/make/package" virtiofsd)/usr/libexec/virtiofsd
 	case $mode in
 	# This machine reads and answers while the guest runs.
 	rw) cache=(--cache=never) ;;
