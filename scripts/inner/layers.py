@@ -4,8 +4,7 @@
 one of its own layer. A file LAYERS in each has a layer a line, the top one first: modules by their
 path, with what is below them. The root of the crate is "main". No two files of src/ and rust/
 have the same name. And only the room of rust/ext/base/compat.rs knows what differs between kernels.
-Prints each violation as "file:line: ...".
-Documentation/from_source.py draws the layers and uses of src/."""
+Prints each violation as "file:line: ..."."""
 
 import collections
 import pathlib
