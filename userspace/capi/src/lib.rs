@@ -3,8 +3,9 @@
 //! The functions of `iopm.h`, which are those of the crate `iopm` for programs in C. The manual pages
 //! `iopm_alloc_dm(3)`, `iopm_get_device_list(3)` and `iopm_register_dmabuf(3)` describe them.
 //!
-//! The pointers are those that the header asks for: this is the `# Safety` of all functions. Memory that a
-//! program gets is of malloc(3), so that a lack of memory is an `ENOMEM`.
+//! The pointers are those that the header asks for: this is the `# Safety` of all functions, and a reference is a
+//! pointer to an object that lives. Memory that a program gets is of malloc(3), so that a lack of memory is an
+//! `ENOMEM`.
 
 #![allow(clippy::missing_safety_doc)]
 #![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
@@ -15,8 +16,8 @@ use iopm::{
 use libc::{EBADF, EFAULT, EINVAL, ENOMEM};
 use std::{
     ffi::{c_char, c_int, c_uint, c_void, CStr},
-    mem::offset_of,
-    os::fd::{AsRawFd, BorrowedFd},
+    mem::{offset_of, MaybeUninit},
+    os::fd::{AsRawFd, BorrowedFd, IntoRawFd},
     ptr::{self, NonNull},
 };
 
@@ -74,12 +75,9 @@ extern "C" fn iopm_version() -> *const c_char {
 // --- devices ---
 
 #[no_mangle]
-unsafe extern "C" fn iopm_get_device_list(num_devices: *mut c_int) -> *mut *mut Device {
-    if !num_devices.is_null() {
-        // SAFETY: It is not NULL, so it is valid for writes.
-        unsafe { *num_devices = 0 };
-    }
-    let list = || {
+extern "C" fn iopm_get_device_list(num_devices: Option<&mut MaybeUninit<c_int>>) -> *mut *mut Device {
+    let mut number = 0;
+    let mut list = || {
         let devices = iopm::devices()?;
         // SAFETY: The function has no requirements.
         let list = unsafe { libc::calloc(devices.len() + 1, size_of::<*mut Device>()) }.cast::<*mut Device>();
@@ -97,14 +95,15 @@ unsafe extern "C" fn iopm_get_device_list(num_devices: *mut c_int) -> *mut *mut 
                 }
             }
         }
-        if !num_devices.is_null() {
-            // CAST: There are fewer devices than that.
-            // SAFETY: It is not NULL, so it is valid for writes.
-            unsafe { *num_devices = devices.len() as c_int };
-        }
+        // CAST: There are fewer devices than that.
+        number = devices.len() as c_int;
         Ok(list)
     };
-    or_set_errno(list(), ptr::null_mut())
+    let list = or_set_errno(list(), ptr::null_mut());
+    if let Some(num_devices) = num_devices {
+        num_devices.write(number);
+    }
+    list
 }
 
 #[no_mangle]
@@ -121,15 +120,13 @@ unsafe extern "C" fn iopm_free_device_list(list: *mut *mut Device) {
 }
 
 #[no_mangle]
-unsafe extern "C" fn iopm_get_device_name(device: *const Device) -> *const c_char {
-    // SAFETY: The device is on a list.
-    unsafe { &*device }.c_name().as_ptr()
+extern "C" fn iopm_get_device_name(device: &Device) -> *const c_char {
+    device.c_name().as_ptr()
 }
 
 #[no_mangle]
-unsafe extern "C" fn iopm_get_device_path(device: *const Device) -> *const c_char {
-    // SAFETY: The device is on a list.
-    unsafe { &*device }.c_path().as_ptr()
+extern "C" fn iopm_get_device_path(device: &Device) -> *const c_char {
+    device.c_path().as_ptr()
 }
 
 /// `struct iopm_pci_address`.
@@ -148,9 +145,8 @@ impl From<PciAddress> for CAddress {
 }
 
 #[no_mangle]
-unsafe extern "C" fn iopm_get_device_address(device: *const Device, address: *mut CAddress) -> c_int {
-    // SAFETY: The device is on a list; the address is valid for writes.
-    unsafe { *address = (*device).address().into() };
+extern "C" fn iopm_get_device_address(device: &Device, address: &mut MaybeUninit<CAddress>) -> c_int {
+    address.write(device.address().into());
     0
 }
 
@@ -158,9 +154,8 @@ unsafe extern "C" fn iopm_get_device_address(device: *const Device, address: *mu
 const _: () = assert!(size_of::<Context>() == size_of::<c_int>());
 
 #[no_mangle]
-unsafe extern "C" fn iopm_open_device(device: *const Device) -> *mut Context {
-    // SAFETY: The device is on a list; its path is a C string.
-    unsafe { iopm_open_path((*device).c_path().as_ptr()) }
+extern "C" fn iopm_open_device(device: &Device) -> *mut Context {
+    or_set_errno(device.open().and_then(new), ptr::null_mut())
 }
 
 #[no_mangle]
@@ -196,17 +191,16 @@ pub struct CDeviceAttr {
 
 #[no_mangle]
 unsafe extern "C" fn _iopm_query_device_ex(
-    context: *const Context,
-    input: *const u32,
+    context: &Context,
+    input: Option<&u32>,
     attr: *mut CDeviceAttr,
     size: usize,
 ) -> c_int {
-    // SAFETY: The input is NULL or a structure of a mask.
-    if !input.is_null() && unsafe { *input } != 0 {
+    // A structure of a mask.
+    if input.is_some_and(|mask| *mask != 0) {
         return EINVAL;
     }
-    // SAFETY: The context is open.
-    let all = unsafe { &*context }.query().map(|have| CDeviceAttr {
+    let all = context.query().map(|have| CDeviceAttr {
         comp_mask: 0,
         pad: Default::default(),
         max_dm_size: have.size,
@@ -230,18 +224,16 @@ pub struct CNearest {
 
 #[no_mangle]
 unsafe extern "C" fn _iopm_query_nearest(
-    context: *const Context,
-    device: *const CAddress,
+    context: &Context,
+    device: &CAddress,
     nearest: *mut CNearest,
     size: usize,
 ) -> c_int {
-    // SAFETY: The address is valid.
-    let CAddress { domain, bdf } = unsafe { *device };
+    let CAddress { domain, bdf } = *device;
     let query = || {
         // The kernel says the same of what is no address.
         let bdf = bdf.try_into().map_err(|_| EINVAL)?;
-        // SAFETY: The context is open.
-        let have = unsafe { &*context }.nearest(PciAddress { domain, bdf })?;
+        let have = context.nearest(PciAddress { domain, bdf })?;
         let mut all = CNearest::default();
         if let Some(distance) = have.distance {
             all.comp_mask |= 1 << 0;
@@ -268,13 +260,12 @@ pub struct CRange {
 
 #[no_mangle]
 unsafe extern "C" fn _iopm_query_range(
-    context: *const Context,
+    context: &Context,
     addr: *const c_void,
     range: *mut CRange,
     size: usize,
 ) -> c_int {
-    // SAFETY: The context is open.
-    let all = unsafe { &*context }.range(addr).map(|have| CRange {
+    let all = context.range(addr).map(|have| CRange {
         comp_mask: 0,
         reserved: 0,
         bar_offset: have.bar_offset,
@@ -313,7 +304,7 @@ impl CDm {
 }
 
 #[no_mangle]
-unsafe extern "C" fn iopm_alloc_dm(context: *const Context, attr: *const CAllocAttr) -> *mut CDm {
+unsafe extern "C" fn iopm_alloc_dm(context: &Context, attr: *const CAllocAttr) -> *mut CDm {
     const MASK_FLAGS: u32 = 1 << 0;
     const ZERO: u32 = 1 << 0;
     let alloc = || {
@@ -325,8 +316,7 @@ unsafe extern "C" fn iopm_alloc_dm(context: *const Context, attr: *const CAllocA
             return Err(EINVAL.into());
         }
         let attr = AllocDmAttr { length, log_align, zero: flags & ZERO != 0 };
-        // SAFETY: The context is open.
-        CDm::new(context, unsafe { &*context }.alloc_dm(&attr)?)
+        CDm::new(context, context.alloc_dm(&attr)?)
     };
     or_set_errno(alloc(), ptr::null_mut())
 }
@@ -356,29 +346,15 @@ unsafe extern "C" fn iopm_free_dm(dm: *mut CDm) -> c_int {
 }
 
 #[no_mangle]
-unsafe extern "C" fn iopm_memcpy_to_dm(
-    dm: *const CDm,
-    offset: u64,
-    from: *const c_void,
-    length: usize,
-) -> c_int {
-    // SAFETY: The object is the caller's.
-    let dm = unsafe { &(*dm).dm };
+unsafe extern "C" fn iopm_memcpy_to_dm(dm: &CDm, offset: u64, from: *const c_void, length: usize) -> c_int {
     // SAFETY: The caller's bytes are not written meanwhile.
-    status(unsafe { dm.write_from(from.cast(), length, offset) })
+    status(unsafe { dm.dm.write_from(from.cast(), length, offset) })
 }
 
 #[no_mangle]
-unsafe extern "C" fn iopm_memcpy_from_dm(
-    to: *mut c_void,
-    dm: *const CDm,
-    offset: u64,
-    length: usize,
-) -> c_int {
-    // SAFETY: The object is the caller's.
-    let dm = unsafe { &(*dm).dm };
+unsafe extern "C" fn iopm_memcpy_from_dm(to: *mut c_void, dm: &CDm, offset: u64, length: usize) -> c_int {
     // SAFETY: The caller's bytes are not accessed meanwhile.
-    status(unsafe { dm.read_to(to.cast(), length, offset) })
+    status(unsafe { dm.dm.read_to(to.cast(), length, offset) })
 }
 
 /// `struct iopm_dm_attr`.
@@ -418,24 +394,21 @@ unsafe extern "C" fn _iopm_query_dm(dm: *const CDm, attr: *mut CDmAttr, size: us
 }
 
 #[no_mangle]
-unsafe extern "C" fn iopm_export_dmabuf(dm: *const CDm, offset: u64, length: usize) -> c_int {
-    use std::os::fd::IntoRawFd;
-    // SAFETY: The object is the caller's.
-    let exported = unsafe { &*dm }.dm.export_dmabuf(offset, length);
-    or_set_errno(exported.map(IntoRawFd::into_raw_fd), -1)
+extern "C" fn iopm_export_dmabuf(dm: &CDm, offset: u64, length: usize) -> c_int {
+    or_set_errno(dm.dm.export_dmabuf(offset, length).map(IntoRawFd::into_raw_fd), -1)
 }
 
 #[no_mangle]
 unsafe extern "C" fn iopm_reg_dm_mr(
     pd: NonNull<ibv_pd>,
-    dm: *const CDm,
+    dm: &CDm,
     offset: u64,
     length: usize,
     access: c_uint,
 ) -> *mut ibv_mr {
     let access = Access::from_bits_retain(access);
-    // SAFETY: The object is the caller's, and so is the protection domain, which outlives the region.
-    let mr = unsafe { (*dm).dm.reg_dm_mr(pd, offset, length, access) };
+    // SAFETY: The protection domain is the caller's, and outlives the region.
+    let mr = unsafe { dm.dm.reg_dm_mr(pd, offset, length, access) };
     or_set_errno(mr.map(|mr| mr.into_raw().as_ptr()), ptr::null_mut())
 }
 

@@ -46,98 +46,45 @@ pub(crate) const DM_ZERO: u32 = 1 << 0;
 /// In the offset of `mmap(2)`.
 pub(crate) const MMAP_WC: u64 = 1 << 43;
 
-#[repr(C)]
-#[derive(Default)]
-pub(crate) struct Range {
-    pub(crate) addr: u64,
-    pub(crate) bar_offset: u64,
-    pub(crate) length: u64,
-    pub(crate) reserved: u64,
+/// Structures with these members. Those of 64 bits are aligned to 8 bytes on every architecture.
+macro_rules! structures {
+    ($($name:ident { $($member:ident: $type:ty),* $(,)? })*) => {$(
+        #[repr(C, align(8))]
+        #[derive(Default)]
+        pub(crate) struct $name {
+            $(pub(crate) $member: $type,)*
+        }
+    )*};
 }
 
-#[repr(C)]
-#[derive(Default)]
-pub(crate) struct Nearest {
-    pub(crate) version: u32,
-    pub(crate) flags: u32,
-    pub(crate) domain: u32,
-    pub(crate) address: u32,
-    pub(crate) provider_domain: u32,
-    pub(crate) provider_address: u32,
-    pub(crate) provider_distance: u32,
-    pub(crate) distance: u32,
-    pub(crate) reserved: [u64; 4],
-}
-
-// The 64-bit members are aligned to 8 bytes on every architecture.
-#[repr(C, align(8))]
-#[derive(Default)]
-pub(crate) struct DmAlloc {
-    pub(crate) version: u32,
-    pub(crate) flags: u32,
-    pub(crate) length: u64,
-    pub(crate) log_align: u32,
-    pub(crate) fd: i32,
-    pub(crate) bar_offset: u64,
-    pub(crate) reserved: [u64; 4],
-}
-
-#[repr(C, align(8))]
-#[derive(Default)]
-pub(crate) struct DmCapacity {
-    pub(crate) version: u32,
-    pub(crate) flags: u32,
-    pub(crate) total: u64,
-    pub(crate) free: u64,
-    pub(crate) largest: u64,
-    pub(crate) page_size: u64,
-    pub(crate) reserved: [u64; 3],
-}
-
-#[repr(C, align(8))]
-#[derive(Default)]
-pub(crate) struct DmInfo {
-    pub(crate) version: u32,
-    pub(crate) flags: u32,
-    pub(crate) length: u64,
-    pub(crate) size: u64,
-    pub(crate) bar_offset: u64,
-    pub(crate) domain: u32,
-    pub(crate) address: u32,
-    pub(crate) bar: u32,
-    pub(crate) pad: u32,
-    pub(crate) reserved: [u64; 2],
-}
-
-#[repr(C, align(8))]
-#[derive(Default)]
-pub(crate) struct DmFree {
-    pub(crate) version: u32,
-    pub(crate) flags: u32,
-    pub(crate) reserved: [u64; 3],
-}
-
-#[repr(C, align(8))]
-#[derive(Default)]
-pub(crate) struct Export {
-    pub(crate) version: u32,
-    pub(crate) flags: u32,
-    pub(crate) addr: u64,
-    pub(crate) length: u64,
-    pub(crate) fd: i32,
-    pub(crate) pad: u32,
-    pub(crate) reserved: [u64; 3],
-}
-
-#[repr(C, align(8))]
-#[derive(Default)]
-pub(crate) struct Name {
-    pub(crate) version: u32,
-    pub(crate) flags: u32,
-    pub(crate) addr: u64,
-    pub(crate) length: u64,
-    pub(crate) offset: u64,
-    pub(crate) fd: i32,
-    pub(crate) pad: u32,
-    pub(crate) reserved: [u64; 3],
+structures! {
+    Range {
+        addr: u64, bar_offset: u64, length: u64, reserved: u64,
+    }
+    Nearest {
+        version: u32, flags: u32, domain: u32, address: u32, provider_domain: u32,
+        provider_address: u32, provider_distance: u32, distance: u32, reserved: [u64; 4],
+    }
+    DmAlloc {
+        version: u32, flags: u32, length: u64, log_align: u32, fd: i32, bar_offset: u64,
+        reserved: [u64; 4],
+    }
+    DmCapacity {
+        version: u32, flags: u32, total: u64, free: u64, largest: u64, page_size: u64,
+        reserved: [u64; 3],
+    }
+    DmInfo {
+        version: u32, flags: u32, length: u64, size: u64, bar_offset: u64, domain: u32,
+        address: u32, bar: u32, pad: u32, reserved: [u64; 2],
+    }
+    DmFree {
+        version: u32, flags: u32, reserved: [u64; 3],
+    }
+    Export {
+        version: u32, flags: u32, addr: u64, length: u64, fd: i32, pad: u32, reserved: [u64; 3],
+    }
+    Name {
+        version: u32, flags: u32, addr: u64, length: u64, offset: u64, fd: i32, pad: u32,
+        reserved: [u64; 3],
+    }
 }

@@ -2,16 +2,7 @@
 
 //! iopm bind, unbind: one function, by its driver_override.
 
-use crate::{
-    candidates::section_size,
-    cli, modules,
-    pci::{self, Function},
-    print::Out,
-    sys::{self, cause},
-    Status,
-};
-use anyhow::{anyhow, bail, Result};
-use std::{io, path::Path};
+use crate::{candidates::section_size, prelude::*};
 
 const DRIVER: &str = "/sys/bus/pci/drivers/io_peer_mem";
 
@@ -89,7 +80,6 @@ pub(crate) fn bind_with(function: &Function, bars: Option<&str>) -> Result<()> {
     })
 }
 
-/// Binds a function.
 pub(crate) fn bind(options: &cli::Bind, out: Out<'_>) -> Status {
     let function = find(&options.function)?;
     let name = &function.name;
@@ -120,7 +110,6 @@ pub(crate) fn bind(options: &cli::Bind, out: Out<'_>) -> Status {
     Ok(0)
 }
 
-/// Unbinds a function.
 pub(crate) fn unbind(text: &str, out: Out<'_>) -> Status {
     let function = find(text)?;
     let name = &function.name;

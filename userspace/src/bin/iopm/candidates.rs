@@ -2,18 +2,8 @@
 
 //! iopm candidates: which functions have a BAR for io_peer_mem, why not the others, and what uses a function.
 
-use crate::{
-    pci::{Bar, Function},
-    print::{size, Out, Table},
-    sys, Status,
-};
-use std::{
-    collections::HashSet,
-    fs::{self, OpenOptions},
-    os::unix::fs::OpenOptionsExt,
-    path::Path,
-    sync::OnceLock,
-};
+use crate::{pci::Bar, prelude::*};
+use std::{collections::HashSet, os::unix::fs::OpenOptionsExt};
 
 /// struct pages for device memory come in sections of this size: 2 MiB with pages of 4 KiB.
 pub(crate) fn section_size() -> u64 {
@@ -131,21 +121,19 @@ fn verdict(function: &Function, bar: &Bar, number: usize) -> String {
 
 /// Lists the functions with a BAR that is no mere set of registers.
 pub(crate) fn candidates(out: Out<'_>) -> Status {
-    let mut table = Table::new(["FUNCTION", "BAR", ">SIZE", "DRIVER", "CAN BE USED"]);
-    let mut found = false;
+    let mut rows = Vec::new();
     for function in Function::all().filter(|function| !function.is_bridge()) {
         let bars = function.bars.iter().enumerate();
         for (number, bar) in bars.filter(|(_, bar)| bar.memory && bar.size >= 1 << 20) {
             let driver = function.driver.as_deref().unwrap_or("none");
-            table.row([&function.name, &number, &size(bar.size), &driver, &verdict(&function, bar, number)]);
-            table.row([&"", &"", &"", &"", &function.describe()]);
-            found = true;
+            rows.push(cells![function.name, number, size(bar.size), driver, verdict(&function, bar, number)]);
+            rows.push(cells!["", "", "", "", function.describe()]);
         }
     }
-    if found {
-        table.print(out)?;
-    } else {
+    if rows.is_empty() {
         writeln!(out, "no PCI function has a memory BAR of 1 MiB or more")?;
+    } else {
+        table(out, ["FUNCTION", "BAR", ">SIZE", "DRIVER", "CAN BE USED"], rows)?;
     }
     Ok(0)
 }

@@ -2,13 +2,7 @@
 
 //! iopm cdi: a specification of the Container Device Interface, for container runtimes.
 
-use crate::{
-    gpu, modules,
-    print::complain,
-    stack::{Adapters, Kind, Memory},
-    sys,
-};
-use serde_json::{json, Value};
+use crate::prelude::*;
 
 /// Returns a device with these files, as far as there are any.
 fn device(name: &str, nodes: &[&Option<String>]) -> Value {

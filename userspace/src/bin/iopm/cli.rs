@@ -44,7 +44,6 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
-/// A command.
 #[derive(Subcommand)]
 pub(crate) enum Command {
     /// Check all that device memory for RDMA needs, and say how to fix what is missing
@@ -176,7 +175,11 @@ pub(crate) enum Command {
     /// use ib_peer_mem are unloaded, such as io_peer_mem and nvidia_peermem, and then ib_peer_mem. If one is
     /// in use, or memory is registered, nothing changes: the command says which process or client holds
     /// what, with exit status 3.
-    Stop(Stop),
+    Stop {
+        /// Also if memory is registered: the memory regions are revoked
+        #[arg(long)]
+        force: bool,
+    },
     /// Load again what stop has unloaded (root)
     ///
     /// With the parameters that ib_peer_mem and io_peer_mem had, and binds the functions that io_peer_mem
@@ -196,7 +199,6 @@ pub(crate) enum Command {
     Transfer { device: String, file: String },
 }
 
-/// Options of doctor.
 #[derive(Args)]
 pub(crate) struct Doctor {
     /// Also write to and read from each memory that a file maps over loop-back, and compare the bytes
@@ -236,7 +238,6 @@ pub(crate) struct Output {
     pub(crate) output: Option<PathBuf>,
 }
 
-/// Options of bind.
 #[derive(Args)]
 pub(crate) struct Bind {
     /// A BAR of a function whose class is not memory
@@ -254,15 +255,6 @@ pub(crate) struct Bind {
     pub(crate) function: String,
 }
 
-/// Options of stop.
-#[derive(Args)]
-pub(crate) struct Stop {
-    /// Also if memory is registered: the memory regions are revoked
-    #[arg(long)]
-    pub(crate) force: bool,
-}
-
-/// Options of drain.
 #[derive(Args)]
 pub(crate) struct Drain {
     /// Wait so long

@@ -2,25 +2,11 @@
 
 //! iopm drain: no new registrations of a function's or a client's memory, until the old ones are gone.
 
-use crate::{
-    cli, pci,
-    print::{progress, size, Out},
-    stack::{client_number, Region, PEERS},
-    sys::{self, cause, At},
-    Status,
-};
-use anyhow::{anyhow, bail, Context, Result};
-use std::{
-    io,
-    path::PathBuf,
-    thread,
-    time::{Duration, Instant},
-};
+use crate::prelude::*;
 
 /// The exit status if memory regions are left after the time.
 const LEFT: u8 = 3;
 
-/// What is drained.
 enum Drain {
     Function(String),
     Client(String),
@@ -77,7 +63,6 @@ impl Drain {
             }
     }
 
-    /// Reads the regions that count.
     fn regions(&self) -> io::Result<Vec<Region>> {
         let mut regions = Region::all()?;
         regions.retain(|region| self.has(region));
@@ -110,11 +95,9 @@ impl Drain {
     fn print(&self, count: u64, out: Out<'_>) -> Result<()> {
         let regions = self.regions();
         for region in regions.iter().flatten() {
-            let Region { pid, process, length, age, state, .. } = region;
-            let text = |text: &Option<String>| text.clone().unwrap_or("-".into());
-            let (device, key) = (text(&region.device), text(&region.lkey));
+            let Region { pid, process, device, lkey, length, age, state, .. } = region;
             let size = size(*length);
-            writeln!(out, "  {pid} {process}: {size} of {device}, key {key}, for {age} s ({state})")?;
+            writeln!(out, "  {pid} {process}: {size} of {device}, key {lkey}, for {age} s ({state})")?;
         }
         let unknown = count.saturating_sub(regions.as_ref().map_or(0, Vec::len) as u64);
         let why = match regions {
@@ -167,7 +150,6 @@ fn has_mapped(region: &Region, function: &str) -> bool {
     })
 }
 
-/// Drains, or ends that.
 pub(crate) fn drain(options: &cli::Drain, out: Out<'_>) -> Status {
     let drain = Drain::find(&options.what)?;
     drain.set(!options.end)?;

@@ -2,9 +2,8 @@
 
 //! iopm gpu: runs a program with the library that names the memory of GPUs.
 
-use crate::{sys, Status};
-use anyhow::{bail, Context};
-use std::{env, ffi::OsString, fs, os::unix::process::CommandExt, path::PathBuf, process::Command};
+use crate::prelude::*;
+use std::{ffi::OsString, os::unix::process::CommandExt};
 
 pub(crate) const LIBRARY: &str = "libiopm-gpu.so";
 

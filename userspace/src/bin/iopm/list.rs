@@ -3,16 +3,10 @@
 //! iopm list, info, nearest, topology: the memory, and its distance from devices.
 
 use crate::{
-    pci::{self, Function},
-    print::{self, complain, hint, size, Out, Table},
-    stack::{open_bar, Adapter, Adapters, Distance, Kind, Memory, Pool},
-    sys::{self, cause},
-    Status,
+    prelude::*,
+    stack::{open_bar, Distance, Pool},
 };
-use anyhow::{bail, Result};
 use iopm::DeviceAttr;
-use serde_json::{json, Value};
-use std::io;
 
 /// Says that there is no BAR. Returns the exit status.
 fn no_bar(of: &str) -> u8 {
@@ -44,8 +38,7 @@ pub(crate) fn list(json: bool, out: Out<'_>) -> Status {
         let memory: Vec<_> = known.iter().map(|(memory, pool)| object(memory, pool)).collect();
         print::json(out, &json!({"memory": memory}))?;
     } else if !all.is_empty() {
-        let mut table = Table::new(["MEMORY", ">SIZE", ">FREE", ">LARGEST", "ID", "DEVICE"]);
-        for (memory, pool) in &known {
+        let rows = known.iter().map(|(memory, pool)| {
             let function = &memory.function;
             let mut device = function.describe();
             if let (Kind::P2p, Some(driver)) = (memory.kind, &function.driver) {
@@ -53,9 +46,9 @@ pub(crate) fn list(json: bool, out: Out<'_>) -> Status {
             }
             let [size, free, largest] = [Some(pool.size), Some(pool.free), pool.largest]
                 .map(|bytes| bytes.map(size).unwrap_or_default());
-            table.row([&memory.place(), &size, &free, &largest, &function.id(), &device]);
-        }
-        table.print(out)?;
+            cells![memory.place(), size, free, largest, function.id(), device]
+        });
+        table(out, ["MEMORY", ">SIZE", ">FREE", ">LARGEST", "ID", "DEVICE"], rows)?;
     }
     if all.is_empty() {
         return Ok(no_bar(""));
@@ -84,7 +77,6 @@ fn info_of(path: &str, function: &str, out: Out<'_>) -> Result<bool> {
     Ok(true)
 }
 
-/// Shows a BAR, or those of a function.
 pub(crate) fn info(what: &str, out: Out<'_>) -> Status {
     if what.starts_with('/') {
         let function = what.strip_prefix("/dev/io_peer_mem/").and_then(|rest| rest.split('/').next());
@@ -102,7 +94,6 @@ pub(crate) fn info(what: &str, out: Out<'_>) -> Status {
     Ok(if bars.is_empty() { no_bar(&format!(" of {what}")) } else { status })
 }
 
-/// Sorts the memory by its distance.
 pub(crate) fn nearest(device: &str, out: Out<'_>) -> Status {
     let Some(function) = pci::find(device) else {
         if let Some(address) = pci::parse(device) {
@@ -127,11 +118,10 @@ pub(crate) fn nearest(device: &str, out: Out<'_>) -> Status {
         })
         .collect();
     rows.sort();
-    let mut table = Table::new(["DISTANCE", "MEMORY"]);
-    for (_, distance, _, place) in rows {
-        table.row([&distance.map_or("no way".into(), |distance| distance.to_string()), &place]);
-    }
-    table.print(out)?;
+    let rows = rows.into_iter().map(|(_, distance, _, place)| {
+        cells![distance.map_or("no way".into(), |distance| distance.to_string()), place]
+    });
+    table(out, ["DISTANCE", "MEMORY"], rows)?;
     Ok(0)
 }
 
@@ -163,12 +153,13 @@ pub(crate) fn topology(json: bool, out: Out<'_>) -> Status {
         print::json(out, &json!({"pairs": pairs}))?;
     } else {
         let names = adapters.iter().map(|adapter| adapter.name.as_str());
-        let mut table = Table::new(["MEMORY"].into_iter().chain(names).chain(["KIND"]));
-        for memory in &memories {
-            let cells = pairs(memory).map(|(_, text)| text);
-            table.row_of([memory.name.clone()].into_iter().chain(cells).chain([memory.kind.to_string()]));
-        }
-        table.print(out)?;
+        let rows = memories.iter().map(|memory| {
+            let mut row = cells![memory.name];
+            row.extend(pairs(memory).map(|(_, text)| text));
+            row.push(memory.kind.to_string());
+            row
+        });
+        table(out, ["MEMORY"].into_iter().chain(names).chain(["KIND"]), rows)?;
     }
     if adapters.is_empty() || memories.is_empty() {
         let what = if adapters.is_empty() { "RDMA device" } else { "memory for RDMA" };

@@ -21,6 +21,32 @@ mod sys;
 mod test;
 mod verbs;
 
+/// What most commands need.
+mod prelude {
+    pub(crate) use crate::{
+        cli, gpu,
+        modules::{self, is_loaded},
+        pci::{self, Function},
+        print::{self, cells, complain, hint, progress, size, table, Out},
+        stack::{client_number, debugfs, Adapter, Adapters, Client, Kind, Memory, Region, PEERS},
+        sys::{self, cause, At},
+        Status,
+    };
+    pub(crate) use anyhow::{anyhow, bail, Context as _, Result};
+    pub(crate) use serde::{Deserialize, Serialize};
+    pub(crate) use serde_json::{json, Value};
+    pub(crate) use std::{
+        env,
+        fs::{self, OpenOptions},
+        io,
+        path::{Path, PathBuf},
+        process::{Command, Stdio},
+        sync::OnceLock,
+        thread,
+        time::{Duration, Instant},
+    };
+}
+
 use clap::{
     error::{ContextKind, ContextValue, ErrorKind},
     CommandFactory, Parser,
@@ -52,7 +78,7 @@ fn run(command: Command, out: Out<'_>) -> Status {
         Command::Bind(options) => bind::bind(&options, out),
         Command::Unbind { function } => bind::unbind(&function, out),
         Command::Drain(options) => drain::drain(&options, out),
-        Command::Stop(options) => stop::stop(&options, out),
+        Command::Stop { force } => stop::stop(force, out),
         Command::Start => stop::start(out),
         Command::Gpu { program } => gpu::gpu(&program),
         Command::Transfer { device, file } => test::transfer(&device, &file, out),

@@ -2,11 +2,7 @@
 
 //! iopm metrics: the state of the machine as text of OpenMetrics.
 
-use crate::{
-    modules::is_loaded,
-    stack::{client_number, debugfs, Adapters, Kind, Memory, Region, PEERS},
-    sys,
-};
+use crate::prelude::*;
 use prometheus_client::{
     encoding::{text::encode, EncodeMetric, MetricEncoder},
     metrics::{gauge::Gauge, MetricType},
@@ -108,7 +104,6 @@ impl Metrics {
         );
         let (mut numbers, mut bytes) = (BTreeMap::<Labels, u64>::new(), BTreeMap::<Labels, u64>::new());
         for Region { client, device, kind, state, length, .. } in regions.into_iter().flatten() {
-            let device = device.unwrap_or("-".into());
             let labels =
                 labels([("client", &client), ("device", &device), ("kind", &kind), ("state", &state)]);
             *numbers.entry(labels.clone()).or_default() += 1;
@@ -163,7 +158,6 @@ impl Metrics {
     }
 }
 
-/// Returns the text.
 pub(crate) fn text() -> anyhow::Result<String> {
     let mut metrics = Metrics(Registry::with_prefix("ib_peer_mem"));
     metrics.modules();

@@ -3,14 +3,12 @@
 //! The kernel's modules. Applications take ib_peer_mem, once it is loaded, for device memory that can be
 //! registered: it is loaded for a bind, and unloaded after the last one.
 
-use crate::sys::{self, Release};
-use anyhow::{bail, Result};
+use crate::{prelude::*, sys::Release};
 use rustix::{fs::OFlags, system::delete_module};
-use std::{ffi::CString, io, process::Command};
+use std::ffi::CString;
 
 const REGISTER: &str = "ib_register_peer_memory_client";
 
-/// Returns whether a module is loaded.
 pub(crate) fn is_loaded(module: &str) -> bool {
     sys::exists(format!("/sys/module/{module}/refcnt"))
 }
@@ -23,12 +21,10 @@ fn is_in(list: &str, module: &str) -> bool {
     list.lines().any(|line| line.split(':').next().is_some_and(|path| path.contains(&file)))
 }
 
-/// Returns whether the running kernel has this module installed.
 pub(crate) fn is_installed(module: &str) -> bool {
     is_in("modules.dep", module)
 }
 
-/// Returns whether the module is a part of the running kernel.
 pub(crate) fn is_builtin(module: &str) -> bool {
     is_in("modules.builtin", module)
 }

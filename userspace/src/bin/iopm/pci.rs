@@ -2,17 +2,11 @@
 
 //! PCI functions, as sysfs shows them, and the route between two of them.
 
-use crate::sys;
+use crate::prelude::*;
 use iopm::PciAddress;
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    sync::OnceLock,
-};
 
 const FUNCTIONS: &str = "/sys/bus/pci/devices";
 
-/// Returns a file of a function.
 pub(crate) fn file(function: &str, name: &str) -> PathBuf {
     Path::new(FUNCTIONS).join(function).join(name)
 }
@@ -33,7 +27,6 @@ pub(crate) struct Bar {
     pub(crate) prefetchable: bool,
 }
 
-/// A function.
 #[derive(Clone, Debug)]
 pub(crate) struct Function {
     /// `0000:03:00.0`
@@ -67,7 +60,6 @@ impl Function {
         })
     }
 
-    /// Returns all functions.
     pub(crate) fn all() -> impl Iterator<Item = Self> {
         sys::names(FUNCTIONS).into_iter().filter_map(|name| Self::read(&name))
     }
@@ -180,7 +172,6 @@ pub(crate) enum Way {
     Unknown,
 }
 
-/// The route between two functions.
 #[derive(Clone, Debug)]
 pub(crate) struct Route {
     pub(crate) way: Way,

@@ -2,12 +2,10 @@
 
 //! Output for people, and as JSON.
 
-use anyhow::Result;
-use serde::Serialize;
+use crate::prelude::*;
 use std::{
-    env,
     fmt::Display,
-    io::{self, IsTerminal, Write},
+    io::{IsTerminal, Write},
 };
 
 /// Where a command prints to.
@@ -24,45 +22,35 @@ pub(crate) fn size(mut bytes: u64) -> String {
     format!("{bytes} {}", unit.unwrap_or(&""))
 }
 
-/// A table. A heading that begins with `>` is of a column of numbers, which is aligned on the right.
-pub(crate) struct Table {
-    right: Vec<bool>,
-    rows: Vec<Vec<String>>,
+/// Prints a table. A heading that begins with `>` is of a column of numbers, which is aligned on the right.
+pub(crate) fn table<'a>(
+    out: Out<'_>,
+    heads: impl IntoIterator<Item = &'a str>,
+    rows: impl IntoIterator<Item = Vec<String>>,
+) -> Result<()> {
+    let heads: Vec<_> = heads.into_iter().collect();
+    let mut lines =
+        vec![heads.iter().map(|head| head.trim_start_matches('>').to_owned()).collect::<Vec<_>>()];
+    lines.extend(rows);
+    let width = |i: usize| lines.iter().map(|cells| cells[i].chars().count()).max().unwrap_or(0);
+    let columns: Vec<_> =
+        heads.iter().enumerate().map(|(i, head)| (head.starts_with('>'), width(i))).collect();
+    for cells in &lines {
+        let mut line = String::new();
+        for (cell, &(right, width)) in cells.iter().zip(&columns) {
+            line += &if right { format!("{cell:>width$}  ") } else { format!("{cell:width$}  ") };
+        }
+        writeln!(out, "{}", line.trim_end())?;
+    }
+    Ok(())
 }
 
-impl Table {
-    pub(crate) fn new<T: Into<String>>(heads: impl IntoIterator<Item = T>) -> Self {
-        let heads: Vec<String> = heads.into_iter().map(Into::into).collect();
-        Self {
-            right: heads.iter().map(|head| head.starts_with('>')).collect(),
-            rows: vec![heads.iter().map(|head| head.trim_start_matches('>').into()).collect()],
-        }
-    }
-
-    pub(crate) fn row<const N: usize>(&mut self, cells: [&dyn Display; N]) {
-        self.rows.push(cells.iter().map(|cell| cell.to_string()).collect());
-    }
-
-    pub(crate) fn row_of(&mut self, cells: impl Iterator<Item = String>) {
-        self.rows.push(cells.collect());
-    }
-
-    pub(crate) fn print(&self, out: Out<'_>) -> Result<()> {
-        let width =
-            |i: usize| self.rows.iter().filter_map(|row| row.get(i)).map(|cell| cell.chars().count()).max();
-        let widths: Vec<_> = (0..self.right.len()).map(|i| width(i).unwrap_or(0)).collect();
-        for row in &self.rows {
-            let mut line = String::new();
-            for ((cell, &width), &right) in row.iter().zip(&widths).zip(&self.right) {
-                line += &if right { format!("{cell:>width$}  ") } else { format!("{cell:width$}  ") };
-            }
-            writeln!(out, "{}", line.trim_end())?;
-        }
-        Ok(())
-    }
+/// A row of a table.
+macro_rules! cells {
+    ($($cell:expr),* $(,)?) => { vec![$($cell.to_string()),*] };
 }
+pub(crate) use cells;
 
-/// Prints a value as JSON.
 pub(crate) fn json(out: Out<'_>, value: &impl Serialize) -> Result<()> {
     // The error of a closed pipe stays one of the output.
     writeln!(out, "{}", serde_json::to_string_pretty(value)?)?;
@@ -97,18 +85,15 @@ pub(crate) fn complain(text: impl Display) {
 /// Returns what to do about an error of opening a BAR.
 pub(crate) fn hint(error: &io::Error) -> &'static str {
     match error.raw_os_error() {
-        // ENOENT, ENXIO, ENODEV
-        Some(2 | 6 | 19) | None => {
+        Some(libc::ENOENT | libc::ENXIO | libc::ENODEV) | None => {
             "\n  is the function bound (\"iopm bind\"), or io_peer_mem loaded with its ids=? \"iopm list\" shows \
              the BARs it serves; the kernel log says why it refused others"
         }
-        // EPERM, EACCES
-        Some(1 | 13) => {
+        Some(libc::EPERM | libc::EACCES) => {
             "\n  add the user to the group rdma, to which the udev rule of the package ib-peer-mem-common gives \
              the devices"
         }
-        // ENOTTY
-        Some(25) => "\n  the file is no BAR of io_peer_mem",
+        Some(libc::ENOTTY) => "\n  the file is no BAR of io_peer_mem",
         _ => "",
     }
 }
@@ -126,10 +111,8 @@ mod tests {
 
     #[test]
     fn columns_are_aligned() -> Result<()> {
-        let mut table = Table::new(["A", ">NUMBER", "B"]);
-        table.row([&"long", &7, &""]);
         let mut out = Vec::new();
-        table.print(&mut out)?;
+        table(&mut out, ["A", ">NUMBER", "B"], [cells!["long", 7, ""]])?;
         assert_eq!(String::from_utf8(out)?, "A     NUMBER  B\nlong       7\n");
         Ok(())
     }

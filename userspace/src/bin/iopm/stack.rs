@@ -3,12 +3,11 @@
 //! What the kernel has: RDMA devices, memory for RDMA, clients of ib_peer_mem.
 
 use crate::{
-    pci::{self, Function, Route, Way},
-    sys,
+    pci::{Route, Way},
+    prelude::*,
 };
 use iopm::Context;
-use serde::Serialize;
-use std::{ffi::OsStr, fmt, io, path::PathBuf};
+use std::{ffi::OsStr, fmt};
 
 /// The clients, a directory each.
 pub(crate) const PEERS: &str = "/sys/kernel/mm/memory_peers";
@@ -21,13 +20,12 @@ pub(crate) fn debugfs(name: &str) -> io::Result<Vec<Vec<String>>> {
 }
 
 /// Returns the text unless the kernel has a dash for nothing.
-pub(crate) fn some(text: &str) -> Option<String> {
+fn some(text: &str) -> Option<String> {
     (!matches!(text, "" | "-")).then(|| text.to_owned())
 }
 
 // --- RDMA devices ---
 
-/// An RDMA device.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Adapter {
     pub(crate) name: String,
@@ -39,7 +37,6 @@ pub(crate) struct Adapter {
     pub(crate) can_fence: Option<String>,
 }
 
-/// All RDMA devices.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Adapters {
     /// False: debugfs cannot be read.
@@ -89,7 +86,6 @@ impl fmt::Display for Kind {
     }
 }
 
-/// Memory for RDMA.
 #[derive(Clone, Debug)]
 pub(crate) struct Memory {
     pub(crate) kind: Kind,
@@ -147,7 +143,6 @@ impl Memory {
         self.path.as_deref().unwrap_or(&self.name)
     }
 
-    /// Opens a BAR.
     fn open(&self) -> io::Result<Context> {
         open_bar(self.place())
     }
@@ -163,7 +158,6 @@ impl Memory {
     }
 }
 
-/// Opens a BAR by its file.
 pub(crate) fn open_bar(path: &str) -> io::Result<Context> {
     Ok(Context::open_path(sys::path(path))?)
 }
@@ -223,7 +217,6 @@ impl fmt::Display for Distance {
 
 // --- clients ---
 
-/// Counters of a client.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Client {
     pub(crate) name: String,
@@ -234,7 +227,6 @@ pub(crate) struct Client {
     pub(crate) invalidations: u64,
 }
 
-/// Reads a file of a client.
 pub(crate) fn client_number(client: &OsStr, name: &str) -> Option<u64> {
     sys::number(PathBuf::from(PEERS).join(client).join(name))
 }
@@ -256,7 +248,6 @@ impl Client {
         }
     }
 
-    /// Reads all clients.
     pub(crate) fn all() -> Vec<Self> {
         sys::entries(PEERS).iter().map(|name| Self::read(name)).collect()
     }
@@ -271,15 +262,21 @@ pub(crate) struct Region {
     pub(crate) process: String,
     pub(crate) kind: String,
     pub(crate) client: String,
-    pub(crate) device: Option<String>,
+    #[serde(serialize_with = "optional")]
+    pub(crate) device: String,
     /// Hexadecimal, as the address: 64 bits do not fit into a number of every reader of JSON.
-    pub(crate) lkey: Option<String>,
+    #[serde(serialize_with = "optional")]
+    pub(crate) lkey: String,
     pub(crate) address: String,
     pub(crate) length: u64,
     /// Seconds.
     #[serde(serialize_with = "whole")]
     pub(crate) age: String,
     pub(crate) state: String,
+}
+
+fn optional<S: serde::Serializer>(text: &str, serializer: S) -> Result<S::Ok, S::Error> {
+    some(text).serialize(serializer)
 }
 
 /// Writes the whole seconds of an age.
@@ -298,8 +295,8 @@ impl Region {
                 process,
                 kind,
                 client,
-                device: some(&device),
-                lkey: some(&lkey),
+                device,
+                lkey,
                 address,
                 length: length.parse().unwrap_or(0),
                 age,

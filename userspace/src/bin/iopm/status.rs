@@ -2,17 +2,7 @@
 
 //! iopm status, regions: what is loaded and registered.
 
-use crate::{
-    modules::is_loaded,
-    print::{self, size, Out, Table},
-    stack::{debugfs, Adapters, Client, Region},
-    sys::{self, cause},
-    Status,
-};
-use anyhow::bail;
-use serde::Serialize;
-use serde_json::json;
-use std::io;
+use crate::prelude::*;
 
 #[derive(Serialize)]
 struct Module {
@@ -60,49 +50,45 @@ impl State {
         }
     }
 
-    fn print(&self, out: Out<'_>) -> anyhow::Result<()> {
-        let mut table = Table::new(["MODULE", "STATE"]);
-        for module in &self.modules {
+    fn print(&self, out: Out<'_>) -> Result<()> {
+        let modules = self.modules.iter().map(|module| {
             let state = match (module.loaded, &module.version) {
                 (false, _) => "not loaded".into(),
                 (true, Some(version)) => format!("loaded, version {version}"),
                 (true, None) => "loaded".into(),
             };
-            table.row([&module.name, &state]);
-        }
-        table.print(out)?;
-        let mut table = Table::new(["RDMA DEVICE", "FUNCTION", "DRIVER", "BACKEND", "CAN FENCE"]);
+            cells![module.name, state]
+        });
+        table(out, ["MODULE", "STATE"], modules)?;
         let unknown = if self.adapters.backends_known { "none" } else { "? (root only)" };
-        for adapter in &self.adapters.list {
-            table.row([
-                &adapter.name,
-                &adapter.function.as_deref().unwrap_or("software"),
-                &adapter.driver.as_deref().unwrap_or("?"),
-                &adapter.backend.as_deref().unwrap_or(unknown),
-                &adapter.can_fence.as_deref().unwrap_or("?"),
-            ]);
-        }
+        let adapters = self.adapters.list.iter().map(|adapter| {
+            cells![
+                adapter.name,
+                adapter.function.as_deref().unwrap_or("software"),
+                adapter.driver.as_deref().unwrap_or("?"),
+                adapter.backend.as_deref().unwrap_or(unknown),
+                adapter.can_fence.as_deref().unwrap_or("?"),
+            ]
+        });
         writeln!(out)?;
-        table.print(out)?;
-        let mut table = Table::new(["CLIENT", "VERSION", ">MRS", ">REGISTERED", ">MRS EVER", ">INVALIDATED"]);
-        for Client { name, version, mrs, bytes, mrs_ever, invalidations } in &self.clients {
-            table.row([name, version, mrs, &size(*bytes), mrs_ever, invalidations]);
-        }
+        table(out, ["RDMA DEVICE", "FUNCTION", "DRIVER", "BACKEND", "CAN FENCE"], adapters)?;
+        let clients = self.clients.iter().map(|client| {
+            let Client { name, version, mrs, bytes, mrs_ever, invalidations } = client;
+            cells![name, version, mrs, size(*bytes), mrs_ever, invalidations]
+        });
         writeln!(out)?;
-        table.print(out)?;
+        table(out, ["CLIENT", "VERSION", ">MRS", ">REGISTERED", ">MRS EVER", ">INVALIDATED"], clients)?;
         if let Some(dma_bufs) = &self.dma_bufs {
-            let mut table = Table::new(["MAPPED DMA-BUFS", ">MRS", ">REGISTERED", ">MRS EVER"]);
-            for DmaBufs { device, mrs, bytes, mrs_ever } in dma_bufs {
-                table.row([device, mrs, &size(*bytes), mrs_ever]);
-            }
+            let rows = dma_bufs
+                .iter()
+                .map(|DmaBufs { device, mrs, bytes, mrs_ever }| cells![device, mrs, size(*bytes), mrs_ever]);
             writeln!(out)?;
-            table.print(out)?;
+            table(out, ["MAPPED DMA-BUFS", ">MRS", ">REGISTERED", ">MRS EVER"], rows)?;
         }
         Ok(())
     }
 }
 
-/// Shows the modules, the devices and the clients.
 pub(crate) fn status(json: bool, out: Out<'_>) -> Status {
     let state = State::read();
     if json {
@@ -113,7 +99,6 @@ pub(crate) fn status(json: bool, out: Out<'_>) -> Status {
     Ok((!is_loaded("ib_peer_mem")).into())
 }
 
-/// Lists the regions.
 pub(crate) fn regions(json: bool, out: Out<'_>) -> Status {
     let regions = match Region::all() {
         Ok(regions) => regions,
@@ -130,23 +115,10 @@ pub(crate) fn regions(json: bool, out: Out<'_>) -> Status {
     }
     let heads =
         [">PID", "PROCESS", "KIND", "CLIENT", "DEVICE", "LKEY", "ADDRESS", ">LENGTH", ">AGE (s)", "STATE"];
-    let mut table = Table::new(heads);
-    for r in &regions {
-        let or_none = |text: &Option<String>| text.clone().unwrap_or("-".into());
-        let (device, lkey) = (or_none(&r.device), or_none(&r.lkey));
-        table.row([
-            &r.pid,
-            &r.process,
-            &r.kind,
-            &r.client,
-            &device,
-            &lkey,
-            &r.address,
-            &size(r.length),
-            &r.age,
-            &r.state,
-        ]);
-    }
-    table.print(out)?;
+    let rows = regions.iter().map(|region| {
+        let Region { pid, process, kind, client, device, lkey, address, length, age, state } = region;
+        cells![pid, process, kind, client, device, lkey, address, size(*length), age, state]
+    });
+    table(out, heads, rows)?;
     Ok(0)
 }

@@ -5,17 +5,9 @@
 
 use crate::{
     bind::bind_with,
-    cli,
-    modules::{holders, is_loaded, load, unload},
-    pci::Function,
-    print::{size, Out},
-    stack::{Region, PEERS},
-    sys::{self, cause, At},
-    Status,
+    modules::{holders, load, unload},
+    prelude::*,
 };
-use anyhow::{bail, Result};
-use serde::{Deserialize, Serialize};
-use std::fs;
 
 /// What stop has unloaded, until start has loaded it.
 const STATE: &str = "/run/iopm/stopped";
@@ -166,7 +158,6 @@ fn registered() -> Vec<String> {
     let regions = Region::all().unwrap_or_default();
     let live = regions.iter().filter(|region| region.state != "revoked");
     live.map(|Region { pid, process, client, device, length, .. }| {
-        let device = device.as_deref().unwrap_or("-");
         format!("{process} (pid {pid}) has {} of {client} registered with {device}", size(*length))
     })
     .collect()
@@ -182,8 +173,7 @@ pub(crate) fn in_the_way() -> (Vec<String>, Vec<String>) {
     (modules, users)
 }
 
-/// Unloads the modules.
-pub(crate) fn stop(options: &cli::Stop, out: Out<'_>) -> Status {
+pub(crate) fn stop(force: bool, out: Out<'_>) -> Status {
     if sys::root().is_some() {
         bail!("another root is no machine");
     }
@@ -193,7 +183,7 @@ pub(crate) fn stop(options: &cli::Stop, out: Out<'_>) -> Status {
         return Ok(0);
     }
     let regions = registered();
-    if !options.force && !regions.is_empty() {
+    if !force && !regions.is_empty() {
         writeln!(out, "memory is registered (--force revokes it):\n  {}", regions.join("\n  "))?;
         return Ok(IN_USE);
     }
@@ -222,7 +212,6 @@ pub(crate) fn stop(options: &cli::Stop, out: Out<'_>) -> Status {
     Ok(0)
 }
 
-/// Loads them again.
 pub(crate) fn start(out: Out<'_>) -> Status {
     let Some(stopped) = Stopped::read() else {
         writeln!(out, "nothing was unloaded by \"iopm stop\"")?;

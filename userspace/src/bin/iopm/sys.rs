@@ -5,20 +5,17 @@
 //! Text of the kernel may have any bytes, such as the name of a process: bytes that are not UTF-8 become
 //! U+FFFD.
 
-use anyhow::{anyhow, Result};
+use crate::prelude::*;
 use std::{
     ffi::OsString,
     fmt::Display,
-    fs::{self, File, OpenOptions},
-    io::{self, BufRead, BufReader, Read, Write},
+    fs::File,
+    io::{BufRead, BufReader, Read, Write},
     os::unix::fs::PermissionsExt,
-    path::{Path, PathBuf},
-    sync::OnceLock,
 };
 
 static ROOT: OnceLock<PathBuf> = OnceLock::new();
 
-/// Sets the root, once.
 pub(crate) fn set_root(root: PathBuf) {
     ROOT.get_or_init(|| root);
 }
@@ -37,7 +34,6 @@ pub(crate) fn path(path: impl AsRef<Path>) -> PathBuf {
     }
 }
 
-/// Reads a file.
 pub(crate) fn read(file: impl AsRef<Path>) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&fs::read(path(file))?).into_owned())
 }
@@ -57,7 +53,6 @@ pub(crate) fn number(file: impl AsRef<Path>) -> Option<u64> {
     }
 }
 
-/// Returns whether the file exists.
 pub(crate) fn exists(file: impl AsRef<Path>) -> bool {
     path(file).exists()
 }

@@ -3,23 +3,16 @@
 //! iopm test: a transfer by RDMA between each RDMA device and each memory, with the bytes compared.
 
 use crate::{
-    print::{progress, Out},
-    stack::{Adapters, Memory},
-    sys::{self, At},
-    verbs::{Device, Mapping, Pair},
-    Status,
+    prelude::*,
+    verbs::{map, Device, Pair},
 };
-use anyhow::{bail, Result};
 use std::{
     collections::hash_map::RandomState,
-    fs,
     hash::BuildHasher,
     io::Read,
     os::unix::{fs::FileTypeExt, process::ExitStatusExt},
-    path::Path,
-    process::{Child, Command, ExitStatus, Stdio},
-    thread,
-    time::{Duration, Instant},
+    process::{Child, ExitStatus},
+    sync::atomic::{AtomicU8, Ordering::Relaxed},
 };
 
 const LENGTH: usize = 64 << 10;
@@ -92,15 +85,13 @@ pub(crate) fn run(adapter: &str, path: &str) -> std::result::Result<String, Stri
 /// The child.
 pub(crate) fn transfer(adapter: &str, path: &str, out: Out<'_>) -> Status {
     let device = Device::open(adapter)?;
-    let memory = Mapping::of_file(path, LENGTH)?;
-    let host = Mapping::anonymous(2 * LENGTH)?;
+    let memory = map(path, LENGTH)?;
     // Other bytes in each run: with zero=never the memory may still have those of an earlier one.
     let random = RandomState::new();
     let bytes: Vec<u8> = (0..LENGTH / 8).flat_map(|word| random.hash_one(word).to_ne_bytes()).collect();
-    for (i, &byte) in bytes.iter().enumerate() {
-        host.set(i, byte);
-    }
-    let pair = Pair::new(&device, &host, &memory)?;
+    let host: Vec<_> = bytes.iter().copied().chain([0; LENGTH]).map(AtomicU8::from).collect();
+    let host = &*host.leak();
+    let pair = Pair::new(&device, host, memory)?;
 
     let begin = Instant::now();
     // CAST: 64 KiB.
@@ -108,12 +99,11 @@ pub(crate) fn transfer(adapter: &str, path: &str, out: Out<'_>) -> Status {
     pair.transfer(true, LENGTH, LENGTH as u32)?;
     let passed = begin.elapsed().as_secs_f64() * 1e3;
     for (i, &byte) in bytes.iter().enumerate() {
-        let (read, cpu) = (host.get(LENGTH + i), memory.get(i));
-        if read != byte {
-            bail!("byte {i} is {read:#x} after RDMA READ, not {byte:#x}");
-        }
-        if cpu != byte {
-            bail!("byte {i} is {cpu:#x} to the CPU, not {byte:#x}");
+        for (from, what) in [(&host[LENGTH + i], "after RDMA READ"), (&memory[i], "to the CPU")] {
+            let found = from.load(Relaxed);
+            if found != byte {
+                bail!("byte {i} is {found:#x} {what}, not {byte:#x}");
+            }
         }
     }
     writeln!(out, "{} KiB written and read, bytes compared, {passed:.1} ms", LENGTH >> 10)?;

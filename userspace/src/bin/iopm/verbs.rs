@@ -3,22 +3,17 @@
 //! libibverbs: a device, and two queue pairs of this process that are connected to each other.
 //!
 //! All of `unsafe` of the program is here. The structures are those of `infiniband/verbs.h`, whose layout
-//! libibverbs keeps; a test compares the sizes.
+//! libibverbs keeps; a test compares the sizes. The process ends after a transfer, so the kernel destroys the
+//! objects and unmaps the memory.
 
-use crate::{
-    print::hint,
-    sys::{self, cause, At},
-};
-use anyhow::{anyhow, bail, Result};
-use rustix::mm::{mmap, mmap_anonymous, munmap, MapFlags, ProtFlags};
+use crate::prelude::*;
+use rustix::mm::{mmap, MapFlags, ProtFlags};
 use std::{
     ffi::{c_char, c_int, c_uint, c_void, CStr},
-    fs::OpenOptions,
-    io,
-    marker::PhantomData,
-    mem::zeroed,
+    fmt::Display,
     ptr::{self, NonNull},
-    time::{Duration, Instant},
+    slice,
+    sync::atomic::AtomicU8,
 };
 
 #[repr(C)]
@@ -67,9 +62,11 @@ struct QpInitAttr {
 }
 
 /// `union ibv_gid`, which is aligned as its numbers.
+#[derive(Default)]
 #[repr(C, align(8))]
 struct Gid([u8; 16]);
 
+#[derive(Default)]
 #[repr(C)]
 struct AhAttr {
     dgid: Gid,
@@ -83,6 +80,7 @@ struct AhAttr {
     port_num: u8,
 }
 
+#[derive(Default)]
 #[repr(C)]
 struct QpAttr {
     qp_state: c_uint,
@@ -144,59 +142,24 @@ const PORT: u8 = 1;
 #[link(name = "ibverbs")]
 extern "C" {
     fn ibv_get_device_list(count: *mut c_int) -> *mut *mut c_void;
-    fn ibv_free_device_list(list: *mut *mut c_void);
     fn ibv_get_device_name(device: *mut c_void) -> *const c_char;
     fn ibv_open_device(device: *mut c_void) -> *mut Context;
-    fn ibv_close_device(context: *mut Context) -> c_int;
     fn ibv_alloc_pd(context: *mut Context) -> *mut c_void;
-    fn ibv_dealloc_pd(pd: *mut c_void) -> c_int;
     fn ibv_reg_mr(pd: *mut c_void, addr: *mut c_void, length: usize, access: c_int) -> *mut Mr;
     fn ibv_reg_dmabuf_mr(pd: *mut c_void, at: u64, n: usize, iova: u64, fd: c_int, a: c_int) -> *mut Mr;
-    fn ibv_dereg_mr(mr: *mut Mr) -> c_int;
     fn ibv_create_cq(of: *mut Context, n: c_int, a: *mut c_void, b: *mut c_void, v: c_int) -> *mut Cq;
-    fn ibv_destroy_cq(cq: *mut Cq) -> c_int;
     fn ibv_create_qp(pd: *mut c_void, attr: *mut QpInitAttr) -> *mut Qp;
     fn ibv_modify_qp(qp: *mut Qp, attr: *mut QpAttr, mask: c_int) -> c_int;
-    fn ibv_destroy_qp(qp: *mut Qp) -> c_int;
     fn ibv_wc_status_str(status: c_uint) -> *const c_char;
 }
 
-/// An object of libibverbs, which is destroyed with this one.
-///
-/// # Invariants
-///
-/// `at` is of an object that only this one destroys, by `destroy`.
-struct Object<T> {
-    at: NonNull<T>,
-    destroy: unsafe extern "C" fn(*mut T) -> c_int,
-}
-
-impl<T> Object<T> {
-    /// Takes what `call` has returned, or its errno.
-    ///
-    /// # Safety
-    ///
-    /// `at` is null, or of a new object, which `destroy` destroys.
-    unsafe fn new(at: *mut T, destroy: unsafe extern "C" fn(*mut T) -> c_int, call: &str) -> Result<Self> {
-        let at = NonNull::new(at).ok_or_else(io::Error::last_os_error).at(call)?;
-        // INVARIANT: By the safety requirements.
-        Ok(Self { at, destroy })
-    }
-
-    fn ptr(&self) -> *mut T {
-        self.at.as_ptr()
-    }
-}
-
-impl<T> Drop for Object<T> {
-    fn drop(&mut self) {
-        // SAFETY: By the invariant. What uses the object is dropped before it, or borrows it.
-        unsafe { (self.destroy)(self.ptr()) };
-    }
+/// Returns a new object, or the errno of the call that has made none.
+fn new<T>(at: *mut T, call: impl Display) -> Result<NonNull<T>> {
+    NonNull::new(at).ok_or_else(io::Error::last_os_error).at(call)
 }
 
 /// Returns the result of a call that returns an errno.
-fn check_errno(error: c_int, call: &str) -> Result<()> {
+fn check_errno(error: c_int, call: impl Display) -> Result<()> {
     match error {
         0 => Ok(()),
         _ => Err(io::Error::from_raw_os_error(error)).at(call),
@@ -204,89 +167,75 @@ fn check_errno(error: c_int, call: &str) -> Result<()> {
 }
 
 /// An open RDMA device with a protection domain.
+///
+/// # Invariants
+///
+/// The pointers are those of libibverbs, and stay valid.
 pub(crate) struct Device {
     name: String,
-    // In the order in which they end.
-    pd: Object<c_void>,
-    context: Object<Context>,
+    context: NonNull<Context>,
+    pd: NonNull<c_void>,
 }
 
 impl Device {
-    /// Opens a device.
     pub(crate) fn open(name: &str) -> Result<Self> {
         let mut count = 0;
         // SAFETY: `count` is valid for writes.
-        let list = unsafe { ibv_get_device_list(&mut count) };
-        let list = NonNull::new(list).ok_or_else(io::Error::last_os_error);
-        let list = list.at("ibv_get_device_list (is ib_uverbs loaded?)")?;
-        // SAFETY: The list has `count` devices, which live until it is freed, below.
-        let devices = unsafe { std::slice::from_raw_parts(list.as_ptr(), usize::try_from(count)?) };
+        let list =
+            new(unsafe { ibv_get_device_list(&mut count) }, "ibv_get_device_list (is ib_uverbs loaded?)")?;
+        // SAFETY: The list has `count` devices.
+        let devices = unsafe { slice::from_raw_parts(list.as_ptr(), usize::try_from(count)?) };
         let name_of = |device: &*mut c_void| {
             // SAFETY: The device is on the list, so its name is a C string.
             unsafe { CStr::from_ptr(ibv_get_device_name(*device)) }.to_string_lossy().into_owned()
         };
-        let context = match devices.iter().find(|device| name_of(device) == name) {
-            Some(device) => {
-                let call = format!("RDMA device {name}");
-                // SAFETY: The device is on the list.
-                unsafe { Object::new(ibv_open_device(*device), ibv_close_device, &call) }
+        let Some(device) = devices.iter().find(|device| name_of(device) == name) else {
+            if devices.is_empty() {
+                bail!(
+                    "no RDMA device {name}\n  this host has no RDMA device; \"rdma link add rxe0 type rxe netdev eth0\" \
+                     creates a software device"
+                );
             }
-            None if devices.is_empty() => Err(anyhow!(
-                "no RDMA device {name}\n  this host has no RDMA device; \"rdma link add rxe0 type rxe netdev eth0\" \
-                 creates a software device"
-            )),
-            None => {
-                let names: Vec<_> = devices.iter().map(name_of).collect();
-                Err(anyhow!("no RDMA device {name}\n  RDMA devices of this host: {}", names.join(" ")))
-            }
+            let names: Vec<_> = devices.iter().map(name_of).collect();
+            bail!("no RDMA device {name}\n  RDMA devices of this host: {}", names.join(" "));
         };
-        // SAFETY: The list is of ibv_get_device_list(), and not used any more. An open device does not need it.
-        unsafe { ibv_free_device_list(list.as_ptr()) };
-        let context = context?;
+        // SAFETY: The device is on the list.
+        let context = new(unsafe { ibv_open_device(*device) }, format_args!("RDMA device {name}"))?;
         // SAFETY: The device is open.
-        let pd = unsafe { Object::new(ibv_alloc_pd(context.ptr()), ibv_dealloc_pd, "ibv_alloc_pd") }?;
-        Ok(Self { name: name.into(), pd, context })
+        let pd = new(unsafe { ibv_alloc_pd(context.as_ptr()) }, "ibv_alloc_pd")?;
+        // INVARIANT: Both are new, and nothing destroys them.
+        Ok(Self { name: name.into(), context, pd })
     }
 
-    /// Returns whether the driver imports dma-bufs: then it looks at the descriptor, which is none (EBADF).
+    /// Returns whether the driver imports dma-bufs: then it looks at the descriptor, which is none.
     pub(crate) fn imports_dma_bufs(&self) -> bool {
         // SAFETY: The protection domain is one.
-        let mr = unsafe { ibv_reg_dmabuf_mr(self.pd.ptr(), 0, 0, 0, -1, 0) };
-        let error = io::Error::last_os_error().raw_os_error();
-        if !mr.is_null() {
-            // SAFETY: The MR is new.
-            unsafe { ibv_dereg_mr(mr) };
-        }
-        mr.is_null() && error == Some(9)
+        let mr = unsafe { ibv_reg_dmabuf_mr(self.pd.as_ptr(), 0, 0, 0, -1, 0) };
+        mr.is_null() && io::Error::last_os_error().raw_os_error() == Some(libc::EBADF)
     }
 
-    /// Registers memory, with all kinds of access. The caller deregisters it before the mapping ends.
-    fn register(&self, memory: &Mapping) -> Result<Object<Mr>> {
-        let (addr, length) = (memory.addr.as_ptr(), memory.length);
-        // SAFETY: The protection domain is one. The memory is mapped, and only accessed as one that a device
-        // writes to.
-        let at = unsafe { ibv_reg_mr(self.pd.ptr(), addr, length, ACCESS_ALL) };
-        if at.is_null() {
-            let error = io::Error::last_os_error();
-            let hint = match error.raw_os_error() {
-                // EFAULT
-                Some(14) => {
-                    "\n  is ib_peer_mem loaded, and the whole range mapped writable in this process? The kernel log \
-                     may say more"
-                }
-                // ENOMEM
-                Some(12) => "\n  \"ulimit -l\" limits how much host memory can be registered",
-                // EREMOTEIO, EOPNOTSUPP
-                Some(121 | 95) => {
-                    "\n  this adapter cannot reach the memory: the kernel log has the cause; \"iopm nearest\" lists \
-                     the memory that it can reach"
-                }
-                _ => "",
-            };
-            bail!("ibv_reg_mr of {length} bytes: {}{hint}", cause(&error));
+    /// Registers memory, with all kinds of access.
+    fn register(&self, memory: &'static [AtomicU8]) -> Result<&'static Mr> {
+        let (addr, length) = (memory.as_ptr().cast_mut().cast(), memory.len());
+        // SAFETY: The protection domain is one. The memory stays, and is only accessed as one that a device writes
+        // to. Nothing but libibverbs has the MR, and it does not change it.
+        if let Some(mr) = unsafe { ibv_reg_mr(self.pd.as_ptr(), addr, length, ACCESS_ALL).as_ref() } {
+            return Ok(mr);
         }
-        // SAFETY: The MR is new.
-        unsafe { Object::new(at, ibv_dereg_mr, "ibv_reg_mr") }
+        let error = io::Error::last_os_error();
+        let hint = match error.raw_os_error() {
+            Some(libc::EFAULT) => {
+                "\n  is ib_peer_mem loaded, and the whole range mapped writable in this process? The kernel log may \
+                 say more"
+            }
+            Some(libc::ENOMEM) => "\n  \"ulimit -l\" limits how much host memory can be registered",
+            Some(libc::EREMOTEIO | libc::EOPNOTSUPP) => {
+                "\n  this adapter cannot reach the memory: the kernel log has the cause; \"iopm nearest\" lists the \
+                 memory that it can reach"
+            }
+            _ => "",
+        };
+        bail!("ibv_reg_mr of {length} bytes: {}{hint}", cause(&error))
     }
 
     /// Returns a file of the port.
@@ -306,91 +255,42 @@ impl Device {
     }
 }
 
-/// A mapping that a device or another process may write to.
-///
-/// # Invariants
-///
-/// `length` bytes are mapped at `addr`, and only this object unmaps them.
-pub(crate) struct Mapping {
-    addr: NonNull<c_void>,
-    length: usize,
-}
-
-impl Mapping {
-    fn new(mapped: rustix::io::Result<*mut c_void>, length: usize, what: &str) -> Result<Self> {
-        let addr = mapped.map_err(io::Error::from).at(format_args!("mmap of {length} bytes of {what}"))?;
-        // INVARIANT: The mapping is new.
-        Ok(Self { addr: NonNull::new(addr).ok_or_else(|| anyhow!("mmap"))?, length })
-    }
-
-    /// Maps the beginning of a file.
-    pub(crate) fn of_file(path: &str, length: usize) -> Result<Self> {
-        let file = OpenOptions::new().read(true).write(true).open(path);
-        let file = file.map_err(|error| anyhow!("{path}: {}{}", cause(&error), hint(&error)))?;
-        let protection = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: The kernel chooses an address that is free.
-        let mapped = unsafe { mmap(ptr::null_mut(), length, protection, MapFlags::SHARED, &file, 0) };
-        Self::new(mapped, length, path)
-    }
-
-    /// Maps host memory.
-    pub(crate) fn anonymous(length: usize) -> Result<Self> {
-        let protection = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: The kernel chooses an address that is free.
-        let mapped = unsafe { mmap_anonymous(ptr::null_mut(), length, protection, MapFlags::PRIVATE) };
-        Self::new(mapped, length, "host memory")
-    }
-
-    /// Reads a byte; 0 past the end.
-    pub(crate) fn get(&self, at: usize) -> u8 {
-        if at >= self.length {
-            return 0;
-        }
-        // SAFETY: By the invariant the byte is mapped. The access is volatile: others may write.
-        unsafe { self.addr.as_ptr().cast::<u8>().add(at).read_volatile() }
-    }
-
-    /// Writes a byte; nothing past the end.
-    pub(crate) fn set(&self, at: usize, byte: u8) {
-        if at < self.length {
-            // SAFETY: As in get(); the mapping is writable.
-            unsafe { self.addr.as_ptr().cast::<u8>().add(at).write_volatile(byte) };
-        }
-    }
-}
-
-impl Drop for Mapping {
-    fn drop(&mut self) {
-        // SAFETY: By the invariant the mapping is this object's; a pair with MRs on it borrows it.
-        let _ = unsafe { munmap(self.addr.as_ptr(), self.length) };
-    }
+/// Maps the beginning of a file, which a device or another process may write to.
+pub(crate) fn map(path: &str, length: usize) -> Result<&'static [AtomicU8]> {
+    let file = OpenOptions::new().read(true).write(true).open(path);
+    let file = file.map_err(|error| anyhow!("{path}: {}{}", cause(&error), hint(&error)))?;
+    let protection = ProtFlags::READ | ProtFlags::WRITE;
+    // SAFETY: The kernel chooses an address that is free.
+    let at = unsafe { mmap(ptr::null_mut(), length, protection, MapFlags::SHARED, &file, 0) };
+    let at = at.map_err(io::Error::from).at(format_args!("mmap of {length} bytes of {path}"))?;
+    // SAFETY: The bytes stay mapped. Others may write atomics.
+    Ok(unsafe { slice::from_raw_parts(at.cast(), length) })
 }
 
 /// Two queue pairs that are connected to each other, and a memory region for each. Requests are posted on the
 /// first one, whose region is in host memory; the second one answers them.
-pub(crate) struct Pair<'a> {
-    device: &'a Device,
-    // In the order in which they end.
-    qps: [Object<Qp>; 2],
-    cq: Object<Cq>,
-    mrs: [Object<Mr>; 2],
-    memory: PhantomData<&'a Mapping>,
+///
+/// # Invariants
+///
+/// The pointers are those of libibverbs, and stay valid.
+pub(crate) struct Pair {
+    qps: [NonNull<Qp>; 2],
+    cq: NonNull<Cq>,
+    mrs: [&'static Mr; 2],
 }
 
-impl<'a> Pair<'a> {
+impl Pair {
     /// Registers the memory, and makes and connects the queue pairs.
-    pub(crate) fn new(device: &'a Device, near: &'a Mapping, far: &'a Mapping) -> Result<Self> {
+    pub(crate) fn new(device: &Device, near: &'static [AtomicU8], far: &'static [AtomicU8]) -> Result<Self> {
         let mrs = [device.register(near)?, device.register(far)?];
         let null = ptr::null_mut();
         // SAFETY: The device is open.
-        let cq = unsafe { ibv_create_cq(device.context.ptr(), 64, null, null, 0) };
-        // SAFETY: The completion queue is new.
-        let cq = unsafe { Object::new(cq, ibv_destroy_cq, "ibv_create_cq") }?;
+        let cq = new(unsafe { ibv_create_cq(device.context.as_ptr(), 64, null, null, 0) }, "ibv_create_cq")?;
         let make = || {
             let mut attr = QpInitAttr {
                 qp_context: null,
-                send_cq: cq.ptr(),
-                recv_cq: cq.ptr(),
+                send_cq: cq.as_ptr(),
+                recv_cq: cq.as_ptr(),
                 srq: null,
                 cap: [16, 1, 1, 1, 0],
                 // IBV_QPT_RC
@@ -398,61 +298,18 @@ impl<'a> Pair<'a> {
                 sq_sig_all: 0,
             };
             // SAFETY: The protection domain and the completion queue are of this device.
-            unsafe { Object::new(ibv_create_qp(device.pd.ptr(), &mut attr), ibv_destroy_qp, "ibv_create_qp") }
+            new(unsafe { ibv_create_qp(device.pd.as_ptr(), &mut attr) }, "ibv_create_qp")
         };
-        let pair = Self { device, qps: [make()?, make()?], cq, mrs, memory: PhantomData };
-        let [near, far] = &pair.qps;
-        pair.connect(near, far)?;
-        pair.connect(far, near)?;
-        Ok(pair)
-    }
-
-    /// Moves a queue pair through INIT and RTR to RTS.
-    fn connect(&self, qp: &Object<Qp>, peer: &Object<Qp>) -> Result<()> {
-        let (sgid_index, dgid) = self.device.gid()?;
-        // CAST: A local identifier has 16 bits; Ethernet has none.
-        let dlid = sys::number(self.device.port("lid")).unwrap_or(0) as u16;
-        // SAFETY: The structure has numbers only, for which zeros are values.
-        let mut attr: QpAttr = unsafe { zeroed() };
-        let modify = |attr: &mut QpAttr, state, bits: &[u32], name: &str| {
-            attr.qp_state = state;
-            // IBV_QP_STATE and these.
-            let mask = bits.iter().fold(1, |mask, bit| mask | (1 << bit));
-            // SAFETY: The queue pair is one.
-            let error = unsafe { ibv_modify_qp(qp.ptr(), attr, mask) };
-            check_errno(error, &format!("ibv_modify_qp to {name}"))
-        };
-        attr.port_num = PORT;
-        attr.qp_access_flags = ACCESS_REMOTE;
-        // PKEY_INDEX, PORT, ACCESS_FLAGS
-        modify(&mut attr, 1, &[4, 5, 3], "INIT")?;
-        // 1024 bytes
-        attr.path_mtu = 3;
-        // SAFETY: The other queue pair is one.
-        attr.dest_qp_num = unsafe { peer.at.as_ref() }.qp_num;
-        attr.max_dest_rd_atomic = 1;
-        attr.min_rnr_timer = 12;
-        attr.ah_attr.dgid = dgid;
-        attr.ah_attr.sgid_index = sgid_index;
-        attr.ah_attr.hop_limit = 64;
-        attr.ah_attr.dlid = dlid;
-        attr.ah_attr.is_global = 1;
-        attr.ah_attr.port_num = PORT;
-        // AV, PATH_MTU, DEST_QPN, RQ_PSN, MAX_DEST_RD_ATOMIC, MIN_RNR_TIMER
-        modify(&mut attr, 2, &[7, 8, 20, 12, 17, 15], "RTR")?;
-        // 1 s, and 6 retries: soft RoCE retries for ever with a count of 7.
-        attr.timeout = 18;
-        attr.retry_cnt = 6;
-        attr.rnr_retry = 7;
-        attr.max_rd_atomic = 1;
-        // TIMEOUT, RETRY_CNT, RNR_RETRY, SQ_PSN, MAX_QP_RD_ATOMIC
-        modify(&mut attr, 3, &[9, 10, 11, 16, 13], "RTS")
+        let [near, far] = [make()?, make()?];
+        connect(device, near, far)?;
+        connect(device, far, near)?;
+        // INVARIANT: They are new, and nothing destroys them.
+        Ok(Self { qps: [near, far], cq, mrs })
     }
 
     /// Reads `length` bytes from the beginning of the far memory to `at` of the near one, or writes them.
     pub(crate) fn transfer(&self, read: bool, at: usize, length: u32) -> Result<()> {
-        // SAFETY: The MRs are some, and libibverbs does not change them.
-        let [near, far] = self.mrs.each_ref().map(|mr| unsafe { mr.at.as_ref() });
+        let [near, far] = self.mrs;
         let mut sge = Sge { addr: near.addr as u64 + at as u64, length, lkey: near.lkey };
         let mut wr = SendWr {
             wr_id: 0,
@@ -469,16 +326,16 @@ impl<'a> Pair<'a> {
             rest: [0; 9],
         };
         let name = if read { "READ" } else { "WRITE" };
-        let (qp, cq, mut bad) = (self.qps[0].ptr(), self.cq.ptr(), ptr::null_mut());
-        // SAFETY: The queue pair is one, and its device has the function. The request lives
-        // until the call returns; an adapter that the MRs do not allow the access refuses it.
+        let (qp, cq, mut bad) = (self.qps[0].as_ptr(), self.cq.as_ptr(), ptr::null_mut());
+        // SAFETY: By the invariant, and the device has the function. The request lives until the call returns; an
+        // adapter that the MRs do not allow the access refuses it.
         let error = unsafe { ((*(*qp).context).post_send)(qp, &mut wr, &mut bad) };
         check_errno(error, "ibv_post_send")?;
         let mut wc = Wc { wr_id: 0, status: 0, rest: [0; 9] };
         let begin = Instant::now();
         // Every request completes, a failed one with an error status. Emulated machines are slow.
         while begin.elapsed() < Duration::from_secs(20) {
-            // SAFETY: The completion queue is one; `wc` has the size of one completion.
+            // SAFETY: By the invariant; `wc` has the size of one completion.
             match unsafe { ((*(*cq).context).poll_cq)(cq, 1, &mut wc) } {
                 0 => continue,
                 1 if wc.status == 0 => return Ok(()),
@@ -492,6 +349,56 @@ impl<'a> Pair<'a> {
         }
         bail!("RDMA {name} of {length} bytes: no completion in time")
     }
+}
+
+/// Moves a queue pair through INIT and RTR to RTS.
+fn connect(device: &Device, qp: NonNull<Qp>, peer: NonNull<Qp>) -> Result<()> {
+    // The bits of `enum ibv_qp_attr_mask`.
+    const STATES: [(&str, &[u32]); 3] = [
+        // STATE, PKEY_INDEX, PORT, ACCESS_FLAGS
+        ("INIT", &[0, 4, 5, 3]),
+        // STATE, AV, PATH_MTU, DEST_QPN, RQ_PSN, MAX_DEST_RD_ATOMIC, MIN_RNR_TIMER
+        ("RTR", &[0, 7, 8, 20, 12, 17, 15]),
+        // STATE, TIMEOUT, RETRY_CNT, RNR_RETRY, SQ_PSN, MAX_QP_RD_ATOMIC
+        ("RTS", &[0, 9, 10, 11, 16, 13]),
+    ];
+    let (sgid_index, dgid) = device.gid()?;
+    // CAST: A local identifier has 16 bits; Ethernet has none.
+    let dlid = sys::number(device.port("lid")).unwrap_or(0) as u16;
+    let mut attr = QpAttr {
+        qp_access_flags: ACCESS_REMOTE,
+        port_num: PORT,
+        // 1024 bytes
+        path_mtu: 3,
+        // SAFETY: The other queue pair is one.
+        dest_qp_num: unsafe { peer.as_ref() }.qp_num,
+        ah_attr: AhAttr {
+            dgid,
+            sgid_index,
+            hop_limit: 64,
+            dlid,
+            is_global: 1,
+            port_num: PORT,
+            ..Default::default()
+        },
+        max_dest_rd_atomic: 1,
+        min_rnr_timer: 12,
+        // 1 s, and 6 retries: soft RoCE retries for ever with a count of 7.
+        timeout: 18,
+        retry_cnt: 6,
+        rnr_retry: 7,
+        max_rd_atomic: 1,
+        ..Default::default()
+    };
+    for (name, bits) in STATES {
+        // IBV_QPS_INIT is 1.
+        attr.qp_state += 1;
+        let mask = bits.iter().fold(0, |mask, bit| mask | (1 << bit));
+        // SAFETY: The queue pair is one.
+        let error = unsafe { ibv_modify_qp(qp.as_ptr(), &mut attr, mask) };
+        check_errno(error, format_args!("ibv_modify_qp to {name}"))?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -8,11 +8,8 @@
 
 use super::{
     probes::{Look, Outcome, Prober},
-    Findings, Machine, Report, Verdict,
+    *,
 };
-use crate::{stack::PEERS, sys};
-use anyhow::Result;
-use serde::Deserialize;
 use std::collections::BTreeMap;
 
 #[derive(Deserialize)]
@@ -166,16 +163,16 @@ fn compare_with_kernel(by: &Conclusion<'_>, prober: &Prober<'_>, version: (u32, 
 }
 
 /// Reports all applications.
-pub(super) fn check(machine: &Machine, report: &mut Report<'_>) -> Result<()> {
+pub(super) fn check(machine: &Machine, found: &mut Findings) -> Result<()> {
     let table: Table = serde_json::from_str(include_str!("applications.json"))?;
     let prober = Prober::new(machine);
     for application in &table.applications {
         let Some(gpu) = table.gpus.get(&application.gpu) else { continue };
-        let mut found = Findings::of(format!("{}: memory of {}", application.name, gpu.name));
+        found.area = format!("{}: memory of {}", application.name, gpu.name);
         let mut look = |look: &Look| {
             let (outcome, text) = prober.look(look);
             // What the probe before has found is not reported again.
-            if found.list.last().is_none_or(|last| last.text != text) {
+            if found.list.last().is_none_or(|last| last.text != text || last.area != found.area) {
                 let verdict = if outcome == Outcome::NotKnown { Verdict::Unknown } else { Verdict::Ok };
                 found.add(verdict, text, "");
             }
@@ -183,15 +180,14 @@ pub(super) fn check(machine: &Machine, report: &mut Report<'_>) -> Result<()> {
         };
         let by_dma_buf = Conclusion::of(&application.probes, Way::ByDmaBuf, &mut look);
         let by_address = Conclusion::of(&application.probes, Way::ByAddress, &mut look);
-        conclude(by_address.as_ref(), by_dma_buf.as_ref(), &mut found);
+        conclude(by_address.as_ref(), by_dma_buf.as_ref(), found);
         let dma_bufs = by_dma_buf.as_ref().is_some_and(Conclusion::is_usable);
         if let Some(by) = by_address {
-            compare_with_clients(&by, dma_bufs, gpu, &mut found);
+            compare_with_clients(&by, dma_bufs, gpu, found);
         }
         if let Some(by) = by_dma_buf {
-            compare_with_kernel(&by, &prober, machine.release.version, &mut found);
+            compare_with_kernel(&by, &prober, machine.release.version, found);
         }
-        report.add(found)?;
     }
     Ok(())
 }

@@ -2,12 +2,7 @@
 
 //! Checks of RDMA devices and clients; the last rejections.
 
-use super::{Findings, Machine};
-use crate::{
-    modules::is_loaded,
-    stack::{client_number, debugfs, Adapter, Client, PEERS},
-    sys::{self, cause},
-};
+use super::*;
 
 /// The port and the backend of each device.
 pub(super) fn adapters(machine: &Machine, found: &mut Findings) {

@@ -2,14 +2,8 @@
 
 //! Checks of the drivers of GPUs, if there is such a GPU or driver.
 
-use super::{Findings, Machine};
-use crate::{
-    gpu::{self, LIBRARY},
-    modules::{self, is_loaded},
-    stack::{Kind, Memory, PEERS},
-    sys::{self, Release},
-};
-use std::process::{Command, Stdio};
+use super::*;
+use crate::{gpu::LIBRARY, sys::Release};
 
 const DKMS: &str = "/var/lib/dkms";
 

@@ -3,12 +3,7 @@
 //! The kernels that the modules are for, and what a build of the modules needs of a kernel's headers:
 //! kernels.json.
 
-use super::{Findings, Machine};
-use crate::{
-    modules,
-    sys::{self, Release},
-};
-use serde::Deserialize;
+use super::*;
 use std::{collections::HashMap, env::consts::ARCH};
 
 /// kernels.json. In commands {release}, {series} and {arch} stand for those of the machine.

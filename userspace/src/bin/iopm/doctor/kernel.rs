@@ -4,14 +4,9 @@
 
 use super::{
     headers::{architecture, series, Kernels},
-    Findings, Machine,
+    *,
 };
-use crate::{
-    modules,
-    stop::{in_the_way, Stopped},
-    sys,
-};
-use std::process::Command;
+use crate::stop::{in_the_way, Stopped};
 
 /// The series of the kernel, and the options that a kernel needs.
 pub(super) fn config(machine: &Machine, found: &mut Findings) {

@@ -2,19 +2,12 @@
 
 //! Checks of memory, of what the caller may do, and of the routes.
 
-use super::{Findings, Machine};
-use crate::{
-    modules::is_loaded,
-    pci,
-    print::size,
-    stack::{Adapter, Distance, Kind, Memory, PEERS},
-    sys::{self, cause},
-};
+use super::*;
+use crate::stack::Distance;
 use rustix::{
     fs::{access, Access},
     process::{geteuid, getrlimit, Resource},
 };
-use std::io;
 
 /// The memory and its links.
 pub(super) fn memory(machine: &Machine, found: &mut Findings) {
@@ -148,7 +141,7 @@ pub(super) fn routes(machine: &Machine, found: &mut Findings) {
     let (adapters, memories) = (&machine.adapters.list, &machine.memories);
     // Of each memory: whether any device has a route to it, or None if no distance is known.
     let mut reached = vec![None; memories.len()];
-    let mut alone = Findings::of(found.area.clone());
+    let mut alone = Vec::new();
     for Adapter { name, function, .. } in adapters {
         let Some(function) = function else {
             if !memories.is_empty() {
@@ -165,14 +158,16 @@ pub(super) fn routes(machine: &Machine, found: &mut Findings) {
             (reaches, *reached) = (reaches.max(is_there), is_there.max(*reached));
         }
         if reaches == Some(false) {
-            alone.fail(format!("{name}: no route to any memory"), "put memory below its PCIe switch");
+            alone.push((format!("{name}: no route to any memory"), "put memory below its PCIe switch"));
         }
     }
     for (memory, _) in memories.iter().zip(reached).filter(|(_, reached)| *reached == Some(false)) {
         let text = format!("{}: no RDMA device has a route to it", memory.name);
-        alone.fail(text, "put an RDMA device below its PCIe switch");
+        alone.push((text, "put an RDMA device below its PCIe switch"));
     }
-    found.list.extend(alone.list);
+    for (text, fix) in alone {
+        found.fail(text, fix);
+    }
 }
 
 fn route(pair: &str, distance: &Distance, found: &mut Findings) {

@@ -13,16 +13,7 @@ mod kernel;
 mod memory;
 mod probes;
 
-use crate::{
-    cli, pci,
-    print::{self, coloured, Out},
-    stack::{Adapters, Memory},
-    sys::Release,
-    test,
-};
-use anyhow::{bail, Result};
-use serde::Serialize;
-use serde_json::json;
+use crate::{prelude::*, print::coloured, sys::Release, test};
 
 /// What the checks look at.
 struct Machine {
@@ -77,33 +68,16 @@ struct Finding {
     fix: Option<String>,
 }
 
-impl Finding {
-    fn print(&self, out: Out<'_>) -> Result<()> {
-        let (word, colour) = match self.verdict {
-            Verdict::Ok => ("ok  ", 32),
-            Verdict::Unknown => ("?   ", 36),
-            Verdict::Warn => ("warn", 33),
-            Verdict::Fail => ("FAIL", 31),
-        };
-        writeln!(out, "  {}  {}", coloured(word, colour), self.text)?;
-        if let Some(fix) = &self.fix {
-            writeln!(out, "        fix: {fix}")?;
-        }
-        Ok(())
-    }
-}
-
-/// What checks have found in an area. An empty fix is none.
+/// What checks have found, the last ones in this area.
+#[derive(Default)]
 struct Findings {
     area: String,
     list: Vec<Finding>,
+    printed: usize,
 }
 
 impl Findings {
-    fn of(area: impl Into<String>) -> Self {
-        Self { area: area.into(), list: Vec::new() }
-    }
-
+    /// Adds a finding. An empty fix is none.
     fn add(&mut self, verdict: Verdict, text: impl Into<String>, fix: impl Into<String>) {
         let (area, text, fix) = (self.area.clone(), text.into(), Some(fix.into()));
         self.list.push(Finding { area, verdict, text, fix: fix.filter(|fix| !fix.is_empty()) });
@@ -124,45 +98,27 @@ impl Findings {
     fn fail(&mut self, text: impl Into<String>, fix: impl Into<String>) {
         self.add(Verdict::Fail, text, fix);
     }
-}
 
-/// The findings so far. As text they are printed at once.
-struct Report<'a> {
-    findings: Vec<Finding>,
-    json: bool,
-    out: Out<'a>,
-}
-
-impl Report<'_> {
-    fn add(&mut self, found: Findings) -> Result<()> {
-        for finding in found.list {
-            if !self.json {
-                if self.findings.last().is_none_or(|last| last.area != finding.area) {
-                    writeln!(self.out, "{}", finding.area)?;
-                }
-                finding.print(self.out)?;
+    /// Prints what is not printed yet, under its area.
+    fn print(&mut self, out: Out<'_>) -> Result<()> {
+        let mut above = self.printed.checked_sub(1).map(|last| &self.list[last].area);
+        for Finding { area, verdict, text, fix } in &self.list[self.printed..] {
+            if above.replace(area) != Some(area) {
+                writeln!(out, "{area}")?;
             }
-            self.findings.push(finding);
+            let (word, colour) = match verdict {
+                Verdict::Ok => ("ok  ", 32),
+                Verdict::Unknown => ("?   ", 36),
+                Verdict::Warn => ("warn", 33),
+                Verdict::Fail => ("FAIL", 31),
+            };
+            writeln!(out, "  {}  {text}", coloured(word, colour))?;
+            if let Some(fix) = fix {
+                writeln!(out, "        fix: {fix}")?;
+            }
         }
-        self.out.flush()?;
-        Ok(())
-    }
-
-    /// Ends the report. The exit status is 1 if a check failed.
-    fn end(self) -> crate::Status {
-        let count = |verdict| self.findings.iter().filter(|finding| finding.verdict == verdict).count();
-        let [ok, unknown, warn, fail] =
-            [Verdict::Ok, Verdict::Unknown, Verdict::Warn, Verdict::Fail].map(count);
-        if self.json {
-            let checks = &self.findings;
-            print::json(
-                self.out,
-                &json!({"checks": checks, "ok": ok, "unknown": unknown, "warn": warn, "fail": fail}),
-            )?;
-        } else {
-            writeln!(self.out, "{ok} ok, {unknown} not known, {warn} warnings, {fail} failures")?;
-        }
-        Ok((fail > 0).into())
+        self.printed = self.list.len();
+        Ok(out.flush()?)
     }
 }
 
@@ -179,49 +135,60 @@ fn select(adapters: &mut Adapters, name: &str) -> Result<()> {
 }
 
 /// A transfer between each RDMA device and each memory that a file maps.
-fn transfers(machine: &Machine, report: &mut Report<'_>) -> Result<()> {
-    let mut nothing = true;
+fn transfers(
+    machine: &Machine,
+    found: &mut Findings,
+    mut each: impl FnMut(&mut Findings) -> Result<()>,
+) -> Result<()> {
+    found.area = "transfers".into();
+    let before = found.list.len();
     for adapter in &machine.adapters.list {
-        for (memory, path) in
-            machine.memories.iter().filter_map(|memory| Some((memory, memory.path.as_ref()?)))
-        {
-            let mut found = Findings::of("transfers");
+        for memory in &machine.memories {
+            let Some(path) = &memory.path else { continue };
+            let of = |text| format!("{}, {}: {text}", adapter.name, memory.name);
             match test::run(&adapter.name, path) {
-                Ok(text) => found.ok(format!("{}, {}: {text}", adapter.name, memory.name)),
-                Err(text) => {
-                    found.fail(format!("{}, {}: {text}", adapter.name, memory.name), "dmesg | grep peer_mem")
-                }
+                Ok(text) => found.ok(of(text)),
+                Err(text) => found.fail(of(text), "dmesg | grep peer_mem"),
             }
-            report.add(found)?;
-            nothing = false;
+            each(found)?;
         }
     }
-    let mut found = Findings::of("transfers");
-    if nothing {
+    if found.list.len() == before {
         found.warn("nothing to test: no RDMA device, or no memory that a file maps", "");
     }
-    report.add(found)
+    each(found)
 }
 
-/// Checks the machine.
+/// Checks the machine. The exit status is 1 if a check failed.
 pub(crate) fn doctor(options: &cli::Doctor, out: Out<'_>) -> crate::Status {
     let mut adapters = Adapters::find();
     if let Some(device) = &options.device {
         select(&mut adapters, device)?;
     }
     let machine = Machine { release: Release::running(), adapters, memories: Memory::find(None) };
-    let mut report = Report { findings: Vec::new(), json: options.json, out };
+    let mut found = Findings::default();
+    // As text the report is printed as it comes.
+    let mut print = |found: &mut Findings| if options.json { Ok(()) } else { found.print(out) };
     if options.applications {
-        applications::check(&machine, &mut report)?;
+        applications::check(&machine, &mut found)?;
+        print(&mut found)?;
     } else {
         for (area, check) in CHECKS {
-            let mut found = Findings::of(*area);
+            found.area = (*area).into();
             check(&machine, &mut found);
-            report.add(found)?;
+            print(&mut found)?;
         }
         if options.test {
-            transfers(&machine, &mut report)?;
+            transfers(&machine, &mut found, &mut print)?;
         }
     }
-    report.end()
+    let list = found.list;
+    let [ok, unknown, warn, fail] = [Verdict::Ok, Verdict::Unknown, Verdict::Warn, Verdict::Fail]
+        .map(|verdict| list.iter().filter(|finding| finding.verdict == verdict).count());
+    if options.json {
+        print::json(out, &json!({"checks": list, "ok": ok, "unknown": unknown, "warn": warn, "fail": fail}))?;
+    } else {
+        writeln!(out, "{ok} ok, {unknown} not known, {warn} warnings, {fail} failures")?;
+    }
+    Ok((fail > 0).into())
 }

@@ -2,14 +2,9 @@
 
 //! What applications look at before they use memory of a GPU, looked at in the same way.
 
-use super::Machine;
-use crate::{
-    stack::Adapter,
-    sys::{self, cause},
-    verbs::Device,
-};
-use serde::Deserialize;
-use std::{cell::OnceCell, env, io};
+use super::*;
+use crate::verbs::Device;
+use std::cell::OnceCell;
 
 /// A place that an application looks at.
 #[derive(Deserialize)]
