@@ -49,15 +49,20 @@ static void allocated(CUdeviceptr at, size_t size)
 		memory_add(span);
 }
 
-/* What @call does to the memory, which has no name from before it on. */
-#define WITHOUT_NAMES(which_, call) \
-	({ \
-		struct spans taken_ = memory_take(which_); \
-		CUresult result_ = call; \
-		memory_freed(&taken_, !result_); \
-		result_; \
-	})
+#define ARGUMENTS(...) __VA_ARGS__
 #define AT(at_, size_) ((struct which) { .start = at_, .end = (at_) + (size_), .device = -1 })
+#define ALL_OF(context_, device_) ((struct which) { .end = UINT64_MAX, .context = context_, .device = device_ })
+
+/* The memory has no name from before the call on. If it is not @freed, what is still there is named again. */
+#define FREES(name, parameters, arguments, which, freed) \
+	EXPORTED CUresult name parameters \
+	{ \
+		struct spans taken = memory_take(which); \
+		CUresult result = CALL(name, arguments); \
+\
+		memory_freed(&taken, freed); \
+		return result; \
+	}
 
 #define ALLOCATES(name, parameters, arguments) \
 	EXPORTED CUresult name parameters \
@@ -68,7 +73,6 @@ static void allocated(CUdeviceptr at, size_t size)
 			allocated(*at, size); \
 		return result; \
 	}
-#define ARGUMENTS(...) __VA_ARGS__
 
 ALLOCATES(cuMemAlloc_v2, (CUdeviceptr *at, size_t size), ARGUMENTS(at, size))
 ALLOCATES(cuMemAllocAsync, (CUdeviceptr *at, size_t size, CUstream stream), ARGUMENTS(at, size, stream))
@@ -87,21 +91,10 @@ EXPORTED CUresult cuMemAllocPitch_v2(CUdeviceptr *at, size_t *pitch, size_t widt
 	return result;
 }
 
-EXPORTED CUresult cuMemFree_v2(CUdeviceptr at)
-{
-	return WITHOUT_NAMES(AT(at, 1), CALL(cuMemFree_v2, at));
-}
-
+FREES(cuMemFree_v2, (CUdeviceptr at), ARGUMENTS(at), AT(at, 1), !result)
 /* The stream may use the memory still; but the program registers it no more. */
-EXPORTED CUresult cuMemFreeAsync(CUdeviceptr at, CUstream stream)
-{
-	return WITHOUT_NAMES(AT(at, 1), CALL(cuMemFreeAsync, at, stream));
-}
-
-EXPORTED CUresult cuMemFreeAsync_ptsz(CUdeviceptr at, CUstream stream)
-{
-	return WITHOUT_NAMES(AT(at, 1), CALL(cuMemFreeAsync_ptsz, at, stream));
-}
+FREES(cuMemFreeAsync, (CUdeviceptr at, CUstream stream), ARGUMENTS(at, stream), AT(at, 1), !result)
+FREES(cuMemFreeAsync_ptsz, (CUdeviceptr at, CUstream stream), ARGUMENTS(at, stream), AT(at, 1), !result)
 
 EXPORTED CUresult cuMemMap(CUdeviceptr at, size_t size, size_t offset, unsigned long long handle,
 			   unsigned long long flags)
@@ -124,42 +117,15 @@ EXPORTED CUresult cuMemMap(CUdeviceptr at, size_t size, size_t offset, unsigned 
 	return result;
 }
 
-EXPORTED CUresult cuMemUnmap(CUdeviceptr at, size_t size)
-{
-	return WITHOUT_NAMES(AT(at, size), CALL(cuMemUnmap, at, size));
-}
+FREES(cuMemUnmap, (CUdeviceptr at, size_t size), ARGUMENTS(at, size), AT(at, size), !result)
+FREES(cuMemAddressFree, (CUdeviceptr at, size_t size), ARGUMENTS(at, size), AT(at, size), !result)
 
-EXPORTED CUresult cuMemAddressFree(CUdeviceptr at, size_t size)
-{
-	return WITHOUT_NAMES(AT(at, size), CALL(cuMemAddressFree, at, size));
-}
+/* --- all memory of a context, or of a device --- */
 
-/* --- all memory of a context, or of a device; what is still there afterwards is named again --- */
-
-#define ALL_OF(context_, device_) ((struct which) { .end = UINT64_MAX, .context = context_, .device = device_ })
-#define AND_AGAIN(which_, call) \
-	({ \
-		struct spans all_ = memory_take(which_); \
-		CUresult done_ = call; \
-		memory_freed(&all_, false); \
-		done_; \
-	})
-
-EXPORTED CUresult cuCtxDestroy_v2(CUcontext context)
-{
-	if (!context)
-		return CALL(cuCtxDestroy_v2, context);
-	return AND_AGAIN(ALL_OF(context, -1), CALL(cuCtxDestroy_v2, context));
-}
-
-#define RESETS_PRIMARY(name) \
-	EXPORTED CUresult name(CUdevice device) \
-	{ \
-		return AND_AGAIN(ALL_OF(NULL, device), CALL(name, device)); \
-	}
-
-RESETS_PRIMARY(cuDevicePrimaryCtxReset)
-RESETS_PRIMARY(cuDevicePrimaryCtxReset_v2)
+FREES(cuCtxDestroy_v2, (CUcontext context), ARGUMENTS(context), context ? ALL_OF(context, -1) : (struct which) { 0 },
+      false)
+FREES(cuDevicePrimaryCtxReset, (CUdevice device), ARGUMENTS(device), ALL_OF(NULL, device), false)
+FREES(cuDevicePrimaryCtxReset_v2, (CUdevice device), ARGUMENTS(device), ALL_OF(NULL, device), false)
 
 /*
  * The last release frees the memory, and the driver says only afterwards which one was the last: it counts the
@@ -211,12 +177,5 @@ EXPORTED hsa_status_t hsa_amd_memory_pool_allocate(uint64_t pool, size_t size, u
 	return result;
 }
 
-EXPORTED hsa_status_t hsa_amd_memory_pool_free(void *at)
-{
-	return WITHOUT_NAMES(AT((uintptr_t)at, 1), CALL(hsa_amd_memory_pool_free, at));
-}
-
-EXPORTED hsa_status_t hsa_memory_free(void *at)
-{
-	return WITHOUT_NAMES(AT((uintptr_t)at, 1), CALL(hsa_memory_free, at));
-}
+FREES(hsa_amd_memory_pool_free, (void *at), ARGUMENTS(at), AT((uintptr_t)at, 1), !result)
+FREES(hsa_memory_free, (void *at), ARGUMENTS(at), AT((uintptr_t)at, 1), !result)

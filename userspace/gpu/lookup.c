@@ -245,31 +245,17 @@ static CUresult got(CUresult result, const char *name, void **function, int vers
 	return result;
 }
 
-EXPORTED CUresult cuGetProcAddress(const char *name, void **function, int version, uint64_t flags)
-{
-	__typeof__(&cuGetProcAddress) next = NEXT(cuGetProcAddress);
+#define GETS_FUNCTIONS(of, parameters, arguments, per_thread) \
+	EXPORTED CUresult of parameters \
+	{ \
+		__typeof__(&of) next = NEXT(of); \
+\
+		return next ? got(next arguments, name, function, version, per_thread) : CUDA_ERROR_NOT_FOUND; \
+	}
 
-	if (!next)
-		return CUDA_ERROR_NOT_FOUND;
-	return got(next(name, function, version, flags), name, function, version, flags & PER_THREAD_DEFAULT_STREAM);
-}
-
-EXPORTED CUresult cuGetProcAddress_v2(const char *name, void **function, int version, uint64_t flags, int *status)
-{
-	__typeof__(&cuGetProcAddress_v2) next = NEXT(cuGetProcAddress_v2);
-
-	if (!next)
-		return CUDA_ERROR_NOT_FOUND;
-	return got(next(name, function, version, flags, status), name, function, version,
-		   flags & PER_THREAD_DEFAULT_STREAM);
-}
-
-EXPORTED CUresult cuGetProcAddress_v2_ptsz(const char *name, void **function, int version, uint64_t flags,
-					   int *status)
-{
-	__typeof__(&cuGetProcAddress_v2_ptsz) next = NEXT(cuGetProcAddress_v2_ptsz);
-
-	if (!next)
-		return CUDA_ERROR_NOT_FOUND;
-	return got(next(name, function, version, flags, status), name, function, version, !(flags & LEGACY_STREAM));
-}
+GETS_FUNCTIONS(cuGetProcAddress, (const char *name, void **function, int version, uint64_t flags),
+	       (name, function, version, flags), flags & PER_THREAD_DEFAULT_STREAM)
+GETS_FUNCTIONS(cuGetProcAddress_v2, (const char *name, void **function, int version, uint64_t flags, int *status),
+	       (name, function, version, flags, status), flags & PER_THREAD_DEFAULT_STREAM)
+GETS_FUNCTIONS(cuGetProcAddress_v2_ptsz, (const char *name, void **function, int version, uint64_t flags, int *status),
+	       (name, function, version, flags, status), !(flags & LEGACY_STREAM))
