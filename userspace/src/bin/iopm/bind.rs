@@ -7,13 +7,9 @@ use crate::{candidates::section_size, prelude::*};
 const DRIVER: &str = "/sys/bus/pci/drivers/io_peer_mem";
 
 fn find(text: &str) -> Result<Function> {
-    let Some(address) = pci::parse(text) else {
-        bail!("{text} is no address of a PCI function, as 0000:03:00.0");
-    };
-    match Function::read(&address.to_string()) {
-        Some(function) => Ok(function),
-        None => bail!("no PCI function {address}"),
-    }
+    let address = pci::parse(text)
+        .with_context(|| format!("{text} is no address of a PCI function, as 0000:03:00.0"))?;
+    Function::read(&address.to_string()).with_context(|| format!("no PCI function {address}"))
 }
 
 /// Fails unless another driver may lose the function.
@@ -32,9 +28,7 @@ fn check_driver(function: &Function, force: bool) -> Result<()> {
 
 fn check_bars(function: &Function, bar: Option<u8>) -> Result<()> {
     let name = &function.name;
-    if function.is_bridge() {
-        bail!("{name} is a bridge");
-    }
+    ensure!(!function.is_bridge(), "{name} is a bridge");
     let mut usable = function.bars.iter().enumerate().filter(|(_, bar)| bar.is_usable());
     match bar {
         Some(bar) if !usable.any(|(i, _)| i == usize::from(bar)) => {
@@ -113,9 +107,7 @@ pub(crate) fn bind(options: &cli::Bind, out: Out<'_>) -> Status {
 pub(crate) fn unbind(text: &str, out: Out<'_>) -> Status {
     let function = find(text)?;
     let name = &function.name;
-    if !function.is_of_io_peer_mem() {
-        bail!("{name} is not bound to io_peer_mem");
-    }
+    ensure!(function.is_of_io_peer_mem(), "{name} is not bound to io_peer_mem");
     // Without the override, or the function would be bound to io_peer_mem again.
     write(&pci::file(name, "driver_override"), "\n")?;
     write(&pci::file(name, "driver/unbind"), name)?;

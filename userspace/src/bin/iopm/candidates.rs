@@ -26,16 +26,15 @@ impl Bar {
 fn open_disks() -> &'static HashSet<String> {
     static DISKS: OnceLock<HashSet<String>> = OnceLock::new();
     DISKS.get_or_init(|| {
-        let files = |dir: String| sys::names(&dir).into_iter().map(move |name| format!("{dir}/{name}"));
-        let descriptors = sys::processes().flat_map(|pid| files(format!("/proc/{pid}/fd")));
+        let descriptors = sys::processes().flat_map(|pid| sys::files(format!("/proc/{pid}/fd")));
         let open = descriptors.filter_map(|link| fs::read_link(sys::path(link)).ok());
-        let subsystems = files("/sys/kernel/config/nvmet/subsystems".into());
-        let namespaces = subsystems.flat_map(|subsystem| files(format!("{subsystem}/namespaces")));
+        let subsystems = sys::files("/sys/kernel/config/nvmet/subsystems".into());
+        let namespaces = subsystems.flat_map(|subsystem| sys::files(format!("{subsystem}/namespaces")));
         let exported = namespaces
             .filter(|dir| sys::number(format!("{dir}/enable")) == Some(1))
             .filter_map(|dir| sys::line(format!("{dir}/device_path")))
             .map(|path| fs::canonicalize(&path).unwrap_or_else(|_| path.into()));
-        let text = |path: std::path::PathBuf| path.to_str().map(str::to_owned);
+        let text = |path: PathBuf| path.to_str().map(str::to_owned);
         open.chain(exported).filter_map(text).filter(|path| path.starts_with("/dev/")).collect()
     })
 }

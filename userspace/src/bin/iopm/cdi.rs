@@ -44,7 +44,7 @@ pub(crate) fn text() -> anyhow::Result<String> {
         ));
     }
     let (mut devices, mut all) = (Vec::new(), Vec::new());
-    for memory in Memory::find(None).into_iter().filter(|memory| memory.kind == Kind::Bar) {
+    for memory in Memory::all().into_iter().filter(|memory| memory.kind == Kind::Bar) {
         // Without the slash, which CDI does not allow.
         devices.push(device(&memory.name.replace('/', "-"), &[&memory.path, &control]));
         all.push(memory.path);

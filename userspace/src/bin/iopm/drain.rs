@@ -7,60 +7,48 @@ use crate::prelude::*;
 /// The exit status if memory regions are left after the time.
 const LEFT: u8 = 3;
 
-enum Drain {
-    Function(String),
-    Client(String),
+/// A function of io_peer_mem, or a client.
+struct Drain {
+    name: String,
+    is_client: bool,
+    dir: PathBuf,
 }
 
 impl Drain {
     fn find(text: &str) -> Result<Self> {
-        if let Some(address) = pci::parse(text) {
-            let drain = Self::Function(address.to_string());
-            if !sys::exists(drain.file("drain")) {
-                bail!(
-                    "{address} is not bound to io_peer_mem; for the memory of another driver, name its client, \
-                     which \"iopm status\" shows"
-                );
+        let address = pci::parse(text).map(|address| address.to_string());
+        let dir = match &address {
+            Some(function) => pci::file(function, "io_peer_mem"),
+            None => Path::new(PEERS).join(text),
+        };
+        let exists = sys::exists(dir.join("drain"));
+        match address {
+            Some(name) if exists => Ok(Self { name, is_client: false, dir }),
+            Some(name) => bail!(
+                "{name} is not bound to io_peer_mem; for the memory of another driver, name its client, which \
+                 \"iopm status\" shows"
+            ),
+            None if exists && !text.contains('/') && !text.starts_with('.') => {
+                Ok(Self { name: text.into(), is_client: true, dir })
             }
-            return Ok(drain);
-        }
-        let drain = Self::Client(text.into());
-        if text.contains('/') || text.starts_with('.') || !sys::exists(drain.file("drain")) {
-            bail!("no client {text}; \"iopm status\" lists the clients");
-        }
-        Ok(drain)
-    }
-
-    fn name(&self) -> &str {
-        match self {
-            Self::Function(name) | Self::Client(name) => name,
-        }
-    }
-
-    fn file(&self, name: &str) -> PathBuf {
-        match self {
-            Self::Function(function) => pci::file(function, "io_peer_mem").join(name),
-            Self::Client(client) => PathBuf::from(PEERS).join(client).join(name),
+            None => bail!("no client {text}; \"iopm status\" lists the clients"),
         }
     }
 
     fn set(&self, on: bool) -> Result<()> {
-        match sys::write(self.file("drain"), if on { "1\n" } else { "0\n" }) {
+        match sys::write(self.dir.join("drain"), if on { "1\n" } else { "0\n" }) {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                bail!("{}: only root may drain", self.name())
+                bail!("{}: only root may drain", self.name)
             }
-            result => result.at(self.name()),
+            result => result.at(&self.name),
         }
     }
 
     /// Returns whether a region counts. The device has no access to a revoked one any more.
     fn has(&self, region: &Region) -> bool {
-        region.kind != "import"
-            && region.state != "revoked"
-            && match self {
-                Self::Function(function) => region.client == "io_peer_mem" && has_mapped(region, function),
-                Self::Client(client) => region.client == *client,
-            }
+        let of = if self.is_client { self.name.as_str() } else { "io_peer_mem" };
+        let counts = region.kind != "import" && region.state != "revoked" && region.client == of;
+        counts && (self.is_client || has_mapped(region, &self.name))
     }
 
     fn regions(&self) -> io::Result<Vec<Region>> {
@@ -72,23 +60,19 @@ impl Drain {
     /// Counts the memory regions that are left. A function counts its own. Of a client those that are being
     /// registered are in the list alone.
     fn count(&self) -> Result<u64> {
-        let gone = || format!("{} is gone, and its memory with it", self.name());
-        match self {
-            Self::Function(_) => sys::number(self.file("mrs")).with_context(gone),
-            Self::Client(client) => {
-                let listed = self.regions().map_err(|error| {
-                    let cause = cause(&error);
-                    anyhow!(
-                        "/sys/kernel/debug/ib_peer_mem/regions (without it registrations that have begun are not \
-                         seen): {cause}"
-                    )
-                })?;
-                let number = |name| client_number(client.as_ref(), name).with_context(gone);
-                // In the order of Client::read().
-                let (ended, begun) = (number("num_dealloc_mrs")?, number("num_alloc_mrs")?);
-                Ok(begun.saturating_sub(ended).max(listed.len() as u64))
-            }
+        let number = |name: &str| {
+            let gone = || format!("{} is gone, and its memory with it", self.name);
+            sys::number(self.dir.join(name)).with_context(gone)
+        };
+        if !self.is_client {
+            return number("mrs");
         }
+        let listed = self.regions().at(
+            "/sys/kernel/debug/ib_peer_mem/regions (without it registrations that have begun are not seen)",
+        )?;
+        // In the order of Client::read().
+        let (ended, begun) = (number("num_dealloc_mrs")?, number("num_alloc_mrs")?);
+        Ok(begun.saturating_sub(ended).max(listed.len() as u64))
     }
 
     /// Prints the memory regions that are left, as far as their processes are known.
@@ -111,24 +95,24 @@ impl Drain {
     }
 
     fn wait(&self, seconds: u64, out: Out<'_>) -> Status {
-        let (begin, name) = (Instant::now(), self.name());
-        let end = begin + Duration::from_secs(seconds);
+        let (begin, name) = (Instant::now(), &self.name);
         loop {
             let count = self.count().inspect_err(|_| progress(""))?;
-            if count == 0 || Instant::now() >= end {
+            let passed = begin.elapsed().as_secs();
+            if count == 0 {
                 progress("");
-                if count == 0 {
-                    let more = "no memory region is left, and no new one is made until";
-                    writeln!(out, "{name} is drained: {more} \"iopm drain --end {name}\"")?;
-                    return Ok(0);
-                }
+                let more = "no memory region is left, and no new one is made until";
+                writeln!(out, "{name} is drained: {more} \"iopm drain --end {name}\"")?;
+                return Ok(0);
+            }
+            if passed >= seconds {
+                progress("");
                 writeln!(out, "{name}: {count} memory regions are left after {seconds} s:")?;
                 self.print(count, out)?;
                 writeln!(out, "no new one is made until \"iopm drain --end {name}\"")?;
                 return Ok(LEFT);
             }
-            if begin.elapsed() > Duration::from_secs(1) {
-                let passed = begin.elapsed().as_secs();
+            if passed > 0 {
                 progress(&format!("{name}: {count} memory regions are left, {passed} of {seconds} s"));
             }
             thread::sleep(Duration::from_millis(100));
@@ -156,6 +140,6 @@ pub(crate) fn drain(options: &cli::Drain, out: Out<'_>) -> Status {
     if !options.end {
         return drain.wait(options.timeout, out);
     }
-    writeln!(out, "{}: memory can be registered again", drain.name())?;
+    writeln!(out, "{}: memory can be registered again", drain.name)?;
     Ok(0)
 }

@@ -26,10 +26,7 @@ pub(crate) fn processes() -> Vec<String> {
 
 /// Executes the program. Returns only if that fails.
 pub(crate) fn gpu(program: &[OsString]) -> Status {
-    let Some(library) = library() else {
-        bail!("there is no {LIBRARY}");
-    };
-    let mut preload = library.into_os_string();
+    let mut preload = library().with_context(|| format!("there is no {LIBRARY}"))?.into_os_string();
     if let Some(others) = env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
         preload.push(":");
         preload.push(others);

@@ -30,8 +30,7 @@ fn object(memory: &Memory, pool: &Pool) -> Value {
 
 /// Lists the memory, and says whose sizes cannot be read.
 pub(crate) fn list(json: bool, out: Out<'_>) -> Status {
-    let mut all = Memory::find(None);
-    all.retain(|memory| memory.kind != Kind::Gpu);
+    let all = Memory::with_sizes();
     let pool = |memory: &Memory| memory.pool().inspect_err(|error| say(memory.place(), error)).ok();
     let known: Vec<_> = all.iter().filter_map(|memory| Some((memory, pool(memory)?))).collect();
     if json {
@@ -83,7 +82,7 @@ pub(crate) fn info(what: &str, out: Out<'_>) -> Status {
         return Ok((!info_of(what, function.unwrap_or_default(), out)?).into());
     }
     let function = pci::find(what).unwrap_or_else(|| what.into());
-    let mut bars = Memory::find(Some(&function));
+    let mut bars = Function::read(&function).map(Memory::of).unwrap_or_default();
     bars.retain(|memory| memory.kind == Kind::Bar);
     let mut status = 0;
     for bar in &bars {
@@ -104,8 +103,7 @@ pub(crate) fn nearest(device: &str, out: Out<'_>) -> Status {
              no distance: the CPU copies)"
         );
     };
-    let mut memory = Memory::find(None);
-    memory.retain(|memory| memory.kind != Kind::Gpu);
+    let memory = Memory::with_sizes();
     if memory.is_empty() {
         return Ok(no_bar(""));
     }
@@ -146,7 +144,7 @@ fn pair(memory: &Memory, adapter: &Adapter) -> (Value, String) {
 
 /// Shows the distance and route of each pair: a row for each memory, a column for each adapter.
 pub(crate) fn topology(json: bool, out: Out<'_>) -> Status {
-    let (adapters, memories) = (Adapters::find().list, Memory::find(None));
+    let (adapters, memories) = (Adapters::find().list, Memory::all());
     let pairs = |memory| adapters.iter().map(move |adapter| pair(memory, adapter));
     if json {
         let pairs: Vec<_> = memories.iter().flat_map(pairs).map(|(object, _)| object).collect();

@@ -32,7 +32,7 @@ mod prelude {
         sys::{self, cause, At},
         Status,
     };
-    pub(crate) use anyhow::{anyhow, bail, Context as _, Result};
+    pub(crate) use anyhow::{anyhow, bail, ensure, Context as _, Result};
     pub(crate) use serde::{Deserialize, Serialize};
     pub(crate) use serde_json::{json, Value};
     pub(crate) use std::{

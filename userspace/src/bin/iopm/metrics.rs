@@ -144,7 +144,7 @@ impl Metrics {
     /// BARs of io_peer_mem that the caller may open, and peer-to-peer memory of other drivers.
     fn pools(&mut self) {
         let (mut sizes, mut free, mut largest) = (Vec::new(), Vec::new(), Vec::new());
-        for memory in Memory::find(None).into_iter().filter(|memory| memory.kind != Kind::Gpu) {
+        for memory in Memory::with_sizes() {
             let Ok(pool) = memory.pool() else { continue };
             let driver = memory.function.driver.unwrap_or_default();
             let labels = labels([("memory", &memory.name), ("driver", &driver)]);

@@ -62,9 +62,7 @@ pub(crate) fn load(module: &str, parameters: &[String]) -> Result<bool> {
         return Ok(false);
     }
     // Another root is no machine.
-    if sys::root().is_some() {
-        bail!("{module} is not loaded: modprobe {module}");
-    }
+    ensure!(sys::root().is_none(), "{module} is not loaded: modprobe {module}");
     let status = Command::new("/sbin/modprobe").arg(module).args(parameters).status();
     if !status.is_ok_and(|status| status.success()) {
         let why = other_exporter().map(|other| format!(": {other} exports {REGISTER}")).unwrap_or_default();
@@ -81,10 +79,9 @@ pub(crate) fn unload(module: &str) -> io::Result<()> {
 
 /// Returns whether the administrator has the module loaded at boot.
 fn is_loaded_at_boot(module: &str) -> bool {
-    let dirs = ["/etc", "/run", "/usr/local/lib", "/usr/lib"].map(|dir| format!("{dir}/modules-load.d"));
+    let dirs = ["/etc", "/run", "/usr/local/lib", "/usr/lib"].into_iter();
     let files =
-        dirs.iter().flat_map(|dir| sys::names(dir).into_iter().map(move |name| format!("{dir}/{name}")));
-    let files = files.chain(["/etc/modules".into()]);
+        dirs.flat_map(|dir| sys::files(format!("{dir}/modules-load.d"))).chain(["/etc/modules".into()]);
     let mut texts = files.filter_map(|file| sys::read(file).ok());
     let command_line = sys::read("/proc/cmdline").unwrap_or_default();
     let mut on_line = command_line

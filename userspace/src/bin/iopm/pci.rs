@@ -187,27 +187,24 @@ pub(crate) fn route(memory: &str, adapter: &str) -> Option<Route> {
     let path = |name| sys::real(file(name, "")).map(|path| parts(&path)).filter(|path| !path.is_empty());
     let (a, b) = (path(memory)?, path(adapter)?);
     let host = || if cpu_routes() { Way::Host } else { Way::Unknown };
+    let common = a.iter().enumerate().find_map(|(i, name)| Some((i, b.iter().position(|b| b == name)?)));
     // Without a common bridge, ACS on the way makes no difference.
-    let Some((i, j)) =
-        a.iter().enumerate().find_map(|(i, name)| Some((i, b.iter().position(|b| b == name)?)))
-    else {
+    let Some((i, j)) = common else {
         let distance = (a.len() + b.len()) as u64;
         return Some(Route { way: host(), distance, acs_known: true, acs: Vec::new() });
     };
-    let bridges: Vec<_> = a[..=i].iter().chain(&b[..j]).collect();
-    let states: Vec<_> = bridges.iter().map(|name| acs_redirects(name)).collect();
-    let acs: Vec<_> = bridges
-        .iter()
-        .zip(&states)
-        .filter(|(_, state)| **state == Some(true))
-        .map(|(name, _)| name.to_string())
-        .collect();
-    Some(Route {
-        way: if acs.is_empty() { Way::Bus } else { host() },
-        distance: (i + j) as u64,
-        acs_known: !states.contains(&None),
-        acs,
-    })
+    let mut route = Route { way: Way::Bus, distance: (i + j) as u64, acs_known: true, acs: Vec::new() };
+    for bridge in a[..=i].iter().chain(&b[..j]) {
+        match acs_redirects(bridge) {
+            Some(true) => route.acs.push(bridge.clone()),
+            Some(false) => {}
+            None => route.acs_known = false,
+        }
+    }
+    if !route.acs.is_empty() {
+        route.way = host();
+    }
+    Some(route)
 }
 
 /// Returns whether the bridge redirects, or `None` if its configuration space cannot be read.

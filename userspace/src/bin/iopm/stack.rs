@@ -7,6 +7,7 @@ use crate::{
     prelude::*,
 };
 use iopm::Context;
+use serde::{de::Error, Deserializer, Serializer};
 use std::{ffi::OsStr, fmt};
 
 /// The clients, a directory each.
@@ -105,27 +106,24 @@ pub(crate) struct Pool {
 }
 
 impl Memory {
-    /// Finds the memory of all functions, or of one.
-    pub(crate) fn find(only: Option<&str>) -> Vec<Self> {
-        Function::all()
-            .filter(|function| only.is_none_or(|name| name == function.name))
-            .flat_map(Self::of)
-            .collect()
+    pub(crate) fn all() -> Vec<Self> {
+        Function::all().flat_map(Self::of).collect()
     }
 
-    fn of(function: Function) -> Vec<Self> {
+    /// Returns the memory whose sizes are known: not that of GPUs.
+    pub(crate) fn with_sizes() -> Vec<Self> {
+        Self::all().into_iter().filter(|memory| memory.kind != Kind::Gpu).collect()
+    }
+
+    pub(crate) fn of(function: Function) -> Vec<Self> {
         let name = function.name.clone();
         if function.is_of_io_peer_mem() {
             let dir = format!("/dev/io_peer_mem/{name}");
-            return sys::names(&dir)
-                .into_iter()
-                .map(|bar| Self {
-                    kind: Kind::Bar,
-                    name: format!("{name}/{bar}"),
-                    path: Some(format!("{dir}/{bar}")),
-                    function: function.clone(),
-                })
-                .collect();
+            let memory = |bar: String| {
+                let (name, path) = (format!("{name}/{bar}"), Some(format!("{dir}/{bar}")));
+                Self { kind: Kind::Bar, name, path, function: function.clone() }
+            };
+            return sys::names(&dir).into_iter().map(memory).collect();
         }
         let (kind, path) = if sys::number(pci::file(&name, "p2pmem/size")) > Some(0) {
             let allocate = pci::file(&name, "p2pmem/allocate");
@@ -256,9 +254,10 @@ impl Client {
 // --- regions ---
 
 /// A live region or import, as debugfs lists it.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct Region {
-    pub(crate) pid: u32,
+    #[serde(deserialize_with = "parse")]
+    pub(crate) pid: u64,
     pub(crate) process: String,
     pub(crate) kind: String,
     pub(crate) client: String,
@@ -268,6 +267,7 @@ pub(crate) struct Region {
     #[serde(serialize_with = "optional")]
     pub(crate) lkey: String,
     pub(crate) address: String,
+    #[serde(deserialize_with = "parse")]
     pub(crate) length: u64,
     /// Seconds.
     #[serde(serialize_with = "whole")]
@@ -275,34 +275,23 @@ pub(crate) struct Region {
     pub(crate) state: String,
 }
 
-fn optional<S: serde::Serializer>(text: &str, serializer: S) -> Result<S::Ok, S::Error> {
+fn parse<'de, D: Deserializer<'de>>(text: D) -> Result<u64, D::Error> {
+    String::deserialize(text)?.parse().map_err(D::Error::custom)
+}
+
+fn optional<S: Serializer>(text: &str, serializer: S) -> Result<S::Ok, S::Error> {
     some(text).serialize(serializer)
 }
 
 /// Writes the whole seconds of an age.
-fn whole<S: serde::Serializer>(age: &str, serializer: S) -> Result<S::Ok, S::Error> {
+fn whole<S: Serializer>(age: &str, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_u64(age.split('.').next().and_then(|text| text.parse().ok()).unwrap_or(0))
 }
 
 impl Region {
     /// Reads the list, which is for root.
     pub(crate) fn all() -> io::Result<Vec<Self>> {
-        let region = |row: Vec<String>| {
-            let [pid, process, kind, client, device, lkey, address, length, age, state] =
-                <[String; 10]>::try_from(row).ok()?;
-            Some(Self {
-                pid: pid.parse().ok()?,
-                process,
-                kind,
-                client,
-                device,
-                lkey,
-                address,
-                length: length.parse().unwrap_or(0),
-                age,
-                state,
-            })
-        };
-        Ok(debugfs("regions")?.into_iter().filter_map(region).collect())
+        let regions = debugfs("regions")?.into_iter();
+        Ok(regions.filter_map(|row| serde_json::from_value(json!(row)).ok()).collect())
     }
 }

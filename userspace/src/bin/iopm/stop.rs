@@ -86,10 +86,8 @@ fn bind_again(name: &str, bars_before: &str) -> Result<()> {
     if bars(name) == bars_before || !is_loaded("io_peer_mem") {
         return Ok(());
     }
-    match Function::read(name) {
-        None => bail!("no PCI function {name}"),
-        Some(function) => bind_with(&function, Some(bars_before)),
-    }
+    let function = Function::read(name).with_context(|| format!("no PCI function {name}"))?;
+    bind_with(&function, Some(bars_before))
 }
 
 /// Returns the parameters that a module of this project has, NAME=VALUE. Those of others are in modprobe.d.
@@ -174,9 +172,7 @@ pub(crate) fn in_the_way() -> (Vec<String>, Vec<String>) {
 }
 
 pub(crate) fn stop(force: bool, out: Out<'_>) -> Status {
-    if sys::root().is_some() {
-        bail!("another root is no machine");
-    }
+    ensure!(sys::root().is_none(), "another root is no machine");
     let modules = modules();
     if modules.is_empty() {
         writeln!(out, "ib_peer_mem is not loaded")?;

@@ -81,6 +81,11 @@ pub(crate) fn names(dir: impl AsRef<Path>) -> Vec<String> {
     entries(dir).into_iter().map(|name| name.to_string_lossy().into_owned()).collect()
 }
 
+/// Lists the paths in a directory.
+pub(crate) fn files(dir: String) -> impl Iterator<Item = String> {
+    names(&dir).into_iter().map(move |name| format!("{dir}/{name}"))
+}
+
 /// Lists the processes: their directories in /proc.
 pub(crate) fn processes() -> impl Iterator<Item = String> {
     names("/proc").into_iter().filter(|name| name.parse::<u32>().is_ok())

@@ -101,9 +101,7 @@ pub(crate) fn transfer(adapter: &str, path: &str, out: Out<'_>) -> Status {
     for (i, &byte) in bytes.iter().enumerate() {
         for (from, what) in [(&host[LENGTH + i], "after RDMA READ"), (&memory[i], "to the CPU")] {
             let found = from.load(Relaxed);
-            if found != byte {
-                bail!("byte {i} is {found:#x} {what}, not {byte:#x}");
-            }
+            ensure!(found == byte, "byte {i} is {found:#x} {what}, not {byte:#x}");
         }
     }
     writeln!(out, "{} KiB written and read, bytes compared, {passed:.1} ms", LENGTH >> 10)?;
@@ -120,7 +118,7 @@ pub(crate) fn test(device: Option<String>, file: Option<String>, out: Out<'_>) -
             check_file(file)?;
             vec![file.clone()]
         }
-        None => Memory::find(None).into_iter().filter_map(|memory| memory.path).collect(),
+        None => Memory::all().into_iter().filter_map(|memory| memory.path).collect(),
     };
     let adapters = Adapters::find().list.into_iter().map(|adapter| adapter.name);
     let (mut status, mut count) = (0, 0);

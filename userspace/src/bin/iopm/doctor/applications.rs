@@ -56,20 +56,12 @@ enum Answer {
 struct Probe {
     way: Way,
     look: Look,
-    #[serde(default = "yes")]
-    found: Answer,
-    #[serde(default = "no")]
-    missing: Answer,
+    /// Yes if none is given.
+    found: Option<Answer>,
+    /// No if none is given.
+    missing: Option<Answer>,
     /// If the verdict is wrong.
     remedy: Option<String>,
-}
-
-fn yes() -> Answer {
-    Answer::Yes
-}
-
-fn no() -> Answer {
-    Answer::No
 }
 
 /// What an application concludes of a way.
@@ -89,8 +81,8 @@ impl<'a> Conclusion<'a> {
         for probe in of_way {
             conclusion.by = probe;
             match look(&probe.look) {
-                Outcome::Found => conclusion.answer = probe.found,
-                Outcome::Missing => conclusion.answer = probe.missing,
+                Outcome::Found => conclusion.answer = probe.found.unwrap_or(Answer::Yes),
+                Outcome::Missing => conclusion.answer = probe.missing.unwrap_or(Answer::No),
                 Outcome::NothingThere => {}
                 Outcome::NotKnown => conclusion.known = false,
             }

@@ -128,10 +128,8 @@ fn select(adapters: &mut Adapters, name: &str) -> Result<()> {
     adapters
         .list
         .retain(|adapter| adapter.name == name || (function.is_some() && adapter.function == function));
-    match adapters.list.is_empty() {
-        true => bail!("no RDMA device {name}"),
-        false => Ok(()),
-    }
+    ensure!(!adapters.list.is_empty(), "no RDMA device {name}");
+    Ok(())
 }
 
 /// A transfer between each RDMA device and each memory that a file maps.
@@ -165,7 +163,7 @@ pub(crate) fn doctor(options: &cli::Doctor, out: Out<'_>) -> crate::Status {
     if let Some(device) = &options.device {
         select(&mut adapters, device)?;
     }
-    let machine = Machine { release: Release::running(), adapters, memories: Memory::find(None) };
+    let machine = Machine { release: Release::running(), adapters, memories: Memory::all() };
     let mut found = Findings::default();
     // As text the report is printed as it comes.
     let mut print = |found: &mut Findings| if options.json { Ok(()) } else { found.print(out) };

@@ -4,7 +4,6 @@
 
 use super::*;
 use crate::verbs::Device;
-use std::cell::OnceCell;
 
 /// A place that an application looks at.
 #[derive(Deserialize)]
@@ -55,8 +54,8 @@ type Seen = (Outcome, String);
 /// Looks, and keeps what takes long.
 pub(super) struct Prober<'a> {
     machine: &'a Machine,
-    symbols: OnceCell<io::Result<String>>,
-    imports: OnceCell<Seen>,
+    symbols: io::Result<String>,
+    imports: Seen,
 }
 
 /// "A, B or C".
@@ -78,7 +77,7 @@ fn compare(place: &str, texts: &[String], any: bool, has: impl Fn(&str) -> bool)
 
 impl<'a> Prober<'a> {
     pub(super) fn new(machine: &'a Machine) -> Self {
-        Self { machine, symbols: OnceCell::new(), imports: OnceCell::new() }
+        Self { machine, symbols: sys::read("/proc/kallsyms"), imports: imports(&machine.adapters.list) }
     }
 
     /// Looks, and says what was looked at.
@@ -94,7 +93,7 @@ impl<'a> Prober<'a> {
             Look::BootConfig(lines) => self.config(lines, false),
             Look::AnyConfig(lines) => self.config(lines, true),
             Look::DeviceName(texts) => self.device_name(texts),
-            Look::Import => self.imports.get_or_init(|| self.imports()).clone(),
+            Look::Import => self.imports.clone(),
             Look::VariableIs(name, text) => variable(name, text, true),
             Look::VariableIsNot(name, text) => variable(name, text, false),
             Look::Nothing => (Found, "looks at nothing, and registers by address".into()),
@@ -103,7 +102,7 @@ impl<'a> Prober<'a> {
     }
 
     fn symbols(&self, texts: &[String], any: bool) -> Seen {
-        match self.symbols.get_or_init(|| sys::read("/proc/kallsyms")) {
+        match &self.symbols {
             Ok(symbols) => compare("/proc/kallsyms", texts, any, |text| symbols.contains(text)),
             Err(error) => (NothingThere, format!("/proc/kallsyms: {}", cause(error))),
         }
@@ -145,26 +144,26 @@ impl<'a> Prober<'a> {
         }
         (Missing, format!("no RDMA device has a name with {}", alternatives(texts)))
     }
+}
 
-    fn imports(&self) -> Seen {
-        let mut outcome = Missing;
-        let mut texts = Vec::new();
-        for Adapter { name, .. } in &self.machine.adapters.list {
-            let (of_device, text) = match Device::open(name).map(|device| device.imports_dma_bufs()) {
-                Ok(true) => (Found, "imports dma-bufs"),
-                Ok(false) => (Missing, "imports no dma-bufs"),
-                Err(_) => (NotKnown, "cannot be opened"),
-            };
-            if of_device == Found || outcome == Missing {
-                outcome = of_device;
-            }
-            texts.push(format!("{name} {text}"));
+fn imports(adapters: &[Adapter]) -> Seen {
+    let mut outcome = Missing;
+    let mut texts = Vec::new();
+    for Adapter { name, .. } in adapters {
+        let (of_device, text) = match Device::open(name).map(|device| device.imports_dma_bufs()) {
+            Ok(true) => (Found, "imports dma-bufs"),
+            Ok(false) => (Missing, "imports no dma-bufs"),
+            Err(_) => (NotKnown, "cannot be opened"),
+        };
+        if of_device == Found || outcome == Missing {
+            outcome = of_device;
         }
-        if texts.is_empty() {
-            texts.push("there is no RDMA device that imports dma-bufs".into());
-        }
-        (outcome, texts.join(", "))
+        texts.push(format!("{name} {text}"));
     }
+    if texts.is_empty() {
+        texts.push("there is no RDMA device that imports dma-bufs".into());
+    }
+    (outcome, texts.join(", "))
 }
 
 fn any_directory(dirs: &[String]) -> Seen {
