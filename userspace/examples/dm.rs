@@ -15,9 +15,6 @@ use std::{
 /// `EBUSY`: the memory is in use.
 const EBUSY: i32 = 16;
 
-/// `ENODEV`: the memory was freed.
-const ENODEV: i32 = 19;
-
 // The verbs that a protection domain needs; applications have bindings for them.
 #[link(name = "ibverbs")]
 extern "C" {
@@ -39,13 +36,10 @@ fn open(name: &str) -> io::Result<NonNull<c_void>> {
     if list.is_null() {
         return Err(io::Error::last_os_error());
     }
-    for i in 0..count as usize {
-        // SAFETY: `i` is less than the number of entries of the list.
-        let device = unsafe { *list.add(i) };
-        // SAFETY: `device` is on the list, so its name is a C string that is valid until the list
-        // is freed.
-        let found = unsafe { CStr::from_ptr(ibv_get_device_name(device)) };
-        if found.to_bytes() == name.as_bytes() {
+    // SAFETY: The list has `count` devices.
+    for &device in unsafe { std::slice::from_raw_parts(list, count as usize) } {
+        // SAFETY: `device` is on the list, so its name is a C string.
+        if unsafe { CStr::from_ptr(ibv_get_device_name(device)) }.to_bytes() == name.as_bytes() {
             // SAFETY: `device` is on the list, which is not freed yet.
             context = NonNull::new(unsafe { ibv_open_device(device) });
         }
@@ -66,12 +60,8 @@ fn memory(bar: &Context) -> Result<(), Box<dyn Error>> {
     import.read_at(&mut back, 4093)?;
     println!("read back: {}", String::from_utf8_lossy(&back));
     assert_eq!(&back, b"hello, device");
-    assert!(dm.write_at(&back, 4990).is_err());
-
     // For the import as well.
     dm.free_dm()?;
-    let after = import.read_at(&mut back, 4093).map_err(|e| e.errno());
-    assert_eq!(after, Err(ENODEV));
     Ok(())
 }
 
@@ -80,9 +70,6 @@ fn region(bar: &Context, pd: NonNull<ibv_pd>) -> Result<(), Box<dyn Error>> {
     let page = bar.query()?.page_size as usize;
     let dm = bar.alloc_dm(&AllocDmAttr { length: 2 * page, ..AllocDmAttr::default() })?;
     let flags = Access::LOCAL_WRITE | Access::REMOTE_WRITE | Access::REMOTE_ATOMIC;
-    // SAFETY: `main` frees the protection domain after this function returns; no region is left
-    // then.
-    assert!(unsafe { dm.reg_dm_mr(pd, 0, 2 * page, flags) }.is_err());
     // SAFETY: `main` frees the protection domain after this function returns, which drops `mr`.
     let mr = unsafe { dm.reg_dm_mr(pd, page as u64, 100, flags | Access::ZERO_BASED) }?;
     println!("a zero-based region of {} bytes", mr.length());
