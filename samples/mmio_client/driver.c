@@ -172,6 +172,10 @@ static void mmio_remove(struct pci_dev *pdev)
 /* Only by driver_override. */
 static const struct pci_device_id mmio_ids[] = { { } };
 
+/*
+ * A driver for a machine with AER has an .err_handler: without one, the function keeps all functions below
+ * the same port from recovering.
+ */
 static struct pci_driver mmio_driver = {
 	.name = KBUILD_MODNAME,
 	.id_table = mmio_ids,
