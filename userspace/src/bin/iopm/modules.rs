@@ -13,20 +13,25 @@ pub(crate) fn is_loaded(module: &str) -> bool {
     sys::exists(format!("/sys/module/{module}/refcnt"))
 }
 
-/// Returns whether a list of the running kernel's modules has this one.
-fn is_in(list: &str, module: &str) -> bool {
-    let list = sys::read(format!("/lib/modules/{}/{list}", Release::running().name)).unwrap_or_default();
+/// Returns the line of the module in a list of the running kernel's: PATH/NAME.ko[.xz]: DEPENDENCY...
+fn line_of(module: &str, list: &str) -> Option<String> {
+    let list = sys::read(format!("/lib/modules/{}/{list}", Release::running().name)).ok()?;
     let file = format!("/{module}.ko");
-    // PATH/NAME.ko[.xz]: DEPENDENCY...
-    list.lines().any(|line| line.split(':').next().is_some_and(|path| path.contains(&file)))
+    let has = |line: &&str| line.split(':').next().is_some_and(|path| path.contains(&file));
+    list.lines().find(has).map(str::to_owned)
 }
 
 pub(crate) fn is_installed(module: &str) -> bool {
-    is_in("modules.dep", module)
+    line_of(module, "modules.dep").is_some()
 }
 
 pub(crate) fn is_builtin(module: &str) -> bool {
-    is_in("modules.builtin", module)
+    line_of(module, "modules.builtin").is_some()
+}
+
+/// Returns whether an installed module uses symbols of another one.
+pub(crate) fn depends_on(module: &str, other: &str) -> bool {
+    line_of(module, "modules.dep").is_some_and(|line| line.contains(&format!("/{other}.ko")))
 }
 
 /// Returns the module, other than ib_peer_mem, that is loaded and exports the functions of its API, as those

@@ -67,7 +67,7 @@ pub(super) fn nvidia(machine: &Machine, found: &mut Findings) {
         Some(version) if version.contains("Open Kernel Module") => {
             found.ok("NVIDIA's open kernel modules (dma-bufs need no nvidia-peermem)");
             by_address(found);
-            peermem(&machine.release, found);
+            peermem(found);
         }
         Some(_) => {
             let text =
@@ -95,7 +95,7 @@ fn by_address(found: &mut Findings) {
     }
 }
 
-fn peermem(release: &Release, found: &mut Findings) {
+fn peermem(found: &mut Findings) {
     if sys::exists(format!("{PEERS}/nv_mem")) || is_loaded("nvidia_peermem") {
         return found.ok("nvidia-peermem is loaded");
     }
@@ -103,10 +103,7 @@ fn peermem(release: &Release, found: &mut Findings) {
         let text = "nvidia-peermem is not installed: without iopm gpu only dma-bufs reach the GPU's memory";
         return found.warn(text, "");
     }
-    let dependencies = sys::read(format!("/lib/modules/{}/modules.dep", release.name)).unwrap_or_default();
-    let is_peermem =
-        |line: &str| line.split(':').next().is_some_and(|module| module.contains("/nvidia-peermem.ko"));
-    if dependencies.lines().any(|line| is_peermem(line) && line.contains("/ib_peer_mem.ko")) {
+    if modules::depends_on("nvidia-peermem", "ib_peer_mem") {
         return found.fail("nvidia-peermem is not loaded", "modprobe nvidia-peermem");
     }
     // Its build looks where MLNX_OFED would have the symbols, and ib-peer-mem-compat puts them there.
