@@ -181,8 +181,8 @@ impl Device {
     pub(crate) fn open(name: &str) -> Result<Self> {
         let mut count = 0;
         // SAFETY: `count` is valid for writes.
-        let list =
-            new(unsafe { ibv_get_device_list(&mut count) }, "ibv_get_device_list (is ib_uverbs loaded?)")?;
+        let list = unsafe { ibv_get_device_list(&mut count) };
+        let list = new(list, "ibv_get_device_list (is ib_uverbs loaded?)")?;
         // SAFETY: The list has `count` devices.
         let devices = unsafe { slice::from_raw_parts(list.as_ptr(), usize::try_from(count)?) };
         let name_of = |device: &*mut c_void| {
