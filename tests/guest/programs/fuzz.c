@@ -77,7 +77,7 @@ static const struct {
 	[OP_BUFFER] = { "dma-bufs", 40, 10, { EBUSY, ENODEV, ENOMEM } },
 	[OP_REG_MR] = { "registrations", 80, 5, { REG } },
 	[OP_REREG_MR] = { "re-registrations", 10, 1, { REG, ENOENT, EBUSY } },
-	[OP_DEREG_MR] = { "deregistrations", 10, 5, { REG, ENOENT, EBUSY } },
+	[OP_DEREG_MR] = { "deregistrations", 10, 1, { REG, ENOENT, EBUSY } },
 };
 
 static struct {
