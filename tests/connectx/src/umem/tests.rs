@@ -354,7 +354,7 @@ fn what_applications_have_is_counted() {
     // Of the driver, in the PD of an application.
     it.qp(Where { user: 0, ..place }, cq).unwrap();
     it.mkey(0xfc0, 0x1000, 12).unwrap();
-    // Of all, and of none of them.
+    // Of all applications.
     plain(&mut it.function, op::ALLOC_PD, 0xffff).unwrap();
     let want = [
         "1 memory keys",
