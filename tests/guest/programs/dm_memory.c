@@ -153,12 +153,14 @@ static void importer(int socket)
 {
 	struct iopm_dm *dm = iopm_import_dm(NULL, fd_receive(socket, 0));
 	char byte = 0, text[16];
+	volatile char *map;
 
 	expect_true("import", dm);
 	expect_true("read", !iopm_memcpy_from_dm(text, dm, PAGE - 6, sizeof(text)));
 	expect_true("the text of the parent", !strcmp(text, "from the parent"));
 	expect_true("write", !iopm_memcpy_to_dm(dm, PAGE - 6, "from the child ", sizeof(text)));
-	expect_true("map", mmap(NULL, PAGE, PROT_READ, MAP_SHARED, (int)dm->handle, 0) != MAP_FAILED);
+	map = mmap(NULL, PAGE, PROT_READ, MAP_SHARED, (int)dm->handle, 0);
+	expect_true("map", map != MAP_FAILED && map[PAGE - 6] == text[0]);
 	if (write(socket, &byte, 1) != 1 || read(socket, &byte, 1) != 1)
 		err(1, "socket");
 }

@@ -68,7 +68,7 @@ test_lock_down() {
 locked_down() { grep -qF '[integrity]' $LOCKDOWN 2>/dev/null || skip "this kernel has no lockdown"; }
 
 cannot_map() {
-	must_fail python3 -c "import mmap; mmap.mmap(open('$1', 'r+b', 0).fileno(), 4096)" 2>&1 |
+	must_fail python3 -c "import mmap; bar = open('$1', 'r+b', 0); mmap.mmap(bar.fileno(), 4096)" 2>&1 |
 		grep 'Operation not permitted'
 }
 
