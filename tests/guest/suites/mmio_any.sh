@@ -20,10 +20,12 @@ CHAIN=yes
 
 if [ "$DEV" = rxe0 ]; then
 	DEVICES="edu0 edu1"
-	TESTS="test_driver_unmaps test_process_unmaps test_fork test_exec test_sigkill test_thousand_regions
-		test_refused"
-	# The debug kernel has no UIO.
-	[ "$KIND" = debug ] || TESTS+=" test_msix_table test_end_of_the_function test_unmapped_while_registering"
+	# The debug kernel, which has no UIO, has in make soak what the ConnectX shows in make check.
+	case $KIND in
+	debug) TESTS="test_driver_unmaps test_process_unmaps test_fork test_exec test_sigkill test_thousand_regions
+		test_refused" ;;
+	*) TESTS="test_refused test_msix_table test_end_of_the_function" ;;
+	esac
 else
 	DEVICES=$DEV
 	TESTS="test_driver_unmaps test_process_unmaps test_fork test_exec test_sigkill test_thousand_regions
