@@ -4,7 +4,7 @@
 //!
 //! All of `unsafe` of the program is here. The structures are those of `infiniband/verbs.h`, whose layout
 //! libibverbs keeps; a test compares the sizes. The process ends after a transfer, so the kernel destroys the
-//! objects and unmaps the memory.
+//! objects, apart from MRs, and unmaps the memory.
 
 use crate::prelude::*;
 use rustix::mm::{mmap, MapFlags, ProtFlags};
@@ -146,6 +146,7 @@ extern "C" {
     fn ibv_open_device(device: *mut c_void) -> *mut Context;
     fn ibv_alloc_pd(context: *mut Context) -> *mut c_void;
     fn ibv_reg_mr(pd: *mut c_void, addr: *mut c_void, length: usize, access: c_int) -> *mut Mr;
+    fn ibv_dereg_mr(mr: *mut Mr) -> c_int;
     fn ibv_reg_dmabuf_mr(pd: *mut c_void, at: u64, n: usize, iova: u64, fd: c_int, a: c_int) -> *mut Mr;
     fn ibv_create_cq(of: *mut Context, n: c_int, a: *mut c_void, b: *mut c_void, v: c_int) -> *mut Cq;
     fn ibv_create_qp(pd: *mut c_void, attr: *mut QpInitAttr) -> *mut Qp;
@@ -215,12 +216,13 @@ impl Device {
     }
 
     /// Registers memory, with all kinds of access.
-    fn register(&self, memory: &'static [AtomicU8]) -> Result<&'static Mr> {
+    fn register(&self, memory: &'static [AtomicU8]) -> Result<Registered> {
         let (addr, length) = (memory.as_ptr().cast_mut().cast(), memory.len());
         // SAFETY: The protection domain is one. The memory stays, and is only accessed as one that a device writes
-        // to. Nothing but libibverbs has the MR, and it does not change it.
-        if let Some(mr) = unsafe { ibv_reg_mr(self.pd.as_ptr(), addr, length, ACCESS_ALL).as_ref() } {
-            return Ok(mr);
+        // to.
+        if let Some(mr) = NonNull::new(unsafe { ibv_reg_mr(self.pd.as_ptr(), addr, length, ACCESS_ALL) }) {
+            // INVARIANT: The MR is new.
+            return Ok(Registered(mr));
         }
         let error = io::Error::last_os_error();
         let hint = match error.raw_os_error() {
@@ -255,6 +257,28 @@ impl Device {
     }
 }
 
+/// An MR until drop. At the exit of a process its mappings end before its files are closed: an MR that is left
+/// then on a mapping without struct pages would be revoked.
+///
+/// # Invariants
+///
+/// The pointer is that of libibverbs, and stays valid until drop.
+struct Registered(NonNull<Mr>);
+
+impl Registered {
+    fn mr(&self) -> &Mr {
+        // SAFETY: By the invariant; libibverbs does not change the MR.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl Drop for Registered {
+    fn drop(&mut self) {
+        // SAFETY: By the invariant; nothing uses the MR afterwards.
+        unsafe { ibv_dereg_mr(self.0.as_ptr()) };
+    }
+}
+
 /// Maps the beginning of a file, which a device or another process may write to.
 pub(crate) fn map(path: &str, length: usize) -> Result<&'static [AtomicU8]> {
     let file = OpenOptions::new().read(true).write(true).open(path);
@@ -276,7 +300,7 @@ pub(crate) fn map(path: &str, length: usize) -> Result<&'static [AtomicU8]> {
 pub(crate) struct Pair {
     qps: [NonNull<Qp>; 2],
     cq: NonNull<Cq>,
-    mrs: [&'static Mr; 2],
+    mrs: [Registered; 2],
 }
 
 impl Pair {
@@ -309,7 +333,7 @@ impl Pair {
 
     /// Reads `length` bytes from the beginning of the far memory to `at` of the near one, or writes them.
     pub(crate) fn transfer(&self, read: bool, at: usize, length: u32) -> Result<()> {
-        let [near, far] = self.mrs;
+        let [near, far] = self.mrs.each_ref().map(Registered::mr);
         let mut sge = Sge { addr: near.addr as u64 + at as u64, length, lkey: near.lkey };
         let mut wr = SendWr {
             wr_id: 0,
