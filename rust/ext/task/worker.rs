@@ -157,12 +157,11 @@ pub mod tests {
         task::Task, //
     };
 
-    const OPS: bindings::file_operations = pin_init::zeroed();
-
     /// Creates a file whose private data is `data`.
     pub fn file(data: *mut c_void) -> Result<ARef<File>> {
-        // SAFETY: The operations are `'static`, and use no private data.
-        unsafe { anon_file(c"ext_worker", &OPS, data, bindings::O_RDWR as c_int) }
+        let ops = &raw const bindings::generic_ro_fops;
+        // SAFETY: The operations are part of the kernel image, and use no private data.
+        unsafe { anon_file(c"ext_worker", ops, data, bindings::O_RDWR as c_int) }
     }
 
     /// Returns whether `fd` is a descriptor of `file` in the current task.
