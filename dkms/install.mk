@@ -17,7 +17,6 @@ SIGN ?=
 moddir := /usr/lib/modules/$(release)/updates/ib-peer-mem
 installed := /usr/src/ib-peer-mem
 dkms_name := ib-peer-mem-$(PEER_MEM_VERSION)
-dkms_module := ib-peer-mem/$(PEER_MEM_VERSION)
 dkms_dir := $(DESTDIR)/usr/src/$(dkms_name)
 data := install -m 644
 
@@ -78,8 +77,7 @@ install: install-modules install-headers install-system install-userspace
 		udevadm control --reload || true; udevadm trigger --subsystem-match=misc || true'
 
 install-dkms: install-include install-dkms-source install-system install-userspace
-	$(here) 'ldconfig; systemd-sysusers io-peer-mem.conf; \
-		[ ! -d /var/lib/dkms/$(dkms_module) ] || dkms remove $(dkms_module) --all; dkms install $(dkms_module) -k $(release)'
+	$(here) 'ldconfig; systemd-sysusers io-peer-mem.conf; dkms install ib-peer-mem/$(PEER_MEM_VERSION) -k $(release)'
 
 install-compat:
 	ib-peer-mem-compat enable
@@ -88,7 +86,7 @@ uninstall-compat:
 	ib-peer-mem-compat disable
 
 uninstall:
-	-[ -n "$(DESTDIR)" ] || [ ! -d /var/lib/dkms/ib-peer-mem ] || dkms remove $(dkms_module) --all
+	-[ -n "$(DESTDIR)" ] || [ ! -d /var/lib/dkms/ib-peer-mem ] || dkms remove ib-peer-mem/$(PEER_MEM_VERSION) --all
 	-[ -n "$(DESTDIR)" ] || ib-peer-mem-compat purge
 	rm -rf $(DESTDIR)$(moddir) $(DESTDIR)$(installed) $(dkms_dir) $(DESTDIR)/var/cache/ib-peer-mem
 	rm -f $(addprefix $(DESTDIR), $(UDEVDIR)/rules.d/60-io-peer-mem.rules $(SYSUSERSDIR)/io-peer-mem.conf \

@@ -225,11 +225,12 @@ pub struct CNearest {
 #[no_mangle]
 unsafe extern "C" fn _iopm_query_nearest(
     context: &Context,
-    device: &CAddress,
+    device: *const CAddress,
     nearest: *mut CNearest,
     size: usize,
 ) -> c_int {
-    let CAddress { domain, bdf } = *device;
+    // SAFETY: The caller passes an address, which may be within `nearest`: no reference is kept.
+    let CAddress { domain, bdf } = unsafe { *device };
     let query = || {
         // The kernel says the same of what is no address.
         let bdf = bdf.try_into().map_err(|_| EINVAL)?;
