@@ -168,6 +168,7 @@ test_memlock_does_not_count() (
 
 # A dma-buf that MRs share lives as long as its device, so it must not keep the credentials of the
 # process that is the first to register: they hold its keyrings, and its user namespace.
+# not on debug, which has no keyrings
 test_the_first_user_is_not_kept() {
 	unload_modules
 	load_bars
@@ -180,6 +181,7 @@ test_the_first_user_is_not_kept() {
 
 # A BPF iterator holds a shared dma-buf while the module is removed. The removal waits for it, with a
 # line in the log, and the devices have the operations of their drivers meanwhile.
+# not on debug, which has no BPF
 test_unload_waits_for_a_bpf_iterator() {
 	local dev removal reader
 	adapter_start host edu0 host 0 4096
