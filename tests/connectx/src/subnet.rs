@@ -185,6 +185,20 @@ mod tests {
     }
 
     #[test]
+    fn a_path_leads_from_port_to_port() {
+        let (fabric, request) = request();
+        let mad = fabric.administer(0, &request).unwrap();
+        let record = header::DATA.rest(&mad);
+        assert_eq!((mad[3], be16(&mad, 4)), (0x81, 0));
+        // The service and the GIDs.
+        assert_eq!(record[..40], header::DATA.rest(&request)[..40]);
+        let rest = [
+            0, 2, 0, 1, 0, 0, 0, 0, 0x20, 0x81, 0xff, 0xff, 0, 0, 0x85, 0x90, 0x92,
+        ];
+        assert_eq!(record[40..57], rest);
+    }
+
+    #[test]
     fn what_is_not_served_is_refused_with_its_status() {
         let (mut fabric, good) = request();
         for (field, value, status) in [

@@ -194,6 +194,16 @@ fn lists_of_keys_are_followed_but_not_for_ever() {
 }
 
 #[test]
+fn an_index_is_given_out_again_at_once() {
+    let mut keys = Mkeys::default();
+    let mut new = || keys.add(mkey(0, 1, 12, &[]));
+    let (first, second) = (new(), new());
+    assert_ne!(first, second);
+    keys.remove(first);
+    assert_eq!(keys.add(mkey(0, 1, 12, &[])), first);
+}
+
+#[test]
 fn a_description_of_places_has_no_addresses() {
     let mut t = two_pages();
     let of = |t: &Fixture| t.keys.all[&(t.key >> 8)].describe(Some(&t.dma));
