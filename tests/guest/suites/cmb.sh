@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
+# shellcheck disable=SC2154 # lkey and addr are of tests/guest/adapter.sh
 #
 # Peer-to-peer memory of another driver: the controller memory buffer of an SSD, under
 # the stock nvme driver. Processes map it from p2pmem/allocate in sysfs.
 
 . ./steps.sh
+. ./adapter.sh
 
 SSD=/sys/bus/pci/devices/$BDF_SSD
 CMB=$SSD/p2pmem/allocate
@@ -127,6 +129,20 @@ test_unbind_under_a_writer() {
 	note "the writer: $(grep 'remote access' /tmp/forever), $(grep 'still revoked' /tmp/forever)"
 	balanced
 	[ "$(counter num_free_callbacks)" -gt "$before" ]
+	bind_ssd
+}
+
+# By the DMA of an adapter, whose key is dead when the driver of the buffer goes.
+test_adapter_with_dma() {
+	load_adapter
+	adapter_start buffer edu0 -m $((1 << 20)) "$CMB" 12345 20001
+	from_host edu0 51
+	to_host edu0 51
+	unbind_in_time "$BDF_SSD"
+	expect EACCES adapter_dma edu0 "read $lkey $addr 16"
+	adapter_stop buffer
+	balanced
+	unload_adapter
 	bind_ssd
 }
 
