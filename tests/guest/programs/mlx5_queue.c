@@ -244,8 +244,9 @@ static int do_verbs(struct options *o)
 	area.addr = map(o);
 	area.length = o->map_length;
 	for (int i = 0; i < 2; i++) {
+		/* The kernel destroys what there is. */
 		if (!create(&queues[i]))
-			return refused("verbs");
+			exit(refused("verbs"));
 		addresses[i] = pair_address(rdma, &queues[i].pair);
 	}
 	mr = rdma_register(rdma, area.addr, area.length);
