@@ -199,7 +199,7 @@ mod tests {
     /// of the client, and at the removal of the device.
     #[test]
     fn a_device_that_does_not_stop_gets_another_work_request() -> Result {
-        for end in ENDS {
+        for (i, end) in ENDS.into_iter().enumerate() {
             each([true, false], |in_device| {
                 let (t, client, mr) = live_temporary(Kind::Dma)?;
                 if in_device {
@@ -210,7 +210,8 @@ mod tests {
                 end(&t, &client)?.join()??;
                 ensure!(!mr.is_valid());
                 ensure_eq!(t.calls(Point::PostInv)?, 2);
-                if counters::exists(client.name()) {
+                // The other ends first post for all regions at once, which is no fence yet.
+                if i == 0 {
                     ensure_eq!(counters::get(client.name(), c"num_failed_fences")?, 1);
                     ensure_eq!(counters::get(client.name(), c"num_revocations")?, 1);
                 }
