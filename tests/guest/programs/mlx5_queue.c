@@ -245,7 +245,7 @@ static int do_verbs(struct options *o)
 	area.addr = map(o);
 	area.length = o->map_length;
 	for (int i = 0; i < 2; i++) {
-		/* The kernel destroys what there is. */
+		/* The kernel destroys the domain, and the CQ if there is one. */
 		if (!create(&queues[i]))
 			exit(refused("verbs"));
 		addresses[i] = pair_address(rdma, &queues[i].pair);
