@@ -34,8 +34,9 @@ test_client() {
 	note "$DEV without on-demand paging: RDMA to the memory of a client, by the umem backend"
 }
 
-# Why the backend is not dma-buf.
+# Why the backend is not dma-buf. The driver of 7.0 and 7.1 makes no event queue for page faults then, and imports.
 test_import_is_refused() {
+	[[ $(uname -r) != 7.[01].* ]] || skip "this kernel's driver imports without on-demand paging"
 	expect "error EOPNOTSUPP" adapter_start one "$DEV" "export:$MEMORY" 0 4096
 	client_balanced
 }
