@@ -62,10 +62,9 @@ const GENERAL_CAPS: &[(Field, u64)] = &[
     (cmd_hca_cap::imaicl, 1),
     (cmd_hca_cap::qkv, 1),
     (cmd_hca_cap::pkv, 1),
-    // mlx5_ib refuses a device without.
+    // mlx5_ib refuses a device without, and makes an SRQ of it.
     (cmd_hca_cap::xrc, 1),
     (cmd_hca_cap::ud, 1),
-    (cmd_hca_cap::uc, 1),
     (cmd_hca_cap::rc, 1),
     (cmd_hca_cap::uar_4k, 1),
     (cmd_hca_cap::uar_sz, 5),
@@ -217,19 +216,16 @@ fn odp(caps: &mut [u8], transport_faults: bool) {
     };
     let scheme = scheme.rest_mut(caps);
     odp_scheme_cap::page_prefetch.set(scheme, u64::from(!transport_faults));
-    let transports = [odp_scheme_cap::rc_odp_caps, odp_scheme_cap::xrc_odp_caps];
-    for transport in transports {
-        let service = transport.rest_mut(scheme);
-        for field in [
-            odp_per_transport_service_cap::send,
-            odp_per_transport_service_cap::receive,
-            odp_per_transport_service_cap::write,
-            odp_per_transport_service_cap::read,
-            odp_per_transport_service_cap::atomic,
-            odp_per_transport_service_cap::srq_receive,
-        ] {
-            field.set(service, 1);
-        }
+    let service = odp_scheme_cap::rc_odp_caps.rest_mut(scheme);
+    for field in [
+        odp_per_transport_service_cap::send,
+        odp_per_transport_service_cap::receive,
+        odp_per_transport_service_cap::write,
+        odp_per_transport_service_cap::read,
+        odp_per_transport_service_cap::atomic,
+        odp_per_transport_service_cap::srq_receive,
+    ] {
+        field.set(service, 1);
     }
 }
 

@@ -283,10 +283,9 @@ impl Function {
             op::RST2INIT_QP..=op::SQD_RTS_QP | op::INIT2INIT_QP if opcode != op::MAD_IFC => {
                 self.modify_qp(opcode, input)
             }
-            op::CREATE_RMP | op::CREATE_XRC_SRQ => self.create_srq(opcode, input, out),
-            op::DESTROY_RMP | op::DESTROY_XRC_SRQ => self.destroy_srq(input),
-            op::QUERY_RMP | op::QUERY_XRC_SRQ => self.query_srq(opcode, input, out),
-            op::MODIFY_RMP | op::ARM_XRC_SRQ => self.arm_srq(opcode, input),
+            op::CREATE_RMP => self.create_rmp(input, out),
+            op::DESTROY_RMP => self.destroy_rmp(input),
+            op::QUERY_RMP => self.query_rmp(input, out),
             op::CREATE_SQ | op::CREATE_RQ => self.create_ethernet_queue(opcode, input, out),
             op::MODIFY_SQ | op::MODIFY_RQ => self.modify_ethernet_queue(input),
             op::DESTROY_SQ | op::DESTROY_RQ => self.destroy_ethernet_queue(input),

@@ -80,7 +80,6 @@ pub struct Cqe {
     pub user_index: u32,
     /// The source queue pair, flags above it.
     pub flags_source: u32,
-    pub slid: u16,
     pub immediate: u32,
     pub bytes: u32,
     pub syndrome: u8,
@@ -91,7 +90,6 @@ pub struct Cqe {
 impl Cqe {
     fn bytes(&self, ticks: u64) -> [u8; CQE] {
         let mut entry = [0; CQE];
-        put(&mut entry, 22, &self.slid.to_be_bytes());
         put(&mut entry, 24, &self.flags_source.to_be_bytes());
         put(&mut entry, 32, &self.user_index.to_be_bytes());
         put(&mut entry, 36, &self.immediate.to_be_bytes());
@@ -179,7 +177,6 @@ impl Function {
         self.cq(number)?;
         let hca = &self.hca;
         if hca.qps.values().any(|qp| qp.uses_cq(number))
-            || hca.srqs.values().any(|srq| srq.cq == number)
             || hca.ethernet.values().any(|queue| queue.cq() == number)
         {
             return Err(Refusal::busy(format!("CQ {number:#x} is in use")));

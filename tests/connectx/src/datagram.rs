@@ -1,92 +1,123 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Unreliable datagrams, and the queue pair of general services, which is one as well.
+//! Unreliable datagrams of an Ethernet port, and the queue pair of general services, which is one as well.
+//! Those of an InfiniBand port go nowhere (`fabric.rs`).
 
-mod address;
-
+use crate::bits::{be16, be32, put};
 use crate::cq::{opcode as completion, Cqe};
-use crate::dma::{cut, gather, scatter, total};
+use crate::dma::{gather, scatter, total};
 use crate::fabric::{Fabric, Outcome};
 use crate::function::Function;
-use crate::ifc::qpc;
 use crate::mkey::Access;
+use crate::port::{Gid, FULL_MEMBER};
 use crate::qp::{Qp, Service};
 use crate::refuse;
-use crate::subnet::{self, FULL_MEMBER};
 use crate::wqe::{opcode, Wqe};
-use address::{header, Address, GRH};
 
-/// The control segment, after which the address vector is.
+/// The control segment, after which the address vector is, with the data after that.
 const CONTROL: usize = 16;
+const DATA: usize = CONTROL + 48;
 const QP1: u32 = 1;
-/// The key of every queue pair of general services.
-const QP1_KEY: u32 = 0x8001_0000;
-/// The high bit of a key of a message stands for that of the queue pair.
-const OWN_KEY: u32 = 0x8000_0000;
+/// The header in front of what is received.
+const GRH: usize = 40;
 
-/// A datagram that has come to a function.
-struct Arrived {
-    /// The number and the key of the queue pair that it is for.
+/// The address vector of a work request.
+struct Address {
     qpn: u32,
-    key: u32,
-    grh: Option<[u8; GRH]>,
-    payload: Vec<u8>,
-    /// What the completion says of the sender.
-    cqe: Cqe,
+    gid: [u8; 16],
+    /// The index of the source GID.
+    source: usize,
+    traffic_class: u8,
+    hop_limit: u8,
+}
+
+impl Address {
+    fn new(segment: &[u8]) -> Self {
+        let byte = |at: usize| segment.get(at).copied().unwrap_or(0);
+        let mut gid = [0; 16];
+        put(&mut gid, 0, segment.get(32..).unwrap_or_default());
+        Self {
+            qpn: be32(segment, 8) & 0xff_ffff,
+            gid,
+            source: (be32(segment, 28) >> 20 & 0xff) as usize,
+            traffic_class: byte(26),
+            hop_limit: byte(27),
+        }
+    }
+}
+
+/// Returns the header that the receiver at `to` finds in front of a message of `len` bytes.
+fn header(from: &Gid, to: &Address, len: usize) -> [u8; GRH] {
+    let mut grh = [0; GRH];
+    // The length is that of the message with its headers and its checksum.
+    if from.version == 2 && !from.ipv6 {
+        grh[20] = 0x45;
+        grh[21] = to.traffic_class;
+        put(
+            &mut grh,
+            22,
+            &((20 + 8 + 12 + 8 + len + 4) as u16).to_be_bytes(),
+        );
+        grh[26] = 0x40;
+        grh[28] = to.hop_limit.max(1);
+        grh[29] = 17;
+        put(&mut grh, 32, &from.gid[12..]);
+        put(&mut grh, 36, &to.gid[12..]);
+        let sum: u32 = grh[20..]
+            .chunks(2)
+            .map(|word| u32::from(be16(word, 0)))
+            .sum();
+        let sum = (sum & 0xffff) + (sum >> 16);
+        put(&mut grh, 30, &(!(sum + (sum >> 16)) as u16).to_be_bytes());
+    } else {
+        // The global route header of version 1 looks like IPv6.
+        let class = 6 << 28 | u32::from(to.traffic_class) << 20;
+        put(&mut grh, 0, &class.to_be_bytes());
+        put(&mut grh, 4, &((12 + 8 + len + 4) as u16).to_be_bytes());
+        grh[6] = if from.version == 2 { 17 } else { 0x1b };
+        grh[7] = to.hop_limit;
+        put(&mut grh, 8, &from.gid);
+        put(&mut grh, 24, &to.gid);
+    }
+    grh
 }
 
 impl Function {
-    /// Returns the queue pair that a datagram with this number is for.
-    fn datagram_target(&self, number: u32) -> Option<&Qp> {
-        let wanted = |qp: &&Qp| match number {
+    /// Receives a datagram for the queue pair `qpn`; `cqe` has what the completion says of the sender.
+    /// Fails with a reason to drop it.
+    fn receive_datagram(&mut self, qpn: u32, message: &[u8], cqe: Cqe) -> Result<(), &'static str> {
+        let wanted = |qp: &&Qp| match qpn {
             QP1 => qp.service == Service::Qp1,
-            _ => qp.number == number && qp.service == Service::Ud,
+            _ => qp.number == qpn && qp.service == Service::Ud,
         };
-        self.hca
-            .qps
-            .values()
-            .find(wanted)
-            .filter(|qp| qp.can_receive())
-    }
-
-    /// Receives a datagram. Fails with a reason to drop it.
-    fn receive_datagram(&mut self, message: Arrived) -> Result<(), &'static str> {
-        let Some(target) = self.datagram_target(message.qpn).cloned() else {
+        let target = self.hca.qps.values().find(wanted);
+        let Some(target) = target.filter(|qp| qp.can_receive()).cloned() else {
             return Err("no such queue pair");
         };
-        let own = match target.service {
-            Service::Qp1 => QP1_KEY,
-            _ => target.get(qpc::q_key),
-        };
-        if message.key != own {
-            return Err("another key");
-        }
-        let Some(receive) = self.next_receive(&target, None) else {
+        let Some(receive) = self.next_receive(&target) else {
             return Err("no receive is posted");
         };
-        let len = GRH + message.payload.len();
-        let room = match self.receive_memory(&receive, len) {
+        let room = match self.receive_memory(&receive, message.len()) {
             Ok(room) => room,
             Err(error) => {
                 self.denied(&format!("QP {:#x}, receive", target.number), error);
                 return Err("the receive has no memory");
             }
         };
-        if total(&room) < len {
+        if total(&room) < message.len() {
             return Err("the receive is too short");
         }
-        if let Some(grh) = message.grh {
-            scatter(&cut(&room, 0, GRH), &grh);
-        }
-        scatter(&cut(&room, GRH, message.payload.len()), &message.payload);
-        let mut cqe = Cqe {
-            bytes: len as u32,
-            ..message.cqe
+        scatter(&room, message);
+        let immediate = match target.service {
+            Service::Qp1 => FULL_MEMBER.into(),
+            _ => cqe.immediate,
         };
-        cqe.flags_source |= u32::from(message.grh.is_some()) << 28;
-        if target.service == Service::Qp1 {
-            cqe.immediate = FULL_MEMBER.into();
-        }
+        let bytes = (message.len() - GRH) as u32;
+        let cqe = Cqe {
+            bytes,
+            immediate,
+            ..cqe
+        };
         self.complete_receive(target.number, &receive, cqe);
         Ok(())
     }
@@ -95,126 +126,44 @@ impl Function {
 impl Fabric {
     /// Sends a datagram. It is dropped, without a word to the sender, if it cannot be delivered.
     pub fn datagram(&mut self, f: usize, qp: &Qp, wqe: &Wqe) -> Outcome {
-        let port = &self.functions[f].port;
-        let infiniband = port.infiniband;
-        let address = Address::new(wqe.rest(CONTROL), infiniband);
-        let data = match self.functions[f].data(qp, wqe, CONTROL + address.len, Access::LocalRead) {
+        let to = Address::new(wqe.rest(CONTROL));
+        let data = match self.functions[f].data(qp, wqe, DATA, Access::LocalRead) {
             Ok(data) => data,
             Err(error) => return self.local_denied(f, qp, error, 1, Access::LocalRead),
         };
-        let mut payload = vec![0; total(&data)];
-        gather(&data, &mut payload);
-        let done = Outcome::Done(payload.len() as u32);
-        let key = if address.key & OWN_KEY != 0 {
-            qp.get(qpc::q_key)
-        } else {
-            address.key
-        };
-        let (g, message) = if infiniband && address.lid == subnet::MANAGER_LID {
-            match self.ask_manager(f, &address, key, &payload) {
-                Ok(answer) => (f, answer),
-                Err(why) => {
-                    dropped(f, qp, &address, why);
-                    return done;
-                }
-            }
-        } else if let Some(g) = self.route(f, address.grh, &address.gid, address.lid) {
-            (g, self.message(f, qp, wqe, &address, key, payload))
-        } else {
-            dropped(f, qp, &address, "no such address");
-            return done;
-        };
-        if let Err(why) = self.functions[g].receive_datagram(message) {
-            dropped(f, qp, &address, why);
-        }
-        done
-    }
-
-    /// Returns a datagram as it comes to the port that it is for.
-    fn message(
-        &self,
-        f: usize,
-        qp: &Qp,
-        wqe: &Wqe,
-        address: &Address,
-        key: u32,
-        payload: Vec<u8>,
-    ) -> Arrived {
-        let port = &self.functions[f].port;
-        let (from, roce) = (port.gid(address.source), !port.infiniband);
-        let l3 = match (roce, from.version, from.ipv6) {
-            (true, 2, true) => 1,
-            (true, 2, false) => 2,
+        let len = total(&data);
+        let from = self.functions[f].port.gid(to.source);
+        let mut message = header(&from, &to, len).to_vec();
+        message.resize(GRH + len, 0);
+        gather(&data, &mut message[GRH..]);
+        let network = match from.version {
+            2 if from.ipv6 => 1,
+            2 => 2,
             _ => 0,
         };
+        let source = match qp.service {
+            Service::Qp1 => QP1,
+            _ => qp.number,
+        };
         let cqe = Cqe {
-            opcode: if wqe.opcode == opcode::SEND_IMM {
-                completion::SEND_IMM
-            } else {
-                completion::SEND
+            opcode: match wqe.opcode {
+                opcode::SEND_IMM => completion::SEND_IMM,
+                _ => completion::SEND,
             },
             immediate: wqe.immediate,
-            flags_source: l3 << 24 | source_number(qp),
-            slid: if roce { 0 } else { port.lid },
+            // With a header in front.
+            flags_source: 1 << 28 | network << 24 | source,
             solicited: wqe.solicited,
             ..Cqe::default()
         };
-        Arrived {
-            qpn: address.qpn,
-            key,
-            grh: address
-                .grh
-                .then(|| header(&from, &address.gid, address, payload.len())),
-            payload,
-            cqe,
+        let received = match self.route(&to.gid, 0) {
+            Some(g) => self.functions[g].receive_datagram(to.qpn, &message, cqe),
+            None => Err("no such address"),
+        };
+        if let Err(why) = received {
+            let (number, qpn) = (qp.number, to.qpn);
+            refuse!("fn{f}: QP {number:#x}: datagram to QP {qpn:#x} dropped: {why}");
         }
-    }
-
-    /// Asks the subnet manager, and returns the answer as it comes back to function `f`. Fails with
-    /// a reason if there is none.
-    fn ask_manager(
-        &self,
-        f: usize,
-        address: &Address,
-        key: u32,
-        request: &[u8],
-    ) -> Result<Arrived, &'static str> {
-        if address.qpn != QP1 {
-            return Err("the subnet manager has no such queue pair");
-        }
-        if key != QP1_KEY {
-            return Err("another key");
-        }
-        Ok(Arrived {
-            qpn: QP1,
-            key: QP1_KEY,
-            grh: None,
-            payload: self.administer(f, request)?.to_vec(),
-            cqe: Cqe {
-                opcode: completion::SEND,
-                flags_source: QP1,
-                slid: subnet::MANAGER_LID,
-                ..Cqe::default()
-            },
-        })
+        Outcome::Done(len as u32)
     }
 }
-
-fn dropped(f: usize, qp: &Qp, to: &Address, why: &str) {
-    refuse!(
-        "fn{f}: QP {:#x}: datagram to QP {:#x} dropped: {why}",
-        qp.number,
-        to.qpn
-    );
-}
-
-/// Returns the number that the receiver sees as the source.
-fn source_number(qp: &Qp) -> u32 {
-    match qp.service {
-        Service::Qp1 => QP1,
-        _ => qp.number,
-    }
-}
-
-#[cfg(test)]
-mod tests;

@@ -21,7 +21,6 @@ pub mod event {
     pub const WQ_INVALID_REQUEST: u8 = 0x10;
     pub const WQ_ACCESS_ERROR: u8 = 0x11;
     pub const SRQ_LAST_WQE: u8 = 0x13;
-    pub const SRQ_LIMIT: u8 = 0x14;
 }
 
 const EQE: u64 = 64;

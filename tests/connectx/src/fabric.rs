@@ -233,7 +233,7 @@ impl Fabric {
     fn execute(&mut self, f: usize, qp: &Qp, wqe: &Wqe) -> Outcome {
         match (qp.service, wqe.opcode) {
             (_, opcode::NOP) => Outcome::Done(0),
-            (Service::Rc | Service::Uc | Service::Xrc | Service::Umr, opcode::UMR) => {
+            (Service::Rc | Service::Umr, opcode::UMR) => {
                 let function = &mut self.functions[f];
                 let applied = match qp.message.applied {
                     true => Ok(()),
@@ -259,21 +259,15 @@ impl Fabric {
                     }
                 }
             }
-            (Service::Rc | Service::Uc | Service::Xrc, _) => self.connected(f, qp, wqe),
+            (Service::Rc, _) => self.connected(f, qp, wqe),
+            // To the subnet manager, which does not answer: the subnet is up from the start.
+            (Service::Ud | Service::Qp0 | Service::Qp1, _) if self.functions[f].port.infiniband => {
+                Outcome::Done(0)
+            }
             (Service::Ud | Service::Qp1, opcode::SEND | opcode::SEND_IMM) => {
                 self.datagram(f, qp, wqe)
             }
-            // To a subnet manager, of which there is none.
-            (Service::Qp0, opcode::SEND) => Outcome::Done(0),
-            _ => {
-                refuse!(
-                    "fn{f}: QP {:#x}: no opcode {:#x} for {:?}",
-                    qp.number,
-                    wqe.opcode,
-                    qp.service
-                );
-                Outcome::Fail(syndrome::LOCAL_OPERATION)
-            }
+            _ => no_opcode(f, qp, wqe),
         }
     }
 
@@ -391,6 +385,13 @@ impl Fabric {
         }
         self.wait(f, qp.number, SHORTEST)
     }
+}
+
+/// Returns the outcome of a work request that the queue pair does not know.
+pub fn no_opcode(f: usize, qp: &Qp, wqe: &Wqe) -> Outcome {
+    let (number, opcode, service) = (qp.number, wqe.opcode, qp.service);
+    refuse!("fn{f}: QP {number:#x}: no opcode {opcode:#x} for {service:?}");
+    Outcome::Fail(syndrome::LOCAL_OPERATION)
 }
 
 fn request_cqe(qp: &Qp, wqe: &Wqe) -> Cqe {

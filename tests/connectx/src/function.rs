@@ -185,7 +185,7 @@ impl Function {
         let in_pd = |pd: u32| hca.objects.owner(Kind::Pd, pd).is_some_and(&user);
         let keys = hca.mkeys.used().filter(|(_, m)| !m.free() && in_pd(m.pd()));
         let qps = hca.qps.values().filter(|q| user(q.uid) || in_pd(q.pd()));
-        let srqs = hca.srqs.values().filter(|s| user(s.uid) || in_pd(s.pd()));
+        let srqs = hca.srqs.values().filter(|s| user(s.uid) || in_pd(s.pd));
         let cqs = hca.cqs.values().filter(|cq| user(cq.uid));
         let umems = hca.umems.values().filter(|umem| user(umem.uid));
         let ethernet = hca.ethernet.values().filter(|queue| user(queue.uid));

@@ -29,7 +29,6 @@ mod qp;
 mod reach;
 mod receive;
 mod srq;
-mod subnet;
 mod sys;
 mod transport;
 mod umem;

@@ -21,6 +21,7 @@ pub enum Kind {
     Pd,
     TransportDomain,
     Xrcd,
+    XrcSrq,
     UserContext,
     QCounter,
     Tis,
@@ -53,6 +54,13 @@ const PLAIN: &[(Kind, u16, u16, usize, &str)] = &[
         op::DEALLOC_XRCD,
         8,
         "XRC domains",
+    ),
+    (
+        Kind::XrcSrq,
+        op::CREATE_XRC_SRQ,
+        op::DESTROY_XRC_SRQ,
+        8,
+        "XRC SRQs",
     ),
     (
         Kind::UserContext,
@@ -105,6 +113,10 @@ const NO_EFFECT: &[u16] = &[
     op::QUERY_Q_COUNTER,
     // No port is bonded with another one.
     op::QUERY_LAG,
+    // No limit of a shared receive queue has an event.
+    op::MODIFY_RMP,
+    op::ARM_XRC_SRQ,
+    op::QUERY_XRC_SRQ,
 ];
 
 /// Pages that the driver gives to the firmware at boot, and at initialisation.
@@ -310,7 +322,7 @@ impl Function {
     fn pd_in_use(&self, pd: u32) -> bool {
         let hca = &self.hca;
         hca.qps.values().any(|qp| qp.pd() == pd)
-            || hca.srqs.values().any(|srq| srq.pd() == pd)
+            || hca.srqs.values().any(|srq| srq.pd == pd)
             || hca.mkeys.used().any(|(_, mkey)| mkey.pd() == pd)
     }
 

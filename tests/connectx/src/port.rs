@@ -13,7 +13,6 @@ use crate::ifc::{
     query_hca_vport_pkey_out, query_nic_vport_context_out, query_vport_state_out, roce_addr_layout,
     set_roce_address_in,
 };
-use crate::subnet::{self, FULL_MEMBER};
 use crate::trace;
 
 const UP: u64 = 1;
@@ -27,6 +26,11 @@ const CAPABILITIES: u32 = 0x2650_e848;
 /// manager, SNMP, device management, a class of a vendor.
 const OF_AGENTS: u32 = 1 << 16 | 1 << 17 | 1 << 19 | 1 << 20;
 const PKEYS: usize = 128;
+/// The default partition, of which all ports are full members.
+pub const FULL_MEMBER: u16 = 0xffff;
+/// The default prefix of a subnet, and the LID of its manager; those of the ports are below.
+const PREFIX: u64 = 0xfe80_0000_0000_0000;
+const MANAGER_LID: u64 = 0x100;
 const MAX_MTU_ETHERNET: u64 = 9978;
 const MAX_MTU_INFINIBAND: u64 = 4096;
 
@@ -40,7 +44,6 @@ const PVLC: u16 = 0x500f;
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Gid {
     pub gid: [u8; 16],
-    pub mac: [u8; 6],
     /// 0 is RoCE version 1, 2 is version 2.
     pub version: u8,
     pub ipv6: bool,
@@ -51,7 +54,7 @@ pub struct Port {
     pub infiniband: bool,
     pub mac: [u8; 6],
     pub guid: u64,
-    /// Of InfiniBand, as the subnet manager has set it; below its own.
+    /// Of InfiniBand, as the subnet manager has set it.
     pub lid: u16,
     /// Of Ethernet: what the driver has set.
     pub gids: Vec<Gid>,
@@ -85,7 +88,8 @@ impl Port {
         }
         let mut gid = Gid::default();
         if index == 0 {
-            gid.gid = subnet::gid(self.guid);
+            gid.gid[..8].copy_from_slice(&PREFIX.to_be_bytes());
+            gid.gid[8..].copy_from_slice(&self.guid.to_be_bytes());
         }
         gid
     }
@@ -158,7 +162,7 @@ impl Function {
             (hca_vport_context::cap_mask1_field_select, OF_AGENTS.into()),
             (hca_vport_context::lid, u64::from(self.port.lid)),
             (hca_vport_context::subnet_timeout, 18),
-            (hca_vport_context::sm_lid, subnet::MANAGER_LID.into()),
+            (hca_vport_context::sm_lid, MANAGER_LID),
         ] {
             field.set(context, value);
         }
@@ -201,14 +205,7 @@ impl Function {
                 format!("no entry {index} in the table"),
             ));
         };
-        put(&mut entry.gid, 0, &layout[..16.min(layout.len())]);
-        put(
-            &mut entry.mac,
-            0,
-            layout
-                .get(roce_addr_layout::source_mac_47_32.byte()..)
-                .unwrap_or_default(),
-        );
+        put(&mut entry.gid, 0, layout);
         entry.version = roce_addr_layout::roce_version.get(layout) as u8;
         entry.ipv6 = roce_addr_layout::roce_l3_type.is_set(layout);
         trace!(2, self, "GID {index}: {:02x?}", self.port.gids[index]);

@@ -32,9 +32,7 @@ pub enum State {
 pub enum Service {
     #[default]
     Rc,
-    Uc,
     Ud,
-    Xrc,
     /// Subnet management.
     Qp0,
     /// General services.
@@ -146,9 +144,7 @@ impl Function {
         context.resize(qpc::BYTES, 0);
         let service = match qpc::st.get(&context) {
             0 => Service::Rc,
-            1 => Service::Uc,
             2 => Service::Ud,
-            3 => Service::Xrc,
             7 => Service::Qp0,
             8 => Service::Qp1,
             0xc => Service::Umr,
@@ -226,11 +222,10 @@ impl Function {
     }
 
     fn qp_resources(&self, qp: &Qp, context: &[u8]) -> Result<(), Refusal> {
-        // The driver gives a target of XRC the PD and the SRQ of the message.
-        if !matches!(qp.service, Service::Umr | Service::Xrc) {
+        if qp.service != Service::Umr {
             self.hca.objects.usable(Kind::Pd, qpc::pd.get32(context))?;
         }
-        if let Some(srq) = qp.srq.filter(|_| qp.service != Service::Xrc) {
+        if let Some(srq) = qp.srq {
             self.srq(srq)?;
         }
         for field in [qpc::cqn_snd, qpc::cqn_rcv] {

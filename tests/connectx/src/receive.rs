@@ -12,7 +12,7 @@ use crate::function::Function;
 use crate::ifc::qpc;
 use crate::mkey::{Access, AccessError, Requester};
 use crate::objects::INVALID_LKEY;
-use crate::qp::{Qp, Service, State};
+use crate::qp::{Qp, State};
 use crate::wqe::pointer;
 
 /// Flushed, as the queue pair is in error.
@@ -44,10 +44,9 @@ impl Receive {
 }
 
 impl Function {
-    /// Returns the next receive work request, if one is posted. `srq` is the one that an XRC
-    /// message names.
-    pub fn next_receive(&self, qp: &Qp, srq: Option<u32>) -> Option<Receive> {
-        match srq.or(qp.srq) {
+    /// Returns the next receive work request, if one is posted.
+    pub fn next_receive(&self, qp: &Qp) -> Option<Receive> {
+        match qp.srq {
             Some(srq) => self.next_shared(qp, srq),
             None => self.next_own(qp),
         }
@@ -89,20 +88,15 @@ impl Function {
             self.unmapped(&format!("SRQ {number:#x}"), bad.0);
             return None;
         }
-        let xrc = srq.is_xrc() && srq.cq != 0 && qp.service == Service::Xrc;
         Some(Receive {
             index: slot as u16,
-            cq: if xrc { srq.cq } else { qp.get(qpc::cqn_rcv) },
-            user_index: if xrc {
-                srq.user_index
-            } else {
-                qp.get(qpc::user_index)
-            },
+            cq: qp.get(qpc::cqn_rcv),
+            user_index: qp.get(qpc::user_index),
             srq: Some(number),
             next: srq.after(&entry),
             segments: entry.split_off(SEGMENT.min(entry.len())),
             requester: Requester {
-                pd: Some(srq.pd()),
+                pd: Some(srq.pd),
                 qpn: qp.number,
             },
         })
@@ -137,7 +131,6 @@ impl Function {
                     srq.head = receive.next;
                     srq.taken = srq.taken.wrapping_add(1);
                 }
-                self.srq_limit(number);
             }
             None => {
                 if let Some(ring) = self
@@ -157,7 +150,7 @@ impl Function {
         if let Some(qp) = self.hca.qps.get_mut(&number) {
             qp.state = State::Error;
             qp.message = Default::default();
-            let shared = qp.srq.is_some() && qp.service != Service::Xrc;
+            let shared = qp.srq.is_some();
             self.flush(number);
             if shared {
                 self.post_queue_event(event::SRQ_LAST_WQE, 0, number);

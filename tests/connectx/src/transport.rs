@@ -5,15 +5,15 @@
 //! RDMA goes packet by packet: the addresses of a packet are translated when it is its turn, and
 //! between two packets all others have theirs. Other messages are carried out at once.
 
-use crate::bits::{be32, be64};
+use crate::bits::be64;
 use crate::cq::{opcode as completion, Cqe};
 use crate::dma::{copy, cut, scatter, swap, total, Spans};
 use crate::eq::event;
-use crate::fabric::{syndrome, Fabric, Outcome};
+use crate::fabric::{no_opcode, syndrome, Fabric, Outcome};
 use crate::fault::Source;
 use crate::ifc::{ads, qpc};
 use crate::mkey::{Access, AccessError};
-use crate::qp::{Qp, Service};
+use crate::qp::Qp;
 use crate::refuse;
 use crate::wqe::{opcode, remote, Wqe};
 
@@ -26,8 +26,6 @@ const LONGEST: usize = 1 << 30;
 struct Peer {
     g: usize,
     qp: Qp,
-    /// The SRQ that an XRC message names.
-    srq: Option<u32>,
 }
 
 /// A packet whose addresses are translated, and whose bytes are not written.
@@ -51,25 +49,17 @@ pub struct Message {
 
 impl Fabric {
     /// Returns the function that a path leads to.
-    pub fn route(&self, f: usize, grh: bool, gid: &[u8], lid: u16) -> Option<usize> {
-        let infiniband = self.functions[f].port.infiniband;
+    pub fn route(&self, gid: &[u8], lid: u16) -> Option<usize> {
         self.functions.iter().position(|function| {
             let port = &function.port;
-            if port.infiniband != infiniband || !function.alive() {
-                return false;
-            }
-            match (infiniband, grh) {
-                (false, _) | (true, true) if port.has_gid(gid) => true,
-                (true, _) => lid != 0 && port.lid == lid,
-                _ => false,
-            }
+            let by_lid = port.infiniband && lid != 0 && port.lid == lid;
+            function.alive() && (by_lid || port.has_gid(gid))
         })
     }
 
-    fn peer(&self, f: usize, qp: &Qp, srq: Option<u32>) -> Option<Peer> {
+    fn peer(&self, f: usize, qp: &Qp) -> Option<Peer> {
         let path = qp.path();
-        let gid = &ads::rgid_rip.slice(path);
-        let g = self.route(f, ads::grh.is_set(path), gid, ads::rlid.get32(path) as u16)?;
+        let g = self.route(ads::rgid_rip.slice(path), ads::rlid.get32(path) as u16)?;
         let other = self.functions[g].hca.qps.get(&qp.get(qpc::remote_qpn))?;
         if !other.can_receive()
             || other.service != qp.service
@@ -77,9 +67,9 @@ impl Fabric {
         {
             return None;
         }
-        // A packet of another length or number is dropped. Those of UC may begin with any number.
+        // A packet of another length or number is dropped.
         let (sends, takes) = (qp.get(qpc::next_send_psn), other.get(qpc::next_rcv_psn));
-        if qp.mtu() != other.mtu() || (qp.service != Service::Uc && sends != takes) {
+        if qp.mtu() != other.mtu() || sends != takes {
             refuse!(
                 "fn{f}: QP {:#x} sends packets of {} bytes from PSN {sends:#x}, QP {:#x} takes {} from {takes:#x}",
                 qp.number, qp.mtu(), other.number, other.mtu()
@@ -89,13 +79,12 @@ impl Fabric {
         Some(Peer {
             g,
             qp: other.clone(),
-            srq,
         })
     }
 
     /// Moves the queue pair at the other end to the error state.
     pub fn fail_peer(&mut self, f: usize, qp: &Qp) {
-        if let Some(peer) = self.peer(f, qp, None) {
+        if let Some(peer) = self.peer(f, qp) {
             let function = &mut self.functions[peer.g];
             function.fail_queue_pair(peer.qp.number);
             function.post_queue_event(event::WQ_ACCESS_ERROR, 0, peer.qp.number);
@@ -104,41 +93,16 @@ impl Fabric {
 
     /// Executes a work request of a connected queue pair.
     pub fn connected(&mut self, f: usize, qp: &Qp, wqe: &Wqe) -> Outcome {
-        let mut at = SEGMENT;
-        let mut srq = None;
-        if qp.service == Service::Xrc {
-            srq = Some(be32(&wqe.bytes, at) & 0xff_ffff);
-            at += SEGMENT;
-        }
-        let Some(peer) = self.peer(f, qp, srq) else {
-            // Nothing confirms an unreliable message.
-            return if qp.service == Service::Uc {
-                Outcome::Done(0)
-            } else {
-                Outcome::NoAnswer
-            };
+        let Some(peer) = self.peer(f, qp) else {
+            return Outcome::NoAnswer;
         };
-        let outcome = match (wqe.opcode, qp.service) {
-            (opcode::SEND | opcode::SEND_IMM | opcode::SEND_INVALIDATE, _) => {
-                self.send(f, qp, wqe, at, &peer)
+        match wqe.opcode {
+            opcode::SEND | opcode::SEND_IMM | opcode::SEND_INVALIDATE => {
+                self.send(f, qp, wqe, &peer)
             }
-            (opcode::WRITE | opcode::WRITE_IMM, _) => self.rdma(f, qp, wqe, at, &peer),
-            (opcode::READ, Service::Rc | Service::Xrc) => self.rdma(f, qp, wqe, at, &peer),
-            (opcode::COMPARE_SWAP | opcode::FETCH_ADD, Service::Rc | Service::Xrc) => {
-                self.atomic(f, qp, wqe, at, &peer)
-            }
-            (other, _) => {
-                refuse!(
-                    "fn{f}: QP {:#x}: no opcode {other:#x} for {:?}",
-                    qp.number,
-                    qp.service
-                );
-                Outcome::Fail(syndrome::LOCAL_OPERATION)
-            }
-        };
-        match outcome {
-            Outcome::NotReady | Outcome::NoAnswer if qp.service == Service::Uc => Outcome::Done(0),
-            other => other,
+            opcode::WRITE | opcode::WRITE_IMM | opcode::READ => self.rdma(f, qp, wqe, &peer),
+            opcode::COMPARE_SWAP | opcode::FETCH_ADD => self.atomic(f, qp, wqe, &peer),
+            _ => no_opcode(f, qp, wqe),
         }
     }
 
@@ -147,11 +111,11 @@ impl Fabric {
     }
 
     /// Holds a packet, and has each end know the keys by which its memory was found.
-    fn fly(&mut self, f: usize, qp: &Qp, wqe: &Wqe, at: usize, peer: &Peer, flight: Flight) {
-        let (_, key) = remote(wqe.rest(at));
+    fn fly(&mut self, f: usize, qp: &Qp, wqe: &Wqe, peer: &Peer, flight: Flight) {
+        let (_, key) = remote(wqe.rest(SEGMENT));
         let there = self.functions[peer.g].hca.mkeys.below(key);
         let here = wqe
-            .rest(at + SEGMENT)
+            .rest(2 * SEGMENT)
             .chunks_exact(SEGMENT)
             .flat_map(|segment| {
                 let pointer = crate::wqe::pointer(segment);
@@ -231,20 +195,7 @@ impl Fabric {
             _ => qpc::rwe,
         };
         let function = &mut self.functions[peer.g];
-        let mut requester = peer.qp.requester();
-        if let Some(srq) = peer.srq {
-            // The target of XRC has the protection domain of the SRQ.
-            match function.hca.srqs.get(&srq) {
-                Some(srq) => requester.pd = Some(srq.pd()),
-                None => {
-                    return Err(self.nak(
-                        peer,
-                        syndrome::REMOTE_INVALID_REQUEST,
-                        "no such SRQ".into(),
-                    ))
-                }
-            }
-        }
+        let requester = peer.qp.requester();
         if !permitted.is_set(&peer.qp.context) {
             return Err(self.nak(
                 peer,
@@ -344,8 +295,8 @@ impl Fabric {
         Outcome::Fail(syndrome::REMOTE_OPERATION)
     }
 
-    fn send(&mut self, f: usize, qp: &Qp, wqe: &Wqe, at: usize, peer: &Peer) -> Outcome {
-        let data = match self.functions[f].data(qp, wqe, at, Access::LocalRead) {
+    fn send(&mut self, f: usize, qp: &Qp, wqe: &Wqe, peer: &Peer) -> Outcome {
+        let data = match self.functions[f].data(qp, wqe, SEGMENT, Access::LocalRead) {
             Ok(data) => data,
             Err(error) => return self.local_denied(f, qp, error, 1, Access::LocalRead),
         };
@@ -354,7 +305,7 @@ impl Fabric {
             return Outcome::Fail(syndrome::LOCAL_LENGTH);
         }
         let function = &mut self.functions[peer.g];
-        let Some(receive) = function.next_receive(&peer.qp, peer.srq) else {
+        let Some(receive) = function.next_receive(&peer.qp) else {
             return Outcome::NotReady;
         };
         let room = match function.receive_memory(&receive, len) {
@@ -412,7 +363,7 @@ impl Fabric {
     }
 
     /// Carries out the next packet of an RDMA WRITE or READ.
-    fn rdma(&mut self, f: usize, qp: &Qp, wqe: &Wqe, at: usize, peer: &Peer) -> Outcome {
+    fn rdma(&mut self, f: usize, qp: &Qp, wqe: &Wqe, peer: &Peer) -> Outcome {
         let (local, access) = match wqe.opcode {
             opcode::READ => (Access::LocalWrite, Access::RemoteRead),
             _ => (Access::LocalRead, Access::RemoteWrite),
@@ -425,7 +376,7 @@ impl Fabric {
             copy(&flight.to, &flight.from);
             return self.packet_done(f, qp, wqe, peer, flight.bytes);
         }
-        let data = self.functions[f].part(qp, wqe, at + SEGMENT, local, done..done + mtu);
+        let data = self.functions[f].part(qp, wqe, 2 * SEGMENT, local, done..done + mtu);
         let (data, len) = match data {
             Ok(data) => data,
             Err(error) => return self.local_denied(f, qp, error, 1, local),
@@ -434,14 +385,12 @@ impl Fabric {
             return Outcome::Fail(syndrome::LOCAL_LENGTH);
         }
         if wqe.opcode == opcode::WRITE_IMM
-            && self.functions[peer.g]
-                .next_receive(&peer.qp, peer.srq)
-                .is_none()
+            && self.functions[peer.g].next_receive(&peer.qp).is_none()
         {
             return Outcome::NotReady;
         }
         let here = total(&data) as u64;
-        let (va, key) = remote(wqe.rest(at));
+        let (va, key) = remote(wqe.rest(SEGMENT));
         // The first packet says how long the message is.
         let whole = if done == 0 { len } else { here };
         let named = (va.wrapping_add(done), key);
@@ -456,7 +405,7 @@ impl Fabric {
         let bytes = (here, len);
         if self.holds_packet(peer) {
             let flight = Flight { to, from, bytes };
-            self.fly(f, qp, wqe, at, peer, flight);
+            self.fly(f, qp, wqe, peer, flight);
             return Outcome::Held;
         }
         copy(&to, &from);
@@ -484,7 +433,7 @@ impl Fabric {
         }
         if wqe.opcode == opcode::WRITE_IMM {
             let function = &self.functions[peer.g];
-            let Some(receive) = function.next_receive(&peer.qp, peer.srq) else {
+            let Some(receive) = function.next_receive(&peer.qp) else {
                 return Outcome::NotReady;
             };
             self.received(peer, &receive, completion::WRITE_IMM, wqe, qp, len as u32);
@@ -492,22 +441,22 @@ impl Fabric {
         Outcome::Done(len as u32)
     }
 
-    fn atomic(&mut self, f: usize, qp: &Qp, wqe: &Wqe, at: usize, peer: &Peer) -> Outcome {
-        let room = match self.functions[f].data(qp, wqe, at + 2 * SEGMENT, Access::LocalWrite) {
+    fn atomic(&mut self, f: usize, qp: &Qp, wqe: &Wqe, peer: &Peer) -> Outcome {
+        let room = match self.functions[f].data(qp, wqe, 3 * SEGMENT, Access::LocalWrite) {
             Ok(room) => cut(&room, 0, 8),
             Err(error) => return self.local_denied(f, qp, error, 8, Access::LocalWrite),
         };
         if total(&room) != 8 {
             return Outcome::Fail(syndrome::LOCAL_LENGTH);
         }
-        let named = remote(wqe.rest(at));
+        let named = remote(wqe.rest(SEGMENT));
         let target = match self.target(peer, named, (8, 8), Access::Atomic) {
             Ok(target) => target,
             Err(outcome) => return outcome,
         };
         let (new, compare) = (
-            be64(&wqe.bytes, at + SEGMENT),
-            be64(&wqe.bytes, at + SEGMENT + 8),
+            be64(&wqe.bytes, 2 * SEGMENT),
+            be64(&wqe.bytes, 2 * SEGMENT + 8),
         );
         let compares = wqe.opcode == opcode::COMPARE_SWAP;
         // The values are numbers of the host, as the capabilities announce.
