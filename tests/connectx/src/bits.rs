@@ -11,12 +11,10 @@ pub struct Field {
 }
 
 impl Field {
-    /// Creates the field of `width` bits at bit `offset`.
     pub const fn new(offset: usize, width: usize) -> Self {
         Self { offset, width }
     }
 
-    /// Returns the offset of the field in bytes.
     pub const fn byte(self) -> usize {
         self.offset / 8
     }
@@ -33,12 +31,10 @@ impl Field {
         (value >> below) as u64 & self.mask()
     }
 
-    /// Returns the value of a field of up to 32 bits.
     pub fn get32(self, data: &[u8]) -> u32 {
         self.get(data) as u32
     }
 
-    /// Returns whether the value is not 0.
     pub fn is_set(self, data: &[u8]) -> bool {
         self.get(data) != 0
     }
@@ -72,7 +68,6 @@ impl Field {
         &data[self.byte().min(data.len())..]
     }
 
-    /// As [`Field::rest`], writable.
     pub fn rest_mut(self, data: &mut [u8]) -> &mut [u8] {
         let from = self.byte().min(data.len());
         &mut data[from..]
@@ -92,17 +87,14 @@ pub fn be16(data: &[u8], at: usize) -> u16 {
     Field::new(at * 8, 16).get(data) as u16
 }
 
-/// As [`be16`].
 pub fn be32(data: &[u8], at: usize) -> u32 {
     Field::new(at * 8, 32).get(data) as u32
 }
 
-/// As [`be16`].
 pub fn be64(data: &[u8], at: usize) -> u64 {
     Field::new(at * 8, 64).get(data)
 }
 
-/// Stores values in fields.
 pub fn set(data: &mut [u8], values: &[(Field, u64)]) {
     for (field, value) in values {
         field.set(data, *value);

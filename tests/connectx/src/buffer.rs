@@ -40,7 +40,6 @@ impl Buffer {
         }
     }
 
-    /// Returns the size of a page, as a power of two.
     pub fn log_page(&self) -> u32 {
         self.log_page
     }
@@ -62,7 +61,6 @@ impl Buffer {
         page + (at & ((1 << self.log_page) - 1))
     }
 
-    /// Returns whether `len` bytes are in the buffer.
     pub fn holds(&self, len: u64) -> bool {
         let size = (self.pages.len() as u64) << self.log_page;
         self.log_page < 48 && self.offset.saturating_add(len) <= size
@@ -91,7 +89,6 @@ impl Buffer {
         Ok(())
     }
 
-    /// Reads bytes.
     pub fn read(&self, dma: &Dma, at: u64, to: &mut [u8]) -> Result<(), Unmapped> {
         let mut spans = Spans::new();
         self.spans(dma, at, to.len() as u64, false, &mut spans)?;

@@ -16,7 +16,6 @@ use crate::init_segment::TIMER_KHZ;
 use crate::mkey::MAX_INDIRECTION;
 use crate::trace;
 
-/// The types of capabilities.
 const GENERAL: u64 = 0;
 const ETHERNET: u64 = 1;
 const ODP: u64 = 2;
@@ -166,21 +165,16 @@ const FLOW_TABLE_CAPS: &[(Field, u64)] = &[
     (flow_table_prop_layout::log_max_destination, 8),
 ];
 
-/// Which capabilities a function is started with.
 #[derive(Clone, Copy, Default)]
 pub struct Features {
-    /// The port is of InfiniBand.
     pub infiniband: bool,
-    /// On-demand paging is not announced.
     pub no_odp: bool,
     /// Page faults are of the work request or the packet, as of a ConnectX-5, not of the memory.
     pub transport_faults: bool,
 }
 
-/// Capabilities that the driver has set, by type.
 pub type Set = BTreeMap<u64, Vec<u8>>;
 
-/// Returns all capabilities of a type.
 fn announced(kind: u64, features: Features) -> Vec<u8> {
     let mut caps = vec![0; BYTES];
     match kind {
@@ -245,7 +239,6 @@ fn flow_tables(caps: &mut [u8]) {
 }
 
 impl Function {
-    /// QUERY_HCA_CAP.
     pub fn query_hca_cap(&mut self, input: &[u8], out: &mut Reply) -> Result<(), Refusal> {
         let mode = query_hca_cap_in::op_mod.get(input);
         let (kind, current) = (mode >> 1, mode & 1 == 1);
@@ -257,7 +250,6 @@ impl Function {
         Ok(())
     }
 
-    /// SET_HCA_CAP.
     pub fn set_hca_cap(&mut self, input: &[u8]) -> Result<(), Refusal> {
         let kind = query_hca_cap_in::op_mod.get(input) >> 1;
         let mut caps = input.get(AT..).unwrap_or_default().to_vec();

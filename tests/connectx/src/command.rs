@@ -30,17 +30,13 @@ const NEXT_BLOCK: u64 = 560;
 /// The longest mailbox: the largest input of mlx5 is well below.
 const LONGEST: usize = 8 << 20;
 
-/// Why a command fails.
 #[derive(Debug)]
 pub struct Refusal {
-    /// The status for the driver.
     pub status: u8,
-    /// The reason for the log.
     pub why: String,
 }
 
 impl Refusal {
-    /// Creates a refusal.
     pub fn new(status: u8, why: impl Into<String>) -> Self {
         Self {
             status,
@@ -48,43 +44,35 @@ impl Refusal {
         }
     }
 
-    /// Creates the refusal of what is not there.
     pub fn missing(kind: &str, number: u32) -> Self {
         Self::new(BAD_RES, format!("no {kind} {number:#x}"))
     }
 
-    /// Creates the refusal to destroy what is in use.
     pub fn busy(why: impl Into<String>) -> Self {
         Self::new(BAD_RES_STATE, why)
     }
 }
 
-/// The output of a command.
 pub struct Reply(Vec<u8>);
 
 impl Reply {
-    /// Creates an empty reply of `len` bytes.
     pub fn new(len: usize) -> Self {
         Self(vec![0; len])
     }
 
-    /// Stores a field.
     pub fn set(&mut self, field: Field, value: u64) {
         field.set(&mut self.0, value);
     }
 
-    /// Stores bytes at an offset.
     pub fn put(&mut self, at: usize, bytes: &[u8]) {
         put(&mut self.0, at, bytes);
     }
 
-    /// Returns the bytes from an offset on.
     pub fn from(&mut self, at: usize) -> &mut [u8] {
         let at = at.min(self.0.len());
         &mut self.0[at..]
     }
 
-    /// Returns all bytes.
     pub fn bytes(&self) -> &[u8] {
         &self.0
     }
@@ -103,7 +91,6 @@ pub fn user(input: &[u8]) -> u32 {
     be16(input, 2).into()
 }
 
-/// Returns the name of a command.
 pub fn name(opcode: u16) -> &'static str {
     op::NAMES
         .iter()
@@ -112,7 +99,6 @@ pub fn name(opcode: u16) -> &'static str {
 }
 
 impl Function {
-    /// Executes the commands in these slots.
     pub fn command_doorbell(&mut self, slots: u32) {
         for slot in (0..32).filter(|slot| slots >> slot & 1 == 1) {
             if let Err(bad) = self.command(slot, false) {
@@ -320,7 +306,6 @@ impl Function {
     }
 }
 
-/// Returns the first words, for the log.
 fn words(data: &[u8]) -> Vec<u32> {
     let most = if log::wants(3) { 128 } else { 6 };
     (0..data.len() / 4)
@@ -369,7 +354,6 @@ mod tests {
         Some(out)
     }
 
-    /// Runs one command; returns its output.
     fn run(function: &mut Function, input: &[u8], out_len: u32) -> Vec<u8> {
         begin(function, 0, input, out_len);
         end(function, 0, out_len).unwrap()

@@ -5,9 +5,7 @@
 /// What a write to configuration space asks the function to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Asked {
-    /// Nothing.
     Nothing,
-    /// A function level reset.
     Reset,
 }
 
@@ -106,7 +104,6 @@ impl Config {
         asked
     }
 
-    /// Returns whether the function may access memory.
     pub fn bus_master(&self) -> bool {
         self.bytes[COMMAND] & BUS_MASTER != 0
     }

@@ -59,7 +59,6 @@ fn first(texts: &[String]) -> String {
     texts[..texts.len().min(10)].join("; ")
 }
 
-/// Returns one text, with the end of each line.
 fn lines(lines: &[String]) -> String {
     lines
         .iter()

@@ -28,7 +28,6 @@ pub mod opcode {
 const CQE: usize = 64;
 const SEQUENCE: u32 = 0xff_ffff;
 
-/// One completion queue.
 #[derive(Default)]
 pub struct Cq {
     buffer: Buffer,
@@ -37,7 +36,6 @@ pub struct Cq {
     entry: usize,
     /// The address of the consumer index and of what it is armed for.
     dbr: u64,
-    /// The EQ of the completions.
     pub eq: u32,
     uar: u32,
     produced: u32,
@@ -46,9 +44,7 @@ pub struct Cq {
     armed: Armed,
     overrun_allowed: bool,
     overrun: bool,
-    /// The user context that owns the object.
     pub uid: u32,
-    /// The umems that have the memory.
     pub umems: Vec<u32>,
     context: Vec<u8>,
 }
@@ -68,7 +64,6 @@ impl Cq {
     }
 }
 
-/// One completion.
 #[derive(Default, Clone)]
 pub struct Cqe {
     pub opcode: u8,
@@ -111,7 +106,6 @@ impl Cqe {
 }
 
 impl Function {
-    /// CREATE_CQ.
     pub fn create_cq(&mut self, input: &[u8], out: &mut Reply) -> Result<(), Refusal> {
         let context = create_cq_in::cq_context.slice(input);
         let ring = if create_cq_in::cq_umem_valid.is_set(input) {
@@ -171,7 +165,6 @@ impl Function {
         Ok(())
     }
 
-    /// DESTROY_CQ.
     pub fn destroy_cq(&mut self, input: &[u8]) -> Result<(), Refusal> {
         let number = destroy_cq_in::cqn.get32(input);
         self.cq(number)?;
@@ -185,7 +178,6 @@ impl Function {
         Ok(())
     }
 
-    /// QUERY_CQ.
     pub fn query_cq(&mut self, input: &[u8], out: &mut Reply) -> Result<(), Refusal> {
         let cq = self.cq(query_cq_in::cqn.get32(input))?;
         let mut context = cq.context.clone();
@@ -204,7 +196,6 @@ impl Function {
         self.cq(modify_cq_in::cqn.get32(input)).map(|_| ())
     }
 
-    /// Returns a CQ.
     pub(crate) fn cq(&self, number: u32) -> Result<&Cq, Refusal> {
         let cq = self.hca.cqs.get(&number);
         cq.ok_or_else(|| Refusal::missing("CQ", number))

@@ -21,11 +21,9 @@ const QP1: u32 = 1;
 /// The header in front of what is received.
 const GRH: usize = 40;
 
-/// The address vector of a work request.
 struct Address {
     qpn: u32,
     gid: [u8; 16],
-    /// The index of the source GID.
     source: usize,
     traffic_class: u8,
     hop_limit: u8,

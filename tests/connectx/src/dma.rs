@@ -29,7 +29,6 @@ pub struct Permission {
     pub write: bool,
 }
 
-/// A range of DMA addresses.
 struct Range {
     len: u64,
     memory: Rc<Mapping>,
@@ -73,7 +72,6 @@ impl Display for Place {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Unmapped(pub u64);
 
-/// All addresses of one function.
 #[derive(Default)]
 pub struct Dma {
     /// Bus mastering is on: without it the function can access no memory.
@@ -83,7 +81,6 @@ pub struct Dma {
 }
 
 impl Dma {
-    /// Turns bus mastering on or off.
     pub fn set_master(&self, on: bool) {
         self.master.set(on);
     }
@@ -135,12 +132,10 @@ impl Dma {
         places
     }
 
-    /// Returns whether the device can access memory at all.
     pub fn master(&self) -> bool {
         self.master.get()
     }
 
-    /// Unmaps everything.
     pub fn unmap_all(&self) {
         self.ranges.borrow_mut().clear();
     }
@@ -204,7 +199,6 @@ impl Dma {
         Ok(())
     }
 
-    /// Reads bytes.
     pub fn read(&self, at: u64, to: &mut [u8]) -> Result<(), Unmapped> {
         let mut spans = Spans::new();
         self.spans(at, to.len() as u64, false, &mut spans)?;
@@ -220,7 +214,6 @@ impl Dma {
         Ok(())
     }
 
-    /// Reads a big endian number.
     pub fn read_be64(&self, at: u64) -> Result<u64, Unmapped> {
         let mut bytes = [0; 8];
         self.read(at, &mut bytes)?;
@@ -258,7 +251,6 @@ fn push(spans: &mut Spans, range: &Range, at: usize, len: usize) {
     });
 }
 
-/// Returns the number of bytes in all spans.
 pub fn total(spans: &[Span]) -> usize {
     spans.iter().map(|span| span.len).sum()
 }

@@ -27,7 +27,6 @@ const EQE: u64 = 64;
 /// The number of an EQ has 8 bits in its doorbell.
 const EQS: u32 = 64;
 
-/// One event queue.
 #[derive(Default)]
 pub struct Eq {
     buffer: Buffer,
@@ -41,7 +40,6 @@ pub struct Eq {
 }
 
 impl Function {
-    /// CREATE_EQ.
     pub fn create_eq(&mut self, input: &[u8], out: &mut Reply) -> Result<(), Refusal> {
         let context = create_eq_in::eq_context_entry.slice(input);
         let ring = Ring::pages(
@@ -79,7 +77,6 @@ impl Function {
         Ok(())
     }
 
-    /// DESTROY_EQ.
     pub fn destroy_eq(&mut self, input: &[u8]) -> Result<(), Refusal> {
         let number = destroy_eq_in::eq_number.get32(input);
         if self.hca.cqs.values().any(|cq| cq.eq == number) {
@@ -91,7 +88,6 @@ impl Function {
         }
     }
 
-    /// Returns the EQ that has asked for an event.
     pub fn eq_for(&self, event: u8) -> Option<u32> {
         let has = |eq: &&Eq| eq.events >> event & 1 == 1;
         self.hca
@@ -117,7 +113,6 @@ impl Function {
         self.post_event(event, 0, &data);
     }
 
-    /// Posts an event to an EQ.
     pub fn post_to_eq(&mut self, number: u32, event: u8, subtype: u8, data: &[u8]) {
         let Some(eq) = self.hca.eqs.get_mut(&number) else {
             return error!(self, "event {event:#x} for EQ {number}, which is not there");

@@ -21,22 +21,18 @@ pub struct Queue {
     log_size: u32,
     dbr: u64,
     next: u16,
-    /// The user context that owns the object.
     pub uid: u32,
-    /// The umems that have the memory.
     pub umems: Vec<u32>,
     context: Vec<u8>,
 }
 
 impl Queue {
-    /// Returns the CQ of the completions.
     pub fn cq(&self) -> u32 {
         sqc::cqn.get32(&self.context)
     }
 }
 
 impl Function {
-    /// CREATE_SQ, CREATE_RQ.
     pub fn create_ethernet_queue(
         &mut self,
         opcode: u16,
@@ -69,7 +65,6 @@ impl Function {
         queue.ok_or_else(|| Refusal::missing("queue", number))
     }
 
-    /// MODIFY_SQ, MODIFY_RQ.
     pub fn modify_ethernet_queue(&mut self, input: &[u8]) -> Result<(), Refusal> {
         let queue = self.ethernet_queue(modify_sq_in::sqn.get32(input))?;
         let state = sqc::state.get32(modify_sq_in::ctx.rest(input));
@@ -80,7 +75,6 @@ impl Function {
         Ok(())
     }
 
-    /// DESTROY_SQ, DESTROY_RQ.
     pub fn destroy_ethernet_queue(&mut self, input: &[u8]) -> Result<(), Refusal> {
         let number = destroy_sq_in::sqn.get32(input);
         self.ethernet_queue(number)?;
@@ -88,7 +82,6 @@ impl Function {
         Ok(())
     }
 
-    /// QUERY_SQ, QUERY_RQ.
     pub fn query_ethernet_queue(&mut self, input: &[u8], out: &mut Reply) -> Result<(), Refusal> {
         let queue = self.ethernet_queue(destroy_sq_in::sqn.get32(input))?;
         out.put(query_sq_out::sq_context.byte(), &queue.context);

@@ -30,13 +30,9 @@ pub mod syndrome {
 
 /// How a work request ends.
 pub enum Outcome {
-    /// It is done; so many bytes.
     Done(u32),
-    /// It fails.
     Fail(u8),
-    /// A packet of it is written, and it has more.
     Packet,
-    /// A packet of it is held back.
     Held,
     /// The other end does not answer: it is tried again.
     NoAnswer,
@@ -60,7 +56,6 @@ enum Step {
     Stop,
 }
 
-/// All functions of this process.
 pub struct Fabric {
     pub functions: Vec<Function>,
 }
@@ -73,7 +68,6 @@ const LONGEST: Duration = Duration::from_millis(500);
 const TURN: usize = 64;
 
 impl Fabric {
-    /// Creates the fabric of these functions.
     pub fn new(functions: Vec<Function>) -> Self {
         Self { functions }
     }
@@ -163,7 +157,6 @@ impl Fabric {
         }
     }
 
-    /// Does the next work request of a queue pair.
     fn step(&mut self, f: usize, qpn: u32) -> Step {
         let Some(qp) = self.functions[f].hca.qps.get(&qpn).cloned() else {
             return Step::Stop;

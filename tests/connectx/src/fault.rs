@@ -53,28 +53,24 @@ pub enum Source {
     },
 }
 
-/// The memory that is missing.
 pub struct Missing {
     pub key: u32,
     pub va: u64,
     pub len: u64,
 }
 
-/// A page fault that was answered.
 pub struct Resumed {
     pub waiter: Waiter,
     pub token: u64,
     pub error: bool,
 }
 
-/// A page fault that was not answered yet.
 struct Open {
     waiter: Waiter,
     /// The number of the queue, as the answer must have it in the transport scheme.
     queue: u32,
 }
 
-/// All page faults of a function's memory.
 #[derive(Default)]
 pub struct Faults {
     next: u64,
@@ -86,7 +82,6 @@ pub struct Faults {
     pub resumed: Vec<Resumed>,
 }
 
-/// Returns the event of the memory scheme.
 fn of_memory(token: u64, missing: &Missing) -> [u8; 28] {
     let first = missing.va & !(PAGE - 1);
     let pages = (missing.va.saturating_add(missing.len.max(1)) - first)
@@ -191,7 +186,6 @@ impl Function {
         }
     }
 
-    /// PAGE_FAULT_RESUME.
     pub fn page_fault_resume(&mut self, input: &[u8]) -> Result<(), Refusal> {
         let info = page_fault_resume_in::page_fault_info.rest(input);
         let (token, error, queue) = if self.features.transport_faults {

@@ -33,25 +33,17 @@ pub const FIRST_UAR: u32 = 16;
 /// What a reset clears.
 #[derive(Default)]
 pub struct Hca {
-    /// The registers.
     pub init: InitSegment,
     /// Objects without a state of their own.
     pub objects: Objects,
-    /// Capabilities that the driver has set.
     pub caps: caps::Set,
-    /// Event queues, by number.
     pub eqs: BTreeMap<u32, Eq>,
-    /// Completion queues.
     pub cqs: BTreeMap<u32, Cq>,
-    /// Queue pairs.
     pub qps: BTreeMap<u32, Qp>,
-    /// Shared receive queues.
     pub srqs: BTreeMap<u32, Srq>,
-    /// Memory keys.
     pub mkeys: Mkeys,
     /// Memory of applications for queues.
     pub umems: BTreeMap<u32, Umem>,
-    /// Ethernet queues.
     pub ethernet: BTreeMap<u32, ether::Queue>,
     /// Page faults that the driver has not answered yet.
     pub faults: Faults,
@@ -76,7 +68,6 @@ pub struct Hca {
 pub struct Inject {
     /// The number of UMR work requests to fail.
     pub fail_umr: u32,
-    /// UMR work requests wait.
     pub hold_umr: bool,
     /// The queue pairs with one that waits.
     pub held_umr: BTreeSet<u32>,
@@ -94,17 +85,13 @@ pub struct Inject {
     pub interrupt_delay: Duration,
 }
 
-/// One PCI function.
 pub struct Function {
     /// Its number, from 0.
     pub id: usize,
-    /// What it reaches by DMA.
     pub dma: Dma,
-    /// All that a reset clears.
     pub hca: Hca,
     /// The port; its addresses are the same after a reset.
     pub port: Port,
-    /// What it is started with.
     pub features: Features,
     /// What the control socket has asked for.
     pub inject: Inject,
@@ -115,7 +102,6 @@ pub struct Function {
 }
 
 impl Function {
-    /// Creates a function.
     pub fn new(id: usize, features: Features) -> Self {
         Self {
             id,
@@ -140,7 +126,6 @@ impl Function {
         }
     }
 
-    /// Returns whether the function answers.
     pub fn alive(&self) -> bool {
         !self.dead
     }
@@ -259,7 +244,6 @@ fn in_words(counts: &[(&str, usize)]) -> Vec<String> {
 
 /// What QEMU asks for.
 impl Function {
-    /// Returns the size of a region; 0 if there is none.
     pub fn region_size(&self, region: u32) -> u64 {
         match region {
             REGION_BAR0 => BAR0_SIZE,
@@ -268,7 +252,6 @@ impl Function {
         }
     }
 
-    /// Reads a register or configuration space.
     pub fn read(&mut self, region: u32, offset: u64, data: &mut [u8]) {
         match region {
             _ if self.dead => data.fill(0xff),
@@ -278,7 +261,6 @@ impl Function {
         }
     }
 
-    /// Writes a register or configuration space.
     pub fn write(&mut self, region: u32, offset: u64, data: &[u8]) {
         match region {
             _ if self.dead => {}
@@ -319,14 +301,12 @@ impl Function {
         }
     }
 
-    /// Sets the event that raises a vector.
     pub fn set_vector(&mut self, vector: u32, event: Option<File>) {
         if let Some(slot) = self.vectors.get_mut(vector as usize) {
             *slot = event;
         }
     }
 
-    /// Resets the function.
     pub fn reset(&mut self) {
         self.reset_by("QEMU");
         self.config = Config::default();

@@ -56,7 +56,6 @@ const INTERNAL_ERROR: u32 = 1 << 16;
 const INTERFACE_SHIFT: u32 = 8;
 const INTERFACE_MASK: u32 = 7;
 
-/// The registers that have a state.
 pub struct InitSegment {
     queue_high: u32,
     queue_low: u32,
@@ -136,7 +135,6 @@ impl Function {
         }
     }
 
-    /// Writes to BAR 0.
     pub fn write_register(&mut self, offset: u64, data: &[u8]) {
         if offset >= UAR * u64::from(FIRST_UAR) && offset < BAR0_SIZE {
             return self.doorbell((offset / UAR) as u32, offset % UAR, data);

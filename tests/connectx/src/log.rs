@@ -26,12 +26,10 @@ pub fn set_level(level: u32) {
     LEVEL.store(level, Ordering::Relaxed);
 }
 
-/// Returns whether lines of this level are logged.
 pub fn wants(level: u32) -> bool {
     LEVEL.load(Ordering::Relaxed) >= level
 }
 
-/// Returns the number of errors so far.
 pub fn errors() -> usize {
     ERRORS.load(Ordering::Relaxed)
 }
@@ -47,7 +45,6 @@ pub fn errors_of_thread() -> usize {
     ERRORS_OF_THREAD.get()
 }
 
-/// Writes one line.
 pub fn line(what: &str, text: Arguments<'_>) {
     let start = START.get_or_init(Instant::now).elapsed();
     // A log that cannot be written is no reason to end, with which QEMU would end as well.

@@ -90,7 +90,6 @@ fn options() -> Result<Options, String> {
     Ok(options)
 }
 
-/// The pipes of the tests.
 struct Control {
     requests: File,
     answers: File,
@@ -128,7 +127,6 @@ impl Control {
     }
 }
 
-/// Where a socket stands.
 enum Socket {
     Listens(UnixListener),
     Connected(Connection),

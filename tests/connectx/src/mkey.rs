@@ -37,7 +37,6 @@ pub enum Access {
 }
 
 impl Access {
-    /// Returns whether memory is changed.
     pub fn writes(self) -> bool {
         !matches!(self, Self::LocalRead | Self::RemoteRead)
     }
@@ -46,7 +45,6 @@ impl Access {
 /// How addresses are translated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mode {
-    /// To themselves.
     Physical,
     /// By a table of pages.
     Pages,
@@ -56,7 +54,6 @@ pub enum Mode {
     FixedRanges,
 }
 
-/// One memory key.
 #[derive(Clone)]
 pub struct Mkey {
     /// The context, as the driver writes it and QUERY_MKEY returns it.
@@ -70,25 +67,19 @@ pub struct Mkey {
 /// Why memory cannot be accessed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AccessError {
-    /// No key has this index.
     NoKey,
     /// The key has another low byte by now.
     Stale,
     /// The key is free: registered for nothing.
     Free,
-    /// The key is of another protection domain.
     OtherPd,
-    /// The key is bound to another queue pair.
     OtherQp,
-    /// The key does not permit this access.
     Permission,
-    /// The range is not within that of the key.
     Bounds,
     /// Keys refer to keys too deeply, or to nothing.
     Indirection,
     /// The page is not there: a page fault at this address of this key.
     NotPresent { key: u32, va: u64 },
-    /// Nothing is mapped at this DMA address.
     Unmapped(u64),
     /// The address of a page is not a multiple of its size.
     Alignment,
@@ -109,7 +100,6 @@ pub struct Mkeys {
 }
 
 impl Mkey {
-    /// Creates a key from a context.
     pub fn new(context: &[u8]) -> Result<Self, Refusal> {
         let mode = mkc::access_mode_4_2.get(context) << 2 | mkc::access_mode_1_0.get(context);
         let mode = match mode {
@@ -134,12 +124,10 @@ impl Mkey {
         })
     }
 
-    /// Returns whether a flag of the context is set.
     pub fn has(&self, field: Field) -> bool {
         field.is_set(&self.context)
     }
 
-    /// Changes a field of the context.
     pub fn set(&mut self, field: Field, value: u64) {
         field.set(&mut self.context, value);
     }
@@ -154,7 +142,6 @@ impl Mkey {
         mkc::mkey_7_0.get(&self.context) as u8
     }
 
-    /// Returns whether the key is free: registered for nothing.
     pub fn free(&self) -> bool {
         self.has(mkc::free)
     }
@@ -164,12 +151,10 @@ impl Mkey {
         mkc::qpn.get32(&self.context)
     }
 
-    /// Returns the protection domain.
     pub fn pd(&self) -> u32 {
         mkc::pd.get32(&self.context)
     }
 
-    /// Returns the first address.
     pub fn start(&self) -> u64 {
         mkc::start_addr.get(&self.context)
     }
@@ -179,7 +164,6 @@ impl Mkey {
         mkc::len.get(&self.context)
     }
 
-    /// Returns the size of a page, as a power of two.
     pub fn log_page(&self) -> u32 {
         mkc::log_page_size.get32(&self.context)
     }
@@ -241,7 +225,6 @@ impl Mkeys {
         self.all.iter().map(|(index, mkey)| (*index, mkey))
     }
 
-    /// Adds a key; returns its index.
     pub fn add(&mut self, mkey: Mkey) -> u32 {
         // One that was in use is used again at once, as by firmware: the low byte tells the two apart.
         let index = lowest_free(FIRST_INDEX, |index| self.all.contains_key(&index));
@@ -249,17 +232,14 @@ impl Mkeys {
         index
     }
 
-    /// Returns a key by its index.
     pub fn get_mut(&mut self, index: u32) -> Option<&mut Mkey> {
         self.all.get_mut(&index)
     }
 
-    /// Changes a key.
     pub fn replace(&mut self, index: u32, mkey: Mkey) {
         self.all.insert(index, mkey);
     }
 
-    /// Removes a key.
     pub fn remove(&mut self, index: u32) -> Option<Mkey> {
         self.all.remove(&index)
     }

@@ -129,7 +129,6 @@ pub const INVALID_LKEY: u32 = 0x100;
 /// The key of memory that reads as zeros and drops what is written.
 pub const NULL_MKEY: u32 = 0x200;
 
-/// All objects without a state.
 #[derive(Default)]
 pub struct Objects {
     live: BTreeMap<(Kind, u32), u32>,
@@ -142,19 +141,16 @@ pub struct Objects {
 }
 
 impl Objects {
-    /// Returns the user context that an object is of.
     pub fn owner(&self, kind: Kind, number: u32) -> Option<u32> {
         self.live.get(&(kind, number)).copied()
     }
 
-    /// Fails if an object is not there.
     pub fn usable(&self, kind: Kind, number: u32) -> Result<(), Refusal> {
         self.owner(kind, number)
             .map(drop)
             .ok_or_else(|| Refusal::new(BAD_RES, format!("no {kind:?} {number:#x}")))
     }
 
-    /// Fails if a UAR is not allocated.
     pub fn usable_uar(&self, page: u32) -> Result<(), Refusal> {
         self.has_uar(page).then_some(()).ok_or_else(|| {
             Refusal::new(
@@ -164,7 +160,6 @@ impl Objects {
         })
     }
 
-    /// Returns whether a UAR is allocated.
     pub fn has_uar(&self, page: u32) -> bool {
         self.uars.contains_key(&self.first_uar(page))
     }
@@ -218,7 +213,6 @@ pub fn lowest_free(first: u32, used: impl Fn(u32) -> bool) -> u32 {
 }
 
 impl Function {
-    /// Returns a number for a queue pair or another queue of work.
     pub fn queue_number(&self) -> u32 {
         let hca = &self.hca;
         lowest_free(0x100, |n| {

@@ -34,13 +34,11 @@ const MANAGER_LID: u64 = 0x100;
 const MAX_MTU_ETHERNET: u64 = 9978;
 const MAX_MTU_INFINIBAND: u64 = 4096;
 
-/// Registers.
 const PTYS: u16 = 0x5004;
 const PMTU: u16 = 0x5003;
 const PAOS: u16 = 0x5006;
 const PVLC: u16 = 0x500f;
 
-/// An address of RoCE.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Gid {
     pub gid: [u8; 16],
@@ -49,7 +47,6 @@ pub struct Gid {
     pub ipv6: bool,
 }
 
-/// The one port of a function.
 pub struct Port {
     pub infiniband: bool,
     pub mac: [u8; 6],
@@ -65,7 +62,6 @@ pub struct Port {
 }
 
 impl Port {
-    /// Creates the port of the function with this number.
     pub fn new(id: usize, infiniband: bool) -> Self {
         let mac = [0x02, 0x0c, 0x0e, 0, 0, id as u8 + 1];
         Self {
@@ -81,7 +77,6 @@ impl Port {
         }
     }
 
-    /// Returns the GID at an index of the table.
     pub fn gid(&self, index: usize) -> Gid {
         if !self.infiniband {
             return self.gids.get(index).copied().unwrap_or_default();
@@ -94,7 +89,6 @@ impl Port {
         gid
     }
 
-    /// Returns whether a GID is one of this port.
     pub fn has_gid(&self, gid: &[u8]) -> bool {
         let count = if self.infiniband { 1 } else { self.gids.len() };
         gid.iter().any(|byte| *byte != 0) && (0..count).any(|index| self.gid(index).gid == gid)
@@ -102,7 +96,6 @@ impl Port {
 }
 
 impl Function {
-    /// Executes a command about the port.
     pub fn port_command(
         &mut self,
         opcode: u16,

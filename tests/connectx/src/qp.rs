@@ -27,7 +27,6 @@ pub enum State {
     Error = 6,
 }
 
-/// What a queue pair does.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub enum Service {
     #[default]
@@ -44,12 +43,10 @@ pub enum Service {
 /// The length of a block of the send queue.
 pub const BLOCK: u64 = 64;
 
-/// A ring of work requests.
 #[derive(Clone, Default)]
 pub struct Ring {
     pub buffer: Buffer,
     pub log_size: u32,
-    /// The length of an entry.
     pub stride: u64,
     /// The index of the next entry that the device looks at.
     pub next: u16,
@@ -62,7 +59,6 @@ pub struct Tries {
     pub not_ready: u64,
 }
 
-/// One queue pair.
 #[derive(Clone, Default)]
 pub struct Qp {
     pub number: u32,
@@ -83,24 +79,19 @@ pub struct Qp {
     pub message: Message,
     dbr: u64,
     uar: u32,
-    /// The user context that owns the object.
     pub uid: u32,
-    /// The umems that have the memory.
     pub umems: Vec<u32>,
 }
 
 impl Qp {
-    /// Returns a field of the context.
     pub fn get(&self, field: Field) -> u32 {
         field.get32(&self.context)
     }
 
-    /// Returns the protection domain.
     pub fn pd(&self) -> u32 {
         self.get(qpc::pd)
     }
 
-    /// Returns the primary path.
     pub fn path(&self) -> &[u8] {
         qpc::primary_address_path.slice(&self.context)
     }
@@ -110,7 +101,6 @@ impl Qp {
         128 << self.get(qpc::mtu)
     }
 
-    /// Returns whether completions go to this CQ.
     pub fn uses_cq(&self, cq: u32) -> bool {
         self.get(qpc::cqn_snd) == cq || self.get(qpc::cqn_rcv) == cq
     }
@@ -122,12 +112,10 @@ impl Qp {
         (first.buffer.address(0), self.dbr)
     }
 
-    /// Returns whether it takes what comes in.
     pub fn can_receive(&self) -> bool {
         matches!(self.state, State::Rtr | State::Rts)
     }
 
-    /// Returns the requester of its work requests.
     pub fn requester(&self) -> crate::mkey::Requester {
         let own = self.service == Service::Umr;
         crate::mkey::Requester {
@@ -138,7 +126,6 @@ impl Qp {
 }
 
 impl Function {
-    /// CREATE_QP.
     pub fn create_qp(&mut self, input: &[u8], out: &mut Reply) -> Result<(), Refusal> {
         let mut context = create_qp_in::qpc.slice(input).to_vec();
         context.resize(qpc::BYTES, 0);
@@ -240,7 +227,6 @@ impl Function {
         Ok(())
     }
 
-    /// DESTROY_QP.
     pub fn destroy_qp(&mut self, input: &[u8]) -> Result<(), Refusal> {
         let number = destroy_qp_in::qpn.get32(input);
         self.qp(number)?;
@@ -249,7 +235,6 @@ impl Function {
         Ok(())
     }
 
-    /// QUERY_QP.
     pub fn query_qp(&mut self, input: &[u8], out: &mut Reply) -> Result<(), Refusal> {
         let qp = self.qp(query_qp_in::qpn.get32(input))?;
         let mut context = qp.context.clone();
@@ -259,7 +244,6 @@ impl Function {
         Ok(())
     }
 
-    /// Returns a queue pair.
     pub fn qp(&self, number: u32) -> Result<&Qp, Refusal> {
         let qp = self.hca.qps.get(&number);
         qp.ok_or_else(|| Refusal::missing("QP", number))
@@ -274,19 +258,16 @@ impl Function {
         (be32(&record, 0) as u16, be32(&record, 4) as u16)
     }
 
-    /// As [`Function::producers`], of a queue pair.
     pub fn posted(&self, qp: &Qp) -> (u16, u16) {
         self.producers(qp.dbr)
     }
 
-    /// Puts a queue pair in the line of those with work to do.
     pub fn wake(&mut self, number: u32) {
         if !self.hca.ready.contains(&number) {
             self.hca.ready.push_back(number);
         }
     }
 
-    /// Forgets all that a queue pair waits for.
     pub(crate) fn forget_work(&mut self, number: u32) {
         self.hca.ready.retain(|ready| *ready != number);
         self.hca.waiting.retain(|(_, waiting)| *waiting != number);
@@ -297,7 +278,6 @@ impl Function {
         }
     }
 
-    /// Handles the doorbell of send queues.
     pub fn send_doorbell(&mut self, uar: u32, number: u32) {
         if let Some(qp) = self.hca.qps.get(&number) {
             if qp.uar != uar {
@@ -341,12 +321,10 @@ pub mod tests {
     }
 
     impl Qp {
-        /// Sets the UAR of the send queue.
         pub fn set_uar(&mut self, uar: u32) {
             self.uar = uar;
         }
 
-        /// Sets the address of the doorbell record.
         pub fn set_dbr(&mut self, dbr: u64) {
             self.dbr = dbr;
         }

@@ -25,9 +25,7 @@ pub struct Srq {
     pub dbr: u64,
     cyclic: bool,
     pub pd: u32,
-    /// The user context that owns the object.
     pub uid: u32,
-    /// The umems that have the memory.
     pub umems: Vec<u32>,
     context: Vec<u8>,
 }

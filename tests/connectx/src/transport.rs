@@ -91,7 +91,6 @@ impl Fabric {
         }
     }
 
-    /// Executes a work request of a connected queue pair.
     pub fn connected(&mut self, f: usize, qp: &Qp, wqe: &Wqe) -> Outcome {
         let Some(peer) = self.peer(f, qp) else {
             return Outcome::NoAnswer;

@@ -19,12 +19,10 @@ const RING_ALIGNMENT: u64 = 64;
 /// The length of a doorbell record, and its alignment.
 const RECORD: u64 = 8;
 
-/// One umem.
 pub struct Umem {
     buffer: Buffer,
     /// The device may write to all of it.
     writable: bool,
-    /// The user context that owns the object.
     pub uid: u32,
 }
 
@@ -43,7 +41,6 @@ pub enum Ring<'a> {
         log_page: u32,
         offset: u64,
     },
-    /// In a umem, from this offset on.
     Umem { id: u32, offset: u64 },
 }
 
@@ -60,9 +57,7 @@ impl<'a> Ring<'a> {
 
 /// Where a command says that a doorbell record is.
 pub enum Record {
-    /// At a DMA address.
     Address(u64),
-    /// In a umem, at this offset.
     Umem { id: u32, offset: u64 },
 }
 
@@ -77,9 +72,7 @@ impl Record {
     }
 }
 
-/// The memory of a queue.
 pub struct QueueMemory {
-    /// The ring.
     pub buffer: Buffer,
     /// The DMA address of the doorbell record.
     pub dbr: u64,
@@ -88,7 +81,6 @@ pub struct QueueMemory {
 }
 
 impl Function {
-    /// CREATE_UMEM.
     pub fn create_umem(&mut self, input: &[u8], out: &mut Reply) -> Result<(), Refusal> {
         let context = create_umem_in::umem.rest(input);
         let count = umem::num_of_mtt.get(context) as usize;
@@ -120,7 +112,6 @@ impl Function {
         Ok(())
     }
 
-    /// DESTROY_UMEM.
     pub fn destroy_umem(&mut self, input: &[u8]) -> Result<(), Refusal> {
         let number = destroy_umem_in::umem_id.get32(input);
         self.umem(number)?;

@@ -90,7 +90,6 @@ impl Function {
         self.hca.flying.iter().any(|(key, _)| *key == index)
     }
 
-    /// Executes a UMR work request.
     pub fn umr(&mut self, qp: &Qp, wqe: &Wqe) -> Result<(), Failure> {
         let bind = |why: String| Err(Failure::Bind(why));
         if self.inject.fail_umr > 0 {

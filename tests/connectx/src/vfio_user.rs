@@ -16,7 +16,6 @@ use crate::{error, sys};
 
 /// Regions as VFIO numbers them.
 pub const REGION_BAR0: u32 = 0;
-/// The configuration space.
 pub const REGION_CONFIG: u32 = 7;
 const REGIONS: u32 = 9;
 const IRQS: u32 = 5;
@@ -42,7 +41,6 @@ const ENOTSUP: u32 = 95;
 /// No message is longer; QEMU writes at most this much in one.
 const LONGEST: usize = 2 << 20;
 
-/// One client.
 pub struct Connection {
     stream: UnixStream,
 }
@@ -63,14 +61,12 @@ fn words(words: &[u32]) -> Vec<u8> {
 }
 
 impl Connection {
-    /// Serves the client at the other end of `stream`.
     pub fn new(stream: UnixStream) -> io::Result<Self> {
         // A client that stops in the middle of a message must not stop the others.
         stream.set_read_timeout(Some(Duration::from_secs(30)))?;
         Ok(Self { stream })
     }
 
-    /// Returns what to wait on for the next message.
     pub fn fd(&self) -> RawFd {
         self.stream.as_raw_fd()
     }

@@ -9,7 +9,6 @@ use crate::mkey::{Access, AccessError};
 use crate::qp::{Qp, State, BLOCK};
 use crate::{error, refuse};
 
-/// Opcodes.
 pub mod opcode {
     pub const NOP: u8 = 0x00;
     pub const SEND_INVALIDATE: u8 = 0x01;
@@ -28,14 +27,12 @@ const INLINE: u32 = 0x8000_0000;
 /// A byte count of 0 stands for this.
 const WHOLE: u32 = 0x8000_0000;
 
-/// One work request.
 pub struct Wqe {
     pub bytes: Vec<u8>,
     pub index: u16,
     pub opcode: u8,
     /// Immediate data, or a memory key.
     pub immediate: u32,
-    /// A completion is wanted.
     pub signaled: bool,
     pub solicited: bool,
     /// How many blocks of the queue it has.
@@ -111,7 +108,6 @@ fn ring_spans(
 }
 
 impl Function {
-    /// Reads the next work request of a queue pair.
     pub fn next_work(&self, qp: &Qp) -> Next {
         let index = qp.send.next;
         if qp.send.stride == 0 || qp.state < State::Rts || self.posted(qp).1 == index {
@@ -198,7 +194,6 @@ impl Function {
         Ok((spans, before))
     }
 
-    /// Adds the memory of a pointer.
     pub fn pointed(
         &self,
         qp: &Qp,
@@ -224,7 +219,6 @@ impl Function {
     }
 }
 
-/// Returns a data segment.
 pub fn pointer(segment: &[u8]) -> Pointer {
     let count = be32(segment, 0);
     Pointer {

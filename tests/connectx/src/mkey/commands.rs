@@ -10,7 +10,6 @@ use crate::ifc::{create_mkey_in, create_mkey_out, destroy_mkey_in, query_mkey_in
 use crate::{error, trace};
 
 impl Function {
-    /// CREATE_MKEY.
     pub fn create_mkey(&mut self, input: &[u8], out: &mut Reply) -> Result<(), Refusal> {
         let context = create_mkey_in::memory_key_mkey_entry.slice(input);
         let mut mkey = Mkey::new(context)?;
@@ -49,7 +48,6 @@ impl Function {
         Ok(())
     }
 
-    /// DESTROY_MKEY.
     pub fn destroy_mkey(&mut self, input: &[u8]) -> Result<(), Refusal> {
         let index = destroy_mkey_in::mkey_index.get32(input);
         if self.hca.mkeys.remove(index).is_none() {
@@ -60,7 +58,6 @@ impl Function {
         Ok(())
     }
 
-    /// QUERY_MKEY.
     pub fn query_mkey(&mut self, input: &[u8], out: &mut Reply) -> Result<(), Refusal> {
         let index = query_mkey_in::mkey_index.get32(input);
         let Some(mkey) = self.hca.mkeys.get_mut(index) else {
@@ -74,7 +71,6 @@ impl Function {
         Ok(())
     }
 
-    /// Logs a key with its translation.
     pub fn log_mkey(&mut self, what: &str, key: u32) {
         if let Some(mkey) = self.hca.mkeys.get_mut(key >> 8) {
             trace!(2, self, "mkey {key:#x} {what}: {}", mkey.describe(None));

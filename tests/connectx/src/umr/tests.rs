@@ -19,12 +19,10 @@ struct Fixture {
 }
 
 impl Fixture {
-    /// Returns whether the work request is done.
     fn done(&mut self, wqe: &Wqe) -> bool {
         self.function.umr(&self.qp, wqe).is_ok()
     }
 
-    /// Returns the error of an access by a key.
     fn error(&self, key: u32) -> Option<AccessError> {
         let requester = Requester {
             pd: Some(PD),
