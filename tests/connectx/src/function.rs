@@ -174,16 +174,16 @@ impl Function {
         let cqs = hca.cqs.values().filter(|cq| user(cq.uid));
         let umems = hca.umems.values().filter(|umem| user(umem.uid));
         let ethernet = hca.ethernet.values().filter(|queue| user(queue.uid));
-        let mut all = vec![
+        let mut all = in_words(&[
             ("memory keys", keys.count()),
             ("queue pairs", qps.count()),
             ("completion queues", cqs.count()),
             ("shared receive queues", srqs.count()),
             ("umems", umems.count()),
             ("Ethernet queues", ethernet.count()),
-        ];
+        ]);
         all.extend(hca.objects.counts(user));
-        in_words(&all)
+        all
     }
 
     /// Returns where the queues of applications are, in words: the DMA addresses of the ring and of
@@ -210,22 +210,16 @@ impl Function {
 
     /// Logs everything that is still alive, as an error if `leak`.
     pub fn report_objects(&self, leak: bool) {
-        let hca = &self.hca;
-        let mut all = vec![
-            ("memory keys", hca.mkeys.used().count()),
-            ("queue pairs", hca.qps.len()),
-            ("completion queues", hca.cqs.len()),
-            ("shared receive queues", hca.srqs.len()),
-            ("event queues", hca.eqs.len()),
-            ("umems", hca.umems.len()),
-            ("Ethernet queues", hca.ethernet.len()),
-        ];
-        all.extend(hca.objects.counts(|_| true));
-        let alive = in_words(&all);
-        match (leak, alive.is_empty()) {
-            (true, false) => error!(self, "left at TEARDOWN_HCA: {}", alive.join(", ")),
-            (_, true) => say!(self, "alive: nothing"),
-            _ => say!(self, "alive: {}", alive.join(", ")),
+        let free = self.hca.mkeys.used().filter(|(_, mkey)| mkey.free());
+        let mut alive = self.objects_of(|_| true);
+        alive.extend(in_words(&[
+            ("free memory keys", free.count()),
+            ("event queues", self.hca.eqs.len()),
+        ]));
+        if leak && !alive.is_empty() {
+            error!(self, "left at TEARDOWN_HCA: {}", alive.join(", "));
+        } else {
+            say!(self, "alive: {}", alive.join(", "));
         }
     }
 }

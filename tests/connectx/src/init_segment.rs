@@ -161,7 +161,7 @@ impl Function {
         if !self.hca.init.enabled() {
             return trace!(2, self, "a doorbell of a disabled interface, UAR {uar}");
         }
-        if !self.hca.objects.has_uar(uar) {
+        if self.hca.objects.usable_uar(uar).is_err() {
             return error!(
                 self,
                 "doorbell {offset:#x} of UAR {uar}, which is not allocated"
@@ -203,8 +203,8 @@ mod tests {
         };
         assert_eq!([alloc(), alloc()], [FIRST_UAR, FIRST_UAR + 4]);
         let objects = &function.hca.objects;
-        assert!((FIRST_UAR..FIRST_UAR + 8).all(|page| objects.has_uar(page)));
-        assert!(!objects.has_uar(FIRST_UAR + 8));
+        let there = |page: &u32| objects.usable_uar(*page).is_ok();
+        assert_eq!((0..=FIRST_UAR + 8).filter(there).count(), 8);
         crate::ifc::cmd_hca_cap::log_uar_page_sz.set(&mut input[16..], 5);
         assert!(function.set_hca_cap(&input).is_err());
     }

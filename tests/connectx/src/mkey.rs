@@ -79,7 +79,10 @@ pub enum AccessError {
     /// Keys refer to keys too deeply, or to nothing.
     Indirection,
     /// The page is not there: a page fault at this address of this key.
-    NotPresent { key: u32, va: u64 },
+    NotPresent {
+        key: u32,
+        va: u64,
+    },
     Unmapped(u64),
     /// The address of a page is not a multiple of its size.
     Alignment,

@@ -5,21 +5,23 @@
 
 use std::collections::BTreeMap;
 
-use crate::bits::{be16, be32, put};
-use crate::command::{user, Refusal, Reply, BAD_PARAM, BAD_RES};
+use crate::bits::be32;
+use crate::command::{user, Refusal, Reply, BAD_RES};
 use crate::config::BAR0_SIZE;
+use crate::error;
 use crate::function::{Function, FIRST_UAR};
+use crate::ifc::op::*;
 use crate::ifc::{
-    op, query_adapter_out, query_adapter_param_block, query_issi_out, query_pages_in,
-    query_pages_out, query_special_contexts_out,
+    query_adapter_out, query_adapter_param_block, query_issi_out,
+    query_special_contexts_out as special,
 };
-use crate::{error, say, trace};
+use Kind::*;
 
 /// What gets a number; a kind has numbers of its own.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Kind {
     Pd,
-    TransportDomain,
+    Td,
     Xrcd,
     XrcSrq,
     UserContext,
@@ -29,99 +31,52 @@ pub enum Kind {
     Rqt,
     FlowTable,
     FlowGroup,
+    /// The first of those that are allocated together.
+    Uar,
 }
 
 /// How a kind is created and destroyed. The number is in the third word of the output of the
 /// first command; where it is in the input of the second one is here.
-const PLAIN: &[(Kind, u16, u16, usize, &str)] = &[
-    (
-        Kind::Pd,
-        op::ALLOC_PD,
-        op::DEALLOC_PD,
-        8,
-        "protection domains",
-    ),
-    (
-        Kind::TransportDomain,
-        op::ALLOC_TRANSPORT_DOMAIN,
-        op::DEALLOC_TRANSPORT_DOMAIN,
-        8,
-        "transport domains",
-    ),
-    (
-        Kind::Xrcd,
-        op::ALLOC_XRCD,
-        op::DEALLOC_XRCD,
-        8,
-        "XRC domains",
-    ),
-    (
-        Kind::XrcSrq,
-        op::CREATE_XRC_SRQ,
-        op::DESTROY_XRC_SRQ,
-        8,
-        "XRC SRQs",
-    ),
-    (
-        Kind::UserContext,
-        op::CREATE_UCTX,
-        op::DESTROY_UCTX,
-        8,
-        "user contexts",
-    ),
-    (
-        Kind::QCounter,
-        op::ALLOC_Q_COUNTER,
-        op::DEALLOC_Q_COUNTER,
-        8,
-        "queue counters",
-    ),
-    (Kind::Tis, op::CREATE_TIS, op::DESTROY_TIS, 8, "TISes"),
-    (Kind::Tir, op::CREATE_TIR, op::DESTROY_TIR, 8, "TIRs"),
-    (Kind::Rqt, op::CREATE_RQT, op::DESTROY_RQT, 8, "RQTs"),
-    (
-        Kind::FlowTable,
-        op::CREATE_FLOW_TABLE,
-        op::DESTROY_FLOW_TABLE,
-        20,
-        "flow tables",
-    ),
-    (
-        Kind::FlowGroup,
-        op::CREATE_FLOW_GROUP,
-        op::DESTROY_FLOW_GROUP,
-        24,
-        "flow groups",
-    ),
+const PLAIN: &[(Kind, u16, u16, usize)] = &[
+    (Pd, ALLOC_PD, DEALLOC_PD, 8),
+    (Td, ALLOC_TRANSPORT_DOMAIN, DEALLOC_TRANSPORT_DOMAIN, 8),
+    (Xrcd, ALLOC_XRCD, DEALLOC_XRCD, 8),
+    (XrcSrq, CREATE_XRC_SRQ, DESTROY_XRC_SRQ, 8),
+    (UserContext, CREATE_UCTX, DESTROY_UCTX, 8),
+    (QCounter, ALLOC_Q_COUNTER, DEALLOC_Q_COUNTER, 8),
+    (Tis, CREATE_TIS, DESTROY_TIS, 8),
+    (Tir, CREATE_TIR, DESTROY_TIR, 8),
+    (Rqt, CREATE_RQT, DESTROY_RQT, 8),
+    (FlowTable, CREATE_FLOW_TABLE, DESTROY_FLOW_TABLE, 20),
+    (FlowGroup, CREATE_FLOW_GROUP, DESTROY_FLOW_GROUP, 24),
 ];
 
 /// Commands on such an object: the number is in the third word; the output is zeros.
-const ON_PLAIN: &[(u16, Kind)] = &[(op::MODIFY_TIR, Kind::Tir), (op::MODIFY_RQT, Kind::Rqt)];
+const ON_PLAIN: &[(u16, Kind)] = &[(MODIFY_TIR, Tir), (MODIFY_RQT, Rqt)];
 
 /// Commands that have no effect that a driver could see: the output is zeros.
 const NO_EFFECT: &[u16] = &[
-    op::ENABLE_HCA,
-    op::SET_ISSI,
-    op::INIT_HCA,
-    op::DISABLE_HCA,
-    op::SET_FLOW_TABLE_ROOT,
-    op::SET_FLOW_TABLE_ENTRY,
-    op::DELETE_FLOW_TABLE_ENTRY,
-    op::MODIFY_FLOW_TABLE,
-    op::MODIFY_HCA_VPORT_CONTEXT,
-    op::QUERY_VPORT_COUNTER,
-    op::QUERY_Q_COUNTER,
+    ENABLE_HCA,
+    SET_ISSI,
+    INIT_HCA,
+    DISABLE_HCA,
+    SET_FLOW_TABLE_ROOT,
+    SET_FLOW_TABLE_ENTRY,
+    DELETE_FLOW_TABLE_ENTRY,
+    MODIFY_FLOW_TABLE,
+    MODIFY_HCA_VPORT_CONTEXT,
+    QUERY_VPORT_COUNTER,
+    QUERY_Q_COUNTER,
+    // No page of the driver is wanted.
+    QUERY_PAGES,
     // No port is bonded with another one.
-    op::QUERY_LAG,
+    QUERY_LAG,
     // No limit of a shared receive queue has an event.
-    op::MODIFY_RMP,
-    op::ARM_XRC_SRQ,
-    op::QUERY_XRC_SRQ,
+    MODIFY_RMP,
+    ARM_XRC_SRQ,
+    QUERY_XRC_SRQ,
 ];
 
-/// Pages that the driver gives to the firmware at boot, and at initialisation.
-const BOOT_PAGES: usize = 16;
-const INIT_PAGES: usize = 32;
 /// The key that DMA by physical address has, if the driver asks for it; never given out.
 pub const RESERVED_LKEY: u32 = 0x300;
 /// The key that ends a scatter list.
@@ -132,12 +87,8 @@ pub const NULL_MKEY: u32 = 0x200;
 #[derive(Default)]
 pub struct Objects {
     live: BTreeMap<(Kind, u32), u32>,
-    /// By the first of the UARs that are allocated together.
-    uars: BTreeMap<u32, u32>,
     /// Log base 2 of the number of UARs that a driver gets at once: of one page of its host.
     log_uars: u32,
-    /// Pages that the driver has given, for it to have back.
-    pages: Vec<u64>,
 }
 
 impl Objects {
@@ -148,25 +99,12 @@ impl Objects {
     pub fn usable(&self, kind: Kind, number: u32) -> Result<(), Refusal> {
         self.owner(kind, number)
             .map(drop)
-            .ok_or_else(|| Refusal::new(BAD_RES, format!("no {kind:?} {number:#x}")))
+            .ok_or_else(|| Refusal::missing(&format!("{kind:?}"), number))
     }
 
+    /// Fails unless a UAR is allocated, or one that is allocated together with it.
     pub fn usable_uar(&self, page: u32) -> Result<(), Refusal> {
-        self.has_uar(page).then_some(()).ok_or_else(|| {
-            Refusal::new(
-                BAD_RES,
-                format!("page {page} of doorbells is not allocated"),
-            )
-        })
-    }
-
-    pub fn has_uar(&self, page: u32) -> bool {
-        self.uars.contains_key(&self.first_uar(page))
-    }
-
-    /// Returns the first of the UARs that are allocated together with `page`.
-    fn first_uar(&self, page: u32) -> u32 {
-        page >> self.log_uars << self.log_uars
+        self.usable(Uar, page >> self.log_uars << self.log_uars)
     }
 
     /// Sets how many UARs a driver gets at once, as a log base 2.
@@ -175,24 +113,20 @@ impl Objects {
     }
 
     /// Returns how many objects of each kind there are, of the user contexts that `of` accepts.
-    pub fn counts(&self, of: impl Fn(u32) -> bool) -> Vec<(&'static str, usize)> {
-        let count = |kind| {
-            let live = self.live.iter();
-            live.filter(|((k, _), owner)| *k == kind && of(**owner))
-                .count()
-        };
-        let mut counts: Vec<_> = PLAIN
+    pub fn counts(&self, of: impl Fn(u32) -> bool) -> Vec<String> {
+        let mut counts = BTreeMap::new();
+        for ((kind, _), _) in self.live.iter().filter(|(_, owner)| of(**owner)) {
+            *counts.entry(*kind).or_insert(0) += 1;
+        }
+        let words = counts
             .iter()
-            .map(|(kind, .., name)| (*name, count(*kind)))
-            .collect();
-        let uars = self.uars.values().filter(|owner| of(**owner)).count();
-        counts.push(("UARs", uars));
-        counts
+            .map(|(kind, count)| format!("{count} {kind:?}"));
+        words.collect()
     }
 
     fn create(&mut self, kind: Kind, uid: u32) -> u32 {
         let first = match kind {
-            Kind::UserContext | Kind::QCounter => 1,
+            UserContext | QCounter => 1,
             _ => 0x10,
         };
         let number = lowest_free(first, |number| self.live.contains_key(&(kind, number)));
@@ -229,7 +163,7 @@ impl Function {
         out: &mut Reply,
     ) -> Option<Result<(), Refusal>> {
         let (uid, number) = (user(input), be32(input, 8) & 0xff_ffff);
-        for (kind, create, destroy, at, _) in PLAIN {
+        for (kind, create, destroy, at) in PLAIN {
             if opcode == *create {
                 let number = self.hca.objects.create(*kind, uid);
                 out.put(8, &number.to_be_bytes());
@@ -246,63 +180,44 @@ impl Function {
             return Some(Ok(()));
         }
         Some(match opcode {
-            op::QUERY_ISSI => {
+            QUERY_ISSI => {
                 // Interface 1 alone: shared receive queues are RMPs.
                 out.set(query_issi_out::supported_issi_dw0, 2);
                 Ok(())
             }
-            op::QUERY_ADAPTER => {
-                let block = out.from(query_adapter_out::query_adapter_struct.byte());
-                put(
-                    block,
-                    query_adapter_param_block::vsd_contd_psid.byte(),
-                    b"EMU0000000001",
-                );
+            QUERY_ADAPTER => {
+                let at = query_adapter_out::query_adapter_struct.byte();
+                let at = at + query_adapter_param_block::vsd_contd_psid.byte();
+                out.put(at, b"EMU0000000001");
                 Ok(())
             }
-            op::QUERY_SPECIAL_CONTEXTS => {
-                out.set(
-                    query_special_contexts_out::resd_lkey,
-                    u64::from(RESERVED_LKEY),
-                );
-                out.set(query_special_contexts_out::null_mkey, u64::from(NULL_MKEY));
-                out.set(
-                    query_special_contexts_out::terminate_scatter_list_mkey,
-                    u64::from(INVALID_LKEY.to_be()),
-                );
+            QUERY_SPECIAL_CONTEXTS => {
+                out.set(special::resd_lkey, RESERVED_LKEY.into());
+                out.set(special::null_mkey, NULL_MKEY.into());
+                let end = special::terminate_scatter_list_mkey;
+                out.set(end, INVALID_LKEY.to_be().into());
                 Ok(())
             }
-            op::QUERY_PAGES => {
-                let wanted = if query_pages_in::op_mod.get(input) == 1 {
-                    BOOT_PAGES
-                } else {
-                    INIT_PAGES
-                };
-                out.set(query_pages_out::num_pages, wanted as u64);
-                Ok(())
-            }
-            op::MANAGE_PAGES => self.manage_pages(input, out),
-            op::TEARDOWN_HCA => {
+            TEARDOWN_HCA => {
                 // Profile 0 is the graceful one: the driver has destroyed everything.
                 if number == 0 {
                     self.report_objects(true);
                 }
-                self.dma.report();
                 Ok(())
             }
-            op::ALLOC_UAR => self.alloc_uar(uid, out),
-            op::DEALLOC_UAR => self.dealloc_uar(number),
+            ALLOC_UAR => self.alloc_uar(uid, out),
+            DEALLOC_UAR => self.hca.objects.destroy(Uar, number),
             _ => return None,
         })
     }
 
     fn destroy_plain(&mut self, kind: Kind, number: u32) -> Result<(), Refusal> {
-        if kind == Kind::Pd && self.pd_in_use(number) {
+        if kind == Pd && self.pd_in_use(number) {
             return Err(Refusal::busy(format!("PD {number:#x} is in use")));
         }
         // A driver must not: no command could destroy the objects any more.
         let left = match kind {
-            Kind::UserContext => self.objects_of(|owner| owner == number),
+            UserContext => self.objects_of(|owner| owner == number),
             _ => Vec::new(),
         };
         if !left.is_empty() {
@@ -324,57 +239,10 @@ impl Function {
         let pages = (BAR0_SIZE / 4096) as u32;
         let step = 1 << self.hca.objects.log_uars;
         let mut all = (FIRST_UAR..pages).step_by(step);
-        let free = all.find(|page| !self.hca.objects.has_uar(*page));
+        let free = all.find(|page| self.hca.objects.owner(Uar, *page).is_none());
         let page = free.ok_or(Refusal::new(BAD_RES, "no UAR is left"))?;
-        self.hca.objects.uars.insert(page, uid);
+        self.hca.objects.live.insert((Uar, page), uid);
         out.put(8, &page.to_be_bytes());
-        Ok(())
-    }
-
-    fn dealloc_uar(&mut self, page: u32) -> Result<(), Refusal> {
-        self.hca.objects.usable_uar(page)?;
-        if self.hca.objects.uars.remove(&page).is_none() {
-            return Err(Refusal::new(
-                BAD_PARAM,
-                format!("UAR {page} is not the first"),
-            ));
-        }
-        Ok(())
-    }
-
-    /// Takes the driver's pages, which this firmware does not need, and gives them back.
-    fn manage_pages(&mut self, input: &[u8], out: &mut Reply) -> Result<(), Refusal> {
-        const GIVE: u16 = 1;
-        const TAKE: u16 = 2;
-        let count = be32(input, 12) as usize;
-        match be16(input, 6) {
-            GIVE => {
-                let list = input
-                    .get(16..)
-                    .unwrap_or_default()
-                    .chunks_exact(8)
-                    .take(count);
-                self.hca
-                    .objects
-                    .pages
-                    .extend(list.map(|page| crate::bits::be64(page, 0)));
-            }
-            TAKE => {
-                let pages = &mut self.hca.objects.pages;
-                let back = pages.split_off(pages.len() - count.min(pages.len()));
-                out.put(8, &(back.len() as u32).to_be_bytes());
-                for (n, page) in back.iter().enumerate() {
-                    out.put(16 + n * 8, &page.to_be_bytes());
-                }
-            }
-            _ => say!(self, "the driver cannot give pages"),
-        }
-        trace!(
-            2,
-            self,
-            "{} pages of the driver's",
-            self.hca.objects.pages.len()
-        );
         Ok(())
     }
 }

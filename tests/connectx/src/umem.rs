@@ -41,7 +41,10 @@ pub enum Ring<'a> {
         log_page: u32,
         offset: u64,
     },
-    Umem { id: u32, offset: u64 },
+    Umem {
+        id: u32,
+        offset: u64,
+    },
 }
 
 impl<'a> Ring<'a> {

@@ -361,8 +361,8 @@ fn what_applications_have_is_counted() {
         "2 queue pairs",
         "1 completion queues",
         "1 umems",
-        "1 protection domains",
-        "1 UARs",
+        "1 Pd",
+        "1 Uar",
     ];
     assert_eq!(it.function.of_applications(), want);
     // The ring is at the start of the second page, the record at the end of the first one.
