@@ -38,7 +38,6 @@ const GENERAL_CAPS: &[(Field, u64)] = &[
     (cmd_hca_cap::log_max_srq, 16),
     (cmd_hca_cap::log_max_cq_sz, 20),
     (cmd_hca_cap::log_max_cq, 16),
-    (cmd_hca_cap::log_max_eq_sz, 16),
     (cmd_hca_cap::log_max_mkey, 20),
     (cmd_hca_cap::log_max_eq, 6),
     (cmd_hca_cap::max_indirection, MAX_INDIRECTION as u64),
@@ -66,14 +65,12 @@ const GENERAL_CAPS: &[(Field, u64)] = &[
     (cmd_hca_cap::ud, 1),
     (cmd_hca_cap::rc, 1),
     (cmd_hca_cap::uar_4k, 1),
-    (cmd_hca_cap::uar_sz, 5),
     (cmd_hca_cap::log_pg_sz, 12),
     (cmd_hca_cap::log_bf_reg_size, 9),
     (cmd_hca_cap::max_wqe_sz_sq, 1024),
     (cmd_hca_cap::max_wqe_sz_rq, 512),
     (cmd_hca_cap::log_max_transport_domain, 16),
     (cmd_hca_cap::log_max_pd, 16),
-    (cmd_hca_cap::log_max_xrcd, 16),
     (cmd_hca_cap::basic_cyclic_rcv_wqe, 1),
     (cmd_hca_cap::log_max_rmp, 16),
     (cmd_hca_cap::log_max_rq, 16),
@@ -88,7 +85,6 @@ const GENERAL_CAPS: &[(Field, u64)] = &[
     // User contexts, with access to raw commands for those that may have it.
     (cmd_hca_cap::uctx_cap, 2),
     (cmd_hca_cap::log_max_uctx, 8),
-    (cmd_hca_cap::log_max_umem, 16),
 ];
 
 /// Of an InfiniBand port.
@@ -111,14 +107,8 @@ const ETHERNET_CAPS: &[(Field, u64)] = &[
     (cmd_hca_cap::max_qp_cnt, 64),
     (cmd_hca_cap::max_tc, 1),
     (cmd_hca_cap::log_max_tir, 16),
-    (cmd_hca_cap::log_max_tis, 16),
     (cmd_hca_cap::log_max_rqt, 16),
     (cmd_hca_cap::log_max_rqt_size, 8),
-    (cmd_hca_cap::log_max_tis_per_sq, 1),
-    (cmd_hca_cap::log_max_stride_sz_rq, 12),
-    (cmd_hca_cap::log_min_stride_sz_rq, 4),
-    (cmd_hca_cap::log_max_stride_sz_sq, 12),
-    (cmd_hca_cap::log_min_stride_sz_sq, 4),
     (cmd_hca_cap::log_max_wq_sz, 15),
     (cmd_hca_cap::log_max_vlan_list, 8),
     (cmd_hca_cap::log_max_current_mc_list, 8),
@@ -138,8 +128,6 @@ const ROCE_CAPS: &[(Field, u64)] = &[
     // Versions 1 and 2, over IPv4 and IPv6.
     (roce_cap::roce_version, 5),
     (roce_cap::l3_type, 6),
-    (roce_cap::r_roce_dest_udp_port, 4791),
-    (roce_cap::r_roce_max_src_udp_port, 0xffff),
     (roce_cap::r_roce_min_src_udp_port, 0xc000),
     (roce_cap::roce_address_table_size, 128),
 ];
@@ -160,9 +148,6 @@ const FLOW_TABLE_CAPS: &[(Field, u64)] = &[
     (flow_table_prop_layout::identified_miss_table_mode, 1),
     (flow_table_prop_layout::log_max_ft_size, 23),
     (flow_table_prop_layout::max_ft_level, 64),
-    (flow_table_prop_layout::log_max_ft_num, 16),
-    (flow_table_prop_layout::log_max_flow, 16),
-    (flow_table_prop_layout::log_max_destination, 8),
 ];
 
 #[derive(Clone, Copy, Default)]
@@ -180,14 +165,10 @@ fn announced(kind: u64, features: Features) -> Vec<u8> {
     match kind {
         GENERAL => {
             set(&mut caps, GENERAL_CAPS);
-            set(
-                &mut caps,
-                if features.infiniband {
-                    INFINIBAND_CAPS
-                } else {
-                    ETHERNET_CAPS
-                },
-            );
+            match features.infiniband {
+                true => set(&mut caps, INFINIBAND_CAPS),
+                false => set(&mut caps, ETHERNET_CAPS),
+            }
             cmd_hca_cap::pg.set(&mut caps, u64::from(!features.no_odp));
         }
         ETHERNET if !features.infiniband => set(&mut caps, ETHERNET_OFFLOAD_CAPS),

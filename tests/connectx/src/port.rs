@@ -2,8 +2,8 @@
 
 //! The port: addresses, link state, and the registers that tell of it.
 
-use crate::bits::{be16, put};
-use crate::command::{Refusal, Reply, BAD_PARAM};
+use crate::bits::{be16, put, set};
+use crate::command::{Refusal, Reply};
 use crate::eq::event;
 use crate::function::Function;
 use crate::ifc::{
@@ -11,9 +11,8 @@ use crate::ifc::{
     modify_nic_vport_field_select, nic_vport_context, op, paos_reg, pmtu_reg, ptys_reg, pvlc_reg,
     query_hca_vport_context_out, query_hca_vport_gid_in, query_hca_vport_gid_out,
     query_hca_vport_pkey_out, query_nic_vport_context_out, query_vport_state_out, roce_addr_layout,
-    set_roce_address_in,
+    set_roce_address_in, Field,
 };
-use crate::trace;
 
 const UP: u64 = 1;
 const DOWN: u64 = 2;
@@ -21,18 +20,16 @@ const ACTIVE: u64 = 4;
 const LINK_UP: u64 = 5;
 /// The capabilities of an InfiniBand port: automatic migration, trap, extended speeds, and others of
 /// a ConnectX.
-const CAPABILITIES: u32 = 0x2650_e848;
+const CAPABILITIES: u64 = 0x2650_e848;
 /// Those that the driver may set, as when an agent of the host begins to serve a class: the connection
 /// manager, SNMP, device management, a class of a vendor.
-const OF_AGENTS: u32 = 1 << 16 | 1 << 17 | 1 << 19 | 1 << 20;
+const OF_AGENTS: u64 = 1 << 16 | 1 << 17 | 1 << 19 | 1 << 20;
 const PKEYS: usize = 128;
 /// The default partition, of which all ports are full members.
 pub const FULL_MEMBER: u16 = 0xffff;
 /// The default prefix of a subnet, and the LID of its manager; those of the ports are below.
 const PREFIX: u64 = 0xfe80_0000_0000_0000;
 const MANAGER_LID: u64 = 0x100;
-const MAX_MTU_ETHERNET: u64 = 9978;
-const MAX_MTU_INFINIBAND: u64 = 4096;
 
 const PTYS: u16 = 0x5004;
 const PMTU: u16 = 0x5003;
@@ -58,7 +55,6 @@ pub struct Port {
     admin_up: bool,
     mtu: u64,
     roce: bool,
-    vport: Vec<u8>,
 }
 
 impl Port {
@@ -73,7 +69,6 @@ impl Port {
             admin_up: true,
             mtu: 1522,
             roce: false,
-            vport: vec![0; 256],
         }
     }
 
@@ -109,11 +104,9 @@ impl Function {
             }
             op::QUERY_HCA_VPORT_GID => {
                 let index = query_hca_vport_gid_in::gid_index.get(input) as usize;
+                let gid = self.port.gid(index).gid;
                 out.set(query_hca_vport_gid_out::gids_num, 1);
-                out.put(
-                    query_hca_vport_gid_out::gid.byte(),
-                    &self.port.gid(index).gid,
-                );
+                out.put(query_hca_vport_gid_out::gid.byte(), &gid);
             }
             op::QUERY_HCA_VPORT_PKEY => {
                 // The first entry of the table alone is used; one entry, or all of them.
@@ -126,10 +119,7 @@ impl Function {
             op::QUERY_VPORT_STATE => {
                 out.set(query_vport_state_out::max_tx_speed, 1000);
                 out.set(query_vport_state_out::admin_state, UP);
-                out.set(
-                    query_vport_state_out::state,
-                    if self.port.admin_up { UP } else { 0 },
-                );
+                out.set(query_vport_state_out::state, self.port.admin_up.into());
             }
             op::QUERY_NIC_VPORT_CONTEXT => self.query_nic_vport(out),
             op::MODIFY_NIC_VPORT_CONTEXT => self.modify_nic_vport(input),
@@ -142,43 +132,35 @@ impl Function {
     }
 
     fn hca_vport_context(&self, context: &mut [u8]) {
-        for (field, value) in [
+        let values = [
             (hca_vport_context::port_physical_state, LINK_UP),
-            (hca_vport_context::port_state, ACTIVE),
             (hca_vport_context::vport_state, ACTIVE),
             (hca_vport_context::has_smi, 1),
             (hca_vport_context::system_image_guid, self.port.guid),
             (hca_vport_context::port_guid, self.port.guid),
             (hca_vport_context::node_guid, self.port.guid),
-            (hca_vport_context::cap_mask1, CAPABILITIES.into()),
+            (hca_vport_context::cap_mask1, CAPABILITIES),
             // What the driver may change, without an effect.
-            (hca_vport_context::cap_mask1_field_select, OF_AGENTS.into()),
-            (hca_vport_context::lid, u64::from(self.port.lid)),
+            (hca_vport_context::cap_mask1_field_select, OF_AGENTS),
+            (hca_vport_context::lid, self.port.lid.into()),
             (hca_vport_context::subnet_timeout, 18),
             (hca_vport_context::sm_lid, MANAGER_LID),
-        ] {
-            field.set(context, value);
-        }
+        ];
+        set(context, &values);
     }
 
     fn query_nic_vport(&self, out: &mut Reply) {
         let context = out.from(query_nic_vport_context_out::nic_vport_context.byte());
-        put(context, 0, &self.port.vport);
-        for (field, value) in [
+        let values = [
             (nic_vport_context::roce_en, u64::from(self.port.roce)),
             (nic_vport_context::mtu, self.port.mtu),
             (nic_vport_context::system_image_guid, self.port.guid),
             (nic_vport_context::port_guid, self.port.guid),
             (nic_vport_context::node_guid, self.port.guid),
-            (nic_vport_context::allowed_list_size, 0),
-        ] {
-            field.set(context, value);
-        }
-        put(
-            context,
-            nic_vport_context::permanent_address.byte() + 2,
-            &self.port.mac,
-        );
+        ];
+        set(context, &values);
+        let mac = nic_vport_context::permanent_address.rest_mut(context);
+        put(mac, 2, &self.port.mac);
     }
 
     fn modify_nic_vport(&mut self, input: &[u8]) {
@@ -193,15 +175,11 @@ impl Function {
         let index = set_roce_address_in::roce_address_index.get(input) as usize;
         let layout = set_roce_address_in::roce_address.rest(input);
         let Some(entry) = self.port.gids.get_mut(index) else {
-            return Err(Refusal::new(
-                BAD_PARAM,
-                format!("no entry {index} in the table"),
-            ));
+            return Err(Refusal::missing("entry of the table", index as u32));
         };
         put(&mut entry.gid, 0, layout);
         entry.version = roce_addr_layout::roce_version.get(layout) as u8;
         entry.ipv6 = roce_addr_layout::roce_l3_type.is_set(layout);
-        trace!(2, self, "GID {index}: {:02x?}", self.port.gids[index]);
         Ok(())
     }
 
@@ -220,58 +198,34 @@ impl Function {
             return Ok(());
         }
         let infiniband = self.port.infiniband;
-        let reply = out.from(at);
-        match register {
-            PTYS if infiniband => {
-                // Four lanes; EDR.
-                for field in [
-                    ptys_reg::ib_link_width_capability,
-                    ptys_reg::ib_link_width_admin,
-                    ptys_reg::ib_link_width_oper,
-                ] {
-                    field.set(reply, 2);
-                }
-                for field in [
-                    ptys_reg::ib_proto_capability,
-                    ptys_reg::ib_proto_admin,
-                    ptys_reg::ib_proto_oper,
-                ] {
-                    field.set(reply, 0x20);
-                }
-            }
-            PTYS => {
-                // 100GBASE-CR4.
-                for field in [
-                    ptys_reg::eth_proto_capability,
-                    ptys_reg::eth_proto_admin,
-                    ptys_reg::eth_proto_oper,
-                ] {
-                    field.set(reply, 1 << 20);
-                }
-            }
-            PMTU => {
-                let max = if infiniband {
-                    MAX_MTU_INFINIBAND
-                } else {
-                    MAX_MTU_ETHERNET
-                };
-                pmtu_reg::max_mtu.set(reply, max);
-                let now = if infiniband { max } else { self.port.mtu };
-                pmtu_reg::admin_mtu.set(reply, now);
-                pmtu_reg::oper_mtu.set(reply, now);
-            }
-            PAOS => {
-                let state = if self.port.admin_up { UP } else { DOWN };
-                paos_reg::admin_status.set(reply, state);
-                paos_reg::oper_status.set(reply, state);
-            }
-            PVLC => {
-                pvlc_reg::vl_hw_cap.set(reply, 4);
-                pvlc_reg::vl_admin.set(reply, 4);
-                pvlc_reg::vl_operational.set(reply, 4);
-            }
-            _ => {}
-        }
+        let max_mtu = if infiniband { 4096 } else { 9978 };
+        let mtu = if infiniband { max_mtu } else { self.port.mtu };
+        let state = if self.port.admin_up { UP } else { DOWN };
+        let values: &[(Field, u64)] = match register {
+            // Four lanes; EDR.
+            PTYS if infiniband => &[
+                (ptys_reg::ib_link_width_oper, 2),
+                (ptys_reg::ib_proto_oper, 0x20),
+            ],
+            // 100GBASE-CR4.
+            PTYS => &[
+                (ptys_reg::eth_proto_capability, 1 << 20),
+                (ptys_reg::eth_proto_admin, 1 << 20),
+                (ptys_reg::eth_proto_oper, 1 << 20),
+            ],
+            PMTU => &[
+                (pmtu_reg::max_mtu, max_mtu),
+                (pmtu_reg::admin_mtu, mtu),
+                (pmtu_reg::oper_mtu, mtu),
+            ],
+            PAOS => &[
+                (paos_reg::admin_status, state),
+                (paos_reg::oper_status, state),
+            ],
+            PVLC => &[(pvlc_reg::vl_hw_cap, 4)],
+            _ => &[],
+        };
+        set(out.from(at), values);
         Ok(())
     }
 
@@ -285,10 +239,7 @@ impl Function {
         // Port 1.
         let mut data = [0; 28];
         data[8] = 0x10;
-        self.post_event(
-            event::PORT_CHANGE,
-            if up { PORT_ACTIVE } else { PORT_DOWN },
-            &data,
-        );
+        let state = if up { PORT_ACTIVE } else { PORT_DOWN };
+        self.post_event(event::PORT_CHANGE, state, &data);
     }
 }
