@@ -111,34 +111,6 @@ pub fn put(data: &mut [u8], at: usize, bytes: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ifc::{create_mkey_in, mkc, qpc};
-
-    #[test]
-    fn fields_are_where_the_hardware_has_them() {
-        assert_eq!(qpc::primary_address_path.byte(), 24);
-        assert_eq!(create_mkey_in::klm_pas_mtt.byte(), 272);
-        assert_eq!(mkc::len.byte(), 24);
-        assert_eq!(mkc::BYTES, 64);
-    }
-
-    #[test]
-    fn a_value_is_read_back() {
-        let mut data = [0xffu8; 16];
-        for (offset, width) in [(0, 1), (3, 5), (7, 2), (8, 24), (32, 64), (62, 3), (40, 10)] {
-            let field = Field::new(offset, width);
-            field.set(&mut data, 0);
-            assert_eq!(field.get(&data), 0);
-            field.set(&mut data, 0x5555_5555_5555_5555);
-            assert_eq!(field.get(&data), 0x5555_5555_5555_5555 & field.mask());
-        }
-    }
-
-    #[test]
-    fn neighbours_are_kept() {
-        let mut data = [0u8; 8];
-        Field::new(4, 8).set(&mut data, 0xff);
-        assert_eq!(data[..2], [0x0f, 0xf0]);
-    }
 
     #[test]
     fn what_is_missing_reads_as_zero() {

@@ -100,27 +100,27 @@ pub fn name(opcode: u16) -> &'static str {
 
 impl Function {
     pub fn command_doorbell(&mut self, slots: u32) {
-        for slot in (0..32).filter(|slot| slots >> slot & 1 == 1) {
-            if let Err(bad) = self.command(slot, false) {
-                self.unmapped(&format!("command slot {slot}"), bad.0);
-            }
-        }
+        self.commands(slots, false);
     }
 
     /// Fails the commands that were ignored. The driver has given them up, and uses their slots again.
     pub fn answer_ignored(&mut self) {
         let slots = std::mem::take(&mut self.hca.ignored);
-        for slot in (0..32).filter(|slot| slots >> slot & 1 == 1) {
-            if let Err(bad) = self.command(slot, true) {
-                self.unmapped(&format!("command slot {slot}"), bad.0);
-            }
-        }
+        self.commands(slots, true);
     }
 
     /// Executes the commands that have waited for packets in flight.
     pub fn answer_fenced(&mut self) {
         let slots = std::mem::take(&mut self.hca.fenced_slots);
-        self.command_doorbell(slots);
+        self.commands(slots, false);
+    }
+
+    fn commands(&mut self, slots: u32, late: bool) {
+        for slot in (0..32).filter(|slot| slots >> slot & 1 == 1) {
+            if let Err(bad) = self.command(slot, late) {
+                self.unmapped(&format!("command slot {slot}"), bad.0);
+            }
+        }
     }
 
     /// Executes a command. `late`: it was ignored, and fails.
@@ -153,25 +153,14 @@ impl Function {
             None => self.execute(opcode, &input, &mut reply),
         };
         if let Err(refusal) = outcome {
-            refuse!(
-                self,
-                "{}: status {:#x}: {}",
-                name(opcode),
-                refusal.status,
-                refusal.why
-            );
+            let Refusal { status, why } = refusal;
+            refuse!(self, "{}: status {status:#x}: {why}", name(opcode));
             reply = Reply::new(reply.0.len());
-            reply.put(0, &[refusal.status]);
+            reply.put(0, &[status]);
             reply.put(4, &0xc0_0000_u32.to_be_bytes());
         } else {
-            trace!(
-                1,
-                self,
-                "{} {:x?}: {:x?}",
-                name(opcode),
-                words(&input),
-                words(reply.bytes())
-            );
+            let (input, output) = (words(&input), words(reply.bytes()));
+            trace!(1, self, "{} {input:x?}: {output:x?}", name(opcode));
         }
         let done = Done {
             slot,
@@ -255,7 +244,6 @@ impl Function {
             op::DESTROY_EQ => self.destroy_eq(input),
             op::CREATE_CQ => self.create_cq(input, out),
             op::DESTROY_CQ => self.destroy_cq(input),
-            op::QUERY_CQ => self.query_cq(input, out),
             op::MODIFY_CQ => self.modify_cq(input),
             op::CREATE_MKEY => self.create_mkey(input, out),
             op::DESTROY_MKEY => self.destroy_mkey(input),
@@ -279,29 +267,17 @@ impl Function {
             op::CREATE_GENERAL_OBJECT
             | op::MODIFY_GENERAL_OBJECT
             | op::QUERY_GENERAL_OBJECT
-            | op::DESTROY_GENERAL_OBJECT => {
-                let why = format!("no object of type {:#x} is announced", be16(input, 6));
-                Err(Refusal::new(BAD_PARAM, why))
-            }
-            op::ATTACH_TO_MCG | op::DETACH_FROM_MCG => {
-                Err(Refusal::new(BAD_OP, "there are no multicast groups"))
-            }
-            op::QUERY_HCA_VPORT_CONTEXT
-            | op::QUERY_HCA_VPORT_GID
-            | op::QUERY_HCA_VPORT_PKEY
-            | op::QUERY_VPORT_STATE
-            | op::QUERY_NIC_VPORT_CONTEXT
-            | op::MODIFY_NIC_VPORT_CONTEXT
-            | op::SET_ROCE_ADDRESS
-            | op::MAD_IFC
-            | op::ACCESS_REG => self.port_command(opcode, input, out),
-            _ => match self.basic_command(opcode, input, out) {
-                Some(outcome) => outcome,
-                None => {
+            | op::DESTROY_GENERAL_OBJECT
+            | op::ATTACH_TO_MCG
+            | op::DETACH_FROM_MCG => Err(Refusal::new(BAD_OP, "it is not announced")),
+            _ => {
+                let outcome = self.basic_command(opcode, input, out);
+                let outcome = outcome.or_else(|| self.port_command(opcode, input, out));
+                outcome.unwrap_or_else(|| {
                     error!(self, "unknown command {opcode:#x} ({})", name(opcode));
                     Err(Refusal::new(BAD_OP, "unknown command"))
-                }
-            },
+                })
+            }
         }
     }
 }
@@ -320,43 +296,22 @@ mod tests {
     use crate::caps::Features;
     use crate::dma::tests::add;
 
-    /// Puts a command into a slot of the queue, and rings, as a driver does.
-    fn begin(function: &mut Function, slot: u32, input: &[u8], out_len: u32) {
+    /// Gives a command, as a driver does; returns its output.
+    fn run(function: &mut Function, input: &[u8]) -> [u8; INLINE] {
         let mut entry = [0; ENTRY];
         put(&mut entry, 4, &(input.len() as u32).to_be_bytes());
-        put(&mut entry, IN_POINTER, &0x2000u64.to_be_bytes());
-        put(&mut entry, INPUT, &input[..input.len().min(INLINE)]);
-        put(&mut entry, OUT_POINTER, &0x3000u64.to_be_bytes());
-        put(&mut entry, OUT_LENGTH, &out_len.to_be_bytes());
+        put(&mut entry, INPUT, input);
+        put(&mut entry, OUT_LENGTH, &(INLINE as u32).to_be_bytes());
         entry[OWNER as usize] = 1;
-        let at = 0x1000 + u64::from(slot) * ENTRY as u64;
-        function.dma.write(at, &entry).unwrap();
-        if input.len() > INLINE {
-            function.dma.write(0x2000, &input[INLINE..]).unwrap();
-        }
+        function.dma.write(0x1000, &entry).unwrap();
         function.write_register(0x10, &[0; 4]);
         function.write_register(0x14, &0x1000u32.to_be_bytes());
-        function.write_register(0x18, &(1u32 << slot).to_be_bytes());
-    }
-
-    /// Returns the output of the command in a slot, if it is complete.
-    fn end(function: &Function, slot: u32, out_len: u32) -> Option<Vec<u8>> {
-        let mut entry = [0; ENTRY];
-        let at = 0x1000 + u64::from(slot) * ENTRY as u64;
-        function.dma.read(at, &mut entry).unwrap();
-        if entry[OWNER as usize] != 0 {
-            return None;
-        }
-        let mut out = entry[OUTPUT..OUTPUT + INLINE].to_vec();
-        let mut rest = vec![0; (out_len as usize).saturating_sub(INLINE).min(BLOCK)];
-        function.dma.read(0x3000, &mut rest).unwrap();
-        out.extend(rest);
-        Some(out)
-    }
-
-    fn run(function: &mut Function, input: &[u8], out_len: u32) -> Vec<u8> {
-        begin(function, 0, input, out_len);
-        end(function, 0, out_len).unwrap()
+        function.write_register(0x18, &1u32.to_be_bytes());
+        function.dma.read(0x1000, &mut entry).unwrap();
+        assert_eq!(entry[OWNER as usize], 0);
+        let mut out = [0; INLINE];
+        put(&mut out, 0, &entry[OUTPUT..]);
+        out
     }
 
     fn function() -> Function {
@@ -369,48 +324,27 @@ mod tests {
     #[test]
     fn a_user_context_goes_after_its_objects() {
         let mut function = function();
-        let out = run(&mut function, &[0x0a, 0x04, 0, 0, 0, 0, 0, 0], 16);
+        let out = run(&mut function, &[0x0a, 0x04, 0, 0, 0, 0, 0, 0]);
         assert_eq!((out[0], be32(&out, 8)), (0, 1));
-        let out = run(&mut function, &[0x08, 0, 0, 1, 0, 0, 0, 0], 16);
+        let out = run(&mut function, &[0x08, 0, 0, 1, 0, 0, 0, 0]);
         assert_eq!(out[0], 0);
         // Its objects go first.
         let destroy = [0x0a, 0x06, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
         let before = log::errors_of_thread();
-        assert_eq!(run(&mut function, &destroy, 16)[0], BAD_RES_STATE);
+        assert_eq!(run(&mut function, &destroy)[0], BAD_RES_STATE);
         assert!(log::errors_of_thread() > before);
         let mut free = [0x08, 1, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0];
         put(&mut free, 8, &out[8..12]);
-        assert_eq!(run(&mut function, &free, 16)[0], 0);
-        assert_eq!(run(&mut function, &destroy, 16)[0], 0);
-        assert_eq!(run(&mut function, &destroy, 16)[0], BAD_RES);
+        assert_eq!(run(&mut function, &free)[0], 0);
+        assert_eq!(run(&mut function, &destroy)[0], 0);
+        assert_eq!(run(&mut function, &destroy)[0], BAD_RES);
     }
 
     #[test]
     fn an_unknown_command_is_an_error_with_a_status() {
         let mut function = function();
         let before = log::errors_of_thread();
-        assert_eq!(run(&mut function, &[0x0f, 0xff, 0, 0], 16)[0], BAD_OP);
+        assert_eq!(run(&mut function, &[0x0f, 0xff, 0, 0])[0], BAD_OP);
         assert!(log::errors_of_thread() > before);
-    }
-
-    #[test]
-    fn a_held_command_is_done_and_completes_after_others() {
-        let mut function = function();
-        function.inject.hold_command = Some(op::ALLOC_PD);
-        begin(&mut function, 1, &[0x08, 0, 0, 0, 0, 0, 0, 0], 16);
-        assert!(!function.objects_of(|_| true).is_empty());
-        // ALLOC_UAR
-        assert_eq!(run(&mut function, &[0x08, 2, 0, 0, 0, 0, 0, 0], 16)[0], 0);
-        assert_eq!(end(&function, 1, 16), None);
-        function.release_commands();
-        assert_ne!(be32(&end(&function, 1, 16).unwrap(), 8), 0);
-    }
-
-    #[test]
-    fn an_injected_failure_is_for_one_command() {
-        let mut function = function();
-        function.inject.fail_command = Some((op::ALLOC_PD, 1));
-        assert_eq!(run(&mut function, &[0x08, 0], 16)[0], INTERNAL);
-        assert_eq!(run(&mut function, &[0x08, 0], 16)[0], 0);
     }
 }

@@ -7,9 +7,7 @@ use crate::buffer::Buffer;
 use crate::command::{user, Refusal, Reply, BAD_PARAM, BAD_RES};
 use crate::eq::event;
 use crate::function::Function;
-use crate::ifc::{
-    cqc, create_cq_in, create_cq_out, destroy_cq_in, modify_cq_in, query_cq_in, query_cq_out,
-};
+use crate::ifc::{cqc, create_cq_in, create_cq_out, destroy_cq_in, modify_cq_in};
 use crate::objects::lowest_free;
 use crate::umem::{Record, Ring};
 use crate::{error, refuse, trace};
@@ -33,7 +31,7 @@ pub struct Cq {
     buffer: Buffer,
     log_size: u32,
     /// 64 or 128: where the entry is the second half.
-    entry: usize,
+    entry: u64,
     /// The address of the consumer index and of what it is armed for.
     dbr: u64,
     pub eq: u32,
@@ -46,7 +44,6 @@ pub struct Cq {
     overrun: bool,
     pub uid: u32,
     pub umems: Vec<u32>,
-    context: Vec<u8>,
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
@@ -94,11 +91,8 @@ impl Cqe {
             entry[54] = self.vendor;
             entry[55] = self.syndrome;
         }
-        put(
-            &mut entry,
-            56,
-            &(u32::from(self.wqe_opcode) << 24 | self.qpn).to_be_bytes(),
-        );
+        let queue = u32::from(self.wqe_opcode) << 24 | self.qpn;
+        put(&mut entry, 56, &queue.to_be_bytes());
         put(&mut entry, 60, &self.wqe_counter.to_be_bytes());
         entry[63] = self.opcode << 4;
         entry
@@ -128,13 +122,9 @@ impl Function {
         if let Ring::Umem { id, .. } = ring {
             self.umem_writable(id)?;
         }
-        let entry = if cqc::cqe_sz.get(context) == 1 {
-            128
-        } else {
-            64
-        };
+        let entry = 64 << (cqc::cqe_sz.get(context) & 1);
         let log_size = cqc::log_cq_size.get32(context);
-        let memory = self.queue_memory(ring, record, (entry as u64) << log_size)?;
+        let memory = self.queue_memory(ring, record, entry << log_size)?;
         let cq = Cq {
             buffer: memory.buffer,
             log_size,
@@ -145,7 +135,6 @@ impl Function {
             overrun_allowed: cqc::oi.is_set(context),
             uid: user(input),
             umems: memory.umems,
-            context: context.to_vec(),
             ..Cq::default()
         };
         if !self.hca.eqs.contains_key(&cq.eq) {
@@ -153,13 +142,6 @@ impl Function {
         }
         self.hca.objects.usable_uar(cq.uar)?;
         let number = lowest_free(0x10, |n| self.hca.cqs.contains_key(&n));
-        trace!(
-            2,
-            self,
-            "CQ {number:#x}: {} entries, EQ {}",
-            1 << cq.log_size,
-            cq.eq
-        );
         self.hca.cqs.insert(number, cq);
         out.set(create_cq_out::cqn, u64::from(number));
         Ok(())
@@ -178,15 +160,6 @@ impl Function {
         Ok(())
     }
 
-    pub fn query_cq(&mut self, input: &[u8], out: &mut Reply) -> Result<(), Refusal> {
-        let cq = self.cq(query_cq_in::cqn.get32(input))?;
-        let mut context = cq.context.clone();
-        cqc::producer_counter.set(&mut context, u64::from(cq.produced));
-        cqc::consumer_counter.set(&mut context, u64::from(self.consumed(cq)));
-        out.put(query_cq_out::cq_context.byte(), &context);
-        Ok(())
-    }
-
     /// MODIFY_CQ: moderation is accepted, every completion counts for itself.
     pub fn modify_cq(&mut self, input: &[u8]) -> Result<(), Refusal> {
         const RESIZE: u64 = 1;
@@ -199,15 +172,6 @@ impl Function {
     pub(crate) fn cq(&self, number: u32) -> Result<&Cq, Refusal> {
         let cq = self.hca.cqs.get(&number);
         cq.ok_or_else(|| Refusal::missing("CQ", number))
-    }
-
-    /// Returns the consumer index that the driver has written to memory.
-    fn consumed(&self, cq: &Cq) -> u32 {
-        let mut index = [0; 4];
-        if let Err(bad) = self.dma.read(cq.dbr, &mut index) {
-            self.unmapped("consumer index of a CQ", bad.0);
-        }
-        be32(&index, 0) & SEQUENCE
     }
 
     /// Writes a completion, and the event if the queue is armed.
@@ -224,14 +188,15 @@ impl Function {
         let Some(cq) = self.hca.cqs.get(&number) else {
             return error!(self, "completion for CQ {number:#x}, which is not there");
         };
-        let full = cq.produced.wrapping_sub(self.consumed(cq)) & SEQUENCE >= 1 << cq.log_size;
+        let (consumed, _) = self.record(cq.dbr);
+        let full = cq.produced.wrapping_sub(consumed) & SEQUENCE >= 1 << cq.log_size;
         if cq.overrun || (full && !cq.overrun_allowed) {
             return self.overrun(number);
         }
         let mut entry = cqe.bytes(self.hca.init.ticks());
         entry[CQE - 1] |= (cq.produced >> cq.log_size & 1) as u8;
         let slot = u64::from(cq.produced & ((1 << cq.log_size) - 1));
-        let at = slot * cq.entry as u64 + (cq.entry - CQE) as u64;
+        let at = slot * cq.entry + (cq.entry - CQE as u64);
         if let Err(bad) = cq.buffer.write(&self.dma, at, &entry) {
             return self.unmapped(&format!("CQ {number:#x}"), bad.0);
         }
@@ -273,36 +238,18 @@ impl Function {
         self.post_event(event::CQ_ERROR, 0, &data);
     }
 
-    /// Returns the second word of a doorbell record: what the driver arms the queue for.
-    fn arm_record(&self, number: u32, dbr: u64) -> Option<u32> {
-        let mut record = [0; 4];
-        match self.dma.read(dbr + 4, &mut record) {
-            Ok(()) => Some(be32(&record, 0)),
-            Err(bad) => {
-                self.unmapped(&format!("arm record of CQ {number:#x}"), bad.0);
-                None
-            }
-        }
-    }
-
     /// Handles the doorbell of CQs: a request for an event. The doorbell record must have the same
     /// sequence number and command.
     pub fn arm_cq(&mut self, uar: u32, value: u32, number: u32) {
         let number = number & SEQUENCE;
-        let Some(cq) = self.hca.cqs.get_mut(&number) else {
+        let Some(cq) = self.hca.cqs.get(&number) else {
             return refuse!(self, "CQ {number:#x} is armed, and is not there");
         };
         if cq.uar != uar {
-            return refuse!(
-                self,
-                "CQ {number:#x} is armed by UAR {uar}, and has UAR {}",
-                cq.uar
-            );
+            let own = cq.uar;
+            return refuse!(self, "CQ {number:#x} is armed by UAR {uar}, and has {own}");
         }
-        let dbr = cq.dbr;
-        let Some(record) = self.arm_record(number, dbr) else {
-            return;
-        };
+        let (_, record) = self.record(cq.dbr);
         if (record ^ value) & !SEQUENCE != 0 {
             // Not `refused:`, as it may be in order: the driver has armed again meanwhile, and the
             // doorbell of that is on its way.

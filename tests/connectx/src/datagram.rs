@@ -110,12 +110,7 @@ impl Function {
             Service::Qp1 => FULL_MEMBER.into(),
             _ => cqe.immediate,
         };
-        let bytes = (message.len() - GRH) as u32;
-        let cqe = Cqe {
-            bytes,
-            immediate,
-            ..cqe
-        };
+        let cqe = Cqe { immediate, ..cqe };
         self.complete_receive(target.number, &receive, cqe);
         Ok(())
     }
@@ -143,17 +138,12 @@ impl Fabric {
             Service::Qp1 => QP1,
             _ => qp.number,
         };
-        let cqe = Cqe {
-            opcode: match wqe.opcode {
-                opcode::SEND_IMM => completion::SEND_IMM,
-                _ => completion::SEND,
-            },
-            immediate: wqe.immediate,
-            // With a header in front.
-            flags_source: 1 << 28 | network << 24 | source,
-            solicited: wqe.solicited,
-            ..Cqe::default()
+        let opcode = match wqe.opcode {
+            opcode::SEND_IMM => completion::SEND_IMM,
+            _ => completion::SEND,
         };
+        // With a header in front.
+        let cqe = wqe.received(opcode, 1 << 28 | network << 24 | source, len as u32);
         let received = match self.route(&to.gid, 0) {
             Some(g) => self.functions[g].receive_datagram(to.qpn, &message, cqe),
             None => Err("no such address"),

@@ -255,29 +255,6 @@ pub fn total(spans: &[Span]) -> usize {
     spans.iter().map(|span| span.len).sum()
 }
 
-/// Returns the part of `spans` that begins at byte `from` and has up to `len` bytes.
-pub fn cut(spans: &[Span], mut from: usize, mut len: usize) -> Spans {
-    let mut part = Spans::new();
-    for span in spans {
-        if len == 0 {
-            break;
-        }
-        if from >= span.len {
-            from -= span.len;
-            continue;
-        }
-        let here = len.min(span.len - from);
-        part.push(Span {
-            at: span.at + from,
-            len: here,
-            ..span.clone()
-        });
-        from = 0;
-        len -= here;
-    }
-    part
-}
-
 /// Reads from `spans`, as much as they have or `to` takes.
 pub fn gather(spans: &[Span], to: &mut [u8]) {
     let mut at = 0;
@@ -360,23 +337,6 @@ pub mod tests {
     }
 
     #[test]
-    fn a_range_across_two_mappings_is_read_back() {
-        let dma = memory(0x1000, 0x1000);
-        add(&dma, 0x2000, 0x1000);
-        let data: Vec<u8> = (0..=255).collect();
-        dma.write(0x1f80, &data).unwrap();
-        let mut back = vec![0; 256];
-        dma.read(0x1f80, &mut back).unwrap();
-        assert_eq!(back, data);
-        assert_eq!(dma.write(0x2fff, &data), Err(Unmapped(0x3000)));
-        let [first, second] = &dma.report()[..] else {
-            panic!("two files")
-        };
-        assert!(first.ends_with(": 128 bytes read, 128 bytes written"));
-        assert!(second.ends_with(": 128 bytes read, 128 bytes written"));
-    }
-
-    #[test]
     fn a_mapping_of_one_direction_is_accessed_in_that_one() {
         let dma = memory(0x1000, 0x1000);
         for (at, read, write) in [(0x2000, false, true), (0x3000, true, false)] {
@@ -387,47 +347,12 @@ pub mod tests {
     }
 
     #[test]
-    fn places_are_the_files_and_the_holes() {
-        let dma = memory(0x1000, 0x1000);
-        add_file(&dma, 0x4000, 0x2000, "bar", ALL);
-        let places = dma.places(0x1800, 0x3000);
-        let [Place::In(_, 0x800), Place::Nothing(0x2000), Place::In(bar, 0)] = &places[..] else {
-            panic!("{places:?}")
-        };
-        assert!(bar.starts_with("bar-"));
-        assert_eq!(dma.places(0x6000, 1), [Place::Nothing(0x6000)]);
-    }
-
-    #[test]
     fn without_bus_mastering_there_is_no_dma() {
         let dma = memory(0x1000, 0x1000);
         dma.set_master(false);
         assert_eq!(dma.read(0x1000, &mut [0]), Err(Unmapped(0x1000)));
         dma.set_master(true);
         assert_eq!(dma.read(0x1000, &mut [0]), Ok(()));
-    }
-
-    #[test]
-    fn copies_go_from_any_cut_to_any_cut() {
-        let dma = memory(0, 0x3000);
-        let data: Vec<u8> = (0..100u8).collect();
-        dma.write(0, &data).unwrap();
-        let (mut from, mut to) = (Spans::new(), Spans::new());
-        for (at, len) in [(0, 7), (20, 30), (60, 13)] {
-            dma.spans(at, len, false, &mut from).unwrap();
-        }
-        for (at, len) in [(0x1000, 1), (0x1100, 40), (0x1200, 9)] {
-            dma.spans(at, len, true, &mut to).unwrap();
-        }
-        copy(&to, &from);
-        let mut got = vec![0; 50];
-        gather(&to, &mut got);
-        let want: Vec<u8> = (0..7).chain(20..50).chain(60..73).collect();
-        assert_eq!(got, want);
-        let middle = cut(&from, 5, 4);
-        let mut got = [0; 4];
-        gather(&middle, &mut got);
-        assert_eq!(got, [5, 6, 20, 21]);
     }
 
     #[test]

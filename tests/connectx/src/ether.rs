@@ -93,7 +93,7 @@ impl Function {
         while let Some(queue) = self.hca.ethernet.get(&number) {
             let (index, cq) = (queue.next, queue.cq());
             let ready = sqc::state.get32(&queue.context) == READY;
-            if !ready || self.producers(queue.dbr).1 == index {
+            if !ready || self.record(queue.dbr).1 as u16 == index {
                 return;
             }
             let slot = u64::from(index) & ((1 << queue.log_size) - 1);

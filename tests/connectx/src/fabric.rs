@@ -41,9 +41,7 @@ pub enum Outcome {
     /// A page is missing in the memory of function `at`.
     Fault {
         at: usize,
-        key: u32,
-        va: u64,
-        len: u64,
+        missing: Missing,
         source: Source,
         /// How it fails if the driver cannot help.
         syndrome: u8,
@@ -101,16 +99,10 @@ impl Fabric {
     pub fn tick(&mut self) {
         let now = Instant::now();
         for function in &mut self.functions {
-            let due = |(at, _): &(Instant, u32)| *at <= now;
-            let ready: Vec<u32> = function
-                .hca
-                .waiting
-                .iter()
-                .filter(|w| due(w))
-                .map(|(_, qpn)| *qpn)
-                .collect();
-            function.hca.waiting.retain(|w| !due(w));
-            for qpn in ready {
+            let waiting = std::mem::take(&mut function.hca.waiting);
+            let (due, later): (Vec<_>, _) = waiting.into_iter().partition(|(at, _)| *at <= now);
+            function.hca.waiting = later;
+            for (_, qpn) in due {
                 function.wake(qpn);
             }
             function.flush_all();
@@ -120,10 +112,7 @@ impl Fabric {
     /// Returns how long there is nothing to do, unless a driver asks; `None` for ever.
     pub fn idle(&self) -> Option<Duration> {
         let now = Instant::now();
-        let waiting = self
-            .functions
-            .iter()
-            .flat_map(|function| &function.hca.waiting);
+        let waiting = self.functions.iter().flat_map(|f| &f.hca.waiting);
         let next = waiting
             .map(|(at, _)| at.saturating_duration_since(now))
             .min();
@@ -142,13 +131,9 @@ impl Fabric {
         for f in 0..self.functions.len() {
             for resumed in std::mem::take(&mut self.functions[f].hca.faults.resumed) {
                 let (f, qpn) = resumed.waiter;
-                let Some(function) = self.functions.get_mut(f) else {
-                    continue;
-                };
-                let Some(qp) = function.hca.qps.get_mut(&qpn) else {
-                    continue;
-                };
-                if qp.fault == Some(resumed.token) {
+                let function = &mut self.functions[f];
+                let qp = function.hca.qps.get_mut(&qpn);
+                if let Some(qp) = qp.filter(|qp| qp.fault == Some(resumed.token)) {
                     qp.fault = None;
                     qp.fault_failed = resumed.error;
                     function.wake(qpn);
@@ -197,16 +182,13 @@ impl Fabric {
             Outcome::NotReady => self.not_ready(f, &qp, &wqe),
             Outcome::Fault {
                 at,
-                key,
-                va,
-                len,
+                missing,
                 source,
                 syndrome,
             } => {
                 if qp.fault_failed {
                     return self.fault_failed(f, &qp, &wqe, syndrome);
                 }
-                let missing = Missing { key, va, len };
                 match self.functions[at].page_fault(&missing, source, (f, qpn)) {
                     Some(token) => {
                         if let Some(qp) = self.functions[f].hca.qps.get_mut(&qpn) {
@@ -215,7 +197,7 @@ impl Fabric {
                         Step::Stop
                     }
                     None => {
-                        refuse!("fn{at}: mkey {key:#x}: {va:#x} is not there, and no EQ is for page faults");
+                        refuse!("fn{at}: {missing:x?}, and no EQ is for page faults");
                         self.fail(f, &qp, &wqe, syndrome)
                     }
                 }
@@ -276,9 +258,7 @@ impl Fabric {
         if let AccessError::NotPresent { key, va } = error {
             return Outcome::Fault {
                 at: f,
-                key,
-                va,
-                len,
+                missing: Missing { key, va, len },
                 source: Source::Request {
                     index: qp.send.next,
                     writes: access.writes(),
@@ -342,41 +322,40 @@ impl Fabric {
         Step::Stop
     }
 
-    fn wait(&mut self, f: usize, qpn: u32, wait: Duration) -> Step {
-        let at = Instant::now() + wait.clamp(SHORTEST, LONGEST);
-        self.functions[f].hca.waiting.push((at, qpn));
-        Step::Stop
-    }
-
     fn no_answer(&mut self, f: usize, qp: &Qp, wqe: &Wqe) -> Step {
-        let tries = qp.tries.no_answer + 1;
-        let timeout = ads::ack_timeout.get32(qp.path());
-        if timeout > 0 && tries > u64::from(qp.get(qpc::retry_count)) {
-            return self.fail(f, qp, wqe, syndrome::NO_ANSWER);
-        }
-        if let Some(qp) = self.functions[f].hca.qps.get_mut(&qp.number) {
-            qp.tries.no_answer = tries;
-        }
         // 4.096 microseconds, doubled as often; 0 is for ever.
-        let wait = if timeout == 0 {
-            LONGEST
-        } else {
-            Duration::from_nanos(4096 << timeout)
+        let (wait, most) = match ads::ack_timeout.get32(qp.path()) {
+            0 => (LONGEST, None),
+            timeout => {
+                let wait = Duration::from_nanos(4096 << timeout);
+                (wait, Some(qp.get(qpc::retry_count)))
+            }
         };
-        self.wait(f, qp.number, wait)
+        let tries = qp.tries.no_answer + 1;
+        self.again(f, qp, |all| all.no_answer = tries, wait);
+        match most.is_some_and(|most| tries > most) {
+            true => self.fail(f, qp, wqe, syndrome::NO_ANSWER),
+            false => Step::Stop,
+        }
     }
 
     fn not_ready(&mut self, f: usize, qp: &Qp, wqe: &Wqe) -> Step {
         const FOR_EVER: u32 = 7;
-        let tries = qp.tries.not_ready + 1;
-        let most = qp.get(qpc::rnr_retry);
-        if most != FOR_EVER && tries > u64::from(most) {
-            return self.fail(f, qp, wqe, syndrome::NOT_READY);
+        let (tries, most) = (qp.tries.not_ready + 1, qp.get(qpc::rnr_retry));
+        self.again(f, qp, |all| all.not_ready = tries, SHORTEST);
+        match most != FOR_EVER && tries > most {
+            true => self.fail(f, qp, wqe, syndrome::NOT_READY),
+            false => Step::Stop,
         }
+    }
+
+    /// Has a work request tried again, after a time.
+    fn again(&mut self, f: usize, qp: &Qp, count: impl FnOnce(&mut Tries), wait: Duration) {
         if let Some(qp) = self.functions[f].hca.qps.get_mut(&qp.number) {
-            qp.tries.not_ready = tries;
+            count(&mut qp.tries);
         }
-        self.wait(f, qp.number, SHORTEST)
+        let at = Instant::now() + wait.clamp(SHORTEST, LONGEST);
+        self.functions[f].hca.waiting.push((at, qp.number));
     }
 }
 

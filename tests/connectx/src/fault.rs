@@ -53,6 +53,7 @@ pub enum Source {
     },
 }
 
+#[derive(Debug)]
 pub struct Missing {
     pub key: u32,
     pub va: u64,

@@ -96,6 +96,16 @@ pub struct Requester {
     pub qpn: u32,
 }
 
+/// An access to `len` bytes at `va` of a key.
+#[derive(Clone, Copy)]
+pub struct Request {
+    pub key: u32,
+    pub va: u64,
+    pub len: u64,
+    pub access: Access,
+    pub requester: Requester,
+}
+
 /// All keys of a function, by index.
 #[derive(Default)]
 pub struct Mkeys {
@@ -186,13 +196,8 @@ impl Mkey {
         })
     }
 
-    fn check(
-        &self,
-        va: u64,
-        len: u64,
-        access: Access,
-        requester: Requester,
-    ) -> Result<(), AccessError> {
+    fn check(&self, request: &Request) -> Result<(), AccessError> {
+        let Request { va, requester, .. } = *request;
         if self.free() {
             return Err(AccessError::Free);
         }
@@ -202,10 +207,10 @@ impl Mkey {
         if self.qpn() != 0xff_ffff && self.qpn() != requester.qpn {
             return Err(AccessError::OtherQp);
         }
-        if !self.permits(access) {
+        if !self.permits(request.access) {
             return Err(AccessError::Permission);
         }
-        let end = va.checked_add(len).ok_or(AccessError::Bounds)?;
+        let end = va.checked_add(request.len).ok_or(AccessError::Bounds)?;
         if !self.has(mkc::length64) && (va < self.start() || end - self.start() > self.len()) {
             return Err(AccessError::Bounds);
         }
@@ -255,19 +260,12 @@ impl Mkeys {
         Ok(mkey)
     }
 
-    /// Fails unless `requester` may access so many bytes at `va` of a key, wherever they are.
-    pub fn check(
-        &self,
-        key: u32,
-        va: u64,
-        len: u64,
-        access: Access,
-        requester: Requester,
-    ) -> Result<(), AccessError> {
-        if key == NULL_MKEY {
+    /// Fails unless the access is permitted, wherever the bytes are.
+    pub fn check(&self, request: &Request) -> Result<(), AccessError> {
+        if request.key == NULL_MKEY {
             return Ok(());
         }
-        self.find(key)?.check(va, len, access, requester)
+        self.find(request.key)?.check(request)
     }
 
     /// Returns the indices of a key and of all keys that it refers to.
@@ -291,33 +289,25 @@ impl Mkeys {
         all
     }
 
-    /// Adds the memory of `len` bytes at `va` of a key to `spans`, if `requester` may access it so.
-    #[allow(clippy::too_many_arguments)]
+    /// Adds the memory of an access to `spans`, if it is permitted.
     pub fn translate(
         &self,
         dma: &Dma,
-        key: u32,
-        va: u64,
-        len: u64,
-        access: Access,
-        requester: Requester,
+        request: &Request,
         spans: &mut Spans,
     ) -> Result<(), AccessError> {
-        self.translate_deep(dma, key, va, len, access, requester, spans, 0)
+        self.translate_deep(dma, request, spans, 0)
     }
 
-    #[allow(clippy::too_many_arguments)]
     fn translate_deep(
         &self,
         dma: &Dma,
-        key: u32,
-        va: u64,
-        len: u64,
-        access: Access,
-        requester: Requester,
+        request: &Request,
         spans: &mut Spans,
         depth: u32,
     ) -> Result<(), AccessError> {
+        let Request { key, va, len, .. } = *request;
+        let writes = request.access.writes();
         if depth > MAX_INDIRECTION {
             return Err(AccessError::Indirection);
         }
@@ -325,21 +315,27 @@ impl Mkeys {
             return Err(AccessError::NotPresent { key, va });
         }
         let mkey = self.find(key)?;
-        mkey.check(va, len, access, requester)?;
+        mkey.check(request)?;
         match mkey.mode {
             Mode::Physical => dma
-                .spans(va, len, access.writes(), spans)
+                .spans(va, len, writes, spans)
                 .map_err(|bad| AccessError::Unmapped(bad.0)),
-            Mode::Pages => pages(mkey, dma, key, va, len, access, spans),
+            Mode::Pages => pages(mkey, dma, request, spans),
             Mode::Ranges | Mode::FixedRanges => {
                 // Only the outermost key says what the other end may do.
-                let inner = if access.writes() {
-                    Access::LocalWrite
-                } else {
-                    Access::LocalRead
+                let access = match writes {
+                    true => Access::LocalWrite,
+                    false => Access::LocalRead,
                 };
                 for (key, va, len) in ranges(mkey, va, len)? {
-                    self.translate_deep(dma, key, va, len, inner, requester, spans, depth + 1)?;
+                    let inner = Request {
+                        key,
+                        va,
+                        len,
+                        access,
+                        ..*request
+                    };
+                    self.translate_deep(dma, &inner, spans, depth + 1)?;
                 }
                 Ok(())
             }
@@ -347,19 +343,18 @@ impl Mkeys {
     }
 }
 
-fn pages(
-    mkey: &Mkey,
-    dma: &Dma,
-    key: u32,
-    mut va: u64,
-    mut len: u64,
-    access: Access,
-    spans: &mut Spans,
-) -> Result<(), AccessError> {
+fn pages(mkey: &Mkey, dma: &Dma, request: &Request, spans: &mut Spans) -> Result<(), AccessError> {
+    let Request {
+        key,
+        mut va,
+        mut len,
+        ..
+    } = *request;
+    let writes = request.access.writes();
     while len > 0 {
         let (page, offset) = mkey.page(va);
         let entry = be64(&mkey.table, (page as usize).saturating_mul(8));
-        if entry & PRESENT == 0 || (access.writes() && entry & WRITE == 0) {
+        if entry & PRESENT == 0 || (writes && entry & WRITE == 0) {
             return Err(AccessError::NotPresent { key, va });
         }
         let size = 1u64 << mkey.log_page().min(63);
@@ -369,7 +364,7 @@ fn pages(
         }
         let here = len.min(size - offset);
         let address = (entry & !PRESENT) + offset;
-        dma.spans(address, here, access.writes(), spans)
+        dma.spans(address, here, writes, spans)
             .map_err(|bad| AccessError::Unmapped(bad.0))?;
         va += here;
         len -= here;

@@ -91,12 +91,13 @@ impl Port {
 }
 
 impl Function {
+    /// Executes a command about the port. Returns `None` if it is not one.
     pub fn port_command(
         &mut self,
         opcode: u16,
         input: &[u8],
         out: &mut Reply,
-    ) -> Result<(), Refusal> {
+    ) -> Option<Result<(), Refusal>> {
         match opcode {
             op::QUERY_HCA_VPORT_CONTEXT => {
                 let context = out.from(query_hca_vport_context_out::hca_vport_context.byte());
@@ -123,12 +124,13 @@ impl Function {
             }
             op::QUERY_NIC_VPORT_CONTEXT => self.query_nic_vport(out),
             op::MODIFY_NIC_VPORT_CONTEXT => self.modify_nic_vport(input),
-            op::SET_ROCE_ADDRESS => return self.set_roce_address(input),
-            op::ACCESS_REG => return self.access_register(input, out),
+            op::SET_ROCE_ADDRESS => return Some(self.set_roce_address(input)),
+            op::ACCESS_REG => self.access_register(input, out),
             // Management datagrams to the device itself, and attributes that nothing depends on.
-            _ => {}
+            op::MAD_IFC => {}
+            _ => return None,
         }
-        Ok(())
+        Some(Ok(()))
     }
 
     fn hca_vport_context(&self, context: &mut [u8]) {
@@ -183,7 +185,7 @@ impl Function {
         Ok(())
     }
 
-    fn access_register(&mut self, input: &[u8], out: &mut Reply) -> Result<(), Refusal> {
+    fn access_register(&mut self, input: &[u8], out: &mut Reply) {
         let register = access_register_in::register_id.get(input) as u16;
         let write = access_register_in::op_mod.get(input) == 0;
         let data = access_register_in::register_data.rest(input);
@@ -195,7 +197,7 @@ impl Function {
                 PAOS => self.set_admin_state(paos_reg::admin_status.get(data) == UP),
                 _ => {}
             }
-            return Ok(());
+            return;
         }
         let infiniband = self.port.infiniband;
         let max_mtu = if infiniband { 4096 } else { 9978 };
@@ -226,7 +228,6 @@ impl Function {
             _ => &[],
         };
         set(out.from(at), values);
-        Ok(())
     }
 
     fn set_admin_state(&mut self, up: bool) {

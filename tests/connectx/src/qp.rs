@@ -55,8 +55,8 @@ pub struct Ring {
 /// What a requester has tried in vain.
 #[derive(Clone, Default)]
 pub struct Tries {
-    pub no_answer: u64,
-    pub not_ready: u64,
+    pub no_answer: u32,
+    pub not_ready: u32,
 }
 
 #[derive(Clone, Default)]
@@ -249,17 +249,19 @@ impl Function {
         qp.ok_or_else(|| Refusal::missing("QP", number))
     }
 
-    /// Returns the counters of the doorbell record: receive, send.
-    pub fn producers(&self, dbr: u64) -> (u16, u16) {
+    /// Returns the two words of a doorbell record.
+    pub fn record(&self, dbr: u64) -> (u32, u32) {
         let mut record = [0; 8];
         if let Err(bad) = self.dma.read(dbr, &mut record) {
             self.unmapped("doorbell record", bad.0);
         }
-        (be32(&record, 0) as u16, be32(&record, 4) as u16)
+        (be32(&record, 0), be32(&record, 4))
     }
 
+    /// Returns the counters of the doorbell record: receive, send.
     pub fn posted(&self, qp: &Qp) -> (u16, u16) {
-        self.producers(qp.dbr)
+        let (receive, send) = self.record(qp.dbr);
+        (receive as u16, send as u16)
     }
 
     pub fn wake(&mut self, number: u32) {

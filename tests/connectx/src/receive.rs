@@ -59,10 +59,8 @@ impl Function {
         }
         let slot = u64::from(ring.next) & ((1 << ring.log_size) - 1);
         let mut segments = vec![0; ring.stride as usize];
-        if let Err(bad) = ring
-            .buffer
-            .read(&self.dma, slot * ring.stride, &mut segments)
-        {
+        let at = slot * ring.stride;
+        if let Err(bad) = ring.buffer.read(&self.dma, at, &mut segments) {
             self.unmapped(&format!("receive queue of QP {:#x}", qp.number), bad.0);
             return None;
         }
@@ -79,7 +77,7 @@ impl Function {
 
     fn next_shared(&self, qp: &Qp, number: u32) -> Option<Receive> {
         let srq = self.hca.srqs.get(&number)?;
-        if self.producers(srq.dbr).0 == srq.taken {
+        if self.record(srq.dbr).0 as u16 == srq.taken {
             return None;
         }
         let slot = u64::from(srq.head) & ((1 << srq.log_size) - 1);
@@ -109,16 +107,8 @@ impl Function {
             if total(&spans) >= wanted || be32(segment, 4) == INVALID_LKEY {
                 break;
             }
-            let p = pointer(segment);
-            self.hca.mkeys.translate(
-                &self.dma,
-                p.key,
-                p.va,
-                p.len,
-                Access::LocalWrite,
-                receive.requester,
-                &mut spans,
-            )?;
+            let request = pointer(segment).request(Access::LocalWrite, receive.requester);
+            self.hca.mkeys.translate(&self.dma, &request, &mut spans)?;
         }
         Ok(spans)
     }
@@ -133,12 +123,8 @@ impl Function {
                 }
             }
             None => {
-                if let Some(ring) = self
-                    .hca
-                    .qps
-                    .get_mut(&qpn)
-                    .and_then(|qp| qp.receive.as_mut())
-                {
+                let qp = self.hca.qps.get_mut(&qpn);
+                if let Some(ring) = qp.and_then(|qp| qp.receive.as_mut()) {
                     ring.next = ring.next.wrapping_add(1);
                 }
             }
@@ -210,15 +196,8 @@ impl Function {
 
     /// Flushes what was posted since to queue pairs in the error state: receives ring no doorbell.
     pub fn flush_all(&mut self) {
-        let failed = |qp: &&Qp| qp.state == State::Error;
-        let failed: Vec<u32> = self
-            .hca
-            .qps
-            .values()
-            .filter(failed)
-            .map(|qp| qp.number)
-            .collect();
-        for number in failed {
+        let numbers: Vec<u32> = self.hca.qps.keys().copied().collect();
+        for number in numbers {
             self.flush(number);
         }
     }

@@ -7,13 +7,14 @@
 
 use crate::bits::be64;
 use crate::cq::{opcode as completion, Cqe};
-use crate::dma::{copy, cut, scatter, swap, total, Spans};
+use crate::dma::{copy, scatter, swap, total, Spans};
 use crate::eq::event;
 use crate::fabric::{no_opcode, syndrome, Fabric, Outcome};
-use crate::fault::Source;
+use crate::fault::{Missing, Source};
 use crate::ifc::{ads, qpc};
-use crate::mkey::{Access, AccessError};
+use crate::mkey::{Access, AccessError, Request};
 use crate::qp::Qp;
+use crate::receive::Receive;
 use crate::refuse;
 use crate::wqe::{opcode, remote, Wqe};
 
@@ -85,9 +86,7 @@ impl Fabric {
     /// Moves the queue pair at the other end to the error state.
     pub fn fail_peer(&mut self, f: usize, qp: &Qp) {
         if let Some(peer) = self.peer(f, qp) {
-            let function = &mut self.functions[peer.g];
-            function.fail_queue_pair(peer.qp.number);
-            function.post_queue_event(event::WQ_ACCESS_ERROR, 0, peer.qp.number);
+            self.fail_responder(&peer, syndrome::REMOTE_ACCESS);
         }
     }
 
@@ -133,16 +132,13 @@ impl Fabric {
     /// Lets the packets go on that are held back.
     pub fn wake_held(&mut self) {
         for function in &mut self.functions {
-            let held = |qp: &&Qp| qp.message.flight.is_some();
-            let held: Vec<u32> = function
+            for qp in function
                 .hca
                 .qps
                 .values()
-                .filter(held)
-                .map(|qp| qp.number)
-                .collect();
-            for qpn in held {
-                function.wake(qpn);
+                .filter(|qp| qp.message.flight.is_some())
+            {
+                function.hca.ready.push_back(qp.number);
             }
         }
     }
@@ -155,17 +151,11 @@ impl Fabric {
                 continue;
             }
             let before = flying.len();
-            let in_flight = |f: usize, qpn| {
-                let qp = self
-                    .functions
-                    .get(f)
-                    .and_then(|other| other.hca.qps.get(&qpn));
+            let in_flight = |(_, (f, qpn)): &(u32, (usize, u32))| {
+                let qp = self.functions[*f].hca.qps.get(qpn);
                 qp.is_some_and(|qp| qp.message.flight.is_some())
             };
-            let left: Vec<_> = flying
-                .into_iter()
-                .filter(|(_, (f, qpn))| in_flight(*f, *qpn))
-                .collect();
+            let left: Vec<_> = flying.into_iter().filter(in_flight).collect();
             let function = &mut self.functions[g];
             let some_are_written = left.len() < before;
             function.hca.flying = left;
@@ -196,35 +186,38 @@ impl Fabric {
         let function = &mut self.functions[peer.g];
         let requester = peer.qp.requester();
         if !permitted.is_set(&peer.qp.context) {
-            return Err(self.nak(
-                peer,
-                syndrome::REMOTE_ACCESS,
-                format!("no {access:?} is permitted"),
-            ));
+            let why = format!("no {access:?} is permitted");
+            return Err(self.nak(peer, syndrome::REMOTE_ACCESS, why));
         }
         let mut spans = Spans::new();
         if len == 0 {
             return Ok(spans);
         }
+        let part = Request {
+            key,
+            va,
+            len,
+            access,
+            requester,
+        };
+        let all = Request { len: whole, ..part };
         let mkeys = &function.hca.mkeys;
-        let translated = mkeys
-            .check(key, va, whole, access, requester)
-            .and_then(|()| {
-                mkeys.translate(&function.dma, key, va, len, access, requester, &mut spans)
-            });
-        match translated {
+        let translated = mkeys.check(&all);
+        match translated.and_then(|()| mkeys.translate(&function.dma, &part, &mut spans)) {
             Ok(()) => Ok(spans),
             Err(AccessError::NotPresent { key: below, va: at }) => {
                 // A packet has the outermost key, whichever key below lacks the page.
-                let (key, va, len) = match function.features.transport_faults {
-                    true => (key, va, len),
-                    false => (below, at, va.saturating_add(len).saturating_sub(at)),
+                let missing = match function.features.transport_faults {
+                    true => Missing { key, va, len },
+                    false => Missing {
+                        key: below,
+                        va: at,
+                        len: va.saturating_add(len).saturating_sub(at),
+                    },
                 };
                 Err(Outcome::Fault {
                     at: peer.g,
-                    key,
-                    va,
-                    len,
+                    missing,
                     source: Source::Packet {
                         writes: access.writes(),
                     },
@@ -233,11 +226,8 @@ impl Fabric {
             }
             Err(AccessError::Unmapped(bad)) => {
                 function.unmapped(&format!("mkey {key:#x}, {va:#x}"), bad);
-                Err(self.nak(
-                    peer,
-                    syndrome::REMOTE_OPERATION,
-                    format!("mkey {key:#x}: DMA fails"),
-                ))
+                let why = format!("mkey {key:#x}: DMA fails");
+                Err(self.nak(peer, syndrome::REMOTE_OPERATION, why))
             }
             Err(other) => {
                 let why = format!("mkey {key:#x}, {va:#x}, {len} bytes: {other:?}");
@@ -248,19 +238,20 @@ impl Fabric {
 
     /// Refuses a request: the responder goes to the error state, and says so.
     fn nak(&mut self, peer: &Peer, syndrome: u8, why: String) -> Outcome {
+        let (g, number) = (peer.g, peer.qp.number);
+        refuse!("fn{g}: QP {number:#x}: request refused: {why}");
+        self.fail_responder(peer, syndrome);
+        Outcome::Fail(syndrome)
+    }
+
+    fn fail_responder(&mut self, peer: &Peer, syndrome: u8) {
         let function = &mut self.functions[peer.g];
-        refuse!(
-            "fn{}: QP {:#x}: request refused: {why}",
-            peer.g,
-            peer.qp.number
-        );
         let event = match syndrome {
             syndrome::REMOTE_ACCESS => event::WQ_ACCESS_ERROR,
             _ => event::WQ_INVALID_REQUEST,
         };
         function.fail_queue_pair(peer.qp.number);
         function.post_queue_event(event, 0, peer.qp.number);
-        Outcome::Fail(syndrome)
     }
 
     /// Returns the outcome of an access to memory of the responder that was denied, after which
@@ -268,30 +259,32 @@ impl Fabric {
     fn receive_denied(
         &mut self,
         peer: &Peer,
-        receive: &crate::receive::Receive,
+        receive: &Receive,
         error: AccessError,
         len: u64,
     ) -> Outcome {
         if let AccessError::NotPresent { key, va } = error {
             return Outcome::Fault {
                 at: peer.g,
-                key,
-                va,
-                len,
+                missing: Missing { key, va, len },
                 source: receive.source(peer.qp.number),
                 syndrome: syndrome::REMOTE_OPERATION,
             };
         }
-        let function = &mut self.functions[peer.g];
-        function.denied(&format!("QP {:#x}, receive", peer.qp.number), error);
+        let number = peer.qp.number;
+        self.functions[peer.g].denied(&format!("QP {number:#x}, receive"), error);
+        self.receive_fails(peer, receive, syndrome::LOCAL_PROTECTION);
+        self.functions[peer.g].fail_queue_pair(number);
+        Outcome::Fail(syndrome::REMOTE_OPERATION)
+    }
+
+    fn receive_fails(&mut self, peer: &Peer, receive: &Receive, syndrome: u8) {
         let cqe = Cqe {
             opcode: completion::RESPONSE_ERROR,
-            syndrome: syndrome::LOCAL_PROTECTION,
+            syndrome,
             ..Cqe::default()
         };
-        function.complete_receive(peer.qp.number, receive, cqe);
-        function.fail_queue_pair(peer.qp.number);
-        Outcome::Fail(syndrome::REMOTE_OPERATION)
+        self.functions[peer.g].complete_receive(peer.qp.number, receive, cqe);
     }
 
     fn send(&mut self, f: usize, qp: &Qp, wqe: &Wqe, peer: &Peer) -> Outcome {
@@ -312,17 +305,9 @@ impl Fabric {
             Err(error) => return self.receive_denied(peer, &receive, error, len as u64),
         };
         if total(&room) < len {
-            let cqe = Cqe {
-                opcode: completion::RESPONSE_ERROR,
-                syndrome: syndrome::LOCAL_LENGTH,
-                ..Cqe::default()
-            };
-            function.complete_receive(peer.qp.number, &receive, cqe);
-            return self.nak(
-                peer,
-                syndrome::REMOTE_INVALID_REQUEST,
-                format!("{len} bytes, of {}", total(&room)),
-            );
+            self.receive_fails(peer, &receive, syndrome::LOCAL_LENGTH);
+            let why = format!("{len} bytes, of {}", total(&room));
+            return self.nak(peer, syndrome::REMOTE_INVALID_REQUEST, why);
         }
         if wqe.opcode == opcode::SEND_INVALIDATE {
             if let Err(error) = function.invalidate(&peer.qp, wqe.immediate) {
@@ -336,29 +321,9 @@ impl Fabric {
             opcode::SEND_INVALIDATE => completion::SEND_INVALIDATE,
             _ => completion::SEND,
         };
-        self.received(peer, &receive, opcode, wqe, qp, len as u32);
+        let cqe = wqe.received(opcode, qp.number, len as u32);
+        self.functions[peer.g].complete_receive(peer.qp.number, &receive, cqe);
         Outcome::Done(len as u32)
-    }
-
-    /// Completes a receive work request of the responder for `bytes` that `wqe` of `qp` has sent.
-    fn received(
-        &mut self,
-        peer: &Peer,
-        receive: &crate::receive::Receive,
-        opcode: u8,
-        wqe: &Wqe,
-        qp: &Qp,
-        bytes: u32,
-    ) {
-        let cqe = Cqe {
-            opcode,
-            immediate: wqe.immediate,
-            bytes,
-            flags_source: qp.number,
-            solicited: wqe.solicited,
-            ..Cqe::default()
-        };
-        self.functions[peer.g].complete_receive(peer.qp.number, receive, cqe);
     }
 
     /// Carries out the next packet of an RDMA WRITE or READ.
@@ -431,18 +396,19 @@ impl Fabric {
             return Outcome::Packet;
         }
         if wqe.opcode == opcode::WRITE_IMM {
-            let function = &self.functions[peer.g];
+            let function = &mut self.functions[peer.g];
             let Some(receive) = function.next_receive(&peer.qp) else {
                 return Outcome::NotReady;
             };
-            self.received(peer, &receive, completion::WRITE_IMM, wqe, qp, len as u32);
+            let cqe = wqe.received(completion::WRITE_IMM, qp.number, len as u32);
+            function.complete_receive(peer.qp.number, &receive, cqe);
         }
         Outcome::Done(len as u32)
     }
 
     fn atomic(&mut self, f: usize, qp: &Qp, wqe: &Wqe, peer: &Peer) -> Outcome {
-        let room = match self.functions[f].data(qp, wqe, 3 * SEGMENT, Access::LocalWrite) {
-            Ok(room) => cut(&room, 0, 8),
+        let room = match self.functions[f].part(qp, wqe, 3 * SEGMENT, Access::LocalWrite, 0..8) {
+            Ok((room, _)) => room,
             Err(error) => return self.local_denied(f, qp, error, 8, Access::LocalWrite),
         };
         if total(&room) != 8 {
@@ -453,10 +419,8 @@ impl Fabric {
             Ok(target) => target,
             Err(outcome) => return outcome,
         };
-        let (new, compare) = (
-            be64(&wqe.bytes, 2 * SEGMENT),
-            be64(&wqe.bytes, 2 * SEGMENT + 8),
-        );
+        let values = wqe.rest(2 * SEGMENT);
+        let (new, compare) = (be64(values, 0), be64(values, 8));
         let compares = wqe.opcode == opcode::COMPARE_SWAP;
         // The values are numbers of the host, as the capabilities announce.
         let old = swap(&target, |old| match compares {

@@ -8,7 +8,6 @@ use crate::function::Function;
 use crate::ifc::{mkc, Field};
 use crate::mkey::{Access, AccessError};
 use crate::qp::{Qp, Service};
-use crate::refuse;
 use crate::wqe::{pointer, Wqe};
 
 const CONTROL: usize = 16;
@@ -26,24 +25,16 @@ const OFFSET: u8 = 0x10;
 /// The request fails if the key is bound to another queue pair.
 const CHECK_QPN: u8 = 0x08;
 
-/// Which part of the key changes.
+/// Bits of the mask of what changes in the key; the others are in `PARTS` alone.
 mod mask {
     pub const LEN: u64 = 1 << 0;
     pub const PAGE_SIZE: u64 = 1 << 1;
     pub const START: u64 = 1 << 6;
     pub const PD: u64 = 1 << 7;
-    pub const REMOTE_INVALIDATE: u64 = 1 << 8;
     pub const KEY: u64 = 1 << 13;
     pub const QPN: u64 = 1 << 14;
-    pub const LOCAL_READ: u64 = 1 << 17;
-    pub const LOCAL_WRITE: u64 = 1 << 18;
-    pub const REMOTE_READ: u64 = 1 << 19;
     pub const REMOTE_WRITE: u64 = 1 << 20;
-    pub const ATOMIC: u64 = 1 << 21;
-    pub const SMALL_FENCE: u64 = 1 << 23;
-    pub const RELAXED_WRITE: u64 = 1 << 25;
     pub const FREE: u64 = 1 << 29;
-    pub const RELAXED_READ: u64 = 1 << 47;
 }
 
 /// What each bit changes.
@@ -52,18 +43,18 @@ const PARTS: &[(u64, &[Field])] = &[
     (mask::PAGE_SIZE, &[mkc::log_page_size]),
     (mask::START, &[mkc::start_addr]),
     (mask::PD, &[mkc::pd]),
-    (mask::REMOTE_INVALIDATE, &[mkc::en_rinval]),
+    (1 << 8, &[mkc::en_rinval]),
     (mask::KEY, &[mkc::mkey_7_0]),
     (mask::QPN, &[mkc::qpn]),
-    (mask::LOCAL_READ, &[mkc::lr]),
-    (mask::LOCAL_WRITE, &[mkc::lw]),
-    (mask::REMOTE_READ, &[mkc::rr]),
+    (1 << 17, &[mkc::lr]),
+    (1 << 18, &[mkc::lw]),
+    (1 << 19, &[mkc::rr]),
     (mask::REMOTE_WRITE, &[mkc::rw]),
-    (mask::ATOMIC, &[mkc::a]),
-    (mask::SMALL_FENCE, &[]),
-    (mask::RELAXED_WRITE, &[mkc::relaxed_ordering_write]),
+    (1 << 21, &[mkc::a]),
+    (1 << 23, &[]),
+    (1 << 25, &[mkc::relaxed_ordering_write]),
     (mask::FREE, &[mkc::free]),
-    (mask::RELAXED_READ, &[mkc::relaxed_ordering_read]),
+    (1 << 47, &[mkc::relaxed_ordering_read]),
 ];
 
 /// How a UMR fails.
@@ -115,48 +106,31 @@ impl Function {
             return bind(format!("mkey {key:#x}: no such index"));
         };
         let known = PARTS.iter().fold(0, |all, (bit, _)| all | bit);
-        if mask & !known != 0 {
-            return bind(format!(
-                "mkey {key:#x}: mask {mask:#x} has bits that are not announced"
-            ));
-        }
-        if !mkey.has(mkc::umr_en) {
-            return bind(format!("mkey {key:#x} is not enabled for UMR"));
-        }
-        if mask & mask::KEY == 0 && mkey.variant() != key as u8 {
-            return bind(format!(
-                "mkey {key:#x} is stale, it is {:#x} now",
-                mkey.variant()
-            ));
-        }
-        if qp.service != Service::Umr && mkey.pd() != qp.pd() {
-            return bind(format!(
-                "mkey {key:#x} is of PD {:#x}, the queue pair of {:#x}",
-                mkey.pd(),
-                qp.pd()
-            ));
-        }
-        if flags & CHECK_FREE != 0 && mkey.free() {
-            return bind(format!("mkey {key:#x} is free"));
-        }
-        if flags & CHECK_NOT_FREE != 0 && !mkey.free() {
-            return bind(format!("mkey {key:#x} is not free"));
-        }
-        if flags & CHECK_QPN != 0 && mkey.qpn() != qp.number {
-            return bind(format!("mkey {key:#x} is of QP {:#x}", mkey.qpn()));
-        }
-        if list.len() % ALIGNMENT != 0 || offset % ALIGNMENT != 0 {
-            return bind(format!(
-                "mkey {key:#x}: {} bytes of translations at {offset}, not in units of {ALIGNMENT}",
-                list.len()
-            ));
-        }
-        if offset + list.len() > mkey.table_size().next_multiple_of(ALIGNMENT) {
-            let size = mkey.table_size();
-            return bind(format!(
-                "mkey {key:#x}: translations to {}, of {size}",
-                offset + list.len()
-            ));
+        let (variant, size) = (mkey.variant(), mkey.table_size());
+        let end = offset + list.len();
+        let why = if mask & !known != 0 {
+            format!("mask {mask:#x} has bits that are not announced")
+        } else if !mkey.has(mkc::umr_en) {
+            "it is not enabled for UMR".into()
+        } else if mask & mask::KEY == 0 && variant != key as u8 {
+            format!("stale, it is {variant:#x} now")
+        } else if qp.service != Service::Umr && mkey.pd() != qp.pd() {
+            format!("of PD {:#x}, the queue pair of {:#x}", mkey.pd(), qp.pd())
+        } else if flags & CHECK_FREE != 0 && mkey.free() {
+            "it is free".into()
+        } else if flags & CHECK_NOT_FREE != 0 && !mkey.free() {
+            "it is not free".into()
+        } else if flags & CHECK_QPN != 0 && mkey.qpn() != qp.number {
+            format!("of QP {:#x}", mkey.qpn())
+        } else if list.len() % ALIGNMENT != 0 || offset % ALIGNMENT != 0 {
+            format!("translations from {offset} to {end}, not in units of {ALIGNMENT}")
+        } else if end > size.next_multiple_of(ALIGNMENT) {
+            format!("translations to {end}, of {size}")
+        } else {
+            String::new()
+        };
+        if !why.is_empty() {
+            return bind(format!("mkey {key:#x}: {why}"));
         }
         let mut new = mkey.clone();
         for (_, fields) in PARTS.iter().filter(|(bit, _)| mask & bit != 0) {
@@ -167,10 +141,8 @@ impl Function {
         }
         let table = &mut new.table;
         if !list.is_empty() {
-            if table.len() < offset + list.len() {
-                table.resize(offset + list.len(), 0);
-            }
-            table[offset..offset + list.len()].copy_from_slice(&list);
+            table.resize(table.len().max(end), 0);
+            table[offset..end].copy_from_slice(&list);
         }
         let what = if new.free() { "freed" } else { "written" };
         self.hca.mkeys.replace(key >> 8, new);
@@ -184,10 +156,8 @@ impl Function {
             return Ok(Vec::new());
         }
         if flags & INLINE != 0 {
-            let list = wqe.bytes.get(LIST..LIST + len);
-            return list
-                .map(<[u8]>::to_vec)
-                .ok_or(Failure::Bind("the list is cut off".into()));
+            let list = wqe.bytes.get(LIST..LIST + len).map(<[u8]>::to_vec);
+            return list.ok_or(Failure::Bind("the list is cut off".into()));
         }
         let Some(segment) = wqe.bytes.get(LIST..LIST + 16) else {
             return Err(Failure::Bind("there is no list".into()));
@@ -197,10 +167,8 @@ impl Function {
         self.pointed(qp, &pointer, Access::LocalRead, &mut spans)
             .map_err(Failure::List)?;
         if total(&spans) < len {
-            return Err(Failure::Bind(format!(
-                "the list has {} bytes, not {len}",
-                total(&spans)
-            )));
+            let why = format!("the list has {} bytes, not {len}", total(&spans));
+            return Err(Failure::Bind(why));
         }
         let mut list = vec![0; len];
         gather(&spans, &mut list);
@@ -220,10 +188,6 @@ impl Function {
             return Err(AccessError::OtherQp);
         }
         if !mkey.has(mkc::en_rinval) {
-            refuse!(
-                self,
-                "mkey {key:#x} is not to be invalidated by the other end"
-            );
             return Err(AccessError::Permission);
         }
         mkey.set(mkc::free, 1);

@@ -3,9 +3,10 @@
 //! Work requests of a send queue: how they are read from it, and what they are made of.
 
 use crate::bits::{be32, be64};
-use crate::dma::{total, Spans, Unmapped};
+use crate::cq::Cqe;
+use crate::dma::{Spans, Unmapped};
 use crate::function::Function;
-use crate::mkey::{Access, AccessError};
+use crate::mkey::{Access, AccessError, Request, Requester};
 use crate::qp::{Qp, State, BLOCK};
 use crate::{error, refuse};
 
@@ -47,6 +48,19 @@ pub struct Pointer {
     pub va: u64,
 }
 
+impl Pointer {
+    pub fn request(&self, access: Access, requester: Requester) -> Request {
+        let Self { len, key, va } = *self;
+        Request {
+            key,
+            va,
+            len,
+            access,
+            requester,
+        }
+    }
+}
+
 /// What comes next in a send queue.
 pub enum Next {
     Nothing,
@@ -59,6 +73,18 @@ impl Wqe {
     /// Returns the bytes from an offset on; nothing if it is past the end.
     pub fn rest(&self, at: usize) -> &[u8] {
         self.bytes.get(at..).unwrap_or_default()
+    }
+
+    /// Returns the completion of the receive of so many bytes that this work request of `source` has sent.
+    pub fn received(&self, opcode: u8, source: u32, bytes: u32) -> Cqe {
+        Cqe {
+            opcode,
+            immediate: self.immediate,
+            bytes,
+            flags_source: source,
+            solicited: self.solicited,
+            ..Cqe::default()
+        }
     }
 
     /// Returns the work request at an index.
@@ -163,10 +189,9 @@ impl Function {
             let count = be32(&wqe.bytes, at);
             let inline = count & INLINE != 0;
             let pointer = pointer(&wqe.bytes[at..]);
-            let len = if inline {
-                u64::from(count & !INLINE)
-            } else {
-                pointer.len
+            let len = match inline {
+                true => u64::from(count & !INLINE),
+                false => pointer.len,
             };
             let first = part.start.clamp(before, before + len) - before;
             let wanted = part.end.clamp(before, before + len) - before - first;
@@ -201,13 +226,8 @@ impl Function {
         access: Access,
         spans: &mut Spans,
     ) -> Result<(), AccessError> {
-        let before = total(spans);
-        let Pointer { len, key, va } = *pointer;
-        self.hca
-            .mkeys
-            .translate(&self.dma, key, va, len, access, qp.requester(), spans)?;
-        debug_assert_eq!(total(spans) - before, len as usize);
-        Ok(())
+        let request = pointer.request(access, qp.requester());
+        self.hca.mkeys.translate(&self.dma, &request, spans)
     }
 
     /// Writes why an access was denied to the log.

@@ -54,9 +54,15 @@ impl Fixture {
         requester: Requester,
     ) -> Result<Spans, AccessError> {
         let (va, len) = range;
+        let request = Request {
+            key,
+            va,
+            len,
+            access,
+            requester,
+        };
         let mut spans = Spans::new();
-        self.keys
-            .translate(&self.dma, key, va, len, access, requester, &mut spans)?;
+        self.keys.translate(&self.dma, &request, &mut spans)?;
         Ok(spans)
     }
 

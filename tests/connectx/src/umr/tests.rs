@@ -4,7 +4,7 @@ use super::*;
 use crate::bits::put;
 use crate::caps::Features;
 use crate::dma::tests::add;
-use crate::mkey::{Mkey, Requester};
+use crate::mkey::{Mkey, Request, Requester};
 use crate::qp::tests::queue_pair;
 
 const PD: u32 = 0x10;
@@ -24,15 +24,18 @@ impl Fixture {
     }
 
     fn error(&self, key: u32) -> Option<AccessError> {
-        let requester = Requester {
-            pd: Some(PD),
-            qpn: 1,
+        let request = Request {
+            key,
+            va: VA,
+            len: 8,
+            access: Access::RemoteWrite,
+            requester: Requester {
+                pd: Some(PD),
+                qpn: 1,
+            },
         };
         let (mkeys, dma) = (&self.function.hca.mkeys, &self.function.dma);
-        let mut spans = Vec::new();
-        mkeys
-            .translate(dma, key, VA, 8, Access::RemoteWrite, requester, &mut spans)
-            .err()
+        mkeys.translate(dma, &request, &mut Vec::new()).err()
     }
 }
 
