@@ -104,30 +104,3 @@ impl Buffer {
         Ok(())
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::dma::tests::memory;
-
-    #[test]
-    fn pages_are_in_the_order_of_the_list() {
-        let dma = memory(0x10000, 0x4000);
-        let list: Vec<u8> = [0x12003u64, 0x10003]
-            .iter()
-            .flat_map(|page| page.to_be_bytes())
-            .collect();
-        let buffer = Buffer::new(&list, 12, 0x40);
-        assert!(buffer.holds(0x1fc0));
-        assert!(!buffer.holds(0x1fc1));
-        assert_eq!(buffer.address(0), 0x12040);
-        assert_eq!(buffer.address(0xfc0), 0x10000);
-        buffer.write(&dma, 0xfbf, &[1, 2]).unwrap();
-        let mut byte = [0];
-        dma.read(0x12fff, &mut byte).unwrap();
-        assert_eq!(byte, [1]);
-        dma.read(0x10000, &mut byte).unwrap();
-        assert_eq!(byte, [2]);
-        assert!(buffer.write(&dma, 0x1fbf, &[1, 2]).is_err());
-    }
-}

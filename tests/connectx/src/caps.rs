@@ -14,7 +14,6 @@ use crate::ifc::{
 };
 use crate::init_segment::TIMER_KHZ;
 use crate::mkey::MAX_INDIRECTION;
-use crate::trace;
 
 const GENERAL: u64 = 0;
 const ETHERNET: u64 = 1;
@@ -254,7 +253,6 @@ impl Function {
             self.hca.objects.set_log_uars(log);
             cmd_hca_cap::num_of_uars_per_page.set(&mut caps, 1 << log);
         }
-        trace!(2, self, "capabilities of type {kind} are set");
         self.hca.caps.insert(kind, caps);
         Ok(())
     }

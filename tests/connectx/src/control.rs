@@ -36,6 +36,7 @@ use std::time::Duration;
 
 use crate::fabric::Fabric;
 use crate::log;
+use crate::mkey::Mkey;
 
 /// Executes a line; returns the answer, of one or more lines.
 pub fn execute(fabric: &mut Fabric, line: &str) -> String {
@@ -54,16 +55,13 @@ fn number(text: Option<&&str>) -> Result<u32, String> {
     parsed.map_err(|e| e.to_string())
 }
 
-/// Returns the first ones, for an answer of one line.
-fn first(texts: &[String]) -> String {
-    texts[..texts.len().min(10)].join("; ")
+fn must(fact: bool, otherwise: &str) -> Result<(), String> {
+    fact.then_some(()).ok_or(otherwise.into())
 }
 
 fn lines(lines: &[String]) -> String {
-    lines
-        .iter()
-        .flat_map(|line| [line.as_str(), "\n"])
-        .collect()
+    let parts = lines.iter().flat_map(|line| [line.as_str(), "\n"]);
+    parts.collect()
 }
 
 fn command(fabric: &mut Fabric, line: &str) -> Result<String, String> {
@@ -77,26 +75,22 @@ fn command(fabric: &mut Fabric, line: &str) -> Result<String, String> {
         "fail-umr" => function.inject.fail_umr = number(words.get(2))?,
         "hold-umr" => function.hold_umr(true),
         "release-umr" => function.hold_umr(false),
-        "held-umr" if function.inject.held_umr.is_empty() => {
-            return Err("no UMR work request waits".into())
-        }
-        "held-umr" => {}
+        "held-umr" => must(
+            !function.inject.held_umr.is_empty(),
+            "no UMR work request waits",
+        )?,
         "hold-packet" => function.inject.packets = Some(number(words.get(2))?),
-        "held-packet" if function.hca.flying.is_empty() => return Err("no packet is held".into()),
-        "held-packet" => {}
-        "fenced" if function.hca.fenced.is_empty() && function.hca.fenced_slots == 0 => {
-            return Err("nothing waits for a packet".into())
+        "held-packet" => must(!function.hca.flying.is_empty(), "no packet is held")?,
+        "fenced" => {
+            let waits = !function.hca.fenced.is_empty() || function.hca.fenced_slots != 0;
+            must(waits, "nothing waits for a packet")?;
         }
-        "fenced" => {}
         "release-packets" => {
             function.inject.packets = None;
             fabric.wake_held();
         }
         "hold-command" => function.inject.hold_command = Some(number(words.get(2))? as u16),
-        "held-command" if function.hca.held_commands.is_empty() => {
-            return Err("no command is held".into())
-        }
-        "held-command" => {}
+        "held-command" => must(!function.hca.held_commands.is_empty(), "no command is held")?,
         "release-commands" => function.release_commands(),
         "fail-command" => {
             let opcode = number(words.get(2))? as u16;
@@ -112,9 +106,7 @@ fn command(fabric: &mut Fabric, line: &str) -> Result<String, String> {
         "delay-interrupts" => {
             // QEMU takes an answer of five seconds for an error.
             let delay = u64::from(number(words.get(2))?);
-            if delay >= 1_000_000 {
-                return Err("the delay is a second or more".into());
-            }
+            must(delay < 1_000_000, "the delay is a second or more")?;
             function.inject.interrupt_delay = Duration::from_micros(delay);
         }
         "hold-faults" => function.hold_page_faults(true),
@@ -123,29 +115,22 @@ fn command(fabric: &mut Fabric, line: &str) -> Result<String, String> {
             function.report_objects(false);
             return Ok(lines(&function.dma.report()));
         }
-        "applications" => {
-            return Ok(lines(&function.of_applications()));
-        }
-        "queues" => {
-            return Ok(lines(&function.queues_of_applications()));
-        }
+        "applications" => return Ok(lines(&function.of_applications())),
+        "queues" => return Ok(lines(&function.queues_of_applications())),
         what @ ("mkeys" | "places") => {
             let keys = function.hca.mkeys.used().filter(|(_, mkey)| !mkey.free());
             let dma = (what == "places").then_some(&function.dma);
-            let line = |(index, mkey): (u32, &crate::mkey::Mkey)| {
-                format!(
-                    "mkey {:#x}: {}\n",
-                    index << 8 | u32::from(mkey.variant()),
-                    mkey.describe(dma)
-                )
+            let line = |(index, mkey): (u32, &Mkey)| {
+                let key = index << 8 | u32::from(mkey.variant());
+                format!("mkey {key:#x}: {}\n", mkey.describe(dma))
             };
             return Ok(keys.map(line).collect());
         }
-        "reaches" if words.len() < 3 => return Err("no memory is named".into()),
-        "reaches" => words[2..]
-            .iter()
-            .try_for_each(|name| function.reaches(name))?,
-        "refuses" if words.len() < 3 => return Err("a pattern is missing".into()),
+        "reaches" | "refuses" if words.len() < 3 => return Err("nothing is named".into()),
+        "reaches" => {
+            let mut names = words[2..].iter();
+            names.try_for_each(|name| function.reaches(name))?;
+        }
         "refuses" => function.inject.refuses.push(words[2..].join(" ")),
         "refused" => {
             let mut asked = std::mem::take(&mut function.inject.refuses);
@@ -153,7 +138,8 @@ fn command(fabric: &mut Fabric, line: &str) -> Result<String, String> {
             asked.extend(["injected", "is not answered"].map(String::from));
             let more = log::take_refused(which, &asked);
             if !more.is_empty() {
-                return Err(format!("{} not asked for: {}", more.len(), first(&more)));
+                let first = more[..more.len().min(10)].join("; ");
+                return Err(format!("{} not asked for: {first}", more.len()));
             }
         }
         _ => return Err("no such request".into()),
@@ -169,48 +155,24 @@ mod tests {
     use crate::refuse;
 
     #[test]
-    fn requests_are_answered() {
-        let features = Features::default();
-        let mut fabric = Fabric::new(vec![Function::new(0, features)]);
-        assert_eq!(execute(&mut fabric, "0 fail-umr 3"), "ok\n");
-        assert_eq!(fabric.functions[0].inject.fail_umr, 3);
-        assert_eq!(execute(&mut fabric, "0 dead"), "ok\n");
-        assert!(!fabric.functions[0].alive());
-        assert_eq!(execute(&mut fabric, "0 delay-interrupts 200"), "ok\n");
-        assert_eq!(
-            fabric.functions[0].inject.interrupt_delay,
-            Duration::from_micros(200)
-        );
-        assert!(execute(&mut fabric, "0 delay-interrupts 1000000").starts_with("failed"));
-        assert!(execute(&mut fabric, "1 dead").starts_with("failed"));
-        assert!(execute(&mut fabric, "0 nonsense").starts_with("failed"));
-        // A line for each, and the end of the answer.
-        assert_eq!(lines(&["a".into(), "b".into()]), "a\nb\n");
-        assert_eq!(execute(&mut fabric, "0 applications"), "ok\n");
-        assert_eq!(execute(&mut fabric, "0 report"), "ok\n");
-        assert_eq!(execute(&mut fabric, "0 reaches bar-a bar-b"), "ok\n");
-        assert!(execute(&mut fabric, "0 reaches").starts_with("failed"));
-    }
-
-    #[test]
     fn what_is_refused_is_asked_for() {
         let functions = (0..3).map(|id| Function::new(id, Features::default()));
         let mut fabric = Fabric::new(functions.collect());
-        // No other test has a third function.
-        refuse!("fn2: QP 0x1: request refused");
-        assert!(
-            execute(&mut fabric, "2 refused").starts_with("failed: 1 not asked for: fn2: QP 0x1")
-        );
+        // No other test has a third function, or this many.
+        let line = "fn2: QP 0x1: request refused";
+        refuse!("{line}");
+        refuse!("fn72: of another one");
+        let answer = execute(&mut fabric, "2 refused");
+        assert!(answer.starts_with(&format!("failed: 1 not asked for: {line}")));
         assert_eq!(execute(&mut fabric, "2 refused"), "ok\n");
-        assert_eq!(
-            execute(&mut fabric, "2 refuses QP * request refused"),
-            "ok\n"
-        );
-        refuse!("fn2: QP 0x1: request refused");
+        assert_eq!(log::take_refused(72, &[]).len(), 1);
+        let asked = "2 refuses QP * request refused";
+        assert_eq!(execute(&mut fabric, asked), "ok\n");
+        refuse!("{line}");
         refuse!("fn2: ALLOC_PD: status 0x1: injected");
         assert_eq!(execute(&mut fabric, "2 refused"), "ok\n");
         // For one test.
-        refuse!("fn2: QP 0x1: request refused");
+        refuse!("{line}");
         assert!(execute(&mut fabric, "2 refused").starts_with("failed"));
     }
 }

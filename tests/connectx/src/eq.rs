@@ -2,14 +2,14 @@
 
 //! Event queues, and the interrupts that they raise.
 
-use crate::bits::put;
+use crate::bits::{be64, put};
 use crate::buffer::Buffer;
-use crate::command::{Refusal, Reply, BAD_PARAM, BAD_RES};
+use crate::command::{Refusal, Reply, BAD_PARAM};
 use crate::config::VECTORS;
 use crate::function::Function;
 use crate::ifc::{create_eq_in, create_eq_out, destroy_eq_in, eqc};
 use crate::umem::{Record, Ring};
-use crate::{error, refuse, trace};
+use crate::{error, refuse};
 
 /// Events, as the hardware numbers them.
 pub mod event {
@@ -54,10 +54,7 @@ impl Function {
             log_size,
             vector: eqc::intr.get32(context),
             // Four words of 64 bits, the first one with the events below 64.
-            events: create_eq_in::event_bitmask
-                .rest(input)
-                .get(..8)
-                .map_or(0, |b| crate::bits::be64(b, 0)),
+            events: be64(create_eq_in::event_bitmask.rest(input), 0),
             ..Eq::default()
         };
         if eq.vector >= VECTORS {
@@ -65,13 +62,6 @@ impl Function {
         }
         let number = (1..EQS).find(|n| !self.hca.eqs.contains_key(n));
         let number = number.ok_or(Refusal::new(BAD_PARAM, "no event queue is left"))?;
-        trace!(
-            1,
-            self,
-            "EQ {number}: vector {}, events {:#x}",
-            eq.vector,
-            eq.events
-        );
         self.hca.eqs.insert(number, eq);
         out.set(create_eq_out::eq_number, u64::from(number));
         Ok(())
@@ -82,19 +72,14 @@ impl Function {
         if self.hca.cqs.values().any(|cq| cq.eq == number) {
             return Err(Refusal::busy(format!("EQ {number} has completion queues")));
         }
-        match self.hca.eqs.remove(&number) {
-            Some(_) => Ok(()),
-            None => Err(Refusal::new(BAD_RES, format!("no EQ {number}"))),
-        }
+        let removed = self.hca.eqs.remove(&number).map(drop);
+        removed.ok_or_else(|| Refusal::missing("EQ", number))
     }
 
     pub fn eq_for(&self, event: u8) -> Option<u32> {
         let has = |eq: &&Eq| eq.events >> event & 1 == 1;
-        self.hca
-            .eqs
-            .iter()
-            .find(|(_, eq)| has(eq))
-            .map(|(number, _)| *number)
+        let (number, _) = self.hca.eqs.iter().find(|(_, eq)| has(eq))?;
+        Some(*number)
     }
 
     /// Posts an event that is not about a completion, if an EQ has asked for it.
@@ -146,9 +131,8 @@ impl Function {
         if !arm {
             return;
         }
-        if eq.produced & 0xff_ffff == eq.consumed {
-            eq.armed = true;
-        } else {
+        eq.armed = eq.produced & 0xff_ffff == eq.consumed;
+        if !eq.armed {
             let vector = eq.vector;
             self.interrupt(vector);
         }

@@ -27,7 +27,7 @@ mod kind {
     pub const RECEIVE: u32 = 2;
     pub const READ_OR_ATOMIC: u32 = 3;
     pub const PACKET: u32 = 4;
-    pub const PACKET_WRITES: u32 = PACKET | 2;
+    pub const WRITES: u32 = 2;
 }
 /// The only event of this fault: the driver answers it.
 const LAST: u8 = 0x80;
@@ -127,11 +127,7 @@ impl Function {
         let transport = self.features.transport_faults;
         let faults = &mut self.hca.faults;
         faults.next += 1;
-        let token = if transport {
-            faults.next & TOKEN
-        } else {
-            faults.next
-        };
+        let token = faults.next & if transport { TOKEN } else { u64::MAX };
         let by_request = |index, kind, queue| {
             let data = of_work_request(token, index, kind, queue);
             (subtype::WORK_REQUEST, data, queue)
@@ -139,11 +135,7 @@ impl Function {
         let (subtype, data, queue) = match source {
             _ if !transport => (subtype::MEMORY, of_memory(token, missing), 0),
             Source::Packet { writes } => {
-                let kind = if writes {
-                    kind::PACKET_WRITES
-                } else {
-                    kind::PACKET
-                };
+                let kind = kind::PACKET | if writes { kind::WRITES } else { 0 };
                 // The driver answers with the token in the place of a queue.
                 let data = of_packet(token, kind, missing);
                 (subtype::PACKET, data, token as u32)
@@ -164,10 +156,7 @@ impl Function {
         trace!(
             2,
             self,
-            "page fault {token}, subtype {subtype}: mkey {:#x}, {:#x}, {} bytes",
-            missing.key,
-            missing.va,
-            missing.len
+            "page fault {token}, subtype {subtype}: {missing:x?}"
         );
         if faults.hold {
             faults.held.push((subtype, data));
@@ -287,7 +276,7 @@ mod tests {
         assert_eq!((be16(&memory, 6), be32(&memory, 8)), (1, 2));
         // It begins in one page and ends in the third.
         assert_eq!(be32(&memory, 12), 3 << 12);
-        let packet = of_packet(9, kind::PACKET_WRITES, &MISSING);
+        let packet = of_packet(9, kind::PACKET | kind::WRITES, &MISSING);
         assert_eq!((be32(&packet, 4), be32(&packet, 12)), (0x1234, 8192));
         assert_eq!(be64(&packet, 16), MISSING.va);
         assert_eq!(be32(&packet, 24), 6 << 24 | 9);

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::caps::{self, Features};
 use crate::command::Done;
-use crate::config::{Asked, Config, BAR0_SIZE, CONFIG_SIZE, VECTORS};
+use crate::config::{Config, BAR0_SIZE, CONFIG_SIZE, VECTORS};
 use crate::cq::Cq;
 use crate::dma::{Dma, Permission};
 use crate::eq::Eq;
@@ -132,12 +132,12 @@ impl Function {
 
     /// Makes the function go dead, or come back with no state, as after a surprise removal.
     pub fn set_dead(&mut self, dead: bool) {
-        match dead {
-            true => say!(self, "dead: all reads give ones"),
-            false => say!(self, "alive, after a reset"),
-        }
         self.dead = dead;
-        self.hca = Hca::default();
+        self.reset_by(if dead {
+            "death: all reads give ones"
+        } else {
+            "its return"
+        });
     }
 
     /// Has the firmware die, while the queues and their DMA go on until a reset.
@@ -189,23 +189,23 @@ impl Function {
     /// Returns where the queues of applications are, in words: the DMA addresses of the ring and of
     /// the doorbell record of each.
     pub fn queues_of_applications(&self) -> Vec<String> {
-        let cqs = self.hca.cqs.iter();
-        let cqs = cqs
-            .filter(|(_, cq)| is_application(cq.uid))
-            .map(|(number, cq)| ("CQ", *number, cq.place()));
-        let qps = self.hca.qps.values();
-        let qps = qps
-            .filter(|qp| is_application(qp.uid))
-            .map(|qp| ("QP", qp.number, qp.place()));
-        cqs.chain(qps)
-            .map(|(kind, number, (ring, record))| {
-                let memory = [ring, record].map(|at| self.dma.places(at, 1)[0].to_string());
-                format!(
-                    "{kind} {number:#x}: ring {ring:#x} record {record:#x} in {}",
-                    memory.join(" ")
-                )
-            })
-            .collect()
+        let cqs = self
+            .hca
+            .cqs
+            .iter()
+            .map(|(n, cq)| ("CQ", n, cq.uid, cq.place()));
+        let qps = self
+            .hca
+            .qps
+            .iter()
+            .map(|(n, qp)| ("QP", n, qp.uid, qp.place()));
+        let all = cqs.chain(qps).filter(|(_, _, uid, _)| is_application(*uid));
+        let words = all.map(|(kind, number, _, (ring, record))| {
+            let memory = [ring, record].map(|at| self.dma.places(at, 1)[0].to_string());
+            let memory = memory.join(" ");
+            format!("{kind} {number:#x}: ring {ring:#x} record {record:#x} in {memory}")
+        });
+        words.collect()
     }
 
     /// Logs everything that is still alive, as an error if `leak`.
@@ -260,7 +260,7 @@ impl Function {
             _ if self.dead => {}
             REGION_BAR0 => self.write_register(offset, data),
             REGION_CONFIG => {
-                if self.config.write(offset, data) == Asked::Reset {
+                if self.config.write(offset, data) {
                     self.reset_by("the configuration space");
                     self.config = Config::default();
                 }

@@ -210,31 +210,6 @@ mod tests {
     }
 
     #[test]
-    fn a_copied_work_request_rings_once() {
-        const QPN: u32 = 5;
-        let mut function = Function::new(0, Features::default());
-        function.write_register(CMDQ_ADDR_L, &[0; 4]);
-        let mut out = crate::command::Reply::new(16);
-        let alloc = function.basic_command(crate::ifc::op::ALLOC_UAR, &[0; 16], &mut out);
-        assert!(matches!(alloc, Some(Ok(()))));
-        assert_eq!(be32(out.bytes(), 8), FIRST_UAR);
-        let mut qp = crate::qp::tests::queue_pair(crate::qp::Service::Rc, 1);
-        qp.set_uar(FIRST_UAR);
-        function.hca.qps.insert(QPN, qp);
-        let page = UAR * u64::from(FIRST_UAR);
-        // The number in each part is that of the queue pair, so that each part could ring.
-        let part = u64::from(QPN << 8).to_be_bytes();
-        for register in [UAR_SEND, UAR_SEND + BLUE_FLAME] {
-            for at in (register + 8..register + 64).step_by(8) {
-                function.write_register(page + at, &part);
-            }
-            assert!(function.hca.ready.is_empty(), "{register:#x}");
-            function.write_register(page + register, &part);
-            assert_eq!(function.hca.ready.pop_front(), Some(QPN), "{register:#x}");
-        }
-    }
-
-    #[test]
     fn nothing_is_taken_after_a_reset() {
         let features = Features::default();
         let mut function = Function::new(0, features);

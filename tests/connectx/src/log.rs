@@ -138,20 +138,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn refusals_that_nobody_asked_for_remain() {
-        // A function that no other test has.
-        const F: usize = 71;
-        for text in ["key 1: Bounds", "key 2: Stale", "key 3: Bounds"] {
-            refused(format_args!("fn{F}: {text}"));
-        }
-        refused(format_args!("fn{}: of another one", F + 1));
-        let asked = ["key*Bounds".into()];
-        assert_eq!(take_refused(F, &asked), ["fn71: key 2: Stale"]);
-        assert!(take_refused(F, &[]).is_empty());
-        assert_eq!(take_refused(F + 1, &asked).len(), 1);
-    }
-
-    #[test]
     fn the_parts_of_a_pattern_are_in_order() {
         assert!(matches(
             "request refused: mkey 0x10: Stale",

@@ -12,7 +12,6 @@ use crate::ifc::{
     create_qp_in, create_qp_out, destroy_qp_in, qpc, query_qp_in, query_qp_out, Field,
 };
 use crate::objects::Kind;
-use crate::trace;
 use crate::transport::Message;
 use crate::umem::{Record, Ring as Place};
 
@@ -77,7 +76,7 @@ pub struct Qp {
     pub fault_failed: bool,
     /// How far it is with the work request that it is at.
     pub message: Message,
-    dbr: u64,
+    pub dbr: u64,
     uar: u32,
     pub uid: u32,
     pub umems: Vec<u32>,
@@ -136,10 +135,8 @@ impl Function {
             8 => Service::Qp1,
             0xc => Service::Umr,
             other => {
-                return Err(Refusal::new(
-                    BAD_PARAM,
-                    format!("service {other:#x} is not announced"),
-                ))
+                let why = format!("service {other:#x} is not announced");
+                return Err(Refusal::new(BAD_PARAM, why));
             }
         };
         let get = |field: Field| field.get32(&context);
@@ -180,29 +177,22 @@ impl Function {
             umems: memory.umems,
             ..Qp::default()
         };
+        let ring = |offset, field, stride| Ring {
+            buffer: buffer.from(offset),
+            log_size: get(field),
+            stride,
+            next: 0,
+        };
         match get(qpc::rq_type) {
-            0 => {
-                qp.receive = Some(Ring {
-                    buffer: buffer.clone(),
-                    log_size: get(qpc::log_rq_size),
-                    stride,
-                    next: 0,
-                });
-            }
+            0 => qp.receive = Some(ring(0, qpc::log_rq_size, stride)),
             1 => qp.srq = Some(get(qpc::srqn_rmpn_xrqn)),
             _ => {}
         }
         if sends > 0 {
-            qp.send = Ring {
-                buffer: buffer.from(receives),
-                log_size: get(qpc::log_sq_size),
-                stride: BLOCK,
-                next: 0,
-            };
+            qp.send = ring(receives, qpc::log_sq_size, BLOCK);
         }
         self.qp_resources(&qp, &context)?;
         qp.context = context;
-        trace!(2, self, "QP {number:#x}: {service:?}");
         self.hca.qps.insert(number, qp);
         out.set(create_qp_out::qpn, u64::from(number));
         Ok(())
@@ -283,19 +273,11 @@ impl Function {
     pub fn send_doorbell(&mut self, uar: u32, number: u32) {
         if let Some(qp) = self.hca.qps.get(&number) {
             if qp.uar != uar {
-                return crate::refuse!(
-                    self,
-                    "QP {number:#x} is rung by UAR {uar}, and has {}",
-                    qp.uar
-                );
+                let own = qp.uar;
+                return crate::refuse!(self, "QP {number:#x} is rung by UAR {uar}, and has {own}");
             }
             // One that waits goes on by itself.
-            if !self
-                .hca
-                .waiting
-                .iter()
-                .any(|(_, waiting)| *waiting == number)
-            {
+            if !self.hca.waiting.iter().any(|(_, qpn)| *qpn == number) {
                 self.wake(number);
             }
         } else if self.hca.ethernet.contains_key(&number) {
@@ -319,16 +301,6 @@ pub mod tests {
             service,
             context,
             ..Qp::default()
-        }
-    }
-
-    impl Qp {
-        pub fn set_uar(&mut self, uar: u32) {
-            self.uar = uar;
-        }
-
-        pub fn set_dbr(&mut self, dbr: u64) {
-            self.dbr = dbr;
         }
     }
 }

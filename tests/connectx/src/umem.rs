@@ -8,7 +8,6 @@ use crate::command::{user, Refusal, Reply, BAD_PARAM};
 use crate::function::Function;
 use crate::ifc::{create_umem_in, create_umem_out, destroy_umem_in, umem, wq};
 use crate::objects::lowest_free;
-use crate::trace;
 
 /// The first page list entry, after the head of the umem.
 const LIST: usize = 32;
@@ -87,9 +86,7 @@ impl Function {
     pub fn create_umem(&mut self, input: &[u8], out: &mut Reply) -> Result<(), Refusal> {
         let context = create_umem_in::umem.rest(input);
         let count = umem::num_of_mtt.get(context) as usize;
-        let list = context
-            .get(LIST..)
-            .and_then(|rest| rest.get(..count.saturating_mul(8)));
+        let list = context.get(LIST..LIST.saturating_add(count.saturating_mul(8)));
         let list = list.ok_or(Refusal::new(BAD_PARAM, "fewer pages than announced"))?;
         let log_page = umem::log_page_size.get32(context) + 12;
         let offset = umem::page_offset.get(context);
@@ -103,13 +100,6 @@ impl Function {
             return Err(Refusal::new(BAD_PARAM, why));
         }
         let number = lowest_free(0x10, |n| self.hca.umems.contains_key(&n));
-        trace!(
-            2,
-            self,
-            "umem {number:#x}: {count} pages of {:#x}, the first at {:#x}",
-            1u64 << log_page,
-            new.buffer.address(0)
-        );
         self.hca.umems.insert(number, new);
         out.set(create_umem_out::umem_id, u64::from(number));
         Ok(())

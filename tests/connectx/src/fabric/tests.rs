@@ -7,7 +7,6 @@ use crate::bits::put;
 use crate::buffer::Buffer;
 use crate::caps::Features;
 use crate::dma::tests::add;
-use crate::ifc::mkc;
 use crate::mkey::{self, tests::PD};
 use crate::port::Gid;
 use crate::qp::tests::queue_pair;
@@ -38,7 +37,7 @@ fn function(id: u8) -> Function {
     let mut qp = queue_pair(Service::Rc, PD);
     qp.number = QPN;
     qp.state = State::Rts;
-    qp.set_dbr(RECORD);
+    qp.dbr = RECORD;
     qp.send = Ring {
         buffer: Buffer::new(&QUEUE.to_be_bytes(), 12, 0),
         log_size: 4,
@@ -148,57 +147,6 @@ fn a_write_that_is_not_in_order_changes_nothing() {
         assert_eq!(data(&fabric, 1, 0, 0x1000), [0; 0x1000], "change {n}");
         assert_eq!(states(&fabric), want, "change {n}");
     }
-}
-
-/// Has the second function free a key by a work request.
-fn free(fabric: &mut Fabric, key: u32) {
-    let function = &mut fabric.functions[1];
-    let mut wqe = [0; 192];
-    put(&mut wqe, 0, &u32::from(opcode::UMR).to_be_bytes());
-    put(&mut wqe, 4, &(QPN << 8 | 12).to_be_bytes());
-    put(&mut wqe, 12, &key.to_be_bytes());
-    put(&mut wqe, 24, &(1u64 << 29).to_be_bytes());
-    mkc::free.set(&mut wqe[64..], 1);
-    function.dma.write(QUEUE, &wqe).unwrap();
-    function.dma.write(RECORD + 4, &3u32.to_be_bytes()).unwrap();
-    function.wake(QPN);
-    while fabric.work() {}
-}
-
-/// The moment between the translation of a packet and its bytes: what takes the key away then is not
-/// done before the bytes are written, and they are the start of the message.
-#[test]
-fn a_key_is_not_free_before_a_translated_packet_is_written() {
-    let (mut fabric, local, remote) = fabric(0x1000);
-    let function = &mut fabric.functions[1];
-    let mut out = crate::command::Reply::new(16);
-    let pd = function.basic_command(crate::ifc::op::ALLOC_PD, &[0; 16], &mut out);
-    assert!(pd.unwrap().is_ok());
-    let mkey = function.hca.mkeys.get_mut(remote >> 8).unwrap();
-    mkey.set(mkc::umr_en, 1);
-    function.inject.packets = Some(1);
-    fabric.functions[0].dma.write(DATA, &[7; 300]).unwrap();
-    post(&mut fabric, opcode::WRITE, (0x100, remote), (local, 300));
-    let written = |fabric: &Fabric| {
-        data(fabric, 1, 0x100, 300)
-            .iter()
-            .filter(|byte| **byte == 7)
-            .count()
-    };
-    assert_eq!(written(&fabric), 128);
-    assert!(fabric.functions[1].in_flight(remote >> 8));
-    assert!(fabric.functions[0].in_flight(local >> 8));
-    free(&mut fabric, remote);
-    let done = |fabric: &Fabric| fabric.functions[1].hca.qps[&QPN].send.next == 3;
-    assert!(!done(&fabric));
-    assert_eq!(written(&fabric), 128);
-    fabric.functions[1].inject.packets = None;
-    fabric.wake_held();
-    while fabric.work() {}
-    // The packet in flight, and none after it.
-    assert_eq!(written(&fabric), 256);
-    assert_eq!(states(&fabric), [State::Error, State::Error]);
-    assert!(!fabric.functions[1].in_flight(remote >> 8));
 }
 
 #[test]

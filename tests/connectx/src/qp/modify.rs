@@ -6,7 +6,6 @@ use super::{Qp, State, Tries};
 use crate::command::{Refusal, BAD_QP_STATE};
 use crate::function::Function;
 use crate::ifc::{ads, init2rtr_qp_in, op, qpc, Field};
-use crate::trace;
 
 /// What each transition takes over, whatever the mask says.
 const TO_INIT: &[Field] = &[
@@ -136,7 +135,6 @@ impl Function {
         if matches!(state, State::Reset | State::Error) {
             qp.message = Default::default();
         }
-        trace!(2, self, "QP {number:#x}: {state:?}");
         match state {
             State::Reset => {
                 qp.send.next = 0;

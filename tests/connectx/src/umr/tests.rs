@@ -107,20 +107,6 @@ fn enable(key: u32) -> Wqe {
 }
 
 #[test]
-fn a_key_is_enabled_zapped_and_freed() {
-    let mut t = setup();
-    let key = t.key;
-    assert_eq!(t.error(key), Some(AccessError::Free));
-    assert!(t.done(&enable(key)));
-    assert_eq!(t.error(key), None);
-    assert!(t.done(&request(key, CHECK_FREE, 0, &[], &[0, 0])));
-    let fault = AccessError::NotPresent { key, va: VA };
-    assert_eq!(t.error(key), Some(fault));
-    assert!(t.done(&request(key, 0, mask::FREE, &[(mkc::free, 1)], &[])));
-    assert_eq!(t.error(key), Some(AccessError::Free));
-}
-
-#[test]
 fn the_state_that_the_request_expects_is_checked() {
     let mut t = setup();
     let key = t.key;
