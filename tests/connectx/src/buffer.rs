@@ -22,11 +22,9 @@ pub struct Buffer {
 impl Buffer {
     /// Creates a buffer of the pages in `list`, 8 bytes each.
     pub fn new(list: &[u8], log_page: u32, offset: u64) -> Self {
+        let page = |entry: &[u8]| be64(entry, 0) & !PAGE_FLAGS;
         Self {
-            pages: list
-                .chunks_exact(8)
-                .map(|entry| be64(entry, 0) & !PAGE_FLAGS)
-                .collect(),
+            pages: list.chunks_exact(8).map(page).collect(),
             log_page,
             offset,
         }
@@ -53,12 +51,8 @@ impl Buffer {
     /// Returns the DMA address of a byte; 0 if it is not in the buffer.
     pub fn address(&self, at: u64) -> u64 {
         let at = self.offset.saturating_add(at);
-        let page = self
-            .pages
-            .get((at >> self.log_page) as usize)
-            .copied()
-            .unwrap_or(0);
-        page + (at & ((1 << self.log_page) - 1))
+        let page = self.pages.get((at >> self.log_page) as usize);
+        page.unwrap_or(&0) + (at & ((1 << self.log_page) - 1))
     }
 
     pub fn holds(&self, len: u64) -> bool {

@@ -92,10 +92,8 @@ pub fn user(input: &[u8]) -> u32 {
 }
 
 pub fn name(opcode: u16) -> &'static str {
-    op::NAMES
-        .iter()
-        .find(|(value, _)| *value == opcode)
-        .map_or("unknown", |(_, name)| name)
+    let found = op::NAMES.iter().find(|(value, _)| *value == opcode);
+    found.map_or("unknown", |(_, name)| name)
 }
 
 impl Function {
@@ -284,10 +282,8 @@ impl Function {
 
 fn words(data: &[u8]) -> Vec<u32> {
     let most = if log::wants(3) { 128 } else { 6 };
-    (0..data.len() / 4)
-        .take(most)
-        .map(|word| be32(data, word * 4))
-        .collect()
+    let words = data.chunks_exact(4).take(most);
+    words.map(|word| be32(word, 0)).collect()
 }
 
 #[cfg(test)]

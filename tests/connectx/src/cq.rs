@@ -3,13 +3,12 @@
 //! Completion queues.
 
 use crate::bits::{be32, be64, put};
-use crate::buffer::Buffer;
 use crate::command::{user, Refusal, Reply, BAD_PARAM, BAD_RES};
 use crate::eq::event;
 use crate::function::Function;
 use crate::ifc::{cqc, create_cq_in, create_cq_out, destroy_cq_in, modify_cq_in};
 use crate::objects::lowest_free;
-use crate::umem::{Record, Ring};
+use crate::umem::{QueueMemory, Record, Ring};
 use crate::{error, refuse, trace};
 
 /// What the driver writes for completions: opcodes.
@@ -28,12 +27,11 @@ const SEQUENCE: u32 = 0xff_ffff;
 
 #[derive(Default)]
 pub struct Cq {
-    buffer: Buffer,
+    /// With the consumer index, and what it is armed for.
+    pub memory: QueueMemory,
     log_size: u32,
     /// 64 or 128: where the entry is the second half.
     entry: u64,
-    /// The address of the consumer index and of what it is armed for.
-    dbr: u64,
     pub eq: u32,
     uar: u32,
     produced: u32,
@@ -43,7 +41,6 @@ pub struct Cq {
     overrun_allowed: bool,
     overrun: bool,
     pub uid: u32,
-    pub umems: Vec<u32>,
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
@@ -57,7 +54,7 @@ enum Armed {
 impl Cq {
     /// Returns the DMA addresses of the ring and of the doorbell record.
     pub fn place(&self) -> (u64, u64) {
-        (self.buffer.address(0), self.dbr)
+        (self.memory.buffer.address(0), self.memory.dbr)
     }
 }
 
@@ -126,15 +123,13 @@ impl Function {
         let log_size = cqc::log_cq_size.get32(context);
         let memory = self.queue_memory(ring, record, entry << log_size)?;
         let cq = Cq {
-            buffer: memory.buffer,
+            memory,
             log_size,
             entry,
-            dbr: memory.dbr,
             eq: cqc::c_eqn_or_apu_element.get32(context),
             uar: cqc::uar_page.get32(context),
             overrun_allowed: cqc::oi.is_set(context),
             uid: user(input),
-            umems: memory.umems,
             ..Cq::default()
         };
         if !self.hca.eqs.contains_key(&cq.eq) {
@@ -188,7 +183,7 @@ impl Function {
         let Some(cq) = self.hca.cqs.get(&number) else {
             return error!(self, "completion for CQ {number:#x}, which is not there");
         };
-        let (consumed, _) = self.record(cq.dbr);
+        let (consumed, _) = self.record(cq.memory.dbr);
         let full = cq.produced.wrapping_sub(consumed) & SEQUENCE >= 1 << cq.log_size;
         if cq.overrun || (full && !cq.overrun_allowed) {
             return self.overrun(number);
@@ -197,7 +192,7 @@ impl Function {
         entry[CQE - 1] |= (cq.produced >> cq.log_size & 1) as u8;
         let slot = u64::from(cq.produced & ((1 << cq.log_size) - 1));
         let at = slot * cq.entry + (cq.entry - CQE as u64);
-        if let Err(bad) = cq.buffer.write(&self.dma, at, &entry) {
+        if let Err(bad) = cq.memory.buffer.write(&self.dma, at, &entry) {
             return self.unmapped(&format!("CQ {number:#x}"), bad.0);
         }
         let Some(cq) = self.hca.cqs.get_mut(&number) else {
@@ -249,7 +244,7 @@ impl Function {
             let own = cq.uar;
             return refuse!(self, "CQ {number:#x} is armed by UAR {uar}, and has {own}");
         }
-        let (_, record) = self.record(cq.dbr);
+        let (_, record) = self.record(cq.memory.dbr);
         if (record ^ value) & !SEQUENCE != 0 {
             // Not `refused:`, as it may be in order: the driver has armed again meanwhile, and the
             // doorbell of that is on its way.

@@ -7,6 +7,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
 use std::fs::File;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::rc::Rc;
 
@@ -146,17 +147,11 @@ impl Dma {
         if let Some(known) = all.iter().find(|b| b.inode == inode) {
             return known.clone();
         }
-        use std::os::fd::AsRawFd;
-        let path =
-            std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).unwrap_or_default();
-        let name = path.to_string_lossy();
+        let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+        let path = std::fs::read_link(path).unwrap_or_default();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
         let new = Rc::new(Backing {
-            name: name
-                .rsplit('/')
-                .next()
-                .unwrap_or_default()
-                .trim_end_matches(" (deleted)")
-                .into(),
+            name: name.trim_end_matches(" (deleted)").into(),
             inode,
             read: Cell::new(0),
             written: Cell::new(0),
@@ -183,11 +178,11 @@ impl Dma {
                 return Err(Unmapped(at));
             };
             let offset = at - start;
-            let permitted = if write {
-                range.permission.write
-            } else {
-                range.permission.read
-            };
+            let Permission {
+                read,
+                write: written,
+            } = range.permission;
+            let permitted = if write { written } else { read };
             if offset >= range.len || !permitted {
                 return Err(Unmapped(at));
             }

@@ -5,11 +5,11 @@
 //! the same places.
 
 use crate::bits::be32;
-use crate::buffer::Buffer;
 use crate::command::{user, Refusal, Reply};
 use crate::cq::{opcode, Cqe};
 use crate::function::Function;
 use crate::ifc::{create_sq_in, destroy_sq_in, modify_sq_in, op, query_sq_out, sqc, wq};
+use crate::umem::QueueMemory;
 
 const READY: u32 = 1;
 const BLOCK: u64 = 64;
@@ -17,12 +17,10 @@ const BLOCK: u64 = 64;
 /// A send queue, or a receive queue without its memory.
 #[derive(Default)]
 pub struct Queue {
-    buffer: Buffer,
+    pub memory: QueueMemory,
     log_size: u32,
-    dbr: u64,
     next: u16,
     pub uid: u32,
-    pub umems: Vec<u32>,
     context: Vec<u8>,
 }
 
@@ -51,8 +49,7 @@ impl Function {
             let list = sqc::wq.rest(create_sq_in::ctx.rest(input)).get(wq::BYTES..);
             queue.log_size = wq::log_wq_sz.get32(place);
             let size = BLOCK << queue.log_size;
-            let memory = self.work_queue_memory(place, list.unwrap_or_default(), size)?;
-            (queue.buffer, queue.dbr, queue.umems) = (memory.buffer, memory.dbr, memory.umems);
+            queue.memory = self.work_queue_memory(place, list.unwrap_or_default(), size)?;
         }
         let number = self.queue_number();
         self.hca.ethernet.insert(number, queue);
@@ -93,12 +90,12 @@ impl Function {
         while let Some(queue) = self.hca.ethernet.get(&number) {
             let (index, cq) = (queue.next, queue.cq());
             let ready = sqc::state.get32(&queue.context) == READY;
-            if !ready || self.record(queue.dbr).1 as u16 == index {
+            if !ready || self.record(queue.memory.dbr).1 as u16 == index {
                 return;
             }
             let slot = u64::from(index) & ((1 << queue.log_size) - 1);
             let mut head = [0; 16];
-            if let Err(bad) = queue.buffer.read(&self.dma, slot * BLOCK, &mut head) {
+            if let Err(bad) = queue.memory.buffer.read(&self.dma, slot * BLOCK, &mut head) {
                 return self.unmapped(&format!("send queue {number:#x}"), bad.0);
             }
             let units = be32(&head, 4) & 0x3f;

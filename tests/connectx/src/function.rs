@@ -189,16 +189,11 @@ impl Function {
     /// Returns where the queues of applications are, in words: the DMA addresses of the ring and of
     /// the doorbell record of each.
     pub fn queues_of_applications(&self) -> Vec<String> {
-        let cqs = self
-            .hca
-            .cqs
-            .iter()
-            .map(|(n, cq)| ("CQ", n, cq.uid, cq.place()));
-        let qps = self
-            .hca
-            .qps
-            .iter()
-            .map(|(n, qp)| ("QP", n, qp.uid, qp.place()));
+        let hca = &self.hca;
+        let cqs = hca.cqs.iter();
+        let cqs = cqs.map(|(n, cq)| ("CQ", n, cq.uid, cq.place()));
+        let qps = hca.qps.iter();
+        let qps = qps.map(|(n, qp)| ("QP", n, qp.uid, qp.place()));
         let all = cqs.chain(qps).filter(|(_, _, uid, _)| is_application(*uid));
         let words = all.map(|(kind, number, _, (ring, record))| {
             let memory = [ring, record].map(|at| self.dma.places(at, 1)[0].to_string());

@@ -121,10 +121,8 @@ impl Mkey {
             2 => Mode::Ranges,
             3 => Mode::FixedRanges,
             other => {
-                return Err(Refusal::new(
-                    BAD_PARAM,
-                    format!("access mode {other} is not announced"),
-                ))
+                let why = format!("access mode {other} is not announced");
+                return Err(Refusal::new(BAD_PARAM, why));
             }
         };
         let mut context = context.to_vec();

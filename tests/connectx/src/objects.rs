@@ -97,9 +97,8 @@ impl Objects {
     }
 
     pub fn usable(&self, kind: Kind, number: u32) -> Result<(), Refusal> {
-        self.owner(kind, number)
-            .map(drop)
-            .ok_or_else(|| Refusal::missing(&format!("{kind:?}"), number))
+        let owner = self.owner(kind, number).map(drop);
+        owner.ok_or_else(|| Refusal::missing(&format!("{kind:?}"), number))
     }
 
     /// Fails unless a UAR is allocated, or one that is allocated together with it.
@@ -118,10 +117,8 @@ impl Objects {
         for ((kind, _), _) in self.live.iter().filter(|(_, owner)| of(**owner)) {
             *counts.entry(*kind).or_insert(0) += 1;
         }
-        let words = counts
-            .iter()
-            .map(|(kind, count)| format!("{count} {kind:?}"));
-        words.collect()
+        let word = |(kind, count)| format!("{count} {kind:?}");
+        counts.iter().map(word).collect()
     }
 
     fn create(&mut self, kind: Kind, uid: u32) -> u32 {

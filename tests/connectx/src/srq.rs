@@ -4,29 +4,27 @@
 //! or the entries of a cyclic RMP follow each other.
 
 use crate::bits::be16;
-use crate::buffer::Buffer;
 use crate::command::{user, Refusal, Reply, BAD_PARAM};
 use crate::function::Function;
 use crate::ifc::{create_rmp_in, destroy_rmp_in, query_rmp_out, rmpc, wq};
 use crate::objects::Kind;
+use crate::umem::QueueMemory;
 
 /// The types of the work queue of an RMP.
 const LIST: u64 = 0;
 const CYCLIC: u64 = 1;
 
 pub struct Srq {
-    pub buffer: Buffer,
+    pub memory: QueueMemory,
     pub log_size: u32,
     pub stride: u64,
     /// The index of the next entry.
     pub head: u16,
     /// How many were taken.
     pub taken: u16,
-    pub dbr: u64,
     cyclic: bool,
     pub pd: u32,
     pub uid: u32,
-    pub umems: Vec<u32>,
     context: Vec<u8>,
 }
 
@@ -56,16 +54,14 @@ impl Function {
         let stride = 1 << wq::log_wq_stride.get32(queue);
         let memory = self.work_queue_memory(queue, list, stride << log_size)?;
         let srq = Srq {
-            buffer: memory.buffer,
+            memory,
             log_size,
             stride,
             head: 0,
             taken: 0,
-            dbr: memory.dbr,
             cyclic: kind == CYCLIC,
             pd: wq::pd.get32(queue),
             uid: user(input),
-            umems: memory.umems,
             context: context.to_vec(),
         };
         self.hca.objects.usable(Kind::Pd, srq.pd)?;

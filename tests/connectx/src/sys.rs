@@ -6,6 +6,7 @@
 use std::ffi::{c_int, c_void};
 use std::fs::File;
 use std::io;
+use std::mem::{offset_of, size_of, size_of_val};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::ptr::{copy, null_mut, NonNull};
@@ -26,6 +27,15 @@ struct MsgHdr {
     control: *mut c_void,
     control_len: usize,
     flags: c_int,
+}
+
+/// A `struct cmsghdr`, with its data.
+#[repr(C)]
+struct Control {
+    len: usize,
+    level: c_int,
+    kind: c_int,
+    fds: [c_int; MOST_FDS],
 }
 
 #[repr(C)]
@@ -57,12 +67,17 @@ const MAP_SHARED: c_int = 1;
 const SOL_SOCKET: c_int = 1;
 const SCM_RIGHTS: c_int = 1;
 const MSG_CMSG_CLOEXEC: c_int = 0x4000_0000;
-/// The length of a `struct cmsghdr`: length, level and type.
-const CMSG_HEADER: usize = 16;
+/// More file descriptors do not come with a message.
+const MOST_FDS: usize = 16;
 
 /// Receives up to `buf.len()` bytes, and the file descriptors that come with them.
 pub fn receive(from: &UnixStream, buf: &mut [u8], fds: &mut Vec<OwnedFd>) -> io::Result<usize> {
-    let mut control = [0u64; 32];
+    let mut control = Control {
+        len: 0,
+        level: 0,
+        kind: 0,
+        fds: [-1; MOST_FDS],
+    };
     let mut iov = IoVec {
         base: buf.as_mut_ptr().cast(),
         len: buf.len(),
@@ -72,7 +87,7 @@ pub fn receive(from: &UnixStream, buf: &mut [u8], fds: &mut Vec<OwnedFd>) -> io:
         name_len: 0,
         iov: &mut iov,
         iov_len: 1,
-        control: control.as_mut_ptr().cast(),
+        control: (&raw mut control).cast(),
         control_len: size_of_val(&control),
         flags: 0,
     };
@@ -83,24 +98,14 @@ pub fn receive(from: &UnixStream, buf: &mut [u8], fds: &mut Vec<OwnedFd>) -> io:
     if n < 0 {
         return Err(io::Error::last_os_error());
     }
-    let bytes: Vec<u8> = control.iter().flat_map(|word| word.to_ne_bytes()).collect();
-    let int =
-        |at: usize| c_int::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
-    let end = msg.control_len.min(bytes.len());
-    let mut at = 0;
-    while at + CMSG_HEADER <= end {
-        let len = int(at) as usize;
-        if len < CMSG_HEADER || at + len > end {
-            break;
+    // The kernel puts all descriptors into one such header.
+    if (control.level, control.kind) == (SOL_SOCKET, SCM_RIGHTS) {
+        let count = control.len.saturating_sub(offset_of!(Control, fds)) / size_of::<c_int>();
+        for fd in &control.fds[..count.min(MOST_FDS)] {
+            // SAFETY: the kernel has just made this descriptor for this process, and it is taken from
+            // this message once.
+            fds.push(unsafe { OwnedFd::from_raw_fd(*fd) });
         }
-        if (int(at + 8), int(at + 12)) == (SOL_SOCKET, SCM_RIGHTS) {
-            for fd in (at + CMSG_HEADER..at + len).step_by(4) {
-                // SAFETY: the kernel has just made this descriptor for this process, and it is
-                // taken from this message once.
-                fds.push(unsafe { OwnedFd::from_raw_fd(int(fd)) });
-            }
-        }
-        at += len.next_multiple_of(8);
     }
     Ok(n as usize)
 }
@@ -108,14 +113,12 @@ pub fn receive(from: &UnixStream, buf: &mut [u8], fds: &mut Vec<OwnedFd>) -> io:
 /// Waits until one of `fds` has something to read, for up to `timeout` milliseconds (-1: without
 /// an end); returns which have.
 pub fn wait(fds: &[RawFd], timeout: i32) -> Vec<bool> {
-    let mut all: Vec<PollFd> = fds
-        .iter()
-        .map(|&fd| PollFd {
-            fd,
-            events: POLLIN,
-            revents: 0,
-        })
-        .collect();
+    let entry = |&fd: &RawFd| PollFd {
+        fd,
+        events: POLLIN,
+        revents: 0,
+    };
+    let mut all: Vec<PollFd> = fds.iter().map(entry).collect();
     // SAFETY: the array has the layout of `struct pollfd`, and as many entries as the call is given.
     let n = unsafe { poll(all.as_mut_ptr(), all.len() as u64, timeout) };
     all.iter().map(|fd| n > 0 && fd.revents != 0).collect()

@@ -132,14 +132,9 @@ impl Fabric {
     /// Lets the packets go on that are held back.
     pub fn wake_held(&mut self) {
         for function in &mut self.functions {
-            for qp in function
-                .hca
-                .qps
-                .values()
-                .filter(|qp| qp.message.flight.is_some())
-            {
-                function.hca.ready.push_back(qp.number);
-            }
+            let held = |qp: &&Qp| qp.message.flight.is_some();
+            let held = function.hca.qps.values().filter(held);
+            function.hca.ready.extend(held.map(|qp| qp.number));
         }
     }
 

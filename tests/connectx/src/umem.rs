@@ -74,6 +74,7 @@ impl Record {
     }
 }
 
+#[derive(Default)]
 pub struct QueueMemory {
     pub buffer: Buffer,
     /// The DMA address of the doorbell record.
@@ -110,10 +111,10 @@ impl Function {
         self.umem(number)?;
         let hca = &self.hca;
         let uses = |umems: &[u32]| umems.contains(&number);
-        if hca.cqs.values().any(|cq| uses(&cq.umems))
+        if hca.cqs.values().any(|cq| uses(&cq.memory.umems))
             || hca.qps.values().any(|qp| uses(&qp.umems))
-            || hca.srqs.values().any(|srq| uses(&srq.umems))
-            || hca.ethernet.values().any(|queue| uses(&queue.umems))
+            || hca.srqs.values().any(|srq| uses(&srq.memory.umems))
+            || hca.ethernet.values().any(|queue| uses(&queue.memory.umems))
             || hca.mkeys.used().any(|(_, mkey)| mkey.umem == Some(number))
         {
             return Err(Refusal::busy(format!("umem {number:#x} is in use")));

@@ -9,6 +9,7 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
+use crate::bits::be32;
 use crate::config::VECTORS;
 use crate::dma::Permission;
 use crate::function::Function;
@@ -46,9 +47,7 @@ pub struct Connection {
 }
 
 fn u32_at(data: &[u8], at: usize) -> u32 {
-    let mut bytes = [0; 4];
-    bytes.copy_from_slice(&data[at..at + 4]);
-    u32::from_le_bytes(bytes)
+    be32(data, at).swap_bytes()
 }
 
 fn u64_at(data: &[u8], at: usize) -> u64 {
@@ -137,13 +136,9 @@ fn answer(
     let mut files = fds.into_iter().map(File::from);
     match command {
         VERSION => {
-            let capabilities =
-                br#"{"capabilities":{"max_msg_fds":8,"max_data_xfer_size":1048576}}"#;
+            let capabilities = r#"{"capabilities":{"max_msg_fds":8,"max_data_xfer_size":1048576}}"#;
             // Version 0.0.
-            let mut reply = vec![0; 4];
-            reply.extend(capabilities);
-            reply.push(0);
-            Ok(reply)
+            Ok(format!("\0\0\0\0{capabilities}\0").into())
         }
         DMA_MAP => {
             let offset = u64_at(body, 8);
@@ -167,10 +162,7 @@ fn answer(
             let region = u32_at(body, 8);
             let size = device.region_size(region);
             let access = if size > 0 { 1 | 2 } else { 0 };
-            let mut reply = words(&[32, access, region, 0]);
-            reply.extend(size.to_le_bytes());
-            reply.extend(0u64.to_le_bytes());
-            Ok(reply)
+            Ok(words(&[32, access, region, 0, size as u32, 0, 0, 0]))
         }
         DEVICE_GET_IRQ_INFO => {
             let index = u32_at(body, 8);
@@ -180,14 +172,13 @@ fn answer(
         }
         DEVICE_SET_IRQS => set_irqs(body, files, device),
         REGION_READ => {
-            let (offset, region, count) =
-                (u64_at(body, 0), u32_at(body, 8), u32_at(body, 12) as usize);
+            let count = u32_at(body, 12) as usize;
             if count > LONGEST {
                 return Err(EINVAL);
             }
             let mut reply = body[..16].to_vec();
             reply.resize(16 + count, 0);
-            device.read(region, offset, &mut reply[16..]);
+            device.read(u32_at(body, 8), u64_at(body, 0), &mut reply[16..]);
             Ok(reply)
         }
         REGION_WRITE => {

@@ -20,22 +20,16 @@ impl Function {
             mkey.umem = Some(id);
             let count = mkey.len().div_ceil(1 << mkey.log_page().min(63));
             let pages = self.umem_translations(id, offset, (count, mkey.log_page()))?;
-            let permission = match self.umem_writable(id) {
-                Ok(()) => PRESENT,
-                Err(_) => READ,
-            };
-            mkey.table = pages
-                .iter()
-                .flat_map(|page| (page | permission).to_be_bytes())
-                .collect();
+            let writable = self.umem_writable(id).is_ok();
+            let permission = if writable { PRESENT } else { READ };
+            let entry = |page: &u64| (page | permission).to_be_bytes();
+            mkey.table = pages.iter().flat_map(entry).collect();
         } else {
             let given = create_mkey_in::translations_octword_actual_size.get(input) as usize * 16;
             let list = create_mkey_in::klm_pas_mtt.rest(input);
             if given > list.len() || given > mkey.table_size() {
-                return Err(Refusal::new(
-                    BAD_PARAM,
-                    "more translations than there is room for",
-                ));
+                let why = "more translations than there is room for";
+                return Err(Refusal::new(BAD_PARAM, why));
             }
             mkey.table = list[..given].to_vec();
         }
