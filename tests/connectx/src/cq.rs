@@ -8,7 +8,7 @@ use crate::eq::event;
 use crate::function::Function;
 use crate::ifc::{cqc, create_cq_in, create_cq_out, destroy_cq_in, modify_cq_in};
 use crate::objects::lowest_free;
-use crate::umem::{QueueMemory, Record, Ring};
+use crate::umem::{QueueMemory, Ring};
 use crate::{error, refuse, trace};
 
 /// What the driver writes for completions: opcodes.
@@ -35,20 +35,10 @@ pub struct Cq {
     pub eq: u32,
     uar: u32,
     produced: u32,
-    /// After the last completion that a solicited event was asked for.
-    solicited: u32,
-    armed: Armed,
+    armed: bool,
     overrun_allowed: bool,
     overrun: bool,
     pub uid: u32,
-}
-
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum Armed {
-    #[default]
-    No,
-    Any,
-    Solicited,
 }
 
 impl Cq {
@@ -73,7 +63,6 @@ pub struct Cqe {
     pub bytes: u32,
     pub syndrome: u8,
     pub vendor: u8,
-    pub solicited: bool,
 }
 
 impl Cqe {
@@ -110,9 +99,9 @@ impl Function {
             let offset = cqc::page_offset.get(context);
             Ring::pages(create_cq_in::pas.rest(input), log_page, offset)
         };
-        let record = Record::new(
-            cqc::dbr_umem_valid.is_set(context),
-            be32(context, 4),
+        let in_umem = cqc::dbr_umem_valid.is_set(context);
+        let record = (
+            in_umem.then(|| be32(context, 4)),
             cqc::dbr_addr.get(context),
         );
         // The device writes to the ring, and only reads the doorbell record.
@@ -199,11 +188,7 @@ impl Function {
             return;
         };
         cq.produced = cq.produced.wrapping_add(1);
-        let urgent = cqe.solicited || cqe.syndrome != 0;
-        if urgent {
-            cq.solicited = cq.produced;
-        }
-        if cq.armed == Armed::Any || (cq.armed == Armed::Solicited && urgent) {
+        if cq.armed {
             self.fire(number);
         }
     }
@@ -212,7 +197,7 @@ impl Function {
         let Some(cq) = self.hca.cqs.get_mut(&number) else {
             return;
         };
-        cq.armed = Armed::No;
+        cq.armed = false;
         let eq = cq.eq;
         let mut data = [0; 28];
         put(&mut data, 24, &number.to_be_bytes());
@@ -257,16 +242,9 @@ impl Function {
         let Some(cq) = self.hca.cqs.get_mut(&number) else {
             return;
         };
-        let consumed = value & SEQUENCE;
-        let solicited = value >> 24 & 1 == 1;
-        cq.armed = if solicited {
-            Armed::Solicited
-        } else {
-            Armed::Any
-        };
-        let newest = if solicited { cq.solicited } else { cq.produced };
+        cq.armed = true;
         // What has come since the driver last looked.
-        let ahead = newest.wrapping_sub(consumed) & SEQUENCE;
+        let ahead = cq.produced.wrapping_sub(value & SEQUENCE) & SEQUENCE;
         if ahead != 0 && ahead < 1 << 23 {
             self.fire(number);
         }

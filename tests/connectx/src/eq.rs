@@ -8,7 +8,7 @@ use crate::command::{Refusal, Reply, BAD_PARAM};
 use crate::config::VECTORS;
 use crate::function::Function;
 use crate::ifc::{create_eq_in, create_eq_out, destroy_eq_in, eqc};
-use crate::umem::{Record, Ring};
+use crate::umem::Ring;
 use crate::{error, refuse};
 
 /// Events, as the hardware numbers them.
@@ -48,7 +48,7 @@ impl Function {
             eqc::page_offset.get(context),
         );
         let log_size = eqc::log_eq_size.get32(context);
-        let memory = self.queue_memory(ring, Record::Address(0), EQE << log_size)?;
+        let memory = self.queue_memory(ring, (None, 0), EQE << log_size)?;
         let eq = Eq {
             buffer: memory.buffer,
             log_size,

@@ -294,8 +294,7 @@ impl Fabric {
             let cqe = Cqe {
                 opcode: completion::REQUEST,
                 bytes,
-                solicited: false,
-                ..request_cqe(qp, wqe)
+                ..wqe.completion(qp)
             };
             self.functions[f].complete(qp.get(qpc::cqn_snd), &cqe);
         }
@@ -314,7 +313,7 @@ impl Fabric {
             opcode: completion::REQUEST_ERROR,
             syndrome,
             vendor: 0x88,
-            ..request_cqe(qp, wqe)
+            ..wqe.completion(qp)
         };
         let function = &mut self.functions[f];
         function.complete(qp.get(qpc::cqn_snd), &cqe);
@@ -364,16 +363,6 @@ pub fn no_opcode(f: usize, qp: &Qp, wqe: &Wqe) -> Outcome {
     let (number, opcode, service) = (qp.number, wqe.opcode, qp.service);
     refuse!("fn{f}: QP {number:#x}: no opcode {opcode:#x} for {service:?}");
     Outcome::Fail(syndrome::LOCAL_OPERATION)
-}
-
-fn request_cqe(qp: &Qp, wqe: &Wqe) -> Cqe {
-    Cqe {
-        qpn: qp.number,
-        wqe_counter: wqe.index,
-        wqe_opcode: wqe.opcode,
-        user_index: qp.get(qpc::user_index),
-        ..Cqe::default()
-    }
 }
 
 #[cfg(test)]

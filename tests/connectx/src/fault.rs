@@ -60,6 +60,7 @@ pub struct Missing {
     pub len: u64,
 }
 
+#[derive(Debug)]
 pub struct Resumed {
     pub waiter: Waiter,
     pub token: u64,
@@ -215,7 +216,7 @@ impl Function {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bits::{be16, be32, be64};
+    use crate::bits::{be16, be32, be64, set};
     use crate::caps::Features;
     use crate::ifc::Field;
 
@@ -225,49 +226,38 @@ mod tests {
         len: 8192,
     };
 
-    fn function(transport_faults: bool) -> Function {
+    /// Has the driver answer a page fault of queue pair 5, whose token is 7.
+    fn resume(transport_faults: bool, fields: &[(Field, u64)]) -> Result<Resumed, Refusal> {
         let features = Features {
             transport_faults,
             ..Features::default()
         };
         let mut function = Function::new(0, features);
-        let waiter = (0, 5);
         let queue = if transport_faults { 5 } else { 0 };
+        let waiter = (0, 5);
         function.hca.faults.open.insert(7, Open { waiter, queue });
-        function
-    }
-
-    fn resume(function: &mut Function, fields: &[(Field, u64)]) -> Result<(), Refusal> {
         let mut input = [0; 16];
-        let info = page_fault_resume_in::page_fault_info.rest_mut(&mut input);
-        for (field, value) in fields {
-            field.set(info, *value);
-        }
-        function.page_fault_resume(&input)
+        set(
+            page_fault_resume_in::page_fault_info.rest_mut(&mut input),
+            fields,
+        );
+        function.page_fault_resume(&input)?;
+        assert!(function.page_fault_resume(&input).is_err());
+        Ok(function.hca.faults.resumed.remove(0))
     }
 
     #[test]
     fn an_answer_by_the_token_resumes_its_queue_pair() {
-        let mut function = function(false);
         let token = mem_page_fault_info::fault_token_31_0;
-        assert!(resume(&mut function, &[(token, 8)]).is_err());
+        assert!(resume(false, &[(token, 8)]).is_err());
         let error = (mem_page_fault_info::error, 1);
-        assert!(resume(&mut function, &[(token, 7), error]).is_ok());
-        let resumed = &function.hca.faults.resumed[0];
+        let resumed = resume(false, &[(token, 7), error]).unwrap();
         assert_eq!((resumed.waiter, resumed.error), ((0, 5), true));
-        assert!(resume(&mut function, &[(token, 7)]).is_err());
-    }
-
-    #[test]
-    fn an_answer_of_the_transport_scheme_names_the_queue() {
-        let mut function = function(true);
-        let (token, queue) = (
-            (trans_page_fault_info::fault_token, 7),
-            trans_page_fault_info::wq_number,
-        );
-        assert!(resume(&mut function, &[token, (queue, 6)]).is_err());
-        assert!(resume(&mut function, &[token, (queue, 5)]).is_ok());
-        assert!(!function.hca.faults.resumed[0].error);
+        // One of the transport scheme names the queue.
+        let token = (trans_page_fault_info::fault_token, 7);
+        let queue = trans_page_fault_info::wq_number;
+        assert!(resume(true, &[token, (queue, 6)]).is_err());
+        assert!(!resume(true, &[token, (queue, 5)]).unwrap().error);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::caps::{self, Features};
 use crate::command::Done;
 use crate::config::{Config, BAR0_SIZE, CONFIG_SIZE, VECTORS};
 use crate::cq::Cq;
-use crate::dma::{Dma, Permission};
+use crate::dma::Dma;
 use crate::eq::Eq;
 use crate::ether;
 use crate::fault::Faults;
@@ -262,20 +262,6 @@ impl Function {
                 self.dma.set_master(self.config.bus_master());
             }
             _ => {}
-        }
-    }
-
-    /// Makes memory reachable by DMA; `file` is missing if QEMU cannot share it.
-    pub fn dma_map(
-        &mut self,
-        at: u64,
-        len: u64,
-        file: Option<(&File, u64)>,
-        permission: Permission,
-    ) {
-        trace!(2, self, "DMA map {at:#x}, {len:#x} bytes");
-        if let Some((file, offset)) = file {
-            self.dma.map(at, len, file, offset, permission);
         }
     }
 

@@ -13,7 +13,7 @@ use crate::ifc::{
 };
 use crate::objects::Kind;
 use crate::transport::Message;
-use crate::umem::{Record, Ring as Place};
+use crate::umem::Ring as Place;
 
 /// The states, as the hardware numbers them.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Debug)]
@@ -151,11 +151,9 @@ impl Function {
             Place::pages(create_qp_in::pas.rest(input), log_page, offset)
         };
         // The header has no name for the number of the umem.
-        let record = Record::new(
-            qpc::dbr_umem_valid.is_set(&context),
-            be32(&context, 228),
-            qpc::dbr_addr.get(&context),
-        );
+        let in_umem = qpc::dbr_umem_valid.is_set(&context);
+        let umem = in_umem.then(|| be32(&context, 228));
+        let record = (umem, qpc::dbr_addr.get(&context));
         let stride = 16 << get(qpc::log_rq_stride);
         let receives = match get(qpc::rq_type) {
             0 => stride << get(qpc::log_rq_size),

@@ -13,7 +13,7 @@ use crate::ifc::qpc;
 use crate::mkey::{Access, AccessError, Requester};
 use crate::objects::INVALID_LKEY;
 use crate::qp::{Qp, State};
-use crate::wqe::pointer;
+use crate::wqe::{pointer, Next};
 
 /// Flushed, as the queue pair is in error.
 pub const FLUSHED: u8 = 0x05;
@@ -147,39 +147,35 @@ impl Function {
 
     /// Completes with an error all that is posted to a queue pair in the error state.
     pub fn flush(&mut self, number: u32) {
-        while let Some(qp) = self.hca.qps.get(&number) {
-            if qp.state != State::Error || qp.send.stride == 0 || self.posted(qp).1 == qp.send.next
-            {
-                break;
-            }
-            let (blocks, opcode, index) = match self.next_work(qp) {
-                crate::wqe::Next::Work(wqe) => (wqe.blocks.max(1), wqe.opcode, wqe.index),
-                _ => {
-                    // Nothing there can be completed.
-                    let producer = self.posted(qp).1;
-                    if let Some(qp) = self.hca.qps.get_mut(&number) {
-                        qp.send.next = producer;
-                    }
-                    break;
-                }
-            };
-            let cqe = Cqe {
-                opcode: opcode::REQUEST_ERROR,
-                syndrome: FLUSHED,
-                wqe_opcode: opcode,
-                wqe_counter: index,
-                qpn: number,
-                user_index: qp.get(qpc::user_index),
-                ..Cqe::default()
+        let failed = |qp: &&Qp| qp.state == State::Error;
+        while let Some(qp) = self.hca.qps.get(&number).filter(failed) {
+            let (next, cqe) = match self.next_work(qp) {
+                Next::Nothing => break,
+                Next::Work(wqe) => (
+                    wqe.index.wrapping_add(wqe.blocks.max(1)),
+                    Some(wqe.completion(qp)),
+                ),
+                // Nothing there can be completed.
+                Next::Malformed(_) => (self.posted(qp).1, None),
             };
             let cq = qp.get(qpc::cqn_snd);
             if let Some(qp) = self.hca.qps.get_mut(&number) {
-                qp.send.next = qp.send.next.wrapping_add(blocks);
+                qp.send.next = next;
             }
-            self.complete(cq, &cqe);
+            if let Some(cqe) = cqe {
+                let (opcode, syndrome) = (opcode::REQUEST_ERROR, FLUSHED);
+                self.complete(
+                    cq,
+                    &Cqe {
+                        opcode,
+                        syndrome,
+                        ..cqe
+                    },
+                );
+            }
         }
-        while let Some(qp) = self.hca.qps.get(&number) {
-            let Some(receive) = self.next_own(qp).filter(|_| qp.state == State::Error) else {
+        while let Some(qp) = self.hca.qps.get(&number).filter(failed) {
+            let Some(receive) = self.next_own(qp) else {
                 break;
             };
             self.take_receive(number, &receive);

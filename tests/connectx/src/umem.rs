@@ -57,22 +57,8 @@ impl<'a> Ring<'a> {
     }
 }
 
-/// Where a command says that a doorbell record is.
-pub enum Record {
-    Address(u64),
-    Umem { id: u32, offset: u64 },
-}
-
-impl Record {
-    /// Returns the record at `at`: an offset in the umem `id` if `in_umem`.
-    pub fn new(in_umem: bool, id: u32, at: u64) -> Self {
-        if in_umem {
-            Self::Umem { id, offset: at }
-        } else {
-            Self::Address(at)
-        }
-    }
-}
+/// Where a command says that a doorbell record is: in a umem at this offset, or else at this DMA address.
+pub type Record = (Option<u32>, u64);
 
 #[derive(Default)]
 pub struct QueueMemory {
@@ -186,8 +172,8 @@ impl Function {
             return Err(Refusal::new(BAD_PARAM, "too few pages for the queue"));
         }
         let dbr = match record {
-            Record::Address(at) => at,
-            Record::Umem { id, offset } => {
+            (None, at) => at,
+            (Some(id), offset) => {
                 umems.push(id);
                 let part = self.umem_part(id, (offset, RECORD), RECORD)?;
                 part.address(0)
@@ -213,11 +199,9 @@ impl Function {
             let log_page = wq::log_wq_pg_sz.get32(queue) + 12;
             Ring::pages(list, log_page, wq::page_offset.get(queue))
         };
-        let record = Record::new(
-            wq::dbr_umem_valid.is_set(queue),
-            wq::dbr_umem_id.get32(queue),
-            wq::dbr_addr.get(queue),
-        );
+        let in_umem = wq::dbr_umem_valid.is_set(queue);
+        let umem = in_umem.then(|| wq::dbr_umem_id.get32(queue));
+        let record = (umem, wq::dbr_addr.get(queue));
         self.queue_memory(ring, record, size)
     }
 

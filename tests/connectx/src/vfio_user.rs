@@ -13,7 +13,7 @@ use crate::bits::be32;
 use crate::config::VECTORS;
 use crate::dma::Permission;
 use crate::function::Function;
-use crate::{error, sys};
+use crate::{error, sys, trace};
 
 /// Regions as VFIO numbers them.
 pub const REGION_BAR0: u32 = 0;
@@ -141,15 +141,17 @@ fn answer(
             Ok(format!("\0\0\0\0{capabilities}\0").into())
         }
         DMA_MAP => {
-            let offset = u64_at(body, 8);
-            let file = files.next();
-            let file = file.as_ref().map(|file| (file, offset));
+            let (at, len) = (u64_at(body, 16), u64_at(body, 24));
             let flags = u32_at(body, 4);
             let permission = Permission {
                 read: flags & 1 != 0,
                 write: flags & 2 != 0,
             };
-            device.dma_map(u64_at(body, 16), u64_at(body, 24), file, permission);
+            trace!(2, device, "DMA map {at:#x}, {len:#x} bytes");
+            // Else QEMU cannot share it.
+            if let Some(file) = files.next() {
+                device.dma.map(at, len, &file, u64_at(body, 8), permission);
+            }
             Ok(Vec::new())
         }
         DMA_UNMAP => {

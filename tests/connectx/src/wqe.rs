@@ -6,6 +6,7 @@ use crate::bits::{be32, be64};
 use crate::cq::Cqe;
 use crate::dma::{Spans, Unmapped};
 use crate::function::Function;
+use crate::ifc::qpc;
 use crate::mkey::{Access, AccessError, Request, Requester};
 use crate::qp::{Qp, State, BLOCK};
 use crate::{error, refuse};
@@ -35,7 +36,6 @@ pub struct Wqe {
     /// Immediate data, or a memory key.
     pub immediate: u32,
     pub signaled: bool,
-    pub solicited: bool,
     /// How many blocks of the queue it has.
     pub blocks: u16,
 }
@@ -75,6 +75,17 @@ impl Wqe {
         self.bytes.get(at..).unwrap_or_default()
     }
 
+    /// Returns the completion of this work request of `qp`, of no bytes.
+    pub fn completion(&self, qp: &Qp) -> Cqe {
+        Cqe {
+            qpn: qp.number,
+            wqe_counter: self.index,
+            wqe_opcode: self.opcode,
+            user_index: qp.get(qpc::user_index),
+            ..Cqe::default()
+        }
+    }
+
     /// Returns the completion of the receive of so many bytes that this work request of `source` has sent.
     pub fn received(&self, opcode: u8, source: u32, bytes: u32) -> Cqe {
         Cqe {
@@ -82,21 +93,18 @@ impl Wqe {
             immediate: self.immediate,
             bytes,
             flags_source: source,
-            solicited: self.solicited,
             ..Cqe::default()
         }
     }
 
     /// Returns the work request at an index.
     pub fn new(bytes: Vec<u8>, index: u16) -> Self {
-        let flags = bytes[11];
         Self {
             index,
             opcode: bytes[3],
             immediate: be32(&bytes, 12),
             // Completion, or completion and event; the others are on error only.
-            signaled: flags & 0x08 != 0,
-            solicited: flags & 0x02 != 0,
+            signaled: bytes[11] & 0x08 != 0,
             blocks: bytes.len().div_ceil(BLOCK as usize) as u16,
             bytes,
         }

@@ -97,32 +97,27 @@ fn bounds_are_checked_to_the_byte() {
 }
 
 #[test]
-fn a_key_is_of_one_domain() {
-    let t = two_pages();
-    let bad = |pd| {
-        let (range, requester) = ((0x7f00_0200, 8), Requester { pd, qpn: 1 });
-        let spans = t.translate(t.key, range, Access::RemoteWrite, requester);
-        spans.err()
-    };
-    assert_eq!(bad(Some(PD + 1)), Some(AccessError::OtherPd));
-    assert_eq!(bad(None), None);
-}
-
-#[test]
-fn a_stale_or_free_key_is_refused() {
+fn a_key_of_another_domain_or_a_stale_or_free_one_is_refused() {
     let mut t = two_pages();
-    let bad = |t: &Fixture, key| {
-        let range = (0x7f00_0200, 8);
-        let spans = t.translate(key, range, Access::RemoteWrite, REQUESTER);
-        spans.err()
+    let bad = |t: &Fixture, key, pd| {
+        let (range, requester) = ((0x7f00_0200, 8), Requester { pd, qpn: 1 });
+        t.translate(key, range, Access::RemoteWrite, requester)
+            .err()
     };
-    let key = t.key;
-    assert_eq!(bad(&t, key ^ 1), Some(AccessError::Stale));
-    assert_eq!(bad(&t, key + 0x100), Some(AccessError::NoKey));
+    let (key, own) = (t.key, Some(PD));
+    for (key, pd, want) in [
+        (key, own, None),
+        (key, None, None),
+        (key, Some(PD + 1), Some(AccessError::OtherPd)),
+        (key ^ 1, own, Some(AccessError::Stale)),
+        (key + 0x100, own, Some(AccessError::NoKey)),
+    ] {
+        assert_eq!(bad(&t, key, pd), want);
+    }
     t.mkey().set(mkc::free, 1);
-    assert_eq!(bad(&t, key), Some(AccessError::Free));
+    assert_eq!(bad(&t, key, own), Some(AccessError::Free));
     t.keys.remove(key >> 8);
-    assert_eq!(bad(&t, key), Some(AccessError::NoKey));
+    assert_eq!(bad(&t, key, own), Some(AccessError::NoKey));
 }
 
 #[test]
