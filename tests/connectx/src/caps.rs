@@ -211,10 +211,12 @@ fn flow_tables(caps: &mut [u8]) {
         let properties = table.rest_mut(caps);
         set(properties, FLOW_TABLE_CAPS);
         // All fields can be matched.
-        let fields = flow_table_prop_layout::ft_field_support.rest_mut(properties);
-        put(fields, 0, &[0xff; 16]);
-        let fields = flow_table_prop_layout::ft_field_bitmask_support.rest_mut(properties);
-        put(fields, 0, &[0xff; 16]);
+        for fields in [
+            flow_table_prop_layout::ft_field_support,
+            flow_table_prop_layout::ft_field_bitmask_support,
+        ] {
+            put(fields.rest_mut(properties), 0, &[0xff; 16]);
+        }
     }
 }
 

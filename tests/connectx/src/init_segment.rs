@@ -122,16 +122,9 @@ impl Function {
     /// Reads from BAR 0. Doorbells read as 0.
     pub fn read_register(&mut self, offset: u64, data: &mut [u8]) {
         data.fill(0);
-        let end = offset + data.len() as u64;
-        let mut at = offset & !3;
-        while at < end {
-            let word = self.hca.init.read(at).to_be_bytes();
-            if at >= offset {
-                put(data, (at - offset) as usize, &word);
-            } else {
-                put(data, 0, &word[(offset - at) as usize..]);
-            }
-            at += 4;
+        for (at, part) in (offset..).step_by(4).zip(data.chunks_mut(4)) {
+            let word = self.hca.init.read(at & !3).to_be_bytes();
+            put(part, 0, &word[(at & 3) as usize..]);
         }
     }
 

@@ -3,19 +3,13 @@
 //! Changes of the state of a queue pair, and what each takes over.
 
 use super::{Qp, State, Tries};
+use crate::bits::put;
 use crate::command::{Refusal, BAD_QP_STATE};
 use crate::function::Function;
 use crate::ifc::{ads, init2rtr_qp_in, op, qpc, Field};
 
 /// What each transition takes over, whatever the mask says.
-const TO_INIT: &[Field] = &[
-    qpc::q_key,
-    qpc::rre,
-    qpc::rwe,
-    qpc::rae,
-    qpc::atomic_mode,
-    qpc::counter_set_id,
-];
+const TO_INIT: &[Field] = &[qpc::q_key, qpc::rre, qpc::rwe, qpc::rae];
 const TO_RTR: &[Field] = &[
     qpc::mtu,
     qpc::log_msg_max,
@@ -43,10 +37,7 @@ const OPTIONAL: &[(u32, Field)] = &[
     (1 << 12, qpc::retry_count),
     (1 << 13, qpc::rnr_retry),
     (1 << 19, qpc::cqn_rcv),
-    (1 << 25, qpc::counter_set_id),
 ];
-const OPTIONAL_PKEY: u32 = 1 << 4;
-const OPTIONAL_PATH: u32 = 1 << 7;
 const OPTIONAL_ACK_TIMEOUT: u32 = 1 << 14;
 
 /// Returns the state that a command leads to, if it may be given in this one.
@@ -68,11 +59,13 @@ impl Qp {
         }
     }
 
-    fn take_path(&mut self, from: &[u8], fields: &[Field]) {
+    /// Takes the path over, or this field of it alone.
+    fn take_path(&mut self, from: &[u8], field: Option<Field>) {
         let from = qpc::primary_address_path.slice(from);
         let to = qpc::primary_address_path.rest_mut(&mut self.context);
-        for field in fields {
-            field.set(to, field.get(from));
+        match field {
+            Some(field) => field.set(to, field.get(from)),
+            None => put(to, 0, from),
         }
     }
 }
@@ -94,25 +87,15 @@ impl Function {
         match opcode {
             op::RST2INIT_QP | op::INIT2INIT_QP => {
                 qp.take(from, TO_INIT);
-                qp.take_path(from, &[ads::pkey_index, ads::vhca_port_num]);
+                qp.take_path(from, None);
             }
             op::INIT2RTR_QP => {
                 qp.take(from, TO_RTR);
-                let path = qpc::primary_address_path.byte();
-                let pkey = ads::pkey_index.get(qp.path());
-                if let (Some(to), Some(from)) = (
-                    qp.context.get_mut(path..path + ads::BYTES),
-                    from.get(path..path + ads::BYTES),
-                ) {
-                    to.copy_from_slice(from);
-                }
-                if mask & OPTIONAL_PKEY == 0 {
-                    ads::pkey_index.set(qpc::primary_address_path.rest_mut(&mut qp.context), pkey);
-                }
+                qp.take_path(from, None);
             }
             op::RTR2RTS_QP => {
                 qp.take(from, TO_RTS);
-                qp.take_path(from, &[ads::ack_timeout]);
+                qp.take_path(from, Some(ads::ack_timeout));
             }
             _ => {}
         }
@@ -121,13 +104,7 @@ impl Function {
                 qp.take(from, &[*field]);
             }
             if mask & OPTIONAL_ACK_TIMEOUT != 0 {
-                qp.take_path(from, &[ads::ack_timeout]);
-            }
-            if mask & OPTIONAL_PATH != 0 && opcode == op::RTS2RTS_QP {
-                qp.take_path(
-                    from,
-                    &[ads::rlid, ads::src_addr_index, ads::hop_limit, ads::tclass],
-                );
+                qp.take_path(from, Some(ads::ack_timeout));
             }
         }
         qp.state = state;
