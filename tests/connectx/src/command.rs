@@ -245,7 +245,6 @@ impl Function {
             op::MODIFY_CQ => self.modify_cq(input),
             op::CREATE_MKEY => self.create_mkey(input, out),
             op::DESTROY_MKEY => self.destroy_mkey(input),
-            op::QUERY_MKEY => self.query_mkey(input, out),
             op::PAGE_FAULT_RESUME => self.page_fault_resume(input),
             op::CREATE_UMEM => self.create_umem(input, out),
             op::DESTROY_UMEM => self.destroy_umem(input),

@@ -56,7 +56,7 @@ pub enum Mode {
 
 #[derive(Clone)]
 pub struct Mkey {
-    /// The context, as the driver writes it and QUERY_MKEY returns it.
+    /// The context, as the driver writes it.
     context: Vec<u8>,
     pub mode: Mode,
     /// The translation table, as the driver writes it.

@@ -6,7 +6,7 @@ use super::{Mkey, PRESENT, READ};
 use crate::bits::{be32, be64};
 use crate::command::{Refusal, Reply, BAD_PARAM};
 use crate::function::Function;
-use crate::ifc::{create_mkey_in, create_mkey_out, destroy_mkey_in, query_mkey_in, query_mkey_out};
+use crate::ifc::{create_mkey_in, create_mkey_out, destroy_mkey_in};
 use crate::{error, trace};
 
 impl Function {
@@ -49,19 +49,6 @@ impl Function {
             return Err(Refusal::missing("mkey index", index));
         }
         trace!(2, self, "mkey index {index:#x} is destroyed");
-        Ok(())
-    }
-
-    pub fn query_mkey(&mut self, input: &[u8], out: &mut Reply) -> Result<(), Refusal> {
-        let index = query_mkey_in::mkey_index.get32(input);
-        let Some(mkey) = self.hca.mkeys.get_mut(index) else {
-            return Err(Refusal::missing("mkey index", index));
-        };
-        // A driver follows lists of keys by itself if it must find the memory of a work request.
-        let room = out.from(query_mkey_out::bsf0_klm0_pas_mtt0_1.byte());
-        let len = room.len().min(mkey.table.len());
-        room[..len].copy_from_slice(&mkey.table[..len]);
-        out.put(query_mkey_out::memory_key_mkey_entry.byte(), &mkey.context);
         Ok(())
     }
 
