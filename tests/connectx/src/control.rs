@@ -35,6 +35,7 @@
 use std::time::Duration;
 
 use crate::fabric::Fabric;
+use crate::function::is_application;
 use crate::log;
 use crate::mkey::Mkey;
 
@@ -115,7 +116,7 @@ fn command(fabric: &mut Fabric, line: &str) -> Result<String, String> {
             function.report_objects(false);
             return Ok(lines(&function.dma.report()));
         }
-        "applications" => return Ok(lines(&function.of_applications())),
+        "applications" => return Ok(lines(&function.objects_of(is_application))),
         "queues" => return Ok(lines(&function.queues_of_applications())),
         what @ ("mkeys" | "places") => {
             let keys = function.hca.mkeys.used().filter(|(_, mkey)| !mkey.free());

@@ -157,14 +157,8 @@ impl Function {
         error!(self, "{what}: no memory is mapped at DMA address {at:#x}");
     }
 
-    /// Returns how many objects of each kind applications have, in words: those of user contexts,
-    /// and what is in their PDs.
-    pub fn of_applications(&self) -> Vec<String> {
-        self.objects_of(is_application)
-    }
-
-    /// Returns how many objects of each kind there are, in words, of user contexts that `user`
-    /// accepts.
+    /// Returns how many objects of each kind there are, in words: of user contexts that `user` accepts,
+    /// and in the PDs of these.
     pub fn objects_of(&self, user: impl Fn(u32) -> bool) -> Vec<String> {
         let hca = &self.hca;
         let in_pd = |pd: u32| hca.objects.owner(Kind::Pd, pd).is_some_and(&user);
@@ -220,7 +214,7 @@ impl Function {
 }
 
 /// Returns whether a user context is that of an application.
-fn is_application(uid: u32) -> bool {
+pub fn is_application(uid: u32) -> bool {
     uid != 0 && uid != SHARED
 }
 

@@ -8,6 +8,7 @@ use crate::caps::Features;
 use crate::command::{BAD_RES, BAD_RES_STATE};
 use crate::cq::{opcode as completion, Cqe};
 use crate::dma::tests::add;
+use crate::function::is_application;
 use crate::ifc::{
     cqc, create_cq_in, create_eq_in, create_mkey_in, create_qp_in, eqc, mkc, op, qpc,
 };
@@ -258,27 +259,25 @@ fn a_queue_is_rung_by_its_own_uar() {
 fn a_queue_must_fit_and_be_aligned() {
     let mut it = setup();
     let (place, id) = (it.place(), it.umem);
-    // Four completions are 256 bytes; the umem has 8192 - 64.
-    for (offset, want) in [
-        (0x1fc0 - 0x100, Ok(())),
-        (0x1fc0 - 0xc0, Err(BAD_PARAM)),
-        (0x20, Err(BAD_PARAM)),
-        (1 << 40, Err(BAD_PARAM)),
-        (u64::MAX - 63, Err(BAD_PARAM)),
+    // Four completions are 256 bytes, a record has 8; the umem has 8192 - 64.
+    for (ring, record, want) in [
+        (0x1fc0 - 0x100, 0xfb8, Ok(())),
+        (0x1fc0 - 0xc0, 0xfb8, Err(BAD_PARAM)),
+        (0x20, 0xfb8, Err(BAD_PARAM)),
+        (1 << 40, 0xfb8, Err(BAD_PARAM)),
+        (u64::MAX - 63, 0xfb8, Err(BAD_PARAM)),
+        (0xfc0, 0x1fb8, Ok(())),
+        (0xfc0, 0x1fc0, Err(BAD_PARAM)),
+        (0xfc0, 0x1fbc, Err(BAD_PARAM)),
+        (0xfc0, u64::MAX - 7, Err(BAD_PARAM)),
     ] {
-        let ring = (id, offset);
-        let made = it.cq(Where { ring, ..place }).map(drop);
-        assert_eq!(made, want, "{offset:#x}");
-    }
-    for (offset, want) in [
-        (0x1fb8, Ok(())),
-        (0x1fc0, Err(BAD_PARAM)),
-        (0x1fbc, Err(BAD_PARAM)),
-        (u64::MAX - 7, Err(BAD_PARAM)),
-    ] {
-        let record = (id, offset);
-        let made = it.cq(Where { record, ..place }).map(drop);
-        assert_eq!(made, want, "{offset:#x}");
+        let (ring, record) = ((id, ring), (id, record));
+        let made = it.cq(Where {
+            ring,
+            record,
+            ..place
+        });
+        assert_eq!(made.map(drop), want, "{ring:x?} {record:x?}");
     }
 }
 
@@ -364,7 +363,7 @@ fn what_applications_have_is_counted() {
         "1 Pd",
         "1 Uar",
     ];
-    assert_eq!(it.function.of_applications(), want);
+    assert_eq!(it.function.objects_of(is_application), want);
     // The ring is at the start of the second page, the record at the end of the first one.
     let places = it.function.queues_of_applications();
     assert_eq!(places.len(), 2);
