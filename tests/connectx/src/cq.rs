@@ -48,7 +48,7 @@ impl Cq {
     }
 }
 
-#[derive(Default, Clone)]
+#[derive(Default, Clone, Debug)]
 pub struct Cqe {
     pub opcode: u8,
     pub qpn: u32,
@@ -160,15 +160,7 @@ impl Function {
 
     /// Writes a completion, and the event if the queue is armed.
     pub fn complete(&mut self, number: u32, cqe: &Cqe) {
-        trace!(
-            3,
-            self,
-            "CQ {number:#x}: opcode {}, QP {:#x}, WQE {}, syndrome {:#x}",
-            cqe.opcode,
-            cqe.qpn,
-            cqe.wqe_counter,
-            cqe.syndrome
-        );
+        trace!(3, self, "CQ {number:#x}: {cqe:x?}");
         let Some(cq) = self.hca.cqs.get(&number) else {
             return error!(self, "completion for CQ {number:#x}, which is not there");
         };

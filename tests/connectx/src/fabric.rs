@@ -158,11 +158,10 @@ impl Fabric {
             Next::Malformed(wqe) => return self.fail(f, &qp, &wqe, syndrome::LOCAL_OPERATION),
             Next::Work(wqe) => wqe,
         };
+        let (index, opcode) = (wqe.index, wqe.opcode);
         trace!(
             3,
-            "fn{f}: QP {qpn:#x}: work request {}, opcode {:#x}",
-            wqe.index,
-            wqe.opcode
+            "fn{f}: QP {qpn:#x}: work request {index}, opcode {opcode:#x}"
         );
         if wqe.opcode == opcode::UMR && self.functions[f].hca.init.fatal {
             // Only a reset ends that.
@@ -303,12 +302,8 @@ impl Fabric {
 
     fn fail(&mut self, f: usize, qp: &Qp, wqe: &Wqe, syndrome: u8) -> Step {
         self.advance(f, qp.number, wqe);
-        refuse!(
-            "fn{f}: QP {:#x}: work request {}, opcode {:#x}, fails with syndrome {syndrome:#x}",
-            qp.number,
-            wqe.index,
-            wqe.opcode
-        );
+        let (qpn, index, opcode) = (qp.number, wqe.index, wqe.opcode);
+        refuse!("fn{f}: QP {qpn:#x}: work request {index}, opcode {opcode:#x}, fails with syndrome {syndrome:#x}");
         let cqe = Cqe {
             opcode: completion::REQUEST_ERROR,
             syndrome,
