@@ -18,6 +18,11 @@
 
 #define ARENA_PAGES 64
 
+/* On x86 alone. */
+#ifndef MAP_32BIT
+#define MAP_32BIT 0
+#endif
+
 void arena_map(struct thread *t)
 {
 	int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;

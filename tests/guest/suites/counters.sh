@@ -81,15 +81,8 @@ test_regions() {
 # export_of FILE: the errno of an export of a page of the file by /dev/ib_peer_mem.
 export_of() {
 	python3 - "$1" <<-'PYTHON'
-		import ctypes, errno, fcntl, mmap, os, struct, sys
-		memory = mmap.mmap(os.open(sys.argv[1], os.O_RDWR), 4096)
-		at = ctypes.addressof(ctypes.c_char.from_buffer(memory))
-		argument = bytearray(struct.pack("IIQQiI3Q", 1, 0, at, 4096, 0, 0, 0, 0, 0))
-		try:
-		    fcntl.ioctl(os.open("/dev/ib_peer_mem", os.O_RDWR), 0xc038bc01, argument)
-		    print("exported")
-		except OSError as error:
-		    print(errno.errorcode[error.errno])
+		from calls import *
+		print(answer(export, mapped(os.open(sys.argv[1], os.O_RDWR), PAGE), PAGE))
 	PYTHON
 }
 
@@ -117,7 +110,7 @@ test_drain_of_a_client() {
 	balanced
 	refuses 'only root may drain' setpriv --reuid 65534 --clear-groups -- /mnt/programs/iopm drain --end io_peer_mem
 	/mnt/programs/iopm drain --end io_peer_mem
-	expect exported export_of "$BAR_A"
+	expect ok export_of "$BAR_A"
 	"$RDMA" write "$BAR_A"
 	refuses 'Invalid argument' eval "echo 2 >$PEERS/io_peer_mem/drain"
 	expect 0 cat "$PEERS/io_peer_mem/drain"

@@ -1,23 +1,28 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 #
-# Device memory with the semantics of ibv_alloc_dm(3), through libiopm: the programs
-# dm_test, dm_atomic (C) and dm_rust.
+# Device memory with the semantics of ibv_alloc_dm(3), through libiopm: dm.py, and the programs
+# dm_mr, dm_atomic (C) and dm_rust.
 
 . ./steps.sh
 
-DM=/mnt/programs/dm_test
-
-# in_bar TEST: a test of dm_test; afterwards the whole BAR is free and no MR is left.
+# dm TEST: a test of dm_mr or of dm.py.
+dm() {
+	case $1 in
+	reg | rdma | mr_keeps | words) /mnt/programs/dm_mr "$1" "$BAR_A" "$DEV" "$(gid_index)" ;;
+	*) python3 dm.py "$1" "$BAR_A" ;;
+	esac
+}
+# in_bar TEST: afterwards the whole BAR is free and no MR is left.
 in_bar() {
-	"$DM" "$1" "$BAR_A" "$DEV" "$(gid_index)"
+	dm "$1"
 	balanced
 	all_free
 }
 available() { value_of "/sys/bus/pci/devices/$BDF_A/p2pmem/available"; }
 all_free() { expect $((64 << 20)) available; }
 
-# each TEST...: tests of dm_test, one after the other.
+# each TEST...: one after the other.
 each() {
 	local test
 	for test; do
@@ -66,11 +71,11 @@ test_files() { each map read_only read_write no_leak; }
 test_free_holds_up_no_others() {
 	local hold=/sys/module/hold_call_test/parameters free
 	insmod "$MODS/external/tests/symbols/hold_call_test.ko" armed=1
-	"$DM" locked "$BAR_A" "$DEV" "$(gid_index)" >/tmp/free 2>&1 &
+	dm locked >/tmp/free 2>&1 &
 	free=$!
 	eventually grep -qx 1 $hold/held
-	"$DM" flags "$BAR_A" "$DEV" "$(gid_index)"
-	"$DM" read_write "$BAR_A" "$DEV" "$(gid_index)"
+	dm flags
+	dm read_write
 	"$RDMA" write "$BAR_A"
 	expect 1 cat $hold/held
 	echo 0 >$hold/held
@@ -134,24 +139,19 @@ test_quota_in_a_user_namespace() {
 	echo $((4 << 20)) >$PARAMETERS/quota
 	chmod a+rw "$BAR_A"
 	python3 - "$BAR_A" <<'PYTHON' | tee /tmp/namespace
-import ctypes, errno, mmap, os, sys
+from calls import *
 
 CLONE_NEWUSER = 0x10000000
-libc = ctypes.CDLL(None, use_errno=True)
 fd = os.open(sys.argv[1], os.O_RDWR)
-mapped, ready = os.pipe(), os.pipe()
+ready, mapping = os.pipe(), os.pipe()
 
 
 def attempt(what, size):
-    try:
-        mmap.mmap(fd, size)
-        print(what, "ok", flush=True)
-    except OSError as e:
-        print(what, errno.errorcode[e.errno], flush=True)
+    print(what, answer(mapped, fd, size), flush=True)
 
 
 def unshare():
-    if libc.unshare(CLONE_NEWUSER):
+    if LIBC.unshare(CLONE_NEWUSER):
         print("unshare:", os.strerror(ctypes.get_errno()), flush=True)
         os._exit(1)
 
@@ -161,10 +161,10 @@ if not child:
     # A process below another root than that of the mount namespace must not create one.
     os.chroot("/proc/1/root")
     os.setresuid(12345, 12345, 12345)
-    held = mmap.mmap(fd, 3 << 20)
+    mapped(fd, 3 << 20)
     unshare()
     os.write(ready[1], b"1")
-    os.read(mapped[0], 1)
+    os.read(mapping[0], 1)
     os.setresuid(5, 5, 5)
     attempt("the rest", 1 << 20)
     attempt("more", 2 << 20)
@@ -177,7 +177,7 @@ if os.read(ready[0], 1):
     for ids, lines in (("uid", "0 12345 1\n5 200005 1\n"), ("gid", "0 0 1\n")):
         with open(f"/proc/{child}/{ids}_map", "w") as f:
             f.write(lines)
-    os.write(mapped[1], b"1")
+    os.write(mapping[1], b"1")
 os.waitpid(child, 0)
 PYTHON
 	echo >$PARAMETERS/quota
@@ -194,7 +194,7 @@ start_gone() {
 	revocation_is_refused
 	# No output of an earlier process may be read for that of the new one.
 	: >/tmp/gone
-	"$DM" gone "$BAR_A" "$DEV" "$(gid_index)" >/tmp/gone 2>&1 &
+	/mnt/programs/dm_mr gone "$BAR_A" "$DEV" "$(gid_index)" >/tmp/gone 2>&1 &
 	pid=$!
 	wait_line /tmp/gone '^running'
 }

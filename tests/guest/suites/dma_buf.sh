@@ -191,7 +191,7 @@ test_unload_waits_for_a_bpf_iterator() {
 	done
 	mkfifo /tmp/iterator.in
 	exec {reader}<>/tmp/iterator.in
-	/mnt/programs/dmabuf_iter $((1 << 57)) <&"$reader" >/tmp/iterator {reader}>&- 2>&1 &
+	python3 dmabuf_iter.py $((1 << 57)) <&"$reader" >/tmp/iterator {reader}>&- 2>&1 &
 	set -- $!
 	wait_line /tmp/iterator '^(holding|no iterator)'
 	grep -q '^holding' /tmp/iterator || skip "this kernel has no BPF iterator over dma-bufs"

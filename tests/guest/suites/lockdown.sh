@@ -16,32 +16,14 @@ LOCKDOWN=/sys/kernel/security/lockdown
 # each, before and after lockdown.
 allocation() {
 	exec python3 - "$BAR_A" $LOCKDOWN <<'PYTHON'
-import errno, fcntl, os, struct, sys, time
-
-DM_ALLOC = 3 << 30 | 64 << 16 | 0xbb << 8 | 0x10
-
-
-def alloc():
-    arg = bytearray(struct.pack("IIQIiQ4Q", 1, 0, 4096, 0, 0, 0, 0, 0, 0, 0))
-    fcntl.ioctl(bar, DM_ALLOC, arg)
-    return struct.unpack_from("i", arg, 20)[0]
-
-
-def answer(call):
-    try:
-        call()
-        return "ok"
-    except OSError as e:
-        return errno.errorcode[e.errno]
-
+import time
+from calls import *
 
 def answers():
-    calls = [alloc, lambda: os.pread(fd, 8, 0), lambda: os.pwrite(fd, b"lockdown", 0)]
-    print(*map(answer, calls), flush=True)
-
+    print(answer(allocate, bar, 4096), answer(os.pread, fd, 8, 0), answer(os.pwrite, fd, b"lockdown", 0), flush=True)
 
 bar = os.open(sys.argv[1], os.O_RDWR)
-fd = alloc()
+fd = allocate(bar, 4096)
 answers()
 while "[integrity]" not in open(sys.argv[2]).read():
     time.sleep(0.05)

@@ -5,7 +5,7 @@
 # protocol of /dev/dmabuf_reg. Their dma-bufs are those of udmabuf, or of a BAR: the debug kernel has
 # no udmabuf.
 
-NAMED=/mnt/programs/named
+NAMED=(python3 named.py)
 BUFINFO=/sys/kernel/debug/dma_buf/bufinfo
 
 setup() {
@@ -28,7 +28,7 @@ with() {
 }
 named() {
 	with
-	"${WITH[@]}" "$NAMED" "$@"
+	"${WITH[@]}" "${NAMED[@]}" "$@"
 }
 
 # held: the number of dma-bufs of the size that "named hold" has, of any process or of none.
@@ -42,7 +42,7 @@ hold() {
 	mkfifo /tmp/input
 	: >/tmp/hold
 	with
-	"${WITH[@]}" "$NAMED" hold "$1" </tmp/input >/tmp/hold 2>&1 &
+	"${WITH[@]}" "${NAMED[@]}" hold "$1" </tmp/input >/tmp/hold 2>&1 &
 	HOLDER=$!
 	exec 8>/tmp/input
 	wait_line /tmp/hold '^ready$'
