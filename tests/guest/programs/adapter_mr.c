@@ -1,9 +1,45 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * adapter_mr - one MR or queue, under the control of a script
+ * adapter_mr [-fi] [-k NAME] [-m BYTES] [-q QUEUE] [-s SHAPE] [-x INDEX] DEVICE MEMORY OFFSET LENGTH
+ *            [ACCESS[,ACCESS..]]: one MR or queue, under the control of a script
  *
- * Registers memory, prints the keys, then reads commands, one per line, and answers
- * each with one line. See usage().
+ * Registers memory and prints "mr lkey=.. rkey=.. addr=.. length=..", or prints "error ERRNO" and exits with 1.
+ * Then reads commands, one per line, and answers each with a line, "ok .." or "error ERRNO". MEMORY is that of
+ * memory_map(), EXPORTER that of exporter_make(), ACCESS a list of those below. Numbers may be hexadecimal. An access
+ * to removed memory is "error SIGBUS".
+ *
+ *  -f        use up all file descriptors first
+ *  -i        register by ioctl(2) instead of write(2)
+ *  -k NAME   join a new session keyring first
+ *  -m BYTES  length of the mapping (to the end of the MR, in whole pages)
+ *  -q QUEUE  create a queue instead of an MR. The memory is the buffer of a CQ (cq, or named by attributes cq-va,
+ *            cq-umem). The keys are that of this memory.
+ *  -s SHAPE  of the mapping of a dma-buf (mapped.h)
+ *  -x INDEX  of the GID, for write, read and writer (0)
+ *
+ *  fill SEED            write a pattern to the range of the MR, by the CPU
+ *  check SEED           compare; "error MISMATCH at=.." at the first difference
+ *  rereg [start OFFSET LENGTH] [host OFFSET LENGTH] [access ACCESS] [pd]
+ *                       change the range, the memory, the access, the PD
+ *  dereg, reg [OFFSET LENGTH]
+ *                       deregister; register again, the same range or another
+ *  twin                 another MR of the range, by the descriptor of the dma-buf that is mapped
+ *  unmap                unmap the memory and close its file; the MR stays
+ *  unmap, protect, remap OFFSET LENGTH; over MEMORY
+ *                       memory_change() of a part; memory_map_over()
+ *  fork, exec           fork a child, which ends; become sleep(1), with the MR, after the last answer
+ *  reset, sleep         the function that vfio-pci has
+ *  unname               remove the name of the memory
+ *  write SEED, read SEED
+ *                       write a pattern to the MR by RDMA, from host memory; compare
+ *  writer, stop         write by RDMA until "stop", or until that fails, and compare; "ok status=.. writes=.."
+ *  move, revoke, set NAME=NUMBER
+ *                       the memory of the test exporter (exporter_set())
+ *  map-chunk N, unmap-chunk N, free; churn TIMES
+ *                       of the memory of a GPU; register the range while chunk 1 is mapped and unmapped
+ *  state                of the dma-buf; late: bytes written to pages left by a move
+ *  look SEED, sum       compare the memory as the exporter has it; a number for its contents
+ *  quit                 end, as at the end of the input
  */
 #include <err.h>
 #include <errno.h>
@@ -21,7 +57,9 @@
 #include <rdma/ib_user_ioctl_verbs.h>
 
 #include "adapter_rdma.h"
+#include "exporter.h"
 #include "exporter_device.h"
+#include "gpu.h"
 #include "memory.h"
 #include "number.h"
 #include "umem_queue.h"
@@ -44,64 +82,7 @@ static const struct {
 
 static void __attribute__((noreturn)) usage(void)
 {
-	fputs("usage: adapter_mr [-fi] [-k NAME] [-m BYTES] [-q QUEUE] [-s SHAPE] [-x INDEX]\n"
-	      "                  DEVICE MEMORY OFFSET LENGTH [ACCESS[,ACCESS..]]\n"
-	      "MEMORY is \"host\", a file to map, \"export:\" and a file: the mapping as a dma-buf of\n"
-	      "ib_peer_mem, \"mapped:EXPORTER\": a mapping of a dma-buf, registered by its address,\n"
-	      "\"named:EXPORTER\": the same, with its name, or\n"
-	      "\"dmabuf:EXPORTER\": the dma-buf of such a mapping. EXPORTER is udmabuf, heap:NAME,\n"
-	      "drm:DRIVER, vfio:FUNCTION:BAR, or test[:OPTION,..], with options as \"set\" has them.\n"
-	      "\"vfio:FUNCTION:BAR\" is a mapping by vfio-pci itself, at a multiple of 2 MiB; \"doorbell\" a page of\n"
-	      "DEVICE that libibverbs has mapped.\n"
-	      "\"gpu:WAY[:MIB]\" is memory of a GPU, in chunks of so many MiB (gpu.h).\n"
-	      "ACCESS is one or more of: local-write remote-read mw-bind on-demand relaxed all (the default).\n"
-	      "  -f        use up all file descriptors first\n"
-	      "  -i        register by ioctl(2) instead of write(2)\n"
-	      "  -k NAME   join a new session keyring first\n"
-	      "  -m BYTES  length of the mapping (to the end of the MR, in whole pages)\n"
-	      "  -q QUEUE  create a queue instead of an MR. The memory is the buffer of a CQ (cq, or\n"
-	      "            named by attributes cq-va, cq-umem). The keys are that of this memory.\n"
-	      "  -s SHAPE  of the mapping of a dma-buf: whole part split pieces read-only private\n"
-	      "            swapped two hole tail head guarded read-tail none (mapped.h)\n"
-	      "  -x INDEX  of the GID, for write, read and writer (0)\n\n"
-	      "Prints \"mr lkey=.. rkey=.. addr=.. length=..\", or \"error ERRNO\" and exits with 1.\n"
-	      "Then reads commands and answers \"ok ..\" or \"error ERRNO\":\n"
-	      "  fill SEED            write a pattern to the range of the MR, by the CPU\n"
-	      "  check SEED           compare; \"error MISMATCH at=..\" at the first difference\n"
-	      "  rereg [start OFFSET LENGTH] [host OFFSET LENGTH] [access ACCESS] [pd]\n"
-	      "                       change the range, the memory, the access, the PD\n"
-	      "  dereg                deregister\n"
-	      "  reg [OFFSET LENGTH]  register again, the same range or another\n"
-	      "  twin                 another MR of the range, by the descriptor of the dma-buf that is\n"
-	      "                       mapped\n"
-	      "  unmap                unmap the memory and close its file; the MR stays\n"
-	      "  unmap OFFSET LENGTH  unmap a part\n"
-	      "  protect OFFSET LENGTH\n"
-	      "                       permit only reads of a part, by mprotect(2)\n"
-	      "  remap OFFSET LENGTH  move a part to other addresses, by mremap(2)\n"
-	      "  over MEMORY          map other memory at the addresses: host, reserved (never accessed),\n"
-	      "                       same (the mapped file) or EXPORTER\n"
-	      "  fork                 fork a child, which ends\n"
-	      "  exec                 become sleep(1), with the MR; the last answer\n"
-	      "  reset, sleep         the function that vfio-pci has\n"
-	      "  unname               remove the name of the memory\n"
-	      "  write SEED           write a pattern to the MR by RDMA, from host memory\n"
-	      "  read SEED            compare, by RDMA\n"
-	      "  writer               write by RDMA until \"stop\", or until that fails\n"
-	      "  stop                 end that, and compare; \"ok status=.. writes=..\"\n"
-	      "  move, revoke         the memory of the test exporter\n"
-	      "  set NAME=NUMBER      attach-error, map-error, pin-error, map-delay, peer2peer, and before\n"
-	      "                       the dma-buf exists: function\n"
-	      "  map-chunk N, unmap-chunk N, free\n"
-	      "                       of the memory of a GPU\n"
-	      "  churn TIMES          register the range while chunk 1 is mapped and unmapped\n"
-	      "  state                of the dma-buf: \"ok exists=.. attached=.. mapped=.. pinned=..\n"
-	      "                       moves=.. late=..\"; late: bytes written to pages left by a move\n"
-	      "  look SEED            compare the memory as the exporter has it\n"
-	      "  sum                  a number for its contents: \"ok sum=..\"\n"
-	      "  quit                 end, as at the end of the input\n"
-	      "Numbers may be hexadecimal. An access to removed memory is \"error SIGBUS\".\n", stderr);
-	exit(2);
+	errx(2, "usage: adapter_mr [OPTION].. DEVICE MEMORY OFFSET LENGTH [ACCESS]");
 }
 
 /* The MR or queue. */
@@ -121,6 +102,12 @@ static struct {
 	bool registered;
 	bool by_ioctl;
 } it;
+
+/* The words after a command, and those that are numbers. */
+#define WORDS 10
+static char *words[WORDS];
+static uint64_t numbers[2];
+static int n_words;
 
 /* Modifies @text. Returns false for an unknown flag. */
 static bool access_flags(char *text, int *flags)
@@ -237,45 +224,47 @@ static int dereg(void)
 	return 0;
 }
 
-/* Parses the words after "rereg"; false: a syntax error. */
-static bool rereg(char **save)
+static void rereg(void)
 {
 	struct memory memory = it.memory;
 	size_t offset = it.offset, length = it.length;
 	int flags = 0, access = it.access, pd = it.pd_in_use;
 	uint64_t n[2];
-	char *word;
 
-	while ((word = strtok_r(NULL, " \n", save))) {
-		if (strcmp(word, "start") == 0 || strcmp(word, "host") == 0) {
-			if (!parse_number(strtok_r(NULL, " \n", save), &n[0]) ||
-			    !parse_number(strtok_r(NULL, " \n", save), &n[1]))
-				return false;
+	for (int i = 0; i < n_words; i++) {
+		bool host = !strcmp(words[i], "host");
+
+		if (host || !strcmp(words[i], "start")) {
+			if (i + 2 >= n_words || !parse_number(words[i + 1], &n[0]) || !parse_number(words[i + 2], &n[1])) {
+				answer("error SYNTAX");
+				return;
+			}
+			i += 2;
 			flags |= IBV_REREG_MR_CHANGE_TRANSLATION;
 			offset = n[0];
 			length = n[1];
 			/* The old memory stays mapped. */
-			if (*word == 'h' && memory_map(&memory, "host", NULL, offset + length)) {
+			if (host && memory_map(&memory, "host", NULL, offset + length)) {
 				answer_errno();
-				return true;
+				return;
 			}
 			/* That of the old memory. */
 			memory.control = it.memory.control;
-		} else if (strcmp(word, "access") == 0) {
-			if (!access_flags(strtok_r(NULL, " \n", save), &access))
-				return false;
+		} else if (!strcmp(words[i], "access") && i + 1 < n_words && access_flags(words[i + 1], &access)) {
+			i++;
 			flags |= IBV_REREG_MR_CHANGE_ACCESS;
-		} else if (strcmp(word, "pd") == 0) {
+		} else if (!strcmp(words[i], "pd")) {
 			flags |= IBV_REREG_MR_CHANGE_PD;
 			pd = !pd;
 		} else {
-			return false;
+			answer("error SYNTAX");
+			return;
 		}
 	}
 	if (uverbs_rereg_mr(it.rdma.context, &it.keys, flags, (uintptr_t)memory.addr + offset,
 			    length, it.pd[pd]->handle, access)) {
 		answer_errno();
-		return true;
+		return;
 	}
 	if (it.mr) {
 		it.mr->lkey = it.keys.lkey;
@@ -287,7 +276,6 @@ static bool rereg(char **save)
 	it.access = access;
 	it.pd_in_use = pd;
 	answer_keys("ok");
-	return true;
 }
 
 /* Makes another MR of the range, on the dma-buf, until the next one. */
@@ -304,11 +292,19 @@ static void make_twin(void)
 	answer("ok lkey=%#x rkey=%#x", it.twin.lkey, it.twin.rkey);
 }
 
-static void check(uint64_t seed)
+static void fill(void)
+{
+	if (memory_fill(it.memory.addr + it.offset, it.length, numbers[0]))
+		answer("error SIGBUS");
+	else
+		answer("ok length=%zu", it.length);
+}
+
+static void check(void)
 {
 	size_t wrong;
 
-	if (memory_check(it.memory.addr + it.offset, it.length, seed, &wrong))
+	if (memory_check(it.memory.addr + it.offset, it.length, numbers[0], &wrong))
 		answer("error SIGBUS");
 	else if (wrong < it.length)
 		answer("error MISMATCH at=%zu", wrong);
@@ -316,40 +312,20 @@ static void check(uint64_t seed)
 		answer("ok length=%zu", it.length);
 }
 
-/* Parses the words after "reg"; false: a syntax error. */
-static bool reg_again(char **save)
+static void reg_again(void)
 {
-	char *word = strtok_r(NULL, " \n", save);
-	uint64_t n[2] = { it.offset, it.length };
-
-	if (it.registered)
-		return false;
-	if (word && (!parse_number(word, &n[0]) ||
-		     !parse_number(strtok_r(NULL, " \n", save), &n[1])))
-		return false;
-	it.offset = n[0];
-	it.length = n[1];
+	if (it.registered) {
+		answer("error EEXIST");
+		return;
+	}
+	if (n_words == 2) {
+		it.offset = numbers[0];
+		it.length = numbers[1];
+	}
 	if (reg())
 		answer_errno();
 	else
 		answer_keys("ok");
-	return true;
-}
-
-/* "unmap" without numbers is all of the memory, and closes its file. false: a syntax error. */
-static bool change(const char *how, char **save)
-{
-	char *word = strtok_r(NULL, " \n", save);
-	uint64_t n[2];
-
-	if (!word && strcmp(how, "unmap") == 0) {
-		answer_rc(memory_unmap(&it.memory));
-		return true;
-	}
-	if (!parse_number(word, &n[0]) || !parse_number(strtok_r(NULL, " \n", save), &n[1]))
-		return false;
-	answer_rc(memory_change(&it.memory, how, n[0], n[1]));
-	return true;
 }
 
 static void fork_and_wait(void)
@@ -372,63 +348,78 @@ static void become_sleep(void)
 	err(1, "sleep");
 }
 
-/* Returns false for an unknown command. */
-static bool execute(const char *command, char **save)
+static const struct adapter_rdma *the_mr(void)
 {
-	struct adapter_rdma rdma = {
-		.rdma = it.rdma,
-		.memory = &it.memory,
-		.offset = it.offset,
-		.length = it.length,
-		.rkey = it.keys.rkey,
-	};
-	uint64_t seed;
+	static struct adapter_rdma mr;
 
-	rdma.rdma.pd = it.pd[it.pd_in_use];
-	if (adapter_rdma(&rdma, command, save))
-		return true;
-	if (strcmp(command, "rereg") == 0)
-		return !it.kind && rereg(save);
-	if (strcmp(command, "dereg") == 0) {
-		answer_rc(dereg());
-		return true;
+	mr = (struct adapter_rdma) { it.rdma, &it.memory, it.offset, it.length, it.keys.rkey };
+	mr.rdma.pd = it.pd[it.pd_in_use];
+	return &mr;
+}
+
+#define COMMAND(name, call) static void name(void) { call; }
+COMMAND(do_dereg, answer_rc(dereg()))
+COMMAND(unmap, answer_rc(n_words ? memory_change(&it.memory, "unmap", numbers[0], numbers[1]) :
+				   memory_unmap(&it.memory)))
+COMMAND(protect, answer_rc(memory_change(&it.memory, "protect", numbers[0], numbers[1])))
+COMMAND(remap, answer_rc(memory_change(&it.memory, "remap", numbers[0], numbers[1])))
+COMMAND(over, answer_rc(memory_map_over(&it.memory, words[0])))
+COMMAND(reset, answer_rc(exporter_vfio_reset(it.memory.fd)))
+COMMAND(low_power, answer_rc(exporter_vfio_sleep(it.memory.fd)))
+COMMAND(unname, answer_rc(memory_unname(&it.memory)))
+COMMAND(move, answer_rc(exporter_move(it.memory.control)))
+COMMAND(do_revoke, answer_rc(exporter_revoke(it.memory.control)))
+COMMAND(set, answer_rc(exporter_set(it.memory.control, words[0])))
+COMMAND(state, answer_state(it.memory.control))
+COMMAND(map_chunk, answer_rc(gpu_chunk(true, numbers[0])))
+COMMAND(unmap_chunk, answer_rc(gpu_chunk(false, numbers[0])))
+COMMAND(free_gpu, answer_rc(gpu_free()))
+COMMAND(write_mr, transfer(the_mr(), IBV_WR_RDMA_WRITE, numbers[0]))
+COMMAND(read_mr, transfer(the_mr(), IBV_WR_RDMA_READ, numbers[0]))
+COMMAND(writer, writer_start(the_mr()))
+COMMAND(do_churn, churn(the_mr(), numbers[0]))
+COMMAND(do_look, look(the_mr(), &numbers[0]))
+COMMAND(sum, look(the_mr(), NULL))
+
+/* The words that a command has, and whether these are numbers. */
+static const struct command {
+	const char *name;
+	void (*run)(void);
+	int least, most;
+	bool numbers;
+} commands[] = {
+	{ "fill", fill, 1, 1, true }, { "check", check, 1, 1, true }, { "rereg", rereg, 1, WORDS, false },
+	{ "dereg", do_dereg, 0, 0, true }, { "reg", reg_again, 0, 2, true }, { "twin", make_twin, 0, 0, true },
+	{ "unmap", unmap, 0, 2, true }, { "protect", protect, 2, 2, true }, { "remap", remap, 2, 2, true },
+	{ "over", over, 1, 1, false }, { "fork", fork_and_wait, 0, 0, true }, { "exec", become_sleep, 0, 0, true },
+	{ "reset", reset, 0, 0, true }, { "sleep", low_power, 0, 0, true }, { "unname", unname, 0, 0, true },
+	{ "write", write_mr, 1, 1, true }, { "read", read_mr, 1, 1, true }, { "writer", writer, 0, 0, true },
+	{ "stop", writer_stop, 0, 0, true }, { "move", move, 0, 0, true }, { "revoke", do_revoke, 0, 0, true },
+	{ "set", set, 1, 1, false }, { "state", state, 0, 0, true }, { "map-chunk", map_chunk, 1, 1, true },
+	{ "unmap-chunk", unmap_chunk, 1, 1, true }, { "free", free_gpu, 0, 0, true },
+	{ "churn", do_churn, 1, 1, true }, { "look", do_look, 1, 1, true }, { "sum", sum, 0, 0, true },
+};
+
+static void execute(const char *name, char **save)
+{
+	bool valid = true;
+
+	for (n_words = 0; n_words < WORDS && (words[n_words] = strtok_r(NULL, " \n", save)); n_words++)
+		;
+	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
+		const struct command *c = &commands[i];
+
+		if (strcmp(c->name, name))
+			continue;
+		valid = c->least <= n_words && n_words <= c->most;
+		for (int n = 0; valid && c->numbers && n < n_words; n++)
+			valid = parse_number(words[n], &numbers[n]);
+		if (valid) {
+			c->run();
+			return;
+		}
 	}
-	if (strcmp(command, "twin") == 0) {
-		make_twin();
-		return true;
-	}
-	if (strcmp(command, "unmap") == 0 || strcmp(command, "protect") == 0 ||
-	    strcmp(command, "remap") == 0)
-		return change(command, save);
-	if (strcmp(command, "fork") == 0) {
-		fork_and_wait();
-		return true;
-	}
-	if (strcmp(command, "exec") == 0)
-		become_sleep();
-	if (strcmp(command, "reset") == 0) {
-		answer_rc(exporter_vfio_reset(it.memory.fd));
-		return true;
-	}
-	if (strcmp(command, "sleep") == 0) {
-		answer_rc(exporter_vfio_sleep(it.memory.fd));
-		return true;
-	}
-	if (strcmp(command, "reg") == 0)
-		return reg_again(save);
-	if (!parse_number(strtok_r(NULL, " \n", save), &seed))
-		return false;
-	if (strcmp(command, "fill") == 0) {
-		if (memory_fill(it.memory.addr + it.offset, it.length, seed))
-			answer("error SIGBUS");
-		else
-			answer("ok length=%zu", it.length);
-	} else if (strcmp(command, "check") == 0) {
-		check(seed);
-	} else {
-		return false;
-	}
-	return true;
+	answer("error SYNTAX");
 }
 
 int main(int argc, char **argv)
@@ -498,8 +489,7 @@ int main(int argc, char **argv)
 			continue;
 		if (strcmp(command, "quit") == 0)
 			break;
-		if (!execute(command, &save))
-			answer("error SYNTAX");
+		execute(command, &save);
 	}
 	if (it.has_twin && uverbs_dereg_mr(it.rdma.context, &it.twin))
 		err(1, "deregistration");

@@ -9,7 +9,6 @@
 #include "adapter_rdma.h"
 #include "exporter.h"
 #include "gpu.h"
-#include "number.h"
 #include "pattern.h"
 
 /* Returns the first byte that is not of the pattern; @length: all are. */
@@ -37,8 +36,7 @@ static void answer_compared(const char *bytes, size_t length, uint64_t seed)
 		answer("ok length=%zu", length);
 }
 
-/* All of the MR, by one request. */
-static void transfer(const struct adapter_rdma *mr, enum ibv_wr_opcode opcode, uint64_t seed)
+void transfer(const struct adapter_rdma *mr, enum ibv_wr_opcode opcode, uint64_t seed)
 {
 	struct rdma rdma = mr->rdma;
 	char *bytes = calloc(1, mr->length);
@@ -65,8 +63,7 @@ static void transfer(const struct adapter_rdma *mr, enum ibv_wr_opcode opcode, u
 	free(bytes);
 }
 
-/* The memory as the exporter has it: compares it, or without @seed answers a number for its contents. */
-static void look(const struct adapter_rdma *mr, const uint64_t *seed)
+void look(const struct adapter_rdma *mr, const uint64_t *seed)
 {
 	char *bytes = malloc(mr->length);
 	uint64_t sum = 0;
@@ -86,7 +83,7 @@ static void look(const struct adapter_rdma *mr, const uint64_t *seed)
 	free(bytes);
 }
 
-static void answer_state(int control)
+void answer_state(int control)
 {
 	struct peer_test_exporter_state s;
 
@@ -131,7 +128,7 @@ static void *churner(void *changes)
 	return NULL;
 }
 
-static void churn(const struct adapter_rdma *mr, uint64_t times)
+void churn(const struct adapter_rdma *mr, uint64_t times)
 {
 	unsigned long changes = 0, failures = 0;
 	pthread_t thread;
@@ -159,53 +156,4 @@ void answer_rc(int rc)
 		answer_errno();
 	else
 		answer("ok");
-}
-
-bool adapter_rdma(const struct adapter_rdma *mr, const char *command, char **save)
-{
-	int control = mr->memory->control;
-	uint64_t seed;
-	char *word;
-
-	if (!strcmp(command, "writer")) {
-		writer_start(mr);
-	} else if (!strcmp(command, "stop")) {
-		writer_stop();
-	} else if (!strcmp(command, "move")) {
-		answer_rc(exporter_move(control));
-	} else if (!strcmp(command, "revoke")) {
-		answer_rc(exporter_revoke(control));
-	} else if (!strcmp(command, "over")) {
-		word = strtok_r(NULL, " \n", save);
-		answer_rc(word ? memory_map_over(mr->memory, word) : -1);
-	} else if (!strcmp(command, "unname")) {
-		answer_rc(memory_unname(mr->memory));
-	} else if (!strcmp(command, "state")) {
-		answer_state(control);
-	} else if (!strcmp(command, "set")) {
-		word = strtok_r(NULL, " \n", save);
-		answer_rc(word ? exporter_set(control, word) : -1);
-	} else if (!strcmp(command, "churn")) {
-		if (!parse_number(strtok_r(NULL, " \n", save), &seed))
-			return false;
-		churn(mr, seed);
-	} else if (!strcmp(command, "free")) {
-		answer_rc(gpu_free());
-	} else if (!strcmp(command, "map-chunk") || !strcmp(command, "unmap-chunk")) {
-		if (!parse_number(strtok_r(NULL, " \n", save), &seed))
-			return false;
-		answer_rc(gpu_chunk(*command == 'm', seed));
-	} else if (!strcmp(command, "sum")) {
-		look(mr, NULL);
-	} else if (!strcmp(command, "write") || !strcmp(command, "read") || !strcmp(command, "look")) {
-		if (!parse_number(strtok_r(NULL, " \n", save), &seed))
-			return false;
-		if (*command == 'l')
-			look(mr, &seed);
-		else
-			transfer(mr, *command == 'w' ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_READ, seed);
-	} else {
-		return false;
-	}
-	return true;
 }

@@ -18,8 +18,13 @@ struct adapter_rdma {
 	uint32_t rkey;
 };
 
-/* Executes @command, whose arguments strtok_r() finds in @save, and answers. false: unknown. */
-bool adapter_rdma(const struct adapter_rdma *mr, const char *command, char **save);
+/* Commands, which answer: all of the MR, by one request; */
+void transfer(const struct adapter_rdma *mr, enum ibv_wr_opcode opcode, uint64_t seed);
+/* the memory as the exporter has it, compared, or without @seed a number for its contents; */
+void look(const struct adapter_rdma *mr, const uint64_t *seed);
+/* the state of the test exporter; registrations while a chunk of a GPU's memory comes and goes. */
+void answer_state(int control);
+void churn(const struct adapter_rdma *mr, uint64_t times);
 
 /* Answers, as printf(3), with a line; and with "error ERRNO". */
 void answer(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -29,28 +29,17 @@
 #define CHUNK 4096
 
 static struct {
-	bool read_only;		/* map without PROT_WRITE */
-	bool unserved;		/* reg: the second half of the mapping is memory that is never served */
-	bool no_map;		/* register an address without a mapping */
-	bool is_private;	/* reg: map with MAP_PRIVATE */
-	bool join;		/* reg: map the second MEMORY behind the first */
-	bool unmap;		/* forever: unmap the memory after the registration */
-	char *at;		/* reg: the address with no_map, else the offset in the file */
-	bool read;		/* forever: RDMA READ until the memory is revoked */
-	int access;		/* reg: IBV_ACCESS_* */
-	int seconds;
+	bool read_only;		/* -R: map without PROT_WRITE */
+	bool unserved;		/* -U, reg: the second half of the mapping is memory that is never served */
+	bool no_map;		/* -M: register an address without a mapping */
+	bool is_private;	/* -P, reg: map with MAP_PRIVATE */
+	bool join;		/* -J, reg: map the second MEMORY behind the first */
+	bool unmap;		/* -u, forever: unmap the memory after the registration */
+	char *at;		/* -@ ADDRESS, reg: the address with -M, else the offset in the file */
+	bool read;		/* -g, forever: RDMA READ until the memory is revoked */
+	int access;		/* -a FLAGS, reg: l(ocal write) w(rite) r(ead) a(tomic) */
+	int seconds;		/* -t SECONDS: hold, forever */
 } test = { .access = ACCESS_ALL };
-
-/* Returns a mapping of the file from @offset on. */
-static char *map_at(struct options *o, off_t offset)
-{
-	int fd = open(o->memory, O_RDWR | O_CLOEXEC);
-	char *addr = mmap(NULL, o->map_length, PROT_READ | PROT_WRITE, MAP_SHARED, fd, offset);
-
-	if (addr == MAP_FAILED)
-		err(1, "%s", o->memory);
-	return addr;
-}
 
 /* Maps memory whose page faults wait for this process, which never answers. */
 static void map_unserved(char *addr, size_t length)
@@ -68,29 +57,28 @@ static void map_unserved(char *addr, size_t length)
 		err(1, "userfaultfd");
 }
 
-/* Maps -m bytes of the file, or of host memory, at @addr. */
-static void map_fixed(struct options *o, const char *memory, char *addr)
+/* Maps -m bytes of the file from @offset on, or of host memory, at @addr unless that is NULL. */
+static char *map(struct options *o, const char *memory, char *addr, off_t offset)
 {
 	bool host = !strcmp(memory, "host");
 	int flags = host ? MAP_PRIVATE | MAP_ANONYMOUS : test.is_private ? MAP_PRIVATE : MAP_SHARED;
 	int fd = host ? -1 : open(memory, O_RDWR | O_CLOEXEC);
 
-	if (mmap(addr, o->map_length, PROT_READ | PROT_WRITE, flags | MAP_FIXED, fd, 0) == MAP_FAILED)
+	addr = mmap(addr, o->map_length, PROT_READ | PROT_WRITE, flags | (addr ? MAP_FIXED : 0), fd, offset);
+	if (addr == MAP_FAILED)
 		err(1, "%s", memory);
+	return addr;
 }
 
-/* Returns a mapping of the first MEMORY, and of the second one behind it if they are joined. */
-static char *map_parts(struct options *o)
+/* Maps the second MEMORY right behind the first. */
+static char *map_joined(struct options *o)
 {
-	size_t length = o->map_length * (test.join ? 2 : 1);
-	char *addr = mmap(NULL, length, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *addr = mmap(NULL, 2 * o->map_length, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	if (addr == MAP_FAILED)
 		err(1, "mmap");
-	map_fixed(o, o->memory, addr);
-	if (test.join)
-		map_fixed(o, o->memory2, addr + o->map_length);
-	return addr;
+	map(o, o->memory2, addr + o->map_length, 0);
+	return map(o, o->memory, addr, 0);
 }
 
 struct registrations {
@@ -99,6 +87,13 @@ struct registrations {
 	struct ibv_mr *mr;
 	int error;
 };
+
+static void print_result(struct ibv_mr *mr, const char *whose)
+{
+	printf("registration%s: %s\n", whose, mr ? "ok" : strerrorname_np(errno));
+	if (mr)
+		rdma_deregister(mr);
+}
 
 static void *register_all(void *arg)
 {
@@ -123,10 +118,10 @@ static int do_reg(struct options *o)
 	struct registrations r = { .o = o };
 	pthread_t thread;
 
-	if (test.is_private || test.join)
-		addr = map_parts(o);
-	else if (!test.no_map && test.at)
-		addr = map_at(o, (uintptr_t)test.at);
+	if (test.join)
+		addr = map_joined(o);
+	else if (!test.no_map && (test.at || test.is_private))
+		addr = map(o, o->memory, NULL, (uintptr_t)test.at);
 	else if (!test.no_map)
 		addr = buffer_map(o->memory, o->map_length,
 				  PROT_READ | (test.read_only ? 0 : PROT_WRITE)).addr;
@@ -135,9 +130,8 @@ static int do_reg(struct options *o)
 	r.addr = addr;
 	if ((errno = pthread_create(&thread, NULL, register_all, &r)) || (errno = pthread_join(thread, NULL)))
 		err(1, "a thread");
-	printf("registration: %s\n", r.mr ? "ok" : strerrorname_np(r.error));
-	if (r.mr)
-		rdma_deregister(r.mr);
+	errno = r.error;
+	print_result(r.mr, "");
 	return 0;
 }
 
@@ -170,7 +164,7 @@ static void wait_for_line(void)
 static int do_many(struct options *o)
 {
 	size_t heap = 4 << 20;
-	char *addr = map_at(o, 0);
+	char *addr = map(o, o->memory, NULL, 0);
 	int n, error = 0;
 
 	mallopt(M_MMAP_THRESHOLD, heap * 2);
@@ -267,9 +261,8 @@ static enum ibv_wc_status use_until_it_fails(struct pair *p, enum ibv_wr_opcode 
 			memcpy((char *)from->addr + i, count, 8);
 		status = pair_rw_key(p, op, from, from->addr, rkey,
 				     addr + *count % (length / CHUNK) * CHUNK, CHUNK);
-		if (*count == 1 && status == IBV_WC_SUCCESS) {
+		if (*count == 1 && status == IBV_WC_SUCCESS)
 			printf("running\n");
-		}
 	} while (status == IBV_WC_SUCCESS);
 	printf("%s %llu: %s\n", name_of(op), (unsigned long long)*count, ibv_wc_status_str(status));
 	return status;
@@ -459,11 +452,8 @@ static int do_fork(struct options *o)
 		err(1, "fork");
 	if (!pid) {
 		struct rdma rdma = rdma_open(device);
-		struct ibv_mr *own = ibv_reg_mr(rdma.pd, peer.addr + o->offset, o->length, test.access);
 
-		printf("registration of the child: %s\n", own ? "ok" : strerrorname_np(errno));
-		if (own)
-			rdma_deregister(own);
+		print_result(ibv_reg_mr(rdma.pd, peer.addr + o->offset, o->length, test.access), " of the child");
 		exit(0);
 	}
 	if (waitpid(pid, &status, 0) != pid || status)
@@ -532,16 +522,7 @@ int main(int argc, char **argv)
 		.n_actions = sizeof(actions) / sizeof(actions[0]),
 		.letters = "t:@:a:ugRUMPJ",
 		.option = option,
-		.help = "  -t SECONDS  hold, forever\n"
-			"  -u          forever: unmap the memory after the registration\n"
-			"  -g          forever: RDMA READ instead of WRITE until the memory is revoked\n"
-			"  -a FLAGS    reg: access: l(ocal write) w(rite) r(ead) a(tomic) (lwra)\n"
-			"  -R          reg: map read-only\n"
-			"  -U          reg: page faults in the second half wait for ever\n"
-			"  -M          reg: do not map\n"
-			"  -P          reg: map private\n"
-			"  -J          reg: map the second MEMORY right behind the first\n"
-			"  -@ ADDRESS  reg: the address with -M, else the offset in the file\n",
+		.help = "  -t -@ -a -u -g -R -U -M -P -J: see peer_rdma.c\n",
 	};
 
 	return program_run(&program, argc, argv);
