@@ -9,12 +9,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <linux/dma-heap.h>
-
-#include <ib_peer_mem.h>
-
-#include "bench_buffer.h"
+#include "bench.h"
 #include "bench_memory.h"
+#include "common.h"
 
 #define HUGE_PAGE (2ul << 20)
 /*
@@ -52,7 +49,7 @@ static char *reserve(size_t size, int prot)
 	return addr + -(uintptr_t)addr % HUGE_PAGE;
 }
 
-char *buffer_host(size_t size)
+char *bench_host(size_t size)
 {
 	size_t n = (size + HUGE_PAGE - 1) / HUGE_PAGE;
 	char *from = reserve(n * HUGE_PAGE, PROT_READ | PROT_WRITE);
@@ -63,7 +60,7 @@ char *buffer_host(size_t size)
 	memset(from, 1, n * HUGE_PAGE);
 	for (size_t i = 0; i < n; i++)
 		page[i] = from + i * HUGE_PAGE;
-	pagemap = buffer_open("/proc/self/pagemap");
+	pagemap = bench_open("/proc/self/pagemap");
 	qsort(page, n, sizeof(*page), compare_physical);
 	close(pagemap);
 	for (size_t i = 0; i < n; i++)
@@ -73,7 +70,7 @@ char *buffer_host(size_t size)
 	return to;
 }
 
-int buffer_open(const char *path)
+int bench_open(const char *path)
 {
 	int file = open(path, O_RDWR | O_CLOEXEC);
 
@@ -82,7 +79,7 @@ int buffer_open(const char *path)
 	return file;
 }
 
-char *buffer_map(int file, size_t size)
+char *bench_map(int file, size_t size)
 {
 	/* A table is of entries of 64 KiB. */
 	size_t offset = size >= 1ul << 30 ? 0 : DEVICE_OFFSET;
@@ -93,33 +90,30 @@ char *buffer_map(int file, size_t size)
 	return addr;
 }
 
-int buffer_heap(int heap, size_t size)
+int bench_export(const char *target, int device, void *addr, size_t size)
 {
-	struct dma_heap_allocation_data data = { .len = size, .fd_flags = O_RDWR | O_CLOEXEC };
+	int fd;
 
-	if (ioctl(heap, DMA_HEAP_IOCTL_ALLOC, &data))
-		err(1, "DMA_HEAP_IOCTL_ALLOC of %zu bytes", size);
-	return data.fd;
-}
-
-int buffer_export(int control, void *addr, size_t size)
-{
-	struct ib_peer_mem_export export = {
-		.version = IB_PEER_MEM_EXPORT_VERSION,
-		.addr = (uintptr_t)addr,
-		.length = size,
-	};
-
-	if (ioctl(control, IB_PEER_MEM_IOC_EXPORT, &export))
-		err(1, "IB_PEER_MEM_IOC_EXPORT of %zu bytes", size);
-	return export.fd;
-}
-
-int buffer_table(int memory, size_t size)
-{
-	int fd = ioctl(memory, BENCH_MEMORY_EXPORT, size >> 16);
-
+	if (strcmp(target, "dmabuf") == 0)
+		fd = export_range(device, addr, size);
+	else if (strcmp(target, "table-dmabuf") == 0)
+		fd = ioctl(device, BENCH_MEMORY_EXPORT, size >> 16);
+	else
+		return -1;
 	if (fd < 0)
-		err(1, "BENCH_MEMORY_EXPORT of %zu bytes", size);
+		err(1, "export of %zu bytes", size);
 	return fd;
+}
+
+struct ibv_mr *bench_register(struct rdma *rdma, int dmabuf, void *addr, size_t size)
+{
+	struct ibv_mr *mr;
+
+	if (dmabuf < 0)
+		mr = ibv_reg_mr(rdma->pd, addr, size, ACCESS_ALL);
+	else
+		mr = ibv_reg_dmabuf_mr(rdma->pd, 0, size, (uintptr_t)addr, dmabuf, ACCESS_ALL);
+	if (!mr)
+		err(1, "%s of %zu bytes", dmabuf < 0 ? "ibv_reg_mr" : "ibv_reg_dmabuf_mr", size);
+	return mr;
 }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
 
-#include <ctype.h>
 #include <dirent.h>
 #include <err.h>
 #include <fcntl.h>
@@ -10,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "bench_clock.h"
+#include "bench.h"
 
 #define WORKERS 256
 

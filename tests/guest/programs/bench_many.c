@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * bench_many [-m CGROUP] DEVICE TARGET SIZE END COUNT: registers COUNT MRs of SIZE bytes on the same
- * memory, beside one more, and measures how they end, in instructions; see bench_clock.h.
+ * memory, beside one more, and measures how they end, in instructions; see bench.h.
  * TARGET: memory (a page of bench_memory.ko), and those of bench_mr that have a path. END:
  *   invalidate      the client of TARGET memory invalidates them
  *   unregister      it is unregistered
@@ -18,11 +18,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "bench_buffer.h"
-#include "bench_clock.h"
-#include "bench_kmem.h"
+#include "bench.h"
 #include "bench_memory.h"
-#include "verbs.h"
 
 #define ROUNDS 3
 /*
@@ -44,53 +41,125 @@ static int file = -1;
 static int dmabuf = -1;
 static char *addr;
 
+/* How much memory the kernel uses. */
+enum kmem_kind {
+	KMEM_ALL,		/* that is not free, without that of processes and files */
+	KMEM_SLAB,	/* objects of the slab allocator */
+	KMEM_VMALLOC,
+	KMEM_CHARGED,	/* kernel memory of the memory cgroup */
+	KMEM_KINDS,
+};
+
+struct kmem {
+	uint64_t bytes[KMEM_KINDS];
+};
+
+/* The operations of the rows. */
+static const char *const kmem_name[KMEM_KINDS] = {
+	"memory", "memory-slab", "memory-vmalloc", "memory-charged",
+};
+
+/* The sum of the numbers behind @name in the lines of a file. */
+static uint64_t sum_of(const char *path, const char *name)
+{
+	FILE *f = fopen(path, "r");
+	uint64_t sum = 0;
+	char line[256];
+
+	if (!f)
+		err(1, "%s", path);
+	while (fgets(line, sizeof(line), f)) {
+		char *start = line + strspn(line, " ");
+		uintmax_t n;
+
+		if (strncmp(start, name, strlen(name)) == 0 &&
+		    sscanf(start + strlen(name), " %ju", &n) == 1)
+			sum += n;
+	}
+	fclose(f);
+	return sum;
+}
+
+/* The bytes of all objects of the slab allocator. */
+static uint64_t slab_objects(void)
+{
+	FILE *f = fopen("/proc/slabinfo", "r");
+	uintmax_t objects, size;
+	uint64_t sum = 0;
+	char line[512];
+
+	if (!f)
+		err(1, "/proc/slabinfo");
+	while (fgets(line, sizeof(line), f))
+		if (sscanf(line, "%*s %ju %*u %ju", &objects, &size) == 2)
+			sum += objects * size;
+	fclose(f);
+	return sum;
+}
+
+static struct kmem kmem_read(void)
+{
+	const uint64_t page = sysconf(_SC_PAGESIZE);
+	struct kmem kmem;
+	uint64_t free, users, slab;
+	char path[300];
+	FILE *refresh = fopen("/proc/sys/vm/stat_refresh", "w");
+
+	/* Has each CPU add up what it has counted. */
+	if (!refresh || fputs("1", refresh) < 0 || fclose(refresh))
+		err(1, "/proc/sys/vm/stat_refresh");
+	/* The free pages that a CPU keeps are not in the first figure. */
+	free = sum_of("/proc/zoneinfo", "pages free") + sum_of("/proc/zoneinfo", "count:");
+	users = sum_of("/proc/vmstat", "nr_anon_pages ") + sum_of("/proc/vmstat", "nr_file_pages ");
+	slab = sum_of("/proc/vmstat", "nr_slab_reclaimable ") +
+	       sum_of("/proc/vmstat", "nr_slab_unreclaimable ");
+	/* Its pages stay with the slab allocator when objects are freed. */
+	kmem.bytes[KMEM_SLAB] = slab_objects();
+	/* Grows when memory is used. */
+	kmem.bytes[KMEM_ALL] = (UINT32_MAX - free - users - slab) * page +
+				     kmem.bytes[KMEM_SLAB];
+	kmem.bytes[KMEM_VMALLOC] = sum_of("/proc/meminfo", "VmallocUsed:") * 1024;
+	snprintf(path, sizeof(path), "%s/memory.stat", cgroup);
+	kmem.bytes[KMEM_CHARGED] = sum_of(path, "kernel ");
+	return kmem;
+}
+
 static struct ibv_mr *register_one(void)
 {
-	struct ibv_mr *mr;
-
-	if (dmabuf < 0)
-		return rdma_register(&rdma, addr, size);
-	mr = ibv_reg_dmabuf_mr(rdma.pd, 0, size, (uintptr_t)addr, dmabuf, ACCESS_ALL);
-	if (!mr)
-		err(1, "ibv_reg_dmabuf_mr of %zu bytes", size);
-	return mr;
+	return bench_register(&rdma, dmabuf, addr, size);
 }
 
 /* Opens the device and registers the first MR, which stays. */
 static void set_up(const char *path)
 {
 	rdma = rdma_open(device);
-	file = buffer_open(path);
-	addr = buffer_map(file, size);
-	if (strcmp(target, "dmabuf") == 0)
-		dmabuf = buffer_export(buffer_open("/dev/ib_peer_mem"), addr, size);
-	if (strcmp(target, "table-dmabuf") == 0)
-		dmabuf = buffer_table(file, size);
+	file = bench_open(path);
+	addr = bench_map(file, size);
+	dmabuf = bench_export(target, strcmp(target, "dmabuf") ? file : bench_open("/dev/ib_peer_mem"), addr, size);
 	register_one();
 }
 
 static void register_all(void)
 {
-	struct bench_kmem before, after;
-	char label[16];
+	struct kmem before, after;
+	char label[16], name[32];
 
 	if (cgroup) {
 		/* Memory that waits for RCU is freed within 5 s. */
 		sleep(6);
-		before = bench_kmem_read(cgroup);
+		before = kmem_read();
 	}
 	for (int i = 0; i < count; i++)
 		mrs[i] = register_one();
 	if (!cgroup)
 		return;
-	after = bench_kmem_read(cgroup);
+	after = kmem_read();
 	snprintf(label, sizeof(label), "%d", count);
-	for (int i = 0; i < BENCH_KMEM_KINDS; i++) {
+	snprintf(name, sizeof(name), "many-%s", target);
+	for (int i = 0; i < KMEM_KINDS; i++) {
 		uint64_t bytes = after.bytes[i] > before.bytes[i] ? after.bytes[i] - before.bytes[i] : 0;
-		char name[32];
 
-		snprintf(name, sizeof(name), "many-%s", target);
-		bench_row(label, name, size, bench_kmem_name[i], &bytes, 1);
+		bench_row(label, name, size, kmem_name[i], &bytes, 1);
 	}
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * bench_mr [-c] DEVICE LABEL TARGET SIZE...: what a registration costs, in instructions; see
- * bench_clock.h. -c: by CPU time, on a driver that keeps the keys of MRs for later ones. TARGET:
+ * bench.h. -c: by CPU time, on a driver that keeps the keys of MRs for later ones. TARGET:
  *   host         host memory
  *   bar:PATH     a BAR, by ibv_reg_mr; also other memory of a client
  *   mmio:PATH    the same, of a BAR without struct pages
@@ -22,9 +22,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "bench_buffer.h"
-#include "bench_clock.h"
-#include "verbs.h"
+#include "bench.h"
+#include "exporter.h"
 
 #define ROUNDS 33
 #define WARM_UP 3
@@ -59,14 +58,6 @@ static void report(struct costs *costs, const char *label, const char *target, s
 		bench_row(label, target, size, costs->name[i], costs->cost[i], costs->round);
 }
 
-/* Registers memory, from its dma-buf if @dmabuf is not -1. */
-static struct ibv_mr *register_range(int dmabuf, void *addr, size_t size)
-{
-	if (dmabuf < 0)
-		return ibv_reg_mr(rdma.pd, addr, size, ACCESS_ALL);
-	return ibv_reg_dmabuf_mr(rdma.pd, 0, size, (uintptr_t)addr, dmabuf, ACCESS_ALL);
-}
-
 /*
  * Has the driver keep some keys. ib_core has the keys of deregistered MRs in pages of 1,020. The
  * registration that takes the last key of a page frees it, and the next deregistration gets and
@@ -78,11 +69,8 @@ static void spare_begin(int dmabuf, void *addr, size_t size, int stay)
 	/* Of a large MR these are no part that counts. */
 	if (clock_used != BENCH_CPU || size > LARGE)
 		return;
-	for (int i = 0; i < SPARE + stay; i++) {
-		spare[i] = register_range(dmabuf, addr, size);
-		if (!spare[i])
-			err(1, "another MR of %zu bytes", size);
-	}
+	for (int i = 0; i < SPARE + stay; i++)
+		spare[i] = bench_register(&rdma, dmabuf, addr, size);
 	for (int i = stay; i < SPARE + stay; i++) {
 		rdma_deregister(spare[i]);
 		spare[i] = NULL;
@@ -104,10 +92,8 @@ static void register_memory(struct costs *costs, int dmabuf, void *addr, size_t 
 
 	spare_begin(dmabuf, addr, size, alone ? 0 : costs->round % (SPARE + 1));
 	bench_begin();
-	mr = register_range(dmabuf, addr, size);
+	mr = bench_register(&rdma, dmabuf, addr, size);
 	record(costs, 0, "register");
-	if (!mr)
-		err(1, "%s of %zu bytes", dmabuf < 0 ? "ibv_reg_mr" : "ibv_reg_dmabuf_mr", size);
 	bench_begin();
 	errno = ibv_dereg_mr(mr);
 	record(costs, 1, "deregister");
@@ -122,18 +108,14 @@ static void import_memory(struct costs *costs, int control, void *addr, size_t s
 	int fd;
 
 	bench_begin();
-	fd = buffer_export(control, addr, size);
+	fd = bench_export("dmabuf", control, addr, size);
 	record(costs, 0, "export");
 	/* The first import has the client map the memory; later ones are the driver's alone. */
-	mr = register_range(fd, addr, size);
-	if (!mr)
-		err(1, "ibv_reg_dmabuf_mr of %zu bytes", size);
+	mr = bench_register(&rdma, fd, addr, size);
 	spare_begin(fd, addr, size, costs->round % (SPARE + 1));
 	bench_begin();
-	second = register_range(fd, addr, size);
+	second = bench_register(&rdma, fd, addr, size);
 	record(costs, 1, "register");
-	if (!second)
-		err(1, "ibv_reg_dmabuf_mr of %zu bytes", size);
 	bench_begin();
 	errno = ibv_dereg_mr(second);
 	record(costs, 2, "deregister");
@@ -149,25 +131,28 @@ static void measure(const char *label, const char *target, size_t size)
 	int rounds = size >= VAST ? 5 : size > LARGE ? 7 : ROUNDS;
 	struct ibv_mr *other = NULL;
 	char *addr, *other_addr = NULL;
+	struct exported heap;
 	int control = -1, dmabuf = -1;
 
 	memset(&costs, 0, sizeof(costs));
 	if (strcmp(target, "host") == 0) {
-		addr = buffer_host(size);
+		addr = bench_host(size);
 	} else if (strncmp(target, "heap", 4) == 0) {
-		dmabuf = buffer_heap(bar, size);
-		addr = buffer_map(dmabuf, size);
+		if (exporter_make(&heap, "heap:system", size))
+			err(1, "a dma-buf of %zu bytes", size);
+		dmabuf = heap.dmabuf;
+		addr = bench_map(dmabuf, size);
 	} else {
-		addr = buffer_map(bar, size);
+		addr = bench_map(bar, size);
 	}
 	if (strcmp(target, "bar") == 0 || strcmp(target, "mmio") == 0) {
-		other_addr = buffer_map(bar, 4096);
+		other_addr = bench_map(bar, 4096);
 		other = rdma_register(&rdma, other_addr, 4096);
 	}
 	if (strcmp(target, "table-dmabuf") == 0)
-		dmabuf = buffer_table(bar, size);
+		dmabuf = bench_export(target, bar, addr, size);
 	if (strcmp(target, "dmabuf") == 0)
-		control = buffer_open("/dev/ib_peer_mem");
+		control = bench_open("/dev/ib_peer_mem");
 	for (int i = size >= VAST ? -1 : -WARM_UP; i < rounds; i++) {
 		costs.round = i < 0 ? 0 : i;
 		if (control >= 0)
@@ -205,7 +190,7 @@ int main(int argc, char **argv)
 	path = strchr(target, ':');
 	if (path) {
 		*path++ = 0;
-		bar = buffer_open(path);
+		bar = bench_open(path);
 	}
 	bench_clock_init(clock_used);
 	for (int i = 4; i < argc; i++)

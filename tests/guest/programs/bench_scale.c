@@ -6,7 +6,7 @@
  *   NAME:COUNT:COMMAND  this shell command ends the MRs of so many devices
  *   NAME:COUNT          all processes are killed, while so many devices have MRs
  * Prints how many instructions of all tasks a registration costs, and each end for one MR; see
- * bench_clock.h:
+ * bench.h:
  *   DEVICES NAME MRS COST
  */
 #include <err.h>
@@ -18,9 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "bench_buffer.h"
-#include "bench_clock.h"
-#include "verbs.h"
+#include "bench.h"
 
 #define PAGE 4096
 
@@ -54,7 +52,7 @@ static void await(int count)
 static void run(const char *device)
 {
 	struct rdma rdma = rdma_open(device);
-	char *addr = buffer_map(buffer_open(path), PAGE), byte;
+	char *addr = bench_map(bench_open(path), PAGE), byte;
 
 	close(done[0]);
 	close(begin[1]);

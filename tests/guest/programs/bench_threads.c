@@ -8,8 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench_buffer.h"
-#include "verbs.h"
+#include "bench.h"
 
 #define SIZE 4096
 
@@ -21,7 +20,7 @@ static void *work(void *argument)
 {
 	const int *count = argument;
 	struct rdma own = rdma;
-	char *addr = file < 0 ? buffer_host(SIZE) : buffer_map(file, SIZE);
+	char *addr = file < 0 ? bench_host(SIZE) : bench_map(file, SIZE);
 
 	own.pd = ibv_alloc_pd(own.context);
 	if (!own.pd)
@@ -45,7 +44,7 @@ int main(int argc, char **argv)
 	rdma = rdma_open(argv[1]);
 	path = strchr(argv[2], ':');
 	if (path)
-		file = buffer_open(path + 1);
+		file = bench_open(path + 1);
 	count = atoi(argv[4]);
 	pthread_barrier_init(&start, NULL, threads);
 	for (int i = 0; i < threads; i++)
