@@ -30,8 +30,6 @@ refused() {
 	esac
 }
 
-test_valid_registration() { expect "registration: ok" "$RDMA" reg -o 1 -l 4096 "$BAR_A"; }
-
 # The table of the last two ranges would exceed the memory of the machine.
 test_ranges_outside_of_the_memory() {
 	local errno logger range
@@ -86,14 +84,6 @@ test_mapping_longer_than_the_bar() {
 	must_fail "$RDMA" reg -m $((65 << 20)) "$BAR_A" 2>&1 | grep 'Cannot allocate memory'
 	one_line "${BDF_A}.*$((65 << 20)) bytes: $(logged ENOMEM)"
 	balanced
-}
-
-test_bar_is_full() {
-	local pid
-	launch hold -n 1 -m $((64 << 20)) -l 4096 "$BAR_A"
-	must_fail "$RDMA" reg -m 4096 "$BAR_A" 2>&1 | grep 'Cannot allocate memory'
-	kill_and_wait "$pid"
-	eventually balanced
 }
 
 # A BAR of 1 MiB is smaller than a section of the kernel's memory map.

@@ -40,18 +40,6 @@ test_range_past_the_end() {
 	does_not_bind "BAR 2 cannot be used: it ends before" ranges=2:0x3000000:0x2000000
 }
 
-test_range_that_is_not_aligned() {
-	does_not_bind "BAR 2 cannot be used: it is too small or not aligned" ranges=2:0x1000:0x200000
-}
-
-test_wrong_ranges() {
-	unload_io
-	# The log line of io_peer_mem has the cause.
-	logs "io_peer_mem: ranges=2:0: not a list" must_fail load_io_with ranges=2:0
-	must_fail loaded io_peer_mem
-	load_bars
-}
-
 # --- parameters in /sys/module ---
 
 test_ranges_at_run_time() {

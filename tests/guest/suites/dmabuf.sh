@@ -193,15 +193,6 @@ again() {
 	adapter_say "$@"
 	adapter_set "$(adapter_say "$1" reg)"
 }
-# They end with the process, whatever it has registered.
-test_named_memory_of_a_killed_process() {
-	named user test none 0 $SIZE all
-	adapter_say user write 3
-	adapter_kill user
-	eventually nothing_registered
-	eventually nothing_left
-}
-
 # The adapter gets the same as from ibv_reg_dmabuf_mr(), in any shape of mapping, after a registration
 # and after a change of it.
 test_same_translation() {
@@ -406,16 +397,6 @@ test_device_goes() {
 	adapter_stop user
 }
 
-# The exporter is in use as long as the MR is.
-test_exporter_stays() {
-	mr user test whole 0 $SIZE
-	adapter_say user unmap
-	refuses 'is in use' rmmod peer_mem_test_exporter
-	adapter_stop user
-	unload_exporter
-	load_exporter
-}
-
 # Queues, doorbell records and DEVX umems are pinned.
 test_queues() {
 	expect "umem: ok" queues umem -o 100 -l 5000 mapped:test
@@ -428,11 +409,3 @@ test_queues() {
 	eventually nothing_left
 }
 
-test_exporter_that_does_not_pin() {
-	local action
-	for action in umem verbs; do
-		logs_one "$DEV: cannot import [0-9]+ bytes of a dma-buf of peer_mem_test_exporter: (EOPNOTSUPP|Error\(95\))" \
-			expect "$action: error EOPNOTSUPP" queues $action mapped:test:pin-error=95
-	done
-	eventually nothing_left
-}

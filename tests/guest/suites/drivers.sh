@@ -50,16 +50,6 @@ test_which_are_there() {
 }
 
 # not on debug
-test_alone() {
-	local d
-	unload_modules
-	for d in $(drivers); do
-		load "$d"
-		unload "$d"
-	done
-}
-
-# not on debug
 test_all_together() {
 	local d
 	for d in $(drivers); do load "$d"; done

@@ -165,19 +165,6 @@ test_unload_waits_once() {
 	[ "$DEV" != rxe0 ] || rdma link delete rxe1
 }
 
-test_io_needs_core() {
-	unload_modules
-	insmod_refuses "Unknown symbol ib_register_peer_memory_client" "$MODS/io_peer_mem.ko" "ids=$IDS"
-}
-
-# not on debug
-test_bad_ids() {
-	load_core
-	unload_io
-	insmod_refuses "ids=zzz: not a list of" "$MODS/io_peer_mem.ko" ids=zzz
-	must_fail loaded io_peer_mem
-}
-
 # The device is added after the core, and removed before it.
 test_device_after_core() {
 	remove_device

@@ -45,12 +45,6 @@ test_off_by_default() {
 	unclaimed -m $SIZE "$MMIO"
 }
 
-test_parameter() {
-	load_io_with mmio=1
-	find_bars
-	expect 1 cat $PARAMETER
-}
-
 # Affects later registrations.
 test_parameter_at_run_time() {
 	local value
@@ -62,22 +56,11 @@ test_parameter_at_run_time() {
 	done
 }
 
-# Memory with struct pages is served as before.
-test_pages_are_served() { "$RDMA" write -o 77 -l 100000 "$BAR_A"; }
-
 test_refused_for_software_rdma() {
 	refused "no struct pages" -m $SIZE "$MMIO"
 	note "soft RoCE: $(log_since step | grep -o 'client io_peer_mem.*' | sed -n 1p)"
 	refused "no struct pages" -m 65536 -o 4097 -l 5000 "$MMIO"
 	[ ! -e "${MMIO}_wc" ] || refused "no struct pages" -m $SIZE "${MMIO}_wc"
-}
-
-test_read_only_mapping() {
-	refused "io_peer_mem: $PEER: BAR 2: cannot register [0-9]+ bytes: .*and writable" -R -a lw -m $SIZE "$MMIO"
-}
-
-test_ends_past_the_mapping() {
-	refused "io_peer_mem: $PEER: BAR 2: cannot register 65537 bytes: .*not all of it" -m 65536 -l 65537 "$MMIO"
 }
 
 # Another BAR of the function, and one of another function.
@@ -159,17 +142,6 @@ test_adapter_and_a_driver() {
 	# The driver did not bind, so the BAR can be registered again.
 	mmio_mr 0 $SIZE
 	adapter_stop bar
-}
-
-test_adapter_and_removal() {
-	mmio_mr 0 $SIZE
-	echo 1 >"$FUNCTION/remove" &
-	ended $!
-	[ ! -e "$FUNCTION" ]
-	mr_is_dead
-	echo 1 >/sys/bus/pci/rescan
-	eventually test -e "$MMIO"
-	echo 1 >"$FUNCTION/enable"
 }
 
 test_adapter_and_our_unloading() {

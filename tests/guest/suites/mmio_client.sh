@@ -17,7 +17,7 @@ LENGTH=20001
 CHAIN=yes
 
 TESTS="test_works_without_the_core test_load test_adapter_writes
-	test_dma_addresses test_software_rdma_is_refused
+	test_dma_addresses
 	test_removed_under_an_mr test_removed_under_two_nodes
 	test_removed_within_mmap test_unload"
 
@@ -81,12 +81,6 @@ test_dma_addresses() {
 		expect $((start + 3 * 4096)) eval "echo \$((${dma%%+*}))"
 	fi
 	adapter_stop a
-}
-
-# The CPU copies through struct pages, of which there are none.
-test_software_rdma_is_refused() {
-	logs "client $CLIENT: cannot serve rxe0" expect "registration: EFAULT" "$RDMA" reg -l 65536 "$NODE"
-	mmio_balanced
 }
 
 # The MR is revoked, and the mapping is empty; also if the MR is all that is left of the mapping, and of the

@@ -38,15 +38,6 @@ test_bar_to_bar() {
 	note "host, second BAR: $(head -n 1 /tmp/host)"
 }
 
-# not on debug
-test_one_byte() {
-	local offset
-	for offset in 0 1 4095 4096; do
-		"$RDMA" write -o $offset -l 1 -s 48 "$BAR_A" | tee /tmp/write
-		host_has a /tmp/write wrote
-	done
-}
-
 # One MR for the whole BAR; the range is free afterwards.
 test_whole_bar() {
 	"$RDMA" reg -m $((32 << 20)) "$BAR_B" | grep -x 'registration: ok'

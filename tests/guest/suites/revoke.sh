@@ -52,18 +52,6 @@ test_unbind_under_a_reader() {
 	rebind "$BDF_A"
 }
 
-# The process survives the unbind; only an access to the mapping would raise SIGBUS.
-test_unbind_with_idle_mrs() {
-	local pid
-	launch hold -n 5 "$BAR_A"
-	unbind_in_time "$BDF_A"
-	kill -0 "$pid"
-	eventually balanced
-	kill_and_wait "$pid"
-	eventually nothing_registered
-	rebind "$BDF_A"
-}
-
 test_unbind_many_times() {
 	local pid rounds=${ROUNDS:-10}
 	[ "$KIND" != debug ] || rounds=${ROUNDS:-3}
@@ -110,14 +98,3 @@ test_link_deleted_with_many_mrs() {
 	add_device
 }
 
-# The client can be unloaded while revoked MRs exist.
-test_client_removed_with_mrs() {
-	local pid
-	launch hold -n 5 "$BAR_A"
-	# The open device file pins the module; the function can be unbound.
-	refuses 'is in use' rmmod io_peer_mem
-	unbind_in_time "$BDF_A"
-	kill_and_wait "$pid"
-	timeout 60 rmmod io_peer_mem
-	load_bars
-}

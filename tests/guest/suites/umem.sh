@@ -273,31 +273,6 @@ test_locked_memory_limit() {
 	unload_sample
 }
 
-test_killed() {
-	local kind
-	load_sample
-	adapter_start mr edu0 "$SAMPLE_DEV" 0 100000
-	for kind in $QUEUES; do queue "$kind" edu0 "$kind" "$SAMPLE_DEV"; done
-	adapter_kill mr
-	for kind in $QUEUES; do adapter_kill "$kind"; done
-	eventually no_mrs edu0
-	unload_sample
-}
-# The driver releases the umems of a device that is removed.
-test_device_is_removed() {
-	local bdf
-	load_sample
-	bdf=$(adapter_bdf edu0)
-	adapter_start mr edu0 "$SAMPLE_DEV" 0 100000
-	queue cq edu0 cq "$SAMPLE_DEV"
-	expect 2 in_use_of peer_client_sample
-	unbind_in_time "$bdf"
-	eventually no_sample_regions
-	adapter_kill mr cq
-	adapter_bind "$bdf" edu0
-	unload_sample
-}
-
 # After the unload ib_core works as before, and while the module comes and goes as well.
 test_unload_and_load() {
 	local i busy
