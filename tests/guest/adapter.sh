@@ -183,8 +183,6 @@ adapter_mr() {
 # adapter_entries DEVICE LKEY: prints the number of DMA ranges of the MR.
 adapter_entries() { adapter_mr "$1" "$2" dma | tr , '\n' | grep -c .; }
 
-no_mrs() { [ -z "$(adapter_mrs "$1")" ]; }
-
 # to_host DEVICE SEED, from_host DEVICE SEED: by the adapter's DMA the MR of lkey goes to host memory, which
 # has the pattern then, or is written from host memory with the pattern. lkey and addr stay.
 to_host() { host_copy to "$@"; }

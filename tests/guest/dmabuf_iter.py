@@ -52,7 +52,8 @@ def btf_function(name):
 
 def iterator():
     insns, license, log = map(ctypes.addressof, (INSNS, LICENSE, LOG))
-    load = struct.pack('<2I2Q2IQ24x2I36xI', TRACING, len(PROGRAM), insns, license, 1, len(LOG), log, 0, TRACE_ITER, FUNCTION)
+    load = struct.pack('<2I2Q2IQ24x2I36xI', TRACING, len(PROGRAM), insns, license, 1, len(LOG), log, 0, TRACE_ITER,
+                       FUNCTION)
     link = bpf(LINK_CREATE, struct.pack('<3I', bpf(PROG_LOAD, load), 0, TRACE_ITER))
     return bpf(ITER_CREATE, struct.pack('<2I', link, 0))
 

@@ -14,7 +14,7 @@
  *  -m BYTES  length of the mapping (to the end of the MR, in whole pages)
  *  -q QUEUE  create a queue instead of an MR. The memory is the buffer of a CQ (cq, or named by attributes cq-va,
  *            cq-umem). The keys are that of this memory.
- *  -s SHAPE  of the mapping of a dma-buf (mapped.h)
+ *  -s SHAPE  of the mapping of a dma-buf (memory.h)
  *  -x INDEX  of the GID, for write, read and writer (0)
  *
  *  fill SEED            write a pattern to the range of the MR, by the CPU
@@ -58,11 +58,9 @@
 
 #include "adapter_rdma.h"
 #include "exporter.h"
-#include "exporter_device.h"
 #include "gpu.h"
 #include "memory.h"
 #include "number.h"
-#include "umem_queue.h"
 #include "uverbs.h"
 #include "verbs.h"
 
@@ -85,7 +83,6 @@ static void __attribute__((noreturn)) usage(void)
 	errx(2, "usage: adapter_mr [OPTION].. DEVICE MEMORY OFFSET LENGTH [ACCESS]");
 }
 
-/* The MR or queue. */
 static struct {
 	struct rdma rdma;
 	struct ibv_pd *pd[2];
@@ -101,7 +98,7 @@ static struct {
 	bool has_twin;
 	bool registered;
 	bool by_ioctl;
-} it;
+} it = { .access = ACCESS_ALL };
 
 /* The words after a command, and those that are numbers. */
 #define WORDS 10
@@ -455,7 +452,6 @@ int main(int argc, char **argv)
 		usage();
 	it.offset = must_number(argv[2]);
 	it.length = must_number(argv[3]);
-	it.access = accesses[N_ACCESSES - 1].flags;
 	if (argc > 4 && !access_flags(argv[4], &it.access))
 		usage();
 	if (!map_length)

@@ -13,7 +13,6 @@
 
 #include "common.h"
 #include "exporter.h"
-#include "exporter_device.h"
 #include "number.h"
 
 static int make_udmabuf(size_t size)

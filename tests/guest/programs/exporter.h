@@ -41,4 +41,19 @@ int exporter_state(int control, struct peer_test_exporter_state *state);
 /* Copies what is in the memory now; the dma-buf may be released. */
 int exporter_read(int control, void *to, size_t length, off_t offset);
 
+/* --- those that are drivers of devices (exporter_device.c) --- */
+
+/* Return the descriptor of a dma-buf, or -1 with errno set. */
+int exporter_drm(const char *driver, size_t size);
+/* @what: FUNCTION:BAR; @size: of the BAR, from its beginning. The device stays open. */
+int exporter_vfio(const char *what, size_t size);
+
+/*
+ * Opens the device of FUNCTION:BAR; @offset: of the BAR in its file. Returns the descriptor, or -1 with errno
+ * set. exporter_vfio_reset() resets the device, exporter_vfio_sleep() lets it sleep and wakes it.
+ */
+int exporter_vfio_bar(const char *what, off_t *offset);
+int exporter_vfio_reset(int device);
+int exporter_vfio_sleep(int device);
+
 #endif /* EXPORTER_H */

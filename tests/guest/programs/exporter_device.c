@@ -13,7 +13,7 @@
 #include <linux/vfio.h>
 
 #include "common.h"
-#include "exporter_device.h"
+#include "exporter.h"
 #include "number.h"
 
 /* The card with this driver, or -1. */

@@ -24,8 +24,22 @@ struct memory {
  * mapping of a dma-buf; "named:" and an exporter, the same with the name of the dma-buf;
  * "dmabuf:" and an exporter, the dma-buf of such a mapping; "vfio:FUNCTION:BAR", a mapping of the BAR by
  * vfio-pci, at a multiple of 2 MiB; or "doorbell", the first page of an RDMA device that this process
- * has mapped for writing. @shape: of mappings of a dma-buf (mapped.h); NULL: whole. Returns 0, or -1 with
- * errno set.
+ * has mapped for writing. @shape: of mappings of a dma-buf; NULL: whole.
+ *   whole	the dma-buf has as many bytes, and one VMA
+ *   part	the dma-buf has 3 pages before it and 2 after it
+ *   split	every other page is a VMA of its own, by mprotect(2)
+ *   pieces	each page is mapped by its own mmap(2)
+ *   read-only, private
+ *   none	not mapped; the addresses are taken
+ *   reserved	the same, by anonymous memory that was never accessed
+ * and those that are not one part of one dma-buf:
+ *   swapped	the second half before the first
+ *   two	the second half is that of another dma-buf
+ *   hole	a page in the middle is not mapped
+ *   tail, head	the last or first page is anonymous memory
+ *   guarded	the last page may not be accessed
+ *   read-tail	the last page may not be written
+ * Returns 0, or -1 with errno set.
  */
 int memory_map(struct memory *m, const char *what, const char *shape, size_t length);
 

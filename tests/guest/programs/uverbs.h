@@ -41,4 +41,27 @@ struct ib_uverbs_attr uverbs_attr(int id, size_t len, uint64_t data);
 int uverbs_ioctl(struct ibv_context *context, uint32_t driver, int object, int method,
 		 const struct ib_uverbs_attr *attrs, size_t n, uint32_t *handle);
 
+/*
+ * Queues of the test adapter (tests/adapter/queue.rs), whose memory the process allocates and the driver pins.
+ */
+enum queue_kind {
+	QUEUE_NONE,
+	QUEUE_CQ,		/* the buffer of a CQ, by its address in the driver's request */
+	QUEUE_CQ_VA,		/* by its address in an attribute; that in the request is wrong */
+	QUEUE_CQ_UMEM,		/* by its address in a buffer descriptor; likewise */
+};
+
+struct queue {
+	uint32_t cq;		/* the handle */
+	uint32_t key;		/* of the memory, for the adapter's commands */
+};
+
+/* QUEUE_NONE for an unknown name. */
+enum queue_kind queue_kind(const char *name);
+
+/* Both return 0, or -1 with errno set. */
+int queue_create(struct ibv_context *context, enum queue_kind kind, void *addr, size_t length,
+		 struct queue *queue);
+int queue_destroy(struct ibv_context *context, const struct queue *queue);
+
 #endif /* UVERBS_H */

@@ -30,7 +30,7 @@ has() {
 or_test() { if has "$1"; then echo "$1"; else echo test; fi; }
 
 # mr NAME EXPORTER SHAPE OFFSET LENGTH [ACCESS]: a process with an MR in a mapping of SIZE bytes of a
-# dma-buf (tests/guest/programs/mapped.h), registered by its address.
+# dma-buf (tests/guest/programs/memory.h), registered by its address.
 mr() {
 	adapter_start "$1" -x "$(gid_index)" -s "$3" -m $SIZE "$DEV" "mapped:$2" "$4" "$5" "${6:-all}"
 }
