@@ -131,18 +131,3 @@ test_deregistration_waits_for_the_revocation() {
 	works_again
 }
 
-# The driver's own page faults, for host memory, beside peer memory.
-test_on_demand_beside_ours() {
-	local pid writer
-	launch forever "$BAR_A"
-	writer=$pid
-	adapter_start one "$DEV" host 0 1048576 all,on-demand
-	expect 1 eval 'in_use | cut -d" " -f1'
-	pingpong ibv_rc_pingpong -o
-	adapter_stop one
-	kill -0 "$writer"
-	must_fail grep error /tmp/forever
-	expect 1 eval 'in_use | cut -d" " -f1'
-	ends "$writer"
-	eventually balanced
-}

@@ -308,8 +308,3 @@ test_killed_with_requests() {
 	nothing_left
 }
 
-test_unload_nvme() {
-	rmmod nvme
-	"$RDMA" write "$BAR_A"
-	load_disks
-}
