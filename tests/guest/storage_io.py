@@ -18,117 +18,74 @@ vmsplice  the memory into a pipe
 If the mapping or the open fails, the only line is "map" or "open" and the name of the errno.
 """
 
-import ctypes
-import errno
-import os
-import sys
+from calls import *
 
-PROT_NONE, PROT_READ, PROT_WRITE = 0, 1, 2
-MAP_SHARED, MAP_PRIVATE, MAP_FIXED, MAP_ANONYMOUS = 1, 2, 0x10, 0x20
-FAILED = ctypes.c_void_p(-1).value
-
-libc = ctypes.CDLL(None, use_errno=True)
-libc.mmap.restype = ctypes.c_void_p
-libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t] + [ctypes.c_int] * 3 + [ctypes.c_long]
-for call in (libc.pread, libc.pwrite):
-    call.restype = ctypes.c_ssize_t
-    call.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_long]
-libc.vmsplice.restype = ctypes.c_ssize_t
-
-
-class Vector(ctypes.Structure):
-    """struct iovec."""
-
-    _fields_ = [("base", ctypes.c_void_p), ("length", ctypes.c_size_t)]
+MAP_FIXED = 0x10
+KINDS = {'shared': (MAP_SHARED, RW), 'private': (MAP_PRIVATE, RW), 'readonly': (MAP_SHARED, PROT_READ)}
+Vector = structure(base=c_void_p, length=c_size_t)
 
 
 def say(what, result):
     """Prints a result; a negative one is that of errno."""
-    print(what, result if result >= 0 else errno.errorcode[ctypes.get_errno()], flush=True)
+    print(what, result if result >= 0 else errorcode[ctypes.get_errno()], flush=True)
     return result
 
 
 def map_memory(path, kind, size):
-    """Returns an address, or None after a line with the errno."""
-    prot = PROT_READ if kind == "readonly" else PROT_READ | PROT_WRITE
-    flags = MAP_PRIVATE if kind == "private" else MAP_SHARED
-    fd = -1
-    if path == "host":
-        flags |= MAP_ANONYMOUS
-    else:
-        fd = os.open(path, os.O_RDWR)
-    space = libc.mmap(None, 2 * size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
-    address = libc.mmap(space, size, prot, flags | MAP_FIXED, fd, 0)
-    if address == FAILED:
-        say("map", -1)
-        return None
-    return address
+    flags, prot = KINDS[kind]
+    fd = -1 if path == 'host' else os.open(path, os.O_RDWR)
+    space = mapped(-1, 2 * size, 0, MAP_PRIVATE | MAP_ANONYMOUS)
+    at = LIBC.mmap(space, size, prot, flags | MAP_FIXED | (MAP_ANONYMOUS if fd < 0 else 0), fd, 0)
+    if at != space:
+        say('map', -1)
+        sys.exit()
+    return at
 
 
-def forever(write, read, length):
+def both(transfers, at, length, filled):
+    """Writes and reads once; filled: the CPU can access all of the memory."""
+    data = os.urandom(length)
+    if filled:
+        ctypes.memmove(at, data, length)
+    done = say('write', transfers['write']())
+    if filled:
+        ctypes.memset(at, 0, length)
+    done += say('read', transfers['read']())
+    if filled and done == 2 * length:
+        print('same', ctypes.string_at(at, length) == data)
+
+
+def forever(transfers, length):
     """Writes and reads until one of both is not of the whole length."""
-    rounds = 0
+    running = False
     while True:
-        for what, transfer in (("write", write), ("read", read)):
-            result = transfer()
-            if result != length:
+        for what, transfer in transfers.items():
+            if (result := transfer()) != length:
                 say(what, result)
                 return
-        rounds += 1
-        if rounds == 1:
-            print("running", flush=True)
+        if not running:
+            print('running', flush=True)
+        running = True
 
 
-def both(write, read, address, length, filled):
-    """Writes and reads once; filled: the CPU can access all of the memory."""
-    words = os.urandom(length)
-    if filled:
-        ctypes.memmove(address, words, length)
-    done = say("write", write())
-    if filled:
-        ctypes.memset(address, 0, length)
-    done += say("read", read())
-    if filled and done == 2 * length:
-        print("same", ctypes.string_at(address, length) == words)
-
-
-def main():
-    path, memory = sys.argv[1:3]
-    options = {"size": 1 << 20, "at": 0, "length": 1 << 16, "offset": 0, "map": "shared", "do": "both"}
-    for word in sys.argv[3:]:
-        name, value = word.split("=")
-        options[name] = int(value) if value.isdigit() else value
-    length, offset, kind = options["length"], options["offset"], options["map"]
-    start = map_memory(memory, kind, options["size"])
-    if start is None:
-        return
-    address = start + options["at"]
-    try:
-        fd = os.open(path, os.O_RDWR | os.O_DIRECT)
-    except OSError as e:
-        print("open", errno.errorcode[e.errno])
-        return
-
-    def write():
-        return libc.pwrite(fd, address, length, offset)
-
-    def read():
-        return libc.pread(fd, address, length, offset)
-
-    if options["do"] == "both":
-        filled = kind != "readonly" and options["at"] + length <= options["size"]
-        both(write, read, address, length, filled)
-    elif options["do"] == "write":
-        say("write", write())
-    elif options["do"] == "read":
-        say("read", read())
-    elif options["do"] == "forever":
-        forever(write, read, length)
-    elif options["do"] == "vmsplice":
-        vector = Vector(address, length)
-        say("vmsplice", libc.vmsplice(os.pipe()[1], ctypes.byref(vector), ctypes.c_ulong(1), 0))
-    else:
-        sys.exit(__doc__)
-
-
-main()
+path, memory = sys.argv[1:3]
+options = {'size': 1 << 20, 'at': 0, 'length': 1 << 16, 'offset': 0, 'map': 'shared', 'do': 'both'}
+for word in sys.argv[3:]:
+    name, value = word.split('=')
+    options[name] = int(value) if value.isdigit() else value
+size, at, length, offset, kind, do = options.values()
+address = map_memory(memory, kind, size) + at
+try:
+    fd = os.open(path, os.O_RDWR | os.O_DIRECT)
+except OSError as e:
+    sys.exit(print('open', errorcode[e.errno]))
+transfers = {'write': lambda: LIBC.pwrite(fd, address, length, offset),
+             'read': lambda: LIBC.pread(fd, address, length, offset)}
+if do == 'both':
+    both(transfers, address, length, kind != 'readonly' and at + length <= size)
+elif do == 'forever':
+    forever(transfers, length)
+elif do == 'vmsplice':
+    say('vmsplice', LIBC.vmsplice(os.pipe()[1], byref(Vector(address, length)), c_ulong(1), 0))
+else:
+    say(do, transfers[do]())
