@@ -7,23 +7,6 @@
 //! which devices can reach the memory.
 //!
 //! C header: [`include/linux/pci-p2pdma.h`](srctree/include/linux/pci-p2pdma.h).
-//!
-//! # Examples
-//!
-//! ```
-//! use crate::ext::{base::pci::Bar, p2pdma::{self, Function, Pages, Provider}};
-//! use kernel::{device::Bound, pci};
-//!
-//! /// Makes all of BAR 4 peer-to-peer memory and allocates 16 pages of it, aligned to 64 KiB.
-//! fn provide(dev: &pci::Device<Bound>) -> Result<(Provider, Pages)> {
-//!     let size = Bar::new(dev, 4)?.size();
-//!     let provider = Provider::new(&Function::new(dev)?, dev, 4, 0..size)?;
-//!     p2pdma::publish(dev);
-//!     let pages = provider.alloc(16, 64 << 10)?;
-//!     pr_info!("{} bytes are left\n", provider.free_space()?.free);
-//!     Ok((provider, pages))
-//! }
-//! ```
 
 mod function;
 pub mod gen_pool;

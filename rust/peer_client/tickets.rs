@@ -30,34 +30,7 @@ use kernel::{
 /// [`Tickets::close_and_invalidate`] then either makes `add` fail, or finds the ticket and waits for
 /// the registration.
 ///
-/// # Examples
-///
-/// ```
-/// use crate::peer_client::{
-///     Ticket,
-///     TicketGuard,
-///     Tickets, //
-/// };
-/// use kernel::{
-///     prelude::*,
-///     sync::Arc, //
-/// };
-///
-/// /// Adds the ticket of a region. Part of `get_pages`.
-/// fn pin(tickets: &Arc<Tickets>, ticket: Ticket) -> Result<TicketGuard> {
-///     let guard = Tickets::add(tickets, ticket)?;
-///     // Pin the pages here.
-///     Ok(guard)
-/// }
-///
-/// /// Moves the memory while no device accesses it.
-/// fn relocate(tickets: &Tickets, relocate: impl FnOnce()) {
-///     tickets.close_and_invalidate();
-///     tickets.wait_empty();
-///     relocate();
-///     tickets.reopen();
-/// }
-/// ```
+/// `samples/rust_client/memory.rs` is an example.
 #[pin_data]
 pub struct Tickets {
     #[pin]

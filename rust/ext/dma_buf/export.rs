@@ -8,55 +8,6 @@
 //! [`Export`] is the dma-buf, [`ExportOps`] the trait of the memory behind the dma-buf, and
 //! [`Revoker`] the handle to revoke the memory. Used for the file descriptors that a process asks
 //! for.
-//!
-//! # Examples
-//!
-//! ```
-//! use crate::ext::{
-//!     base::sg::ForeignPart,
-//!     dma_buf::{Export, FenceBudget, ExportOps, Requirements, Revoker},
-//! };
-//! use kernel::{
-//!     bindings,
-//!     device::Device,
-//!     fs::file::FileDescriptorReservation,
-//!     prelude::*,
-//!     sync::Arc,
-//! };
-//! use pin_init::stack_pin_init;
-//!
-//! /// A page that a client has mapped.
-//! struct Page(ForeignPart);
-//!
-//! impl ExportOps for Page {
-//!     fn admit(&self, _dev: &Device) -> Result {
-//!         Ok(())
-//!     }
-//!
-//!     fn map(&self, _dev: &Device) -> Result<ForeignPart> {
-//!         Ok(self.0)
-//!     }
-//!
-//!     fn ended(&self) {}
-//! }
-//!
-//! /// Installs a file descriptor of the page.
-//! fn export(page: Page) -> Result<(u32, Revoker)> {
-//!     let requirements = Requirements { revocable: true, peer2peer: true };
-//!     let (export, revoker) = Export::new(Arc::new(page, GFP_KERNEL)?, 0x1000, requirements)?;
-//!     let fd = FileDescriptorReservation::get_unused_fd_flags(bindings::O_CLOEXEC)?;
-//!     let number = fd.reserved_fd();
-//!     fd.fd_install(export.file());
-//!     Ok((number, revoker))
-//! }
-//!
-//! /// Revokes the page before its device is removed.
-//! fn remove(revoker: &Revoker) -> Result {
-//!     stack_pin_init!(let fences = FenceBudget::new());
-//!     revoker.begin_revoke();
-//!     revoker.wait_revoked(&fences)
-//! }
-//! ```
 
 use super::{
     attachment::Attachment,

@@ -32,25 +32,6 @@
 //!   original.
 //! - A function can have only one redirection, so a livepatch of a hooked function excludes the
 //!   hook.
-//!
-//! # Examples
-//!
-//! ```
-//! use crate::ext::{dma_buf::Part, rdma::{Access, Device, UmemHook, UmemProvider}, task::TextRef};
-//!
-//! /// Logs the buffers that cannot be pinned, and provides no memory for them.
-//! fn log(dev: &Device, va: u64, len: u64, _: Access) -> Result<Option<Part>> {
-//!     pr_info!("{}: cannot pin {} bytes at {:#x}\n", dev.name(), len, va);
-//!     Ok(None)
-//! }
-//!
-//! static LOG: UmemProvider = UmemProvider { provide: log, failed: |_, _, _, _, _| () };
-//!
-//! let hook = UmemHook::new(TextRef::new()?, &LOG)?;
-//! // The hook has the only reference to the text: no call is in `log` after this.
-//! drop(hook);
-//! # Ok::<(), Error>(())
-//! ```
 
 mod bypass;
 mod entry;
