@@ -112,12 +112,3 @@ test_another_module_exports_the_functions() {
 	refuses "modprobe has failed: $owner exports ib_register_peer_memory_client" "$IOPM" bind "$BDF_A"
 	rmmod $owner
 }
-
-# As README.md says of NVIDIA's closed modules. The last one: the kernel is tainted afterwards.
-# not on debug
-test_client_of_a_closed_driver() {
-	insmod "$SYMBOLS/closed_provider.ko"
-	refuses 'Unknown symbol' insmod "$SYMBOLS/closed_client.ko"
-	log_since test | grep 'closed_client: module .*uses symbols .*from proprietary module closed_provider'
-	rmmod closed_provider
-}
