@@ -57,10 +57,7 @@ inline enter_client(me)
 
 inline leave_client()
 {
-	if
-	:: locked -> mutex = NO_TASK
-	:: else
-	fi
+	when(locked, mutex = NO_TASK)
 }
 
 inline dma_unmap(me)
@@ -108,10 +105,7 @@ inline release(me)
 inline drop_use()
 {
 	atomic { assert(uses > 0); uses--; last = (uses == 0) };
-	if
-	:: last -> drain_asleep = 0
-	:: else
-	fi
+	when(last, drain_asleep = 0)
 }
 
 inline wait_unused()
@@ -136,10 +130,7 @@ inline tear_down(me)
 	atomic { core_lock == NO_TASK -> core_lock = me };
 #endif
 	link = 0;
-	if
-	:: is_mapped -> dma_unmap(me); is_mapped = 0
-	:: else
-	fi;
+	when(is_mapped, dma_unmap(me); is_mapped = 0);
 	put_pages(me);
 	held = NO_TASK;
 	drop_use();

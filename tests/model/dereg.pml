@@ -29,10 +29,7 @@ inline original(me)
 		hook = 0;
 		/* OnDetach::detached */
 		close_deferred(me);
-		if
-		:: got -> end(me); finish(me)
-		:: else
-		fi
+		when(got, end(me); finish(me))
 	:: else
 	fi
 #endif
@@ -62,10 +59,7 @@ inline deregister(me)
 		fi
 	:: found == Revoked ->
 		call_driver(me);
-		if
-		:: ok -> finish(me)
-		:: else
-		fi
+		when(ok, finish(me))
 	:: else -> original(me)
 	fi
 }
@@ -77,15 +71,9 @@ inline dereg_mr(me)
 	atomic { !uobject -> uobject = 1 };
 	if
 	:: user_has_mr ->
-		atomic {
-			if
-			:: our_dereg -> READ_POINTER(me); ours = 1
-			:: else -> ours = 0
-			fi
-		};
+		ours = our_dereg;
 		if
 		:: ours ->
-			COUNT_IN(me);
 			enter(deregistering, dereg_closed);
 			if
 			:: inside ->
@@ -106,8 +94,7 @@ inline dereg_mr(me)
 				fi;
 				atomic { assert(!gone); deregistering-- }
 			:: else -> original(me)
-			fi;
-			COUNT_OUT(me)
+			fi
 		:: else -> original(me)
 		fi;
 		if
@@ -140,10 +127,7 @@ proctype exit()
 
 	dereg_mr(T_EXIT);
 	/* uverbs asks a driver that refuses once more. */
-	if
-	:: user_has_mr -> dereg_mr(T_EXIT)
-	:: else
-	fi
+	when(user_has_mr, dereg_mr(T_EXIT))
 }
 #endif
 

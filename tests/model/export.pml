@@ -83,10 +83,7 @@ inline fence()
 			revoked = 1;
 #endif
 			with_buf = buf;
-			if
-			:: buf -> buf_uses++
-			:: else
-			fi
+			when(buf, buf_uses++)
 		fi
 	};
 	if
@@ -128,10 +125,7 @@ inline ended(me)
 	n_ended++;
 	assert(n_ended == 1);
 	close(me);
-	if
-	:: found == Live -> end(me)
-	:: else
-	fi;
+	when(found == Live, end(me));
 	finish(me)
 }
 
@@ -155,10 +149,7 @@ inline put_file(me)
 			was_ended = (phase == Ended);
 			phase = Ended
 		};
-		if
-		:: !was_ended -> ended(me)
-		:: else
-		fi;
+		when(!was_ended, ended(me));
 		freed_buf = 1
 	:: else
 	fi
@@ -180,10 +171,7 @@ proctype register()
 	enter_client(T_REG);
 	d_step { n_acquire++; leave_client() };
 	ticket = 1;
-	if
-	:: leaving -> goto unpinned
-	:: else
-	fi;
+	when(leaving, goto unpinned);
 	enter_client(T_REG);
 	if
 	:: d_step { n_get++; pinned = 1; known = 1; leave_client() }
@@ -297,15 +285,9 @@ inline detach(i, me)
 #else
 		first = (importers == 0);
 #endif
-		if
-		:: first -> phase = Ended
-		:: else
-		fi
+		when(first, phase = Ended)
 	};
-	if
-	:: first -> ended(me)
-	:: else
-	fi
+	when(first, ended(me))
 }
 
 /* One MR on the dma-buf, or one umem. */
@@ -344,10 +326,7 @@ inline import(i, me)
 		fi;
 #endif
 		atomic { !resv -> resv = 1 };
-		if
-		:: has_table[i] -> unmap_table(i)
-		:: else
-		fi;
+		when(has_table[i], unmap_table(i));
 		resv = 0;
 		detach(i, me)
 	   :: else

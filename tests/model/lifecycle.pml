@@ -9,6 +9,8 @@
  * The numbers at assertions are those of the invariants in Documentation/locking.rst.
  */
 
+#define when(condition, steps)  if :: condition -> steps :: else fi
+
 /* Tasks. The number also names the task that holds the resources to tear down. */
 #define NO_TASK	0
 #define T_REG	1	/* registers, or exports */
@@ -72,10 +74,7 @@ inline take(me, until_torn_down)
 		:: life == Handed ->
 			life = Revoking; was_fenced = fenced;
 			assert(held == STATE); held = me;
-			if
-			:: fenced -> undoer = me
-			:: else
-			fi;
+			when(fenced, undoer = me);
 			got = 1; break
 		fi
 	   };

@@ -12,7 +12,6 @@
  *	EXIT      the process exits, which deregisters
  *	UNREG     the client unregisters
  *	DETACH    the RDMA device is removed, by the interposer, uverbs and ib_core
- *	UNLOAD    after that the module is unloaded
  *	OTHER     the driver gives the address and the key of the MR to another one as
  *		  soon as it has freed them
  *
@@ -179,10 +178,7 @@ inline disassociate(me)
 #ifndef BREAK_KEEPS_DEVICE
 	mr_info = 0;
 #endif
-	if
-	:: left
-	:: else -> finish(me)
-	fi
+	when(!left, finish(me))
 }
 
 /* --- the user's side: interpose.rs, hooks.rs, dispatch.rs, region.rs --- */
@@ -192,18 +188,9 @@ proctype register()
 	bool locked, last, mine, handed, inside, got;
 
 	/* uverbs reads the operation, then calls it. */
-	atomic {
-		if
-		:: our_reg -> READ_POINTER(T_REG)
-		:: else -> goto drivers
-		fi
-	};
-	COUNT_IN(T_REG);
+	when(!our_reg, goto drivers);
 	enter(registering, reg_closed);
-	if
-	:: inside
-	:: else -> goto uncount
-	fi;
+	when(!inside, goto drivers);
 
 	/* Client::enter, acquire */
 	atomic {
@@ -223,10 +210,7 @@ proctype register()
 
 	/* Region::pin */
 #ifndef BREAK_NO_LEAVING_CHECK
-	if
-	:: leaving -> goto unpinned
-	:: else
-	fi;
+	when(leaving, goto unpinned);
 #endif
 	enter_client(T_REG);
 	if
@@ -311,8 +295,6 @@ no_ticket:
 
 out:
 	atomic { assert(!gone); registering-- };
-uncount:
-	COUNT_OUT(T_REG);
 drivers:
 	returned = 1
 }
@@ -363,9 +345,6 @@ proctype detach()
 {
 	bool locked, last, mine, handed, has_region, got, was_fenced, failed, left, ok;
 	mtype found;
-#ifdef UNLOAD
-	byte before;
-#endif
 
 	/* Interposer::remove */
 	our_reg = 0;
@@ -393,15 +372,9 @@ proctype detach()
 		assert(left_import || detached || undone_by_client || (!pinned && !mapped))
 #endif
 	};
-#ifdef UNLOAD
-	drain();
-#endif
 	/* uverbs: the driver deregisters what the user has. */
 	atomic { !uobject -> uobject = 1 };
-	if
-	:: user_has_mr -> original(T_DETACH); user_has_mr = 0
-	:: else
-	fi;
+	when(user_has_mr, original(T_DETACH); user_has_mr = 0);
 	uobject = 0;
 	/* ib_core waits for the references to the device. */
 	!mr_info;

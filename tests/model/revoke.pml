@@ -42,10 +42,7 @@ inline finish(me)
 {
 	ticket = 0;
 	atomic { mine = acquired; acquired = 0 };
-	if
-	:: mine -> release(me); drop_use(); forget()
-	:: else
-	fi
+	when(mine, release(me); drop_use(); forget())
 }
 
 /* Region::revoke_for. Afterwards `left`: the region ends later. */
@@ -53,33 +50,15 @@ inline revoke_for(me, until_torn_down, leave_to_client, removal)
 {
 	do
 	:: take(me, until_torn_down);
-	   if
-	   :: !got -> break
-	   :: else
-	   fi;
+	   when(!got, break);
 	   failed = 0;
-	   if
-	   :: removal && !was_fenced -> leave(me)
-	   :: else
-	   fi;
-	   if
-	   :: left -> break
-	   :: else
-	   fi;
+	   when(removal && !was_fenced, leave(me));
+	   when(left, break);
 #ifndef BREAK_NO_FENCE
-	   if
-	   :: !was_fenced -> fence()
-	   :: else
-	   fi;
+	   when(!was_fenced, fence());
 #endif
-	   if
-	   :: failed && removal -> detach_overdue()
-	   :: else
-	   fi;
-	   if
-	   :: left -> break
-	   :: else
-	   fi;
+	   when(failed && removal, detach_overdue());
+	   when(left, break);
 	   if
 	   :: failed ->
 		unfenced();
