@@ -3,6 +3,7 @@
 #include <err.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -12,7 +13,28 @@
 #include <io_peer_mem.h>
 
 #include "buffer.h"
-#include "hint.h"
+
+/* Prints what to do about the @error of open() of a BAR's character device. */
+static void hint_open(int error)
+{
+	const char *hint = NULL;
+
+	switch (error) {
+	case ENOENT:
+	case ENODEV:
+	case ENXIO:
+		hint = "is the function bound (\"iopm bind\"), or io_peer_mem loaded with its ids=? \"iopm list\" "
+		       "shows the BARs it serves; the kernel log says why it refused others";
+		break;
+	case EACCES:
+	case EPERM:
+		hint = "add the user to the group rdma, to which the udev rule of the package "
+		       "ib-peer-mem-common gives the devices";
+		break;
+	}
+	if (hint)
+		fprintf(stderr, "  %s\n", hint);
+}
 
 struct buffer buffer_map(const char *path, size_t length, int prot)
 {

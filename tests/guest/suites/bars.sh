@@ -355,7 +355,6 @@ test_error_messages() {
 	unload_io
 	refuses 'io_peer_mem loaded' "$IOPM" list
 	refuses 'io_peer_mem loaded' "$RDMA" reg "$BAR_A"
-	refuses 'io_peer_mem loaded' /mnt/programs/dm_atomic "$BAR_A"
 	refuses 'io_peer_mem loaded' /mnt/programs/dm_rust "$BAR_A"
 	load_bars
 }

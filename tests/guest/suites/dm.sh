@@ -2,7 +2,7 @@
 # shellcheck shell=bash
 #
 # Device memory with the semantics of ibv_alloc_dm(3), through libiopm: dm.py, and the programs
-# dm_mr, dm_atomic (C) and dm_rust.
+# dm_mr (C) and dm_rust.
 
 . ./steps.sh
 
@@ -234,12 +234,6 @@ test_allocation_pins_the_module() {
 	ended "$pid"
 	timeout 60 rmmod io_peer_mem
 	load_bars
-}
-
-test_example_in_c() {
-	/mnt/programs/dm_atomic "$BAR_A" "$DEV" "$(gid_index)" | tee /tmp/example
-	note "$(cat /tmp/example)"
-	all_free
 }
 
 test_example_in_rust() {
