@@ -99,17 +99,6 @@ test_kept() {
 	adapter_stop user
 }
 
-# 16 threads and a fork, by the names of the kernel.
-test_calls() {
-	local way
-	for way in linked proc2_ptsz; do
-		/tmp/with_gpu "/mnt/programs/gpu/calls$([ $way != linked ] || echo _linked)" $way >/tmp/calls 2>&1 ||
-			{ cat /tmp/calls; fail "$way"; }
-		grep -x end /tmp/calls
-		eventually nothing_left
-	done
-}
-
 test_killed_process() {
 	gpu user proc2:2 $((6 * MIB)) 100 $((5 * MIB))
 	adapter_say user "map-chunk 3"
