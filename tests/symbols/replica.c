@@ -8,8 +8,7 @@
  * The habits from "short" on are faults, for the report card.
  *
  * replica_by_symbol is the same client, which does not depend on ib_peer_mem: it finds the functions by
- * symbol_get() and gives the symbols back at once, or has their addresses from register_at and
- * unregister_at.
+ * symbol_get() and gives the symbols back at once.
  */
 #include <linux/atomic.h>
 #include <linux/dma-mapping.h>
@@ -84,18 +83,11 @@ static LIST_HEAD(regions);
 static DEFINE_MUTEX(lock);
 
 #ifdef BY_SYMBOL
-static unsigned long register_at, unregister_at;
-module_param(register_at, ulong, 0444);
-module_param(unregister_at, ulong, 0444);
 static typeof(ib_register_peer_memory_client) *do_register;
 static typeof(ib_unregister_peer_memory_client) *do_unregister;
 
 static bool find_functions(void)
 {
-	do_register = (void *)register_at;
-	do_unregister = (void *)unregister_at;
-	if (register_at)
-		return true;
 	do_register = symbol_get(ib_register_peer_memory_client);
 	if (!do_register)
 		return false;
@@ -105,8 +97,6 @@ static bool find_functions(void)
 
 static void forget_symbols(void)
 {
-	if (register_at)
-		return;
 	symbol_put(ib_register_peer_memory_client);
 	symbol_put(ib_unregister_peer_memory_client);
 }

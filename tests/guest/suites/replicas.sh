@@ -34,35 +34,23 @@ load_replica() {
 }
 habit() { echo "$1" >/sys/module/replica/parameters/habit; }
 
-# hold_without_a_symbol MODULE-PARAMETER...: the clients hold the core; their module has no symbol of it.
-hold_without_a_symbol() {
-	insmod "$SYMBOLS/replica_by_symbol.ko" 'name="HOST RoCE"' clients=2 "$@"
-	client_is "$NAMES"
-	refuses 'is in use' rmmod ib_peer_mem
-}
-let_go() {
-	rmmod replica_by_symbol
-	client_is ""
-	rmmod ib_peer_mem
-}
+# The clients hold the core; their module has no symbol of it.
 test_symbol_is_given_back() {
 	unload_modules
 	refuses 'Unknown symbol' insmod "$SYMBOLS/replica_by_symbol.ko"
 	load_core
-	hold_without_a_symbol
+	insmod "$SYMBOLS/replica_by_symbol.ko" 'name="HOST RoCE"' clients=2
+	client_is "$NAMES"
+	refuses 'is in use' rmmod ib_peer_mem
 	# The names are whole.
 	"$IOPM" status | grep 'HOST RoCE 1'
 	"$IOPM" metrics | grep 'client="HOST RoCE 1"'
 	"$IOPM" doctor | grep 'HOST RoCE 1' || fail "doctor does not name the client"
 	"$IOPM" cdi | python3 -m json.tool >/dev/null
-	let_go
+	rmmod replica_by_symbol
+	client_is ""
+	rmmod ib_peer_mem
 }
-test_functions_by_their_addresses() {
-	hold_without_a_symbol "register_at=0x$(address ib_register_peer_memory_client)" \
-		"unregister_at=0x$(address ib_unregister_peer_memory_client)"
-	let_go
-}
-address() { awk -v name="$1" '$3 == name { print $1; exit }' /proc/kallsyms; }
 
 test_tables() {
 	local habit
