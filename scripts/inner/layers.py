@@ -98,18 +98,11 @@ class Source:
         self.directory, self.root = directory, list(root)
         self.layers = read(directory / "LAYERS")
         self.layer_of = {name: number for number, names in enumerate(self.layers) for name in names}
-        self.foreign = set()
-        if not root:
-            # What "use crate::NAME" may name besides modules and items of the root: exported macros,
-            # and modules that are no part of the directory: rust/ knows nothing of src/.
-            text = (directory / "main.rs").read_text()
-            self.foreign = {name for top in (directory, directory.parent / "rust") for path in top.rglob("*.rs")
-                            for name in re.findall(r"macro_rules! (\w+)", path.read_text())}
-            shared = set(re.findall(r'#\[path = "[^"]*"\]\s*(?:#\[.*\]\s*)?(?:pub(?:\([a-z]+\))? )?mod (\w+);', text))
-            for name in sorted(shared):
-                for names in re.findall(rf"use {name}::(?:\{{([^}}]*)\}}|(\w+))", text):
-                    self.foreign |= set(re.findall(r"\w+", re.sub(r"//.*", "", "".join(names))))
-            self.foreign |= shared
+        # What the root of the crate defines besides modules. Other names at the root are of rust/, which knows
+        # nothing of src/, or macros.
+        main = directory / "main.rs"
+        self.items = set(re.findall(r"(?m)^(?:pub(?:\(\w+\))? )?(?:struct|enum|trait|type|const|static|fn) (\w+)",
+                                    main.read_text() if main.exists() else ""))
 
     def exists(self, name):
         """Is there a module of this name?"""
@@ -127,7 +120,7 @@ class Source:
         for length in range(len(path), 0, -1):
             if "/".join(path[:length]) in self.layer_of:
                 return "/".join(path[:length])
-        return None if self.root or path and path[0] in self.foreign else "main"
+        return "main" if not self.root and (not path or path[0] in self.items) else None
 
     def uses(self, path, module):
         """Yields (module of LAYERS, segments, line) for each use of another module in a file."""
@@ -144,7 +137,7 @@ class Source:
         """Yields each violation."""
         for path, module in self.files():
             here = self.listed(module)
-            if here not in self.layer_of or here == "main" and module:
+            if here not in self.layer_of:
                 # The file of a room only names the modules of the room.
                 if not any(name.startswith("/".join(module) + "/") for name in self.layer_of):
                     yield f"{path}: the module {'/'.join(module)} is in no layer of {self.directory}/LAYERS"
