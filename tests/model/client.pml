@@ -110,15 +110,7 @@ inline drop_use()
 
 inline wait_unused()
 {
-	do
-	:: atomic {
-		if
-		:: uses == 0 -> break
-		:: else -> drain_asleep = 1
-		fi
-	   };
-	   !drain_asleep
-	od
+	wait_for(drain_asleep, uses == 0, skip)
 }
 
 /* --- region.rs --- */

@@ -136,15 +136,7 @@ inline put_file(me)
 	if
 	:: was_last ->
 		buf = 0;
-		do
-		:: atomic {
-			if
-			:: buf_uses == 0 -> break
-			:: else -> release_asleep = 1
-			fi
-		   };
-		   !release_asleep
-		od;
+		wait_for(release_asleep, buf_uses == 0, skip);
 		atomic {
 			was_ended = (phase == Ended);
 			phase = Ended

@@ -10,6 +10,9 @@
  */
 
 #define when(condition, steps)  if :: condition -> steps :: else fi
+/* Sleeps until another task has reset the flag, and looks again. */
+#define wait_for(flag, condition, step) \
+	do :: atomic { if :: condition -> step; break :: else -> flag = 1 fi }; !flag od
 
 /* Tasks. The number also names the task that holds the resources to tear down. */
 #define NO_TASK	0
@@ -125,15 +128,7 @@ inline end(me)
 	};
 	if
 	:: handed ->
-		do
-		:: atomic {
-			if
-			:: life == Revoked -> life = Closed; break
-			:: else -> asleep[me] = 1
-			fi
-		   };
-		   !asleep[me]
-		od;
+		wait_for(asleep[me], life == Revoked, life = Closed);
 #ifdef BREAK_UNDO_TWICE
 		tear_down(me)
 #endif
