@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * A client with declarations of its own in place of the installed header's, as vendors' drivers have them: the
- * build defines CLIENT, the name of the structure; TAIL for more members than the installed one has; EX for the
- * extended structure; VOID_CONTEXT for a context of "void *"; BY_SYMBOL for a driver that finds the functions by
- * symbol_request(). No code of vendors is here. The build fails if a member is elsewhere than in the installed
- * header.
+ * structure and the extended one. No code of vendors is here. The build fails if a member is elsewhere than in
+ * the installed header.
  */
-#include <linux/kmod.h>
 #include <linux/module.h>
 
 #define peer_memory_client installed_client
@@ -21,32 +18,22 @@
 #undef ib_register_peer_memory_client
 #undef ib_unregister_peer_memory_client
 
-#ifdef VOID_CONTEXT
-typedef void *own_context;
-#else
-typedef u64 own_context;
-#endif
-
-struct CLIENT {
+struct own_client {
 	char name[64];
 	char version[16];
 	int (*acquire)(unsigned long addr, size_t size, void *data, char *name, void **context);
 	int (*get_pages)(unsigned long addr, size_t size, int write, int force,
-			 struct sg_table *sg, void *context, own_context core_context);
+			 struct sg_table *sg, void *context, u64 core_context);
 	int (*dma_map)(struct sg_table *sg, void *context, struct device *dev, int dmasync,
 		       int *nmap);
 	int (*dma_unmap)(struct sg_table *sg, void *context, struct device *dev);
 	void (*put_pages)(struct sg_table *sg, void *context);
 	unsigned long (*get_page_size)(void *context);
 	void (*release)(void *context);
-#ifdef TAIL
-	void *(*get_context_private_data)(u64 context);
-	void (*put_context_private_data)(void *context);
-#endif
 };
 
 #define SAME(member) \
-	static_assert(offsetof(struct CLIENT, member) == offsetof(struct installed_client, member))
+	static_assert(offsetof(struct own_client, member) == offsetof(struct installed_client, member))
 SAME(name);
 SAME(version);
 SAME(acquire);
@@ -56,12 +43,10 @@ SAME(dma_unmap);
 SAME(put_pages);
 SAME(get_page_size);
 SAME(release);
-static_assert(sizeof(struct CLIENT) >= sizeof(struct installed_client));
-static_assert(sizeof(own_context) == sizeof(u64));
+static_assert(sizeof(struct own_client) == sizeof(struct installed_client));
 
-#ifdef EX
 struct own_client_ex {
-	struct CLIENT client;
+	struct own_client client;
 	size_t ex_size;
 	u32 flags;
 };
@@ -72,14 +57,9 @@ static_assert(offsetof(struct own_client_ex, flags) ==
 static struct own_client_ex own = {
 	.client = { .name = "own_header", .version = "1" }, .ex_size = sizeof(own),
 };
-#define OWN (&own.client)
-#else
-static struct CLIENT own = { .name = "own_header", .version = "1" };
-#define OWN (&own)
-#endif
 
-typedef int (*own_invalidate)(void *handle, own_context core_context);
-void *ib_register_peer_memory_client(struct CLIENT *client, own_invalidate *invalidate);
+typedef int (*own_invalidate)(void *handle, u64 core_context);
+void *ib_register_peer_memory_client(struct own_client *client, own_invalidate *invalidate);
 void ib_unregister_peer_memory_client(void *handle);
 
 static own_invalidate invalidate;
@@ -87,27 +67,13 @@ static void *handle;
 
 static int __init own_header_init(void)
 {
-#ifdef BY_SYMBOL
-	void *(*do_register)(struct CLIENT *client, own_invalidate *invalidate) =
-		symbol_request(ib_register_peer_memory_client);
-
-	handle = do_register ? do_register(OWN, &invalidate) : NULL;
-#else
-	handle = ib_register_peer_memory_client(OWN, &invalidate);
-#endif
+	handle = ib_register_peer_memory_client(&own.client, &invalidate);
 	return handle ? 0 : -EINVAL;
 }
 
 static void __exit own_header_exit(void)
 {
-#ifdef BY_SYMBOL
-	void (*do_unregister)(void *handle) = symbol_request(ib_unregister_peer_memory_client);
-
-	if (do_unregister)
-		do_unregister(handle);
-#else
 	ib_unregister_peer_memory_client(handle);
-#endif
 }
 
 module_init(own_header_init);
