@@ -16,8 +16,8 @@ SIGN ?=
 
 moddir := /usr/lib/modules/$(release)/updates/ib-peer-mem
 installed := /usr/src/ib-peer-mem
-dkms_name := ib-peer-mem-$(PEER_MEM_VERSION)
-dkms_dir := $(DESTDIR)/usr/src/$(dkms_name)
+dkms_module := ib-peer-mem/$(PEER_MEM_VERSION)
+dkms_dir := $(DESTDIR)/usr/src/ib-peer-mem-$(PEER_MEM_VERSION)
 data := install -m 644
 
 install-modules:
@@ -59,6 +59,7 @@ dkms_source := Kbuild version.mk include rust src samples/io_peer_mem scripts/in
 # The releases that the modules build for, oldest first.
 kernels = $(shell awk '/^[0-9]/ { print $$1 }' scripts/kernels | sort -Vu)
 install-dkms-source:
+	rm -rf $(dkms_dir)
 	install -d $(dkms_dir)
 	find $(dkms_source) -type f ! -name '*.o' ! -name '.*' ! -name '*_generated.rs' ! -name '*.rmeta' \
 		! -name rdma_inline.c -exec cp --parents -t $(dkms_dir) {} +
@@ -76,8 +77,15 @@ install: install-modules install-headers install-system install-userspace
 	$(here) 'depmod $(release); ldconfig; systemd-sysusers io-peer-mem.conf; ib-peer-mem-compat add $(release); \
 		udevadm control --reload || true; udevadm trigger --subsystem-match=misc || true'
 
+# Of a version that is there already too: other source may have it. If the build fails, the modules stay, for
+# which dkms(8) has to have what it had built.
 install-dkms: install-include install-dkms-source install-system install-userspace
-	$(here) 'ldconfig; systemd-sysusers io-peer-mem.conf; dkms install ib-peer-mem/$(PEER_MEM_VERSION) -k $(release)'
+	$(here) 'ldconfig; systemd-sysusers io-peer-mem.conf; \
+		built=/var/lib/dkms/$(dkms_module)/$(release) kept=$$(mktemp -d); trap "rm -r $$kept" EXIT; \
+		[ ! -e $$built ] || cp -a $$built $$kept; \
+		dkms build --force $(dkms_module) -k $(release) || \
+			{ rm -rf $$built; [ ! -e $$kept/* ] || mv $$kept/* $$built; exit 1; }; \
+		dkms install --force $(dkms_module) -k $(release)'
 
 install-compat:
 	ib-peer-mem-compat enable
@@ -86,7 +94,7 @@ uninstall-compat:
 	ib-peer-mem-compat disable
 
 uninstall:
-	-[ -n "$(DESTDIR)" ] || [ ! -d /var/lib/dkms/ib-peer-mem ] || dkms remove ib-peer-mem/$(PEER_MEM_VERSION) --all
+	-[ -n "$(DESTDIR)" ] || [ ! -d /var/lib/dkms/ib-peer-mem ] || dkms remove $(dkms_module) --all
 	-[ -n "$(DESTDIR)" ] || ib-peer-mem-compat purge
 	rm -rf $(DESTDIR)$(moddir) $(DESTDIR)$(installed) $(dkms_dir) $(DESTDIR)/var/cache/ib-peer-mem
 	rm -f $(addprefix $(DESTDIR), $(UDEVDIR)/rules.d/60-io-peer-mem.rules $(SYSUSERSDIR)/io-peer-mem.conf \
