@@ -12,33 +12,29 @@ fn find(text: &str) -> Result<Function> {
     Function::read(&address.to_string()).with_context(|| format!("no PCI function {address}"))
 }
 
-/// Fails unless another driver may lose the function.
-fn check_driver(function: &Function, force: bool) -> Result<()> {
+/// Fails unless another driver may lose the function, and io_peer_mem can have it.
+fn check(function: &Function, bar: Option<u8>, force: bool) -> Result<()> {
     let (name, driver) = (&function.name, function.driver.as_deref());
     if let Some(user) = function.user(true) {
         bail!("{name} is in use: {user} (driver {})", driver.unwrap_or("none"));
     }
-    match driver {
-        Some(driver) if !force => {
-            bail!("{name} belongs to the driver {driver}; with --force it is unbound from it")
-        }
-        _ => Ok(()),
+    if let Some(driver) = driver.filter(|_| !force) {
+        bail!("{name} belongs to the driver {driver}; with --force it is unbound from it");
     }
-}
-
-fn check_bars(function: &Function, bar: Option<u8>) -> Result<()> {
-    let name = &function.name;
     ensure!(!function.is_bridge(), "{name} is a bridge");
     let mut usable = function.bars.iter().enumerate().filter(|(_, bar)| bar.is_usable());
+    let sections = section_size() >> 20;
     match bar {
-        Some(bar) if !usable.any(|(i, _)| i == usize::from(bar)) => {
-            bail!("BAR {bar} of {name} is not memory in whole sections of {} MiB", section_size() >> 20)
-        }
-        None if !usable.any(|(_, bar)| function.is_memory() && bar.prefetchable) => bail!(
+        Some(bar) => ensure!(
+            usable.any(|(i, _)| i == usize::from(bar)),
+            "BAR {bar} of {name} is not memory in whole sections of {sections} MiB"
+        ),
+        None => ensure!(
+            usable.any(|(_, bar)| function.is_memory() && bar.prefetchable),
             "{name} has no BAR that is memory by its class; \"iopm candidates\" shows its BARs, --bar selects one"
         ),
-        _ => Ok(()),
     }
+    Ok(())
 }
 
 fn write(file: &Path, text: &str) -> Result<()> {
@@ -74,27 +70,26 @@ pub(crate) fn bind_with(function: &Function, bars: Option<&str>) -> Result<()> {
     })
 }
 
-pub(crate) fn bind(options: &cli::Bind, out: Out<'_>) -> Status {
-    let function = find(&options.function)?;
+pub(crate) fn bind(text: &str, bar: Option<u8>, force: bool, out: Out<'_>) -> Status {
+    let function = find(text)?;
     let name = &function.name;
     if function.is_of_io_peer_mem() {
         writeln!(out, "{name} is bound already")?;
         return Ok(0);
     }
-    check_driver(&function, options.force)?;
-    check_bars(&function, options.bar)?;
+    check(&function, bar, force)?;
     // Of the two modules, one that was loaded before stays.
-    let had_core = modules::is_loaded("ib_peer_mem");
+    let had_core = is_loaded("ib_peer_mem");
     let loaded = modules::load("io_peer_mem", &[])?;
     // Its parameter ids or devices may name the function.
     let Some(function) = Function::read(name).filter(|function| !function.is_of_io_peer_mem()) else {
         writeln!(out, "{name} is bound to io_peer_mem, by the parameters of the module")?;
         return Ok(0);
     };
-    if options.bar.is_some() && !sys::exists(format!("{DRIVER}/bind_with")) {
+    if bar.is_some() && !sys::exists(format!("{DRIVER}/bind_with")) {
         bail!("the io_peer_mem that is loaded is older than iopm: there is no {DRIVER}/bind_with");
     }
-    let bar = options.bar.map(|bar| bar.to_string());
+    let bar = bar.map(|bar| bar.to_string());
     bind_with(&function, bar.as_deref()).inspect_err(|_| {
         if loaded {
             modules::unload_unused(!had_core);
@@ -111,10 +106,8 @@ pub(crate) fn unbind(text: &str, out: Out<'_>) -> Status {
     // Without the override, or the function would be bound to io_peer_mem again.
     write(&pci::file(name, "driver_override"), "\n")?;
     write(&pci::file(name, "driver/unbind"), name)?;
-    writeln!(
-        out,
-        "{name} is unbound; \"echo {name} >/sys/bus/pci/drivers_probe\" gives it to its own driver"
-    )?;
+    let probe = format!("echo {name} >/sys/bus/pci/drivers_probe");
+    writeln!(out, "{name} is unbound; \"{probe}\" gives it to its own driver")?;
     modules::unload_unused(true);
     Ok(0)
 }

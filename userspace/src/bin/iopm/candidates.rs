@@ -68,19 +68,16 @@ fn is_block_in_use(disk: &str, bind: bool) -> bool {
 /// Returns whether a device of a class is one of the function: it lies below it in sysfs, or is a disk with
 /// several controllers (CONFIG_NVME_MULTIPATH), which belongs to the subsystem, and one of them lies there.
 fn is_below(class: &str, name: &str, function: &Function) -> bool {
-    let lies_below = |path: &Path| path.iter().any(|part| part == function.name.as_str());
+    let lies_below = |path: PathBuf| path.iter().any(|part| part == function.name.as_str());
     let Some(path) = sys::real(format!("/sys/class/{class}/{name}")) else { return false };
     let mut parts = path.iter().skip_while(|part| *part != "nvme-subsystem");
-    let subsystem = parts.nth(1).and_then(|name| name.to_str());
-    let is_path = |subsystem: &str| {
-        let dir = format!("/sys/class/nvme-subsystem/{subsystem}");
-        // The links to the controllers, nvme0; its disks are nvme0n1.
-        let controllers = sys::names(&dir).into_iter().filter(|name| name.starts_with("nvme"));
-        controllers
-            .filter_map(|name| sys::real(format!("{dir}/{name}")))
-            .any(|path| !path.iter().any(|part| part == "nvme-subsystem") && lies_below(&path))
-    };
-    lies_below(&path) || subsystem.is_some_and(is_path)
+    let Some(subsystem) = parts.nth(1) else { return lies_below(path) };
+    // The links to the controllers, nvme0, lead elsewhere; its disks are nvme0n1.
+    let links = sys::files(format!("/sys/class/nvme-subsystem/{}", subsystem.to_string_lossy()));
+    links
+        .filter_map(sys::real)
+        .filter(|path| !path.iter().any(|part| part == "nvme-subsystem"))
+        .any(lies_below)
 }
 
 impl Function {
@@ -94,9 +91,9 @@ impl Function {
             _ => true,
         };
         ["block", "net", "drm", "sound", "infiniband"].iter().find_map(|class| {
-            let names = sys::names(format!("/sys/class/{class}")).into_iter();
-            let mut users = names.filter(|name| is_below(class, name, self) && used(class, name));
-            users.next().map(|name| format!("{class} {name}"))
+            let mut names = sys::names(format!("/sys/class/{class}")).into_iter();
+            let user = names.find(|name| is_below(class, name, self) && used(class, name));
+            user.map(|name| format!("{class} {name}"))
         })
     }
 }

@@ -5,28 +5,8 @@
 use clap::{Args, Parser, Subcommand};
 use std::{ffi::OsString, path::PathBuf};
 
-const MORE: &str = "\
-EXIT STATUS
-0 on success; 1 if something failed: for doctor a check with the result FAIL, for status if ib_peer_mem is \
-not loaded; 2 for a wrong command line; 3 if drain has waited in vain, or stop has stopped nothing.
-
-JSON
-With --json a command prints one object. Sizes are numbers of bytes; a value that is not there or not known \
-is null.
-
-FILES
-/dev/io_peer_mem/BDF/barN: the BARs. Root may open them, and with the udev rule of this package the group rdma.
-
-/sys/kernel/debug/ib_peer_mem/: the backends of the RDMA devices, the regions and the last rejections, for root.
-
-/sys/kernel/mm/memory_peers/: the clients and their counters.
-
-EXAMPLES
-iopm nearest mlx5_0
-
-sudo iopm doctor --test mlx5_0
-
-ib_write_bw -d mlx5_0 --mmap=/dev/io_peer_mem/0000:05:00.0/bar2";
+/// After the line of its license.
+const MORE: &str = include_str!("more.txt");
 
 /// List and check the memory of PCI devices for RDMA
 ///
@@ -35,7 +15,7 @@ ib_write_bw -d mlx5_0 --mmap=/dev/io_peer_mem/0000:05:00.0/bar2";
 /// of an SSD, and GPUs. DEVICE is an RDMA device, or a network device; BDF is the address of a PCI function,
 /// as "lspci -D" shows it (0000:03:00.0).
 #[derive(Parser)]
-#[command(name = "iopm", version, after_long_help = MORE, infer_subcommands = false)]
+#[command(name = "iopm", version, after_long_help = MORE.split_once('\n').map(|(_, text)| text))]
 pub(crate) struct Cli {
     /// Another root for /sys, /proc and /dev, for tests
     #[arg(long, hide = true, value_name = "DIR")]
@@ -147,7 +127,21 @@ pub(crate) enum Command {
     /// in a process, or held exclusively by anybody, also over another controller of it; a network interface
     /// that is up; a graphics, sound or RDMA device. One that belongs to another driver is refused without
     /// --force.
-    Bind(Bind),
+    Bind {
+        /// A BAR of a function whose class is not memory
+        ///
+        /// Use it only if the BAR holds memory, as access to registers is equivalent to root. It applies to this
+        /// function alone, and until it is unbound: it is written with the address of the function to bind_with
+        /// of the driver. Without it the parameter bars of the module counts.
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..6))]
+        bar: Option<u8>,
+        /// Unbind the function from its driver
+        #[arg(long)]
+        force: bool,
+        /// The function
+        #[arg(value_name = "BDF")]
+        function: String,
+    },
     /// Unbind a function from io_peer_mem
     ///
     /// Clears its driver_override. With the last function io_peer_mem is unloaded, and then ib_peer_mem,
@@ -168,7 +162,17 @@ pub(crate) enum Command {
     /// lists the processes that have one, with exit status 3. Until --end, or until the function is unbound or
     /// the client unregistered, no new one is made, whatever the exit status. Mappings stay: a process can
     /// still access the memory by the CPU.
-    Drain(Drain),
+    Drain {
+        /// Wait so long
+        #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(0..=1_000_000))]
+        timeout: u64,
+        /// Allow registrations again
+        #[arg(long)]
+        end: bool,
+        /// A function, or a client
+        #[arg(value_name = "BDF|CLIENT")]
+        what: String,
+    },
     /// Unload ib_peer_mem and its clients, so that the RDMA stack can be stopped (root)
     ///
     /// What stops the stack fails with "Module ib_core is in use by: ib_peer_mem" otherwise. All modules that
@@ -236,34 +240,4 @@ pub(crate) struct Output {
     /// Write to this file: a regular one is replaced at once, when the text is complete
     #[arg(long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
-}
-
-#[derive(Args)]
-pub(crate) struct Bind {
-    /// A BAR of a function whose class is not memory
-    ///
-    /// Use it only if the BAR holds memory, as access to registers is equivalent to root. It applies to this
-    /// function alone, and until it is unbound: it is written with the address of the function to bind_with
-    /// of the driver. Without it the parameter bars of the module counts.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..6))]
-    pub(crate) bar: Option<u8>,
-    /// Unbind the function from its driver
-    #[arg(long)]
-    pub(crate) force: bool,
-    /// The function
-    #[arg(value_name = "BDF")]
-    pub(crate) function: String,
-}
-
-#[derive(Args)]
-pub(crate) struct Drain {
-    /// Wait so long
-    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(0..=1_000_000))]
-    pub(crate) timeout: u64,
-    /// Allow registrations again
-    #[arg(long)]
-    pub(crate) end: bool,
-    /// A function, or a client
-    #[arg(value_name = "BDF|CLIENT")]
-    pub(crate) what: String,
 }

@@ -16,32 +16,25 @@ struct Drain {
 
 impl Drain {
     fn find(text: &str) -> Result<Self> {
-        let address = pci::parse(text).map(|address| address.to_string());
-        let dir = match &address {
-            Some(function) => pci::file(function, "io_peer_mem"),
-            None => Path::new(PEERS).join(text),
+        let (name, is_client, dir) = match pci::parse(text).map(|address| address.to_string()) {
+            Some(function) => (function.clone(), false, pci::file(&function, "io_peer_mem")),
+            None => (text.to_owned(), true, Path::new(PEERS).join(text)),
         };
         let exists = sys::exists(dir.join("drain"));
-        match address {
-            Some(name) if exists => Ok(Self { name, is_client: false, dir }),
-            Some(name) => bail!(
-                "{name} is not bound to io_peer_mem; for the memory of another driver, name its client, which \
-                 \"iopm status\" shows"
-            ),
-            None if exists && !text.contains('/') && !text.starts_with('.') => {
-                Ok(Self { name: text.into(), is_client: true, dir })
-            }
-            None => bail!("no client {text}; \"iopm status\" lists the clients"),
+        if is_client {
+            let is_name = !text.contains('/') && !text.starts_with('.');
+            ensure!(exists && is_name, "no client {text}; \"iopm status\" lists the clients");
         }
+        let other = "for the memory of another driver, name its client, which \"iopm status\" shows";
+        ensure!(exists, "{name} is not bound to io_peer_mem; {other}");
+        Ok(Self { name, is_client, dir })
     }
 
     fn set(&self, on: bool) -> Result<()> {
-        match sys::write(self.dir.join("drain"), if on { "1\n" } else { "0\n" }) {
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                bail!("{}: only root may drain", self.name)
-            }
-            result => result.at(&self.name),
-        }
+        let written = sys::write(self.dir.join("drain"), if on { "1\n" } else { "0\n" });
+        let denied = written.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied);
+        ensure!(!denied, "{}: only root may drain", self.name);
+        written.at(&self.name)
     }
 
     /// Returns whether a region counts. The device has no access to a revoked one any more.
@@ -77,17 +70,15 @@ impl Drain {
 
     /// Prints the memory regions that are left, as far as their processes are known.
     fn print(&self, count: u64, out: Out<'_>) -> Result<()> {
-        let regions = self.regions();
-        for region in regions.iter().flatten() {
-            let Region { pid, process, device, lkey, length, age, state, .. } = region;
+        let (regions, why) = match self.regions() {
+            Ok(regions) => (regions, "the memory is unmapped, or the process has ended"),
+            Err(_) => (Vec::new(), "debugfs cannot be read"),
+        };
+        for Region { pid, process, device, lkey, length, age, state, .. } in &regions {
             let size = size(*length);
             writeln!(out, "  {pid} {process}: {size} of {device}, key {lkey}, for {age} s ({state})")?;
         }
-        let unknown = count.saturating_sub(regions.as_ref().map_or(0, Vec::len) as u64);
-        let why = match regions {
-            Ok(_) => "the memory is unmapped, or the process has ended",
-            Err(_) => "debugfs cannot be read",
-        };
+        let unknown = count.saturating_sub(regions.len() as u64);
         if unknown > 0 {
             writeln!(out, "  {unknown} whose processes are not known: {why}")?;
         }
@@ -96,26 +87,26 @@ impl Drain {
 
     fn wait(&self, seconds: u64, out: Out<'_>) -> Status {
         let (begin, name) = (Instant::now(), &self.name);
+        let until = format!("no new one is made until \"iopm drain --end {name}\"");
         loop {
             let count = self.count().inspect_err(|_| progress(""))?;
             let passed = begin.elapsed().as_secs();
+            if count > 0 && passed < seconds {
+                if passed > 0 {
+                    progress(&format!("{name}: {count} memory regions are left, {passed} of {seconds} s"));
+                }
+                thread::sleep(Duration::from_millis(100));
+                continue;
+            }
+            progress("");
             if count == 0 {
-                progress("");
-                let more = "no memory region is left, and no new one is made until";
-                writeln!(out, "{name} is drained: {more} \"iopm drain --end {name}\"")?;
+                writeln!(out, "{name} is drained: no memory region is left, and {until}")?;
                 return Ok(0);
             }
-            if passed >= seconds {
-                progress("");
-                writeln!(out, "{name}: {count} memory regions are left after {seconds} s:")?;
-                self.print(count, out)?;
-                writeln!(out, "no new one is made until \"iopm drain --end {name}\"")?;
-                return Ok(LEFT);
-            }
-            if passed > 0 {
-                progress(&format!("{name}: {count} memory regions are left, {passed} of {seconds} s"));
-            }
-            thread::sleep(Duration::from_millis(100));
+            writeln!(out, "{name}: {count} memory regions are left after {seconds} s:")?;
+            self.print(count, out)?;
+            writeln!(out, "{until}")?;
+            return Ok(LEFT);
         }
     }
 }
@@ -127,18 +118,18 @@ fn has_mapped(region: &Region, function: &str) -> bool {
     let maps = sys::read(format!("/proc/{}/maps", region.pid)).unwrap_or_default();
     // /dev/io_peer_mem/FUNCTION/barN, resourceN, p2pmem/allocate
     let dir = format!("/{function}/");
-    maps.lines().filter(|line| line.contains(&dir)).any(|line| {
-        let range = line.split(' ').next().and_then(|range| range.split_once('-'));
-        let range = range.and_then(|(from, to)| Some(hex(from)?..hex(to)?));
-        range.is_some_and(|range| hex(&region.address).is_some_and(|at| range.contains(&at)))
-    })
+    let mut ranges = maps.lines().filter(|line| line.contains(&dir)).filter_map(|line| {
+        let (from, to) = line.split(' ').next()?.split_once('-')?;
+        Some(hex(from)?..hex(to)?)
+    });
+    hex(&region.address).is_some_and(|at| ranges.any(|range| range.contains(&at)))
 }
 
-pub(crate) fn drain(options: &cli::Drain, out: Out<'_>) -> Status {
-    let drain = Drain::find(&options.what)?;
-    drain.set(!options.end)?;
-    if !options.end {
-        return drain.wait(options.timeout, out);
+pub(crate) fn drain(what: &str, timeout: u64, end: bool, out: Out<'_>) -> Status {
+    let drain = Drain::find(what)?;
+    drain.set(!end)?;
+    if !end {
+        return drain.wait(timeout, out);
     }
     writeln!(out, "{}: memory can be registered again", drain.name)?;
     Ok(0)

@@ -3,7 +3,7 @@
 //! iopm gpu: runs a program with the library that names the memory of GPUs.
 
 use crate::prelude::*;
-use std::{ffi::OsString, os::unix::process::CommandExt};
+use std::os::unix::process::CommandExt;
 
 pub(crate) const LIBRARY: &str = "libiopm-gpu.so";
 

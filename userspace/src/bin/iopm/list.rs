@@ -2,10 +2,7 @@
 
 //! iopm list, info, nearest, topology: the memory, and its distance from devices.
 
-use crate::{
-    prelude::*,
-    stack::{open_bar, Distance, Pool},
-};
+use crate::prelude::*;
 use iopm::DeviceAttr;
 
 /// Says that there is no BAR. Returns the exit status.
@@ -18,50 +15,46 @@ fn say(path: &str, error: &io::Error) {
     complain(format_args!("{path}: {}{}", cause(error), hint(error)));
 }
 
-/// Returns the members of a memory in JSON.
-fn object(memory: &Memory, pool: &Pool) -> Value {
-    let Memory { kind, name, path, function } = memory;
-    json!({
-        "name": name, "path": path, "kind": if *kind == Kind::Bar { "bar" } else { "p2pmem" },
-        "function": function.name, "id": function.id(), "description": function.describe(),
-        "driver": function.driver, "size": pool.size, "free": pool.free, "largest": pool.largest,
-    })
-}
-
 /// Lists the memory, and says whose sizes cannot be read.
 pub(crate) fn list(json: bool, out: Out<'_>) -> Status {
     let all = Memory::with_sizes();
-    let pool = |memory: &Memory| memory.pool().inspect_err(|error| say(memory.place(), error)).ok();
-    let known: Vec<_> = all.iter().filter_map(|memory| Some((memory, pool(memory)?))).collect();
-    if json {
-        let memory: Vec<_> = known.iter().map(|(memory, pool)| object(memory, pool)).collect();
-        print::json(out, &json!({"memory": memory}))?;
-    } else if !all.is_empty() {
-        let rows = known.iter().map(|(memory, pool)| {
-            let function = &memory.function;
-            let mut device = function.describe();
-            if let (Kind::P2p, Some(driver)) = (memory.kind, &function.driver) {
-                device += &format!(", driver {driver}");
+    let (mut objects, mut rows) = (Vec::new(), Vec::new());
+    for memory in &all {
+        let pool = memory.pool().inspect_err(|error| say(memory.place(), error));
+        let (Ok(Pool { size: bytes, free, largest }), Memory { kind, name, path, function }) = (pool, memory)
+        else {
+            continue;
+        };
+        let (kind, suffix) = match (kind, &function.driver) {
+            (Kind::Bar, _) => ("bar", String::new()),
+            (_, driver) => {
+                ("p2pmem", driver.as_ref().map_or(String::new(), |driver| format!(", driver {driver}")))
             }
-            let [size, free, largest] = [Some(pool.size), Some(pool.free), pool.largest]
-                .map(|bytes| bytes.map(size).unwrap_or_default());
-            cells![memory.place(), size, free, largest, function.id(), device]
-        });
+        };
+        let (id, description) = (function.id(), function.describe());
+        objects.push(json!({
+            "name": name, "path": path, "kind": kind, "function": function.name, "id": id,
+            "description": description, "driver": function.driver, "size": bytes, "free": free, "largest": largest,
+        }));
+        let largest = largest.map(size).unwrap_or_default();
+        rows.push(cells![memory.place(), size(bytes), size(free), largest, id, description + &suffix]);
+    }
+    let whole = rows.len() == all.len();
+    if json {
+        print::json(out, &json!({"memory": objects}))?;
+    } else if !all.is_empty() {
         table(out, ["MEMORY", ">SIZE", ">FREE", ">LARGEST", "ID", "DEVICE"], rows)?;
     }
-    if all.is_empty() {
-        return Ok(no_bar(""));
-    }
-    Ok((known.len() < all.len()).into())
+    Ok(if all.is_empty() { no_bar("") } else { (!whole).into() })
 }
 
-/// Shows a BAR. Returns whether it could.
-fn info_of(path: &str, function: &str, out: Out<'_>) -> Result<bool> {
+/// Shows a BAR. Returns the exit status.
+fn info_of(path: &str, function: &str, out: Out<'_>) -> Status {
     let attr = match open_bar(path).and_then(|bar| Ok(bar.query()?)) {
         Ok(attr) => attr,
         Err(error) => {
             say(path, &error);
-            return Ok(false);
+            return Ok(1);
         }
     };
     let known = Function::read(function);
@@ -73,24 +66,21 @@ fn info_of(path: &str, function: &str, out: Out<'_>) -> Result<bool> {
     writeln!(out, "BAR:       {path}\ndevice:    {id}, NUMA node {node}\nname:      {name}")?;
     writeln!(out, "size:      {size}\nfree:      {free}\nlargest:   {largest}")?;
     writeln!(out, "page size: {page_size}\npublished: {published}")?;
-    Ok(true)
+    Ok(0)
 }
 
 pub(crate) fn info(what: &str, out: Out<'_>) -> Status {
     if what.starts_with('/') {
         let function = what.strip_prefix("/dev/io_peer_mem/").and_then(|rest| rest.split('/').next());
-        return Ok((!info_of(what, function.unwrap_or_default(), out)?).into());
+        return info_of(what, function.unwrap_or_default(), out);
     }
-    let function = pci::find(what).unwrap_or_else(|| what.into());
-    let mut bars = Function::read(&function).map(Memory::of).unwrap_or_default();
-    bars.retain(|memory| memory.kind == Kind::Bar);
-    let mut status = 0;
-    for bar in &bars {
-        if !info_of(bar.place(), &bar.function.name, out)? {
-            status = 1;
-        }
+    let function = pci::find(what).and_then(|name| Function::read(&name));
+    let bars = function.filter(Function::is_of_io_peer_mem).map(Memory::of).unwrap_or_default();
+    let mut status = if bars.is_empty() { no_bar(&format!(" of {what}")) } else { 0 };
+    for bar in bars {
+        status |= info_of(bar.place(), &bar.function.name, out)?;
     }
-    Ok(if bars.is_empty() { no_bar(&format!(" of {what}")) } else { status })
+    Ok(status)
 }
 
 pub(crate) fn nearest(device: &str, out: Out<'_>) -> Status {
@@ -107,16 +97,11 @@ pub(crate) fn nearest(device: &str, out: Out<'_>) -> Status {
     if memory.is_empty() {
         return Ok(no_bar(""));
     }
-    let mut rows: Vec<_> = memory
-        .iter()
-        .map(|memory| {
-            let distance = Distance::find(memory, &function).filter(|distance| !distance.is_none());
-            let distance = distance.map(|distance| distance.route.distance);
-            (distance.is_none(), distance, &memory.name, memory.place())
-        })
-        .collect();
-    rows.sort();
-    let rows = rows.into_iter().map(|(_, distance, _, place)| {
+    let route = |memory: &Memory| memory.route(&function).and_then(|route| route.distance());
+    let mut rows: Vec<_> =
+        memory.iter().map(|memory| (route(memory), &memory.name, memory.place())).collect();
+    rows.sort_by_key(|(distance, name, _)| (distance.is_none(), *distance, *name));
+    let rows = rows.into_iter().map(|(distance, _, place)| {
         cells![distance.map_or("no way".into(), |distance| distance.to_string()), place]
     });
     table(out, ["DISTANCE", "MEMORY"], rows)?;
@@ -125,19 +110,16 @@ pub(crate) fn nearest(device: &str, out: Out<'_>) -> Status {
 
 /// Returns the members of a pair in JSON, and its cell in the table, whose question mark is `certain`.
 fn pair(memory: &Memory, adapter: &Adapter) -> (Value, String) {
-    let distance = adapter.function.as_deref().map(|function| Distance::find(memory, function));
-    let (route, certain, number, text) = match distance {
-        None => (Some("CPU copies"), true, None, "CPU copies".into()),
-        Some(None) => (None, false, None, "gone".into()),
-        Some(Some(distance)) => {
-            let (way, certain) = distance.way();
-            let number = (!distance.is_none()).then_some(distance.route.distance);
-            (Some(way), certain, number, distance.to_string())
-        }
+    let route = adapter.function.as_deref().map(|function| memory.route(function));
+    let distance = route.iter().flatten().find_map(|route| route.distance());
+    let (way, certain, text) = match route {
+        None => (Some("CPU copies"), true, "CPU copies".into()),
+        Some(None) => (None, false, "gone".into()),
+        Some(Some(route)) => (Some(route.word().0), route.word().1, route.to_string()),
     };
     let object = json!({
-        "memory": memory.name, "kind": memory.kind.to_string(), "device": adapter.name, "route": route,
-        "distance": number, "certain": certain,
+        "memory": memory.name, "kind": memory.kind.name(), "device": adapter.name, "route": way,
+        "distance": distance, "certain": certain,
     });
     (object, text)
 }
@@ -154,7 +136,7 @@ pub(crate) fn topology(json: bool, out: Out<'_>) -> Status {
         let rows = memories.iter().map(|memory| {
             let mut row = cells![memory.name];
             row.extend(pairs(memory).map(|(_, text)| text));
-            row.push(memory.kind.to_string());
+            row.push(memory.kind.name().into());
             row
         });
         table(out, ["MEMORY"].into_iter().chain(names).chain(["KIND"]), rows)?;

@@ -26,19 +26,26 @@ mod prelude {
     pub(crate) use crate::{
         cli, gpu,
         modules::{self, is_loaded},
-        pci::{self, Function},
+        pci::{self, Function, Route, Way},
         print::{self, cells, complain, hint, progress, size, table, Out},
-        stack::{client_number, debugfs, Adapter, Adapters, Client, Kind, Memory, Region, PEERS},
-        sys::{self, cause, At},
+        stack::{
+            client_number, debugfs, open_bar, some, Adapter, Adapters, Client, Kind, Memory, Pool, Region,
+            PEERS,
+        },
+        sys::{self, cause, At, Release},
         Status,
     };
     pub(crate) use anyhow::{anyhow, bail, ensure, Context as _, Result};
     pub(crate) use serde::{Deserialize, Serialize};
     pub(crate) use serde_json::{json, Value};
     pub(crate) use std::{
+        collections::BTreeMap,
         env,
-        fs::{self, OpenOptions},
-        io,
+        ffi::{OsStr, OsString},
+        fmt::{self, Display},
+        fs::{self, File, OpenOptions},
+        io::{self, Read, Write},
+        iter,
         path::{Path, PathBuf},
         process::{Command, Stdio},
         sync::OnceLock,
@@ -52,12 +59,8 @@ use clap::{
     CommandFactory, Parser,
 };
 use cli::Command;
-use print::Out;
-use std::{
-    env,
-    io::{self, Write},
-    process::ExitCode,
-};
+use prelude::{env, io, Out, Write};
+use std::process::ExitCode;
 
 /// The result of a command: its exit status.
 type Status = anyhow::Result<u8>;
@@ -75,9 +78,9 @@ fn run(command: Command, out: Out<'_>) -> Status {
         Command::Cdi(options) => output(&options, cdi::text()?, out),
         Command::Test { device, file } => test::test(device, file, out),
         Command::Candidates => candidates::candidates(out),
-        Command::Bind(options) => bind::bind(&options, out),
+        Command::Bind { bar, force, function } => bind::bind(&function, bar, force, out),
         Command::Unbind { function } => bind::unbind(&function, out),
-        Command::Drain(options) => drain::drain(&options, out),
+        Command::Drain { timeout, end, what } => drain::drain(&what, timeout, end, out),
         Command::Stop { force } => stop::stop(force, out),
         Command::Start => stop::start(out),
         Command::Gpu { program } => gpu::gpu(&program),

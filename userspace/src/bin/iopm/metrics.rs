@@ -8,7 +8,6 @@ use prometheus_client::{
     metrics::{gauge::Gauge, MetricType},
     registry::Registry,
 };
-use std::{collections::BTreeMap, ffi::OsString, fmt};
 
 /// The counters of the clients: family, file, help, which gets a full stop as all.
 const COUNTERS: [(&str, &str, &str); 9] = [
@@ -30,8 +29,8 @@ fn escape(value: &str) -> String {
     value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
-fn labels<const N: usize>(pairs: [(&'static str, &str); N]) -> Labels {
-    pairs.map(|(name, value)| (name, escape(value))).into()
+fn labels<V: AsRef<str>>(pairs: impl IntoIterator<Item = (&'static str, V)>) -> Labels {
+    pairs.into_iter().map(|(name, value)| (name, escape(value.as_ref()))).collect()
 }
 
 /// Samples in their order: those of a family of the crate have none.
@@ -56,117 +55,97 @@ impl EncodeMetric for Samples {
     }
 }
 
-struct Metrics(Registry);
+fn gauges(to: &mut Registry, name: &str, help: &str, samples: impl IntoIterator<Item = (Labels, u64)>) {
+    to.register(name, help, Samples(MetricType::Gauge, samples.into_iter().collect()));
+}
 
-impl Metrics {
-    fn gauges(&mut self, name: &str, help: &str, samples: impl IntoIterator<Item = (Labels, u64)>) {
-        self.0.register(name, help, Samples(MetricType::Gauge, samples.into_iter().collect()));
-    }
+/// One that has no labels.
+fn gauge(to: &mut Registry, name: &str, help: &str, value: u64) {
+    let gauge = Gauge::<i64>::default();
+    // CAST: A number is below 2^63.
+    gauge.set(value as i64);
+    to.register(name, help, gauge);
+}
 
-    /// One that has no labels; nothing if it is not known.
-    fn gauge(&mut self, name: &str, help: &str, value: Option<u64>) {
-        if let Some(value) = value {
-            let gauge = Gauge::<i64>::default();
-            // CAST: A number is below 2^63.
-            gauge.set(value as i64);
-            self.0.register(name, help, gauge);
-        }
-    }
+fn modules(to: &mut Registry) {
+    let samples = ["ib_peer_mem", "io_peer_mem"].map(|name| {
+        let version = sys::line(format!("/sys/module/{name}/version")).unwrap_or_default();
+        (labels([("module", name), ("version", &*version)]), is_loaded(name).into())
+    });
+    gauges(to, "module_loaded", "Whether the module is loaded", samples);
+}
 
-    fn modules(&mut self) {
-        let samples = ["ib_peer_mem", "io_peer_mem"].map(|name| {
-            let version = sys::line(format!("/sys/module/{name}/version")).unwrap_or_default();
-            (labels([("module", name), ("version", &version)]), is_loaded(name).into())
-        });
-        self.gauges("module_loaded", "Whether the module is loaded", samples);
-    }
-
-    fn clients(&mut self) {
-        let clients = sys::entries(PEERS);
-        for (name, file, help) in COUNTERS {
-            // An older module does not have each counter.
-            let sample = |client: &OsString| {
-                Some((labels([("client", &client.to_string_lossy())]), client_number(client, file)?))
-            };
-            let samples = Samples(MetricType::Counter, clients.iter().filter_map(sample).collect());
-            self.0.register(name, help, samples);
-        }
-    }
-
-    /// For root: debugfs. Regions that differ in nothing but the process, the address and the age count
-    /// together.
-    fn regions(&mut self) {
-        let regions = Region::all();
-        self.gauge(
-            "details_readable",
-            "Whether debugfs could be read, which the metrics of regions, devices and rejections need",
-            Some(regions.is_ok().into()),
-        );
-        let (mut numbers, mut bytes) = (BTreeMap::<Labels, u64>::new(), BTreeMap::<Labels, u64>::new());
-        for Region { client, device, kind, state, length, .. } in regions.into_iter().flatten() {
-            let labels =
-                labels([("client", &client), ("device", &device), ("kind", &kind), ("state", &state)]);
-            *numbers.entry(labels.clone()).or_default() += 1;
-            *bytes.entry(labels).or_default() += length;
-        }
-        self.gauges("regions", "Live regions and imports", numbers);
-        self.gauges("region_bytes", "Bytes of the live regions and imports", bytes);
-    }
-
-    fn devices(&mut self) {
-        let Adapters { backends_known, list } = Adapters::find();
-        let samples = list.into_iter().filter(|_| backends_known).map(|adapter| {
-            let served = adapter.backend.is_some();
-            let [driver, backend, can_fence] =
-                [adapter.driver, adapter.backend, adapter.can_fence].map(Option::unwrap_or_default);
-            let device = [
-                ("device", &*adapter.name),
-                ("driver", &driver),
-                ("backend", &backend),
-                ("can_fence", &can_fence),
-            ];
-            (labels(device), served.into())
-        });
-        self.gauges("device_served", "Whether ib_peer_mem serves the RDMA device", samples);
-    }
-
-    fn rejections(&mut self) {
-        let age = |row: &Vec<String>| row.first()?.split('.').next()?.parse().ok();
-        let ages: Option<Vec<u64>> =
-            debugfs("rejections").ok().map(|rows| rows.iter().filter_map(age).collect());
-        let kept = ages.as_ref().map(|ages| ages.len() as u64);
-        self.gauge("kept_rejections", "Rejected registrations in the log of the last 64", kept);
-        // The newest is the last.
-        let last = ages.and_then(|ages| ages.last().copied());
-        self.gauge("last_rejection_age_seconds", "Seconds since the last rejected registration", last);
-    }
-
-    /// BARs of io_peer_mem that the caller may open, and peer-to-peer memory of other drivers.
-    fn pools(&mut self) {
-        let (mut sizes, mut free, mut largest) = (Vec::new(), Vec::new(), Vec::new());
-        for memory in Memory::with_sizes() {
-            let Ok(pool) = memory.pool() else { continue };
-            let driver = memory.function.driver.unwrap_or_default();
-            let labels = labels([("memory", &memory.name), ("driver", &driver)]);
-            sizes.push((labels.clone(), pool.size));
-            free.push((labels.clone(), pool.free));
-            largest.extend(pool.largest.map(|bytes| (labels, bytes)));
-        }
-        self.gauges("pool_size_bytes", "Size of the memory for RDMA", sizes);
-        self.gauges("pool_free_bytes", "Free memory", free);
-        self.gauges("pool_largest_free_bytes", "Largest free range", largest);
+fn clients(to: &mut Registry) {
+    let clients = sys::entries(PEERS);
+    for (name, file, help) in COUNTERS {
+        // An older module does not have each counter.
+        let sample = |client: &OsString| {
+            Some((labels([("client", &client.to_string_lossy())]), client_number(client, file)?))
+        };
+        let samples = Samples(MetricType::Counter, clients.iter().filter_map(sample).collect());
+        to.register(name, help, samples);
     }
 }
 
+/// For root: debugfs. Regions that differ in nothing but the process, the address and the age count
+/// together.
+fn regions(to: &mut Registry) {
+    let regions = Region::all();
+    let help = "Whether debugfs could be read, which the metrics of regions, devices and rejections need";
+    gauge(to, "details_readable", help, regions.is_ok().into());
+    let (mut numbers, mut bytes) = (BTreeMap::<Labels, u64>::new(), BTreeMap::<Labels, u64>::new());
+    for Region { client, device, kind, state, length, .. } in regions.into_iter().flatten() {
+        let labels = labels([("client", &client), ("device", &device), ("kind", &kind), ("state", &state)]);
+        *numbers.entry(labels.clone()).or_default() += 1;
+        *bytes.entry(labels).or_default() += length;
+    }
+    gauges(to, "regions", "Live regions and imports", numbers);
+    gauges(to, "region_bytes", "Bytes of the live regions and imports", bytes);
+}
+
+fn devices(to: &mut Registry) {
+    let Adapters { backends_known, list } = Adapters::find();
+    let samples = list.iter().filter(|_| backends_known).map(|adapter| {
+        let of =
+            [("driver", &adapter.driver), ("backend", &adapter.backend), ("can_fence", &adapter.can_fence)];
+        let of = of.map(|(name, text)| (name, text.as_deref().unwrap_or_default()));
+        (labels([&[("device", &*adapter.name)][..], &of].concat()), adapter.backend.is_some().into())
+    });
+    gauges(to, "device_served", "Whether ib_peer_mem serves the RDMA device", samples);
+}
+
+fn rejections(to: &mut Registry) {
+    let Ok(rows) = debugfs("rejections") else { return };
+    let age = |row: &Vec<String>| row.first()?.split('.').next().and_then(sys::parse);
+    let ages: Vec<_> = rows.iter().filter_map(age).collect();
+    gauge(to, "kept_rejections", "Rejected registrations in the log of the last 64", ages.len() as u64);
+    // The newest is the last.
+    if let Some(last) = ages.last() {
+        gauge(to, "last_rejection_age_seconds", "Seconds since the last rejected registration", *last);
+    }
+}
+
+/// BARs of io_peer_mem that the caller may open, and peer-to-peer memory of other drivers.
+fn pools(to: &mut Registry) {
+    let (mut sizes, mut free, mut largest) = (Vec::new(), Vec::new(), Vec::new());
+    for memory in Memory::with_sizes() {
+        let Ok(pool) = memory.pool() else { continue };
+        let driver = memory.function.driver.unwrap_or_default();
+        let labels = labels([("memory", &memory.name), ("driver", &driver)]);
+        sizes.push((labels.clone(), pool.size));
+        free.push((labels.clone(), pool.free));
+        largest.extend(pool.largest.map(|bytes| (labels, bytes)));
+    }
+    gauges(to, "pool_size_bytes", "Size of the memory for RDMA", sizes);
+    gauges(to, "pool_free_bytes", "Free memory", free);
+    gauges(to, "pool_largest_free_bytes", "Largest free range", largest);
+}
+
 pub(crate) fn text() -> anyhow::Result<String> {
-    let mut metrics = Metrics(Registry::with_prefix("ib_peer_mem"));
-    metrics.modules();
-    metrics.clients();
-    metrics.regions();
-    metrics.devices();
-    metrics.rejections();
-    metrics.pools();
-    let mut text = String::new();
-    encode(&mut text, &metrics.0)?;
+    let (mut registry, mut text) = (Registry::with_prefix("ib_peer_mem"), String::new());
+    for add in [modules, clients, regions, devices, rejections, pools] {
+        add(&mut registry);
+    }
+    encode(&mut text, &registry)?;
     Ok(text)
 }

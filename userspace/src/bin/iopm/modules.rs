@@ -3,7 +3,7 @@
 //! The kernel's modules. Applications take ib_peer_mem, once it is loaded, for device memory that can be
 //! registered: it is loaded for a bind, and unloaded after the last one.
 
-use crate::{prelude::*, sys::Release};
+use crate::prelude::*;
 use rustix::{fs::OFlags, system::delete_module};
 use std::ffi::CString;
 
@@ -85,25 +85,26 @@ pub(crate) fn unload(module: &str) -> io::Result<()> {
 /// Returns whether the administrator has the module loaded at boot.
 fn is_loaded_at_boot(module: &str) -> bool {
     let dirs = ["/etc", "/run", "/usr/local/lib", "/usr/lib"].into_iter();
-    let files =
-        dirs.flat_map(|dir| sys::files(format!("{dir}/modules-load.d"))).chain(["/etc/modules".into()]);
-    let mut texts = files.filter_map(|file| sys::read(file).ok());
-    let command_line = sys::read("/proc/cmdline").unwrap_or_default();
-    let mut on_line = command_line
-        .split_whitespace()
-        .filter_map(|word| word.strip_prefix("rd.").unwrap_or(word).strip_prefix("modules_load="))
-        .flat_map(|list| list.split(','));
+    let files = dirs.flat_map(|dir| sys::files(format!("{dir}/modules-load.d")));
     // After the name /etc/modules has parameters.
-    let has = |text: String| text.lines().any(|line| line.split_whitespace().next() == Some(module));
-    texts.any(has) || on_line.any(|name| name == module)
+    let has = |file| {
+        let text = sys::read(file).unwrap_or_default();
+        text.lines().any(|line| line.split_whitespace().next() == Some(module))
+    };
+    let command_line = sys::read("/proc/cmdline").unwrap_or_default();
+    let words = command_line.split_whitespace().map(|word| word.strip_prefix("rd.").unwrap_or(word));
+    let mut lists = words.filter_map(|word| word.strip_prefix("modules_load="));
+    lists.any(|list| list.split(',').any(|name| name == module))
+        || files.chain(["/etc/modules".into()]).any(has)
 }
 
 /// Returns whether the parameters of io_peer_mem name more than the functions that are bound one by one:
 /// functions that may come later, or memory of other drivers.
 fn is_configured() -> bool {
-    let value = |name| sys::line(format!("/sys/module/io_peer_mem/parameters/{name}")).unwrap_or_default();
-    ["ids", "devices"].map(value).iter().any(|value| !value.is_empty())
-        || ["mmio", "p2pmem"].map(value).iter().any(|value| !["", "0", "n", "N"].contains(&value.as_str()))
+    ["ids", "devices", "mmio", "p2pmem"].iter().any(|name| {
+        let value = sys::line(format!("/sys/module/io_peer_mem/parameters/{name}")).unwrap_or_default();
+        !["", "0", "n", "N"].contains(&value.as_str())
+    })
 }
 
 /// Unloads io_peer_mem if no function is bound and its parameters name no other memory, and then (`core`)

@@ -27,7 +27,7 @@ pub(crate) struct Bar {
     pub(crate) prefetchable: bool,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Function {
     /// `0000:03:00.0`
     pub(crate) name: String,
@@ -41,27 +41,26 @@ pub(crate) struct Function {
 impl Function {
     /// Reads a function, if there is one of this name.
     pub(crate) fn read(name: &str) -> Option<Self> {
-        let number = |of| sys::number(file(name, of)).unwrap_or(0);
-        if !sys::exists(file(name, "vendor")) {
-            return None;
-        }
-        let mut bars = [Bar::default(); 6];
+        let number = |of| sys::number(file(name, of));
         let lines = sys::read(file(name, "resource")).unwrap_or_default();
-        for (bar, line) in bars.iter_mut().zip(lines.lines()) {
-            *bar = read_bar(line).unwrap_or_default();
-        }
+        let mut bars = lines.lines().map(|line| read_bar(line).unwrap_or_default());
         Some(Self {
             name: name.into(),
-            vendor: number("vendor"),
-            device: number("device"),
-            class: number("class"),
+            vendor: number("vendor")?,
+            device: number("device").unwrap_or(0),
+            class: number("class").unwrap_or(0),
             driver: sys::target(file(name, "driver")),
-            bars,
+            bars: std::array::from_fn(|_| bars.next().unwrap_or_default()),
         })
     }
 
     pub(crate) fn all() -> impl Iterator<Item = Self> {
         sys::names(FUNCTIONS).into_iter().filter_map(|name| Self::read(&name))
+    }
+
+    /// Reads the number in a file of the function.
+    pub(crate) fn number(&self, name: &str) -> Option<u64> {
+        sys::number(file(&self.name, name))
     }
 
     pub(crate) fn is_of_io_peer_mem(&self) -> bool {
@@ -77,16 +76,10 @@ impl Function {
     pub(crate) fn describe(&self) -> String {
         let (vendor, device) = (format!("{:04x}  ", self.vendor), format!("\t{:04x}  ", self.device));
         let mut lines = ids().lines().skip_while(|line| !line.starts_with(&vendor));
-        let Some(vendor) = lines.next().and_then(|line| line.get(6..)) else {
-            return self.id();
-        };
-        match lines
-            .take_while(|line| line.is_empty() || line.starts_with(['\t', '#']))
-            .find(|line| line.starts_with(&device))
-        {
-            Some(line) => format!("{vendor} {}", &line[7..]),
-            None => format!("{vendor} Device {:04x}", self.device),
-        }
+        let Some(vendor) = lines.next().and_then(|line| line.get(6..)) else { return self.id() };
+        let mut lines = lines.take_while(|line| line.is_empty() || line.starts_with(['\t', '#']));
+        let known = lines.find_map(|line| line.strip_prefix(&device));
+        known.map_or(format!("{vendor} Device {:04x}", self.device), |known| format!("{vendor} {known}"))
     }
 
     /// Returns whether io_peer_mem uses prefetchable BARs of this class without `bars=`.
@@ -108,48 +101,30 @@ impl Function {
 
 /// Reads a line of the file `resource`: start, end, and flags of the kernel's ioport.h.
 fn read_bar(line: &str) -> Option<Bar> {
-    let mut numbers =
-        line.split_whitespace().map(|text| u64::from_str_radix(text.trim_start_matches("0x"), 16).ok());
+    let mut numbers = line.split_whitespace().map(sys::parse);
     let mut number = || numbers.next().flatten();
     let (start, end, flags) = (number()?, number()?, number()?);
-    Some(Bar {
-        start,
-        size: if end > start { end - start + 1 } else { 0 },
-        memory: flags & 0x200 != 0,
-        prefetchable: flags & 0x2000 != 0,
-    })
+    let size = if end > start { end - start + 1 } else { 0 };
+    Some(Bar { start, size, memory: flags & 0x200 != 0, prefetchable: flags & 0x2000 != 0 })
 }
 
 /// Returns the names that the package pci.ids has, or of another place of it.
 fn ids() -> &'static str {
     static IDS: OnceLock<String> = OnceLock::new();
-    IDS.get_or_init(|| {
-        ["/usr/share/misc/pci.ids", "/usr/share/hwdata/pci.ids"]
-            .iter()
-            .find_map(|file| sys::read(file).ok())
-            .unwrap_or_default()
-    })
+    let files = ["/usr/share/misc/pci.ids", "/usr/share/hwdata/pci.ids"];
+    IDS.get_or_init(|| files.iter().find_map(|file| sys::read(file).ok()).unwrap_or_default())
 }
 
-/// Returns the function and the bridges above it in a path of sysfs.
-fn parts(path: &Path) -> Vec<String> {
-    path.ancestors()
-        .filter_map(|path| path.file_name()?.to_str())
-        .take_while(|name| parse(name).is_some())
-        .map(str::to_owned)
-        .collect()
+/// Returns the functions in a path of sysfs: the last one, and the bridges above it.
+fn parts(path: &Path) -> impl Iterator<Item = &str> {
+    path.ancestors().filter_map(|path| path.file_name()?.to_str()).filter(|name| parse(name).is_some())
 }
 
 /// Returns the function of a device of a class: it is the device, or a parent of it.
 pub(crate) fn of_class(class: &str, device: &str) -> Option<String> {
-    if device.contains('/') {
-        return None;
-    }
     let path = sys::real(format!("/sys/class/{class}/{device}/device"))?;
-    path.ancestors().find_map(|path| {
-        let name = path.file_name()?.to_str()?;
-        parse(name).map(|_| name.to_owned())
-    })
+    let function = parts(&path).next().filter(|_| !device.contains('/'));
+    function.map(str::to_owned)
 }
 
 /// Returns the function of an RDMA or network device, or of a PCI address; `None` if there is none, as for
@@ -162,7 +137,7 @@ pub(crate) fn find(device: &str) -> Option<String> {
 }
 
 /// How the kernel's p2pdma reaches one function from another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Way {
     /// Only bridges lie between the two: bus addresses.
     Bus,
@@ -170,9 +145,10 @@ pub(crate) enum Way {
     Host,
     /// Through a host bridge: the kernel has a list.
     Unknown,
+    /// The kernel says that it supports none.
+    No,
 }
 
-#[derive(Clone, Debug)]
 pub(crate) struct Route {
     pub(crate) way: Way,
     pub(crate) distance: u64,
@@ -182,29 +158,53 @@ pub(crate) struct Route {
     pub(crate) acs: Vec<String>,
 }
 
-/// Finds the route; `None` if one of them does not exist.
-pub(crate) fn route(memory: &str, adapter: &str) -> Option<Route> {
-    let path = |name| sys::real(file(name, "")).map(|path| parts(&path)).filter(|path| !path.is_empty());
-    let (a, b) = (path(memory)?, path(adapter)?);
-    let host = || if cpu_routes() { Way::Host } else { Way::Unknown };
-    let common = a.iter().enumerate().find_map(|(i, name)| Some((i, b.iter().position(|b| b == name)?)));
-    // Without a common bridge, ACS on the way makes no difference.
-    let Some((i, j)) = common else {
-        let distance = (a.len() + b.len()) as u64;
-        return Some(Route { way: host(), distance, acs_known: true, acs: Vec::new() });
-    };
-    let mut route = Route { way: Way::Bus, distance: (i + j) as u64, acs_known: true, acs: Vec::new() };
-    for bridge in a[..=i].iter().chain(&b[..j]) {
-        match acs_redirects(bridge) {
-            Some(true) => route.acs.push(bridge.clone()),
-            Some(false) => {}
-            None => route.acs_known = false,
+impl Route {
+    /// Finds the route by the topology; `None` if one of the functions does not exist.
+    pub(crate) fn find(memory: &str, adapter: &str) -> Option<Self> {
+        let (a, b) = (sys::real(file(memory, ""))?, sys::real(file(adapter, ""))?);
+        let [a, b] = [&a, &b].map(|path| parts(path).collect::<Vec<_>>());
+        let common = a.iter().enumerate().find_map(|(i, name)| Some((i, b.iter().position(|b| b == name)?)));
+        let (i, j) = common.unwrap_or((a.len(), b.len()));
+        let mut route = Self { way: Way::Bus, distance: (i + j) as u64, acs_known: true, acs: Vec::new() };
+        // Without a common bridge, ACS on the way makes no difference.
+        let bridges = common.map_or(Vec::new(), |_| [&a[..=i], &b[..j]].concat());
+        for bridge in bridges {
+            match acs_redirects(bridge) {
+                Some(true) => route.acs.push(bridge.to_owned()),
+                Some(false) => {}
+                None => route.acs_known = false,
+            }
+        }
+        if common.is_none() || !route.acs.is_empty() {
+            route.way = if cpu_routes() { Way::Host } else { Way::Unknown };
+        }
+        Some(route)
+    }
+
+    /// Returns the route in a word, and whether it is certain.
+    pub(crate) fn word(&self) -> (&'static str, bool) {
+        match self.way {
+            Way::No => ("none", true),
+            Way::Bus => ("bus address", self.acs_known),
+            Way::Host => ("host bridge", true),
+            Way::Unknown => ("host bridge", false),
         }
     }
-    if !route.acs.is_empty() {
-        route.way = host();
+
+    pub(crate) fn distance(&self) -> Option<u64> {
+        Some(self.distance).filter(|_| self.way != Way::No)
     }
-    Some(route)
+}
+
+impl fmt::Display for Route {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.distance(), self.word()) {
+            (None, _) => f.write_str("no way"),
+            (Some(distance), (way, certain)) => {
+                write!(f, "{distance} {way}{}", if certain { "" } else { "?" })
+            }
+        }
+    }
 }
 
 /// Returns whether the bridge redirects, or `None` if its configuration space cannot be read.
@@ -213,34 +213,21 @@ fn acs_redirects(name: &str) -> Option<bool> {
     const CAPABILITY: u16 = 0x0d;
     // Requests or completions are redirected, or an egress vector decides.
     const REDIRECTS: u16 = (1 << 2) | (1 << 3) | (1 << 5);
-    let config = fs::read(sys::path(file(name, "config"))).ok()?;
-    let word = |at: usize| u16::from_le_bytes([config[at], config[at + 1]]);
     // Without privileges 64 bytes; a conventional function has 256.
-    if config.len() < 256 {
-        return None;
-    }
-    let mut at = 0x100;
-    for _ in 0..(SIZE - 0x100) / 8 {
-        if config.len() < SIZE || !(0x100..=SIZE - 8).contains(&at) {
-            break;
-        }
-        if word(at) == CAPABILITY {
-            return Some(word(at + 6) & REDIRECTS != 0);
-        }
-        at = usize::from((word(at + 2) >> 4) & !3);
-    }
-    Some(false)
+    let config = fs::read(sys::path(file(name, "config"))).ok().filter(|config| config.len() >= 256)?;
+    let word = |at: usize| Some(u16::from_le_bytes([*config.get(at)?, *config.get(at + 1)?]));
+    // 0 ends the list, in which a capability may lead to an earlier one.
+    let next = |at: &usize| Some(usize::from((word(at + 2)? >> 4) & !3)).filter(|next| *next >= 0x100);
+    let acs = iter::successors(Some(0x100), next).take(SIZE / 8).find(|at| word(*at) == Some(CAPABILITY));
+    Some(acs.and_then(|at| word(at + 6)).is_some_and(|control| control & REDIRECTS != 0))
 }
 
 /// Of AMD's CPUs the kernel supports all since Zen, family 17h.
 fn cpu_routes() -> bool {
     let cpus = sys::read("/proc/cpuinfo").unwrap_or_default();
-    let first = cpus.split("\n\n").next().unwrap_or_default();
-    let family = first.lines().find_map(|line| {
-        let (key, value) = line.split_once(':')?;
-        (key.trim() == "cpu family").then(|| value.trim().parse::<u32>().ok())?
-    });
-    first.contains("AuthenticAMD") && family >= Some(0x17)
+    let value = |key| cpus.lines().find_map(|line| line.strip_prefix(key)?.trim_start().strip_prefix(": "));
+    let family = value("cpu family").and_then(|family| family.parse::<u32>().ok());
+    value("vendor_id") == Some("AuthenticAMD") && family >= Some(0x17)
 }
 
 #[cfg(test)]

@@ -3,10 +3,7 @@
 //! Output for people, and as JSON.
 
 use crate::prelude::*;
-use std::{
-    fmt::Display,
-    io::{IsTerminal, Write},
-};
+use std::io::IsTerminal;
 
 /// Where a command prints to.
 pub(crate) type Out<'a> = &'a mut dyn Write;
@@ -29,16 +26,15 @@ pub(crate) fn table<'a>(
     rows: impl IntoIterator<Item = Vec<String>>,
 ) -> Result<()> {
     let heads: Vec<_> = heads.into_iter().collect();
-    let mut lines =
-        vec![heads.iter().map(|head| head.trim_start_matches('>').to_owned()).collect::<Vec<_>>()];
+    let mut lines = vec![heads.iter().map(|head| head.trim_start_matches('>').to_owned()).collect()];
     lines.extend(rows);
-    let width = |i: usize| lines.iter().map(|cells| cells[i].chars().count()).max().unwrap_or(0);
-    let columns: Vec<_> =
-        heads.iter().enumerate().map(|(i, head)| (head.starts_with('>'), width(i))).collect();
+    let width = |i: usize| lines.iter().map(|cells: &Vec<_>| cells[i].chars().count()).max().unwrap_or(0);
+    let widths: Vec<_> = (0..heads.len()).map(width).collect();
     for cells in &lines {
         let mut line = String::new();
-        for (cell, &(right, width)) in cells.iter().zip(&columns) {
-            line += &if right { format!("{cell:>width$}  ") } else { format!("{cell:width$}  ") };
+        for ((cell, width), head) in cells.iter().zip(&widths).zip(&heads) {
+            line +=
+                &if head.starts_with('>') { format!("{cell:>width$}  ") } else { format!("{cell:width$}  ") };
         }
         writeln!(out, "{}", line.trim_end())?;
     }

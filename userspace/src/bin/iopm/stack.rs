@@ -2,13 +2,8 @@
 
 //! What the kernel has: RDMA devices, memory for RDMA, clients of ib_peer_mem.
 
-use crate::{
-    pci::{Route, Way},
-    prelude::*,
-};
+use crate::prelude::*;
 use iopm::Context;
-use serde::{de::Error, Deserializer, Serializer};
-use std::{ffi::OsStr, fmt};
 
 /// The clients, a directory each.
 pub(crate) const PEERS: &str = "/sys/kernel/mm/memory_peers";
@@ -21,13 +16,13 @@ pub(crate) fn debugfs(name: &str) -> io::Result<Vec<Vec<String>>> {
 }
 
 /// Returns the text unless the kernel has a dash for nothing.
-fn some(text: &str) -> Option<String> {
+pub(crate) fn some(text: &str) -> Option<String> {
     (!matches!(text, "" | "-")).then(|| text.to_owned())
 }
 
 // --- RDMA devices ---
 
-#[derive(Clone, Debug, Serialize)]
+#[derive(Serialize)]
 pub(crate) struct Adapter {
     pub(crate) name: String,
     /// None for a software device.
@@ -38,7 +33,7 @@ pub(crate) struct Adapter {
     pub(crate) can_fence: Option<String>,
 }
 
-#[derive(Clone, Debug, Serialize)]
+#[derive(Serialize)]
 pub(crate) struct Adapters {
     /// False: debugfs cannot be read.
     pub(crate) backends_known: bool,
@@ -67,7 +62,7 @@ impl Adapters {
 // --- memory ---
 
 /// Whose memory it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A BAR of io_peer_mem.
     Bar,
@@ -77,17 +72,12 @@ pub(crate) enum Kind {
     Gpu,
 }
 
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Bar => "io_peer_mem",
-            Self::P2p => "peer-to-peer memory",
-            Self::Gpu => "GPU",
-        })
+impl Kind {
+    pub(crate) fn name(self) -> &'static str {
+        ["io_peer_mem", "peer-to-peer memory", "GPU"][self as usize]
     }
 }
 
-#[derive(Clone, Debug)]
 pub(crate) struct Memory {
     pub(crate) kind: Kind,
     /// `0000:05:00.0/bar2`, or the function.
@@ -98,7 +88,6 @@ pub(crate) struct Memory {
 }
 
 /// Sizes of memory, in bytes.
-#[derive(Clone, Copy, Debug)]
 pub(crate) struct Pool {
     pub(crate) size: u64,
     pub(crate) free: u64,
@@ -118,22 +107,23 @@ impl Memory {
     pub(crate) fn of(function: Function) -> Vec<Self> {
         let name = function.name.clone();
         if function.is_of_io_peer_mem() {
-            let dir = format!("/dev/io_peer_mem/{name}");
-            let memory = |bar: String| {
-                let (name, path) = (format!("{name}/{bar}"), Some(format!("{dir}/{bar}")));
+            let bars = sys::names(format!("/dev/io_peer_mem/{name}")).into_iter();
+            let memory = |bar| {
+                let name = format!("{name}/{bar}");
+                let path = Some(format!("/dev/io_peer_mem/{name}"));
                 Self { kind: Kind::Bar, name, path, function: function.clone() }
             };
-            return sys::names(&dir).into_iter().map(memory).collect();
+            return bars.map(memory).collect();
         }
-        let (kind, path) = if sys::number(pci::file(&name, "p2pmem/size")) > Some(0) {
-            let allocate = pci::file(&name, "p2pmem/allocate");
-            (Kind::P2p, sys::exists(&allocate).then(|| allocate.display().to_string()))
+        let allocate = pci::file(&name, "p2pmem/allocate");
+        if function.number("p2pmem/size") > Some(0) {
+            let path = sys::exists(&allocate).then(|| allocate.display().to_string());
+            vec![Self { kind: Kind::P2p, name, path, function }]
         } else if function.is_gpu() {
-            (Kind::Gpu, None)
+            vec![Self { kind: Kind::Gpu, name, path: None, function }]
         } else {
-            return Vec::new();
-        };
-        vec![Self { kind, name, path, function }]
+            Vec::new()
+        }
     }
 
     /// Returns the file, or the name without one.
@@ -141,18 +131,29 @@ impl Memory {
         self.path.as_deref().unwrap_or(&self.name)
     }
 
-    fn open(&self) -> io::Result<Context> {
-        open_bar(self.place())
-    }
-
     /// Returns the sizes; for a BAR the caller has to have the permission to open it.
     pub(crate) fn pool(&self) -> io::Result<Pool> {
         if self.kind == Kind::Bar {
-            let attr = self.open()?.query()?;
+            let attr = open_bar(self.place())?.query()?;
             return Ok(Pool { size: attr.size, free: attr.free, largest: Some(attr.largest) });
         }
-        let number = |name| sys::number(pci::file(&self.function.name, name)).unwrap_or(0);
+        let number = |name| self.function.number(name).unwrap_or(0);
         Ok(Pool { size: number("p2pmem/size"), free: number("p2pmem/available"), largest: None })
+    }
+
+    /// Returns the route from an adapter's function, as the kernel says, if it can be asked.
+    pub(crate) fn route(&self, function: &str) -> Option<Route> {
+        let mut route = Route::find(&self.function.name, function)?;
+        let ask = || open_bar(self.place()).ok()?.nearest(pci::parse(function)?).ok();
+        if let Some(nearest) = (self.kind == Kind::Bar).then(ask).flatten() {
+            match nearest.distance {
+                None => route.way = Way::No,
+                Some(_) if route.way == Way::Unknown => route.way = Way::Host,
+                Some(_) => {}
+            }
+            route.distance = nearest.distance.map_or(route.distance, u64::from);
+        }
+        Some(route)
     }
 }
 
@@ -160,62 +161,9 @@ pub(crate) fn open_bar(path: &str) -> io::Result<Context> {
     Ok(Context::open_path(sys::path(path))?)
 }
 
-// --- the distance of an adapter's function from memory ---
-
-/// A distance. The route is that of the topology.
-#[derive(Clone, Debug)]
-pub(crate) struct Distance {
-    pub(crate) route: Route,
-    /// The answer of the kernel, if it was asked: the distance, if it supports the pair.
-    asked: Option<Option<u64>>,
-}
-
-impl Distance {
-    pub(crate) fn find(memory: &Memory, function: &str) -> Option<Self> {
-        let mut route = pci::route(&memory.function.name, function)?;
-        let ask = || {
-            let nearest = memory.open().ok()?.nearest(pci::parse(function)?).ok()?;
-            Some(nearest.distance.map(u64::from))
-        };
-        let asked = if memory.kind == Kind::Bar { ask() } else { None };
-        if let Some(Some(distance)) = asked {
-            route.distance = distance;
-            if route.way == Way::Unknown {
-                route.way = Way::Host;
-            }
-        }
-        Some(Self { route, asked })
-    }
-
-    /// Returns whether the kernel says that it supports no route.
-    pub(crate) fn is_none(&self) -> bool {
-        self.asked == Some(None)
-    }
-
-    /// Returns the route in a word, and whether it is certain.
-    pub(crate) fn way(&self) -> (&'static str, bool) {
-        match self.route.way {
-            _ if self.is_none() => ("none", true),
-            Way::Bus => ("bus address", self.route.acs_known),
-            Way::Host => ("host bridge", true),
-            Way::Unknown => ("host bridge", false),
-        }
-    }
-}
-
-impl fmt::Display for Distance {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.way() {
-            _ if self.is_none() => f.write_str("no way"),
-            (way, true) => write!(f, "{} {way}", self.route.distance),
-            (way, false) => write!(f, "{} {way}?", self.route.distance),
-        }
-    }
-}
-
 // --- clients ---
 
-#[derive(Clone, Debug, Serialize)]
+#[derive(Serialize)]
 pub(crate) struct Client {
     pub(crate) name: String,
     pub(crate) version: String,
@@ -254,44 +202,30 @@ impl Client {
 // --- regions ---
 
 /// A live region or import, as debugfs lists it.
-#[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct Region {
-    #[serde(deserialize_with = "parse")]
-    pub(crate) pid: u64,
+    pub(crate) pid: String,
     pub(crate) process: String,
     pub(crate) kind: String,
     pub(crate) client: String,
-    #[serde(serialize_with = "optional")]
     pub(crate) device: String,
     /// Hexadecimal, as the address: 64 bits do not fit into a number of every reader of JSON.
-    #[serde(serialize_with = "optional")]
     pub(crate) lkey: String,
     pub(crate) address: String,
-    #[serde(deserialize_with = "parse")]
     pub(crate) length: u64,
-    /// Seconds.
-    #[serde(serialize_with = "whole")]
+    /// Seconds, with a fraction.
     pub(crate) age: String,
     pub(crate) state: String,
-}
-
-fn parse<'de, D: Deserializer<'de>>(text: D) -> Result<u64, D::Error> {
-    String::deserialize(text)?.parse().map_err(D::Error::custom)
-}
-
-fn optional<S: Serializer>(text: &str, serializer: S) -> Result<S::Ok, S::Error> {
-    some(text).serialize(serializer)
-}
-
-/// Writes the whole seconds of an age.
-fn whole<S: Serializer>(age: &str, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_u64(age.split('.').next().and_then(|text| text.parse().ok()).unwrap_or(0))
 }
 
 impl Region {
     /// Reads the list, which is for root.
     pub(crate) fn all() -> io::Result<Vec<Self>> {
-        let regions = debugfs("regions")?.into_iter();
-        Ok(regions.filter_map(|row| serde_json::from_value(json!(row)).ok()).collect())
+        let parse = |row: Vec<String>| {
+            let [pid, process, kind, client, device, lkey, address, length, age, state] =
+                row.try_into().ok()?;
+            let length = length.parse().ok()?;
+            Some(Self { pid, process, kind, client, device, lkey, address, length, age, state })
+        };
+        Ok(debugfs("regions")?.into_iter().filter_map(parse).collect())
     }
 }

@@ -7,10 +7,7 @@
 
 use crate::prelude::*;
 use std::{
-    ffi::OsString,
-    fmt::Display,
-    fs::File,
-    io::{BufRead, BufReader, Read, Write},
+    io::{BufRead, BufReader},
     os::unix::fs::PermissionsExt,
 };
 
@@ -28,10 +25,7 @@ pub(crate) fn root() -> Option<&'static Path> {
 /// Returns the path below the root.
 pub(crate) fn path(path: impl AsRef<Path>) -> PathBuf {
     let path = path.as_ref();
-    match root() {
-        Some(root) => root.join(path.strip_prefix("/").unwrap_or(path)),
-        None => path.into(),
-    }
+    root().map_or(path.into(), |root| root.join(path.strip_prefix("/").unwrap_or(path)))
 }
 
 pub(crate) fn read(file: impl AsRef<Path>) -> io::Result<String> {
@@ -43,14 +37,17 @@ pub(crate) fn line(file: impl AsRef<Path>) -> Option<String> {
     read(file).ok()?.lines().next().map(str::to_owned)
 }
 
-/// Reads the number in a file, in decimal or after `0x`.
-pub(crate) fn number(file: impl AsRef<Path>) -> Option<u64> {
-    let line = line(file)?;
-    let text = line.trim();
+/// Parses a number in decimal or, after `0x`, in hexadecimal.
+pub(crate) fn parse(text: &str) -> Option<u64> {
     match text.strip_prefix("0x") {
         Some(hex) => u64::from_str_radix(hex, 16).ok(),
         None => text.parse().ok(),
     }
+}
+
+/// Reads the number in a file.
+pub(crate) fn number(file: impl AsRef<Path>) -> Option<u64> {
+    parse(line(file)?.trim())
 }
 
 pub(crate) fn exists(file: impl AsRef<Path>) -> bool {
@@ -65,13 +62,8 @@ pub(crate) fn write(file: impl AsRef<Path>, text: &str) -> io::Result<()> {
 
 /// Lists a directory, sorted, without hidden files; empty without it.
 pub(crate) fn entries(dir: impl AsRef<Path>) -> Vec<OsString> {
-    let mut names: Vec<_> = fs::read_dir(path(dir))
-        .into_iter()
-        .flatten()
-        .flatten()
-        .map(|entry| entry.file_name())
-        .filter(|name| !name.as_encoded_bytes().starts_with(b"."))
-        .collect();
+    let names = fs::read_dir(path(dir)).into_iter().flatten().flatten().map(|entry| entry.file_name());
+    let mut names: Vec<_> = names.filter(|name| !name.as_encoded_bytes().starts_with(b".")).collect();
     names.sort();
     names
 }
@@ -101,8 +93,7 @@ pub(crate) fn maps(pid: &str) -> impl Iterator<Item = Vec<u8>> {
 
 /// Reads the last component of a link's target.
 pub(crate) fn target(link: impl AsRef<Path>) -> Option<String> {
-    let target = fs::read_link(path(link)).ok()?;
-    Some(target.file_name()?.to_string_lossy().into_owned())
+    Some(fs::read_link(path(link)).ok()?.file_name()?.to_string_lossy().into_owned())
 }
 
 /// Resolves all links. The result begins with the root.
@@ -111,7 +102,6 @@ pub(crate) fn real(file: impl AsRef<Path>) -> Option<PathBuf> {
 }
 
 /// The running kernel; empty, with zeros, without its file in /proc.
-#[derive(Clone, Debug, Default)]
 pub(crate) struct Release {
     /// `7.3.4+deb13-amd64`
     pub(crate) name: String,
@@ -131,10 +121,7 @@ impl Release {
 /// Returns the cause of an error as `strerror(3)` says it.
 pub(crate) fn cause(error: &io::Error) -> String {
     let text = error.to_string();
-    match text.find(" (os error ") {
-        Some(end) => text[..end].to_owned(),
-        None => text,
-    }
+    text.split(" (os error ").next().unwrap_or_default().to_owned()
 }
 
 /// Names what failed, as `warn(3)` does.

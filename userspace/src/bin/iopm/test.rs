@@ -9,7 +9,6 @@ use crate::{
 use std::{
     collections::hash_map::RandomState,
     hash::BuildHasher,
-    io::Read,
     os::unix::{fs::FileTypeExt, process::ExitStatusExt},
     process::{Child, ExitStatus},
     sync::atomic::{AtomicU8, Ordering::Relaxed},
@@ -20,13 +19,11 @@ const LENGTH: usize = 64 << 10;
 /// Fails unless the file is device memory: the test overwrites it.
 fn check_file(path: &str) -> Result<()> {
     let real = fs::canonicalize(path).at(path)?;
-    let kind = fs::metadata(&real).at(path)?.file_type();
-    if kind.is_char_device() || (real.starts_with("/sys") && real.ends_with("p2pmem/allocate")) {
-        return Ok(());
-    }
-    bail!(
-        "{path} is neither a character device nor p2pmem/allocate of a function, and the test would overwrite it"
-    )
+    let is_device = fs::metadata(&real).at(path)?.file_type().is_char_device();
+    let is_memory = is_device || (real.starts_with("/sys") && real.ends_with("p2pmem/allocate"));
+    let what = "a character device nor p2pmem/allocate of a function";
+    ensure!(is_memory, "{path} is neither {what}, and the test would overwrite it");
+    Ok(())
 }
 
 /// Waits for the end of a process, and calls `each` with the seconds that have passed. Returns `None` if it goes
@@ -71,14 +68,12 @@ pub(crate) fn run(adapter: &str, path: &str) -> std::result::Result<String, Stri
     if let Some(signal) = status.signal() {
         return Err(format!("ended by signal {signal}"));
     }
-    let mut text = String::new();
-    let _ = child.stdout.take().map(|mut pipe| pipe.read_to_string(&mut text));
-    let _ = child.stderr.take().map(|mut pipe| pipe.read_to_string(&mut text));
-    let text = text.trim_end().replace('\n', " ");
-    if status.success() {
-        Ok(text)
-    } else {
-        Err(text)
+    let output = child.wait_with_output().map_err(|error| error.to_string())?;
+    let text =
+        String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).trim_end().replace('\n', " ");
+    match status.success() {
+        true => Ok(text),
+        false => Err(text),
     }
 }
 
@@ -114,31 +109,22 @@ pub(crate) fn test(device: Option<String>, file: Option<String>, out: Out<'_>) -
         [device, file].into_iter().flatten().partition(|argument| argument.starts_with('/'));
     let (file, device) = (files.last(), devices.last());
     let paths: Vec<String> = match file {
-        Some(file) => {
-            check_file(file)?;
-            vec![file.clone()]
-        }
+        Some(file) => check_file(file).map(|()| vec![file.clone()])?,
         None => Memory::all().into_iter().filter_map(|memory| memory.path).collect(),
     };
     let adapters = Adapters::find().list.into_iter().map(|adapter| adapter.name);
-    let (mut status, mut count) = (0, 0);
+    let mut status = None;
     for adapter in adapters.filter(|name| device.is_none_or(|device| device == name)) {
         for path in &paths {
-            let (word, text) = match run(&adapter, path) {
-                Ok(text) => ("ok", text),
-                Err(text) => ("FAIL", text),
-            };
-            status |= u8::from(word == "FAIL");
-            writeln!(out, "{word:4}  {adapter}  {path}: {text}")?;
+            let result = run(&adapter, path);
+            status = status.max(Some(result.is_err().into()));
+            let word = if result.is_ok() { "ok  " } else { "FAIL" };
+            writeln!(out, "{word}  {adapter}  {path}: {}", result.unwrap_or_else(|text| text))?;
             out.flush()?;
-            count += 1;
         }
     }
-    if count == 0 {
-        let which = if device.is_some() { "no such RDMA device" } else { "no RDMA device" };
-        bail!("nothing to test: {which}, or no memory for it");
-    }
-    Ok(status)
+    let which = if device.is_some() { "no such RDMA device" } else { "no RDMA device" };
+    status.with_context(|| format!("nothing to test: {which}, or no memory for it"))
 }
 
 #[cfg(test)]

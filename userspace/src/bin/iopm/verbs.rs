@@ -7,136 +7,63 @@
 //! objects, apart from MRs, and unmaps the memory.
 
 use crate::prelude::*;
+use iopm::ibv_mr;
 use rustix::mm::{mmap, MapFlags, ProtFlags};
 use std::{
     ffi::{c_char, c_int, c_uint, c_void, CStr},
-    fmt::Display,
     ptr::{self, NonNull},
     slice,
     sync::atomic::AtomicU8,
 };
 
-#[repr(C)]
-struct Context {
-    device: *mut c_void,
-    /// `struct ibv_context_ops`, of which the header calls two: `poll_cq` and `post_send`.
-    ops_before: [*const c_void; 11],
-    poll_cq: unsafe extern "C" fn(*mut Cq, c_int, *mut Wc) -> c_int,
-    ops_between: [*const c_void; 13],
-    post_send: unsafe extern "C" fn(*mut Qp, *mut SendWr, *mut *mut SendWr) -> c_int,
+/// Structures with these members, as C lays them out.
+macro_rules! structures {
+    ($($(#[$of:meta])* $name:ident { $($member:ident: $type:ty),* $(,)? })*) => {$(
+        #[repr(C)]
+        $(#[$of])*
+        struct $name { $($member: $type,)* }
+    )*};
 }
 
-#[repr(C)]
-struct Cq {
-    context: *mut Context,
-}
-
-#[repr(C)]
-struct Qp {
-    context: *mut Context,
-    unused: [*mut c_void; 5],
-    handle: u32,
-    qp_num: u32,
-}
-
-#[repr(C)]
-struct Mr {
-    unused: [*mut c_void; 2],
-    addr: *mut c_void,
-    length: usize,
-    handle: u32,
-    lkey: u32,
-    rkey: u32,
-}
-
-#[repr(C)]
-struct QpInitAttr {
-    qp_context: *mut c_void,
-    send_cq: *mut Cq,
-    recv_cq: *mut Cq,
-    srq: *mut c_void,
-    /// `struct ibv_qp_cap`: requests to send and to receive, SGEs of each, inline data.
-    cap: [u32; 5],
-    qp_type: c_uint,
-    sq_sig_all: c_int,
-}
-
-/// `union ibv_gid`, which is aligned as its numbers.
-#[derive(Default)]
-#[repr(C, align(8))]
-struct Gid([u8; 16]);
-
-#[derive(Default)]
-#[repr(C)]
-struct AhAttr {
-    dgid: Gid,
-    flow_label: u32,
-    sgid_index: u8,
-    hop_limit: u8,
-    traffic_class: u8,
-    dlid: u16,
-    unused: [u8; 3],
-    is_global: u8,
-    port_num: u8,
-}
-
-#[derive(Default)]
-#[repr(C)]
-struct QpAttr {
-    qp_state: c_uint,
-    cur_qp_state: c_uint,
-    path_mtu: c_uint,
-    path_mig_state: c_uint,
-    qkey_and_psns: [u32; 3],
-    dest_qp_num: u32,
-    qp_access_flags: c_uint,
-    cap: [u32; 5],
-    ah_attr: AhAttr,
-    alt_ah_attr: AhAttr,
-    pkey_indices: [u16; 2],
-    unused: [u8; 2],
-    max_rd_atomic: u8,
-    max_dest_rd_atomic: u8,
-    min_rnr_timer: u8,
-    port_num: u8,
-    timeout: u8,
-    retry_cnt: u8,
-    rnr_retry: u8,
-    alternative: [u8; 2],
-    rate_limit: u32,
-}
-
-#[repr(C)]
-struct Sge {
-    addr: u64,
-    length: u32,
-    lkey: u32,
-}
-
-#[repr(C)]
-struct SendWr {
-    wr_id: u64,
-    next: *mut SendWr,
-    sg_list: *mut Sge,
-    num_sge: c_int,
-    opcode: c_uint,
-    send_flags: c_uint,
-    imm_data: u32,
-    remote_addr: u64,
-    rkey: u32,
-    /// Of other requests.
-    rest: [u64; 9],
-}
-
-#[repr(C)]
-struct Wc {
-    wr_id: u64,
-    status: c_uint,
-    rest: [u32; 9],
+structures! {
+    /// With `struct ibv_context_ops`, of which the header calls two.
+    Context {
+        device: *mut c_void, ops_before: [*const c_void; 11],
+        poll_cq: unsafe extern "C" fn(*mut Cq, c_int, *mut Wc) -> c_int, ops_between: [*const c_void; 13],
+        post_send: unsafe extern "C" fn(*mut Qp, *mut SendWr, *mut *mut SendWr) -> c_int,
+    }
+    Cq { context: *mut Context }
+    Qp { context: *mut Context, unused: [*mut c_void; 5], handle: u32, qp_num: u32 }
+    /// `cap` is `struct ibv_qp_cap`: requests to send and to receive, SGEs of each, inline data.
+    QpInitAttr {
+        qp_context: *mut c_void, send_cq: *mut Cq, recv_cq: *mut Cq, srq: *mut c_void, cap: [u32; 5],
+        qp_type: c_uint, sq_sig_all: c_int,
+    }
+    /// `dgid` is aligned as its numbers.
+    #[derive(Default)]
+    #[repr(align(8))]
+    AhAttr {
+        dgid: [u8; 16], flow_label: u32, sgid_index: u8, hop_limit: u8, traffic_class: u8, dlid: u16,
+        unused: [u8; 3], is_global: u8, port_num: u8,
+    }
+    #[derive(Default)]
+    QpAttr {
+        qp_state: c_uint, cur_qp_state: c_uint, path_mtu: c_uint, path_mig_state: c_uint,
+        qkey_and_psns: [u32; 3], dest_qp_num: u32, qp_access_flags: c_uint, cap: [u32; 5], ah_attr: AhAttr,
+        alt_ah_attr: AhAttr, pkey_indices: [u16; 2], unused: [u8; 2], max_rd_atomic: u8,
+        max_dest_rd_atomic: u8, min_rnr_timer: u8, port_num: u8, timeout: u8, retry_cnt: u8, rnr_retry: u8,
+        alternative: [u8; 2], rate_limit: u32,
+    }
+    Sge { addr: u64, length: u32, lkey: u32 }
+    /// `rest` is of other requests.
+    SendWr {
+        wr_id: u64, next: *mut SendWr, sg_list: *mut Sge, num_sge: c_int, opcode: c_uint, send_flags: c_uint,
+        imm_data: u32, remote_addr: u64, rkey: u32, rest: [u64; 9],
+    }
+    Wc { wr_id: u64, status: c_uint, rest: [u32; 9] }
 }
 
 const ACCESS_ALL: c_int = 0xf;
-const ACCESS_REMOTE: c_uint = 0xe;
 const PORT: u8 = 1;
 
 #[link(name = "ibverbs")]
@@ -145,9 +72,9 @@ extern "C" {
     fn ibv_get_device_name(device: *mut c_void) -> *const c_char;
     fn ibv_open_device(device: *mut c_void) -> *mut Context;
     fn ibv_alloc_pd(context: *mut Context) -> *mut c_void;
-    fn ibv_reg_mr(pd: *mut c_void, addr: *mut c_void, length: usize, access: c_int) -> *mut Mr;
-    fn ibv_dereg_mr(mr: *mut Mr) -> c_int;
-    fn ibv_reg_dmabuf_mr(pd: *mut c_void, at: u64, n: usize, iova: u64, fd: c_int, a: c_int) -> *mut Mr;
+    fn ibv_reg_mr(pd: *mut c_void, addr: *mut c_void, length: usize, access: c_int) -> *mut ibv_mr;
+    fn ibv_dereg_mr(mr: *mut ibv_mr) -> c_int;
+    fn ibv_reg_dmabuf_mr(pd: *mut c_void, at: u64, n: usize, iova: u64, fd: c_int, a: c_int) -> *mut ibv_mr;
     fn ibv_create_cq(of: *mut Context, n: c_int, a: *mut c_void, b: *mut c_void, v: c_int) -> *mut Cq;
     fn ibv_create_qp(pd: *mut c_void, attr: *mut QpInitAttr) -> *mut Qp;
     fn ibv_modify_qp(qp: *mut Qp, attr: *mut QpAttr, mask: c_int) -> c_int;
@@ -161,10 +88,8 @@ fn new<T>(at: *mut T, call: impl Display) -> Result<NonNull<T>> {
 
 /// Returns the result of a call that returns an errno.
 fn check_errno(error: c_int, call: impl Display) -> Result<()> {
-    match error {
-        0 => Ok(()),
-        _ => Err(io::Error::from_raw_os_error(error)).at(call),
-    }
+    ensure!(error == 0, "{call}: {}", cause(&io::Error::from_raw_os_error(error)));
+    Ok(())
 }
 
 /// An open RDMA device with a protection domain.
@@ -191,14 +116,11 @@ impl Device {
             unsafe { CStr::from_ptr(ibv_get_device_name(*device)) }.to_string_lossy().into_owned()
         };
         let Some(device) = devices.iter().find(|device| name_of(device) == name) else {
-            if devices.is_empty() {
-                bail!(
-                    "no RDMA device {name}\n  this host has no RDMA device; \"rdma link add rxe0 type rxe netdev eth0\" \
-                     creates a software device"
-                );
-            }
-            let names: Vec<_> = devices.iter().map(name_of).collect();
-            bail!("no RDMA device {name}\n  RDMA devices of this host: {}", names.join(" "));
+            let names = devices.iter().map(name_of).collect::<Vec<_>>().join(" ");
+            let none = "this host has no RDMA device; \"rdma link add rxe0 type rxe netdev eth0\" creates a software device";
+            let there =
+                if names.is_empty() { none.into() } else { format!("RDMA devices of this host: {names}") };
+            bail!("no RDMA device {name}\n  {there}");
         };
         // SAFETY: The device is on the list.
         let context = new(unsafe { ibv_open_device(*device) }, format_args!("RDMA device {name}"))?;
@@ -246,14 +168,14 @@ impl Device {
     }
 
     /// Returns the GID for RoCE v2 with its index, if the port has one, else the first.
-    fn gid(&self) -> Result<(u8, Gid)> {
+    fn gid(&self) -> Result<(u8, [u8; 16])> {
         // An index without a GID has no type.
         let is_v2 =
             |i: &u8| sys::line(self.port(&format!("gid_attrs/types/{i}"))).as_deref() == Some("RoCE v2");
         let index = (0..=u8::MAX).find(is_v2).unwrap_or(0);
         let text = sys::line(self.port(&format!("gids/{index}"))).unwrap_or_default();
         let address: std::net::Ipv6Addr = text.parse()?;
-        Ok((index, Gid(address.octets())))
+        Ok((index, address.octets()))
     }
 }
 
@@ -263,10 +185,10 @@ impl Device {
 /// # Invariants
 ///
 /// The pointer is that of libibverbs, and stays valid until drop.
-struct Registered(NonNull<Mr>);
+struct Registered(NonNull<ibv_mr>);
 
 impl Registered {
-    fn mr(&self) -> &Mr {
+    fn mr(&self) -> &ibv_mr {
         // SAFETY: By the invariant; libibverbs does not change the MR.
         unsafe { self.0.as_ref() }
     }
@@ -356,22 +278,18 @@ impl Pair {
         let error = unsafe { ((*(*qp).context).post_send)(qp, &mut wr, &mut bad) };
         check_errno(error, "ibv_post_send")?;
         let mut wc = Wc { wr_id: 0, status: 0, rest: [0; 9] };
-        let begin = Instant::now();
+        let (begin, mut count) = (Instant::now(), 0);
         // Every request completes, a failed one with an error status. Emulated machines are slow.
-        while begin.elapsed() < Duration::from_secs(20) {
+        while count == 0 && begin.elapsed() < Duration::from_secs(20) {
             // SAFETY: By the invariant; `wc` has the size of one completion.
-            match unsafe { ((*(*cq).context).poll_cq)(cq, 1, &mut wc) } {
-                0 => continue,
-                1 if wc.status == 0 => return Ok(()),
-                1 => {
-                    // SAFETY: The function returns a constant C string for each number.
-                    let text = unsafe { CStr::from_ptr(ibv_wc_status_str(wc.status)) };
-                    bail!("RDMA {name} of {length} bytes: {}", text.to_string_lossy());
-                }
-                error => bail!("ibv_poll_cq: {error}"),
-            }
+            count = unsafe { ((*(*cq).context).poll_cq)(cq, 1, &mut wc) };
         }
-        bail!("RDMA {name} of {length} bytes: no completion in time")
+        ensure!(count != 0, "RDMA {name} of {length} bytes: no completion in time");
+        ensure!(count == 1, "ibv_poll_cq: {count}");
+        // SAFETY: The function returns a constant C string for each number.
+        let text = unsafe { CStr::from_ptr(ibv_wc_status_str(wc.status)) };
+        ensure!(wc.status == 0, "RDMA {name} of {length} bytes: {}", text.to_string_lossy());
+        Ok(())
     }
 }
 
@@ -390,7 +308,8 @@ fn connect(device: &Device, qp: NonNull<Qp>, peer: NonNull<Qp>) -> Result<()> {
     // CAST: A local identifier has 16 bits; Ethernet has none.
     let dlid = sys::number(device.port("lid")).unwrap_or(0) as u16;
     let mut attr = QpAttr {
-        qp_access_flags: ACCESS_REMOTE,
+        // All but IBV_ACCESS_LOCAL_WRITE
+        qp_access_flags: 0xe,
         port_num: PORT,
         // 1024 bytes
         path_mtu: 3,
@@ -435,6 +354,6 @@ mod tests {
         assert_eq!([offset_of!(Context, poll_cq), offset_of!(Context, post_send)], [96, 208]);
         assert_eq!([size_of::<QpInitAttr>(), size_of::<AhAttr>(), size_of::<QpAttr>()], [64, 32, 144]);
         assert_eq!([size_of::<SendWr>(), size_of::<Wc>(), offset_of!(Qp, qp_num)], [128, 48, 52]);
-        assert_eq!([offset_of!(Mr, rkey), offset_of!(QpAttr, timeout)], [40, 130]);
+        assert_eq!([offset_of!(ibv_mr, rkey), offset_of!(QpAttr, timeout)], [40, 130]);
     }
 }

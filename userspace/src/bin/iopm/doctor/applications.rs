@@ -10,7 +10,6 @@ use super::{
     probes::{Look, Outcome, Prober},
     *,
 };
-use std::collections::BTreeMap;
 
 #[derive(Deserialize)]
 struct Table {
@@ -35,38 +34,22 @@ struct Application {
     probes: Vec<Probe>,
 }
 
-/// How an application gets at memory without a copy through the host.
-#[derive(Clone, Copy, Deserialize, PartialEq, Eq)]
-enum Way {
-    #[serde(rename = "peer memory")]
-    ByAddress,
-    #[serde(rename = "dma-bufs")]
-    ByDmaBuf,
-}
-
-#[derive(Clone, Copy, Deserialize, PartialEq, Eq)]
-#[serde(rename_all = "snake_case")]
-enum Answer {
-    Undecided,
-    Yes,
-    No,
-}
-
 #[derive(Deserialize)]
 struct Probe {
-    way: Way,
+    /// How the application gets at memory without a copy through the host: peer memory, dma-bufs.
+    way: String,
     look: Look,
-    /// Yes if none is given.
-    found: Option<Answer>,
-    /// No if none is given.
-    missing: Option<Answer>,
+    /// The outcome that decides nothing. Otherwise what is found means yes, and what is missing no.
+    undecided: Option<Outcome>,
     /// If the verdict is wrong.
-    remedy: Option<String>,
+    #[serde(default)]
+    remedy: String,
 }
 
 /// What an application concludes of a way.
 struct Conclusion<'a> {
-    answer: Answer,
+    /// None: undecided.
+    answer: Option<bool>,
     /// False: a probe could not look.
     known: bool,
     /// The probe that decided, or the last one.
@@ -75,82 +58,53 @@ struct Conclusion<'a> {
 
 impl<'a> Conclusion<'a> {
     /// Probes a way; `None` if the application does not know it.
-    fn of(probes: &'a [Probe], way: Way, look: &mut impl FnMut(&Look) -> Outcome) -> Option<Self> {
+    fn of(probes: &'a [Probe], way: &str, mut look: impl FnMut(&Look) -> Outcome) -> Option<Self> {
         let mut of_way = probes.iter().filter(|probe| probe.way == way).peekable();
-        let mut conclusion = Self { answer: Answer::Undecided, known: true, by: of_way.peek()? };
+        let mut conclusion = Self { answer: None, known: true, by: of_way.peek()? };
         for probe in of_way {
             conclusion.by = probe;
             match look(&probe.look) {
-                Outcome::Found => conclusion.answer = probe.found.unwrap_or(Answer::Yes),
-                Outcome::Missing => conclusion.answer = probe.missing.unwrap_or(Answer::No),
-                Outcome::NothingThere => {}
                 Outcome::NotKnown => conclusion.known = false,
-            }
-            if conclusion.answer != Answer::Undecided {
-                break;
+                Outcome::NothingThere => {}
+                outcome if probe.undecided == Some(outcome) => {}
+                outcome => {
+                    conclusion.answer = Some(outcome == Outcome::Found);
+                    break;
+                }
             }
         }
         Some(conclusion)
-    }
-
-    fn is_usable(&self) -> bool {
-        self.answer == Answer::Yes && self.known
-    }
-
-    fn is_unknown(&self) -> bool {
-        self.answer != Answer::No && !self.known
-    }
-
-    fn wrong(&self, verdict: Verdict, text: String, found: &mut Findings) {
-        found.add(verdict, format!("wrong: {text}"), self.by.remedy.clone().unwrap_or_default());
-    }
-}
-
-fn conclude(by_address: Option<&Conclusion<'_>>, by_dma_buf: Option<&Conclusion<'_>>, found: &mut Findings) {
-    let ways = [(by_address, "peer memory usable"), (by_dma_buf, "dma-bufs usable")];
-    let usable = ways.iter().filter(|(way, _)| way.is_some_and(Conclusion::is_usable));
-    let text = usable.map(|(_, text)| *text).collect::<Vec<_>>().join(", ");
-    let unknown = ways.iter().any(|(way, _)| way.is_some_and(Conclusion::is_unknown));
-    match (text.as_str(), unknown) {
-        ("", false) => found.ok("concludes: staging through the host, or an error"),
-        ("", true) => found.unknown("concludes: peer memory not usable, dma-bufs not known", ""),
-        (text, false) => found.ok(format!("concludes: {text}")),
-        (text, true) => found.unknown(format!("concludes: {text}, dma-bufs not known"), ""),
     }
 }
 
 /// Compares with the clients. Where dma-bufs are usable they are preferred to peer memory, so that is no
 /// failure.
-fn compare_with_clients(by: &Conclusion<'_>, dma_bufs: bool, gpu: &Gpu, found: &mut Findings) {
+fn compare_with_clients(of: &Conclusion<'_>, dma_bufs: bool, gpu: &Gpu, found: &mut Findings) {
     let client = gpu.clients.iter().find(|client| sys::exists(format!("{PEERS}/{client}")));
     let driver = sys::exists(&gpu.driver);
-    let verdict = if driver && !dma_bufs { Verdict::Fail } else { Verdict::Warn };
-    match (by.answer, client) {
-        (Answer::Yes, None) => {
+    let wrong = match (of.answer, client) {
+        (Some(true), None) => {
             let without = if driver { "" } else { " (no driver of such a GPU is loaded)" };
             let of = &gpu.name;
-            let text =
-                format!("no client for memory of {of} is registered, so ibv_reg_mr() of it fails{without}");
-            by.wrong(verdict, text, found);
+            format!("no client for memory of {of} is registered, so ibv_reg_mr() of it fails{without}")
         }
-        (Answer::No | Answer::Undecided, Some(client)) => {
-            by.wrong(verdict, format!("the client {client} is registered, so peer memory works"), found);
+        (Some(false) | None, Some(client)) => {
+            format!("the client {client} is registered, so peer memory works")
         }
-        _ => {}
-    }
+        _ => return,
+    };
+    let verdict = if driver && !dma_bufs { Verdict::Fail } else { Verdict::Warn };
+    found.add(verdict, &of.by.remedy, format!("wrong: {wrong}"));
 }
 
 /// Linux 7.1 has removed the option: dma-bufs always do what it allowed.
-fn compare_with_kernel(by: &Conclusion<'_>, prober: &Prober<'_>, version: (u32, u32), found: &mut Findings) {
-    let of_kernel = matches!(by.by.look, Look::BootConfig(_) | Look::AnyConfig(_) | Look::AllSymbols(_));
-    let p2pdma = Look::AllSymbols(vec!["pci_p2pdma".into()]);
-    if by.answer != Answer::Yes && of_kernel && version >= (7, 1) && prober.look(&p2pdma).0 == Outcome::Found
-    {
-        let (major, minor) = version;
-        let text = format!(
-            "Linux {major}.{minor} has no CONFIG_DMABUF_MOVE_NOTIFY, as kernels from 7.1 on always do what it allowed"
-        );
-        by.wrong(Verdict::Warn, text, found);
+fn compare_with_kernel(of: &Conclusion<'_>, prober: &Prober<'_>, version: (u32, u32), found: &mut Findings) {
+    let of_kernel = matches!(of.by.look, Look::BootConfig(_) | Look::AnyConfig(_) | Look::AllSymbols(_));
+    let p2pdma = || prober.look(&Look::AllSymbols(vec!["pci_p2pdma".into()])).0 == Outcome::Found;
+    if of.answer != Some(true) && of_kernel && version >= (7, 1) && p2pdma() {
+        let ((major, minor), option) = (version, "CONFIG_DMABUF_MOVE_NOTIFY");
+        let why = "as kernels from 7.1 on always do what it allowed";
+        warn!(found, &of.by.remedy, "wrong: Linux {major}.{minor} has no {option}, {why}");
     }
 }
 
@@ -166,19 +120,31 @@ pub(super) fn check(machine: &Machine, found: &mut Findings) -> Result<()> {
             // What the probe before has found is not reported again.
             if found.list.last().is_none_or(|last| last.text != text || last.area != found.area) {
                 let verdict = if outcome == Outcome::NotKnown { Verdict::Unknown } else { Verdict::Ok };
-                found.add(verdict, text, "");
+                found.add(verdict, "", text);
             }
             outcome
         };
-        let by_dma_buf = Conclusion::of(&application.probes, Way::ByDmaBuf, &mut look);
-        let by_address = Conclusion::of(&application.probes, Way::ByAddress, &mut look);
-        conclude(by_address.as_ref(), by_dma_buf.as_ref(), found);
-        let dma_bufs = by_dma_buf.as_ref().is_some_and(Conclusion::is_usable);
-        if let Some(by) = by_address {
-            compare_with_clients(&by, dma_bufs, gpu, found);
+        let [by_dma_buf, by_address] =
+            ["dma-bufs", "peer memory"].map(|way| Conclusion::of(&application.probes, way, &mut look));
+        let ways = [(&by_address, "peer memory usable"), (&by_dma_buf, "dma-bufs usable")];
+        let concluded = || ways.iter().filter_map(|(of, text)| Some((of.as_ref()?, *text)));
+        let is_unknown = concluded().any(|(of, _)| of.answer != Some(false) && !of.known);
+        let usable: Vec<_> =
+            concluded().filter(|(of, _)| of.answer == Some(true) && of.known).map(|(_, text)| text).collect();
+        let text = match (&usable[..], is_unknown) {
+            ([], false) => "staging through the host, or an error".into(),
+            ([], true) => "peer memory not usable".into(),
+            (usable, _) => usable.join(", "),
+        };
+        match is_unknown {
+            true => unknown!(found, "", "concludes: {text}, dma-bufs not known"),
+            false => ok!(found, "concludes: {text}"),
         }
-        if let Some(by) = by_dma_buf {
-            compare_with_kernel(&by, &prober, machine.release.version, found);
+        if let Some(of) = &by_address {
+            compare_with_clients(of, usable.contains(&"dma-bufs usable"), gpu, found);
+        }
+        if let Some(of) = &by_dma_buf {
+            compare_with_kernel(of, &prober, machine.release.version, found);
         }
     }
     Ok(())

@@ -3,7 +3,7 @@
 //! Checks of the drivers of GPUs, if there is such a GPU or driver.
 
 use super::*;
-use crate::{gpu::LIBRARY, sys::Release};
+use crate::gpu::LIBRARY;
 
 const DKMS: &str = "/var/lib/dkms";
 
@@ -28,13 +28,14 @@ pub(super) fn nvidia_dkms(machine: &Machine, found: &mut Findings) {
     let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
     for line in text.lines().filter(|line| line.starts_with("nvidia")) {
         let module = line.split([',', ':', ' ']).next().unwrap_or(line);
-        let failed = format!("dkms status: {line}: not installed for Linux {release}");
         if line.contains(": installed") {
-            found.ok(format!("dkms status: {line}"));
+            ok!(found, "dkms status: {line}");
         } else if line.contains(": built") {
-            found.fail(failed, format!("dkms install {module} -k {release}"));
+            let fix = format!("dkms install {module} -k {release}");
+            fail!(found, fix, "dkms status: {line}: not installed for Linux {release}");
         } else {
-            found.fail(failed + &build_log(module, release), release_fix(&machine.release));
+            let (fix, log) = (release_fix(&machine.release), build_log(module, release));
+            fail!(found, fix, "dkms status: {line}: not installed for Linux {release}{log}");
         }
     }
 }
@@ -62,18 +63,17 @@ pub(super) fn nvidia(machine: &Machine, found: &mut Findings) {
     let fix = release_fix(&machine.release);
     let is_there = |memory: &Memory| memory.kind == Kind::Gpu && memory.function.vendor == 0x10de;
     match sys::line("/proc/driver/nvidia/version") {
-        None if machine.memories.iter().any(is_there) => found.warn("NVIDIA's driver is not loaded", fix),
-        None => {}
+        None if !machine.memories.iter().any(is_there) => {}
+        None => warn!(found, fix, "NVIDIA's driver is not loaded"),
         Some(version) if version.contains("Open Kernel Module") => {
-            found.ok("NVIDIA's open kernel modules (dma-bufs need no nvidia-peermem)");
+            ok!(found, "NVIDIA's open kernel modules (dma-bufs need no nvidia-peermem)");
             by_address(found);
             peermem(found);
         }
         Some(_) => {
-            let text =
-                "NVIDIA's closed kernel modules: the kernel refuses the symbols of ib_peer_mem, which are \
-                        GPL-only, to a module that depends on them";
-            found.fail(text, fix);
+            let what = "which are GPL-only, to a module that depends on them";
+            let text = "NVIDIA's closed kernel modules: the kernel refuses the symbols of ib_peer_mem";
+            fail!(found, fix, "{text}, {what}");
         }
     }
 }
@@ -81,52 +81,46 @@ pub(super) fn nvidia(machine: &Machine, found: &mut Findings) {
 /// Registrations by address without nvidia-peermem.
 fn by_address(found: &mut Findings) {
     if gpu::library().is_none() {
-        return found
-            .warn(format!("without {LIBRARY} memory by address needs nvidia-peermem"), "install iopm");
+        return warn!(found, "install iopm", "without {LIBRARY} memory by address needs nvidia-peermem");
     }
     let by = match sys::exists("/dev/ib_peer_mem") {
         true => "",
         false => ", in the program itself, as there is no /dev/ib_peer_mem",
     };
-    found.ok(format!("iopm gpu PROGRAM registers memory by address, with {LIBRARY}{by}"));
-    let processes = gpu::processes();
+    ok!(found, "iopm gpu PROGRAM registers memory by address, with {LIBRARY}{by}");
+    let processes = gpu::processes().join(", ");
     if !processes.is_empty() {
-        found.ok(format!("with it run the processes {}", processes.join(", ")));
+        ok!(found, "with it run the processes {processes}");
     }
 }
 
 fn peermem(found: &mut Findings) {
     if sys::exists(format!("{PEERS}/nv_mem")) || is_loaded("nvidia_peermem") {
-        return found.ok("nvidia-peermem is loaded");
+        ok!(found, "nvidia-peermem is loaded");
+    } else if !modules::is_installed("nvidia-peermem") {
+        let what = "without iopm gpu only dma-bufs reach the GPU's memory";
+        warn!(found, "", "nvidia-peermem is not installed: {what}");
+    } else if modules::depends_on("nvidia-peermem", "ib_peer_mem") {
+        fail!(found, "modprobe nvidia-peermem", "nvidia-peermem is not loaded");
+    } else {
+        // Its build looks where MLNX_OFED would have the symbols, and ib-peer-mem-compat puts them there.
+        let settings = sys::read("/etc/default/ib-peer-mem").unwrap_or_default();
+        let enabled = settings.lines().any(|line| line == "COMPAT=yes");
+        let enable = if enabled { "" } else { "ib-peer-mem-compat enable && " };
+        let fix = format!("{enable}ib-peer-mem-compat rebuild && modprobe nvidia-peermem");
+        let what = "modprobe answers \"Invalid argument\"";
+        fail!(found, fix, "nvidia-peermem was built without ib_peer_mem's symbols: {what}");
     }
-    if !modules::is_installed("nvidia-peermem") {
-        let text = "nvidia-peermem is not installed: without iopm gpu only dma-bufs reach the GPU's memory";
-        return found.warn(text, "");
-    }
-    if modules::depends_on("nvidia-peermem", "ib_peer_mem") {
-        return found.fail("nvidia-peermem is not loaded", "modprobe nvidia-peermem");
-    }
-    // Its build looks where MLNX_OFED would have the symbols, and ib-peer-mem-compat puts them there.
-    let settings = sys::read("/etc/default/ib-peer-mem").unwrap_or_default();
-    let enable = match settings.lines().any(|line| line == "COMPAT=yes") {
-        true => "",
-        false => "ib-peer-mem-compat enable && ",
-    };
-    found.fail(
-        "nvidia-peermem was built without ib_peer_mem's symbols: modprobe answers \"Invalid argument\"",
-        format!("{enable}ib-peer-mem-compat rebuild && modprobe nvidia-peermem"),
-    );
 }
 
 /// AMD's driver.
 pub(super) fn amd(_: &Machine, found: &mut Findings) {
     if !is_loaded("amdgpu") {
     } else if sys::exists(format!("{PEERS}/amdkfd")) {
-        found.ok("amdgpu is a client");
+        ok!(found, "amdgpu is a client");
     } else {
-        let text =
-            "amdgpu is no client: the kernel's own has dma-bufs only, and AMD's DKMS driver looks for \
-                    ib_peer_mem when it is loaded";
-        found.warn(text, "with AMD's DKMS driver: rmmod amdgpu; modprobe amdgpu");
+        let what = "the kernel's own has dma-bufs only, and AMD's DKMS driver looks for ib_peer_mem when it is loaded";
+        let fix = "with AMD's DKMS driver: rmmod amdgpu; modprobe amdgpu";
+        warn!(found, fix, "amdgpu is no client: {what}");
     }
 }

@@ -4,7 +4,7 @@
 //! kernels.json.
 
 use super::*;
-use std::{collections::HashMap, env::consts::ARCH};
+use std::env::consts::ARCH;
 
 /// kernels.json. In commands {release}, {series} and {arch} stand for those of the machine.
 #[derive(Deserialize)]
@@ -12,11 +12,11 @@ pub(super) struct Kernels {
     /// As in scripts/kernels.
     pub(super) series: Vec<String>,
     /// What installs a kernel with Rust, by the code name of the distribution's release.
-    kernels: HashMap<String, String>,
+    kernels: BTreeMap<String, String>,
     /// What the headers have, if the modules can be built with them as they are.
     headers: Vec<Header>,
     /// By the ID of the distribution.
-    systems: HashMap<String, System>,
+    systems: BTreeMap<String, System>,
 }
 
 #[derive(Deserialize)]
@@ -89,36 +89,28 @@ impl Kernels {
 /// The headers of the running kernel, if it has no modules yet.
 pub(super) fn headers(machine: &Machine, found: &mut Findings) {
     let release = &machine.release;
-    let table = Kernels::read();
-    if !table.series.contains(&series(release))
-        || modules::is_loaded("ib_peer_mem")
-        || modules::is_installed("ib_peer_mem")
-    {
+    let (table, name) = (Kernels::read(), &release.name);
+    let is_of_another = !table.series.contains(&series(release));
+    if is_of_another || is_loaded("ib_peer_mem") || modules::is_installed("ib_peer_mem") {
         return;
     }
-    let name = &release.name;
     let system = table.system();
     let fix = |command: fn(&System) -> &String| {
         system.map_or_else(String::new, |system| filled(command(system), release))
     };
     let build = format!("/lib/modules/{name}/build");
     if sys::entries(&build).is_empty() {
-        return found
-            .warn(format!("the headers of Linux {name} are not installed"), fix(|system| &system.headers));
+        return warn!(found, fix(|of| &of.headers), "the headers of Linux {name} are not installed");
     }
-    let lacking: Vec<_> = table
-        .headers
-        .iter()
-        .filter(|header| !sys::exists(format!("{build}/{}", header.file)))
-        .map(|header| format!("{} ({})", header.file, header.what))
-        .collect();
+    let lacking = table.headers.iter().filter(|header| !sys::exists(format!("{build}/{}", header.file)));
+    let lacking: Vec<_> = lacking.map(|header| format!("{} ({})", header.file, header.what)).collect();
     if lacking.is_empty() {
-        return found.ok(format!("the headers of Linux {name} have what modules in Rust need"));
+        return ok!(found, "the headers of Linux {name} have what modules in Rust need");
     }
-    let text = format!("the headers of Linux {name} lack {}", lacking.join(", "));
+    let lacking = lacking.join(", ");
     let source = system.and_then(|system| system.source.as_ref()).map(|source| filled(source, release));
     match source.filter(|source| sys::exists(source)) {
-        Some(source) => found.ok(format!("{text}: DKMS makes them of {source}")),
-        None => found.warn(text, fix(|system| &system.lacking)),
+        Some(source) => ok!(found, "the headers of Linux {name} lack {lacking}: DKMS makes them of {source}"),
+        None => warn!(found, fix(|of| &of.lacking), "the headers of Linux {name} lack {lacking}"),
     }
 }

@@ -11,77 +11,71 @@ use crate::stop::{in_the_way, Stopped};
 /// The series of the kernel, and the options that a kernel needs.
 pub(super) fn config(machine: &Machine, found: &mut Findings) {
     let release = &machine.release.name;
-    if modules::is_loaded("ib_peer_mem") {
-        return found.ok(format!("Linux {release} runs ib_peer_mem"));
+    if is_loaded("ib_peer_mem") {
+        return ok!(found, "Linux {release} runs ib_peer_mem");
     }
     let table = Kernels::read();
+    let fix = table.with_rust(&machine.release);
     if !release.is_empty() && !table.series.contains(&series(&machine.release)) {
-        let text =
-            format!("Linux {release} is not of {}: DKMS builds no modules for it", table.series.join(", "));
-        return found.fail(text, table.with_rust(&machine.release));
+        let series = table.series.join(", ");
+        return fail!(found, fix, "Linux {release} is not of {series}: DKMS builds no modules for it");
     }
     let files = [format!("/boot/config-{release}"), format!("/lib/modules/{release}/config")];
     let Some(config) = files.iter().find_map(|file| sys::read(file).ok()) else {
-        return found.unknown(format!("Linux {release}: no /boot/config-{release}"), "");
+        return unknown!(found, "", "Linux {release}: no /boot/config-{release}");
     };
-    let has =
-        |option: &str| config.lines().any(|line| matches!(line.strip_prefix(option), Some("=y" | "=m")));
-    if !has("CONFIG_RUST") {
-        let text = format!("Linux {release} is built without CONFIG_RUST, which the modules need");
-        return found.fail(text, table.with_rust(&machine.release));
+    let lacks =
+        |option: &&str| !config.lines().any(|line| matches!(line.strip_prefix(option), Some("=y" | "=m")));
+    if lacks(&"CONFIG_RUST") {
+        return fail!(found, fix, "Linux {release} is built without CONFIG_RUST, which the modules need");
     }
-    for option in ["CONFIG_INFINIBAND_USER_ACCESS", "CONFIG_PCI_P2PDMA", "CONFIG_KPROBES"] {
-        if !has(option) {
-            found.fail(format!("Linux {release} is built without {option}"), "");
-        }
+    let options = ["CONFIG_INFINIBAND_USER_ACCESS", "CONFIG_PCI_P2PDMA", "CONFIG_KPROBES"];
+    for option in options.iter().filter(|option| lacks(option)) {
+        fail!(found, "", "Linux {release} is built without {option}");
     }
-    found.ok(format!("Linux {release} is built with CONFIG_RUST"));
+    ok!(found, "Linux {release} is built with CONFIG_RUST");
 }
 
 /// Lockdown, as with Secure Boot.
 pub(super) fn lockdown(_: &Machine, found: &mut Findings) {
     let line = sys::line("/sys/kernel/security/lockdown").unwrap_or_default();
-    match line.split_once('[').and_then(|(_, rest)| rest.split_once(']')) {
+    match line.split(['[', ']']).nth(1) {
         None => {}
-        Some(("none", _)) => found.ok("the kernel is not locked down"),
-        Some((mode, _)) => found.warn(
-            format!(
-                "the kernel is locked down ({mode}), as with Secure Boot: modules must be signed, and io_peer_mem \
-                 binds nothing"
-            ),
-            "mokutil --sb-state",
-        ),
+        Some("none") => ok!(found, "the kernel is not locked down"),
+        Some(mode) => {
+            let what = "as with Secure Boot: modules must be signed, and io_peer_mem binds nothing";
+            warn!(found, "mokutil --sb-state", "the kernel is locked down ({mode}), {what}");
+        }
     }
 }
 
 /// The IOMMU, by the type of a group: DMA, DMA-FQ, identity.
 pub(super) fn iommu(_: &Machine, found: &mut Findings) {
     if sys::entries("/sys/class/iommu").is_empty() {
-        return found.ok("no IOMMU is in use");
+        return ok!(found, "no IOMMU is in use");
     }
-    match sys::line("/sys/kernel/iommu_groups/0/type").as_deref() {
-        Some("identity") => found.ok("the IOMMU passes addresses through (identity)"),
-        kind => found.warn(
-            format!(
-                "the IOMMU translates ({}): traffic between devices may go through the host bridge",
-                kind.unwrap_or("type not known")
-            ),
-            "add iommu=pt to the kernel's command line; then devices of the host can access all of its memory",
-        ),
+    let kind = sys::line("/sys/kernel/iommu_groups/0/type").unwrap_or("type not known".into());
+    if kind == "identity" {
+        return ok!(found, "the IOMMU passes addresses through (identity)");
     }
+    let fix =
+        "add iommu=pt to the kernel's command line; then devices of the host can access all of its memory";
+    let what = "traffic between devices may go through the host bridge";
+    warn!(found, fix, "the IOMMU translates ({kind}): {what}");
 }
 
 /// ib_uverbs, which is the kernel's own.
 pub(super) fn uverbs(_: &Machine, found: &mut Findings) {
     if modules::is_builtin("ib_uverbs") {
-        found.ok("ib_uverbs is a part of the kernel");
-    } else if modules::is_loaded("ib_uverbs") {
+        ok!(found, "ib_uverbs is a part of the kernel");
+    } else if is_loaded("ib_uverbs") {
         loaded("ib_uverbs", found);
     } else if modules::is_installed("ib_uverbs") {
-        found.fail("ib_uverbs is installed, but not loaded", "modprobe ib_uverbs");
+        fail!(found, "modprobe ib_uverbs", "ib_uverbs is installed, but not loaded");
     } else {
         let fix = "a kernel with CONFIG_INFINIBAND_USER_ACCESS, as Debian's linux-image-";
-        found.fail("ib_uverbs is not installed for the running kernel", fix.to_owned() + architecture());
+        let fix = fix.to_owned() + architecture();
+        fail!(found, fix, "ib_uverbs is not installed for the running kernel");
     }
 }
 
@@ -92,81 +86,76 @@ const INSTALL: &str =
 /// ib_peer_mem, and another module that has the functions of its API.
 pub(super) fn core(_: &Machine, found: &mut Findings) {
     if let Some(other) = modules::other_exporter() {
-        let text = format!(
-            "the functions of ib_peer_mem are owned by {other}: clients register with {other}, which serves \
-             them; ib_peer_mem and io_peer_mem cannot be loaded beside it (\"exports duplicate symbol\"). BARs, \
-             names of memory and mapped dma-bufs are not available; ibv_reg_dmabuf_mr(3) is"
-        );
-        return found.fail(text, format!("use {other} alone; or a kernel or a stack without it"));
+        let fix = format!("use {other} alone; or a kernel or a stack without it");
+        let whose = format!("owned by {other}: clients register with {other}, which serves them");
+        let what = "BARs, names of memory and mapped dma-bufs are not available; ibv_reg_dmabuf_mr(3) is";
+        let beside = "ib_peer_mem and io_peer_mem cannot be loaded beside it (\"exports duplicate symbol\")";
+        return fail!(found, fix, "the functions of ib_peer_mem are {whose}; {beside}. {what}");
     }
     if let Some(other) = modules::other_installed_exporter() {
-        let text = format!(
-            "depmod has chosen {other}, which exports the functions of ib_peer_mem as well: modprobe loads it for \
-             a client, and only one of the two can be loaded"
-        );
-        found.warn(text, "remove one of them; depmod");
+        let what = "modprobe loads it for a client, and only one of the two can be loaded";
+        let whose = format!("{other}, which exports the functions of ib_peer_mem as well");
+        warn!(found, "remove one of them; depmod", "depmod has chosen {whose}: {what}");
     }
-    if modules::is_loaded("ib_peer_mem") {
+    if is_loaded("ib_peer_mem") {
         loaded("ib_peer_mem", found);
     } else if modules::is_installed("ib_peer_mem") {
         let fix = "iopm bind BDF; or the driver of the GPU, as modprobe nvidia-peermem";
-        found.warn("ib_peer_mem is not loaded: no client needs it yet", fix);
+        warn!(found, fix, "ib_peer_mem is not loaded: no client needs it yet");
     } else {
-        found.fail("ib_peer_mem is not installed for the running kernel", INSTALL);
+        fail!(found, INSTALL, "ib_peer_mem is not installed for the running kernel");
     }
 }
 
 /// io_peer_mem, which not every machine needs.
 pub(super) fn io_peer_mem(_: &Machine, found: &mut Findings) {
-    if modules::is_loaded("io_peer_mem") {
+    if is_loaded("io_peer_mem") {
         loaded("io_peer_mem", found);
     } else if modules::is_installed("io_peer_mem") {
-        found.ok("io_peer_mem is not loaded: iopm bind does that, for PCI BARs");
+        ok!(found, "io_peer_mem is not loaded: iopm bind does that, for PCI BARs");
     } else {
-        found.warn("io_peer_mem, which serves PCI BARs, is not installed", INSTALL);
+        warn!(found, INSTALL, "io_peer_mem, which serves PCI BARs, is not installed");
     }
 }
 
 /// What fails when the RDMA stack is stopped, in the words of rmmod(8), and what was unloaded for that.
 pub(super) fn stack(_: &Machine, found: &mut Findings) {
     if let Some(stopped) = Stopped::read() {
-        let names: Vec<_> = stopped.modules.into_iter().map(|(module, _)| module).collect();
-        let text = format!("\"iopm stop\" has unloaded {}", names.join(", "));
-        return found.warn(text, "after the start of the RDMA stack: iopm start");
+        let names = stopped.modules.into_iter().map(|(module, _)| module).collect::<Vec<_>>().join(", ");
+        let fix = "after the start of the RDMA stack: iopm start";
+        return warn!(found, fix, "\"iopm stop\" has unloaded {names}");
     }
     let holders = modules::holders("ib_core");
     if !holders.iter().any(|holder| holder == "ib_peer_mem") {
         return;
     }
     let (modules, users) = in_the_way();
-    let mut text = format!(
-        "Module ib_core is in use by: {}: to stop the RDMA stack, \"iopm stop\" unloads {} first",
-        holders.join(" "),
-        modules.join(", ")
-    );
-    if !users.is_empty() {
-        text += &format!(", once no process uses them:\n        | {}", users.join("\n        | "));
-    }
-    found.ok(text);
+    let (holders, modules) = (holders.join(" "), modules.join(", "));
+    let until = match users.is_empty() {
+        true => String::new(),
+        false => format!(", once no process uses them:\n        | {}", users.join("\n        | ")),
+    };
+    let what = format!("to stop the RDMA stack, \"iopm stop\" unloads {modules} first{until}");
+    ok!(found, "Module ib_core is in use by: {holders}: {what}");
 }
 
 /// Checks a module that is loaded: its signature, and its version. An upgrade does not touch it.
 fn loaded(name: &str, found: &mut Findings) {
-    let version = sys::line(format!("/sys/module/{name}/version"));
-    match (&version, installed_version(name)) {
-        (Some(loaded), Some(installed)) if *loaded != installed => found.warn(
-            format!("{name} {loaded} is loaded, but {installed} is installed"),
-            "reboot; or unload the clients and the modules when iopm regions lists nothing",
-        ),
-        _ => {}
+    let mut version = sys::line(format!("/sys/module/{name}/version")).unwrap_or_default();
+    if let Some(installed) =
+        installed_version(name).filter(|installed| !version.is_empty() && *installed != version)
+    {
+        let fix = "reboot; or unload the clients and the modules when iopm regions lists nothing";
+        warn!(found, fix, "{name} {version} is loaded, but {installed} is installed");
     }
-    let version = version.map_or(String::new(), |version| format!(", version {version}"));
-    let taint = sys::line(format!("/sys/module/{name}/taint")).unwrap_or_default();
-    if taint.contains('E') {
-        let text = format!("{name} is loaded{version}; it is not signed: Secure Boot would refuse it");
-        found.warn(text, "mokutil --import /var/lib/dkms/mok.pub");
+    if !version.is_empty() {
+        version.insert_str(0, ", version ");
+    }
+    if sys::line(format!("/sys/module/{name}/taint")).is_some_and(|taint| taint.contains('E')) {
+        let fix = "mokutil --import /var/lib/dkms/mok.pub";
+        warn!(found, fix, "{name} is loaded{version}; it is not signed: Secure Boot would refuse it");
     } else {
-        found.ok(format!("{name} is loaded{version}"));
+        ok!(found, "{name} is loaded{version}");
     }
 }
 

@@ -2,8 +2,7 @@
 
 //! Checks of memory, of what the caller may do, and of the routes.
 
-use super::*;
-use crate::stack::Distance;
+use super::{devices::drained, *};
 use rustix::{
     fs::{access, Access},
     process::{geteuid, getrlimit, Resource},
@@ -12,67 +11,52 @@ use rustix::{
 /// The memory and its links.
 pub(super) fn memory(machine: &Machine, found: &mut Findings) {
     if machine.memories.is_empty() {
-        found.warn("no PCI function offers memory for RDMA", "iopm candidates");
+        warn!(found, "iopm candidates", "no PCI function offers memory for RDMA");
     }
-    for memory in &machine.memories {
-        match memory.kind {
-            Kind::Bar => bar(memory, found),
-            Kind::P2p => p2p(memory, found),
-            Kind::Gpu => gpu(memory, found),
+    for Memory { kind, name, function, .. } in &machine.memories {
+        let description = function.describe();
+        match kind {
+            Kind::Bar => {
+                ok!(found, "{name}: a BAR of io_peer_mem ({description})");
+                drained(&function.name, function.number("io_peer_mem/drain"), found);
+            }
+            Kind::P2p => {
+                let driver = function.driver.as_deref().unwrap_or("its driver");
+                let bytes = size(function.number("p2pmem/size").unwrap_or(0));
+                ok!(found, "{name}: {bytes} of peer-to-peer memory of {driver} ({description})");
+                if !sys::exists(format!("{PEERS}/io_peer_mem")) {
+                    let fix = match is_loaded("io_peer_mem") {
+                        true => "echo 1 >/sys/module/io_peer_mem/parameters/p2pmem",
+                        false => "modprobe io_peer_mem p2pmem=1",
+                    };
+                    warn!(found, fix, "{name}: no client serves it");
+                }
+            }
+            Kind::Gpu => {
+                let bars = function.bars.iter().filter(|bar| bar.prefetchable);
+                let largest = bars.map(|bar| bar.size).max().unwrap_or(0);
+                let (bytes, what) = (size(largest), "no more of its memory can be registered at a time");
+                let fix = "enable Above 4G Decoding and Resizable BAR in the firmware";
+                match largest > 256 << 20 {
+                    true => ok!(found, "{name}: a GPU ({description}), BAR of {bytes}"),
+                    false => warn!(found, fix, "{name}: a GPU ({description}) with a BAR of {bytes}: {what}"),
+                }
+            }
         }
-        link(&memory.function.name, found);
+        link(function, found);
     }
 }
 
-fn bar(memory: &Memory, found: &mut Findings) {
-    let function = &memory.function.name;
-    found.ok(format!("{}: a BAR of io_peer_mem ({})", memory.name, memory.function.describe()));
-    if sys::number(pci::file(function, "io_peer_mem/drain")) > Some(0) {
-        let text = format!("{function} is drained: registrations of its memory fail with EBUSY");
-        found.warn(text, format!("iopm drain --end {function}"));
-    }
-}
-
-fn p2p(memory: &Memory, found: &mut Findings) {
-    let (function, description) = (&memory.function.name, memory.function.describe());
-    let driver = memory.function.driver.as_deref().unwrap_or("its driver");
-    let bytes = size(sys::number(pci::file(function, "p2pmem/size")).unwrap_or(0));
-    found.ok(format!("{function}: {bytes} of peer-to-peer memory of {driver} ({description})"));
-    if !sys::exists(format!("{PEERS}/io_peer_mem")) {
-        let fix = match is_loaded("io_peer_mem") {
-            true => "echo 1 >/sys/module/io_peer_mem/parameters/p2pmem",
-            false => "modprobe io_peer_mem p2pmem=1",
-        };
-        found.warn(format!("{function}: no client serves it"), fix);
-    }
-}
-
-fn gpu(memory: &Memory, found: &mut Findings) {
-    let (function, description) = (&memory.function.name, memory.function.describe());
-    let bars = memory.function.bars.iter().filter(|bar| bar.prefetchable);
-    let largest = bars.map(|bar| bar.size).max().unwrap_or(0);
-    let bytes = size(largest);
-    if largest > 256 << 20 {
-        return found.ok(format!("{function}: a GPU ({description}), BAR of {bytes}"));
-    }
-    let text = format!(
-        "{function}: a GPU ({description}) with a BAR of {bytes}: no more of its memory can be registered at a time"
-    );
-    found.warn(text, "enable Above 4G Decoding and Resizable BAR in the firmware");
-}
-
-fn link(function: &str, found: &mut Findings) {
-    let number = |file| sys::number(pci::file(function, file)).unwrap_or(0);
-    let text = |file| sys::line(pci::file(function, file)).unwrap_or_default();
-    let (width, widest) = (number("current_link_width"), number("max_link_width"));
-    let speed = text("current_link_speed");
+fn link(of: &Function, found: &mut Findings) {
+    let text = |file| sys::line(pci::file(&of.name, file)).unwrap_or_default();
+    let [width, widest] = ["current_link_width", "max_link_width"].map(|file| of.number(file).unwrap_or(0));
+    let (name, speed, fastest) = (&of.name, text("current_link_speed"), text("max_link_speed"));
     // 255: the function has no link of its own.
     if width == 0 || width > 32 || widest > 32 {
     } else if width < widest {
-        let text = format!("{function}: its link is x{width} of x{widest}, {speed}");
-        found.warn(text, "lspci -vv: look for LnkSta");
+        warn!(found, "lspci -vv: look for LnkSta", "{name}: its link is x{width} of x{widest}, {speed}");
     } else {
-        found.ok(format!("{function}: link x{width}, {speed} of {}", text("max_link_speed")));
+        ok!(found, "{name}: link x{width}, {speed} of {fastest}");
     }
 }
 
@@ -85,13 +69,12 @@ fn may_open(path: &str) -> io::Result<()> {
 
 /// The device files of RDMA devices.
 pub(super) fn verbs_nodes(_: &Machine, found: &mut Findings) {
-    let dir = "/dev/infiniband";
-    let mut nodes = sys::names(dir);
-    nodes.retain(|name| name.starts_with("uverbs"));
-    if nodes.iter().any(|name| may_open(&format!("{dir}/{name}")).is_ok()) {
-        found.ok("this user may open RDMA devices");
+    let mut nodes: Vec<_> = sys::files("/dev/infiniband".into()).collect();
+    nodes.retain(|path| path.starts_with("/dev/infiniband/uverbs"));
+    if nodes.iter().any(|path| may_open(path).is_ok()) {
+        ok!(found, "this user may open RDMA devices");
     } else if !nodes.is_empty() {
-        found.fail("this user may open no /dev/infiniband/uverbs*", "apt install rdma-core");
+        fail!(found, "apt install rdma-core", "this user may open no /dev/infiniband/uverbs*");
     }
 }
 
@@ -99,21 +82,19 @@ pub(super) fn verbs_nodes(_: &Machine, found: &mut Findings) {
 pub(super) fn memory_nodes(machine: &Machine, found: &mut Findings) {
     for memory in &machine.memories {
         let Some(path) = &memory.path else { continue };
+        // udev gives the BARs to the group; the file of other memory is root's.
+        let fix = match memory.kind {
+            Kind::Bar => "usermod -aG rdma USER; then log in again".into(),
+            _ => format!(
+                "chgrp rdma {path}; again after each boot and each bind of the driver, which make it anew"
+            ),
+        };
         match may_open(path) {
-            Ok(()) => found.ok(format!("this user may open {path}")),
-            Err(error) if error.kind() != io::ErrorKind::PermissionDenied => {
-                found.fail(format!("{path}: {}", cause(&error)), "");
+            Ok(()) => ok!(found, "this user may open {path}"),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                fail!(found, fix, "this user may not open {path}");
             }
-            // udev gives the BARs to the group; the file of other memory is root's.
-            Err(_) if memory.kind == Kind::Bar => {
-                let fix = "usermod -aG rdma USER; then log in again";
-                found.fail(format!("this user may not open {path}"), fix);
-            }
-            Err(_) => {
-                let fix =
-                    format!("chgrp rdma {path}; again after each boot and each bind of the driver, which make it anew");
-                found.fail(format!("this user may not open {path}"), fix);
-            }
+            Err(error) => fail!(found, "", "{path}: {}", cause(&error)),
         }
     }
 }
@@ -122,13 +103,12 @@ pub(super) fn memory_nodes(machine: &Machine, found: &mut Findings) {
 pub(super) fn locked_memory(_: &Machine, found: &mut Findings) {
     let limit = getrlimit(Resource::Memlock).current.filter(|_| !geteuid().is_root());
     match limit.map(|bytes| bytes >> 10) {
-        None => found.ok("ulimit -l does not limit this user"),
-        Some(kib) if kib >= 64 << 10 => found.ok(format!("ulimit -l is {kib} KiB")),
+        None => ok!(found, "ulimit -l does not limit this user"),
+        Some(kib) if kib >= 64 << 10 => ok!(found, "ulimit -l is {kib} KiB"),
         Some(kib) => {
-            let text = format!(
-                "ulimit -l is {kib} KiB: more host memory cannot be registered; device memory does not count"
-            );
-            found.warn(text, "ulimit -l unlimited (/etc/security/limits.d)");
+            let what = "more host memory cannot be registered; device memory does not count";
+            let fix = "ulimit -l unlimited (/etc/security/limits.d)";
+            warn!(found, fix, "ulimit -l is {kib} KiB: {what}");
         }
     }
 }
@@ -139,59 +119,51 @@ pub(super) fn locked_memory(_: &Machine, found: &mut Findings) {
 /// several sockets each device has its own memory. A device or a memory that has none is one.
 pub(super) fn routes(machine: &Machine, found: &mut Findings) {
     let (adapters, memories) = (&machine.adapters.list, &machine.memories);
-    // Of each memory: whether any device has a route to it, or None if no distance is known.
-    let mut reached = vec![None; memories.len()];
-    let mut alone = Vec::new();
-    for Adapter { name, function, .. } in adapters {
+    // Of each device and each memory: whether it has a route. Those are left out of which no distance is known.
+    let (mut devices, mut reached) = (BTreeMap::new(), BTreeMap::new());
+    for Adapter { name, function, .. } in adapters.iter().filter(|_| !memories.is_empty()) {
         let Some(function) = function else {
-            if !memories.is_empty() {
-                found.ok(format!("{name}: a software device, for which the CPU copies"));
-            }
+            ok!(found, "{name}: a software device, for which the CPU copies");
             continue;
         };
-        let mut reaches = None;
-        for (memory, reached) in memories.iter().zip(&mut reached) {
-            let Some(distance) = Distance::find(memory, function) else { continue };
-            route(&format!("{name}, {}", memory.name), &distance, found);
-            // Some(true) is the greatest.
-            let is_there = Some(!distance.is_none());
-            (reaches, *reached) = (reaches.max(is_there), is_there.max(*reached));
-        }
-        if reaches == Some(false) {
-            alone.push((format!("{name}: no route to any memory"), "put memory below its PCIe switch"));
+        for memory in memories {
+            let Some(route) = memory.route(function) else { continue };
+            pair(&format!("{name}, {}", memory.name), &route, found);
+            *devices.entry(name).or_insert(false) |= route.way != Way::No;
+            *reached.entry(&memory.name).or_insert(false) |= route.way != Way::No;
         }
     }
-    for (memory, _) in memories.iter().zip(reached).filter(|(_, reached)| *reached == Some(false)) {
-        let text = format!("{}: no RDMA device has a route to it", memory.name);
-        alone.push((text, "put an RDMA device below its PCIe switch"));
+    for (name, _) in devices.into_iter().filter(|(_, reaches)| !reaches) {
+        fail!(found, "put memory below its PCIe switch", "{name}: no route to any memory");
     }
-    for (text, fix) in alone {
-        found.fail(text, fix);
+    for (name, _) in reached.into_iter().filter(|(_, is_reached)| !is_reached) {
+        fail!(found, "put an RDMA device below its PCIe switch", "{name}: no RDMA device has a route to it");
     }
 }
 
-fn route(pair: &str, distance: &Distance, found: &mut Findings) {
-    let acs = distance.route.acs.join(";");
+fn pair(pair: &str, route: &Route, found: &mut Findings) {
+    let acs = route.acs.join(";");
     let fix = format!(
         "add pci=disable_acs_redir={acs} to the kernel's command line; then devices below these bridges can access \
          each other without the IOMMU"
     );
-    if distance.is_none() && acs.is_empty() {
-        let text = format!(
-            "{pair}: the kernel supports no route: they share no bridge, and the host bridge is not on its list"
-        );
-        found.warn(text, "put both below one PCIe switch");
-    } else if distance.is_none() {
-        found.warn(format!("{pair}: the kernel supports no route: ACS redirects"), fix);
-    } else if !acs.is_empty() {
-        found.warn(format!("{pair}: distance {distance}, because bridges redirect (ACS)"), fix);
-    } else if !distance.route.acs_known {
-        let text = format!("{pair}: distance {distance}; only root can read whether bridges redirect (ACS)");
-        found.unknown(text, "sudo iopm doctor");
-    } else if distance.route.way == pci::Way::Unknown {
-        let text = format!("{pair}: distance {distance}: only host bridges on the kernel's list route");
-        found.warn(text, "iopm test");
-    } else {
-        found.ok(format!("{pair}: distance {distance}"));
+    match route.way {
+        Way::No if acs.is_empty() => {
+            let what = "they share no bridge, and the host bridge is not on its list";
+            warn!(found, "put both below one PCIe switch", "{pair}: the kernel supports no route: {what}");
+        }
+        Way::No => warn!(found, fix, "{pair}: the kernel supports no route: ACS redirects"),
+        _ if !acs.is_empty() => {
+            warn!(found, fix, "{pair}: distance {route}, because bridges redirect (ACS)");
+        }
+        _ if !route.acs_known => {
+            let what = "only root can read whether bridges redirect (ACS)";
+            unknown!(found, "sudo iopm doctor", "{pair}: distance {route}; {what}");
+        }
+        Way::Unknown => {
+            let what = "only host bridges on the kernel's list route";
+            warn!(found, "iopm test", "{pair}: distance {route}: {what}");
+        }
+        _ => ok!(found, "{pair}: distance {route}"),
     }
 }

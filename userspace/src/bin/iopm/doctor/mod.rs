@@ -5,6 +5,20 @@
 //! A check is a function in [`CHECKS`]: from the facts of the [`Machine`] it adds what it has found, each with a
 //! verdict and, unless all is well, what to do.
 
+/// Adds a finding: `ok!(found, TEXT, ...)`, and the others with what to do, if anything, before the text.
+macro_rules! ok {
+    ($found:expr, $($text:tt)*) => { $found.add(Verdict::Ok, "", format!($($text)*)) };
+}
+macro_rules! unknown {
+    ($found:expr, $fix:expr, $($text:tt)*) => { $found.add(Verdict::Unknown, $fix, format!($($text)*)) };
+}
+macro_rules! warn {
+    ($found:expr, $fix:expr, $($text:tt)*) => { $found.add(Verdict::Warn, $fix, format!($($text)*)) };
+}
+macro_rules! fail {
+    ($found:expr, $fix:expr, $($text:tt)*) => { $found.add(Verdict::Fail, $fix, format!($($text)*)) };
+}
+
 mod applications;
 mod devices;
 mod gpus;
@@ -13,7 +27,7 @@ mod kernel;
 mod memory;
 mod probes;
 
-use crate::{prelude::*, print::coloured, sys::Release, test};
+use crate::{prelude::*, print::coloured, test};
 
 /// What the checks look at.
 struct Machine {
@@ -78,25 +92,9 @@ struct Findings {
 
 impl Findings {
     /// Adds a finding. An empty fix is none.
-    fn add(&mut self, verdict: Verdict, text: impl Into<String>, fix: impl Into<String>) {
-        let (area, text, fix) = (self.area.clone(), text.into(), Some(fix.into()));
-        self.list.push(Finding { area, verdict, text, fix: fix.filter(|fix| !fix.is_empty()) });
-    }
-
-    fn ok(&mut self, text: impl Into<String>) {
-        self.add(Verdict::Ok, text, "");
-    }
-
-    fn unknown(&mut self, text: impl Into<String>, fix: impl Into<String>) {
-        self.add(Verdict::Unknown, text, fix);
-    }
-
-    fn warn(&mut self, text: impl Into<String>, fix: impl Into<String>) {
-        self.add(Verdict::Warn, text, fix);
-    }
-
-    fn fail(&mut self, text: impl Into<String>, fix: impl Into<String>) {
-        self.add(Verdict::Fail, text, fix);
+    fn add(&mut self, verdict: Verdict, fix: impl Into<String>, text: String) {
+        let fix = Some(fix.into()).filter(|fix| !fix.is_empty());
+        self.list.push(Finding { area: self.area.clone(), verdict, text, fix });
     }
 
     /// Prints what is not printed yet, under its area.
@@ -122,17 +120,7 @@ impl Findings {
     }
 }
 
-/// Leaves only the RDMA device of this name, or of the function at this address.
-fn select(adapters: &mut Adapters, name: &str) -> Result<()> {
-    let function = pci::find(name);
-    adapters
-        .list
-        .retain(|adapter| adapter.name == name || (function.is_some() && adapter.function == function));
-    ensure!(!adapters.list.is_empty(), "no RDMA device {name}");
-    Ok(())
-}
-
-/// A transfer between each RDMA device and each memory that a file maps.
+/// A transfer between each RDMA device and each memory that a file maps. `each` comes after each of them.
 fn transfers(
     machine: &Machine,
     found: &mut Findings,
@@ -143,16 +131,16 @@ fn transfers(
     for adapter in &machine.adapters.list {
         for memory in &machine.memories {
             let Some(path) = &memory.path else { continue };
-            let of = |text| format!("{}, {}: {text}", adapter.name, memory.name);
+            let pair = format!("{}, {}", adapter.name, memory.name);
             match test::run(&adapter.name, path) {
-                Ok(text) => found.ok(of(text)),
-                Err(text) => found.fail(of(text), "dmesg | grep peer_mem"),
+                Ok(text) => ok!(found, "{pair}: {text}"),
+                Err(text) => fail!(found, "dmesg | grep peer_mem", "{pair}: {text}"),
             }
             each(found)?;
         }
     }
     if found.list.len() == before {
-        found.warn("nothing to test: no RDMA device, or no memory that a file maps", "");
+        warn!(found, "", "nothing to test: no RDMA device, or no memory that a file maps");
     }
     each(found)
 }
@@ -161,7 +149,11 @@ fn transfers(
 pub(crate) fn doctor(options: &cli::Doctor, out: Out<'_>) -> crate::Status {
     let mut adapters = Adapters::find();
     if let Some(device) = &options.device {
-        select(&mut adapters, device)?;
+        // By its name, or the address of its function.
+        let function = pci::find(device);
+        let is = |of: &Adapter| of.name == *device || (function.is_some() && of.function == function);
+        adapters.list.retain(is);
+        ensure!(!adapters.list.is_empty(), "no RDMA device {device}");
     }
     let machine = Machine { release: Release::running(), adapters, memories: Memory::all() };
     let mut found = Findings::default();
@@ -170,15 +162,14 @@ pub(crate) fn doctor(options: &cli::Doctor, out: Out<'_>) -> crate::Status {
     if options.applications {
         applications::check(&machine, &mut found)?;
         print(&mut found)?;
-    } else {
-        for (area, check) in CHECKS {
-            found.area = (*area).into();
-            check(&machine, &mut found);
-            print(&mut found)?;
-        }
-        if options.test {
-            transfers(&machine, &mut found, &mut print)?;
-        }
+    }
+    for (area, check) in CHECKS.iter().filter(|_| !options.applications) {
+        found.area = (*area).into();
+        check(&machine, &mut found);
+        print(&mut found)?;
+    }
+    if options.test {
+        transfers(&machine, &mut found, &mut print)?;
     }
     let list = found.list;
     let [ok, unknown, warn, fail] = [Verdict::Ok, Verdict::Unknown, Verdict::Warn, Verdict::Fail]

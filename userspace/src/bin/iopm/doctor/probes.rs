@@ -36,7 +36,8 @@ pub(super) enum Look {
 }
 
 /// The result of a look.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
 pub(super) enum Outcome {
     Missing,
     Found,
@@ -124,31 +125,28 @@ impl<'a> Prober<'a> {
         if let Some((path, config)) = places.iter().find_map(|path| Some((path, sys::read(path).ok()?))) {
             return compare(path, lines, false, |text| config.lines().any(|line| line == text));
         }
-        if !all_places {
-            return (NothingThere, format!("there is no {}", places[0]));
+        match all_places {
+            false => (NothingThere, format!("there is no {}", places[0])),
+            true if sys::exists("/proc/config.gz") => {
+                let text = "the kernel's configuration is in /proc/config.gz, which iopm does not read";
+                (NotKnown, text.into())
+            }
+            true => (NothingThere, "there is no file of the kernel's configuration".into()),
         }
-        if sys::exists("/proc/config.gz") {
-            return (
-                NotKnown,
-                "the kernel's configuration is in /proc/config.gz, which iopm does not read".into(),
-            );
-        }
-        (NothingThere, "there is no file of the kernel's configuration".into())
     }
 
     fn device_name(&self, texts: &[String]) -> Seen {
-        for Adapter { name, .. } in &self.machine.adapters.list {
-            if let Some(text) = texts.iter().find(|text| name.contains(text.as_str())) {
-                return (Found, format!("{name} is the name of an RDMA device that has {text}"));
-            }
+        let mut names = self.machine.adapters.list.iter().map(|adapter| &adapter.name);
+        let known = names.find_map(|name| Some((name, texts.iter().find(|text| name.contains(*text))?)));
+        match known {
+            Some((name, text)) => (Found, format!("{name} is the name of an RDMA device that has {text}")),
+            None => (Missing, format!("no RDMA device has a name with {}", alternatives(texts))),
         }
-        (Missing, format!("no RDMA device has a name with {}", alternatives(texts)))
     }
 }
 
 fn imports(adapters: &[Adapter]) -> Seen {
-    let mut outcome = Missing;
-    let mut texts = Vec::new();
+    let (mut outcome, mut texts) = (Missing, Vec::new());
     for Adapter { name, .. } in adapters {
         let (of_device, text) = match Device::open(name).map(|device| device.imports_dma_bufs()) {
             Ok(true) => (Found, "imports dma-bufs"),
@@ -167,20 +165,16 @@ fn imports(adapters: &[Adapter]) -> Seen {
 }
 
 fn any_directory(dirs: &[String]) -> Seen {
-    for dir in dirs {
-        if let Some(name) = sys::names(dir).iter().find(|name| sys::path(format!("{dir}/{name}")).is_dir()) {
-            return (Found, format!("{dir} has the directory {name}"));
-        }
+    let is_dir = |path: &String| sys::path(path).is_dir();
+    match dirs.iter().find_map(|dir| Some((dir, sys::files(dir.clone()).find(is_dir)?))) {
+        Some((dir, path)) => (Found, format!("{dir} has the directory {}", &path[dir.len() + 1..])),
+        None => (Missing, format!("there is no directory in {}", alternatives(dirs))),
     }
-    (Missing, format!("there is no directory in {}", alternatives(dirs)))
 }
 
 fn variable(name: &str, text: &str, wanted: bool) -> Seen {
     let value = env::var_os(name).map(|value| value.to_string_lossy().into_owned());
     let is = value.as_ref().is_some_and(|value| value.starts_with(text));
-    let said = match value {
-        Some(value) => format!("{name}={value} in this environment"),
-        None => format!("{name} is not set in this environment"),
-    };
-    (if is == wanted { Found } else { Missing }, said)
+    let said = value.map_or(format!("{name} is not set"), |value| format!("{name}={value}"));
+    (if is == wanted { Found } else { Missing }, format!("{said} in this environment"))
 }
