@@ -80,31 +80,9 @@ fn region(bar: &Context, pd: NonNull<ibv_pd>) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The usage text.
-const USAGE: &str = "usage: dm_rust BAR [RDMA-DEVICE]
-Allocates, copies, imports and registers memory of the BAR, /dev/io_peer_mem/BDF/barN
-(\"iopm list\" shows them).
-RDMA-DEVICE is rxe0 if not given.";
-
-/// Opens the BAR; the error text says what to do.
-fn open_bar(path: &str) -> Result<Context, String> {
-    Context::open_path(path).map_err(|e| match e.kind() {
-        io::ErrorKind::NotFound => {
-            format!("{path}: {e}: is io_peer_mem loaded with the ids= of this function?")
-        }
-        io::ErrorKind::PermissionDenied => format!("{path}: {e}: add the user to the group rdma"),
-        _ => format!("{path}: {e}"),
-    })
-}
-
 fn main() -> Result<(), Box<dyn Error>> {
     let mut args = env::args().skip(1);
-    let path = args.next().ok_or(USAGE)?;
-    if path == "--help" || path == "-h" {
-        println!("{USAGE}");
-        return Ok(());
-    }
-    let bar = open_bar(&path)?;
+    let bar = Context::open_path(args.next().ok_or("usage: dm_rust BAR [RDMA-DEVICE]")?)?;
     let before = bar.query()?;
     println!("{} of {} bytes are free", before.free, before.size);
     memory(&bar)?;

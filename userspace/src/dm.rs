@@ -228,3 +228,28 @@ impl AsRawFd for Dm {
         self.file.as_raw_fd()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use libc::{EINTR, EIO, ENODEV};
+
+    #[test]
+    fn a_copy_ends_when_it_is_whole_or_fails() {
+        for (length, results, at, result) in [
+            (10, vec![Ok(10)], vec![0], Ok(())),
+            (10, vec![Err(EINTR), Ok(4), Err(EINTR), Ok(6)], vec![0, 0, 4, 4], Ok(())),
+            (0, vec![], vec![], Ok(())),
+            // The device goes in the middle, and the file has no more bytes.
+            (10, vec![Ok(3), Err(ENODEV)], vec![0, 3], Err(ENODEV)),
+            (10, vec![Ok(3), Ok(0)], vec![0, 3], Err(EIO)),
+        ] {
+            let (mut results, mut calls) = (results.into_iter(), Vec::new());
+            let copied = whole(length, |done| {
+                calls.push(done);
+                results.next().expect("a call more").map_err(Error::from)
+            });
+            assert_eq!((calls, copied.map_err(|error| error.errno())), (at, result));
+        }
+    }
+}
