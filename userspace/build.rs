@@ -43,6 +43,7 @@ fn main() -> std::io::Result<()> {
     println!("cargo::rerun-if-env-changed=IOPM_GENERATED");
     println!("cargo::rerun-if-changed=src/bin/iopm/cli.rs");
     println!("cargo::rerun-if-changed=src/bin/iopm/completion.bash");
+    println!("cargo::rerun-if-changed=src/bin/iopm/more.txt");
     match std::env::var_os("IOPM_GENERATED") {
         Some(dir) => generate(dir.as_ref()),
         None => Ok(()),
