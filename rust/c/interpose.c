@@ -136,13 +136,13 @@ struct ib_mr *ext_reg_user_mr(struct ib_pd *pd, u64 start, u64 length, u64 iova,
 	struct ib_mr *mr;
 
 	if (likely(data && driver_is_first(data, start, access, &memory)))
-		entry = ext_bypass_begin();
+		entry = ext_bypass_begin((unsigned long)current);
 	if (unlikely(!entry)) {
 		mr = READ_ONCE(interposer)->reg_user_mr(data, pd, start, length, iova, access, dmah,
 							udata, memory);
 	} else {
 		mr = data->reg_user_mr(pd, start, length, iova, access, dmah, udata);
-		ext_task_entry_clear(entry);
+		ext_bypass_end(entry);
 		if (IS_ERR(mr))
 			mr = READ_ONCE(interposer)->reg_failed(data, pd, start, length, iova, access,
 							       dmah, udata, PTR_ERR(mr));

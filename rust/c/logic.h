@@ -28,55 +28,37 @@ void ext_dma_buf_invalidate_mapped(struct dma_buf *buf);
 /* task_table.c */
 
 #define EXT_TASK_SLOTS 256
-/* Number of slots that a task tries. */
-#define EXT_TASK_PROBES 8
 
-/* @task is 0 in a free slot. Only the task itself takes the slot and frees the slot. */
+/* 0, or a task. Only the task itself takes the slot and frees the slot. */
 struct ext_task_entry {
 	unsigned long task;
-	/* What the task alone uses. */
-	void *value;
 } __aligned(64);
 
-/* Tasks, each in a slot. */
-struct ext_task_table {
-	struct ext_task_entry slots[EXT_TASK_SLOTS];
-} __aligned(64);
+/* The tasks whose calls are exempt from the hook on ib_umem_get_desc(). Each has one slot that it can take. */
+extern struct ext_task_entry ext_bypass_tasks[EXT_TASK_SLOTS];
 
-/* The tasks whose calls are exempt from the hook on ib_umem_get_desc(). */
-extern struct ext_task_table ext_bypass_tasks;
+/* Exempts @task, the caller, until ext_bypass_leave(). Returns NULL if the slot is taken. */
+struct ext_task_entry *ext_bypass_enter(unsigned long task);
+void ext_bypass_leave(struct ext_task_entry *entry);
+/* Returns whether @task, the caller, has its slot. */
+bool ext_bypass_has(unsigned long task);
 
-/*
- * Enters @task in a free slot. ext_task_table_leave() frees the slot. Returns NULL if all slots that
- * @task tries are taken, or if @task already has a slot before the first free slot.
- */
-struct ext_task_entry *ext_task_table_enter(struct ext_task_table *tasks, unsigned long task);
-void ext_task_table_leave(struct ext_task_entry *entry);
-/* Returns a slot of @task, or NULL if @task is not in the table. @task must be the caller. */
-const struct ext_task_entry *ext_task_table_find(const struct ext_task_table *tasks, unsigned long task);
-/* Returns the number of the first slot that @task tries. */
-unsigned int ext_task_first_slot(unsigned long task);
-
-/*
- * A task with a value for an owner, such as a table that has no slot for the task. Only the task itself adds
- * and removes the object.
- */
-struct ext_unplaced_task {
+/* A task with a value for an owner. Only the task itself adds and removes the object. */
+struct ext_task_value {
 	struct hlist_bl_node node;
 	const void *owner;
 	unsigned long task;
 	void *value;
 };
 
-/* @entry must stay in place until ext_unplaced_task_remove(). */
-void ext_unplaced_task_add(struct ext_unplaced_task *entry, const void *owner, unsigned long task,
-			   void *value);
-void ext_unplaced_task_remove(struct ext_unplaced_task *entry);
+/* @entry must stay in place until ext_task_value_remove(). */
+void ext_task_value_add(struct ext_task_value *entry, const void *owner, unsigned long task, void *value);
+void ext_task_value_remove(struct ext_task_value *entry);
 /*
  * Returns the value of @task for @owner that was added last, or NULL if there is none. @task must be the
  * caller.
  */
-void *ext_unplaced_task_value(const void *owner, unsigned long task);
+void *ext_task_value_of(const void *owner, unsigned long task);
 
 /* redirect.c */
 
@@ -86,9 +68,8 @@ struct ext_redirect {
 	unsigned long to;
 };
 
-/* Redirects the functions in @list, except for calls by tasks in @tasks. */
-struct ext_redirection *ext_ftrace_redirect(const struct ext_redirect *list, unsigned int count,
-					    const struct ext_task_table *tasks);
+/* Redirects the functions in @list, except for calls by tasks in ext_bypass_tasks. */
+struct ext_redirection *ext_ftrace_redirect(const struct ext_redirect *list, unsigned int count);
 /*
  * Lets calls by @task be redirected, although they come from this module; 0: no task's. Every call of
  * a redirected function is a trial then; see rust/ext/rdma/umem_hook/trial.rs.
@@ -122,7 +103,7 @@ void ext_return_probe_free(struct ext_return_probe *probe);
 
 /* A task that watches a probe. */
 struct ext_watch {
-	struct ext_unplaced_task task;
+	struct ext_task_value task;
 	struct ext_return_probe *probe;
 	/* Those of the probe at the beginning. */
 	int missed;

@@ -25,7 +25,6 @@ bool ext_trial_is(unsigned long task)
 
 struct ext_redirection {
 	struct ftrace_ops ops;
-	const struct ext_task_table *tasks;
 	unsigned int count;
 	struct ext_redirect list[] __counted_by(count);
 };
@@ -37,10 +36,8 @@ static void notrace ext_redirect_call(unsigned long ip, unsigned long parent_ip,
 	unsigned long task = (unsigned long)current, nearest = ULONG_MAX, to = 0;
 	unsigned int i;
 
-	/* Most calls are for an MR of host memory, and most tasks are in their first slot. */
-	if (likely(READ_ONCE(this->tasks->slots[ext_task_first_slot_of(task)].task) == task))
-		return;
-	if (ext_task_entry_of(this->tasks, task))
+	/* Most calls are for an MR of host memory. */
+	if (likely(READ_ONCE(ext_bypass_tasks[ext_task_slot(task)].task) == task))
 		return;
 	/* The replacement calls the original by name. All code of this module is in this section. */
 	if (within_module_mem_type(parent_ip, THIS_MODULE, MOD_TEXT) && READ_ONCE(trial_task) != task)
@@ -57,8 +54,7 @@ static void notrace ext_redirect_call(unsigned long ip, unsigned long parent_ip,
 	ftrace_regs_set_instruction_pointer(fregs, to);
 }
 
-struct ext_redirection *ext_ftrace_redirect(const struct ext_redirect *list, unsigned int count,
-					    const struct ext_task_table *tasks)
+struct ext_redirection *ext_ftrace_redirect(const struct ext_redirect *list, unsigned int count)
 {
 	struct ext_redirection *this = kzalloc(struct_size(this, list, count), GFP_KERNEL);
 	unsigned int i;
@@ -67,7 +63,6 @@ struct ext_redirection *ext_ftrace_redirect(const struct ext_redirect *list, uns
 	if (!this)
 		return ERR_PTR(-ENOMEM);
 	this->count = count;
-	this->tasks = tasks;
 	this->ops.func = ext_redirect_call;
 	/*
 	 * PERMANENT: while the redirection is registered, the kernel rejects a write of 0 to the
@@ -103,8 +98,7 @@ int ext_ftrace_restore(struct ext_redirection *this)
 
 #else
 
-struct ext_redirection *ext_ftrace_redirect(const struct ext_redirect *list, unsigned int count,
-					    const struct ext_task_table *tasks)
+struct ext_redirection *ext_ftrace_redirect(const struct ext_redirect *list, unsigned int count)
 {
 	return ERR_PTR(-EOPNOTSUPP);
 }

@@ -39,7 +39,7 @@ static struct ext_return_probe *ext_return_probe_of(struct kretprobe_instance *c
  */
 static struct ext_watch *ext_watch_of_current(struct kretprobe_instance *call)
 {
-	return ext_unplaced_task_value(ext_return_probe_of(call), (unsigned long)current);
+	return ext_task_value_of(ext_return_probe_of(call), (unsigned long)current);
 }
 
 /* Returns 0 if the return of this call shall be reported. */
@@ -132,7 +132,7 @@ int ext_watch_begin(struct ext_watch *watch, struct ext_return_probe *probe)
 	watch->missed = READ_ONCE(probe->probe.nmissed);
 	watch->error = 0;
 	watch->seen = false;
-	ext_unplaced_task_add(&watch->task, probe, (unsigned long)current, watch);
+	ext_task_value_add(&watch->task, probe, (unsigned long)current, watch);
 	return 0;
 }
 
@@ -148,7 +148,7 @@ void ext_watch_end(struct ext_watch *watch)
 {
 	struct ext_return_probe *probe = watch->probe;
 
-	ext_unplaced_task_remove(&watch->task);
+	ext_task_value_remove(&watch->task);
 	mutex_lock(&probe->arming);
 	probe->users--;
 	mutex_unlock(&probe->arming);

@@ -1,52 +1,33 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Tables of tasks, which need no lock. */
+/* What is known of tasks. */
 #include <linux/atomic.h>
 
 #include "logic.h"
 #include "task_table.h"
 
-struct ext_task_table ext_bypass_tasks;
+struct ext_task_entry ext_bypass_tasks[EXT_TASK_SLOTS];
 
-unsigned int ext_task_first_slot(unsigned long task)
+struct ext_task_entry *ext_bypass_enter(unsigned long task)
 {
-	return ext_task_first_slot_of(task);
+	return ext_bypass_begin(task);
 }
 
-struct ext_task_entry *ext_task_table_enter(struct ext_task_table *tasks, unsigned long task)
+void ext_bypass_leave(struct ext_task_entry *entry)
 {
-	unsigned int first = ext_task_first_slot_of(task), i;
-
-	for (i = first; i < first + EXT_TASK_PROBES; i++) {
-		struct ext_task_entry *entry = &tasks->slots[i % EXT_TASK_SLOTS];
-		unsigned long holder = READ_ONCE(entry->task);
-
-		/* The values that this task stores come after those of the former holder of the slot. */
-		if (!holder && !cmpxchg_acquire(&entry->task, 0, task))
-			return entry;
-		if (holder == task)
-			return NULL;
-	}
-	return NULL;
+	ext_bypass_end(entry);
 }
 
-void ext_task_table_leave(struct ext_task_entry *entry)
+bool ext_bypass_has(unsigned long task)
 {
-	/* Pairs with the cmpxchg of the next holder. */
-	smp_store_release(&entry->task, 0);
+	return READ_ONCE(ext_bypass_tasks[ext_task_slot(task)].task) == task;
 }
 
-const struct ext_task_entry *ext_task_table_find(const struct ext_task_table *tasks, unsigned long task)
-{
-	return ext_task_entry_of(tasks, task);
-}
+/* The tasks with values for all owners. */
+static struct hlist_bl_head values[EXT_TASK_SLOTS];
 
-/* Unplaced tasks of all owners, by the first slot that a task tries. */
-static struct hlist_bl_head unplaced[EXT_TASK_SLOTS];
-
-void ext_unplaced_task_add(struct ext_unplaced_task *entry, const void *owner, unsigned long task,
-			   void *value)
+void ext_task_value_add(struct ext_task_value *entry, const void *owner, unsigned long task, void *value)
 {
-	struct hlist_bl_head *head = &unplaced[ext_task_first_slot_of(task)];
+	struct hlist_bl_head *head = &values[ext_task_slot(task)];
 
 	entry->owner = owner;
 	entry->task = task;
@@ -56,19 +37,19 @@ void ext_unplaced_task_add(struct ext_unplaced_task *entry, const void *owner, u
 	hlist_bl_unlock(head);
 }
 
-void ext_unplaced_task_remove(struct ext_unplaced_task *entry)
+void ext_task_value_remove(struct ext_task_value *entry)
 {
-	struct hlist_bl_head *head = &unplaced[ext_task_first_slot_of(entry->task)];
+	struct hlist_bl_head *head = &values[ext_task_slot(entry->task)];
 
 	hlist_bl_lock(head);
 	hlist_bl_del(&entry->node);
 	hlist_bl_unlock(head);
 }
 
-void *ext_unplaced_task_value(const void *owner, unsigned long task)
+void *ext_task_value_of(const void *owner, unsigned long task)
 {
-	struct hlist_bl_head *head = &unplaced[ext_task_first_slot_of(task)];
-	struct ext_unplaced_task *entry;
+	struct hlist_bl_head *head = &values[ext_task_slot(task)];
+	struct ext_task_value *entry;
 	struct hlist_bl_node *node;
 	void *value = NULL;
 

@@ -7,7 +7,7 @@ pub(super) mod calls;
 pub(super) mod id;
 pub mod per_mm;
 pub mod return_probe;
-pub(super) mod task_table;
+pub(super) mod task_value;
 pub mod trace;
 pub mod worker;
 

@@ -15,10 +15,9 @@ use crate::shared::ext::{
     base::compat,
     task::{
         id::TaskId,
-        task_table::{
-            TaskEntry,
-            TaskTable,
-            UnplacedTask, //
+        task_value::{
+            value_of,
+            TaskValue, //
         },
         worker, //
     }, //
@@ -26,7 +25,6 @@ use crate::shared::ext::{
 use core::{
     cell::Cell,
     ffi::c_void,
-    marker::PhantomData,
     ptr::{
         self,
         NonNull, //
@@ -46,15 +44,14 @@ use kernel::{
         }, //
     }, //
 };
+use pin_init::stack_pin_init;
 
 /// Private descriptor of the dma-buf that the current task imports. Real descriptors are not
 /// negative, and ib_core passes this value on unchecked.
 const PRIVATE_FD: i32 = -0x1b_be05;
 
+/// Also the owner of the values of tasks that import: the [`Pending`] of each.
 static HOOKED: Atomic<bool> = Atomic::new(false);
-
-/// The tasks that import. The value of each entry is the [`Pending`] of the task.
-static TASKS: TaskTable = TaskTable::new();
 
 struct Pending {
     file: NonNull<bindings::file>,
@@ -64,49 +61,19 @@ struct Pending {
     used: Cell<bool>,
 }
 
-/// The current task as one that imports: in [`TASKS`], or without a slot there. Dropping the object
-/// removes the task.
-///
-/// # Invariants
-///
-/// The value of the task is a [`Pending`] that lives for `'a`.
-struct Entry<'a> {
-    _placed: Option<TaskEntry<'static>>,
-    /// Without a slot: other tasks have all slots that the task tries. Do not wait for a slot: holders
-    /// may be blocked on hardware.
-    _unplaced: Option<UnplacedTask>,
-    _pending: PhantomData<&'a Pending>,
-}
-
-impl<'a> Entry<'a> {
-    /// Enters the current task.
-    ///
-    /// May return `EDEADLK` if the task imports already, and `ENOMEM`. Context: may sleep.
-    fn new(pending: &'a Pending) -> Result<Self> {
-        let (task, value) = (TaskId::current(), NonNull::from(pending).cast());
-        let placed = TASKS.enter(task);
-        let unplaced = match &placed {
-            Some(entry) => {
-                entry.set_value(value.as_ptr());
-                None
-            }
-            None if with_current(|_| ()).is_some() => return Err(compat::edeadlk()),
-            None => Some(UnplacedTask::new(&TASKS, task, value)?),
-        };
-        // INVARIANT: Just set.
-        Ok(Self {
-            _placed: placed,
-            _unplaced: unplaced,
-            _pending: PhantomData,
-        })
+/// Calls `f` in the current task as one that imports `pending`. Returns `EDEADLK` if the task imports
+/// already.
+fn during<R>(pending: &Pending, f: impl FnOnce() -> R) -> Result<R> {
+    if with_current(|_| ()).is_some() {
+        return Err(compat::edeadlk());
     }
+    stack_pin_init!(let _value = TaskValue::new(&HOOKED, TaskId::current(), pending));
+    Ok(f())
 }
 
 /// Calls `f` with the import of the current task. Returns `None` if the task imports nothing.
 fn with_current<R>(f: impl FnOnce(&Pending) -> R) -> Option<R> {
-    let task = TaskId::current();
-    let placed = TASKS.value(task).and_then(NonNull::new);
-    let pending = placed.or_else(|| UnplacedTask::value(&TASKS, task))?;
+    let pending = value_of(&HOOKED, TaskId::current())?;
     // SAFETY: The task is inside `call`, and the value is a `Pending` that lives until `call` returns.
     // `call` returns after `f`. (After an oops in the driver, `call` does not return: a later task at
     // the same address would find the value of the dead task.)
@@ -164,9 +131,7 @@ pub(in super::super) unsafe fn call<T: Send>(
     };
     if HOOKED.load(Acquire) {
         let pending = pending(cookie);
-        let entry = Entry::new(&pending)?;
-        let result = import(PRIVATE_FD);
-        drop(entry);
+        let result = during(&pending, || import(PRIVATE_FD))?;
         // The hook may have been removed before the driver used the descriptor. Then the driver got
         // `EBADF`, as no file has the descriptor.
         if pending.used.get() || !matches!(result, Err(e) if e == EBADF) {
@@ -177,8 +142,7 @@ pub(in super::super) unsafe fn call<T: Send>(
     let cookie = cookie.expose_provenance();
     worker::run(static_lock_class!(), |worker| {
         let pending = pending(ptr::with_exposed_provenance(cookie));
-        let _entry = Entry::new(&pending)?;
-        worker.with_fd(file, &import)?
+        during(&pending, || worker.with_fd(file, &import))??
     })
 }
 
@@ -186,10 +150,7 @@ pub(in super::super) unsafe fn call<T: Send>(
 #[kunit_tests(ext_dma_buf_private_fd)]
 mod tests {
     use super::*;
-    use crate::shared::ext::task::{
-        task_table::tests::fill,
-        worker::tests::file, //
-    };
+    use crate::shared::ext::task::worker::tests::file;
 
     /// Calls `import` as if the hook was placed.
     fn call_hooked<T: Send>(file: &File, import: impl Fn(i32) -> Result<T> + Sync) -> Result<T> {
@@ -227,23 +188,6 @@ mod tests {
             Ok((inner.err(), address(&file, fd)))
         })?;
         assert_eq!(inner, (Some(compat::edeadlk()), Some(0x1000)));
-        Ok(())
-    }
-
-    /// Other tasks have all slots of this task, as when many tasks register at the same time, and
-    /// keep them: this task does not wait.
-    #[test]
-    fn does_not_wait_for_the_slots_of_other_tasks() -> Result {
-        let file = file(ptr::without_provenance_mut(0x1000))?;
-        let others = fill(&TASKS, TaskId::current())?;
-        assert!(others.iter().all(Option::is_some));
-        let inner = call_hooked(&file, |fd| {
-            let inner = call_hooked(&file, |_| Ok(()));
-            Ok((inner.err(), address(&file, fd)))
-        })?;
-        drop(others);
-        assert_eq!(inner, (Some(compat::edeadlk()), Some(0x1000)));
-        assert_eq!(address(&file, PRIVATE_FD), None);
         Ok(())
     }
 

@@ -41,10 +41,7 @@ mod trial;
 pub use self::bypass::bypass;
 
 use self::{
-    bypass::{
-        bypassed,
-        is_unplaced, //
-    },
+    bypass::is_unplaced,
     redirection::Redirection, //
 };
 use super::{
@@ -259,7 +256,7 @@ impl UmemHook {
         let list = entry::redirections(dma_buf_get);
         // SAFETY: The replacements in `entry` have the signatures and the requirements of the replaced
         // functions, and so has that of `dma_buf_get()`.
-        let redirection = unsafe { Redirection::new(&list, bypassed()) }?;
+        let redirection = unsafe { Redirection::new(&list) }?;
         private_fd::set_hooked(true);
         let inlined = entry::redirect_inlined().inspect_err(|_| private_fd::set_hooked(false))?;
         Ok(Self {

@@ -2,10 +2,7 @@
 
 //! The redirection of functions by ftrace. [`Redirection`] lasts until drop.
 
-use crate::shared::{
-    bindings::helpers,
-    ext::task::task_table::TaskTable, //
-};
+use crate::shared::bindings::helpers;
 use core::ptr::NonNull;
 use kernel::{
     error::{
@@ -37,21 +34,19 @@ unsafe impl Send for Redirection {}
 unsafe impl Sync for Redirection {}
 
 impl Redirection {
-    /// Redirects the functions in `list`, except for tasks in `tasks`. Context: may sleep.
+    /// Redirects the functions in `list`, except for tasks inside [`bypass()`](super::bypass()). Context:
+    /// may sleep.
     ///
     /// # Safety
     ///
     /// Each function `to` must have the signature and the requirements of the function `from`.
-    pub(super) unsafe fn new(
-        list: &[helpers::ext_redirect],
-        tasks: &'static TaskTable,
-    ) -> Result<Self> {
+    pub(super) unsafe fn new(list: &[helpers::ext_redirect]) -> Result<Self> {
         // CAST: A list in the code.
-        let (n, tasks) = (list.len() as u32, tasks.as_raw());
+        let n = list.len() as u32;
         let raw = again(|| {
             // SAFETY: The list has `n` entries. By the safety requirements each function `to` can
-            // replace the function `from`. The table is static.
-            from_err_ptr(unsafe { helpers::ext_ftrace_redirect(list.as_ptr(), n, tasks) })
+            // replace the function `from`.
+            from_err_ptr(unsafe { helpers::ext_ftrace_redirect(list.as_ptr(), n) })
         })?;
         // INVARIANT: Just registered.
         Ok(Self(NonNull::new(raw).ok_or(ENOMEM)?))

@@ -7,10 +7,7 @@
 //! `ib_umem_get_desc()` was inlined into it, which a trial finds out at load.
 
 use super::super::{
-    bypass::{
-        bypass,
-        bypassed, //
-    },
+    bypass::bypass,
     enter,
     redirection::Redirection,
     trial,
@@ -217,7 +214,7 @@ pub(in super::super) fn redirect_inlined() -> Result<Option<Redirection>> {
         to: get_attr_or_va as *const () as usize,
     }];
     // SAFETY: The replacement has the signature and the requirements of the replaced function.
-    let redirection = unsafe { Redirection::new(&list, bypassed()) }?;
+    let redirection = unsafe { Redirection::new(&list) }?;
     if !trial::passes(attr) {
         return Err(ENXIO);
     }
