@@ -9,7 +9,6 @@
 #include <linux/pci.h>
 #include <linux/percpu-refcount.h>
 #include <linux/rculist.h>
-#include <linux/sched.h>
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
@@ -17,8 +16,6 @@
 #include <linux/vmalloc.h>
 
 #include "logic.h"
-
-#define PAGES_PER_RESCHED 4096
 
 static struct page *page_at(u64 phys, unsigned long i)
 {
@@ -46,8 +43,6 @@ void ext_p2p_pages_init(u64 phys, unsigned long n)
 
 		VM_WARN_ON_ONCE_PAGE(page_ref_count(page), page);
 		set_page_count(page, 1);
-		if (!(i % PAGES_PER_RESCHED))
-			cond_resched();
 	}
 }
 
@@ -60,12 +55,9 @@ unsigned long ext_p2p_pages_take(u64 phys, unsigned long n)
 	struct percpu_ref *ref = map_of(phys);
 	unsigned long i;
 
-	for (i = 0; i < n; i++) {
+	for (i = 0; i < n; i++)
 		if (!page_ref_freeze(page_at(phys, i), 1))
 			break;
-		if (!(i % PAGES_PER_RESCHED))
-			cond_resched();
-	}
 	if (i)
 		percpu_ref_put_many(ref, i);
 	return i;
@@ -82,12 +74,9 @@ bool ext_p2p_pages_in_use(u64 phys, unsigned long n)
 {
 	unsigned long i;
 
-	for (i = 0; i < n; i++) {
+	for (i = 0; i < n; i++)
 		if (page_ref_count(page_at(phys, i)) != 1)
 			return true;
-		if (!(i % PAGES_PER_RESCHED))
-			cond_resched();
-	}
 	return false;
 }
 
@@ -137,7 +126,6 @@ int ext_p2p_clear(u64 phys, unsigned long n, bool combine, bool killable)
 		wmb();
 		if (at)
 			vunmap(at);
-		cond_resched();
 	}
 	kfree(pages);
 	/* Writes on the bus are posted: a read waits for them. */
@@ -300,7 +288,6 @@ bool ext_p2p_free_space(struct pci_dev *pdev, struct gen_pool *map, unsigned lon
 			if (first < end)
 				space->longest = max(space->longest, end - first);
 		}
-		cond_resched();
 	}
 	return known;
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* What a mapping without struct pages maps. */
 #include <linux/mm.h>
-#include <linux/sched.h>
 
 #include "logic.h"
 
@@ -36,7 +35,6 @@ unsigned long ext_pfnmap_run(struct vm_area_struct *vma, unsigned long addr,
 		else if (here != *phys + (at - addr))
 			break;
 		at = min(next, end);
-		cond_resched();
 	}
 	return at - addr;
 }
