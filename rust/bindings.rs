@@ -56,45 +56,35 @@ pub mod rdma {
     ));
 }
 
-/// The C functions of `rust/helpers/` and `rust/c/`, and kernel functions that no header of
-/// `kernel::bindings` declares.
-pub mod helpers {
-    use kernel::{
-        bindings::*,
-        ffi, //
+macro_rules! generated {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        pub mod $name {
+            use kernel::{
+                bindings::*,
+                ffi, //
+            };
+            use pin_init::MaybeZeroable;
+
+            include!(concat!(
+                env!("PEER_MEM_OBJ"),
+                "/rust/bindings/",
+                stringify!($name),
+                "_generated.rs"
+            ));
+        }
     };
-    use pin_init::MaybeZeroable;
-
-    include!(concat!(
-        env!("PEER_MEM_OBJ"),
-        "/rust/bindings/helpers_generated.rs"
-    ));
 }
-
-/// The C ABI of peer memory for clients, `include/rdma/ib_peer_mem.h`.
-pub mod peer {
-    use kernel::{
-        bindings::*,
-        ffi, //
-    };
-    use pin_init::MaybeZeroable;
-
-    include!(concat!(
-        env!("PEER_MEM_OBJ"),
-        "/rust/bindings/peer_generated.rs"
-    ));
-}
-
-/// The ioctl ABI, `include/uapi/*.h`.
-pub mod uapi {
-    use kernel::{
-        bindings::*,
-        ffi, //
-    };
-    use pin_init::MaybeZeroable;
-
-    include!(concat!(
-        env!("PEER_MEM_OBJ"),
-        "/rust/bindings/uapi_generated.rs"
-    ));
-}
+generated!(
+    /// The C functions of `rust/helpers/` and `rust/c/`, and kernel functions that no header of
+    /// `kernel::bindings` declares.
+    helpers
+);
+generated!(
+    /// The C ABI of peer memory for clients, `include/rdma/ib_peer_mem.h`.
+    peer
+);
+generated!(
+    /// The ioctl ABI, `include/uapi/*.h`.
+    uapi
+);

@@ -6,21 +6,17 @@
 #define CREATE_TRACE_POINTS
 #include "trace.h"
 
+#define FOR_EACH_REGION_EVENT(f) \
+	f(REGISTER, register) f(DEREGISTER, deregister) f(INVALIDATE, invalidate) f(REVOKE, revoke) f(FENCE, fence)
+
 bool ext_trace_is_on(enum ext_trace_point point)
 {
+#define IS_ON(NAME, name)		\
+	case EXT_TRACE_##NAME:		\
+		return trace_peer_mem_##name##_enabled();
 	switch (point) {
-	case EXT_TRACE_REGISTER:
-		return trace_peer_mem_register_enabled();
-	case EXT_TRACE_DEREGISTER:
-		return trace_peer_mem_deregister_enabled();
-	case EXT_TRACE_INVALIDATE:
-		return trace_peer_mem_invalidate_enabled();
-	case EXT_TRACE_REVOKE:
-		return trace_peer_mem_revoke_enabled();
-	case EXT_TRACE_FENCE:
-		return trace_peer_mem_fence_enabled();
-	case EXT_TRACE_REJECT:
-		return trace_peer_mem_reject_enabled();
+	FOR_EACH_REGION_EVENT(IS_ON)
+	IS_ON(REJECT, reject)
 	}
 	return false;
 }
@@ -28,22 +24,12 @@ bool ext_trace_is_on(enum ext_trace_point point)
 void ext_trace(enum ext_trace_point point, const struct ext_trace_region *region,
 	       const struct ext_trace_text *cause)
 {
+#define RECORD(NAME, name)		\
+	case EXT_TRACE_##NAME:		\
+		trace_peer_mem_##name(region);	\
+		break;
 	switch (point) {
-	case EXT_TRACE_REGISTER:
-		trace_peer_mem_register(region);
-		break;
-	case EXT_TRACE_DEREGISTER:
-		trace_peer_mem_deregister(region);
-		break;
-	case EXT_TRACE_INVALIDATE:
-		trace_peer_mem_invalidate(region);
-		break;
-	case EXT_TRACE_REVOKE:
-		trace_peer_mem_revoke(region);
-		break;
-	case EXT_TRACE_FENCE:
-		trace_peer_mem_fence(region);
-		break;
+	FOR_EACH_REGION_EVENT(RECORD)
 	case EXT_TRACE_REJECT:
 		trace_peer_mem_reject(region, cause);
 		break;
