@@ -31,6 +31,8 @@ use kernel::{
 /// the registration.
 ///
 /// `samples/rust_client/memory.rs` is an example.
+/// To move memory, a client calls [`Tickets::close_and_invalidate`], [`Tickets::wait_empty`] and, when it has
+/// moved the memory, [`Tickets::reopen`].
 #[pin_data]
 pub struct Tickets {
     #[pin]
@@ -47,8 +49,6 @@ struct State {
     /// `add` fails, and the tickets stay.
     draining: bool,
     guards: usize,
-    /// Number of tasks that wait until `guards` is 0.
-    waiting: usize,
     last: u64,
     /// The tickets that are not invalidated yet, by the key of their guard.
     tickets: RBTree<u64, Ticket>,
@@ -63,7 +63,6 @@ impl Tickets {
                     closed: false,
                     draining: false,
                     guards: 0,
-                    waiting: 0,
                     last: 0,
                     tickets: RBTree::new(),
                 }, "peer_client::Tickets::state"),
@@ -139,11 +138,9 @@ impl Tickets {
     /// takes.
     pub fn wait_empty(&self) {
         let mut state = self.state.lock();
-        state.waiting += 1;
         while state.guards > 0 {
             self.empty.wait(&mut state);
         }
-        state.waiting -= 1;
     }
 }
 
@@ -163,10 +160,10 @@ impl Drop for TicketGuard {
         let mut state = self.tickets.state.lock();
         let ticket = state.tickets.remove_node(&self.key);
         state.guards -= 1;
-        let awaited = state.guards == 0 && state.waiting > 0;
+        let is_last = state.guards == 0;
         drop(state);
         drop(ticket);
-        if awaited {
+        if is_last {
             self.tickets.empty.notify_all();
         }
     }

@@ -49,11 +49,18 @@ fn range(addr: c_ulong, size: usize) -> Option<VaRange> {
 
 /// The C callbacks of the client `T`.
 ///
-/// The core calls the callbacks as `include/rdma/ib_peer_mem.h` describes: only while the client is
-/// registered, and for one region in order. `# Safety` of each callback repeats only the facts that
-/// the callback relies on.
+/// # Safety
+///
+/// The callbacks must be called as `include/rdma/ib_peer_mem.h` describes: only while the client is
+/// registered, and for one region in order. That is:
+///
+/// - in `acquire`, `context` is valid for a write; otherwise it is as [`Self::region`] requires;
+/// - `sg` and `nmap` are valid for a write;
+/// - `dev` is null, or a device that stays bound until `dma_unmap`.
 pub(super) struct VTable<T: Slotted>(PhantomData<T>);
 
+// The safety requirements of C callbacks are those of the type.
+#[allow(clippy::missing_safety_doc)]
 impl<T: Slotted> VTable<T> {
     /// Returns the data of the registered client.
     ///
@@ -82,12 +89,20 @@ impl<T: Slotted> VTable<T> {
         unsafe { <KBox<RegionCtx<T>> as ForeignOwnable>::borrow_mut(context) }
     }
 
-    /// `peer_memory_client::acquire`.
+    /// Returns the pinned pages of a region, or the error of the callbacks that need pages.
     ///
     /// # Safety
     ///
-    /// - The client must be registered.
-    /// - `context` must be valid for a write.
+    /// As for [`Self::region`].
+    unsafe fn memory<'a>(context: *mut c_void) -> Result<&'a mut T::Memory> {
+        // SAFETY: The safety requirements are those of this function.
+        unsafe { Self::region(context) }
+            .memory
+            .as_mut()
+            .map_err(|e| *e)
+    }
+
+    /// `peer_memory_client::acquire`.
     unsafe extern "C" fn acquire(
         addr: c_ulong,
         size: usize,
@@ -118,12 +133,6 @@ impl<T: Slotted> VTable<T> {
     }
 
     /// `peer_memory_client::get_pages`.
-    ///
-    /// # Safety
-    ///
-    /// - The client must be registered.
-    /// - `context` must be as [`Self::region`] requires.
-    /// - `sg` must be valid for a write.
     unsafe extern "C" fn get_pages(
         addr: c_ulong,
         size: usize,
@@ -150,12 +159,6 @@ impl<T: Slotted> VTable<T> {
     }
 
     /// `peer_memory_client::dma_map`.
-    ///
-    /// # Safety
-    ///
-    /// - `context` must be as [`Self::region`] requires.
-    /// - `dev` must be null or a device that stays bound until `dma_unmap`.
-    /// - `sg` and `nmap` must be valid for a write.
     unsafe extern "C" fn dma_map(
         sg: *mut bindings::sg_table,
         context: *mut c_void,
@@ -163,15 +166,14 @@ impl<T: Slotted> VTable<T> {
         _dmasync: c_int,
         nmap: *mut c_int,
     ) -> c_int {
-        // SAFETY: By the safety requirements; this is the only call in this callback.
-        let region = unsafe { Self::region(context) };
         if dev.is_null() {
             return EINVAL.to_errno();
         }
         // SAFETY: By the safety requirements `dev` is a device that is valid during the call. `dev`
         // is not null, as just checked.
         let dev = unsafe { device::Device::from_raw(dev) };
-        let memory = match &mut region.memory {
+        // SAFETY: By the safety requirements; this is the only call in this callback.
+        let memory = match unsafe { Self::memory(context) } {
             Ok(memory) => memory,
             Err(e) => return e.to_errno(),
         };
@@ -188,34 +190,22 @@ impl<T: Slotted> VTable<T> {
     }
 
     /// `peer_memory_client::dma_unmap`.
-    ///
-    /// # Safety
-    ///
-    /// - `context` must be as [`Self::region`] requires.
-    /// - `sg` must be valid for a write.
     unsafe extern "C" fn dma_unmap(
         sg: *mut bindings::sg_table,
         context: *mut c_void,
         _dev: *mut bindings::device,
     ) -> c_int {
-        // SAFETY: By the safety requirements; this is the only call in this callback.
-        let region = unsafe { Self::region(context) };
-        let memory = match &mut region.memory {
-            Ok(memory) => memory,
-            Err(e) => return e.to_errno(),
-        };
-        memory.unmap();
-        // SAFETY: As in `get_pages`.
-        unsafe { *sg = memory.table().as_raw() };
-        0
+        from_result(|| {
+            // SAFETY: By the safety requirements; this is the only call in this callback.
+            let memory = unsafe { Self::memory(context) }?;
+            memory.unmap();
+            // SAFETY: As in `get_pages`.
+            unsafe { *sg = memory.table().as_raw() };
+            Ok(0)
+        })
     }
 
     /// `peer_memory_client::put_pages`.
-    ///
-    /// # Safety
-    ///
-    /// - `context` must be as [`Self::region`] requires.
-    /// - `sg` must be valid for a write.
     unsafe extern "C" fn put_pages(sg: *mut bindings::sg_table, context: *mut c_void) {
         // SAFETY: By the safety requirements; this is the only call in this callback.
         let region = unsafe { Self::region(context) };
@@ -226,11 +216,6 @@ impl<T: Slotted> VTable<T> {
     }
 
     /// `peer_memory_client::release`.
-    ///
-    /// # Safety
-    ///
-    /// `context` must be the `client_context` of a region that is not released yet, and must not be
-    /// used afterwards.
     unsafe extern "C" fn release(context: *mut c_void) {
         // SAFETY: By the safety requirements `acquire` stored `context`, a pointer from
         // `into_foreign`, and this is the only release, after the last use.
