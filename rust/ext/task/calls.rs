@@ -7,7 +7,10 @@
 //! is a reference to the module's text with these functions. Used by
 //! the interposed verbs and by the hook on `ib_umem_get_desc()`.
 
-use super::id::TaskId;
+use super::id::{
+    hash,
+    TaskId, //
+};
 use crate::shared::bindings::helpers;
 use core::ptr::NonNull;
 use kernel::{
@@ -154,7 +157,7 @@ impl InFlightCalls {
     /// Calls `f` and counts the call. The reads of `f` are ordered after earlier reads of the
     /// caller.
     pub fn within<R>(&self, f: impl FnOnce() -> R) -> R {
-        let counter = &self.0[TaskId::current().hash(BITS)];
+        let counter = &self.0[hash(TaskId::current().0, BITS)];
         counter.entered.fetch_add(1, Full);
         let result = f();
         // Pairs with the load in `wait`: the waiting task also sees the effects of `f`.

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! The identity and the name of the current task.
-//!
-//! C header: [`include/linux/sched.h`](srctree/include/linux/sched.h).
 
 use core::{
     fmt::{
@@ -26,13 +24,13 @@ impl TaskId {
         let task: &Task = current!();
         Self(ptr::from_ref(task).addr())
     }
+}
 
-    /// Returns a number below `1 << bits` that spreads tasks evenly.
-    pub const fn hash(self, bits: u32) -> usize {
-        let product = (self.0 as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        // CAST: The shift leaves `bits` bits.
-        (product >> (u64::BITS - bits)) as usize
-    }
+/// Returns a number below `1 << bits` that spreads addresses evenly.
+pub const fn hash(address: usize, bits: u32) -> usize {
+    let product = (address as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    // CAST: The shift leaves `bits` bits.
+    (product >> (u64::BITS - bits)) as usize
 }
 
 /// Size of `task_struct.comm`, with the NUL.

@@ -6,9 +6,8 @@
 //! given to memory. An address space ends when the last process exits or executes another program.
 //! Open files do not delay the end, and `fork()` does not copy an object. The module also has the
 //! [`size`] of an address space.
-//!
-//! C header: [`include/linux/mmu_notifier.h`](srctree/include/linux/mmu_notifier.h).
 
+use super::id::hash;
 use core::{
     marker::PhantomData,
     ptr::NonNull, //
@@ -40,27 +39,12 @@ use kernel::{
     types::Opaque, //
 };
 
-/// The number of locks. Processes seldom share a lock.
-const SHARDS: usize = 64;
+/// The number of locks, as a power of two. Processes seldom share a lock.
+const BITS: u32 = 6;
 
-/// An address space, as a number. No other address space has the number while the address space is
-/// used or has a notifier.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct MmId(usize);
-
-impl MmId {
-    fn of(mm: *mut bindings::mm_struct) -> Self {
-        Self(mm.addr())
-    }
-
-    /// Returns the index of the lock for the address space.
-    fn shard(self) -> usize {
-        // CAST: A hash.
-        let hash = (self.0 as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        // CAST: The remainder is less than `SHARDS`.
-        (hash >> 32) as usize % SHARDS
-    }
-}
+/// An address space, as a number: its address. No other address space has the number while the address space
+/// is used or has a notifier.
+type MmId = usize;
 
 /// Returns the size of the user space of `mm`: the first address after it.
 pub fn size(mm: &MmWithUser) -> usize {
@@ -88,12 +72,12 @@ struct Spaces<T: Send + Sync + 'static> {
     notifiers: Atomic<usize>,
     /// Leaf locks, each held for one look-up or change.
     #[pin]
-    shards: [SpinLock<Shard<T>>; SHARDS],
+    shards: [SpinLock<Shard<T>>; 1 << BITS],
 }
 
 impl<T: Send + Sync + 'static> Spaces<T> {
     fn shard(&self, mm: MmId) -> &SpinLock<Shard<T>> {
-        &self.shards[mm.shard()]
+        &self.shards[hash(mm, BITS)]
     }
 
     fn get(&self, mm: MmId) -> Option<Arc<T>> {
@@ -131,7 +115,7 @@ impl<T: Send + Sync + 'static> PerMm<T> {
     pub fn get(&self) -> Option<Arc<T>> {
         let task = current!();
         let mm = task.mm()?;
-        self.0.get(MmId::of(mm.as_raw()))
+        self.0.get(mm.as_raw().addr())
     }
 
     /// Like [`Self::get`], but adds the object returned by `new` if the address space has no
@@ -142,7 +126,7 @@ impl<T: Send + Sync + 'static> PerMm<T> {
     pub fn get_or_insert_with(&self, new: impl FnOnce() -> Result<Arc<T>>) -> Result<Arc<T>> {
         let task = current!();
         let mm = task.mm().ok_or(ESRCH)?;
-        let id = MmId::of(mm.as_raw());
+        let id = mm.as_raw().addr();
         if let Some(object) = self.0.get(id) {
             return Ok(object);
         }
@@ -217,7 +201,7 @@ impl<T: Send + Sync + 'static> Notifier<T> {
         // SAFETY: By the safety requirements the object is valid. `remove` puts the notifier but
         // does not free the notifier: the kernel waits for this call.
         let spaces = unsafe { &(*raw.cast::<Self>()).spaces };
-        spaces.remove(MmId::of(mm));
+        spaces.remove(mm.addr());
     }
 
     /// Handles the end of the notifier, in an SRCU callback.

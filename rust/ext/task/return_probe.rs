@@ -2,8 +2,6 @@
 
 //! Errors of a function of another module whose callers ignore them.
 //!
-//! C header: [`include/linux/kprobes.h`](srctree/include/linux/kprobes.h).
-//!
 //! A [`ReturnProbe`] is a kretprobe that is armed only while tasks watch, and for a second more.
 //! Otherwise the probe costs the callers of the function nothing. Used for drivers that ignore a
 //! failed invalidation.
@@ -108,21 +106,18 @@ impl Drop for Watch<'_> {
 #[kunit_tests(ext_return_probe)]
 mod tests {
     use super::*;
-    use core::ptr;
     use kernel::bindings;
 
-    /// Fails with `EINVAL`.
-    fn fail() {
-        let mut result = false;
-        // SAFETY: The function accepts NULL, and returns an error.
-        let _ = unsafe { bindings::kstrtobool(ptr::null(), &mut result) };
-    }
-
-    /// Succeeds.
-    fn succeed() {
+    fn parse(text: &CStr) {
         let mut result = false;
         // SAFETY: The text ends with a NUL.
-        let _ = unsafe { bindings::kstrtobool(c"1".as_char_ptr(), &mut result) };
+        let _ = unsafe { bindings::kstrtobool(text.as_char_ptr(), &mut result) };
+    }
+    fn fail() {
+        parse(c"?");
+    }
+    fn succeed() {
+        parse(c"1");
     }
 
     /// Returns the result of a watch of `f`.
