@@ -7,17 +7,14 @@
 //! Beyond [`kernel::miscdevice`]: the name is set at run time, open files and mappings keep the
 //! module loaded, and [`AddressSpace::unmap_all`] unmaps all mappings of a device. Files may stay
 //! open after the device is unregistered; operations on open files still reach the object.
-//!
-//! C header: [`include/linux/miscdevice.h`](srctree/include/linux/miscdevice.h).
 
 pub mod control;
 mod handle;
-mod misc;
 
 pub(in crate::shared::ext) use self::handle::anon_file;
 pub use self::handle::Opened;
 
-use self::misc::Misc;
+use self::control::Misc;
 use super::{
     device::as_raw,
     vma, //
@@ -168,13 +165,19 @@ impl<T: Device> Registration<T> {
     }
 }
 
+/// The C operations.
+///
+/// # Safety
+///
+/// - In `open`, `file` must be a file of a `Registration<T>` that is being opened, through `misc_open()`, and
+///   `inode` its inode. In the others `file` must be as [`Self::node`] requires, for the duration of the call.
+/// - `vma` must be a VMA of `file` that is being set up.
+/// - `pos` must be valid for reads and writes.
 struct VTable<T: Device>(PhantomData<T>);
 
+// The safety requirements of C callbacks are those of the type.
+#[allow(clippy::missing_safety_doc)]
 impl<T: Device> VTable<T> {
-    /// # Safety
-    ///
-    /// - `file` must be a file of a `Registration<T>` that is being opened, through `misc_open()`.
-    /// - `inode` must be the inode of `file`.
     unsafe extern "C" fn open(inode: *mut bindings::inode, file: *mut bindings::file) -> c_int {
         // SAFETY: By the safety requirements both belong to a file that is being opened.
         let ret = unsafe { bindings::generic_file_open(inode, file) };
@@ -213,9 +216,6 @@ impl<T: Device> VTable<T> {
         unsafe { &*(*file).private_data.cast_const().cast::<Node<T>>() }
     }
 
-    /// # Safety
-    ///
-    /// `file` must be as [`Self::node`] requires, and must be being released.
     unsafe extern "C" fn release(_: *mut bindings::inode, file: *mut bindings::file) -> c_int {
         // SAFETY: By the safety requirements `private_data` is a reference from `Arc::into_raw`.
         // The file is being released, so this call may take over the reference.
@@ -223,10 +223,6 @@ impl<T: Device> VTable<T> {
         0
     }
 
-    /// # Safety
-    ///
-    /// - `file` must be as [`Self::node`] requires, for the duration of the call.
-    /// - `vma` must be a VMA of `file` that is being set up.
     unsafe extern "C" fn mmap(
         file: *mut bindings::file,
         vma: *mut bindings::vm_area_struct,
@@ -241,9 +237,6 @@ impl<T: Device> VTable<T> {
         })
     }
 
-    /// # Safety
-    ///
-    /// `file` must be as [`Self::node`] requires, for the duration of the call.
     unsafe extern "C" fn ioctl(file: *mut bindings::file, cmd: c_uint, arg: c_ulong) -> c_long {
         // SAFETY: By the safety requirements `file` is valid for `node` during the call.
         let node = unsafe { Self::node(file) };
@@ -253,11 +246,6 @@ impl<T: Device> VTable<T> {
     }
 
     /// Calls `f` to read or write at the file position, and moves the position by the result.
-    ///
-    /// # Safety
-    ///
-    /// `file` must be as [`Self::node`] requires, for the duration of the call; `pos` must be valid
-    /// for reads and writes.
     unsafe fn transfer(
         file: *mut bindings::file,
         pos: *mut bindings::loff_t,
@@ -276,9 +264,6 @@ impl<T: Device> VTable<T> {
         })
     }
 
-    /// # Safety
-    ///
-    /// As for [`Self::transfer`].
     unsafe extern "C" fn read(
         file: *mut bindings::file,
         to: *mut c_char,
@@ -290,9 +275,6 @@ impl<T: Device> VTable<T> {
         unsafe { Self::transfer(file, pos, |device, at| T::read(device, at, to)) }
     }
 
-    /// # Safety
-    ///
-    /// As for [`Self::transfer`].
     unsafe extern "C" fn write(
         file: *mut bindings::file,
         from: *const c_char,

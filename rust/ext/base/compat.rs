@@ -46,40 +46,24 @@ use kernel::{
     prelude::*, //
 };
 
-/// Returns `EDEADLK`: the task would wait for itself.
-pub fn edeadlk() -> Error {
-    // CAST: Error numbers are less than 4096.
-    Error::from_errno(-(bindings::EDEADLK as i32))
+macro_rules! errors {
+    ($($function:ident = $name:ident: $meaning:literal;)*) => {
+        $(
+            #[doc = concat!("Returns `", stringify!($name), "`: ", $meaning, ".")]
+            pub fn $function() -> Error {
+                // CAST: Error numbers are less than 4096.
+                Error::from_errno(-(bindings::$name as i32))
+            }
+        )*
+    };
 }
-
-/// Returns `EDQUOT`: the quota of the user is exceeded.
-pub fn edquot() -> Error {
-    // CAST: Error numbers are less than 4096.
-    Error::from_errno(-(bindings::EDQUOT as i32))
-}
-
-/// Returns `EOPNOTSUPP`: the operation is not supported by this device or for this memory.
-pub fn eopnotsupp() -> Error {
-    // CAST: Error numbers are less than 4096.
-    Error::from_errno(-(bindings::EOPNOTSUPP as i32))
-}
-
-/// Returns `ENETUNREACH`: there is no address for the other end.
-pub fn enetunreach() -> Error {
-    // CAST: Error numbers are less than 4096.
-    Error::from_errno(-(bindings::ENETUNREACH as i32))
-}
-
-/// Returns `EREMOTEIO`: the device cannot reach the memory.
-pub fn eremoteio() -> Error {
-    // CAST: Error numbers are less than 4096.
-    Error::from_errno(-(bindings::EREMOTEIO as i32))
-}
-
-/// Returns `EMSGSIZE`: the message is too long.
-pub fn emsgsize() -> Error {
-    // CAST: Error numbers are less than 4096.
-    Error::from_errno(-(bindings::EMSGSIZE as i32))
+errors! {
+    edeadlk = EDEADLK: "the task would wait for itself";
+    edquot = EDQUOT: "the quota of the user is exceeded";
+    emsgsize = EMSGSIZE: "the message is too long";
+    enetunreach = ENETUNREACH: "there is no address for the other end";
+    eopnotsupp = EOPNOTSUPP: "the device does not support it, or not for this memory";
+    eremoteio = EREMOTEIO: "the device cannot reach the memory";
 }
 
 /// A pointer that tasks change atomically.

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Rate-limited log lines, for events that a user can cause.
-//!
-//! C header: [`include/linux/ratelimit.h`](srctree/include/linux/ratelimit.h).
 
 /// Returns whether another rate-limited line may be logged now.
 ///

@@ -2,8 +2,6 @@
 
 //! The address space of the calling process. [`Locked`] shows that the `mmap_lock` is held. Used to
 //! pin memory.
-//!
-//! C header: [`include/linux/mmap_lock.h`](srctree/include/linux/mmap_lock.h).
 
 use core::ops::Deref;
 use kernel::{

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! References to this module.
-//!
-//! C header: [`include/linux/module.h`](srctree/include/linux/module.h).
 
 use kernel::bindings;
 

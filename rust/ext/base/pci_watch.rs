@@ -2,8 +2,6 @@
 
 //! Notifications of the driver core about functions on the PCI bus. A [`Watcher`] handles an
 //! [`Event`] while its [`Registration`] exists.
-//!
-//! C header: [`include/linux/device/bus.h`](srctree/include/linux/device/bus.h).
 
 use kernel::{
     bindings,

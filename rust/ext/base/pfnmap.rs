@@ -2,8 +2,6 @@
 
 //! Device memory that a process has mapped without struct pages, through a BAR's file in sysfs or the file of
 //! a driver.
-//!
-//! C header: [`include/linux/mm.h`](srctree/include/linux/mm.h).
 
 use super::{
     mm::Locked,
@@ -79,10 +77,9 @@ pub fn physical(
 ) -> Result<SmallVec<Segment>> {
     let mut segments = SmallVec::new();
     let push = |segment| sg::push(&mut segments, segment);
-    match for_each_run(mm, addr, len, wanted, write, push) {
-        Ok(()) => Ok(segments),
-        Err(Stop::Absent(_)) => Err(EFAULT),
-        Err(Stop::Error(e)) => Err(e),
+    match for_each_run(mm, addr, len, wanted, write, push)? {
+        None => Ok(segments),
+        Some(_) => Err(EFAULT),
     }
 }
 
@@ -101,27 +98,20 @@ pub fn fault_in(
     let end = addr.checked_add(len).ok_or(EFAULT)?;
     let (mut at, mut faulted) = (addr, None);
     loop {
-        match for_each_run(mm, at, end - at, wanted, write, |_| Ok(())) {
-            Ok(()) => return Ok(()),
+        match for_each_run(mm, at, end - at, wanted, write, |_| Ok(()))? {
+            None => return Ok(()),
             // One fault for each page.
-            Err(Stop::Absent(page)) if faulted != Some(page) => {
+            Some(page) if faulted != Some(page) => {
                 mm.fault(page, write)?;
                 (at, faulted) = (page, Some(page));
             }
-            Err(Stop::Absent(_)) => return Err(EFAULT),
-            Err(Stop::Error(e)) => return Err(e),
+            Some(_) => return Err(EFAULT),
         }
     }
 }
 
-enum Stop {
-    /// The page at the address is not mapped, or not for writing, in a VMA that allows it.
-    Absent(usize),
-    Error(Error),
-}
-
 /// Calls `f` for each run of adjacent addresses behind `[addr, addr + len)`. Stops at the first page that is not
-/// mapped as [`physical`] demands, and at the first error of `f`. Context: may sleep. The caller
+/// mapped, or not for writing, in a VMA that allows it, and returns its address. Context: may sleep. The caller
 /// holds the `mmap_lock` for reading.
 fn for_each_run(
     mm: &MmapReadGuard<'_>,
@@ -130,14 +120,14 @@ fn for_each_run(
     wanted: Source,
     write: bool,
     mut f: impl FnMut(Segment) -> Result,
-) -> core::result::Result<(), Stop> {
+) -> Result<Option<usize>> {
     let mut at = addr;
-    let end = addr.checked_add(len).ok_or(Stop::Error(EFAULT))?;
+    let end = addr.checked_add(len).ok_or(EFAULT)?;
     while at < end {
-        let vma = mm.vma_lookup(at).ok_or(Stop::Error(EFAULT))?;
+        let vma = mm.vma_lookup(at).ok_or(EFAULT)?;
         let writable = vma.flags() & (1 << bindings::VMA_WRITE_BIT) != 0;
         if source(vma) != Some(wanted) || (write && !writable) {
-            return Err(Stop::Error(EFAULT));
+            return Err(EFAULT);
         }
         let mut phys = 0;
         let upto = end.min(vma.end());
@@ -146,12 +136,12 @@ fn for_each_run(
         // - `mm` shows that the `mmap_lock` is held for reading.
         let got = unsafe { helpers::ext_pfnmap_run(vma.as_ptr(), at, upto, write, &mut phys) };
         if got == 0 {
-            return Err(Stop::Absent(at));
+            return Ok(Some(at));
         }
         // CAST: `usize` has 64 bits on all architectures with RDMA and Rust support.
         let (addr, len) = (phys, got as u64);
-        f(Segment { addr, len }).map_err(Stop::Error)?;
+        f(Segment { addr, len })?;
         at += got;
     }
-    Ok(())
+    Ok(None)
 }

@@ -2,8 +2,6 @@
 
 //! Pages of RAM that a driver owns. [`Pages`] is the memory, [`Part`] a part of the memory in a
 //! table. Used by clients without a device, for examples and tests.
-//!
-//! C header: [`include/linux/gfp.h`](srctree/include/linux/gfp.h).
 
 use super::sg::{
     PageTable,

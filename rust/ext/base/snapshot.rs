@@ -24,7 +24,7 @@ use kernel::{
     },
 };
 
-/// An RCU-protected `Option<Arc<T>>`.
+/// An RCU-protected `Option<Arc<T>>`, for a static: nothing drops the value with the object.
 ///
 /// A reader takes a reference in an RCU read-side section, without a lock or an allocation.
 ///
@@ -92,13 +92,7 @@ impl<T: Send + Sync + 'static> Snapshot<T> {
         //   the reference of `self`.
         Some(unsafe { Arc::from_raw(old) })
     }
-}
 
-/// A value in a [`Snapshot`]. Drop empties the snapshot. Context: drop may sleep.
-#[must_use = "the snapshot is emptied when this is dropped"]
-pub struct Published<T: Send + Sync + 'static>(&'static Snapshot<T>);
-
-impl<T: Send + Sync + 'static> Snapshot<T> {
     /// Sets the value until the result is dropped. Context: may sleep.
     pub fn publish(&'static self, value: Arc<T>) -> Published<T> {
         self.replace(Some(value));
@@ -106,20 +100,12 @@ impl<T: Send + Sync + 'static> Snapshot<T> {
     }
 }
 
+/// A value in a [`Snapshot`]. Drop empties the snapshot. Context: drop may sleep.
+#[must_use = "the snapshot is emptied when this is dropped"]
+pub struct Published<T: Send + Sync + 'static>(&'static Snapshot<T>);
+
 impl<T: Send + Sync + 'static> Drop for Published<T> {
     fn drop(&mut self) {
         self.0.replace(None);
-    }
-}
-
-impl<T: Send + Sync + 'static> Default for Snapshot<T> {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl<T: Send + Sync + 'static> Drop for Snapshot<T> {
-    fn drop(&mut self) {
-        self.replace(None);
     }
 }

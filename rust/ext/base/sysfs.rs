@@ -5,9 +5,6 @@
 //! A type that implements [`Files`] describes the files, and a [`Directory`] is the directory. Used
 //! for statistics, and for switches that root sets.
 //!
-//! C headers: [`include/linux/kobject.h`](srctree/include/linux/kobject.h),
-//! [`include/linux/sysfs.h`](srctree/include/linux/sysfs.h).
-//!
 //! Not supported: binary files, and uevents.
 
 use crate::shared::ext::base::device::as_raw as device_raw;
@@ -115,8 +112,17 @@ unsafe impl<T: Send> Send for Node<T> {}
 // - `data` is only shared, and `T` is `Sync`.
 unsafe impl<T: Sync> Sync for Node<T> {}
 
+/// The C operations.
+///
+/// # Safety
+///
+/// - `kobj` must be embedded in a live `Node<T>`.
+/// - `attr` must be the attribute of an entry of `T::FILES`.
+/// - `buf` must have `count` bytes for the duration of the call, or be a buffer of one page.
 struct Ktype<T>(PhantomData<T>);
 
+// The safety requirements of C callbacks are those of the type.
+#[allow(clippy::missing_safety_doc)]
 impl<T: Files> Ktype<T> {
     const OPS: bindings::sysfs_ops = bindings::sysfs_ops {
         show: Some(Self::show),
@@ -130,17 +136,19 @@ impl<T: Files> Ktype<T> {
 
     /// # Safety
     ///
-    /// - `kobj` must be embedded in a live `Node<T>`.
-    /// - `attr` must be the attribute of an entry of `T::FILES`.
-    /// - `buf` must be a buffer of one page for the duration of the call.
+    /// `kobj` must be embedded in a `Node<T>` that is live during `'a`.
+    unsafe fn node<'a>(kobj: *mut bindings::kobject) -> &'a Node<T> {
+        // SAFETY: By the safety requirements.
+        unsafe { &*kobj.byte_sub(offset_of!(Node<T>, kobj)).cast() }
+    }
+
     unsafe extern "C" fn show(
         kobj: *mut bindings::kobject,
         attr: *mut bindings::attribute,
         buf: *mut ffi::c_char,
     ) -> isize {
-        // SAFETY: By the safety requirements `kobj` is embedded in a `Node<T>`. The node lives
-        // until kobject_del() has waited for this call.
-        let node = unsafe { &*kobj.byte_sub(offset_of!(Node<T>, kobj)).cast::<Node<T>>() };
+        // SAFETY: The node lives until kobject_del() has waited for this call.
+        let node = unsafe { Self::node(kobj) };
         // SAFETY: By the safety requirements `attr` is the first field of an entry of `T::FILES`,
         // and `T::FILES` is `'static`.
         let file = unsafe { &*attr.cast::<File<T>>() };
@@ -155,23 +163,14 @@ impl<T: Files> Ktype<T> {
         })
     }
 
-    /// # Safety
-    ///
-    /// - `kobj` must be embedded in a live `Node<T>`.
-    /// - `attr` must be the attribute of an entry of `T::FILES`.
-    /// - `buf` must have `count` bytes for the duration of the call.
     unsafe extern "C" fn store(
         kobj: *mut bindings::kobject,
         attr: *mut bindings::attribute,
         buf: *const ffi::c_char,
         count: usize,
     ) -> isize {
-        // SAFETY: By the safety requirements `kobj` is embedded in a `Node<T>`. The node lives
-        // until kobject_del() has waited for this call.
-        let node = unsafe { &*kobj.byte_sub(offset_of!(Node<T>, kobj)).cast::<Node<T>>() };
-        // SAFETY: By the safety requirements `attr` is the first field of an entry of `T::FILES`,
-        // and `T::FILES` is `'static`.
-        let file = unsafe { &*attr.cast::<File<T>>() };
+        // SAFETY: As in `show`.
+        let (node, file) = unsafe { (Self::node(kobj), &*attr.cast::<File<T>>()) };
         // SAFETY: By the safety requirements `buf` has `count` bytes.
         let text = unsafe { core::slice::from_raw_parts(buf.cast::<u8>(), count) };
 
@@ -184,14 +183,9 @@ impl<T: Files> Ktype<T> {
         })
     }
 
-    /// # Safety
-    ///
-    /// `kobj` must be embedded in a live `Node<T>`.
     unsafe extern "C" fn release(kobj: *mut bindings::kobject) {
-        // SAFETY: By the safety requirements `kobj` is embedded in a `Node<T>`. The owner frees the
-        // node only after `released` is complete.
-        let node = unsafe { &*kobj.byte_sub(offset_of!(Node<T>, kobj)).cast::<Node<T>>() };
-        node.released.complete_all();
+        // SAFETY: The owner frees the node only after `released` is complete.
+        unsafe { Self::node(kobj) }.released.complete_all();
     }
 }
 

@@ -4,8 +4,6 @@
 //! lookup of the object by address.
 //!
 //! An object implements [`Mapping`], and a static [`Ops`] holds the operations.
-//!
-//! C header: [`include/linux/mm.h`](srctree/include/linux/mm.h).
 
 use crate::shared::bindings::helpers;
 use core::marker::PhantomData;
@@ -60,6 +58,9 @@ pub struct Ops<T: Mapping> {
 // SAFETY: The table is never written, and any task may call the functions in it.
 unsafe impl<T: Mapping> Sync for Ops<T> {}
 
+/// The C operations have the safety requirements of `vm_operations_struct`, for a VMA of an `Ops<T>`: `open`
+/// gets a copy of an open VMA, `close` one that is being closed, and the caller of `fault` holds the `mmap_lock`.
+#[allow(clippy::missing_safety_doc)]
 impl<T: Mapping> Ops<T> {
     /// Creates the operations.
     pub const fn new() -> Self {
@@ -124,9 +125,6 @@ impl<T: Mapping> Ops<T> {
         unsafe { ArcBorrow::from_raw((*vma).vm_private_data.cast_const().cast()) }
     }
 
-    /// # Safety
-    ///
-    /// `vma` must be a copy of a VMA of an `Ops<T>`, as passed to `vm_operations_struct.open`.
     unsafe extern "C" fn open(vma: *mut bindings::vm_area_struct) {
         // SAFETY: By the safety requirements `vma` is a copy of an open VMA, and the reference of
         // the open VMA keeps the object during the call.
@@ -135,9 +133,6 @@ impl<T: Mapping> Ops<T> {
         let _ = Arc::into_raw(data);
     }
 
-    /// # Safety
-    ///
-    /// `vma` must be a VMA of an `Ops<T>` that is being closed.
     unsafe extern "C" fn close(vma: *mut bindings::vm_area_struct) {
         // SAFETY:
         // - By the type invariants `vm_private_data` came from `Arc::into_raw`.
@@ -146,9 +141,6 @@ impl<T: Mapping> Ops<T> {
         drop(unsafe { Arc::from_raw((*vma).vm_private_data.cast_const().cast::<T>()) });
     }
 
-    /// # Safety
-    ///
-    /// `vmf` must be a fault in a VMA of an `Ops<T>`, whose `mmap_lock` the caller holds.
     unsafe extern "C" fn fault(vmf: *mut bindings::vm_fault) -> bindings::vm_fault_t {
         // SAFETY: By the safety requirements `vmf` is a fault, valid during the call.
         let at = unsafe { (*vmf).__bindgen_anon_1 };
