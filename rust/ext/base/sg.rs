@@ -41,6 +41,7 @@ mod table;
 
 pub use self::table::{
     Borrowed,
+    FixedTable,
     Owned,
     PageTable,
     Segments,
@@ -417,6 +418,13 @@ impl ForeignPart {
     ///
     /// The list must be valid, and must not have changed since [`ForeignTable::part`].
     pub unsafe fn table<'a>(&self) -> Result<Table<Borrowed<'a>>> {
+        if self.is_as_is {
+            // SAFETY: By the safety requirements the list has the segments.
+            let entries = unsafe { walk(self.first, self.segments) };
+            // SAFETY: `sg` is an entry of the list, which is valid.
+            let entries = entries.map(|sg| unsafe { segment(sg, true) });
+            return Table::of_dma(self.segments, entries);
+        }
         // SAFETY: By the safety requirements the list is valid.
         Table::of_dma(self.segments, unsafe { self.pieces() }?)
     }

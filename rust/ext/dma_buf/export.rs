@@ -205,24 +205,29 @@ impl Exporter for Shared {
         }
     }
 
-    fn map(&self, attachment: &Attachment) -> Result<KBox<Table>> {
+    fn map(&self, attachment: &Attachment) -> Result<*mut bindings::sg_table> {
         let memory = match &self.state.lock().phase {
             Phase::Mapped { memory, .. } => *memory,
             _ => return Err(ENODEV),
         };
+        self.tables.map()?;
         // A table of its own for each importer: an MR may have a part of the memory.
         //
         // SAFETY: By the safety requirements of `ForeignTable::part` the list does not change before
         // the memory is revoked, which waits until no table is mapped, or the export has ended: then
         // there is no attachment.
-        let table = self.tables.map(|| unsafe { memory.table() })?;
+        let table = unsafe { memory.table() }
+            .and_then(|table| Ok(KBox::new(table, GFP_KERNEL_ACCOUNT)?))
+            .inspect_err(|_| self.tables.unmap())?;
         count(attachment, 1);
-        Ok(table)
+        Ok(Table::into_raw(table))
     }
 
-    fn unmap(&self, attachment: &Attachment, table: KBox<Table>) {
+    unsafe fn unmap(&self, attachment: &Attachment, table: *mut bindings::sg_table) {
+        // SAFETY: By the safety requirements `table` is from `map`, and has no user any more.
+        drop(unsafe { Table::from_raw(table) });
         count(attachment, -1);
-        self.tables.unmap(table);
+        self.tables.unmap();
     }
 
     fn release(this: Arc<Self>) {

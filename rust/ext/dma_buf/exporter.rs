@@ -5,7 +5,6 @@
 //! An exporter implements [`Exporter`]; [`Buf`] is a reference to the dma-buf of an exporter.
 
 use super::attachment::Attachment;
-use crate::shared::ext::base::sg::Table;
 use core::{
     marker::PhantomData,
     mem::ManuallyDrop,
@@ -40,13 +39,16 @@ pub(super) trait Exporter: Send + Sync + 'static {
     /// dma-buf.
     fn detach(&self, attachment: &Attachment);
 
-    /// Creates a table of DMA addresses for an importer. Context: may sleep. The caller holds the
-    /// reservation lock.
-    fn map(&self, attachment: &Attachment) -> Result<KBox<Table>>;
+    /// Returns a table of DMA addresses for an importer, which uses and may change the table until
+    /// [`Self::unmap`]. Context: may sleep. The caller holds the reservation lock.
+    fn map(&self, attachment: &Attachment) -> Result<*mut bindings::sg_table>;
 
-    /// Frees a table from [`Self::map`] for the same attachment. Context: may sleep. The caller
-    /// holds the reservation lock.
-    fn unmap(&self, attachment: &Attachment, table: KBox<Table>);
+    /// Reverts [`Self::map`]. Context: may sleep. The caller holds the reservation lock.
+    ///
+    /// # Safety
+    ///
+    /// `table` must be from [`Self::map`] for the same attachment, and must have no user any more.
+    unsafe fn unmap(&self, attachment: &Attachment, table: *mut bindings::sg_table);
 
     /// Handles the release of the last reference to the dma-buf. The dma-buf is valid during this
     /// call. No other call follows. Context: may sleep. The caller holds no lock of the dma-buf.
@@ -231,10 +233,7 @@ impl<E: Exporter> VTable<E> {
                 Attachment::from_raw(attachment),
             )
         };
-        match exporter.map(attachment) {
-            Ok(table) => Table::into_raw(table),
-            Err(e) => e.to_ptr(),
-        }
+        exporter.map(attachment).unwrap_or_else(|e| e.to_ptr())
     }
 
     /// # Safety
@@ -255,8 +254,8 @@ impl<E: Exporter> VTable<E> {
             )
         };
         // SAFETY: By the safety requirements `table` is from `map_dma_buf`, thus from
-        // `Table::into_raw`, and has no other user.
-        exporter.unmap(attachment, unsafe { Table::from_raw(table) });
+        // `Exporter::map`, and has no other user.
+        unsafe { exporter.unmap(attachment, table) };
     }
 
     /// # Safety

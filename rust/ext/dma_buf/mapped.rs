@@ -18,10 +18,10 @@ use super::{
     }, //
 };
 use crate::shared::ext::base::{
-    sg::Table,
     vma, //
 };
 use kernel::{
+    bindings,
     mm::{
         virt::{
             flags,
@@ -95,11 +95,11 @@ impl Exporter for Specimen {
 
     fn detach(&self, _: &Attachment) {}
 
-    fn map(&self, _: &Attachment) -> Result<KBox<Table>> {
+    fn map(&self, _: &Attachment) -> Result<*mut bindings::sg_table> {
         Err(EPERM)
     }
 
-    fn unmap(&self, _: &Attachment, _: KBox<Table>) {}
+    unsafe fn unmap(&self, _: &Attachment, _: *mut bindings::sg_table) {}
 }
 
 /// Returns the file operations of dma-bufs, which the kernel does not export. Context: may sleep.

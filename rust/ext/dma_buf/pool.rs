@@ -31,8 +31,8 @@ use crate::shared::ext::{
             AtomicPtr, //
         },
         sg::{
-            ForeignPart,
-            Table, //
+            FixedTable,
+            ForeignPart, //
         }, //
     },
     task::worker, //
@@ -43,6 +43,7 @@ use core::{
     ptr, //
 };
 use kernel::{
+    bindings,
     cpu::{
         nr_cpu_ids,
         CpuId, //
@@ -100,8 +101,9 @@ struct State {
 /// The memory of one import: the private data of the attachment.
 #[pin_data]
 struct Mapping {
-    /// DMA addresses of the device, valid until `tables` ends.
-    memory: ForeignPart,
+    /// DMA addresses of the device, valid until `tables` ends. The MR of an import has all of the memory, so
+    /// all tables of the importer are this one.
+    table: FixedTable,
     requirements: Requirements,
     #[pin]
     state: SpinLock<State>,
@@ -191,18 +193,16 @@ impl Exporter for PoolExporter {
         self.module.put();
     }
 
-    fn map(&self, attachment: &Attachment) -> Result<KBox<Table>> {
+    fn map(&self, attachment: &Attachment) -> Result<*mut bindings::sg_table> {
         // SAFETY: The attachment was accepted, and is not detached during this call.
         let mapping = unsafe { Mapping::of(attachment) };
-        // SAFETY: By the safety requirements of `ForeignTable::part` the list does not change before
-        // the import ends or is revoked. Both close `tables`, and wait until no table is mapped, or the
-        // device is dead, and its driver does not unmap. The MR of an import has all of the memory.
-        mapping.tables.map(|| unsafe { mapping.memory.borrow() })
+        mapping.tables.map()?;
+        Ok(mapping.table.as_raw())
     }
 
-    fn unmap(&self, attachment: &Attachment, table: KBox<Table>) {
+    unsafe fn unmap(&self, attachment: &Attachment, _: *mut bindings::sg_table) {
         // SAFETY: The attachment was accepted, and is not detached during this call.
-        unsafe { Mapping::of(attachment) }.tables.unmap(table);
+        unsafe { Mapping::of(attachment) }.tables.unmap();
     }
 
     fn release(this: Arc<Self>) {
@@ -310,9 +310,13 @@ impl Pool {
         requirements: Requirements,
         import: impl Fn(i32) -> Result<T> + Sync,
     ) -> Result<(Result<T>, Import)> {
+        // SAFETY: By the safety requirements of `ForeignTable::part` the list does not change before the
+        // import ends or is revoked. Both wait until no table is mapped, or the device is dead, and its
+        // driver does not unmap. The MR of an import has all of the memory.
+        let table = FixedTable::new(unsafe { memory.borrow() }?);
         let mapping = Arc::pin_init(
             pin_init!(Mapping {
-                memory,
+                table,
                 requirements,
                 state <- new_spinlock!(
                     State { importer: Importer::None, on_detach: None },

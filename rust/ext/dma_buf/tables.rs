@@ -5,21 +5,14 @@
 //! [`Tables`] counts the mapped tables of some memory, and waits for importers to unmap.
 
 use super::fences::FenceBudget;
-use crate::shared::{
-    bindings::helpers,
-    ext::base::sg::Table, //
-};
-use core::{
-    mem,
-    ptr, //
-};
+use crate::shared::bindings::helpers;
+use core::mem;
 use kernel::{
     bindings,
     new_condvar,
     new_spinlock,
     prelude::*,
     sync::{
-        lock::spinlock::SpinLockGuard,
         CondVar,
         SpinLock, //
     },
@@ -36,9 +29,8 @@ struct State {
     closed: bool,
     /// The memory is revoked. Implies that no table may be mapped any more.
     revoked: bool,
-    /// Number of mapped tables, and of tables that are being built.
+    /// Number of mapped tables.
     mapped: u32,
-    building: u32,
     /// A table was mapped since the last wait for fences and importers. If not, no importer has
     /// accessed the memory, and no fence stands for an access.
     accessed: bool,
@@ -66,7 +58,6 @@ impl Tables {
                     closed: false,
                     revoked: false,
                     mapped: 0,
-                    building: 0,
                     accessed: false,
                     waiting: 0,
                 },
@@ -76,10 +67,9 @@ impl Tables {
         })
     }
 
-    /// Creates a table by `make` for an importer. Returns `ENODEV` if the memory is revoked or closed.
-    /// The table counts as mapped before `make` is called. Context: may sleep. The caller holds the
-    /// reservation lock.
-    pub(super) fn map(&self, make: impl FnOnce() -> Result<Table>) -> Result<KBox<Table>> {
+    /// Counts a table that an importer maps. Returns `ENODEV` if the memory is revoked or closed. The
+    /// caller holds the reservation lock.
+    pub(super) fn map(&self) -> Result {
         let mut state = self.state.lock();
         // `begin_revoke` sets `revoked` under the reservation lock, and then invalidates all mapped
         // tables.
@@ -87,24 +77,15 @@ impl Tables {
             return Err(ENODEV);
         }
         state.mapped += 1;
-        state.building += 1;
         state.accessed = true;
-        drop(state);
-        let table = make().and_then(|table| Ok(KBox::new(table, GFP_KERNEL_ACCOUNT)?));
-        self.built(table.is_err());
-        table
+        Ok(())
     }
 
-    /// Ends the building of a table, which `failed` or is mapped now.
-    fn built(&self, failed: bool) {
+    /// Reverts [`Self::map`], and wakes the tasks that wait. Context: any. The caller holds the
+    /// reservation lock.
+    pub(super) fn unmap(&self) {
         let mut state = self.state.lock();
-        state.building -= 1;
-        state.mapped -= u32::from(failed);
-        self.notify(state);
-    }
-
-    /// Wakes the tasks that wait for a change of the state.
-    fn notify(&self, state: SpinLockGuard<'_, State>) {
+        state.mapped -= 1;
         let awaited = state.waiting > 0;
         drop(state);
         if awaited {
@@ -112,23 +93,14 @@ impl Tables {
         }
     }
 
-    /// Frees a table that an importer has unmapped. Context: any. The caller holds the reservation
-    /// lock.
-    pub(super) fn unmap(&self, table: KBox<Table>) {
-        drop(table);
-        let mut state = self.state.lock();
-        state.mapped -= 1;
-        self.notify(state);
-    }
-
-    /// Forbids importers to map a table, and waits until no table is mapped. If the device is
-    /// `dead`, waits only until no table is being built: the importer does not unmap, and accesses
-    /// nothing. Context: may sleep. The caller must not hold the reservation lock.
+    /// Forbids importers to map a table, and waits until no table is mapped. Does not wait if the device
+    /// is `dead`: the importer does not unmap, and accesses nothing. Context: may sleep. The caller must
+    /// not hold the reservation lock.
     pub(super) fn end(&self, dead: bool) {
         let mut state = self.state.lock();
         state.closed = true;
         state.waiting += 1;
-        while state.building > 0 || (state.mapped > 0 && !dead) {
+        while state.mapped > 0 && !dead {
             self.changed.wait(&mut state);
         }
         state.waiting -= 1;

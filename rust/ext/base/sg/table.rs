@@ -21,6 +21,7 @@ use crate::shared::{
     }, //
 };
 use core::{
+    cell::UnsafeCell,
     marker::PhantomData,
     mem, //
 };
@@ -306,6 +307,28 @@ impl<'a> Table<Borrowed<'a>> {
             let entries = kernel::container_of!(raw, Entries, table);
             KBox::from_raw(kernel::container_of!(entries, Self, entries))
         }
+    }
+}
+
+/// A table that C code uses in its place, any number of times.
+pub struct FixedTable(UnsafeCell<Table>);
+
+// SAFETY: A table is not bound to a task.
+unsafe impl Send for FixedTable {}
+// SAFETY: Only C code uses the entries, by its own rules.
+unsafe impl Sync for FixedTable {}
+
+impl FixedTable {
+    /// Takes a table for C code.
+    pub fn new(table: Table) -> Self {
+        Self(UnsafeCell::new(table))
+    }
+
+    /// Returns the table for C code, which may read and change the entries until this object is moved or
+    /// dropped.
+    pub fn as_raw(&self) -> *mut bindings::sg_table {
+        // SAFETY: The object is valid, and no other Rust code has a reference to the table.
+        unsafe { (*self.0.get()).entries.as_mut() }
     }
 }
 
