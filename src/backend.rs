@@ -38,7 +38,7 @@ pub(crate) use self::{
     trust::Trust, //
 };
 use crate::{
-    callbacks::ClientPages,
+    callbacks::Acquired,
     data::range::VaRange,
     ext::{
         base::{
@@ -114,15 +114,6 @@ impl From<AllocError> for RegError {
     fn from(_: AllocError) -> Self {
         Self::Error(ENOMEM)
     }
-}
-
-/// Whether the client requires that an MR can be fenced.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fence {
-    /// The client invalidates.
-    Required,
-    /// The memory stays until the MR is deregistered.
-    Optional,
 }
 
 /// The backend of one device.
@@ -235,16 +226,17 @@ impl Backend {
         }
     }
 
-    /// Makes an MR on `pages`. Context: process context; may sleep.
+    /// Makes an MR on `pages`. `fenced`: the client requires that the MR can be fenced. Context: process
+    /// context; may sleep.
     pub(crate) fn register(
         &self,
         req: &Request<'_>,
         range: VaRange,
-        pages: &mut ClientPages,
-        fence: Fence,
+        pages: &mut Acquired,
+        fenced: bool,
     ) -> Result<(UserMr, Attachment), Failed> {
         match self {
-            Self::DmaBuf(backend) => backend.register(req, range, pages, fence),
+            Self::DmaBuf(backend) => backend.register(req, range, pages, fenced),
             Self::FastReg(backend) => Ok(backend.register(req, range, pages)?),
             // The driver makes the MRs: the memory is pinned already, or cannot be pinned.
             Self::Umem => Err(EFAULT.into()),

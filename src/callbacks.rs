@@ -2,10 +2,9 @@
 
 //! Calls to a client: the outbound half of the C ABI edge.
 //!
-//! Types enforce the order of the callbacks: an [`Acquired`] exists from `acquire` to `release`,
-//! and a [`ClientPages`] spans `get_pages` to `put_pages` and, within, `dma_map` to `dma_unmap`.
-//! Dropping an object calls the counterpart of each callback that has succeeded, once. The dispatch
-//! creates an [`Acquired`], a region owns both objects, and a backend has the pages mapped.
+//! An [`Acquired`] exists from `acquire` to `release`, and knows whether the range is pinned and mapped.
+//! Dropping the object calls the counterpart of each callback that has succeeded, once. The dispatch
+//! creates an [`Acquired`], a region owns the object, and a backend has the pages mapped.
 //!
 //! Context: may sleep. The caller must not hold a lock across any of the calls.
 
@@ -33,7 +32,10 @@ use crate::{
     },
     pr_warn_limited, //
 };
-use core::ptr;
+use core::{
+    mem,
+    ptr, //
+};
 use kernel::{
     device::Device,
     error::to_result,
@@ -74,10 +76,24 @@ impl Direction {
     }
 }
 
-/// A range that a client has claimed. Dropping the object calls `release`, which may sleep.
+/// A range that a client has claimed. Dropping the object calls `dma_unmap` if the range is mapped,
+/// `put_pages` if the range is pinned, and `release`; all may sleep.
+///
+/// # Invariants
+///
+/// - `context` came from `acquire` of the client, and is not released. So the client is registered.
+/// - If `pinned`, `get_pages` of the client has succeeded for the range, with `table`. A client may look at
+///   the table until `release` has returned, so the object does not move any more.
+/// - If `mapped` is a device, the range is pinned, and the client has mapped the range for the
+///   device, in `entries` entries.
 pub(crate) struct Acquired {
     context: Context,
     client: ClientRef,
+    range: VaRange,
+    table: ForeignTable,
+    pinned: bool,
+    mapped: Option<ARef<Device>>,
+    entries: u32,
 }
 
 impl Acquired {
@@ -108,9 +124,16 @@ impl Acquired {
         };
         // Not then_some(): an object would be created and dropped, and `release` called, even if
         // the client does not claim the range.
+        //
+        // INVARIANT: The client has claimed the range, which is neither pinned nor mapped.
         (ret > 0).then(|| Self {
             context: Context(context),
             client,
+            range,
+            table: ForeignTable::new(),
+            pinned: false,
+            mapped: None,
+            entries: 0,
         })
     }
 
@@ -118,97 +141,37 @@ impl Acquired {
         &self.client
     }
 
-    /// Has the client pin `range`, see [`ClientPages::pin`]. The owner must drop the pages before this
-    /// object.
-    pub(crate) fn pin(
-        &self,
-        range: VaRange,
-        direction: Direction,
-        ticket: u32,
-        table: &Arc<ForeignTable>,
-    ) -> Result<ClientPages> {
-        ClientPages::pin(self.context, &self.client, range, direction, ticket, table)
-    }
-}
-
-impl Drop for Acquired {
-    fn drop(&mut self) {
-        if let Some(release) = self.client.callbacks().release {
-            // SAFETY:
-            // - `client` keeps the client registered, so the callbacks may be called;
-            // - the context came from `acquire` of the client, and `self`, the only owner of the
-            //   context, is being dropped.
-            unsafe { release(self.context.0) };
-        }
-    }
-}
-
-/// The pages of a range that a client has acquired. Dropping the object calls `dma_unmap` if the
-/// range is mapped, and then `put_pages` if the range is pinned; both may sleep.
-///
-/// A client may look at the `sg_table` until `release` has returned, so the region keeps the table as
-/// well.
-///
-/// # Invariants
-///
-/// - `context` has not been released: the owner drops this object before the `Acquired` of
-///   `context`. So the `ClientRef` in the `Acquired` exists, and the client is registered.
-/// - `get_pages` of the client has succeeded for the range, with `table`. If not `pinned`, the client
-///   puts the pages itself.
-/// - If `mapped` is a device, the range is pinned, and the client has mapped the range for the
-///   device, in `entries` entries.
-pub(crate) struct ClientPages {
-    context: Context,
-    client: Arc<Client>,
-    range: VaRange,
-    table: Arc<ForeignTable>,
-    pinned: bool,
-    mapped: Option<ARef<Device>>,
-    entries: u32,
-}
-
-impl ClientPages {
-    /// Has `client` pin `range`, which the client has acquired as `context`. An invalidation names the
-    /// region by `ticket`. The owner must drop the pages before `context` is released.
+    /// Has the client pin the range. An invalidation names the region by `ticket`. The object must not
+    /// move any more.
     ///
     /// Fails with the error of `get_pages`. Context: process context; may sleep.
-    fn pin(
-        context: Context,
-        client: &Arc<Client>,
-        range: VaRange,
-        direction: Direction,
-        ticket: u32,
-        table: &Arc<ForeignTable>,
-    ) -> Result<Self> {
-        let get_pages = client.callbacks().get_pages.ok_or(EINVAL)?;
+    pub(crate) fn pin(&mut self, direction: Direction, ticket: u32) -> Result {
+        let get_pages = self.client.callbacks().get_pages.ok_or(EINVAL)?;
         let force = direction == Direction::Write;
         // SAFETY:
-        // - by this function's contract the context is valid, so the client is registered and the
+        // - by the type invariants the context is valid, so the client is registered and the
         //   callbacks may be called;
         // - `table` is an empty sg_table; by the C ABI the client leaves the table alone or fills the
         //   table as sg_alloc_table() does.
         to_result(unsafe {
             get_pages(
-                range.addr(),
-                range.len(),
+                self.range.addr(),
+                self.range.len(),
                 1,
                 force.into(),
-                table.as_raw(),
-                context.0,
+                self.table.as_raw(),
+                self.context.0,
                 ticket.into(),
             )
         })?;
-        // INVARIANT: The owner keeps the context; `get_pages` has succeeded, and the range is not
-        // mapped.
-        Ok(Self {
-            context,
-            client: Arc::clone(client),
-            range,
-            table: Arc::clone(table),
-            pinned: true,
-            mapped: None,
-            entries: 0,
-        })
+        // INVARIANT: `get_pages` has succeeded, and the object does not move.
+        self.pinned = true;
+        Ok(())
+    }
+
+    /// Returns whether [`Self::pin`] has succeeded, and the pages are not put.
+    pub(crate) fn is_pinned(&self) -> bool {
+        self.pinned
     }
 
     /// Returns a table of the pages of the range, with entries of at most `max` bytes, or `None` if
@@ -333,22 +296,22 @@ impl ClientPages {
         }
     }
 
-    /// Disarms the drop: the client unmaps and puts the pages itself.
+    /// Makes [`Self::put`] do nothing: the client unmaps and puts the pages itself.
     pub(crate) fn leave_to_client(&mut self) {
         self.mapped = None;
         self.pinned = false;
     }
-}
 
-impl Drop for ClientPages {
-    fn drop(&mut self) {
+    /// Calls `dma_unmap` if the range is mapped, and then `put_pages` if the range is pinned. Context: may
+    /// sleep.
+    pub(crate) fn put(&mut self) {
         let callbacks = self.client.callbacks();
-        if let (Some(dev), Some(dma_unmap)) = (&self.mapped, callbacks.dma_unmap) {
+        if let (Some(dev), Some(dma_unmap)) = (self.mapped.take(), callbacks.dma_unmap) {
             // SAFETY:
             // - by the type invariants the context is valid, so the client is registered and the
             //   callbacks may be called;
             // - by the type invariants the client has mapped `table` for `dev`.
-            let ret = unsafe { dma_unmap(self.table.as_raw(), self.context.0, as_raw(dev)) };
+            let ret = unsafe { dma_unmap(self.table.as_raw(), self.context.0, as_raw(&dev)) };
             if ret != 0 {
                 pr_warn_limited!(
                     "client {}: dma_unmap returned {}; fix the client\n",
@@ -357,13 +320,26 @@ impl Drop for ClientPages {
                 );
             }
         }
-        if let (true, Some(put_pages)) = (self.pinned, callbacks.put_pages) {
+        if let (true, Some(put_pages)) = (mem::take(&mut self.pinned), callbacks.put_pages) {
             // SAFETY:
             // - by the type invariants the context is valid, so the client is registered and the
             //   callbacks may be called;
             // - by the type invariants `table` is the table of `get_pages`, and this is the only
             //   `put_pages` for `table`.
             unsafe { put_pages(self.table.as_raw(), self.context.0) };
+        }
+    }
+}
+
+impl Drop for Acquired {
+    fn drop(&mut self) {
+        self.put();
+        if let Some(release) = self.client.callbacks().release {
+            // SAFETY:
+            // - `client` keeps the client registered, so the callbacks may be called;
+            // - the context came from `acquire` of the client, and `self`, the only owner of the
+            //   context, is being dropped.
+            unsafe { release(self.context.0) };
         }
     }
 }

@@ -25,14 +25,12 @@ use self::{
     resources::Resources, //
 };
 use crate::{
-    callbacks::Acquired,
     client::Client,
     data::{
         lifecycle::Lifecycle,
         range::VaRange, //
     },
     ext::{
-        base::sg::ForeignTable,
         rdma::Name,
         task::trace::{
             Event,
@@ -61,22 +59,17 @@ use kernel::{
 ///
 /// # Invariants
 ///
-/// - `acquired` is taken, and so released, once, after the resources in `life` are torn down.
+/// - What is left of the resources in `life` after the teardown is taken, and so released, once.
 /// - `mrs` is set before a region with an MR is live, and cleared when the device is removed. Before a
 ///   revocation it has one entry for each `Attached`, afterwards the dead MRs that the user has not
 ///   deregistered.
 #[pin_data]
 pub(crate) struct Region {
-    // Dropped in this order: the resources before the acquired range.
     #[pin]
     life: Lifecycle<KBox<Resources>>,
-    #[pin]
-    acquired: SpinLock<Option<Acquired>>,
     client: Arc<Client>,
     ticket: u32,
     range: VaRange,
-    /// The table of `get_pages`, which lives until `release` has returned: a client may look at it.
-    table: Arc<ForeignTable>,
     /// The MRs of the device, by local key. `None`, as `mrs`, for a region that is exported as a
     /// dma-buf.
     index: Option<Arc<registered::MrIndex>>,
@@ -93,9 +86,9 @@ pub(crate) struct Region {
 impl Region {
     /// Tears down resources, unless a revoker has.
     fn tear_down(&self, resources: Option<KBox<Resources>>) {
-        if resources.is_some() {
-            drop(resources);
-            self.life.torn_down();
+        if let Some(mut resources) = resources {
+            resources.tear_down();
+            self.life.torn_down(resources);
         }
     }
 
@@ -161,7 +154,6 @@ impl Region {
     /// Retires the ticket, and calls `release` unless another task has. Context: may sleep.
     fn release(&self) {
         self.client.retire(self.ticket);
-        let acquired = self.acquired.lock().take();
-        drop(acquired);
+        drop(self.life.take_left());
     }
 }

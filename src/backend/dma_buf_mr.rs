@@ -18,12 +18,11 @@ use super::{
     DeviceAccess,
     Distrust,
     Failed,
-    Fence,
     RegError,
     ACCESS, //
 };
 use crate::{
-    callbacks::ClientPages,
+    callbacks::Acquired,
     data::range::VaRange,
     ext::{
         base::device::max_segment,
@@ -165,8 +164,8 @@ impl DmaBuf {
         &self,
         req: &Request<'_>,
         range: VaRange,
-        pages: &mut ClientPages,
-        fence: Fence,
+        pages: &mut Acquired,
+        fenced: bool,
     ) -> Result<(UserMr, Attachment), Failed> {
         let Some(access) = req.access.for_dma_buf() else {
             return Err(RegError::Rejected(ACCESS).into());
@@ -174,7 +173,7 @@ impl DmaBuf {
         let dma = self.dev.dma_device().ok_or(ENODEV)?;
         let memory = pages.map(dma, max_segment(dma))?;
         let requirements = Requirements {
-            revocable: fence == Fence::Required,
+            revocable: fenced,
             peer2peer: !pages.have_struct_pages(),
         };
         let offset = range.page_offset() as u64;

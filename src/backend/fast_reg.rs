@@ -19,7 +19,7 @@ use super::{
     ACCESS, //
 };
 use crate::{
-    callbacks::ClientPages,
+    callbacks::Acquired,
     data::range::VaRange,
     ext::{
         base::{
@@ -164,7 +164,7 @@ impl FastReg {
         self: &Arc<Self>,
         req: &Request<'_>,
         range: VaRange,
-        pages: &mut ClientPages,
+        pages: &mut Acquired,
     ) -> Result<(UserMr, Attachment), RegError> {
         let access = req.access.for_fast_reg();
         let (Some(access), false) = (access, req.has_dmah()) else {

@@ -44,7 +44,7 @@ use kernel::{
     },
 };
 
-/// The states of a region with resources `R`.
+/// The states of a region with resources `R`. Torn down resources stay until `release`.
 enum State<R> {
     /// The registering task is at work. `wanted`: a revoker waits.
     Registering { wanted: bool },
@@ -56,12 +56,12 @@ enum State<R> {
     Handed(Taken<R>),
     /// A revoker is at work. `fenced`: the adapter cannot access the memory.
     Revoking { fenced: bool },
-    /// Revoked. The user still has the MR.
-    Revoked,
+    /// Revoked. The user still has the MR. Has what is left for `release`.
+    Revoked(Option<R>),
     /// The deregistering task, or the task whose registration failed, tears down.
     Ending,
-    /// Torn down.
-    Closed,
+    /// Torn down. Has what is left for `release`.
+    Closed(Option<R>),
 }
 
 /// The state of a region, and how many tasks wait for a change.
@@ -178,9 +178,9 @@ impl<R: Send + Unpin> Lifecycle<R> {
         self.end(resources)
     }
 
-    /// Ends a registration that failed before there were any resources.
-    pub(crate) fn abandon_empty(&self) {
-        self.set(State::Closed);
+    /// Ends a registration that failed before anything had to be torn down.
+    pub(crate) fn abandon_empty(&self, resources: R) {
+        self.torn_down(resources);
     }
 
     /// Begins a deregistration. Waits for a registration, another deregistration or a revoker at
@@ -195,8 +195,8 @@ impl<R: Send + Unpin> Lifecycle<R> {
                         return Close::Live(resources);
                     }
                 }
-                State::Revoked => return Close::Revoked,
-                State::Ending | State::Closed => return Close::Closed,
+                State::Revoked(_) => return Close::Revoked,
+                State::Ending | State::Closed(_) => return Close::Closed,
                 _ => self.wait(&mut inner),
             }
         }
@@ -230,15 +230,15 @@ impl<R: Send + Unpin> Lifecycle<R> {
             State::Closing { .. } => "deregistering",
             State::Handed(_) | State::Revoking { fenced: false } => "revoking",
             State::Revoking { fenced: true } => "fenced",
-            State::Revoked => "revoked",
+            State::Revoked(_) => "revoked",
             State::Ending => "ending",
-            State::Closed => return None,
+            State::Closed(_) => return None,
         })
     }
 
     /// Returns whether the region is revoked, and so torn down.
     pub(crate) fn is_revoked(&self) -> bool {
-        matches!(self.inner.lock().state, State::Revoked)
+        matches!(self.inner.lock().state, State::Revoked(_))
     }
 
     /// Runs `f` on the resources of a live region. No other task can take the resources meanwhile.
@@ -267,11 +267,13 @@ impl<R: Send + Unpin> Lifecycle<R> {
                 // INVARIANT: A task that waits in `take` has set `wanted`.
                 inner.state = State::Handed(Taken::Fenced(resources));
                 self.changed.notify_all();
-                while !matches!(inner.state, State::Revoked) {
+                loop {
                     self.wait(&mut inner);
+                    if let State::Revoked(left) = &mut inner.state {
+                        inner.state = State::Closed(left.take());
+                        return None;
+                    }
                 }
-                inner.state = State::Closed;
-                None
             }
             _ => {
                 inner.state = State::Ending;
@@ -281,8 +283,16 @@ impl<R: Send + Unpin> Lifecycle<R> {
     }
 
     /// Ends the teardown of the resources that [`Self::abandon`] or [`Self::closed`] returned.
-    pub(crate) fn torn_down(&self) {
-        self.set(State::Closed);
+    pub(crate) fn torn_down(&self, resources: R) {
+        self.set(State::Closed(Some(resources)));
+    }
+
+    /// Returns what the teardown has left, to the first caller after the end of the teardown.
+    pub(crate) fn take_left(&self) -> Option<R> {
+        match &mut self.inner.lock().state {
+            State::Revoked(left) | State::Closed(left) => left.take(),
+            _ => None,
+        }
     }
 
     /// Begins a revocation. The caller fences the adapter if the result is [`Taken::Live`], then
@@ -302,7 +312,7 @@ impl<R: Send + Unpin> Lifecycle<R> {
                 State::Revoking { fenced: true } if until == Until::Fenced => return None,
                 State::Ending if until == Until::Fenced => return None,
                 State::Revoking { .. } | State::Ending => {}
-                State::Revoked | State::Closed => return None,
+                State::Revoked(_) | State::Closed(_) => return None,
                 State::Live(_) => {
                     let old = mem::replace(&mut inner.state, State::Revoking { fenced: false });
                     if let State::Live(resources) = old {
@@ -332,8 +342,8 @@ impl<R: Send + Unpin> Lifecycle<R> {
     }
 
     /// Ends a revocation: the teardown is complete.
-    pub(crate) fn revoked(&self) {
-        self.set(State::Revoked);
+    pub(crate) fn revoked(&self, resources: R) {
+        self.set(State::Revoked(Some(resources)));
     }
 }
 
@@ -357,9 +367,11 @@ mod tests {
         assert_eq!(l.word(), Some("deregistering"));
         assert_eq!(l.closed(7), Some(7));
         assert_eq!(l.word(), Some("ending"));
-        l.torn_down();
+        assert_eq!(l.take_left(), None);
+        l.torn_down(7);
         assert_eq!(l.word(), None);
         assert!(matches!(l.close(), Close::Closed));
+        assert_eq!((l.take_left(), l.take_left()), (Some(7), None));
         Ok(())
     }
 
@@ -383,10 +395,11 @@ mod tests {
         assert_eq!(l.word(), Some("fenced"));
         // A second invalidation does not wait for the teardown.
         assert_eq!(l.take(Until::Fenced), None);
-        l.revoked();
+        l.revoked(7);
         assert_eq!(l.word(), Some("revoked"));
         assert_eq!(l.take(Until::TornDown), None);
         assert!(matches!(l.close(), Close::Revoked));
+        assert_eq!((l.take_left(), l.take_left()), (Some(7), None));
         Ok(())
     }
 
@@ -406,10 +419,10 @@ mod tests {
         assert_eq!(l.abandon(7), Some(7));
         // An invalidation does not wait for the teardown, which may wait for a lock of its caller.
         assert_eq!(l.take(Until::Fenced), None);
-        l.torn_down();
+        l.torn_down(7);
         assert_eq!(l.take(Until::TornDown), None);
         let l = life()?;
-        l.abandon_empty();
+        l.abandon_empty(7);
         assert_eq!(l.take(Until::Fenced), None);
         Ok(())
     }

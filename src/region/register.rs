@@ -18,12 +18,10 @@ use crate::{
     backend::{
         Backend,
         Failed,
-        Fence,
         RegError, //
     },
     callbacks::{
         Acquired,
-        ClientPages,
         Direction, //
     },
     data::{
@@ -35,10 +33,7 @@ use crate::{
         range::VaRange, //
     },
     ext::{
-        base::{
-            compat::eopnotsupp,
-            sg::ForeignTable, //
-        },
+        base::compat::eopnotsupp,
         rdma::{
             Access,
             Device,
@@ -119,8 +114,6 @@ pub(super) struct Mrs {
 pub(super) struct NewRegion {
     pub(super) region: Arc<Region>,
     /// `None` once the region is live.
-    acquired: Option<Acquired>,
-    /// `None` before the memory is pinned.
     resources: Option<KBox<Resources>>,
 }
 
@@ -133,41 +126,38 @@ impl NewRegion {
         kind: Kind,
         index: Option<&Arc<registered::MrIndex>>,
     ) -> Result<Self> {
-        let client = acquired.client();
+        let client = Arc::clone(acquired.client());
+        let resources = Resources::new(acquired)?;
         let reservation = Reservation::new()?;
         let ticket = client.issue_ticket();
-        let table = Arc::new(ForeignTable::new(), GFP_KERNEL_ACCOUNT)?;
         let region = Arc::pin_init(
             pin_init!(Region {
-                client: Arc::clone(client),
+                client,
                 ticket,
                 range,
-                table,
                 index: index.cloned(),
                 origin: Origin::current(),
                 kind,
                 importer: SetOnce::new(),
-                acquired <- new_spinlock!(None, "Region::acquired"),
                 mrs <- new_spinlock!(None, "Region::mrs"),
                 life <- Lifecycle::new(),
                 detached: Atomic::new(0),
             }),
             GFP_KERNEL_ACCOUNT,
         )?;
-        client.insert(reservation, ticket, region.clone());
+        region.client.insert(reservation, ticket, region.clone());
         Ok(Self {
             region,
-            acquired: Some(acquired),
-            resources: None,
+            resources: Some(resources),
         })
     }
 
     /// Pins the memory. Fails with `ENODEV` if the client is being unregistered, with
     /// [`RegError::Draining`] if the client is being drained, and with the error of `get_pages`.
     /// Context: process context; may sleep.
-    pub(super) fn pin(&mut self, direction: Direction) -> Result<&mut ClientPages, RegError> {
+    pub(super) fn pin(&mut self, direction: Direction) -> Result<&mut Acquired, RegError> {
         let region = &*self.region;
-        let acquired = self.acquired.as_ref().ok_or(EINVAL)?;
+        let pages = self.resources.as_mut().ok_or(EINVAL)?.pages();
         // An unregistration closes the client, and then revokes all regions of the client. A drain
         // sets the switch, and then reads the list of regions. The region is in the list by now, and
         // the lock of the list orders accesses: either the other task finds this region, or this task
@@ -178,14 +168,10 @@ impl NewRegion {
         if region.client.drain().is_on() {
             return Err(RegError::Draining);
         }
-        let resources = Resources::pin(
-            acquired,
-            region.range,
-            direction,
-            region.ticket,
-            &region.table,
-        )?;
-        Ok(self.resources.insert(resources).pages())
+        pages
+            .pin(direction, region.ticket)
+            .map_err(RegError::NotPinned)?;
+        Ok(pages)
     }
 
     /// Makes the region live: `attached` has access to the memory. From here on another task can end the
@@ -217,7 +203,6 @@ impl NewRegion {
     fn finish(&mut self) -> Option<KBox<Resources>> {
         let mut resources = self.resources.take()?;
         let region = &*self.region;
-        *region.acquired.lock() = self.acquired.take();
         resources.set_counted(CountedMr::new(
             region.client.stats().clone(),
             region.range.pages() as u64,
@@ -229,14 +214,14 @@ impl NewRegion {
 
 impl Drop for NewRegion {
     fn drop(&mut self) {
-        let Some(acquired) = self.acquired.take() else {
+        let Some(mut resources) = self.resources.take() else {
             return;
         };
         let region = &*self.region;
-        *region.acquired.lock() = Some(acquired);
-        match self.resources.take() {
-            Some(resources) => region.tear_down(region.life.abandon(resources)),
-            None => region.life.abandon_empty(),
+        if resources.pages().is_pinned() {
+            region.tear_down(region.life.abandon(resources));
+        } else {
+            region.life.abandon_empty(resources);
         }
         region.release();
     }
@@ -257,9 +242,9 @@ impl Region {
         // Allocate first: once the MR exists, nothing may fail before the entry in the index.
         let reservation = Reservation::new()?;
         let mut new = NewRegion::new(acquired, range, Kind::Mr, Some(index))?;
-        let fence = new.region.fence_needed();
+        let fenced = new.region.client.flags().requires_invalidation;
         let pages = new.pin(direction)?;
-        let (mr, attachment) = match backend.register(req, range, pages, fence) {
+        let (mr, attachment) = match backend.register(req, range, pages, fenced) {
             Ok(made) => made,
             Err(failed) => {
                 new.region.log_left(req, &failed);
@@ -279,15 +264,6 @@ impl Region {
         index.insert(reservation, lkey, new.region.clone());
         new.publish(Attached { mr: id, attachment });
         Ok(mr)
-    }
-
-    /// Returns whether a device must be able to stop its accesses.
-    fn fence_needed(&self) -> Fence {
-        if self.client.flags().requires_invalidation {
-            Fence::Required
-        } else {
-            Fence::Optional
-        }
     }
 
     /// Logs an import that the driver has failed to undo.
@@ -318,8 +294,9 @@ impl Region {
         if !resources.has_room() {
             return Err(EBUSY.into());
         }
-        let fence = self.fence_needed();
-        let (mr, attachment) = match backend.register(req, self.range, resources.pages(), fence) {
+        let fenced = self.client.flags().requires_invalidation;
+        let pages = resources.pages();
+        let (mr, attachment) = match backend.register(req, self.range, pages, fenced) {
             Ok(made) => made,
             Err(failed) => {
                 self.log_left(req, &failed);
@@ -360,13 +337,15 @@ impl Region {
         mrs.iter().flat_map(|mrs| &mrs.mrs).any(Option::is_some)
     }
 
-    /// Calls the driver's `dereg_mr`. On success removes the MR from the region. Context: may
-    /// sleep.
+    /// Calls the driver's `dereg_mr`. On success removes the MR from the region, else undoes
+    /// [`Self::begin_dereg`]. Context: may sleep.
     fn call_driver(&self, id: usize, original: &Original<'_>) -> Result {
         let result = original.call();
         match &result {
             Ok(()) => self.withdraw(self.with_mr(id, Option::take).flatten()),
-            Err(_) => self.cancel_dereg(id),
+            Err(_) => {
+                self.with_mr(id, |mr| mr.as_mut().map(|mr| mr.ending = false));
+            }
         }
         result
     }
@@ -400,15 +379,6 @@ impl Region {
         }
         self.release();
         Ok(())
-    }
-
-    /// Undoes [`Self::begin_dereg`].
-    fn cancel_dereg(&self, id: usize) {
-        self.with_mr(id, |mr| {
-            if let Some(mr) = mr {
-                mr.ending = false;
-            }
-        });
     }
 
     /// Removes the region from the index under the key of `gone`, an MR that was on the region.

@@ -1,28 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The resources of a region, until the teardown.
+//! The resources of a region.
 //!
 //! [`Resources`] has the access of devices to the memory, and the pages. The task that has taken
 //! the resources out of the [`Lifecycle`](crate::data::lifecycle::Lifecycle) of a region calls the
-//! methods, so no lock is needed. Dropping the resources tears them down, and may sleep.
+//! methods, so no lock is needed.
 
 use super::Region;
 use crate::{
     backend::{
         Attachment,
-        Distrust,
-        RegError, //
+        Distrust, //
     },
-    callbacks::{
-        Acquired,
-        ClientPages,
-        Direction, //
-    },
-    data::range::VaRange,
-    ext::{
-        base::sg::ForeignTable,
-        dma_buf::FenceBudget, //
-    },
+    callbacks::Acquired,
+    ext::dma_buf::FenceBudget,
     records::stats::CountedMr, //
 };
 use kernel::{
@@ -45,34 +36,25 @@ fn defer(attachment: &Attachment, region: &Arc<Region>) {
     }
 }
 
-/// The resources of a region, until the teardown. Dropped in field order: the access of devices
-/// before the pages.
+/// The resources of a region. [`Self::tear_down`] leaves the acquired range, which the drop releases.
 ///
 /// Usually there is one access. There are two accesses from a re-registration until the driver has
 /// deregistered the replaced MR, and no access if the registration has failed or the device was
 /// detached. A failed import is an access until the driver has undone the import.
 pub(super) struct Resources {
     attached: [Option<Attached>; 2],
-    pages: ClientPages,
+    pages: Acquired,
     _counted: Option<CountedMr>,
     /// [`Self::prepare`] has stopped all devices, and only a drain is needed to fence them.
     prepared: bool,
 }
 
 impl Resources {
-    /// Has the client pin `range`, which the client has acquired. Fails with
-    /// [`RegError::NotPinned`] if the client fails. Context: process context; may sleep.
-    pub(super) fn pin(
-        acquired: &Acquired,
-        range: VaRange,
-        direction: Direction,
-        ticket: u32,
-        table: &Arc<ForeignTable>,
-    ) -> Result<KBox<Self>, RegError> {
-        let pages = acquired.pin(range, direction, ticket, table);
+    /// Creates the resources of a region without an access. Context: may sleep.
+    pub(super) fn new(pages: Acquired) -> Result<KBox<Self>> {
         let resources = Self {
             attached: [None, None],
-            pages: pages.map_err(RegError::NotPinned)?,
+            pages,
             _counted: None,
             prepared: false,
         };
@@ -83,8 +65,15 @@ impl Resources {
         self._counted = Some(counted);
     }
 
-    pub(super) fn pages(&mut self) -> &mut ClientPages {
+    pub(super) fn pages(&mut self) -> &mut Acquired {
         &mut self.pages
+    }
+
+    /// Ends the access of devices, and then puts the pages. Context: may sleep.
+    pub(super) fn tear_down(&mut self) {
+        self.attached = [None, None];
+        self.pages.put();
+        self._counted = None;
     }
 
     /// Returns whether there may be another access.

@@ -170,8 +170,8 @@ impl Region {
             if matches!(cause, Cause::Invalidation) && self.client.flags().invalidate_unmaps {
                 resources.leave_to_client();
             }
-            drop(resources);
-            self.life.revoked();
+            resources.tear_down();
+            self.life.revoked(resources);
             self.trace(timer, None, Ok(()));
             break;
         }

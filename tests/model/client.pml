@@ -5,8 +5,8 @@
  */
 
 /* callbacks.rs, client.rs, region.rs */
-bool acquired;			/* Region::acquired is Some */
-bool is_mapped;			/* ClientPages::mapped is Some */
+bool acquired;			/* the context is not released */
+bool is_mapped;			/* Acquired::mapped is Some */
 bool link;			/* the Attachment is there */
 bool leaving;			/* Gate::closed */
 byte uses;			/* InFlightCount::count */

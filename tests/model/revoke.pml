@@ -37,7 +37,7 @@ inline pause(me)
 #define LEAVES	0
 #endif
 
-/* Region::release, after which nothing refers to the region. */
+/* Region::release, after which nothing refers to the region. Lifecycle::take_left is one step. */
 inline finish(me)
 {
 	ticket = 0;
