@@ -8,14 +8,11 @@
 //! dropped.
 
 use super::Ticket;
+use core::mem;
 use kernel::{
     new_condvar,
     new_mutex,
     prelude::*,
-    rbtree::{
-        RBTree,
-        RBTreeNodeReservation, //
-    },
     sync::{
         Arc,
         CondVar,
@@ -49,9 +46,19 @@ struct State {
     /// `add` fails, and the tickets stay.
     draining: bool,
     guards: usize,
-    last: u64,
-    /// The tickets that are not invalidated yet, by the key of their guard.
-    tickets: RBTree<u64, Ticket>,
+    /// By the key of the guard. Does not shrink, so that most additions need no memory.
+    places: KVVec<Place>,
+    /// The first free place.
+    free: Option<usize>,
+}
+
+/// A place for the ticket of a guard.
+enum Place {
+    Ticket(Ticket),
+    /// The ticket of the guard is being invalidated.
+    Invalidated,
+    /// No guard has the place. Has the next free place.
+    Free(Option<usize>),
 }
 
 impl Tickets {
@@ -63,8 +70,8 @@ impl Tickets {
                     closed: false,
                     draining: false,
                     guards: 0,
-                    last: 0,
-                    tickets: RBTree::new(),
+                    places: KVVec::new(),
+                    free: None,
                 }, "peer_client::Tickets::state"),
                 empty <- new_condvar!("peer_client::Tickets::empty"),
             }),
@@ -75,7 +82,6 @@ impl Tickets {
     /// Adds `ticket` until the returned guard is dropped. Returns `ENODEV` if the list is closed, and
     /// `EBUSY` if the list is being drained. Context: may sleep.
     pub fn add(this: &Arc<Self>, ticket: Ticket) -> Result<TicketGuard> {
-        let node = RBTreeNodeReservation::new(GFP_KERNEL_ACCOUNT)?;
         let mut state = this.state.lock();
         if state.closed {
             return Err(ENODEV);
@@ -83,10 +89,14 @@ impl Tickets {
         if state.draining {
             return Err(EBUSY);
         }
+        let key = state.free.unwrap_or(state.places.len());
+        if state.free.is_none() {
+            state.places.push(Place::Free(None), GFP_KERNEL_ACCOUNT)?;
+        }
+        if let Place::Free(next) = mem::replace(&mut state.places[key], Place::Ticket(ticket)) {
+            state.free = next;
+        }
         state.guards += 1;
-        state.last += 1;
-        let key = state.last;
-        state.tickets.insert(node.into_node(key, ticket));
         drop(state);
         Ok(TicketGuard {
             tickets: this.clone(),
@@ -101,17 +111,20 @@ impl Tickets {
     /// A process can add a fence to exported memory. For such fences the call waits 30 s at most,
     /// for all tickets together. Context: as for [`Ticket::invalidate`].
     pub fn close_and_invalidate(&self) {
-        // With an open list the loop could run forever.
+        // No ticket is added from here on.
         self.state.lock().closed = true;
-        loop {
+        for key in 0.. {
             let mut state = self.state.lock();
-            let Some(first) = state.tickets.cursor_front_mut() else {
+            let Some(place) = state.places.get_mut(key) else {
                 return;
             };
-            let (_, node) = first.remove_current();
-            drop(state);
-            let (_, ticket) = node.to_key_value();
-            ticket.invalidate();
+            if matches!(place, Place::Ticket(_)) {
+                let taken = mem::replace(place, Place::Invalidated);
+                drop(state);
+                if let Place::Ticket(ticket) = taken {
+                    ticket.invalidate();
+                }
+            }
         }
     }
 
@@ -152,13 +165,14 @@ impl Tickets {
 #[must_use = "the ticket is removed when the guard is dropped"]
 pub struct TicketGuard {
     tickets: Arc<Tickets>,
-    key: u64,
+    key: usize,
 }
 
 impl Drop for TicketGuard {
     fn drop(&mut self) {
         let mut state = self.tickets.state.lock();
-        let ticket = state.tickets.remove_node(&self.key);
+        let free = Place::Free(state.free.replace(self.key));
+        let ticket = mem::replace(&mut state.places[self.key], free);
         state.guards -= 1;
         let is_last = state.guards == 0;
         drop(state);
