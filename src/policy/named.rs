@@ -257,10 +257,10 @@ pub(crate) fn remove(range: VaRange) -> Result {
     remove_by(|ranges| ranges.remove(range))
 }
 
-/// Removes a reference of the name around `addr`, as [`Ranges::remove_at`] does. Context: process
+/// Removes a reference of the name around `addr`. Returns `ENOENT` without a name. Context: process
 /// context; may sleep.
 pub(crate) fn remove_at(addr: usize) -> Result {
-    remove_by(|ranges| ranges.remove_at(addr))
+    remove_by(|ranges| ranges.remove_if(addr, addr, |_| true))
 }
 
 /// Removes a reference of each name of the dma-buf behind the descriptor `fd`. Returns `EBADF` and
@@ -268,13 +268,13 @@ pub(crate) fn remove_at(addr: usize) -> Result {
 /// sleep.
 pub(crate) fn remove_buffer(fd: i32) -> Result {
     let buffer = Buffer::from_fd(fd)?;
-    remove_by(|ranges| ranges.remove_buffer(&buffer))
+    remove_by(|ranges| ranges.remove_if(0, usize::MAX, |name| name.target.buffer == buffer))
 }
 
 /// Removes a reference of each name that was given with the number `fd`, whatever `fd` is now.
 /// Returns `ENOENT` if no name was given with `fd`. Context: process context; may sleep.
 pub(crate) fn remove_fd(fd: i32) -> Result {
-    remove_by(|ranges| ranges.remove_fd(fd))
+    remove_by(|ranges| ranges.remove_if(0, usize::MAX, |name| name.fd == fd))
 }
 
 /// A named range, as a query returns it.

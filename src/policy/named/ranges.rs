@@ -39,19 +39,26 @@ pub(crate) struct Name<B> {
 }
 
 impl<B: Clone + PartialEq> Name<B> {
-    /// Returns the name of the addresses from `from` to `to`, a part of the range.
-    fn part(&self, from: usize, to: usize) -> Result<Self> {
+    /// Creates an entry for a name with so many references.
+    fn node(range: VaRange, target: Target<B>, fd: i32, references: usize) -> Result<Node<B>> {
+        let name = Self {
+            range,
+            target,
+            fd,
+            references,
+        };
+        RBTreeNode::new(last(range), name, GFP_KERNEL_ACCOUNT)
+    }
+
+    /// Creates an entry for the addresses from `from` to `to`, a part of the range.
+    fn part(&self, from: usize, to: usize) -> Result<Node<B>> {
         // CAST: A length has 64 bits.
         let range = VaRange::new(from as u64, (to - from) as u64 + 1).ok_or(EINVAL)?;
-        Ok(Self {
-            range,
-            target: Target {
-                buffer: self.target.buffer.clone(),
-                offset: self.target.offset + (from - self.range.addr()) as u64,
-            },
-            fd: self.fd,
-            references: self.references,
-        })
+        let target = Target {
+            buffer: self.target.buffer.clone(),
+            offset: self.target.offset + (from - self.range.addr()) as u64,
+        };
+        Self::node(range, target, self.fd, self.references)
     }
 
     /// Returns whether `target` at the address `addr` continues the part of the dma-buf. `addr` is
@@ -66,6 +73,8 @@ fn last(range: VaRange) -> usize {
     // By the type invariants of `VaRange`, the sum does not wrap.
     range.addr() + (range.len() - 1)
 }
+
+type Node<B> = RBTreeNode<usize, Name<B>>;
 
 /// Names that have been removed, to be dropped without a lock.
 pub(crate) type Removed<B> = RBTree<usize, Name<B>>;
@@ -135,14 +144,7 @@ impl<B: Clone + PartialEq> Ranges<B> {
         if self.count >= limit {
             return Err(ENOSPC);
         }
-        let name = Name {
-            range,
-            target,
-            fd,
-            references: 1,
-        };
-        let node = RBTreeNode::new(last(range), name, GFP_KERNEL_ACCOUNT)?;
-        self.names.insert(node);
+        self.names.insert(Name::node(range, target, fd, 1)?);
         self.count += 1;
         Ok(())
     }
@@ -161,33 +163,23 @@ impl<B: Clone + PartialEq> Ranges<B> {
         limit: usize,
     ) -> Result<Removed<B>> {
         let (from, to) = (range.addr(), last(range));
-        let node = |name: Name<B>| RBTreeNode::new(last(name.range), name, GFP_KERNEL_ACCOUNT);
-        let mut there = 0;
-        let mut at = from;
-        while let Some(name) = self.first_from(at).filter(|name| name.range.addr() <= to) {
-            there += 1;
-            // Does not overflow: user space ends below the last `usize`.
-            at = last(name.range) + 1;
-        }
         let before = self.first_in(range).filter(|n| n.range.addr() < from);
         let after = self
             .first_from(to)
             .filter(|n| n.range.addr() <= to && last(n.range) > to);
         let before = before
-            .map(|n| node(n.part(n.range.addr(), from - 1)?))
+            .map(|n| n.part(n.range.addr(), from - 1))
             .transpose()?;
-        let after = after
-            .map(|n| node(n.part(to + 1, last(n.range))?))
-            .transpose()?;
-        let name = Name {
-            range,
-            target,
-            fd,
-            references: 1,
-        };
-        let new = node(name)?;
-        let count =
-            1 + usize::from(before.is_some()) + usize::from(after.is_some()) + self.count - there;
+        let after = after.map(|n| n.part(to + 1, last(n.range))).transpose()?;
+        let new = Name::node(range, target, fd, 1)?;
+        let new = [before, Some(new), after];
+        let mut count = self.count + new.iter().flatten().count();
+        let mut at = from;
+        while let Some(name) = self.first_from(at).filter(|name| name.range.addr() <= to) {
+            count -= 1;
+            // Does not overflow: user space ends below the last `usize`.
+            at = last(name.range) + 1;
+        }
         if count > limit && count > self.count {
             return Err(ENOSPC);
         }
@@ -198,7 +190,7 @@ impl<B: Clone + PartialEq> Ranges<B> {
             }
             removed.insert(cursor.remove_current().1);
         }
-        for node in [before, Some(new), after].into_iter().flatten() {
+        for node in new.into_iter().flatten() {
             self.names.insert(node);
         }
         self.count = count;
@@ -245,7 +237,7 @@ impl<B: Clone + PartialEq> Ranges<B> {
 
     /// Removes a reference of each name that `matches` accepts and whose range overlaps the
     /// addresses from `from` to `to`. Returns `ENOENT` without a match.
-    fn remove_if(
+    pub(crate) fn remove_if(
         &mut self,
         mut from: usize,
         to: usize,
@@ -289,23 +281,6 @@ impl<B: Clone + PartialEq> Ranges<B> {
         }
         self.remove_if(range.addr(), last(range), |_| true)
     }
-
-    /// Removes a reference of the name whose range contains `addr`. Returns `ENOENT` without a
-    /// name.
-    pub(crate) fn remove_at(&mut self, addr: usize) -> Result<Removed<B>> {
-        self.remove_if(addr, addr, |_| true)
-    }
-
-    /// Removes a reference of each name of `buffer`. Returns `ENOENT` without a name.
-    pub(crate) fn remove_buffer(&mut self, buffer: &B) -> Result<Removed<B>> {
-        self.remove_if(0, usize::MAX, |name| name.target.buffer == *buffer)
-    }
-
-    /// Removes a reference of each name that was given with the number `fd`. Returns `ENOENT`
-    /// without a name.
-    pub(crate) fn remove_fd(&mut self, fd: i32) -> Result<Removed<B>> {
-        self.remove_if(0, usize::MAX, |name| name.fd == fd)
-    }
 }
 
 #[kunit_tests(peer_mem_named)]
@@ -328,8 +303,7 @@ mod tests {
         }
     }
 
-    /// Names each of `(address, length, dma-buf, offset)`, in pages. A dma-buf and its descriptor
-    /// have the same number.
+    /// Names each of `(address, length, dma-buf, offset)`, in pages.
     fn ranges(names: &[(u64, u64, u8, u64)]) -> Result<Ranges<u8>> {
         let mut ranges = Ranges::new();
         for &(addr, len, buffer, offset) in names {
@@ -356,9 +330,8 @@ mod tests {
         let byte = VaRange::new(20 * P - 1, 1).ok_or(EINVAL)?;
         let found = ranges.find(byte).map_err(|_| EFAULT)?.ok_or(ENOENT)?;
         assert_eq!((found.buffer, found.offset), (1, 6 * P - 1));
-        for none in [pages(12, 4)?, pages(20, 1)?] {
-            assert_eq!(ranges.find(none), Ok(None));
-        }
+        assert_eq!(ranges.find(pages(12, 4)?), Ok(None));
+        assert_eq!(ranges.find(pages(20, 1)?), Ok(None));
         Ok(())
     }
 
@@ -373,9 +346,7 @@ mod tests {
     fn a_range_that_has_a_name_in_part_has_a_seam() -> Result {
         let ranges = ranges(&[(16, 4, 1, 0), (24, 4, 1, 8)])?;
         for (addr, len, at, around) in [
-            (15, 2, 16, [None, Some(1)]),
             (0, 100, 16, [None, Some(1)]),
-            (19, 2, 20, [Some(1), None]),
             (18, 8, 20, [Some(1), None]),
             (26, 3, 28, [Some(1), None]),
         ] {
@@ -385,15 +356,10 @@ mod tests {
     }
 
     #[test]
-    fn names_that_continue_the_dma_buf_are_one_part() -> Result {
-        let ranges = ranges(&[(16, 4, 1, 0), (20, 1, 1, 4), (21, 3, 1, 5)])?;
-        assert_eq!(ranges.find(pages(17, 7)?), Ok(Some(at(1, 1))));
-        finds_seam(&ranges, pages(17, 8)?, 24, [Some(1), None]);
-        Ok(())
-    }
-
-    #[test]
-    fn other_neighbours_are_not() -> Result {
+    fn only_names_that_continue_the_dma_buf_are_one_part() -> Result {
+        let one = ranges(&[(16, 4, 1, 0), (20, 1, 1, 4), (21, 3, 1, 5)])?;
+        assert_eq!(one.find(pages(17, 7)?), Ok(Some(at(1, 1))));
+        finds_seam(&one, pages(17, 8)?, 24, [Some(1), None]);
         for (buffer, offset) in [(2, 4), (1, 5), (1, 0)] {
             let ranges = ranges(&[(16, 4, 1, 0), (20, 4, buffer, offset)])?;
             finds_seam(&ranges, pages(19, 2)?, 20, [Some(1), Some(buffer)]);
@@ -484,9 +450,7 @@ mod tests {
             assert_eq!(ranges.add(pages(16, 4)?, target, 1, 100), Err(EEXIST));
         }
         ranges.add(pages(12, 4)?, at(2, 0), 2, 100)?;
-        ranges.add(pages(20, 1)?, at(2, 0), 2, 100)?;
-        assert_eq!(left(&ranges)?[..], [12, 16, 20]);
-        Ok(())
+        ranges.add(pages(20, 1)?, at(2, 0), 2, 100)
     }
 
     #[test]
@@ -516,15 +480,17 @@ mod tests {
     }
 
     #[test]
-    fn one_byte_dma_buf_or_descriptor_is_enough() -> Result {
+    fn one_byte_or_one_property_is_enough() -> Result {
         let mut ranges = ranges(&[(16, 4, 1, 0), (24, 4, 2, 0), (32, 4, 1, 8), (40, 4, 3, 0)])?;
-        ranges.remove_buffer(&1)?;
-        assert_eq!(left(&ranges)?[..], [24, 40]);
-        assert_eq!(ranges.remove_buffer(&1).err(), Some(ENOENT));
-        ranges.remove_fd(3)?;
-        assert_eq!(ranges.remove_fd(3).err(), Some(ENOENT));
-        assert_eq!(ranges.remove_at(28 * PAGE_SIZE).err(), Some(ENOENT));
-        ranges.remove_at(28 * PAGE_SIZE - 1)?;
+        for (buffer, names) in [(1, 2), (3, 1)] {
+            let mut remove = || ranges.remove_if(0, usize::MAX, |n| n.target.buffer == buffer);
+            assert_eq!(remove()?.values().count(), names);
+            assert_eq!(remove().err(), Some(ENOENT));
+        }
+        assert_eq!(left(&ranges)?[..], [24]);
+        let mut remove_at = |addr| ranges.remove_if(addr, addr, |_| true);
+        assert_eq!(remove_at(28 * PAGE_SIZE).err(), Some(ENOENT));
+        remove_at(28 * PAGE_SIZE - 1)?;
         assert!(left(&ranges)?.is_empty());
         Ok(())
     }
@@ -532,12 +498,11 @@ mod tests {
     #[test]
     fn the_number_of_names_is_limited() -> Result {
         let mut ranges = ranges(&[(16, 1, 1, 0), (17, 1, 1, 1)])?;
-        assert_eq!(ranges.add(pages(18, 1)?, at(1, 2), 1, 2), Err(ENOSPC));
+        let third = |ranges: &mut Ranges<u8>| ranges.add(pages(18, 1)?, at(1, 2), 1, 2);
+        assert_eq!(third(&mut ranges), Err(ENOSPC));
         // Another reference takes no memory.
         ranges.add(pages(17, 1)?, at(1, 1), 1, 2)?;
-        ranges.remove_at(16 * PAGE_SIZE)?;
-        ranges.add(pages(18, 1)?, at(1, 2), 1, 2)?;
-        assert_eq!(left(&ranges)?[..], [17, 18]);
-        Ok(())
+        ranges.remove(pages(16, 1)?)?;
+        third(&mut ranges)
     }
 }
