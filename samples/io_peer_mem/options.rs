@@ -196,11 +196,11 @@ fn check(name: &CStr, text: &CStr) -> Result {
     let (valid, rule) = match name.to_bytes() {
         _ if bytes.is_empty() => return Ok(()),
         b"ids" => (
-            items(bytes).all(|id| parse_id(id).is_some()),
+            all(bytes, parse_id),
             "a list of vendor:device, in hexadecimal",
         ),
         b"devices" => (
-            items(bytes).all(|item| parse_address(item).is_some()),
+            all(bytes, parse_address),
             "a list of domain:bus:device.function",
         ),
         b"bars" => (
@@ -237,6 +237,11 @@ fn show(text: &CStr) -> &str {
 
 fn items(list: &[u8]) -> impl Iterator<Item = &[u8]> {
     list.split(|&c| c == b',')
+}
+
+/// Returns whether `parse` accepts each item of a list.
+fn all<T>(list: &[u8], parse: fn(&[u8]) -> Option<T>) -> bool {
+    items(list).all(|item| parse(item).is_some())
 }
 
 /// Parses a list of BAR numbers to a mask.
@@ -296,10 +301,22 @@ fn parse_mmio(text: &[u8]) -> Option<Mmio> {
     }
 }
 
+/// Parses one to `most` hexadecimal digits of a number below `limit`.
+fn parse_hex(digits: &str, most: usize, limit: u32) -> Option<u32> {
+    // `from_str_radix` accepts a sign.
+    let valid = digits.len() <= most && digits.bytes().all(|c| c.is_ascii_hexdigit());
+    let value = u32::from_str_radix(digits, 16).ok()?;
+    (valid && value < limit).then_some(value)
+}
+
+/// Parses `vendor:device`, each in hexadecimal, with an optional `0x`.
 fn parse_id(item: &[u8]) -> Option<(u16, u16)> {
-    let colon = item.iter().position(|&c| c == b':')?;
-    let (vendor, device) = item.split_at(colon);
-    Some((parse_hex(vendor)?, parse_hex(device.get(1..)?)?))
+    let (vendor, device) = core::str::from_utf8(item).ok()?.split_once(':')?;
+    let id = |text: &str| -> Option<u16> {
+        let digits = text.strip_prefix("0x").unwrap_or(text);
+        parse_hex(digits, 4, 1 << 16)?.try_into().ok()
+    };
+    Some((id(vendor)?, id(device)?))
 }
 
 /// Parses `domain:bus:device.function`, in hexadecimal. A missing domain is 0.
@@ -308,33 +325,15 @@ fn parse_address(item: &[u8]) -> Option<Address> {
     let (rest, function) = text.rsplit_once('.')?;
     let (rest, device) = rest.rsplit_once(':')?;
     let (domain, bus) = rest.rsplit_once(':').unwrap_or(("0", rest));
-    let number = |digits: &str, most: usize, limit: u32| {
-        let valid =
-            (1..=most).contains(&digits.len()) && digits.bytes().all(|c| c.is_ascii_hexdigit());
-        let value = u32::from_str_radix(digits, 16).ok()?;
-        (valid && value < limit).then_some(value)
-    };
     // Domains are `int` in the kernel.
-    let domain = number(domain, 8, 1 << 31)?;
-    let (bus, device) = (number(bus, 2, 1 << 8)?, number(device, 2, 1 << 5)?);
-    let function = number(function, 1, 1 << 3)?;
+    let domain = parse_hex(domain, 8, 1 << 31)?;
+    let (bus, device) = (parse_hex(bus, 2, 1 << 8)?, parse_hex(device, 2, 1 << 5)?);
+    let function = parse_hex(function, 1, 1 << 3)?;
     Some((
         domain,
         bus.try_into().ok()?,
         (device << 3 | function).try_into().ok()?,
     ))
-}
-
-/// Parses one to four hexadecimal digits, with an optional `0x`.
-fn parse_hex(text: &[u8]) -> Option<u16> {
-    let digits = text.strip_prefix(b"0x").unwrap_or(text);
-    if digits.is_empty() || digits.len() > 4 {
-        return None;
-    }
-    digits.iter().try_fold(0u16, |value, &c| {
-        let digit = char::from(c).to_digit(16)?;
-        Some(value << 4 | digit as u16)
-    })
 }
 
 #[kunit_tests(io_peer_mem_options)]
@@ -433,12 +432,9 @@ mod tests {
         assert_eq!(none, Some(((0, 3, 1), None)));
         let all = "3:0.0  bars=0,2 ranges=2:0:0x200000 busmaster=1 publish=0 zero=alloc";
         let (address, given) = parse_bind(all).unwrap_or_default();
-        assert_eq!(address, (0, 3, 0));
-        assert_eq!(given.bars, Some(1 << 2 | 1));
-        assert_eq!(
-            given.ranges.map(|parts| parts[2]),
-            Some(Some((0, 0x20_0000)))
-        );
+        assert_eq!((address, given.bars), ((0, 3, 0), Some(1 << 2 | 1)));
+        let part = given.ranges.and_then(|parts| parts[2]);
+        assert_eq!(part, Some((0, 0x20_0000)));
         assert_eq!((given.busmaster, given.publish), (Some(true), Some(false)));
         assert!(given.zero.is_some());
         for wrong in [
@@ -483,32 +479,22 @@ mod tests {
         assert_eq!(keeps_client(c"publish", c"1"), None);
     }
 
-    /// Values of the parameters; an empty text is the default.
+    /// A value of each parameter; an empty text is the default.
     #[test]
     fn values() {
-        assert!(check(c"bars", c"2").is_ok());
-        assert!(check(c"ranges", c"2:0:0x200000").is_ok());
-        for name in [c"mmio", c"p2pmem", c"busmaster", c"publish"] {
-            assert!(check(name, c"0").is_ok());
-            assert!(check(name, c"1").is_ok());
-        }
-        assert!(check(c"ids", c"1af4:1110,10ee:9038").is_ok());
-        assert!(check(c"zero", c"alloc,2:free").is_ok());
-        assert!(check(c"quota", c"0x1000000").is_ok());
-        assert!(check(c"devices", c"0000:03:00.0,04:00.1").is_ok());
-        for name in [
-            c"ids",
-            c"devices",
-            c"bars",
-            c"ranges",
-            c"mmio",
-            c"p2pmem",
-            c"busmaster",
-            c"publish",
-            c"zero",
-            c"quota",
+        for (name, value) in [
+            (c"ids", c"1af4:1110,10ee:9038"),
+            (c"devices", c"0000:03:00.0,04:00.1"),
+            (c"bars", c"2"),
+            (c"ranges", c"2:0:0x200000"),
+            (c"mmio", c"0"),
+            (c"p2pmem", c"0"),
+            (c"busmaster", c"1"),
+            (c"publish", c"0"),
+            (c"zero", c"alloc,2:free"),
+            (c"quota", c"0x1000000"),
         ] {
-            assert!(check(name, c"").is_ok());
+            assert!(check(name, value).is_ok() && check(name, c"").is_ok());
             assert_eq!(check(name, c"nonsense"), Err(EINVAL));
         }
         assert_eq!(check(c"other", c"1"), Err(EINVAL));
