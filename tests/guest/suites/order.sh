@@ -54,6 +54,14 @@ test_ordinary_memory_is_pinned_once() {
 	rmmod replica
 }
 
+# io_peer_mem's memory is served in both orders.
+test_peer_memory_clients_first() {
+	load_bars
+	"$RDMA" write -o 4096 -l 65536 "$BAR_A"
+	eventually balanced
+	unload_modules
+}
+
 test_unknown_order() {
 	insmod_refuses "order=clients: not host_first" "$MODS/ib_peer_mem.ko" order=clients
 }
