@@ -533,85 +533,63 @@ mod tests {
 
     const BIG: u32 = 1 << 30;
 
-    #[test]
-    fn neighbours_become_one() {
-        let pages = [(0x1000, 0x1000), (0x2000, 0x1000), (0x3000, 0x1000)];
-        assert!(check(&pages, (0, 0x3000, BIG), &[(0x1000, 0x3000)]));
-    }
+    /// A table, the range in bytes and the longest segment, and the part; empty: rejected.
+    type Case<'a> = (&'a [(u64, u64)], (u64, u64, u32), &'a [(u64, u64)]);
 
     #[test]
-    fn gaps_stay() {
-        let pages = [(0x1000, 0x1000), (0x8000, 0x1000)];
-        assert!(check(&pages, (0, 0x2000, BIG), &pages));
-    }
-
-    #[test]
-    fn both_ends_are_trimmed() {
-        let huge = [(0x20_0000, 0x20_0000), (0x40_0000, 0x20_0000)];
-        assert!(check(&huge, (0x3000, 0x1000, BIG), &[(0x20_3000, 0x1000)]));
-        assert!(check(
-            &huge,
-            (0x1f_f000, 0x2000, BIG),
-            &[(0x3f_f000, 0x2000)]
-        ));
-        assert!(check(
-            &huge,
-            (0x20_0000, 0x1000, BIG),
-            &[(0x40_0000, 0x1000)]
-        ));
-    }
-
-    #[test]
-    fn long_runs_are_split_at_the_device_limit() {
-        let run = [(0x1_0000, 0x5000)];
-        let want = [(0x1_0000, 0x2000), (0x1_2000, 0x2000), (0x1_4000, 0x1000)];
-        assert!(check(&run, (0, 0x5000, 0x2fff), &want));
-        let pages = [(0x1_0000, 0x1000), (0x1_1000, 0x3000), (0x1_4000, 0x1000)];
-        assert!(check(&pages, (0, 0x5000, 0x2000), &want));
-    }
-
-    #[test]
-    fn outer_ends_are_rounded_out() {
-        assert!(check(
-            &[(0x1800, 0x1000)],
-            (0, 0x2000, BIG),
-            &[(0x1000, 0x2000)]
-        ));
-        assert!(check(
-            &[(0x1000, 0x800)],
-            (0, 0x1000, BIG),
-            &[(0x1000, 0x1000)]
-        ));
-        let pages = [(0x1ff0, 0x10), (0x8000, 0x1000), (0xb000, 1)];
-        let want = [(0x1000, 0x1000), (0x8000, 0x1000), (0xb000, 0x1000)];
-        assert!(check(&pages, (0, 0x3000, BIG), &want));
-    }
-
-    #[test]
-    fn bad_tables_are_rejected() {
-        assert!(check(&[], (0, 0x1000, BIG), &[]));
-        assert!(check(&[(0x1000, 0x1000)], (0, 0x2000, BIG), &[]));
-        assert!(check(&[(0x1000, 0x1000)], (0x1000, 0x1000, BIG), &[]));
-        let inside = [(0x1000, 0x1800), (0x4000, 0x1000)];
-        assert!(check(&inside, (0, 0x2000, BIG), &[]));
-        let inside = [(0x1000, 0x1000), (0x4800, 0x1000)];
-        assert!(check(&inside, (0, 0x2000, BIG), &[]));
-        assert!(check(
-            &[(0u64.wrapping_sub(0x1000), 0x2000)],
-            (0, 0x1000, BIG),
-            &[]
-        ));
-        assert!(check(&[(0x1000, u64::MAX)], (0, 0x1000, BIG), &[]));
-        assert!(check(
-            &[(0x1000, 0), (0x1000, 0x1000)],
-            (0, 0x1000, BIG),
-            &[]
-        ));
-        assert!(check(&[(0x1000, 0x1000)], (0, 0, BIG), &[]));
-        assert!(check(&[(0x1000, 0x1000)], (0, 0x1000, 0xfff), &[]));
-        // A bad segment ends the part, and no later one continues it.
-        let middle = [(0x1000, 0x1000), (0x4800, 0x1000), (0x6000, 0x2000)];
-        assert!(check(&middle, (0, 0x3000, BIG), &[]));
+    fn parts_of_tables() {
+        const HUGE: [(u64, u64); 2] = [(0x20_0000, 0x20_0000), (0x40_0000, 0x20_0000)];
+        const SPLIT: [(u64, u64); 3] = [(0x1_0000, 0x2000), (0x1_2000, 0x2000), (0x1_4000, 0x1000)];
+        let cases: [Case<'_>; 21] = [
+            // Neighbours become one, gaps stay, both ends are trimmed.
+            (
+                &[(0x1000, 0x1000), (0x2000, 0x1000), (0x3000, 0x1000)],
+                (0, 0x3000, BIG),
+                &[(0x1000, 0x3000)],
+            ),
+            (
+                &[(0x1000, 0x1000), (0x8000, 0x1000)],
+                (0, 0x2000, BIG),
+                &[(0x1000, 0x1000), (0x8000, 0x1000)],
+            ),
+            (&HUGE, (0x3000, 0x1000, BIG), &[(0x20_3000, 0x1000)]),
+            (&HUGE, (0x1f_f000, 0x2000, BIG), &[(0x3f_f000, 0x2000)]),
+            (&HUGE, (0x20_0000, 0x1000, BIG), &[(0x40_0000, 0x1000)]),
+            // Long runs are split at the limit of the device.
+            (&[(0x1_0000, 0x5000)], (0, 0x5000, 0x2fff), &SPLIT),
+            (
+                &[(0x1_0000, 0x1000), (0x1_1000, 0x3000), (0x1_4000, 0x1000)],
+                (0, 0x5000, 0x2000),
+                &SPLIT,
+            ),
+            // The outer ends are rounded out.
+            (&[(0x1800, 0x1000)], (0, 0x2000, BIG), &[(0x1000, 0x2000)]),
+            (&[(0x1000, 0x800)], (0, 0x1000, BIG), &[(0x1000, 0x1000)]),
+            (
+                &[(0x1ff0, 0x10), (0x8000, 0x1000), (0xb000, 1)],
+                (0, 0x3000, BIG),
+                &[(0x1000, 0x1000), (0x8000, 0x1000), (0xb000, 0x1000)],
+            ),
+            // Tables that are too short, have inner ends inside a page, or wrap.
+            (&[], (0, 0x1000, BIG), &[]),
+            (&[(0x1000, 0x1000)], (0, 0x2000, BIG), &[]),
+            (&[(0x1000, 0x1000)], (0x1000, 0x1000, BIG), &[]),
+            (&[(0x1000, 0x1800), (0x4000, 0x1000)], (0, 0x2000, BIG), &[]),
+            (&[(0x1000, 0x1000), (0x4800, 0x1000)], (0, 0x2000, BIG), &[]),
+            (&[(!0xfff, 0x2000)], (0, 0x1000, BIG), &[]),
+            (&[(0x1000, u64::MAX)], (0, 0x1000, BIG), &[]),
+            (&[(0x1000, 0), (0x1000, 0x1000)], (0, 0x1000, BIG), &[]),
+            (&[(0x1000, 0x1000)], (0, 0, BIG), &[]),
+            (&[(0x1000, 0x1000)], (0, 0x1000, 0xfff), &[]),
+            // A bad segment ends the part, and no later one continues it.
+            (
+                &[(0x1000, 0x1000), (0x4800, 0x1000), (0x6000, 0x2000)],
+                (0, 0x3000, BIG),
+                &[],
+            ),
+        ];
+        let wrong = |(table, range, part): &Case<'_>| !check(table, *range, part);
+        assert_eq!(cases.iter().position(wrong), None);
     }
 
     /// No segment exceeds the limit, and neighbours stay apart.

@@ -120,96 +120,40 @@ mod tests {
     /// Numbers of the pools here; the first one is no multiple of the alignments.
     const RANGE: Range<usize> = 0x1_0003..0x1_0003 + 1000;
 
-    /// A pool beside a list of what is allocated.
-    struct Checked {
-        pool: GenPool,
-        used: KVec<bool>,
-        blocks: KVec<(usize, usize)>,
+    /// Returns the free runs of a pool, of at most three.
+    fn free_runs(pool: &GenPool) -> [Range<usize>; 3] {
+        let mut at = RANGE.start;
+        core::array::from_fn(|_| {
+            let run = pool.free_run(at).unwrap_or(0..0);
+            at = run.end.max(at);
+            run
+        })
     }
 
-    impl Checked {
-        fn new() -> Result<Self> {
-            Ok(Self {
-                pool: GenPool::new(RANGE)?,
-                used: KVec::from_elem(false, RANGE.len(), GFP_KERNEL)?,
-                blocks: KVec::new(),
-            })
-        }
-
-        /// Returns whether `n` numbers from `at` on are free.
-        fn is_free(&self, at: usize, n: usize) -> bool {
-            let first = at - RANGE.start;
-            (self.used.get(first..first + n)).is_some_and(|run| run.iter().all(|used| !used))
-        }
-
-        fn mark(&mut self, at: usize, n: usize, used: bool) {
-            for slot in self.used.iter_mut().skip(at - RANGE.start).take(n) {
-                *slot = used;
-            }
-        }
-
-        /// Allocates, and checks that the first fit was taken.
-        fn alloc(&mut self, n: usize, align: usize) -> Result<bool> {
-            let fits = |at: &usize| at % align == 0 && self.is_free(*at, n);
-            let mut numbers = RANGE;
-            let want = numbers.find(fits);
-            let got = self.pool.alloc(n, align);
-            assert_eq!(got, want);
-            if let Some(at) = got {
-                self.mark(at, n, true);
-                self.blocks.push((at, n), GFP_KERNEL)?;
-            }
-            Ok(got.is_some())
-        }
-
-        /// Frees block `i` of the list.
-        fn free(&mut self, i: usize) -> Result {
-            let (at, n) = self.blocks.remove(i).map_err(|_| EINVAL)?;
-            self.mark(at, n, false);
-            // SAFETY: It was allocated, and was in the list.
-            unsafe { self.pool.free(at, n) };
-            Ok(())
-        }
-
-        /// Checks the free runs and their sum against the list.
-        fn check(&self) {
-            let (mut at, mut seen) = (RANGE.start, 0);
-            while let Some(run) = self.pool.free_run(at) {
-                assert!(self.is_free(run.start, run.len()));
-                assert!(!self.is_free(run.end, 1));
-                assert!(run.start == RANGE.start || !self.is_free(run.start - 1, 1));
-                (at, seen) = (run.end, seen + run.len());
-            }
-            assert_eq!(self.pool.available(), seen);
-            let free = self.used.iter().filter(|used| !**used).count();
-            assert_eq!(self.pool.available(), free);
-        }
-    }
-
-    /// Random allocations and frees: always the first fit, and exact runs.
     #[test]
     fn first_fit_and_exact_runs() -> Result {
-        let mut pool = Checked::new()?;
-        let mut seed = 12345u32;
-        let mut random = |below: usize| {
-            seed = seed.wrapping_mul(1_103_515_245).wrapping_add(12345);
-            (seed >> 16) as usize % below
-        };
-        pool.check();
-        for _ in 0..400 {
-            if random(5) < 3 || pool.blocks.is_empty() {
-                pool.alloc(1 + random(60), 1 << random(8))?;
-            } else {
-                let i = random(pool.blocks.len());
-                pool.free(i)?;
-            }
-            pool.check();
-        }
-        while !pool.blocks.is_empty() {
-            pool.free(0)?;
-        }
-        pool.check();
-        assert!(pool.alloc(RANGE.len(), 1)?);
+        let (start, end) = (RANGE.start, RANGE.end);
+        let mut pool = GenPool::new(RANGE)?;
+        assert_eq!(free_runs(&pool), [RANGE, 0..0, 0..0]);
+        assert_eq!(pool.alloc(3, 1), Some(start));
+        assert_eq!(pool.alloc(8, 8), Some(start + 5));
+        assert_eq!(pool.alloc(2, 1), Some(start + 3));
+        assert_eq!(pool.alloc(100, 64), Some(start + 61));
+        assert_eq!(pool.alloc(20, 1), Some(start + 13));
+        let taken = [start + 33..start + 61, start + 161..end, 0..0];
+        assert_eq!(free_runs(&pool), taken);
+        // SAFETY: They were allocated.
+        unsafe { pool.free(start + 5, 8) };
+        let freed = [
+            start + 5..start + 13,
+            start + 33..start + 61,
+            start + 161..end,
+        ];
+        assert_eq!(free_runs(&pool), freed);
+        assert_eq!(pool.available(), 8 + 28 + 839);
+        assert_eq!(pool.alloc(839, 1), Some(start + 161));
+        assert_eq!(pool.alloc(28, 1), Some(start + 33));
+        assert_eq!(pool.alloc(9, 1), None);
         Ok(())
     }
 
