@@ -219,17 +219,13 @@ impl<I: Importer> Pending<I> {
         // - the operations are `'static`.
         let raw = from_err_ptr(unsafe {
             match mode {
-                Mode::Dynamic => {
-                    rdma::ib_umem_dmabuf_get(dev, offset, len, fd, access, &AttachOps::<I>::DYNAMIC)
+                Mode::Dynamic | Mode::NoPeer2Peer => {
+                    let ops = match mode {
+                        Mode::Dynamic => &AttachOps::<I>::DYNAMIC,
+                        _ => &AttachOps::<I>::NO_PEER2PEER,
+                    };
+                    rdma::ib_umem_dmabuf_get(dev, offset, len, fd, access, ops)
                 }
-                Mode::NoPeer2Peer => rdma::ib_umem_dmabuf_get(
-                    dev,
-                    offset,
-                    len,
-                    fd,
-                    access,
-                    &AttachOps::<I>::NO_PEER2PEER,
-                ),
                 Mode::Revocable => {
                     rdma::ib_umem_dmabuf_get_pinned_revocable_and_lock(dev, offset, len, fd, access)
                 }

@@ -22,32 +22,8 @@ pub(crate) use setup::{
 };
 
 use crate::{
-    expect::diagnostic,
-    peer,
-    script::Script,
-    sync,
-    testbed::Testbed, //
-};
-use core::{
-    mem::{
-        self,
-        size_of, //
-    },
-    ptr, //
-};
-use kernel::{
-    new_mutex, new_spinlock,
     prelude::*,
-    sync::{
-        atomic::{
-            Atomic,
-            Full,
-            Relaxed, //
-        },
-        Arc,
-        Mutex,
-        SpinLock, //
-    },
+    sync, //
 };
 use ledger::Ledger;
 
@@ -58,6 +34,8 @@ pub(crate) const SLOTS: usize = 3;
 #[pin_data]
 pub(crate) struct Slot {
     number: usize,
+    /// The physical address of the memory, if it has struct pages.
+    memory: u64,
     #[pin]
     pub(crate) script: Script,
     #[pin]
@@ -80,10 +58,11 @@ pub(crate) fn owns(range: &core::ops::Range<u64>) -> bool {
 
 impl Slot {
     /// Creates slot `number`.
-    pub(crate) fn new(number: usize) -> Result<Arc<Self>> {
+    pub(crate) fn new(number: usize, memory: u64) -> Result<Arc<Self>> {
         Arc::pin_init(
             pin_init!(Self {
                 number,
+                memory,
                 script <- Script::new(),
                 setup <- new_spinlock!(Setup::SEED, "kunit::Slot::setup"),
                 ledger <- new_spinlock!(Ledger::new(), "kunit::Slot::ledger"),
@@ -108,27 +87,41 @@ impl Slot {
         let handle = ptr::with_exposed_provenance_mut(handle);
         let setup = *self.setup.lock();
         let guard = setup.locked.then(|| self.own_lock.lock());
-        if setup.locked || setup.unmaps {
+        let own = setup.locked || setup.unmaps;
+        if own {
             self.invalidator.store(callbacks::task(), Relaxed);
         }
-        if setup.unmaps {
-            self.expect_own_unmap(ticket);
-        }
         // The promise of the call covers only regions that exist before the call.
-        let known = self.knows(ticket);
+        let mut ledger = self.ledger.lock();
+        let known = ledger.find(ticket);
+        if let Some(i) = known {
+            ledger.entries[i].unmaps_itself |= setup.unmaps;
+        }
+        let known = known.map(|i| (i, ledger.entries[i]));
+        drop(ledger);
         // SAFETY: The core accepts any handle and any ticket.
         let ret = unsafe { invalidate(handle, ticket) };
-        if known {
-            self.after_invalidate(ticket);
+        if let Some((i, entry)) = known {
+            let what = "a device can access the memory after an invalidation";
+            self.expect_untouchable(i, &entry, what);
         }
-        if setup.locked || setup.unmaps {
+        if own {
             self.invalidator.store(0, Relaxed);
         }
         drop(guard);
-        if setup.unmaps {
-            self.unmap_itself(ticket);
+        let left = self.ledger.lock().find(ticket);
+        if let Some(i) = left {
+            self.undo_own(i);
         }
         Ok(ret)
+    }
+
+    /// Invalidates the last region.
+    fn invalidate_last(&self, handle: usize) -> Result {
+        match self.invalidate(handle, self.ticket()?)? {
+            0 => Ok(()),
+            _ => Err(EIO),
+        }
     }
 
     /// Returns the ticket of the last `get_pages`.
@@ -148,17 +141,11 @@ pub(crate) fn address(number: usize) -> u64 {
 /// Invalidates the last region of the client in slot `number`. The registration of the client has
 /// not returned a handle.
 pub(crate) fn invalidate_without_handle(number: usize) -> Result {
-    let testbed = Testbed::get()?;
-    let slot = testbed.slot(number)?;
-    if slot.invalidate(0, slot.ticket()?)? != 0 {
-        return Err(EIO);
-    }
-    Ok(())
+    Testbed::get()?.slot(number)?.invalidate_last(0)
 }
 
 /// A registered fake client. Drop unregisters the client.
 pub(crate) struct Client {
-    testbed: Arc<Testbed>,
     slot: Arc<Slot>,
     raw: Arc<peer::peer_memory_client_ex>,
     handle: Atomic<usize>,
@@ -181,8 +168,7 @@ impl Client {
             diagnostic!("not run: a task of an earlier test is stuck");
             return Err(EBUSY);
         }
-        let testbed = Testbed::get()?;
-        let slot = testbed.slot(number)?.clone();
+        let slot = Testbed::get()?.slot(number)?.clone();
         slot.script.reset();
         *slot.setup.lock() = setup;
         *slot.ledger.lock() = Ledger::new();
@@ -207,7 +193,6 @@ impl Client {
             return Err(EINVAL);
         }
         let client = Self {
-            testbed,
             slot,
             raw,
             handle: Atomic::new(handle.expose_provenance()),
@@ -233,7 +218,7 @@ impl Client {
     /// Returns the DMA address of byte `offset` of the memory, without an IOMMU.
     pub(crate) fn device_address(&self, offset: u64) -> u64 {
         let setup = *self.slot.setup.lock();
-        memory::device_address(&self.testbed, self.slot.number, &setup, offset)
+        self.slot.device_address(&setup, offset)
     }
 
     /// Calls the invalidate callback as this shape does, for any ticket.
@@ -243,11 +228,7 @@ impl Client {
 
     /// Invalidates the last region.
     pub(crate) fn invalidate_last(&self) -> Result {
-        let ticket = self.ticket()?;
-        if self.invalidate(ticket)? != 0 {
-            return Err(EIO);
-        }
-        Ok(())
+        self.slot.invalidate_last(self.handle.load(Relaxed))
     }
 
     /// Returns the ticket of the last `get_pages`.

@@ -5,12 +5,8 @@
 //! The kernfs node of a file leads to the directory's kobject and to `show` of its type, without a
 //! mounted sysfs.
 
-use core::ptr;
-use kernel::{
-    bindings,
-    page::PAGE_SIZE,
-    prelude::*, //
-};
+use crate::prelude::*;
+use kernel::page::PAGE_SIZE;
 
 #[macro_use]
 #[path = "../../src/records/stats/list.rs"]
@@ -30,12 +26,15 @@ pub(crate) const ALL: &[&CStr] = counters!(files);
 struct Node(*mut bindings::kernfs_node);
 
 impl Node {
-    /// Returns the child `name`.
-    fn child(&self, name: &CStr) -> Result<Self> {
-        // SAFETY: This object holds a reference to the node. The result is NULL if there is no such
-        // child.
+    /// Returns the child `name` of a node.
+    ///
+    /// # Safety
+    ///
+    /// The node must exist.
+    unsafe fn find(parent: *mut bindings::kernfs_node, name: &CStr) -> Result<Self> {
+        // SAFETY: By the safety requirements. The result is NULL if there is no such child.
         let kn =
-            unsafe { bindings::kernfs_find_and_get_ns(self.0, name.as_char_ptr(), ptr::null()) };
+            unsafe { bindings::kernfs_find_and_get_ns(parent, name.as_char_ptr(), ptr::null()) };
         if kn.is_null() {
             Err(ENOENT)
         } else {
@@ -43,20 +42,16 @@ impl Node {
         }
     }
 
+    /// Returns the child `name`.
+    fn child(&self, name: &CStr) -> Result<Self> {
+        // SAFETY: This object holds a reference to the node.
+        unsafe { Self::find(self.0, name) }
+    }
+
     /// Returns `/sys/kernel/mm/memory_peers`.
     fn peers() -> Result<Self> {
         // SAFETY: `kernel_kobj` and the node of `kernel_kobj` exist from boot on.
-        let kn = unsafe {
-            bindings::kernfs_find_and_get_ns(
-                (*bindings::kernel_kobj).sd,
-                c"mm".as_char_ptr(),
-                ptr::null(),
-            )
-        };
-        if kn.is_null() {
-            return Err(ENOENT);
-        }
-        Self(kn).child(c"memory_peers")
+        unsafe { Self::find((*bindings::kernel_kobj).sd, c"mm") }?.child(c"memory_peers")
     }
 }
 

@@ -24,20 +24,7 @@ pub(crate) use import::{
 pub(crate) use interposer::OtherModule;
 pub(crate) use register::Registered;
 
-use crate::{
-    bindings::rdma,
-    importer::Mode,
-    script::Script, //
-};
-use core::ptr;
-use kernel::{
-    new_spinlock,
-    prelude::*,
-    sync::{
-        Arc,
-        SpinLock, //
-    },
-};
+use crate::prelude::*;
 
 /// How a device does DMA and registers memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -102,37 +89,49 @@ struct Inner {
     records: [MrState; MRS],
     completions: [Completion; COMPLETIONS],
     pending: usize,
-    /// Completions are held back.
-    held: bool,
-    /// The status of the next work request.
-    next_status: rdma::ib_wc_status,
     qps: i32,
     cqs: i32,
     last_original: Args,
-    /// The driver can pin all memory.
-    pins_all: bool,
-    reuse: Reuse,
+    quirks: Quirks,
+    /// The address and the key that the next new MR has.
+    reused: Option<(usize, u32)>,
     importing: import::State,
 }
 
 impl Inner {
+    /// Returns whether completions are held back.
+    fn is_held(&self) -> bool {
+        self.quirks.quiesce == Quiesce::CompleteLater
+    }
+
     /// Returns the record of the MR with the key.
     fn record(&mut self, key: u32) -> Option<&mut MrState> {
         self.records.iter_mut().find(|r| r.key == key)
     }
 }
 
-/// Whether the address and the key of an MR are used again.
-#[derive(Clone, Copy)]
-enum Reuse {
-    No,
-    /// Reuse those of the next deregistered MR.
-    Next,
-    /// Use the values for the next new MR.
-    Freed {
-        mr: usize,
-        key: u32,
-    },
+/// How the device and its driver deviate, apart from the script.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Quirks {
+    /// The driver can pin the clients' memory.
+    pub(crate) pins_all: bool,
+    /// The next work request completes with an error.
+    pub(crate) fails_work_request: bool,
+    /// The next new MR has the address and the key of the next deregistered MR.
+    pub(crate) reuses_mr: bool,
+    /// Imports succeed on another dma-buf than the descriptor's, as if a thread had replaced the
+    /// descriptor.
+    pub(crate) swaps_descriptors: bool,
+    /// Imports keep a reference to the dma-buf.
+    pub(crate) leaks: bool,
+    /// The importing task also attaches this DMA device. 0: none.
+    pub(crate) other: usize,
+    pub(crate) quiesce: Quiesce,
+    /// Imports fail with this error once the memory is mapped, as in a driver whose device then also
+    /// fails to undo the mapping, which stays until [`FakeDevice::undo_import`].
+    pub(crate) keeps: Option<Error>,
+    /// The mode of imports, as in a driver whose firmware has changed.
+    pub(crate) mode: Option<Mode>,
 }
 
 /// The device's own side: the state and the script.
@@ -157,13 +156,11 @@ impl FakeDevice {
                         records: [MrState::default(); MRS],
                         completions: [Completion::default(); COMPLETIONS],
                         pending: 0,
-                        held: false,
-                        next_status: rdma::ib_wc_status_IB_WC_SUCCESS,
                         qps: 0,
                         cqs: 0,
                         last_original: Args::default(),
-                        pins_all: false,
-                        reuse: Reuse::No,
+                        quirks: Quirks::default(),
+                        reused: None,
                         importing: import::State::default(),
                     },
                     "kunit::FakeDevice"
@@ -199,38 +196,17 @@ impl FakeDevice {
         self.inner.lock().last_original
     }
 
-    /// Makes the next work request complete with an error.
-    pub(crate) fn fail_work_request(&self) {
-        self.inner.lock().next_status = rdma::ib_wc_status_IB_WC_MW_BIND_ERR;
-    }
-
-    /// Holds back work requests and completions until [`Self::release_completions`].
-    pub(crate) fn hold_completions(&self) {
-        self.inner.lock().held = true;
+    /// Changes how the device and its driver deviate.
+    pub(crate) fn set(&self, change: impl FnOnce(&mut Quirks)) {
+        change(&mut self.inner.lock().quirks);
     }
 
     /// Ends all accesses of the device. From now on the device completes no work request.
     fn die(&self) {
         let mut inner = self.inner.lock();
-        inner.held = true;
+        inner.quirks.quiesce = Quiesce::CompleteLater;
         for record in &mut inner.records {
             record.valid = false;
-        }
-    }
-
-    /// Executes and completes the work requests that were held back.
-    pub(crate) fn release_completions(&self) {
-        let mut cqs = [0; COMPLETIONS];
-        let mut inner = self.inner.lock();
-        inner.held = false;
-        let n = inner.pending;
-        for (cq, completion) in cqs.iter_mut().zip(&inner.completions[..n]) {
-            *cq = completion.cq;
-        }
-        drop(inner);
-        for cq in &cqs[..n] {
-            // A CQ is not destroyed while a work request of the CQ is pending.
-            Self::notify(ptr::with_exposed_provenance_mut(*cq));
         }
     }
 
@@ -249,9 +225,7 @@ impl FakeDevice {
     pub(crate) fn reset(&self) {
         self.script.reset();
         let mut inner = self.inner.lock();
-        inner.held = false;
-        inner.pins_all = false;
-        inner.next_status = rdma::ib_wc_status_IB_WC_SUCCESS;
+        inner.quirks = Quirks::default();
         let old = core::mem::take(&mut inner.importing);
         drop(inner);
         drop(old);

@@ -2,50 +2,10 @@
 
 //! The device, the PD and the clients of one test, and the most frequent tasks of tests.
 
-use crate::{
-    client::{
-        Client,
-        Setup,
-        Stage,
-        SLOTS, //
-    },
-    counters,
-    device::{
-        FakeDevice,
-        Kind,
-        Registered, //
-    },
-    expect::{
-        diagnostic,
-        ensure,
-        ensure_eq, //
-    },
-    importer::Mode,
-    script::{
-        Point,
-        Script, //
-    },
-    sizes::PAGE,
-    sync::{
-        until,
-        Gate,
-        Task,
-        Wait, //
-    },
-    testbed::Testbed,
-    user::{
-        Mr,
-        Pd,
-        USUAL, //
-    },
-};
+use crate::prelude::*;
 use core::{
     cell::OnceCell,
     fmt::Debug, //
-};
-use kernel::{
-    prelude::*,
-    sync::Arc, //
 };
 
 /// Names of a fixture's clients, in the order of registration.
@@ -249,12 +209,12 @@ impl Fixture {
         first: impl FnOnce() -> Result<Task<Result>>,
         second: impl FnOnce() -> Result<Task<Result>>,
     ) -> Result {
-        self.dev().hold_completions();
+        self.dev().set(|d| d.quiesce = Quiesce::CompleteLater);
         let first = first()?;
         let waited = first.waits_for(Wait::Completion);
         let second = second()?;
         let waited = second.waits_for(Wait::Region) && waited;
-        self.dev().release_completions();
+        self.dev().quiesce();
         first.join()??;
         second.join()??;
         ensure!(waited);

@@ -3,7 +3,6 @@
 #include <kunit/test.h>
 #include <kunit/test-bug.h>
 #include <linux/dma-fence.h>
-#include <linux/dma-mapping.h>
 #include <linux/dma-resv.h>
 #include <linux/fdtable.h>
 #include <linux/file.h>
@@ -14,8 +13,6 @@
 #include <linux/kmemleak.h>
 #include <linux/kprobes.h>
 #include <linux/mman.h>
-#include <linux/pci.h>
-#include <linux/scatterlist.h>
 #include <linux/sched.h>
 #include <linux/slab.h>
 #include <linux/stacktrace.h>
@@ -27,105 +24,6 @@
 #include "../../include/uapi/ib_peer_mem.h"
 #include "../../rust/c/pgtable.h"
 #include "helpers.h"
-
-u64 kt_alloc(unsigned int order)
-{
-	unsigned long virt = __get_free_pages(GFP_KERNEL | __GFP_ZERO, order);
-
-	return virt ? virt_to_phys((void *)virt) : 0;
-}
-
-void kt_free(u64 phys, unsigned int order)
-{
-	free_pages((unsigned long)phys_to_virt(phys), order);
-}
-
-u64 kt_phys_of(u64 virt)
-{
-	return virt_to_phys((void *)(unsigned long)virt);
-}
-
-/* @phys 0: an entry without a page, as in drivers of memory without struct pages. */
-void kt_sg_set(struct scatterlist *sg, u64 phys, unsigned int len)
-{
-	sg_set_page(sg, phys ? pfn_to_page(PHYS_PFN(phys)) : NULL, len,
-		    offset_in_page(phys));
-}
-
-void kt_sg_unmark_end(struct scatterlist *list, unsigned int entry)
-{
-	while (entry--)
-		list = sg_next(list);
-	sg_unmark_end(list);
-}
-
-void kt_sg_set_dma(struct scatterlist *sg, u64 addr, unsigned int len)
-{
-	sg_dma_address(sg) = addr;
-	sg_dma_len(sg) = len;
-}
-
-/* Returns the previous size. */
-unsigned int kt_set_max_seg_size(struct device *dev, unsigned int size)
-{
-	unsigned int old = dma_get_max_seg_size(dev);
-
-	dma_set_max_seg_size(dev, size);
-	return old;
-}
-
-int kt_dma_map(struct device *dev, struct sg_table *table)
-{
-	return dma_map_sgtable(dev, table, DMA_BIDIRECTIONAL, 0);
-}
-
-void kt_dma_unmap(struct device *dev, struct sg_table *table)
-{
-	dma_unmap_sgtable(dev, table, DMA_BIDIRECTIONAL, 0);
-}
-
-/*
- * Returns a reference to QEMU's edu function; NULL if there is no such function, or if the function
- * has a driver.
- */
-struct device *kt_pci_get(void)
-{
-	struct pci_dev *pdev = pci_get_device(0x1234, 0x11e8, NULL);
-
-	if (pdev && pdev->dev.driver) {
-		pci_dev_put(pdev);
-		pdev = NULL;
-	}
-	return pdev ? &pdev->dev : NULL;
-}
-
-void kt_pci_put(struct device *dev)
-{
-	pci_dev_put(to_pci_dev(dev));
-}
-
-/* Sets or clears the state that the PCI core sets when a function is pulled out. */
-void kt_pci_set_gone(struct device *dev, bool gone)
-{
-	WRITE_ONCE(to_pci_dev(dev)->error_state,
-		   gone ? pci_channel_io_perm_failure : pci_channel_io_normal);
-}
-
-/* Makes the calling task's @n-th allocation from now on fail; 0: none. */
-void kt_fail_nth(unsigned int n)
-{
-	WRITE_ONCE(current->fail_nth, n);
-}
-
-unsigned int kt_fail_left(void)
-{
-	return READ_ONCE(current->fail_nth);
-}
-
-void kt_count_up(atomic_t *count)
-{
-	atomic_inc(count);
-}
 
 static const char *kt_fence_name(struct dma_fence *fence)
 {
@@ -159,20 +57,6 @@ void kt_fence_signal(struct dma_fence *fence)
 {
 	dma_fence_signal(fence);
 	dma_fence_put(fence);
-}
-
-/*
- * Kernel threads may have no root directory, so call this function from the process that loads the
- * module.
- */
-struct file *kt_control_open(void)
-{
-	return filp_open("/dev/ib_peer_mem", O_RDWR, 0);
-}
-
-void kt_control_close(struct file *control)
-{
-	filp_close(control, NULL);
 }
 
 /*

@@ -36,6 +36,7 @@ mod fixture;
 mod importer;
 #[path = "../one_port.rs"]
 mod one_port;
+mod prelude;
 mod script;
 mod sizes;
 mod suites;

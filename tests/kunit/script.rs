@@ -2,20 +2,7 @@
 
 //! How the calls of a fake deviate: they fail, take time or wait at a gate.
 
-use crate::sync::Gate;
-use core::ops::Range;
-use kernel::{
-    new_spinlock,
-    prelude::*,
-    sync::{
-        Arc,
-        SpinLock, //
-    },
-    time::{
-        delay::fsleep,
-        Delta, //
-    },
-};
+use crate::prelude::*;
 
 /// A point at which a fake can fail, take time or wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -21,63 +21,9 @@ mod tables;
 mod unmap_watch;
 mod unregister;
 
-/// The vocabulary of all suites.
+/// The vocabulary of all suites, and kinds of devices.
 mod prelude {
-    pub(super) use crate::{
-        client::{
-            Client,
-            Fault,
-            Hint,
-            Setup,
-            Stage, //
-        },
-        counters,
-        device::{
-            is_dma_buf,
-            Fence,
-            Import,
-            Kind,
-            Leaked,
-            MrState,
-            OtherModule,
-            Quiesce,
-            Registered, //
-        },
-        expect::{
-            diagnostic,
-            ensure,
-            ensure_eq, //
-        },
-        fixture::*,
-        importer::Mode,
-        script::Point,
-        sizes::{
-            K,
-            M,
-            PAGE, //
-        },
-        sync::{
-            until,
-            Event,
-            Task,
-            Wait, //
-        },
-        user::{
-            self,
-            DmaBuf,
-            Pd,
-            ACCESS,
-            PD,
-            REMOTE_READ,
-            TRANS,
-            USUAL, //
-        },
-        waits::Waits, //
-    };
-    pub(super) use kernel::{
-        prelude::*,
-        sync::Arc, //
-    };
+    pub(super) use crate::prelude::*;
 
     pub(super) const DYNAMIC: Kind = Kind::Importer(Mode::Dynamic);
     pub(super) const NO_PEER2PEER: Kind = Kind::Importer(Mode::NoPeer2Peer);

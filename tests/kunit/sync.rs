@@ -3,38 +3,16 @@
 //! Tasks of a test that meet at chosen points. Each wait has a bound, so a broken core fails a test
 //! and does not hang the test.
 
-use crate::{
-    expect::diagnostic,
-    helpers, //
-};
+use crate::prelude::*;
 use kernel::{
-    bindings,
-    current,
     new_condvar,
-    new_mutex,
-    new_spinlock,
-    prelude::*,
     sync::{
         aref::ARef,
-        atomic::{
-            Atomic,
-            Full,
-            Relaxed, //
-        },
         rcu,
-        Arc,
         CondVar,
-        CondVarTimeoutResult,
-        Mutex,
-        SpinLock, //
+        CondVarTimeoutResult, //
     },
-    time::{
-        delay::fsleep,
-        msecs_to_jiffies,
-        Delta,
-        Instant,
-        Monotonic, //
-    },
+    time::msecs_to_jiffies,
     workqueue, //
 };
 
@@ -134,45 +112,25 @@ pub(crate) fn until(condition: impl Fn() -> bool) -> Result {
     Err(set_stuck("a condition did not become true"))
 }
 
-/// What a [`RcuReader`] and its task tell each other. No lock: the task must not sleep.
-struct ReaderState {
-    inside: Atomic<bool>,
-    ended: Atomic<bool>,
-}
-
-/// A task in an RCU read-side section, until [`Self::end`]: no RCU grace period ends meanwhile.
-pub(crate) struct RcuReader {
-    state: Arc<ReaderState>,
-    task: Task<()>,
-}
-
-impl RcuReader {
-    /// Starts the task, and waits until the task is in the section.
-    pub(crate) fn new() -> Result<Self> {
-        let state = ReaderState {
-            inside: Atomic::new(false),
-            ended: Atomic::new(false),
-        };
-        let state = Arc::new(state, GFP_KERNEL)?;
-        let reader = state.clone();
-        let task = Task::spawn(move || {
-            let start = Instant::<Monotonic>::now();
-            let _rcu = rcu::read_lock();
-            reader.inside.store(true, Relaxed);
-            // Less than the kernel takes for a stall.
-            while !reader.ended.load(Relaxed) && start.elapsed().as_millis() < 10_000 {
-                core::hint::spin_loop();
-            }
-        })?;
-        until(|| state.inside.load(Relaxed))?;
-        Ok(Self { state, task })
-    }
-
-    /// Ends the section.
-    pub(crate) fn end(self) -> Result {
-        self.state.ended.store(true, Relaxed);
-        self.task.join()
-    }
+/// Runs `f` while a task is in an RCU read-side section: no RCU grace period ends meanwhile.
+pub(crate) fn during_rcu_read<T>(f: impl FnOnce() -> T) -> Result<T> {
+    // Whether the task is inside, and whether `f` has returned. No lock: the task must not sleep.
+    let state = Arc::new([const { Atomic::new(false) }; 2], GFP_KERNEL)?;
+    let shared = state.clone();
+    let task = Task::spawn(move || {
+        let start = Instant::<Monotonic>::now();
+        let _rcu = rcu::read_lock();
+        shared[0].store(true, Relaxed);
+        // Less than the kernel takes for a stall.
+        while !shared[1].load(Relaxed) && start.elapsed().as_millis() < 10_000 {
+            core::hint::spin_loop();
+        }
+    })?;
+    until(|| state[0].load(Relaxed))?;
+    let result = f();
+    state[1].store(true, Relaxed);
+    task.join()?;
+    Ok(result)
 }
 
 /// Holds a task at a point of a callback or a device operation.
@@ -259,16 +217,6 @@ impl Wait {
 struct Names([u8; 512]);
 
 impl Names {
-    /// No names.
-    fn new() -> Self {
-        Self([0; 512])
-    }
-
-    /// Removes the names.
-    fn clear(&mut self) {
-        self.0[0] = 0;
-    }
-
     /// Returns the names as text.
     fn as_str(&self) -> &str {
         CStr::from_bytes_until_nul(&self.0).map_or("", |names| names.to_str().unwrap_or(""))
@@ -335,7 +283,7 @@ impl<T: Send + Unpin + 'static> Task<T> {
         // Shorter than the longest time for which a gate holds a task.
         const LIMIT_MS: i64 = BOUND_MS as i64 / 2;
         let start = Instant::<Monotonic>::now();
-        let mut names = Names::new();
+        let mut names = Names([0; 512]);
         let (mut last, mut samples) = (0, 0);
         while start.elapsed().as_millis() < LIMIT_MS {
             if self.is_done() {
@@ -365,7 +313,7 @@ impl<T: Send + Unpin + 'static> Task<T> {
     /// Returns the address of the call in which the worker sleeps, and sets `names`. Returns 0 if
     /// the worker does not sleep.
     fn wait_site(&self, names: &mut Names) -> usize {
-        names.clear();
+        names.0[0] = 0;
         let Some(worker) = self.worker.lock().clone() else {
             return 0;
         };

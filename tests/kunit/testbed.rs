@@ -3,31 +3,13 @@
 //! The fakes of all tests. The fakes live as long as the module.
 
 use crate::{
-    client::{
-        Slot,
-        SLOTS, //
-    },
-    device::{
-        FakeDevice,
-        Kind,
-        Registered, //
-    },
+    client::Slot,
     ext::base::snapshot::Snapshot,
-    helpers,
-    importer::Mode,
-    user::Control, //
-};
-use kernel::{
-    new_spinlock,
-    prelude::*,
-    sync::{
-        Arc,
-        SpinLock, //
-    },
+    prelude::*, //
 };
 
-/// 2^10 pages of memory for the fake clients.
-const ORDER: u32 = 10;
+/// The memory of the fake clients: what one allocation can have, physically contiguous.
+type Memory = [u8; 4 * M as usize];
 
 /// The devices that tests share.
 const SHARED: [(Kind, &CStr); 6] = [
@@ -44,11 +26,10 @@ const SHARED: [(Kind, &CStr); 6] = [
 static TESTBED: Snapshot<Testbed> = Snapshot::new();
 
 /// All fakes, and shared data of the fakes.
-#[pin_data(PinnedDrop)]
+#[pin_data]
 pub(crate) struct Testbed {
     slots: [Arc<Slot>; SLOTS],
-    /// Physical address of the memory of clients whose memory has struct pages.
-    memory: u64,
+    _memory: KBox<Memory>,
     shared: [Arc<Registered>; SHARED.len()],
     control: Control,
     /// The device made by the current test.
@@ -59,19 +40,18 @@ pub(crate) struct Testbed {
 impl Testbed {
     fn new() -> Result<Arc<Self>> {
         let [a, b, c, d, e, f] = SHARED.map(|(kind, name)| Registered::new(name, kind));
-        let shared = [a?, b?, c?, d?, e?, f?];
-        let slots = [Slot::new(0)?, Slot::new(1)?, Slot::new(2)?];
+        let devices = [a?, b?, c?, d?, e?, f?];
+        let memory = KBox::<Memory>::init(pin_init::init_zeroed(), GFP_KERNEL)?;
+        // SAFETY: The allocation is in the kernel's own mapping of its memory.
+        let phys = unsafe { shared::ext_virt_to_phys(ptr::from_ref(&*memory).cast_mut().cast()) };
+        let slot = |i: usize| Slot::new(i, phys + i as u64 * M);
+        let slots = [slot(0)?, slot(1)?, slot(2)?];
         let control = Control::open()?;
-        // SAFETY: The function has no requirements.
-        let memory = unsafe { helpers::kt_alloc(ORDER) };
-        if memory == 0 {
-            return Err(ENOMEM);
-        }
         Arc::pin_init(
             pin_init!(Self {
                 slots,
-                memory,
-                shared,
+                _memory: memory,
+                shared: devices,
                 control,
                 temporary <- new_spinlock!(None, "kunit::Testbed::temporary"),
             }),
@@ -87,11 +67,6 @@ impl Testbed {
     /// Returns a client slot; `ENOENT` if there is no such slot.
     pub(crate) fn slot(&self, number: usize) -> Result<&Arc<Slot>> {
         self.slots.get(number).ok_or(ENOENT)
-    }
-
-    /// Returns the physical address of the clients' memory.
-    pub(crate) fn memory(&self) -> u64 {
-        self.memory
     }
 
     /// Returns `/dev/ib_peer_mem`.
@@ -122,16 +97,6 @@ impl Testbed {
         let temporary = self.temporary.lock().clone();
         self.shared.iter().any(|dev| dev.fake().can_touch(lo, hi))
             || temporary.is_some_and(|t| t.can_touch(lo, hi))
-    }
-}
-
-#[pinned_drop]
-impl PinnedDrop for Testbed {
-    fn drop(self: Pin<&mut Self>) {
-        // SAFETY:
-        // - The memory is from kt_alloc() with the same order.
-        // - No test runs any more, so no MR refers to the memory.
-        unsafe { helpers::kt_free(self.memory, ORDER) };
     }
 }
 

@@ -16,29 +16,8 @@ pub(crate) use export::{
 };
 
 use crate::{
-    bindings::rdma,
-    device::{
-        MrState,
-        Registered, //
-    },
-    expect::diagnostic,
-    helpers,
-    sync, //
-};
-use core::ptr;
-use kernel::{
-    error::{
-        from_err_ptr,
-        to_result, //
-    },
     prelude::*,
-    sync::{
-        atomic::{
-            Atomic,
-            Relaxed, //
-        },
-        Arc, //
-    },
+    sync, //
 };
 
 // Access flags.
@@ -94,10 +73,15 @@ impl Pd {
         &self.dev
     }
 
+    /// Returns the count of users.
+    fn count(&self) -> &Atomic<i32> {
+        // SAFETY: By the type invariants the PD is valid; ib_core changes the counter atomically.
+        unsafe { Atomic::from_ptr(&raw mut (*self.raw).usecnt.counter) }
+    }
+
     /// Returns the number of users of the PD.
     pub(crate) fn users(&self) -> i32 {
-        // SAFETY: By the type invariants the PD is valid; the counter is written as a whole.
-        unsafe { (&raw const (*self.raw).usecnt.counter).read_volatile() }
+        self.count().load(Relaxed)
     }
 
     /// Registers `length` bytes at `start`.
@@ -123,14 +107,9 @@ impl Pd {
         })
     }
 
-    /// Registers as uverbs does for a user.
-    pub(crate) fn reg_by_verb(
-        self: &Arc<Self>,
-        start: u64,
-        length: u64,
-        access: u32,
-        verb: &Verb,
-    ) -> Result<Mr> {
+    /// Registers as uverbs does for a user, whose call has the addresses of [`Verb::ANY`].
+    pub(crate) fn reg_by_verb(self: &Arc<Self>, start: u64, length: u64) -> Result<Mr> {
+        let verb = Verb::ANY;
         let mut bundle: rdma::uverbs_attr_bundle = pin_init::zeroed();
         // SAFETY: The bundle is zeroed, so both variants of the union are initialised.
         let hdr = unsafe { &mut bundle.__bindgen_anon_1.hdr };
@@ -149,7 +128,7 @@ impl Pd {
                 start,
                 length,
                 start,
-                access as i32,
+                USUAL as i32,
                 ptr::without_provenance_mut(verb.dmah),
                 udata,
             )
@@ -190,8 +169,8 @@ impl Pd {
         raw.device = self.dev.as_raw();
         raw.pd = self.raw;
         raw.type_ = rdma::ib_mr_type_IB_MR_TYPE_USER;
-        // SAFETY: The PD is valid. ib_dereg_mr_user() decrements the count.
-        unsafe { helpers::kt_count_up(&raw mut (*self.raw).usecnt) };
+        // ib_dereg_mr_user() decrements it.
+        self.count().add(1, Relaxed);
         Mr {
             raw: Atomic::new(new.expose_provenance()),
             pd: self.clone(),

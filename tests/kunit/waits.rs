@@ -2,11 +2,7 @@
 
 //! Counts of the core's waits. The number of waits does not depend on the speed of the machine.
 
-use crate::helpers;
-use kernel::{
-    error::to_result,
-    prelude::*, //
-};
+use crate::prelude::*;
 
 /// Counts the waits of one kind while the object exists. Tests run one at a time, so there is at
 /// most one object.

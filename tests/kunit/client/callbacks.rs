@@ -9,29 +9,16 @@ pub(super) use thunks::structure;
 use super::{
     ledger::{
         Entry,
-        Own,
-        Stage,
-        REGIONS, //
+        Own, //
     },
     memory,
-    Fault,
-    Setup,
-    Shape,
     Slot, //
 };
-use crate::{
-    helpers,
-    script::Point,
-    testbed::Testbed, //
-};
-use core::ptr;
-use kernel::{
-    bindings,
-    current,
-    ffi::c_int,
-    prelude::*,
-    sync::atomic::Relaxed, //
-};
+use crate::prelude::*;
+use kernel::dma::DataDirection;
+
+/// Of all mappings.
+const BOTH_WAYS: DataDirection = DataDirection::Bidirectional;
 
 /// Returns the address of the calling task.
 pub(super) fn task() -> usize {
@@ -80,7 +67,6 @@ impl Slot {
         flags: (i32, i32),
         table: *mut bindings::sg_table,
         ticket: u64,
-        testbed: &Testbed,
     ) -> Result {
         let setup = *self.setup.lock();
         let errno = self.script.pass(Point::GetPages);
@@ -93,10 +79,7 @@ impl Slot {
             ticket != 0 && ticket <= u64::from(u32::MAX),
             "get_pages with ticket 0 or more than 32 bits",
         );
-        let reused = ledger
-            .entries
-            .iter()
-            .any(|e| e.stage != Stage::None && e.ticket == ticket);
+        let reused = ledger.find(ticket).is_some();
         ledger.expect(!reused, "get_pages with the ticket of another region");
         ledger.flags = (flags.0, flags.1, ledger.flags.2);
         if !ledger.step(i, Stage::Acquired, Stage::Pinned, "get_pages") {
@@ -110,11 +93,11 @@ impl Slot {
 
         let result = match errno {
             0 => match setup.shape {
-                Shape::Seed => memory::fill(testbed, self.number, &setup, &entry, table),
+                Shape::Seed => self.fill(&setup, &entry, table),
                 Shape::Gpu => Ok(()),
                 Shape::OwnTable => {
                     let mut own = pin_init::zeroed();
-                    memory::fill(testbed, self.number, &setup, &entry, &mut own)
+                    self.fill(&setup, &entry, &mut own)
                         .map(|()| entry.own = Some(Own(own)))
                 }
             },
@@ -169,7 +152,6 @@ impl Slot {
         dev: *mut bindings::device,
         sync: i32,
         nmap: &mut c_int,
-        testbed: &Testbed,
     ) -> Result {
         let setup = *self.setup.lock();
         let errno = self.script.pass(Point::DmaMap);
@@ -187,10 +169,10 @@ impl Slot {
         let result = match (errno, setup.shape) {
             (0, Shape::Seed) => {
                 // SAFETY: `get_pages` has filled the table with pages; the device does DMA.
-                kernel::error::to_result(unsafe { helpers::kt_dma_map(dev, table) })
+                to_result(unsafe { bindings::dma_map_sgtable(dev, table, BOTH_WAYS.into(), 0) })
             }
             (0, Shape::Gpu) => {
-                memory::fill(testbed, self.number, &setup, &entry, table).map(|()| {
+                self.fill(&setup, &entry, table).map(|()| {
                     // `release` frees the list through this copy.
                     // SAFETY: `fill` has initialised the table.
                     entry.own = Some(Own(unsafe { *table }));
@@ -229,10 +211,10 @@ impl Slot {
     }
 
     /// Checks that no device can access region `i`. `entry` is the earlier state of the region.
-    fn expect_untouchable(&self, i: usize, entry: &Entry, testbed: &Testbed, what: &'static str) {
+    pub(super) fn expect_untouchable(&self, i: usize, entry: &Entry, what: &'static str) {
         let setup = *self.setup.lock();
-        let (lo, hi) = memory::bounds(testbed, self.number, &setup, entry);
-        if setup.shared || !testbed.can_touch(lo, hi) {
+        let (lo, hi) = self.bounds(&setup, entry);
+        if setup.shared || !Testbed::get().is_ok_and(|testbed| testbed.can_touch(lo, hi)) {
             return;
         }
         let mut ledger = self.ledger.lock();
@@ -248,18 +230,12 @@ impl Slot {
         i: usize,
         table: *mut bindings::sg_table,
         dev: *mut bindings::device,
-        testbed: &Testbed,
     ) -> i32 {
         let setup = *self.setup.lock();
         let errno = self.script.pass(Point::DmaUnmap);
         self.compare(i, table);
         let mut entry = self.ledger.lock().entries[i];
-        self.expect_untouchable(
-            i,
-            &entry,
-            testbed,
-            "dma_unmap while a device can access the memory",
-        );
+        self.expect_untouchable(i, &entry, "dma_unmap while a device can access the memory");
         let mut ledger = self.ledger.lock();
         ledger.expect(entry.dev == dev.addr(), "dma_unmap for another device");
         let own = entry.unmaps_itself && self.invalidator.load(Relaxed) == task();
@@ -270,7 +246,7 @@ impl Slot {
         drop(ledger);
         if setup.shape == Shape::Seed {
             // SAFETY: `dma_map` has mapped the table for this device.
-            unsafe { helpers::kt_dma_unmap(dev, table) };
+            unsafe { bindings::dma_unmap_sgtable(dev, table, BOTH_WAYS.into(), 0) };
         }
         let mut ledger = self.ledger.lock();
         // SAFETY: The core passes a valid table, never NULL.
@@ -280,18 +256,13 @@ impl Slot {
         errno
     }
 
-    fn put_pages(&self, i: usize, table: *mut bindings::sg_table, testbed: &Testbed) {
+    fn put_pages(&self, i: usize, table: *mut bindings::sg_table) {
         let setup = *self.setup.lock();
         self.script.pass(Point::PutPages);
         let _lock = self.enter(&setup);
         self.compare(i, table);
         let entry = self.ledger.lock().entries[i];
-        self.expect_untouchable(
-            i,
-            &entry,
-            testbed,
-            "put_pages while a device can access the memory",
-        );
+        self.expect_untouchable(i, &entry, "put_pages while a device can access the memory");
         let mut ledger = self.ledger.lock();
         let own = entry.unmaps_itself && self.invalidator.load(Relaxed) == task();
         ledger.expect(!own, "put_pages although the client puts its pages itself");
@@ -349,51 +320,9 @@ impl Slot {
         }
     }
 
-    /// Returns whether a region has the ticket.
-    pub(super) fn knows(&self, ticket: u64) -> bool {
-        let ledger = self.ledger.lock();
-        let mut entries = ledger.entries.iter();
-        entries.any(|e| e.stage != Stage::None && e.ticket == ticket)
-    }
-
-    /// Checks the promise of the invalidate callback after the callback has returned.
-    pub(super) fn after_invalidate(&self, ticket: u64) {
-        let Ok(testbed) = Testbed::get() else { return };
-        for i in 0..REGIONS {
-            let entry = self.ledger.lock().entries[i];
-            if entry.stage != Stage::None && entry.ticket == ticket {
-                self.expect_untouchable(
-                    i,
-                    &entry,
-                    &testbed,
-                    "a device can access the memory after an invalidation",
-                );
-            }
-        }
-    }
-
-    /// Records that the client unmaps the region itself after the invalidation.
-    pub(super) fn expect_own_unmap(&self, ticket: u64) {
-        let mut ledger = self.ledger.lock();
-        let same = |e: &&mut Entry| e.stage != Stage::None && e.ticket == ticket;
-        if let Some(entry) = ledger.entries.iter_mut().find(same) {
-            entry.unmaps_itself = true;
-        }
-    }
-
-    /// Unmaps and puts the pages of a region that the client has invalidated.
-    pub(super) fn unmap_itself(&self, ticket: u64) {
-        let ledger = self.ledger.lock();
-        let same = |e: &Entry| e.stage != Stage::None && e.ticket == ticket;
-        let found = ledger.entries.iter().position(same);
-        drop(ledger);
-        if let Some(i) = found {
-            self.undo_own(i);
-        }
-    }
-
-    /// Called at the end of the invalidation and in `release`; the first call unmaps.
-    fn undo_own(&self, i: usize) {
+    /// Unmaps and puts the pages of a region that the client has invalidated and unmaps itself: at the
+    /// end of the invalidation, and in `release`. The first call does it.
+    pub(super) fn undo_own(&self, i: usize) {
         let mut ledger = self.ledger.lock();
         let Some(entry) = ledger.entries.get_mut(i).filter(|e| e.unmaps_itself) else {
             return;
@@ -409,7 +338,10 @@ impl Slot {
         if let Some(Own(mut own)) = own {
             if mapped {
                 // SAFETY: `dma_map` has mapped the table for this device.
-                unsafe { helpers::kt_dma_unmap(ptr::with_exposed_provenance_mut(dev), &mut own) };
+                unsafe {
+                    let dev = ptr::with_exposed_provenance_mut(dev);
+                    bindings::dma_unmap_sgtable(dev, &mut own, BOTH_WAYS.into(), 0);
+                }
             }
             // SAFETY: `own` is a copy of the table that `get_pages` has filled, and is freed once.
             unsafe { bindings::sg_free_table(&mut own) };

@@ -11,11 +11,7 @@
 //!      └──release──┘  └───put_pages────┘  └───dma_unmap───┘
 //! ```
 
-use crate::expect::diagnostic;
-use kernel::{
-    bindings,
-    prelude::*, //
-};
+use crate::prelude::*;
 
 /// The stage of a region, as seen by the client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -99,6 +95,12 @@ impl Ledger {
             bare: false,
             first_violation: None,
         }
+    }
+
+    /// Returns the region with the ticket.
+    pub(super) fn find(&self, ticket: u64) -> Option<usize> {
+        let same = |e: &Entry| e.stage != Stage::None && e.ticket == ticket;
+        self.entries.iter().position(same)
     }
 
     /// Returns the stage of the last region.

@@ -4,131 +4,116 @@
 
 use super::{
     ledger::Entry,
-    Fault,
-    Setup,
-    Shape, //
+    Slot, //
 };
-use crate::{
-    helpers,
-    sizes::{
-        M,
-        PAGE, //
-    },
-    testbed::Testbed, //
-};
-use core::mem::size_of;
-use kernel::{
-    bindings,
-    error::to_result,
-    prelude::*, //
-};
+use crate::prelude::*;
 
 /// Returns the virtual address of the memory of slot `number`.
 pub(super) fn base(number: usize) -> u64 {
     0x7000_0000_0000 + ((number as u64) << 32)
 }
 
-/// Returns the offset of an address in the client's memory.
-fn offset(number: usize, setup: &Setup, addr: u64) -> u64 {
-    addr - base(setup.place.unwrap_or(number))
-}
-
-/// Returns the DMA address of byte `offset` of a client's memory: real pages, or made-up addresses of
-/// device memory.
-pub(super) fn device_address(testbed: &Testbed, number: usize, setup: &Setup, offset: u64) -> u64 {
-    if setup.shape != Shape::Seed {
-        return 0x40_0000_0000 + ((number as u64) << 32) + offset;
-    }
-    let offset = if setup.scattered {
+impl Slot {
+    /// Returns the DMA address of byte `offset` of the memory: real pages, or made-up addresses of
+    /// device memory.
+    pub(super) fn device_address(&self, setup: &Setup, offset: u64) -> u64 {
+        if setup.shape != Shape::Seed {
+            return 0x40_0000_0000 + ((self.number as u64) << 32) + offset;
+        }
         // Swaps each two neighbours.
-        offset ^ setup.page
-    } else {
-        offset
-    };
-    testbed.memory() + number as u64 * M + offset
-}
-
-/// Returns the offsets of the range that a table describes: all client pages of `entry`.
-fn span(number: usize, setup: &Setup, entry: &Entry) -> (u64, u64) {
-    let from = offset(number, setup, entry.addr) & !(setup.page - 1);
-    let to = offset(number, setup, entry.addr + entry.size).next_multiple_of(setup.page);
-    (from, to)
-}
-
-/// Returns the bounds of a region in DMA addresses, in whole CPU pages.
-pub(super) fn bounds(testbed: &Testbed, number: usize, setup: &Setup, entry: &Entry) -> (u64, u64) {
-    let (mut from, mut to) = (
-        offset(number, setup, entry.addr) & !(PAGE - 1),
-        offset(number, setup, entry.addr + entry.size).next_multiple_of(PAGE),
-    );
-    if setup.scattered {
-        from &= !(2 * setup.page - 1);
-        to = to.next_multiple_of(2 * setup.page);
-        return (
-            testbed.memory() + number as u64 * M + from,
-            testbed.memory() + number as u64 * M + to,
-        );
+        let place = if setup.scattered { setup.page } else { 0 };
+        self.memory + (offset ^ place)
     }
-    (
-        device_address(testbed, number, setup, from),
-        device_address(testbed, number, setup, to),
-    )
-}
 
-/// Fills the table of a region, with pages or only with DMA addresses.
-pub(super) fn fill(
-    testbed: &Testbed,
-    number: usize,
-    setup: &Setup,
-    entry: &Entry,
-    table: *mut bindings::sg_table,
-) -> Result {
-    let (from, to) = span(number, setup, entry);
-    let mut n = ((to - from) / setup.page) as u32;
-    match setup.fault {
-        Fault::Empty => return Ok(()),
-        Fault::Short => n -= 1,
-        _ => (),
+    /// Returns the offsets of a region, in whole units of memory.
+    fn span(&self, setup: &Setup, entry: &Entry, unit: u64) -> (u64, u64) {
+        let from = entry.addr - base(setup.place.unwrap_or(self.number));
+        (
+            from & !(unit - 1),
+            (from + entry.size).next_multiple_of(unit),
+        )
     }
-    if n == 0 {
-        return Ok(());
+
+    /// Returns the bounds of a region in DMA addresses, in whole CPU pages.
+    pub(super) fn bounds(&self, setup: &Setup, entry: &Entry) -> (u64, u64) {
+        let unit = if setup.scattered {
+            2 * setup.page
+        } else {
+            PAGE
+        };
+        let (from, to) = self.span(setup, entry, unit);
+        let ordered = Setup {
+            scattered: false,
+            ..*setup
+        };
+        (
+            self.device_address(&ordered, from),
+            self.device_address(&ordered, to),
+        )
     }
-    // SAFETY: The callers pass a table that is not in use.
-    to_result(unsafe { bindings::sg_alloc_table(table, n + setup.spare, bindings::GFP_KERNEL) })?;
-    // SAFETY: The list was just allocated.
-    let mut sg = unsafe { (*table).sgl };
-    for i in 0..n {
-        let mut at = device_address(testbed, number, setup, from + u64::from(i) * setup.page);
-        let mut len = setup.page as u32;
+
+    /// Fills the table of a region, with pages or only with DMA addresses.
+    pub(super) fn fill(
+        &self,
+        setup: &Setup,
+        entry: &Entry,
+        table: *mut bindings::sg_table,
+    ) -> Result {
+        let (from, to) = self.span(setup, entry, setup.page);
+        let mut n = ((to - from) / setup.page) as u32;
         match setup.fault {
-            // The entry is shorter, so that the end does not change.
-            Fault::Misaligned if i == 0 => (at, len) = (at + 0x800, len - 0x800),
-            Fault::InnerMisaligned if i == 1 => at += 0x800,
-            Fault::InnerOdd if i == 1 => len -= 0x800,
-            Fault::Odd if i == n - 1 => len -= 0x800,
+            Fault::Empty => return Ok(()),
+            Fault::Short => n -= 1,
             _ => (),
         }
-        let pages = if setup.shape == Shape::Seed { at } else { 0 };
-        // SAFETY: `sg` is an entry of the list; the address is 0, or an address of the testbed's
-        // pages.
-        unsafe { helpers::kt_sg_set(sg, pages, len) };
-        if setup.shape != Shape::Seed {
-            // SAFETY: `sg` is an entry of the list.
-            unsafe { helpers::kt_sg_set_dma(sg, at, len) };
+        if n == 0 {
+            return Ok(());
         }
-        // SAFETY: `sg` is an entry of the list.
-        sg = unsafe { bindings::sg_next(sg) };
+        let entries = n + setup.spare;
+        // SAFETY: The callers pass a table that is not in use.
+        to_result(unsafe { bindings::sg_alloc_table(table, entries, bindings::GFP_KERNEL) })?;
+        // SAFETY: The list was just allocated.
+        let mut sg = unsafe { (*table).sgl };
+        for i in 0..n {
+            let mut at = self.device_address(setup, from + u64::from(i) * setup.page);
+            let mut len = setup.page as u32;
+            match setup.fault {
+                // The entry is shorter, so that the end does not change.
+                Fault::Misaligned if i == 0 => (at, len) = (at + 0x800, len - 0x800),
+                Fault::InnerMisaligned if i == 1 => at += 0x800,
+                Fault::InnerOdd if i == 1 => len -= 0x800,
+                Fault::Odd if i == n - 1 => len -= 0x800,
+                _ => (),
+            }
+            // SAFETY: `sg` is an entry of the list; the address of the seed style is that of the
+            // slot's pages.
+            unsafe {
+                if setup.shape == Shape::Seed {
+                    shared::ext_sg_set_phys(sg, at, len);
+                } else {
+                    (*sg).length = len;
+                    shared::ext_sg_set_dma(sg, at, len);
+                }
+                sg = bindings::sg_next(sg);
+            }
+        }
+        Ok(())
     }
-    Ok(())
 }
 
-/// Applies a deviation to a table that [`fill`] has filled.
+/// The mark of the last entry, in `page_link`.
+const SG_END: usize = 2;
+
+/// Applies a deviation to a table that [`Slot::fill`] has filled.
 pub(super) fn alter(table: &mut bindings::sg_table, fault: Fault) {
     match fault {
         Fault::NoOrigNents => table.orig_nents = 0,
         Fault::NoEndMark if table.nents > 0 => {
             // SAFETY: `fill` has made a list of `nents` entries.
-            unsafe { helpers::kt_sg_unmark_end(table.sgl, table.nents - 1) };
+            unsafe {
+                let last = bindings::sg_last(table.sgl, table.nents);
+                (*last).page_link &= !SG_END;
+            }
         }
         _ => (),
     }

@@ -2,11 +2,7 @@
 
 //! The shapes of fake clients.
 
-use crate::sizes::{
-    K,
-    M,
-    PAGE, //
-};
+use crate::prelude::*;
 
 /// How a client makes its table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -87,6 +83,18 @@ pub(crate) struct Setup {
     pub(crate) answer: i32,
 }
 
+/// Declares setups that differ from another one in some fields.
+macro_rules! setups {
+    ($($name:ident = $other:ident { $($field:ident: $value:expr),* };)*) => {
+        $(
+            pub(crate) const $name: Self = Self {
+                $($field: $value,)*
+                ..Self::$other
+            };
+        )*
+    };
+}
+
 impl Setup {
     const fn new(shape: Shape) -> Self {
         let page = match shape {
@@ -119,56 +127,17 @@ impl Setup {
     pub(crate) const GPU: Self = Self::new(Shape::Gpu);
     /// A client with its own table.
     pub(crate) const OWN_TABLE: Self = Self::new(Shape::OwnTable);
-    /// Huge pages.
-    pub(crate) const HUGE: Self = Self {
-        page: 2 * M,
-        len: 4 * M,
-        ..Self::SEED
-    };
-    /// Invalidates under the mutex that the callbacks take.
-    pub(crate) const LOCKED: Self = Self {
-        locked: true,
-        ..Self::SEED
-    };
-    /// Without `release` and `get_page_size`.
-    pub(crate) const BARE: Self = Self {
-        bare: true,
-        ..Self::SEED
-    };
-    /// Unmaps and puts the pages itself.
-    pub(crate) const UNMAPS: Self = Self {
-        unmaps: true,
-        ..Self::SEED
-    };
-    /// Without invalidation.
-    pub(crate) const PERSISTENT: Self = Self {
-        invalidates: false,
-        ..Self::SEED
-    };
-
-    /// Memory that the CPU can pin.
-    pub(crate) const PINNABLE: Self = Self {
-        pinnable: true,
-        ..Self::SEED
-    };
-
-    /// Two regions may be on the same memory.
-    pub(crate) const SHARED: Self = Self {
-        shared: true,
-        ..Self::SEED
-    };
-
-    /// The pages are not in the order of the addresses.
-    pub(crate) const SCATTERED: Self = Self {
-        scattered: true,
-        ..Self::SEED
-    };
-
-    /// Maps the memory for devices of any kind.
-    pub(crate) const ANY_DEVICE: Self = Self {
-        any_device: true,
-        ..Self::GPU
-    };
+    setups! {
+        HUGE = SEED { page: 2 * M, len: 4 * M };
+        LOCKED = SEED { locked: true };
+        BARE = SEED { bare: true };
+        UNMAPS = SEED { unmaps: true };
+        PERSISTENT = SEED { invalidates: false };
+        PINNABLE = SEED { pinnable: true };
+        SHARED = SEED { shared: true };
+        SCATTERED = SEED { scattered: true };
+        ANY_DEVICE = GPU { any_device: true };
+    }
 
     /// The shapes that ask for invalidation.
     pub(crate) const ALL_REVOCABLE: [Self; 7] = [

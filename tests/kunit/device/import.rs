@@ -27,36 +27,18 @@ use super::{
         Mr, //
     },
     ops::fake,
-    register::shared,
-    FakeDevice,
-    Kind,
-    Registered, //
+    register::shared, //
 };
 use crate::{
-    bindings::rdma,
-    helpers,
     importer::{
         Importer,
         Mapped,
-        Mode,
         Part,
         Pending,
         Resv,
         Unmap, //
     },
-    script::Point,
-    sizes::PAGE,
-    sync::Wait, //
-};
-use core::{
-    mem,
-    ptr, //
-};
-use kernel::{
-    error::to_result,
-    ffi::c_int,
-    prelude::*,
-    sync::Arc, //
+    prelude::*, //
 };
 
 /// The umem of a fake MR.
@@ -83,12 +65,15 @@ pub(crate) struct Import {
     pub(crate) attributes: bool,
 }
 
-/// When the device stops its accesses after an invalidation of a dynamic umem.
+/// When the device stops its accesses: after a work request, or after an invalidation of a dynamic
+/// umem.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Quiesce {
-    /// Before the callback returns.
+    /// At once, or before the callback returns.
     #[default]
     Now,
+    /// In [`FakeDevice::quiesce`], which executes and completes the work requests.
+    CompleteLater,
     /// In [`FakeDevice::quiesce`], which also unmaps.
     UnmapLater,
     /// In [`FakeDevice::quiesce`], which signals a fence. The callback unmaps.
@@ -99,35 +84,26 @@ pub(crate) enum Quiesce {
 }
 
 impl Quiesce {
-    /// Returns the wait of a task that has invalidated the umem.
+    /// Returns the wait of a task that makes the device stop.
     pub(crate) fn wait(self) -> Wait {
         match self {
             Self::Now => Wait::Anything,
+            Self::CompleteLater => Wait::Completion,
             Self::UnmapLater => Wait::Importer,
             Self::FenceLater | Self::FenceOfAProcess => Wait::Fences,
         }
     }
 }
 
-/// Deviations of the device from a plain import, and records of imports.
+/// Records of imports.
 #[derive(Default)]
 pub(super) struct State {
     last: Import,
-    /// Import another dma-buf than the descriptor's, as if a thread had replaced the descriptor.
-    swapped: bool,
-    /// Keep a reference to the dma-buf.
-    leaks: bool,
     leaked: Option<Leaked>,
-    /// A second DMA device attached by the importing task, and the result. 0: none.
-    other: usize,
+    /// The result of the attachment of the second DMA device.
     other_result: Option<Result>,
-    quiesce: Quiesce,
-    /// Imports fail with this errno once the memory is mapped, and stay mapped.
-    keeps: i32,
     /// The MR of an import that has failed and stays mapped.
     kept: usize,
-    /// The mode of imports from now on.
-    mode: Option<Mode>,
     /// The MR and the fence (0: unmap instead) of a deferred [`Quiesce`].
     deferred: Option<(u32, usize)>,
 }
@@ -166,7 +142,7 @@ impl Importer for Access {
             // As mlx5: the driver unmaps, and the device keeps the translation.
             return Unmap::Now;
         }
-        let quiesce = self.fake.inner.lock().importing.quiesce;
+        let quiesce = self.fake.inner.lock().quirks.quiesce;
         let (fence, unmap) = match (quiesce, resv.as_raw()) {
             (Quiesce::UnmapLater, Some(_)) => (ptr::null_mut(), Unmap::Later),
             (Quiesce::FenceLater | Quiesce::FenceOfAProcess, Some(resv)) => {
@@ -200,7 +176,7 @@ unsafe fn import(dev: *mut rdma::ib_device, args: &Import) -> Result<*mut rdma::
     let Kind::Importer(mode) = fake.kind else {
         return Err(EINVAL);
     };
-    let mode = fake.inner.lock().importing.mode.unwrap_or(mode);
+    let mode = fake.inner.lock().quirks.mode.unwrap_or(mode);
     let part = Part {
         offset: args.offset,
         length: args.length,
@@ -229,9 +205,9 @@ unsafe fn import(dev: *mut rdma::ib_device, args: &Import) -> Result<*mut rdma::
             // SAFETY: The MR belongs to this function until the return.
             unsafe { (*mr.cast::<Mr>()).umem = Some(umem) };
             let mut inner = fake.inner.lock();
-            if inner.importing.keeps != 0 {
+            if let Some(error) = inner.quirks.keeps {
                 inner.importing.kept = mr.expose_provenance();
-                return Err(Error::from_errno(inner.importing.keeps));
+                return Err(error);
             }
             Ok(mr)
         }
@@ -270,18 +246,13 @@ unsafe extern "C" fn reg_user_mr_dmabuf(
     };
     let mut inner = fake.inner.lock();
     inner.importing.last = args;
-    let State {
-        swapped,
-        leaks,
-        other,
-        ..
-    } = inner.importing;
+    let quirks = inner.quirks;
     drop(inner);
     to_ptr((|| {
-        if leaks {
+        if quirks.leaks {
             let leaked = Leaked::get(fd)?;
-            let other =
-                (other != 0).then(|| leaked.attach_raw(ptr::with_exposed_provenance_mut(other)));
+            let other = ptr::with_exposed_provenance_mut::<bindings::device>(quirks.other);
+            let other = (!other.is_null()).then(|| leaked.attach_raw(other));
             let mut inner = fake.inner.lock();
             inner.importing.other_result = other;
             let old = inner.importing.leaked.replace(leaked);
@@ -289,7 +260,7 @@ unsafe extern "C" fn reg_user_mr_dmabuf(
             drop(old);
         }
         fake.reach(Point::Import)?;
-        if swapped {
+        if quirks.swaps_descriptors {
             // The import of the other dma-buf succeeds.
             return make(dev, false, 0);
         }
@@ -329,18 +300,6 @@ impl FakeDevice {
         self.inner.lock().importing.last
     }
 
-    /// Makes imports succeed on another dma-buf than the descriptor's.
-    pub(crate) fn swap_descriptors(&self) {
-        self.inner.lock().importing.swapped = true;
-    }
-
-    /// Makes imports keep a reference to the dma-buf. The importing task also attaches `other`.
-    pub(crate) fn leak(&self, other: Option<&Registered>) {
-        let mut inner = self.inner.lock();
-        inner.importing.leaks = true;
-        inner.importing.other = other.map_or(0, Registered::dma_device);
-    }
-
     /// Returns the reference kept by an import.
     pub(crate) fn leaked(&self) -> Result<Leaked> {
         self.inner.lock().importing.leaked.take().ok_or(ENOENT)
@@ -351,12 +310,6 @@ impl FakeDevice {
         self.inner.lock().importing.other_result
     }
 
-    /// Makes imports fail once the memory is mapped, as in a driver whose device then also fails to
-    /// undo the mapping. The mapping stays until [`Self::undo_import`].
-    pub(crate) fn keep_failed_imports(&self, errno: Error) {
-        self.inner.lock().importing.keeps = errno.to_errno();
-    }
-
     /// Returns whether an import has failed and stays.
     pub(crate) fn has_kept_import(&self) -> bool {
         self.inner.lock().importing.kept != 0
@@ -365,7 +318,7 @@ impl FakeDevice {
     /// Undoes an import that has failed and stayed.
     pub(crate) fn undo_import(&self) -> Result {
         let mut inner = self.inner.lock();
-        inner.importing.keeps = 0;
+        inner.quirks.keeps = None;
         inner.importing.deferred = None;
         let kept = mem::take(&mut inner.importing.kept);
         drop(inner);
@@ -381,23 +334,18 @@ impl FakeDevice {
         unsafe { unmake(self, mr.cast()) }
     }
 
-    /// Changes the mode of imports, as in a driver whose firmware has changed.
-    pub(crate) fn set_mode(&self, mode: Mode) {
-        self.inner.lock().importing.mode = Some(mode);
-    }
-
-    /// Sets when the device stops after an invalidation.
-    pub(crate) fn set_quiesce(&self, quiesce: Quiesce) {
-        self.inner.lock().importing.quiesce = quiesce;
-    }
-
-    /// Stops the accesses deferred by [`Self::set_quiesce`]. The MR must not be deregistered
+    /// Stops the accesses that a [`Quiesce`] has deferred. The MR must not be deregistered
     /// meanwhile.
     pub(crate) fn quiesce(&self) {
         let mut inner = self.inner.lock();
-        inner.importing.quiesce = Quiesce::Now;
+        inner.quirks.quiesce = Quiesce::Now;
         let deferred = mem::take(&mut inner.importing.deferred);
+        let (completions, pending) = (inner.completions, inner.pending);
         drop(inner);
+        for completion in &completions[..pending] {
+            // A CQ is not destroyed while a work request of the CQ is pending.
+            Self::notify(ptr::with_exposed_provenance_mut(completion.cq));
+        }
         let Some((key, fence)) = deferred else {
             return;
         };

@@ -10,25 +10,10 @@
 
 use super::{
     import::Umem,
-    ops::fake,
-    Args,
-    FakeDevice,
-    Kind,
-    MrState,
-    Reuse, //
+    ops::fake, //
 };
 use crate::{
-    bindings::rdma,
     client,
-    helpers,
-    script::Point,
-    sizes::PAGE, //
-};
-use core::ptr;
-use kernel::{
-    bindings,
-    error::from_result,
-    ffi::c_int,
     prelude::*, //
 };
 
@@ -60,15 +45,7 @@ pub(super) fn make(
         lo: 0,
         hi: 0,
     };
-    let mut inner = fake.inner.lock();
-    let reused = match inner.reuse {
-        Reuse::Freed { mr, key } => {
-            inner.reuse = Reuse::No;
-            Some((mr, key))
-        }
-        _ => None,
-    };
-    drop(inner);
+    let reused = fake.inner.lock().reused.take();
     let (mr, key) = match reused {
         Some((mr, key)) => {
             let raw = ptr::with_exposed_provenance_mut::<Mr>(mr);
@@ -115,11 +92,8 @@ pub(super) unsafe fn unmake(fake: &FakeDevice, mr: *mut rdma::ib_mr) -> Result {
     let key = unsafe { (*mr).lkey };
     let mut inner = fake.inner.lock();
     *inner.record(key).ok_or(ENOENT)? = MrState::default();
-    if let Reuse::Next = inner.reuse {
-        inner.reuse = Reuse::Freed {
-            mr: mr.expose_provenance(),
-            key,
-        };
+    if mem::take(&mut inner.quirks.reuses_mr) {
+        inner.reused = Some((mr.expose_provenance(), key));
         return Ok(());
     }
     drop(inner);
@@ -166,7 +140,9 @@ unsafe extern "C" fn set_page(mr: *mut rdma::ib_mr, addr: u64) -> c_int {
     }
     let at = match kind {
         // SAFETY: Without a DMA device the DMA addresses of ib_core are kernel addresses.
-        Kind::Virtual => unsafe { helpers::kt_phys_of(addr) },
+        Kind::Virtual => unsafe {
+            shared::ext_virt_to_phys(ptr::with_exposed_provenance_mut(addr as usize))
+        },
         _ => addr,
     };
     mr.lo = if mr.pages == 0 { at } else { mr.lo.min(at) };
@@ -262,7 +238,7 @@ impl FakeDevice {
     }
 
     /// Returns whether the CPU can pin the memory. The memory of a client cannot be pinned, unless
-    /// [`Self::pin_all`] was called.
+    /// the driver [pins all](super::Quirks).
     fn can_pin(&self, args: Args) -> bool {
         let Args { start, length, .. } = args;
         let on_demand = args.access & rdma::ib_access_flags_IB_ACCESS_ON_DEMAND as c_int != 0;
@@ -271,17 +247,7 @@ impl FakeDevice {
             && start
                 .checked_add(length)
                 .is_some_and(|end| end < u64::MAX - PAGE);
-        on_demand || !valid || !client::owns(&range) || self.inner.lock().pins_all
-    }
-
-    /// Lets the driver pin the clients' memory from now on.
-    pub(crate) fn pin_all(&self) {
-        self.inner.lock().pins_all = true;
-    }
-
-    /// Gives the address and the key of the next deregistered MR to the next new MR.
-    pub(crate) fn reuse_mr(&self) {
-        self.inner.lock().reuse = Reuse::Next;
+        on_demand || !valid || !client::owns(&range) || self.inner.lock().quirks.pins_all
     }
 }
 

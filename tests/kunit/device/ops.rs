@@ -12,26 +12,10 @@ use super::{
     memory,
     register::Raw,
     Completion,
-    FakeDevice,
     COMPLETIONS, //
 };
 use crate::{
-    bindings::rdma,
     one_port,
-    script::Point,
-    sizes::{
-        K,
-        M,
-        PAGE, //
-    }, //
-};
-use core::{
-    mem::size_of,
-    ptr, //
-};
-use kernel::{
-    error::from_result,
-    ffi::c_int,
     prelude::*, //
 };
 
@@ -130,7 +114,7 @@ unsafe extern "C" fn poll_cq(cq: *mut rdma::ib_cq, n: c_int, wc: *mut rdma::ib_w
     let fake = unsafe { fake((*cq).device) };
     let mut inner = fake.inner.lock();
     let mut out = 0;
-    if inner.held {
+    if inner.is_held() {
         return 0;
     }
     let mut i = 0;
@@ -165,7 +149,7 @@ unsafe extern "C" fn req_notify_cq(
     // SAFETY: ib_core has set the device, which belongs to a `Registered`.
     let fake = unsafe { fake((*cq).device) };
     let inner = fake.inner.lock();
-    let missed = !inner.held
+    let missed = !inner.is_held()
         && inner.completions[..inner.pending]
             .iter()
             .any(|c| c.cq == cq.addr());
@@ -246,7 +230,9 @@ unsafe extern "C" fn post_send(
         ..Default::default()
     };
     let mut inner = fake.inner.lock();
-    done.status = core::mem::replace(&mut inner.next_status, rdma::ib_wc_status_IB_WC_SUCCESS);
+    if mem::take(&mut inner.quirks.fails_work_request) {
+        done.status = rdma::ib_wc_status_IB_WC_MW_BIND_ERR;
+    }
     if qp_raw.broken {
         done.status = rdma::ib_wc_status_IB_WC_WR_FLUSH_ERR;
     }
@@ -289,7 +275,7 @@ unsafe extern "C" fn post_send(
     }
     inner.completions[at] = done;
     inner.pending += 1;
-    let held = inner.held;
+    let held = inner.is_held();
     drop(inner);
     if !held {
         FakeDevice::notify(cq);

@@ -5,37 +5,13 @@
 use super::{
     import,
     memory,
-    ops,
-    FakeDevice,
-    Kind, //
+    ops, //
 };
 use crate::{
-    bindings::rdma,
-    helpers,
-    importer::Mode,
-    sizes::M,
+    prelude::*,
     sync, //
 };
-use core::{
-    mem::size_of,
-    ptr, //
-};
-use kernel::{
-    bindings,
-    error::{
-        from_err_ptr,
-        to_result, //
-    },
-    prelude::*,
-    sync::{
-        atomic::{
-            Atomic,
-            Full, //
-        },
-        Arc,
-        ArcBorrow, //
-    },
-};
+use kernel::sync::ArcBorrow;
 
 /// `enum rdma_node_type`, a UAPI value.
 const RDMA_NODE_IB_CA: u8 = 1;
@@ -68,7 +44,7 @@ pub(super) unsafe fn shared(dev: *mut rdma::ib_device) -> Arc<FakeDevice> {
 pub(crate) struct Registered {
     raw: *mut Raw,
     platform: *mut bindings::platform_device,
-    pci: *mut bindings::device,
+    pci: *mut bindings::pci_dev,
     registered: Atomic<bool>,
     fake: Arc<FakeDevice>,
 }
@@ -112,11 +88,14 @@ impl Registered {
         match kind {
             Kind::Virtual => (),
             Kind::Pci => {
+                // QEMU's edu function. Without it, or if it has a driver, the test fails.
                 // INVARIANT: A reference, or NULL.
-                // SAFETY: The function has no requirements.
-                this.pci = unsafe { helpers::kt_pci_get() };
-                if this.pci.is_null() {
-                    return Err(ENODEV);
+                // SAFETY: The search begins with the first function.
+                this.pci = unsafe { bindings::pci_get_device(0x1234, 0x11e8, ptr::null_mut()) };
+                // SAFETY: The function is NULL, or valid because of the reference.
+                let dev = unsafe { this.pci.as_ref() }.ok_or(ENODEV)?;
+                if !dev.dev.driver.is_null() {
+                    return Err(EBUSY);
                 }
             }
             // INVARIANT: Just registered.
@@ -136,11 +115,11 @@ impl Registered {
         raw.ib.num_comp_vectors = 1;
         raw.ib.local_dma_lkey = 1;
         raw.ib.node_guid = 1;
-        let dma = if self.platform.is_null() {
-            self.pci
-        } else {
-            // SAFETY: By the type invariants `platform` is registered.
-            unsafe { &raw mut (*self.platform).dev }
+        // SAFETY: By the type invariants each is NULL or valid.
+        let dma = match unsafe { (self.platform.as_mut(), self.pci.as_mut()) } {
+            (Some(platform), _) => &raw mut platform.dev,
+            (_, Some(pci)) => &raw mut pci.dev,
+            _ => ptr::null_mut(),
         };
         // SAFETY: The device is allocated and not registered; the operations are `'static`.
         unsafe { rdma::ib_set_device_ops(&mut raw.ib, &ops::OPS) };
@@ -157,7 +136,7 @@ impl Registered {
         // SAFETY: The device is allocated and initialised; the DMA device outlives the RDMA device.
         to_result(unsafe { rdma::ib_register_device(&mut raw.ib, name.as_char_ptr(), dma) })?;
         // INVARIANT: Just registered.
-        self.registered.store(true, kernel::sync::atomic::Relaxed);
+        self.registered.store(true, Relaxed);
         Ok(())
     }
 
@@ -171,8 +150,8 @@ impl Registered {
         };
         // SAFETY: The description is valid for the call.
         let pdev = from_err_ptr(unsafe { bindings::platform_device_register_full(&info) })?;
-        // SAFETY: The platform device was just registered, and has no driver.
-        unsafe { helpers::kt_set_max_seg_size(&raw mut (*pdev).dev, 2 * M as u32) };
+        // SAFETY: The platform device was just registered, has no driver, and has DMA parameters.
+        unsafe { (*(*pdev).dev.dma_parms).max_segment_size = 2 * M as u32 };
         Ok(pdev)
     }
 
@@ -197,14 +176,15 @@ impl Registered {
         // SAFETY: The field is read only during registrations, and the calling test makes none at
         // the same time.
         let slot = unsafe { &mut (*self.as_raw()).attrs.max_fast_reg_page_list_len };
-        core::mem::replace(slot, pages)
+        mem::replace(slot, pages)
     }
 
     /// Sets the longest DMA segment, and returns the previous length.
     pub(crate) fn set_max_segment(&self, bytes: u32) -> u32 {
-        // SAFETY: The device has a DMA device, and the calling test makes no registration at the
-        // same time.
-        unsafe { helpers::kt_set_max_seg_size((*self.as_raw()).dma_device, bytes) }
+        // SAFETY: The platform device has DMA parameters, and the calling test makes no
+        // registration at the same time.
+        let slot = unsafe { &mut (*(*self.platform).dev.dma_parms).max_segment_size };
+        mem::replace(slot, bytes)
     }
 
     /// Returns whether its operations are the driver's own, and not interposed.
@@ -219,9 +199,15 @@ impl Registered {
     /// Takes a device of [`Kind::Pci`] from the bus.
     pub(crate) fn leave_bus(&self) {
         self.fake.die();
+        self.set_pci_state(bindings::pci_channel_io_perm_failure);
+    }
+
+    /// Sets the state that the PCI core sets when a function is pulled out.
+    fn set_pci_state(&self, state: bindings::pci_channel_state_t) {
         if !self.pci.is_null() {
-            // SAFETY: By the type invariants the function is on the bus.
-            unsafe { helpers::kt_pci_set_gone(self.pci, true) };
+            // SAFETY: By the type invariants the function is valid; the field is written as a
+            // whole.
+            unsafe { (&raw mut (*self.pci).error_state).write_volatile(state) };
         }
     }
 
@@ -257,11 +243,8 @@ impl Drop for Registered {
         unsafe { rdma::ib_dealloc_device(self.as_raw()) };
         // SAFETY: By the type invariants `platform` is NULL or registered.
         unsafe { bindings::platform_device_unregister(self.platform) };
-        if !self.pci.is_null() {
-            // SAFETY: By the type invariants the function is on the bus.
-            unsafe { helpers::kt_pci_set_gone(self.pci, false) };
-            // SAFETY: By the type invariants this object owns the reference.
-            unsafe { helpers::kt_pci_put(self.pci) };
-        }
+        self.set_pci_state(bindings::pci_channel_io_normal);
+        // SAFETY: By the type invariants this object owns the reference, or the pointer is NULL.
+        unsafe { bindings::pci_dev_put(self.pci) };
     }
 }

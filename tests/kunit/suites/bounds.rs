@@ -69,18 +69,55 @@ mod tests {
         t.finish()
     }
 
-    #[test]
-    fn an_invalidation_ends_with_the_deregistration() -> Result {
-        let live = live(Kind::Dma, Setup::SEED)?;
-        live.0.fail_always(Point::PostInv, EIO)?;
-        ends_with_dereg(live, invalidation)
-    }
+    /// What happens to a device with a live region.
+    type Happens = fn(&Fixture) -> Result;
 
+    /// A device that cannot be made to stop: work requests fail, mlx5 ignores a failed invalidation and
+    /// unmaps, the device has reported a fatal error, or the driver cannot revoke.
     #[test]
-    fn the_end_of_a_client_ends_with_the_deregistration() -> Result {
-        let live = live(Kind::Dma, Setup::SEED)?;
-        live.0.fail_always(Point::PostInv, EIO)?;
-        ends_with_dereg(live, unregistration)
+    fn a_region_of_a_dead_device_ends_with_the_deregistration() -> Result {
+        let refuses: Happens = |t| t.fail_always(Point::PostInv, EIO);
+        let fails: Happens = |t| t.fail(Point::Invalidate, ENOMEM);
+        let fails_as_well: Happens = |t| t.fail(Point::Invalidate, EIO);
+        let dies: Happens = |t| {
+            t.registered().report_fatal();
+            Ok(())
+        };
+        let nothing: Happens = |_| Ok(());
+        // If the memory is exported, the region has no device, so the core must look at the importing
+        // device, also at an error that comes while the core waits for the importer.
+        let cases: [(Kind, Happens, End, bool); 12] = [
+            (Kind::Dma, refuses, invalidation, false),
+            (Kind::Dma, refuses, unregistration, false),
+            (DYNAMIC, dies, invalidation, false),
+            (DYNAMIC, dies, unregistration, false),
+            (REVOCABLE, dies, invalidation, false),
+            (REVOCABLE, dies, unregistration, false),
+            (DYNAMIC, fails, invalidation, false),
+            (DYNAMIC, fails_as_well, invalidation, false),
+            (PINNED, nothing, unregistration, false),
+            (DYNAMIC, fails, invalidation, true),
+            (DYNAMIC, dies, invalidation, true),
+            (PINNED, nothing, unregistration, true),
+        ];
+        for (i, (kind, happens, end, exported)) in cases.into_iter().enumerate() {
+            let t = Fixture::temporary(kind)?;
+            let client = t.client(fitting(kind, Setup::SEED))?;
+            let (mr, buf) = if exported {
+                let buf = DmaBuf::export(client.at(0), PAGE)?;
+                (
+                    Arc::new(t.pd.import(&buf, 0, PAGE)?, GFP_KERNEL)?,
+                    Some(buf),
+                )
+            } else {
+                (t.reg(&client, PAGE)?, None)
+            };
+            happens(&t)?;
+            let ended = ends_with_dereg((t, client, mr), end);
+            drop(buf);
+            ended.inspect_err(|_| diagnostic!("case {}", i))?;
+        }
+        Ok(())
     }
 
     #[test]
@@ -105,13 +142,13 @@ mod tests {
     #[test]
     fn dma_bufs_of_dead_importers() -> Result {
         let (fenced, client, fenced_mr) = live(DYNAMIC, Setup::SEED)?;
-        fenced.dev().set_quiesce(Quiesce::FenceOfAProcess);
+        fenced.dev().set(|d| d.quiesce = Quiesce::FenceOfAProcess);
         let invalidating = invalidation(&client)?;
         let waited = invalidating.waits_for(Wait::Fences);
 
         let t = Fixture::temporary(DYNAMIC)?;
         let mr = t.pd.reg(client.at(32 * PAGE), PAGE, USUAL)?;
-        t.dev().set_quiesce(Quiesce::UnmapLater);
+        t.dev().set(|d| d.quiesce = Quiesce::UnmapLater);
         let leaving = bare_removal(&t)?;
         let (valid, released) = (mr.is_valid(), client.script().calls(Point::Release));
         // The driver unmaps in its dereg_mr, and so ends the region.

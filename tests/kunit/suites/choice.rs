@@ -6,10 +6,7 @@ use kernel::prelude::*;
 
 #[kunit_tests(peer_mem_choice)]
 mod tests {
-    use crate::{
-        device::FakeDevice,
-        suites::prelude::*, //
-    };
+    use crate::suites::prelude::*;
 
     #[test]
     fn hardware_is_served_by_fast_registration_only_on_request() -> Result {
@@ -47,7 +44,7 @@ mod tests {
                 ensure!(!is_served(|dev| dev.script.fail_at(point, n, EINVAL))?);
             }
         }
-        ensure!(!is_served(FakeDevice::fail_work_request)?);
+        ensure!(!is_served(|dev| dev.set(|d| d.fails_work_request = true))?);
         Ok(())
     }
 }

@@ -9,24 +9,23 @@ use kernel::prelude::*;
 
 #[kunit_tests(peer_mem_failslab)]
 mod tests {
-    use crate::{
-        helpers,
-        suites::prelude::*, //
-    };
+    use crate::suites::prelude::*;
 
     /// More allocations than any operation here makes.
     const LIMIT: u32 = 1000;
 
+    /// Makes the calling task's `n`th allocation from now on fail; 0: none. Returns the last value
+    /// less the allocations since.
+    fn fail_nth(n: u32) -> u32 {
+        // SAFETY: Only the task itself uses the field.
+        mem::replace(unsafe { &mut (*current!().as_ptr()).fail_nth }, n)
+    }
+
     /// Runs `op` with the `n`th allocation failing. Also returns whether `op` made `n` allocations.
     fn nth<T>(n: u32, op: impl FnOnce() -> T) -> (T, bool) {
-        // SAFETY: The function has no requirements.
-        unsafe { helpers::kt_fail_nth(n) };
+        fail_nth(n);
         let result = op();
-        // SAFETY: The function has no requirements.
-        let left = unsafe { helpers::kt_fail_left() };
-        // SAFETY: The function has no requirements.
-        unsafe { helpers::kt_fail_nth(0) };
-        (result, left == 0)
+        (result, fail_nth(0) == 0)
     }
 
     /// Calls `op` with n = 1, 2, ... until the result of `op` says that fewer than `n` allocations
@@ -131,30 +130,19 @@ mod tests {
         })
     }
 
-    fn invalidate(client: &Client, _mr: &user::Mr) -> Result {
-        client.invalidate_last()
-    }
-
-    fn deregister(_client: &Client, mr: &user::Mr) -> Result {
-        mr.dereg()
-    }
-
-    fn deregister_after_invalidation(client: &Client, mr: &user::Mr) -> Result {
-        client.invalidate_last()?;
-        mr.dereg()
-    }
-
-    fn unregister(client: &Client, _mr: &user::Mr) -> Result {
-        client.finish()
-    }
-
     #[test]
     fn ending_a_region() -> Result {
+        type End = fn(&Client, &user::Mr) -> Result;
+        let deregister: End = |_, mr| mr.dereg();
+        let ends: [End; 4] = [
+            deregister,
+            |client, _| client.invalidate_last(),
+            |client, _| client.finish(),
+            |client, mr| client.invalidate_last().and_then(|()| mr.dereg()),
+        ];
         each(FENCED, |kind| {
-            ending(kind, Setup::SEED, invalidate)?;
-            ending(kind, Setup::SEED, unregister)?;
-            ending(kind, Setup::SEED, deregister)?;
-            ending(kind, Setup::SEED, deregister_after_invalidation)
+            ends.iter()
+                .try_for_each(|end| ending(kind, Setup::SEED, end))
         })?;
         ending(PINNED, Setup::PERSISTENT, deregister)
     }

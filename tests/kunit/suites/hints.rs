@@ -6,10 +6,7 @@ use kernel::prelude::*;
 
 #[kunit_tests(peer_mem_hints)]
 mod tests {
-    use crate::{
-        suites::prelude::*,
-        user::Context, //
-    };
+    use crate::suites::prelude::*;
 
     /// Registers in a context after `prepare`, and returns the data and the name of the hint of
     /// `acquire`.
@@ -28,36 +25,27 @@ mod tests {
     }
 
     #[test]
-    fn either_half_reaches_acquire() -> Result {
-        for (name, data) in [(Some(c"ring"), 0x1234), (None, 0x1234), (Some(c"ring"), 0)] {
-            let hint = acquired_hint(|c| c.hint(name, data))?;
-            ensure_eq!(hint, (data, name.map(|_| *b"ring")));
-        }
-        ensure_eq!(acquired_hint(|_| Ok(()))?, (0, None));
-        Ok(())
-    }
-
-    #[test]
-    fn a_later_one_replaces_it() -> Result {
-        let hint = acquired_hint(|c| {
-            c.hint(Some(c"ring"), 1)?;
-            c.hint(Some(c"heap"), 2)
-        })?;
-        ensure_eq!(hint, (2, Some(*b"heap")));
-        Ok(())
-    }
-
-    #[test]
-    fn it_ends_when_it_is_cleared_and_with_the_context() -> Result {
-        for end in [Context::clear, Context::again] {
-            let hint = acquired_hint(|c| {
-                c.hint(Some(c"ring"), 1)?;
-                end(c);
-                // Without a hint it does nothing.
-                c.clear();
-                Ok(())
-            })?;
-            ensure_eq!(hint, (0, None));
+    fn the_last_one_reaches_acquire() -> Result {
+        type Case = (fn(&Context) -> Result, usize, Option<[u8; 4]>);
+        let cases: [Case; 7] = [
+            (|_| Ok(()), 0, None),
+            (|c| c.hint(Some(c"ring"), 1), 1, Some(*b"ring")),
+            // Each half alone.
+            (|c| c.hint(None, 1), 1, None),
+            (|c| c.hint(Some(c"ring"), 0), 0, Some(*b"ring")),
+            (
+                |c| {
+                    c.hint(Some(c"ring"), 1)?;
+                    c.hint(Some(c"heap"), 2)
+                },
+                2,
+                Some(*b"heap"),
+            ),
+            (|c| c.hint(Some(c"ring"), 1).map(|()| c.clear()), 0, None),
+            (|c| c.hint(Some(c"ring"), 1).map(|()| c.again()), 0, None),
+        ];
+        for (prepare, data, name) in cases {
+            ensure_eq!(acquired_hint(prepare)?, (data, name));
         }
         Ok(())
     }

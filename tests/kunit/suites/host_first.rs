@@ -7,7 +7,6 @@ use kernel::prelude::*;
 #[kunit_tests(peer_mem_host_first)]
 mod tests {
     use crate::{
-        bindings::helpers as shared,
         ext::base::{
             compat::{
                 eopnotsupp,
@@ -15,7 +14,6 @@ mod tests {
             },
             pinned::untagged, //
         },
-        helpers,
         suites::prelude::*, //
     };
 
@@ -92,7 +90,7 @@ mod tests {
     #[test]
     fn a_client_with_pinnable_memory_is_asked_before_the_driver() -> Result {
         let t = Fixture::new(Kind::Virtual)?;
-        t.dev().pin_all();
+        t.dev().set(|d| d.pins_all = true);
         let (client, mr) = t.live(Setup::PINNABLE)?;
         ensure_eq!(t.calls(Point::RegUserMr)?, 0);
         drop(mr);
@@ -107,7 +105,7 @@ mod tests {
     #[test]
     fn a_client_that_cannot_pin_does_not_take_memory_from_the_driver() -> Result {
         let t = Fixture::new(Kind::Virtual)?;
-        t.dev().pin_all();
+        t.dev().set(|d| d.pins_all = true);
         let client = t.client(Setup::PINNABLE)?;
         t.fail(Point::GetPages, EFAULT)?;
         let mr = t.reg(&client, PAGE)?;

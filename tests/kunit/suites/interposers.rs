@@ -27,10 +27,6 @@ mod tests {
         },
         suites::prelude::*, //
     };
-    use kernel::sync::atomic::{
-        Atomic,
-        Relaxed, //
-    };
 
     /// When the hooks of [`Pass`] are asked.
     static DISPATCH: DispatchCell = DispatchCell::new(Dispatch::DriverOnly);

@@ -8,8 +8,7 @@ use kernel::prelude::*;
 mod tests {
     use crate::{
         client,
-        suites::prelude::*,
-        sync::RcuReader, //
+        suites::prelude::*, //
     };
     use core::cell::OnceCell;
 
@@ -120,20 +119,17 @@ mod tests {
     #[test]
     fn before_the_handle_is_known() -> Result {
         let (t, first, mr) = live(Kind::Dma, Setup::SEED)?;
-        let reader = RcuReader::new()?;
-        let registering = Task::spawn(|| Client::new(1, "kunit_second", Setup::SEED))?;
-        let (at, made) = (client::address(1), OnceCell::new());
-        let registered = || {
-            t.pd.reg(at, PAGE, USUAL)
-                .is_ok_and(|mr| made.set(mr).is_ok())
+        let made = OnceCell::new();
+        let register = || -> Result<_> {
+            let registering = Task::spawn(|| Client::new(1, "kunit_second", Setup::SEED))?;
+            let reg = || t.pd.reg(client::address(1), PAGE, USUAL);
+            until(|| reg().is_ok_and(|mr| made.set(mr).is_ok()))?;
+            client::invalidate_without_handle(1)?;
+            Ok(registering)
         };
-        let visible = until(registered);
-        let invalidated = client::invalidate_without_handle(1);
-        reader.end()?;
+        let registering = during_rcu_read(register)?;
         let revoked = made.get().map(|mr| !mr.is_valid());
-        let second = registering.join()??;
-        visible?;
-        invalidated?;
+        let second = registering?.join()??;
         ensure_eq!(revoked, Some(true));
         ensure_eq!(second.script().calls(Point::PutPages), 1);
         // No other region has the ticket.
@@ -155,35 +151,56 @@ mod tests {
         })
     }
 
+    /// How devices stop later.
+    const LATER: [(Kind, Quiesce); 3] = [
+        (Kind::Dma, Quiesce::CompleteLater),
+        (DYNAMIC, Quiesce::UnmapLater),
+        (DYNAMIC, Quiesce::FenceLater),
+    ];
+
+    /// The memory stays mapped until the device has stopped. Also at the end of the client, and at the
+    /// removal of the device.
     #[test]
     fn waits_until_the_device_has_stopped() -> Result {
-        let (t, client, mr) = live(Kind::Dma, Setup::SEED)?;
-        t.dev().hold_completions();
-        let task = invalidation(&client)?;
-        let waited = task.waits_for(Wait::Completion);
-        let stage = client.stage();
-        t.dev().release_completions();
-        task.join()??;
-        ensure!(waited);
-        ensure_eq!(stage, Stage::Mapped);
-        t.dereg_and_finish(&mr)
+        each(LATER, |(kind, quiesce)| {
+            each([Setup::SEED, Setup::GPU], |setup| {
+                for end in ENDS {
+                    let (t, client, mr) = live_on(Fixture::temporary(kind)?, setup)?;
+                    t.dev().set(|d| d.quiesce = quiesce);
+                    let task = end(&t, &client)?;
+                    let waited = task.waits_for(quiesce.wait());
+                    let asked = t.calls(Point::Invalidate)? + t.calls(Point::PostInv)?;
+                    let stage = client.stage();
+                    t.dev().quiesce();
+                    task.join()??;
+                    mr.dereg()?;
+                    ensure!(waited);
+                    ensure_eq!((stage, asked), (Stage::Mapped, 1));
+                    t.unregister_and_finish_undone(&client)?;
+                }
+                Ok(())
+            })
+        })
     }
 
     #[test]
     fn from_two_threads() -> Result {
-        let (t, client, mr) = live(Kind::Dma, Setup::SEED)?;
-        t.dev().hold_completions();
-        let (one, two) = (invalidation(&client)?, invalidation(&client)?);
-        // One of the two tasks has the region.
-        let either = [Wait::Completion, Wait::Region];
-        let waited = one.waits_for_one_of(&either) && two.waits_for_one_of(&either);
-        t.dev().release_completions();
-        one.join()??;
-        two.join()??;
-        ensure!(waited);
-        ensure_eq!(t.calls(Point::PutPages)?, 1);
-        ensure_eq!(t.calls(Point::PostInv)?, 1);
-        t.dereg_and_finish(&mr)
+        each(LATER, |(kind, quiesce)| {
+            let (t, client, mr) = live(kind, Setup::SEED)?;
+            t.dev().set(|d| d.quiesce = quiesce);
+            let (one, two) = (invalidation(&client)?, invalidation(&client)?);
+            // One of the two tasks has the region.
+            let either = [quiesce.wait(), Wait::Region];
+            let waited = one.waits_for_one_of(&either) && two.waits_for_one_of(&either);
+            t.dev().quiesce();
+            one.join()??;
+            two.join()??;
+            let asked = t.calls(Point::Invalidate)? + t.calls(Point::PostInv)?;
+            mr.dereg()?;
+            ensure!(waited);
+            ensure_eq!(asked, 1);
+            t.finish_undone(&client)
+        })
     }
 
     #[test]
@@ -203,7 +220,7 @@ mod tests {
             each([true, false], |in_device| {
                 let (t, client, mr) = live_temporary(Kind::Dma)?;
                 if in_device {
-                    t.dev().fail_work_request();
+                    t.dev().set(|d| d.fails_work_request = true);
                 } else {
                     t.fail(Point::PostInv, ENOMEM)?;
                 }
@@ -243,38 +260,23 @@ mod tests {
 
     #[test]
     fn during_registration() -> Result {
-        let cases = [
-            (Kind::Dma, Setup::SEED, Point::PageSize),
-            (Kind::Dma, Setup::GPU, Point::DmaMap),
-            (Kind::Dma, Setup::SEED, Point::AllocMr),
-            (Kind::Dma, Setup::SEED, Point::CreateQp),
-            (Kind::Dma, Setup::SEED, Point::PostReg),
-            (Kind::Dma, Setup::LOCKED, Point::AllocMr),
-            (Kind::Dma, Setup::UNMAPS, Point::PostReg),
+        let fast = [
+            (Setup::GPU, Point::DmaMap),
+            (Setup::SEED, Point::AllocMr),
+            (Setup::SEED, Point::CreateQp),
+            (Setup::SEED, Point::PostReg),
+            (Setup::LOCKED, Point::AllocMr),
+            (Setup::UNMAPS, Point::PostReg),
         ];
-        each(cases, |case| during(case, false))?;
-        each(DMA_BUFS, |kind| {
-            during((kind, Setup::GPU, Point::Imported), false)
-        })
-    }
-
-    #[test]
-    fn during_registration_that_fails() -> Result {
-        each([Point::AllocMr, Point::PostReg], |point| {
-            during((Kind::Dma, Setup::SEED, point), true)
-        })?;
-        each([Setup::LOCKED, Setup::UNMAPS], |setup| {
-            during((Kind::Dma, setup, Point::AllocMr), true)
-        })
-    }
-
-    #[test]
-    fn during_an_import() -> Result {
-        each([Setup::SEED, Setup::LOCKED, Setup::UNMAPS], |setup| {
-            each([Point::Import, Point::Imported], |point| {
-                each(DMA_BUFS, |kind| {
-                    during((kind, setup, point), false)?;
-                    during((kind, setup, point), true)
+        let shapes = [Setup::SEED, Setup::GPU, Setup::LOCKED, Setup::UNMAPS];
+        during((Kind::Dma, Setup::SEED, Point::PageSize), false)?;
+        each([false, true], |fails| {
+            each(fast, |(setup, point)| {
+                during((Kind::Dma, setup, point), fails)
+            })?;
+            each(shapes, |setup| {
+                each([Point::Import, Point::Imported], |point| {
+                    each(DMA_BUFS, |kind| during((kind, setup, point), fails))
                 })
             })
         })

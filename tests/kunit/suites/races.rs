@@ -104,7 +104,7 @@ mod tests {
     fn an_mr_that_reuses_the_key_of_one_whose_deregistration_has_not_returned() -> Result {
         let (t, _, mr) = live(Kind::Dma, Setup::SEED)?;
         let key = mr.key();
-        t.dev().reuse_mr();
+        t.dev().set(|d| d.reuses_mr = true);
         let first = t.held(Point::Deregistered, || deregistration(&mr))?;
         // On host memory, at the address of the MR that the driver has freed.
         let other = Arc::new(t.pd.reg(0x5000, PAGE, USUAL)?, GFP_KERNEL)?;
@@ -163,7 +163,7 @@ mod tests {
                 if client.invalidate(near.saturating_sub(1)) != Ok(0) {
                     result = Err(EIO);
                 }
-                kernel::time::delay::fsleep(kernel::time::Delta::from_micros(500));
+                fsleep(Delta::from_micros(500));
             }
             for task in users {
                 task?.join()??;

@@ -7,11 +7,6 @@ use kernel::prelude::*;
 #[kunit_tests(peer_mem_removal)]
 mod tests {
     use crate::suites::prelude::*;
-    use kernel::time::{
-        Delta,
-        Instant,
-        Monotonic, //
-    };
 
     #[test]
     fn revokes_a_live_region() -> Result {
@@ -77,7 +72,7 @@ mod tests {
             if fails {
                 t.fail_always(Point::PostInv, EIO)?;
             } else {
-                t.dev().hold_completions();
+                t.dev().set(|d| d.quiesce = Quiesce::CompleteLater);
             }
             let start = Instant::<Monotonic>::now();
             removal(&t)?.join()??;

@@ -37,27 +37,41 @@ mod tests {
         })
     }
 
+    /// With a new range, or without.
     #[test]
     fn a_failure_leaves_the_old_mr() -> Result {
         let points = [
             (Kind::Dma, Point::AllocMr),
+            (Kind::Dma, Point::PostReg),
             (DYNAMIC, Point::Import),
             (DYNAMIC, Point::Imported),
         ];
         each(points, |(kind, point)| {
-            let (t, client, mr) = live(kind, Setup::SHARED)?;
-            t.fail(point, ENOSPC)?;
-            let range = (client.at(32 * PAGE), 2 * PAGE);
-            ensure_eq!(mr.rereg(TRANS, &t.pd, range, 0).err(), Some(ENOSPC));
-            ensure!(mr.is_valid());
-            t.drop_and_finish(mr)
+            each(
+                [(TRANS, Setup::SHARED), (ACCESS, Setup::SEED)],
+                |(flags, setup)| {
+                    let (t, client, mr) = live(kind, setup)?;
+                    t.fail(point, ENOSPC)?;
+                    let range = (client.at(32 * PAGE), 2 * PAGE);
+                    let new = mr.rereg(flags, &t.pd, range, REMOTE_READ);
+                    ensure_eq!(new.err(), Some(ENOSPC));
+                    ensure_eq!(mr.state()?.access, USUAL as i32);
+                    ensure!(mr.is_valid());
+                    if flags == TRANS {
+                        return t.dereg_and_finish(&mr);
+                    }
+                    client.invalidate_last()?;
+                    ensure!(!mr.is_valid());
+                    t.dereg_and_finish_undone(&mr, &client)
+                },
+            )
         })
     }
 
     #[test]
     fn a_driver_that_pins_by_now_leaves_the_old_mr() -> Result {
         let (t, client, mr) = live_on(Fixture::temporary(DYNAMIC)?, Setup::SHARED)?;
-        t.dev().set_mode(Mode::Pinned);
+        t.dev().set(|d| d.mode = Some(Mode::Pinned));
         let new = mr.rereg(ACCESS, &t.pd, (0, 0), REMOTE_READ);
         ensure!(is_unsupported(&new) && mr.is_valid());
         mr.dereg()?;
@@ -130,7 +144,7 @@ mod tests {
     fn without_a_range_asks_no_client() -> Result {
         each(KINDS, |kind| {
             let (t, client, mr) = live(kind, Setup::SEED)?;
-            t.dev().pin_all();
+            t.dev().set(|d| d.pins_all = true);
             let points = [
                 Point::Acquire,
                 Point::GetPages,
@@ -198,26 +212,6 @@ mod tests {
             let new = mr.rereg(TRANS | ACCESS, &t.pd, range, USUAL)?;
             ensure_eq!(client.flags().1, 1);
             t.drop_and_finish(new)
-        })
-    }
-
-    #[test]
-    fn without_a_range_a_failure_leaves_the_old_mr() -> Result {
-        let points = [
-            (Kind::Dma, Point::AllocMr),
-            (Kind::Dma, Point::PostReg),
-            (DYNAMIC, Point::Import),
-            (DYNAMIC, Point::Imported),
-        ];
-        each(points, |(kind, point)| {
-            let (t, client, mr) = live(kind, Setup::SEED)?;
-            t.fail(point, ENOSPC)?;
-            let new = mr.rereg(ACCESS, &t.pd, (0, 0), REMOTE_READ);
-            ensure_eq!(new.err(), Some(ENOSPC));
-            ensure_eq!(mr.state()?.access, USUAL as i32);
-            client.invalidate_last()?;
-            ensure!(!mr.is_valid());
-            t.dereg_and_finish_undone(&mr, &client)
         })
     }
 

@@ -13,23 +13,9 @@ mod tests {
             QueuesOwner,
             Watched, //
         },
-        helpers,
         suites::prelude::*, //
     };
-    use core::ops::Range;
-    use kernel::{
-        bindings,
-        error::to_result,
-        new_mutex,
-        page::PAGE_SIZE,
-        sync::{
-            atomic::{
-                Atomic,
-                Relaxed, //
-            },
-            Mutex, //
-        }, //
-    };
+    use kernel::page::PAGE_SIZE;
 
     /// The calls of the notifier.
     #[pin_data]

@@ -2,17 +2,7 @@
 
 //! User contexts, and hints that a kernel driver sets on a context.
 
-use super::Pd;
-use crate::{
-    bindings::rdma,
-    peer, //
-};
-use core::ptr;
-use kernel::{
-    error::to_result,
-    prelude::*,
-    sync::Arc, //
-};
+use crate::prelude::*;
 
 /// The identity of a user's call. The addresses are never dereferenced.
 pub(crate) struct Verb {

@@ -2,18 +2,7 @@
 
 //! Exports of dma-bufs through `/dev/ib_peer_mem`.
 
-use crate::{
-    helpers,
-    testbed::Testbed, //
-};
-use kernel::{
-    bindings,
-    error::{
-        from_err_ptr,
-        to_result, //
-    },
-    prelude::*, //
-};
+use crate::prelude::*;
 
 /// An open file of `/dev/ib_peer_mem`.
 ///
@@ -28,18 +17,21 @@ unsafe impl Send for Control {}
 unsafe impl Sync for Control {}
 
 impl Control {
-    /// Opens the file. Must be called from a process.
+    /// Opens the file. Must be called from the process that loads the module: kernel threads may
+    /// have no root directory.
     pub(crate) fn open() -> Result<Self> {
-        // SAFETY: The function has no requirements.
+        let path = c"/dev/ib_peer_mem".as_char_ptr();
         // INVARIANT: Just opened.
-        from_err_ptr(unsafe { helpers::kt_control_open() }).map(Self)
+        // SAFETY: The path is a C string.
+        let file = unsafe { bindings::filp_open(path, bindings::O_RDWR as c_int, 0) };
+        from_err_ptr(file).map(Self)
     }
 }
 
 impl Drop for Control {
     fn drop(&mut self) {
         // SAFETY: By the type invariants the file is open, and the file has no user after the call.
-        unsafe { helpers::kt_control_close(self.0) };
+        unsafe { bindings::filp_close(self.0, ptr::null_mut()) };
     }
 }
 

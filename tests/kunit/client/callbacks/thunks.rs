@@ -7,30 +7,10 @@
     reason = "the contract of each function is that of its field in `struct peer_memory_client`"
 )]
 
-use crate::{
-    client::{
-        ledger::Hint,
-        Fault,
-        Setup,
-        Slot, //
-        EX_SIZE,
-    },
-    peer,
-    script::Point,
-    testbed::Testbed, //
-};
-use core::ptr;
-use kernel::{
-    bindings,
-    error::from_result,
-    ffi::{
-        c_char,
-        c_int,
-        c_ulong,
-        c_void, //
-    },
-    prelude::*,
-    sync::Arc, //
+use crate::prelude::*;
+use kernel::ffi::{
+    c_char,
+    c_ulong, //
 };
 
 /// Returns the structure of the client in slot `number`.
@@ -45,18 +25,16 @@ pub(crate) fn structure(number: usize, setup: &Setup) -> peer::peer_memory_clien
         ex.client.release = None;
         ex.client.get_page_size = None;
     }
-    if setup.unmaps || setup.pinnable || setup.any_device {
-        ex.client.version[15] = 1;
-        ex.ex_size = EX_SIZE;
-    }
-    if setup.unmaps {
-        ex.flags |= peer::PEER_MEM_INVALIDATE_UNMAPS;
-    }
-    if setup.pinnable {
-        ex.flags |= peer::PEER_MEM_MEMORY_PINNABLE;
-    }
-    if setup.any_device {
-        ex.flags |= peer::PEER_MEM_MAPS_FOR_ANY_DEVICE;
+    for (set, flag) in [
+        (setup.unmaps, peer::PEER_MEM_INVALIDATE_UNMAPS),
+        (setup.pinnable, peer::PEER_MEM_MEMORY_PINNABLE),
+        (setup.any_device, peer::PEER_MEM_MAPS_FOR_ANY_DEVICE),
+    ] {
+        if set {
+            ex.client.version[15] = 1;
+            ex.ex_size = EX_SIZE;
+            ex.flags |= flag;
+        }
     }
     ex
 }
@@ -83,9 +61,8 @@ impl<const N: usize> Thunks<N> {
     }
 
     /// Calls `f` with the slot. The testbed exists while clients can be registered.
-    fn with<R>(f: impl FnOnce(&Slot, &Arc<Testbed>) -> R) -> Result<R> {
-        let testbed = Testbed::get()?;
-        Ok(f(testbed.slot(N)?, &testbed))
+    fn with<R>(f: impl FnOnce(&Slot) -> R) -> Result<R> {
+        Ok(f(Testbed::get()?.slot(N)?))
     }
 
     unsafe extern "C" fn acquire(
@@ -96,7 +73,7 @@ impl<const N: usize> Thunks<N> {
         context: *mut *mut c_void,
     ) -> c_int {
         from_result(|| {
-            Self::with(|slot, _| {
+            Self::with(|slot| {
                 // SAFETY: The core passes a C string or NULL.
                 let name = (!name.is_null()).then(|| unsafe { CStr::from_char_ptr(name) });
                 let hint = Hint {
@@ -131,10 +108,10 @@ impl<const N: usize> Thunks<N> {
         ticket: u64,
     ) -> c_int {
         from_result(|| {
-            Self::with(|slot, testbed| {
+            Self::with(|slot| {
                 let range = (addr as u64, size as u64);
                 let flags = (write, force);
-                slot.get_pages(index(context), range, flags, table, ticket, testbed)
+                slot.get_pages(index(context), range, flags, table, ticket)
             })??;
             Ok(0)
         })
@@ -148,10 +125,10 @@ impl<const N: usize> Thunks<N> {
         nmap: *mut c_int,
     ) -> c_int {
         from_result(|| {
-            Self::with(|slot, testbed| {
+            Self::with(|slot| {
                 // SAFETY: The core passes a valid pointer for the number.
                 let nmap = unsafe { &mut *nmap };
-                slot.dma_map(index(context), table, dev, sync, nmap, testbed)
+                slot.dma_map(index(context), table, dev, sync, nmap)
             })??;
             Ok(0)
         })
@@ -162,15 +139,15 @@ impl<const N: usize> Thunks<N> {
         context: *mut c_void,
         dev: *mut bindings::device,
     ) -> c_int {
-        Self::with(|slot, testbed| slot.dma_unmap(index(context), table, dev, testbed)).unwrap_or(0)
+        Self::with(|slot| slot.dma_unmap(index(context), table, dev)).unwrap_or(0)
     }
 
     unsafe extern "C" fn put_pages(table: *mut bindings::sg_table, context: *mut c_void) {
-        let _ = Self::with(|slot, testbed| slot.put_pages(index(context), table, testbed));
+        let _ = Self::with(|slot| slot.put_pages(index(context), table));
     }
 
     unsafe extern "C" fn get_page_size(context: *mut c_void) -> c_ulong {
-        Self::with(|slot, _| {
+        Self::with(|slot| {
             slot.script.pass(Point::PageSize);
             let setup = *slot.setup.lock();
             if setup.fault == Fault::LatePageSize && !slot.is_mapped(index(context)) {
@@ -182,6 +159,6 @@ impl<const N: usize> Thunks<N> {
     }
 
     unsafe extern "C" fn release(context: *mut c_void) {
-        let _ = Self::with(|slot, _| slot.release(index(context)));
+        let _ = Self::with(|slot| slot.release(index(context)));
     }
 }

@@ -3,30 +3,14 @@
 //! A reference to a dma-buf that is kept beyond the import, and attachments through the reference.
 
 use crate::{
-    bindings::helpers as shared,
-    device::Registered,
     ext::base::compat::{
         attach_ops,
         faux_device, //
     },
-    helpers,
-    user::DmaBuf, //
+    prelude::*, //
 };
-use core::ptr::{
-    self,
-    NonNull, //
-};
-use kernel::{
-    bindings,
-    error::from_err_ptr,
-    faux,
-    ffi::c_int,
-    prelude::*,
-    sync::atomic::{
-        Atomic,
-        Relaxed, //
-    }, //
-};
+use core::ptr::NonNull;
+use kernel::faux;
 
 /// The attachment operations of an importer for which the dma-buf is not meant.
 static FOREIGN: bindings::dma_buf_attach_ops = attach_ops(true, invalidate_mappings);
@@ -66,17 +50,22 @@ impl Leaked {
         Self::get(buf.fd())
     }
 
-    /// Attaches the dma-buf to a device while `f` runs, without a mapping. Returns the number of
-    /// invalidations of the attachment.
-    fn attached_raw(&self, dev: *mut bindings::device, f: impl FnOnce() -> Result) -> Result<u32> {
+    /// Attaches the dma-buf to a device while `f` runs, without a mapping, with the operations of an
+    /// importer, or as an importer that pins. Returns the number of invalidations of the attachment.
+    fn attached_raw(
+        &self,
+        dev: *mut bindings::device,
+        ops: *const bindings::dma_buf_attach_ops,
+        f: impl FnOnce() -> Result,
+    ) -> Result<u32> {
         let calls = Atomic::new(0u32);
         // SAFETY:
         // - By the type invariants the dma-buf is valid.
         // - The device belongs to a registered fake that outlives the call.
-        // - `calls` outlives the attachment.
+        // - The operations are NULL or static, and `calls` outlives the attachment.
         let attachment = from_err_ptr(unsafe {
             let calls = ptr::from_ref(&calls).cast_mut().cast();
-            bindings::dma_buf_dynamic_attach(self.0, dev, &FOREIGN, calls)
+            bindings::dma_buf_dynamic_attach(self.0, dev, ops, calls)
         })?;
         let result = f();
         // SAFETY: The attachment was just made, and is detached once.
@@ -86,24 +75,19 @@ impl Leaked {
 
     /// Attaches the dma-buf to a device and detaches the device.
     pub(super) fn attach_raw(&self, dev: *mut bindings::device) -> Result {
-        self.attached_raw(dev, || Ok(())).map(|_| ())
+        self.attached_raw(dev, &FOREIGN, || Ok(())).map(|_| ())
     }
 
     /// Attaches the dma-buf to a device while `f` runs. Returns the number of invalidations.
     pub(crate) fn attached(&self, dev: &Registered, f: impl FnOnce() -> Result) -> Result<u32> {
-        self.attached_raw(ptr::with_exposed_provenance_mut(dev.dma_device()), f)
+        let dev = ptr::with_exposed_provenance_mut(dev.dma_device());
+        self.attached_raw(dev, &FOREIGN, f)
     }
 
     /// Attaches the dma-buf to a device as an importer that pins, and detaches the device.
     pub(crate) fn attach_pinning(&self, dev: &Registered) -> Result {
         let dev = ptr::with_exposed_provenance_mut(dev.dma_device());
-        // SAFETY:
-        // - By the type invariants the dma-buf is valid.
-        // - The device belongs to a registered fake that outlives the call.
-        let attachment = from_err_ptr(unsafe { bindings::dma_buf_attach(self.0, dev) })?;
-        // SAFETY: The attachment was just made, and is detached once.
-        unsafe { bindings::dma_buf_detach(self.0, attachment) };
-        Ok(())
+        self.attached_raw(dev, ptr::null(), || Ok(())).map(|_| ())
     }
 
     /// Attaches the dma-buf to a device and detaches the device.

@@ -6,10 +6,7 @@ use kernel::prelude::*;
 
 #[kunit_tests(peer_mem_dma_buf_descriptor)]
 mod tests {
-    use crate::{
-        suites::prelude::*,
-        testbed::Testbed, //
-    };
+    use crate::suites::prelude::*;
 
     #[test]
     fn is_closed() -> Result {
@@ -26,7 +23,7 @@ mod tests {
     fn another_task_cannot_attach_during_the_import() -> Result {
         each(PEER2PEER, |kind| {
             let (t, client) = with_client(kind, Setup::SEED)?;
-            t.dev().leak(None);
+            t.dev().set(|d| d.leaks = true);
             let registering = t.held(Point::Import, || t.registration(&client, 0, PAGE))?;
             let result = t.dev().leaked().and_then(|l| l.attach(t.registered()));
             ensure_eq!(result.err(), Some(EPERM));
@@ -42,7 +39,8 @@ mod tests {
         let (t, client) = with_client(DYNAMIC, Setup::SEED)?;
         let testbed = Testbed::get()?;
         let other = testbed.device(REVOCABLE)?;
-        t.dev().leak(Some(other));
+        t.dev()
+            .set(|d| (d.leaks, d.other) = (true, other.dma_device()));
         let mr = t.reg(&client, PAGE)?;
         let result = t.dev().other_attached();
         ensure!(mr.is_served());
@@ -56,7 +54,7 @@ mod tests {
     fn nothing_can_attach_after_the_import() -> Result {
         each(PEER2PEER, |kind| {
             let t = Fixture::new(kind)?;
-            t.dev().leak(None);
+            t.dev().set(|d| d.leaks = true);
             let client = t.client(fitting(kind, Setup::SEED))?;
             let mr = t.reg(&client, PAGE)?;
             let leaked = t.dev().leaked()?;
@@ -81,7 +79,7 @@ mod tests {
     fn nothing_can_attach_after_an_import_that_failed() -> Result {
         each([Point::Import, Point::Imported], |point| {
             let t = Fixture::new(DYNAMIC)?;
-            t.dev().leak(None);
+            t.dev().set(|d| d.leaks = true);
             t.fail(point, ENOSPC)?;
             let client = t.client(Setup::SEED)?;
             let mr = t.reg(&client, PAGE);
@@ -98,7 +96,7 @@ mod tests {
     fn a_driver_that_imports_another_dma_buf() -> Result {
         each(PEER2PEER, |kind| {
             let (t, client) = with_client(kind, Setup::SEED)?;
-            t.dev().swap_descriptors();
+            t.dev().set(|d| d.swaps_descriptors = true);
             let mr = t.reg(&client, PAGE);
             ensure_eq!(mr.err(), Some(EIO));
             // The driver's MR is on other memory, so the core deregisters the MR.

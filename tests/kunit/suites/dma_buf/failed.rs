@@ -15,7 +15,7 @@ mod tests {
     /// undo the import. Another task registers: the wait for the task has a bound.
     fn kept(t: &Fixture, setup: Setup) -> Result<Arc<Client>> {
         let client = t.client(setup)?;
-        t.dev().keep_failed_imports(ERROR);
+        t.dev().set(|d| d.keeps = Some(ERROR));
         let registered = t.registration(&client, 0, 4 * PAGE)?.join()?;
         ensure_eq!(registered.err(), Some(ERROR));
         Ok(client)
@@ -41,7 +41,7 @@ mod tests {
     #[test]
     fn an_importer_that_unmaps_in_time_is_waited_for() -> Result {
         let (t, client) = with_client(DYNAMIC, Setup::SEED)?;
-        t.dev().keep_failed_imports(ERROR);
+        t.dev().set(|d| d.keeps = Some(ERROR));
         let registering = t.registration(&client, 0, PAGE)?;
         let imported = until(|| t.dev().has_kept_import());
         let undone = t.dev().undo_import();
@@ -56,9 +56,9 @@ mod tests {
     #[test]
     fn an_invalidation_waits_until_the_driver_detaches() -> Result {
         let t = Fixture::new(DYNAMIC)?;
-        t.dev().set_quiesce(Quiesce::UnmapLater);
+        t.dev().set(|d| d.quiesce = Quiesce::UnmapLater);
         let client = t.client(Setup::LOCKED)?;
-        t.dev().keep_failed_imports(ERROR);
+        t.dev().set(|d| d.keeps = Some(ERROR));
         let registering = t.held(Point::Imported, || t.registration(&client, 0, PAGE))?;
         let invalidating = invalidation(&client)?;
         let waited = invalidating.waits_for(Wait::Region);
@@ -103,7 +103,7 @@ mod tests {
     #[test]
     fn a_re_registration_that_fails_leaves_the_region_until_both_are_gone() -> Result {
         let (t, client, mr) = live(PINNED, Setup::SEED)?;
-        t.dev().keep_failed_imports(ERROR);
+        t.dev().set(|d| d.keeps = Some(ERROR));
         let again = mr.rereg_only(ACCESS, &t.pd, (0, 0), REMOTE_READ);
         let valid = mr.is_valid();
         mr.dereg()?;

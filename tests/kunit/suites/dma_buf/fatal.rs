@@ -9,7 +9,6 @@ use kernel::prelude::*;
 mod tests {
     use crate::{
         ext::task::return_probe::ReturnProbe,
-        helpers,
         suites::prelude::*, //
     };
 
@@ -19,18 +18,6 @@ mod tests {
         let live = live_temporary(kind)?;
         live.0.registered().report_fatal();
         Ok(live)
-    }
-
-    #[test]
-    fn an_invalidation_ends_with_the_deregistration() -> Result {
-        each(DMA_BUFS, |kind| ends_with_dereg(fatal(kind)?, invalidation))
-    }
-
-    #[test]
-    fn the_end_of_a_client_ends_with_the_deregistration() -> Result {
-        each(DMA_BUFS, |kind| {
-            ends_with_dereg(fatal(kind)?, unregistration)
-        })
     }
 
     /// The driver removes the device at once when it recovers.
@@ -73,43 +60,6 @@ mod tests {
                 t.unregister_and_finish_undone(&client)
             })
         })
-    }
-
-    /// mlx5 ignores the error, and unmaps.
-    #[test]
-    fn a_failed_invalidation_ends_with_the_deregistration() -> Result {
-        for errno in [ENOMEM, EIO] {
-            let live = live_temporary(DYNAMIC)?;
-            live.0.fail(Point::Invalidate, errno)?;
-            ends_with_dereg(live, invalidation)?;
-        }
-        Ok(())
-    }
-
-    /// The region of an export has no device, so the core must look at the importing device, also at
-    /// an error that comes while the core waits for the importer.
-    #[test]
-    fn an_importer_of_exported_memory_that_does_not_stop() -> Result {
-        type Case = (Kind, fn(&Fixture) -> Result, End);
-        let fails: fn(&Fixture) -> Result = |t| t.fail(Point::Invalidate, ENOMEM);
-        let dies: fn(&Fixture) -> Result = |t| {
-            t.registered().report_fatal();
-            Ok(())
-        };
-        let cases: [Case; 3] = [
-            (DYNAMIC, fails, invalidation),
-            (DYNAMIC, dies, invalidation),
-            (PINNED, |_| Ok(()), unregistration),
-        ];
-        for (kind, happens, end) in cases {
-            let t = Fixture::temporary(kind)?;
-            let client = t.client(fitting(kind, Setup::SEED))?;
-            let buf = DmaBuf::export(client.at(0), PAGE)?;
-            let mr = Arc::new(t.pd.import(&buf, 0, PAGE)?, GFP_KERNEL)?;
-            happens(&t)?;
-            ends_with_dereg((t, client, mr), end)?;
-        }
-        Ok(())
     }
 
     /// Returns the number of tasks inside the driver's function.

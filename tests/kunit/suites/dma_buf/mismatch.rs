@@ -84,11 +84,6 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_its_client_waits_for_dereg() -> Result {
-        ends_with_dereg(live(PINNED, Setup::SEED)?, unregistration)
-    }
-
-    #[test]
     fn the_end_of_its_client_while_the_driver_refuses_to_deregister() -> Result {
         let (t, client, mr) = live(PINNED, Setup::SEED)?;
         t.fail(Point::DeregMr, EBUSY)?;

@@ -96,7 +96,7 @@ mod tests {
     fn does_not_wait_for_a_reference_that_the_driver_keeps() -> Result {
         each(PEER2PEER, |kind| {
             let t = Fixture::temporary(kind)?;
-            t.dev().leak(None);
+            t.dev().set(|d| d.leaks = true);
             let client = t.client(fitting(kind, Setup::SEED))?;
             t.reg(&client, PAGE)?.dereg()?;
             let leaked = t.dev().leaked()?;
@@ -110,32 +110,23 @@ mod tests {
         })
     }
 
+    /// The removal or the end of the client begins first.
     #[test]
     fn the_end_of_the_client_waits_for_a_deferred_region() -> Result {
-        let (t, client, mr) = live_temporary(PINNED)?;
-        let leaving = bare_removal(&t)?;
-        let ending = unregistration(&client)?;
-        let waited = ending.waits_for(Wait::Retry);
-        mr.dereg()?;
-        ending.join()??;
-        leaving.join()?;
-        ensure!(waited);
-        t.finish_undone(&client)
-    }
-
-    #[test]
-    fn races_the_end_of_the_client() -> Result {
-        let (t, client, mr) = live_temporary(PINNED)?;
-        let ending = unregistration(&client)?;
-        let waited = ending.waits_for(Wait::Retry);
-        let leaving = bare_removal(&t)?;
-        let waited = ending.waits_for(Wait::Retry) && waited;
-        let valid = mr.is_valid();
-        mr.dereg()?;
-        ending.join()??;
-        leaving.join()?;
-        ensure!(waited && valid);
-        t.finish_undone(&client)
+        each([true, false], |removal_first| {
+            let (t, client, mr) = live_temporary(PINNED)?;
+            let early = removal_first.then(|| bare_removal(&t)).transpose()?;
+            let ending = unregistration(&client)?;
+            let waited = ending.waits_for(Wait::Retry);
+            let leaving = early.map_or_else(|| bare_removal(&t), Ok)?;
+            let waited = ending.waits_for(Wait::Retry) && waited;
+            let valid = mr.is_valid();
+            mr.dereg()?;
+            ending.join()??;
+            leaving.join()?;
+            ensure!(waited && valid);
+            t.finish_undone(&client)
+        })
     }
 
     #[test]
