@@ -143,7 +143,8 @@ impl Fabric {
             _ => completion::SEND,
         };
         // With a header in front.
-        let cqe = wqe.received(opcode, 1 << 28 | network << 24 | source, len as u32);
+        let bytes = (GRH + len) as u32;
+        let cqe = wqe.received(opcode, 1 << 28 | network << 24 | source, bytes);
         let received = match self.route(&to.gid, 0) {
             Some(g) => self.functions[g].receive_datagram(to.qpn, &message, cqe),
             None => Err("no such address"),

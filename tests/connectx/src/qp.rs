@@ -30,6 +30,8 @@ pub enum State {
 pub enum Service {
     #[default]
     Rc,
+    /// Extended reliable connections, which applications create to see whether they can. Without work.
+    Xrc,
     Ud,
     /// Subnet management.
     Qp0,
@@ -131,6 +133,7 @@ impl Function {
         let service = match qpc::st.get(&context) {
             0 => Service::Rc,
             2 => Service::Ud,
+            3 => Service::Xrc,
             7 => Service::Qp0,
             8 => Service::Qp1,
             0xc => Service::Umr,
@@ -197,10 +200,10 @@ impl Function {
     }
 
     fn qp_resources(&self, qp: &Qp, context: &[u8]) -> Result<(), Refusal> {
-        if qp.service != Service::Umr {
+        if !matches!(qp.service, Service::Umr | Service::Xrc) {
             self.hca.objects.usable(Kind::Pd, qpc::pd.get32(context))?;
         }
-        if let Some(srq) = qp.srq {
+        if let Some(srq) = qp.srq.filter(|_| qp.service != Service::Xrc) {
             self.srq(srq)?;
         }
         for field in [qpc::cqn_snd, qpc::cqn_rcv] {
