@@ -110,11 +110,9 @@ pub(crate) enum Command {
     /// 64 KiB, for each RDMA device and each memory, or for those given.
     Test {
         /// An RDMA device
-        #[arg(value_name = "DEVICE")]
         device: Option<String>,
         /// A character device of device memory that can be mapped, or p2pmem/allocate of a function; the test
         /// overwrites it
-        #[arg(value_name = "FILE")]
         file: Option<String>,
     },
     /// List the PCI functions with a BAR that io_peer_mem can serve
@@ -139,8 +137,7 @@ pub(crate) enum Command {
         #[arg(long)]
         force: bool,
         /// The function
-        #[arg(value_name = "BDF")]
-        function: String,
+        bdf: String,
     },
     /// Unbind a function from io_peer_mem
     ///
@@ -151,8 +148,7 @@ pub(crate) enum Command {
     /// loaded ib_peer_mem for GPU memory that can be registered.
     Unbind {
         /// The function
-        #[arg(value_name = "BDF")]
-        function: String,
+        bdf: String,
     },
     /// Refuse new registrations of this memory, and wait until the old ones are gone (root)
     ///
@@ -195,7 +191,7 @@ pub(crate) enum Command {
     /// Executes the program with libiopm-gpu.so, before other libraries in LD_PRELOAD: iopm-gpu(7).
     Gpu {
         /// The program, and its arguments
-        #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
+        #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
         program: Vec<OsString>,
     },
     /// One transfer of test, in a process of its own
@@ -222,7 +218,6 @@ pub(crate) struct Doctor {
     #[arg(long)]
     pub(crate) json: bool,
     /// Check this RDMA device alone
-    #[arg(value_name = "DEVICE")]
     pub(crate) device: Option<String>,
 }
 

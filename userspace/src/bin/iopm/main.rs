@@ -23,41 +23,26 @@ mod verbs;
 
 /// What most commands need.
 mod prelude {
-    pub(crate) use crate::{
-        cli, gpu,
-        modules::{self, is_loaded},
-        pci::{self, Function, Route, Way},
-        print::{self, cells, complain, hint, progress, size, table, Out},
-        stack::{
-            client_number, debugfs, open_bar, some, Adapter, Adapters, Client, Kind, Memory, Pool, Region,
-            PEERS,
-        },
-        sys::{self, cause, At, Release},
-        Status,
-    };
+    pub(crate) use crate::modules::{self, is_loaded};
+    pub(crate) use crate::pci::{self, Function, Route, Way};
+    pub(crate) use crate::print::{self, cells, complain, hint, progress, size, table, Out};
+    pub(crate) use crate::sys::{self, cause, At, Release};
+    pub(crate) use crate::{cli, gpu, stack::*, Status};
     pub(crate) use anyhow::{anyhow, bail, ensure, Context as _, Result};
     pub(crate) use serde::{Deserialize, Serialize};
     pub(crate) use serde_json::{json, Value};
-    pub(crate) use std::{
-        collections::BTreeMap,
-        env,
-        ffi::{OsStr, OsString},
-        fmt::{self, Display},
-        fs::{self, File, OpenOptions},
-        io::{self, Read, Write},
-        iter,
-        path::{Path, PathBuf},
-        process::{Command, Stdio},
-        sync::OnceLock,
-        thread,
-        time::{Duration, Instant},
-    };
+    pub(crate) use std::ffi::{OsStr, OsString};
+    pub(crate) use std::fmt::{self, Display};
+    pub(crate) use std::fs::{self, File, OpenOptions};
+    pub(crate) use std::io::{self, Read, Write};
+    pub(crate) use std::path::{Path, PathBuf};
+    pub(crate) use std::process::{Command, Stdio};
+    pub(crate) use std::time::{Duration, Instant};
+    pub(crate) use std::{collections::BTreeMap, env, iter, sync::OnceLock, thread};
 }
 
-use clap::{
-    error::{ContextKind, ContextValue, ErrorKind},
-    CommandFactory, Parser,
-};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{CommandFactory, Parser};
 use cli::Command;
 use prelude::{env, io, Out, Write};
 use std::process::ExitCode;
@@ -78,8 +63,8 @@ fn run(command: Command, out: Out<'_>) -> Status {
         Command::Cdi(options) => output(&options, cdi::text()?, out),
         Command::Test { device, file } => test::test(device, file, out),
         Command::Candidates => candidates::candidates(out),
-        Command::Bind { bar, force, function } => bind::bind(&function, bar, force, out),
-        Command::Unbind { function } => bind::unbind(&function, out),
+        Command::Bind { bar, force, bdf } => bind::bind(&bdf, bar, force, out),
+        Command::Unbind { bdf } => bind::unbind(&bdf, out),
         Command::Drain { timeout, end, what } => drain::drain(&what, timeout, end, out),
         Command::Stop { force } => stop::stop(force, out),
         Command::Start => stop::start(out),
