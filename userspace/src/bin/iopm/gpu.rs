@@ -3,6 +3,7 @@
 //! iopm gpu: runs a program with the library that names the memory of GPUs.
 
 use crate::prelude::*;
+use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 
 pub(crate) const LIBRARY: &str = "libiopm-gpu.so";
@@ -18,9 +19,17 @@ pub(crate) fn library() -> Option<PathBuf> {
     places.into_iter().map(|place| place.join(LIBRARY)).find(|file| file.is_file())
 }
 
+/// Reads the mappings of a process, a line each; none if the caller may not look.
+pub(crate) fn maps(pid: &str) -> impl Iterator<Item = Vec<u8>> {
+    // The text of more mappings than a process has by the default limit.
+    const MAPS: u64 = 16 << 20;
+    let file = File::open(sys::path(format!("/proc/{pid}/maps"))).into_iter();
+    file.flat_map(|file| BufReader::new(file.take(MAPS)).split(b'\n').map_while(io::Result::ok))
+}
+
 /// Lists the processes that run with the library, as far as the caller may look.
 pub(crate) fn processes() -> Vec<String> {
-    let has_it = |pid: &String| sys::maps(pid).any(|line| line.ends_with(LIBRARY.as_bytes()));
+    let has_it = |pid: &String| maps(pid).any(|line| line.ends_with(LIBRARY.as_bytes()));
     sys::processes().filter(has_it).collect()
 }
 

@@ -130,7 +130,7 @@ fn processes_with(dir: &str) -> Vec<String> {
             let file = fs::read_link(sys::path(&links).join(link));
             file.is_ok_and(|file| file.starts_with(dir))
         });
-        open || sys::maps(pid).any(|line| String::from_utf8_lossy(&line).contains(dir))
+        open || gpu::maps(pid).any(|line| String::from_utf8_lossy(&line).contains(dir))
     };
     let name = |pid: String| {
         let name = sys::line(format!("/proc/{pid}/comm")).unwrap_or_default();

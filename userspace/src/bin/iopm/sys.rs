@@ -6,10 +6,7 @@
 //! U+FFFD.
 
 use crate::prelude::*;
-use std::{
-    io::{BufRead, BufReader},
-    os::unix::fs::PermissionsExt,
-};
+use std::os::unix::fs::PermissionsExt;
 
 static ROOT: OnceLock<PathBuf> = OnceLock::new();
 
@@ -81,14 +78,6 @@ pub(crate) fn files(dir: String) -> impl Iterator<Item = String> {
 /// Lists the processes: their directories in /proc.
 pub(crate) fn processes() -> impl Iterator<Item = String> {
     names("/proc").into_iter().filter(|name| name.parse::<u32>().is_ok())
-}
-
-/// Reads the mappings of a process, a line each; none if the caller may not look.
-pub(crate) fn maps(pid: &str) -> impl Iterator<Item = Vec<u8>> {
-    // The text of more mappings than a process has by the default limit.
-    const MAPS: u64 = 16 << 20;
-    let file = File::open(path(format!("/proc/{pid}/maps"))).into_iter();
-    file.flat_map(|file| BufReader::new(file.take(MAPS)).split(b'\n').map_while(io::Result::ok))
 }
 
 /// Reads the last component of a link's target.
