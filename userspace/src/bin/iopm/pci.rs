@@ -18,7 +18,7 @@ pub(crate) fn parse(text: &str) -> Option<PciAddress> {
 }
 
 /// A base address register.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Bar {
     pub(crate) start: u64,
     /// 0: there is no such BAR.
@@ -35,7 +35,7 @@ pub(crate) struct Function {
     pub(crate) device: u64,
     pub(crate) class: u64,
     pub(crate) driver: Option<String>,
-    pub(crate) bars: [Bar; 6],
+    pub(crate) bars: Vec<Bar>,
 }
 
 impl Function {
@@ -43,14 +43,13 @@ impl Function {
     pub(crate) fn read(name: &str) -> Option<Self> {
         let number = |of| sys::number(file(name, of));
         let lines = sys::read(file(name, "resource")).unwrap_or_default();
-        let mut bars = lines.lines().map(|line| read_bar(line).unwrap_or_default());
         Some(Self {
             name: name.into(),
             vendor: number("vendor")?,
             device: number("device").unwrap_or(0),
             class: number("class").unwrap_or(0),
             driver: sys::target(file(name, "driver")),
-            bars: std::array::from_fn(|_| bars.next().unwrap_or_default()),
+            bars: lines.lines().take(6).map(|line| read_bar(line).unwrap_or_default()).collect(),
         })
     }
 
@@ -101,9 +100,8 @@ impl Function {
 
 /// Reads a line of the file `resource`: start, end, and flags of the kernel's ioport.h.
 fn read_bar(line: &str) -> Option<Bar> {
-    let mut numbers = line.split_whitespace().map(sys::parse);
-    let mut number = || numbers.next().flatten();
-    let (start, end, flags) = (number()?, number()?, number()?);
+    let numbers: Vec<_> = line.split_whitespace().filter_map(sys::parse).collect();
+    let [start, end, flags] = numbers[..] else { return None };
     let size = if end > start { end - start + 1 } else { 0 };
     Some(Bar { start, size, memory: flags & 0x200 != 0, prefetchable: flags & 0x2000 != 0 })
 }
@@ -198,11 +196,10 @@ impl Route {
 
 impl fmt::Display for Route {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (self.distance(), self.word()) {
-            (None, _) => f.write_str("no way"),
-            (Some(distance), (way, certain)) => {
-                write!(f, "{distance} {way}{}", if certain { "" } else { "?" })
-            }
+        let (way, certain) = self.word();
+        match self.distance() {
+            None => f.write_str("no way"),
+            Some(distance) => write!(f, "{distance} {way}{}", if certain { "" } else { "?" }),
         }
     }
 }

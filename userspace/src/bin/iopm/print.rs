@@ -9,14 +9,11 @@ use std::io::IsTerminal;
 pub(crate) type Out<'a> = &'a mut dyn Write;
 
 /// Writes a number of bytes as `64 MiB`.
-pub(crate) fn size(mut bytes: u64) -> String {
-    let mut units = ["B", "KiB", "MiB", "GiB", "TiB"].iter();
-    let mut unit = units.next();
-    while bytes != 0 && bytes % 1024 == 0 && units.len() > 0 {
-        bytes /= 1024;
-        unit = units.next();
-    }
-    format!("{bytes} {}", unit.unwrap_or(&""))
+pub(crate) fn size(bytes: u64) -> String {
+    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
+    // The largest unit of which it is a whole number.
+    let unit = (bytes.max(1).trailing_zeros() as usize / 10).min(4);
+    format!("{} {}", bytes >> (10 * unit), UNITS[unit])
 }
 
 /// Prints a table. A heading that begins with `>` is of a column of numbers, which is aligned on the right.
