@@ -20,17 +20,12 @@ pub(crate) fn list(json: bool, out: Out<'_>) -> Status {
     let all = Memory::with_sizes();
     let (mut objects, mut rows) = (Vec::new(), Vec::new());
     for memory in &all {
-        let pool = memory.pool().inspect_err(|error| say(memory.place(), error));
-        let (Ok(Pool { size: bytes, free, largest }), Memory { kind, name, path, function }) = (pool, memory)
-        else {
-            continue;
-        };
-        let (kind, suffix) = match (kind, &function.driver) {
-            (Kind::Bar, _) => ("bar", String::new()),
-            (_, driver) => {
-                ("p2pmem", driver.as_ref().map_or(String::new(), |driver| format!(", driver {driver}")))
-            }
-        };
+        let sizes = memory.sizes().inspect_err(|error| say(memory.place(), error));
+        let Ok((bytes, free, largest)) = sizes else { continue };
+        let Memory { kind, name, path, function } = memory;
+        let kind = if *kind == Kind::Bar { "bar" } else { "p2pmem" };
+        let other = function.driver.as_ref().filter(|_| kind != "bar");
+        let suffix = other.map_or(String::new(), |driver| format!(", driver {driver}"));
         let (id, description) = (function.id(), function.describe());
         objects.push(json!({
             "name": name, "path": path, "kind": kind, "function": function.name, "id": id,
@@ -50,19 +45,13 @@ pub(crate) fn list(json: bool, out: Out<'_>) -> Status {
 
 /// Shows a BAR. Returns the exit status.
 fn info_of(path: &str, function: &str, out: Out<'_>) -> Status {
-    let attr = match open_bar(path).and_then(|bar| Ok(bar.query()?)) {
-        Ok(attr) => attr,
-        Err(error) => {
-            say(path, &error);
-            return Ok(1);
-        }
-    };
+    let attr = open_bar(path).and_then(|bar| Ok(bar.query()?)).inspect_err(|error| say(path, error));
+    let Ok(DeviceAttr { size, free, largest, page_size }) = attr else { return Ok(1) };
     let known = Function::read(function);
     let (id, name) = known.map_or(("?".into(), "?".into()), |known| (known.id(), known.describe()));
     let node = sys::line(pci::file(function, "numa_node")).unwrap_or("?".into());
     let published = sys::number(pci::file(function, "p2pmem/published")) > Some(0);
     let published = if published { "yes" } else { "no" };
-    let DeviceAttr { size, free, largest, page_size } = attr;
     writeln!(out, "BAR:       {path}\ndevice:    {id}, NUMA node {node}\nname:      {name}")?;
     writeln!(out, "size:      {size}\nfree:      {free}\nlargest:   {largest}")?;
     writeln!(out, "page size: {page_size}\npublished: {published}")?;
@@ -88,20 +77,18 @@ pub(crate) fn nearest(device: &str, out: Out<'_>) -> Status {
         if let Some(address) = pci::parse(device) {
             bail!("no PCI function {address}");
         }
-        bail!(
-            "{device} is neither a PCI address nor an RDMA or network device with one\n  (a software device has \
-             no distance: the CPU copies)"
-        );
+        let software = "(a software device has no distance: the CPU copies)";
+        bail!("{device} is neither a PCI address nor an RDMA or network device with one\n  {software}");
     };
     let memory = Memory::with_sizes();
     if memory.is_empty() {
         return Ok(no_bar(""));
     }
-    let route = |memory: &Memory| memory.route(&function).and_then(|route| route.distance());
-    let mut rows: Vec<_> =
-        memory.iter().map(|memory| (route(memory), &memory.name, memory.place())).collect();
-    rows.sort_by_key(|(distance, name, _)| (distance.is_none(), *distance, *name));
-    let rows = rows.into_iter().map(|(distance, _, place)| {
+    let distance = |memory: &Memory| memory.route(&function)?.distance();
+    let mut rows: Vec<_> = memory.iter().map(|memory| (distance(memory), memory.place())).collect();
+    // What is equally far stays in the order of the names.
+    rows.sort_by_key(|(distance, _)| distance.unwrap_or(u64::MAX));
+    let rows = rows.into_iter().map(|(distance, place)| {
         cells![distance.map_or("no way".into(), |distance| distance.to_string()), place]
     });
     table(out, ["DISTANCE", "MEMORY"], rows)?;

@@ -3,11 +3,9 @@
 //! iopm metrics: the state of the machine as text of OpenMetrics.
 
 use crate::prelude::*;
-use prometheus_client::{
-    encoding::{text::encode, EncodeMetric, MetricEncoder},
-    metrics::{gauge::Gauge, MetricType},
-    registry::Registry,
-};
+use prometheus_client::encoding::{text::encode, EncodeMetric, MetricEncoder};
+use prometheus_client::metrics::{gauge::ConstGauge, MetricType};
+use prometheus_client::registry::Registry;
 
 /// The counters of the clients: family, file, help, which gets a full stop as all.
 const COUNTERS: [(&str, &str, &str); 9] = [
@@ -24,12 +22,9 @@ const COUNTERS: [(&str, &str, &str); 9] = [
 
 type Labels = Vec<(&'static str, String)>;
 
-/// The crate writes the values of labels as they are.
-fn escape(value: &str) -> String {
-    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
-}
-
 fn labels<V: AsRef<str>>(pairs: impl IntoIterator<Item = (&'static str, V)>) -> Labels {
+    // The crate writes the values as they are.
+    let escape = |value: &str| value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
     pairs.into_iter().map(|(name, value)| (name, escape(value.as_ref()))).collect()
 }
 
@@ -61,10 +56,8 @@ fn gauges(to: &mut Registry, name: &str, help: &str, samples: impl IntoIterator<
 
 /// One that has no labels.
 fn gauge(to: &mut Registry, name: &str, help: &str, value: u64) {
-    let gauge = Gauge::<i64>::default();
     // CAST: A number is below 2^63.
-    gauge.set(value as i64);
-    to.register(name, help, gauge);
+    to.register(name, help, ConstGauge::new(value as i64));
 }
 
 fn modules(to: &mut Registry) {
@@ -129,12 +122,12 @@ fn rejections(to: &mut Registry) {
 fn pools(to: &mut Registry) {
     let (mut sizes, mut free, mut largest) = (Vec::new(), Vec::new(), Vec::new());
     for memory in Memory::with_sizes() {
-        let Ok(pool) = memory.pool() else { continue };
+        let Ok((size, free_bytes, largest_free)) = memory.sizes() else { continue };
         let driver = memory.function.driver.unwrap_or_default();
         let labels = labels([("memory", &memory.name), ("driver", &driver)]);
-        sizes.push((labels.clone(), pool.size));
-        free.push((labels.clone(), pool.free));
-        largest.extend(pool.largest.map(|bytes| (labels, bytes)));
+        sizes.push((labels.clone(), size));
+        free.push((labels.clone(), free_bytes));
+        largest.extend(largest_free.map(|bytes| (labels, bytes)));
     }
     gauges(to, "pool_size_bytes", "Size of the memory for RDMA", sizes);
     gauges(to, "pool_free_bytes", "Free memory", free);

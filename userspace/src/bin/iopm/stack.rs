@@ -33,11 +33,9 @@ pub(crate) struct Adapter {
     pub(crate) can_fence: Option<String>,
 }
 
-#[derive(Serialize)]
 pub(crate) struct Adapters {
     /// False: debugfs cannot be read.
     pub(crate) backends_known: bool,
-    #[serde(rename = "devices")]
     pub(crate) list: Vec<Adapter>,
 }
 
@@ -87,13 +85,6 @@ pub(crate) struct Memory {
     pub(crate) function: Function,
 }
 
-/// Sizes of memory, in bytes.
-pub(crate) struct Pool {
-    pub(crate) size: u64,
-    pub(crate) free: u64,
-    pub(crate) largest: Option<u64>,
-}
-
 impl Memory {
     pub(crate) fn all() -> Vec<Self> {
         Function::all().flat_map(Self::of).collect()
@@ -131,14 +122,15 @@ impl Memory {
         self.path.as_deref().unwrap_or(&self.name)
     }
 
-    /// Returns the sizes; for a BAR the caller has to have the permission to open it.
-    pub(crate) fn pool(&self) -> io::Result<Pool> {
+    /// Returns the size, how much is free, and of a BAR, which the caller has to have the permission to open,
+    /// the largest free range.
+    pub(crate) fn sizes(&self) -> io::Result<(u64, u64, Option<u64>)> {
         if self.kind == Kind::Bar {
             let attr = open_bar(self.place())?.query()?;
-            return Ok(Pool { size: attr.size, free: attr.free, largest: Some(attr.largest) });
+            return Ok((attr.size, attr.free, Some(attr.largest)));
         }
         let number = |name| self.function.number(name).unwrap_or(0);
-        Ok(Pool { size: number("p2pmem/size"), free: number("p2pmem/available"), largest: None })
+        Ok((number("p2pmem/size"), number("p2pmem/available"), None))
     }
 
     /// Returns the route from an adapter's function, as the kernel says, if it can be asked.

@@ -4,65 +4,40 @@
 
 use crate::prelude::*;
 
-#[derive(Serialize)]
-struct Module {
-    name: &'static str,
-    loaded: bool,
-    version: Option<String>,
-}
-
-/// MRs on mapped dma-bufs of drivers that are no clients.
-#[derive(Serialize)]
-struct DmaBufs {
-    device: String,
-    mrs: u64,
-    bytes: u64,
-    mrs_ever: u64,
-}
-
-#[derive(Serialize)]
-struct State {
-    modules: Vec<Module>,
-    #[serde(flatten)]
-    adapters: Adapters,
-    clients: Vec<Client>,
-    /// For root.
-    dma_bufs: Option<Vec<DmaBufs>>,
-}
-
-fn read() -> State {
-    let module = |name| Module {
-        name,
-        loaded: is_loaded(name),
-        version: sys::line(format!("/sys/module/{name}/version")),
-    };
-    let dma_bufs = |row: Vec<String>| {
-        let [device, made, live, bytes] = row.try_into().ok()?;
-        let (mrs_ever, mrs, bytes) = (made.parse().ok()?, live.parse().ok()?, bytes.parse().ok()?);
-        Some(DmaBufs { device, mrs, bytes, mrs_ever })
-    };
-    State {
-        modules: ["ib_core", "ib_uverbs", "ib_peer_mem", "io_peer_mem"].map(module).into(),
-        adapters: Adapters::find(),
-        clients: Client::all(),
-        dma_bufs: debugfs("dma_bufs").ok().map(|rows| rows.into_iter().filter_map(dma_bufs).collect()),
-    }
-}
-
 pub(crate) fn status(json: bool, out: Out<'_>) -> Status {
-    let state = read();
+    let module = |name: &str| {
+        let (loaded, version) = (is_loaded(name), sys::line(format!("/sys/module/{name}/version")));
+        let object = json!({"name": name, "loaded": loaded, "version": version});
+        let version = version.map_or(String::new(), |version| format!(", version {version}"));
+        (object, cells![name, if loaded { format!("loaded{version}") } else { "not loaded".into() }])
+    };
+    // MRs on mapped dma-bufs of drivers that are no clients.
+    let dma_buf = |row: Vec<String>| {
+        let [device, numbers @ ..]: [_; 4] = row.try_into().ok()?;
+        let [mrs_ever, mrs, bytes] = numbers.map(|number| sys::parse(&number));
+        let object = json!({"device": device, "mrs": mrs, "bytes": bytes, "mrs_ever": mrs_ever});
+        Some((object, cells![device, mrs?, size(bytes?), mrs_ever?]))
+    };
+    let names = ["ib_core", "ib_uverbs", "ib_peer_mem", "io_peer_mem"];
+    let (modules, module_rows): (Vec<_>, Vec<_>) = names.map(module).into_iter().unzip();
+    let (Adapters { backends_known, list: devices }, clients) = (Adapters::find(), Client::all());
+    // For root.
+    let dma_bufs = debugfs("dma_bufs").ok();
+    let dma_bufs: Option<(Vec<_>, Vec<_>)> =
+        dma_bufs.map(|rows| rows.into_iter().filter_map(dma_buf).unzip());
     let status = (!is_loaded("ib_peer_mem")).into();
     if json {
-        print::json(out, &state)?;
+        let dma_bufs = dma_bufs.map(|(objects, _)| objects);
+        print::json(
+            out,
+            &json!({"modules": modules, "backends_known": backends_known, "devices": devices,
+            "clients": clients, "dma_bufs": dma_bufs}),
+        )?;
         return Ok(status);
     }
-    let modules = state.modules.into_iter().map(|Module { name, loaded, version }| {
-        let version = version.map_or(String::new(), |version| format!(", version {version}"));
-        cells![name, if loaded { format!("loaded{version}") } else { "not loaded".into() }]
-    });
-    table(out, ["MODULE", "STATE"], modules)?;
-    let backend = if state.adapters.backends_known { "none" } else { "? (root only)" };
-    let adapters = state.adapters.list.into_iter().map(|adapter| {
+    table(out, ["MODULE", "STATE"], module_rows)?;
+    let backend = if backends_known { "none" } else { "? (root only)" };
+    let adapters = devices.into_iter().map(|adapter| {
         let Adapter { name, function, driver, backend: known, can_fence } = adapter;
         let known = [(function, "software"), (driver, "?"), (known, backend), (can_fence, "?")];
         let known = known.map(|(text, without)| text.unwrap_or(without.into()));
@@ -70,16 +45,15 @@ pub(crate) fn status(json: bool, out: Out<'_>) -> Status {
     });
     writeln!(out)?;
     table(out, ["RDMA DEVICE", "FUNCTION", "DRIVER", "BACKEND", "CAN FENCE"], adapters)?;
-    let clients = state.clients.iter().map(|client| {
+    let clients = clients.iter().map(|client| {
         let Client { name, version, mrs, bytes, mrs_ever, invalidations } = client;
         cells![name, version, mrs, size(*bytes), mrs_ever, invalidations]
     });
     writeln!(out)?;
     table(out, ["CLIENT", "VERSION", ">MRS", ">REGISTERED", ">MRS EVER", ">INVALIDATED"], clients)?;
-    if let Some(dma_bufs) = state.dma_bufs {
-        let row = |of: DmaBufs| cells![of.device, of.mrs, size(of.bytes), of.mrs_ever];
+    if let Some((_, rows)) = dma_bufs {
         writeln!(out)?;
-        table(out, ["MAPPED DMA-BUFS", ">MRS", ">REGISTERED", ">MRS EVER"], dma_bufs.into_iter().map(row))?;
+        table(out, ["MAPPED DMA-BUFS", ">MRS", ">REGISTERED", ">MRS EVER"], rows)?;
     }
     Ok(status)
 }
@@ -88,27 +62,21 @@ pub(crate) fn regions(json: bool, out: Out<'_>) -> Status {
     const HEADS: [&str; 10] =
         [">PID", "PROCESS", "KIND", "CLIENT", "DEVICE", "LKEY", "ADDRESS", ">LENGTH", ">AGE (s)", "STATE"];
     let regions = Region::all();
-    let error = regions.as_ref().err().map(io::Error::kind);
-    if error == Some(io::ErrorKind::NotFound) && !is_loaded("ib_peer_mem") {
-        bail!("ib_peer_mem is not loaded: modprobe ib_peer_mem");
-    }
+    let is_missing = regions.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
+    ensure!(!is_missing || is_loaded("ib_peer_mem"), "ib_peer_mem is not loaded: modprobe ib_peer_mem");
     let regions = regions.at("/sys/kernel/debug/ib_peer_mem/regions (for root, with debugfs mounted)")?;
+    let (mut objects, mut rows) = (Vec::new(), Vec::new());
+    for Region { pid, process, kind, client, device, lkey, address, length, age, state } in regions {
+        let seconds = age.split('.').next().and_then(sys::parse);
+        objects.push(json!({"pid": sys::parse(&pid), "process": process, "kind": kind, "client": client,
+            "device": some(&device), "lkey": some(&lkey), "address": address, "length": length, "age": seconds,
+            "state": state}));
+        rows.push(vec![pid, process, kind, client, device, lkey, address, size(length), age, state]);
+    }
     if json {
-        let object = |region: &Region| {
-            let Region { pid, process, kind, client, device, lkey, address, length, age, state } = region;
-            let age = age.split('.').next().and_then(sys::parse);
-            json!({"pid": sys::parse(pid), "process": process, "kind": kind, "client": client,
-                "device": some(device), "lkey": some(lkey), "address": address, "length": length, "age": age,
-                "state": state})
-        };
-        let regions: Vec<_> = regions.iter().map(object).collect();
-        print::json(out, &json!({"regions": regions}))?;
+        print::json(out, &json!({"regions": objects}))?;
     } else {
-        let row = |region: Region| {
-            let Region { pid, process, kind, client, device, lkey, address, length, age, state } = region;
-            vec![pid, process, kind, client, device, lkey, address, size(length), age, state]
-        };
-        table(out, HEADS, regions.into_iter().map(row))?;
+        table(out, HEADS, rows)?;
     }
     Ok(0)
 }
