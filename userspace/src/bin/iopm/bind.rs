@@ -89,12 +89,11 @@ pub(crate) fn bind(text: &str, bar: Option<u8>, force: bool, out: Out<'_>) -> St
     if bar.is_some() && !sys::exists(format!("{DRIVER}/bind_with")) {
         bail!("the io_peer_mem that is loaded is older than iopm: there is no {DRIVER}/bind_with");
     }
-    let bar = bar.map(|bar| bar.to_string());
-    bind_with(&function, bar.as_deref()).inspect_err(|_| {
-        if loaded {
-            modules::unload_unused(!had_core);
-        }
-    })?;
+    let bound = bind_with(&function, bar.map(|bar| bar.to_string()).as_deref());
+    if loaded && bound.is_err() {
+        modules::unload_unused(!had_core);
+    }
+    bound?;
     writeln!(out, "{name} is bound to io_peer_mem")?;
     Ok(0)
 }

@@ -88,26 +88,24 @@ impl Drain {
     fn wait(&self, seconds: u64, out: Out<'_>) -> Status {
         let (begin, name) = (Instant::now(), &self.name);
         let until = format!("no new one is made until \"iopm drain --end {name}\"");
-        loop {
-            let count = self.count().inspect_err(|_| progress(""))?;
+        let mut count = self.count()?;
+        while count > 0 && begin.elapsed().as_secs() < seconds {
+            thread::sleep(Duration::from_millis(100));
             let passed = begin.elapsed().as_secs();
-            if count > 0 && passed < seconds {
-                if passed > 0 {
-                    progress(&format!("{name}: {count} memory regions are left, {passed} of {seconds} s"));
-                }
-                thread::sleep(Duration::from_millis(100));
-                continue;
+            if passed > 0 {
+                progress(&format!("{name}: {count} memory regions are left, {passed} of {seconds} s"));
             }
-            progress("");
-            if count == 0 {
-                writeln!(out, "{name} is drained: no memory region is left, and {until}")?;
-                return Ok(0);
-            }
-            writeln!(out, "{name}: {count} memory regions are left after {seconds} s:")?;
-            self.print(count, out)?;
-            writeln!(out, "{until}")?;
-            return Ok(LEFT);
+            count = self.count().inspect_err(|_| progress(""))?;
         }
+        progress("");
+        if count == 0 {
+            writeln!(out, "{name} is drained: no memory region is left, and {until}")?;
+            return Ok(0);
+        }
+        writeln!(out, "{name}: {count} memory regions are left after {seconds} s:")?;
+        self.print(count, out)?;
+        writeln!(out, "{until}")?;
+        Ok(LEFT)
     }
 }
 

@@ -2,17 +2,12 @@
 
 //! iopm test: a transfer by RDMA between each RDMA device and each memory, with the bytes compared.
 
-use crate::{
-    prelude::*,
-    verbs::{map, Device, Pair},
-};
-use std::{
-    collections::hash_map::RandomState,
-    hash::BuildHasher,
-    os::unix::{fs::FileTypeExt, process::ExitStatusExt},
-    process::{Child, ExitStatus},
-    sync::atomic::{AtomicU8, Ordering::Relaxed},
-};
+use crate::prelude::*;
+use crate::verbs::{map, Device, Pair};
+use std::os::unix::{fs::FileTypeExt, process::ExitStatusExt};
+use std::process::{Child, ExitStatus};
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+use std::{collections::hash_map::RandomState, hash::BuildHasher};
 
 const LENGTH: usize = 64 << 10;
 
@@ -65,15 +60,13 @@ pub(crate) fn run(adapter: &str, path: &str) -> std::result::Result<String, Stri
         };
         return Err(format!("the adapter does not answer{stays}"));
     };
-    if let Some(signal) = status.signal() {
-        return Err(format!("ended by signal {signal}"));
-    }
     let output = child.wait_with_output().map_err(|error| error.to_string())?;
     let text =
         String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).trim_end().replace('\n', " ");
-    match status.success() {
-        true => Ok(text),
-        false => Err(text),
+    match status.signal() {
+        Some(signal) => Err(format!("ended by signal {signal}")),
+        None if status.success() => Ok(text),
+        None => Err(text),
     }
 }
 

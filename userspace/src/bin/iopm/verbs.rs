@@ -9,12 +9,9 @@
 use crate::prelude::*;
 use iopm::ibv_mr;
 use rustix::mm::{mmap, MapFlags, ProtFlags};
-use std::{
-    ffi::{c_char, c_int, c_uint, c_void, CStr},
-    ptr::{self, NonNull},
-    slice,
-    sync::atomic::AtomicU8,
-};
+use std::ffi::{c_char, c_int, c_uint, c_void, CStr};
+use std::ptr::{self, NonNull};
+use std::{slice, sync::atomic::AtomicU8};
 
 /// Structures with these members, as C lays them out.
 macro_rules! structures {
@@ -35,9 +32,10 @@ structures! {
     Cq { context: *mut Context }
     Qp { context: *mut Context, unused: [*mut c_void; 5], handle: u32, qp_num: u32 }
     /// `cap` is `struct ibv_qp_cap`: requests to send and to receive, SGEs of each, inline data.
+    #[derive(Default)]
     QpInitAttr {
-        qp_context: *mut c_void, send_cq: *mut Cq, recv_cq: *mut Cq, srq: *mut c_void, cap: [u32; 5],
-        qp_type: c_uint, sq_sig_all: c_int,
+        qp_context: Option<NonNull<c_void>>, send_cq: Option<NonNull<Cq>>, recv_cq: Option<NonNull<Cq>>,
+        srq: Option<NonNull<c_void>>, cap: [u32; 5], qp_type: c_uint, sq_sig_all: c_int,
     }
     /// `dgid` is aligned as its numbers.
     #[derive(Default)]
@@ -56,9 +54,10 @@ structures! {
     }
     Sge { addr: u64, length: u32, lkey: u32 }
     /// `rest` is of other requests.
+    #[derive(Default)]
     SendWr {
-        wr_id: u64, next: *mut SendWr, sg_list: *mut Sge, num_sge: c_int, opcode: c_uint, send_flags: c_uint,
-        imm_data: u32, remote_addr: u64, rkey: u32, rest: [u64; 9],
+        wr_id: u64, next: Option<NonNull<SendWr>>, sg_list: Option<NonNull<Sge>>, num_sge: c_int,
+        opcode: c_uint, send_flags: c_uint, imm_data: u32, remote_addr: u64, rkey: u32, rest: [u64; 9],
     }
     Wc { wr_id: u64, status: c_uint, rest: [u32; 9] }
 }
@@ -117,10 +116,9 @@ impl Device {
         };
         let Some(device) = devices.iter().find(|device| name_of(device) == name) else {
             let names = devices.iter().map(name_of).collect::<Vec<_>>().join(" ");
-            let none = "this host has no RDMA device; \"rdma link add rxe0 type rxe netdev eth0\" creates a software device";
-            let there =
-                if names.is_empty() { none.into() } else { format!("RDMA devices of this host: {names}") };
-            bail!("no RDMA device {name}\n  {there}");
+            ensure!(names.is_empty(), "no RDMA device {name}\n  RDMA devices of this host: {names}");
+            let software = "\"rdma link add rxe0 type rxe netdev eth0\" creates a software device";
+            bail!("no RDMA device {name}\n  this host has no RDMA device; {software}");
         };
         // SAFETY: The device is on the list.
         let context = new(unsafe { ibv_open_device(*device) }, format_args!("RDMA device {name}"))?;
@@ -234,14 +232,12 @@ impl Pair {
         let cq = new(unsafe { ibv_create_cq(device.context.as_ptr(), 64, null, null, 0) }, "ibv_create_cq")?;
         let make = || {
             let mut attr = QpInitAttr {
-                qp_context: null,
-                send_cq: cq.as_ptr(),
-                recv_cq: cq.as_ptr(),
-                srq: null,
+                send_cq: Some(cq),
+                recv_cq: Some(cq),
                 cap: [16, 1, 1, 1, 0],
                 // IBV_QPT_RC
                 qp_type: 2,
-                sq_sig_all: 0,
+                ..Default::default()
             };
             // SAFETY: The protection domain and the completion queue are of this device.
             new(unsafe { ibv_create_qp(device.pd.as_ptr(), &mut attr) }, "ibv_create_qp")
@@ -258,18 +254,15 @@ impl Pair {
         let [near, far] = self.mrs.each_ref().map(Registered::mr);
         let mut sge = Sge { addr: near.addr as u64 + at as u64, length, lkey: near.lkey };
         let mut wr = SendWr {
-            wr_id: 0,
-            next: ptr::null_mut(),
-            sg_list: &mut sge,
+            sg_list: Some(NonNull::from(&mut sge)),
             num_sge: 1,
             // IBV_WR_RDMA_READ, IBV_WR_RDMA_WRITE
             opcode: if read { 4 } else { 0 },
             // IBV_SEND_SIGNALED
             send_flags: 2,
-            imm_data: 0,
             remote_addr: far.addr as u64,
             rkey: far.rkey,
-            rest: [0; 9],
+            ..Default::default()
         };
         let name = if read { "READ" } else { "WRITE" };
         let (qp, cq, mut bad) = (self.qps[0].as_ptr(), self.cq.as_ptr(), ptr::null_mut());
