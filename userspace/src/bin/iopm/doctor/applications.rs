@@ -6,14 +6,13 @@
 //! versions, are in Documentation/applications.rst, which scripts/static compares with the table. The first
 //! probe of a way with a verdict decides; if none has one, the verdict is no.
 
-use super::{
-    probes::{Look, Outcome, Prober},
-    *,
-};
+use super::{probes::*, *};
 
 #[derive(Deserialize)]
 struct Table {
     gpus: BTreeMap<String, Gpu>,
+    /// Where RCCL looks for the configuration of the kernel {release}, but for /proc/config.gz.
+    configs: Vec<String>,
     applications: Vec<Application>,
 }
 
@@ -63,14 +62,12 @@ impl<'a> Conclusion<'a> {
         let mut conclusion = Self { answer: None, known: true, by: of_way.peek()? };
         for probe in of_way {
             conclusion.by = probe;
-            match look(&probe.look) {
-                Outcome::NotKnown => conclusion.known = false,
-                Outcome::NothingThere => {}
-                outcome if probe.undecided == Some(outcome) => {}
-                outcome => {
-                    conclusion.answer = Some(outcome == Outcome::Found);
-                    break;
-                }
+            let outcome = look(&probe.look);
+            conclusion.known &= outcome != Outcome::NotKnown;
+            let is_answer = matches!(outcome, Outcome::Found | Outcome::Missing);
+            if is_answer && probe.undecided != Some(outcome) {
+                conclusion.answer = Some(outcome == Outcome::Found);
+                break;
             }
         }
         Some(conclusion)
@@ -79,18 +76,16 @@ impl<'a> Conclusion<'a> {
 
 /// Compares with the clients. Where dma-bufs are usable they are preferred to peer memory, so that is no
 /// failure.
-fn compare_with_clients(of: &Conclusion<'_>, dma_bufs: bool, gpu: &Gpu, found: &mut Findings) {
+fn compare_with_clients(of: &Conclusion<'_>, dma_bufs: bool, gpu: &Gpu, found: &mut Findings<'_>) {
     let client = gpu.clients.iter().find(|client| sys::exists(format!("{PEERS}/{client}")));
     let driver = sys::exists(&gpu.driver);
-    let wrong = match (of.answer, client) {
-        (Some(true), None) => {
+    let wrong = match (of.answer == Some(true), client) {
+        (true, None) => {
             let without = if driver { "" } else { " (no driver of such a GPU is loaded)" };
             let of = &gpu.name;
             format!("no client for memory of {of} is registered, so ibv_reg_mr() of it fails{without}")
         }
-        (Some(false) | None, Some(client)) => {
-            format!("the client {client} is registered, so peer memory works")
-        }
+        (false, Some(client)) => format!("the client {client} is registered, so peer memory works"),
         _ => return,
     };
     let verdict = if driver && !dma_bufs { Verdict::Fail } else { Verdict::Warn };
@@ -98,7 +93,8 @@ fn compare_with_clients(of: &Conclusion<'_>, dma_bufs: bool, gpu: &Gpu, found: &
 }
 
 /// Linux 7.1 has removed the option: dma-bufs always do what it allowed.
-fn compare_with_kernel(of: &Conclusion<'_>, prober: &Prober<'_>, version: (u32, u32), found: &mut Findings) {
+fn compare_with_kernel(of: &Conclusion<'_>, prober: &Prober<'_>, found: &mut Findings<'_>) {
+    let version = prober.machine.release.version;
     let of_kernel = matches!(of.by.look, Look::BootConfig(_) | Look::AnyConfig(_) | Look::AllSymbols(_));
     let p2pdma = || prober.look(&Look::AllSymbols(vec!["pci_p2pdma".into()])).0 == Outcome::Found;
     if of.answer != Some(true) && of_kernel && version >= (7, 1) && p2pdma() {
@@ -109,9 +105,9 @@ fn compare_with_kernel(of: &Conclusion<'_>, prober: &Prober<'_>, version: (u32, 
 }
 
 /// Reports all applications.
-pub(super) fn check(machine: &Machine, found: &mut Findings) -> Result<()> {
+pub(super) fn check(machine: &Machine, found: &mut Findings<'_>) -> Result<()> {
     let table: Table = serde_json::from_str(include_str!("applications.json"))?;
-    let prober = Prober::new(machine);
+    let prober = Prober::new(machine, &table.configs);
     for application in &table.applications {
         let Some(gpu) = table.gpus.get(&application.gpu) else { continue };
         found.area = format!("{}: memory of {}", application.name, gpu.name);
@@ -144,7 +140,7 @@ pub(super) fn check(machine: &Machine, found: &mut Findings) -> Result<()> {
             compare_with_clients(of, usable.contains(&"dma-bufs usable"), gpu, found);
         }
         if let Some(of) = &by_dma_buf {
-            compare_with_kernel(of, &prober, machine.release.version, found);
+            compare_with_kernel(of, &prober, found);
         }
     }
     Ok(())

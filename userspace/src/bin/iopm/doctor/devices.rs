@@ -5,7 +5,7 @@
 use super::*;
 
 /// The port and the backend of each device.
-pub(super) fn adapters(machine: &Machine, found: &mut Findings) {
+pub(super) fn adapters(machine: &Machine, found: &mut Findings<'_>) {
     if machine.adapters.list.is_empty() {
         let fix = "rdma link add rxe0 type rxe netdev eth0; or, if what starts the RDMA stack has failed, iopm stop, \
                    start the stack, iopm start";
@@ -22,7 +22,7 @@ pub(super) fn adapters(machine: &Machine, found: &mut Findings) {
     }
 }
 
-fn backend(adapter: &Adapter, known: bool, found: &mut Findings) {
+fn backend(adapter: &Adapter, known: bool, found: &mut Findings<'_>) {
     let name = &adapter.name;
     let Some(backend) = &adapter.backend else {
         if known {
@@ -48,7 +48,7 @@ fn backend(adapter: &Adapter, known: bool, found: &mut Findings) {
 }
 
 /// The counters of the clients, and whether they are drained.
-pub(super) fn clients(_: &Machine, found: &mut Findings) {
+pub(super) fn clients(_: &Machine, found: &mut Findings<'_>) {
     if !is_loaded("ib_peer_mem") {
         return;
     }
@@ -66,7 +66,7 @@ pub(super) fn clients(_: &Machine, found: &mut Findings) {
 }
 
 /// Whether a client or a function is drained, by its file.
-pub(super) fn drained(name: &str, drain: Option<u64>, found: &mut Findings) {
+pub(super) fn drained(name: &str, drain: Option<u64>, found: &mut Findings<'_>) {
     if drain > Some(0) {
         let fix = format!("iopm drain --end {name}");
         warn!(found, fix, "{name} is drained: registrations of its memory fail with EBUSY");
@@ -74,7 +74,7 @@ pub(super) fn drained(name: &str, drain: Option<u64>, found: &mut Findings) {
 }
 
 /// The last rejections of the core, the oldest first.
-pub(super) fn rejections(_: &Machine, found: &mut Findings) {
+pub(super) fn rejections(_: &Machine, found: &mut Findings<'_>) {
     const SHOWN: usize = 5;
     if !is_loaded("ib_peer_mem") {
         return;

@@ -9,16 +9,13 @@ const DKMS: &str = "/var/lib/dkms";
 
 /// What to do without a driver of NVIDIA.
 fn release_fix(release: &Release) -> String {
-    let (major, minor) = release.version;
-    format!(
-        "install NVIDIA's open kernel modules after ib-peer-mem-dkms, of a release whose notes name Linux \
-         {major}.{minor}"
-    )
+    let notes = format!("a release whose notes name Linux {}", headers::series(release));
+    format!("install NVIDIA's open kernel modules after ib-peer-mem-dkms, of {notes}")
 }
 
 /// NVIDIA's modules that DKMS has not installed for the running kernel, with the errors of the build. A line:
 /// NAME/VERSION[, RELEASE, ARCHITECTURE]: STATE
-pub(super) fn nvidia_dkms(machine: &Machine, found: &mut Findings) {
+pub(super) fn nvidia_dkms(machine: &Machine, found: &mut Findings<'_>) {
     let release = &machine.release.name;
     let output = Command::new("dkms")
         .args(["status", "-k", release, "--dkmstree"])
@@ -30,13 +27,13 @@ pub(super) fn nvidia_dkms(machine: &Machine, found: &mut Findings) {
         let module = line.split([',', ':', ' ']).next().unwrap_or(line);
         if line.contains(": installed") {
             ok!(found, "dkms status: {line}");
-        } else if line.contains(": built") {
-            let fix = format!("dkms install {module} -k {release}");
-            fail!(found, fix, "dkms status: {line}: not installed for Linux {release}");
-        } else {
-            let (fix, log) = (release_fix(&machine.release), build_log(module, release));
-            fail!(found, fix, "dkms status: {line}: not installed for Linux {release}{log}");
+            continue;
         }
+        let (fix, log) = match line.contains(": built") {
+            true => (format!("dkms install {module} -k {release}"), String::new()),
+            false => (release_fix(&machine.release), build_log(module, release)),
+        };
+        fail!(found, fix, "dkms status: {line}: not installed for Linux {release}{log}");
     }
 }
 
@@ -50,16 +47,13 @@ fn build_log(module: &str, release: &str) -> String {
         return String::new();
     }
     let errors: Vec<_> = lines.iter().copied().filter(|line| line.contains("error:")).collect();
-    let last = |lines: &[&str]| lines[lines.len().saturating_sub(SHOWN)..].join("\n");
-    let mut text = "; in make.log:".to_owned();
-    for line in (last(&errors) + "\n" + &last(&lines)).lines().filter(|line| !line.is_empty()) {
-        text += &format!("\n        | {line:.120}");
-    }
-    text
+    let last = [&errors, &lines].map(|lines| lines[lines.len().saturating_sub(SHOWN)..].iter());
+    let last = last.into_iter().flatten().map(|line| format!("\n        | {line:.120}"));
+    iter::once("; in make.log:".into()).chain(last).collect()
 }
 
 /// The flavour of NVIDIA's driver, and its client.
-pub(super) fn nvidia(machine: &Machine, found: &mut Findings) {
+pub(super) fn nvidia(machine: &Machine, found: &mut Findings<'_>) {
     let fix = release_fix(&machine.release);
     let is_there = |memory: &Memory| memory.kind == Kind::Gpu && memory.function.vendor == 0x10de;
     match sys::line("/proc/driver/nvidia/version") {
@@ -79,7 +73,7 @@ pub(super) fn nvidia(machine: &Machine, found: &mut Findings) {
 }
 
 /// Registrations by address without nvidia-peermem.
-fn by_address(found: &mut Findings) {
+fn by_address(found: &mut Findings<'_>) {
     if gpu::library().is_none() {
         return warn!(found, "install iopm", "without {LIBRARY} memory by address needs nvidia-peermem");
     }
@@ -94,7 +88,7 @@ fn by_address(found: &mut Findings) {
     }
 }
 
-fn peermem(found: &mut Findings) {
+fn peermem(found: &mut Findings<'_>) {
     if sys::exists(format!("{PEERS}/nv_mem")) || is_loaded("nvidia_peermem") {
         ok!(found, "nvidia-peermem is loaded");
     } else if !modules::is_installed("nvidia-peermem") {
@@ -114,13 +108,12 @@ fn peermem(found: &mut Findings) {
 }
 
 /// AMD's driver.
-pub(super) fn amd(_: &Machine, found: &mut Findings) {
+pub(super) fn amd(_: &Machine, found: &mut Findings<'_>) {
     if !is_loaded("amdgpu") {
     } else if sys::exists(format!("{PEERS}/amdkfd")) {
         ok!(found, "amdgpu is a client");
     } else {
         let what = "the kernel's own has dma-bufs only, and AMD's DKMS driver looks for ib_peer_mem when it is loaded";
-        let fix = "with AMD's DKMS driver: rmmod amdgpu; modprobe amdgpu";
-        warn!(found, fix, "amdgpu is no client: {what}");
+        warn!(found, "with AMD's DKMS driver: rmmod amdgpu; modprobe amdgpu", "amdgpu is no client: {what}");
     }
 }

@@ -87,7 +87,7 @@ impl Kernels {
 }
 
 /// The headers of the running kernel, if it has no modules yet.
-pub(super) fn headers(machine: &Machine, found: &mut Findings) {
+pub(super) fn headers(machine: &Machine, found: &mut Findings<'_>) {
     let release = &machine.release;
     let (table, name) = (Kernels::read(), &release.name);
     let is_of_another = !table.series.contains(&series(release));

@@ -2,14 +2,11 @@
 
 //! Checks of the kernel and of the modules.
 
-use super::{
-    headers::{architecture, series, Kernels},
-    *,
-};
-use crate::stop::{in_the_way, Stopped};
+use super::{headers::*, *};
+use crate::stop;
 
 /// The series of the kernel, and the options that a kernel needs.
-pub(super) fn config(machine: &Machine, found: &mut Findings) {
+pub(super) fn config(machine: &Machine, found: &mut Findings<'_>) {
     let release = &machine.release.name;
     if is_loaded("ib_peer_mem") {
         return ok!(found, "Linux {release} runs ib_peer_mem");
@@ -37,7 +34,7 @@ pub(super) fn config(machine: &Machine, found: &mut Findings) {
 }
 
 /// Lockdown, as with Secure Boot.
-pub(super) fn lockdown(_: &Machine, found: &mut Findings) {
+pub(super) fn lockdown(_: &Machine, found: &mut Findings<'_>) {
     let line = sys::line("/sys/kernel/security/lockdown").unwrap_or_default();
     match line.split(['[', ']']).nth(1) {
         None => {}
@@ -50,7 +47,7 @@ pub(super) fn lockdown(_: &Machine, found: &mut Findings) {
 }
 
 /// The IOMMU, by the type of a group: DMA, DMA-FQ, identity.
-pub(super) fn iommu(_: &Machine, found: &mut Findings) {
+pub(super) fn iommu(_: &Machine, found: &mut Findings<'_>) {
     if sys::entries("/sys/class/iommu").is_empty() {
         return ok!(found, "no IOMMU is in use");
     }
@@ -65,7 +62,7 @@ pub(super) fn iommu(_: &Machine, found: &mut Findings) {
 }
 
 /// ib_uverbs, which is the kernel's own.
-pub(super) fn uverbs(_: &Machine, found: &mut Findings) {
+pub(super) fn uverbs(_: &Machine, found: &mut Findings<'_>) {
     if modules::is_builtin("ib_uverbs") {
         ok!(found, "ib_uverbs is a part of the kernel");
     } else if is_loaded("ib_uverbs") {
@@ -73,8 +70,8 @@ pub(super) fn uverbs(_: &Machine, found: &mut Findings) {
     } else if modules::is_installed("ib_uverbs") {
         fail!(found, "modprobe ib_uverbs", "ib_uverbs is installed, but not loaded");
     } else {
-        let fix = "a kernel with CONFIG_INFINIBAND_USER_ACCESS, as Debian's linux-image-";
-        let fix = fix.to_owned() + architecture();
+        let arch = architecture();
+        let fix = format!("a kernel with CONFIG_INFINIBAND_USER_ACCESS, as Debian's linux-image-{arch}");
         fail!(found, fix, "ib_uverbs is not installed for the running kernel");
     }
 }
@@ -84,7 +81,7 @@ const INSTALL: &str =
     "apt install ../ib-peer-mem-common_*.deb ../ib-peer-mem-dkms_*.deb, built as README.md says";
 
 /// ib_peer_mem, and another module that has the functions of its API.
-pub(super) fn core(_: &Machine, found: &mut Findings) {
+pub(super) fn core(_: &Machine, found: &mut Findings<'_>) {
     if let Some(other) = modules::other_exporter() {
         let fix = format!("use {other} alone; or a kernel or a stack without it");
         let whose = format!("owned by {other}: clients register with {other}, which serves them");
@@ -108,7 +105,7 @@ pub(super) fn core(_: &Machine, found: &mut Findings) {
 }
 
 /// io_peer_mem, which not every machine needs.
-pub(super) fn io_peer_mem(_: &Machine, found: &mut Findings) {
+pub(super) fn io_peer_mem(_: &Machine, found: &mut Findings<'_>) {
     if is_loaded("io_peer_mem") {
         loaded("io_peer_mem", found);
     } else if modules::is_installed("io_peer_mem") {
@@ -119,8 +116,8 @@ pub(super) fn io_peer_mem(_: &Machine, found: &mut Findings) {
 }
 
 /// What fails when the RDMA stack is stopped, in the words of rmmod(8), and what was unloaded for that.
-pub(super) fn stack(_: &Machine, found: &mut Findings) {
-    if let Some(stopped) = Stopped::read() {
+pub(super) fn stack(_: &Machine, found: &mut Findings<'_>) {
+    if let Some(stopped) = stop::Stopped::read() {
         let names = stopped.modules.into_iter().map(|(module, _)| module).collect::<Vec<_>>().join(", ");
         let fix = "after the start of the RDMA stack: iopm start";
         return warn!(found, fix, "\"iopm stop\" has unloaded {names}");
@@ -129,7 +126,7 @@ pub(super) fn stack(_: &Machine, found: &mut Findings) {
     if !holders.iter().any(|holder| holder == "ib_peer_mem") {
         return;
     }
-    let (modules, users) = in_the_way();
+    let (modules, users) = stop::in_the_way();
     let (holders, modules) = (holders.join(" "), modules.join(", "));
     let until = match users.is_empty() {
         true => String::new(),
@@ -140,11 +137,14 @@ pub(super) fn stack(_: &Machine, found: &mut Findings) {
 }
 
 /// Checks a module that is loaded: its signature, and its version. An upgrade does not touch it.
-fn loaded(name: &str, found: &mut Findings) {
+fn loaded(name: &str, found: &mut Findings<'_>) {
     let mut version = sys::line(format!("/sys/module/{name}/version")).unwrap_or_default();
-    if let Some(installed) =
-        installed_version(name).filter(|installed| !version.is_empty() && *installed != version)
-    {
+    // That of the module that modprobe would load.
+    let output = Command::new("/sbin/modinfo").args(["-F", "version", name]).output();
+    let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+    // Another root is no machine.
+    let installed = text.lines().next().filter(|_| sys::root().is_none() && !version.is_empty());
+    if let Some(installed) = installed.filter(|installed| *installed != version) {
         let fix = "reboot; or unload the clients and the modules when iopm regions lists nothing";
         warn!(found, fix, "{name} {version} is loaded, but {installed} is installed");
     }
@@ -157,14 +157,4 @@ fn loaded(name: &str, found: &mut Findings) {
     } else {
         ok!(found, "{name} is loaded{version}");
     }
-}
-
-/// Returns the version of the module that modprobe would load; `None` if there is none, or if the root is no
-/// machine.
-fn installed_version(module: &str) -> Option<String> {
-    if sys::root().is_some() {
-        return None;
-    }
-    let output = Command::new("/sbin/modinfo").args(["-F", "version", module]).output().ok()?;
-    String::from_utf8(output.stdout).ok()?.lines().next().map(str::to_owned)
 }

@@ -3,13 +3,11 @@
 //! Checks of memory, of what the caller may do, and of the routes.
 
 use super::{devices::drained, *};
-use rustix::{
-    fs::{access, Access},
-    process::{geteuid, getrlimit, Resource},
-};
+use rustix::fs::{access, Access};
+use rustix::process::{geteuid, getrlimit, Resource};
 
 /// The memory and its links.
-pub(super) fn memory(machine: &Machine, found: &mut Findings) {
+pub(super) fn memory(machine: &Machine, found: &mut Findings<'_>) {
     if machine.memories.is_empty() {
         warn!(found, "iopm candidates", "no PCI function offers memory for RDMA");
     }
@@ -47,7 +45,7 @@ pub(super) fn memory(machine: &Machine, found: &mut Findings) {
     }
 }
 
-fn link(of: &Function, found: &mut Findings) {
+fn link(of: &Function, found: &mut Findings<'_>) {
     let text = |file| sys::line(pci::file(&of.name, file)).unwrap_or_default();
     let [width, widest] = ["current_link_width", "max_link_width"].map(|file| of.number(file).unwrap_or(0));
     let (name, speed, fastest) = (&of.name, text("current_link_speed"), text("max_link_speed"));
@@ -68,7 +66,7 @@ fn may_open(path: &str) -> io::Result<()> {
 }
 
 /// The device files of RDMA devices.
-pub(super) fn verbs_nodes(_: &Machine, found: &mut Findings) {
+pub(super) fn verbs_nodes(_: &Machine, found: &mut Findings<'_>) {
     let mut nodes: Vec<_> = sys::files("/dev/infiniband".into()).collect();
     nodes.retain(|path| path.starts_with("/dev/infiniband/uverbs"));
     if nodes.iter().any(|path| may_open(path).is_ok()) {
@@ -79,15 +77,14 @@ pub(super) fn verbs_nodes(_: &Machine, found: &mut Findings) {
 }
 
 /// The files that map memory.
-pub(super) fn memory_nodes(machine: &Machine, found: &mut Findings) {
+pub(super) fn memory_nodes(machine: &Machine, found: &mut Findings<'_>) {
     for memory in &machine.memories {
         let Some(path) = &memory.path else { continue };
         // udev gives the BARs to the group; the file of other memory is root's.
+        let again = "again after each boot and each bind of the driver, which make it anew";
         let fix = match memory.kind {
             Kind::Bar => "usermod -aG rdma USER; then log in again".into(),
-            _ => format!(
-                "chgrp rdma {path}; again after each boot and each bind of the driver, which make it anew"
-            ),
+            _ => format!("chgrp rdma {path}; {again}"),
         };
         match may_open(path) {
             Ok(()) => ok!(found, "this user may open {path}"),
@@ -100,15 +97,14 @@ pub(super) fn memory_nodes(machine: &Machine, found: &mut Findings) {
 }
 
 /// The limit of locked memory.
-pub(super) fn locked_memory(_: &Machine, found: &mut Findings) {
+pub(super) fn locked_memory(_: &Machine, found: &mut Findings<'_>) {
     let limit = getrlimit(Resource::Memlock).current.filter(|_| !geteuid().is_root());
     match limit.map(|bytes| bytes >> 10) {
         None => ok!(found, "ulimit -l does not limit this user"),
         Some(kib) if kib >= 64 << 10 => ok!(found, "ulimit -l is {kib} KiB"),
         Some(kib) => {
             let what = "more host memory cannot be registered; device memory does not count";
-            let fix = "ulimit -l unlimited (/etc/security/limits.d)";
-            warn!(found, fix, "ulimit -l is {kib} KiB: {what}");
+            warn!(found, "ulimit -l unlimited (/etc/security/limits.d)", "ulimit -l is {kib} KiB: {what}");
         }
     }
 }
@@ -117,7 +113,7 @@ pub(super) fn locked_memory(_: &Machine, found: &mut Findings) {
 
 /// The route of each RDMA device to each memory. A pair without a route is no failure: on a machine with
 /// several sockets each device has its own memory. A device or a memory that has none is one.
-pub(super) fn routes(machine: &Machine, found: &mut Findings) {
+pub(super) fn routes(machine: &Machine, found: &mut Findings<'_>) {
     let (adapters, memories) = (&machine.adapters.list, &machine.memories);
     // Of each device and each memory: whether it has a route. Those are left out of which no distance is known.
     let (mut devices, mut reached) = (BTreeMap::new(), BTreeMap::new());
@@ -141,12 +137,10 @@ pub(super) fn routes(machine: &Machine, found: &mut Findings) {
     }
 }
 
-fn pair(pair: &str, route: &Route, found: &mut Findings) {
+fn pair(pair: &str, route: &Route, found: &mut Findings<'_>) {
     let acs = route.acs.join(";");
-    let fix = format!(
-        "add pci=disable_acs_redir={acs} to the kernel's command line; then devices below these bridges can access \
-         each other without the IOMMU"
-    );
+    let then = "then devices below these bridges can access each other without the IOMMU";
+    let fix = format!("add pci=disable_acs_redir={acs} to the kernel's command line; {then}");
     match route.way {
         Way::No if acs.is_empty() => {
             let what = "they share no bridge, and the host bridge is not on its list";

@@ -37,29 +37,19 @@ struct Machine {
 }
 
 /// A check.
-type Check = fn(&Machine, &mut Findings);
+type Check = fn(&Machine, &mut Findings<'_>);
 
-/// The checks, in the order of the report, each with its area: a heading in text, a member in JSON.
-const CHECKS: &[(&str, Check)] = &[
-    ("kernel", kernel::config),
-    ("kernel", headers::headers),
-    ("kernel", kernel::lockdown),
-    ("kernel", kernel::iommu),
-    ("modules", kernel::uverbs),
-    ("modules", kernel::core),
-    ("modules", kernel::io_peer_mem),
-    ("modules", kernel::stack),
-    ("RDMA devices", devices::adapters),
-    ("clients", devices::clients),
-    ("GPUs", gpus::nvidia_dkms),
-    ("GPUs", gpus::nvidia),
-    ("GPUs", gpus::amd),
-    ("memory", memory::memory),
-    ("permissions", memory::verbs_nodes),
-    ("permissions", memory::memory_nodes),
-    ("permissions", memory::locked_memory),
-    ("routes", memory::routes),
-    ("rejections", devices::rejections),
+/// The checks, in the order of the report, by their area: a heading in text, a member in JSON.
+const CHECKS: &[(&str, &[Check])] = &[
+    ("kernel", &[kernel::config, headers::headers, kernel::lockdown, kernel::iommu]),
+    ("modules", &[kernel::uverbs, kernel::core, kernel::io_peer_mem, kernel::stack]),
+    ("RDMA devices", &[devices::adapters]),
+    ("clients", &[devices::clients]),
+    ("GPUs", &[gpus::nvidia_dkms, gpus::nvidia, gpus::amd]),
+    ("memory", &[memory::memory]),
+    ("permissions", &[memory::verbs_nodes, memory::memory_nodes, memory::locked_memory]),
+    ("routes", &[memory::routes]),
+    ("rejections", &[devices::rejections]),
 ];
 
 #[derive(Clone, Copy, PartialEq, Eq, Serialize)]
@@ -82,52 +72,47 @@ struct Finding {
     fix: Option<String>,
 }
 
-/// What checks have found, the last ones in this area.
-#[derive(Default)]
-struct Findings {
-    area: String,
-    list: Vec<Finding>,
-    printed: usize,
+impl Finding {
+    /// Prints it, the first one of an area below its heading.
+    fn print(&self, is_first: bool, out: Out<'_>) -> io::Result<()> {
+        let Self { area, verdict, text, fix } = self;
+        if is_first {
+            writeln!(out, "{area}")?;
+        }
+        let (word, colour) = [("ok  ", 32), ("?   ", 36), ("warn", 33), ("FAIL", 31)][*verdict as usize];
+        writeln!(out, "  {}  {text}", coloured(word, colour))?;
+        if let Some(fix) = fix {
+            writeln!(out, "        fix: {fix}")?;
+        }
+        out.flush()
+    }
 }
 
-impl Findings {
+/// What checks have found, the last ones in this area.
+struct Findings<'a> {
+    area: String,
+    list: Vec<Finding>,
+    /// As text the report is printed as it comes.
+    out: Option<Out<'a>>,
+}
+
+impl Findings<'_> {
     /// Adds a finding. An empty fix is none.
     fn add(&mut self, verdict: Verdict, fix: impl Into<String>, text: String) {
         let fix = Some(fix.into()).filter(|fix| !fix.is_empty());
-        self.list.push(Finding { area: self.area.clone(), verdict, text, fix });
-    }
-
-    /// Prints what is not printed yet, under its area.
-    fn print(&mut self, out: Out<'_>) -> Result<()> {
-        let mut above = self.printed.checked_sub(1).map(|last| &self.list[last].area);
-        for Finding { area, verdict, text, fix } in &self.list[self.printed..] {
-            if above.replace(area) != Some(area) {
-                writeln!(out, "{area}")?;
-            }
-            let (word, colour) = match verdict {
-                Verdict::Ok => ("ok  ", 32),
-                Verdict::Unknown => ("?   ", 36),
-                Verdict::Warn => ("warn", 33),
-                Verdict::Fail => ("FAIL", 31),
-            };
-            writeln!(out, "  {}  {text}", coloured(word, colour))?;
-            if let Some(fix) = fix {
-                writeln!(out, "        fix: {fix}")?;
-            }
+        let finding = Finding { area: self.area.clone(), verdict, text, fix };
+        let is_first = self.list.last().is_none_or(|last| last.area != self.area);
+        if let Some(out) = &mut self.out {
+            // What cannot be written fails again at the end.
+            let _ = finding.print(is_first, out);
         }
-        self.printed = self.list.len();
-        Ok(out.flush()?)
+        self.list.push(finding);
     }
 }
 
-/// A transfer between each RDMA device and each memory that a file maps. `each` comes after each of them.
-fn transfers(
-    machine: &Machine,
-    found: &mut Findings,
-    mut each: impl FnMut(&mut Findings) -> Result<()>,
-) -> Result<()> {
+/// A transfer between each RDMA device and each memory that a file maps.
+fn transfers(machine: &Machine, found: &mut Findings<'_>) {
     found.area = "transfers".into();
-    let before = found.list.len();
     for adapter in &machine.adapters.list {
         for memory in &machine.memories {
             let Some(path) = &memory.path else { continue };
@@ -136,13 +121,11 @@ fn transfers(
                 Ok(text) => ok!(found, "{pair}: {text}"),
                 Err(text) => fail!(found, "dmesg | grep peer_mem", "{pair}: {text}"),
             }
-            each(found)?;
         }
     }
-    if found.list.len() == before {
+    if found.list.last().is_none_or(|last| last.area != found.area) {
         warn!(found, "", "nothing to test: no RDMA device, or no memory that a file maps");
     }
-    each(found)
 }
 
 /// Checks the machine. The exit status is 1 if a check failed.
@@ -156,20 +139,17 @@ pub(crate) fn doctor(options: &cli::Doctor, out: Out<'_>) -> crate::Status {
         ensure!(!adapters.list.is_empty(), "no RDMA device {device}");
     }
     let machine = Machine { release: Release::running(), adapters, memories: Memory::all() };
-    let mut found = Findings::default();
-    // As text the report is printed as it comes.
-    let mut print = |found: &mut Findings| if options.json { Ok(()) } else { found.print(out) };
+    let text: Option<Out<'_>> = if options.json { None } else { Some(&mut *out) };
+    let mut found = Findings { area: String::new(), list: Vec::new(), out: text };
     if options.applications {
         applications::check(&machine, &mut found)?;
-        print(&mut found)?;
     }
-    for (area, check) in CHECKS.iter().filter(|_| !options.applications) {
+    for (area, checks) in CHECKS.iter().filter(|_| !options.applications) {
         found.area = (*area).into();
-        check(&machine, &mut found);
-        print(&mut found)?;
+        checks.iter().for_each(|check| check(&machine, &mut found));
     }
     if options.test {
-        transfers(&machine, &mut found, &mut print)?;
+        transfers(&machine, &mut found);
     }
     let list = found.list;
     let [ok, unknown, warn, fail] = [Verdict::Ok, Verdict::Unknown, Verdict::Warn, Verdict::Fail]

@@ -36,15 +36,15 @@ pub(super) enum Look {
 }
 
 /// The result of a look.
-#[derive(Clone, Copy, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Deserialize, PartialEq, Eq, PartialOrd, Ord)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Outcome {
-    Missing,
-    Found,
     /// The file to look into does not exist.
     NothingThere,
+    Missing,
     /// iopm cannot look.
     NotKnown,
+    Found,
 }
 
 use Outcome::{Found, Missing, NotKnown, NothingThere};
@@ -54,7 +54,9 @@ type Seen = (Outcome, String);
 
 /// Looks, and keeps what takes long.
 pub(super) struct Prober<'a> {
-    machine: &'a Machine,
+    pub(super) machine: &'a Machine,
+    /// The places of the kernel's configuration.
+    configs: Vec<String>,
     symbols: io::Result<String>,
     imports: Seen,
 }
@@ -77,8 +79,10 @@ fn compare(place: &str, texts: &[String], any: bool, has: impl Fn(&str) -> bool)
 }
 
 impl<'a> Prober<'a> {
-    pub(super) fn new(machine: &'a Machine) -> Self {
-        Self { machine, symbols: sys::read("/proc/kallsyms"), imports: imports(&machine.adapters.list) }
+    pub(super) fn new(machine: &'a Machine, configs: &[String]) -> Self {
+        let configs = configs.iter().map(|path| path.replace("{release}", &machine.release.name)).collect();
+        let (symbols, imports) = (sys::read("/proc/kallsyms"), imports(&machine.adapters.list));
+        Self { machine, configs, symbols, imports }
     }
 
     /// Looks, and says what was looked at.
@@ -110,18 +114,7 @@ impl<'a> Prober<'a> {
     }
 
     fn config(&self, lines: &[String], all_places: bool) -> Seen {
-        let release = &self.machine.release.name;
-        // In the order of RCCL, but for /proc/config.gz.
-        let places = [
-            format!("/boot/config-{release}"),
-            format!("/usr/src/linux-{release}/.config"),
-            format!("/usr/lib/modules/{release}/config"),
-            format!("/usr/lib/ostree-boot/config-{release}"),
-            format!("/usr/lib/kernel/config-{release}"),
-            format!("/usr/src/linux-headers-{release}/.config"),
-            format!("/lib/modules/{release}/build/.config"),
-        ];
-        let places = if all_places { &places[..] } else { &places[..1] };
+        let places = if all_places { &self.configs[..] } else { &self.configs[..1] };
         if let Some((path, config)) = places.iter().find_map(|path| Some((path, sys::read(path).ok()?))) {
             return compare(path, lines, false, |text| config.lines().any(|line| line == text));
         }
@@ -153,9 +146,7 @@ fn imports(adapters: &[Adapter]) -> Seen {
             Ok(false) => (Missing, "imports no dma-bufs"),
             Err(_) => (NotKnown, "cannot be opened"),
         };
-        if of_device == Found || outcome == Missing {
-            outcome = of_device;
-        }
+        outcome = outcome.max(of_device);
         texts.push(format!("{name} {text}"));
     }
     if texts.is_empty() {
