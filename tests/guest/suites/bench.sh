@@ -2,7 +2,7 @@
 # shellcheck shell=bash
 #
 # What registrations cost, in instructions, for scripts/bench, which boots a guest whose
-# instructions are counted. The rows are in the file bench of the results; bench_clock.h has the
+# instructions are counted. The rows are in the file bench of the results; bench.h has the
 # columns.
 
 . ./steps.sh
