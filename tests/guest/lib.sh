@@ -12,6 +12,8 @@ MODS=/mnt/mods
 PEERS=/sys/kernel/mm/memory_peers
 RDMA=/mnt/programs/peer_rdma
 IP=192.0.2.1
+IOPM=/mnt/programs/iopm
+PARAMETERS=/sys/module/io_peer_mem/parameters
 # The network device of soft RoCE.
 RXE_NIC=d0
 # The size of a page.
@@ -385,6 +387,18 @@ in_use() (
 balanced() { [ "$(in_use "$@")" = "0 0 0" ]; }
 # pages OFFSET LENGTH: how many pages a range at this offset from the start of a page touches.
 pages() { echo $((($1 % PAGE + $2 + PAGE - 1) / PAGE)); }
+# all_free [BDF]...: nothing of the memory of these functions, or of the first one, is allocated.
+all_free() {
+	local bdf
+	for bdf in "${@:-$BDF_A}"; do
+		cmp -s "/sys/bus/pci/devices/$bdf/p2pmem/available" "/sys/bus/pci/devices/$bdf/p2pmem/size" || return 1
+	done
+}
+# rejected PATTERN: the last rejection in debugfs matches.
+rejected() {
+	tail -n 1 /sys/kernel/debug/ib_peer_mem/rejections | tee /tmp/rejection
+	grep -E "$1" /tmp/rejection
+}
 # all_released: waits until no MR is left.
 all_released() {
 	eventually balanced

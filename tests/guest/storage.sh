@@ -31,34 +31,6 @@ ssd_of() {
 	disk=$(disk_of "$1") && basename "$(readlink -f "/sys/block/${disk##*/}/device/device")"
 }
 
-# make_target TRANSPORT ADDRESS SERIAL: an NVMe target with a subsystem of one namespace, this SSD.
-# connect_target TRANSPORT ADDRESS: the initiator connects. Sets REMOTE, its disk.
-NVMET=/sys/kernel/config/nvmet
-SUBSYSTEM=$NVMET/subsystems/peer
-NAMESPACE=$SUBSYSTEM/namespaces/1
-PORT=$NVMET/ports/1
-make_target() {
-	mountpoint -q /sys/kernel/config || mount -t configfs none /sys/kernel/config
-	mkdir $SUBSYSTEM
-	echo 1 >$SUBSYSTEM/attr_allow_any_host
-	mkdir $NAMESPACE $PORT
-	disk_of "$3" >$NAMESPACE/device_path
-	echo "$1" >$PORT/addr_trtype
-	echo ipv4 >$PORT/addr_adrfam
-	echo "$2" >$PORT/addr_traddr
-	echo 4420 >$PORT/addr_trsvcid
-	ln -s $SUBSYSTEM $PORT/subsystems/peer
-}
-connect_target() {
-	nvme connect -t "$1" -a "$2" -s 4420 -n peer | tee /tmp/connect
-	REMOTE=/dev/$(sed -n 's/^connecting to device: //p' /tmp/connect)n1
-	eventually test -b "$REMOTE"
-}
-remove_target() {
-	rm $PORT/subsystems/peer
-	rmdir $NAMESPACE $PORT $SUBSYSTEM
-}
-
 # io FILE MEMORY [OPTION...]: storage_io.py.
 io() { python3 storage_io.py "$@"; }
 
@@ -93,13 +65,6 @@ verified() {
 	note "fio, $3, $4: $(sed -nE 's/^ *(READ|WRITE): bw=([^ ]*).* io=([^ ]*).*/\1 \3 at \2/p' /tmp/fio | tr '\n' ' ')"
 }
 
-# all_free BDF: nothing of its memory is allocated.
-all_free() {
-	local free size
-	read -r free <"/sys/bus/pci/devices/$1/p2pmem/available" &&
-		read -r size <"/sys/bus/pci/devices/$1/p2pmem/size" && [ "$free" = "$size" ]
-}
-
 # dma_bytes MEMORY: the bytes that the adapter has read and written there by DMA. "memfd" is host memory.
 dma_bytes() {
 	local bytes
@@ -126,18 +91,4 @@ with open(path, "rb") as log:
             others += int(length)
 print(inside, others)
 PYTHON
-}
-
-# disk_to_memory: the sample disk_rdma, through the first BAR to the second one; the host's
-# files behind the disk and both BARs have the same bytes then.
-disk_to_memory() {
-	local disk through to
-	disk=$(disk_of disk)
-	dd if=/dev/urandom of="$disk" bs=1M count=1 oflag=direct status=none
-	/mnt/programs/disk_rdma "$disk" "$BAR_A" "$BAR_B" "$DEV" "$(gid_index)" | tee /tmp/disk_rdma
-	read -r _ _ _ _ _ _ through _ _ _ _ to </tmp/disk_rdma
-	cmp --bytes=$((1 << 20)) --ignore-initial="0:${through%,}" "$OUT/bar-disk" "$OUT/bar-a"
-	cmp --bytes=$((1 << 20)) --ignore-initial="0:$to" "$OUT/bar-disk" "$OUT/bar-b"
-	note "disk_rdma: $(cat /tmp/disk_rdma)"
-	eventually balanced
 }

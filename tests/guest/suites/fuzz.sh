@@ -39,36 +39,13 @@ fuzzed() {
 	note "of these succeeded: $(sed -nE 's/^(.*[^ ]) +[0-9]+, +([0-9]+%) ok.*/\1 \2/p' /tmp/fuzz | paste -sd, | sed 's/,/, /g')"
 	all_released
 	eventually nothing_imported
-	eventually all_free
-}
-all_free() {
-	local bdf
-	for bdf in "$BDF_A" "$BDF_B"; do
-		cmp "/sys/bus/pci/devices/$bdf/p2pmem/available" "/sys/bus/pci/devices/$bdf/p2pmem/size" || return 1
-	done
+	eventually all_free "$BDF_A" "$BDF_B"
 }
 
 test_calls() {
 	local pid
 	fuzz "$CALLS"
 	fuzzed "$pid"
-}
-
-# The two devices are unbound and bound in turn.
-test_calls_while_devices_are_unbound() {
-	local pid n=0 bdf
-	fuzz $((CALLS / 2)) -t 2 -u
-	until gone "$pid"; do
-		for bdf in "$BDF_A" "$BDF_B"; do
-			nap 0.3
-			unbind_in_time "$bdf"
-			bind "$bdf"
-			n=$((n + 1))
-		done
-	done
-	fuzzed "$pid"
-	note "a device was unbound and bound $n times during the calls"
-	[ $n -ge 2 ]
 }
 
 # A fuzzer that checks nothing would always pass.
