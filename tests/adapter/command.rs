@@ -7,9 +7,6 @@
 //! `write KEY ADDR LEN`                      from the device's buffer to the memory
 //! `copy KEY ADDR KEY2 ADDR2 LEN`            from the first memory to the second
 //! `raw-write DMAADDR LEN`                   to that DMA address, unchecked
-//! `keep`                                    the next import of a dma-buf fails with `EIO` once it is
-//!                                           mapped, and its memory stays in the list
-//! `drop KEY`                                release such memory
 //! ========================================  =====================================================
 //!
 //! `KEY` is the lkey of an MR, or the key of a queue's memory. Numbers are decimal, or hexadecimal
@@ -44,8 +41,6 @@ enum Command {
     Write(Place, usize),
     Copy(Place, Place, u64),
     RawWrite(u64, usize),
-    Keep,
-    Drop(u32),
 }
 
 /// Parses a number.
@@ -77,8 +72,6 @@ fn parse(text: &str) -> Option<Command> {
         ("write", 3) => Some(Command::Write(place(0)?, len(2)?)),
         ("copy", 5) => Some(Command::Copy(place(0)?, place(2)?, args[4])),
         ("raw-write", 2) => Some(Command::RawWrite(args[0], len(1)?)),
-        ("keep", 0) => Some(Command::Keep),
-        ("drop", 1) => Some(Command::Drop(u32::try_from(args[0]).ok()?)),
         _ => None,
     }
 }
@@ -95,11 +88,6 @@ pub(crate) fn run(adapter: &Adapter, text: &[u8]) -> Result {
         Command::Write(to, len) => adapter.access(Direction::ToMemory, to, len),
         Command::Copy(from, to, len) => copy(adapter, from, to, len),
         Command::RawWrite(addr, len) => adapter.raw_write(addr, len),
-        Command::Keep => {
-            adapter.keep_next();
-            Ok(())
-        }
-        Command::Drop(key) => adapter.remove(key).map(drop).ok_or(EINVAL),
     }
 }
 

@@ -98,8 +98,6 @@ struct Inner {
     engine: Engine,
     last_key: u32,
     mrs: KVec<Record>,
-    /// The next import fails, and stays.
-    keeps_next: bool,
 }
 
 impl Inner {
@@ -161,7 +159,6 @@ impl Adapter {
                         engine,
                         last_key: 0,
                         mrs: KVec::new(),
-                        keeps_next: false,
                     },
                     "adapter::Adapter"
                 ),
@@ -188,16 +185,6 @@ impl Adapter {
         };
         inner.mrs.push(record, GFP_KERNEL)?;
         Ok(key)
-    }
-
-    /// Makes the next import of a dma-buf fail once it is mapped. Its memory stays. Context: may sleep.
-    pub(crate) fn keep_next(&self) {
-        self.inner.lock().keeps_next = true;
-    }
-
-    /// Returns whether an import is the next one after [`Self::keep_next`]. Context: may sleep.
-    pub(crate) fn is_kept(&self) -> bool {
-        core::mem::take(&mut self.inner.lock().keeps_next)
     }
 
     /// Removes memory. The device does not use it any more. Context: may sleep.

@@ -119,15 +119,9 @@ pub(crate) unsafe extern "C" fn reg_user_mr_dmabuf(
     let make = || {
         let (access, range) = checked(offset, length, iova, access, dmah)?;
         // SAFETY: The device is that of this operation.
-        let adapter = unsafe { adapter(dev) };
-        let mode = adapter.mode().importer().ok_or_else(eopnotsupp)?;
+        let mode = unsafe { adapter(dev) }.mode().importer().ok_or_else(eopnotsupp)?;
         // SAFETY: The device is registered while it has MRs.
         let umem = unsafe { Umem::of_dma_buf(dev, mode, fd, range, access) }?;
-        if adapter.is_kept() {
-            // As a driver whose device fails, and again when the import is to be undone.
-            adapter.insert(umem, range, access)?;
-            return Err(EIO);
-        }
         // SAFETY: The device is that of this operation.
         unsafe { register(dev, umem, range, access) }
     };

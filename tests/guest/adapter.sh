@@ -180,8 +180,6 @@ adapter_mr() {
 		[ "${word%%=*}" != "$3" ] || echo "${word#*=}"
 	done
 }
-# adapter_entries DEVICE LKEY: prints the number of DMA ranges of the MR.
-adapter_entries() { adapter_mr "$1" "$2" dma | tr , '\n' | grep -c .; }
 
 # to_host DEVICE SEED, from_host DEVICE SEED: by the adapter's DMA the MR of lkey goes to host memory, which
 # has the pattern then, or is written from host memory with the pattern. lkey and addr stay.
@@ -231,7 +229,6 @@ copies() {
 	adapter_say to check 61
 	adapter_stop to from
 	eventually balanced
-	note "$1: 100000 bytes from one BAR to the other by the adapter's DMA"
 }
 # load_sample, unload_sample: the client in C, as a persistent client, with the device SAMPLE_DEV. It
 # is in use while a region of it is left.
@@ -245,5 +242,3 @@ unload_sample() {
 	rmmod peer_client_sample
 }
 no_sample_regions() { balanced peer_client_sample; }
-# in_use_of CLIENT: prints the number of its live MRs.
-in_use_of() { echo "$(($(cat "$PEERS/$1/num_alloc_mrs") - $(cat "$PEERS/$1/num_dealloc_mrs")))"; }

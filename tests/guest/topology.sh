@@ -76,22 +76,11 @@ register_and_stop() {
 	adapter_stop a
 }
 
-# The layout, for the reader of the results.
-test_layout() {
-	local bdf port
-	for bdf in "${BDF_EDU[@]}"; do
-		port=$(common_port "$BDF_A" "$bdf") || port="no port"
-		note "peer $BDF_A, adapter $(adapter_at "$bdf") at $bdf: $port above both"
-	done
-	note "peer $BDF_A: BAR 2 of $SIZE_A bytes at bus address $(printf '%#x' "$(bus_address "$BDF_A")")"
-}
-
 # p2pdma_says ANSWER: for both adapters and peers.
 p2pdma_says() {
 	local bdf
 	for bdf in "$NEAR" "$NEAR_TOO"; do
 		expect "$1" answer_of_p2pdma register_and_stop "$(adapter_at "$bdf")"
-		note "p2pdma, $BDF_A for $bdf: $1"
 	done
 }
 
@@ -100,7 +89,6 @@ test_bus_addresses() {
 	local want
 	want=$(printf '%#x+%#x' $(($(bus_address "$BDF_A") + 3 * 4096)) $((5 * 65536)))
 	in_a a "$(adapter_at "$NEAR")" $((3 * 4096)) $((5 * 65536))
-	note "$(adapter_mrs "$(adapter_at "$NEAR")" "$lkey")"
 	expect "$want" merged "$(adapter_mr "$(adapter_at "$NEAR")" "$lkey" dma)"
 	adapter_stop a
 }
@@ -121,10 +109,9 @@ merged() {
 }
 
 test_mr_of_the_whole_bar() {
-	local device end took
+	local device end
 	device=$(adapter_at "$NEAR")
-	took_ms in_a a "$device" 0 $SIZE_A
-	note "an MR of the whole BAR, $SIZE_A bytes, in $took ms, $(adapter_entries "$device" "$lkey") runs"
+	in_a a "$device" 0 $SIZE_A
 	expect "1 $((SIZE_A / PAGE)) $SIZE_A" in_use
 	end="$lkey $((addr + SIZE_A - 999))"
 	adapter_start h "$device" host 0 999
@@ -135,67 +122,19 @@ test_mr_of_the_whole_bar() {
 	eventually balanced
 }
 
-# allocated PID COMMAND...: sets $bytes to what this process allocates in the kernel during the
-# command, freed meanwhile or not.
-allocated() {
-	local events=$TRACING/instances/allocated event process=$1
-	shift
-	mkdir "$events"
-	echo 16384 >"$events/buffer_size_kb"
-	for event in kmem/kmalloc kmem/kmem_cache_alloc kmem/mm_page_alloc; do
-		echo "common_pid == $process" >"$events/events/$event/filter"
-		echo 1 >"$events/events/$event/enable"
-	done
-	"$@"
-	bytes=$(awk -v page="$PAGE" 'match($0, /bytes_alloc=[0-9]+/) { n += substr($0, RSTART + 12, RLENGTH - 12) }
-		match($0, / order=[0-9]+/) { n += page * 2 ^ substr($0, RSTART + 7, RLENGTH - 7) }
-		/LOST/ { n += 2 ^ 40 }
-		END { print n + 0 }' "$events/trace")
-	rmdir "$events"
-}
-let_it_register() {
-	echo go >&"$go"
-	wait_line /tmp/many '^registered 20: ok'
-}
-
-# begin_many OPTION...: the action many of peer_rdma in the background, in $pid, which registers once $go is
-# written to.
-begin_many() {
-	rm -f /tmp/go
-	mkfifo /tmp/go
-	exec {go}<>/tmp/go
-	"$RDMA" many -d "$(adapter_at "$NEAR")" "$@" "$BAR_A" <&"$go" >/tmp/many 2>&1 {go}>&- &
-	pid=$!
-	wait_line /tmp/many '^begin'
-}
-
-# A memory region needs no memory for each page: one of the whole BAR has 65536.
-test_many_registrations() {
-	local pid bytes
-	begin_many -n 20 -m $SIZE_A
-	allocated "$pid" let_it_register
-	expect "20 $((20 * (SIZE_A / PAGE))) $((20 * SIZE_A))" in_use
-	note "20 MRs of $SIZE_A bytes: $bytes bytes of kernel memory allocated"
-	# The MRs themselves.
-	[ "$bytes" -gt $((20 * 256)) ]
-	[ "$bytes" -lt $((20 * SIZE_A / PAGE)) ] || fail "more than a byte for each page"
-	echo go >&"$go"
-	wait "$pid"
-	exec {go}>&-
-	eventually balanced
-}
-
 # A process in a memory cgroup registers until the limit, which is its parent's, stops it.
 test_memory_cgroup() {
-	local group=/tmp/cgroup/peer limit=$((16 << 20)) made peak pid many
+	local group=/tmp/cgroup/peer limit=$((16 << 20)) made peak many go
 	make_cgroup peer
 	echo $limit >$group/memory.max
 	echo +memory >$group/cgroup.subtree_control
 	mkdir $group/container
-	begin_many -n 100000 -m 4096
-	# adapter_start sets pid.
-	many=$pid
-	echo "$pid" >$group/container/cgroup.procs
+	mkfifo /tmp/go
+	exec {go}<>/tmp/go
+	"$RDMA" many -d "$(adapter_at "$NEAR")" -n 100000 -m 4096 "$BAR_A" <&"$go" >/tmp/many 2>&1 {go}>&- &
+	many=$!
+	wait_line /tmp/many '^begin'
+	echo $many >$group/container/cgroup.procs
 	echo go >&"$go"
 	wait_line /tmp/many '^registered'
 	cat /tmp/many $group/memory.peak $group/memory.events
@@ -212,7 +151,7 @@ test_memory_cgroup() {
 	adapter_start a "$(adapter_at "$NEAR")" "$BAR_B" 0 65536
 	adapter_stop a
 	note "a cgroup of $limit bytes: ENOMEM after $made registrations, $((peak / made)) bytes for each"
-	kill_and_wait -9 "$many"
+	kill_and_wait -9 $many
 	exec {go}>&-
 	eventually balanced
 	eventually rmdir $group/container $group
@@ -229,7 +168,6 @@ test_from_bar_to_bar() {
 	in_b b "$device" $((OFFSET + 2)) $LENGTH
 	adapter_dma "$device" "copy $from $lkey $addr $LENGTH"
 	ask_host pattern b $((OFFSET + 2)) $LENGTH 33 64
-	note "$LENGTH bytes from $BDF_A to $BDF_B by the DMA of $NEAR, found by the host"
 	adapter_stop b a
 }
 
@@ -256,7 +194,6 @@ test_revoked() {
 	expect EACCES adapter_dma "$too" "copy $other_host $other_bar $LENGTH"
 	[ "$(sum)" = "$before" ] || fail "bytes behind the BAR change after the unbind"
 	expect revoked adapter_mr "$near" "${bar% *}" state
-	note "after the unbind of $BDF_A: EACCES for both adapters, no byte behind the BAR changed"
 	adapter_stop a c h g
 	eventually balanced
 	rebind "$BDF_A"
@@ -270,9 +207,7 @@ refused() {
 	log_step "$bdf"
 	expect "error EREMOTEIO" adapter_start a "$1" "$BAR_A" 0 65536
 	one_line "io_peer_mem $BDF_A: BAR 2: cannot be mapped for $bdf: EREMOTEIO \(no bridge is above both, .*\)"
-	tail -n 1 /sys/kernel/debug/ib_peer_mem/rejections | tee /tmp/rejection
-	grep -E "	$1	io_peer_mem	EREMOTEIO	the memory could not be registered$" /tmp/rejection
+	rejected "	$1	io_peer_mem	EREMOTEIO	the memory could not be registered$"
 	expect "" adapter_mrs "$1"
 	balanced
-	note "$(log_since step | sed -n 's/.*\(io_peer_mem [0-9].*cannot be mapped\)/\1/p')"
 }

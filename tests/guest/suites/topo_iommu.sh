@@ -7,12 +7,9 @@
 
 . ./topology.sh
 
-CHAIN=yes
-
 NEAR=${BDF_EDU[0]} NEAR_TOO=${BDF_EDU[1]}
 
-TESTS="test_layout test_translated test_p2pdma test_iovas test_from_bar_to_bar test_no_faults test_old_iova
-	test_old_iova_of_a_revoked_mr test_no_other_faults"
+TESTS="test_translated test_p2pdma test_from_bar_to_bar test_old_iova test_old_iova_of_a_revoked_mr"
 
 test_translated() {
 	local bdf
@@ -30,25 +27,11 @@ iova() {
 	echo $((${dma%%+*}))
 }
 
-test_iovas() {
-	local device start iova
-	device=$(adapter_at "$NEAR") start=$(bus_address "$BDF_A")
-	in_a a "$device" $((3 * 4096)) 65536
-	note "$(adapter_mrs "$device" "$lkey")"
-	iova=$(iova)
-	[ $((iova)) -lt "$start" ] || [ $((iova)) -ge $((start + SIZE_A)) ]
-	adapter_stop a
-}
-
-faults() { dmesg | grep -c 'DMAR: .*fault addr' || true; }
 # faulted IOVA: the kernel has reported a fault of a write by the adapter.
 faulted() {
 	log_since step |
 		grep -E "DMAR: \[DMA Write.* device \[(0000:)?${NEAR#0000:}\] fault addr $(printf '%#x' "$1")"
 }
-
-# The tests above caused no fault.
-test_no_faults() { expect 0 faults; }
 
 # stale END SEED: the adapter uses an address after END. Before that the address is valid,
 # which the test checks first.
@@ -70,7 +53,6 @@ stale() {
 	log_step stale
 	adapter_dma "$device" "raw-write $iova 4000"
 	eventually faulted "$iova"
-	note "$(faulted "$iova" | tail -n 1 | sed 's/.*DMAR/DMAR/')"
 	after=$(sum)
 	[ "$before" = "$after" ] || fail "bytes behind the BAR change"
 	ask_host pattern a 4096 4000 "$2"
@@ -85,6 +67,3 @@ test_old_iova_of_a_revoked_mr() {
 	stale unbind_a 61
 	rebind "$BDF_A"
 }
-
-# Each of the two tests above caused one.
-test_no_other_faults() { expect 2 faults; }
