@@ -5,8 +5,6 @@
 
 . ./steps.sh
 
-PARAMETERS=/sys/module/io_peer_mem/parameters
-
 # Without parameters.
 before_test() {
 	unload_io
@@ -23,50 +21,27 @@ test_range_of_a_bar() {
 	grep -o 'offset=[^ ]*' /tmp/write | { IFS='=' read -r _ at && [ $((at)) -gt $((4 << 20)) ]; }
 	host_has a /tmp/write wrote
 	must_fail "$RDMA" reg -m $((4 << 20)) "$BAR_A" 2>&1 | grep 'Cannot allocate memory'
-	note "ranges=: $(cat /tmp/write)"
 }
-
-# does_not_bind LINE PARAMETER...: with these the client leaves the first function alone, and says why.
-does_not_bind() {
-	load_io_with "${@:2}"
-	[ ! -e "/sys/bus/pci/devices/$BDF_A/driver" ]
-	log_since test | grep "$BDF_A: $1"
-}
-
-# BAR 0 cannot be used, and a function with an unusable BAR is not bound.
-test_ranges_with_bars() { does_not_bind "BAR 0 cannot be used" ranges=2:0:0x200000 bars=0; }
 
 test_range_past_the_end() {
-	does_not_bind "BAR 2 cannot be used: it ends before" ranges=2:0x3000000:0x2000000
+	logs "$BDF_A: BAR 2 cannot be used: it ends before" load_io_with ranges=2:0x3000000:0x2000000
+	[ ! -e "/sys/bus/pci/devices/$BDF_A/driver" ]
 }
 
 # --- parameters in /sys/module ---
 
 test_ranges_at_run_time() {
-	echo 2:0x400000:0x200000 >$PARAMETERS/ranges
-	expect 2:0x400000:0x200000 cat $PARAMETERS/ranges
+	# Without the newline of echo.
+	printf 2:0x400000:0x200000 >"$PARAMETERS/ranges"
+	expect 2:0x400000:0x200000 cat "$PARAMETERS/ranges"
 	# A bound function keeps its ranges.
 	expect $((64 << 20)) cat "/sys/bus/pci/devices/$BDF_A/p2pmem/size"
 	bind_again "$BDF_B" $((2 << 20))
 	"$RDMA" write -o 4099 -l 700001 -s 72 "$BAR_B" | tee /tmp/write
 	host_has b /tmp/write wrote
-	echo >$PARAMETERS/ranges
-	expect "" cat $PARAMETERS/ranges
+	echo >"$PARAMETERS/ranges"
+	expect "" cat "$PARAMETERS/ranges"
 	bind_again "$BDF_B" $((32 << 20))
-	balanced
-	note "ranges written to /sys/module: 2 MiB, and all of it again"
-}
-
-test_bars_at_run_time() {
-	echo 2,0 >$PARAMETERS/bars
-	expect 2,0 cat $PARAMETERS/bars
-	unbind "$BDF_B"
-	logs "$BDF_B: BAR 0 cannot be used" must_fail bind "$BDF_B"
-	[ ! -e "$BAR_B" ]
-	# Without the newline of echo.
-	printf 2 >$PARAMETERS/bars
-	bind_again "$BDF_B" $((32 << 20))
-	echo >$PARAMETERS/bars
 }
 
 # wrong PARAMETER TEXT: fails with EINVAL and a log line, and the value stays.
@@ -80,9 +55,9 @@ wrong() {
 }
 
 test_wrong_values_at_run_time() {
-	echo 2:0:0x200000 >$PARAMETERS/ranges
+	echo 2:0:0x200000 >"$PARAMETERS/ranges"
 	wrong ranges 2:0:0
-	echo >$PARAMETERS/ranges
+	echo >"$PARAMETERS/ranges"
 	wrong bars '2 5'
 	wrong mmio maybe
 	# New ids have a file of the PCI core.
@@ -130,7 +105,7 @@ test_options_of_one_function() {
 		unbind "$BDF_A"
 		unbind "$BDF_B"
 	done
-	for i in bars ranges publish; do expect "" cat $PARAMETERS/$i; done
+	for i in bars ranges publish; do expect "" cat "$PARAMETERS/$i"; done
 	# The next time it is bound as all others.
 	bind "$BDF_A"
 	bind "$BDF_B"
@@ -139,8 +114,8 @@ test_options_of_one_function() {
 
 # The parameters count for what is not given.
 test_options_and_parameters() {
-	echo 0 >$PARAMETERS/publish
-	echo 2:0:0x800000 >$PARAMETERS/ranges
+	echo 0 >"$PARAMETERS/publish"
+	echo 2:0:0x800000 >"$PARAMETERS/ranges"
 	unbind "$BDF_B"
 	echo "$BDF_B" >$BIND_WITH
 	expect $((8 << 20)) cat "/sys/bus/pci/devices/$BDF_B/p2pmem/size"
@@ -149,8 +124,8 @@ test_options_and_parameters() {
 	echo "$BDF_B bars=2 publish=1" >$BIND_WITH
 	expect $((32 << 20)) cat "/sys/bus/pci/devices/$BDF_B/p2pmem/size"
 	expect 1 published "$BDF_B"
-	echo >$PARAMETERS/publish
-	echo >$PARAMETERS/ranges
+	echo >"$PARAMETERS/publish"
+	echo >"$PARAMETERS/ranges"
 	bind_again "$BDF_B" $((32 << 20))
 }
 
@@ -171,24 +146,4 @@ test_wrong_options_of_one_function() {
 	logs "$BDF_B: BAR 0 cannot be used" bind_with_fails 'Invalid argument' "$BDF_B bars=0"
 	bind "$BDF_B"
 	sizes $((64 << 20)) $((32 << 20))
-}
-
-# A parameter changes while functions are bound: they use the old or the new value.
-test_written_while_bound() {
-	local pid size
-	while :; do
-		echo 2:0:0x400000 >$PARAMETERS/ranges
-		echo >$PARAMETERS/ranges
-	done &
-	pid=$!
-	for _ in 1 2 3 4 5; do
-		unbind "$BDF_B"
-		bind "$BDF_B"
-		eventually test -c "$BAR_B"
-		size=$(cat "/sys/bus/pci/devices/$BDF_B/p2pmem/size")
-		[ "$size" = $((4 << 20)) ] || [ "$size" = $((32 << 20)) ] || fail "$size bytes"
-	done
-	kill_and_wait "$pid"
-	echo >$PARAMETERS/ranges
-	bind_again "$BDF_B" $((32 << 20))
 }

@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 #
-# Which functions and BARs are used, p2pmem/allocate, queries, and the program iopm.
+# Which functions and BARs are used, p2pmem/allocate, and queries.
 
 . ./steps.sh
-
-PARAMETERS=/sys/module/io_peer_mem/parameters
 
 # --- which functions and BARs are used, and how ---
 
@@ -21,12 +19,12 @@ test_bus_mastering_is_disabled() {
 	expect 4 bus_master "$BDF_B"
 	bind "$BDF_B"
 	expect 0 bus_master "$BDF_B"
-	echo 1 >$PARAMETERS/busmaster
+	echo 1 >"$PARAMETERS/busmaster"
 	unbind "$BDF_B"
 	setpci -s "$BDF_B" COMMAND=4:4
 	bind "$BDF_B"
 	expect 4 bus_master "$BDF_B"
-	echo >$PARAMETERS/busmaster
+	echo >"$PARAMETERS/busmaster"
 	bind_again "$BDF_B" $((32 << 20))
 	expect 0 bus_master "$BDF_B"
 }
@@ -44,7 +42,6 @@ test_smallest_part_of_a_bar() {
 	"$RDMA" write -o 99 -l 100000 "$BAR_A"
 	unload_io
 	load_bars
-	note "pages of $PAGE bytes: the smallest part of a BAR has $size bytes"
 }
 
 # joined MEMORY MEMORY [OPTION...]: the one right behind the other, of 1 MiB each, is refused by one line.
@@ -65,18 +62,6 @@ test_range_across_two_bars() {
 	expect "registration: ok" "$RDMA" reg -J -o $(((1 << 20) - 4096)) -l 4096 "$BAR_A" "$BAR_B"
 }
 
-test_publish() {
-	expect 1 published "$BDF_B"
-	echo 0 >$PARAMETERS/publish
-	bind_again "$BDF_B" $((32 << 20))
-	expect 0 published "$BDF_B"
-	nearest "$BDF_B" | tee /tmp/nearest
-	must_fail grep "nearest $BDF_B" /tmp/nearest
-	echo >$PARAMETERS/publish
-	bind_again "$BDF_B" $((32 << 20))
-	expect 1 published "$BDF_B"
-}
-
 # A prefetchable BAR of 64 MiB of an SSD: used only if bars= names it.
 test_class_that_is_not_memory() {
 	local ssd=/sys/bus/pci/devices/${BDF_SSD:-}
@@ -85,17 +70,17 @@ test_class_that_is_not_memory() {
 	echo io_peer_mem >"$ssd/driver_override"
 	logs "$BDF_SSD: BAR 2 is not used: in a function of class 0x010802" must_fail bind "$BDF_SSD"
 	[ ! -e "$(bar "$BDF_SSD")" ]
-	echo 2 >$PARAMETERS/bars
+	echo 2 >"$PARAMETERS/bars"
 	bind "$BDF_SSD"
 	eventually test -c "$(bar "$BDF_SSD")"
 	expect 0 published "$BDF_SSD"
 	unbind "$BDF_SSD"
-	echo 1 >$PARAMETERS/publish
+	echo 1 >"$PARAMETERS/publish"
 	bind "$BDF_SSD"
 	expect 1 published "$BDF_SSD"
 	unbind "$BDF_SSD"
-	echo >$PARAMETERS/publish
-	echo >$PARAMETERS/bars
+	echo >"$PARAMETERS/publish"
+	echo >"$PARAMETERS/bars"
 	echo >"$ssd/driver_override"
 }
 
@@ -169,16 +154,6 @@ test_p2pmem_allocate_and_processes() {
 	expect $((64 << 20)) cat "$available"
 }
 
-test_unbind_under_a_writer_to_p2pmem_allocate() {
-	local pid
-	launch forever -t 2 "/sys/bus/pci/devices/$BDF_B/p2pmem/allocate"
-	unbind_in_time "$BDF_B"
-	wait_line /tmp/forever 'remote access error'
-	ended "$pid"
-	grep 'still revoked' /tmp/forever
-	rebind "$BDF_B"
-}
-
 # A driver provides memory and its probe fails: until that memory is gone it must not be registered,
 # or the release would wait for the memory region.
 test_registration_while_a_failed_driver_is_released() {
@@ -249,14 +224,17 @@ test_allocation_when_the_memory_map_is_gone() {
 }
 
 # What another driver has left in memory that it frees, such as the blocks of the NVMe target.
+# The quota is one of processes.
 test_what_other_drivers_leave() {
+	echo 4096 >"$PARAMETERS/quota"
 	leave
+	echo >"$PARAMETERS/quota"
 	expect 0 left
-	echo never >$PARAMETERS/zero
+	echo never >"$PARAMETERS/zero"
 	bind_again "$BDF_B" $((32 << 20))
 	leave
 	expect 65536 left
-	echo >$PARAMETERS/zero
+	echo >"$PARAMETERS/zero"
 	bind_again "$BDF_B" $((32 << 20))
 	expect 0 left
 }
@@ -292,8 +270,6 @@ if arg.flags & 2:
 PYTHON
 }
 
-test_nearest_is_not_here() { nearest "$BDF_B" | tee /dev/fd/2 | grep -x "nearest $BDF_B 0"; }
-
 # A function without peer-to-peer memory. All are on the root bus, so one step from the bridge, or below
 # a switch, two steps from its upstream port; both BARs are as near.
 test_nearest_to_another() {
@@ -303,7 +279,6 @@ test_nearest_to_another() {
 	[ "$(wc -l </tmp/nearest)" = 2 ]
 	grep -xE "nearest ($BDF_A|$BDF_B) $distance" /tmp/nearest
 	grep -x "here $distance" /tmp/nearest
-	note "nearest to the network adapter: $(paste -sd, /tmp/nearest)"
 }
 
 # The file stays open while the function is unbound: its configuration space must not be
@@ -316,44 +291,4 @@ test_nearest_of_a_gone_function() {
 	expect ENODEV nearest "$BDF_B"
 	exec {FD}<&-
 	rebind "$BDF_A"
-}
-
-# --- the program iopm ---
-
-IOPM=/mnt/programs/iopm
-
-test_list() {
-	"$IOPM" list | tee /tmp/list
-	grep -E "^$BAR_A +64 MiB +64 MiB +64 MiB +1af4:1110  Red Hat, Inc\. .*Inter-VM" /tmp/list
-	grep -E "^$BAR_B +32 MiB +32 MiB +32 MiB +1af4:1110  Red Hat" /tmp/list
-	[ "$(grep -c ^/dev /tmp/list)" = 2 ]
-	note "$(grep "^$BAR_A" /tmp/list)"
-}
-
-test_info() {
-	local pid
-	launch hold -n 1 "$BAR_A"
-	"$IOPM" info "$BDF_A" | tee /tmp/info
-	"$IOPM" info "$BAR_A" | cmp - /tmp/info
-	grep -x "free:      $(((64 << 20) - (1 << 20)))" /tmp/info
-	kill_and_wait "$pid"
-}
-
-test_nearest_of_the_list() {
-	"$IOPM" nearest "$BDF_B" | tee /tmp/nearest
-	sed -n 2p /tmp/nearest | grep -E "^0 +$BAR_B$"
-	sed -n 3p /tmp/nearest | grep -E "^[0-9]+ +$BAR_A$"
-	"$IOPM" nearest "${BDF_B#0000:}" | cmp - /tmp/nearest
-}
-
-test_error_messages() {
-	refuses 'rxe0 is neither.*' "$IOPM" nearest rxe0
-	refuses 'no PCI function 0000:fe:1f.7' "$IOPM" nearest fe:1f.7
-	refuses 'no BAR of 0000:00:00.0' "$IOPM" info 0000:00:00.0
-	refuses 'no BAR of io_peer_mem' "$IOPM" info /dev/null
-	refuses "RDMA devices of this host: .*$DEV" "$RDMA" reg -d mlx5_9 "$BAR_A"
-	unload_io
-	refuses 'io_peer_mem loaded' "$IOPM" list
-	refuses 'io_peer_mem loaded' "$RDMA" reg "$BAR_A"
-	load_bars
 }
