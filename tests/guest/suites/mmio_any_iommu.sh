@@ -46,5 +46,4 @@ test_vfio() {
 	no_override "$BDF_B"
 	bind "$BDF_B"
 	eventually test -c "$BAR_B"
-	note "a BAR of vfio-pci, registered by its address, reset, asleep and closed under a writer"
 }
