@@ -85,12 +85,8 @@ tries_again() {
 }
 tries() { grep -c '^denied$' "/tmp/$1" || true; }
 
-# in_core PID: the task runs or waits in a function of the core. waits_in_core PID: of the frames of its stack in the core and in mlx5_ib the innermost one is in the core.
+# in_core PID: the task runs or waits in a function of the core.
 in_core() { grep -qF '[ib_peer_mem]' "/proc/$1/stack"; }
-waits_in_core() {
-	local frame
-	frame=$(grep -m 1 -F -e '[ib_peer_mem]' -e '[mlx5_ib]' "/proc/$1/stack") && [[ $frame = *'[ib_peer_mem]' ]]
-}
 
 # ended PID: waits for it, WAIT_LIMIT at most; returns its exit status.
 ended() {

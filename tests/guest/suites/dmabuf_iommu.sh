@@ -31,7 +31,6 @@ test_vfio() {
 		no_key_reaches
 	done
 	vfio_unbind "$BDF_B"
-	note "RDMA to a BAR of vfio-pci"
 }
 
 # vfio-pci can revoke: an importer that pins is refused, also by its address in a umem.

@@ -23,11 +23,11 @@ test_driver_is_stock() { stock "$DEV" mlx5_core mlx5_ib ib_uverbs ib_core; }
 # memory of an SSD, whose driver is built into some kernels.
 test_doctor() {
 	[ ! -e "/sys/bus/pci/devices/$BDF_SSD/driver" ] || unbind "$BDF_SSD"
-	/mnt/programs/iopm doctor --test "$DEV" | tee /tmp/doctor
+	"$IOPM" doctor --test "$DEV" | tee /tmp/doctor
 	grep -E "^  ok    $DEV \(mlx5_ib\): hooked, served by dma-buf, can fence: (yes|not seen yet)$" /tmp/doctor
 	grep -E "^  ok    $DEV, $BDF_A/bar2: distance [0-9]+ (bus address|host bridge)$" /tmp/doctor
 	expect 2 grep -c "^  ok    $DEV, .*bytes compared" /tmp/doctor
-	/mnt/programs/iopm nearest "$DEV" | grep "$BAR_A"
+	"$IOPM" nearest "$DEV" | grep "$BAR_A"
 }
 
 test_pingpong_of_datagrams() { pingpong ibv_ud_pingpong -s 1024; }
@@ -72,18 +72,6 @@ test_same_translation_as_a_dma_buf() {
 			12345 3000000
 		END
 	done
-	note "MRs by address and by dma-buf have the same translation, as $(printf '%s' "$ours" | cut -c1-100)"
-}
-
-# From one byte to all of the BAR, of which the last bytes are written.
-test_lengths() {
-	local size=$((64 << 20)) length
-	for length in 1 4095 2097153 33554431; do
-		"$RDMA" write -m $size -o 1 -l $length -s "$length" "$BAR_A" >/tmp/write
-		host_has a /tmp/write wrote
-	done
-	"$RDMA" span -m $size -o $((size - 4099)) -l 4099 "$BAR_A" | tee /tmp/span
-	host_has a /tmp/span wrote
 }
 
 # The driver cannot make a memory key: the application gets an error, and nothing is left. Of
@@ -101,20 +89,4 @@ test_command_fails() {
 	one_line "$DEV: the driver refuses to import peer memory as a dma-buf: E"
 	eventually balanced
 	expect "registration: ok" "$RDMA" reg -a l "$BAR_A"
-}
-
-# The page fault of a writer comes after the revocation, and late.
-test_late_page_fault() {
-	local pid
-	ask_host connectx hold-faults
-	launch forever "$BAR_A"
-	unbind_in_time "$BDF_A"
-	kill -0 "$pid"
-	must_fail grep error /tmp/forever
-	ask_host connectx release-faults
-	wait_line /tmp/forever 'remote access error'
-	ended "$pid"
-	eventually balanced
-	rebind "$BDF_A"
-	"$RDMA" write "$BAR_A"
 }

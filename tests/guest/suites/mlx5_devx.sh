@@ -51,7 +51,6 @@ in_bar() {
 
 # 100 messages and their answers, more than a ring has entries.
 test_queues() {
-	local first
 	load_client
 	queues verbs -n 100 $MEMORY | grep '^100 rounds'
 	eventually unused
@@ -62,8 +61,6 @@ test_queues() {
 	# The check at the end of each suite sees them.
 	must_fail mlx5_nothing_left
 	must_fail no_key_reaches "$BDF_A"
-	read -r first < <(ask_host connectx queues)
-	note "2 CQs and 2 QPs with their doorbell records in a BAR, the first $first"
 	# As after a crash of the application.
 	kill_and_wait -9 "$pid"
 	unload_client
@@ -79,19 +76,6 @@ test_umem() {
 	done
 	unload_client
 	expect "umem: ok" queues umem -l 65536 host
-}
-
-# The client's memory can be in umems, and an MR on it can still be revoked: the hook leaves the
-# driver's first attempt to pin it alone.
-test_an_mr_is_no_umem() {
-	local writer
-	load_client
-	launch forever -u $MEMORY
-	writer=$pid
-	rmmod persistent_bar &
-	ended $!
-	wait_line /tmp/forever 'remote access error'
-	ended "$writer"
 }
 
 # The driver releases the umems of a device that is removed.
@@ -120,19 +104,4 @@ test_killed_before_a_command_is_complete() {
 	release_commands
 	eventually gone "$pid"
 	unload_client
-}
-
-# A client that requires invalidation is refused, as such memory cannot be revoked. One line in the
-# log names it.
-test_a_client_that_invalidates() {
-	local action
-	load_bars
-	for action in umem verbs; do
-		logs_one "client io_peer_mem: cannot serve $DEV: .*does not release it on invalidation" \
-			expect "$action: error EREMOTEIO" queues $action "$BAR_A"
-		tail -n 1 /sys/kernel/debug/ib_peer_mem/rejections | tee /tmp/rejection
-		grep -E "	mlx5_queue	.*	$DEV	io_peer_mem	.*does not release it on invalidation" /tmp/rejection
-	done
-	eventually balanced
-	unload_io
 }

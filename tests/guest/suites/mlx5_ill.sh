@@ -54,24 +54,6 @@ test_an_invalidation_fails() {
 	works_again
 }
 
-# The same, but the RDMA device is removed, and the driver deregisters.
-test_an_invalidation_fails_and_the_device_is_removed() {
-	local unbinding
-	warn_again
-	writer
-	ask_host connectx fail-umr 1
-	unbind_waits 'its driver has failed to invalidate the MR'
-	log_allow 'is removed, and may still access'
-	remove_device
-	ended "$unbinding"
-	log_has 'mlx5_0 is removed, and may still access .* bytes .*: reset the device'
-	eventually balanced
-	ends "$pid"
-	add_device
-	rebind "$BDF_A"
-	works_again
-}
-
 # invalidations N: as many threads, each of which invalidates a region of bench_memory.
 invalidations() {
 	exec python3 - "$1" <<'PYTHON'
@@ -151,22 +133,6 @@ test_fatal_and_the_process_ends() {
 	rebind "$BDF_A"
 	works_again
 }
-
-test_fatal_and_the_process_deregisters() {
-	local bdf
-	bdf=$(mlx5_bdf)
-	log_allow 'may still access [0-9]+ bytes'
-	launch hold -n 1 "$BAR_A"
-	fatal
-	eventually reported
-	ends "$pid"
-	log_has 'mlx5_0 may still access .* bytes (it has reported a fatal error), .*: reset the device'
-	eventually balanced
-	reset_and_load "$bdf"
-	works_again
-}
-# The core knows of it.
-reported() { grep -q '^mlx5_0	.*fatal' /sys/kernel/debug/ib_peer_mem/devices; }
 
 test_fatal_and_the_function_is_removed() {
 	local unbinding bdf

@@ -51,49 +51,26 @@ test_same_key_after_a_revocation() {
 	eventually balanced
 	read -r _ old new < <(grep '^keys' /tmp/again)
 	[ "$old" = "$new" ]
-	note "key $old, before and after the revocation"
 }
 
-# begin_unbind, end_unbind: the first BAR, whose revocation waits for a UMR in between.
-begin_unbind() {
-	hold_umr
-	unbind "$BDF_A" &
-	unbind=$!
-	eventually umr_waits
-}
-end_unbind() {
-	release_umr
-	ended "$unbind"
-	no_key_reaches "$BDF_A"
-}
-
-# The memory goes while the key of its MR is being written, or made.
+# The memory goes while the key of its MR is being written.
 test_revoke_during_a_registration() {
+	local pid unbind
 	launch hold "$BAR_A"
 	ends "$pid"
 	hold_umr
-	registers_during_an_unbind umr_waits release_umr
-	# CREATE_MKEY: no MR had this length.
-	hold_command 0x200
-	registers_during_an_unbind command_is_held release_commands -m 16777216 -l 9999999
-}
-# registers_during_an_unbind HELD RELEASE OPTION...: of the process that registers.
-registers_during_an_unbind() {
-	local pid unbind held=$1 release=$2
-	shift 2
-	start hold hold "$@" "$BAR_A"
-	eventually "$held"
+	start hold hold "$BAR_A"
+	eventually umr_waits
 	unbind "$BDF_A" &
 	unbind=$!
 	eventually in_core "$unbind"
 	nap 1
 	must_fail gone "$unbind"
-	"$release"
+	release_umr
 	ended "$unbind"
 	no_key_reaches "$BDF_A"
 	eventually balanced
 	ends "$pid"
-	note "the registration ended with: $(cat /tmp/hold)"
 	rebind "$BDF_A"
 	works_again
 }
@@ -102,30 +79,20 @@ registers_during_an_unbind() {
 test_revoke_waits_for_the_adapter() {
 	local pid unbind before
 	launch forever -m $((8 << 20)) "$BAR_A"
-	begin_unbind
+	hold_umr
+	unbind "$BDF_A" &
+	unbind=$!
+	eventually umr_waits
 	eventually changes "$(sum)" || fail "the writer does not write"
 	must_fail grep error /tmp/forever
 	must_fail gone "$unbind"
-	end_unbind
+	release_umr
+	ended "$unbind"
+	no_key_reaches "$BDF_A"
 	before=$(host_sum a)
 	wait_line /tmp/forever 'remote access error'
 	ended "$pid"
 	[ "$(host_sum a)" = "$before" ] || fail "bytes behind the BAR change after the unbind"
-	eventually balanced
-	rebind "$BDF_A"
-	works_again
-}
-
-# Its user deregisters the MR meanwhile: the driver is not called before the revocation has ended.
-test_deregistration_waits_for_the_revocation() {
-	local pid unbind
-	launch hold "$BAR_A"
-	begin_unbind
-	kill -9 "$pid"
-	eventually waits_in_core "$pid"
-	end_unbind
-	eventually gone "$pid"
-	wait "$pid" || true
 	eventually balanced
 	rebind "$BDF_A"
 	works_again

@@ -12,8 +12,7 @@ KIT=/mnt/tree/samples/peer_client
 
 DEVICES=/sys/kernel/debug/ib_peer_mem/devices
 
-TESTS="test_backend test_client test_import_is_refused
-	test_client_that_invalidates test_removed_with_an_mr test_unload"
+TESTS="test_backend test_client test_import_is_refused test_unload"
 
 test_backend() {
 	ibv_devinfo -d "$DEV" -v | tee /tmp/devinfo
@@ -31,7 +30,6 @@ test_client() {
 	"$RDMA" atomic -o 8 -l 4096 "$MEMORY"
 	expect 2 client num_alloc_mrs
 	client_balanced
-	note "$DEV without on-demand paging: RDMA to the memory of a client, by the umem backend"
 }
 
 # Why the backend is not dma-buf. The driver of 7.0 and 7.1 makes no event queue for page faults then, and imports.
@@ -39,25 +37,6 @@ test_import_is_refused() {
 	[[ $(uname -r) != 7.[01].* ]] || skip "this kernel's driver imports without on-demand paging"
 	expect "error EOPNOTSUPP" adapter_start one "$DEV" "export:$MEMORY" 0 4096
 	client_balanced
-}
-
-# io_peer_mem requires invalidation: a umem cannot be fenced.
-test_client_that_invalidates() {
-	load_bars
-	expect "registration: EREMOTEIO" "$RDMA" reg "$BAR_A"
-	expect 0 counter num_alloc_mrs
-	unload_io
-}
-
-# The driver releases the umem.
-test_removed_with_an_mr() {
-	adapter_start one "$DEV" "$MEMORY" 0 100000
-	expect "1 25 100000" in_use "$CLIENT"
-	mlx5_unbind
-	eventually client_balanced
-	adapter_kill one
-	mlx5_bind
-	"$RDMA" write "$MEMORY"
 }
 
 test_unload() {
