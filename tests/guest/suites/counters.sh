@@ -67,9 +67,9 @@ test_regions() {
 	cat /sys/kernel/debug/ib_peer_mem/revocations
 	expect "$DEV 2 40000 the client has invalidated the memory" lost "$one"
 	expect "" lost "$two"
-	/mnt/programs/iopm regions | tee /tmp/regions
+	"$IOPM" regions | tee /tmp/regions
 	expect 2 grep -cE "^ *$one +peer_rdma +mr +io_peer_mem +$DEV +0x[0-9a-f]+ +0x[0-9a-f]+ +20000 B .* revoked$" /tmp/regions
-	/mnt/programs/iopm metrics | grep -x "ib_peer_mem_revocations_total{client=\"io_peer_mem\"} $revoked"
+	"$IOPM" metrics | grep -x "ib_peer_mem_revocations_total{client=\"io_peer_mem\"} $revoked"
 	kill_and_wait "$one"
 	eventually unlisted "$one"
 	expect 1 eval "region_rows $two | wc -l"
@@ -91,7 +91,7 @@ export_of() {
 test_drain_of_a_client() {
 	local pid rc=0
 	launch hold -l 20000 "$BAR_A"
-	/mnt/programs/iopm drain --timeout 1 io_peer_mem >/tmp/drain || rc=$?
+	"$IOPM" drain --timeout 1 io_peer_mem >/tmp/drain || rc=$?
 	cat /tmp/drain
 	[ $rc = 3 ]
 	expect 1 grep -cE "^  $pid peer_rdma: 20000 B of $DEV, key 0x[0-9a-f]+, for .* \(live\)$" /tmp/drain
@@ -105,11 +105,11 @@ test_drain_of_a_client() {
 	"$RDMA" write host
 	expect "1 $(pages 0 20000) 20000" in_use
 	( nap 2; kill "$pid" ) &
-	/mnt/programs/iopm drain io_peer_mem
+	"$IOPM" drain io_peer_mem
 	wait "$pid" || true
 	balanced
-	refuses 'only root may drain' setpriv --reuid 65534 --clear-groups -- /mnt/programs/iopm drain --end io_peer_mem
-	/mnt/programs/iopm drain --end io_peer_mem
+	refuses 'only root may drain' setpriv --reuid 65534 --clear-groups -- "$IOPM" drain --end io_peer_mem
+	"$IOPM" drain --end io_peer_mem
 	expect ok export_of "$BAR_A"
 	"$RDMA" write "$BAR_A"
 	refuses 'Invalid argument' eval "echo 2 >$PEERS/io_peer_mem/drain"
@@ -126,7 +126,7 @@ test_drain_of_a_function() {
 	wait_line /tmp/one '^holding'
 	wait_line /tmp/two '^holding'
 	expect 2 cat "$files/mrs"
-	/mnt/programs/iopm drain --timeout 0 "$BDF_A" >/tmp/drain || rc=$?
+	"$IOPM" drain --timeout 0 "$BDF_A" >/tmp/drain || rc=$?
 	cat /tmp/drain
 	[ $rc = 3 ]
 	expect 2 grep -cE "^  $one peer_rdma: 20000 B of $DEV, key 0x[0-9a-f]+, for .* \(live\)$" /tmp/drain
@@ -135,14 +135,14 @@ test_drain_of_a_function() {
 		expect "registration: EBUSY" "$RDMA" reg "$BAR_A"
 	"$RDMA" write "$BAR_B"
 	kill_and_wait "$one"
-	/mnt/programs/iopm drain "$BDF_A"
+	"$IOPM" drain "$BDF_A"
 	expect 0 cat "$files/mrs"
-	/mnt/programs/iopm drain --end "$BDF_A"
+	"$IOPM" drain --end "$BDF_A"
 	"$RDMA" write "$BAR_A"
-	/mnt/programs/iopm drain "$BDF_A"
+	"$IOPM" drain "$BDF_A"
 	unbind_in_time "$BDF_A"
 	[ ! -e "$files" ]
-	refuses 'is not bound to io_peer_mem' /mnt/programs/iopm drain "$BDF_A"
+	refuses 'is not bound to io_peer_mem' "$IOPM" drain "$BDF_A"
 	rebind "$BDF_A"
 	expect 0 cat "$files/drain"
 	"$RDMA" write "$BAR_A"

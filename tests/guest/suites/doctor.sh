@@ -2,11 +2,11 @@
 # shellcheck shell=bash
 #
 # The program iopm with what a kernel has: doctor, status, topology, test, candidates, bind and unbind. The
-# debugfs file rejections. Other machines, and what iopm prints, are in tests/userspace.
+# debugfs file rejections. Other machines, what applications conclude, and what iopm prints, are in
+# tests/userspace.
 
 . ./steps.sh
 
-IOPM=/mnt/programs/iopm
 DOCTOR=/tmp/doctor
 REJECTIONS=/sys/kernel/debug/ib_peer_mem/rejections
 REPLICA=$MODS/external/tests/symbols/replica.ko
@@ -74,7 +74,6 @@ test_transfers() {
 	for memory in "${all[@]}"; do
 		says ok "$DEV, $memory: 64 KiB written and read, bytes compared"
 	done
-	note "$(grep -m 1 'bytes compared' $DOCTOR)"
 	balanced
 	"$IOPM" test | tee /tmp/test
 	expect ${#all[@]} grep -c '^ok ' /tmp/test
@@ -111,42 +110,15 @@ test_rejections() {
 	before=$(wc -l <$REJECTIONS)
 	"$RDMA" reg -M -@ 0x7e0000000000 -l 4096 host &
 	wait $!
-	tail -n 1 $REJECTIONS | tee /tmp/rejection
 	expect $((before + 1)) eval "wc -l <$REJECTIONS"
 	# A thread has registered; the list has the process.
-	grep -E "^[0-9.]+	$!	peer_rdma	0x7e0000000000	4096	$DEV	-	EFAULT	no client claims the memory$" /tmp/rejection
+	rejected "^[0-9.]+	$!	peer_rdma	0x7e0000000000	4096	$DEV	-	EFAULT	no client claims the memory$"
 	# Mapped read-only, to be written.
 	expect "registration: EFAULT" "$RDMA" reg -R -a lw "$BAR_A"
-	tail -n 1 $REJECTIONS | tee /tmp/rejection
-	grep -E "	peer_rdma	.*	$DEV	io_peer_mem	EFAULT	the client could not pin the memory$" /tmp/rejection
+	rejected "	peer_rdma	.*	$DEV	io_peer_mem	EFAULT	the client could not pin the memory$"
 	doctor 0
 	says warn "s ago: peer_rdma \(pid [0-9]+\), .* device $DEV, client io_peer_mem: the client could not pin the memory \(EFAULT\)"
 	refuses 'Permission denied' setpriv --reuid 65534 --clear-groups -- cat $REJECTIONS
-}
-
-# applications: what applications conclude, in /tmp/applications.
-applications() { "$IOPM" doctor --applications "$DEV" >/tmp/applications || { cat /tmp/applications; fail "a failure"; }; }
-# block APPLICATION PATTERN: a line of its block matches.
-block() {
-	awk -v head="$1: memory of ${3:-}" '!/^ / { on = index($0, head) == 1 } on' /tmp/applications >/tmp/block
-	cat /tmp/block
-	grep -qE "^  $2" /tmp/block || fail "$1: no line matches: $2"
-}
-
-# With a client that has the name of that of a GPU driver, and with io_peer_mem alone.
-test_applications() {
-	[ "$DEV" = rxe0 ] || skip "soft RoCE only: a device that imports no dma-bufs"
-	applications
-	block NCCL "ok    $DEV imports no dma-bufs$"
-	block 'RCCL, since mid 2026' "ok    $PEERS has the directory io_peer_mem$"
-	block 'RCCL, before mid 2026' 'ok    /proc/kallsyms has T ib_register_peer_memory_client$'
-	block libfabric 'ok    /proc/kallsyms has ib_umem_dmabuf_get$' NVIDIA
-	note "$(grep -c 'wrong:' /tmp/applications) wrong conclusions without a client"
-	insmod "$REPLICA" name=nv_mem
-	applications
-	rmmod replica
-	block NCCL "ok    $PEERS/nv_mem/version exists$"
-	must_fail grep 'wrong: no client .*NVIDIA' /tmp/applications
 }
 
 # as_user COMMAND...: as a user without any rights.

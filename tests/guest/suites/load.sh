@@ -61,14 +61,14 @@ test_client_by_parameter() {
 	unload_modules
 	load_core
 	for parameter in mmio p2pmem; do
-		file=/sys/module/io_peer_mem/parameters/$parameter
+		file=$PARAMETERS/$parameter
 		insmod "$MODS/io_peer_mem.ko" $parameter=1
 		client_is io_peer_mem
-		echo 0 >$file
+		echo 0 >"$file"
 		soon client_is ""
-		echo 1 >$file
+		echo 1 >"$file"
 		soon client_is io_peer_mem
-		echo >$file
+		echo >"$file"
 		soon client_is ""
 		rmmod io_peer_mem
 	done
@@ -86,7 +86,7 @@ binds() {
 # Two functions come and go at the same time, so that either is the first or the last, while a parameter
 # is written.
 test_client_under_binds() {
-	local a b rounds=${ROUNDS:-20} parameter=/sys/module/io_peer_mem/parameters/p2pmem
+	local a b rounds=${ROUNDS:-20} parameter=$PARAMETERS/p2pmem
 	[ "$KIND" != debug ] || rounds=${ROUNDS:-4}
 	unload_io
 	load_bars
@@ -100,8 +100,8 @@ test_client_under_binds() {
 	until [ "$(wc -l <"/tmp/$BDF_A")" -ge "$rounds" ] && [ "$(wc -l <"/tmp/$BDF_B")" -ge "$rounds" ]; do
 		gone $a && break
 		gone $b && break
-		echo 1 >$parameter
-		echo 0 >$parameter
+		echo 1 >"$parameter"
+		echo 0 >"$parameter"
 		nap 0.02
 	done
 	: >/tmp/stop
@@ -117,7 +117,6 @@ test_client_under_binds() {
 
 # Another client has the name.
 test_client_that_cannot_be_registered() {
-	local parameter=/sys/module/io_peer_mem/parameters/mmio
 	unload_io
 	load_core
 	insmod "$MODS/external/tests/symbols/replica.ko" name=io_peer_mem
@@ -125,26 +124,13 @@ test_client_that_cannot_be_registered() {
 	[ ! -e "$BAR_A" ]
 	[ ! -e "/sys/bus/pci/devices/$BDF_A/driver" ]
 	refuses 'Invalid argument' bind "$BDF_A"
-	refuses 'Invalid argument' eval "echo 1 >$parameter"
-	expect "" cat $parameter
+	refuses 'Invalid argument' eval "echo 1 >$PARAMETERS/mmio"
+	expect "" cat "$PARAMETERS/mmio"
 	unload_io
 	insmod_refuses 'cannot register the peer memory client: ' "$MODS/io_peer_mem.ko" mmio=1
 	rmmod replica
 	load_bars
 	client_is io_peer_mem
-}
-
-test_sysfs_files() {
-	local f
-	unload_modules
-	load_modules
-	[ -n "$(counter version)" ]
-	[ -e "$PEERS/io_peer_mem/num_alloc_mrs" ]
-	for f in "$PEERS"/io_peer_mem/*; do
-		# Root may write one of them (counters:drain_of_a_client).
-		[ "${f##*/}" = drain ] || must_fail eval "echo 1 >$f"
-		[ "${f##*/}" = version ] || expect 0 counter "${f##*/}"
-	done
 }
 
 # Unloading waits for one Tasks RCU grace period, beside that of ftrace, which removes the hook on
@@ -165,19 +151,6 @@ test_unload_waits_once() {
 	[ "$DEV" != rxe0 ] || rdma link delete rxe1
 }
 
-# The device is added after the core, and removed before it.
-test_device_after_core() {
-	remove_device
-	unload_modules
-	load_bars
-	add_device
-	"$RDMA" write -o 100 -l 50000 "$BAR_A"
-	remove_device
-	balanced
-	add_device
-	"$RDMA" write -o 100 -l 50000 "$BAR_A"
-}
-
 # A rename frees the old name.
 test_device_is_renamed() {
 	local devices=/sys/kernel/debug/ib_peer_mem/devices
@@ -186,16 +159,6 @@ test_device_is_renamed() {
 	grep '^peer_renamed	' $devices
 	rdma dev set peer_renamed name "$DEV"
 	grep "^$DEV	" $devices
-}
-
-test_rxe_module_is_reloaded() {
-	[ "$DEV" = rxe0 ] || skip "not soft RoCE"
-	load_bars
-	rdma link delete rxe0
-	rmmod rdma_rxe
-	modprobe rdma_rxe
-	add_rxe
-	"$RDMA" write "$BAR_A"
 }
 
 # registers LABEL: registers and deregisters host memory until /tmp/stop exists; the device may go

@@ -7,7 +7,6 @@
 
 . ./steps.sh
 
-IOPM=/mnt/programs/iopm
 SYMBOLS=$MODS/external/tests/symbols
 NAMES='HOST RoCE
 HOST RoCE 1'
@@ -17,15 +16,6 @@ setup() {
 	load_core
 }
 before_test() { load_core; }
-
-# Clients whose build looks for a line of Module.symvers.
-test_symvers() {
-	local f
-	for f in ib_register_peer_memory_client ib_unregister_peer_memory_client; do
-		grep -E "^0x[0-9a-f]+	$f	ib_peer_mem	EXPORT_SYMBOL_GPL	*$" \
-			"$MODS"/installed/usr/src/ib-peer-mem/*/Module.symvers
-	done
-}
 
 # load_replica: with a megabyte, so that a table of it is chained. habit NAME.
 load_replica() {
@@ -60,16 +50,6 @@ test_tables() {
 		"$RDMA" write -o 100 -l 1000001 /dev/replica || fail "$habit"
 		balanced replica || fail "$habit"
 	done
-	rmmod replica
-}
-
-# The table then would have to begin at another address.
-test_page_size_is_larger_than_the_table() {
-	load_replica
-	habit page_size_large
-	logs_one 'client replica: its sg_table for 65536 bytes is short' \
-		expect "registration: EINVAL" "$RDMA" reg -o 4096 -l 65536 /dev/replica
-	balanced replica
 	rmmod replica
 }
 

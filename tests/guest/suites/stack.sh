@@ -7,7 +7,6 @@
 
 . ./steps.sh
 
-IOPM=/mnt/programs/iopm
 STATE=/run/iopm/stopped
 CHAIN=yes
 
