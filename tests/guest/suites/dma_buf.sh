@@ -101,6 +101,7 @@ test_both_system_calls() {
 	adapter_say new check 95
 	adapter_stop new old
 	expect "error EOPNOTSUPP" adapter_start none -i edu0 "$BAR_A" 0 4096 mw-bind
+	rejected MW_BIND
 	eventually balanced
 }
 

@@ -6,7 +6,6 @@
 # MRs that other processes than the one that registers have.
 
 . ./steps.sh
-. ./adapter.sh
 
 setup() {
 	load_stack
@@ -58,12 +57,6 @@ denied_without_the_device() {
 	tell
 	rebind "$BDF_A"
 	works_again
-}
-
-# The flag with which a driver may demand that an MR is meant for windows.
-test_flag_of_windows() {
-	expect "error EOPNOTSUPP" adapter_start one "$DEV" "$BAR_A" 0 4096 all,mw-bind
-	rejected MW_BIND
 }
 
 # A device goes while an application writes by all keys above its MR.

@@ -30,7 +30,6 @@ client_bind() {
 	eventually test -c "$NODE"
 }
 mmio() { value_of "$PEERS/$CLIENT/$1"; }
-mmio_balanced() { expect "0 0 0" in_use $CLIENT; }
 
 test_works_without_the_core() {
 	echo $CLIENT >"$FUNCTION/driver_override"
@@ -52,7 +51,7 @@ test_load() {
 	expect 1.0 mmio version
 	# No dependency of the module, but symbol_get() keeps the core.
 	refuses 'is in use' rmmod ib_peer_mem
-	mmio_balanced
+	balanced $CLIENT
 }
 
 # From host memory into the BAR by the adapter; the host finds the bytes behind the BAR.
@@ -62,7 +61,7 @@ test_adapter_writes() {
 	from_host edu0 61
 	ask_host pattern a 12345 $LENGTH 61
 	adapter_stop a
-	mmio_balanced
+	balanced $CLIENT
 }
 
 # The MR is revoked, also if it is all that is left of the mapping, and of the file and its inode.
@@ -85,7 +84,7 @@ test_removed_under_an_mr() {
 	expect $((callbacks + 1)) mmio num_free_callbacks
 	adapter_kill a
 	adapter_stop h
-	eventually mmio_balanced
+	eventually balanced $CLIENT
 	client_bind
 }
 
@@ -104,7 +103,7 @@ test_removed_under_two_nodes() {
 	expect "error SIGBUS" adapter_say b check 66
 	adapter_stop a b
 	rm $other
-	eventually mmio_balanced
+	eventually balanced $CLIENT
 	client_bind
 }
 

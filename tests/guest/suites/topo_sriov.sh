@@ -34,7 +34,6 @@ have() {
 		eventually test -c "/dev/mmio_client_$bdf"
 	done
 }
-none_left() { expect "0 0 0" in_use $CLIENT; }
 
 # writer: in the background, from host memory into the first one, until the adapter is refused.
 writer() {
@@ -61,7 +60,7 @@ writer_is_denied() {
 	expect revoked adapter_mr edu0 "${vf% *}" state
 	[ ! -e "$VF_0" ]
 	adapter_stop vf host
-	eventually none_left
+	eventually balanced "$CLIENT"
 }
 
 test_adapter_writes_to_each() {
@@ -77,7 +76,7 @@ test_adapter_writes_to_each() {
 	adapter_start again edu0 "$VF_0" $MAILBOX $LENGTH
 	to_host edu0 60
 	adapter_stop again vf0
-	none_left
+	balanced $CLIENT
 	echo 0 >"$PF/sriov_numvfs"
 }
 

@@ -81,12 +81,7 @@ begin_user() {
 	eventually running
 	grep -q '^fuzz: running' /tmp/fuzz || { cat /tmp/fuzz; false; }
 }
-running() { gone "$pid" || says_running; }
-says_running() {
-	local text
-	IFS= read -rd '' text </tmp/fuzz || true
-	[[ $text = *'fuzz: running'* ]]
-}
+running() { gone "$pid" || grep -q '^fuzz: running' /tmp/fuzz; }
 
 # end_user: waits for it. It has found nothing wrong, and left nothing behind.
 end_user() {
