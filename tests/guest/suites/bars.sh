@@ -250,35 +250,22 @@ print(sum(map(bool, mmap.mmap(os.open('$BAR_B', os.O_RDWR), 65536)[:])))"
 
 # --- IO_PEER_MEM_IOC_NEAREST ---
 
-# nearest BDF: queries the first BAR, by the descriptor $FD if there is one; prints the values of the answer, or the
-# errno. libiopm and the structure are in the suite dm and in KUnit.
+# nearest BDF: queries the first BAR by the descriptor $FD; prints the nearest function, or the errno. Other
+# answers, libiopm and the structure are in topo_switch, the suite dm and KUnit.
 nearest() {
-	python3 - "${FD:-$BAR_A}" "$1" <<'PYTHON'
+	python3 - "$FD" "$1" <<'PYTHON'
 import re
 from calls import *
 
 domain, bus, dev, fn = (int(x, 16) for x in re.split("[:.]", sys.argv[2]))
-arg, where = NearestArg(1, 0, domain, bus << 8 | dev << 3 | fn), sys.argv[1]
-got = ioctl(int(where) if where.isdigit() else os.open(where, os.O_RDONLY), NEAREST, byref(arg))
+arg = NearestArg(1, 0, domain, bus << 8 | dev << 3 | fn)
+got = ioctl(int(sys.argv[1]), NEAREST, byref(arg))
 if got:
     print(errorcode[got])
 if arg.flags & 1:
     a = arg.provider_address
     print("nearest %04x:%02x:%02x.%x %d" % (arg.provider_domain, a >> 8, a >> 3 & 31, a & 7, arg.provider_distance))
-if arg.flags & 2:
-    print("here", arg.distance)
 PYTHON
-}
-
-# A function without peer-to-peer memory. All are on the root bus, so one step from the bridge, or below
-# a switch, two steps from its upstream port; both BARs are as near.
-test_nearest_to_another() {
-	local distance=2
-	[[ $(realpath "/sys/bus/pci/devices/$BDF_A/..") != *:*:*.* ]] || distance=4
-	nearest "$BDF_NIC" | tee /tmp/nearest
-	[ "$(wc -l </tmp/nearest)" = 2 ]
-	grep -xE "nearest ($BDF_A|$BDF_B) $distance" /tmp/nearest
-	grep -x "here $distance" /tmp/nearest
 }
 
 # The file stays open while the function is unbound: its configuration space must not be
