@@ -19,7 +19,6 @@ mod ether;
 mod fabric;
 mod fault;
 mod function;
-mod ifc;
 mod init_segment;
 mod log;
 mod mkey;
@@ -35,6 +34,13 @@ mod umem;
 mod umr;
 mod vfio_user;
 mod wqe;
+
+/// The layouts of commands and contexts: generated, see `layouts.sh`.
+#[allow(dead_code, non_upper_case_globals)]
+mod ifc {
+    pub use crate::bits::Field;
+    include!(env!("CONNECTX_LAYOUTS"));
+}
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
