@@ -5,6 +5,8 @@
 //! A process beside QEMU is the adapter: each socket is one PCI function, which QEMU's device
 //! vfio-user-pci puts into a guest. See README.rst.
 
+#![feature(unix_socket_ancillary_data)]
+
 mod bits;
 mod buffer;
 mod caps;

@@ -1,42 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The four calls of the C library that std has no form of, and memory shared with QEMU. All
+//! The calls of the C library that std has no form of, and memory shared with QEMU. All
 //! `unsafe` of this program is here.
 
 use std::ffi::{c_int, c_void};
 use std::fs::File;
-use std::io;
-use std::mem::{offset_of, size_of, size_of_val};
+use std::io::{self, IoSliceMut};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{AncillaryData, SocketAncillary, UnixStream};
 use std::ptr::{copy, null_mut, NonNull};
 use std::sync::atomic::{fence, AtomicU64, Ordering};
-
-#[repr(C)]
-struct IoVec {
-    base: *mut c_void,
-    len: usize,
-}
-
-#[repr(C)]
-struct MsgHdr {
-    name: *mut c_void,
-    name_len: u32,
-    iov: *mut IoVec,
-    iov_len: usize,
-    control: *mut c_void,
-    control_len: usize,
-    flags: c_int,
-}
-
-/// A `struct cmsghdr`, with its data.
-#[repr(C)]
-struct Control {
-    len: usize,
-    level: c_int,
-    kind: c_int,
-    fds: [c_int; MOST_FDS],
-}
 
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -47,7 +20,6 @@ struct PollFd {
 }
 
 extern "C" {
-    fn recvmsg(fd: c_int, msg: *mut MsgHdr, flags: c_int) -> isize;
     fn mmap(
         at: *mut c_void,
         len: usize,
@@ -64,50 +36,21 @@ const POLLIN: i16 = 1;
 const PROT_READ: c_int = 1;
 const PROT_WRITE: c_int = 2;
 const MAP_SHARED: c_int = 1;
-const SOL_SOCKET: c_int = 1;
-const SCM_RIGHTS: c_int = 1;
-const MSG_CMSG_CLOEXEC: c_int = 0x4000_0000;
-/// More file descriptors do not come with a message.
-const MOST_FDS: usize = 16;
 
 /// Receives up to `buf.len()` bytes, and the file descriptors that come with them.
 pub fn receive(from: &UnixStream, buf: &mut [u8], fds: &mut Vec<OwnedFd>) -> io::Result<usize> {
-    let mut control = Control {
-        len: 0,
-        level: 0,
-        kind: 0,
-        fds: [-1; MOST_FDS],
-    };
-    let mut iov = IoVec {
-        base: buf.as_mut_ptr().cast(),
-        len: buf.len(),
-    };
-    let mut msg = MsgHdr {
-        name: null_mut(),
-        name_len: 0,
-        iov: &mut iov,
-        iov_len: 1,
-        control: (&raw mut control).cast(),
-        control_len: size_of_val(&control),
-        flags: 0,
-    };
-    // SAFETY:
-    // - `msg` has the layout of a `struct msghdr` of this architecture;
-    // - the buffers that it names live until the call returns, and are as long as it says.
-    let n = unsafe { recvmsg(from.as_raw_fd(), &mut msg, MSG_CMSG_CLOEXEC) };
-    if n < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // The kernel puts all descriptors into one such header.
-    if (control.level, control.kind) == (SOL_SOCKET, SCM_RIGHTS) {
-        let count = control.len.saturating_sub(offset_of!(Control, fds)) / size_of::<c_int>();
-        for fd in &control.fds[..count.min(MOST_FDS)] {
-            // SAFETY: the kernel has just made this descriptor for this process, and it is taken from
-            // this message once.
-            fds.push(unsafe { OwnedFd::from_raw_fd(*fd) });
+    // QEMU sends at most 8 descriptors with a message, see VERSION in vfio_user.rs.
+    let mut space = [0; 128];
+    let mut ancillary = SocketAncillary::new(&mut space);
+    let n = from.recv_vectored_with_ancillary(&mut [IoSliceMut::new(buf)], &mut ancillary)?;
+    for message in ancillary.messages().flatten() {
+        if let AncillaryData::ScmRights(rights) = message {
+            // SAFETY: the kernel has just made these descriptors for this process, and each is taken
+            // from this message once.
+            fds.extend(rights.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) }));
         }
     }
-    Ok(n as usize)
+    Ok(n)
 }
 
 /// Waits until one of `fds` has something to read, for up to `timeout` milliseconds (-1: without
