@@ -153,8 +153,6 @@ const FLOW_TABLE_CAPS: &[(Field, u64)] = &[
 pub struct Features {
     pub infiniband: bool,
     pub no_odp: bool,
-    /// Page faults are of the work request or the packet, as of a ConnectX-5, not of the memory.
-    pub transport_faults: bool,
 }
 
 pub type Set = BTreeMap<u64, Vec<u8>>;
@@ -171,7 +169,7 @@ fn announced(kind: u64, features: Features) -> Vec<u8> {
             cmd_hca_cap::pg.set(&mut caps, u64::from(!features.no_odp));
         }
         ETHERNET if !features.infiniband => set(&mut caps, ETHERNET_OFFLOAD_CAPS),
-        ODP if !features.no_odp => odp(&mut caps, features.transport_faults),
+        ODP if !features.no_odp => odp(&mut caps),
         ATOMIC => set(&mut caps, ATOMIC_CAPS),
         ROCE if !features.infiniband => set(&mut caps, ROCE_CAPS),
         FLOW_TABLE if !features.infiniband => flow_tables(&mut caps),
@@ -180,16 +178,11 @@ fn announced(kind: u64, features: Features) -> Vec<u8> {
     caps
 }
 
-/// Page faults for connected transports: by memory key and address, or by work request and packet.
-fn odp(caps: &mut [u8], transport_faults: bool) {
-    odp_cap::mem_page_fault.set(caps, u64::from(!transport_faults));
-    let scheme = if transport_faults {
-        odp_cap::transport_page_fault_scheme_cap
-    } else {
-        odp_cap::memory_page_fault_scheme_cap
-    };
-    let scheme = scheme.rest_mut(caps);
-    odp_scheme_cap::page_prefetch.set(scheme, u64::from(!transport_faults));
+/// Page faults for connected transports, by memory key and address.
+fn odp(caps: &mut [u8]) {
+    odp_cap::mem_page_fault.set(caps, 1);
+    let scheme = odp_cap::memory_page_fault_scheme_cap.rest_mut(caps);
+    odp_scheme_cap::page_prefetch.set(scheme, 1);
     let service = odp_scheme_cap::rc_odp_caps.rest_mut(scheme);
     for field in [
         odp_per_transport_service_cap::send,

@@ -122,7 +122,7 @@ impl Fabric {
         let to = Address::new(wqe.rest(CONTROL));
         let data = match self.functions[f].data(qp, wqe, DATA, Access::LocalRead) {
             Ok(data) => data,
-            Err(error) => return self.local_denied(f, qp, error, 1, Access::LocalRead),
+            Err(error) => return self.local_denied(f, qp, error, 1),
         };
         let len = total(&data);
         let from = self.functions[f].port.gid(to.source);

@@ -5,10 +5,10 @@
 use std::time::{Duration, Instant};
 
 use crate::cq::{opcode as completion, Cqe};
-use crate::fault::{Missing, Source};
+use crate::fault::Missing;
 use crate::function::Function;
 use crate::ifc::{ads, qpc};
-use crate::mkey::{Access, AccessError};
+use crate::mkey::AccessError;
 use crate::qp::{Qp, Service, Tries};
 use crate::transport::Message;
 use crate::umr::Failure;
@@ -42,7 +42,6 @@ pub enum Outcome {
     Fault {
         at: usize,
         missing: Missing,
-        source: Source,
         /// How it fails if the driver cannot help.
         syndrome: u8,
     },
@@ -182,13 +181,12 @@ impl Fabric {
             Outcome::Fault {
                 at,
                 missing,
-                source,
                 syndrome,
             } => {
                 if qp.fault_failed {
                     return self.fault_failed(f, &qp, &wqe, syndrome);
                 }
-                match self.functions[at].page_fault(&missing, source, (f, qpn)) {
+                match self.functions[at].page_fault(&missing, (f, qpn)) {
                     Some(token) => {
                         if let Some(qp) = self.functions[f].hca.qps.get_mut(&qpn) {
                             qp.fault = Some(token);
@@ -252,16 +250,11 @@ impl Fabric {
         qp: &Qp,
         error: AccessError,
         len: u64,
-        access: Access,
     ) -> Outcome {
         if let AccessError::NotPresent { key, va } = error {
             return Outcome::Fault {
                 at: f,
                 missing: Missing { key, va, len },
-                source: Source::Request {
-                    index: qp.send.next,
-                    writes: access.writes(),
-                },
                 syndrome: syndrome::LOCAL_PROTECTION,
             };
         }

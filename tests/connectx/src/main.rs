@@ -59,7 +59,6 @@ const USAGE: &str = "usage: connectx [option...] SOCKET...
 Serves one PCI function on each socket, until all of them were connected and are closed.
   --infiniband     the ports are of InfiniBand, not of Ethernet
   --no-odp         on-demand paging is not announced
-  --transport-faults  page faults are of the work request or the packet, as of a ConnectX-5
   --control PATH   takes requests from the pipe PATH.in, answers on PATH.out
   --verbose LEVEL  0 refusals, 1 commands (default), 2 memory keys, 3 work requests
 Exits with 1 if an error was logged: something that hardware does not forgive.
@@ -83,7 +82,6 @@ fn options() -> Result<Options, String> {
         match arg.as_str() {
             "--infiniband" => options.features.infiniband = true,
             "--no-odp" => options.features.no_odp = true,
-            "--transport-faults" => options.features.transport_faults = true,
             "--control" => options.control = Some(value()?),
             "--verbose" => {
                 log::set_level(value()?.parse().map_err(|_| "--verbose needs a number")?)

@@ -7,7 +7,6 @@ use crate::cq::{opcode, Cqe};
 use crate::dma::{total, Spans};
 use crate::eq::event;
 use crate::error;
-use crate::fault::Source;
 use crate::function::Function;
 use crate::ifc::qpc;
 use crate::mkey::{Access, AccessError, Requester};
@@ -30,17 +29,6 @@ pub struct Receive {
     next: u16,
     segments: Vec<u8>,
     requester: Requester,
-}
-
-impl Receive {
-    /// Returns how it names itself in a page fault; it is of the queue pair `qpn`.
-    pub fn source(&self, qpn: u32) -> Source {
-        Source::Receive {
-            queue: self.srq.unwrap_or(qpn),
-            shared: self.srq.is_some(),
-            index: self.index,
-        }
-    }
 }
 
 impl Function {

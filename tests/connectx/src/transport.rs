@@ -10,7 +10,7 @@ use crate::cq::{opcode as completion, Cqe};
 use crate::dma::{copy, scatter, swap, total, Spans};
 use crate::eq::event;
 use crate::fabric::{no_opcode, syndrome, Fabric, Outcome};
-use crate::fault::{Missing, Source};
+use crate::fault::Missing;
 use crate::ifc::{ads, qpc};
 use crate::mkey::{Access, AccessError, Request};
 use crate::qp::Qp;
@@ -201,21 +201,14 @@ impl Fabric {
         match translated.and_then(|()| mkeys.translate(&function.dma, &part, &mut spans)) {
             Ok(()) => Ok(spans),
             Err(AccessError::NotPresent { key: below, va: at }) => {
-                // A packet has the outermost key, whichever key below lacks the page.
-                let missing = match function.features.transport_faults {
-                    true => Missing { key, va, len },
-                    false => Missing {
-                        key: below,
-                        va: at,
-                        len: va.saturating_add(len).saturating_sub(at),
-                    },
+                let missing = Missing {
+                    key: below,
+                    va: at,
+                    len: va.saturating_add(len).saturating_sub(at),
                 };
                 Err(Outcome::Fault {
                     at: peer.g,
                     missing,
-                    source: Source::Packet {
-                        writes: access.writes(),
-                    },
                     syndrome: syndrome::REMOTE_ACCESS,
                 })
             }
@@ -262,7 +255,6 @@ impl Fabric {
             return Outcome::Fault {
                 at: peer.g,
                 missing: Missing { key, va, len },
-                source: receive.source(peer.qp.number),
                 syndrome: syndrome::REMOTE_OPERATION,
             };
         }
@@ -285,7 +277,7 @@ impl Fabric {
     fn send(&mut self, f: usize, qp: &Qp, wqe: &Wqe, peer: &Peer) -> Outcome {
         let data = match self.functions[f].data(qp, wqe, SEGMENT, Access::LocalRead) {
             Ok(data) => data,
-            Err(error) => return self.local_denied(f, qp, error, 1, Access::LocalRead),
+            Err(error) => return self.local_denied(f, qp, error, 1),
         };
         let len = total(&data);
         if len > LONGEST {
@@ -338,7 +330,7 @@ impl Fabric {
         let data = self.functions[f].part(qp, wqe, 2 * SEGMENT, local, done..done + mtu);
         let (data, len) = match data {
             Ok(data) => data,
-            Err(error) => return self.local_denied(f, qp, error, 1, local),
+            Err(error) => return self.local_denied(f, qp, error, 1),
         };
         if len > LONGEST as u64 {
             return Outcome::Fail(syndrome::LOCAL_LENGTH);
@@ -404,7 +396,7 @@ impl Fabric {
     fn atomic(&mut self, f: usize, qp: &Qp, wqe: &Wqe, peer: &Peer) -> Outcome {
         let room = match self.functions[f].part(qp, wqe, 3 * SEGMENT, Access::LocalWrite, 0..8) {
             Ok((room, _)) => room,
-            Err(error) => return self.local_denied(f, qp, error, 8, Access::LocalWrite),
+            Err(error) => return self.local_denied(f, qp, error, 8),
         };
         if total(&room) != 8 {
             return Outcome::Fail(syndrome::LOCAL_LENGTH);
